@@ -1,0 +1,3 @@
+module culprit
+
+go 1.26
