@@ -1,0 +1,37 @@
+package measure
+
+import "context"
+
+// Sink takes what sources measure.
+type Sink interface {
+	// Accept takes all the batches that one reading of one source gave. The batches and everything in them belong to the
+	// source and are overwritten after the return: copy what is to stay. Not called by two goroutines at once for one Run.
+	// An error stops the run, which returns it.
+	Accept([]*Batch) error
+}
+
+// Source measures. Its queries come validated: known statistics and fields.
+type Source interface {
+	// Stats lists what the source can measure. The slice must not be changed.
+	Stats() []Stat
+
+	// Run measures all the queries on one tick of queries[0].Step (all steps are equal) until the context ends, and
+	// gives the sink one Accept a tick. It reads once at the start, so the first batches cover a true interval. Batches may be finer than
+	// asked - more fields, unfiltered - and never coarser. Returns nil when the context ended; a cancelled context lets a
+	// tick under way finish. A statistic that can't be had gives a batch without rows whose Notes say why.
+	Run(ctx context.Context, queries []Query, sink Sink) error
+}
+
+// Reader answers questions from what was measured. Safe for use by several goroutines.
+type Reader interface {
+	// Ask gives the answer over Query.Over in cells of Query.Step. Errors: a *Diagnostic for an unknown statistic or field;
+	// errors.Is ErrUnsupported, ErrDenied, ErrUnclear where it could not be measured at all. Nothing measured
+	// yet is not an error: an answer without series.
+	Ask(ctx context.Context, q Query) (*Answer, error)
+}
+
+// SinkFunc makes a function a Sink.
+type SinkFunc func([]*Batch) error
+
+// Accept calls f.
+func (f SinkFunc) Accept(b []*Batch) error { return f(b) }
