@@ -303,14 +303,14 @@ func (p *parser) term() (Term, error) {
 	if t.Op == 0 {
 		return t, p.unexpected("a comparison (= != < <= > >= ~ !~ in)")
 	}
-	at := p.tok
 	p.next()
+	at := p.tok
 	if err := p.value(&t); err != nil {
 		return t, err
 	}
 	if t.Op == Matches || t.Op == NotMatches {
 		if _, err := path.Match(t.Values[0], ""); err != nil {
-			return t, p.fail(at.end, 1, "syntax", "this is no pattern: "+t.Values[0], "patterns use * ? and [a-z]")
+			return t, p.fail(at.pos, at.end-at.pos, "syntax", "this is no pattern: "+t.Values[0], "patterns use * ? and [a-z]")
 		}
 	}
 	return t, nil

@@ -37,7 +37,7 @@ func TestWrongSentencesSayWhere(t *testing.T) {
 		`cpu.time where cpu ~ "[`: "column 22: this quoted text has no end",
 		`cpu.time where cpu ! 3`:  "column 20: expected a comparison",
 		`cpu.time where cpu in 3`: "column 23: expected (",
-		`cpu.time where m ~ "["`:  "column 23: this is no pattern",
+		`cpu.time where m ~ "["`:  "column 20: this is no pattern",
 	} {
 		_, err := ParseQuery(in)
 		var d *Diagnostic
