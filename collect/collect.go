@@ -1,0 +1,184 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// Env is what all collectors of one source share.
+type Env struct {
+	Root      kernel.Root
+	Netns     string // network namespaces to look at: "" the tool's own, a name as `ip netns` shows, or "all"
+	SinceBoot bool   // the first reading is emitted too, over the time since boot
+}
+
+// Collector is one source of counters, such as a file of procfs or a netlink family. It holds no state of its own: Open
+// makes a Reading, and each run has its own.
+type Collector interface {
+	// Stats lists what it can measure, always the same.
+	Stats() []measure.Stat
+	// Open gets ready to measure what is wanted, which is at least one of its statistics. An error here means that none
+	// of them can be had: it becomes a note on each.
+	Open(env *Env, want Want) (Reading, error)
+}
+
+// Reading is an open collector: the files it keeps open and the counters of the reading before.
+type Reading interface {
+	// Read takes one reading and puts a row into out for everything wanted. When out.First it has nothing to compare
+	// with and puts no row of any Delta (out.Diff sees to that). What can't be read becomes NaN with a note, or a note
+	// alone; the error is for "nothing could be read", and becomes a note on all wanted statistics of the collector.
+	Read(out *Out) error
+	Close()
+}
+
+// Want says which statistics and fields somebody asked for, so that a collector can leave out dear work.
+type Want map[measure.StatID]map[string]bool
+
+// Stat says whether any of the statistics is wanted.
+func (w Want) Stat(ids ...measure.StatID) bool {
+	for _, id := range ids {
+		if w[id] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Field says whether the field of the statistic is wanted, in a breakdown or a predicate.
+func (w Want) Field(id measure.StatID, field string) bool { return w[id][field] }
+
+// Source is the collectors as one measure.Source: one tick, one reading of each collector that is wanted.
+type Source struct {
+	env        Env
+	collectors []Collector
+	stats      []measure.Stat
+}
+
+// New makes the source. Two collectors may not offer the same statistic unless they declare it alike (they then each
+// give a batch with rows of their own, as the caches do).
+func New(env Env, collectors ...Collector) *Source {
+	s := &Source{env: env, collectors: collectors}
+	seen := map[measure.StatID]bool{}
+	for _, c := range collectors {
+		for _, st := range c.Stats() {
+			if !seen[st.ID] {
+				seen[st.ID] = true
+				s.stats = append(s.stats, st)
+			}
+		}
+	}
+	return s
+}
+
+// Stats lists all that the collectors measure.
+func (s *Source) Stats() []measure.Stat { return s.stats }
+
+type running struct {
+	reading Reading
+	failed  string // why Open failed; then reading is nil
+	out     *Out
+}
+
+// Run implements measure.Source. Ticks are planned from the start, so that they don't drift; a tick that comes
+// late is taken late and those missed meanwhile are left out, the next batch covering the whole time.
+func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
+	if len(queries) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	want := Want{}
+	for _, q := range queries {
+		fields := want[q.Stat]
+		if fields == nil {
+			fields = map[string]bool{}
+			want[q.Stat] = fields
+		}
+		for _, f := range q.By {
+			fields[f] = true
+		}
+		for _, t := range q.Where {
+			fields[t.Field] = true
+		}
+	}
+	words := newDictionary()
+	var open []*running
+	defer func() {
+		for _, r := range open {
+			if r.reading != nil {
+				r.reading.Close()
+			}
+		}
+	}()
+	for _, c := range s.collectors {
+		var mine []measure.Stat
+		for _, st := range c.Stats() {
+			if want.Stat(st.ID) {
+				mine = append(mine, st)
+			}
+		}
+		if len(mine) == 0 {
+			continue
+		}
+		r := &running{out: newOut(mine, words, s.env.SinceBoot)}
+		reading, err := c.Open(&s.env, want)
+		if err != nil {
+			r.failed = err.Error()
+		} else {
+			r.reading = reading
+		}
+		open = append(open, r)
+	}
+
+	var batches []*measure.Batch
+	tick := func(first bool) error {
+		words.startTick()
+		batches = batches[:0]
+		for _, r := range open {
+			r.out.start(first)
+			why := r.failed
+			if r.reading != nil {
+				if err := r.reading.Read(r.out); err != nil {
+					why = err.Error()
+				}
+			}
+			if why != "" {
+				r.out.NoteAll(why)
+			}
+			batches = r.out.finish(batches)
+		}
+		if first && !s.env.SinceBoot {
+			return nil
+		}
+		return sink.Accept(batches)
+	}
+
+	step := queries[0].Step.AsDuration()
+	if step <= 0 {
+		return fmt.Errorf("run %d queries: step %v is not positive", len(queries), step)
+	}
+	next := time.Now().Add(step)
+	if err := tick(true); err != nil {
+		return err
+	}
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		if err := tick(false); err != nil {
+			return err
+		}
+		next = next.Add(step)
+		if late := time.Since(next); late > 0 {
+			next = next.Add((late/step + 1) * step)
+		}
+		timer.Reset(time.Until(next))
+	}
+}

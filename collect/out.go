@@ -1,0 +1,281 @@
+package collect
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"culprit/measure"
+
+	"golang.org/x/sys/unix"
+)
+
+// Out takes the rows of one reading of one collector. It is used by one goroutine and reused from tick to tick.
+type Out struct {
+	First     bool // the first reading of the run: nothing to compare with
+	SinceBoot bool // the first reading counts from boot: Diff compares it with zero
+	Epoch     int  // changes when labels made earlier have become void
+
+	stats  []measure.Stat
+	tables []*Table
+	words  *dictionary
+	before time.Time
+	over   measure.Interval
+	reset  bool
+}
+
+// Table takes the rows of one statistic. A nil Table takes nothing: what was not asked for costs a call.
+type Table struct {
+	out   *Out
+	batch measure.Batch
+	stat  *measure.Stat
+}
+
+func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
+	o := &Out{stats: stats, words: words, SinceBoot: sinceBoot}
+	for i := range stats {
+		by := make([]string, len(stats[i].Fields))
+		for j, f := range stats[i].Fields {
+			by[j] = f.Name
+		}
+		t := &Table{out: o, stat: &stats[i]}
+		t.batch.Stat, t.batch.By = stats[i].ID, by
+		o.tables = append(o.tables, t)
+	}
+	return o
+}
+
+func (o *Out) start(first bool) {
+	o.First, o.reset, o.Epoch = first, false, o.words.epoch
+	for _, t := range o.tables {
+		b := &t.batch
+		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], b.Notes[:0]
+	}
+	now := time.Now()
+	if first {
+		o.before = now
+		if o.SinceBoot {
+			o.before = now.Add(-uptime())
+		}
+	}
+	o.over = between(o.before, now)
+	o.before = now
+}
+
+// uptime gives the time since boot, with that spent suspended: clock_gettime(2), CLOCK_BOOTTIME.
+func uptime() time.Duration {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
+// between gives the interval that ends at now's wall clock and is as long as the monotonic clock says.
+func between(before, now time.Time) measure.Interval {
+	end := measure.Time(now.UnixNano())
+	return measure.Interval{Start: end.Add(-measure.Span(now.Sub(before))), End: end}
+}
+
+func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
+	if o.reset {
+		o.NoteAll("a counter went backwards and was left out for one interval")
+	}
+	for _, t := range o.tables {
+		t.batch.Over, t.batch.Labels = o.over, o.words.words
+		batches = append(batches, &t.batch)
+	}
+	return batches
+}
+
+// Over gives the interval since the reading before (or since boot).
+func (o *Out) Over() measure.Interval { return o.over }
+
+// Table gives the table of a statistic, nil when it is not wanted.
+func (o *Out) Table(id measure.StatID) *Table {
+	for _, t := range o.tables {
+		if t.stat.ID == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// Label gives the label of a word. It holds while Epoch stays the same.
+func (o *Out) Label(word string) measure.Label { return o.words.label(word) }
+
+// LabelBytes is Label for bytes that belong to somebody else; it allocates only for a new word.
+func (o *Out) LabelBytes(word []byte) measure.Label { return o.words.labelBytes(word) }
+
+// Number gives the label of a decimal number.
+func (o *Out) Number(n int64) measure.Label {
+	var buf [20]byte
+	return o.words.labelBytes(strconv.AppendInt(buf[:0], n, 10))
+}
+
+// NoteAll says on all wanted statistics of the collector what may mislead.
+func (o *Out) NoteAll(text string) {
+	for _, t := range o.tables {
+		t.Note(text)
+	}
+}
+
+// Row puts a row, labels in the order of the statistic's fields. On the first reading a Delta takes none, except since boot.
+func (t *Table) Row(value float64, labels ...string) {
+	if t == nil || t.skips() {
+		return
+	}
+	t.check(len(labels))
+	for _, w := range labels {
+		t.batch.Keys = append(t.batch.Keys, t.out.words.label(w))
+	}
+	t.batch.Values = append(t.batch.Values, value)
+}
+
+// Put is Row with labels made before by Out.Label.
+func (t *Table) Put(value float64, labels ...measure.Label) {
+	if t == nil || t.skips() {
+		return
+	}
+	t.check(len(labels))
+	t.batch.Keys = append(t.batch.Keys, labels...)
+	t.batch.Values = append(t.batch.Values, value)
+}
+
+func (t *Table) skips() bool {
+	return t.stat.Kind == measure.Delta && t.out.First && !t.out.SinceBoot
+}
+
+func (t *Table) check(n int) {
+	if n != len(t.batch.By) {
+		panic("collect: " + string(t.stat.ID) + " takes " + strconv.Itoa(len(t.batch.By)) + " labels, got " + strconv.Itoa(n))
+	}
+}
+
+// Note adds a note to the statistic's batch, once an interval.
+func (t *Table) Note(text string) {
+	if t == nil {
+		return
+	}
+	for _, n := range t.batch.Notes {
+		if n == text {
+			return
+		}
+	}
+	t.batch.Notes = append(t.batch.Notes, text)
+}
+
+// Loss adds a loss to the statistic's batch.
+func (t *Table) Loss(reason string, events uint64) {
+	if t != nil {
+		t.batch.Loss = append(t.batch.Loss, measure.Loss{Reason: reason, Events: events})
+	}
+}
+
+// Counters holds the counters of the reading before, by object: a device, a CPU, a process. Objects are told apart by what
+// never changes while they live (an interface's index, not its name), so that a rename loses nothing and a new
+// object of an old name starts anew.
+type Counters[K comparable] struct {
+	Width32 bool // the counters wrap at 2^32 (kernel's unsigned int or 32-bit long)
+
+	rows  map[K]*counted
+	delta []float64
+	round uint32
+}
+
+type counted struct {
+	last  []uint64
+	round uint32
+}
+
+// Diff gives how much each counter of the object has grown since the reading before; the slice is reused by the next call. A counter that
+// went backwards was reset, and gives NaN (a wrap of a 32-bit counter is counted through). An object not seen before gives ok false, as there
+// is nothing to compare with - unless it was born after the reading before, or we count from boot: then it began at zero.
+func (c *Counters[K]) Diff(o *Out, key K, born bool, now ...uint64) (delta []float64, ok bool) {
+	if c.rows == nil {
+		c.rows = map[K]*counted{}
+	}
+	row := c.rows[key]
+	fresh := row == nil || len(row.last) != len(now)
+	if fresh {
+		row = &counted{last: make([]uint64, len(now))}
+		c.rows[key] = row
+	}
+	row.round = c.round
+	ok = !fresh || born && !o.First || o.First && o.SinceBoot
+	c.delta = c.delta[:0]
+	for i, v := range now {
+		d := float64(v - row.last[i])
+		if v < row.last[i] {
+			switch {
+			case c.Width32 && row.last[i] <= math.MaxUint32 && row.last[i] > 3<<30 && v < 1<<30:
+				d = float64(v + 1<<32 - row.last[i])
+			default:
+				d = measure.NaN
+				o.reset = o.reset || ok
+			}
+		}
+		c.delta = append(c.delta, d)
+		row.last[i] = v
+	}
+	return c.delta, ok
+}
+
+// Sweep forgets the objects that have not been seen since the Sweep before; call it at the end of each reading.
+func (c *Counters[K]) Sweep() {
+	for k, r := range c.rows {
+		if r.round != c.round {
+			delete(c.rows, k)
+		}
+	}
+	c.round++
+}
+
+// dictionary gives each word a number. It is shared by all batches of a run and made anew when most of it has fallen out of use.
+type dictionary struct {
+	index map[string]measure.Label
+	words []string
+	epoch int
+	limit int
+	fresh bool // made anew at the last tick: learn the limit from it
+}
+
+const fewWords = 1 << 16 // below this a dictionary is never made anew: 2 to 4 MB
+
+func newDictionary() *dictionary {
+	return &dictionary{index: map[string]measure.Label{}, limit: fewWords}
+}
+
+// startTick drops all words when they have grown past the limit; the limit then follows what one tick really uses.
+func (d *dictionary) startTick() {
+	if d.fresh {
+		d.fresh, d.limit = false, max(fewWords, 4*len(d.words))
+	}
+	if len(d.words) <= d.limit {
+		return
+	}
+	d.index, d.words = make(map[string]measure.Label, 1<<12), make([]string, 0, 1<<12)
+	d.fresh = true
+	d.epoch++
+}
+
+func (d *dictionary) label(w string) measure.Label {
+	if l, ok := d.index[w]; ok {
+		return l
+	}
+	return d.add(w)
+}
+
+func (d *dictionary) labelBytes(w []byte) measure.Label {
+	if l, ok := d.index[string(w)]; ok {
+		return l
+	}
+	return d.add(string(w))
+}
+
+func (d *dictionary) add(w string) measure.Label {
+	l := measure.Label(len(d.words))
+	d.index[w] = l
+	d.words = append(d.words, w)
+	return l
+}
