@@ -32,6 +32,7 @@ type Reading interface {
 	// with and puts no row of any Delta (out.Diff sees to that). What can't be read becomes NaN with a note, or a note
 	// alone; the error is for "nothing could be read", and becomes a note on all wanted statistics of the collector.
 	Read(out *Out) error
+	// Close gives the files back. Nothing is read after it.
 	Close()
 }
 

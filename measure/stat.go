@@ -3,7 +3,7 @@ package measure
 import "math"
 
 // NaN stands for "not measured". 0 stands only for a measured zero.
-var NaN = math.NaN()
+var NaN = math.NaN() // table: a constant that Go cannot spell as one
 
 // StatID names a statistic: subsystem.object.quantity, as in net.device.bytes.
 type StatID string

@@ -1,0 +1,306 @@
+// Command tests runs every tier of tests that this machine can run, cheapest first, and stops at the
+// first tier that fails. It shows a line a package, the whole output of what failed, and every skip
+// with its reason. A skip is itself checked: see judge. The last line is always
+//
+//	N passed, N failed, N skipped
+//
+// and the exit status is 1 when anything failed or a skip was not justified. It decides nothing about
+// what a test does, and installs nothing: .ci/needs does.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// A tier is one run of go test.
+type tier struct {
+	name string
+	args []string // after go test -json
+	// packages are patterns; without keeps packages that contain it out.
+	packages []string
+	without  string
+}
+
+// tiers gives them cheapest first. -count=1 because tests of a live machine have no use for results
+// from another moment.
+func tiers() []tier {
+	return []tier{
+		{name: "plan", args: []string{"-count=1"}, packages: []string{"."}},
+		{name: "runner", args: []string{"-count=1"}, packages: []string{"./.ci/tests"}}, // ./... passes it over
+		{name: "rooms", args: []string{"-count=1"}, packages: []string{"./..."}, without: "/cases"},
+		{name: "benchmarks, once each", args: []string{"-count=1", "-run=^$", "-bench=.", "-benchtime=1x"}, packages: []string{"./..."}, without: "/cases"},
+		// The lab shapes links and loads CPUs: one story at a time.
+		{name: "lab", args: []string{"-count=1", "-p=1", "-timeout=20m"}, packages: []string{"./cases/..."}},
+	}
+}
+
+func main() {
+	root := flag.String("root", ".", "top of the tree")
+	only := flag.String("only", "", "run only the tier of this name")
+	flag.Parse()
+
+	total := newTally(os.Stdout, host())
+	for _, t := range tiers() {
+		if *only != "" && t.name != *only {
+			continue
+		}
+		start := time.Now()
+		ran, err := run(total, *root, t)
+		if err != nil {
+			fmt.Printf("tier %s: %v\n", t.name, err)
+			total.failed++
+		}
+		if ran {
+			fmt.Printf("== %s: %.1f s\n", t.name, time.Since(start).Seconds())
+		}
+		if total.failed > 0 || total.unjustified > 0 {
+			fmt.Println("stopped: the tiers after this one were not run")
+			break
+		}
+	}
+	total.report()
+	if total.failed > 0 || total.unjustified > 0 {
+		os.Exit(1)
+	}
+}
+
+// run runs one tier and feeds its events to the tally. It says whether there was anything to run.
+func run(total *tally, root string, t tier) (bool, error) {
+	packages, err := list(root, t)
+	if err != nil || len(packages) == 0 {
+		return false, err
+	}
+	fmt.Printf("== %s\n", t.name)
+	cmd := exec.Command("go", append(append([]string{"test", "-json"}, t.args...), packages...)...)
+	cmd.Dir = root
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return true, err
+	}
+	if err := cmd.Start(); err != nil {
+		return true, err
+	}
+	before := total.failed
+	if err := total.read(out); err != nil {
+		return true, err
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && total.failed > before {
+		return true, nil // told already, test by test
+	}
+	return true, err
+}
+
+// list gives the packages of a tier; none is no error, since rooms appear with time.
+func list(root string, t tier) ([]string, error) {
+	cmd := exec.Command("go", append([]string{"list"}, t.packages...)...)
+	cmd.Dir = root
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if strings.Contains(errs.String(), "matched no packages") || strings.Contains(errs.String(), "no such file or directory") {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w\n%s", err, errs.String())
+	}
+	var packages []string
+	for p := range strings.FieldsSeq(string(out)) {
+		if t.without != "" && strings.Contains(p+"/", t.without+"/") {
+			continue
+		}
+		packages = append(packages, p)
+	}
+	return packages, nil
+}
+
+// An event is one line of go test -json; see "go doc test2json". Build output has ImportPath.
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64
+}
+
+// A tally counts leaves: a test with subtests counts only when it failed by itself.
+type tally struct {
+	out                     io.Writer
+	host                    machine
+	passed, failed, skipped int
+	unjustified             int // skips that do not hold
+	skips                   []string
+	failures                []string
+	packages                map[string]*packageTally
+	build                   map[string]*strings.Builder
+}
+
+type packageTally struct {
+	output                  map[string]*strings.Builder // by test; "" is the package's own
+	parents                 map[string]bool             // tests that have subtests
+	brokenBelow             map[string]bool             // tests with a failed subtest
+	running                 map[string]bool
+	passed, failed, skipped int
+}
+
+func newTally(out io.Writer, host machine) *tally {
+	return &tally{out: out, host: host, packages: map[string]*packageTally{}, build: map[string]*strings.Builder{}}
+}
+
+// read folds a stream of events until its end.
+func (t *tally) read(r io.Reader) error {
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadString('\n')
+		if len(line) > 0 {
+			var e event
+			if jsonErr := json.Unmarshal([]byte(line), &e); jsonErr != nil {
+				fmt.Fprint(t.out, line) // not ours: show it
+			} else {
+				t.add(e)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (t *tally) add(e event) {
+	switch e.Action {
+	case "build-output":
+		if t.build[e.ImportPath] == nil {
+			t.build[e.ImportPath] = &strings.Builder{}
+		}
+		t.build[e.ImportPath].WriteString(e.Output)
+		return
+	case "build-fail":
+		if b := t.build[e.ImportPath]; b != nil {
+			fmt.Fprint(t.out, b.String())
+		}
+		return
+	case "start":
+		t.packages[e.Package] = &packageTally{
+			output: map[string]*strings.Builder{}, parents: map[string]bool{},
+			brokenBelow: map[string]bool{}, running: map[string]bool{},
+		}
+		return
+	}
+	p := t.packages[e.Package]
+	if p == nil {
+		return
+	}
+	parent := ""
+	if i := strings.LastIndexByte(e.Test, '/'); i >= 0 {
+		parent = e.Test[:i]
+	}
+	switch e.Action {
+	case "run":
+		p.running[e.Test] = true
+		if parent != "" {
+			p.parents[parent] = true
+		}
+	case "output":
+		if p.output[e.Test] == nil {
+			p.output[e.Test] = &strings.Builder{}
+		}
+		p.output[e.Test].WriteString(e.Output)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			t.closePackage(e, p)
+			return
+		}
+		delete(p.running, e.Test)
+		t.closeTest(e, p, parent)
+	}
+}
+
+func (t *tally) closeTest(e event, p *packageTally, parent string) {
+	text := ""
+	if b := p.output[e.Test]; b != nil {
+		text = b.String()
+	}
+	switch {
+	case e.Action == "fail":
+		if parent != "" {
+			p.brokenBelow[parent] = true
+		}
+		fmt.Fprint(t.out, text)
+		if p.brokenBelow[e.Test] {
+			break // counted below
+		}
+		p.failed++
+		t.failures = append(t.failures, e.Package+" "+e.Test)
+	case e.Action == "skip":
+		p.skipped++
+		why := reason(text)
+		note := e.Package + " " + e.Test + ": " + why
+		if complaint := t.host.judge(why); complaint != "" {
+			t.unjustified++
+			note += "\n    NOT JUSTIFIED: " + complaint
+		}
+		t.skips = append(t.skips, note)
+	case !p.parents[e.Test]:
+		p.passed++
+	}
+	delete(p.output, e.Test)
+}
+
+func (t *tally) closePackage(e event, p *packageTally) {
+	verdict := "ok"
+	switch {
+	case e.Action == "fail" && p.failed == 0:
+		// Did not build, panicked, timed out or exited: count it once and show what there is.
+		verdict, p.failed = "FAIL", 1
+		for test := range p.running {
+			if b := p.output[test]; b != nil {
+				fmt.Fprint(t.out, b.String())
+			}
+		}
+		if b := p.output[""]; b != nil {
+			fmt.Fprint(t.out, b.String())
+		}
+		t.failures = append(t.failures, e.Package)
+	case e.Action == "fail":
+		verdict = "FAIL"
+	case e.Action == "skip":
+		verdict = "none" // no test files
+	}
+	fmt.Fprintf(t.out, "%-4s %-28s %6.1f s  %d passed", verdict, e.Package, e.Elapsed, p.passed)
+	if p.failed > 0 {
+		fmt.Fprintf(t.out, ", %d failed", p.failed)
+	}
+	if p.skipped > 0 {
+		fmt.Fprintf(t.out, ", %d skipped", p.skipped)
+	}
+	fmt.Fprintln(t.out)
+	t.passed += p.passed
+	t.failed += p.failed
+	t.skipped += p.skipped
+	delete(t.packages, e.Package)
+}
+
+// report prints the skips, the failures once more by name, and the closing line.
+func (t *tally) report() {
+	for _, s := range t.skips {
+		fmt.Fprintln(t.out, "skip", s)
+	}
+	for _, f := range t.failures {
+		fmt.Fprintln(t.out, "FAILED", f)
+	}
+	if t.unjustified > 0 {
+		fmt.Fprintf(t.out, "%d skips are not justified; a skip's reason is one of: %s\n", t.unjustified, forms)
+	}
+	fmt.Fprintf(t.out, "%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped)
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// bare is a machine with nothing: each form of need holds on it.
+func bare() machine { return machine{tool: func(string) bool { return false }} }
+
+func TestJudge(t *testing.T) {
+	full := machine{root: true, caps: 1<<12 | 1<<39, tool: func(name string) bool { return name == "iperf3" }}
+	tests := []struct {
+		why        string
+		bare, full bool // does it hold there
+	}{
+		{"needs: root", true, false},
+		{"needs: root (network namespaces)", true, false},
+		{"needs: cap:net_admin", true, false},
+		{"needs: cap:BPF", true, false},
+		{"needs: cap:sys_admin", true, true},
+		{"needs: cap:flying", false, false},
+		{"needs: tool iperf3", true, false},
+		{"needs: tool iperf3 with --json", true, false},
+		{"needs: tool nicstat", true, true},
+		{"needs: kernel feature BTF", true, true},
+		{"needs: kernel feature BTF: no /sys/kernel/btf", true, true},
+		{"needs: kernel feature ", false, false},
+		{"needs: rooted", false, false},
+		{"needs: a rest", false, false},
+		{"skipping in short mode", false, false},
+		{"(no reason)", false, false},
+	}
+	for _, tt := range tests {
+		if got := bare().judge(tt.why); (got == "") != tt.bare {
+			t.Errorf("on a bare machine %q: %q", tt.why, got)
+		}
+		if got := full.judge(tt.why); (got == "") != tt.full {
+			t.Errorf("on a full machine %q: %q", tt.why, got)
+		}
+	}
+}
+
+// stream writes events as go test -json does: "action package test output".
+func stream(events ...[4]string) *strings.Reader {
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&b, `{"Action":%q,"Package":%q,"ImportPath":%q,"Test":%q,"Output":%q}`+"\n", e[0], e[1], e[1], e[2], e[3])
+	}
+	return strings.NewReader(b.String())
+}
+
+func TestTally(t *testing.T) {
+	tests := []struct {
+		name        string
+		events      [][4]string
+		last        string   // the closing line
+		shows       []string // parts of what is printed
+		unjustified int
+	}{
+		{
+			name: "leaves are counted, parents are not",
+			events: [][4]string{
+				{"start", "p"}, {"run", "p", "A"}, {"run", "p", "A/x"}, {"run", "p", "A/y"},
+				{"pass", "p", "A/x"}, {"pass", "p", "A/y"}, {"pass", "p", "A"}, {"run", "p", "B"}, {"pass", "p", "B"}, {"pass", "p"},
+			},
+			last:  "3 passed, 0 failed, 0 skipped",
+			shows: []string{"ok   p"},
+		},
+		{
+			name: "a failed subtest fails once and is shown",
+			events: [][4]string{
+				{"start", "p"}, {"run", "p", "A"}, {"run", "p", "A/x"}, {"output", "p", "A/x", "    a_test.go:1: boom\n"},
+				{"fail", "p", "A/x"}, {"fail", "p", "A"}, {"fail", "p"},
+			},
+			last:  "0 passed, 1 failed, 0 skipped",
+			shows: []string{"boom", "FAILED p A/x", "FAIL p"},
+		},
+		{
+			name:   "a package that dies counts once",
+			events: [][4]string{{"start", "p"}, {"run", "p", "A"}, {"output", "p", "A", "panic: oh\n"}, {"output", "p", "", "exit status 2\n"}, {"fail", "p"}},
+			last:   "0 passed, 1 failed, 0 skipped",
+			shows:  []string{"panic: oh", "exit status 2", "FAILED p"},
+		},
+		{
+			name:   "a package that does not build",
+			events: [][4]string{{"build-output", "p", "", "a.go:1: syntax error\n"}, {"build-fail", "p"}, {"start", "p"}, {"output", "p", "", "FAIL p [build failed]\n"}, {"fail", "p"}},
+			last:   "0 passed, 1 failed, 0 skipped",
+			shows:  []string{"syntax error"},
+		},
+		{
+			name:   "a skip is listed with its reason",
+			events: [][4]string{{"start", "p"}, {"run", "p", "A"}, {"output", "p", "A", "    a_test.go:9: needs: kernel feature BTF\n"}, {"output", "p", "A", "--- SKIP: A (0.00s)\n"}, {"skip", "p", "A"}, {"pass", "p"}},
+			last:   "0 passed, 0 failed, 1 skipped",
+			shows:  []string{"skip p A: needs: kernel feature BTF"},
+		},
+		{
+			name:        "a skip without a reason does not pass",
+			events:      [][4]string{{"start", "p"}, {"run", "p", "A"}, {"output", "p", "A", "--- SKIP: A (0.00s)\n"}, {"skip", "p", "A"}, {"pass", "p"}},
+			last:        "0 passed, 0 failed, 1 skipped",
+			shows:       []string{"NOT JUSTIFIED"},
+			unjustified: 1,
+		},
+		{
+			name:   "no test files",
+			events: [][4]string{{"start", "p"}, {"output", "p", "", "? p [no test files]\n"}, {"skip", "p"}},
+			last:   "0 passed, 0 failed, 0 skipped",
+			shows:  []string{"none p"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out strings.Builder
+			total := newTally(&out, bare())
+			if err := total.read(stream(tt.events...)); err != nil {
+				t.Fatal(err)
+			}
+			total.report()
+			if !strings.HasSuffix(out.String(), "\n"+tt.last+"\n") {
+				t.Errorf("last line is not %q in:\n%s", tt.last, out.String())
+			}
+			for _, want := range tt.shows {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("no %q in:\n%s", want, out.String())
+				}
+			}
+			if total.unjustified != tt.unjustified {
+				t.Errorf("%d skips unjustified, want %d", total.unjustified, tt.unjustified)
+			}
+		})
+	}
+}

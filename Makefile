@@ -1,0 +1,51 @@
+# make prints the targets. Each is one short recipe; what takes more than a line lives in .ci/.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+GO      ?= go
+PREFIX  ?= /usr/local
+FUZZ    ?= 20s
+BENCH   ?= .
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
+TOOLS   := $(CURDIR)/.cache/tools
+
+# The binary is static; the linters and the tests are built the same way.
+export CGO_ENABLED := 0
+
+.PHONY: help build run test check bench fuzz clean install
+
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/culprit, static and stripped of machine paths
+	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/culprit ./cmd/culprit
+
+run: build ## build, look at this machine for ten seconds, say what to try next
+	bin/culprit
+	@.ci/next
+
+test: ## install what tests need, run every tier this machine can run, say what was skipped and why
+	@.ci/needs nicstat sar:sysstat mpstat:sysstat iperf3 ethtool ip:iproute2 ps:procps tmux
+	@$(GO) build -o $(TOOLS)/ ./.ci/tests
+	@$(TOOLS)/tests -root .
+
+check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, errorlint, go.mod tidy, shellcheck
+	@.ci/check $(TOOLS)
+
+# The linters, at the versions that .ci/lint/go.mod pins.
+$(TOOLS)/staticcheck: .ci/lint/go.mod .ci/lint/go.sum
+	@$(GO) -C .ci/lint build -o $(TOOLS)/ tool
+	@touch $@
+
+bench: build ## benchmarks beside the code (BENCH=pattern)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+fuzz: ## run each fuzz target for FUZZ=20s
+	@.ci/fuzz $(FUZZ)
+
+clean: ## remove what was built
+	rm -rf bin .cache
+
+install: build ## install bin/culprit below DESTDIR and PREFIX=/usr/local
+	install -D -m 0755 bin/culprit $(DESTDIR)$(PREFIX)/bin/culprit
