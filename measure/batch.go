@@ -24,7 +24,7 @@ type Batch struct {
 	Stat   StatID
 	By     []string
 	Over   Interval
-	Labels []string // a dictionary; may hold words that no row uses
+	Labels []string // a dictionary that only grows: the one slice of a batch that may be kept; may hold words that no row uses
 	Frames []Frame  // of Stack fields: a label of such a field is an index into Frames
 	Keys   []Label
 	Values []float64
@@ -52,6 +52,7 @@ type Answer struct {
 	Query   Query
 	Kind    Kind
 	Unit    Unit // of the values: of the rate, for a Delta
+	Sparse  bool // in an answer of one cell, a row that is absent reads as 0
 	Start   Time
 	Step    Span
 	Elapsed []Span
@@ -124,4 +125,10 @@ func (a *Answer) Max(i int) float64 {
 // Over gives the time that the answer's grid spans.
 func (a *Answer) Over() Interval {
 	return Interval{a.Start, a.Start.Add(a.Step * Span(len(a.Elapsed)))}
+}
+
+// Tick is what a watcher is told each interval: one answer of one cell for each of its queries, all of one reading.
+type Tick struct {
+	Over    Interval
+	Answers []*Answer // as many as the queries, none nil
 }

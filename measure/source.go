@@ -30,6 +30,13 @@ type Reader interface {
 	Ask(ctx context.Context, q Query) (*Answer, error)
 }
 
+// Watcher answers questions as time passes.
+type Watcher interface {
+	// Watch asks all queries each Step of queries[0] until the context ends or each returns an error, which Watch then
+	// returns. The first tick comes one step after the start. The tick and its answers are the callee's to keep.
+	Watch(ctx context.Context, queries []Query, each func(*Tick) error) error
+}
+
 // SinkFunc makes a function a Sink.
 type SinkFunc func([]*Batch) error
 

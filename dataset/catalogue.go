@@ -1,0 +1,132 @@
+package dataset
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"culprit/measure"
+)
+
+// Catalogue is all that the given sources can measure. Safe for several goroutines.
+type Catalogue struct {
+	sources []measure.Source
+	owner   map[measure.StatID]int // index into sources
+	stats   []measure.Stat         // by ID
+	names   []string
+}
+
+// New makes the catalogue. Two sources that offer one statistic are a fault of the program: the first keeps it.
+func New(sources ...measure.Source) *Catalogue {
+	c := &Catalogue{sources: sources, owner: map[measure.StatID]int{}}
+	for i, s := range sources {
+		for _, st := range s.Stats() {
+			if _, taken := c.owner[st.ID]; !taken {
+				c.owner[st.ID] = i
+				c.stats = append(c.stats, st)
+			}
+		}
+	}
+	sort.Slice(c.stats, func(i, j int) bool { return c.stats[i].ID < c.stats[j].ID })
+	for _, st := range c.stats {
+		c.names = append(c.names, string(st.ID))
+	}
+	return c
+}
+
+// Stats lists all statistics, sorted by ID. The slice must not be changed.
+func (c *Catalogue) Stats() []measure.Stat { return c.stats }
+
+// Stat gives the named statistic, or nil.
+func (c *Catalogue) Stat(id measure.StatID) *measure.Stat {
+	i, ok := slices.BinarySearch(c.names, string(id))
+	if !ok {
+		return nil
+	}
+	return &c.stats[i]
+}
+
+// Parse reads a sentence and checks it. Every fault is a *measure.Diagnostic with its place in the text.
+func (c *Catalogue) Parse(text string) (measure.Query, error) {
+	q, err := measure.ParseQuery(text)
+	if err != nil {
+		return q, err
+	}
+	return q, c.check(q, text)
+}
+
+// Check says whether the query can be asked: a *measure.Diagnostic on its sentence where not.
+func (c *Catalogue) Check(q measure.Query) error { return c.check(q, q.String()) }
+
+func (c *Catalogue) check(q measure.Query, text string) error {
+	fault := func(word, code, message, hint string) error {
+		pos := wordAt(text, word)
+		return &measure.Diagnostic{Text: text, Pos: pos, Len: len(word), Code: code, Message: message, Hint: hint}
+	}
+	st := c.Stat(q.Stat)
+	if st == nil {
+		hint := "`culprit stat --list` shows all"
+		if near := measure.Nearest(string(q.Stat), c.names); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		return fault(string(q.Stat), "unknown-statistic", "there is no statistic "+string(q.Stat), hint)
+	}
+	fields := make([]string, len(st.Fields))
+	for i, f := range st.Fields {
+		fields[i] = f.Name
+	}
+	known := func(name string) error {
+		if slices.Contains(fields, name) {
+			return nil
+		}
+		hint := string(st.ID) + " has no fields"
+		if near := measure.Nearest(name, fields); near != "" {
+			hint = "did you mean " + near + "?"
+		} else if len(fields) > 0 {
+			hint = "it has " + strings.Join(fields, ", ")
+		}
+		return fault(name, "unknown-field", string(st.ID)+" has no field "+name, hint)
+	}
+	for _, f := range q.By {
+		if err := known(f); err != nil {
+			return err
+		}
+	}
+	for _, t := range q.Where {
+		if err := known(t.Field); err != nil {
+			return err
+		}
+		f, _ := st.Field(t.Field)
+		if f.Type != measure.Number && t.Op >= measure.Less && t.Op <= measure.GreaterEqual {
+			return fault(t.Field, "not-a-number", fmt.Sprintf("%s is a word and can't be compared with %s", t.Field, t.Op), "use = != ~ !~ or in")
+		}
+		if f.Type == measure.Number && t.Op != measure.Matches && t.Op != measure.NotMatches {
+			for _, v := range t.Values {
+				if _, err := strconv.ParseFloat(v, 64); err != nil && v != "" {
+					return fault(v, "not-a-number", t.Field+" is a number, "+strconv.Quote(v)+" is none", "")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// wordAt finds a word of a sentence, as a whole word if it can.
+func wordAt(text, word string) int {
+	inWord := func(i int) bool {
+		return i >= 0 && i < len(text) && (text[i] == '_' || text[i] == '.' || text[i] >= '0' && text[i] <= '9' || text[i]|0x20 >= 'a' && text[i]|0x20 <= 'z')
+	}
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return max(0, strings.Index(text, word))
+		}
+		i += from
+		if !inWord(i-1) && !inWord(i+len(word)) {
+			return i
+		}
+		from = i + 1
+	}
+}

@@ -1,0 +1,226 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"culprit/measure"
+)
+
+// script is a source that plays rows it was given, one list a tick, and ends.
+type script struct {
+	stats []measure.Stat
+	ticks [][]row
+	asked []measure.Query
+}
+
+type row struct {
+	stat  measure.StatID
+	key   []string
+	value float64
+}
+
+func (s *script) Stats() []measure.Stat { return s.stats }
+
+func (s *script) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
+	s.asked = queries
+	for n, rows := range s.ticks {
+		start := measure.Time(n) * measure.Time(2*measure.Second)
+		var batches []*measure.Batch
+		for i := range s.stats {
+			b := &measure.Batch{Stat: s.stats[i].ID, Over: measure.Interval{Start: start, End: start.Add(2 * measure.Second)}}
+			for _, f := range s.stats[i].Fields {
+				b.By = append(b.By, f.Name)
+			}
+			for _, r := range rows {
+				if r.stat != b.Stat {
+					continue
+				}
+				for _, k := range r.key {
+					b.Keys = append(b.Keys, measure.Label(len(b.Labels)))
+					b.Labels = append(b.Labels, k)
+				}
+				b.Values = append(b.Values, r.value)
+			}
+			batches = append(batches, b)
+		}
+		// Labels of one dictionary for all rows, as the frame of collect gives them.
+		for _, b := range batches {
+			index, words := map[string]measure.Label{}, []string(nil)
+			for i, k := range b.Keys {
+				w := b.Labels[k]
+				if _, ok := index[w]; !ok {
+					index[w] = measure.Label(len(words))
+					words = append(words, w)
+				}
+				b.Keys[i] = index[w]
+			}
+			b.Labels = words
+		}
+		if err := sink.Accept(batches); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func network() *script {
+	dev := []measure.Field{{Name: "device", Type: measure.Word}, {Name: "direction", Type: measure.Word}}
+	return &script{
+		stats: []measure.Stat{
+			{ID: "net.device.bytes", Kind: measure.Delta, Unit: measure.Bytes, Fields: dev},
+			{ID: "net.device.speed", Kind: measure.Level, Unit: measure.BitsPerSec, Fold: measure.Max, Fields: dev[:1]},
+			{ID: "process.cpu", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Fields: []measure.Field{{Name: "pid", Type: measure.Number}}},
+		},
+		ticks: [][]row{
+			{{"net.device.bytes", []string{"eth0", "rx"}, 2000}, {"net.device.bytes", []string{"eth0", "tx"}, 400}, {"net.device.bytes", []string{"lo", "rx"}, math.NaN()},
+				{"net.device.speed", []string{"eth0"}, 1e9}},
+			{{"net.device.bytes", []string{"eth0", "rx"}, 4000}, {"net.device.bytes", []string{"lo", "rx"}, 8},
+				{"process.cpu", []string{"7"}, 1e9}},
+		},
+	}
+}
+
+func record(t *testing.T, s *script, sentences ...string) (*Catalogue, *Window) {
+	t.Helper()
+	c := New(s)
+	var queries []measure.Query
+	for _, text := range sentences {
+		q, err := c.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Step = measure.Second
+		queries = append(queries, q)
+	}
+	w, err := c.Record(context.Background(), queries, len(s.ticks), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, w
+}
+
+func ask(t *testing.T, c *Catalogue, r measure.Reader, sentence string) *measure.Answer {
+	t.Helper()
+	q, err := c.Parse(sentence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := r.Ask(context.Background(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func show(a *measure.Answer) string {
+	var out []string
+	for i, s := range a.Series {
+		line := ""
+		for j := range a.Query.By {
+			line += a.Label(i, j) + " "
+		}
+		for _, v := range s.Values {
+			if math.IsNaN(v) {
+				line += "- "
+			} else {
+				line += strconv.FormatFloat(v, 'f', -1, 64) + " "
+			}
+		}
+		out = append(out, strings.TrimSpace(line))
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestWindowAnswersFromWhatWasRecorded(t *testing.T) {
+	s := network()
+	c, w := record(t, s, "net.device.bytes by device,direction", "net.device.speed by device", "process.cpu by pid")
+	for sentence, want := range map[string]string{
+		`net.device.bytes by device,direction`:                     "eth0 rx 1000 2000; eth0 tx 200 -; lo rx - 4",
+		`net.device.bytes by direction,device`:                     "rx eth0 1000 2000; tx eth0 200 -; rx lo - 4",
+		`net.device.bytes by device`:                               "eth0 1200 2000; lo - 4",
+		`net.device.bytes by device where direction = "tx"`:        "eth0 200 -",
+		`net.device.bytes`:                                         "1200 2004",
+		`net.device.speed by device`:                               "eth0 1000000000 -",
+		`process.cpu by pid`:                                       "7 0 0.5",
+		`process.cpu by pid where pid > 7`:                         "",
+		`net.device.bytes by device where device in ("lo","eth9")`: "lo - 4",
+	} {
+		if got := show(ask(t, c, w, sentence)); got != want {
+			t.Errorf("%s\n got %s\nwant %s", sentence, got, want)
+		}
+	}
+	a := ask(t, c, w, "process.cpu by pid")
+	if a.Unit != measure.Ratio || len(a.Elapsed) != 2 || a.Elapsed[1] != 2*measure.Second || a.Mean(0) != 0.25 {
+		t.Errorf("unit %s elapsed %v mean %g", a.Unit, a.Elapsed, a.Mean(0))
+	}
+	q, _ := c.Parse("process.cpu by pid")
+	q.Over = measure.Interval{Start: w.Ticks()[1].Start, End: w.Ticks()[1].End}
+	a, err := w.Ask(context.Background(), q)
+	if err != nil || show(a) != "7 0.5" {
+		t.Errorf("second tick: %s, %v", show(a), err)
+	}
+}
+
+func TestOneSourceQueryForManyAsked(t *testing.T) {
+	s := network()
+	record(t, s, "net.device.bytes by device", `net.device.bytes where direction = "rx"`)
+	if len(s.asked) != 1 || s.asked[0].String() != "net.device.bytes by device,direction" {
+		t.Errorf("asked %v", s.asked)
+	}
+}
+
+func TestNotRecordedIsSaid(t *testing.T) {
+	c, w := record(t, network(), "net.device.bytes by device")
+	for _, sentence := range []string{"net.device.speed", "net.device.bytes by direction"} {
+		q, _ := c.Parse(sentence)
+		if _, err := w.Ask(context.Background(), q); !errors.Is(err, measure.ErrUnclear) {
+			t.Errorf("%s: %v", sentence, err)
+		}
+	}
+}
+
+func TestUnknownNamesGetPlaceAndHint(t *testing.T) {
+	c := New(network())
+	for sentence, want := range map[string]string{
+		"net.device.byte by device":                 "column 1: there is no statistic net.device.byte (did you mean net.device.bytes?)",
+		"net.device.bytes by devise":                "column 21: net.device.bytes has no field devise (did you mean device?)",
+		"net.device.bytes by device where size = 3": "column 34: net.device.bytes has no field size (it has device, direction)",
+		"net.device.bytes where device > 3":         "column 24: device is a word and can't be compared with >",
+		"process.cpu by pid where pid = nginx":      "column 32: pid is a number",
+		"quantum.flux":                              "column 1: there is no statistic quantum.flux (`culprit stat --list` shows all)",
+	} {
+		_, err := c.Parse(sentence)
+		var d *measure.Diagnostic
+		if !errors.As(err, &d) || !strings.HasPrefix(d.Error(), want) {
+			t.Errorf("%s\n got %v\nwant %s", sentence, err, want)
+		}
+	}
+}
+
+func TestSeveralSourcesMakeOneTick(t *testing.T) {
+	a, b := network(), &script{
+		stats: []measure.Stat{{ID: "x.y", Kind: measure.Level, Unit: measure.Count}},
+		ticks: [][]row{{{"x.y", nil, 1}}, {{"x.y", nil, 2}}},
+	}
+	c := New(a, b)
+	q1, _ := c.Parse("x.y")
+	q2, _ := c.Parse("net.device.speed")
+	var got []string
+	done := errors.New("done")
+	err := c.Watch(context.Background(), []measure.Query{q1, q2}, func(tick *measure.Tick) error {
+		got = append(got, show(tick.Answers[0])+" / "+show(tick.Answers[1]))
+		if len(got) == 2 {
+			return done
+		}
+		return nil
+	})
+	if !errors.Is(err, done) || strings.Join(got, "|") != "1 / 1000000000|2 / " {
+		t.Errorf("%v %v", got, err)
+	}
+}

@@ -1,0 +1,156 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"culprit/measure"
+)
+
+// Watch implements measure.Watcher: each source runs once for all the queries that it owns, with the fields that any of
+// them needs, and every query is folded from the same reading.
+func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+	if len(queries) == 0 {
+		return errors.New("watch: no query")
+	}
+	for _, q := range queries {
+		if err := c.Check(q); err != nil {
+			return err
+		}
+	}
+	runs := map[int][]measure.Query{} // source -> one query a statistic
+	for _, q := range queries {
+		runs[c.owner[q.Stat]] = merge(runs[c.owner[q.Stat]], q, queries[0].Step)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+
+	type part struct {
+		source  int
+		over    measure.Interval
+		answers map[int]*measure.Answer // query -> answer
+		err     error
+		ended   bool
+	}
+	parts := make(chan part)
+	for i, asked := range runs {
+		go func() {
+			err := c.sources[i].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
+				p := part{source: i, answers: map[int]*measure.Answer{}}
+				for _, b := range batches {
+					if b.Over.End > p.over.End {
+						p.over = b.Over
+					}
+				}
+				for n, q := range queries {
+					if c.owner[q.Stat] != i {
+						continue
+					}
+					var mine []*measure.Batch
+					for _, b := range batches {
+						if b.Stat == q.Stat {
+							mine = append(mine, b)
+						}
+					}
+					p.answers[n] = answer(q, c.Stat(q.Stat), mine)
+				}
+				select {
+				case parts <- p:
+				case <-ctx.Done():
+				}
+				return nil
+			}))
+			select {
+			case parts <- part{source: i, err: err, ended: true}:
+			case <-ctx.Done():
+			}
+		}()
+	}
+
+	// A tick is told when each source has given its part. When a source is late by half a step the tick goes out without
+	// it, and says so; its part then belongs to the next tick.
+	waiting := map[int][]part{}
+	flush := func() error {
+		t := &measure.Tick{Answers: make([]*measure.Answer, len(queries))}
+		for source, queue := range waiting {
+			p := queue[0]
+			if p.over.End > t.Over.End {
+				t.Over = p.over
+			}
+			for n, a := range p.answers {
+				t.Answers[n] = a
+			}
+			if queue = queue[1:]; len(queue) > 0 {
+				waiting[source] = queue
+			} else {
+				delete(waiting, source)
+			}
+		}
+		for n, q := range queries {
+			if t.Answers[n] == nil {
+				st := c.Stat(q.Stat)
+				t.Answers[n] = &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Start: t.Over.Start, Step: t.Over.Span(),
+					Elapsed: []measure.Span{0}, Notes: []string{string(q.Stat) + " came late and is missing in this interval"}}
+			}
+		}
+		return each(t)
+	}
+	patience := max(queries[0].Step.AsDuration()/2, 100*time.Millisecond)
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		for len(waiting) > 0 && len(waiting) >= len(runs) {
+			if err := flush(); err != nil {
+				return err
+			}
+			late.Reset(patience)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-late.C:
+			if len(waiting) > 0 {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			late.Reset(patience)
+		case p := <-parts:
+			if p.ended {
+				if p.err != nil {
+					return fmt.Errorf("watch: %w", p.err)
+				}
+				if delete(runs, p.source); len(runs) == 0 {
+					return nil
+				}
+				continue
+			}
+			if len(waiting) == 0 {
+				late.Reset(patience)
+			}
+			waiting[p.source] = append(waiting[p.source], p)
+		}
+	}
+}
+
+// merge adds what q needs to the queries, one a statistic.
+func merge(asked []measure.Query, q measure.Query, step measure.Span) []measure.Query {
+	at := slices.IndexFunc(asked, func(a measure.Query) bool { return a.Stat == q.Stat })
+	if at < 0 {
+		asked = append(asked, measure.Query{Stat: q.Stat, Step: step})
+		at = len(asked) - 1
+	}
+	need := slices.Clone(q.By)
+	for _, t := range q.Where {
+		need = append(need, t.Field)
+	}
+	for _, f := range need {
+		if !slices.Contains(asked[at].By, f) {
+			asked[at].By = append(asked[at].By, f)
+		}
+	}
+	return asked
+}
