@@ -295,6 +295,45 @@ func checkLength(t *tree) []string {
 	return out
 }
 
+// checkSkips wants the reason of each skip in a test to start as the test runner in .ci/tests wants it,
+// also where this machine never comes to skip. Reasons put together at run time are left to the runner.
+func checkSkips(t *tree) []string {
+	var out []string
+	for _, s := range t.sources {
+		if !s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			switch sel.Sel.Name {
+			case "SkipNow", "Short":
+				if len(call.Args) == 0 {
+					out = append(out, t.at(call.Pos(), "%s gives no reason: t.Skip(\"needs: ...\")", sel.Sel.Name))
+				}
+			case "Skip", "Skipf":
+				if len(call.Args) == 0 {
+					return true
+				}
+				text, ok := call.Args[0].(*ast.BasicLit)
+				if ok && text.Kind == token.STRING && !skipForm.MatchString(text.Value) {
+					out = append(out, t.at(call.Pos(), "skip %s: a reason is \"needs: root\", \"needs: cap:NAME\", \"needs: kernel feature NAME\" or \"needs: tool NAME\"", text.Value))
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+var skipForm = regexp.MustCompile("^[\"`]needs: (root\\b|cap:|kernel feature |tool |%[sv])")
+
 // generated is the go command's mark, which other tools use too.
 var generated = regexp.MustCompile(`(?m)^(//|#|/\*) Code generated .* DO NOT EDIT\.`)
 

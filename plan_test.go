@@ -62,6 +62,7 @@ var checks = []struct {
 	{"docs", checkDocs},
 	{"state", checkState},
 	{"length", checkLength},
+	{"skips", checkSkips},
 	{"text", checkText},
 	{"dependencies", checkDependencies},
 	{"architecture", checkArchitecture},

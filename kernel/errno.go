@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"io/fs"
 
 	"culprit/measure"
@@ -37,7 +38,7 @@ func (e errno) Is(target error) bool {
 
 // asErr makes an error of what a wrapper of package unix returned; nil stays nil.
 func asErr(err error) error {
-	if e, ok := err.(unix.Errno); ok { //nolint:errorlint // package unix returns bare errnos
+	if e, ok := errors.AsType[unix.Errno](err); ok {
 		if e == 0 {
 			return nil
 		}

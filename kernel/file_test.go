@@ -51,7 +51,7 @@ func TestFileGrowsAndShrinks(t *testing.T) {
 func TestReadWholeSeqFile(t *testing.T) {
 	f, err := Root{}.OpenProc("kallsyms")
 	if err != nil {
-		t.Skip("needs: /proc/kallsyms:", err)
+		t.Skip("needs: kernel feature kallsyms:", err)
 	}
 	defer f.Close()
 	got, err := f.Read()
@@ -74,7 +74,7 @@ func TestFileOfEndedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Skip("needs: cat:", err)
+		t.Skip("needs: tool cat:", err)
 	}
 	pid := int32(cmd.Process.Pid)
 	proc, err := Root{}.OpenProcDir("")
