@@ -17,7 +17,7 @@ func dial(t testing.TB, protocol int, o NetlinkOptions) *Conn {
 	t.Helper()
 	c, err := Dial(protocol, o)
 	if errors.Is(err, measure.ErrUnsupported) || errors.Is(err, measure.ErrDenied) {
-		t.Skip("needs: netlink:", err)
+		t.Skip("needs: kernel feature netlink:", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestTruncatedMessageGrowsBuffer(t *testing.T) {
 func TestKernelSaysWhy(t *testing.T) {
 	c := dial(t, unix.NETLINK_ROUTE, NetlinkOptions{Strict: true})
 	if !c.Strict() {
-		t.Skip("needs: NETLINK_GET_STRICT_CHK (4.20)")
+		t.Skip("needs: kernel feature NETLINK_GET_STRICT_CHK")
 	}
 	var q Request
 	q.Begin(unix.RTM_GETADDR, 0)
