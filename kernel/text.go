@@ -66,7 +66,7 @@ func ParseHex(b []byte) (uint64, error) {
 }
 
 // ParseDecimal reads digits with an optional fraction, as in /proc/loadavg and pressure files: "12.34". No exponent; a '-'
-// in front is allowed. On an error it gives NaN.
+// in front is allowed; digits past the 18th of the fraction are checked and not counted. On an error it gives NaN.
 func ParseDecimal(b []byte) (float64, error) {
 	neg := len(b) > 0 && b[0] == '-'
 	if neg {
