@@ -268,11 +268,15 @@ func (d *Dir) direntBuffer() []byte {
 // its length. The error is bare; errors.Is fs.ErrNotExist when the process has ended or (exe) is a kernel thread.
 func (d *Dir) ReadLink(pid int32, name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
-	path := append(appendPID(p[:0], pid, name), 0)
+	return readLinkAt(d.fd, append(appendPID(p[:0], pid, name), 0), buf)
+}
+
+// readLinkAt reads the link path, which has its NUL, below the directory fd.
+func readLinkAt(fd int, path, buf []byte) ([]byte, error) {
 	if len(buf) == 0 {
 		return buf, errno(unix.EINVAL)
 	}
-	n, _, e := unix.Syscall6(unix.SYS_READLINKAT, uintptr(d.fd), uintptr(unsafe.Pointer(&path[0])),
+	n, _, e := unix.Syscall6(unix.SYS_READLINKAT, uintptr(fd), uintptr(unsafe.Pointer(&path[0])),
 		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
 	if e != 0 {
 		return buf[:0], errno(e)
