@@ -1,0 +1,112 @@
+package view
+
+import "culprit/measure"
+
+// cpuModes are the modes of cpu.time in mpstat's order.
+func cpuModes() []string {
+	return []string{"usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "guest_nice", "idle"}
+}
+
+// CPU is mpstat -P ALL.
+func CPU() *Tool {
+	return &Tool{
+		Name:  "cpu",
+		Short: "where each CPU's time goes (mpstat -P ALL)",
+		Long: `Shares of each CPU's time by mode, from /proc/stat, with mpstat's meaning: guest time is taken out of %usr and %nice,
+and the modes of a CPU add up to 100. The kernel counts most modes by sampling at each timer tick, so short bursts of work
+between two ticks may be missed. -x adds interrupts, softirqs and context switches per second (the kernel counts
+switches for the whole machine only).`,
+		Examples: []Example{
+			{"culprit cpu 1", "each CPU, every second"},
+			{"culprit cpu -x 5 3", "three times five seconds, with interrupts, softirqs and context switches"},
+			{"culprit cpu --json 1 | jq '.rows[] | select(.idle < 0.1) | .cpu'", "CPUs that are busy"},
+		},
+		Flags: []Flag{{Name: "extended", Letter: "x", Help: "add interrupts, softirqs and context switches"},
+			{Name: "summary", Letter: "s", Help: "only the line of all CPUs together"}},
+		Ask: func(Options) []string {
+			return []string{"cpu.time by cpu,mode", "cpu.interrupts by cpu", "softirq.count by cpu", "sched.switches"}
+		},
+		Table: cpuTable,
+	}
+}
+
+func cpuTable(o Options, f *Frame) *Table {
+	t := &Table{View: "cpu", Columns: []Column{{Name: "cpu", Head: "CPU", Width: 4, Left: true, Help: "number, or all"}}}
+	heads := map[string]string{"iowait": "%iowait", "guest_nice": "%gnice"}
+	for _, mode := range cpuModes() {
+		head := heads[mode]
+		if head == "" {
+			head = "%" + mode
+		}
+		from := 0
+		if mode == "guest_nice" {
+			from = 90
+		}
+		t.Columns = append(t.Columns, Column{Name: mode, Head: head, Show: Percent, Decimals: 2, Width: 6, From: from,
+			Help: "share of the CPU's time in mode " + mode})
+	}
+	extended := []Column{
+		{Name: "interrupts_per_s", Head: "intr/s", Width: 7, Help: "interrupts per second, all lines of /proc/interrupts"},
+		{Name: "softirqs_per_s", Head: "soft/s", Width: 7, Help: "softirqs raised per second"},
+		{Name: "switches_per_s", Head: "csw/s", Width: 7, Help: "context switches per second; only for all CPUs together"},
+	}
+	if !o.Has("extended") {
+		for i := range extended {
+			extended[i].Head = ""
+		}
+	}
+	t.Columns = append(t.Columns, extended...)
+
+	p := NewPivot("cpu")
+	time := f.Of("cpu.time")
+	modes := make([]int, 0, 10)
+	for _, mode := range cpuModes() {
+		modes = append(modes, p.Add(time, "mode", mode))
+	}
+	interrupts, softirqs := p.Add(f.Of("cpu.interrupts")), p.Add(f.Of("softirq.count"))
+	p.Sort()
+
+	total := make([]float64, len(modes))
+	sums := [2]float64{}
+	var rows []Row
+	for r := range p.Len() {
+		values := make([]float64, len(modes))
+		for k, col := range modes {
+			values[k] = p.At(r, col)
+			if values[k] == values[k] {
+				total[k] += values[k]
+			}
+		}
+		sums[0] += p.At(r, interrupts)
+		sums[1] += p.At(r, softirqs)
+		rows = append(rows, cpuRow(p.Key(r, "cpu"), values, p.At(r, interrupts), p.At(r, softirqs), measure.NaN))
+	}
+	all := cpuRow("all", total, sums[0], sums[1], f.One("sched.switches"))
+	all.Total = true
+	t.Rows = append([]Row{all}, rows...)
+	if o.Has("summary") {
+		t.Rows = t.Rows[:1]
+	}
+	return t
+}
+
+// cpuRow divides by the sum of the modes and not by the interval: a CPU's ticks and the clock differ by up to one tick.
+func cpuRow(name string, modes []float64, rest ...float64) Row {
+	sum := 0.0
+	for _, v := range modes {
+		if v == v {
+			sum += v
+		}
+	}
+	row := Row{Key: name, Cells: []Cell{T(name)}}
+	for _, v := range modes {
+		if sum <= 0 {
+			v = measure.NaN
+		}
+		row.Cells = append(row.Cells, N(v/sum))
+	}
+	for _, v := range rest {
+		row.Cells = append(row.Cells, N(v))
+	}
+	return row
+}

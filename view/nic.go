@@ -1,0 +1,127 @@
+package view
+
+import (
+	"math"
+
+	"culprit/measure"
+)
+
+// NIC is nicstat.
+func NIC() *Tool {
+	return &Tool{
+		Name:  "nic",
+		Short: "traffic, utilisation and saturation of network interfaces (nicstat)",
+		Long: `One row an interface, also of one that is down but moves traffic. Numbers come from the kernel's 64-bit
+counters over netlink. KB are 1024 bytes, as nicstat has them.
+%Util is bytes x 8 / capacity of the busier direction (of both directions together at half duplex). The capacity is the negotiated speed
+or, when it is lower, the rate of the root qdisc (tbf, htb); it is "-" when neither is known - never a made-up number. Bytes are
+those that the driver counts, without preamble, gap and checksum: a full Ethernet link shows about 94 to 97 %; %Wire adds them and is 100 then.
+Sat is what did not fit: drops, fifo overruns and full queues per second.`,
+		Examples: []Example{
+			{"culprit nic 1", "every interface, every second"},
+			{"culprit nic -i eth0 5 3", "one interface, three times five seconds"},
+			{"culprit nic --netns all 1", "the interfaces of every network namespace"},
+		},
+		Flags: []Flag{
+			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Help: "only these interfaces (comma list, * and ? match)"},
+			{Name: "idle", Letter: "z", Help: "leave out interfaces that moved nothing"},
+		},
+		Ask: func(Options) []string {
+			return []string{
+				"net.device.bytes by netns,device,direction", "net.device.packets by netns,device,direction",
+				"net.device.errors by netns,device", "net.device.drops by netns,device", "net.device.fifo by netns,device",
+				"net.device.wire by netns,device,direction", "net.device.capacity by netns,device,direction,from",
+				"net.device.info by netns,device,admin,duplex", "net.qdisc.drops by netns,device",
+			}
+		},
+		Table: nicTable,
+	}
+}
+
+func nicTable(o Options, f *Frame) *Table {
+	t := &Table{View: "nic", Columns: []Column{
+		{Name: "netns", Help: "network namespace, empty for the tool's own"},
+		{Name: "device", Head: "Int", Width: 8, Help: "interface"},
+		{Name: "rx_bytes_per_s", Head: "rKB/s", Show: KiB, Decimals: 2, Width: 9, Help: "received"},
+		{Name: "tx_bytes_per_s", Head: "wKB/s", Show: KiB, Decimals: 2, Width: 9, Help: "sent"},
+		{Name: "rx_packets_per_s", Head: "rPk/s", Decimals: 1, Width: 8, Help: "packets received"},
+		{Name: "tx_packets_per_s", Head: "wPk/s", Decimals: 1, Width: 8, Help: "packets sent"},
+		{Name: "rx_avg_bytes", Head: "rAvs", Decimals: 1, Width: 7, Help: "mean size of a received packet"},
+		{Name: "tx_avg_bytes", Head: "wAvs", Decimals: 1, Width: 7, Help: "mean size of a sent packet"},
+		{Name: "util", Head: "%Util", Show: Percent, Decimals: 2, Width: 6, Help: "share of the capacity, by counted bytes"},
+		{Name: "saturation_per_s", Head: "Sat", Decimals: 2, Width: 5, Help: "drops, fifo overruns, full queues"},
+		{Name: "wire_util", Head: "%Wire", Show: Percent, Decimals: 2, Width: 6, From: 90, Help: "share of the capacity, by estimated bytes on the wire"},
+		{Name: "errors_per_s", Head: "Err/s", Decimals: 2, Width: 6, From: 100, Help: "receive and transmit errors"},
+		{Name: "capacity_bits_per_s", Head: "Mbit/s", Show: Mbit, Width: 7, From: 110, Help: "capacity that %Util is of"},
+		{Name: "capacity_from", Head: "from", Width: 7, From: 120, Left: true, Help: "ethtool (negotiated), qdisc (shaped), unknown"},
+	}}
+	p := NewPivot("netns", "device")
+	both := func(id measure.StatID) (rx, tx int) {
+		a := f.Of(id)
+		return p.Add(a, "direction", "rx"), p.Add(a, "direction", "tx")
+	}
+	rxb, txb := both("net.device.bytes")
+	rxp, txp := both("net.device.packets")
+	rxw, txw := both("net.device.wire")
+	rxc, txc := both("net.device.capacity")
+	errors, drops := p.Add(f.Of("net.device.errors")), p.Add(f.Of("net.device.drops"))
+	fifo, queue := p.Add(f.Of("net.device.fifo")), p.Add(f.Of("net.qdisc.drops"))
+	p.Join("info", f.Of("net.device.info"))
+	p.Join("rx", f.Of("net.device.capacity"), "direction", "rx")
+	p.Join("tx", f.Of("net.device.capacity"), "direction", "tx")
+	p.Sort()
+	for r := range p.Len() {
+		device := p.Key(r, "device")
+		if len(o["interface"]) > 0 && !anyMatch(o["interface"], device) {
+			continue
+		}
+		rx, tx := p.At(r, rxb), p.At(r, txb)
+		moved := p.At(r, rxp) > 0 || p.At(r, txp) > 0
+		if !moved && (o.Has("idle") || p.Word(r, "info", "admin") == "down") {
+			continue
+		}
+		half := p.Word(r, "info", "duplex") == "half"
+		util, capacity, from := share(rx, tx, p.At(r, rxc), p.At(r, txc), half, p.Word(r, "rx", "from"), p.Word(r, "tx", "from"))
+		wire, _, _ := share(p.At(r, rxw), p.At(r, txw), p.At(r, rxc), p.At(r, txc), half, "", "")
+		name := device
+		if ns := p.Key(r, "netns"); ns != "" {
+			name = ns + "/" + device
+		}
+		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{
+			T(p.Key(r, "netns")), T(device), N(rx), N(tx), N(p.At(r, rxp)), N(p.At(r, txp)),
+			N(average(rx, p.At(r, rxp))), N(average(tx, p.At(r, txp))), N(util), N(known(p.At(r, drops)) + known(p.At(r, fifo)) + known(p.At(r, queue))),
+			N(wire), N(p.At(r, errors)), N(capacity), T(from)}, Label: name})
+	}
+	return t
+}
+
+// share gives the utilisation of the busier direction, its capacity in bit/s, and where that is known from. bytes per second in.
+func share(rx, tx, rxCapacity, txCapacity float64, half bool, rxFrom, txFrom string) (util, capacity float64, from string) {
+	if half {
+		rx, tx = rx+tx, rx+tx
+	}
+	a, b := rx*8/rxCapacity, tx*8/txCapacity
+	if rxCapacity > 0 && !(b > a) {
+		return a, rxCapacity, rxFrom
+	}
+	if txCapacity > 0 {
+		return b, txCapacity, txFrom
+	}
+	return measure.NaN, measure.NaN, "unknown"
+}
+
+// average gives bytes per packet, 0 when there was none (as nicstat).
+func average(bytes, packets float64) float64 {
+	if packets == 0 {
+		return 0
+	}
+	return bytes / packets
+}
+
+// known takes an unknown summand as nothing; the unknown has its own note.
+func known(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
+}

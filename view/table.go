@@ -1,0 +1,221 @@
+package view
+
+import (
+	"math"
+	"path"
+	"strconv"
+
+	"culprit/measure"
+)
+
+// Cell is one value of a table: a number, NaN for unknown, or a text.
+type Cell struct {
+	Num  float64
+	Text string
+	Kind CellKind
+}
+
+// CellKind says what a Cell holds.
+type CellKind uint8
+
+// The kinds of cells.
+const (
+	IsNumber CellKind = iota
+	IsText
+	IsBool // Num is 0 or 1
+	IsNull // unknown, as text: shown as "-", null in JSON
+)
+
+// N makes a number cell; NaN and infinities mean unknown.
+func N(v float64) Cell {
+	if math.IsInf(v, 0) {
+		v = measure.NaN
+	}
+	return Cell{Num: v}
+}
+
+// T makes a text cell.
+func T(s string) Cell { return Cell{Text: s, Kind: IsText} }
+
+// TOrNull makes a text cell that is unknown when the text is empty.
+func TOrNull(s string) Cell {
+	if s == "" {
+		return Cell{Kind: IsNull}
+	}
+	return T(s)
+}
+
+// B makes a truth cell.
+func B(v bool) Cell {
+	c := Cell{Kind: IsBool}
+	if v {
+		c.Num = 1
+	}
+	return c
+}
+
+// I makes a number cell of a label that holds a decimal number; unknown when it holds none.
+func I(label string) Cell {
+	v, err := strconv.ParseFloat(label, 64)
+	if err != nil {
+		return Cell{Kind: IsNull}
+	}
+	return N(v)
+}
+
+// Show says how people read the numbers of a column; JSON and CSV always have the number itself.
+type Show uint8
+
+// The ways to show. A terminal column is narrow, so its head carries the unit.
+const (
+	Plain    Show = iota // as it is
+	Percent              // ratio x 100
+	KiB                  // bytes / 1024, as nicstat, vmstat and iostat show them
+	MiB                  // bytes / 1048576
+	Mbit                 // bit/s / 10^6
+	MbitOfB              // bytes/s as 10^6 bit/s
+	Millis               // nanoseconds as milliseconds
+	Micros               // nanoseconds as microseconds
+	Humane               // bytes with a binary prefix: 1.5G
+	Millisec             // a ratio of time as ms per second
+)
+
+// Scaled gives the number as shown.
+func (s Show) Scaled(v float64) float64 {
+	switch s {
+	case Percent:
+		return v * 100
+	case KiB:
+		return v / 1024
+	case MiB:
+		return v / (1 << 20)
+	case Mbit:
+		return v / 1e6
+	case MbitOfB:
+		return v * 8 / 1e6
+	case Millis:
+		return v / 1e6
+	case Micros:
+		return v / 1e3
+	case Millisec:
+		return v * 1e3
+	}
+	return v
+}
+
+// Column describes one column of a table.
+type Column struct {
+	Name     string // in JSON and CSV: snake_case with its unit; "" = not there
+	Head     string // on a terminal; "" = not there
+	Show     Show
+	Decimals int
+	Width    int  // least width on a terminal
+	Left     bool // texts: flush left
+	From     int  // least terminal width that has room for this column; 0 = always there
+	Help     string
+}
+
+// Row is one line. Key tells rows apart from interval to interval.
+type Row struct {
+	Key   string
+	Cells []Cell
+	Total bool   // a sum or residual row: not sorted among the others
+	Label string // on a terminal, in place of the first shown cell: "netns/device"; "" = the cell itself
+	Mark  string // a remark behind the row on a terminal, "remark" in JSON: "shares its MAC with eth1"
+}
+
+// Table is what a tool shows for one interval.
+type Table struct {
+	View    string
+	Over    measure.Interval
+	Columns []Column
+	Rows    []Row
+	Loss    []measure.Loss
+	Notes   []string
+}
+
+// anyMatch says whether a pattern of * ? [..] matches the name.
+func anyMatch(patterns []string, name string) bool {
+	for _, p := range patterns {
+		if ok, err := path.Match(p, name); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Column gives the index of the column with the name in JSON or the head on a terminal, or -1.
+func (t *Table) Column(name string) int {
+	for i, c := range t.Columns {
+		if c.Name == name {
+			return i
+		}
+	}
+	for i, c := range t.Columns {
+		if c.Head == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Format gives the cell as a terminal shows it, "-" when unknown.
+func (c Column) Format(v Cell) string {
+	switch v.Kind {
+	case IsText:
+		return Clean(v.Text)
+	case IsNull:
+		return "-"
+	case IsBool:
+		if v.Num != 0 {
+			return "yes"
+		}
+		return "no"
+	}
+	if v.Num != v.Num {
+		return "-"
+	}
+	if c.Show == Humane {
+		return HumaneBytes(v.Num)
+	}
+	return strconv.FormatFloat(c.Show.Scaled(v.Num), 'f', c.Decimals, 64)
+}
+
+// Clean makes a text of the kernel's or of a user's safe for a terminal: control characters and broken UTF-8 become '?'.
+func Clean(s string) string {
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] >= 0x7f {
+			out := make([]rune, 0, len(s))
+			for _, r := range s {
+				if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\uFFFD' || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+					r = '?'
+				}
+				out = append(out, r)
+			}
+			return string(out)
+		}
+	}
+	return s
+}
+
+// HumaneBytes gives a number of bytes with a binary prefix in at most five characters: 512, 1.5K, 23.4M, 117G.
+func HumaneBytes(v float64) string {
+	sign := ""
+	if v < 0 {
+		sign, v = "-", -v
+	}
+	const prefixes = " KMGTPE"
+	i := 0
+	for v >= 999.5 && i < len(prefixes)-1 {
+		v /= 1024
+		i++
+	}
+	if i == 0 {
+		return sign + strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	d := 1
+	if v >= 99.95 {
+		d = 0
+	}
+	return sign + strconv.FormatFloat(v, 'f', d, 64) + prefixes[i:i+1]
+}

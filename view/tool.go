@@ -1,0 +1,41 @@
+package view
+
+// Tool is one of the classic tools: the sentences it asks and the table it makes of the answers. A tool that is listed in
+// Tools has a command, a help text, a man page, completion, JSON, CSV and history.
+type Tool struct {
+	Name     string
+	Short    string // one line, lower case, no full stop
+	Long     string // what the columns mean, and where they differ from the classic tool's
+	Examples []Example
+	Flags    []Flag
+	Once     bool // shows a state: one table unless an interval is given
+	Ask      func(o Options) []string
+	Table    func(o Options, f *Frame) *Table
+}
+
+// Example is a command line and what it is good for.
+type Example struct{ Line, Means string }
+
+// Flag is one option of a tool.
+type Flag struct {
+	Name   string
+	Letter string   // one letter, or ""
+	Value  string   // what it takes, as the help shows it ("COLUMN"); "" = nothing, it is there or not
+	Values []string // all that it may take; nil = anything
+	Many   bool     // a comma list
+	Help   string
+}
+
+// Options is what the user gave: flag -> values. A flag without value has one empty value.
+type Options map[string][]string
+
+// Has says whether the flag was given.
+func (o Options) Has(flag string) bool { return len(o[flag]) > 0 }
+
+// Text gives the flag's (first) value, "" when it was not given.
+func (o Options) Text(flag string) string {
+	if len(o[flag]) == 0 {
+		return ""
+	}
+	return o[flag][0]
+}
