@@ -35,8 +35,7 @@ func Run(ctx context.Context, p Program, args []string) int {
 	var u usageError
 	switch {
 	case errors.As(err, &d):
-		fmt.Fprintln(p.Terminal.Err, view.Clean(d.Error()))
-		fmt.Fprintln(p.Terminal.Err, d.Marked())
+		fmt.Fprintf(p.Terminal.Err, "culprit: column %d:\n%s\n", d.Pos+1, d.Marked())
 		return exitUsage
 	case errors.As(err, &u):
 		fmt.Fprintln(p.Terminal.Err, "culprit:", view.Clean(err.Error()))
