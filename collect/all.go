@@ -2,5 +2,12 @@ package collect
 
 // All lists every collector. The list is the documentation: one line a source, with what it reads.
 func All() []Collector {
-	return []Collector{}
+	return []Collector{
+		CPU{},        // /proc/stat: CPU modes, context switches, forks, run queue
+		Interrupts{}, // /proc/interrupts, /proc/irq
+		Softirqs{},   // /proc/softirqs
+		Load{},       // /proc/loadavg
+		Schedstat{},  // /proc/schedstat: time waited for each CPU
+		Pressure{},   // /proc/pressure
+	}
 }

@@ -1,0 +1,290 @@
+package collect
+
+import (
+	"bytes"
+	"errors"
+
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// CPU reads /proc/stat: where each CPU's time went, and the scheduler's counters.
+//
+// The kernel shows times in ticks of 10 ms (USER_HZ, 100 on every architecture with Linux's own ABI numbers but Alpha and IA-64),
+// so one second is known to 1 %. Idle and iowait need care. On kernels without a tick while idle (NO_HZ) they are made up at
+// each reading: the time of an idle CPU counts as iowait while a task that slept there waits for a disk, and as idle as soon
+// as that task wakes elsewhere (get_cpu_iowait_time_us in kernel/time/tick-sched.c, proc(5): "may decrease"). So only their sum
+// is taken as a counter and iowait as a part of it. A decrease of a tick or two is rounding and counts as nothing;
+// a larger one (idle starts at 0 when a CPU comes back on line, before 6.9) makes that CPU unknown for one interval.
+type CPU struct{}
+
+// Stats lists the CPU's modes and the scheduler's counters.
+func (CPU) Stats() []measure.Stat {
+	return []measure.Stat{
+		{ID: "cpu.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "CPU time by mode; the modes of a CPU sum to the wall time (/proc/stat)",
+			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"},
+				{Name: "mode", Type: measure.Word, Help: "usr nice sys iowait irq soft steal guest guest_nice idle; guest is not in usr, nor guest_nice in nice"}}},
+		{ID: "sched.switches", Kind: measure.Delta, Unit: measure.Events, Help: "context switches (/proc/stat ctxt)"},
+		{ID: "sched.forks", Kind: measure.Delta, Unit: measure.Events, Help: "processes and threads made (/proc/stat processes)"},
+		{ID: "sched.runnable", Kind: measure.Level, Unit: measure.Count, Help: "threads running or waiting for a CPU, without the one that looks (/proc/stat procs_running - 1)"},
+		{ID: "sched.blocked", Kind: measure.Level, Unit: measure.Count, Help: "threads waiting for a disk (/proc/stat procs_blocked)"},
+	}
+}
+
+// Open opens /proc/stat.
+func (CPU) Open(env *Env, want Want) (Reading, error) {
+	f, err := env.Root.OpenProc("stat")
+	if err != nil {
+		return nil, err
+	}
+	return &cpuReading{file: f, modes: want.Stat("cpu.time"), names: cpuModes()}, nil
+}
+
+const (
+	tickNanoseconds = 1e9 / 100 // USER_HZ
+	fewTicks        = 2         // a decrease that rounding explains: one tick each of idle and iowait
+)
+
+// Columns of a cpu line in /proc/stat.
+const (
+	colUser = iota
+	colNice
+	colSystem
+	colIdle
+	colIowait
+	colIrq
+	colSoftirq
+	colSteal
+	colGuest
+	colGuestNice
+	cpuColumns
+)
+
+// cpuTicks is one cpu line: ticks since boot, in the order of the file. guest is within user, guest_nice within nice.
+type cpuTicks [cpuColumns]uint64
+
+// statText is what /proc/stat says. Numbers that the text has not are left as they were.
+type statText struct {
+	all        cpuTicks // the sum over CPUs, also those that are off line now
+	cpus       []cpuLine
+	interrupts uint64 // since boot, of all sorts
+	switches   uint64
+	forks      uint64
+	running    uint64
+	blocked    uint64
+}
+
+type cpuLine struct {
+	cpu int
+	cpuTicks
+}
+
+var errNoStat = errors.New("read /proc/stat: no context switches in it")
+
+// parseStat reads /proc/stat into s, using s.cpus again. With modes false it passes over the CPUs. The intr line, the longest
+// by far on large machines (a number for each of thousands of interrupts), is read to its first number only.
+func (s *statText) parse(b []byte, modes bool) error {
+	s.cpus = s.cpus[:0]
+	found := false
+	for len(b) > 0 {
+		end := bytes.IndexByte(b, '\n')
+		if end < 0 {
+			end = len(b)
+		}
+		line := b[:end]
+		b = b[min(end+1, len(b)):]
+		if len(line) < 4 {
+			continue
+		}
+		switch line[0] {
+		case 'c':
+			if line[1] == 'p' && modes {
+				if !s.parseCPU(line) {
+					return errors.New("read /proc/stat: a cpu line is no list of numbers")
+				}
+			}
+			if v, ok := statValue(line, "ctxt "); ok {
+				s.switches, found = v, true
+			}
+		case 'i':
+			if v, ok := statValue(line, "intr "); ok {
+				s.interrupts = v
+			}
+		case 'p':
+			if v, ok := statValue(line, "processes "); ok {
+				s.forks = v
+			} else if v, ok := statValue(line, "procs_running "); ok {
+				s.running = v
+			} else if v, ok := statValue(line, "procs_blocked "); ok {
+				s.blocked = v
+			}
+		}
+	}
+	if !found {
+		return errNoStat
+	}
+	return nil
+}
+
+func statValue(line []byte, name string) (uint64, bool) {
+	if len(line) < len(name) || string(line[:len(name)]) != name {
+		return 0, false
+	}
+	c := kernel.Scan(line[len(name):])
+	v := c.Uint()
+	return v, c.Err() == nil
+}
+
+func (s *statText) parseCPU(line []byte) bool {
+	c := kernel.Scan(line)
+	name := c.Word()
+	var ticks cpuTicks
+	n := 0
+	for ; n < cpuColumns && c.More(); n++ {
+		ticks[n] = c.Uint()
+	}
+	if c.Err() != nil || n <= colSoftirq || len(name) < 3 || string(name[:3]) != "cpu" {
+		return false
+	}
+	if len(name) == 3 {
+		s.all = ticks
+		return true
+	}
+	cpu, err := kernel.ParseUint(name[3:])
+	if err != nil || cpu >= 1<<20 {
+		return false
+	}
+	s.cpus = append(s.cpus, cpuLine{int(cpu), ticks})
+	return true
+}
+
+type cpuReading struct {
+	file    *kernel.File
+	modes   bool
+	names   []string
+	text    statText
+	last    []lastCPU // by CPU number
+	round   uint32
+	sched   Counters[struct{}]
+	numbers numberLabels
+	words   wordLabels
+}
+
+type lastCPU struct {
+	round uint32 // of the reading that saw it; 0 never
+	ticks cpuTicks
+}
+
+// cpuModes are the words of cpu.time's mode, in the order of /proc/stat's columns.
+func cpuModes() []string {
+	return []string{"usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest", "guest_nice"}
+}
+
+func (r *cpuReading) Read(out *Out) error {
+	b, err := r.file.ReadOne()
+	if err != nil {
+		return err
+	}
+	if err := r.text.parse(b, r.modes); err != nil {
+		return err
+	}
+	r.putSched(out)
+	if r.modes {
+		r.putModes(out)
+	}
+	return nil
+}
+
+func (r *cpuReading) Close() { r.file.Close() }
+
+func (r *cpuReading) putSched(out *Out) {
+	if d, ok := r.sched.Diff(out, struct{}{}, false, r.text.switches, r.text.forks); ok {
+		out.Table("sched.switches").Put(d[0])
+		out.Table("sched.forks").Put(d[1])
+	}
+	out.Table("sched.runnable").Put(float64(max(r.text.running, 1) - 1))
+	out.Table("sched.blocked").Put(float64(r.text.blocked))
+}
+
+// enoughInterrupts took at least 50 ms: 0.25 microseconds each is less than any takes. If the kernel says that all of them
+// together took not one tick, then it does not measure them.
+const enoughInterrupts = 200_000
+
+func (r *cpuReading) putModes(out *Out) {
+	table := out.Table("cpu.time")
+	modes := r.words.of(out, r.names)
+	noIrq := r.text.all[colIrq] == 0 && r.text.interrupts >= enoughInterrupts
+	if noIrq {
+		table.Note("this kernel does not measure the time of hard interrupts (built without CONFIG_IRQ_TIME_ACCOUNTING): it is in the mode that they interrupted")
+	}
+	r.round++
+	most := 2*float64(out.Over().Span()) + 20*tickNanoseconds
+	for i := range r.text.cpus {
+		line := &r.text.cpus[i]
+		for len(r.last) <= line.cpu {
+			r.last = append(r.last, lastCPU{})
+		}
+		last := &r.last[line.cpu]
+		known := last.round != 0 && last.round == r.round-1 || out.First && out.SinceBoot
+		delta, ok := growth(&last.ticks, &line.cpuTicks, known)
+		last.round = r.round
+		if !known {
+			continue // a CPU that has just come on line: the next interval is its first
+		}
+		var sum float64
+		for _, ticks := range delta {
+			sum += float64(ticks) * tickNanoseconds
+		}
+		if !ok || sum > most && !out.First {
+			table.Note("the times of a CPU jumped (it went off line, or the machine was stopped): unknown for one interval")
+			ok = false
+		}
+		cpu := r.numbers.of(out, line.cpu)
+		for m, ticks := range delta {
+			v := float64(ticks) * tickNanoseconds
+			if !ok || m == colIrq && noIrq {
+				v = measure.NaN
+			}
+			table.Put(v, cpu, modes[m])
+		}
+	}
+}
+
+// growth gives the ticks of each mode since last, guests taken out of usr and nice, and brings last up to date. It is
+// false when a counter has gone back by more than rounding explains; last is then the new start.
+func growth(last, now *cpuTicks, known bool) (d [cpuColumns]uint64, ok bool) {
+	if !known {
+		*last = *now
+		return d, true
+	}
+	ok = true
+	for i := range now {
+		switch {
+		case i == colIdle || i == colIowait:
+		case now[i] >= last[i]:
+			d[i] = now[i] - last[i]
+			last[i] = now[i]
+		case last[i]-now[i] > fewTicks:
+			ok = false
+		}
+	}
+	before, after := last[colIdle]+last[colIowait], now[colIdle]+now[colIowait]
+	switch {
+	case after >= before:
+		rest := after - before
+		if now[colIowait] > last[colIowait] {
+			d[colIowait] = min(now[colIowait]-last[colIowait], rest)
+		}
+		d[colIdle] = rest - d[colIowait]
+		last[colIdle], last[colIowait] = now[colIdle], now[colIowait]
+	case before-after > fewTicks:
+		ok = false
+	}
+	if !ok {
+		*last = *now
+		return d, false
+	}
+	d[colUser] -= min(d[colUser], d[colGuest])
+	d[colNice] -= min(d[colNice], d[colGuestNice])
+	return d, true
+}

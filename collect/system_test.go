@@ -1,0 +1,171 @@
+package collect
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// machine is a made-up machine: a directory of files in place of /proc and /sys, and one collector that reads it.
+type machine struct {
+	t       *testing.T
+	dir     string
+	env     Env
+	out     *Out
+	reading Reading
+}
+
+// newMachine puts the files, whose names begin with proc/ or sys/, and opens the collector with all its statistics wanted.
+func newMachine(t *testing.T, c Collector, files map[string]string) *machine {
+	t.Helper()
+	m := &machine{t: t, dir: t.TempDir()}
+	m.env.Root = kernel.Root{Proc: filepath.Join(m.dir, "proc"), Sys: filepath.Join(m.dir, "sys")}
+	m.put(files)
+	m.out = newOut(c.Stats(), newDictionary(), false)
+	var err error
+	if m.reading, err = c.Open(&m.env, wantAll(c)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.reading.Close)
+	return m
+}
+
+// wantAll wants each statistic of a collector, with all its fields.
+func wantAll(c Collector) Want {
+	w := Want{}
+	for _, st := range c.Stats() {
+		w[st.ID] = map[string]bool{}
+		for _, f := range st.Fields {
+			w[st.ID][f.Name] = true
+		}
+	}
+	return w
+}
+
+// put writes files in place, so that those which are open change.
+func (m *machine) put(files map[string]string) {
+	m.t.Helper()
+	for name, text := range files {
+		path := filepath.Join(m.dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			m.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// read takes a reading, as if a second had passed since the one before, and gives the rows as "stat label label": value.
+func (m *machine) read(first bool) map[string]float64 {
+	m.t.Helper()
+	if !first {
+		m.out.before = time.Now().Add(-time.Second)
+	}
+	m.out.start(first)
+	if err := m.reading.Read(m.out); err != nil {
+		m.t.Fatal(err)
+	}
+	return rowsOf(m.t, m.out)
+}
+
+func rowsOf(t testing.TB, out *Out) map[string]float64 {
+	t.Helper()
+	rows := map[string]float64{}
+	for _, b := range out.finish(nil) {
+		for i := range b.Rows() {
+			words := []string{string(b.Stat)}
+			for _, l := range b.Key(i) {
+				words = append(words, b.Labels[l])
+			}
+			key := strings.Join(words, "|")
+			if _, twice := rows[key]; twice {
+				t.Errorf("row %s comes twice", key)
+			}
+			rows[key] = b.Values[i]
+		}
+	}
+	return rows
+}
+
+// expect compares the rows whose key begins with prefix with what is wanted.
+func expect(t *testing.T, rows map[string]float64, prefix string, want map[string]float64) {
+	t.Helper()
+	for _, k := range slices.Sorted(maps.Keys(rows)) {
+		if w, ok := want[k]; strings.HasPrefix(k, prefix) && (!ok || !near(rows[k], w)) {
+			t.Errorf("%s = %v, want %s", k, rows[k], map[bool]string{true: fmt.Sprint(w), false: "no row"}[ok])
+		}
+	}
+	for k, w := range want {
+		if _, ok := rows[k]; !ok {
+			t.Errorf("no row %s, want %v", k, w)
+		}
+	}
+}
+
+func near(a, b float64) bool {
+	return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) <= 1e-9*math.Abs(b)
+}
+
+// notes gives all notes of the latest reading.
+func (m *machine) notes() string {
+	var all []string
+	for _, t := range m.out.tables {
+		all = append(all, t.batch.Notes...)
+	}
+	return strings.Join(all, "\n")
+}
+
+// benchmarkRead measures one reading of the running kernel, everything wanted that filter lets through (nil: all).
+func benchmarkRead(b *testing.B, c Collector, stats ...measure.StatID) {
+	b.Helper()
+	env := Env{}
+	want, mine := wantAll(c), c.Stats()
+	if len(stats) > 0 {
+		for id := range want {
+			if !slices.Contains(stats, id) {
+				delete(want, id)
+			}
+		}
+		mine = slices.DeleteFunc(mine, func(st measure.Stat) bool { return !slices.Contains(stats, st.ID) })
+	}
+	r, err := c.Open(&env, want)
+	if err != nil {
+		b.Skip("needs: " + err.Error())
+	}
+	defer r.Close()
+	out := newOut(mine, newDictionary(), false)
+	out.start(true)
+	if err := r.Read(out); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	rows := 0
+	var batches []*measure.Batch
+	for b.Loop() {
+		out.start(false)
+		if err := r.Read(out); err != nil {
+			b.Fatal(err)
+		}
+		batches = out.finish(batches[:0])
+		for _, batch := range batches {
+			rows += batch.Rows()
+		}
+	}
+	b.ReportMetric(float64(rows)/float64(b.N), "rows")
+}
+
+func BenchmarkSystem(b *testing.B) {
+	for _, c := range []Collector{CPU{}, Interrupts{}, Softirqs{}, Load{}, Schedstat{}, Pressure{}} {
+		b.Run(fmt.Sprintf("%T", c), func(b *testing.B) { benchmarkRead(b, c) })
+	}
+}
