@@ -246,14 +246,15 @@ func (c *Conn) send(b []byte) error {
 	}
 }
 
-// receive gives the next datagram from the kernel, valid until the next call.
+// receive gives the next datagram from the kernel, valid until the next call. A zero limit takes what is there and
+// never sleeps: poll(2) would wait for a whole millisecond.
 func (c *Conn) receive(limit time.Time) ([]byte, error) {
 	if c.fd < 0 {
 		return nil, fs.ErrClosed
 	}
 	for {
 		left := time.Until(limit)
-		if left <= 0 {
+		if left <= 0 && !limit.IsZero() {
 			return nil, errLate
 		}
 		n, e := c.recvmsg()
@@ -271,6 +272,9 @@ func (c *Conn) receive(limit time.Time) ([]byte, error) {
 			}
 			return c.buf[:n], nil
 		case unix.EAGAIN:
+			if limit.IsZero() {
+				return nil, errLate
+			}
 			ms := int(left.Milliseconds()) + 1
 			fds := [1]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
 			if _, err := unix.Poll(fds[:], ms); err != nil && !errors.Is(err, unix.EINTR) {
@@ -309,11 +313,13 @@ func (c *Conn) Join(group uint32) error {
 // Receive waits for events, at most the given time (0: takes what is there and returns), and calls f with each until none
 // is left. ErrOverrun: some were lost and what they would have told must be dumped. No event is no error.
 func (c *Conn) Receive(wait time.Duration, f func(typ uint16, payload []byte) error) error {
-	limit := time.Now().Add(wait)
-	if !c.deadline.IsZero() && c.deadline.Before(limit) {
-		limit = c.deadline
+	var limit time.Time
+	if wait > 0 {
+		limit = time.Now().Add(wait)
+		if !c.deadline.IsZero() && c.deadline.Before(limit) {
+			limit = c.deadline
+		}
 	}
-	limit = limit.Add(time.Microsecond) // look once even when there is no time to wait
 	var lost error
 	for {
 		b, err := c.receive(limit)
@@ -338,7 +344,7 @@ func (c *Conn) Receive(wait time.Duration, f func(typ uint16, payload []byte) er
 				}
 			}
 		}
-		limit = time.Now().Add(time.Microsecond) // the rest without waiting
+		limit = time.Time{} // the rest without waiting
 	}
 }
 
