@@ -9,5 +9,6 @@ func All() []Collector {
 		Load{},       // /proc/loadavg
 		Schedstat{},  // /proc/schedstat: time waited for each CPU
 		Pressure{},   // /proc/pressure
+		NetDevices{}, // rtnetlink, ethtool: network devices
 	}
 }
