@@ -321,7 +321,11 @@ func checkSkips(t *tree) []string {
 				if len(call.Args) == 0 {
 					return true
 				}
-				text, ok := call.Args[0].(*ast.BasicLit)
+				start := call.Args[0]
+				for b, ok := start.(*ast.BinaryExpr); ok; b, ok = start.(*ast.BinaryExpr) {
+					start = b.X
+				}
+				text, ok := start.(*ast.BasicLit)
 				if ok && text.Kind == token.STRING && !skipForm.MatchString(text.Value) {
 					out = append(out, t.at(call.Pos(), "skip %s: a reason is \"needs: root\", \"needs: cap:NAME\", \"needs: kernel feature NAME\" or \"needs: tool NAME\"", text.Value))
 				}

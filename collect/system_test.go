@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -139,8 +140,11 @@ func benchmarkRead(b *testing.B, c Collector, stats ...measure.StatID) {
 		mine = slices.DeleteFunc(mine, func(st measure.Stat) bool { return !slices.Contains(stats, st.ID) })
 	}
 	r, err := c.Open(&env, want)
+	if errors.Is(err, measure.ErrUnsupported) {
+		b.Skipf("needs: kernel feature %T: %v", c, err)
+	}
 	if err != nil {
-		b.Skip("needs: " + err.Error())
+		b.Fatal(err)
 	}
 	defer r.Close()
 	out := newOut(mine, newDictionary(), false)
