@@ -17,17 +17,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
 
 // A tier is one run of go test.
 type tier struct {
-	name string
-	args []string // after go test -json
-	// packages are patterns; without keeps packages that contain it out.
-	packages []string
-	without  string
+	name     string
+	args     []string // after go test -json
+	packages []string // patterns; "./..." leaves out what the plan and lab tiers run
+	sparse   bool     // most packages have nothing to run: say nothing of those
 }
 
 // tiers gives them cheapest first. -count=1 because tests of a live machine have no use for results
@@ -36,8 +36,8 @@ func tiers() []tier {
 	return []tier{
 		{name: "plan", args: []string{"-count=1"}, packages: []string{"."}},
 		{name: "runner", args: []string{"-count=1"}, packages: []string{"./.ci/tests"}}, // ./... passes it over
-		{name: "rooms", args: []string{"-count=1"}, packages: []string{"./..."}, without: "/cases"},
-		{name: "benchmarks, once each", args: []string{"-count=1", "-run=^$", "-bench=.", "-benchtime=1x"}, packages: []string{"./..."}, without: "/cases"},
+		{name: "rooms", args: []string{"-count=1"}, packages: []string{"./..."}},
+		{name: "benchmarks, once each", args: []string{"-count=1", "-run=^$", "-bench=.", "-benchtime=1x"}, packages: []string{"./..."}, sparse: true},
 		// The lab shapes links and loads CPUs: one story at a time.
 		{name: "lab", args: []string{"-count=1", "-p=1", "-timeout=20m"}, packages: []string{"./cases/..."}},
 	}
@@ -91,6 +91,7 @@ func run(total *tally, root string, t tier) (bool, error) {
 		return true, err
 	}
 	before := total.failed
+	total.sparse = t.sparse
 	if err := total.read(out); err != nil {
 		return true, err
 	}
@@ -117,7 +118,8 @@ func list(root string, t tier) ([]string, error) {
 	}
 	var packages []string
 	for p := range strings.FieldsSeq(string(out)) {
-		if t.without != "" && strings.Contains(p+"/", t.without+"/") {
+		_, below, _ := strings.Cut(p, "/")
+		if slices.Equal(t.packages, []string{"./..."}) && (below == "" || strings.HasPrefix(below+"/", "cases/")) {
 			continue
 		}
 		packages = append(packages, p)
@@ -136,7 +138,8 @@ type tally struct {
 	out                     io.Writer
 	host                    machine
 	passed, failed, skipped int
-	unjustified             int // skips that do not hold
+	unjustified             int  // skips that do not hold
+	sparse                  bool // say nothing of packages that ran nothing
 	skips                   []string
 	failures                []string
 	packages                map[string]*packageTally
@@ -277,14 +280,25 @@ func (t *tally) closePackage(e event, p *packageTally) {
 	case e.Action == "skip":
 		verdict = "none" // no test files
 	}
-	fmt.Fprintf(t.out, "%-4s %-28s %6.1f s  %d passed", verdict, e.Package, e.Elapsed, p.passed)
-	if p.failed > 0 {
-		fmt.Fprintf(t.out, ", %d failed", p.failed)
+	// A benchmark that goes well ends without an event.
+	benchmarks := 0
+	for test := range p.running {
+		if verdict == "ok" && !p.parents[test] {
+			benchmarks++
+		}
 	}
-	if p.skipped > 0 {
-		fmt.Fprintf(t.out, ", %d skipped", p.skipped)
+	var counts []string
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{p.passed, "passed"}, {p.failed, "failed"}, {p.skipped, "skipped"}, {benchmarks, "benchmarks"}} {
+		if c.n > 0 {
+			counts = append(counts, fmt.Sprint(c.n, " ", c.what))
+		}
 	}
-	fmt.Fprintln(t.out)
+	if len(counts) > 0 || !t.sparse {
+		fmt.Fprintf(t.out, "%-4s %-26s %6.1f s  %s\n", verdict, e.Package, e.Elapsed, strings.Join(counts, ", "))
+	}
 	t.passed += p.passed
 	t.failed += p.failed
 	t.skipped += p.skipped

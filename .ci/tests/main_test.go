@@ -103,6 +103,12 @@ func TestTally(t *testing.T) {
 			unjustified: 1,
 		},
 		{
+			name:   "benchmarks are told and not counted",
+			events: [][4]string{{"start", "p"}, {"run", "p", "BenchmarkA"}, {"run", "p", "BenchmarkA/x"}, {"output", "p", "BenchmarkA/x", "1 9 ns/op\n"}, {"pass", "p"}},
+			last:   "0 passed, 0 failed, 0 skipped",
+			shows:  []string{"1 benchmarks"},
+		},
+		{
 			name:   "no test files",
 			events: [][4]string{{"start", "p"}, {"output", "p", "", "? p [no test files]\n"}, {"skip", "p"}},
 			last:   "0 passed, 0 failed, 0 skipped",
