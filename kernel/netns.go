@@ -1,0 +1,260 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+
+	"culprit/measure"
+
+	"golang.org/x/sys/unix"
+)
+
+// netnsFolder is where ip-netns(8) keeps namespaces by name: bind mounts of nsfs files.
+const netnsFolder = "/run/netns"
+
+// NetNS is a network namespace as it was seen. The zero NetNS is the tool's own.
+type NetNS struct {
+	Name  string // "": the tool's own; "NAME" of /run/netns/NAME; else "pid:NNN", the lowest process seen in it
+	Inode uint64 // of its nsfs file, the identity that `ip netns identify` and lsns(8) show; 0: not known
+	path  string // a file to enter it by; "": the tool's own
+}
+
+// Own says whether this is the namespace that the tool itself runs in: then nothing needs to be entered.
+func (ns NetNS) Own() bool { return ns.path == "" }
+
+// OwnNetNS gives the tool's own network namespace. Where the kernel shows none (CONFIG_NET_NS off, a captured tree),
+// Inode is 0.
+func (r Root) OwnNetNS() NetNS {
+	var st unix.Stat_t
+	if r.captured() || unix.Stat("/proc/self/ns/net", &st) != nil {
+		return NetNS{}
+	}
+	return NetNS{Inode: st.Ino}
+}
+
+// captured says whether the root is a directory that stands in for the running kernel.
+func (r Root) captured() bool { return r.Proc != "" && r.Proc != "/proc" }
+
+// FindNetNS finds a network namespace by the name that NetNS.Name has: "" or a name of /run/netns or "pid:NNN". errors.Is
+// fs.ErrNotExist when there is none; measure.ErrDenied when the process may not be looked at (CAP_SYS_PTRACE).
+func (r Root) FindNetNS(name string) (NetNS, error) {
+	own := r.OwnNetNS()
+	if name == "" {
+		return own, nil
+	}
+	path := netnsFolder + "/" + name
+	switch pid, ok := strings.CutPrefix(name, "pid:"); {
+	case ok:
+		if _, err := ParseUint([]byte(pid)); err != nil {
+			return NetNS{}, fmt.Errorf("find network namespace %q: %w", name, err)
+		}
+		path = "/proc/" + pid + "/ns/net"
+	case strings.Contains(name, "/") || name == "." || name == ".." || r.captured():
+		return NetNS{}, fmt.Errorf("find network namespace %q: %w", name, fs.ErrNotExist)
+	}
+	inode, err := nsInode(path)
+	if err != nil {
+		return NetNS{}, fmt.Errorf("find network namespace %q: %w", name, err)
+	}
+	if inode == own.Inode {
+		return NetNS{Name: name, Inode: inode}, nil
+	}
+	return NetNS{name, inode, path}, nil
+}
+
+// nsInode gives the inode of a namespace file; fs.ErrNotExist for a name under which no namespace is mounted (any more).
+func nsInode(path string) (uint64, error) {
+	var st unix.Stat_t
+	var fst unix.Statfs_t
+	if err := unix.Stat(path, &st); err != nil {
+		return 0, asErr(err)
+	}
+	if err := unix.Statfs(path, &fst); err != nil {
+		return 0, asErr(err)
+	}
+	if fst.Type != unix.NSFS_MAGIC {
+		return 0, fmt.Errorf("%s is no namespace: %w", path, fs.ErrNotExist)
+	}
+	return st.Ino, nil
+}
+
+// NetNamespaces lists network namespaces, each once: first the tool's own, then those with a name, then those that
+// processes are in (found by their main threads), ordered by process. At most limit; 0 means 1,024.
+//
+// The list is good even with an error, which says what may be missing from it: measure.Denied when processes may
+// not be looked at, measure.ErrUnclear when there are more than limit. It looks at every process (2 us each): not for every tick.
+func (r Root) NetNamespaces(limit int) ([]NetNS, error) {
+	if limit <= 0 {
+		limit = 1024
+	}
+	list := []NetNS{r.OwnNetNS()}
+	if r.captured() {
+		return list, nil
+	}
+	seen := map[uint64]bool{list[0].Inode: true}
+	more := 0
+	add := func(ns NetNS) {
+		switch {
+		case seen[ns.Inode]:
+		case len(list) < limit:
+			list = append(list, ns)
+			seen[ns.Inode] = true
+		default:
+			more++
+			seen[ns.Inode] = true
+		}
+	}
+	names, err := os.ReadDir(netnsFolder) // sorted
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return list, fmt.Errorf("list network namespaces: %w", err)
+	}
+	for _, e := range names {
+		path := netnsFolder + "/" + e.Name()
+		if inode, err := nsInode(path); err == nil {
+			add(NetNS{e.Name(), inode, path})
+		}
+	}
+	proc, err := r.OpenProcDir("")
+	if err != nil {
+		return list, err
+	}
+	defer proc.Close()
+	pids, err := proc.ListPIDs(nil)
+	if err != nil {
+		return list, fmt.Errorf("list processes: %w", err)
+	}
+	denied := 0
+	var link [64]byte
+	for _, pid := range pids {
+		b, err := proc.ReadLink(pid, "ns/net", link[:])
+		switch {
+		case errors.Is(err, measure.ErrDenied):
+			denied++
+		case err == nil:
+			if inode, ok := nsLink(b); ok && !seen[inode] {
+				add(NetNS{fmt.Sprintf("pid:%d", pid), inode, fmt.Sprintf("/proc/%d/ns/net", pid)})
+			}
+		}
+	}
+	switch {
+	case more > 0:
+		return list, fmt.Errorf("list network namespaces: %d more than %d: %w", more, limit, measure.ErrUnclear)
+	case denied > 0:
+		return list, &measure.Denied{Doing: fmt.Sprintf("look for network namespaces of %d processes", denied), Needs: "CAP_SYS_PTRACE"}
+	}
+	return list, nil
+}
+
+// nsLink reads "net:[4026531840]".
+func nsLink(b []byte) (uint64, bool) {
+	const before = "net:["
+	if len(b) < len(before)+2 || string(b[:len(before)]) != before || b[len(b)-1] != ']' {
+		return 0, false
+	}
+	v, err := ParseUint(b[len(before) : len(b)-1])
+	return v, err == nil
+}
+
+// In calls f inside the namespace and gives its error: sockets that f makes and files of /proc/thread-self/net that it opens
+// stay in that namespace for good. f runs in a goroutine of its own, on a thread of its own until it returns; it must not start
+// goroutines that should be inside as well. For the tool's own namespace f is simply called.
+//
+// /proc/net and /proc/self/net are those of the process's first thread, which is never moved: f must say thread-self, and the
+// rest of the tool is never surprised. /sys/class/net shows the namespace in which /sys was mounted, whatever thread looks:
+// f must use netlink and ethtool netlink in place of it.
+//
+// errors.As measure.Denied without CAP_SYS_ADMIN; errors.Is fs.ErrNotExist when the namespace is gone, or when its
+// name or process belongs to another one by now.
+func (ns NetNS) In(f func() error) error {
+	if ns.Own() {
+		return f()
+	}
+	return onThread(func() (err error, dirty bool) {
+		home, err := open("/proc/thread-self/ns/net", 0)
+		if err != nil {
+			return fmt.Errorf("remember the own network namespace: %w", err), false
+		}
+		defer unix.Close(home)
+		if err := ns.enter(); err != nil {
+			return err, false
+		}
+		defer func() {
+			if unix.Setns(home, unix.CLONE_NEWNET) != nil {
+				dirty = true
+			}
+		}()
+		return f(), false
+	})
+}
+
+// enter moves the calling thread.
+func (ns NetNS) enter() error {
+	fd, err := open(ns.path, 0)
+	if err == nil {
+		defer unix.Close(fd)
+		var st unix.Stat_t
+		if err = unix.Fstat(fd, &st); err == nil {
+			if st.Ino != ns.Inode {
+				return fmt.Errorf("enter network namespace %s: another one is there now: %w", ns.Name, fs.ErrNotExist)
+			}
+			err = unix.Setns(fd, unix.CLONE_NEWNET)
+		}
+	}
+	err = asErr(err)
+	switch {
+	case errors.Is(err, unix.EACCES) && strings.HasPrefix(ns.Name, "pid:"):
+		return &measure.Denied{Doing: "enter network namespace " + ns.Name, Needs: "CAP_SYS_PTRACE"}
+	case errors.Is(err, measure.ErrDenied):
+		return &measure.Denied{Doing: "enter network namespace " + ns.Name, Needs: "CAP_SYS_ADMIN"}
+	case err != nil:
+		return fmt.Errorf("enter network namespace %s: %w", ns.Name, err)
+	}
+	return nil
+}
+
+// onThread runs f on a thread that nothing else runs on meanwhile and that is not the process's first: /proc/self would
+// follow that one. If f leaves the thread dirty it is not used again: a goroutine that ends locked takes its thread with it.
+func onThread(f func() (err error, dirty bool)) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("ended by runtime.Goexit")
+		defer func() { done <- err }()
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			err = onThread(f) // while this goroutine sits on the first thread, another must run on another
+			runtime.UnlockOSThread()
+			return
+		}
+		var dirty bool
+		if err, dirty = f(); !dirty {
+			runtime.UnlockOSThread()
+		}
+	}()
+	return <-done
+}
+
+// Dial opens a netlink socket inside the namespace; see the function Dial and In for errors.
+func (ns NetNS) Dial(protocol int, o NetlinkOptions) (c *Conn, err error) {
+	err = ns.In(func() error {
+		c, err = Dial(protocol, o)
+		return err
+	})
+	return c, err
+}
+
+// OpenNet opens /proc/net/NAME as the namespace shows it ("snmp", "netstat", "softnet_stat"), to be kept open: the file
+// stays with the namespace, and holds it alive. In a captured tree it is net/NAME below the proc root.
+func (r Root) OpenNet(ns NetNS, name string) (f *File, err error) {
+	if r.captured() {
+		return r.OpenProc("net/" + name)
+	}
+	err = ns.In(func() error {
+		f, err = Open("/proc/thread-self/net/" + name)
+		return err
+	})
+	return f, err
+}
