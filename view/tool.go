@@ -9,6 +9,7 @@ type Tool struct {
 	Examples []Example
 	Flags    []Flag
 	Once     bool // shows a state: one table unless an interval is given
+	Most     int  // rows shown on a terminal unless -n says otherwise; 0 = all
 	Ask      func(o Options) []string
 	Table    func(o Options, f *Frame) *Table
 }

@@ -2,8 +2,11 @@ package term
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 
 	"culprit/measure"
@@ -57,6 +60,7 @@ func (p Program) root() *cobra.Command {
 	for _, t := range view.Tools() {
 		root.AddCommand(p.tool(t))
 	}
+	root.AddCommand(p.stat(), p.version())
 	return root
 }
 
@@ -74,19 +78,49 @@ func nearFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("unknown flag --%s (`%s -h` shows all)", word, c.CommandPath())
 }
 
+// common is what every command that shows tables takes.
+type common struct {
+	plan      plan
+	look      Look
+	json, csv bool
+}
+
+func (m *common) flags(f *pflag.FlagSet) {
+	f.BoolVar(&m.json, "json", false, "one JSON object an interval, one line each")
+	f.BoolVar(&m.csv, "csv", false, "comma-separated values with a head line")
+	f.StringVar(&m.plan.sortBy, "sort", "", "order rows by this column, largest first")
+	f.BoolVar(&m.plan.reverse, "reverse", false, "smallest first")
+	f.IntVarP(&m.plan.rows, "rows", "n", -1, "show the first N rows, 0 for all")
+	f.BoolVarP(&m.plan.wide, "wide", "w", false, "all columns, however narrow the terminal")
+	f.StringVar(&m.look.Netns, "netns", "", "network namespace to look at: a name, or all")
+	f.BoolVar(&m.look.SinceBoot, "since-boot", false, "the first line covers the time since boot")
+}
+
+// times reads the arguments [interval [count]] and the format.
+func (m *common) times(args []string) error {
+	switch {
+	case m.json && m.csv:
+		return usagef("--json and --csv exclude each other")
+	case m.json:
+		m.plan.format = "json"
+	case m.csv:
+		m.plan.format = "csv"
+	}
+	return parseTimes(args, &m.plan)
+}
+
 // tool makes the command of one tool.
 func (p Program) tool(t *view.Tool) *cobra.Command {
-	pl := plan{step: measure.Second, count: 1}
+	m := &common{plan: plan{step: measure.Second, count: 1}}
 	if t.Once {
-		pl.step = 250 * measure.Millisecond
+		m.plan.step = 250 * measure.Millisecond
 	}
-	var look Look
-	var json, csv bool
 	c := &cobra.Command{
-		Use:     t.Name + " [interval [count]]",
-		Short:   t.Short,
-		Long:    t.Long,
-		Example: examples(t.Examples),
+		Use:               t.Name + " [interval [count]]",
+		Short:             t.Short,
+		Long:              t.Long + "\n\n" + intervals,
+		Example:           examples(t.Examples),
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := c.Flags()
 	f.SortFlags = false
@@ -94,7 +128,7 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 	for _, fl := range t.Flags {
 		help := fl.Help
 		if len(fl.Values) > 0 {
-			help += " (" + strings.Join(fl.Values, ", ") + ")"
+			help += ": " + strings.Join(fl.Values, ", ")
 		}
 		switch {
 		case fl.Value == "":
@@ -105,27 +139,14 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 			texts[fl.Name] = f.StringP(fl.Name, fl.Letter, "", help)
 		}
 		if len(fl.Values) > 0 {
-			_ = c.RegisterFlagCompletionFunc(fl.Name, cobra.FixedCompletions(fl.Values, cobra.ShellCompDirectiveNoFileComp))
+			if err := c.RegisterFlagCompletionFunc(fl.Name, cobra.FixedCompletions(fl.Values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+				panic(err) // the flag was made a few lines above
+			}
 		}
 	}
-	f.BoolVarP(&json, "json", "", false, "one JSON object an interval, one line each")
-	f.BoolVarP(&csv, "csv", "", false, "comma-separated values with a head line")
-	f.StringVar(&pl.sortBy, "sort", "", "order rows by a column, largest first")
-	f.BoolVar(&pl.reverse, "reverse", false, "smallest first")
-	f.BoolVarP(&pl.wide, "wide", "w", false, "all columns, however narrow the terminal")
-	f.StringVar(&look.Netns, "netns", "", "network namespace to look at: a name, or all")
-	f.BoolVar(&look.SinceBoot, "since-boot", false, "the first line is the time since boot")
+	m.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if json && csv {
-			return usagef("--json and --csv exclude each other")
-		}
-		if json {
-			pl.format = "json"
-		}
-		if csv {
-			pl.format = "csv"
-		}
-		if err := parseTimes(args, &pl); err != nil {
+		if err := m.times(args); err != nil {
 			return err
 		}
 		o := view.Options{}
@@ -146,23 +167,111 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 		}
 		for _, fl := range t.Flags {
 			for _, v := range o[fl.Name] {
-				if len(fl.Values) > 0 && !contains(fl.Values, v) {
+				if len(fl.Values) > 0 && !slices.Contains(fl.Values, v) {
 					return usagef("--%s %q is none of %s%s", fl.Name, v, strings.Join(fl.Values, ", "), didYouMean(v, fl.Values))
 				}
 			}
 		}
-		return show(c.Context(), p.Open(look), p.Terminal, t, o, pl)
+		return show(c.Context(), p.Open(m.look), p.Terminal, t, o, m.plan)
 	}
 	return c
 }
 
-func contains(all []string, v string) bool {
-	for _, a := range all {
-		if a == v {
-			return true
+const intervals = `Without an interval it shows one; with an interval it goes on until Ctrl-C or until the count, and then prints the
+average. Each line covers the time that was measured, also the first. "-" (null in JSON) means not known; shares are ratios from 0 to 1 in JSON and CSV.`
+
+// stat makes the command that shows any statistic.
+func (p Program) stat() *cobra.Command {
+	m := &common{plan: plan{step: measure.Second, count: 1}}
+	var list bool
+	c := &cobra.Command{
+		Use:   "stat SENTENCE [interval [count]]",
+		Short: "any statistic by any of its fields: net.device.bytes by device,direction where device != lo",
+		Long: `A sentence is: statistic by field,field where field = "value" and ...
+Comparisons are = != < <= > >=, ~ and !~ (patterns of * and ?), in (a, b). Values of statistics that count events are per second.
+--list shows all statistics with their fields; a word after it filters them.
+
+` + intervals,
+		Example: examples([]view.Example{
+			{Line: "culprit stat 'net.device.bytes by device,direction' 1", Means: "bytes per second of each interface"},
+			{Line: `culprit stat 'process.cpu by process where mode = "sys"' 5 3`, Means: "who uses the kernel"},
+			{Line: "culprit stat --list tcp", Means: "the statistics that have tcp in their name"},
+		}),
+	}
+	c.Flags().SortFlags = false
+	c.Flags().BoolVarP(&list, "list", "l", false, "list statistics, their kinds, units and fields")
+	m.flags(c.Flags())
+	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		for _, st := range p.Open(Look{}).Stats() {
+			names = append(names, string(st.ID)+"\t"+st.Help)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		machine := p.Open(m.look)
+		if list {
+			return p.list(machine.Stats(), args)
+		}
+		if len(args) == 0 {
+			return usagef("which statistic? `culprit stat --list` shows them")
+		}
+		if err := m.times(args[1:]); err != nil {
+			return err
+		}
+		q, err := machine.Parse(args[0])
+		if err != nil {
+			return err
+		}
+		for _, st := range machine.Stats() {
+			if st.ID == q.Stat {
+				return show(c.Context(), machine, p.Terminal, view.Stat(q, &st), nil, m.plan)
+			}
+		}
+		return fmt.Errorf("statistic %s: %w", q.Stat, measure.ErrUnsupported) // Parse knows no other
+	}
+	return c
+}
+
+// list prints the statistics whose ID or help has all the words.
+func (p Program) list(stats []measure.Stat, words []string) error {
+	n := 0
+	for _, st := range stats {
+		hit := true
+		for _, w := range words {
+			hit = hit && (strings.Contains(string(st.ID), w) || strings.Contains(st.Help, w))
+		}
+		if !hit {
+			continue
+		}
+		n++
+		var fields []string
+		for _, f := range st.Fields {
+			fields = append(fields, f.Name)
+		}
+		if _, err := fmt.Fprintf(p.Terminal.Out, "%-28s %-5s %-9s by %s\n    %s\n", st.ID, st.Kind, st.AnswerUnit(), strings.Join(fields, ","), st.Help); err != nil {
+			return err
 		}
 	}
-	return false
+	if n == 0 {
+		return usagef("no statistic has %s in its name or help", strings.Join(words, " and "))
+	}
+	return nil
+}
+
+// version makes the command that says what this is.
+func (p Program) version() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "version", Short: "version of culprit and of what it was built with", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if !asJSON {
+				_, err := fmt.Fprintf(p.Terminal.Out, "culprit %s %s/%s %s\n", p.Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+				return err
+			}
+			return json.NewEncoder(p.Terminal.Out).Encode(map[string]string{"version": p.Version, "os": runtime.GOOS, "arch": runtime.GOARCH, "go": runtime.Version()})
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return c
 }
 
 func didYouMean(word string, all []string) string {

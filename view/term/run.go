@@ -29,14 +29,13 @@ var errEnough = errors.New("enough")
 
 // plan is how often and how a tool is shown.
 type plan struct {
-	step      measure.Span
-	count     int // 0 = until interrupted
-	format    string
-	sortBy    string
-	reverse   bool
-	wide      bool
-	sinceBoot bool
-	filter    string
+	step    measure.Span
+	count   int // 0 = until interrupted
+	format  string
+	sortBy  string
+	reverse bool
+	wide    bool
+	rows    int // most rows, 0 = all; below 0 = the tool's own on a terminal, all elsewhere
 }
 
 // parseInterval reads "1", "0.5" or "250ms": the seconds between two lines. At least 10 ms, at most a day.
@@ -113,6 +112,11 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 			}
 			sorted(tab, i, p.reverse)
 		}
+		most := p.rows
+		if most < 0 && p.format == "" {
+			most = tool.Most
+		}
+		limit(tab, most)
 		return tab, nil
 	}
 	var mean view.Mean
@@ -146,6 +150,29 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		return out.mean(tab)
 	}
 	return nil
+}
+
+// limit keeps the first rows and all totals, and says so.
+func limit(t *view.Table, most int) {
+	if most <= 0 {
+		return
+	}
+	kept, left := t.Rows[:0], 0
+	for _, r := range t.Rows {
+		switch {
+		case r.Total:
+			kept = append(kept, r)
+		case most > 0:
+			most--
+			kept = append(kept, r)
+		default:
+			left++
+		}
+	}
+	t.Rows = kept
+	if left > 0 {
+		t.Notes = append(t.Notes, "only the first rows are shown; -n 0 shows all")
+	}
 }
 
 func unknownColumn(t *view.Table, name string) error {

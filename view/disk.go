@@ -1,0 +1,90 @@
+package view
+
+import "culprit/measure"
+
+// Disk is iostat -x.
+func Disk() *Tool {
+	return &Tool{
+		Name:  "disk",
+		Short: "requests, throughput, waiting time, queue and utilisation of disks (iostat -x)",
+		Long: `One row a disk with iostat's columns; kB are 1024 bytes. await is the mean time of the requests that finished in the interval, from entering the
+queue to completion, in ms. aqu-sz is the mean number of requests in the queue or at the device. %util is the share of time in which
+the device had at least one request: an SSD or an array that serves many at once may be at 100 % and far from its limit - look at await and
+aqu-sz. Partitions with -p; idle virtual devices (loop, ram, zram) are left out unless they do something.`,
+		Examples: []Example{
+			{"culprit disk 1", "every second"},
+			{"culprit disk -p -w 5 3", "with partitions and all columns"},
+		},
+		Flags: []Flag{{Name: "partitions", Letter: "p", Help: "partitions too"}, {Name: "device", Letter: "d", Value: "NAME", Many: true, Help: "only these devices (comma list, * and ? match)"},
+			{Name: "idle", Letter: "z", Help: "leave out devices that did nothing"}},
+		Ask: func(Options) []string {
+			return []string{"disk.operations by device,direction", "disk.bytes by device,direction", "disk.merges by device,direction", "disk.wait by device,direction",
+				"disk.busy by device", "disk.queue by device", "disk.errors by device", "disk.info by device,kind,parent"}
+		},
+		Table: diskTable,
+	}
+}
+
+func diskTable(o Options, f *Frame) *Table {
+	t := &Table{View: "disk", Columns: []Column{
+		{Name: "device", Head: "Device", Width: 8, Left: true, Help: "block device"},
+		{Name: "reads_per_s", Head: "r/s", Decimals: 2, Width: 8, Help: "reads finished"},
+		{Name: "writes_per_s", Head: "w/s", Decimals: 2, Width: 8, Help: "writes finished"},
+		{Name: "read_bytes_per_s", Head: "rkB/s", Show: KiB, Decimals: 2, Width: 9, Help: "read"},
+		{Name: "written_bytes_per_s", Head: "wkB/s", Show: KiB, Decimals: 2, Width: 9, Help: "written"},
+		{Name: "read_await_ns", Head: "r_await", Show: Millis, Decimals: 2, Width: 7, Help: "mean time of a read, ms"},
+		{Name: "write_await_ns", Head: "w_await", Show: Millis, Decimals: 2, Width: 7, Help: "mean time of a write, ms"},
+		{Name: "queue", Head: "aqu-sz", Decimals: 2, Width: 6, Help: "mean number of requests under way"},
+		{Name: "util", Head: "%util", Show: Percent, Decimals: 2, Width: 6, Help: "share of the time with a request under way"},
+		{Name: "read_avg_bytes", Head: "rareq-sz", Show: KiB, Decimals: 2, Width: 8, From: 100, Help: "mean size of a read, KiB"},
+		{Name: "write_avg_bytes", Head: "wareq-sz", Show: KiB, Decimals: 2, Width: 8, From: 100, Help: "mean size of a write, KiB"},
+		{Name: "read_merges_per_s", Head: "rrqm/s", Decimals: 2, Width: 7, From: 120, Help: "reads merged into one before"},
+		{Name: "write_merges_per_s", Head: "wrqm/s", Decimals: 2, Width: 7, From: 120, Help: "writes merged into one before"},
+		{Name: "discards_per_s", Head: "d/s", Decimals: 2, Width: 6, From: 140, Help: "discards finished"},
+		{Name: "flushes_per_s", Head: "f/s", Decimals: 2, Width: 6, From: 140, Help: "flushes finished"},
+		{Name: "flush_await_ns", Head: "f_await", Show: Millis, Decimals: 2, Width: 7, From: 140, Help: "mean time of a flush, ms"},
+		{Name: "errors_per_s", Head: "err/s", Decimals: 2, Width: 5, From: 150, Help: "requests that failed, where the driver counts them"},
+	}}
+	p := NewPivot("device")
+	directed := func(id measure.StatID, words ...string) []int {
+		var cols []int
+		for _, w := range words {
+			cols = append(cols, p.Add(f.Of(id), "direction", w))
+		}
+		return cols
+	}
+	ops := directed("disk.operations", "read", "write", "discard", "flush")
+	bytes := directed("disk.bytes", "read", "write")
+	merges := directed("disk.merges", "read", "write")
+	wait := directed("disk.wait", "read", "write", "discard", "flush")
+	busy, queue, errors := p.Add(f.Of("disk.busy")), p.Add(f.Of("disk.queue")), p.Add(f.Of("disk.errors"))
+	p.Join("info", f.Of("disk.info"))
+	p.Sort()
+	for r := range p.Len() {
+		device, kind := p.Key(r, "device"), p.Word(r, "info", "kind")
+		active := false
+		for _, c := range ops {
+			active = active || p.At(r, c) > 0
+		}
+		named := len(o["device"]) > 0
+		switch {
+		case named && !anyMatch(o["device"], device):
+			continue
+		case kind == "partition" && !o.Has("partitions") && !named:
+			continue
+		case !active && (o.Has("idle") || kind == "virtual" && !named):
+			continue
+		}
+		await := func(k int) float64 { // ns of finished requests a second / requests a second; 0 when none finished, as iostat
+			if p.At(r, ops[k]) == 0 {
+				return 0
+			}
+			return p.At(r, wait[k]) * 1e9 / p.At(r, ops[k])
+		}
+		util := p.At(r, busy)
+		t.Rows = append(t.Rows, Row{Key: device, Cells: []Cell{T(device), N(p.At(r, ops[0])), N(p.At(r, ops[1])), N(p.At(r, bytes[0])), N(p.At(r, bytes[1])),
+			N(await(0)), N(await(1)), N(p.At(r, queue)), N(min(util, 1)), N(average(p.At(r, bytes[0]), p.At(r, ops[0]))), N(average(p.At(r, bytes[1]), p.At(r, ops[1]))),
+			N(p.At(r, merges[0])), N(p.At(r, merges[1])), N(p.At(r, ops[2])), N(p.At(r, ops[3])), N(await(3)), N(p.At(r, errors))}})
+	}
+	return t
+}

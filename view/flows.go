@@ -1,0 +1,224 @@
+package view
+
+import (
+	"strings"
+
+	"culprit/measure"
+)
+
+// flowFields are the fields that tell one TCP connection from another, in the order of the statistics.
+const flowFields = "netns,local,localport,peer,peerport,pid,process,side"
+
+// Flows is iftop and nethogs.
+func Flows() *Tool {
+	by := []string{"connection", "client", "peer", "pair", "port", "process"}
+	return &Tool{
+		Name:  "flows",
+		Short: "TCP traffic by connection, host, pair, port or process, with round trip time and retransmits (iftop, nethogs)",
+		Long: `One row a TCP connection that moved bytes, from the kernel's own counters (sock_diag), busiest first; --by adds connections up by peer host (client is
+the same), host pair, service port or process. rx and tx are payload that arrived and that was acknowledged. RTT is the kernel's smoothed round trip time, the mean
+over a group; deliv is the kernel's estimate of the rate at which the path delivered, the best of a group. %Link is the share of the traffic of the
+interfaces of this host that the flows can use.
+The last row is the residual: what the interfaces counted and no connection accounts for - headers, acknowledgements, UDP and other
+protocols, retransmits, forwarded packets, and connections that ended within the interval. It may be slightly negative when bytes counted on the interface in one interval are
+acknowledged in the next.`,
+		Examples: []Example{
+			{"culprit flows 1", "the busiest connections"},
+			{"culprit flows --by process 1", "by process (nethogs), reconciled with the interfaces"},
+			{"culprit flows --by client -n 0 10 6", "all clients, averaged over ten seconds"},
+		},
+		Flags: []Flag{
+			{Name: "by", Letter: "b", Value: "WHAT", Values: by, Help: "add connections up by"},
+		},
+		Most: 20,
+		Ask: func(o Options) []string {
+			fields := flowFields
+			if o.Text("by") != "" && o.Text("by") != "process" && o.Text("by") != "connection" {
+				fields = "netns,local,localport,peer,peerport,side" // owners cost a walk through /proc
+			}
+			return []string{"tcp.flow.bytes by " + fields + ",direction", "tcp.flow.retransmits by " + fields, "tcp.flow.rtt by " + fields,
+				"tcp.flow.delivery by " + fields, "net.device.bytes by netns,device,direction", "net.device.info by netns,device,kind", "net.device.address by netns,device,address"}
+		},
+		Table: flowsTable,
+	}
+}
+
+func flowsTable(o Options, f *Frame) *Table {
+	by := o.Text("by")
+	t := &Table{View: "flows"}
+	group := map[string][]string{"": nil, "connection": nil, "client": {"peer"}, "peer": {"peer"}, "pair": {"local", "peer"}, "port": {"port"}, "process": {"pid", "process"}}[by]
+	whole := group == nil
+	if whole {
+		group = strings.Split(flowFields, ",")
+	}
+	has := func(name string) bool {
+		for _, g := range group {
+			if g == name {
+				return true
+			}
+		}
+		return false
+	}
+	head := func(show bool, h string) string {
+		if show {
+			return h
+		}
+		return ""
+	}
+	t.Columns = []Column{
+		{Name: "residual", Help: "true in the row of what no connection accounts for"},
+		{Name: "netns", Help: "network namespace"},
+		{Name: "process", Head: head(has("process"), "Process"), Width: 12, Left: true, Help: "owner of the socket"},
+		{Name: "pid", Head: head(has("pid"), "PID"), Width: 7, Help: "its process id"},
+		{Name: "local", Head: head(has("local"), "Local"), Width: 14, Left: true, Help: "address here"},
+		{Name: "local_port", Head: head(whole, "port"), Width: 5, Help: "port here"},
+		{Name: "peer", Head: head(has("peer"), "Peer"), Width: 14, Left: true, Help: "address there"},
+		{Name: "peer_port", Head: head(whole, "port"), Width: 5, Help: "port there"},
+		{Name: "port", Head: head(has("port"), "Port"), Width: 6, Help: "port of the service: the listener's"},
+		{Name: "protocol", Help: "tcp"},
+		{Name: "rx_bytes_per_s", Head: "rx Mb/s", Show: MbitOfB, Decimals: 2, Width: 8, Help: "payload received"},
+		{Name: "tx_bytes_per_s", Head: "tx Mb/s", Show: MbitOfB, Decimals: 2, Width: 8, Help: "payload sent and acknowledged"},
+		{Name: "rtt_ns", Head: "RTT ms", Show: Millis, Decimals: 3, Width: 7, From: 100, Help: "smoothed round trip time"},
+		{Name: "retransmits_per_s", Head: "retr/s", Decimals: 1, Width: 6, From: 100, Help: "segments sent again"},
+		{Name: "delivery_bits_per_s", Head: "deliv Mb/s", Show: Mbit, Decimals: 1, Width: 10, From: 120, Help: "rate at which the path delivered"},
+		{Name: "share", Head: "%Link", Show: Percent, Decimals: 1, Width: 5, Help: "share of what the interfaces moved"},
+		{Name: "connections", Head: head(!whole, "conn"), Width: 5, Help: "connections that moved bytes"},
+	}
+
+	bytes := withPort(f.Of("tcp.flow.bytes"))
+	p := NewPivot(group...)
+	rx, tx := p.Add(bytes, "direction", "rx"), p.Add(bytes, "direction", "tx")
+	retransmits := p.Add(withPort(f.Of("tcp.flow.retransmits")))
+	rtt := newFolding(measure.Mean, withPort(f.Of("tcp.flow.rtt")), group)
+	delivery := newFolding(measure.Max, withPort(f.Of("tcp.flow.delivery")), group)
+	counts := distinct(bytes, group)
+	value := func(r, c int) float64 { return known(p.At(r, c)) }
+	p.SortBy(func(r int) float64 { return value(r, rx) + value(r, tx) })
+
+	rxAll, txAll := linkBytes(f)
+	sumRx, sumTx := 0.0, 0.0
+	cell := func(r int, name string) Cell {
+		if !has(name) {
+			return Cell{Kind: IsNull}
+		}
+		return TOrNull(p.Key(r, name))
+	}
+	number := func(r int, name string) Cell {
+		if !has(name) {
+			return Cell{Kind: IsNull}
+		}
+		return I(p.Key(r, name))
+	}
+	for r := range p.Len() {
+		a, b := value(r, rx), value(r, tx)
+		sumRx, sumTx = sumRx+a, sumTx+b
+		if a+b == 0 && p.At(r, retransmits) == 0 {
+			continue
+		}
+		key := p.ID(r)
+		t.Rows = append(t.Rows, Row{Key: key, Cells: []Cell{B(false), T(p.Key(r, "netns")), cell(r, "process"), number(r, "pid"), cell(r, "local"), number(r, "localport"),
+			cell(r, "peer"), number(r, "peerport"), number(r, "port"), T("tcp"), N(a), N(b), N(rtt.at(key)), N(p.At(r, retransmits)), N(delivery.at(key)),
+			N((a + b) / (rxAll + txAll)), N(float64(counts[key]))}})
+	}
+	none := Cell{Kind: IsNull}
+	residual := Row{Key: "residual", Total: true, Cells: []Cell{B(true), none, none, none, none, none, none, none, none, none,
+		N(rxAll - sumRx), N(txAll - sumTx), N(measure.NaN), N(measure.NaN), N(measure.NaN), N((rxAll + txAll - sumRx - sumTx) / (rxAll + txAll)), N(measure.NaN)}}
+	residual.Label = "(residual)"
+	t.Rows = append(t.Rows, residual)
+	return t
+}
+
+// linkBytes gives the bytes per second that the interfaces which hold addresses received and sent: those that this host's own connections
+// can use, each packet counted once and not again in the bridge port or VLAN parent below.
+func linkBytes(f *Frame) (rx, tx float64) {
+	holds := map[string]bool{}
+	a := f.Of("net.device.address")
+	for i := range a.Series {
+		holds[a.Word(i, "netns")+"\x00"+a.Word(i, "device")] = true
+	}
+	b := f.Of("net.device.bytes")
+	for i, s := range b.Series {
+		if v := s.Values[0]; v == v && holds[b.Word(i, "netns")+"\x00"+b.Word(i, "device")] {
+			if b.Word(i, "direction") == "rx" {
+				rx += v
+			} else {
+				tx += v
+			}
+		}
+	}
+	return rx, tx
+}
+
+// withPort adds the field "port" to an answer about flows: the listener's port, local for a server, the peer's for a client.
+func withPort(a *measure.Answer) *measure.Answer {
+	side, local, peer := a.By("side"), a.By("localport"), a.By("peerport")
+	if side < 0 || local < 0 || peer < 0 {
+		return a
+	}
+	b := *a
+	b.Query.By = append(append([]string(nil), a.Query.By...), "port")
+	b.Series = make([]measure.Series, len(a.Series))
+	for i, s := range a.Series {
+		port := s.Key[peer]
+		if a.Label(i, side) == "server" {
+			port = s.Key[local]
+		}
+		b.Series[i] = s
+		b.Series[i].Key = append(append([]measure.Label(nil), s.Key...), port)
+	}
+	return &b
+}
+
+// folding is a statistic folded by the fields of a group, for those that don't add up.
+type folding struct{ values map[string]float64 }
+
+func newFolding(fold measure.Fold, a *measure.Answer, group []string) folding {
+	g := folding{map[string]float64{}}
+	n := map[string]float64{}
+	for i, s := range a.Series {
+		v := s.Values[0]
+		if v != v {
+			continue
+		}
+		key := groupKey(a, i, group)
+		n[key]++
+		old, ok := g.values[key]
+		switch {
+		case !ok:
+			g.values[key] = v
+		case fold == measure.Max:
+			g.values[key] = max(old, v)
+		default:
+			g.values[key] = old + (v-old)/n[key]
+		}
+	}
+	return g
+}
+
+func (g folding) at(key string) float64 {
+	if v, ok := g.values[key]; ok {
+		return v
+	}
+	return measure.NaN
+}
+
+func groupKey(a *measure.Answer, i int, group []string) string {
+	words := make([]string, len(group))
+	for k, f := range group {
+		words[k] = a.Word(i, f)
+	}
+	return strings.Join(words, " ")
+}
+
+// distinct counts the connections of each group.
+func distinct(a *measure.Answer, group []string) map[string]int {
+	seen, out := map[string]bool{}, map[string]int{}
+	for i := range a.Series {
+		id := groupKey(a, i, []string{"netns", "local", "localport", "peer", "peerport"})
+		if !seen[id] {
+			seen[id] = true
+			out[groupKey(a, i, group)]++
+		}
+	}
+	return out
+}

@@ -1,0 +1,204 @@
+package view
+
+import (
+	"slices"
+	"strings"
+
+	"culprit/measure"
+)
+
+// Link is ifconfig -a, ethtool and dladm show-linkprop.
+func Link() *Tool {
+	return &Tool{
+		Name:  "link",
+		Short: "state, speed, duplex, modes, driver and addresses of interfaces, and what is wrong with them (ifconfig -a, ethtool)",
+		Long: `One row an interface. State is the administrative state and, behind the slash, what the kernel sees (operstate). Speed is the negotiated one and
+best the fastest mode that both ends advertise, or that the card supports where the partner's are not known. A mark behind the row names what deserves a look: a link below its best mode, half duplex,
+two unrelated interfaces with one MAC, an interface without a use that receives traffic.
+Supported, advertised and partner modes, flags, queues and rings are in --json and --wide.`,
+		Examples: []Example{{"culprit link", "all interfaces, now"}, {"culprit link --netns all", "of every network namespace"}, {"culprit link -w -i eth0", "everything about one"}},
+		Flags:    []Flag{{Name: "interface", Letter: "i", Value: "NAME", Many: true, Help: "only these interfaces (comma list, * and ? match)"}},
+		Once:     true,
+		Ask: func(Options) []string {
+			return []string{"net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags",
+				"net.device.speed by netns,device", "net.device.modes by netns,device,list,mode", "net.device.address by netns,device,family,address,prefix,scope",
+				"net.device.packets by netns,device,direction", "net.device.uses by netns,device,use", "net.ring.size by netns,device,ring,bound"}
+		},
+		Table: linkTable,
+	}
+}
+
+func linkTable(o Options, f *Frame) *Table {
+	t := &Table{View: "link", Columns: []Column{
+		{Name: "netns", Help: "network namespace"},
+		{Name: "device", Head: "Device", Width: 8, Left: true, Help: "interface"},
+		{Name: "kind", Head: "Kind", Width: 8, Left: true, Help: "loopback, ethernet, veth, bridge ..."},
+		{Name: "admin", Help: "administrative state"},
+		{Name: "state", Head: "State", Width: 9, Left: true, Help: "administrative state / operstate"},
+		{Name: "speed_bits_per_s", Head: "Mbit/s", Show: Mbit, Width: 7, Help: "negotiated speed"},
+		{Name: "best_bits_per_s", Head: "best", Show: Mbit, Width: 6, Help: "fastest mode that both ends can do"},
+		{Name: "duplex", Head: "Dup", Width: 4, Left: true, Help: "full or half"},
+		{Name: "autonegotiation", Head: "Auto", Width: 4, Left: true, Help: "on or off"},
+		{Name: "mtu_bytes", Head: "MTU", Width: 5, Help: "largest payload of a frame"},
+		{Name: "mac", Head: "MAC", Width: 17, Left: true, Help: "hardware address"},
+		{Name: "addresses", Head: "Addresses", Width: 18, Left: true, From: 100, Help: "with prefix length"},
+		{Name: "driver", Head: "Driver", Width: 10, Left: true, From: 110, Help: "kernel driver"},
+		{Name: "master", Head: "Master", Width: 8, Left: true, From: 120, Help: "bridge or bond it belongs to"},
+		{Name: "lower", Head: "Lower", Width: 8, Left: true, From: 120, Help: "device below (VLAN, macvlan), or peer"},
+		{Name: "rx_packets_per_s", Head: "rPk/s", Decimals: 0, Width: 7, From: 130, Help: "packets received"},
+		{Name: "tx_packets_per_s", Head: "wPk/s", Decimals: 0, Width: 7, From: 130, Help: "packets sent"},
+		{Name: "rx_queues", Head: "rxq", Width: 3, From: 150, Help: "receive queues"},
+		{Name: "tx_queues", Head: "txq", Width: 3, From: 150, Help: "transmit queues"},
+		{Name: "rx_ring", Head: "rxring", Width: 6, From: 160, Help: "receive ring, now"},
+		{Name: "tx_ring", Head: "txring", Width: 6, From: 160, Help: "transmit ring, now"},
+		{Name: "uses", Head: "Uses", Width: 16, Left: true, From: 170, Help: "what gives the device a reason to receive"},
+		{Name: "flags", Head: "Flags", Width: 10, Left: true, From: 200, Help: "interface flags"},
+		{Name: "modes_supported", Head: "supported", Left: true, Width: 10, From: 240, Help: "modes that the card can do"},
+		{Name: "modes_advertised", Head: "advertised", Left: true, Width: 10, From: 240, Help: "modes that it offers"},
+		{Name: "modes_partner", Head: "partner", Left: true, Width: 10, From: 240, Help: "modes that the other end offers"},
+	}}
+	p := NewPivot("netns", "device")
+	info := f.Of("net.device.info")
+	there := p.Add(info)
+	speed := p.Add(f.Of("net.device.speed"))
+	rx, tx := p.Add(f.Of("net.device.packets"), "direction", "rx"), p.Add(f.Of("net.device.packets"), "direction", "tx")
+	rxRing, txRing := p.Add(f.Of("net.ring.size"), "ring", "rx", "bound", "current"), p.Add(f.Of("net.ring.size"), "ring", "tx", "bound", "current")
+	p.Join("info", info)
+	p.Sort()
+	addresses := gather(f.Of("net.device.address"), func(a *measure.Answer, i int) string {
+		return a.Word(i, "address") + "/" + a.Word(i, "prefix")
+	})
+	uses := gather(f.Of("net.device.uses"), func(a *measure.Answer, i int) string {
+		if a.Series[i].Values[0] > 0 {
+			return a.Word(i, "use")
+		}
+		return ""
+	})
+	modes := map[string]map[string]string{}
+	for _, list := range []string{"supported", "advertised", "partner"} {
+		modes[list] = gather(f.Of("net.device.modes"), func(a *measure.Answer, i int) string {
+			if a.Word(i, "list") == list {
+				return a.Word(i, "mode")
+			}
+			return ""
+		})
+	}
+	best := bestModes(f.Of("net.device.modes"))
+	for r := range p.Len() {
+		if v := p.At(r, there); v != v {
+			continue
+		}
+		device, id := p.Key(r, "device"), p.ID(r)
+		if len(o["interface"]) > 0 && !anyMatch(o["interface"], device) {
+			continue
+		}
+		w := func(field string) string { return p.Word(r, "info", field) }
+		label := ""
+		if ns := p.Key(r, "netns"); ns != "" {
+			label = ns + "/" + device
+		}
+		top := measure.NaN
+		if b, ok := best[id]; ok {
+			top = b
+		}
+		row := Row{Key: id, Label: label, Cells: []Cell{T(p.Key(r, "netns")), T(device), T(w("kind")), T(w("admin")), T(w("admin") + "/" + w("state")),
+			N(p.At(r, speed)), N(top), TOrNull(w("duplex")), TOrNull(w("autoneg")), I(w("mtu")), TOrNull(w("mac")), TOrNull(addresses[id]), TOrNull(w("driver")),
+			TOrNull(w("master")), TOrNull(w("lower")), N(p.At(r, rx)), N(p.At(r, tx)), I(w("rxqueues")), I(w("txqueues")), N(p.At(r, rxRing)), N(p.At(r, txRing)),
+			TOrNull(uses[id]), TOrNull(w("flags")), TOrNull(modes["supported"][id]), TOrNull(modes["advertised"][id]), TOrNull(modes["partner"][id])}}
+		var marks []string
+		if s := p.At(r, speed); s < top {
+			marks = append(marks, "below its best mode")
+		}
+		if w("duplex") == "half" {
+			marks = append(marks, "half duplex")
+		}
+		if twin := sharedMAC(p, r); twin != "" {
+			marks = append(marks, "same MAC as "+twin)
+		}
+		if unused := unusedReceiver(w, uses[id], p.At(r, rx), p.At(r, tx)); unused != "" {
+			marks = append(marks, unused)
+		}
+		row.Mark = strings.Join(marks, "; ")
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// gather joins what each series says, by namespace and device.
+func gather(a *measure.Answer, say func(a *measure.Answer, i int) string) map[string]string {
+	lists := map[string][]string{}
+	for i := range a.Series {
+		if s := say(a, i); s != "" {
+			id := a.Word(i, "netns") + " " + a.Word(i, "device")
+			lists[id] = append(lists[id], s)
+		}
+	}
+	out := map[string]string{}
+	for id, l := range lists {
+		slices.SortFunc(l, strings.Compare)
+		out[id] = strings.Join(slices.Compact(l), " ")
+	}
+	return out
+}
+
+// bestModes gives by namespace and device the fastest mode that this end supports and, where the partner's modes are known, that the
+// partner offers too.
+func bestModes(a *measure.Answer) map[string]float64 {
+	partner := map[string]map[string]bool{}
+	for i := range a.Series {
+		if a.Word(i, "list") == "partner" {
+			id := a.Word(i, "netns") + " " + a.Word(i, "device")
+			if partner[id] == nil {
+				partner[id] = map[string]bool{}
+			}
+			partner[id][a.Word(i, "mode")] = true
+		}
+	}
+	best := map[string]float64{}
+	for i, s := range a.Series {
+		id := a.Word(i, "netns") + " " + a.Word(i, "device")
+		if a.Word(i, "list") != "supported" || partner[id] != nil && !partner[id][a.Word(i, "mode")] {
+			continue
+		}
+		if v := s.Values[0]; v > best[id] {
+			best[id] = v
+		}
+	}
+	return best
+}
+
+// sharedMAC names another interface of the namespace that has the same MAC and no reason to: not its master or lower device, and not a
+// member of the same master (the members of a bond share one).
+func sharedMAC(p *Pivot, r int) string {
+	mac := p.Word(r, "info", "mac")
+	if mac == "" || mac == "00:00:00:00:00:00" {
+		return ""
+	}
+	for o := range p.Len() {
+		if o == r || p.Key(o, "netns") != p.Key(r, "netns") || p.Word(o, "info", "mac") != mac {
+			continue
+		}
+		a, b := p.Key(r, "device"), p.Key(o, "device")
+		word := func(row int, field string) string { return p.Word(row, "info", field) }
+		related := word(r, "master") == b || word(o, "master") == a || word(r, "lower") == b || word(o, "lower") == a ||
+			word(r, "master") != "" && word(r, "master") == word(o, "master") || word(r, "lower") != "" && word(r, "lower") == word(o, "lower") && word(r, "kind") != "veth"
+		if !related {
+			return b
+		}
+	}
+	return ""
+}
+
+// unusedReceiver says so when an interface receives and nothing uses it. It is a mark to look at; the diagnosis weighs it.
+func unusedReceiver(info func(string) string, uses string, rx, tx float64) string {
+	if info("kind") == "loopback" || !(rx > 100) || !(tx <= rx/1000) {
+		return ""
+	}
+	switch {
+	case info("admin") == "down":
+		return "down, yet it receives"
+	case info("master") != "" || strings.Contains(uses, "upper") || strings.Contains(uses, "packet-socket") || strings.Contains(uses, "xdp") || strings.Contains(uses, "tc"):
+		return ""
+	}
+	return "receives and never sends"
+}

@@ -1,0 +1,105 @@
+package view
+
+import "culprit/measure"
+
+// Mem is vmstat.
+func Mem() *Tool {
+	return &Tool{
+		Name:  "mem",
+		Short: "run queue, memory, paging, reclaim, interrupts and CPU in one line (vmstat)",
+		Long: `One line an interval with vmstat's columns: r runnable and b blocked tasks at the end of the interval; memory in KiB; si so swapped in and out,
+bi bo read from and written to block devices, in KiB per second; sr KiB of memory scanned per second to find something to reclaim (the sign that memory is
+short; 0 on a machine that has enough); minf majf page faults per second, major ones waited for a disk; in cs interrupts and context
+switches per second; us sy id wa st shares of all CPUs (us with nice, sy with interrupt time, as vmstat has them).
+Where the kernel has pressure information, --wide adds the share of time in which some task waited for memory.`,
+		Examples: []Example{
+			{"culprit mem 1", "every second"},
+			{"culprit mem -w 5", "with reclaim and pressure"},
+		},
+		Ask: func(Options) []string {
+			return []string{"sched.runnable", "sched.blocked", "memory.size by kind", "memory.swap by direction", "memory.paging by direction",
+				"memory.scan", "memory.reclaim", "memory.stalls", "memory.faults by type", "cpu.interrupts", "sched.switches", "cpu.time by mode",
+				"pressure.time by resource,scope", "memory.oom"}
+		},
+		Table: memTable,
+	}
+}
+
+func memTable(_ Options, f *Frame) *Table {
+	size := func(kind string) float64 { return f.One("memory.size", "kind", kind) }
+	t := &Table{View: "mem"}
+	var row Row
+	add := func(v float64, c Column) {
+		t.Columns = append(t.Columns, c)
+		row.Cells = append(row.Cells, N(v))
+	}
+	k := func(name, head string, width, from int, help string) Column {
+		return Column{Name: name, Head: head, Show: KiB, Width: width, From: from, Help: help}
+	}
+	n := func(name, head string, width, from int, help string) Column {
+		return Column{Name: name, Head: head, Width: width, From: from, Help: help}
+	}
+	add(f.One("sched.runnable"), n("runnable", "r", 2, 0, "tasks running or waiting for a CPU"))
+	add(f.One("sched.blocked"), n("blocked", "b", 2, 0, "tasks waiting for a disk or another uninterruptible thing"))
+	add(size("swap_total")-size("swap_free"), k("swap_used_bytes", "swpd", 7, 0, "swap in use"))
+	add(size("free"), k("free_bytes", "free", 8, 0, "unused memory"))
+	add(size("buffers"), k("buffers_bytes", "buff", 6, 90, "buffers of block devices"))
+	add(size("cached")+known(size("slab_reclaimable")), k("cache_bytes", "cache", 8, 0, "page cache and reclaimable slabs"))
+	add(size("available"), k("available_bytes", "avail", 8, 100, "what programs can have without swapping"))
+	add(f.One("memory.swap", "direction", "in"), k("swap_in_bytes_per_s", "si", 4, 0, "read from swap"))
+	add(f.One("memory.swap", "direction", "out"), k("swap_out_bytes_per_s", "so", 4, 0, "written to swap"))
+	add(f.One("memory.paging", "direction", "in"), k("read_bytes_per_s", "bi", 6, 110, "read from block devices"))
+	add(f.One("memory.paging", "direction", "out"), k("written_bytes_per_s", "bo", 6, 110, "written to block devices"))
+	add(f.One("memory.scan"), k("scan_bytes_per_s", "sr", 5, 0, "memory scanned for reclaim"))
+	add(f.One("memory.reclaim"), k("reclaim_bytes_per_s", "reclm", 5, 130, "memory reclaimed"))
+	add(f.One("memory.stalls"), n("stalls_per_s", "stall", 5, 130, "times that a task had to reclaim memory itself"))
+	add(f.One("memory.faults", "type", "minor"), n("minor_faults_per_s", "minf", 5, 0, "page faults served from memory"))
+	add(f.One("memory.faults", "type", "major"), n("major_faults_per_s", "majf", 4, 0, "page faults that read a disk"))
+	add(f.One("cpu.interrupts"), n("interrupts_per_s", "in", 5, 0, "interrupts"))
+	add(f.One("sched.switches"), n("switches_per_s", "cs", 5, 0, "context switches"))
+	usage := cpuShares(f.Of("cpu.time"))
+	p := func(name, head, help string) Column {
+		return Column{Name: name, Head: head, Show: Percent, Width: 2, Help: help}
+	}
+	add(usage("usr")+usage("nice")+usage("guest")+usage("guest_nice"), p("user", "us", "user time, all CPUs"))
+	add(usage("sys")+usage("irq")+usage("soft"), p("system", "sy", "kernel time, all CPUs"))
+	add(usage("idle"), p("idle", "id", "idle time"))
+	add(usage("iowait"), p("iowait", "wa", "idle while a disk was waited for"))
+	st := p("steal", "st", "taken by the hypervisor")
+	st.From = 90
+	add(usage("steal"), st)
+	psi := p("pressure_some", "psi%", "share of the time in which some task waited for memory")
+	psi.Width, psi.From, psi.Decimals = 4, 130, 1
+	add(f.One("pressure.time", "resource", "memory", "scope", "some"), psi)
+	t.Rows = []Row{row}
+	return t
+}
+
+// total adds up all series of an answer of one cell; NaN when there is none.
+func total(a *measure.Answer) float64 {
+	sum := measure.NaN
+	for _, s := range a.Series {
+		if v := s.Values[0]; v == v {
+			sum = known(sum) + v
+		}
+	}
+	return sum
+}
+
+// cpuShares gives a function from mode to its share of all CPUs' time.
+func cpuShares(time *measure.Answer) func(mode string) float64 {
+	modes := map[string]float64{}
+	sum := 0.0
+	for i, s := range time.Series {
+		if v := s.Values[0]; v == v {
+			modes[time.Word(i, "mode")] += v
+			sum += v
+		}
+	}
+	return func(mode string) float64 {
+		if sum <= 0 {
+			return measure.NaN
+		}
+		return modes[mode] / sum
+	}
+}

@@ -1,0 +1,111 @@
+package view
+
+import (
+	"culprit/measure"
+)
+
+// PS is prstat -mL and top.
+func PS() *Tool {
+	return &Tool{
+		Name:  "ps",
+		Short: "processes or threads: CPU, waiting for a CPU, for a disk, switches, faults, I/O (prstat -mL, top, pidstat)",
+		Long: `One row a process (-L: a thread) that did something, busiest first. %USR %SYS are shares of one CPU, so a process with several busy threads may be above 100.
+%LAT is the time its threads were ready to run and had to wait for a CPU, %DSK the time they waited for a disk (delay accounting: needs
+CAP_NET_ADMIN and kernel.task_delayacct=1), both summed over threads as shares of one. VCX and ICX are voluntary and involuntary context switches per second; rd and wr what reached
+storage. With -L, %SLP is the rest: sleeping, waiting for locks, events, input.
+"-" stands where this user may not look; a note says which right is missing.`,
+		Examples: []Example{
+			{"culprit ps 1", "the busiest processes (top)"},
+			{"culprit ps -L 1", "threads, with microstates (prstat -mL)"},
+			{"culprit ps --sort written_bytes_per_s 5", "who writes"},
+			{"culprit ps -p 1234,1235 1", "only these"},
+		},
+		Flags: []Flag{
+			{Name: "threads", Letter: "L", Help: "threads instead of processes"},
+			{Name: "pid", Letter: "p", Value: "PID", Many: true, Help: "only these processes (comma list)"},
+			{Name: "name", Value: "NAME", Many: true, Help: "only processes of these names (comma list, * and ? match)"},
+			{Name: "all", Letter: "a", Help: "also those that did nothing"},
+		},
+		Most: 20,
+		Ask: func(o Options) []string {
+			if o.Has("threads") {
+				k := "pid,process,tid,thread"
+				return []string{"thread.cpu by " + k + ",mode", "thread.runwait by " + k, "thread.switches by " + k + ",type", "thread.faults by " + k + ",type"}
+			}
+			k := "pid,process"
+			return []string{"process.cpu by " + k + ",mode", "process.runwait by " + k, "process.delay by " + k + ",reason", "process.switches by " + k + ",type",
+				"process.faults by " + k + ",type", "process.io by " + k + ",direction", "process.rss by " + k, "process.threads by " + k, "process.info by " + k + ",user,command"}
+		},
+		Table: psTable,
+	}
+}
+
+func psTable(o Options, f *Frame) *Table {
+	threads := o.Has("threads")
+	t := &Table{View: "ps"}
+	head := func(show bool, h string) string {
+		if show {
+			return h
+		}
+		return ""
+	}
+	share := func(name, h string, help string) Column {
+		return Column{Name: name, Head: h, Show: Percent, Decimals: 1, Width: 5, Help: help}
+	}
+	rate := func(name, h string, from int, help string) Column {
+		return Column{Name: name, Head: h, Decimals: 0, Width: 6, From: from, Help: help}
+	}
+	slp := share("sleep", head(threads, "%SLP"), "the rest of a thread's time")
+	dsk := share("disk_wait", head(!threads, "%DSK"), "waiting for a disk")
+	t.Columns = []Column{
+		{Name: "pid", Head: "PID", Width: 7, Help: "process id"},
+		{Name: "tid", Head: head(threads, "TID"), Width: 7, Help: "thread id"},
+		{Name: "user", Head: head(!threads, "User"), Width: 8, Left: true, From: 90, Help: "effective user"},
+		{Name: "process", Head: head(!threads, "Process"), Width: 15, Left: true, Help: "name"},
+		{Name: "thread", Head: head(threads, "Process/Thread"), Width: 22, Left: true, Help: "thread's name"},
+		share("usr", "%USR", "user time"), share("sys", "%SYS", "kernel time"), share("run_wait", "%LAT", "ready, waiting for a CPU"), dsk, slp,
+		rate("voluntary_switches_per_s", "VCX", 0, "voluntary context switches"), rate("involuntary_switches_per_s", "ICX", 0, "involuntary context switches"),
+		rate("minor_faults_per_s", "MINF", 110, "page faults served from memory"), rate("major_faults_per_s", "MAJF", 100, "page faults that read a disk"),
+		{Name: "read_bytes_per_s", Head: head(!threads, "rd KB/s"), Show: KiB, Width: 7, Help: "read from storage"},
+		{Name: "written_bytes_per_s", Head: head(!threads, "wr KB/s"), Show: KiB, Width: 7, Help: "written to storage"},
+		{Name: "rss_bytes", Head: head(!threads, "RSS"), Show: Humane, Width: 6, From: 90, Help: "resident memory"},
+		{Name: "threads", Head: head(!threads, "Thr"), Width: 4, From: 100, Help: "threads"},
+		{Name: "command", Head: head(!threads, "Command"), Left: true, Width: 20, From: 140, Help: "command line"},
+	}
+	k, prefix := []string{"pid", "process"}, measure.StatID("process.")
+	if threads {
+		k, prefix = []string{"pid", "process", "tid", "thread"}, "thread."
+	}
+	p := NewPivot(k...)
+	usr, sys := p.Add(f.Of(prefix+"cpu"), "mode", "usr"), p.Add(f.Of(prefix+"cpu"), "mode", "sys")
+	wait := p.Add(f.Of(prefix + "runwait"))
+	disk := p.Add(f.Of("process.delay"), "reason", "blkio")
+	vcx, icx := p.Add(f.Of(prefix+"switches"), "type", "voluntary"), p.Add(f.Of(prefix+"switches"), "type", "involuntary")
+	minor, major := p.Add(f.Of(prefix+"faults"), "type", "minor"), p.Add(f.Of(prefix+"faults"), "type", "major")
+	read, written := p.Add(f.Of("process.io"), "direction", "read"), p.Add(f.Of("process.io"), "direction", "write")
+	rss, count := p.Add(f.Of("process.rss")), p.Add(f.Of("process.threads"))
+	p.Join("info", f.Of("process.info"))
+	busy := func(r int) float64 { return known(p.At(r, usr)) + known(p.At(r, sys)) }
+	p.SortBy(func(r int) float64 { return busy(r)*1e6 + known(p.At(r, wait))*1e3 + known(p.At(r, vcx)) })
+	for r := range p.Len() {
+		if len(o["pid"]) > 0 && !anyMatch(o["pid"], p.Key(r, "pid")) || len(o["name"]) > 0 && !anyMatch(o["name"], p.Key(r, "process")) {
+			continue
+		}
+		did := busy(r) + known(p.At(r, wait)) + known(p.At(r, disk)) + known(p.At(r, vcx)) + known(p.At(r, icx)) + known(p.At(r, minor)) + known(p.At(r, major)) + known(p.At(r, read)) + known(p.At(r, written))
+		if did == 0 && !o.Has("all") && len(o["pid"]) == 0 {
+			continue
+		}
+		sleep := measure.NaN
+		if threads {
+			sleep = max(0, 1-busy(r)-known(p.At(r, wait)))
+		}
+		name := p.Key(r, "process")
+		if threads && p.Key(r, "thread") != name {
+			name += "/" + p.Key(r, "thread")
+		}
+		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{I(p.Key(r, "pid")), I(p.Key(r, "tid")), TOrNull(p.Word(r, "info", "user")), T(p.Key(r, "process")), T(name),
+			N(p.At(r, usr)), N(p.At(r, sys)), N(p.At(r, wait)), N(p.At(r, disk)), N(sleep), N(p.At(r, vcx)), N(p.At(r, icx)), N(p.At(r, minor)), N(p.At(r, major)),
+			N(p.At(r, read)), N(p.At(r, written)), N(p.At(r, rss)), N(p.At(r, count)), TOrNull(p.Word(r, "info", "command"))}})
+	}
+	return t
+}

@@ -1,0 +1,157 @@
+package view
+
+import (
+	"slices"
+	"strings"
+
+	"culprit/measure"
+)
+
+// TCP is nicstat -t and -u, and the parts of netstat -s that tell trouble.
+func TCP() *Tool {
+	return &Tool{
+		Name:  "tcp",
+		Short: "TCP and UDP segments, retransmits, resets, connections and listen drops (nicstat -t -u)",
+		Long: `One line an interval for all of the namespace's TCP and UDP, IPv4 and IPv6 together where the kernel counts them so.
+rKB/s wKB/s are IP bytes. %ReTX is retransmitted segments as a share of those sent. InConn and OutCon are connections accepted and opened. Ovfl counts
+connections refused because a listener's queue was full, Drops those dropped for any reason in listening (Ovfl included).
+-a lists every counter of the kernel that moved, by name, as nstat does.`,
+		Examples: []Example{
+			{"culprit tcp 1", "every second"},
+			{"culprit tcp -u 1", "UDP datagrams and their errors"},
+			{"culprit tcp -a 5 1", "every protocol counter that moved in five seconds"},
+		},
+		Flags: []Flag{{Name: "udp", Letter: "u", Help: "UDP instead of TCP"}, {Name: "all", Letter: "a", Help: "every counter that moved (nstat)"}},
+		Ask: func(Options) []string {
+			return []string{"net.protocol.events by netns,protocol,counter", "net.protocol.level by netns,protocol,counter"}
+		},
+		Table: tcpTable,
+	}
+}
+
+func tcpTable(o Options, f *Frame) *Table {
+	events := f.Of("net.protocol.events")
+	if o.Has("all") {
+		return counterTable(events)
+	}
+	t := &Table{View: "tcp", Columns: []Column{{Name: "netns", Help: "network namespace, empty for the tool's own"}}}
+	namespaces, values := counters(events)
+	_, levels := counters(f.Of("net.protocol.level"))
+	if len(namespaces) > 1 {
+		t.Columns[0].Head, t.Columns[0].Left = "netns", true
+	}
+	type col struct {
+		Column
+		value func(get func(string) float64) float64
+	}
+	c := func(name, head string, width, from int, help string, names ...string) col {
+		return col{Column{Name: name, Head: head, Width: width, Decimals: 2, From: from, Help: help}, func(get func(string) float64) float64 {
+			sum := measure.NaN
+			for _, n := range names {
+				if v := get(n); v == v {
+					sum = known(sum) + v
+				}
+			}
+			return sum
+		}}
+	}
+	var cols []col
+	if o.Has("udp") {
+		cols = []col{
+			c("in_datagrams_per_s", "InDG", 9, 0, "datagrams received", "Udp.InDatagrams", "Udp6.InDatagrams"),
+			c("out_datagrams_per_s", "OutDG", 9, 0, "datagrams sent", "Udp.OutDatagrams", "Udp6.OutDatagrams"),
+			c("in_errors_per_s", "InErr", 8, 0, "datagrams that could not be delivered", "Udp.InErrors", "Udp6.InErrors"),
+			c("receive_buffer_errors_per_s", "RcvBuf", 8, 0, "dropped: the socket's receive buffer was full", "Udp.RcvbufErrors", "Udp6.RcvbufErrors"),
+			c("send_buffer_errors_per_s", "SndBuf", 8, 0, "not sent: the send buffer was full", "Udp.SndbufErrors", "Udp6.SndbufErrors"),
+			c("no_port_per_s", "NoPort", 8, 0, "for a port that nobody listens on", "Udp.NoPorts", "Udp6.NoPorts"),
+			c("checksum_errors_per_s", "CsumErr", 8, 0, "wrong checksum", "Udp.InCsumErrors", "Udp6.InCsumErrors"),
+		}
+	} else {
+		kb := c("rx_bytes_per_s", "rKB/s", 9, 0, "IP bytes received", "IpExt.InOctets", "Ip6.InOctets")
+		kb.Show = KiB
+		kb2 := c("tx_bytes_per_s", "wKB/s", 9, 0, "IP bytes sent", "IpExt.OutOctets", "Ip6.OutOctets")
+		kb2.Show = KiB
+		retx := col{Column{Name: "retransmit_ratio", Head: "%ReTX", Show: Percent, Decimals: 3, Width: 6, Help: "retransmitted share of the segments sent"}, func(get func(string) float64) float64 {
+			out := get("Tcp.OutSegs")
+			if out == 0 {
+				return 0
+			}
+			return get("Tcp.RetransSegs") / out
+		}}
+		cols = []col{kb, kb2,
+			c("in_segments_per_s", "InSeg", 8, 0, "segments received", "Tcp.InSegs"),
+			c("out_segments_per_s", "OutSeg", 8, 0, "segments sent, without retransmits", "Tcp.OutSegs"),
+			c("resets_per_s", "Reset", 6, 0, "connections reset and resets sent", "Tcp.EstabResets", "Tcp.OutRsts"),
+			c("attempt_fails_per_s", "AttF", 5, 0, "connection attempts that failed", "Tcp.AttemptFails"),
+			retx,
+			c("passive_opens_per_s", "InConn", 6, 0, "connections accepted", "Tcp.PassiveOpens"),
+			c("active_opens_per_s", "OutCon", 6, 0, "connections opened", "Tcp.ActiveOpens"),
+			c("listen_drops_per_s", "Drops", 5, 0, "connections dropped by listeners", "TcpExt.ListenDrops"),
+			c("listen_overflows_per_s", "Ovfl", 5, 100, "of these: the listener's queue was full", "TcpExt.ListenOverflows"),
+			c("retransmits_per_s", "ReTX/s", 7, 100, "segments sent again", "Tcp.RetransSegs"),
+			c("timeouts_per_s", "RTO/s", 6, 110, "retransmission timers that ran out", "TcpExt.TCPTimeouts"),
+			c("fast_retransmits_per_s", "FastRx", 6, 120, "retransmits before the timer", "TcpExt.TCPFastRetrans"),
+			c("in_errors_per_s", "InErr", 6, 120, "segments received in error", "Tcp.InErrs"),
+		}
+	}
+	for _, k := range cols {
+		t.Columns = append(t.Columns, k.Column)
+	}
+	if !o.Has("udp") {
+		t.Columns = append(t.Columns, Column{Name: "established", Head: "Estab", Width: 6, From: 130, Help: "connections now"})
+	}
+	for _, ns := range namespaces {
+		row := Row{Key: ns, Cells: []Cell{T(ns)}}
+		get := func(name string) float64 {
+			if v, ok := values[ns+"\x00"+name]; ok {
+				return v
+			}
+			return measure.NaN
+		}
+		for _, k := range cols {
+			row.Cells = append(row.Cells, N(k.value(get)))
+		}
+		if !o.Has("udp") {
+			v, ok := levels[ns+"\x00Tcp.CurrEstab"]
+			if !ok {
+				v = measure.NaN
+			}
+			row.Cells = append(row.Cells, N(v))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// counters gives the namespaces of protocol counters and their values by namespace NUL protocol.counter.
+func counters(a *measure.Answer) (namespaces []string, values map[string]float64) {
+	values = map[string]float64{}
+	for i, s := range a.Series {
+		ns := a.Word(i, "netns")
+		if !slices.Contains(namespaces, ns) {
+			namespaces = append(namespaces, ns)
+		}
+		values[ns+"\x00"+a.Word(i, "protocol")+"."+a.Word(i, "counter")] = s.Values[0]
+	}
+	slices.SortFunc(namespaces, strings.Compare)
+	return namespaces, values
+}
+
+func counterTable(a *measure.Answer) *Table {
+	t := &Table{View: "tcp", Columns: []Column{{Name: "netns", Help: "network namespace"}, {Name: "counter", Head: "Counter", Width: 32, Left: true, Help: "protocol and the kernel's name"},
+		{Name: "per_s", Head: "per second", Decimals: 2, Width: 14, Help: "events a second"}}}
+	for i, s := range a.Series {
+		if s.Values[0] == 0 {
+			continue
+		}
+		name := a.Word(i, "protocol") + "." + a.Word(i, "counter")
+		ns := a.Word(i, "netns")
+		label := ""
+		if ns != "" {
+			label = ns + "/" + name
+		}
+		t.Rows = append(t.Rows, Row{Key: ns + " " + name, Label: label, Cells: []Cell{T(ns), T(name), N(s.Values[0])}})
+	}
+	slices.SortFunc(t.Rows, func(a, b Row) int { return strings.Compare(a.Key, b.Key) })
+	return t
+}

@@ -1,0 +1,107 @@
+package view
+
+import (
+	"math"
+
+	"culprit/measure"
+)
+
+// Use is sysperfstat: utilisation, saturation and errors of every resource in one line.
+func Use() *Tool {
+	return &Tool{
+		Name:  "use",
+		Short: "utilisation, saturation and errors of CPU, memory, disk and network in one line (sysperfstat)",
+		Long: `Utilisation: %CPU of all CPUs; %Mem of memory that is not available to programs; %Disk and %Net of the busiest single disk and interface (one that is full
+must not hide among idle ones), named with --wide. Interfaces of unknown capacity are left out of %Net.
+Saturation, what waits: cpu runnable tasks beyond the number of CPUs; mem MiB scanned and swapped out per second; disk mean number of requests
+waiting or under way on the busiest disk; net drops, fifo overruns and full queues per second. Err: errors of interfaces and disks and
+out-of-memory kills per second. load is the kernel's 1-minute average. Where the kernel has pressure information, the last columns are
+the shares of time in which some task waited for CPU, memory, I/O.`,
+		Examples: []Example{{"culprit use 1", "every second"}, {"culprit use -w 10 6", "a minute, with names"}},
+		Ask: func(Options) []string {
+			return []string{"cpu.time by cpu,mode", "memory.size by kind", "disk.busy by device", "disk.queue by device", "disk.info by device,kind",
+				"net.device.bytes by netns,device,direction", "net.device.capacity by netns,device,direction", "net.device.info by netns,device,kind,duplex",
+				"net.device.drops by netns,device", "net.device.fifo", "net.qdisc.drops by netns,device", "net.device.errors", "disk.errors", "memory.oom", "memory.scan",
+				"memory.swap by direction", "sched.runnable", "sched.load by window", "pressure.time by resource,scope"}
+		},
+		Table: useTable,
+	}
+}
+
+func useTable(_ Options, f *Frame) *Table {
+	t := &Table{View: "use"}
+	var row Row
+	add := func(c Cell, col Column) {
+		t.Columns = append(t.Columns, col)
+		row.Cells = append(row.Cells, c)
+	}
+	percent := func(name, head, help string) Column {
+		return Column{Name: name, Head: head, Show: Percent, Decimals: 1, Width: 5, Help: help}
+	}
+	usage := cpuShares(f.Of("cpu.time"))
+	add(N(1-usage("idle")-usage("iowait")), percent("cpu_util", "%CPU", "all CPUs, not idle"))
+	add(N(1-f.One("memory.size", "kind", "available")/f.One("memory.size", "kind", "total")), percent("memory_util", "%Mem", "memory not available to programs"))
+
+	disks := NewPivot("device")
+	busy, queue := disks.Add(f.Of("disk.busy")), disks.Add(f.Of("disk.queue"))
+	disks.Join("info", f.Of("disk.info"))
+	disk, diskName, waiting := measure.NaN, "", measure.NaN
+	for r := range disks.Len() {
+		if disks.Word(r, "info", "kind") == "partition" {
+			continue
+		}
+		if v := min(disks.At(r, busy), 1); !(v <= disk) && v == v {
+			disk, diskName = v, disks.Key(r, "device")
+		}
+		if v := disks.At(r, queue); !(v <= waiting) && v == v {
+			waiting = v
+		}
+	}
+	add(N(disk), percent("disk_util", "%Disk", "busiest disk"))
+
+	nets := NewPivot("netns", "device")
+	rxb, txb := nets.Add(f.Of("net.device.bytes"), "direction", "rx"), nets.Add(f.Of("net.device.bytes"), "direction", "tx")
+	rxc, txc := nets.Add(f.Of("net.device.capacity"), "direction", "rx"), nets.Add(f.Of("net.device.capacity"), "direction", "tx")
+	nets.Join("info", f.Of("net.device.info"))
+	net, netName := measure.NaN, ""
+	for r := range nets.Len() {
+		if nets.Word(r, "info", "kind") == "loopback" {
+			continue
+		}
+		u, _, _ := share(nets.At(r, rxb), nets.At(r, txb), nets.At(r, rxc), nets.At(r, txc), nets.Word(r, "info", "duplex") == "half", "", "")
+		if !(u <= net) && u == u {
+			net, netName = u, nets.Key(r, "device")
+		}
+	}
+	add(N(net), percent("network_util", "%Net", "busiest interface of known capacity"))
+
+	number := func(name, head string, show Show, decimals, width int, help string) Column {
+		return Column{Name: name, Head: head, Show: show, Decimals: decimals, Width: width, Help: help}
+	}
+	cpus := map[string]bool{}
+	time := f.Of("cpu.time")
+	for i := range time.Series {
+		cpus[time.Word(i, "cpu")] = true
+	}
+	add(N(math.Max(0, f.One("sched.runnable")-float64(len(cpus)))), number("cpu_saturation", "cpu", Plain, 1, 5, "runnable tasks beyond the CPUs"))
+	add(N(f.One("memory.scan")+known(f.One("memory.swap", "direction", "out"))), number("memory_saturation_bytes_per_s", "mem", MiB, 1, 5, "MiB/s scanned and swapped out"))
+	add(N(waiting), number("disk_saturation", "disk", Plain, 1, 5, "mean queue of the busiest disk"))
+	add(N(known(total(f.Of("net.device.drops")))+known(total(f.Of("net.qdisc.drops")))+known(f.One("net.device.fifo"))), number("network_saturation_per_s", "net", Plain, 1, 6, "drops, overruns, full queues per second"))
+	add(N(known(f.One("net.device.errors"))+known(f.One("disk.errors"))+known(f.One("memory.oom"))), number("errors_per_s", "Err", Plain, 1, 5, "errors per second"))
+	add(N(f.One("sched.load", "window", "1m")), number("load_1m", "load", Plain, 2, 6, "load average of one minute"))
+	for _, resource := range []string{"cpu", "memory", "io"} {
+		v := f.One("pressure.time", "resource", resource, "scope", "some")
+		c := percent("pressure_"+resource, "p"+resource[:min(3, len(resource))], "share of the time in which some task waited for "+resource)
+		if v != v {
+			c.From = 130
+		}
+		add(N(v), c)
+	}
+	names := func(name, head, v, help string) {
+		add(TOrNull(v), Column{Name: name, Head: head, Left: true, Width: 8, From: 110, Help: help})
+	}
+	names("disk", "disk", diskName, "the busiest disk")
+	names("interface", "interface", netName, "the busiest interface")
+	t.Rows = []Row{row}
+	return t
+}
