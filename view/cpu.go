@@ -1,6 +1,10 @@
 package view
 
-import "culprit/measure"
+import (
+	"slices"
+
+	"culprit/measure"
+)
 
 // cpuModes are the modes of cpu.time in mpstat's order.
 func cpuModes() []string {
@@ -66,7 +70,7 @@ func cpuTable(o Options, f *Frame) *Table {
 	interrupts, softirqs := p.Add(f.Of("cpu.interrupts")), p.Add(f.Of("softirq.count"))
 	p.Sort()
 
-	total := make([]float64, len(modes))
+	total := slices.Repeat([]float64{measure.NaN}, len(modes))
 	sums := [2]float64{}
 	var rows []Row
 	for r := range p.Len() {
@@ -74,7 +78,7 @@ func cpuTable(o Options, f *Frame) *Table {
 		for k, col := range modes {
 			values[k] = p.At(r, col)
 			if values[k] == values[k] {
-				total[k] += values[k]
+				total[k] = known(total[k]) + values[k]
 			}
 		}
 		sums[0] += p.At(r, interrupts)
