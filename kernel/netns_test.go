@@ -141,7 +141,6 @@ func TestThreadsComeBack(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	own := Root{}.OwnNetNS().Inode
 	proc, err := Root{}.OpenProcDir("self/task")
 	if err != nil {
 		t.Fatal(err)
@@ -155,13 +154,13 @@ func TestThreadsComeBack(t *testing.T) {
 	var link [64]byte
 	for _, tid := range tids {
 		if b, err := proc.ReadLink(tid, "ns/net", link[:]); err == nil {
-			if inode, ok := nsLink(b); ok && inode != own {
+			if inode, ok := nsLink(b); ok && inode == ns.Inode {
 				inside++
 			}
 		}
 	}
-	if inside > 2 { // the one that keeps this namespace, and that of the test before, which may still be ending
-		t.Errorf("%d threads are still inside", inside)
+	if inside != 1 { // the one that keeps this namespace
+		t.Errorf("%d threads are inside", inside)
 	}
 }
 
