@@ -30,7 +30,8 @@ type Collector interface {
 type Reading interface {
 	// Read takes one reading and puts a row into out for everything wanted. When out.First it has nothing to compare
 	// with and puts no row of any Delta (out.Diff sees to that). What can't be read becomes NaN with a note, or a note
-	// alone; the error is for "nothing could be read", and becomes a note on all wanted statistics of the collector.
+	// alone; the error is for "nothing could be read": it becomes a note on all wanted statistics of the collector, the
+	// rows put so far are dropped, and the next reading begins anew, with out.First.
 	Read(out *Out) error
 	// Close gives the files back. Nothing is read after it.
 	Close()
@@ -147,7 +148,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 				}
 			}
 			if why != "" {
-				r.out.NoteAll(why)
+				r.out.fail(why)
 			}
 			batches = r.out.finish(batches)
 		}

@@ -12,7 +12,7 @@ import (
 
 // Out takes the rows of one reading of one collector. It is used by one goroutine and reused from tick to tick.
 type Out struct {
-	First     bool // the first reading of the run: nothing to compare with
+	First     bool // the first reading of the run, or the first after one that failed: nothing to compare with
 	SinceBoot bool // the first reading counts from boot: Diff compares it with zero
 	Epoch     int  // changes when labels made earlier have become void
 
@@ -22,6 +22,7 @@ type Out struct {
 	before time.Time
 	over   measure.Interval
 	reset  bool
+	failed bool // the latest reading failed
 }
 
 // Table takes the rows of one statistic. A nil Table takes nothing: what was not asked for costs a call.
@@ -47,6 +48,11 @@ func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
 
 func (o *Out) start(first bool) {
 	o.First, o.reset, o.Epoch = first, false, o.words.epoch
+	if o.failed {
+		// Some counters may be of that reading and some of the one before it, so no interval is right for all of
+		// them: begin anew.
+		o.First, o.SinceBoot, o.failed = true, false, false
+	}
 	for _, t := range o.tables {
 		b := &t.batch
 		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], b.Notes[:0]
@@ -77,12 +83,28 @@ func between(before, now time.Time) measure.Interval {
 	return measure.Interval{Start: end.Add(-measure.Span(now.Sub(before))), End: end}
 }
 
+// fail says that the reading could not be done, and why: what it gave is dropped.
+func (o *Out) fail(why string) {
+	o.failed = true
+	for _, t := range o.tables {
+		b := &t.batch
+		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], append(b.Notes[:0], why)
+	}
+}
+
+// finish gives the batches. Over is empty where nothing was measured, so that rows which are not there are unknown, not 0.
 func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
 	if o.reset {
 		o.NoteAll("a counter went backwards and was left out for one interval")
 	}
 	for _, t := range o.tables {
 		t.batch.Over, t.batch.Labels = o.over, o.words.words
+		if t.skips() && !o.failed {
+			t.Note("the reading before failed, so there was nothing to compare with")
+		}
+		if t.skips() || o.failed {
+			t.batch.Over.Start = o.over.End
+		}
 		batches = append(batches, &t.batch)
 	}
 	return batches

@@ -15,6 +15,7 @@ import (
 type script struct {
 	stats []measure.Stat
 	ticks [][]row
+	blind map[measure.StatID]int // the tick in which a statistic can't be measured: its interval is empty
 	asked []measure.Query
 }
 
@@ -33,6 +34,9 @@ func (s *script) Run(ctx context.Context, queries []measure.Query, sink measure.
 		var batches []*measure.Batch
 		for i := range s.stats {
 			b := &measure.Batch{Stat: s.stats[i].ID, Over: measure.Interval{Start: start, End: start.Add(2 * measure.Second)}}
+			if blind, ok := s.blind[b.Stat]; ok && blind == n {
+				b.Over.Start = b.Over.End
+			}
 			for _, f := range s.stats[i].Fields {
 				b.By = append(b.By, f.Name)
 			}
@@ -116,6 +120,28 @@ func ask(t *testing.T, c *Catalogue, r measure.Reader, sentence string) *measure
 		t.Fatal(err)
 	}
 	return a
+}
+
+// What could not be looked at is unknown, also where a missing row of a sparse statistic would else stand for 0, and it
+// takes nothing from the interval of the others.
+func TestBlindTick(t *testing.T) {
+	s := network()
+	s.ticks = append(s.ticks, []row{{"process.cpu", []string{"7"}, 1e9}})
+	c, w := record(t, s, "process.cpu by pid")
+	if got, want := show(ask(t, c, w, "process.cpu by pid")), show(&measure.Answer{Query: measure.Query{By: []string{"pid"}}, Labels: []string{"7"},
+		Series: []measure.Series{{Key: []measure.Label{0}, Values: []float64{0, 0.5, 0.5}}}}); got != want {
+		t.Errorf("seen in all ticks: %s, want %s", got, want)
+	}
+	// The statistic that is blind comes first, so that its interval is the first that the watcher sees.
+	s.blind = map[measure.StatID]int{"net.device.bytes": 0, "process.cpu": 0}
+	c, w = record(t, s, "net.device.bytes by device", "net.device.speed by device", "process.cpu by pid")
+	a := ask(t, c, w, "process.cpu by pid")
+	if v := a.Series[0].Values; !math.IsNaN(v[0]) || v[1] != 0.5 || v[2] != 0.5 || a.Elapsed[0] != 0 || a.Elapsed[1] != 2*measure.Second {
+		t.Errorf("blind in the first tick: %v over %v", v, a.Elapsed)
+	}
+	if over := w.Ticks()[0]; over.Span() != 2*measure.Second {
+		t.Errorf("the tick is %v long", over.Span())
+	}
 }
 
 func show(a *measure.Answer) string {

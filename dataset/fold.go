@@ -122,9 +122,12 @@ func answer(q measure.Query, st *measure.Stat, batches []*measure.Batch) *measur
 	var counts []int
 	var dists []measure.Dist
 	key := make([]measure.Label, len(q.By))
-	for _, b := range batches {
-		a.Start, a.Step = b.Over.Start, b.Over.Span()
-		a.Elapsed[0] = max(a.Elapsed[0], b.Over.Span())
+	for n, b := range batches {
+		// Several collectors may share a statistic; the interval of one that could not look is empty.
+		if n == 0 || b.Over.Span() > a.Step {
+			a.Start, a.Step = b.Over.Start, b.Over.Span()
+			a.Elapsed[0] = a.Step
+		}
 		a.Labels = b.Labels
 		a.Frames = append(a.Frames, b.Frames...)
 		a.Loss = append(a.Loss, b.Loss...)

@@ -41,7 +41,8 @@ func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each fun
 			err := c.sources[i].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
 				p := part{source: i, answers: map[int]*measure.Answer{}}
 				for _, b := range batches {
-					if b.Over.End > p.over.End {
+					// Of equal ends the longest: the interval of a statistic that was not measured is empty.
+					if b.Over.End > p.over.End || b.Over.End == p.over.End && b.Over.Start < p.over.Start {
 						p.over = b.Over
 					}
 				}
@@ -77,7 +78,7 @@ func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each fun
 		t := &measure.Tick{Answers: make([]*measure.Answer, len(queries))}
 		for source, queue := range waiting {
 			p := queue[0]
-			if p.over.End > t.Over.End {
+			if p.over.End > t.Over.End || p.over.Span() > 0 && t.Over.Span() == 0 {
 				t.Over = p.over
 			}
 			for n, a := range p.answers {

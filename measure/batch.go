@@ -19,7 +19,8 @@ type Loss struct {
 
 // Batch is what a source measured of one statistic in one interval. Row i has the labels Keys[i*len(By):(i+1)*len(By)] and
 // the value Values[i] (Delta: amount within Over; Level: state at Over.End) or the distribution Dists[i]. A row's value is
-// NaN where it could not be measured. Keys are distinct. A batch with no rows says: looked, and there was nothing.
+// NaN where it could not be measured. Keys are distinct. A batch with no rows says: looked, and there was nothing - unless
+// its interval is empty (Over.Start = Over.End), which says: could not look. Notes say why.
 type Batch struct {
 	Stat   StatID
 	By     []string
