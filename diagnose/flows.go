@@ -39,15 +39,10 @@ func flowsOf(t *Table, direction string, mask []bool, keep func(flow) bool) []fl
 // same gives the row of another tcp.flow table for the same connection; more are the words of the fields which that table
 // has after those of a connection.
 func (f flow) same(t *Table, more ...string) *Row {
-	words := make([]string, 0, 9)
-	for _, field := range connection {
-		words = append(words, f.row.Word(field))
-	}
+	r := f.row
+	words := []string{r.Word("netns"), r.Word("local"), r.Word("localport"), r.Word("peer"), r.Word("peerport"), r.Word("pid"), r.Word("process"), r.Word("side")}
 	return t.row(append(words, more...))
 }
-
-// connection is the fields of a connection, as the sentences of the tcp.flow statistics have them.
-var connection = []string{"netns", "local", "localport", "peer", "peerport", "pid", "process", "side"}
 
 // group adds flows up by a key.
 type group struct {

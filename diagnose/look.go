@@ -56,7 +56,9 @@ func (l *Look) Found(identity string, severity Severity, confidence float64, cul
 	if identity != "" {
 		f.ID += "/" + identity
 	}
-	f.Culprit.Name = clean(f.Culprit.Name)
+	if f.Culprit.Name = clean(f.Culprit.Name); f.Culprit.Name == "" {
+		f.Culprit.Name = "unknown"
+	}
 	l.findings = append(l.findings, f)
 	return f
 }

@@ -168,7 +168,7 @@ func wellFormed(t *testing.T, rep *Report) {
 		if !(f.Confidence >= 0 && f.Confidence <= 1) || f.Explains.Known() && !(f.Explains >= 0 && f.Explains <= 1) {
 			t.Errorf("%s: confidence %v explains %v", f.ID, f.Confidence, f.Explains)
 		}
-		if weights[f.Severity] == 0 || f.Culprit.Kind == "" || f.Culprit.Name == "" || f.Verify == "" || len(f.Evidence) == 0 {
+		if f.Severity.weight() == 0 || f.Culprit.Kind == "" || f.Culprit.Name == "" || f.Verify == "" || len(f.Evidence) == 0 {
 			t.Errorf("%s is not complete: %+v", f.ID, f)
 		}
 		texts := append([]string{f.Claim, f.Verify}, f.Against...)

@@ -16,9 +16,19 @@ func (f *Finding) covering(rule string, when func(*Finding) bool) {
 	f.covers = append(f.covers, cover{rule, when})
 }
 
-// weights of the severities in the ranking: one trouble that holds the machine back outweighs two that merely degrade it,
-// and no number of remarks outweighs a trouble.
-var weights = map[Severity]float64{High: 1, Medium: 0.4, Low: 0.1}
+// weight of a severity in the ranking: one trouble that holds the machine back outweighs two that merely degrade it, and
+// no number of remarks outweighs a trouble. 0 for what is no severity.
+func (s Severity) weight() float64 {
+	switch s {
+	case High:
+		return 1
+	case Medium:
+		return 0.4
+	case Low:
+		return 0.1
+	}
+	return 0
+}
 
 // score ranks a finding: severity x confidence x what it explains. An unknown share counts as three quarters of a known
 // full one; even a culprit with a small share keeps half of its weight, since the symptom is there whoever causes it.
@@ -27,7 +37,7 @@ func (f *Finding) score() float64 {
 	if f.Explains.Known() {
 		explained = float64(f.Explains)
 	}
-	return weights[f.Severity] * float64(f.Confidence) * (0.5 + 0.5*explained)
+	return f.Severity.weight() * float64(f.Confidence) * (0.5 + 0.5*explained)
 }
 
 // settle puts symptoms below their causes, exonerates the innocent, ranks, and fills the report.
