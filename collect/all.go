@@ -3,12 +3,14 @@ package collect
 // All lists every collector. The list is the documentation: one line a source, with what it reads.
 func All() []Collector {
 	return []Collector{
-		CPU{},        // /proc/stat: CPU modes, context switches, forks, run queue
-		Interrupts{}, // /proc/interrupts, /proc/irq
-		Softirqs{},   // /proc/softirqs
-		Load{},       // /proc/loadavg
-		Schedstat{},  // /proc/schedstat: time waited for each CPU
-		Pressure{},   // /proc/pressure
-		NetDevices{}, // rtnetlink, ethtool: network devices
+		CPU{},          // /proc/stat: CPU modes, context switches, forks, run queue
+		Interrupts{},   // /proc/interrupts, /proc/irq
+		Softirqs{},     // /proc/softirqs
+		Load{},         // /proc/loadavg
+		Schedstat{},    // /proc/schedstat: time waited for each CPU
+		Pressure{},     // /proc/pressure
+		NetDevices{},   // rtnetlink, ethtool: network devices and their queues
+		NetProtocols{}, // /proc/net/snmp, netstat, snmp6, sockstat, stat/nf_conntrack
+		NetCaches{},    // TCP, UDP, conntrack, neighbour, route and bridge tables
 	}
 }

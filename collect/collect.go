@@ -14,6 +14,8 @@ type Env struct {
 	Root      kernel.Root
 	Netns     string // network namespaces to look at: "" the tool's own, a name as `ip netns` shows, or "all"
 	SinceBoot bool   // the first reading is emitted too, over the time since boot
+
+	namespaces *namespaces // found once for all collectors of a Source; nil: each looks for itself
 }
 
 // Collector is one source of counters, such as a file of procfs or a netlink family. It holds no state of its own: Open
@@ -63,6 +65,7 @@ type Source struct {
 // New makes the source. Two collectors may not offer the same statistic unless they declare it alike (they then each
 // give a batch with rows of their own, as the caches do).
 func New(env Env, collectors ...Collector) *Source {
+	env.namespaces = &namespaces{}
 	s := &Source{env: env, collectors: collectors}
 	seen := map[measure.StatID]bool{}
 	for _, c := range collectors {

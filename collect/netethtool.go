@@ -335,6 +335,28 @@ func parseRings(attrs []byte) (r ringSizes) {
 	return r
 }
 
+// emit puts the modes and rings of a device.
+func (t *ethtool) emit(tables *deviceTables, o *Out, l *link) {
+	if tables.modes != nil {
+		for i := range t.modes {
+			m := &t.modes[i]
+			tables.modes.Put(m.bps, l.ns, l.device, o.Label(m.list.String()), o.Label(m.name))
+		}
+	}
+	if tables.ring == nil {
+		return
+	}
+	put := func(size uint32, ring, bound string) {
+		if size > 0 {
+			tables.ring.Put(float64(size), l.ns, l.device, o.Label(ring), o.Label(bound))
+		}
+	}
+	put(t.rings.rx, "rx", "current")
+	put(t.rings.rxMax, "rx", "max")
+	put(t.rings.tx, "tx", "current")
+	put(t.rings.txMax, "tx", "max")
+}
+
 func (t *ethtool) duplexWord() string {
 	switch t.duplex {
 	case 0:

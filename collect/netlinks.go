@@ -29,6 +29,9 @@ type link struct {
 	delta [linkCounters]float64 // amounts of this reading; NaN where a counter went backwards
 	fresh bool                  // delta holds this reading's amounts
 
+	root   *qdisc  // the root queueing discipline; nil for none or one that does not count
+	shaped float64 // bit/s that the disciplines let through at most; 0 no bound
+
 	epoch  int // of the labels below; they are void when out.Epoch is another
 	ns     label
 	device label
@@ -55,8 +58,6 @@ type linkFacts struct {
 	xdp         bool
 	carrier     uint64 // changes so far
 	hasCarrier  bool   // the kernel counts them (since 4.16)
-	fdbLearned  uint64 // entries that a bridge learned, since 6.7
-	ageing      bool
 }
 
 // linkCounter is a position in struct rtnl_link_stats64 of include/uapi/linux/if_link.h, where each is explained.

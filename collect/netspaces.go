@@ -1,43 +1,232 @@
 package collect
 
-import "sort"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
-// spaces keeps a T for each network namespace that Env asks for: made when the namespace appears, ended when it goes.
+	"culprit/kernel"
+
+	"golang.org/x/sys/unix"
+)
+
+// mostSpaces is how many network namespaces are looked at with "all". Each costs two or three sockets and ten open files.
+const mostSpaces = 64
+
+// namespaces finds the network namespaces that Env.Netns means, for all collectors of a source together: looking at every process
+// is too dear to be done by each of them, or each second. Safe from several goroutines.
+type namespaces struct {
+	mu         sync.Mutex
+	list       []kernel.NetNS
+	note       string
+	generation int
+	looked     time.Time // when all were listed, or the named one was looked up
+	checked    time.Time // when those listed were last seen to be there
+	next       time.Time // when to list again at the latest
+	folder     unix.Timespec
+}
+
+const (
+	checkSpaces = 300 * time.Millisecond // below any interval in use: collectors of one tick share one look
+	listSpaces  = 5 * time.Second        // how soon a namespace without a name is found
+)
+
+// now gives the namespaces that are there now, a note where some may be missing, and a number that changes with the list. The
+// list must not be changed. An error means that a namespace that was asked for by name is not there.
+func (n *namespaces) now(env *Env) (list []kernel.NetNS, note string, generation int, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	switch {
+	case env.Netns == "":
+		if n.list == nil {
+			n.list, n.generation = []kernel.NetNS{env.Root.OwnNetNS()}, 1
+		}
+	case !n.checked.IsZero() && now.Sub(n.checked) < checkSpaces:
+	case env.Netns != "all":
+		n.checked = now
+		ns, err := env.Root.FindNetNS(env.Netns)
+		if err != nil {
+			n.list, n.checked = nil, time.Time{}
+			n.generation++
+			return nil, "", n.generation, err
+		}
+		if len(n.list) != 1 || n.list[0] != ns {
+			n.list = []kernel.NetNS{ns}
+			n.generation++
+		}
+	default:
+		n.checked = now
+		if now.Before(n.next) && !n.moved(env) {
+			break
+		}
+		list, err := env.Root.NetNamespaces(mostSpaces)
+		n.note = ""
+		if err != nil {
+			n.note = err.Error()
+		}
+		// Looking at thousands of processes takes milliseconds: at most a thousandth of a CPU.
+		n.next = now.Add(max(listSpaces, 1000*time.Since(now)))
+		if !slices.Equal(list, n.list) {
+			n.list = list
+			n.generation++
+		}
+	}
+	return n.list, n.note, n.generation, nil
+}
+
+// moved says whether a namespace that is known has gone, or the folder of named ones has changed.
+func (n *namespaces) moved(env *Env) bool {
+	var st unix.Stat_t
+	if unix.Stat("/run/netns", &st) == nil && st.Mtim != n.folder {
+		n.folder = st.Mtim
+		return true
+	}
+	for i := range n.list {
+		if ns := &n.list[i]; !ns.Own() {
+			if found, err := env.Root.FindNetNS(ns.Name); err != nil || found.Inode != ns.Inode {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// spaces keeps a T for each network namespace that Env asks for: made when the namespace appears, ended when it goes. Files
+// and sockets of a T hold its namespace alive, so it is let go as soon as it has lost its name and processes.
 type spaces[T any] struct {
-	env   *Env
-	open  func(*space[T]) (T, error)
-	close func(T)
-	list  []*space[T]
+	env        *Env
+	open       func(*space[T]) (T, error) // called inside the namespace; must not start goroutines
+	close      func(T)
+	list       []*space[T]
+	all        []*space[T] // with those that can't be entered
+	generation int
+	found      *namespaces
 }
 
 // space is one network namespace.
 type space[T any] struct {
-	name  string // "" the tool's own
-	data  T
-	epoch int
-	word  label
-	said  bool
+	ns     kernel.NetNS
+	root   kernel.Root
+	name   string // "" the tool's own
+	data   T
+	failed string // why it can't be looked at; then data is zero
+	epoch  int
+	word   label
+	said   bool
 }
 
+// start finds the namespaces for the first time. An error means that none can be looked at.
 func (s *spaces[T]) start() error {
-	sp := &space[T]{}
-	data, err := s.open(sp)
+	s.found = s.env.namespaces
+	if s.found == nil {
+		s.found = &namespaces{}
+	}
+	list, _, generation, err := s.found.now(s.env)
 	if err != nil {
 		return err
 	}
-	sp.data = data
-	s.list = append(s.list, sp)
-	return nil
+	s.match(list, generation)
+	switch {
+	case len(s.list) > 0:
+		return nil
+	case len(s.all) > 0:
+		return errors.New(s.all[0].failed)
+	}
+	return fmt.Errorf("network namespace %q: %w", s.env.Netns, fs.ErrNotExist)
 }
 
-// follow gives the namespaces that are there now.
-func (s *spaces[T]) follow(o *Out) []*space[T] { return s.list }
+// follow gives the namespaces that are there now, and notes those that can't be looked at.
+func (s *spaces[T]) follow(o *Out) []*space[T] {
+	list, note, generation, err := s.found.now(s.env)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		o.NoteAll("network namespace " + s.env.Netns + " is not there")
+	case err != nil:
+		o.NoteAll(err.Error())
+	}
+	if generation != s.generation {
+		s.match(list, generation)
+	}
+	if note != "" {
+		o.NoteAll(note)
+	}
+	for _, sp := range s.all {
+		if sp.failed != "" {
+			o.NoteAll(sp.failed)
+		}
+	}
+	return s.list
+}
+
+// match opens what is new in list and closes what is not in it any more.
+func (s *spaces[T]) match(list []kernel.NetNS, generation int) {
+	s.generation = generation
+	before := s.all
+	s.all, s.list = nil, nil
+	for _, ns := range list {
+		var sp *space[T]
+		for i, old := range before {
+			if old != nil && old.ns.Inode == ns.Inode {
+				sp, before[i] = old, nil
+				break
+			}
+		}
+		if sp == nil {
+			sp = &space[T]{ns: ns, root: s.env.Root, name: ns.Name}
+			err := ns.In(func() (err error) {
+				sp.data, err = s.open(sp)
+				return err
+			})
+			switch {
+			case errors.Is(err, fs.ErrNotExist) && !ns.Own(): // it went meanwhile
+				s.generation--
+				continue
+			case err != nil:
+				sp.failed = "network namespace" + strings.TrimPrefix(sp.of(), " of namespace") + ": " + err.Error()
+			}
+		}
+		if sp.name != ns.Name {
+			sp.name, sp.said = ns.Name, false
+		}
+		sp.ns = ns
+		s.all = append(s.all, sp)
+		if sp.failed == "" {
+			s.list = append(s.list, sp)
+		}
+	}
+	for _, old := range before {
+		if old != nil && old.failed == "" {
+			s.close(old.data)
+		}
+	}
+}
 
 func (s *spaces[T]) shut() {
 	for _, sp := range s.list {
 		s.close(sp.data)
 	}
-	s.list = nil
+	s.list, s.all = nil, nil
+}
+
+// own says whether this is the tool's own namespace, with which go the numbers that the kernel keeps for the whole machine.
+func (s *space[T]) own() bool { return s.ns.Own() }
+
+// file opens a file below /proc as the namespace has it: net/snmp, sys/net/ipv4/tcp_ehash_entries. To be called inside only.
+func (s *space[T]) file(name string) (*kernel.File, error) {
+	if net, ok := strings.CutPrefix(name, "net/"); ok && s.own() {
+		return s.root.OpenNet(s.ns, net)
+	} else if ok {
+		return kernel.Open("/proc/thread-self/net/" + net)
+	}
+	// What /proc/sys/net shows depends on the thread that opens (net_ctl_header_lookup in net/sysctl_net.c).
+	return s.root.OpenProc(name)
 }
 
 // label gives the label of the namespace's name.
@@ -53,7 +242,7 @@ func (s *space[T]) of() string {
 	if s.name == "" {
 		return ""
 	}
-	return " of namespace " + s.name
+	return " of namespace " + strconv.Quote(s.name)
 }
 
 func sortLinks(list []*link) {

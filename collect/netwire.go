@@ -93,6 +93,9 @@ func (d *devices) limits(l *link) (rx, tx limit) {
 		rx = limit{s, "ethtool"}
 	}
 	tx = rx
+	if l.shaped > 0 && !(tx.bps <= l.shaped) {
+		tx = limit{l.shaped, "qdisc"}
+	}
 	return rx, tx
 }
 
@@ -112,8 +115,18 @@ func (d *devices) emitWire(n *netDevices, o *Out, l *link) {
 	}
 	if t.wire != nil && l.fresh {
 		v := &l.delta
-		t.both(t.wire, n, l, d.wire(l, rx, v[rxBytes], v[rxPackets]), d.wire(l, tx, v[txBytes], v[txPackets]))
+		t.both(t.wire, n, l, d.wire(l, rx, v[rxBytes], v[rxPackets]), d.wireSent(l, tx, v[txBytes], v[txPackets]))
 	}
+}
+
+// wireSent is wire for the sending side, where the root discipline counts each segment of a super-frame with its headers
+// (qdisc_pkt_len_init in net/core/dev.c). It is believed unless a size table falsifies it or much passed it by (XDP, AF_XDP).
+func (d *devices) wireSent(l *link, by limit, bytes, packets float64) float64 {
+	q := l.root
+	if q == nil || !q.fresh || q.resized || !l.ethernet() || !(q.delta.packets > 0) || !(q.delta.bytes >= 0.98*bytes) {
+		return d.wire(l, by, bytes, packets)
+	}
+	return d.wire(l, by, q.delta.bytes, q.delta.packets)
 }
 
 func (d *devices) wire(l *link, by limit, bytes, packets float64) float64 {

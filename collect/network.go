@@ -52,6 +52,7 @@ func words(names ...string) []measure.Field {
 // Stats implements Collector.
 func (NetDevices) Stats() []measure.Stat {
 	directed, plain := words("netns", "device", "direction"), words("netns", "device")
+	queued := words("netns", "device", "kind", "handle", "parent")
 	delta := func(id string, unit measure.Unit, fields []measure.Field, help string) measure.Stat {
 		return measure.Stat{ID: measure.StatID(id), Kind: measure.Delta, Unit: unit, Fields: fields, Help: help}
 	}
@@ -79,6 +80,17 @@ func (NetDevices) Stats() []measure.Stat {
 		level("net.device.info", measure.Count, measure.Max, words("netns", "device", "index", "kind", "driver", "mac", "admin", "state",
 			"duplex", "autoneg", "mtu", "master", "lower", "rxqueues", "txqueues", "flags"), "facts of a device (RTM_GETLINK, ethtool); 1"),
 		level("net.device.address", measure.Count, measure.Max, words("netns", "device", "family", "address", "prefix", "scope"), "IP addresses (RTM_GETADDR); 1"),
+		level("net.device.modes", measure.BitsPerSec, measure.Max, words("netns", "device", "list", "mode"),
+			"link modes that the device supports, advertises, and that its link partner advertises (ethtool)"),
+		level("net.ring.size", measure.Count, measure.Sum, words("netns", "device", "ring", "bound"), "descriptors of a ring: rx or tx, current or max (ethtool)"),
+		delta("net.qdisc.bytes", measure.Bytes, queued, "bytes through a queueing discipline or HTB class, each segment of a super-frame with its headers (RTM_GETQDISC); disciplines nest: parent = \"root\" is the device's sum"),
+		delta("net.qdisc.packets", measure.Packets, queued, "segments through a queueing discipline or HTB class"),
+		delta("net.qdisc.drops", measure.Packets, queued, "packets that a queueing discipline dropped"),
+		delta("net.qdisc.overlimits", measure.Events, queued, "times a queueing discipline held back for its rate"),
+		delta("net.qdisc.requeues", measure.Events, queued, "packets that the device did not take and that went back"),
+		level("net.qdisc.backlog", measure.Bytes, measure.Sum, queued, "bytes waiting"),
+		level("net.qdisc.queue", measure.Packets, measure.Sum, queued, "packets waiting"),
+		level("net.qdisc.rate", measure.BitsPerSec, measure.Max, queued, "configured rate of a shaper: tbf, cake, netem; the ceiling of an HTB class; fq's maxrate, which holds for each flow"),
 	}
 }
 
@@ -101,11 +113,12 @@ type netDevices struct {
 	epoch  int // of the labels below
 	rx, tx label
 	tables deviceTables
+	queues qdiscTables
 }
 
 type deviceTables struct {
 	bytes, packets, errors, drops, fifo, nohandler, collisions, multicast, carrier, detail *Table
-	wire, speed, capacity, info, address                                                   *Table
+	wire, speed, capacity, info, address, modes, ring                                      *Table
 }
 
 func tablesOf(o *Out) deviceTables {
@@ -115,7 +128,7 @@ func tablesOf(o *Out) deviceTables {
 		collisions: o.Table("net.device.collisions"), multicast: o.Table("net.device.multicast"),
 		carrier: o.Table("net.device.carrier"), detail: o.Table("net.device.errors.detail"), wire: o.Table("net.device.wire"),
 		speed: o.Table("net.device.speed"), capacity: o.Table("net.device.capacity"), info: o.Table("net.device.info"),
-		address: o.Table("net.device.address"),
+		address: o.Table("net.device.address"), modes: o.Table("net.device.modes"), ring: o.Table("net.ring.size"),
 	}
 }
 
@@ -135,6 +148,7 @@ type devices struct {
 	strays bool    // counters came of a device that is not in links
 
 	addresses []address
+	qdiscs    qdiscs
 
 	askLinks, askStats, askAddresses     kernel.Request
 	onLink, onStats, onAddress, onChange func(uint16, []byte) error // made once: a method value allocates
@@ -165,6 +179,7 @@ func (n *netDevices) openSpace(s *space[*devices]) (*devices, error) {
 	d.tools.open(dialGeneric, plainSocket)
 	d.tools.ask(n.want.Stat("net.device.modes"), n.want.Stat("net.ring.size"))
 
+	d.qdiscs.open()
 	d.askLinks.Begin(unix.RTM_GETLINK, 0)
 	d.askLinks.Extend(unix.SizeofIfInfomsg)
 	d.askLinks.AttrUint32(unix.IFLA_EXT_MASK, rtextFilterSkipStats)
@@ -201,7 +216,7 @@ func (n *netDevices) Close() { n.spaces.shut() }
 // Read implements Reading.
 func (n *netDevices) Read(o *Out) error {
 	n.reads++
-	n.tables = tablesOf(o)
+	n.tables, n.queues = tablesOf(o), qdiscTablesOf(o)
 	if n.epoch != o.Epoch || n.reads == 1 {
 		n.epoch, n.rx, n.tx = o.Epoch, o.Label("rx"), o.Label("tx")
 	}
@@ -284,6 +299,14 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 	}
 	for _, l := range d.order {
 		l.difference(o, n.reads)
+	}
+	if n.queues.any() || n.want.Stat("net.device.capacity", "net.device.wire") {
+		if err := d.qdiscs.read(d.routes, d.links, o); err != nil {
+			note := "queueing disciplines could not be read" + d.space.of() + ": " + err.Error()
+			n.tables.capacity.Note(note)
+			n.tables.wire.Note(note)
+			n.queues.note(note)
+		}
 	}
 	d.done = n.reads
 	return nil
@@ -471,6 +494,12 @@ func (d *devices) emit(n *netDevices, o *Out) {
 			}
 			t.info.Put(1, l.info...)
 		}
+		if t.modes != nil || t.ring != nil {
+			d.tools.of(l.index).emit(t, o, l)
+		}
+	}
+	if n.queues.any() {
+		d.qdiscs.emit(&n.queues, o, n.reads)
 	}
 	if t.address != nil {
 		for i := range d.addresses {

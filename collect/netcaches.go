@@ -1,0 +1,459 @@
+package collect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"culprit/kernel"
+	"culprit/measure"
+
+	"golang.org/x/sys/unix"
+)
+
+// NetCaches reads how full the kernel's network tables are: TCP and UDP sockets, connection tracking, neighbours, routes,
+// forwarding entries of bridges. What the kernel can only count by walking the table is counted less often where that takes long.
+type NetCaches struct{}
+
+// Stats implements Collector. Caches: tcp-established (sockets in the established table and listening ones, with those in
+// TIME-WAIT), tcp-timewait, tcp-orphan, tcp-sockets (all TCP sockets of the machine, against the machine's established table, which
+// namespaces share unless they have their own), udp, conntrack, neighbour and neighbour6 (of the whole machine), route, route6, fdb.
+func (NetCaches) Stats() []measure.Stat { return cacheStats() }
+
+// Open implements Collector. It needs no rights.
+func (NetCaches) Open(env *Env, want Want) (Reading, error) {
+	n := &netCaches{}
+	n.spaces = spaces[*tables]{env: env, open: openTables, close: (*tables).shut}
+	if err := n.spaces.start(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+type netCaches struct{ spaces spaces[*tables] }
+
+// tables are those of one namespace.
+type tables struct {
+	space                        *space[*tables]
+	routes                       *kernel.Conn
+	sock4, sock6, trie, rt6      *kernel.File
+	tcpBuckets, udpBuckets       *kernel.File
+	trackCount, trackMax, trackN *kernel.File
+	maxTW, maxOrphans            *kernel.File
+	ticks                        int
+	initial                      bool // the namespace that the machine started with: it has the machine's tables
+
+	established, timewait, orphan, sockets, udp, track, neighbour, neighbour6, route, route6, fdb tableState
+
+	neighbourPace, routePace, route6Pace, fdbPace pace
+	askNeighbours, askFDB                         kernel.Request
+	onNeighbours, onFDB                           func(uint16, []byte) error
+	dropFDB                                       func()
+	fdbEntries                                    uint64
+	neighbourTables                               [2]neighbourTable
+}
+
+// tableState is one table: what is known of it now and what it held at the reading before. NaN = not known.
+type tableState struct {
+	name                    string
+	entries, buckets, limit float64
+	counted                 bool      // in this reading
+	at, lastAt              time.Time // when entries was counted, and the time before
+	last                    float64   // entries at lastAt
+	epoch                   int
+	label                   label
+}
+
+// count takes a fresh number of entries.
+func (s *tableState) count(entries uint64, now time.Time) {
+	s.last, s.lastAt = s.entries, s.at
+	s.entries, s.at, s.counted = float64(entries), now, true
+}
+
+// growth gives the change of the entries within an interval as long as over. Where they were counted less often than read,
+// it is the share of the interval in the change.
+func (s *tableState) growth(over measure.Span) float64 {
+	switch took := s.at.Sub(s.lastAt); {
+	case !s.counted || s.lastAt.IsZero():
+		return measure.NaN
+	case took.Seconds() > 1.5*over.Seconds() && took > 0:
+		return (s.entries - s.last) * over.Seconds() / took.Seconds()
+	}
+	return s.entries - s.last
+}
+
+// pace keeps dear work rare: after it took t it rests for 1000 t, so that it costs 0.1 % of a CPU at most.
+type pace struct {
+	next  time.Time
+	rests bool // longer than a second: worth a note
+}
+
+func (p *pace) due(now time.Time) bool { return !now.Before(p.next) }
+
+func (p *pace) took(now time.Time) {
+	cost := time.Since(now)
+	p.next, p.rests = now.Add(min(1000*cost-cost/2, 10*time.Minute)), cost > 2*time.Millisecond
+	if cost < 500*time.Microsecond {
+		p.next = now
+	}
+}
+
+func openTables(s *space[*tables]) (*tables, error) {
+	t := &tables{space: s}
+	for name, state := range map[string]*tableState{"tcp-established": &t.established, "tcp-timewait": &t.timewait,
+		"tcp-orphan": &t.orphan, "tcp-sockets": &t.sockets, "udp": &t.udp, "conntrack": &t.track, "neighbour": &t.neighbour,
+		"neighbour6": &t.neighbour6, "route": &t.route, "route6": &t.route6, "fdb": &t.fdb} {
+		*state = tableState{name: name, entries: measure.NaN, buckets: measure.NaN, limit: measure.NaN, epoch: -1}
+	}
+	var err error
+	if t.sock4, err = s.file("net/sockstat"); err != nil {
+		return nil, err
+	}
+	if t.routes, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Strict: true}); err != nil {
+		t.shut()
+		return nil, err
+	}
+	thresh, err := s.file("sys/net/ipv4/neigh/default/gc_thresh3") // only there (neigh_sysctl_register)
+	t.initial = err == nil
+	thresh.Close()
+	t.askNeighbours.Begin(unix.RTM_GETNEIGHTBL, 0)
+	t.askNeighbours.Extend(sizeofNeighbourTable)
+	t.askFDB.Begin(unix.RTM_GETNEIGH, 0)
+	t.askFDB.Extend(unix.SizeofNdMsg)[0] = unix.AF_BRIDGE
+	t.onNeighbours, t.onFDB, t.dropFDB = t.takeNeighbours, t.takeFDB, func() { t.fdbEntries = 0 }
+	return t, nil
+}
+
+// late opens what may come later, with a module.
+func (t *tables) late() {
+	open := func(at **kernel.File, name string) {
+		if *at == nil {
+			*at, _ = t.space.file(name) // not in this kernel, or not loaded yet
+		}
+	}
+	open(&t.sock6, "net/sockstat6")
+	open(&t.trie, "net/fib_triestat")
+	open(&t.rt6, "net/rt6_stats")
+	open(&t.tcpBuckets, "sys/net/ipv4/tcp_ehash_entries") // since 6.2
+	open(&t.udpBuckets, "sys/net/ipv4/udp_hash_entries")  // since 6.2
+	open(&t.maxTW, "sys/net/ipv4/tcp_max_tw_buckets")
+	open(&t.maxOrphans, "sys/net/ipv4/tcp_max_orphans")
+	open(&t.trackCount, "sys/net/netfilter/nf_conntrack_count")
+	open(&t.trackMax, "sys/net/netfilter/nf_conntrack_max")
+	open(&t.trackN, "sys/net/netfilter/nf_conntrack_buckets")
+}
+
+func (t *tables) shut() {
+	t.routes.Close()
+	for _, f := range [...]*kernel.File{t.sock4, t.sock6, t.trie, t.rt6, t.tcpBuckets, t.udpBuckets, t.maxTW, t.maxOrphans, t.trackCount, t.trackMax, t.trackN} {
+		f.Close()
+	}
+}
+
+// Close implements Reading.
+func (n *netCaches) Close() { n.spaces.shut() }
+
+// Read implements Reading.
+func (n *netCaches) Read(o *Out) error {
+	entries, buckets, limit, growth := o.Table("cache.entries"), o.Table("cache.buckets"), o.Table("cache.limit"), o.Table("cache.growth")
+	now := time.Now()
+	var failed error
+	read := 0
+	for _, s := range n.spaces.follow(o) {
+		t := s.data
+		t.ticks++
+		if err := t.gather(o, now); err != nil {
+			failed = fmt.Errorf("read network tables%s: %w", s.of(), err)
+			o.NoteAll(failed.Error())
+			continue
+		}
+		read++
+		ns := s.label(o)
+		for _, c := range [...]*tableState{&t.established, &t.timewait, &t.orphan, &t.sockets, &t.udp, &t.track, &t.neighbour, &t.neighbour6,
+			&t.route, &t.route6, &t.fdb} {
+			if c.entries != c.entries {
+				continue // not in this kernel, or not of this namespace
+			}
+			if c.epoch != o.Epoch {
+				c.epoch, c.label = o.Epoch, o.Label(c.name)
+			}
+			entries.Put(c.entries, ns, c.label)
+			if c.buckets > 0 {
+				buckets.Put(c.buckets, ns, c.label)
+			}
+			if c.limit > 0 {
+				limit.Put(c.limit, ns, c.label)
+			}
+			if !o.First { // since boot says nothing: nobody knows how long it has grown
+				growth.Put(c.growth(o.Over().Span()), ns, c.label)
+			}
+			c.counted = false
+		}
+		for _, p := range [...]struct {
+			pace *pace
+			what string
+		}{{&t.routePace, "route"}, {&t.route6Pace, "route6"}, {&t.fdbPace, "fdb"}, {&t.neighbourPace, "neighbour"}} {
+			if p.pace.rests {
+				entries.Note(p.what + " is so large that it is counted only now and then")
+				growth.Note(p.what + " is so large that it is counted only now and then")
+			}
+		}
+	}
+	if read == 0 {
+		return failed
+	}
+	return nil
+}
+
+func (t *tables) gather(o *Out, now time.Time) error {
+	slow := t.ticks%lateEvery == 1 // limits and sizes change seldom
+	if slow && (t.sock6 == nil || t.trackCount == nil || t.maxTW == nil || t.tcpBuckets == nil) {
+		_ = t.space.ns.In(func() error { t.late(); return nil }) // it will be tried again
+	}
+	if err := t.gatherSockets(now, slow); err != nil {
+		return err
+	}
+	if v, ok := number(t.trackCount); ok {
+		t.track.count(uint64(v), now)
+		if slow {
+			t.track.limit = positive(t.trackMax)
+			if t.space.own() { // one table for all namespaces
+				t.track.buckets = positive(t.trackN)
+			}
+		}
+	}
+	if t.space.own() && t.neighbourPace.due(now) {
+		began := time.Now()
+		t.neighbourTables = [2]neighbourTable{}
+		err := t.routes.Dump(&t.askNeighbours, t.onNeighbours)
+		t.neighbourPace.took(began)
+		if err != nil && !errors.Is(err, kernel.ErrInterrupted) {
+			o.NoteAll("neighbour tables could not be read: " + err.Error())
+		}
+		for i, s := range [...]*tableState{&t.neighbour, &t.neighbour6} {
+			if k := t.neighbourTables[i]; k.ok {
+				s.count(uint64(k.entries), now)
+				s.buckets, s.limit = float64(k.buckets), float64(k.limit)
+			}
+		}
+	}
+	if t.trie != nil && t.routePace.due(now) {
+		began := time.Now()
+		b, err := t.trie.ReadOne()
+		if err == nil {
+			var v uint64
+			if v, err = parseTrieStat(b); err == nil {
+				t.route.count(v, now)
+			}
+		}
+		t.routePace.took(began)
+		if err != nil {
+			o.NoteAll("routes could not be counted: " + err.Error())
+		}
+	}
+	if t.rt6 != nil && t.route6Pace.due(now) {
+		began := time.Now()
+		b, err := t.rt6.ReadOne()
+		if err == nil {
+			var v uint64
+			if v, err = parseRT6Stats(b); err == nil {
+				t.route6.count(v, now)
+			}
+		}
+		t.route6Pace.took(began)
+		if err != nil {
+			o.NoteAll("IPv6 routes could not be counted: " + err.Error())
+		}
+	}
+	if t.fdbPace.due(now) {
+		began := time.Now()
+		t.fdbEntries = 0
+		err := t.routes.DumpRetry(&t.askFDB, 3, t.dropFDB, t.onFDB)
+		t.fdbPace.took(began)
+		switch {
+		case err == nil && (t.fdbEntries > 0 || t.fdb.entries > 0): // no row where there has never been a bridge
+			t.fdb.count(t.fdbEntries, now)
+		case err != nil && !errors.Is(err, kernel.ErrInterrupted) && !errors.Is(err, measure.ErrUnsupported):
+			o.NoteAll("forwarding tables of bridges could not be read: " + err.Error())
+		}
+	}
+	return nil
+}
+
+// gatherSockets reads the numbers of sockets. Each namespace has a share in one established table of the machine, unless it was made with
+// one of its own (net.ipv4.tcp_child_ehash_entries): tcp_ehash_entries is negative in those that share.
+func (t *tables) gatherSockets(now time.Time, slow bool) error {
+	var tcp, tw, udp, orphan, alloc uint64
+	take := func(protocol, state []byte, v uint64) {
+		switch string(protocol) {
+		case "TCP", "TCP6":
+			switch string(state) {
+			case "inuse":
+				tcp += v
+			case "tw":
+				tw += v
+			case "orphan":
+				orphan += v
+			case "alloc":
+				alloc += v
+			}
+		case "UDP", "UDP6", "UDPLITE", "UDPLITE6":
+			if string(state) == "inuse" {
+				udp += v
+			}
+		}
+	}
+	for _, f := range [...]*kernel.File{t.sock4, t.sock6} {
+		if f == nil {
+			continue
+		}
+		b, err := f.ReadOne()
+		if err == nil {
+			err = parseSockstat(b, take)
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", f.Path(), err)
+		}
+	}
+	t.established.count(tcp+tw, now)
+	t.timewait.count(tw, now)
+	t.udp.count(udp, now)
+	if t.space.own() {
+		t.orphan.count(orphan, now)
+		if t.initial {
+			t.sockets.count(alloc, now)
+		}
+	}
+	if slow {
+		t.established.buckets, t.udp.buckets = positive(t.tcpBuckets), positive(t.udpBuckets)
+		t.sockets.buckets = t.established.buckets
+		t.timewait.limit, t.orphan.limit = positive(t.maxTW), positive(t.maxOrphans)
+	}
+	return nil
+}
+
+// number reads a file of one number; ok is false where there is none.
+func number(f *kernel.File) (v int64, ok bool) {
+	if f == nil {
+		return 0, false
+	}
+	b, err := f.ReadOne()
+	if err != nil {
+		return 0, false
+	}
+	c := kernel.Scan(b)
+	v = c.Int()
+	return v, c.Err() == nil
+}
+
+// positive is number for sizes: NaN where it is unknown or not above zero.
+func positive(f *kernel.File) float64 {
+	if v, ok := number(f); ok && v > 0 {
+		return float64(v)
+	}
+	return measure.NaN
+}
+
+const sizeofNeighbourTable = 4 // struct ndtmsg, include/uapi/linux/neighbour.h
+
+// neighbourTable is one table of neighbours, of the whole machine.
+type neighbourTable struct {
+	ok                      bool
+	entries, buckets, limit uint32
+}
+
+// takeNeighbours reads RTM_NEWNEIGHTBL; beside the tables it comes for each device, with its parameters, which don't matter here.
+func (t *tables) takeNeighbours(_ uint16, payload []byte) error {
+	if name, k := parseNeighbourTable(payload); k.ok {
+		switch string(name) {
+		case "arp_cache":
+			t.neighbourTables[0] = k
+		case "ndisc_cache":
+			t.neighbourTables[1] = k
+		}
+	}
+	return nil
+}
+
+// parseNeighbourTable reads NDTA_NAME 1, NDTA_THRESH3 4 and NDTA_CONFIG 5: struct ndt_config of u16 key_len, entry_size, u32 entries,
+// last_flush, last_rand, hash_rnd, hash_mask ...
+func parseNeighbourTable(payload []byte) (name []byte, t neighbourTable) {
+	for a := kernel.AttrsOf(payload[min(sizeofNeighbourTable, len(payload)):]); a.Next(); {
+		switch v := a.Value(); {
+		case a.Type() == 1:
+			name = a.Text()
+		case a.Type() == 4 && len(v) == 4:
+			t.limit = native.Uint32(v)
+		case a.Type() == 5 && len(v) >= 24:
+			t.entries, t.buckets, t.ok = native.Uint32(v[4:]), native.Uint32(v[20:])+1, true
+		}
+	}
+	return name, t
+}
+
+// takeFDB counts forwarding entries of bridges. Those with NTF_SELF are a device's own address lists (and VXLAN's tables).
+func (t *tables) takeFDB(typ uint16, payload []byte) error {
+	if typ == unix.RTM_NEWNEIGH && len(payload) >= unix.SizeofNdMsg && payload[10]&unix.NTF_SELF == 0 {
+		t.fdbEntries++
+	}
+	return nil
+}
+
+// parseTrieStat adds up the prefixes of all routing tables in /proc/net/fib_triestat. Main and Local are one trie, shown twice,
+// until somebody adds a rule (fib_unmerge): then their statistics are the same to the last word and count once.
+func parseTrieStat(b []byte) (prefixes uint64, err error) {
+	var local, main []byte
+	var localCount, mainCount uint64
+	var at *uint64
+	var body *[]byte
+	other := uint64(0)
+	for c := kernel.Scan(b); !c.End(); {
+		line := c.Line()
+		switch {
+		case len(line) == 0 || bytes.HasPrefix(line, []byte("Basic info")):
+		case line[0] != '\t' && line[0] != ' ' && line[len(line)-1] == ':':
+			start := c.Rest()
+			switch string(line) {
+			case "Local:":
+				at, body, local = &localCount, &local, start[:0]
+			case "Main:":
+				at, body, main = &mainCount, &main, start[:0]
+			default:
+				at, body = &other, nil
+			}
+		default:
+			if body != nil {
+				*body = (*body)[:len(*body)+len(line)+min(1, len(c.Rest()))]
+			}
+			w := kernel.Scan(line)
+			if string(w.Word()) == "Prefixes:" && at != nil {
+				*at += w.Uint()
+				if err := w.Err(); err != nil {
+					return 0, fmt.Errorf("%.40q: %w", line, err)
+				}
+			}
+		}
+	}
+	if at == nil {
+		return 0, fmt.Errorf("no routing table in it: %w", measure.ErrUnclear)
+	}
+	prefixes = other + mainCount
+	if local != nil && !bytes.Equal(bytes.TrimRight(local, "\n"), bytes.TrimRight(main, "\n")) {
+		prefixes += localCount
+	}
+	return prefixes, nil
+}
+
+// parseRT6Stats gives the routes in /proc/net/rt6_stats, the fourth of its hexadecimal numbers (rt6_stats_seq_show: fib_nodes, route_nodes,
+// rt_alloc, rt_entries ...).
+func parseRT6Stats(b []byte) (uint64, error) {
+	c := kernel.Scan(b)
+	c.Skip(3)
+	v := c.Hex()
+	return v, c.Err()
+}
+
+// pageSize of the machine, in which the kernel counts socket memory.
+func pageSize() float64 { return float64(os.Getpagesize()) }
