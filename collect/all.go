@@ -12,5 +12,12 @@ func All() []Collector {
 		NetDevices{},   // rtnetlink, ethtool: network devices and their queues
 		NetProtocols{}, // /proc/net/snmp, netstat, snmp6, sockstat, stat/nf_conntrack
 		NetCaches{},    // TCP, UDP, conntrack, neighbour, route and bridge tables
+		Memory{},       // /proc/meminfo
+		Vmstat{},       // /proc/vmstat: paging, swap, faults, reclaim
+		Disks{},        // /proc/diskstats, /sys/block
+		Filesystems{},  // statfs of /proc/self/mountinfo
+		Softnet{},      // /proc/net/softnet_stat
+		Caches{},       // /proc/sys/fs, /proc/slabinfo: dentries, inodes, files, slabs
+		Machine{},      // /sys/devices/system/cpu, uname
 	}
 }

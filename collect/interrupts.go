@@ -296,7 +296,7 @@ func (r *interruptsReading) count(out *Out, table *Table, line *irqLine, text []
 			d = now // freed and set up anew: counted from zero
 		}
 		line.counts[i] = now
-		if d == 0 || out.First && !out.SinceBoot || r.fresh[i] && !born && !out.First {
+		if d == 0 || out.First && !out.SinceBoot || r.fresh[i] && !out.First {
 			continue
 		}
 		if !machine && !within {

@@ -1,0 +1,102 @@
+package collect
+
+import (
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"culprit/kernel"
+)
+
+// diskInfo is what sysfs says of a block device.
+type diskInfo struct {
+	kind       string // disk partition virtual path
+	parent     string
+	rotational string
+	scheduler  string
+	errors     []*kernel.File // each holds a number of errors; none where the device keeps no count
+}
+
+func (i *diskInfo) close() {
+	for _, f := range i.errors {
+		f.Close()
+	}
+	i.errors = nil
+}
+
+// readDiskInfo reads /sys/class/block/NAME, where a '/' in a name stands as '!'. A device that has gone is a disk of which nothing is known.
+func readDiskInfo(root kernel.Root, name string, errors bool) diskInfo {
+	info := diskInfo{kind: "disk"}
+	dir := "class/block/" + strings.ReplaceAll(name, "/", "!")
+	target, _ := os.Readlink(root.InSys(dir)) // ../../devices/pci0000:00/.../block/sda/sda1
+	queue := dir
+	switch {
+	case exists(root, dir+"/partition"):
+		info.kind, info.parent = "partition", strings.ReplaceAll(path.Base(path.Dir(target)), "!", "/")
+		queue = "class/block/" + path.Base(path.Dir(target))
+	case sysWord(root, dir+"/hidden") == "1" && strings.HasPrefix(name, "nvme"):
+		// drivers/nvme/host/multipath.c: nvme0c1n1 is the way of controller 1 to the disk nvme0n1.
+		info.kind = "path"
+		if c, n := strings.IndexByte(name, 'c'), strings.LastIndexByte(name, 'n'); c > 0 && n > c {
+			info.parent = name[:c] + name[n:]
+		}
+	case strings.Contains(target, "/devices/virtual/nvme-subsystem/"):
+		// A multipath NVMe disk: virtual to sysfs, and yet the disk itself.
+	case strings.Contains(target, "/devices/virtual/"):
+		info.kind = "virtual"
+		info.parent = strings.Join(names(root, dir+"/slaves"), ",")
+	}
+	info.rotational = sysWord(root, queue+"/queue/rotational")
+	info.scheduler = sysWord(root, queue+"/queue/scheduler")
+	if _, after, ok := strings.Cut(info.scheduler, "["); ok { // "none [mq-deadline] kyber"
+		info.scheduler, _, _ = strings.Cut(after, "]")
+	}
+	if !errors || info.kind == "partition" {
+		return info
+	}
+	for _, file := range []string{dir + "/device/ioerr_cnt"} {
+		if f, err := root.OpenSys(file); err == nil {
+			info.errors = append(info.errors, f)
+		}
+	}
+	if strings.HasPrefix(name, "md") {
+		for _, member := range names(root, dir+"/md") {
+			if strings.HasPrefix(member, "dev-") {
+				if f, err := root.OpenSys(dir + "/md/" + member + "/errors"); err == nil {
+					info.errors = append(info.errors, f)
+				}
+			}
+		}
+	}
+	return info
+}
+
+func exists(root kernel.Root, name string) bool {
+	_, err := os.Stat(root.InSys(name))
+	return err == nil
+}
+
+// sysWord gives the text of a file of sysfs without its newline; "" when it can't be read.
+func sysWord(root kernel.Root, name string) string {
+	b, err := root.ReadSys(name, nil)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// names lists a directory of sysfs in order; nil when it can't be read.
+func names(root kernel.Root, name string) []string {
+	d, err := root.OpenSysDir(name)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	var list []string
+	if err := d.Names(func(n []byte, _ bool) bool { list = append(list, string(n)); return true }); err != nil {
+		return nil
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,228 @@
+package collect
+
+import (
+	"errors"
+	"strings"
+
+	"culprit/kernel"
+	"culprit/measure"
+
+	"golang.org/x/sys/unix"
+)
+
+// Filesystems asks statfs(2) of each mounted file system how full it is. /proc/self/mountinfo is read again only after the kernel
+// has said, by poll(2), that it changed.
+//
+// File systems that other machines or processes answer for are left out and named in a note, since statfs of one whose
+// server is gone waits for it without end: NFS, CIFS, FUSE, Ceph and the like. One that is mounted in several places is shown
+// once, at the shortest path; one without a size (proc, sysfs, cgroup) not at all.
+type Filesystems struct{}
+
+// Stats lists sizes and inodes.
+func (Filesystems) Stats() []measure.Stat {
+	fields := func(kinds string) []measure.Field {
+		return []measure.Field{{Name: "mount", Type: measure.Word, Help: "where it is mounted"}, {Name: "device", Type: measure.Word, Help: "what is mounted, as in mount(8)"},
+			{Name: "type", Type: measure.Word, Help: "ext4 xfs btrfs tmpfs overlay ...; squashfs, iso9660 and erofs are always full"}, {Name: "kind", Type: measure.Word, Help: kinds}}
+	}
+	return []measure.Stat{
+		{ID: "filesystem.size", Kind: measure.Level, Unit: measure.Bytes, Help: "size of a file system and what of it is used (statfs); kinds overlap and don't add up",
+			Fields: fields("total; used; available: to users other than root; used + available is less than total where some is kept for root")},
+		{ID: "filesystem.inodes", Kind: measure.Level, Unit: measure.Count, Help: "inodes of a file system; no row where it makes them as needed (statfs)",
+			Fields: fields("total used available")},
+	}
+}
+
+// Open reads the list of mounts.
+func (Filesystems) Open(env *Env, want Want) (Reading, error) {
+	r := &filesystemReading{root: env.Root, statfs: unix.Statfs, poll: -1, words: []string{"total", "used", "available"}}
+	if fd, err := unix.Open(env.Root.InProc("self/mountinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		r.poll = fd
+	}
+	if err := r.list(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+type filesystemReading struct {
+	root    kernel.Root
+	statfs  func(string, *unix.Statfs_t) error
+	poll    int // of mountinfo; -1 none
+	mounts  []mount
+	skipped string // a note; "" nothing was skipped
+	kinds   wordLabels
+	words   []string
+	buf     []byte
+	fs      unix.Statfs_t
+	asked   [1]unix.PollFd
+}
+
+type mount struct {
+	number            string // major:minor of the file system
+	path, device, typ string
+	epoch             int
+	labels            [3]measure.Label
+	why               string // statfs fails; "" it has not yet
+}
+
+// parseMounts reads /proc/PID/mountinfo (proc_pid_mountinfo(5)), one mount a line in the order of mounting. A line that is none is
+// passed over.
+//
+//	27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
+func parseMounts(b []byte) []mount {
+	var all []mount
+	var text []byte
+	word := func(w []byte) string {
+		text = kernel.AppendUnescaped(text[:0], w)
+		return string(text)
+	}
+	for len(b) > 0 {
+		var line []byte
+		line, b = cutLine(b)
+		c := kernel.Scan(line)
+		c.Skip(2)
+		m := mount{epoch: -1}
+		m.number = string(c.Word())
+		c.Skip(1)
+		m.path = word(c.Word())
+		c.Skip(1)
+		for w := c.Word(); w != nil && string(w) != "-"; w = c.Word() {
+		}
+		m.typ = word(c.Word())
+		m.device = word(c.Word())
+		if m.typ != "" && strings.HasPrefix(m.path, "/") {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// remote says whether somebody else than this kernel answers statfs for the type, so that it may hang.
+func remote(typ string) bool {
+	switch typ {
+	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "afs", "gfs2", "ocfs2", "orangefs", "beegfs", "gpfs", "pvfs2", "coda", "ncpfs", "virtiofs", "fuse", "fuseblk":
+		return true
+	}
+	return strings.HasPrefix(typ, "fuse.")
+}
+
+// sizeless says whether file systems of the type have no size; statfs would say so too, at the cost of a call each.
+func sizeless(typ string) bool {
+	switch typ {
+	case "proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "debugfs", "tracefs", "securityfs", "bpf", "pstore", "configfs", "autofs", "binfmt_misc", "nsfs", "rpc_pipefs", "selinuxfs", "fusectl", "efivarfs", "nfsd", "hugetlbfs", "ramfs":
+		return true
+	}
+	return false
+}
+
+// chooseMounts gives those mounts that are worth asking: each file system once, at its shortest path, and of those mounted one upon
+// another the last, for that is what its path leads to. skipped names the remote ones.
+func chooseMounts(all []mount) (chosen []mount, skipped []string) {
+	top := map[string]int{}
+	for i := range all {
+		top[all[i].path] = i
+	}
+	at := map[string]int{}
+	for i, m := range all {
+		switch {
+		case top[m.path] != i || sizeless(m.typ):
+		case remote(m.typ):
+			skipped = append(skipped, m.path)
+		default:
+			// btrfs gives each subvolume a number of its own in statfs but one in mountinfo; the number names the file system.
+			k, had := at[m.number]
+			if !had {
+				at[m.number] = len(chosen)
+				chosen = append(chosen, m)
+			} else if len(m.path) < len(chosen[k].path) {
+				chosen[k] = m
+			}
+		}
+	}
+	return chosen, skipped
+}
+
+func (r *filesystemReading) list() error {
+	b, err := r.root.ReadProc("self/mountinfo", r.buf)
+	if err != nil {
+		return err
+	}
+	r.buf = b
+	var skipped []string
+	r.mounts, skipped = chooseMounts(parseMounts(b))
+	r.skipped = ""
+	if len(skipped) > 0 {
+		more := ""
+		if len(skipped) > 5 {
+			skipped, more = skipped[:5], " ..."
+		}
+		r.skipped = "network and FUSE file systems are not asked, as they may hang: " + strings.Join(skipped, " ") + more
+	}
+	return nil
+}
+
+// changed says whether mounts may have changed since the last call: mountinfo answers poll with an exceptional condition once for each
+// open file (proc(5)).
+func (r *filesystemReading) changed() bool {
+	if r.poll < 0 {
+		return true
+	}
+	r.asked[0] = unix.PollFd{Fd: int32(r.poll), Events: unix.POLLPRI}
+	n, err := unix.Poll(r.asked[:], 0)
+	return err != nil || n > 0 && r.asked[0].Revents&(unix.POLLPRI|unix.POLLERR) != 0
+}
+
+func (r *filesystemReading) Read(out *Out) error {
+	if r.changed() {
+		if err := r.list(); err != nil {
+			return err
+		}
+	}
+	size, inodes := out.Table("filesystem.size"), out.Table("filesystem.inodes")
+	if r.skipped != "" {
+		size.Note(r.skipped)
+		inodes.Note(r.skipped)
+	}
+	kinds := r.kinds.of(out, r.words)
+	for i := range r.mounts {
+		m := &r.mounts[i]
+		err := r.statfs(m.path, &r.fs)
+		if errors.Is(err, unix.ENOENT) {
+			continue // unmounted since
+		}
+		if err != nil {
+			if m.why == "" {
+				m.why = "statfs " + m.path + ": " + err.Error()
+			}
+			size.Note(m.why)
+			inodes.Note(m.why)
+			continue
+		}
+		if m.epoch != out.Epoch {
+			m.epoch, m.labels = out.Epoch, [3]measure.Label{out.Label(m.path), out.Label(m.device), out.Label(m.typ)}
+		}
+		unit := float64(r.fs.Frsize) // blocks are counted in fragments (statvfs(3))
+		if unit == 0 {
+			unit = float64(r.fs.Bsize)
+		}
+		if r.fs.Blocks > 0 {
+			size.Put(float64(r.fs.Blocks)*unit, m.labels[0], m.labels[1], m.labels[2], kinds[0])
+			size.Put(float64(r.fs.Blocks-min(r.fs.Bfree, r.fs.Blocks))*unit, m.labels[0], m.labels[1], m.labels[2], kinds[1])
+			size.Put(float64(r.fs.Bavail)*unit, m.labels[0], m.labels[1], m.labels[2], kinds[2])
+		}
+		if r.fs.Files > 0 {
+			inodes.Put(float64(r.fs.Files), m.labels[0], m.labels[1], m.labels[2], kinds[0])
+			inodes.Put(float64(r.fs.Files-min(r.fs.Ffree, r.fs.Files)), m.labels[0], m.labels[1], m.labels[2], kinds[1])
+			inodes.Put(float64(r.fs.Ffree), m.labels[0], m.labels[1], m.labels[2], kinds[2])
+		}
+	}
+	return nil
+}
+
+func (r *filesystemReading) Close() {
+	if r.poll >= 0 {
+		unix.Close(r.poll)
+		r.poll = -1
+	}
+}
