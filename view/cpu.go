@@ -71,18 +71,15 @@ func cpuTable(o Options, f *Frame) *Table {
 	p.Sort()
 
 	total := slices.Repeat([]float64{measure.NaN}, len(modes))
-	sums := [2]float64{}
+	sums := [2]float64{measure.NaN, measure.NaN}
 	var rows []Row
 	for r := range p.Len() {
 		values := make([]float64, len(modes))
 		for k, col := range modes {
 			values[k] = p.At(r, col)
-			if values[k] == values[k] {
-				total[k] = known(total[k]) + values[k]
-			}
+			total[k] = sum(total[k], values[k])
 		}
-		sums[0] += p.At(r, interrupts)
-		sums[1] += p.At(r, softirqs)
+		sums[0], sums[1] = sum(sums[0], p.At(r, interrupts)), sum(sums[1], p.At(r, softirqs))
 		rows = append(rows, cpuRow(p.Key(r, "cpu"), values, p.At(r, interrupts), p.At(r, softirqs), measure.NaN))
 	}
 	all := cpuRow("all", total, sums[0], sums[1], f.One("sched.switches"))
@@ -96,18 +93,13 @@ func cpuTable(o Options, f *Frame) *Table {
 
 // cpuRow divides by the sum of the modes and not by the interval: a CPU's ticks and the clock differ by up to one tick.
 func cpuRow(name string, modes []float64, rest ...float64) Row {
-	sum := 0.0
-	for _, v := range modes {
-		if v == v {
-			sum += v
-		}
-	}
+	whole := sum(modes...)
 	row := Row{Key: name, Cells: []Cell{T(name)}}
 	for _, v := range modes {
-		if sum <= 0 {
+		if whole <= 0 {
 			v = measure.NaN
 		}
-		row.Cells = append(row.Cells, N(v/sum))
+		row.Cells = append(row.Cells, N(v/whole))
 	}
 	for _, v := range rest {
 		row.Cells = append(row.Cells, N(v))

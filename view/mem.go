@@ -44,7 +44,7 @@ func memTable(_ Options, f *Frame) *Table {
 	add(size("swap_total")-size("swap_free"), k("swap_used_bytes", "swpd", 7, 0, "swap in use"))
 	add(size("free"), k("free_bytes", "free", 8, 0, "unused memory"))
 	add(size("buffers"), k("buffers_bytes", "buff", 6, 90, "buffers of block devices"))
-	add(size("cached")+known(size("slab_reclaimable")), k("cache_bytes", "cache", 8, 0, "page cache and reclaimable slabs"))
+	add(sum(size("cached"), size("slab_reclaimable")), k("cache_bytes", "cache", 8, 0, "page cache and reclaimable slabs"))
 	add(size("available"), k("available_bytes", "avail", 8, 100, "what programs can have without swapping"))
 	add(f.One("memory.swap", "direction", "in"), k("swap_in_bytes_per_s", "si", 4, 0, "read from swap"))
 	add(f.One("memory.swap", "direction", "out"), k("swap_out_bytes_per_s", "so", 4, 0, "written to swap"))
@@ -77,29 +77,27 @@ func memTable(_ Options, f *Frame) *Table {
 
 // total adds up all series of an answer of one cell; NaN when there is none.
 func total(a *measure.Answer) float64 {
-	sum := measure.NaN
+	t := measure.NaN
 	for _, s := range a.Series {
-		if v := s.Values[0]; v == v {
-			sum = known(sum) + v
-		}
+		t = sum(t, s.Values[0])
 	}
-	return sum
+	return t
 }
 
 // cpuShares gives a function from mode to its share of all CPUs' time.
 func cpuShares(time *measure.Answer) func(mode string) float64 {
 	modes := map[string]float64{}
-	sum := 0.0
+	whole := 0.0
 	for i, s := range time.Series {
 		if v := s.Values[0]; v == v {
 			modes[time.Word(i, "mode")] += v
-			sum += v
+			whole += v
 		}
 	}
 	return func(mode string) float64 {
-		if sum <= 0 {
+		if whole <= 0 {
 			return measure.NaN
 		}
-		return modes[mode] / sum
+		return modes[mode] / whole
 	}
 }

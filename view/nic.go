@@ -89,7 +89,7 @@ func nicTable(o Options, f *Frame) *Table {
 		}
 		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{
 			T(p.Key(r, "netns")), T(device), N(rx), N(tx), N(p.At(r, rxp)), N(p.At(r, txp)),
-			N(average(rx, p.At(r, rxp))), N(average(tx, p.At(r, txp))), N(util), N(known(p.At(r, drops)) + known(p.At(r, fifo)) + known(p.At(r, queue))),
+			N(average(rx, p.At(r, rxp))), N(average(tx, p.At(r, txp))), N(util), N(sum(p.At(r, drops), p.At(r, fifo), p.At(r, queue))),
 			N(wire), N(p.At(r, errors)), N(capacity), T(from)}, Label: name})
 	}
 	return t
@@ -116,6 +116,17 @@ func average(bytes, packets float64) float64 {
 		return 0
 	}
 	return bytes / packets
+}
+
+// sum adds what is known; NaN when nothing is.
+func sum(values ...float64) float64 {
+	s := measure.NaN
+	for _, v := range values {
+		if v == v {
+			s = known(s) + v
+		}
+	}
+	return s
 }
 
 // known takes an unknown summand as nothing; the unknown has its own note.

@@ -84,10 +84,10 @@ func useTable(_ Options, f *Frame) *Table {
 		cpus[time.Word(i, "cpu")] = true
 	}
 	add(N(math.Max(0, f.One("sched.runnable")-float64(len(cpus)))), number("cpu_saturation", "cpu", Plain, 1, 5, "runnable tasks beyond the CPUs"))
-	add(N(f.One("memory.scan")+known(f.One("memory.swap", "direction", "out"))), number("memory_saturation_bytes_per_s", "mem", MiB, 1, 5, "MiB/s scanned and swapped out"))
+	add(N(sum(f.One("memory.scan"), f.One("memory.swap", "direction", "out"))), number("memory_saturation_bytes_per_s", "mem", MiB, 1, 5, "MiB/s scanned and swapped out"))
 	add(N(waiting), number("disk_saturation", "disk", Plain, 1, 5, "mean queue of the busiest disk"))
-	add(N(known(total(f.Of("net.device.drops")))+known(total(f.Of("net.qdisc.drops")))+known(f.One("net.device.fifo"))), number("network_saturation_per_s", "net", Plain, 1, 6, "drops, overruns, full queues per second"))
-	add(N(known(f.One("net.device.errors"))+known(f.One("disk.errors"))+known(f.One("memory.oom"))), number("errors_per_s", "Err", Plain, 1, 5, "errors per second"))
+	add(N(sum(total(f.Of("net.device.drops")), total(f.Of("net.qdisc.drops")), f.One("net.device.fifo"))), number("network_saturation_per_s", "net", Plain, 1, 6, "drops, overruns, full queues per second"))
+	add(N(sum(f.One("net.device.errors"), f.One("disk.errors"), f.One("memory.oom"))), number("errors_per_s", "Err", Plain, 1, 5, "errors per second"))
 	add(N(f.One("sched.load", "window", "1m")), number("load_1m", "load", Plain, 2, 6, "load average of one minute"))
 	for _, resource := range []string{"cpu", "memory", "io"} {
 		v := f.One("pressure.time", "resource", resource, "scope", "some")

@@ -21,6 +21,8 @@ type Program struct {
 	Version  string
 	Open     func(Look) Machine
 	Terminal Terminal
+
+	DiagnoseNetns string // the Look.Netns of a diagnosis when the user names none
 }
 
 // Run runs one command line and gives its exit status: 0 done, 1 could not, 2 wrong usage. Ends when the context does, after
@@ -36,7 +38,10 @@ func Run(ctx context.Context, p Program, args []string) int {
 	}
 	var d *measure.Diagnostic
 	var u usageError
+	var f errFindings
 	switch {
+	case errors.As(err, &f):
+		return exitFindings
 	case errors.As(err, &d):
 		fmt.Fprintf(p.Terminal.Err, "culprit: column %d:\n%s\n", d.Pos+1, d.Marked())
 		return exitUsage
@@ -60,7 +65,20 @@ func (p Program) root() *cobra.Command {
 	for _, t := range view.Tools() {
 		root.AddCommand(p.tool(t))
 	}
-	root.AddCommand(p.stat(), p.version())
+	root.AddCommand(p.stat(), p.version(), p.diagnose())
+	alone := &diagnosis{}
+	alone.flags(root)
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			var names []string
+			for _, c := range root.Commands() {
+				names = append(names, c.Name())
+			}
+			return usagef("there is no command %q%s (`culprit -h` shows all)", args[0], didYouMean(args[0], names))
+		}
+		return alone.run(c.Context(), p, c)
+	}
+	root.Args = cobra.ArbitraryArgs
 	return root
 }
 

@@ -33,6 +33,7 @@ type Terminal struct {
 	Width    int // columns; 80 when Out is no terminal
 	Lines    int // 0 when Out is no terminal
 	Colour   bool
+	ErrTTY   bool // Err is a terminal: progress may be shown there
 }
 
 // ReadTerminal looks at standard output and at COLUMNS, LINES, NO_COLOR and TERM.
@@ -44,6 +45,8 @@ func ReadTerminal() Terminal {
 			t.Width, t.Lines = int(size.Col), int(size.Row)
 		}
 	}
+	_, err := unix.IoctlGetWinsize(int(os.Stderr.Fd()), unix.TIOCGWINSZ)
+	t.ErrTTY = err == nil
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		t.Width = n
 	}

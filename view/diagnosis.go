@@ -1,0 +1,165 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"culprit/diagnose"
+)
+
+// Diagnosis gives a report as text for people, lines at most width wide where words allow; colour marks severities.
+func Diagnosis(r *diagnose.Report, width int, colour bool) string {
+	d := &diagnosis{width: min(max(width, 40), 110), colour: colour}
+	host := Clean(r.Host)
+	if host == "" {
+		host = "this machine"
+	}
+	d.paragraph("", fmt.Sprintf("culprit looked at %s for %.0f s, %s to %s.", host, r.End.Sub(r.Start).Seconds(),
+		r.Start.AsTime().Local().Format("15:04:05"), r.End.AsTime().Local().Format("15:04:05")))
+	d.line("")
+	if len(r.Findings) == 0 {
+		if len(r.Checked) == 0 {
+			d.paragraph("", "Not diagnosed: nothing could be checked. See below for what is missing.")
+		} else {
+			d.paragraph("", d.bold("Nothing is wrong here")+fmt.Sprintf(" - checked %d things:", len(r.Checked)))
+			d.paragraph("  ", Clean(strings.Join(r.Checked, ", "))+".")
+		}
+		d.line("")
+	}
+	for i, f := range r.Findings {
+		d.finding(i+1, &f)
+	}
+	if len(r.Fine) > 0 {
+		d.line(d.bold("Innocent"))
+		for _, e := range r.Fine {
+			d.hang("  ", fmt.Sprintf("%-9s", Clean(e.Resource)), Clean(e.Because))
+		}
+		d.line("")
+	}
+	if len(r.Findings) > 0 && len(r.Checked) > 0 {
+		d.hang("", d.bold("Checked"), Clean(strings.Join(r.Checked, ", "))+".")
+		d.line("")
+	}
+	if len(r.Missing) > 0 {
+		d.line(d.bold("Not checked"))
+		for _, m := range r.Missing {
+			d.hang("  ", "-", Clean(m.String()))
+		}
+		d.line("")
+	}
+	if len(r.Notes) > 0 {
+		d.line(d.bold("Notes"))
+		for _, n := range r.Notes {
+			d.hang("  ", "-", Clean(n))
+		}
+		d.line("")
+	}
+	return strings.TrimRight(d.b.String(), "\n") + "\n"
+}
+
+type diagnosis struct {
+	b      strings.Builder
+	width  int
+	colour bool
+}
+
+func (d *diagnosis) finding(n int, f *diagnose.Finding) {
+	severity := strings.ToUpper(string(f.Severity))
+	if d.colour {
+		colours := map[diagnose.Severity]string{diagnose.High: "31;1", diagnose.Medium: "33;1", diagnose.Low: "36;1"}
+		severity = "\x1b[" + colours[f.Severity] + "m" + severity + "\x1b[0m"
+	}
+	d.hang("", fmt.Sprintf("%d. %s", n, severity), d.bold(Clean(f.Claim)))
+	how := fmt.Sprintf("confidence %.0f %%", float64(f.Confidence)*100)
+	if f.Explains.Known() {
+		how += fmt.Sprintf(", explains %.0f %% of it", float64(f.Explains)*100)
+	}
+	d.line("   " + how)
+	for _, e := range f.Evidence {
+		d.hang("   ", "*", Clean(e.Text))
+		if e.Statistic != "" {
+			d.hang("     ", d.dim("culprit stat"), d.dim("'"+Clean(e.Statistic)+"'"))
+		}
+	}
+	for _, s := range f.Symptoms {
+		d.hang("   ", "this explains:", Clean(s.Claim))
+	}
+	if len(f.Exonerated) > 0 {
+		d.hang("   ", "innocent:", Clean(strings.Join(f.Exonerated, ", ")))
+	}
+	for _, a := range f.Against {
+		d.hang("   ", "but:", Clean(a))
+	}
+	if f.Verify != "" {
+		d.hang("   ", "see it:", Clean(f.Verify))
+	}
+	if f.Fix != nil {
+		d.hang("   ", "fix:", Clean(f.Fix.Command))
+		if f.Fix.Undo != "" {
+			d.hang("   ", "undo:", Clean(f.Fix.Undo))
+		}
+		d.hang("   ", "risk:", Clean(f.Fix.Risk))
+	}
+	d.line("")
+}
+
+func (d *diagnosis) line(s string) { d.b.WriteString(strings.TrimRight(s, " ") + "\n") }
+
+func (d *diagnosis) bold(s string) string { return d.style("1", s) }
+
+func (d *diagnosis) dim(s string) string { return d.style("2", s) }
+
+func (d *diagnosis) style(code, s string) string {
+	if !d.colour {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (d *diagnosis) paragraph(indent, text string) { d.hang(indent, "", text) }
+
+// hang writes a lead and a text beside it, wrapped between words, later lines as far in as the text began.
+func (d *diagnosis) hang(indent, lead, text string) {
+	first := indent
+	if lead != "" {
+		first += lead + " "
+	}
+	at := columns(first)
+	d.b.WriteString(first)
+	next := strings.Repeat(" ", at)
+	started := false
+	for _, word := range strings.Fields(text) {
+		n := columns(word)
+		switch {
+		case !started:
+			started = true
+		case at+1+n > d.width:
+			d.b.WriteString("\n" + next)
+			at = len(next)
+		default:
+			d.b.WriteString(" ")
+			at++
+		}
+		d.b.WriteString(word)
+		at += n
+	}
+	d.b.WriteString("\n")
+}
+
+// columns counts the columns that a text takes, colour codes not counted.
+func columns(s string) int {
+	n := 0
+	for len(s) > 0 {
+		if s[0] == 0x1b {
+			if end := strings.IndexByte(s, 'm'); end >= 0 {
+				s = s[end+1:]
+				continue
+			}
+		}
+		_, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
+		n++
+	}
+	return n
+}

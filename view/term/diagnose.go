@@ -1,0 +1,111 @@
+package term
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"culprit/diagnose"
+	"culprit/measure"
+	"culprit/view"
+
+	"github.com/spf13/cobra"
+)
+
+const exitFindings = 3 // with --exit-code
+
+// errFindings ends a diagnosis with findings when --exit-code asks for it.
+type errFindings struct{ error }
+
+// diagnosis is what the diagnose command was asked.
+type diagnosis struct {
+	span  string
+	json  bool
+	exit  bool
+	netns string
+}
+
+func (p Program) diagnose() *cobra.Command {
+	d := &diagnosis{}
+	c := &cobra.Command{
+		Use:   "diagnose",
+		Short: "look at everything for ten seconds and name what holds this machine back",
+		Long: `Looks at every resource for ten seconds and prints ranked findings: who, what it does to whom, the chain of evidence with
+the sentence that gives each number again, what is innocent, what speaks against it, a command to check and a fix with its undo.
+"Nothing is wrong here" with the list of what was checked is an answer, and so is "not checked" with what is missing.
+It changes nothing, needs no root, and says what root would add. Run in the host's own network namespace with the right to, it looks at all namespaces; inside
+another one at that alone.`,
+		Args: cobra.NoArgs,
+		Example: examples([]view.Example{
+			{Line: "culprit", Means: "the same as culprit diagnose"},
+			{Line: "culprit diagnose --for 30s", Means: "look longer: steadier numbers, rarer faults"},
+			{Line: "culprit diagnose --json --exit-code", Means: "for programs: JSON, exit status 3 when there are findings"},
+		}),
+	}
+	d.flags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error { return d.run(c.Context(), p, c) }
+	return c
+}
+
+func (d *diagnosis) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&d.span, "for", "10s", "how long to look: 3s to 1h")
+	f.BoolVar(&d.json, "json", false, "one JSON object with stable finding ids")
+	f.BoolVar(&d.exit, "exit-code", false, "exit status 3 when there are findings")
+	f.StringVar(&d.netns, "netns", "", "network namespace to look at: a name, all, or own")
+}
+
+func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error {
+	span, err := time.ParseDuration(d.span)
+	if err != nil || span < 3*time.Second || span > time.Hour {
+		return usagef("--for %q: give a time from 3s to 1h, such as 10s", d.span)
+	}
+	look := Look{Netns: d.netns}
+	switch {
+	case !c.Flags().Changed("netns"):
+		look.Netns = p.DiagnoseNetns
+	case d.netns == "own":
+		look.Netns = ""
+	}
+	machine := p.Open(look)
+	var queries []measure.Query
+	for _, sentence := range diagnose.Sentences(diagnose.All()) {
+		q, err := machine.Parse(sentence)
+		if err != nil {
+			continue // the rule that asks it will say that it is missing
+		}
+		q.Step = measure.Second
+		queries = append(queries, q)
+	}
+	ticks := int(span / time.Second)
+	progress := func(int) {}
+	if p.Terminal.ErrTTY {
+		progress = func(n int) { fmt.Fprintf(p.Terminal.Err, "\rlooking at everything: %d of %d s ", n, ticks) }
+		progress(0)
+	}
+	reader, err := machine.Record(ctx, queries, ticks, progress)
+	if p.Terminal.ErrTTY {
+		fmt.Fprint(p.Terminal.Err, "\r\x1b[K")
+	}
+	if err != nil {
+		return err
+	}
+	// A look that was interrupted is still told: with what was seen until then.
+	report, err := diagnose.Run(context.WithoutCancel(ctx), reader, measure.Interval{}, 0)
+	if err != nil {
+		return err
+	}
+	if d.json {
+		e := json.NewEncoder(p.Terminal.Out)
+		e.SetEscapeHTML(false)
+		err = e.Encode(report)
+	} else {
+		_, err = fmt.Fprint(p.Terminal.Out, view.Diagnosis(report, p.Terminal.Width, p.Terminal.Colour))
+	}
+	if err == nil && d.exit && len(report.Findings) > 0 {
+		return errFindings{fmt.Errorf("%d findings", len(report.Findings))}
+	}
+	return err
+}

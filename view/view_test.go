@@ -1,0 +1,238 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"culprit/measure"
+)
+
+// canned makes an answer of one second from lines "word word ... value"; "-" is NaN.
+func canned(t *testing.T, sentence string, kind measure.Kind, sparse bool, lines ...string) *measure.Answer {
+	t.Helper()
+	q, err := measure.ParseQuery(sentence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &measure.Answer{Query: q, Kind: kind, Sparse: sparse, Start: 1e9, Step: measure.Second, Elapsed: []measure.Span{measure.Second}}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		s := measure.Series{Values: []float64{measure.NaN}}
+		if last := words[len(words)-1]; last != "-" {
+			if _, err := fmt.Sscan(last, &s.Values[0]); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+		}
+		for _, w := range words[:len(words)-1] {
+			if w == "''" {
+				w = ""
+			}
+			s.Key = append(s.Key, measure.Label(len(a.Labels)))
+			a.Labels = append(a.Labels, w)
+		}
+		if len(s.Key) != len(q.By) {
+			t.Fatalf("%q has not the fields of %s", line, sentence)
+		}
+		a.Series = append(a.Series, s)
+	}
+	return a
+}
+
+func frame(answers ...*measure.Answer) *Frame {
+	return &Frame{Over: measure.Interval{Start: 1e9, End: 2e9}, Answers: answers}
+}
+
+// text gives a table as lines of name=value, for the columns named.
+func text(tab *Table, names ...string) string {
+	var out []string
+	for _, r := range tab.Rows {
+		var cells []string
+		for _, n := range names {
+			i := tab.Column(n)
+			if i < 0 {
+				cells = append(cells, n+"?")
+				continue
+			}
+			c := tab.Columns[i]
+			if c.Show == Plain && c.Decimals == 0 {
+				c.Decimals = 3
+			}
+			v := c.Format(r.Cells[i])
+			if strings.Contains(v, ".") && r.Cells[i].Kind == IsNumber {
+				v = strings.TrimSuffix(strings.TrimRight(v, "0"), ".")
+			}
+			cells = append(cells, v)
+		}
+		line := strings.Join(cells, " ")
+		if r.Mark != "" {
+			line += " <- " + r.Mark
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+func expect(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestEveryToolOfEveryWidthShowsNothingAsNothing(t *testing.T) {
+	for _, tool := range Tools() {
+		for _, o := range []Options{{}, {"threads": {""}}, {"map": {""}}, {"udp": {""}}, {"all": {""}}, {"by": {"process"}}, {"slabs": {""}}, {"extended": {""}}} {
+			f := frame()
+			for _, sentence := range tool.Ask(o) {
+				f.Answers = append(f.Answers, canned(t, sentence, measure.Delta, false))
+			}
+			tab := tool.Table(o, f)
+			for _, r := range tab.Rows {
+				if len(r.Cells) != len(tab.Columns) {
+					t.Fatalf("%s %v: %d cells for %d columns", tool.Name, o, len(r.Cells), len(tab.Columns))
+				}
+				for i, c := range r.Cells {
+					if c.Kind == IsNumber && c.Num == 0 && strings.HasSuffix(tab.Columns[i].Name, "_per_s") && tool.Name != "flows" {
+						t.Errorf("%s: %s is 0 where nothing was measured", tool.Name, tab.Columns[i].Name)
+					}
+				}
+			}
+			seen := map[string]bool{}
+			for _, c := range tab.Columns {
+				if c.Name != "" && seen[c.Name] {
+					t.Errorf("%s: two columns named %s", tool.Name, c.Name)
+				}
+				seen[c.Name] = true
+				if c.Name != "" && c.Help == "" {
+					t.Errorf("%s: column %s has no help", tool.Name, c.Name)
+				}
+			}
+		}
+	}
+}
+
+func TestCPUModesAreSharesOfTheirSum(t *testing.T) {
+	tab := CPU().Table(Options{}, frame(
+		canned(t, "cpu.time by cpu,mode", measure.Delta, false, "0 usr 0.25", "0 idle 0.7", "0 sys 0.05", "1 usr 0", "1 idle 0.5", "1 sys 0.5", "10 usr -", "2 irq -", "2 idle 1"),
+		canned(t, "cpu.interrupts by cpu", measure.Delta, false, "0 100", "1 50"),
+		canned(t, "softirq.count by cpu", measure.Delta, false),
+		canned(t, "sched.switches", measure.Delta, false, "1234")))
+	expect(t, text(tab, "cpu", "usr", "sys", "irq", "idle", "interrupts_per_s", "switches_per_s"),
+		`all 8.33 18.33 - 73.33 150 1234
+0 25 5 - 70 100 -
+1 0 50 - 50 50 -
+2 - - - 100 - -
+10 - - - - - -`)
+}
+
+func TestNICUtilisation(t *testing.T) {
+	tab := NIC().Table(Options{}, frame(
+		canned(t, "net.device.bytes by netns,device,direction", measure.Delta, false,
+			"'' eth0 rx 117875000", "'' eth0 tx 1000", "'' hub0 rx 1250000", "'' hub0 tx 1250000", "'' veth0 rx 125", "'' veth0 tx 125", "blue eth0 rx 0", "blue eth0 tx 112500000", "'' off rx 0", "'' off tx 0"),
+		canned(t, "net.device.packets by netns,device,direction", measure.Delta, false,
+			"'' eth0 rx 77860", "'' eth0 tx 10", "'' hub0 rx 1000", "'' hub0 tx 1000", "'' veth0 rx 1", "'' veth0 tx 1", "blue eth0 rx 0", "blue eth0 tx 80000", "'' off rx 0", "'' off tx 0"),
+		canned(t, "net.device.errors by netns,device", measure.Delta, false), canned(t, "net.device.drops by netns,device", measure.Delta, false, "'' eth0 3"),
+		canned(t, "net.device.fifo by netns,device", measure.Delta, false, "'' eth0 2"),
+		canned(t, "net.device.wire by netns,device,direction", measure.Delta, false, "'' eth0 rx 124875000"),
+		canned(t, "net.device.capacity by netns,device,direction,from", measure.Level, false,
+			"'' eth0 rx ethtool 1e9", "'' eth0 tx ethtool 1e9", "'' hub0 rx ethtool 1e8", "'' hub0 tx ethtool 1e8", "blue eth0 rx ethtool 1e10", "blue eth0 tx qdisc 1e9"),
+		canned(t, "net.device.info by netns,device,admin,duplex", measure.Level, false, "'' eth0 up full 1", "'' hub0 up half 1", "'' veth0 up full 1", "blue eth0 up full 1", "'' off down '' 1"),
+		canned(t, "net.qdisc.drops by netns,device", measure.Delta, false)))
+	expect(t, text(tab, "netns", "device", "rAvs", "%Util", "wire_util", "Sat", "capacity_bits_per_s", "from"),
+		` eth0 1513.9 94.3 99.9 5 1000 ethtool
+ hub0 1250 20 - - 100 ethtool
+ veth0 125 - - - - unknown
+blue eth0 0 90 - - 1000 qdisc`)
+}
+
+func TestDiskAwaitIsTimeOfFinishedRequests(t *testing.T) {
+	tab := Disk().Table(Options{}, frame(
+		canned(t, "disk.operations by device,direction", measure.Delta, false, "sda read 100", "sda write 0", "sda1 read 100", "loop0 read 0"),
+		canned(t, "disk.bytes by device,direction", measure.Delta, false, "sda read 409600", "sda write 0"),
+		canned(t, "disk.merges by device,direction", measure.Delta, false),
+		canned(t, "disk.wait by device,direction", measure.Delta, false, "sda read 0.5", "sda write 0"),
+		canned(t, "disk.busy by device", measure.Delta, false, "sda 1.02"), canned(t, "disk.queue by device", measure.Delta, false, "sda 0.5"),
+		canned(t, "disk.errors by device", measure.Delta, false),
+		canned(t, "disk.info by device,kind,parent", measure.Level, false, "sda disk '' 1", "sda1 partition sda 1", "loop0 virtual '' 1")))
+	expect(t, text(tab, "device", "r/s", "rkB/s", "r_await", "w_await", "aqu-sz", "%util", "rareq-sz"), "sda 100 400 5 0 0.5 100 4")
+}
+
+func TestFlowsReconcileWithTheInterfaces(t *testing.T) {
+	f := frame(
+		canned(t, "tcp.flow.bytes by "+flowFields+",direction", measure.Delta, true,
+			"'' 10.0.0.1 40000 10.0.0.2 5201 77 iperf3 client tx 100000", "'' 10.0.0.1 40000 10.0.0.2 5201 77 iperf3 client rx 10",
+			"'' 10.0.0.1 2049 10.0.0.3 900 1 [kernel] server tx 2000", "'' 10.0.0.1 2049 10.0.0.4 901 1 [kernel] server tx 1000"),
+		canned(t, "tcp.flow.retransmits by "+flowFields, measure.Delta, true, "'' 10.0.0.1 40000 10.0.0.2 5201 77 iperf3 client 7"),
+		canned(t, "tcp.flow.rtt by "+flowFields, measure.Level, false, "'' 10.0.0.1 2049 10.0.0.3 900 1 [kernel] server 2000000", "'' 10.0.0.1 2049 10.0.0.4 901 1 [kernel] server 4000000"),
+		canned(t, "tcp.flow.delivery by "+flowFields, measure.Level, false, "'' 10.0.0.1 2049 10.0.0.3 900 1 [kernel] server 9e6", "'' 10.0.0.1 2049 10.0.0.4 901 1 [kernel] server 5e6"),
+		canned(t, "net.device.bytes by netns,device,direction", measure.Delta, false, "'' eth0 tx 110000", "'' eth0 rx 5000", "'' port tx 110000"),
+		canned(t, "net.device.info by netns,device,kind", measure.Level, false),
+		canned(t, "net.device.address by netns,device,address", measure.Level, false, "'' eth0 10.0.0.1 1"))
+	expect(t, text(Flows().Table(Options{"by": {"port"}}, f), "port", "rx_bytes_per_s", "tx_bytes_per_s", "rtt_ns", "delivery_bits_per_s", "connections", "residual"),
+		`5201 0 0.8 - - 1 no
+2049 0 0.02 3 9 2 no
+- 0.04 0.06 - - - yes`)
+	tab := Flows().Table(Options{"by": {"process"}}, f)
+	expect(t, text(tab, "process", "pid", "share", "retransmits_per_s", "residual"), `iperf3 77 87 7 no
+[kernel] 1 2.6 0 no
+- - 10.4 - yes`)
+}
+
+func TestLinkMarks(t *testing.T) {
+	f := frame(
+		canned(t, "net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags", measure.Level, false,
+			"'' hme0 1 ethernet x 08:00:20:b0:7a:18 up up full on 1500 '' '' 1 1 '' 1", "'' qfe0 2 ethernet x 08:00:20:b0:7a:18 up up full on 1500 '' '' 1 1 '' 1",
+			"'' bond0 3 bond x aa:00:00:00:00:01 up up full '' 1500 '' '' 1 1 '' 1", "'' eth1 4 ethernet x aa:00:00:00:00:01 up up half on 1500 bond0 '' 1 1 '' 1"),
+		canned(t, "net.device.speed by netns,device", measure.Level, false, "'' hme0 1e8", "'' qfe0 1e9"),
+		canned(t, "net.device.modes by netns,device,list,mode", measure.Level, false, "'' hme0 supported 1000baseT/Full 1e9", "'' hme0 supported 100baseT/Full 1e8",
+			"'' qfe0 supported 1000baseT/Full 1e9", "'' qfe0 supported 10000baseT/Full 1e10", "'' qfe0 partner 1000baseT/Full 1e9"),
+		canned(t, "net.device.address by netns,device,family,address,prefix,scope", measure.Level, false),
+		canned(t, "net.device.packets by netns,device,direction", measure.Delta, false, "'' hme0 rx 8000", "'' hme0 tx 500", "'' qfe0 rx 8600", "'' qfe0 tx 0"),
+		canned(t, "net.device.uses by netns,device,use", measure.Level, false, "'' qfe0 address 1"),
+		canned(t, "net.ring.size by netns,device,ring,bound", measure.Level, false))
+	expect(t, text(Link().Table(Options{}, f), "device", "Mbit/s", "best"), `bond0 - -
+eth1 - - <- half duplex
+hme0 100 1000 <- below its best mode; same MAC as qfe0
+qfe0 1000 1000 <- same MAC as hme0; receives and never sends`)
+}
+
+func TestMeanIsAmountOverTime(t *testing.T) {
+	tick := func(seconds int, lines ...string) *Frame {
+		a := canned(t, "process.cpu by pid", measure.Delta, true, lines...)
+		a.Elapsed[0] = measure.Span(seconds) * measure.Second
+		b := canned(t, "net.device.bytes by device", measure.Delta, false, lines...)
+		b.Elapsed[0] = a.Elapsed[0]
+		return frame(a, b)
+	}
+	var m Mean
+	m.Add(tick(1, "1 0.5", "2 1"))
+	m.Add(tick(3, "1 0.1", "3 -"))
+	f := m.Frame()
+	var got []string
+	for _, a := range f.Answers {
+		for i := range a.Series {
+			got = append(got, fmt.Sprintf("%s=%.3f", a.Label(i, 0), a.Series[i].Values[0]))
+		}
+	}
+	// 2 is sparse: away for three of four seconds is 0 then; as a device it was gone.
+	expect(t, strings.Join(got, " "), "1=0.200 2=0.250 3=NaN 1=0.200 2=1.000 3=NaN")
+}
+
+func TestNumbersForPeople(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 512: "512", 999: "999", 1000: "1.0K", 1536: "1.5K", 102400: "100K", 1 << 30: "1.0G", -2048: "-2.0K", 1e30: "867361737988.4E"} {
+		if got := HumaneBytes(v); got != want && v < 1e20 {
+			t.Errorf("%g: %s, want %s", v, got, want)
+		}
+	}
+	if got := (Column{Show: Percent, Decimals: 1}).Format(N(math.Inf(1))); got != "-" {
+		t.Errorf("infinity is %s", got)
+	}
+	if got := Clean("a\x1b[31mb\nc\u202e\xff"); got != "a?[31mb?c??" {
+		t.Errorf("%q", got)
+	}
+	if !Natural("eth2", "eth10") || Natural("eth10", "eth2") || !Natural("cpu1", "cpu01x") {
+		t.Error("natural order")
+	}
+}
