@@ -13,7 +13,7 @@ TOOLS   := $(CURDIR)/.cache/tools
 # The binary is static; the linters and the tests are built the same way.
 export CGO_ENABLED := 0
 
-.PHONY: help build run test check bench fuzz clean install
+.PHONY: help build run test race check bench fuzz clean install
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ test: ## install what tests need, run every tier this machine can run, say what 
 	@.ci/needs nicstat sar:sysstat mpstat:sysstat iperf3 ethtool ip:iproute2 ps:procps tmux
 	@$(GO) build -o $(TOOLS)/ ./.ci/tests
 	@$(TOOLS)/tests -root .
+
+race: ## the rooms' tests under the race detector, where there is a C compiler for it
+	@if command -v cc >/dev/null; then CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -v /cases); \
+	else echo "skipped: the race detector needs a C compiler"; fi
 
 check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, errorlint, go.mod tidy, shellcheck
 	@.ci/check $(TOOLS)

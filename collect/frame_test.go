@@ -86,6 +86,29 @@ func TestDiffOfObjectsThatComeAndGo(t *testing.T) {
 	}
 }
 
+// A file that could not be read once, of a collector that never sweeps: what it grew by in two intervals is not to pass for
+// one's.
+func TestDiffAfterAGap(t *testing.T) {
+	o := newOut(nil, newDictionary(), false)
+	var c Counters[string]
+	o.start(true)
+	c.Diff(o, "cpu", false, 10)
+	c.Diff(o, "io", false, 10)
+	o.start(false)
+	c.Diff(o, "io", false, 20)
+	o.start(false)
+	if d, ok := c.Diff(o, "cpu", false, 30); ok {
+		t.Errorf("compared across a gap: %v", d)
+	}
+	if d, ok := c.Diff(o, "io", false, 25); !ok || d[0] != 5 {
+		t.Errorf("io: %v, %v", d, ok)
+	}
+	o.start(false)
+	if d, ok := c.Diff(o, "cpu", false, 31); !ok || d[0] != 1 {
+		t.Errorf("after the gap: %v, %v", d, ok)
+	}
+}
+
 // The labels of a tick hold through it; a dictionary full of words out of use is made anew between ticks.
 func TestDictionaryForgets(t *testing.T) {
 	d := newDictionary()

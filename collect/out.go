@@ -23,6 +23,7 @@ type Out struct {
 	over   measure.Interval
 	reset  bool
 	failed bool // the latest reading failed
+	number int  // of the reading, from 1
 }
 
 // Table takes the rows of one statistic. A nil Table takes nothing: what was not asked for costs a call.
@@ -48,6 +49,7 @@ func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
 
 func (o *Out) start(first bool) {
 	o.First, o.reset, o.Epoch = first, false, o.words.epoch
+	o.number++
 	if o.failed {
 		// Some counters may be of that reading and some of the one before it, so no interval is right for all of
 		// them: begin anew.
@@ -206,24 +208,25 @@ type Counters[K comparable] struct {
 }
 
 type counted struct {
-	last  []uint64
-	round uint32
+	last    []uint64
+	round   uint32
+	reading int // Out.number when last was read
 }
 
 // Diff gives how much each counter of the object has grown since the reading before; the slice is reused by the next call. A counter that
-// went backwards was reset, and gives NaN (a wrap of a 32-bit counter is counted through). An object not seen before gives ok false, as there
+// went backwards was reset, and gives NaN (a wrap of a 32-bit counter is counted through). An object not seen at the reading before gives ok false, as there
 // is nothing to compare with - unless it was born after the reading before, or we count from boot: then it began at zero.
 func (c *Counters[K]) Diff(o *Out, key K, born bool, now ...uint64) (delta []float64, ok bool) {
 	if c.rows == nil {
 		c.rows = map[K]*counted{}
 	}
 	row := c.rows[key]
-	fresh := row == nil || len(row.last) != len(now)
+	fresh := row == nil || len(row.last) != len(now) || row.reading < o.number-1
 	if fresh {
 		row = &counted{last: make([]uint64, len(now))}
 		c.rows[key] = row
 	}
-	row.round = c.round
+	row.round, row.reading = c.round, o.number
 	ok = !fresh || born && !o.First || o.First && o.SinceBoot
 	c.delta = c.delta[:0]
 	for i, v := range now {

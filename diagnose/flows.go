@@ -1,0 +1,102 @@
+package diagnose
+
+import (
+	"sort"
+	"strconv"
+
+	"culprit/measure"
+)
+
+// flow is one TCP connection of this machine, with what is known of it over the masked cells.
+type flow struct {
+	netns, local, localport, peer, peerport, process, side string
+	pid                                                    int
+	rate                                                   float64 // B/s of payload in the direction asked for
+	row                                                    *Row
+}
+
+// pair gives "10.0.0.1 -> 10.0.0.2" as the payload goes.
+func (f flow) pair() (local, peer string) { return plainAddress(f.local), plainAddress(f.peer) }
+
+// flowsOf gives the flows of tcp.flow.bytes in one direction that keep accepts, the greatest first.
+func flowsOf(t *Table, direction string, mask []bool, keep func(flow) bool) []flow {
+	var out []flow
+	for _, r := range t.Rows {
+		if r.Word("direction") != direction {
+			continue
+		}
+		pid, _ := strconv.Atoi(r.Word("pid"))
+		f := flow{netns: r.Word("netns"), local: r.Word("local"), localport: r.Word("localport"), peer: r.Word("peer"), peerport: r.Word("peerport"),
+			process: r.Word("process"), side: r.Word("side"), pid: pid, rate: r.Part(mask), row: r}
+		if f.rate > 0 && keep(f) {
+			out = append(out, f)
+		}
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].rate > out[j].rate })
+	return out
+}
+
+// same gives the row of another tcp.flow table for the same connection; more are the words of the fields which that table
+// has after those of a connection.
+func (f flow) same(t *Table, more ...string) *Row {
+	r := f.row
+	words := []string{r.Word("netns"), r.Word("local"), r.Word("localport"), r.Word("peer"), r.Word("peerport"), r.Word("pid"), r.Word("process"), r.Word("side")}
+	return t.row(append(words, more...))
+}
+
+// group adds flows up by a key.
+type group struct {
+	key   string
+	rate  float64
+	flows []flow
+}
+
+func groups(flows []flow, key func(flow) string) []group {
+	at := map[string]int{}
+	var out []group
+	for _, f := range flows {
+		k := key(f)
+		i, ok := at[k]
+		if !ok {
+			i = len(out)
+			at[k] = i
+			out = append(out, group{key: k})
+		}
+		out[i].rate += f.rate
+		out[i].flows = append(out[i].flows, f)
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].rate > out[j].rate })
+	return out
+}
+
+// What TCP payload costs on an Ethernet, a segment: preamble 8, header 14, FCS 4, gap 12, IPv4 20, TCP 20 and time
+// stamps 12. IPv6 adds 20.
+const segmentCost, segmentCost6 = 90, 110
+
+// usualMSS is the payload of a full segment on an MTU of 1,500 with time stamps.
+const usualMSS = 1448
+
+// onWire estimates what a flow's payload takes on the wire, from its segment size. B/s. Small segments take more than
+// this says: it is a lower bound.
+func (f flow) onWire(mss *Table) float64 {
+	m := f.same(mss).Max()
+	if !(m >= 48) {
+		m = usualMSS
+	}
+	cost := float64(segmentCost)
+	for _, c := range plainAddress(f.peer) {
+		if c == ':' {
+			cost = segmentCost6
+			break
+		}
+	}
+	return f.rate * (m + cost) / m
+}
+
+// sumRows adds rows of connections up, NaN where nothing is known.
+func sumRows(t *Table, rows []*Row, mask []bool) float64 {
+	if len(rows) == 0 {
+		return measure.NaN
+	}
+	return t.part(t.Sum(rows), mask)
+}

@@ -1,0 +1,47 @@
+package diagnose
+
+// Rule looks for one kind of trouble. It keeps no state: the same answers give the same findings.
+type Rule struct {
+	ID       string // fixed for ever: programs look for it
+	Checks   string // what it checks, for the list of what was checked: "cpu", "interrupt load of single cpus"
+	Resource string // cpu memory disk network: what is innocent when all the rules of the resource say so; "" none
+
+	// Needs are sentences that the rule can't do without, and whose answers have rows on every machine. One that can't be
+	// had, or has no number in it, makes the rule "not checked".
+	Needs []string
+	// Finds are sentences that the rule can't do without, and whose answers may be empty: there are no such things.
+	Finds []string
+	// Uses are sentences that only add to the evidence; the rule works without.
+	Uses []string
+
+	Check func(*Look)
+}
+
+// All gives every rule. The order is that of the list of what was checked.
+func All() []Rule {
+	return []Rule{
+		cpuSaturated(),
+		memoryPressure(),
+		swapping(),
+		diskSaturated(),
+		linkSaturated(),
+	}
+}
+
+// Sentences gives every sentence that the rules ask, once each, in a fixed order: what must be measured before Run can
+// find it in a reader.
+func Sentences(rules []Rule) []string {
+	var all []string
+	seen := map[string]bool{}
+	for _, r := range rules {
+		for _, list := range [][]string{r.Needs, r.Finds, r.Uses} {
+			for _, s := range list {
+				if !seen[s] {
+					seen[s] = true
+					all = append(all, s)
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,225 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"culprit/measure"
+)
+
+// When a disk counts as saturated.
+const (
+	// diskBusyShare: share of time with at least one request under way. By itself it says little: an SSD that always has
+	// one request of the hundred that it could do at once is "100 % busy".
+	diskBusyShare = 0.90
+	// diskQueueLong: requests in the disk or before it, on average. Below two each request is served as it comes.
+	diskQueueLong = 2.0
+	// diskSlow: time a request takes, ns. Disks need 5-10 ms unqueued and SSDs 0.05-1 ms; from 5 ms on with a queue requests
+	// wait for each other.
+	diskSlow = 5e6
+	// diskSlowRotating: two seeks. A rotating disk that serves one of two in order is at work, not overrun.
+	diskSlowRotating = 15e6
+	// diskStall: share of time in which some task stood still for I/O (PSI some); with a queue, people wait.
+	diskStall = 0.20
+)
+
+// diskSaturated finds disks that have more to do than they can, and for whom.
+func diskSaturated() Rule {
+	return Rule{
+		ID: "disk-saturated", Checks: "disk", Resource: "disk",
+		Needs: []string{},
+		Finds: []string{diskBusy, diskQueue, diskWait, diskOps},
+		Uses:  []string{diskInfo, diskBytes, processIO, processDelay, pressure, memorySwap, cgroupIO, blocked},
+		Check: func(l *Look) {
+			busy := l.Table(diskBusy)
+			kinds := map[string]string{}
+			for _, r := range l.Table(diskInfo).Rows {
+				kinds[r.Word("device")] = r.Word("kind")
+			}
+			var full []*fullDisk
+			most, text := measure.NaN, "there is no disk"
+			told := 0
+			for _, r := range busy.Rows {
+				name := r.Word("device")
+				if kinds[name] == "partition" || kinds[name] == "" && strings.HasPrefix(name, "loop") {
+					continue // its disk is in the list, and so is its backing file's
+				}
+				d := diskOf(l, name, kinds[name], r)
+				if b := r.Mean(nil); b == b {
+					told++
+					if b > most || most != most {
+						most, text = b, fmt.Sprintf("busiest disk %s %s busy", clean(name), percent(min(b, 1)))
+						if w := d.await(nil); w == w {
+							text += ", " + duration(w) + " a request"
+						}
+					}
+				}
+				if d.saturated() {
+					full = append(full, d)
+				}
+			}
+			if told == 0 && len(busy.Rows) > 0 {
+				l.Unchecked("how busy the disks are is not known")
+				return
+			}
+			var real []*fullDisk
+			for _, d := range full {
+				if d.kind != "virtual" {
+					real = append(real, d)
+				}
+			}
+			if len(real) == 0 {
+				real = full // only a mapper or a RAID shows it: better it than nothing
+			}
+			for _, d := range real {
+				d.accuse(l, len(real) == 1)
+			}
+			if len(full) == 0 {
+				l.Fine("%s", text)
+			}
+		},
+	}
+}
+
+// fullDisk is a disk under suspicion.
+type fullDisk struct {
+	name, kind  string
+	rotating    bool
+	busy, queue *Row
+	wait, ops   []*Row
+	stall       *Row
+	s           spell
+}
+
+func diskOf(l *Look, name, kind string, busy *Row) *fullDisk {
+	return &fullDisk{name: name, kind: kind, busy: busy, queue: l.Table(diskQueue).One("device", name), wait: l.Table(diskWait).Where("device", name),
+		ops: l.Table(diskOps).Where("device", name), stall: l.Table(pressure).One("resource", "io", "scope", "some"),
+		rotating: l.Table(diskInfo).One("device", name, "rotational", "1") != nil}
+}
+
+// await gives the time a request took, ns, over the masked cells; NaN when none was done. A discard or flush counts too.
+func (d *fullDisk) await(mask []bool, directions ...string) float64 {
+	var wait, ops float64
+	sum := func(rows []*Row) float64 {
+		v := 0.0
+		for _, r := range rows {
+			if len(directions) > 0 && r.Word("direction") != directions[0] {
+				continue
+			}
+			v += or(r.Part(mask), 0)
+		}
+		return v
+	}
+	wait, ops = sum(d.wait), sum(d.ops)
+	if ops == 0 {
+		return measure.NaN
+	}
+	return wait / ops * 1e9 // wait is a ratio: seconds a second
+}
+
+// saturated decides, and fills in since when. Busy with a queue in most cells, and either requests take long or tasks
+// are seen to stand still for it.
+func (d *fullDisk) saturated() bool {
+	var ok bool
+	d.s, ok = lasting(d.busy.table, known(d.busy), func(c int) bool { return d.busy.At(c) >= diskBusyShare && d.queue.At(c) >= diskQueueLong })
+	if !ok {
+		return false
+	}
+	slow := diskSlow
+	if d.rotating {
+		slow = diskSlowRotating
+	}
+	return d.await(d.s.mask) >= slow || d.stall.Mean(d.s.mask) >= diskStall
+}
+
+func (d *fullDisk) accuse(l *Look, only bool) {
+	s, t := d.s, d.busy.table
+	bytesT, io := l.Table(diskBytes), l.Table(processIO)
+	read, write := bytesT.One("device", d.name, "direction", "read").Mean(s.mask), bytesT.One("device", d.name, "direction", "write").Mean(s.mask)
+	moved := or(read, 0) + or(write, 0)
+	swap := l.Table(memorySwap)
+	swapped := or(sumRows(swap, swap.Rows, s.mask), 0)
+
+	culprit, identity, who, share := Culprit{Kind: "disk", Name: d.name}, d.name, "", measure.NaN
+	all := actors(io, io.Rows, s.mask)
+	total := 0.0
+	for _, a := range all {
+		total += a.rate
+	}
+	switch {
+	case moved > 0 && swapped >= 0.5*moved:
+		culprit, who, share = Culprit{Kind: "memory", Name: "swap"}, "; most of it is swap", min(swapped/moved, 1)
+	case len(all) > 0 && moved > 0 && all[0].rate >= 0.3*moved && (only || all[0].rate <= 1.3*moved):
+		a := all[0]
+		share = min(a.rate/moved, 1)
+		culprit = a.culprit()
+		who = fmt.Sprintf("; %s does %s of it, %s", a, percent(share), wayOf(a, s.mask))
+	case len(all) > 0 && total > 0 && all[0].rate >= 0.5*total:
+		who = fmt.Sprintf("; %s reads and writes the most", all[0])
+	}
+	f := l.Found(clean(identity), High, 0.93, culprit, fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.", clean(d.name),
+		percent(min(d.busy.Mean(s.mask), 1)), digits(d.queue.Mean(s.mask)), duration(or(d.await(s.mask), 0)), s, who))
+	f.explains(share)
+	f.proof(t, s, d.busy.Sentence(), min(d.busy.Mean(s.mask), 1), t.Unit, fmt.Sprintf("%s busy %s of the time", clean(d.name), percent(min(d.busy.Mean(s.mask), 1))))
+	q := d.queue.table
+	f.proof(q, s, d.queue.Sentence(), d.queue.Mean(s.mask), q.Unit, fmt.Sprintf("%s requests in it or before it on average", digits(d.queue.Mean(s.mask)))).than(diskQueueLong, "a long queue begins at")
+	if w := d.await(s.mask); w == w {
+		wt := d.wait[0].table
+		f.proof(wt, s, wt.Asking(nil, "device", d.name), sumRows(wt, d.wait, s.mask), wt.Unit, fmt.Sprintf("a request takes %s%s: in a second requests wait %s s together, and %s are done", duration(w), d.byDirection(s.mask),
+			digits(sumRows(wt, d.wait, s.mask)), count(sumRows(d.ops[0].table, d.ops, s.mask))))
+	}
+	if moved > 0 {
+		f.proof(bytesT, s, bytesT.Asking(nil, "device", d.name), moved, bytesT.Unit, fmt.Sprintf("%s read, %s written", bytesRate(or(read, 0)), bytesRate(or(write, 0))))
+	}
+	if len(all) > 0 && total > 0 {
+		a := all[0]
+		f.proof(io, s, a.sentence(io), a.rate, io.Unit, fmt.Sprintf("%s: %s, %s", a, bytesRate(a.rate), wayOf(a, s.mask))).than(moved, "what the disk moved")
+		if more := others(all, total, 3); more != "" {
+			f.proof(io, s, `process.io by process`, total-a.rate, io.Unit, "then "+more)
+		}
+	}
+	if v := d.stall.Mean(s.mask); v == v {
+		f.proof(d.stall.table, s, d.stall.Sentence(), v, d.stall.table.Unit, fmt.Sprintf("some task stands still for I/O %s of the time (PSI)", percent(v)))
+	}
+	if !io.Have() {
+		f.but(0.05, "Which process reads and writes is not known: %s.", io.why)
+	} else if moved > 0 && total < 0.5*moved && culprit.Name != "swap" {
+		f.but(0.05, "Processes account for %s of what the disk moved; the rest was written by the kernel later than it was ordered, or is metadata.", percent(total/moved))
+	}
+	if w := d.await(s.mask); !d.rotating && w < 20e6 && moved > 400e6 {
+		f.but(0.1, "It moves %s at %s a request: it does a lot, and may be near what such a disk can.", bytesRate(moved), duration(w))
+	}
+	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
+	if culprit.Kind == "process" && culprit.PID > 0 {
+		f.Fix = &Fix{fmt.Sprintf("ionice -c 3 -p %d", culprit.PID), fmt.Sprintf("ionice -c 0 -p %d", culprit.PID), "low: it gives way to others; works with the bfq scheduler only"}
+	}
+}
+
+func (d *fullDisk) byDirection(mask []bool) string {
+	r, w := d.await(mask, "read"), d.await(mask, "write")
+	if r != r || w != w {
+		return ""
+	}
+	return ", reads " + duration(r) + ", writes " + duration(w)
+}
+
+// wayOf says whether an actor reads or writes.
+func wayOf(a actor, mask []bool) string {
+	write, all := 0.0, 0.0
+	for _, r := range a.rows {
+		v := or(r.Part(mask), 0)
+		all += v
+		if r.Word("direction") == "write" {
+			write += v
+		}
+	}
+	switch {
+	case all == 0:
+		return "direction unknown"
+	case write > 0.9*all:
+		return "writing"
+	case write < 0.1*all:
+		return "reading"
+	}
+	return percent(write/all) + " of it writing"
+}

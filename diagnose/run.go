@@ -1,0 +1,167 @@
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"culprit/measure"
+)
+
+// hostSentence gives the host's name.
+const hostSentence = "system.info by host"
+
+// Run asks what all rules need over the given time and gives what they found. The reader must answer from what was
+// measured already; to measure first, run Sentences(All()) for as long as over. A step of one second is best. A zero over
+// means all that the reader has. The error is the context's: a rule that could not ask is a Missing in the report.
+func Run(ctx context.Context, r measure.Reader, over measure.Interval, step measure.Span) (*Report, error) {
+	return RunRules(ctx, r, All(), over, step)
+}
+
+// RunRules is Run with rules of one's own choice.
+func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.Interval, step measure.Span) (*Report, error) {
+	tables, notes, err := ask(ctx, r, append(Sentences(rules), hostSentence), over, step)
+	if err != nil {
+		return nil, err
+	}
+	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{}, Fine: []Exoneration{}, Missing: []Missing{}, Notes: notes}
+	if t := tables[hostSentence]; t != nil {
+		if rep.Start == 0 && rep.End == 0 {
+			rep.Start, rep.End = t.start, t.start.Add(t.step*measure.Span(len(t.Seconds)))
+		}
+		if len(t.Rows) > 0 {
+			rep.Host = clean(t.Rows[len(t.Rows)-1].Word("host"))
+		}
+	}
+	var looks []*Look
+	for i := range rules {
+		l := look(&rules[i], tables)
+		looks = append(looks, l)
+		if len(l.missing) == 0 {
+			rules[i].Check(l)
+		}
+	}
+	settle(rep, looks)
+	return rep, nil
+}
+
+// look makes the view of one rule; what it needs and is not there is missing already.
+func look(rule *Rule, tables map[string]*Table) *Look {
+	l := &Look{rule: rule, tables: tables}
+	lack := func(sentence, why string) {
+		l.unchecked = true
+		l.missing = append(l.missing, Missing{Rule: rule.ID, Checks: rule.Checks, Statistic: sentence, Why: why})
+	}
+	for i, list := range [][]string{rule.Needs, rule.Finds} {
+		for _, s := range list {
+			t := tables[s]
+			measured := 0
+			for _, sec := range t.Seconds {
+				if sec > 0 {
+					measured++
+				}
+			}
+			switch {
+			case !t.Have():
+				lack(s, t.why)
+			case measured < leastCells:
+				lack(s, fmt.Sprintf("it was measured %s, a state needs %d measurements", plural(measured, "time", "times"), leastCells))
+			case i == 0 && !t.numbers(), len(t.Rows) > 0 && !t.numbers():
+				lack(s, "it has no numbers")
+			}
+		}
+	}
+	return l
+}
+
+// ask gets the answers to all sentences and lays them on one grid.
+func ask(ctx context.Context, r measure.Reader, sentences []string, over measure.Interval, step measure.Span) (map[string]*Table, []string, error) {
+	type asked struct {
+		sentence string
+		query    measure.Query
+		answer   *measure.Answer
+		why      string
+	}
+	var all []asked
+	notes, said := []string{}, map[string]bool{}
+	note := func(s string) {
+		if s = clean(s); !said[s] {
+			said[s] = true
+			notes = append(notes, s)
+		}
+	}
+	for _, s := range sentences {
+		q, err := measure.ParseQuery(s)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the sentence of a rule: %w", err)
+		}
+		q.Over, q.Step = over, step
+		a, err := r.Ask(ctx, q)
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		one := asked{sentence: s, query: q, answer: a}
+		switch {
+		case err != nil:
+			one.answer, one.why = nil, because(err)
+		case a == nil || len(a.Elapsed) == 0:
+			one.answer, one.why = nil, "nothing was measured"
+		case len(a.Series) == 0 && len(a.Notes) > 0:
+			one.why = clean(strings.Join(a.Notes, "; "))
+		}
+		if a != nil && err == nil {
+			for _, n := range a.Notes {
+				note(n)
+			}
+			for _, loss := range a.Loss {
+				if loss.Events > 0 {
+					note(fmt.Sprintf("%s: %d lost: %s", q.Stat, loss.Events, loss.Reason))
+				} else {
+					note(fmt.Sprintf("%s: something was lost: %s", q.Stat, loss.Reason))
+				}
+			}
+		}
+		all = append(all, one)
+	}
+	// The grid: from the earliest start to the latest end of all answers of the wanted step.
+	var start, end measure.Time
+	for _, one := range all {
+		if a := one.answer; a != nil && a.Step > 0 && (step == 0 || a.Step == step) {
+			step = a.Step
+			if start == 0 || a.Start < start {
+				start = a.Start
+			}
+			end = max(end, a.Over().End)
+		}
+	}
+	cells := 0
+	if step > 0 && end > start {
+		cells = int(min(int64(end.Sub(start)/step), mostCells))
+	}
+	tables := map[string]*Table{}
+	for _, one := range all {
+		t := &Table{Query: one.query, Seconds: make([]float64, cells), start: start, step: step}
+		if one.answer != nil {
+			t = tabulate(one.answer, one.query, start, step, cells)
+		}
+		t.why = one.why
+		tables[one.sentence] = t
+	}
+	return tables, notes, nil
+}
+
+// mostCells bounds the memory of a look: a week of seconds. A longer time wants a longer step.
+const mostCells = 7 * 24 * 3600
+
+// because gives the reason of a refused question in a few words.
+func because(err error) string {
+	var d *measure.Diagnostic
+	switch {
+	case errors.As(err, &d):
+		return "not known here: " + clean(d.Message)
+	case errors.Is(err, measure.ErrUnsupported) && err == measure.ErrUnsupported:
+		return "unsupported by this kernel"
+	}
+	return clean(err.Error())
+}

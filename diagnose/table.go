@@ -1,0 +1,227 @@
+package diagnose
+
+import (
+	"math"
+	"strings"
+
+	"culprit/measure"
+)
+
+// Table is the answer to one sentence on the common grid of a diagnosis: every table of a Look has the same cells. Values
+// that can't be - infinite, negative where nothing is negative - have become NaN. A Table is never nil, is read only, and belongs
+// to one goroutine.
+type Table struct {
+	Query   measure.Query
+	Unit    measure.Unit // of the values: of the rate, for a Delta
+	Seconds []float64    // truly measured in each cell; 0 = nothing
+	Rows    []*Row
+	index   map[string]*Row
+	why     string // why it could not be had; "" = it was
+	start   measure.Time
+	step    measure.Span
+}
+
+// Row is one row of a table. The nil Row has no words and no values, so that a row that isn't there reads as unknown.
+type Row struct {
+	Values []float64 // one a cell; NaN = not measured
+	table  *Table
+	words  []string
+}
+
+// Have says whether the table was measured. One without rows was, when there was nothing to see.
+func (t *Table) Have() bool { return t.why == "" }
+
+// column gives the index of a field in the rows' words, -1 when the sentence isn't broken down by it.
+func (t *Table) column(field string) int {
+	for i, f := range t.Query.By {
+		if f == field {
+			return i
+		}
+	}
+	return -1
+}
+
+// Where gives the rows that have the given words: field, word, field, word ...
+func (t *Table) Where(terms ...string) []*Row {
+	var out []*Row
+	for _, r := range t.Rows {
+		if r.is(terms) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// One gives the first row that has the given words, nil when there is none.
+func (t *Table) One(terms ...string) *Row {
+	for _, r := range t.Rows {
+		if r.is(terms) {
+			return r
+		}
+	}
+	return nil
+}
+
+// row gives the row with exactly these words, in the order of the sentence's fields; nil when there is none.
+func (t *Table) row(words []string) *Row {
+	if t.index == nil {
+		t.index = make(map[string]*Row, len(t.Rows))
+		for _, r := range t.Rows {
+			t.index[strings.Join(r.words, "\x00")] = r
+		}
+	}
+	return t.index[strings.Join(words, "\x00")]
+}
+
+func (r *Row) is(terms []string) bool {
+	for i := 0; i+1 < len(terms); i += 2 {
+		if r.Word(terms[i]) != terms[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+// Word gives the row's word of a field, "" when it has none.
+func (r *Row) Word(field string) string {
+	if r == nil {
+		return ""
+	}
+	if i := r.table.column(field); i >= 0 && i < len(r.words) {
+		return r.words[i]
+	}
+	return ""
+}
+
+// At gives the value in cell c, NaN when there is none.
+func (r *Row) At(c int) float64 {
+	if r == nil || c < 0 || c >= len(r.Values) {
+		return measure.NaN
+	}
+	return r.Values[c]
+}
+
+// Sentence gives a sentence that asks for this row alone.
+func (r *Row) Sentence() string {
+	if r == nil {
+		return ""
+	}
+	return r.table.asking(r.words)
+}
+
+func (t *Table) asking(words []string) string {
+	q := measure.Query{Stat: t.Query.Stat, Where: append([]measure.Term(nil), t.Query.Where...)}
+	for i, f := range t.Query.By {
+		if i < len(words) && !(words[i] == "" && f == "netns") && !fixed(t.Query.Where, f) {
+			q.Where = append(q.Where, measure.Term{Field: f, Op: measure.Equal, Values: []string{words[i]}})
+		}
+	}
+	return q.String()
+}
+
+func fixed(where []measure.Term, field string) bool {
+	for _, t := range where {
+		if t.Field == field && t.Op == measure.Equal {
+			return true
+		}
+	}
+	return false
+}
+
+// Asking gives the sentence of the table's statistic broken down by the given fields, where the given words hold:
+// Asking("process", "pid", "12") with a by of one field. Terms on netns "" are left out.
+func (t *Table) Asking(by []string, terms ...string) string {
+	q := measure.Query{Stat: t.Query.Stat, By: by, Where: append([]measure.Term(nil), t.Query.Where...)}
+	for i := 0; i+1 < len(terms); i += 2 {
+		if !(terms[i] == "netns" && terms[i+1] == "") && !fixed(t.Query.Where, terms[i]) {
+			q.Where = append(q.Where, measure.Term{Field: terms[i], Op: measure.Equal, Values: []string{terms[i+1]}})
+		}
+	}
+	return q.String()
+}
+
+// Sum adds rows cell by cell: NaN where none of them has a value.
+func (t *Table) Sum(rows []*Row) []float64 {
+	out := make([]float64, len(t.Seconds))
+	for c := range out {
+		out[c] = measure.NaN
+		for _, r := range rows {
+			if v := r.At(c); v == v {
+				if out[c] != out[c] {
+					out[c] = 0
+				}
+				out[c] += v
+			}
+		}
+	}
+	return out
+}
+
+// Keys gives the distinct words of a field, in the order of the rows.
+func (t *Table) Keys(field string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, r := range t.Rows {
+		if w := r.Word(field); !seen[w] {
+			seen[w] = true
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// tabulate lays an answer on a grid of cells cells from start. What does not fit the answer's own description - too few
+// words, a label that isn't there - is dropped: an answer from afar must not hurt.
+func tabulate(a *measure.Answer, q measure.Query, start measure.Time, step measure.Span, cells int) *Table {
+	t := &Table{Query: q, Unit: a.Unit, Seconds: make([]float64, cells), start: start, step: step}
+	shift := 0
+	if a.Step > 0 && step > 0 && a.Step == step {
+		shift = int(math.Round(float64(a.Start.Sub(start)) / float64(step)))
+	}
+	for c, e := range a.Elapsed {
+		if at := c + shift; at >= 0 && at < cells && e > 0 {
+			t.Seconds[at] = e.Seconds()
+		}
+	}
+	by := a.Query.By
+	if len(by) == 0 {
+		by = q.By
+	}
+	t.Query.By = by
+	signed := q.Stat == "cache.growth"
+	for _, s := range a.Series {
+		if len(s.Key) < len(by) {
+			continue
+		}
+		r := &Row{table: t, words: make([]string, len(by)), Values: make([]float64, cells)}
+		for i := range r.words {
+			if int(s.Key[i]) < len(a.Labels) {
+				r.words[i] = a.Labels[s.Key[i]]
+			}
+		}
+		for c := range r.Values {
+			r.Values[c] = measure.NaN
+		}
+		for c, v := range s.Values {
+			at := c + shift
+			if at < 0 || at >= cells || math.IsInf(v, 0) || v < 0 && !signed || t.Seconds[at] == 0 {
+				continue
+			}
+			r.Values[at] = v
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	return t
+}
+
+// numbers says whether any cell of any row has a value.
+func (t *Table) numbers() bool {
+	for _, r := range t.Rows {
+		for _, v := range r.Values {
+			if v == v {
+				return true
+			}
+		}
+	}
+	return false
+}
