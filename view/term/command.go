@@ -136,7 +136,7 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:               t.Name + " [interval [count]]",
 		Short:             t.Short,
-		Long:              t.Long + "\n\n" + intervals,
+		Long:              reflow(t.Long+"\n\n"+intervals, helpWidth),
 		Example:           examples(t.Examples),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -195,6 +195,29 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 	return c
 }
 
+const helpWidth = 96 // of help texts: readable on a wide terminal, unbroken on most
+
+// reflow breaks the paragraphs of a text (parted by empty lines) anew, at most width wide where words allow.
+func reflow(text string, width int) string {
+	var out []string
+	for _, paragraph := range strings.Split(text, "\n\n") {
+		line := ""
+		for _, word := range strings.Fields(paragraph) {
+			switch {
+			case line == "":
+				line = word
+			case len(line)+1+len(word) > width:
+				out = append(out, line)
+				line = word
+			default:
+				line += " " + word
+			}
+		}
+		out = append(out, line, "")
+	}
+	return strings.TrimSpace(strings.Join(out, "\n"))
+}
+
 const intervals = `Without an interval it shows one; with an interval it goes on until Ctrl-C or until the count, and then prints the
 average. Each line covers the time that was measured, also the first. "-" (null in JSON) means not known; shares are ratios from 0 to 1 in JSON and CSV.`
 
@@ -205,11 +228,11 @@ func (p Program) stat() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stat SENTENCE [interval [count]]",
 		Short: "any statistic by any of its fields: net.device.bytes by device,direction where device != lo",
-		Long: `A sentence is: statistic by field,field where field = "value" and ...
+		Long: reflow(`A sentence is: statistic by field,field where field = "value" and ...
 Comparisons are = != < <= > >=, ~ and !~ (patterns of * and ?), in (a, b). Values of statistics that count events are per second.
 --list shows all statistics with their fields; a word after it filters them.
 
-` + intervals,
+`+intervals, helpWidth),
 		Example: examples([]view.Example{
 			{Line: "culprit stat 'net.device.bytes by device,direction' 1", Means: "bytes per second of each interface"},
 			{Line: `culprit stat 'process.cpu by process where mode = "sys"' 5 3`, Means: "who uses the kernel"},

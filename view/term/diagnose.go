@@ -31,11 +31,11 @@ func (p Program) diagnose() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diagnose",
 		Short: "look at everything for ten seconds and name what holds this machine back",
-		Long: `Looks at every resource for ten seconds and prints ranked findings: who, what it does to whom, the chain of evidence with
+		Long: reflow(`Looks at every resource for ten seconds and prints ranked findings: who, what it does to whom, the chain of evidence with
 the sentence that gives each number again, what is innocent, what speaks against it, a command to check and a fix with its undo.
 "Nothing is wrong here" with the list of what was checked is an answer, and so is "not checked" with what is missing.
 It changes nothing, needs no root, and says what root would add. Run in the host's own network namespace with the right to, it looks at all namespaces; inside
-another one at that alone.`,
+another one at that alone.`, helpWidth),
 		Args: cobra.NoArgs,
 		Example: examples([]view.Example{
 			{Line: "culprit", Means: "the same as culprit diagnose"},
