@@ -364,6 +364,9 @@ func (e *NetlinkError) Error() string {
 	if e.Message != "" {
 		s += " (" + e.Message + ")"
 	}
+	if e.refused() {
+		s += ", needs CAP_NET_ADMIN"
+	}
 	return s
 }
 
@@ -372,10 +375,12 @@ func (e *NetlinkError) Is(target error) bool {
 	return e.absent && target == measure.ErrUnsupported || errno(e.Errno).Is(target)
 }
 
+func (e *NetlinkError) refused() bool { return e.Errno == unix.EPERM || e.Errno == unix.EACCES }
+
 // Unwrap gives the unix.Errno and, where it is a refusal of rights, a measure.Denied: the netlink families that refuse do
 // it for want of CAP_NET_ADMIN (netlink_capable, GENL_ADMIN_PERM).
 func (e *NetlinkError) Unwrap() []error {
-	if e.Errno == unix.EPERM || e.Errno == unix.EACCES {
+	if e.refused() {
 		return []error{e.Errno, &measure.Denied{Doing: e.Doing, Needs: "CAP_NET_ADMIN"}}
 	}
 	return []error{e.Errno}

@@ -192,7 +192,7 @@ func TestNetlinkError(t *testing.T) {
 	if !errors.Is(e, measure.ErrDenied) || !errors.As(e, &denied) || denied.Needs != "CAP_NET_ADMIN" {
 		t.Errorf("%v is not a denial", e)
 	}
-	if e.Error() != "netlink generic request 20: operation not permitted (no)" {
+	if e.Error() != "netlink generic request 20: operation not permitted (no), needs CAP_NET_ADMIN" {
 		t.Error(e)
 	}
 	if e = (&NetlinkError{Errno: unix.EOPNOTSUPP}); !errors.Is(e, measure.ErrUnsupported) {

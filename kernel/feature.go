@@ -1,0 +1,395 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"culprit/measure"
+
+	"golang.org/x/sys/unix"
+)
+
+// Feature is something that a kernel may have or not, and may allow or not. It is always tried out, never guessed from a
+// version: distributions compile things out, containers forbid them.
+type Feature uint8
+
+// The features that culprit asks about.
+const (
+	Pressure        Feature = iota // pressure stall information, /proc/pressure
+	SchedInfo                      // time that each task waited for a CPU, /proc/PID/schedstat
+	Schedstat                      // scheduler statistics per CPU, /proc/schedstat
+	Taskstats                      // task accounting over generic netlink
+	DelayAccounting                // waits for disk, swap and reclaim in taskstats; switched on by kernel.task_delayacct
+	TaskIO                         // bytes read and written per process, /proc/PID/io
+	OtherUsersTasks                // I/O and open files of other users' processes
+	InetDiag                       // TCP connections with tcp_info over netlink
+	EthtoolNetlink                 // link modes, rings and driver statistics over generic netlink (5.6)
+	EnterNamespaces                // look into other network namespaces
+	Conntrack                      // connection tracking: the size of its table
+	Slabs                          // sizes of kernel caches, /proc/slabinfo
+	PerfEvents                     // perf events of all tasks on a CPU: profiles of the whole machine
+	KernelAddresses                // addresses in /proc/kallsyms: names in kernel stacks
+	BTF                            // the kernel's own types, /sys/kernel/btf/vmlinux (existence only)
+	CgroupV1                       // control groups v1 with at least one controller
+	CgroupV2                       // control groups v2 mounted
+	features                       // how many there are
+)
+
+// String gives the name that `culprit version --json` shows.
+func (f Feature) String() string {
+	switch f {
+	case Pressure:
+		return "pressure"
+	case SchedInfo:
+		return "sched_info"
+	case Schedstat:
+		return "schedstat"
+	case Taskstats:
+		return "taskstats"
+	case DelayAccounting:
+		return "delay_accounting"
+	case TaskIO:
+		return "task_io"
+	case OtherUsersTasks:
+		return "other_users_tasks"
+	case InetDiag:
+		return "inet_diag"
+	case EthtoolNetlink:
+		return "ethtool_netlink"
+	case EnterNamespaces:
+		return "enter_namespaces"
+	case Conntrack:
+		return "conntrack"
+	case Slabs:
+		return "slabs"
+	case PerfEvents:
+		return "perf_events"
+	case KernelAddresses:
+		return "kernel_addresses"
+	case BTF:
+		return "btf"
+	case CgroupV1:
+		return "cgroup_v1"
+	case CgroupV2:
+		return "cgroup_v2"
+	}
+	return fmt.Sprintf("feature %d", uint8(f))
+}
+
+// Features lists all features.
+func Features() []Feature {
+	list := make([]Feature, features)
+	for i := range list {
+		list[i] = Feature(i)
+	}
+	return list
+}
+
+// Have tries the feature out: nil means yes. Otherwise errors.Is says which: measure.ErrUnsupported (not in this kernel, or
+// switched off: the text says how to switch it on), measure.ErrDenied (a measure.Denied names the right that is missing) or
+// measure.ErrUnclear (the attempt itself broke, or a captured tree can't tell). It takes microseconds up to a few
+// milliseconds and remembers nothing: a sysctl may change the answer.
+func (f Feature) Have(r Root) error {
+	err := f.try(r)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, measure.ErrUnsupported), errors.Is(err, measure.ErrDenied), errors.Is(err, measure.ErrUnclear):
+	default:
+		err = fmt.Errorf("%w: %w", measure.ErrUnclear, err)
+	}
+	return fmt.Errorf("%s: %w", f, err)
+}
+
+func (f Feature) try(r Root) error {
+	switch f {
+	case Pressure:
+		_, err := r.ReadProc("pressure/cpu", nil)
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			return fmt.Errorf("switched off at boot, psi=1 on the kernel's command line switches it on: %w", measure.ErrUnsupported)
+		}
+		return readable(err, "compiled without CONFIG_PSI")
+	case SchedInfo:
+		return r.trySchedInfo()
+	case Schedstat:
+		_, err := r.ReadProc("schedstat", nil)
+		return readable(err, "compiled without CONFIG_SCHEDSTATS")
+	case DelayAccounting:
+		return r.tryDelayAccounting()
+	case TaskIO:
+		_, err := r.ReadProc("self/io", nil)
+		return readable(err, "compiled without CONFIG_TASK_IO_ACCOUNTING")
+	case Conntrack:
+		_, err := r.ReadProc("sys/net/netfilter/nf_conntrack_count", nil)
+		return readable(err, "nf_conntrack is not loaded")
+	case Slabs:
+		_, err := r.ReadProc("slabinfo", nil)
+		if errors.Is(err, measure.ErrDenied) {
+			return &measure.Denied{Doing: "read /proc/slabinfo", Needs: "root or CAP_DAC_OVERRIDE"} // mode 0400
+		}
+		return readable(err, "no /proc/slabinfo")
+	case KernelAddresses:
+		return r.tryKallsyms()
+	case BTF:
+		file, err := r.OpenSys("kernel/btf/vmlinux")
+		file.Close()
+		return readable(err, "compiled without CONFIG_DEBUG_INFO_BTF")
+	case CgroupV1, CgroupV2:
+		return r.tryCgroups(f == CgroupV2)
+	}
+	if r.captured() {
+		return fmt.Errorf("a captured tree can't tell: %w", measure.ErrUnclear)
+	}
+	switch f {
+	case OtherUsersTasks:
+		return r.tryOthers()
+	case Taskstats:
+		return tryTaskstats()
+	case InetDiag:
+		return tryInetDiag()
+	case EthtoolNetlink:
+		return tryFamily("ethtool")
+	case EnterNamespaces:
+		return tryEnter()
+	case PerfEvents:
+		return r.tryPerf()
+	}
+	return fmt.Errorf("no such feature: %w", measure.ErrUnclear)
+}
+
+// readable makes an answer of what reading a file gave: a file that is not there is a kernel without it.
+func readable(err error, why string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", why, measure.ErrUnsupported)
+	}
+	return err
+}
+
+func (r Root) trySchedInfo() error {
+	b, err := r.ReadProc("thread-self/schedstat", nil)
+	if err != nil {
+		return readable(err, "compiled without CONFIG_SCHED_INFO")
+	}
+	c := Scan(b)
+	if ran := c.Uint(); c.Err() != nil {
+		return c.Err()
+	} else if ran == 0 { // "0 0 0": sched_info_on() said no, for a thread that runs
+		return fmt.Errorf("switched off: %w", measure.ErrUnsupported)
+	}
+	return nil
+}
+
+func (r Root) tryDelayAccounting() error {
+	b, err := r.ReadProc("sys/kernel/task_delayacct", nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Before 5.14 there is no switch: compiled in means on, unless told otherwise at boot.
+		if line, err := r.ReadProc("cmdline", nil); err == nil && hasWord(line, "nodelayacct") {
+			return fmt.Errorf("switched off at boot by nodelayacct: %w", measure.ErrUnsupported)
+		}
+		return fmt.Errorf("no kernel.task_delayacct: either on for good or not compiled in: %w", measure.ErrUnclear)
+	}
+	if err != nil {
+		return err
+	}
+	c := Scan(b)
+	if c.Uint() == 0 && c.Err() == nil {
+		return fmt.Errorf("switched off, sysctl kernel.task_delayacct=1 switches it on: %w", measure.ErrUnsupported)
+	}
+	return c.Err()
+}
+
+func hasWord(line []byte, word string) bool {
+	for c := Scan(line); ; {
+		switch w := c.Word(); {
+		case w == nil:
+			return false
+		case string(w) == word:
+			return true
+		}
+	}
+}
+
+// tryOthers looks at the first process of another user.
+func (r Root) tryOthers() error {
+	proc, err := r.OpenProcDir("")
+	if err != nil {
+		return err
+	}
+	defer proc.Close()
+	if _, err := proc.ReadFile("self/io", nil); err != nil {
+		return readable(err, "compiled without CONFIG_TASK_IO_ACCOUNTING")
+	}
+	pids, err := proc.ListPIDs(nil)
+	if err != nil {
+		return err
+	}
+	if len(pids) > 0 && pids[0] != 1 {
+		return &measure.Denied{Doing: "see processes of other users", Needs: "/proc mounted without hidepid"}
+	}
+	me := uint32(os.Geteuid())
+	for _, pid := range pids {
+		var st unix.Stat_t
+		if unix.Fstatat(proc.fd, fmt.Sprint(pid), &st, 0) != nil || st.Uid == me {
+			continue
+		}
+		switch _, err := proc.ReadPIDOne(pid, "io", nil); {
+		case err == nil:
+			return nil
+		case errors.Is(err, measure.ErrDenied):
+			return &measure.Denied{Doing: fmt.Sprintf("read io of process %d", pid), Needs: "CAP_SYS_PTRACE"}
+		}
+	}
+	// Nobody else is here: what would be asked is whether the capability is there (ptrace_may_access).
+	if c, err := r.Capabilities(); err != nil {
+		return err
+	} else if !c.Has(unix.CAP_SYS_PTRACE) {
+		return &measure.Denied{Doing: "look into processes of other users", Needs: "CAP_SYS_PTRACE"}
+	}
+	return nil
+}
+
+func (r Root) tryKallsyms() error {
+	f, err := r.OpenProc("kallsyms")
+	if err != nil {
+		return readable(err, "compiled without CONFIG_KALLSYMS")
+	}
+	defer f.Close()
+	var page [4096]byte // the first symbols are enough: all addresses are hidden or none
+	n, err := unix.Pread(f.fd, page[:], 0)
+	if err != nil {
+		return asErr(err)
+	}
+	for c := Scan(page[:n]); !c.End(); c.NextLine() {
+		if c.Hex() != 0 {
+			return nil
+		}
+	}
+	if n == 0 {
+		return fmt.Errorf("/proc/kallsyms is empty: %w", measure.ErrUnsupported)
+	}
+	needs := "CAP_SYSLOG"
+	if v := r.sysctl("kernel/kptr_restrict"); v != nil {
+		needs = fmt.Sprintf("CAP_SYSLOG (kernel.kptr_restrict is %d)", *v)
+	}
+	return &measure.Denied{Doing: "read addresses in /proc/kallsyms", Needs: needs}
+}
+
+func (r Root) tryCgroups(v2 bool) error {
+	mounts, err := r.Cgroups()
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		if m.V2 == v2 && (v2 || len(m.Controllers) > 0) {
+			return nil
+		}
+	}
+	return fmt.Errorf("not mounted: %w", measure.ErrUnsupported)
+}
+
+func tryFamily(name string) error {
+	c, err := Dial(unix.NETLINK_GENERIC, NetlinkOptions{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Family(name)
+	return err
+}
+
+func tryTaskstats() error {
+	c, err := Dial(unix.NETLINK_GENERIC, NetlinkOptions{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	family, err := c.Family("TASKSTATS")
+	if err != nil {
+		return err
+	}
+	var q Request
+	q.BeginGeneric(family, unix.TASKSTATS_CMD_GET, 0)
+	q.AttrUint32(unix.TASKSTATS_CMD_ATTR_PID, uint32(os.Getpid()))
+	return c.Get(&q, nil)
+}
+
+func tryInetDiag() error {
+	c, err := Dial(unix.NETLINK_SOCK_DIAG, NetlinkOptions{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var q Request
+	q.Begin(unix.SOCK_DIAG_BY_FAMILY, 0)
+	h := q.Extend(56) // struct inet_diag_req_v2; no state asked for, so that no table is walked
+	h[0], h[1] = unix.AF_INET, unix.IPPROTO_TCP
+	return c.Dump(&q, nil)
+}
+
+func tryEnter() error {
+	return onThread(func() (error, bool) {
+		home, err := open("/proc/thread-self/ns/net", 0)
+		if err != nil {
+			return readable(err, "compiled without CONFIG_NET_NS"), false
+		}
+		defer unix.Close(home)
+		if err := asErr(unix.Setns(home, unix.CLONE_NEWNET)); errors.Is(err, measure.ErrDenied) {
+			return &measure.Denied{Doing: "enter network namespaces", Needs: "CAP_SYS_ADMIN"}, false
+		} else if err != nil {
+			return err, false
+		}
+		return nil, false
+	})
+}
+
+func (r Root) tryPerf() error {
+	cpus, err := r.OnlineCPUs()
+	if err != nil {
+		return err
+	}
+	if len(cpus) == 0 {
+		return fmt.Errorf("no CPU is online: %w", measure.ErrUnclear)
+	}
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Bits: unix.PerfBitDisabled}
+	attr.Size = unix.PERF_ATTR_SIZE_VER0
+	fd, err := unix.PerfEventOpen(&attr, -1, int(cpus[0]), -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err == nil {
+		unix.Close(fd)
+		return nil
+	}
+	err = asErr(err)
+	if errors.Is(err, measure.ErrDenied) {
+		needs := "CAP_PERFMON"
+		if v := r.sysctl("kernel/perf_event_paranoid"); v != nil {
+			needs = fmt.Sprintf("CAP_PERFMON or kernel.perf_event_paranoid below 1 (is %d)", *v)
+		}
+		return &measure.Denied{Doing: "open perf events of a CPU", Needs: needs}
+	}
+	return readable(err, "compiled without CONFIG_PERF_EVENTS")
+}
+
+// sysctl reads a number of /proc/sys; nil when it can't be had.
+func (r Root) sysctl(name string) *int {
+	b, err := r.ReadProc("sys/"+name, nil)
+	if err != nil {
+		return nil
+	}
+	c := Scan(b)
+	v := int(c.Int())
+	if c.Err() != nil {
+		return nil
+	}
+	return &v
+}
+
+// line reads a file of one line, without blanks around it; "" when it can't be had.
+func (r Root) line(name string) string {
+	b, err := r.ReadProc(name, nil)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
