@@ -1,0 +1,192 @@
+package cases
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Act makes this process a load or the guardian if the lab started it as one, and then never returns. A program that
+// makes labs calls it first in main, or in TestMain before anything else.
+func Act() {
+	name := os.Getenv(envAct)
+	if name == "" {
+		return
+	}
+	if name == "guardian" {
+		os.Exit(guard())
+	}
+	for _, procs := range strings.Split(os.Getenv(envCgroup), ":") {
+		if procs == "" {
+			continue
+		}
+		if err := os.WriteFile(procs, []byte("0"), 0); err != nil { // 0: the writer, with all its threads
+			fmt.Fprintln(os.Stderr, "enter cgroup:", err)
+			os.Exit(1)
+		}
+	}
+	act, ok := acts()[name]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "no act is called %q\n", name)
+		os.Exit(2)
+	}
+	raiseFiles()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	t := &tally{}
+	f := flag.NewFlagSet(name, flag.ExitOnError)
+	if err := act(ctx, f, os.Args[1:], t); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	t.print()
+	os.Exit(0)
+}
+
+// acts is what the lab's helpers can be: the list is the documentation.
+func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) error {
+	return map[string]func(context.Context, *flag.FlagSet, []string, *tally) error{
+		"sink":   actSink,   // accepts TCP connections and reads them empty
+		"stream": actStream, // writes to TCP connections, as fast as it goes or at a rate
+		"serve":  actServe,  // answers requests: so many bytes each
+		"ask":    actAsk,    // sends requests, over lasting connections or a new one for each
+		"deaf":   actDeaf,   // listens and never accepts
+		"spray":  actSpray,  // sends UDP datagrams
+		"fill":   actFill,   // fills the table of established TCP connections
+		"hear":   actHear,   // reads UDP datagrams
+		"sniff":  actSniff,  // reads all frames of an interface from a packet socket
+		"cable":  actCable,  // joins taps, each pair a cable with a speed
+		"burn":   actBurn,   // keeps CPUs busy, wholly or for a share of the time
+		"write":  actWrite,  // writes to a file past the page cache
+		"crowd":  actCrowd,  // reads a file larger than its memory over and over
+	}
+}
+
+// tally counts what an act does and reports it.
+type tally struct {
+	bytes, ops, errors atomic.Int64
+	mu                 sync.Mutex
+	took               []time.Duration // since the last report
+	out                sync.Mutex
+}
+
+func (t *tally) done(bytes int64, took time.Duration) {
+	t.bytes.Add(bytes)
+	t.ops.Add(1)
+	if took > 0 {
+		t.mu.Lock()
+		if len(t.took) < 1<<16 {
+			t.took = append(t.took, took)
+		}
+		t.mu.Unlock()
+	}
+}
+
+// ready tells the lab that the act is going, and reports from now on.
+func (t *tally) ready() {
+	t.out.Lock()
+	fmt.Println("ready")
+	t.out.Unlock()
+	t.print()
+	go func() {
+		for range time.Tick(250 * time.Millisecond) {
+			t.print()
+		}
+	}()
+}
+
+func (t *tally) print() {
+	c := Count{At: time.Now(), Bytes: t.bytes.Load(), Ops: t.ops.Load(), Errors: t.errors.Load()}
+	t.mu.Lock()
+	took := t.took
+	t.took = nil
+	t.mu.Unlock()
+	if n := len(took); n > 0 {
+		sort.Slice(took, func(i, j int) bool { return took[i] < took[j] })
+		c.P50, c.P99 = took[n/2], took[n*99/100]
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err)
+	}
+	t.out.Lock()
+	defer t.out.Unlock()
+	if _, err := os.Stdout.Write(append(b, '\n')); err != nil { // the lab is gone; the guardian will come
+		os.Exit(1)
+	}
+}
+
+// pace lets things pass at a rate. What was missed while the process didn't run is made good, up to 100 ms of it.
+type pace struct {
+	mu   sync.Mutex
+	rate float64 // units a second; 0: no limit
+	next time.Time
+}
+
+// wait returns when n more units may pass, or with the context's error.
+func (p *pace) wait(ctx context.Context, n float64) error {
+	if p.rate <= 0 {
+		return ctx.Err()
+	}
+	p.mu.Lock()
+	now := time.Now()
+	oldest := now.Add(-100 * time.Millisecond)
+	if p.next.IsZero() || n/p.rate > 0.1 {
+		oldest = now // nothing to make good at the start; nor with steps longer than what is made good
+	}
+	if p.next.Before(oldest) {
+		p.next = oldest
+	}
+	at := p.next
+	p.next = p.next.Add(time.Duration(n / p.rate * float64(time.Second)))
+	p.mu.Unlock()
+	return sleep(ctx, at.Sub(now))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// raiseFiles allows as many open files as the machine lets this process have.
+func raiseFiles() {
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) == nil && r.Cur < r.Max {
+		r.Cur = r.Max
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &r) // failing leaves the softer limit, which the acts live with
+	}
+}
+
+func ignoreSignals() { signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE) }
+
+func drain(r io.Reader, t *tally) {
+	b := make([]byte, 1<<20)
+	for {
+		n, err := r.Read(b)
+		t.bytes.Add(int64(n))
+		if err != nil {
+			return
+		}
+	}
+}

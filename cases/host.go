@@ -1,0 +1,296 @@
+package cases
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host is a network namespace that stands for a machine: it has interfaces, addresses and settings of its own, but
+// shares CPUs, disks and memory with all others.
+type Host struct {
+	lab  *Lab
+	Name string // as stories call it: "box"
+	NS   string // the namespace's name, for `ip netns exec`: culab1234-box
+}
+
+// Host makes a host with its loopback up and IPv6 off, so that no frames flow that the scene didn't ask for.
+func (l *Lab) Host(name string) *Host {
+	h := &Host{lab: l, Name: name, NS: l.run + "-" + name}
+	l.tool("ip", "netns", "add", h.NS)
+	return h.start()
+}
+
+// HostWithin makes a host whose per-namespace defaults come from parent: a new namespace takes the size of its TCP
+// tables from net.ipv4.tcp_child_ehash_entries of the namespace it is made in (net/ipv4/inet_hashtables.c).
+func (l *Lab) HostWithin(parent *Host, name string) *Host {
+	h := &Host{lab: l, Name: name, NS: l.run + "-" + name}
+	if l.err != nil {
+		return h
+	}
+	// Not `ip netns exec`: that hides the new name in a mount namespace of its own.
+	l.fail(inside(parent.NS, func() error {
+		if out, err := exec.Command("ip", "netns", "add", h.NS).CombinedOutput(); err != nil {
+			return fmt.Errorf("make namespace %s: %w: %s", h.NS, err, out)
+		}
+		return nil
+	}))
+	return h.start()
+}
+
+func (h *Host) start() *Host {
+	h.lab.hosts = append(h.lab.hosts, h)
+	h.Set("net/ipv6/conf/all/disable_ipv6", "1")
+	h.Set("net/ipv6/conf/default/disable_ipv6", "1")
+	h.ip("link", "set", "lo", "up")
+	return h
+}
+
+// Set writes a sysctl of the host, by its path below /proc/sys.
+func (h *Host) Set(path, value string) {
+	if h.lab.err != nil {
+		return
+	}
+	h.lab.fail(inside(h.NS, func() error { // /proc/sys/net shows the namespace of the thread that looks
+		if err := os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0); err != nil && !strings.Contains(path, "ipv6") {
+			return fmt.Errorf("set %s in %s: %w", path, h.Name, err)
+		}
+		return nil
+	}))
+}
+
+// Get reads a sysctl of the host; "" when it isn't there.
+func (h *Host) Get(path string) string {
+	var b []byte
+	if err := inside(h.NS, func() (err error) {
+		b, err = os.ReadFile(filepath.Join("/proc/sys", path))
+		return err
+	}); err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// Command prepares a program to run on the host, with the host's own /sys. As a process of the run it ends with it.
+func (h *Host) Command(name string, args ...string) *exec.Cmd {
+	c := exec.Command("ip", append([]string{"netns", "exec", h.NS, name}, args...)...)
+	c.Env = h.lab.environ("", nil)
+	return c
+}
+
+func (h *Host) ip(args ...string)     { h.lab.tool("ip", append([]string{"-n", h.NS}, args...)...) }
+func (h *Host) tc(args ...string)     { h.lab.tool("tc", append([]string{"-n", h.NS}, args...)...) }
+func (h *Host) bridge(args ...string) { h.lab.tool("bridge", append([]string{"-n", h.NS}, args...)...) }
+func (h *Host) ethtool(args ...string) {
+	h.lab.tool("ip", append([]string{"netns", "exec", h.NS, "ethtool"}, args...)...)
+}
+
+// Veth joins two hosts by a pair of interfaces, both up, without addresses. A veth says 10,000 Mbit/s whatever it is.
+func (l *Lab) Veth(a *Host, devA string, b *Host, devB string) {
+	l.tool("ip", "link", "add", devA, "netns", a.NS, "type", "veth", "peer", "name", devB, "netns", b.NS)
+	a.Up(devA)
+	b.Up(devB)
+}
+
+// Up sets interfaces up.
+func (h *Host) Up(devs ...string) {
+	for _, d := range devs {
+		h.ip("link", "set", d, "up")
+	}
+}
+
+// Address gives an interface an address, like "10.1.0.2/24".
+func (h *Host) Address(dev, cidr string) { h.ip("addr", "add", cidr, "dev", dev) }
+
+// MAC sets an interface's hardware address.
+func (h *Host) MAC(dev, mac string) { h.ip("link", "set", dev, "address", mac) }
+
+// OneFrameAPacket turns the offloads off, so that what is counted as a packet is a frame of at most the MTU, as on a wire.
+func (h *Host) OneFrameAPacket(devs ...string) {
+	for _, d := range devs {
+		// tx checksumming must go first: segmentation offload depends on it
+		h.ethtool("-K", d, "tso", "off", "gso", "off", "gro", "off", "tx", "off", "rx", "off")
+	}
+}
+
+// Shape limits what leaves an interface to mbit megabits a second by a token bucket of burst bytes; queue is how many
+// bytes may wait.
+func (h *Host) Shape(dev string, mbit, burst, queue int) {
+	h.tc("qdisc", "add", "dev", dev, "root", "tbf", "rate", fmt.Sprintf("%dmbit", mbit), "burst", fmt.Sprint(burst), "limit", fmt.Sprint(queue))
+}
+
+// Bridge makes a bridge of interfaces of the host. As a hub it learns nothing and sends every frame to every port.
+func (h *Host) Bridge(name string, hub bool, ports ...string) {
+	ageing := "30000"
+	if hub {
+		ageing = "0"
+	}
+	h.ip("link", "add", name, "type", "bridge", "ageing_time", ageing, "mcast_snooping", "0")
+	h.Up(name)
+	for _, p := range ports {
+		h.ip("link", "set", p, "master", name)
+		if hub {
+			h.bridge("link", "set", "dev", p, "learning", "off", "flood", "on")
+		}
+	}
+}
+
+// ReceiveOn makes one CPU receive what comes in on an interface, as the one receive vector of a simple card would.
+func (h *Host) ReceiveOn(dev string, cpu int) {
+	h.lab.tool("ip", "netns", "exec", h.NS, "sh", "-c",
+		fmt.Sprintf("echo %x > /sys/class/net/%s/queues/rx-0/rps_cpus", uint64(1)<<cpu, dev))
+}
+
+// Cgroup is a control group of the run, in the version 1 hierarchy of its controller or in the version 2 tree.
+type Cgroup struct {
+	lab  *Lab
+	Path string // the folder
+	Name string // as a program below the hierarchy's root sees it: "/culab1234-app"
+	V2   bool
+}
+
+func (g *Cgroup) procs() string { return filepath.Join(g.Path, "cgroup.procs") }
+
+// HasController says whether a cgroup with this controller ("cpu", "memory") can be made here.
+func HasController(name string) bool {
+	_, _, err := hierarchy(name)
+	return err == nil
+}
+
+// Cgroup makes a control group below the root of the controller's hierarchy.
+func (l *Lab) Cgroup(controller, name string) *Cgroup {
+	g := &Cgroup{lab: l, Name: "/" + l.run + "-" + name}
+	if l.err != nil {
+		return g
+	}
+	root, v2, err := hierarchy(controller)
+	if err != nil {
+		l.fail(err)
+		return g
+	}
+	g.Path, g.V2 = root+g.Name, v2
+	if v2 { // already so on most machines: systemd enables both for its slices
+		l.fail(enableController(root, controller))
+	}
+	if err := os.Mkdir(g.Path, 0o755); err != nil {
+		l.fail(fmt.Errorf("make cgroup: %w", err))
+	}
+	return g
+}
+
+// Set writes one of the group's files.
+func (g *Cgroup) Set(file, value string) {
+	if g.lab.err != nil {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(g.Path, file), []byte(value), 0); err != nil {
+		g.lab.fail(fmt.Errorf("set %s: %w", file, err))
+	}
+}
+
+// LimitCPU lets the group use cpus CPUs' worth of time in each tenth of a second.
+func (g *Cgroup) LimitCPU(cpus float64) {
+	quota := fmt.Sprint(int(cpus * 100000))
+	if g.V2 {
+		g.Set("cpu.max", quota+" 100000")
+		return
+	}
+	g.Set("cpu.cfs_period_us", "100000")
+	g.Set("cpu.cfs_quota_us", quota)
+}
+
+// LimitMemory lets the group hold bytes of memory, caches included, and no swap where that can be said.
+func (g *Cgroup) LimitMemory(bytes int64) {
+	if g.V2 {
+		g.Set("memory.max", fmt.Sprint(bytes))
+		return
+	}
+	g.Set("memory.limit_in_bytes", fmt.Sprint(bytes))
+}
+
+func enableController(root, name string) error {
+	have, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control"))
+	if err != nil {
+		return err
+	}
+	for _, c := range strings.Fields(string(have)) {
+		if c == name {
+			return nil
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+"+name), 0); err != nil {
+		return fmt.Errorf("enable the cgroup controller %s: %w", name, err)
+	}
+	return nil
+}
+
+// hierarchy finds where groups of a controller are made: version 1 when it is mounted there, else version 2.
+func hierarchy(controller string) (root string, v2 bool, err error) {
+	b, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return "", false, err
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 4 {
+			continue
+		}
+		switch f[2] {
+		case "cgroup":
+			for _, o := range strings.Split(f[3], ",") {
+				if o == controller {
+					return f[1], false, nil
+				}
+			}
+		case "cgroup2":
+			have, _ := os.ReadFile(filepath.Join(f[1], "cgroup.controllers"))
+			for _, c := range strings.Fields(string(have)) {
+				if c == controller {
+					root, v2 = f[1], true
+				}
+			}
+		}
+	}
+	if root == "" {
+		return "", false, fmt.Errorf("no cgroup hierarchy has the controller %s", controller)
+	}
+	return root, v2, nil
+}
+
+// cgroupRoots lists the mounted hierarchies.
+func cgroupRoots() []string {
+	b, _ := os.ReadFile("/proc/self/mounts")
+	var roots []string
+	for _, line := range strings.Split(string(b), "\n") {
+		if f := strings.Fields(line); len(f) > 2 && strings.HasPrefix(f[2], "cgroup") {
+			roots = append(roots, f[1])
+		}
+	}
+	return roots
+}
+
+// onCPUs runs f on a thread that is bound to cpus, so that a process started by it is bound from its first instruction.
+func onCPUs(cpus []int, f func() error) error {
+	if len(cpus) == 0 {
+		return f()
+	}
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // thrown away, binding and all
+		var set unix.CPUSet
+		for _, c := range cpus {
+			set.Set(c)
+		}
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			done <- fmt.Errorf("bind to CPUs %v: %w", cpus, err)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}

@@ -1,0 +1,129 @@
+package cases
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+func cpuStories() []Story {
+	crunch := func(sys bool) func(*Lab, *Scene, Options) {
+		return func(l *Lab, sc *Scene, _ Options) {
+			d := sc.load(Program{Name: "crunch", Act: "burn", Args: []string{"-threads", fmt.Sprint(3 * runtime.NumCPU()), fmt.Sprintf("-sys=%v", sys)}})
+			sc.Truth = Truth{Rule: "cpu-saturated", Kind: []string{"process", "cpu"}, Names: []string{d.Name}, PID: d.PID, Also: []string{"cpu-one-saturated"},
+				Expect: []Range{{What: "crunch", Low: 0.4 * float64(runtime.NumCPU()), High: float64(runtime.NumCPU()) + 0.1, Unit: "CPUs", Read: used(d.PID)}}}
+			sc.try("mpstat -P ALL 1 3")
+			sc.try("vmstat 1 3")
+		}
+	}
+	return []Story{
+		{Name: "cpu-saturated", Help: "one process with three busy threads a CPU", Twin: "busy", build: crunch(false)},
+		{Name: "cpu-saturated-sys", Help: "the same, busy in the kernel", Twin: "busy", build: crunch(true)},
+		{Name: "cpu-one-saturated", Help: "a process with one busy thread, bound to the last CPU", Twin: "busy",
+			build: func(l *Lab, sc *Scene, _ Options) {
+				last := runtime.NumCPU() - 1
+				d := sc.load(Program{Name: "lonely", Act: "burn", CPUs: []int{last}, Args: []string{"-threads", "1"}})
+				sc.Truth = Truth{Rule: "cpu-one-saturated", Kind: []string{"process", "thread", "cpu"}, Names: []string{d.Name, fmt.Sprint(last)}, PID: d.PID, Never: []string{"cpu-saturated"},
+					Expect: []Range{{What: "lonely", Low: 0.9, High: 1.05, Unit: "CPUs", Read: used(d.PID)}}}
+				sc.try("mpstat -P ALL 1 3")
+			}},
+		{Name: "busy", Help: "healthy: every CPU 60 % busy with several processes, and 200 MB/s over loopback",
+			build: func(l *Lab, sc *Scene, _ Options) {
+				// The stream takes some 12 % of the two CPUs that it runs on, the workers the rest.
+				const workers = 3
+				for cpu := range runtime.NumCPU() {
+					for w := range workers {
+						sc.load(Program{Name: fmt.Sprintf("worker-%d-%d", cpu, w), Act: "burn", CPUs: []int{cpu}, Args: []string{"-duty", "0.16"}})
+					}
+				}
+				h := l.Host("host")
+				sc.load(Program{Name: "cache", Act: "sink", On: h, Args: []string{"-at", "127.0.0.1:7070"}})
+				sc.load(Program{Name: "feeder", Act: "stream", On: h, Args: []string{"-to", "127.0.0.1:7070", "-rate", "200e6"}})
+				sc.Where = h
+				sc.Truth = Truth{Expect: []Range{
+					{What: "the machine is busy", Low: 0.5 * float64(runtime.NumCPU()), High: 0.75 * float64(runtime.NumCPU()), Unit: "CPUs",
+						Read: func() (float64, time.Time) { return machineBusy(), time.Now() }},
+					{What: "over loopback", Low: 1.9e8, High: 2.1e8, Unit: "byte/s", Read: h.counts("lo", "rx_bytes")}}}
+				sc.try("mpstat -P ALL 1 3")
+			}},
+	}
+}
+
+func limitStories() []Story {
+	needController := func(name string) func() string {
+		return func() string {
+			if !HasController(name) {
+				return "a cgroup hierarchy with the controller " + name
+			}
+			return ""
+		}
+	}
+	throttle := func(limit float64, truth Truth) func(*Lab, *Scene, Options) {
+		return func(l *Lab, sc *Scene, _ Options) {
+			g := l.Cgroup("cpu", "app")
+			g.LimitCPU(limit)
+			// Two threads that want 0.4 CPUs together.
+			d := sc.load(Program{Name: "tenant", Act: "burn", Into: []*Cgroup{g}, Args: []string{"-threads", "2", "-duty", "0.2"}})
+			if truth.Rule != "" {
+				truth.Names = []string{g.Name, g.Name[1:], filepath.Base(g.Path), d.Name}
+			}
+			sc.Truth = truth
+			throttled := Range{What: "throttled periods", Low: 5, High: 10.5, Unit: "1/s", Read: keyed(filepath.Join(g.Path, "cpu.stat"), "nr_throttled")}
+			if truth.Rule == "" {
+				throttled.Low, throttled.High = 0, 0
+			}
+			sc.Truth.Expect = []Range{throttled}
+			sc.try("cat %s/cpu.stat", g.Path)
+		}
+	}
+	crowd := func(limit int64, rate float64, truth Truth) func(*Lab, *Scene, Options) {
+		return func(l *Lab, sc *Scene, _ Options) {
+			g := l.Cgroup("memory", "app")
+			g.LimitMemory(limit)
+			d := sc.load(Program{Name: "crowd", Act: "crowd", Into: []*Cgroup{g}, Patient: true,
+				Args: []string{"-file", filepath.Join(l.dir, "crowd.data"), "-threads", "8", "-rate", fmt.Sprint(rate)}})
+			if truth.Rule != "" {
+				truth.Names = []string{g.Name, g.Name[1:], filepath.Base(g.Path), d.Name}
+			}
+			sc.Truth = truth
+			refaults := Range{What: "pages read again that were thrown out", Low: 2000, High: 1e7, Unit: "1/s", Read: keyed("/proc/vmstat", "workingset_refault_file")}
+			if truth.Rule == "" {
+				refaults.Low, refaults.High = 0, 1000
+			}
+			sc.Truth.Expect = []Range{refaults}
+			sc.try("vmstat 1 3")
+			sc.try("cat /proc/pressure/memory")
+		}
+	}
+	write := func(depth, block int, rate float64, truth Truth) func(*Lab, *Scene, Options) {
+		return func(l *Lab, sc *Scene, _ Options) {
+			d := sc.load(Program{Name: "appender", Act: "write", Patient: true,
+				Args: []string{"-file", filepath.Join(l.dir, "appender.data"), "-depth", fmt.Sprint(depth), "-block", fmt.Sprint(block), "-rate", fmt.Sprint(rate)}})
+			disk, err := diskOf(l.dir)
+			l.fail(err)
+			busy := Range{What: disk + " is busy", Low: 0.9, High: 1.01, Read: diskBusy(disk)}
+			if truth.Rule != "" {
+				truth.Names, truth.PID = []string{disk, d.Name}, d.PID
+			} else {
+				busy.Low, busy.High = 0, 0.3
+			}
+			sc.Truth = truth
+			sc.Truth.Expect = []Range{busy}
+			sc.try("iostat -xy 1 3")
+		}
+	}
+	return []Story{
+		{Name: "cgroup-throttled", Help: "a process that wants 0.4 CPUs in a cgroup that may use 0.2, on an idle machine", Twin: "cgroup-roomy", Needs: needController("cpu"),
+			build: throttle(0.2, Truth{Rule: "cgroup-throttled", Kind: []string{"cgroup", "process"}, Never: []string{"cpu-saturated", "cpu-one-saturated"}})},
+		{Name: "cgroup-roomy", Help: "the same in a cgroup that may use two CPUs", Needs: needController("cpu"),
+			build: throttle(2, Truth{Never: []string{"cgroup-throttled", "cpu-saturated"}})},
+		{Name: "memory-pressure", Help: "a process in a cgroup of 48 MiB reads a file of 128 MiB over and over", Twin: "memory-roomy", Needs: needController("memory"),
+			build: crowd(48<<20, 0, Truth{Rule: "memory-pressure", Kind: []string{"cgroup", "process", "memory"}, Also: []string{"disk-saturated", "cpu-saturated"}})},
+		{Name: "memory-roomy", Help: "the same in a cgroup of 1 GiB: after the first round nothing is read from disk", Needs: needController("memory"),
+			build: crowd(1<<30, 500e6, Truth{Never: []string{"memory-pressure", "disk-saturated"}})},
+		{Name: "disk-saturated", Help: "64 threads write blocks of 64 KiB past the page cache, as fast as it goes", Twin: "disk-light",
+			build: write(64, 64<<10, 0, Truth{Rule: "disk-saturated", Kind: []string{"disk", "process"}, Never: []string{"memory-pressure"}})},
+		{Name: "disk-light", Help: "one thread writes 4 MB/s", build: write(1, 64<<10, 4e6, Truth{Never: []string{"disk-saturated"}})},
+	}
+}
