@@ -53,7 +53,7 @@ func Needs() string {
 		}
 	}
 	if _, err := os.Stat("/proc/self/ns/net"); err != nil {
-		return "network namespaces"
+		return "kernel feature network-namespaces"
 	}
 	return ""
 }

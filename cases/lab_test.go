@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 func needLab(t *testing.T) {
 	t.Helper()
 	if why := Needs(); why != "" {
-		t.Skip("needs: " + why)
+		t.Skipf("needs: %s", why)
 	}
 }
 

@@ -54,7 +54,7 @@ func limitStories() []Story {
 	needController := func(name string) func() string {
 		return func() string {
 			if !HasController(name) {
-				return "a cgroup hierarchy with the controller " + name
+				return "kernel feature cgroup-" + name
 			}
 			return ""
 		}

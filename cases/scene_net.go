@@ -43,7 +43,7 @@ func bulk(sc *Scene, src, dst *Host, rate float64) *Load {
 
 func needTun() string {
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
-		return "/dev/net/tun"
+		return "kernel feature tun"
 	}
 	return ""
 }
