@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"culprit/collect"
+	"culprit/dataset"
+	"culprit/diagnose"
+	"culprit/measure"
+	"culprit/view"
+)
+
+// The rooms know of one another only by sentences. Here, where all of them meet, each sentence of each rule and tool must
+// be one that the catalogue understands.
+
+// allCollected says that a statistic which no collector measures is a fault. False while collectors are still being written.
+const allCollected = false
+
+func unknown(err error) bool {
+	return !allCollected && strings.Contains(err.Error(), "there is no statistic")
+}
+
+func catalogue() *dataset.Catalogue {
+	return dataset.New(collect.New(collect.Env{}, collect.All()...))
+}
+
+func TestSentencesOfRules(t *testing.T) {
+	c := catalogue()
+	for _, s := range diagnose.Sentences(diagnose.All()) {
+		if _, err := c.Parse(s); err != nil && !unknown(err) {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+}
+
+// Each tool is asked without options and with each of its flags: as many sentences as it can ask.
+func TestSentencesOfTools(t *testing.T) {
+	c := catalogue()
+	for _, tool := range view.Tools() {
+		options := []view.Options{{}}
+		for _, f := range tool.Flags {
+			values := f.Values
+			if len(values) == 0 {
+				values = []string{""}
+			}
+			for _, v := range values {
+				options = append(options, view.Options{f.Name: {v}})
+			}
+		}
+		for _, o := range options {
+			for _, s := range tool.Ask(o) {
+				if _, err := c.Parse(s); err != nil && !unknown(err) {
+					t.Errorf("%s %v: %s: %v", tool.Name, o, s, err)
+				}
+			}
+		}
+	}
+}
+
+// The canned machines of the rules' tests hold statistics in the shape of testdata/statistics.txt: "id kind unit fold
+// [fields]". If a collector's shape were another, the rules would be tested against a kernel that does not exist.
+func TestCannedStatisticsAreReal(t *testing.T) {
+	text, err := os.ReadFile("../../diagnose/testdata/statistics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := catalogue()
+	kinds := map[measure.Kind]string{measure.Delta: "Delta", measure.Level: "Level", measure.Dists: "Dist"}
+	folds := map[measure.Fold]string{measure.Sum: "Sum", measure.Max: "Max", measure.Mean: "Mean", measure.Min: "Min"}
+	lines := 0
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] == "#" {
+			continue
+		}
+		lines++
+		st := c.Stat(measure.StatID(f[0]))
+		if st == nil {
+			if allCollected {
+				t.Errorf("no collector measures %s", f[0])
+			}
+			continue
+		}
+		var fields []string
+		for _, field := range st.Fields {
+			fields = append(fields, field.Name)
+		}
+		want := fmt.Sprintf("%s %s %s %s [%s]", st.ID, kinds[st.Kind], st.Unit, folds[st.Fold], strings.Join(fields, ","))
+		if got := strings.Join(f, " "); got != want {
+			t.Errorf("canned:   %s\nmeasured: %s", got, want)
+		}
+	}
+	if lines == 0 {
+		t.Error("statistics.txt lists nothing")
+	}
+}
+
+// Names that a user types are not to collide, and each list is to have what makes its help.
+func TestListsAreWhole(t *testing.T) {
+	var names []string
+	for _, tool := range view.Tools() {
+		if tool.Name == "" || tool.Short == "" || tool.Long == "" || len(tool.Examples) == 0 {
+			t.Errorf("tool %q lacks a name, a line, a text or an example", tool.Name)
+		}
+		if slices.Contains(names, tool.Name) {
+			t.Errorf("two tools are called %s", tool.Name)
+		}
+		names = append(names, tool.Name)
+	}
+	names = nil
+	for _, r := range diagnose.All() {
+		if r.ID == "" || r.Checks == "" || len(r.Needs)+len(r.Finds) == 0 {
+			t.Errorf("rule %q lacks an id, what it checks, or sentences", r.ID)
+		}
+		if slices.Contains(names, r.ID) {
+			t.Errorf("two rules are called %s", r.ID)
+		}
+		names = append(names, r.ID)
+	}
+	for _, st := range catalogue().Stats() {
+		if strings.Count(string(st.ID), ".") < 1 || st.Help == "" || st.Unit == "" || st.Kind == 0 {
+			t.Errorf("statistic %s lacks a full name, a help, a unit or a kind", st.ID)
+		}
+		for _, f := range st.Fields {
+			if f.Type == 0 {
+				t.Errorf("%s: field %s has no type", st.ID, f.Name)
+			}
+		}
+	}
+}
