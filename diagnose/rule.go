@@ -21,10 +21,14 @@ type Rule struct {
 func All() []Rule {
 	return []Rule{
 		cpuSaturated(),
+		cpuOneSaturated(),
+		cpuSoftirq(),
 		memoryPressure(),
 		swapping(),
 		diskSaturated(),
 		linkSaturated(),
+		cgroupThrottledRule(),
+		forkStorm(),
 	}
 }
 

@@ -2,19 +2,20 @@ package diagnose
 
 // The sentences that several rules ask. Rules share them to the letter, so that each is measured and asked once.
 const (
-	cpuTime       = `cpu.time by cpu,mode`
-	runnable      = `sched.runnable`
-	blocked       = `sched.blocked`
-	forks         = `sched.forks`
-	pressure      = `pressure.time by resource,scope`
-	processCPU    = `process.cpu by pid,process,mode`
-	processWait   = `process.runwait by pid,process`
-	processDelay  = `process.delay by pid,process,reason`
-	processIO     = `process.io by pid,process,direction`
-	processInfo   = `process.info by pid,process,cgroup`
-	processRSS    = `process.rss by pid,process`
-	processFaults = `process.faults by pid,process,type where type = "major"`
-	threadCPU     = `thread.cpu by pid,process,tid,thread`
+	cpuTime        = `cpu.time by cpu,mode`
+	runnable       = `sched.runnable`
+	blocked        = `sched.blocked`
+	forks          = `sched.forks`
+	pressure       = `pressure.time by resource,scope`
+	processCPU     = `process.cpu by pid,process,mode`
+	processWait    = `process.runwait by pid,process`
+	processDelay   = `process.delay by pid,process,reason`
+	processIO      = `process.io by pid,process,direction`
+	processInfo    = `process.info by pid,process,cgroup`
+	processRSS     = `process.rss by pid,process`
+	processFaults  = `process.faults by pid,process,type where type = "major"`
+	processThreads = `process.threads by pid,process`
+	threadCPU      = `thread.cpu by pid,process,tid,thread`
 
 	softirqs        = `softirq.count by cpu,vector`
 	interrupts      = `irq.count by irq,cpu,device`

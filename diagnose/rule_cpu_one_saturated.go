@@ -1,0 +1,194 @@
+package diagnose
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// When one CPU or one thread counts as at its end.
+const (
+	// oneFull: a thread that never waits gets all of a CPU but what interrupts and this tool take.
+	oneFull = 0.93
+	// oneRoom: idle CPUs that the thread could have, did it run in parallel. Half a CPU can't be an artefact of accounting.
+	oneRoom = 0.5
+	// oneWide: a process between oneFull and this may be one busy thread; above it there are several.
+	oneWide = 1.08
+)
+
+// cpuOneSaturated finds a thread, or a CPU shared by several, that is at its end while other CPUs idle: work that more CPUs
+// would not make faster.
+func cpuOneSaturated() Rule {
+	return Rule{
+		ID: "cpu-one-saturated", Checks: "single cpus and threads", Resource: "cpu",
+		Needs: []string{cpuTime},
+		Finds: []string{processCPU},
+		Uses:  []string{threadCPU, processThreads, processWait},
+		Check: func(l *Look) {
+			m := machineOf(l.Table(cpuTime))
+			if len(m.names) < 2 {
+				if len(m.names) == 1 {
+					l.Fine("the only CPU")
+				} else {
+					l.Unchecked("no CPU can be told from another")
+				}
+				return
+			}
+			room := func(c int) bool { return m.idle(c)*m.cpus >= oneRoom }
+			hot, most := hotThreads(l, room)
+			for i, h := range hot {
+				if i < 3 {
+					h.accuse(l, m)
+				}
+			}
+			if len(hot) > 0 {
+				return
+			}
+			if !hotCPU(l, m, room) && most > 0 {
+				l.Fine("busiest process or thread %s of a CPU", percent(most))
+			}
+		},
+	}
+}
+
+// hotThread is a thread that needs a whole CPU.
+type hotThread struct {
+	process, thread string
+	pid, tid        int
+	row             *Row // its CPU time, over all modes
+	values          []float64
+	table           *Table
+	s               spell
+	sure            bool // it is one thread, not a process of several
+}
+
+// hotThreads gives the threads at their end, the busiest first, and the share of the busiest of all.
+func hotThreads(l *Look, room func(int) bool) ([]hotThread, float64) {
+	var hot []hotThread
+	most := 0.0
+	pids := map[string]bool{}
+	consider := func(h hotThread, widest float64) bool {
+		if strings.HasPrefix(h.process, "ksoftirqd/") || strings.HasPrefix(h.process, "swapper") {
+			return false // interrupt work, which has its own rule; idle work
+		}
+		if v := or(h.table.part(h.values, nil), 0); v <= widest {
+			most = max(most, v)
+		}
+		s, ok := lasting(h.table, nil, func(c int) bool { return h.values[c] >= oneFull && h.values[c] <= widest && room(c) })
+		if !ok {
+			return false
+		}
+		h.s = s
+		hot = append(hot, h)
+		return true
+	}
+	threads := l.Table(threadCPU)
+	for _, r := range threads.Rows {
+		pid, _ := strconv.Atoi(r.Word("pid"))
+		tid, _ := strconv.Atoi(r.Word("tid"))
+		if consider(hotThread{process: r.Word("process"), thread: r.Word("thread"), pid: pid, tid: tid, row: r, values: r.Values, table: threads, sure: true}, oneWide) {
+			pids[r.Word("pid")] = true
+		}
+	}
+	// Without threads a process tells it, when it has only one or its use sits exactly at one CPU.
+	t := l.Table(processCPU)
+	byPID := map[string][]*Row{}
+	var order []string
+	for _, r := range t.Rows {
+		k := r.Word("pid")
+		if byPID[k] == nil {
+			order = append(order, k)
+		}
+		byPID[k] = append(byPID[k], r)
+	}
+	for _, k := range order {
+		n := l.Table(processThreads).One("pid", k).Mean(nil)
+		if pids[k] || n > 1.5 && threads.Have() && threads.numbers() {
+			continue
+		}
+		pid, _ := strconv.Atoi(k)
+		consider(hotThread{process: byPID[k][0].Word("process"), pid: pid, values: t.Sum(byPID[k]), table: t, sure: n < 1.5}, oneWide)
+	}
+	sort.SliceStable(hot, func(i, j int) bool {
+		a, b := hot[i].table.mean(hot[i].values, hot[i].s.mask), hot[j].table.mean(hot[j].values, hot[j].s.mask)
+		if a > b+0.01 || b > a+0.01 {
+			return a > b
+		}
+		return hot[i].pid < hot[j].pid
+	})
+	return hot, most
+}
+
+func (h hotThread) accuse(l *Look, m machine) {
+	s, t := h.s, h.table
+	use := t.mean(h.values, s.mask)
+	idle := m.share(s.mask, "idle", "iowait")
+	name := named(h.process, h.pid)
+	what := "One thread of " + name
+	if h.thread != "" && h.thread != h.process {
+		what = fmt.Sprintf("Thread %s of %s", named(h.thread, h.tid), name)
+	}
+	if !h.sure {
+		what = name
+	}
+	mode := ""
+	pc := l.Table(processCPU)
+	if all := actors(pc, pc.Where("pid", pidWord(h.pid)), s.mask); len(all) > 0 {
+		mode = ", " + modeOf(all[0], s.mask)
+	}
+	severity := Medium
+	if !h.sure {
+		severity = Low
+	}
+	f := l.Found(clean(h.process), severity, 0.9, Culprit{Kind: "process", Name: h.process, PID: h.pid},
+		fmt.Sprintf("%s is at its end: %s of one CPU for %s%s, while %s of %d CPUs idle.", what, percent(min(use, 1)), s, mode, digits(idle*m.cpus), int(m.cpus)))
+	sentence := t.Asking(nil, "pid", pidWord(h.pid))
+	if h.tid > 0 {
+		sentence = t.Asking(nil, "pid", pidWord(h.pid), "tid", pidWord(h.tid))
+	}
+	f.proof(t, s, sentence, use, t.Unit, fmt.Sprintf("uses %s of one CPU", percent(use))).than(1, "one CPU")
+	f.proof(m.table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.cpus, m.table.Unit, fmt.Sprintf("%s of %d CPUs have nothing to do", digits(idle*m.cpus), int(m.cpus))).than(m.cpus, "CPUs")
+	if cpu, share := busiest(m, s.mask); share >= 0.85 {
+		f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("idle", "iowait")`, cpu), 1-share, m.table.Unit,
+			fmt.Sprintf("CPU %s is busy %s of the time, idle %s", clean(cpu), percent(share), percent(1-share)))
+	}
+	f.explains(use / max(m.cpus*(1-idle), use))
+	if !h.sure {
+		f.but(0.3, "How its use divides among its threads is not known: it could be two threads of half a CPU each.")
+	}
+	f.but(0, "A thread that polls (spins while it waits) shows the same and may have nothing to do.")
+	f.Verify = fmt.Sprintf("pidstat -t -u -p %d 1 3; mpstat -P ALL 1 3", h.pid)
+}
+
+// busiest gives the CPU with the least idle time and its busy share.
+func busiest(m machine, mask []bool) (string, float64) {
+	name, most := "", -1.0
+	for _, cpu := range m.names {
+		if b := 1 - m.one(cpu, mask, "idle", "iowait"); b > most {
+			name, most = cpu, b
+		}
+	}
+	return name, most
+}
+
+// hotCPU finds a CPU that several tasks keep full while others idle: bound to it, or an uneven scheduler.
+func hotCPU(l *Look, m machine, room func(int) bool) bool {
+	for _, cpu := range m.names {
+		s, ok := lasting(m.table, m.known, func(c int) bool {
+			return m.of(cpu, c, "usr", "sys", "nice") >= oneFull && room(c)
+		})
+		if !ok {
+			continue
+		}
+		use, idle := m.one(cpu, s.mask, "usr", "sys", "nice"), m.share(s.mask, "idle", "iowait")
+		f := l.Found("cpu"+clean(cpu), Medium, 0.75, Culprit{Kind: "cpu", Name: cpu},
+			fmt.Sprintf("CPU %s is full with tasks, %s for %s, while %s of %d CPUs idle; no single thread fills it.", clean(cpu), percent(use), s, digits(idle*m.cpus), int(m.cpus)))
+		f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("usr", "sys", "nice")`, cpu), use, m.table.Unit, fmt.Sprintf("CPU %s runs tasks %s of the time", clean(cpu), percent(use)))
+		f.proof(m.table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.cpus, m.table.Unit, fmt.Sprintf("%s of %d CPUs have nothing to do", digits(idle*m.cpus), int(m.cpus))).than(m.cpus, "CPUs")
+		f.but(0, "Tasks may be bound to this CPU on purpose.")
+		f.Verify = "mpstat -P ALL 1 3; ps -eLo psr,pid,comm,pcpu --sort=-pcpu | head"
+		return true
+	}
+	return false
+}

@@ -1,0 +1,156 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"culprit/measure"
+)
+
+// When interrupt work counts as having taken a CPU.
+const (
+	// softirqHalf: at least half of the CPU's time goes to interrupts, so that they and not the tasks are what fills it.
+	softirqHalf = 0.5
+	// softirqNoIdle: and the CPU has next to nothing left, so that packets begin to wait.
+	softirqNoIdle = 0.10
+	// softirqOthersIdle: while the other CPUs could take their part.
+	softirqOthersIdle = 0.30
+)
+
+// cpuSoftirq finds one CPU taken by interrupt work while others idle.
+func cpuSoftirq() Rule {
+	return Rule{
+		ID: "cpu-softirq", Checks: "interrupt work of single cpus", Resource: "cpu",
+		Needs: []string{cpuTime},
+		Uses:  []string{softirqs, interrupts, softnetPackets, softnetDrops, softnetSqueezes, devicePackets},
+		Check: func(l *Look) {
+			m := machineOf(l.Table(cpuTime))
+			most, name := -1.0, ""
+			for _, cpu := range m.names {
+				if v := m.one(cpu, nil, "soft", "irq"); v > most {
+					most, name = v, cpu
+				}
+			}
+			if name == "" {
+				l.Unchecked("how much interrupt work the CPUs do is not known")
+				return
+			}
+			if len(m.names) < 2 {
+				return // there is no other CPU that could take a part
+			}
+			found := false
+			for _, cpu := range m.names {
+				others := func(c int, modes ...string) float64 {
+					v := m.each(c, modes...)
+					return (v*m.cpus - m.of(cpu, c, modes...)) / (m.cpus - 1)
+				}
+				s, ok := lasting(m.table, m.known, func(c int) bool {
+					irq := m.of(cpu, c, "soft", "irq")
+					return irq >= softirqHalf && m.of(cpu, c, "idle", "iowait") <= softirqNoIdle && others(c, "idle", "iowait") >= softirqOthersIdle && irq >= 2*others(c, "soft", "irq")
+				})
+				if ok {
+					found = true
+					accuseSoftirq(l, m, cpu, s)
+				}
+			}
+			if !found {
+				l.Fine("most interrupt work on CPU %s, %s of it", clean(name), percent(most))
+			}
+		},
+	}
+}
+
+func accuseSoftirq(l *Look, m machine, cpu string, s spell) {
+	irq, hard := m.one(cpu, s.mask, "soft", "irq"), m.one(cpu, s.mask, "irq")
+	rest := (m.share(s.mask, "idle", "iowait")*m.cpus - m.one(cpu, s.mask, "idle", "iowait")) / (m.cpus - 1)
+	vectors := l.Table(softirqs)
+	var vector *Row
+	for _, r := range vectors.Where("cpu", cpu) {
+		if w := r.Word("vector"); w == "TIMER" || w == "SCHED" || w == "RCU" || w == "HRTIMER" {
+			continue // frequent and cheap
+		}
+		if vector == nil || r.Mean(s.mask) > vector.Mean(s.mask) {
+			vector = r
+		}
+	}
+	devices := l.Table(interrupts)
+	var device *Row
+	for _, r := range devices.Where("cpu", cpu) {
+		if r.Word("device") != "" && r.Mean(s.mask) > 0 && (device == nil || r.Mean(s.mask) > device.Mean(s.mask)) {
+			device = r
+		}
+	}
+	what := "interrupt work"
+	if hard < irq/2 {
+		what = "softirq work"
+		if strings.HasPrefix(vector.Word("vector"), "NET") {
+			what = "network softirq work"
+		}
+	}
+	who := ""
+	if device != nil {
+		who = ", served for " + clean(device.Word("device"))
+	}
+	f := l.Found("cpu"+clean(cpu), High, 0.93, Culprit{Kind: "cpu", Name: cpu},
+		fmt.Sprintf("CPU %s is taken by %s, %s of its time for %s, while the other CPUs are %s idle%s.", clean(cpu), what, percent(irq), s, percent(rest), who))
+	f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("soft", "irq")`, cpu), irq, m.table.Unit,
+		fmt.Sprintf("CPU %s: soft %s, irq %s, idle %s", clean(cpu), percent(m.one(cpu, s.mask, "soft")), percent(hard), percent(m.one(cpu, s.mask, "idle", "iowait"))))
+	f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu != %q and mode in ("idle", "iowait")`, cpu), rest*(m.cpus-1), m.table.Unit, fmt.Sprintf("the other CPUs are idle %s of the time", percent(rest)))
+	if v := vector.Mean(s.mask); v > 0 {
+		f.proof(vectors, s, vector.Sentence(), v, vectors.Unit, fmt.Sprintf("%s softirqs %s a second on it", count(v), clean(vector.Word("vector"))))
+	}
+	if device != nil {
+		f.proof(devices, s, device.Sentence(), device.Mean(s.mask), devices.Unit, fmt.Sprintf("%s interrupts a second of %s (irq %s)", count(device.Mean(s.mask)), clean(device.Word("device")), clean(device.Word("irq"))))
+	}
+	packetsProof(l, f, m, cpu, s)
+	f.explains(irq)
+	f.Verify = "mpstat -P ALL 1 3; cat /proc/softirqs; cat /proc/net/softnet_stat"
+	if dev := receiver(l, s); dev != "" && dev != "lo" {
+		q := "/sys/class/net/" + shell(dev) + "/queues/rx-0/rps_cpus"
+		f.Fix = &Fix{"echo " + cpuMask(len(m.names)) + " > " + q, "echo 0 > " + q, "low: receive work above the driver spreads over the CPUs; each packet costs a little more"}
+	}
+	f.covering("net-drops", func(o *Finding) bool { return strings.HasPrefix(o.ID, "net-drops/softnet") })
+	f.covering("cpu-one-saturated", func(o *Finding) bool { return o.Culprit.Name == cpu && o.Culprit.Kind == "cpu" })
+}
+
+// packetsProof adds what a packet costs on the CPU, and whether packets were lost or left over there.
+func packetsProof(l *Look, f *Finding, m machine, cpu string, s spell) {
+	packets := l.Table(softnetPackets)
+	if r := packets.One("cpu", cpu); r.Mean(s.mask) >= 1 {
+		cost := m.one(cpu, s.mask, "soft") / r.Mean(s.mask) * 1e9
+		f.proof(packets, s, r.Sentence(), r.Mean(s.mask), packets.Unit, fmt.Sprintf("%s packets a second are received on it, %s of softirq time each", count(r.Mean(s.mask)), duration(cost)))
+	}
+	for _, x := range []struct{ sentence, text string }{{softnetDrops, "%s packets a second are lost there: its backlog is full"}, {softnetSqueezes, "%s times a second receiving had to stop with packets left"}} {
+		t := l.Table(x.sentence)
+		if r := t.One("cpu", cpu); r.Mean(s.mask) > 0.5 {
+			f.proof(t, s, r.Sentence(), r.Mean(s.mask), t.Unit, fmt.Sprintf(x.text, count(r.Mean(s.mask))))
+		}
+	}
+}
+
+// receiver gives the device of the own namespace that receives most packets; "" when none is known.
+func receiver(l *Look, s spell) string {
+	name, most := "", measure.NaN
+	for _, r := range l.Table(devicePackets).Where("netns", "", "direction", "rx") {
+		if v := r.Mean(s.mask); v > 0 && !(v <= most) {
+			name, most = r.Word("device"), v
+		}
+	}
+	return name
+}
+
+// cpuMask gives the hexadecimal mask of the first n CPUs as sysfs wants it: groups of 32 bits.
+func cpuMask(n int) string {
+	if n <= 0 {
+		return "0"
+	}
+	s := fmt.Sprintf("%x", uint64(1)<<min(n%32, 31)-1)
+	if n%32 == 0 {
+		s = "ffffffff"
+		n--
+	}
+	for range n / 32 {
+		s += ",ffffffff"
+	}
+	return s
+}
