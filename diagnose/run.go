@@ -160,8 +160,8 @@ func because(err error) string {
 	switch {
 	case errors.As(err, &d):
 		return "not known here: " + clean(d.Message)
-	case errors.Is(err, measure.ErrUnsupported) && err == measure.ErrUnsupported:
-		return "unsupported by this kernel"
+	case errors.Is(err, measure.ErrUnsupported) && errors.Unwrap(err) == nil:
+		return "unsupported by this kernel" // the bare sentinel says no more
 	}
 	return clean(err.Error())
 }

@@ -141,7 +141,8 @@ func (r Root) Describe() Description {
 	}
 	if b, err := r.ReadProc("self/uid_map", nil); err == nil {
 		c := Scan(b)
-		d.UserNamespace = c.Uint() != 0 || c.Uint() != 0 || c.Uint() != 1<<32-1
+		inside, outside, length := c.Uint(), c.Uint(), c.Uint()
+		d.UserNamespace = inside != 0 || outside != 0 || length != 1<<32-1
 	}
 	d.PIDNamespace = r.inPIDNamespace()
 	for _, f := range Features() {

@@ -19,7 +19,6 @@ type meanAnswer struct {
 	rows    map[string]*meanRow
 	order   []*meanRow
 	elapsed measure.Span
-	notes   map[string]bool
 }
 
 type meanRow struct {
