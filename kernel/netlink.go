@@ -51,6 +51,9 @@ type Conn struct {
 	deadline time.Time
 	families map[string]Family
 
+	one   Request // of GetEach
+	bunch []byte
+
 	buf  []byte
 	msg  unix.Msghdr
 	iov  unix.Iovec
