@@ -31,6 +31,13 @@ switches for the whole machine only).`,
 			return []string{"cpu.time by cpu,mode", "cpu.interrupts by cpu", "softirq.count by cpu", "sched.switches"}
 		},
 		Table: cpuTable,
+		Drill: func(t *Table, r *Row) *Drill {
+			if r.Total {
+				return &Drill{Tool: "ps", Title: "processes"}
+			}
+			cpu := t.Text(r, "cpu")
+			return &Drill{Tool: "irq", Title: "interrupts of CPU " + cpu, Sort: "cpu" + cpu + "_per_s"}
+		},
 	}
 }
 

@@ -22,6 +22,9 @@ aqu-sz. Partitions with -p; idle virtual devices (loop, ram, zram) are left out 
 				"disk.busy by device", "disk.queue by device", "disk.errors by device", "disk.info by device,kind,parent"}
 		},
 		Table: diskTable,
+		Drill: func(*Table, *Row) *Drill {
+			return &Drill{Tool: "ps", Title: "processes by bytes written to storage", Sort: "written_bytes_per_s"}
+		},
 	}
 }
 

@@ -28,18 +28,32 @@ acknowledged in the next.`,
 			{"culprit flows --by client -n 0 10 6", "all clients, averaged over ten seconds"},
 		},
 		Flags: []Flag{
+			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Help: "only connections from the addresses of these interfaces (comma list, * and ? match)"},
+			{Name: "pid", Letter: "p", Value: "PID", Many: true, Help: "only connections of these processes (comma list)"},
+			{Name: "peer", Value: "ADDRESS", Many: true, Help: "only connections with these hosts (comma list, * and ? match)"},
 			{Name: "by", Letter: "b", Value: "WHAT", Values: by, Help: "add connections up by"},
 		},
 		Most: 20,
 		Ask: func(o Options) []string {
 			fields := flowFields
-			if o.Text("by") != "" && o.Text("by") != "process" && o.Text("by") != "connection" {
+			if by := o.Text("by"); by != "" && by != "process" && by != "connection" && !o.Has("pid") {
 				fields = "netns,local,localport,peer,peerport,side" // owners cost a walk through /proc
 			}
 			return []string{"tcp.flow.bytes by " + fields + ",direction", "tcp.flow.retransmits by " + fields, "tcp.flow.rtt by " + fields,
 				"tcp.flow.delivery by " + fields, "net.device.bytes by netns,device,direction", "net.device.info by netns,device,kind", "net.device.address by netns,device,address"}
 		},
 		Table: flowsTable,
+		Drill: func(t *Table, r *Row) *Drill {
+			switch pid, peer := t.Text(r, "pid"), t.Text(r, "peer"); {
+			case t.Text(r, "local_port") != "" || r.Total:
+				return nil
+			case pid != "":
+				return &Drill{Tool: "flows", Options: Options{"pid": {pid}}, Title: "connections of " + t.Text(r, "process") + " (" + pid + ")"}
+			case peer != "":
+				return &Drill{Tool: "flows", Options: Options{"peer": {peer}}, Title: "connections with " + peer}
+			}
+			return nil
+		},
 	}
 }
 
@@ -85,17 +99,18 @@ func flowsTable(o Options, f *Frame) *Table {
 		{Name: "connections", Head: head(!whole, "conn"), Width: 5, Help: "connections that moved bytes"},
 	}
 
-	bytes := withPort(f.Of("tcp.flow.bytes"))
+	take := func(id measure.StatID) *measure.Answer { return withPort(narrow(f.Of(id), o, f)) }
+	bytes := take("tcp.flow.bytes")
 	p := NewPivot(group...)
 	rx, tx := p.Add(bytes, "direction", "rx"), p.Add(bytes, "direction", "tx")
-	retransmits := p.Add(withPort(f.Of("tcp.flow.retransmits")))
-	rtt := newFolding(measure.Mean, withPort(f.Of("tcp.flow.rtt")), group)
-	delivery := newFolding(measure.Max, withPort(f.Of("tcp.flow.delivery")), group)
+	retransmits := p.Add(take("tcp.flow.retransmits"))
+	rtt := newFolding(measure.Mean, take("tcp.flow.rtt"), group)
+	delivery := newFolding(measure.Max, take("tcp.flow.delivery"), group)
 	counts := distinct(bytes, group)
 	value := func(r, c int) float64 { return known(p.At(r, c)) }
 	p.SortBy(func(r int) float64 { return value(r, rx) + value(r, tx) })
 
-	rxAll, txAll := linkBytes(f)
+	rxAll, txAll := linkBytes(f, o["interface"])
 	sumRx, sumTx := 0.0, 0.0
 	cell := func(r int, name string) Cell {
 		if !has(name) {
@@ -124,16 +139,21 @@ func flowsTable(o Options, f *Frame) *Table {
 	residual := Row{Key: "residual", Total: true, Cells: []Cell{B(true), none, none, none, none, none, none, none, none, none,
 		N(rxAll - sumRx), N(txAll - sumTx), N(measure.NaN), N(measure.NaN), N(measure.NaN), N((rxAll + txAll - sumRx - sumTx) / (rxAll + txAll)), N(measure.NaN)}}
 	residual.Label = "(residual)"
-	t.Rows = append(t.Rows, residual)
+	if len(o["pid"]) == 0 && len(o["peer"]) == 0 {
+		t.Rows = append(t.Rows, residual)
+	}
 	return t
 }
 
 // linkBytes gives the bytes per second that the interfaces which hold addresses received and sent: those that this host's own connections
 // can use, each packet counted once and not again in the bridge port or VLAN parent below.
-func linkBytes(f *Frame) (rx, tx float64) {
+func linkBytes(f *Frame, only []string) (rx, tx float64) {
 	holds := map[string]bool{}
 	a := f.Of("net.device.address")
 	for i := range a.Series {
+		if len(only) > 0 && !anyMatch(only, a.Word(i, "device")) {
+			continue
+		}
 		holds[a.Word(i, "netns")+"\x00"+a.Word(i, "device")] = true
 	}
 	b := f.Of("net.device.bytes")
@@ -147,6 +167,30 @@ func linkBytes(f *Frame) (rx, tx float64) {
 		}
 	}
 	return rx, tx
+}
+
+// narrow keeps the connections that the flags ask for.
+func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
+	if len(o["interface"]) == 0 && len(o["pid"]) == 0 && len(o["peer"]) == 0 {
+		return a
+	}
+	here := map[string]bool{}
+	addresses := f.Of("net.device.address")
+	for i := range addresses.Series {
+		if anyMatch(o["interface"], addresses.Word(i, "device")) {
+			here[addresses.Word(i, "netns")+" "+addresses.Word(i, "address")] = true
+		}
+	}
+	b := *a
+	b.Series = nil
+	for i, s := range a.Series {
+		if len(o["interface"]) > 0 && !here[a.Word(i, "netns")+" "+a.Word(i, "local")] ||
+			len(o["pid"]) > 0 && !anyMatch(o["pid"], a.Word(i, "pid")) || len(o["peer"]) > 0 && !anyMatch(o["peer"], a.Word(i, "peer")) {
+			continue
+		}
+		b.Series = append(b.Series, s)
+	}
+	return &b
 }
 
 // withPort adds the field "port" to an answer about flows: the listener's port, local for a server, the peer's for a client.

@@ -25,6 +25,10 @@ Supported, advertised and partner modes, flags, queues and rings are in --json a
 				"net.device.packets by netns,device,direction", "net.device.uses by netns,device,use", "net.ring.size by netns,device,ring,bound"}
 		},
 		Table: linkTable,
+		Drill: func(t *Table, r *Row) *Drill {
+			device := t.Text(r, "device")
+			return &Drill{Tool: "nic", Options: Options{"interface": {device}}, Title: "traffic of " + device}
+		},
 	}
 }
 

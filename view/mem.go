@@ -22,6 +22,9 @@ Where the kernel has pressure information, --wide adds the share of time in whic
 				"pressure.time by resource,scope", "memory.oom"}
 		},
 		Table: memTable,
+		Drill: func(*Table, *Row) *Drill {
+			return &Drill{Tool: "ps", Options: Options{"all": {""}}, Title: "processes by resident memory", Sort: "rss_bytes"}
+		},
 	}
 }
 

@@ -35,6 +35,10 @@ Sat is what did not fit: drops, fifo overruns and full queues per second.`,
 			}
 		},
 		Table: nicTable,
+		Drill: func(t *Table, r *Row) *Drill {
+			device := t.Text(r, "device")
+			return &Drill{Tool: "flows", Options: Options{"interface": {device}}, Title: "connections on " + device}
+		},
 	}
 }
 

@@ -37,6 +37,13 @@ storage. With -L, %SLP is the rest: sleeping, waiting for locks, events, input.
 				"process.faults by " + k + ",type", "process.io by " + k + ",direction", "process.rss by " + k, "process.threads by " + k, "process.info by " + k + ",user,command"}
 		},
 		Table: psTable,
+		Drill: func(t *Table, r *Row) *Drill {
+			pid := t.Text(r, "pid")
+			if t.Text(r, "tid") != "" {
+				return &Drill{Tool: "flows", Options: Options{"pid": {pid}}, Title: "connections of process " + pid}
+			}
+			return &Drill{Tool: "ps", Options: Options{"threads": {""}, "pid": {pid}}, Title: "threads of " + t.Text(r, "process") + " (" + pid + ")"}
+		},
 	}
 }
 

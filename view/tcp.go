@@ -26,6 +26,7 @@ connections refused because a listener's queue was full, Drops those dropped for
 			return []string{"net.protocol.events by netns,protocol,counter", "net.protocol.level by netns,protocol,counter"}
 		},
 		Table: tcpTable,
+		Drill: func(*Table, *Row) *Drill { return &Drill{Tool: "flows", Title: "connections"} },
 	}
 }
 

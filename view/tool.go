@@ -12,6 +12,26 @@ type Tool struct {
 	Most     int  // rows shown on a terminal unless -n says otherwise; 0 = all
 	Ask      func(o Options) []string
 	Table    func(o Options, f *Frame) *Table
+	Drill    func(t *Table, r *Row) *Drill // what a row leads to; nil, or a nil result: nowhere
+}
+
+// Drill is the next question that a row suggests: another tool, narrowed to that row.
+type Drill struct {
+	Tool    string
+	Options Options
+	Title   string // of what: "threads of nginx (812)"
+	Filter  string // text that rows must have; "" = all
+	Sort    string // column; "" = the tool's own order
+}
+
+// Text gives the row's cell of the named column as text, "" when there is none.
+func (t *Table) Text(r *Row, name string) string {
+	if i := t.Column(name); i >= 0 && i < len(r.Cells) && r.Cells[i].Kind != IsNull {
+		c := t.Columns[i]
+		c.Show = Plain
+		return c.Format(r.Cells[i])
+	}
+	return ""
 }
 
 // Example is a command line and what it is good for.

@@ -25,6 +25,15 @@ the shares of time in which some task waited for CPU, memory, I/O.`,
 				"memory.swap by direction", "sched.runnable", "sched.load by window", "pressure.time by resource,scope"}
 		},
 		Table: useTable,
+		Drill: func(t *Table, r *Row) *Drill {
+			busiest, most := "", -1.0
+			for column, tool := range map[string]string{"cpu_util": "ps", "memory_util": "mem", "disk_util": "disk", "network_util": "nic"} {
+				if i := t.Column(column); r.Cells[i].Num > most {
+					busiest, most = tool, r.Cells[i].Num
+				}
+			}
+			return &Drill{Tool: busiest, Title: "the resource that is used most"}
+		},
 	}
 }
 

@@ -55,17 +55,29 @@ func Run(ctx context.Context, p Program, args []string) int {
 
 func (p Program) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "culprit",
-		Short:         "find what holds a Linux machine back, and prove it",
+		Use:   "culprit",
+		Short: "find what holds a Linux machine back, and prove it",
+		Long: reflow(`Without a command culprit looks at everything for ten seconds and names what holds this machine back, with the evidence. The
+other commands show one resource each, with the columns of the classic tools.`, helpWidth),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       p.Version,
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearFlag(c, err)} })
-	for _, t := range view.Tools() {
-		root.AddCommand(p.tool(t))
+	const whole, tools = "whole", "tools"
+	root.AddGroup(&cobra.Group{ID: whole, Title: "The whole machine:"}, &cobra.Group{ID: tools, Title: "One resource:"})
+	group := func(id string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = id
+		}
+		root.AddCommand(commands...)
 	}
-	root.AddCommand(p.stat(), p.version(), p.diagnose())
+	group(whole, p.diagnose(), p.top())
+	for _, t := range view.Tools() {
+		group(tools, p.tool(t))
+	}
+	group(tools, p.stat())
+	root.AddCommand(p.version(), p.man())
 	alone := &diagnosis{}
 	alone.flags(root)
 	root.RunE = func(c *cobra.Command, args []string) error {

@@ -33,6 +33,7 @@ type Terminal struct {
 	Width    int // columns; 80 when Out is no terminal
 	Lines    int // 0 when Out is no terminal
 	Colour   bool
+	IsTTY    bool // Out is a terminal
 	ErrTTY   bool // Err is a terminal: progress may be shown there
 }
 
@@ -40,6 +41,7 @@ type Terminal struct {
 func ReadTerminal() Terminal {
 	t := Terminal{Out: os.Stdout, Err: os.Stderr, Width: 80}
 	if size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ); err == nil {
+		t.IsTTY = true
 		t.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if size.Col > 0 {
 			t.Width, t.Lines = int(size.Col), int(size.Row)

@@ -1,0 +1,113 @@
+package term
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"culprit/measure"
+
+	"github.com/gdamore/tcell/v2"
+)
+
+// busy is a machine with two processes, and a thread, that ticks as fast as it is looked at.
+type busy struct{ machine }
+
+func (b *busy) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+	rows := map[measure.StatID][][]string{
+		"process.cpu":   {{"1", "init", "usr"}, {"812", "nginx", "usr"}},
+		"thread.cpu":    {{"812", "nginx", "812", "nginx", "usr"}, {"812", "nginx", "813", "worker", "usr"}},
+		"cache.entries": {{"", "dentry"}},
+	}
+	for n := 1; ctx.Err() == nil; n++ {
+		start := measure.Time(n) * 1e9
+		tick := &measure.Tick{Over: measure.Interval{Start: start, End: start + 1e9}}
+		for _, q := range queries {
+			a := &measure.Answer{Query: q, Kind: measure.Delta, Sparse: true, Start: start, Step: measure.Second, Elapsed: []measure.Span{measure.Second}}
+			for i, words := range rows[q.Stat] {
+				s := measure.Series{Values: []float64{float64(i+1) / 10}}
+				for _, w := range words {
+					s.Key = append(s.Key, measure.Label(len(a.Labels)))
+					a.Labels = append(a.Labels, w)
+				}
+				a.Series = append(a.Series, s)
+			}
+			tick.Answers = append(tick.Answers, a)
+		}
+		if err := each(tick); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until waits for the screen to show all the texts and none of those that begin with "!".
+func until(t *testing.T, s tcell.SimulationScreen, texts ...string) {
+	t.Helper()
+	shown := ""
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		cells, width, _ := s.GetContents()
+		var b strings.Builder
+		for i, c := range cells {
+			if i%width == 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString(string(c.Runes))
+		}
+		shown = b.String()
+		good := true
+		for _, want := range texts {
+			not, is := strings.CutPrefix(want, "!")
+			good = good && strings.Contains(shown, not) != is
+		}
+		if good {
+			return
+		}
+	}
+	t.Fatalf("no %q on the screen:\n%s", texts, shown)
+}
+
+func TestTopSortsFiltersAndDrills(t *testing.T) {
+	s := tcell.NewSimulationScreen("UTF-8")
+	s.SetSize(100, 20)
+	done := make(chan error, 1)
+	go func() { done <- runTop(context.Background(), &busy{}, s, measure.Second) }()
+	key := func(k tcell.Key) { s.InjectKey(k, 0, tcell.ModNone) }
+	text := func(keys string) {
+		for _, r := range keys {
+			s.InjectKey(tcell.KeyRune, r, tcell.ModNone)
+		}
+	}
+	until(t, s, "1 ps", "%USR", "nginx", "init", "every 1s")
+	text("/ngi")
+	until(t, s, "filter: ngi_", "nginx", "!init")
+	key(tcell.KeyEnter)
+	until(t, s, "filter: ngi", "!filter: ngi_")
+	key(tcell.KeyEnter)
+	until(t, s, "ps > threads of nginx (812)", "nginx/worker", "TID")
+	key(tcell.KeyEscape)
+	until(t, s, "!threads of", "filter: ngi")
+	key(tcell.KeyEscape)
+	until(t, s, "init", "!filter: ")
+	text("+")
+	until(t, s, "every 2s")
+	text(" ")
+	until(t, s, "paused")
+	text("?")
+	until(t, s, "choose a tool")
+	text("x")
+	text("0")
+	until(t, s, "dentry", "!paused")
+	key(tcell.KeyTab)
+	until(t, s, "%USR")
+	text("q")
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("q did not end it")
+	}
+}

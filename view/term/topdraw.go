@@ -1,0 +1,187 @@
+package term
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"culprit/view"
+
+	"github.com/gdamore/tcell/v2"
+)
+
+// keys is the help of the terminal view.
+func keys() []string {
+	return []string{
+		"Tab, 1..9 0      choose a tool",
+		"Up Down PgUp PgDn Home End   choose a row",
+		"Enter            look into the row",
+		"Esc, Backspace   clear the filter, or go back",
+		"Left Right       choose the column to sort by",
+		"r                reverse the order",
+		"/                filter rows by a text",
+		"Space            pause",
+		"+ -              longer or shorter interval",
+		"q, Ctrl-C        end",
+	}
+}
+
+// draw puts the whole state on the screen.
+func (v *terminalView) draw() {
+	s := v.screen
+	s.Clear()
+	width, height := s.Size()
+	plain := tcell.StyleDefault
+	bold, dim, mark := plain.Bold(true), plain.Dim(true), plain.Reverse(true)
+	put := func(x, y int, text string, style tcell.Style) int {
+		for _, r := range text {
+			if x >= width || y >= height {
+				break
+			}
+			s.SetContent(x, y, r, nil, style)
+			x++
+		}
+		return x
+	}
+
+	x := put(0, 0, "culprit ", bold)
+	for i, t := range tabs() {
+		style := plain
+		if i == v.tab {
+			style = mark
+		}
+		x = put(x, 0, fmt.Sprintf("%d %s", (i+1)%10, t.tool), style)
+		x = put(x, 0, " ", plain)
+	}
+	put(0, 1, v.sum(), plain)
+
+	l := v.now()
+	var path []string
+	for _, step := range v.stack {
+		path = append(path, step.title)
+	}
+	x = put(0, 2, view.Clean(strings.Join(path, " > ")), bold)
+	x = put(x, 2, fmt.Sprintf("  every %v", v.step), dim)
+	if v.paused {
+		x = put(x, 2, "  paused", mark)
+	}
+	if v.editing || l.filter != "" {
+		x = put(x, 2, "  filter: "+view.Clean(l.filter), plain)
+		if v.editing {
+			put(x, 2, "_", mark)
+		}
+	}
+
+	last := height - 1
+	put(0, last, "? keys  q end  Enter look into  / filter  arrows sort", dim)
+	switch {
+	case v.help:
+		for i, k := range keys() {
+			put(2, 4+i, k, plain)
+		}
+	case v.failed != nil:
+		put(0, 4, view.Clean(v.failed.Error()), plain)
+	case v.table == nil:
+		put(0, 4, "measuring ...", dim)
+	default:
+		if n := len(v.table.Notes); n > 0 {
+			put(0, last-1, "note: "+view.Clean(v.table.Notes[0]), dim)
+			if n > 1 {
+				put(0, last-1, fmt.Sprintf("%d notes: %s", n, view.Clean(v.table.Notes[0])), dim)
+			}
+		}
+		v.drawTable(put, 3, last-1, width)
+	}
+	s.Show()
+}
+
+// drawTable draws the table in the lines from top to before bottom.
+func (v *terminalView) drawTable(put func(x, y int, text string, style tcell.Style) int, top, bottom, width int) {
+	plain := tcell.StyleDefault
+	columns, rows, l := v.columns(width), v.rows(), v.now()
+	widths := make([]int, len(columns))
+	texts := make([][]string, len(rows))
+	for k, i := range columns {
+		c := v.table.Columns[i]
+		widths[k] = max(c.Width, utf8.RuneCountInString(c.Head))
+	}
+	for r, row := range rows {
+		texts[r] = make([]string, len(columns))
+		for k, i := range columns {
+			text := v.table.Columns[i].Format(row.Cells[i])
+			if k == 0 && row.Label != "" {
+				text = view.Clean(row.Label)
+			}
+			texts[r][k] = text
+			widths[k] = max(widths[k], min(utf8.RuneCountInString(text), 40))
+		}
+	}
+	line := func(y int, text func(k int) string, style func(k int) tcell.Style) int {
+		x := 0
+		for k, i := range columns {
+			t := text(k)
+			pad := strings.Repeat(" ", max(0, widths[k]-utf8.RuneCountInString(t)))
+			if v.table.Columns[i].Left {
+				t += pad
+			} else {
+				t = pad + t
+			}
+			x = put(x, y, t, style(k))
+			x = put(x, y, " ", plain)
+		}
+		return x
+	}
+	line(top, func(k int) string { return v.table.Columns[columns[k]].Head }, func(k int) tcell.Style {
+		c := v.table.Columns[columns[k]]
+		if l.sort != "" && (c.Name == l.sort || c.Head == l.sort) {
+			return plain.Bold(true).Reverse(true)
+		}
+		return plain.Bold(true).Underline(true)
+	})
+	v.page = max(1, bottom-top-1)
+	at := v.cursor(rows)
+	if at < v.scroll {
+		v.scroll = at
+	}
+	if at >= v.scroll+v.page {
+		v.scroll = at - v.page + 1
+	}
+	v.scroll = max(0, min(v.scroll, len(rows)-v.page))
+	for y := 0; y < v.page && v.scroll+y < len(rows); y++ {
+		r := v.scroll + y
+		style := plain
+		if r == at {
+			style = style.Reverse(true)
+		}
+		x := line(top+1+y, func(k int) string { return texts[r][k] }, func(int) tcell.Style { return style })
+		if rows[r].Mark != "" {
+			put(x, top+1+y, "<- "+view.Clean(rows[r].Mark), plain.Bold(true))
+		}
+	}
+	if len(rows) == 0 {
+		put(0, top+1, "nothing to show", plain.Dim(true))
+	}
+}
+
+// sum gives the line that sums up the machine.
+func (v *terminalView) sum() string {
+	if v.summary == nil {
+		return ""
+	}
+	row := &v.summary.Rows[0]
+	var out []string
+	for _, name := range []string{"cpu_util", "memory_util", "disk_util", "network_util"} {
+		i := v.summary.Column(name)
+		unit := " %"
+		value := v.summary.Columns[i].Format(row.Cells[i])
+		if value == "-" {
+			unit = ""
+		}
+		out = append(out, v.summary.Columns[i].Head[1:]+" "+value+unit)
+	}
+	out = append(out, "load "+v.summary.Text(row, "load_1m"))
+	if e := v.summary.Text(row, "errors_per_s"); e != "" && strings.Trim(e, "0.") != "" {
+		out = append(out, "errors "+e+"/s")
+	}
+	return strings.Join(out, "   ")
+}
