@@ -80,6 +80,8 @@ func TestNameValuesFollowsChangedLines(t *testing.T) {
 
 func FuzzNameValues(f *testing.F) {
 	f.Add([]byte("a 1\nb: 2 kB\n"), []byte("b 3\n\na x\n"))
+	f.Add([]byte(" "), []byte(" 0 1"))
+	f.Add([]byte("a: 1"), []byte("a:x 5"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		n := nameValues{slots: map[string]int{"a": 0, "b": 1, "": 2}}
 		var learnt, fresh [3]uint64

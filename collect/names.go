@@ -45,7 +45,10 @@ func (n *nameValues) parse(b []byte, dst []uint64, seen []bool) {
 // nameIs says whether the line's first word is name, with or without a colon behind it.
 func nameIs(line []byte, name string) bool {
 	k := len(name)
-	return len(line) > k && (line[k] == ' ' || line[k] == ':') && string(line[:k]) == name
+	if k == 0 || len(line) < k+2 || string(line[:k]) != name {
+		return false
+	}
+	return line[k] == ' ' || line[k] == ':' && line[k+1] == ' '
 }
 
 func (n *nameValues) learn(i int, line []byte) int {
