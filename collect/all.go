@@ -19,13 +19,6 @@ func All() []Collector {
 		Softnet{},      // /proc/net/softnet_stat
 		Caches{},       // /proc/sys/fs, /proc/slabinfo: dentries, inodes, files, slabs
 		Machine{},      // /sys/devices/system/cpu, uname
-		CPU{},          // /proc/stat: CPU modes, context switches, forks, run queue
-		Interrupts{},   // /proc/interrupts, /proc/irq
-		Softirqs{},     // /proc/softirqs
-		Load{},         // /proc/loadavg
-		Schedstat{},    // /proc/schedstat: time waited for each CPU
-		Pressure{},     // /proc/pressure
 		Flows{},        // sock_diag, /proc/PID/fd: TCP connections and listeners
-		NetDevices{},   // rtnetlink, ethtool: network devices
 	}
 }

@@ -396,8 +396,8 @@ func (r *flowReading) emitCounts(s *flowSpace) {
 	if r.tables.connections == nil {
 		return
 	}
-	if s.own && r.sockstat != nil {
-		if b, err := r.sockstat.ReadOne(); err == nil {
+	if s.sockstat != nil {
+		if b, err := s.sockstat.ReadOne(); err == nil {
 			if waiting, ok := parseTimeWait(b); ok {
 				s.counts[tcpTimeWait] = max(0, int(waiting)-s.minis)
 			}

@@ -3,6 +3,7 @@ package collect
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"culprit/kernel"
@@ -19,15 +20,18 @@ import (
 // says how many).
 type Flows struct{}
 
-var flowFields = []measure.Field{
-	{Name: "netns", Type: measure.Word, Help: "network namespace; empty is the tool's own"},
-	{Name: "local", Type: measure.Word, Help: "own address; IPv4 in IPv6 is shown as IPv4; %N for a socket bound to device number N"},
-	{Name: "localport", Type: measure.Number, Help: "own port"},
-	{Name: "peer", Type: measure.Word, Help: "address of the other end"},
-	{Name: "peerport", Type: measure.Number, Help: "port of the other end"},
-	{Name: "pid", Type: measure.Number, Help: "process that has the socket open, the first one found; empty when unknown, or a connection too short to see"},
-	{Name: "process", Type: measure.Word, Help: "its name; [kernel] for a socket of no process; a connection to a listener that was too short to see has the listener's"},
-	{Name: "side", Type: measure.Word, Help: "server where the local port is listened on, else client"},
+// flowFields are the fields of a connection.
+func flowFields() []measure.Field {
+	return []measure.Field{
+		{Name: "netns", Type: measure.Word, Help: "network namespace; empty is the tool's own"},
+		{Name: "local", Type: measure.Word, Help: "own address; IPv4 in IPv6 is shown as IPv4; %N for a socket bound to device number N"},
+		{Name: "localport", Type: measure.Number, Help: "own port"},
+		{Name: "peer", Type: measure.Word, Help: "address of the other end"},
+		{Name: "peerport", Type: measure.Number, Help: "port of the other end"},
+		{Name: "pid", Type: measure.Number, Help: "process that has the socket open, the first one found; empty when unknown, or a connection too short to see"},
+		{Name: "process", Type: measure.Word, Help: "its name; [kernel] for a socket of no process; a connection to a listener that was too short to see has the listener's"},
+		{Name: "side", Type: measure.Word, Help: "server where the local port is listened on, else client"},
+	}
 }
 
 // Stats implements Collector.
@@ -35,6 +39,7 @@ func (Flows) Stats() []measure.Stat {
 	with := func(fields []measure.Field, f ...measure.Field) []measure.Field {
 		return append(append([]measure.Field{}, fields...), f...)
 	}
+	flowFields := flowFields()
 	directed := with(flowFields, measure.Field{Name: "direction", Type: measure.Word, Help: "rx or tx"})
 	limited := with(flowFields, measure.Field{Name: "by", Type: measure.Word,
 		Help: "busy: data sent or waiting to be, whatever the reason, which includes rwnd: stopped by the peer's receive window, and sndbuf: by the own send buffer"})
@@ -69,8 +74,8 @@ func (Flows) Stats() []measure.Stat {
 
 const (
 	flowGrace     = 3      // readings that a connection may be missing in: a dump of a changing table skips some
-	flowGraceHear = 64     // the same where its end is announced: sockets stay announced-to-come while their process keeps them
-	flowsMissing  = 16_384 // of them; beyond, all are forgotten after flowGrace
+	flowGraceHear = 60     // seconds, where its end is announced: that is when its process closes a connection that is over
+	flowsMissing  = 16_384 // connections kept so; beyond, flowGrace holds for them as well
 	flowsClosed   = 16_384 // ends taken in by one reading; the others are a Loss
 	closedQueue   = 4 << 20
 )
@@ -82,9 +87,10 @@ type flowReading struct {
 	owning   bool // the fields pid or process
 	spaces   spaces[*flowSpace]
 	owners   *owners
-	sockstat *kernel.File // of the own namespace; nil when it can't be read
 
 	tick    uint32
+	began   time.Time // of the first reading
+	seconds uint32    // since then
 	before  time.Time // of the reading before
 	elapsed time.Duration
 
@@ -128,8 +134,8 @@ type flowSpace struct {
 	ends      *kernel.Conn // announcements; nil when there are none
 	deaf      string
 	requests  []kernel.Request
-	own       bool // the tool's own namespace
-	first     bool // no reading yet
+	sockstat  *kernel.File // nil when it can't be read or is not needed
+	first     bool         // no reading yet
 	table     flowTable
 	listening [1 << 16 / 64]uint64 // ports
 	listeners []listener
@@ -197,7 +203,7 @@ type flowTables struct {
 func (Flows) Open(env *Env, want Want) (Reading, error) {
 	r := &flowReading{want: want, flows: false, counting: want.Stat("tcp.connections")}
 	for _, s := range (Flows{}).Stats() {
-		r.flows = r.flows || want.Stat(s.ID) && len(s.Fields) >= len(flowFields)
+		r.flows = r.flows || want.Stat(s.ID) && strings.HasPrefix(string(s.ID), "tcp.flow.")
 		r.owning = r.owning || want.Field(s.ID, "pid") || want.Field(s.ID, "process")
 	}
 	r.onDump, r.onEnd, r.onHeld = r.take, r.takeEnd, r.held
@@ -212,11 +218,6 @@ func (Flows) Open(env *Env, want Want) (Reading, error) {
 			return nil, err
 		}
 	}
-	if r.counting {
-		if f, err := env.Root.OpenProc("thread-self/net/sockstat"); err == nil {
-			r.sockstat = f
-		}
-	}
 	return r, nil
 }
 
@@ -225,7 +226,12 @@ func (r *flowReading) openSpace(sp *space[*flowSpace]) (*flowSpace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("TCP connections%s: %w", sp.of(), err)
 	}
-	s := &flowSpace{conn: conn, own: sp.name == "", first: true}
+	s := &flowSpace{conn: conn, first: true}
+	if r.counting {
+		if f, err := sp.file("net/sockstat"); err == nil {
+			s.sockstat = f
+		}
+	}
 	if r.flows { // before the first dump, so that no end is missed
 		s.listen()
 	}
@@ -249,18 +255,18 @@ func (s *flowSpace) listen() {
 func (s *flowSpace) close() {
 	s.conn.Close()
 	s.ends.Close()
+	s.sockstat.Close()
 }
 
 // Close implements Reading.
 func (r *flowReading) Close() {
 	r.spaces.shut()
 	r.owners.close()
-	r.sockstat.Close()
 }
 
 // states gives the mask of what is dumped. TIME_WAIT, often more than all others, is counted by sockstat where possible; SYN_RECV
 // has no counters.
-func (r *flowReading) states(own bool) uint32 {
+func (r *flowReading) states(s *flowSpace) uint32 {
 	var mask uint32
 	if r.want.Stat("tcp.listen.queue", "tcp.listen.limit") || r.flows {
 		mask |= 1 << tcpListen
@@ -270,7 +276,7 @@ func (r *flowReading) states(own bool) uint32 {
 	}
 	if r.counting {
 		mask |= 1<<tcpStates - 1<<tcpEstablished&^(1<<tcpClose)
-		if own && r.sockstat != nil {
+		if s.sockstat != nil {
 			mask &^= 1 << tcpTimeWait
 		}
 	}
@@ -280,7 +286,10 @@ func (r *flowReading) states(own bool) uint32 {
 // Read implements Reading.
 func (r *flowReading) Read(out *Out) error {
 	now := time.Now()
-	r.elapsed, r.before = now.Sub(r.before), now
+	if r.tick == 0 {
+		r.began, r.before = now, now
+	}
+	r.elapsed, r.before, r.seconds = now.Sub(r.before), now, uint32(now.Sub(r.began)/time.Second)
 	r.tick++
 	r.out, r.notes = out, flowNotes{}
 	r.w = r.words.of(out, flowWords[:])
@@ -360,7 +369,7 @@ func (r *flowReading) readSpace(s *flowSpace) error {
 	s.minis = 0
 	if s.requests == nil {
 		s.requests = make([]kernel.Request, 1)
-		diagRequest(&s.requests[0], 0, r.states(s.own), r.flows)
+		diagRequest(&s.requests[0], 0, r.states(s), r.flows)
 	}
 	// A dump of a table that changes may leave some out. One that was left out at first would look new at the second
 	// reading, and its whole past would count as one second's: the first reading is made of two dumps.
@@ -390,8 +399,8 @@ func (r *flowReading) dump(s *flowSpace) error {
 		var refused *kernel.NetlinkError
 		if i == 0 && len(s.requests) == 1 && errors.As(err, &refused) && !errors.Is(err, measure.ErrDenied) {
 			s.requests = make([]kernel.Request, 2)
-			diagRequest(&s.requests[0], unix.AF_INET, r.states(s.own), r.flows)
-			diagRequest(&s.requests[1], unix.AF_INET6, r.states(s.own), r.flows)
+			diagRequest(&s.requests[0], unix.AF_INET, r.states(s), r.flows)
+			diagRequest(&s.requests[1], unix.AF_INET6, r.states(s), r.flows)
 			return r.dump(s)
 		}
 		if errors.Is(err, measure.ErrUnsupported) && i == 1 {
@@ -406,10 +415,6 @@ func (r *flowReading) dump(s *flowSpace) error {
 
 // sweep forgets the connections and listeners that are gone.
 func (r *flowReading) sweep(s *flowSpace) {
-	grace := uint32(flowGraceHear)
-	if s.ends == nil {
-		grace = flowGrace
-	}
 	missing := 0
 	for i := range s.table.flows {
 		f := &s.table.flows[i]
@@ -417,10 +422,14 @@ func (r *flowReading) sweep(s *flowSpace) {
 			continue
 		}
 		missing++
-		if r.tick-f.tick == 1 && s.ends == nil {
-			r.notes.unheard++
+		absent := r.tick - f.tick
+		if absent == 1 {
+			f.gone = r.seconds
+			if s.ends == nil {
+				r.notes.unheard++
+			}
 		}
-		if r.tick-f.tick > grace || missing > flowsMissing && r.tick-f.tick > flowGrace {
+		if absent > flowGrace && (s.ends == nil || missing > flowsMissing || r.seconds-f.gone > flowGraceHear) {
 			s.table.remove(int32(i))
 		}
 	}

@@ -11,6 +11,7 @@ type flow struct {
 	ports  uint32
 	inode  uint32
 	tick   uint32 // of the last dump that had it
+	gone   uint32 // the second in which a dump first had it no more
 	owner  ownership
 	server bool
 }
