@@ -51,5 +51,10 @@ fuzz: ## run each fuzz target for FUZZ=20s
 clean: ## remove what was built
 	rm -rf bin .cache
 
-install: build ## install bin/culprit below DESTDIR and PREFIX=/usr/local
+install: build ## install the binary, manual pages and completions below DESTDIR and PREFIX=/usr/local
 	install -D -m 0755 bin/culprit $(DESTDIR)$(PREFIX)/bin/culprit
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	bin/culprit man $(DESTDIR)$(PREFIX)/share/man/man1
+	bin/culprit completion bash | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/culprit
+	bin/culprit completion zsh | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_culprit
+	bin/culprit completion fish | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/culprit.fish
