@@ -3,6 +3,7 @@ package term
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,21 +43,38 @@ func (b *busy) Watch(ctx context.Context, queries []measure.Query, each func(*me
 	return nil
 }
 
+// glass is a screen whose text can be read from outside while it is being drawn on.
+type glass struct {
+	tcell.SimulationScreen
+	mu    sync.Mutex
+	shown string
+}
+
+// Show shows what was drawn, and keeps it as text.
+func (g *glass) Show() {
+	g.SimulationScreen.Show()
+	cells, width, _ := g.GetContents()
+	var b strings.Builder
+	for i, c := range cells {
+		if i%width == 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(string(c.Runes))
+	}
+	g.mu.Lock()
+	g.shown = b.String()
+	g.mu.Unlock()
+}
+
 // until waits for the screen to show all the texts and none of those that begin with "!".
-func until(t *testing.T, s tcell.SimulationScreen, texts ...string) {
+func until(t *testing.T, g *glass, texts ...string) {
 	t.Helper()
 	shown := ""
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		cells, width, _ := s.GetContents()
-		var b strings.Builder
-		for i, c := range cells {
-			if i%width == 0 {
-				b.WriteByte('\n')
-			}
-			b.WriteString(string(c.Runes))
-		}
-		shown = b.String()
-		good := true
+		g.mu.Lock()
+		shown = g.shown
+		g.mu.Unlock()
+		good := shown != ""
 		for _, want := range texts {
 			not, is := strings.CutPrefix(want, "!")
 			good = good && strings.Contains(shown, not) != is
@@ -69,7 +87,7 @@ func until(t *testing.T, s tcell.SimulationScreen, texts ...string) {
 }
 
 func TestTopSortsFiltersAndDrills(t *testing.T) {
-	s := tcell.NewSimulationScreen("UTF-8")
+	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 	s.SetSize(100, 20)
 	done := make(chan error, 1)
 	go func() { done <- runTop(context.Background(), &busy{}, s, measure.Second) }()
