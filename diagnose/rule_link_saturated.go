@@ -400,6 +400,12 @@ func (f *fullLink) coverSymptoms(fd *Finding, flows []flow) {
 		peers[p] = true
 	}
 	fd.covering("tcp-retransmits", func(o *Finding) bool { return o.Culprit.NetNS == ns && (o.Culprit.Peer == "" || peers[o.Culprit.Peer]) })
+	// Both ends of a cable within this machine are full together: the sender is the cause.
+	if f.direction == "tx" && fd.Culprit.Peer != "" {
+		fd.covering("link-saturated", func(o *Finding) bool {
+			return o.Culprit.Peer == fd.Culprit.Local && o.Culprit.Local == fd.Culprit.Peer && strings.Contains(o.Claim, " rx ")
+		})
+	}
 	// A queue that is full drops here and there: that is how TCP learns the speed. Losing a good part is its own trouble.
 	fd.covering("net-drops", func(o *Finding) bool {
 		return o.Culprit.NetNS == ns && o.Culprit.Name == dev && o.Severity != High

@@ -86,7 +86,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, over measure
 	var all []asked
 	notes, said := []string{}, map[string]bool{}
 	note := func(s string) {
-		if s = clean(s); !said[s] {
+		if s = printable(s); !said[s] {
 			said[s] = true
 			notes = append(notes, s)
 		}
@@ -108,7 +108,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, over measure
 		case a == nil || len(a.Elapsed) == 0:
 			one.answer, one.why = nil, "nothing was measured"
 		case len(a.Series) == 0 && len(a.Notes) > 0:
-			one.why = clean(strings.Join(a.Notes, "; "))
+			one.why = printable(strings.Join(a.Notes, "; "))
 		}
 		if a != nil && err == nil {
 			for _, n := range a.Notes {
@@ -159,9 +159,9 @@ func because(err error) string {
 	var d *measure.Diagnostic
 	switch {
 	case errors.As(err, &d):
-		return "not known here: " + clean(d.Message)
+		return "not known here: " + printable(d.Message)
 	case errors.Is(err, measure.ErrUnsupported) && errors.Unwrap(err) == nil:
 		return "unsupported by this kernel" // the bare sentinel says no more
 	}
-	return clean(err.Error())
+	return printable(err.Error())
 }

@@ -149,16 +149,21 @@ func list(words []string) string {
 
 // clean makes a name from the machine fit for a sentence: a process may call itself anything, escape codes too.
 func clean(name string) string {
-	name = strings.Map(func(r rune) rune {
+	name = printable(name)
+	if len([]rune(name)) > 120 {
+		name = string([]rune(name)[:119]) + "…"
+	}
+	return name
+}
+
+// printable takes out of a text what could disturb a terminal.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
 			return '_'
 		}
 		return r
 	}, name)
-	if len([]rune(name)) > 120 {
-		name = string([]rune(name)[:119]) + "…"
-	}
-	return name
 }
 
 // shell quotes a name for a command line, so that no name can become a command.

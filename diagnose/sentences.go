@@ -58,6 +58,7 @@ const (
 	deviceWire      = `net.device.wire by netns,device,direction`
 	deviceErrors    = `net.device.errors by netns,device,direction`
 	deviceDrops     = `net.device.drops by netns,device,direction`
+	deviceDetail    = `net.device.errors.detail by netns,device,direction,reason`
 	deviceFifo      = `net.device.fifo by netns,device,direction`
 	deviceNoHandler = `net.device.nohandler by netns,device`
 	deviceSpeed     = `net.device.speed by netns,device`
@@ -67,6 +68,7 @@ const (
 	deviceModes     = `net.device.modes by netns,device,list,mode`
 	deviceUses      = `net.device.uses by netns,device,use`
 	qdiscDrops      = `net.qdisc.drops by netns,device,kind,handle,parent`
+	qdiscPackets    = `net.qdisc.packets by netns,device,kind,handle,parent`
 	qdiscBacklog    = `net.qdisc.backlog by netns,device,kind,handle,parent`
 	qdiscRate       = `net.qdisc.rate by netns,device,kind,handle,parent`
 	protocolEvents  = `net.protocol.events by netns,protocol,counter`

@@ -1,0 +1,269 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"culprit/measure"
+)
+
+// When packets lost by this machine count.
+const (
+	// dropsRate and dropsShare: packets a second, and of all that the device handled in that direction. Frames of unknown
+	// protocols (spanning tree, discovery) come once or twice a second and are dropped on every healthy machine.
+	dropsRate, dropsShare = 5.0, 0.001
+	// dropsHigh: a twentieth lost leaves TCP a crawl and makes holes in any stream of datagrams.
+	dropsHigh = 0.05
+	// errorsRate: frames damaged on the line, a second: a good line has none in hours.
+	errorsRate = 1.0
+	// queueShare: a queue that is full drops: that is how TCP learns the speed. From a hundredth on it is more than that.
+	queueShare = 0.01
+	// squeezeRate: times a second that receiving stopped with packets left, its budget used up. A remark.
+	squeezeRate = 20.0
+	// udpShare: share of the datagrams that found no room in their socket.
+	udpShare = 0.01
+)
+
+// netDrops finds packets that this machine loses: devices, queues, backlogs, sockets.
+func netDrops() Rule {
+	return Rule{
+		ID: "net-drops", Checks: "lost packets", Resource: "network",
+		Needs: []string{devicePackets, deviceDrops, deviceErrors},
+		Uses:  []string{deviceDetail, deviceFifo, deviceNoHandler, qdiscDrops, qdiscPackets, qdiscBacklog, softnetDrops, softnetSqueezes, softnetPackets, protocolEvents, deviceInfo},
+		Check: func(l *Look) {
+			n := networkOf(l.Table(deviceInfo))
+			packets := l.Table(devicePackets)
+			for _, r := range packets.Rows {
+				d := n.get(place{r.Word("netns"), r.Word("device")})
+				if dir := r.Word("direction"); d.name == "" || dir != "rx" && dir != "tx" {
+					continue
+				}
+				deviceLoses(l, d, r)
+				deviceDamages(l, d, r)
+				if r.Word("direction") == "tx" {
+					queueLoses(l, d, r)
+				}
+			}
+			backlogLoses(l)
+			socketsLose(l)
+			drops := l.Table(deviceDrops)
+			if len(l.findings) == 0 {
+				l.Fine("%s packets/s dropped by interfaces", count(or(sumRows(drops, drops.Rows, nil), 0)))
+			}
+		},
+	}
+}
+
+// lossy finds whether losses last: at least rate a second and share of what was handled, lost ones included when the
+// counter of the handled ones leaves them out.
+func lossy(t *Table, lost, handled func(c int) float64, rate, share float64) (spell, bool) {
+	return lasting(t, func(c int) bool { return lost(c) == lost(c) && handled(c) == handled(c) }, func(c int) bool {
+		return lost(c) >= rate && lost(c) >= share*(handled(c)+lost(c))
+	})
+}
+
+func severityOfLoss(share float64) Severity {
+	if share >= dropsHigh {
+		return High
+	}
+	return Medium
+}
+
+func deviceLoses(l *Look, d *device, packets *Row) {
+	direction := packets.Word("direction")
+	t := l.Table(deviceDrops)
+	row := t.One("netns", d.netns, "device", d.name, "direction", direction)
+	harmless := l.Table(deviceNoHandler).One("netns", d.netns, "device", d.name)
+	lost := func(c int) float64 {
+		v := row.At(c)
+		if direction == "rx" {
+			v -= or(harmless.At(c), 0)
+		}
+		return v
+	}
+	s, ok := lossy(t, lost, packets.At, dropsRate, dropsShare)
+	if !ok {
+		return
+	}
+	v := row.Mean(s.mask)
+	share := v / (packets.Mean(s.mask) + v)
+	words := "does not take"
+	fix := "its ring is full or its driver has no memory"
+	if direction == "tx" {
+		words, fix = "does not send", "its ring is full"
+	}
+	f := l.Found(slot(d.netns, d.name), severityOfLoss(share), 0.85, Culprit{Kind: "interface", Name: d.name, NetNS: d.netns, Interface: d.name},
+		fmt.Sprintf("%s %s %s packets/s, %s of all %s, for %s: %s.", at(d.netns, d.name), words, count(v), percent(share), direction, s, fix))
+	f.proof(t, s, row.Sentence(), v, t.Unit, fmt.Sprintf("%s drops %s packets/s", direction, count(v)))
+	f.proof(packets.table, s, packets.Sentence(), packets.Mean(s.mask), packets.table.Unit, fmt.Sprintf("of %s packets/s %s", count(packets.Mean(s.mask)), direction))
+	details(l, f, d, direction, s)
+	f.Verify = within(d.netns, "ip -s -s link show dev "+shell(d.name)) + "; " + within(d.netns, "ethtool -S "+shell(d.name))
+	if d.kind == "ethernet" {
+		f.Verify += "; " + within(d.netns, "ethtool -g "+shell(d.name))
+	}
+}
+
+// details adds the kinds of errors that the device counts.
+func details(l *Look, f *Finding, d *device, direction string, s spell) {
+	t := l.Table(deviceDetail)
+	for _, r := range t.Where("netns", d.netns, "device", d.name, "direction", direction) {
+		if v := r.Part(s.mask); v >= 0.5 && r.Word("reason") != "otherhost" {
+			f.proof(t, s, r.Sentence(), v, t.Unit, fmt.Sprintf("%s: %s packets/s", clean(r.Word("reason")), count(v)))
+		}
+	}
+	if r := l.Table(deviceFifo).One("netns", d.netns, "device", d.name, "direction", direction); r.Mean(s.mask) >= 0.5 {
+		f.proof(r.table, s, r.Sentence(), r.Mean(s.mask), r.table.Unit, fmt.Sprintf("its fifo overflows %s times a second", count(r.Mean(s.mask))))
+	}
+}
+
+func deviceDamages(l *Look, d *device, packets *Row) {
+	direction := packets.Word("direction")
+	t := l.Table(deviceErrors)
+	row := t.One("netns", d.netns, "device", d.name, "direction", direction)
+	s, ok := lossy(t, row.At, packets.At, errorsRate, 0)
+	if !ok {
+		return
+	}
+	v := row.Mean(s.mask)
+	share := v / (packets.Mean(s.mask) + v)
+	severity := Low
+	if share >= dropsShare {
+		severity = severityOfLoss(share)
+	}
+	f := l.Found(slot(d.netns, d.name)+"/errors", severity, 0.85, Culprit{Kind: "interface", Name: d.name, NetNS: d.netns, Interface: d.name},
+		fmt.Sprintf("%s has %s %s errors/s, %s of its packets, for %s.", at(d.netns, d.name), count(v), direction, percent(share), s))
+	f.proof(t, s, row.Sentence(), v, t.Unit, fmt.Sprintf("%s %s errors/s", count(v), direction))
+	f.proof(packets.table, s, packets.Sentence(), packets.Mean(s.mask), packets.table.Unit, fmt.Sprintf("beside %s packets/s", count(packets.Mean(s.mask))))
+	details(l, f, d, direction, s)
+	f.Verify = within(d.netns, "ip -s -s link show dev "+shell(d.name)) + "; " + within(d.netns, "ethtool -S "+shell(d.name))
+}
+
+// queueLoses looks at the queues before the device. A classful one counts what its children drop too, so the largest counter
+// of the device is all of it.
+func queueLoses(l *Look, d *device, packets *Row) {
+	t := l.Table(qdiscDrops)
+	var worst *Row
+	for _, r := range t.Where("netns", d.netns, "device", d.name) {
+		if r.Word("kind") != "ingress" && r.Word("kind") != "clsact" && r.Mean(nil) > or(worst.Mean(nil), 0) {
+			worst = r
+		}
+	}
+	if worst == nil {
+		return
+	}
+	// A queue counts segments; the device counts a super-frame once. Compare with the queue's own count where there is one.
+	handled := l.Table(qdiscPackets).One("netns", d.netns, "device", d.name, "kind", worst.Word("kind"), "handle", worst.Word("handle"), "parent", worst.Word("parent"))
+	if handled == nil {
+		handled = packets
+	}
+	s, ok := lossy(t, worst.At, handled.At, dropsRate, queueShare)
+	if !ok {
+		return
+	}
+	v := worst.Mean(s.mask)
+	share := v / (handled.Mean(s.mask) + v)
+	f := l.Found(slot(d.netns, d.name)+"/queue", severityOfLoss(share), 0.9, Culprit{Kind: "interface", Name: d.name, NetNS: d.netns, Interface: d.name},
+		fmt.Sprintf("The queue before %s (%s) throws away %s packets/s, %s of what is to be sent, for %s: more comes than may go.", at(d.netns, d.name), clean(worst.Word("kind")), count(v), percent(share), s))
+	f.proof(t, s, worst.Sentence(), v, t.Unit, fmt.Sprintf("%s drops %s packets/s", clean(worst.Word("kind")), count(v)))
+	f.proof(handled.table, s, handled.Sentence(), handled.Mean(s.mask), handled.table.Unit, fmt.Sprintf("and passes %s packets/s", count(handled.Mean(s.mask))))
+	b := l.Table(qdiscBacklog)
+	if r := b.One("netns", d.netns, "device", d.name, "kind", worst.Word("kind"), "handle", worst.Word("handle")); r.Mean(s.mask) > 0 {
+		f.proof(b, s, r.Sentence(), r.Mean(s.mask), b.Unit, bytes(r.Mean(s.mask))+" wait in it")
+	}
+	senders(l, f, d.netns, s, v)
+	f.Verify = within(d.netns, "tc -s qdisc show dev "+shell(d.name))
+}
+
+// senders says whether datagrams, which nobody slows down, are what the queue loses.
+func senders(l *Look, f *Finding, netns string, s spell, lost float64) {
+	t := l.Table(protocolEvents)
+	for _, p := range []string{"Udp", "Udp6"} {
+		if r := t.One("netns", netns, "protocol", p, "counter", "OutDatagrams"); r.Mean(s.mask) >= lost {
+			f.proof(t, s, r.Sentence(), r.Mean(s.mask), t.Unit, fmt.Sprintf("%s datagrams/s are sent over UDP, which does not slow down when they are lost", count(r.Mean(s.mask))))
+		}
+	}
+}
+
+func backlogLoses(l *Look) {
+	drops, squeezes := l.Table(softnetDrops), l.Table(softnetSqueezes)
+	for _, r := range drops.Rows {
+		cpu := r.Word("cpu")
+		if cpu == "" {
+			continue
+		}
+		s, ok := lasting(drops, known(r), func(c int) bool { return r.At(c) >= errorsRate })
+		if !ok {
+			continue
+		}
+		handled := l.Table(softnetPackets).One("cpu", cpu)
+		v := r.Mean(s.mask)
+		share := v / (or(handled.Mean(s.mask), 0) + v)
+		f := l.Found("softnet-cpu"+clean(cpu), severityOfLoss(share), 0.9, Culprit{Kind: "cpu", Name: cpu},
+			fmt.Sprintf("CPU %s loses %s received packets/s, %s, for %s: its backlog is full.", clean(cpu), count(v), percent(share), s))
+		f.proof(drops, s, r.Sentence(), v, drops.Unit, fmt.Sprintf("%s packets/s dropped at the backlog of CPU %s", count(v), clean(cpu)))
+		if q := squeezes.One("cpu", cpu); q.Mean(s.mask) >= 0.5 {
+			f.proof(squeezes, s, q.Sentence(), q.Mean(s.mask), squeezes.Unit, fmt.Sprintf("%s times a second receiving stopped with packets left", count(q.Mean(s.mask))))
+		}
+		f.Verify = "cat /proc/net/softnet_stat; sysctl net.core.netdev_max_backlog"
+		f.Fix = &Fix{"sysctl net.core.netdev_max_backlog=10000", "sysctl net.core.netdev_max_backlog=1000", "low: a longer queue; 1000 is the kernel's own value, restore yours"}
+	}
+	var worst *Row
+	var when spell
+	for _, r := range squeezes.Rows {
+		if s, ok := lasting(squeezes, known(r), func(c int) bool { return r.At(c) >= squeezeRate }); ok && r.Word("cpu") != "" && r.Mean(s.mask) > or(worst.Mean(when.mask), 0) {
+			worst, when = r, s
+		}
+	}
+	if worst != nil {
+		v := worst.Mean(when.mask)
+		f := l.Found("softnet-squeezed", Low, 0.8, Culprit{Kind: "cpu", Name: worst.Word("cpu")},
+			fmt.Sprintf("CPU %s stops receiving %s times a second with packets left, for %s: a round's budget is too small.", clean(worst.Word("cpu")), count(v), when))
+		f.proof(squeezes, when, worst.Sentence(), v, squeezes.Unit, fmt.Sprintf("%s squeezes a second on CPU %s", count(v), clean(worst.Word("cpu"))))
+		f.but(0, "Nothing is lost by it: the packets are taken in the next round.")
+		f.Verify = "cat /proc/net/softnet_stat; sysctl net.core.netdev_budget net.core.netdev_budget_usecs"
+		f.Fix = &Fix{"sysctl net.core.netdev_budget=600", "sysctl net.core.netdev_budget=300", "low: longer rounds; 300 is the kernel's own value, restore yours"}
+	}
+}
+
+// socketsLose finds datagrams that came and found no room in the socket of their reader.
+func socketsLose(l *Look) {
+	t := l.Table(protocolEvents)
+	for _, netns := range t.Keys("netns") {
+		for _, p := range []string{"Udp", "Udp6"} {
+			in := t.One("netns", netns, "protocol", p, "counter", "InDatagrams")
+			lost := t.One("netns", netns, "protocol", p, "counter", "RcvbufErrors")
+			if in == nil || lost == nil {
+				continue
+			}
+			s, ok := lossy(t, lost.At, in.At, dropsRate, udpShare)
+			if !ok {
+				continue
+			}
+			v := lost.Mean(s.mask)
+			share := v / (in.Mean(s.mask) + v)
+			name := strings.ToLower(p)
+			f := l.Found(slot(netns, name), severityOfLoss(share), 0.9, Culprit{Kind: "host", Name: name, NetNS: netns},
+				fmt.Sprintf("%s datagrams/s, %s, are lost%s for %s because their programs read them too slowly: their socket buffers are full.", count(v), percent(share), inside(netns), s))
+			f.proof(t, s, lost.Sentence(), v, t.Unit, fmt.Sprintf("%s datagrams/s found no room in their socket", count(v)))
+			f.proof(t, s, in.Sentence(), in.Mean(s.mask), t.Unit, fmt.Sprintf("%s datagrams/s were delivered", count(in.Mean(s.mask))))
+			f.Verify = within(netns, "ss -uamn") + "; " + within(netns, "nstat -az UdpRcvbufErrors")
+		}
+	}
+}
+
+// inside gives " in namespace box", or nothing for the tool's own.
+func inside(netns string) string {
+	if netns == "" {
+		return ""
+	}
+	return " in namespace " + clean(netns)
+}
+
+// lossOf gives the mean of lost over handled plus lost.
+func lossOf(lost, handled *Row, mask []bool) float64 {
+	a, b := lost.Mean(mask), handled.Mean(mask)
+	if !(a+b > 0) {
+		return measure.NaN
+	}
+	return a / (a + b)
+}

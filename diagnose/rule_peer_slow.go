@@ -1,0 +1,228 @@
+package diagnose
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"culprit/measure"
+)
+
+// When one peer counts as held back among equals.
+const (
+	// peerLeast: with fewer than four there is no telling which one is the odd one.
+	peerLeast = 4
+	// peerHalf: a peer below half of the others' median gets something else than they do.
+	peerHalf = 0.5
+	// peerAway: robust standard deviations from the others' median, of rates or of their logarithms. Ten equal clients of
+	// a healthy server differ by less than a thousandth; clients of all kinds differ by factors, and then nobody stands out.
+	peerAway = 6.0
+	// peerAwayStep is enough when the peer's path delivers at a step of Ethernet and the others' paths deliver more.
+	peerAwayStep = 3.5
+	// peerFloor: the least spread assumed of the others, a share of their median.
+	peerFloor = 0.02
+	// peerBacklog: bytes that wait unsent for the peer: two segments. Who merely asks less has nothing waiting.
+	peerBacklog = 3000.0
+	// peerBacklogOthers: the others' waiting bytes, as a share of the peer's. When all wait alike, the limit is common.
+	peerBacklogOthers = 0.25
+	// peerFaster: the others' paths deliver at least this many times as much; the other sign that the limit is the peer's own.
+	peerFaster = 2.0
+	// peerActive: bytes a second; who gets less than that is not a client at work.
+	peerActive = 1000.0
+	// stepLow and stepHigh: payload of a full line as a share of its speed: 0.94-0.95 with full frames, less with small ones.
+	stepLow, stepHigh = 0.75, 1.0
+)
+
+// peerSlow finds one peer among the equals of a service whose own path holds it back.
+func peerSlow() Rule {
+	return Rule{
+		ID: "peer-slow", Checks: "peers of a service",
+		Finds: []string{flowBytes, flowUnsent},
+		Uses:  []string{flowDelivery, flowRTT, flowMinRTT, flowRetransmits, flowLimited},
+		Check: func(l *Look) {
+			t := l.Table(flowBytes)
+			services := groups(flowsOf(t, "tx", nil, func(f flow) bool { return f.rate > 0 }), func(f flow) string {
+				if f.side == "client" {
+					return f.netns + "\x00client\x00" + f.peerport
+				}
+				return f.netns + "\x00server\x00" + f.localport
+			})
+			for _, g := range services {
+				checkService(l, g)
+			}
+		},
+	}
+}
+
+// peerOf is one peer of a service.
+type peerOf struct {
+	name     string
+	flows    []flow
+	series   []float64 // B/s of payload to it
+	rate     float64
+	unsent   []float64 // bytes waiting for it
+	waiting  float64
+	delivery float64 // bit/s, what its path was seen to deliver; the fastest of its connections
+}
+
+func checkService(l *Look, g group) {
+	t := l.Table(flowBytes)
+	var peers []*peerOf
+	for _, p := range groups(g.flows, func(f flow) string { _, peer := f.pair(); return peer }) {
+		if p.rate < peerActive {
+			continue
+		}
+		one := &peerOf{name: p.key, flows: p.flows, rate: p.rate, delivery: measure.NaN}
+		var rows, waiting []*Row
+		for _, f := range p.flows {
+			rows = append(rows, f.row)
+			if u := f.same(l.Table(flowUnsent)); u != nil {
+				waiting = append(waiting, u)
+			}
+			if d := f.same(l.Table(flowDelivery)); d != nil {
+				if m := median(d.Values); m > one.delivery || one.delivery != one.delivery {
+					one.delivery = m
+				}
+			}
+		}
+		one.series = t.Sum(rows)
+		one.unsent = l.Table(flowUnsent).Sum(waiting)
+		peers = append(peers, one)
+	}
+	if len(peers) < peerLeast {
+		return
+	}
+	sort.SliceStable(peers, func(i, j int) bool { return peers[i].rate < peers[j].rate })
+	// At most a third can be the odd ones: then the rest still is what is normal.
+	for i := 0; i < len(peers)/3 || i == 0; i++ {
+		rest := append(append([]*peerOf(nil), peers[:i]...), peers[i+1:]...)
+		if !checkPeer(l, g, peers[i], rest) {
+			return
+		}
+	}
+}
+
+func column(peers []*peerOf, of func(*peerOf) float64) []float64 {
+	v := make([]float64, len(peers))
+	for i, p := range peers {
+		v[i] = of(p)
+	}
+	return v
+}
+
+// checkPeer says whether the peer is held back by its own path, and finds it if so.
+func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) bool {
+	t := l.Table(flowBytes)
+	middle := func(c int) float64 {
+		return median(column(rest, func(o *peerOf) float64 { return at0(o.series, c) }))
+	}
+	s, ok := lasting(t, nil, func(c int) bool {
+		m := middle(c)
+		return m > 0 && at0(p.series, c) < peerHalf*m && at0(p.unsent, c) >= peerBacklog
+	})
+	if !ok {
+		return false
+	}
+	rate := func(o *peerOf) float64 { return or(t.part(o.series, s.mask), 0) }
+	mine, others := rate(p), column(rest, rate)
+	normal := median(others)
+	if !(mine < peerHalf*normal) || mine <= 0 {
+		return false
+	}
+	z := away(mine, others, peerFloor)
+	logs := make([]float64, len(others))
+	for i, v := range others {
+		logs[i] = math.Log(max(v, 1))
+	}
+	zlog := (math.Log(mine) - median(logs)) / max(spread(logs), peerFloor)
+	z = min(or(z, 0), or(zlog, 0))
+
+	u := l.Table(flowUnsent)
+	waits := or(u.part(p.unsent, s.mask), 0)
+	waitsOthers := or(median(column(rest, func(o *peerOf) float64 { return or(u.part(o.unsent, s.mask), 0) })), 0)
+	fast := median(column(rest, func(o *peerOf) float64 { return o.delivery }))
+	alone := waitsOthers <= peerBacklogOthers*waits || p.delivery > 0 && fast >= peerFaster*p.delivery
+	step := stepOf(p.delivery, mine*8, fast)
+	if !alone || !(z <= -peerAway || step > 0 && z <= -peerAwayStep) {
+		return false
+	}
+	accusePeer(l, g, p, rest, s, mine, normal, z, waits, waitsOthers, fast, step)
+	return true
+}
+
+// stepOf gives the speed of Ethernet at which a path is seen to end, bit/s; 0 when it ends between steps or the others'
+// paths end at the same.
+func stepOf(delivery, goodput, others float64) float64 {
+	seen := delivery
+	if !(seen > 0) {
+		seen = goodput
+	}
+	for _, step := range []float64{10e6, 100e6, 1e9, 2.5e9, 5e9, 10e9, 25e9, 40e9, 100e9} {
+		if seen >= stepLow*step && seen <= stepHigh*step && !(others <= 1.25*step) {
+			return step
+		}
+	}
+	return 0
+}
+
+func accusePeer(l *Look, g group, p *peerOf, rest []*peerOf, s spell, mine, normal, z, waits, waitsOthers, fast, step float64) {
+	t, first := l.Table(flowBytes), p.flows[0]
+	service := "port " + clean(first.localport)
+	if first.side == "client" {
+		service = "this machine to port " + clean(first.peerport)
+	} else if first.process != "" {
+		service = clean(first.process) + " (port " + clean(first.localport) + ")"
+	}
+	below := 1 - mine/normal
+	severity, confidence, why := Medium, 0.85, "; its path delivers no more"
+	if p.delivery > 0 {
+		why = "; its path delivers " + bitRate(p.delivery)
+	}
+	if step > 0 {
+		severity, confidence = High, 0.95
+		why = fmt.Sprintf("; its path delivers %s, as a link of %s does", bitRate(or(p.delivery, mine*8)), linkRate(step))
+	}
+	f := l.Found(slot(first.netns, p.name), severity, confidence, Culprit{Kind: "peer", Name: p.name, PID: first.pid, NetNS: first.netns, Local: plainAddress(first.local), Peer: p.name},
+		fmt.Sprintf("%s gets %s from %s where its %d equals get %s: %s below their median for %s%s.", clean(p.name), bytesRate(mine), service, len(rest), bytesRate(normal), percent(below), s, why))
+	missing := 0.0
+	for _, o := range append([]*peerOf{p}, rest...) {
+		missing += max(0, normal-or(t.part(o.series, s.mask), 0))
+	}
+	f.explains((normal - mine) / max(missing, normal-mine))
+	ports := []string{"netns", first.netns, "localport", first.localport, "direction", "tx"}
+	if first.side == "client" {
+		ports = []string{"netns", first.netns, "peerport", first.peerport, "direction", "tx"}
+	}
+	f.proof(t, s, t.Asking(nil, append(ports, "peer", first.peer)...), mine, t.Unit, fmt.Sprintf("%s gets %s", clean(p.name), bytesRate(mine))).than(normal, "median of the others")
+	f.proof(t, s, t.Asking([]string{"peer"}, ports...), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s; it lies %s robust deviations below", len(rest), bytesRate(normal), digits(min(-z, 999))))
+	u := l.Table(flowUnsent)
+	f.proof(u, s, u.Asking(nil, "netns", first.netns, "peer", first.peer), waits, u.Unit, fmt.Sprintf("%s wait unsent for it: it asks for more than it gets; for the others %s", bytes(waits), bytes(waitsOthers))).than(waitsOthers, "median of the others")
+	if p.delivery > 0 {
+		d := l.Table(flowDelivery)
+		text := "its path delivers " + bitRate(p.delivery)
+		if fast > 0 {
+			text += ", those of the others " + bitRate(fast)
+		}
+		e := f.proof(d, s, d.Asking(nil, "netns", first.netns, "peer", first.peer), p.delivery, d.Unit, text)
+		if fast > 0 {
+			e.than(fast, "median of the others")
+		}
+	}
+	if rtt := first.same(l.Table(flowRTT)); rtt.Mean(s.mask) > 0 {
+		text := "round trip " + duration(rtt.Mean(s.mask))
+		e := f.proof(rtt.table, s, rtt.Sentence(), rtt.Mean(s.mask), rtt.table.Unit, text)
+		if v := median(column(rest, func(o *peerOf) float64 { return o.flows[0].same(l.Table(flowRTT)).Mean(s.mask) })); v > 0 {
+			e.Text += ", those of the others " + duration(v)
+			e.than(v, "median of the others")
+		}
+	}
+	rwnd := or(first.same(l.Table(flowLimited), "rwnd").Mean(s.mask), 0)
+	if rwnd >= 0.5 {
+		f.but(0.2, "Its receiver's window limits it %s of the time: the peer itself reads slowly, rather than its link.", percent(min(rwnd, 1)))
+	}
+	if step == 0 {
+		f.but(0.1, "What its path delivers is not a speed that Ethernet has: loss, a shaper or a long way are as likely as a slow link.")
+	}
+	f.Verify = within(first.netns, fmt.Sprintf("ss -tin dst %s", shell(p.name)))
+	f.covering("tcp-retransmits", func(o *Finding) bool { return o.Culprit.NetNS == first.netns && o.Culprit.Peer == p.name })
+}
