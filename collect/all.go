@@ -20,5 +20,6 @@ func All() []Collector {
 		Caches{},       // /proc/sys/fs, /proc/slabinfo: dentries, inodes, files, slabs
 		Machine{},      // /sys/devices/system/cpu, uname
 		Flows{},        // sock_diag, /proc/PID/fd: TCP connections and listeners
+		Cgroups{},      // control groups, version 1 and 2
 	}
 }

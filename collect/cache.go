@@ -19,21 +19,8 @@ import (
 // cache.bytes is wanted, of which it is the only source here.
 type Caches struct{}
 
-// CacheStats lists the statistics of caches and tables, for every collector that has some.
-func CacheStats() []measure.Stat {
-	fields := []measure.Field{{Name: "netns", Type: measure.Word, Help: "network namespace; empty: the tool's own, or none"},
-		{Name: "cache", Type: measure.Word, Help: "dentry dentry-unused dentry-negative inode inode-unused file slab:NAME tcp-established neighbour route conntrack ..."}}
-	return []measure.Stat{
-		{ID: "cache.entries", Kind: measure.Level, Unit: measure.Count, Help: "entries in a cache or table of the kernel", Fields: fields},
-		{ID: "cache.buckets", Kind: measure.Level, Unit: measure.Count, Help: "hash buckets of a table; no row where they can't be known", Fields: fields},
-		{ID: "cache.bytes", Kind: measure.Level, Unit: measure.Bytes, Help: "memory that a cache takes; no row where it can't be known", Fields: fields},
-		{ID: "cache.limit", Kind: measure.Level, Unit: measure.Count, Help: "how many entries there may be; no row where there is no limit", Fields: fields},
-		{ID: "cache.growth", Kind: measure.Delta, Unit: measure.Count, Help: "change of the number of entries; negative when it shrank", Fields: fields},
-	}
-}
-
 // Stats lists what caches have in common.
-func (Caches) Stats() []measure.Stat { return CacheStats() }
+func (Caches) Stats() []measure.Stat { return cacheStats() }
 
 // Open opens the files below /proc/sys/fs, and /proc/slabinfo when it is needed.
 func (Caches) Open(env *Env, want Want) (Reading, error) {

@@ -61,6 +61,7 @@ type filesystemReading struct {
 type mount struct {
 	number            string // major:minor of the file system
 	path, device, typ string
+	super             string // options of the file system itself
 	epoch             int
 	labels            [3]measure.Label
 	why               string // statfs fails; "" it has not yet
@@ -91,6 +92,7 @@ func parseMounts(b []byte) []mount {
 		}
 		m.typ = word(c.Word())
 		m.device = word(c.Word())
+		m.super = word(c.Word())
 		if m.typ != "" && strings.HasPrefix(m.path, "/") {
 			all = append(all, m)
 		}

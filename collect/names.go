@@ -8,6 +8,7 @@ import "culprit/kernel"
 type nameValues struct {
 	slots map[string]int // where a name's value goes; several names may share a slot, which then is their sum
 	lines []nameLine
+	known map[string]string // names of lines, so that learning one again allocates nothing
 }
 
 type nameLine struct {
@@ -61,11 +62,22 @@ func (n *nameValues) learn(i int, line []byte) int {
 	if !ok {
 		slot = -1
 	}
-	if i < len(n.lines) {
-		n.lines = n.lines[:i]
+	name, had := n.known[string(w)]
+	if !had {
+		if len(n.known) >= 4096 { // no file of the kernel has so many
+			return slot
+		}
+		if n.known == nil {
+			n.known = map[string]string{}
+		}
+		name = string(w)
+		n.known[name] = name
 	}
-	if i == len(n.lines) && i < 4096 {
-		n.lines = append(n.lines, nameLine{string(w), slot})
+	switch {
+	case i < len(n.lines):
+		n.lines[i] = nameLine{name, slot}
+	case i == len(n.lines) && i < 4096:
+		n.lines = append(n.lines, nameLine{name, slot})
 	}
 	return slot
 }

@@ -169,7 +169,7 @@ func benchmarkRead(b *testing.B, c Collector, stats ...measure.StatID) {
 }
 
 func BenchmarkSystem(b *testing.B) {
-	for _, c := range []Collector{CPU{}, Interrupts{}, Softirqs{}, Load{}, Schedstat{}, Pressure{}, Memory{}, Vmstat{}, Disks{}, Filesystems{}, Softnet{}, Caches{}, Machine{}} {
+	for _, c := range []Collector{CPU{}, Interrupts{}, Softirqs{}, Load{}, Schedstat{}, Pressure{}, Memory{}, Vmstat{}, Disks{}, Filesystems{}, Softnet{}, Caches{}, Machine{}, Cgroups{}} {
 		b.Run(fmt.Sprintf("%T", c), func(b *testing.B) { benchmarkRead(b, c) })
 	}
 	b.Run("collect.Caches without slabs", func(b *testing.B) { benchmarkRead(b, Caches{}, "cache.entries", "cache.growth", "cache.limit") })
