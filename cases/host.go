@@ -274,22 +274,23 @@ func cgroupRoots() []string {
 	return roots
 }
 
-// onCPUs runs f on a thread that is bound to cpus, so that a process started by it is bound from its first instruction.
-func onCPUs(cpus []int, f func() error) error {
-	if len(cpus) == 0 {
-		return f()
-	}
+// beforehand runs f, which starts a process, on a thread that is bound to cpus (nil: to none) and has the priority that
+// nice says, so that the process has both from its first instruction.
+func beforehand(cpus []int, nice int, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // thrown away, binding and all
-		var set unix.CPUSet
-		for _, c := range cpus {
-			set.Set(c)
+		if len(cpus) > 0 {
+			var set unix.CPUSet
+			for _, c := range cpus {
+				set.Set(c)
+			}
+			if err := unix.SchedSetaffinity(0, &set); err != nil {
+				done <- fmt.Errorf("bind to CPUs %v: %w", cpus, err)
+				return
+			}
 		}
-		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			done <- fmt.Errorf("bind to CPUs %v: %w", cpus, err)
-			return
-		}
+		unix.Setpriority(unix.PRIO_PROCESS, 0, nice) // of this thread only; where it isn't allowed the scene is less steady
 		done <- f()
 	}()
 	return <-done

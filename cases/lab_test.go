@@ -33,7 +33,11 @@ func TestMain(m *testing.M) {
 		fmt.Println(l.Run(), l.guardian.Process.Pid)
 		select {}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if p, err := program(); err == nil && strings.Contains(p, "culprit-cases-") {
+		os.RemoveAll(filepath.Dir(p))
+	}
+	os.Exit(code)
 }
 
 // needLab skips a test where no lab can be made.

@@ -93,7 +93,7 @@ func keyed(file, key string) func() (float64, time.Time) {
 	return func() (float64, time.Time) {
 		b, _ := os.ReadFile(file)
 		for _, line := range bytes.Split(b, []byte("\n")) {
-			if f := strings.Fields(string(line)); len(f) == 2 && f[0] == key {
+			if f := strings.Fields(string(line)); len(f) >= 2 && f[0] == key { // /proc/meminfo has a unit behind
 				return number(f[1]), time.Now()
 			}
 		}
@@ -139,6 +139,17 @@ func machineBusy() float64 {
 		return math.NaN()
 	}
 	return (number(f[1]) + number(f[2]) + number(f[3])) / 100
+}
+
+// ownCPU counts the CPU seconds of all living processes of the run.
+func (l *Lab) ownCPU() float64 {
+	total := 0.0
+	for _, pid := range processesOf(l.run) {
+		if v, _ := used(pid)(); v == v { // a process that ended just now counts no more
+			total += v
+		}
+	}
+	return total
 }
 
 func number(s string) float64 {

@@ -35,7 +35,11 @@ type Truth struct {
 	Never []string
 	// Lowest is the least severity the finding may have: "low", "medium" or "high"; "" is "medium".
 	Lowest string
-	Expect []Range
+	// Explains is the least share of the symptom that the finding must put on the culprit; 0: not said.
+	Explains float64
+	// Cleared lists resources that the finding must call innocent: "cpu", "memory", "disk", "network".
+	Cleared []string
+	Expect  []Range
 }
 
 // Range is what a quantity of the scene lies between while the scene is as it should be.

@@ -11,7 +11,7 @@ func cpuStories() []Story {
 	crunch := func(sys bool) func(*Lab, *Scene, Options) {
 		return func(l *Lab, sc *Scene, _ Options) {
 			d := sc.load(Program{Name: "crunch", Act: "burn", Args: []string{"-threads", fmt.Sprint(3 * runtime.NumCPU()), fmt.Sprintf("-sys=%v", sys)}})
-			sc.Truth = Truth{Rule: "cpu-saturated", Kind: []string{"process", "cpu"}, Names: []string{d.Name}, PID: d.PID, Also: []string{"cpu-one-saturated"},
+			sc.Truth = Truth{Rule: "cpu-saturated", Kind: []string{"process", "cpu"}, Names: []string{d.Name}, PID: d.PID, Also: []string{"cpu-one-saturated"}, Explains: 0.3, Cleared: []string{"disk", "memory"},
 				Expect: []Range{{What: "crunch", Low: 0.4 * float64(runtime.NumCPU()), High: float64(runtime.NumCPU()) + 0.1, Unit: "CPUs", Read: used(d.PID)}}}
 			sc.try("mpstat -P ALL 1 3")
 			sc.try("vmstat 1 3")

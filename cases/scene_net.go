@@ -58,7 +58,7 @@ func linkStories() []Story {
 			d := bulk(sc, src, dst, 0)
 			sc.Where = src
 			sc.Truth = Truth{Rule: "link-saturated", Kind: []string{"process", "interface", "flow"}, Names: []string{d.Name, "eth0"}, PID: d.PID,
-				Also:   []string{"tcp-retransmits", "net-drops"},
+				Also: []string{"tcp-retransmits", "net-drops"}, Explains: 0.8, Cleared: []string{"disk", "memory"},
 				Expect: []Range{{What: "goodput", Low: 0.90 * float64(mbit) * 1e6, High: float64(mbit) * 1e6, Unit: "bit/s", Read: moved(sc.Load("bulk-sink"))}}}
 			sc.try("ip netns exec %s nicstat -n -i eth0 1 3", src.NS)
 			sc.try("ip netns exec %s ss -tinp", src.NS)
@@ -115,7 +115,7 @@ func buildIperf(l *Lab, sc *Scene, o Options) {
 	sc.Where = src
 	client := sc.Loads[len(sc.Loads)-1]
 	sc.Truth = Truth{Rule: "link-saturated", Kind: []string{"process", "interface", "flow"}, Names: []string{"iperf3", "eth0"}, PID: client.PID,
-		Also:   []string{"tcp-retransmits", "net-drops"},
+		Also: []string{"tcp-retransmits", "net-drops"}, Explains: 0.8, Cleared: []string{"disk", "memory"},
 		Expect: []Range{{What: "dst receives", Low: 0.9 * float64(mbit) * 1e6 / 8, High: float64(mbit) * 1e6 / 8, Unit: "byte/s", Read: dst.counts("eth0", "rx_bytes")}}}
 	sc.try("ip netns exec %s nicstat -n -i eth0 1 3", src.NS)
 }

@@ -1,0 +1,195 @@
+package cases
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// envProgram names the program under test; envQuick set to "quick" leaves out all that needs it.
+const (
+	envProgram = "CULPRIT_BIN"
+	envQuick   = "CULPRIT_LAB"
+)
+
+func quick() bool { return os.Getenv(envQuick) == "quick" }
+
+// program finds or builds the program under test, once. The folder of a built one is removed by TestMain.
+var program = sync.OnceValues(func() (string, error) {
+	if p := os.Getenv(envProgram); p != "" {
+		return filepath.Abs(p)
+	}
+	if p, err := filepath.Abs("../bin/culprit"); err == nil && !older(p, "..") {
+		return p, nil
+	}
+	dir, err := os.MkdirTemp("", "culprit-cases-")
+	if err != nil {
+		return "", err
+	}
+	p := filepath.Join(dir, "culprit")
+	c := exec.Command("go", "build", "-o", p, "../cmd/culprit")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the program: %w: %s", err, out)
+	}
+	return p, nil
+})
+
+// older tells whether the file is missing or older than any Go file of the tree: then it isn't what the tree says.
+func older(file, tree string) bool {
+	st, err := os.Stat(file)
+	if err != nil {
+		return true
+	}
+	newer := errors.New("newer")
+	return filepath.WalkDir(tree, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(p) != ".go" {
+			return err
+		}
+		i, err := d.Info()
+		if err == nil && i.ModTime().After(st.ModTime()) {
+			return newer
+		}
+		return err
+	}) != nil
+}
+
+// needProgram gives the path of the program under test.
+func needProgram(t *testing.T) string {
+	t.Helper()
+	p, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// report is what the tests read of `culprit diagnose --json`.
+type report struct {
+	Start, End time.Time
+	Findings   []finding
+	Checked    []string
+	Missing    []json.RawMessage
+}
+
+type finding struct {
+	ID, Rule, Severity, Claim, Verify string
+	Confidence, Explains              *float64
+	Culprit                           struct {
+		Kind, Name string
+		PID        int
+		Peer       string
+		Interface  string
+	}
+	Evidence   []struct{ Value *float64 }
+	Exonerated []string
+	Fix        *struct{ Command, Undo, Risk string }
+}
+
+func (f finding) String() string {
+	return fmt.Sprintf("%s %s %s %q pid %d: %s", f.Severity, f.Rule, f.Culprit.Kind, f.Culprit.Name, f.Culprit.PID, f.Claim)
+}
+
+// on runs a command where a scene wants it asked: inside its host, or on the machine.
+func (s *Scene) on(name string, args ...string) *exec.Cmd {
+	if s.Where != nil {
+		return s.Where.Command(name, args...)
+	}
+	return s.Lab.Command(name, args...)
+}
+
+// output runs a command and gives its standard output; its error holds what it said, and it is ended with ctx.
+func output(ctx context.Context, c *exec.Cmd) ([]byte, error) {
+	var out, said bytes.Buffer
+	c.Stdout, c.Stderr = &out, &said
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Wait() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w: %s", strings.Join(c.Args, " "), err, said.Bytes())
+		}
+		return out.Bytes(), nil
+	case <-ctx.Done():
+		c.Process.Kill()
+		<-done
+		return nil, fmt.Errorf("%s: %w: %s", strings.Join(c.Args, " "), ctx.Err(), said.Bytes())
+	}
+}
+
+// diagnose asks the program about a scene.
+func diagnose(ctx context.Context, s *Scene, program string, args ...string) (report, error) {
+	var r report
+	out, err := output(ctx, s.on(program, append([]string{"diagnose", "--for", "5s", "--json"}, args...)...))
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		return r, fmt.Errorf("read the diagnosis: %w: %s", err, out)
+	}
+	return r, nil
+}
+
+// rows are the rows of one interval of a view's JSON; numbers that are null are absent.
+type rows struct {
+	View    string
+	Start   time.Time
+	Seconds float64
+	Rows    []map[string]any
+}
+
+// ask runs a view of the program for a count of intervals of a second and decodes each.
+func ask(ctx context.Context, c *exec.Cmd) ([]rows, error) {
+	out, err := output(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var all []rows
+	d := json.NewDecoder(bytes.NewReader(out))
+	for d.More() {
+		var r rows
+		if err := d.Decode(&r); err != nil {
+			return nil, fmt.Errorf("read a view: %w: %s", err, out)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// find gives the number in a column of the row whose key column is as wanted; false when unknown or not there.
+func (r rows) find(key, want, column string) (float64, bool) {
+	for _, row := range r.Rows {
+		if fmt.Sprint(row[key]) == want {
+			v, ok := row[column].(float64)
+			return v, ok
+		}
+	}
+	return 0, false
+}
+
+// mean is the mean over intervals, each weighed with its length; false when any interval lacks the number.
+func mean(all []rows, key, want, column string) (float64, bool) {
+	sum, over := 0.0, 0.0
+	for _, r := range all {
+		v, ok := r.find(key, want, column)
+		if !ok {
+			return 0, false
+		}
+		sum += v * r.Seconds
+		over += r.Seconds
+	}
+	return sum / over, over > 0
+}

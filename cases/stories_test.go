@@ -1,0 +1,273 @@
+package cases
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tries is how often a story is played when the machine is too busy with other things to show it.
+const tries = 3
+
+// TestStories plays every story and holds the diagnosis against the truth.
+func TestStories(t *testing.T) {
+	if quick() {
+		return
+	}
+	needLab(t)
+	bin := needProgram(t)
+	for _, story := range Catalogue() {
+		t.Run(story.Name, func(t *testing.T) {
+			if story.Needs != nil {
+				if why := story.Needs(); why != "" {
+					t.Skipf("needs: %s", why)
+				}
+			}
+			for n := 1; ; n++ {
+				wrong, notes, disturbed := tell(t, story, bin)
+				for _, s := range notes {
+					t.Log(s)
+				}
+				if len(wrong) > 0 && disturbed != "" && n < tries {
+					t.Logf("again, for the machine is disturbed: %s; wrong was: %s", disturbed, strings.Join(wrong, "; "))
+					quieter(t.Context())
+					continue
+				}
+				for _, s := range wrong {
+					t.Error(s)
+				}
+				if disturbed != "" {
+					t.Log(disturbed)
+				}
+				return
+			}
+		})
+	}
+}
+
+// quieter waits until the machine has a second with less than a third of a CPU in use, at most a quarter of a minute.
+func quieter(ctx context.Context) {
+	for range 15 {
+		before, start := machineBusy(), time.Now()
+		if sleep(ctx, time.Second) != nil || (machineBusy()-before)/time.Since(start).Seconds() < 0.33 {
+			return
+		}
+	}
+}
+
+// tell plays a story once. wrong is what the diagnosis said amiss; disturbed says why that may not be its fault.
+func tell(t *testing.T, story Story, bin string) (wrong, notes []string, disturbed string) {
+	t.Helper()
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sc, err := story.Play(l, Options{})
+	if err != nil {
+		return []string{err.Error()}, nil, ""
+	}
+	if err := sleep(ctx, 500*time.Millisecond); err != nil { // TCP has found its speed by then
+		t.Fatal(err)
+	}
+	type measured struct{ outside, said []string }
+	scene := make(chan measured, 1)
+	go func() { // while the diagnosis looks, not before: the machine may be quiet only then
+		outside, said := sc.Outside(ctx, 3*time.Second)
+		scene <- measured{outside, said}
+	}()
+	machine, own, start := machineBusy(), l.ownCPU(), time.Now()
+	r, err := diagnose(ctx, sc, bin)
+	others := (machineBusy() - machine - (l.ownCPU() - own)) / time.Since(start).Seconds() // with the diagnosis itself
+	m := <-scene
+	if err != nil {
+		return []string{err.Error()}, nil, ""
+	}
+	ours := map[int]bool{}
+	for _, d := range sc.Loads {
+		ours[d.PID] = true
+	}
+	wrong, notes = judge(sc.Truth, r, ours, others > 0.3*float64(runtime.NumCPU()))
+	for _, f := range r.Findings {
+		notes = append(notes, "said: "+f.String())
+	}
+	if len(wrong) > 0 {
+		for _, m := range r.Missing {
+			notes = append(notes, "missing: "+string(m))
+		}
+		notes = append(notes, m.said...)
+	}
+	if bad := sc.Failed(); len(bad) > 0 {
+		return append(wrong, "a load ended: "+strings.Join(bad, "; ")), notes, disturbed
+	}
+	var why []string
+	if others > 0.3*float64(runtime.NumCPU()) {
+		why = append(why, fmt.Sprintf("others took %.1f CPUs", others))
+	}
+	if len(m.outside) > 0 {
+		why = append(why, m.outside...)
+		// A scene that isn't what it should be proves nothing, whatever was said of it.
+		wrong = append(wrong, "the scene isn't as it should be: "+strings.Join(m.outside, "; "))
+	}
+	return wrong, notes, strings.Join(why, "; ")
+}
+
+// judge holds a diagnosis against the truth. ours are the processes of the scene; crowded says that processes of
+// others took a good part of the CPUs meanwhile: what is said of CPUs may be true of them then.
+func judge(truth Truth, r report, ours map[int]bool, crowded bool) (wrong, notes []string) {
+	severe := func(f finding) bool { return f.Severity == "high" || f.Severity == "medium" }
+	foreign := func(f finding) bool {
+		return crowded && strings.HasPrefix(f.Rule, "cpu-") && f.Rule != truth.Rule && !ours[f.Culprit.PID]
+	}
+	found := -1
+	for i, f := range r.Findings {
+		wrong = append(wrong, misshapen(f)...)
+		switch {
+		case f.Rule == truth.Rule && truth.Rule != "":
+			if found < 0 {
+				found = i
+				for _, before := range r.Findings[:i] {
+					if severe(before) && !foreign(before) {
+						wrong = append(wrong, fmt.Sprintf("%s is ranked before the truth, %s", before.Rule, f.Rule))
+					}
+				}
+			}
+		case foreign(f):
+			notes = append(notes, "let pass, for others were busy: "+f.String())
+		case slices.Contains(truth.Never, f.Rule):
+			wrong = append(wrong, "plainly wrong: "+f.String())
+		case severe(f) && !slices.Contains(truth.Also, f.Rule):
+			wrong = append(wrong, "accused an innocent: "+f.String())
+		}
+	}
+	if truth.Rule == "" {
+		return wrong, notes
+	}
+	if found < 0 {
+		return append(wrong, "not found: "+truth.Rule), notes
+	}
+	return append(wrong, amiss(truth, r.Findings[found])...), notes
+}
+
+// amiss lists what is wrong with the finding that ought to be there.
+func amiss(truth Truth, f finding) (wrong []string) {
+	rank := map[string]int{"low": 1, "medium": 2, "high": 3}
+	if lowest := max(rank[truth.Lowest], 1); rank[f.Severity] < lowest || truth.Lowest == "" && rank[f.Severity] < 2 {
+		wrong = append(wrong, fmt.Sprintf("%s is of %s severity", f.Rule, f.Severity))
+	}
+	if len(truth.Kind) > 0 && !slices.Contains(truth.Kind, f.Culprit.Kind) {
+		wrong = append(wrong, fmt.Sprintf("the culprit is a %s, not a %s", f.Culprit.Kind, strings.Join(truth.Kind, " or ")))
+	}
+	if len(truth.Names) > 0 && !slices.ContainsFunc(truth.Names, func(n string) bool { return n == f.Culprit.Name || n == path.Base(f.Culprit.Name) }) {
+		wrong = append(wrong, fmt.Sprintf("the culprit is %q, not %s", f.Culprit.Name, strings.Join(truth.Names, " or ")))
+	}
+	if f.Culprit.Kind == "process" && truth.PID != 0 && f.Culprit.PID != truth.PID {
+		wrong = append(wrong, fmt.Sprintf("the culprit is process %d, not %d", f.Culprit.PID, truth.PID))
+	}
+	if truth.Explains > 0 && (f.Explains == nil || *f.Explains < truth.Explains) {
+		wrong = append(wrong, fmt.Sprintf("%s explains %s of the symptom, less than %.2f", f.Rule, optional(f.Explains), truth.Explains))
+	}
+	for _, c := range truth.Cleared {
+		if !slices.Contains(f.Exonerated, c) {
+			wrong = append(wrong, fmt.Sprintf("%s doesn't call %s innocent, only %v", f.Rule, c, f.Exonerated))
+		}
+	}
+	return wrong
+}
+
+// misshapen lists what any finding must have and this one hasn't.
+func misshapen(f finding) (wrong []string) {
+	say := func(format string, args ...any) {
+		wrong = append(wrong, fmt.Sprintf("finding %s: ", f.Rule)+fmt.Sprintf(format, args...))
+	}
+	if f.ID == "" || f.Claim == "" || f.Verify == "" || f.Culprit.Kind == "" || f.Culprit.Name == "" {
+		say("id %q, claim %q, verify %q, culprit %q %q: one is empty", f.ID, f.Claim, f.Verify, f.Culprit.Kind, f.Culprit.Name)
+	}
+	if c := f.Confidence; c == nil || !(*c > 0 && *c <= 1) {
+		say("its confidence is %s", optional(c))
+	}
+	if e := f.Explains; e != nil && !(*e >= 0 && *e <= 1) {
+		say("it explains %s", optional(e))
+	}
+	known := false
+	for _, e := range f.Evidence {
+		known = known || e.Value != nil && !math.IsNaN(*e.Value)
+	}
+	if !known {
+		say("no evidence with a number")
+	}
+	if f.Fix != nil && (f.Fix.Command == "" || f.Fix.Risk == "") {
+		say("its fix lacks command or risk")
+	}
+	return wrong
+}
+
+func optional(v *float64) string {
+	if v == nil {
+		return "null"
+	}
+	return fmt.Sprintf("%.3g", *v)
+}
+
+// TestJudge shows that the judge sees each kind of mistake: a test of a diagnosis that can't fail proves nothing.
+func TestJudge(t *testing.T) {
+	one, tenth := 1.0, 0.1
+	good := func(rule, severity, kind, name string) finding {
+		f := finding{ID: rule + "/" + name, Rule: rule, Severity: severity, Claim: "it is so", Verify: "look", Confidence: &one, Explains: &one,
+			Evidence: []struct{ Value *float64 }{{&one}}, Exonerated: []string{"disk"}}
+		f.Culprit.Kind, f.Culprit.Name, f.Culprit.PID = kind, name, 7
+		return f
+	}
+	truth := Truth{Rule: "link-saturated", Kind: []string{"process"}, Names: []string{"bulk"}, PID: 7, Also: []string{"net-drops"},
+		Never: []string{"cpu-saturated"}, Explains: 0.8, Cleared: []string{"disk"}}
+	right := good("link-saturated", "high", "process", "bulk")
+	with := func(change func(*finding)) []finding { f := right; change(&f); return []finding{f} }
+	for _, c := range []struct {
+		what    string
+		truth   Truth
+		said    []finding
+		crowded bool
+		want    string // "" = nothing is wrong
+	}{
+		{"all right", truth, []finding{right, good("net-drops", "medium", "interface", "eth0")}, false, ""},
+		{"nothing said", truth, nil, false, "not found"},
+		{"another process", truth, with(func(f *finding) { f.Culprit.Name = "bash" }), false, `the culprit is "bash"`},
+		{"another pid", truth, with(func(f *finding) { f.Culprit.PID = 8 }), false, "process 8, not 7"},
+		{"another kind", truth, with(func(f *finding) { f.Culprit.Kind = "disk" }), false, "is a disk"},
+		{"a remark only", truth, with(func(f *finding) { f.Severity = "low" }), false, "of low severity"},
+		{"explains too little", truth, with(func(f *finding) { f.Explains = &tenth }), false, "explains 0.1"},
+		{"explains unknown", truth, with(func(f *finding) { f.Explains = nil }), false, "explains null"},
+		{"clears nothing", truth, with(func(f *finding) { f.Exonerated = nil }), false, "doesn't call disk innocent"},
+		{"no evidence", truth, with(func(f *finding) { f.Evidence = nil }), false, "no evidence"},
+		{"no confidence", truth, with(func(f *finding) { f.Confidence = nil }), false, "confidence is null"},
+		{"an innocent too", truth, []finding{right, good("disk-saturated", "medium", "disk", "sda")}, false, "accused an innocent"},
+		{"a remark besides", truth, []finding{right, good("disk-saturated", "low", "disk", "sda")}, false, ""},
+		{"a plain mistake", truth, []finding{right, good("cpu-saturated", "low", "cpu", "all")}, false, "plainly wrong"},
+		{"ranked below another", truth, []finding{good("net-drops", "medium", "interface", "eth0"), right}, false, "is ranked before the truth"},
+		{"twin, silent", Truth{}, nil, false, ""},
+		{"twin, accused", Truth{}, []finding{right}, false, "accused an innocent"},
+		{"others busy", Truth{Never: []string{"cpu-saturated"}}, []finding{good("cpu-saturated", "high", "process", "compile")}, true, "plainly wrong"}, // pid 7 is ours
+	} {
+		wrong, _ := judge(c.truth, report{Findings: c.said}, map[int]bool{7: true}, c.crowded)
+		if got := strings.Join(wrong, "; "); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: judged %q, want %q", c.what, got, c.want)
+		}
+	}
+	stranger := good("cpu-saturated", "high", "process", "compile")
+	stranger.Culprit.PID = 99
+	if wrong, notes := judge(Truth{}, report{Findings: []finding{stranger}}, map[int]bool{7: true}, true); len(wrong) > 0 || len(notes) != 1 {
+		t.Errorf("a busy stranger on a crowded machine: wrong %q, notes %q", wrong, notes)
+	}
+}
