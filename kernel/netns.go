@@ -36,6 +36,22 @@ func (r Root) OwnNetNS() NetNS {
 	return NetNS{Inode: st.Ino}
 }
 
+// InHostNetNS says whether the tool runs in the network namespace of process 1 or of kthreadd (process 2, where the kernel's own
+// threads can be seen): the host's, or a container's own. False also when neither may be looked at.
+func (r Root) InHostNetNS() bool {
+	own := r.OwnNetNS()
+	if own.Inode == 0 {
+		return false
+	}
+	for _, path := range []string{"/proc/1/ns/net", "/proc/2/ns/net"} {
+		var st unix.Stat_t
+		if unix.Stat(path, &st) == nil {
+			return st.Ino == own.Inode
+		}
+	}
+	return false
+}
+
 // captured says whether the root is a directory that stands in for the running kernel.
 func (r Root) captured() bool { return r.Proc != "" && r.Proc != "/proc" }
 
@@ -144,7 +160,11 @@ func (r Root) NetNamespaces(limit int) ([]NetNS, error) {
 	case more > 0:
 		return list, fmt.Errorf("list network namespaces: %d more than %d: %w", more, limit, measure.ErrUnclear)
 	case denied > 0:
-		return list, &measure.Denied{Doing: fmt.Sprintf("look for network namespaces of %d processes", denied), Needs: "CAP_SYS_PTRACE"}
+		who := fmt.Sprintf("%d processes", denied)
+		if denied == 1 {
+			who = "one process"
+		}
+		return list, &measure.Denied{Doing: "look for the network namespaces of " + who, Needs: "CAP_SYS_PTRACE"}
 	}
 	return list, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"culprit/collect"
 	"culprit/dataset"
+	"culprit/kernel"
 	"culprit/measure"
 	"culprit/view/term"
 
@@ -36,16 +37,10 @@ func (m machine) Record(ctx context.Context, queries []measure.Query, n int, pro
 	return m.Catalogue.Record(ctx, queries, n, progress)
 }
 
-// diagnoseNetns gives "all" in the host's own network namespace, for somebody who may look into the others, else "": who works inside a
-// namespace means that one.
+// diagnoseNetns gives "all" in the host's own network namespace, else "": who works inside another one means that one.
 func diagnoseNetns() string {
-	own, err := os.Stat("/proc/self/ns/net")
-	if err != nil {
-		return ""
+	if (kernel.Root{}).InHostNetNS() {
+		return "all"
 	}
-	host, err := os.Stat("/proc/1/ns/net") // refused without the right to look at process 1
-	if err != nil || !os.SameFile(own, host) {
-		return ""
-	}
-	return "all"
+	return ""
 }
