@@ -79,12 +79,3 @@ func (k *ticker) rows() map[string]float64 {
 	}
 	return rows
 }
-
-func BenchmarkNetDevicesRead(b *testing.B) {
-	k := tick(b, NetDevices{}, &Env{})
-	k.read()
-	b.ReportAllocs()
-	for b.Loop() {
-		k.read()
-	}
-}

@@ -84,19 +84,26 @@ func (s *tableState) growth(over measure.Span) float64 {
 	return s.entries - s.last
 }
 
-// pace keeps dear work rare: after it took t it rests for 1000 t, so that it costs 0.1 % of a CPU at most.
+// pace keeps dear work rare: after it took t it rests for 1000 t, so that it costs 0.1 % of a CPU at most. It goes by the quicker of the
+// latest two times, for once may have been slow by chance, when others had the CPU.
 type pace struct {
 	next  time.Time
+	last  time.Duration
 	rests bool // longer than a second: worth a note
 }
 
 func (p *pace) due(now time.Time) bool { return !now.Before(p.next) }
 
-func (p *pace) took(now time.Time) {
-	cost := time.Since(now)
-	p.next, p.rests = now.Add(min(1000*cost-cost/2, 10*time.Minute)), cost > 2*time.Millisecond
-	if cost < 500*time.Microsecond {
-		p.next = now
+// took notes the time since began.
+func (p *pace) took(began time.Time) { p.spent(began, time.Since(began)) }
+
+func (p *pace) spent(began time.Time, took time.Duration) {
+	cost := min(took, p.last)
+	p.last = took
+	p.rests = cost > 2*time.Millisecond
+	p.next = began
+	if cost > 500*time.Microsecond {
+		p.next = began.Add(min(1000*cost, 10*time.Minute))
 	}
 }
 
@@ -194,10 +201,11 @@ func (n *netCaches) Read(o *Out) error {
 		for _, p := range [...]struct {
 			pace *pace
 			what string
-		}{{&t.routePace, "route"}, {&t.route6Pace, "route6"}, {&t.fdbPace, "fdb"}, {&t.neighbourPace, "neighbour"}} {
+		}{{&t.routePace, "the IPv4 routes"}, {&t.route6Pace, "the IPv6 routes"}, {&t.fdbPace, "the entries of bridges"}, {&t.neighbourPace, "the neighbours"}} {
 			if p.pace.rests {
-				entries.Note(p.what + " is so large that it is counted only now and then")
-				growth.Note(p.what + " is so large that it is counted only now and then")
+				note := p.what + " are so many that they are counted only now and then"
+				entries.Note(note)
+				growth.Note(note)
 			}
 		}
 	}

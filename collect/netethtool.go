@@ -454,6 +454,3 @@ func cString(b []byte) string {
 	}
 	return string(b)
 }
-
-// driverStrings are the names of a driver's own counters.
-type driverStrings struct{ names []string }

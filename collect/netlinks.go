@@ -32,6 +32,12 @@ type link struct {
 	root   *qdisc  // the root queueing discipline; nil for none or one that does not count
 	shaped float64 // bit/s that the disciplines let through at most; 0 no bound
 
+	outran bool // it carried more than the speed that ethtool tells
+
+	below   *link    // the lower device or the other end of the pair; nil: none, or in a namespace that is not looked at
+	belowIn *devices // the namespace of below
+	uppers  int      // devices on top of this one
+
 	epoch  int // of the labels below; they are void when out.Epoch is another
 	ns     label
 	device label

@@ -144,12 +144,21 @@ func (n *netProtocols) Read(o *Out) error {
 }
 
 // counterTable is a file of counters with names: what was read of it, in its own order. The order and the names differ from kernel to
-// kernel and may change while it runs (IcmpMsg gets a column with the first message of a type), so each line is checked against the
-// names it had before, and looked at closely only where they changed.
+// kernel and may change while it runs, so each line is checked against the names it had before, and looked at closely only where
+// they changed.
 type counterTable struct {
 	lines []counterLine
 	n     int  // lines in use
-	again bool // something was read before
+	used  int  // lines in use at the reading before
+	again bool // the reading before succeeded: what appears now began at zero
+	moved bool // in this reading a line has changed, and known is up to date
+	known map[string]knownCounter
+}
+
+// knownCounter is what a counter was before the lines moved.
+type knownCounter struct {
+	last     uint64
+	compared bool
 }
 
 // counterLine is the counters of one protocol.
@@ -171,7 +180,9 @@ type counterColumn struct {
 }
 
 func (t *counterTable) read(f *kernel.File, parse func(*counterTable, []byte) error) error {
-	t.n = 0
+	t.used, t.n, t.moved = t.n, 0, false
+	again := false
+	defer func() { t.again = again }()
 	if f == nil {
 		return nil
 	}
@@ -183,8 +194,10 @@ func (t *counterTable) read(f *kernel.File, parse func(*counterTable, []byte) er
 		return fmt.Errorf("read %s: %w", f.Path(), err)
 	}
 	if err := parse(t, b); err != nil {
+		t.n = 0 // half a file is none
 		return fmt.Errorf("parse %s: %w", f.Path(), err)
 	}
+	again = t.n > 0
 	return nil
 }
 
@@ -195,23 +208,43 @@ func (t *counterTable) line(header []byte, fill func(l *counterLine)) *counterLi
 	}
 	l := &t.lines[t.n]
 	t.n++
-	if !bytes.Equal(l.header, header) {
-		old := l.columns
-		l.header, l.columns = append(l.header[:0], header...), nil
-		fill(l)
-		for i := range l.columns {
-			c := &l.columns[i]
-			c.epoch, c.gauge = -1, isGauge(c.protocol, c.counter)
-			// A counter that appears in a line known before began at zero (IcmpMsg).
-			c.compared = t.again && len(old) > 0 && old[0].compared && c.protocol == old[0].protocol
-			for j := range old {
-				if old[j].protocol == c.protocol && old[j].counter == c.counter {
-					c.last, c.compared = old[j].last, old[j].compared
-				}
-			}
+	if bytes.Equal(l.header, header) {
+		return l
+	}
+	t.remember()
+	l.header, l.columns = append(l.header[:0], header...), nil
+	fill(l)
+	for i := range l.columns {
+		c := &l.columns[i]
+		c.epoch, c.gauge = -1, isGauge(c.protocol, c.counter)
+		c.compared = t.again
+		if k, ok := t.known[c.protocol+" "+c.counter]; ok {
+			c.last, c.compared = k.last, k.compared
 		}
 	}
 	return l
+}
+
+// remember keeps what all counters were, once in a reading, before lines move: the first ICMP message of a type makes a new line
+// (IcmpMsg of snmp, Icmp6InType of snmp6) and all below it stand one lower.
+func (t *counterTable) remember() {
+	if t.moved {
+		return
+	}
+	t.moved = true
+	if t.known == nil {
+		t.known = map[string]knownCounter{}
+	}
+	for k, v := range t.known { // gone, perhaps for long: if it comes again there is nothing to compare with
+		v.compared = false
+		t.known[k] = v
+	}
+	for i := range t.lines[:t.used] {
+		for j := range t.lines[i].columns {
+			c := &t.lines[i].columns[j]
+			t.known[c.protocol+" "+c.counter] = knownCounter{c.last, c.compared}
+		}
+	}
 }
 
 // parsePairs reads /proc/net/snmp and netstat: for each protocol a line of names and a line of values. The columns' now are set.
@@ -242,7 +275,6 @@ func (t *counterTable) parsePairs(b []byte) error {
 			}
 		}
 	}
-	t.again = true
 	return nil
 }
 
@@ -261,7 +293,6 @@ func (t *counterTable) parseLines(b []byte) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	t.again = true
 	return nil
 }
 
@@ -303,7 +334,6 @@ func (t *counterTable) parseCPUs(b []byte, protocol string, narrow bool) error {
 			l.columns[i].now += c.Hex()
 		}
 	}
-	t.again = true
 	return c.Err()
 }
 

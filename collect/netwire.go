@@ -21,6 +21,9 @@ const (
 	segmentHeader = etherHeader + tcpHeaders
 )
 
+// tapDefault is the speed of a tap that nobody set (tun_default_link_ksettings), since it is no longer 10 Mbit/s.
+const tapDefault = 10e9
+
 const wireHelp = "estimated bytes on the wire. Sent through a queueing discipline that counts: its bytes (headers of every segment of a GSO super-frame) " +
 	"+ 24 a segment; else bytes + 24 a frame, at least 84 a frame; where the mean frame is longer than MTU + 18, the frames are " +
 	"super-frames of (bytes - 66*packets)/(MTU - 52) segments, each with 66 B of headers and 24 B (preamble, FCS, gap). Where a queueing discipline " +
@@ -45,13 +48,15 @@ func wireBytes(bytes, packets float64, mtu uint32, overhead, least float64) floa
 }
 
 // speed gives the negotiated bit/s of a device, 0 when it is unknown. Drivers of virtual devices make one up: veth always says
-// 10 Gbit/s, tap 10 Mbit/s until somebody sets another by ethtool -s, a bridge its ports' greatest. A VLAN and its like
-// repeat what the device below says, a bond adds up its ports: they are worth what those are worth.
+// 10 Gbit/s, a bridge its ports' greatest, tap 10 Mbit/s (10 Gbit/s on newer kernels) until somebody sets another by ethtool -s, which
+// can't be told from one who sets the same: 10 Mbit/s is not believed, 10 Gbit/s is, with a note. A VLAN and its like repeat
+// what the device below says, a bond adds up its ports: they are worth what those are worth. A device that carried more
+// than its speed has none.
 func (d *devices) speed(l *link) float64 { return d.speedAt(l, 8) }
 
 func (d *devices) speedAt(l *link, depth int) float64 {
 	mbps := d.tools.of(l.index).mbps
-	if mbps == 0 || depth == 0 {
+	if mbps == 0 || depth == 0 || l.outran {
 		return 0
 	}
 	switch l.kind {
@@ -71,10 +76,8 @@ func (d *devices) speedAt(l *link, depth int) float64 {
 		if l.lower == 0 {
 			break
 		}
-		if l.lowerNS != -1 {
-			return 0 // a VLAN or macvlan over a device that can't be judged from here
-		}
-		if p := d.links[l.lower]; p == nil || d.speedAt(p, depth-1) == 0 {
+		// A VLAN or macvlan over a device that can't be judged from here has no speed either.
+		if l.below == nil || l.belowIn.speedAt(l.below, depth-1) == 0 {
 			return 0
 		}
 	}
@@ -96,6 +99,9 @@ func (d *devices) limits(l *link) (rx, tx limit) {
 	if l.shaped > 0 && !(tx.bps <= l.shaped) {
 		tx = limit{l.shaped, "qdisc"}
 	}
+	if l.pair() && l.below != nil && l.below.shaped > 0 { // what the other end may send
+		rx = limit{l.below.shaped, "qdisc"}
+	}
 	return rx, tx
 }
 
@@ -105,8 +111,18 @@ func (d *devices) emitWire(n *netDevices, o *Out, l *link) {
 	if t.speed == nil && t.capacity == nil && t.wire == nil {
 		return
 	}
-	if s := d.speed(l); s > 0 {
+	s := d.speed(l)
+	if seconds := o.Over().Seconds(); s > 0 && l.fresh && seconds > 0.5 && 8*max(l.delta[rxBytes], l.delta[txBytes]) > 1.1*s*seconds {
+		l.outran, s = true, 0
+	}
+	if s > 0 {
 		t.speed.Put(s, l.ns, l.device)
+	}
+	if l.outran {
+		t.note(l.name + " carried more than the speed that its driver tells: the speed is left out")
+	}
+	if l.kind == "tun" && s == tapDefault {
+		t.note("the speed of " + l.name + " is what a tap has when nobody sets one: it may bound nothing")
 	}
 	rx, tx := d.limits(l)
 	if t.capacity != nil {
@@ -115,18 +131,31 @@ func (d *devices) emitWire(n *netDevices, o *Out, l *link) {
 	}
 	if t.wire != nil && l.fresh {
 		v := &l.delta
-		t.both(t.wire, n, l, d.wire(l, rx, v[rxBytes], v[rxPackets]), d.wireSent(l, tx, v[txBytes], v[txPackets]))
+		t.both(t.wire, n, l, d.wireReceived(l, rx, v[rxBytes], v[rxPackets]), d.wireSent(l, l, tx, v[txBytes], v[txPackets]))
 	}
 }
 
 // wireSent is wire for the sending side, where the root discipline counts each segment of a super-frame with its headers
 // (qdisc_pkt_len_init in net/core/dev.c). It is believed unless a size table falsifies it or much passed it by (XDP, AF_XDP).
-func (d *devices) wireSent(l *link, by limit, bytes, packets float64) float64 {
-	q := l.root
+func (d *devices) wireSent(l, sender *link, by limit, bytes, packets float64) float64 {
+	q := sender.root
 	if q == nil || !q.fresh || q.resized || !l.ethernet() || !(q.delta.packets > 0) || !(q.delta.bytes >= 0.98*bytes) {
 		return d.wire(l, by, bytes, packets)
 	}
 	return d.wire(l, by, q.delta.bytes, q.delta.packets)
+}
+
+// wireReceived is wire for the receiving side. What comes over a veth was sent by its other end.
+func (d *devices) wireReceived(l *link, by limit, bytes, packets float64) float64 {
+	if l.pair() && l.below != nil {
+		return d.wireSent(l, l.below, by, bytes, packets)
+	}
+	return d.wire(l, by, bytes, packets)
+}
+
+func (t *deviceTables) note(text string) {
+	t.speed.Note(text)
+	t.capacity.Note(text)
 }
 
 func (d *devices) wire(l *link, by limit, bytes, packets float64) float64 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"culprit/kernel"
@@ -83,6 +82,8 @@ func (NetDevices) Stats() []measure.Stat {
 		level("net.device.modes", measure.BitsPerSec, measure.Max, words("netns", "device", "list", "mode"),
 			"link modes that the device supports, advertises, and that its link partner advertises (ethtool)"),
 		level("net.ring.size", measure.Count, measure.Sum, words("netns", "device", "ring", "bound"), "descriptors of a ring: rx or tx, current or max (ethtool)"),
+		level("net.device.uses", measure.Count, measure.Sum, words("netns", "device", "use"), usesHelp),
+		sparse(delta("net.driver.count", measure.Events, words("netns", "device", "counter"), "the driver's own counters (ethtool -S), those that grew")),
 		delta("net.qdisc.bytes", measure.Bytes, queued, "bytes through a queueing discipline or HTB class, each segment of a super-frame with its headers (RTM_GETQDISC); disciplines nest: parent = \"root\" is the device's sum"),
 		delta("net.qdisc.packets", measure.Packets, queued, "segments through a queueing discipline or HTB class"),
 		delta("net.qdisc.drops", measure.Packets, queued, "packets that a queueing discipline dropped"),
@@ -114,11 +115,12 @@ type netDevices struct {
 	rx, tx label
 	tables deviceTables
 	queues qdiscTables
+	room   scratch
 }
 
 type deviceTables struct {
 	bytes, packets, errors, drops, fifo, nohandler, collisions, multicast, carrier, detail *Table
-	wire, speed, capacity, info, address, modes, ring                                      *Table
+	wire, speed, capacity, info, address, modes, ring, uses, driver                        *Table
 }
 
 func tablesOf(o *Out) deviceTables {
@@ -129,6 +131,7 @@ func tablesOf(o *Out) deviceTables {
 		carrier: o.Table("net.device.carrier"), detail: o.Table("net.device.errors.detail"), wire: o.Table("net.device.wire"),
 		speed: o.Table("net.device.speed"), capacity: o.Table("net.device.capacity"), info: o.Table("net.device.info"),
 		address: o.Table("net.device.address"), modes: o.Table("net.device.modes"), ring: o.Table("net.ring.size"),
+		uses: o.Table("net.device.uses"), driver: o.Table("net.driver.count"),
 	}
 }
 
@@ -149,6 +152,9 @@ type devices struct {
 
 	addresses []address
 	qdiscs    qdiscs
+	uses      uses
+	usesStale bool
+	peers     peers
 
 	askLinks, askStats, askAddresses     kernel.Request
 	onLink, onStats, onAddress, onChange func(uint16, []byte) error // made once: a method value allocates
@@ -180,6 +186,9 @@ func (n *netDevices) openSpace(s *space[*devices]) (*devices, error) {
 	d.tools.ask(n.want.Stat("net.device.modes"), n.want.Stat("net.ring.size"))
 
 	d.qdiscs.open()
+	if n.want.Stat("net.device.uses") {
+		d.uses.open(s)
+	}
 	d.askLinks.Begin(unix.RTM_GETLINK, 0)
 	d.askLinks.Extend(unix.SizeofIfInfomsg)
 	d.askLinks.AttrUint32(unix.IFLA_EXT_MASK, rtextFilterSkipStats)
@@ -208,10 +217,14 @@ func (d *devices) shut() {
 	d.routes.Close()
 	d.events.Close()
 	d.tools.close()
+	d.uses.close()
 }
 
 // Close implements Reading.
-func (n *netDevices) Close() { n.spaces.shut() }
+func (n *netDevices) Close() {
+	n.spaces.shut()
+	n.room.free()
+}
 
 // Read implements Reading.
 func (n *netDevices) Read(o *Out) error {
@@ -231,6 +244,7 @@ func (n *netDevices) Read(o *Out) error {
 		}
 		read++
 	}
+	n.relate(list)
 	for _, s := range list {
 		if s.data.done == n.reads {
 			s.data.emit(n, o)
@@ -278,13 +292,13 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 		d.addresses = d.addresses[:0]
 		switch err := d.routes.DumpRetry(&d.askAddresses, 3, d.dropAddresses, d.onAddress); {
 		case err == nil:
-			d.stale.addresses = false
+			d.stale.addresses, d.usesStale = false, true
 		case errors.Is(err, kernel.ErrInterrupted):
 		default:
 			n.tables.address.Note("addresses could not be read: " + err.Error())
 		}
 	}
-	if n.want.Stat("net.device.speed", "net.device.capacity", "net.device.info", "net.device.wire") {
+	if n.want.Stat("net.device.speed", "net.device.capacity", "net.device.info", "net.device.wire", "net.device.modes", "net.ring.size", "net.driver.count") {
 		changed, note := d.tools.refresh(d.order, time.Now())
 		if changed {
 			for _, l := range d.order {
@@ -300,13 +314,16 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 	for _, l := range d.order {
 		l.difference(o, n.reads)
 	}
-	if n.queues.any() || n.want.Stat("net.device.capacity", "net.device.wire") {
+	if n.queues.any() || n.want.Stat("net.device.capacity", "net.device.wire", "net.device.uses") {
 		if err := d.qdiscs.read(d.routes, d.links, o); err != nil {
 			note := "queueing disciplines could not be read" + d.space.of() + ": " + err.Error()
 			n.tables.capacity.Note(note)
 			n.tables.wire.Note(note)
 			n.queues.note(note)
 		}
+	}
+	if n.tables.uses != nil {
+		d.uses.refresh(d, time.Now())
 	}
 	d.done = n.reads
 	return nil
@@ -498,6 +515,12 @@ func (d *devices) emit(n *netDevices, o *Out) {
 			d.tools.of(l.index).emit(t, o, l)
 		}
 	}
+	if t.uses != nil {
+		d.uses.emit(t.uses, o, d, n.reads)
+	}
+	if t.driver != nil {
+		d.tools.drivers(o, t.driver, d.order, n.reads, n.room.get())
+	}
 	if n.queues.any() {
 		d.qdiscs.emit(&n.queues, o, n.reads)
 	}
@@ -565,16 +588,4 @@ func (d *devices) nameOf(index int32) string {
 		return l.name
 	}
 	return "if" + strconv.Itoa(int(index))
-}
-
-// lowerName gives the name of the device below; one in another namespace has an @ and the namespace's name, or ? where
-// that is not among those looked at.
-func (d *devices) lowerName(l *link) string {
-	switch {
-	case l.lower == 0:
-		return ""
-	case l.lowerNS == -1:
-		return d.nameOf(l.lower)
-	}
-	return strings.Join([]string{"if", strconv.Itoa(int(l.lower)), "@?"}, "")
 }

@@ -1,0 +1,538 @@
+package collect
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// scene is a set of network namespaces made for one test, gone with it.
+type scene struct {
+	t      testing.TB
+	prefix string
+	sink   net.PacketConn // of send, in b
+}
+
+func newScene(t testing.TB, names ...string) *scene {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs: root")
+	}
+	for _, tool := range []string{"ip", "tc", "ethtool"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs: tool %s", tool)
+		}
+	}
+	s := &scene{t: t, prefix: fmt.Sprintf("nt%d", os.Getpid())}
+	for _, n := range names {
+		s.add(n)
+	}
+	return s
+}
+
+func (s *scene) add(name string) {
+	s.t.Helper()
+	ns := s.prefix + name
+	s.t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", ns).Run() })
+	s.run("ip netns add " + ns)
+	// Without IPv6 nothing is sent but what the test sends.
+	s.run("ip netns exec " + ns + " sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6'")
+	s.run("ip -n " + ns + " link set lo up")
+}
+
+// run runs a command line; @ stands for the prefix of the namespaces.
+func (s *scene) run(line string) {
+	s.t.Helper()
+	line = strings.ReplaceAll(line, "@", s.prefix)
+	if out, err := exec.Command("sh", "-c", line).CombinedOutput(); err != nil {
+		s.t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+}
+
+// cable joins a and b by a veth of fixed neighbours: va (10.77.0.1) and vb (10.77.0.2).
+func (s *scene) cable() {
+	s.t.Helper()
+	s.run("ip link add va netns @a address 02:00:00:00:77:01 type veth peer name vb netns @b address 02:00:00:00:77:02")
+	s.run("ip -n @a addr add 10.77.0.1/24 dev va && ip -n @b addr add 10.77.0.2/24 dev vb")
+	s.run("ip -n @a link set va up && ip -n @b link set vb up")
+	s.run("ip -n @a neigh replace 10.77.0.2 lladdr 02:00:00:00:77:02 dev va nud permanent")
+	s.run("ip -n @b neigh replace 10.77.0.1 lladdr 02:00:00:00:77:01 dev vb nud permanent")
+	s.carries("va")
+}
+
+// carries waits until a device of a is up: until then the kernel drops what it is given (noop_qdisc).
+func (s *scene) carries(device string) {
+	s.t.Helper()
+	s.run("for i in $(seq 200); do ip -n @a link show " + device + " | grep -q 'state UP' && exit 0; sleep 0.05; done; exit 1")
+}
+
+func (s *scene) in(name string, f func() error) {
+	s.t.Helper()
+	ns, err := kernel.Root{}.FindNetNS(s.prefix + name)
+	if err == nil {
+		err = ns.In(f)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// send sends n datagrams of size bytes from a to b, where a socket takes them in: a refusal by ICMP would swallow the next write.
+func (s *scene) send(n, size int) {
+	s.t.Helper()
+	if s.sink == nil {
+		s.in("b", func() (err error) {
+			s.sink, err = net.ListenPacket("udp4", "0.0.0.0:9")
+			return err
+		})
+		s.t.Cleanup(func() { s.sink.Close() })
+	}
+	var c *net.UDPConn
+	s.in("a", func() (err error) {
+		c, err = net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(10, 77, 0, 2), Port: 9})
+		return err
+	})
+	defer c.Close()
+	for range n {
+		if _, err := c.Write(make([]byte, size)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func TestDeviceCounters(t *testing.T) {
+	s := newScene(t, "a", "b")
+	s.cable()
+	k := tick(t, NetDevices{}, &Env{Netns: s.prefix + "a"})
+	if rows := k.rows(); hasDeltas(rows) {
+		t.Errorf("the first reading has rates: %v", rows)
+	}
+	s.send(500, 1000)
+	rows := k.rows()
+	a := s.prefix + "a,va,"
+	for row, want := range map[string]float64{
+		"net.device.bytes " + a + "tx": 500 * (1000 + 42), "net.device.packets " + a + "tx": 500, "net.device.wire " + a + "tx": 500 * (1000 + 42 + 24),
+		"net.device.bytes " + a + "rx": 0, "net.device.packets " + a + "rx": 0, "net.device.wire " + a + "rx": 0,
+		"net.device.drops " + a + "tx": 0, "net.device.errors " + a + "rx": 0,
+		"net.device.uses " + a + "address": 1, "net.device.uses " + a + "connected": 1, "net.device.uses " + a + "route": 0,
+		"net.device.uses " + a + "neighbour": 1, "net.device.uses " + a + "packet-socket": 0, "net.device.uses " + a + "bound-socket": 0,
+		"net.device.address " + a + "inet,10.77.0.1,24,global": 1,
+	} {
+		if got, ok := rows[row]; !ok || got != want {
+			t.Errorf("%s = %v (%v), want %v", row, got, ok, want)
+		}
+	}
+	if v := rows["net.device.capacity "+a+"tx,unknown"]; !math.IsNaN(v) {
+		t.Error("a veth has the capacity", v)
+	}
+	for row := range rows {
+		if strings.HasPrefix(row, "net.device.speed") {
+			t.Error("a made-up speed:", row, rows[row])
+		}
+	}
+
+	// A device that is renamed goes on; its counters are those of the same device.
+	s.run("ip -n @a link set va down && ip -n @a link set va name ether9 && ip -n @a link set ether9 up")
+	s.run("ip -n @a neigh replace 10.77.0.2 lladdr 02:00:00:00:77:02 dev ether9 nud permanent")
+	s.carries("ether9")
+	s.send(10, 100)
+	rows = k.rows()
+	if got := rows["net.device.bytes "+s.prefix+"a,ether9,tx"]; got != 10*142 {
+		t.Errorf("after the renaming %v bytes, want %v", got, 10*142)
+	}
+	if _, ok := rows["net.device.bytes "+a+"tx"]; ok {
+		t.Error("the old name is still there")
+	}
+
+	// One that is removed and made again with the same name is another.
+	s.run("ip -n @a link del ether9")
+	if rows = k.rows(); rows["net.device.bytes "+s.prefix+"a,lo,rx"] != 0 {
+		t.Error(rows)
+	}
+	for row := range rows {
+		if strings.Contains(row, "ether9") {
+			t.Error("removed, and still there:", row)
+		}
+	}
+	s.cable()
+	s.send(100, 100)
+	rows = k.rows()
+	if v, ok := rows["net.device.bytes "+a+"tx"]; ok {
+		t.Errorf("a new device has a rate before it has two readings: %v", v)
+	}
+	s.send(3, 100)
+	if v := k.rows()["net.device.bytes "+a+"tx"]; v != 3*142 {
+		t.Error(v)
+	}
+}
+
+func hasDeltas(rows map[string]float64) bool {
+	kind := map[string]measure.Kind{}
+	for _, st := range (NetDevices{}).Stats() {
+		kind[string(st.ID)] = st.Kind
+	}
+	for row := range rows {
+		id, _, _ := strings.Cut(row, " ")
+		if kind[id] == measure.Delta {
+			return true
+		}
+	}
+	return false
+}
+
+// A device with the index of one that went, and with more traffic than that had, has no rate: events tell them apart.
+func TestDeviceIndexUsedAgain(t *testing.T) {
+	s := newScene(t, "a", "b")
+	s.run("ip -n @a link add va index 77 address 02:00:00:00:77:01 type veth peer name vb netns @b address 02:00:00:00:77:02")
+	k := tick(t, NetDevices{}, &Env{Netns: s.prefix + "a"}, "net.device.bytes")
+	k.rows()
+	s.run("ip -n @a link del va")
+	s.run("ip -n @a link add va index 77 address 02:00:00:00:77:01 type veth peer name vb netns @b address 02:00:00:00:77:02")
+	s.run("ip -n @a addr add 10.77.0.1/24 dev va; ip -n @a link set va up; ip -n @b link set vb up")
+	s.run("ip -n @a neigh replace 10.77.0.2 lladdr 02:00:00:00:77:02 dev va nud permanent")
+	s.carries("va")
+	s.send(1000, 1000)
+	if v, ok := k.rows()["net.device.bytes "+s.prefix+"a,va,tx"]; ok {
+		t.Errorf("%v bytes", v)
+	}
+}
+
+// stream sends n bytes of TCP from a to b.
+func (s *scene) stream(n int64) {
+	s.t.Helper()
+	var l *net.TCPListener
+	var c *net.TCPConn
+	s.in("b", func() (err error) {
+		l, err = net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(10, 77, 0, 2)})
+		return err
+	})
+	defer l.Close()
+	done := make(chan error, 1)
+	go func() {
+		in, err := l.AcceptTCP()
+		if err == nil {
+			_, err = io.Copy(io.Discard, in)
+			in.Close()
+		}
+		done <- err
+	}()
+	s.in("a", func() (err error) {
+		c, err = net.DialTCP("tcp4", nil, l.Addr().(*net.TCPAddr))
+		return err
+	})
+	_, err := io.Copy(c, io.LimitReader(zeros{}, n))
+	c.Close()
+	if err == nil {
+		err = <-done
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+// A shaped veth has a capacity, at both ends, and its super-frames are counted as the segments that they stand for.
+func TestShapedVeth(t *testing.T) {
+	s := newScene(t, "a", "b")
+	s.cable()
+	s.run("tc -n @a qdisc add dev va root handle 1: tbf rate 1gbit burst 256k limit 4m")
+	k := tick(t, NetDevices{}, &Env{Netns: "all"})
+	k.rows()
+	const n = 20e6
+	s.stream(n)
+	rows := k.rows()
+	for _, row := range []string{"a,va,tx", "b,vb,rx"} {
+		if v := rows["net.device.capacity "+s.prefix+row+",qdisc"]; v != 1e9 {
+			t.Errorf("capacity of %s: %v", row, v)
+		}
+		// Ethernet, IPv4 and TCP headers with timestamps in front of each 1,448 bytes.
+		want := n / 1448 * 1514.
+		if v := rows["net.device.wire "+s.prefix+row]; math.Abs(v-want) > 0.01*want {
+			t.Errorf("wire of %s: %v, want %v within 1 %% (device %v, packets %v)", row, v, want,
+				rows["net.device.bytes "+s.prefix+row], rows["net.device.packets "+s.prefix+row])
+		}
+	}
+	q := s.prefix + "a,va,tbf,1:,root"
+	if v := rows["net.qdisc.bytes "+q]; v != rows["net.device.wire "+s.prefix+"a,va,tx"] {
+		t.Error("the discipline counts", v)
+	}
+	if rows["net.qdisc.rate "+q] != 1e9 || rows["net.qdisc.overlimits "+q] < 0 || rows["net.qdisc.drops "+q] != 0 {
+		t.Error(rows["net.qdisc.rate "+q], rows["net.qdisc.overlimits "+q], rows["net.qdisc.drops "+q])
+	}
+	if name := infoField(t, rows, s.prefix+"a", "va", "lower"); name != "vb@"+s.prefix+"b" {
+		t.Errorf("lower %q", name)
+	}
+
+	s.run("tc -n @a qdisc del dev va root && tc -n @a qdisc add dev va root handle 1: htb default 10 && tc -n @a class add dev va parent 1: classid 1:1 htb rate 300mbit ceil 400mbit")
+	s.run("tc -n @a class add dev va parent 1:1 classid 1:10 htb rate 100mbit ceil 200mbit")
+	s.run("tc -n @a qdisc add dev va parent 1:10 pfifo")
+	rows = k.rows()
+	if v := rows["net.device.capacity "+s.prefix+"a,va,tx,qdisc"]; v != 4e8 {
+		t.Error("capacity of htb:", v)
+	}
+	if v := rows["net.qdisc.rate "+s.prefix+"a,va,htb,1:10,1:1"]; v != 2e8 {
+		t.Error("ceiling of a class:", v)
+	}
+	s.send(20, 1000)
+	sum := map[string]float64{} // a shaper lets them through in its own time
+	untilRows(t, k, "20 packets through each discipline", func(rows map[string]float64) bool {
+		done := true
+		for _, q := range []string{"1:10,1:1", "1:1,1:", "1:,root"} {
+			sum[q] += rows["net.qdisc.packets "+s.prefix+"a,va,htb,"+q]
+			done = done && sum[q] >= 20
+		}
+		return done
+	})
+	for q, v := range sum {
+		if v != 20 {
+			t.Errorf("%s: %v packets, want 20", q, v)
+		}
+	}
+}
+
+// infoField gives a field of net.device.info.
+func infoField(t testing.TB, rows map[string]float64, netns, device, field string) string {
+	t.Helper()
+	var fields []measure.Field
+	for _, st := range (NetDevices{}).Stats() {
+		if st.ID == "net.device.info" {
+			fields = st.Fields
+		}
+	}
+	for row := range rows {
+		id, labels, _ := strings.Cut(row, " ")
+		values := strings.SplitN(labels, ",", len(fields)) // flags, which hold commas, come last
+		if id == "net.device.info" && values[0] == netns && values[1] == device {
+			for i, f := range fields {
+				if f.Name == field {
+					return values[i]
+				}
+			}
+		}
+	}
+	t.Fatalf("no info of %s in %q", device, netns)
+	return ""
+}
+
+// The speed of a tap counts when somebody has set it.
+func TestTapSpeed(t *testing.T) {
+	s := newScene(t, "a")
+	s.run("ip -n @a tuntap add tap0 mode tap && ip -n @a link set tap0 up")
+	k := tick(t, NetDevices{}, &Env{Netns: s.prefix + "a"})
+	a := s.prefix + "a,tap0"
+	if v, ok := k.rows()["net.device.speed "+a]; ok && (v != tapDefault || !strings.Contains(strings.Join(k.notes, "\n"), "nobody sets one")) {
+		t.Error("the speed of a tap that nobody set:", v, k.notes)
+	}
+	s.run("ip netns exec @a ethtool -s tap0 speed 100 duplex half autoneg off")
+	rows := k.rows()
+	if v := rows["net.device.speed "+a]; v != 1e8 {
+		t.Error("speed", v)
+	}
+	if v := rows["net.device.capacity "+a+",rx,ethtool"]; v != 1e8 {
+		t.Error("capacity", v)
+	}
+	if d, kind := infoField(t, rows, s.prefix+"a", "tap0", "duplex"), infoField(t, rows, s.prefix+"a", "tap0", "kind"); d != "half" || kind != "tap" {
+		t.Errorf("duplex %q, kind %q", d, kind)
+	}
+}
+
+// untilRows takes readings until one satisfies f.
+func untilRows(t testing.TB, k *ticker, what string, f func(map[string]float64) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if f(k.rows()) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond) // between two looks at the condition
+	}
+	t.Fatal("waited for " + what)
+}
+
+// Namespaces come and go while it reads; one that lost its name is let go, so that the kernel can take it down.
+func TestNamespacesComeAndGo(t *testing.T) {
+	s := newScene(t, "a", "b")
+	k := tick(t, NetDevices{}, &Env{Netns: "all"})
+	protocols := tick(t, NetProtocols{}, &Env{Netns: "all"})
+	k.rows()
+	protocols.rows()
+	s.add("c")
+	s.run("ip link add va netns @a type veth peer name vc netns @c && ip -n @c link set vc up")
+	c := "net.device.bytes " + s.prefix + "c,vc,rx"
+	untilRows(t, k, "rates of the new namespace", func(rows map[string]float64) bool {
+		v, ok := rows[c]
+		if v > 1e6 {
+			t.Error("an absurd rate:", v)
+		}
+		return ok
+	})
+	untilRows(t, protocols, "its protocols", func(rows map[string]float64) bool {
+		_, ok := rows["net.protocol.events "+s.prefix+"c,Ip,InReceives"]
+		return ok
+	})
+	s.run("ip netns del @c")
+	untilRows(t, protocols, "its protocols to go", func(rows map[string]float64) bool {
+		_, ok := rows["net.protocol.events "+s.prefix+"c,Ip,InReceives"]
+		return !ok
+	})
+	untilRows(t, k, "the namespace to go", func(rows map[string]float64) bool {
+		_, there := rows[c]
+		_, peer := rows["net.device.bytes "+s.prefix+"a,va,rx"] // the kernel ends its peer with it
+		return !there && !peer
+	})
+}
+
+func TestNamedNamespace(t *testing.T) {
+	s := newScene(t)
+	if _, err := (NetDevices{}).Open(&Env{Netns: s.prefix + "x"}, Want{"net.device.bytes": {}}); err == nil {
+		t.Error("a namespace that is not there was opened")
+	}
+	s.add("x")
+	k := tick(t, NetDevices{}, &Env{Netns: s.prefix + "x"}, "net.device.bytes")
+	k.rows()
+	if rows := k.rows(); len(rows) != 2 { // loopback, both ways
+		t.Error(rows)
+	}
+	s.run("ip netns del @x")
+	note := false
+	for deadline := time.Now().Add(10 * time.Second); !note && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		k.out.start(false)
+		_ = k.reading.Read(k.out)
+		k.out.finish(nil)
+		note = len(k.out.tables[0].batch.Notes) > 0 && len(k.out.tables[0].batch.Keys) == 0
+	}
+	if !note {
+		t.Error("nothing is said of the namespace that went")
+	}
+}
+
+// What gives a device a reason to receive is seen, each kind.
+func TestUses(t *testing.T) {
+	s := newScene(t, "a", "b")
+	s.cable()
+	s.run("ip -n @a link add br0 type bridge && ip -n @a tuntap add tap0 mode tap && ip -n @a link set tap0 master br0")
+	s.run("ip -n @a link add mv0 link va type macvlan mode bridge")
+	s.run("ip -n @a route add 10.99.0.0/16 via 10.77.0.2 && ip -n @a addr add 169.254.3.4/16 scope link dev va")
+	s.run("ip -n @a maddr show dev va >/dev/null && tc -n @a qdisc add dev va clsact && tc -n @a filter add dev va ingress u32 match u32 0 0 flowid :1")
+	s.in("a", func() error { return bindSockets(t, "va") })
+	k := tick(t, NetDevices{}, &Env{Netns: s.prefix + "a"}, "net.device.uses")
+	rows := k.rows()
+	for row, want := range map[string]float64{
+		"va,address": 1, "va,route": 1, "va,connected": 2, "va,upper": 1, "va,master": 0, "va,packet-socket": 1, "va,packet-protocol": 1, "va,bound-socket": 2,
+		"va,multicast": 1, "va,tc": 1, "va,xdp": 0, "va,neighbour": 1, "tap0,master": 1, "tap0,upper": 0, "tap0,address": 0, "tap0,packet-socket": 0,
+		"tap0,packet-protocol": 1, "tap0,promiscuous": 1, "lo,address": 0, "br0,master": 0,
+	} {
+		if v, ok := rows["net.device.uses "+s.prefix+"a,"+row]; !ok || v != want {
+			t.Errorf("%s: %v (%v), want %v", row, v, ok, want)
+		}
+	}
+	if len(k.notes) > 0 {
+		t.Error(k.notes)
+	}
+}
+
+// The kernel shows the counters by netlink, as text and to ip(8): the same.
+func TestDeviceRoadsAgree(t *testing.T) {
+	k := tick(t, NetDevices{}, &Env{SinceBoot: true}, "net.device.bytes", "net.device.packets", "net.device.errors", "net.device.drops", "net.device.fifo")
+	text := func() map[string][]uint64 {
+		b, err := os.ReadFile("/proc/thread-self/net/dev") // /proc/net is the first thread's, wherever a test has put that
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string][]uint64{}
+		for line := range strings.Lines(string(b)) {
+			name, rest, ok := strings.Cut(strings.TrimSpace(line), ":")
+			if !ok {
+				continue
+			}
+			for _, f := range strings.Fields(rest) {
+				v, err := strconv.ParseUint(f, 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out[name] = append(out[name], v)
+			}
+		}
+		return out
+	}
+	before := text()
+	rows := k.rows()
+	after := text()
+	for name, low := range before {
+		high := after[name]
+		if high == nil {
+			continue // gone meanwhile
+		}
+		// bytes packets errs drop fifo frame compressed multicast, twice
+		for i, stat := range []string{"bytes", "packets", "errors", "drops", "fifo"} {
+			for j, direction := range []string{"rx", "tx"} {
+				v, ok := rows["net.device."+stat+" ,"+name+","+direction]
+				if at := i + 8*j; !ok || v < float64(low[at]) || v > float64(high[at]) {
+					t.Errorf("%s %s %s: netlink %v (%v), /proc/net/dev %d to %d", name, stat, direction, v, ok, low[at], high[at])
+				}
+			}
+		}
+	}
+}
+
+// What does not change is not made again: no allocation in a steady reading.
+func TestReadingsDoNotAllocate(t *testing.T) {
+	for _, c := range []Collector{NetDevices{}, NetProtocols{}, NetCaches{}} {
+		k := tick(t, c, &Env{})
+		for range 20 {
+			k.read()
+		}
+		var batches []*measure.Batch
+		if n := testing.AllocsPerRun(50, func() {
+			k.out.start(false)
+			if err := k.reading.Read(k.out); err != nil {
+				t.Fatal(err)
+			}
+			batches = k.out.finish(batches[:0])
+		}); n > 0 {
+			t.Errorf("%T: %v allocations a reading", c, n)
+		}
+	}
+}
+
+func BenchmarkNetDevicesRead(b *testing.B) {
+	b.Run("all", func(b *testing.B) { benchmarkRead(b, NetDevices{}) })
+	b.Run("nic", func(b *testing.B) {
+		benchmarkRead(b, NetDevices{}, "net.device.bytes", "net.device.packets", "net.device.errors", "net.device.drops", "net.device.fifo",
+			"net.device.wire", "net.device.capacity", "net.device.info", "net.device.speed")
+	})
+	b.Run("bytes", func(b *testing.B) { benchmarkRead(b, NetDevices{}, "net.device.bytes") })
+}
+
+// BenchmarkFiftyDevices is for hosts of containers: 50 veths, bridged.
+func BenchmarkFiftyDevices(b *testing.B) {
+	s := newScene(b, "a", "b")
+	s.run("ip -n @a link add br0 type bridge && for i in $(seq 50); do ip link add va$i netns @a type veth peer name vb$i netns @b && " +
+		"ip -n @a link set va$i master br0 up && ip -n @b link set vb$i up; done")
+	for _, what := range []struct {
+		name string
+		ids  []string
+	}{{"all", nil}, {"bytes", []string{"net.device.bytes"}}} {
+		b.Run(what.name, func(b *testing.B) {
+			k := tick(b, NetDevices{}, &Env{Netns: s.prefix + "a"}, what.ids...)
+			k.read()
+			k.read()
+			b.ReportAllocs()
+			for b.Loop() {
+				k.read()
+			}
+		})
+	}
+}
