@@ -42,7 +42,7 @@ func linkSaturated() Rule {
 			for _, d := range n.all {
 				var worst *fullLink
 				for _, direction := range []string{"tx", "rx"} {
-					wire := l.Table(deviceWire).One("netns", d.netns, "device", d.name, "direction", direction)
+					wire := onLine(l, d, direction)
 					if d.loopback() || wire == nil {
 						continue
 					}
@@ -127,6 +127,28 @@ func (u unknownLimits) tell(l *Look) {
 		}
 		l.Skipped("capacity unknown of %s (%s)", words, one.why)
 	}
+}
+
+// Headers of the segments of a super-frame that the device counts once: 6 % of full segments of 1,448 B; and preamble, gap
+// and FCS of each frame it counts, in bytes. What a line carries can't be more.
+const lineSlack, lineFrame = 1.25, 24.0
+
+// onLine gives the row of what the device carries on its line. The estimate of net.device.wire may count what the driver was
+// given and threw away; where it contradicts the device's own count of bytes and packets, those count.
+func onLine(l *Look, d *device, direction string) *Row {
+	wire := l.Table(deviceWire).One("netns", d.netns, "device", d.name, "direction", direction)
+	b := l.Table(deviceBytes).One("netns", d.netns, "device", d.name, "direction", direction)
+	p := l.Table(devicePackets).One("netns", d.netns, "device", d.name, "direction", direction)
+	if wire == nil || b == nil {
+		return wire
+	}
+	out := &Row{table: wire.table, words: wire.words, Values: append([]float64(nil), wire.Values...)}
+	for c, v := range out.Values {
+		if most := b.At(c) + lineFrame*or(p.At(c), 0); v > lineSlack*most {
+			out.Values[c] = most
+		}
+	}
+	return out
 }
 
 // known says in which cells a row has a value.

@@ -14,6 +14,10 @@ const (
 	peerLeast = 4
 	// peerHalf: a peer below half of the others' median gets something else than they do.
 	peerHalf = 0.5
+	// peerNear: nearer to the median than peerHalf all signs must agree: a step of Ethernet at which its path ends, nothing
+	// waiting for the others, paths of the others that deliver far more. A link of 100 Mbit/s among clients that ask
+	// for 170 each shows as 56 % of them.
+	peerNear = 0.85
 	// peerAway: robust standard deviations from the others' median, of rates or of their logarithms. Ten equal clients of
 	// a healthy server differ by less than a thousandth; clients of all kinds differ by factors, and then nobody stands out.
 	peerAway = 6.0
@@ -118,7 +122,7 @@ func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) bool {
 	}
 	s, ok := lasting(t, nil, func(c int) bool {
 		m := middle(c)
-		return m > 0 && at0(p.series, c) < peerHalf*m && at0(p.unsent, c) >= peerBacklog
+		return m > 0 && at0(p.series, c) < peerNear*m && at0(p.unsent, c) >= peerBacklog
 	})
 	if !ok {
 		return false
@@ -126,7 +130,7 @@ func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) bool {
 	rate := func(o *peerOf) float64 { return or(t.part(o.series, s.mask), 0) }
 	mine, others := rate(p), column(rest, rate)
 	normal := median(others)
-	if !(mine < peerHalf*normal) || mine <= 0 {
+	if !(mine < peerNear*normal) || mine <= 0 {
 		return false
 	}
 	z := away(mine, others, peerFloor)
@@ -141,9 +145,13 @@ func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) bool {
 	waits := or(u.part(p.unsent, s.mask), 0)
 	waitsOthers := or(median(column(rest, func(o *peerOf) float64 { return or(u.part(o.unsent, s.mask), 0) })), 0)
 	fast := median(column(rest, func(o *peerOf) float64 { return o.delivery }))
-	alone := waitsOthers <= peerBacklogOthers*waits || p.delivery > 0 && fast >= peerFaster*p.delivery
+	alone, slower := waitsOthers <= peerBacklogOthers*waits, p.delivery > 0 && fast >= peerFaster*p.delivery
 	step := stepOf(p.delivery, mine*8, fast)
-	if !alone || !(z <= -peerAway || step > 0 && z <= -peerAwayStep) {
+	far := mine < peerHalf*normal
+	switch {
+	case far && (alone || slower) && (z <= -peerAway || step > 0 && z <= -peerAwayStep):
+	case !far && alone && slower && step > 0 && z <= -peerAway:
+	default:
 		return false
 	}
 	accusePeer(l, g, p, rest, s, mine, normal, z, waits, waitsOthers, fast, step)
