@@ -27,8 +27,13 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 		}
 		d.line("")
 	}
+	sentences := false
 	for i, f := range r.Findings {
-		d.finding(i+1, &f)
+		sentences = d.finding(i+1, &f) || sentences
+	}
+	if sentences {
+		d.paragraph("", "The lines below each piece of evidence are sentences: culprit stat 'SENTENCE' 1 shows the number live.")
+		d.line("")
 	}
 	if len(r.Fine) > 0 {
 		d.line(d.bold("Innocent"))
@@ -64,7 +69,8 @@ type diagnosis struct {
 	colour bool
 }
 
-func (d *diagnosis) finding(n int, f *diagnose.Finding) {
+// finding writes one finding and says whether it has sentences.
+func (d *diagnosis) finding(n int, f *diagnose.Finding) (sentences bool) {
 	severity := strings.ToUpper(string(f.Severity))
 	if d.colour {
 		colours := map[diagnose.Severity]string{diagnose.High: "31;1", diagnose.Medium: "33;1", diagnose.Low: "36;1"}
@@ -79,7 +85,8 @@ func (d *diagnosis) finding(n int, f *diagnose.Finding) {
 	for _, e := range f.Evidence {
 		d.hang("   ", "*", Clean(e.Text))
 		if e.Statistic != "" {
-			d.hang("     ", d.dim("culprit stat"), d.dim("'"+Clean(e.Statistic)+"'"))
+			d.line("       " + d.dim(Clean(e.Statistic))) // unbroken, to be copied
+			sentences = true
 		}
 	}
 	for _, s := range f.Symptoms {
@@ -102,6 +109,7 @@ func (d *diagnosis) finding(n int, f *diagnose.Finding) {
 		d.hang("   ", "risk:", Clean(f.Fix.Risk))
 	}
 	d.line("")
+	return sentences
 }
 
 func (d *diagnosis) line(s string) { d.b.WriteString(strings.TrimRight(s, " ") + "\n") }
