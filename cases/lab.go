@@ -49,7 +49,7 @@ func Needs() string {
 	}
 	for _, tool := range []string{"ip", "tc", "ethtool"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return "the tool " + tool
+			return "tool " + tool
 		}
 	}
 	if _, err := os.Stat("/proc/self/ns/net"); err != nil {

@@ -8,7 +8,7 @@ import (
 
 func needTool(name string) string {
 	if _, err := exec.LookPath(name); err != nil {
-		return "the tool " + name
+		return "tool " + name
 	}
 	return ""
 }

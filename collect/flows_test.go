@@ -24,7 +24,7 @@ func inNamespace(t testing.TB, f func()) {
 		defer func() { done <- why }()
 		runtime.LockOSThread() // never unlocked: the thread, which has changed its namespace, ends with the goroutine
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			why = fmt.Sprintf("needs: CAP_SYS_ADMIN to make a network namespace (%v)", err)
+			why = fmt.Sprintf("needs: cap:sys_admin to make a network namespace (%v)", err)
 			return
 		}
 		if err := loopbackUp(); err != nil {

@@ -19,6 +19,7 @@ func TestJudge(t *testing.T) {
 		{"needs: root (network namespaces)", true, false},
 		{"needs: cap:net_admin", true, false},
 		{"needs: cap:BPF", true, false},
+		{"needs: cap:CAP_NET_ADMIN (to make a link)", true, false},
 		{"needs: cap:sys_admin", true, true},
 		{"needs: cap:flying", false, false},
 		{"needs: tool iperf3", true, false},

@@ -80,7 +80,7 @@ func (m machine) judge(why string) string {
 			return "this is root"
 		}
 	case parts[2] != "":
-		bit, known := capabilities[strings.ToLower(parts[2])]
+		bit, known := capabilities[strings.TrimPrefix(strings.ToLower(parts[2]), "cap_")]
 		if !known {
 			return fmt.Sprintf("no capability is called %q", parts[2])
 		}
