@@ -40,6 +40,8 @@ func TestCPUModes(t *testing.T) {
 		"a tick back is rounding": {"cpu0 1100 200 300 9999 500 9 20 30 100 50", map[string]float64{"usr": 1000}, ""},
 		"idle began anew: the CPU was off line": {"cpu0 1010 200 300 20 0 10 20 30 100 50", map[string]float64{"*": measure.NaN},
 			"jumped"},
+		"a busy counter began anew": {"cpu0 5 200 300 10099 500 10 20 30 100 50", map[string]float64{"*": measure.NaN},
+			"jumped"},
 		"a counter leapt: the machine was stopped": {"cpu0 1000 200 300 10000 500 10 20 900030 100 50", map[string]float64{"*": measure.NaN},
 			"jumped"},
 	} {

@@ -79,7 +79,7 @@ func exists(root kernel.Root, name string) bool {
 
 // sysWord gives the text of a file of sysfs without its newline; "" when it can't be read.
 func sysWord(root kernel.Root, name string) string {
-	b, err := root.ReadSys(name, nil)
+	b, err := root.ReadSys(name, make([]byte, 0, 128)) // most hold a word
 	if err != nil {
 		return ""
 	}

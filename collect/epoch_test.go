@@ -1,0 +1,60 @@
+package collect
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"culprit/measure"
+)
+
+// systemCollectors are those whose labels are kept from reading to reading.
+func systemCollectors() []Collector {
+	return []Collector{CPU{}, Interrupts{}, Softirqs{}, Load{}, Pressure{}, Memory{}, Vmstat{}, Disks{}, Filesystems{}, Softnet{}, Caches{}, Machine{}, Cgroups{}}
+}
+
+// When the dictionary is made anew, labels made before are void: whoever keeps some must make them again. Every label is then
+// another one, because a word that nobody uses takes the first number.
+func TestLabelsAreMadeAgain(t *testing.T) {
+	for _, c := range systemCollectors() {
+		t.Run(fmt.Sprintf("%T", c), func(t *testing.T) {
+			r, err := c.Open(&Env{}, wantAll(c))
+			if err != nil {
+				t.Skip("needs: kernel feature of " + err.Error())
+			}
+			defer r.Close()
+			words := newDictionary()
+			out := newOut(c.Stats(), words, true)
+			levels := func(first bool) map[string]bool {
+				out.start(first)
+				if err := r.Read(out); err != nil {
+					t.Fatal(err)
+				}
+				keys := map[string]bool{}
+				for k := range rowsOf(t, out) { // panics on a label that is not in the dictionary
+					// Only rows that are there whatever happens on the machine meanwhile.
+					if id, _, _ := strings.Cut(k, "|"); !strings.HasPrefix(id, "cgroup.") && !strings.HasPrefix(k, "cache.entries||slab") && !strings.HasPrefix(k, "cache.growth") && !strings.HasPrefix(k, "cache.bytes") {
+						for _, st := range c.Stats() {
+							if string(st.ID) == id && !st.Sparse {
+								keys[k] = true
+							}
+						}
+					}
+				}
+				return keys
+			}
+			before := levels(true)
+			words.index, words.words = map[string]measure.Label{}, nil
+			words.epoch++
+			words.label("nobody uses this")
+			after := levels(false)
+			for _, k := range slices.Sorted(maps.Keys(before)) {
+				if !after[k] {
+					t.Errorf("%s is gone with a new dictionary", k)
+				}
+			}
+		})
+	}
+}
