@@ -83,7 +83,7 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 	}
 	f.tick = r.tick
 	if k.inode != 0 { // a closed socket that still sends stays its process's
-		f.inode = k.inode
+		f.inode, f.owner.user = k.inode, k.uid != 0
 	}
 	receiving, sending := k.queues()
 	if !fresh && k.info.segsOut() == f.last.segsOut && k.info.segsIn() == f.last.segsIn && receiving|sending == 0 {
@@ -92,7 +92,7 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 	if len(k.info) < infoWhole {
 		r.notes.short = len(k.info)
 	}
-	now, ports := k.info.counts(k.state), uint32(k.localPort)<<16|uint32(k.peerPort)
+	now, ports := k.info.counts(k.info[0]), uint32(k.localPort)<<16|uint32(k.peerPort)
 	// A socket that was disconnected and connected again keeps its cookie; counts may differ by SYN and FIN.
 	reborn := !fresh && (f.ports != ports || now.tx+2 < f.last.tx || now.rx+2 < f.last.rx)
 	if fresh || reborn {
@@ -204,6 +204,9 @@ func (r *flowReading) emit(s *flowSpace, f *flow, v *flowValues) {
 	who := [2]label{none, none}
 	if r.owning {
 		who = r.owners.labels(r.out, &f.owner)
+		if f.server && f.owner.who < ownerKernel { // not accepted yet, or closed before it was looked for
+			who[1] = r.listens(s, uint16(f.ports>>16))
+		}
 		r.notes.ownerless = r.notes.ownerless || f.owner.who == ownerUnknown && f.inode != 0
 	}
 	r.put(s.name, &f.labels, who, f.server, v)
@@ -263,6 +266,7 @@ func (r *flowReading) put(ns label, l *flowLabels, who [2]label, server bool, v 
 // process has closed the socket and the connection is over, with its last counters.
 func (r *flowReading) takeEnd(_ uint16, payload []byte) error {
 	s, k := r.space, &r.socket
+	s.heard++
 	if !parseDiag(payload, k) || len(k.info) < infoCounts || k.cookie == 0 {
 		return nil
 	}
@@ -288,10 +292,10 @@ func (r *flowReading) takeEnd(_ uint16, payload []byte) error {
 	if c.delta == (flowCounts{}) {
 		return nil
 	}
-	// A connection never seen began after the reading before - or it was over before that and only its socket was kept: then it
-	// moved nothing in this interval. Times in tcp_info have the kernel's ticks (jiffies), 1 to 10 ms.
-	// Twice the interval and a second are allowed for the work queue that announces.
-	if i < 0 && time.Duration(k.info.quiet())*time.Millisecond > 2*r.elapsed+time.Second {
+	// A connection never seen began after the reading before, and has been quiet since then at most. Or it was over long
+	// ago, even before the first reading, and only its socket was kept: what it moved belongs to no interval at hand. A kernel
+	// that is busy closing announces ends 10 s late.
+	if i < 0 && time.Duration(k.info.quiet())*time.Millisecond > min(r.before.Sub(r.began), 2*r.elapsed+closedLate) {
 		if now.tx+now.rx > 0 {
 			r.notes.late++
 		}
@@ -322,12 +326,10 @@ func (r *flowReading) emitClosed(s *flowSpace) {
 		who := [2]label{none, none}
 		if r.owning {
 			who = r.owners.labels(r.out, &c.owner)
-			if c.owner.who < ownedBy && c.server { // nobody knows which process, but all that share a listener have its name
-				for at := range s.listeners {
-					if l := &s.listeners[at]; l.port == c.port && l.owner.who >= ownedBy {
-						who[1] = r.owners.labels(r.out, &l.owner)[1]
-						break
-					}
+			if c.owner.who < ownerKernel {
+				r.notes.brief = true
+				if c.server {
+					who[1] = r.listens(s, c.port)
 				}
 			}
 		}
@@ -336,6 +338,17 @@ func (r *flowReading) emitClosed(s *flowSpace) {
 	if cap(s.closed) > 4096 && len(s.closed) < cap(s.closed)/8 {
 		s.closed, s.byLabels = nil, map[flowLabels]int32{}
 	}
+}
+
+// listens gives the name of the process that listens on a port: that of a connection of which nobody knows which of the
+// processes that share the listener has it, or had.
+func (r *flowReading) listens(s *flowSpace, port uint16) label {
+	for i := range s.listeners {
+		if l := &s.listeners[i]; l.port == port && l.owner.who >= ownerKernel {
+			return r.owners.labels(r.out, &l.owner)[1]
+		}
+	}
+	return r.w[wordNone]
 }
 
 // takeListener notes a listening socket. They come first in a dump, so that those who connected to it are told apart.
@@ -358,6 +371,7 @@ func (r *flowReading) takeListener(s *flowSpace, k *diagSocket) {
 	}
 	s.next = at + 1
 	l := &s.listeners[at]
+	l.owner.user = k.uid != 0
 	l.port, l.device, l.inode, l.queue, l.limit = k.localPort, k.device, k.inode, k.receiving, k.sending
 	l.size, l.tick, l.done = uint8(copy(l.address[:], k.local)), r.tick, false
 }
@@ -458,7 +472,12 @@ func (r *flowReading) say() {
 	if n.short > 0 && n.short < infoLimited {
 		r.out.NoteAll(fmt.Sprintf("this kernel tells %d bytes about a connection, too few for all statistics", n.short))
 	}
-	if r.notes.ownerless && r.owners.denied {
+	if n.brief {
+		for _, t := range moved {
+			t.Note("connections that begin and end between two readings have no pid; those to a listener have the name of its process")
+		}
+	}
+	if n.ownerless && r.owners.denied {
 		r.out.NoteAll("the files of some processes may not be read: connections of theirs have no pid without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
 	}
 }

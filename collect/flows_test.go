@@ -65,25 +65,7 @@ type readings struct {
 
 func openReadings(t testing.TB, c Collector, ids ...measure.StatID) *readings {
 	t.Helper()
-	want := Want{}
-	var stats []measure.Stat
-	for _, s := range c.Stats() {
-		for _, id := range ids {
-			if id == s.ID {
-				stats = append(stats, s)
-				want[id] = map[string]bool{}
-				for _, f := range s.Fields {
-					want[id][f.Name] = true
-				}
-			}
-		}
-	}
-	r, err := c.Open(&Env{}, want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := newDictionary()
-	return &readings{t: t, r: r, out: newOut(stats, words, false), words: words, first: true}
+	return openReadingsIn(t, &Env{}, c, ids...)
 }
 
 func (r *readings) read() {
@@ -192,9 +174,9 @@ func send(t testing.TB, from, to, n int) {
 
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
+	for deadline := time.Now().Add(time.Minute); !ok(); runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not after 10 s: %s", what)
+			t.Fatalf("not after a minute: %s", what)
 		}
 	}
 }
@@ -310,8 +292,10 @@ func flowBytes(t *testing.T, local string, at unix.Sockaddr, to func(int) unix.S
 	send(t, short.server, short.client, 9)
 	short.close()
 	total, names := map[string]float64{}, map[string]bool{}
+	var late uint64
 	read := func() {
 		r.read()
+		late += r.r.(*flowReading).notes.late
 		for k, v := range r.rows("tcp.flow.bytes", "side", "direction") {
 			total[k] += v
 		}
@@ -320,6 +304,11 @@ func flowBytes(t *testing.T, local string, at unix.Sockaddr, to func(int) unix.S
 		}
 	}
 	want := map[string]float64{"client tx": 74_007, "server rx": 74_007, "server tx": 59, "client rx": 59}
+	defer func() {
+		if t.Failed() {
+			t.Logf("total %v; %d ends announced too late", total, late)
+		}
+	}()
 	until(t, "the ends are announced", func() bool { read(); return total["client rx"] >= 59 && total["server tx"] >= 59 })
 	for i := 0; i < 5; i++ {
 		read()

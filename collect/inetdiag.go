@@ -194,8 +194,8 @@ type flowCounts struct {
 // opened the connection and 1 for an acknowledged FIN (tcp_snd_una_update in net/ipv4/tcp_input.c), bytes_received 1 for a FIN
 // (tcp_rcv_nxt_update). The first are told by bytes_sent less bytes_retrans, which have neither: nothing
 // more than that can have been acknowledged. While data is on its way it can't be told, and the SYN is counted until all is acknowledged. A FIN
-// that came shows in the state. The end of a connection (tcpClose) doesn't tell whether it came by FIN or reset: a FIN is
-// taken for granted, which counts a byte too few where bytes came in the same interval as the reset.
+// that came shows in the state. Of a connection that has ended (tcpClose) it can't be told whether a FIN came before the
+// socket was let go - not after a reset, nor where the peer closed late: it is taken for granted, which may count one byte too few.
 func (i tcpInfo) counts(state byte) flowCounts {
 	c := flowCounts{
 		tx: i.u64(120), rx: i.u64(128), segsOut: i.segsOut(), segsIn: i.segsIn(), resent: i.u32(100),

@@ -21,12 +21,13 @@ type ownership struct {
 	since uint32 // the tick at which it was last looked for or made sure of
 	round uint32 // the round over all processes that began with it wanted; 0 none yet
 	tries uint8  // how often it was looked for in vain
+	user  bool   // made by another user than root: not by the kernel
 }
 
 const (
 	ownerUnasked = iota
 	ownerUnknown // looked for, not found: a process that may not be read, a socket that has none
-	ownerKernel  // of no process, although all could be read: NFS, SMB ...
+	ownerKernel  // of no process, although all could be read: NFS, SMB ... (or known to io_uring alone)
 	ownedBy
 )
 
@@ -49,6 +50,7 @@ type owners struct {
 	whole   bool // this is the first pid namespace: each process is seen
 	procs   []owner
 	byPID   map[int32]int32
+	big     map[int32]bool // processes with many sockets: read last in a round
 	free    []int32
 	order   []int32
 	wanted  inodeSet
@@ -79,6 +81,7 @@ const (
 	ownerRecheck    = 32      // ticks between looks whether a socket is still in the process
 	ownerKeep       = 64      // ticks that a process is remembered after its end
 	ownerMany       = 512     // sockets of one process that are looked at before other processes
+	ownerBig        = 1024    // processes remembered as having as many
 	ownerBeyond     = 32      // file numbers that are tried beyond those known: new files take the lowest number that is free
 )
 
@@ -90,7 +93,7 @@ func openOwners(root kernel.Root) (*owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &owners{proc: proc, byPID: map[int32]int32{}, links: make([]byte, 16<<10)}
+	o := &owners{proc: proc, byPID: map[int32]int32{}, big: map[int32]bool{}, links: make([]byte, 16<<10)}
 	var buf [64]byte
 	link, err := proc.ReadLink(int32(unix.Getpid()), "ns/pid", buf[:])
 	o.whole = err == nil && string(link) == initialPIDs
@@ -204,10 +207,20 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 		if o.budget <= 0 {
 			return nil
 		}
-		if pid := o.pids[o.next]; pid < 0 {
-			o.read(-pid, math.MaxInt)
-		} else if !o.read(pid, ownerMany) {
+		pid := o.pids[o.next]
+		switch {
+		case pid < 0:
+			if sockets := o.read(-pid, math.MaxInt); sockets < ownerMany && o.left > 0 {
+				delete(o.big, -pid)
+			}
+		case o.big[pid]:
 			o.pids = append(o.pids, -pid)
+		case o.read(pid, ownerMany) >= ownerMany:
+			o.pids = append(o.pids, -pid)
+			if len(o.big) >= ownerBig {
+				clear(o.big)
+			}
+			o.big[pid] = true
 		}
 	}
 	// All processes were read. Whose is a socket that none has open? It is asked twice, for it may be on its way from one to
@@ -216,7 +229,7 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 		if s.who < ownedBy && s.round == o.round { // wanted during the whole round
 			s.tries++
 			s.who = ownerUnknown
-			if s.tries >= 2 && !o.denied && o.whole {
+			if s.tries >= 2 && !o.denied && o.whole && !s.user {
 				s.who = ownerKernel
 			}
 		}
@@ -295,9 +308,9 @@ func (o *owners) found(p, fd int32, inode uint32) {
 	}
 }
 
-// read looks at the open files of one process, up to so many sockets; whole is false when there are more.
-func (o *owners) read(pid int32, most int) (whole bool) {
-	index, sockets := int32(-1), 0
+// read looks at the open files of one process, up to so many sockets, and gives how many it saw.
+func (o *owners) read(pid int32, most int) (sockets int) {
+	index := int32(-1)
 	seen, err := o.proc.Sockets(pid, o.links, func(fd int32, inode uint64) bool {
 		sockets++
 		if o.wanted.first(uint32(inode)) < 0 {
@@ -319,7 +332,7 @@ func (o *owners) read(pid int32, most int) (whole bool) {
 	if errors.Is(err, measure.ErrDenied) {
 		o.denied = true
 	}
-	return sockets < most
+	return sockets
 }
 
 // sure gives the place of a process that was known at index (-1: unknown), after a look whether the pid has passed to another; -1
