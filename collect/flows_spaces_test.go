@@ -26,7 +26,7 @@ func resident(t *testing.T) (pid int, ns kernel.NetNS) {
 	case errors.Is(err, exec.ErrNotFound):
 		t.Skip("needs: tool cat")
 	case err != nil:
-		t.Skip("needs: CAP_SYS_ADMIN to make a network namespace:", err)
+		t.Skip("needs: cap:CAP_SYS_ADMIN:", err)
 	}
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	pid = cmd.Process.Pid
@@ -82,6 +82,8 @@ func TestFlowsOfNamespaces(t *testing.T) {
 	p.server, _, err = unix.Accept4(listener, unix.SOCK_CLOEXEC)
 	must(t, err)
 	until(t, "the owners are found, on a machine that may have processes with thousands of files", func() bool {
+		send(t, p.client, p.server, 1) // owners are looked for when something moves
+		send(t, p.server, p.client, 1)
 		r.read()
 		known := 0
 		for _, sp := range r.r.(*flowReading).spaces.list {
