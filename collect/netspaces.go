@@ -26,7 +26,6 @@ type namespaces struct {
 	list       []kernel.NetNS
 	note       string
 	generation int
-	looked     time.Time // when all were listed, or the named one was looked up
 	checked    time.Time // when those listed were last seen to be there
 	next       time.Time // when to list again at the latest
 	folder     unix.Timespec

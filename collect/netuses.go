@@ -55,7 +55,6 @@ type uses struct {
 	counts       map[int32]*[useKinds]float64
 	everywhere   [useKinds]float64 // packet sockets bound to no device take from all
 
-	current                                     map[int32]*[useKinds]float64 // being filled by a dump
 	askRoutes, askNeighbours, askSockets, askTC kernel.Request
 	onRoute, onNeighbour, onSocket, onFilter    func(uint16, []byte) error
 	filters                                     float64

@@ -65,8 +65,7 @@ type peerOf struct {
 	series   []float64 // B/s of payload to it
 	rate     float64
 	unsent   []float64 // bytes waiting for it
-	waiting  float64
-	delivery float64 // bit/s, what its path was seen to deliver; the fastest of its connections
+	delivery float64   // bit/s, what its path was seen to deliver; the fastest of its connections
 }
 
 func checkService(l *Look, g group) {

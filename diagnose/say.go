@@ -120,14 +120,6 @@ func seconds(s float64) string {
 	return strconv.FormatFloat(s, 'f', 1, 64)
 }
 
-// times gives a factor: 3.4 times.
-func times(v float64) string {
-	if v >= 10 {
-		return count(v) + " times"
-	}
-	return digits(math.Round(v*10)/10) + " times"
-}
-
 // plural gives "1 process", "3 processes".
 func plural(n int, one, many string) string {
 	if n == 1 {

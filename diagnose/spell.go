@@ -16,9 +16,6 @@ const (
 	longRun   = 10.0
 )
 
-// interval is a range of cells, both ends included.
-type interval struct{ first, last int }
-
 // spell is the time in which something held.
 type spell struct {
 	mask       []bool  // the cells in which it held
@@ -78,8 +75,6 @@ func (s spell) String() string {
 	h, of := seconds(s.held), seconds(s.of)
 	return h + " of " + of + " s"
 }
-
-func (s spell) cells() interval { return interval{s.first, s.end} }
 
 // whole gives the spell of all that was measured.
 func whole(t *Table) spell {

@@ -103,17 +103,6 @@ func (a actor) sentence(t *Table, by ...string) string {
 	return t.Asking(by, "process", a.name)
 }
 
-// pidList gives up to n pids as a comma list for ps and pidstat.
-func (a actor) pidList(n int) string {
-	var s []string
-	for i, p := range a.pids {
-		if i < n {
-			s = append(s, strconv.Itoa(p))
-		}
-	}
-	return strings.Join(s, ",")
-}
-
 // others names up to n actors after the first with their share of total: "rsync[7] 20 %, cc1 (3 processes ...) 9 %".
 func others(all []actor, total float64, n int) string {
 	var s []string
