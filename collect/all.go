@@ -21,5 +21,13 @@ func All() []Collector {
 		Machine{},      // /sys/devices/system/cpu, uname
 		Flows{},        // sock_diag, /proc/PID/fd: TCP connections and listeners
 		Cgroups{},      // control groups, version 1 and 2
+		CPU{},          // /proc/stat: CPU modes, context switches, forks, run queue
+		Interrupts{},   // /proc/interrupts, /proc/irq
+		Softirqs{},     // /proc/softirqs
+		Load{},         // /proc/loadavg
+		Schedstat{},    // /proc/schedstat: time waited for each CPU
+		Pressure{},     // /proc/pressure
+		NetDevices{},   // rtnetlink, ethtool: network devices
+		Processes{},    // /proc/PID, taskstats: processes and threads
 	}
 }
