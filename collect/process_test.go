@@ -464,6 +464,45 @@ func TestIODeniedIsUnknown(t *testing.T) {
 	}
 }
 
+// With everything asked for, processes that sleep and processes that run cost no memory from one reading to the next.
+func TestReadingDoesNotAllocate(t *testing.T) {
+	files := map[string]string{}
+	for pid := 10; pid < 60; pid++ {
+		files = merge(files, madeUp{pid: pid, comm: "p", start: 1}.files("5 5 5", 1, 1, 1))
+	}
+	m := newProcessMachine(t, files)
+	m.read(true)
+	var scheds []*os.File
+	for pid := 10; pid < 20; pid++ {
+		f, err := os.OpenFile(filepath.Join(m.dir, "proc", fmt.Sprint(pid), "schedstat"), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		scheds = append(scheds, f)
+	}
+	var batches []*measure.Batch
+	round, text := byte(0), []byte("500 500 500\n")
+	n := testing.AllocsPerRun(50, func() {
+		round++
+		for _, f := range scheds {
+			text[2] = '0' + round%10
+			if _, err := f.WriteAt(text, 0); err != nil {
+				t.Error(err)
+			}
+		}
+		*m.clock += measure.Second
+		m.out.start(false)
+		if err := m.reading.Read(m.out); err != nil {
+			t.Error(err)
+		}
+		batches = m.out.finish(batches[:0])
+	})
+	if n > 0 {
+		t.Errorf("%v allocations a reading", n)
+	}
+}
+
 func TestHugeCommandLineIsCut(t *testing.T) {
 	m := newProcessMachine(t, merge(madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1), map[string]string{"proc/7/cmdline": strings.Repeat("x", 1<<20)}))
 	for k := range m.read(true) {

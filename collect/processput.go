@@ -255,7 +255,8 @@ func (t *processTables) look(out *Out, reasons []string) {
 
 func (t *processTables) letter(out *Out, s byte) measure.Label {
 	if t.states[s] == noLabel {
-		t.states[s] = out.Label(string(rune(s)))
+		b := [1]byte{s}
+		t.states[s] = out.LabelBytes(b[:])
 	}
 	return t.states[s]
 }

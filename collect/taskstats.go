@@ -77,15 +77,14 @@ const (
 // taskstatsRoad asks the kernel for many processes or threads at a time: 2 microseconds each, in place of 1.9 for schedstat
 // alone from a file kept open, and for processes of many threads far less than their files.
 type taskstatsRoad struct {
-	conn    *kernel.Conn
-	family  kernel.Family
-	request kernel.Request
-	attr    uint16
-	ids     []int32
-	each    func(i int, t *taskStats, err error)
-	stats   taskStats
-	ask     func(i int, q *kernel.Request)
-	take    func(i int, payload []byte, err error)
+	conn   *kernel.Conn
+	family kernel.Family
+	attr   uint16
+	ids    []int32
+	each   func(i int, t *taskStats, err error)
+	stats  taskStats
+	ask    func(i int, q *kernel.Request)
+	take   func(i int, typ uint16, payload []byte, err error) error
 }
 
 // openTaskstats tries the road with a process that must exist; errors.Is measure.ErrDenied without CAP_NET_ADMIN (in the first
@@ -130,7 +129,7 @@ func (r *taskstatsRoad) close() {
 // get calls each once for each id, with errors.Is fs.ErrNotExist for those that have ended.
 func (r *taskstatsRoad) get(attr uint16, ids []int32, each func(i int, t *taskStats, err error)) error {
 	r.attr, r.ids, r.each = attr, ids, each
-	return r.conn.GetMany(&r.request, len(ids), r.ask, r.take)
+	return r.conn.GetEach(len(ids), r.ask, r.take)
 }
 
 func (r *taskstatsRoad) build(i int, q *kernel.Request) {
@@ -140,11 +139,12 @@ func (r *taskstatsRoad) build(i int, q *kernel.Request) {
 
 var errTaskstats = errors.New("unreadable taskstats")
 
-func (r *taskstatsRoad) taken(i int, payload []byte, err error) {
+func (r *taskstatsRoad) taken(i int, _ uint16, payload []byte, err error) error {
 	if err == nil && !findTaskStats(payload, &r.stats) {
 		err = fmt.Errorf("%w: %w", errTaskstats, measure.ErrUnsupported)
 	}
 	r.each(i, &r.stats, err)
+	return nil
 }
 
 // findTaskStats reads a whole answer: AGGR_PID or AGGR_TGID { PID or TGID, STATS }.

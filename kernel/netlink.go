@@ -55,7 +55,6 @@ type Conn struct {
 	bunch []byte
 
 	buf  []byte
-	many []byte // requests of GetMany
 	msg  unix.Msghdr
 	iov  unix.Iovec
 	from unix.RawSockaddrNetlink
