@@ -151,24 +151,6 @@ type rows struct {
 	Rows    []map[string]any
 }
 
-// ask runs a view of the program for a count of intervals of a second and decodes each.
-func ask(ctx context.Context, c *exec.Cmd) ([]rows, error) {
-	out, err := output(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	var all []rows
-	d := json.NewDecoder(bytes.NewReader(out))
-	for d.More() {
-		var r rows
-		if err := d.Decode(&r); err != nil {
-			return nil, fmt.Errorf("read a view: %w: %s", err, out)
-		}
-		all = append(all, r)
-	}
-	return all, nil
-}
-
 // find gives the number in a column of the row whose key column is as wanted; false when unknown or not there.
 func (r rows) find(key, want, column string) (float64, bool) {
 	for _, row := range r.Rows {
@@ -178,18 +160,4 @@ func (r rows) find(key, want, column string) (float64, bool) {
 		}
 	}
 	return 0, false
-}
-
-// mean is the mean over intervals, each weighed with its length; false when any interval lacks the number.
-func mean(all []rows, key, want, column string) (float64, bool) {
-	sum, over := 0.0, 0.0
-	for _, r := range all {
-		v, ok := r.find(key, want, column)
-		if !ok {
-			return 0, false
-		}
-		sum += v * r.Seconds
-		over += r.Seconds
-	}
-	return sum / over, over > 0
 }

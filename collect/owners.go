@@ -58,7 +58,6 @@ type owners struct {
 	sockets []*ownership
 	links   []byte
 	text    []byte
-	name    []byte
 }
 
 // owner is a process that owns sockets.
