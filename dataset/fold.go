@@ -4,40 +4,58 @@ import (
 	"culprit/measure"
 )
 
-// rows is a table of keyed values, each of some number of cells.
+// rows is a table of keyed rows. Keys are kept one after the other, and found by hashing: slots is a power of two long and at
+// least half empty, and a slot holds 1 + the number of a row, or 0.
 type rows struct {
 	width int // labels in a key
+	n     int
 	keys  []measure.Label
-	heads map[uint64]int32 // hash of a key -> its first row
-	next  []int32          // row -> the next row of equal hash, or -1
+	slots []int32
 }
 
-func newRows(width int) *rows { return &rows{width: width, heads: map[uint64]int32{}} }
+func newRows(width int) *rows { return &rows{width: width} }
 
-func (r *rows) len() int { return len(r.next) }
+func (r *rows) len() int { return r.n }
 
-func (r *rows) key(i int) []measure.Label { return r.keys[i*r.width : (i+1)*r.width] }
+func (r *rows) key(i int) []measure.Label { return r.keys[i*r.width : (i+1)*r.width : (i+1)*r.width] }
 
-// row gives the row of a key, and whether it has just been made.
-func (r *rows) row(key []measure.Label) (int, bool) {
+// clear forgets all rows, and leaves the keys to whom they were given.
+func (r *rows) clear() {
+	r.n, r.keys = 0, nil
+	clear(r.slots)
+}
+
+func (r *rows) slot(key []measure.Label) uint64 {
 	h := uint64(14695981039346656037)
 	for _, l := range key {
 		h = (h ^ uint64(l)) * 1099511628211
 	}
-	head, ok := r.heads[h]
-	if !ok {
-		head = -1
-	}
-	for i := head; i >= 0; i = r.next[i] {
-		if equal(r.key(int(i)), key) {
-			return int(i), false
+	return h ^ h>>32 // FNV mixes upwards only
+}
+
+// row gives the row of a key, and whether it has just been made.
+func (r *rows) row(key []measure.Label) (int, bool) {
+	if 2*(r.n+1) > len(r.slots) {
+		r.slots = make([]int32, max(16, 4*len(r.slots)))
+		for i := range r.n {
+			at := r.slot(r.key(i))
+			for ; r.slots[at&uint64(len(r.slots)-1)] != 0; at++ {
+			}
+			r.slots[at&uint64(len(r.slots)-1)] = int32(i + 1)
 		}
 	}
-	r.keys = append(r.keys, key...)
-	r.next = append(r.next, head)
-	n := len(r.next) - 1
-	r.heads[h] = int32(n)
-	return n, true
+	for at := r.slot(key); ; at++ {
+		s := &r.slots[at&uint64(len(r.slots)-1)]
+		switch {
+		case *s == 0:
+			r.keys = append(r.keys, key...)
+			r.n++
+			*s = int32(r.n)
+			return r.n - 1, true
+		case equal(r.key(int(*s-1)), key):
+			return int(*s - 1), false
+		}
+	}
 }
 
 func equal(a, b []measure.Label) bool {
@@ -112,68 +130,4 @@ func (p *plan) wants(key []measure.Label, labels []string) bool {
 		}
 	}
 	return true
-}
-
-// answer makes an answer of one cell from the batches of one statistic that one reading gave.
-func answer(q measure.Query, st *measure.Stat, batches []*measure.Batch) *measure.Answer {
-	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Elapsed: []measure.Span{0}}
-	table := newRows(len(q.By))
-	var values []float64
-	var counts []int
-	var dists []measure.Dist
-	key := make([]measure.Label, len(q.By))
-	for n, b := range batches {
-		// Several collectors may share a statistic; the interval of one that could not look is empty.
-		if n == 0 || b.Over.Span() > a.Step {
-			a.Start, a.Step = b.Over.Start, b.Over.Span()
-			a.Elapsed[0] = a.Step
-		}
-		a.Labels = b.Labels
-		a.Frames = append(a.Frames, b.Frames...)
-		a.Loss = append(a.Loss, b.Loss...)
-		a.Notes = append(a.Notes, b.Notes...)
-		p, ok := planFor(q, b.By)
-		if !ok {
-			a.Notes = append(a.Notes, string(q.Stat)+" was measured without a field that was asked for")
-			continue
-		}
-		for i := range b.Rows() {
-			from := b.Key(i)
-			if !p.plain {
-				if !p.wants(from, b.Labels) {
-					continue
-				}
-				for j, c := range p.columns {
-					key[j] = from[c]
-				}
-				from = key
-			}
-			n, fresh := table.row(from)
-			if st.Kind == measure.Dists {
-				if fresh {
-					dists = append(dists, measure.Dist{Base: b.Dists[i].Base})
-				}
-				dists[n].Merge(b.Dists[i])
-				continue
-			}
-			v := b.Values[i]
-			if st.Kind == measure.Delta {
-				v = st.Unit.Rate(v, b.Over.Span())
-			}
-			if fresh {
-				values, counts = append(values, measure.NaN), append(counts, 0)
-			}
-			values[n], counts[n] = combine(st.Fold, values[n], counts[n], v)
-		}
-	}
-	a.Series = make([]measure.Series, table.len())
-	for i := range a.Series {
-		a.Series[i].Key = table.key(i)
-		if st.Kind == measure.Dists {
-			a.Series[i].Dists = dists[i : i+1 : i+1]
-		} else {
-			a.Series[i].Values = values[i : i+1 : i+1]
-		}
-	}
-	return a
 }

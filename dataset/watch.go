@@ -27,37 +27,60 @@ func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each fun
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	if len(runs) == 1 {
+		for i, asked := range runs {
+			return c.watchOne(ctx, i, asked, queries, each)
+		}
+	}
+	return c.watchMany(ctx, runs, queries, each)
+}
 
+// watchOne is Watch where one source answers all queries: a tick is told from its own goroutine. Most runs are so, and a hand-over
+// would wake a goroutine, and now and then a thread, each interval.
+func (c *Catalogue) watchOne(ctx context.Context, source int, asked, queries []measure.Query, each func(*measure.Tick) error) error {
+	f := newFolder(c, source, queries)
+	var told error
+	err := c.sources[source].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
+		t := &measure.Tick{Over: widest(batches), Answers: make([]*measure.Answer, len(queries))}
+		f.answers(batches, t.Answers)
+		told = each(t)
+		return told
+	}))
+	if told != nil || err == nil {
+		return told
+	}
+	return fmt.Errorf("watch: %w", err)
+}
+
+// widest gives the interval of a reading. Of equal ends the longest: that of a statistic that was not measured is empty.
+func widest(batches []*measure.Batch) (over measure.Interval) {
+	for _, b := range batches {
+		if b.Over.End > over.End || b.Over.End == over.End && b.Over.Start < over.Start {
+			over = b.Over
+		}
+	}
+	return over
+}
+
+// watchMany is Watch where several sources answer: a tick is told when each of them has given its part. When a source is late by
+// half a step the tick goes out without it, and says so; its part then belongs to the next tick.
+func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query, queries []measure.Query, each func(*measure.Tick) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	type part struct {
 		source  int
 		over    measure.Interval
-		answers map[int]*measure.Answer // query -> answer
+		answers []*measure.Answer // nil for the queries of other sources
 		err     error
 		ended   bool
 	}
 	parts := make(chan part)
 	for i, asked := range runs {
 		go func() {
+			f := newFolder(c, i, queries)
 			err := c.sources[i].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
-				p := part{source: i, answers: map[int]*measure.Answer{}}
-				for _, b := range batches {
-					// Of equal ends the longest: the interval of a statistic that was not measured is empty.
-					if b.Over.End > p.over.End || b.Over.End == p.over.End && b.Over.Start < p.over.Start {
-						p.over = b.Over
-					}
-				}
-				for n, q := range queries {
-					if c.owner[q.Stat] != i {
-						continue
-					}
-					var mine []*measure.Batch
-					for _, b := range batches {
-						if b.Stat == q.Stat {
-							mine = append(mine, b)
-						}
-					}
-					p.answers[n] = answer(q, c.Stat(q.Stat), mine)
-				}
+				p := part{source: i, over: widest(batches), answers: make([]*measure.Answer, len(queries))}
+				f.answers(batches, p.answers)
 				select {
 				case parts <- p:
 				case <-ctx.Done():
@@ -71,8 +94,6 @@ func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each fun
 		}()
 	}
 
-	// A tick is told when each source has given its part. When a source is late by half a step the tick goes out without
-	// it, and says so; its part then belongs to the next tick.
 	waiting := map[int][]part{}
 	flush := func() error {
 		t := &measure.Tick{Answers: make([]*measure.Answer, len(queries))}
@@ -82,7 +103,9 @@ func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each fun
 				t.Over = p.over
 			}
 			for n, a := range p.answers {
-				t.Answers[n] = a
+				if a != nil {
+					t.Answers[n] = a
+				}
 			}
 			if queue = queue[1:]; len(queue) > 0 {
 				waiting[source] = queue
@@ -100,25 +123,29 @@ func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each fun
 		return each(t)
 	}
 	patience := max(queries[0].Step.AsDuration()/2, 100*time.Millisecond)
-	late := time.NewTimer(patience)
+	late := time.NewTimer(patience) // runs only while a part waits for others: a timer of its own would wake us once more an interval
+	late.Stop()
 	defer late.Stop()
 	for {
 		for len(waiting) > 0 && len(waiting) >= len(runs) {
+			late.Stop()
 			if err := flush(); err != nil {
 				return err
 			}
-			late.Reset(patience)
+			if len(waiting) > 0 {
+				late.Reset(patience)
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-late.C:
-			if len(waiting) > 0 {
-				if err := flush(); err != nil {
-					return err
-				}
+			if err := flush(); err != nil {
+				return err
 			}
-			late.Reset(patience)
+			if len(waiting) > 0 {
+				late.Reset(patience)
+			}
 		case p := <-parts:
 			if p.ended {
 				if p.err != nil {

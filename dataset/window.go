@@ -19,9 +19,11 @@ type Window struct {
 	kept  map[measure.StatID]*kept
 	words map[string]measure.Label
 	texts []string
+	same  []measure.Label // label of the answers' dictionary -> label of ours; looked up anew where the texts differ
 }
 
-// kept is one statistic's ticks: cells[i][t] is the value of row i in tick t.
+// kept is one statistic's ticks: cells[t][i] is the value of row i in tick t. A tick holds the rows known by then; a row that
+// came later, or was absent, has the statistic's value of an absent row there. So a row costs eight bytes a tick and its key.
 type kept struct {
 	by      []string
 	rows    *rows
@@ -71,7 +73,6 @@ func (w *Window) Ticks() []measure.Interval {
 func (w *Window) add(t *measure.Tick) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := len(w.ticks)
 	w.ticks = append(w.ticks, t.Over)
 	for _, a := range t.Answers {
 		k := w.kept[a.Query.Stat]
@@ -88,39 +89,68 @@ func (w *Window) add(t *measure.Tick) {
 				k.notes = append(k.notes, note)
 			}
 		}
+		absent := absentIn(a.Sparse, a.Elapsed[0])
+		var cells []float64
+		var dists []measure.Dist
+		if a.Kind == measure.Dists {
+			dists = make([]measure.Dist, k.rows.len(), k.rows.len()+len(a.Series))
+		} else {
+			cells = slices.Repeat([]float64{absent}, k.rows.len())
+		}
 		key := make([]measure.Label, len(k.by))
 		for _, s := range a.Series {
 			for j, l := range s.Key {
-				key[j] = w.word(a.Labels[l])
+				key[j] = w.label(a.Labels, l)
 			}
 			i, fresh := k.rows.row(key)
-			if fresh {
-				k.cells, k.dists = append(k.cells, nil), append(k.dists, nil)
+			switch {
+			case a.Kind == measure.Dists && fresh:
+				dists = append(dists, s.Dists[0])
+			case a.Kind == measure.Dists:
+				dists[i] = s.Dists[0]
+			case fresh:
+				cells = append(cells, s.Values[0])
+			default:
+				cells[i] = s.Values[0]
 			}
-			if a.Kind == measure.Dists {
-				for len(k.dists[i]) < n {
-					k.dists[i] = append(k.dists[i], measure.Dist{})
-				}
-				k.dists[i] = append(k.dists[i], s.Dists[0])
-				continue
-			}
-			k.cells[i] = w.pad(k, k.cells[i], n, a.Sparse)
-			k.cells[i] = append(k.cells[i], s.Values[0])
 		}
+		k.cells, k.dists = append(k.cells, cells), append(k.dists, dists)
 	}
 }
 
-// pad fills the cells of a row up to tick n: with 0 where the statistic was measured and is sparse, else NaN.
-func (w *Window) pad(k *kept, cells []float64, n int, sparse bool) []float64 {
-	for len(cells) < n {
-		v := measure.NaN
-		if t := len(cells); sparse && t < len(k.elapsed) && k.elapsed[t] > 0 {
-			v = 0
-		}
-		cells = append(cells, v)
+// absentIn is the value of a row that a tick has not: 0 where the statistic was measured and is sparse, else unknown.
+func absentIn(sparse bool, elapsed measure.Span) float64 {
+	if sparse && elapsed > 0 {
+		return 0
 	}
-	return cells
+	return measure.NaN
 }
+
+// cell gives the value of row i in tick t.
+func (k *kept) cell(i, t int, sparse bool) float64 {
+	if t < len(k.cells) && i < len(k.cells[t]) {
+		return k.cells[t][i]
+	}
+	if t < len(k.elapsed) {
+		return absentIn(sparse, k.elapsed[t])
+	}
+	return measure.NaN
+}
+
+// label gives our label of a label of the dictionary. The dictionary is the same from tick to tick and only grows, but for
+// rare times when it begins anew; so the label found before is right when its text is.
+func (w *Window) label(labels []string, l measure.Label) measure.Label {
+	for int(l) >= len(w.same) {
+		w.same = append(w.same, noLabel)
+	}
+	if s := w.same[l]; s != noLabel && w.texts[s] == labels[l] {
+		return s
+	}
+	w.same[l] = w.word(labels[l])
+	return w.same[l]
+}
+
+const noLabel = ^measure.Label(0)
 
 func (w *Window) word(s string) measure.Label {
 	l, ok := w.words[s]
@@ -167,8 +197,9 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 			to--
 		}
 	}
-	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Labels: slices.Clone(w.texts),
-		Loss: slices.Clone(k.loss), Notes: slices.Clone(k.notes)}
+	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse,
+		Labels: w.texts[:len(w.texts):len(w.texts)], // shared: texts only grow
+		Loss:   slices.Clone(k.loss), Notes: slices.Clone(k.notes)}
 	if to > from {
 		a.Start = w.ticks[from].Start
 		a.Step = w.ticks[to-1].End.Sub(a.Start) / measure.Span(to-from)
@@ -189,7 +220,9 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 		n, fresh := table.row(key)
 		if fresh {
 			a.Series = append(a.Series, measure.Series{})
-			counts = append(counts, make([]int, to-from))
+			if !p.plain {
+				counts = append(counts, make([]int, to-from))
+			}
 			if st.Kind == measure.Dists {
 				a.Series[n].Dists = make([]measure.Dist, to-from)
 			} else {
@@ -197,19 +230,27 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 			}
 		}
 		if st.Kind == measure.Dists {
-			for t := from; t < to && t < len(k.dists[i]); t++ {
+			for t := from; t < to && t < len(k.dists); t++ {
+				if i >= len(k.dists[t]) {
+					continue
+				}
 				d := &a.Series[n].Dists[t-from]
 				if len(d.Counts) == 0 {
-					d.Base = k.dists[i][t].Base
+					d.Base = k.dists[t][i].Base
 				}
-				d.Merge(k.dists[i][t])
+				d.Merge(k.dists[t][i])
 			}
 			continue
 		}
-		cells := w.pad(k, slices.Clone(k.cells[i]), len(w.ticks), st.Sparse)
 		values := a.Series[n].Values
+		if p.plain {
+			for t := from; t < to; t++ {
+				values[t-from] = k.cell(i, t, st.Sparse)
+			}
+			continue
+		}
 		for t := from; t < to; t++ {
-			values[t-from], counts[n][t-from] = combine(st.Fold, values[t-from], counts[n][t-from], cells[t])
+			values[t-from], counts[n][t-from] = combine(st.Fold, values[t-from], counts[n][t-from], k.cell(i, t, st.Sparse))
 		}
 	}
 	for i := range a.Series {

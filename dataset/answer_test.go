@@ -1,0 +1,132 @@
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"culprit/measure"
+)
+
+// Answers that a row at a time would give: the plain road, the folding road and the window's must agree with it.
+func TestAnswersAgreeWithAWalkOverTheRows(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	word := func(n int) string { return fmt.Sprint("w", rnd.IntN(n)) }
+	for range 200 {
+		fields := []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}}
+		s := &script{stats: []measure.Stat{
+			{ID: "t.sum", Kind: measure.Delta, Unit: measure.Bytes, Sparse: rnd.IntN(2) == 0, Fields: fields},
+			{ID: "t.max", Kind: measure.Level, Fold: measure.Max, Unit: measure.Bytes, Fields: fields},
+		}}
+		for range 4 {
+			var rows []row
+			seen := map[string]bool{}
+			for range rnd.IntN(40) {
+				r := row{s.stats[rnd.IntN(2)].ID, []string{word(6), word(6)}, float64(rnd.IntN(100))}
+				if id := fmt.Sprint(r.stat, r.key); !seen[id] {
+					seen[id] = true
+					rows = append(rows, r)
+				}
+			}
+			s.ticks = append(s.ticks, rows)
+		}
+		c, w := record(t, s, "t.sum by a,b", "t.max by a,b")
+		for _, sentence := range []string{"t.sum by a,b", "t.sum by b,a", "t.sum by b", `t.sum by a where b = "w1"`, "t.max by a,b", "t.max by b", "t.max"} {
+			q, err := c.Parse(sentence)
+			if err != nil {
+				t.Fatal(err)
+			}
+			window, live := values(ask(t, c, w, sentence)), map[string]float64{}
+			tick := 0
+			q.Step = measure.Second
+			done := fmt.Errorf("done")
+			if err := c.Watch(context.Background(), []measure.Query{q}, func(t *measure.Tick) error {
+				for k, v := range values(t.Answers[0]) {
+					live[fmt.Sprint(tick, k[1:])] = v
+				}
+				if tick++; tick == len(s.ticks) {
+					return done
+				}
+				return nil
+			}); err != done {
+				t.Fatal(err)
+			}
+			want := map[string]float64{}
+			for n, rows := range s.ticks {
+				for _, r := range rows {
+					if r.stat != q.Stat || len(q.Where) > 0 && !q.Where[0].Match(r.key[1]) {
+						continue
+					}
+					id := fmt.Sprint(n)
+					for _, f := range q.By {
+						id += " " + r.key[map[string]int{"a": 0, "b": 1}[f]]
+					}
+					if old, ok := want[id]; q.Stat == "t.sum" {
+						want[id] += r.value / 2 // a tick is two seconds
+					} else if !ok || r.value > old {
+						want[id] = r.value
+					}
+				}
+			}
+			for id, v := range want {
+				if window[id] != v || live[id] != v {
+					t.Fatalf("%s: %s is %v in the window and %v live, want %v", sentence, id, window[id], live[id], v)
+				}
+			}
+			for id, v := range live {
+				if _, ok := want[id]; !ok {
+					t.Fatalf("%s: %s is %v live and should not be", sentence, id, v)
+				}
+			}
+			for id, v := range window {
+				if _, ok := want[id]; !ok && v == v && (v != 0 || !c.Stat(q.Stat).Sparse) {
+					t.Fatalf("%s: %s is %v in the window and should not be", sentence, id, v)
+				}
+			}
+		}
+	}
+}
+
+// values gives the cells of an answer by their number and words.
+func values(a *measure.Answer) map[string]float64 {
+	out := map[string]float64{}
+	for i, s := range a.Series {
+		for n, v := range s.Values {
+			id := fmt.Sprint(n)
+			for j := range a.Query.By {
+				id += " " + a.Label(i, j)
+			}
+			out[id] = v
+		}
+	}
+	return out
+}
+
+// BenchmarkAnswer makes the answer to one query of a batch of 2,000 connections.
+func BenchmarkAnswer(b *testing.B) {
+	fields := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	st := measure.Stat{ID: "t.t", Kind: measure.Delta, Unit: measure.Bytes}
+	for _, f := range fields {
+		st.Fields = append(st.Fields, measure.Field{Name: f, Type: measure.Word})
+	}
+	c := New(&script{stats: []measure.Stat{st}})
+	batch := &measure.Batch{Stat: st.ID, By: fields, Over: measure.Interval{End: measure.Time(measure.Second)}}
+	for i := range 2000 {
+		for j := range fields {
+			batch.Keys = append(batch.Keys, measure.Label(i>>j))
+		}
+		batch.Values = append(batch.Values, 1)
+		batch.Labels = append(batch.Labels, fmt.Sprint(i))
+	}
+	for name, by := range map[string][]string{"plain": fields, "folded": fields[3:]} {
+		b.Run(name, func(b *testing.B) {
+			f := newFolder(c, 0, []measure.Query{{Stat: st.ID, By: by}})
+			all := make([]*measure.Answer, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				f.answers([]*measure.Batch{batch}, all)
+			}
+		})
+	}
+}
