@@ -7,6 +7,7 @@ GO      ?= go
 PREFIX  ?= /usr/local
 FUZZ    ?= 20s
 BENCH   ?= .
+WORLD   ?=
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 TOOLS   := $(CURDIR)/.cache/tools
 
@@ -42,8 +43,12 @@ $(TOOLS)/staticcheck: .ci/lint/go.mod .ci/lint/go.sum
 	@$(GO) -C .ci/lint build -o $(TOOLS)/ tool
 	@touch $@
 
-bench: build ## benchmarks beside the code (BENCH=pattern)
+bench: build ## benchmarks beside the code (BENCH=pattern), then the cost beside the classic tools (WORLD=part of a name)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	@.ci/needs nicstat sar:sysstat ss:iproute2 top:procps
+	@$(GO) build -o $(TOOLS)/ ./.ci/bench
+	@$(GO) test -c -o $(TOOLS)/everything.test ./cmd/culprit
+	@$(TOOLS)/bench -culprit $(CURDIR)/bin/culprit -everything $(TOOLS)/everything.test -world '$(WORLD)'
 
 fuzz: ## run each fuzz target for FUZZ=20s
 	@.ci/fuzz $(FUZZ)

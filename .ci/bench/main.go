@@ -1,0 +1,124 @@
+// Command bench measures what the built culprit costs, beside the classic tools at the same work, and prints the tables of
+// docs/PERFORMANCE.md. It looks into no room: it starts programs and reads what the kernel says they used.
+//
+// Each world - so many processes, so many TCP connections - is a child in namespaces of its own (processes, mounts,
+// network), so that the numbers of processes and connections are exact, and so that all of it is gone when the child
+// is, however this program ends. Making them takes root.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A world is what the tools look at.
+type world struct {
+	Name        string
+	Processes   int // sleeping, beside the tools themselves
+	Connections int // established TCP sockets on loopback: two for each pair of ends
+	Devices     int // idle network devices beside loopback, an even number
+	Tools       []tool
+	Starts      bool // take the first lines too
+}
+
+// settings are what the children of this program are told.
+type settings struct {
+	World      world
+	Culprit    string // the built program
+	Everything string // the test binary of cmd/culprit
+	Windows    int
+	Window     time.Duration
+}
+
+func main() {
+	var s settings
+	flag.StringVar(&s.Culprit, "culprit", "bin/culprit", "the built program")
+	flag.StringVar(&s.Everything, "everything", "", "the test binary of cmd/culprit, which holds BenchmarkEverything")
+	flag.IntVar(&s.Windows, "windows", 3, "how many stretches are measured; the table has their median")
+	flag.DurationVar(&s.Window, "window", 3*time.Second, "length of a stretch")
+	only := flag.String("world", "", "only the worlds whose name has this text")
+	flag.Parse()
+
+	var err error
+	switch flag.Arg(0) {
+	case "":
+		err = measureAll(s, *only)
+	case "live": // a world's first process
+		err = live()
+	case "hold": // holds connections
+		err = hold(flag.Arg(1))
+	default:
+		err = fmt.Errorf("unexpected %q", flag.Arg(0))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func measureAll(s settings, only string) error {
+	if os.Geteuid() != 0 {
+		fmt.Println("skipped the comparison with the classic tools: namespaces need root")
+		return nil
+	}
+	if _, err := os.ReadFile("/proc/self/schedstat"); err != nil {
+		return fmt.Errorf("this kernel does not say how long a task ran: %w", err)
+	}
+	started := time.Now()
+	var all []result
+	for _, w := range worlds() {
+		if !strings.Contains(w.Name, only) {
+			continue
+		}
+		s.World = w
+		fmt.Fprintf(os.Stderr, "%4.0f s: %s\n", time.Since(started).Seconds(), w.Name)
+		r, err := enter(s)
+		if err != nil {
+			report(os.Stdout, all)
+			return fmt.Errorf("world %s: %w", w.Name, err)
+		}
+		all = append(all, r)
+	}
+	report(os.Stdout, all)
+	fmt.Fprintf(os.Stderr, "%4.0f s: done\n", time.Since(started).Seconds())
+	return nil
+}
+
+// enter starts a world, waits for what it measured, and ends it. The kernel kills every process of a process namespace
+// with its first one, and that one with us.
+func enter(s settings) (result, error) {
+	runtime.LockOSThread() // the death signal is of the thread that started the child
+	defer runtime.UnlockOSThread()
+	in, err := json.Marshal(s)
+	if err != nil {
+		return result{}, err
+	}
+	cmd := exec.Command("/proc/self/exe", "live")
+	cmd.Stdin, cmd.Stderr = strings.NewReader(string(in)), os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.Output()
+	var r result
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	return r, err
+}
+
+func median[T ~int64 | ~float64](v []T) T {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+var errNoTool = errors.New("not installed")

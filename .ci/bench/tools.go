@@ -1,0 +1,74 @@
+package main
+
+// A tool is a program and what it is asked to do once a second until it is ended.
+type tool struct {
+	Group string   // tools of one group do the same work
+	Args  []string // "culprit" and "everything" stand for the built program and for the test binary
+	Loop  bool     // it looks once and ends: it is started anew each second, and what starting costs is part of it
+	TTY   bool     // it wants a terminal
+	First []string // the same for one interval, to take how long that lasts beyond the interval; none: not taken
+	Over  float64  // that interval, in seconds
+}
+
+// everything is all statistics of all collectors, watched through the catalogue but not shown.
+func everything(group, without string) tool {
+	return tool{Group: group, Args: []string{"everything", "-test.run=^$", "-test.bench=^BenchmarkEverything$", "-test.benchtime=1000000x",
+		"-step=1s", "-without=" + without}}
+}
+
+// ours is a culprit command with an interval.
+func ours(group string, args ...string) tool {
+	args = append([]string{"culprit"}, args...)
+	return tool{Group: group, Args: append(args, "1"), First: append(args[:len(args):len(args)], "0.2", "1"), Over: 0.2}
+}
+
+// theirs is a classic tool; first are the arguments after its own that make it show one interval.
+func theirs(group string, args []string, first ...string) tool {
+	t := tool{Group: group, Args: append(args[:len(args):len(args)], "1")}
+	if len(first) > 0 {
+		t.First, t.Over = append(args[:len(args):len(args)], first...), 1
+	}
+	return t
+}
+
+const (
+	sadc           = "/usr/lib/sysstat/sadc"
+	notOfTheSystem = "process.,thread.,tcp."
+)
+
+func worlds() []world {
+	system := []tool{
+		ours("network devices", "nic"), theirs("network devices", []string{"nicstat"}, "1", "2"),
+		ours("CPUs", "cpu"), theirs("CPUs", []string{"mpstat", "-P", "ALL"}, "1", "1"),
+		ours("interrupts", "irq"), theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
+		ours("disks", "disk"), theirs("disks", []string{"iostat", "-x"}, "1", "2"),
+		ours("memory", "mem"), theirs("memory", []string{"sar", "-r", "ALL", "-B", "-W", "-S"}, "1", "1"),
+		everything("everything but processes and connections", notOfTheSystem),
+		{Group: "everything but processes and connections", Args: []string{sadc, "-S", "ALL", "1"}},
+		theirs("everything but processes and connections", []string{"sar", "-A"}, "1", "1"),
+	}
+	processes := []tool{
+		everything("everything", ""),
+		ours("processes", "ps"), theirs("processes", []string{"pidstat", "-u", "-r", "-d", "-w", "-v"}, "1", "1"),
+		{Group: "processes", Args: []string{"top", "-b", "-d", "1"}, First: []string{"top", "-b", "-d", "1", "-n", "2"}, Over: 1},
+	}
+	connections := []tool{
+		everything("everything", ""),
+		ours("connections", "flows"), {Group: "connections", Args: []string{"ss", "-tinp"}, Loop: true},
+		ours("TCP counters", "tcp"), theirs("TCP counters", []string{"sar", "-n", "TCP,ETCP,IP,SOCK"}, "1", "1"),
+	}
+	diagnosis := tool{Group: "memory", Args: []string{"culprit", "diagnose", "--for", "1h"}}
+	top := tool{Group: "memory", Args: []string{"culprit", "top"}, TTY: true}
+	return []world{
+		{Name: "system", Processes: 10, Connections: 10, Tools: system, Starts: true},
+		{Name: "100 devices", Processes: 10, Connections: 10, Devices: 100, Tools: system[:2]},
+		{Name: "10 processes", Processes: 10, Connections: 10, Tools: processes},
+		{Name: "500 processes", Processes: 500, Connections: 10, Tools: processes, Starts: true},
+		{Name: "5,000 processes", Processes: 5000, Connections: 10, Tools: processes},
+		{Name: "10 connections", Processes: 10, Connections: 10, Tools: connections},
+		{Name: "1,000 connections", Processes: 10, Connections: 1000, Tools: connections},
+		{Name: "20,000 connections", Processes: 10, Connections: 20000, Tools: connections, Starts: true},
+		{Name: "500 processes, 20,000 connections", Processes: 500, Connections: 20000,
+			Tools: []tool{everything("everything", ""), diagnosis, top, ours("memory", "ps"), ours("memory", "flows")}},
+	}
+}

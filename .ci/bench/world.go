@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// live makes the world that standard input describes, measures, and prints the result. It is process 1 of its namespace.
+func live() error {
+	if os.Getpid() != 1 {
+		return errors.New("this is for worlds only: see enter")
+	}
+	var s settings
+	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
+		return fmt.Errorf("read the settings: %w", err)
+	}
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make the mounts private: %w", err)
+	}
+	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	// Named network namespaces of others are none of this world's.
+	if err := syscall.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
+		return fmt.Errorf("hide /run: %w", err)
+	}
+	if err := build(s.World); err != nil {
+		return err
+	}
+	r, err := s.measure()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+const holdMost = 4000 // pairs a process: twice as many files stay below common limits
+
+// build fills the world.
+func build(w world) error {
+	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		return fmt.Errorf("raise the loopback: %w: %s", err, out)
+	}
+	for i := range w.Devices / 2 {
+		if out, err := exec.Command("ip", "link", "add", fmt.Sprint("a", i), "type", "veth", "peer", "name", fmt.Sprint("b", i)).CombinedOutput(); err != nil {
+			return fmt.Errorf("add a pair of network devices: %w: %s", err, out)
+		}
+	}
+	holders := 0
+	for left := w.Connections / 2; left > 0; left -= holdMost {
+		holders++
+		cmd := exec.Command("/proc/self/exe", "hold", strconv.Itoa(min(left, holdMost)))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		if err := cmd.Start(); err != nil {
+			return fmt.Errorf("start what holds connections: %w", err)
+		}
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			return fmt.Errorf("wait for the connections: %w", err)
+		}
+	}
+	for range w.Processes - holders - 1 { // this one counts too
+		if err := exec.Command("sleep", "infinity").Start(); err != nil {
+			return fmt.Errorf("start a sleeping process: %w", err)
+		}
+	}
+	return nil
+}
+
+// hold makes pairs of connected sockets, says so with a byte, and moves some bytes over one pair in ten each second.
+func hold(pairs string) error {
+	n, err := strconv.Atoi(pairs)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	near, far := make([]int, n), make([]int, n)
+	accept := func(c net.Conn) (int, error) {
+		f, err := c.(*net.TCPConn).File()
+		if err != nil {
+			return 0, err
+		}
+		fd, err := syscall.Dup(int(f.Fd()))
+		return fd, errors.Join(err, f.Close(), c.Close())
+	}
+	for i := range n {
+		c, err := net.Dial("tcp4", l.Addr().String())
+		if err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		o, err := l.Accept()
+		if err != nil {
+			return fmt.Errorf("accept: %w", err)
+		}
+		if near[i], err = accept(c); err != nil {
+			return err
+		}
+		if far[i], err = accept(o); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stdout.Write([]byte{'.'}); err != nil {
+		return err
+	}
+	buf := make([]byte, 100)
+	for range time.Tick(time.Second) {
+		for i := 0; i < n; i += 10 {
+			if _, err := syscall.Write(near[i], buf); err != nil {
+				return err
+			}
+			if _, err := syscall.Read(far[i], buf); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
