@@ -207,6 +207,40 @@ func TestDeviceIndexUsedAgain(t *testing.T) {
 	}
 }
 
+// After a reading that failed nothing is compared: the growth is of two intervals.
+func TestDeviceReadingFails(t *testing.T) {
+	s := newScene(t, "a", "b")
+	s.cable()
+	k := tick(t, NetDevices{}, &Env{Netns: "all"}, "net.device.bytes", "net.qdisc.bytes")
+	k.rows()
+	d := spaceOf(t, k, s.prefix+"a")
+	s.send(10, 1000)
+	d.routes.SetDeadline(time.Now().Add(-time.Second))
+	a := "net.device.bytes " + s.prefix + "a,va,tx"
+	if rows := k.rows(); len(k.notes) == 0 || rows[a] != 0 {
+		t.Errorf("%v, notes %q", rows[a], k.notes)
+	}
+	d.routes.SetDeadline(time.Time{})
+	if v, ok := k.rows()[a]; ok {
+		t.Errorf("%v bytes of two intervals pass for one's", v)
+	}
+	s.send(10, 1000)
+	if v := k.rows()[a]; v != 10*1042 {
+		t.Error(v)
+	}
+}
+
+func spaceOf(t testing.TB, k *ticker, name string) *devices {
+	t.Helper()
+	for _, sp := range k.reading.(*netDevices).spaces.list {
+		if sp.name == name {
+			return sp.data
+		}
+	}
+	t.Fatal("no namespace", name)
+	return nil
+}
+
 // stream sends n bytes of TCP from a to b.
 func (s *scene) stream(n int64) {
 	s.t.Helper()

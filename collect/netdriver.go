@@ -12,7 +12,7 @@ import (
 type driverStrings struct {
 	names    []string
 	last     []uint64
-	compared bool
+	compared uint32 // the reading that last holds; 0 none
 	epoch    int
 	labels   []label
 }
@@ -100,11 +100,12 @@ func (e *ethtools) drivers(o *Out, table *Table, links []*link, read uint32, roo
 	}
 	for _, l := range links {
 		t := e.devices[l.index]
-		if t == nil || l.counted != read || t.driver == "" {
+		if t == nil || l.counted != read || t.driver == "" || t.bare {
 			continue
 		}
 		values := driverCounters(e.fd, l.name, room)
 		if len(values) == 0 {
+			t.bare = true
 			continue
 		}
 		s := t.strings
@@ -126,13 +127,13 @@ func (e *ethtools) drivers(o *Out, table *Table, links []*link, read uint32, roo
 				s.labels[i] = o.Label(name)
 			}
 		}
-		since := s.compared || o.First && o.SinceBoot
+		since := s.compared != 0 && s.compared == read-1 || o.First && o.SinceBoot
 		for i, v := range values {
 			if since && v > s.last[i] {
 				table.Put(float64(v-s.last[i]), l.ns, l.device, s.labels[i])
 			}
 			s.last[i] = v
 		}
-		s.compared = true
+		s.compared = read
 	}
 }

@@ -48,6 +48,7 @@ type ethtool struct {
 	autoneg uint8  // 0 off, 1 on, 0xff unknown
 	modes   []linkMode
 	rings   ringSizes
+	bare    bool           // the driver has no counters of its own; asked again at the next refresh
 	strings *driverStrings // names of the driver's counters; nil before they were asked for
 }
 
@@ -165,7 +166,7 @@ func (e *ethtools) refresh(links []*link, now time.Time) (changed bool, note str
 			t = &ethtool{}
 			e.devices[l.index] = t
 		}
-		t.round, t.mbps, t.duplex, t.autoneg, t.modes, t.rings = e.round, 0, unknown8, unknown8, t.modes[:0], ringSizes{}
+		t.round, t.mbps, t.duplex, t.autoneg, t.modes, t.rings, t.bare = e.round, 0, unknown8, unknown8, t.modes[:0], ringSizes{}, false
 		if (!t.asked || t.name != l.name) && e.fd >= 0 {
 			t.driver, t.bus = driverInfo(e.fd, l.name)
 			t.asked, t.name, t.strings = true, l.name, nil

@@ -22,7 +22,7 @@ type link struct {
 	counters      [linkCounters]uint64 // of this reading, by linkCounter
 	counted       uint32               // the reading that brought them
 	last          [linkCounters]uint64
-	compared      bool // last holds a reading
+	compared      uint32 // the reading that last holds; 0 none
 	lastCarrier   uint64
 	carrierBefore bool
 

@@ -117,12 +117,12 @@ func (n *netProtocols) Read(o *Out) error {
 		}
 		ns := s.label(o)
 		err := errors.Join(
-			f.snmpTable.read(f.snmp, (*counterTable).parsePairs),
-			f.netstatTable.read(f.netstat, (*counterTable).parsePairs),
-			f.snmp6Table.read(f.snmp6, (*counterTable).parseLines),
-			f.trackTable.read(f.conntrack, (*counterTable).parseTrack),
-			f.arpTable.read(f.arp, (*counterTable).parseARP),
-			f.ndiscTable.read(f.ndisc, (*counterTable).parseNDisc),
+			f.snmpTable.read(f.snmp, false, (*counterTable).parsePairs),
+			f.netstatTable.read(f.netstat, false, (*counterTable).parsePairs),
+			f.snmp6Table.read(f.snmp6, false, (*counterTable).parseLines),
+			f.trackTable.read(f.conntrack, true, (*counterTable).parseTrack),
+			f.arpTable.read(f.arp, true, (*counterTable).parseARP),
+			f.ndiscTable.read(f.ndisc, true, (*counterTable).parseNDisc),
 		)
 		for _, t := range [...]*counterTable{&f.snmpTable, &f.netstatTable, &f.snmp6Table, &f.trackTable, &f.arpTable, &f.ndiscTable} {
 			t.emit(o, events, levels, ns)
@@ -179,7 +179,7 @@ type counterColumn struct {
 	labels            [2]label
 }
 
-func (t *counterTable) read(f *kernel.File, parse func(*counterTable, []byte) error) error {
+func (t *counterTable) read(f *kernel.File, perCPU bool, parse func(*counterTable, []byte) error) error {
 	t.used, t.n, t.moved = t.n, 0, false
 	again := false
 	defer func() { t.again = again }()

@@ -53,8 +53,8 @@ type qdisc struct {
 	resized   bool    // a size table (tc-stab) adds to what it counts
 	perFlow   bool    // rate holds for each flow: fq maxrate
 	now, last qdiscCounters
-	compared  bool
-	fresh     bool // delta holds this reading's amounts
+	compared  uint32 // the reading that last holds; 0 none
+	fresh     bool   // delta holds this reading's amounts
 
 	delta struct{ bytes, packets, drops, overlimits, requeues float64 }
 
@@ -206,13 +206,13 @@ func (s *qdiscs) takeOne(typ uint16, payload []byte) error {
 		s.changed = true
 	}
 	if q.kind != kind { // replaced by another with the same handle
-		q.compared, q.epoch = false, -1
+		q.compared, q.epoch = 0, -1
 	}
 	return nil
 }
 
 // read dumps all of them, and the classes of HTB, with their counters, and takes differences.
-func (s *qdiscs) read(conn *kernel.Conn, links map[int32]*link, o *Out) error {
+func (s *qdiscs) read(conn *kernel.Conn, links map[int32]*link, o *Out, read uint32) error {
 	s.round++
 	s.changed, s.htb = false, s.htb[:0]
 	err := conn.DumpRetry(&s.ask, 3, s.restart, s.take)
@@ -241,7 +241,7 @@ func (s *qdiscs) read(conn *kernel.Conn, links map[int32]*link, o *Out) error {
 		slices.SortFunc(s.order, compareQdiscs)
 	}
 	for _, q := range s.order {
-		q.difference(o, q.round == s.round)
+		q.difference(o, q.round == s.round, read)
 		if l := links[q.key.index]; l != q.link {
 			q.link, q.epoch = l, -1
 		}
@@ -274,8 +274,8 @@ func compareQdiscs(a, b *qdisc) int {
 	return 1
 }
 
-func (q *qdisc) difference(o *Out, seen bool) {
-	q.fresh = seen && (q.compared || o.First && o.SinceBoot)
+func (q *qdisc) difference(o *Out, seen bool, read uint32) {
+	q.fresh = seen && (q.compared != 0 && q.compared == read-1 || o.First && o.SinceBoot)
 	if q.fresh {
 		d := &q.delta
 		d.bytes, d.packets = grown(o, q.last.bytes, q.now.bytes), grown(o, q.last.packets, q.now.packets)
@@ -284,7 +284,9 @@ func (q *qdisc) difference(o *Out, seen bool) {
 			d.packets, d.drops, d.overlimits, d.requeues = measure.NaN, measure.NaN, measure.NaN, measure.NaN
 		}
 	}
-	q.last, q.compared = q.now, seen
+	if seen {
+		q.last, q.compared = q.now, read
+	}
 }
 
 // grown32 is grown for a counter of the kernel that has 32 bits and wraps on every machine. A step of more than half its range is a

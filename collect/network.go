@@ -315,7 +315,7 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 		l.difference(o, n.reads)
 	}
 	if n.queues.any() || n.want.Stat("net.device.capacity", "net.device.wire", "net.device.uses") {
-		if err := d.qdiscs.read(d.routes, d.links, o); err != nil {
+		if err := d.qdiscs.read(d.routes, d.links, o, n.reads); err != nil {
 			note := "queueing disciplines could not be read" + d.space.of() + ": " + err.Error()
 			n.tables.capacity.Note(note)
 			n.tables.wire.Note(note)
@@ -450,16 +450,16 @@ func (d *devices) takeChange(typ uint16, payload []byte) error {
 func (l *link) difference(o *Out, read uint32) {
 	l.fresh = false
 	if l.counted != read {
-		l.compared = false // vanished for a while: nothing to compare with
 		return
 	}
-	l.fresh = l.compared || o.First && o.SinceBoot
+	// Where a reading between failed, the growth is that of more than one interval.
+	l.fresh = l.compared != 0 && l.compared == read-1 || o.First && o.SinceBoot
 	if l.fresh {
 		for i, v := range l.counters {
 			l.delta[i] = grown(o, l.last[i], v)
 		}
 	}
-	l.last, l.compared = l.counters, true
+	l.last, l.compared = l.counters, read
 }
 
 // grown gives how much a counter has grown; NaN, with the note on resets, where it went backwards. Counters of 32-bit kernels wrap.
@@ -499,7 +499,7 @@ func (d *devices) emit(n *netDevices, o *Out) {
 			t.reasons(n, o, l)
 		}
 		if l.hasCarrier {
-			if l.carrierBefore || o.First && o.SinceBoot {
+			if l.fresh && (l.carrierBefore || o.First && o.SinceBoot) {
 				t.carrier.Put(grown(o, l.lastCarrier, l.carrier), ns, l.device)
 			}
 			l.lastCarrier, l.carrierBefore = l.carrier, true
