@@ -17,8 +17,10 @@ func All() []Collector {
 		Disks{},        // /proc/diskstats, /sys/block
 		Filesystems{},  // statfs of /proc/self/mountinfo
 		Softnet{},      // /proc/net/softnet_stat
-		Pressure{},     // /proc/pressure
-		NetDevices{},   // rtnetlink, ethtool: network devices
+		Caches{},       // /proc/sys/fs, /proc/slabinfo: dentries, inodes, files, slabs
+		Machine{},      // /sys/devices/system/cpu, uname
+		Flows{},        // sock_diag, /proc/PID/fd: TCP connections and listeners
+		Cgroups{},      // control groups, version 1 and 2
 		Processes{},    // /proc/PID, taskstats: processes and threads
 	}
 }

@@ -66,7 +66,7 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 				s.minis++
 			}
 			if i := s.table.find(k.cookie); i >= 0 { // TIME_WAIT has its connection's cookie, and no counters
-				s.table.flows[i].tick = r.tick
+				s.table.at(i).tick = r.tick
 			}
 		}
 		return nil
@@ -77,7 +77,7 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 	if fresh {
 		i = s.table.add(k.cookie)
 	}
-	f := &s.table.flows[i]
+	f := s.table.at(i)
 	if f.tick == r.tick {
 		return nil // a dump of a changing table has some twice
 	}
@@ -122,7 +122,7 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 
 // owner puts the rows of a connection now, or has its owner looked for first.
 func (r *flowReading) owner(s *flowSpace, i int32, v *flowValues) {
-	f := &s.table.flows[i]
+	f := s.table.at(i)
 	if r.owning && r.owners.due(&f.owner, f.inode) {
 		r.asked = append(r.asked, socketRef{s.index, i, false})
 		if v != nil {
@@ -270,7 +270,7 @@ func (r *flowReading) takeEnd(_ uint16, payload []byte) error {
 	if !parseDiag(payload, k) || len(k.info) < infoCounts || k.cookie == 0 {
 		return nil
 	}
-	s.table.expect = int32(len(s.table.flows)) // no order to follow
+	s.table.expect = s.table.size // no order to follow
 	i := s.table.find(k.cookie)
 	if s.first { // before the first dump there was no interval
 		return nil
@@ -278,7 +278,7 @@ func (r *flowReading) takeEnd(_ uint16, payload []byte) error {
 	var last flowCounts
 	c := closedFlow{port: k.localPort}
 	if i >= 0 {
-		f := &s.table.flows[i]
+		f := s.table.at(i)
 		last, c.owner, c.server = f.last, f.owner, f.server
 		if f.ports != uint32(k.localPort)<<16|uint32(k.peerPort) { // disconnected and connected again meanwhile
 			last = flowCounts{}

@@ -340,7 +340,7 @@ func (r *flowReading) Read(out *Out) error {
 	for i := range r.pending {
 		p := &r.pending[i]
 		s := list[p.space].data
-		r.emit(s, &s.table.flows[p.flow], &p.v)
+		r.emit(s, s.table.at(p.flow), &p.v)
 	}
 	for _, sp := range list {
 		r.emitClosed(sp.data)
@@ -437,8 +437,8 @@ func (r *flowReading) dump(s *flowSpace) error {
 // sweep forgets the connections and listeners that are gone.
 func (r *flowReading) sweep(s *flowSpace) {
 	missing := 0
-	for i := range s.table.flows {
-		f := &s.table.flows[i]
+	for i := range s.table.size {
+		f := s.table.at(i)
 		if f.cookie == 0 || f.tick == r.tick {
 			continue
 		}
@@ -451,7 +451,7 @@ func (r *flowReading) sweep(s *flowSpace) {
 			}
 		}
 		if absent > flowGrace && (s.ends == nil || missing > flowsMissing || r.seconds-f.gone > flowGraceHear) {
-			s.table.remove(int32(i))
+			s.table.remove(i)
 		}
 	}
 	kept := s.listeners[:0]
@@ -475,7 +475,7 @@ func (r *flowReading) resolve() error {
 			r.found, r.inodes = append(r.found, &s.listeners[a.at].owner), append(r.inodes, s.listeners[a.at].inode)
 			continue
 		}
-		f := &s.table.flows[a.at]
+		f := s.table.at(a.at)
 		r.found, r.inodes = append(r.found, &f.owner), append(r.inodes, f.inode)
 	}
 	return r.owners.resolve(r.found, r.inodes, r.onHeld)
@@ -484,8 +484,8 @@ func (r *flowReading) resolve() error {
 // held calls f with the ownership of each living socket.
 func (r *flowReading) held(f func(*ownership)) {
 	for _, sp := range r.spaces.list {
-		for i := range sp.data.table.flows {
-			if w := &sp.data.table.flows[i]; w.tick == r.tick && w.inode != 0 {
+		for i := range sp.data.table.size {
+			if w := sp.data.table.at(i); w.tick == r.tick && w.inode != 0 {
 				f(&w.owner)
 			}
 		}
@@ -498,8 +498,8 @@ func (r *flowReading) held(f func(*ownership)) {
 // disown takes processes that are long gone from all sockets.
 func (r *flowReading) disown(old func(int32) bool) {
 	for _, sp := range r.spaces.list {
-		for i := range sp.data.table.flows {
-			if o := &sp.data.table.flows[i].owner; old(o.who) {
+		for i := range sp.data.table.size {
+			if o := &sp.data.table.at(i).owner; old(o.who) {
 				*o = ownership{}
 			}
 		}

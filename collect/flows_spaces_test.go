@@ -87,7 +87,8 @@ func TestFlowsOfNamespaces(t *testing.T) {
 		r.read()
 		known := 0
 		for _, sp := range r.r.(*flowReading).spaces.list {
-			for _, f := range sp.data.table.flows {
+			for i := range sp.data.table.size {
+				f := sp.data.table.at(i)
 				if (sp.name == "pid:"+strconv.Itoa(a) || sp.name == "pid:"+strconv.Itoa(b)) && f.owner.who >= ownedBy {
 					known++
 				}

@@ -22,23 +22,30 @@ type flowLabels struct{ local, localPort, peer, peerPort measure.Label }
 // flowTable finds connections by cookie: records in the order in which they came, and an open-addressing index over
 // them. A dump comes in nearly the same order each time, so most are found where the one before says, without the index.
 type flowTable struct {
-	flows  []flow
+	pages  []*[flowPage]flow // so that growing copies nothing
+	size   int32             // places in use or free
 	free   []int32
-	slots  []int32 // index into flows + 1; 0 empty; a power of two, at most half full
+	slots  []int32 // place + 1; 0 empty; a power of two, at most half full
 	shift  uint8   // 64 - log2(len(slots))
 	live   int
 	expect int32 // where the next is likely to be
 }
 
-const fewFlows = 256
+const (
+	fewFlows = 256
+	flowPage = 256 // 32 KB, a size of its own in Go's heap: nothing is wasted
+)
+
+// at gives the connection at a place, which keeps it until it is removed or the table shrinks. A free place has cookie 0.
+func (t *flowTable) at(i int32) *flow { return &t.pages[uint32(i)/flowPage][uint32(i)%flowPage] }
 
 func (t *flowTable) slot(cookie uint64) uint32 {
 	return uint32(cookie * 0x9e3779b97f4a7c15 >> t.shift) // Fibonacci hashing: cookies are counted up
 }
 
-// find gives the index of the connection, -1 when it is not there.
+// find gives the place of the connection, -1 when it is not there.
 func (t *flowTable) find(cookie uint64) int32 {
-	if int(t.expect) < len(t.flows) && t.flows[t.expect].cookie == cookie {
+	if t.expect < t.size && t.at(t.expect).cookie == cookie {
 		t.expect++
 		return t.expect - 1
 	}
@@ -50,7 +57,7 @@ func (t *flowTable) find(cookie uint64) int32 {
 		if i < 0 {
 			return -1
 		}
-		if t.flows[i].cookie == cookie {
+		if t.at(i).cookie == cookie {
 			t.expect = i + 1
 			return i
 		}
@@ -67,15 +74,13 @@ func (t *flowTable) add(cookie uint64) int32 {
 		i = t.free[n-1]
 		t.free = t.free[:n-1]
 	} else {
-		i = int32(len(t.flows))
-		if len(t.flows) == cap(t.flows) { // append would double a table of megabytes
-			grown := make([]flow, len(t.flows), len(t.flows)+max(fewFlows, len(t.flows)/4))
-			copy(grown, t.flows)
-			t.flows = grown
+		i = t.size
+		if int(i) == len(t.pages)*flowPage {
+			t.pages = append(t.pages, new([flowPage]flow))
 		}
-		t.flows = t.flows[:i+1]
+		t.size++
 	}
-	t.flows[i] = flow{cookie: cookie, epoch: -1}
+	*t.at(i) = flow{cookie: cookie, epoch: -1}
 	t.live++
 	t.expect = i + 1
 	t.put(i)
@@ -83,7 +88,7 @@ func (t *flowTable) add(cookie uint64) int32 {
 }
 
 func (t *flowTable) put(i int32) {
-	at := t.slot(t.flows[i].cookie)
+	at := t.slot(t.at(i).cookie)
 	for t.slots[at] != 0 {
 		at = (at + 1) & uint32(len(t.slots)-1)
 	}
@@ -96,48 +101,43 @@ func (t *flowTable) index(size int) {
 	for n := size; n > 1; n >>= 1 {
 		t.shift--
 	}
-	for i := range t.flows {
-		if t.flows[i].cookie != 0 {
-			t.put(int32(i))
+	for i := range t.size {
+		if t.at(i).cookie != 0 {
+			t.put(i)
 		}
 	}
 }
 
-// remove forgets the connection at an index. The slots behind it move up, so that there are no tombstones.
+// remove forgets the connection at a place. The slots behind it move up, so that there are no tombstones.
 func (t *flowTable) remove(i int32) {
 	mask := uint32(len(t.slots) - 1)
-	at := t.slot(t.flows[i].cookie)
+	at := t.slot(t.at(i).cookie)
 	for t.slots[at] != i+1 {
 		at = (at + 1) & mask
 	}
 	for next := (at + 1) & mask; t.slots[next] != 0; next = (next + 1) & mask {
-		home := t.slot(t.flows[t.slots[next]-1].cookie)
+		home := t.slot(t.at(t.slots[next] - 1).cookie)
 		if (next-home)&mask >= (next-at)&mask { // its home is not behind the gap: it may move into it
 			t.slots[at] = t.slots[next]
 			at = next
 		}
 	}
 	t.slots[at] = 0
-	t.flows[i] = flow{}
+	*t.at(i) = flow{}
 	t.free = append(t.free, i)
 	t.live--
 }
 
 // shrink gives memory back after most of the connections are gone.
 func (t *flowTable) shrink() {
-	if len(t.flows) < 16*fewFlows || t.live > len(t.flows)/4 {
+	if t.size < 16*fewFlows || t.live > int(t.size)/4 {
 		return
 	}
-	kept := make([]flow, 0, t.live+t.live/4+fewFlows)
-	for i := range t.flows {
-		if t.flows[i].cookie != 0 {
-			kept = append(kept, t.flows[i])
+	var kept flowTable
+	for i := range t.size {
+		if f := t.at(i); f.cookie != 0 {
+			*kept.at(kept.add(f.cookie)) = *f
 		}
 	}
-	t.flows, t.free, t.expect = kept, nil, 0
-	size := 2 * fewFlows
-	for size < 2*(len(kept)+1) {
-		size *= 2
-	}
-	t.index(size)
+	*t = kept
 }

@@ -163,12 +163,12 @@ func TestFlowTable(t *testing.T) {
 				i = table.add(key)
 				keys = append(keys, key)
 			}
-			table.flows[i].tick, model[key] = uint32(step), uint32(step)
+			table.at(i).tick, model[key] = uint32(step), uint32(step)
 		case n < 70 && len(keys) > 0:
 			at := r.IntN(len(keys))
 			key := keys[at]
 			i := table.find(key)
-			if i < 0 || table.flows[i].tick != model[key] {
+			if i < 0 || table.at(i).tick != model[key] {
 				t.Fatalf("step %d: %d is at %d, want tick %d", step, key, i, model[key])
 			}
 			table.remove(i)
@@ -187,15 +187,15 @@ func TestFlowTable(t *testing.T) {
 		}
 	}
 	for key, tick := range model {
-		if i := table.find(key); i < 0 || table.flows[i].tick != tick {
+		if i := table.find(key); i < 0 || table.at(i).tick != tick {
 			t.Fatalf("%d is at %d at the end", key, i)
 		}
 	}
 	for _, key := range keys {
 		table.remove(table.find(key))
 	}
-	if table.shrink(); table.live != 0 || len(table.flows) > 16*fewFlows {
-		t.Errorf("empty: %d live in %d", table.live, len(table.flows))
+	if table.shrink(); table.live != 0 || table.size > 16*fewFlows {
+		t.Errorf("empty: %d live in %d", table.live, table.size)
 	}
 }
 
