@@ -25,7 +25,7 @@ const (
 	peerAwayStep = 3.5
 	// peerFloor: the least spread assumed of the others, a share of their median.
 	peerFloor = 0.02
-	// peerBacklog: bytes that wait unsent for the peer: two segments. Who merely asks less has nothing waiting.
+	// peerBacklog: bytes that wait for the peer: two segments. Who merely asks less has nothing waiting.
 	peerBacklog = 3000.0
 	// peerBacklogOthers: the others' waiting bytes, as a share of the peer's. When all wait alike, the limit is common.
 	peerBacklogOthers = 0.25
@@ -34,7 +34,7 @@ const (
 	// peerActive: bytes a second; who gets less than that is not a client at work.
 	peerActive = 1000.0
 	// stepLow and stepHigh: payload of a full line as a share of its speed: 0.94-0.95 with full frames, less with small ones.
-	stepLow, stepHigh = 0.75, 1.0
+	stepLow, stepHigh = 0.75, 1.01
 )
 
 // peerSlow finds one peer among the equals of a service whose own path holds it back.
@@ -42,7 +42,7 @@ func peerSlow() Rule {
 	return Rule{
 		ID: "peer-slow", Checks: "peers of a service",
 		Finds: []string{flowBytes, flowUnsent},
-		Uses:  []string{flowDelivery, flowRTT, flowMinRTT, flowRetransmits, flowLimited},
+		Uses:  []string{flowUnacked, flowMSS, flowDelivery, flowRTT, flowMinRTT, flowRetransmits, flowLimited},
 		Check: func(l *Look) {
 			t := l.Table(flowBytes)
 			services := groups(flowsOf(t, "tx", nil, func(f flow) bool { return f.rate > 0 }), func(f flow) string {
@@ -64,7 +64,7 @@ type peerOf struct {
 	flows    []flow
 	series   []float64 // B/s of payload to it
 	rate     float64
-	unsent   []float64 // bytes waiting for it
+	waiting  []float64 // bytes that wait for it, see waitingFor
 	delivery float64   // bit/s, what its path was seen to deliver; the fastest of its connections
 }
 
@@ -76,11 +76,12 @@ func checkService(l *Look, g group) {
 			continue
 		}
 		one := &peerOf{name: p.key, flows: p.flows, rate: p.rate, delivery: measure.NaN}
-		var rows, waiting []*Row
+		var rows []*Row
+		one.waiting = make([]float64, len(t.Seconds))
 		for _, f := range p.flows {
 			rows = append(rows, f.row)
-			if u := f.same(l.Table(flowUnsent)); u != nil {
-				waiting = append(waiting, u)
+			for c, v := range waitingFor(l, f) {
+				one.waiting[c] += v
 			}
 			if d := f.same(l.Table(flowDelivery)); d != nil {
 				if m := median(d.Values); m > one.delivery || one.delivery != one.delivery {
@@ -89,7 +90,6 @@ func checkService(l *Look, g group) {
 			}
 		}
 		one.series = t.Sum(rows)
-		one.unsent = l.Table(flowUnsent).Sum(waiting)
 		peers = append(peers, one)
 	}
 	if len(peers) < peerLeast {
@@ -103,6 +103,22 @@ func checkService(l *Look, g group) {
 			return
 		}
 	}
+}
+
+// waitingFor gives the bytes that wait for a connection's peer in each cell: those that the socket has not sent, and those sent
+// that stand in a queue on the way. The latter are what is not acknowledged beyond what a path without queues would hold:
+// twice the rate times the least round trip that was seen.
+func waitingFor(l *Look, f flow) []float64 {
+	unsent, unacked := f.same(l.Table(flowUnsent)), f.same(l.Table(flowUnacked))
+	mss, least := f.same(l.Table(flowMSS)), f.same(l.Table(flowMinRTT)).Mean(nil)
+	v := make([]float64, len(f.row.Values))
+	for c := range v {
+		v[c] = or(unsent.At(c), 0)
+		if path := 2 * or(f.row.At(c), 0) * least / 1e9; path == path {
+			v[c] += max(0, or(unacked.At(c)*mss.At(c), 0)-path)
+		}
+	}
+	return v
 }
 
 func column(peers []*peerOf, of func(*peerOf) float64) []float64 {
@@ -121,7 +137,7 @@ func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) bool {
 	}
 	s, ok := lasting(t, nil, func(c int) bool {
 		m := middle(c)
-		return m > 0 && at0(p.series, c) < peerNear*m && at0(p.unsent, c) >= peerBacklog
+		return m > 0 && at0(p.series, c) < peerNear*m && p.waiting[c] >= peerBacklog
 	})
 	if !ok {
 		return false
@@ -140,9 +156,8 @@ func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) bool {
 	zlog := (math.Log(mine) - median(logs)) / max(spread(logs), peerFloor)
 	z = min(or(z, 0), or(zlog, 0))
 
-	u := l.Table(flowUnsent)
-	waits := or(u.part(p.unsent, s.mask), 0)
-	waitsOthers := or(median(column(rest, func(o *peerOf) float64 { return or(u.part(o.unsent, s.mask), 0) })), 0)
+	waits := or(t.part(p.waiting, s.mask), 0)
+	waitsOthers := or(median(column(rest, func(o *peerOf) float64 { return or(t.part(o.waiting, s.mask), 0) })), 0)
 	fast := median(column(rest, func(o *peerOf) float64 { return o.delivery }))
 	alone, slower := waitsOthers <= peerBacklogOthers*waits, p.delivery > 0 && fast >= peerFaster*p.delivery
 	step := stepOf(p.delivery, mine*8, fast)
@@ -202,8 +217,7 @@ func accusePeer(l *Look, g group, p *peerOf, rest []*peerOf, s spell, mine, norm
 	}
 	f.proof(t, s, t.Asking(nil, append(ports, "peer", first.peer)...), mine, t.Unit, fmt.Sprintf("%s gets %s", clean(p.name), bytesRate(mine))).than(normal, "median of the others")
 	f.proof(t, s, t.Asking([]string{"peer"}, ports...), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s; it lies %s robust deviations below", len(rest), bytesRate(normal), digits(min(-z, 999))))
-	u := l.Table(flowUnsent)
-	f.proof(u, s, u.Asking(nil, "netns", first.netns, "peer", first.peer), waits, u.Unit, fmt.Sprintf("%s wait unsent for it: it asks for more than it gets; for the others %s", bytes(waits), bytes(waitsOthers))).than(waitsOthers, "median of the others")
+	proveWaitingFor(l, f, p, s, waits, waitsOthers)
 	if p.delivery > 0 {
 		d := l.Table(flowDelivery)
 		text := "its path delivers " + bitRate(p.delivery)
@@ -232,4 +246,19 @@ func accusePeer(l *Look, g group, p *peerOf, rest []*peerOf, s spell, mine, norm
 	}
 	f.Verify = within(first.netns, fmt.Sprintf("ss -tin dst %s", shell(p.name)))
 	f.covering("tcp-retransmits", func(o *Finding) bool { return o.Culprit.NetNS == first.netns && o.Culprit.Peer == p.name })
+}
+
+// proveWaitingFor shows that the peer asks for more than it gets.
+func proveWaitingFor(l *Look, f *Finding, p *peerOf, s spell, waits, waitsOthers float64) {
+	first := p.flows[0]
+	text := fmt.Sprintf("%s wait for it, it asks for more than it gets; for the others %s", bytes(waits), bytes(waitsOthers))
+	u := l.Table(flowUnsent)
+	unsent := 0.0
+	for _, x := range p.flows {
+		unsent += or(x.same(u).Part(s.mask), 0)
+	}
+	e := f.proof(u, s, u.Asking(nil, "netns", first.netns, "peer", first.peer), unsent, u.Unit, text)
+	if unsent < 0.9*waits {
+		e.Text += fmt.Sprintf(" (%s of it unsent in the socket, the rest in queues on the way)", bytes(unsent))
+	}
 }

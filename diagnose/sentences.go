@@ -80,6 +80,7 @@ const (
 	flowMinRTT      = `tcp.flow.minrtt by netns,local,localport,peer,peerport,pid,process,side`
 	flowDelivery    = `tcp.flow.delivery by netns,local,localport,peer,peerport,pid,process,side`
 	flowUnsent      = `tcp.flow.unsent by netns,local,localport,peer,peerport,pid,process,side`
+	flowUnacked     = `tcp.flow.unacked by netns,local,localport,peer,peerport,pid,process,side`
 	flowMSS         = `tcp.flow.mss by netns,local,localport,peer,peerport,pid,process,side`
 	flowLimited     = `tcp.flow.limited by netns,local,localport,peer,peerport,pid,process,side,by`
 	listenQueue     = `tcp.listen.queue by netns,local,localport,pid,process`
