@@ -107,8 +107,6 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, over measure
 			one.answer, one.why = nil, because(err)
 		case a == nil || len(a.Elapsed) == 0:
 			one.answer, one.why = nil, "nothing was measured"
-		case len(a.Series) == 0 && len(a.Notes) > 0:
-			one.why = printable(strings.Join(a.Notes, "; "))
 		}
 		if a != nil && err == nil {
 			for _, n := range a.Notes {
@@ -123,6 +121,28 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, over measure
 			}
 		}
 		all = append(all, one)
+	}
+	// A source that can't have a statistic gives no rows and a note. A note that stands with rows elsewhere is about
+	// something else, and a statistic without rows beside it was looked for and is not there.
+	general := map[string]bool{}
+	for _, one := range all {
+		if one.answer != nil && len(one.answer.Series) > 0 {
+			for _, n := range one.answer.Notes {
+				general[n] = true
+			}
+		}
+	}
+	for i, one := range all {
+		if one.answer == nil || len(one.answer.Series) > 0 {
+			continue
+		}
+		var why []string
+		for _, n := range one.answer.Notes {
+			if !general[n] {
+				why = append(why, n)
+			}
+		}
+		all[i].why = printable(strings.Join(why, "; "))
 	}
 	// The grid: from the earliest start to the latest end of all answers of the wanted step.
 	var start, end measure.Time
