@@ -230,6 +230,21 @@ func TestDeviceReadingFails(t *testing.T) {
 	}
 }
 
+// Where the kernel has no RTM_GETSTATS the counters come with the links, and are the same.
+func TestDevicesWithoutStats(t *testing.T) {
+	s := newScene(t, "a", "b")
+	s.cable()
+	k := tick(t, NetDevices{}, &Env{Netns: s.prefix + "a"}, "net.device.bytes", "net.device.info")
+	spaceOf(t, k, s.prefix+"a").withoutStats()
+	k.rows()
+	for range 3 {
+		s.send(7, 1000)
+		if v, ok := k.rows()["net.device.bytes "+s.prefix+"a,va,tx"]; !ok || v != 7*1042 {
+			t.Error(v, ok)
+		}
+	}
+}
+
 func spaceOf(t testing.TB, k *ticker, name string) *devices {
 	t.Helper()
 	for _, sp := range k.reading.(*netDevices).spaces.list {

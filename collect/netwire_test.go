@@ -38,3 +38,24 @@ func TestModeSpeed(t *testing.T) {
 		}
 	}
 }
+
+func TestDisciplineAndDeviceAgree(t *testing.T) {
+	for _, c := range []struct {
+		name                                      string
+		qBytes, qPackets, bytes, packets, dropped float64
+		want                                      bool
+	}{
+		{"super-frames", 45 * 1514, 45, 65226, 1, 0, true},
+		{"single frames", 1514e3, 1e3, 1514e3, 1e3, 0, true},
+		{"a few are under way", 1524e3, 1007, 1514e3, 1e3, 0, true},
+		{"half were thrown away", 2 * 1514e3, 2e3, 1514e3, 1e3, 0, false},
+		{"small ones were thrown away", 2 * 60e3, 2e3, 60e3, 1e3, 1e3, false},
+		{"all were thrown away", 1514e3, 1e3, 0, 0, 0, false},
+		{"past the discipline", 100, 1, 1514e3, 1e3, 0, false},
+		{"nothing", 0, 0, 0, 0, 0, false},
+	} {
+		if got := agree(c.qBytes, c.qPackets, c.bytes, c.packets, c.dropped); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
