@@ -286,3 +286,23 @@ func TestRunStopsWithItsSink(t *testing.T) {
 		t.Errorf("%v, %d closed", err, closed)
 	}
 }
+
+// A statistic that could not be had is unknown, also where absent rows mean 0.
+func TestUnmeasuredHasAnEmptyInterval(t *testing.T) {
+	o := newOut([]measure.Stat{{ID: "a.b.c", Kind: measure.Delta, Sparse: true}, {ID: "d.e.f", Kind: measure.Delta, Sparse: true}}, newDictionary(), false)
+	o.start(true)
+	o.finish(nil)
+	o.start(false)
+	o.Table("a.b.c").Unmeasured("it is off")
+	batches := o.finish(nil)
+	if a := batches[0]; a.Over.Span() != 0 || len(a.Notes) != 1 {
+		t.Errorf("unmeasured: %v %q", a.Over, a.Notes)
+	}
+	if d := batches[1]; d.Over.Span() <= 0 || len(d.Notes) != 0 {
+		t.Errorf("measured: %v %q", d.Over, d.Notes)
+	}
+	o.start(false)
+	if a := o.finish(nil)[0]; a.Over.Span() <= 0 {
+		t.Errorf("measured again: %v", a.Over)
+	}
+}

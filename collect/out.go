@@ -31,6 +31,7 @@ type Table struct {
 	out   *Out
 	batch measure.Batch
 	stat  *measure.Stat
+	blank bool // nothing was measured in this interval
 }
 
 func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
@@ -58,6 +59,7 @@ func (o *Out) start(first bool) {
 	for _, t := range o.tables {
 		b := &t.batch
 		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], b.Notes[:0]
+		t.blank = false
 	}
 	now := time.Now()
 	if first {
@@ -104,7 +106,7 @@ func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
 		if t.skips() && !o.failed {
 			t.Note("the reading before failed, so there was nothing to compare with")
 		}
-		if t.skips() || o.failed {
+		if t.skips() || o.failed || t.blank {
 			t.batch.Over.Start = o.over.End
 		}
 		batches = append(batches, &t.batch)
@@ -187,6 +189,14 @@ func (t *Table) Note(text string) {
 		}
 	}
 	t.batch.Notes = append(t.batch.Notes, text)
+}
+
+// Unmeasured says that the statistic could not be had in this interval, and why: rows that are not there are unknown then, not 0.
+func (t *Table) Unmeasured(why string) {
+	if t != nil {
+		t.blank = true
+		t.Note(why)
+	}
 }
 
 // Loss adds a loss to the statistic's batch.

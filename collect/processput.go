@@ -327,7 +327,7 @@ func (r *processReading) notes(out *Out) {
 	if t := out.Table("process.delay"); t != nil {
 		switch {
 		case !r.delayAcct:
-			t.Note("delay accounting is off, so nothing is known; kernel.task_delayacct=1 turns it on for processes that start after that")
+			t.Unmeasured("delay accounting is off, so nothing is known; kernel.task_delayacct=1 turns it on for processes that start after that")
 		case errors.Is(r.roadErr, measure.ErrDenied):
 			t.Note("without CAP_NET_ADMIN only the disk waits of processes with one thread are known, to 10 ms")
 		case r.road == nil:
@@ -336,7 +336,7 @@ func (r *processReading) notes(out *Out) {
 	}
 	if r.road == nil && !r.sched {
 		for _, id := range []measure.StatID{"process.runwait", "thread.runwait"} {
-			out.Table(id).Note("this kernel does not count how long a process waits for a CPU (built without CONFIG_SCHED_INFO)")
+			out.Table(id).Unmeasured("this kernel does not count how long a process waits for a CPU (built without CONFIG_SCHED_INFO)")
 		}
 	}
 }

@@ -57,7 +57,7 @@ func cpuTable(o Options, f *Frame) *Table {
 			Help: "share of the CPU's time in mode " + mode})
 	}
 	extended := []Column{
-		{Name: "interrupts_per_s", Head: "intr/s", Width: 7, Help: "interrupts per second, all lines of /proc/interrupts"},
+		{Name: "interrupts_per_s", Head: "intr/s", Width: 7, Help: "interrupts per second: all lines of /proc/interrupts but TLB, which CAL counts already"},
 		{Name: "softirqs_per_s", Head: "soft/s", Width: 7, Help: "softirqs raised per second"},
 		{Name: "switches_per_s", Head: "csw/s", Width: 7, Help: "context switches per second; only for all CPUs together"},
 	}

@@ -266,10 +266,12 @@ func (p *comma) table(t *view.Table) error {
 
 func (p *comma) mean(*view.Table) error { return nil }
 
-// asides prints notes once each and losses as they come, on stderr.
+// asides prints notes and losses on stderr: each note once, each kind of loss when it first comes, and its sum at the end.
 type asides struct {
 	out  io.Writer
 	said map[string]bool
+	lost map[string]uint64 // events by reason, beyond what was said
+	why  []string          // the reasons, in the order of their coming
 }
 
 func (a *asides) say(t *view.Table) {
@@ -280,15 +282,31 @@ func (a *asides) say(t *view.Table) {
 		}
 	}
 	for _, l := range t.Loss {
-		if l.Events == 0 {
-			if !a.said[l.Reason] {
-				a.said[l.Reason] = true
-				fmt.Fprintln(a.out, "lost:", view.Clean(l.Reason))
-			}
+		if sum, ok := a.lost[l.Reason]; ok {
+			a.lost[l.Reason] = sum + l.Events
 			continue
 		}
-		fmt.Fprintf(a.out, "lost: %d events: %s\n", l.Events, view.Clean(l.Reason))
+		a.lost[l.Reason] = 0
+		a.why = append(a.why, l.Reason)
+		fmt.Fprintf(a.out, "lost: %s%s\n", number(l.Events), view.Clean(l.Reason))
 	}
+}
+
+// end says what was lost after it had been said for the first time.
+func (a *asides) end() {
+	for _, reason := range a.why {
+		if n := a.lost[reason]; n > 0 {
+			fmt.Fprintf(a.out, "lost since: %s%s\n", number(n), view.Clean(reason))
+		}
+	}
+}
+
+// number gives a number of events and a colon, nothing when it is not known.
+func number(events uint64) string {
+	if events == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d: ", events)
 }
 
 // sorted orders the rows by a column, largest number or first text first; total rows stay where they are.

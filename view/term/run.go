@@ -101,7 +101,8 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		}
 		out = s
 	}
-	aside := &asides{out: t.Err, said: map[string]bool{}}
+	aside := &asides{out: t.Err, said: map[string]bool{}, lost: map[string]uint64{}}
+	defer aside.end()
 	table := func(f *view.Frame) (*view.Table, error) {
 		tab := tool.Table(o, f)
 		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(tab.Notes, f.Notes()...)
