@@ -146,7 +146,9 @@ type processReading struct {
 	roadErr     error // why there is no road
 	sched       bool  // schedstat counts
 	delayAcct   bool
-	keep        int // how many more files may be kept open
+	lateDelays  bool // it was turned on after process 1 started
+	kinds       int  // reasons of delays that taskstats have here
+	keep        int  // how many more files may be kept open
 	controllers []string
 	reasons     []string
 	users       users
@@ -490,7 +492,10 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 	p.kids.look(s, before, r.tick)
 	if r.road == nil || !p.pulsed {
 		if r.delayAcct && s.hasBlkio { // of the first thread only, so it is all where there is one
-			d.kinds, d.delays[0] = 1, measure.NaN
+			d.kinds = commonDelays
+			for i := range d.delays {
+				d.delays[i] = measure.NaN
+			}
 			if s.threads == 1 {
 				d.delays[0] = climbed(s.blkio, before.blkio) * float64(r.tick)
 			}
@@ -506,7 +511,10 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 		d.voluntary, d.involuntary = switchesGrown(t, last, s.threads)
 	}
 	if r.delayAcct {
-		d.kinds = t.kinds
+		d.kinds, r.kinds = t.kinds, t.kinds
+		if p.pid == 1 {
+			r.lateDelays = t.delays == [delayKinds]uint64{}
+		}
 		for i := range t.kinds {
 			if s.state != 'Z' {
 				d.delays[i] = climbed(t.delays[i], last.delays[i])

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"sort"
+	"strings"
 
 	"culprit/measure"
 )
@@ -318,28 +319,38 @@ func (r *processReading) notes(out *Out) {
 	}
 	if r.ioDenied {
 		for _, id := range []measure.StatID{"process.io", "process.calls.bytes"} {
-			out.Table(id).Note("the I/O of other users' processes is not readable without CAP_SYS_PTRACE")
+			out.Table(id).Note("the I/O of some processes may not be read: other users' take CAP_SYS_PTRACE")
 		}
 	}
 	if r.hidden {
 		out.NoteAll("some processes are in /proc and may not be read")
 	}
-	if t := out.Table("process.delay"); t != nil {
-		switch {
-		case !r.delayAcct:
-			t.Unmeasured("delay accounting is off, so nothing is known; kernel.task_delayacct=1 turns it on for processes that start after that")
-		case errors.Is(r.roadErr, measure.ErrDenied):
-			t.Note("without CAP_NET_ADMIN only the disk waits of processes with one thread are known, to 10 ms")
-		case r.road == nil:
-			t.Note("this kernel's taskstats are not usable, so only the disk waits of processes with one thread are known, to 10 ms")
-		}
-	}
+	r.delayNotes(out.Table("process.delay"))
 	if r.road == nil && !r.sched {
 		for _, id := range []measure.StatID{"process.runwait", "thread.runwait"} {
 			out.Table(id).Unmeasured("this kernel does not count how long a process waits for a CPU (built without CONFIG_SCHED_INFO)")
 		}
 	}
 }
+
+func (r *processReading) delayNotes(t *Table) {
+	switch {
+	case t == nil:
+	case !r.delayAcct:
+		t.Unmeasured("delay accounting is off; kernel.task_delayacct=1 turns it on for processes that start after that")
+	case errors.Is(r.roadErr, measure.ErrDenied):
+		t.Note("without CAP_NET_ADMIN only the disk waits of processes with one thread are known, to 10 ms")
+	case r.road == nil:
+		t.Note("this kernel's taskstats are not usable, so only the disk waits of processes with one thread are known, to 10 ms")
+	case r.lateDelays:
+		t.Note("process 1 has never waited for anything: delay accounting was turned on after it started, and processes as old as that show no delays")
+	case r.kinds < commonDelays:
+		t.Note("this kernel does not measure waits of these reasons: " + strings.Join(r.reasons[r.kinds:commonDelays], " "))
+	}
+}
+
+// commonDelays is how many reasons of a delay all kernels since 6.3 know.
+const commonDelays = 7
 
 // lostClock compares the CPU time of the machine with that of processes.
 type lostClock struct {
@@ -361,8 +372,7 @@ func (r *processReading) putLost(out *Out, sum float64) {
 		err = l.text.parse(b, true)
 	}
 	if err != nil {
-		t.Put(measure.NaN)
-		t.Note("/proc/stat could not be read")
+		t.Unmeasured("/proc/stat could not be read")
 		return
 	}
 	now := (l.text.all[colUser] + l.text.all[colNice] + l.text.all[colSystem]) * r.tick
