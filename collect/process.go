@@ -159,7 +159,10 @@ type processReading struct {
 	procs  []*process   // by pid
 	other  []*process   // the list before, to be used again
 	asked  []*process   // by taskstats
-	gone   []*process   // ended within this interval
+	deltas []*processDelta
+	used   int        // of deltas
+	opens  int        // files opened for pulses in this reading
+	gone   []*process // ended within this interval
 	pids   []int32
 	tids   []int32
 	feel   func(i int, t *taskStats, err error)
@@ -193,7 +196,7 @@ type process struct {
 	clock   cpuClock
 	io      ioBytes
 	hasIO   bool
-	delta   processDelta
+	delta   *processDelta // of this interval, if it ran in it
 	kids    children
 	threads []*thread    // those felt by files, and those of a split process
 	file    *kernel.File // stat
@@ -227,7 +230,7 @@ func (r *processReading) Close() {
 func (r *processReading) Read(out *Out) error {
 	r.base = out.First && !out.SinceBoot
 	r.ended, r.ioDenied, r.hidden, r.failed = 0, false, false, nil
-	r.gone = r.gone[:0]
+	r.gone, r.used, r.opens = r.gone[:0], 0, 0
 	now := r.now()
 	if err := r.list(); err != nil {
 		return err
@@ -273,7 +276,7 @@ func (r *processReading) list() error {
 	clear(r.procs[len(r.procs):cap(r.procs)])
 	r.procs, r.other = next, r.procs
 	for _, p := range r.procs {
-		p.ran, p.pulsed = false, false
+		p.ran, p.pulsed, p.delta = false, false, nil
 	}
 	return nil
 }
@@ -323,7 +326,10 @@ func (r *processReading) pulseByTaskstats() error {
 	}
 	r.asked, r.pids = r.asked[:0], r.pids[:0]
 	for _, p := range r.procs {
-		if p.known && p.stat.threads == 1 && r.sched && (p.pulse != nil || r.keep > 0) {
+		if p.known && p.stat.threads == 1 && r.sched && (p.pulse != nil || r.keep > 0 && r.opens < opensAtOnce) {
+			if p.pulse == nil {
+				r.opens++
+			}
 			b, err := r.read(p, "schedstat", &p.pulse, true)
 			now, ok := parseSched(b)
 			if err == nil && ok && now == p.felt {
@@ -345,6 +351,10 @@ func (r *processReading) pulseByTaskstats() error {
 	}
 	return r.failed
 }
+
+// opensAtOnce bounds how many files are opened in one reading for pulses to come, at 10 to 40 microseconds each: with thousands of processes
+// the second reading would otherwise take a quarter of a second.
+const opensAtOnce = 250
 
 // taken takes the pulse of a process that was asked for.
 func (r *processReading) taken(i int, t *taskStats, err error) {
@@ -447,13 +457,25 @@ func (r *processReading) look(p *process, out *Out) {
 	// from zero. (It may have been hidden, or restored from a checkpoint under an old pid: then there is nothing to compare with.)
 	born := fresh && !r.base && (out.First || measure.Span((p.stat.start+1)*r.tick) >= r.listed)
 	compare := !fresh || born
-	p.known, p.delta = true, processDelta{}
+	p.known, p.delta = true, r.blank()
 	r.lookThreads(p, &before, compare)
 	r.count(p, &before, compare)
 	r.lookIO(p, fresh, compare)
 	if !compare {
-		p.delta, p.kids = processDelta{}, children{}
+		p.ran, p.delta, p.kids = false, nil, children{}
+		r.used--
 	}
+}
+
+// blank gives a delta of zeros, to be used again by the next reading: few of many processes run.
+func (r *processReading) blank() *processDelta {
+	if r.used == len(r.deltas) {
+		r.deltas = append(r.deltas, new(processDelta))
+	}
+	d := r.deltas[r.used]
+	*d = processDelta{}
+	r.used++
+	return d
 }
 
 // takeStat takes over the line that was read.
@@ -479,7 +501,7 @@ func (r *processReading) replace(p *process) {
 
 // count makes the deltas of what stands in stat and taskstats.
 func (r *processReading) count(p *process, before *procStat, compare bool) {
-	s, d := &p.stat, &p.delta
+	s, d := &p.stat, p.delta
 	u, y := s.usr*r.tick, s.sys*r.tick
 	run, exact := r.runTime(p)
 	if compare {

@@ -46,7 +46,7 @@ func (r *processReading) lookIO(p *process, fresh, compare bool) {
 		}
 		return
 	}
-	d, last := &p.delta, p.io
+	d, last := p.delta, p.io
 	d.io = [4]float64{climbed(now.read, last.read), climbed(now.write, last.write), climbed(now.rchar, last.rchar), climbed(now.wchar, last.wchar)}
 	if !fresh && !p.hasIO { // it was not readable before
 		d.io = [4]float64{measure.NaN, measure.NaN, measure.NaN, measure.NaN}
@@ -271,7 +271,7 @@ func some(t *Table, v float64, labels ...measure.Label) {
 
 func (r *processReading) putDelta(out *Out, t *processTables, p *process) {
 	pid, name := p.name.of(out, p.pid, p.comm)
-	d := &p.delta
+	d := p.delta
 	some(t.cpu, d.usr, pid, name, t.usr)
 	some(t.cpu, d.sys, pid, name, t.sys)
 	some(t.runwait, d.wait, pid, name)

@@ -113,7 +113,7 @@ func (r *processReading) lookThreads(p *process, before *procStat, compare bool)
 	if !byFiles {
 		r.feelByTaskstats(p)
 	}
-	d := &p.delta
+	d := p.delta
 	for _, t := range p.threads {
 		if !t.ran {
 			continue
