@@ -410,9 +410,9 @@ func (r *flowReading) emitCounts(s *flowSpace) {
 	if r.tables.connections == nil {
 		return
 	}
-	if s.sockstat != nil {
-		if b, err := s.sockstat.ReadOne(); err == nil {
-			if waiting, ok := parseTimeWait(b); ok {
+	if s.sockstat[0] != nil {
+		if b, err := s.sockstat[0].ReadOne(); err == nil {
+			if waiting, ok := parseTCPSockets(b, sockstatLines[0], "tw"); ok {
 				s.counts[tcpTimeWait] = max(0, int(waiting)-s.minis)
 			}
 		}
@@ -424,15 +424,16 @@ func (r *flowReading) emitCounts(s *flowSpace) {
 	}
 }
 
-// parseTimeWait reads the number after "tw" in the line TCP of /proc/net/sockstat: connections of IPv4 and IPv6 that the kernel keeps
-// without a socket, in TIME_WAIT or FIN_WAIT2 (sockstat_seq_show in net/ipv4/proc.c).
-func parseTimeWait(b []byte) (uint64, bool) {
+// parseTCPSockets reads the number after a word in a line of /proc/net/sockstat or sockstat6. In the line TCP: "tw" are the connections
+// of IPv4 and IPv6 that the kernel keeps without a socket, in TIME_WAIT or FIN_WAIT2; "inuse" are the sockets that can be
+// found, listeners too (sockstat_seq_show in net/ipv4/proc.c).
+func parseTCPSockets(b []byte, line, word string) (uint64, bool) {
 	for c := kernel.Scan(b); !c.End(); c.NextLine() {
-		if string(c.Word()) != "TCP:" {
+		if string(c.Word()) != line {
 			continue
 		}
 		for c.More() {
-			if string(c.Word()) == "tw" {
+			if string(c.Word()) == word {
 				v := c.Uint()
 				return v, c.Err() == nil
 			}

@@ -138,13 +138,13 @@ type flowSpace struct {
 	index     int32
 	name      label
 	conn      *kernel.Conn
-	ends      *kernel.Conn // announcements; nil when there are none
-	deaf      string       // why there are none
-	retry     uint32       // the second in which to listen again; 0 never
-	heard     int          // announcements of this reading
-	requests  []kernel.Request
-	sockstat  *kernel.File // nil when it can't be read or is not needed
-	first     bool         // no reading yet
+	ends      *kernel.Conn        // announcements; nil when there are none
+	deaf      string              // why there are none
+	retry     uint32              // the second in which to listen again; 0 never
+	heard     int                 // announcements of this reading
+	requests  [2][]kernel.Request // for listeners, and for all others; one for both families, or two
+	sockstat  [2]*kernel.File     // of IPv4 and IPv6; nil when it can't be read
+	first     bool                // no reading yet
 	table     flowTable
 	listening [1 << 16 / 64]uint64 // ports
 	listeners []listener
@@ -236,9 +236,9 @@ func (r *flowReading) openSpace(sp *space[*flowSpace]) (*flowSpace, error) {
 		return nil, fmt.Errorf("TCP connections%s: %w", sp.of(), err)
 	}
 	s := &flowSpace{conn: conn, first: true}
-	if r.counting {
-		if f, err := sp.file("net/sockstat"); err == nil {
-			s.sockstat = f
+	for i, name := range [...]string{"net/sockstat", "net/sockstat6"} {
+		if f, err := sp.file(name); err == nil {
+			s.sockstat[i] = f
 		}
 	}
 	if r.flows { // before the first dump, so that no end is missed
@@ -264,7 +264,8 @@ func (s *flowSpace) listen() {
 func (s *flowSpace) close() {
 	s.conn.Close()
 	s.ends.Close()
-	s.sockstat.Close()
+	s.sockstat[0].Close()
+	s.sockstat[1].Close()
 }
 
 // Close implements Reading.
@@ -273,19 +274,16 @@ func (r *flowReading) Close() {
 	r.owners.close()
 }
 
-// states gives the mask of what is dumped. TIME_WAIT, often more than all others, is counted by sockstat where possible; SYN_RECV
-// has no counters.
+// states gives the mask of what is dumped beside listeners. TIME_WAIT, often more than all others, is counted by sockstat where possible;
+// SYN_RECV has no counters.
 func (r *flowReading) states(s *flowSpace) uint32 {
 	var mask uint32
-	if r.want.Stat("tcp.listen.queue", "tcp.listen.limit") || r.flows {
-		mask |= 1 << tcpListen
-	}
 	if r.flows {
 		mask |= 1<<tcpEstablished | 1<<tcpSynSent | 1<<tcpFinWait1 | 1<<tcpFinWait2 | 1<<tcpCloseWait | 1<<tcpLastAck | 1<<tcpClosing
 	}
 	if r.counting {
-		mask |= 1<<tcpStates - 1<<tcpEstablished&^(1<<tcpClose)
-		if s.sockstat != nil {
+		mask |= (1<<tcpStates - 1<<tcpEstablished) &^ (1<<tcpClose | 1<<tcpListen)
+		if s.sockstat[0] != nil {
 			mask &^= 1 << tcpTimeWait
 		}
 	}
@@ -388,17 +386,10 @@ func (r *flowReading) readSpace(sp *space[*flowSpace], s *flowSpace) error {
 	clear(s.listening[:])
 	clear(s.counts[:])
 	s.minis = 0
-	if s.requests == nil {
-		s.requests = make([]kernel.Request, 1)
-		diagRequest(&s.requests[0], 0, r.states(s), r.flows)
-	}
-	// A dump of a table that changes may leave some out. One that was left out at first would look new at the second
-	// reading, and its whole past would count as one second's: the first reading is made of two dumps.
 	r.again = false
-	err := r.dump(s)
-	if s.first && r.flows && err == nil {
-		r.again = true
-		err = r.dump(s)
+	err := r.dump(s, 0)
+	if err == nil && r.states(s) != 0 && !r.empty(s) {
+		err = r.dumpAll(s)
 	}
 	if err != nil {
 		if errors.Is(err, kernel.ErrInterrupted) || errors.Is(err, kernel.ErrOverrun) {
@@ -411,18 +402,70 @@ func (r *flowReading) readSpace(sp *space[*flowSpace], s *flowSpace) error {
 	return nil
 }
 
+// empty says whether a namespace has no sockets but listeners. A dump walks the table of the whole machine for each namespace, which
+// takes a millisecond where it has 262,144 buckets; sockstat tells for nothing how many sockets of the namespace are in
+// it. It does not count those that the kernel keeps short, SYN_RECV and TIME_WAIT.
+func (r *flowReading) empty(s *flowSpace) bool {
+	if s.sockstat[0] == nil || r.counting && s.counts[tcpListen] > 0 {
+		return false
+	}
+	used := uint64(0)
+	for i, f := range s.sockstat {
+		if f == nil {
+			continue // no IPv6
+		}
+		b, err := f.ReadOne()
+		if err != nil {
+			return false
+		}
+		n, ok := parseTCPSockets(b, sockstatLines[i], "inuse")
+		if !ok {
+			return false
+		}
+		used += n
+		if i == 0 && r.counting {
+			if waiting, ok := parseTCPSockets(b, sockstatLines[i], "tw"); !ok || waiting > 0 {
+				return false
+			}
+		}
+	}
+	return used == uint64(s.counts[tcpListen])
+}
+
+// sockstatLines are the names of TCP in /proc/net/sockstat and sockstat6.
+var sockstatLines = [2]string{"TCP:", "TCP6:"} // table: constant
+
+func (r *flowReading) dumpAll(s *flowSpace) error {
+	// A dump of a table that changes may leave some out. One that was left out at first would look new at the second
+	// reading, and its whole past would count as one second's: the first reading is made of two dumps.
+	err := r.dump(s, 1)
+	if s.first && r.flows && err == nil {
+		r.again = true
+		err = r.dump(s, 1)
+	}
+	return err
+}
+
 // dump asks for the sockets of a namespace: in one walk by the older request, in two by the newer where the kernel
 // no longer has it.
-func (r *flowReading) dump(s *flowSpace) error {
-	for i := range s.requests {
+func (r *flowReading) dump(s *flowSpace, which int) error {
+	states, info := uint32(1<<tcpListen), false
+	if which == 1 {
+		states, info = r.states(s), r.flows
+	}
+	if s.requests[which] == nil {
+		s.requests[which] = make([]kernel.Request, 1)
+		diagRequest(&s.requests[which][0], 0, states, info)
+	}
+	for i := range s.requests[which] {
 		s.table.expect, s.next = 0, 0
-		err := s.conn.Dump(&s.requests[i], r.onDump)
+		err := s.conn.Dump(&s.requests[which][i], r.onDump)
 		var refused *kernel.NetlinkError
-		if i == 0 && len(s.requests) == 1 && errors.As(err, &refused) && !errors.Is(err, measure.ErrDenied) {
-			s.requests = make([]kernel.Request, 2)
-			diagRequest(&s.requests[0], unix.AF_INET, r.states(s), r.flows)
-			diagRequest(&s.requests[1], unix.AF_INET6, r.states(s), r.flows)
-			return r.dump(s)
+		if i == 0 && len(s.requests[which]) == 1 && errors.As(err, &refused) && !errors.Is(err, measure.ErrDenied) {
+			s.requests[which] = make([]kernel.Request, 2)
+			diagRequest(&s.requests[which][0], unix.AF_INET, states, info)
+			diagRequest(&s.requests[which][1], unix.AF_INET6, states, info)
+			return r.dump(s, which)
 		}
 		if errors.Is(err, measure.ErrUnsupported) && i == 1 {
 			return nil // no IPv6

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"culprit/kernel"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -353,4 +354,84 @@ func equal(t testing.TB, what string, got, want map[string]float64) {
 			return
 		}
 	}
+}
+
+// TestFlowRoads: the older request and the newer, and the states that /proc/net/tcp shows, tell the same; an empty namespace is told
+// as such by sockstat, and one connection ends that.
+func TestFlowRoads(t *testing.T) {
+	inNamespace(t, func() {
+		r := openReadings(t, Flows{}, "tcp.flow.segments", "tcp.connections")
+		defer r.r.Close()
+		space := r.r.(*flowReading).spaces.list[0].data
+		r.read()
+		if space.requests[1] != nil {
+			t.Error("an empty namespace was walked")
+		}
+		listener, bound := listen(t, &unix.SockaddrInet6{})
+		defer unix.Close(listener)
+		mapped := &unix.SockaddrInet6{Addr: [16]byte{10: 0xff, 11: 0xff, 12: 127, 15: 1}, Port: port(bound)}
+		old := connect(t, listener, tcp4(127, 0, 0, 1, port(bound)))
+		defer old.close()
+		for _, to := range []unix.Sockaddr{mapped, &unix.SockaddrInet6{Addr: [16]byte{15: 1}, Port: port(bound)}} {
+			p := connect(t, listener, to)
+			defer p.close()
+			must(t, unix.Shutdown(p.client, unix.SHUT_WR))
+		}
+		until(t, "the peers have heard of two ends", func() bool {
+			states := procStates(t)
+			return states["close-wait"] == 2 && states["fin-wait-2"] == 2
+		})
+		r.read()
+		if len(r.rows("tcp.flow.segments")) == 0 {
+			t.Error("nothing moved")
+		}
+		for _, road := range []string{"older request", "newer request"} {
+			states := r.rows("tcp.connections", "state")
+			for state, n := range procStates(t) {
+				if states[state] != n {
+					t.Errorf("%s: %v %s, in /proc/net/tcp %v", road, states[state], state, n)
+				}
+			}
+			if states["established"] != 2 || states["listen"] != 1 {
+				t.Errorf("%s: %v", road, states)
+			}
+			for which, mask := range []uint32{1 << tcpListen, r.r.(*flowReading).states(space)} {
+				space.requests[which] = make([]kernel.Request, 2)
+				diagRequest(&space.requests[which][0], unix.AF_INET, mask, true)
+				diagRequest(&space.requests[which][1], unix.AF_INET6, mask, true)
+			}
+			r.read()
+		}
+		if got := r.rows("tcp.flow.segments"); len(got) != 0 {
+			t.Errorf("by another road connections moved: %v", got)
+		}
+
+		// Where ends are not announced, they are a loss.
+		space.ends.Close()
+		space.ends = nil
+		p := connect(t, listener, mapped)
+		r.read()
+		p.close()
+		until(t, "the connection is gone", func() bool { return procStates(t)["established"] == 2 })
+		r.read()
+		if loss := r.out.Table("tcp.flow.segments").batch.Loss; len(loss) != 1 || loss[0].Events == 0 {
+			t.Errorf("an end that nobody heard of: %v", loss)
+		}
+	})
+}
+
+// procStates counts the states in /proc/net/tcp and tcp6, which are those of include/net/tcp_states.h.
+func procStates(t testing.TB) map[string]float64 {
+	t.Helper()
+	states := map[string]float64{}
+	for _, name := range []string{"tcp", "tcp6"} {
+		b, err := os.ReadFile("/proc/thread-self/net/" + name)
+		must(t, err)
+		for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n")[1:] {
+			n, err := strconv.ParseUint(strings.Fields(line)[3], 16, 8)
+			must(t, err)
+			states[stateWords[n]]++
+		}
+	}
+	return states
 }

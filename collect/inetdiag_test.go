@@ -199,13 +199,13 @@ func TestFlowTable(t *testing.T) {
 	}
 }
 
-func TestParseTimeWait(t *testing.T) {
+func TestParseTCPSockets(t *testing.T) {
 	const text = "sockets: used 206\nTCP: inuse 5 orphan 0 tw 12 alloc 7 mem 1\nUDP: inuse 1 mem 0\n"
-	if n, ok := parseTimeWait([]byte(text)); !ok || n != 12 {
+	if n, ok := parseTCPSockets([]byte(text), "TCP:", "tw"); !ok || n != 12 {
 		t.Errorf("%d %v", n, ok)
 	}
 	for _, b := range []string{"", "TCP:", "TCP: tw", "TCP: tw x", "TCP: inuse tw 12", "UDP: inuse 1 tw 3\n"} {
-		if n, ok := parseTimeWait([]byte(b)); ok {
+		if n, ok := parseTCPSockets([]byte(b), "TCP:", "tw"); ok {
 			t.Errorf("%q gives %d", b, n)
 		}
 	}
@@ -232,6 +232,6 @@ func FuzzParseOwner(f *testing.F) {
 	f.Add([]byte("TCP: inuse 5 orphan 0 tw 12 alloc 7 mem 1\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		parseOwner(b)
-		parseTimeWait(b)
+		parseTCPSockets(b, "TCP:", "tw")
 	})
 }
