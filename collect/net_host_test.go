@@ -243,6 +243,24 @@ func TestDevicesWithoutStats(t *testing.T) {
 			t.Error(v, ok)
 		}
 	}
+	// Nor with the links: the text has the same.
+	d := spaceOf(t, k, s.prefix+"a")
+	before := map[string][linkCounters]uint64{}
+	for _, l := range d.order {
+		before[l.name] = l.counters
+		l.counters, l.counted = [linkCounters]uint64{}, 0
+	}
+	if err := d.readText(k.out); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range d.order {
+		if l.counted != d.now || l.counters != before[l.name] {
+			t.Errorf("%s: %v, want %v", l.name, l.counters, before[l.name])
+		}
+	}
+	if before["va"][txPackets] != 21 {
+		t.Error(before["va"])
+	}
 }
 
 func spaceOf(t testing.TB, k *ticker, name string) *devices {

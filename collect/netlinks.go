@@ -195,6 +195,27 @@ func parseLinkStats(payload []byte, stats *[linkCounters]uint64) (index int32, o
 	return index, false
 }
 
+// parseDev reads /proc/net/dev and calls f with each device: for both directions bytes packets errs drop fifo, then what differs
+// (dev_seq_printf_stats in net/core/net-procfs.c). Its drop holds the missed ones already. Lines that are none are passed over. stats is
+// valid during the call.
+func parseDev(b []byte, f func(name []byte, stats *[linkCounters]uint64)) {
+	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+		name := c.Until(':')
+		if name == nil {
+			continue
+		}
+		var s [linkCounters]uint64
+		c.Clear()
+		s[rxBytes], s[rxPackets], s[rxErrors], s[rxDropped], s[rxFIFOErrors] = c.Uint(), c.Uint(), c.Uint(), c.Uint(), c.Uint()
+		s[rxFrameErrors], s[rxCompressed], s[multicast] = c.Uint(), c.Uint(), c.Uint()
+		s[txBytes], s[txPackets], s[txErrors], s[txDropped], s[txFIFOErrors] = c.Uint(), c.Uint(), c.Uint(), c.Uint(), c.Uint()
+		s[collisions], s[txCarrierErrors], s[txCompressed] = c.Uint(), c.Uint(), c.Uint()
+		if c.Err() == nil {
+			f(name, &s)
+		}
+	}
+}
+
 const sizeofStatsMsg = 12 // struct if_stats_msg, include/uapi/linux/if_link.h
 
 // keep gives old when it says the same as b, so that what did not change is not allocated again.

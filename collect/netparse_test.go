@@ -87,6 +87,22 @@ func TestParseLinkStats(t *testing.T) {
 	}
 }
 
+func TestParseDev(t *testing.T) {
+	const file = `Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:    3193      29    0    0    0     0          0         0     3193      29    0    0    0     0       0          0
+eth0.5:1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+broken: 1 2 3
+`
+	got := map[string][linkCounters]uint64{}
+	parseDev([]byte(file), func(name []byte, stats *[linkCounters]uint64) { got[string(name)] = *stats })
+	s := got["eth0.5"]
+	if len(got) != 2 || got["lo"][txBytes] != 3193 || s[rxBytes] != 1 || s[rxDropped] != 4 || s[rxFIFOErrors] != 5 || s[multicast] != 8 || s[txBytes] != 9 ||
+		s[txDropped] != 12 || s[collisions] != 14 || s[txCarrierErrors] != 15 {
+		t.Error(got)
+	}
+}
+
 func tcMessage(index, handle, parent uint32, parts ...[]byte) []byte {
 	return join(append([][]byte{make([]byte, 4), u32(index), u32(handle), u32(parent), u32(0)}, parts...)...)
 }

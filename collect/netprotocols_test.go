@@ -108,6 +108,11 @@ func FuzzNetFiles(f *testing.F) {
 				}
 			}
 		}
+		parseDev(one, func(name []byte, _ *[linkCounters]uint64) {
+			if len(name) > len(one) {
+				t.Error("a name out of nothing")
+			}
+		})
 		_ = parseSockstat(one, func(_, _ []byte, _ uint64) {})
 		_, _ = parseTrieStat(one)
 		_, _ = parseRT6Stats(one)

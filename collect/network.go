@@ -159,7 +159,8 @@ type devices struct {
 	askLinks, askStats, askAddresses     kernel.Request
 	onLink, onStats, onAddress, onChange func(uint16, []byte) error // made once: a method value allocates
 	dropAddresses, nothing               func()
-	noStats                              bool // RTM_GETSTATS is not in this kernel (before 4.7): the counters come with the links
+	noStats                              bool         // RTM_GETSTATS is not in this kernel (before 4.7): the counters come with the links
+	text                                 *kernel.File // /proc/net/dev, where netlink has no counters at all
 	spare                                linkFacts
 	spareStats                           [linkCounters]uint64
 }
@@ -210,7 +211,7 @@ func plainSocket() (int, error) {
 	return unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 }
 
-// rtextFilterSkipStats leaves the counters out of RTM_GETLINK's answers (RTEXT_FILTER_SKIP_STATS, since 4.5).
+// rtextFilterSkipStats leaves IPv6's counters of each device out of RTM_GETLINK's answers (RTEXT_FILTER_SKIP_STATS, since 4.5).
 const rtextFilterSkipStats = 1 << 3
 
 func (d *devices) shut() {
@@ -218,6 +219,7 @@ func (d *devices) shut() {
 	d.events.Close()
 	d.tools.close()
 	d.uses.close()
+	d.text.Close()
 }
 
 // Close implements Reading.
@@ -269,6 +271,11 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 			return err
 		}
 	}
+	if d.noStats {
+		if err := d.readText(o); err != nil {
+			return err
+		}
+	}
 	if !d.noStats {
 		err := d.readStats()
 		if err == nil && d.strays { // born between the two dumps
@@ -280,6 +287,9 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 		case errors.Is(err, measure.ErrUnsupported):
 			d.withoutStats()
 			if err := d.readLinks(); err != nil {
+				return err
+			}
+			if err := d.readText(o); err != nil {
 				return err
 			}
 		case err != nil:
@@ -333,6 +343,38 @@ func (d *devices) withoutStats() {
 	d.noStats = true
 	d.askLinks.Begin(unix.RTM_GETLINK, 0)
 	d.askLinks.Extend(unix.SizeofIfInfomsg)
+}
+
+// readText takes the counters of devices for which netlink gave none (gVisor) from /proc/net/dev.
+func (d *devices) readText(o *Out) error {
+	for _, l := range d.order {
+		if l.counted == d.now {
+			continue
+		}
+		if d.text == nil {
+			err := d.space.ns.In(func() (err error) {
+				d.text, err = d.space.file("net/dev")
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("netlink has no counters: %w", err)
+			}
+		}
+		b, err := d.text.Read()
+		if err != nil {
+			return fmt.Errorf("netlink has no counters: read %s: %w", d.text.Path(), err)
+		}
+		parseDev(b, func(name []byte, stats *[linkCounters]uint64) {
+			for _, l := range d.order {
+				if l.counted != d.now && l.name == string(name) {
+					l.counters, l.counted = *stats, d.now
+				}
+			}
+		})
+		o.NoteAll("counters of devices come from /proc/net/dev, which has fewer kinds of errors: this kernel gives none by netlink")
+		break
+	}
+	return nil
 }
 
 // readLinks dumps the facts of all devices and forgets those that are gone.
