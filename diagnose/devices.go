@@ -79,6 +79,18 @@ func (d *device) stands() string {
 	return ""
 }
 
+// far gives the other end of a veth, wherever it is in sight; ok is false when it is not known or the device is none.
+func (d *device) far() (p place, ok bool) {
+	if d.kind != "veth" || d.lower == "" {
+		return place{}, false
+	}
+	name, netns, away := strings.Cut(d.lower, "@")
+	if !away {
+		netns = d.netns
+	}
+	return place{netns, name}, true
+}
+
 // related says whether two devices of one namespace are parts of one stack: one is master of the other, stands on it, or
 // both have the same master or stand on the same device, at any depth.
 func (n network) related(a, b *device) bool {

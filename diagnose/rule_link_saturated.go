@@ -428,6 +428,17 @@ func (f *fullLink) coverSymptoms(fd *Finding, flows []flow) {
 			return o.Culprit.Peer == fd.Culprit.Local && o.Culprit.Local == fd.Culprit.Peer && strings.Contains(o.Claim, " rx ")
 		})
 	}
+	// So are the two ends of a veth; whoever knows a process tells more, and the sender's end is where the queue is.
+	if far, ok := f.d.far(); ok {
+		fd.covering("link-saturated", func(o *Finding) bool {
+			return o.Culprit.NetNS == far.netns && o.Culprit.Interface == far.name && (f.direction == "tx" || o.Culprit.Kind == "interface")
+		})
+		if f.direction == "rx" {
+			fd.covering("net-drops", func(o *Finding) bool {
+				return o.Culprit.NetNS == far.netns && o.Culprit.Name == far.name && o.Severity != High
+			})
+		}
+	}
 	// A queue that is full drops here and there: that is how TCP learns the speed. Losing a good part is its own trouble.
 	fd.covering("net-drops", func(o *Finding) bool {
 		return o.Culprit.NetNS == ns && o.Culprit.Name == dev && o.Severity != High
