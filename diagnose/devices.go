@@ -216,7 +216,7 @@ func (d *device) limit(bits float64, from string) limit {
 			return limit{why: "10 Mbit/s is what every tun device reports until its speed is set"}
 		}
 		return limit{bits: bits, from: "its speed was set to"}
-	case "vmxnet3", "xen_netfront", "hv_netvsc":
+	case "virtio_net", "vmxnet3", "xen_netfront", "vif", "hv_netvsc", "gve", "ena":
 		// The hypervisor answers with the speed of a card that the guest's frames may never see.
 		return limit{bits: bits, from: "the virtual card reports"}
 	}

@@ -19,8 +19,9 @@ const (
 	diskSlow = 5e6
 	// diskSlowRotating: two seeks. A rotating disk that serves one of two in order is at work, not overrun.
 	diskSlowRotating = 15e6
-	// diskStall: share of time in which some task stood still for I/O (PSI some); with a queue, people wait.
-	diskStall = 0.20
+	// diskStall: share of time in which some task stood still for I/O (PSI some), and diskStallSlow, the time a request takes
+	// at least for that to count: 32 readers of a fast SSD stand still all the time, 0.2 ms each, and it could serve more.
+	diskStall, diskStallSlow = 0.20, 1e6
 )
 
 // diskSaturated finds disks that have more to do than they can, and for whom.
@@ -129,7 +130,8 @@ func (d *fullDisk) saturated() bool {
 	if d.rotating {
 		slow = diskSlowRotating
 	}
-	return d.await(d.s.mask) >= slow || d.stall.Mean(d.s.mask) >= diskStall
+	w := d.await(d.s.mask)
+	return w >= slow || !d.rotating && w >= diskStallSlow && d.stall.Mean(d.s.mask) >= diskStall
 }
 
 func (d *fullDisk) accuse(l *Look, only bool) {

@@ -11,6 +11,8 @@ const (
 	forkHidden = 0.30
 	// forkBusy: and the machine has enough to do for that share to matter.
 	forkBusy = 0.20
+	// forkRoom: with so much idle it takes nothing from others.
+	forkRoom = 0.30
 )
 
 // forkStorm finds machines whose CPU time goes into processes too short-lived to be seen.
@@ -34,7 +36,11 @@ func forkStorm() Rule {
 				return
 			}
 			v := t.mean(rate, s.mask)
-			f := l.Found("", Medium, 0.8, Culprit{Kind: "process", Name: "short-lived processes"},
+			severity := Medium
+			if m.share(s.mask, "idle", "iowait") >= forkRoom {
+				severity = Low // a build or a script at work; others find room beside it
+			}
+			f := l.Found("", severity, 0.8, Culprit{Kind: "process", Name: "short-lived processes"},
 				fmt.Sprintf("%s processes and threads are started each second for %s; %s of the busy CPU time goes to those that come and go.", count(v), s, percent(hidden)))
 			f.explains(hidden)
 			f.proof(t, s, forks, v, t.Unit, fmt.Sprintf("%s starts a second", count(v))).than(forkRate*m.cpus, "much begins at")

@@ -15,7 +15,7 @@ func linkBelowMode() Rule {
 	return Rule{
 		ID: "link-below-mode", Checks: "link modes",
 		Finds: []string{deviceModes},
-		Uses:  []string{deviceSpeed, deviceInfo, deviceWire},
+		Uses:  []string{deviceSpeed, deviceInfo, deviceWire, deviceBytes, devicePackets},
 		Check: func(l *Look) {
 			n := networkOf(l.Table(deviceInfo))
 			modes := l.Table(deviceModes)
@@ -66,7 +66,7 @@ func checkMode(l *Look, d *device) {
 	wire := l.Table(deviceWire)
 	use, direction := measure.NaN, "tx"
 	for _, dir := range []string{"tx", "rx"} {
-		if v := wire.One("netns", d.netns, "device", d.name, "direction", dir).Mean(nil) * 8 / speed; v > use || use != use {
+		if v := bothWays(l, d, dir, onLine(l, d, dir)).Mean(nil) * 8 / speed; v > use || use != use {
 			use, direction = v, dir
 		}
 	}

@@ -42,7 +42,7 @@ func linkSaturated() Rule {
 			for _, d := range n.all {
 				var worst *fullLink
 				for _, direction := range []string{"tx", "rx"} {
-					wire := onLine(l, d, direction)
+					wire := bothWays(l, d, direction, onLine(l, d, direction))
 					if d.loopback() || wire == nil {
 						continue
 					}
@@ -151,6 +151,19 @@ func onLine(l *Look, d *device, direction string) *Row {
 	return out
 }
 
+// bothWays adds the other direction to a row of a half-duplex device, whose line carries one at a time.
+func bothWays(l *Look, d *device, direction string, row *Row) *Row {
+	if d.duplex != "half" || row == nil {
+		return row
+	}
+	other := onLine(l, d, map[string]string{"tx": "rx", "rx": "tx"}[direction])
+	out := &Row{table: row.table, words: row.words, Values: append([]float64(nil), row.Values...)}
+	for c := range out.Values {
+		out.Values[c] += or(other.At(c), 0)
+	}
+	return out
+}
+
 // known says in which cells a row has a value.
 func known(r *Row) func(int) bool {
 	return func(c int) bool { return r.At(c) == r.At(c) }
@@ -243,7 +256,11 @@ func (f *fullLink) accuse(l *Look, n network) {
 		}
 		explained = measure.NaN
 	}
-	claim := fmt.Sprintf("%s is full: %s %s for %s; %s.", at(d.netns, d.name), f.direction, outOf(rate*8, f.lim.bits), s, who)
+	what := f.direction
+	if d.duplex == "half" {
+		what = "both directions together, half duplex,"
+	}
+	claim := fmt.Sprintf("%s is full: %s %s for %s; %s.", at(d.netns, d.name), what, outOf(rate*8, f.lim.bits), s, who)
 	confidence := 0.97
 	if !f.lim.firm() {
 		confidence = 0.7

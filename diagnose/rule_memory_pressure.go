@@ -154,6 +154,16 @@ func machineMemory(l *Look) {
 	})
 }
 
+// rereads says whether a disk is busy because of pages that were thrown out and come back: most of what it does is reading,
+// and half of that is such pages.
+func rereads(l *Look, disk *Finding, refaults float64, mask []bool) bool {
+	name := strings.TrimPrefix(disk.ID, "disk-saturated/")
+	t := l.Table(diskBytes)
+	read := or(t.One("device", name, "direction", "read").Mean(mask), 0)
+	all := or(sumRows(t, t.Where("device", name), mask), 0)
+	return refaults >= memoryRefaults && read >= 0.5*all && refaults >= 0.5*read
+}
+
 // at0 gives a value of a series, 0 where there is none: for signs that only count when they are there.
 func at0(v []float64, c int) float64 {
 	if c < len(v) && v[c] == v[c] {
@@ -279,7 +289,7 @@ func cgroupsMemory(l *Look) {
 			f.proof(again, s, `memory.refaults`, refaults, again.Unit, fmt.Sprintf("the machine reads %s again that it had thrown out shortly before", bytesRate(refaults)))
 		}
 		f.Verify = fmt.Sprintf("cd /sys/fs/cgroup && cat ./memory%s/memory.failcnt .%s/memory.events 2>/dev/null", shell(g), shell(g))
-		f.covering("disk-saturated", func(*Finding) bool { return refaults >= memoryRefaults })
+		f.covering("disk-saturated", func(o *Finding) bool { return rereads(l, o, refaults, s.mask) })
 		f.covering("swapping", nil)
 	}
 }

@@ -12,6 +12,9 @@ const (
 	// dropsRate and dropsShare: packets a second, and of all that the device handled in that direction. Frames of unknown
 	// protocols (spanning tree, discovery) come once or twice a second and are dropped on every healthy machine.
 	dropsRate, dropsShare = 5.0, 0.001
+	// dropsPlainRate and dropsPlainShare: the same for drops on the way in whose reason is not told. A port that carries
+	// VLANs or protocols of others drops all of them.
+	dropsPlainRate, dropsPlainShare = 50.0, 0.01
 	// dropsHigh: a twentieth lost leaves TCP a crawl and makes holes in any stream of datagrams.
 	dropsHigh = 0.05
 	// errorsRate: frames damaged on the line, a second: a good line has none in hours.
@@ -69,34 +72,70 @@ func severityOfLoss(share float64) Severity {
 	return Medium
 }
 
+// deviceLoses tells two kinds apart. What the card had no room for (missed, fifo, over) and what it did not send is lost
+// for sure. What is merely "dropped" on the way in may be frames of protocols that nobody listens to, as on any trunk port.
 func deviceLoses(l *Look, d *device, packets *Row) {
 	direction := packets.Word("direction")
+	if direction == "rx" {
+		t := l.Table(deviceDetail)
+		var rows []*Row
+		for _, reason := range []string{"missed", "fifo", "over"} {
+			if r := t.One("netns", d.netns, "device", d.name, "direction", "rx", "reason", reason); r != nil {
+				rows = append(rows, r)
+			}
+		}
+		if len(rows) > 0 {
+			lost := t.Sum(rows)
+			if s, ok := lossy(t, func(c int) float64 { return at0(lost, c) }, packets.At, dropsRate, dropsShare); ok {
+				v := t.part(lost, s.mask)
+				ringLoses(l, d, packets, s, v, t.Asking([]string{"reason"}, "netns", d.netns, "device", d.name, "direction", "rx"), t)
+				return
+			}
+		}
+	}
 	t := l.Table(deviceDrops)
 	row := t.One("netns", d.netns, "device", d.name, "direction", direction)
-	harmless := l.Table(deviceNoHandler).One("netns", d.netns, "device", d.name)
-	lost := func(c int) float64 {
-		v := row.At(c)
-		if direction == "rx" {
-			v -= or(harmless.At(c), 0)
+	if direction == "tx" {
+		if s, ok := lossy(t, row.At, packets.At, dropsRate, dropsShare); ok {
+			ringLoses(l, d, packets, s, row.Mean(s.mask), row.Sentence(), t)
 		}
-		return v
+		return
 	}
-	s, ok := lossy(t, lost, packets.At, dropsRate, dropsShare)
+	harmless := l.Table(deviceNoHandler).One("netns", d.netns, "device", d.name)
+	s, ok := lossy(t, func(c int) float64 { return row.At(c) - or(harmless.At(c), 0) }, packets.At, dropsPlainRate, dropsPlainShare)
 	if !ok {
 		return
 	}
 	v := row.Mean(s.mask)
-	share := v / (packets.Mean(s.mask) + v)
-	words := "does not take"
-	fix := "its ring is full or its driver has no memory"
-	if direction == "tx" {
-		words, fix = "does not send", "its ring is full"
+	share := v / max(packets.Mean(s.mask), v) // received packets count the dropped ones in
+	severity, confidence := Low, 0.6
+	if share >= dropsHigh {
+		severity = Medium
 	}
-	f := l.Found(slot(d.netns, d.name), severityOfLoss(share), 0.85, Culprit{Kind: "interface", Name: d.name, NetNS: d.netns, Interface: d.name},
-		fmt.Sprintf("%s %s %s packets/s, %s of all %s, for %s: %s.", at(d.netns, d.name), words, count(v), percent(share), direction, s, fix))
-	f.proof(t, s, row.Sentence(), v, t.Unit, fmt.Sprintf("%s drops %s packets/s", direction, count(v)))
-	f.proof(packets.table, s, packets.Sentence(), packets.Mean(s.mask), packets.table.Unit, fmt.Sprintf("of %s packets/s %s", count(packets.Mean(s.mask)), direction))
+	f := l.Found(slot(d.netns, d.name), severity, confidence, Culprit{Kind: "interface", Name: d.name, NetNS: d.netns, Interface: d.name},
+		fmt.Sprintf("%s drops %s received packets/s, %s of them, for %s.", at(d.netns, d.name), count(v), percent(share), s))
+	f.proof(t, s, row.Sentence(), v, t.Unit, fmt.Sprintf("%s packets/s dropped", count(v)))
+	f.proof(packets.table, s, packets.Sentence(), packets.Mean(s.mask), packets.table.Unit, fmt.Sprintf("of %s packets/s received", count(packets.Mean(s.mask))))
 	details(l, f, d, direction, s)
+	f.but(0, "The counter does not tell why: no memory, a full queue, or protocols and VLANs that nobody here listens to.")
+	f.Verify = within(d.netns, "ip -s -s link show dev "+shell(d.name)) + "; " + within(d.netns, "ethtool -S "+shell(d.name))
+}
+
+func ringLoses(l *Look, d *device, packets *Row, s spell, v float64, sentence string, t *Table) {
+	direction := packets.Word("direction")
+	share := v / (packets.Mean(s.mask) + v)
+	words := "receives more than it can take: it loses"
+	if direction == "tx" {
+		words = "is given more than it can send: it loses"
+	}
+	f := l.Found(slot(d.netns, d.name), severityOfLoss(share), 0.9, Culprit{Kind: "interface", Name: d.name, NetNS: d.netns, Interface: d.name},
+		fmt.Sprintf("%s %s %s packets/s, %s of all %s, for %s, because its ring is full.", at(d.netns, d.name), words, count(v), percent(share), direction, s))
+	f.proof(t, s, sentence, v, t.Unit, fmt.Sprintf("%s loses %s packets/s", direction, count(v)))
+	f.proof(packets.table, s, packets.Sentence(), packets.Mean(s.mask), packets.table.Unit, fmt.Sprintf("beside %s packets/s %s", count(packets.Mean(s.mask)), direction))
+	details(l, f, d, direction, s)
+	if direction == "tx" {
+		senders(l, f, d.netns, s, v)
+	}
 	f.Verify = within(d.netns, "ip -s -s link show dev "+shell(d.name)) + "; " + within(d.netns, "ethtool -S "+shell(d.name))
 	if d.kind == "ethernet" {
 		f.Verify += "; " + within(d.netns, "ethtool -g "+shell(d.name))
@@ -107,7 +146,7 @@ func deviceLoses(l *Look, d *device, packets *Row) {
 func details(l *Look, f *Finding, d *device, direction string, s spell) {
 	t := l.Table(deviceDetail)
 	for _, r := range t.Where("netns", d.netns, "device", d.name, "direction", direction) {
-		if v := r.Part(s.mask); v >= 0.5 && r.Word("reason") != "otherhost" {
+		if v := r.Part(s.mask); v >= 0.5 && r.Word("reason") != "otherhost" && r.Word("reason") != "dropped" {
 			f.proof(t, s, r.Sentence(), v, t.Unit, fmt.Sprintf("%s: %s packets/s", clean(r.Word("reason")), count(v)))
 		}
 	}

@@ -9,6 +9,9 @@ const (
 	swapIn = 1e6
 	// swapBoth: in and out together from where on the machine is busy with it.
 	swapBoth = 10e6
+	// swapStall: share of time in which some task stood still for memory (PSI). Where the kernel tells it and it is less,
+	// nobody waits: swap in compressed memory (zram) gives a page back within microseconds.
+	swapStall = 0.01
 )
 
 // swapping finds that memory is fetched back from disk all the time. Pages that only go out are what swap is for.
@@ -27,6 +30,10 @@ func swapping() Rule {
 			}
 			if !ok {
 				l.Fine("%s swapped in", bytesRate(in.Mean(nil)))
+				return
+			}
+			if stalled := l.Table(pressure).One("resource", "memory", "scope", "some").Mean(s.mask); stalled < swapStall {
+				l.Fine("%s swapped in, which stalls tasks %s of the time", bytesRate(in.Mean(s.mask)), percent(stalled))
 				return
 			}
 			rate := in.Mean(s.mask) + or(out.Mean(s.mask), 0)
