@@ -327,7 +327,8 @@ func (r *flowReading) emitClosed(s *flowSpace) {
 		if r.owning {
 			who = r.owners.labels(r.out, &c.owner)
 			if c.owner.who < ownerKernel {
-				r.notes.brief = true
+				r.notes.brief = r.notes.brief || c.owner.who == ownerUnasked
+				r.notes.ownerless = r.notes.ownerless || c.owner.who == ownerUnknown
 				if c.server {
 					who[1] = r.listens(s, c.port)
 				}
@@ -398,6 +399,7 @@ func (r *flowReading) emitListeners(s *flowSpace) {
 		who := [2]label{r.w[wordNone], r.w[wordNone]}
 		if r.owning {
 			who = r.owners.labels(r.out, &l.owner)
+			r.notes.ownerless = r.notes.ownerless || l.owner.who == ownerUnknown
 		}
 		key := [5]label{s.name, r.address(l.address[:l.size], l.device), r.out.Number(int64(l.port)), who[0], who[1]}
 		t.listenQueue.Put(queue, key[:]...)

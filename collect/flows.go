@@ -460,6 +460,9 @@ func (r *flowReading) dump(s *flowSpace, which int) error {
 	for i := range s.requests[which] {
 		s.table.expect, s.next = 0, 0
 		err := s.conn.Dump(&s.requests[which][i], r.onDump)
+		if err == nil {
+			continue
+		}
 		var refused *kernel.NetlinkError
 		if i == 0 && len(s.requests[which]) == 1 && errors.As(err, &refused) && !errors.Is(err, measure.ErrDenied) {
 			s.requests[which] = make([]kernel.Request, 2)
@@ -470,9 +473,7 @@ func (r *flowReading) dump(s *flowSpace, which int) error {
 		if errors.Is(err, measure.ErrUnsupported) && i == 1 {
 			return nil // no IPv6
 		}
-		if err != nil {
-			return fmt.Errorf("TCP connections by inet_diag: %w", err)
-		}
+		return fmt.Errorf("TCP connections by inet_diag: %w", err)
 	}
 	return nil
 }

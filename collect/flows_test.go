@@ -435,3 +435,33 @@ func procStates(t testing.TB) map[string]float64 {
 	}
 	return states
 }
+
+// TestFlowsAllocateNothing: once all is known a reading of idle connections makes no garbage, nor does one of moving ones.
+func TestFlowsAllocateNothing(t *testing.T) {
+	inNamespace(t, func() {
+		pairs := connectMany(t, 50)
+		defer closeMany(pairs)
+		var ids []measure.StatID
+		for _, s := range (Flows{}).Stats() {
+			ids = append(ids, s.ID)
+		}
+		r := openReadings(t, Flows{}, ids...)
+		defer r.r.Close()
+		one := make([]byte, 1)
+		read := func() {
+			_, err := unix.Write(pairs[0].client, one)
+			must(t, err)
+			_, err = unix.Read(pairs[0].server, one)
+			must(t, err)
+			r.out.start(r.first)
+			r.first = false
+			must(t, r.r.Read(r.out))
+		}
+		for range 3 * ownerCheck {
+			read()
+		}
+		if n := testing.AllocsPerRun(50, read); n != 0 {
+			t.Errorf("%v allocations a reading", n)
+		}
+	})
+}
