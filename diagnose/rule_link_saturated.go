@@ -267,7 +267,11 @@ func (f *fullLink) accuse(l *Look, n network) {
 	}
 	fd := l.Found(slot(d.netns, d.name), High, confidence, culprit, claim)
 	fd.explains(explained)
-	fd.proof(t, s, f.wire.Sentence(), rate*8, measure.BitsPerSec, fmt.Sprintf("%s %s on the wire, %s of the %s that %s", f.direction, bitRate(rate*8), percent(rate*8/f.lim.bits), linkRate(f.lim.bits), f.source())).
+	sentence := f.wire.Sentence()
+	if d.duplex == "half" {
+		what, sentence, f.also = "both directions:", t.Asking(nil, "netns", d.netns, "device", d.name), nil
+	}
+	fd.proof(t, s, sentence, rate*8, measure.BitsPerSec, fmt.Sprintf("%s %s on the wire, %s of the %s that %s", what, bitRate(rate*8), percent(rate*8/f.lim.bits), linkRate(f.lim.bits), f.source())).
 		than(f.lim.bits, "capacity")
 	if f.also != nil {
 		o := f.also

@@ -15,8 +15,9 @@ type Table struct {
 	Unit    measure.Unit // of the values: of the rate, for a Delta
 	Seconds []float64    // truly measured in each cell; 0 = nothing
 	Rows    []*Row
-	index   map[string]*Row
-	why     string // why it could not be had; "" = it was
+	index   map[string]*Row              // by all words
+	by      map[string]map[string][]*Row // by some fields, then by their words
+	why     string                       // why it could not be had; "" = it was
 	start   measure.Time
 	step    measure.Span
 }
@@ -41,23 +42,53 @@ func (t *Table) column(field string) int {
 	return -1
 }
 
-// Where gives the rows that have the given words: field, word, field, word ...
+// Where gives the rows that have the given words: field, word, field, word ... The slice must not be changed.
 func (t *Table) Where(terms ...string) []*Row {
-	var out []*Row
-	for _, r := range t.Rows {
-		if r.is(terms) {
-			out = append(out, r)
-		}
+	if len(terms) < 2 {
+		return t.Rows
 	}
-	return out
+	var fields, words strings.Builder
+	for i := 0; i+1 < len(terms); i += 2 {
+		fields.WriteString(terms[i] + "\x00")
+		words.WriteString(terms[i+1] + "\x00")
+	}
+	index, ok := t.by[fields.String()]
+	if !ok {
+		index = t.sorted(terms)
+		if t.by == nil {
+			t.by = map[string]map[string][]*Row{}
+		}
+		t.by[fields.String()] = index
+	}
+	return index[words.String()]
+}
+
+// sorted makes an index over the fields of terms. Rules ask for each device or process in turn: without one a machine with a
+// thousand devices would be a million comparisons a rule.
+func (t *Table) sorted(terms []string) map[string][]*Row {
+	index := make(map[string][]*Row, len(t.Rows))
+	columns := make([]int, 0, len(terms)/2)
+	for i := 0; i+1 < len(terms); i += 2 {
+		columns = append(columns, t.column(terms[i]))
+	}
+	var key []byte
+	for _, r := range t.Rows {
+		key = key[:0]
+		for _, c := range columns {
+			if c >= 0 && c < len(r.words) {
+				key = append(key, r.words[c]...)
+			}
+			key = append(key, 0)
+		}
+		index[string(key)] = append(index[string(key)], r)
+	}
+	return index
 }
 
 // One gives the first row that has the given words, nil when there is none.
 func (t *Table) One(terms ...string) *Row {
-	for _, r := range t.Rows {
-		if r.is(terms) {
-			return r
-		}
+	if rows := t.Where(terms...); len(rows) > 0 {
+		return rows[0]
 	}
 	return nil
 }
@@ -71,15 +102,6 @@ func (t *Table) row(words []string) *Row {
 		}
 	}
 	return t.index[strings.Join(words, "\x00")]
-}
-
-func (r *Row) is(terms []string) bool {
-	for i := 0; i+1 < len(terms); i += 2 {
-		if r.Word(terms[i]) != terms[i+1] {
-			return false
-		}
-	}
-	return true
 }
 
 // Word gives the row's word of a field, "" when it has none.
