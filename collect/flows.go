@@ -241,7 +241,8 @@ func (r *flowReading) openSpace(sp *space[*flowSpace]) (*flowSpace, error) {
 			s.sockstat[i] = f
 		}
 	}
-	if r.flows { // before the first dump, so that no end is missed
+	if r.want.Stat("tcp.flow.bytes", "tcp.flow.segments", "tcp.flow.retransmits", "tcp.flow.limited") {
+		// Before the first dump, so that no end is missed.
 		s.listen()
 	}
 	return s, nil
