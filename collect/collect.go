@@ -144,6 +144,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 		batches = batches[:0]
 		for _, r := range open {
 			r.out.start(first)
+			r.out.unseen = first && !s.env.SinceBoot
 			why := r.failed
 			if r.reading != nil {
 				if err := r.reading.Read(r.out); err != nil {

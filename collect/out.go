@@ -23,6 +23,7 @@ type Out struct {
 	over   measure.Interval
 	reset  bool
 	failed bool // the latest reading failed
+	unseen bool // the reading begins a run and is given to nobody: rows of states would only take room
 	number int  // of the reading, from 1
 }
 
@@ -169,7 +170,7 @@ func (t *Table) Put(value float64, labels ...measure.Label) {
 }
 
 func (t *Table) skips() bool {
-	return t.stat.Kind == measure.Delta && t.out.First && !t.out.SinceBoot
+	return t.stat.Kind == measure.Delta && t.out.First && !t.out.SinceBoot || t.out.unseen
 }
 
 func (t *Table) check(n int) {

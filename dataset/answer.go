@@ -6,11 +6,22 @@ import (
 	"culprit/measure"
 )
 
-// folder makes the answers to some queries of one source, tick after tick. What an answer holds is new each time, being the
-// watcher's to keep; what is needed on the way to it stays. Used by one goroutine.
+// folder makes the answers to some queries of one source, tick after tick. The answers of a tick share a few slices, made anew for
+// each tick since they are the watcher's to keep. Used by one goroutine.
 type folder struct {
+	reuse bool // nobody keeps an answer beyond the tick: the slices are used again
 	parts []*fold
 	stats []measure.StatID // of the batches of the tick before: as long as they stay, so does who reads which
+	slab
+}
+
+// slab is what the answers of a tick are made of.
+type slab struct {
+	answers []measure.Answer
+	elapsed []measure.Span
+	series  []measure.Series
+	keys    []measure.Label
+	values  []float64
 }
 
 // fold is what one query needs.
@@ -21,6 +32,7 @@ type fold struct {
 	unit    measure.Unit
 	batches []int // those of its statistic
 	plans   []foldPlan
+	plain   bool  // of this tick: one batch, and nothing to fold or filter
 	table   *rows // for the rows of a query that is not plain
 	counts  []int
 	key     []measure.Label
@@ -46,27 +58,68 @@ func newFolder(c *Catalogue, source int, queries []measure.Query) *folder {
 // answers puts the answers of one cell that one reading gives at the places of their queries.
 func (f *folder) answers(batches []*measure.Batch, all []*measure.Answer) {
 	if !slices.EqualFunc(f.stats, batches, func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat }) {
-		f.stats = f.stats[:0]
-		for _, b := range batches {
-			f.stats = append(f.stats, b.Stat)
-		}
-		for _, p := range f.parts {
-			p.batches, p.plans = p.batches[:0], p.plans[:0]
-			for i, id := range f.stats {
-				if id == p.query.Stat {
-					p.batches, p.plans = append(p.batches, i), append(p.plans, foldPlan{})
-				}
-			}
+		f.match(batches)
+	}
+	rows, labels := 0, 0
+	for _, p := range f.parts {
+		if p.prepare(batches) {
+			b := batches[p.batches[0]]
+			rows, labels = rows+len(b.Values), labels+len(b.Keys)
 		}
 	}
-	for _, p := range f.parts {
-		all[p.number] = p.answer(batches)
+	if !f.reuse {
+		f.slab = slab{}
+	}
+	s := &f.slab
+	s.answers = slices.Grow(s.answers[:0], len(f.parts))[:len(f.parts)]
+	s.elapsed = slices.Grow(s.elapsed[:0], len(f.parts))[:len(f.parts)]
+	s.series, s.keys, s.values = slices.Grow(s.series[:0], rows), slices.Grow(s.keys[:0], labels), slices.Grow(s.values[:0], rows)
+	for i, p := range f.parts {
+		a := &s.answers[i]
+		s.elapsed[i] = 0
+		*a = measure.Answer{Query: p.query, Kind: p.stat.Kind, Unit: p.unit, Sparse: p.stat.Sparse, Elapsed: s.elapsed[i : i+1 : i+1]}
+		p.head(a, batches)
+		if p.plain {
+			p.copied(a, batches[p.batches[0]], s)
+		} else {
+			p.folded(a, batches)
+		}
+		all[p.number] = a
 	}
 }
 
-func (f *fold) answer(batches []*measure.Batch) *measure.Answer {
-	a := &measure.Answer{Query: f.query, Kind: f.stat.Kind, Unit: f.unit, Sparse: f.stat.Sparse, Elapsed: []measure.Span{0}}
-	plain := len(f.batches) == 1
+// match finds which batches each query reads.
+func (f *folder) match(batches []*measure.Batch) {
+	f.stats = f.stats[:0]
+	for _, b := range batches {
+		f.stats = append(f.stats, b.Stat)
+	}
+	for _, p := range f.parts {
+		p.batches, p.plans = p.batches[:0], p.plans[:0]
+		for i, id := range f.stats {
+			if id == p.query.Stat {
+				p.batches, p.plans = append(p.batches, i), append(p.plans, foldPlan{})
+			}
+		}
+	}
+}
+
+// prepare finds the ways from the batches to the query, and says whether the rows can be taken as they are.
+func (f *fold) prepare(batches []*measure.Batch) (plain bool) {
+	f.plain = len(f.batches) == 1 && f.stat.Kind != measure.Dists
+	for k, i := range f.batches {
+		p := &f.plans[k]
+		if by := batches[i].By; !p.ok || !slices.Equal(p.by, by) {
+			p.by = slices.Clone(by)
+			p.plan, p.ok = planFor(f.query, by)
+		}
+		f.plain = f.plain && p.ok && p.plain
+	}
+	return f.plain
+}
+
+// head fills in all but the series.
+func (f *fold) head(a *measure.Answer, batches []*measure.Batch) {
 	for k, i := range f.batches {
 		// Several collectors may share a statistic; the interval of one that could not look is empty.
 		b := batches[i]
@@ -78,36 +131,27 @@ func (f *fold) answer(batches []*measure.Batch) *measure.Answer {
 		a.Frames = append(a.Frames, b.Frames...)
 		a.Loss = append(a.Loss, b.Loss...)
 		a.Notes = append(a.Notes, b.Notes...)
-		p := &f.plans[k]
-		if !p.ok || !slices.Equal(p.by, b.By) {
-			p.by = slices.Clone(b.By)
-			if p.plan, p.ok = planFor(f.query, b.By); !p.ok {
-				a.Notes = append(a.Notes, string(f.query.Stat)+" was measured without a field that was asked for")
-			}
+		if !f.plans[k].ok {
+			a.Notes = append(a.Notes, string(f.query.Stat)+" was measured without a field that was asked for")
 		}
-		plain = plain && p.ok && p.plain
 	}
-	if plain && f.stat.Kind != measure.Dists {
-		f.copied(a, batches[f.batches[0]])
-	} else {
-		f.folded(a, batches)
-	}
-	return a
 }
 
-// copied takes the rows of a batch as they are: keys of a batch are distinct.
-func (f *fold) copied(a *measure.Answer, b *measure.Batch) {
-	width := len(f.query.By)
-	keys, values := slices.Clone(b.Keys), slices.Clone(b.Values)
+// copied takes the rows of a batch as they are, since keys of a batch are distinct. The slab has room for them.
+func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab) {
+	width, first := len(f.query.By), len(s.series)
+	keys, values := s.keys[len(s.keys):], s.values[len(s.values):]
+	keys, values = append(keys, b.Keys...), append(values, b.Values...)
+	s.keys, s.values = s.keys[:len(s.keys)+len(keys)], s.values[:len(s.values)+len(values)]
 	if f.stat.Kind == measure.Delta {
 		for i, v := range values {
 			values[i] = f.stat.Unit.Rate(v, b.Over.Span())
 		}
 	}
-	a.Series = make([]measure.Series, len(values))
-	for i := range a.Series {
-		a.Series[i].Key, a.Series[i].Values = keys[i*width:(i+1)*width:(i+1)*width], values[i:i+1:i+1]
+	for i := range values {
+		s.series = append(s.series, measure.Series{Key: keys[i*width : (i+1)*width : (i+1)*width], Values: values[i : i+1 : i+1]})
 	}
+	a.Series = s.series[first:len(s.series):len(s.series)]
 }
 
 // folded filters the rows of the batches and folds those of one key together.

@@ -13,6 +13,11 @@ import (
 // Watch implements measure.Watcher: each source runs once for all the queries that it owns, with the fields that any of
 // them needs, and every query is folded from the same reading.
 func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+	return c.watch(ctx, queries, false, each)
+}
+
+// watch is Watch. reuse: the tick is not kept, and may be overwritten by the next.
+func (c *Catalogue) watch(ctx context.Context, queries []measure.Query, reuse bool, each func(*measure.Tick) error) error {
 	if len(queries) == 0 {
 		return errors.New("watch: no query")
 	}
@@ -29,7 +34,7 @@ func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each fun
 	defer stop()
 	if len(runs) == 1 {
 		for i, asked := range runs {
-			return c.watchOne(ctx, i, asked, queries, each)
+			return c.watchOne(ctx, i, asked, queries, reuse, each)
 		}
 	}
 	return c.watchMany(ctx, runs, queries, each)
@@ -37,8 +42,9 @@ func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each fun
 
 // watchOne is Watch where one source answers all queries: a tick is told from its own goroutine. Most runs are so, and a hand-over
 // would wake a goroutine, and now and then a thread, each interval.
-func (c *Catalogue) watchOne(ctx context.Context, source int, asked, queries []measure.Query, each func(*measure.Tick) error) error {
+func (c *Catalogue) watchOne(ctx context.Context, source int, asked, queries []measure.Query, reuse bool, each func(*measure.Tick) error) error {
 	f := newFolder(c, source, queries)
+	f.reuse = reuse
 	var told error
 	err := c.sources[source].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
 		t := &measure.Tick{Over: widest(batches), Answers: make([]*measure.Answer, len(queries))}

@@ -50,7 +50,7 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	err := c.Watch(ctx, asked, func(t *measure.Tick) error {
+	err := c.watch(ctx, asked, true, func(t *measure.Tick) error {
 		w.add(t)
 		if progress != nil {
 			progress(len(w.ticks))

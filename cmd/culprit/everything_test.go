@@ -23,6 +23,7 @@ var (
 // tool's work when nothing is shown. An operation is an interval. .ci/bench runs it in worlds of many processes and
 // connections, beside the classic tools.
 func BenchmarkEverything(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	tune()
 	c := open(term.Look{})
 	var queries []measure.Query
