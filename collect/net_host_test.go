@@ -583,23 +583,33 @@ func BenchmarkNetDevicesRead(b *testing.B) {
 	b.Run("bytes", func(b *testing.B) { benchmarkRead(b, NetDevices{}, "net.device.bytes") })
 }
 
-// BenchmarkFiftyDevices is for hosts of containers: 50 veths, bridged.
-func BenchmarkFiftyDevices(b *testing.B) {
-	s := newScene(b, "a", "b")
-	s.run("ip -n @a link add br0 type bridge && for i in $(seq 50); do ip link add va$i netns @a type veth peer name vb$i netns @b && " +
-		"ip -n @a link set va$i master br0 up && ip -n @b link set vb$i up; done")
-	for _, what := range []struct {
-		name string
-		ids  []string
-	}{{"all", nil}, {"bytes", []string{"net.device.bytes"}}} {
-		b.Run(what.name, func(b *testing.B) {
-			k := tick(b, NetDevices{}, &Env{Netns: s.prefix + "a"}, what.ids...)
-			k.read()
-			k.read()
-			b.ReportAllocs()
-			for b.Loop() {
+// BenchmarkDevices reads loopback and 1 or 50 bridged veths, as on hosts of containers.
+func BenchmarkDevices(b *testing.B) {
+	for _, n := range []int{1, 50} {
+		s := newScene(b)
+		a, other := fmt.Sprintf("a%d", n), fmt.Sprintf("b%d", n)
+		s.add(a)
+		s.add(other)
+		s.run(fmt.Sprintf("ip -n @%s link add br0 type bridge && for i in $(seq %d); do ip link add va$i netns @%s type veth peer name vb$i netns @%s && "+
+			"ip -n @%s link set va$i master br0 up && ip -n @%s link set vb$i up; done", a, n, a, other, a, other))
+		for _, what := range []struct {
+			name string
+			ids  []string
+		}{
+			{"all", nil},
+			{"nic", []string{"net.device.bytes", "net.device.packets", "net.device.errors", "net.device.drops", "net.device.fifo", "net.device.wire",
+				"net.device.capacity", "net.device.info", "net.device.speed"}},
+			{"bytes", []string{"net.device.bytes"}},
+		} {
+			b.Run(fmt.Sprintf("%d/%s", n, what.name), func(b *testing.B) {
+				k := tick(b, NetDevices{}, &Env{Netns: s.prefix + a}, what.ids...)
 				k.read()
-			}
-		})
+				k.read()
+				b.ReportAllocs()
+				for b.Loop() {
+					k.read()
+				}
+			})
+		}
 	}
 }

@@ -186,7 +186,13 @@ func (t *counterTable) read(f *kernel.File, perCPU bool, parse func(*counterTabl
 	if f == nil {
 		return nil
 	}
-	b, err := f.Read()                  // those of /proc/net/stat have a record for each CPU
+	var b []byte
+	var err error
+	if perCPU { // a record for each CPU: more than a page on large machines
+		b, err = f.Read()
+	} else {
+		b, err = f.ReadOne()
+	}
 	if errors.Is(err, fs.ErrNotExist) { // its module was taken out
 		return nil
 	}
