@@ -45,7 +45,7 @@ func cpuOneSaturated() Rule {
 			if len(hot) > 0 {
 				return
 			}
-			if !hotCPU(l, m, room) && most > 0 {
+			if !hotCPU(l, m, room) {
 				l.Fine("busiest process or thread %s of a CPU", percent(most))
 			}
 		},

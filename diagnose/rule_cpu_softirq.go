@@ -36,6 +36,7 @@ func cpuSoftirq() Rule {
 				return
 			}
 			if len(m.names) < 2 {
+				l.Fine("interrupt work %s", percent(most))
 				return // there is no other CPU that could take a part
 			}
 			found := false

@@ -10,6 +10,8 @@ const (
 	// memoryLow: share of memory that is available without harm. Free memory means nothing, Linux fills it with cache;
 	// below a tenth the kernel's reclaim begins to matter, and only together with a sign that it does.
 	memoryLow = 0.10
+	// memoryPlenty: with so much available nothing that happens is the machine's want of memory.
+	memoryPlenty = 0.25
 	// memoryStall: share of time in which some task stood still for memory (PSI some). Healthy machines show 0.
 	memoryStall = 0.05
 	// memoryStallHigh: a fifth of the time lost is felt by everybody.
@@ -63,12 +65,20 @@ func machineMemory(l *Look) {
 	}
 	low := func(c int) bool { return avail.At(c) < memoryLow*total.At(c) }
 	s, ok := lasting(size, known(avail), func(c int) bool { return low(c) && pinches(c) })
-	// The kernel's estimate of what is available counts file pages that are in constant use. Stalls and refaults together
-	// speak for themselves.
+	// The kernel's estimate of what is available counts file pages that are in constant use: stalls and refaults together
+	// mean something also above memoryLow. With plenty available it is the limit of a cgroup that makes them.
 	if !ok {
-		s, ok = lasting(size, known(avail), func(c int) bool { return psi.At(c) >= memoryStallHigh && at0(again, c) >= memoryRefaults })
-		if ok && cgroupAtLimit(l, s) != "" {
-			ok = false // the cgroup's limit does it, not the machine's memory
+		var stalled spell
+		if stalled, ok = lasting(size, known(avail), func(c int) bool { return psi.At(c) >= memoryStallHigh && at0(again, c) >= memoryRefaults }); ok {
+			s = stalled
+			if plenty := avail.Mean(s.mask) >= memoryPlenty*total.Mean(s.mask); plenty || cgroupAtLimit(l, s) != "" {
+				ok = false
+				if plenty && !l.Table(cgroupEvents).numbers() {
+					l.Skipped("tasks stand still for memory %s of the time while %s of it is available: a cgroup's limit does that, and which one is not to be seen from here",
+						percent(psi.Mean(s.mask)), percent(avail.Mean(s.mask)/total.Mean(s.mask)))
+					return
+				}
+			}
 		}
 	}
 	oom := l.Table(memoryOOM)

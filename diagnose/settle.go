@@ -55,6 +55,10 @@ func settle(rep *Report, looks []*Look) {
 		} else {
 			rep.Checked = append(rep.Checked, l.rule.Checks)
 		}
+		// Each rule of a resource must say that it is fine: silence is no innocence.
+		if len(l.fine) == 0 && len(l.findings) == 0 {
+			guilty[l.rule.Resource] = true
+		}
 		for _, f := range l.findings {
 			if len(f.Evidence) == 0 || seen[f.ID] {
 				continue // an accusation without proof is none; of two with one identity the first, stronger one stays
