@@ -446,6 +446,43 @@ func TestProcessesThatVanishAndLie(t *testing.T) {
 	}
 }
 
+func TestHiddenProcessesAreSaid(t *testing.T) {
+	m := newProcessMachine(t, madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1))
+	m.read(true)
+	if !strings.Contains(m.notes(), "hidepid") {
+		t.Errorf("no note: %q", m.notes())
+	}
+	m.put(madeUp{pid: 1, comm: "init"}.files("5 5 5", 1, 1, 1))
+	m.next()
+	if strings.Contains(m.notes(), "hidepid") {
+		t.Errorf("nothing is hidden: %q", m.notes())
+	}
+}
+
+func TestDelaysAreUnknownWhileNobodyCounts(t *testing.T) {
+	m := newProcessMachine(t, merge(madeUp{pid: 1, comm: "a", start: 1, wait: 5}.files("5 5 5", 1, 1, 1), map[string]string{"proc/sys/kernel/task_delayacct": "0\n"}))
+	m.read(true)
+	m.next()
+	for _, b := range m.out.finish(nil) {
+		if unknown := b.Over.Start == b.Over.End; unknown != (b.Stat == "process.delay") {
+			t.Errorf("%s is unknown: %v", b.Stat, unknown)
+		}
+	}
+	// Counting, and without taskstats: the disk waits of the only thread.
+	p := madeUp{pid: 1, comm: "a", start: 1, wait: 5}
+	m = newProcessMachine(t, merge(p.files("5 5 5", 1, 1, 1), map[string]string{"proc/sys/kernel/task_delayacct": "1\n"}))
+	m.read(true)
+	p.wait = 12
+	m.put(p.files("6 6 6", 2, 2, 2))
+	rows := m.next()
+	if got := rows["process.delay|1|a|blkio"]; got != 7*tickNanoseconds {
+		t.Errorf("%v, want 70 ms", got)
+	}
+	if got := rows["process.delay|1|a|reclaim"]; got == got {
+		t.Errorf("reclaim %v, nobody said so", got)
+	}
+}
+
 func TestIODeniedIsUnknown(t *testing.T) {
 	p := madeUp{pid: 7, comm: "a", start: 1}
 	m := newProcessMachine(t, p.files("5 5 5", 1, 1, 1))

@@ -325,6 +325,9 @@ func (r *processReading) notes(out *Out) {
 	if r.hidden {
 		out.NoteAll("some processes are in /proc and may not be read")
 	}
+	if len(r.procs) > 0 && r.procs[0].pid != 1 {
+		out.NoteAll("process 1 is not to be seen, so there are more processes than these: /proc is mounted with hidepid, or belongs to another namespace")
+	}
 	r.delayNotes(out.Table("process.delay"))
 	if r.road == nil && !r.sched {
 		for _, id := range []measure.StatID{"process.runwait", "thread.runwait"} {
