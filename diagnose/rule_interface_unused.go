@@ -111,8 +111,11 @@ func (u *unused) learn() {
 		if o == d || o.netns != d.netns || o.down() || !sharedMAC(u.n, d, o) {
 			continue
 		}
-		other := l.Table(devicePackets).One("netns", o.netns, "device", o.name, "direction", "rx")
-		if r := other.Mean(mask) / u.rate; r > 1/unusedTwin && r < unusedTwin && (u.twin == nil || math.Abs(r-1) < 0.01) {
+		p := l.Table(devicePackets)
+		rx := p.One("netns", o.netns, "device", o.name, "direction", "rx").Mean(mask)
+		tx := or(p.One("netns", o.netns, "device", o.name, "direction", "tx").Mean(mask), 0)
+		// A hub brings what the twin receives, and perhaps what it sends too.
+		if rx >= unusedRate && (near(u.rate, rx) || near(u.rate, rx+tx)) && (u.twin == nil || math.Abs(rx/u.rate-1) < 0.01) {
 			u.twin = o
 		}
 	}
@@ -131,6 +134,9 @@ func (u *unused) learn() {
 		u.forwards += or(events.One("netns", d.netns, "protocol", x[0], "counter", x[1]).Part(mask), 0)
 	}
 }
+
+// near says whether two rates are those of devices on one hub.
+func near(a, b float64) bool { return a < unusedTwin*b && b < unusedTwin*a }
 
 // sharedMAC says whether two devices have one MAC without being parts of one stack.
 func sharedMAC(n network, a, b *device) bool {

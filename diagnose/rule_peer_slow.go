@@ -35,6 +35,11 @@ const (
 	peerActive = 1000.0
 	// stepLow and stepHigh: payload of a full line as a share of its speed: 0.94-0.95 with full frames, less with small ones.
 	stepLow, stepHigh = 0.75, 1.01
+	// pinLow, pinHigh, pinSpread: whoever sends to us has its queue elsewhere, out of sight. Only a rate that sits at the
+	// payload of a full line (0.91-0.97 of its speed by frame size and options) and does not move tells of one.
+	pinLow, pinHigh, pinSpread = 0.90, 0.975, 0.03
+	// pinShare: of the time.
+	pinShare = 0.8
 )
 
 // peerSlow finds one peer among the equals of a service whose own path holds it back.
@@ -44,34 +49,60 @@ func peerSlow() Rule {
 		Finds: []string{flowBytes, flowUnsent},
 		Uses:  []string{flowUnacked, flowMSS, flowDelivery, flowRTT, flowMinRTT, flowRetransmits, flowLimited},
 		Check: func(l *Look) {
-			t := l.Table(flowBytes)
-			services := groups(flowsOf(t, "tx", nil, func(f flow) bool { return f.rate > 0 }), func(f flow) string {
-				if f.side == "client" {
-					return f.netns + "\x00client\x00" + f.peerport
+			for _, direction := range []string{"tx", "rx"} {
+				for _, g := range services(l, direction) {
+					checkService(l, g, direction)
 				}
-				return f.netns + "\x00server\x00" + f.localport
-			})
-			for _, g := range services {
-				checkService(l, g)
 			}
 		},
 	}
+}
+
+// services groups the connections whose peers want the same: those of one port, and of one program where its ports have too
+// few peers each (a server for each client, as iperf3 has).
+func services(l *Look, direction string) []group {
+	all := flowsOf(l.Table(flowBytes), direction, nil, func(f flow) bool { return f.rate > 0 })
+	byPort := groups(all, func(f flow) string {
+		if f.side == "client" {
+			return f.netns + "\x00client\x00" + f.peerport
+		}
+		return f.netns + "\x00server\x00" + f.localport
+	})
+	var out []group
+	var few []flow
+	for _, g := range byPort {
+		if len(groups(g.flows, peerName)) >= peerLeast {
+			out = append(out, g)
+			continue
+		}
+		for _, f := range g.flows {
+			if f.process != "" && f.side != "client" {
+				few = append(few, f)
+			}
+		}
+	}
+	return append(out, groups(few, func(f flow) string { return f.netns + "\x00" + f.process })...)
+}
+
+func peerName(f flow) string {
+	_, peer := f.pair()
+	return peer
 }
 
 // peerOf is one peer of a service.
 type peerOf struct {
 	name     string
 	flows    []flow
-	series   []float64 // B/s of payload to it
+	series   []float64 // B/s of payload to it, or from it
 	rate     float64
 	waiting  []float64 // bytes that wait for it, see waitingFor
 	delivery float64   // bit/s, what its path was seen to deliver; the fastest of its connections
 }
 
-func checkService(l *Look, g group) {
+func checkService(l *Look, g group, direction string) {
 	t := l.Table(flowBytes)
 	var peers []*peerOf
-	for _, p := range groups(g.flows, func(f flow) string { _, peer := f.pair(); return peer }) {
+	for _, p := range groups(g.flows, peerName) {
 		if p.rate < peerActive {
 			continue
 		}
@@ -96,11 +127,13 @@ func checkService(l *Look, g group) {
 		return
 	}
 	sort.SliceStable(peers, func(i, j int) bool { return peers[i].rate < peers[j].rate })
-	// At most a third can be the odd ones: then the rest still is what is normal.
-	for i := 0; i < len(peers)/3 || i == 0; i++ {
+	// Half of them can be the odd ones at most: the others' median must still be what is normal.
+	for i := 0; i < len(peers)/2; i++ {
 		rest := append(append([]*peerOf(nil), peers[:i]...), peers[i+1:]...)
-		if !checkPeer(l, g, peers[i], rest) {
-			return
+		if direction == "tx" {
+			checkPeer(l, g, peers[i], rest)
+		} else {
+			checkSender(l, g, peers[i], rest)
 		}
 	}
 }
@@ -129,8 +162,64 @@ func column(peers []*peerOf, of func(*peerOf) float64) []float64 {
 	return v
 }
 
-// checkPeer says whether the peer is held back by its own path, and finds it if so.
-func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) bool {
+// checkSender finds a peer that sends to us through a line that is full elsewhere.
+func checkSender(l *Look, g group, p *peerOf, rest []*peerOf) {
+	t := l.Table(flowBytes)
+	mine := median(p.series)
+	normal := median(column(rest, func(o *peerOf) float64 { return median(o.series) }))
+	step := 0.0
+	for _, v := range []float64{10e6, 100e6, 1e9, 2.5e9, 10e9} {
+		if mine*8 >= pinLow*v && mine*8 <= pinHigh*v {
+			step = v
+		}
+	}
+	if step == 0 || !(mine < peerHalf*normal) || !(spread(p.series) <= pinSpread*mine) {
+		return
+	}
+	s, ok := lasting(t, nil, func(c int) bool {
+		v := at0(p.series, c) * 8
+		return v >= pinLow*step && v <= pinHigh*step
+	})
+	others := column(rest, func(o *peerOf) float64 { return or(t.part(o.series, s.mask), 0) })
+	if z := away(mine, others, peerFloor); !ok || s.share() < pinShare || !(z <= -peerAway) {
+		return
+	}
+	first := p.flows[0]
+	f := l.Found(slot(first.netns, p.name), Medium, 0.75, Culprit{Kind: "peer", Name: p.name, PID: first.pid, NetNS: first.netns, Local: plainAddress(first.local), Peer: p.name},
+		fmt.Sprintf("%s sends %s to %s where its %d equals send %s: %s below their median for %s, and steadily at what a link of %s carries.", clean(p.name), bytesRate(mine), serviceOf(g),
+			len(rest), bytesRate(normal), percent(1-mine/normal), s, linkRate(step)))
+	f.explains(1)
+	f.proof(t, s, t.Asking(nil, "netns", first.netns, "peer", first.peer, "direction", "rx"), mine, t.Unit,
+		fmt.Sprintf("%s sends %s, that is %s of payload, and varies by %s", clean(p.name), bytesRate(mine), bitRate(mine*8), percent(spread(p.series)/mine))).than(normal, "median of the others")
+	f.proof(t, s, t.Asking([]string{"peer"}, "netns", first.netns, "direction", "rx"), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s", len(rest), bytesRate(normal)))
+	f.but(0, "What waits at the sender can't be seen from here: it could have no more to send than that.")
+	f.Verify = within(first.netns, "ss -tin dst "+shell(p.name))
+}
+
+// serviceOf names what the flows have in common: "nginx (port 443)", "port 2049", "iperf3", "this machine on port 22".
+func serviceOf(g group) string {
+	first, ports, names := g.flows[0], map[string]bool{}, map[string]bool{}
+	for _, f := range g.flows {
+		names[f.process] = true
+		if f.side == "client" {
+			ports[f.peerport] = true
+		} else {
+			ports[f.localport] = true
+		}
+	}
+	switch {
+	case first.side == "client":
+		return "this machine by port " + clean(first.peerport)
+	case len(names) > 1 || first.process == "":
+		return "port " + clean(first.localport)
+	case len(ports) > 1:
+		return clean(first.process)
+	}
+	return clean(first.process) + " (port " + clean(first.localport) + ")"
+}
+
+// checkPeer finds the peer if it is held back by its own path.
+func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) {
 	t := l.Table(flowBytes)
 	middle := func(c int) float64 {
 		return median(column(rest, func(o *peerOf) float64 { return at0(o.series, c) }))
@@ -140,13 +229,13 @@ func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) bool {
 		return m > 0 && at0(p.series, c) < peerNear*m && p.waiting[c] >= peerBacklog
 	})
 	if !ok {
-		return false
+		return
 	}
 	rate := func(o *peerOf) float64 { return or(t.part(o.series, s.mask), 0) }
 	mine, others := rate(p), column(rest, rate)
 	normal := median(others)
 	if !(mine < peerNear*normal) || mine <= 0 {
-		return false
+		return
 	}
 	z := away(mine, others, peerFloor)
 	logs := make([]float64, len(others))
@@ -166,10 +255,9 @@ func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) bool {
 	case far && (alone || slower) && (z <= -peerAway || step > 0 && z <= -peerAwayStep):
 	case !far && alone && slower && step > 0 && z <= -peerAway:
 	default:
-		return false
+		return
 	}
 	accusePeer(l, g, p, rest, s, mine, normal, z, waits, waitsOthers, fast, step)
-	return true
 }
 
 // stepOf gives the speed of Ethernet at which a path is seen to end, bit/s; 0 when it ends between steps or the others'
@@ -189,12 +277,6 @@ func stepOf(delivery, goodput, others float64) float64 {
 
 func accusePeer(l *Look, g group, p *peerOf, rest []*peerOf, s spell, mine, normal, z, waits, waitsOthers, fast, step float64) {
 	t, first := l.Table(flowBytes), p.flows[0]
-	service := "port " + clean(first.localport)
-	if first.side == "client" {
-		service = "this machine to port " + clean(first.peerport)
-	} else if first.process != "" {
-		service = clean(first.process) + " (port " + clean(first.localport) + ")"
-	}
 	below := 1 - mine/normal
 	severity, confidence, why := Medium, 0.85, "; its path delivers no more"
 	if p.delivery > 0 {
@@ -205,15 +287,18 @@ func accusePeer(l *Look, g group, p *peerOf, rest []*peerOf, s spell, mine, norm
 		why = fmt.Sprintf("; its path delivers %s, as a link of %s does", bitRate(or(p.delivery, mine*8)), linkRate(step))
 	}
 	f := l.Found(slot(first.netns, p.name), severity, confidence, Culprit{Kind: "peer", Name: p.name, PID: first.pid, NetNS: first.netns, Local: plainAddress(first.local), Peer: p.name},
-		fmt.Sprintf("%s gets %s from %s where its %d equals get %s: %s below their median for %s%s.", clean(p.name), bytesRate(mine), service, len(rest), bytesRate(normal), percent(below), s, why))
+		fmt.Sprintf("%s gets %s from %s where its %d equals get %s: %s below their median for %s%s.", clean(p.name), bytesRate(mine), serviceOf(g), len(rest), bytesRate(normal), percent(below), s, why))
 	missing := 0.0
 	for _, o := range append([]*peerOf{p}, rest...) {
 		missing += max(0, normal-or(t.part(o.series, s.mask), 0))
 	}
 	f.explains((normal - mine) / max(missing, normal-mine))
 	ports := []string{"netns", first.netns, "localport", first.localport, "direction", "tx"}
-	if first.side == "client" {
+	switch {
+	case first.side == "client":
 		ports = []string{"netns", first.netns, "peerport", first.peerport, "direction", "tx"}
+	case rest[0].flows[0].localport != first.localport:
+		ports = []string{"netns", first.netns, "process", first.process, "direction", "tx"}
 	}
 	f.proof(t, s, t.Asking(nil, append(ports, "peer", first.peer)...), mine, t.Unit, fmt.Sprintf("%s gets %s", clean(p.name), bytesRate(mine))).than(normal, "median of the others")
 	f.proof(t, s, t.Asking([]string{"peer"}, ports...), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s; it lies %s robust deviations below", len(rest), bytesRate(normal), digits(min(-z, 999))))
