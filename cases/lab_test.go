@@ -166,7 +166,7 @@ func TestKilledGuardianIsReplacedByTheNextRun(t *testing.T) {
 	g.Kill() // the guardian first, then its owner
 	c.Process.Kill()
 	c.Wait()
-	if len(traces(run)) < 5 {
+	if len(traces(run)) < 3 { // two namespaces and the folder; loads may end by themselves when nobody reads their reports
 		t.Fatalf("nobody was left to remove it, and yet there is only %v", traces(run))
 	}
 	l := open(t)

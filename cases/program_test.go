@@ -79,7 +79,7 @@ type report struct {
 	Start, End time.Time
 	Findings   []finding
 	Checked    []string
-	Missing    []json.RawMessage
+	Missing    []struct{ Rule, Statistic, Why string }
 }
 
 type finding struct {

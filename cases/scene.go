@@ -39,7 +39,15 @@ type Truth struct {
 	Explains float64
 	// Cleared lists resources that the finding must call innocent: "cpu", "memory", "disk", "network".
 	Cleared []string
-	Expect  []Range
+	// Says is what a number among the finding's evidence must lie between: the lab knows it from its own loads.
+	Says   []Span
+	Expect []Range
+}
+
+// Span is a number known from the loads, and how exactly.
+type Span struct {
+	What      string
+	Low, High float64
 }
 
 // Range is what a quantity of the scene lies between while the scene is as it should be.

@@ -59,6 +59,7 @@ func linkStories() []Story {
 			sc.Where = src
 			sc.Truth = Truth{Rule: "link-saturated", Kind: []string{"process", "interface", "flow"}, Names: []string{d.Name, "eth0"}, PID: d.PID,
 				Also: []string{"tcp-retransmits", "net-drops"}, Explains: 0.8, Cleared: []string{"disk", "memory"},
+				Says:   []Span{{"bits a second on the wire", 0.93 * float64(mbit) * 1e6, 1.04 * float64(mbit) * 1e6}},
 				Expect: []Range{{What: "goodput", Low: 0.90 * float64(mbit) * 1e6, High: float64(mbit) * 1e6, Unit: "bit/s", Read: moved(sc.Load("bulk-sink"))}}}
 			sc.try("ip netns exec %s nicstat -n -i eth0 1 3", src.NS)
 			sc.try("ip netns exec %s ss -tinp", src.NS)
@@ -116,6 +117,7 @@ func buildIperf(l *Lab, sc *Scene, o Options) {
 	client := sc.Loads[len(sc.Loads)-1]
 	sc.Truth = Truth{Rule: "link-saturated", Kind: []string{"process", "interface", "flow"}, Names: []string{"iperf3", "eth0"}, PID: client.PID,
 		Also: []string{"tcp-retransmits", "net-drops"}, Explains: 0.8, Cleared: []string{"disk", "memory"},
+		Says:   []Span{{"bits a second on the wire", 0.93 * float64(mbit) * 1e6, 1.04 * float64(mbit) * 1e6}},
 		Expect: []Range{{What: "dst receives", Low: 0.9 * float64(mbit) * 1e6 / 8, High: float64(mbit) * 1e6 / 8, Unit: "byte/s", Read: dst.counts("eth0", "rx_bytes")}}}
 	sc.try("ip netns exec %s nicstat -n -i eth0 1 3", src.NS)
 }
@@ -186,9 +188,11 @@ func hubStories() []Story {
 	innocent := []string{"interface-unused", "link-saturated"}
 	return []Story{
 		{Name: "dead-interface", Help: "a hub, two interfaces of one MAC, the second one up without a use", Twin: "dead-interface-healthy",
-			build: build(true, mac, dummyAddress, Truth{Rule: "interface-unused", Kind: []string{"interface"}, Names: []string{"qfe0"}, Also: []string{"mac-shared", "net-drops"}}, true)},
+			build: build(true, mac, dummyAddress, Truth{Rule: "interface-unused", Kind: []string{"interface"}, Names: []string{"qfe0"}, Also: []string{"mac-shared", "net-drops"},
+				Says: []Span{{"packets a second for nothing", 16000, 26000}}}, true)},
 		{Name: "dead-interface-bare", Help: "the same, the unused interface with a MAC of its own and no address: every frame of the hub is another's", Twin: "dead-interface-healthy",
-			build: build(true, "08:00:20:b0:7a:19", nil, Truth{Rule: "interface-unused", Kind: []string{"interface"}, Names: []string{"qfe0"}, Also: []string{"net-drops"}}, true)},
+			build: build(true, "08:00:20:b0:7a:19", nil, Truth{Rule: "interface-unused", Kind: []string{"interface"}, Names: []string{"qfe0"}, Also: []string{"net-drops"},
+				Says: []Span{{"packets a second for nothing", 16000, 26000}}}, true)},
 		{Name: "mac-shared", Help: "two interfaces of one MAC on a learning switch", Twin: "dead-interface-healthy",
 			build: build(false, mac, dummyAddress, Truth{Rule: "mac-shared", Kind: []string{"interface"}, Names: []string{"qfe0", "hme0"}, Also: []string{"interface-unused", "net-drops", "tcp-retransmits"}, Lowest: "low"}, false)},
 		{Name: "dead-interface-healthy", Help: "the same box on a learning switch, each interface with a MAC of its own",
