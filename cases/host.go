@@ -274,23 +274,31 @@ func cgroupRoots() []string {
 	return roots
 }
 
-// beforehand runs f, which starts a process, on a thread that is bound to cpus (nil: to none) and has the priority that
-// nice says, so that the process has both from its first instruction.
-func beforehand(cpus []int, nice int, f func() error) error {
+// beforehand runs f, which starts a process, on a thread that has what the program asks for, so that the process has it
+// from its first instruction: its CPUs and its priority. What sends, carries and serves goes before what else the machine
+// does, or a scene would show how busy the machine is; a cable before everything, for a wire waits for nobody. What burns
+// CPUs is like any other program, or nothing else would run. Where a priority isn't allowed the scene is less steady.
+func (p Program) beforehand(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // thrown away, binding and all
-		if len(cpus) > 0 {
+		if len(p.CPUs) > 0 {
 			var set unix.CPUSet
-			for _, c := range cpus {
+			for _, c := range p.CPUs {
 				set.Set(c)
 			}
 			if err := unix.SchedSetaffinity(0, &set); err != nil {
-				done <- fmt.Errorf("bind to CPUs %v: %w", cpus, err)
+				done <- fmt.Errorf("bind to CPUs %v: %w", p.CPUs, err)
 				return
 			}
 		}
-		unix.Setpriority(unix.PRIO_PROCESS, 0, nice) // of this thread only; where it isn't allowed the scene is less steady
+		switch p.Act {
+		case "burn":
+		case "cable":
+			unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0)
+		default:
+			unix.Setpriority(unix.PRIO_PROCESS, 0, -15) // of this thread only
+		}
 		done <- f()
 	}()
 	return <-done

@@ -51,15 +51,6 @@ type Program struct {
 	Patient bool      // its getting ready may take a minute
 }
 
-// priority is the niceness of a load. What sends, carries and serves goes before what else the machine does, or a
-// scene would show how busy the machine is; what burns CPUs is like any other program, or nothing else would run.
-func (p Program) priority() int {
-	if p.Act == "burn" {
-		return 0
-	}
-	return -10
-}
-
 // Start starts a load and waits until it says that it is ready (an act listening, filled, connected). A program of the
 // machine is ready when it has started. On failure it gives a Load that never ran, and the lab holds the error.
 func (l *Lab) Start(p Program) *Load {
@@ -100,7 +91,7 @@ func (l *Lab) Start(p Program) *Load {
 	var errs sync.WaitGroup
 	said, err := d.cmd.StderrPipe()
 	if err == nil {
-		err = beforehand(p.CPUs, p.priority(), d.cmd.Start)
+		err = p.beforehand(d.cmd.Start)
 	}
 	if err != nil {
 		l.fail(fmt.Errorf("start %s: %w", p.Name, err))

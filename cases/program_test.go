@@ -88,8 +88,7 @@ type finding struct {
 	Culprit                           struct {
 		Kind, Name string
 		PID        int
-		Peer       string
-		Interface  string
+		NetNS      string
 	}
 	Evidence   []struct{ Value *float64 }
 	Exonerated []string
