@@ -22,6 +22,9 @@ const (
 	// diskStall: share of time in which some task stood still for I/O (PSI some), and diskStallSlow, the time a request takes
 	// at least for that to count: 32 readers of a fast SSD stand still all the time, 0.2 ms each, and it could serve more.
 	diskStall, diskStallSlow = 0.20, 1e6
+	// diskLarge and diskLargeQueue: four requests of 60 kB and more under way fill the bandwidth of any disk, an SSD that
+	// serves each in 0.3 ms too: more of them at once move no more. Of small ones it could serve hundreds at once.
+	diskLarge, diskLargeQueue = 60e3, 4.0
 )
 
 // diskSaturated finds disks that have more to do than they can, and for whom.
@@ -88,13 +91,15 @@ type fullDisk struct {
 	rotating    bool
 	busy, queue *Row
 	wait, ops   []*Row
+	bytes       []*Row
 	stall       *Row
+	bandwidth   bool // it serves its requests quickly, and they are large
 	s           spell
 }
 
 func diskOf(l *Look, name, kind string, busy *Row) *fullDisk {
 	return &fullDisk{name: name, kind: kind, busy: busy, queue: l.Table(diskQueue).One("device", name), wait: l.Table(diskWait).Where("device", name),
-		ops: l.Table(diskOps).Where("device", name), stall: l.Table(pressure).One("resource", "io", "scope", "some"),
+		ops: l.Table(diskOps).Where("device", name), bytes: l.Table(diskBytes).Where("device", name), stall: l.Table(pressure).One("resource", "io", "scope", "some"),
 		rotating: l.Table(diskInfo).One("device", name, "rotational", "1") != nil}
 }
 
@@ -130,8 +135,24 @@ func (d *fullDisk) saturated() bool {
 	if d.rotating {
 		slow = diskSlowRotating
 	}
-	w := d.await(d.s.mask)
-	return w >= slow || !d.rotating && w >= diskStallSlow && d.stall.Mean(d.s.mask) >= diskStall
+	w, stalls := d.await(d.s.mask), d.stall.Mean(d.s.mask) >= diskStall
+	if w >= slow || !d.rotating && w >= diskStallSlow && stalls {
+		return true
+	}
+	ops := 0.0
+	for _, r := range d.ops {
+		ops += or(r.Part(d.s.mask), 0)
+	}
+	d.bandwidth = !d.rotating && stalls && d.queue.Mean(d.s.mask) >= diskLargeQueue && d.moved() >= diskLarge*ops && ops > 0
+	return d.bandwidth
+}
+
+// moved gives the bytes a second that the disk reads and writes.
+func (d *fullDisk) moved() float64 {
+	if len(d.bytes) == 0 {
+		return 0
+	}
+	return or(sumRows(d.bytes[0].table, d.bytes, d.s.mask), 0)
 }
 
 func (d *fullDisk) accuse(l *Look, only bool) {
@@ -159,8 +180,15 @@ func (d *fullDisk) accuse(l *Look, only bool) {
 	case len(all) > 0 && total > 0 && all[0].rate >= 0.5*total:
 		who = fmt.Sprintf("; %s reads and writes the most", all[0])
 	}
-	f := l.Found(clean(identity), High, 0.93, culprit, fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.", clean(d.name),
-		percent(min(d.busy.Mean(s.mask), 1)), digits(d.queue.Mean(s.mask)), duration(or(d.await(s.mask), 0)), s, who))
+	claim := fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.", clean(d.name),
+		percent(min(d.busy.Mean(s.mask), 1)), digits(d.queue.Mean(s.mask)), duration(or(d.await(s.mask), 0)), s, who)
+	severity := High
+	if d.bandwidth {
+		severity = Medium
+		claim = fmt.Sprintf("%s gives all its bandwidth: %s, %s busy with %s large requests at once, for %s%s.", clean(d.name), bytesRate(moved),
+			percent(min(d.busy.Mean(s.mask), 1)), digits(d.queue.Mean(s.mask)), s, who)
+	}
+	f := l.Found(clean(identity), severity, 0.93, culprit, claim)
 	f.explains(share)
 	f.proof(t, s, d.busy.Sentence(), min(d.busy.Mean(s.mask), 1), t.Unit, fmt.Sprintf("%s busy %s of the time", clean(d.name), percent(min(d.busy.Mean(s.mask), 1))))
 	q := d.queue.table
@@ -188,8 +216,8 @@ func (d *fullDisk) accuse(l *Look, only bool) {
 	} else if moved > 0 && total < 0.5*moved && culprit.Name != "swap" {
 		f.but(0.05, "Processes account for %s of what the disk moved; the rest was written by the kernel later than it was ordered, or is metadata.", percent(total/moved))
 	}
-	if w := d.await(s.mask); !d.rotating && w < 20e6 && moved > 400e6 {
-		f.but(0.1, "It moves %s at %s a request: it does a lot, and may be near what such a disk can.", bytesRate(moved), duration(w))
+	if d.bandwidth {
+		f.but(0.1, "Each request is served quickly, in %s: who asks for little at a time does not feel it.", duration(d.await(s.mask)))
 	}
 	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
 	if culprit.Kind == "process" && culprit.PID > 0 {
