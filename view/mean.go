@@ -1,63 +1,56 @@
 package view
 
-import (
-	"strings"
-
-	"culprit/measure"
-)
+import "culprit/measure"
 
 // Mean gathers frames and gives their average: what a tool prints when it is interrupted. Rates are weighted by the
 // measured time, so the mean is the amount over the whole time divided by that time.
 type Mean struct {
 	first, last measure.Interval
 	n           int
+	words       words
 	answers     []*meanAnswer
+	key         []measure.Label // scratch
 }
 
 type meanAnswer struct {
-	of      *measure.Answer // the latest, for everything but values
-	rows    map[string]*meanRow
-	order   []*meanRow
+	of      measure.Answer // the latest, without its series
+	keys    keys
+	rows    []meanRow
 	elapsed measure.Span
 }
 
-type meanRow struct {
-	words       []string
-	sum, weight float64
-}
+type meanRow struct{ sum, weight float64 }
 
 // Add takes a frame.
 func (m *Mean) Add(f *Frame) {
 	if m.n == 0 {
 		m.first = f.Over
-		for range f.Answers {
-			m.answers = append(m.answers, &meanAnswer{rows: map[string]*meanRow{}})
+		for _, a := range f.Answers {
+			m.answers = append(m.answers, &meanAnswer{keys: keys{width: len(a.Query.By)}})
 		}
 	}
 	m.last = f.Over
 	m.n++
 	for i, a := range f.Answers {
 		k := m.answers[i]
-		k.of = a
+		k.of = *a
+		k.of.Series, k.of.Labels, k.of.Elapsed, k.of.Loss, k.of.Notes = nil, nil, nil, nil, nil
 		k.elapsed += a.Elapsed[0]
-		for j, s := range a.Series {
+		for _, s := range a.Series {
 			if len(s.Values) == 0 {
 				continue
 			}
-			words := make([]string, len(s.Key))
-			for c := range s.Key {
-				words[c] = a.Label(j, c)
+			m.key = m.key[:0]
+			for _, l := range s.Key {
+				m.key = append(m.key, m.words.of(a.Labels, l))
 			}
-			id := strings.Join(words, "\x00")
-			r := k.rows[id]
-			if r == nil {
-				r = &meanRow{words: words}
-				k.rows[id] = r
-				k.order = append(k.order, r)
+			n := k.keys.number(m.key)
+			if n == len(k.rows) {
+				k.rows = append(k.rows, meanRow{})
 			}
 			if v := s.Values[0]; v == v {
-				r.sum += v * float64(a.Elapsed[0])
-				r.weight += float64(a.Elapsed[0])
+				k.rows[n].sum += v * float64(a.Elapsed[0])
+				k.rows[n].weight += float64(a.Elapsed[0])
 			}
 		}
 	}
@@ -71,23 +64,18 @@ func (m *Mean) Len() int { return m.n }
 func (m *Mean) Frame() *Frame {
 	f := &Frame{Over: measure.Interval{Start: m.first.Start, End: m.last.End}}
 	for _, k := range m.answers {
-		a := *k.of
-		a.Series, a.Labels, a.Loss, a.Notes = nil, nil, nil, nil
-		a.Elapsed = []measure.Span{k.elapsed}
-		for _, r := range k.order {
-			s := measure.Series{Values: []float64{measure.NaN}}
-			for _, w := range r.words {
-				s.Key = append(s.Key, measure.Label(len(a.Labels)))
-				a.Labels = append(a.Labels, w)
-			}
+		a := k.of
+		a.Labels, a.Elapsed = m.words.texts, []measure.Span{k.elapsed}
+		for n, r := range k.rows {
+			v := measure.NaN
 			weight := r.weight
 			if a.Sparse && a.Kind == measure.Delta {
 				weight = float64(k.elapsed)
 			}
 			if r.weight > 0 && weight > 0 {
-				s.Values[0] = r.sum / weight
+				v = r.sum / weight
 			}
-			a.Series = append(a.Series, s)
+			a.Series = append(a.Series, measure.Series{Key: k.keys.key(n), Values: []float64{v}})
 		}
 		f.Answers = append(f.Answers, &a)
 	}

@@ -134,7 +134,9 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		if err := out.table(tab); err != nil {
 			return err
 		}
-		mean.Add(f)
+		if p.count != 1 { // one interval is its own average
+			mean.Add(f)
+		}
 		if n++; p.count > 0 && n >= p.count {
 			return errEnough
 		}

@@ -1,0 +1,103 @@
+package view
+
+import "culprit/measure"
+
+// words gives each word a number, so that rows are told apart by numbers and not by joined texts. The zero value is ready.
+type words struct {
+	index map[string]measure.Label
+	texts []string
+	same  []measure.Label // 1 + the number of a label of the dictionary seen last; right when the texts agree
+}
+
+// of gives the number of a label of the dictionary. Answers of one source share a dictionary that only grows (but for rare
+// times when it begins anew), so the number found before is nearly always right, and a comparison of two equal strings shows it.
+func (w *words) of(labels []string, l measure.Label) measure.Label {
+	if int(l) >= len(w.same) {
+		w.same = append(w.same, make([]measure.Label, int(l)+1-len(w.same))...)
+	}
+	if n := w.same[l]; n > 0 && w.texts[n-1] == labels[l] {
+		return n - 1
+	}
+	n := w.word(labels[l])
+	w.same[l] = n + 1
+	return n
+}
+
+func (w *words) word(text string) measure.Label {
+	n, ok := w.index[text]
+	if !ok {
+		if w.index == nil {
+			w.index = map[string]measure.Label{}
+		}
+		n = measure.Label(len(w.texts))
+		w.index[text] = n
+		w.texts = append(w.texts, text)
+	}
+	return n
+}
+
+// keys numbers distinct tuples of words from 0. slots is a power of two long and at least half empty; a slot holds 1 + a number, or 0.
+type keys struct {
+	width int
+	n     int
+	flat  []measure.Label
+	slots []int32
+}
+
+func (k *keys) key(i int) []measure.Label { return k.flat[i*k.width : (i+1)*k.width : (i+1)*k.width] }
+
+func (k *keys) same(i int, key []measure.Label) bool {
+	for j, l := range k.flat[i*k.width : (i+1)*k.width] {
+		if l != key[j] {
+			return false
+		}
+	}
+	return true
+}
+
+func hash(key []measure.Label) uint64 {
+	h := uint64(14695981039346656037) // FNV-1a, by words
+	for _, l := range key {
+		h = (h ^ uint64(l)) * 1099511628211
+	}
+	return h ^ h>>32 // it mixes upwards only
+}
+
+// find gives the number of a key, or -1.
+func (k *keys) find(key []measure.Label) int {
+	if len(k.slots) == 0 {
+		return -1
+	}
+	for at := hash(key); ; at++ {
+		switch s := k.slots[at&uint64(len(k.slots)-1)]; {
+		case s == 0:
+			return -1
+		case k.same(int(s-1), key):
+			return int(s - 1)
+		}
+	}
+}
+
+// number gives the number of a key, a new one to a new key.
+func (k *keys) number(key []measure.Label) int {
+	if i := k.find(key); i >= 0 {
+		return i
+	}
+	if 2*(k.n+1) > len(k.slots) {
+		k.slots = make([]int32, max(16, 4*len(k.slots)))
+		for i := range k.n {
+			k.put(i)
+		}
+	}
+	k.flat = append(k.flat, key...)
+	k.n++
+	k.put(k.n - 1)
+	return k.n - 1
+}
+
+func (k *keys) put(i int) {
+	at := hash(k.key(i))
+	for ; k.slots[at&uint64(len(k.slots)-1)] != 0; at++ {
+	}
+	k.slots[at&uint64(len(k.slots)-1)] = int32(i + 1)
+}

@@ -1,0 +1,143 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"culprit/measure"
+)
+
+// randomAnswer gives an answer by some of the fields, with a dictionary of its own or of others.
+func randomAnswer(rnd *rand.Rand, labels []string, by ...string) *measure.Answer {
+	a := &measure.Answer{Query: measure.Query{By: by}, Sparse: rnd.IntN(2) == 0, Elapsed: []measure.Span{measure.Second}, Labels: labels}
+	for range rnd.IntN(60) {
+		s := measure.Series{Values: []float64{float64(rnd.IntN(9))}}
+		if rnd.IntN(8) == 0 {
+			s.Values[0] = measure.NaN
+		}
+		for range by {
+			s.Key = append(s.Key, measure.Label(rnd.IntN(len(labels))))
+		}
+		a.Series = append(a.Series, s)
+	}
+	return a
+}
+
+// A pivot and a mean give what maps by joined words give.
+func TestPivotAndMeanAgreeWithMaps(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	same := func(a, b float64) bool { return a == b || a != a && b != b }
+	for range 300 {
+		labels := []string{"a", "b", "c", "eth2", "eth10", ""}
+		p := NewPivot("x", "y")
+		var m Mean
+		sum, weight := map[string]float64{}, map[string]float64{}
+		want, rows := make([]map[string]float64, 4), map[string]bool{}
+		for col := range want {
+			if rnd.IntN(3) == 0 { // another dictionary, or the same one grown
+				labels = append([]string{fmt.Sprint("w", rnd.IntN(5))}, labels...)
+			} else {
+				labels = append(labels, fmt.Sprint("w", rnd.IntN(5)))
+			}
+			by := [][]string{{"x", "y"}, {"y", "x", "z"}, {"x"}}[rnd.IntN(3)]
+			a := randomAnswer(rnd, labels, by...)
+			where := [][]string{nil, {"x", "a"}, {"z", ""}}[rnd.IntN(3)]
+			if got := p.Add(a, where...); got != col {
+				t.Fatalf("column %d, want %d", got, col)
+			}
+			want[col] = map[string]float64{}
+			for i, s := range a.Series {
+				if len(where) > 0 && a.Word(i, where[0]) != where[1] {
+					continue
+				}
+				id := a.Word(i, "x") + " " + a.Word(i, "y")
+				rows[id] = true
+				v := s.Values[0]
+				if old, ok := want[col][id]; ok && old == old {
+					if v == v {
+						v += old
+					} else {
+						v = old
+					}
+				}
+				want[col][id] = v
+			}
+			for id := range rows {
+				if _, ok := want[col][id]; !ok && a.Sparse {
+					want[col][id] = 0
+				}
+			}
+			if len(by) == 2 {
+				m.Add(&Frame{Answers: []*measure.Answer{a}})
+				for i, s := range a.Series {
+					id := a.Word(i, "x") + " " + a.Word(i, "y")
+					if v := s.Values[0]; v == v {
+						sum[id] += v
+						weight[id]++
+					}
+				}
+			}
+			p.Sort()
+		}
+		if p.Len() != len(rows) {
+			t.Fatalf("%d rows, want %d", p.Len(), len(rows))
+		}
+		for r := range p.Len() {
+			for col := range want {
+				v, ok := want[col][p.ID(r)]
+				if !ok {
+					v = p.empty[col]
+				}
+				if got := p.At(r, col); !same(got, v) {
+					t.Fatalf("row %q column %d: %v, want %v", p.ID(r), col, got, v)
+				}
+			}
+			if p.Key(r, "x")+" "+p.Key(r, "y") != p.ID(r) {
+				t.Fatalf("row %q has keys %q and %q", p.ID(r), p.Key(r, "x"), p.Key(r, "y"))
+			}
+		}
+		if m.Len() > 0 {
+			a := m.Frame().Answers[0]
+			for i := range a.Series {
+				id := a.Word(i, "x") + " " + a.Word(i, "y")
+				v := measure.NaN
+				if weight[id] > 0 {
+					v = sum[id] / weight[id]
+				}
+				if got := a.Series[i].Values[0]; weight[id] > 0 && math.Abs(got-v) > 1e-9 && !a.Sparse {
+					t.Fatalf("mean of %q: %v, want %v", id, got, v)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkPivot lays eight answers of 100 devices side by side and takes them into a mean.
+func BenchmarkPivot(b *testing.B) {
+	var labels []string
+	f := &Frame{}
+	for i := range 100 {
+		labels = append(labels, fmt.Sprint("eth", i))
+	}
+	labels = append(labels, "", "rx", "tx")
+	for range 8 {
+		a := &measure.Answer{Query: measure.Query{By: []string{"netns", "device", "direction"}}, Elapsed: []measure.Span{measure.Second}, Labels: labels}
+		for i := range measure.Label(100) {
+			a.Series = append(a.Series, measure.Series{Key: []measure.Label{100, i, 101}, Values: []float64{1}}, measure.Series{Key: []measure.Label{100, i, 102}, Values: []float64{2}})
+		}
+		f.Answers = append(f.Answers, a)
+	}
+	var m Mean
+	b.ReportAllocs()
+	for b.Loop() {
+		p := NewPivot("netns", "device")
+		for _, a := range f.Answers {
+			p.Add(a, "direction", "rx")
+			p.Add(a, "direction", "tx")
+		}
+		p.Sort()
+		m.Add(f)
+	}
+}
