@@ -461,6 +461,29 @@ func checkArchitecture(t *tree) []string {
 	return out
 }
 
+var link = regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)\s]*)?\)`)
+
+// checkLinks wants what a page links to in the tree to be there.
+func checkLinks(t *tree) []string {
+	var out []string
+	for _, p := range slices.Sorted(maps.Keys(t.texts)) {
+		if path.Ext(p) != ".md" || inTestdata(p) {
+			continue
+		}
+		for _, m := range link.FindAllSubmatch(t.texts[p], -1) {
+			to := path.Join(path.Dir(p), string(m[1]))
+			there := t.texts[to] != nil
+			for q := range t.texts {
+				there = there || strings.HasPrefix(q, to+"/")
+			}
+			if !there {
+				out = append(out, fmt.Sprintf("%s: links to %s, which is not there", p, m[1]))
+			}
+		}
+	}
+	return out
+}
+
 // checkState allows no init functions and no package-level state outside tests:
 //
 //   - no package-level variable is assigned to, has its elements or fields assigned, its address

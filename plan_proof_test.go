@@ -120,6 +120,9 @@ func (E) Error() string { return "" }
 		{"listed", "dependencies", map[string]string{"go.mod": mod + "require example.com/x v1.0.0\n", "docs/DEPENDENCIES.md": "| `example.com/x` | `load` | speed |\n"}, ""},
 		{"tool", "dependencies", map[string]string{"go.mod": mod + "tool example.com/x\n"}, "tools live in .ci/lint/go.mod"},
 
+		{"dead link", "links", map[string]string{"docs/A.md": "see [this](B.md#part) and [that](https://example.com/x)\n"}, "docs/A.md: links to B.md"},
+		{"live links", "links", map[string]string{"docs/A.md": "[up](../README.md) [folder](decisions/)\n", "README.md": "x", "docs/decisions/1.md": "x"}, ""},
+
 		{"untold room", "architecture", map[string]string{"store/a.go": "package store", "docs/ARCHITECTURE.md": "`measure/`"}, "has no paragraph on `store/`"},
 		{"told room", "architecture", map[string]string{"store/a.go": "package store", "docs/ARCHITECTURE.md": "`store/` keeps."}, ""},
 	}

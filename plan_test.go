@@ -67,6 +67,7 @@ var checks = []struct {
 	{"text", checkText},
 	{"dependencies", checkDependencies},
 	{"architecture", checkArchitecture},
+	{"links", checkLinks},
 }
 
 func TestPlan(t *testing.T) {
