@@ -91,13 +91,45 @@ func peerName(f flow) string {
 
 // peerOf is one peer of a service.
 type peerOf struct {
-	name     string
-	flows    []flow
-	series   []float64 // B/s of payload to it, or from it
-	rate     float64
-	waiting  []float64 // bytes that wait for it, see waitingFor
-	delivery float64   // bit/s, what its path was seen to deliver; the fastest of its connections
+	name    string
+	flows   []flow
+	series  []float64 // B/s of payload to it, or from it
+	rate    float64
+	waiting []float64 // bytes that wait for it, see waitingFor; nil until asked for, by waits
+	ends    float64   // bit/s, see delivery; 0 until asked for
 }
+
+// waits gives the bytes that wait for the peer in each cell.
+func (p *peerOf) waits(l *Look) []float64 {
+	if p.waiting == nil {
+		p.waiting = make([]float64, len(p.series))
+		for _, f := range p.flows {
+			for c, v := range waitingFor(l, f) {
+				p.waiting[c] += v
+			}
+		}
+	}
+	return p.waiting
+}
+
+// delivery gives what the peer's path was seen to deliver, bit/s: the fastest of its connections. NaN when it is not told.
+func (p *peerOf) delivery(l *Look) float64 {
+	if p.ends == 0 {
+		p.ends = measure.NaN
+		for _, f := range p.flows {
+			if d := f.same(l.Table(flowDelivery)); d != nil {
+				if m := median(d.Values); m > p.ends || p.ends != p.ends {
+					p.ends = m
+				}
+			}
+		}
+	}
+	return p.ends
+}
+
+// peerSuspects is how many peers of a service are looked at closely, those with most data waiting: where more are slow at
+// once, it is no single one's trouble. A server may have tens of thousands, and each suspect is held against all.
+const peerSuspects = 8
 
 func checkService(l *Look, g group, direction string) {
 	t := l.Table(flowBytes)
@@ -106,19 +138,10 @@ func checkService(l *Look, g group, direction string) {
 		if p.rate < peerActive {
 			continue
 		}
-		one := &peerOf{name: p.key, flows: p.flows, rate: p.rate, delivery: measure.NaN}
+		one := &peerOf{name: p.key, flows: p.flows, rate: p.rate}
 		var rows []*Row
-		one.waiting = make([]float64, len(t.Seconds))
 		for _, f := range p.flows {
 			rows = append(rows, f.row)
-			for c, v := range waitingFor(l, f) {
-				one.waiting[c] += v
-			}
-			if d := f.same(l.Table(flowDelivery)); d != nil {
-				if m := median(d.Values); m > one.delivery || one.delivery != one.delivery {
-					one.delivery = m
-				}
-			}
 		}
 		one.series = t.Sum(rows)
 		peers = append(peers, one)
@@ -128,12 +151,34 @@ func checkService(l *Look, g group, direction string) {
 	}
 	sort.SliceStable(peers, func(i, j int) bool { return peers[i].rate < peers[j].rate })
 	// Half of them can be the odd ones at most: the others' median must still be what is normal.
-	for i := 0; i < len(peers)/2; i++ {
-		rest := append(append([]*peerOf(nil), peers[:i]...), peers[i+1:]...)
+	normal := peers[len(peers)/2].rate
+	type suspect struct {
+		at     int
+		weight float64
+	}
+	var suspects []suspect
+	for i, p := range peers[:len(peers)/2] {
+		if p.rate >= normal {
+			break
+		}
+		weight := p.rate
 		if direction == "tx" {
-			checkPeer(l, g, peers[i], rest)
+			weight = or(t.part(p.waits(l), nil), 0)
+			if weight < peerBacklog*leastShare {
+				continue
+			}
+		} else if stepPinned(p) == 0 {
+			continue
+		}
+		suspects = append(suspects, suspect{i, weight})
+	}
+	sort.SliceStable(suspects, func(i, j int) bool { return suspects[i].weight > suspects[j].weight })
+	for _, x := range suspects[:min(len(suspects), peerSuspects)] {
+		rest := append(append([]*peerOf(nil), peers[:x.at]...), peers[x.at+1:]...)
+		if direction == "tx" {
+			checkPeer(l, g, peers[x.at], rest)
 		} else {
-			checkSender(l, g, peers[i], rest)
+			checkSender(l, g, peers[x.at], rest)
 		}
 	}
 }
@@ -162,18 +207,23 @@ func column(peers []*peerOf, of func(*peerOf) float64) []float64 {
 	return v
 }
 
+// stepPinned gives the speed of Ethernet, bit/s, at whose payload the peer's rate sits without moving; 0 when it does not.
+func stepPinned(p *peerOf) float64 {
+	mine := median(p.series)
+	for _, v := range []float64{10e6, 100e6, 1e9, 2.5e9, 10e9} {
+		if mine*8 >= pinLow*v && mine*8 <= pinHigh*v && spread(p.series) <= pinSpread*mine {
+			return v
+		}
+	}
+	return 0
+}
+
 // checkSender finds a peer that sends to us through a line that is full elsewhere.
 func checkSender(l *Look, g group, p *peerOf, rest []*peerOf) {
 	t := l.Table(flowBytes)
-	mine := median(p.series)
+	mine, step := median(p.series), stepPinned(p)
 	normal := median(column(rest, func(o *peerOf) float64 { return median(o.series) }))
-	step := 0.0
-	for _, v := range []float64{10e6, 100e6, 1e9, 2.5e9, 10e9} {
-		if mine*8 >= pinLow*v && mine*8 <= pinHigh*v {
-			step = v
-		}
-	}
-	if step == 0 || !(mine < peerHalf*normal) || !(spread(p.series) <= pinSpread*mine) {
+	if !(mine < peerHalf*normal) {
 		return
 	}
 	s, ok := lasting(t, nil, func(c int) bool {
@@ -226,7 +276,7 @@ func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) {
 	}
 	s, ok := lasting(t, nil, func(c int) bool {
 		m := middle(c)
-		return m > 0 && at0(p.series, c) < peerNear*m && p.waiting[c] >= peerBacklog
+		return m > 0 && at0(p.series, c) < peerNear*m && p.waits(l)[c] >= peerBacklog
 	})
 	if !ok {
 		return
@@ -245,11 +295,11 @@ func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) {
 	zlog := (math.Log(mine) - median(logs)) / max(spread(logs), peerFloor)
 	z = min(or(z, 0), or(zlog, 0))
 
-	waits := or(t.part(p.waiting, s.mask), 0)
-	waitsOthers := or(median(column(rest, func(o *peerOf) float64 { return or(t.part(o.waiting, s.mask), 0) })), 0)
-	fast := median(column(rest, func(o *peerOf) float64 { return o.delivery }))
-	alone, slower := waitsOthers <= peerBacklogOthers*waits, p.delivery > 0 && fast >= peerFaster*p.delivery
-	step := stepOf(p.delivery, mine*8, fast)
+	waits := or(t.part(p.waits(l), s.mask), 0)
+	waitsOthers := or(median(column(rest, func(o *peerOf) float64 { return or(t.part(o.waits(l), s.mask), 0) })), 0)
+	fast := median(column(rest, func(o *peerOf) float64 { return o.delivery(l) }))
+	alone, slower := waitsOthers <= peerBacklogOthers*waits, p.delivery(l) > 0 && fast >= peerFaster*p.delivery(l)
+	step := stepOf(p.delivery(l), mine*8, fast)
 	far := mine < peerHalf*normal
 	switch {
 	case far && (alone || slower) && (z <= -peerAway || step > 0 && z <= -peerAwayStep):
@@ -279,12 +329,12 @@ func accusePeer(l *Look, g group, p *peerOf, rest []*peerOf, s spell, mine, norm
 	t, first := l.Table(flowBytes), p.flows[0]
 	below := 1 - mine/normal
 	severity, confidence, why := Medium, 0.85, "; its path delivers no more"
-	if p.delivery > 0 {
-		why = "; its path delivers " + bitRate(p.delivery)
+	if p.delivery(l) > 0 {
+		why = "; its path delivers " + bitRate(p.delivery(l))
 	}
 	if step > 0 {
 		severity, confidence = High, 0.95
-		why = fmt.Sprintf("; its path delivers %s, as a link of %s does", bitRate(or(p.delivery, mine*8)), linkRate(step))
+		why = fmt.Sprintf("; its path delivers %s, as a link of %s does", bitRate(or(p.delivery(l), mine*8)), linkRate(step))
 	}
 	f := l.Found(slot(first.netns, p.name), severity, confidence, Culprit{Kind: "peer", Name: p.name, PID: first.pid, NetNS: first.netns, Local: plainAddress(first.local), Peer: p.name},
 		fmt.Sprintf("%s gets %s from %s where its %d equals get %s: %s below their median for %s%s.", clean(p.name), bytesRate(mine), serviceOf(g), len(rest), bytesRate(normal), percent(below), s, why))
@@ -303,13 +353,13 @@ func accusePeer(l *Look, g group, p *peerOf, rest []*peerOf, s spell, mine, norm
 	f.proof(t, s, t.Asking(nil, append(ports, "peer", first.peer)...), mine, t.Unit, fmt.Sprintf("%s gets %s", clean(p.name), bytesRate(mine))).than(normal, "median of the others")
 	f.proof(t, s, t.Asking([]string{"peer"}, ports...), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s; it lies %s robust deviations below", len(rest), bytesRate(normal), digits(min(-z, 999))))
 	proveWaitingFor(l, f, p, s, waits, waitsOthers)
-	if p.delivery > 0 {
+	if p.delivery(l) > 0 {
 		d := l.Table(flowDelivery)
-		text := "its path delivers " + bitRate(p.delivery)
+		text := "its path delivers " + bitRate(p.delivery(l))
 		if fast > 0 {
 			text += ", those of the others " + bitRate(fast)
 		}
-		e := f.proof(d, s, d.Asking(nil, "netns", first.netns, "peer", first.peer), p.delivery, d.Unit, text)
+		e := f.proof(d, s, d.Asking(nil, "netns", first.netns, "peer", first.peer), p.delivery(l), d.Unit, text)
 		if fast > 0 {
 			e.than(fast, "median of the others")
 		}

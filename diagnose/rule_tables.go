@@ -77,8 +77,9 @@ func accuseLong(l *Look, r, b *Row, s spell) {
 	cache := r.Word("cache")
 	f := l.Found(slot(r.Word("netns"), cache), severity, 0.9, Culprit{Kind: "table", Name: cache, NetNS: r.Word("netns")},
 		fmt.Sprintf("The table %s has %s entries a bucket: %s in %s buckets, so each lookup walks about %s of them.", tableName(r), digits(chain), count(entries), count(buckets), count(chain/2)))
-	f.proof(t, s, r.Sentence(), entries, t.Unit, fmt.Sprintf("%s entries", count(entries)))
-	f.proof(b.table, s, b.Sentence(), buckets, b.table.Unit, fmt.Sprintf("in %s buckets: %s entries a bucket, one is usual", count(buckets), digits(chain)))
+	f.proof(t, s, r.Sentence(), chain, "entries a bucket", fmt.Sprintf("%s entries a bucket (entries over buckets), one is usual", digits(chain))).than(tableChain, "long begins at")
+	f.proof(t, s, r.Sentence(), entries, t.Unit, fmt.Sprintf("%s entries", count(entries))).than(buckets, "buckets")
+	f.proof(b.table, s, b.Sentence(), buckets, b.table.Unit, fmt.Sprintf("in %s buckets", count(buckets)))
 	if soft >= 0.01 {
 		f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode = "soft"`, cpu), soft, m.table.Unit, fmt.Sprintf("CPU %s spends %s of its time in softirqs, where packets look things up", clean(cpu), percent(soft)))
 	}
@@ -89,8 +90,11 @@ func accuseLong(l *Look, r, b *Row, s spell) {
 		f.but(0.1, "Interrupt work takes only %s of a CPU: the long walks cost little at this rate of packets.", percent(soft))
 	}
 	f.Verify, f.Fix = tableAdvice(cache, r.Word("netns"), entries)
-	if soft >= 0.3 {
+	if severity == High {
+		// The walks are softirq work, on top of whatever task was running: neither that CPU nor that task is the cause.
 		f.covering("cpu-softirq", nil)
+		f.covering("cpu-saturated", nil)
+		f.covering("cpu-one-saturated", nil)
 	}
 }
 
@@ -198,21 +202,39 @@ func tableGrowing() Rule {
 				if !ok || s.share() < 0.9 || len(t.Seconds) < 5 || rate*growDouble < r.Last() || g.Max() > 5*rate {
 					continue
 				}
+				// What doubled within the look is a load that has just begun.
+				if before := r.Last() - rate*s.held; before < r.Last()/2 {
+					continue
+				}
 				f := l.Found(slot(r.Word("netns"), cache), Low, 0.6, Culprit{Kind: "table", Name: cache, NetNS: r.Word("netns")},
-					fmt.Sprintf("The table %s grows by %s entries a second for %s, to %s: at that pace it doubles in %s minutes.", tableName(r), count(rate), s, count(r.Last()), digits(r.Last()/rate/60)))
+					fmt.Sprintf("The table %s grows by %s entries a second for %s, to %s: at that pace it doubles in %s.", tableName(r), count(rate), s, count(r.Last()), ahead(r.Last()/rate)))
 				f.proof(growth, s, g.Sentence(), rate, growth.Unit, fmt.Sprintf("%s entries more each second", count(rate)))
 				f.proof(t, s, r.Sentence(), r.Last(), t.Unit, fmt.Sprintf("%s entries now", count(r.Last())))
 				if b := l.Table(cacheBytes).One("netns", r.Word("netns"), "cache", cache); b.Last() > 0 {
 					f.proof(b.table, s, b.Sentence(), b.Last(), b.table.Unit, memory(b.Last())+" of memory")
 				}
 				if lim := l.Table(cacheLimit).One("netns", r.Word("netns"), "cache", cache); lim.Last() > r.Last() {
-					f.proof(lim.table, s, lim.Sentence(), lim.Last(), lim.table.Unit, fmt.Sprintf("its limit of %s is reached in %s minutes", count(lim.Last()), digits((lim.Last()-r.Last())/rate/60)))
+					f.proof(lim.table, s, lim.Sentence(), lim.Last(), lim.table.Unit, fmt.Sprintf("its limit of %s is reached in %s", count(lim.Last()), ahead((lim.Last()-r.Last())/rate)))
 				}
 				f.but(0.2, "%s s are short: a load that has just begun looks the same.", seconds(s.of))
 				f.Verify = "culprit caches 1 10"
+				if !strings.HasPrefix(cache, "slab:") {
+					// Each entry of a table takes an object or two of a slab, and a connection a file.
+					f.covering("table-growing", func(o *Finding) bool {
+						return strings.HasPrefix(o.Culprit.Name, "slab:") || cache != "file" && (o.Culprit.Name == "file" || strings.HasPrefix(o.Culprit.Name, "tcp-") && cache > o.Culprit.Name)
+					})
+				}
 			}
 		},
 	}
+}
+
+// ahead gives a time to come: 40 s, 7 minutes.
+func ahead(s float64) string {
+	if s < 120 {
+		return digits(s) + " s"
+	}
+	return digits(s/60) + " minutes"
 }
 
 // leaks says whether growth of a cache means anything. What the kernel drops when memory runs low (dentries, inodes, most
