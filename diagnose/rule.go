@@ -42,8 +42,8 @@ func All() []Rule {
 	}
 }
 
-// Sentences gives every sentence that the rules ask, once each, in a fixed order: what must be measured before Run can
-// find it in a reader.
+// Sentences gives every sentence that the rules ask, once each, in a fixed order, and the one that tells the host's name: what must be
+// measured before Run can find it in a reader.
 func Sentences(rules []Rule) []string {
 	var all []string
 	seen := map[string]bool{}
@@ -57,5 +57,5 @@ func Sentences(rules []Rule) []string {
 			}
 		}
 	}
-	return all
+	return append(all, hostSentence)
 }

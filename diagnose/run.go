@@ -21,7 +21,7 @@ func Run(ctx context.Context, r measure.Reader, over measure.Interval, step meas
 
 // RunRules is Run with rules of one's own choice.
 func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.Interval, step measure.Span) (*Report, error) {
-	tables, notes, err := ask(ctx, r, append(Sentences(rules), hostSentence), over, step)
+	tables, notes, err := ask(ctx, r, Sentences(rules), over, step)
 	if err != nil {
 		return nil, err
 	}
