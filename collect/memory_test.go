@@ -1,9 +1,12 @@
 package collect
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/measure"
 )
@@ -219,6 +222,39 @@ func TestCaches(t *testing.T) {
 	}
 	if name, n, ok := parseHashMessage([]byte("6,23,0,-;Dentry cache hash table entries: 4194304 (order: 13, 33554432 bytes, linear)\n")); name != "dentry" || n != 4194304 || !ok {
 		t.Error(name, n, ok)
+	}
+}
+
+// Slabs are dear: two readings are always taken, then only as many as the time that they take allows. In between their size is the
+// one read last, and their growth is unknown; that of the reading after is the mean since the one before.
+func TestSlabsBetweenReadings(t *testing.T) {
+	line := func(objects int) map[string]string {
+		return map[string]string{"proc/slabinfo": fmt.Sprintf("kmalloc-8 7 7 8 1 1 : tunables 0 0 0 : slabdata 1 1 0\ndentry  %d 6 192 21 2 : tunables    0    0    0 : slabdata      3      4      0\n", objects)}
+	}
+	m := newMachine(t, Caches{}, line(5))
+	slabs := &m.reading.(*cacheReading).slabTable
+	m.read(true)
+	m.put(line(15))
+	rows := m.read(false)
+	if g := rows["cache.growth||slab:dentry"]; math.Abs(g-10) > 1e-6 {
+		t.Errorf("growth %v, want 10", g)
+	}
+	first := m.out.Over().Span()
+	slabs.due = time.Now().Add(time.Hour)
+	m.put(line(115))
+	rows = m.read(false)
+	if rows["cache.entries||slab:dentry"] != 15 || rows["cache.growth||slab:dentry"] == rows["cache.growth||slab:dentry"] || !strings.Contains(m.notes(), "between readings") {
+		t.Errorf("between readings: %v, notes %q", rows, m.notes())
+	}
+	between := m.out.Over().Span()
+	slabs.due = time.Time{}
+	rows = m.read(false)
+	want := 100 * float64(m.out.Over().Span()) / float64(between+m.out.Over().Span())
+	if g := rows["cache.growth||slab:dentry"]; rows["cache.entries||slab:dentry"] != 115 || math.Abs(g-want) > 1e-6 || g >= 100 {
+		t.Errorf("after readings %v and %v apart: %v entries, growth %v, want %v", first, between, rows["cache.entries||slab:dentry"], g, want)
+	}
+	if slabs.readings != 3 {
+		t.Errorf("%d readings, want 3", slabs.readings)
 	}
 }
 
