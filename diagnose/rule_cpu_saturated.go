@@ -1,6 +1,9 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // When all CPUs count as busy.
 const (
@@ -26,7 +29,7 @@ func cpuSaturated() Rule {
 		ID: "cpu-saturated", Checks: "cpu", Resource: "cpu",
 		Needs: []string{cpuTime, runnable},
 		Finds: []string{processCPU},
-		Uses:  []string{pressure, processWait, forks},
+		Uses:  []string{pressure, processWait, processShort, forks},
 		Check: func(l *Look) {
 			m := machineOf(l.Table(cpuTime))
 			t := m.table
@@ -76,6 +79,10 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 	case hidden >= cpuActor:
 		share = hidden
 		who, culprit, identity = percent(hidden)+" of their busy time goes to processes too short-lived to be seen", Culprit{Kind: "process", Name: "short-lived processes"}, "short-lived"
+		if p := parentOf(l, s.mask); p.rate >= cpuActor*hidden*busy {
+			who += ", " + percent(p.rate/busy) + " to children of " + p.String()
+			culprit.Name, culprit.PID, identity = p.name, p.pid(), identity+":"+p.identity()
+		}
 	case soft*m.cpus/busy >= cpuActor:
 		share = soft * m.cpus / busy
 		who, culprit, identity = percent(share)+" of their busy time is interrupt work", Culprit{Kind: "cpu", Name: "interrupts"}, "interrupts"
@@ -119,6 +126,10 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 	}
 	if fork := l.Table(forks); hidden >= cpuActor && fork.numbers() {
 		rate := fork.mean(fork.Sum(fork.Rows), s.mask)
+		if p := parentOf(l, s.mask); p.rate > 0 {
+			short := l.Table(processShort)
+			f.proof(short, s, p.sentence(short), p.rate, short.Unit, fmt.Sprintf("children of %s that lived too shortly to be seen used %s CPUs", p, digits(p.rate)))
+		}
 		f.proof(fork, s, forks, rate, fork.Unit, fmt.Sprintf("%s new processes and threads a second", count(rate)))
 	}
 	f.explains(share)
@@ -128,15 +139,24 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 	if nice >= 0.8 {
 		f.but(0, "%s of the busy time is work of low priority (nice), which gives way to any other.", percent(nice))
 	}
-	if hidden >= 0.15 && identity != "short-lived" {
+	if hidden >= 0.15 && !strings.HasPrefix(identity, "short-lived") {
 		f.but(0.1, "%s of the busy time is in none of the processes seen.", percent(hidden))
 	}
 	f.Verify = "mpstat -P ALL 1 3; pidstat -u 1 3"
-	if culprit.PID > 0 {
+	if culprit.PID > 0 && !strings.HasPrefix(identity, "short-lived") {
 		f.Fix = &Fix{fmt.Sprintf("renice -n 10 -p %d", culprit.PID), fmt.Sprintf("renice -n 0 -p %d", culprit.PID),
 			"low: it gives way to others and takes longer itself; if it had a nice value of its own, restore that"}
 	}
-	f.covering("fork-storm", func(*Finding) bool { return identity == "short-lived" })
+	f.covering("fork-storm", func(*Finding) bool { return strings.HasPrefix(identity, "short-lived") })
+}
+
+// parentOf gives who waited for the children with most CPU time that lived too shortly to be seen; rate 0 when nobody did.
+func parentOf(l *Look, mask []bool) actor {
+	t := l.Table(processShort)
+	if all := actors(t, t.Rows, mask); len(all) > 0 {
+		return all[0]
+	}
+	return actor{}
 }
 
 // modeOf says in which mode an actor spends its CPU time.

@@ -21,6 +21,7 @@ func forkStorm() Rule {
 		ID: "fork-storm", Checks: "short-lived processes",
 		Needs: []string{forks, cpuTime},
 		Finds: []string{processCPU},
+		Uses:  []string{processShort},
 		Check: func(l *Look) {
 			t, m := l.Table(forks), machineOf(l.Table(cpuTime))
 			rate := t.Sum(t.Rows)
@@ -40,12 +41,23 @@ func forkStorm() Rule {
 			if m.share(s.mask, "idle", "iowait") >= forkRoom {
 				severity = Low // a build or a script at work; others find room beside it
 			}
-			f := l.Found("", severity, 0.8, Culprit{Kind: "process", Name: "short-lived processes"},
-				fmt.Sprintf("%s processes and threads are started each second for %s; %s of the busy CPU time goes to those that come and go.", count(v), s, percent(hidden)))
+			culprit, identity, who := Culprit{Kind: "process", Name: "short-lived processes"}, "", ""
+			parent := parentOf(l, s.mask)
+			if parent.rate >= 0.5*hidden*busy {
+				culprit, identity, who = parent.culprit(), parent.identity(), ", most of it to children of "+parent.String()
+			}
+			f := l.Found(identity, severity, 0.8, culprit,
+				fmt.Sprintf("%s processes and threads are started each second for %s; %s of the busy CPU time goes to those that come and go%s.", count(v), s, percent(hidden), who))
 			f.explains(hidden)
 			f.proof(t, s, forks, v, t.Unit, fmt.Sprintf("%s starts a second", count(v))).than(forkRate*m.cpus, "much begins at")
 			f.proof(m.table, s, `cpu.time where mode !~ "i[do]*"`, busy, m.table.Unit, fmt.Sprintf("%s of %d CPUs are busy, %s of that in none of the processes seen", digits(busy), int(m.cpus), percent(hidden)))
-			f.but(0, "Who starts them is not known from counters; the verify command shows it.")
+			if parent.rate > 0 {
+				short := l.Table(processShort)
+				f.proof(short, s, parent.sentence(short), parent.rate, short.Unit, fmt.Sprintf("children of %s that lived too shortly to be seen used %s CPUs", parent, digits(parent.rate)))
+			}
+			if who == "" {
+				f.but(0, "Who starts them is not told by the counters; the verify command shows it.")
+			}
 			f.Verify = "pidstat -u -T CHILD 1 3; ps -eo ppid= | sort | uniq -c | sort -rn | head -5"
 		},
 	}

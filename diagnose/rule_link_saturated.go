@@ -452,7 +452,7 @@ func (f *fullLink) coverSymptoms(fd *Finding, flows []flow) {
 	// So are the two ends of a veth; whoever knows a process tells more, and the sender's end is where the queue is.
 	if far, ok := f.d.far(); ok {
 		fd.covering("link-saturated", func(o *Finding) bool {
-			return o.Culprit.NetNS == far.netns && o.Culprit.Interface == far.name && (f.direction == "tx" || o.Culprit.Kind == "interface")
+			return o.Culprit.NetNS == far.netns && o.Culprit.Interface == far.name && (fd.Culprit.Kind == o.Culprit.Kind && f.direction == "tx" || fd.Culprit.Kind != o.Culprit.Kind && o.Culprit.Kind == "interface")
 		})
 		if f.direction == "rx" {
 			fd.covering("net-drops", func(o *Finding) bool {

@@ -8,6 +8,7 @@ const (
 	forks          = `sched.forks`
 	pressure       = `pressure.time by resource,scope`
 	processCPU     = `process.cpu by pid,process,mode`
+	processShort   = `process.short by pid,process`
 	processWait    = `process.runwait by pid,process`
 	processDelay   = `process.delay by pid,process,reason`
 	processIO      = `process.io by pid,process,direction`
