@@ -276,8 +276,8 @@ func cgroupRoots() []string {
 
 // beforehand runs f, which starts a process, on a thread that has what the program asks for, so that the process has it
 // from its first instruction: its CPUs and its priority. What sends, carries and serves goes before what else the machine
-// does, or a scene would show how busy the machine is; a cable before everything, for a wire waits for nobody. What burns
-// CPUs is like any other program, or nothing else would run. Where a priority isn't allowed the scene is less steady.
+// does, or a scene would show how busy the machine is; a cable before everything, for a wire waits for nobody. A plain
+// program is like any other. Where a priority isn't allowed the scene is less steady.
 func (p Program) beforehand(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -292,9 +292,9 @@ func (p Program) beforehand(f func() error) error {
 				return
 			}
 		}
-		switch p.Act {
-		case "burn":
-		case "cable":
+		switch {
+		case p.Plain:
+		case p.Act == "cable":
 			unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0)
 		default:
 			unix.Setpriority(unix.PRIO_PROCESS, 0, -15) // of this thread only

@@ -48,6 +48,7 @@ type Program struct {
 	Args    []string  // the act's or program's arguments
 	CPUs    []int     // to which it is bound; nil: to none
 	Into    []*Cgroup // which it enters before anything else
+	Plain   bool      // it has no precedence over the machine's other programs: who takes all CPUs would stop them
 	Patient bool      // its getting ready may take a minute
 }
 
