@@ -22,9 +22,13 @@ const (
 	// diskStall: share of time in which some task stood still for I/O (PSI some), and diskStallSlow, the time a request takes
 	// at least for that to count: 32 readers of a fast SSD stand still all the time, 0.2 ms each, and it could serve more.
 	diskStall, diskStallSlow = 0.20, 1e6
+	// diskQueueDeep: with so many before it a request waits for the others, stalls or not - where CPUs are busy too, tasks that
+	// wait are counted as ready soon after, and PSI tells little.
+	diskQueueDeep = 16.0
 	// diskLarge and diskLargeQueue: four requests of 60 kB and more under way fill the bandwidth of any disk, an SSD that
-	// serves each in 0.3 ms too: more of them at once move no more. Of small ones it could serve hundreds at once.
-	diskLarge, diskLargeQueue = 60e3, 4.0
+	// serves each in 0.3 ms too: more of them at once move no more; eight say so even where nobody is seen to stall. Of small ones it
+	// could serve hundreds at once.
+	diskLarge, diskLargeQueue, diskLargeDeep = 60e3, 4.0, 8.0
 )
 
 // diskSaturated finds disks that have more to do than they can, and for whom.
@@ -136,14 +140,15 @@ func (d *fullDisk) saturated() bool {
 		slow = diskSlowRotating
 	}
 	w, stalls := d.await(d.s.mask), d.stall.Mean(d.s.mask) >= diskStall
-	if w >= slow || !d.rotating && w >= diskStallSlow && stalls {
+	queue := d.queue.Mean(d.s.mask)
+	if w >= slow || !d.rotating && w >= diskStallSlow && (stalls || queue >= diskQueueDeep) {
 		return true
 	}
 	ops := 0.0
 	for _, r := range d.ops {
 		ops += or(r.Part(d.s.mask), 0)
 	}
-	d.bandwidth = !d.rotating && stalls && d.queue.Mean(d.s.mask) >= diskLargeQueue && d.moved() >= diskLarge*ops && ops > 0
+	d.bandwidth = !d.rotating && (stalls && queue >= diskLargeQueue || queue >= diskLargeDeep) && d.moved() >= diskLarge*ops && ops > 0
 	return d.bandwidth
 }
 
