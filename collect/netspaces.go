@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/measure"
 
 	"golang.org/x/sys/unix"
 )
@@ -246,4 +247,31 @@ func (s *space[T]) of() string {
 
 func sortLinks(list []*link) {
 	sort.Slice(list, func(i, j int) bool { return list[i].index < list[j].index })
+}
+
+// CheckNetns says whether Env.Netns names network namespaces that can be looked at: a *measure.Diagnostic on "--netns NAME" when there is
+// none of the name, with the near one; measure.ErrDenied where this user may not.
+func CheckNetns(name string) error {
+	if name == "" || name == "all" {
+		return nil
+	}
+	root := kernel.Root{}
+	_, err := root.FindNetNS(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text := "--netns " + name
+	d := &measure.Diagnostic{Text: text, Pos: len("--netns "), Len: len(name), Code: "unknown-netns", Message: "there is no network namespace " + name,
+		Hint: "`ip netns` lists those with a name; all means every one"}
+	var names []string
+	all, _ := root.NetNamespaces(0) // the list is good also with an error, which says what is missing from it
+	for _, ns := range all {
+		if ns.Name != "" {
+			names = append(names, ns.Name)
+		}
+	}
+	if near := measure.Nearest(name, names); near != "" {
+		d.Hint = "did you mean " + near + "?"
+	}
+	return d
 }

@@ -15,7 +15,7 @@ aqu-sz. Partitions with -p; idle virtual devices (loop, ram, zram) are left out 
 			{"culprit disk 1", "every second"},
 			{"culprit disk -p -w 5 3", "with partitions and all columns"},
 		},
-		Flags: []Flag{{Name: "partitions", Letter: "p", Help: "partitions too"}, {Name: "device", Letter: "d", Value: "NAME", Many: true, Help: "only these devices (comma list, * and ? match)"},
+		Flags: []Flag{{Name: "partitions", Letter: "p", Help: "partitions too"}, {Name: "device", Letter: "d", Value: "NAME", Many: true, Names: "disk.info by device", Help: "only these devices (comma list, * and ? match)"},
 			{Name: "idle", Letter: "z", Help: "leave out devices that did nothing"}},
 		Ask: func(Options) []string {
 			return []string{"disk.operations by device,direction", "disk.bytes by device,direction", "disk.merges by device,direction", "disk.wait by device,direction",

@@ -17,7 +17,7 @@ best the fastest mode that both ends advertise, or that the card supports where 
 two unrelated interfaces with one MAC, an interface without a use that receives traffic.
 Supported, advertised and partner modes, flags, queues and rings are in --json and --wide.`,
 		Examples: []Example{{"culprit link", "all interfaces, now"}, {"culprit link --netns all", "of every network namespace"}, {"culprit link -w -i eth0", "everything about one"}},
-		Flags:    []Flag{{Name: "interface", Letter: "i", Value: "NAME", Many: true, Help: "only these interfaces (comma list, * and ? match)"}},
+		Flags:    []Flag{{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only these interfaces (comma list, * and ? match)"}},
 		Once:     true,
 		Ask: func(Options) []string {
 			return []string{"net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags",

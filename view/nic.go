@@ -23,7 +23,7 @@ Sat is what did not fit: drops, fifo overruns and full queues per second.`,
 			{"culprit nic --netns all 1", "the interfaces of every network namespace"},
 		},
 		Flags: []Flag{
-			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Help: "only these interfaces (comma list, * and ? match)"},
+			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only these interfaces (comma list, * and ? match)"},
 			{Name: "idle", Letter: "z", Help: "leave out interfaces that moved nothing"},
 		},
 		Ask: func(Options) []string {

@@ -30,6 +30,9 @@ func Stat(q measure.Query, st *measure.Stat) *Tool {
 				row.Cells = append(row.Cells, N(p.At(r, col)))
 				t.Rows = append(t.Rows, row)
 			}
+			if len(t.Rows) == 0 {
+				t.Notes = append(t.Notes, "nothing here has this statistic, or no row is as the sentence wants it")
+			}
 			return t
 		},
 	}

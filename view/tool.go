@@ -44,7 +44,22 @@ type Flag struct {
 	Value  string   // what it takes, as the help shows it ("COLUMN"); "" = nothing, it is there or not
 	Values []string // all that it may take; nil = anything
 	Many   bool     // a comma list
+	Names  string   // a sentence by one field: its words are all that the flag may name; "" = anything
 	Help   string
+}
+
+// Unknown gives the first of the wanted names that neither is one of the known nor, as a pattern, matches one; "" when all do.
+func Unknown(wanted, known []string) string {
+	for _, w := range wanted {
+		found := false
+		for _, k := range known {
+			found = found || anyMatch([]string{w}, k)
+		}
+		if !found {
+			return w
+		}
+	}
+	return ""
 }
 
 // Options is what the user gave: flag -> values. A flag without value has one empty value.

@@ -27,7 +27,10 @@ func BenchmarkEverything(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	tune()
-	c := open(term.Look{})
+	c, err := open(term.Look{})
+	if err != nil {
+		b.Fatal(err)
+	}
 	var queries []measure.Query
 	for _, st := range c.Stats() {
 		if without(st.ID) {
@@ -43,7 +46,7 @@ func BenchmarkEverything(b *testing.B) {
 	var used time.Duration
 	var before, after runtime.MemStats
 	rows, n := 0, -1 // the tick after the first reading is not counted
-	err := c.Watch(context.Background(), queries, func(t *measure.Tick) error {
+	err = c.Watch(context.Background(), queries, func(t *measure.Tick) error {
 		if n++; n == 0 {
 			runtime.ReadMemStats(&before)
 			used = -cpuTime(b)

@@ -119,6 +119,10 @@ func TestWrongUsage(t *testing.T) {
 		{"stat net.device.bytes+by+devise", "device"},
 		{"stat net.device.bytes+by", "field"},
 		{"--for ten", "ten"},
+		{"nic -i loo 1 1", "did you mean lo?"},
+		{"ps -p 4194305 1 1", "there is no \"4194305\" here"}, // the largest pid is 4194304: PID_MAX_LIMIT
+		{"nic --netns no-such-namespace 1 1", "there is no network namespace no-such-namespace"},
+		{"diagnose --netns no-such-namespace", "there is no network namespace"},
 	} {
 		var args []string
 		for _, a := range strings.Fields(c.line) {

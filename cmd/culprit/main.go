@@ -45,9 +45,12 @@ func tune() {
 	}
 }
 
-func open(l term.Look) term.Machine {
+func open(l term.Look) (term.Machine, error) {
+	if err := collect.CheckNetns(l.Netns); err != nil {
+		return nil, err
+	}
 	source := collect.New(collect.Env{Netns: l.Netns, SinceBoot: l.SinceBoot}, collect.All()...)
-	return machine{dataset.New(source)}
+	return machine{dataset.New(source)}, nil
 }
 
 // machine is a catalogue whose recordings are readers.

@@ -19,7 +19,7 @@ import (
 // Program is what the command line needs from the rest of culprit.
 type Program struct {
 	Version  string
-	Open     func(Look) Machine
+	Open     func(Look) (Machine, error) // a *measure.Diagnostic for a Look that can't be
 	Terminal Terminal
 
 	DiagnoseNetns string // the Look.Netns of a diagnosis when the user names none
@@ -202,7 +202,11 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 				}
 			}
 		}
-		return show(c.Context(), p.Open(m.look), p.Terminal, t, o, m.plan)
+		machine, err := p.Open(m.look)
+		if err != nil {
+			return err
+		}
+		return show(c.Context(), machine, p.Terminal, t, o, m.plan)
 	}
 	return c
 }
@@ -255,14 +259,21 @@ Comparisons are = != < <= > >=, ~ and !~ (patterns of * and ?), in (a, b). Value
 	c.Flags().BoolVarP(&list, "list", "l", false, "list statistics, their kinds, units and fields")
 	m.flags(c.Flags())
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		machine, err := p.Open(Look{})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
 		var names []string
-		for _, st := range p.Open(Look{}).Stats() {
+		for _, st := range machine.Stats() {
 			names = append(names, string(st.ID)+"\t"+st.Help)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		machine := p.Open(m.look)
+		machine, err := p.Open(m.look)
+		if err != nil {
+			return err
+		}
 		if list {
 			return p.list(machine.Stats(), args)
 		}

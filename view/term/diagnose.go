@@ -69,7 +69,10 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	case d.netns == "own":
 		look.Netns = ""
 	}
-	machine := p.Open(look)
+	machine, err := p.Open(look)
+	if err != nil {
+		return err
+	}
 	var queries []measure.Query
 	for _, sentence := range diagnose.Sentences(diagnose.All()) {
 		q, err := machine.Parse(sentence)

@@ -79,6 +79,9 @@ func parseTimes(args []string, p *plan) error {
 
 // show runs a tool until its count is reached or the context ends; then it prints the average of what was shown.
 func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Options, p plan) error {
+	if err := checkNames(ctx, m, tool, o); err != nil {
+		return err
+	}
 	var queries []measure.Query
 	for _, sentence := range tool.Ask(o) {
 		q, err := m.Parse(sentence)
@@ -178,13 +181,41 @@ func limit(t *view.Table, most int) {
 	}
 }
 
+// checkNames says which name that a flag was given is not of this machine. It looks for an instant before the tool begins.
+func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options) error {
+	for _, fl := range tool.Flags {
+		if fl.Names == "" || !o.Has(fl.Name) {
+			continue
+		}
+		q, err := m.Parse(fl.Names)
+		if err != nil {
+			return err
+		}
+		q.Step = 10 * measure.Millisecond
+		var known []string
+		err = m.Watch(ctx, []measure.Query{q}, func(t *measure.Tick) error {
+			for i := range t.Answers[0].Series {
+				known = append(known, t.Answers[0].Label(i, 0))
+			}
+			return errEnough
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return err
+		}
+		if name := view.Unknown(o[fl.Name], known); name != "" && ctx.Err() == nil {
+			return usagef("--%s: there is no %s here%s", fl.Name, strconv.Quote(name), didYouMean(name, known))
+		}
+	}
+	return nil
+}
+
 func unknownColumn(t *view.Table, name string) error {
 	var names []string
 	for _, c := range t.Columns {
-		if c.Name != "" {
+		switch {
+		case c.Name != "":
 			names = append(names, c.Name)
-		}
-		if c.Head != "" {
+		case c.Head != "":
 			names = append(names, c.Head)
 		}
 	}

@@ -119,6 +119,10 @@ func (m *machine) Watch(_ context.Context, queries []measure.Query, each func(*m
 				a.Labels = []string{"0", "idle", "usr"}
 				a.Series = []measure.Series{{Key: []measure.Label{0, 1}, Values: []float64{1}}, {Key: []measure.Label{0, 2}, Values: []float64{float64(n)}}}
 			}
+			if q.String() == "net.device.info by device" || q.String() == "disk.info by device" {
+				a.Labels = []string{"eth0"}
+				a.Series = []measure.Series{{Key: []measure.Label{0}, Values: []float64{1}}}
+			}
 			if len(q.By) == 0 {
 				a.Series = []measure.Series{{Values: []float64{float64(n)}}}
 			}
@@ -147,7 +151,7 @@ func run(t *testing.T, m *machine, args ...string) (status int, out, err string)
 		defer f.Close()
 		files[i] = f
 	}
-	p := Program{Version: "v1", Open: func(Look) Machine { return m }, Terminal: Terminal{Out: files[0], Err: files[1], Width: 80}}
+	p := Program{Version: "v1", Open: func(Look) (Machine, error) { return m, nil }, Terminal: Terminal{Out: files[0], Err: files[1], Width: 80}}
 	status = Run(context.Background(), p, args)
 	texts := [2]string{}
 	for i, f := range files {
@@ -186,6 +190,8 @@ func TestWrongUsageExits2AndSaysWhatIsNear(t *testing.T) {
 		"flows --by proces":   "did you mean process?",
 		"cpuu":                "did you mean cpu?",
 		"cpu --json --csv":    "exclude each other",
+		"nic -i et0":          "there is no \"et0\" here; did you mean eth0?",
+		"disk -d eth0,sdx 1":  "there is no \"sdx\" here",
 		"stat":                "which statistic?",
 		"stat -l nothing":     "no statistic has nothing",
 		"stat wrong":          "there is no statistic wrong\nhint: did you mean right?",

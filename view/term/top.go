@@ -34,11 +34,15 @@ interrupts), Escape goes back. / filters, space pauses, + and - change the inter
 		if !p.Terminal.IsTTY {
 			return usagef("top needs a terminal; for a pipe use `culprit ps --json 1`")
 		}
+		machine, err := p.Open(look)
+		if err != nil {
+			return err
+		}
 		screen, err := tcell.NewScreen()
 		if err != nil {
 			return fmt.Errorf("open the terminal: %w", err)
 		}
-		return runTop(c.Context(), p.Open(look), screen, pl.step)
+		return runTop(c.Context(), machine, screen, pl.step)
 	}
 	return c
 }
