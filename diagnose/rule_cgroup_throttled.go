@@ -57,9 +57,18 @@ func cgroupThrottledRule() Rule {
 				f.explains(min(share, 1))
 				f.proof(t, s, some.Sentence(), some.Part(s.mask), t.Unit, fmt.Sprintf("throttled in %s of %s periods a second", count(some.Part(s.mask)), count(all.Part(s.mask)))).than(all.Part(s.mask), "periods")
 				f.proof(throttled, s, throttled.Asking(nil, "cgroup", g), lost, throttled.Unit, fmt.Sprintf("its tasks stood still %s s of each second, all CPUs added up", digits(lost)))
-				if used == used && quota == quota {
+				if quota == quota {
+					q := l.Table(cgroupQuota)
+					f.proof(q, s, q.Asking(nil, "cgroup", g), quota, q.Unit, fmt.Sprintf("it may use %s CPUs", digits(quota)))
+				}
+				if used == used {
 					c := l.Table(cgroupCPU)
-					f.proof(c, s, c.Asking(nil, "cgroup", g), used, c.Unit, fmt.Sprintf("it used %s CPUs of the %s it may", digits(used), digits(quota))).than(quota, "limit")
+					f.proof(c, s, c.Asking(nil, "cgroup", g), used, c.Unit, fmt.Sprintf("it used %s CPUs", digits(used))).than(quota, "limit")
+				} else if pc, rows := l.Table(processCPU), rowsIn(l, g); len(rows) > 0 {
+					// Under cgroup v1 time is counted in another hierarchy than it is limited in.
+					if all := actors(pc, rows, s.mask); len(all) > 0 {
+						f.proof(pc, s, all[0].sentence(pc), all[0].rate, pc.Unit, fmt.Sprintf("%s in it used %s CPUs", all[0], digits(all[0].rate))).than(quota, "limit")
+					}
 				}
 				dir := shell(g)
 				f.Verify = fmt.Sprintf("cat /sys/fs/cgroup%s/cpu.stat /sys/fs/cgroup/cpu%s/cpu.stat 2>/dev/null", dir, dir)
@@ -89,19 +98,8 @@ func moreQuota(g string, quota float64) *Fix {
 
 // busyIn names up to three programs of a cgroup, those with most CPU time first; "" when none is known.
 func busyIn(l *Look, g string, mask []bool) string {
-	in := map[string]bool{}
-	for _, r := range l.Table(processInfo).Rows {
-		if c := r.Word("cgroup"); c == g || strings.HasPrefix(c, g+"/") || cgroupListed(c, g) {
-			in[r.Word("pid")] = true
-		}
-	}
 	cpu := l.Table(processCPU)
-	var rows []*Row
-	for _, r := range cpu.Rows {
-		if in[r.Word("pid")] {
-			rows = append(rows, r)
-		}
-	}
+	rows := rowsIn(l, g)
 	var names []string
 	for i, a := range actors(cpu, rows, mask) {
 		if i < 3 {
@@ -112,4 +110,21 @@ func busyIn(l *Look, g string, mask []bool) string {
 		return processesIn(l, g, mask)
 	}
 	return list(names)
+}
+
+// rowsIn gives the rows of process.cpu of the processes in a cgroup and below it.
+func rowsIn(l *Look, g string) []*Row {
+	in := map[string]bool{}
+	for _, r := range l.Table(processInfo).Rows {
+		if c := r.Word("cgroup"); c == g || strings.HasPrefix(c, g+"/") || cgroupListed(c, g) {
+			in[r.Word("pid")] = true
+		}
+	}
+	var rows []*Row
+	for _, r := range l.Table(processCPU).Rows {
+		if in[r.Word("pid")] {
+			rows = append(rows, r)
+		}
+	}
+	return rows
 }

@@ -49,6 +49,7 @@ type unused struct {
 	rate   float64 // packets/s received
 
 	bare      bool    // it has no address by which anybody could reach it
+	routed    bool    // somebody added a route out of it, or a host was found on it: unnumbered links and those of containers
 	address   string  // one that it has
 	twin      *device // another device with its MAC and its rate
 	otherhost float64 // packets/s that were for another host, by the device's own counter
@@ -106,6 +107,9 @@ func (u *unused) learn() {
 	}
 	if l.Table(deviceUses).One("netns", d.netns, "device", d.name, "use", "address").Max() > 0 {
 		u.bare = false
+	}
+	for _, use := range []string{"route", "neighbour"} {
+		u.routed = u.routed || l.Table(deviceUses).One("netns", d.netns, "device", d.name, "use", use).Max() > 0
 	}
 	for _, o := range u.n.all {
 		if o == d || o.netns != d.netns || o.down() || !sharedMAC(u.n, d, o) {
@@ -165,7 +169,7 @@ func (u *unused) guilty() bool {
 		return true
 	case u.otherhost >= unusedDropped*u.rate:
 		return true
-	case u.bare:
+	case u.bare && !u.routed:
 		return true
 	}
 	return u.dropped >= unusedDropped*u.rate
