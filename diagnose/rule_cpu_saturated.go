@@ -19,6 +19,9 @@ const (
 	cpuPressure = 0.15
 	// cpuActor: a group of processes with less than this share of the busy time is not "who did it".
 	cpuActor = 0.25
+	// cpuNice, cpuSomeNice: share of the busy time that is work of low priority, from where on hardly anybody, or only some,
+	// must wait.
+	cpuNice, cpuSomeNice = 0.8, 0.5
 	// cpuSteal: share of the CPUs' time that the hypervisor gave to others, from where on it is a cause by itself.
 	cpuSteal = 0.15
 )
@@ -92,9 +95,11 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 		claim = fmt.Sprintf("The CPU is busy: %s idle for %s; %s", percent(idle), s, who)
 	}
 	switch {
-	case nice >= 0.8:
+	case nice >= cpuNice:
 		// All of it runs at low priority by its owner's wish: whoever needs a CPU gets it.
 		severity, confidence = Low, 0.9
+	case nice >= cpuSomeNice:
+		severity = Medium
 	case !queued:
 		severity, confidence = Medium, 0.8
 	}
@@ -136,8 +141,11 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 	if !queued {
 		f.but(0, "No more tasks want to run than there are CPUs: the work is done as fast as %d CPUs can, and nothing is seen to wait for it.", int(m.cpus))
 	}
-	if nice >= 0.8 {
+	if nice >= cpuSomeNice {
 		f.but(0, "%s of the busy time is work of low priority (nice), which gives way to any other.", percent(nice))
+	}
+	if culprit.Name == "culprit" {
+		f.but(0, "That is this tool, or another run of it: what it looks at is large here.")
 	}
 	if hidden >= 0.15 && !strings.HasPrefix(identity, "short-lived") {
 		f.but(0.1, "%s of the busy time is in none of the processes seen.", percent(hidden))
