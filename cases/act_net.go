@@ -363,15 +363,11 @@ func actFill(ctx context.Context, f *flag.FlagSet, args []string, t *tally) erro
 }
 
 func fillShared(ctx context.Context, n, each int, t *tally) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	var wg sync.WaitGroup
 	fail := make(chan error, n/each+1)
 	for block := 0; block*each < n; block++ {
-		c := exec.CommandContext(ctx, self, "-n", fmt.Sprint(min(each, n-block*each)), "-block", fmt.Sprint(block))
-		c.Args[0] = os.Args[0]
+		// By the file name that this process was started by, which gives it its own name: see Start.
+		c := exec.CommandContext(ctx, os.Args[0], "-n", fmt.Sprint(min(each, n-block*each)), "-block", fmt.Sprint(block))
 		out, err := c.StdoutPipe()
 		if err != nil {
 			return err
