@@ -37,9 +37,15 @@ func cpuOneSaturated() Rule {
 			}
 			room := func(c int) bool { return m.idle(c)*m.cpus >= oneRoom }
 			hot, most := hotThreads(l, room)
-			for i, h := range hot {
-				if i < 3 {
-					h.accuse(l, m)
+			// Three compressors are one culprit: the first of a name speaks for all.
+			told := map[string]int{}
+			for _, h := range hot {
+				told[h.process]++
+			}
+			for _, h := range hot {
+				if n := told[h.process]; n > 0 && len(l.findings) < 3 {
+					h.accuse(l, m, n-1)
+					told[h.process] = 0
 				}
 			}
 			if len(hot) > 0 {
@@ -120,7 +126,7 @@ func hotThreads(l *Look, room func(int) bool) ([]hotThread, float64) {
 	return hot, most
 }
 
-func (h hotThread) accuse(l *Look, m machine) {
+func (h hotThread) accuse(l *Look, m machine, more int) {
 	s, t := h.s, h.table
 	use := t.mean(h.values, s.mask)
 	idle := m.share(s.mask, "idle", "iowait")
@@ -133,6 +139,13 @@ func (h hotThread) accuse(l *Look, m machine) {
 		what = name
 	}
 	mode := ""
+	like := ""
+	if more > 0 {
+		like = fmt.Sprintf(", as are %d others of that name", more)
+		if more == 1 {
+			like = ", as is another of that name"
+		}
+	}
 	pc := l.Table(processCPU)
 	if all := actors(pc, pc.Where("pid", pidWord(h.pid)), s.mask); len(all) > 0 {
 		mode = ", " + modeOf(all[0], s.mask)
@@ -142,7 +155,7 @@ func (h hotThread) accuse(l *Look, m machine) {
 		severity = Low
 	}
 	f := l.Found(clean(h.process), severity, 0.9, Culprit{Kind: "process", Name: h.process, PID: h.pid},
-		fmt.Sprintf("%s is at its end: %s of one CPU for %s%s, while %s of %d CPUs idle.", what, percent(min(use, 1)), s, mode, digits(idle*m.cpus), int(m.cpus)))
+		fmt.Sprintf("%s is at its end%s: %s of one CPU for %s%s, while %s of %d CPUs idle.", what, like, percent(min(use, 1)), s, mode, digits(idle*m.cpus), int(m.cpus)))
 	sentence := t.Asking(nil, "pid", pidWord(h.pid))
 	if h.tid > 0 {
 		sentence = t.Asking(nil, "pid", pidWord(h.pid), "tid", pidWord(h.tid))

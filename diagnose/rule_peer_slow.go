@@ -381,6 +381,10 @@ func accusePeer(l *Look, g group, p *peerOf, rest []*peerOf, s spell, mine, norm
 	}
 	f.Verify = within(first.netns, fmt.Sprintf("ss -tin dst %s", shell(p.name)))
 	f.covering("tcp-retransmits", func(o *Finding) bool { return o.Culprit.NetNS == first.netns && o.Culprit.Peer == p.name })
+	// Where the peer's end is in sight too, its full link is the same trouble seen from there.
+	f.covering("link-saturated", func(o *Finding) bool {
+		return o.Culprit.NetNS != first.netns && o.Culprit.Local == p.name && o.Culprit.Peer == plainAddress(first.local)
+	})
 }
 
 // proveWaitingFor shows that the peer asks for more than it gets.
