@@ -3,6 +3,8 @@ package diagnose
 import (
 	"fmt"
 	"strings"
+
+	"culprit/measure"
 )
 
 // When all CPUs count as busy.
@@ -70,7 +72,10 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 	hidden := 1 - (seen+m.cpus*(steal+soft))/busy // of the busy time: neither processes, nor interrupts, nor the hypervisor
 
 	severity, confidence := High, 0.95
-	who, culprit, identity, share := "no single program stands out", Culprit{Kind: "cpu", Name: "all"}, "", 0.0
+	who, culprit, identity, share := "no single program stands out", Culprit{Kind: "cpu", Name: "all"}, "", measure.NaN
+	if len(all) > 0 && all[0].rate >= 0.05*busy {
+		who += fmt.Sprintf(", the most goes to %s, %s", all[0], percent(all[0].rate/busy))
+	}
 	switch {
 	case steal >= cpuSteal && (len(all) == 0 || steal*m.cpus > all[0].rate):
 		share = steal * m.cpus / busy
@@ -83,7 +88,7 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 		share = hidden
 		who, culprit, identity = percent(hidden)+" of their busy time goes to processes too short-lived to be seen", Culprit{Kind: "process", Name: "short-lived processes"}, "short-lived"
 		if p := parentOf(l, s.mask); p.rate >= cpuActor*hidden*busy {
-			who += ", " + percent(p.rate/busy) + " to children of " + p.String()
+			who += ", " + percent(min(p.rate/busy, hidden)) + " to children of " + p.String()
 			culprit.Name, culprit.PID, identity = p.name, p.pid(), identity+":"+p.identity()
 		}
 	case soft*m.cpus/busy >= cpuActor:
