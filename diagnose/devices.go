@@ -188,7 +188,9 @@ const (
 
 // believed lists the kinds of devices whose own speed is a real limit when ethtool reports it: cards, and what adds cards
 // up or passes their speed through. A bridge's speed is that of its fastest port and limits nothing.
-func (d *device) limit(bits float64, from string) limit {
+//
+// set says that somebody has given the device modes, which a tap doesn't have by itself: then its 10 Mbit/s are meant.
+func (d *device) limit(bits float64, from string, set bool) limit {
 	switch {
 	case d.loopback():
 		return limit{why: "loopback has no line"}
@@ -203,7 +205,7 @@ func (d *device) limit(bits float64, from string) limit {
 	case "veth", "bridge", "dummy", "ifb", "vxlan", "geneve", "gre", "ipip", "sit", "wireguard", "netkit", "nlmon", "vcan":
 		return limit{why: "the speed that a " + d.kind + " reports is no limit, and it has no shaper"}
 	case "tun", "tap":
-		if bits == tunSpeed {
+		if bits == tunSpeed && !set {
 			return limit{why: "10 Mbit/s is what every " + d.kind + " reports until its speed is set"}
 		}
 		return limit{bits: bits, from: "its speed was set to"}
@@ -212,7 +214,7 @@ func (d *device) limit(bits float64, from string) limit {
 	case "veth", "dummy", "bridge":
 		return limit{why: "the speed that a " + d.driver + " reports is no limit, and it has no shaper"}
 	case "tun":
-		if bits == tunSpeed {
+		if bits == tunSpeed && !set {
 			return limit{why: "10 Mbit/s is what every tun device reports until its speed is set"}
 		}
 		return limit{bits: bits, from: "its speed was set to"}

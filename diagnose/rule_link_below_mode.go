@@ -54,9 +54,6 @@ func checkMode(l *Look, d *device) {
 	if d.loopback() || d.down() || d.state == "down" || !(speed > 0) || !(supported > speed) && !half {
 		return
 	}
-	if speed == tunSpeed && (d.driver == "tun" || d.kind == "tun" || d.kind == "tap") {
-		return // nobody has set it
-	}
 	for c := range t.Seconds { // it must be the state, not a negotiation under way
 		if v := row.At(c); v == v && v != speed {
 			return

@@ -28,7 +28,7 @@ func linkSaturated() Rule {
 	return Rule{
 		ID: "link-saturated", Checks: "network", Resource: "network",
 		Needs: []string{deviceWire, deviceInfo},
-		Uses: []string{deviceCapacity, flowBytes, deviceAddress, flowLimited, flowUnsent, flowMSS, flowRTT, flowMinRTT, qdiscBacklog, qdiscDrops, qdiscRate, deviceBytes, devicePackets,
+		Uses: []string{deviceCapacity, deviceModes, flowBytes, deviceAddress, flowLimited, flowUnsent, flowMSS, flowRTT, flowMinRTT, qdiscBacklog, qdiscDrops, qdiscRate, deviceBytes, devicePackets,
 			protocolEvents},
 		Check: func(l *Look) {
 			n := networkOf(l.Table(deviceInfo))
@@ -172,8 +172,9 @@ func known(r *Row) func(int) bool {
 // limitOf gives the tightest limit of a device's direction that is to be believed, else why there is none.
 func limitOf(l *Look, d *device, direction string) limit {
 	lim := limit{why: "its speed is unknown"}
+	set := l.Table(deviceModes).One("netns", d.netns, "device", d.name, "list", "supported").Max() > 0
 	for _, r := range l.Table(deviceCapacity).Where("netns", d.netns, "device", d.name, "direction", direction) {
-		one := d.limit(r.Last(), r.Word("from"))
+		one := d.limit(r.Last(), r.Word("from"), set)
 		if one.bits > 0 && (lim.bits == 0 || one.bits < lim.bits) || lim.bits == 0 && one.why != "" && r.Word("from") != "unknown" {
 			lim = one
 		}
