@@ -78,9 +78,9 @@ func diskTable(o Options, f *Frame) *Table {
 		case !active && (o.Has("idle") || kind == "virtual" && !named):
 			continue
 		}
-		await := func(k int) float64 { // ns of finished requests a second / requests a second; 0 when none finished, as iostat
+		await := func(k int) float64 { // ns of finished requests a second / requests a second; unknown when none finished
 			if p.At(r, ops[k]) == 0 {
-				return 0
+				return measure.NaN
 			}
 			return p.At(r, wait[k]) * 1e9 / p.At(r, ops[k])
 		}

@@ -21,6 +21,10 @@ type meanAnswer struct {
 
 type meanRow struct{ sum, weight float64 }
 
+// mostMeans bounds the rows that a mean keeps of one statistic: processes and connections that come and go for days must not fill the
+// memory for the sake of a last line. Rows beyond it are left out, and the frame's notes say so.
+const mostMeans = 1 << 16
+
 // Add takes a frame.
 func (m *Mean) Add(f *Frame) {
 	if m.n == 0 {

@@ -114,10 +114,10 @@ func share(rx, tx, rxCapacity, txCapacity float64, half bool, rxFrom, txFrom str
 	return measure.NaN, measure.NaN, "unknown"
 }
 
-// average gives bytes per packet, 0 when there was none (as nicstat).
+// average gives bytes per packet; unknown when there was none (nicstat and iostat print 0 then).
 func average(bytes, packets float64) float64 {
 	if packets == 0 {
-		return 0
+		return measure.NaN
 	}
 	return bytes / packets
 }

@@ -144,7 +144,7 @@ func TestNICUtilisation(t *testing.T) {
 		` eth0 1513.9 94.3 99.9 5 1000 ethtool
  hub0 1250 20 - - 100 ethtool
  veth0 125 - - - - unknown
-blue eth0 0 90 - - 1000 qdisc`)
+blue eth0 - 90 - - 1000 qdisc`)
 }
 
 func TestDiskAwaitIsTimeOfFinishedRequests(t *testing.T) {
@@ -156,7 +156,7 @@ func TestDiskAwaitIsTimeOfFinishedRequests(t *testing.T) {
 		canned(t, "disk.busy by device", measure.Delta, false, "sda 1.02"), canned(t, "disk.queue by device", measure.Delta, false, "sda 0.5"),
 		canned(t, "disk.errors by device", measure.Delta, false),
 		canned(t, "disk.info by device,kind,parent", measure.Level, false, "sda disk '' 1", "sda1 partition sda 1", "loop0 virtual '' 1")))
-	expect(t, text(tab, "device", "r/s", "rkB/s", "r_await", "w_await", "aqu-sz", "%util", "rareq-sz"), "sda 100 400 5 0 0.5 100 4")
+	expect(t, text(tab, "device", "r/s", "rkB/s", "r_await", "w_await", "aqu-sz", "%util", "rareq-sz"), "sda 100 400 5 - 0.5 100 4")
 }
 
 func TestFlowsReconcileWithTheInterfaces(t *testing.T) {

@@ -153,6 +153,9 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		if err != nil {
 			return err
 		}
+		if p.format == "" {
+			aside.say(tab)
+		}
 		return out.mean(tab)
 	}
 	return nil
