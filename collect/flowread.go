@@ -102,7 +102,9 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 			f.last = now
 		}
 	}
-	v := flowValues{delta: now.since(&f.last), levels: true, receiving: receiving, sending: sending}
+	v := flowValues{delta: now.since(&f.last), receiving: receiving, sending: sending}
+	// A keep-alive moves no bytes, and thousands of idle connections send theirs in one second: their state is no news.
+	v.levels = v.delta.rx|v.delta.tx|uint64(v.delta.resent)|uint64(receiving)|uint64(sending) != 0
 	f.last = now
 	if r.out.First && !r.out.SinceBoot { // no rows; owners are looked for while nobody waits
 		r.owner(s, i, nil)
