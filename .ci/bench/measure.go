@@ -80,7 +80,7 @@ func (s *settings) measure() (result, error) {
 	}
 	counting.Wait()
 	for _, run := range all {
-		if run.cmd != nil {
+		if run.cmd != nil && run.cost.Tool.Over < 5 {
 			run.cost.Resident = resident(run.cmd.Process.Pid)
 		}
 		run.end()
@@ -88,7 +88,7 @@ func (s *settings) measure() (result, error) {
 	if s.World.Starts {
 		for i := range r.Costs {
 			if c := &r.Costs[i]; c.Failed == "" && len(c.Tool.First) > 0 {
-				c.First = s.first(c.Tool)
+				s.first(c)
 			}
 		}
 	}
@@ -249,18 +249,40 @@ func syscalls(pid int) float64 {
 	return 0
 }
 
-// first runs the tool for one interval some times and gives the median of what it took beyond.
-func (s *settings) first(t tool) time.Duration {
+// first runs the tool for one interval some times and gives the median of what it took beyond. One that takes long runs
+// once, and the most that it had resident is taken as well: what it does in the end is not in the stretches.
+func (s *settings) first(c *cost) {
 	var each []time.Duration
 	runs := 5
-	if t.Over >= 1 {
+	switch {
+	case c.Tool.Over >= 5:
+		runs = 1
+	case c.Tool.Over >= 1:
 		runs = 3
 	}
 	for range runs {
 		start := time.Now()
-		if s.program(t.First).Run() == nil {
-			each = append(each, time.Since(start)-time.Duration(t.Over*1e9))
+		cmd := s.program(c.Tool.First)
+		if cmd.Start() != nil {
+			return
 		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		poll := time.NewTicker(5 * time.Millisecond)
+		for running := true; running; {
+			select {
+			case err := <-ended:
+				running = false
+				if err == nil {
+					each = append(each, time.Since(start)-time.Duration(c.Tool.Over*1e9))
+				}
+			case <-poll.C:
+				if runs == 1 {
+					c.Resident = max(c.Resident, resident(cmd.Process.Pid))
+				}
+			}
+		}
+		poll.Stop()
 	}
-	return median(each)
+	c.First = median(each)
 }

@@ -57,7 +57,7 @@ func worlds() []world {
 		ours("connections", "flows"), {Group: "connections", Args: []string{"ss", "-tinp"}, Loop: true},
 		ours("TCP counters", "tcp"), theirs("TCP counters", []string{"sar", "-n", "TCP,ETCP,IP,SOCK"}, "1", "1"),
 	}
-	diagnosis := tool{Group: "memory", Args: []string{"culprit", "diagnose", "--for", "1h"}}
+	diagnosis := tool{Group: "memory", Args: []string{"culprit", "diagnose", "--for", "1h"}, First: []string{"culprit", "diagnose"}, Over: 10}
 	top := tool{Group: "memory", Args: []string{"culprit", "top"}, TTY: true}
 	return []world{
 		{Name: "system", Processes: 10, Connections: 10, Tools: system, Starts: true},
@@ -68,7 +68,7 @@ func worlds() []world {
 		{Name: "10 connections", Processes: 10, Connections: 10, Tools: connections},
 		{Name: "1,000 connections", Processes: 10, Connections: 1000, Tools: connections},
 		{Name: "20,000 connections", Processes: 10, Connections: 20000, Tools: connections, Starts: true},
-		{Name: "500 processes, 20,000 connections", Processes: 500, Connections: 20000,
+		{Name: "500 processes, 20,000 connections", Processes: 500, Connections: 20000, Starts: true,
 			Tools: []tool{everything("everything", ""), diagnosis, top, ours("memory", "ps"), ours("memory", "flows")}},
 	}
 }
