@@ -127,7 +127,10 @@ func tell(t *testing.T, story Story, bin string) (wrong, notes []string, disturb
 func judge(truth Truth, r report, run string, crowded bool) (wrong, notes []string) {
 	severe := func(f finding) bool { return f.Severity == "high" || f.Severity == "medium" }
 	foreign := func(f finding) bool {
-		other := strings.HasPrefix(f.Culprit.NetNS, namePrefix) && !strings.HasPrefix(f.Culprit.NetNS, run+"-")
+		other := false
+		for _, of := range []string{f.Culprit.NetNS, path.Base(f.Culprit.Name)} { // a cgroup's name is a path
+			other = other || strings.HasPrefix(of, namePrefix) && !strings.HasPrefix(of, run+"-")
+		}
 		return other || crowded && strings.HasPrefix(f.Rule, "cpu-") && f.Rule != truth.Rule
 	}
 	found := -1
@@ -275,6 +278,8 @@ func TestJudge(t *testing.T) {
 		{"others busy, but no disk", Truth{}, []finding{good("disk-saturated", "high", "disk", "vda")}, true, "accused an innocent"},
 		{"the CPU story on a busy machine", Truth{Rule: "cpu-saturated", Names: []string{"crunch"}}, []finding{good("cpu-saturated", "high", "process", "compile")}, true, `the culprit is "compile"`},
 		{"another run's scene", Truth{}, within("culab12-src"), false, ""},
+		{"another run's cgroup", Truth{}, []finding{good("cgroup-throttled", "high", "cgroup", "/culab12-app")}, false, ""},
+		{"this run's cgroup", Truth{}, []finding{good("cgroup-throttled", "high", "cgroup", "/culab1-app")}, false, "accused an innocent"},
 		{"this run's scene", Truth{}, within("culab1-src"), false, "accused an innocent"},
 	} {
 		wrong, _ := judge(c.truth, report{Findings: c.said}, "culab1", c.crowded)
