@@ -19,6 +19,9 @@ const (
 	diskSlow = 5e6
 	// diskSlowRotating: two seeks. A rotating disk that serves one of two in order is at work, not overrun.
 	diskSlowRotating = 15e6
+	// rotatingOps and rotatingBytes: a disk that does more a second does not turn, whatever it says of itself: a virtual disk
+	// says that it does until told otherwise.
+	rotatingOps, rotatingBytes = 1000.0, 400e6
 	// diskStall: share of time in which some task stood still for I/O (PSI some), and diskStallSlow, the time a request takes
 	// at least for that to count: 32 readers of a fast SSD stand still all the time, 0.2 ms each, and it could serve more.
 	diskStall, diskStallSlow = 0.20, 1e6
@@ -135,6 +138,13 @@ func (d *fullDisk) saturated() bool {
 	if !ok {
 		return false
 	}
+	ops := 0.0
+	for _, r := range d.ops {
+		ops += or(r.Part(d.s.mask), 0)
+	}
+	if d.rotating && (ops >= rotatingOps || d.moved() >= rotatingBytes) {
+		d.rotating = false
+	}
 	slow := diskSlow
 	if d.rotating {
 		slow = diskSlowRotating
@@ -143,10 +153,6 @@ func (d *fullDisk) saturated() bool {
 	queue := d.queue.Mean(d.s.mask)
 	if w >= slow || !d.rotating && w >= diskStallSlow && (stalls || queue >= diskQueueDeep) {
 		return true
-	}
-	ops := 0.0
-	for _, r := range d.ops {
-		ops += or(r.Part(d.s.mask), 0)
 	}
 	d.bandwidth = !d.rotating && (stalls && queue >= diskLargeQueue || queue >= diskLargeDeep) && d.moved() >= diskLarge*ops && ops > 0
 	return d.bandwidth
