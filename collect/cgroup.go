@@ -86,7 +86,7 @@ func (Cgroups) Open(env *Env, want Want) (Reading, error) {
 		}
 	}
 	if len(r.trees) == 0 {
-		return nil, &missing{"no control groups that count this are mounted"}
+		return nil, &missing{"no control groups that count this are mounted here (`ip netns exec` hides them: look from outside with --netns NAME)"}
 	}
 	if f, err := env.Root.OpenProc("cgroups"); err == nil {
 		r.numbers = f

@@ -48,19 +48,45 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 	}
 	if len(r.Missing) > 0 {
 		d.line(d.bold("Not checked"))
-		for _, m := range r.Missing {
-			d.hang("  ", "-", Clean(m.String()))
+		for _, line := range notChecked(r.Missing) {
+			d.hang("  ", "-", Clean(line))
 		}
 		d.line("")
 	}
-	if len(r.Notes) > 0 {
+	said := map[string]bool{}
+	for _, m := range r.Missing {
+		said[m.Why] = true
+	}
+	var notes []string
+	for _, n := range r.Notes {
+		if !said[n] {
+			notes = append(notes, n)
+		}
+	}
+	if len(notes) > 0 {
 		d.line(d.bold("Notes"))
-		for _, n := range r.Notes {
+		for _, n := range notes {
 			d.hang("  ", "-", Clean(n))
 		}
 		d.line("")
 	}
 	return strings.TrimRight(d.b.String(), "\n") + "\n"
+}
+
+// notChecked gives a line for each thing that was not checked and each reason, however many statistics are missing for it.
+func notChecked(missing []diagnose.Missing) []string {
+	var lines []string
+	seen := map[[2]string]int{}
+	for _, m := range missing {
+		key := [2]string{m.Checks, m.Why}
+		if i, ok := seen[key]; ok && m.Statistic != "" {
+			lines[i] = m.Checks + ": several statistics are missing: " + m.Why
+			continue
+		}
+		seen[key] = len(lines)
+		lines = append(lines, m.String())
+	}
+	return lines
 }
 
 type diagnosis struct {

@@ -15,7 +15,8 @@ func TestDiagnosisForPeople(t *testing.T) {
 			Symptoms:   []diagnose.Symptom{{Claim: "latency"}},
 			Exonerated: []string{"cpu", "disk"}, Against: []string{"it is short"}, Verify: "ip -s link", Fix: &diagnose.Fix{Command: "tc x", Undo: "tc y", Risk: "low"}}},
 		Checked: []string{"cpu", "disk"}, Fine: []diagnose.Exoneration{{Resource: "cpu", Because: "93 % idle"}},
-		Missing: []diagnose.Missing{{Checks: "memory", Why: "gone"}}, Notes: []string{"a note"}}
+		Missing: []diagnose.Missing{{Checks: "memory", Why: "gone"}, {Checks: "cgroups", Statistic: "a.b", Why: "hidden"}, {Checks: "cgroups", Statistic: "a.c", Why: "hidden"}},
+		Notes:   []string{"a note", "hidden"}}
 	const want = `culprit looked at box? for 10 s, 03:04:05 to 03:04:15.
 
 1. HIGH eth0 is full: 943 of 1000 Mbit/s; iperf3[123] sends
@@ -41,6 +42,7 @@ Checked cpu, disk.
 
 Not checked
   - memory: gone
+  - cgroups: several statistics are missing: hidden
 
 Notes
   - a note
