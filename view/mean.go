@@ -17,6 +17,7 @@ type meanAnswer struct {
 	keys    keys
 	rows    []meanRow
 	elapsed measure.Span
+	more    bool // there were more rows than are kept
 }
 
 type meanRow struct{ sum, weight float64 }
@@ -44,13 +45,10 @@ func (m *Mean) Add(f *Frame) {
 			if len(s.Values) == 0 {
 				continue
 			}
-			m.key = m.key[:0]
-			for _, l := range s.Key {
-				m.key = append(m.key, m.words.of(a.Labels, l))
-			}
-			n := k.keys.number(m.key)
-			if n == len(k.rows) {
-				k.rows = append(k.rows, meanRow{})
+			n := m.row(k, a.Labels, s.Key)
+			if n < 0 {
+				k.more = true
+				continue
 			}
 			if v := s.Values[0]; v == v {
 				k.rows[n].sum += v * float64(a.Elapsed[0])
@@ -58,6 +56,28 @@ func (m *Mean) Add(f *Frame) {
 			}
 		}
 	}
+}
+
+// row gives the number of a row, -1 for a new one when there are too many.
+func (m *Mean) row(k *meanAnswer, labels []string, key []measure.Label) int {
+	full := len(k.rows) >= mostMeans || len(m.words.texts) >= 4*mostMeans
+	m.key = m.key[:0]
+	for _, l := range key {
+		if full {
+			if _, known := m.words.index[labels[l]]; !known {
+				return -1
+			}
+		}
+		m.key = append(m.key, m.words.of(labels, l))
+	}
+	if full {
+		return k.keys.find(m.key)
+	}
+	n := k.keys.number(m.key)
+	if n == len(k.rows) {
+		k.rows = append(k.rows, meanRow{})
+	}
+	return n
 }
 
 // Len gives the number of frames taken.
@@ -70,6 +90,9 @@ func (m *Mean) Frame() *Frame {
 	for _, k := range m.answers {
 		a := k.of
 		a.Labels, a.Elapsed = m.words.texts, []measure.Span{k.elapsed}
+		if k.more {
+			a.Notes = []string{"the averages leave out rows that came late: there were too many"}
+		}
 		for n, r := range k.rows {
 			v := measure.NaN
 			weight := r.weight

@@ -220,6 +220,23 @@ func TestMeanIsAmountOverTime(t *testing.T) {
 	expect(t, strings.Join(got, " "), "1=0.200 2=0.250 3=NaN 1=0.200 2=1.000 3=NaN")
 }
 
+func TestMeanOfDaysStaysSmall(t *testing.T) {
+	var m Mean
+	for n := range 20 {
+		a := canned(t, "process.cpu by pid", measure.Delta, true)
+		for i := range mostMeans / 10 {
+			a.Series = append(a.Series, measure.Series{Key: []measure.Label{measure.Label(i)}, Values: []float64{1}})
+			a.Labels = append(a.Labels, fmt.Sprint(n, ".", i))
+		}
+		m.Add(frame(a))
+	}
+	f := m.Frame()
+	a := f.Answers[0]
+	if len(a.Series) > mostMeans+mostMeans/10 || len(f.Notes()) != 1 || a.Label(0, 0) != "0.0" || a.Series[0].Values[0] != 0.05 {
+		t.Errorf("%d rows, notes %q, first %s = %g", len(a.Series), f.Notes(), a.Label(0, 0), a.Series[0].Values[0])
+	}
+}
+
 func TestNumbersForPeople(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 512: "512", 999: "999", 1000: "1.0K", 1536: "1.5K", 102400: "100K", 1 << 30: "1.0G", -2048: "-2.0K", 1e30: "867361737988.4E"} {
 		if got := HumaneBytes(v); got != want && v < 1e20 {
