@@ -57,7 +57,7 @@ func worlds() []world {
 		ours("connections", "flows"), {Group: "connections", Args: []string{"ss", "-tinp"}, Loop: true},
 		ours("TCP counters", "tcp"), theirs("TCP counters", []string{"sar", "-n", "TCP,ETCP,IP,SOCK"}, "1", "1"),
 	}
-	diagnosis := tool{Group: "memory", Args: []string{"culprit", "diagnose", "--for", "1h"}, First: []string{"culprit", "diagnose"}, Over: 10}
+	diagnosis := tool{Group: "memory", Args: []string{"culprit", "diagnose", "--for", "5m"}, First: []string{"culprit", "diagnose"}, Over: 10}
 	top := tool{Group: "memory", Args: []string{"culprit", "top"}, TTY: true}
 	return []world{
 		{Name: "system", Processes: 10, Connections: 10, Tools: system, Starts: true},

@@ -15,6 +15,8 @@ import (
 
 const exitFindings = 3 // with --exit-code
 
+const mostIntervals = 300 // of a diagnosis; up to five minutes are looked at by seconds
+
 // errFindings ends a diagnosis with findings when --exit-code asks for it.
 type errFindings struct{ error }
 
@@ -51,10 +53,17 @@ another one at that alone.`, helpWidth),
 func (d *diagnosis) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&d.span, "for", "10s", "how long to look: 3s to 1h")
+	f.StringVar(&d.span, "for", "10s", "how long to look: 3s to 1h; beyond 5m in intervals longer than a second")
 	f.BoolVar(&d.json, "json", false, "one JSON object with stable finding ids")
 	f.BoolVar(&d.exit, "exit-code", false, "exit status 3 when there are findings")
 	f.StringVar(&d.netns, "netns", "", "network namespace to look at: a name, all, or own")
+}
+
+// diagnosisStep gives the interval of a diagnosis of that length. A second is best: a state that lasts seconds is seen as one. A long
+// look takes longer intervals, since each is kept whole: with thousands of busy connections an hour of seconds would be a
+// gigabyte.
+func diagnosisStep(span time.Duration) measure.Span {
+	return measure.Second * measure.Span(1+(span-1)/mostIntervals/time.Second)
 }
 
 func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error {
@@ -73,19 +82,22 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	if err != nil {
 		return err
 	}
+	step := diagnosisStep(span)
 	var queries []measure.Query
 	for _, sentence := range diagnose.Sentences(diagnose.All()) {
 		q, err := machine.Parse(sentence)
 		if err != nil {
 			continue // the rule that asks it will say that it is missing
 		}
-		q.Step = measure.Second
+		q.Step = step
 		queries = append(queries, q)
 	}
-	ticks := int(span / time.Second)
+	ticks := int(span / step.AsDuration())
 	progress := func(int) {}
 	if p.Terminal.ErrTTY {
-		progress = func(n int) { fmt.Fprintf(p.Terminal.Err, "\rlooking at everything: %d of %d s ", n, ticks) }
+		progress = func(n int) {
+			fmt.Fprintf(p.Terminal.Err, "\rlooking at everything: %d of %d s ", n*int(step/measure.Second), ticks*int(step/measure.Second))
+		}
 		progress(0)
 	}
 	reader, err := machine.Record(ctx, queries, ticks, progress)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/measure"
 	"culprit/view"
@@ -236,4 +237,12 @@ func FuzzInterval(f *testing.F) {
 			t.Errorf("%q: %v", s, span)
 		}
 	})
+}
+
+func TestDiagnosisStep(t *testing.T) {
+	for span, want := range map[time.Duration]measure.Span{3 * time.Second: 1, 10 * time.Second: 1, 5 * time.Minute: 1, 301 * time.Second: 2, 10 * time.Minute: 2, time.Hour: 12} {
+		if got := diagnosisStep(span); got != want*measure.Second || span/got.AsDuration() > mostIntervals {
+			t.Errorf("%v is looked at in intervals of %v, want %d s", span, got.AsDuration(), want)
+		}
+	}
 }
