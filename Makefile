@@ -44,7 +44,7 @@ $(TOOLS)/staticcheck: .ci/lint/go.mod .ci/lint/go.sum
 	@touch $@
 
 bench: build ## benchmarks beside the code (BENCH=pattern), then the cost beside the classic tools (WORLD=part of a name)
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 0.3s -benchmem ./...
 	@.ci/needs nicstat sar:sysstat ss:iproute2 top:procps
 	@$(GO) build -o $(TOOLS)/ ./.ci/bench
 	@$(GO) test -c -o $(TOOLS)/everything.test ./cmd/culprit
