@@ -206,6 +206,10 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 	}
 	a.Elapsed = slices.Clone(k.elapsed[min(from, len(k.elapsed)):min(to, len(k.elapsed))])
 
+	if p.plain && st.Kind != measure.Dists {
+		w.copied(a, k, st, from, to)
+		return a, nil
+	}
 	table := newRows(len(q.By))
 	var counts [][]int
 	key := make([]measure.Label, len(q.By))
@@ -220,9 +224,7 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 		n, fresh := table.row(key)
 		if fresh {
 			a.Series = append(a.Series, measure.Series{})
-			if !p.plain {
-				counts = append(counts, make([]int, to-from))
-			}
+			counts = append(counts, make([]int, to-from))
 			if st.Kind == measure.Dists {
 				a.Series[n].Dists = make([]measure.Dist, to-from)
 			} else {
@@ -243,12 +245,6 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 			continue
 		}
 		values := a.Series[n].Values
-		if p.plain {
-			for t := from; t < to; t++ {
-				values[t-from] = k.cell(i, t, st.Sparse)
-			}
-			continue
-		}
 		for t := from; t < to; t++ {
 			values[t-from], counts[n][t-from] = combine(st.Fold, values[t-from], counts[n][t-from], k.cell(i, t, st.Sparse))
 		}
@@ -257,4 +253,18 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 		a.Series[i].Key = slices.Clone(table.key(i))
 	}
 	return a, nil
+}
+
+// copied gives the rows of a statistic as they were recorded: three slices, however many rows.
+func (w *Window) copied(a *measure.Answer, k *kept, st *measure.Stat, from, to int) {
+	n, width, cells := k.rows.len(), len(a.Query.By), to-from
+	keys, values := slices.Clone(k.rows.keys[:n*width]), make([]float64, n*cells)
+	a.Series = make([]measure.Series, n)
+	for i := range a.Series {
+		row := values[i*cells : (i+1)*cells : (i+1)*cells]
+		for t := range row {
+			row[t] = k.cell(i, from+t, st.Sparse)
+		}
+		a.Series[i].Key, a.Series[i].Values = keys[i*width:(i+1)*width:(i+1)*width], row
+	}
 }

@@ -142,7 +142,7 @@ func onLine(l *Look, d *device, direction string) *Row {
 	if wire == nil || b == nil {
 		return wire
 	}
-	out := &Row{table: wire.table, words: wire.words, Values: append([]float64(nil), wire.Values...)}
+	out := &Row{table: wire.table, key: wire.key, Values: append([]float64(nil), wire.Values...)}
 	for c, v := range out.Values {
 		if most := b.At(c) + lineFrame*or(p.At(c), 0); v > lineSlack*most {
 			out.Values[c] = most
@@ -157,7 +157,7 @@ func bothWays(l *Look, d *device, direction string, row *Row) *Row {
 		return row
 	}
 	other := onLine(l, d, map[string]string{"tx": "rx", "rx": "tx"}[direction])
-	out := &Row{table: row.table, words: row.words, Values: append([]float64(nil), row.Values...)}
+	out := &Row{table: row.table, key: row.key, Values: append([]float64(nil), row.Values...)}
 	for c := range out.Values {
 		out.Values[c] += or(other.At(c), 0)
 	}

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"culprit/measure"
@@ -18,6 +19,7 @@ type Table struct {
 	index   map[string]*Row              // by all words
 	by      map[string]map[string][]*Row // by some fields, then by their words
 	why     string                       // why it could not be had; "" = it was
+	labels  []string                     // of the answer: the words of the rows' keys
 	start   measure.Time
 	step    measure.Span
 }
@@ -26,7 +28,23 @@ type Table struct {
 type Row struct {
 	Values []float64 // one a cell; NaN = not measured
 	table  *Table
-	words  []string
+	key    []measure.Label // into table.labels, in the order of the sentence's fields
+}
+
+// word gives the i-th word, "" when there is none: an answer from afar must not hurt.
+func (r *Row) word(i int) string {
+	if i < 0 || i >= len(r.key) || int(r.key[i]) >= len(r.table.labels) {
+		return ""
+	}
+	return r.table.labels[r.key[i]]
+}
+
+func (r *Row) words() []string {
+	out := make([]string, len(r.key))
+	for i := range out {
+		out[i] = r.word(i)
+	}
+	return out
 }
 
 // Have says whether the table was measured. One without rows was, when there was nothing to see.
@@ -75,9 +93,7 @@ func (t *Table) sorted(terms []string) map[string][]*Row {
 	for _, r := range t.Rows {
 		key = key[:0]
 		for _, c := range columns {
-			if c >= 0 && c < len(r.words) {
-				key = append(key, r.words[c]...)
-			}
+			key = append(key, r.word(c)...)
 			key = append(key, 0)
 		}
 		index[string(key)] = append(index[string(key)], r)
@@ -98,7 +114,7 @@ func (t *Table) row(words []string) *Row {
 	if t.index == nil {
 		t.index = make(map[string]*Row, len(t.Rows))
 		for _, r := range t.Rows {
-			t.index[strings.Join(r.words, "\x00")] = r
+			t.index[strings.Join(r.words(), "\x00")] = r
 		}
 	}
 	return t.index[strings.Join(words, "\x00")]
@@ -109,10 +125,7 @@ func (r *Row) Word(field string) string {
 	if r == nil {
 		return ""
 	}
-	if i := r.table.column(field); i >= 0 && i < len(r.words) {
-		return r.words[i]
-	}
-	return ""
+	return r.word(r.table.column(field))
 }
 
 // At gives the value in cell c, NaN when there is none.
@@ -128,7 +141,7 @@ func (r *Row) Sentence() string {
 	if r == nil {
 		return ""
 	}
-	return r.table.asking(r.words)
+	return r.table.asking(r.words())
 }
 
 func (t *Table) asking(words []string) string {
@@ -192,7 +205,7 @@ func (t *Table) Keys(field string) []string {
 	return out
 }
 
-// tabulate lays an answer on a grid of cells cells from start. What does not fit the answer's own description - too few
+// tabulate lays an answer on a grid of cells cells from start. The answer's keys and values become the table's. What does not fit the answer's own description - too few
 // words, a label that isn't there - is dropped: an answer from afar must not hurt.
 func tabulate(a *measure.Answer, q measure.Query, start measure.Time, step measure.Span, cells int) *Table {
 	t := &Table{Query: q, Unit: a.Unit, Seconds: make([]float64, cells), start: start, step: step}
@@ -211,27 +224,33 @@ func tabulate(a *measure.Answer, q measure.Query, start measure.Time, step measu
 	}
 	t.Query.By = by
 	signed := q.Stat == "cache.growth"
+	possible := func(v float64) bool { return !math.IsInf(v, 0) && (v >= 0 || signed || v != v) }
+	t.labels = a.Labels
+	rows := make([]Row, 0, len(a.Series)) // never grows: t.Rows points into it
+	t.Rows = make([]*Row, 0, len(a.Series))
 	for _, s := range a.Series {
 		if len(s.Key) < len(by) {
 			continue
 		}
-		r := &Row{table: t, words: make([]string, len(by)), Values: make([]float64, cells)}
-		for i := range r.words {
-			if int(s.Key[i]) < len(a.Labels) {
-				r.words[i] = a.Labels[s.Key[i]]
+		r := Row{table: t, key: s.Key[:len(by):len(by)]}
+		if shift == 0 && len(s.Values) == cells {
+			// The usual case, tens of thousands of rows on a large machine: the values stay where they are.
+			r.Values = s.Values
+			for c, v := range r.Values {
+				if t.Seconds[c] == 0 || !possible(v) {
+					r.Values[c] = measure.NaN
+				}
+			}
+		} else {
+			r.Values = slices.Repeat([]float64{measure.NaN}, cells)
+			for c, v := range s.Values {
+				if at := c + shift; at >= 0 && at < cells && t.Seconds[at] > 0 && possible(v) {
+					r.Values[at] = v
+				}
 			}
 		}
-		for c := range r.Values {
-			r.Values[c] = measure.NaN
-		}
-		for c, v := range s.Values {
-			at := c + shift
-			if at < 0 || at >= cells || math.IsInf(v, 0) || v < 0 && !signed || t.Seconds[at] == 0 {
-				continue
-			}
-			r.Values[at] = v
-		}
-		t.Rows = append(t.Rows, r)
+		rows = append(rows, r)
+		t.Rows = append(t.Rows, &rows[len(rows)-1])
 	}
 	return t
 }

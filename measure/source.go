@@ -26,7 +26,7 @@ type Source interface {
 type Reader interface {
 	// Ask gives the answer over Query.Over in cells of Query.Step. Errors: a *Diagnostic for an unknown statistic or field;
 	// errors.Is ErrUnsupported, ErrDenied, ErrUnclear where it could not be measured at all. Nothing measured
-	// yet is not an error: an answer without series.
+	// yet is not an error: an answer without series. The answer is the asker's, to keep and to change, but for its Labels.
 	Ask(ctx context.Context, q Query) (*Answer, error)
 }
 
