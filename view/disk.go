@@ -21,6 +21,7 @@ aqu-sz. Partitions with -p; idle virtual devices (loop, ram, zram) are left out 
 			return []string{"disk.operations by device,direction", "disk.bytes by device,direction", "disk.merges by device,direction", "disk.wait by device,direction",
 				"disk.busy by device", "disk.queue by device", "disk.errors by device", "disk.info by device,kind,parent"}
 		},
+		Wide:  map[measure.StatID]int{"disk.errors": 150},
 		Table: diskTable,
 		Drill: func(*Table, *Row) *Drill {
 			return &Drill{Tool: "ps", Title: "processes by bytes written to storage", Sort: "written_bytes_per_s"}

@@ -37,7 +37,7 @@ func (f *Frame) One(id measure.StatID, where ...string) float64 {
 	return measure.NaN
 }
 
-// Losses gives all losses of the answers, and Notes all their notes, each once.
+// Losses gives all losses of the answers.
 func (f *Frame) Losses() []measure.Loss {
 	var out []measure.Loss
 	for _, a := range f.Answers {
@@ -46,11 +46,14 @@ func (f *Frame) Losses() []measure.Loss {
 	return out
 }
 
-// Notes gives the notes of all the answers, each once.
-func (f *Frame) Notes() []string {
+// Notes gives the notes of all the answers, each once; but not those of statistics that wide says need a wider terminal than width.
+func (f *Frame) Notes(wide map[measure.StatID]int, width int) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, a := range f.Answers {
+		if wide[a.Query.Stat] > width {
+			continue
+		}
 		for _, n := range a.Notes {
 			if !seen[n] {
 				seen[n] = true

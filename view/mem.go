@@ -21,6 +21,7 @@ Where the kernel has pressure information, --wide adds the share of time in whic
 				"memory.scan", "memory.reclaim", "memory.stalls", "memory.faults by type", "cpu.interrupts", "sched.switches", "cpu.time by mode",
 				"pressure.time by resource,scope", "memory.oom"}
 		},
+		Wide:  map[measure.StatID]int{"pressure.time": 130, "memory.reclaim": 130, "memory.stalls": 130},
 		Table: memTable,
 		Drill: func(*Table, *Row) *Drill {
 			return &Drill{Tool: "ps", Options: Options{"all": {""}}, Title: "processes by resident memory", Sort: "rss_bytes"}

@@ -1,5 +1,7 @@
 package view
 
+import "culprit/measure"
+
 // Tool is one of the classic tools: the sentences it asks and the table it makes of the answers. A tool that is listed in
 // Tools has a command, a help text, a man page, completion, JSON, CSV and history.
 type Tool struct {
@@ -11,6 +13,7 @@ type Tool struct {
 	Once     bool // shows a state: one table unless an interval is given
 	Most     int  // rows shown on a terminal unless -n says otherwise; 0 = all
 	Ask      func(o Options) []string
+	Wide     map[measure.StatID]int // statistics whose columns need a terminal of this width: on a narrower one their notes would explain nothing
 	Table    func(o Options, f *Frame) *Table
 	Drill    func(t *Table, r *Row) *Drill // what a row leads to; nil, or a nil result: nowhere
 }

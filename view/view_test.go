@@ -220,6 +220,14 @@ func TestMeanIsAmountOverTime(t *testing.T) {
 	expect(t, strings.Join(got, " "), "1=0.200 2=0.250 3=NaN 1=0.200 2=1.000 3=NaN")
 }
 
+func TestNotesWaitForTheirColumns(t *testing.T) {
+	a, b := canned(t, "disk.errors by device", measure.Delta, false), canned(t, "disk.busy by device", measure.Delta, false)
+	a.Notes, b.Notes = []string{"no disk counts", "both"}, []string{"both"}
+	f := frame(a, b)
+	expect(t, strings.Join(f.Notes(Disk().Wide, 80), ", "), "both")
+	expect(t, strings.Join(f.Notes(Disk().Wide, 200), ", "), "no disk counts, both")
+}
+
 func TestMeanOfDaysStaysSmall(t *testing.T) {
 	var m Mean
 	for n := range 20 {
@@ -232,8 +240,8 @@ func TestMeanOfDaysStaysSmall(t *testing.T) {
 	}
 	f := m.Frame()
 	a := f.Answers[0]
-	if len(a.Series) > mostMeans+mostMeans/10 || len(f.Notes()) != 1 || a.Label(0, 0) != "0.0" || a.Series[0].Values[0] != 0.05 {
-		t.Errorf("%d rows, notes %q, first %s = %g", len(a.Series), f.Notes(), a.Label(0, 0), a.Series[0].Values[0])
+	if len(a.Series) > mostMeans+mostMeans/10 || len(f.Notes(nil, 80)) != 1 || a.Label(0, 0) != "0.0" || a.Series[0].Values[0] != 0.05 {
+		t.Errorf("%d rows, notes %q, first %s = %g", len(a.Series), f.Notes(nil, 80), a.Label(0, 0), a.Series[0].Values[0])
 	}
 }
 

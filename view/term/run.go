@@ -92,15 +92,17 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		queries = append(queries, q)
 	}
 	var out printer
+	width := math.MaxInt // of what is shown: all columns in JSON and CSV
 	switch p.format {
 	case "json":
 		out = &lines{t.Out}
 	case "csv":
 		out = &comma{out: t.Out}
 	default:
+		width = t.Width
 		s := &screen{out: t.Out, width: t.Width, lines: t.Lines, bold: t.Colour, time: !tool.Once}
 		if p.wide {
-			s.width = math.MaxInt
+			s.width, width = math.MaxInt, math.MaxInt
 		}
 		out = s
 	}
@@ -108,7 +110,7 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 	defer aside.end()
 	table := func(f *view.Frame) (*view.Table, error) {
 		tab := tool.Table(o, f)
-		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(tab.Notes, f.Notes()...)
+		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(tab.Notes, f.Notes(tool.Wide, width)...)
 		if p.sortBy != "" {
 			i := tab.Column(p.sortBy)
 			if i < 0 {

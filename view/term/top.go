@@ -203,7 +203,8 @@ func (v *terminalView) take(t ticked) {
 	n := len(l.tool.Ask(l.options))
 	f := &view.Frame{Over: t.tick.Over, Answers: t.tick.Answers[:n]}
 	v.table = l.tool.Table(l.options, f)
-	v.table.Over, v.table.Notes = f.Over, append(v.table.Notes, f.Notes()...)
+	width, _ := v.screen.Size()
+	v.table.Over, v.table.Notes = f.Over, append(v.table.Notes, f.Notes(l.tool.Wide, width)...)
 	for _, loss := range f.Losses() {
 		v.table.Notes = append(v.table.Notes, fmt.Sprintf("lost: %d events: %s", loss.Events, loss.Reason))
 	}
