@@ -23,7 +23,7 @@ func (CPU) Stats() []measure.Stat {
 	return []measure.Stat{
 		{ID: "cpu.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "CPU time by mode; the modes of a CPU sum to the wall time (/proc/stat)",
 			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"},
-				{Name: "mode", Type: measure.Word, Help: "usr nice sys iowait irq soft steal guest guest_nice idle; guest is not in usr, nor guest_nice in nice"}}},
+				{Name: "mode", Type: measure.Word, Help: "usr nice sys iowait irq soft steal guest guest_nice idle, unaccounted: busy between two ticks; guest is not in usr, nor guest_nice in nice"}}},
 		{ID: "sched.switches", Kind: measure.Delta, Unit: measure.Events, Help: "context switches (/proc/stat ctxt)"},
 		{ID: "sched.forks", Kind: measure.Delta, Unit: measure.Events, Help: "processes and threads made (/proc/stat processes)"},
 		{ID: "sched.runnable", Kind: measure.Level, Unit: measure.Count, Help: "threads running or waiting for a CPU, without the one that looks (/proc/stat procs_running - 1)"},
@@ -176,8 +176,20 @@ type lastCPU struct {
 }
 
 // cpuModes are the words of cpu.time's mode, in the order of /proc/stat's columns.
+// The last one is no column: see unaccounted.
 func cpuModes() []string {
-	return []string{"usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest", "guest_nice"}
+	return []string{"usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest", "guest_nice", "unaccounted"}
+}
+
+// unaccounted gives the part of the wall time, in nanoseconds, that no mode of a CPU has; 0 when it is within what the granularity of ticks
+// explains. Idle time is measured, but most kernels count busy time by looking at each timer tick which mode it interrupts; work that begins just
+// after a tick and ends before the next, as of programs that pace themselves by timers, is in no mode at all. It is busy time all the same.
+func unaccounted(wall measure.Span, sum float64) float64 {
+	lost := float64(wall) - sum
+	if lost < 0.05*float64(wall) || lost < 4*tickNanoseconds {
+		return 0
+	}
+	return lost
 }
 
 func (r *cpuReading) Read(out *Out) error {
@@ -247,6 +259,17 @@ func (r *cpuReading) putModes(out *Out) {
 			}
 			table.Put(v, cpu, modes[m])
 		}
+		if out.First {
+			continue // since boot: with suspensions and CPUs that came later the wall time is no measure
+		}
+		lost := measure.NaN
+		if ok {
+			lost = unaccounted(out.Over().Span(), sum)
+		}
+		if lost > 0 {
+			table.Note("part of the CPUs' busy time fell between the kernel's ticks and is in no mode: it is counted as unaccounted")
+		}
+		table.Put(lost, cpu, modes[cpuColumns])
 	}
 }
 

@@ -99,7 +99,9 @@ func TestCPUSinceBoot(t *testing.T) {
 	m := newMachine(t, CPU{}, map[string]string{"proc/stat": statFile(100, "cpu0 10 0 0 90 0 0 0 0 0 0")})
 	m.out.SinceBoot = true
 	rows := m.read(true)
-	expect(t, rows, "cpu.time", modesOf("0", map[string]float64{"usr": 100, "idle": 900}))
+	want := modesOf("0", map[string]float64{"usr": 100, "idle": 900})
+	delete(want, "cpu.time|0|unaccounted")
+	expect(t, rows, "cpu.time", want)
 	expect(t, rows, "sched.switches", map[string]float64{"sched.switches": 100})
 }
 
@@ -172,5 +174,21 @@ func TestInterruptsAgreeWithStat(t *testing.T) {
 	stat, rows := total()
 	if float64(stat) > rows*1.02 || rows > float64(stat)*1.02 {
 		t.Errorf("/proc/stat counts %d interrupts since boot, /proc/interrupts %v", stat, rows)
+	}
+}
+
+// Work that falls between ticks is in no mode, and is told when it is more than the granularity of ticks.
+func TestUnaccounted(t *testing.T) {
+	for _, c := range []struct {
+		wall measure.Span
+		sum  float64
+		want float64
+	}{
+		{measure.Second, 1e9, 0}, {measure.Second, 1.02e9, 0}, {measure.Second, 0.96e9, 0}, {measure.Second, 0.51e9, 0.49e9},
+		{measure.Second / 10, 0.07e9, 0}, {measure.Second / 10, 0, 0.1e9}, {10 * measure.Second, 9.6e9, 0}, {10 * measure.Second, 9e9, 1e9},
+	} {
+		if got := unaccounted(c.wall, c.sum); got != c.want {
+			t.Errorf("%v with %g ns in modes: %g, want %g", c.wall, c.sum, got, c.want)
+		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // cpuModes are the modes of cpu.time in mpstat's order.
 func cpuModes() []string {
-	return []string{"usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "guest_nice", "idle"}
+	return []string{"usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "guest_nice", "idle", "unaccounted"}
 }
 
 // CPU is mpstat -P ALL.
@@ -19,7 +19,8 @@ func CPU() *Tool {
 		Long: `Shares of each CPU's time by mode, from /proc/stat, with mpstat's meaning: guest time is taken out of %usr and %nice,
 and the modes of a CPU add up to 100. The kernel counts most modes by sampling at each timer tick, so short bursts of work
 between two ticks may be missed. -x adds interrupts, softirqs and context switches per second (the kernel counts
-switches for the whole machine only).`,
+switches for the whole machine only). Work that always falls between two ticks is in no mode at all; it shows as %unacc (in wide terminals and in JSON), so that
+idle is right, where mpstat divides by what was counted and calls the CPU idle.`,
 		Examples: []Example{
 			{"culprit cpu 1", "each CPU, every second"},
 			{"culprit cpu -x 5 3", "three times five seconds, with interrupts, softirqs and context switches"},
@@ -43,14 +44,14 @@ switches for the whole machine only).`,
 
 func cpuTable(o Options, f *Frame) *Table {
 	t := &Table{View: "cpu", Columns: []Column{{Name: "cpu", Head: "CPU", Width: 4, Left: true, Help: "number, or all"}}}
-	heads := map[string]string{"iowait": "%iowait", "guest_nice": "%gnice"}
+	heads := map[string]string{"iowait": "%iowait", "guest_nice": "%gnice", "unaccounted": "%unacc"}
 	for _, mode := range cpuModes() {
 		head := heads[mode]
 		if head == "" {
 			head = "%" + mode
 		}
 		from := 0
-		if mode == "guest_nice" {
+		if mode == "guest_nice" || mode == "unaccounted" {
 			from = 90
 		}
 		t.Columns = append(t.Columns, Column{Name: mode, Head: head, Show: Percent, Decimals: 2, Width: 6, From: from,
