@@ -232,15 +232,17 @@ func TestCPUBesideMpstat(t *testing.T) {
 			if cpu == "-1" {
 				cpu = "all"
 			}
+			// mpstat leaves out the time that fell between ticks, and divides by the rest.
+			counted := 1 - ours.number("cpu", cpu, "unaccounted")
 			for _, mode := range []string{"usr", "nice", "sys", "iowait", "soft", "steal", "guest", "idle"} {
 				v, _ := row[mode].(float64)
 				// A tick is 10 ms: a quarter of a percent of four seconds; and both begin a little apart.
-				pairs = append(pairs, pairing{"cpu " + cpu + " " + mode, ours.number("cpu", cpu, mode), v / 100, 0.02, 0.015})
+				pairs = append(pairs, pairing{"cpu " + cpu + " " + mode, ours.number("cpu", cpu, mode), v / 100 * counted, 0.02, 0.015})
 			}
 			if cpu == "all" {
 				idle, _ := row["idle"].(float64)
 				wait, _ := row["iowait"].(float64)
-				pairs = append(pairs, pairing{"busy, in use", use.Rows[0]["cpu_util"].(float64), 1 - (idle+wait)/100, 0.02, 0.015})
+				pairs = append(pairs, pairing{"busy, in use", use.Rows[0]["cpu_util"].(float64), 1 - (idle+wait)/100*counted, 0.02, 0.015})
 			}
 		}
 		return pairs, nil
@@ -335,6 +337,8 @@ func TestMemBesideVmstat(t *testing.T) {
 			return math.NaN()
 		}
 		kib := func(i int) float64 { return number(f[i]) * 1024 }
+		// vmstat leaves out the time that fell between ticks, and divides by the rest.
+		counted := our("user") + our("system") + our("idle") + our("iowait") + our("steal")
 		// vmstat 4.0 prints the memory of the interval before: its levels are taken from where it has them from.
 		now := func(key string) float64 { v, _ := keyed("/proc/meminfo", key+":")(); return v * 1024 }
 		return []pairing{
@@ -348,10 +352,10 @@ func TestMemBesideVmstat(t *testing.T) {
 			{"written/s", our("written_bytes_per_s"), kib(9), 0.02, 1024},
 			{"interrupts/s", our("interrupts_per_s"), number(f[10]), 0.03, 20},
 			{"switches/s", our("switches_per_s"), number(f[11]), 0.03, 20},
-			{"user", our("user"), number(f[12]) / 100, 0.02, 0.015},
-			{"system", our("system"), number(f[13]) / 100, 0.02, 0.015},
-			{"idle", our("idle"), number(f[14]) / 100, 0.02, 0.02},
-			{"iowait", our("iowait"), number(f[15]) / 100, 0.02, 0.015},
+			{"user", our("user"), number(f[12]) / 100 * counted, 0.02, 0.015},
+			{"system", our("system"), number(f[13]) / 100 * counted, 0.02, 0.015},
+			{"idle", our("idle"), number(f[14]) / 100 * counted, 0.02, 0.02},
+			{"iowait", our("iowait"), number(f[15]) / 100 * counted, 0.02, 0.015},
 		}, nil
 	})
 }
