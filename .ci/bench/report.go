@@ -73,7 +73,7 @@ func goals(out io.Writer, all []result) {
 		}
 	}
 	row("most resident of any command, "+most, "40", memory, 0, "MB")
-	row("latest first line of any command", "50", first, 0, "ms after the interval")
+	row("latest first line of a tool", "50", first, 0, "ms after the interval")
 	// The same work: what one run of culprit sees, and the tools that it takes to see as much.
 	for _, w := range []struct {
 		what, world, ours string
