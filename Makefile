@@ -3,39 +3,48 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-GO      ?= go
-PREFIX  ?= /usr/local
-FUZZ    ?= 20s
-BENCH   ?= .
-WORLD   ?=
+GO       ?= go
+PREFIX   ?= /usr/local
+FUZZ     ?= 20s
+BENCH    ?= .
+WORLD    ?=
+FOR      ?=
+HOURS    ?= 24
+RECORDED ?=
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 TOOLS   := $(CURDIR)/.cache/tools
 
 # The binary is static; the linters and the tests are built the same way.
 export CGO_ENABLED := 0
 
-.PHONY: help build run test race check bench fuzz clean install
+.PHONY: help build run test race check bench grafana fuzz clean install
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build bin/culprit, static and stripped of machine paths
+build: ## build the page where Node is there (PAGE=no leaves it out), then bin/culprit, static and stripped of machine paths
+	@.ci/page build
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/culprit ./cmd/culprit
 
-run: build ## build, look at this machine for ten seconds, say what to try next
-	bin/culprit
-	@.ci/next
+run: build ## build, record this machine each second and show it at an address (FOR=20s ends it)
+	bin/culprit serve $(if $(FOR),--for $(FOR))
 
 test: ## install what tests need, run every tier this machine can run, say what was skipped and why
-	@.ci/needs nicstat sar:sysstat mpstat:sysstat iperf3 ethtool ip:iproute2 ps:procps tmux
+	@.ci/needs nicstat sar:sysstat mpstat:sysstat iperf3 ethtool ip:iproute2 ps:procps tmux prometheus node:nodejs npm chromium \
+		qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio zstd lz4 depmod:kmod gcc:build-essential
+	@cases/vm/kernels
+	@.ci/page build
+	@.ci/page test
 	@$(GO) build -o $(TOOLS)/ ./.ci/tests
 	@$(TOOLS)/tests -root .
+	@$(GO) build -o $(TOOLS)/culprit ./cmd/culprit
+	@CULPRIT=$(TOOLS)/culprit .ci/page eyes
 
 race: ## the rooms' tests under the race detector, where there is a C compiler for it
 	@if command -v cc >/dev/null; then CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -v /cases); \
 	else echo "skipped: the race detector needs a C compiler"; fi
 
-check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, errorlint, go.mod tidy, shellcheck
+check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, errorlint, go.mod tidy, shellcheck; the page's types, lint and format
 	@.ci/check $(TOOLS)
 
 # The linters, at the versions that .ci/lint/go.mod pins.
@@ -43,12 +52,20 @@ $(TOOLS)/staticcheck: .ci/lint/go.mod .ci/lint/go.sum
 	@$(GO) -C .ci/lint build -o $(TOOLS)/ tool
 	@touch $@
 
-bench: build ## benchmarks beside the code (BENCH=pattern), then the cost beside the classic tools (WORLD=part of a name)
+bench: build ## benchmarks beside the code (BENCH=pattern), then the cost beside the classic tools (WORLD=part of a name, SOAK=2h: the server for so long), then the archive beside Prometheus's (HOURS=24, RECORDED=dir), then the page on a screen
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 0.3s -benchmem ./...
-	@.ci/needs nicstat sar:sysstat ss:iproute2 top:procps
+	@.ci/needs nicstat sar:sysstat ss:iproute2 top:procps bpftrace
 	@$(GO) build -o $(TOOLS)/ ./.ci/bench
 	@$(GO) test -c -o $(TOOLS)/everything.test ./cmd/culprit
-	@$(TOOLS)/bench -culprit $(CURDIR)/bin/culprit -everything $(TOOLS)/everything.test -world '$(WORLD)'
+	@$(TOOLS)/bench -culprit $(CURDIR)/bin/culprit -everything $(TOOLS)/everything.test -world '$(WORLD)' $(if $(SOAK),-soak $(SOAK))
+	@$(GO) -C .ci/archive build -o $(TOOLS)/archive .
+	@$(TOOLS)/archive -hours $(HOURS) -recorded '$(RECORDED)'
+	@.ci/needs node:nodejs npm chromium
+	@CULPRIT=$(CURDIR)/bin/culprit ARCHIVE=$(TOOLS)/archive .ci/page speed
+
+grafana: build ## Grafana's own data source asks the built program; brings its modules, some minutes the first time
+	@$(GO) -C .ci/grafana build -o $(TOOLS)/grafana .
+	@$(TOOLS)/grafana -culprit $(CURDIR)/bin/culprit
 
 fuzz: ## run each fuzz target for FUZZ=20s
 	@.ci/fuzz $(FUZZ)
@@ -56,8 +73,9 @@ fuzz: ## run each fuzz target for FUZZ=20s
 clean: ## remove what was built
 	rm -rf bin .cache
 
-install: build ## install the binary, manual pages and completions below DESTDIR and PREFIX=/usr/local
+install: build ## install the binary, manual pages, completions and a systemd unit below DESTDIR and PREFIX=/usr/local
 	install -D -m 0755 bin/culprit $(DESTDIR)$(PREFIX)/bin/culprit
+	sed 's|@PREFIX@|$(PREFIX)|' packaging/culprit.service | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/culprit.service
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	bin/culprit man $(DESTDIR)$(PREFIX)/share/man/man1
 	bin/culprit completion bash | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/culprit

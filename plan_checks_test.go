@@ -22,6 +22,7 @@ import (
 type tree struct {
 	module  string            // from go.mod; "" when there is none
 	texts   map[string][]byte // path to contents, all files but binaries
+	others  map[string]bool   // the binaries: pictures
 	sources []*source         // the Go files outside testdata, by path
 	fset    *token.FileSet
 }
@@ -37,7 +38,7 @@ type source struct {
 var skipped = map[string]bool{".git": true, "bin": true, ".cache": true, "node_modules": true}
 
 func readTree(fsys fs.FS) (*tree, error) {
-	t := &tree{texts: map[string][]byte{}, fset: token.NewFileSet()}
+	t := &tree{texts: map[string][]byte{}, others: map[string]bool{}, fset: token.NewFileSet()}
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -57,6 +58,7 @@ func readTree(fsys fs.FS) (*tree, error) {
 			return err
 		}
 		if bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data) {
+			t.others[p] = true
 			return nil
 		}
 		t.texts[p] = data
@@ -69,6 +71,15 @@ func readTree(fsys fs.FS) (*tree, error) {
 		}
 		t.sources = append(t.sources, &source{p, path.Dir(p), file, strings.HasSuffix(p, "_test.go")})
 		return nil
+	})
+	// A directory with a go.mod of its own is another house: a tool that is no part of the program.
+	t.sources = slices.DeleteFunc(t.sources, func(s *source) bool {
+		for dir := s.dir; dir != "."; dir = path.Dir(dir) {
+			if t.texts[dir+"/go.mod"] != nil {
+				return true
+			}
+		}
+		return false
 	})
 	for line := range strings.Lines(string(t.texts["go.mod"])) {
 		if name, ok := strings.CutPrefix(line, "module "); ok {
@@ -472,7 +483,7 @@ func checkLinks(t *tree) []string {
 		}
 		for _, m := range link.FindAllSubmatch(t.texts[p], -1) {
 			to := path.Join(path.Dir(p), string(m[1]))
-			there := t.texts[to] != nil
+			there := t.texts[to] != nil || t.others[to]
 			for q := range t.texts {
 				there = there || strings.HasPrefix(q, to+"/")
 			}

@@ -64,6 +64,15 @@ func New() (*Lab, error) {
 	if why := Needs(); why != "" {
 		return nil, errors.New("the lab needs " + why)
 	}
+	// One at a time, or a run that has its folder and not yet its lock would be taken for one whose owner is dead.
+	turn, err := os.OpenFile(filepath.Join(stateDir, "."+namePrefix), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make the lock of all runs: %w", err)
+	}
+	defer turn.Close()
+	if err := ignoringEINTR(func() error { return unix.Flock(int(turn.Fd()), unix.LOCK_EX) }); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", turn.Name(), err)
+	}
 	removeLeftovers()
 	l := &Lab{run: fmt.Sprintf("%s%d", namePrefix, os.Getpid())}
 	// A program may make labs one after another; each gets a name of its own.
@@ -78,7 +87,6 @@ func New() (*Lab, error) {
 		}
 		l.run = fmt.Sprintf("%s%d.%d", namePrefix, os.Getpid(), n)
 	}
-	var err error
 	if l.lock, err = os.Create(filepath.Join(l.dir, "owner")); err != nil {
 		return nil, fmt.Errorf("make the run's lock: %w", err)
 	}
@@ -186,6 +194,15 @@ func (l *Lab) tool(name string, args ...string) string {
 		l.fail(fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(said.String())))
 	}
 	return out.String()
+}
+
+// ignoringEINTR calls again what a signal interrupted, as Go's own preemption does.
+func ignoringEINTR(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 // removeLeftovers removes the runs whose owner is dead: the lock of their folder is free.

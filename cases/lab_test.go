@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,6 +33,11 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println(l.Run(), l.guardian.Process.Pid)
 		select {}
+	}
+	// The stories of serve wait for most of their time: as many may wait together as there are.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
 	}
 	code := m.Run()
 	if p, err := program(); err == nil && strings.Contains(p, "culprit-cases-") {

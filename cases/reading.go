@@ -117,17 +117,26 @@ func diskBusy(disk string) func() (float64, time.Time) {
 // used counts the CPU seconds of a process, from /proc/PID/stat in ticks of 10 ms.
 func used(pid int) func() (float64, time.Time) {
 	return func() (float64, time.Time) {
-		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		if err != nil {
+		usr, sys, ok := usedCPU(pid)
+		if !ok {
 			return math.NaN(), time.Now()
 		}
-		_, rest, _ := strings.Cut(string(b), ") ") // names of the lab hold no parenthesis
-		f := strings.Fields(rest)
-		if len(f) < 13 {
-			return math.NaN(), time.Now()
-		}
-		return (number(f[11]) + number(f[12])) / 100, time.Now() // USER_HZ is 100 on every Linux that Go runs on
+		return usr + sys, time.Now()
 	}
+}
+
+// usedCPU gives the CPU seconds of a process in user mode and in the kernel.
+func usedCPU(pid int) (usr, sys float64, ok bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, 0, false
+	}
+	_, rest, _ := strings.Cut(string(b), ") ") // names of the lab hold no parenthesis
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0, 0, false
+	}
+	return number(f[11]) / 100, number(f[12]) / 100, true // USER_HZ is 100 on every Linux that Go runs on
 }
 
 // machineBusy counts the seconds that all CPUs together spent in user mode and in the kernel, without interrupts.

@@ -45,7 +45,7 @@ func (Caches) Open(env *Env, want Want) (Reading, error) {
 		}
 	}
 	if want.Stat("cache.buckets") {
-		if env.Root == (kernel.Root{}) {
+		if env.Root.Real() {
 			r.buckets = bootBuckets()
 		}
 		if len(r.buckets) == 0 {

@@ -14,6 +14,6 @@ func cacheStats() []measure.Stat {
 		{ID: "cache.buckets", Kind: measure.Level, Unit: measure.Count, Fields: fields, Help: "hash buckets of a table; a row only where they are known"},
 		{ID: "cache.bytes", Kind: measure.Level, Unit: measure.Bytes, Fields: fields, Help: "memory of a cache; a row only where it is known"},
 		{ID: "cache.limit", Kind: measure.Level, Unit: measure.Count, Fields: fields, Help: "entries beyond which the kernel refuses or evicts; a row only where there is a limit"},
-		{ID: "cache.growth", Kind: measure.Delta, Unit: measure.Count, Fields: fields, Help: "change of the entries; negative where they became fewer"},
+		{ID: "cache.growth", Kind: measure.Delta, Unit: measure.Count, Signed: true, Fields: fields, Help: "change of the entries; negative where they became fewer"},
 	}
 }

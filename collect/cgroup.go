@@ -201,6 +201,7 @@ type cgroupReading struct {
 	root       kernel.Root
 	trees      []*cgroupTree
 	numbers    *kernel.File // /proc/cgroups
+	counts     []byte       // its text at this reading; nil not read yet, empty unreadable
 	names      map[string]*cgroupName
 	namesLimit int // above it, names of groups that are gone are dropped
 	devices    map[uint64]string
@@ -289,6 +290,7 @@ const (
 
 func (r *cgroupReading) Read(out *Out) error {
 	r.round++
+	r.counts = nil
 	r.words.of(out, r.wordsList)
 	for _, t := range r.trees {
 		if r.due(t) {
@@ -440,7 +442,7 @@ func (r *cgroupReading) readFile(n *cgroupNode, i int, f *cgroupFile, files int)
 		r.buf, err = kernel.ReadFile(n.dir+"/"+f.name, r.buf)
 		return r.buf, err
 	}
-	file, err := kernel.Open(n.dir + "/" + f.name)
+	file, err := r.root.Open(n.dir + "/" + f.name)
 	if err != nil {
 		return nil, err
 	}

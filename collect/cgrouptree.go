@@ -42,7 +42,7 @@ func (r *cgroupReading) due(t *cgroupTree) bool {
 func (r *cgroupReading) count(t *cgroupTree) (uint64, bool) {
 	if t.v2 {
 		if t.counter == nil {
-			f, err := kernel.Open(t.dir + "/cgroup.stat")
+			f, err := r.root.Open(t.dir + "/cgroup.stat")
 			if err != nil {
 				return 0, false
 			}
@@ -58,12 +58,14 @@ func (r *cgroupReading) count(t *cgroupTree) (uint64, bool) {
 	if r.numbers == nil {
 		return 0, false
 	}
-	b, err := r.numbers.ReadOneInto(r.buf)
-	r.buf = b
-	if err != nil {
-		return 0, false
+	if r.counts == nil { // one reading tells of all hierarchies
+		b, err := r.numbers.ReadOne()
+		if err != nil || b == nil {
+			b = []byte{}
+		}
+		r.counts = b
 	}
-	return parseCgroupCount(b, t.controller, 1)
+	return parseCgroupCount(r.counts, t.controller, 1)
 }
 
 // parseCgroupCount finds the line that begins with name and gives the number after it, skip words on: "memory 4 15 1" in

@@ -3,7 +3,7 @@ package collect
 import (
 	"context"
 	"fmt"
-	"time"
+	"runtime"
 
 	"culprit/kernel"
 	"culprit/measure"
@@ -14,6 +14,7 @@ type Env struct {
 	Root      kernel.Root
 	Netns     string // network namespaces to look at: "" the tool's own, a name as `ip netns` shows, or "all"
 	SinceBoot bool   // the first reading is emitted too, over the time since boot
+	Long      bool   // it goes on for hours: what is dear to begin and cheap to keep is worth it
 
 	namespaces *namespaces // found once for all collectors of a Source; nil: each looks for itself
 }
@@ -60,13 +61,14 @@ type Source struct {
 	env        Env
 	collectors []Collector
 	stats      []measure.Stat
+	meter      *meter
 }
 
 // New makes the source. Two collectors may not offer the same statistic unless they declare it alike (they then each
 // give a batch with rows of their own, as the caches do).
 func New(env Env, collectors ...Collector) *Source {
 	env.namespaces = &namespaces{}
-	s := &Source{env: env, collectors: collectors}
+	s := &Source{env: env, collectors: collectors, meter: &meter{cost: map[measure.StatID]float64{}}}
 	seen := map[measure.StatID]bool{}
 	for _, c := range collectors {
 		for _, st := range c.Stats() {
@@ -76,6 +78,7 @@ func New(env Env, collectors ...Collector) *Source {
 			}
 		}
 	}
+	wholes(s.stats)
 	return s
 }
 
@@ -88,13 +91,23 @@ type running struct {
 	out     *Out
 }
 
-// Run implements measure.Source. Ticks are planned from the start, so that they don't drift; a tick that comes
+// Cost implements measure.Meter. Where the process does nothing else (kernel.Root.Alone) it is its own, and not told apart: 0.
+func (s *Source) Cost(id measure.StatID) measure.Span { return s.meter.of(id) }
+
+// Run implements measure.Source. Ticks are planned, so that they don't drift: from the start, or by the wall clock. A tick that comes
 // late is taken late and those missed meanwhile are left out, the next batch covering the whole time.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
 		return nil
 	}
+	step := queries[0].Step
+	if step <= 0 {
+		return fmt.Errorf("run %d queries: step %v is not positive", len(queries), step)
+	}
+	// What opening takes is of the first interval, as is what the first reading takes: a look of ten seconds ends after ten.
+	plan := kernel.PlanTicks(ctx, step, queries[0].Over.Start)
+	defer plan.Close()
 	want := Want{}
 	for _, q := range queries {
 		fields := want[q.Stat]
@@ -139,9 +152,16 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 	}
 
 	var batches []*measure.Batch
-	tick := func(first bool) error {
+	read := func(first bool) {
 		words.startTick()
 		batches = batches[:0]
+		// The thread is ours while we read, so that its CPU clock tells what each reading took. Who is alone asks for no cost.
+		var spent measure.Span
+		if !s.env.Root.Alone {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			spent = kernel.ThreadTime()
+		}
 		for _, r := range open {
 			r.out.start(first)
 			r.out.unseen = first && !s.env.SinceBoot
@@ -155,36 +175,23 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 				r.out.fail(why)
 			}
 			batches = r.out.finish(batches)
+			if s.env.Root.Alone {
+				continue
+			}
+			before := spent
+			spent = kernel.ThreadTime()
+			s.meter.add(r.out, spent-before)
 		}
-		if first && !s.env.SinceBoot {
-			return nil
-		}
-		return sink.Accept(batches)
 	}
 
-	step := queries[0].Step.AsDuration()
-	if step <= 0 {
-		return fmt.Errorf("run %d queries: step %v is not positive", len(queries), step)
-	}
-	next := time.Now().Add(step)
-	if err := tick(true); err != nil {
-		return err
-	}
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
+	for first := true; plan.Wait(); first = false {
+		read(first)
+		if first && !s.env.SinceBoot {
+			continue
 		}
-		if err := tick(false); err != nil {
+		if err := sink.Accept(batches); err != nil {
 			return err
 		}
-		next = next.Add(step)
-		if late := time.Since(next); late > 0 {
-			next = next.Add((late/step + 1) * step)
-		}
-		timer.Reset(time.Until(next))
 	}
+	return nil
 }

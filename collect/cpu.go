@@ -25,6 +25,7 @@ func (CPU) Stats() []measure.Stat {
 			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"},
 				{Name: "mode", Type: measure.Word, Help: "usr nice sys iowait irq soft steal guest guest_nice idle, unaccounted: busy between two ticks; guest is not in usr, nor guest_nice in nice"}}},
 		{ID: "sched.switches", Kind: measure.Delta, Unit: measure.Events, Help: "context switches (/proc/stat ctxt)"},
+		{ID: "system.interrupts", Kind: measure.Delta, Unit: measure.Events, Help: "interrupts of the whole machine (/proc/stat intr); cpu.interrupts tells the CPUs apart"},
 		{ID: "sched.forks", Kind: measure.Delta, Unit: measure.Events, Help: "processes and threads made (/proc/stat processes)"},
 		{ID: "sched.runnable", Kind: measure.Level, Unit: measure.Count, Help: "threads running or waiting for a CPU, without the one that looks (/proc/stat procs_running - 1)"},
 		{ID: "sched.blocked", Kind: measure.Level, Unit: measure.Count, Help: "threads waiting for a disk (/proc/stat procs_blocked)"},
@@ -210,9 +211,10 @@ func (r *cpuReading) Read(out *Out) error {
 func (r *cpuReading) Close() { r.file.Close() }
 
 func (r *cpuReading) putSched(out *Out) {
-	if d, ok := r.sched.Diff(out, struct{}{}, false, r.text.switches, r.text.forks); ok {
+	if d, ok := r.sched.Diff(out, struct{}{}, false, r.text.switches, r.text.forks, r.text.interrupts); ok {
 		out.Table("sched.switches").Put(d[0])
 		out.Table("sched.forks").Put(d[1])
+		out.Table("system.interrupts").Put(d[2])
 	}
 	out.Table("sched.runnable").Put(float64(max(r.text.running, 1) - 1))
 	out.Table("sched.blocked").Put(float64(r.text.blocked))

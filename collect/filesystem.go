@@ -34,7 +34,7 @@ func (Filesystems) Stats() []measure.Stat {
 
 // Open reads the list of mounts.
 func (Filesystems) Open(env *Env, want Want) (Reading, error) {
-	r := &filesystemReading{root: env.Root, statfs: unix.Statfs, poll: -1, words: []string{"total", "used", "available"}}
+	r := &filesystemReading{root: env.Root, statfs: env.Root.Statfs, poll: -1, words: []string{"total", "used", "available"}}
 	if fd, err := unix.Open(env.Root.InProc("self/mountinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		r.poll = fd
 	}
@@ -47,7 +47,7 @@ func (Filesystems) Open(env *Env, want Want) (Reading, error) {
 
 type filesystemReading struct {
 	root    kernel.Root
-	statfs  func(string, *unix.Statfs_t) error
+	statfs  func(path string, st *unix.Statfs_t, quick bool) error
 	poll    int // of mountinfo; -1 none
 	mounts  []mount
 	skipped string // a note; "" nothing was skipped
@@ -55,13 +55,13 @@ type filesystemReading struct {
 	words   []string
 	buf     []byte
 	fs      unix.Statfs_t
-	asked   [1]unix.PollFd
 }
 
 type mount struct {
 	number            string // major:minor of the file system
 	path, device, typ string
 	super             string // options of the file system itself
+	quick             bool   // see fromMemory
 	epoch             int
 	labels            [3]measure.Label
 	why               string // statfs fails; "" it has not yet
@@ -109,6 +109,15 @@ func remote(typ string) bool {
 	return strings.HasPrefix(typ, "fuse.")
 }
 
+// fromMemory says whether the kernel answers statfs for the type from what it has in memory.
+func fromMemory(typ string) bool {
+	switch typ {
+	case "ext2", "ext3", "ext4", "xfs", "tmpfs", "devtmpfs", "squashfs", "erofs", "vfat", "iso9660":
+		return true
+	}
+	return false
+}
+
 // sizeless says whether file systems of the type have no size; statfs would say so too, at the cost of a call each.
 func sizeless(typ string) bool {
 	switch typ {
@@ -133,6 +142,7 @@ func chooseMounts(all []mount) (chosen []mount, skipped []string) {
 			skipped = append(skipped, m.path)
 		default:
 			// btrfs gives each subvolume a number of its own in statfs but one in mountinfo; the number names the file system.
+			m.quick = fromMemory(m.typ)
 			k, had := at[m.number]
 			if !had {
 				at[m.number] = len(chosen)
@@ -170,9 +180,8 @@ func (r *filesystemReading) changed() bool {
 	if r.poll < 0 {
 		return true
 	}
-	r.asked[0] = unix.PollFd{Fd: int32(r.poll), Events: unix.POLLPRI}
-	n, err := unix.Poll(r.asked[:], 0)
-	return err != nil || n > 0 && r.asked[0].Revents&(unix.POLLPRI|unix.POLLERR) != 0
+	now, err := kernel.Excepted(r.poll)
+	return err != nil || now
 }
 
 func (r *filesystemReading) Read(out *Out) error {
@@ -189,7 +198,7 @@ func (r *filesystemReading) Read(out *Out) error {
 	kinds := r.kinds.of(out, r.words)
 	for i := range r.mounts {
 		m := &r.mounts[i]
-		err := r.statfs(m.path, &r.fs)
+		err := r.statfs(m.path, &r.fs, m.quick)
 		if errors.Is(err, unix.ENOENT) {
 			continue // unmounted since
 		}

@@ -82,7 +82,8 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 		return nil // a dump of a changing table has some twice
 	}
 	f.tick = r.tick
-	if k.inode != 0 { // a closed socket that still sends stays its process's
+	f.closed = k.inode == 0
+	if !f.closed { // a closed socket that still sends stays its process's
 		f.inode, f.owner.user = k.inode, k.uid != 0
 	}
 	receiving, sending := k.queues()

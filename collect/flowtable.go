@@ -14,6 +14,7 @@ type flow struct {
 	gone   uint32 // the second in which a dump first had it no more
 	owner  ownership
 	server bool
+	closed bool // by its process: it is in none of its files any more
 }
 
 // flowLabels names a connection within a namespace.

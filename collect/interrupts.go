@@ -64,6 +64,7 @@ type interruptsReading struct {
 	round   uint32
 	numbers numberLabels
 	next    int // whose affinity is read next
+	open    int // files of affinity kept open
 	buf     []byte
 }
 
@@ -78,8 +79,9 @@ type irqLine struct {
 	device, typ         string
 	affinity, effective string
 	affinityRead        bool
-	paths               [2]string // of the two files of affinity
-	epoch               int       // of labels; -1 none
+	paths               [2]string       // of the two files of affinity
+	files               [2]*kernel.File // nil: opened at each reading
+	epoch               int             // of labels; -1 none
 	labels              [5]measure.Label
 }
 
@@ -224,6 +226,7 @@ func (r *interruptsReading) take(out *Out, b []byte) error {
 	}
 	for name, line := range r.lines {
 		if line.round != r.round {
+			r.drop(line)
 			delete(r.lines, name)
 		}
 	}
@@ -239,6 +242,9 @@ func (r *interruptsReading) take(out *Out, b []byte) error {
 }
 
 func (r *interruptsReading) Close() {
+	for _, line := range r.lines {
+		r.drop(line)
+	}
 	r.file.Close()
 	r.dir.Close()
 }
@@ -282,6 +288,7 @@ func (r *interruptsReading) count(out *Out, table *Table, line *irqLine, text []
 	if born || !bytes.Equal(tail, line.tail) {
 		line.tail = append(line.tail[:0], tail...)
 		line.affinityRead = false
+		r.drop(line)
 		line.describe()
 	}
 	if len(line.counts) != len(r.cpus) {
@@ -338,9 +345,12 @@ func (l *irqLine) label(out *Out) []measure.Label {
 	return l.labels[:]
 }
 
-// affinities is how many interrupts' affinities are read again in one reading, at two files and 13 microseconds each. So a change
-// shows after a few readings, on a machine with hundreds of interrupts after some tens; a new interrupt's is read at once.
+// affinities is how many interrupts' affinities are read again in one reading, at two files and 13 microseconds each, one where it is
+// kept open. So a change shows after a few readings, on a machine with hundreds of interrupts after some tens; a new interrupt's is read at once.
 const affinities = 8
+
+// mostAffinityFiles bounds how many of them are kept open.
+const mostAffinityFiles = 128
 
 func (r *interruptsReading) putAffinity(out *Out, table *Table) {
 	if r.dir == nil {
@@ -373,12 +383,47 @@ func (r *interruptsReading) readAffinity(line *irqLine) {
 		line.paths = [2]string{line.name + "/smp_affinity_list", line.name + "/effective_affinity_list"}
 	}
 	for i, to := range []*string{&line.affinity, &line.effective} {
-		var err error
-		if r.buf, err = r.dir.ReadOne(line.paths[i], r.buf); err != nil {
-			r.buf = r.buf[:0]
-		}
-		if now := bytes.TrimSpace(r.buf); string(now) != *to {
+		if now := bytes.TrimSpace(r.affinityFile(line, i)); string(now) != *to {
 			*to, line.epoch = string(now), -1
+		}
+	}
+}
+
+// affinityFile gives the text of one of the two files, nothing where it is missing. A file kept open says so when its interrupt is freed.
+func (r *interruptsReading) affinityFile(line *irqLine, i int) []byte {
+	var err error
+	if f := line.files[i]; f != nil {
+		if r.buf, err = f.ReadOneInto(r.buf); err == nil {
+			return r.buf
+		}
+		r.drop(line)
+	}
+	if r.open < mostAffinityFiles {
+		f, err := r.dir.Open(line.paths[i])
+		if err != nil {
+			return nil
+		}
+		line.files[i] = f
+		r.open++
+		r.buf, err = f.ReadOneInto(r.buf)
+		if err != nil {
+			return nil
+		}
+		return r.buf
+	}
+	if r.buf, err = r.dir.ReadOne(line.paths[i], r.buf); err != nil {
+		return nil
+	}
+	return r.buf
+}
+
+// drop closes what is kept open of an interrupt.
+func (r *interruptsReading) drop(line *irqLine) {
+	for i, f := range line.files {
+		if f != nil {
+			f.Close()
+			line.files[i] = nil
+			r.open--
 		}
 	}
 }

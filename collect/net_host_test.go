@@ -416,6 +416,53 @@ func TestTapSpeed(t *testing.T) {
 	}
 }
 
+// While no device has a discipline that counts none is asked for; one that comes shows at the next reading, announced or not.
+func TestQdiscsComeAndGo(t *testing.T) {
+	s := newScene(t, "a", "b")
+	s.cable()
+	k := tick(t, NetDevices{}, &Env{Netns: s.prefix + "a"}, "net.qdisc.drops", "net.qdisc.bytes", "net.device.capacity")
+	k.rows()
+	d, a := spaceOf(t, k, s.prefix+"a"), s.prefix+"a,"
+	none := func(when string) {
+		t.Helper()
+		k.rows() // what was announced shows here
+		asked := d.routes.Sequence()
+		if v, ok := k.rows()["net.qdisc.drops "+a+"va,noqueue,0:,root"]; !ok || v != 0 {
+			t.Errorf("%s: drops of noqueue: %v, %v", when, v, ok)
+		}
+		if n := d.routes.Sequence() - asked; !d.qdiscs.idle || n != 1 {
+			t.Errorf("%s: %d requests in a reading, want that for the counters alone", when, n)
+		}
+	}
+	none("at first")
+	s.run("tc -n @a qdisc add dev va root handle 1: tbf rate 1gbit burst 256k limit 4m")
+	if v := k.rows()["net.device.capacity "+a+"va,tx,qdisc"]; v != 1e9 {
+		t.Error("capacity when a shaper has just come:", v)
+	}
+	s.send(10, 1000)
+	if v := k.rows()["net.qdisc.bytes "+a+"va,tbf,1:,root"]; v != 10*1042 {
+		t.Error("bytes of the shaper:", v)
+	}
+	s.run("tc -n @a qdisc change dev va root handle 1: tbf rate 2gbit burst 256k limit 4m")
+	if v := k.rows()["net.device.capacity "+a+"va,tx,qdisc"]; v != 2e9 {
+		t.Error("capacity when the shaper has just been changed:", v)
+	}
+	s.run("tc -n @a qdisc del dev va root")
+	if rows := k.rows(); rows["net.qdisc.bytes "+a+"va,tbf,1:,root"] != 0 || rows["net.device.capacity "+a+"va,tx,qdisc"] != 0 {
+		t.Error("the shaper is gone and shows")
+	}
+	none("after the shaper")
+	s.run("ip -n @a tuntap add tap0 mode tap && ip -n @a link set tap0 up") // its discipline is made by the kernel, unannounced
+	k.rows()
+	found := false
+	for row := range k.rows() {
+		found = found || strings.HasPrefix(row, "net.qdisc.drops "+a+"tap0,")
+	}
+	if !found {
+		t.Error("the discipline of a device that has come up does not show")
+	}
+}
+
 // untilRows takes readings until one satisfies f.
 func untilRows(t testing.TB, k *ticker, what string, f func(map[string]float64) bool) {
 	t.Helper()

@@ -21,6 +21,7 @@ type ethtools struct {
 	family  kernel.Family //
 	events  *kernel.Conn  // ethtool's own events (ethtool -s); nil when they can't be had
 	fd      int           // any socket of the namespace, for ioctl; -1 none
+	root    kernel.Root
 
 	stale   bool
 	when    time.Time
@@ -412,20 +413,19 @@ var (
 const ethtoolGLinkSettings = 0x4c // ETHTOOL_GLINKSETTINGS, since 4.6
 
 // ethtoolCall is ioctl SIOCETHTOOL on the named device; data starts with the command.
-func ethtoolCall(fd int, name string, data unsafe.Pointer) unix.Errno {
+func ethtoolCall(root kernel.Root, fd int, name string, data unsafe.Pointer) unix.Errno {
 	var q ifreqData
 	if copy(q.name[:unix.IFNAMSIZ-1], name) < len(name) {
 		return unix.EINVAL
 	}
 	q.data = data
-	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&q)))
-	return e
+	return root.Ioctl(fd, unix.SIOCETHTOOL, unsafe.Pointer(&q))
 }
 
 // driverInfo gives the driver's name and the bus address (ETHTOOL_GDRVINFO); "" where the device has none.
 func driverInfo(fd int, name string) (driver, bus string) {
 	info := &ethtoolDriverInfo{cmd: unix.ETHTOOL_GDRVINFO}
-	if ethtoolCall(fd, name, unsafe.Pointer(info)) != 0 {
+	if ethtoolCall(kernel.Root{}, fd, name, unsafe.Pointer(info)) != 0 {
 		return "", ""
 	}
 	return cString(info.driver[:]), cString(info.bus[:])
@@ -435,12 +435,12 @@ func driverInfo(fd int, name string) (driver, bus string) {
 // how long the lists are, the second has the answer.
 func linkSettings(fd int, name string, t *ethtool) {
 	s := &ethtoolLinkSettings{cmd: ethtoolGLinkSettings}
-	if ethtoolCall(fd, name, unsafe.Pointer(s)) != 0 || s.words >= 0 {
+	if ethtoolCall(kernel.Root{}, fd, name, unsafe.Pointer(s)) != 0 || s.words >= 0 {
 		return
 	}
 	words := -s.words
 	*s = ethtoolLinkSettings{cmd: ethtoolGLinkSettings, words: words}
-	if ethtoolCall(fd, name, unsafe.Pointer(s)) != 0 || s.words != words {
+	if ethtoolCall(kernel.Root{}, fd, name, unsafe.Pointer(s)) != 0 || s.words != words {
 		return
 	}
 	t.duplex, t.autoneg = s.duplex, s.autoneg

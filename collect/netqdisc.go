@@ -167,6 +167,7 @@ type qdiscs struct {
 	order    []*qdisc
 	round    uint32
 	changed  bool
+	idle     bool    // all of them are noqueue, and the latest dump was whole
 	htb      []int32 // devices that have one
 	ask      kernel.Request
 	askClass kernel.Request
@@ -211,10 +212,19 @@ func (s *qdiscs) takeOne(typ uint16, payload []byte) error {
 	return nil
 }
 
-// read dumps all of them, and the classes of HTB, with their counters, and takes differences.
-func (s *qdiscs) read(conn *kernel.Conn, links map[int32]*link, o *Out, read uint32) error {
+// read dumps all of them, and the classes of HTB, with their counters, and takes differences. still: nothing was announced since the
+// reading before.
+func (s *qdiscs) read(conn *kernel.Conn, links map[int32]*link, o *Out, read uint32, still bool) error {
 	s.round++
-	s.changed, s.htb = false, s.htb[:0]
+	if still && s.idle {
+		// noqueue never sees a packet (__dev_queue_xmit in net/core/dev.c), so its counters stay 0.
+		for _, q := range s.order {
+			q.round = s.round
+			q.difference(o, true, read)
+		}
+		return nil
+	}
+	s.changed, s.idle, s.htb = false, false, s.htb[:0]
 	err := conn.DumpRetry(&s.ask, 3, s.restart, s.take)
 	interrupted := errors.Is(err, kernel.ErrInterrupted)
 	if err != nil && !interrupted {
@@ -240,7 +250,9 @@ func (s *qdiscs) read(conn *kernel.Conn, links map[int32]*link, o *Out, read uin
 		}
 		slices.SortFunc(s.order, compareQdiscs)
 	}
+	s.idle = !interrupted
 	for _, q := range s.order {
+		s.idle = s.idle && q.kind == "noqueue"
 		q.difference(o, q.round == s.round, read)
 		if l := links[q.key.index]; l != q.link {
 			q.link, q.epoch = l, -1

@@ -30,12 +30,30 @@ type namespaces struct {
 	checked    time.Time // when those listed were last seen to be there
 	next       time.Time // when to list again at the latest
 	folder     unix.Timespec
+
+	shown   []kernel.Task // one process of each namespace
+	shownAt time.Time     // when they were
 }
 
 const (
 	checkSpaces = 300 * time.Millisecond // below any interval in use: collectors of one tick share one look
 	listSpaces  = 5 * time.Second        // how soon a namespace without a name is found
+	trustShown  = 2 * time.Second        // how long what was shown is believed
 )
+
+// show is told one process of each namespace that any process is in, by who has looked at all of them; first is not kept.
+func (n *namespaces) show(first []kernel.Task) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.shownAt = time.Now()
+	if !slices.EqualFunc(n.shown, first, func(a, b kernel.Task) bool { return a.PID == b.PID && a.Net == b.Net }) {
+		n.shown = append(n.shown[:0], first...)
+		n.next = time.Time{} // at once
+	}
+}
 
 // now gives the namespaces that are there now, a note where some may be missing, and a number that changes with the list. The
 // list must not be changed. An error means that a namespace that was asked for by name is not there.
@@ -66,7 +84,11 @@ func (n *namespaces) now(env *Env) (list []kernel.NetNS, note string, generation
 		if now.Before(n.next) && !n.moved(env) {
 			break
 		}
-		list, err := env.Root.NetNamespaces(mostSpaces)
+		first := n.shown
+		if now.Sub(n.shownAt) > trustShown {
+			first = nil
+		}
+		list, err := env.Root.NetNamespacesOf(first, mostSpaces)
 		n.note = ""
 		if err != nil {
 			n.note = err.Error()

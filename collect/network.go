@@ -166,15 +166,15 @@ type devices struct {
 }
 
 // changes says what the kernel announced to have changed since it was read.
-type changes struct{ links, addresses, routes, qdiscs bool }
+type changes struct{ links, addresses, routes, qdiscs, queues bool } // qdiscs as uses sees them, queues as qdiscs.read does
 
 func (n *netDevices) openSpace(s *space[*devices]) (*devices, error) {
-	d := &devices{space: s, links: map[int32]*link{}, stale: changes{true, true, true, true}}
+	d := &devices{space: s, links: map[int32]*link{}, stale: changes{true, true, true, true, true}}
 	var err error
-	if d.routes, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Strict: true}); err != nil {
+	if d.routes, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Strict: true, Alone: s.root.Alone}); err != nil {
 		return nil, err
 	}
-	if d.events, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{}); err == nil {
+	if d.events, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Alone: s.root.Alone}); err == nil {
 		for _, group := range [...]uint32{unix.RTNLGRP_LINK, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR} {
 			if err = d.events.Join(group); err != nil {
 				d.events.Close()
@@ -183,7 +183,10 @@ func (n *netDevices) openSpace(s *space[*devices]) (*devices, error) {
 			}
 		}
 	}
-	d.tools.open(dialGeneric, plainSocket)
+	d.tools.root = s.root
+	d.tools.open(func(protocol int) (*kernel.Conn, error) {
+		return kernel.Dial(protocol, kernel.NetlinkOptions{Alone: s.root.Alone})
+	}, plainSocket)
 	d.tools.ask(n.want.Stat("net.device.modes"), n.want.Stat("net.ring.size"))
 
 	d.qdiscs.open()
@@ -200,10 +203,6 @@ func (n *netDevices) openSpace(s *space[*devices]) (*devices, error) {
 	d.onLink, d.onStats, d.onAddress, d.onChange = d.takeLink, d.takeStats, d.takeAddress, d.takeChange
 	d.dropAddresses, d.nothing = func() { d.addresses = d.addresses[:0] }, func() {}
 	return d, nil
-}
-
-func dialGeneric(protocol int) (*kernel.Conn, error) {
-	return kernel.Dial(protocol, kernel.NetlinkOptions{})
 }
 
 // plainSocket opens a socket for ioctl; any will do (sock_ioctl in net/socket.c), and a Unix one is never compiled out.
@@ -262,9 +261,9 @@ func (n *netDevices) Read(o *Out) error {
 func (d *devices) gather(n *netDevices, o *Out) error {
 	d.now = n.reads
 	if d.events == nil {
-		d.stale = changes{true, true, true, true}
+		d.stale = changes{true, true, true, true, true}
 	} else if err := d.events.Receive(0, d.onChange); err != nil {
-		d.stale = changes{true, true, true, true} // ErrOverrun: something changed, nobody knows what
+		d.stale = changes{true, true, true, true, true} // ErrOverrun: something changed, nobody knows what
 	}
 	if d.stale.links || d.noStats {
 		if err := d.readLinks(); err != nil {
@@ -323,7 +322,9 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 		l.difference(o, n.reads)
 	}
 	if n.queues.any() || n.want.Stat("net.device.capacity", "net.device.wire", "net.device.uses") {
-		if err := d.qdiscs.read(d.routes, d.links, o, n.reads); err != nil {
+		still := d.events != nil && !d.stale.queues && !d.stale.links
+		d.stale.queues = false
+		if err := d.qdiscs.read(d.routes, d.links, o, n.reads, still); err != nil {
 			note := "queueing disciplines could not be read" + d.space.of() + ": " + err.Error()
 			n.tables.capacity.Note(note)
 			n.tables.wire.Note(note)
@@ -483,13 +484,13 @@ func (d *devices) takeChange(typ uint16, payload []byte) error {
 		if len(payload) >= unix.SizeofIfInfomsg && payload[0] == unix.AF_UNSPEC {
 			delete(d.links, int32(native.Uint32(payload[4:])))
 		}
-		d.stale.links, d.stale.routes = true, true
-	case unix.RTM_NEWLINK:
-		d.stale.links, d.stale.routes = true, true
+		d.stale.links, d.stale.routes, d.stale.queues = true, true, true
+	case unix.RTM_NEWLINK: // a device that comes up gets its discipline without a word
+		d.stale.links, d.stale.routes, d.stale.queues = true, true, true
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
 		d.stale.addresses, d.stale.routes = true, true
 	case unix.RTM_NEWQDISC, unix.RTM_DELQDISC, unix.RTM_NEWTCLASS, unix.RTM_DELTCLASS, unix.RTM_NEWTFILTER, unix.RTM_DELTFILTER:
-		d.stale.qdiscs = true
+		d.stale.qdiscs, d.stale.queues = true, true
 	}
 	return nil
 }

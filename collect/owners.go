@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
+	"math/bits"
 	"slices"
 
 	"culprit/kernel"
@@ -20,7 +23,8 @@ type ownership struct {
 	fd    int32  // of the socket in that process; -1 not known
 	since uint32 // the tick at which it was last looked for or made sure of
 	round uint32 // the round over all processes that began with it wanted; 0 none yet
-	tries uint8  // how often it was looked for in vain
+	tries uint8  // how often it was looked for in vain, in all processes
+	full  bool   // it was looked for in vain in the processes whose files had changed: next in all
 	user  bool   // made by another user than root: not by the kernel
 }
 
@@ -38,6 +42,10 @@ const (
 // several processes that have a socket open the first one found counts: mostly the lowest pid, the parent of workers.
 // What was found is kept with the connection and made sure of now and then by one link.
 //
+// Linux tells since 6.2 how many files a process has open, for the price of one link. A process that was looked at to the end, and since then
+// has as many files beside its known sockets, is passed over at first; what is not found so, as one of its files may have made room
+// for it, is looked for in all processes at the next tick. Processes that were never looked at come first.
+//
 // Work is counted in open files looked at (a microsecond each) and bounded by tick; the next tick goes on where this one ended.
 type owners struct {
 	proc    *kernel.Dir
@@ -46,13 +54,20 @@ type owners struct {
 	round   uint32
 	budget  int
 	tick    uint32
-	denied  bool // in this round a process could not be read
-	whole   bool // this is the first pid namespace: each process is seen
+	denied  bool                         // in this round a process could not be read
+	whole   bool                         // this is the first pid namespace: each process is seen
+	full    bool                         // this round passes over none
+	passed  bool                         // in this round a process was passed over
+	count   func(pid int32) (int, error) // of open files; nil where the kernel does not tell
+	self    int32
+	looked  map[int32]lookedAt // processes that were looked at to the end, by pid
 	procs   []owner
 	byPID   map[int32]int32
 	big     map[int32]bool // processes with many sockets: read last in a round
 	free    []int32
 	order   []int32
+	known   []int32
+	files   fileSet
 	wanted  inodeSet
 	left    int
 	sockets []*ownership
@@ -70,7 +85,14 @@ type owner struct {
 	epoch   int32
 	labels  [2]measure.Label // pid, process
 	gone    bool             // kept for a while: its connections may live on without it
-	files   []uint64         // bit for each open file that is a socket of a living connection; made anew when needed
+	held    fileSet          // open files that are sockets of living connections; made anew when needed
+	others  fileSet          // open files that were something else when last looked at
+}
+
+// lookedAt says what was seen of a process.
+type lookedAt struct {
+	others int32  // open files that are no known socket of a living connection
+	round  uint32 // the last that met it
 }
 
 const (
@@ -92,10 +114,14 @@ func openOwners(root kernel.Root) (*owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &owners{proc: proc, byPID: map[int32]int32{}, big: map[int32]bool{}, links: make([]byte, 16<<10)}
+	o := &owners{proc: proc, byPID: map[int32]int32{}, big: map[int32]bool{}, looked: map[int32]lookedAt{}, links: make([]byte, 16<<10)}
 	var buf [64]byte
-	link, err := proc.ReadLink(int32(unix.Getpid()), "ns/pid", buf[:])
+	o.self = int32(unix.Getpid())
+	link, err := proc.ReadLink(o.self, "ns/pid", buf[:])
 	o.whole = err == nil && string(link) == initialPIDs
+	if n, err := proc.OpenFiles(o.self); err == nil && n > 0 && root.Proc == "" {
+		o.count = proc.OpenFiles
+	}
 	return o, nil
 }
 
@@ -178,14 +204,16 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 	}
 	o.wanted.reset(len(sockets))
 	o.sockets, o.left = sockets, len(sockets)
-	fresh := false
+	fresh, full := false, false
 	for i, inode := range inodes {
+		s := sockets[i]
 		o.wanted.add(inode, int32(i))
-		sockets[i].since = o.tick
-		fresh = fresh || sockets[i].round == 0
+		s.since = o.tick
+		fresh, full = fresh || s.round == 0, full || s.full || s.tries > 0
 	}
+	o.hold(held)
 	if fresh && len(o.byPID) > 0 {
-		o.probe(held, o.budget/2)
+		o.probe(o.budget / 2)
 	}
 	if o.next >= len(o.pids) && o.left > 0 { // a new round over all processes
 		var err error
@@ -193,7 +221,10 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 			return fmt.Errorf("list processes: %w", err)
 		}
 		o.round++
-		o.next, o.denied = 0, false
+		o.next, o.denied, o.passed, o.full = 0, false, false, full || o.count == nil
+		if !o.full {
+			o.strangersFirst()
+		}
 		for _, s := range sockets {
 			s.round = o.round
 		}
@@ -206,28 +237,20 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 		if o.budget <= 0 {
 			return nil
 		}
-		pid := o.pids[o.next]
-		switch {
-		case pid < 0:
-			if sockets := o.read(-pid, math.MaxInt); sockets < ownerMany && o.left > 0 {
-				delete(o.big, -pid)
-			}
-		case o.big[pid]:
-			o.pids = append(o.pids, -pid)
-		case o.read(pid, ownerMany) >= ownerMany:
-			o.pids = append(o.pids, -pid)
-			if len(o.big) >= ownerBig {
-				clear(o.big)
-			}
-			o.big[pid] = true
-		}
+		o.visit(o.pids[o.next])
+	}
+	if len(o.looked) > 2*len(o.pids) {
+		maps.DeleteFunc(o.looked, func(_ int32, l lookedAt) bool { return l.round != o.round })
 	}
 	// All processes were read. Whose is a socket that none has open? It is asked twice, for it may be on its way from one to
 	// another, and answered only where nothing was hidden.
 	for _, s := range sockets {
 		if s.who < ownedBy && s.round == o.round { // wanted during the whole round
+			s.who, s.full = ownerUnknown, true
+			if o.passed {
+				continue
+			}
 			s.tries++
-			s.who = ownerUnknown
 			if s.tries >= 2 && !o.denied && o.whole && !s.user {
 				s.who = ownerKernel
 			}
@@ -236,63 +259,140 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 	return nil
 }
 
+// strangersFirst puts the processes of the round that were never looked at in front of the others.
+func (o *owners) strangersFirst() {
+	o.known = o.known[:0]
+	strangers := o.pids[:0]
+	for _, pid := range o.pids {
+		if _, ok := o.looked[pid]; ok {
+			o.known = append(o.known, pid)
+		} else {
+			strangers = append(strangers, pid)
+		}
+	}
+	o.pids = append(strangers, o.known...)
+}
+
+// visit looks at one process of a round.
+func (o *owners) visit(pid int32) {
+	whole := pid < 0
+	if whole {
+		pid = -pid
+	}
+	if l, ok := o.looked[pid]; ok && !o.full {
+		o.budget--
+		if n, err := o.count(pid); err == nil && int32(n)-o.holds(pid) == l.others {
+			o.passed = true
+			o.looked[pid] = lookedAt{l.others, o.round}
+			return
+		}
+	}
+	switch {
+	case whole:
+		if sockets := o.read(pid, math.MaxInt); sockets < ownerMany && o.left > 0 {
+			delete(o.big, pid)
+		}
+	case o.big[pid]:
+		o.pids = append(o.pids, -pid)
+	case o.read(pid, ownerMany) >= ownerMany:
+		o.pids = append(o.pids, -pid)
+		if len(o.big) >= ownerBig {
+			clear(o.big)
+		}
+		o.big[pid] = true
+	}
+}
+
+// holds tells how many sockets of living connections a process is known to have open.
+func (o *owners) holds(pid int32) int32 {
+	if i, ok := o.byPID[pid]; ok {
+		return int32(o.procs[i].held.n)
+	}
+	return 0
+}
+
+// hold notes which open files of the processes are sockets of living connections.
+func (o *owners) hold(held func(func(*ownership))) {
+	for i := range o.procs {
+		o.procs[i].held.clear()
+	}
+	held(func(s *ownership) {
+		if s.who >= ownedBy && s.fd >= 0 {
+			o.procs[s.who-ownedBy].held.add(s.fd)
+		}
+	})
+}
+
 // probe tries the likely file numbers of the processes that own sockets.
-func (o *owners) probe(held func(func(*ownership)), budget int) {
+func (o *owners) probe(budget int) {
 	o.order = o.order[:0]
 	for i := range o.procs {
-		p := &o.procs[i]
-		clear(p.files)
-		p.files = p.files[:0]
-		if !p.gone {
+		if !o.procs[i].gone {
 			o.order = append(o.order, int32(i))
 		}
 	}
-	held(func(s *ownership) {
-		if s.who < ownedBy || s.fd < 0 || s.fd > 1<<20 {
-			return
-		}
-		p, at := &o.procs[s.who-ownedBy], int(s.fd/64)
-		for at >= len(p.files) {
-			p.files = append(p.files, 0)
-		}
-		p.files[at] |= 1 << (s.fd % 64)
-	})
 	slices.SortFunc(o.order, func(a, b int32) int {
 		p, q := &o.procs[a], &o.procs[b]
 		return cmp.Or(-cmp.Compare(p.gained, q.gained), cmp.Compare(p.pid, q.pid))
 	})
+	most := o.budget - budget
 	for _, i := range o.order {
-		p, missed := &o.procs[i], 0
-		for fd := 0; missed < ownerBeyond; fd++ {
-			if o.left == 0 || budget <= 0 {
+		if o.left == 0 || o.budget <= most {
+			return
+		}
+		o.probeOne(i, most)
+	}
+}
+
+// probeOne tries the file numbers of a process that were free, from the lowest on, as long as there is more than so much of the budget.
+func (o *owners) probeOne(i int32, most int) {
+	p := &o.procs[i]
+	pid, open, fresh := p.pid, 0, math.MaxInt
+	if o.count != nil {
+		o.budget--
+		n, err := o.count(pid)
+		if err != nil {
+			return
+		}
+		if l, ok := o.looked[pid]; ok && int32(n-p.held.n) == l.others {
+			return // nothing was opened, or as much closed
+		}
+		if open = n; n > p.held.n+p.others.n { // else some of the others were closed
+			fresh = n - p.held.n - p.others.n
+		}
+	}
+	for fd, missed, found := int32(0), 0, 0; found < fresh && missed < ownerBeyond; fd++ {
+		if o.left == 0 || o.budget <= most {
+			return
+		}
+		if p.held.has(fd) || p.others.has(fd) {
+			continue
+		}
+		if !p.held.below(fd) && !p.others.below(fd) {
+			missed++
+		}
+		o.budget--
+		inode, err := o.proc.Socket(pid, fd)
+		if errors.Is(err, measure.ErrDenied) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		missed = 0
+		found++
+		if o.wanted.first(uint32(inode)) >= 0 {
+			if i = o.sure(i, pid); i < 0 {
 				return
 			}
-			if fd < 64*len(p.files) {
-				if p.files[fd/64]>>(fd%64)&1 != 0 {
-					continue
-				}
-			} else {
-				missed++
-			}
-			budget--
-			o.budget--
-			inode, err := o.proc.Socket(p.pid, int32(fd))
-			switch {
-			case errors.Is(err, measure.ErrDenied):
-				missed = ownerBeyond
-			case err == nil:
-				missed = 0
-				if o.wanted.first(uint32(inode)) >= 0 {
-					if i = o.sure(i, p.pid); i >= 0 {
-						o.found(i, int32(fd), uint32(inode))
-					}
-				}
-			}
-			if i < 0 {
-				break
-			}
+			o.found(i, fd, uint32(inode))
 			p = &o.procs[i]
+		} else if o.count != nil {
+			p.others.add(fd)
 		}
+	}
+	if o.count != nil && p.held.n+p.others.n == open {
+		o.looked[pid] = lookedAt{int32(p.others.n), o.round}
 	}
 }
 
@@ -300,8 +400,10 @@ func (o *owners) probe(held func(func(*ownership)), budget int) {
 func (o *owners) found(p, fd int32, inode uint32) {
 	for at := o.wanted.first(inode); at >= 0; at = o.wanted.after(at, inode) {
 		if s := o.sockets[o.wanted.refs[at].ref]; s.who < ownedBy {
-			s.who, s.fd, s.tries = p+ownedBy, fd, 0
+			s.who, s.fd, s.tries, s.full = p+ownedBy, fd, 0, false
 			o.procs[p].gained = o.tick
+			o.procs[p].held.add(fd)
+			o.procs[p].others.remove(fd)
 			o.left--
 		}
 	}
@@ -309,27 +411,56 @@ func (o *owners) found(p, fd int32, inode uint32) {
 
 // read looks at the open files of one process, up to so many sockets, and gives how many it saw.
 func (o *owners) read(pid int32, most int) (sockets int) {
-	index := int32(-1)
+	index, whole := int32(-1), true
+	o.files.clear()
 	seen, err := o.proc.Sockets(pid, o.links, func(fd int32, inode uint64) bool {
-		sockets++
-		if o.wanted.first(uint32(inode)) < 0 {
-			return sockets < most
+		if inode == 0 {
+			o.files.add(fd)
+			return true
 		}
-		if index < 0 {
+		sockets++
+		switch {
+		case o.wanted.first(uint32(inode)) < 0:
+			o.files.add(fd)
+		case index < 0:
 			known, ok := o.byPID[pid]
 			if !ok {
 				known = -1
 			}
 			if index = o.sure(known, pid); index < 0 {
+				whole = false
 				return false
 			}
+			fallthrough
+		default:
+			o.found(index, fd, uint32(inode))
 		}
-		o.found(index, fd, uint32(inode))
-		return o.left > 0 && sockets < most
+		whole = o.left > 0 && sockets < most
+		return whole
 	})
 	o.budget -= seen + 8 // for opening and reading the directory
 	if errors.Is(err, measure.ErrDenied) {
 		o.denied = true
+	}
+	if o.count == nil || err != nil {
+		return sockets
+	}
+	if whole {
+		if pid == o.self {
+			seen-- // the directory that was just read
+		}
+		o.looked[pid] = lookedAt{int32(seen) - o.holds(pid), o.round}
+	}
+	if i, ok := o.byPID[pid]; ok {
+		p := &o.procs[i]
+		if whole {
+			p.others.clear()
+		}
+		for fd := range o.files.all() {
+			if !p.held.has(fd) {
+				p.others.add(fd)
+			}
+		}
 	}
 	return sockets
 }
@@ -366,7 +497,7 @@ func (o *owners) enter(pid int32) int32 {
 		o.procs = append(o.procs, owner{})
 	}
 	p := &o.procs[i]
-	*p = owner{pid: pid, start: start, name: append(p.name[:0], name...), checked: o.tick, epoch: -1, files: p.files[:0]}
+	*p = owner{pid: pid, start: start, name: append(p.name[:0], name...), checked: o.tick, epoch: -1, held: p.held.emptied(), others: p.others.emptied()}
 	o.byPID[pid] = i
 	return i
 }
@@ -390,7 +521,7 @@ func (o *owners) forget(lose func(old func(who int32) bool)) {
 			if at, ok := o.byPID[p.pid]; ok && at == int32(i) {
 				delete(o.byPID, p.pid)
 			}
-			*p = owner{gone: true, name: p.name[:0], files: p.files[:0]}
+			*p = owner{gone: true, name: p.name[:0], held: p.held.emptied(), others: p.others.emptied()}
 			o.free = append(o.free, int32(i))
 		}
 	}
@@ -419,6 +550,55 @@ func (o *owners) labels(out *Out, s *ownership) [2]measure.Label {
 // same says whether two sockets have the same labels.
 func (o *owners) same(a, b *ownership) bool {
 	return a.who == b.who || a.who <= ownerUnknown && b.who <= ownerUnknown
+}
+
+// fileSet is a set of file numbers. Those above fileMost are never in it.
+type fileSet struct {
+	bits []uint64
+	n    int
+}
+
+const fileMost = 1 << 20
+
+func (s *fileSet) has(fd int32) bool { return s.below(fd) && s.bits[fd/64]>>(fd%64)&1 != 0 }
+
+// below says whether there may be numbers from fd on.
+func (s *fileSet) below(fd int32) bool { return int(fd) < 64*len(s.bits) }
+
+func (s *fileSet) add(fd int32) {
+	if fd > fileMost || s.has(fd) {
+		return
+	}
+	for !s.below(fd) {
+		s.bits = append(s.bits, 0)
+	}
+	s.bits[fd/64] |= 1 << (fd % 64)
+	s.n++
+}
+
+func (s *fileSet) remove(fd int32) {
+	if s.has(fd) {
+		s.bits[fd/64] &^= 1 << (fd % 64)
+		s.n--
+	}
+}
+
+func (s *fileSet) clear() { *s = s.emptied() }
+
+// emptied gives an empty set in the same memory.
+func (s *fileSet) emptied() fileSet { return fileSet{bits: s.bits[:0]} }
+
+// all gives the numbers, ascending.
+func (s *fileSet) all() iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for i, w := range s.bits {
+			for ; w != 0; w &= w - 1 {
+				if !yield(int32(64*i + bits.TrailingZeros64(w))) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // inodeSet finds what is wanted by inode; several may want one.

@@ -198,3 +198,72 @@ func TestOwnersBudget(t *testing.T) {
 		}
 	}
 }
+
+// count stands in for what the kernel tells of open files.
+func (p *procTree) count(pid int32) (int, error) {
+	files, err := os.ReadDir(filepath.Join(p.root, strconv.Itoa(int(pid)), "fd"))
+	return len(files), err
+}
+
+// TestOwnersPassOver: processes whose number of open files is the same are not read again, and what they hide is found a tick later.
+func TestOwnersPassOver(t *testing.T) {
+	p := newProcTree(t)
+	idle := map[int]int{}
+	for fd := 3; fd < 23; fd++ {
+		idle[fd] = 5000 + fd
+	}
+	for pid := 1000; pid < 1050; pid++ {
+		p.process(pid, "idle", 1, idle)
+	}
+	p.process(100, "server", 1, map[int]int{3: 10, 4: 11})
+	c := newOwnerCase(t, p)
+	c.o.count = p.count
+	used := func(most int) {
+		t.Helper()
+		if used := ownerFiles - c.o.budget; used > most {
+			t.Errorf("tick %d: %d files looked at, want %d at most", c.tick, used, most)
+		}
+	}
+	c.look(1, 10, 11)
+	c.look(1, 40) // nobody has it: all are read, for some were not looked at to the end
+	c.look(1, 40)
+
+	// A client that has just started: nobody else is looked at.
+	p.process(30, "curl", 1, map[int]int{3: 20})
+	c.look(1, 10, 11, 20)
+	c.want(20, "30 curl")
+	used(1 + 1 + 8) // the server, curl
+
+	// One more at the server, while another is closed: the number of files is the same, that of known sockets is not.
+	delete(c.sockets, 11)
+	p.process(100, "server", 1, map[int]int{3: 10, 5: 12})
+	c.look(1, 10, 12)
+	c.want(12, "100 server")
+	used(10)
+
+	// One of an old process that had none.
+	idle[23] = 30
+	p.process(1030, "idle", 1, idle)
+	c.look(1, 10, 12, 30)
+	c.want(30, "1030 idle")
+	used(100)
+
+	// One that took the place of another file: not at once, but a tick later.
+	idle[4] = 31
+	p.process(1031, "idle", 1, idle)
+	delete(idle, 23)
+	p.process(1031, "idle", 1, idle)
+	c.look(1, 10, 31)
+	used(100)
+	c.want(31, " ")
+	c.look(1, 10, 31)
+	c.want(31, "1031 idle")
+
+	// One that nobody has is the kernel's only after all were read, twice.
+	c.look(1, 41)
+	c.want(41, " ")
+	c.look(1, 41)
+	c.want(41, " ")
+	c.look(2, 41)
+	c.want(41, " [kernel]")
+}

@@ -27,6 +27,7 @@ type Processes struct {
 	now    func() measure.Span // nil: the machine's time since boot
 	passwd string              // "": /etc/passwd
 	files  bool                // never taskstats
+	walk   bool                // the walk over tasks is waited for
 }
 
 // Stats lists process.* and thread.*.
@@ -80,7 +81,7 @@ func (c Processes) Open(env *Env, want Want) (Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &processReading{dir: dir, root: env.Root, wants: wantProcesses(want), now: c.now, tick: tickNanoseconds, page: uint64(kernel.PageSize()),
+	r := &processReading{dir: dir, root: env.Root, spaces: env.namespaces, wants: wantProcesses(want), now: c.now, tick: tickNanoseconds, page: uint64(kernel.PageSize()),
 		controllers: cgroupControllers(), reasons: delayReasons(), buf: make([]byte, 4096)}
 	r.users.path = c.passwd
 	if r.users.path == "" {
@@ -102,6 +103,11 @@ func (c Processes) Open(env *Env, want Want) (Reading, error) {
 	r.delayAcct = err != nil || len(b) > 0 && b[0] != '0' // before 5.14 there is no such file, and it is on
 	if !c.files && env.Root.Proc == "" && r.sameNamespace() {
 		r.road, r.roadErr = openTaskstats(int32(os.Getpid()))
+		if r.road != nil && r.sched && (env.Long || c.walk) {
+			if r.walk = startTaskWalk(env.Root); c.walk {
+				r.walk.wait()
+			}
+		}
 	} else {
 		r.roadErr = measure.ErrUnsupported
 	}
@@ -143,8 +149,10 @@ type processReading struct {
 	now         func() measure.Span
 	tick, page  uint64 // nanoseconds, bytes
 	road        *taskstatsRoad
-	roadErr     error // why there is no road
-	sched       bool  // schedstat counts
+	roadErr     error       // why there is no road
+	walk        *taskWalk   // beside the road; nil: there is none
+	spaces      *namespaces // nil: nobody looks for them
+	sched       bool        // schedstat counts
 	delayAcct   bool
 	lateDelays  bool // it was turned on after process 1 started
 	kinds       int  // reasons of delays that taskstats have here
@@ -183,28 +191,32 @@ type processReading struct {
 
 // process is what is known of one process: told apart by pid and start, so a pid that is used again is another.
 type process struct {
-	pid     int32
-	known   bool      // was read before: there is something to compare with
-	ran     bool      // within this interval, or is new: delta holds something
-	dead    bool      // found to have ended
-	pulsed  bool      // task is of this reading
-	split   bool      // has, or had, several threads, which are followed one by one
-	stat    procStat  // comm is not kept
-	comm    string    // cleaned
-	task    taskStats // the latest
-	last    taskStats // up to where delta counts
-	clock   cpuClock
-	io      ioBytes
-	hasIO   bool
-	delta   *processDelta // of this interval, if it ran in it
-	kids    children
-	threads []*thread    // those felt by files, and those of a split process
-	file    *kernel.File // stat
-	ioFile  *kernel.File
-	pulse   *kernel.File // schedstat, beside taskstats
-	felt    pulse        // what it said
-	info    *processInfo
-	name    labelPair
+	pid      int32
+	known    bool      // was read before: there is something to compare with
+	ran      bool      // within this interval, or is new: delta holds something
+	dead     bool      // found to have ended
+	pulsed   bool      // task is of this reading
+	split    bool      // has, or had, several threads, which are followed one by one
+	stat     procStat  // comm is not kept
+	comm     string    // cleaned
+	task     taskStats // the latest
+	last     taskStats // up to where delta counts
+	clock    cpuClock
+	io       ioBytes
+	hasIO    bool
+	delta    *processDelta // of this interval, if it ran in it
+	kids     children
+	threads  []*thread    // those felt by files, and those of a split process
+	file     *kernel.File // stat
+	ioFile   *kernel.File
+	pulse    *kernel.File // schedstat, beside taskstats
+	felt     pulse        // what it said
+	walked   taskSigns    // what the walk said, in place of both
+	unsure   bool         // the walk can't tell whether it ran
+	restless bool         // it did not run, and yet something of its stat has changed that was not read again
+	stirred  bool         // it ran since its info was read
+	info     *processInfo
+	name     labelPair
 }
 
 // processDelta is what a process did within an interval; NaN where it is not known.
@@ -222,6 +234,7 @@ func (r *processReading) Close() {
 		r.drop(p)
 	}
 	r.procs = nil
+	r.walk.close()
 	r.road.close()
 	r.stat.Close()
 	r.dir.Close()
@@ -252,7 +265,10 @@ func (r *processReading) Read(out *Out) error {
 // list brings procs in line with /proc: those that vanished go to gone, new ones are blank.
 func (r *processReading) list() error {
 	var err error
-	if r.pids, err = r.dir.ListPIDs(r.pids[:0]); err != nil {
+	if r.walk.look(r.dir) && r.walk.whole {
+		r.pids = r.walk.list(r.pids[:0])
+		r.spaces.show(r.walk.nets)
+	} else if r.pids, err = r.dir.ListPIDs(r.pids[:0]); err != nil {
 		return err
 	}
 	if !slices.IsSorted(r.pids) {
@@ -325,7 +341,16 @@ func (r *processReading) pulseByTaskstats() error {
 		return nil
 	}
 	r.asked, r.pids = r.asked[:0], r.pids[:0]
+	if r.walk.on() {
+		r.pulseByWalk()
+	}
 	for _, p := range r.procs {
+		if r.walk.on() {
+			if p.ran || p.unsure || !p.known {
+				r.asked, r.pids = append(r.asked, p), append(r.pids, p.pid)
+			}
+			continue
+		}
 		if p.known && p.stat.threads == 1 && r.sched && (p.pulse != nil || r.keep > 0 && r.opens < opensAtOnce) {
 			if p.pulse == nil {
 				r.opens++
@@ -450,6 +475,7 @@ func (r *processReading) look(p *process, out *Out) {
 	}
 	before, fresh := p.stat, !p.known
 	r.takeStat(p)
+	p.restless, p.stirred = false, true
 	if fresh {
 		before = procStat{}
 	}
@@ -496,7 +522,7 @@ func (r *processReading) takeStat(p *process) {
 func (r *processReading) replace(p *process) {
 	dead := *p
 	r.bury(&dead)
-	*p = process{pid: p.pid, ran: true, task: p.task, pulsed: p.pulsed}
+	*p = process{pid: p.pid, ran: true, task: p.task, pulsed: p.pulsed, walked: p.walked}
 }
 
 // count makes the deltas of what stands in stat and taskstats.

@@ -85,7 +85,7 @@ func sumOf(rows map[string]float64, stat string, pid int) float64 {
 	return sum
 }
 
-// roads gives both roads to the pulses, where this user may take them.
+// roads gives all roads to the pulses, where this user may take them.
 func roads(t *testing.T) map[string]Processes {
 	t.Helper()
 	all := map[string]Processes{"files": {files: true}}
@@ -93,6 +93,12 @@ func roads(t *testing.T) map[string]Processes {
 	if err == nil {
 		road.close()
 		all["taskstats"] = Processes{}
+		if tasks, err := (kernel.Root{}).OpenTasks(); err == nil {
+			tasks.Close()
+			all["walk"] = Processes{walk: true}
+		} else if !errors.Is(err, measure.ErrDenied) && !errors.Is(err, measure.ErrUnsupported) {
+			t.Error(err)
+		}
 	} else if !errors.Is(err, measure.ErrDenied) && !errors.Is(err, measure.ErrUnsupported) {
 		t.Error(err)
 	}
@@ -306,6 +312,7 @@ func benchmarkCrowd(b *testing.B, n int) {
 	}
 	run("ps", Processes{}, psStats()...)
 	run("files", Processes{files: true}, psStats()...)
+	run("walk", Processes{walk: true}, psStats()...)
 	if n < 1000 {
 		run("all", Processes{})
 		run("cpu", Processes{}, "process.cpu")

@@ -35,7 +35,7 @@ func (r *processReading) readInfo(p *process) {
 		p.info = i
 	}
 	i.stale = fresh && p.ran && r.listed > 0 && measure.Span((p.stat.start)*r.tick)+2*measure.Second > r.listed // between fork and execve it is not yet what it will be
-	i.epoch = 0
+	i.epoch, p.stirred = 0, false
 	if r.wants.user {
 		if b, err := r.once(p.pid, "status"); err == nil {
 			if uid, ok := parseUID(b); ok && uid != i.uid {

@@ -133,18 +133,15 @@ func (r *processReading) renew(out *Out) {
 	over := out.Over().Seconds()
 	w := &r.wants
 	if w.rss || w.state || w.count || w.info || w.threads {
-		for range r.fresh.due(len(r.procs), over/renewStat) {
-			p := r.procs[r.fresh.next(len(r.procs))]
-			if !p.ran && !p.dead && r.readStat(p) && r.line.start == p.stat.start {
-				p.stat.rss, p.stat.state, p.stat.parent = r.line.rss, r.line.state, r.line.parent
-			}
-		}
+		r.renewStats(over)
 	}
 	if !w.info {
 		return
 	}
 	for range r.facts.due(len(r.procs), over/renewInfo) {
-		if p := r.procs[r.facts.next(len(r.procs))]; p.info != nil {
+		p := r.procs[r.facts.next(len(r.procs))]
+		// A process changes its user and its command line itself, and the walk tells of another control group.
+		if p.info != nil && (!r.walk.on() || p.stirred || r.facts.round%renewStill == 0) {
 			p.info.stale = true
 		}
 	}
@@ -155,16 +152,50 @@ func (r *processReading) renew(out *Out) {
 	}
 }
 
-// Seconds after which everything has been read again.
+// renewStats reads the stat lines of processes that did not run: of all in turn, or of those of which the walk says that it has changed, and then not
+// many more, for where memory is short that may be all of them.
+func (r *processReading) renewStats(over float64) {
+	renew := func(p *process) {
+		if r.readStat(p) && r.line.start == p.stat.start {
+			p.stat.rss, p.stat.state, p.stat.parent = r.line.rss, r.line.state, r.line.parent
+			p.restless = false
+		}
+	}
+	n := len(r.procs)
+	due := r.fresh.due(n, over/renewStat)
+	if !r.walk.on() || !r.walk.tasks.Resident() {
+		for range due {
+			if p := r.procs[r.fresh.next(n)]; !p.ran && !p.dead {
+				renew(p)
+			}
+		}
+		return
+	}
+	due += renewLeast
+	for range n {
+		p := r.procs[r.fresh.next(n)]
+		if !p.restless || p.ran || p.dead {
+			continue
+		}
+		renew(p)
+		if due--; due == 0 {
+			return
+		}
+	}
+}
+
 const (
-	renewStat = 10
-	renewInfo = 60
+	renewStat  = 10 // seconds after which everything has been read again
+	renewInfo  = 60
+	renewLeast = 16 // stat lines in any reading, at 10 microseconds
+	renewStill = 10 // rounds after which also the info of those is read again that have not run
 )
 
 // cursor goes round a list.
 type cursor struct {
-	at   int
-	owed float64
+	at    int
+	round int // how often it has begun anew
+	owed  float64
 }
 
 // due gives how many of n are due when the given part of a round has passed.
@@ -178,6 +209,7 @@ func (c *cursor) due(n int, part float64) int {
 func (c *cursor) next(n int) int {
 	if c.at >= n {
 		c.at = 0
+		c.round++
 	}
 	c.at++
 	return c.at - 1

@@ -36,6 +36,9 @@ type fold struct {
 	table   *rows // for the rows of a query that is not plain
 	counts  []int
 	key     []measure.Label
+	notes   []string // of the answer of the tick before, used again; only with folder.reuse
+	values  []float64
+	series  []measure.Series
 }
 
 type foldPlan struct {
@@ -70,22 +73,61 @@ func (f *folder) answers(batches []*measure.Batch, all []*measure.Answer) {
 	if !f.reuse {
 		f.slab = slab{}
 	}
-	s := &f.slab
-	s.answers = slices.Grow(s.answers[:0], len(f.parts))[:len(f.parts)]
-	s.elapsed = slices.Grow(s.elapsed[:0], len(f.parts))[:len(f.parts)]
-	s.series, s.keys, s.values = slices.Grow(s.series[:0], rows), slices.Grow(s.keys[:0], labels), slices.Grow(s.values[:0], rows)
+	f.room(len(f.parts), rows, labels)
 	for i, p := range f.parts {
-		a := &s.answers[i]
-		s.elapsed[i] = 0
-		*a = measure.Answer{Query: p.query, Kind: p.stat.Kind, Unit: p.unit, Sparse: p.stat.Sparse, Elapsed: s.elapsed[i : i+1 : i+1]}
-		p.head(a, batches)
-		if p.plain {
-			p.copied(a, batches[p.batches[0]], s)
-		} else {
-			p.folded(a, batches)
-		}
-		all[p.number] = a
+		all[p.number] = f.answer(i, p, batches)
 	}
+}
+
+// inTurn gives take the answers one after the other, each good during the call only: the memory of one is enough for all. Where a
+// batch's rows are the answer's as they are, it comes along, and its amounts have yet to become rates.
+func (f *folder) inTurn(batches []*measure.Batch, take func(*measure.Answer, *measure.Batch)) {
+	if !slices.EqualFunc(f.stats, batches, func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat }) {
+		f.match(batches)
+	}
+	f.room(1, 0, 0)
+	for _, p := range f.parts {
+		if p.prepare(batches) {
+			take(f.begin(0, p, batches), batches[p.batches[0]])
+		} else {
+			take(f.answer(0, p, batches), nil)
+		}
+	}
+}
+
+// room makes room in the slab. Answers made in it before are void, if it is used again.
+func (f *folder) room(answers, rows, labels int) {
+	s := &f.slab
+	s.answers = slices.Grow(s.answers[:0], answers)[:answers]
+	s.elapsed = slices.Grow(s.elapsed[:0], answers)[:answers]
+	s.series, s.keys, s.values = slices.Grow(s.series[:0], rows), slices.Grow(s.keys[:0], labels), slices.Grow(s.values[:0], rows)
+}
+
+// begin makes the answer of a part at place i of the slab, but for its rows.
+func (f *folder) begin(i int, p *fold, batches []*measure.Batch) *measure.Answer {
+	s := &f.slab
+	a := &s.answers[i]
+	s.elapsed[i] = 0
+	*a = measure.Answer{Query: p.query, Kind: p.stat.Kind, Unit: p.unit, Sparse: p.stat.Sparse, Elapsed: s.elapsed[i : i+1 : i+1]}
+	if f.reuse {
+		a.Notes = p.notes[:0]
+	}
+	p.head(a, batches)
+	if f.reuse {
+		p.notes = a.Notes
+	}
+	return a
+}
+
+// answer makes the answer of a part at place i of the slab.
+func (f *folder) answer(i int, p *fold, batches []*measure.Batch) *measure.Answer {
+	a := f.begin(i, p, batches)
+	if p.plain {
+		p.copied(a, batches[p.batches[0]], &f.slab)
+	} else {
+		p.folded(a, batches, f.reuse)
+	}
+	return a
 }
 
 // match finds which batches each query reads.
@@ -155,9 +197,9 @@ func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab) {
 }
 
 // folded filters the rows of the batches and folds those of one key together.
-func (f *fold) folded(a *measure.Answer, batches []*measure.Batch) {
+func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 	f.table.clear()
-	var values []float64
+	values := f.values[:0]
 	var dists []measure.Dist
 	f.counts = f.counts[:0]
 	for k, i := range f.batches {
@@ -191,17 +233,21 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch) {
 			if fresh {
 				values, f.counts = append(values, measure.NaN), append(f.counts, 0)
 			}
-			values[n], f.counts[n] = combine(f.stat.Fold, values[n], f.counts[n], v)
+			values[n], f.counts[n] = f.stat.Fold.Combine(values[n], f.counts[n], v)
 		}
 	}
-	a.Series = make([]measure.Series, f.table.len())
+	a.Series = slices.Grow(f.series[:0], f.table.len())[:f.table.len()]
 	for i := range a.Series {
-		a.Series[i].Key = f.table.key(i)
+		a.Series[i] = measure.Series{Key: f.table.key(i)}
 		if f.stat.Kind == measure.Dists {
 			a.Series[i].Dists = dists[i : i+1 : i+1]
 		} else {
 			a.Series[i].Values = values[i : i+1 : i+1]
 		}
 	}
-	f.table.keys = nil // they are the answer's now
+	if reuse {
+		f.values, f.series = values, a.Series
+	} else {
+		f.table.keys = nil // they are the answer's now
+	}
 }

@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -37,20 +38,26 @@ func TestAnswersAgreeWithAWalkOverTheRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			window, live := values(ask(t, c, w, sentence)), map[string]float64{}
-			tick := 0
 			q.Step = measure.Second
-			done := fmt.Errorf("done")
-			if err := c.Watch(context.Background(), []measure.Query{q}, func(t *measure.Tick) error {
-				for k, v := range values(t.Answers[0]) {
-					live[fmt.Sprint(tick, k[1:])] = v
+			watched := func(watch func(context.Context, []measure.Query, func(*measure.Tick) error) error) map[string]float64 {
+				live, tick := map[string]float64{}, 0
+				done := fmt.Errorf("done")
+				if err := watch(context.Background(), []measure.Query{q}, func(t *measure.Tick) error {
+					for k, v := range values(t.Answers[0]) {
+						live[fmt.Sprint(tick, k[1:])] = v
+					}
+					if tick++; tick == len(s.ticks) {
+						return done
+					}
+					return nil
+				}); err != done {
+					t.Fatal(err)
 				}
-				if tick++; tick == len(s.ticks) {
-					return done
-				}
-				return nil
-			}); err != done {
-				t.Fatal(err)
+				return live
+			}
+			window, live := values(ask(t, c, w, sentence)), watched(c.Watch)
+			if brief := watched(c.WatchBrief); !maps.Equal(brief, live) {
+				t.Fatalf("%s: %v where ticks are kept, %v where not", sentence, live, brief)
 			}
 			want := map[string]float64{}
 			for n, rows := range s.ticks {
@@ -103,14 +110,47 @@ func values(a *measure.Answer) map[string]float64 {
 	return out
 }
 
+// What nobody keeps is used again: once there is room, an answer costs no allocation.
+func TestBriefAnswersDoNotAllocate(t *testing.T) {
+	c, batch := connections()
+	var queries []measure.Query
+	for _, by := range [][]string{batch.By, batch.By[3:], nil} {
+		queries = append(queries, measure.Query{Stat: batch.Stat, By: by})
+	}
+	batch.Notes = []string{"a note"}
+	f, all := newFolder(c, 0, queries), make([]*measure.Answer, len(queries))
+	f.reuse = true
+	batches := []*measure.Batch{batch}
+	if n := testing.AllocsPerRun(10, func() { f.answers(batches, all) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if len(all[0].Notes) != 1 || len(all[2].Notes) != 1 {
+		t.Error(all[0].Notes, all[2].Notes)
+	}
+}
+
 // BenchmarkAnswer makes the answer to one query of a batch of 2,000 connections.
 func BenchmarkAnswer(b *testing.B) {
+	c, batch := connections()
+	for name, by := range map[string][]string{"plain": batch.By, "folded": batch.By[3:]} {
+		b.Run(name, func(b *testing.B) {
+			f := newFolder(c, 0, []measure.Query{{Stat: batch.Stat, By: by}})
+			all := make([]*measure.Answer, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				f.answers([]*measure.Batch{batch}, all)
+			}
+		})
+	}
+}
+
+// connections makes a batch of 2,000 rows by 8 fields.
+func connections() (*Catalogue, *measure.Batch) {
 	fields := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	st := measure.Stat{ID: "t.t", Kind: measure.Delta, Unit: measure.Bytes}
 	for _, f := range fields {
 		st.Fields = append(st.Fields, measure.Field{Name: f, Type: measure.Word})
 	}
-	c := New(&script{stats: []measure.Stat{st}})
 	batch := &measure.Batch{Stat: st.ID, By: fields, Over: measure.Interval{End: measure.Time(measure.Second)}}
 	for i := range 2000 {
 		for j := range fields {
@@ -119,14 +159,5 @@ func BenchmarkAnswer(b *testing.B) {
 		batch.Values = append(batch.Values, 1)
 		batch.Labels = append(batch.Labels, fmt.Sprint(i))
 	}
-	for name, by := range map[string][]string{"plain": fields, "folded": fields[3:]} {
-		b.Run(name, func(b *testing.B) {
-			f := newFolder(c, 0, []measure.Query{{Stat: st.ID, By: by}})
-			all := make([]*measure.Answer, 1)
-			b.ReportAllocs()
-			for b.Loop() {
-				f.answers([]*measure.Batch{batch}, all)
-			}
-		})
-	}
+	return New(&script{stats: []measure.Stat{st}}), batch
 }

@@ -22,6 +22,9 @@ type Catalogue struct {
 func New(sources ...measure.Source) *Catalogue {
 	c := &Catalogue{sources: sources, owner: map[measure.StatID]int{}}
 	for i, s := range sources {
+		if s == nil { // the place of one that is gone: the others keep theirs
+			continue
+		}
 		for _, st := range s.Stats() {
 			if _, taken := c.owner[st.ID]; !taken {
 				c.owner[st.ID] = i
@@ -34,6 +37,22 @@ func New(sources ...measure.Source) *Catalogue {
 		c.names = append(c.names, string(st.ID))
 	}
 	return c
+}
+
+// plus gives the catalogue with one more source.
+func (c *Catalogue) plus(s measure.Source) *Catalogue {
+	return New(append(slices.Clone(c.sources), s)...)
+}
+
+// minus gives the catalogue without a source.
+func (c *Catalogue) minus(s measure.Source) *Catalogue {
+	rest := slices.Clone(c.sources)
+	for i := range rest {
+		if rest[i] == s {
+			rest[i] = nil
+		}
+	}
+	return New(rest...)
 }
 
 // Stats lists all statistics, sorted by ID. The slice must not be changed.

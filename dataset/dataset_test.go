@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -190,6 +191,53 @@ func TestWindowAnswersFromWhatWasRecorded(t *testing.T) {
 	a, err := w.Ask(context.Background(), q)
 	if err != nil || show(a) != "7 0.5" {
 		t.Errorf("second tick: %s, %v", show(a), err)
+	}
+}
+
+// An outline is the answer without its rows, and is given for rows that are answered as they were recorded.
+func TestOutline(t *testing.T) {
+	s := network()
+	s.blind = map[measure.StatID]int{"net.device.speed": 0}
+	s.ticks = append(s.ticks, []row{{"net.device.bytes", []string{"br0", "rx"}, math.NaN()}})
+	_, w := record(t, s, "net.device.bytes by device,direction", "net.device.speed by device", "process.cpu by pid")
+	second := measure.Interval{Start: w.Ticks()[1].Start, End: w.Ticks()[1].End}
+	for _, x := range []struct {
+		sentence string
+		over     measure.Interval
+		rows     int
+		numbers  bool
+		ok       bool
+	}{
+		{"net.device.bytes by device,direction", measure.Interval{}, 4, true, true},
+		{"net.device.speed by device", measure.Interval{}, 1, false, true},
+		{"net.device.speed by device", second, 1, false, true},
+		{"process.cpu by pid", second, 1, true, true},
+		{"net.device.bytes by device", measure.Interval{}, 0, false, false},
+		{`net.device.bytes by device,direction where device = "lo"`, measure.Interval{}, 0, false, false},
+		{"sched.none", measure.Interval{}, 0, false, false},
+	} {
+		q, err := measure.ParseQuery(x.sentence)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Over = x.over
+		o, rows, numbers, ok := w.Outline(context.Background(), q)
+		if ok != x.ok || ok && (numbers != x.numbers || o.Series != nil) {
+			t.Errorf("%s: %d rows, numbers %v, outline %v, series %v", x.sentence, rows, numbers, ok, o)
+		}
+		if !ok {
+			continue
+		}
+		a, err := w.Ask(context.Background(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(a.Series) != rows || rows != x.rows {
+			t.Errorf("%s: %d rows in outline, %d in the answer, want %d", x.sentence, rows, len(a.Series), x.rows)
+		}
+		if a.Series = nil; fmt.Sprint(*a) != fmt.Sprint(*o) {
+			t.Errorf("%s: outline %v, answer %v", x.sentence, *o, *a)
+		}
 	}
 }
 

@@ -19,9 +19,9 @@ func (r *rows) len() int { return r.n }
 
 func (r *rows) key(i int) []measure.Label { return r.keys[i*r.width : (i+1)*r.width : (i+1)*r.width] }
 
-// clear forgets all rows, and leaves the keys to whom they were given.
+// clear forgets all rows. Keys that were given away must have been taken out of r.keys before.
 func (r *rows) clear() {
-	r.n, r.keys = 0, nil
+	r.n, r.keys = 0, r.keys[:0]
 	clear(r.slots)
 }
 
@@ -65,25 +65,6 @@ func equal(a, b []measure.Label) bool {
 		}
 	}
 	return true
-}
-
-// combine folds v into the value so far, which stands for n values already. NaN counts as no value.
-func combine(fold measure.Fold, sofar float64, n int, v float64) (float64, int) {
-	switch {
-	case v != v:
-		return sofar, n
-	case n == 0:
-		return v, 1
-	}
-	switch fold {
-	case measure.Max:
-		return max(sofar, v), n + 1
-	case measure.Min:
-		return min(sofar, v), n + 1
-	case measure.Mean:
-		return sofar + (v-sofar)/float64(n+1), n + 1
-	}
-	return sofar + v, n + 1
 }
 
 // plan is how the rows of a table with the fields have become those of a query.

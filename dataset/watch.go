@@ -16,6 +16,11 @@ func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each fun
 	return c.watch(ctx, queries, false, each)
 }
 
+// WatchBrief is Watch for who keeps nothing: a tick and its answers are overwritten by the next, which then costs no allocation.
+func (c *Catalogue) WatchBrief(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+	return c.watch(ctx, queries, true, each)
+}
+
 // watch is Watch. reuse: the tick is not kept, and may be overwritten by the next.
 func (c *Catalogue) watch(ctx context.Context, queries []measure.Query, reuse bool, each func(*measure.Tick) error) error {
 	if len(queries) == 0 {
@@ -46,8 +51,12 @@ func (c *Catalogue) watchOne(ctx context.Context, source int, asked, queries []m
 	f := newFolder(c, source, queries)
 	f.reuse = reuse
 	var told error
+	t := &measure.Tick{Answers: make([]*measure.Answer, len(queries))}
 	err := c.sources[source].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
-		t := &measure.Tick{Over: widest(batches), Answers: make([]*measure.Answer, len(queries))}
+		if !reuse {
+			t = &measure.Tick{Answers: make([]*measure.Answer, len(queries))}
+		}
+		t.Over = widest(batches)
 		f.answers(batches, t.Answers)
 		told = each(t)
 		return told

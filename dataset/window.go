@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"culprit/measure"
@@ -17,27 +18,105 @@ type Window struct {
 	mu    sync.RWMutex // guards all below
 	ticks []measure.Interval
 	kept  map[measure.StatID]*kept
+	keys  map[string]*rows // by the fields: of all statistics that have the same
 	words map[string]measure.Label
 	texts []string
 	same  []measure.Label // label of the answers' dictionary -> label of ours; looked up anew where the texts differ
+
+	// Of the row or tick at hand.
+	key   []measure.Label
+	cells []float64
 }
 
 // kept is one statistic's ticks: cells[t][i] is the value of row i in tick t. A tick holds the rows known by then; a row that
-// came later, or was absent, has the statistic's value of an absent row there. So a row costs eight bytes a tick and its key.
+// came later, or was absent, has the statistic's value of an absent row there. So a row costs four or eight bytes a tick, eight more, and its key,
+// which the statistics of one thing have in common: a connection is a row in more than ten.
 type kept struct {
+	st      *measure.Stat
 	by      []string
-	rows    *rows
-	cells   [][]float64
+	keys    *rows
+	list    []int32 // the key of each row
+	at      []int32 // of each key 1 + its row, 0 when it has none; as long as it must
+	next    int     // the row that is likely to come next
+	cells   []column
 	dists   [][]measure.Dist
 	elapsed []measure.Span
 	loss    []measure.Loss
 	notes   []string
 }
 
+// column is what a tick has for each row: its values, or amounts that over makes rates of. Most are counts, or microseconds in nanoseconds, which
+// take four bytes without losing a bit.
+type column struct {
+	thin []float32 // when all of them can be told so
+	wide []float64 // else
+	over measure.Span
+}
+
+// columnOf makes a column of cells, which it does not keep; before's, when they are the same, which are only read.
+func columnOf(cells []float64, over measure.Span, before *column) column {
+	if before != nil && before.len() == len(cells) {
+		same := true
+		for i, v := range cells {
+			if w := before.at(i); !(v == w || v != v && w != w) {
+				same = false
+				break
+			}
+		}
+		if same {
+			return column{before.thin, before.wide, over}
+		}
+	}
+	thin := make([]float32, len(cells))
+	for i, v := range cells {
+		if thin[i] = float32(v); float64(thin[i]) != v && v == v {
+			return column{wide: slices.Clone(cells), over: over}
+		}
+	}
+	return column{thin: thin, over: over}
+}
+
+func (c *column) len() int { return len(c.thin) + len(c.wide) }
+
+func (c *column) at(i int) float64 {
+	if c.thin != nil {
+		return float64(c.thin[i])
+	}
+	return c.wide[i]
+}
+
+func (k *kept) len() int { return len(k.list) }
+
+func (k *kept) key(i int) []measure.Label { return k.keys.key(int(k.list[i])) }
+
+// row gives the row of a key, and whether it has just been made.
+func (k *kept) row(key []measure.Label) (i int, fresh bool) {
+	// Rows come in the same order tick after tick, but for some.
+	if i = k.next; i < len(k.list) && equal(k.key(i), key) {
+		k.next++
+		return i, false
+	}
+	n, _ := k.keys.row(key)
+	if n >= len(k.at) {
+		k.at = append(k.at, make([]int32, k.keys.len()-len(k.at))...)
+	}
+	if k.at[n] == 0 {
+		k.list = append(k.list, int32(n))
+		k.at[n], fresh = int32(len(k.list)), true
+	}
+	i = int(k.at[n] - 1)
+	k.next = i + 1
+	return i, fresh
+}
+
+func newWindow(c *Catalogue) *Window {
+	return &Window{catalogue: c, kept: map[measure.StatID]*kept{}, keys: map[string]*rows{}, words: map[string]measure.Label{}}
+}
+
 // Record watches the queries for n ticks, or until the context ends, and gives what it saw, also when there was an error.
 // progress, if not nil, is called after each tick with the number of ticks so far.
 func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, progress func(tick int)) (*Window, error) {
-	w := &Window{catalogue: c, kept: map[measure.StatID]*kept{}, words: map[string]measure.Label{}}
+	w := newWindow(c)
 	if len(queries) == 0 {
 		return w, fmt.Errorf("record: no query")
 	}
@@ -50,8 +129,7 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	err := c.watch(ctx, asked, true, func(t *measure.Tick) error {
-		w.add(t)
+	told := func() error {
 		if progress != nil {
 			progress(len(w.ticks))
 		}
@@ -59,7 +137,30 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 			stop()
 		}
 		return nil
-	})
+	}
+	source, one := c.owner[asked[0].Stat], true
+	for _, q := range asked {
+		one = one && c.owner[q.Stat] == source
+	}
+	if !one {
+		return w, c.watch(ctx, asked, true, func(t *measure.Tick) error {
+			w.add(t.Over, func(take func(*measure.Answer, *measure.Batch)) {
+				for _, a := range t.Answers {
+					take(a, nil)
+				}
+			})
+			return told()
+		})
+	}
+	f := newFolder(c, source, asked)
+	f.reuse = true
+	err := c.sources[source].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
+		w.add(widest(batches), func(take func(*measure.Answer, *measure.Batch)) { f.inTurn(batches, take) })
+		return told()
+	}))
+	if err != nil {
+		err = fmt.Errorf("record: %w", err)
+	}
 	return w, err
 }
 
@@ -70,52 +171,93 @@ func (w *Window) Ticks() []measure.Interval {
 	return slices.Clone(w.ticks)
 }
 
-func (w *Window) add(t *measure.Tick) {
+// add adds a tick: answers gives take each answer of it.
+func (w *Window) add(over measure.Interval, answers func(take func(*measure.Answer, *measure.Batch))) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ticks = append(w.ticks, t.Over)
-	for _, a := range t.Answers {
-		k := w.kept[a.Query.Stat]
-		if k == nil {
-			k = &kept{by: a.Query.By, rows: newRows(len(a.Query.By))}
-			w.kept[a.Query.Stat] = k
+	w.ticks = append(w.ticks, over)
+	answers(w.take)
+}
+
+// take takes an answer of the latest tick. Its rows are those of the batch as they are, when there is one. w.mu is held.
+func (w *Window) take(a *measure.Answer, b *measure.Batch) {
+	k := w.kept[a.Query.Stat]
+	if k == nil {
+		fields := strings.Join(a.Query.By, "\x00")
+		if w.keys[fields] == nil {
+			w.keys[fields] = newRows(len(a.Query.By))
 		}
-		k.elapsed = append(k.elapsed, a.Elapsed[0])
-		for _, l := range a.Loss {
-			k.loss = addLoss(k.loss, l)
-		}
-		for _, note := range a.Notes {
-			if !slices.Contains(k.notes, note) {
-				k.notes = append(k.notes, note)
-			}
-		}
-		absent := absentIn(a.Sparse, a.Elapsed[0])
-		var cells []float64
-		var dists []measure.Dist
-		if a.Kind == measure.Dists {
-			dists = make([]measure.Dist, k.rows.len(), k.rows.len()+len(a.Series))
-		} else {
-			cells = slices.Repeat([]float64{absent}, k.rows.len())
-		}
-		key := make([]measure.Label, len(k.by))
-		for _, s := range a.Series {
-			for j, l := range s.Key {
-				key[j] = w.label(a.Labels, l)
-			}
-			i, fresh := k.rows.row(key)
-			switch {
-			case a.Kind == measure.Dists && fresh:
-				dists = append(dists, s.Dists[0])
-			case a.Kind == measure.Dists:
-				dists[i] = s.Dists[0]
-			case fresh:
-				cells = append(cells, s.Values[0])
-			default:
-				cells[i] = s.Values[0]
-			}
-		}
-		k.cells, k.dists = append(k.cells, cells), append(k.dists, dists)
+		k = &kept{st: w.catalogue.Stat(a.Query.Stat), by: a.Query.By, keys: w.keys[fields]}
+		w.kept[a.Query.Stat] = k
 	}
+	k.elapsed = append(k.elapsed, a.Elapsed[0])
+	for _, l := range a.Loss {
+		k.loss = addLoss(k.loss, l)
+	}
+	for _, note := range a.Notes {
+		if !slices.Contains(k.notes, note) {
+			k.notes = append(k.notes, note)
+		}
+	}
+	k.next = 0
+	if a.Kind == measure.Dists {
+		w.takeDists(k, a)
+		return
+	}
+	absent := absentIn(a.Sparse, a.Elapsed[0])
+	cells := w.cells[:0]
+	for range k.len() {
+		cells = append(cells, absent)
+	}
+	put := func(key []measure.Label, v float64) {
+		if i, fresh := k.row(w.ours(a.Labels, key)); fresh {
+			cells = append(cells, v)
+		} else {
+			cells[i] = v
+		}
+	}
+	for _, s := range a.Series {
+		put(s.Key, s.Values[0])
+	}
+	over := measure.Span(0)
+	if b != nil {
+		if a.Kind == measure.Delta && len(a.Series) == 0 {
+			over = b.Over.Span()
+		}
+		for i, v := range b.Values {
+			if a.Kind == measure.Delta && over <= 0 {
+				v = k.st.Unit.Rate(v, b.Over.Span())
+			}
+			put(b.Key(i), v)
+		}
+	}
+	w.cells = cells
+	var before *column
+	if n := len(k.cells); n > 0 {
+		before = &k.cells[n-1]
+	}
+	k.cells = append(k.cells, columnOf(cells, over, before))
+}
+
+func (w *Window) takeDists(k *kept, a *measure.Answer) {
+	dists := make([]measure.Dist, k.len(), k.len()+len(a.Series))
+	for _, s := range a.Series {
+		if i, fresh := k.row(w.ours(a.Labels, s.Key)); fresh {
+			dists = append(dists, s.Dists[0])
+		} else {
+			dists[i] = s.Dists[0]
+		}
+	}
+	k.dists = append(k.dists, dists)
+}
+
+// ours gives a key in our own labels, good until the next call.
+func (w *Window) ours(labels []string, key []measure.Label) []measure.Label {
+	w.key = w.key[:0]
+	for _, l := range key {
+		w.key = append(w.key, w.label(labels, l))
+	}
+	return w.key
 }
 
 // absentIn is the value of a row that a tick has not: 0 where the statistic was measured and is sparse, else unknown.
@@ -128,8 +270,12 @@ func absentIn(sparse bool, elapsed measure.Span) float64 {
 
 // cell gives the value of row i in tick t.
 func (k *kept) cell(i, t int, sparse bool) float64 {
-	if t < len(k.cells) && i < len(k.cells[t]) {
-		return k.cells[t][i]
+	if t < len(k.cells) && i < k.cells[t].len() {
+		c := &k.cells[t]
+		if c.over > 0 {
+			return k.st.Unit.Rate(c.at(i), c.over)
+		}
+		return c.at(i)
 	}
 	if t < len(k.elapsed) {
 		return absentIn(sparse, k.elapsed[t])
@@ -172,14 +318,19 @@ func addLoss(all []measure.Loss, l measure.Loss) []measure.Loss {
 	return append(all, l)
 }
 
-// Ask implements measure.Reader. Query.Over may narrow the window to the ticks that end within it; Query.Step is ignored.
-func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
+// question is a query that the window can answer.
+type question struct {
+	st       *measure.Stat
+	k        *kept
+	p        plan
+	from, to int // ticks
+}
+
+// question finds what answers a query. w.mu is held.
+func (w *Window) question(q measure.Query) (*question, error) {
 	if err := w.catalogue.Check(q); err != nil {
 		return nil, err
 	}
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	st := w.catalogue.Stat(q.Stat)
 	k := w.kept[q.Stat]
 	if k == nil {
 		return nil, fmt.Errorf("ask %s: it was not recorded: %w", q.Stat, measure.ErrUnclear)
@@ -197,24 +348,62 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 			to--
 		}
 	}
-	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse,
-		Labels: w.texts[:len(w.texts):len(w.texts)], // shared: texts only grow
-		Loss:   slices.Clone(k.loss), Notes: slices.Clone(k.notes)}
-	if to > from {
-		a.Start = w.ticks[from].Start
-		a.Step = w.ticks[to-1].End.Sub(a.Start) / measure.Span(to-from)
-	}
-	a.Elapsed = slices.Clone(k.elapsed[min(from, len(k.elapsed)):min(to, len(k.elapsed))])
+	return &question{w.catalogue.Stat(q.Stat), k, p, from, to}, nil
+}
 
-	if p.plain && st.Kind != measure.Dists {
+// outline makes the answer to a question but for its series. w.mu is held.
+func (w *Window) outline(q measure.Query, x *question) *measure.Answer {
+	a := &measure.Answer{Query: q, Kind: x.st.Kind, Unit: x.st.AnswerUnit(), Sparse: x.st.Sparse,
+		Labels: w.texts[:len(w.texts):len(w.texts)], // shared: texts only grow
+		Loss:   slices.Clone(x.k.loss), Notes: slices.Clone(x.k.notes)}
+	if x.to > x.from {
+		a.Start = w.ticks[x.from].Start
+		a.Step = w.ticks[x.to-1].End.Sub(a.Start) / measure.Span(x.to-x.from)
+	}
+	a.Elapsed = slices.Clone(x.k.elapsed[min(x.from, len(x.k.elapsed)):min(x.to, len(x.k.elapsed))])
+	return a
+}
+
+// plain says whether the rows are answered as they were recorded.
+func (x *question) plain() bool { return x.p.plain && x.st.Kind != measure.Dists }
+
+func finite(v float64) bool { return v-v == 0 }
+
+// Outline implements measure.Outliner: for rows that are answered as they were recorded.
+func (w *Window) Outline(_ context.Context, q measure.Query) (a *measure.Answer, rows int, numbers bool, ok bool) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	x, err := w.question(q)
+	if err != nil || !x.plain() {
+		return nil, 0, false, false
+	}
+	rows = x.k.len()
+	for i := 0; i < rows && !numbers; i++ {
+		for t := x.from; t < x.to && !numbers; t++ {
+			numbers = t < len(x.k.elapsed) && x.k.elapsed[t] > 0 && finite(x.k.cell(i, t, x.st.Sparse))
+		}
+	}
+	return w.outline(q, x), rows, numbers, true
+}
+
+// Ask implements measure.Reader. Query.Over may narrow the window to the ticks that end within it; Query.Step is ignored.
+func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	x, err := w.question(q)
+	if err != nil {
+		return nil, err
+	}
+	a, st, k, p, from, to := w.outline(q, x), x.st, x.k, x.p, x.from, x.to
+	if x.plain() {
 		w.copied(a, k, st, from, to)
 		return a, nil
 	}
 	table := newRows(len(q.By))
 	var counts [][]int
 	key := make([]measure.Label, len(q.By))
-	for i := range k.rows.len() {
-		row := k.rows.key(i)
+	for i := range k.len() {
+		row := k.key(i)
 		if !p.wants(row, w.texts) {
 			continue
 		}
@@ -246,7 +435,7 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 		}
 		values := a.Series[n].Values
 		for t := from; t < to; t++ {
-			values[t-from], counts[n][t-from] = combine(st.Fold, values[t-from], counts[n][t-from], k.cell(i, t, st.Sparse))
+			values[t-from], counts[n][t-from] = st.Fold.Combine(values[t-from], counts[n][t-from], k.cell(i, t, st.Sparse))
 		}
 	}
 	for i := range a.Series {
@@ -257,14 +446,15 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 
 // copied gives the rows of a statistic as they were recorded: three slices, however many rows.
 func (w *Window) copied(a *measure.Answer, k *kept, st *measure.Stat, from, to int) {
-	n, width, cells := k.rows.len(), len(a.Query.By), to-from
-	keys, values := slices.Clone(k.rows.keys[:n*width]), make([]float64, n*cells)
+	n, width, cells := k.len(), len(a.Query.By), to-from
+	keys, values := make([]measure.Label, 0, n*width), make([]float64, n*cells)
 	a.Series = make([]measure.Series, n)
 	for i := range a.Series {
 		row := values[i*cells : (i+1)*cells : (i+1)*cells]
 		for t := range row {
 			row[t] = k.cell(i, from+t, st.Sparse)
 		}
+		keys = append(keys, k.key(i)...)
 		a.Series[i].Key, a.Series[i].Values = keys[i*width:(i+1)*width:(i+1)*width], row
 	}
 }

@@ -16,20 +16,34 @@ type flow struct {
 }
 
 // pair gives "10.0.0.1 -> 10.0.0.2" as the payload goes.
-func (f flow) pair() (local, peer string) { return plainAddress(f.local), plainAddress(f.peer) }
+func (f *flow) pair() (local, peer string) { return plainAddress(f.local), plainAddress(f.peer) }
 
 // flowsOf gives the flows of tcp.flow.bytes in one direction that keep accepts, the greatest first.
-func flowsOf(t *Table, direction string, mask []bool, keep func(flow) bool) []flow {
-	var out []flow
+func flowsOf(t *Table, direction string, mask []bool, keep func(*flow) bool) []*flow {
+	var at [9]int
+	for i, field := range [...]string{"netns", "local", "localport", "peer", "peerport", "pid", "process", "side", "direction"} {
+		at[i] = t.column(field)
+	}
+	var out []*flow
+	var room []flow // of so many at once: there may be tens of thousands
 	for _, r := range t.Rows {
-		if r.Word("direction") != direction {
+		if r.word(at[8]) != direction {
 			continue
 		}
-		pid, _ := strconv.Atoi(r.Word("pid"))
-		f := flow{netns: r.Word("netns"), local: r.Word("local"), localport: r.Word("localport"), peer: r.Word("peer"), peerport: r.Word("peerport"),
-			process: r.Word("process"), side: r.Word("side"), pid: pid, rate: r.Part(mask), row: r}
-		if f.rate > 0 && keep(f) {
+		rate := r.Part(mask)
+		if !(rate > 0) {
+			continue
+		}
+		if len(room) == cap(room) {
+			room = make([]flow, 0, 256)
+		}
+		pid, _ := strconv.Atoi(r.word(at[5]))
+		room = append(room, flow{netns: r.word(at[0]), local: r.word(at[1]), localport: r.word(at[2]), peer: r.word(at[3]), peerport: r.word(at[4]),
+			process: r.word(at[6]), side: r.word(at[7]), pid: pid, rate: rate, row: r})
+		if f := &room[len(room)-1]; keep(f) {
 			out = append(out, f)
+		} else {
+			room = room[:len(room)-1]
 		}
 	}
 	sort.SliceStable(out, func(i, j int) bool { return out[i].rate > out[j].rate })
@@ -38,7 +52,7 @@ func flowsOf(t *Table, direction string, mask []bool, keep func(flow) bool) []fl
 
 // same gives the row of another tcp.flow table for the same connection; more are the words of the fields which that table
 // has after those of a connection.
-func (f flow) same(t *Table, more ...string) *Row {
+func (f *flow) same(t *Table, more ...string) *Row {
 	r := f.row
 	words := []string{r.Word("netns"), r.Word("local"), r.Word("localport"), r.Word("peer"), r.Word("peerport"), r.Word("pid"), r.Word("process"), r.Word("side")}
 	return t.row(append(words, more...))
@@ -48,10 +62,10 @@ func (f flow) same(t *Table, more ...string) *Row {
 type group struct {
 	key   string
 	rate  float64
-	flows []flow
+	flows []*flow
 }
 
-func groups(flows []flow, key func(flow) string) []group {
+func groups(flows []*flow, key func(*flow) string) []group {
 	at := map[string]int{}
 	var out []group
 	for _, f := range flows {
@@ -78,7 +92,7 @@ const usualMSS = 1448
 
 // onWire estimates what a flow's payload takes on the wire, from its segment size. B/s. Small segments take more than
 // this says: it is a lower bound.
-func (f flow) onWire(mss *Table) float64 {
+func (f *flow) onWire(mss *Table) float64 {
 	m := f.same(mss).Max()
 	if !(m >= 48) {
 		m = usualMSS

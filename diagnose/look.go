@@ -24,7 +24,7 @@ func (l *Look) Table(sentence string) *Table {
 	for _, list := range [][]string{l.rule.Needs, l.rule.Finds, l.rule.Uses} {
 		for _, s := range list {
 			if s == sentence {
-				return l.tables[s]
+				return l.tables[s].filled()
 			}
 		}
 	}

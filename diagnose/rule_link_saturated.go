@@ -209,7 +209,7 @@ func (f *fullLink) accuse(l *Look, n network) {
 	d, s, t := f.d, f.s, f.wire.table
 	rate := f.wire.Mean(s.mask)
 	share, flows := f.carried(l, n)
-	byProcess := groups(flows, func(x flow) string { return x.process + "\x00" + fmt.Sprint(x.pid) })
+	byProcess := groups(flows, func(x *flow) string { return x.process + "\x00" + fmt.Sprint(x.pid) })
 	total := 0.0
 	for _, x := range flows {
 		total += share(x)
@@ -226,7 +226,7 @@ func (f *fullLink) accuse(l *Look, n network) {
 	var pairs []group
 	if len(byProcess) > 0 {
 		top = &byProcess[0]
-		pairs = groups(top.flows, func(x flow) string { a, b := x.pair(); return a + "\x00" + b })
+		pairs = groups(top.flows, func(x *flow) string { a, b := x.pair(); return a + "\x00" + b })
 		explained = of(*top)
 	}
 	verb, way := "sends", "to"
@@ -301,13 +301,13 @@ func (f *fullLink) source() string {
 }
 
 // carried gives the flows that go through the link, with a function that gives each one's share of the wire.
-func (f *fullLink) carried(l *Look, n network) (func(flow) float64, []flow) {
+func (f *fullLink) carried(l *Look, n network) (func(*flow) float64, []*flow) {
 	own := map[string]bool{}
 	for _, d := range n.over(f.d) {
 		own[d.name] = true
 	}
 	where := addresses(l.Table(deviceAddress))
-	flows := flowsOf(l.Table(flowBytes), f.direction, f.s.mask, func(x flow) bool {
+	flows := flowsOf(l.Table(flowBytes), f.direction, f.s.mask, func(x *flow) bool {
 		if x.netns != f.d.netns {
 			return false
 		}
@@ -329,7 +329,7 @@ func (f *fullLink) carried(l *Look, n network) (func(flow) float64, []flow) {
 		sum += x.onWire(mss)
 	}
 	rate = max(rate, sum) // an estimate of headers must not make more than all of it
-	return func(x flow) float64 { return x.onWire(mss) / rate }, flows
+	return func(x *flow) float64 { return x.onWire(mss) / rate }, flows
 }
 
 func (f *fullLink) proveFlows(l *Look, fd *Finding, byProcess, pairs []group, of func(group) float64, total float64) {
@@ -355,7 +355,7 @@ func (f *fullLink) proveFlows(l *Look, fd *Finding, byProcess, pairs []group, of
 }
 
 // proveWaiting shows that more wants to go than can: unsent bytes, a queue before the device, senders that were busy.
-func (f *fullLink) proveWaiting(l *Look, fd *Finding, flows []flow) {
+func (f *fullLink) proveWaiting(l *Look, fd *Finding, flows []*flow) {
 	if q := l.Table(qdiscBacklog); q.Have() && f.direction == "tx" {
 		if rows := q.Where("netns", f.d.netns, "device", f.d.name); len(rows) > 0 {
 			if b := q.mean(q.Sum(rows), f.s.mask); b >= 1 {
@@ -436,7 +436,7 @@ func (f *fullLink) advise(fd *Finding, c Culprit) {
 	}
 }
 
-func (f *fullLink) coverSymptoms(fd *Finding, flows []flow) {
+func (f *fullLink) coverSymptoms(fd *Finding, flows []*flow) {
 	ns, dev := f.d.netns, f.d.name
 	peers := map[string]bool{}
 	for _, x := range flows {

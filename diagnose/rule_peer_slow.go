@@ -61,15 +61,15 @@ func peerSlow() Rule {
 // services groups the connections whose peers want the same: those of one port, and of one program where its ports have too
 // few peers each (a server for each client, as iperf3 has).
 func services(l *Look, direction string) []group {
-	all := flowsOf(l.Table(flowBytes), direction, nil, func(f flow) bool { return f.rate > 0 })
-	byPort := groups(all, func(f flow) string {
+	all := flowsOf(l.Table(flowBytes), direction, nil, func(f *flow) bool { return f.rate > 0 })
+	byPort := groups(all, func(f *flow) string {
 		if f.side == "client" {
 			return f.netns + "\x00client\x00" + f.peerport
 		}
 		return f.netns + "\x00server\x00" + f.localport
 	})
 	var out []group
-	var few []flow
+	var few []*flow
 	for _, g := range byPort {
 		if len(groups(g.flows, peerName)) >= peerLeast {
 			out = append(out, g)
@@ -81,10 +81,10 @@ func services(l *Look, direction string) []group {
 			}
 		}
 	}
-	return append(out, groups(few, func(f flow) string { return f.netns + "\x00" + f.process })...)
+	return append(out, groups(few, func(f *flow) string { return f.netns + "\x00" + f.process })...)
 }
 
-func peerName(f flow) string {
+func peerName(f *flow) string {
 	_, peer := f.pair()
 	return peer
 }
@@ -92,7 +92,7 @@ func peerName(f flow) string {
 // peerOf is one peer of a service.
 type peerOf struct {
 	name    string
-	flows   []flow
+	flows   []*flow
 	series  []float64 // B/s of payload to it, or from it
 	rate    float64
 	waiting []float64 // bytes that wait for it, see waitingFor; nil until asked for, by waits
@@ -186,7 +186,7 @@ func checkService(l *Look, g group, direction string) {
 // waitingFor gives the bytes that wait for a connection's peer in each cell: those that the socket has not sent, and those sent
 // that stand in a queue on the way. The latter are what is not acknowledged beyond what a path without queues would hold:
 // twice the rate times the least round trip that was seen.
-func waitingFor(l *Look, f flow) []float64 {
+func waitingFor(l *Look, f *flow) []float64 {
 	unsent, unacked := f.same(l.Table(flowUnsent)), f.same(l.Table(flowUnacked))
 	mss, least := f.same(l.Table(flowMSS)), f.same(l.Table(flowMinRTT)).Mean(nil)
 	v := make([]float64, len(f.row.Values))

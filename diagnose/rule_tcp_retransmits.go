@@ -120,8 +120,8 @@ func accuseLoss(l *Look, netns string, again, out *Row, s spell) {
 }
 
 // flowsIn gives the rows of a tcp.flow table without direction as flows of one namespace.
-func flowsIn(t *Table, netns string, mask []bool) []flow {
-	return flowsOf(t, "", mask, func(f flow) bool { return f.netns == netns })
+func flowsIn(t *Table, netns string, mask []bool) []*flow {
+	return flowsOf(t, "", mask, func(f *flow) bool { return f.netns == netns })
 }
 
 // rawPeer gives the peer's address as the statistic has it.

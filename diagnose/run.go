@@ -27,6 +27,7 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 	}
 	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{}, Fine: []Exoneration{}, Missing: []Missing{}, Notes: notes}
 	if t := tables[hostSentence]; t != nil {
+		t.filled()
 		if rep.Start == 0 && rep.End == 0 {
 			rep.Start, rep.End = t.start, t.start.Add(t.step*measure.Span(len(t.Seconds)))
 		}
@@ -67,7 +68,7 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 				lack(s, t.why)
 			case measured < leastCells:
 				lack(s, fmt.Sprintf("it was measured %s, a state needs %d measurements", plural(measured, "time", "times"), leastCells))
-			case i == 0 && !t.numbers(), len(t.Rows) > 0 && !t.numbers():
+			case i == 0 && !t.numeric, t.rows > 0 && !t.numeric:
 				lack(s, "it has no numbers")
 			}
 		}
@@ -80,7 +81,8 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, over measure
 	type asked struct {
 		sentence string
 		query    measure.Query
-		answer   *measure.Answer
+		answer   *measure.Answer // without its series
+		table    *Table          // on the grid of the answer
 		why      string
 	}
 	var all []asked
@@ -97,11 +99,24 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, over measure
 			return nil, nil, fmt.Errorf("read the sentence of a rule: %w", err)
 		}
 		q.Over, q.Step = over, step
-		a, err := r.Ask(ctx, q)
+		one := asked{sentence: s, query: q}
+		var a *measure.Answer
+		if o, ok := r.(measure.Outliner); ok {
+			if outline, rows, numbers, ok := o.Outline(ctx, q); ok {
+				if a = outline; len(a.Elapsed) > 0 {
+					one.table = outlined(a, q)
+					one.table.rows, one.table.numeric = rows, numbers
+					one.table.fill = func() (*measure.Answer, error) { return r.Ask(ctx, q) }
+				}
+			}
+		}
+		if a == nil {
+			a, err = r.Ask(ctx, q)
+		}
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
-		one := asked{sentence: s, query: q, answer: a}
+		one.answer = a
 		switch {
 		case err != nil:
 			one.answer, one.why = nil, because(err)
@@ -120,20 +135,25 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, over measure
 				}
 			}
 		}
+		if one.answer != nil && one.table == nil {
+			// At once: a series takes twice the memory of a row, and there are hundreds of thousands on a large machine.
+			one.table = tabulate(one.answer, q)
+			one.answer.Series = nil
+		}
 		all = append(all, one)
 	}
 	// A source that can't have a statistic gives no rows and a note. A note that stands with rows elsewhere is about
 	// something else, and a statistic without rows beside it was looked for and is not there.
 	general := map[string]bool{}
 	for _, one := range all {
-		if one.answer != nil && len(one.answer.Series) > 0 {
+		if one.answer != nil && one.table.rows > 0 {
 			for _, n := range one.answer.Notes {
 				general[n] = true
 			}
 		}
 	}
 	for i, one := range all {
-		if one.answer == nil || len(one.answer.Series) > 0 {
+		if one.answer == nil || one.table.rows > 0 {
 			continue
 		}
 		var why []string
@@ -162,8 +182,8 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, over measure
 	tables := map[string]*Table{}
 	for _, one := range all {
 		t := &Table{Query: one.query, Seconds: make([]float64, cells), start: start, step: step}
-		if one.answer != nil {
-			t = tabulate(one.answer, one.query, start, step, cells)
+		if one.table != nil {
+			t = one.table.onto(start, step, cells)
 		}
 		t.why = one.why
 		tables[one.sentence] = t

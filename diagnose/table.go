@@ -22,6 +22,13 @@ type Table struct {
 	labels  []string                     // of the answer: the words of the rows' keys
 	start   measure.Time
 	step    measure.Span
+
+	// The rows are asked for when somebody looks: most tables of connections nobody looks at.
+	rows    int                             // how many there are
+	numeric bool                            // any cell of any row has a value
+	fill    func() (*measure.Answer, error) // nil: they are there
+	own     []float64                       // Seconds on the grid of the answer
+	lay     func([]float64, float64) []float64
 }
 
 // Row is one row of a table. The nil Row has no words and no values, so that a row that isn't there reads as unknown.
@@ -205,26 +212,34 @@ func (t *Table) Keys(field string) []string {
 	return out
 }
 
-// tabulate lays an answer on a grid of cells cells from start. The answer's keys and values become the table's. What does not fit the answer's own description - too few
-// words, a label that isn't there - is dropped: an answer from afar must not hurt.
-func tabulate(a *measure.Answer, q measure.Query, start measure.Time, step measure.Span, cells int) *Table {
-	t := &Table{Query: q, Unit: a.Unit, Seconds: make([]float64, cells), start: start, step: step}
-	shift := 0
-	if a.Step > 0 && step > 0 && a.Step == step {
-		shift = int(math.Round(float64(a.Start.Sub(start)) / float64(step)))
-	}
+// outlined makes a table of an answer, on the answer's own grid, without its rows.
+func outlined(a *measure.Answer, q measure.Query) *Table {
+	cells := len(a.Elapsed)
+	t := &Table{Query: q, Unit: a.Unit, Seconds: make([]float64, cells), start: a.Start, step: a.Step}
 	for c, e := range a.Elapsed {
-		if at := c + shift; at >= 0 && at < cells && e > 0 {
-			t.Seconds[at] = e.Seconds()
+		if e > 0 {
+			t.Seconds[c] = e.Seconds()
 		}
 	}
-	by := a.Query.By
-	if len(by) == 0 {
-		by = q.By
+	if len(a.Query.By) > 0 {
+		t.Query.By = a.Query.By
 	}
-	t.Query.By = by
-	signed := q.Stat == "cache.growth"
-	possible := func(v float64) bool { return !math.IsInf(v, 0) && (v >= 0 || signed || v != v) }
+	return t
+}
+
+// tabulate makes a table of an answer, on the answer's own grid.
+func tabulate(a *measure.Answer, q measure.Query) *Table {
+	t := outlined(a, q)
+	t.take(a)
+	t.rows, t.numeric = len(a.Series), t.numbers()
+	return t
+}
+
+// take puts the rows of an answer into the table. The answer's keys and values become the table's. What does not
+// fit the answer's own description - too few words, a label that isn't there - is dropped: an answer from afar must not hurt.
+func (t *Table) take(a *measure.Answer) {
+	by, cells := t.Query.By, len(t.Seconds)
+	signed := t.Query.Stat == "cache.growth"
 	t.labels = a.Labels
 	rows := make([]Row, 0, len(a.Series)) // never grows: t.Rows points into it
 	t.Rows = make([]*Row, 0, len(a.Series))
@@ -233,25 +248,68 @@ func tabulate(a *measure.Answer, q measure.Query, start measure.Time, step measu
 			continue
 		}
 		r := Row{table: t, key: s.Key[:len(by):len(by)]}
-		if shift == 0 && len(s.Values) == cells {
-			// The usual case, tens of thousands of rows on a large machine: the values stay where they are.
-			r.Values = s.Values
-			for c, v := range r.Values {
-				if t.Seconds[c] == 0 || !possible(v) {
-					r.Values[c] = measure.NaN
-				}
-			}
-		} else {
+		if r.Values = s.Values; len(s.Values) != cells {
 			r.Values = slices.Repeat([]float64{measure.NaN}, cells)
-			for c, v := range s.Values {
-				if at := c + shift; at >= 0 && at < cells && t.Seconds[at] > 0 && possible(v) {
-					r.Values[at] = v
-				}
+			copy(r.Values, s.Values)
+		}
+		for c, v := range r.Values {
+			if t.Seconds[c] == 0 || math.IsInf(v, 0) || v < 0 && !signed {
+				r.Values[c] = measure.NaN
 			}
 		}
 		rows = append(rows, r)
 		t.Rows = append(t.Rows, &rows[len(rows)-1])
 	}
+}
+
+// onto lays the table on a grid of cells cells from start; one of another step is not moved. Mostly it lies there already.
+func (t *Table) onto(start measure.Time, step measure.Span, cells int) *Table {
+	shift := 0
+	if t.step > 0 && t.step == step {
+		shift = int(math.Round(float64(t.start.Sub(start)) / float64(step)))
+	}
+	t.start, t.step, t.own = start, step, t.Seconds
+	if shift == 0 && len(t.Seconds) == cells {
+		return t
+	}
+	t.lay = func(from []float64, empty float64) []float64 {
+		out := slices.Repeat([]float64{empty}, cells)
+		for c, v := range from {
+			if at := c + shift; at >= 0 && at < cells {
+				out[at] = v
+			}
+		}
+		return out
+	}
+	t.Seconds = t.lay(t.Seconds, 0)
+	t.layRows()
+	return t
+}
+
+func (t *Table) layRows() {
+	if t.lay != nil {
+		for _, r := range t.Rows {
+			r.Values = t.lay(r.Values, measure.NaN)
+		}
+	}
+}
+
+// filled gives the table with its rows.
+func (t *Table) filled() *Table {
+	if t.fill == nil {
+		return t
+	}
+	a, err := t.fill()
+	t.fill = nil
+	if err != nil {
+		t.why = because(err)
+		return t
+	}
+	grid := t.Seconds
+	t.Seconds = t.own
+	t.take(a)
+	t.Seconds = grid
+	t.layRows()
 	return t
 }
 

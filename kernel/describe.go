@@ -109,7 +109,7 @@ func Answer(err error) string {
 	return "unclear"
 }
 
-// Describe looks at everything once; a few milliseconds.
+// Describe looks at everything once; a few hundred milliseconds, most of it for what is tried out by attaching BPF.
 func (r Root) Describe() Description {
 	d := Description{
 		Release:           r.line("sys/kernel/osrelease"),

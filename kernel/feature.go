@@ -18,24 +18,44 @@ type Feature uint8
 
 // The features that culprit asks about.
 const (
-	Pressure        Feature = iota // pressure stall information, /proc/pressure
-	SchedInfo                      // time that each task waited for a CPU, /proc/PID/schedstat
-	Schedstat                      // scheduler statistics per CPU, /proc/schedstat
-	Taskstats                      // task accounting over generic netlink
-	DelayAccounting                // waits for disk, swap and reclaim in taskstats; switched on by kernel.task_delayacct
-	TaskIO                         // bytes read and written per process, /proc/PID/io
-	OtherUsersTasks                // I/O and open files of other users' processes
-	InetDiag                       // TCP connections with tcp_info over netlink
-	EthtoolNetlink                 // link modes, rings and driver statistics over generic netlink (5.6)
-	EnterNamespaces                // look into other network namespaces
-	Conntrack                      // connection tracking: the size of its table
-	Slabs                          // sizes of kernel caches, /proc/slabinfo
-	PerfEvents                     // perf events of all tasks on a CPU: profiles of the whole machine
-	KernelAddresses                // addresses in /proc/kallsyms: names in kernel stacks
-	BTF                            // the kernel's own types, /sys/kernel/btf/vmlinux (existence only)
-	CgroupV1                       // control groups v1 with at least one controller
-	CgroupV2                       // control groups v2 mounted
-	features                       // how many there are
+	Pressure          Feature = iota // pressure stall information, /proc/pressure
+	SchedInfo                        // time that each task waited for a CPU, /proc/PID/schedstat
+	Schedstat                        // scheduler statistics per CPU, /proc/schedstat
+	Taskstats                        // task accounting over generic netlink
+	DelayAccounting                  // waits for disk, swap and reclaim in taskstats; switched on by kernel.task_delayacct
+	TaskIO                           // bytes read and written per process, /proc/PID/io
+	OtherUsersTasks                  // I/O and open files of other users' processes
+	InetDiag                         // TCP connections with tcp_info over netlink
+	EthtoolNetlink                   // link modes, rings and driver statistics over generic netlink (5.6)
+	EnterNamespaces                  // look into other network namespaces
+	Conntrack                        // connection tracking: the size of its table
+	Slabs                            // sizes of kernel caches, /proc/slabinfo
+	PerfEvents                       // perf events of all tasks on a CPU: profiles of the whole machine
+	KernelAddresses                  // addresses in /proc/kallsyms: names in kernel stacks
+	BTF                              // the kernel's own types, /sys/kernel/btf/vmlinux (existence only)
+	CgroupV1                         // control groups v1 with at least one controller
+	CgroupV2                         // control groups v2 mounted
+	RawTracepoints                   // BPF programs at tracepoints
+	TypedTracepoints                 // the same, with arguments that the verifier knows by BTF (tp_btf)
+	TracepointCookies                // one program at several tracepoints can tell them apart (6.10)
+	PerfPrograms                     // BPF programs on perf events: timers of each CPU
+	EventCookies                     // one program on several perf events, kprobes among them, can tell them apart (5.15)
+	Kprobe                           // BPF programs at the entry of functions of the kernel
+	Kretprobe                        // at their return
+	KprobeMulti                      // at many functions in one go
+	KprobeSession                    // the same, one program at entry and return (6.10)
+	Fentry                           // at the entry of a function, with arguments that the verifier knows
+	Fexit                            // at its return, with arguments and result
+	Uprobe                           // at places of programs and libraries
+	UprobeMulti                      // at many of them in one go (6.6)
+	ProgramRun                       // programs of tracepoints run by hand (5.10)
+	RingBuffer                       // records out of programs, in order (5.8)
+	TaskStorage                      // memory of programs that hangs on threads (5.11; in programs of tracepoints)
+	MapInMap                         // maps that hold maps
+	BPFLoop                          // loops of a length that isn't known before (5.17)
+	BPFStacks                        // stacks of the kernel and of processes, taken by programs (4.18)
+	BPFStatistics                    // what BPF programs cost (5.8)
+	features                         // how many there are
 )
 
 // String gives the name that `culprit version --json` shows.
@@ -75,6 +95,46 @@ func (f Feature) String() string {
 		return "cgroup_v1"
 	case CgroupV2:
 		return "cgroup_v2"
+	case RawTracepoints:
+		return "raw_tracepoints"
+	case TypedTracepoints:
+		return "typed_tracepoints"
+	case TracepointCookies:
+		return "tracepoint_cookies"
+	case PerfPrograms:
+		return "perf_programs"
+	case EventCookies:
+		return "event_cookies"
+	case Kprobe:
+		return "kprobe"
+	case Kretprobe:
+		return "kretprobe"
+	case KprobeMulti:
+		return "kprobe_multi"
+	case KprobeSession:
+		return "kprobe_session"
+	case Fentry:
+		return "fentry"
+	case Fexit:
+		return "fexit"
+	case Uprobe:
+		return "uprobe"
+	case UprobeMulti:
+		return "uprobe_multi"
+	case ProgramRun:
+		return "program_run"
+	case RingBuffer:
+		return "ring_buffer"
+	case TaskStorage:
+		return "task_storage"
+	case MapInMap:
+		return "map_in_map"
+	case BPFLoop:
+		return "bpf_loop"
+	case BPFStacks:
+		return "bpf_stacks"
+	case BPFStatistics:
+		return "bpf_statistics"
 	}
 	return fmt.Sprintf("feature %d", uint8(f))
 }
@@ -91,7 +151,7 @@ func Features() []Feature {
 // Have tries the feature out: nil means yes. Otherwise errors.Is says which: measure.ErrUnsupported (not in this kernel, or
 // switched off: the text says how to switch it on), measure.ErrDenied (a measure.Denied names the right that is missing) or
 // measure.ErrUnclear (the attempt itself broke, or a captured tree can't tell). It takes microseconds up to a few
-// milliseconds and remembers nothing: a sysctl may change the answer.
+// milliseconds, of what attaches BPF to functions up to 50, and remembers nothing: a sysctl may change the answer.
 func (f Feature) Have(r Root) error {
 	err := f.try(r)
 	switch {
@@ -157,7 +217,7 @@ func (f Feature) try(r Root) error {
 	case PerfEvents:
 		return r.tryPerf()
 	}
-	return fmt.Errorf("no such feature: %w", measure.ErrUnclear)
+	return f.tryBPF(r)
 }
 
 // readable makes an answer of what reading a file gave: a file that is not there is a kernel without it.

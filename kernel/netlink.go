@@ -34,6 +34,8 @@ type NetlinkOptions struct {
 	Timeout time.Duration
 	// Receive is the size of the socket's queue in bytes, for those who Join; 0 leaves the kernel's default (212,992).
 	Receive int
+	// Alone says that the process has nothing else to do during a request; see Root.Alone.
+	Alone bool
 }
 
 // Conn is a netlink socket: one request at a time, answers in a receive buffer that is used again, so that a dump of any
@@ -47,6 +49,7 @@ type Conn struct {
 	seq      uint32
 	strict   bool
 	unread   bool // an answer was not read to its end
+	alone    bool // see Root.Alone
 	timeout  time.Duration
 	deadline time.Time
 	families map[string]Family
@@ -62,7 +65,7 @@ type Conn struct {
 
 // receiveBuffer bounds one datagram. Dumps come in skbs of at most 32 KiB (netlink_dump in net/netlink/af_netlink.c), except
 // where one link is larger (hundreds of virtual functions). Pages never written to cost nothing.
-const receiveBuffer = 256 << 10
+const receiveBuffer = 64 << 10
 
 // maxReceiveBuffer bounds how far it grows.
 const maxReceiveBuffer = 64 << 20
@@ -74,7 +77,7 @@ func Dial(protocol int, o NetlinkOptions) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket %s: %w", protocolName(protocol), asErr(err))
 	}
-	c := &Conn{fd: fd, protocol: protocol, timeout: o.Timeout, buf: make([]byte, receiveBuffer)}
+	c := &Conn{fd: fd, protocol: protocol, timeout: o.Timeout, alone: o.Alone, buf: make([]byte, receiveBuffer)}
 	if c.timeout <= 0 {
 		c.timeout = 5 * time.Second
 	}
@@ -115,6 +118,9 @@ func (c *Conn) Close() error {
 
 // Strict says whether strict checking was asked for and this kernel does it.
 func (c *Conn) Strict() bool { return c.strict }
+
+// Sequence gives the number of the latest request: how many there were, until it begins anew after four thousand million.
+func (c *Conn) Sequence() uint32 { return c.seq }
 
 // SetDeadline bounds all that follows by a moment, beside the timeout of each operation; the zero time takes it away. What
 // runs out gives an error that is os.ErrDeadlineExceeded and measure.ErrUnclear; the Conn stays usable.
@@ -242,9 +248,18 @@ func (c *Conn) limit() time.Time {
 func (c *Conn) send(b []byte) error {
 	for {
 		// Unconnected and without an address: to the kernel (netlink_sendmsg).
-		_, err := unix.Write(c.fd, b)
-		if err == nil || !errors.Is(err, unix.EINTR) {
-			return asErr(err)
+		var e unix.Errno
+		if c.alone {
+			_, _, e = unix.RawSyscall(unix.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		} else {
+			_, _, e = unix.Syscall(unix.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		}
+		switch e {
+		case 0:
+			return nil
+		case unix.EINTR:
+		default:
+			return errno(e)
 		}
 	}
 }
@@ -256,9 +271,11 @@ func (c *Conn) receive(limit time.Time) ([]byte, error) {
 		return nil, fs.ErrClosed
 	}
 	for {
-		left := time.Until(limit)
-		if left <= 0 && !limit.IsZero() {
-			return nil, errLate
+		var left time.Duration
+		if !limit.IsZero() {
+			if left = time.Until(limit); left <= 0 {
+				return nil, errLate
+			}
 		}
 		n, e := c.recvmsg()
 		switch e {
@@ -300,7 +317,13 @@ func (c *Conn) recvmsg() (int, unix.Errno) {
 	c.msg.Name = (*byte)(unsafe.Pointer(&c.from))
 	c.msg.Namelen = unix.SizeofSockaddrNetlink
 	// MSG_TRUNC asks for the whole length of a datagram that is longer than the buffer.
-	n, _, e := unix.Syscall(unix.SYS_RECVMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&c.msg)), unix.MSG_DONTWAIT|unix.MSG_TRUNC)
+	var n uintptr
+	var e unix.Errno
+	if c.alone {
+		n, _, e = unix.RawSyscall(unix.SYS_RECVMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&c.msg)), unix.MSG_DONTWAIT|unix.MSG_TRUNC)
+	} else {
+		n, _, e = unix.Syscall(unix.SYS_RECVMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&c.msg)), unix.MSG_DONTWAIT|unix.MSG_TRUNC)
+	}
 	return int(n), e
 }
 
@@ -327,7 +350,7 @@ func (c *Conn) Receive(wait time.Duration, f func(typ uint16, payload []byte) er
 	for {
 		b, err := c.receive(limit)
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, errLate), errors.Is(err, os.ErrDeadlineExceeded):
 			return lost
 		case errors.Is(err, ErrOverrun):
 			lost = fmt.Errorf("events of netlink %s: %w", protocolName(c.protocol), ErrOverrun)

@@ -103,7 +103,11 @@ func nsInode(path string) (uint64, error) {
 //
 // The list is good even with an error, which says what may be missing from it: measure.Denied when processes may
 // not be looked at, measure.ErrUnclear when there are more than limit. It looks at every process (2 us each): not for every tick.
-func (r Root) NetNamespaces(limit int) ([]NetNS, error) {
+func (r Root) NetNamespaces(limit int) ([]NetNS, error) { return r.NetNamespacesOf(nil, limit) }
+
+// NetNamespacesOf is NetNamespaces where it is known (by Tasks) which processes to look at: one of each namespace, in ascending order. When one of
+// them has gone, or has moved to another, all are looked at.
+func (r Root) NetNamespacesOf(first []Task, limit int) ([]NetNS, error) {
 	if limit <= 0 {
 		limit = 1024
 	}
@@ -139,12 +143,21 @@ func (r Root) NetNamespaces(limit int) ([]NetNS, error) {
 		return list, err
 	}
 	defer proc.Close()
-	pids, err := proc.ListPIDs(nil)
-	if err != nil {
-		return list, fmt.Errorf("list processes: %w", err)
-	}
 	denied := 0
 	var link [64]byte
+	var pids []int32
+	for i := range first {
+		if b, err := proc.ReadLink(first[i].PID, "ns/net", link[:]); err == nil {
+			if inode, ok := nsLink(b); ok && inode == first[i].Net {
+				pids = append(pids, first[i].PID)
+			}
+		}
+	}
+	if len(pids) == 0 || len(pids) < len(first) {
+		if pids, err = proc.ListPIDs(pids[:0]); err != nil {
+			return list, fmt.Errorf("list processes: %w", err)
+		}
+	}
 	for _, pid := range pids {
 		b, err := proc.ReadLink(pid, "ns/net", link[:])
 		switch {
@@ -273,7 +286,7 @@ func (r Root) OpenNet(ns NetNS, name string) (f *File, err error) {
 		return r.OpenProc("net/" + name)
 	}
 	err = ns.In(func() error {
-		f, err = Open("/proc/thread-self/net/" + name)
+		f, err = r.Open("/proc/thread-self/net/" + name)
 		return err
 	})
 	return f, err

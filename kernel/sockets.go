@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,14 +11,14 @@ import (
 // socketLink is how /proc/PID/fd shows a socket: "socket:[12345]" (sockfs_dname in net/socket.c).
 const socketLink = "socket:["
 
-// Sockets calls f with each open file of process pid that is a socket, and the socket's inode, where d is /proc. buf is
-// room for directory entries, 4 KiB or more (a fuller buffer saves calls); seen counts all open files looked at, sockets or not. It
+// Sockets calls f with each open file of process pid and the inode of the socket that it is, 0 when it is something else, where d is
+// /proc. buf is room for directory entries, 4 KiB or more (a fuller buffer saves calls); seen counts the open files looked at. It
 // allocates nothing. errors.Is fs.ErrNotExist when the process has ended, measure.ErrDenied when its files may not be
 // seen: other users' processes take CAP_DAC_READ_SEARCH for the directory and CAP_SYS_PTRACE for the links in it
 // (proc_fd_permission and proc_fd_link in fs/proc). f says whether to go on.
 func (d *Dir) Sockets(pid int32, buf []byte, f func(fd int32, inode uint64) bool) (seen int, err error) {
 	var p [pathBuffer]byte
-	dir, err := openAt(d.fd, appendPID(p[:0], pid, "fd"), unix.O_DIRECTORY)
+	dir, err := openAt(d.fd, appendPID(p[:0], pid, "fd"), unix.O_DIRECTORY, false)
 	if err != nil {
 		return 0, err
 	}
@@ -48,7 +49,7 @@ func (d *Dir) Sockets(pid int32, buf []byte, f func(fd int32, inode uint64) bool
 				denied = err
 			case err != nil: // closed meanwhile
 			default:
-				if inode, ok := socketInode(target); ok && !f(int32(fd), inode) {
+				if inode, _ := socketInode(target); !f(int32(fd), inode) {
 					return seen, denied
 				}
 			}
@@ -67,6 +68,19 @@ func (d *Dir) Socket(pid, fd int32) (inode uint64, err error) {
 	}
 	inode, _ = socketInode(target)
 	return inode, nil
+}
+
+// OpenFiles tells how many files process pid has open, where d is /proc: the size of /proc/PID/fd (proc_fd_getattr in fs/proc/fd.c, since
+// Linux 6.2; always 0 before). It takes no right and costs as much as one link. errors.Is fs.ErrNotExist when the process has ended.
+func (d *Dir) OpenFiles(pid int32) (int, error) {
+	var p [64]byte
+	path := append(appendPID(p[:0], pid, "fd"), 0)
+	var st unix.Statx_t
+	_, _, e := unix.Syscall6(unix.SYS_STATX, uintptr(d.fd), uintptr(unsafe.Pointer(&path[0])), 0, unix.STATX_SIZE, uintptr(unsafe.Pointer(&st)), 0)
+	if e != 0 {
+		return 0, errno(e)
+	}
+	return int(st.Size), nil
 }
 
 // socketInode reads "socket:[12345]".

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"testing"
@@ -45,6 +47,15 @@ func TestSockets(t *testing.T) {
 	}
 	if inode, err := proc.Socket(pid, 1<<20); inode != 0 || err == nil {
 		t.Errorf("Socket of an fd that is not open gives %d, %v", inode, err)
+	}
+	if n, err := proc.OpenFiles(pid); err != nil || n != 0 && n != seen-1 { // without the directory itself; none before Linux 6.2
+		t.Errorf("OpenFiles gives %d, %v; %d were seen", n, err, seen)
+	}
+	if _, err := proc.OpenFiles(1 << 30); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("OpenFiles of no process gives %v", err)
+	}
+	if n := testing.AllocsPerRun(10, func() { _, _ = proc.OpenFiles(pid) }); n != 0 {
+		t.Errorf("OpenFiles allocates %v times", n)
 	}
 	if n := testing.AllocsPerRun(10, func() { _, _ = proc.Sockets(pid, buf, func(int32, uint64) bool { return true }) }); n != 0 {
 		t.Errorf("Sockets allocates %v times", n)

@@ -43,7 +43,9 @@ func (b *Batch) Key(i int) []Label { return b.Keys[i*len(b.By) : (i+1)*len(b.By)
 // Series is one row of an answer: its key and a value for each cell of the answer's grid.
 type Series struct {
 	Key    []Label   // as many as Query.By
-	Values []float64 // one a cell; Delta: per second over the cell's measured time; NaN = not measured
+	Values []float64 // one a cell; Delta: per second over the cell's measured time; Level: the mean over it; NaN = not measured
+	Min    []float64 // one a cell: the least of the values that the cell was made of; nil when each cell is one measurement
+	Max    []float64 // the greatest, as Min
 	Dists  []Dist    // one a cell, for a statistic of kind Dist
 }
 

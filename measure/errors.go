@@ -13,6 +13,9 @@ var (
 	ErrUnclear     = errors.New("could not tell") // the attempt itself broke
 )
 
+// ErrTooLarge says that the answer would be larger than the reader is willing to hold: ask for less time, longer cells or fewer fields.
+var ErrTooLarge = errors.New("too large")
+
 // Denied is an ErrDenied that names the right that is missing.
 type Denied struct {
 	Doing string // what was being done, object last: "read io of process 12"

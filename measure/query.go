@@ -76,7 +76,7 @@ type Query struct {
 	Stat  StatID
 	By    []string
 	Where []Term
-	Over  Interval // zero: from now on (a source, a watch), or all there is (a reader)
+	Over  Interval // zero: from now on (a source, a watch), or all there is (a reader); a source may be told when to begin, see Source.Run
 	Step  Span     // zero: the reader's own
 }
 

@@ -19,7 +19,26 @@ type Source interface {
 	// gives the sink one Accept a tick. It reads once at the start, so the first batches cover a true interval. Batches may be finer than
 	// asked - more fields, unfiltered - and never coarser. Returns nil when the context ended; a cancelled context lets a
 	// tick under way finish. A statistic that can't be had gives a batch without rows whose Notes say why.
+	//
+	// When queries[0].Over.Start is set, the first reading is at that moment of the wall clock, and the ticks are where the wall clock is a
+	// multiple of the step, never before; a tick that is late is taken late and those missed meanwhile are left out. A clock
+	// that is set back by a few seconds is waited for, and the batch after it covers the whole time.
 	Run(ctx context.Context, queries []Query, sink Sink) error
+}
+
+// Meter is a Source that knows what it costs to measure. Safe for several goroutines.
+type Meter interface {
+	// Cost gives the CPU time that reading the statistic has taken since the source was made, in all runs together: a
+	// reading that gives several statistics is shared among them by their rows.
+	Cost(StatID) Span
+}
+
+// Outsider is a Meter whose costs are in part not this process's CPU time: what it put into the kernel runs in whoever comes by. Safe for several
+// goroutines.
+type Outsider interface {
+	Meter
+	// Outside gives that part of all costs so far.
+	Outside() Span
 }
 
 // Reader answers questions from what was measured. Safe for use by several goroutines.
@@ -28,6 +47,14 @@ type Reader interface {
 	// errors.Is ErrUnsupported, ErrDenied, ErrUnclear where it could not be measured at all. Nothing measured
 	// yet is not an error: an answer without series. The answer is the asker's, to keep and to change, but for its Labels.
 	Ask(ctx context.Context, q Query) (*Answer, error)
+}
+
+// Outliner is a Reader that can tell of an answer for less than the answer costs.
+type Outliner interface {
+	Reader
+	// Outline gives the answer that Ask would give at this moment, without its series, how many those are, and whether any of
+	// their values is a number. False where that is not cheaper to know than the answer, or there is none.
+	Outline(ctx context.Context, q Query) (a *Answer, rows int, numbers bool, ok bool)
 }
 
 // Watcher answers questions as time passes.

@@ -1,6 +1,9 @@
 package measure
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // NaN stands for "not measured". 0 stands only for a measured zero.
 var NaN = math.NaN() // table: a constant that Go cannot spell as one
@@ -50,12 +53,35 @@ const (
 // String gives the word of the fold: sum, max, mean or min.
 func (f Fold) String() string { return word(int(f), "sum", "max", "mean", "min") }
 
+// Combine folds v into the value so far, which stands for n values already. NaN counts as no value.
+func (f Fold) Combine(sofar float64, n int, v float64) (float64, int) {
+	switch {
+	case v != v:
+		return sofar, n
+	case n == 0:
+		return v, 1
+	}
+	switch f {
+	case Max:
+		return max(sofar, v), n + 1
+	case Min:
+		return min(sofar, v), n + 1
+	case Mean:
+		return sofar + (v-sofar)/float64(n+1), n + 1
+	}
+	return sofar + v, n + 1
+}
+
 // Field is one way to break a statistic down.
 type Field struct {
 	Name string // lower case, one word: device, direction, pid
 	Type Type
 	Unit Unit   // of a Number; "" for a name or an identity
 	Help string // one line
+
+	// Overlaps says that what one value counts another may count too: groups within groups, kinds of memory. Rows of several values add up to no
+	// whole, so a breakdown has one only where the query asks for one value.
+	Overlaps bool `json:",omitzero"`
 }
 
 // Stat describes a statistic: what a source can measure, and how it may be broken down.
@@ -65,8 +91,34 @@ type Stat struct {
 	Unit   Unit // of one value: of the amount for a Delta, not of its rate
 	Fold   Fold
 	Sparse bool   // rows whose value is 0 may be left out of a batch: where the batch was taken, absent reads as 0
+	Signed bool   // a Delta whose amounts may be negative: their sum is no counter
 	Help   string // one line; says the source, as in "/proc/net/softnet_stat column 3"
 	Fields []Field
+	Whole  Whole `json:",omitzero"`
+
+	// Program is the text of the D program that measures it, as it was given; "" for what the kernel counts by itself. Another program's numbers are
+	// those of another statistic, also where the ID is the same.
+	Program string `json:",omitzero"`
+}
+
+// NameOf makes of a text a word that can be part of a StatID: letters, digits and _; "" where nothing of it can.
+func NameOf(text string) string {
+	var b []byte
+	for _, c := range []byte(strings.ToLower(text)) {
+		switch {
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
+			b = append(b, c)
+		case len(b) > 0 && b[len(b)-1] != '_':
+			b = append(b, '_')
+		}
+	}
+	return strings.Trim(string(b), "_")
+}
+
+// Whole is what the rows of a statistic are parts of, where they do not add up to it. Zero: they do, or it is not known.
+type Whole struct {
+	Sentence string // of one row, of the same unit
+	Rest     string // what of it is in no row, in a few words
 }
 
 // Field gives the named field of s and its index, or -1.

@@ -35,7 +35,7 @@ root on most machines), largest first.`,
 			buckets, growth, limit := p.Add(f.Of("cache.buckets")), p.Add(f.Of("cache.growth")), p.Add(f.Of("cache.limit"))
 			p.Sort()
 			if o.Has("slabs") {
-				p.SortBy(func(r int) float64 { return p.At(r, bytes) })
+				p.SortBy(func(r int) float64 { return p.At(r, bytes) }, 0)
 			}
 			for r := range p.Len() {
 				label := ""

@@ -1,8 +1,6 @@
 package view
 
 import (
-	"slices"
-
 	"culprit/measure"
 )
 
@@ -31,7 +29,8 @@ idle is right, where mpstat divides by what was counted and calls the CPU idle.`
 		Ask: func(Options) []string {
 			return []string{"cpu.time by cpu,mode", "cpu.interrupts by cpu", "softirq.count by cpu", "sched.switches"}
 		},
-		Table: cpuTable,
+		Behind: map[measure.StatID]string{"cpu.interrupts": "extended", "softirq.count": "extended", "sched.switches": "extended"},
+		Table:  cpuTable,
 		Drill: func(t *Table, r *Row) *Drill {
 			if r.Total {
 				return &Drill{Tool: "ps", Title: "processes"}
@@ -42,8 +41,8 @@ idle is right, where mpstat divides by what was counted and calls the CPU idle.`
 	}
 }
 
-func cpuTable(o Options, f *Frame) *Table {
-	t := &Table{View: "cpu", Columns: []Column{{Name: "cpu", Head: "CPU", Width: 4, Left: true, Help: "number, or all"}}}
+func cpuColumns() []Column {
+	columns := []Column{{Name: "cpu", Head: "CPU", Width: 4, Left: true, Help: "number, or all"}}
 	heads := map[string]string{"iowait": "%iowait", "guest_nice": "%gnice", "unaccounted": "%unacc"}
 	for _, mode := range cpuModes() {
 		head := heads[mode]
@@ -54,7 +53,7 @@ func cpuTable(o Options, f *Frame) *Table {
 		if mode == "guest_nice" || mode == "unaccounted" {
 			from = 90
 		}
-		t.Columns = append(t.Columns, Column{Name: mode, Head: head, Show: Percent, Decimals: 2, Width: 6, From: from,
+		columns = append(columns, Column{Name: mode, Head: head, Show: Percent, Decimals: 2, Width: 6, From: from,
 			Help: "share of the CPU's time in mode " + mode})
 	}
 	extended := []Column{
@@ -62,37 +61,43 @@ func cpuTable(o Options, f *Frame) *Table {
 		{Name: "softirqs_per_s", Head: "soft/s", Width: 7, Help: "softirqs raised per second"},
 		{Name: "switches_per_s", Head: "csw/s", Width: 7, Help: "context switches per second; only for all CPUs together"},
 	}
+	return append(columns, extended...)
+}
+
+func cpuTable(o Options, f *Frame) *Table {
+	t := f.table("cpu", cpuColumns)
 	if !o.Has("extended") {
-		for i := range extended {
-			extended[i].Head = ""
+		for i := len(t.Columns) - 3; i < len(t.Columns); i++ {
+			t.Columns[i].Head = ""
 		}
 	}
-	t.Columns = append(t.Columns, extended...)
-
-	p := NewPivot("cpu")
+	p := f.pivot("cpu")
 	time := f.Of("cpu.time")
-	modes := make([]int, 0, 10)
-	for _, mode := range cpuModes() {
-		modes = append(modes, p.Add(time, "mode", mode))
+	names := cpuModes()
+	var modes [16]int // columns of the pivot
+	for k, mode := range names {
+		modes[k] = p.Add(time, "mode", mode)
 	}
 	interrupts, softirqs := p.Add(f.Of("cpu.interrupts")), p.Add(f.Of("softirq.count"))
 	p.Sort()
 
-	total := slices.Repeat([]float64{measure.NaN}, len(modes))
+	var room, rooms [16]float64
+	total, values := room[:len(names)], rooms[:len(names)]
+	for k := range total {
+		total[k] = measure.NaN
+	}
+	t.Rows = append(t.Rows, Row{}) // of all, when their sums are known
 	sums := [2]float64{measure.NaN, measure.NaN}
-	var rows []Row
 	for r := range p.Len() {
-		values := make([]float64, len(modes))
-		for k, col := range modes {
-			values[k] = p.At(r, col)
+		for k := range names {
+			values[k] = p.At(r, modes[k])
 			total[k] = sum(total[k], values[k])
 		}
 		sums[0], sums[1] = sum(sums[0], p.At(r, interrupts)), sum(sums[1], p.At(r, softirqs))
-		rows = append(rows, cpuRow(p.Key(r, "cpu"), values, p.At(r, interrupts), p.At(r, softirqs), measure.NaN))
+		t.Rows = append(t.Rows, f.cpuRow(p.Key(r, "cpu"), values, p.At(r, interrupts), p.At(r, softirqs), measure.NaN))
 	}
-	all := cpuRow("all", total, sums[0], sums[1], f.One("sched.switches"))
-	all.Total = true
-	t.Rows = append([]Row{all}, rows...)
+	t.Rows[0] = f.cpuRow("all", total, sums[0], sums[1], f.One("sched.switches"))
+	t.Rows[0].Total = true
 	if o.Has("summary") {
 		t.Rows = t.Rows[:1]
 	}
@@ -100,17 +105,18 @@ func cpuTable(o Options, f *Frame) *Table {
 }
 
 // cpuRow divides by the sum of the modes and not by the interval: a CPU's ticks and the clock differ by up to one tick.
-func cpuRow(name string, modes []float64, rest ...float64) Row {
+func (f *Frame) cpuRow(name string, modes []float64, rest ...float64) Row {
 	whole := sum(modes...)
-	row := Row{Key: name, Cells: []Cell{T(name)}}
+	if whole <= 0 {
+		whole = measure.NaN
+	}
+	var room [24]Cell
+	cells := append(room[:0], T(name))
 	for _, v := range modes {
-		if whole <= 0 {
-			v = measure.NaN
-		}
-		row.Cells = append(row.Cells, N(v/whole))
+		cells = append(cells, N(v/whole))
 	}
 	for _, v := range rest {
-		row.Cells = append(row.Cells, N(v))
+		cells = append(cells, N(v))
 	}
-	return row
+	return Row{Key: name, Cells: f.cells(cells...)}
 }

@@ -21,7 +21,7 @@ aqu-sz. Partitions with -p; idle virtual devices (loop, ram, zram) are left out 
 			return []string{"disk.operations by device,direction", "disk.bytes by device,direction", "disk.merges by device,direction", "disk.wait by device,direction",
 				"disk.busy by device", "disk.queue by device", "disk.errors by device", "disk.info by device,kind,parent"}
 		},
-		Wide:  map[measure.StatID]int{"disk.errors": 150},
+		Wide:  map[measure.StatID]int{"disk.merges": 120, "disk.errors": 150},
 		Table: diskTable,
 		Drill: func(*Table, *Row) *Drill {
 			return &Drill{Tool: "ps", Title: "processes by bytes written to storage", Sort: "written_bytes_per_s"}
@@ -29,8 +29,8 @@ aqu-sz. Partitions with -p; idle virtual devices (loop, ram, zram) are left out 
 	}
 }
 
-func diskTable(o Options, f *Frame) *Table {
-	t := &Table{View: "disk", Columns: []Column{
+func diskColumns() []Column {
+	return []Column{
 		{Name: "device", Head: "Device", Width: 8, Left: true, Help: "block device"},
 		{Name: "reads_per_s", Head: "r/s", Decimals: 2, Width: 8, Help: "reads finished"},
 		{Name: "writes_per_s", Head: "w/s", Decimals: 2, Width: 8, Help: "writes finished"},
@@ -48,12 +48,16 @@ func diskTable(o Options, f *Frame) *Table {
 		{Name: "flushes_per_s", Head: "f/s", Decimals: 2, Width: 6, From: 140, Help: "flushes finished"},
 		{Name: "flush_await_ns", Head: "f_await", Show: Millis, Decimals: 2, Width: 7, From: 140, Help: "mean time of a flush, ms"},
 		{Name: "errors_per_s", Head: "err/s", Decimals: 2, Width: 5, From: 150, Help: "requests that failed, where the driver counts them"},
-	}}
-	p := NewPivot("device")
-	directed := func(id measure.StatID, words ...string) []int {
-		var cols []int
-		for _, w := range words {
-			cols = append(cols, p.Add(f.Of(id), "direction", w))
+	}
+}
+
+func diskTable(o Options, f *Frame) *Table {
+	t := f.table("disk", diskColumns)
+	p := f.pivot("device")
+	directed := func(id measure.StatID, words ...string) (cols [4]int) {
+		a := f.Of(id)
+		for k, w := range words {
+			cols[k] = p.Add(a, "direction", w)
 		}
 		return cols
 	}
@@ -86,9 +90,9 @@ func diskTable(o Options, f *Frame) *Table {
 			return p.At(r, wait[k]) * 1e9 / p.At(r, ops[k])
 		}
 		util := p.At(r, busy)
-		t.Rows = append(t.Rows, Row{Key: device, Cells: []Cell{T(device), N(p.At(r, ops[0])), N(p.At(r, ops[1])), N(p.At(r, bytes[0])), N(p.At(r, bytes[1])),
+		t.Rows = append(t.Rows, Row{Key: device, Cells: f.cells(T(device), N(p.At(r, ops[0])), N(p.At(r, ops[1])), N(p.At(r, bytes[0])), N(p.At(r, bytes[1])),
 			N(await(0)), N(await(1)), N(p.At(r, queue)), N(min(util, 1)), N(average(p.At(r, bytes[0]), p.At(r, ops[0]))), N(average(p.At(r, bytes[1]), p.At(r, ops[1]))),
-			N(p.At(r, merges[0])), N(p.At(r, merges[1])), N(p.At(r, ops[2])), N(p.At(r, ops[3])), N(await(3)), N(p.At(r, errors))}})
+			N(p.At(r, merges[0])), N(p.At(r, merges[1])), N(p.At(r, ops[2])), N(p.At(r, ops[3])), N(await(3)), N(p.At(r, errors)))})
 	}
 	return t
 }

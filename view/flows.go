@@ -99,16 +99,22 @@ func flowsTable(o Options, f *Frame) *Table {
 		{Name: "connections", Head: head(!whole, "conn"), Width: 5, Help: "connections that moved bytes"},
 	}
 
-	take := func(id measure.StatID) *measure.Answer { return withPort(narrow(f.Of(id), o, f)) }
+	take := func(id measure.StatID) *measure.Answer {
+		a := narrow(f.Of(id), o, f)
+		if has("port") { // the others have no use for a copy of each row
+			a = withPort(a)
+		}
+		return a
+	}
 	bytes := take("tcp.flow.bytes")
-	p := NewPivot(group...)
+	p := f.pivot(group...)
 	rx, tx := p.Add(bytes, "direction", "rx"), p.Add(bytes, "direction", "tx")
 	retransmits := p.Add(take("tcp.flow.retransmits"))
-	rtt := newFolding(measure.Mean, take("tcp.flow.rtt"), group)
-	delivery := newFolding(measure.Max, take("tcp.flow.delivery"), group)
-	counts := distinct(bytes, group)
 	value := func(r, c int) float64 { return known(p.At(r, c)) }
-	p.SortBy(func(r int) float64 { return value(r, rx) + value(r, tx) })
+	p.SortBy(func(r int) float64 { return value(r, rx) + value(r, tx) }, f.First)
+	rtt := p.Folded(measure.Mean, take("tcp.flow.rtt"))
+	delivery := p.Folded(measure.Max, take("tcp.flow.delivery"))
+	counts := p.Distinct(bytes, "netns", "local", "localport", "peer", "peerport")
 
 	rxAll, txAll := linkBytes(f, o["interface"])
 	sumRx, sumTx := 0.0, 0.0
@@ -130,10 +136,12 @@ func flowsTable(o Options, f *Frame) *Table {
 		if a+b == 0 && p.At(r, retransmits) == 0 {
 			continue
 		}
-		key := p.ID(r)
-		t.Rows = append(t.Rows, Row{Key: key, Cells: []Cell{B(false), T(p.Key(r, "netns")), cell(r, "process"), number(r, "pid"), cell(r, "local"), number(r, "localport"),
-			cell(r, "peer"), number(r, "peerport"), number(r, "port"), T("tcp"), N(a), N(b), N(rtt.at(key)), N(p.At(r, retransmits)), N(delivery.at(key)),
-			N((a + b) / (rxAll + txAll)), N(float64(counts[key]))}})
+		if f.First > 0 && len(t.Rows) > f.First {
+			continue // it counts above
+		}
+		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{B(false), T(p.Key(r, "netns")), cell(r, "process"), number(r, "pid"), cell(r, "local"), number(r, "localport"),
+			cell(r, "peer"), number(r, "peerport"), number(r, "port"), T("tcp"), N(a), N(b), N(rtt(r)), N(p.At(r, retransmits)), N(delivery(r)),
+			N((a + b) / (rxAll + txAll)), N(float64(counts(r)))}})
 	}
 	none := Cell{Kind: IsNull}
 	residual := Row{Key: "residual", Total: true, Cells: []Cell{B(true), none, none, none, none, none, none, none, none, none,
@@ -211,58 +219,4 @@ func withPort(a *measure.Answer) *measure.Answer {
 		b.Series[i].Key = append(append([]measure.Label(nil), s.Key...), port)
 	}
 	return &b
-}
-
-// folding is a statistic folded by the fields of a group, for those that don't add up.
-type folding struct{ values map[string]float64 }
-
-func newFolding(fold measure.Fold, a *measure.Answer, group []string) folding {
-	g := folding{map[string]float64{}}
-	n := map[string]float64{}
-	for i, s := range a.Series {
-		v := s.Values[0]
-		if v != v {
-			continue
-		}
-		key := groupKey(a, i, group)
-		n[key]++
-		old, ok := g.values[key]
-		switch {
-		case !ok:
-			g.values[key] = v
-		case fold == measure.Max:
-			g.values[key] = max(old, v)
-		default:
-			g.values[key] = old + (v-old)/n[key]
-		}
-	}
-	return g
-}
-
-func (g folding) at(key string) float64 {
-	if v, ok := g.values[key]; ok {
-		return v
-	}
-	return measure.NaN
-}
-
-func groupKey(a *measure.Answer, i int, group []string) string {
-	words := make([]string, len(group))
-	for k, f := range group {
-		words[k] = a.Word(i, f)
-	}
-	return strings.Join(words, " ")
-}
-
-// distinct counts the connections of each group.
-func distinct(a *measure.Answer, group []string) map[string]int {
-	seen, out := map[string]bool{}, map[string]int{}
-	for i := range a.Series {
-		id := groupKey(a, i, []string{"netns", "local", "localport", "peer", "peerport"})
-		if !seen[id] {
-			seen[id] = true
-			out[groupKey(a, i, group)]++
-		}
-	}
-	return out
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 
 	"culprit/measure"
@@ -10,6 +11,8 @@ import (
 type Frame struct {
 	Over    measure.Interval
 	Answers []*measure.Answer
+	Room    *Room // nil: the table is the caller's to keep
+	First   int   // more rows than the first so many, and one, are not looked at, of a table that is left in the order that it has; 0: all are
 }
 
 // Of gives the answer of a statistic; one without series when it was not asked.
@@ -49,14 +52,12 @@ func (f *Frame) Losses() []measure.Loss {
 // Notes gives the notes of all the answers, each once; but not those of statistics that wide says need a wider terminal than width.
 func (f *Frame) Notes(wide map[measure.StatID]int, width int) []string {
 	var out []string
-	seen := map[string]bool{}
 	for _, a := range f.Answers {
-		if wide[a.Query.Stat] > width {
+		if len(a.Notes) == 0 || wide[a.Query.Stat] > width {
 			continue
 		}
 		for _, n := range a.Notes {
-			if !seen[n] {
-				seen[n] = true
+			if !slices.Contains(out, n) { // there are few
 				out = append(out, n)
 			}
 		}
@@ -67,24 +68,25 @@ func (f *Frame) Notes(wide map[measure.StatID]int, width int) []string {
 // filter is a list of fields and words, made ready for the rows of one answer.
 type filter struct {
 	a       *measure.Answer
-	columns []int // -1: the answer has no such field, and its word is ""
-	words   []string
+	n       int
+	columns [4]int // -1: the answer has no such field, and its word is ""
+	words   [4]string
 }
 
-// newFilter takes pairs of field and word.
+// newFilter takes pairs of field and word, at most four.
 func newFilter(a *measure.Answer, where []string) filter {
-	f := filter{a: a}
-	for k := 0; k+1 < len(where); k += 2 {
-		f.columns, f.words = append(f.columns, a.By(where[k])), append(f.words, where[k+1])
+	f := filter{a: a, n: len(where) / 2}
+	for k := range f.n {
+		f.columns[k], f.words[k] = a.By(where[2*k]), where[2*k+1]
 	}
 	return f
 }
 
 // has says whether series i has all the words.
 func (f *filter) has(i int) bool {
-	for k, c := range f.columns {
+	for k := range f.n {
 		word := ""
-		if c >= 0 {
+		if c := f.columns[k]; c >= 0 {
 			word = f.a.Label(i, c)
 		}
 		if word != f.words[k] {

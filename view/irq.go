@@ -30,18 +30,22 @@ needs tracing, which this version does not do for interrupts yet, so the column 
 	}
 }
 
-func irqTable(o Options, f *Frame) *Table {
-	if o.Has("map") {
-		return irqMap(f)
-	}
-	t := &Table{View: "irq", Columns: []Column{
+func irqColumns() []Column {
+	return []Column{
 		{Name: "irq", Head: "IRQ", Width: 7, Left: true, Help: "line, or the kind of softirq"},
 		{Name: "kind", Help: "hard or soft"},
 		{Name: "device", Head: "Device", Width: 18, Left: true, Help: "handlers"},
 		{Name: "type", Help: "controller and trigger"},
 		{Name: "count_per_s", Head: "count/s", Decimals: 0, Width: 8, Help: "all CPUs"},
 		{Name: "time_ratio", Head: "%tim", Show: Percent, Decimals: 1, Width: 5, Help: "share of one CPU; needs tracing"},
-	}}
+	}
+}
+
+func irqTable(o Options, f *Frame) *Table {
+	if o.Has("map") {
+		return irqMap(f)
+	}
+	t := f.table("irq", irqColumns)
 	hard, soft := f.Of("irq.count"), f.Of("softirq.count")
 	var cpus []string
 	for _, a := range []*measure.Answer{soft, hard} {
@@ -60,29 +64,33 @@ func irqTable(o Options, f *Frame) *Table {
 	for n, c := range cpus {
 		t.Columns = append(t.Columns, Column{Name: "cpu" + c + "_per_s", Head: "cpu" + c, Decimals: 0, Width: 7, From: 56 + 8*(n+1), Help: "on CPU " + c})
 	}
-	p := NewPivot("irq", "device", "type", "vector")
+	p := f.pivot("irq", "device", "type", "vector")
 	cols := make([][2]int, len(cpus))
 	for n, c := range cpus {
 		cols[n] = [2]int{p.Add(hard, "cpu", c), p.Add(soft, "cpu", c)}
 	}
 	p.Sort()
+	var cells []Cell
 	for r := range p.Len() {
 		name, kind, sum := p.Key(r, "irq"), "hard", 0.0
 		if v := p.Key(r, "vector"); v != "" {
 			name, kind = v, "soft"
 		}
-		var cells []Cell
+		column := 0
+		if kind == "soft" {
+			column = 1
+		}
+		cells = append(cells[:0], T(name), T(kind), T(p.Key(r, "device")), T(p.Key(r, "type")), N(0), N(measure.NaN))
 		for n := range cpus {
-			v := p.At(r, cols[n][map[string]int{"hard": 0, "soft": 1}[kind]])
+			v := p.At(r, cols[n][column])
 			sum += known(v)
 			cells = append(cells, N(v))
 		}
 		if sum == 0 && !o.Has("all") {
 			continue
 		}
-		row := Row{Key: p.ID(r), Cells: []Cell{T(name), T(kind), T(p.Key(r, "device")), T(p.Key(r, "type")), N(sum), N(measure.NaN)}}
-		row.Cells = append(row.Cells, cells...)
-		t.Rows = append(t.Rows, row)
+		cells[4] = N(sum)
+		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: f.cells(cells...)})
 	}
 	slices.SortStableFunc(t.Rows, func(a, b Row) int { // lines with numbers, then the CPUs' own, then softirqs
 		rank := func(r Row) int {

@@ -36,12 +36,24 @@ func (w *words) word(text string) measure.Label {
 	return n
 }
 
+// text gives the text that b spells; what has been asked before is not made again, unless there are many words.
+func (w *words) text(b []byte) string {
+	if n, ok := w.index[string(b)]; ok {
+		return w.texts[n]
+	}
+	if len(w.texts) >= mostWords {
+		return string(b)
+	}
+	return w.texts[w.word(string(b))]
+}
+
 // keys numbers distinct tuples of words from 0. slots is a power of two long and at least half empty; a slot holds 1 + a number, or 0.
 type keys struct {
 	width int
 	n     int
 	flat  []measure.Label
 	slots []int32
+	last  int // found last: rows mostly come in the order in which they came before
 }
 
 func (k *keys) key(i int) []measure.Label { return k.flat[i*k.width : (i+1)*k.width : (i+1)*k.width] }
@@ -60,20 +72,30 @@ func hash(key []measure.Label) uint64 {
 	for _, l := range key {
 		h = (h ^ uint64(l)) * 1099511628211
 	}
-	return h ^ h>>32 // it mixes upwards only
+	h ^= h >> 32 // it mixes upwards only
+	return h * 0x9e3779b97f4a7c15 >> 24
 }
 
 // find gives the number of a key, or -1.
 func (k *keys) find(key []measure.Label) int {
-	if len(k.slots) == 0 {
+	if k.n == 0 {
 		return -1
+	}
+	next := k.last + 1
+	if next >= k.n {
+		next = 0
+	}
+	if k.same(next, key) {
+		k.last = next
+		return next
 	}
 	for at := hash(key); ; at++ {
 		switch s := k.slots[at&uint64(len(k.slots)-1)]; {
 		case s == 0:
 			return -1
 		case k.same(int(s-1), key):
-			return int(s - 1)
+			k.last = int(s - 1)
+			return k.last
 		}
 	}
 }
@@ -91,8 +113,9 @@ func (k *keys) number(key []measure.Label) int {
 	}
 	k.flat = append(k.flat, key...)
 	k.n++
-	k.put(k.n - 1)
-	return k.n - 1
+	k.last = k.n - 1
+	k.put(k.last)
+	return k.last
 }
 
 func (k *keys) put(i int) {

@@ -61,7 +61,7 @@ func linkTable(o Options, f *Frame) *Table {
 		{Name: "modes_advertised", Head: "advertised", Left: true, Width: 10, From: 240, Help: "modes that it offers"},
 		{Name: "modes_partner", Head: "partner", Left: true, Width: 10, From: 240, Help: "modes that the other end offers"},
 	}}
-	p := NewPivot("netns", "device")
+	p := f.pivot("netns", "device")
 	info := f.Of("net.device.info")
 	there := p.Add(info)
 	speed := p.Add(f.Of("net.device.speed"))

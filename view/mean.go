@@ -16,6 +16,7 @@ type meanAnswer struct {
 	of      measure.Answer // the latest, without its series
 	keys    keys
 	rows    []meanRow
+	dists   []measure.Dist // of the rows, where the statistic has them
 	elapsed measure.Span
 	more    bool // there were more rows than are kept
 }
@@ -42,12 +43,23 @@ func (m *Mean) Add(f *Frame) {
 		k.of.Series, k.of.Labels, k.of.Elapsed, k.of.Loss, k.of.Notes = nil, nil, nil, nil, nil
 		k.elapsed += a.Elapsed[0]
 		for _, s := range a.Series {
-			if len(s.Values) == 0 {
+			if len(s.Values)+len(s.Dists) == 0 {
 				continue
 			}
 			n := m.row(k, a.Labels, s.Key)
 			if n < 0 {
 				k.more = true
+				continue
+			}
+			if len(s.Dists) > 0 {
+				for n >= len(k.dists) {
+					k.dists = append(k.dists, measure.Dist{})
+				}
+				d := &k.dists[n]
+				if len(d.Counts) == 0 {
+					d.Base = s.Dists[0].Base
+				}
+				d.Merge(s.Dists[0])
 				continue
 			}
 			if v := s.Values[0]; v == v {
@@ -94,6 +106,14 @@ func (m *Mean) Frame() *Frame {
 			a.Notes = []string{"the averages leave out rows that came late: there were too many"}
 		}
 		for n, r := range k.rows {
+			if k.of.Kind == measure.Dists {
+				var d measure.Dist
+				if n < len(k.dists) {
+					d = k.dists[n]
+				}
+				a.Series = append(a.Series, measure.Series{Key: k.keys.key(n), Dists: []measure.Dist{d}})
+				continue
+			}
 			v := measure.NaN
 			weight := r.weight
 			if a.Sparse && a.Kind == measure.Delta {

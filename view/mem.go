@@ -18,7 +18,7 @@ Where the kernel has pressure information, --wide adds the share of time in whic
 		},
 		Ask: func(Options) []string {
 			return []string{"sched.runnable", "sched.blocked", "memory.size by kind", "memory.swap by direction", "memory.paging by direction",
-				"memory.scan", "memory.reclaim", "memory.stalls", "memory.faults by type", "cpu.interrupts", "sched.switches", "cpu.time by mode",
+				"memory.scan", "memory.reclaim", "memory.stalls", "memory.faults by type", "system.interrupts", "sched.switches", "cpu.time by mode",
 				"pressure.time by resource,scope", "memory.oom"}
 		},
 		Wide:  map[measure.StatID]int{"pressure.time": 130, "memory.reclaim": 130, "memory.stalls": 130},
@@ -31,11 +31,12 @@ Where the kernel has pressure information, --wide adds the share of time in whic
 
 func memTable(_ Options, f *Frame) *Table {
 	size := func(kind string) float64 { return f.One("memory.size", "kind", kind) }
-	t := &Table{View: "mem"}
-	var row Row
+	t := f.table("mem", func() []Column { return nil })
+	var room [32]Cell
+	cells := room[:0]
 	add := func(v float64, c Column) {
 		t.Columns = append(t.Columns, c)
-		row.Cells = append(row.Cells, N(v))
+		cells = append(cells, N(v))
 	}
 	k := func(name, head string, width, from int, help string) Column {
 		return Column{Name: name, Head: head, Show: KiB, Width: width, From: from, Help: help}
@@ -59,7 +60,7 @@ func memTable(_ Options, f *Frame) *Table {
 	add(f.One("memory.stalls"), n("stalls_per_s", "stall", 5, 130, "times that a task had to reclaim memory itself"))
 	add(f.One("memory.faults", "type", "minor"), n("minor_faults_per_s", "minf", 5, 0, "page faults served from memory"))
 	add(f.One("memory.faults", "type", "major"), n("major_faults_per_s", "majf", 4, 0, "page faults that read a disk"))
-	add(f.One("cpu.interrupts"), n("interrupts_per_s", "in", 5, 0, "interrupts"))
+	add(f.One("system.interrupts"), n("interrupts_per_s", "in", 5, 0, "interrupts"))
 	add(f.One("sched.switches"), n("switches_per_s", "cs", 5, 0, "context switches"))
 	usage := cpuShares(f.Of("cpu.time"))
 	p := func(name, head, help string) Column {
@@ -75,7 +76,7 @@ func memTable(_ Options, f *Frame) *Table {
 	psi := p("pressure_some", "psi%", "share of the time in which some task waited for memory")
 	psi.Width, psi.From, psi.Decimals = 4, 130, 1
 	add(f.One("pressure.time", "resource", "memory", "scope", "some"), psi)
-	t.Rows = []Row{row}
+	t.Rows = append(t.Rows, Row{Cells: f.cells(cells...)})
 	return t
 }
 
@@ -90,11 +91,9 @@ func total(a *measure.Answer) float64 {
 
 // cpuShares gives a function from mode to its share of all CPUs' time.
 func cpuShares(time *measure.Answer) func(mode string) float64 {
-	modes := map[string]float64{}
-	whole := 0.0
-	for i, s := range time.Series {
-		if v := s.Values[0]; v == v {
-			modes[time.Word(i, "mode")] += v
+	whole, column := 0.0, time.By("mode")
+	for i := range time.Series {
+		if v := time.Series[i].Values[0]; v == v {
 			whole += v
 		}
 	}
@@ -102,6 +101,12 @@ func cpuShares(time *measure.Answer) func(mode string) float64 {
 		if whole <= 0 {
 			return measure.NaN
 		}
-		return modes[mode] / whole
+		var sum float64
+		for i := range time.Series {
+			if v := time.Series[i].Values[0]; column >= 0 && v == v && time.Label(i, column) == mode {
+				sum += v
+			}
+		}
+		return sum / whole
 	}
 }

@@ -21,6 +21,7 @@ Sat is what did not fit: drops, fifo overruns and full queues per second.`,
 			{"culprit nic 1", "every interface, every second"},
 			{"culprit nic -i eth0 5 3", "one interface, three times five seconds"},
 			{"culprit nic --netns all 1", "the interfaces of every network namespace"},
+			{"culprit nic --from -10m --to -5m 60", "a line for each of those five minutes, as culprit serve recorded them"},
 		},
 		Flags: []Flag{
 			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only these interfaces (comma list, * and ? match)"},
@@ -34,6 +35,7 @@ Sat is what did not fit: drops, fifo overruns and full queues per second.`,
 				"net.device.info by netns,device,admin,duplex", "net.qdisc.drops by netns,device",
 			}
 		},
+		Wide:  map[measure.StatID]int{"net.device.wire": 90, "net.device.errors": 100},
 		Table: nicTable,
 		Drill: func(t *Table, r *Row) *Drill {
 			device := t.Text(r, "device")
@@ -42,8 +44,8 @@ Sat is what did not fit: drops, fifo overruns and full queues per second.`,
 	}
 }
 
-func nicTable(o Options, f *Frame) *Table {
-	t := &Table{View: "nic", Columns: []Column{
+func nicColumns() []Column {
+	return []Column{
 		{Name: "netns", Help: "network namespace, empty for the tool's own"},
 		{Name: "device", Head: "Int", Width: 8, Help: "interface"},
 		{Name: "rx_bytes_per_s", Head: "rKB/s", Show: KiB, Decimals: 2, Width: 9, Help: "received"},
@@ -58,8 +60,12 @@ func nicTable(o Options, f *Frame) *Table {
 		{Name: "errors_per_s", Head: "Err/s", Decimals: 2, Width: 6, From: 100, Help: "receive and transmit errors"},
 		{Name: "capacity_bits_per_s", Head: "Mbit/s", Show: Mbit, Width: 7, From: 110, Help: "capacity that %Util is of"},
 		{Name: "capacity_from", Head: "from", Width: 7, From: 120, Left: true, Help: "ethtool (negotiated), qdisc (shaped), unknown"},
-	}}
-	p := NewPivot("netns", "device")
+	}
+}
+
+func nicTable(o Options, f *Frame) *Table {
+	t := f.table("nic", nicColumns)
+	p := f.pivot("netns", "device")
 	both := func(id measure.StatID) (rx, tx int) {
 		a := f.Of(id)
 		return p.Add(a, "direction", "rx"), p.Add(a, "direction", "tx")
@@ -91,10 +97,10 @@ func nicTable(o Options, f *Frame) *Table {
 		if ns := p.Key(r, "netns"); ns != "" {
 			name = ns + "/" + device
 		}
-		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{
+		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: f.cells(
 			T(p.Key(r, "netns")), T(device), N(rx), N(tx), N(p.At(r, rxp)), N(p.At(r, txp)),
 			N(average(rx, p.At(r, rxp))), N(average(tx, p.At(r, txp))), N(util), N(sum(p.At(r, drops), p.At(r, fifo), p.At(r, queue))),
-			N(wire), N(p.At(r, errors)), N(capacity), T(from)}, Label: name})
+			N(wire), N(p.At(r, errors)), N(capacity), T(from)), Label: name})
 	}
 	return t
 }

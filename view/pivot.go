@@ -3,8 +3,6 @@ package view
 import (
 	"math"
 	"slices"
-	"sort"
-	"strings"
 
 	"culprit/measure"
 )
@@ -18,7 +16,9 @@ type Pivot struct {
 	columns [][]float64 // column -> row -> value; rows that came later are not in it
 	empty   []float64   // value of an absent cell, by column
 	joins   []join
-	key     []measure.Label // scratch
+	key     []measure.Label // scratch, as the next two
+	at      []int
+	text    []byte
 }
 
 // join is an answer's series beside the rows.
@@ -36,13 +36,13 @@ func NewPivot(by ...string) *Pivot {
 	return &Pivot{by: by, keys: keys{width: len(by)}, key: make([]measure.Label, len(by))}
 }
 
-// columnsOf finds the pivot's fields in an answer, -1 where it lacks one.
+// columnsOf finds the pivot's fields in an answer, -1 where it lacks one. It holds until the next call.
 func (p *Pivot) columnsOf(a *measure.Answer) []int {
-	columns := make([]int, len(p.by))
-	for k, f := range p.by {
-		columns[k] = a.By(f)
+	p.at = p.at[:0]
+	for _, f := range p.by {
+		p.at = append(p.at, a.By(f))
 	}
-	return columns
+	return p.at
 }
 
 // keyOf gives the key of series i, until the next call.
@@ -73,7 +73,13 @@ func (p *Pivot) Add(a *measure.Answer, where ...string) int {
 		none = 0
 	}
 	wanted, columns := newFilter(a, where), p.columnsOf(a)
-	values := make([]float64, p.keys.n, max(p.keys.n, 16))
+	if len(p.columns) < cap(p.columns) { // of a pivot before, in the same Room
+		p.columns = p.columns[:len(p.columns)+1]
+	} else {
+		p.columns = append(p.columns, nil)
+	}
+	column := &p.columns[len(p.columns)-1]
+	values := slices.Grow((*column)[:0], max(p.keys.n, 16))[:p.keys.n]
 	for i := range values {
 		values[i] = math.Float64frombits(absent)
 	}
@@ -92,14 +98,19 @@ func (p *Pivot) Add(a *measure.Answer, where ...string) int {
 			values[n] = old + v
 		}
 	}
-	p.columns, p.empty = append(p.columns, values), append(p.empty, none)
+	*column, p.empty = values, append(p.empty, none)
 	return len(p.columns) - 1
 }
 
 // Join keeps the answer's series beside each row of the same key that there is already, for Word to read.
 func (p *Pivot) Join(name string, a *measure.Answer, where ...string) {
 	wanted, columns := newFilter(a, where), p.columnsOf(a)
-	j := join{name: name, answer: a, series: make([]int32, p.keys.n)}
+	var series []int32
+	if len(p.joins) < cap(p.joins) {
+		series = p.joins[:len(p.joins)+1][len(p.joins)].series
+	}
+	j := join{name: name, answer: a, series: slices.Grow(series[:0], p.keys.n)[:p.keys.n]}
+	clear(j.series)
 	for i := range a.Series {
 		if !wanted.has(i) {
 			continue
@@ -135,11 +146,17 @@ func (p *Pivot) Key(row int, field string) string {
 
 // ID gives what tells the row apart.
 func (p *Pivot) ID(row int) string {
-	all := make([]string, len(p.by))
-	for k := range all {
-		all[k] = p.word(row, k)
+	if len(p.by) == 1 {
+		return p.word(row, 0)
 	}
-	return strings.Join(all, " ")
+	p.text = p.text[:0]
+	for k := range p.by {
+		if k > 0 {
+			p.text = append(p.text, ' ')
+		}
+		p.text = append(p.text, p.word(row, k)...)
+	}
+	return p.words.text(p.text)
 }
 
 // Word gives a field of the series that Join kept under the name, "" when there is none.
@@ -154,20 +171,30 @@ func (p *Pivot) Word(row int, name, field string) string {
 }
 
 // Sort orders the rows by their keys, numbers within words by value: eth2 before eth10.
-func (p *Pivot) Sort() {
-	sort.SliceStable(p.order, func(i, j int) bool {
-		a, b := p.keys.key(p.order[i]), p.keys.key(p.order[j])
-		for k := range a {
-			if a[k] != b[k] {
-				return Natural(p.words.texts[a[k]], p.words.texts[b[k]])
+func (p *Pivot) Sort() { slices.SortStableFunc(p.order, p.compare) }
+
+// compare orders two rows, by their numbers, by key.
+func (p *Pivot) compare(i, j int) int {
+	a, b := p.keys.key(i), p.keys.key(j)
+	for k := range a {
+		if a[k] != b[k] {
+			x, y := p.words.texts[a[k]], p.words.texts[b[k]]
+			switch {
+			case Natural(x, y):
+				return -1
+			case Natural(y, x):
+				return 1
 			}
+			return 0
 		}
-		return false
-	})
+	}
+	return 0
 }
 
-// SortBy orders the rows by a value, largest first, unknown last.
-func (p *Pivot) SortBy(value func(row int) float64) {
+// SortBy orders the rows by a value, largest first, unknown last. Equal ones that are not 0, as the two ends of a connection on one
+// machine, go by key, so that the order is the same whoever measured; those of 0, thousands on a quiet machine, stay as they come. Where first is
+// not 0, only so many rows get their places, and the others stand behind them as they stood.
+func (p *Pivot) SortBy(value func(row int) float64, first int) {
 	type pair struct {
 		n int
 		v float64
@@ -176,10 +203,94 @@ func (p *Pivot) SortBy(value func(row int) float64) {
 	for i, n := range p.order {
 		pairs[i] = pair{n, value(i)}
 	}
-	sort.SliceStable(pairs, func(i, j int) bool {
-		return pairs[i].v > pairs[j].v || pairs[i].v == pairs[i].v && pairs[j].v != pairs[j].v
-	})
-	for i := range pairs {
-		p.order[i] = pairs[i].n
+	order := func(a, b pair) int {
+		switch {
+		case a.v > b.v || a.v == a.v && b.v != b.v:
+			return -1
+		case a.v < b.v || a.v != a.v && b.v == b.v:
+			return 1
+		case a.v == 0 || a.v != a.v:
+			return 0
+		}
+		return p.compare(a.n, b.n)
 	}
+	if first <= 0 || first >= len(pairs) {
+		slices.SortStableFunc(pairs, order)
+		for i := range pairs {
+			p.order[i] = pairs[i].n
+		}
+		return
+	}
+	best := make([]pair, 0, first+1)
+	for _, x := range pairs {
+		if len(best) == first && order(x, best[first-1]) >= 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, x, func(b, x pair) int { // behind those that are equal
+			if order(b, x) <= 0 {
+				return -1
+			}
+			return 1
+		})
+		if best = slices.Insert(best, at, x); len(best) > first {
+			best = best[:first]
+		}
+	}
+	placed := make([]bool, p.keys.n)
+	for i, x := range best {
+		p.order[i], placed[x.n] = x.n, true
+	}
+	next := first
+	for _, x := range pairs {
+		if !placed[x.n] {
+			p.order[next] = x.n
+			next++
+		}
+	}
+}
+
+// Folded gives an answer's values by the rows that there are: of several series of one row the mean or the largest. NaN: it has none.
+func (p *Pivot) Folded(fold measure.Fold, a *measure.Answer) func(row int) float64 {
+	columns := p.columnsOf(a)
+	values, counts := slices.Repeat([]float64{measure.NaN}, p.keys.n), make([]int32, p.keys.n)
+	for i, s := range a.Series {
+		n := p.keys.find(p.keyOf(a, columns, i))
+		if v := s.Values[0]; n >= 0 && v == v {
+			counts[n]++
+			switch old := values[n]; {
+			case counts[n] == 1:
+				values[n] = v
+			case fold == measure.Max:
+				values[n] = max(old, v)
+			default:
+				values[n] = old + (v-old)/float64(counts[n])
+			}
+		}
+	}
+	return func(row int) float64 { return values[p.order[row]] }
+}
+
+// Distinct counts for each row the tuples of fields that come up in the answer, each where it comes up first.
+func (p *Pivot) Distinct(a *measure.Answer, fields ...string) func(row int) int {
+	columns, seen := p.columnsOf(a), keys{width: len(fields)}
+	var at []int
+	for _, f := range fields {
+		at = append(at, a.By(f))
+	}
+	counts, tuple := make([]int32, p.keys.n), make([]measure.Label, len(fields))
+	for i, s := range a.Series {
+		for k, c := range at {
+			if tuple[k] = p.words.word(""); c >= 0 {
+				tuple[k] = p.words.of(a.Labels, s.Key[c])
+			}
+		}
+		before := seen.n
+		if seen.number(tuple); seen.n == before {
+			continue
+		}
+		if n := p.keys.find(p.keyOf(a, columns, i)); n >= 0 {
+			counts[n]++
+		}
+	}
+	return func(row int) int { return int(counts[p.order[row]]) }
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"culprit/measure"
@@ -139,5 +141,64 @@ func BenchmarkPivot(b *testing.B) {
 		}
 		p.Sort()
 		m.Add(f)
+	}
+}
+
+// Two ends of a connection have the same value: their order is not that in which they were measured.
+func TestSortByBreaksTiesByKey(t *testing.T) {
+	for _, ports := range [][]string{{"443", "9", "80", "7"}, {"9", "443", "80", "7"}} {
+		a := &measure.Answer{Query: measure.Query{By: []string{"port"}}, Elapsed: []measure.Span{measure.Second}, Labels: ports}
+		for i, port := range ports {
+			v := map[string]float64{"443": 5, "9": 5, "80": 7, "7": 0}[port]
+			a.Series = append(a.Series, measure.Series{Key: []measure.Label{measure.Label(i)}, Values: []float64{v}})
+		}
+		p := NewPivot("port")
+		c := p.Add(a)
+		p.SortBy(func(r int) float64 { return p.At(r, c) }, 0)
+		var got []string
+		for r := range p.Len() {
+			got = append(got, p.Key(r, "port"))
+		}
+		if want := []string{"80", "9", "443", "7"}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}
+
+// The first rows are those that come first when all get their places, and the others are there still, once each.
+func TestFirstRowsAreTheFirstOfAll(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		labels := []string{""}
+		a := &measure.Answer{Query: measure.Query{By: []string{"x"}}, Elapsed: []measure.Span{measure.Second}}
+		n := 1 + rnd.IntN(40)
+		for i := range n {
+			labels = append(labels, fmt.Sprint("eth", rnd.IntN(1000), "-", i))
+			v := float64(rnd.IntN(4)) // many are equal, and many are 0
+			if rnd.IntN(8) == 0 {
+				v = measure.NaN
+			}
+			a.Series = append(a.Series, measure.Series{Key: []measure.Label{measure.Label(i + 1)}, Values: []float64{v}})
+		}
+		a.Labels = labels
+		ids := func(first int) (all []string) {
+			p := NewPivot("x")
+			c := p.Add(a)
+			p.SortBy(func(r int) float64 { return p.At(r, c) }, first)
+			for r := range p.Len() {
+				all = append(all, p.ID(r))
+			}
+			return all
+		}
+		whole, first := ids(0), 1+rnd.IntN(n+2)
+		some := ids(first)
+		if k := min(first, n); strings.Join(some[:k], " ") != strings.Join(whole[:k], " ") {
+			t.Fatalf("the first %d are %v, of all %v", first, some[:k], whole[:k])
+		}
+		slices.Sort(some)
+		slices.Sort(whole)
+		if !slices.Equal(some, whole) {
+			t.Fatalf("%v, and all are %v", some, whole)
+		}
 	}
 }

@@ -83,7 +83,7 @@ func psTable(o Options, f *Frame) *Table {
 	if threads {
 		k, prefix = []string{"pid", "process", "tid", "thread"}, "thread."
 	}
-	p := NewPivot(k...)
+	p := f.pivot(k...)
 	usr, sys := p.Add(f.Of(prefix+"cpu"), "mode", "usr"), p.Add(f.Of(prefix+"cpu"), "mode", "sys")
 	wait := p.Add(f.Of(prefix + "runwait"))
 	disk := p.Add(f.Of("process.delay"), "reason", "blkio")
@@ -93,7 +93,7 @@ func psTable(o Options, f *Frame) *Table {
 	rss, count := p.Add(f.Of("process.rss")), p.Add(f.Of("process.threads"))
 	p.Join("info", f.Of("process.info"))
 	busy := func(r int) float64 { return known(p.At(r, usr)) + known(p.At(r, sys)) }
-	p.SortBy(func(r int) float64 { return busy(r)*1e6 + known(p.At(r, wait))*1e3 + known(p.At(r, vcx)) })
+	p.SortBy(func(r int) float64 { return busy(r)*1e6 + known(p.At(r, wait))*1e3 + known(p.At(r, vcx)) }, 0)
 	for r := range p.Len() {
 		if len(o["pid"]) > 0 && !anyMatch(o["pid"], p.Key(r, "pid")) || len(o["name"]) > 0 && !anyMatch(o["name"], p.Key(r, "process")) {
 			continue

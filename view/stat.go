@@ -12,6 +12,9 @@ func Stat(q measure.Query, st *measure.Stat) *Tool {
 		Ask:  func(Options) []string { return []string{q.String()} },
 		Most: 40,
 		Table: func(_ Options, f *Frame) *Table {
+			if st.Kind == measure.Dists {
+				return distTable(q, st, f.Answers[0])
+			}
 			t := &Table{View: "stat"}
 			for _, by := range q.By {
 				t.Columns = append(t.Columns, Column{Name: by, Head: by, Width: 10, Left: true})
@@ -21,7 +24,7 @@ func Stat(q measure.Query, st *measure.Stat) *Tool {
 			p := NewPivot(q.By...)
 			col := p.Add(a)
 			p.Sort()
-			p.SortBy(func(r int) float64 { return p.At(r, col) })
+			p.SortBy(func(r int) float64 { return p.At(r, col) }, 0)
 			for r := range p.Len() {
 				row := Row{Key: p.ID(r)}
 				for _, by := range q.By {
@@ -46,4 +49,46 @@ func decimals(u measure.Unit) int {
 		return 0
 	}
 	return 2
+}
+
+// distTable shows distributions: how many values a row has, their mean, and below what half, nine of ten and 99 of a hundred of them lie.
+func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
+	t := &Table{View: "stat"}
+	for _, by := range q.By {
+		t.Columns = append(t.Columns, Column{Name: by, Head: by, Width: 10, Left: true})
+	}
+	unit, shown := string(st.Unit), decimals(st.Unit)
+	t.Columns = append(t.Columns, Column{Name: "values", Head: "values", Width: 10, Help: "how many there were"},
+		Column{Name: "mean", Head: "mean " + unit, Decimals: shown, Width: 12, Help: st.Help},
+		Column{Name: "p50", Head: "p50", Decimals: shown, Width: 12, Help: "half of the values are below it; as exact as the buckets are"},
+		Column{Name: "p90", Head: "p90", Decimals: shown, Width: 12, Help: "as p50"}, Column{Name: "p99", Head: "p99", Decimals: shown, Width: 12, Help: "as p50"},
+		Column{Name: "max", Head: "max", Decimals: shown, Width: 12, Help: "the end of the bucket that the greatest is in"})
+	p := NewPivot(q.By...)
+	dists := map[int]*measure.Dist{}
+	columns := p.columnsOf(a)
+	for i, s := range a.Series {
+		if len(s.Dists) == 0 || len(s.Dists[0].Counts) == 0 {
+			continue
+		}
+		n := p.row(p.keyOf(a, columns, i))
+		if dists[n] == nil {
+			dists[n] = &measure.Dist{Base: s.Dists[0].Base}
+		}
+		dists[n].Merge(s.Dists[0])
+	}
+	p.Sort()
+	p.SortBy(func(r int) float64 { return float64(dists[p.order[r]].Count()) }, 0)
+	for r := range p.Len() {
+		d := dists[p.order[r]]
+		row := Row{Key: p.ID(r)}
+		for _, by := range q.By {
+			row.Cells = append(row.Cells, T(p.Key(r, by)))
+		}
+		row.Cells = append(row.Cells, N(float64(d.Count())), N(d.Mean()), N(d.Quantile(0.5)), N(d.Quantile(0.9)), N(d.Quantile(0.99)), N(d.Quantile(1)))
+		t.Rows = append(t.Rows, row)
+	}
+	if len(t.Rows) == 0 {
+		t.Notes = append(t.Notes, "there was no such value, or no row is as the sentence wants it")
+	}
+	return t
 }

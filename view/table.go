@@ -4,6 +4,7 @@ import (
 	"math"
 	"path"
 	"strconv"
+	"strings"
 
 	"culprit/measure"
 )
@@ -80,6 +81,15 @@ const (
 	Millisec             // a ratio of time as ms per second
 )
 
+// String gives the word of the way: plain, percent, kib ...
+func (s Show) String() string {
+	words := [...]string{"plain", "percent", "kib", "mib", "mbit", "mbit_of_b", "millis", "micros", "humane", "millisec"}
+	if int(s) < len(words) {
+		return words[s]
+	}
+	return "?"
+}
+
 // Scaled gives the number as shown.
 func (s Show) Scaled(v float64) float64 {
 	switch s {
@@ -113,6 +123,25 @@ type Column struct {
 	Left     bool // texts: flush left
 	From     int  // least terminal width that has room for this column; 0 = always there
 	Help     string
+}
+
+// Unit gives the unit of the column's numbers, which its name ends in; "" for texts, identities and plain numbers.
+func (c Column) Unit() measure.Unit {
+	if c.Show == Percent || c.Show == Millisec {
+		return measure.Ratio
+	}
+	for _, u := range []struct {
+		suffix string
+		unit   measure.Unit
+	}{
+		{"bits_per_s", measure.BitsPerSec}, {"bytes_per_s", measure.Bytes.PerSecond()}, {"per_s", measure.Count.PerSecond()},
+		{"bytes", measure.Bytes}, {"ns", measure.Nanoseconds}, {"ratio", measure.Ratio},
+	} {
+		if c.Name == u.suffix || strings.HasSuffix(c.Name, "_"+u.suffix) {
+			return u.unit
+		}
+	}
+	return ""
 }
 
 // Row is one line. Key tells rows apart from interval to interval.
@@ -160,25 +189,31 @@ func (t *Table) Column(name string) int {
 }
 
 // Format gives the cell as a terminal shows it, "-" when unknown.
-func (c Column) Format(v Cell) string {
+func (c Column) Format(v Cell) string { return string(c.Append(nil, v)) }
+
+// Append appends what Format gives.
+func (c *Column) Append(b []byte, v Cell) []byte {
 	switch v.Kind {
 	case IsText:
-		return Clean(v.Text)
+		return append(b, Clean(v.Text)...)
 	case IsNull:
-		return "-"
+		return append(b, '-')
 	case IsBool:
 		if v.Num != 0 {
-			return "yes"
+			return append(b, "yes"...)
 		}
-		return "no"
+		return append(b, "no"...)
 	}
 	if v.Num != v.Num {
-		return "-"
+		return append(b, '-')
 	}
 	if c.Show == Humane {
-		return HumaneBytes(v.Num)
+		return append(b, HumaneBytes(v.Num)...)
 	}
-	return strconv.FormatFloat(c.Show.Scaled(v.Num), 'f', c.Decimals, 64)
+	if v.Num == 0 && !math.Signbit(v.Num) && c.Decimals >= 0 && c.Decimals <= 2 { // most cells of a quiet machine
+		return append(b, "0.00"[:[...]int{1, 3, 4}[c.Decimals]]...)
+	}
+	return strconv.AppendFloat(b, c.Show.Scaled(v.Num), 'f', c.Decimals, 64)
 }
 
 // Clean makes a text of the kernel's or of a user's safe for a terminal: control characters and broken UTF-8 become '?'.

@@ -35,9 +35,9 @@ func tcpTable(o Options, f *Frame) *Table {
 	if o.Has("all") {
 		return counterTable(events)
 	}
-	t := &Table{View: "tcp", Columns: []Column{{Name: "netns", Help: "network namespace, empty for the tool's own"}}}
-	namespaces, values := counters(events)
-	_, levels := counters(f.Of("net.protocol.level"))
+	t := f.table("tcp", func() []Column { return nil })
+	t.Columns = append(t.Columns, Column{Name: "netns", Help: "network namespace, empty for the tool's own"})
+	namespaces, levels := namespacesOf(events), f.Of("net.protocol.level")
 	if len(namespaces) > 1 {
 		t.Columns[0].Head, t.Columns[0].Left = "netns", true
 	}
@@ -102,40 +102,61 @@ func tcpTable(o Options, f *Frame) *Table {
 		t.Columns = append(t.Columns, Column{Name: "established", Head: "Estab", Width: 6, From: 130, Help: "connections now"})
 	}
 	for _, ns := range namespaces {
-		row := Row{Key: ns, Cells: []Cell{T(ns)}}
-		get := func(name string) float64 {
-			if v, ok := values[ns+"\x00"+name]; ok {
-				return v
-			}
-			return measure.NaN
-		}
+		var room [24]Cell
+		cells := append(room[:0], T(ns))
+		get := func(name string) float64 { return f.counter(events, ns, name) }
 		for _, k := range cols {
-			row.Cells = append(row.Cells, N(k.value(get)))
+			cells = append(cells, N(k.value(get)))
 		}
 		if !o.Has("udp") {
-			v, ok := levels[ns+"\x00Tcp.CurrEstab"]
-			if !ok {
-				v = measure.NaN
-			}
-			row.Cells = append(row.Cells, N(v))
+			cells = append(cells, N(f.counter(levels, ns, "Tcp.CurrEstab")))
 		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, Row{Key: ns, Cells: f.cells(cells...)})
 	}
 	return t
 }
 
-// counters gives the namespaces of protocol counters and their values by namespace NUL protocol.counter.
-func counters(a *measure.Answer) (namespaces []string, values map[string]float64) {
-	values = map[string]float64{}
-	for i, s := range a.Series {
-		ns := a.Word(i, "netns")
-		if !slices.Contains(namespaces, ns) {
+// namespacesOf gives the namespaces of protocol counters, sorted.
+func namespacesOf(a *measure.Answer) []string {
+	var namespaces []string
+	for i := range a.Series {
+		if ns := a.Word(i, "netns"); !slices.Contains(namespaces, ns) {
 			namespaces = append(namespaces, ns)
 		}
-		values[ns+"\x00"+a.Word(i, "protocol")+"."+a.Word(i, "counter")] = s.Values[0]
 	}
 	slices.SortFunc(namespaces, strings.Compare)
-	return namespaces, values
+	return namespaces
+}
+
+// counter gives the value of protocol.counter of a namespace; NaN when there is none. There are hundreds, in the same order
+// each time, so it is looked for first where it was.
+func (f *Frame) counter(a *measure.Answer, ns, name string) float64 {
+	protocol, word, _ := strings.Cut(name, ".")
+	inNS, inProtocol, inWord := a.By("netns"), a.By("protocol"), a.By("counter")
+	is := func(i int) bool {
+		return (inNS < 0 && ns == "" || inNS >= 0 && a.Label(i, inNS) == ns) && a.Label(i, inWord) == word && a.Label(i, inProtocol) == protocol
+	}
+	if len(a.Series) == 0 || inProtocol < 0 || inWord < 0 {
+		return measure.NaN
+	}
+	place := [3]string{string(a.Query.Stat), ns, name}
+	if f.Room != nil {
+		if i, ok := f.Room.places[place]; ok && i < len(a.Series) && is(i) {
+			return a.Series[i].Values[0]
+		}
+	}
+	for i := range a.Series {
+		if is(i) {
+			if f.Room != nil {
+				if f.Room.places == nil || len(f.Room.places) > mostWords {
+					f.Room.places = map[[3]string]int{}
+				}
+				f.Room.places[place] = i
+			}
+			return a.Series[i].Values[0]
+		}
+	}
+	return measure.NaN
 }
 
 func counterTable(a *measure.Answer) *Table {

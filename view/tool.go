@@ -1,6 +1,11 @@
 package view
 
-import "culprit/measure"
+import (
+	"slices"
+	"strings"
+
+	"culprit/measure"
+)
 
 // Tool is one of the classic tools: the sentences it asks and the table it makes of the answers. A tool that is listed in
 // Tools has a command, a help text, a man page, completion, JSON, CSV and history.
@@ -13,9 +18,20 @@ type Tool struct {
 	Once     bool // shows a state: one table unless an interval is given
 	Most     int  // rows shown on a terminal unless -n says otherwise; 0 = all
 	Ask      func(o Options) []string
-	Wide     map[measure.StatID]int // statistics whose columns need a terminal of this width: on a narrower one their notes would explain nothing
+	Wide     map[measure.StatID]int    // statistics whose columns need a terminal of this width: on a narrower one their notes would explain nothing
+	Behind   map[measure.StatID]string // statistics whose columns a terminal shows with this flag only
 	Table    func(o Options, f *Frame) *Table
 	Drill    func(t *Table, r *Row) *Drill // what a row leads to; nil, or a nil result: nowhere
+}
+
+// Shown gives the sentences of Ask that a terminal of the width needs: what no column shows is not measured. Programs, and who
+// sorts by a column, ask all.
+func (t *Tool) Shown(o Options, width int) []string {
+	return slices.DeleteFunc(t.Ask(o), func(sentence string) bool {
+		id, _, _ := strings.Cut(sentence, " ")
+		flag, behind := t.Behind[measure.StatID(id)]
+		return behind && !o.Has(flag) || t.Wide[measure.StatID(id)] > width
+	})
 }
 
 // Drill is the next question that a row suggests: another tool, narrowed to that row.

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -259,5 +260,21 @@ func TestNumbersForPeople(t *testing.T) {
 	}
 	if !Natural("eth2", "eth10") || Natural("eth10", "eth2") || !Natural("cpu1", "cpu01x") {
 		t.Error("natural order")
+	}
+}
+
+// A zero is written without formatting it, and must look the same.
+func TestZeroLooksAsOthersDo(t *testing.T) {
+	for show := Plain; show <= Millisec; show++ {
+		for decimals := range 4 {
+			c := Column{Show: show, Decimals: decimals}
+			want := strconv.FormatFloat(show.Scaled(0), 'f', decimals, 64)
+			if show == Humane {
+				want = HumaneBytes(0)
+			}
+			if got := c.Format(N(0)); got != want {
+				t.Errorf("%d with %d decimals: %q, want %q", show, decimals, got, want)
+			}
+		}
 	}
 }

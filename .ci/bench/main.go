@@ -25,9 +25,11 @@ type world struct {
 	Name        string
 	Processes   int // sleeping, beside the tools themselves
 	Connections int // established TCP sockets on loopback: two for each pair of ends
+	Still       int // of so many pairs of connections one moves
 	Devices     int // idle network devices beside loopback, an even number
 	Tools       []tool
 	Starts      bool // take the first lines too
+	Serve       bool // the server, and no tools
 }
 
 // settings are what the children of this program are told.
@@ -37,6 +39,8 @@ type settings struct {
 	Everything string // the test binary of cmd/culprit
 	Windows    int
 	Window     time.Duration
+	Beside     []string      // other builds of the server that run in the same world, to compare
+	Soak       time.Duration // of the server: how long it runs, looked at every five minutes; 0: three minutes
 }
 
 func main() {
@@ -45,7 +49,12 @@ func main() {
 	flag.StringVar(&s.Everything, "everything", "", "the test binary of cmd/culprit, which holds BenchmarkEverything")
 	flag.IntVar(&s.Windows, "windows", 3, "how many stretches are measured; the table has their median")
 	flag.DurationVar(&s.Window, "window", 3*time.Second, "length of a stretch")
-	only := flag.String("world", "", "only the worlds whose name has this text")
+	flag.DurationVar(&s.Soak, "soak", 0, "let the server run so long, and see whether its memory stays flat")
+	flag.Func("beside", "another build, whose server runs beside the first one's in the same world; may be given several times", func(path string) error {
+		s.Beside = append(s.Beside, path)
+		return nil
+	})
+	only := flag.String("world", "", "only the world of this name, or the worlds whose names have this text")
 	flag.Parse()
 
 	var err error
@@ -54,8 +63,12 @@ func main() {
 		err = measureAll(s, *only)
 	case "live": // a world's first process
 		err = live()
+	case "least":
+		err = least()
 	case "hold": // holds connections
-		err = hold(flag.Arg(1))
+		err = hold(flag.Arg(1), flag.Arg(2))
+	case "work": // what a traced program does
+		err = work(flag.Arg(1))
 	default:
 		err = fmt.Errorf("unexpected %q", flag.Arg(0))
 	}
@@ -66,6 +79,9 @@ func main() {
 }
 
 func measureAll(s settings, only string) error {
+	if only == "flame" {
+		return compareFlames(s.Culprit, os.Stdout)
+	}
 	if os.Geteuid() != 0 {
 		fmt.Println("skipped the comparison with the classic tools: namespaces need root")
 		return nil
@@ -75,8 +91,9 @@ func measureAll(s settings, only string) error {
 	}
 	started := time.Now()
 	var all []result
+	exact := slices.ContainsFunc(worlds(), func(w world) bool { return w.Name == only })
 	for _, w := range worlds() {
-		if !strings.Contains(w.Name, only) {
+		if !strings.Contains(w.Name, only) || exact && w.Name != only || s.Soak > 0 && w.Name != "server" {
 			continue
 		}
 		s.World = w
@@ -89,6 +106,16 @@ func measureAll(s settings, only string) error {
 		all = append(all, r)
 	}
 	report(os.Stdout, all)
+	if s.Soak == 0 && strings.Contains("tracing", only) {
+		if err := compareTracing(s.Culprit, os.Stdout); err != nil {
+			return err
+		}
+	}
+	if s.Soak == 0 && only == "" {
+		if err := compareFlames(s.Culprit, os.Stdout); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(os.Stderr, "%4.0f s: done\n", time.Since(started).Seconds())
 	return nil
 }

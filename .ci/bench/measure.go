@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,8 +28,9 @@ type cost struct {
 
 // result is what was measured in one world.
 type result struct {
-	World world
-	Costs []cost
+	World  world
+	Costs  []cost
+	Server []stage
 }
 
 // running is a tool at work.
@@ -102,6 +102,8 @@ func (s *settings) program(args []string) *exec.Cmd {
 		return exec.Command(s.Culprit, args[1:]...)
 	case "everything":
 		return exec.Command(s.Everything, args[1:]...)
+	case "least":
+		return exec.Command("/proc/self/exe", args...)
 	}
 	return exec.Command(args[0], args[1:]...)
 }
@@ -224,12 +226,17 @@ func (run *running) end() {
 	}
 }
 
-// resident gives VmHWM of /proc/PID/status: proc_pid_status(5).
-func resident(pid int) int64 {
+// resident gives the most bytes that were resident at once.
+func resident(pid int) int64 { return memory(pid, "VmHWM") }
+
+// memory gives a line of /proc/PID/status in bytes: proc_pid_status(5).
+func memory(pid int, line string) int64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status); m != nil {
-		n, _ := strconv.ParseInt(string(m[1]), 10, 64)
-		return n << 10
+	for l := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(l, line+":"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return n << 10
+		}
 	}
 	return 0
 }

@@ -14,6 +14,10 @@ func report(out io.Writer, all []result) {
 	for _, r := range all {
 		w := r.World
 		fmt.Fprintf(out, "\n### %s\n\n%d processes, %d connections, %d network devices.\n\n", strings.ToUpper(w.Name[:1])+w.Name[1:], w.Processes, w.Connections, w.Devices+1)
+		if w.Serve {
+			serverTable(out, r.Server)
+			continue
+		}
 		fmt.Fprint(out, "| work | tool | CPU ms an interval | % of one CPU | system calls | resident MB | first line ms |\n|---|---|--:|--:|--:|--:|--:|\n")
 		for i, c := range r.Costs {
 			group := c.Tool.Group
@@ -28,6 +32,34 @@ func report(out io.Writer, all []result) {
 				number(c.Syscalls, 0), number(float64(c.Resident)/1e6, 1), number(ms(c.First), 0))
 		}
 	}
+}
+
+// serverTable prints what the server used, stage by stage.
+func serverTable(out io.Writer, stages []stage) {
+	fmt.Fprint(out, "| program | after | who looks | values a second | % of one CPU since the line before | resident MB | of it its own | peak MB | archive MB |\n|---|---|---|--:|--:|--:|--:|--:|--:|\n")
+	for _, g := range stages {
+		who := "the page is open"
+		if g.After <= 30*time.Second {
+			who = "nobody"
+		}
+		mb := func(n int64) string { return number(float64(n)/1e6, 1) }
+		fmt.Fprintf(out, "| %s | %v | %s | %s | %s | %s | %s | %s | %s |\n", filepath.Base(g.Program), g.After, who, number(g.Values, 0), number(100*g.CPU, 2), mb(g.Resident), mb(g.Anon), mb(g.Peak), mb(g.Disk))
+	}
+}
+
+// growth is the slope in megabytes an hour of the straight line through what memory of its own the server had at the end of
+// each stage after the first ten minutes; 0 with fewer than three of them.
+func growth(stages []stage) float64 {
+	var n, x, y, xx, xy float64
+	for _, g := range stages {
+		if h := g.After.Hours(); g.After > 10*time.Minute {
+			n, x, y, xx, xy = n+1, x+h, y+float64(g.Anon)/1e6, xx+h*h, xy+h*float64(g.Anon)/1e6
+		}
+	}
+	if n < 3 {
+		return 0
+	}
+	return (n*xy - x*y) / (n*xx - x*x)
 }
 
 // goals prints the goals and what was measured of them; a goal whose world was not made is left out.
@@ -74,6 +106,16 @@ func goals(out io.Writer, all []result) {
 	}
 	row("most resident of any command, "+most, "40", memory, 0, "MB")
 	row("latest first line of a tool", "50", first, 0, "ms after the interval")
+	for _, r := range all {
+		if r.World.Name == "server" && len(r.Server) > 0 {
+			end := r.Server[len(r.Server)-1]
+			row("the server with one viewer, "+number(end.Values, 0)+" values a second", "1", 100*end.CPU, 2, "% of one CPU")
+			row(fmt.Sprintf("the same, resident after %v", end.After), "80", float64(end.Resident)/1e6, 0, "MB")
+			if len(r.Server) > 4 {
+				fmt.Fprintf(out, "| the same, growth of its own memory | 0 MB an hour | %s MB an hour |\n", number(growth(r.Server), 2))
+			}
+		}
+	}
 	// The same work: what one run of culprit sees, and the tools that it takes to see as much.
 	for _, w := range []struct {
 		what, world, ours string
@@ -106,6 +148,8 @@ func (t *tool) name() string {
 		return "**all statistics**"
 	case t.Args[0] == "culprit":
 		return "**" + line + "**"
+	case t.Args[0] == "least":
+		return "the least that a Go program can do"
 	case t.Loop:
 		return line + ", once a second"
 	}

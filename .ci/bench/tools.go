@@ -3,7 +3,7 @@ package main
 // A tool is a program and what it is asked to do once a second until it is ended.
 type tool struct {
 	Group string   // tools of one group do the same work
-	Args  []string // "culprit" and "everything" stand for the built program and for the test binary
+	Args  []string // "culprit", "everything" and "least" stand for the built program, for the test binary, and for see least
 	Loop  bool     // it looks once and ends: it is started anew each second, and what starting costs is part of it
 	TTY   bool     // it wants a terminal
 	First []string // the same for one interval, to take how long that lasts beyond the interval; none: not taken
@@ -38,7 +38,7 @@ const (
 
 func worlds() []world {
 	system := []tool{
-		ours("network devices", "nic"), theirs("network devices", []string{"nicstat"}, "1", "2"),
+		ours("network devices", "nic"), theirs("network devices", []string{"nicstat"}, "1", "2"), {Group: "network devices", Args: []string{"least"}},
 		ours("CPUs", "cpu"), theirs("CPUs", []string{"mpstat", "-P", "ALL"}, "1", "1"),
 		ours("interrupts", "irq"), theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
 		ours("disks", "disk"), theirs("disks", []string{"iostat", "-x"}, "1", "2"),
@@ -59,9 +59,9 @@ func worlds() []world {
 	}
 	diagnosis := tool{Group: "memory", Args: []string{"culprit", "diagnose", "--for", "5m"}, First: []string{"culprit", "diagnose"}, Over: 10}
 	top := tool{Group: "memory", Args: []string{"culprit", "top"}, TTY: true}
-	return []world{
+	all := []world{
 		{Name: "system", Processes: 10, Connections: 10, Tools: system, Starts: true},
-		{Name: "100 devices", Processes: 10, Connections: 10, Devices: 100, Tools: system[:2]},
+		{Name: "100 devices", Processes: 10, Connections: 10, Devices: 100, Tools: system[:3]},
 		{Name: "10 processes", Processes: 10, Connections: 10, Tools: processes},
 		{Name: "500 processes", Processes: 500, Connections: 10, Tools: processes, Starts: true},
 		{Name: "5,000 processes", Processes: 5000, Connections: 10, Tools: processes},
@@ -70,5 +70,13 @@ func worlds() []world {
 		{Name: "20,000 connections", Processes: 10, Connections: 20000, Tools: connections, Starts: true},
 		{Name: "500 processes, 20,000 connections", Processes: 500, Connections: 20000, Starts: true,
 			Tools: []tool{everything("everything", ""), diagnosis, top, ours("memory", "ps"), ours("memory", "flows")}},
+		{Name: "server", Processes: 600, Connections: 200, Still: 1, Devices: 10, Serve: true},
+		{Name: "server, 20,000 connections", Processes: 20, Connections: 20000, Serve: true},
 	}
+	for i := range all {
+		if all[i].Still == 0 {
+			all[i].Still = 10
+		}
+	}
+	return all
 }

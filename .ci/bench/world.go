@@ -34,7 +34,11 @@ func live() error {
 	if err := build(s.World); err != nil {
 		return err
 	}
-	r, err := s.measure()
+	measure := s.measure
+	if s.World.Serve {
+		measure = s.serve
+	}
+	r, err := measure()
 	if err != nil {
 		return err
 	}
@@ -56,7 +60,7 @@ func build(w world) error {
 	holders := 0
 	for left := w.Connections / 2; left > 0; left -= holdMost {
 		holders++
-		cmd := exec.Command("/proc/self/exe", "hold", strconv.Itoa(min(left, holdMost)))
+		cmd := exec.Command("/proc/self/exe", "hold", strconv.Itoa(min(left, holdMost)), strconv.Itoa(w.Still))
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -77,11 +81,15 @@ func build(w world) error {
 	return nil
 }
 
-// hold makes pairs of connected sockets, says so with a byte, and moves some bytes over one pair in ten each second.
-func hold(pairs string) error {
+// hold makes pairs of connected sockets, says so with a byte, and moves some bytes over one pair in so many each second.
+func hold(pairs, still string) error {
 	n, err := strconv.Atoi(pairs)
 	if err != nil {
 		return err
+	}
+	one, err := strconv.Atoi(still)
+	if err != nil || one < 1 {
+		return fmt.Errorf("one pair in %q: not a number from 1 on", still)
 	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -117,7 +125,7 @@ func hold(pairs string) error {
 	}
 	buf := make([]byte, 100)
 	for range time.Tick(time.Second) {
-		for i := 0; i < n; i += 10 {
+		for i := 0; i < n; i += one {
 			if _, err := syscall.Write(near[i], buf); err != nil {
 				return err
 			}

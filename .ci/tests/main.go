@@ -39,7 +39,7 @@ func tiers() []tier {
 		{name: "rooms", args: []string{"-count=1"}, packages: []string{"./..."}},
 		{name: "benchmarks, once each", args: []string{"-count=1", "-run=^$", "-bench=.", "-benchtime=1x"}, packages: []string{"./..."}, sparse: true},
 		// The lab shapes links and loads CPUs: one story at a time.
-		{name: "lab", args: []string{"-count=1", "-p=1", "-timeout=20m"}, packages: []string{"./cases/..."}},
+		{name: "lab", args: []string{"-count=1", "-p=1", "-timeout=25m"}, packages: []string{"./cases/..."}},
 	}
 }
 

@@ -34,17 +34,7 @@ func TestSentencesOfRules(t *testing.T) {
 func TestSentencesOfTools(t *testing.T) {
 	c := catalogue()
 	for _, tool := range view.Tools() {
-		options := []view.Options{{}}
-		for _, f := range tool.Flags {
-			values := f.Values
-			if len(values) == 0 {
-				values = []string{""}
-			}
-			for _, v := range values {
-				options = append(options, view.Options{f.Name: {v}})
-			}
-		}
-		for _, o := range options {
+		for _, o := range choices(tool) {
 			for _, s := range tool.Ask(o) {
 				if _, err := c.Parse(s); err != nil {
 					t.Errorf("%s %v: %s: %v", tool.Name, o, s, err)

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,7 +22,13 @@ import (
 // Program is what the command line needs from the rest of culprit.
 type Program struct {
 	Version  string
-	Open     func(Look) (Machine, error) // a *measure.Diagnostic for a Look that can't be
+	Open     func(Look) (Machine, error)                   // a *measure.Diagnostic for a Look that can't be
+	Recorded func(dir string) (Recorded, error)            // what was recorded, in a directory or, for "", where it usually is
+	Server   func(dir string) (Server, error)              // the one that runs in a directory, as Recorded
+	Serve    func(context.Context, Serving, *Teller) error // records and serves until the context ends
+	Trace    Tracer
+	Profile  Profiler
+	Script   Scripter
 	Terminal Terminal
 
 	DiagnoseNetns string // the Look.Netns of a diagnosis when the user names none
@@ -39,7 +48,10 @@ func Run(ctx context.Context, p Program, args []string) int {
 	var d *measure.Diagnostic
 	var u usageError
 	var f errFindings
+	var e exitStatus
 	switch {
+	case errors.As(err, &e):
+		return int(e)
 	case errors.As(err, &f):
 		return exitFindings
 	case errors.As(err, &d):
@@ -49,7 +61,9 @@ func Run(ctx context.Context, p Program, args []string) int {
 		fmt.Fprintln(p.Terminal.Err, "culprit:", view.Clean(err.Error()))
 		return exitUsage
 	}
-	fmt.Fprintln(p.Terminal.Err, "culprit:", view.Clean(err.Error()))
+	if !complained(p.Terminal, err) {
+		fmt.Fprintln(p.Terminal.Err, "culprit:", view.Clean(err.Error()))
+	}
 	return exitFailed
 }
 
@@ -72,7 +86,10 @@ other commands show one resource each, with the columns of the classic tools.`, 
 		}
 		root.AddCommand(commands...)
 	}
-	group(whole, p.diagnose(), p.top())
+	group(whole, p.diagnose(), p.top(), p.trace(), p.profile(), p.flame(), p.serve())
+	if p.Server != nil {
+		group(whole, p.datasets())
+	}
 	for _, t := range view.Tools() {
 		group(tools, p.tool(t))
 	}
@@ -112,6 +129,7 @@ func nearFlag(c *cobra.Command, err error) error {
 type common struct {
 	plan      plan
 	look      Look
+	past      past
 	json, csv bool
 }
 
@@ -124,6 +142,35 @@ func (m *common) flags(f *pflag.FlagSet) {
 	f.BoolVarP(&m.plan.wide, "wide", "w", false, "all columns, however narrow the terminal")
 	f.StringVar(&m.look.Netns, "netns", "", "network namespace to look at: a name, or all")
 	f.BoolVar(&m.look.SinceBoot, "since-boot", false, "the first line covers the time since boot")
+	m.past.flags(f, true)
+}
+
+// open gives the machine to look at, now or in the past, with the plan made fit for it. The caller calls done when there is no error.
+func (m *common) open(p Program, args []string) (machine Machine, done func(), err error) {
+	if !m.past.given() {
+		if m.past.dir != "" {
+			return nil, nil, usagef("--dir says where the past is: give --from or --at too")
+		}
+		m.look.Alone = true
+		machine, err = p.Open(m.look)
+		return machine, func() {}, err
+	}
+	if len(args) == 0 {
+		m.plan.step = recordedEach
+	}
+	if err := steps(m.plan.step); err != nil {
+		return nil, nil, err
+	}
+	r, err := p.replay(&m.past, m.look, m.plan.step*measure.Span(max(1, m.plan.count)))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(args) == 0 { // one line over all of it
+		m.plan.step = r.over.Span()
+	}
+	m.plan.past = true
+	tell(p.Terminal.Err, r.said)
+	return r, r.close, nil
 }
 
 // times reads the arguments [interval [count]] and the format.
@@ -175,6 +222,7 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 		}
 	}
 	m.flags(f)
+	m.past.complete(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := m.times(args); err != nil {
 			return err
@@ -202,10 +250,11 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 				}
 			}
 		}
-		machine, err := p.Open(m.look)
+		machine, done, err := m.open(p, args)
 		if err != nil {
 			return err
 		}
+		defer done()
 		return show(c.Context(), machine, p.Terminal, t, o, m.plan)
 	}
 	return c
@@ -235,12 +284,16 @@ func reflow(text string, width int) string {
 }
 
 const intervals = `Without an interval it shows one; with an interval it goes on until Ctrl-C or until the count, and then prints the
-average. Each line covers the time that was measured, also the first. "-" (null in JSON) means not known; shares are ratios from 0 to 1 in JSON and CSV.`
+average. Each line covers the time that was measured, also the first. "-" (null in JSON) means not known; shares are ratios from 0 to 1 in JSON and CSV.
+
+With --from and --to, or --at, it shows what culprit serve recorded, in the same columns: one line over all of that time, or with an interval
+one for each. What was not recorded is said, and never shown as 0.`
 
 // stat makes the command that shows any statistic.
 func (p Program) stat() *cobra.Command {
 	m := &common{plan: plan{step: measure.Second, count: 1}}
 	var list bool
+	var script string
 	c := &cobra.Command{
 		Use:   "stat SENTENCE [interval [count]]",
 		Short: "any statistic by any of its fields: net.device.bytes by device,direction where device != lo",
@@ -248,16 +301,23 @@ func (p Program) stat() *cobra.Command {
 Comparisons are = != < <= > >=, ~ and !~ (patterns of * and ?), in (a, b). Values of statistics that count events are per second.
 --list shows all statistics with their fields; a word after it filters them.
 
+--script runs a program in D, given as text or as the name of a file, and makes statistics of its aggregations: trace.script.bytes of @bytes, by the keys that it
+has. Without a sentence the first of them is shown by all its fields. count() and sum() are shown per second; min(), max() and avg() over each interval; quantize()
+and its like as mean, quantiles and maximum.
+
 `+intervals, helpWidth),
 		Example: examples([]view.Example{
 			{Line: "culprit stat 'net.device.bytes by device,direction' 1", Means: "bytes per second of each interface"},
 			{Line: `culprit stat 'process.cpu by process where mode = "sys"' 5 3`, Means: "who uses the kernel"},
 			{Line: "culprit stat --list tcp", Means: "the statistics that have tcp in their name"},
+			{Line: `culprit stat --script 'syscall::read:return /arg0 > 0/ { @bytes[execname] = sum(arg0); }' 1`, Means: "bytes per second that each program reads"},
 		}),
 	}
 	c.Flags().SortFlags = false
 	c.Flags().BoolVarP(&list, "list", "l", false, "list statistics, their kinds, units and fields")
+	c.Flags().StringVar(&script, "script", "", "a program in D, or the file of one: its aggregations are the statistics")
 	m.flags(c.Flags())
+	m.past.complete(c)
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		machine, err := p.Open(Look{})
 		if err != nil {
@@ -270,19 +330,26 @@ Comparisons are = != < <= > >=, ~ and !~ (patterns of * and ?), in (a, b). Value
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		machine, err := p.Open(m.look)
-		if err != nil {
-			return err
-		}
-		if list {
+		switch {
+		case script != "":
+			return p.script(c.Context(), m, script, list, args)
+		case list:
+			machine, err := p.Open(m.look)
+			if err != nil {
+				return err
+			}
 			return p.list(machine.Stats(), args)
-		}
-		if len(args) == 0 {
+		case len(args) == 0:
 			return usagef("which statistic? `culprit stat --list` shows them")
 		}
 		if err := m.times(args[1:]); err != nil {
 			return err
 		}
+		machine, done, err := m.open(p, args[1:])
+		if err != nil {
+			return err
+		}
+		defer done()
 		q, err := machine.Parse(args[0])
 		if err != nil {
 			return err
@@ -295,6 +362,82 @@ Comparisons are = != < <= > >=, ~ and !~ (patterns of * and ?), in (a, b). Value
 		return fmt.Errorf("statistic %s: %w", q.Stat, measure.ErrUnsupported) // Parse knows no other
 	}
 	return c
+}
+
+// script shows a statistic of a program in D.
+func (p Program) script(ctx context.Context, m *common, script string, list bool, args []string) error {
+	if p.Script == nil {
+		return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
+	}
+	if m.past.given() || m.past.dir != "" {
+		return usagef("--script measures now; what a server has recorded of a script is shown without it")
+	}
+	sentence := ""
+	if len(args) > 0 {
+		if _, err := parseInterval(args[0]); err != nil {
+			sentence, args = args[0], args[1:]
+		}
+	}
+	if err := m.times(args); err != nil && !list {
+		return err
+	}
+	name, file, text, err := scriptOf(script)
+	if err != nil {
+		return err
+	}
+	machine, done, err := p.Script(ctx, name, file, text, p.Terminal.Err)
+	if err != nil {
+		return err
+	}
+	defer done()
+	stats := machine.Stats()
+	switch {
+	case len(stats) == 0:
+		return usagef("the script has no aggregation: culprit trace runs it")
+	case list:
+		return p.list(stats, args)
+	}
+	var q measure.Query
+	if sentence != "" {
+		if q, err = machine.Parse(sentence); err != nil {
+			return err
+		}
+	} else {
+		q.Stat = stats[0].ID
+		for _, f := range stats[0].Fields {
+			q.By = append(q.By, f.Name)
+		}
+	}
+	for _, st := range stats {
+		if st.ID == q.Stat {
+			return show(ctx, machine, p.Terminal, view.Stat(q, &st), nil, m.plan)
+		}
+	}
+	return fmt.Errorf("statistic %s: %w", q.Stat, measure.ErrUnsupported) // Parse knows no other
+}
+
+// scriptOf gives the text that --script means: what has a body is one, else it names a file. The name is the file's.
+func scriptOf(given string) (name, file, text string, err error) {
+	if strings.Contains(given, "{") {
+		return "script", "", given, nil
+	}
+	f := os.Stdin
+	name = "script"
+	if given != "-" {
+		if f, err = os.Open(given); err != nil {
+			return "", "", "", fmt.Errorf("read the script: %w", err)
+		}
+		defer f.Close()
+		base, _, _ := strings.Cut(filepath.Base(given), ".")
+		if word := measure.NameOf(base); word != "" {
+			name = word
+		}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, 1<<24)) // the parser takes less, and says so
+	if err != nil {
+		return "", "", "", fmt.Errorf("read the script: %w", err)
+	}
+	return name, given, string(b), nil
 }
 
 // list prints the statistics whose ID or help has all the words.

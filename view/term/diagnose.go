@@ -26,6 +26,7 @@ type diagnosis struct {
 	json  bool
 	exit  bool
 	netns string
+	past  past
 }
 
 func (p Program) diagnose() *cobra.Command {
@@ -37,12 +38,15 @@ func (p Program) diagnose() *cobra.Command {
 the sentence that gives each number again, what is innocent, what speaks against it, a command to check and a fix with its undo.
 "Nothing is wrong here" with the list of what was checked is an answer, and so is "not checked" with what is missing.
 It changes nothing, needs no root, and says what root would add. Run in the host's own network namespace with the right to, it looks at all namespaces; inside
-another one at that alone.`, helpWidth),
+another one at that alone.
+
+With --from and --to, or --at, it judges what culprit serve recorded then.`, helpWidth),
 		Args: cobra.NoArgs,
 		Example: examples([]view.Example{
 			{Line: "culprit", Means: "the same as culprit diagnose"},
 			{Line: "culprit diagnose --for 30s", Means: "look longer: steadier numbers, rarer faults"},
 			{Line: "culprit diagnose --json --exit-code", Means: "for programs: JSON, exit status 3 when there are findings"},
+			{Line: "culprit diagnose --from 14:00 --to 14:10", Means: "what held the machine back then, when culprit serve was recording"},
 		}),
 	}
 	d.flags(c)
@@ -57,6 +61,8 @@ func (d *diagnosis) flags(c *cobra.Command) {
 	f.BoolVar(&d.json, "json", false, "one JSON object with stable finding ids")
 	f.BoolVar(&d.exit, "exit-code", false, "exit status 3 when there are findings")
 	f.StringVar(&d.netns, "netns", "", "network namespace to look at: a name, all, or own")
+	d.past.flags(f, true)
+	d.past.complete(c)
 }
 
 // diagnosisStep gives the interval of a diagnosis of that length. A second is best: a state that lasts seconds is seen as one. A long
@@ -78,20 +84,19 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	case d.netns == "own":
 		look.Netns = ""
 	}
+	if d.past.given() {
+		return d.review(ctx, p, c, look, measure.Span(span))
+	}
+	if d.past.dir != "" {
+		return usagef("--dir says where the past is: give --from or --at too")
+	}
+	look.Alone = true
 	machine, err := p.Open(look)
 	if err != nil {
 		return err
 	}
 	step := diagnosisStep(span)
-	var queries []measure.Query
-	for _, sentence := range diagnose.Sentences(diagnose.All()) {
-		q, err := machine.Parse(sentence)
-		if err != nil {
-			continue // the rule that asks it will say that it is missing
-		}
-		q.Step = step
-		queries = append(queries, q)
-	}
+	queries := asked(machine, step)
 	ticks := int(span / step.AsDuration())
 	progress := func(int) {}
 	if p.Terminal.ErrTTY {
@@ -112,6 +117,56 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	if err != nil {
 		return err
 	}
+	return d.tell(p, report)
+}
+
+// asked gives the queries of all rules.
+func asked(machine Machine, step measure.Span) (queries []measure.Query) {
+	for _, sentence := range diagnose.Sentences(diagnose.All()) {
+		q, err := machine.Parse(sentence)
+		if err != nil {
+			continue // the rule that asks it will say that it is missing
+		}
+		q.Step = step
+		queries = append(queries, q)
+	}
+	return queries
+}
+
+// review judges a time that has passed.
+func (d *diagnosis) review(ctx context.Context, p Program, c *cobra.Command, look Look, span measure.Span) error {
+	if d.past.at == "" && c.Flags().Changed("for") {
+		return usagef("--for and --from exclude each other: all the time from --from to --to is looked at")
+	}
+	if !c.Flags().Changed("netns") {
+		look.Netns = "all" // that was recorded
+	}
+	r, err := p.replay(&d.past, look, max(span/recordedEach*recordedEach, 3*recordedEach))
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	over := r.over
+	if over.Span() < 3*measure.Second {
+		return usagef("%v is too short for a diagnosis: give 3s or more", over.Span())
+	}
+	tell(p.Terminal.Err, r.said)
+	step := diagnosisStep(over.Span().AsDuration())
+	ticks := int(over.Span() / step)
+	over.Start = over.End.Add(-step * measure.Span(ticks))
+	reader, err := r.Record(ctx, asked(r, step), ticks, nil)
+	if err != nil {
+		return err
+	}
+	report, err := diagnose.Run(ctx, reader, over, step)
+	if err != nil {
+		return err
+	}
+	return d.tell(p, report)
+}
+
+// tell prints a report.
+func (d *diagnosis) tell(p Program, report *diagnose.Report) (err error) {
 	if d.json {
 		e := json.NewEncoder(p.Terminal.Out)
 		e.SetEscapeHTML(false)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is what the commands look at: this machine now.
+// Machine is what the commands look at: this machine now, or in a time that has passed.
 type Machine interface {
 	measure.Watcher
 	// Stats lists all statistics, sorted.
@@ -25,6 +25,7 @@ type Machine interface {
 type Look struct {
 	Netns     string // "" the tool's own network namespace, a name, or all
 	SinceBoot bool   // the first interval is the time since boot
+	Alone     bool   // nothing else goes on in the process while it looks, and no tick is kept: cheaper, see kernel.Root and dataset.WatchBrief
 }
 
 // Terminal is where a command writes, and what that is.

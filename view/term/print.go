@@ -2,13 +2,11 @@ package term
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
-	"math"
+	"slices"
 	"sort"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"culprit/view"
@@ -30,194 +28,143 @@ type screen struct {
 	widths []int
 	since  int // lines since the last header
 	shown  []int
+
+	// Of the table at hand, used again for the next.
+	columns []int
+	texts   []byte // of the cells, one after the other
+	ends    []int  // of each cell in texts
+	page    []byte
 }
 
 func (s *screen) table(t *view.Table) error {
-	return s.print(t, t.Over.End.AsTime().Local().Format("15:04:05"))
+	var room [16]byte
+	return s.print(t, t.Over.End.AsTime().Local().AppendFormat(room[:0], "15:04:05"))
 }
 
 func (s *screen) mean(t *view.Table) error {
 	s.since = 0
-	return s.print(t, "Average")
+	return s.print(t, []byte("Average"))
 }
 
-func (s *screen) print(t *view.Table, when string) error {
-	var columns []int
-	for i, c := range t.Columns {
-		if c.Head != "" && c.From <= s.width {
-			columns = append(columns, i)
+func (s *screen) print(t *view.Table, when []byte) error {
+	s.columns = s.columns[:0]
+	for i := range t.Columns {
+		if c := &t.Columns[i]; c.Head != "" && c.From <= s.width {
+			s.columns = append(s.columns, i)
 		}
 	}
-	if !same(columns, s.shown) {
-		s.shown, s.widths, s.since = columns, make([]int, len(columns)), 0
-		for k, i := range columns {
-			c := t.Columns[i]
+	if !slices.Equal(s.columns, s.shown) {
+		s.shown, s.widths, s.since = slices.Clone(s.columns), make([]int, len(s.columns)), 0
+		for k, i := range s.shown {
+			c := &t.Columns[i]
 			s.widths[k] = max(c.Width, utf8.RuneCountInString(c.Head))
 		}
 	}
-	texts := make([][]string, len(t.Rows))
-	for r, row := range t.Rows {
-		texts[r] = make([]string, len(columns))
-		for k, i := range columns {
-			text := t.Columns[i].Format(row.Cells[i])
+	s.texts, s.ends = s.texts[:0], s.ends[:0]
+	for r := range t.Rows {
+		row := &t.Rows[r]
+		for k, i := range s.shown {
+			c, from := &t.Columns[i], len(s.texts)
 			if k == 0 && row.Label != "" {
-				text = view.Clean(row.Label)
+				s.texts = append(s.texts, view.Clean(row.Label)...)
+			} else {
+				s.texts = c.Append(s.texts, row.Cells[i])
 			}
-			texts[r][k] = text
+			s.ends = append(s.ends, len(s.texts))
 			// Names may widen their column, numbers may not: one large number must not shift all later lines.
-			if n := utf8.RuneCountInString(text); n > s.widths[k] && (t.Columns[i].Left || row.Cells[i].Kind == view.IsText) {
-				if last := k == len(columns)-1; !last {
+			if n := utf8.RuneCount(s.texts[from:]); n > s.widths[k] && (c.Left || row.Cells[i].Kind == view.IsText) {
+				if last := k == len(s.shown)-1; !last {
 					s.widths[k] = min(n, max(40, s.width/3))
 					s.since = 0
 				}
 			}
 		}
 	}
-	var b strings.Builder
+	s.page = s.page[:0]
 	if s.since == 0 || s.lines > 3 && s.since+len(t.Rows) >= s.lines {
-		s.line(&b, t, "Time", func(k int) string { return t.Columns[columns[k]].Head }, "", true)
+		s.head(t)
 		s.since = 1
 	}
-	for r, row := range t.Rows {
-		s.line(&b, t, when, func(k int) string { return texts[r][k] }, row.Mark, false)
+	from := 0
+	for r := range t.Rows {
+		start := s.begin(when)
+		for k, i := range s.shown {
+			end := s.ends[r*len(s.shown)+k]
+			s.cell(k, &t.Columns[i], s.texts[from:end])
+			from = end
+		}
+		if mark := t.Rows[r].Mark; mark != "" {
+			s.page = append(append(s.page, "  <- "...), view.Clean(mark)...)
+		}
+		s.end(start)
+		s.page = append(s.page, '\n')
 		s.since++
 	}
-	_, err := io.WriteString(s.out, b.String())
+	_, err := s.out.Write(s.page)
 	return err
 }
 
-func (s *screen) line(b *strings.Builder, t *view.Table, when string, text func(k int) string, mark string, header bool) {
-	var l strings.Builder
-	if s.time {
-		fmt.Fprintf(&l, "%-8s ", when)
+func (s *screen) head(t *view.Table) {
+	if s.bold {
+		s.page = append(s.page, "\x1b[1m"...)
 	}
+	start := s.begin([]byte("Time"))
 	for k, i := range s.shown {
-		w := text(k)
-		pad := strings.Repeat(" ", max(0, s.widths[k]-utf8.RuneCountInString(w)))
-		switch {
-		case k > 0 && t.Columns[i].Left:
-			l.WriteString(" " + w + pad)
-		case t.Columns[i].Left:
-			l.WriteString(w + pad)
-		case k > 0:
-			l.WriteString(" " + pad + w)
-		default:
-			l.WriteString(pad + w)
-		}
+		s.cell(k, &t.Columns[i], []byte(t.Columns[i].Head))
 	}
-	if mark != "" {
-		l.WriteString("  <- " + view.Clean(mark))
+	s.end(start)
+	if s.bold {
+		s.page = append(s.page, "\x1b[0m"...)
 	}
-	line := strings.TrimRight(l.String(), " ")
-	if header && s.bold {
-		line = "\x1b[1m" + line + "\x1b[0m"
-	}
-	b.WriteString(line + "\n")
+	s.page = append(s.page, '\n')
 }
 
-func same(a, b []int) bool {
-	if len(a) != len(b) {
-		return false
+// begin starts a line and gives where it starts.
+func (s *screen) begin(when []byte) int {
+	start := len(s.page)
+	if s.time {
+		s.page = append(s.page, when...)
+		s.blanks(8 - len(when) + 1)
 	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
+	return start
+}
+
+func (s *screen) cell(k int, c *view.Column, text []byte) {
+	if k > 0 {
+		s.page = append(s.page, ' ')
 	}
-	return true
+	pad := s.widths[k] - utf8.RuneCount(text)
+	if !c.Left {
+		s.blanks(pad)
+	}
+	s.page = append(s.page, text...)
+	if c.Left {
+		s.blanks(pad)
+	}
+}
+
+func (s *screen) blanks(n int) {
+	for ; n > 0; n-- {
+		s.page = append(s.page, ' ')
+	}
+}
+
+// end takes the blanks at the end of a line away.
+func (s *screen) end(start int) {
+	for len(s.page) > start && s.page[len(s.page)-1] == ' ' {
+		s.page = s.page[:len(s.page)-1]
+	}
 }
 
 // lines prints one JSON object an interval, in one line each.
 type lines struct{ out io.Writer }
 
 func (p *lines) table(t *view.Table) error {
-	_, err := p.out.Write(append(AppendJSON(nil, t), '\n'))
+	_, err := p.out.Write(append(view.AppendJSON(nil, t), '\n'))
 	return err
 }
 
 func (p *lines) mean(*view.Table) error { return nil }
-
-// AppendJSON appends the table as one JSON object without line breaks:
-//
-//	{"view":"nic","start":"...","seconds":1.0003,"rows":[{...}],"loss":[],"notes":[]}
-//
-// Unknown is null. Rows have the columns that have a name, in their order, and "remark" where the row has one.
-func AppendJSON(b []byte, t *view.Table) []byte {
-	b = append(b, `{"view":`...)
-	b = appendString(b, t.View)
-	b = append(b, `,"start":`...)
-	b = appendString(b, t.Over.Start.String())
-	b = append(b, `,"seconds":`...)
-	b = appendNumber(b, t.Over.Seconds())
-	b = append(b, `,"rows":[`...)
-	for r, row := range t.Rows {
-		if r > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, '{')
-		first := true
-		name := func(n string) {
-			if !first {
-				b = append(b, ',')
-			}
-			first = false
-			b = append(appendString(b, n), ':')
-		}
-		for i, c := range t.Columns {
-			if c.Name == "" {
-				continue
-			}
-			name(c.Name)
-			switch v := row.Cells[i]; v.Kind {
-			case view.IsText:
-				b = appendString(b, v.Text)
-			case view.IsNull:
-				b = append(b, "null"...)
-			case view.IsBool:
-				b = strconv.AppendBool(b, v.Num != 0)
-			default:
-				b = appendNumber(b, v.Num)
-			}
-		}
-		if row.Mark != "" {
-			name("remark")
-			b = appendString(b, row.Mark)
-		}
-		b = append(b, '}')
-	}
-	b = append(b, `],"loss":`...)
-	b = appendValue(b, orEmpty(t.Loss))
-	b = append(b, `,"notes":`...)
-	b = appendValue(b, orEmpty(t.Notes))
-	return append(b, '}')
-}
-
-func orEmpty[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
-}
-
-func appendString(b []byte, s string) []byte { return appendValue(b, strings.ToValidUTF8(s, "\uFFFD")) }
-
-func appendValue(b []byte, v any) []byte {
-	j, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // strings, losses and lists of them always marshal
-	}
-	return append(b, j...)
-}
-
-func appendNumber(b []byte, v float64) []byte {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return append(b, "null"...)
-	}
-	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
-		return strconv.AppendInt(b, int64(v), 10)
-	}
-	return strconv.AppendFloat(b, v, 'g', 9, 64)
-}
 
 // comma prints CSV: a head, then a line a row; time is the interval's end, seconds its length.
 type comma struct {
@@ -253,7 +200,7 @@ func (p *comma) table(t *view.Table) error {
 			case v.Kind == view.IsBool:
 				line = append(line, strconv.FormatBool(v.Num != 0))
 			default:
-				line = append(line, string(appendNumber(nil, v.Num)))
+				line = append(line, string(view.AppendNumber(nil, v.Num)))
 			}
 		}
 		if err := w.Write(line); err != nil {

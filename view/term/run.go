@@ -27,6 +27,9 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // errEnough ends a watch when the count is reached.
 var errEnough = errors.New("enough")
 
+// errNothing is the end of a look at a time in which nothing was recorded.
+var errNothing = errors.New("there is nothing to show")
+
 // plan is how often and how a tool is shown.
 type plan struct {
 	step    measure.Span
@@ -36,6 +39,7 @@ type plan struct {
 	reverse bool
 	wide    bool
 	rows    int // most rows, 0 = all; below 0 = the tool's own on a terminal, all elsewhere
+	past    bool
 }
 
 // parseInterval reads "1", "0.5" or "250ms": the seconds between two lines. At least 10 ms, at most a day.
@@ -79,11 +83,31 @@ func parseTimes(args []string, p *plan) error {
 
 // show runs a tool until its count is reached or the context ends; then it prints the average of what was shown.
 func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Options, p plan) error {
-	if err := checkNames(ctx, m, tool, o); err != nil {
+	if err := checkNames(ctx, m, tool, o, p.past); err != nil {
 		return err
 	}
+	var out printer
+	to := newBrisk(t.Out)
+	width := math.MaxInt // of what is shown: all columns in JSON and CSV
+	switch p.format {
+	case "json":
+		out = &lines{to}
+	case "csv":
+		out = &comma{out: to}
+	default:
+		width = t.Width
+		s := &screen{out: to, width: t.Width, lines: t.Lines, bold: t.Colour, time: !tool.Once}
+		if p.wide {
+			s.width, width = math.MaxInt, math.MaxInt
+		}
+		out = s
+	}
 	var queries []measure.Query
-	for _, sentence := range tool.Ask(o) {
+	sentences := tool.Ask(o)
+	if p.format == "" && p.sortBy == "" {
+		sentences = tool.Shown(o, width)
+	}
+	for _, sentence := range sentences {
 		q, err := m.Parse(sentence)
 		if err != nil {
 			return err
@@ -91,24 +115,16 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		q.Step = p.step
 		queries = append(queries, q)
 	}
-	var out printer
-	width := math.MaxInt // of what is shown: all columns in JSON and CSV
-	switch p.format {
-	case "json":
-		out = &lines{t.Out}
-	case "csv":
-		out = &comma{out: t.Out}
-	default:
-		width = t.Width
-		s := &screen{out: t.Out, width: t.Width, lines: t.Lines, bold: t.Colour, time: !tool.Once}
-		if p.wide {
-			s.width, width = math.MaxInt, math.MaxInt
-		}
-		out = s
-	}
 	aside := &asides{out: t.Err, said: map[string]bool{}, lost: map[string]uint64{}}
 	defer aside.end()
+	most := p.rows
+	if most < 0 && p.format == "" {
+		most = tool.Most
+	}
 	table := func(f *view.Frame) (*view.Table, error) {
+		if p.sortBy == "" {
+			f.First = max(0, most)
+		}
 		tab := tool.Table(o, f)
 		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(tab.Notes, f.Notes(tool.Wide, width)...)
 		if p.sortBy != "" {
@@ -118,17 +134,23 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 			}
 			sorted(tab, i, p.reverse)
 		}
-		most := p.rows
-		if most < 0 && p.format == "" {
-			most = tool.Most
-		}
 		limit(tab, most)
 		return tab, nil
 	}
 	var mean view.Mean
-	n := 0
+	f := &view.Frame{Room: &view.Room{}} // a table is printed before the next is made
+	n, gaps := 0, []string(nil)
 	err := m.Watch(ctx, queries, func(tick *measure.Tick) error {
-		f := &view.Frame{Over: tick.Over, Answers: tick.Answers}
+		f.Over, f.Answers = tick.Over, tick.Answers
+		if p.past && isGap(tick) {
+			tab := &view.Table{View: tool.Name, Over: f.Over, Loss: f.Losses(), Notes: f.Notes(nil, math.MaxInt)}
+			gaps = append(gaps, tab.Notes...)
+			if p.format == "json" {
+				return out.table(tab)
+			}
+			aside.say(tab)
+			return nil
+		}
 		tab, err := table(f)
 		if err != nil {
 			return err
@@ -149,6 +171,9 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
+	}
+	if n == 0 && len(gaps) > 0 {
+		return errNothing
 	}
 	if mean.Len() > 1 {
 		tab, err := table(mean.Frame())
@@ -186,8 +211,8 @@ func limit(t *view.Table, most int) {
 	}
 }
 
-// checkNames says which name that a flag was given is not of this machine. It looks for an instant before the tool begins.
-func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options) error {
+// checkNames says which name that a flag was given is not of this machine. It looks for an instant before the tool begins, or at all of the past.
+func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options, past bool) error {
 	for _, fl := range tool.Flags {
 		if fl.Names == "" || !o.Has(fl.Name) {
 			continue
@@ -197,8 +222,14 @@ func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options)
 			return err
 		}
 		q.Step = 10 * measure.Millisecond
+		if past {
+			q.Step = 0
+		}
 		var known []string
 		err = m.Watch(ctx, []measure.Query{q}, func(t *measure.Tick) error {
+			if past && isGap(t) {
+				known = o[fl.Name] // show will say that there is nothing
+			}
 			for i := range t.Answers[0].Series {
 				known = append(known, t.Answers[0].Label(i, 0))
 			}
@@ -208,6 +239,9 @@ func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options)
 			return err
 		}
 		if name := view.Unknown(o[fl.Name], known); name != "" && ctx.Err() == nil {
+			if past {
+				return usagef("--%s: there was no %s then%s", fl.Name, strconv.Quote(name), didYouMean(name, known))
+			}
 			return usagef("--%s: there is no %s here%s", fl.Name, strconv.Quote(name), didYouMean(name, known))
 		}
 	}

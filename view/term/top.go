@@ -16,16 +16,20 @@ import (
 // top makes the command of the terminal view.
 func (p Program) top() *cobra.Command {
 	var look Look
+	var past past
 	c := &cobra.Command{
 		Use:   "top [interval]",
 		Short: "all tools on one screen: sort, filter, and Enter to look into a row",
 		Long: reflow(`Shows one tool at a time under a line that sums up the machine. Tab and the digits choose the tool, arrows a row and the
 column to sort by, Enter looks into the row (a process: its threads, then its connections; an interface: its connections; a CPU: its
 interrupts), Escape goes back. / filters, space pauses, + and - change the interval, ? lists all keys, q ends.`, helpWidth),
-		Example: examples([]view.Example{{Line: "culprit top", Means: "processes, every second"}, {Line: "culprit top 5", Means: "every five seconds"}}),
-		Args:    cobra.MaximumNArgs(1),
+		Example: examples([]view.Example{{Line: "culprit top", Means: "processes, every second"}, {Line: "culprit top 5", Means: "every five seconds"},
+			{Line: "culprit top --at 14:03:22", Means: "that second, as culprit serve recorded it; < and > go through time"}}),
+		Args: cobra.MaximumNArgs(1),
 	}
 	c.Flags().StringVar(&look.Netns, "netns", "", "network namespace to look at: a name, or all")
+	past.flags(c.Flags(), false)
+	past.complete(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		pl := plan{step: measure.Second}
 		if err := parseTimes(args, &pl); err != nil {
@@ -34,15 +38,33 @@ interrupts), Escape goes back. / filters, space pauses, + and - change the inter
 		if !p.Terminal.IsTTY {
 			return usagef("top needs a terminal; for a pipe use `culprit ps --json 1`")
 		}
-		machine, err := p.Open(look)
-		if err != nil {
-			return err
+		v := &terminalView{step: pl.step}
+		if past.given() {
+			if err := steps(pl.step); err != nil {
+				return err
+			}
+			r, err := p.replay(&past, look, pl.step)
+			if err != nil {
+				return err
+			}
+			defer r.close()
+			v.machine, v.end, v.held = r, r.over.End, r.recorded.Held
+			tell(p.Terminal.Err, r.said) // seen again when the screen is given back
+			v.replay = func(over measure.Interval) Machine { return r.recorded.Replay(over, look.Netns) }
+		} else if past.dir != "" {
+			return usagef("--dir says where the past is: give --at too")
+		} else {
+			machine, err := p.Open(look)
+			if err != nil {
+				return err
+			}
+			v.machine = machine
 		}
 		screen, err := tcell.NewScreen()
 		if err != nil {
 			return fmt.Errorf("open the terminal: %w", err)
 		}
-		return runTop(c.Context(), machine, screen, pl.step)
+		return runTop(c.Context(), v, screen)
 	}
 	return c
 }
@@ -84,6 +106,10 @@ type terminalView struct {
 	scroll, page          int // first row shown, rows that fit
 	run                   int // number of the watch whose ticks count
 	stop                  context.CancelFunc
+
+	replay func(measure.Interval) Machine // of the past; nil: the screen shows what happens
+	end    measure.Time                   // of the interval that is shown
+	held   func() measure.Interval
 }
 
 // ticked is what a watch tells the screen.
@@ -94,12 +120,12 @@ type ticked struct {
 }
 
 // runTop shows the terminal view until the user or the context ends it, and restores the terminal.
-func runTop(ctx context.Context, m Machine, screen tcell.Screen, step measure.Span) error {
+func runTop(ctx context.Context, v *terminalView, screen tcell.Screen) error {
 	if err := screen.Init(); err != nil {
 		return fmt.Errorf("open the terminal: %w", err)
 	}
 	defer screen.Fini()
-	v := &terminalView{machine: m, screen: screen, step: step}
+	v.screen = screen
 	v.open(0)
 	events := make(chan tcell.Event)
 	quit := make(chan struct{})
@@ -166,6 +192,9 @@ func (v *terminalView) watch(ctx context.Context, out chan<- ticked) {
 	}
 	ctx, v.stop = context.WithCancel(ctx)
 	run, l := v.run, v.now()
+	if v.replay != nil {
+		v.machine = v.replay(measure.Interval{Start: v.end.Add(-v.step), End: v.end})
+	}
 	var queries []measure.Query
 	for _, sentence := range slices.Concat(l.tool.Ask(l.options), view.Use().Ask(nil)) {
 		q, err := v.machine.Parse(sentence)
@@ -176,6 +205,7 @@ func (v *terminalView) watch(ctx context.Context, out chan<- ticked) {
 		q.Step = v.step
 		queries = append(queries, q)
 	}
+	machine := v.machine // the next watch may have begun on another one before this goroutine runs
 	go func() {
 		tell := func(t ticked) {
 			select {
@@ -183,7 +213,7 @@ func (v *terminalView) watch(ctx context.Context, out chan<- ticked) {
 			case <-ctx.Done():
 			}
 		}
-		err := v.machine.Watch(ctx, queries, func(t *measure.Tick) error {
+		err := machine.Watch(ctx, queries, func(t *measure.Tick) error {
 			tell(ticked{run: run, tick: t})
 			return nil
 		})
@@ -335,7 +365,16 @@ func (v *terminalView) rune(r rune) (end bool) {
 		i, _ := slices.BinarySearch(steps, v.step)
 		i += map[rune]int{'+': 1, '-': -1}[r]
 		v.step = steps[min(max(i, 0), len(steps)-1)]
+		if v.replay != nil {
+			v.step = max(v.step, recordedEach)
+		}
 		v.restart()
+	case (r == '<' || r == '>') && v.replay != nil:
+		by := map[rune]measure.Span{'<': -v.step, '>': v.step}[r]
+		if end, held := v.end.Add(by), v.held(); end > held.Start && end <= held.End {
+			v.end = end
+			v.restart()
+		}
 	case r >= '0' && r <= '9':
 		if n := (int(r-'0') + 9) % 10; n < len(tabs()) {
 			v.open(n)

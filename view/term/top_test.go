@@ -90,7 +90,7 @@ func TestTopSortsFiltersAndDrills(t *testing.T) {
 	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 	s.SetSize(100, 20)
 	done := make(chan error, 1)
-	go func() { done <- runTop(context.Background(), &busy{}, s, measure.Second) }()
+	go func() { done <- runTop(context.Background(), &terminalView{machine: &busy{}, step: measure.Second}, s) }()
 	key := func(k tcell.Key) { s.InjectKey(k, 0, tcell.ModNone) }
 	text := func(keys string) {
 		for _, r := range keys {

@@ -22,6 +22,7 @@ func keys() []string {
 		"/                filter rows by a text",
 		"Space            pause",
 		"+ -              longer or shorter interval",
+		"< >              earlier, later (with --at)",
 		"q, Ctrl-C        end",
 	}
 }
@@ -61,7 +62,11 @@ func (v *terminalView) draw() {
 		path = append(path, step.title)
 	}
 	x = put(0, 2, view.Clean(strings.Join(path, " > ")), bold)
-	x = put(x, 2, fmt.Sprintf("  every %v", v.step), dim)
+	if v.replay != nil {
+		x = put(x, 2, fmt.Sprintf("  %v to %s", v.step, moment(v.end)), mark)
+	} else {
+		x = put(x, 2, fmt.Sprintf("  every %v", v.step), dim)
+	}
 	if v.paused {
 		x = put(x, 2, "  paused", mark)
 	}

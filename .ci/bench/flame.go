@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A profile is an input that culprit flame, inferno and FlameGraph make a picture of.
+type profile struct {
+	What    string
+	Name    string
+	Perf    bool // perf script, else folded
+	Write   func(*bufio.Writer)
+	Slowest bool // FlameGraph's scripts are shown it too
+}
+
+func profiles() []profile {
+	return []profile{
+		{What: "perf script, 100 MB", Name: "perf.txt", Perf: true, Slowest: true, Write: func(w *bufio.Writer) { writePerf(w, 100<<20) }},
+		{What: "folded, a million distinct stacks", Name: "million.folded", Slowest: true, Write: func(w *bufio.Writer) { writeFolded(w, 1_000_000, 24) }},
+		{What: "folded, 20,000 stacks of 1,000 frames", Name: "deep.folded", Write: func(w *bufio.Writer) { writeFolded(w, 20_000, 1000) }},
+	}
+}
+
+// A walk makes stacks as programs have them: few functions at the root, more the deeper, and some of them seldom.
+type walk struct {
+	r     *rand.Rand
+	names []string
+}
+
+func newWalk() *walk {
+	w := &walk{r: rand.New(rand.NewPCG(1, 2))}
+	parts := []string{"tcp", "skb", "rcv", "queue", "alloc", "page", "lock", "inode", "ext4", "vfs", "read", "write", "poll", "sched", "timer", "irq"}
+	for i := range 4000 {
+		name := parts[w.r.IntN(len(parts))] + "_" + parts[w.r.IntN(len(parts))] + "_" + strconv.Itoa(i)
+		if i%3 == 0 {
+			name = "ns::" + name + "::run(std::vector<int> const&)"
+		}
+		w.names = append(w.names, name)
+	}
+	return w
+}
+
+// next gives the function called by the one at a depth: of a few that each caller has, the first most often.
+func (w *walk) next(caller, depth int) int {
+	choice := 0
+	for choice < 6 && w.r.IntN(5) == 0 {
+		choice++
+	}
+	return (caller*31 + depth*7 + choice*613 + 1) % len(w.names)
+}
+
+// writePerf writes perf script output of so many bytes: 5,000 stacks that come again, at addresses of their own.
+func writePerf(out *bufio.Writer, size int) {
+	w := newWalk()
+	var stacks [][]byte
+	for range 5000 {
+		var lines [][]byte
+		f := 0
+		for d := range 12 + w.r.IntN(30) {
+			f = w.next(f, d)
+			at, file := 0x7f0000000000+f*4096, "/usr/lib/x86_64-linux-gnu/libthing.so.1.2"
+			if d > 10 {
+				at, file = 0xfffffff80000000+f*4096, "[kernel.kallsyms]"
+			}
+			lines = append(lines, fmt.Appendf(nil, "\t%16x %s+0x%x (%s)\n", at+w.r.IntN(8)*16, w.names[f], w.r.IntN(8)*16, file))
+		}
+		var b []byte
+		for i := range lines {
+			b = append(b, lines[len(lines)-1-i]...)
+		}
+		stacks = append(stacks, append(b, '\n'))
+	}
+	commands := []string{"nginx", "postgres", "node", "ksoftirqd/0", "prometheus"}
+	for n, i := 0, 0; n < size; i++ {
+		k := w.r.IntN(w.r.IntN(len(stacks)) + 1) // some come more often
+		m, _ := fmt.Fprintf(out, "%s %5d [%03d] %d.%06d:     250000 cpu-clock:pppH: \n", commands[k%len(commands)], 1000+k%len(commands), i%8, 1000+i/100, i%100*10000)
+		out.Write(stacks[k]) //nolint:errcheck // told when it is flushed
+		n += m + len(stacks[k])
+	}
+}
+
+// writeFolded writes so many stacks, each but once.
+func writeFolded(out *bufio.Writer, stacks, depth int) {
+	w := newWalk()
+	for i := range stacks {
+		out.WriteString("program") //nolint:errcheck // told when it is flushed
+		f := 0
+		for d := range depth/2 + w.r.IntN(depth/2) {
+			f = w.next(f, d)
+			out.WriteByte(';')          //nolint:errcheck // the same
+			out.WriteString(w.names[f]) //nolint:errcheck // the same
+		}
+		fmt.Fprintf(out, ";leaf_%d %d\n", i, 1+w.r.IntN(20))
+	}
+}
+
+// A drawing is what a tool took for a picture.
+type drawing struct {
+	Took     time.Duration // of a CPU, by the program and the kernel for it: on a busy machine the clock tells of others
+	Resident int64         // bytes, most of the processes that ran at a time
+}
+
+// draw runs programs that read one another's output, one after the other by files, and adds up what they took.
+func draw(dir string, lines ...[]string) (d drawing, err error) {
+	in := ""
+	for i, line := range lines {
+		cmd := exec.Command(line[0], line[1:]...)
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+		var wrong bytes.Buffer
+		cmd.Stderr = &wrong
+		if in != "" {
+			f, err := os.Open(in)
+			if err != nil {
+				return d, err
+			}
+			defer f.Close()
+			cmd.Stdin = f
+		}
+		in = filepath.Join(dir, fmt.Sprint("step", i))
+		f, err := os.Create(in)
+		if err != nil {
+			return d, err
+		}
+		defer f.Close()
+		cmd.Stdout = f
+		if err := cmd.Run(); err != nil {
+			return d, fmt.Errorf("%s: %w: %s", line[0], err, wrong.String())
+		}
+		d.Took += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		d.Resident = max(d.Resident, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss*1024)
+	}
+	return d, nil
+}
+
+// inferno gives the directory of inferno's programs: of PATH, or built by cargo below the user's cache; "" there is none.
+func inferno() string {
+	if path, err := exec.LookPath("inferno-collapse-perf"); err == nil {
+		return filepath.Dir(path)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	root := filepath.Join(cache, "culprit", "inferno")
+	if _, err := os.Stat(filepath.Join(root, "bin", "inferno-collapse-perf")); err != nil {
+		if out, err := exec.Command("cargo", "install", "--quiet", "inferno", "--root", root).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "cargo install inferno: %v: %s\n", err, out)
+			return ""
+		}
+	}
+	return filepath.Join(root, "bin")
+}
+
+// flameGraph gives the directory of FlameGraph's scripts: where CULPRIT_FLAMEGRAPH says, or cloned below the user's cache; "" there
+// is none.
+func flameGraph() string {
+	if _, err := exec.LookPath("perl"); err != nil {
+		return ""
+	}
+	if dir := os.Getenv("CULPRIT_FLAMEGRAPH"); dir != "" {
+		return dir
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	dir := filepath.Join(cache, "culprit", "FlameGraph")
+	if _, err := os.Stat(filepath.Join(dir, "flamegraph.pl")); err != nil {
+		if out, err := exec.Command("git", "clone", "--quiet", "--depth", "1", "https://github.com/brendangregg/FlameGraph", dir).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "clone FlameGraph: %v: %s\n", err, out)
+			return ""
+		}
+	}
+	return dir
+}
+
+// compareFlames prints how culprit flame, inferno and FlameGraph's scripts compare: from the file to the SVG, one thread each, in turn.
+func compareFlames(culprit string, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "culprit-flame")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	rust, perl := inferno(), flameGraph()
+	if rust == "" {
+		fmt.Fprintln(out, "skipped the comparison with inferno: it is not installed, and cargo could not")
+	}
+	if perl == "" {
+		fmt.Fprintln(out, "skipped the comparison with FlameGraph: no perl, or its scripts could not be had")
+	}
+	fmt.Fprintf(out, "\n### Flame graphs\n\nFrom the file to the SVG, one thread each: seconds of CPU, the best of three.\n\n")
+	fmt.Fprint(out, "| input | MB | culprit s | inferno s | times | FlameGraph s | times | culprit MB | inferno MB | FlameGraph MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, p := range profiles() {
+		path := filepath.Join(dir, p.Name)
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		w := bufio.NewWriterSize(f, 1<<20)
+		p.Write(w)
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+		sides := [][][]string{{{culprit, "flame", path, "-o", filepath.Join(dir, "ours.svg")}}, nil, nil}
+		if rust != "" {
+			sides[1] = [][]string{{filepath.Join(rust, "inferno-flamegraph"), path}}
+			if p.Perf {
+				sides[1] = [][]string{{filepath.Join(rust, "inferno-collapse-perf"), "--nthreads", "1", path}, {filepath.Join(rust, "inferno-flamegraph")}}
+			}
+		}
+		if perl != "" && p.Slowest {
+			sides[2] = [][]string{{"perl", filepath.Join(perl, "flamegraph.pl"), path}}
+			if p.Perf {
+				sides[2] = [][]string{{"perl", filepath.Join(perl, "stackcollapse-perf.pl"), path}, {"perl", filepath.Join(perl, "flamegraph.pl")}}
+			}
+		}
+		best := make([]drawing, len(sides))
+		for round := range 3 {
+			for i, lines := range sides {
+				if lines == nil || i == 2 && round > 0 { // minutes
+					continue
+				}
+				d, err := draw(dir, lines...)
+				if err != nil {
+					return fmt.Errorf("%s: %w", p.What, err)
+				}
+				if round == 0 || d.Took < best[i].Took {
+					best[i].Took = d.Took
+				}
+				best[i].Resident = max(best[i].Resident, d.Resident)
+			}
+		}
+		cells := []string{p.What, strconv.FormatInt(info.Size()>>20, 10), seconds(best[0].Took)}
+		for _, b := range best[1:] {
+			if b.Took == 0 {
+				cells = append(cells, "-", "-")
+				continue
+			}
+			cells = append(cells, seconds(b.Took), strconv.FormatFloat(b.Took.Seconds()/best[0].Took.Seconds(), 'f', 1, 64))
+		}
+		for _, b := range best {
+			if b.Resident == 0 {
+				cells = append(cells, "-")
+				continue
+			}
+			cells = append(cells, strconv.FormatInt(b.Resident>>20, 10))
+		}
+		fmt.Fprintln(out, "| "+strings.Join(cells, " | ")+" |")
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 2, 64) }

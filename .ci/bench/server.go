@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// stage is what the server used between two looks.
+type stage struct {
+	Program  string
+	After    time.Duration // from its start to the end of the stage
+	CPU      float64       // share of one CPU since the stage before, user and system
+	Resident int64         // bytes at the end, pages of its program's file included
+	Anon     int64         // of it, what is its own alone
+	Peak     int64         // most bytes resident so far
+	Values   float64       // values recorded a second, lately
+	Disk     int64         // bytes of its directory
+}
+
+// pageAsks are the sentences of the page as it opens: `asks` in ui/data/use.ts, as a test holds.
+//
+// table: constant
+var pageAsks = []string{
+	"cpu.time by mode", "cpu.time by cpu where mode != idle and mode != iowait", "sched.runnable", "sched.load by window", "memory.size by kind",
+	"memory.scan", "memory.swap where direction = out", "memory.oom", "pressure.time by resource where scope = some", "disk.busy by device",
+	"disk.queue by device", "disk.bytes by device,direction", "disk.errors by device", "disk.info by device,kind",
+	"net.device.bytes by netns,device,direction", "net.device.capacity by netns,device,direction", "net.device.info by netns,device,kind,duplex",
+	"net.device.drops by netns,device", "net.device.fifo by netns,device", "net.qdisc.drops by netns,device", "net.device.errors by netns,device",
+}
+
+// stages are the times after its start at which the server is looked at.
+func (s *settings) stages() []time.Duration {
+	all := []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute}
+	for next := 5 * time.Minute; next <= s.Soak; next += 5 * time.Minute {
+		all = append(all, next)
+	}
+	return all
+}
+
+// serving is one server at work.
+type serving struct {
+	program string
+	address string // in a network namespace of its own
+	dir     string
+	token   string
+	cmd     *exec.Cmd
+	used    time.Duration // CPU time up to the look before
+	last    time.Time
+}
+
+// serve runs the server with all its datasets for three minutes, or for the length of the soak. After half a minute
+// somebody opens the page, and leaves it open. Where another build is to be compared, it runs in the same world at the same time.
+func (s *settings) serve() (r result, err error) {
+	r.World = s.World
+	var all []*serving
+	for i, program := range append([]string{s.Culprit}, s.Beside...) {
+		v := &serving{program: program, address: fmt.Sprint("127.0.0.1:", 7410+i)}
+		if v.dir, err = os.MkdirTemp("", "culprit-bench-"); err != nil {
+			return r, err
+		}
+		defer os.RemoveAll(v.dir)
+		v.cmd = exec.Command(program, "serve", "--dir", v.dir, "--listen", v.address)
+		if err := v.cmd.Start(); err != nil {
+			return r, err
+		}
+		defer func() {
+			v.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+			v.cmd.Wait()                          //nolint:errcheck // it was ended by a signal
+		}()
+		all = append(all, v)
+	}
+	started := time.Now()
+	for i, after := range s.stages() {
+		time.Sleep(time.Until(started.Add(after)))
+		for _, v := range all {
+			now, cpu, pid := time.Now(), tree(v.cmd.Process.Pid), v.cmd.Process.Pid
+			if i == 0 { // starting, and the first diagnosis, are left out
+				b, err := os.ReadFile(filepath.Join(v.dir, "token"))
+				if err != nil {
+					return r, fmt.Errorf("the server is not there: %w", err)
+				}
+				v.token = strings.TrimSpace(string(b))
+			} else {
+				g := stage{Program: v.program, After: after, CPU: (cpu - v.used).Seconds() / now.Sub(v.last).Seconds()}
+				g.Resident, g.Anon, g.Peak = memory(pid, "VmRSS"), memory(pid, "RssAnon"), memory(pid, "VmHWM")
+				if g.Values, g.Disk, err = v.recorded(); err != nil {
+					return r, err
+				}
+				r.Server = append(r.Server, g)
+				if s.Soak > 0 { // a run that is cut short has said so much
+					serverTable(os.Stderr, r.Server[len(r.Server)-1:])
+				}
+			}
+			v.used, v.last = cpu, now
+			if i == 1 {
+				if err := v.look(); err != nil {
+					return r, fmt.Errorf("open the page: %w", err)
+				}
+			}
+		}
+	}
+	return r, nil
+}
+
+func (v *serving) get(path string) (io.ReadCloser, error) {
+	req, err := http.NewRequest("GET", "http://"+v.address+"/"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+v.token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		defer res.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 300))
+		return nil, fmt.Errorf("%s: %s: %s", path, res.Status, text)
+	}
+	return res.Body, nil
+}
+
+// recorded gives how many values a second all datasets take, and the bytes of the archive.
+func (v *serving) recorded() (values float64, disk int64, err error) {
+	read := func(path string, to any) error {
+		body, err := v.get(path)
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		return json.NewDecoder(body).Decode(to)
+	}
+	var sets struct {
+		Datasets []struct {
+			Samples float64 `json:"samples_per_s"`
+		}
+	}
+	var health struct {
+		Disk int64 `json:"disk_bytes"`
+	}
+	if err := read("api/datasets", &sets); err != nil {
+		return 0, 0, err
+	}
+	for _, d := range sets.Datasets {
+		values += d.Samples
+	}
+	return values, health.Disk, read("api/health", &health)
+}
+
+// look does what the page does: it asks for the last ten minutes of each of its sentences, follows all of them live, and looks now and then at
+// the server's health and at the newest diagnosis.
+func (v *serving) look() error {
+	read := func(path string) error {
+		body, err := v.get(path)
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		_, err = io.Copy(io.Discard, body)
+		return err
+	}
+	for _, q := range pageAsks {
+		if err := read("api/ask?from=-10m&to=now&columns=600&top=500&q=" + url.QueryEscape(q)); err != nil {
+			return err
+		}
+	}
+	body, err := v.get("api/live?top=500&q=" + strings.Join(escaped(pageAsks), "&q="))
+	if err != nil {
+		return err
+	}
+	// An event must come; the others are read as long as the server is there.
+	events := bufio.NewReader(body)
+	if line, err := events.ReadString('\n'); err != nil {
+		return fmt.Errorf("live: after %q: %w", line, err)
+	}
+	go io.Copy(io.Discard, events) //nolint:errcheck // it ends with the server
+	go func() {
+		for range time.Tick(5 * time.Second) {
+			if read("api/health") != nil || read("api/diagnosis") != nil {
+				return // the server has ended
+			}
+		}
+	}()
+	return nil
+}
+
+func escaped(all []string) []string {
+	out := make([]string, len(all))
+	for i, s := range all {
+		out[i] = url.QueryEscape(s)
+	}
+	return out
+}

@@ -1,0 +1,257 @@
+package cases
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// near says whether two numbers are the same but for a share of the wanted one.
+func near(got, want, share float64) bool { return math.Abs(got-want) <= share*math.Abs(want) }
+
+// linkCounters asks ip for the bytes of an interface.
+func (h *Host) linkCounters(t *testing.T, dev string) (rx, tx float64) {
+	t.Helper()
+	var links []struct {
+		Stats64 struct{ Rx, Tx struct{ Bytes float64 } }
+	}
+	if err := json.Unmarshal([]byte(h.lab.tool("ip", "-n", h.NS, "-s", "-j", "link", "show", dev)), &links); err != nil || len(links) != 1 {
+		t.Fatalf("ip tells nothing of %s: %v, %v", dev, err, h.lab.Err())
+	}
+	return links[0].Stats64.Rx.Bytes, links[0].Stats64.Tx.Bytes
+}
+
+// course is a counter as it grew, read again and again.
+type course struct {
+	mu sync.Mutex
+	at []time.Time
+	v  []float64
+}
+
+// follow reads a counter until stop is called.
+func follow(read func() float64) (c *course, stop func()) {
+	c = &course{}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			before := time.Now()
+			v := read()
+			c.mu.Lock()
+			c.at, c.v = append(c.at, before.Add(time.Since(before)/2)), append(c.v, v)
+			c.mu.Unlock()
+			select {
+			case <-quit:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	return c, sync.OnceFunc(func() { close(quit); <-done })
+}
+
+// when gives the counter at a time, between two readings on the line that joins them; NaN outside of all readings.
+func (c *course) when(at time.Time) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := sort.Search(len(c.at), func(i int) bool { return !c.at[i].Before(at) })
+	if i == 0 || i == len(c.at) {
+		return math.NaN()
+	}
+	share := at.Sub(c.at[i-1]).Seconds() / c.at[i].Sub(c.at[i-1]).Seconds()
+	return c.v[i-1] + share*(c.v[i]-c.v[i-1])
+}
+
+// late is how long after its planned time a busy machine may let a reading be. The time stamp is the planned one; what was measured
+// between is over the true time.
+const late = 150 * time.Millisecond
+
+// told compares a rate with what the counter's was over as long a time as the row's, begun at the row's start or up to late after it: within
+// a share of one of these, or of what is between.
+func (c *course) told(t *testing.T, what string, r rows, rate, share float64) {
+	t.Helper()
+	length := time.Duration(r.Seconds * float64(time.Second))
+	least, most := math.Inf(1), math.Inf(-1)
+	for after := time.Duration(0); after <= late; after += 5 * time.Millisecond {
+		start := r.Start.Add(after)
+		v := (c.when(start.Add(length)) - c.when(start)) / r.Seconds
+		least, most = min(least, v), max(most, v)
+	}
+	if !(rate > least*(1-share) && rate < most*(1+share)) {
+		t.Errorf("%s from %v: %.0f B/s, the kernel's counter grew by %.0f to %.0f", what, r.Start.Format("15:04:05.000"), rate, least, most)
+	} else {
+		t.Logf("%s from %v: %.0f B/s, the kernel's counter grew by %.0f to %.0f", what, r.Start.Format("15:04:05.000"), rate, least, most)
+	}
+}
+
+// serveTraffic: what is told of traffic, by the page's API and by the command line, is what the kernel counted; it is the same when
+// the server is killed and when it is back, and between there is a gap.
+func serveTraffic(t *testing.T, l *Lab, bin string) {
+	if _, err := exec.LookPath("iperf3"); err != nil {
+		t.Skip("needs: tool iperf3")
+	}
+	a, b := l.Host("a"), l.Host("b")
+	l.Veth(a, "eth0", b, "eth0")
+	a.Address("eth0", "10.0.0.1/24")
+	b.Address("eth0", "10.0.0.2/24")
+	l.Start(Program{Name: "iperf3", On: b, Args: []string{"iperf3", "-s"}})
+	if err := l.Err(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(l.Dir(), "record")
+	r := serve(t, l, bin, dir, nil)
+	start := time.Now()
+	r.until(start.Add(time.Second))
+
+	rx0, tx0 := a.linkCounters(t, "eth0")
+	c, stop := follow(func() float64 { return a.Device("eth0", "tx_bytes") })
+	defer stop()
+	const rate = 5e6 // bytes a second
+	began := time.Now()
+	out, err := output(t.Context(), a.Command("iperf3", "-c", "10.0.0.2", "-t", "5", "-b", fmt.Sprint(int(8*rate)), "-l", "8K", "-J"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var iperf struct {
+		End struct {
+			Sum struct{ Bytes float64 } `json:"sum_sent"`
+		}
+	}
+	if err := json.Unmarshal(out, &iperf); err != nil {
+		t.Fatal(err)
+	}
+	ended := time.Now()
+	r.until(ended.Add(time.Second))
+	stop()
+	rx1, tx1 := a.linkCounters(t, "eth0")
+
+	// All of it, to the byte.
+	const sentence = "net.device.bytes by netns,device,direction"
+	whole := r.mustAsk(sentence, start.Truncate(time.Second).Add(time.Second), time.Now())
+	for direction, want := range map[string]float64{"rx": rx1 - rx0, "tx": tx1 - tx0} {
+		if got := whole.amount(a.NS, "eth0", direction); !near(got, want, 1e-6) {
+			t.Errorf("%s: %.0f bytes are told, the kernel counted %.0f", direction, got, want)
+		}
+	}
+	if tx1-tx0 < iperf.End.Sum.Bytes || iperf.End.Sum.Bytes < 4*rate {
+		t.Fatalf("iperf3 sent %.0f bytes, the interface %.0f", iperf.End.Sum.Bytes, tx1-tx0)
+	}
+
+	// Each second of it, on each road.
+	at := began.Truncate(time.Second).Add(3 * time.Second) // the end of an interval with nothing but traffic
+	lines := [][]string{
+		{"nic", "--netns", a.NS, "--at", stamp(at), "--json"},
+		{"flows", "--netns", a.NS, "--at", stamp(at), "--json"},
+		{"stat", sentence, "--netns", a.NS, "--from", stamp(at.Add(-2 * time.Second)), "--to", stamp(at.Add(2 * time.Second)), "1", "--json"},
+		{"stat", "net.device.bytes by device,direction", "--netns", a.NS, "--from", stamp(at.Add(-2 * time.Second)), "--to", stamp(at.Add(2 * time.Second))},
+		{"nic", "--netns", "all", "--from", stamp(at.Add(-2 * time.Second)), "--to", stamp(at.Add(time.Second)), "1"},
+		{"cpu", "--at", stamp(at)},
+		{"flows", "--netns", "all", "--at", stamp(at), "--by", "process"},
+	}
+	said := map[string]string{}
+	each := func(when string) {
+		for _, args := range lines {
+			line := strings.Join(args, " ")
+			out, errs, status := look(t, l, bin, dir, args...)
+			if status != 0 || out == "" {
+				t.Errorf("%s, culprit %s: status %d, %q", when, line, status, errs)
+			}
+			if before, again := said[line]; again && before != out {
+				t.Errorf("%s, culprit %s is\n%sand was\n%s", when, line, out, before)
+			}
+			said[line] = out
+			noServer := strings.Contains(errs, "no server runs")
+			if noServer != (when == "without a server") {
+				t.Errorf("%s, culprit %s says %q", when, line, errs)
+			}
+		}
+	}
+	each("with the server")
+	read := func(i int) (all []rows) {
+		t.Helper()
+		for _, line := range strings.Split(strings.TrimSpace(said[strings.Join(lines[i], " ")]), "\n") {
+			var one rows
+			if err := json.Unmarshal([]byte(line), &one); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+			all = append(all, one)
+		}
+		return all
+	}
+	nic := read(0)[0]
+	told, _ := nic.find("device", "eth0", "tx_bytes_per_s")
+	c.told(t, "nic --at", nic, told, 0.02)
+	flows := read(1)[0]
+	payload, _ := flows.find("peer_port", "5201", "tx_bytes_per_s")
+	c.told(t, "flows --at", flows, payload*(tx1-tx0)/iperf.End.Sum.Bytes, 0.04) // with headers; what is not acknowledged yet counts in the next interval
+	seconds := read(2)
+	for _, s := range seconds {
+		for _, row := range s.Rows {
+			if row["device"] == "eth0" && row["direction"] == "tx" {
+				v, _ := row["value"].(float64)
+				c.told(t, "stat", s, v, 0.02)
+			}
+		}
+	}
+	if len(seconds) != 4 || !near(told, rate, 0.2) {
+		t.Errorf("stat tells %d seconds of four; nic tells %.0f B/s, iperf3 was told %.0f", len(seconds), told, rate)
+	}
+	if got := whole.value(int(at.Sub(whole.at(0))/time.Second), a.NS, "eth0", "tx"); !near(got, told, 1e-6) {
+		t.Errorf("at %v nic tells %.0f, api/ask %.0f", at, told, got)
+	}
+
+	// Killed, and back.
+	r.kill()
+	killed := time.Now()
+	each("without a server")
+	time.Sleep(time.Until(killed.Add(2500 * time.Millisecond))) // so that there is a gap
+	back := time.Now()
+	r = serve(t, l, bin, dir, nil)
+	each("with a new server")
+	r.until(back.Add(2 * time.Second))
+	hole := r.mustAsk(sentence, start.Truncate(time.Second).Add(time.Second), time.Now())
+	gap := 0
+	for cell, elapsed := range hole.Elapsed {
+		switch v := hole.value(cell, a.NS, "eth0", "tx"); {
+		case !hole.at(cell).Before(killed) && hole.at(cell).Before(back):
+			gap++
+			if elapsed != 0 || !math.IsNaN(v) {
+				t.Errorf("at %v nobody measured, and it is told as %v over %v ms", hole.at(cell), v, elapsed)
+			}
+		case elapsed > 0 && math.IsNaN(v):
+			t.Errorf("at %v it was measured over %v ms, and nothing is told", hole.at(cell), elapsed)
+		}
+	}
+	if gap < 2 {
+		t.Errorf("the gap is %d seconds long: %+v", gap, hole.Elapsed)
+	}
+	for direction, want := range map[string]float64{"rx": rx1 - rx0, "tx": tx1 - tx0} {
+		if got := hole.amount(a.NS, "eth0", direction); !near(got, want, 1e-6) {
+			t.Errorf("after the kill, %s: %.0f bytes are told, the kernel counted %.0f", direction, got, want)
+		}
+	}
+	out2, _, status := look(t, l, bin, dir, "nic", "--netns", a.NS, "-i", "eth0", "--from", stamp(killed.Add(-2*time.Second)), "--to", stamp(back.Add(2*time.Second)), "1", "--json")
+	shown := 0
+	for _, line := range strings.Split(strings.TrimSpace(out2), "\n") {
+		var one rows
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		end := one.Start.Add(time.Duration(one.Seconds * float64(time.Second)))
+		if v, ok := one.find("device", "eth0", "tx_bytes_per_s"); ok && end.After(killed.Add(time.Second)) && end.Before(back) {
+			t.Errorf("nobody measured at %v, and nic tells %v: %s", end, v, line)
+		} else if ok {
+			shown++
+		}
+	}
+	if status != 0 || shown < 2 {
+		t.Errorf("around the gap nic tells %d seconds, status %d: %s", shown, status, out2)
+	}
+}

@@ -1,0 +1,132 @@
+package cases
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// kernelSeries are the kernels that the rooms which deal with the kernel are tested on, beside the one that this machine runs: by
+// what only some of them have. musts are tests that may not be skipped there.
+var kernelSeries = []struct { // table: kernels and what they are there for
+	series string
+	musts  []string
+}{
+	{"6.12", []string{"TestAttachFunction/multi_entry", "TestAttachFunction/multi_return", "TestAttachFunction/fentry_entry", "TestAttachManyFunctions/any",
+		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestWrittenMany", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit"}},
+	{"6.1", []string{"TestAttachFunction/kprobe_entry", "TestAttachFunction/kprobe_return", "TestAttachFunction/fentry_entry", "TestAttachManyFunctions/kprobe",
+		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit"}},
+}
+
+// The tests of kernel, trace and lang/gen, run as root by other kernels in an emulated machine (vm/run).
+func TestKernels(t *testing.T) {
+	if quick() {
+		return
+	}
+	for _, tool := range []string{"qemu-system-x86_64", "busybox", "cpio", "zstd", "lz4"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip("needs: tool " + tool)
+		}
+	}
+	dir := t.TempDir()
+	tests := filepath.Join(dir, "tests")
+	var script bytes.Buffer
+	for _, room := range []string{"lang/gen", "kernel", "trace"} {
+		build := exec.Command("go", "test", "-c", "-o", filepath.Join(tests, room, "test"), "../"+room)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if data := filepath.Join("..", room, "testdata"); isDir(data) {
+			if err := os.CopyFS(filepath.Join(tests, room, "testdata"), os.DirFS(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fmt.Fprintf(&script, "(cd tests/%s && ./test -test.v -test.skip TestTCPProbes) || failed=1\n", room)
+	}
+	// The largest program of the tests takes an emulated verifier minutes. The worked examples are read where they stand.
+	text, err := os.ReadFile("../docs/D.md")
+	if err == nil {
+		err = os.Mkdir(filepath.Join(tests, "docs"), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(tests, "docs", "D.md"), text, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	script.WriteString("exit ${failed:-0}\n")
+	all := filepath.Join(dir, "all")
+	if err := os.WriteFile(all, script.Bytes(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kernelSeries {
+		t.Run(k.series, func(t *testing.T) {
+			t.Parallel() // each is one thread of QEMU
+			if !haveKernel(k.series) {
+				t.Skip("needs: tool kernel-" + k.series + " (vm/kernels fetches it)")
+			}
+			run := exec.Command("vm/run", "-t", "600", "-k", k.series, "-f", tests, all)
+			out, err := run.CombinedOutput()
+			results, failed := testResults(out)
+			t.Logf("%d tests", len(results))
+			for _, must := range k.musts {
+				if results[must] != "PASS" {
+					t.Errorf("%s: %q", must, results[must])
+				}
+			}
+			if failed != "" {
+				t.Error(failed)
+			} else if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// testResults reads what go test -v prints: how each test ended, and all that those printed which failed.
+func testResults(out []byte) (results map[string]string, failed string) {
+	results = map[string]string{}
+	var said strings.Builder // since the test before
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		m := resultLine.FindStringSubmatch(lines.Text())
+		if m == nil {
+			fmt.Fprintln(&said, lines.Text())
+			continue
+		}
+		results[m[2]] = m[1]
+		if m[1] == "FAIL" {
+			failed += said.String() + lines.Text() + "\n"
+		}
+		said.Reset()
+	}
+	return results, failed
+}
+
+// resultLine is how a test binary tells how a test ended.
+var resultLine = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) `)
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+// haveKernel says whether vm/kernels has unpacked a kernel of a series.
+func haveKernel(series string) bool {
+	dir := os.Getenv("CULPRIT_KERNELS")
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return false
+		}
+		dir = filepath.Join(cache, "culprit", "kernels")
+	}
+	found, _ := filepath.Glob(filepath.Join(dir, "linux-image-"+series+".*", "boot", "vmlinuz-*"))
+	return len(found) > 0
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"culprit/collect"
+	"culprit/dataset"
+	"culprit/measure"
+	"culprit/store"
+	"culprit/view/term"
+	"culprit/view/web"
+)
+
+// socketOf gives the socket of the server that records in a directory.
+func socketOf(dir string) string { return filepath.Join(dir, "culprit.sock") }
+
+// archiveOf gives where a server that records in a directory keeps what it records.
+func archiveOf(dir string) string { return filepath.Join(dir, "archive") }
+
+// dialTime is how long a server may take to say that it is there.
+const dialTime = 10 * time.Second
+
+// dial connects to the server that runs in a directory. errors.Is fs.ErrNotExist when none does.
+func dial(dir string) (*web.Client, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+	defer cancel()
+	c, err := web.Dial(ctx, socketOf(dir))
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED): // the socket of one that has gone
+		return nil, fmt.Errorf("no server runs in %s: %w", dir, fs.ErrNotExist)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, &measure.Denied{Doing: "look into " + dir, Needs: "to be root or the user that records there"}
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil, fmt.Errorf("look into %s: %w", dir, syscall.ENOTDIR)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("no server runs in %s%s: %w", dir, elsewhere(dir), fs.ErrNotExist)
+	case err != nil:
+		return nil, fmt.Errorf("speak to the server in %s: %w", dir, err)
+	}
+	return c, nil
+}
+
+// elsewhere says that root records on this machine, to one who looks at another directory.
+func elsewhere(dir string) string {
+	if _, err := os.Stat(rootsDirectory); err == nil && dir != rootsDirectory {
+		return " (root's record is in " + rootsDirectory + ": look at it as root)"
+	}
+	return ""
+}
+
+// recorded opens what was recorded in a directory: at the server that runs there, else in the archive that it has left.
+func recorded(asked string) (term.Recorded, error) {
+	dir, err := myDirectory(asked)
+	if err != nil {
+		return nil, err
+	}
+	c, err := dial(dir)
+	if err == nil {
+		return &atServer{c}, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	s, err := store.OpenReadOnly(archiveOf(dir))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("nothing was recorded in %s%s: start `culprit serve`", dir, elsewhere(dir))
+	case errors.Is(err, fs.ErrPermission):
+		return nil, &measure.Denied{Doing: "look into " + dir, Needs: "to be root or the user that recorded there"}
+	case err != nil:
+		return nil, err
+	}
+	return &atRest{dir, s}, nil
+}
+
+// named gives the term that stands for --netns: the recording program's own namespace has no name.
+func named(netns string) []measure.Term {
+	if netns == "all" {
+		return nil
+	}
+	return []measure.Term{{Field: "netns", Op: measure.Equal, Values: []string{netns}}}
+}
+
+// atServer is what a running server has recorded.
+type atServer struct{ client *web.Client }
+
+func (a *atServer) Held() (over measure.Interval) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+	defer cancel()
+	all, err := a.client.Datasets(ctx)
+	if err != nil {
+		return over // the question that follows says what is wrong
+	}
+	for _, k := range all {
+		over = around(over, k.Held.Over)
+	}
+	return over
+}
+
+func (a *atServer) Remark() string { return "" }
+
+func (a *atServer) Trouble() []string {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+	defer cancel()
+	all, err := a.client.Trouble(ctx)
+	if err != nil {
+		return nil // as above
+	}
+	return all
+}
+
+func (a *atServer) Replay(over measure.Interval, netns string) term.Machine {
+	return dataset.NewPast(a.client, a.client.Stats(), over, named(netns)...)
+}
+
+func (a *atServer) Close() error {
+	a.client.Close()
+	return nil
+}
+
+// around gives the time from the earlier start to the later end; a zero one counts for nothing.
+func around(a, b measure.Interval) measure.Interval {
+	switch {
+	case a == measure.Interval{}:
+		return b
+	case b == measure.Interval{}:
+		return a
+	}
+	return measure.Interval{Start: min(a.Start, b.Start), End: max(a.End, b.End)}
+}
+
+// atRest is what a server that has ended has left.
+type atRest struct {
+	dir   string
+	store *store.Store
+}
+
+func (a *atRest) Held() (over measure.Interval) {
+	for _, d := range a.store.Datasets() {
+		over = around(over, a.store.Held(d.ID).Over)
+	}
+	return over
+}
+
+func (a *atRest) Remark() string {
+	end := a.Held().End
+	if end == 0 {
+		return ""
+	}
+	age := max(0, time.Since(end.AsTime())).Round(time.Second)
+	return fmt.Sprintf("no server runs: this is what was recorded in %s up to %s, %v ago", a.dir, end.AsTime().Local().Format("2006-01-02 15:04:05"), age)
+}
+
+func (a *atRest) Trouble() []string { return a.store.Trouble() }
+
+func (a *atRest) Replay(over measure.Interval, netns string) term.Machine {
+	var stats []measure.Stat // as they were recorded; then those of this program, so that a tool can say what was not
+	for _, d := range a.store.Datasets() {
+		if !slices.ContainsFunc(stats, func(st measure.Stat) bool { return st.ID == d.Stat.ID }) {
+			stats = append(stats, d.Stat)
+		}
+	}
+	for _, st := range collect.New(collect.Env{}, collect.All()...).Stats() {
+		if !slices.ContainsFunc(stats, func(r measure.Stat) bool { return r.ID == st.ID }) {
+			stats = append(stats, st)
+		}
+	}
+	return dataset.NewPast(a.store, stats, over, named(netns)...)
+}
+
+func (a *atRest) Close() error { return a.store.Close() }
+
+// server connects to the running server of a directory, to see and change its datasets.
+func server(asked string) (term.Server, error) {
+	dir, err := myDirectory(asked)
+	if err != nil {
+		return nil, err
+	}
+	c, err := dial(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("no server runs in %s%s: start `culprit serve`", dir, elsewhere(dir))
+	case err != nil:
+		return nil, err
+	}
+	return running{c}, nil
+}
+
+// running is a server as the command line speaks to it.
+type running struct{ *web.Client }
+
+// Datasets lists what the server records, by ID.
+func (r running) Datasets(ctx context.Context) ([]term.Kept, error) {
+	all, err := r.Client.Datasets(ctx)
+	out := make([]term.Kept, len(all))
+	for i, k := range all {
+		out[i] = term.Kept(k)
+	}
+	return out, err
+}
+
+// Close lets go of the server.
+func (r running) Close() error {
+	r.Client.Close()
+	return nil
+}

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"syscall"
+	"time"
+
+	"culprit/collect"
+	"culprit/dataset"
+	"culprit/diagnose"
+	"culprit/kernel"
+	"culprit/measure"
+	"culprit/store"
+	"culprit/view"
+	"culprit/view/term"
+)
+
+// serve records this machine, and serves what it records, until the context ends.
+func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
+	tuneServer()
+	dir, err := myDirectory(o.Dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return unusable(fmt.Errorf("make the directory of what is recorded: %w", err))
+	}
+	archive, err := openArchive(ctx, dir, o, tell)
+	if err != nil {
+		return unusable(err)
+	}
+	defer func() {
+		slow := after(time.Second, func() { tell.Say("culprit: writing what is not on disk yet ...") })
+		err = errors.Join(err, archive.Close())
+		slow()
+	}()
+	source := collect.New(collect.Env{Netns: diagnoseNetns(), Long: true}, collect.All()...)
+	set, err := dataset.NewSet(dataset.New(source), archive, defaults())
+	if err != nil {
+		return err
+	}
+	set.SetBudget(o.Budget)
+	m := &served{Set: set, History: diagnose.NewHistory(set, archive, kernel.ThreadTime), dir: dir, size: o.Size}
+	door, err := openDoor(dir, o, m)
+	if err != nil {
+		return err
+	}
+	scripts, err := dataset.NewScripts(set, startScript)
+	if err != nil {
+		return err
+	}
+	door.site.Scripts = scripts
+	defer scripts.Close()
+	scripts.Begin()
+
+	if os.Getenv("GOMAXPROCS") == "" {
+		p := &processors{questions: door.site.Questions}
+		door.site.Asked = p.asked
+	}
+	set.Meter("diagnosis", m.Spent)
+	set.Meter("page and API", door.site.Spent)
+
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if o.For > 0 {
+		defer time.AfterFunc(o.For, func() { stop(nil) }).Stop()
+	}
+	var running sync.WaitGroup
+	running.Go(func() { set.Run(ctx) })
+	running.Go(func() { m.History.Run(ctx) })
+	running.Go(func() { stop(door.serve(ctx)) })
+	running.Go(func() { m.first(ctx, tell) })
+	running.Go(func() { m.watch(ctx, tell) })
+	running.Go(func() { notifySystemd(ctx, os.Getenv, m) })
+	tell.Say("culprit records in " + dir + " and shows it at\n\n    " + door.address + "\n")
+	running.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// The most that a server takes of a machine, unless the user has set GOMAXPROCS or GOMEMLIMIT.
+const (
+	// serverCPUs is while somebody asks for the past: a long question must not hold up a reading. At rest it is one: a second one that the runtime wakes
+	// in case there is work for it takes 7 % of what the server costs.
+	serverCPUs = 2
+	// serverRest is how long after a question the server is at rest.
+	serverRest = 10 * time.Second
+	// serverMemory is from where on the heap is collected more eagerly than by its growth: far above what a server usually has, and as much as
+	// the systemd unit allows. A bound near to what is alive (that and half of it and 24 MB) took 3 % off the peak.
+	serverMemory = 400 << 20
+	// serverSlack is how much longer than asked for a sleep may last: nothing here is waited for so exactly but the ticks, whose alarms have no
+	// slack. Between 4 and 10 % of what the server takes is saved.
+	serverSlack = 4 * time.Millisecond
+)
+
+// tuneServer fits the Go runtime to a server; see tune.
+func tuneServer() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(serverMemory)
+	}
+	_ = kernel.SlackTimers(serverSlack) // who may not pays the little that it saves; systemd has it in the unit
+}
+
+// processors gives the Go runtime serverCPUs while there are questions, and for a while after.
+type processors struct {
+	questions func() int // that are worked on
+	mu        sync.Mutex // guards what follows
+	many      bool
+	rests     *time.Timer // nil: there was no question yet
+}
+
+// asked is told that there is a question.
+func (p *processors) asked() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rests == nil {
+		p.rests = time.AfterFunc(serverRest, p.rest)
+	} else {
+		p.rests.Reset(serverRest)
+	}
+	if !p.many { // it stops all for a moment
+		p.many = true
+		runtime.GOMAXPROCS(min(serverCPUs, runtime.NumCPU()))
+	}
+}
+
+func (p *processors) rest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.questions() > 0 {
+		p.rests.Reset(serverRest)
+		return
+	}
+	p.many = false
+	runtime.GOMAXPROCS(1)
+}
+
+// heap lets the heap of a server grow between collections by half, as tune has it, but by serverGrowth at least and no more than to the double. A
+// diagnosis makes 5 MB that nobody needs after it, and each ten seconds there is one: the heap of a small machine would be collected for it
+// alone, and again for what each second makes. One collection takes 4 ms.
+type heap struct {
+	live    [1]metrics.Sample
+	percent int
+}
+
+// serverGrowth is the least that the heap of a server grows between collections: an eighth of what a server may take.
+const serverGrowth = 10 << 20
+
+// fit fits the growth to what is alive.
+func (h *heap) fit() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	h.live[0].Name = "/gc/heap/live:bytes"
+	metrics.Read(h.live[:])
+	if h.live[0].Value.Kind() != metrics.KindUint64 {
+		return
+	}
+	percent := growth(h.live[0].Value.Uint64())
+	if off := percent - h.percent; off < -5 || off > 5 { // it stops all for a moment
+		debug.SetGCPercent(percent)
+		h.percent = percent
+	}
+}
+
+// growth gives by how much of itself a heap of so many bytes may grow, in percent.
+func growth(live uint64) int {
+	return int(min(100, max(heapGrowth, 100*serverGrowth/max(1, live))))
+}
+
+// unusable says what to do about a directory that this user may not or can't write to.
+func unusable(err error) error {
+	for _, why := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR} {
+		if errors.Is(err, why) {
+			return fmt.Errorf("%w: give a directory that you may write to with --dir", err)
+		}
+	}
+	return err
+}
+
+// How long a start waits for an archive that another process has open, and how often it looks: who reads it is done in a moment, and so is a
+// server that ends. One that runs is not waited for.
+const (
+	waitForArchive = 10 * time.Second
+	lookForArchive = 50 * time.Millisecond
+)
+
+// openArchive opens the archive in a directory, which only one process may have open.
+func openArchive(ctx context.Context, dir string, o term.Serving, tell *term.Teller) (*store.Store, error) {
+	defer after(time.Second, func() { tell.Say("culprit: opening what was recorded in " + dir + " ...") })()
+	until, said := time.Now().Add(waitForArchive), false
+	for {
+		s, err := store.Open(archiveOf(dir), store.Options{
+			KeepTicks: o.Keep[0], KeepMinutes: o.Keep[1], KeepHours: o.Keep[2], Size: o.Size, KeepOld: o.DiskFull == "newest"})
+		// EAGAIN is the lock's: fcntl(2), F_SETLK.
+		if !errors.Is(err, syscall.EAGAIN) || time.Now().After(until) {
+			return s, err
+		}
+		if c, dialed := dial(dir); dialed == nil {
+			c.Close()
+			return nil, err
+		}
+		if !said {
+			tell.Say(fmt.Sprintf("culprit: %v; waiting up to %v for it", err, waitForArchive))
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(lookForArchive):
+		}
+	}
+}
+
+// after calls f after a while, unless what it gives is called before.
+func after(d time.Duration, f func()) (stop func()) {
+	t := time.AfterFunc(d, f)
+	return func() { t.Stop() }
+}
+
+// defaults lists every sentence that a tool or a rule may ask.
+func defaults() []string {
+	all := diagnose.Sentences(diagnose.All())
+	for _, t := range view.Tools() {
+		for _, o := range choices(t) {
+			all = append(all, t.Ask(o)...)
+		}
+	}
+	return all
+}
+
+// choices gives the options of a tool: none, and each flag with each of its values.
+func choices(t *view.Tool) []view.Options {
+	all := []view.Options{{}}
+	for _, f := range t.Flags {
+		values := f.Values
+		if len(values) == 0 {
+			values = []string{""}
+		}
+		for _, v := range values {
+			all = append(all, view.Options{f.Name: {v}})
+		}
+	}
+	return all
+}
+
+// served is a machine that is being recorded: what the server tells of.
+type served struct {
+	*dataset.Set
+	*diagnose.History
+	dir  string
+	size int64
+
+	mu     sync.Mutex // guards both below
+	disk   int64      // bytes of the archive
+	looked time.Time  // when that was
+}
+
+// Health is the Set's, with what the process and its directory take.
+func (m *served) Health() measure.Health {
+	h := m.Set.Health()
+	h.Memory, h.DiskLimit, h.Disk = kernel.ResidentMemory(), m.size, m.bytes()
+	if t := m.History.Trouble(); t != "" {
+		h.Trouble = append(h.Trouble, t)
+	}
+	return h
+}
+
+// bytes gives the size of the archive, as it was some seconds ago at most.
+func (m *served) bytes() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.looked) < 10*time.Second {
+		return m.disk
+	}
+	m.disk, m.looked = 0, time.Now()
+	// Files come and go meanwhile: those that are gone are passed over.
+	_ = filepath.WalkDir(filepath.Join(m.dir, "archive"), func(_ string, e os.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				m.disk += info.Size()
+			}
+		}
+		return nil
+	})
+	return m.disk
+}
+
+// first tells the first diagnosis.
+func (m *served) first(ctx context.Context, tell *term.Teller) {
+	_, document, err := m.Report(ctx, 0)
+	if err != nil {
+		return // it ended before
+	}
+	var r diagnose.Report
+	if err := json.Unmarshal(document, &r); err != nil {
+		tell.Say("culprit: the first diagnosis can't be shown: " + err.Error())
+		return
+	}
+	tell.Diagnosis(&r)
+	tell.Say("culprit goes on recording; Ctrl-C ends it.")
+}
+
+// When a server forgets its program (kernel.ForgetProgram): after the start and the first diagnosis, and again after a while, for a question about the
+// past, a page that opens and a compaction touch much that is not needed again for long. What runs on comes back, in less than a millisecond.
+const (
+	forgetFirst = 20 * time.Second
+	forgetAgain = 10 * time.Minute
+)
+
+// watch tells what goes wrong, as it begins and ends.
+func (m *served) watch(ctx context.Context, tell *term.Teller) {
+	every := time.NewTicker(5 * time.Second)
+	defer every.Stop()
+	var h heap
+	forget := time.Now().Add(forgetFirst)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			h.fit()
+			if time.Now().After(forget) {
+				kernel.ForgetProgram()
+				forget = time.Now().Add(forgetAgain)
+			}
+			tell.Trouble(m.Health().Trouble)
+		}
+	}
+}

@@ -1,0 +1,483 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"culprit/measure"
+	"culprit/store"
+	"culprit/view/web"
+)
+
+// culprit is a program that runs, and whose lines can be waited for.
+type culprit struct {
+	*exec.Cmd
+	mu    sync.Mutex
+	out   []string
+	lines chan string
+	ended chan error
+}
+
+func start(t *testing.T, env []string, args ...string) *culprit {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &culprit{Cmd: exec.Command(self, args...), lines: make(chan string, 1000), ended: make(chan error, 1)}
+	c.Env = append(append(os.Environ(), asProgram+"=1"), env...)
+	pipe, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = c.Stdout
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for s := bufio.NewScanner(pipe); s.Scan(); {
+			c.mu.Lock()
+			c.out = append(c.out, s.Text())
+			c.mu.Unlock()
+			c.lines <- s.Text()
+		}
+		c.ended <- c.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = c.Process.Kill() // it has ended, in a test that succeeds
+		if t.Failed() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			t.Logf("culprit %s:\n%s", strings.Join(args, " "), strings.Join(c.out, "\n"))
+		}
+	})
+	return c
+}
+
+// says waits for a line with the words and gives it.
+func (c *culprit) says(t *testing.T, words string, within time.Duration) string {
+	t.Helper()
+	late := time.After(within)
+	for {
+		select {
+		case line := <-c.lines:
+			if strings.Contains(line, words) {
+				return strings.TrimSpace(line)
+			}
+		case <-late:
+			t.Fatalf("no %q within %v", words, within)
+		}
+	}
+}
+
+// end waits for the end and gives the exit status; -1 when a signal ended it.
+func (c *culprit) end(t *testing.T, within time.Duration) int {
+	t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(within):
+		t.Fatalf("it goes on after %v", within)
+	}
+	return c.ProcessState.ExitCode()
+}
+
+// eventually tries until it is so.
+func eventually(t *testing.T, what string, within time.Duration, so func() error) {
+	t.Helper()
+	end := time.Now().Add(within)
+	for {
+		err := so()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// cells asks a reader for what it has of a sentence by one field or none: the values of each second, by the second's end.
+func cells(r measure.Reader, sentence string, over measure.Interval) (map[measure.Time][]string, error) {
+	q, err := measure.ParseQuery(sentence)
+	if err != nil {
+		return nil, err
+	}
+	q.Over, q.Step = over, measure.Second
+	a, err := r.Ask(context.Background(), q)
+	if err != nil {
+		return nil, err
+	}
+	all := map[measure.Time][]string{}
+	for c, elapsed := range a.Elapsed {
+		if elapsed == 0 {
+			continue
+		}
+		var row []string
+		for i, s := range a.Series {
+			if v := s.Values[c]; v != 0 || !a.Sparse { // what is absent reads as 0
+				key := ""
+				if len(q.By) > 0 {
+					key = a.Label(i, 0)
+				}
+				row = append(row, fmt.Sprintf("%s=%.6g", key, v))
+			}
+		}
+		slices.Sort(row)
+		all[a.Start.Add(a.Step*measure.Span(c+1))] = row
+	}
+	return all, nil
+}
+
+// A server that is killed has lost nothing but the last two seconds, again and again; what it told stays so.
+func TestKilledServerKeeps(t *testing.T) {
+	dir := t.TempDir()
+	const sentence = "softirq.count by vector"
+	sentences := []string{"cpu.time by mode", sentence}
+	told := map[string]map[measure.Time][]string{}
+	for _, s := range sentences {
+		told[s] = map[measure.Time][]string{}
+	}
+	for round := range 3 {
+		c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+		c.says(t, "?token=", 20*time.Second)
+		client, err := web.Dial(t.Context(), filepath.Join(dir, "culprit.sock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := measure.Time(time.Now().UnixNano())
+		var newest measure.Time
+		eventually(t, "four seconds are recorded", 30*time.Second, func() error {
+			now := measure.Time(time.Now().UnixNano())
+			over := measure.Interval{Start: (began / 1e9) * 1e9, End: (now/1e9 + 1) * 1e9}
+			n := 0
+			for _, s := range sentences {
+				got, err := cells(client, s, over)
+				if err != nil {
+					return err
+				}
+				n = len(got)
+				for at, row := range got {
+					told[s][at] = row
+					newest = max(newest, at)
+				}
+			}
+			if n < 4 {
+				return fmt.Errorf("%d seconds", n)
+			}
+			return nil
+		})
+		client.Close()
+		if err := c.Process.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		c.end(t, 10*time.Second)
+		archive, err := store.OpenReadOnly(filepath.Join(dir, "archive"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range sentences {
+			for at, row := range told[s] {
+				if newest.Sub(at) < 2*measure.Second {
+					delete(told[s], at) // it may be lost
+					continue
+				}
+				got, err := cells(archive, s, measure.Interval{Start: at.Add(-measure.Second), End: at})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(got[at], row) {
+					t.Errorf("round %d, %s at %v: told %v, kept %v", round, s, at, row, got[at])
+				}
+			}
+			if len(told[s]) < 2*(round+1) {
+				t.Errorf("round %d: only %d seconds of %s to compare", round, len(told[s]), s)
+			}
+		}
+		if err := archive.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// countOf gives how many default datasets a statistic has.
+func countOf(t *testing.T, id measure.StatID) (n int) {
+	t.Helper()
+	queries, err := catalogue().Defaults(defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range queries {
+		if q.Stat == id {
+			n++
+		}
+	}
+	return n
+}
+
+// From the first line to the last: what a server says, to people, to systemd and to a second server.
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "notify")
+	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer notify.Close()
+	told := make(chan string, 1000)
+	go func() {
+		b := make([]byte, 100)
+		for {
+			n, err := notify.Read(b)
+			if err != nil {
+				return
+			}
+			told <- string(b[:n])
+		}
+	}()
+	notified := func(want string) {
+		t.Helper()
+		late := time.After(20 * time.Second)
+		for {
+			select {
+			case got := <-told:
+				if got == want {
+					return
+				}
+			case <-late:
+				t.Fatalf("systemd is not told %s", want)
+			}
+		}
+	}
+
+	c := start(t, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000", "JOURNAL_STREAM="}, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	address := c.says(t, "http://127.0.0.1:", 20*time.Second)
+	base, token, ok := strings.Cut(address, "?token=")
+	if !ok || len(token) < 32 {
+		t.Fatalf("the address %s has no token", address)
+	}
+	notified("READY=1")
+	notified("WATCHDOG=1")
+	notified("WATCHDOG=1")
+	for _, f := range []string{"token", "culprit.sock", "."} {
+		info, err := os.Stat(filepath.Join(dir, f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f != "." && info.Mode().Perm() != 0o600 {
+			t.Errorf("%s may be used by others: %v", f, info.Mode())
+		}
+	}
+
+	get := func(path string, into any) error {
+		r, err := http.NewRequest("GET", base+path, nil)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", path, answer.Status)
+		}
+		return json.NewDecoder(answer.Body).Decode(into)
+	}
+
+	// Changes while it records: other datasets miss no second for them (looked at below).
+	change := func(path, body string) (id int) {
+		t.Helper()
+		r, err := http.NewRequest("POST", base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("X-Culprit", "1")
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		var d struct{ ID int }
+		if err := json.NewDecoder(answer.Body).Decode(&d); err != nil || answer.StatusCode >= 300 {
+			t.Fatalf("%s: %s, %v", path, answer.Status, err)
+		}
+		return d.ID
+	}
+	recorded := func(sentence string, least int) {
+		t.Helper()
+		eventually(t, sentence+" is recorded", 20*time.Second, func() error {
+			client, err := web.Dial(t.Context(), filepath.Join(dir, "culprit.sock"))
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			end := measure.Time(time.Now().Unix()+1) * measure.Time(measure.Second)
+			got, err := cells(client, sentence, measure.Interval{Start: end.Add(-measure.Minute), End: end})
+			if err != nil {
+				return err
+			}
+			if len(got) < least {
+				return fmt.Errorf("%d seconds", len(got))
+			}
+			all := slices.Sorted(maps.Keys(got))
+			for i, at := range all {
+				if i > 0 && at.Sub(all[i-1]) != measure.Second {
+					t.Errorf("%s: %v follows on %v", sentence, at, all[i-1])
+				}
+			}
+			return nil
+		})
+	}
+	if n := countOf(t, "sched.tasks"); n != 0 {
+		t.Fatalf("sched.tasks is a default: take another one")
+	}
+	id := change("api/datasets", `{"sentence":"sched.tasks","step_ms":1000}`)
+	recorded("sched.tasks", 2)
+	for _, action := range []string{"suspend", "resume", "destroy"} {
+		change(fmt.Sprint("api/datasets/", id, "/", action), "{}")
+	}
+
+	// Others find the place taken, and by whom.
+	other := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	other.says(t, fmt.Sprint("process ", c.Process.Pid), 10*time.Second)
+	if status := other.end(t, 10*time.Second); status != 1 {
+		t.Errorf("a second server on the directory: status %d", status)
+	}
+	other = start(t, nil, "serve", "--dir", t.TempDir(), "--listen", strings.TrimSuffix(strings.TrimPrefix(base, "http://"), "/"))
+	other.says(t, "--listen", 10*time.Second)
+	if status := other.end(t, 10*time.Second); status != 1 {
+		t.Errorf("a second server on the port: status %d", status)
+	}
+
+	c.says(t, "culprit looked at", 40*time.Second)
+	c.says(t, "goes on recording", 10*time.Second)
+	recorded("cpu.time by mode", 8)
+	// Each statistic of a tool or rule is there, and what they cost together is what the process tells of them.
+	eventually(t, "costs add up", 30*time.Second, func() error {
+		var d struct {
+			Datasets []struct {
+				Sentence string
+				Rows     int
+				Samples  float64 `json:"samples_per_s"`
+				CPU      *float64
+			}
+		}
+		var h struct {
+			CPU   *float64
+			Spent []struct {
+				What string
+				CPU  float64
+			}
+			RSS     int64  `json:"rss_bytes"`
+			Late    uint64 `json:"late_ticks"`
+			Trouble []string
+		}
+		if err := get("api/datasets", &d); err != nil {
+			return err
+		}
+		if err := get("api/health", &h); err != nil {
+			return err
+		}
+		sum, samples := 0.0, 0.0
+		for _, s := range d.Datasets {
+			if s.CPU != nil {
+				sum += *s.CPU
+			}
+			samples += s.Samples
+		}
+		queries, err := catalogue().Defaults(defaults())
+		if err != nil {
+			return err
+		}
+		if len(d.Datasets) != len(queries) || samples < 100 || len(h.Trouble) > 0 || h.RSS < 1<<20 {
+			return fmt.Errorf("%d datasets, want %d; %g samples a second, %d bytes, trouble %q", len(d.Datasets), len(queries), samples, h.RSS, h.Trouble)
+		}
+		// What is asked here costs too, and may be most of it; the datasets' part is told by itself.
+		if h.CPU == nil || len(h.Spent) != 5 || sum <= 0 || sum > 1.02**h.CPU || math.Abs(sum-h.Spent[0].CPU) > 0.05*sum {
+			return fmt.Errorf("the datasets take %g of a CPU, the process %s, of which %v", sum, number(h.CPU), h.Spent)
+		}
+		parts := 0.0
+		for _, p := range h.Spent {
+			parts += p.CPU
+		}
+		if math.Abs(parts-*h.CPU) > 1e-4 || h.Spent[1].CPU <= 0 || h.Spent[2].CPU <= 0 {
+			return fmt.Errorf("the process takes %g of a CPU, its parts %v", *h.CPU, h.Spent)
+		}
+		t.Logf("parts %v", h.Spent)
+		t.Logf("datasets %.4f, process %.4f of a CPU, %.0f samples a second, %d MB", sum, *h.CPU, samples, h.RSS>>20)
+		return nil
+	})
+
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status := c.end(t, 10*time.Second); status != 0 {
+		t.Errorf("ended by SIGTERM: status %d", status)
+	}
+	notified("STOPPING=1")
+	if _, err := os.Stat(filepath.Join(dir, "culprit.sock")); err == nil {
+		t.Error("the socket stays behind")
+	}
+
+	// The same token, and an end by itself.
+	c = start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--for", "1s")
+	if again := c.says(t, "?token=", 20*time.Second); !strings.HasSuffix(again, token) {
+		t.Errorf("another token: %s", again)
+	}
+	if status := c.end(t, 10*time.Second); status != 0 {
+		t.Errorf("ended by itself: status %d", status)
+	}
+}
+
+// A server is started while somebody reads what an earlier one has recorded: it says so, waits, and records.
+func TestServeWaitsForReader(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(archiveOf(dir), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := store.OpenReadOnly(archiveOf(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--for", "1s")
+	c.says(t, fmt.Sprintf("process %d has it open", os.Getpid()), 20*time.Second)
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.says(t, "?token=", 20*time.Second)
+	if status := c.end(t, 20*time.Second); status != 0 {
+		t.Errorf("ended by itself: status %d", status)
+	}
+}
+
+// number writes what may not be known.
+func number(n *float64) string {
+	if n == nil {
+		return "nothing that is known"
+	}
+	return strconv.FormatFloat(*n, 'g', -1, 64)
+}

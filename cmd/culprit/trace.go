@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"culprit/dataset"
+	"culprit/kernel"
+	"culprit/lang/syntax"
+	"culprit/measure"
+	"culprit/trace"
+	"culprit/view/term"
+)
+
+// traced runs a program in D.
+func traced(ctx context.Context, t term.Tracing, terminal term.Terminal, first func(func())) (int, error) {
+	runtime.GOMAXPROCS(runtime.NumCPU()) // a busy script must be drained while its output is being written
+	r := trace.Request{
+		Args: t.Args, Options: t.Options, Commands: t.Commands, Processes: t.Processes, List: t.List, Verbose: t.Verbose,
+		CompileOnly: t.CompileOnly, Listing: t.Listing, Destructive: t.Destructive, Zero: t.Zero, JSON: t.JSON,
+	}
+	for _, p := range t.Parts {
+		r.Parts = append(r.Parts, trace.Part(p))
+	}
+	out := terminal.Out
+	if t.Output != "" {
+		f, err := os.OpenFile(t.Output, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+		if err != nil {
+			return 1, err
+		}
+		defer f.Close()
+		out = f
+	}
+	return r.Run(ctx, trace.Streams{In: os.Stdin, Out: out, Err: terminal.Err, Plain: terminal.Out, Name: programName(), First: first})
+}
+
+// anywhere runs a program in D on any thread.
+func anywhere(ctx context.Context, t term.Tracing, terminal term.Terminal) (int, error) {
+	return traced(ctx, t, terminal, nil)
+}
+
+// programName gives what we were called.
+func programName() string { return filepath.Base(os.Args[0]) }
+
+// scripted lets a program in D measure.
+func scripted(ctx context.Context, name, file, text string, says *os.File) (term.Machine, func(), error) {
+	env := trace.NewEnv(kernel.Root{})
+	defer env.Close() //nolint:errcheck // only read
+	source, err := trace.NewSource(name, trace.Script{Text: text, File: file, Mode: syntax.Mode{Last: syntax.PartName}}, 0, env, says)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	m := &script{machine: machine{Catalogue: dataset.New(source)}, source: source, ctx: ctx}
+	return m, func() {
+		cancel()
+		if m.running {
+			<-source.Ended()
+		} else {
+			source.Close()
+		}
+	}, nil
+}
+
+// script is the statistics of one script.
+type script struct {
+	machine
+	source  *trace.Source
+	ctx     context.Context // of the script
+	running bool
+}
+
+// Watch lets the script begin, and ends when that does.
+func (s *script) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+	if !s.running {
+		s.running = true
+		go s.source.Live(s.ctx) //nolint:errcheck // Why tells it
+	}
+	select {
+	case <-s.source.Begun():
+	case <-s.source.Ended(): // in BEGIN
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	err := s.Catalogue.Watch(ctx, queries, func(t *measure.Tick) error {
+		if t.Over.Span() == 0 {
+			select {
+			case <-s.source.Ended():
+				stop()
+				return nil
+			default:
+			}
+		}
+		return each(t)
+	})
+	select {
+	case <-s.source.Ended():
+		if err == nil {
+			err = s.source.Why()
+		}
+	default:
+	}
+	return err
+}

@@ -1,0 +1,145 @@
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"culprit/measure"
+)
+
+// byBudget is who suspends what costs too much, and resumes it.
+const byBudget = "budget"
+
+// What a budget waits for. A mean is looked at over useOver; a group that was suspended is tried again after a rest, which doubles each
+// time that it turns out to cost too much still.
+const (
+	firstRest = 10 * time.Minute
+	mostRest  = 4 * time.Hour
+)
+
+// budget is what recording may cost, and what it has suspended for that.
+type budget struct {
+	share   float64 // of one CPU; 0: no limit
+	resting map[string]*rest
+	since   time.Time // of the last change: a mean must be of one state
+}
+
+// rest is a group of datasets that was suspended.
+type rest struct {
+	ids   []uint32
+	until time.Time
+	next  time.Duration // how long the one after it would be
+}
+
+// SetBudget bounds what recording may cost: a share of one CPU, mean over a minute; 0 for no bound. Beyond it the group of statistics that costs
+// most - those that are read together, as all of tcp.flow - is suspended, and told so; later it is tried again. To be called before Run.
+func (s *Set) SetBudget(share float64) { s.budget.share = share }
+
+// Budget gives what SetBudget was given.
+func (s *Set) Budget() float64 { return s.budget.share }
+
+// groupOf gives the object of a statistic: what is read together costs together.
+func groupOf(id measure.StatID) string {
+	group := string(id)
+	if i := strings.LastIndexByte(group, '.'); i > 0 {
+		group = group[:i]
+	}
+	return group
+}
+
+// keepWithin holds the recording to its budget until the context ends.
+func (s *Set) keepWithin(ctx context.Context) {
+	t := time.NewTicker(useEvery)
+	defer t.Stop()
+	s.budget.resting, s.budget.since = map[string]*rest{}, time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			s.spend(time.Now())
+		}
+	}
+}
+
+// spend looks at what recording costs, and acts.
+func (s *Set) spend(at time.Time) {
+	b := &s.budget
+	for group, r := range b.resting {
+		if r.ids == nil || at.Before(r.until) {
+			continue
+		}
+		for _, id := range r.ids {
+			if err := s.Resume(byBudget, id); err != nil { // destroyed meanwhile, or its statistic is gone
+				continue
+			}
+		}
+		r.ids, b.since = nil, at
+		s.say("budget "+group, "")
+	}
+	if at.Sub(b.since) < useOver {
+		return
+	}
+	groups, ids, all := map[string]float64{}, map[string][]uint32{}, 0.0
+	for _, d := range s.Datasets() {
+		if u := s.Usage(d.ID); u.CPU > 0 {
+			g := groupOf(d.Query.Stat)
+			groups[g] += u.CPU
+			ids[g] = append(ids[g], d.ID)
+			all += u.CPU
+		}
+	}
+	if all <= b.share {
+		for group, r := range b.resting { // tried again, and well
+			if r.ids == nil {
+				delete(b.resting, group)
+			}
+		}
+		return
+	}
+	worst := ""
+	for g, cost := range groups {
+		if worst == "" || cost > groups[worst] || cost == groups[worst] && g < worst {
+			worst = g
+		}
+	}
+	r := b.resting[worst]
+	if r == nil {
+		r = &rest{next: firstRest}
+		b.resting[worst] = r
+	}
+	r.until, r.ids, b.since = at.Add(r.next), nil, at
+	for _, id := range ids[worst] {
+		if err := s.Suspend(byBudget, id); err == nil {
+			r.ids = append(r.ids, id)
+		}
+	}
+	r.next = min(2*r.next, mostRest)
+	s.say("budget "+worst, fmt.Sprintf("recording took %.1f %% of a CPU, more than the %.3g %% that it may take: %s, which took %.1f %%, is not recorded until %s UTC",
+		all*100, b.share*100, worst, groups[worst]*100, r.until.UTC().Format("15:04:05")))
+}
+
+// endRest resumes what a budget of an earlier run has suspended.
+func (s *Set) endRest() error {
+	changes, err := s.Changes(context.Background(), measure.Interval{})
+	if err != nil {
+		return err
+	}
+	last := map[uint32]measure.Change{}
+	for _, c := range changes {
+		if c.What == "suspended" || c.What == "resumed" {
+			last[c.Dataset] = c
+		}
+	}
+	for _, d := range slices.Clone(s.Datasets()) {
+		if c := last[d.ID]; d.State == measure.Suspended && c.Who == byBudget && c.What == "suspended" {
+			if err := s.Resume(byBudget, d.ID); err != nil {
+				s.say("budget", err.Error())
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package dataset
+
+import (
+	"slices"
+
+	"culprit/measure"
+)
+
+// keeper makes of a tick's batches what one dataset keeps: the same amounts and states, folded to its breakdown and filtered by its
+// predicate. Used by one goroutine at a time.
+type keeper struct {
+	dataset measure.Dataset
+	plans   []foldPlan // one a batch of the statistic
+	mine    []*measure.Batch
+
+	table  *rows
+	keys   []measure.Label
+	key    []measure.Label
+	values []float64
+	counts []int
+	dists  []measure.Dist
+	losses []measure.Loss
+	notes  []string
+	folded measure.Batch
+	blind  measure.Batch
+
+	rows  int     // in the newest tick
+	spent float64 // nanoseconds of CPU time in the newest tick: of folding and keeping
+	total sums    // of all ticks; guarded by Set.mu
+}
+
+func newKeeper(d measure.Dataset) *keeper {
+	return &keeper{dataset: d, table: newRows(len(d.Query.By)), key: make([]measure.Label, len(d.Query.By))}
+}
+
+// keep adds what the dataset keeps of the tick to the list: batches as they came where nothing is to be folded, else one of the
+// keeper's own, overwritten by the next call. When the batches lack what was asked for, one that says "could not look".
+func (k *keeper) keep(batches []*measure.Batch, asked bool, to []*measure.Batch) []*measure.Batch {
+	k.mine = k.mine[:0]
+	plain, usable, span := true, true, measure.Span(0)
+	for _, b := range batches {
+		if b.Stat != k.dataset.Query.Stat {
+			continue
+		}
+		n := len(k.mine)
+		k.mine = append(k.mine, b)
+		if n == len(k.plans) {
+			k.plans = append(k.plans, foldPlan{})
+		}
+		p := &k.plans[n]
+		if !p.ok || !slices.Equal(p.by, b.By) {
+			p.by = slices.Clone(b.By)
+			p.plan, p.ok = planFor(k.dataset.Query, b.By)
+		}
+		plain, usable = plain && p.ok && p.plain, usable && p.ok
+		// Amounts of several collectors have intervals of their own, and a tick has one.
+		if here := b.Over.Span(); k.dataset.Stat.Kind == measure.Delta && here > 0 {
+			plain = plain && (span == 0 || span == here)
+			span = here
+		}
+	}
+	k.rows = 0
+	usable = usable && len(k.mine) > 0
+	switch {
+	case !usable && !asked: // it joins with the next run of the source
+	case !usable:
+		var end measure.Time
+		for _, b := range batches {
+			end = max(end, b.Over.End)
+		}
+		why := "was not measured"
+		if len(k.mine) > 0 {
+			why = "was measured without a field that is recorded"
+		}
+		k.blind = measure.Batch{Stat: k.dataset.Query.Stat, By: k.dataset.Query.By, Over: measure.Interval{Start: end, End: end},
+			Notes: []string{string(k.dataset.Query.Stat) + " " + why}}
+		return append(to, &k.blind)
+	case plain:
+		for _, b := range k.mine {
+			k.rows += b.Rows()
+		}
+		to = append(to, k.mine...)
+	default:
+		to = k.fold(to)
+		k.rows = k.folded.Rows()
+	}
+	return to
+}
+
+// fold makes one batch of all that could look. Their intervals differ by what reading the others took, so amounts are brought
+// to the longest: then rates add up.
+func (k *keeper) fold(to []*measure.Batch) []*measure.Batch {
+	st := &k.dataset.Stat
+	out := &k.folded
+	*out = measure.Batch{Stat: st.ID, By: k.dataset.Query.By}
+	k.table.clear()
+	k.table.keys = k.keys[:0]
+	k.values, k.counts, k.dists, k.losses, k.notes = k.values[:0], k.counts[:0], k.dists[:0], k.losses[:0], k.notes[:0]
+	blind := false
+	for i, b := range k.mine {
+		if i == 0 || b.Over.Span() > out.Over.Span() {
+			out.Over = b.Over
+		}
+		if len(b.Labels) >= len(out.Labels) { // one dictionary for all that a reading gives
+			out.Labels = b.Labels
+		}
+		if len(b.Frames) > 0 {
+			out.Frames = b.Frames
+		}
+		blind = blind || b.Over.Span() == 0
+		k.losses, k.notes = append(k.losses, b.Loss...), append(k.notes, b.Notes...)
+	}
+	for i, b := range k.mine {
+		p := &k.plans[i]
+		scale := 1.0
+		if st.Kind == measure.Delta && b.Over.Span() > 0 && b.Over.Span() != out.Over.Span() {
+			scale = float64(out.Over.Span()) / float64(b.Over.Span())
+		}
+		for i := range b.Rows() {
+			from := b.Key(i)
+			if !p.wants(from, b.Labels) {
+				continue
+			}
+			for j, c := range p.columns {
+				k.key[j] = from[c]
+			}
+			n, fresh := k.table.row(k.key)
+			if st.Kind == measure.Dists {
+				if fresh {
+					k.dists = append(k.dists, measure.Dist{Base: b.Dists[i].Base})
+				}
+				k.dists[n].Merge(b.Dists[i])
+				continue
+			}
+			if fresh {
+				k.values, k.counts = append(k.values, measure.NaN), append(k.counts, 0)
+			}
+			k.values[n], k.counts[n] = st.Fold.Combine(k.values[n], k.counts[n], b.Values[i]*scale)
+		}
+	}
+	k.keys = k.table.keys
+	out.Keys, out.Values, out.Dists, out.Loss, out.Notes = k.keys, k.values, k.dists, k.losses, k.notes
+	to = append(to, out)
+	if blind && out.Over.Span() > 0 {
+		// A part could not look: what is absent is unknown and not 0.
+		k.blind = measure.Batch{Stat: st.ID, By: out.By, Over: measure.Interval{Start: out.Over.End, End: out.Over.End}}
+		to = append(to, &k.blind)
+	}
+	return to
+}
+
+// fits says whether a source's statistic still is what the dataset was made of: numbers of another meaning must not join its own.
+func fits(d measure.Dataset, now *measure.Stat) bool {
+	if now == nil || now.Kind != d.Stat.Kind || now.Unit != d.Stat.Unit || now.Fold != d.Stat.Fold || now.Sparse != d.Stat.Sparse || now.Program != d.Stat.Program {
+		return false
+	}
+	for _, name := range needs(d.Query) {
+		was, _ := d.Stat.Field(name)
+		if is, i := now.Field(name); i < 0 || is.Type != was.Type {
+			return false
+		}
+	}
+	return true
+}
+
+// needs gives the fields that a query needs, each once.
+func needs(q measure.Query) []string {
+	all := slices.Clone(q.By)
+	for _, t := range q.Where {
+		if !slices.Contains(all, t.Field) {
+			all = append(all, t.Field)
+		}
+	}
+	return all
+}

@@ -1,0 +1,358 @@
+package dataset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"culprit/measure"
+)
+
+// Kinds of documents in the archive's log.
+const (
+	changeKind  = "change"   // a measure.Change
+	defaultKind = "defaults" // the sentences that have become default datasets here, all of them
+)
+
+// byDefault is who makes the datasets that nobody asked for.
+const byDefault = "default"
+
+// mostStep is the longest step of a dataset.
+const mostStep = 3600 * measure.Second
+
+// Enable begins to record a query and gives its dataset: that of an equal query where there is one, resumed if need be, or one that
+// covers it while it is recorded: finer in fields, no narrower in its predicate, and of a step that divides the query's. Query.Step is a whole number of seconds up to an
+// hour, 0 for one second. A *measure.Diagnostic for a query that can't be. who stands in the audit.
+func (s *Set) Enable(who string, q measure.Query) (uint32, error) {
+	if q.Step == 0 {
+		q.Step = measure.Second
+	}
+	q.Over = measure.Interval{}
+	if err := s.measures().Check(q); err != nil {
+		if s.words().Check(q) == nil {
+			return 0, fmt.Errorf("record %s: this program no longer measures it: %w", q, measure.ErrUnsupported)
+		}
+		return 0, err
+	}
+	if q.Step < measure.Second || q.Step > mostStep || q.Step%measure.Second != 0 {
+		return 0, fmt.Errorf("record %s at steps of %v: a step is a whole number of seconds, from 1 s to 1 h", q, q.Step)
+	}
+	s.life.Lock()
+	defer s.life.Unlock()
+	for _, d := range s.Datasets() {
+		if d.Query.Step == q.Step && equalQueries(d.Query, q) && fits(d, s.measures().Stat(q.Stat)) {
+			if d.State == measure.Suspended {
+				return d.ID, s.turn(who, d, measure.Recording)
+			}
+			return d.ID, nil
+		}
+	}
+	for _, d := range s.Datasets() {
+		if s.records(d) && covers(d.Query, q) {
+			return d.ID, nil
+		}
+	}
+	id, err := s.make(who, q)
+	if err == nil {
+		s.apply()
+	}
+	return id, err
+}
+
+// equalQueries says whether two queries of equal steps ask for the same rows.
+func equalQueries(a, b measure.Query) bool {
+	return a.Stat == b.Stat && sameSet(a.By, b.By) && len(a.Where) == len(b.Where) && within(a.Where, b.Where) && within(b.Where, a.Where)
+}
+
+// within says whether each term of a is one of b.
+func within(a, b []measure.Term) bool {
+	for _, t := range a {
+		if !slices.ContainsFunc(b, func(o measure.Term) bool {
+			return t.Field == o.Field && t.Op == o.Op && sameSet(t.Values, o.Values)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// covers says whether the rows of have give those of q.
+func covers(have, q measure.Query) bool {
+	if have.Stat != q.Stat || q.Step%have.Step != 0 || !within(have.Where, q.Where) {
+		return false
+	}
+	for _, f := range q.By {
+		if !slices.Contains(have.By, f) {
+			return false
+		}
+	}
+	for _, t := range q.Where {
+		if !slices.Contains(have.By, t.Field) && !within([]measure.Term{t}, have.Where) {
+			return false
+		}
+	}
+	return true
+}
+
+// make makes a dataset. s.life is held; apply makes it run.
+func (s *Set) make(who string, q measure.Query) (uint32, error) {
+	id, err := s.archive.Save(s.describe(who, q))
+	if err != nil {
+		return 0, fmt.Errorf("record %s: %w", q, err)
+	}
+	s.log(measure.Change{Who: who, What: "made", Dataset: id, Sentence: q.String()})
+	return id, nil
+}
+
+// describe describes a new dataset.
+func (s *Set) describe(who string, q measure.Query) measure.Dataset {
+	return measure.Dataset{Query: q, Stat: *s.measures().Stat(q.Stat), Since: now(), State: measure.Recording, Maker: who}
+}
+
+func (s *Set) find(id uint32) (measure.Dataset, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.sets {
+		if d.ID == id {
+			return d, nil
+		}
+	}
+	return measure.Dataset{}, fmt.Errorf("there is no dataset %d", id)
+}
+
+// Suspend stops recording a dataset. What it has stays. Nothing happens to one that is suspended.
+func (s *Set) Suspend(who string, id uint32) error { return s.set(who, id, measure.Suspended) }
+
+// Resume goes on recording a dataset.
+func (s *Set) Resume(who string, id uint32) error { return s.set(who, id, measure.Recording) }
+
+func (s *Set) set(who string, id uint32, state measure.State) error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	d, err := s.find(id)
+	if err != nil || d.State == state {
+		return err
+	}
+	if state == measure.Recording && !fits(d, s.measures().Stat(d.Query.Stat)) {
+		return fmt.Errorf("resume dataset %d, %s: this program does not measure it, or measures something else by its name: %w", id, d.Query, measure.ErrUnsupported)
+	}
+	return s.turn(who, d, state)
+}
+
+// turn changes a dataset's state. s.life is held.
+func (s *Set) turn(who string, d measure.Dataset, state measure.State) error {
+	d.State = state
+	what := "resumed"
+	if state == measure.Suspended {
+		what = "suspended"
+	}
+	if _, err := s.archive.Save(d); err != nil {
+		return fmt.Errorf("%s dataset %d: %w", map[measure.State]string{measure.Recording: "resume", measure.Suspended: "suspend"}[state], d.ID, err)
+	}
+	s.log(measure.Change{Who: who, What: what, Dataset: d.ID, Sentence: d.Query.String()})
+	s.apply()
+	return nil
+}
+
+// Destroy forgets a dataset and all that it holds.
+func (s *Set) Destroy(who string, id uint32) error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	d, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	// Out of the recorders first, so that no tick is kept for what is gone.
+	s.mu.Lock()
+	s.sets = slices.DeleteFunc(slices.Clone(s.sets), func(o measure.Dataset) bool { return o.ID == id })
+	s.mu.Unlock()
+	s.without(id)
+	err = s.archive.Drop(id)
+	if err != nil {
+		err = fmt.Errorf("destroy dataset %d: %w", id, err)
+	} else {
+		s.log(measure.Change{Who: who, What: "destroyed", Dataset: id, Sentence: d.Query.String()})
+	}
+	s.apply()
+	return err
+}
+
+// without takes a dataset out of its recorder.
+func (s *Set) without(id uint32) {
+	s.mu.Lock()
+	var all []*recorder
+	for _, r := range s.recorders {
+		all = append(all, r)
+	}
+	s.mu.Unlock()
+	for _, r := range all {
+		r.mu.Lock()
+		r.keepers = slices.DeleteFunc(slices.Clone(r.keepers), func(k *keeper) bool { return k.dataset.ID == id })
+		r.mu.Unlock()
+	}
+}
+
+// Discard forgets what a dataset holds of a time.
+func (s *Set) Discard(who string, id uint32, over measure.Interval) error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	d, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	if over.End <= over.Start {
+		return fmt.Errorf("discard of dataset %d: the time ends before it begins", id)
+	}
+	if err := s.archive.Discard(id, over); err != nil {
+		return fmt.Errorf("discard of dataset %d: %w", id, err)
+	}
+	s.log(measure.Change{Who: who, What: "discarded", Dataset: id, Sentence: d.Query.String(), Over: over})
+	return nil
+}
+
+// log writes a change down. What could not be written is told as trouble: the change itself has happened.
+func (s *Set) log(c measure.Change) {
+	c.At = now()
+	b, err := json.Marshal(c)
+	if err == nil {
+		err = s.archive.Log(changeKind, c.At, b)
+	}
+	if err != nil {
+		s.say("audit", fmt.Sprintf("a change of the datasets (%s by %s) could not be written down: %v", c.What, c.Who, err))
+	}
+}
+
+// clock writes down that the machine's clock was set.
+func (s *Set) clock(what string, over measure.Interval) {
+	s.log(measure.Change{Who: "clock", What: what, Over: over})
+}
+
+// Changes gives the audit over a time, oldest first; all of it for a zero time.
+func (s *Set) Changes(ctx context.Context, over measure.Interval) ([]measure.Change, error) {
+	var all []measure.Change
+	err := s.archive.Logged(ctx, changeKind, over, func(_ measure.Time, b []byte) error {
+		var c measure.Change
+		if err := json.Unmarshal(b, &c); err != nil {
+			return fmt.Errorf("read a change: %w", err)
+		}
+		all = append(all, c)
+		return nil
+	})
+	return all, err
+}
+
+// Defaults makes one query a statistic of sentences: with all the fields that any of them needs, in the statistic's order,
+// and no predicate, at steps of one second.
+func (c *Catalogue) Defaults(sentences []string) ([]measure.Query, error) {
+	var merged []measure.Query
+	for _, text := range sentences {
+		q, err := c.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		merged = merge(merged, q, measure.Second)
+	}
+	for i, q := range merged {
+		by := q.By
+		q.By = nil
+		for _, f := range c.Stat(q.Stat).Fields {
+			if slices.Contains(by, f.Name) {
+				q.By = append(q.By, f.Name)
+			}
+		}
+		merged[i] = q
+	}
+	return merged, nil
+}
+
+// makeDefaults makes the default datasets that are not known here yet. One that asks more of a statistic than an earlier default does
+// takes its place; unless somebody has ended that one.
+func (s *Set) makeDefaults(sentences []string) error {
+	queries, err := s.measures().Defaults(sentences)
+	if err != nil {
+		return err
+	}
+	var known []string
+	var written measure.Time
+	err = s.archive.Logged(context.Background(), defaultKind, measure.Interval{}, func(at measure.Time, b []byte) error {
+		var list []string
+		if err := json.Unmarshal(b, &list); err != nil {
+			return fmt.Errorf("read the list of defaults: %w", err)
+		}
+		written = at
+		for _, text := range list {
+			if !slices.Contains(known, text) {
+				known = append(known, text)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(s.archive.Trouble()) > 0 { // descriptions may be damaged: what nobody has destroyed is made again
+		changes, err := s.Changes(context.Background(), measure.Interval{})
+		known = slices.DeleteFunc(known, func(k string) bool {
+			q, bad := measure.ParseQuery(k)
+			return bad == nil && !slices.ContainsFunc(s.Datasets(), func(d measure.Dataset) bool { return d.Query.Stat == q.Stat }) &&
+				!slices.ContainsFunc(changes, func(c measure.Change) bool { return err == nil && c.What == "destroyed" && c.Sentence == k })
+		})
+	}
+	fresh := false
+	var making []measure.Dataset
+	var ending [][]measure.Dataset // whose place it takes
+	for _, q := range queries {    // one a statistic: none depends on another
+		text := q.String()
+		var earlier []measure.Dataset // of this statistic, made by default and still recording
+		is := false
+		for _, d := range s.Datasets() {
+			if d.Query.Stat != q.Stat || d.State != measure.Recording {
+				continue
+			}
+			switch ok := fits(d, s.measures().Stat(q.Stat)); {
+			case ok && covers(d.Query, q):
+				is = true
+			case d.Maker == byDefault:
+				earlier = append(earlier, d)
+			}
+		}
+		changed := len(earlier) > 0 && !is // the statistic or its sentence is another one now
+		seen := slices.ContainsFunc(known, func(k string) bool {
+			was, err := measure.ParseQuery(k)
+			return err == nil && was.Stat == q.Stat
+		})
+		if is || seen && !changed {
+			if !slices.Contains(known, text) {
+				known, fresh = append(known, text), true
+			}
+			continue
+		}
+		making, ending = append(making, s.describe(byDefault, q)), append(ending, earlier)
+		known, fresh = append(known, text), true
+	}
+	if len(making) > 0 {
+		ids, err := s.archive.Add(making)
+		if err != nil {
+			return err
+		}
+		for i, d := range making {
+			s.log(measure.Change{Who: byDefault, What: "made", Dataset: ids[i], Sentence: d.Query.String()})
+			for _, e := range ending[i] {
+				if err := s.turn(byDefault, e, measure.Suspended); err != nil {
+					return err
+				}
+			}
+		}
+		s.refresh()
+	}
+	// Written anew now and then: an archive forgets what is old.
+	if !fresh && now().Sub(written) < 24*3600*measure.Second {
+		return nil
+	}
+	b, err := json.Marshal(known)
+	if err != nil {
+		return err
+	}
+	return s.archive.Log(defaultKind, now(), b)
+}

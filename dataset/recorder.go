@@ -1,0 +1,345 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"culprit/measure"
+
+	"golang.org/x/sys/unix"
+)
+
+// recorder records the datasets of one step. The sources run once for all of them, as a generation; when what is asked of the
+// sources changes, another generation takes over. The new one takes its first reading at a tick that the old one still gives
+// and gives the ticks after it, so that the datasets which stay miss none and double none.
+type recorder struct {
+	set  *Set
+	step measure.Span
+
+	mu      sync.Mutex // one tick or change at a time; taken after Set.life and before Set.mu. Guards all below.
+	keepers []*keeper
+	now     *generation // gives the ticks; nil: none has begun
+	next    *generation // waits for its turn; nil: none
+	last    measure.Time
+	first   measure.Time // stamp of the first tick of this process
+	ids     []uint32
+	batches []*measure.Batch
+}
+
+// generation is one run of the sources.
+type generation struct {
+	asked map[int][]measure.Query // source -> one query a statistic
+	from  measure.Time            // of its first reading; it gives the ticks after that
+	stop  context.CancelFunc
+	stat  measure.StatID // whose interval in the tick before ended at end; "": none yet
+	end   measure.Time
+	parts map[int][]*measure.Batch
+	whole chan struct{} // closed when the parts have been kept
+}
+
+// errOver ends the run of a source whose generation is over.
+var errOver = errors.New("another run has taken over")
+
+// handOver is the least time that a new generation gets to open its files.
+const handOver = 50 * measure.Millisecond
+
+// leastFirst is the least that the interval of the very first tick lasts, but for what opening the files takes: counters that go on in hundredths of a second say little of less.
+const leastFirst = 300 * measure.Millisecond
+
+// firstReading gives when the first reading is of a run that takes over from none: soon, for there is nothing to show before the tick after it; at that tick where it
+// is too near.
+func firstReading(at measure.Time, step measure.Span) measure.Time {
+	soon := at.Add(handOver)
+	if tick := floor(soon, step).Add(step); tick.Sub(soon) < leastFirst {
+		return tick
+	}
+	return soon
+}
+
+// retry is when a run that has ended with an error is begun again.
+const retry = 5 * time.Second
+
+// change makes the recorder record these. The context ends all that it starts.
+func (r *recorder) change(ctx context.Context, keepers []*keeper) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keepers = keepers
+	r.start(ctx)
+}
+
+// start starts the generation that the keepers need, if it isn't there. r.mu is held.
+func (r *recorder) start(ctx context.Context) {
+	c := r.set.measures()
+	asked := map[int][]measure.Query{}
+	for _, k := range r.keepers {
+		q := k.dataset.Query
+		asked[c.owner[q.Stat]] = merge(asked[c.owner[q.Stat]], q, r.step)
+	}
+	if r.next != nil {
+		if same(r.next.asked, asked) {
+			return
+		}
+		if r.now != nil && r.last >= r.next.from { // it has taken over, though its first tick is yet to come
+			r.now = r.next
+		} else {
+			r.next.stop()
+		}
+		r.next = nil
+	}
+	if r.now != nil && same(r.now.asked, asked) || ctx.Err() != nil {
+		return
+	}
+	if len(asked) == 0 {
+		if r.now != nil {
+			r.now.stop()
+			r.now = nil
+		}
+		return
+	}
+	// Where none runs the first interval may be shorter than the step, so that there is something to see soon, and a step of an hour begins now.
+	from := firstReading(now(), r.step)
+	if r.now != nil {
+		from = floor(now().Add(handOver), r.step).Add(r.step)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	g := &generation{asked: asked, stop: stop, from: from, parts: map[int][]*measure.Batch{}, whole: make(chan struct{})}
+	r.next = g
+	for source, queries := range asked {
+		for i := range queries {
+			queries[i].Over.Start = g.from
+		}
+		r.set.running.Go(func() {
+			err := c.sources[source].Run(ctx, queries, measure.SinkFunc(func(b []*measure.Batch) error { return r.accept(ctx, g, source, b) }))
+			if err == nil && ctx.Err() == nil {
+				err = errors.New("the source has ended")
+			}
+			if err != nil && !errors.Is(err, errOver) && ctx.Err() == nil {
+				r.failed(ctx, g, err)
+			}
+		})
+	}
+}
+
+func same(a, b map[int][]measure.Query) bool {
+	return maps.EqualFunc(a, b, func(a, b []measure.Query) bool {
+		return len(a) == len(b) && !slices.ContainsFunc(a, func(q measure.Query) bool {
+			i := slices.IndexFunc(b, func(p measure.Query) bool { return p.Stat == q.Stat })
+			return i < 0 || !sameSet(q.By, b[i].By)
+		})
+	})
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}
+
+func floor(t measure.Time, step measure.Span) measure.Time { return t - t%measure.Time(step) }
+
+func now() measure.Time { return measure.Time(time.Now().UnixNano()) }
+
+// failed says what went wrong with a run and begins it again after a while.
+func (r *recorder) failed(ctx context.Context, g *generation, err error) {
+	r.set.say("run", fmt.Sprintf("recording at steps of %v stands still: %v", r.step, err))
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(retry):
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g.stop()
+	if r.now == g {
+		r.now = nil
+	}
+	if r.next == g {
+		r.next = nil
+	}
+	r.start(r.set.context())
+}
+
+// accept takes what one source gave at a tick.
+func (r *recorder) accept(ctx context.Context, g *generation, source int, batches []*measure.Batch) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(g.asked) > 1 {
+		// The others' parts are waited for, and their owners wait for us: nobody overwrites what is not kept yet. Who is late by half
+		// a step belongs to the next tick.
+		g.parts[source] = batches
+		if len(g.parts) < len(g.asked) {
+			whole := g.whole
+			r.mu.Unlock()
+			late := time.NewTimer(max(r.step.AsDuration()/2, 100*time.Millisecond))
+			select {
+			case <-whole:
+			case <-late.C:
+			case <-ctx.Done():
+			}
+			late.Stop()
+			r.mu.Lock()
+			if whole != g.whole {
+				return r.handOver(g)
+			}
+		}
+		batches = nil
+		for _, source := range slices.Sorted(maps.Keys(g.parts)) {
+			batches = append(batches, g.parts[source]...)
+		}
+		clear(g.parts)
+		close(g.whole)
+		g.whole = make(chan struct{})
+	}
+	if g == r.next {
+		if r.now != nil {
+			r.now.stop() // it did not come to its last tick
+		}
+		r.now, r.next = g, nil
+	}
+	if g != r.now {
+		return errOver
+	}
+	if err := r.keep(g, batches); err != nil {
+		return err
+	}
+	return r.handOver(g)
+}
+
+// handOver ends a generation whose follower has had its first reading.
+func (r *recorder) handOver(g *generation) error {
+	if r.now != g || r.next != nil && r.last >= r.next.from {
+		g.stop()
+		return errOver
+	}
+	return nil
+}
+
+const (
+	clockJump   = 250 * measure.Millisecond // beyond it the clock was set; adjusting it moves it by at most 1/2,000
+	mostLived   = 3600 * measure.Second     // an hour: how much is given up when a clock goes back, rather than to be ahead of it for good
+	lateFromDiv = 2                         // a tick is late by half a step
+)
+
+// keep keeps a tick.
+func (r *recorder) keep(g *generation, batches []*measure.Batch) error {
+	if len(batches) == 0 {
+		return nil // no source of ours gives that
+	}
+	// An interval is as long as the monotonic clock says: where it does not begin at the end of the one before, the wall clock was set.
+	for _, b := range batches {
+		if b.Stat != g.stat || b.Over.Span() == 0 {
+			continue
+		}
+		if jump := b.Over.Start.Sub(g.end); jump > clockJump {
+			r.set.clock("set forward", measure.Interval{Start: g.end, End: b.Over.Start})
+		} else if jump < -clockJump {
+			r.set.clock("set back", measure.Interval{Start: b.Over.Start, End: g.end})
+		}
+		break
+	}
+	first := earliest(batches)
+	over := first.Over
+	at := floor(over.End, r.step)
+	g.stat, g.end = first.Stat, over.End
+	switch ahead := r.last.Sub(at); {
+	case r.last == 0:
+	case ahead >= 0:
+		at = r.rewind(at, ahead)
+	case r.first != 0:
+		r.set.say("clock", "")
+		r.set.late.Add(uint64(-ahead/r.step - 1))
+		if over.End.Sub(at) > r.step/lateFromDiv {
+			r.set.late.Add(1)
+		}
+	}
+	if r.first == 0 {
+		r.first = at
+	}
+	r.last = at
+
+	runtime.LockOSThread() // its CPU clock is read
+	defer runtime.UnlockOSThread()
+	before := threadTime()
+	r.ids, r.batches = r.ids[:0], r.batches[:0]
+	rows := 0
+	for _, k := range r.keepers {
+		n := len(r.batches)
+		r.batches = k.keep(batches, r.asks(g, k.dataset.Query), r.batches)
+		for range len(r.batches) - n {
+			r.ids = append(r.ids, k.dataset.ID)
+		}
+		rows += k.rows
+		after := threadTime()
+		k.spent = float64(after - before)
+		before = after
+	}
+	if err := r.set.archive.Append(at, r.ids, r.batches); err != nil {
+		r.set.say("append", fmt.Sprintf("what was measured at %v could not be kept: %v", at, err))
+	} else {
+		r.set.say("append", "")
+		r.set.say("run", "")
+	}
+	// A dataset without rows costs too.
+	spent := float64(threadTime() - before)
+	for _, k := range r.keepers {
+		k.spent += spent * float64(1+k.rows) / float64(rows+len(r.keepers))
+	}
+	r.set.tell(at, r.keepers)
+	return nil
+}
+
+// asks says whether the generation asks its sources for all that the query needs.
+func (r *recorder) asks(g *generation, q measure.Query) bool {
+	for _, a := range g.asked[r.set.measures().owner[q.Stat]] {
+		if a.Stat == q.Stat {
+			return !slices.ContainsFunc(needs(q), func(f string) bool { return !slices.Contains(a.By, f) })
+		}
+	}
+	return false
+}
+
+// rewind gives the stamp of a tick whose time is not later than the one before: the clock was set back, by more than the source waits
+// for. What was recorded in the time that comes again is given up, up to an hour of it: its times were wrong, or those from
+// now on are. Else time stamps go on ahead of the clock.
+func (r *recorder) rewind(at measure.Time, ahead measure.Span) measure.Time {
+	if ahead < mostLived || r.first > at && r.last.Sub(r.first) < mostLived {
+		over := measure.Interval{Start: at.Add(-r.step), End: r.last}
+		ok := true
+		for _, k := range r.keepers {
+			ok = ok && r.set.archive.Discard(k.dataset.ID, over) == nil
+		}
+		if ok {
+			r.set.log(measure.Change{Who: "clock", What: "discarded", Over: over})
+			r.first = at
+			return at
+		}
+	}
+	r.set.say("clock", fmt.Sprintf("the clock was set back: what is recorded bears times that are %v ahead of it; discard what lies ahead of the clock and start the server again to have its time",
+		(ahead+r.step).AsDuration().Round(time.Second)))
+	return r.last.Add(r.step)
+}
+
+// earliest gives the batch of the first reading of a tick that measured anything.
+func earliest(batches []*measure.Batch) *measure.Batch {
+	first := batches[0]
+	for _, b := range batches[1:] {
+		if b.Over.Span() > 0 && (first.Over.Span() == 0 || b.Over.End < first.Over.End) {
+			first = b
+		}
+	}
+	return first
+}
+
+// threadTime gives the CPU time of the calling thread: clock_gettime(2), CLOCK_THREAD_CPUTIME_ID.
+func threadTime() measure.Span {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
+		return 0
+	}
+	return measure.Span(ts.Nano())
+}

@@ -1,0 +1,143 @@
+package diagnose
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"culprit/measure"
+)
+
+// recording ticks each second as fast as it is asked, and has swapping that begins and ends.
+type recording struct {
+	last  measure.Time
+	until measure.Time
+	sick  func(at measure.Time) bool
+	asked []measure.Interval
+}
+
+func (r *recording) Tick(ctx context.Context, after measure.Time) (measure.Time, error) {
+	if r.last == 0 {
+		r.last = measure.Time(1000 * measure.Second)
+	}
+	for r.last <= after {
+		r.last = r.last.Add(measure.Second)
+	}
+	if r.last > r.until {
+		return 0, errors.New("the recording has ended")
+	}
+	return r.last, nil
+}
+
+// Ask knows swap traffic alone: the rule of that needs no other number.
+func (r *recording) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
+	if n := len(r.asked); n == 0 || r.asked[n-1] != q.Over {
+		r.asked = append(r.asked, q.Over)
+	}
+	cells := int(q.Over.Span() / q.Step)
+	a := &measure.Answer{Query: q, Kind: measure.Delta, Unit: "event/s", Start: q.Over.Start, Step: q.Step, Elapsed: slices.Repeat([]measure.Span{q.Step}, cells)}
+	if q.String() != memorySwap {
+		return nil, measure.ErrUnsupported
+	}
+	v := 0.0
+	if r.sick(q.Over.End) {
+		v = 5000 * 4096
+	}
+	a.Labels, a.Unit = []string{"in", "out"}, "B/s"
+	for i := range 2 {
+		a.Series = append(a.Series, measure.Series{Key: []measure.Label{measure.Label(i)}, Values: slices.Repeat([]float64{v}, cells)})
+	}
+	return a, nil
+}
+
+type memoryLog struct {
+	mu   sync.Mutex
+	at   []measure.Time
+	docs [][]byte
+	full error
+}
+
+func (l *memoryLog) Log(kind string, at measure.Time, doc []byte) error {
+	if kind != historyKind {
+		return errors.New(kind)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full != nil {
+		return l.full
+	}
+	l.at, l.docs = append(l.at, at), append(l.docs, doc)
+	return nil
+}
+
+func (l *memoryLog) Logged(_ context.Context, _ string, _ measure.Interval, each func(measure.Time, []byte) error) error {
+	for i := range l.at {
+		if err := each(l.at[i], l.docs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What is found is written down when it begins, each minute while it lasts, and when it ends; what is well once.
+func TestHistory(t *testing.T) {
+	const start = 1000
+	sec := func(n int) measure.Time { return measure.Time(n) * measure.Time(measure.Second) }
+	r := &recording{until: sec(start + 400), sick: func(at measure.Time) bool { return at > sec(start+100) && at <= sec(start+260) }}
+	l := &memoryLog{}
+	used := measure.Span(0)
+	h := NewHistory(r, l, func() measure.Span { used += measure.Millisecond; return used })
+	h.Run(t.Context())
+	var got []int
+	var findings []int
+	err := h.Reports(t.Context(), measure.Interval{}, func(at measure.Time, doc []byte) error {
+		var rep Report
+		if err := json.Unmarshal(doc, &rep); err != nil {
+			return err
+		}
+		if rep.End != at || rep.End.Sub(rep.Start) != 10*measure.Second {
+			t.Errorf("the report at %v is of %v to %v", at, rep.Start, rep.End)
+		}
+		got, findings = append(got, int(at/sec(1))-start), append(findings, len(rep.Findings))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{10, 110, 170, 230, 270}; !slices.Equal(got, want) {
+		t.Errorf("written down at %v, want %v", got, want)
+	}
+	if want := []int{0, 1, 1, 1, 0}; !slices.Equal(findings, want) {
+		t.Errorf("%v findings, want %v", findings, want)
+	}
+	at, doc, err := h.Report(t.Context(), 0)
+	if err != nil || at != sec(start+400) || len(doc) == 0 {
+		t.Errorf("the newest is of %v, %v", at, err)
+	}
+	if _, _, err := h.Report(t.Context(), at); err == nil {
+		t.Error("a history that has ended gives another report")
+	}
+}
+
+// A diagnosis that is dear comes more seldom, and a log that refuses is told.
+func TestHistoryIsCheap(t *testing.T) {
+	r := &recording{until: measure.Time(2000 * measure.Second), sick: func(measure.Time) bool { return false }}
+	l := &memoryLog{full: errors.New("no space left")}
+	used := measure.Span(0)
+	h := NewHistory(r, l, func() measure.Span { used += 45 * measure.Millisecond; return used })
+	h.Run(t.Context())
+	if h.Cost() != 45*measure.Millisecond {
+		t.Errorf("a diagnosis costs %v", h.Cost())
+	}
+	for i, over := range r.asked[1:] {
+		if gap := over.End.Sub(r.asked[i].End); gap != 45*measure.Second {
+			t.Errorf("a diagnosis of 45 ms comes after %v", gap)
+		}
+	}
+	if h.Trouble() == "" {
+		t.Error("a log that refuses is no trouble")
+	}
+}

@@ -1,0 +1,25 @@
+package kernel
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// ResidentMemory gives the bytes of memory that this process holds: /proc/self/statm, the second number, in pages. 0 where it can't
+// be read.
+func ResidentMemory() int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(f[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}

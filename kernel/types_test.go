@@ -1,0 +1,84 @@
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"culprit/measure"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+func TestTypesOfThisKernel(t *testing.T) {
+	if err := BTF.Have(Root{}); err != nil {
+		t.Skip("needs: kernel feature BTF")
+	}
+	types := Root{}.Types()
+	spec, err := types.Kernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var task *btf.Struct
+	if err := spec.TypeByName("task_struct", &task); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := types.Module("vmlinux"); err != nil || again != spec {
+		t.Errorf("read twice: %v", err)
+	}
+	if _, err := types.Module("no_such_module"); !errors.Is(err, measure.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := types.Modules(); err != nil {
+		t.Error(err)
+	}
+}
+
+// blob makes raw BTF that holds an int of the given name.
+func blob(t *testing.T, name string) string {
+	t.Helper()
+	b, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: name, Size: 8}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := b.Marshal(nil, btf.KernelMarshalOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestTypesOfACapturedKernel(t *testing.T) {
+	r := captured(t, map[string]string{"sys/kernel/btf/vmlinux": blob(t, "parrot")})
+	types := r.Types()
+	spec, err := types.Kernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := spec.AnyTypeByName("parrot"); err != nil {
+		t.Error(err)
+	}
+	if _, err := types.Module("nfsd"); !errors.Is(err, measure.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := types.Module("../../x"); !errors.Is(err, measure.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := (captured(t, nil).Types()).Kernel(); !errors.Is(err, measure.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := (captured(t, map[string]string{"sys/kernel/btf/vmlinux": string(bytes.Repeat([]byte{7}, 99))}).Types()).Kernel(); !errors.Is(err, measure.ErrUnclear) {
+		t.Error(err)
+	}
+}
+
+func BenchmarkTypes(b *testing.B) {
+	if err := BTF.Have(Root{}); err != nil {
+		b.Skip("needs: kernel feature BTF")
+	}
+	for b.Loop() {
+		if _, err := (Root{}).Types().Kernel(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

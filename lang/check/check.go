@@ -1,0 +1,428 @@
+package check
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"culprit/lang/syntax"
+	"culprit/measure"
+)
+
+// most is how many diagnostics are told before the rest is left untold.
+const most = 20
+
+// mostExpanded is how many expressions may come from inlines and translators.
+const mostExpanded = 100_000
+
+// Check finds out what a program means. file and text are what it was parsed from, for places in messages. Either there is a
+// Program or there are Diagnostics, in the order of the text.
+//
+// The text is read as dtrace reads it, from above: a variable has a type once it was declared or assigned to, and is not
+// known before.
+func Check(file, text string, prog *syntax.Program, env Env, o Options) (*Program, syntax.Diagnostics) {
+	c := newChecker(file, text, env, o)
+	c.program(prog)
+	if len(c.diags) > 0 {
+		list := c.diags
+		if c.full() { // what says so stands last
+			list = list[:most]
+		}
+		slices.SortStableFunc(list, func(a, b *syntax.Diagnostic) int { return cmp.Compare(a.Pos, b.Pos) })
+		return nil, c.diags
+	}
+	return c.prog, nil
+}
+
+// A checker checks one program. Once it has told what is wrong with an expression, it has a nil value in its place, which
+// everything takes in silence: a mistake is told once.
+type checker struct {
+	described  int // descriptions of clauses until now
+	file, text string
+	env        Env
+	o          Options
+	prog       *Program
+	diags      syntax.Diagnostics
+	types      *types
+
+	globals, selfs, thiss map[string]*ident
+	funcs                 map[string]*ident // enumerators and inlines, by name
+	aggs                  map[string]*Aggregation
+	spoilt                map[string]bool // aggregations that something was wrong with, so that nothing more is told of them
+	depth                 int             // of inlines within one another
+	expanded              int             // expressions that came from inlines and translators
+
+	clause    *Clause
+	predicate bool               // within one
+	body      *[]Stmt            // where statements go
+	spec      specUse            // what the clause did so far, where order matters
+	keys      []map[string]value // arguments of the inlines and translators that are being put in
+
+	translators []*translator
+	lib         *library    // whose text is being looked at; nil: the program's
+	use         syntax.Span // where the program asked for it
+	loaded      map[string]bool
+	after       []string // clauses of probes' meanings that stand behind all others
+}
+
+func newChecker(file, text string, env Env, o Options) *checker {
+	c := &checker{
+		file: file, text: text, env: env, o: o,
+		prog:    &Program{Text: text, File: file},
+		globals: map[string]*ident{}, selfs: map[string]*ident{}, thiss: map[string]*ident{}, funcs: map[string]*ident{},
+		aggs: map[string]*Aggregation{}, loaded: map[string]bool{}, spoilt: map[string]bool{},
+	}
+	c.types = newTypes(c)
+	c.startOptions()
+	return c
+}
+
+// fail tells what is wrong at a place. It gives the diagnostic, so that a hint can be put in.
+func (c *checker) fail(at syntax.Span, code syntax.Code, tag, format string, args ...any) *syntax.Diagnostic {
+	if c.lib != nil { // told where the program asked for it
+		at = c.use
+	}
+	d := syntax.Diagnose(c.file, c.text, at, code, fmt.Sprintf(format, args...), "")
+	d.Tag = tag
+	if len(c.diags) == most {
+		d.Code, d.Tag, d.Message, d.Hint = syntax.TooMany, "", "there is more that is wrong, which is not looked at", "mend what stands before this first"
+	}
+	if len(c.diags) > most || slices.ContainsFunc(c.diags, func(e *syntax.Diagnostic) bool { return e.Pos == d.Pos && e.Code == d.Code }) {
+		return d
+	}
+	c.diags = append(c.diags, d)
+	return d
+}
+
+// warn tells of what is allowed and most likely not meant.
+func (c *checker) warn(at syntax.Span, code syntax.Code, format string, args ...any) {
+	if len(c.prog.Warnings) < most {
+		c.prog.Warnings = append(c.prog.Warnings, syntax.Diagnose(c.file, c.text, at, code, fmt.Sprintf(format, args...), ""))
+	}
+}
+
+// near puts the name that was most likely meant into a diagnostic.
+func near(d *syntax.Diagnostic, name string, candidates []string) *syntax.Diagnostic {
+	slices.Sort(candidates)
+	d.Near = measure.Nearest(name, candidates)
+	return d
+}
+
+// full says whether nothing more will be told.
+func (c *checker) full() bool { return len(c.diags) > most }
+
+func (c *checker) program(prog *syntax.Program) {
+	for _, item := range prog.Items { // options stand where they like and count for the whole text
+		if p, ok := item.(*syntax.Pragma); ok {
+			c.pragma(p)
+		}
+	}
+	c.unusedMacros()
+	syntax.Walk(prog, func(n syntax.Node) bool {
+		if m, ok := n.(*syntax.Macro); ok {
+			if _, ok := c.o.Macro(m.Name); !ok {
+				c.fail(m.At(), syntax.UnknownMacro, "D_MACRO_UNDEF", "nothing was given for the macro $%s", m.Name)
+			}
+		}
+		return true
+	})
+	for _, item := range prog.Items {
+		if c.full() {
+			return
+		}
+		switch item := item.(type) {
+		case *syntax.Declaration:
+			c.declaration(item)
+		case *syntax.Inline:
+			c.inline(item)
+		case *syntax.Translator:
+			c.translator(item)
+		case *syntax.Clause:
+			c.oneClause(item)
+		}
+	}
+	for _, text := range c.after {
+		c.hidden(text)
+	}
+	c.prog.Options = c.o
+	for _, item := range prog.Items {
+		if p, ok := item.(*syntax.Pragma); ok && p.Kind.Text == "attributes" {
+			c.attributes(p)
+		}
+	}
+}
+
+// attributes looks at #pragma D attributes, which says how stable a name is; nothing depends on it here.
+func (c *checker) attributes(p *syntax.Pragma) {
+	if len(p.Words) != 2 {
+		return
+	}
+	name := p.Words[1]
+	if c.globals[name.Text] == nil && c.funcs[name.Text] == nil && c.selfs[name.Text] == nil && c.thiss[name.Text] == nil {
+		c.fail(name.At(), UnusedPragma, "D_PRAGMA_UNUSED", "there is no %s to have attributes", name.Text)
+	}
+}
+
+func (c *checker) oneClause(s *syntax.Clause) {
+	var all []*Probe
+	numbers := map[uint32]int{}
+	for i, p := range s.Probes { // one that two descriptions match is there twice: its clause runs twice
+		found := c.probes(p)
+		all = append(all, found...)
+		for _, probe := range found {
+			if _, had := numbers[probe.ID]; !had {
+				numbers[probe.ID] = c.described + i
+			}
+			for c.prog.stride <= probe.ID {
+				c.prog.stride = max(2*c.prog.stride, 16)
+			}
+		}
+	}
+	for _, group := range c.meanings(s, all) {
+		c.clauseAt(s, group, numbers)
+	}
+	if c.lib == nil {
+		c.described += len(s.Probes)
+	}
+}
+
+// clauseAt checks a clause for probes that mean the same: at each of them it is the same code.
+func (c *checker) clauseAt(s *syntax.Clause, probes []*Probe, numbers map[uint32]int) {
+	cl := &Clause{Index: len(c.prog.Clauses), numbers: numbers, At: s.At(), Probes: probes, Default: s.Body == nil, Hidden: c.lib != nil}
+	c.clause, c.spec = cl, specUse{}
+	c.body = &cl.Body
+	later := s.Predicate != nil && c.ahead(s.Predicate)
+	if !later {
+		c.predicateOf(s)
+	}
+	if s.Body != nil {
+		c.block(s.Body)
+	} else {
+		c.add(&Record{place: place{s.At()}, Action: Action{Kind: DefaultTrace}})
+	}
+	if later {
+		c.predicateOf(s)
+	}
+	c.when()
+	c.prog.Clauses = append(c.prog.Clauses, cl)
+	c.clause = nil
+}
+
+// ahead says whether a predicate asks for a variable that is not there yet: the clause itself may make it.
+func (c *checker) ahead(e syntax.Expr) bool {
+	made, out := map[string]bool{}, false
+	syntax.Walk(e, func(n syntax.Node) bool {
+		var target syntax.Expr
+		switch n := n.(type) {
+		case *syntax.Step:
+			target = n.X
+		case *syntax.Assign:
+			target = n.X
+		case *syntax.Ident:
+			key := scopeName(homeOf(n.Scope), n.Name)
+			if n.Scope != syntax.ScopeKernel && !made[key] && c.lookup(n) == nil && (n.Scope != syntax.ScopeGlobal || c.funcs[n.Name] == nil && builtins[n.Name].name == "" && libraryIdent(n.Name) == nil) {
+				out = true
+			}
+		}
+		if id, ok := target.(*syntax.Ident); ok {
+			made[scopeName(homeOf(id.Scope), id.Name)] = true
+		}
+		return !out
+	})
+	return out
+}
+
+func (c *checker) predicateOf(s *syntax.Clause) {
+	if s.Predicate == nil {
+		return
+	}
+	c.predicate = true
+	v := c.expr(s.Predicate)
+	c.predicate = false
+	if !v.ok() {
+		return
+	}
+	if !v.scalar() {
+		d := c.fail(s.Predicate.At(), PredicateType, "D_PRED_SCALAR", "a predicate must be a number or a pointer, not %s", v.t)
+		if v.isString() {
+			d.Hint = "compare it with something: != \"\""
+		}
+		return
+	}
+	c.clause.Predicate = v.x
+	if _, set := v.x.(*Assign); set {
+		c.warn(s.Predicate.At(), AssignInPredicate, "this predicate assigns; == compares")
+	}
+}
+
+// probes gives what a description matches.
+func (c *checker) probes(p *syntax.Probe) []*Probe {
+	named := *p
+	for _, part := range []*syntax.Name{&named.Provider, &named.Module, &named.Function, &named.Name} {
+		part.Text = c.macrosIn(part.Text, p.At())
+	}
+	found, err := c.env.Probes(&named)
+	if err == nil && len(found) > 0 {
+		return found
+	}
+	if c.o.Probes {
+		return nil
+	}
+	d := c.fail(p.At(), NoProbe, "D_PDESC_ZERO", "no probe matches %s", syntax.Print(&named))
+	var told *syntax.Diagnostic
+	switch {
+	case errors.As(err, &told):
+		d.Message, d.Hint, d.Near = told.Message, told.Hint, told.Near
+		if told.Tag != "" {
+			d.Tag = told.Tag
+		}
+	case err != nil:
+		d.Message = err.Error()
+	}
+	return nil
+}
+
+func (c *checker) block(b *syntax.Block) {
+	for _, s := range b.List {
+		if c.full() {
+			return
+		}
+		switch s := s.(type) {
+		case *syntax.Do:
+			c.do(s)
+		case *syntax.If:
+			c.ifElse(s)
+		}
+	}
+}
+
+func (c *checker) ifElse(s *syntax.If) {
+	v := c.expr(s.Cond)
+	if v.ok() && !v.scalar() {
+		c.fail(s.Cond.At(), PredicateType, "D_PRED_SCALAR", "a condition must be a number or a pointer, not %s", v.t)
+	}
+	out := &If{place: place{s.At()}, Cond: v.x}
+	outer, before := c.body, c.spec
+	c.body = &out.Then
+	c.block(s.Then)
+	then := c.spec
+	c.spec = before
+	if s.Else != nil {
+		c.body = &out.Else
+		c.block(s.Else)
+	}
+	c.spec = specUse{c.spec.recorded || then.recorded, c.spec.speculated || then.speculated, c.spec.committed || then.committed}
+	c.body = outer
+	c.add(out)
+}
+
+func (c *checker) add(s Stmt) { *c.body = append(*c.body, s) }
+
+// do checks one expression that stands for what it does.
+func (c *checker) do(s *syntax.Do) {
+	switch x := s.X.(type) {
+	case *syntax.Call:
+		if c.action(x, s.At()) {
+			return
+		}
+	case *syntax.Assign:
+		if a, ok := x.X.(*syntax.Aggregation); ok {
+			c.aggregate(a, x)
+			return
+		}
+	case *syntax.Aggregation:
+		tag := "D_IDENT_UNDEF"
+		if c.aggs[x.Name] != nil || x.Keys != nil {
+			tag = "D_AGG_NULL"
+		}
+		c.fail(x.At(), BareAggregation, tag, "an aggregation alone does nothing").Hint = "@" + x.Name + " = count()"
+		return
+	case *syntax.Cond:
+		if isAction(x.Then) || isAction(x.Else) { // one or the other is done
+			c.ifElse(&syntax.If{Span: s.Span, Cond: x.If, Then: alone(x.Then), Else: alone(x.Else)})
+			return
+		}
+	case *syntax.Binary:
+		if x.Op == syntax.Comma { // a, b: both may be actions
+			c.do(&syntax.Do{Span: x.X.At(), X: x.X})
+			c.do(&syntax.Do{Span: x.Y.At(), X: x.Y})
+			return
+		}
+	}
+	v := c.exprAny(s.X)
+	if v.xl != nil {
+		c.fail(s.At(), NoValue, "D_CG_DYN", "a translation alone does nothing")
+		return
+	}
+	if v.ok() {
+		c.add(&Do{place: place{s.At()}, X: v.x})
+	}
+}
+
+// isAction says whether an expression is an action, or ends up at one.
+func isAction(e syntax.Expr) bool {
+	switch e := e.(type) {
+	case *syntax.Call:
+		return actions[e.Func.Text] != nil
+	case *syntax.Cond:
+		return isAction(e.Then) || isAction(e.Else)
+	}
+	return false
+}
+
+// alone makes a block of an expression; a constant is what stands where nothing is to be done.
+func alone(e syntax.Expr) *syntax.Block {
+	b := &syntax.Block{Span: e.At()}
+	if _, nothing := e.(*syntax.Int); !nothing {
+		b.List = []syntax.Stmt{&syntax.Do{Span: e.At(), X: e}}
+	}
+	return b
+}
+
+// names gives the keys of a map.
+func names[V any](m map[string]V) []string {
+	var out []string
+	for name := range m {
+		out = append(out, name)
+	}
+	return out
+}
+
+// macrosIn puts what stands for macros into a piece of a probe description.
+func (c *checker) macrosIn(text string, at syntax.Span) string {
+	return c.o.Expand(text, func(name string) {
+		c.fail(at, syntax.UnknownMacro, "D_MACRO_UNDEF", "nothing was given for the macro %s", name)
+	})
+}
+
+// Expand puts what stands for macros into a piece of a probe description. missing is told of those that nothing was given for,
+// with their $.
+func (o Options) Expand(text string, missing func(name string)) string {
+	if !strings.Contains(text, "$") {
+		return text
+	}
+	var out strings.Builder
+	for i := 0; i < len(text); {
+		if text[i] != '$' {
+			out.WriteByte(text[i])
+			i++
+			continue
+		}
+		from := i
+		for i < len(text) && text[i] == '$' {
+			i++
+		}
+		start := i
+		for i < len(text) && (text[i] == '_' || text[i] >= '0' && text[i] <= '9' || text[i]|0x20 >= 'a' && text[i]|0x20 <= 'z' && text[start] > '9') {
+			i++
+		}
+		value, ok := o.Macro(text[start:i])
+		if !ok {
+			missing(text[from:i])
+		}
+		out.WriteString(strings.Trim(value, `"`))
+	}
+	return out.String()
+}

@@ -1,0 +1,1 @@
+struct s { int x : «33»; }; BEGIN { exit(0); }

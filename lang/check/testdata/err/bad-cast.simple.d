@@ -1,0 +1,1 @@
+BEGIN { x = «(string)1»; }

@@ -1,0 +1,1 @@
+typedef int f_t(«void», int); BEGIN { exit(0); }

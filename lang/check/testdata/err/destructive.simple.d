@@ -1,0 +1,1 @@
+BEGIN { «raise(9)»; }

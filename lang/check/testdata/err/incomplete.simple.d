@@ -1,0 +1,1 @@
+struct nosuch «x»; BEGIN { exit(0); }

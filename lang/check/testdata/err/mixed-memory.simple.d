@@ -1,0 +1,1 @@
+BEGIN { x = (char *)alloca(1); «x» = (char *)50; }

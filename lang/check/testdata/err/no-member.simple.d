@@ -1,0 +1,1 @@
+struct s { int x; }; BEGIN { trace(((struct s *)0)->«y»); }

@@ -1,0 +1,1 @@
+struct s { int x; } y; BEGIN { trace(«stringof(y)»); }

@@ -1,0 +1,2 @@
+#pragma D option scratchsize=64
+BEGIN { x = alloca(«65»); }

@@ -1,0 +1,246 @@
+// Package format is everything that D prints: formats of printf and printa, values, tables of aggregations, pictures of
+// distributions, stacks. It is pure: text and values in, bytes out. It prints what dtrace prints, byte for byte, as the
+// DTrace guide documents it ("Output Formatting", "Aggregations"); where dtrace's own C library decides (widths, signs),
+// C's rules hold. It resolves no addresses, reads no clock and judges no program: lang/check asks it what a conversion
+// wants, trace gives it values.
+package format
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Format is the text of a printf or printa, taken apart.
+type Format struct {
+	// Text is the whole format, after the escapes of the D string were resolved.
+	Text string
+
+	// Conversions are what stands between the plain texts, in order, %% among them: dtrace counts it too when it
+	// speaks of "conversion #2".
+	Conversions []Conversion
+
+	// Tail is the plain text behind the last conversion.
+	Tail string
+}
+
+// A Conversion is one %... of a format.
+type Conversion struct {
+	Before string // plain text between the conversion before and this one
+	At     int    // byte offset of the % in the format
+	Len    int    // bytes from the % to the last letter
+	Name   string // letters without flags: "d", "llx", "Y", "%"
+
+	// Want is what the argument must be, Prototype how dtrace says it when it is not: "char [] or string (or use stringof)".
+	Want      Want
+	Prototype string
+
+	// Size and Signed are set for Want Exact: the integer of 2 or 8 bytes that is wanted. AnySign says that Signed does not count.
+	Size            int
+	Signed, AnySign bool
+
+	// Aggregation is %@: the value of the next aggregation of a printa, and no argument.
+	Aggregation bool
+
+	// WidthArg and PrecisionArg are * and .*: an integer argument each before the value, the width's first.
+	WidthArg, PrecisionArg bool
+
+	Width     int // 0 is none
+	Precision int // 0 is none, also where a 0 was written: dtrace takes no notice of it
+
+	Alternate, Zero, Left, Plus, Space, Group bool // # 0 - + blank '
+}
+
+// Want is the sort of argument that a conversion takes.
+type Want uint8
+
+// The wants, with the conversions that have them.
+const (
+	Nothing    Want = iota // %%: no argument
+	Integer                // %d %i %o %u %x %X: an integer of any size; %d and %i print it with its own sign
+	Small                  // %c %C: an integer of at most 4 bytes
+	Exact                  // %hd %lld %lx ...: the integer that Size and Signed tell, or an enum of that size; typedefs count as what they name
+	Float                  // %e %E %f %g %G: D has no floating point values; prints those of the kernel's structs
+	LongDouble             // %Le ...
+	Pointer                // %p: a pointer or an integer
+	Symbol                 // %a: a pointer, an integer, or what sym, func and mod give
+	UserSymbol             // %A: what usym, ufunc and umod give; with a target process (-p, -c) also a pointer or an integer
+	Stack                  // %k: what stack, ustack and jstack give
+	Time                   // %Y %T: an integer of 8 bytes, nanoseconds since the epoch
+	String                 // %s %S: a string or an array of char
+	Wide                   // %ls %ws: an array of integers of 4 bytes
+	WideChar               // %lc %wc: an int
+)
+
+// An Error is what is wrong with a format, in dtrace's words. Its tag is D_SYNTAX.
+type Error struct {
+	Pos, Len   int // bytes in the format
+	Conversion int // from 1
+	Message    string
+}
+
+// Error gives the message.
+func (e *Error) Error() string { return e.Message }
+
+// MaxWidth is the widest field: a wider one is refused in a format, and cut to it when it comes from an argument.
+const MaxWidth = 1 << 24
+
+// conversion is what a name stands for.
+type conversion struct {
+	name      string
+	want      Want
+	prototype string
+}
+
+const (
+	protoInt    = "char, short, int, long, or long long"
+	protoSmall  = "char, short, or int"
+	protoFloat  = "float, double, or long double"
+	protoAddr   = "pointer or integer"
+	protoUser   = "pointer or integer (with -p/-c) or _usymaddr (without -p/-c)"
+	protoString = "char [] or string (or use stringof)"
+	protoWide   = "wchar_t []"
+)
+
+// lookup gives what the conversion called name wants; !ok: there is none.
+func lookup(name string) (c conversion, ok bool) {
+	for _, c := range conversions() {
+		if c.name == name {
+			return c, true
+		}
+	}
+	return conversion{}, false
+}
+
+func conversions() []conversion {
+	return []conversion{
+		{"%", Nothing, "void"},
+		{"a", Symbol, protoAddr}, {"A", UserSymbol, protoUser}, {"p", Pointer, protoAddr},
+		{"c", Small, protoSmall}, {"C", Small, protoSmall},
+		{"d", Integer, protoInt}, {"i", Integer, protoInt}, {"o", Integer, protoInt}, {"u", Integer, protoInt},
+		{"x", Integer, protoInt}, {"X", Integer, protoInt},
+		{"e", Float, protoFloat}, {"E", Float, protoFloat}, {"f", Float, protoFloat}, {"g", Float, protoFloat}, {"G", Float, protoFloat},
+		{"hd", Exact, "short"}, {"hi", Exact, "short"}, {"ho", Exact, "unsigned short"}, {"hu", Exact, "unsigned short"},
+		{"hx", Exact, "short"}, {"hX", Exact, "short"},
+		{"ld", Exact, "long"}, {"li", Exact, "long"}, {"lo", Exact, "unsigned long"}, {"lu", Exact, "unsigned long"},
+		{"lx", Exact, "long"}, {"lX", Exact, "long"},
+		{"lld", Exact, "long long"}, {"lli", Exact, "long long"}, {"llo", Exact, "unsigned long long"},
+		{"llu", Exact, "unsigned long long"}, {"llx", Exact, "long long"}, {"llX", Exact, "long long"},
+		{"Le", LongDouble, "long double"}, {"LE", LongDouble, "long double"}, {"Lf", LongDouble, "long double"},
+		{"Lg", LongDouble, "long double"}, {"LG", LongDouble, "long double"},
+		{"k", Stack, "stack"},
+		{"lc", WideChar, "int"}, {"wc", WideChar, "int"}, {"ls", Wide, protoWide}, {"ws", Wide, protoWide},
+		{"s", String, protoString}, {"S", String, protoString},
+		{"T", Time, "int64_t"}, {"Y", Time, "int64_t"},
+	}
+}
+
+// Parse takes a format apart. It gives a Format or an Error, never both; an empty text is a Format without conversions,
+// and lang/check's to refuse (D_PRINTF_FMT_EMPTY).
+func Parse(text string) (*Format, *Error) {
+	f := &Format{Text: text}
+	at := 0
+	for {
+		i := strings.IndexByte(text[at:], '%')
+		if i < 0 {
+			f.Tail = text[at:]
+			return f, nil
+		}
+		c, err := parseConversion(text, at+i, len(f.Conversions)+1)
+		if err != nil {
+			return nil, err
+		}
+		c.Before = text[at : at+i]
+		f.Conversions = append(f.Conversions, c)
+		at = c.At + c.Len
+	}
+}
+
+// parseConversion reads the conversion whose % is at text[start]. Flags, width and precision may stand in any order and
+// more than once, as dtrace has it: the last 0 or - counts, and so does the last number.
+func parseConversion(text string, start, number int) (Conversion, *Error) {
+	c := Conversion{At: start}
+	name := ""
+	dot, digits := false, false
+	p := start + 1
+	fail := func(format string, args ...any) (Conversion, *Error) {
+		end := min(p+1, len(text))
+		return c, &Error{Pos: start, Len: end - start, Conversion: number, Message: fmt.Sprintf("format conversion #%d ", number) + fmt.Sprintf(format, args...)}
+	}
+	for ; p < len(text); p++ {
+		switch b := text[p]; {
+		case b == '0' && !dot && !digits:
+			c.Zero, c.Left = true, false
+		case b >= '0' && b <= '9':
+			n := 0
+			for ; p < len(text) && text[p] >= '0' && text[p] <= '9'; p++ {
+				n = min(n*10+int(text[p]-'0'), MaxWidth+1)
+			}
+			p--
+			if n > MaxWidth {
+				return fail("has a number greater than %d", MaxWidth)
+			}
+			if dot {
+				c.Precision = n
+			} else {
+				c.Width = n
+			}
+			digits = true
+		case b == '#':
+			c.Alternate = true
+		case b == '+':
+			c.Plus = true
+		case b == '-':
+			c.Left, c.Zero = true, false
+		case b == ' ':
+			c.Space = true
+		case b == '\'':
+			c.Group = true
+		case b == '@':
+			c.Aggregation = true
+		case b == '?':
+			c.Width = 16 // as wide as a pointer in hexadecimal
+		case b == '*':
+			which, word := &c.WidthArg, "width"
+			if dot {
+				which, word = &c.PrecisionArg, "precision"
+			}
+			if *which {
+				return fail("has more than one '*' specified for the output %s", word)
+			}
+			*which = true
+		case b == '.':
+			if dot {
+				return fail("has more than one '.' specified")
+			}
+			dot, digits = true, false
+		case b == '$':
+			return fail("uses unsupported positional format (%%n$)")
+		case b == '%' && p > start+1:
+			return fail("cannot be combined with other format flags: %%%%")
+		case b == 'h' || b == 'l' || b == 'L' || b == 'w':
+			if len(name) < 6 { // no name is as long; dtrace forgets the rest too
+				name += text[p : p+1]
+			}
+		default:
+			_, size := utf8.DecodeRuneInString(text[p:])
+			name += text[p : p+size]
+			known, ok := lookup(name)
+			if !ok {
+				p += size - 1
+				return fail("is undefined: %%%s", name)
+			}
+			c.Name, c.Want, c.Prototype, c.Len = name, known.want, known.prototype, p+1-start
+			if c.Want == Exact {
+				c.Size, c.Signed = 8, !strings.HasPrefix(known.prototype, "unsigned")
+				if name[0] == 'h' {
+					c.Size = 2
+				}
+				c.AnySign = name[len(name)-1]|0x20 == 'x'
+			}
+			return c, nil
+		}
+	}
+	p = len(text)
+	return fail("name expected before end of format string")
+}

@@ -1,0 +1,130 @@
+package format
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// What goes wrong while a program runs is told on standard error, each line behind "dtrace: " there.
+
+// A Fault is why a clause was abandoned, by the number that the ERROR probe has as arg4.
+type Fault int
+
+// The faults.
+const (
+	FaultUnknown Fault = iota
+	FaultBadAddress
+	FaultBadAlign
+	FaultIllegal
+	FaultDivideByZero
+	FaultNoScratch
+	FaultKernelAccess
+	FaultUserAccess
+	FaultTuple
+	FaultBadStack
+	FaultBadSize
+	FaultBadIndex
+	FaultLibrary Fault = 1000 // what user space could not do
+)
+
+// String gives what a fault is called.
+func (f Fault) String() string {
+	switch f {
+	case FaultBadAddress:
+		return "invalid address"
+	case FaultBadAlign:
+		return "invalid alignment"
+	case FaultIllegal:
+		return "illegal operation"
+	case FaultDivideByZero:
+		return "divide-by-zero"
+	case FaultNoScratch:
+		return "out of scratch space"
+	case FaultKernelAccess:
+		return "invalid kernel access"
+	case FaultUserAccess:
+		return "invalid user access"
+	case FaultTuple:
+		return "tuple stack overflow"
+	case FaultBadStack:
+		return "bad stack"
+	case FaultBadSize:
+		return "invalid size"
+	case FaultBadIndex:
+		return "index out of bounds"
+	case FaultLibrary:
+		return "library-level fault"
+	}
+	return "unknown fault"
+}
+
+// Message gives the line for a fault in a clause, counted from 0, at a probe. value is the address, size or index at fault;
+// an address of -1 is not known. pc is which instruction faulted; below 0: not known.
+func (f Fault) Message(clause int, probe uint32, name string, value uint64, pc int) string {
+	details := ""
+	switch f {
+	case FaultBadAddress, FaultBadAlign, FaultBadStack, FaultBadSize:
+		if f != FaultBadAddress || int64(value) != -1 {
+			details = " (0x" + strconv.FormatUint(value, 16) + ")"
+		}
+	case FaultBadIndex:
+		details = " (" + strconv.FormatInt(int64(value), 10) + ")"
+	}
+	at := ""
+	if pc >= 0 {
+		at = " at BPF pc " + strconv.Itoa(pc)
+	}
+	return fmt.Sprintf("error in dt_clause_%d for probe ID %d (%s): %s%s%s", clause, probe, name, f, details, at)
+}
+
+// LibraryMessage gives the line for what an action in user space could not do: couldn't set option "x" to "1": ...
+func LibraryMessage(clause int, probe uint32, name, what string) string {
+	return fmt.Sprintf("error in dt_clause_%d for probe ID %d (%s): %s", clause, probe, name, what)
+}
+
+// A Drop is a kind of loss.
+type Drop int
+
+// The drops, as dtrace tells them apart.
+const (
+	DropPrincipal       Drop = iota // a record, for want of room in the buffer
+	DropAggregation                 // a value, for want of room in an aggregation
+	DropDynamic                     // an element of an associative array, or a thread's variable
+	DropSpeculation                 // a record of a speculation, for want of room
+	DropSpecBusy                    // a speculation, while others were being committed
+	DropSpecUnavailable             // a speculation, for all were taken
+	DropStackStrings                // text of ustack()
+	DropError                       // a fault within an ERROR clause
+)
+
+// Message gives the line for what was lost since the last one; cpu counts for the first two kinds alone. tagged puts
+// [DTRACEDROP_...] before it, as -x droptags has it.
+func (d Drop) Message(lost uint64, cpu int, tagged bool) string {
+	tag, what, more := "", "", ""
+	switch d {
+	case DropPrincipal:
+		tag, what, more = "PRINCIPAL", "drop", fmt.Sprintf(" on CPU %d", cpu)
+	case DropAggregation:
+		tag, what, more = "AGGREGATION", "aggregation drop", fmt.Sprintf(" on CPU %d", cpu)
+	case DropDynamic:
+		tag, what = "DYNAMIC", "dynamic variable drop"
+	case DropSpeculation:
+		tag, what = "SPEC", "speculative drop"
+	case DropSpecBusy:
+		tag, what, more = "SPECBUSY", "failed speculation", " (available buffer(s) still busy)"
+	case DropSpecUnavailable:
+		tag, what, more = "SPECUNAVAIL", "failed speculation", " (no speculative buffer available)"
+	case DropStackStrings:
+		tag, what = "STKSTROVERFLOW", "jstack()/ustack() string table overflow"
+	default:
+		tag, what, more = "DBLERROR", "error", " in ERROR probe enabling"
+	}
+	if lost != 1 {
+		what += "s"
+	}
+	s := fmt.Sprintf("%d %s%s", lost, what, more)
+	if tagged {
+		s = "[DTRACEDROP_" + tag + "] " + s
+	}
+	return s
+}

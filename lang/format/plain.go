@@ -1,0 +1,33 @@
+package format
+
+// String gives what the function is called in D.
+func (f Function) String() string {
+	names := [...]string{"count", "sum", "min", "max", "avg", "stddev", "quantize", "lquantize", "llquantize"}
+	if int(f) < len(names) {
+		return names[f]
+	}
+	return "?"
+}
+
+// Sorted gives the rows in the order in which they are printed.
+func (s *Style) Sorted(a *Aggregation) []Row {
+	out := make([]Row, 0, len(a.Rows))
+	for _, r := range s.sorted(a) {
+		out = append(out, r.Row)
+	}
+	return out
+}
+
+// Value gives the number that is printed of a row, normalized; false: the row is a distribution.
+func (a *Aggregation) Value(r Row) (int64, bool) {
+	data := a.sound(r.Data)
+	switch a.Func {
+	case Quantize, Lquantize, Llquantize:
+		return 0, false
+	case Avg:
+		return average(data, a.Normal), true
+	case Stddev:
+		return int64(deviation(data, a.Normal)), true
+	}
+	return normalized(data[0], a.Normal), true
+}

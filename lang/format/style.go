@@ -1,0 +1,353 @@
+package format
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Style is the options that decide how things are printed; the names are those of dtrace's options. The zero Style prints
+// as dtrace does when nothing was asked for, with times in UTC. Its methods append to a slice and give it back; they may be
+// called from several goroutines.
+type Style struct {
+	Quiet      bool // trace() prints the bare value
+	RawBytes   bool // everything that is not a number as bytes
+	FlowIndent bool
+	NoColumns  bool // no columns CPU and ID: for output that is to be compared
+
+	// StackIndent is the blanks before a frame, where Indented is set; else 14.
+	StackIndent int
+	Indented    bool
+
+	SortKey    bool // rows by their keys
+	SortRev    bool // greatest first
+	SortKeyPos int  // the element of the key that counts first
+	SortPos    int  // of a printa of several aggregations: the one that counts first
+	PerCPU     bool // below a value those of the CPUs
+
+	Zoom bool // aggzoom: the longest bar of a distribution fills the line
+	Hist bool // agghist: counts and sums with bars
+	Pack bool // aggpack: a distribution in one line
+	// Encoding is "ascii", "utf8" or "": packed distributions in UTF-8, all others in ASCII.
+	Encoding string
+
+	Zone  *time.Location // of %Y and %T; nil is UTC
+	Group string         // what %'d puts between thousands; "" in the C locale
+}
+
+// Thousands gives what a locale, by the name that LC_ALL or LC_NUMERIC have, puts between thousands; "" where it puts nothing,
+// and where the locale is not known here.
+func Thousands(locale string) string {
+	language, _, _ := strings.Cut(locale, "_")
+	switch language {
+	case "en", "ja", "ko", "th", "zh":
+		return ","
+	case "da", "de", "es", "id", "it", "nl", "pt", "tr":
+		return "."
+	case "cs", "fi", "fr", "nb", "pl", "ru", "sv", "uk":
+		return "\u202f"
+	}
+	return ""
+}
+
+// defaultIndent is the column in which frames begin.
+const defaultIndent = 14
+
+func (s *Style) indent() int {
+	if s.Indented {
+		return max(0, min(s.StackIndent, MaxWidth))
+	}
+	return defaultIndent
+}
+
+// Header appends the line that names the columns. With Quiet and without FlowIndent there is none.
+func (s *Style) Header(dst []byte) []byte {
+	switch {
+	case s.FlowIndent && s.NoColumns:
+		return append(field{width: 41, left: true}.pad(dst, "FUNCTION"), '\n')
+	case s.FlowIndent:
+		dst = append(dst, "CPU "...)
+		return append(field{width: 41, left: true}.pad(dst, "FUNCTION"), '\n')
+	case s.Quiet:
+		return dst
+	case !s.NoColumns:
+		dst = append(dst, "CPU     ID "...)
+	}
+	return append(field{width: 32}.pad(dst, "FUNCTION:NAME"), '\n')
+}
+
+// Probe appends what stands before the output of a clause: CPU, the probe's number and its name. With Quiet there is
+// nothing. The line ends with EndProbe.
+func (s *Style) Probe(dst []byte, cpu int, id uint32, function, name string) []byte {
+	if s.Quiet {
+		return dst
+	}
+	if !s.NoColumns {
+		dst = field{width: 3}.signed(dst, int64(cpu))
+		dst = append(dst, ' ')
+		dst = field{width: 6}.unsigned(dst, 'u', uint64(id))
+		dst = append(dst, ' ')
+	}
+	dst = field{width: 32}.pad(dst, function+":"+name)
+	return append(dst, ' ')
+}
+
+// EndProbe appends what stands behind the output of a clause.
+func (s *Style) EndProbe(dst []byte) []byte {
+	if s.Quiet {
+		return dst
+	}
+	return append(dst, '\n')
+}
+
+// A Flow follows calls and returns, for the option flowindent: one for each CPU. The zero Flow is outside of all calls.
+type Flow struct {
+	depth  int
+	probe  uint32
+	clause int
+	begun  bool
+}
+
+// FlowProbe appends what stands before the output of a clause with flowindent: an arrow in or out for a probe called entry
+// or return, or ...-entry or ...-return, else the name behind a bar. A second clause at the same entry goes in no further.
+func (s *Style) FlowProbe(dst []byte, f *Flow, cpu int, id uint32, clause int, provider, function, name string) []byte {
+	in, out := ends(name, "entry"), ends(name, "return")
+	if in && f.begun && f.probe == id && f.clause != clause {
+		in = false
+	}
+	if out && f.depth > 0 {
+		f.depth -= 2
+	}
+	arrow := "| "
+	switch system := provider == "syscall"; {
+	case in && system:
+		arrow = " => "
+	case in:
+		arrow = " -> "
+	case out && system:
+		arrow = " <= "
+	case out:
+		arrow = " <- "
+	}
+	text := strings.Repeat(" ", min(f.depth, 1<<12)) + arrow + function
+	if !in && !out {
+		text += ":" + name
+	}
+	if in {
+		f.depth += 2
+	}
+	f.begun, f.probe, f.clause = true, id, clause
+	if !s.NoColumns {
+		dst = field{width: 3}.signed(dst, int64(cpu))
+		dst = append(dst, ' ')
+	}
+	dst = field{width: 41, left: true}.pad(dst, text)
+	return append(dst, ' ')
+}
+
+func ends(name, word string) bool {
+	return name == word || strings.HasSuffix(name, "-"+word)
+}
+
+// Trace appends what trace() prints.
+func (s *Style) Trace(dst []byte, v Value) []byte {
+	switch v.Kind {
+	case Frames:
+		return s.Stack(dst, v)
+	case Place:
+		return s.Symbol(dst, v)
+	case Floating:
+		return s.bytes(dst, v, 33, s.Quiet)
+	case Chars:
+		switch {
+		case s.RawBytes:
+			return hexDump(dst, pad(v.Text, v.Size))
+		case s.Quiet:
+			return append(dst, v.Text...)
+		}
+		return field{width: 33, left: true}.pad(append(dst, "  "...), v.Text)
+	case Raw:
+		return s.bytes(dst, v, 33, s.Quiet)
+	}
+	if s.RawBytes {
+		return hexDump(dst, memory(v))
+	}
+	// dtrace's widths: what the greatest number of the size needs, and the sign; 20 of the 64 bits, 19 when signed.
+	var f field
+	if !s.Quiet {
+		dst = append(dst, ' ')
+		f.width = map[int]int{1: 3, 2: 5, 4: 10, 8: 20}[v.Size]
+		if v.Signed && v.Size == 8 {
+			f.width = 19
+		}
+	}
+	if v.Signed {
+		return f.signed(dst, v.signed())
+	}
+	return f.unsigned(dst, 'u', v.unsigned())
+}
+
+// memory gives an integer as it lies in memory, lowest byte first.
+func memory(v Value) string {
+	var b []byte
+	for i := range v.Size {
+		b = append(b, byte(v.Num>>(8*i)))
+	}
+	return string(b)
+}
+
+// pad gives s with zeroes behind it, up to size bytes.
+func pad(s string, size int) string {
+	if len(s) >= size {
+		return s
+	}
+	return s + strings.Repeat("\x00", min(size, MaxWidth)-len(s))
+}
+
+// bytes appends a value that is kept as bytes: as text when it looks like one, else as a table of bytes. bare: without a field
+// around it, if it ends with a 0.
+func (s *Style) bytes(dst []byte, v Value, width int, bare bool) []byte {
+	if v.Kind == Floating {
+		v = Value{Kind: Raw, Size: 8, Text: memory(Value{Size: 8, Num: v.Num})}
+	}
+	if v.Text == "" && v.Kind == Raw {
+		return dst
+	}
+	if s.RawBytes {
+		return hexDump(dst, pad(v.Text, v.Size))
+	}
+	text := strings.TrimRight(v.Text, "\x00")
+	if v.Kind == Raw && (text == "" || !asciiText(text)) || v.Kind == Chars && !printable(text) {
+		return hexDump(dst, pad(v.Text, v.Size))
+	}
+	if bare && len(text) < len(v.Text) {
+		return append(dst, text...)
+	}
+	return field{width: width, left: true}.pad(append(dst, "  "...), text)
+}
+
+// asciiText tells whether bytes look like text: what isprint and isspace say in the C locale, bell and backspace.
+func asciiText(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < ' ' || c > '~') && (c < '\a' || c > '\r') {
+			return false
+		}
+	}
+	return true
+}
+
+// printable tells whether a string of D can be shown as it is. dtrace shows every string that is not plain ASCII, and the
+// empty one, as a table of bytes; here all text is text.
+func printable(s string) bool {
+	if asciiText(s) {
+		return true
+	}
+	if !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) && (r < '\a' || r > '\r') {
+			return false
+		}
+	}
+	return true
+}
+
+// Tracemem appends what tracemem() prints: bytes in rows of sixteen, hexadecimal and as characters. Nothing for no bytes.
+func (s *Style) Tracemem(dst []byte, b []byte) []byte { return hexDump(dst, string(b)) }
+
+func hexDump(dst []byte, s string) []byte {
+	if s == "" {
+		return dst
+	}
+	dst = append(dst, "\n             0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f  0123456789abcdef\n"...)
+	for at := 0; at < len(s); at += 16 {
+		row := s[at:min(at+16, len(s))]
+		dst = append(dst, "     "...)
+		dst = field{width: 5}.unsigned(dst, 'x', uint64(at))
+		dst = append(dst, ':')
+		for i := range len(row) {
+			dst = append(dst, ' ')
+			dst = field{width: 2, zero: true}.unsigned(dst, 'x', uint64(row[i]))
+		}
+		dst = fill(dst, ' ', 3*(16-len(row))+2)
+		for i := range len(row) {
+			if c := row[i]; c < ' ' || c > '~' {
+				dst = append(dst, '.')
+			} else {
+				dst = append(dst, c)
+			}
+		}
+		dst = append(dst, '\n')
+	}
+	return dst
+}
+
+// Stack appends what stack() and ustack() print: a line for each frame, behind an empty line's end.
+func (s *Style) Stack(dst []byte, v Value) []byte {
+	return stack(dst, v, s.indent(), field{})
+}
+
+func stack(dst []byte, v Value, indent int, f field) []byte {
+	dst = append(dst, '\n')
+	for _, line := range v.Frames {
+		dst = fill(dst, ' ', indent)
+		dst = f.text(dst, line)
+		dst = append(dst, '\n')
+	}
+	return dst
+}
+
+// Symbol appends what sym(), func(), mod() and their twins of user space print.
+func (s *Style) Symbol(dst []byte, v Value) []byte {
+	return field{width: 50, left: true}.pad(append(dst, "  "...), v.place())
+}
+
+// place gives the name of an address, or the address where there is none.
+func (v Value) place() string {
+	if v.Text == "" {
+		return "0x" + strconv.FormatUint(v.Num, 16)
+	}
+	return v.Text
+}
+
+// datum appends an element of a key in the table of an aggregation.
+func (s *Style) datum(dst []byte, v Value, packed bool) []byte {
+	switch v.Kind {
+	case Frames:
+		return s.Stack(dst, v)
+	case Place:
+		return s.Symbol(dst, v)
+	case Chars, Raw, Floating:
+		if packed && v.Kind == Chars && printable(v.Text) {
+			return field{width: 16}.pad(append(dst, ' '), v.Text)
+		}
+		return s.bytes(dst, v, 50, false)
+	}
+	dst = append(dst, ' ')
+	switch v.Size {
+	case 1:
+		return field{width: 3}.unsigned(dst, 'u', v.unsigned())
+	case 2:
+		return field{width: 5}.unsigned(dst, 'u', v.unsigned())
+	case 4:
+		return field{width: 8}.signed(dst, int64(int32(v.Num)))
+	}
+	return field{width: 16}.signed(dst, int64(v.Num))
+}
+
+// times appends what %Y and %T print of nanoseconds since the epoch.
+func (s *Style) times(f field, dst []byte, name string, ns int64) []byte {
+	zone := s.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	at := time.Unix(ns/1e9, 0).In(zone)
+	if name == "Y" {
+		return f.text(dst, at.Format("2006 Jan _2 15:04:05"))
+	}
+	year, _ := at.ISOWeek() // dtrace asks strftime for %G
+	return f.text(dst, at.Format("Mon, 02 Jan ")+strconv.Itoa(year)+at.Format(" 15:04:05 MST"))
+}

@@ -1,0 +1,113 @@
+// Package gen makes BPF instructions and map specifications of lang/ir. It loads nothing: what it gives is data, which room
+// trace takes to the kernel.
+package gen
+
+import (
+	"culprit/lang/check"
+	"culprit/lang/ir"
+	"culprit/lang/syntax"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// Kernel is what the kernel at hand can, as room kernel found out by trying.
+type Kernel struct {
+	TaskStorage bool // else self-> variables are in a hash by thread
+	RingBuffer  bool
+	Loop        bool   // bpf_loop
+	AtomicFetch bool   // atomic operations that give the old value, and exchange
+	NoPrealloc  bool   // hash maps may allocate elements in programs of every type; else they have all from the start
+	Cookies     bool   // bpf_get_attach_cookie in programs of every type
+	TypedRaw    bool   // BTF-typed raw tracepoints, and it costs nothing more to use them: the types were read already
+	Compat      bool   // system calls of 32-bit processes come too
+	TaskBTF     bool   // bpf_get_current_task_btf, as one wants to know that quickly
+	CPUs        int    // possible ones
+	Arch        string // as GOARCH: "amd64", "arm64"; "": amd64
+	// Offset tells where a member of a struct lies, in bytes: "task_struct", "real_parent"; nil: no types are at hand.
+	Offset func(typ, member string) (int, error)
+	// Symbol tells where a function of the kernel begins and how long it is; nil: no symbols are at hand.
+	Symbol func(name string) (address, size uint64, err error)
+}
+
+// Limits are how much memory the maps may take, in entries or bytes. 0 is the default.
+type Limits struct {
+	Ring    int // bytes of the ring buffer, a power of two of pages; default 4 MiB
+	AggKeys int // most keys of an aggregation, counted for each CPU by itself; default 65536; of a distribution with keys twice as many, which has one for each bucket
+	Dynamic int // most elements of an associative array; default 65536
+	Stacks  int // most different stacks of one map of them; default 16384
+	Nesting int // firings within one another on one CPU; default 4
+}
+
+// An Object is what a program needs in the kernel.
+type Object struct {
+	Maps map[string]*ebpf.MapSpec // by the names that the instructions refer to
+}
+
+// Names of the maps that user space deals with; those of aggregation and table N end in its number. Only those are made that
+// the program needs.
+const (
+	MapRing     = "ring"     // records
+	MapGlobals  = "globals"  // array of one
+	MapState    = "state"    // array of one: u64 Inactive, Active, Draining; i64 ns from the monotonic clock to the wall's, which user space keeps right
+	MapDrops    = "drops"    // per-CPU array of ir.DropCount u64, one an element
+	MapStacks   = "stacks"   // stacks0, stacks1 ...: hash: u64 process (0: a stack of the kernel), u64 addresses, the innermost first, 0 behind the last if there is room -> u32 id
+	MapNumber   = "number"   // array of one: u64 how many ids of stacks were given
+	MapAgg      = "agg"      // agg0, agg1 ...: array of maps with one inner map: a hash, whose key is followed by u32 bucket, u32 CPU; without keys: a per-CPU array of one
+	MapTable    = "table"    // table0, table1 ...: hash
+	MapLiterals = "literals" // read-only array of one, to be frozen
+	MapSpec     = "spec"     // array of one: a u64 for each speculation of -x nspec, from number 1: 0 free, 1 in use; user space frees it
+	MapSelf     = "self"     // of threads' variables
+	MapRunning  = "running"  // per-CPU array of one: which thread runs, since when, and how long it had run until then
+	MapScratch  = "scratch"  // per-CPU array of firings within one another
+)
+
+// The states of a script: which clauses may run. BEGIN's exit() makes it Draining; so user space makes it Active only when it
+// is still Inactive after BEGIN.
+const (
+	Inactive = iota // only BEGIN's
+	Active          // all but BEGIN's and END's
+	Draining        // after exit(): only END's. ERROR's run always
+)
+
+// A Code is the instructions of one BPF program.
+type Code struct {
+	Type         ebpf.ProgramType
+	Attach       ebpf.AttachType
+	AttachTo     string // of typed programs: "sys_enter"; of others the probe tells
+	Instructions asm.Instructions
+	Places       []Place // where in the text instructions come from, by instruction: for what the verifier says
+	Maps         map[string]*ebpf.MapSpec
+	Cookies      bool // each probe must be attached with its index among those given to Assemble as the cookie
+}
+
+// A Place says that the instructions from First on, counted as the verifier does (a load of 64 bits is two), come from a piece
+// of the text.
+type Place struct {
+	First int
+	At    syntax.Span
+}
+
+// Helpers makes the programs that a program needs besides those of its probes. Each is attached to the raw tracepoint that
+// AttachTo names, as long as the script runs.
+func Helpers(p *ir.Program, k Kernel) ([]*Code, error) {
+	if !lay(p, k).needs.running {
+		return nil, nil
+	}
+	c, err := runningHelper(p, k)
+	if err != nil {
+		return nil, err
+	}
+	return []*Code{c}, nil
+}
+
+// Assemble makes the program that runs clauses, in their order, at all of the probes, which have one Site. More than one
+// probe: the program finds out at which it is, at system calls by the number that is the probe's Key, elsewhere by the cookie.
+// Probes of SiteRun, which are run by hand, come one by one.
+func Assemble(p *ir.Program, k Kernel, probes []*check.Probe, clauses []int) (*Code, error) {
+	b, err := newBuilder(p, k, probes, clauses)
+	if err != nil {
+		return nil, err
+	}
+	return b.build()
+}

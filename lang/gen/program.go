@@ -1,0 +1,497 @@
+package gen
+
+import (
+	"fmt"
+
+	"culprit/lang/check"
+	"culprit/lang/ir"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+)
+
+// A builder makes one program.
+type builder struct {
+	emitter
+	p       *ir.Program
+	k       Kernel
+	lay     layout
+	probes  []*check.Probe
+	clauses []int
+	site    check.Site
+	arm     bool
+
+	otherPID int // where task_struct has the thread's id, if the thread meant is not the one at hand
+
+	code      Code
+	leave     label // the end of the program, with nothing to give back
+	table     table // of several probes
+	subs      []sub // functions that are called, to be made at the end
+	later     []func()
+	callbacks int // functions that helpers call
+	callers   []reach
+	asked     bool // for callers
+
+	// Of the clause at hand.
+	f        *ir.Func
+	locs     []loc
+	pointers []bool // which registers hold addresses of values of tables
+	flow     flow   // what is at hand, here
+	end      label
+	ends     flow // at end
+}
+
+// A sub is a function of the program.
+type sub struct {
+	name  string
+	at    label
+	make  func()
+	first int // instruction
+}
+
+// describe tells the kernel the types of the functions, which it wants to know when helpers call some of them.
+func (b *builder) describe() {
+	i32 := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	tell := func(first int, name string) {
+		proto := &btf.FuncProto{Return: i32}
+		b.ins[first] = btf.WithFuncMetadata(b.ins[first], &btf.Func{Name: name, Type: proto, Linkage: btf.StaticFunc})
+	}
+	tell(0, "culprit")
+	for i, s := range b.subs {
+		tell(s.first, fmt.Sprint("f", i))
+	}
+}
+
+// A tri says on which of the ways that lead to a step something was had.
+type tri uint8
+
+const (
+	never  tri = 1
+	always tri = 2
+)
+
+// A flow is what is at hand at some place of the program: it is got when it is first wanted, so that a probe whose predicate
+// is false pays for nothing. What is joined of several ways is their union.
+type flow struct {
+	scratch tri // r9; 0 in it: not yet
+	time    tri // slotTime
+	self    tri // slotSelf; 0 in it: not yet, or there was none
+}
+
+func (f *flow) join(g flow) {
+	f.scratch |= g.scratch
+	f.time |= g.time
+	f.self |= g.self
+}
+
+func (f flow) reached() bool { return f.scratch != 0 }
+
+func newBuilder(p *ir.Program, k Kernel, probes []*check.Probe, clauses []int) (*builder, error) {
+	if len(probes) == 0 || len(clauses) == 0 {
+		panic("gen: a program without probes or clauses")
+	}
+	b := &builder{p: p, k: k, lay: lay(p, k), probes: probes, clauses: clauses, site: probes[0].Site, arm: k.Arch == "arm64"}
+	for _, pr := range probes {
+		if pr.Site != b.site {
+			panic("gen: probes of one program have one site")
+		}
+	}
+	if len(probes) > 1 && b.site == check.SiteRun {
+		panic("gen: probes that are run by hand come one by one")
+	}
+	if k.Arch != "" && k.Arch != "amd64" && k.Arch != "arm64" {
+		return nil, fmt.Errorf("code for %s: %w", k.Arch, measure.ErrUnsupported)
+	}
+	if b.other() {
+		var err error
+		if b.otherPID, err = b.offset("task_struct", "pid"); err != nil {
+			return nil, err
+		}
+	}
+	if b.lay.scratch > maxScratch {
+		return nil, fmt.Errorf("%d bytes of memory a firing: %w", b.lay.scratch, ErrTooLarge)
+	}
+	return b, nil
+}
+
+// maxScratch is the largest value of a per-CPU map: PCPU_MIN_UNIT_SIZE of the kernel.
+const maxScratch = 32 << 10
+
+// build makes it:
+//
+//	at which probe? of none that is asked for: leave
+//	for each clause: does the script's state allow it? the steps
+//	give the scratch memory back
+//	leave
+//	functions
+func (b *builder) build() (*Code, error) {
+	b.leave = b.label()
+	b.target()
+	b.store(asm.R10, slotCtx, asm.R1, 8)
+	b.movImm(asm.R9, 0)
+	if b.usesZeroKey() {
+		b.storeImm(asm.R10, slotZero, 0, 8, asm.R0)
+	}
+	if b.lay.needs.self {
+		b.storeImm(asm.R10, slotSelf, 0, 8, asm.R0)
+	}
+	if err := b.identify(); err != nil {
+		return nil, err
+	}
+	b.flow = flow{never, never, never}
+	for _, n := range b.clauses {
+		if err := b.clause(b.p.Clauses[n]); err != nil {
+			return nil, err
+		}
+	}
+	b.at.From, b.at.To = 0, 0
+	b.release()
+	b.bind(b.leave)
+	b.movImm(asm.R0, 0)
+	b.exit()
+	for len(b.later) > 0 {
+		later := b.later
+		b.later = nil
+		for _, f := range later {
+			f()
+		}
+	}
+	for i := 0; i < len(b.subs); i++ { // one may want another
+		b.bind(b.subs[i].at)
+		b.subs[i].first = len(b.ins)
+		b.subs[i].make()
+	}
+	if b.callbacks > 0 {
+		b.describe()
+	}
+	if err := b.resolve(); err != nil {
+		return nil, err
+	}
+	b.code.Instructions, b.code.Places = b.ins, b.places
+	return &b.code, nil
+}
+
+// usesZeroKey says whether a map is looked into by the key 0.
+func (b *builder) usesZeroKey() bool {
+	for _, n := range b.clauses {
+		for _, bl := range b.p.Clauses[n].Blocks {
+			for i := range bl.Steps {
+				if s := &bl.Steps[i]; s.Op == ir.OpAggregate || s.Op == ir.OpBuiltin && s.Which == check.BuiltinVTimestamp {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// usesTime says whether a clause wants to know the time.
+func usesTime(f *ir.Func) bool {
+	for _, bl := range f.Blocks {
+		for i := range bl.Steps {
+			if s := &bl.Steps[i]; s.Op == ir.OpEmit || s.Op == ir.OpBuiltin && (s.Which == check.BuiltinTimestamp || s.Which == check.BuiltinVTimestamp) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// function gives the label of a function, which is made once.
+func (b *builder) function(name string, make func()) label {
+	for _, s := range b.subs {
+		if s.name == name {
+			return s.at
+		}
+	}
+	s := sub{name: name, at: b.label(), make: make}
+	b.subs = append(b.subs, s)
+	return s.at
+}
+
+// target says what sort of program it is.
+func (b *builder) target() {
+	c := &b.code
+	switch b.site {
+	case check.SiteRun, check.SiteRawTracepoint:
+		c.Type = ebpf.RawTracepoint
+	case check.SiteSyscallEntry, check.SiteSyscallReturn:
+		c.Type = ebpf.RawTracepoint
+		if b.k.TypedRaw {
+			c.Type, c.Attach, c.AttachTo = ebpf.Tracing, ebpf.AttachTraceRawTp, "sys_enter"
+			if b.site == check.SiteSyscallReturn {
+				c.AttachTo = "sys_exit"
+			}
+		}
+	case check.SiteTracepointBTF:
+		c.Type, c.Attach = ebpf.Tracing, ebpf.AttachTraceRawTp
+	case check.SiteFentry:
+		c.Type, c.Attach = ebpf.Tracing, ebpf.AttachTraceFEntry
+	case check.SiteFexit:
+		c.Type, c.Attach = ebpf.Tracing, ebpf.AttachTraceFExit
+	case check.SitePerfEvent:
+		c.Type = ebpf.PerfEvent
+	case check.SiteTracepoint:
+		c.Type = ebpf.TracePoint
+	default:
+		c.Type = ebpf.Kprobe
+	}
+}
+
+// clause makes the steps of one clause.
+func (b *builder) clause(f *ir.Func) error {
+	b.f = f
+	b.at = f.Clause.At
+	b.end = b.label()
+	b.ends = flow{}
+	if want, always := b.state(); !always {
+		b.mapValue(asm.R1, MapState, 0)
+		b.load(asm.R1, asm.R1, 0, 8, false)
+		b.ends.join(b.flow)
+		b.ifImm(asm.JNE, asm.R1, want, b.end, asm.R0)
+	}
+	if b.flow.time = never; usesTime(f) {
+		b.storeImm(asm.R10, slotTime, 0, 8, asm.R0)
+	}
+	b.locs, _, _ = allocate(f, machineRegs, slotRegs, slotLimit)
+	b.pointers = pointersOf(f)
+	labels := make([]label, len(f.Blocks))
+	flows := make([]flow, len(f.Blocks))
+	for i := range labels {
+		labels[i] = b.label()
+	}
+	flows[0] = b.flow
+	for i, block := range f.Blocks {
+		if !flows[i].reached() {
+			continue
+		}
+		b.bind(labels[i])
+		b.flow = flows[i]
+		for j := range block.Steps {
+			s := &block.Steps[j]
+			if s.At.To > s.At.From {
+				b.at = s.At
+			}
+			switch s.Op {
+			case ir.OpJump:
+				flows[s.To].join(b.flow)
+				if s.To != i+1 {
+					b.jump(labels[s.To])
+				}
+			case ir.OpBranch:
+				flows[s.To].join(b.flow)
+				flows[s.Else].join(b.flow)
+				if s.To == i+1 {
+					b.branch(s, negate(s.Cond), labels[s.Else])
+				} else {
+					b.branch(s, s.Cond, labels[s.To])
+					if s.Else != i+1 {
+						b.jump(labels[s.Else])
+					}
+				}
+			case ir.OpEnd:
+				b.ends.join(b.flow)
+				b.jump(b.end)
+			case ir.OpFault:
+				b.ends.join(b.flow)
+				b.fault(s)
+			default:
+				if err := b.step(s); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	b.bind(b.end)
+	b.flow = b.ends
+	return nil
+}
+
+// state is what the script's state must be for the probe's clauses.
+func (b *builder) state() (want int64, always bool) {
+	if pr := b.probes[0]; pr.Provider == "dtrace" {
+		switch pr.Name {
+		case "BEGIN":
+			return Inactive, false
+		case "END":
+			return Draining, false
+		case "ERROR":
+			return 0, true
+		}
+	}
+	return Active, false
+}
+
+// scratch sees to it that r9 is where the scratch memory of this firing begins. It changes r0 to r5.
+func (b *builder) scratch() {
+	if b.flow.scratch == always {
+		return
+	}
+	had := b.label()
+	if b.flow.scratch != never {
+		b.ifImm(asm.JNE, asm.R9, 0, had, asm.R0)
+	}
+	b.callSub(b.function("claim", b.makeClaim))
+	b.ifImm(asm.JEq, asm.R0, 0, b.leave, asm.R1)
+	b.mov(asm.R9, asm.R0)
+	b.bind(had)
+	b.flow.scratch = always
+}
+
+// makeClaim makes the function that takes the scratch memory of a firing: of each CPU's areas the first that no firing
+// below this one has. Exchanging makes it right too where a program can be put aside for another. It zeroes this->, and gives 0
+// when all are taken, which is counted.
+func (b *builder) makeClaim() {
+	got, none := b.label(), b.label()
+	for n := range nestingMost {
+		next := b.label()
+		b.storeImm(asm.R10, -8, int64(n), 8, asm.R0)
+		b.mapPtr(asm.R1, MapScratch)
+		b.mov(asm.R2, asm.R10)
+		b.aluImm(asm.Add, asm.R2, -8, asm.R0)
+		b.call(asm.FnMapLookupElem)
+		b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
+		if b.k.AtomicFetch {
+			b.movImm(asm.R1, 1)
+			b.atomic(asm.Xchg, asm.R0, 0, asm.R1)
+		} else {
+			b.load(asm.R1, asm.R0, 0, 8, false)
+			b.storeImm(asm.R0, 0, 1, 8, asm.R2)
+		}
+		b.ifImm(asm.JEq, asm.R1, 0, got, asm.R2)
+		b.bind(next)
+	}
+	b.bind(none)
+	b.drop(ir.DropNested)
+	b.movImm(asm.R0, 0)
+	b.exit()
+	b.bind(got)
+	b.zeroFill(asm.R0, scratchHeader, round8(b.p.This))
+	b.exit()
+}
+
+// release gives the scratch memory back.
+func (b *builder) release() {
+	if b.flow.scratch == never || !b.flow.reached() {
+		return
+	}
+	if b.flow.scratch != always {
+		b.ifImm(asm.JEq, asm.R9, 0, b.leave, asm.R0)
+	}
+	b.storeImm(asm.R9, 0, 0, 8, asm.R0)
+}
+
+// zeroFill writes size zeroes, a multiple of 8, at base. It changes nothing else but r1 to r3 where there are many.
+func (b *builder) zeroFill(base asm.Register, off, size int) {
+	const most = 64 // words that are written without a loop
+	if size/8 <= most {
+		for i := 0; i < size; i += 8 {
+			b.storeImm(base, off+i, 0, 8, asm.R1)
+		}
+		return
+	}
+	again := b.label()
+	b.mov(asm.R1, base)
+	b.aluImm(asm.Add, asm.R1, int64(off), asm.R2)
+	b.movImm(asm.R2, 0)
+	const stride = 16
+	n := size / 8 / stride
+	b.bind(again)
+	for i := range stride {
+		b.storeImm(asm.R1, 8*i, 0, 8, asm.R3)
+	}
+	b.aluImm(asm.Add, asm.R1, 8*stride, asm.R3)
+	b.aluImm(asm.Add, asm.R2, 1, asm.R3)
+	b.ifImm(asm.JLT, asm.R2, int64(n), again, asm.R3)
+	for i := n * stride * 8; i < size; i += 8 {
+		b.storeImm(asm.R1, i-n*stride*8, 0, 8, asm.R3)
+	}
+}
+
+// time leaves the time of the clause in r0.
+func (b *builder) time() {
+	if b.flow.time == always {
+		b.load(asm.R0, asm.R10, slotTime, 8, false)
+		return
+	}
+	had := b.label()
+	if b.flow.time != never {
+		b.load(asm.R0, asm.R10, slotTime, 8, false)
+		b.ifImm(asm.JNE, asm.R0, 0, had, asm.R1)
+	}
+	b.call(asm.FnKtimeGetNs)
+	b.store(asm.R10, slotTime, asm.R0, 8)
+	b.bind(had)
+	b.flow.time = always
+}
+
+// drop counts a loss, for good or in a function of its own.
+func (b *builder) drop(d ir.Drop) {
+	b.movImm(asm.R1, int64(d))
+	b.callSub(b.function("drop", func() {
+		none := b.label()
+		b.store(asm.R10, -8, asm.R1, 8)
+		b.mapPtr(asm.R1, MapDrops)
+		b.mov(asm.R2, asm.R10)
+		b.aluImm(asm.Add, asm.R2, -8, asm.R0)
+		b.call(asm.FnMapLookupElem)
+		b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
+		b.movImm(asm.R1, 1)
+		b.atomic(asm.AddAtomic, asm.R0, 0, asm.R1)
+		b.bind(none)
+		b.movImm(asm.R0, 0)
+		b.exit()
+	}))
+}
+
+// fault writes the fault record and ends the clause.
+func (b *builder) fault(s *ir.Step) {
+	if s.A != ir.None {
+		if b.pointers[s.A] {
+			b.scratch()
+		}
+		b.getNumber(asm.R3, s.A)
+	} else {
+		b.movImm(asm.R3, s.Imm)
+	}
+	b.faultAt(s.Fault)
+}
+
+// faultAt is fault of the address in r3.
+func (b *builder) faultAt(f ir.Fault) {
+	b.movImm(asm.R1, int64(uint64(f)<<32|uint64(uint32(b.f.Clause.Index))))
+	b.movImm(asm.R2, int64(uint64(uint32(b.at.To))<<32|uint64(uint32(b.at.From))))
+	b.probeID(asm.R4)
+	b.callSub(b.function("fault", b.makeFault))
+	b.jump(b.end)
+}
+
+// makeFault makes the function that writes ir's fault record: of clause and kind in r1, place in r2, address in r3, probe in r4.
+func (b *builder) makeFault() {
+	const at = -48
+	kept := b.label()
+	b.storeImm(asm.R10, at+8, ir.FaultRecord, 4, asm.R0)
+	b.store(asm.R10, at+12, asm.R4, 4)
+	b.store(asm.R10, at+24, asm.R1, 8)
+	b.store(asm.R10, at+32, asm.R2, 8)
+	b.store(asm.R10, at+40, asm.R3, 8)
+	b.call(asm.FnKtimeGetNs)
+	b.store(asm.R10, at, asm.R0, 8)
+	b.call(asm.FnGetSmpProcessorId)
+	b.store(asm.R10, at+16, asm.R0, 4)
+	b.call(asm.FnGetCurrentPidTgid)
+	b.store(asm.R10, at+20, asm.R0, 4)
+	b.mapPtr(asm.R1, MapRing)
+	b.mov(asm.R2, asm.R10)
+	b.aluImm(asm.Add, asm.R2, at, asm.R0)
+	b.movImm(asm.R3, 48)
+	b.movImm(asm.R4, 0)
+	b.call(asm.FnRingbufOutput)
+	b.ifImm(asm.JEq, asm.R0, 0, kept, asm.R1)
+	b.drop(ir.DropRecord)
+	b.bind(kept)
+	b.movImm(asm.R0, 0)
+	b.exit()
+}

@@ -1,0 +1,646 @@
+package gen
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"culprit/lang/check"
+	"culprit/lang/ir"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// A table is what a program of several probes needs to know of each. It is read-only, of one element, in rows of the same
+// size: u32 id, u32 0, and the texts that clauses ask for, with zeroes behind them; at system calls u16s come before them, by
+// number: the row, from 1; 0: nobody asks for it.
+type table struct {
+	name    string
+	numbers int // how many u16 there are
+	first   int // where the rows begin
+	row     int // bytes of one
+	text    map[check.BuiltinVar]field
+}
+
+// A field is a text of a row.
+type field struct{ off, size int }
+
+// part gives a probe's text.
+func part(pr *check.Probe, which check.BuiltinVar) string {
+	switch which {
+	case check.BuiltinProbeProv:
+		return pr.Provider
+	case check.BuiltinProbeMod:
+		return pr.Module
+	case check.BuiltinProbeFunc:
+		return pr.Function
+	}
+	return pr.Name
+}
+
+// textBuiltins are the builtins that the probe alone tells.
+func textBuiltins() [4]check.BuiltinVar {
+	return [...]check.BuiltinVar{check.BuiltinProbeProv, check.BuiltinProbeMod, check.BuiltinProbeFunc, check.BuiltinProbeName}
+}
+
+// identify finds out at which probe the program is, and leaves where that is none of ours.
+func (b *builder) identify() error {
+	syscalls := b.site == check.SiteSyscallEntry || b.site == check.SiteSyscallReturn
+	if len(b.probes) == 1 {
+		if syscalls {
+			b.number()
+			own := b.label()
+			if p := b.probes[0]; p.Compat > 0 && b.k.Compat {
+				b.ifImm(asm.JEq, asm.R0, int64(p.Compat), own, asm.R1)
+			}
+			b.ifImm(asm.JNE, asm.R0, int64(b.probes[0].Key), b.leave, asm.R1)
+			b.bind(own)
+		}
+		return nil
+	}
+	b.makeTable(syscalls)
+	t := &b.table
+	if syscalls {
+		b.number()
+		b.ifImm(asm.JGE, asm.R0, int64(t.numbers), b.leave, asm.R1)
+		b.mapValue(asm.R1, t.name, 0)
+		b.add(asm.LSh.Imm(asm.R0, 1))
+		b.alu(asm.Add, asm.R1, asm.R0)
+		b.load(asm.R0, asm.R1, 0, 2, false)
+		b.ifImm(asm.JEq, asm.R0, 0, b.leave, asm.R1)
+		b.add(asm.Sub.Imm(asm.R0, 1))
+	} else {
+		if !b.k.Cookies {
+			return fmt.Errorf("a program of several probes: %w", measure.ErrUnsupported)
+		}
+		b.code.Cookies = true
+		b.load(asm.R1, asm.R10, slotCtx, 8, false)
+		b.call(asm.FnGetAttachCookie)
+	}
+	b.ifImm(asm.JGE, asm.R0, int64(len(b.probes)), b.leave, asm.R1)
+	b.aluImm(asm.Mul, asm.R0, int64(t.row), asm.R1)
+	b.mapValue(asm.R1, t.name, t.first)
+	b.alu(asm.Add, asm.R1, asm.R0)
+	b.store(asm.R10, slotRow, asm.R1, 8)
+	return nil
+}
+
+// makeTable makes the table of the probes.
+func (b *builder) makeTable(syscalls bool) {
+	t := &b.table
+	t.name = fmt.Sprintf("probes%d", b.probes[0].ID)
+	t.row = 8
+	t.text = map[check.BuiltinVar]field{}
+	for _, which := range textBuiltins() {
+		if !b.asksFor(which) {
+			continue
+		}
+		size := 0
+		for _, pr := range b.probes {
+			size = max(size, round8(len(part(pr, which))+1))
+		}
+		size = min(size, b.p.StrSize)
+		t.text[which] = field{t.row, size}
+		t.row += size
+	}
+	if syscalls {
+		for _, pr := range b.probes {
+			t.numbers = max(t.numbers, int(pr.Key)+1, int(pr.Compat)+1)
+		}
+		t.first = round8(2 * t.numbers)
+	}
+	value := make([]byte, t.first+t.row*len(b.probes))
+	for i, pr := range b.probes {
+		if syscalls {
+			binary.NativeEndian.PutUint16(value[2*pr.Key:], uint16(i+1))
+			if pr.Compat > 0 {
+				binary.NativeEndian.PutUint16(value[2*pr.Compat:], uint16(i+1))
+			}
+		}
+		row := value[t.first+i*t.row:]
+		binary.NativeEndian.PutUint32(row, pr.ID)
+		for which, f := range t.text {
+			copy(row[f.off:f.off+f.size-1], part(pr, which))
+		}
+	}
+	b.code.Maps = map[string]*ebpf.MapSpec{t.name: {
+		Name: "culprit_probes", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(len(value)), MaxEntries: 1, Flags: flagReadOnly,
+		Contents: []ebpf.MapKV{{Key: uint32(0), Value: value}},
+	}}
+}
+
+// asksFor says whether a clause asks for a text of the probe.
+func (b *builder) asksFor(which check.BuiltinVar) bool {
+	for _, n := range b.clauses {
+		for _, bl := range b.p.Clauses[n].Blocks {
+			for i := range bl.Steps {
+				if s := &bl.Steps[i]; s.Op == ir.OpBuiltinStr && s.Which == which {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// probeID leaves the id of the probe in dst.
+func (b *builder) probeID(dst asm.Register) {
+	if len(b.probes) == 1 {
+		b.movImm(dst, int64(b.probes[0].ID))
+		return
+	}
+	b.load(dst, asm.R10, slotRow, 8, false)
+	b.load(dst, dst, 0, 4, false)
+}
+
+// The registers of a process as the kernel keeps them: offsets in struct pt_regs (arch/*/include/asm/ptrace.h), which are part
+// of the kernel's promise to programs.
+type registers struct {
+	params   [6]int // of functions; beyond them: the stack
+	syscall  [6]int // of system calls
+	compat   [6]int // of those that 32-bit processes make
+	narrow   int32  // mode & narrowBy of a 32-bit process
+	narrowBy int32
+	number   int // of the system call
+	size     int // of number
+	result   int
+	pc, sp   int
+	mode     int // what tells the kernel's code from a process's
+	modeMask int32
+	stack    bool // whether parameters beyond params are 8 bytes each above the return address
+}
+
+func (b *builder) registers() registers {
+	if b.arm {
+		p := [6]int{0, 8, 16, 24, 32, 40}
+		s := p
+		s[0] = 272 // orig_x0: regs[0] is where the result goes
+		// The kernel runs at EL1 or EL2, processes at EL0: pstate's lowest four bits.
+		return registers{params: p, syscall: s, compat: s, narrow: 16, narrowBy: 16, number: 280, size: 4, result: 0, pc: 256, sp: 248, mode: 264, modeMask: 15}
+	}
+	p := [6]int{112, 104, 96, 88, 72, 64} // di si dx cx r8 r9
+	s := p
+	s[3] = 56 // r10
+	// Processes have privilege level 3: the lowest two bits of cs.
+	return registers{params: p, syscall: s, compat: [6]int{40, 88, 96, 104, 112, 32}, narrow: 0x23, narrowBy: 0xffff, number: 120, size: 8, result: 80, pc: 128, sp: 152, mode: 136, modeMask: 3, stack: true}
+}
+
+// number leaves the number of the system call in r0, with check.CompatCalls added to those of 32-bit processes: on x86 they run
+// in segment __USER32_CS, on arm64 in mode PSR_MODE32_BIT.
+func (b *builder) number() {
+	if !b.k.Compat {
+		b.ownNumber()
+		return
+	}
+	r := b.registers()
+	wide := b.label()
+	if b.k.TaskBTF && !b.arm { // without copying from the kernel's memory
+		r.narrow, r.narrowBy = statusCompat, statusCompat
+		b.call(asm.FnGetCurrentTaskBtf)
+		b.load(asm.R0, asm.R0, statusOffset, 4, false)
+	} else {
+		b.regs(r.mode, 8)
+	}
+	b.mov(asm.R2, asm.R0)
+	b.add(asm.And.Imm(asm.R2, r.narrowBy))
+	b.storeImm(asm.R10, slotOther, 0, 8, asm.R1)
+	b.store(asm.R10, slotHold, asm.R2, 8)
+	b.ownNumber()
+	b.load(asm.R2, asm.R10, slotHold, 8, false)
+	b.ifImm(asm.JNE, asm.R2, int64(r.narrow), wide, asm.R1)
+	b.storeImm(asm.R10, slotOther, 1, 8, asm.R1)
+	b.ifImm(asm.JGE, asm.R0, check.CompatCalls, b.leave, asm.R1)
+	b.add(asm.Add.Imm(asm.R0, check.CompatCalls))
+	b.bind(wide)
+}
+
+// TS_COMPAT in thread_info.status, with which a task_struct begins on x86. Before 5.11 it lay elsewhere; the helper that gives the
+// task is not older either.
+const (
+	statusOffset = 16
+	statusCompat = 2
+)
+
+// ownNumber leaves the number in r0 that the kernel tells.
+func (b *builder) ownNumber() {
+	if b.site == check.SiteSyscallEntry {
+		b.load(asm.R1, asm.R10, slotCtx, 8, false)
+		b.load(asm.R0, asm.R1, 8, 8, false)
+		return
+	}
+	r := b.registers()
+	b.regs(r.number, r.size)
+}
+
+// regs leaves a register of a process, of which the raw tracepoints of system calls have the address, in r0.
+func (b *builder) regs(off, size int) {
+	b.load(asm.R1, asm.R10, slotCtx, 8, false)
+	b.load(asm.R3, asm.R1, 0, 8, false)
+	if b.code.Type == ebpf.Tracing {
+		b.load(asm.R0, asm.R3, off, size, false)
+		return
+	}
+	b.aluImm(asm.Add, asm.R3, int64(off), asm.R0)
+	b.mov(asm.R1, asm.R10)
+	b.aluImm(asm.Add, asm.R1, slotTemp, asm.R0)
+	b.movImm(asm.R2, int64(size))
+	b.call(asm.FnProbeReadKernel)
+	b.load(asm.R0, asm.R10, slotTemp, size, false)
+}
+
+// ctx loads 8 bytes of what the program was called with into r0.
+func (b *builder) ctx(off int) {
+	b.load(asm.R1, asm.R10, slotCtx, 8, false)
+	b.load(asm.R0, asm.R1, off, 8, false)
+}
+
+// arg leaves an argument of the probe in r0: arg0 ..., or what args[N] is made of.
+func (b *builder) arg(n int) error {
+	from := n
+	if args := b.probes[0].Args; n < len(args) {
+		from = args[n].From
+	}
+	if ops := b.probes[0].Operands; ops != nil {
+		return b.operand(ops, from)
+	}
+	if b.site == check.SiteUprobe && from >= 6 {
+		return b.operand(b.passed(from), 0)
+	}
+	return b.siteArg(n, from)
+}
+
+// siteArg leaves an argument of the site in r0: number from, which D knows as arg n.
+func (b *builder) siteArg(n, from int) error {
+	r := b.registers()
+	switch b.site {
+	case check.SiteRun, check.SiteRawTracepoint, check.SiteTracepointBTF, check.SiteFentry:
+		b.ctx(8 * from)
+	case check.SiteFexit:
+		if from >= 0 && b.probes[0].Name != "return" {
+			b.ctx(8 * from)
+		} else {
+			b.returned(n)
+		}
+	case check.SiteSyscallEntry:
+		if from > 5 {
+			b.movImm(asm.R0, 0)
+			return nil
+		}
+		if !b.k.Compat || r.compat == r.syscall {
+			b.regs(r.syscall[from], 8)
+			break
+		}
+		other, done := b.label(), b.label()
+		b.load(asm.R0, asm.R10, slotOther, 8, false)
+		b.ifImm(asm.JNE, asm.R0, 0, other, asm.R1)
+		b.regs(r.syscall[from], 8)
+		b.jump(done)
+		b.bind(other)
+		b.regs(r.compat[from], 4)
+		b.bind(done)
+	case check.SiteSyscallReturn: // what it returned is arg0 and arg1
+		if n > 1 {
+			b.movImm(asm.R0, 0)
+			return nil
+		}
+		b.ctx(8)
+	case check.SitePerfEvent:
+		// The kernel's place or 0, the process's place or 0.
+		if n > 1 {
+			b.movImm(asm.R0, 0)
+			return nil
+		}
+		other, done := b.label(), b.label()
+		b.ctx(r.mode)
+		b.add(asm.And.Imm(asm.R0, r.modeMask))
+		op := asm.JNE // x86: it is the process's; arm64: the kernel's
+		if b.arm == (n == 0) {
+			op = asm.JEq
+		}
+		b.ifImm(op, asm.R0, 0, other, asm.R1)
+		b.ctx(r.pc)
+		b.jump(done)
+		b.bind(other)
+		b.movImm(asm.R0, 0)
+		b.bind(done)
+	case check.SiteKprobe, check.SiteUprobe:
+		switch {
+		case from < len(r.params):
+			b.ctx(r.params[from])
+		case r.stack: // above the return address
+			b.ctx(r.sp)
+			b.mov(asm.R3, asm.R0)
+			b.aluImm(asm.Add, asm.R3, int64(8*(from-len(r.params)+1)), asm.R0)
+			b.mov(asm.R1, asm.R10)
+			b.aluImm(asm.Add, asm.R1, slotTemp, asm.R0)
+			b.movImm(asm.R2, 8)
+			b.call(readFrom(b.ownSpace()))
+			b.load(asm.R0, asm.R10, slotTemp, 8, false)
+		case from < 8:
+			b.ctx(8 * from)
+		default:
+			b.movImm(asm.R0, 0)
+		}
+	case check.SiteKretprobe, check.SiteUretprobe:
+		b.returned(n)
+	default:
+		return fmt.Errorf("arguments of a probe of site %d: %w", b.site, measure.ErrUnsupported)
+	}
+	return nil
+}
+
+// passed is where the C ABI has an argument of a function that is just being called, beyond those that registers hold on amd64.
+func (b *builder) passed(n int) []check.Operand {
+	switch {
+	case !b.arm: // above the return address
+		return []check.Operand{{Kind: check.OperandMemory, Size: 8, Reg: "rsp", Number: int64(8 * (n - 5))}}
+	case n < 8:
+		return []check.Operand{{Kind: check.OperandReg, Size: 8, Reg: fmt.Sprintf("x%d", n)}}
+	}
+	return []check.Operand{{Kind: check.OperandMemory, Size: 8, Reg: "sp", Number: int64(8 * (n - 8))}}
+}
+
+// operand leaves an argument of a place in a process that tells where it is in r0.
+func (b *builder) operand(ops []check.Operand, n int) error {
+	if n < 0 || n >= len(ops) {
+		b.movImm(asm.R0, 0)
+		return nil
+	}
+	o := &ops[n]
+	known := true
+	add := func(reg string, scale int64) { // to r3
+		off, ok := b.register(reg)
+		known = known && ok
+		b.ctx(off)
+		if scale > 1 {
+			b.aluImm(asm.Mul, asm.R0, scale, asm.R1)
+		}
+		b.alu(asm.Add, asm.R3, asm.R0)
+	}
+	switch o.Kind {
+	case check.OperandNumber:
+		b.movImm(asm.R0, o.Number)
+		return nil
+	case check.OperandReg, check.OperandMemory:
+		b.movImm(asm.R3, o.Number)
+		if o.Reg != "" {
+			add(o.Reg, 1)
+		}
+		if o.Index != "" {
+			add(o.Index, o.Scale)
+		}
+	default:
+		return fmt.Errorf("arg%d of %s can't be had: %s: %w", n, b.probes[0], o.Why, measure.ErrUnsupported)
+	}
+	if !known {
+		return fmt.Errorf("arg%d of %s is in a register that is not known here: %w", n, b.probes[0], measure.ErrUnsupported)
+	}
+	if o.Kind == check.OperandReg {
+		b.mov(asm.R0, asm.R3)
+		if o.Shift > 0 {
+			b.add(asm.RSh.Imm(asm.R0, int32(o.Shift)))
+		}
+		b.extend(asm.R0, o.Size, o.Signed)
+		return nil
+	}
+	good := b.label()
+	b.store(asm.R10, slotHold, asm.R3, 8)
+	b.lift(asm.R1, asm.R10, slotTemp)
+	b.movImm(asm.R2, int64(o.Size))
+	b.call(asm.FnProbeReadUser)
+	b.ifImm(asm.JEq, asm.R0, 0, good, asm.R1)
+	b.ends.join(b.flow)
+	b.load(asm.R3, asm.R10, slotHold, 8, false)
+	b.faultAt(ir.FaultBadAddr)
+	b.bind(good)
+	b.load(asm.R0, asm.R10, slotTemp, o.Size, o.Signed)
+	return nil
+}
+
+// Enable makes the program that answers, where a process asks whether somebody watches one of its probes, that it is so: it writes a
+// 1 of four bytes where the operand leads.
+func Enable(k Kernel, o check.Operand) (*Code, error) {
+	b := &builder{k: k, arm: k.Arch == "arm64", site: check.SiteUprobe}
+	b.code.Type = ebpf.Kprobe
+	off, ok := b.register(o.Reg)
+	if !ok || o.Kind != check.OperandReg || o.Size != 8 || o.Shift != 0 {
+		return nil, fmt.Errorf("where the answer goes is not known: %w", measure.ErrUnsupported)
+	}
+	b.load(asm.R1, asm.R1, off, 8, false)
+	b.aluImm(asm.Add, asm.R1, o.Number, asm.R2)
+	b.storeImm(asm.R10, -8, 1, 8, asm.R2)
+	b.lift(asm.R2, asm.R10, -8)
+	b.movImm(asm.R3, 4)
+	b.call(asm.FnProbeWriteUser)
+	b.movImm(asm.R0, 0)
+	b.exit()
+	if err := b.resolve(); err != nil {
+		return nil, err
+	}
+	b.code.Instructions = b.ins
+	return &b.code, nil
+}
+
+// register gives where a register is in struct pt_regs.
+func (b *builder) register(name string) (off int, ok bool) {
+	order := []string{"r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi", "", "pc", "", "", "rsp"}
+	if b.arm {
+		order = nil
+		for n := range 31 {
+			order = append(order, fmt.Sprintf("x%d", n))
+		}
+		order = append(order, "sp", "pc")
+	}
+	i := slices.Index(order, name)
+	return 8 * max(i, 0), i >= 0 && name != ""
+}
+
+// returned leaves an argument of a return probe in r0: arg1 is what the function returned; arg0, from where in it, is not known.
+func (b *builder) returned(n int) {
+	if n == 1 {
+		b.result()
+	} else {
+		b.movImm(asm.R0, 0)
+	}
+}
+
+// ownSpace is whose code a probe is in.
+func (b *builder) ownSpace() check.Space {
+	if b.site == check.SiteUprobe || b.site == check.SiteUretprobe {
+		return check.User
+	}
+	return check.Kernel
+}
+
+// builtin makes a builtin variable that is a number.
+func (b *builder) builtin(s *ir.Step) error {
+	half := func(fn asm.BuiltinFunc, high bool) {
+		b.call(fn)
+		if high {
+			b.add(asm.RSh.Imm(asm.R0, 32))
+		} else {
+			b.extend(asm.R0, 4, false)
+		}
+	}
+	switch s.Which {
+	case check.BuiltinArg:
+		if err := b.arg(s.N); err != nil {
+			return err
+		}
+	case check.BuiltinSite:
+		if err := b.siteArg(s.N, s.N); err != nil {
+			return err
+		}
+	case check.BuiltinPID, check.BuiltinTID, check.BuiltinUID, check.BuiltinGID:
+		if b.other() {
+			return b.otherID(s)
+		}
+		fn := asm.FnGetCurrentPidTgid
+		if s.Which == check.BuiltinUID || s.Which == check.BuiltinGID {
+			fn = asm.FnGetCurrentUidGid
+		}
+		half(fn, s.Which == check.BuiltinPID || s.Which == check.BuiltinGID)
+	case check.BuiltinCPU:
+		b.call(asm.FnGetSmpProcessorId)
+	case check.BuiltinCurthread:
+		b.task()
+	case check.BuiltinTimestamp:
+		b.time()
+	case check.BuiltinWallTimestamp:
+		b.call(asm.FnKtimeGetNs) // it goes on within a clause, as timestamp does not
+		b.mapValue(asm.R1, MapState, 8)
+		b.load(asm.R1, asm.R1, 0, 8, false)
+		b.alu(asm.Add, asm.R0, asm.R1)
+	case check.BuiltinID:
+		b.probeID(asm.R0)
+	case check.BuiltinEPID:
+		b.epid()
+	case check.BuiltinIPL:
+		b.movImm(asm.R0, 0)
+	case check.BuiltinErrno:
+		b.errno()
+	case check.BuiltinPPID:
+		return b.parent(s)
+	case check.BuiltinVTimestamp:
+		if err := b.vtimestamp(); err != nil {
+			return err
+		}
+	case check.BuiltinCaller, check.BuiltinStackDepth:
+		if b.byHand() {
+			b.movImm(asm.R0, 0)
+			break
+		}
+		if s.Which == check.BuiltinStackDepth {
+			b.depth(check.Kernel, s.N)
+			break
+		}
+		b.caller(check.Kernel)
+	case check.BuiltinUCaller:
+		b.caller(check.User)
+	case check.BuiltinUStackDepth:
+		b.depth(check.User, s.N)
+	case check.BuiltinURegs:
+		if err := b.uregs(s.N); err != nil {
+			return err
+		}
+	case check.BuiltinReturn:
+		b.result()
+	default:
+		return fmt.Errorf("builtin variable %d: %w", s.Which, measure.ErrUnsupported)
+	}
+	b.put(s.Dst, asm.R0)
+	return nil
+}
+
+// byHand says whether a probe is none of the kernel's: the stack there is that of the system call that runs the program, which says
+// nothing.
+func (b *builder) byHand() bool {
+	return b.site == check.SiteRun && len(b.probes) == 1 && b.probes[0].Provider == "dtrace"
+}
+
+// epid leaves the number of the probe within the clause in r0.
+func (b *builder) epid() {
+	b.probeID(asm.R0)
+	if n := b.p.Source.EPID(b.f.Clause, 0); n > 0 {
+		b.aluImm(asm.Add, asm.R0, int64(n), asm.R1)
+	}
+}
+
+// errno leaves the error of a system call in r0, 0 when there is none.
+func (b *builder) errno() {
+	if b.site != check.SiteSyscallReturn {
+		b.movImm(asm.R0, 0)
+		return
+	}
+	const most = 4095 // MAX_ERRNO
+	none, done := b.label(), b.label()
+	b.ctx(8)
+	b.ifImm(asm.JSLT, asm.R0, -most, none, asm.R1)
+	b.ifImm(asm.JSGE, asm.R0, 0, none, asm.R1)
+	b.add(asm.Neg.Imm(asm.R0, 0))
+	b.jump(done)
+	b.bind(none)
+	b.movImm(asm.R0, 0)
+	b.bind(done)
+}
+
+// commSize is the kernel's TASK_COMM_LEN.
+const commSize = 16
+
+// builtinStr makes a builtin variable that is a string, cut to Size - 1 bytes, and zeroes behind it.
+func (b *builder) builtinStr(s *ir.Step, none label) error {
+	size, most := round8(s.Size), s.Size-1
+	switch s.Which {
+	case check.BuiltinExecname:
+		b.zeroFill(asm.R10, slotTemp, commSize) // before 6.4 the kernel leaves what is behind the end
+		if err := b.comm(asm.R10, slotTemp); err != nil {
+			return err
+		}
+		base, off := b.place(s.Mem, asm.R4, true, none)
+		b.copyBytes(base, off, asm.R10, slotTemp, min(size, commSize))
+		b.cutText(base, off, min(most, commSize), size)
+	case check.BuiltinProbeProv, check.BuiltinProbeMod, check.BuiltinProbeFunc, check.BuiltinProbeName:
+		base, off := b.place(s.Mem, asm.R4, true, none)
+		if len(b.probes) == 1 {
+			b.literal(base, off, part(b.probes[0], s.Which), most, size)
+			break
+		}
+		f := b.table.text[s.Which]
+		n := min(f.size, size)
+		b.load(asm.R5, asm.R10, slotRow, 8, false)
+		for at := 0; at < n; at += 8 {
+			b.load(asm.R0, asm.R5, f.off+at, 8, false)
+			b.store(base, off+at, asm.R0, 8)
+		}
+		b.cutText(base, off, min(most, n), size)
+	case check.BuiltinExecargs:
+		args := b.execargs
+		if b.other() { // whose memory is not at hand
+			args = b.otherArgs
+		}
+		if err := args(); err != nil {
+			return err
+		}
+		b.keepText(s, none)
+	default:
+		return fmt.Errorf("builtin variable %d: %w", s.Which, measure.ErrUnsupported)
+	}
+	if !b.placed(none) {
+		b.bind(none)
+	}
+	return nil
+}
+
+// literal writes a text, cut to most bytes, and zeroes behind it.
+func (b *builder) literal(base asm.Register, off int, text string, most, size int) {
+	text = text[:min(len(text), most)]
+	at := 0
+	for ; at < len(text); at += 8 {
+		var word [8]byte
+		copy(word[:], text[at:])
+		b.storeImm(base, off+at, int64(binary.NativeEndian.Uint64(word[:])), 8, asm.R1)
+	}
+	b.zeroFill(base, off+at, size-at)
+}

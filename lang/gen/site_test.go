@@ -1,0 +1,545 @@
+package gen
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"culprit/lang/check"
+	"culprit/lang/ir"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// raw attaches a program to a raw tracepoint until the function that it gives is called.
+func (r *running) raw(name string, prog *ebpf.Program) (detach func()) {
+	r.t.Helper()
+	var l link.Link
+	var err error
+	if prog.Type() == ebpf.Tracing {
+		l, err = link.AttachTracing(link.TracingOptions{Program: prog})
+	} else {
+		l, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: prog})
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return func() { l.Close() }
+}
+
+// syscalls are probes of a few system calls.
+func syscalls(site check.Site, name string) []*check.Probe {
+	var all []*check.Probe
+	for i, s := range []struct {
+		name   string
+		number uint64
+	}{{"getppid", unix.SYS_GETPPID}, {"getpgrp", unix.SYS_GETPGRP}, {"close", unix.SYS_CLOSE}} {
+		all = append(all, &check.Probe{ID: uint32(20 + i), Provider: "syscall", Module: "vmlinux", Function: s.name, Name: name, Site: site, Key: s.number})
+	}
+	return all
+}
+
+// ours goes on in the next block only in a thread of this process.
+func (h *hand) ours() {
+	pid := h.builtin(check.BuiltinPID)
+	h.branch(pid, ir.Eq, int64(os.Getpid()), 2)
+}
+
+func (h *hand) finish() {
+	h.do(ir.OpJump, func(s *ir.Step) { s.To = len(h.f.Blocks) })
+	h.block()
+	h.end()
+}
+
+// A program for several system calls tells them apart, and leaves out those that nobody asked for.
+func TestSyscalls(t *testing.T) {
+	for _, typed := range []bool{false, true} {
+		for _, site := range []check.Site{check.SiteSyscallEntry, check.SiteSyscallReturn} {
+			t.Run(fmt.Sprint(typed, site), func(t *testing.T) { testSyscalls(t, typed, site) })
+		}
+	}
+}
+
+func testSyscalls(t *testing.T, typed bool, site check.Site) {
+	name, point := "entry", "sys_enter"
+	if site == check.SiteSyscallReturn {
+		name, point = "return", "sys_exit"
+	}
+	probes := syscalls(site, name)
+	h := newHand(64).clause(probes...)
+	count := h.aggregation(check.Count, 40)
+	h.ours()
+	key := h.scratch(40)
+	at := func(off int) ir.Mem { return ir.Mem{Base: ir.InScratch, Off: key.Off + off, Reg: ir.None} }
+	h.do(ir.OpBuiltinStr, func(s *ir.Step) { s.Which, s.Mem, s.Size = check.BuiltinProbeFunc, key, 16 })
+	h.store(at(16), h.arg(0), 8)
+	h.store(at(24), h.builtin(check.BuiltinErrno), 8)
+	h.store(at(32), h.builtin(check.BuiltinID), 8)
+	h.do(ir.OpAggregate, func(s *ir.Step) { s.N, s.Mem = count, key })
+	h.finish()
+	k := kernelHere()
+	k.TypedRaw = typed
+	if typed {
+		if _, err := btf.LoadKernelSpec(); err != nil {
+			t.Skip("needs: kernel feature BTF")
+		}
+	}
+	r := load(t, h.p, k, Limits{})
+	detach := r.raw(point, r.program(probes, 0))
+	locked(func() {
+		for range 3 {
+			unix.RawSyscall(unix.SYS_GETPPID, 11, 0, 0)
+		}
+		unix.RawSyscall(unix.SYS_GETUID, 11, 0, 0)
+		unix.RawSyscall(unix.SYS_CLOSE, 1<<20, 0, 0)
+	})
+	detach()
+	row := func(name string, arg, errno, id uint64) string {
+		b := make([]byte, 40)
+		copy(b, name)
+		for i, v := range []uint64{arg, errno, id} {
+			binary.NativeEndian.PutUint64(b[16+8*i:], v)
+		}
+		return string(b)
+	}
+	got := r.aggregated(count)
+	want := map[string]uint64{row("getppid", 11, 0, 20): 3, row("close", 1<<20, 0, 22): 1}
+	if site == check.SiteSyscallReturn {
+		bad := -int64(unix.EBADF)
+		want = map[string]uint64{row("getppid", uint64(os.Getppid()), 0, 20): 3, row("close", uint64(bad), uint64(unix.EBADF), 22): 1}
+	}
+	for k, n := range want {
+		if len(got[k]) == 0 || got[k][0] != n {
+			t.Errorf("%q: counted %v, want %d", k, got[k], n)
+		}
+	}
+	for k := range got {
+		if !strings.HasPrefix(k, "getp") && !strings.HasPrefix(k, "close") {
+			t.Errorf("%q was counted", k)
+		}
+	}
+}
+
+// kallsyms finds functions of the kernel.
+func kallsyms(t testing.TB) func(string) (uint64, uint64, error) {
+	all, err := os.ReadFile("/proc/kallsyms")
+	if err != nil {
+		t.Skip("needs: kernel feature kallsyms:", err)
+	}
+	return func(name string) (uint64, uint64, error) {
+		i := bytes.Index(all, []byte(" "+name+"\n"))
+		if i < 0 {
+			return 0, 0, errors.New("no such function")
+		}
+		at := func(line []byte) uint64 {
+			a, _, _ := bytes.Cut(line, []byte(" "))
+			n, _ := strconv.ParseUint(string(a), 16, 64)
+			return n
+		}
+		start := at(all[bytes.LastIndexByte(all[:i], '\n')+1:])
+		for rest := all[i+1:]; len(rest) > 0; { // several may be at one address
+			_, rest, _ = bytes.Cut(rest, []byte("\n"))
+			if next := at(rest); next > start {
+				return start, next - start, nil
+			}
+		}
+		return 0, 0, errors.New("the last function")
+	}
+}
+
+// The same stack has the same number, its first frame is what called the tracepoint, and caller is the next.
+func TestStack(t *testing.T) {
+	probes := syscalls(check.SiteSyscallEntry, "entry")[:1]
+	h := newHand(64).clause(probes...)
+	count := h.aggregation(check.Count, 32)
+	h.ours()
+	key := h.scratch(32)
+	at := func(off int) ir.Mem { return ir.Mem{Base: ir.InScratch, Off: key.Off + off, Reg: ir.None} }
+	stack := func(space check.Space, frames, off int) {
+		r := h.value(ir.OpStack, func(s *ir.Step) { s.Space, s.N = space, frames })
+		h.store(at(off), r, 4)
+	}
+	stack(check.Kernel, 100, 0)
+	stack(check.Kernel, 1, 4)
+	stack(check.User, 20, 8)
+	h.do(ir.OpStore, func(s *ir.Step) { s.Mem, s.Size = at(12), 4 })
+	h.store(at(16), h.builtin(check.BuiltinCaller), 8)
+	h.store(at(24), h.builtin(check.BuiltinStackDepth), 8)
+	h.do(ir.OpAggregate, func(s *ir.Step) { s.N, s.Mem = count, key })
+	h.finish()
+	k := kernelHere()
+	k.Symbol = kallsyms(t)
+	r := load(t, h.p, k, Limits{})
+	prog := r.program(probes, 0)
+	calls := func() {
+		for range 5 {
+			unix.RawSyscall(unix.SYS_GETPPID, 0, 0, 0)
+		}
+	}
+	detach := r.raw("sys_enter", prog)
+	locked(calls)
+	detach()
+	got := r.aggregated(count)
+	if len(got) != 1 {
+		for k, n := range got {
+			w := words([]byte(k))
+			t.Logf("%d: %x %x", n, r.frames(uint32(w[0])), r.frames(uint32(w[1])))
+		}
+		t.Fatalf("%d stacks, want 1", len(got))
+	}
+	for k, n := range got {
+		w := words([]byte(k))
+		if n[0] != 5 {
+			t.Errorf("counted %d, want 5", n[0])
+		}
+		long, one, user := r.frames(uint32(w[0])), r.frames(uint32(w[0]>>32)), r.frames(uint32(w[1]))
+		if len(long) < 4 || uint64(len(long)) != w[3]+1 {
+			t.Errorf("stack of the kernel %x, of depth %d", long, w[3])
+		}
+		if w[2] != long[2] {
+			t.Errorf("caller %x, of the stack %x", w[2], long[1:])
+		}
+		start, size, _ := r.k.Symbol("syscall_trace_enter")
+		if start != 0 && long[1]-start >= size {
+			t.Errorf("the first frame %x is not where the tracepoint is, %x and on", long[1], start)
+		}
+		if long[0] != 0 || len(one) != 2 || one[1] != long[1] {
+			t.Errorf("the first frame alone %x, of %x", one, long)
+		}
+		if user[0] != uint64(os.Getpid()) || len(user) < 3 {
+			t.Errorf("stack of the process %x", user)
+		}
+	}
+}
+
+// A stack that is cut is the beginning of the whole one, whichever map its length puts it in, and has the same number each time.
+func TestStackCut(t *testing.T) {
+	most := []int{1, 2, 7, 8, 9, 19, 20, 21, 47, 48, 49, 100, 127}
+	probes := syscalls(check.SiteSyscallEntry, "entry")[:1]
+	for _, here := range []Kernel{kernelHere(), {RingBuffer: true, CPUs: ebpf.MustPossibleCPU()}} {
+		h := newHand(64).clause(probes...)
+		count := h.aggregation(check.Count, 8*len(most))
+		h.ours()
+		key := h.scratch(8 * len(most))
+		for i, n := range most {
+			r := h.value(ir.OpStack, func(s *ir.Step) { s.Space, s.N = check.User, n })
+			h.store(ir.Mem{Base: ir.InScratch, Off: key.Off + 8*i, Reg: ir.None}, r, 8)
+		}
+		h.do(ir.OpAggregate, func(s *ir.Step) { s.N, s.Mem = count, key })
+		h.finish()
+		r := load(t, h.p, here, Limits{Stacks: 64})
+		detach := r.raw("sys_enter", r.program(probes, 0))
+		locked(func() {
+			for range 3 {
+				deep(60)
+			}
+		})
+		detach()
+		got := r.aggregated(count)
+		if len(got) != 1 {
+			t.Fatalf("%d stacks, want 1", len(got))
+		}
+		for k, n := range got {
+			if n[0] != 3 {
+				t.Errorf("counted %d, want 3", n[0])
+			}
+			ids := words([]byte(k))
+			whole := r.frames(uint32(ids[len(most)-1]))
+			if len(whole) < 60 || whole[0] != uint64(os.Getpid()) {
+				t.Fatalf("the whole stack: %x", whole)
+			}
+			for i, n := range most {
+				if cut := r.frames(uint32(ids[i])); !slices.Equal(cut, whole[:min(1+n, len(whole))]) {
+					t.Errorf("the first %d: %x, of %x", n, cut, whole)
+				}
+			}
+		}
+	}
+}
+
+// deep makes a system call n calls deep.
+//
+//go:noinline
+func deep(n int) int {
+	if n > 0 {
+		return deep(n-1) + 1
+	}
+	unix.RawSyscall(unix.SYS_GETPPID, 0, 0, 0)
+	return 0
+}
+
+// frames gives a stack by its number: the process, then addresses.
+func (r *running) frames(id uint32) []uint64 {
+	r.t.Helper()
+	for i := 0; r.maps[fmt.Sprint(MapStacks, i)] != nil; i++ {
+		var key []byte
+		var got uint32
+		it := r.maps[fmt.Sprint(MapStacks, i)].Iterate()
+		for it.Next(&key, &got) {
+			if got != id {
+				continue
+			}
+			w := words(key)
+			for i := 1; i < len(w); i++ {
+				if w[i] == 0 {
+					for _, rest := range w[i:] {
+						if rest != 0 {
+							r.t.Errorf("stack %x goes on behind its end", w)
+						}
+					}
+					return w[:i]
+				}
+			}
+			return w
+		}
+	}
+	r.t.Fatalf("stack %d is not there", id)
+	return nil
+}
+
+// arg0 of profile is the kernel's place, arg1 the process's, and one of them is 0.
+func TestProfile(t *testing.T) {
+	probe := &check.Probe{ID: 30, Provider: "profile", Name: "profile-999", Site: check.SitePerfEvent}
+	h := newHand(64).clause(probe)
+	a, b := h.arg(0), h.arg(1)
+	both := h.value(ir.OpSet, func(s *ir.Step) { s.A, s.Cond = a, ir.Ne })
+	other := h.value(ir.OpSet, func(s *ir.Step) { s.A, s.Cond = b, ir.Ne })
+	place := h.two(ir.OpOr, a, b, false)
+	seen := h.global()
+	h.store(seen, place, 8)
+	n := []ir.Mem{h.global(), h.global(), h.global()}
+	add := func(m ir.Mem, r ir.Reg) { h.store(m, h.two(ir.OpAdd, h.load(m, 8, false), r, false), 8) }
+	add(n[0], both)
+	add(n[1], other)
+	add(n[2], h.two(ir.OpAnd, both, other, false))
+	h.end()
+	r := load(t, h.p, kernelHere(), Limits{})
+	prog := r.program([]*check.Probe{probe}, 0)
+	locked(func() {
+		fd, err := unix.PerfEventOpen(&unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: 997, Bits: unix.PerfBitFreq}, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err != nil {
+			t.Skip("needs: kernel feature perf_event:", err)
+		}
+		defer unix.Close(fd)
+		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, prog.FD()); err != nil {
+			t.Fatal(err)
+		}
+		deadline := time.Now().Add(20 * time.Second)
+		for i := 0; ; i++ {
+			if g := r.globals(); g[1] >= 3 && g[2] >= 3 {
+				break
+			} else if time.Now().After(deadline) {
+				t.Fatalf("after %d turns: %d in the kernel, %d in the process", i, g[1], g[2])
+			}
+			for range 1000 {
+				unix.RawSyscall(unix.SYS_GETPPID, 0, 0, 0)
+			}
+			for range 1000000 {
+				i ^= i << 1
+			}
+			runtime.KeepAlive(i)
+		}
+	})
+	if g := r.globals(); g[3] != 0 || g[0] == 0 {
+		t.Errorf("%d samples in both, the last at %#x", g[3], g[0])
+	}
+}
+
+// Arguments of BTF-typed tracepoints are read without help, and members of structs too.
+func TestTyped(t *testing.T) {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		t.Skip("needs: kernel feature BTF")
+	}
+	var task *btf.Struct
+	if err := spec.TypeByName("task_struct", &task); err != nil {
+		t.Fatal(err)
+	}
+	off := -1
+	for _, m := range task.Members {
+		if m.Name == "pid" {
+			off = int(m.Offset.Bytes())
+		}
+	}
+	probe := &check.Probe{ID: 40, Provider: "sdt", Module: "sched", Name: "sched_switch", Site: check.SiteTracepointBTF}
+	h := newHand(64).clause(probe)
+	count := h.aggregation(check.Count, 8)
+	prev := h.arg(1)
+	pid := h.value(ir.OpRead, func(s *ir.Step) { s.A, s.Imm, s.Size, s.Space = prev, int64(off), 4, check.Typed })
+	own := h.builtin(check.BuiltinTID)
+	same := h.value(ir.OpSet, func(s *ir.Step) { s.A, s.B, s.Cond = pid, own, ir.Eq })
+	key := h.scratch(8)
+	h.store(key, same, 8)
+	h.do(ir.OpAggregate, func(s *ir.Step) { s.N, s.Mem = count, key })
+	h.end()
+	r := load(t, h.p, kernelHere(), Limits{})
+	r.attachTo = "sched_switch"
+	detach := r.raw("sched_switch", r.program([]*check.Probe{probe}, 0))
+	deadline := time.Now().Add(20 * time.Second)
+	var got map[string][]uint64
+	for len(got) == 0 && time.Now().Before(deadline) {
+		unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
+		got = r.aggregated(count)
+	}
+	detach()
+	got = r.aggregated(count)
+	if n := got["\x01\x00\x00\x00\x00\x00\x00\x00"]; len(got) != 1 || n == nil {
+		t.Errorf("who leaves the CPU is not who runs on it: %v", got)
+	}
+}
+
+// Probes of functions of the kernel have its arguments and what it returned: vfs_read of a pipe, of 7 bytes that have come.
+func TestFunctions(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		site   check.Site
+		probe  string
+		arg    int
+		want   uint64
+		attach func(prog *ebpf.Program) (link.Link, error)
+	}{
+		{"kprobe", check.SiteKprobe, "entry", 2, 4096, func(p *ebpf.Program) (link.Link, error) { return link.Kprobe("vfs_read", p, nil) }},
+		{"kretprobe", check.SiteKretprobe, "return", 1, 7, func(p *ebpf.Program) (link.Link, error) { return link.Kretprobe("vfs_read", p, nil) }},
+		{"fentry", check.SiteFentry, "entry", 2, 4096, func(p *ebpf.Program) (link.Link, error) { return link.AttachTracing(link.TracingOptions{Program: p}) }},
+		{"fexit", check.SiteFexit, "return", 1, 7, func(p *ebpf.Program) (link.Link, error) { return link.AttachTracing(link.TracingOptions{Program: p}) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			probe := &check.Probe{ID: 50, Provider: "fbt", Module: "vmlinux", Function: "vfs_read", Name: c.probe, Site: c.site}
+			h := newHand(64).clause(probe)
+			count := h.aggregation(check.Count, 16)
+			h.ours()
+			key := h.scratch(16)
+			h.store(key, h.arg(c.arg), 8)
+			stack := h.value(ir.OpStack, func(s *ir.Step) { s.N = 1 })
+			h.store(ir.Mem{Base: ir.InScratch, Off: key.Off + 8, Reg: ir.None}, stack, 8)
+			h.do(ir.OpAggregate, func(s *ir.Step) { s.N, s.Mem = count, key })
+			h.finish()
+			r := load(t, h.p, kernelHere(), Limits{})
+			if c.site == check.SiteFentry || c.site == check.SiteFexit {
+				r.attachTo, r.feature = "vfs_read", c.name
+			}
+			l, err := c.attach(r.program([]*check.Probe{probe}, 0))
+			if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+				t.Skipf("needs: kernel feature %s: %v", c.name, err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			in, out, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			defer out.Close()
+			if _, err := out.WriteString("7 bytes"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := in.Read(make([]byte, 4096)); err != nil {
+				t.Fatal(err)
+			}
+			l.Close()
+			got := r.aggregated(count)
+			found := false
+			for k, n := range got {
+				w := words([]byte(k))
+				if w[0] == c.want && n[0] > 0 {
+					found = true
+					start, size, err := kallsyms(t)("vfs_read")
+					if f := r.frames(uint32(w[1])); c.probe == "entry" && err == nil && (len(f) < 2 || f[1]-start >= size) {
+						t.Errorf("the stack begins with %x, not in vfs_read, which is at %x", f, start)
+					}
+				}
+			}
+			if !found {
+				t.Errorf("%d was not seen: %v", c.want, got)
+			}
+		})
+	}
+}
+
+// What the kernel's types are needed for: the parent, the arguments, whose child a process is.
+func TestProcess(t *testing.T) {
+	types, err := btf.LoadKernelSpec()
+	if err != nil {
+		t.Skip("needs: kernel feature BTF")
+	}
+	h := newHand(512).clause(tick())
+	parent, child, stranger := h.global(), h.global(), h.global()
+	h.store(parent, h.builtin(check.BuiltinPPID), 8)
+	progeny := func(pid int) ir.Reg {
+		n := h.number(int64(pid))
+		return h.value(ir.OpCall, func(s *ir.Step) { s.Sub, s.A = check.SubProgenyof, n })
+	}
+	h.store(child, progeny(os.Getppid()), 8)
+	h.store(stranger, progeny(1<<22), 8)
+	text := h.scratch(512)
+	h.do(ir.OpBuiltinStr, func(s *ir.Step) { s.Which, s.Mem, s.Size = check.BuiltinExecargs, text, 512 })
+	to := ir.Mem{Base: ir.InGlobals, Reg: ir.None, Off: h.p.Globals}
+	h.p.Globals += 512
+	h.do(ir.OpCopy, func(s *ir.Step) { s.Mem, s.From, s.Size = to, text, 512 })
+	h.end()
+	k := kernelHere()
+	k.Offset = offsets(types)
+	r := load(t, h.p, k, Limits{})
+	r.run(r.program(h.f.Clause.Probes, 0))
+	g := make([]byte, r.maps[MapGlobals].ValueSize())
+	if err := r.maps[MapGlobals].Lookup(uint32(0), &g); err != nil {
+		t.Fatal(err)
+	}
+	if w := words(g[:24]); w[0] != uint64(os.Getppid()) || w[1] != 1 || w[2] != 0 {
+		t.Errorf("parent %d, its child %d, another's %d", w[0], w[1], w[2])
+	}
+	line, err := os.ReadFile("/proc/self/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.ReplaceAll(strings.TrimSuffix(string(line), "\x00"), "\x00", " ")
+	want = want[:min(len(want), 511)]
+	if got := strings.TrimRight(string(g[to.Off:to.Off+512]), "\x00"); got != want {
+		t.Errorf("arguments %q, want %q", got, want)
+	}
+}
+
+// offsets finds members of structs, those of members without a name too.
+func offsets(types *btf.Spec) func(typ, member string) (int, error) {
+	var find func(t btf.Type, member string) (int, bool)
+	find = func(t btf.Type, member string) (int, bool) {
+		s, ok := btf.UnderlyingType(t).(*btf.Struct)
+		if !ok {
+			return 0, false
+		}
+		for _, m := range s.Members {
+			if m.Name == member {
+				return int(m.Offset.Bytes()), true
+			}
+			if m.Name == "" {
+				if off, ok := find(m.Type, member); ok {
+					return int(m.Offset.Bytes()) + off, true
+				}
+			}
+		}
+		return 0, false
+	}
+	return func(typ, member string) (int, error) {
+		var s *btf.Struct
+		if err := types.TypeByName(typ, &s); err != nil {
+			return 0, err
+		}
+		if off, ok := find(s, member); ok {
+			return off, nil
+		}
+		return 0, errors.New("no such member")
+	}
+}

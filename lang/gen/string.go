@@ -1,0 +1,281 @@
+package gen
+
+import (
+	"culprit/lang/check"
+	"culprit/lang/ir"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// Where string subroutines work, in scratch memory, from layout.text on. S is StrSize.
+//
+//	| the result: S | a string to search in, zeroes behind it: 2 S | masks of what is searched for, or marks: 2 S | words |
+//
+// Loops keep what they find out in the words, not in registers: the verifier then sees one state where a loop is left, not
+// one for each turn.
+type workArea struct{ result, hay, mask, words, size int }
+
+func (b *builder) area() workArea { return areaOf(b.p) }
+
+func areaOf(p *ir.Program) workArea {
+	s := max(p.StrSize, 80) // a number with all its digits has room
+	return workArea{result: 0, hay: s, mask: 3 * s, words: 5 * s, size: 5*s + 128}
+}
+
+// textRoom is how much scratch memory the string subroutines work in.
+func textRoom(p *ir.Program) int { return areaOf(p).size }
+
+// lift turns an address, a pointer of the verifier, into dst by adding a constant.
+func (b *builder) lift(dst, base asm.Register, off int) {
+	b.mov(dst, base)
+	if off != 0 {
+		b.add(asm.Add.Imm(dst, int32(off)))
+	}
+}
+
+// readStr reads the string at a place into a buffer: r0 is how many bytes, with the final 0; less than 1: nothing is there.
+func (b *builder) readStr(to asm.Register, toOff, size int, from asm.Register, fromOff int) {
+	b.lift(asm.R3, from, fromOff)
+	b.lift(asm.R1, to, toOff)
+	b.movImm(asm.R2, int64(size))
+	b.call(asm.FnProbeReadKernelStr)
+}
+
+// strCompare compares two strings of which Size bytes tell whether they differ.
+func (b *builder) strCompare(s *ir.Step) {
+	const inline = 64
+	differ, done := b.label(), b.label()
+	d := b.out(s.Dst, asm.R0)
+	size := round8(s.Size)
+	b.operands(s.Mem, s.From)
+	if size > inline {
+		b.movImm(asm.R3, int64(size))
+		b.mov(asm.R1, asm.R2)
+		b.load(asm.R2, asm.R10, slotHold, 8, false)
+		b.callSub(b.function("compare", b.makeCompare))
+		b.put(s.Dst, asm.R0)
+		return
+	}
+	b.load(asm.R1, asm.R10, slotHold, 8, false)
+	for at := 0; at < size; at += 8 {
+		b.load(asm.R3, asm.R2, at, 8, false)
+		b.load(asm.R4, asm.R1, at, 8, false)
+		b.ifReg(asm.JNE, asm.R3, asm.R4, differ)
+	}
+	b.movImm(d, 0)
+	b.jump(done)
+	b.bind(differ)
+	if s.Cond == ir.Eq {
+		b.movImm(d, 1)
+	} else {
+		b.order(d, asm.R3, asm.R4, done)
+	}
+	b.bind(done)
+	b.put(s.Dst, d)
+}
+
+// order makes dst 1 or -1, as the first of two words that differ holds the greater byte or the lesser one.
+func (b *builder) order(dst, x, y asm.Register, done label) {
+	b.add(asm.HostTo(asm.BE, x, asm.DWord))
+	b.add(asm.HostTo(asm.BE, y, asm.DWord))
+	b.movImm(dst, 1)
+	b.ifReg(asm.JGT, x, y, done)
+	b.movImm(dst, -1)
+}
+
+// makeCompare makes the function that compares the strings at r1 and r2 within r3 bytes.
+func (b *builder) makeCompare() {
+	again, same, differ, done := b.label(), b.label(), b.label(), b.label()
+	b.bind(again)
+	b.load(asm.R0, asm.R1, 0, 8, false)
+	b.load(asm.R4, asm.R2, 0, 8, false)
+	b.ifReg(asm.JNE, asm.R0, asm.R4, differ)
+	b.ifImm(asm.JEq, asm.R0, 0, same, asm.R5) // both have ended
+	b.add(asm.Add.Imm(asm.R1, 8))
+	b.add(asm.Add.Imm(asm.R2, 8))
+	b.add(asm.Sub.Imm(asm.R3, 8))
+	b.ifImm(asm.JNE, asm.R3, 0, again, asm.R5)
+	b.bind(same)
+	b.movImm(asm.R0, 0)
+	b.jump(done)
+	b.bind(differ)
+	b.mov(asm.R5, asm.R0)
+	b.order(asm.R0, asm.R5, asm.R4, done)
+	b.bind(done)
+	b.exit()
+}
+
+// operands leaves the address of the first memory in r2 and of the second in slotHold.
+func (b *builder) operands(first, second ir.Mem) {
+	b.address(asm.R2, second, false, 0)
+	b.store(asm.R10, slotHold, asm.R2, 8)
+	b.address(asm.R2, first, false, 0)
+}
+
+// readString does OpReadStr.
+func (b *builder) readString(s *ir.Step, none label) {
+	good := b.label()
+	base, off := b.place(s.Mem, asm.R4, true, none)
+	if base == asm.R4 { // a call would lose it
+		b.store(asm.R10, slotHold, asm.R4, 8)
+	}
+	b.zeroFill(base, off, round8(s.Size))
+	if base == asm.R4 {
+		b.load(asm.R4, asm.R10, slotHold, 8, false)
+	}
+	b.getNumber(asm.R3, s.A)
+	b.lift(asm.R1, base, off)
+	b.movImm(asm.R2, s.Imm+1)
+	if s.Space == check.User {
+		b.call(asm.FnProbeReadUserStr)
+	} else {
+		b.call(asm.FnProbeReadKernelStr)
+	}
+	b.ifImm(asm.JSGT, asm.R0, 0, good, asm.R1)
+	b.badAddress(s)
+	b.bind(good)
+	if s.Dst != ir.None {
+		b.add(asm.Sub.Imm(asm.R0, 1))
+		b.put(s.Dst, asm.R0)
+	}
+}
+
+// readMem does OpReadMem.
+func (b *builder) readMem(s *ir.Step, none label) {
+	good := b.label()
+	base, off := b.place(s.Mem, asm.R4, true, none)
+	if s.B != ir.None {
+		if base == asm.R4 {
+			b.store(asm.R10, slotHold, asm.R4, 8)
+		}
+		b.zeroFill(base, off, round8(s.Size))
+		if base == asm.R4 {
+			b.load(asm.R4, asm.R10, slotHold, 8, false)
+		}
+		few := b.label()
+		b.getNumber(asm.R2, s.B)
+		b.ifImm(asm.JLE, asm.R2, int64(s.Size), few, asm.R1)
+		b.movImm(asm.R2, int64(s.Size))
+		b.bind(few)
+	} else {
+		b.movImm(asm.R2, int64(s.Size))
+	}
+	b.getNumber(asm.R3, s.A)
+	b.lift(asm.R1, base, off)
+	b.call(readFrom(s.Space))
+	b.ifImm(asm.JEq, asm.R0, 0, good, asm.R1)
+	b.badAddress(s)
+	b.bind(good)
+}
+
+// addressStep does OpAddress: the address is a number that may be computed with.
+func (b *builder) addressStep(s *ir.Step) {
+	none := b.label()
+	d := b.out(s.Dst, asm.R0)
+	b.address(asm.R1, s.Mem, true, none)
+	b.plain(asm.R1, d)
+	b.put(s.Dst, d)
+	if s.Mem.Base == ir.InSelf {
+		done := b.label()
+		b.jump(done)
+		b.bind(none)
+		b.movImm(asm.R0, 0)
+		b.put(s.Dst, asm.R0)
+		b.bind(done)
+	} else {
+		b.bind(none)
+	}
+}
+
+// plain copies a pointer to dst as a number: memory of a map forgets that it is one.
+func (b *builder) plain(src, dst asm.Register) {
+	at := b.lay.words
+	b.store(asm.R9, at, src, 8)
+	b.load(dst, asm.R9, at, 8, false)
+}
+
+// A region is memory that programs may write to by address.
+type region struct {
+	mem  ir.Mem
+	size int
+}
+
+func (b *builder) regions() []region {
+	var all []region
+	for _, r := range [...]region{
+		{ir.Mem{Base: ir.InScratch, Reg: ir.None}, b.p.This},
+		{ir.Mem{Base: ir.InScratch, Reg: ir.None, Off: b.p.Alloca.Off}, b.p.Alloca.Size},
+		{ir.Mem{Base: ir.InGlobals, Reg: ir.None}, b.p.Globals},
+	} {
+		if r.size > 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// poke writes where an address leads, if that is where a program may.
+func (b *builder) poke(s *ir.Step) {
+	done := b.label()
+	for _, r := range b.regions() {
+		if r.size < s.Size {
+			continue
+		}
+		next := b.label()
+		b.address(asm.R4, r.mem, true, next)
+		b.plain(asm.R4, asm.R5)
+		b.getNumber(asm.R1, s.A)
+		if s.Imm != 0 {
+			b.aluImm(asm.Add, asm.R1, s.Imm, asm.R2)
+		}
+		b.alu(asm.Sub, asm.R1, asm.R5)
+		b.ifImm(asm.JGT, asm.R1, int64(r.size-s.Size), next, asm.R2)
+		b.alu(asm.Add, asm.R4, asm.R1)
+		b.getNumber(asm.R1, s.B)
+		b.store(asm.R4, 0, asm.R1, s.Size)
+		b.jump(done)
+		b.bind(next)
+	}
+	b.badAddress(s)
+	b.bind(done)
+}
+
+// bcopy copies [C] bytes from [A] to [B].
+func (b *builder) bcopy(s *ir.Step) {
+	done, bad := b.label(), b.label()
+	tooMany := b.label()
+	b.getNumber(asm.R1, s.C)
+	b.ifImm(asm.JEq, asm.R1, 0, done, asm.R2)
+	for _, r := range b.regions() {
+		next := b.label()
+		b.address(asm.R4, r.mem, true, next)
+		b.plain(asm.R4, asm.R5)
+		b.getNumber(asm.R1, s.B)
+		b.alu(asm.Sub, asm.R1, asm.R5)
+		b.ifImm(asm.JGE, asm.R1, int64(r.size), next, asm.R2)
+		b.getNumber(asm.R2, s.C)
+		b.ifImm(asm.JGT, asm.R2, int64(r.size), tooMany, asm.R3)
+		b.mov(asm.R3, asm.R1)
+		b.alu(asm.Add, asm.R3, asm.R2)
+		b.ifImm(asm.JGT, asm.R3, int64(r.size), tooMany, asm.R5)
+		b.alu(asm.Add, asm.R4, asm.R1)
+		b.mov(asm.R1, asm.R4)
+		b.getNumber(asm.R3, s.A)
+		b.call(readFrom(s.Space))
+		b.ifImm(asm.JNE, asm.R0, 0, bad, asm.R1)
+		b.jump(done)
+		b.bind(next)
+	}
+	b.getNumber(asm.R3, s.B)
+	b.ends.join(b.flow)
+	b.faultAt(ir.FaultBadAddr)
+	b.bind(tooMany)
+	b.getNumber(asm.R3, s.C)
+	b.ends.join(b.flow)
+	b.faultAt(ir.FaultBadSize)
+	b.bind(bad)
+	b.getNumber(asm.R3, s.A)
+	b.ends.join(b.flow)
+	b.faultAt(ir.FaultBadAddr)
+	b.bind(done)
+}

@@ -1,0 +1,83 @@
+package gen
+
+import (
+	"strconv"
+
+	"culprit/lang/ir"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// find looks a key up in an associative array, makes it there, or takes it out.
+func (b *builder) find(s *ir.Step) {
+	name := MapTable + strconv.Itoa(s.N)
+	none := b.label()
+	if s.Op == ir.OpMake {
+		b.address(asm.R1, s.Mem, false, none)
+		b.callSub(b.function(name, func() { b.makeElement(name, ir.DropDynamic) }))
+		b.put(s.Dst, asm.R0)
+		return
+	}
+	b.address(asm.R2, s.Mem, false, none)
+	b.mapPtr(asm.R1, name)
+	if s.Op == ir.OpDelete {
+		b.call(asm.FnMapDeleteElem)
+		return
+	}
+	b.call(asm.FnMapLookupElem)
+	b.put(s.Dst, asm.R0)
+}
+
+// makeElement makes the function that finds the value of the key at r1 in a hash, or puts a zero one there; 0 when it is full,
+// which is counted.
+func (b *builder) makeElement(name string, d ir.Drop) {
+	got, full := b.label(), b.label()
+	b.store(asm.R10, -8, asm.R1, 8)
+	b.mov(asm.R2, asm.R1)
+	b.mapPtr(asm.R1, name)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JNE, asm.R0, 0, got, asm.R1)
+	b.mapPtr(asm.R1, name)
+	b.load(asm.R2, asm.R10, -8, 8, false)
+	b.mapValue(asm.R3, MapLiterals, b.lay.zeroes)
+	b.movImm(asm.R4, 1) // BPF_NOEXIST: another CPU may have been first
+	b.call(asm.FnMapUpdateElem)
+	b.mapPtr(asm.R1, name)
+	b.load(asm.R2, asm.R10, -8, 8, false)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, full, asm.R1)
+	b.bind(got)
+	b.exit()
+	b.bind(full)
+	b.drop(d)
+	b.movImm(asm.R0, 0)
+	b.exit()
+}
+
+// makeAggElement makes the function that puts a zero value for the key at r1 into what an aggregation is kept in now, and
+// finds it; 0 when it is full, which is counted.
+func (b *builder) makeAggElement(name string) {
+	full := b.label()
+	b.store(asm.R10, -8, asm.R1, 8)
+	b.storeImm(asm.R10, -16, 0, 8, asm.R0)
+	b.mapPtr(asm.R1, name)
+	b.mov(asm.R2, asm.R10)
+	b.aluImm(asm.Add, asm.R2, -16, asm.R0)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, full, asm.R1)
+	b.store(asm.R10, -16, asm.R0, 8)
+	b.mov(asm.R1, asm.R0)
+	b.load(asm.R2, asm.R10, -8, 8, false)
+	b.mapValue(asm.R3, MapLiterals, b.lay.zeroes)
+	b.movImm(asm.R4, 1) // BPF_NOEXIST
+	b.call(asm.FnMapUpdateElem)
+	b.load(asm.R1, asm.R10, -16, 8, false)
+	b.load(asm.R2, asm.R10, -8, 8, false)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, full, asm.R1)
+	b.exit()
+	b.bind(full)
+	b.drop(ir.DropAgg)
+	b.movImm(asm.R0, 0)
+	b.exit()
+}

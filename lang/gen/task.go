@@ -1,0 +1,316 @@
+package gen
+
+import (
+	"fmt"
+
+	"culprit/lang/check"
+	"culprit/lang/ir"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// offset asks where a member of a struct of the kernel lies.
+func (b *builder) offset(typ, member string) (int, error) {
+	if b.k.Offset == nil {
+		return 0, fmt.Errorf("the place of %s in struct %s: no types of the kernel at hand: %w", member, typ, measure.ErrUnsupported)
+	}
+	return b.k.Offset(typ, member)
+}
+
+// kernelWord reads size bytes at an offset from the address in r3 into r0; what is not there is 0.
+func (b *builder) kernelWord(off, size, at int) {
+	good := b.label()
+	if off != 0 {
+		b.aluImm(asm.Add, asm.R3, int64(off), asm.R1)
+	}
+	b.lift(asm.R1, asm.R10, at)
+	b.movImm(asm.R2, int64(size))
+	b.call(asm.FnProbeReadKernel)
+	b.ifImm(asm.JEq, asm.R0, 0, good, asm.R1)
+	b.storeImm(asm.R10, at, 0, 8, asm.R1)
+	b.bind(good)
+	b.load(asm.R0, asm.R10, at, size, false)
+}
+
+// parent makes ppid.
+func (b *builder) parent(s *ir.Step) error {
+	up, err := b.offset("task_struct", "real_parent")
+	if err != nil {
+		return err
+	}
+	id, err := b.offset("task_struct", "tgid")
+	if err != nil {
+		return err
+	}
+	b.task()
+	b.mov(asm.R3, asm.R0)
+	b.kernelWord(up, 8, slotTemp)
+	b.mov(asm.R3, asm.R0)
+	b.kernelWord(id, 4, slotTemp)
+	b.put(s.Dst, asm.R0)
+	return nil
+}
+
+// progeny makes progenyof: is the process at hand A, or does it descend from it?
+func (b *builder) progeny(s *ir.Step) error {
+	up, err := b.offset("task_struct", "real_parent")
+	if err != nil {
+		return err
+	}
+	id, err := b.offset("task_struct", "tgid")
+	if err != nil {
+		return err
+	}
+	const generations = 64 // most that are looked at
+	b.task()
+	b.mov(asm.R2, asm.R0)
+	b.get(asm.R1, s.A)
+	b.callSub(b.function("progeny", func() {
+		again, yes, no := b.label(), b.label(), b.label()
+		b.mov(asm.R6, asm.R1)
+		b.extend(asm.R6, 4, false)
+		b.mov(asm.R7, asm.R2)
+		b.movImm(asm.R8, 0)
+		b.bind(again)
+		b.mov(asm.R3, asm.R7)
+		b.kernelWord(id, 4, -8)
+		b.ifReg(asm.JEq, asm.R0, asm.R6, yes)
+		b.ifImm(asm.JEq, asm.R0, 0, no, asm.R1)
+		b.mov(asm.R3, asm.R7)
+		b.kernelWord(up, 8, -8)
+		b.mov(asm.R7, asm.R0)
+		b.add(asm.Add.Imm(asm.R8, 1))
+		b.ifImm(asm.JLT, asm.R8, generations, again, asm.R1)
+		b.bind(no)
+		b.movImm(asm.R0, 0)
+		b.exit()
+		b.bind(yes)
+		b.movImm(asm.R0, 1)
+		b.exit()
+	}))
+	b.put(s.Dst, asm.R0)
+	return nil
+}
+
+// execargs leaves the arguments of the process in the work area, blanks between them; of a thread of the kernel, and where
+// they can't be read now, its name.
+func (b *builder) execargs() error {
+	var offs [3]int
+	for i, m := range [...][2]string{{"task_struct", "mm"}, {"mm_struct", "arg_start"}, {"mm_struct", "arg_end"}} {
+		off, err := b.offset(m[0], m[1])
+		if err != nil {
+			return err
+		}
+		offs[i] = off
+	}
+	b.lift(asm.R1, asm.R9, b.lay.text)
+	b.callSub(b.function("execargs", func() {
+		a := b.area()
+		s := b.p.StrSize
+		name, cut, again, done := b.label(), b.label(), b.label(), b.label()
+		b.mov(asm.R6, asm.R1)
+		b.clearResult()
+		b.zeroFill(asm.R6, a.hay, s)
+		b.call(asm.FnGetCurrentTask)
+		b.mov(asm.R3, asm.R0)
+		b.kernelWord(offs[0], 8, -8)
+		b.ifImm(asm.JEq, asm.R0, 0, name, asm.R1)
+		b.mov(asm.R9, asm.R0)
+		b.mov(asm.R3, asm.R0)
+		b.kernelWord(offs[1], 8, -8)
+		b.mov(asm.R7, asm.R0)
+		b.mov(asm.R3, asm.R9)
+		b.kernelWord(offs[2], 8, -8)
+		b.mov(asm.R8, asm.R0)
+		b.alu(asm.Sub, asm.R8, asm.R7)
+		b.ifImm(asm.JSLE, asm.R8, 0, name, asm.R1)
+		b.add(asm.Sub.Imm(asm.R8, 1)) // without the last 0
+		b.ifImm(asm.JLE, asm.R8, int64(s-1), cut, asm.R1)
+		b.movImm(asm.R8, int64(s-1))
+		b.bind(cut)
+		b.lift(asm.R1, asm.R6, a.hay)
+		b.mov(asm.R2, asm.R8)
+		b.mov(asm.R3, asm.R7)
+		b.call(asm.FnProbeReadUser)
+		b.ifImm(asm.JNE, asm.R0, 0, name, asm.R1)
+		// Every byte that is 0 becomes a blank: 0x80 in each that is, shifted to 0x20.
+		b.lift(asm.R1, asm.R6, a.hay)
+		b.movImm(asm.R2, 0)
+		b.movImm(asm.R3, 0x7f7f7f7f7f7f7f7f)
+		b.bind(again)
+		b.load(asm.R4, asm.R1, 0, 8, false)
+		b.mov(asm.R5, asm.R4)
+		b.alu(asm.And, asm.R5, asm.R3)
+		b.alu(asm.Add, asm.R5, asm.R3)
+		b.alu(asm.Or, asm.R5, asm.R4)
+		b.alu(asm.Or, asm.R5, asm.R3)
+		b.add(asm.Xor.Imm(asm.R5, -1))
+		b.add(asm.RSh.Imm(asm.R5, 2))
+		b.alu(asm.Or, asm.R4, asm.R5)
+		b.store(asm.R1, 0, asm.R4, 8)
+		b.add(asm.Add.Imm(asm.R1, 8))
+		b.add(asm.Add.Imm(asm.R2, 8))
+		b.ifImm(asm.JLT, asm.R2, int64(s), again, asm.R0)
+		b.lift(asm.R1, asm.R6, a.result)
+		b.mov(asm.R2, asm.R8)
+		b.lift(asm.R3, asm.R6, a.hay)
+		b.call(asm.FnProbeReadKernel)
+		b.jump(done)
+		b.bind(name)
+		b.clearResult()
+		b.lift(asm.R1, asm.R6, a.result)
+		b.movImm(asm.R2, int64(min(s, commSize)))
+		b.call(asm.FnGetCurrentComm)
+		b.bind(done)
+		b.movImm(asm.R0, 0)
+		b.exit()
+	}))
+	return nil
+}
+
+// mutex makes mutex_owner and mutex_owned: the thread that holds the lock at A, whether it is the one at hand. The lowest bits of
+// the owner say who waits (kernel/locking/mutex.c).
+func (b *builder) mutex(s *ir.Step) error {
+	off, err := b.offset("mutex", "owner")
+	if err != nil {
+		return err
+	}
+	const flags = 7
+	good := b.label()
+	b.get(asm.R3, s.A)
+	b.aluImm(asm.Add, asm.R3, int64(off), asm.R1)
+	b.lift(asm.R1, asm.R10, slotTemp)
+	b.movImm(asm.R2, 8)
+	b.call(asm.FnProbeReadKernel)
+	b.ifImm(asm.JEq, asm.R0, 0, good, asm.R1)
+	b.badAddress(s)
+	b.bind(good)
+	if s.Sub == check.SubMutexOwner {
+		b.load(asm.R0, asm.R10, slotTemp, 8, false)
+		b.add(asm.And.Imm(asm.R0, ^flags))
+	} else {
+		other := b.label()
+		b.task()
+		b.mov(asm.R2, asm.R0)
+		b.load(asm.R1, asm.R10, slotTemp, 8, false)
+		b.add(asm.And.Imm(asm.R1, ^flags))
+		b.movImm(asm.R0, 0)
+		b.ifReg(asm.JNE, asm.R1, asm.R2, other)
+		b.movImm(asm.R0, 1)
+		b.bind(other)
+	}
+	b.put(s.Dst, asm.R0)
+	return nil
+}
+
+// uregs leaves a register of the process in r0, numbered in the order of struct pt_regs.
+func (b *builder) uregs(n int) error {
+	most := 20
+	if b.arm {
+		most = 33
+	}
+	if n < 0 || n > most {
+		b.movImm(asm.R0, 0)
+		return nil
+	}
+	if b.site == check.SiteUprobe || b.site == check.SiteUretprobe {
+		b.ctx(8 * n)
+		return nil
+	}
+	b.taskBTF()
+	b.mov(asm.R1, asm.R0)
+	b.call(asm.FnTaskPtRegs)
+	b.load(asm.R0, asm.R0, 8*n, 8, false)
+	return nil
+}
+
+// result leaves what a function returned in r0.
+func (b *builder) result() {
+	switch b.site {
+	case check.SiteSyscallReturn:
+		b.ctx(8)
+	case check.SiteKretprobe, check.SiteUretprobe:
+		b.ctx(b.registers().result)
+	case check.SiteFexit:
+		b.load(asm.R1, asm.R10, slotCtx, 8, false)
+		b.storeImm(asm.R10, slotTemp, 0, 8, asm.R0)
+		b.lift(asm.R2, asm.R10, slotTemp)
+		b.call(asm.FnGetFuncRet)
+		b.load(asm.R0, asm.R10, slotTemp, 8, false)
+	default:
+		b.movImm(asm.R0, 0)
+	}
+}
+
+// makeSpeculate makes the function that takes a speculation that is free; 0: there is none, which is counted.
+func (b *builder) makeSpeculate() {
+	again, took := b.label(), b.label()
+	n := b.p.Speculations()
+	b.mapValue(asm.R6, MapSpec, 0)
+	b.movImm(asm.R7, 1)
+	b.bind(again)
+	b.movImm(asm.R0, 0)
+	if b.k.AtomicFetch {
+		b.movImm(asm.R1, 1)
+		b.atomic(asm.CmpXchg, asm.R6, 0, asm.R1)
+		b.ifImm(asm.JEq, asm.R0, 0, took, asm.R1)
+	} else {
+		next := b.label()
+		b.load(asm.R1, asm.R6, 0, 8, false)
+		b.ifImm(asm.JNE, asm.R1, 0, next, asm.R0)
+		b.storeImm(asm.R6, 0, 1, 8, asm.R1)
+		b.jump(took)
+		b.bind(next)
+	}
+	b.add(asm.Add.Imm(asm.R6, 8))
+	b.add(asm.Add.Imm(asm.R7, 1))
+	b.ifImm(asm.JLE, asm.R7, int64(n), again, asm.R1)
+	b.drop(ir.DropSpec)
+	b.movImm(asm.R0, 0)
+	b.exit()
+	b.bind(took)
+	b.mov(asm.R0, asm.R7)
+	b.exit()
+}
+
+// act does what is done to the process at hand.
+func (b *builder) act(s *ir.Step) error {
+	const stop = 19 // SIGSTOP
+	switch check.ActionKind(s.N) {
+	case check.Raise:
+		b.get(asm.R1, s.A)
+		b.call(asm.FnSendSignal)
+	case check.Stop:
+		b.movImm(asm.R1, stop)
+		b.call(asm.FnSendSignal)
+	case check.Copyout:
+		room := b.label()
+		most := textRoom(b.p)
+		b.get(asm.R3, s.A)
+		b.get(asm.R4, s.C)
+		b.ifImm(asm.JLE, asm.R4, int64(most), room, asm.R1)
+		b.movImm(asm.R4, int64(most))
+		b.bind(room)
+		b.store(asm.R10, slotHold, asm.R4, 8)
+		b.lift(asm.R1, asm.R9, b.lay.text)
+		b.mov(asm.R2, asm.R4)
+		b.call(asm.FnProbeReadKernel)
+		b.get(asm.R1, s.B)
+		b.lift(asm.R2, asm.R9, b.lay.text)
+		b.load(asm.R3, asm.R10, slotHold, 8, false)
+		b.call(asm.FnProbeWriteUser)
+	case check.Copyoutstr:
+		room := b.label()
+		b.address(asm.R2, s.From, false, 0)
+		b.get(asm.R3, s.C)
+		b.ifImm(asm.JLE, asm.R3, int64(b.p.StrSize), room, asm.R1)
+		b.movImm(asm.R3, int64(b.p.StrSize))
+		b.bind(room)
+		b.get(asm.R1, s.B)
+		b.call(asm.FnProbeWriteUser)
+	default:
+		return fmt.Errorf("action %d: %w", s.N, measure.ErrUnsupported)
+	}
+	return nil
+}

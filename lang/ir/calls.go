@@ -1,0 +1,311 @@
+package ir
+
+import (
+	"culprit/lang/check"
+	"culprit/lang/syntax"
+)
+
+// What OpCall takes and gives, by Sub. A string that is made goes to Mem, is cut to Size - 1 bytes, and has zeroes behind it
+// up to Size. Strings that are taken are never none: ir asked before. Addresses are
+// read in Space; what is not there is FaultBadAddr with the address.
+//
+//	strlen             Dst = bytes of From
+//	strjoin            Mem = From, then From2
+//	lltostr            Mem = A as a signed number in base B (None: 10), by DTrace's rules: a sign in base 10 alone, 0x and 0 before 16 and 8
+//	strtoll            Dst = the number that From begins with, in base A (None: 10); 0: none
+//	basename, dirname  Mem = of the path From, as basename(1) and dirname(1) have it; of nothing: "."
+//	cleanpath          Mem = the path From without //, /./ and name/../
+//	tolower, toupper   Mem = From, of ASCII
+//	substr             Mem = From from A on (negative: from the end), B bytes of it (None: all; negative: without so many at the end).
+//	                   What stands before the string counts for B, and is nothing
+//	index, rindex      Dst = where From2 stands in From, the first, the last; -1: nowhere; A (None: all of it): not before, not after
+//	strchr, strrchr    Mem = From from the first, the last character A on; Dst = 1; not found: Mem is zeroes, Dst = 0
+//	strstr             the same with the string From2
+//	strtok             Mem = the next token, of which From2 are the ends; Dst = 1; none left: zeroes, 0. From: a u64, which is 1 + where
+//	                   to go on, and behind it the string, which ir put there; both change
+//	inet_ntoa          Mem = the IPv4 address at the address A
+//	inet_ntoa6         Mem = the IPv6 address at the address A, one of IPv4 in it as ::ffff:1.2.3.4 or ::1.2.3.4; N 0: as 1.2.3.4
+//	inet_ntop          Mem = the address of family A at the address B, written with IPv4 in it as for inet_ntoa6 with N 1; another family is FaultIllOp
+//	link_ntop          Mem = the hardware address of type A at the address B; another type is FaultIllOp
+//	htons, ntohs ...   Dst = A with its 2, 4, 8 low bytes turned, as the machine needs it; the rest 0
+//	rand               Dst = a number of 32 bits
+//	progenyof          Dst = 1: the process at hand is A or descends from it
+//	bcopy              C bytes from the address A in Space to the address B, which must be as OpPoke has it. More than there is room: FaultBadSize.
+//	                   copyinto, and copyin where its place is found while the clause runs, are this with the space User
+//	mutex_owned ...    Dst = of the lock at the address A
+//	d_path             Mem = the path of the struct path at the address A
+//
+// alloca and copyin, getmajor and getminor, copyinstr and speculation are other steps.
+
+// call makes a subroutine that gives a number or nothing.
+func (c *clause) call(e *check.Call) num {
+	if isString(e.T) {
+		return number0 // not reached: text makes these
+	}
+	s := blank(OpCall)
+	s.Sub, s.At = e.Func, e.Place()
+	size, signed := 8, false
+	switch e.Func {
+	case check.SubAlloca:
+		return c.allocate(c.value(e.Args[0]), e.Place())
+	case check.SubCopyin:
+		return c.copyin(e)
+	case check.SubBcopy:
+		c.copyCall(c.addressArg(e.Args[0]), c.addressArg(e.Args[1]), c.value(e.Args[2]), c.spaceOf(e.Args[0]), e.Place())
+		return number0
+	case check.SubCopyinto:
+		c.copyCall(c.addressArg(e.Args[0]), c.addressArg(e.Args[2]), c.value(e.Args[1]), check.User, e.Place())
+		return number0
+	case check.SubGetmajor: // of a dev_t as the kernel has it: 12 and 20 bits
+		return num{reg: c.two(OpShr, c.inReg(c.extended(c.number(e.Args[0]), 4, false)), known(20), false), size: 4}
+	case check.SubGetminor:
+		return num{reg: c.two(OpAnd, c.inReg(c.number(e.Args[0])), known(1<<20-1), false), size: 4}
+	case check.SubSpeculation:
+		s = blank(OpSpeculate)
+		return num{reg: c.out(s), size: 4}
+	case check.SubStrlen:
+		c.stringArg(&s.From, e.Args[0])
+		size = 4
+	case check.SubIndex, check.SubRindex:
+		c.stringArg(&s.From, e.Args[0])
+		c.stringArg(&s.From2, e.Args[1])
+		if len(e.Args) > 2 {
+			s.A = c.regOf(e.Args[2])
+		}
+		signed = true
+	case check.SubStrtoll:
+		c.stringArg(&s.From, e.Args[0])
+		if len(e.Args) > 1 {
+			s.A = c.regOf(e.Args[1])
+		}
+	case check.SubHtons, check.SubNtohs:
+		s.A, size = c.regOf(e.Args[0]), 2
+	case check.SubHtonl, check.SubNtohl:
+		s.A, size = c.regOf(e.Args[0]), 4
+	case check.SubHtonll, check.SubNtohll, check.SubProgenyof, check.SubMutexOwned, check.SubMutexOwner, check.SubMutexTypeAdaptive,
+		check.SubMutexTypeSpin, check.SubRwIswriter, check.SubRwReadHeld, check.SubRwWriteHeld:
+		s.A = c.regOf(e.Args[0])
+		s.Space = space(e.Args[0].Type())
+	case check.SubRand:
+		size = 4
+	default:
+		c.complain(e.Place(), NotYet, "culprit has no %s() yet", subName(e.Func))
+		return number0
+	}
+	return num{reg: c.out(s), size: size, signed: signed}
+}
+
+// stringArg makes a string that a subroutine takes.
+func (c *clause) stringArg(m *Mem, e check.Expr) {
+	t := c.operandText(e)
+	c.need(t.set, e.Place())
+	*m = t.mem
+}
+
+// addressArg gives the address that an argument is, a string's too.
+func (c *clause) addressArg(e check.Expr) Reg {
+	switch {
+	case isString(e.Type()):
+		return c.textAddress(e)
+	case isWhole(e.Type()):
+		return c.wholeAddress(e)
+	}
+	return c.regOf(e)
+}
+
+func (c *clause) spaceOf(e check.Expr) check.Space {
+	if isString(e.Type()) {
+		return check.Own
+	}
+	if _, ok := refOf(e); ok {
+		return check.Own
+	}
+	return space(e.Type())
+}
+
+// copyCall copies size bytes to an address that is found while the clause runs.
+func (c *clause) copyCall(from, to Reg, size num, sp check.Space, at syntax.Span) {
+	n := c.inReg(size)
+	c.guard(to, 0, n, 0, at)
+	if sp == check.Own {
+		c.guard(from, 0, n, 0, at)
+	}
+	s := blank(OpCall)
+	s.Sub, s.A, s.B, s.C, s.Space, s.At = check.SubBcopy, from, to, n, sp, at
+	c.step(s)
+}
+
+// allocate gives the address of some bytes of Program.Alloca, at a multiple of 8.
+func (c *clause) allocate(size num, at syntax.Span) num {
+	room := c.p.Alloca
+	if size.known() && !c.moving {
+		if size.imm < 0 || size.imm > int64(room.Size-c.given) {
+			c.failNow(FaultNoScratch, at)
+			return number0
+		}
+		m := scratch(room.Off + c.given)
+		if size.imm > 0 {
+			c.zero(m, round(int(size.imm), 8))
+		}
+		c.given += round(int(size.imm), 8)
+		return num{reg: c.addressOf(m), size: 8}
+	}
+	n := c.inReg(size)
+	c.failIf(n, Gt, int64(room.Size), false, FaultNoScratch, None, at)
+	taken := c.loadMem(c.taken, 8, false)
+	end := c.two(OpAdd, taken.reg, num{reg: n}, false)
+	c.failIf(end, Gt, int64(room.Size), false, FaultNoScratch, None, at)
+	end = c.two(OpAnd, c.two(OpAdd, end, known(7), false), known(^7), false)
+	c.storeMem(c.taken, 8, num{reg: end})
+	return num{reg: c.two(OpAdd, c.addressOf(scratch(room.Off)), taken, false), size: 8}
+}
+
+// guard faults where an address is in the memory of alloca, and size bytes from it (n: as many as a register says) are not
+// handed out, or were to a clause before.
+func (c *clause) guard(address Reg, off int64, n Reg, size int64, at syntax.Span) {
+	room := c.p.Alloca
+	if room.Size == 0 {
+		return
+	}
+	address = c.sum(address, off).reg
+	d := num{reg: c.two(OpSub, address, num{reg: c.addressOf(scratch(room.Off - beside))}, false), size: 8}
+	inside, fine := c.block(), c.block()
+	c.branchOn(d, Lt, known(int64(beside+room.Size)), false, inside, fine, at)
+	c.place(inside)
+	d = num{reg: c.two(OpSub, d.reg, known(beside), false), size: 8} // before what alloca gives: more than there is
+	top := known(int64(c.given))
+	if c.moving {
+		top = c.loadMem(c.taken, 8, false)
+	}
+	bad := c.fault(FaultBadAddr, address, 0, at)
+	some := c.block()
+	c.branchOn(d, Ge, top, false, bad, some, at)
+	c.place(some)
+	left := num{reg: c.two(OpSub, c.inReg(top), d, false), size: 8}
+	if n != None {
+		c.branchOn(left, Lt, num{reg: n, size: 8}, false, c.fault(FaultBadSize, n, 0, at), fine, at)
+	} else {
+		c.branchOn(left, Lt, known(size), false, bad, fine, at)
+	}
+	c.place(fine)
+}
+
+// copyin copies bytes of the process to where alloca would put them.
+func (c *clause) copyin(e *check.Call) num {
+	from := c.regOf(e.Args[0])
+	size := c.value(e.Args[1])
+	given := c.given
+	to := c.allocate(size, e.Place())
+	if size.known() && !c.moving {
+		if to.known() || size.imm == 0 {
+			return to
+		}
+		s := blank(OpReadMem)
+		s.Mem, s.Size, s.A, s.Space, s.At = scratch(c.p.Alloca.Off+given), int(size.imm), from, check.User, e.Place()
+		c.step(s)
+		return to
+	}
+	c.copyCall(from, to.reg, size, check.User, e.Place())
+	return to
+}
+
+// textCall makes a subroutine that gives a string.
+func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
+	s := blank(OpCall)
+	s.Sub, s.Mem, s.Size, s.At = e.Func, m, size, e.Place()
+	found := false
+	switch e.Func {
+	case check.SubCopyinstr:
+		s = blank(OpReadStr)
+		s.A, s.Space = c.regOf(e.Args[0]), check.User
+		s.Mem, s.Size, s.Imm, s.At = m, size, c.most(size), e.Place()
+		if len(e.Args) > 1 {
+			if n, ok := constant(e.Args[1]); ok {
+				s.Imm = max(0, min(s.Imm, n))
+			} else {
+				return c.copyinstr(s, c.value(e.Args[1]))
+			}
+		}
+	case check.SubStrjoin:
+		c.stringArg(&s.From, e.Args[0])
+		c.stringArg(&s.From2, e.Args[1])
+	case check.SubBasename, check.SubDirname, check.SubCleanpath, check.SubTolower, check.SubToupper:
+		c.stringArg(&s.From, e.Args[0])
+	case check.SubLltostr:
+		s.A = c.regOf(e.Args[0])
+		if len(e.Args) > 1 {
+			s.B = c.regOf(e.Args[1])
+		}
+	case check.SubSubstr:
+		c.stringArg(&s.From, e.Args[0])
+		s.A = c.regOf(e.Args[1])
+		if len(e.Args) > 2 {
+			s.B = c.regOf(e.Args[2])
+		}
+	case check.SubStrchr, check.SubStrrchr:
+		c.stringArg(&s.From, e.Args[0])
+		s.A = c.inReg(c.extended(c.number(e.Args[1]), 1, false))
+		found = true
+	case check.SubStrstr:
+		c.stringArg(&s.From, e.Args[0])
+		c.stringArg(&s.From2, e.Args[1])
+		found = true
+	case check.SubStrtok:
+		c.strtokString(e.Args[0])
+		s.From = scratch(c.p.strtok)
+		c.stringArg(&s.From2, e.Args[1])
+		found = true
+	case check.SubInetNtoa, check.SubInetNtoa6, check.SubPath:
+		if len(e.Args) > 1 {
+			if n, ok := constant(e.Args[1]); ok && n != 0 {
+				s.N = 1
+			}
+		}
+		s.A, s.Space = c.addressArg(e.Args[0]), c.spaceOf(e.Args[0])
+	case check.SubInetNtop, check.SubLinkNtop:
+		s.A = c.regOf(e.Args[0])
+		s.B, s.Space = c.addressArg(e.Args[1]), c.spaceOf(e.Args[1])
+	default:
+		c.complain(e.Place(), NotYet, "culprit has no %s() yet", subName(e.Func))
+		return known(1)
+	}
+	if s.Op == OpReadStr {
+		c.out(s)
+		return known(1)
+	}
+	set = known(1)
+	if found {
+		set = num{reg: c.out(s), size: 1}
+	} else {
+		c.step(s)
+	}
+	c.trim(m, size)
+	return set
+}
+
+// copyinstr reads a string of the process, of at most so many bytes as are found out while the clause runs.
+func (c *clause) copyinstr(read Step, most num) num {
+	c.out(read)
+	// What is behind the most is cut off afterwards.
+	s := blank(OpCall)
+	s.Sub, s.Mem, s.Size, s.At = check.SubSubstr, read.Mem, read.Size, read.At
+	t := c.alloc(read.Size)
+	c.copyMem(t, read.Mem, read.Size)
+	s.From, s.A, s.B = t, c.inReg(known(0)), c.inReg(most)
+	c.step(s)
+	return known(1)
+}
+
+// strtokString puts the string that strtok begins with where it goes on in it. Without one it goes on; if there never was
+// one, that is a fault.
+func (c *clause) strtokString(e check.Expr) {
+	if v, ok := constant(e); ok && v == 0 {
+		begun := c.loadMem(scratch(c.p.strtok), 8, false)
+		c.failIf(begun.reg, Eq, 0, false, FaultBadAddr, None, e.Place())
+		return
+	}
+	t := c.operandText(e)
+	c.need(t.set, e.Place())
+	c.copyText(scratch(c.p.strtok+8), c.p.StrSize, t)
+	c.storeMem(scratch(c.p.strtok), 8, known(1))
+}

@@ -1,0 +1,56 @@
+package irtest
+
+import (
+	"errors"
+
+	"culprit/lang/check"
+	"culprit/lang/ir"
+	"culprit/lang/syntax"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// An Env has every probe that is named without globs, and no types of a kernel but those it is given.
+type Env struct{ Types *btf.Spec }
+
+// BTF gives the types.
+func (e Env) BTF() (*btf.Spec, error) {
+	if e.Types == nil {
+		return nil, errors.New("there is no BTF here")
+	}
+	return e.Types, nil
+}
+
+// Probes gives the probe of that name.
+func (e Env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
+	ids := map[string]uint32{"BEGIN": 1, "END": 2, "ERROR": 3}
+	p := &check.Probe{ID: ids[d.Name.Text], Provider: d.Provider.Text, Module: d.Module.Text, Function: d.Function.Text, Name: d.Name.Text}
+	if p.ID > 0 {
+		p.Provider = "dtrace"
+	} else {
+		p.ID = 10 + uint32(len(d.Function.Text+d.Name.Text))
+	}
+	return []*check.Probe{p}, nil
+}
+
+// Symbol knows no variable.
+func (e Env) Symbol(module, name string) (uint64, btf.Type, error) {
+	return 0, nil, errors.New("there is no such variable")
+}
+
+// Compile gives the steps of a text, verified; an error is what is wrong with the text or, in Verify's words, with the steps.
+func Compile(text string, o check.Options) (*ir.Program, error) {
+	tree, wrong := syntax.Parse(text, syntax.Mode{Macros: o.Macro})
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
+	checked, wrong := check.Check("", text, tree, Env{}, o)
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
+	p, wrong := ir.Lower(checked)
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
+	return p, p.Verify()
+}

@@ -1,0 +1,552 @@
+package ir
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"culprit/lang/check"
+	"culprit/lang/syntax"
+)
+
+// The codes of what a checked program may still be too large for.
+const (
+	// TooLarge is a program whose variables, keys or records do not fit into the memory of a firing.
+	//
+	// Example: BEGIN { tracemem(0, 1000000); }
+	TooLarge syntax.Code = "too-large"
+
+	// NotYet is a part of D that culprit knows and cannot run.
+	//
+	// Example: #pragma D option destructive\nBEGIN { panic(); }
+	NotYet syntax.Code = "not-yet"
+)
+
+// maxScratch is the most that a firing may take: a value of a per-CPU map is at most 32 KiB, as much as the kernel's
+// per-CPU allocator gives at once (PCPU_MIN_UNIT_SIZE).
+const maxScratch = 32 << 10
+
+// beside is how many bytes before what alloca gives can't be used, so that reaching there by a wrong index is a fault.
+const beside = 64
+
+// How large variables may become. The kernel gives no more at once for a map's value, and for what a thread has.
+const (
+	maxGlobals = 1 << 20
+	maxSelf    = 60 << 10
+	maxValue   = 60 << 10
+)
+
+// Lower turns a checked program into steps. It gives a Program or diagnostics, never both.
+func Lower(src *check.Program) (*Program, syntax.Diagnostics) {
+	l := &lowerer{src: src, p: &Program{Source: src}, literals: map[string]int{}}
+	l.layout()
+	if len(l.wrong) > 0 {
+		return nil, l.wrong
+	}
+	for _, c := range src.Clauses {
+		l.p.Clauses = append(l.p.Clauses, l.clause(c))
+	}
+	l.finish()
+	if len(l.wrong) > 0 {
+		return nil, l.wrong
+	}
+	return l.p, nil
+}
+
+// A lowerer holds what the clauses share while they are made.
+type lowerer struct {
+	src      *check.Program
+	p        *Program
+	literals map[string]int // text, as long as strsize allows, to its offset
+	wrong    syntax.Diagnostics
+}
+
+func (l *lowerer) complain(at syntax.Span, code syntax.Code, format string, args ...any) {
+	for _, d := range l.wrong {
+		if d.Code == code && d.Pos == int(at.From) {
+			return
+		}
+	}
+	l.wrong = append(l.wrong, syntax.Diagnose(l.src.File, l.src.Text, at, code, fmt.Sprintf(format, args...), ""))
+}
+
+func round(n, to int) int { return (n + to - 1) / to * to }
+
+// layout gives the variables and aggregations their places.
+func (l *lowerer) layout() {
+	p := l.p
+	strsize := int(l.src.Options.StrSize)
+	if n, err := strconv.Atoi(l.src.Options.All["strsize"]); err == nil && strsize == 0 {
+		strsize = n
+	}
+	if strsize <= 0 {
+		strsize = 256
+	}
+	if strsize > maxScratch/2 {
+		l.complain(syntax.Span{}, TooLarge, "strings of %d bytes do not fit into the %d bytes of memory that a firing may have", strsize, maxScratch)
+		strsize = 256
+	}
+	p.StrSize, p.StrMost = round(strsize, 8), strsize-1
+	bounds := l.bounds()
+	for _, v := range l.src.Vars {
+		for len(p.Places) <= v.ID {
+			p.Places = append(p.Places, Place{Table: -1})
+		}
+		most, what := [...]int{check.Global: maxGlobals, check.Self: maxSelf, check.This: maxScratch}[v.Home], "variable"
+		if len(v.Keys) > 0 {
+			most, what = maxValue, "element"
+		}
+		if v.Type.Size() > int64(most) {
+			l.complain(v.At, TooLarge, "a %s of %d bytes is too large: %d at most", what, v.Type.Size(), most)
+			continue
+		}
+		if len(v.Keys) > 0 {
+			key := l.tuple(v.Keys, bounds.vars[v.ID], v.Home == check.Self)
+			p.Places[v.ID].Table = len(p.Tables)
+			p.Tables = append(p.Tables, Table{Var: v, Key: key, Value: round(l.storage(v.Type), 8)})
+			continue
+		}
+		var base Base
+		var end *int
+		switch v.Home {
+		case check.Global:
+			base, end = InGlobals, &p.Globals
+		case check.Self:
+			base, end = InSelf, &p.Self
+		default:
+			base, end = InScratch, &p.This
+		}
+		size := l.storage(v.Type)
+		off := round(*end, l.align(v.Type))
+		p.Places[v.ID].Mem = Mem{Base: base, Reg: None, Off: off}
+		*end = off + size
+	}
+	p.Globals, p.Self, p.This = round(p.Globals, 8), round(p.Self, 8), round(p.This, 8)
+	if l.calls(check.SubStrtok) {
+		p.strtok = p.This
+		p.This += 8 + p.StrSize
+	}
+	if l.calls(check.SubAlloca, check.SubCopyin) {
+		p.Alloca = Region{p.This + beside, l.allocaSize()}
+	}
+	p.Scratch = max(p.This, p.Alloca.Off+p.Alloca.Size)
+	if len(l.wrong) > 0 {
+		return
+	}
+	for _, a := range l.src.Aggs {
+		for len(p.Aggs) <= a.ID {
+			p.Aggs = append(p.Aggs, Agg{})
+		}
+		agg := Agg{Agg: a, Key: l.tuple(a.Keys, bounds.aggs[a.ID], false)}
+		switch a.Func {
+		case check.Count:
+			agg.Value = 8
+		case check.Stddev:
+			agg.Value = 32
+		case check.Quantize, check.Lquantize, check.Llquantize:
+			agg.Dist = agg.buckets()
+			agg.Buckets = agg.Dist.Len()
+			agg.Sparse = len(a.Keys) > 0
+			agg.Value = 8
+			if !agg.Sparse {
+				agg.Value = 8 * agg.Buckets
+			}
+		default:
+			agg.Value = 16
+		}
+		p.Aggs[a.ID] = agg
+	}
+}
+
+// calls says whether any clause calls one of these.
+func (l *lowerer) calls(subs ...check.Subroutine) (found bool) {
+	for _, src := range l.src.Clauses {
+		walk(src, func(e check.Expr) {
+			if call, ok := e.(*check.Call); ok && slices.Contains(subs, call.Func) {
+				found = true
+			}
+		}, nil)
+	}
+	return found
+}
+
+// allocaSize is how much room alloca and copyin have in a clause: the option scratchsize.
+func (l *lowerer) allocaSize() int {
+	if n, err := strconv.Atoi(l.src.Options.All["scratchsize"]); err == nil && n > 0 && n <= maxScratch {
+		return round(n, 8)
+	}
+	return 256
+}
+
+// storage is how many bytes a variable of a type takes.
+func (l *lowerer) storage(t check.Type) int {
+	if isString(t) {
+		return 8 + l.p.StrSize
+	}
+	return max(1, int(t.Size()))
+}
+
+func (l *lowerer) align(t check.Type) int {
+	switch t := t.(type) {
+	case *check.Int:
+		return max(1, int(t.Bytes))
+	case check.StackType:
+		return 4
+	}
+	return 8
+}
+
+// fieldSize is how many bytes a value of a type takes in a tuple or a record; bound is that of strings.
+func (l *lowerer) fieldSize(t check.Type, bound int) int {
+	switch t := t.(type) {
+	case check.StringType:
+		return bound
+	case check.SymbolType:
+		if t.Of == check.User {
+			return 16
+		}
+		return 8
+	case *check.Array, *check.Struct, *check.Func: // their address
+		return 8
+	}
+	return int(t.Size())
+}
+
+// tuple lays values out behind one another.
+func (l *lowerer) tuple(types []check.Type, bounds []int, thread bool) Tuple {
+	t := Tuple{Thread: thread}
+	if thread {
+		t.Size = 8
+	}
+	for i, ty := range types {
+		f := TupleField{Type: ty, Size: l.fieldSize(ty, l.p.StrSize)}
+		if isString(ty) && bounds != nil && bounds[i] > 0 {
+			f.Size = bounds[i]
+		}
+		f.Offset = round(t.Size, l.align(ty))
+		t.Size = f.Offset + f.Size
+		t.Fields = append(t.Fields, f)
+	}
+	t.Size = round(t.Size, 8)
+	return t
+}
+
+// literal gives where a text lies, cut to what a string holds, and how many bytes are its own.
+func (l *lowerer) literal(text string) (off, size int) {
+	text = text[:min(len(text), l.p.StrMost)]
+	size = round(len(text)+1, 8)
+	off, ok := l.literals[text]
+	if !ok {
+		off = len(l.p.Literals)
+		l.literals[text] = off
+		l.p.Literals = append(l.p.Literals, text...)
+		l.p.Literals = append(l.p.Literals, make([]byte, size-len(text))...)
+	}
+	return off, size
+}
+
+// finish leaves room behind the memories for steps that look at StrSize bytes, and judges their sizes.
+func (l *lowerer) finish() {
+	p := l.p
+	if len(p.Literals) > 0 {
+		p.Literals = append(p.Literals, make([]byte, p.StrSize)...)
+	}
+	p.Scratch = round(p.Scratch, 8) + p.StrSize
+	for _, m := range []struct {
+		size, most int
+		whose      string
+	}{{p.Globals, maxGlobals, "the variables"}, {p.Self, maxSelf, "the variables of a thread"}, {p.Scratch, maxScratch, "a firing"}} {
+		if m.size > m.most && len(l.wrong) == 0 {
+			l.complain(syntax.Span{}, TooLarge, "%s would take %d bytes of memory, and may have %d", m.whose, m.size, m.most)
+		}
+	}
+}
+
+// A block is a Block in the making.
+type block struct {
+	steps []Step
+	at    int // its number in the end; -1: not placed yet
+}
+
+// A clause is a Func in the making.
+type clause struct {
+	*lowerer
+	src   *check.Clause
+	regs  int
+	cur   *block
+	order []*block
+	ids   []*block // by the numbers that steps have in To and Else until the end
+	late  []func() // blocks for behind all others: faults
+	exit  *block
+
+	top    int           // of the scratch memory in use
+	known  map[any]num   // what is known to be in registers: builtins, by builtin, and pieces of variables, by piece
+	group  *group        // of records, nil: none is begun
+	spec   *check.Record // the speculate() that what is recorded from here on belongs to; nil: none
+	specID num
+
+	allocates bool
+	moving    bool // alloca's places are found out while the clause runs
+	given     int  // else: how much of Program.Alloca is given away
+	taken     Mem  // moving: the u64 that says it
+}
+
+// A builtin is a variable of D that stays the same through a clause.
+type builtin struct {
+	which check.BuiltinVar
+	n     int
+}
+
+// A piece is a part of a variable of the script, which holds what was stored there last, or loaded.
+type piece struct {
+	base      Base
+	off, size int
+}
+
+func (l *lowerer) clause(src *check.Clause) *Func {
+	c := &clause{lowerer: l, src: src, known: map[any]num{}, top: max(l.p.This, l.p.Alloca.Off+l.p.Alloca.Size)}
+	c.exit = c.block()
+	c.cur = c.block()
+	c.place(c.cur)
+	c.prepare()
+	if src.Predicate != nil {
+		body := c.block()
+		c.branch(src.Predicate, body, c.exit)
+		c.place(body)
+	}
+	if src.Default || len(src.Body) == 0 {
+		c.stmts([]check.Stmt{&check.Record{Action: check.Action{Kind: check.DefaultTrace}}})
+	} else {
+		c.stmts(src.Body)
+	}
+	c.jump(c.exit)
+	for len(c.late) > 0 {
+		late := c.late
+		c.late = nil
+		for _, f := range late {
+			f()
+		}
+	}
+	c.place(c.exit)
+	c.step(blank(OpEnd))
+	return c.done()
+}
+
+func (c *clause) block() *block {
+	b := &block{at: len(c.ids)}
+	c.ids = append(c.ids, b)
+	return b
+}
+
+// place makes b the block that steps go to.
+func (c *clause) place(b *block) {
+	c.order = append(c.order, b)
+	c.cur = b
+}
+
+// blank gives a step without registers.
+func blank(op Op) Step {
+	return Step{Op: op, Dst: None, A: None, B: None, C: None, Mem: nowhere, From: nowhere, From2: nowhere}
+}
+
+// nowhere stands where a step has no memory.
+//
+// table: a constant that Go has no word for
+var nowhere = Mem{Reg: None, Off: -1}
+
+func (c *clause) step(s Step) {
+	switch s.Op {
+	case OpStore, OpZero, OpCopy, OpReadMem, OpReadStr, OpBuiltinStr:
+		c.forget(s.Mem, s.Size)
+	case OpCall:
+		if s.Size > 0 {
+			c.forget(s.Mem, s.Size)
+		}
+		if s.Sub == check.SubBcopy {
+			c.forgetAll()
+		}
+	case OpPoke:
+		c.forgetAll()
+	}
+	c.cur.steps = append(c.cur.steps, s)
+}
+
+// pieceOf gives what a place is known by; !ok: it is in no variable that lies still.
+func (c *clause) pieceOf(m Mem, size int) (p piece, ok bool) {
+	ok = m.Base == InGlobals || m.Base == InSelf || m.Base == InScratch && m.Off < c.p.This
+	return piece{m.Base, m.Off, size}, ok
+}
+
+// forget takes back what is known of a piece of memory that is written to.
+func (c *clause) forget(m Mem, size int) {
+	if _, ok := c.pieceOf(m, size); !ok {
+		return
+	}
+	for k := range c.known {
+		if p, ok := k.(piece); ok && p.base == m.Base && p.off < m.Off+size && m.Off < p.off+p.size {
+			delete(c.known, k)
+		}
+	}
+}
+
+// forgetAll takes back what is known of all variables.
+func (c *clause) forgetAll() {
+	for k := range c.known {
+		if _, ok := k.(piece); ok {
+			delete(c.known, k)
+		}
+	}
+}
+
+func (c *clause) jump(to *block) {
+	s := blank(OpJump)
+	s.To = to.at
+	c.step(s)
+}
+
+func (c *clause) reg() Reg {
+	c.regs++
+	return Reg(c.regs - 1)
+}
+
+// alloc gives a piece of scratch memory, at a multiple of 8. It is free again when top is put back.
+func (c *clause) alloc(size int) Mem {
+	off := round(c.top, 8)
+	c.top = off + round(size, 8)
+	c.p.Scratch = max(c.p.Scratch, c.top)
+	return scratch(off)
+}
+
+func scratch(off int) Mem { return Mem{Base: InScratch, Reg: None, Off: off} }
+
+func (m Mem) plus(n int) Mem { m.Off += n; return m }
+
+// fault makes a block that ends the clause with a fault.
+func (c *clause) fault(f Fault, a Reg, imm int64, at syntax.Span) *block {
+	b := c.block()
+	c.late = append(c.late, func() {
+		c.place(b)
+		s := blank(OpFault)
+		s.Fault, s.A, s.Imm, s.At = f, a, imm, at
+		c.step(s)
+	})
+	return b
+}
+
+// failIf faults where a compares so with imm; addr is what the fault tells.
+func (c *clause) failIf(a Reg, cond Cond, imm int64, signed bool, f Fault, addr Reg, at syntax.Span) {
+	next := c.block()
+	s := blank(OpBranch)
+	s.A, s.Cond, s.Imm, s.Signed, s.To, s.Else, s.At = a, cond, imm, signed, c.fault(f, addr, 0, at).at, next.at, at
+	c.step(s)
+	c.place(next)
+}
+
+// apart runs f, of which the code may be jumped over: what it finds out holds in it alone, and what it changes is not known
+// behind it.
+func (c *clause) apart(f func()) {
+	before := maps.Clone(c.known)
+	spec, id := c.spec, c.specID
+	f()
+	c.spec, c.specID = spec, id
+	inside := c.known
+	c.known = before
+	for k, v := range before {
+		if inside[k] != v {
+			delete(before, k)
+		}
+	}
+}
+
+// prepare gives the subroutines that keep something through the clause their memory.
+func (c *clause) prepare() {
+	timestamps := 0
+	walk(c.src, func(e check.Expr) {
+		switch e := e.(type) {
+		case *check.Call:
+			if e.Func == check.SubAlloca || e.Func == check.SubCopyin {
+				c.allocates = true
+				if _, known := constant(e.Args[len(e.Args)-1]); !known {
+					c.moving = true
+				}
+			}
+		case *check.Builtin:
+			if e.Which == check.BuiltinTimestamp {
+				timestamps++
+			}
+		}
+	}, func(s check.Stmt) {
+		if _, ok := s.(*check.If); ok && c.allocates {
+			c.moving = true
+		}
+	})
+	if c.moving {
+		c.taken = c.alloc(8)
+		c.zero(c.taken, 8)
+		c.zero(scratch(c.p.Alloca.Off), c.p.Alloca.Size)
+	}
+	if timestamps > 1 {
+		c.builtin(check.BuiltinTimestamp, 0)
+	}
+}
+
+func (c *clause) zero(m Mem, size int) {
+	s := blank(OpZero)
+	s.Mem, s.Size = m, size
+	c.step(s)
+}
+
+// stmts makes a list of statements. What they record together is written behind the last of them, so that a fault before
+// leaves nothing, as dtrace has it.
+func (c *clause) stmts(list []check.Stmt) {
+	if len(list) == 0 {
+		return
+	}
+	top := c.top
+	for i, s := range list {
+		if c.group != nil && breaks(s) {
+			c.emit()
+		}
+		if c.group == nil && recorded(s) {
+			c.begin(list[i:], &list[0])
+		}
+		inner := c.top
+		c.stmt(s)
+		c.top = inner
+	}
+	if c.group != nil && c.group.list == &list[0] {
+		c.emit()
+	}
+	c.top = top
+}
+
+func (c *clause) stmt(s check.Stmt) {
+	switch s := s.(type) {
+	case *check.Do:
+		c.drop(s.X)
+	case *check.If:
+		c.conditional(s)
+	case *check.Aggregate:
+		c.aggregate(s)
+	case *check.Record:
+		if recorded(s) {
+			c.record(s)
+		} else {
+			c.act(s)
+		}
+	}
+}
+
+// conditional makes an If. Constant conditions were not taken out by check: what they leave out was checked all the same.
+func (c *clause) conditional(s *check.If) {
+	then, els, end := c.block(), c.block(), c.block()
+	c.branch(s.Cond, then, els)
+	c.place(then)
+	c.apart(func() { c.stmts(s.Then) })
+	c.jump(end)
+	c.place(els)
+	c.apart(func() { c.stmts(s.Else) })
+	c.jump(end)
+	c.place(end)
+}

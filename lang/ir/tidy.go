@@ -1,0 +1,150 @@
+package ir
+
+// done makes the Func: blocks that nothing leads to and steps whose results nobody wants are gone, blocks that only follow
+// one another are one, and registers are counted anew.
+func (c *clause) done() *Func {
+	f := &Func{Clause: c.src}
+	c.thread()
+	numbers := map[*block]int{}
+	for i, b := range c.order {
+		b.at = i
+		numbers[b] = i
+	}
+	for _, b := range c.order {
+		for i := range b.steps {
+			s := &b.steps[i]
+			switch s.Op {
+			case OpBranch:
+				s.To, s.Else = numbers[c.ids[s.To]], numbers[c.ids[s.Else]]
+			case OpJump:
+				s.To = numbers[c.ids[s.To]]
+			}
+		}
+		f.Blocks = append(f.Blocks, &Block{Steps: b.steps})
+	}
+	f.sweep()
+	f.renumber()
+	return f
+}
+
+// thread lets jumps to a block that only jumps on lead where that one does, drops the blocks that nothing leads to, and
+// joins those that have one way in to the one that has only that way out.
+func (c *clause) thread() {
+	target := func(n int) int {
+		for {
+			b := c.ids[n]
+			if len(b.steps) == 0 || b.steps[0].Op != OpJump {
+				return n
+			}
+			n = b.steps[0].To
+		}
+	}
+	ways := map[*block]int{c.order[0]: 1}
+	var kept []*block
+	for _, b := range c.order {
+		if ways[b] == 0 {
+			continue
+		}
+		kept = append(kept, b)
+		last := &b.steps[len(b.steps)-1]
+		switch last.Op {
+		case OpBranch:
+			last.To, last.Else = target(last.To), target(last.Else)
+			if last.To == last.Else {
+				*last = jumpTo(last.To)
+				ways[c.ids[last.To]]++
+				break
+			}
+			ways[c.ids[last.To]]++
+			ways[c.ids[last.Else]]++
+		case OpJump:
+			last.To = target(last.To)
+			ways[c.ids[last.To]]++
+		}
+	}
+	c.order = nil
+	gone := map[*block]bool{}
+	for _, b := range kept {
+		if gone[b] {
+			continue
+		}
+		c.order = append(c.order, b)
+		for {
+			last := b.steps[len(b.steps)-1]
+			if last.Op != OpJump || ways[c.ids[last.To]] != 1 {
+				break
+			}
+			next := c.ids[last.To]
+			b.steps = append(b.steps[:len(b.steps)-1], next.steps...)
+			gone[next] = true
+		}
+	}
+}
+
+func jumpTo(n int) Step {
+	s := blank(OpJump)
+	s.To = n
+	return s
+}
+
+// reads calls f for each register that a step takes.
+func (s *Step) reads(f func(*Reg)) {
+	for _, r := range []*Reg{&s.A, &s.B, &s.C, &s.Mem.Reg, &s.From.Reg, &s.From2.Reg} {
+		if *r != None {
+			f(r)
+		}
+	}
+}
+
+// pure says whether a step does nothing but give a result.
+func (s *Step) pure() bool {
+	switch s.Op {
+	case OpLoad, OpAddress, OpBuiltin, OpFind, OpStrCompare, OpSet, OpExtend:
+		return true
+	}
+	return s.Op <= OpNot
+}
+
+// sweep takes out the pure steps whose results nobody wants. What a step wants stands before it, so once backward is enough.
+func (f *Func) sweep() {
+	wanted := make(map[Reg]bool)
+	for i := len(f.Blocks) - 1; i >= 0; i-- {
+		b := f.Blocks[i]
+		var kept []Step
+		for j := len(b.Steps) - 1; j >= 0; j-- {
+			s := b.Steps[j]
+			if s.pure() && !wanted[s.Dst] {
+				continue
+			}
+			s.reads(func(r *Reg) { wanted[*r] = true })
+			kept = append(kept, s)
+		}
+		for a, z := 0, len(kept)-1; a < z; a, z = a+1, z-1 {
+			kept[a], kept[z] = kept[z], kept[a]
+		}
+		b.Steps = kept
+	}
+}
+
+// renumber counts the registers in the order in which they are given values.
+func (f *Func) renumber() {
+	numbers := map[Reg]Reg{}
+	number := func(r *Reg) {
+		n, ok := numbers[*r]
+		if !ok {
+			n = Reg(len(numbers))
+			numbers[*r] = n
+		}
+		*r = n
+	}
+	for _, b := range f.Blocks {
+		for i := range b.Steps {
+			s := &b.Steps[i]
+			s.reads(number)
+			if s.Dst != None {
+				number(&s.Dst)
+			}
+		}
+	}
+	f.Regs = len(numbers)
+}

@@ -1,0 +1,739 @@
+package syntax
+
+import (
+	"strings"
+)
+
+// Every function here leaves p.high at the height of what it gives, so that no tree is higher than maxHigh. After a
+// failure what they give is worth nothing, but is never nil.
+
+// expr reads an expression with commas.
+func (p *parser) expr() Expr {
+	x := p.assign()
+	for p.tok.kind == tComma {
+		h := p.high
+		p.next()
+		y := p.assign()
+		p.grow(max(h, p.high))
+		x = &Binary{p.around(x, y), Comma, x, y}
+	}
+	return x
+}
+
+// around is the span of two expressions and what is between them.
+func (p *parser) around(x, y Expr) Span { return Span{x.At().From, max(y.At().To, x.At().To)} }
+
+// assign reads an expression without commas.
+func (p *parser) assign() Expr {
+	if !p.enter() {
+		return &Int{}
+	}
+	defer p.leave()
+	x := p.cond()
+	op, ok := assignOp(p.tok.kind)
+	if !ok {
+		return x
+	}
+	h := p.high
+	switch {
+	case !assignable(x):
+		p.notAssignable(x)
+	case op != Set:
+		if _, agg := x.(*Aggregation); agg {
+			p.fail(AggregationOp, "an aggregation is never changed by "+p.what(), "@ = sum(value) adds up")
+		}
+	}
+	p.next()
+	y := p.assign()
+	p.grow(max(h, p.high))
+	return &Assign{p.around(x, y), op, x, y}
+}
+
+// assignable says whether an expression has a form that can be given a value.
+func assignable(x Expr) bool {
+	switch x := x.(type) {
+	case *Ident, *Macro, *Aggregation, *Index, *Member:
+		return true
+	case *Unary:
+		return x.Op == Deref
+	}
+	return false
+}
+
+func (p *parser) notAssignable(x Expr) {
+	at, hint := x.At(), "variables, members, elements and *pointers can"
+	switch x := x.(type) {
+	case *Binary:
+		if assignable(x.Y) && x.Op >= LogOr {
+			hint = "an assignment within an expression stands in parentheses"
+		}
+	case *Cond:
+		hint = "an assignment within an expression stands in parentheses"
+	case *Call:
+		hint = "@ = " + x.Func.Text + "(...) gives an aggregation what a function makes"
+	}
+	p.failAt(NotAssignable, int(at.From), int(at.To), "this can have no value given to it", hint)
+}
+
+// cond reads an expression without commas and assignments.
+func (p *parser) cond() Expr {
+	x := p.binary(bindLogOr)
+	if p.tok.kind != tQuest {
+		return x
+	}
+	h := p.high
+	if !p.enter() {
+		return x
+	}
+	defer p.leave()
+	quest := p.tok
+	p.next()
+	p.nest++
+	then := p.expr()
+	p.nest--
+	h = max(h, p.high)
+	if p.tok.kind != tColon {
+		p.failAt(ExpectedColon, int(quest.from), int(quest.to), "there is no : for this ?", "condition ? value : value")
+	}
+	p.next()
+	other := p.cond()
+	p.grow(max(h, p.high))
+	return &Cond{p.around(x, other), x, then, other}
+}
+
+// binary reads operators that bind at least as tightly as bind.
+func (p *parser) binary(bind uint8) Expr {
+	x := p.unary()
+	for {
+		op := binaryOp(p.tok.kind)
+		if ops[op].bind < bind || op <= Comma {
+			return x
+		}
+		if op == Div && p.predicate && p.endsPredicate(int(p.tok.to)) {
+			return x
+		}
+		h := p.high
+		p.next()
+		y := p.binary(ops[op].bind + 1)
+		p.grow(max(h, p.high))
+		x = &Binary{p.around(x, y), op, x, y}
+	}
+}
+
+// endsPredicate says whether a slash with this behind it ends a predicate: no value begins there.
+func (p *parser) endsPredicate(off int) bool {
+	quiet := p.quiet
+	p.quiet = true
+	c := p.at(p.space(off))
+	p.quiet = quiet
+	return c == '{' || c == ';' || c == 0
+}
+
+// unary reads an operand with the operators before and behind it.
+func (p *parser) unary() Expr {
+	from := p.tok.from
+	op := Set
+	switch p.tok.kind {
+	case tPlus:
+		op = Plus
+	case tMinus:
+		op = Neg
+	case tNot:
+		op = Not
+	case tTilde:
+		op = BitNot
+	case tStar:
+		op = Deref
+	case tAnd:
+		op = Addr
+	case tInc, tDec:
+		return p.stepBefore()
+	case tLParen:
+		if p.castAhead() {
+			return p.cast()
+		}
+		return p.postfix()
+	case tWord:
+		switch p.str() {
+		case "sizeof":
+			return p.sizeOf()
+		case "stringof":
+			if !p.enter() {
+				return &Int{}
+			}
+			defer p.leave()
+			p.next()
+			x := p.unary()
+			p.grow(p.high)
+			return &StringOf{Span{from, x.At().To}, x}
+		}
+		return p.postfix()
+	default:
+		return p.postfix()
+	}
+	if !p.enter() {
+		return &Int{}
+	}
+	defer p.leave()
+	p.next()
+	x := p.unary()
+	p.grow(p.high)
+	return &Unary{Span{from, x.At().To}, op, x}
+}
+
+func (p *parser) stepBefore() Expr {
+	from, op := p.tok.from, Add
+	if p.tok.kind == tDec {
+		op = Sub
+	}
+	if !p.enter() {
+		return &Int{}
+	}
+	defer p.leave()
+	p.next()
+	x := p.unary()
+	p.steps(x)
+	p.grow(p.high)
+	return &Step{Span{from, x.At().To}, op, x, false}
+}
+
+// steps fails where ++ or -- can't change an expression.
+func (p *parser) steps(x Expr) {
+	at := x.At()
+	if _, agg := x.(*Aggregation); agg {
+		p.failAt(AggregationOp, int(at.From), int(at.To), "an aggregation is never changed by ++ or --", "@ = count() counts")
+	} else if !assignable(x) {
+		p.notAssignable(x)
+	}
+}
+
+// castAhead says whether the parenthesis that is looked at holds a type. See Cast.
+func (p *parser) castAhead() bool {
+	quiet, save, off, last := p.quiet, p.tok, p.off, p.last
+	p.quiet = true
+	defer func() { p.quiet, p.tok, p.off, p.last = quiet, save, off, last }()
+	p.scan()
+	if p.tok.kind != tWord {
+		return false
+	}
+	word := p.str()
+	switch wordKind(word) {
+	case wType:
+		return true
+	case wName:
+	default:
+		return false
+	}
+	known := p.typeName(word)
+	p.scan()
+	stars := 0
+	for p.tok.kind == tStar || p.tok.kind == tWord && isQualifier(p.str()) {
+		stars++
+		p.scan()
+	}
+	if known && p.tok.kind == tLBrack || known && p.tok.kind == tLParen && stars > 0 {
+		return true
+	}
+	if p.tok.kind != tRParen {
+		return false
+	}
+	if stars > 0 {
+		return true
+	}
+	p.scan()
+	switch p.tok.kind {
+	case tInt, tChar, tString, tAgg, tMacro, tLParen, tNot, tTilde:
+		return true
+	case tWord:
+		switch wordKind(p.str()) {
+		case wName, wOperand:
+			return true
+		}
+	case tPlus, tMinus, tStar, tAnd, tInc, tDec:
+		return known
+	}
+	return false
+}
+
+func (p *parser) cast() Expr {
+	from := p.tok.from
+	t := p.parenType()
+	if !p.enter() {
+		return &Int{}
+	}
+	defer p.leave()
+	if p.tok.kind == tEOF || p.tok.kind == tRParen || p.tok.kind == tSemi || p.tok.kind == tComma {
+		p.fail(ExpectedExpr, "a value should stand behind this type", "(type) value")
+	}
+	x := p.unary()
+	p.grow(p.high)
+	return &Cast{Span{from, x.At().To}, t, x}
+}
+
+// parenType reads "(" Type ")".
+func (p *parser) parenType() Type {
+	open := p.tok
+	p.nest++
+	p.next()
+	t := p.typeOnly()
+	p.close(tRParen, open)
+	return t
+}
+
+// close wants a closing mark and tells where its other half stands.
+func (p *parser) close(k kind, open token) {
+	p.nest--
+	if p.tok.kind == k {
+		p.next()
+		return
+	}
+	if k == tRBrack {
+		p.closeFail(UnclosedBracket, "]", open)
+	} else {
+		p.closeFail(UnclosedParen, ")", open)
+	}
+}
+
+func (p *parser) closeFail(code Code, mark string, open token) {
+	if p.failed {
+		return
+	}
+	switch p.tok.kind {
+	case tWord, tInt, tChar, tString, tAgg, tMacro, tColon, tQuest:
+		if p.tok.kind != tColon && strings.IndexByte(p.text[p.last:p.tok.from], '\n') < 0 {
+			p.unexpected()
+			return
+		}
+	}
+	hint := ""
+	switch p.tok.kind {
+	case tAssign:
+		hint = "a comparison is =="
+	case tEOF:
+	default:
+		hint = "it should come before " + p.what()
+	}
+	p.failAt(code, int(open.from), int(open.to), "there is no "+mark+" that closes this "+p.text[open.from:open.to], hint)
+}
+
+func (p *parser) sizeOf() Expr {
+	from := p.tok.from
+	if !p.enter() {
+		return &Int{}
+	}
+	defer p.leave()
+	p.next()
+	if p.tok.kind == tLParen {
+		save, off, last := p.tok, p.off, p.last
+		quiet := p.quiet
+		p.quiet = true
+		p.scan()
+		isType := p.tok.kind == tWord && (wordKind(p.str()) == wType || wordKind(p.str()) == wName && p.typeName(p.str())) || p.tok.kind == tRParen
+		if !isType && p.tok.kind == tWord && wordKind(p.str()) == wName { // name *)
+			p.scan()
+			for p.tok.kind == tStar {
+				p.scan()
+				isType = p.tok.kind == tRParen
+			}
+		}
+		p.quiet = quiet
+		p.tok, p.off, p.last = save, off, last
+		if isType {
+			t := p.parenType()
+			p.high = 1
+			return &SizeOf{Span: p.span(from), Type: t}
+		}
+	}
+	x := p.unary()
+	p.grow(p.high)
+	return &SizeOf{Span: Span{from, x.At().To}, X: x}
+}
+
+// postfix reads an operand and what stands behind it.
+func (p *parser) postfix() Expr {
+	from := p.tok.from
+	x := p.operand()
+	for !p.failed {
+		switch p.tok.kind {
+		case tLBrack:
+			if _, agg := x.(*Aggregation); agg {
+				p.fail(AggregationOp, "an aggregation has one list of keys", "@[first, second]").Tag = "D_AGG_MDIM"
+				return x
+			}
+			h := p.high
+			keys := p.keys()
+			p.grow(max(h, p.high))
+			x = &Index{p.span(from), x, keys}
+		case tLParen:
+			p.fail(NotCallable, "this can't be called", "only names can: name(...)")
+			return x
+		case tDot, tArrow:
+			arrow := p.tok.kind == tArrow
+			p.next()
+			name := p.member()
+			p.grow(p.high)
+			x = &Member{p.span(from), x, name, arrow}
+		case tInc, tDec:
+			op := Add
+			if p.tok.kind == tDec {
+				op = Sub
+			}
+			p.steps(x)
+			p.next()
+			p.grow(p.high)
+			x = &Step{p.span(from), op, x, true}
+		default:
+			return x
+		}
+	}
+	return x
+}
+
+// member reads a name behind . or ->. Any word will do: the kernel's structs know nothing of D's words.
+func (p *parser) member() Name {
+	n := Name{Span: Span{p.tok.from, p.tok.to}}
+	switch {
+	case p.failed:
+	case p.tok.kind == tWord && strings.IndexByte(p.str(), '`') < 0:
+		n.Text = p.str()
+		p.next()
+	case p.tok.kind == tMacro:
+		n.Text = p.str()
+		if p.mode.Macros != nil {
+			n.Text, _ = p.macro(n.Span)
+			if !isName(n.Text) && !p.told(UnknownMacro, int(n.From)) {
+				p.fail(ExpectedMember, "the macro "+p.what()+" stands for "+shown(n.Text)+", which is no name", "")
+			}
+		}
+		p.next()
+	default:
+		p.fail(ExpectedMember, "the name of a member should stand here, not "+p.what(), "")
+	}
+	return n
+}
+
+// keys reads "[" Expr { "," Expr } "]".
+func (p *parser) keys() []Expr {
+	open := p.tok
+	p.nest++
+	p.next()
+	if p.tok.kind == tRBrack {
+		p.failAt(EmptyKeys, int(open.from), int(p.tok.to), "there is nothing between these brackets", "leave them out, or write what to tell values apart by")
+		return nil
+	}
+	list := p.list()
+	p.close(tRBrack, open)
+	return list
+}
+
+// list reads Expr { "," Expr } and leaves p.high at the highest.
+func (p *parser) list() []Expr {
+	var list []Expr
+	high := 0
+	for !p.failed {
+		list = append(list, p.assign())
+		high = max(high, p.high)
+		if !p.got(tComma) {
+			break
+		}
+	}
+	p.high = high
+	return list
+}
+
+// operand reads a name, a literal, an aggregation, a call, or an expression in parentheses.
+func (p *parser) operand() Expr {
+	at := Span{p.tok.from, p.tok.to}
+	p.high = 1
+	switch p.tok.kind {
+	case tWord:
+		return p.named(at)
+	case tInt:
+		x := p.integer(at)
+		p.next()
+		return x
+	case tString:
+		_, s, _ := p.quoted(int(at.From), true)
+		p.next()
+		return &String{at, s}
+	case tChar:
+		x := p.char(at)
+		p.next()
+		return x
+	case tAgg:
+		x := &Aggregation{Span: at, Name: p.text[at.From+1 : at.To]}
+		p.next()
+		if p.tok.kind == tLBrack {
+			x.Keys = p.keys()
+			x.Span = p.span(at.From)
+			p.grow(p.high)
+		}
+		return x
+	case tMacro:
+		if p.mode.Macros == nil {
+			name := strings.TrimPrefix(p.str(), "$")
+			name, quoted := strings.CutPrefix(name, "$")
+			p.next()
+			return &Macro{at, name, quoted}
+		}
+		value, quoted := p.macro(at)
+		p.next()
+		return p.meant(at, value, quoted)
+	case tLParen:
+		return p.paren()
+	}
+	switch p.tok.kind {
+	case tRBrace, tSemi, tEOF, tRParen, tRBrack, tComma:
+		p.fail(ExpectedExpr, "a value should stand before "+p.what(), "")
+	case tLBrace:
+		p.fail(ExpectedExpr, "a value should stand here, not a block", "")
+	case tAssign, tEq:
+		p.fail(ExpectedExpr, "a value should stand before "+p.what(), "")
+	default:
+		p.fail(ExpectedExpr, "a value should stand here, not "+p.what(), "")
+	}
+	return &Int{Span: at}
+}
+
+func (p *parser) paren() Expr {
+	open := p.tok
+	if !p.enter() {
+		return &Int{}
+	}
+	defer p.leave()
+	p.nest++
+	p.next()
+	x := p.expr()
+	p.close(tRParen, open)
+	widen(x, p.span(open.from))
+	return x
+}
+
+// widen gives an expression the span of the parentheses around it.
+func widen(x Expr, at Span) {
+	switch x := x.(type) {
+	case *Ident:
+		x.Span = at
+	case *Macro:
+		x.Span = at
+	case *Int:
+		x.Span = at
+	case *Char:
+		x.Span = at
+	case *String:
+		x.Span = at
+	case *Aggregation:
+		x.Span = at
+	case *Index:
+		x.Span = at
+	case *Member:
+		x.Span = at
+	case *Call:
+		x.Span = at
+	case *Unary:
+		x.Span = at
+	case *Step:
+		x.Span = at
+	case *Binary:
+		x.Span = at
+	case *Assign:
+		x.Span = at
+	case *Cond:
+		x.Span = at
+	case *Cast:
+		x.Span = at
+	case *SizeOf:
+		x.Span = at
+	case *StringOf:
+		x.Span = at
+	case *OffsetOf:
+		x.Span = at
+	case *Xlate:
+		x.Span = at
+	}
+}
+
+// named reads what begins with a word.
+func (p *parser) named(at Span) Expr {
+	word := p.str()
+	switch wordKind(word) {
+	case wOperand:
+		switch word {
+		case "self", "this":
+			return p.scoped(at, word)
+		case "offsetof":
+			return p.offsetOf(at)
+		case "xlate":
+			return p.xlate(at)
+		}
+		return p.unary() // sizeof, stringof: where an operand stands an operator may too
+	case wType:
+		p.fail(ExpectedExpr, "a value should stand here, not the word "+word, "a type stands in parentheses before a value, or in sizeof (type)")
+		return &Int{Span: at}
+	case wReserved, wStorage:
+		if word == "return" && p.at(p.space(p.off)) == '(' {
+			break // an action: the value that a traced function gives
+		}
+		p.fail(ReservedWord, word+" is a word of C that D keeps, and no name", "")
+		return &Int{Span: at}
+	}
+	p.next()
+	if p.tok.kind == tLParen && !p.failed {
+		return p.call(at, word)
+	}
+	return ident(at, word)
+}
+
+// ident makes a name of a word that may hold backticks.
+func ident(at Span, word string) *Ident {
+	if tick := strings.LastIndexByte(word, '`'); tick >= 0 {
+		return &Ident{Span: at, Scope: ScopeKernel, Module: word[:tick], Name: word[tick+1:]}
+	}
+	return &Ident{Span: at, Name: word}
+}
+
+func (p *parser) call(at Span, word string) Expr {
+	if strings.IndexByte(word, '`') >= 0 {
+		p.failAt(NotCallable, int(at.From), int(at.To), "functions of the kernel can't be called", "only D's own can")
+		return &Int{Span: at}
+	}
+	open := p.tok
+	if !p.enter() {
+		return &Int{}
+	}
+	defer p.leave()
+	p.nest++
+	p.next()
+	x := &Call{Func: Name{at, word}}
+	p.high = 0
+	if p.tok.kind != tRParen {
+		x.Args = p.list()
+	}
+	p.close(tRParen, open)
+	x.Span = p.span(at.From)
+	p.grow(p.high)
+	return x
+}
+
+// scoped reads self->name and this->name.
+func (p *parser) scoped(at Span, word string) Expr {
+	scope := ScopeSelf
+	if word == "this" {
+		scope = ScopeThis
+	}
+	p.next()
+	if p.tok.kind != tArrow {
+		p.failAt(BareScope, int(at.From), int(at.To), word+" is no variable by itself", word+"->name is one")
+		return &Int{Span: at}
+	}
+	p.next()
+	name := p.member()
+	return &Ident{Span: p.span(at.From), Scope: scope, Name: name.Text}
+}
+
+func (p *parser) offsetOf(at Span) Expr {
+	const form = "offsetof(struct tag, member)"
+	p.next()
+	if p.tok.kind != tLParen {
+		p.fail(BadOffsetOf, "offsetof takes a type and a member in parentheses", form)
+		return &Int{Span: at}
+	}
+	open := p.tok
+	p.nest++
+	p.next()
+	x := &OffsetOf{Type: p.typeOnly()}
+	if p.tok.kind != tComma {
+		p.fail(BadOffsetOf, "offsetof takes a type, a comma and a member", form)
+	}
+	for !p.failed {
+		p.next()
+		x.Path = append(x.Path, p.member())
+		if p.tok.kind != tDot {
+			break
+		}
+	}
+	p.close(tRParen, open)
+	x.Span = p.span(at.From)
+	return x
+}
+
+func (p *parser) xlate(at Span) Expr {
+	const form = "xlate <type> (value)"
+	p.next()
+	if p.tok.kind != tLt {
+		p.fail(BadXlate, "xlate takes a type between < and >", form)
+		return &Int{Span: at}
+	}
+	p.next()
+	t := p.typeOnly()
+	if p.tok.kind != tGt {
+		p.fail(BadXlate, "there is no > behind the type of this xlate", form)
+	}
+	p.next()
+	if p.tok.kind != tLParen {
+		p.fail(BadXlate, "xlate takes a value in parentheses", form)
+	}
+	if p.failed {
+		return &Int{Span: at}
+	}
+	x := p.paren()
+	p.grow(p.high)
+	return &Xlate{p.span(at.From), t, x}
+}
+
+// char gives the character constant at a span.
+func (p *parser) char(at Span) *Char {
+	_, s, _ := p.quoted(int(at.From), true)
+	x := &Char{Span: at, Text: s}
+	switch {
+	case s == "":
+		p.report(EmptyChar, int(at.From), int(at.To), "there is no character in this constant", "'\\0' is the character of no text")
+	case len(s) > 8:
+		p.report(LongChar, int(at.From), int(at.To), "this constant has "+"more than eight characters", "text is written in \"...\"")
+	case len(s) == 1:
+		x.Value = int64(int8(s[0]))
+	default:
+		for i := range len(s) {
+			x.Value = x.Value<<8 | int64(s[i])
+		}
+	}
+	return x
+}
+
+// meant makes an expression of what stands for a macro.
+func (p *parser) meant(at Span, value string, quoted bool) Expr {
+	digits := strings.TrimLeft(value, "+-")
+	switch {
+	case quoted:
+		return &String{at, value}
+	case isName(value) && wordKind(value) == wName:
+		return ident(at, value)
+	case len(value)-len(digits) <= 1 && digits != "" && classes[digits[0]]&cDigit != 0 && isWord(digits):
+		inner := &parser{text: digits}
+		n := inner.integer(Span{0, int32(len(digits))})
+		if len(inner.diags) > 0 {
+			break
+		}
+		n.Span = at
+		if value[0] == '-' {
+			return &Unary{at, Neg, n}
+		}
+		return n
+	}
+	if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+		value = value[1 : len(value)-1]
+	}
+	return &String{at, value}
+}
+
+// isWord says whether there is nothing in a text but what names have.
+func isWord(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if classes[s[i]]&(cLetter|cDigit) == 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isName(s string) bool { return isWord(s) && classes[s[0]]&cDigit == 0 }

@@ -1,0 +1,323 @@
+package syntax
+
+import (
+	"strings"
+)
+
+// block reads from "{" to "}". p.off is behind it afterwards, and p.tok is the "}".
+func (p *parser) block() *Block {
+	b := &Block{Span: Span{From: p.tok.from}}
+	open := p.tok
+	if !p.enter() {
+		return b
+	}
+	defer p.leave()
+	p.next()
+	for {
+		switch p.tok.kind {
+		case tSemi:
+			p.next()
+			continue
+		case tRBrace:
+			b.To = p.tok.to
+			p.last = int(p.tok.to)
+			return b
+		case tEOF:
+			if !p.failed {
+				p.report(UnclosedBrace, int(open.from), int(open.to), "there is no } that ends this {", "")
+				b.To = p.tok.to
+				return b
+			}
+		}
+		if !p.failed {
+			from := p.tok.from
+			s, ended := p.statement()
+			if s != nil {
+				b.List = append(b.List, s)
+			}
+			if !p.failed && !ended {
+				p.endStatement(int(from))
+			}
+		}
+		if p.failed {
+			if p.stopped {
+				b.To = p.tok.to
+				return b
+			}
+			if p.fault < 0 { // a clause begins here: the brace is over
+				p.failed = false
+				b.To = p.tok.from
+				return b
+			}
+			p.sync(tSemi, tRBrace)
+		}
+	}
+}
+
+// endStatement wants the statement that began at an offset to end.
+func (p *parser) endStatement(from int) {
+	switch p.tok.kind {
+	case tSemi:
+		p.next()
+		return
+	case tRBrace, tEOF:
+		return
+	}
+	if p.probeInBlock(from) {
+		return
+	}
+	switch p.tok.kind {
+	case tWord, tAgg, tMacro, tInc, tDec:
+		if strings.IndexByte(p.text[p.last:p.tok.from], '\n') >= 0 {
+			p.report(ExpectedSemicolon, p.last, p.last, "a semicolon should stand here", "statements end with ;")
+			return
+		}
+	}
+	p.unexpected()
+}
+
+// probeInBlock looks whether what could not be read as a statement is a probe description, and if so ends the block before it.
+func (p *parser) probeInBlock(from int) bool {
+	if p.tok.kind != tColon && p.tok.kind != tLBrace || p.depth > 1 {
+		return false
+	}
+	off, colons := from, 0
+	for classes[p.at(off)]&cProbe != 0 {
+		if p.text[off] == ':' {
+			colons++
+		}
+		off++
+	}
+	quiet := p.quiet
+	p.quiet = true
+	next := p.at(p.space(off))
+	p.quiet = quiet
+	if off == from || next != '{' && next != '/' && next != ',' || next != '{' && colons == 0 {
+		return false
+	}
+	p.failAt(ProbeInBlock, from, off, "a clause can't stand within another", "is a } missing before it?")
+	if p.stopped {
+		return true
+	}
+	p.closers++
+	p.fault = -1
+	p.off = from
+	p.tok = token{kind: tRBrace, from: int32(from), to: int32(from)}
+	return true
+}
+
+// unexpected fails at a token that goes on where nothing should.
+func (p *parser) unexpected() {
+	switch p.tok.kind {
+	case tRParen, tRBrack:
+		p.fail(UnmatchedClose, "there is nothing that this "+p.what()+" closes", "")
+	case tColon:
+		p.fail(ExpectedOperator, "there is no ? that this : belongs to", "")
+	case tEOF:
+		p.fail(ExpectedOperator, "the text ends too early", "")
+	case tLBrace:
+		p.fail(ExpectedOperator, "a block can't stand behind a value", "")
+	case tSlash:
+		p.fail(ExpectedOperator, "this / divides by nothing", "")
+	case tAssign, tSetOr, tSetXor, tSetAnd, tSetShl, tSetShr, tSetAdd, tSetSub, tSetMul, tSetDiv, tSetMod:
+		p.fail(NotAssignable, "what stands before "+p.what()+" can have no value given to it", "put an assignment within an expression in parentheses")
+	default:
+		hint := "is an operator or a comma missing?"
+		if p.tok.kind == tWord && wordKind(p.str()) == wReserved && p.str() != "if" && p.str() != "else" {
+			hint = ""
+		}
+		p.fail(ExpectedOperator, "nothing joins "+p.what()+" to what stands before it", hint)
+	}
+}
+
+// statement reads one statement; ended says that it needs no semicolon.
+func (p *parser) statement() (s Stmt, ended bool) {
+	from := p.tok.from
+	switch p.tok.kind {
+	case tLBrace:
+		p.fail(ExpectedStatement, "a block stands only behind if and else", "leave these braces out")
+		return nil, true
+	case tWord:
+		switch word := p.str(); wordKind(word) {
+		case wReserved:
+			switch word {
+			case "if":
+				return p.ifStatement()
+			case "else":
+				p.fail(BareElse, "there is no if before this else", "")
+				return nil, true
+			case "return":
+				if p.at(p.space(p.off)) == '(' {
+					break // an action
+				}
+				return nil, p.noSuchStatement(word, "put what should be left out behind if, or in a clause with a predicate")
+			case "while", "for", "do", "goto", "break", "continue", "switch", "case", "default":
+				hint := "D has no loops and no jumps: write the steps out, or let a probe like tick-1ms repeat them"
+				if word == "break" || word == "goto" {
+					hint = "put what should be left out behind if, or in a clause with a predicate"
+				} else if word == "switch" || word == "case" || word == "default" {
+					hint = "use ?: or if and else"
+				}
+				return nil, p.noSuchStatement(word, hint)
+			}
+		case wType, wStorage:
+			if p.declaresHere() {
+				p.fail(DeclarationInBlock, "variables are declared outside of clauses", "put it before the clause: this int x; declares this->x. A variable that is assigned to needs no declaration")
+				return nil, true
+			}
+		case wOperand:
+			if word == "self" || word == "this" {
+				if p.declaresHere() {
+					p.fail(DeclarationInBlock, "variables are declared outside of clauses", "put it before the clause; a variable that is assigned to needs no declaration")
+					return nil, true
+				}
+			}
+		}
+	}
+	x := p.expr()
+	if p.failed {
+		p.probeAfterFailure(int(from))
+		return nil, false
+	}
+	return &Do{p.span(from), x}, false
+}
+
+// noSuchStatement tells of a statement of C and skips it; it says whether that was to the end of a block.
+func (p *parser) noSuchStatement(word, hint string) bool {
+	p.report(NoSuchStatement, int(p.tok.from), int(p.tok.to), "there is no "+word+" in D", hint)
+	if p.failed {
+		return true
+	}
+	quiet := p.quiet
+	p.quiet = true
+	defer func() { p.quiet = quiet }()
+	p.scan()
+	if p.tok.kind == tLParen {
+		p.skipPair(tLParen, tRParen)
+	}
+	if p.tok.kind == tLBrace {
+		p.skipPair(tLBrace, tRBrace)
+		if word == "do" && p.is("while") {
+			p.scan()
+			if p.tok.kind == tLParen {
+				p.skipPair(tLParen, tRParen)
+			}
+		}
+		return true
+	}
+	for p.tok.kind != tSemi && p.tok.kind != tRBrace && p.tok.kind != tLBrace && p.tok.kind != tEOF {
+		p.scan()
+	}
+	p.last = int(p.tok.from)
+	return false
+}
+
+// skipPair skips from an opening mark to behind the one that closes it.
+func (p *parser) skipPair(open, end kind) {
+	for depth := 0; p.tok.kind != tEOF; p.scan() {
+		switch p.tok.kind {
+		case open:
+			depth++
+		case end:
+			depth--
+			if depth == 0 {
+				p.scan()
+				return
+			}
+		}
+	}
+}
+
+// probeAfterFailure puts ProbeInBlock in place of what was told when the statement at an offset is a probe description.
+func (p *parser) probeAfterFailure(from int) {
+	if p.stopped || p.fault < from || p.fault >= len(p.text) || p.text[p.fault] != ':' || len(p.diags) == 0 {
+		return
+	}
+	last := p.diags[len(p.diags)-1]
+	if last.Pos < from || p.quiet {
+		return
+	}
+	tok := p.tok
+	p.tok.kind, p.failed = tColon, false
+	p.diags = p.diags[:len(p.diags)-1]
+	if !p.probeInBlock(from) {
+		p.diags = append(p.diags, last)
+		p.tok, p.failed = tok, true
+	}
+}
+
+// declaresHere says whether the words from the token on declare something: a type's or storage's word and then no operator.
+func (p *parser) declaresHere() bool {
+	c := p.at(p.space(int(p.tok.to)))
+	return classes[c]&cLetter != 0 || c == '*' || c == '{'
+}
+
+func (p *parser) ifStatement() (Stmt, bool) {
+	s := &If{Span: Span{From: p.tok.from}}
+	if !p.enter() {
+		return nil, true
+	}
+	defer p.leave()
+	p.next()
+	if p.tok.kind != tLParen {
+		p.fail(IfParen, "the condition of an if stands in parentheses", "if (condition) { ... }")
+		return nil, true
+	}
+	open := p.tok
+	p.nest++
+	p.next()
+	s.Cond = p.expr()
+	p.close(tRParen, open)
+	s.Then = p.branch()
+	if !p.failed && p.is("else") {
+		p.next()
+		if p.is("if") {
+			from := p.tok.from
+			inner, _ := p.ifStatement()
+			if !p.failed {
+				s.Else = &Block{Span: p.span(from), List: []Stmt{inner}}
+			}
+		} else {
+			s.Else = p.branch()
+		}
+	}
+	s.Span = p.span(s.From)
+	if p.failed {
+		return nil, true
+	}
+	return s, true
+}
+
+// branch reads what stands behind a condition or else: a block, or one statement with its semicolon.
+func (p *parser) branch() *Block {
+	if p.failed {
+		return nil
+	}
+	from := p.tok.from
+	switch p.tok.kind {
+	case tLBrace:
+		b := p.block()
+		if !p.failed && p.tok.kind == tRBrace && b.To == p.tok.to && b.To > p.tok.from {
+			p.next()
+		}
+		return b
+	case tSemi:
+		p.next()
+		return &Block{Span: p.span(from)}
+	case tRBrace, tEOF:
+		p.fail(ExpectedStatement, "a statement should stand here", "")
+		return nil
+	}
+	if !p.enter() {
+		return nil
+	}
+	defer p.leave()
+	s, ended := p.statement()
+	if !p.failed && !ended {
+		p.endStatement(int(from))
+	}
+	if p.failed || s == nil {
+		return nil
+	}
+	return &Block{Span: s.At(), List: []Stmt{s}}
+}

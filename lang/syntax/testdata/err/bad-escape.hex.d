@@ -1,0 +1,1 @@
+BEGIN { trace("a«\x»yz"); trace("«\777»"); trace("«\x123»"); }

@@ -1,0 +1,1 @@
+BEGIN { trace(offsetof(struct s«)»); trace(offsetof «s»); }

@@ -1,0 +1,6 @@
+«unsigned string» s;
+«long long long» x;
+«int struct» foo *p;
+«short long» y;
+«void int» z;
+«signed unsigned» w;

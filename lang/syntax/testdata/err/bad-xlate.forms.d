@@ -1,0 +1,1 @@
+BEGIN { trace(xlate «(»x)); trace(xlate <a_t (x)«)»; trace(xlate <a_t> «x»); }

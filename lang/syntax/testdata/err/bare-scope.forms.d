@@ -1,0 +1,1 @@
+BEGIN { «self» = 1; trace(«this».x); }

@@ -1,0 +1,3 @@
+#pragma D option quiet
+/* nothing */
+«»

@@ -1,0 +1,3 @@
+struct s «{ }»;
+enum e «{}»;
+union «{}» x;

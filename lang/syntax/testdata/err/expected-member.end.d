@@ -1,0 +1,1 @@
+BEGIN { trace(curthread->«)»; trace(x.«.»y); self->«5» = 1; }

@@ -1,0 +1,5 @@
+int *«;»
+int«;»
+struct s { int«;» };
+int x,«;»
+enum e { «1» };

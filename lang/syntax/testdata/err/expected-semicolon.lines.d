@@ -1,0 +1,8 @@
+BEGIN
+{
+	x = 1«»
+	trace(x)«»
+	@ = count();
+	x++«»
+	exit(0)
+}

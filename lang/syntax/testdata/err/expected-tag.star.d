@@ -1,0 +1,3 @@
+struct «*»p;
+union «;»
+enum «int» x;

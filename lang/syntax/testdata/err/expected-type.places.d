@@ -1,0 +1,3 @@
+BEGIN { trace(sizeof («)»); x = offsetof(«1», x); }
+self «;»
+int f(«3»);

@@ -1,0 +1,2 @@
+int x «=» 1;
+self int y «=» 2, z;

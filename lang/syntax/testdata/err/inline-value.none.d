@@ -1,0 +1,2 @@
+inline int «x»;
+inline string «s[int a]»;

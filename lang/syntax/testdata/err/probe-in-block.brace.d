@@ -1,0 +1,10 @@
+BEGIN
+{
+	exit(0);
+
+«syscall::read:entry»
+{
+	x = «;»
+}
+
+END { x = 1; }

@@ -1,0 +1,2 @@
+«provider» web { probe request(string); };
+BEGIN { x = «;» }

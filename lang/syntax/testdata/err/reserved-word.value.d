@@ -1,0 +1,2 @@
+BEGIN { x = «register»; x = «for»; }
+int «if»;

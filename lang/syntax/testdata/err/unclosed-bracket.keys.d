@@ -1,0 +1,1 @@
+BEGIN { @«[»pid = count(); x«[»1; }

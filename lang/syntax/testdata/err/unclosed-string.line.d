@@ -1,0 +1,5 @@
+BEGIN
+{
+	trace(«"hello);»
+	exit(0);
+}

@@ -1,0 +1,2 @@
+BEGIN { trace(«$taget»); trace($target); trace(«$1»); }
+pid«$$2»::main:entry { }

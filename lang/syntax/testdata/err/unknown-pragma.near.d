@@ -1,0 +1,3 @@
+#pragma D «optoin» quiet
+#pragma D «frobnicate»
+BEGIN { exit(0); }

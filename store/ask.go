@@ -1,0 +1,332 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"culprit/measure"
+)
+
+// maxValues bounds the values of one answer: at 28 bytes each while it is made, what a server can take.
+const maxValues = 8 << 20
+
+var errTooLarge = errors.New("the answer would be too large: ask for fewer rows, a larger step or a shorter time")
+
+// worthFork is how many values segments must hold for a second goroutine to help.
+const worthFork = 10_000
+
+// Ask answers from what is held.
+func (s *Store) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
+	a, err := s.ask(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", q, err)
+	}
+	return a, nil
+}
+
+func (s *Store) ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
+	room, _ := s.rooms.Get().(*gatherRoom)
+	if room == nil {
+		room = &gatherRoom{}
+	}
+	defer func() {
+		room.spare.lap = nil // and with it the window
+		s.rooms.Put(room)
+	}()
+	s.mu.RLock()
+	g, over, err := s.begin(q, room)
+	if err != nil {
+		s.mu.RUnlock()
+		return nil, err
+	}
+	var needed []entry
+	var pieces []measure.Interval
+	for _, p := range g.plan(over) {
+		for _, e := range g.set.needs(p) {
+			needed, pieces = append(needed, e), append(pieces, p.over)
+		}
+	}
+	// The windows may change when the lock is gone, so they are read under it; segments are read from what Pebble has now.
+	for _, w := range s.windows() {
+		if p := w.parts[g.set.desc.ID]; p != nil && err == nil {
+			err = g.add(p.block(w), over)
+		}
+	}
+	var snapshot *pebble.Snapshot
+	if len(needed) > 0 && err == nil {
+		snapshot = s.disk.pebble().NewSnapshot()
+		defer snapshot.Close()
+	}
+	s.mu.RUnlock()
+	values := uint64(0)
+	for _, e := range needed {
+		values += e.samples
+	}
+	get := func(key, room []byte) ([]byte, error) { return s.disk.getFrom(snapshot, key, room) }
+	if len(needed) >= worthSeeking {
+		all := &seeker{disk: s.disk, from: snapshot, at: map[byte]*pebble.Iterator{}}
+		defer all.close()
+		get = all.get
+	}
+	read := func(i int, last *block) (*block, error) {
+		return s.cache.read(&s.codec, needed[i], get, g.set, pieces[i], last)
+	}
+	join, next := func() {}, inTurn(read)
+	if values > worthFork {
+		laid := g.fork()
+		ahead, stop := readAhead(len(needed), read)
+		join, next = func() { stop(); laid() }, ahead
+	}
+	for i, e := range needed {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			break
+		}
+		b, broken := next(i)
+		if broken != nil {
+			g.addLoss(measure.Loss{Reason: fmt.Sprintf("damaged in the archive, %s to %s: %v", e.over.Start, e.over.End, broken), Events: e.samples})
+			continue
+		}
+		err = g.add(b, pieces[i])
+		if b.free != nil {
+			b.free()
+		}
+	}
+	join()
+	if errors.Is(err, errTooLarge) {
+		err = fmt.Errorf("%w: %w", err, measure.ErrTooLarge)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g.answer(), nil
+}
+
+// inTurn opens one segment after the other.
+func inTurn(read func(i int, last *block) (*block, error)) func(i int) (*block, error) {
+	var last *block
+	return func(i int) (*block, error) {
+		b, err := read(i, last)
+		if err == nil {
+			last = b
+		}
+		return b, err
+	}
+}
+
+// readAhead opens the first n segments in another goroutine, two or three before they are asked for, until stop, which waits for it.
+func readAhead(n int, read func(i int, last *block) (*block, error)) (next func(i int) (*block, error), stop func()) {
+	type opened struct {
+		b   *block
+		err error
+	}
+	blocks, done := make(chan opened, 2), make(chan struct{})
+	go func() {
+		defer close(blocks)
+		one := inTurn(read)
+		for i := range n {
+			b, err := one(i)
+			if err == nil && b.warm != nil {
+				b.warm()
+			}
+			select {
+			case blocks <- opened{b, err}:
+			case <-done:
+				return
+			}
+		}
+	}()
+	next = func(int) (*block, error) {
+		o := <-blocks
+		return o.b, o.err
+	}
+	stop = func() {
+		close(done)
+		for range blocks { // until it has gone
+		}
+	}
+	return next, stop
+}
+
+// begin finds the dataset and the grid of an answer. mu is held.
+func (s *Store) begin(q measure.Query, room *gatherRoom) (*gather, measure.Interval, error) {
+	over := q.Over
+	if s.closed {
+		return nil, over, errClosed
+	}
+	d, err := s.choose(q)
+	if err != nil {
+		return nil, over, err
+	}
+	step, notes := q.Step, []string(nil)
+	if step < d.step() {
+		if step > 0 {
+			notes = append(notes, fmt.Sprintf("recorded each %s, which is the step of the answer", d.step()))
+		}
+		step = d.step()
+	}
+	held := s.held(d)
+	if over.Start == 0 {
+		over.Start = floor(held.Start, step)
+	}
+	if over.End == 0 {
+		over.End = max(held.End, over.Start)
+	}
+	over.End = max(over.End, over.Start)
+	floors := s.floors(d)
+	if coarse := coarsest(floors, over); coarse > 0 && (step%coarse != 0 || floor(over.Start, coarse) != over.Start) {
+		step = (max(step, coarse) + coarse - 1) / coarse * coarse
+		over.Start = floor(over.Start, coarse)
+		notes = append(notes, fmt.Sprintf("what is older is kept in steps of %s only: the step of the answer is %s", coarse, step))
+	}
+	cells := (int64(over.Span()) + int64(step) - 1) / int64(step)
+	if cells > maxValues {
+		return nil, over, fmt.Errorf("%d cells: %w: %w", cells, errTooLarge, measure.ErrTooLarge)
+	}
+	g := newGather(q, d, over.Start, step, int(cells), maxValues, room)
+	g.notes, g.floors = notes, floors
+	return g, over, nil
+}
+
+// floors gives where each resolution begins, ticks also in memory; far ahead where there is nothing.
+func (s *Store) floors(d *set) (out [3]measure.Time) {
+	for r := range out {
+		out[r] = math.MaxInt64
+		if list := d.index[r]; len(list) > 0 {
+			out[r] = list[0].over.Start
+		}
+	}
+	for _, w := range s.windows() {
+		if p := w.parts[d.desc.ID]; p != nil && len(p.ticks) > 0 {
+			out[inTicks] = min(out[inTicks], p.ticks[0].at.Add(-d.step()))
+		}
+	}
+	return out
+}
+
+// coarsest gives the span of the rollups that alone hold some of a time; 0 when all that is held of it is held in ticks.
+func coarsest(floors [3]measure.Time, over measure.Interval) (span measure.Span) {
+	finer := floors[inTicks]
+	for _, r := range []uint8{inMinutes, inHours} {
+		// A rollup's first cell begins before the first tick in it.
+		if from := floors[r]; from < math.MaxInt64 {
+			if until := floor(finer, spanOf(r)); from < until && over.Start < until && over.End > from {
+				span = spanOf(r)
+			}
+			finer = min(finer, from)
+		}
+	}
+	return span
+}
+
+func floor(t measure.Time, step measure.Span) measure.Time {
+	return t - measure.Time((int64(t)%int64(step)+int64(step))%int64(step))
+}
+
+// covers says whether a dataset holds what a query needs: its fields, and no row left out that the query wants.
+func (d *set) covers(q measure.Query) bool {
+	if d.desc.Query.Stat != q.Stat {
+		return false
+	}
+	for _, f := range q.By {
+		if !slices.Contains(d.desc.Query.By, f) {
+			return false
+		}
+	}
+	same := func(a, b measure.Term) bool {
+		return a.Field == b.Field && a.Op == b.Op && slices.Equal(a.Values, b.Values)
+	}
+	for _, own := range d.desc.Query.Where {
+		if !slices.ContainsFunc(q.Where, func(t measure.Term) bool { return same(own, t) }) {
+			return false
+		}
+	}
+	for _, t := range q.Where {
+		if !slices.Contains(d.desc.Query.By, t.Field) && !slices.ContainsFunc(d.desc.Query.Where, func(own measure.Term) bool { return same(own, t) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// choose gives the dataset that covers the query, holds most of its time, and of those the one with the fewest fields.
+func (s *Store) choose(q measure.Query) (*set, error) {
+	var best *set
+	var bestSpan measure.Span
+	var others []string
+	for _, d := range s.sets {
+		if d.desc.Query.Stat != q.Stat {
+			continue
+		}
+		if !d.covers(q) {
+			others = append(others, d.desc.Query.String())
+			continue
+		}
+		held := s.held(d)
+		if q.Over.Start != 0 {
+			held.Start = max(held.Start, q.Over.Start)
+		}
+		if q.Over.End != 0 {
+			held.End = min(held.End, q.Over.End)
+		}
+		span := max(0, held.Span())
+		fields := func(d *set) int { return len(d.desc.Query.By) }
+		if best == nil || span > bestSpan || span == bestSpan && (fields(d) < fields(best) || fields(d) == fields(best) && d.desc.ID < best.desc.ID) {
+			best, bestSpan = d, span
+		}
+	}
+	switch {
+	case best != nil:
+		return best, nil
+	case others != nil:
+		slices.Sort(others)
+		return nil, fmt.Errorf("no dataset has all that it needs; recorded is: %s: %w", others[0], measure.ErrUnclear)
+	}
+	return nil, fmt.Errorf("it was never recorded: %w", measure.ErrUnclear)
+}
+
+func addLoss(all []measure.Loss, l measure.Loss) []measure.Loss {
+	if i := slices.IndexFunc(all, func(o measure.Loss) bool { return o.Reason == l.Reason }); i >= 0 {
+		all[i].Events += l.Events
+		return all
+	}
+	return append(all, l)
+}
+
+// Held says what there is of a dataset.
+func (s *Store) Held(id uint32) measure.Holding {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	d := s.sets[id]
+	if d == nil {
+		return measure.Holding{}
+	}
+	h := measure.Holding{Over: s.held(d), Rows: d.rows}
+	for r, list := range d.index {
+		for _, e := range list {
+			h.Disk += int64(e.bytes)
+			if r == inTicks {
+				h.Samples += e.samples
+			}
+		}
+	}
+	for _, w := range s.windows() {
+		if p := w.parts[id]; p != nil {
+			for i := range p.cols {
+				h.Memory += int64(10*cap(p.cols[i].values) + 96)
+			}
+			h.Memory += int64(4*cap(p.rows.keys) + cap(p.blob) + 16*cap(p.log))
+			for _, l := range p.loss {
+				h.Loss = addLoss(h.Loss, l.loss)
+			}
+		}
+	}
+	return h
+}

@@ -1,0 +1,513 @@
+package store
+
+import (
+	"crypto/sha256"
+	"slices"
+
+	"culprit/measure"
+)
+
+// builder makes segments of blocks: of a window's part, or of segments that become one. Its slices are used again.
+type builder struct {
+	codec *codec
+	pack  packer
+	wide  packer // of the columns of rollups
+	dense []float64
+	all   []float64
+	row   rolled
+	part  rolled
+	rolls [keptColumns][]float64 // of the rows of a group of a rollup
+	rings ringer
+
+	of   []*block // whose keyring is at hand; nil: none is
+	k    *keyring
+	from [][]source
+	ring uint64 // number of that keyring as a value of its own; 0: it has none yet
+
+	number func() uint64 // gives the next number, of segments and what they share
+	known  map[[sha256.Size]byte]uint64
+	hour   int64 // of which known is
+	plain  []byte
+}
+
+// share gives the number of ticks or keys: of those that another segment of this hour has too, or of a new value, which is
+// written with this segment. When a segment that was built is not written, or it is not known whether it was, all must be forgotten.
+func (w *builder) share(s *segment, kind byte, head, plain []byte) uint64 {
+	h := sha256.New()
+	h.Write([]byte{kind})
+	h.Write(head)
+	h.Write(plain)
+	sum := [sha256.Size]byte(h.Sum(nil))
+	id, ok := w.known[sum]
+	if !ok {
+		id = w.number()
+		w.known[sum] = id
+		value := w.codec.compress(head, plain)
+		s.shared = append(s.shared, pair{ownKey(kind, id), value})
+		s.bytes += uint64(len(value))
+		if kind == kindClock {
+			s.shared = append(s.shared, pair{ownKey(kindClockAgain, id), value})
+			s.bytes += uint64(len(value))
+		}
+	}
+	return id
+}
+
+// begin begins the work of an hour. What a value takes with it when it rots is bounded by that.
+func (w *builder) begin(at measure.Time) {
+	if slot := slotOf(at, hour); w.known == nil || slot != w.hour {
+		w.forget()
+		w.hour = slot
+	}
+}
+
+// forget lets segments have nothing in common with those before.
+func (w *builder) forget() { w.known = map[[sha256.Size]byte]uint64{} }
+
+// gone takes note of ticks and keys that are erased.
+func (w *builder) gone(ids map[uint64]bool) {
+	for sum, id := range w.known {
+		if ids[id] {
+			delete(w.known, sum)
+		}
+	}
+}
+
+// keys gives the keyring of blocks and where its rows are: the same as before for the same slice, for blocks are made into segments of
+// several resolutions. done lets go of it.
+func (w *builder) keys(stack []bool, blocks []*block) (*keyring, [][]source) {
+	if len(w.of) == 0 || len(w.of) != len(blocks) || &w.of[0] != &blocks[0] {
+		if len(blocks) == 1 && !slices.Contains(stack, true) {
+			w.k, w.from = w.rings.of(len(stack), blocks[0])
+		} else {
+			w.k, w.from = ringOf(stack, blocks)
+		}
+		w.of, w.ring = blocks, 0
+	}
+	return w.k, w.from
+}
+
+func (w *builder) done() {
+	w.of, w.k, w.from = nil, nil, nil
+	w.rings.forget()
+	if cap(w.plain) > 1<<18 { // few will need it
+		w.plain = nil
+	}
+}
+
+// A group of a rollup is closed when its rows have so many cells, or are so many.
+const (
+	rollValues = 4096
+	rollRows   = 1024
+)
+
+// build makes one segment of a resolution out of blocks of the same resolution or a finer one. nil when they hold no
+// ticks. A slice of blocks must not change until done is called. The segment has its number.
+func (w *builder) build(d *set, resolution uint8, blocks []*block) (*segment, error) {
+	m := w.start(d, resolution, blocks)
+	if m == nil {
+		return nil, nil
+	}
+	var err error
+	switch {
+	case d.desc.Stat.Kind == measure.Dists:
+		err = w.distributions(m, blocks, resolution == inTicks)
+	case resolution == inTicks:
+		err = w.columns(m, blocks)
+	default:
+		err = w.rollups(m, d, blocks)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w.finish(m), nil
+}
+
+// making is a segment under way.
+type making struct {
+	s    *segment
+	out  *block // its ticks or cells
+	unit measure.Span
+	into [][]int32 // of each block, of each tick or cell: where it goes
+	rows []int     // of its groups
+
+	kind  rollKind // of a rollup
+	plans []rollPlan
+	n     int // rows of the group under way
+}
+
+func (w *builder) start(d *set, resolution uint8, blocks []*block) *making {
+	w.pack.codec, w.wide.codec = w.codec, w.codec
+	m := &making{s: &segment{entry: entry{set: d.desc.ID, resolution: resolution}}, out: &block{}, unit: d.step()}
+	w.keys(d.stack, blocks)
+	if resolution == inTicks {
+		m.into = joinTicks(m.out, blocks)
+	} else {
+		m.unit = spanOf(resolution)
+		m.into = joinCells(m.out, blocks, m.unit)
+		m.kind = d.rollKind()
+		for i, b := range blocks {
+			m.plans = append(m.plans, planRoll(d, b, m.into[i]))
+		}
+		for k := range w.rolls {
+			w.rolls[k] = w.rolls[k][:0]
+		}
+	}
+	if len(m.out.ticks)+len(m.out.cells) == 0 {
+		return nil
+	}
+	for i, b := range blocks {
+		m.out.takeNotes(b, m.into[i], resolution != inTicks)
+	}
+	return m
+}
+
+func (w *builder) finish(m *making) *segment {
+	s := m.s
+	s.rows, s.groups, s.ticks = uint32(w.k.rows), uint32(len(s.packed)), uint32(len(m.out.ticks)+len(m.out.cells))
+	s.over = m.out.over(m.unit)
+	if s.version = segmentVersion; !s.lone() {
+		s.head = s.header(m.rows)
+	}
+	s.bytes = uint64(len(s.head))
+	w.plain = appendClock(w.plain[:0], m.unit, m.out)
+	clock := w.share(s, kindClock, clockHead(s.resolution), w.plain)
+	if w.ring == 0 {
+		w.plain = w.k.append(w.plain[:0])
+		w.ring = w.share(s, kindKeys, keysHead(), w.plain)
+	}
+	s.id = w.number()
+	s.clock, s.keys = uint32(s.id-clock), uint32(s.id-w.ring)
+	for _, g := range s.packed {
+		s.bytes += uint64(len(g))
+	}
+	return s
+}
+
+// window makes the segments of a part of a window: of its ticks and of their minutes.
+func (w *builder) window(d *set, blocks []*block) (both []*segment, err error) {
+	_, from := w.keys(d.stack, blocks)
+	single := func(sources []source) bool { return len(sources) == 1 }
+	if d.desc.Stat.Kind == measure.Dists || len(blocks) != 1 || slices.ContainsFunc(from, func(s []source) bool { return !single(s) }) {
+		for _, resolution := range []uint8{inTicks, inMinutes} {
+			s, err := w.build(d, resolution, blocks)
+			if err != nil {
+				return nil, err
+			}
+			if s != nil {
+				both = append(both, s)
+			}
+		}
+		return both, nil
+	}
+	// Each row is laid on its ticks once, for both.
+	ticks, minutes, b := w.start(d, inTicks, blocks), w.start(d, inMinutes, blocks), blocks[0]
+	if ticks == nil {
+		return nil, nil
+	}
+	w.all = slices.Grow(w.all[:0], len(b.ticks))[:len(b.ticks)]
+	for _, sources := range from {
+		if err := b.column(int(sources[0].row), 0, len(b.ticks), w.all); err != nil {
+			return nil, err
+		}
+		present, packed := 0, false
+		if b.stays != nil {
+			present, packed = w.pack.stays(b.stays(int(sources[0].row)), len(b.ticks))
+		}
+		if !packed {
+			present = w.pack.row(w.all)
+		}
+		w.packed(ticks, present)
+		if minutes != nil {
+			w.row.reset(len(minutes.out.cells))
+			w.row.ticks(w.all, b.ticks, &minutes.plans[0], minutes.out.cells)
+			w.roll(minutes)
+		}
+	}
+	w.endColumns(ticks)
+	both = append(both, w.finish(ticks))
+	if minutes != nil {
+		w.endRolls(minutes)
+		both = append(both, w.finish(minutes))
+	}
+	return both, nil
+}
+
+// over gives the time from the start of the first to the end of the last tick or cell.
+func (b *block) over(unit measure.Span) (over measure.Interval) {
+	take := func(at measure.Time) {
+		if over.End == 0 && over.Start == 0 {
+			over = measure.Interval{Start: at.Add(-unit), End: at}
+		}
+		over.Start, over.End = min(over.Start, at.Add(-unit)), max(over.End, at)
+	}
+	for _, t := range b.ticks {
+		take(t.at)
+	}
+	for _, c := range b.cells {
+		take(c.at)
+	}
+	return over
+}
+
+// joinTicks lines the ticks of blocks up.
+func joinTicks(out *block, blocks []*block) [][]int32 {
+	into := make([][]int32, len(blocks))
+	for i, b := range blocks {
+		base := int32(len(out.ticks))
+		for j := range b.ticks {
+			into[i] = append(into[i], base+int32(j))
+		}
+		out.ticks = append(out.ticks, b.ticks...)
+		for _, l := range b.loss {
+			out.loss = append(out.loss, tickLoss{l.tick + base, l.loss})
+		}
+	}
+	return into
+}
+
+// joinCells makes cells that long of ticks and cells, in order of time.
+func joinCells(out *block, blocks []*block, span measure.Span) [][]int32 {
+	cells := make([][]cellInfo, len(blocks))
+	place := make([][]int32, len(blocks)) // of each tick or cell of a block: its place in cells of the block
+	for i, b := range blocks {
+		if b.cells == nil {
+			cells[i], place[i] = rollTicks(b.ticks, span)
+			continue
+		}
+		for j, c := range b.cells {
+			c.at = measure.Time((slotOf(c.at, span) + 1) * int64(span))
+			cells[i] = append(cells[i], c)
+			place[i] = append(place[i], int32(j))
+		}
+	}
+	at := map[measure.Time]int32{}
+	var ends []measure.Time
+	for _, cs := range cells {
+		for _, c := range cs {
+			if _, ok := at[c.at]; !ok {
+				at[c.at] = 0
+				ends = append(ends, c.at)
+			}
+		}
+	}
+	slices.Sort(ends)
+	for i, e := range ends {
+		at[e] = int32(i)
+	}
+	out.cells = make([]cellInfo, len(ends))
+	into := make([][]int32, len(blocks))
+	for i, b := range blocks {
+		for _, c := range cells[i] {
+			o := &out.cells[at[c.at]]
+			o.at = c.at
+			o.elapsed += c.elapsed
+			o.ticks += c.ticks
+			o.gone.span += c.gone.span
+			o.gone.ticks += c.gone.ticks
+		}
+		for _, p := range place[i] {
+			to := int32(-1)
+			if p >= 0 {
+				to = at[cells[i][p].at]
+			}
+			into[i] = append(into[i], to)
+		}
+		for _, l := range b.loss {
+			to := into[i][l.tick]
+			if to < 0 { // a tick that could not look belongs to the nearest cell, so that its loss is told
+				to = nearest(into[i], int(l.tick))
+			}
+			if to >= 0 {
+				out.addLoss(to, l.loss)
+			}
+		}
+	}
+	return into
+}
+
+// takeNotes takes the notes of a block whose ticks or cells have gone into those of b; near: those of a tick that could
+// not look go to the nearest cell.
+func (b *block) takeNotes(from *block, into []int32, near bool) {
+	at := map[int32]int{} // note -> its newest run
+	for _, r := range from.runs {
+		note := int32(slices.Index(b.notes, from.notes[r.note]))
+		if note < 0 {
+			note = int32(len(b.notes))
+			b.notes = append(b.notes, from.notes[r.note])
+		}
+		for t := r.first; t <= r.last; t++ {
+			to := into[t]
+			if to < 0 {
+				if near {
+					to = nearest(into, int(t))
+				}
+				if to < 0 {
+					continue
+				}
+			}
+			if k, ok := at[note]; ok && (b.runs[k].last == to || b.runs[k].last+1 == to) {
+				b.runs[k].last = to
+				continue
+			}
+			at[note] = len(b.runs)
+			b.runs = append(b.runs, noteRun{note, to, to})
+		}
+	}
+}
+
+func nearest(into []int32, at int) int32 {
+	for d := range into {
+		if at-d >= 0 && into[at-d] >= 0 {
+			return into[at-d]
+		}
+		if at+d < len(into) && into[at+d] >= 0 {
+			return into[at+d]
+		}
+	}
+	return -1
+}
+
+func (b *block) addLoss(tick int32, l measure.Loss) {
+	for i := range b.loss {
+		if b.loss[i].tick == tick && b.loss[i].loss.Reason == l.Reason {
+			b.loss[i].loss.Events += l.Events
+			return
+		}
+	}
+	b.loss = append(b.loss, tickLoss{tick, l})
+}
+
+func (w *builder) columns(m *making, blocks []*block) error {
+	w.all = slices.Grow(w.all[:0], len(m.out.ticks))[:len(m.out.ticks)]
+	for _, sources := range w.from {
+		fillWith(w.all, absent())
+		for _, src := range sources {
+			b, to := blocks[src.block], m.into[src.block]
+			if len(to) == 0 {
+				continue
+			}
+			// The ticks of a block stay in a line.
+			if err := b.column(int(src.row), 0, len(to), w.all[to[0]:int(to[0])+len(to)]); err != nil {
+				return err
+			}
+		}
+		w.column(m)
+	}
+	w.endColumns(m)
+	return nil
+}
+
+// column takes the row that is laid on all ticks.
+func (w *builder) column(m *making) {
+	w.packed(m, w.pack.row(w.all))
+}
+
+// packed counts a row that was packed, which so many ticks have.
+func (w *builder) packed(m *making, present int) {
+	m.s.samples += uint64(present)
+	if w.pack.rows >= groupRows || w.pack.size >= groupBytes {
+		w.endColumns(m)
+	}
+}
+
+func (w *builder) endColumns(m *making) {
+	if w.pack.rows > 0 {
+		m.rows = append(m.rows, w.pack.rows)
+		m.s.packed = append(m.s.packed, slices.Clone(w.pack.take()))
+	}
+}
+
+func (w *builder) rollups(m *making, d *set, blocks []*block) error {
+	cells := m.out.cells
+	for _, sources := range w.from {
+		w.row.reset(len(cells))
+		for _, src := range sources {
+			b := blocks[src.block]
+			if b.cells == nil {
+				w.dense = slices.Grow(w.dense[:0], len(b.ticks))[:len(b.ticks)]
+				if err := b.column(int(src.row), 0, len(b.ticks), w.dense); err != nil {
+					return err
+				}
+				w.row.ticks(w.dense, b.ticks, &m.plans[src.block], cells)
+				continue
+			}
+			w.part.reset(len(b.cells))
+			if err := b.roll(int(src.row), &w.part.columns); err != nil {
+				return err
+			}
+			w.row.cells(&w.part.columns, m.into[src.block], b.cells, cells)
+		}
+		w.roll(m)
+	}
+	w.endRolls(m)
+	return nil
+}
+
+// roll takes the row that is rolled up.
+func (w *builder) roll(m *making) {
+	for _, v := range w.row.columns[rollSum] {
+		m.s.samples += uint64(b2i(v == v))
+	}
+	w.row.keep(&w.rolls, m.kind, m.out.cells)
+	if m.n++; m.n >= rollRows || m.n*len(m.out.cells) >= rollValues {
+		w.endRolls(m)
+	}
+}
+
+func (w *builder) endRolls(m *making) {
+	if m.n == 0 {
+		return
+	}
+	for k, all := range w.rolls {
+		w.wide.row(all)
+		w.rolls[k] = all[:0]
+	}
+	m.rows = append(m.rows, m.n)
+	m.s.packed = append(m.s.packed, slices.Clone(w.wide.take()))
+	m.n = 0
+}
+
+// distributions joins those of a row that fall into one cell.
+func (w *builder) distributions(m *making, blocks []*block, ticks bool) error {
+	g, s := distGroup{}, m.s
+	flush := func() {
+		m.rows = append(m.rows, g.rows)
+		s.packed = append(s.packed, w.codec.compress(nil, g.b))
+		g = distGroup{}
+	}
+	for _, sources := range w.from {
+		var entries []distEntry
+		cells := map[int32]*measure.Dist{}
+		for _, src := range sources {
+			to := m.into[src.block]
+			err := blocks[src.block].dists(int(src.row), func(t int, d *reader) {
+				switch {
+				case to[t] < 0:
+				case ticks:
+					entries = append(entries, distEntry{int(to[t]), slices.Clone(d.b)})
+				default:
+					if cells[to[t]] == nil {
+						cells[to[t]] = &measure.Dist{}
+					}
+					mergeBuckets(d, cells[to[t]])
+				}
+			})
+			if err != nil {
+				return err
+			}
+		}
+		for c, d := range cells {
+			entries = append(entries, distEntry{int(c), appendBuckets(nil, d)})
+		}
+		slices.SortFunc(entries, func(a, b distEntry) int { return a.tick - b.tick })
+		s.samples += uint64(len(entries))
+		if g.row(entries); g.rows >= groupRows || len(g.b) >= groupBytes {
+			flush()
+		}
+	}
+	if g.rows > 0 {
+		flush()
+	}
+	return nil
+}

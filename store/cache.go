@@ -1,0 +1,145 @@
+package store
+
+import (
+	"math"
+	"sync"
+
+	"culprit/measure"
+)
+
+// cache keeps segments of ticks unpacked, as runs. What was is told again tick by tick: each question is about one second of a segment of
+// hundreds, and would unpack all of it. Its lock is taken last.
+type cache struct {
+	mu    sync.Mutex // guards all below
+	kept  map[uint64]*unpacked
+	bytes int
+	turn  uint64 // counts the questions
+	aged  uint64 // turn at which age was last called
+}
+
+// unpacked is a segment that is unpacked. Only turn changes.
+type unpacked struct {
+	block block
+	bytes int
+	turn  uint64 // of the newest question
+}
+
+const (
+	cacheBytes = 12 << 20       // in all
+	cacheOne   = cacheBytes / 4 // of one segment
+)
+
+// read opens a segment to be asked about a time.
+func (c *cache) read(codec *codec, e entry, get getter, d *set, over measure.Interval, last *block) (*block, error) {
+	asked := min(e.over.End, over.End).Sub(max(e.over.Start, over.Start))
+	if e.resolution != inTicks || d.desc.Stat.Kind == measure.Dists || asked > e.over.Span()/8 || e.ticks > math.MaxUint16 {
+		return e.read(codec, get, d, last)
+	}
+	c.mu.Lock()
+	c.turn++
+	u := c.kept[e.id]
+	if u != nil {
+		u.turn = c.turn
+	}
+	c.mu.Unlock()
+	if u != nil {
+		b := u.block
+		return &b, nil
+	}
+	b, err := e.read(codec, get, d, last)
+	if err != nil {
+		return nil, err
+	}
+	if u = unpack(b); u != nil {
+		c.put(e.id, u)
+		if b.free != nil {
+			b.free()
+		}
+		b := u.block
+		return &b, nil
+	}
+	return b, nil
+}
+
+// unpack gives the runs of all rows of a segment; nil when they are too many, or damaged.
+func unpack(b *block) *unpacked {
+	ticks := len(b.ticks)
+	dense := make([]float64, ticks)
+	rows := make([]runs, b.rows)
+	bytes := 64*ticks + 48*b.rows + 4*len(b.keys) + 24*len(b.stacks)
+	for _, t := range b.texts {
+		bytes += 16 + len(t)
+	}
+	var all runs
+	for i := range rows {
+		if b.column(i, 0, ticks, dense) != nil {
+			return nil
+		}
+		first := len(all.starts)
+		for t, v := range dense {
+			if t == 0 || math.Float64bits(v) != math.Float64bits(dense[t-1]) {
+				all.starts, all.values = append(all.starts, uint16(t)), append(all.values, v)
+			}
+		}
+		n := len(all.starts)
+		rows[i] = runs{all.starts[first:n:n], all.values[first:n:n]}
+		if bytes+10*n > cacheOne {
+			return nil
+		}
+		// Slices that grew have left their old parts behind, which the rows before still hold: begin anew before that.
+		if n+ticks > cap(all.starts) || n+ticks > cap(all.values) {
+			size := max(4096, ticks)
+			bytes += 10 * n
+			all = runs{make([]uint16, 0, size), make([]float64, 0, size)}
+		}
+	}
+	u := &unpacked{block: *b, bytes: bytes + 10*cap(all.values)}
+	u.block.warm, u.block.fold, u.block.free, u.block.room = nil, nil, nil, nil
+	u.block.alive = func(i, from, to int) bool { return rows[i].alive(from, to) }
+	u.block.column = func(i, from, to int, out []float64) error {
+		rows[i].dense(from, to, out)
+		return nil
+	}
+	return u
+}
+
+// put keeps a segment, and lets go of those that were not asked for longest.
+func (c *cache) put(id uint64, u *unpacked) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		c.kept = map[uint64]*unpacked{}
+	}
+	if c.kept[id] != nil {
+		return // another question was faster
+	}
+	u.turn = c.turn
+	c.kept[id] = u
+	c.bytes += u.bytes
+	for c.bytes > cacheBytes {
+		oldest := id
+		for k, o := range c.kept {
+			if o.turn < c.kept[oldest].turn {
+				oldest = k
+			}
+		}
+		c.drop(oldest)
+	}
+}
+
+func (c *cache) drop(id uint64) {
+	c.bytes -= c.kept[id].bytes
+	delete(c.kept, id)
+}
+
+// age lets go of what was not asked for since it was called before.
+func (c *cache) age() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, u := range c.kept {
+		if u.turn <= c.aged {
+			c.drop(id)
+		}
+	}
+	c.aged = c.turn
+}

@@ -1,0 +1,42 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// TestRinger: the keyring of one block is that which ringOf makes, also with the memory of blocks before.
+func TestRinger(t *testing.T) {
+	var r ringer
+	rnd := rand.New(rand.NewPCG(1, 2))
+	texts := make([]string, 0, 400)
+	for i := range cap(texts) {
+		texts = append(texts, fmt.Sprint([]string{"", "eth", "10.0.0."}[i%3], rnd.IntN(150))) // some are there twice
+	}
+	for range 200 {
+		width := rnd.IntN(5)
+		b := &block{texts: texts, rows: rnd.IntN(300)}
+		if width == 0 {
+			b.rows = min(b.rows, 1)
+		}
+		if rnd.IntN(4) == 0 {
+			b.texts = append([]string{"first"}, texts[:200]...)
+		}
+		for range b.rows * width {
+			b.keys = append(b.keys, uint32(rnd.IntN(1+rnd.IntN(len(b.texts)))))
+		}
+		want, wantFrom := ringOf(make([]bool, width), []*block{b})
+		got, from := r.of(width, b)
+		if string(got.append(nil)) != string(want.append(nil)) {
+			t.Fatalf("%d rows of %d words: another keyring", b.rows, width)
+		}
+		if len(from)+len(wantFrom) > 0 && !reflect.DeepEqual(from, wantFrom) {
+			t.Fatalf("%d rows of %d words: rows come from %v, want %v", b.rows, width, from, wantFrom)
+		}
+		if rnd.IntN(10) == 0 {
+			r.forget()
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package store
+
+import "math"
+
+// layer takes a row of a segment to the cells without laying it on ticks before: of each stretch of ticks it keeps what the cell wants to know.
+type layer struct {
+	stretches []stretch
+	weights   []float64 // of each tick: what an amount is divided by to be a rate; nil: values are states
+	light     []float64 // of each stretch: the least of its weights
+	heavy     []float64 // and the most
+	steady    bool      // they are the same in each stretch, or there are none
+
+	// Of the row at hand, of each stretch.
+	n                []uint32 // values
+	sum, least, most []float64
+}
+
+// plan begins with the ticks of a block.
+func (f *layer) plan(stretches []stretch, weights []float64) {
+	f.stretches, f.weights, f.steady = stretches, weights, true
+	f.light, f.heavy = f.light[:0], f.heavy[:0]
+	if weights != nil {
+		for _, st := range stretches {
+			light, heavy := weights[st.from], weights[st.from]
+			for _, w := range weights[st.from+1 : st.to] {
+				light, heavy = min(light, w), max(heavy, w)
+			}
+			f.light, f.heavy = append(f.light, light), append(f.heavy, heavy)
+			f.steady = f.steady && light == heavy
+		}
+	}
+	if n := len(stretches); cap(f.n) < n {
+		f.n = make([]uint32, n)
+		all := make([]float64, 3*n)
+		f.sum, f.least, f.most = all[:n:n], all[n:2*n:2*n], all[2*n:]
+	}
+	n := len(stretches)
+	f.n, f.sum, f.least, f.most = f.n[:n], f.sum[:n], f.least[:n], f.most[:n]
+}
+
+// same takes a row that has one value in all ticks.
+func (f *layer) same(v float64) {
+	for k, st := range f.stretches {
+		n := st.to - st.from
+		f.n[k], f.sum[k], f.least[k], f.most[k] = uint32(n), v*float64(n), v, v
+		if f.weights != nil {
+			a, b := v/f.light[k], v/f.heavy[k]
+			f.least[k], f.most[k] = min(a, b), max(a, b)
+		}
+	}
+}
+
+// floats takes a row that has a value in each tick.
+func (f *layer) floats(v []float64) {
+	for k, st := range f.stretches {
+		f.n[k] = uint32(st.to - st.from)
+		if f.weights != nil {
+			f.sum[k], f.least[k], f.most[k] = extentRates(v[st.from:st.to], f.weights[st.from:st.to])
+		} else {
+			f.sum[k], f.least[k], f.most[k] = extent(v[st.from:st.to])
+		}
+	}
+}
+
+// pieces takes the known values of a row that only some ticks have: runs are those of rowHead.present, of so many ticks.
+func (f *layer) pieces(runs []byte, ticks int, known []float64) {
+	clear(f.n)
+	r := reader{b: runs}
+	count := int(r.uvarint())
+	k, at := 0, 0
+	for i := range count + 1 {
+		n := ticks - at
+		if i < count {
+			n = int(r.uvarint())
+		}
+		if i&1 == 1 {
+			for k < len(f.stretches) && int(f.stretches[k].to) <= at {
+				k++
+			}
+			for j := k; j < len(f.stretches) && int(f.stretches[j].from) < at+n; j++ {
+				from, to := max(int(f.stretches[j].from), at), min(int(f.stretches[j].to), at+n)
+				f.piece(j, from, known[from-at:to-at])
+			}
+			known = known[n:]
+		}
+		at += n
+	}
+}
+
+// piece takes values of ticks in a line that lie in one stretch.
+func (f *layer) piece(k, from int, v []float64) {
+	var sum, least, most float64
+	if f.weights != nil {
+		sum, least, most = extentRates(v, f.weights[from:from+len(v)])
+	} else {
+		sum, least, most = extent(v)
+	}
+	if f.n[k] > 0 {
+		sum, least, most = f.sum[k]+sum, min(f.least[k], least), max(f.most[k], most)
+	}
+	f.n[k] += uint32(len(v))
+	f.sum[k], f.least[k], f.most[k] = sum, least, most
+}
+
+// sure bounds whole numbers of which as many as a segment has ticks can be added without loss.
+const sure = 1 << 42
+
+// numbers are whole numbers that stand for (base + number * by) / scale.
+type numbers struct {
+	base, by int64
+	scale    float64
+}
+
+func (n *numbers) of(u int64) float64 {
+	v := float64(n.base + u*n.by)
+	if n.scale != 1 {
+		v /= n.scale
+	}
+	return v
+}
+
+// sum gives the sum of numbers of which the sum, the least and the most are known; false when it would not be exact.
+func (n *numbers) sum(count, sum, least, most int64) (float64, bool) {
+	low, high := n.base+least*n.by, n.base+most*n.by
+	v := float64(count*n.base + sum*n.by)
+	if n.scale != 1 {
+		v /= n.scale
+	}
+	return v, low > -sure && high < sure && least > -sure && most < sure && low <= high
+}
+
+// whole takes a row that has a whole number in each tick; false when they are too large for that.
+func (f *layer) whole(num numbers, u []int64) bool {
+	for k, st := range f.stretches {
+		v := u[st.from:st.to]
+		sum, least, most := int64(0), v[0], v[0]
+		for _, x := range v {
+			sum += x
+			least = min(least, x)
+			most = max(most, x)
+		}
+		var exact bool
+		if f.sum[k], exact = num.sum(int64(len(v)), sum, least, most); !exact {
+			return false
+		}
+		f.n[k] = uint32(len(v))
+		f.least[k], f.most[k] = num.of(least), num.of(most)
+		switch {
+		case f.weights == nil:
+		case f.light[k] == f.heavy[k]:
+			f.least[k] /= f.light[k]
+			f.most[k] /= f.light[k]
+		default:
+			f.rates(k, num, v, least, most)
+		}
+	}
+	return true
+}
+
+// rates finds the least and the most rate of amounts whose ticks took unlike times. Those times are nearly the same, so few amounts have to be
+// divided: the least rate is of an amount that is hardly above the least, or of a negative one.
+func (f *layer) rates(k int, num numbers, v []int64, least, most int64) {
+	weights := f.weights[f.stretches[k].from:f.stretches[k].to]
+	near := f.heavy[k] / f.light[k] * (1 + 1e-9)
+	low, high := num.of(least), num.of(most)
+	if low < 0 { // division turns their order around
+		low, high = math.Inf(1), math.Inf(-1)
+	} else {
+		low, high = low*near, high/near
+	}
+	// Back to numbers as they are kept: one more on each side for rounding.
+	upTo, from := num.below(low), num.above(high)
+	lowest, highest := math.Inf(1), math.Inf(-1)
+	for t, x := range v {
+		if x <= upTo || x >= from {
+			r := num.of(x) / weights[t]
+			lowest, highest = min(lowest, r), max(highest, r)
+		}
+	}
+	f.least[k], f.most[k] = lowest, highest
+}
+
+// below gives a number that is not less than any whose value is at most v, and above one that is not more than any whose value is at least v.
+func (n *numbers) below(v float64) int64 {
+	return clamp(math.Ceil((v*n.scale-float64(n.base))/float64(n.by))) + 1
+}
+func (n *numbers) above(v float64) int64 {
+	return clamp(math.Floor((v*n.scale-float64(n.base))/float64(n.by))) - 1
+}
+
+func clamp(v float64) int64 { return int64(max(-1<<62, min(1<<62, v))) }
+
+// stays takes a row of whole numbers that stay for a while: so many ticks each, as long as rates are of steady times.
+func (f *layer) stays(num numbers, lengths []int32, u []int64) bool {
+	k, at := 0, int32(0)
+	var count, sum, least, most int64
+	for i, n := range lengths {
+		x := u[i]
+		for end := at + n; at < end && k < len(f.stretches); {
+			st := &f.stretches[k]
+			if at < st.from {
+				at = min(end, st.from)
+				continue
+			}
+			to := min(end, st.to)
+			if count == 0 {
+				least, most = x, x
+			} else {
+				least, most = min(least, x), max(most, x)
+			}
+			count += int64(to - at)
+			sum += int64(to-at) * x
+			at = to
+			if at < st.to {
+				continue
+			}
+			var exact bool
+			if f.sum[k], exact = num.sum(count, sum, least, most); !exact {
+				return false
+			}
+			f.n[k], f.least[k], f.most[k] = uint32(count), num.of(least), num.of(most)
+			if f.weights != nil {
+				f.least[k] /= f.light[k]
+				f.most[k] /= f.light[k]
+			}
+			k++
+			count, sum = 0, 0
+		}
+	}
+	return true
+}
+
+// fold takes row i to the cells; false when it has to be laid on ticks for that.
+func (g *group) fold(i int, f *layer) (bool, error) {
+	h := &g.heads[i]
+	if h.flags&rowUnknown != 0 {
+		return false, nil
+	}
+	mode, full := h.flags&modeMask, h.flags&rowFull != 0
+	r := reader{b: h.rest}
+	switch {
+	case mode == modeNone:
+		clear(f.n)
+		return true, nil
+	case !full:
+	case mode == modeSame:
+		v := r.value()
+		f.same(v)
+		return r.err == nil && v == v, r.err
+	case mode == modePlanes:
+		if f.whole(numbers{h.base, int64(h.divisor), powers[h.scale]}, g.units(h)) {
+			return true, nil
+		}
+	case mode == modeRuns && f.steady:
+		lengths, values, ok := g.lengths(h, &r)
+		if !ok {
+			return true, errBroken
+		}
+		if f.stays(numbers{0, 1, powers[h.scale]}, lengths, values) {
+			return true, nil
+		}
+	}
+	if cap(g.floating) < h.n {
+		g.floating = make([]float64, h.n)
+	}
+	known := g.floating[:h.n]
+	if err := g.known(i, known); err != nil {
+		return true, err
+	}
+	if full {
+		f.floats(known)
+	} else {
+		f.pieces(h.present, h.all, known)
+	}
+	for k, n := range f.n {
+		if n > 0 && f.sum[k] != f.sum[k] {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,206 @@
+package store
+
+import (
+	"slices"
+
+	"culprit/measure"
+)
+
+// addRolls takes the cells of a rollup. Where each series has one row this is exact; where rows are folded the sum of amounts is, and
+// least and most are bounds, which bounds notes.
+func (g *gather) addRolls(b *block, series []int32, several map[int32]int) error {
+	type folding struct {
+		row  rolled
+		left int
+	}
+	var open map[int32]*folding
+	var row rolled
+	for i, s := range series {
+		if s < 0 {
+			continue
+		}
+		row.reset(len(b.cells))
+		if err := b.roll(i, &row.columns); err != nil {
+			g.broken(b, err)
+			row.reset(len(b.cells))
+			for c, cell := range b.cells {
+				row.columns[rollOffSpan][c] = float64(cell.elapsed - cell.gone.span)
+				row.columns[rollOffTick][c] = float64(int32(cell.ticks) - cell.gone.ticks)
+			}
+		}
+		rows := several[s]
+		if rows == 0 {
+			g.layRolls(b, g.series[s], &row)
+			continue
+		}
+		f := open[s]
+		if f == nil {
+			if open == nil {
+				open = map[int32]*folding{}
+			}
+			f = &folding{left: rows}
+			f.row.reset(len(b.cells))
+			open[s] = f
+		}
+		g.foldRolls(b, &f.row, &row, f.left == rows)
+		if f.left--; f.left == 0 {
+			g.layRolls(b, g.series[s], &f.row)
+			delete(open, s)
+		}
+	}
+	return nil
+}
+
+// foldRolls folds a row into those before. A sum's least is at least the sum of the leasts, where a row that was not in all ticks
+// may have been nothing.
+func (g *gather) foldRolls(b *block, into, row *rolled, first bool) {
+	g.bounds = true
+	fold := g.set.desc.Stat.Fold
+	for c := range b.cells {
+		sum, missing := row.columns[rollSum][c], row.columns[rollMissing][c]
+		least, most := row.columns[rollLeast][c], row.columns[rollMost][c]
+		if off := row.columns[rollOffTick][c]; off == off && (first || into.columns[rollOffTick][c] == into.columns[rollOffTick][c]) {
+			// Unknown as a whole only where all rows were.
+			into.columns[rollOffTick][c] = lesser(into.columns[rollOffTick][c], off)
+			into.columns[rollOffSpan][c] = lesser(into.columns[rollOffSpan][c], row.columns[rollOffSpan][c])
+		} else if sum == sum {
+			into.columns[rollOffTick][c], into.columns[rollOffSpan][c] = absent(), absent()
+		}
+		if sum != sum {
+			continue
+		}
+		if fold == measure.Sum && missing > 0 {
+			least, most = min(least, 0), max(most, 0)
+		}
+		is := &into.columns
+		if is[rollSum][c] != is[rollSum][c] {
+			is[rollSum][c], is[rollMissing][c], is[rollLeast][c], is[rollMost][c] = sum, missing, least, most
+			continue
+		}
+		if fold == measure.Sum {
+			is[rollSum][c] += sum
+			is[rollMissing][c] = min(is[rollMissing][c], missing)
+			is[rollLeast][c] += least
+			is[rollMost][c] += most
+			continue
+		}
+		g.rough = true
+		// Of means over the cell, since single ticks are not to be had: the one with the most ticks lends its number.
+		n, m := float64(b.cells[c].ticks)-is[rollMissing][c], float64(b.cells[c].ticks)-missing
+		mean, _ := fold.Combine(is[rollSum][c]/n, 1, sum/m)
+		is[rollMissing][c] = min(is[rollMissing][c], missing)
+		is[rollSum][c] = mean * max(n, m)
+		switch fold {
+		case measure.Max:
+			is[rollLeast][c], is[rollMost][c] = max(is[rollLeast][c], least), max(is[rollMost][c], most)
+		case measure.Min:
+			is[rollLeast][c], is[rollMost][c] = min(is[rollLeast][c], least), min(is[rollMost][c], most)
+		default:
+			is[rollLeast][c], is[rollMost][c] = min(is[rollLeast][c], least), max(is[rollMost][c], most)
+		}
+	}
+}
+
+func lesser(a, b float64) float64 {
+	if a != a || b < a {
+		return b
+	}
+	return a
+}
+
+func (g *gather) layRolls(b *block, s *gathered, row *rolled) {
+	for i := range b.cells {
+		c := g.cellOf[i]
+		if c < 0 {
+			continue
+		}
+		if off := row.columns[rollOffTick][i]; off == off {
+			s.there = true
+			s.away(c, measure.Span(row.columns[rollOffSpan][i]), int32(off))
+		}
+		sum := row.columns[rollSum][i]
+		if sum != sum {
+			continue
+		}
+		s.there = true
+		s.sum[c] += sum
+		before := s.n[c]
+		s.n[c] += b.cells[i].ticks - uint32(row.columns[rollMissing][i])
+		if !g.wide {
+			continue
+		}
+		least, most := row.columns[rollLeast][i], row.columns[rollMost][i]
+		if before == 0 {
+			s.least[c], s.most[c] = least, most
+		} else {
+			s.least[c], s.most[c] = min(s.least[c], least), max(s.most[c], most)
+		}
+	}
+}
+
+// piece is a time of which the answer comes from one resolution.
+type piece struct {
+	over       measure.Interval
+	resolution uint8
+}
+
+// plan says which resolution answers which time, so that no tick counts twice. What is in memory comes besides, always.
+func (g *gather) plan(over measure.Interval) (pieces []piece) {
+	d, floors := g.set, g.floors
+	fits := func(r uint8) bool {
+		span := spanOf(r)
+		return g.step%span == 0 && floor(g.start, span) == g.start
+	}
+	// Folded rows are exact only tick by tick. A sum over more ticks than can be read in a second or two is told from rollups.
+	exact := len(g.query.By) < len(d.desc.Query.By)
+	if exact {
+		var samples uint64
+		for _, e := range d.index[inTicks] {
+			if e.over.End > over.Start && e.over.Start < over.End {
+				samples += e.samples
+			}
+		}
+		exact = samples < maxExact || d.desc.Stat.Fold != measure.Sum
+	}
+	at := over.Start
+	use := func(r uint8, until measure.Time) {
+		if until > at {
+			pieces = append(pieces, piece{measure.Interval{Start: at, End: until}, r})
+			at = until
+		}
+	}
+	if fits(inMinutes) && (!exact || at < floors[inTicks]) {
+		ticksFrom := over.End // from here on, in ticks
+		if exact {
+			ticksFrom = min(over.End, max(at, floors[inTicks]))
+		}
+		ticksFrom = floor(ticksFrom, measure.Minute)
+		if list := d.index[inHours]; fits(inHours) && len(list) > 0 {
+			// Hours end where they are not made yet, and where only part of one is asked for.
+			use(inHours, floor(min(list[len(list)-1].over.End, ticksFrom), hour))
+		}
+		use(inMinutes, ticksFrom)
+	}
+	use(inTicks, over.End)
+	return slices.Clip(pieces)
+}
+
+// maxExact is how many values a question reads at most for the sake of exact extremes.
+const maxExact = 300e6
+
+// needs gives the segments of a piece. Where hours answer, minutes that no hour has yet answer with them.
+func (d *set) needs(p piece) (out []entry) {
+	for _, e := range d.index[p.resolution] {
+		if e.over.End > p.over.Start && e.over.Start < p.over.End {
+			out = append(out, e)
+		}
+	}
+	if p.resolution == inHours {
+		for _, e := range d.index[inMinutes] {
+			if !e.joins && e.over.End > p.over.Start && e.over.Start < p.over.End {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}

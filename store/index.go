@@ -1,0 +1,223 @@
+package store
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"culprit/measure"
+)
+
+// load reads descriptions, the index and frames. What is damaged is told by Trouble, the rest is there.
+func (s *Store) load() error {
+	for _, kind := range []byte{kindDataset, kindDatasetAgain} {
+		whole := s.disk.salvage(prefix(kind), func(key, value []byte) {
+			var d measure.Dataset
+			if err := json.Unmarshal(value, &d); err != nil {
+				s.disk.damage(fmt.Sprintf("dataset %x: %v", key[1:], err))
+			} else if s.sets[d.ID] == nil {
+				s.sets[d.ID] = newSet(d)
+				s.next = max(s.next, d.ID+1)
+			}
+		})
+		if whole && len(s.sets) > 0 {
+			break
+		}
+	}
+	if next, err := s.disk.get(metaKey("next")); err == nil && len(next) == 4 {
+		s.next = max(s.next, binary.BigEndian.Uint32(next))
+	}
+	s.loadIndex()
+	return s.loadFrames()
+}
+
+// loadFrames replays what is not in segments yet.
+func (s *Store) loadFrames() error {
+	var u *unframer
+	replay := func(key, value []byte) error {
+		seq := frameSeq(key)
+		s.seq = max(s.seq, seq+1)
+		h, r, err := openFrame(&s.codec, value)
+		if err != nil {
+			s.disk.damage(fmt.Sprintf("frame %d: %v", seq, err))
+			if u != nil {
+				u.valid = false
+			}
+			return nil
+		}
+		if u == nil || u.w.seq != h.window {
+			u = &unframer{w: newWindow(h.window, slotOf(h.at, windowSpan))}
+			if s.now != nil {
+				s.past = append(s.past, s.now)
+			}
+			s.now = u.w
+		} else if seq != u.w.last+1 {
+			u.valid = false // what a frame leaves out is as it was in the one before
+		}
+		u.w.last, u.w.newest = seq, max(u.w.newest, h.at)
+		s.newest = h.at
+		if !u.valid && !h.key {
+			for id := range u.w.parts {
+				s.owe(s.sets[id], "not on disk when the program ended", 0)
+			}
+			return nil
+		}
+		err = u.frame(h, r, s.sets)
+		s.next = max(s.next, u.most+1) // as for segments
+		if err != nil {
+			s.disk.damage(fmt.Sprintf("frame %d of %s: %v", seq, h.at, err))
+		}
+		return nil
+	}
+	// Behind damage it goes on a little further on, since damage is of a block of some frames; each attempt may take Pebble a second. What is
+	// behind a larger hole is reached from the end.
+	from, end := prefix(kindFrame), bound(prefix(kindFrame))
+	for skip := uint64(1); ; skip *= 2 {
+		n, err := s.disk.walk(from, end, false, replay)
+		if err == nil {
+			break
+		}
+		s.disk.damage(plain(err))
+		if n > 0 {
+			skip = 1
+		}
+		from = frameKeyOf(max(s.seq, frameSeq(from)) + skip)
+		if skip < 16 {
+			continue
+		}
+		var behind []pair
+		_, _ = s.disk.walk(from, end, true, func(key, value []byte) error {
+			behind = append(behind, pair{slices.Clone(key), slices.Clone(value)})
+			return nil
+		})
+		for _, p := range slices.Backward(behind) {
+			if err := replay(p.key, p.value); err != nil {
+				return err
+			}
+		}
+		break
+	}
+	s.forgetArchived()
+	return nil
+}
+
+// loadIndex reads what segments there are. Of segments that are made of the same windows, of which a crash has left both, the one
+// that is made of more stays.
+func (s *Store) loadIndex() {
+	known := map[uint64]bool{}
+	for _, kind := range []byte{kindIndex, kindIndexAgain} {
+		whole := s.disk.salvage(prefix(kind), func(key, value []byte) {
+			e, err := readEntry(key, value)
+			if err != nil {
+				s.disk.damage(fmt.Sprintf("index entry %x: %v", key, err))
+				return
+			}
+			if known[e.id] {
+				return
+			}
+			known[e.id] = true
+			s.next = max(s.next, e.set+1) // also of one whose description is damaged: the number stays its own
+			s.lastID = max(s.lastID, e.id)
+			s.seq = max(s.seq, e.last+1)
+			if d := s.sets[e.set]; d != nil {
+				d.index[e.resolution] = append(d.index[e.resolution], e)
+				s.newest = max(s.newest, e.over.End)
+			} else if whole := len(s.disk.faults) == 0; whole {
+				s.stale = append(s.stale, e)
+			} else {
+				s.apart = append(s.apart, e)
+			}
+		})
+		if whole {
+			break
+		}
+	}
+	for _, d := range s.sets {
+		for resolution := range d.index {
+			slices.SortFunc(d.index[resolution], func(a, b entry) int {
+				return cmp.Or(cmp.Compare(a.over.Start, b.over.Start), cmp.Compare(a.id, b.id))
+			})
+			if old := superseded(d.index[resolution]); old != nil {
+				d.without(old)
+				s.stale = append(s.stale, old...)
+			}
+		}
+	}
+}
+
+// superseded gives the entries whose windows a later one has too.
+func superseded(list []entry) (old []entry) {
+	byID := slices.Clone(list)
+	slices.SortFunc(byID, func(a, b entry) int { return int(b.id) - int(a.id) })
+	for i, e := range byID {
+		// A segment that joins has a later number than its parts, and parts that it joins start within the same day.
+		if slices.ContainsFunc(byID[:i], func(o entry) bool {
+			if o.joins == e.joins && o.first == e.first && o.last == e.last && o.over == e.over {
+				return true // written twice, since it was not known whether the first outlasted
+			}
+			return o.joins && o.first <= e.first && o.last >= e.last && o.over.Start <= e.over.Start && o.over.End >= e.over.End
+		}) {
+			old = append(old, e)
+		}
+	}
+	return old
+}
+
+// forgetArchived removes from the windows what is in segments: a crash came before their frames were removed.
+func (s *Store) forgetArchived() {
+	for _, w := range s.windows() {
+		some := false
+		for id, p := range w.parts {
+			if slices.ContainsFunc(p.set.index[inTicks], func(e entry) bool { return e.first == w.seq && !e.joins }) {
+				some = true
+				delete(w.parts, id)
+				w.order = slices.DeleteFunc(w.order, func(o *part) bool { return o == p })
+			}
+		}
+		if some && w == s.now { // it was closed: what is new must not go under its name
+			s.past, s.now = append(s.past, w), nil
+		}
+	}
+}
+
+// windows gives those that are in memory, oldest first.
+func (s *Store) windows() []*window {
+	if s.now == nil {
+		return s.past
+	}
+	return append(slices.Clone(s.past), s.now)
+}
+
+// held gives the time from the start of the oldest tick to the end of the newest. What is held in rollups alone begins and ends with their
+// cells; a cell in which ticks begin or end says no more than they do.
+func (s *Store) held(d *set) (over measure.Interval) {
+	take := func(o measure.Interval, cell measure.Span) {
+		switch {
+		case over == (measure.Interval{}):
+			over = o
+			return
+		case cell == 0:
+			over.Start, over.End = min(over.Start, o.Start), max(over.End, o.End)
+			return
+		}
+		if o.Start < floor(over.Start, cell) {
+			over.Start = o.Start
+		}
+		if o.End > floor(over.End.Add(cell-1), cell) {
+			over.End = o.End
+		}
+	}
+	for _, w := range s.windows() {
+		if p := w.parts[d.desc.ID]; p != nil && len(p.ticks) > 0 {
+			take(measure.Interval{Start: p.ticks[0].at.Add(-d.step()), End: p.ticks[len(p.ticks)-1].at}, 0)
+		}
+	}
+	for r, list := range d.index {
+		for _, e := range list {
+			take(e.over, spanOf(uint8(r)))
+		}
+	}
+	return over
+}

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"culprit/measure"
+)
+
+func chain(frames []measure.Frame, l measure.Label) string {
+	var names []string
+	for at := int32(l); at >= 0; at = frames[at].Parent {
+		names = append(names, frames[at].Symbol)
+	}
+	return strings.Join(names, "<")
+}
+
+// Stacks and distributions come back from frames, segments and rollups as they went in.
+func TestStacksAndDistributions(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := measure.Stat{ID: "cpu.stack", Kind: measure.Delta, Unit: measure.Events, Sparse: true, Fields: []measure.Field{{Name: "process"}, {Name: "stack", Type: measure.Stack}}}
+	latency := measure.Stat{ID: "disk.latency", Kind: measure.Dists, Unit: measure.Nanoseconds, Fields: []measure.Field{{Name: "device"}}}
+	var ids []uint32
+	for _, st := range []measure.Stat{profile, latency} {
+		id, err := s.Save(measure.Dataset{Stat: st, Query: measure.Query{Stat: st.ID, By: []string{st.Fields[0].Name, st.Fields[len(st.Fields)-1].Name}[:len(st.Fields)], Step: measure.Second}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	r := rand.New(rand.NewPCG(4, 4))
+	counts := map[string]float64{}
+	var all measure.Dist
+	all.Base = 3
+	at := someTime - someTime%measure.Time(hour)
+	start := at
+	for range 4500 {
+		at += 1e9
+		over := measure.Interval{Start: at - 1e9, End: at}
+		p := &measure.Batch{Stat: profile.ID, By: []string{"process", "stack"}, Over: over, Labels: []string{"nginx"}}
+		seen := map[string]bool{}
+		for range r.IntN(3) {
+			parent := int32(-1)
+			for _, name := range []string{"main", string(rune('a' + r.IntN(3))), string(rune('x' + r.IntN(3)))} {
+				p.Frames = append(p.Frames, measure.Frame{Symbol: name, Module: "nginx", Parent: parent})
+				parent = int32(len(p.Frames) - 1)
+			}
+			if c := chain(p.Frames, measure.Label(parent)); !seen[c] {
+				seen[c] = true
+				counts[c] += 2
+				p.Keys, p.Values = append(p.Keys, 0, measure.Label(parent)), append(p.Values, 2)
+			}
+		}
+		d := measure.Dist{Base: 3}
+		for range r.IntN(20) {
+			d.Add(uint64(r.ExpFloat64()*1e6), 1)
+		}
+		all.Merge(d)
+		l := &measure.Batch{Stat: latency.ID, By: []string{"device"}, Over: over, Labels: []string{"sda"}, Keys: []measure.Label{0}, Dists: []measure.Dist{d}}
+		if err := s.Append(at, ids, []*measure.Batch{p, l}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func() {
+		t.Helper()
+		for _, step := range []measure.Span{measure.Second, measure.Minute, hour} {
+			over := measure.Interval{Start: start, End: at}
+			a, err := s.Ask(t.Context(), measure.Query{Stat: profile.ID, By: []string{"stack"}, Over: over, Step: step})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]float64{}
+			for i, series := range a.Series {
+				for c, v := range series.Values {
+					got[chain(a.Frames, a.Series[i].Key[0])] += v * a.Elapsed[c].Seconds()
+				}
+			}
+			for c, n := range counts {
+				if !alike(got[c], n) || len(got) != len(counts) {
+					t.Fatalf("step %s: %s has %v, want %v", step, c, got[c], n)
+				}
+			}
+			if a, err = s.Ask(t.Context(), measure.Query{Stat: latency.ID, By: []string{"device"}, Over: over, Step: step}); err != nil || len(a.Series) != 1 {
+				t.Fatal(err)
+			}
+			sum := measure.Dist{Base: 3}
+			for _, d := range a.Series[0].Dists {
+				sum.Merge(d)
+			}
+			if !alike(sum.Sum, all.Sum) || sum.First != all.First || !slices.Equal(sum.Counts, all.Counts) {
+				t.Fatalf("step %s: %d values of sum %v, want %d of %v", step, sum.Count(), sum.Sum, all.Count(), all.Sum)
+			}
+		}
+	}
+	look()
+	s.Settle()
+	look()
+	s.Close()
+	if s, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	s.Close()
+}

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"culprit/measure"
+)
+
+// What is kept of the extremes bounds them, closely, and stays when it is kept again.
+func TestExtremesAreBounds(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	parts := 0
+	for range 200_000 {
+		k := rollKind{rate: r.IntN(4) > 0, zero: r.IntN(2) == 0, unit: []float64{1, 10, 1e9}[r.IntN(3)]}
+		n := 1 + r.IntN(4)*r.IntN(100)
+		e := extremes{n: float64(n), zeros: k.zero && r.IntN(2) == 0, least: math.Inf(1), most: math.Inf(-1)}
+		for range n {
+			v := float64(r.IntN(1 << r.IntN(40)))
+			switch r.IntN(30) {
+			case 0:
+				v = -v
+			case 1:
+				v = r.NormFloat64() * 1e-9
+			}
+			e.sum += v
+			if k.rate {
+				v /= k.unit * (1 + r.NormFloat64()*1e-3)
+			}
+			e.least, e.most = min(e.least, v), max(e.most, v)
+		}
+		if e.zeros {
+			e.least, e.most = min(e.least, 0), max(e.most, 0)
+		}
+		kept := e
+		kept.spare(k)
+		parts += b2i(!isAbsent(kept.mostPart))
+		told := kept
+		told.tell(k)
+		if !(told.least <= e.least && told.most >= e.most) && !(n == 1 && alike(told.least, e.least) && alike(told.most, e.most)) {
+			t.Fatalf("%+v is told as %v to %v", e, told.least, told.most)
+		}
+		if math.Abs(told.least-e.least) > math.Abs(e.least)/43000 || math.Abs(told.most-e.most) > math.Abs(e.most)/43000 {
+			t.Fatalf("%+v is told as %v to %v, which is far", e, told.least, told.most)
+		}
+		again := extremes{sum: e.sum, n: e.n, zeros: e.zeros, least: told.least, most: told.most}
+		again.spare(k)
+		again.tell(k)
+		if again.least != told.least || again.most != told.most {
+			t.Fatalf("%+v: %v to %v, kept again %v to %v", e, told.least, told.most, again.least, again.most)
+		}
+	}
+	if parts < 1000 {
+		t.Error(parts)
+	}
+}
+
+// Rows that stay have one keyring an hour, which outlives the first segment that has it.
+func TestKeysThatStayAreKeptOnce(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	g := newGenerator(t, s, 2, 400, 0, 0)
+	start := someTime - someTime%measure.Time(hour)
+	end := g.fill(t, s, start, 3000)
+	s.Settle()
+	d := s.sets[1]
+	rings := func() map[uint64]int {
+		out := map[uint64]int{}
+		for _, e := range d.index[inTicks] {
+			out[e.keysID()]++
+		}
+		return out
+	}
+	if all := rings(); len(all) != 1 {
+		t.Fatal(all)
+	}
+	if err := s.Discard(1, measure.Interval{Start: start, End: start.Add(400 * measure.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	s.Settle()
+	wellKept(t, s)
+	end = g.fill(t, s, end, 1200)
+	s.Settle()
+	wellKept(t, s)
+	if all := rings(); len(all) != 4 { // before, what is left of the one that was cut, the rest of the hour, the next hour
+		t.Fatal(all)
+	}
+	a, err := s.Ask(t.Context(), measure.Query{Stat: d.desc.Stat.ID, By: []string{"device", "direction"}, Step: measure.Second})
+	if err != nil || len(a.Series) != 400 || a.Over().End != end || len(a.Loss) != 0 {
+		t.Fatal(err, len(a.Series), a.Over(), a.Loss)
+	}
+}
+
+// Of ticks that are damaged there is another copy; without either the segment is a gap that says so.
+func TestTicksThatRotAreThereAgain(t *testing.T) {
+	s, n, w := filled(t, t.TempDir(), Options{}, 5)
+	defer s.Close()
+	start := someTime - someTime%measure.Time(hour)
+	end := w.run(t, s, n, start, 700)
+	s.Settle()
+	spoil := func(kind byte) {
+		for _, d := range s.sets {
+			for _, list := range d.index {
+				for _, e := range list {
+					if err := s.disk.pebble().Set(ownKey(kind, e.clockID()), []byte("rotten"), pebble.NoSync); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	spoil(kindClock)
+	compareAll(t, s, n, w.r, measure.Interval{Start: start, End: end})
+	spoil(kindClockAgain)
+	a, err := s.Ask(t.Context(), measure.Query{Stat: s.sets[1].desc.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second})
+	if err != nil || len(a.Loss) == 0 {
+		t.Fatal(err, a.Loss)
+	}
+}

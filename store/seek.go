@@ -1,0 +1,62 @@
+package store
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// seeker reads values for a question about many segments, whose keys come nearly in order: an iterator of each kind stays where it is, where a
+// search from the top would read blocks of several tables again. Safe for several goroutines.
+type seeker struct {
+	disk *disk
+	from *pebble.Snapshot
+	mu   sync.Mutex // guards all below
+	at   map[byte]*pebble.Iterator
+}
+
+// worthSeeking is of how many segments a question must be to be read by a seeker.
+const worthSeeking = 8
+
+func (s *seeker) get(key, room []byte) ([]byte, error) {
+	s.mu.Lock()
+	value, found, ok := s.seek(key, room)
+	s.mu.Unlock()
+	if !ok {
+		return s.disk.getFrom(s.from, key, room) // it says what is damaged
+	}
+	if !found {
+		return nil, nil
+	}
+	return value, nil
+}
+
+// seek looks for a key; ok is false when that failed. mu is held.
+func (s *seeker) seek(key, room []byte) (value []byte, found, ok bool) {
+	it := s.at[key[0]]
+	if it == nil {
+		var err error
+		if it, err = s.from.NewIter(&pebble.IterOptions{LowerBound: key[:1], UpperBound: bound(key[:1])}); err != nil {
+			return nil, false, false
+		}
+		s.at[key[0]] = it
+	}
+	if it.SeekGE(key) && bytes.Equal(it.Key(), key) {
+		v, err := it.ValueAndErr()
+		if err == nil {
+			return copied(room, v), true, true
+		}
+	} else if it.Error() == nil {
+		return nil, false, true
+	}
+	delete(s.at, key[0])
+	_ = it.Close() // its error is told by who reads the key
+	return nil, false, false
+}
+
+func (s *seeker) close() {
+	for _, it := range s.at {
+		_ = it.Close()
+	}
+}

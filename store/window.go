@@ -1,0 +1,645 @@
+package store
+
+import (
+	"math"
+	"slices"
+
+	"culprit/measure"
+)
+
+// Two values that no measurement gives, told apart by their bits: a row that a tick did not have, and one that it had and could
+// not measure.
+const (
+	absentBits  = 0x7FF8_0000_0000_0002
+	unknownBits = 0x7FF8_0000_0000_0001
+)
+
+func absent() float64  { return math.Float64frombits(absentBits) }
+func unknown() float64 { return math.Float64frombits(unknownBits) }
+
+func isAbsent(v float64) bool { return math.Float64bits(v) == absentBits }
+
+// canonical makes any NaN of a measurement the one that stands for unknown.
+func canonical(v float64) float64 {
+	if v != v {
+		return unknown()
+	}
+	return v
+}
+
+// tick is one moment at which a dataset was measured.
+type tick struct {
+	at      measure.Time // planned, a multiple of the step
+	elapsed measure.Span // measured; 0: could not look
+	partial bool         // one of several batches could not look, so an absent row is unknown
+}
+
+// tickLoss is a loss with the tick of its part in which it was told.
+type tickLoss struct {
+	tick int32
+	loss measure.Loss
+}
+
+// window holds the newest ticks of all datasets in memory, as columns. Guarded by Store.mu; when it is closed nothing changes it.
+type window struct {
+	seq    uint64       // of its first frame: its name on disk
+	last   uint64       // of its newest frame
+	slot   int64        // which windowSpan of time it is
+	newest measure.Time // tick
+	words  words
+	parts  map[uint32]*part
+	order  []*part
+	epoch  uint32       // counts the key frames
+	keyed  measure.Time // tick of the newest key frame
+	said   []uint32     // of each word: the epoch in which a frame last told it
+	base   int          // its size after the newest tick that brought very many rows
+	left   bool         // the newest tick left rows out, for memory was short
+}
+
+// part is what a window holds of one dataset: ticks, and rows that are columns of values over the ticks.
+type part struct {
+	set    *set
+	ticks  []tick
+	rows   table
+	cols   []runs   // of each row: closed ticks
+	state  []state  // of each row: the tick under way
+	log    []change // what the newest ticks changed and is not in cols yet
+	heads  []int32  // of each row: 1 + its newest change in log, 0 when it has none
+	live   []uint32 // rows that the newest finished tick has
+	came   []uint32 // rows of the tick under way that the one before did not have
+	seen   int      // rows in the tick under way
+	open   bool     // a tick is under way
+	blob   []byte   // distributions, one after the other
+	loss   []tickLoss
+	notes  []string // each once
+	runs   []noteRun
+	lasts  []int32  // of each note: 1 + its newest run
+	said   []uint16 // notes of the tick under way
+	before []uint16 // notes of the tick before
+	stacks trie
+	told   []uint32 // of each node: the epoch in which a frame last told it
+	extra  int      // bytes that rows and columns take, about
+	lost   uint64   // rows that the tick under way left out: more than a dataset may have
+	short  uint64   // rows that the tick under way left out: new ones while memory was short
+	failed bool     // a batch of the tick under way could not look
+	looked bool
+	means  map[uint32]int // how many values a row of the tick under way is the mean of
+	inputs []*input       // one for each batch of a tick, in order
+	nth    int            // which batch of the tick is next
+}
+
+// noteRun is a stretch of ticks that each bore a note.
+type noteRun struct {
+	note, first, last int32
+}
+
+// mostNotes is how many different notes a part keeps.
+const mostNotes = 100
+
+// runs is one row over ticks: from tick starts[i] on the value is values[i].
+type runs struct {
+	starts []uint16
+	values []float64
+}
+
+// state is what is at hand of a row while ticks come. A distribution's value is the place of its bytes in the blob.
+type state struct {
+	now    float64 // of tick seen
+	before float64 // of the frame before
+	seen   int32   // the newest tick that had the row; -1 none
+	told   uint32  // the epoch in which a frame last told its key
+}
+
+// maxTicks is the most ticks that a window takes, so that they can be numbered in 16 bits.
+const maxTicks = 4096
+
+func newWindow(seq uint64, slot int64) *window {
+	return &window{seq: seq, last: seq, slot: slot, parts: map[uint32]*part{}}
+}
+
+func (w *window) part(d *set) *part {
+	p := w.parts[d.desc.ID]
+	if p == nil {
+		p = &part{set: d, rows: table{width: len(d.desc.Query.By)}}
+		w.parts[d.desc.ID] = p
+		w.order = append(w.order, p)
+	}
+	return p
+}
+
+// begin starts a tick.
+func (p *part) begin(at measure.Time) {
+	p.ticks = append(p.ticks, tick{at: at})
+	p.open, p.seen, p.lost, p.short, p.failed, p.looked, p.nth = true, 0, 0, 0, false, false, 0
+	p.came = p.came[:0]
+	p.said, p.before = p.before[:0], p.said
+	clear(p.means)
+}
+
+// put puts the value of a row in the tick under way; a second value of the same row is folded into the first.
+func (p *part) put(row int, fresh bool, v float64) {
+	t := int32(len(p.ticks) - 1)
+	if fresh {
+		p.cols = append(p.cols, runs{})
+		p.state = append(p.state, state{seen: -1})
+	}
+	c := &p.state[row]
+	if c.seen == t {
+		p.fold(uint32(row), c, v)
+		return
+	}
+	if c.seen < t-1 || c.seen < 0 {
+		p.came = append(p.came, uint32(row))
+	}
+	c.now, c.seen = v, t
+	p.seen++
+}
+
+func (p *part) fold(row uint32, c *state, v float64) {
+	n := 1
+	if p.set.desc.Stat.Fold == measure.Mean {
+		if p.means == nil {
+			p.means = map[uint32]int{}
+		}
+		n = max(1, p.means[row])
+	}
+	if c.now != c.now {
+		n = 0
+	}
+	c.now, n = p.set.desc.Stat.Fold.Combine(c.now, n, v)
+	c.now = canonical(c.now)
+	if p.means != nil {
+		p.means[row] = n
+	}
+}
+
+// change is the value of a row from a tick on. The columns of thousands of rows do not fit into a processor's cache, so what changes is
+// written down in a line, and goes to the columns many ticks at a time.
+type change struct {
+	value  float64
+	before int32 // 1 + the change of the row before it, 0 when that is in its column
+	tick   uint16
+}
+
+const (
+	loggedRows = 4096    // a part with more rows does without: it would be as much to walk through
+	mostLogged = 8 << 10 // changes
+)
+
+// push writes the value that a row has from the tick under way on, and gives about how many bytes of memory that took.
+func (p *part) push(row uint32, t int32, v float64) (grown int) {
+	if p.rows.n > loggedRows {
+		if len(p.log) > 0 {
+			grown = p.settled()
+		}
+		return grown + p.cols[row].push(t, v)
+	}
+	if len(p.log) >= min(16*len(p.cols), mostLogged) {
+		grown = p.settled()
+	}
+	for len(p.heads) <= int(row) {
+		p.heads = append(p.heads, 0)
+	}
+	p.log = append(p.log, change{v, p.heads[row], uint16(t)})
+	p.heads[row] = int32(len(p.log))
+	return grown
+}
+
+// settled takes the changes to the columns.
+func (p *part) settled() (grown int) {
+	for row, head := range p.heads {
+		if head > 0 {
+			grown += p.cols[row].extend(p.log, head)
+			p.heads[row] = 0
+		}
+	}
+	p.log = p.log[:0]
+	return grown
+}
+
+// extend appends the changes of a row, of which the newest is head.
+func (c *runs) extend(log []change, head int32) (grown int) {
+	n, some := len(c.values), 0
+	for at := head; at > 0; at = log[at-1].before {
+		some++
+	}
+	if cap(c.values) < n+some {
+		size := n + some
+		switch {
+		case size <= 64:
+			for _, s := range [...]int{64, 16, 4} {
+				if s >= n+some {
+					size = s
+				}
+			}
+		case size*windowTicks/(int(log[head-1].tick)+1) < 150: // as many as it will be when it goes on like this
+			size = max(160, size)
+		default:
+			size = max(304, 2*size*b2i(size > 304))
+		}
+		grown = c.grow(size)
+	}
+	c.values, c.starts = c.values[:n+some], c.starts[:n+some]
+	for i := n + some; head > 0; {
+		i--
+		ch := &log[head-1]
+		c.values[i], c.starts[i] = ch.value, ch.tick
+		head = ch.before
+	}
+	return grown
+}
+
+// dense lays a row on the ticks from one up to another; out is that long.
+func (p *part) dense(row, from, to int, out []float64) {
+	if row < len(p.heads) {
+		for at := p.heads[row]; at > 0 && to > from; {
+			ch := &p.log[at-1]
+			if start := max(int(ch.tick), from); start < to {
+				fillWith(out[start-from:to-from], ch.value)
+				to = start
+			}
+			at = ch.before
+		}
+	}
+	p.cols[row].dense(from, to, out[:to-from])
+}
+
+// alive says whether some tick from one up to another had the row.
+func (p *part) alive(row, from, to int) bool {
+	if row < len(p.heads) {
+		for at := p.heads[row]; at > 0; {
+			ch := &p.log[at-1]
+			if start := int(ch.tick); start < to {
+				if !isAbsent(ch.value) {
+					return true
+				}
+				if to = start; to <= from {
+					return false
+				}
+			}
+			at = ch.before
+		}
+	}
+	return p.cols[row].alive(from, to)
+}
+
+// whole gives a row as a column with all that changed.
+func (p *part) whole(row int) *runs {
+	c := &p.cols[row]
+	if row >= len(p.heads) || p.heads[row] == 0 {
+		return c
+	}
+	all := runs{slices.Clip(c.starts), slices.Clip(c.values)}
+	all.extend(p.log, p.heads[row])
+	return &all
+}
+
+// push writes the value of the tick under way into the column, when it differs from the value before.
+func (c *runs) push(t int32, v float64) int {
+	if n := len(c.values); n > 0 && math.Float64bits(c.values[n-1]) == math.Float64bits(v) {
+		return 0
+	}
+	grown := 0
+	if len(c.values) == cap(c.values) {
+		// Rows that live briefly are many; those that change each second fill a window of 300.
+		size := 2 * cap(c.values)
+		for _, s := range [...]int{304, 160, 64, 16, 4} {
+			if s > cap(c.values) {
+				size = s
+			}
+		}
+		grown = c.grow(size)
+	}
+	c.values, c.starts = append(c.values, v), append(c.starts, uint16(t))
+	return grown
+}
+
+// windowTicks is how many ticks of a second a window has.
+const windowTicks = int(windowSpan / measure.Second)
+
+// grow makes room for so many values, and gives how many bytes that took.
+func (c *runs) grow(size int) int {
+	grown := (size - cap(c.values)) * 10
+	values, starts := make([]float64, len(c.values), size), make([]uint16, len(c.values), size)
+	copy(values, c.values)
+	copy(starts, c.starts)
+	c.values, c.starts = values, starts
+	return grown
+}
+
+// dense lays the row on the ticks from one up to another; out is that long.
+func (c *runs) dense(from, to int, out []float64) {
+	at := to
+	for i := len(c.starts) - 1; i >= 0 && at > from; i-- {
+		if start := max(int(c.starts[i]), from); start < at {
+			fillWith(out[start-from:at-from], c.values[i])
+			at = start
+		}
+	}
+	fillWith(out[:at-from], absent())
+}
+
+// alive says whether some tick from one up to another had the row.
+func (c *runs) alive(from, to int) bool {
+	i := len(c.starts)
+	if i > 0 && int(c.starts[i-1]) >= to {
+		i, _ = slices.BinarySearch(c.starts, uint16(to))
+	}
+	for i--; i >= 0; i-- {
+		if !isAbsent(c.values[i]) {
+			return true
+		}
+		if int(c.starts[i]) <= from {
+			break
+		}
+	}
+	return false
+}
+
+// add puts the rows of a batch into the tick under way: so many rows the dataset may have in a tick, and so many the window.
+func (w *window) add(p *part, b *measure.Batch, room, most int) {
+	if p.nth == len(p.inputs) {
+		p.inputs = append(p.inputs, &input{})
+	}
+	in := p.inputs[p.nth]
+	p.nth++
+	t := &p.ticks[len(p.ticks)-1]
+	for _, l := range b.Loss {
+		p.addLoss(l)
+	}
+	for _, n := range b.Notes {
+		p.note(n)
+	}
+	if b.Over.Span() <= 0 {
+		p.failed = true
+		return
+	}
+	p.looked = true
+	t.elapsed = max(t.elapsed, b.Over.Span())
+	in.plan(p.set, b)
+	dists := p.set.desc.Stat.Kind == measure.Dists
+	if !dists && in.again(b) && p.seen+len(in.rows) <= room {
+		for i, v := range b.Values {
+			if v != v {
+				v = unknown()
+			}
+			p.put(int(in.rows[i]), false, v)
+		}
+		in.tell(p)
+		return
+	}
+	for i := range b.Rows() {
+		from := b.Key(i)
+		if len(in.terms) > 0 && !in.wants(from, b.Labels) {
+			continue
+		}
+		row, fresh := in.row(w, p, b, i, from, room, most)
+		if row < 0 {
+			continue
+		}
+		var v float64
+		if dists {
+			v = p.keepDist(row, fresh, &b.Dists[i])
+		} else if v = b.Values[i]; v != v {
+			v = unknown()
+		}
+		p.put(row, fresh, v)
+	}
+	in.trim()
+	in.tell(p)
+}
+
+func (p *part) addLoss(l measure.Loss) {
+	t := int32(len(p.ticks) - 1)
+	for i := len(p.loss) - 1; i >= 0 && p.loss[i].tick == t; i-- {
+		if p.loss[i].loss.Reason == l.Reason {
+			p.loss[i].loss.Events += l.Events
+			return
+		}
+	}
+	p.loss = append(p.loss, tickLoss{t, l})
+}
+
+// note says what may mislead about the tick under way.
+func (p *part) note(n string) {
+	i := slices.Index(p.notes, n)
+	if i < 0 {
+		if i = len(p.notes); i == mostNotes {
+			return
+		}
+		p.notes, p.lasts = append(p.notes, n), append(p.lasts, 0)
+	}
+	if !slices.Contains(p.said, uint16(i)) {
+		p.said = append(p.said, uint16(i))
+	}
+}
+
+// noted ends the notes of the tick under way.
+func (p *part) noted() {
+	t := int32(len(p.ticks) - 1)
+	for _, n := range p.said {
+		if k := p.lasts[n] - 1; k >= 0 && p.runs[k].last+1 == t {
+			p.runs[k].last = t
+			continue
+		}
+		p.runs = append(p.runs, noteRun{int32(n), t, t})
+		p.lasts[n] = int32(len(p.runs))
+	}
+}
+
+// input is how the batches of one source become rows of a part. It remembers which row each key of the batch before was, since
+// most keys come again in the same order.
+type input struct {
+	by      []string
+	columns []int // of the batch, for each field of the dataset; -1: the batch lacks it
+	terms   []measure.Term
+	at      []int
+	missing string
+	planned bool
+	stacky  bool
+
+	keys   []measure.Label // of the batch before, row after row
+	rows   []int32
+	next   int             // the row of the batch before that most likely comes next
+	fresh  []measure.Label // of this batch
+	freshR []int32
+	labels []uint32 // label of the batch's dictionary -> 1 + word
+	texts  []string // what those labels read
+	nodes  map[measure.Label]uint32
+	key    []uint32
+}
+
+func (in *input) plan(d *set, b *measure.Batch) {
+	in.next, in.fresh, in.freshR = 0, in.fresh[:0], in.freshR[:0]
+	clear(in.nodes)
+	// The dictionary only grows, but for rare times when it begins anew: then the rows found by label are not those. It may be
+	// kept by its readers, so what stands at one address stays.
+	if n := len(in.texts); n > 0 && (len(b.Labels) < n || &b.Labels[0] != &in.texts[0] && !slices.Equal(b.Labels[:n], in.texts)) {
+		in.keys, in.rows, in.labels = in.keys[:0], in.rows[:0], in.labels[:0]
+	}
+	in.texts = b.Labels
+	if in.planned && slices.Equal(in.by, b.By) {
+		return
+	}
+	in.planned, in.by, in.columns, in.terms, in.at, in.missing, in.stacky = true, slices.Clone(b.By), nil, nil, nil, "", false
+	in.keys, in.rows = in.keys[:0], in.rows[:0]
+	for i, f := range d.desc.Query.By {
+		c := slices.Index(b.By, f)
+		if c < 0 {
+			in.missing = f
+		}
+		in.columns = append(in.columns, c)
+		in.stacky = in.stacky || d.stack[i]
+	}
+	for _, t := range d.desc.Query.Where {
+		if c := slices.Index(b.By, t.Field); c >= 0 {
+			in.terms, in.at = append(in.terms, t), append(in.at, c)
+		} else {
+			in.missing = t.Field
+		}
+	}
+	in.key = make([]uint32, len(in.columns))
+}
+
+// again says whether a batch has the keys of the one before, and all of them are rows.
+func (in *input) again(b *measure.Batch) bool {
+	return !in.stacky && len(in.terms) == 0 && len(in.rows) == len(b.Values) && slices.Equal(in.keys, b.Keys)
+}
+
+func (in *input) tell(p *part) {
+	if in.missing != "" {
+		p.note(string(p.set.desc.Query.Stat) + " was measured without the field " + in.missing)
+	}
+}
+
+func (in *input) wants(key []measure.Label, labels []string) bool {
+	for i, t := range in.terms {
+		if !t.Match(labels[key[in.at[i]]]) {
+			return false
+		}
+	}
+	return true
+}
+
+// row finds the row of a key of the batch; -1, and counted as lost, when there is no room for another.
+func (in *input) row(w *window, p *part, b *measure.Batch, i int, from []measure.Label, room, most int) (int, bool) {
+	width := len(from)
+	if !in.stacky {
+		// Frames are made anew for each batch, so a stack's label says nothing about the batch before.
+		if n := in.next; n < len(in.rows) && slices.Equal(in.keys[n*width:(n+1)*width], from) {
+			in.next++
+			row := int(in.rows[n])
+			if p.seen >= room && p.state[row].seen != int32(len(p.ticks)-1) {
+				p.lost++
+				return -1, false
+			}
+			in.remember(from, row)
+			return row, false
+		}
+	}
+	row, known := -1, true
+	grow := p.seen < room && p.rows.n < most // else words of a row that is not taken would stay
+	for j, c := range in.columns {
+		ok := true
+		switch {
+		case c < 0:
+			in.key[j] = w.words.of("")
+		case p.set.stack[j]:
+			in.key[j], ok = in.stack(w, p, b.Frames, from[c], grow)
+		default:
+			in.key[j], ok = in.word(w, b.Labels, from[c], grow)
+		}
+		known = known && ok
+	}
+	if known {
+		row = p.rows.find(in.key)
+	}
+	if p.seen >= room && (row < 0 || p.state[row].seen != int32(len(p.ticks)-1)) {
+		p.lost++
+		return -1, false
+	}
+	fresh := false
+	if row < 0 && p.rows.n >= most {
+		p.short++
+		return -1, false
+	}
+	if row < 0 {
+		row, fresh = p.rows.row(in.key)
+		p.extra += 4*len(in.key) + 8 + 96
+	}
+	if !in.stacky {
+		in.remember(from, row)
+		// The row after this one most likely follows again.
+		for n := in.next; n < min(in.next+64, len(in.rows)); n++ {
+			if int(in.rows[n]) == row {
+				in.next = n + 1
+				break
+			}
+		}
+	}
+	return row, fresh
+}
+
+func (in *input) remember(from []measure.Label, row int) {
+	in.fresh, in.freshR = append(in.fresh, from...), append(in.freshR, int32(row))
+}
+
+// trim makes the rows of this batch those to guess the next by.
+func (in *input) trim() {
+	in.keys, in.fresh = in.fresh, in.keys
+	in.rows, in.freshR = in.freshR, in.rows
+}
+
+// word gives the word of a label; false when there is none and none is to be made.
+func (in *input) word(w *window, labels []string, l measure.Label, grow bool) (uint32, bool) {
+	for int(l) >= len(in.labels) {
+		in.labels = append(in.labels, 0)
+	}
+	if n := in.labels[l]; n != 0 && w.words.texts[n-1] == labels[l] {
+		return n - 1, true
+	}
+	n, ok := w.words.at[labels[l]]
+	if !ok {
+		if !grow {
+			return 0, false
+		}
+		n = w.words.of(labels[l])
+	}
+	in.labels[l] = n + 1
+	return n, true
+}
+
+// stack gives the node of a chain of frames; false when there is none and none is to be made.
+func (in *input) stack(w *window, p *part, frames []measure.Frame, l measure.Label, grow bool) (uint32, bool) {
+	if n, ok := in.nodes[l]; ok {
+		return n, true
+	}
+	if in.nodes == nil {
+		in.nodes = map[measure.Label]uint32{}
+	}
+	var chain []int
+	for at := int32(l); at >= 0 && int(at) < len(frames) && len(chain) < 1024; at = frames[at].Parent {
+		chain = append(chain, int(at))
+	}
+	parent := int32(-1)
+	for i := len(chain) - 1; i >= 0; i-- {
+		f := &frames[chain[i]]
+		if !grow {
+			symbol, known := w.words.at[f.Symbol]
+			module, also := w.words.at[f.Module]
+			n, there := p.stacks.at[node{parent, symbol, module, f.Offset}]
+			if !known || !also || !there {
+				return 0, false
+			}
+			parent = int32(n)
+			continue
+		}
+		n := p.stacks.of(node{parent, w.words.of(f.Symbol), w.words.of(f.Module), f.Offset})
+		parent = int32(n)
+	}
+	if parent < 0 { // an empty chain
+		parent = int32(p.stacks.of(node{-1, w.words.of(""), w.words.of(""), 0}))
+	}
+	in.nodes[l] = uint32(parent)
+	return uint32(parent), true
+}

@@ -1,0 +1,111 @@
+package store
+
+import "slices"
+
+// words is a dictionary of texts. Numbers are given in order of arrival.
+type words struct {
+	at    map[string]uint32
+	texts []string
+	bytes int
+}
+
+func (w *words) of(s string) uint32 {
+	if n, ok := w.at[s]; ok {
+		return n
+	}
+	if w.at == nil {
+		w.at = map[string]uint32{}
+	}
+	n := uint32(len(w.texts))
+	w.at[s] = n
+	w.texts = append(w.texts, s)
+	w.bytes += len(s) + 48
+	return n
+}
+
+// table is a set of keys, each width numbers wide, numbered in order of arrival. Keys lie one after the other and are found by
+// hashing: slots is a power of two long and at least half empty; a slot holds 1 + the number of a key, or 0.
+type table struct {
+	width int
+	n     int
+	keys  []uint32
+	slots []uint32
+}
+
+func (t *table) key(i int) []uint32 { return t.keys[i*t.width : (i+1)*t.width : (i+1)*t.width] }
+
+func (t *table) hash(key []uint32) uint32 {
+	h := uint64(14695981039346656037)
+	for _, l := range key {
+		h = (h ^ uint64(l)) * 1099511628211
+	}
+	return uint32(h ^ h>>32) // FNV mixes upwards only
+}
+
+// find gives the number of a key, or -1.
+func (t *table) find(key []uint32) int {
+	if t.n == 0 {
+		return -1
+	}
+	mask := uint32(len(t.slots) - 1)
+	for at := t.hash(key); ; at++ {
+		s := t.slots[at&mask]
+		if s == 0 {
+			return -1
+		}
+		if slices.Equal(t.key(int(s-1)), key) {
+			return int(s - 1)
+		}
+	}
+}
+
+// row gives the number of a key, and whether it has just been given.
+func (t *table) row(key []uint32) (int, bool) {
+	if i := t.find(key); i >= 0 {
+		return i, false
+	}
+	if 2*(t.n+1) > len(t.slots) {
+		t.slots = make([]uint32, max(16, 4*len(t.slots)))
+		for i := range t.n {
+			t.enter(i)
+		}
+	}
+	t.keys = append(t.keys, key...)
+	t.n++
+	t.enter(t.n - 1)
+	return t.n - 1, true
+}
+
+func (t *table) enter(i int) {
+	mask := uint32(len(t.slots) - 1)
+	at := t.hash(t.key(i))
+	for ; t.slots[at&mask] != 0; at++ {
+	}
+	t.slots[at&mask] = uint32(i + 1)
+}
+
+// node is one place of a stack: the caller's node, or -1, and where it is.
+type node struct {
+	parent         int32
+	symbol, module uint32 // words
+	offset         uint64
+}
+
+// trie holds stacks as nodes with their callers' before them.
+type trie struct {
+	nodes []node
+	at    map[node]uint32
+}
+
+func (t *trie) of(n node) uint32 {
+	if i, ok := t.at[n]; ok {
+		return i
+	}
+	if t.at == nil {
+		t.at = map[node]uint32{}
+	}
+	i := uint32(len(t.nodes))
+	t.at[n] = i
+	t.nodes = append(t.nodes, n)
+	return i
+}

@@ -1,0 +1,491 @@
+package symbol
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"culprit/kernel"
+)
+
+// A Kernel knows the kernel's symbols: those of /proc/kallsyms, read when the first address is asked for that the kernel does not
+// tell by itself. It may be used from several goroutines.
+type Kernel struct {
+	root kernel.Root
+
+	mu    sync.Mutex
+	table *Table
+	err   error
+	read  time.Time
+
+	tried      bool // whether single symbols can be asked for
+	names      *kernel.Namer
+	start, end uint64 // of the functions of the kernel itself
+	known      map[uint64]Place
+}
+
+// NewKernel makes a Kernel that has read nothing yet.
+func NewKernel(root kernel.Root) *Kernel { return &Kernel{root: root} }
+
+// readAgain is how old the symbols must be before an address without one makes them be read again: modules and programs may
+// have been loaded since.
+const readAgain = 10 * time.Second
+
+func (k *Kernel) load() *Table {
+	k.table, k.err = k.open()
+	k.read = time.Now()
+	return k.table
+}
+
+func (k *Kernel) open() (*Table, error) {
+	f, err := os.Open(k.root.InProc("kallsyms"))
+	if err != nil {
+		return &Table{}, errors.Join(kernel.KernelAddresses.Have(k.root), err)
+	}
+	defer f.Close()
+	t, err := ReadKallsyms(f)
+	if err == nil && len(t.syms) == 0 {
+		err = kernel.KernelAddresses.Have(k.root)
+	}
+	return t, err
+}
+
+// Place gives what is at an address of the kernel. Without a symbol for it, the place has the address alone.
+func (k *Kernel) Place(addr uint64) Place {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.at(addr, addr)
+}
+
+// Stack gives the places of a stack, innermost first. All but the first are where a call returns to, so what is called is
+// looked for one byte before: a call that never returns may be the last of its function.
+func (k *Kernel) Stack(pcs []uint64) []Place {
+	out := make([]Place, len(pcs))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	near := make([]uint64, len(pcs))
+	for i, pc := range pcs {
+		near[i] = pc - uint64(min(i, 1))
+	}
+	k.ask(near)
+	for i, pc := range pcs {
+		if p, ok := k.known[near[i]]; ok && k.table == nil {
+			p.Address, p.Offset = pc, p.Offset+pc-near[i]
+			out[i] = p
+			continue
+		}
+		out[i] = k.at(pc, near[i])
+	}
+	return out
+}
+
+// mostKnown is how many places are kept; when there are more, they are asked for again.
+const mostKnown = 1 << 16
+
+// ask has the kernel tell what is at addresses, as long as its table was not read. What it doesn't tell is not known after it.
+// Base stays unknown: that takes the table.
+func (k *Kernel) ask(addrs []uint64) {
+	n := k.namer()
+	if n == nil || k.table != nil {
+		return
+	}
+	if len(k.known) > mostKnown {
+		clear(k.known)
+	}
+	var unknown []uint64
+	for _, a := range addrs {
+		if _, ok := k.known[a]; !ok {
+			unknown = append(unknown, a)
+		}
+	}
+	told, err := n.Names(unknown)
+	if err != nil {
+		return // the table tells
+	}
+	for i, t := range told {
+		module := t.Module
+		switch {
+		case t.Name == "" || padding([]byte(t.Name)):
+			continue
+		case unknown[i] >= k.start && unknown[i] < k.end:
+			module = vmlinux
+		case module == "" && strings.HasPrefix(t.Name, "bpf_"):
+			module = "bpf" // as the table has it
+		case module == "":
+			continue
+		}
+		k.known[unknown[i]] = Place{Module: module, Name: clean(t.Name), Offset: t.Offset}
+	}
+}
+
+// namer gives what asks for single symbols, or nil: the running kernel's alone can be asked for.
+func (k *Kernel) namer() *kernel.Namer {
+	if k.tried || k.root != (kernel.Root{}) {
+		return k.names
+	}
+	k.tried = true
+	n, err := kernel.NewNamer()
+	if err != nil {
+		return nil
+	}
+	if k.start, err = n.Address("_stext"); err == nil {
+		k.end, err = n.Address("_etext")
+	}
+	if err != nil || k.start == 0 || k.end <= k.start {
+		n.Close()
+		return nil
+	}
+	k.names, k.known = n, map[uint64]Place{}
+	return n
+}
+
+// Function tells where a function of the kernel begins, and how many bytes it is from the next; !ok: there is none of that name.
+func (k *Kernel) Function(name string) (addr, size uint64, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := k.namer(); n != nil && k.table == nil {
+		if addr, err := n.Address(name); err == nil {
+			if addr == 0 {
+				return 0, 0, false
+			}
+			if told, err := n.Names([]uint64{addr}); err == nil && told[0].Size > 0 && told[0].Offset == 0 {
+				return addr, told[0].Size, true
+			}
+		}
+	}
+	if k.table == nil {
+		k.load()
+	}
+	addr, _, ok = k.table.lookup(vmlinux, name)
+	if !ok {
+		return 0, 0, false
+	}
+	i := sort.Search(len(k.table.syms), func(i int) bool { return k.table.syms[i].addr > addr })
+	if i == len(k.table.syms) {
+		return 0, 0, false
+	}
+	return addr, k.table.syms[i].addr - addr, true
+}
+
+func (k *Kernel) at(addr, near uint64) Place {
+	t := k.table
+	if t == nil {
+		t = k.load()
+	}
+	p, ok := t.find(near)
+	if !ok && len(t.syms) > 0 && time.Since(k.read) > readAgain {
+		p, _ = k.load().find(near)
+	}
+	p.Offset += addr - near
+	p.Address = addr
+	return p
+}
+
+// Lookup gives the address of a function or variable of the kernel; module "" is any, the kernel itself first. It gives the
+// module in which the name was found.
+func (k *Kernel) Lookup(module, name string) (addr uint64, in string, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.table == nil {
+		k.load()
+	}
+	return k.table.lookup(module, name)
+}
+
+// Err tells why no symbols are known: measure.ErrDenied where the kernel hides its addresses, measure.ErrUnsupported where it
+// has no table. nil before the first question, and where symbols were read.
+func (k *Kernel) Err() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
+}
+
+// Notes gives what may mislead in the places that were given: one sentence, or none.
+func (k *Kernel) Notes() []string {
+	if err := k.Err(); err != nil {
+		return []string{"addresses of the kernel have no names: " + err.Error()}
+	}
+	return nil
+}
+
+// A Table is the symbols of the kernel, in the order of their addresses.
+type Table struct {
+	syms   []sym
+	text   [][]byte // the names, each with a 0 behind it, in blocks
+	module []string
+	starts []uint64 // where each module begins
+	number map[string]uint16
+	last   string // the module of the line before, and its number
+	lastN  uint16
+}
+
+// A sym is one symbol: 16 bytes.
+type sym struct {
+	addr   uint64
+	name   uint32 // where its name begins: block and place in it
+	module uint16
+	rank   uint8 // which of several names for an address to prefer
+}
+
+// block is how many bytes of names are kept together: a power of two, so that a name's place is a number of 32 bits.
+const block = 1 << 16
+
+// Len gives how many symbols there are.
+func (t *Table) Len() int { return len(t.syms) }
+
+// Size gives how many bytes the table takes, near enough.
+func (t *Table) Size() int { return 16*cap(t.syms) + block*len(t.text) }
+
+// maxSymbols is how many symbols a table may have: what fits into the numbers of sorting.
+const maxSymbols = 1 << 24
+
+// errTooMany is more symbols than any kernel has.
+var errTooMany = errors.New("more symbols than there can be")
+
+// ReadKallsyms reads the format of /proc/kallsyms:
+//
+//	ffffffff81000000 T _text
+//	ffffffffc0201000 t ext4_read	[ext4]
+//
+// Left out are symbols without an address (hidden ones), per-CPU offsets (type A), and the padding that the compiler names
+// before functions. Lines of another form are passed over.
+func ReadKallsyms(r io.Reader) (*Table, error) {
+	t := &Table{syms: make([]sym, 0, 80_000), module: []string{vmlinux}, number: map[string]uint16{"": 0, vmlinux: 0}}
+	buf := make([]byte, 64<<10)
+	have := 0
+	for {
+		n, err := r.Read(buf[have:])
+		have += n
+		rest := buf[:have]
+		for {
+			i := bytes.IndexByte(rest, '\n')
+			if i < 0 {
+				break
+			}
+			t.line(rest[:i])
+			rest = rest[i+1:]
+		}
+		if err != nil {
+			t.line(rest)
+			if err != io.EOF {
+				return t, err
+			}
+			break
+		}
+		if len(rest) == len(buf) {
+			rest = rest[:0] // no line is as long
+		}
+		have = copy(buf, rest)
+		if len(t.syms) > maxSymbols {
+			return t, errTooMany
+		}
+	}
+	t.sort()
+	t.starts = make([]uint64, len(t.module))
+	for i := len(t.syms) - 1; i >= 0; i-- {
+		t.starts[t.syms[i].module] = t.syms[i].addr
+	}
+	return t, nil
+}
+
+func (t *Table) line(b []byte) {
+	var addr uint64
+	i := 0
+	for ; i < len(b) && i < 16; i++ {
+		c := b[i]
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		default:
+			c = 16
+		}
+		if c == 16 {
+			break
+		}
+		addr = addr<<4 | uint64(c)
+	}
+	if addr == 0 || len(b) < i+4 || b[i] != ' ' || b[i+2] != ' ' {
+		return
+	}
+	kind, name := b[i+1], b[i+3:]
+	module := uint16(0)
+	if tab := bytes.IndexByte(name, '\t'); tab >= 0 {
+		word := name[tab+1:]
+		name = name[:tab]
+		if len(word) > 2 && word[0] == '[' && word[len(word)-1] == ']' {
+			module = t.numberOf(word[1 : len(word)-1])
+		}
+	}
+	if len(name) == 0 || len(name) >= block/2 || bytes.IndexByte(name, 0) >= 0 || kind|0x20 == 'a' || kind|0x20 == 'u' || padding(name) {
+		return
+	}
+	if n := len(t.text); n == 0 || len(t.text[n-1])+len(name)+1 > block {
+		if n == 1<<16 {
+			return // 4 GB of names
+		}
+		t.text = append(t.text, make([]byte, 0, block))
+	}
+	n := len(t.text) - 1
+	t.syms = append(t.syms, sym{addr: addr, name: uint32(n*block + len(t.text[n])), module: module, rank: rank(kind, name)})
+	t.text[n] = append(append(t.text[n], name...), 0)
+}
+
+func padding(name []byte) bool {
+	return len(name) > 6 && name[0] == '_' && name[1] == '_' && (string(name[2:6]) == "pfx_" || string(name[2:6]) == "cfi_")
+}
+
+// rank tells how good a name is for an address that has several: a function before a variable, one that all can see before
+// others, few underscores before many.
+func rank(kind byte, name []byte) uint8 {
+	r := uint8(0)
+	switch kind {
+	case 'T':
+		r = 48
+	case 'W':
+		r = 40
+	case 't', 'w':
+		r = 32
+	default:
+		if kind < 'a' {
+			r = 16
+		}
+	}
+	under := 0
+	for under < len(name) && under < 7 && (name[under] == '_' || name[under] == '.' || name[under] == '$') {
+		under++
+	}
+	return r + 7 - uint8(under)
+}
+
+func (t *Table) numberOf(module []byte) uint16 {
+	if string(module) == t.last {
+		return t.lastN
+	}
+	n := t.numberOfOther(module)
+	t.last, t.lastN = t.module[n], n
+	return n
+}
+
+func (t *Table) numberOfOther(module []byte) uint16 {
+	if n, ok := t.number[string(module)]; ok {
+		return n
+	}
+	if len(t.module) == 1<<16-1 {
+		return 0
+	}
+	n := uint16(len(t.module))
+	t.module = append(t.module, string(module))
+	t.number[string(module)] = n
+	return n
+}
+
+// sort puts the symbols into the order of their addresses, of one address the best name last. The kernel's own come in that
+// order, those of modules don't.
+func (t *Table) sort() {
+	s := t.syms
+	from := 1
+	for from < len(s) && s[from].addr >= s[from-1].addr {
+		from++
+	}
+	if from < len(s) {
+		sortSyms(s[from:])
+		if s[from].addr < s[from-1].addr {
+			sortSyms(s)
+		}
+	}
+	for i := 1; i < len(s); i++ {
+		for j := i; j > 0 && s[j].addr == s[j-1].addr && s[j].rank < s[j-1].rank; j-- {
+			s[j], s[j-1] = s[j-1], s[j]
+		}
+	}
+}
+
+func sortSyms(s []sym) {
+	least, most := s[0].addr, s[0].addr
+	for i := range s {
+		least, most = min(least, s[i].addr), max(most, s[i].addr)
+	}
+	if most-least >= 1<<40 {
+		slices.SortStableFunc(s, func(a, b sym) int { return cmp.Compare(a.addr, b.addr) })
+		return
+	}
+	keys := make([]uint64, len(s)) // address and place in one number: sorts several times as fast
+	for i := range s {
+		keys[i] = (s[i].addr-least)<<24 | uint64(i)
+	}
+	slices.Sort(keys)
+	old := slices.Clone(s)
+	for i, k := range keys {
+		s[i] = old[k&(1<<24-1)]
+	}
+}
+
+func (t *Table) name(s *sym) string {
+	text := t.text[s.name/block][s.name%block:]
+	return string(text[:bytes.IndexByte(text, 0)])
+}
+
+// lastReach is how far behind the last symbol of a module an address may lie and still count to it: no symbol tells where it
+// ends.
+const lastReach = 64 << 10
+
+// find gives the symbol that begins at an address or is the nearest before it; !ok: there is none.
+func (t *Table) find(addr uint64) (Place, bool) {
+	i := sort.Search(len(t.syms), func(i int) bool { return t.syms[i].addr > addr }) - 1
+	if i < 0 {
+		return Place{}, false
+	}
+	s := &t.syms[i]
+	offset := addr - s.addr
+	if last := i+1 == len(t.syms) || t.syms[i+1].module != s.module; last && offset >= lastReach {
+		return Place{}, false
+	}
+	name := t.name(s)
+	if name == "_end" {
+		return Place{}, false // behind the kernel
+	}
+	return Place{Module: t.module[s.module], Name: clean(name), Offset: offset, Base: t.starts[s.module]}, true
+}
+
+func (t *Table) lookup(module, name string) (addr uint64, in string, ok bool) {
+	if name == "" || strings.IndexByte(name, 0) >= 0 {
+		return 0, "", false
+	}
+	places := map[uint32]bool{}
+	pattern := []byte(name + "\x00")
+	for n, text := range t.text {
+		for at := 0; ; at++ {
+			i := bytes.Index(text[at:], pattern)
+			if i < 0 {
+				break
+			}
+			at += i
+			if at == 0 || text[at-1] == 0 {
+				places[uint32(n*block+at)] = true
+			}
+		}
+	}
+	if len(places) == 0 {
+		return 0, "", false
+	}
+	var best *sym
+	for i := range t.syms {
+		s := &t.syms[i]
+		if places[s.name] && (module == "" || t.module[s.module] == module) && (best == nil || s.module < best.module) {
+			best = s
+		}
+	}
+	if best == nil {
+		return 0, "", false
+	}
+	return best.addr, t.module[best.module], true
+}

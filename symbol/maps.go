@@ -1,0 +1,101 @@
+package symbol
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+
+	"culprit/kernel"
+)
+
+// A Mapping is a stretch of a process's memory, as /proc/PID/maps tells it.
+type Mapping struct {
+	Start, End uint64
+	Offset     uint64 // of Start in the file
+	Exec       bool
+	Device     string // "fd:01"
+	Inode      uint64 // 0: no file
+	Path       string // of the file; [vdso], [heap]; "" of anonymous memory
+	Deleted    bool   // the file has no name any more
+}
+
+// ParseMaps reads the format of /proc/PID/maps, in which blanks before the path are padding, and a newline in it is \012:
+//
+//	55d0c8a00000-55d0c8a4e000 r-xp 00002000 fd:01 131 /usr/bin/bash
+//
+// bad counts lines of another form, which are left out. Mappings are in the order of their addresses.
+func ParseMaps(b []byte) (maps []Mapping, bad int) {
+	for len(b) > 0 {
+		line := b
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			line, b = b[:i], b[i+1:]
+		} else {
+			b = nil
+		}
+		if len(line) == 0 {
+			continue
+		}
+		m, ok := parseMapping(line)
+		if !ok {
+			bad++
+			continue
+		}
+		maps = append(maps, m)
+	}
+	if !slices.IsSortedFunc(maps, byStart) {
+		slices.SortStableFunc(maps, byStart)
+	}
+	return maps, bad
+}
+
+func byStart(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) }
+
+func parseMapping(line []byte) (m Mapping, ok bool) {
+	word := func() []byte {
+		i := bytes.IndexByte(line, ' ')
+		if i < 0 {
+			i = len(line)
+		}
+		w := line[:i]
+		line = line[min(i+1, len(line)):]
+		return w
+	}
+	span := word()
+	dash := bytes.IndexByte(span, '-')
+	if dash < 0 {
+		return m, false
+	}
+	var errs [4]error
+	m.Start, errs[0] = kernel.ParseHex(span[:dash])
+	m.End, errs[1] = kernel.ParseHex(span[dash+1:])
+	modes := word()
+	m.Exec = len(modes) > 2 && modes[2] == 'x'
+	m.Offset, errs[2] = kernel.ParseHex(word())
+	m.Device = string(word())
+	m.Inode, errs[3] = kernel.ParseUint(word())
+	for _, err := range errs {
+		if err != nil {
+			return m, false
+		}
+	}
+	if len(modes) < 4 || m.End <= m.Start {
+		return m, false
+	}
+	line = bytes.TrimLeft(line, " ")
+	m.Path = string(kernel.AppendUnescaped(nil, line))
+	if m.Inode != 0 {
+		m.Path, m.Deleted = strings.CutSuffix(m.Path, " (deleted)")
+	}
+	return m, true
+}
+
+// find gives the index of the mapping that holds an address, or -1.
+func find(maps []Mapping, addr uint64) int {
+	i := sort.Search(len(maps), func(i int) bool { return maps[i].Start > addr }) - 1
+	if i < 0 || addr >= maps[i].End {
+		return -1
+	}
+	return i
+}

@@ -1,0 +1,148 @@
+package symbol
+
+import (
+	"bytes"
+	"os"
+	"reflect"
+	"testing"
+)
+
+const maps = `55d0c8a00000-55d0c8a02000 r--p 00000000 fd:01 131                        /usr/bin/bash
+55d0c8a02000-55d0c8a4e000 r-xp 00002000 fd:01 131                        /usr/bin/bash
+7f2c5c000000-7f2c5c021000 rwxp 00000000 00:00 0
+7f2c5d000000-7f2c5d001000 r-xp 00000000 fd:01 9 /tmp/a b\012c (deleted)
+7ffd1c1e3000-7ffd1c1e5000 r-xp 00000000 00:00 0                          [vdso]
+rubbish
+1-2 r-xp zz fd:01 9 /x
+`
+
+func TestParseMaps(t *testing.T) {
+	got, bad := ParseMaps([]byte(maps))
+	want := []Mapping{
+		{0x55d0c8a00000, 0x55d0c8a02000, 0, false, "fd:01", 131, "/usr/bin/bash", false},
+		{0x55d0c8a02000, 0x55d0c8a4e000, 0x2000, true, "fd:01", 131, "/usr/bin/bash", false},
+		{0x7f2c5c000000, 0x7f2c5c021000, 0, true, "00:00", 0, "", false},
+		{0x7f2c5d000000, 0x7f2c5d001000, 0, true, "fd:01", 9, "/tmp/a b\nc", true},
+		{0x7ffd1c1e3000, 0x7ffd1c1e5000, 0, true, "00:00", 0, "[vdso]", false},
+	}
+	if bad != 2 || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d bad, %+v", bad, got)
+	}
+	if i := find(got, 0x55d0c8a4dfff); i != 1 {
+		t.Error(i)
+	}
+	if i := find(got, 0x55d0c8a4e000); i != -1 {
+		t.Error(i)
+	}
+}
+
+func TestReadable(t *testing.T) {
+	for name, want := range map[string]string{
+		"malloc": "malloc", "_start": "_start", "_ZN2ns3boxIiE3getEi": "ns::box<int>::get", "_ZNSt6vectorIiSaIiEE9push_backERKi": "std::vector<int, std::allocator<int> >::push_back",
+		"_ZN4core3fmt9Formatter9write_str17h0123456789abcdefE": "core::fmt::Formatter::write_str", "_RNvC6_123foo3bar": "123foo::bar",
+		"_ZN": "_ZN", "_Zrubbish": "_Zrubbish", "runtime.gcBgMarkWorker.func1": "runtime.gcBgMarkWorker.func1", "a\x1bb": "a?b",
+	} {
+		if got := Readable(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func FuzzMaps(f *testing.F) {
+	f.Add([]byte(maps))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		all, bad := ParseMaps(text)
+		if len(all)+bad > bytes.Count(text, []byte("\n"))+1 {
+			t.Fatal("more mappings than lines")
+		}
+		for i, m := range all {
+			if m.End <= m.Start || i > 0 && m.Start < all[i-1].Start {
+				t.Fatalf("%+v", all)
+			}
+			if j := find(all, m.Start); j >= 0 && all[j].Start != m.Start {
+				t.Fatal(j)
+			}
+		}
+	})
+}
+
+func FuzzPerfMap(f *testing.F) {
+	f.Add([]byte("7f2c5c0a1000 1f4 LazyCompile:*render /app/page.js:12\n0x7f2c5c0a1000 0x10 b\n"), uint64(0x7f2c5c0a1004))
+	f.Fuzz(func(t *testing.T, text []byte, addr uint64) {
+		all := parsePerfMap(text)
+		for i, c := range all {
+			if c.size == 0 || c.name == "" || i > 0 && c.start <= all[i-1].start {
+				t.Fatalf("%+v", all)
+			}
+			if got, ok := findCompiled(all, c.start); !ok || got != c {
+				t.Fatalf("%+v is not found", c)
+			}
+		}
+		if c, ok := findCompiled(all, addr); ok && (addr < c.start || addr-c.start >= c.size) {
+			t.Fatalf("%x in %+v", addr, c)
+		}
+	})
+}
+
+// FuzzELF: any bytes are an object or an error, in time and memory that their length bounds.
+func FuzzELF(f *testing.F) {
+	for _, o := range []struct {
+		bytes int64
+		name  string
+	}{{8192, os.Args[0]}, {8192, "/bin/true"}} {
+		if file, err := os.Open(o.name); err == nil {
+			b := make([]byte, o.bytes)
+			n, _ := file.Read(b)
+			f.Add(b[:n], uint64(0x1000))
+			file.Close()
+		}
+	}
+	if b := vdsoBytes(); b != nil {
+		f.Add(b, uint64(0x600))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, addr uint64) {
+		h, err := readHeader(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			return
+		}
+		_ = h.buildID()
+		o := &object{loads: h.segments()}
+		_ = o.readSymbols(h)
+		for i := 1; i < len(o.syms); i++ {
+			if o.syms[i].addr < o.syms[i-1].addr {
+				t.Fatal("not in order")
+			}
+		}
+		o.vaddr(addr)
+		if _, offset, ok := o.find(addr); ok && offset > addr {
+			t.Fatal(offset)
+		}
+		for i := range o.syms[:min(len(o.syms), 100)] {
+			if name, _, ok := o.find(o.syms[i].addr); ok && name == "" {
+				t.Fatal("no name")
+			}
+		}
+	})
+}
+
+func vdsoBytes() []byte {
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return nil
+	}
+	all, _ := ParseMaps(b)
+	for _, m := range all {
+		if m.Path == "[vdso]" {
+			mem, err := os.Open("/proc/self/mem")
+			if err != nil {
+				return nil
+			}
+			defer mem.Close()
+			text := make([]byte, m.End-m.Start)
+			if _, err := mem.ReadAt(text, int64(m.Start)); err == nil {
+				return text
+			}
+		}
+	}
+	return nil
+}

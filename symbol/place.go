@@ -1,0 +1,128 @@
+// Package symbol finds out what addresses are called: of the kernel by /proc/kallsyms, of processes by their maps, the ELF files
+// in them, the vDSO, and the maps that just-in-time compilers write. It reads when it is first asked, keeps what it has read,
+// and gives an address that it cannot name as that address, with a note of why. It walks no stacks and needs no debug
+// packages.
+package symbol
+
+import (
+	"strconv"
+	"strings"
+)
+
+// A Place is what is known of an address.
+type Place struct {
+	Address uint64
+	Module  string // vmlinux, a kernel module, the base name of a program or library, [vdso]; "" is not known
+	Name    string // the function or variable; "" is not known
+	Offset  uint64 // from the start of Name
+	// Base is where the part of the module begins that the address is in: of the kernel and its modules their lowest symbol, of
+	// a file the mapping. 0: not known. All addresses of one part have the same.
+	Base uint64
+}
+
+// String gives the place as DTrace prints it in stacks: module`name+0x1f, module`name, module`0x7f12, 0x7f12.
+func (p Place) String() string {
+	if p.Name == "" || p.Offset == 0 {
+		return p.Symbol()
+	}
+	return p.Symbol() + "+0x" + strconv.FormatUint(p.Offset, 16)
+}
+
+// Symbol gives the place as DTrace's sym() prints it: as String, without the offset.
+func (p Place) Symbol() string {
+	name := p.Name
+	if name == "" {
+		name = "0x" + strconv.FormatUint(p.Address, 16)
+	}
+	if p.Module == "" {
+		return name
+	}
+	return p.Module + "`" + name
+}
+
+// Unresolved gives the place as DTrace prints it with the option noresolve: the file, and how far behind the start of its mapping
+// the address is. It is for programs whose symbols are worked out later.
+func (p Place) Unresolved() string {
+	if p.Module == "" || p.Base == 0 || p.Address < p.Base {
+		return "0x" + strconv.FormatUint(p.Address, 16)
+	}
+	return p.Module + ":0x" + strconv.FormatUint(p.Address-p.Base, 16)
+}
+
+// ModuleName gives the place as DTrace's mod() prints it: the module, or the address where it is not known.
+func (p Place) ModuleName() string {
+	if p.Module == "" {
+		return "0x" + strconv.FormatUint(p.Address, 16)
+	}
+	return p.Module
+}
+
+// Plain gives the place as most tools of Linux print it: name+0x1f [module], without the module where it is the kernel
+// itself.
+func (p Place) Plain() string {
+	s := p.Name
+	switch {
+	case s == "":
+		s = "0x" + strconv.FormatUint(p.Address, 16)
+	case p.Offset > 0:
+		s += "+0x" + strconv.FormatUint(p.Offset, 16)
+	}
+	if p.Module != "" && p.Module != vmlinux {
+		s += " [" + p.Module + "]"
+	}
+	return s
+}
+
+// vmlinux is the module of what is compiled into the kernel.
+const vmlinux = "vmlinux"
+
+// Bare gives a function's name without what compilers add to the parts and copies that they make of it: .isra.0, .part.1,
+// .constprop.0, .cold, .llvm.123, .lto_priv.0. The start of a part is not the start of the function, though.
+func Bare(name string) string {
+	for {
+		i := strings.LastIndexByte(name, '.')
+		if i <= 0 {
+			return name
+		}
+		end := name[i+1:]
+		if _, err := strconv.ParseUint(end, 10, 64); err == nil {
+			j := strings.LastIndexByte(name[:i], '.')
+			if j <= 0 || !clone(name[j+1:i]) {
+				return name
+			}
+			name = name[:j]
+			continue
+		}
+		if !clone(end) {
+			return name
+		}
+		name = name[:i]
+	}
+}
+
+func clone(s string) bool {
+	switch s {
+	case "isra", "part", "constprop", "cold", "llvm", "lto_priv", "localalias":
+		return true
+	}
+	return false
+}
+
+// clean gives text from a file of somebody else without characters that do something to a terminal.
+func clean(s string) string {
+	ok := true
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] == 0x7f {
+			ok = false
+		}
+	}
+	if ok {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,584 @@
+package symbol
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// Processes knows the symbols of processes. What it has read of a file it keeps for all processes that have the file, also in
+// containers where it has another name: files are told apart by the build id that linkers give them. It may be used from
+// several goroutines.
+type Processes struct {
+	root kernel.Root
+
+	mu      sync.Mutex
+	procs   map[int]*process
+	objects map[fileKey]*object // nil: cannot be read
+	used    map[*object]uint64  // when each was asked last
+	ids     map[string]*object
+	vdso    *object
+	held    map[fileKey]*os.File // open until their symbols are read
+	tick    uint64
+	bytes   int
+	denied  map[int]bool
+	gone    map[int]bool
+}
+
+// A fileKey tells files apart, and a file from what it was before it was written anew.
+type fileKey struct {
+	dev, ino    uint64
+	size, mtime int64
+}
+
+// noFile is the key of a mapping whose file could not be opened: it is not tried again.
+//
+// table: no file has this size
+var noFile = fileKey{size: -1}
+
+// A process is what is known of one process, also when it has ended.
+type process struct {
+	pid     int
+	start   uint64 // when it began, which tells it from another process with its number
+	maps    []Mapping
+	keys    map[int]fileKey // of the files of mappings, by their index
+	exe     string
+	inside  int // its number within its own namespace
+	read    time.Time
+	checked time.Time
+	used    uint64
+
+	jit      []compiled
+	jitFile  fileKey
+	jitRead  time.Time
+	jitReads int
+}
+
+const (
+	patience     = time.Second // how long what was read of a process counts before an address that is not in it has it read again
+	maxProcesses = 4096
+	maxBytes     = 64 << 20 // of symbols kept
+	maxPerfMap   = 64 << 20 // bytes of a map that a just-in-time compiler wrote
+)
+
+// NewProcesses makes a Processes that has read nothing yet.
+func NewProcesses(root kernel.Root) *Processes {
+	return &Processes{root: root, procs: map[int]*process{}, objects: map[fileKey]*object{}, used: map[*object]uint64{}, ids: map[string]*object{},
+		denied: map[int]bool{}, gone: map[int]bool{}}
+}
+
+// See reads the maps of a process and the symbols of what it runs, so that its addresses have names when it has ended.
+func (ps *Processes) See(pid int) error {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p, err := ps.process(pid)
+	if err != nil {
+		return err
+	}
+	for i := range p.maps {
+		if p.maps[i].Exec {
+			ps.object(p, i)
+		}
+	}
+	return nil
+}
+
+// Meet reads the maps of a process and opens the files that it executes, so that its addresses have names when it has ended. What
+// symbols they have is read when it is asked for. It may be called again, for libraries that came since. Close ends it.
+func (ps *Processes) Meet(pid int) error {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.procs[pid]
+	if p == nil {
+		var err error
+		if p, err = ps.process(pid); err != nil {
+			return err
+		}
+	} else if !ps.again(p) {
+		return nil // it has ended
+	}
+	const most = 256
+	for i := range p.maps {
+		m := &p.maps[i]
+		if _, known := p.keys[i]; known || !m.Exec || m.Inode == 0 || len(ps.held) >= most {
+			continue
+		}
+		f, key, err := ps.open(p, m)
+		if err != nil {
+			continue
+		}
+		p.keys[i] = key
+		_, read := ps.objects[key]
+		if _, have := ps.held[key]; have || read {
+			f.Close()
+			continue
+		}
+		if ps.held == nil {
+			ps.held = map[fileKey]*os.File{}
+		}
+		ps.held[key] = f
+	}
+	return nil
+}
+
+// Close closes the files that Meet opened.
+func (ps *Processes) Close() error {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, f := range ps.held {
+		f.Close() //nolint:errcheck // it was read from
+	}
+	ps.held = nil
+	return nil
+}
+
+// Forget drops what is kept of a process; the symbols of its files stay for others.
+func (ps *Processes) Forget(pid int) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.procs, pid)
+}
+
+// Place gives what is at an address of a process. Where nothing is known of it, the place has the address alone.
+func (ps *Processes) Place(pid int, addr uint64) Place {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.at(pid, addr, addr)
+}
+
+// Stack gives the places of a stack, innermost first; see Kernel.Stack for those behind the first.
+func (ps *Processes) Stack(pid int, pcs []uint64) []Place {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	out := make([]Place, len(pcs))
+	for i, pc := range pcs {
+		out[i] = ps.at(pid, pc, pc-uint64(min(i, 1)))
+	}
+	return out
+}
+
+// Notes gives what may mislead in the places that were given: processes that could not be looked into.
+func (ps *Processes) Notes() []string {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	var out []string
+	if n := len(ps.denied); n > 0 {
+		out = append(out, fmt.Sprintf("addresses of %s have no names: %v", several(n), &measure.Denied{Doing: "read the maps of processes of others", Needs: "CAP_SYS_PTRACE"}))
+	}
+	if n := len(ps.gone); n > 0 {
+		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps could be read", several(n)))
+	}
+	return out
+}
+
+func several(n int) string {
+	if n == 1 {
+		return "one process"
+	}
+	return strconv.Itoa(n) + " processes"
+}
+
+func (ps *Processes) at(pid int, addr, near uint64) Place {
+	bare := Place{Address: addr}
+	p, err := ps.process(pid)
+	if err != nil {
+		return bare
+	}
+	i := find(p.maps, near)
+	if i < 0 && time.Since(p.read) > patience && ps.again(p) {
+		i = find(p.maps, near)
+	}
+	if i < 0 {
+		return bare
+	}
+	m := &p.maps[i]
+	switch {
+	case m.Path == "[vdso]":
+		return ps.inVDSO(m, addr, near)
+	case m.Inode != 0 && !strings.HasPrefix(m.Path, "/memfd:"):
+		return ps.inFile(p, i, near-m.Start+m.Offset, addr, near)
+	case m.Path == "" && i > 0 && p.maps[i-1].Inode != 0 && p.maps[i-1].End == m.Start && !m.Exec:
+		// What a file asks for beyond its own bytes, its .bss, comes right behind it.
+		before := &p.maps[i-1]
+		place := ps.inFile(p, i-1, near-before.Start+before.Offset, addr, near)
+		if place.Name == "" {
+			return bare
+		}
+		return place
+	}
+	if c, ok := ps.inCompiled(p, near); ok {
+		return Place{Address: addr, Name: c.name, Offset: addr - c.start}
+	}
+	return bare
+}
+
+func (ps *Processes) inFile(p *process, i int, offset, addr, near uint64) Place {
+	m := &p.maps[i]
+	place := Place{Address: addr, Module: clean(path.Base(m.Path)), Base: m.Start}
+	o := ps.object(p, i)
+	if o == nil {
+		return place
+	}
+	vaddr, ok := o.vaddr(offset)
+	if !ok && near >= m.End { // .bss: as far behind the mapping's start as its address says
+		if vaddr, ok = o.vaddr(m.Offset); ok {
+			vaddr += near - m.Start
+		}
+	}
+	if ok {
+		if name, from, ok := o.find(vaddr); ok {
+			place.Name, place.Offset = name, from+(addr-near)
+		}
+	}
+	return place
+}
+
+// process gives what is known of a process; it reads its maps at the first time, and when another process has its number.
+func (ps *Processes) process(pid int) (*process, error) {
+	ps.tick++
+	p := ps.procs[pid]
+	if p != nil {
+		if time.Since(p.checked) > patience {
+			p.checked = time.Now()
+			if start, _, err := ps.stat(pid); err == nil && start != p.start {
+				p = nil
+			}
+		}
+	}
+	if p == nil {
+		var err error
+		if p, err = ps.readProcess(pid); err != nil {
+			return nil, err
+		}
+		if len(ps.procs) >= maxProcesses {
+			ps.forgetOldest()
+		}
+		ps.procs[pid] = p
+	}
+	p.used = ps.tick
+	return p, nil
+}
+
+func (ps *Processes) forgetOldest() {
+	var oldest *process
+	for _, p := range ps.procs {
+		if oldest == nil || p.used < oldest.used {
+			oldest = p
+		}
+	}
+	delete(ps.procs, oldest.pid)
+}
+
+func (ps *Processes) in(pid int, name string) string {
+	return ps.root.InProc(strconv.Itoa(pid) + "/" + name)
+}
+
+// stat gives when a process began, in clock ticks.
+func (ps *Processes) stat(pid int) (start uint64, ended bool, err error) {
+	b, err := kernel.ReadFile(ps.in(pid, "stat"), nil)
+	if err != nil {
+		return 0, errors.Is(err, fs.ErrNotExist), err
+	}
+	return parseStart(b), false, nil
+}
+
+// parseStart takes the 22nd field out of /proc/PID/stat; the second one may hold blanks and parentheses.
+func parseStart(b []byte) uint64 {
+	i := bytes.LastIndexByte(b, ')')
+	if i < 0 {
+		return 0
+	}
+	words := bytes.Fields(b[i+1:])
+	if len(words) < 20 {
+		return 0
+	}
+	start, _ := kernel.ParseUint(words[19])
+	return start
+}
+
+func (ps *Processes) readProcess(pid int) (*process, error) {
+	p := &process{pid: pid, checked: time.Now()}
+	var err error
+	if p.start, _, err = ps.stat(pid); err == nil {
+		err = ps.readMaps(p)
+	}
+	switch {
+	case err == nil:
+		return p, nil
+	case errors.Is(err, fs.ErrPermission):
+		count(ps.denied, pid)
+	default:
+		count(ps.gone, pid)
+	}
+	return nil, err
+}
+
+func count(set map[int]bool, pid int) {
+	if len(set) < 1<<16 {
+		set[pid] = true
+	}
+}
+
+func (ps *Processes) readMaps(p *process) error {
+	b, err := kernel.ReadFile(ps.in(p.pid, "maps"), nil)
+	if err != nil {
+		return err
+	}
+	maps, _ := ParseMaps(b)
+	if len(maps) == 0 && len(p.maps) > 0 {
+		return fs.ErrNotExist // it is ending
+	}
+	p.maps, p.keys, p.read = maps, map[int]fileKey{}, time.Now()
+	p.exe, _ = os.Readlink(ps.in(p.pid, "exe"))
+	p.exe = strings.TrimSuffix(p.exe, " (deleted)")
+	p.inside = p.pid
+	if b, err := kernel.ReadFile(ps.in(p.pid, "status"), nil); err == nil {
+		p.inside = parseInside(b, p.pid)
+	}
+	return nil
+}
+
+// parseInside takes the innermost number of NSpid out of /proc/PID/status.
+func parseInside(b []byte, pid int) int {
+	for line := range bytes.Lines(b) {
+		rest, ok := bytes.CutPrefix(line, []byte("NSpid:"))
+		if !ok {
+			continue
+		}
+		words := bytes.Fields(rest)
+		if len(words) > 0 {
+			if n, err := kernel.ParseUint(words[len(words)-1]); err == nil && n > 0 && n < 1<<31 {
+				return int(n)
+			}
+		}
+	}
+	return pid
+}
+
+// again reads the maps once more; false: the process has ended, and what is known of it stays.
+func (ps *Processes) again(p *process) bool {
+	p.read = time.Now()
+	if start, _, err := ps.stat(p.pid); err != nil || start != p.start {
+		return false
+	}
+	return ps.readMaps(p) == nil
+}
+
+// object gives the symbols of the file of a mapping, read when they are not there yet; nil: there are none to be had.
+func (ps *Processes) object(p *process, i int) *object {
+	key, known := p.keys[i]
+	if known {
+		if key == noFile {
+			return nil
+		}
+		if o, ok := ps.objects[key]; ok {
+			if o != nil {
+				ps.used[o] = ps.tick
+			}
+			return o
+		}
+	}
+	f := ps.held[key]
+	if f != nil {
+		delete(ps.held, key)
+	} else {
+		var err error
+		if f, key, err = ps.open(p, &p.maps[i]); err != nil {
+			p.keys[i] = noFile
+			return nil
+		}
+	}
+	defer f.Close()
+	p.keys[i] = key
+	if o, ok := ps.objects[key]; ok {
+		if o != nil {
+			ps.used[o] = ps.tick
+		}
+		return o
+	}
+	o := ps.load(f, key.size, p)
+	ps.objects[key] = o
+	if o != nil {
+		if _, kept := ps.used[o]; !kept {
+			ps.bytes += o.size()
+		}
+		ps.used[o] = ps.tick
+		ps.shrink()
+	}
+	return o
+}
+
+func (ps *Processes) load(f *os.File, size int64, p *process) *object {
+	h, err := readHeader(f, size)
+	if err != nil {
+		return nil
+	}
+	id := h.buildID()
+	if o := ps.ids[id]; o != nil && id != "" {
+		return o
+	}
+	o := &object{buildID: id, loads: h.segments()}
+	if !h.full() {
+		// Its own symbols may have been put into a file beside it.
+		if d, size := ps.openDebug(p, id); d != nil {
+			if dh, err := readHeader(d, size); err == nil && dh.full() && dh.buildID() == id {
+				_ = o.readSymbols(dh)
+			}
+			d.Close()
+		}
+	}
+	if len(o.syms) == 0 {
+		_ = o.readSymbols(h) // what could be read counts
+	}
+	if id != "" {
+		ps.ids[id] = o
+	}
+	return o
+}
+
+func (ps *Processes) openDebug(p *process, id string) (*os.File, int64) {
+	if len(id) < 6 {
+		return nil, 0
+	}
+	name := "/usr/lib/debug/.build-id/" + id[:2] + "/" + id[2:] + ".debug"
+	for _, root := range []string{ps.in(p.pid, "root"), "/"} {
+		if f, key, err := openBelow(root, name); err == nil {
+			return f, key.size
+		}
+	}
+	return nil, 0
+}
+
+// shrink drops symbols that nobody asked for lately, when there are more than should be kept.
+func (ps *Processes) shrink() {
+	if ps.bytes <= maxBytes {
+		return
+	}
+	var all []*object
+	for o := range ps.used {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b *object) int { return int(ps.used[a]) - int(ps.used[b]) })
+	drop := map[*object]bool{}
+	for _, o := range all[:len(all)-1] { // never the one at hand
+		if ps.bytes <= maxBytes*3/4 {
+			break
+		}
+		drop[o] = true
+		ps.bytes -= o.size()
+		delete(ps.used, o)
+		delete(ps.ids, o.buildID)
+	}
+	for key, o := range ps.objects {
+		if o == nil || drop[o] {
+			delete(ps.objects, key)
+		}
+	}
+}
+
+// open opens the file of a mapping: by the mapping itself, which also leads to files without a name, else by its name below
+// the root of the process, else by its name here when it is the same file.
+func (ps *Processes) open(p *process, m *Mapping) (*os.File, fileKey, error) {
+	if strings.HasPrefix(m.Path, "/dev/") && !strings.HasPrefix(m.Path, "/dev/shm/") {
+		return nil, fileKey{}, fs.ErrInvalid
+	}
+	if f, key, err := openRegular(ps.in(p.pid, fmt.Sprintf("map_files/%x-%x", m.Start, m.End))); err == nil {
+		return f, key, nil
+	}
+	if m.Deleted {
+		if m.Path == p.exe {
+			return openRegular(ps.in(p.pid, "exe"))
+		}
+		return nil, fileKey{}, fs.ErrNotExist
+	}
+	if f, key, err := openBelow(ps.in(p.pid, "root"), m.Path); err == nil {
+		return f, key, nil
+	}
+	f, key, err := openBelow("/", m.Path)
+	if err == nil && key.ino != m.Inode {
+		f.Close()
+		return nil, fileKey{}, fs.ErrNotExist
+	}
+	return f, key, err
+}
+
+func (ps *Processes) inVDSO(m *Mapping, addr, near uint64) Place {
+	place := Place{Address: addr, Module: "[vdso]", Base: m.Start}
+	if ps.vdso == nil {
+		ps.vdso = readVDSO()
+	}
+	if m.End <= 1<<32 {
+		return place // of a program of 32 bits: another one than ours
+	}
+	if name, from, ok := ps.vdso.find(near - m.Start + m.Offset); ok {
+		place.Name, place.Offset = name, from+(addr-near)
+	}
+	return place
+}
+
+// readVDSO reads the vDSO out of our own memory: all programs of one size have the same.
+func readVDSO() *object {
+	o := &object{}
+	b, err := kernel.ReadFile("/proc/self/maps", nil)
+	if err != nil {
+		return o
+	}
+	maps, _ := ParseMaps(b)
+	for _, m := range maps {
+		if m.Path != "[vdso]" || m.End-m.Start > 1<<20 {
+			continue
+		}
+		mem, err := os.Open("/proc/self/mem")
+		if err != nil {
+			return o
+		}
+		defer mem.Close()
+		text := make([]byte, m.End-m.Start)
+		if _, err := mem.ReadAt(text, int64(m.Start)); err != nil {
+			return o
+		}
+		if h, err := readHeader(bytes.NewReader(text), int64(len(text))); err == nil {
+			o.loads = h.segments()
+			_ = o.readSymbols(h)
+		}
+	}
+	return o
+}
+
+// inCompiled looks an address up in what a just-in-time compiler has written down, which is read again when it has grown.
+func (ps *Processes) inCompiled(p *process, addr uint64) (compiled, bool) {
+	if c, ok := findCompiled(p.jit, addr); ok {
+		return c, true
+	}
+	if p.jitReads > 0 && time.Since(p.jitRead) < patience {
+		return compiled{}, false
+	}
+	p.jitRead = time.Now()
+	p.jitReads++
+	f, key, err := openBelow(ps.in(p.pid, "root"), fmt.Sprintf("/tmp/perf-%d.map", p.inside))
+	if err != nil {
+		return compiled{}, false
+	}
+	defer f.Close()
+	if key == p.jitFile || !ownedBy(f, ps.in(p.pid, "")) {
+		return compiled{}, false
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxPerfMap))
+	if err != nil {
+		return compiled{}, false
+	}
+	p.jit, p.jitFile = parsePerfMap(b), key
+	return findCompiled(p.jit, addr)
+}

@@ -1,0 +1,148 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/lang/ir"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+)
+
+// abilities finds out, by trying, what of the kernel a program can use. Only that is tried which the program could use: each
+// trial takes the time of loading a program.
+func (e *Env) abilities(p *ir.Program) (gen.Kernel, error) {
+	k := gen.Kernel{Arch: runtime.GOARCH, Offset: e.offset, Symbol: e.function}
+	var err error
+	if k.CPUs, err = ebpf.PossibleCPU(); err != nil {
+		return k, fmt.Errorf("count the CPUs: %w", err)
+	}
+	// Records, and programs at all.
+	if err := kernel.RingBuffer.Have(e.root); err != nil {
+		return k, fmt.Errorf("trace: %w", err)
+	}
+	k.RingBuffer = true
+	if p.Self > 0 {
+		k.TaskStorage = kernel.TaskStorage.Have(e.root) == nil
+	}
+	k.Loop = kernel.BPFLoop.Have(e.root) == nil
+	k.NoPrealloc = unallocated()
+	k.Compat = e.narrow()
+	k.AtomicFetch = k.NoPrealloc || fetches() // both are in 6.1; the atomics came in 5.12
+	asked := false
+	for _, c := range p.Source.Clauses {
+		for _, probe := range c.Probes {
+			switch probe.Site {
+			case check.SiteSyscallEntry, check.SiteSyscallReturn:
+				if k.Compat && !asked {
+					k.TaskBTF, asked = tasks(), true
+				}
+			case check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe, check.SiteUretprobe:
+				k.Cookies = kernel.EventCookies.Have(e.root) == nil // older than kprobe.multi and uprobe.multi, which have them too
+				return k, nil
+			}
+		}
+	}
+	return k, nil
+}
+
+// unallocated tells whether programs of all types may use hash maps whose elements are made as they are needed: before 6.1 the
+// verifier refused programs of perf events that do.
+func unallocated() bool {
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 1, Flags: 1}) // BPF_F_NO_PREALLOC
+	if err != nil {
+		return false
+	}
+	defer m.Close()
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.PerfEvent, License: "GPL", Instructions: asm.Instructions{
+		asm.LoadMapPtr(asm.R1, m.FD()), asm.Mov.Imm(asm.R0, 0), asm.Return(),
+	}})
+	if err != nil {
+		return false
+	}
+	p.Close() //nolint:errcheck // it was a trial
+	return true
+}
+
+// tasks tells whether a program may look into the thread at hand without copying.
+func tasks() bool {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{
+		asm.FnGetCurrentTaskBtf.Call(), asm.LoadMem(asm.R0, asm.R0, 16, asm.Word), asm.Mov.Imm(asm.R0, 0), asm.Return(),
+	}})
+	if err != nil {
+		return false
+	}
+	p.Close() //nolint:errcheck // it was a trial
+	return true
+}
+
+// fetches tells whether there are atomic operations that give the old value.
+func fetches() bool {
+	add := asm.FetchAdd.Mem(asm.R10, asm.R1, asm.DWord, -8)
+	add.Constant = int64(asm.FetchAdd >> 8) // which cilium/ebpf v0.22 leaves out
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{
+		asm.Mov.Imm(asm.R1, 1), asm.StoreMem(asm.R10, -8, asm.R1, asm.DWord), add, asm.Mov.Imm(asm.R0, 0), asm.Return(),
+	}})
+	if err != nil {
+		return false
+	}
+	p.Close() //nolint:errcheck // it was a trial
+	return true
+}
+
+// function tells where a function of the kernel itself lies, and how long it is.
+func (e *Env) function(name string) (address, size uint64, err error) {
+	address, size, ok := e.symbols.Function(name)
+	if !ok {
+		return 0, 0, fmt.Errorf("function %s: %w", name, measure.ErrUnsupported)
+	}
+	return address, size, nil
+}
+
+// memberOf finds a member, those of members without a name too.
+func memberOf(t btf.Type, name string) (off int, ok bool) {
+	var members []btf.Member
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Struct:
+		members = t.Members
+	case *btf.Union:
+		members = t.Members
+	}
+	for _, m := range members {
+		if m.Name == name {
+			return int(m.Offset.Bytes()), true
+		}
+		if m.Name == "" {
+			if off, ok = memberOf(m.Type, name); ok {
+				return int(m.Offset.Bytes()) + off, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// offset tells where a member of a struct of the kernel lies, in bytes.
+func (e *Env) offset(typ, member string) (int, error) {
+	spec, err := e.BTF()
+	if err != nil {
+		return 0, err
+	}
+	var s *btf.Struct
+	if err := spec.TypeByName(typ, &s); err != nil {
+		if errors.Is(err, btf.ErrNotFound) {
+			return 0, fmt.Errorf("struct %s: %w", typ, measure.ErrUnsupported)
+		}
+		return 0, fmt.Errorf("read struct %s: %w", typ, err)
+	}
+	if off, ok := memberOf(s, member); ok {
+		return off, nil
+	}
+	return 0, fmt.Errorf("struct %s has no member %s: %w", typ, member, measure.ErrUnsupported)
+}

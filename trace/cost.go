@@ -1,0 +1,133 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"culprit/lang/check"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// A Cost is what one program of a script took, as the kernel counts it (kernel.bpf_stats_enabled). Programs that are run by
+// hand - BEGIN, END, ticks - are not counted by it.
+type Cost struct {
+	Unit   *Unit
+	Runs   uint64
+	Time   time.Duration // of all CPUs together
+	Missed uint64        // firings that the kernel left out, because the program was running on that CPU already
+}
+
+// A Budget is the most that a script may take of one CPU; 0: no bound.
+type Budget float64
+
+// ParseBudget reads "1%" or "0.5%".
+func ParseBudget(text string) (Budget, error) {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(text), "%"), 64)
+	if err != nil || !(n > 0) || n > 100*1024 || !strings.HasSuffix(strings.TrimSpace(text), "%") {
+		return 0, fmt.Errorf("budget=%s: give per cent of one CPU, such as 1%%", text)
+	}
+	return Budget(n / 100), nil
+}
+
+// ErrBudget ends a script that takes more than it may.
+type ErrBudget struct {
+	Budget Budget
+	Share  float64 // of one CPU, over the last second
+	Dear   *Unit   // what takes most
+}
+
+// Error says how much it took, and where most of it.
+func (e *ErrBudget) Error() string {
+	return fmt.Sprintf("stopped: it took %.2f %% of one CPU, more than the budget of %.2f %%; most of it at %v", 100*e.Share, 100*float64(e.Budget), e.Dear.Probes[0])
+}
+
+// count switches on the kernel's counting of what programs take, for as long as the session lasts.
+func (s *Session) count() error {
+	c, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	if err != nil {
+		return fmt.Errorf("count what the script costs: %w", err)
+	}
+	s.counting = c
+	return nil
+}
+
+// Costs gives what each program took so far.
+func (s *Session) Costs() ([]Cost, error) {
+	var all []Cost
+	for i, u := range s.script.Units {
+		if u.Probes[0].Site == check.SiteRun {
+			continue
+		}
+		stats, err := s.maps.Programs[programName(i)].Stats()
+		if err != nil {
+			return nil, fmt.Errorf("read what the script costs: %w", err)
+		}
+		all = append(all, Cost{u, stats.RunCount, stats.Runtime, stats.RecursionMisses})
+	}
+	return all, nil
+}
+
+// unbearable is how many times its budget a script may take in a single second where some are borne.
+const unbearable = 10
+
+// afford stops a script that took more than its budget over the last second.
+func (s *Session) afford(over measure.Span) error {
+	if s.counting == nil {
+		return nil
+	}
+	all, err := s.Costs()
+	if err != nil {
+		return err
+	}
+	var sum time.Duration
+	var dear *Unit
+	var most time.Duration
+	for i, c := range all {
+		took := c.Time
+		if i < len(s.spent) {
+			took -= s.spent[i].Time
+		}
+		sum += took
+		if took >= most {
+			most, dear = took, c.Unit
+		}
+	}
+	s.spent = all
+	share := float64(sum) / float64(over)
+	if s.Budget == 0 || share <= float64(s.Budget) {
+		s.dear = 0
+		return nil
+	}
+	if s.dear++; s.dear <= s.patience && share <= unbearable*float64(s.Budget) {
+		return nil
+	}
+	return &ErrBudget{s.Budget, share, dear}
+}
+
+// writeCosts prints what each program took.
+func writeCosts(out io.Writer, all []Cost, over time.Duration) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "RUNS\tNS/RUN\tCPU%\tMISSED\t  PROBE")
+	for _, c := range all {
+		each := "-"
+		if c.Runs > 0 {
+			each = strconv.FormatInt(int64(c.Time)/int64(c.Runs), 10)
+		}
+		name := c.Unit.Probes[0].String()
+		if n := len(c.Unit.Probes); n > 1 {
+			name += fmt.Sprintf(" and %d more", n-1)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%.3f\t%d\t  %s\n", c.Runs, each, 100*float64(c.Time)/float64(over), c.Missed, name)
+	}
+	w.Flush() //nolint:errcheck // standard error
+}
+
+// Spent says that it was the budget, to who knows no scripts.
+func (e *ErrBudget) Spent() bool { return true }

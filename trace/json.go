@@ -1,0 +1,212 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"culprit/lang/check"
+	"culprit/lang/format"
+	"culprit/lang/ir"
+)
+
+// A jsonPrinter writes one JSON object a line: for each record, each row of an aggregation that is printed, each fault, and what
+// was dropped. It performs actions as the printer does; what they print is the member "text".
+type jsonPrinter struct {
+	*printer
+	lines *bufio.Writer
+	text  bytes.Buffer
+	wall  int64 // ns from the monotonic clock to the wall's
+}
+
+func newJSONPrinter(s *Session, out *bufio.Writer, std Streams) *jsonPrinter {
+	j := &jsonPrinter{lines: out, wall: time.Now().UnixNano() - int64(monotonic())}
+	j.printer = newPrinter(s, bufio.NewWriter(&j.text), std)
+	j.style.Quiet, j.headed = true, true
+	return j
+}
+
+func (j *jsonPrinter) line(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	j.lines.Write(append(b, '\n')) //nolint:errcheck // told when it is flushed
+	return nil
+}
+
+type jsonProbe struct {
+	ID   uint32 `json:"id"`
+	Name string `json:"name"`
+}
+
+type jsonRecord struct {
+	Type   string    `json:"type"` // record, fault
+	Time   time.Time `json:"time"`
+	CPU    int       `json:"cpu"`
+	Thread int       `json:"tid,omitempty"`
+	Probe  jsonProbe `json:"probe"`
+	Clause int       `json:"clause"` // from 1
+	Values []any     `json:"values,omitempty"`
+	Text   string    `json:"text,omitempty"`
+	Fault  string    `json:"fault,omitempty"`
+	Line   int       `json:"line,omitempty"`
+	Column int       `json:"column,omitempty"`
+	Addr   *uint64   `json:"address,omitempty"`
+}
+
+// Record writes what one clause wrote: the values that it traced, and the text that it printed.
+func (j *jsonPrinter) Record(r *Record) error {
+	j.text.Reset()
+	out := jsonRecord{Type: "record", Time: j.at(r.Time), CPU: r.CPU, Thread: r.Thread, Probe: jsonProbe{r.Probe.ID, r.Probe.String()}, Clause: r.Clause.Index + 1}
+	for i, a := range r.Actions {
+		switch a.Action.Action.Kind {
+		case check.Printa:
+			all, err := j.session.Aggregates(a.Action.Action.Aggs)
+			if err != nil {
+				return err
+			}
+			for _, g := range all {
+				if err := j.rows(g); err != nil {
+					return err
+				}
+				g.Printed = true
+			}
+			continue
+		case check.Printf, check.Trace, check.Stack, check.UStack, check.Symbol, check.Tracemem, check.Exit:
+			for k := range a.Action.Args {
+				out.Values = append(out.Values, plain(j.session.value(r.Value(i, k))))
+			}
+		}
+		if err := j.action(r, i); err != nil {
+			return err
+		}
+	}
+	j.printer.out.Flush() //nolint:errcheck // into memory
+	out.Text = j.text.String()
+	return j.line(out)
+}
+
+func (j *jsonPrinter) at(ns uint64) time.Time { return time.Unix(0, int64(ns)+j.wall).UTC() }
+
+// plain makes a value one of JSON.
+func plain(v format.Value) any {
+	switch v.Kind {
+	case format.Int:
+		if v.Signed {
+			switch v.Size {
+			case 1:
+				return int8(v.Num)
+			case 2:
+				return int16(v.Num)
+			case 4:
+				return int32(v.Num)
+			}
+			return int64(v.Num)
+		}
+		return v.Num
+	case format.Frames:
+		if v.Frames == nil {
+			return []string{}
+		}
+		return v.Frames
+	case format.Raw:
+		return []byte(v.Text)
+	case format.Place:
+		if v.Text == "" {
+			return v.Num
+		}
+	}
+	return v.Text
+}
+
+type jsonRow struct {
+	Type     string       `json:"type"` // aggregation
+	Name     string       `json:"name"`
+	Function string       `json:"function"`
+	Key      []any        `json:"key"`
+	Value    *int64       `json:"value,omitempty"`
+	Buckets  []jsonBucket `json:"buckets,omitempty"` // those that are not empty
+}
+
+type jsonBucket struct {
+	Least    *int64 `json:"min"` // null: no bound
+	Greatest *int64 `json:"max"`
+	Count    int64  `json:"count"`
+}
+
+func (j *jsonPrinter) rows(g *Aggregate) error {
+	for _, row := range j.style.Sorted(&g.Aggregation) {
+		out := jsonRow{Type: "aggregation", Name: g.Name, Function: g.Func.String(), Key: []any{}}
+		for _, v := range row.Key {
+			out.Key = append(out.Key, plain(v))
+		}
+		if value, ok := g.Value(row); ok {
+			out.Value = &value
+		} else {
+			for i, n := range row.Data {
+				if n == 0 {
+					continue
+				}
+				least, greatest, _ := g.Buckets.Bounds(i)
+				b := jsonBucket{&least, &greatest, n}
+				if i == 0 && least < greatest && least == -1<<63 {
+					b.Least = nil
+				}
+				if greatest == 1<<63-1 {
+					b.Greatest = nil
+				}
+				out.Buckets = append(out.Buckets, b)
+			}
+		}
+		if err := j.line(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fault writes why a clause was abandoned.
+func (j *jsonPrinter) Fault(f *FaultReport) error {
+	line, column := j.session.place(f.From)
+	return j.line(jsonRecord{
+		Type: "fault", Time: j.at(f.Time), CPU: f.CPU, Probe: jsonProbe{f.Probe.ID, f.Probe.String()}, Clause: f.Clause.Index + 1,
+		Fault: format.Fault(f.Fault).String(), Line: line, Column: column, Addr: &f.Address,
+	})
+}
+
+// Drops writes what was lost.
+func (j *jsonPrinter) Drops(kind ir.Drop, cpu int, n uint64) error {
+	return j.line(struct {
+		Type   string `json:"type"`
+		Reason string `json:"reason"`
+		CPU    int    `json:"cpu"`
+		Events uint64 `json:"events"`
+	}{"loss", dropWords[kind].what, cpu, n})
+}
+
+// Pause writes what was held back.
+func (j *jsonPrinter) Pause() error {
+	if err := j.lines.Flush(); err != nil {
+		return errGone
+	}
+	return nil
+}
+
+// End writes the rows of the aggregations that no printa has shown.
+func (j *jsonPrinter) End() error {
+	all, err := j.session.Aggregates(j.session.script.Program.Aggs)
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if g.Printed {
+			continue
+		}
+		if err := j.rows(g); err != nil {
+			return err
+		}
+	}
+	return j.Pause()
+}

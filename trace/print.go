@@ -1,0 +1,356 @@
+package trace
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+
+	"culprit/lang/check"
+	"culprit/lang/format"
+	"culprit/lang/ir"
+)
+
+// errGone ends a session whose output nobody reads any more.
+var errGone = errors.New("nobody reads what is printed")
+
+// A printer prints what a session tells, as dtrace does.
+type printer struct {
+	session *Session
+	style   format.Style
+	out     *bufio.Writer
+	err     io.Writer
+	name    string   // of the program, as it was called
+	plain   *os.File // where commands of system() print
+	file    *os.File // of freopen; nil: the usual place
+	usual   *bufio.Writer
+	flows   map[int]*format.Flow
+	headed  bool
+	tags    bool // -x droptags
+	buf     []byte
+}
+
+func newPrinter(s *Session, out *bufio.Writer, std Streams) *printer {
+	return &printer{session: s, style: s.style(), out: out, usual: out, err: std.Err, name: std.Name, plain: std.Plain, flows: map[int]*format.Flow{}, tags: s.has("droptags")}
+}
+
+// begun says how many probes each program matched, and what could not be attached and why.
+func (p *printer) begun(s source) {
+	if p.session.has("destructive") && !p.style.Quiet {
+		p.say("allowing destructive actions")
+	}
+	if !p.style.Quiet {
+		for _, part := range s.parts {
+			n := 0
+			for _, c := range p.session.script.Program.Clauses {
+				if at := int(c.At.From); at >= part.from && at < part.to && !c.Hidden {
+					n += len(c.Probes)
+				}
+			}
+			what := "description"
+			if part.flag == 's' {
+				what = "script"
+			}
+			word := "probes"
+			if n == 1 {
+				word = "probe"
+			}
+			p.say("%s '%s' matched %d %s", what, part.name, n, word)
+		}
+	}
+	if a := p.session.Attachment(); len(a.Skipped)+len(a.Passed) > 0 {
+		p.say("%v", a)
+	}
+}
+
+func (p *printer) head() {
+	if !p.headed {
+		p.headed = true
+		p.write(p.style.Header(p.buf[:0]))
+	}
+}
+
+func (p *printer) write(b []byte) {
+	p.out.Write(b) //nolint:errcheck // told when it is flushed
+	p.buf = b[:0]
+}
+
+// Record prints what one clause wrote.
+func (p *printer) Record(r *Record) error {
+	if !slices.ContainsFunc(r.Actions, shows) {
+		for i := range r.Actions {
+			if err := p.action(r, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	p.head()
+	b := p.buf[:0]
+	probe := r.Probe
+	if p.style.FlowIndent {
+		f := p.flows[r.CPU]
+		if f == nil {
+			f = &format.Flow{}
+			p.flows[r.CPU] = f
+		}
+		b = p.style.FlowProbe(b, f, r.CPU, probe.ID, r.Clause.Index, probe.Provider, probe.Function, probe.Name)
+	} else {
+		b = p.style.Probe(b, r.CPU, probe.ID, probe.Function, probe.Name)
+	}
+	p.write(b)
+	for i := range r.Actions {
+		if err := p.action(r, i); err != nil {
+			return err
+		}
+	}
+	p.write(p.style.EndProbe(p.buf[:0]))
+	return nil
+}
+
+// shows says whether a clause with this action is told with a line of its own: those that only give up or release what was
+// recorded speculatively are not.
+func shows(a ir.RecordAction) bool {
+	switch a.Action.Action.Kind {
+	case check.Commit, check.Discard:
+		return false
+	}
+	return true
+}
+
+// action performs one action.
+func (p *printer) action(r *Record, i int) error {
+	action := r.Actions[i].Action.Action
+	values := func() []format.Value {
+		out := make([]format.Value, len(r.Actions[i].Fields))
+		for k := range out {
+			out[k] = p.session.value(r.Value(i, k))
+		}
+		p.session.named(action.Format, out, r.Thread)
+		return out
+	}
+	switch action.Kind {
+	case check.DefaultTrace, check.Exit, check.Commit, check.Discard, check.Speculate:
+	case check.Trace:
+		p.write(p.style.Trace(p.buf[:0], values()[0]))
+	case check.Print:
+		b := r.Value(i, 0).Bytes
+		p.write(p.style.Print(p.buf[:0], uint64(r.Value(i, 1).Int), shape(action.Type), b, min(int(action.Type.Size()), p.session.number("printsize", math.MaxInt))))
+	case check.Tracemem:
+		p.write(p.style.Tracemem(p.buf[:0], r.Value(i, 0).Bytes))
+	case check.Stack, check.UStack:
+		p.write(p.style.Stack(p.buf[:0], values()[0]))
+	case check.Symbol:
+		p.write(p.style.Symbol(p.buf[:0], values()[0]))
+	case check.Printf:
+		b, err := p.style.Printf(p.buf[:0], action.Format, values())
+		p.write(b)
+		if err != nil {
+			return err
+		}
+	case check.Printa:
+		return p.printa(action)
+	case check.Clear, check.Trunc, check.Normalize, check.Denormalize:
+		return p.change(r, i, action)
+	case check.System:
+		return p.system(action, values())
+	case check.Freopen:
+		return p.freopen(action, values())
+	case check.Ftruncate:
+		if p.file != nil {
+			return p.file.Truncate(0)
+		}
+	case check.Setopt:
+		return p.setopt(r, action, values())
+	default:
+		return fmt.Errorf("this version does not perform action %d at %q", action.Kind, p.session.text(r.Actions[i].Action.Place()))
+	}
+	return nil
+}
+
+func (p *printer) printa(action check.Action) error {
+	all, err := p.gathered(action.Aggs)
+	if err != nil {
+		return err
+	}
+	if action.Format == nil {
+		p.write(p.style.Table(p.buf[:0], all...))
+		return nil
+	}
+	for _, g := range all {
+		for _, row := range g.Rows {
+			p.session.named(action.Format, row.Key, 0)
+		}
+	}
+	b, err := p.style.Printa(p.buf[:0], action.Format, all...)
+	p.write(b)
+	return err
+}
+
+// gathered gives aggregations as they are printed.
+func (p *printer) gathered(of []*check.Aggregation) ([]*format.Aggregation, error) {
+	all, err := p.session.Aggregates(of)
+	out := make([]*format.Aggregation, len(all))
+	for i, g := range all {
+		out[i] = &g.Aggregation
+	}
+	return out, err
+}
+
+// change performs what changes aggregations. What was added before it is gathered first, so that it is changed too.
+func (p *printer) change(r *Record, i int, action check.Action) error {
+	all, err := p.session.Aggregates(action.Aggs)
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		switch action.Kind {
+		case check.Clear:
+			g.Clear()
+		case check.Trunc:
+			n := int64(0)
+			if len(r.Actions[i].Action.Args) > 0 {
+				n = r.Value(i, 0).Int
+			}
+			g.Truncate(n)
+		case check.Normalize:
+			g.Normal = uint64(r.Value(i, 0).Int)
+		case check.Denormalize:
+			g.Normal = 1
+		}
+	}
+	return nil
+}
+
+// system runs a command; what it prints comes where what was printed before it ends.
+func (p *printer) system(action check.Action, values []format.Value) error {
+	line, err := p.style.Printf(nil, action.Format, values)
+	if err != nil {
+		return err
+	}
+	if err := p.Pause(); err != nil {
+		return err
+	}
+	c := exec.Command("/bin/sh", "-c", string(line))
+	c.Stdout, c.Stderr = p.plain, p.err
+	if p.file != nil {
+		c.Stdout = p.file
+	}
+	if err := c.Run(); err != nil {
+		var status *exec.ExitError
+		if !errors.As(err, &status) {
+			return fmt.Errorf("system(%s): %w", line, err)
+		}
+	}
+	return nil
+}
+
+// freopen lets what is printed from now on go into a file; the empty name brings it back.
+func (p *printer) freopen(action check.Action, values []format.Value) error {
+	name, err := p.style.Printf(nil, action.Format, values)
+	if err != nil {
+		return err
+	}
+	if err := p.Pause(); err != nil {
+		return err
+	}
+	if p.file != nil {
+		if err := p.file.Close(); err != nil {
+			return fmt.Errorf("freopen: %w", err)
+		}
+		p.file, p.out = nil, p.usual
+	}
+	if len(name) == 0 {
+		return nil
+	}
+	if p.file, err = os.OpenFile(string(name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o666); err != nil {
+		return fmt.Errorf("freopen: %w", err)
+	}
+	p.out = bufio.NewWriter(p.file)
+	return nil
+}
+
+// Pause prints what was held back.
+func (p *printer) Pause() error {
+	if err := p.out.Flush(); err != nil {
+		return errGone
+	}
+	return nil
+}
+
+// Fault says why a clause was abandoned, and where in the text.
+func (p *printer) Fault(f *FaultReport) error {
+	if err := p.Pause(); err != nil { // in its place among what was printed
+		return err
+	}
+	from, to := f.From, f.To
+	if text := p.session.script.Program.Text; from < 0 || from > to || to > len(text) { // what a library's text did is the clause's
+		from, to = int(f.Clause.At.From), int(f.Clause.At.To)
+	}
+	line, column := p.session.place(from)
+	p.say("%s at line %d column %d: %s", format.Fault(f.Fault).Message(f.Clause.NumberAt(f.Probe), f.Probe.ID, f.Probe.String(), f.Address, -1), line, column, p.session.script.Program.Text[from:to])
+	return nil
+}
+
+// say tells of the program's own running, behind its name.
+func (p *printer) say(text string, args ...any) {
+	fmt.Fprintf(p.err, "%s: %s\n", p.name, fmt.Sprintf(text, args...))
+}
+
+// table: dtrace's tag of each kind of drop, its words, whether they tell the CPU, and what helps.
+var dropWords = [ir.DropCount]struct {
+	tag, what string
+	cpu       bool
+	help      string
+}{
+	ir.DropRecord:  {"PRINCIPAL", "drop", true, "records were written faster than they were read: -x bufsize=64m makes room"},
+	ir.DropAgg:     {"AGGREGATION", "aggregation drop", true, "there are more keys than room: -x aggsize=64m makes some"},
+	ir.DropDynamic: {"DYNAMIC", "dynamic variable drop", false, "there are more elements or threads than room: -x dynvarsize=64m makes some"},
+	ir.DropStack:   {"STKSTROVERFLOW", "stack drop", false, "there are more different stacks than room"},
+	ir.DropSpec:    {"SPECUNAVAIL", "failed speculation", false, "no speculative buffer available"},
+	ir.DropNested:  {"PRINCIPAL", "lost firing", true, "a probe fired within itself, deeper than there is memory for"},
+	ir.DropMissed:  {"PRINCIPAL", "missed firing", false, "the kernel leaves a probe out that fires while its program runs on that CPU already, and returns of more calls than it keeps"},
+}
+
+// Drops says what was lost.
+func (p *printer) Drops(kind ir.Drop, cpu int, n uint64) error {
+	w := dropWords[kind]
+	text := strconv.FormatUint(n, 10) + " " + w.what
+	if n != 1 {
+		text += "s"
+	}
+	if w.cpu {
+		text += " on CPU " + strconv.Itoa(cpu)
+	}
+	if p.tags {
+		text = "[DTRACEDROP_" + w.tag + "] " + text
+	} else {
+		text += " (" + w.help + ")"
+	}
+	p.say("%s", text)
+	return nil
+}
+
+// End prints the aggregations that no printa has shown.
+func (p *printer) End() error {
+	all, err := p.gathered(p.session.script.Program.Aggs)
+	if err != nil {
+		return err
+	}
+	p.write(p.style.Aggregations(append(p.buf[:0], '\n'), all)) // the line's end is dtrace's, whatever is printed
+	if err := p.Pause(); err != nil {
+		return err
+	}
+	for _, note := range append(p.session.kernel.Notes(), p.session.processes.Notes()...) {
+		p.say("%s", note)
+	}
+	if p.file != nil {
+		return p.file.Close()
+	}
+	return nil
+}

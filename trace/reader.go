@@ -1,0 +1,236 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"culprit/lang/check"
+	"culprit/lang/ir"
+	"culprit/measure"
+)
+
+// A reader is one run of a Source: what it was asked, and what has been added since its last reading.
+type reader struct {
+	source  *Source
+	asked   []asked
+	began   bool      // the first reading was taken
+	begun   bool      // and went well
+	last    time.Time // of the reading before, by the monotonic clock
+	drained bool      // what was left at the script's end was told
+	lost    losses    // as last told
+	index   map[string]measure.Label
+	words   []string
+}
+
+// asked is one statistic of a reader.
+type asked struct {
+	stat    *measure.Stat
+	of      *Aggregate
+	tap     *tap
+	by      []string
+	columns []int // of the key, as by
+}
+
+// losses are what the script lost since its start.
+type losses struct {
+	dropped [ir.DropCount]uint64
+	faults  uint64
+}
+
+// lossOf gives a loss, if there was one.
+func lossOf(reason string, n uint64) []measure.Loss {
+	if n == 0 {
+		return nil
+	}
+	return []measure.Loss{{Reason: reason, Events: n}}
+}
+
+// told gives the losses by reason: those of an aggregation with keys, with stacks among them.
+func (l *losses) told(keys, stacks bool) (out []measure.Loss) {
+	if keys {
+		out = lossOf("more keys than the script has room for: aggsize makes some", l.dropped[ir.DropAgg])
+	}
+	if stacks {
+		out = append(out, lossOf("more different stacks than the script has room for", l.dropped[ir.DropStack])...)
+	}
+	out = append(out, lossOf("more variables than the script has room for: dynvarsize makes some", l.dropped[ir.DropDynamic])...)
+	out = append(out, lossOf("firings within firings, deeper than there is memory for", l.dropped[ir.DropNested])...)
+	out = append(out, lossOf("firings that the kernel left out, because the program ran already", l.dropped[ir.DropMissed])...)
+	return append(out, lossOf("clauses that met a fault, and were abandoned", l.faults)...)
+}
+
+// mostLabels is how many words a dictionary may have before another is begun.
+const mostLabels = 1 << 16
+
+func newReader(s *Source, queries []measure.Query) *reader {
+	r := &reader{source: s, index: map[string]measure.Label{}}
+	for _, q := range queries {
+		i := slices.IndexFunc(s.stats, func(st measure.Stat) bool { return st.ID == q.Stat })
+		if i < 0 {
+			continue
+		}
+		a := asked{stat: &s.stats[i], of: s.aggs[i], by: slices.Clone(q.By)}
+		for _, t := range q.Where {
+			if !slices.Contains(a.by, t.Field) {
+				a.by = append(a.by, t.Field)
+			}
+		}
+		for _, f := range a.by {
+			_, at := a.stat.Field(f)
+			a.columns = append(a.columns, at)
+		}
+		r.asked = append(r.asked, a)
+	}
+	return r
+}
+
+func (r *reader) close() {
+	for _, a := range r.asked {
+		if a.tap != nil {
+			a.of.untap(a.tap)
+		}
+	}
+}
+
+// read takes a reading. The first only begins. It runs where the session does, while that is alive.
+func (r *reader) read(alive bool) []*measure.Batch {
+	s := r.source
+	if !r.began {
+		r.began = true
+		if alive {
+			for i := range r.asked {
+				r.asked[i].tap = r.asked[i].of.tap()
+			}
+			r.begun = s.session.gather() == nil // what was before is not ours
+			r.last = s.session.cut
+			r.take()
+		}
+		r.losses()
+		return nil
+	}
+	now := time.Now()
+	var failed error
+	switch {
+	case alive:
+		failed = errors.Join(s.session.lost(&telling{session: s.session, to: s.tells}), s.account(), s.session.gather())
+		now = s.session.cut
+	case r.begun && !r.drained: // the rest, up to the end
+		r.drained = true
+	default:
+		failed = s.gone()
+	}
+	if failed == nil && !r.begun {
+		r.begun, r.last = true, now
+		r.take()
+		failed = errors.New("the reading before failed, so there was nothing to compare with")
+	}
+	over := measure.Interval{End: measure.Time(now.UnixNano())}
+	if failed != nil { // what was added stays for the next reading, which covers both intervals
+		return r.blind(over.End, failed)
+	}
+	over.Start = over.End.Add(-measure.Span(now.Sub(r.last)))
+	r.last = now
+	if len(r.words) > mostLabels {
+		r.words, r.index = nil, map[string]measure.Label{}
+	}
+	rows, losses := r.take(), r.losses()
+	var out []*measure.Batch
+	for i := range r.asked {
+		out = append(out, r.batch(&r.asked[i], rows[i], losses, over))
+	}
+	for _, b := range out {
+		b.Labels = r.words
+	}
+	return out
+}
+
+// gone says that there is nothing more to read.
+func (s *Source) gone() error {
+	if s.why != nil {
+		return fmt.Errorf("the script %s runs no more: %w", s.name, s.why)
+	}
+	return fmt.Errorf("the script %s has ended", s.name)
+}
+
+// blind gives batches that could not look.
+func (r *reader) blind(at measure.Time, why error) (out []*measure.Batch) {
+	for _, a := range r.asked {
+		out = append(out, &measure.Batch{Stat: a.stat.ID, By: a.by, Over: measure.Interval{Start: at, End: at}, Labels: r.words, Notes: []string{why.Error()}})
+	}
+	return out
+}
+
+// take takes what was added.
+func (r *reader) take() []map[string]tapped {
+	out := make([]map[string]tapped, len(r.asked))
+	for i, a := range r.asked {
+		if a.tap != nil {
+			out[i] = a.tap.take()
+		}
+	}
+	return out
+}
+
+// losses gives what was lost since it was last called.
+func (r *reader) losses() losses {
+	r.source.mu.Lock()
+	now := r.source.lost
+	r.source.mu.Unlock()
+	d := losses{faults: now.faults - r.lost.faults}
+	for k := range d.dropped {
+		d.dropped[k] = now.dropped[k] - r.lost.dropped[k]
+	}
+	r.lost = now
+	return d
+}
+
+// batch makes the batch of a statistic. Labels are put in when all batches are made.
+func (r *reader) batch(a *asked, rows map[string]tapped, lost losses, over measure.Interval) *measure.Batch {
+	b := &measure.Batch{Stat: a.stat.ID, By: a.by, Over: over}
+	at := map[string]int{}
+	var values [][]int64
+	var id strings.Builder
+	for _, row := range rows {
+		id.Reset()
+		for _, c := range a.columns {
+			id.WriteString(row.words[c])
+			id.WriteByte(0)
+		}
+		n, ok := at[id.String()]
+		if !ok {
+			n = len(values)
+			at[id.String()] = n
+			values = append(values, a.of.fresh())
+			for _, c := range a.columns {
+				b.Keys = append(b.Keys, r.label(row.words[c]))
+			}
+		}
+		a.of.join(values[n], row.data)
+	}
+	below := uint64(0)
+	for _, data := range values {
+		if a.stat.Kind == measure.Dists {
+			d, under := a.of.distribution(data)
+			b.Dists = append(b.Dists, d)
+			below += under
+			continue
+		}
+		b.Values = append(b.Values, a.of.number(data))
+	}
+	stacks := slices.ContainsFunc(a.of.Of.Key.Fields, func(f ir.TupleField) bool { _, ok := f.Type.(check.StackType); return ok })
+	b.Loss = append(lossOf("values below 0 have no place in a distribution", below), lost.told(len(a.of.Of.Key.Fields) > 0, stacks)...)
+	return b
+}
+
+func (r *reader) label(w string) measure.Label {
+	l, ok := r.index[w]
+	if !ok {
+		l = measure.Label(len(r.words))
+		r.index[w] = l
+		r.words = append(r.words, w)
+	}
+	return l
+}

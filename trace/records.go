@@ -1,0 +1,206 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"culprit/lang/check"
+	"culprit/lang/ir"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Record is what one clause wrote: its actions, and the values of their arguments.
+type Record struct {
+	Time    uint64 // ns of the monotonic clock
+	CPU     int
+	Thread  int
+	Probe   *check.Probe
+	Clause  *check.Clause
+	Actions []ir.RecordAction
+
+	session *Session
+	raw     []byte
+	most    int // bytes of a string
+}
+
+// A Value is one value that a program gave: an integer, or the bytes of a string or of something that is kept as it is.
+type Value struct {
+	Type  check.Type
+	Int   int64 // of an integer or address, extended by its sign; the id of a stack
+	Bytes []byte
+	Pid   uint32 // of an address of a process: whose
+}
+
+// Value gives the value of argument arg of an action. Constants are not in the record: they come from the text.
+func (r *Record) Value(action, arg int) Value {
+	a := r.Actions[action]
+	if f := a.Fields[arg]; f.Size > 0 {
+		return field(r.raw, f)
+	}
+	switch x := a.Action.Args[arg].(type) {
+	case *check.Const:
+		return Value{Type: x.T, Int: x.Value}
+	case *check.Text:
+		return Value{Type: x.T, Bytes: []byte(x.Value[:min(len(x.Value), r.most)])}
+	default:
+		panic(fmt.Sprintf("argument %d of %T is in no record and is no constant", arg, x))
+	}
+}
+
+// field reads one value of a tuple.
+func field(raw []byte, f ir.TupleField) Value {
+	b := raw[f.Offset : f.Offset+f.Size]
+	v := Value{Type: f.Type}
+	switch t := f.Type.(type) {
+	case check.StringType:
+		if end := bytes.IndexByte(b, 0); end >= 0 {
+			b = b[:end]
+		}
+		v.Bytes = b
+	case *check.Bytes, *check.Struct, *check.Array:
+		v.Bytes = b
+	case check.SymbolType:
+		v.Int = number(b[:8], false)
+		if len(b) >= 16 {
+			v.Pid = binary.NativeEndian.Uint32(b[8:])
+		}
+	default:
+		signed := false
+		if i, ok := t.(*check.Int); ok {
+			signed = i.Signed
+		}
+		v.Int = number(b, signed)
+	}
+	return v
+}
+
+func number(b []byte, signed bool) int64 {
+	switch len(b) {
+	case 1:
+		if signed {
+			return int64(int8(b[0]))
+		}
+		return int64(b[0])
+	case 2:
+		n := binary.NativeEndian.Uint16(b)
+		if signed {
+			return int64(int16(n))
+		}
+		return int64(n)
+	case 4:
+		n := binary.NativeEndian.Uint32(b)
+		if signed {
+			return int64(int32(n))
+		}
+		return int64(n)
+	}
+	return int64(binary.NativeEndian.Uint64(b))
+}
+
+// A FaultReport tells why a clause was abandoned.
+type FaultReport struct {
+	Time    uint64
+	CPU     int
+	Probe   *check.Probe
+	Clause  *check.Clause
+	From    int // bytes of the text, from ... to
+	To      int
+	Fault   ir.Fault
+	Address uint64
+}
+
+// telling takes records apart on their way to a listener, and remembers the status of exit().
+type telling struct {
+	session *Session
+	to      Listener
+	status  int
+	held    *speculations // nil: nothing speculated yet
+	over    bool          // an ERROR clause exited: what the others did behind the fault is not told, as if they had not run
+}
+
+func (t *telling) tell(raw []byte) error {
+	s := t.session
+	n := binary.NativeEndian.Uint32(raw[8:])
+	probe := s.probes[binary.NativeEndian.Uint32(raw[12:])]
+	if probe == nil {
+		return fmt.Errorf("a record is of probe %d, which the script has not", binary.NativeEndian.Uint32(raw[12:]))
+	}
+	at, cpu := binary.NativeEndian.Uint64(raw), int(binary.NativeEndian.Uint32(raw[16:]))
+	if n == ir.FaultRecord {
+		if len(raw) < 48 {
+			return fmt.Errorf("a record of a fault has %d bytes", len(raw))
+		}
+		clause := int(binary.NativeEndian.Uint32(raw[24:]))
+		f := &FaultReport{
+			Time: at, CPU: cpu, Probe: probe, Clause: s.script.Program.Clauses[clause], Fault: ir.Fault(binary.NativeEndian.Uint32(raw[28:])),
+			From: int(binary.NativeEndian.Uint32(raw[32:])), To: int(binary.NativeEndian.Uint32(raw[36:])), Address: binary.NativeEndian.Uint64(raw[40:]),
+		}
+		if t.over && probe.Name != "END" {
+			return nil
+		}
+		if err := t.to.Fault(f); err != nil || isError(probe) { // a fault of an ERROR clause fires no other
+			return err
+		}
+		// arg1 ... of ERROR: the probe, the clause, an offset, the kind, and the address.
+		if err := s.special("ERROR", 0, uint64(probe.ID), uint64(clause), 0, uint64(f.Fault), f.Address); err != nil {
+			return err
+		}
+		return t.errors()
+	}
+	if t.over && probe.Name != "END" && !isError(probe) {
+		return nil
+	}
+	if int(n) >= len(s.script.IR.Records) {
+		return fmt.Errorf("a record is of kind %d, of %d", n, len(s.script.IR.Records))
+	}
+	kind := &s.script.IR.Records[n]
+	if len(raw) < kind.Size {
+		return fmt.Errorf("a record of kind %d has %d bytes, not %d", n, len(raw), kind.Size)
+	}
+	r := &Record{
+		Time: at, CPU: cpu, Thread: int(binary.NativeEndian.Uint32(raw[20:])), Probe: probe, Clause: s.script.Program.Clauses[kind.Clause],
+		Actions: kind.Actions, session: s, raw: raw, most: s.script.IR.StrMost,
+	}
+	for i, a := range r.Actions {
+		if a.Action.Action.Kind == check.Exit {
+			t.status = int(r.Value(i, 0).Int)
+			t.over = t.over || isError(probe)
+		}
+	}
+	return t.record(r)
+}
+
+func isError(p *check.Probe) bool { return p.Provider == "dtrace" && p.Name == "ERROR" }
+
+// errors tells what ERROR clauses have just recorded, before what came behind the fault.
+func (t *telling) errors() error {
+	s := t.session
+	if err := s.read(false); err != nil {
+		return err
+	}
+	var now []record
+	s.late = slices.DeleteFunc(s.late, func(r record) bool {
+		p := s.probes[binary.NativeEndian.Uint32(r.raw[12:])]
+		if p == nil || !isError(p) {
+			return false
+		}
+		now = append(now, r)
+		return true
+	})
+	for _, r := range now {
+		if err := t.tell(r.raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// monotonic gives the time of the clock that records have.
+func monotonic() uint64 {
+	var t unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) //nolint:errcheck // this clock is always there
+	return uint64(t.Nano())
+}

@@ -1,0 +1,249 @@
+package trace
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"culprit/lang/check"
+	"culprit/lang/format"
+	"culprit/lang/gen"
+	"culprit/lang/ir"
+	"culprit/lang/syntax"
+	"culprit/symbol"
+)
+
+// has tells whether an option was set.
+func (s *Session) has(name string) bool {
+	value, ok := s.script.Program.Options.All[name]
+	switch strings.ToLower(value) {
+	case "no", "disable", "disabled", "false", "off", "unset":
+		return false
+	}
+	return ok
+}
+
+// number gives an option's number, or what stands for it.
+func (s *Session) number(name string, otherwise int) int {
+	if n, err := strconv.Atoi(s.script.Program.Options.All[name]); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// style gives how the script wants things printed.
+func (s *Session) style() format.Style {
+	st := format.Style{
+		NoColumns: os.Getenv("_DTRACE_TESTING") != "", Quiet: s.has("quiet"), RawBytes: s.has("rawbytes"), FlowIndent: s.has("flowindent"), SortKey: s.has("aggsortkey"), SortRev: s.has("aggsortrev"),
+		SortKeyPos: s.number("aggsortkeypos", 0), SortPos: s.number("aggsortpos", 0), PerCPU: s.has("aggpercpu"), Zoom: s.has("aggzoom"),
+		Hist: s.has("agghist"), Pack: s.has("aggpack"), Encoding: s.script.Program.Options.All["encoding"], Zone: time.Local, Group: format.Thousands(numeric()),
+	}
+	if s.has("stackindent") {
+		st.StackIndent, st.Indented = s.number("stackindent", 0), true
+	}
+	return st
+}
+
+// numeric gives the locale in which numbers are written.
+func numeric() string { return cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_NUMERIC"), os.Getenv("LANG")) }
+
+// setopt sets an option while the script runs. What can't be is told.
+func (p *printer) setopt(r *Record, action check.Action, values []format.Value) error {
+	value := cmp.Or(action.Value, "1")
+	if len(values) > 0 {
+		value = values[0].Text
+	}
+	if problem := check.OptionProblem(action.Name, value); problem != "" {
+		if err := p.Pause(); err != nil {
+			return err
+		}
+		what := fmt.Sprintf("couldn't set option %q to %q: %s", action.Name, value, problem)
+		p.say("%s\n", format.LibraryMessage(r.Clause.NumberAt(r.Probe), r.Probe.ID, r.Probe.String(), what))
+		return nil
+	}
+	p.session.script.Program.Options.All[strings.ToLower(action.Name)] = value
+	p.style = p.session.style()
+	return nil
+}
+
+// key makes an element of a key what is printed.
+func (s *Session) key(raw []byte, f ir.TupleField) format.Value { return s.value(field(raw, f)) }
+
+// value makes a value of a program what is printed: stacks and addresses get their names.
+func (s *Session) value(v Value) format.Value {
+	switch t := v.Type.(type) {
+	case check.StringType:
+		return format.TextOf(string(v.Bytes), s.script.IR.StrMost+1)
+	case *check.Int:
+		return format.IntOf(v.Int, int(t.Bytes), t.Signed)
+	case check.StackType:
+		return s.stack(uint32(v.Int))
+	case check.SymbolType:
+		return s.symbol(v, t)
+	case *check.Pointer:
+		return format.IntOf(v.Int, 8, false)
+	case *check.Float:
+		return format.Value{Kind: format.Floating, Size: int(t.Bytes), Num: uint64(v.Int)}
+	}
+	if v.Bytes != nil {
+		return format.BytesOf(v.Bytes)
+	}
+	return format.IntOf(v.Int, 8, true)
+}
+
+// symbol gives an address its name, as sym(), func(), mod() or their twins of user space print it.
+func (s *Session) symbol(v Value, t check.SymbolType) format.Value {
+	at := s.at(v, t)
+	name := at.Symbol()
+	switch t.Part {
+	case check.SymbolModule:
+		name = at.ModuleName()
+	case check.SymbolAddress:
+		name = at.String()
+	}
+	if t.Of == check.User && t.Part != check.SymbolModule && s.has("noresolve") {
+		name = at.Unresolved()
+	}
+	if t.Of == check.User {
+		return format.UserPlaceOf(name, uint64(v.Pid), at.Address)
+	}
+	return format.PlaceOf(name, at.Address)
+}
+
+// at gives what is at the address of a value.
+func (s *Session) at(v Value, t check.SymbolType) symbol.Place {
+	if t.Of == check.User {
+		return s.processes.Place(int(v.Pid), uint64(v.Int))
+	}
+	return s.kernel.Place(uint64(v.Int))
+}
+
+// same makes the addresses in a key alike that are printed alike: those of one function for func(), of one module for mod().
+func (s *Session) same(key []byte, fields []ir.TupleField) {
+	for _, f := range fields {
+		t, ok := f.Type.(check.SymbolType)
+		if !ok || t.Part == check.SymbolAddress {
+			continue
+		}
+		at := s.at(field(key, f), t)
+		if t.Part == check.SymbolModule {
+			if at.Base != 0 {
+				binary.NativeEndian.PutUint64(key[f.Offset:], at.Base)
+			}
+			continue
+		}
+		binary.NativeEndian.PutUint64(key[f.Offset:], at.Address-at.Offset)
+	}
+}
+
+// named gives the values that %a and %A print the names of what is there; pid 0 is the target's.
+func (s *Session) named(f *format.Format, values []format.Value, pid int) {
+	if f == nil {
+		return
+	}
+	if pid == 0 {
+		pid = int(s.script.Program.Options.Target)
+	}
+	kernel, user := f.Addresses()
+	for _, i := range kernel {
+		if i < len(values) && values[i].Kind == format.Int {
+			values[i].Text = s.kernel.Place(values[i].Num).String()
+		}
+	}
+	for _, i := range user {
+		if i < len(values) && values[i].Kind == format.Int {
+			values[i].Text = s.processes.Place(pid, values[i].Num).String()
+		}
+	}
+}
+
+// stack gives the frames of a stack by its id.
+func (s *Session) stack(id uint32) format.Value {
+	if id == 0 {
+		return format.StackOf(nil, nil)
+	}
+	if known, ok := s.stacks[id]; ok {
+		return known
+	}
+	raw, ok := s.raw[id]
+	if !ok {
+		s.readStacks()
+		raw, ok = s.raw[id]
+	}
+	if !ok {
+		return format.StackOf([]string{fmt.Sprintf("(stack %d is lost)", id)}, nil)
+	}
+	if raw == nil {
+		return format.StackOf([]string{fmt.Sprintf("(stack %d is one of several)", id)}, nil)
+	}
+	delete(s.raw, id)
+	pid, pcs := raw[0], raw[1:]
+	var places []symbol.Place
+	if pid == 0 {
+		places = s.kernel.Stack(pcs)
+	} else {
+		places = s.processes.Stack(int(pid), pcs)
+	}
+	lines := make([]string, len(places))
+	for i, p := range places {
+		lines[i] = p.String()
+		if pid != 0 && s.has("noresolve") {
+			lines[i] = p.Unresolved()
+		}
+	}
+	v := format.StackOf(lines, pcs)
+	s.stacks[id] = v
+	return v
+}
+
+// readStacks reads the stacks that were seen until now, but those that were looked up: the process, then addresses. nil: of a kernel
+// where programs can't count them, and this number was drawn twice.
+func (s *Session) readStacks() {
+	s.raw = map[uint32][]uint64{}
+	for i := 0; ; i++ {
+		m := s.maps.Maps[gen.MapStacks+strconv.Itoa(i)]
+		if m == nil {
+			return
+		}
+		err := each(m, 1, false, func(key []byte, values [][]byte) {
+			id := binary.NativeEndian.Uint32(values[0])
+			if _, told := s.stacks[id]; told {
+				return
+			}
+			words := make([]uint64, 1, len(key)/8)
+			words[0] = binary.NativeEndian.Uint64(key)
+			for key = key[8:]; len(key) >= 8; key = key[8:] {
+				pc := binary.NativeEndian.Uint64(key)
+				if pc == 0 {
+					break
+				}
+				words = append(words, pc)
+			}
+			if _, twice := s.raw[id]; twice {
+				words = nil
+			}
+			s.raw[id] = words
+		})
+		if err != nil {
+			return // those that are missing are told to be lost
+		}
+	}
+}
+
+// text gives a piece of the script.
+func (s *Session) text(at syntax.Span) string { return s.script.Program.Text[at.From:at.To] }
+
+// place gives line and column of a byte of the text, from 1.
+func (s *Session) place(pos int) (line, column int) {
+	if part := s.script.origins.of(pos); part != nil {
+		_, line, column = part.source.Place(pos - part.from)
+		return line, column
+	}
+	before := s.script.Program.Text[:min(pos, len(s.script.Program.Text))]
+	line = 1 + strings.Count(before, "\n")
+	return line, len(before) - strings.LastIndexByte(before, '\n')
+}

@@ -1,0 +1,250 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/lang/ir"
+	"culprit/lang/syntax"
+)
+
+// A Script is a D program as somebody gives it, with what belongs to it.
+type Script struct {
+	Text    string
+	File    string // its name, for messages; "": of a command line
+	Mode    syntax.Mode
+	Options check.Options
+	origins origins // of the text
+}
+
+// A Compiled is a script made ready for the kernel. Nothing of it is in the kernel yet.
+type Compiled struct {
+	Program *check.Program
+	IR      *ir.Program
+	Units   []*Unit
+	helpers []*gen.Code
+	limits  gen.Limits
+	kernel  gen.Kernel
+	origins origins
+}
+
+// A Unit is one BPF program, the probes that it serves and the clauses that run there, in the order of the text.
+type Unit struct {
+	Probes  []*check.Probe
+	Clauses []int
+	CPU     int // the only one on which a clause runs, as their predicates say; -1: there is none such. Of profile alone
+	Code    *gen.Code
+}
+
+// Compile makes a script ready. A syntax.Diagnostics tells what is wrong with the text; any other error what is wrong with
+// this kernel.
+func Compile(s Script, env *Env, l gen.Limits) (*Compiled, error) {
+	tree, ds := syntax.Parse(s.Text, s.Mode)
+	if len(ds) > 0 {
+		return nil, s.origins.told(ds, "")
+	}
+	p, ds := check.Check(s.File, s.Text, tree, env, s.Options)
+	if len(ds) > 0 {
+		return nil, s.origins.told(ds, s.File)
+	}
+	p.Warnings = s.origins.told(p.Warnings, s.File)
+	low, ds := ir.Lower(p)
+	if len(ds) > 0 {
+		return nil, s.origins.told(ds, s.File)
+	}
+	k, err := env.abilities(low)
+	if err != nil {
+		return nil, err
+	}
+	l = limits(p.Options.All, low, l)
+	c := &Compiled{Program: p, IR: low, Units: units(p), limits: l, kernel: k, origins: s.origins}
+	if c.helpers, err = gen.Helpers(low, k); err != nil {
+		return nil, err
+	}
+	for _, u := range c.Units {
+		if u.Code, err = gen.Assemble(low, k, u.Probes, u.Clauses); err != nil {
+			return nil, fmt.Errorf("make instructions for %v: %w", u.Probes[0], err)
+		}
+	}
+	return c, nil
+}
+
+// units puts the probes together that one program can serve: those of one site at which the same clauses run. What is run
+// by hand, and what has no key to tell probes apart by, has a program for each probe.
+func units(p *check.Program) []*Unit {
+	at := map[*check.Probe]*Unit{}
+	var all []*Unit
+	run := func(c *check.Clause, probe *check.Probe) {
+		u := at[probe]
+		if u == nil {
+			u = &Unit{Probes: []*check.Probe{probe}}
+			at[probe] = u
+			all = append(all, u)
+		}
+		u.Clauses = append(u.Clauses, c.Index) // a clause that names a probe twice runs twice
+	}
+	for _, c := range p.Clauses {
+		for _, probe := range c.Probes {
+			run(c, probe)
+			for _, other := range probe.Also {
+				run(c, other)
+			}
+		}
+	}
+	type group struct {
+		site              check.Site
+		clauses, operands string
+		entry             bool
+	}
+	first := map[group]*Unit{}
+	var out []*Unit
+	for _, u := range all {
+		probe := u.Probes[0]
+		u.CPU = -1
+		if probe.Site == check.SitePerfEvent {
+			u.CPU = onlyCPU(p, u.Clauses)
+		}
+		if !together(probe.Site) {
+			out = append(out, u)
+			continue
+		}
+		g := group{probe.Site, fmt.Sprint(u.Clauses), fmt.Sprint(probe.Operands), probe.AtEntry}
+		if f := first[g]; f != nil {
+			f.Probes = append(f.Probes, probe)
+			continue
+		}
+		first[g] = u
+		out = append(out, u)
+	}
+	return slices.Clip(out)
+}
+
+// onlyCPU gives the CPU that all clauses ask for in their predicates, so that they need not run on others; -1: there is none such.
+func onlyCPU(p *check.Program, clauses []int) int {
+	all := -1
+	for i, n := range clauses {
+		cpu, ok := asksCPU(p.Clauses[n].Predicate)
+		if !ok || i > 0 && cpu != all {
+			return -1
+		}
+		all = cpu
+	}
+	return all
+}
+
+// asksCPU gives the CPU on which alone a predicate can be true. What it evaluates before it asks must have no effect: on other CPUs
+// it is not evaluated at all.
+func asksCPU(e check.Expr) (cpu int, ok bool) {
+	b, ok := e.(*check.Binary)
+	if !ok {
+		return 0, false
+	}
+	switch b.Op {
+	case syntax.LogAnd:
+		if cpu, ok := asksCPU(b.X); ok {
+			return cpu, true
+		}
+		if !idle(b.X) {
+			return 0, false
+		}
+		return asksCPU(b.Y)
+	case syntax.Eq:
+		x, y := bare(b.X), bare(b.Y)
+		if _, ok := x.(*check.Const); ok {
+			x, y = y, x
+		}
+		v, ok := x.(*check.Builtin)
+		n, known := y.(*check.Const)
+		if ok && known && v.Which == check.BuiltinCPU && n.Value >= 0 && n.Value < 1<<20 {
+			return int(n.Value), true
+		}
+	}
+	return 0, false
+}
+
+// bare takes conversions off that can't change the number of a CPU.
+func bare(e check.Expr) check.Expr {
+	for {
+		c, ok := e.(*check.Convert)
+		if !ok {
+			return e
+		}
+		if t, ok := c.Type().(*check.Int); !ok || t.Bytes < 4 || t.Bits > 0 {
+			return e
+		}
+		e = c.X
+	}
+}
+
+// idle says that an expression is sure to change nothing, and can't fail.
+func idle(e check.Expr) bool {
+	switch e := e.(type) {
+	case *check.Const, *check.Text, *check.Builtin:
+		return true
+	case *check.VarRef:
+		return len(e.Keys) == 0
+	case *check.Unary:
+		return idle(e.X)
+	case *check.Convert:
+		return idle(e.X)
+	case *check.Binary:
+		return e.Op != syntax.Div && e.Op != syntax.Mod && idle(e.X) && idle(e.Y)
+	}
+	return false
+}
+
+// together says whether one program can serve several probes of a site: the kernel tells it at which of them it is.
+func together(s check.Site) bool {
+	switch s {
+	case check.SiteSyscallEntry, check.SiteSyscallReturn, check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe, check.SiteUretprobe:
+		return true
+	}
+	return false
+}
+
+// Disassemble writes the instructions of each program, with the pieces of the text that they come from.
+func (c *Compiled) Disassemble(w io.Writer) {
+	for _, u := range c.Units {
+		names := make([]string, 0, 3)
+		for _, p := range u.Probes[:min(3, len(u.Probes))] {
+			names = append(names, p.String())
+		}
+		if n := len(u.Probes) - len(names); n > 0 {
+			names = append(names, fmt.Sprintf("and %d more", n))
+		}
+		fmt.Fprintf(w, "%s: %v, %d instructions\n%v\n", strings.Join(names, ", "), u.Code.Type, len(u.Code.Instructions), u.Code.Instructions)
+	}
+}
+
+// limits gives the room that options ask for: bytes, of which an element takes those of its key and value.
+func limits(options map[string]string, p *ir.Program, l gen.Limits) gen.Limits {
+	room := func(name string, entry int) int {
+		if n := check.OptionBytes(options[name]); n > 0 && entry > 0 {
+			return max(1, int(n)/entry)
+		}
+		return 0
+	}
+	if n := check.OptionBytes(options["bufsize"]); n > 0 {
+		l.Ring = os.Getpagesize()
+		for l.Ring < int(n) && l.Ring < 1<<30 {
+			l.Ring *= 2
+		}
+	}
+	entry := 0
+	for _, a := range p.Aggs {
+		entry = max(entry, a.Key.Size+a.Value)
+	}
+	l.AggKeys = cmp.Or(room("aggsize", entry), l.AggKeys)
+	entry = 0
+	for _, t := range p.Tables {
+		entry = max(entry, t.Key.Size+t.Value)
+	}
+	l.Dynamic = cmp.Or(room("dynvarsize", entry), l.Dynamic)
+	return l
+}

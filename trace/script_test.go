@@ -1,0 +1,61 @@
+package trace
+
+import (
+	"fmt"
+	"testing"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/lang/syntax"
+)
+
+// A timer goes off on the CPU alone that all of its clauses ask for, as long as nothing is lost by that.
+func TestUnitsOfOneCPU(t *testing.T) {
+	for text, want := range map[string]int{
+		`profile-997 /arg0 && cpu==1/ { @[stack()] = count(); }`:                                     1,
+		`profile-97 /cpu == 0/ { @ = count(); } profile-97 /0 == cpu && pid == 1/ { @b = count(); }`: 0,
+		`profile-97 /execname == "x" && x && cpu == 7 && y++/ { @ = count(); }`:                      7,
+		`profile-97 /(uint64_t)cpu == 300/ { @ = count(); }`:                                         300,
+		`profile-97 /cpu == 0/ { @ = count(); } profile-97 /cpu == 1/ { @b = count(); }`:             -1,
+		`profile-97 /cpu == 0/ { @ = count(); } profile-97 { @b = count(); }`:                        -1,
+		`profile-97 /cpu != 0/ { @ = count(); }`:                                                     -1,
+		`profile-97 /cpu == 0 || arg0/ { @ = count(); }`:                                             -1,
+		`profile-97 /y++ && cpu == 0/ { @ = count(); }`:                                              -1,
+		`profile-97 /100 / x && cpu == 0/ { @ = count(); }`:                                          -1,
+		`profile-97 /(char)cpu == 0/ { @ = count(); }`:                                               -1,
+		`profile-97 /cpu == x/ { @ = count(); }`:                                                     -1,
+		`profile-97 /!(cpu == 0)/ { @ = count(); }`:                                                  -1,
+		`tick-1s /cpu == 0/ { @ = count(); }`:                                                        -1,
+		`profile-97 { @ = count(); }`:                                                                -1,
+	} {
+		text = "int x; int y; " + text
+		tree, ds := syntax.Parse(text, syntax.Mode{})
+		if len(ds) > 0 {
+			t.Fatal(ds)
+		}
+		e := NewEnv(kernel.Root{})
+		p, ds := check.Check("", text, tree, e, check.Options{})
+		e.Close()
+		if len(ds) > 0 {
+			t.Fatalf("%s: %v", text, ds)
+		}
+		all := units(p)
+		if len(all) != 1 || all[0].CPU != want {
+			t.Errorf("%s: %d units, of CPU %d, want %d", text, len(all), all[0].CPU, want)
+		}
+	}
+}
+
+// What is asked for on one CPU takes a timer on that one, and a CPU that is not there is told of.
+func TestProfileOfOneCPU(t *testing.T) {
+	for _, cpu := range []int{0, 4095} {
+		_, out, errs := traced(t, program(`profile-997 /cpu == %d/ { @[cpu] = count(); } tick-300ms { exit(0); }`, cpu), nil)
+		told := fmt.Sprintf("culprit: 0 of 1 attached; 1 skipped because CPU %d is not online: profile:::profile-997\n", cpu)
+		if cpu == 0 {
+			told = ""
+		}
+		if errs != told || (cpu == 0) != (len(out) > 10) {
+			t.Errorf("CPU %d: printed %q and %q", cpu, out, errs)
+		}
+	}
+}

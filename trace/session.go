@@ -1,0 +1,512 @@
+package trace
+
+import (
+	"cmp"
+	"context"
+	"culprit/measure"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/lang/format"
+	"culprit/lang/gen"
+	"culprit/lang/ir"
+	"culprit/symbol"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+)
+
+// A Session is a script in the kernel: its maps and programs, and what they are attached to. All of it hangs on file
+// descriptors of this process. It is used by one goroutine.
+type Session struct {
+	Budget Budget // the most that it may take; 0: no bound. Count must have been asked for
+
+	script    *Compiled
+	maps      *ebpf.Collection
+	runs      []run // what is run by hand, in the order of the text
+	ring      *ringbuf.Reader
+	aggs      []*Aggregate
+	probes    map[uint32]*check.Probe
+	kernel    *symbol.Kernel
+	processes *symbol.Processes
+	known     []int                   // processes whose addresses are to have names when they have ended
+	stacks    map[uint32]format.Value // by id, once they were looked up
+	raw       map[uint32][]uint64     // those that were read, and are not
+	attached  *Attachment
+	helpers   []*kernel.Link          // of programs besides those of the probes
+	late      []record                // drained, and too young to be told yet
+	drops     [ir.DropMissed][]uint64 // by CPU, as last told
+	missed    uint64                  // firings that the kernel left out, as last told
+	pass      uint64                  // number of the telling of records
+	telling   bool                    // it goes on
+	watching  bool                    // the clauses of attached programs run, or did
+	over      bool                    // nothing is attached any more
+	resting   chan error              // of the programs that still run then; nil: none does
+	counting  io.Closer               // of what programs take; nil: not asked for
+	spent     []Cost                  // at the last look
+	begun     func()                  // called when the clauses run; nil: nothing
+	first     func(func())            // runs what is run by hand
+	second    func() error            // done each second by the goroutine that runs the session; nil: nothing
+	asks      chan func()             // what is to be done between two looks, by the goroutine that runs the session
+	cut       time.Time               // up to when the last gathering went
+	dear      int                     // looks one after the other that found more than the budget
+	patience  int                     // how many of them are borne
+}
+
+// A run is a program that is run by hand.
+type run struct {
+	probe   *check.Probe
+	program *ebpf.Program
+	every   time.Duration // of a tick; 0: BEGIN, END, ERROR
+	next    time.Time
+}
+
+// Load brings a script into the kernel: nothing runs yet. The caller closes the session.
+func Load(c *Compiled, env *Env) (s *Session, err error) {
+	object, err := gen.Maps(c.IR, c.kernel, c.limits)
+	if err != nil {
+		return nil, err
+	}
+	spec := &ebpf.CollectionSpec{Maps: maps.Clone(object.Maps), Programs: map[string]*ebpf.ProgramSpec{}}
+	for name, m := range spec.Maps {
+		if m.InnerMap != nil && m.InnerMap.Type == ebpf.Hash { // what is made as a pattern, and thrown away, may be smaller
+			m, small := *m, *m.InnerMap
+			m.InnerMap, small.MaxEntries = &small, 1
+			spec.Maps[name] = &m
+		}
+	}
+	for i, u := range c.Units {
+		maps.Copy(spec.Maps, u.Code.Maps)
+		// The instructions are given to the kernel under a licence that lets them call what tracing needs.
+		program := &ebpf.ProgramSpec{Name: "culprit_d", Type: u.Code.Type, AttachType: u.Code.Attach, AttachTo: u.Code.AttachTo, Instructions: u.Code.Instructions, License: "GPL"}
+		env.Fit(program, u.Probes)
+		spec.Programs[programName(i)] = program
+	}
+	for i, h := range c.helpers {
+		spec.Programs[helperName(i)] = &ebpf.ProgramSpec{Name: "culprit_help", Type: h.Type, Instructions: h.Instructions, License: "GPL"}
+	}
+	s = &Session{script: c, probes: map[uint32]*check.Probe{}, kernel: env.symbols, processes: symbol.NewProcesses(env.root), first: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func())}
+	if s.maps, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: env.Types().Cache()}); err != nil {
+		return nil, c.rejected(err)
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	for i := range c.IR.Aggs {
+		a, err := newAggregate(&c.IR.Aggs[i], object.Maps[fmt.Sprint(gen.MapAgg, i)], s.maps.Maps[fmt.Sprint(gen.MapAgg, i)], s)
+		if err != nil {
+			return nil, err
+		}
+		s.aggs = append(s.aggs, a)
+	}
+	if m := s.maps.Maps[gen.MapRing]; m != nil {
+		if s.ring, err = ringbuf.NewReader(m); err != nil {
+			return nil, fmt.Errorf("read the ring buffer: %w", err)
+		}
+	}
+	if err := s.set(gen.Inactive); err != nil {
+		return nil, fmt.Errorf("hold the clauses back: %w", err)
+	}
+	for i, h := range c.helpers {
+		link, err := attachTracepoint(s.maps.Programs[helperName(i)], h.AttachTo, 0)
+		if err != nil {
+			return nil, fmt.Errorf("attach to tracepoint %s: %w", h.AttachTo, err)
+		}
+		s.helpers = append(s.helpers, link)
+	}
+	var placed []Placed
+	for i, u := range c.Units {
+		program := s.maps.Programs[programName(i)]
+		for _, p := range u.Probes {
+			s.probes[p.ID] = p
+		}
+		if u.Probes[0].Site == check.SiteRun {
+			s.runs = append(s.runs, run{probe: u.Probes[0], program: program, every: time.Duration(env.Every(u.Probes[0]))})
+			continue
+		}
+		placed = append(placed, Placed{Program: program, Probes: u.Probes, CPU: u.CPU})
+	}
+	if s.attached, err = env.Attach(placed); err != nil {
+		return nil, err
+	}
+	s.known = env.knownProcesses()
+	s.meet()
+	return s, nil
+}
+
+func helperName(n int) string { return fmt.Sprint("helper", n) }
+
+func programName(unit int) string { return fmt.Sprint("unit", unit) }
+
+// Attachment tells what was attached, and what could not be.
+func (s *Session) Attachment() *Attachment { return s.attached }
+
+// Close takes everything out of the kernel. It may be called twice.
+func (s *Session) Close() {
+	s.detach()
+	_ = s.rest() // what it came to matters no more
+	for _, a := range s.aggs {
+		a.close()
+	}
+	if s.ring != nil {
+		s.ring.Close() //nolint:errcheck // nothing was written
+	}
+	if s.maps != nil {
+		s.maps.Close()
+	}
+	s.processes.Close() //nolint:errcheck // its files were read from
+}
+
+// meet looks which files the processes that the script is about execute by now.
+func (s *Session) meet() {
+	for _, pid := range s.known {
+		s.processes.Meet(pid) //nolint:errcheck // addresses of one that can't be looked into have no names, which is told with them
+	}
+}
+
+func (s *Session) detach() {
+	if s.counting != nil {
+		s.counting.Close() //nolint:errcheck // the kernel stops counting when the process ends
+		s.counting = nil
+	}
+	if s.attached != nil {
+		s.attached.Close() //nolint:errcheck // the kernel lets go of it when the process ends
+	}
+	for _, h := range s.helpers {
+		h.Close() //nolint:errcheck // the same
+	}
+	s.helpers = nil
+}
+
+// set tells the programs which clauses may run.
+func (s *Session) set(state uint64) error {
+	return s.maps.Maps[gen.MapState].Put(uint32(0), [2]uint64{state, uint64(time.Now().UnixNano()) - monotonic()})
+}
+
+// ended says whether exit() was called.
+func (s *Session) ended() bool {
+	var state [2]uint64
+	return s.maps.Maps[gen.MapState].Lookup(uint32(0), &state) == nil && state[0] == gen.Draining
+}
+
+// fire runs the clauses of a probe that is run by hand.
+func (s *Session) fire(r *run, args ...uint64) error {
+	var err error
+	s.first(func() { _, err = Run(r.program, args...) })
+	if err != nil {
+		return fmt.Errorf("run %v: %w", r.probe, err)
+	}
+	return nil
+}
+
+// ownPlace gives a place in this program.
+func ownPlace() uint64 { return uint64(reflect.ValueOf(monotonic).Pointer()) }
+
+// special fires BEGIN, END or ERROR, if the script has it.
+func (s *Session) special(name string, args ...uint64) error {
+	for i := range s.runs {
+		if r := &s.runs[i]; r.every == 0 && r.probe.Name == name {
+			return s.fire(r, args...)
+		}
+	}
+	return nil
+}
+
+// A Listener is told what a session sees, in the order in which it happened. An error ends the session.
+type Listener interface {
+	// Record tells what one clause wrote. What it holds is the listener's until it returns.
+	Record(*Record) error
+	// Fault tells that a clause was abandoned.
+	Fault(*FaultReport) error
+	// Drops tells what was lost on a CPU since it was last told.
+	Drops(kind ir.Drop, cpu int, n uint64) error
+	// Pause tells that there is no more for now.
+	Pause() error
+	// End gives what is left in the aggregations, as Aggregates does, when all is over.
+	End() error
+}
+
+// How often a session looks, unless its options say otherwise.
+const (
+	drainEach  = 100 * time.Millisecond
+	statusEach = time.Second
+)
+
+// Run lets the script run until it exits, the context ends, or over is closed, and tells the listener all of it. It gives the
+// status of exit().
+func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (status int, failed error) {
+	told := &telling{session: s, to: l}
+	defer func() { status = told.status }()
+	if s.has("destructive") {
+		// Before its first program, Go makes a process to see what the kernel can: the script is not to see that one.
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			self.Release() //nolint:errcheck // nothing is held
+		}
+	}
+	if err := s.special("BEGIN"); err != nil {
+		return 0, err
+	}
+	if !s.ended() {
+		if err := s.set(gen.Active); err != nil {
+			return 0, fmt.Errorf("let the clauses run: %w", err)
+		}
+		s.watching = len(s.attached.links) > 0
+		if s.begun != nil {
+			s.begun()
+		}
+		var dear *ErrBudget
+		if err := s.wait(ctx, told, over); errors.As(err, &dear) { // what it has gathered is told
+			defer func() { failed = errors.Join(failed, dear) }()
+		} else if err != nil {
+			return 0, err
+		}
+	}
+	if err := s.missing(told); err != nil {
+		return 0, err
+	}
+	s.detach()
+	s.finish()
+	if err := s.set(gen.Draining); err != nil {
+		return 0, fmt.Errorf("stop the clauses: %w", err)
+	}
+	if err := s.drain(told, true); err != nil { // so that what END does comes after all that was before it
+		return 0, err
+	}
+	if err := s.special("END"); err != nil {
+		return 0, err
+	}
+	if err := s.drain(told, true); err != nil {
+		return 0, err
+	}
+	if err := s.lost(told); err != nil {
+		return 0, err
+	}
+	return 0, l.End()
+}
+
+// wait runs the ticks and drains until the end.
+func (s *Session) wait(ctx context.Context, told *telling, over <-chan struct{}) error {
+	now := time.Now()
+	each := time.Duration(check.OptionSpan(s.script.Program.Options.All["switchrate"])) // longer than a second would only lose more
+	each = min(max(cmp.Or(each, drainEach), time.Millisecond), time.Second)
+	drain, status := now.Add(each), now.Add(statusEach)
+	for i := range s.runs {
+		s.runs[i].next = now.Add(s.runs[i].every)
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for !s.ended() {
+		next := drain
+		for i := range s.runs {
+			if r := &s.runs[i]; r.every > 0 && r.next.Before(next) {
+				next = r.next
+			}
+		}
+		timer.Reset(time.Until(next))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-over:
+			return nil
+		case f := <-s.asks:
+			f()
+		case <-timer.C:
+		}
+		now = time.Now()
+		for i := range s.runs {
+			r := &s.runs[i]
+			if r.every == 0 || r.next.After(now) || s.ended() {
+				continue
+			}
+			if err := s.fire(r, 0, ownPlace()); err != nil { // arg0 and arg1 of a sample: the place in the kernel, and that in the process
+				return err
+			}
+			if r.next = r.next.Add(r.every); r.next.Before(now) { // late: what was missed is not made up for
+				r.next = now.Add(r.every)
+			}
+			drain = now // what a tick says is told at once
+		}
+		if !drain.After(now) {
+			if err := s.drain(told, false); err != nil {
+				return err
+			}
+			drain = now.Add(each)
+		}
+		if !status.After(now) {
+			if err := errors.Join(s.lost(told), s.missing(told)); err != nil {
+				return err
+			}
+			s.meet()
+			if s.second != nil {
+				if err := s.second(); err != nil {
+					return err
+				}
+			}
+			if err := s.afford(measure.Span(now.Sub(status) + statusEach)); err != nil {
+				return err
+			}
+			status = now.Add(statusEach)
+		}
+	}
+	return nil
+}
+
+// missing tells what the kernel left out since the last time. It knows as long as programs are attached.
+func (s *Session) missing(told *telling) error {
+	m := s.attached.Missed()
+	sum := m.Nested + m.Returns
+	if sum <= s.missed {
+		return nil
+	}
+	n := sum - s.missed
+	s.missed = sum
+	return told.to.Drops(ir.DropMissed, 0, n)
+}
+
+// lost tells what was dropped since the last time.
+func (s *Session) lost(told *telling) error {
+	m := s.maps.Maps[gen.MapDrops]
+	if m == nil {
+		return nil
+	}
+	for kind := range ir.DropMissed {
+		var each []uint64
+		if err := m.Lookup(uint32(kind), &each); err != nil {
+			return fmt.Errorf("read what was dropped: %w", err)
+		}
+		if s.drops[kind] == nil {
+			s.drops[kind] = make([]uint64, len(each))
+		}
+		for cpu, sum := range each {
+			if n := sum - s.drops[kind][cpu]; n > 0 {
+				s.drops[kind][cpu] = sum
+				if err := told.to.Drops(kind, cpu, n); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// A record is what one clause wrote, as it lies in the ring.
+type record struct {
+	time uint64
+	cpu  uint32
+	raw  []byte
+}
+
+// settle is how long a record may take from its time stamp to the ring: younger ones wait for the next look, so that those of
+// other CPUs are told before them.
+const settle = 2 * time.Millisecond
+
+// drain reads the ring and tells what is in it, by time and CPU. All: nothing fires any more, and nothing waits.
+func (s *Session) drain(told *telling, all bool) error {
+	if s.ring == nil {
+		return nil
+	}
+	until := monotonic()
+	if err := s.read(all); err != nil {
+		return err
+	}
+	slices.SortStableFunc(s.late, func(a, b record) int {
+		if a.time != b.time {
+			if a.time < b.time {
+				return -1
+			}
+			return 1
+		}
+		return int(a.cpu) - int(b.cpu)
+	})
+	n := len(s.late)
+	if !all {
+		n, _ = slices.BinarySearchFunc(s.late, until-uint64(settle), func(r record, t uint64) int {
+			if r.time < t {
+				return -1
+			}
+			return 1
+		})
+	}
+	ready := slices.Clone(s.late[:n]) // telling of a fault may read on
+	s.late = slices.Delete(s.late, 0, n)
+	s.pass++
+	s.telling = true
+	defer func() { s.telling = false }()
+	for _, r := range ready {
+		if err := told.tell(r.raw); err != nil {
+			return err
+		}
+	}
+	return told.to.Pause()
+}
+
+// atOnce is how many records one look takes at most: a script that writes without end must not keep what runs it from all else.
+const atOnce = 1 << 16
+
+// read takes what is in the ring, without waiting. All: also beyond atOnce, when nothing writes any more.
+func (s *Session) read(all bool) error {
+	s.ring.SetDeadline(time.Unix(0, 0)) // what is there, and no waiting
+	var r ringbuf.Record
+	for n := 0; all || n < atOnce; n++ {
+		if err := s.ring.ReadInto(&r); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return nil
+			}
+			return fmt.Errorf("read the ring buffer: %w", err)
+		}
+		if len(r.RawSample) < ir.RecordHeader {
+			return fmt.Errorf("a record of %d bytes is shorter than its head", len(r.RawSample))
+		}
+		s.late = append(s.late, record{binary.NativeEndian.Uint64(r.RawSample), binary.NativeEndian.Uint32(r.RawSample[16:]), slices.Clone(r.RawSample)})
+	}
+	return nil
+}
+
+// Aggregates gives aggregations with all that was added until now; while records are told, until they began to be.
+func (s *Session) Aggregates(of []*check.Aggregation) ([]*Aggregate, error) {
+	all := make([]*Aggregate, len(of))
+	for i, a := range of {
+		all[i] = s.aggs[a.ID]
+	}
+	return all, s.collect(all...)
+}
+
+// rejected makes the verifier's words those of the script: the line of D that made the instruction which it did not take.
+func (c *Compiled) rejected(err error) error {
+	var v *ebpf.VerifierError
+	if !errors.As(err, &v) {
+		return fmt.Errorf("bring the script into the kernel: %w", err)
+	}
+	for i, u := range c.Units {
+		if !strings.Contains(err.Error(), programName(i)+":") {
+			continue
+		}
+		at := -1
+		for _, line := range v.Log {
+			var n int
+			if _, err := fmt.Sscanf(line, "%d: (", &n); err == nil {
+				at = n
+			}
+		}
+		for _, p := range slices.Backward(u.Code.Places) {
+			if p.First <= at && p.At.To > p.At.From {
+				text := c.Program.Text[p.At.From:p.At.To]
+				return fmt.Errorf("the kernel's verifier did not take what %q at %v came to: %w", text, u.Probes[0], err)
+			}
+		}
+		return fmt.Errorf("the kernel's verifier did not take what the clauses at %v came to: %w", u.Probes[0], err)
+	}
+	return fmt.Errorf("the kernel's verifier did not take the script: %w", err)
+}

@@ -1,0 +1,387 @@
+package trace
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/lang/format"
+	"culprit/lang/gen"
+	"culprit/lang/ir"
+	"culprit/lang/syntax"
+	"culprit/measure"
+)
+
+// A Source is a script whose aggregations are statistics: trace.NAME.AGGREGATION by the keys of the aggregation. It runs from Live until it ends by itself, its
+// context ends or its budget is spent, whoever reads it; what was before somebody read is in no batch. Each reader is told what was added from tick to
+// tick, whatever the script prints, clears or cuts away.
+//
+// It is a measure.Source, a measure.Meter and a measure.Outsider. Safe for several goroutines.
+type Source struct {
+	name    string
+	text    string
+	session *Session
+	stats   []measure.Stat
+	aggs    []*Aggregate // of the statistics
+	out     *bufio.Writer
+	tells   *sourceListener
+	begun   chan struct{} // closed when the clauses run
+	ended   chan struct{} // closed when it has ended
+	why     error         // why it ended; nil: it exited, or was told to. Set before ended is closed
+
+	mu      sync.Mutex    // guards lost, inside, outside
+	lost    losses        // since the start
+	reading sync.Mutex    // one reading at a time, once the script has ended
+	inside  measure.Span  // CPU time of reading, in this process
+	outside time.Duration // and of the script's programs, in others
+}
+
+// patience is how many seconds one after the other a script that is a source may take more than its budget.
+const patience = 4
+
+// NewSource compiles a script and brings it into the kernel; its clauses wait for Live. What it prints goes to out, which must not fail. Without a
+// budget it takes what it takes. A syntax.Diagnostics tells what is wrong with the text. Who makes it calls Live, or Close.
+func NewSource(name string, script Script, budget Budget, env *Env, out io.Writer) (*Source, error) {
+	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{name}, macros()
+	c, err := Compile(script, env, gen.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	if c.Program.Options.Destructive {
+		at := max(0, strings.Index(script.Text, "destructive"))
+		return nil, syntax.Diagnostics{syntax.Diagnose(script.File, script.Text, syntax.Span{From: int32(at), To: int32(at) + int32(len("destructive"))}, check.Destructive,
+			"a script that measures must not change the system", "culprit trace -w runs it")}
+	}
+	s := &Source{name: name, text: script.Text, out: bufio.NewWriterSize(out, 4<<10), begun: make(chan struct{}), ended: make(chan struct{})}
+	session, err := Load(c, env)
+	if err != nil {
+		return nil, err
+	}
+	s.session = session
+	session.Budget, session.patience, session.begun = budget, patience, func() { close(s.begun) }
+	if text, ok := c.Program.Options.All["budget"]; ok {
+		if session.Budget, err = ParseBudget(text); err != nil {
+			session.Close()
+			return nil, err
+		}
+	}
+	if err := session.count(); err != nil && session.Budget > 0 {
+		session.Close()
+		return nil, fmt.Errorf("keep the script to its budget: %w", err)
+	}
+	printed := map[*check.Aggregation]bool{}
+	for _, r := range c.IR.Records {
+		for _, a := range r.Actions {
+			if a.Action.Action.Kind == check.Printa {
+				for _, g := range a.Action.Action.Aggs {
+					printed[g] = true
+				}
+			}
+		}
+	}
+	session.second = s.tidy
+	for i, a := range session.aggs {
+		a.unkept = !printed[c.Program.Aggs[i]]
+	}
+	s.describe(c)
+	return s, nil
+}
+
+// describe makes the statistics.
+func (s *Source) describe(c *Compiled) {
+	meant := newMeanings(c.Program)
+	var names []string
+	for i, a := range c.Program.Aggs {
+		used := uses(c.Program, a)
+		if len(used) == 0 {
+			continue
+		}
+		st := measure.Stat{Program: s.text}
+		what := format.Function(a.Func).String()
+		name := a.Name
+		if name == "" {
+			name = what
+		}
+		name = distinct(strings.ToLower(name), names)
+		names = append(names, name)
+		st.ID = measure.StatID("trace." + s.name + "." + name)
+		of := ""
+		for n, u := range used {
+			unit := measure.Unit("")
+			if u.add.Value != nil {
+				at := u.add.Value.Place()
+				of = c.Program.Text[at.From:at.To]
+				unit = meant.of(c.Program, u.clause, u.add.Value)
+			}
+			if n > 0 && unit != st.Unit {
+				unit = ""
+			}
+			st.Unit = unit
+			if unit == "" && n > 0 {
+				break
+			}
+		}
+		if st.Unit == "" {
+			st.Unit = measure.Count
+		}
+		st.Help = fmt.Sprintf("@%s of the D program %s: ", a.Name, s.name)
+		switch a.Func {
+		case check.Count:
+			st.Kind, st.Unit, st.Sparse = measure.Delta, measure.Events, true
+			st.Help += "how often the clause ran"
+		case check.Sum:
+			st.Kind, st.Sparse, st.Signed = measure.Delta, true, true
+			st.Help += "the sum of " + of
+		case check.Min, check.Max, check.Avg, check.Stddev:
+			st.Kind = measure.Level
+			st.Fold = map[check.AggFunc]measure.Fold{check.Min: measure.Min, check.Max: measure.Max, check.Avg: measure.Mean, check.Stddev: measure.Mean}[a.Func]
+			st.Help += map[check.AggFunc]string{check.Min: "the least", check.Max: "the greatest", check.Avg: "the mean", check.Stddev: "the standard deviation"}[a.Func] + " of " + of + " in each interval"
+		default:
+			st.Kind, st.Sparse = measure.Dists, true
+			st.Help += "the distribution of " + of + "; sums and means are those of the middles of its buckets"
+		}
+		var fields []string
+		for k, t := range a.Keys {
+			f := measure.Field{Type: measure.Word}
+			f.Name, f.Help = key(c.Program.Text, used, k)
+			f.Name = distinct(f.Name, fields)
+			if _, ok := t.(*check.Int); ok {
+				f.Type = measure.Number
+			}
+			fields = append(fields, f.Name)
+			st.Fields = append(st.Fields, f)
+		}
+		s.stats = append(s.stats, st)
+		s.aggs = append(s.aggs, s.session.aggs[i])
+	}
+}
+
+// A use is a place where something is added to an aggregation.
+type use struct {
+	clause *check.Clause
+	add    *check.Aggregate
+}
+
+func uses(p *check.Program, a *check.Aggregation) (out []use) {
+	for _, c := range p.Clauses {
+		statements(c.Body, func(s check.Stmt) {
+			if add, ok := s.(*check.Aggregate); ok && add.Agg == a {
+				out = append(out, use{c, add})
+			}
+		})
+	}
+	return out
+}
+
+// key gives the name of a field and what it is, by the first expression for it that is no constant.
+func key(text string, used []use, k int) (name, help string) {
+	for _, u := range used {
+		x := u.add.Keys[k]
+		help = strings.Join(strings.Fields(text[x.Place().From:x.Place().To]), " ")
+		if !constant(x) {
+			return word(help), help
+		}
+	}
+	return "what", help
+}
+
+func constant(x check.Expr) bool {
+	switch x := x.(type) {
+	case *check.Const, *check.Text:
+		return true
+	case *check.Convert:
+		return constant(x.X)
+	}
+	return false
+}
+
+// Stats lists the statistics, in the order in which the script names its aggregations.
+func (s *Source) Stats() []measure.Stat { return s.stats }
+
+// Attachment tells what was attached, and what could not be.
+func (s *Source) Attachment() *Attachment { return s.session.Attachment() }
+
+// Live runs the script until it exits, the context ends, or its budget is spent: then the error is an *ErrBudget. It takes everything out of the kernel. It is called
+// once.
+func (s *Source) Live(ctx context.Context) error {
+	l := &sourceListener{newPrinter(s.session, s.out, Streams{Name: "culprit"}), s}
+	l.err, s.tells = s.out, l
+	if a := s.session.Attachment(); len(a.Skipped)+len(a.Passed) > 0 {
+		l.say("%v", a)
+	}
+	_, err := s.session.Run(ctx, l, nil)
+	if errors.Is(err, errGone) {
+		err = nil
+	}
+	s.out.Flush() //nolint:errcheck // where it goes does not fail
+	s.why = err
+	s.session.Close()
+	close(s.ended)
+	return err
+}
+
+// Close gives back a source whose Live was never called.
+func (s *Source) Close() { s.session.Close() }
+
+// Begun is closed when the clauses run.
+func (s *Source) Begun() <-chan struct{} { return s.begun }
+
+// Why says why the script has ended, once it has; nil: it exited, or was told to.
+func (s *Source) Why() error { return s.why }
+
+// Ended is closed when the script has ended.
+func (s *Source) Ended() <-chan struct{} { return s.ended }
+
+// sourceListener prints what a script says, and counts what was lost.
+type sourceListener struct {
+	*printer
+	source *Source
+}
+
+func (l *sourceListener) Fault(f *FaultReport) error {
+	l.source.lose(func(n *losses) { n.faults++ })
+	return l.printer.Fault(f)
+}
+
+func (l *sourceListener) Drops(kind ir.Drop, cpu int, n uint64) error {
+	l.source.lose(func(all *losses) { all.dropped[kind] += n })
+	return l.printer.Drops(kind, cpu, n)
+}
+
+// End reads what is left. Nothing is printed: a source tells it.
+func (l *sourceListener) End() error {
+	return errors.Join(l.source.account(), l.source.session.gather(), l.Pause())
+}
+
+func (s *Source) lose(change func(*losses)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.lost)
+}
+
+// Lost gives what the script lost since it began, by reason.
+func (s *Source) Lost() []measure.Loss {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append(s.lost.told(true, true), lossOf("records that were written faster than they were read: bufsize makes room", s.lost.dropped[ir.DropRecord])...)
+}
+
+// Notes say what could not be attached.
+func (s *Source) Notes() []string {
+	if a := s.session.Attachment(); len(a.Skipped) > 0 {
+		return []string{a.String()}
+	}
+	return nil
+}
+
+// tidy reads what the script costs, and throws away what nobody wants: else the room for keys would be full of it.
+func (s *Source) tidy() error {
+	var idle []*Aggregate
+	for _, a := range s.session.aggs {
+		if a.unkept && len(a.taps) == 0 {
+			idle = append(idle, a)
+		}
+	}
+	return errors.Join(s.account(), s.session.collect(idle...))
+}
+
+// account reads what the script has taken so far.
+func (s *Source) account() error {
+	if s.session.counting == nil {
+		return nil
+	}
+	all, err := s.session.Costs()
+	if err != nil {
+		return err
+	}
+	sum := time.Duration(0)
+	for _, c := range all {
+		sum += c.Time
+	}
+	s.mu.Lock()
+	s.outside = max(s.outside, sum)
+	s.mu.Unlock()
+	return nil
+}
+
+// Cost gives what a statistic has cost: of what reading the script has taken in this process and its programs in others, as many parts as there are statistics.
+func (s *Source) Cost(id measure.StatID) measure.Span {
+	if !slices.ContainsFunc(s.stats, func(st measure.Stat) bool { return st.ID == id }) {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return (s.inside + measure.Span(s.outside)) / measure.Span(len(s.stats))
+}
+
+// Outside gives the CPU time that the script's programs have taken, in whatever process they ran.
+func (s *Source) Outside() measure.Span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return measure.Span(s.outside)
+}
+
+// do lets f be done by the goroutine that runs the session, or here when the session has ended. False: the context ended before.
+func (s *Source) do(ctx context.Context, f func(alive bool)) bool {
+	done := make(chan struct{})
+	select {
+	case s.session.asks <- func() {
+		defer close(done)
+		runtime.LockOSThread() // its CPU clock is read
+		defer runtime.UnlockOSThread()
+		before := kernel.ThreadTime()
+		f(true)
+		took := kernel.ThreadTime() - before
+		s.mu.Lock()
+		s.inside += took
+		s.mu.Unlock()
+	}:
+		<-done
+	case <-s.ended:
+		s.reading.Lock()
+		defer s.reading.Unlock()
+		f(false)
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// Run implements measure.Source. What has ended gives batches that could not look, and say why.
+func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
+	if len(queries) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	if queries[0].Step <= 0 {
+		return fmt.Errorf("run %d queries: step %v is not positive", len(queries), queries[0].Step)
+	}
+	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
+	defer plan.Close()
+	r := newReader(s, queries)
+	defer func() {
+		s.do(context.WithoutCancel(ctx), func(bool) { r.close() })
+	}()
+	for first := true; plan.Wait(); first = false {
+		var batches []*measure.Batch
+		if !s.do(ctx, func(alive bool) { batches = r.read(alive) }) {
+			return nil
+		}
+		if first {
+			continue
+		}
+		if err := sink.Accept(batches); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"culprit/lang/check"
+	"culprit/lang/gen"
+
+	"github.com/cilium/ebpf"
+)
+
+// speculations holds back what clauses recorded behind speculate(), until it is committed or discarded.
+type speculations struct {
+	used *ebpf.Memory // of gen.MapSpec: a u64 each, 0: free
+	held map[int64][]*Record
+}
+
+// slot gives where the state of a speculation is; !ok: there is none of that number.
+func (s *speculations) slot(n int64) (off int64, ok bool) {
+	return (n - 1) * 8, s.used != nil && n >= 1 && n <= int64(s.used.Size())/8
+}
+
+// inUse says whether a speculation was given out and is not over: what comes for another is dropped, as dtrace does it.
+func (s *speculations) inUse(n int64) bool {
+	var b [8]byte
+	off, ok := s.slot(n)
+	if !ok {
+		return false
+	}
+	_, err := s.used.ReadAt(b[:], off)
+	return err == nil && binary.NativeEndian.Uint64(b[:]) != 0
+}
+
+// end gives what was held back for a speculation, whose number can be given out again.
+func (s *speculations) end(n int64) []*Record {
+	list := s.held[n]
+	delete(s.held, n)
+	if off, ok := s.slot(n); ok {
+		s.used.WriteAt(make([]byte, 8), off) //nolint:errcheck // it is writable, and the place is in it
+	}
+	return list
+}
+
+// record tells of a record, unless its clause speculates: then it is held back until another commits it.
+func (t *telling) record(r *Record) error {
+	for i, a := range r.Actions {
+		kind := a.Action.Action.Kind
+		switch kind {
+		case check.Speculate, check.Commit, check.Discard:
+		default:
+			continue
+		}
+		s, err := t.speculations()
+		if err != nil {
+			return err
+		}
+		n := r.Value(i, 0).Int
+		if kind == check.Speculate {
+			if s.inUse(n) {
+				kept := *r
+				kept.raw = bytes.Clone(r.raw)
+				s.held[n] = append(s.held[n], &kept)
+			}
+			return nil
+		}
+		for _, held := range s.end(n) {
+			if kind == check.Commit {
+				if err := t.to.Record(held); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return t.to.Record(r)
+}
+
+// speculations gives what is held back.
+func (t *telling) speculations() (*speculations, error) {
+	if t.held == nil {
+		t.held = &speculations{held: map[int64][]*Record{}}
+		if m := t.session.maps.Maps[gen.MapSpec]; m != nil { // nil: there is speculate(1) and no speculation()
+			used, err := m.Memory()
+			if err != nil {
+				return nil, fmt.Errorf("look at the speculations: %w", err)
+			}
+			t.held.used = used
+		}
+	}
+	return t.held, nil
+}

@@ -1,0 +1,61 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"culprit/measure"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// Symbol gives the address and the type of a variable of the kernel; see check.Env. Only variables per CPU have a type in the
+// kernel's BTF; the others are what knownVariables says, or have none.
+func (e *Env) Symbol(module, name string) (uint64, btf.Type, error) {
+	if module == "vmlinux" || module == "kernel" {
+		module = ""
+	}
+	addr, _, ok := e.symbols.Lookup(module, name)
+	if !ok {
+		if err := e.symbols.Err(); err != nil {
+			return 0, nil, err
+		}
+		return 0, nil, fmt.Errorf("the kernel has no symbol %s: %w", name, measure.ErrUnsupported)
+	}
+	spec, err := e.BTF()
+	if err != nil {
+		return addr, nil, nil
+	}
+	var v *btf.Var
+	if err := spec.TypeByName(name, &v); err == nil {
+		return addr, v.Type, nil
+	} else if !errors.Is(err, btf.ErrNotFound) {
+		return addr, nil, nil
+	}
+	return addr, e.variable(spec, name), nil
+}
+
+// variable gives the type of a variable that BTF does not tell, from what the kernel's headers declare; nil: not known.
+func (e *Env) variable(spec *btf.Spec, name string) btf.Type {
+	long := &btf.Int{Name: "unsigned long", Size: 8}
+	word := &btf.Int{Name: "unsigned int", Size: 4}
+	char := &btf.Int{Name: "char", Size: 1, Encoding: btf.Signed}
+	switch {
+	case slices.Contains([]string{"max_pfn", "min_low_pfn", "max_low_pfn", "jiffies", "totalreserve_pages", "_totalram_pages", "avenrun"}, name):
+		if name == "avenrun" {
+			return &btf.Array{Type: long, Nelems: 3}
+		}
+		return long
+	case slices.Contains([]string{"nr_cpu_ids", "nr_irqs"}, name):
+		return word
+	case name == "linux_banner" || name == "saved_command_line":
+		return &btf.Array{Type: char, Nelems: 256}
+	}
+	named := map[string]string{"init_task": "task_struct", "init_mm": "mm_struct", "init_net": "net", "init_pid_ns": "pid_namespace", "init_user_ns": "user_namespace"}[name]
+	var s *btf.Struct
+	if named == "" || spec.TypeByName(named, &s) != nil {
+		return nil
+	}
+	return s
+}

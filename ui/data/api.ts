@@ -1,0 +1,151 @@
+// The shapes of the server's API, as its JSON has them. Times are milliseconds since the epoch, null is "not known".
+
+export interface Health {
+  version: string;
+  host: string;
+  kernel: string;
+  cpus: number;
+  now_ms: number;
+  started_ms: number;
+  /** Share of one CPU that culprit itself used in the last minute. */
+  cpu: number | null;
+  /** The same by its parts: first all datasets, last what is in no other part. Empty as long as it is not known. */
+  spent: { what: string; cpu: number }[] | null;
+  rss_bytes: number | null;
+  viewers: number;
+  disk_bytes: number | null;
+  disk_limit_bytes: number | null;
+  /** Share of one CPU that the datasets may cost. */
+  cpu_limit: number | null;
+  trouble: string[] | null;
+  late_ticks: number;
+}
+
+export interface Field {
+  name: string;
+  type: string;
+  unit: string;
+  help: string;
+  /** What one value counts another may count too. */
+  overlaps?: boolean;
+}
+
+export interface Stat {
+  id: string;
+  kind: "delta" | "level" | "dist";
+  unit: string;
+  rate_unit: string;
+  fold: string;
+  sparse: boolean;
+  help: string;
+  fields: Field[] | null;
+  /** What the rows are parts of where they don't add up to it: a sentence of one row, and words for what is in no row. */
+  whole?: { sentence: string; rest: string };
+  /** The text of the D program that measures it. */
+  program?: string;
+}
+
+/** A D program of the server, whose aggregations are statistics. */
+export interface Script {
+  id: number;
+  name: string;
+  text: string;
+  /** Share of one CPU that it may take; 0 is no bound. */
+  budget: number;
+  maker: string;
+  since_ms: number;
+  state: "running" | "stopped" | "ended" | "suspended" | "failed";
+  why: string;
+  cpu: number | null;
+  output: string;
+  notes: string[] | null;
+  loss: Loss[] | null;
+  stats: Stat[];
+}
+
+export interface Loss {
+  reason: string;
+  events: number;
+}
+
+export interface Dataset {
+  id: number;
+  sentence: string;
+  kind: string;
+  unit: string;
+  step_ms: number;
+  since_ms: number;
+  state: "recording" | "suspended";
+  maker: string;
+  rows: number;
+  samples_per_s: number | null;
+  disk_bytes: number | null;
+  memory_bytes: number | null;
+  cpu: number | null;
+  from_ms: number | null;
+  to_ms: number | null;
+  loss: Loss[] | null;
+}
+
+export interface Change {
+  at_ms: number;
+  who: string;
+  what: string;
+  dataset: number;
+  sentence: string;
+  from_ms?: number;
+  to_ms?: number;
+}
+
+/** A diagnosis; diagnose.Report. Its times are ISO 8601. */
+export interface Report {
+  start: string;
+  end: string;
+  host: string;
+  findings: Finding[] | null;
+  checked: string[] | null;
+  fine: { resource: string; because: string }[] | null;
+  missing: Missing[] | null;
+  notes: string[] | null;
+}
+
+export type Severity = "high" | "medium" | "low";
+
+export interface Finding {
+  id: string;
+  rule: string;
+  severity: Severity;
+  confidence: number | null;
+  culprit: { kind: string; name: string; pid?: number; netns?: string; interface?: string; local?: string; peer?: string };
+  claim: string;
+  explains: number | null;
+  evidence: Evidence[] | null;
+  symptoms: { id: string; rule: string; claim: string }[] | null;
+  exonerated: string[] | null;
+  against: string[] | null;
+  verify: string;
+  fix: { command: string; undo: string; risk: string } | null;
+}
+
+export interface Evidence {
+  text: string;
+  statistic: string;
+  value: number | null;
+  unit: string;
+  over: [string, string];
+  compared_with: number | null;
+  compared_as?: string;
+}
+
+export interface Missing {
+  rule: string;
+  checks: string;
+  statistic: string;
+  why: string;
+}
+
+/** A diagnosis and when it was made; of api/diagnosis and of the list in api/findings. */
+export interface Dated {
+  at_ms: number;
+  report: Report;
+}

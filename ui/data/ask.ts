@@ -1,0 +1,30 @@
+// Asks a sentence over a time.
+
+import { bytes } from "./client";
+import { type Answer, binaryType, fromBinary, fromJSON } from "./columns";
+
+/** When and how fine. Without a step the server takes the smallest that gives at most so many columns. */
+export interface When {
+  from: number;
+  to: number;
+  step?: number;
+  columns?: number;
+  /** The most rows; the others come folded into one where that makes sense. */
+  top?: number;
+}
+
+/** The answer; throws Trouble when there is none. */
+export async function ask(sentence: string, when: When, signal?: AbortSignal): Promise<Answer> {
+  const params = {
+    q: sentence,
+    from: when.from,
+    to: when.to,
+    step: when.step,
+    columns: when.step === undefined ? when.columns : undefined,
+    top: when.top,
+  };
+  const answer = await bytes("ask", params, binaryType, signal);
+  return answer.headers.get("Content-Type")?.startsWith(binaryType)
+    ? fromBinary(await answer.arrayBuffer())
+    : fromJSON(await answer.json());
+}

@@ -1,0 +1,90 @@
+import { describe, expect, it } from "vitest";
+import type { Stat } from "./api";
+import { addsUp, drills, parse, print, wholeOf } from "./drill";
+
+const stat = (id: string, fields: string, fold = "sum", help = ""): Stat => ({
+  id,
+  kind: "delta",
+  unit: "B",
+  rate_unit: "B/s",
+  fold,
+  sparse: false,
+  help,
+  fields:
+    fields === ""
+      ? []
+      : fields.split(",").map((name) => ({ name, type: name === "pid" ? "number" : "word", unit: "", help: `the ${name}` })),
+});
+const overlapping = (s: Stat, field: string): Stat => ({
+  ...s,
+  fields: (s.fields ?? []).map((f) => (f.name === field ? { ...f, overlaps: true } : f)),
+});
+const stats = [
+  stat("cpu.time", "cpu,mode"),
+  stat("disk.bytes", "device,direction"),
+  overlapping(stat("memory.size", "kind,node"), "kind"),
+  stat("net.device.bytes", "netns,device,direction", "sum", "bytes through a device"),
+  stat("net.device.packets", "netns,device,direction"),
+  stat("net.qdisc.drops", "netns,device,kind,handle,parent"),
+  { ...stat("process.cpu", "pid,process,mode"), whole: { sentence: "cpu.time", rest: "in no row" } },
+  stat("process.io", "pid,process,direction"),
+  stat("tcp.flow.rtt", "peer,process", "mean"),
+];
+describe("a sentence", () => {
+  it("comes back as the server prints it", () => {
+    for (const [text, want] of [
+      ["net.device.bytes", "net.device.bytes"],
+      ["net.device.bytes by device,direction where device != lo", 'net.device.bytes by device,direction where device != "lo"'],
+      [' cpu.time   by cpu , mode where cpu<=3 and mode ~ "so*"', 'cpu.time by cpu,mode where cpu <= 3 and mode ~ "so*"'],
+      ['x by a where b in (1,"two \\"2\\"", three) and c == ""', 'x by a where b in (1, "two \\"2\\"", "three") and c = ""'],
+      ["tcp.flow.rtt by peer where peer = 10.2.0.103:2049", 'tcp.flow.rtt by peer where peer = "10.2.0.103:2049"'],
+    ] as const) {
+      const q = parse(text);
+      expect(q && print(q)).toBe(want);
+      expect(parse(want)).toEqual(q);
+    }
+    for (const wrong of ["", "a by", "a by b,", "a where b", "a where b =", "a where b in (1", "a b", "a where b ! 3"])
+      expect(parse(wrong), wrong).toBeNull();
+  });
+
+  it("leads on from a row to all else that is known of it", () => {
+    const q = parse('net.device.bytes by device where direction = "rx"')!;
+    const found = drills(q, ["eth0"], stats);
+    expect(found[0]).toEqual({
+      title: "by netns for device eth0",
+      sentence: 'net.device.bytes by netns where direction = "rx" and device = "eth0"',
+      same: true,
+    });
+    expect(found.map((d) => d.sentence)).toContain('net.device.packets by direction where device = "eth0"');
+    expect(found.every((d) => !d.sentence.startsWith("disk."))).toBe(true);
+    const p = drills(parse("process.cpu by process")!, ["nginx"], stats);
+    expect(p.map((d) => d.sentence)).toEqual([
+      'process.cpu by pid where process = "nginx"',
+      'process.cpu by mode where process = "nginx"',
+      'process.io by direction where process = "nginx"',
+      'tcp.flow.rtt by peer where process = "nginx"',
+    ]);
+  });
+
+  it("says whether its rows may be stacked", () => {
+    const find = (id: string) => stats.find((s) => s.id === id);
+    const of = (text: string): boolean => {
+      const q = parse(text)!;
+      return addsUp(q, find(q.stat));
+    };
+    expect(of("net.device.bytes by device")).toBe(true);
+    expect(of("net.device.bytes")).toBe(false);
+    expect(of("tcp.flow.rtt by peer")).toBe(false);
+    expect(of("memory.size by kind")).toBe(false);
+    expect(of("memory.size by node")).toBe(false);
+    expect(of("memory.size by node where kind = anon")).toBe(true);
+    expect(of("unknown by kind")).toBe(false);
+    const whole = (text: string) => {
+      const q = parse(text)!;
+      return wholeOf(q, find(q.stat));
+    };
+    expect(whole("process.cpu by process")).toEqual({ sentence: "cpu.time", rest: "in no row" });
+    for (const none of ["process.cpu", 'process.cpu by process where mode = "sys"', "disk.bytes by device", "unknown by kind"])
+      expect(whole(none), none).toBeNull();
+  });
+});

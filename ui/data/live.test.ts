@@ -1,0 +1,132 @@
+import { describe, expect, it } from "vitest";
+import { type Answer, fromJSON } from "./columns";
+import { Live } from "./live";
+
+const grid = (over: object): Answer =>
+  fromJSON({
+    query: "q",
+    kind: "delta",
+    unit: "B/s",
+    start_ms: 0,
+    step_ms: 1000,
+    elapsed_ms: [1000, 1000, 1000],
+    by: ["d"],
+    series: [{ key: ["a"], values: [1, 2, 3] }],
+    ...over,
+  });
+
+const tick = (values: Record<string, number | null>, over: object = {}): Answer =>
+  fromJSON({
+    query: "q",
+    kind: "delta",
+    unit: "B/s",
+    start_ms: 0,
+    step_ms: 1000,
+    elapsed_ms: [1000],
+    by: ["d"],
+    series: Object.entries(values).map(([k, v]) => ({ key: [k], values: [v] })),
+    ...over,
+  });
+
+const values = (l: Live, id: string): number[] => Array.from(l.answer().series.find((s) => s.id === id)?.values ?? []);
+
+describe("live rows", () => {
+  it("follows the time in a window of fixed length", () => {
+    const l = new Live(grid({}));
+    for (let t = 4; t <= 20; t++) l.append(t * 1000, tick({ a: t }));
+    expect(values(l, "a")).toEqual([18, 19, 20]);
+    expect(l.answer().start).toBe(17000);
+    expect(l.end).toBe(20000);
+  });
+
+  it("has gaps for rows that come and go, and forgets those that are gone for a window", () => {
+    const l = new Live(grid({}));
+    l.append(4000, tick({ b: 5 }));
+    expect(values(l, "a")).toEqual([2, 3, NaN]);
+    expect(values(l, "b")).toEqual([NaN, NaN, 5]);
+    for (let t = 5; t <= 12; t++) l.append(t * 1000, tick({ b: t }));
+    expect(l.answer().series.map((s) => s.id)).toEqual(["b"]);
+  });
+
+  it("reads an absent row as 0 only where the statistic leaves zeros out, the tick was measured and no row was held back", () => {
+    const l = new Live(grid({ sparse: true }));
+    l.append(4000, tick({ b: 5 }));
+    expect(values(l, "a")).toEqual([2, 3, 0]);
+    l.append(5000, tick({}, { elapsed_ms: [0] }));
+    expect(values(l, "a")).toEqual([3, 0, NaN]);
+    l.append(6000, tick({ b: 6 }, { rows: 40, rest: { rows: 39, values: [2] } }));
+    expect(values(l, "a")).toEqual([0, NaN, NaN]);
+  });
+
+  it("knows how many rows were not sent, also when there are fewer of them", () => {
+    const l = new Live(grid({ rows: 9 }));
+    expect(l.answer().rows).toBe(9);
+    l.append(4000, tick({ a: 1, b: 5 }, { rows: 4 }));
+    expect(l.answer().rows).toBe(4);
+  });
+
+  it("leaves cells empty where ticks are missing", () => {
+    const l = new Live(grid({}), 6);
+    l.append(6000, tick({ a: 6 }));
+    expect(values(l, "a")).toEqual([1, 2, 3, NaN, NaN, 6]);
+    expect(Array.from(l.answer().elapsed)).toEqual([1000, 1000, 1000, 0, 0, 1000]);
+    l.gap(6000, 8000, "stopped");
+    expect(values(l, "a")).toEqual([3, NaN, NaN, 6, NaN, NaN]);
+    expect(l.missing).toEqual([{ from: 6000, to: 8000, reason: "stopped" }]);
+  });
+
+  it("drops a tick that is there already, and old ones", () => {
+    const l = new Live(grid({}));
+    expect(l.append(3000, tick({ a: 9 }))).toBe(false);
+    expect(l.append(1000, tick({ a: 9 }))).toBe(false);
+    expect(values(l, "a")).toEqual([1, 2, 3]);
+  });
+
+  it("makes a long cell of ticks: an amount by all the time of the cell, a level over the ticks where it was there", () => {
+    const wide = { step_ms: 5000, elapsed_ms: [5000], series: [{ key: ["a"], values: [10] }] };
+    const amount = new Live(grid(wide), 2);
+    amount.append(6000, tick({ a: 10 }));
+    amount.append(7000, tick({ a: 20 }));
+    amount.append(8000, tick({ b: 3 }));
+    expect(values(amount, "a")[1]).toBeCloseTo(10);
+    expect(values(amount, "b")[1]).toBeCloseTo(1);
+    const a = amount.answer().series[0]!;
+    expect([a.min![1], a.max![1]]).toEqual([10, 20]);
+    const level = new Live(grid({ ...wide, kind: "level" }), 2);
+    const at = { kind: "level" };
+    level.append(6000, tick({ a: 10 }, at));
+    level.append(7000, tick({ a: 20 }, at));
+    level.append(8000, tick({ b: 3 }, at));
+    expect(values(level, "a")[1]).toBeCloseTo(15);
+    expect(values(level, "b")[1]).toBeCloseTo(3);
+  });
+
+  it("takes the ticks of a dataset of longer steps, with nothing of it in the seconds between", () => {
+    const l = new Live(grid({ step_ms: 10_000, elapsed_ms: [10_000, 0], series: [{ key: ["a"], values: [1, null] }] }), 3);
+    const nothing = tick({}, { step_ms: 10_000, elapsed_ms: [0] });
+    for (let t = 11; t < 20; t++) expect(l.append(t * 1000, nothing)).toBe(false);
+    expect(l.append(20_000, tick({ a: 2 }, { step_ms: 10_000, elapsed_ms: [9965] }))).toBe(true);
+    for (let t = 21; t < 30; t++) l.append(t * 1000, nothing);
+    expect(values(l, "a")).toEqual([1, 2]);
+    expect(l.newestTick).toBe(20_000);
+    // One that does not come is missing in the end.
+    for (let t = 30; t <= 36; t++) l.append(t * 1000, nothing);
+    expect(values(l, "a")).toEqual([2, NaN, NaN]);
+    l.append(40_000, tick({ a: 4 }, { step_ms: 10_000, elapsed_ms: [10_000] }));
+    expect(values(l, "a")).toEqual([2, NaN, 4]);
+  });
+
+  it("weighs uneven ticks by their measured time", () => {
+    const l = new Live(grid({ step_ms: 5000, elapsed_ms: [5000], series: [{ key: ["a"], values: [0] }] }), 2);
+    l.append(6000, tick({ a: 9 }, { elapsed_ms: [1000] }));
+    l.append(9000, tick({ a: 1 }, { elapsed_ms: [3000] }));
+    expect(values(l, "a")[1]).toBeCloseTo(3);
+  });
+
+  it("never grows, whatever the number of ticks", () => {
+    const l = new Live(grid({}));
+    for (let t = 4; t < 5000; t++) l.append(t * 1000, tick({ [`r${t % 7}`]: t, [`once${t}`]: 1 }));
+    expect(l.answer().series.length).toBeLessThanOrEqual(13);
+    expect(l.answer().series[0]!.values.length).toBe(3);
+  });
+});

@@ -1,0 +1,216 @@
+// What is done with the rows of an answer before they are drawn: order, the rest that is in no row, stacking, cropping, extremes.
+
+import type { Answer, Column, Series } from "./columns";
+
+/** Mean of a column, each cell weighted by its measured time; NaN when nothing was measured. */
+export function mean(values: Column, elapsed: ArrayLike<number>, from = 0, to = values.length): number {
+  let sum = 0;
+  let weight = 0;
+  for (let c = from; c < to; c++) {
+    const v = values[c]!;
+    const w = elapsed[c]!;
+    if (!Number.isNaN(v) && w > 0) {
+      sum += v * w;
+      weight += w;
+    }
+  }
+  return weight > 0 ? sum / weight : NaN;
+}
+
+/** The greatest value; NaN when there is none. */
+export function greatest(values: Column, from = 0, to = values.length): number {
+  let m = -Infinity;
+  for (let c = from; c < to; c++) if (values[c]! > m) m = values[c]!;
+  return m === -Infinity ? NaN : m;
+}
+
+/** The least value; NaN when there is none. */
+export function least(values: Column, from = 0, to = values.length): number {
+  let m = Infinity;
+  for (let c = from; c < to; c++) if (values[c]! < m) m = values[c]!;
+  return m === Infinity ? NaN : m;
+}
+
+/** The newest value; NaN when there is none. */
+export function last(values: Column): number {
+  for (let c = values.length - 1; c >= 0; c--) if (!Number.isNaN(values[c])) return values[c]!;
+  return NaN;
+}
+
+/** Orders numbers from the largest to the smallest, the unknown at the end, equal ones by their texts. */
+export function byValue(values: ArrayLike<number>, texts: readonly string[]): number[] {
+  const order = texts.map((_, i) => i);
+  return order.sort((a, b) => {
+    const x = values[a]!;
+    const y = values[b]!;
+    const known = Number(Number.isNaN(x)) - Number(Number.isNaN(y));
+    if (known !== 0) return known;
+    if (!Number.isNaN(x) && x !== y) return y - x;
+    return texts[a]! < texts[b]! ? -1 : texts[a]! > texts[b]! ? 1 : 0;
+  });
+}
+
+/** Sums columns cell by cell. A cell that none has measured is NaN; where some have, the others count as nothing. */
+export function sum(columns: readonly Column[], cells: number): Float64Array {
+  const out = new Float64Array(cells).fill(NaN);
+  for (const col of columns) {
+    for (let c = 0; c < cells; c++) {
+      const v = col[c]!;
+      if (!Number.isNaN(v)) out[c] = !Number.isNaN(out[c]) ? out[c]! + v : v;
+    }
+  }
+  return out;
+}
+
+/**
+ * What of the total is in none of the parts, cell by cell. NaN where the total is unknown, or where no part was measured. Below
+ * zero when the parts are more than the total: that is shown as it is.
+ */
+export function residual(total: Answer, whole: Column, parts: Answer): Float64Array {
+  const cells = parts.elapsed.length;
+  const columns = parts.series.map((s) => s.values);
+  if (parts.rest) columns.push(parts.rest.values);
+  const told = sum(columns, cells);
+  const out = new Float64Array(cells).fill(NaN);
+  const shift = Math.round((parts.start - total.start) / parts.step);
+  if (total.step !== parts.step) return out;
+  for (let c = 0; c < cells; c++) {
+    const v = whole[c + shift];
+    if (v === undefined || Number.isNaN(v) || Number.isNaN(told[c])) continue;
+    const left = v - told[c]!;
+    // Sums of many 32-bit values: what is less than a millionth of the total is rounding.
+    out[c] = Math.abs(left) < Math.abs(v) * 1e-6 ? 0 : left;
+  }
+  return out;
+}
+
+/** Columns put on one another: lower and upper edge of each, NaN where the row was not measured. The first lies at the bottom. */
+export function stack(columns: readonly Column[], cells: number): { lower: Float64Array; upper: Float64Array }[] {
+  const base = new Float64Array(cells);
+  return columns.map((col) => {
+    const lower = new Float64Array(cells);
+    const upper = new Float64Array(cells);
+    for (let c = 0; c < cells; c++) {
+      const v = col[c]!;
+      lower[c] = !Number.isNaN(v) ? base[c]! : NaN;
+      if (!Number.isNaN(v)) base[c]! += v;
+      upper[c] = !Number.isNaN(v) ? base[c]! : NaN;
+    }
+    return { lower, upper };
+  });
+}
+
+/**
+ * The height at which a graph ends when a share (0.01: 1 %) of its cells may stick out at the top: the least value that at most
+ * that share of the cells exceed. NaN when nothing was measured.
+ */
+export function ceiling(tops: Column, share: number): number {
+  const known = Float64Array.from(tops).filter((v) => !Number.isNaN(v));
+  if (known.length === 0) return NaN;
+  known.sort();
+  const out = Math.floor(known.length * share);
+  return known[known.length - 1 - Math.min(out, known.length - 1)]!;
+}
+
+/** The greatest of some columns in each cell; NaN where none has a value. */
+export function tops(columns: readonly Column[], cells: number): Float64Array {
+  const out = new Float64Array(cells).fill(NaN);
+  for (const col of columns) {
+    for (let c = 0; c < cells; c++) {
+      const v = col[c]!;
+      if (!Number.isNaN(v) && !(v <= out[c]!)) out[c] = v;
+    }
+  }
+  return out;
+}
+
+/**
+ * Cells at the tips of the peaks of a column, the highest first. A peak stands out by at least a twentieth of the column's span
+ * from the valleys on both sides; a plateau is one peak, at its first cell. Gaps are no valleys. For valleys, give the negated column.
+ */
+export function peaks(values: Column): number[] {
+  const hi = greatest(values);
+  const lo = least(values);
+  if (!(hi > lo)) return !Number.isNaN(hi) ? [values.indexOf(hi as never)] : [];
+  const out: number[] = [];
+  const enough = (hi - lo) / 20;
+  let tip = -1; // the highest since the last valley
+  let valley = Infinity;
+  let valleyBefore = true; // the beginning is as good as a valley
+  for (let c = 0; c < values.length; c++) {
+    const v = values[c]!;
+    if (Number.isNaN(v)) continue;
+    if (valleyBefore) {
+      if (tip < 0 || v > values[tip]!) tip = c;
+      else if (values[tip]! - v >= enough) {
+        out.push(tip);
+        valleyBefore = false;
+        valley = v;
+      }
+    } else {
+      if (v < valley) valley = v;
+      else if (v - valley >= enough) {
+        valleyBefore = true;
+        tip = c;
+      }
+    }
+  }
+  if (valleyBefore && tip >= 0) out.push(tip);
+  return out.sort((a, b) => values[b]! - values[a]! || a - b);
+}
+
+/** The cell to go to next from a cell: the next lower peak; the highest when the cell is at none, or at the last. -1: there is none. */
+export function nextPeak(values: Column, from: number): number {
+  const list = peaks(values);
+  if (list.length === 0) return -1;
+  return list[(list.indexOf(from) + 1) % list.length]!;
+}
+
+/** The next lower valley, as nextPeak. */
+export function nextValley(values: Column, from: number): number {
+  return nextPeak(
+    Float64Array.from(values, (v) => -v),
+    from,
+  );
+}
+
+/** Labels of a row as one text for people; the whole of an answer without fields is "all". */
+export function nameOf(s: Pick<Series, "key">): string {
+  return s.key.length === 0 ? "all" : s.key.map((k) => (k === "" ? '""' : k)).join(" ");
+}
+
+/** Values that share a colour in all graphs: those of one name. */
+export const colourKey = nameOf;
+
+/** An answer as comma-separated values: a line a cell and row, times in RFC 3339, unknown as nothing. */
+export function csv(a: Answer, series: readonly Series[] = a.series): string {
+  const cell = (text: string): string =>
+    /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : /^[=+@\-\t]/.test(text) ? `'${text}` : text;
+  const band = series.some((s) => s.min);
+  const head = ["start", "end", "measured_s", ...a.by, `value (${a.unit})`];
+  if (band) head.push("min", "max");
+  const lines = [head.map(cell).join(",")];
+  const number = (v: number | undefined): string => (v === undefined || Number.isNaN(v) ? "" : String(v));
+  for (let c = 0; c < a.elapsed.length; c++) {
+    const from = new Date(a.start + c * a.step).toISOString();
+    const to = new Date(a.start + (c + 1) * a.step).toISOString();
+    for (const s of series) {
+      const line = [from, to, number(a.elapsed[c]! / 1000), ...s.key.map(cell), number(s.values[c])];
+      if (band) line.push(number(s.min?.[c]), number(s.max?.[c]));
+      lines.push(line.join(","));
+    }
+  }
+  return `${lines.join("\r\n")}\r\n`;
+}
+
+/** The greatest-looking points of a column, brought to a number of points for a sparkline: each is the greatest of its stretch. */
+export function thin(values: Column, points: number): Column {
+  if (values.length <= points) return values;
+  const out = new Float64Array(points).fill(NaN);
+  for (let p = 0; p < points; p++) {
+    const from = Math.floor((p * values.length) / points);
+    const to = Math.max(from + 1, Math.floor(((p + 1) * values.length) / points));
+    out[p] = greatest(values, from, to);
+  }
+  return out;
+}

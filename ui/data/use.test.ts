@@ -1,0 +1,149 @@
+import { expect, it } from "vitest";
+import { type Answer, idOf } from "./columns";
+import { type Asked, last, levelOf, most, quoted, there, type Use, used, useTable } from "./use";
+
+const nan = Number.NaN;
+
+function answer(by: string[], rows: Record<string, number[]>, part: Partial<Answer> = {}): Answer {
+  const cells = Object.values(rows)[0]?.length ?? 3;
+  return {
+    query: "",
+    kind: "level",
+    unit: "1",
+    sparse: false,
+    start: 0,
+    step: 1000,
+    elapsed: new Float64Array(cells).fill(1000),
+    by,
+    series: Object.entries(rows).map(([key, values]) => {
+      const k = by.length === 0 ? [] : key.split("|");
+      return { key: k, id: idOf(k), values: Float64Array.from(values), min: null, max: null };
+    }),
+    rows: Object.keys(rows).length,
+    rest: null,
+    loss: [],
+    notes: [],
+    ...part,
+  } as Answer;
+}
+
+const row = (a: Asked, key: string, cpus = 2): Use => useTable(a, cpus).rows.find((r) => r.key === key)!;
+const cpu = answer(["mode"], { usr: [0.5, 2, nan], sys: [0.1, 0, nan], idle: [1.2, 0, nan], iowait: [0.2, 0, nan], irq: [nan, nan, nan] });
+
+it("takes what is missing of idle as busy, and knows nothing where nothing was measured", () => {
+  const u = row({ cpu, runnable: answer([], { "": [1, 5, nan] }) }, "cpu");
+  expect([...u.utilisation.values]).toEqual([expect.closeTo(0.3, 9), 1, nan]);
+  expect([...u.saturation.values]).toEqual([0, 3, nan]);
+  expect(u.errors).toBeNull();
+});
+
+it("shows the busiest CPU of each moment", () => {
+  const u = row({ cpu, cpus: answer(["cpu"], { "0": [0.1, 0.9, nan], "1": [0.4, 0.2, 1.01] }) }, "cpu busiest");
+  expect([...u.utilisation.values]).toEqual([0.4, 0.9, 1]);
+  expect(u.about).toBe("cpu 1");
+});
+
+it("has memory that is not available, of all", () => {
+  const u = row(
+    {
+      cpu,
+      memory: answer(["kind"], { total: [100, 100, 100], available: [75, 10, nan], free: [1, 1, 1] }),
+      scan: answer([], { "": [0, nan, 5] }),
+    },
+    "memory",
+  );
+  expect([...u.utilisation.values]).toEqual([0.25, 0.9, nan]);
+  expect([...u.saturation.values]).toEqual([0, nan, 5]);
+});
+
+it("leaves out partitions, and cuts a disk's busy time at all of it", () => {
+  const a = {
+    cpu,
+    disk: answer(["device"], { vda: [0.5, 1.02, 0], vda1: [1, 1, 1], vdb: [1, 1, 1] }),
+    diskInfo: answer(["device", "kind"], { "vda|disk": [1, 1, 1], "vda1|partition": [1, 1, 1], "vdb|disk": [1, 1, 1] }),
+  };
+  expect([...row(a, "disk vda").utilisation.values]).toEqual([0.5, 1, 0]);
+  expect(
+    useTable(a, 2)
+      .rows.filter((r) => r.resource === "Disk")
+      .map((r) => r.name),
+  ).toEqual(["vda", "vdb"]);
+  expect([...row(a, "disk vda").errors!.values]).toEqual([nan, nan, nan]);
+});
+
+it("takes the fuller direction of an interface, and both where one wire carries both", () => {
+  const net = answer(["netns", "device", "direction"], {
+    "|eth0|rx": [1e6, 0, nan],
+    "|eth0|tx": [5e6, 5e6, 1e6],
+    "|lo|rx": [9e9, 0, 0],
+    "|lo|tx": [9e9, 0, 0],
+  });
+  const capacity = answer(["netns", "device", "direction"], { "|eth0|rx": [1e8, 1e8, 1e8], "|eth0|tx": [1e8, 1e8, nan] });
+  const info = (duplex: string) =>
+    answer(["netns", "device", "kind", "duplex"], { [`|eth0|ethernet|${duplex}`]: [1, 1, 1], "|lo|loopback|": [1, 1, 1] });
+  const key = `net ${idOf(["", "eth0"])}`;
+  expect([...row({ cpu, net, capacity, netInfo: info("full") }, key).utilisation.values]).toEqual([0.4, 0.4, nan]);
+  expect([...row({ cpu, net, capacity, netInfo: info("half") }, key).utilisation.values]).toEqual([0.48, 0.4, nan]);
+  expect([...row({ cpu, net, netInfo: info("full") }, key).utilisation.values]).toEqual([nan, nan, nan]);
+  expect(useTable({ cpu, net, netInfo: info("full") }, 2).rows.filter((r) => r.resource === "Network").length).toBe(1);
+});
+
+it("has what is gone last", () => {
+  const disk = answer(["device"], { sda: [1, ...new Array(12).fill(nan)], sdb: new Array(13).fill(0) });
+  const long = answer(["mode"], { usr: new Array(13).fill(1), idle: new Array(13).fill(1) });
+  const t = useTable({ disk, cpu: long }, 2);
+  expect(t.rows.filter((r) => r.resource === "Disk").map((r) => [r.name, there(r, t)])).toEqual([
+    ["sdb", true],
+    ["sda", false],
+  ]);
+});
+
+it("puts answers of other beginnings on one grid", () => {
+  const late = answer([], { "": [7, 8, 9] }, { start: 1000 });
+  expect([...row({ cpu, runnable: late }, "cpu").saturation.values]).toEqual([nan, 5, 6]);
+  const early = answer([], { "": [7, 8, 9] }, { start: -2000 });
+  expect([...row({ cpu, runnable: early }, "cpu").saturation.values]).toEqual([7, nan, nan]);
+});
+
+it("shows as now the newest that was measured, and nothing old", () => {
+  expect(useTable({ cpu: { ...cpu, elapsed: Float64Array.from([1000, 1000, 0]) } }, 2).newest).toBe(1);
+  expect(useTable({ cpu }, 2).newest).toBe(1);
+  expect(useTable({ cpu: { ...cpu, step: 10_000 } }, 2).newest).toBe(2);
+  expect(useTable({}, 2)).toMatchObject({ cells: 0, newest: -1, rows: [] });
+});
+
+it("tells what the answers lack, once a reason", () => {
+  const lossy = (events: number) => answer([], { "": [1] }, { loss: [{ reason: "too late", events }] });
+  expect(useTable({ cpu, runnable: lossy(2), oom: lossy(3) }, 2).losses).toEqual([{ reason: "too late", events: 3 }]);
+});
+
+it("colours a state, not a moment", () => {
+  const m = { values: new Float64Array(20), unit: "ratio", what: "", sentence: "", warm: 0.7, hot: 0.9, top: 1 };
+  m.values[19] = 1;
+  expect(levelOf(m, { newest: 19, step: 1000 })).toBe("calm");
+  expect(levelOf(m, { newest: 19, step: 10_000 })).toBe("hot");
+  m.values.fill(1, 10);
+  m.values[19] = 0.8;
+  expect(levelOf(m, { newest: 19, step: 1000 }), "less now").toBe("warm");
+  m.values.fill(0.8, 10);
+  expect(levelOf(m, { newest: 19, step: 1000 })).toBe("warm");
+  m.values[19] = 0.1;
+  expect(levelOf(m, { newest: 19, step: 1000 }), "over").toBe("calm");
+  expect(
+    levelOf({ ...m, warm: Number.MIN_VALUE, hot: Number.MIN_VALUE, values: Float64Array.from([1, 0, 0]) }, { newest: 2, step: 1000 }),
+    "an error",
+  ).toBe("hot");
+  m.values.fill(nan);
+  expect(levelOf(m, { newest: 19, step: 1000 })).toBe("calm");
+});
+
+it("knows what did anything", () => {
+  const quiet = row({ cpu, disk: answer(["device"], { vda: [0, 0, nan] }) }, "disk vda");
+  expect(used(quiet)).toBe(false);
+  expect(used(row({ cpu, disk: answer(["device"], { vda: [0, 0.1, nan] }) }, "disk vda"))).toBe(true);
+  expect([last([1, nan]), most([nan, 2, 1]), most([])]).toEqual([1, 2, nan]);
+});
+
+it("quotes what the grammar would not take bare", () => {
+  expect([quoted("eth0"), quoted("a b"), quoted('a"\\'), quoted("in"), quoted("")]).toEqual(["eth0", '"a b"', '"a\\"\\\\"', '"in"', '""']);
+});

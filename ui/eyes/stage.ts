@@ -1,0 +1,207 @@
+// What the tests of the page stand on: the built program, recording this machine into a directory of its own, and a browser.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { expect } from "vitest";
+
+const top = join(import.meta.dirname, "..", "..");
+export const program = process.env.CULPRIT ?? join(top, "bin", "culprit");
+const chrome = process.env.CHROMIUM ?? "/usr/bin/chromium";
+/** Pictures for people to look at. */
+const pictures = join(top, ".cache", "eyes");
+
+/** Why the tests can't run here; "" when they can. */
+export const lacks = !existsSync(program) ? `${program} is not built` : !existsSync(chrome) ? "needs: tool chromium" : "";
+
+const flags = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** An address of this machine that nobody listens at. */
+export async function freeAddress(): Promise<string> {
+  return new Promise((done, fail) => {
+    const s = createServer();
+    s.on("error", fail);
+    s.listen(0, "127.0.0.1", () => {
+      const a = s.address();
+      s.close(() => done(`127.0.0.1:${a !== null && typeof a === "object" ? a.port : 0}`));
+    });
+  });
+}
+
+/** Waits until something holds, for at most so long. */
+export async function until<T>(what: string, f: () => Promise<T | undefined | false | null>, ms = 30_000): Promise<T> {
+  const end = Date.now() + ms;
+  for (;;) {
+    const v = await f();
+    if (v !== undefined && v !== false && v !== null) return v;
+    if (Date.now() > end) throw new Error(`not within ${ms / 1000} s: ${what}`);
+    await new Promise((r) => setTimeout(r, 100));
+  }
+}
+
+/** A running `culprit serve`. */
+export class Served {
+  #child: ChildProcess | undefined;
+  #output = "";
+
+  private constructor(
+    readonly dir: string,
+    readonly address: string,
+  ) {}
+
+  static async start(): Promise<Served> {
+    const s = new Served(mkdtempSync(join(tmpdir(), "culprit-eyes-")), await freeAddress());
+    await s.up();
+    return s;
+  }
+
+  /** Starts the program (again), and waits until it answers and has recorded something. */
+  async up(): Promise<void> {
+    this.#output = "";
+    const child = spawn(program, ["serve", "--listen", this.address, "--dir", this.dir, "--for", "10m"], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#child = child;
+    child.stdout.on("data", (d) => (this.#output += d));
+    child.stderr.on("data", (d) => (this.#output += d));
+    await until("culprit serve records", async () => {
+      if (child.exitCode !== null) throw new Error(`culprit serve ended: ${this.#output}`);
+      try {
+        const { series } = await this.get<{ series: unknown[] }>("ask?q=cpu.time&from=-3s&to=now&step=1000");
+        return series.length > 0;
+      } catch {
+        return false;
+      }
+    });
+  }
+
+  /** Ends the program, and waits until it has. */
+  async down(): Promise<void> {
+    const child = this.#child;
+    if (!child || child.exitCode !== null) return;
+    const gone = new Promise((r) => child.once("exit", r));
+    child.kill("SIGTERM");
+    await gone;
+  }
+
+  async end(): Promise<void> {
+    await this.down();
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+
+  get token(): string {
+    return readFileSync(join(this.dir, "token"), "utf8").trim();
+  }
+
+  /** The program's process. */
+  get pid(): number {
+    return this.#child?.pid ?? 0;
+  }
+
+  get url(): string {
+    return `http://${this.address}/`;
+  }
+
+  /** What the API answers. */
+  async get<T>(path: string): Promise<T> {
+    const answer = await fetch(`${this.url}api/${path}`, { headers: { Authorization: `Bearer ${this.token}` } });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+    return (await answer.json()) as T;
+  }
+}
+
+/** A page that is looked at, and all that went wrong in it. */
+export interface Look {
+  page: Page;
+  context: BrowserContext;
+  /** Errors, refused styles and scripts, requests to anybody else, answers that are errors. */
+  wrong: string[];
+}
+
+export class Eyes {
+  private constructor(readonly browser: Browser) {}
+
+  static async open(): Promise<Eyes> {
+    mkdirSync(pictures, { recursive: true });
+    return new Eyes(await chromium.launch({ executablePath: chrome, args: flags }));
+  }
+
+  async close(): Promise<void> {
+    await this.browser.close();
+  }
+
+  /** Opens a place of the page (#now), let in by the token. */
+  async at(
+    served: Served,
+    fragment: string,
+    how: { width?: number; height?: number; theme?: "dark" | "light"; base?: string } = {},
+  ): Promise<Look> {
+    const context = await this.browser.newContext({
+      viewport: { width: how.width ?? 1280, height: how.height ?? 800 },
+      colorScheme: how.theme ?? "dark",
+    });
+    const page = await context.newPage();
+    const wrong: string[] = [];
+    const base = how.base ?? served.url;
+    page.on("console", (m) => {
+      if (m.type() === "error" || m.type() === "warning") wrong.push(`console: ${m.text()}`);
+    });
+    page.on("pageerror", (e) => wrong.push(`error: ${e.stack}`));
+    page.on("request", (r) => {
+      if (!r.url().startsWith(base)) wrong.push(`asks somebody else: ${r.url()}`);
+    });
+    page.on("response", (r) => {
+      if (r.status() >= 400) wrong.push(`${r.status()} ${r.url()}`);
+    });
+    await page.goto(`${base}?token=${served.token}${fragment}`);
+    await page.waitForSelector("main h1");
+    return { page, context, wrong };
+  }
+}
+
+/** Keeps a picture of what is shown, for people. */
+export async function picture(page: Page, name: string): Promise<void> {
+  await page.screenshot({ path: join(pictures, `${name}.png`) });
+}
+
+const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+
+/** Wants what is shown to be usable by everybody, as far as axe can tell. */
+export async function accessible(page: Page): Promise<void> {
+  // Beside the page and not in it: the content security policy lets no other script in.
+  await page.evaluate(readFileSync(axe, "utf8"));
+  const { violations } = (await page.evaluate(
+    "axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })",
+  )) as { violations: { id: string; help: string; nodes: { html: string; failureSummary: string }[] }[] };
+  const said = violations.map(
+    (v) => `${v.id}: ${v.help}\n${v.nodes.map((n) => `   ${n.html.slice(0, 200)}\n   ${n.failureSummary}`).join("\n")}`,
+  );
+  expect(said.join("\n")).toBe("");
+}
+
+/** Wants nothing to stand beyond the right edge. */
+export async function fits(page: Page): Promise<void> {
+  const [wide, has] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  expect(wide, "the page is wider than the window").toBeLessThanOrEqual(has!);
+}
+
+/** Keeps the CPUs busy, with so many processes of this name, until the function that it gives is called. */
+export function load(processes: number): () => void {
+  const all = Array.from({ length: processes }, () => spawn("sh", ["-c", "while :; do :; done"], { stdio: "ignore" }));
+  return () => {
+    for (const p of all) p.kill("SIGKILL");
+  };
+}

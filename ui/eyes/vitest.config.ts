@@ -1,0 +1,8 @@
+import { join } from "node:path";
+import { defineConfig } from "vitest/config";
+
+// Looks at the page as a person does: the built program on real load, in a browser. One file after another: they share the machine.
+export default defineConfig({
+  root: join(import.meta.dirname, ".."),
+  test: { include: ["eyes/*.eyes.ts"], testTimeout: 180_000, hookTimeout: 120_000, fileParallelism: false },
+});

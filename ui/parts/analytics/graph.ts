@@ -1,0 +1,83 @@
+// How one graph is shown, as a short text of the URL: "stack bit crop=1 sel=eth0,rx sel=lo,rx".
+
+import type { Wire } from "../../data/units";
+
+export interface Options {
+  /** Rows on one another instead of lines. Only where they add up. */
+  stack: boolean;
+  /** Each row a line of colours: for many rows. */
+  heat: boolean;
+  /** What bytes per second are shown in. */
+  wire: Wire;
+  /** The share of the cells, in percent, that may stick out at the top: one of crops. */
+  crop: number;
+  /** The rows that alone are shown; none: all. */
+  selected: string[][];
+  /** Rows that are left out. */
+  hidden: string[][];
+  /** The numbers as a table, below. */
+  table: boolean;
+}
+
+/** The shares, in percent, of cells that may stick out. */
+export const crops = [0, 0.1, 1, 5] as const;
+
+export const plain: Options = { stack: false, heat: false, wire: "byte", crop: 0, selected: [], hidden: [], table: false };
+
+const label = (text: string): string => encodeURIComponent(text);
+const keyText = (key: readonly string[]): string => key.map(label).join(",");
+
+function keyOfText(text: string): string[] | null {
+  try {
+    return text.split(",").map(decodeURIComponent);
+  } catch {
+    return null;
+  }
+}
+
+/** Reads a text; what it can't mean is left out. */
+export function parseOptions(text: string | undefined): Options {
+  const out: Options = { ...plain, selected: [], hidden: [] };
+  for (const part of (text ?? "").split(" ")) {
+    const [name, value = ""] = part.split("=", 2);
+    if (part === "stack") out.stack = true;
+    else if (part === "heat") out.heat = true;
+    else if (part === "bit") out.wire = "bit";
+    else if (part === "table") out.table = true;
+    else if (name === "crop") out.crop = crops.find((c) => String(c) === value) ?? 0;
+    else if (name === "sel" || name === "hide") {
+      const key = keyOfText(value);
+      if (key) (name === "sel" ? out.selected : out.hidden).push(key);
+    }
+  }
+  return out;
+}
+
+/** Writes what parseOptions reads; "" for the default. */
+export function printOptions(o: Options): string {
+  const parts: string[] = [];
+  if (o.stack) parts.push("stack");
+  if (o.heat) parts.push("heat");
+  if (o.wire === "bit") parts.push("bit");
+  if (o.crop !== 0) parts.push(`crop=${o.crop}`);
+  for (const k of o.selected) parts.push(`sel=${keyText(k)}`);
+  for (const k of o.hidden) parts.push(`hide=${keyText(k)}`);
+  if (o.table) parts.push("table");
+  return parts.join(" ");
+}
+
+/** The worksheet of somebody who has chosen nothing: CPU, memory, disks, network, and who uses the CPU. */
+export const first: readonly [string, string][] = [
+  ['cpu.time by mode where mode != "idle"', "stack"],
+  ['memory.size by kind where kind in ("total", "available", "anon", "cached", "free")', ""],
+  ['disk.bytes by device,direction where direction in ("read", "write") and device !~ "loop*"', ""],
+  ['net.device.bytes by device,direction where device != "lo"', ""],
+  ["process.cpu by process", ""],
+];
+
+/** The same question on a command line, of a stretch of the past in whole seconds. */
+export function commandLine(sentence: string, from: number, to: number, step: number, namespaces: boolean): string {
+  const when = (ms: number): string => new Date(Math.round(ms / 1000) * 1000).toISOString().replace(".000Z", "Z");
+  const whole = Math.max(1, Math.round(step / 1000));
+  return `culprit stat '${sentence.replaceAll("'", "'\\''")}' ${whole} --from ${when(from)} --to ${when(to)}${namespaces ? " --netns all" : ""}`;
+}

@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest";
+import { grey, Palette } from "../../data/colour";
+import { type Answer, fromJSON } from "../../data/columns";
+import { plain } from "./graph";
+import { compose, peaksOf, ranking, rateOver } from "./scene";
+
+const answer = (rows: Record<string, (number | null)[]>, over: object = {}): Answer =>
+  fromJSON({
+    query: "q",
+    kind: "delta",
+    unit: "B/s",
+    start_ms: 0,
+    step_ms: 1000,
+    elapsed_ms: [1000, 1000, 1000, 0],
+    by: ["d"],
+    series: Object.entries(rows).map(([k, values]) => ({ key: [k], values })),
+    ...over,
+  });
+const all = { from: 0, to: 4, meanFrom: 0, meanTo: 4 };
+const view = (a: Answer, o = plain, stack = false, residual: Float64Array | null = null) =>
+  compose(a, ranking(a), o, true, stack, residual, new Palette(), all, 180);
+
+describe("a view", () => {
+  it("weighs what lived shortly by all the time, and a level by its own", () => {
+    const a = answer({ short: [30, null, null, null], long: [20, 20, 20, null] });
+    expect(rateOver(a, a.series[0]!.values)).toBe(10);
+    expect(ranking(a)).toEqual(["long", "short"]);
+    expect(rateOver({ ...a, kind: "level" }, a.series[0]!.values)).toBe(30);
+    expect(rateOver(a, Float64Array.of(Number.NaN, Number.NaN, Number.NaN, Number.NaN))).toBeNaN();
+  });
+
+  it("rescales to what is selected, with its unit", () => {
+    const a = answer({ big: [5e8, 6e8, 5e8, null], small: [2e3, 1e3, 1e3, null] });
+    expect(view(a).scale.unit).toBe("MB/s");
+    const s = view(a, { ...plain, selected: [["small"]] });
+    expect(s.scale.unit).toBe("kB/s");
+    expect(s.drawn.map((r) => r.id)).toEqual(["small"]);
+    expect(s.high).toBeCloseTo(2120);
+    expect(view(a, { ...plain, wire: "bit" }).scale.unit).toBe("Gbit/s");
+    expect(view(a, { ...plain, selected: [["gone"]] }).drawn.length).toBe(2);
+    expect(view(a, { ...plain, hidden: [["big"]] }).drawn.map((r) => r.id)).toEqual(["small"]);
+  });
+
+  it("has eight colours, and the rest of a stack as one", () => {
+    const rows = Object.fromEntries(Array.from({ length: 11 }, (_, i) => [`r${i}`, [100 - i, 1, 1, null]]));
+    const v = view(answer(rows, { rows: 15, rest: { rows: 4, values: [7, 7, 7, null] } }), plain, true);
+    expect(new Set(v.drawn.filter((r) => r.place !== grey).map((r) => r.place)).size).toBe(8);
+    expect(v.other?.count).toBe(3 + 4);
+    expect(Array.from(v.other!.values)).toEqual([92 + 91 + 90 + 7, 10, 10, Number.NaN]);
+    expect(v.total![0]).toBe(Array.from({ length: 11 }, (_, i) => 100 - i).reduce((a, b) => a + b) + 7);
+    expect(v.tops[3]).toBeNaN();
+  });
+
+  it("keeps room for a spike within a cell, and cuts it where asked", () => {
+    const a = answer({ a: [1, 1, 1, null] });
+    a.series[0]!.max = Float64Array.of(1, 50, 1, Number.NaN);
+    a.series[0]!.min = Float64Array.of(1, 0, 1, Number.NaN);
+    expect(view(a).high).toBeCloseTo(53);
+    const long = answer({ a: [...Array(99).fill(1), 90] }, { elapsed_ms: Array(100).fill(1000) });
+    expect(
+      compose(
+        long,
+        ranking(long),
+        { ...plain, crop: 1 },
+        true,
+        false,
+        null,
+        new Palette(),
+        { from: 0, to: 100, meanFrom: 0, meanTo: 100 },
+        180,
+      ).high,
+    ).toBe(1);
+  });
+
+  it("keeps room for what a stack came to within a cell, where the whole is known", () => {
+    const a = answer({ a: [1, 1, 1, null], b: [2, 2, 2, null] });
+    const whole = answer({ "": [9, 3, 3, 3, null] }, { start_ms: -1000, by: [], elapsed_ms: [1, 1, 1, 1, 1] });
+    whole.series[0]!.max = Float64Array.of(9, 3, 40, 3, Number.NaN);
+    const peaks = peaksOf(whole, a)!;
+    expect(Array.from(peaks)).toEqual([3, 40, 3, Number.NaN]);
+    const of = (o = plain) => compose(a, ranking(a), o, true, true, null, new Palette(), all, 180, peaks);
+    expect(of().high).toBeCloseTo(42.4);
+    expect(of({ ...plain, selected: [["a"]] }).peaks).toBeNull();
+    expect(peaksOf({ ...whole, step: 5000 }, a)).toBeNull();
+  });
+
+  it("shows zero as zero, the unknown as nothing, and goes below zero where values do", () => {
+    const zero = view(answer({ a: [0, 0, 0, null] }));
+    expect(zero.labels).toEqual(["0"]);
+    expect(zero.high).toBeGreaterThan(0);
+    expect(view(answer({ a: [null, null, null, null] })).rows[0]!.mean).toBeNaN();
+    expect(view(answer({ a: [-4, 2, 0, null] })).low).toBeCloseTo(-4.24);
+    expect(view(answer({ a: [4, 2, 0, null] }), plain, true, Float64Array.of(-1, 3, 0, Number.NaN)).high).toBeCloseTo(5.3);
+    expect(view(answer({})).drawn).toEqual([]);
+  });
+});

@@ -1,0 +1,188 @@
+// Makes of an answer what a graph and its panel show. Pure: no canvas, no clock.
+
+import { grey, type Palette } from "../../data/colour";
+import { type Answer, type Column, idOf, type Series } from "../../data/columns";
+import { byValue, ceiling, colourKey, nameOf, sum, tops } from "../../data/series";
+import { marks, type Scale, scaleFor } from "../../data/units";
+import type { Options } from "./graph";
+
+/** One row of the panel. */
+export interface Row {
+  id: string;
+  key: string[];
+  name: string;
+  values: Column;
+  min: Column | null;
+  max: Column | null;
+  /** A place of the palette, or grey. */
+  place: number;
+  /** Drawn: not hidden, and selected where some are. */
+  shown: boolean;
+  selected: boolean;
+  /** Over the window: see rateOver. */
+  mean: number;
+}
+
+/** Everything that a graph shows, but for where the crosshair is. */
+export interface View {
+  rows: Row[];
+  /** The rows that are drawn, the most important first, without the residual. */
+  drawn: Row[];
+  /** Of a stack: the rows without a colour, and those that the server did not send, as one; null when there are none. */
+  other: { count: number; values: Column } | null;
+  /** The sum of all drawn rows, where rows may be summed. */
+  total: Column | null;
+  /** What is in no row; null where that is not known. */
+  residual: Column | null;
+  /** The greatest of each cell, of what is drawn. */
+  tops: Column;
+  /** Of a stack of all rows whose cells are several measurements: the greatest that the whole was within each cell; else null. */
+  peaks: Column | null;
+  low: number;
+  high: number;
+  /** Of the axis. */
+  scale: Scale;
+  /** Of the rows' numbers: the same unit, and a digit more where all before the point is taken. */
+  column: Scale;
+  values: number[];
+  labels: string[];
+  hidden: number;
+  /** Smaller rows that were not sent, and that can't be summed. */
+  missing: number;
+}
+
+/**
+ * What a row comes to over cells from..to: of an amount, all that came to pass by all the time that was measured, so that what
+ * lived shortly weighs little; of a level, the mean over the time in which it was there.
+ */
+export function rateOver(a: Answer, values: Column, from = 0, to = values.length): number {
+  let total = 0;
+  let there = 0;
+  let measured = 0;
+  for (let c = Math.max(0, from); c < to; c++) {
+    const w = a.elapsed[c]!;
+    const v = values[c]!;
+    if (w > 0) measured += w;
+    if (w > 0 && !Number.isNaN(v)) {
+      total += v * w;
+      there += w;
+    }
+  }
+  if (there === 0) return Number.NaN;
+  return total / (a.kind === "delta" ? measured : there);
+}
+
+/** Ids of the rows by what they come to over the window, the largest first. */
+export function ranking(a: Answer): string[] {
+  const weights = a.series.map((s) => rateOver(a, s.values));
+  return byValue(
+    weights,
+    a.series.map((s) => s.id),
+  ).map((i) => a.series[i]!.id);
+}
+
+export interface Window {
+  /** Cells that are in sight. */
+  from: number;
+  to: number;
+  /** Cells that the column "mean" is about. */
+  meanFrom: number;
+  meanTo: number;
+}
+
+/** The greatest of a whole within each cell, laid on the grid of the answer that it is the whole of; null where there is none such. */
+export function peaksOf(whole: Answer, a: Answer): Column | null {
+  const max = whole.series[0]?.max;
+  if (!max || whole.step !== a.step) return null;
+  const shift = Math.round((a.start - whole.start) / a.step);
+  return Float64Array.from({ length: a.elapsed.length }, (_, c) => max[c + shift] ?? Number.NaN);
+}
+
+/** Puts a view together. ranked: ids as of the last ranking; rows that are not in it come last. */
+export function compose(
+  a: Answer,
+  ranked: readonly string[],
+  o: Options,
+  sums: boolean,
+  stack: boolean,
+  residual: Column | null,
+  palette: Palette,
+  w: Window,
+  height: number,
+  whole: Column | null = null,
+): View {
+  const rank = new Map(ranked.map((id, i) => [id, i]));
+  const selected = new Set(o.selected.map(idOf));
+  const hidden = new Set(o.hidden.map(idOf));
+  const sorted = [...a.series].sort((x, y) => (rank.get(x.id) ?? Infinity) - (rank.get(y.id) ?? Infinity) || (x.id < y.id ? -1 : 1));
+  const some = sorted.some((s) => selected.has(s.id));
+  const shows = (s: Series): boolean => !hidden.has(s.id) && (!some || selected.has(s.id));
+  const order = [...sorted.filter(shows), ...sorted.filter((s) => !shows(s))];
+  const places = palette.assign(order.filter((s) => !hidden.has(s.id)).map(colourKey));
+  const placeOf = new Map(order.filter((s) => !hidden.has(s.id)).map((s, i) => [s.id, places[i]!]));
+  const rows: Row[] = sorted.map((s) => ({
+    id: s.id,
+    key: s.key,
+    name: nameOf(s),
+    values: s.values,
+    min: s.min,
+    max: s.max,
+    place: placeOf.get(s.id) ?? grey,
+    shown: shows(s),
+    selected: selected.has(s.id),
+    mean: rateOver(a, s.values, w.meanFrom, w.meanTo),
+  }));
+  const cells = a.elapsed.length;
+  const visible = rows.filter((r) => r.shown);
+  const drawn = [...visible.filter((r) => r.place !== grey), ...visible.filter((r) => r.place === grey)];
+  const rest = !some && a.rest ? a.rest : null;
+  let other: View["other"] = null;
+  if (stack) {
+    const parts = drawn.filter((r) => r.place === grey);
+    const columns = parts.map((r) => r.values);
+    if (rest) columns.push(rest.values);
+    if (columns.length > 0) other = { count: parts.length + (rest?.rows ?? 0), values: sum(columns, cells) };
+  } else if (rest) other = { count: rest.rows, values: rest.values };
+  const all = drawn.map((r) => r.values);
+  if (rest) all.push(rest.values);
+  const total = sums ? sum(all, cells) : null;
+  const left = some ? null : residual;
+  let top: Column;
+  if (stack && total) top = left ? sum([total, left.map((v) => Math.max(0, v))], cells) : total;
+  else top = tops([...drawn.map((r) => r.max ?? r.values), ...(left ? [left] : [])], cells);
+  const peaks = stack && !some && hidden.size === 0 ? whole : null;
+  if (peaks) top = tops([top, peaks], cells);
+  const seen = top.subarray(Math.max(0, w.from), Math.max(0, w.to));
+  let high = ceiling(seen, o.crop / 100);
+  let low = 0;
+  if (!stack) {
+    for (const r of drawn) {
+      const v = r.min ?? r.values;
+      for (let c = Math.max(0, w.from); c < w.to; c++) if (v[c]! < low) low = v[c]!;
+    }
+    if (left) for (let c = Math.max(0, w.from); c < w.to; c++) if (left[c]! < low) low = left[c]!;
+  }
+  if (!(high > 0)) high = 0;
+  const scale = scaleFor(a.unit, Math.max(high, -low), o.wire);
+  // A little air above the greatest, unless it is cut.
+  const empty = high === 0 && low === 0;
+  const edge = empty ? 1 / scale.times : o.crop > 0 ? high : high * 1.06;
+  const axis = marks(low * 1.06, edge, a.unit, scale, Math.max(2, Math.round(height / 44)));
+  return {
+    rows,
+    drawn,
+    other,
+    total,
+    residual: left,
+    tops: top,
+    peaks,
+    low: low * 1.06,
+    high: edge,
+    scale,
+    column: scale.decimals === 0 && scale.times !== 1 ? { ...scale, decimals: 1 } : scale,
+    values: empty ? [0] : axis.values,
+    labels: empty ? ["0"] : axis.labels,
+    missing: a.rest ? 0 : Math.max(0, a.rows - a.series.length),
+    hidden: rows.filter((r) => hidden.has(r.id)).length,
+  };
+}

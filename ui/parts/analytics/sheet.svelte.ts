@@ -1,0 +1,243 @@
+// The data behind the graphs: asks for the past, follows the present on one stream for all graphs, and mends what the stream missed.
+
+import { untrack } from "svelte";
+import { bytes, follow, Trouble } from "../../data/client";
+import { type Answer, binaryType, fromBinary, fromJSON, type Loss } from "../../data/columns";
+import type { Event } from "../../data/events";
+import { Live } from "../../data/live";
+import { server } from "../../state/server.svelte";
+import type { Range } from "../../state/time";
+import { ranking } from "./scene";
+
+/** Rows that are asked for; what is beyond comes as one. */
+const most = 200;
+
+/** Ticks between two rankings of live rows: an order that changed each second could not be read. */
+const calm = 10;
+
+/** How often, a tenth of a second apart, the stream waits for answers that are on their way. */
+const patience = 10;
+
+/** What is known of one sentence in the stretch that is shown. */
+export class Data {
+  answer = $state.raw<Answer | null>(null);
+  /** Ids of the rows, the largest first; changes seldom. */
+  ranked = $state.raw<string[]>([]);
+  trouble = $state.raw<Trouble | null>(null);
+  loading = $state(false);
+  /** Losses of live ticks, with their moments. */
+  losses = $state.raw<{ at: number; loss: Loss[] }[]>([]);
+  /** Milliseconds from the question to the answer, and the bytes of it. */
+  took = 0;
+  size = 0;
+  live: Live | null = null;
+  want = "";
+  stop: AbortController | null = null;
+  pending: { at: number; tick: Answer }[] = [];
+  ticks = 0;
+  /** The newest tick there was when what had passed since was last asked for. */
+  tried = Number.NaN;
+
+  constructor(readonly sentence: string) {}
+}
+
+interface Tick {
+  at_ms: number;
+  answers: unknown[];
+}
+
+/** The data of a worksheet. */
+export class Sheet {
+  /** The planned end of the newest tick, in milliseconds; 0 before the first. */
+  tick = $state(0);
+  /** Milliseconds that the newest tick took in the page, without drawing. */
+  cost = $state(0);
+  /** Changes when sentences come or go: what data gives is then to be looked up anew. */
+  version = $state(0);
+  /** Whether the present is followed. */
+  live = $state(false);
+  private all = new Map<string, Data>();
+  private range: Range | null = null;
+  private columns = 0;
+  private stream: AbortController | null = null;
+  private streamed: string[] = [];
+  private patience = patience;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** What is known of a sentence; undefined of one that is not wanted. */
+  data(sentence: string): Data | undefined {
+    void this.version;
+    return this.all.get(sentence);
+  }
+
+  /** Makes the data those of the sentences, the stretch and at most so many cells. */
+  want(sentences: readonly string[], range: Range, columns: number): void {
+    this.range = range;
+    this.live = range.kind === "live";
+    this.columns = columns;
+    const set = new Set(sentences);
+    let changed = false;
+    for (const [s, d] of this.all) {
+      if (set.has(s)) continue;
+      d.stop?.abort();
+      this.all.delete(s);
+      changed = true;
+    }
+    const key = range.kind === "live" ? `live ${range.span} ${columns}` : `${range.from} ${range.to} ${columns}`;
+    for (const s of set) {
+      let d = this.all.get(s);
+      if (!d) {
+        d = new Data(s);
+        this.all.set(s, d);
+        changed = true;
+      }
+      if (d.want !== key) {
+        d.want = key;
+        void this.load(d);
+      }
+    }
+    if (changed) untrack(() => this.version++);
+    this.restream();
+  }
+
+  /** Asks anew, as after a dataset was made. */
+  again(sentence: string): void {
+    const d = this.all.get(sentence);
+    if (d) void this.load(d);
+  }
+
+  end(): void {
+    clearTimeout(this.timer);
+    this.stream?.abort();
+    this.stream = null;
+    this.streamed = [];
+    for (const d of this.all.values()) d.stop?.abort();
+    this.all.clear();
+  }
+
+  private async load(d: Data, pending: Data["pending"] = []): Promise<void> {
+    const range = this.range;
+    if (!range) return;
+    d.stop?.abort();
+    const stop = new AbortController();
+    d.stop = stop;
+    d.loading = true;
+    d.pending = pending;
+    const live = range.kind === "live";
+    const from = live ? `-${Math.ceil(range.span / 1000)}s` : String(Math.round(range.from));
+    const to = live ? "now" : String(Math.round(range.to));
+    const begun = performance.now();
+    try {
+      const answer = await bytes("ask", { q: d.sentence, from, to, columns: this.columns, top: most }, binaryType, stop.signal);
+      const buffer = await answer.arrayBuffer();
+      const a = fromBinary(buffer);
+      if (stop.signal.aborted) return;
+      d.took = performance.now() - begun;
+      d.size = buffer.byteLength;
+      d.losses = [];
+      if (live) {
+        d.live = new Live(a, Math.ceil(range.span / a.step) + 1);
+        for (const p of d.pending) d.live.append(p.at, p.tick);
+        d.answer = d.live.answer();
+        this.tick = Math.max(this.tick, d.live.newestTick);
+      } else {
+        d.live = null;
+        d.answer = a;
+      }
+      d.pending = [];
+      d.ranked = ranking(d.answer);
+      d.trouble = null;
+    } catch (e) {
+      if (stop.signal.aborted) return;
+      d.trouble = e instanceof Trouble ? e : new Trouble(e instanceof Error ? e.message : String(e), 0);
+      if (d.trouble.status >= 400 && d.trouble.status < 500) {
+        d.answer = null;
+        d.live = null;
+      }
+    }
+    if (d.stop === stop) {
+      d.loading = false;
+      d.stop = null;
+    }
+    this.restream();
+  }
+
+  /** Follows what is live; a change of the sentences begins anew, a little later, so that several changes make one. */
+  private restream(wait = 30): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.begin(), wait);
+  }
+
+  private begin(): void {
+    const live = this.range?.kind === "live";
+    // Answers that are on their way are waited for, a while: each change of the sentences is a new stream.
+    if (live && this.patience > 0 && [...this.all.values()].some((d) => d.stop)) {
+      this.patience--;
+      this.restream(100);
+      return;
+    }
+    this.patience = patience;
+    // One wrong sentence would be no stream for all: only those that had an answer.
+    const list = live ? [...this.all.values()].filter((d) => d.live && !d.trouble).map((d) => d.sentence) : [];
+    if (list.length === this.streamed.length && list.every((s, i) => s === this.streamed[i])) return;
+    this.stream?.abort();
+    this.stream = null;
+    this.streamed = list;
+    if (list.length === 0) return;
+    const stop = new AbortController();
+    this.stream = stop;
+    follow("live", { q: list, top: String(most) }, stop.signal, {
+      event: (e) => this.take(e, list),
+      link: (l) => {
+        if (stop.signal.aborted) return;
+        server.heard(l);
+        if (l.up || l.trying) return;
+        // Refused, as when a dataset has just gone: what is still there is followed.
+        this.streamed = [];
+        this.restream(5000);
+      },
+    });
+  }
+
+  private take(e: Event, list: readonly string[]): void {
+    const begun = performance.now();
+    if (e.name === "gap") {
+      const g = JSON.parse(e.data) as { from_ms: number; to_ms: number; reason: string };
+      for (const s of list) {
+        const d = this.all.get(s);
+        if (!d?.live) continue;
+        d.live.gap(g.from_ms, g.to_ms, g.reason);
+        d.answer = d.live.answer();
+      }
+      return;
+    }
+    if (e.name !== "tick") return;
+    const t = JSON.parse(e.data) as Tick;
+    list.forEach((s, i) => {
+      const d = this.all.get(s);
+      const json = t.answers[i];
+      if (!d || json === undefined || json === null) return;
+      const tick = fromJSON(json);
+      if (d.stop) {
+        d.pending.push({ at: t.at_ms, tick });
+        return;
+      }
+      if (!d.live) return;
+      // What passed between the answer and the stream, or while the stream was down, is in the archive; but what is not recorded now has nothing there either.
+      const took = tick.elapsed[0] ?? 0;
+      const { newestTick } = d.live;
+      if (t.at_ms - (took || tick.step) > newestTick + 500 && !(took === 0 && d.tried === newestTick)) {
+        d.tried = newestTick;
+        void this.load(d, [{ at: t.at_ms, tick }]);
+        return;
+      }
+      if (!d.live.append(t.at_ms, tick)) return;
+      const answer = d.live.answer();
+      if (tick.loss.length > 0) d.losses = [...d.losses.filter((l) => l.at > answer.start), { at: t.at_ms, loss: tick.loss }];
+      if (++d.ticks % calm === 0 || answer.series.length > d.ranked.length) d.ranked = ranking(answer);
+      d.answer = answer;
+    });
+    this.tick = Math.max(this.tick, t.at_ms);
+    this.cost = performance.now() - begun;
+  }
+}

@@ -1,0 +1,81 @@
+import { expect, it } from "vitest";
+import type { Dated, Finding, Missing, Severity } from "../../data/api";
+import { episodes, search } from "./episodes";
+import { notChecked } from "./report";
+
+const start = Date.parse("2026-11-21T12:00:00Z");
+const finding = (id: string, severity: Severity = "medium", explains: number | null = null): Finding => ({
+  id,
+  rule: id,
+  severity,
+  confidence: 1,
+  culprit: { kind: "cpu", name: "0" },
+  claim: `${id} is the culprit`,
+  explains,
+  evidence: [{ text: "0 % idle", statistic: "cpu.time by mode", value: 0, unit: "ratio", over: ["", ""], compared_with: null }],
+  symptoms: null,
+  exonerated: null,
+  against: null,
+  verify: "",
+  fix: null,
+});
+/** A diagnosis at so many seconds, of the ten seconds before. */
+const at = (s: number, ...findings: Finding[]): Dated => ({
+  at_ms: start + s * 1000,
+  report: {
+    start: new Date(start + s * 1000 - 10_000).toISOString(),
+    end: new Date(start + s * 1000).toISOString(),
+    host: "h",
+    findings,
+    checked: ["cpu"],
+    fine: null,
+    missing: null,
+    notes: null,
+  },
+});
+const told = (reports: Dated[]) =>
+  episodes(reports).map((e) => [e.finding.id, (e.from - start) / 1000, (e.to - start) / 1000, e.times, e.lasts]);
+
+it("joins what lasts, and ends it with the first diagnosis that lacks it", () => {
+  expect(told([at(10, finding("a")), at(20, finding("a"), finding("b")), at(30, finding("b")), at(40), at(50, finding("a"))])).toEqual([
+    ["a", 40, 50, 1, true],
+    ["b", 10, 30, 2, false],
+    ["a", 0, 20, 2, false],
+  ]);
+});
+
+it("does not go on over a silence", () => {
+  expect(told([at(10, finding("a")), at(70, finding("a")), at(300, finding("a"))])).toEqual([
+    ["a", 290, 300, 1, true],
+    ["a", 0, 70, 2, false],
+  ]);
+});
+
+it("shows a finding as it was when it was worst", () => {
+  const [e] = episodes([
+    at(10, finding("a", "medium")),
+    at(20, finding("a", "high", 0.4)),
+    at(30, finding("a", "high", 0.9)),
+    at(40, finding("a", "low", 1)),
+  ]);
+  expect(e!.finding).toMatchObject({ severity: "high", explains: 0.9 });
+});
+
+it("has nothing of nothing, and finds by words of the evidence", () => {
+  expect(episodes([])).toEqual([]);
+  const list = episodes([at(10, finding("alpha"), finding("bravo"))]);
+  expect(search(list, "IDLE bravo").map((e) => e.finding.id)).toEqual(["bravo"]);
+  expect(search(list, "disk")).toEqual([]);
+});
+
+it("says once what was not checked", () => {
+  const m = (checks: string, statistic: string, why: string): Missing => ({ rule: "r", checks, statistic, why });
+  expect(
+    notChecked([
+      m("disk", "disk.busy", "denied"),
+      m("disk", "disk.queue", "denied"),
+      m("swap", "", "no swap"),
+      m("disk", "disk.x", "other"),
+    ]),
+  ).toEqual(["disk: several statistics are missing: denied", "swap: no swap", "disk: not checked, disk.x is missing: other"]);
+});

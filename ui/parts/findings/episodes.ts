@@ -1,0 +1,64 @@
+import type { Dated, Finding, Severity } from "../../data/api";
+
+/** One finding for as long as it was found. */
+export interface Episode {
+  /** The finding's id and when it began: the same as long as it lasts. */
+  key: string;
+  /** The finding as it was when it was worst. */
+  finding: Finding;
+  from: number;
+  to: number;
+  /** Diagnoses that had it. */
+  times: number;
+  /** The newest diagnosis has it. */
+  lasts: boolean;
+}
+
+const weight: Record<Severity, number> = { high: 3, medium: 2, low: 1 };
+
+/** Findings that last are written down each minute: what is silent for longer than this was over. */
+const apart = 90_000;
+
+/**
+ * The episodes of diagnoses (in the order of time), the newest first. A diagnosis tells of the time that it looked at. A finding ends with
+ * a diagnosis that has it no more, or with a silence.
+ */
+export function episodes(reports: readonly Dated[]): Episode[] {
+  const open = new Map<string, Episode>();
+  const all: Episode[] = [];
+  let before = Number.NaN;
+  for (const { at_ms, report } of reports) {
+    if (!report) continue;
+    if (at_ms - before > apart) open.clear();
+    before = at_ms;
+    const found = report.findings ?? [];
+    for (const id of open.keys()) if (!found.some((f) => f.id === id)) open.delete(id);
+    for (const f of found) {
+      const start = Date.parse(report.start);
+      const from = Number.isNaN(start) ? at_ms : start;
+      const e = open.get(f.id);
+      if (!e) {
+        const fresh = { key: `${f.id}@${Math.round(from)}`, finding: f, from, to: at_ms, times: 1, lasts: false };
+        open.set(f.id, fresh);
+        all.push(fresh);
+        continue;
+      }
+      e.to = at_ms;
+      e.times++;
+      const [was, is] = [weight[e.finding.severity] ?? 0, weight[f.severity] ?? 0];
+      if (is > was || (is === was && (f.explains ?? 0) > (e.finding.explains ?? 0))) e.finding = f;
+    }
+  }
+  for (const e of open.values()) e.lasts = true;
+  return all.sort((a, b) => b.to - a.to || weight[b.finding.severity] - weight[a.finding.severity] || b.from - a.from);
+}
+
+/** Those that have every word somewhere in what they say. */
+export function search(list: readonly Episode[], find: string): Episode[] {
+  const words = find.toLowerCase().split(/\s+/).filter(Boolean);
+  return list.filter((e) => {
+    const f = e.finding;
+    const text = [f.id, f.claim, f.severity, ...(f.evidence ?? []).map((x) => `${x.text} ${x.statistic}`)].join(" ").toLowerCase();
+    return words.every((w) => text.includes(w));
+  });
+}

@@ -1,0 +1,17 @@
+import { expect, it } from "vitest";
+import { closeness } from "./closeness";
+
+it("finds names before helps, and wants every word", () => {
+  const names = ["net.device.bytes", "disk.bytes", "bytes", "cpu.time"];
+  const order = (typed: string) =>
+    names
+      .map((n) => ({ n, s: closeness(typed, n, n === "cpu.time" ? "bytes of nothing" : "") }))
+      .filter((x) => x.s > 0)
+      .sort((a, b) => b.s - a.s)
+      .map((x) => x.n);
+  expect(order("bytes")).toEqual(["bytes", "disk.bytes", "net.device.bytes", "cpu.time"]);
+  expect(order("net bytes")).toEqual(["net.device.bytes"]);
+  expect(order("ndb")).toEqual(["net.device.bytes"]);
+  expect(order("xyz")).toEqual([]);
+  expect(order("").length).toBe(4);
+});

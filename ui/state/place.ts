@@ -1,0 +1,57 @@
+// Where in the page somebody is: the view, the time and all that the view shows, as the fragment of the URL:
+// #analytics?last=1h&q=cpu.time+by+mode. A fragment, because it survives the redirect that follows the token, and because
+// what somebody looks at is nothing that a log of requests needs to have.
+
+import { analytics } from "./analytics";
+import { flag, parse, print, type State, text, word } from "./param";
+import { fresh, parseRange, printRange, type Range, still } from "./time";
+
+/** The columns that datasets can be sorted by. */
+export const datasetColumns = ["sentence", "since", "state", "rows", "rate", "memory", "disk", "cpu", "loss"] as const;
+
+/** What each view keeps in the URL beside the time. */
+export const shapes = {
+  now: { all: flag() },
+  analytics,
+  datasets: { sort: word(datasetColumns, "sentence"), down: flag(), find: text() },
+  findings: { open: text(), find: text(), quiet: flag() },
+  trace: { d: text(), s: text() },
+};
+
+export type View = keyof typeof shapes;
+export const views = Object.keys(shapes) as View[];
+
+export type Here<V extends View> = { view: V; time: Range; state: State<(typeof shapes)[V]> };
+export type Place = { [V in View]: Here<V> }[View];
+
+/** A view as it is when nothing was said about it. */
+export function place<V extends View>(view: V, state: Partial<State<(typeof shapes)[V]>> = {}, time: Range = fresh): Place {
+  const empty = parse(shapes[view], new URLSearchParams());
+  return { view, time, state: { ...empty, ...state } } as unknown as Place;
+}
+
+/** The place of a fragment, with or without its #. Anything gives a place; an unknown view is Now. */
+export function parsePlace(fragment: string): Place {
+  const [name = "", query = ""] = split(fragment.replace(/^#/, ""), "?");
+  const view = views.find((v) => v === name) ?? "now";
+  const params = new URLSearchParams(query);
+  return { view, time: parseRange(params), state: parse(shapes[view], params) } as unknown as Place;
+}
+
+/** The fragment of a place, with its #. */
+export function printPlace(p: Place): string {
+  const params = new URLSearchParams([...printRange(p.time), ...print(shapes[p.view], p.state as never)]);
+  // What a person may read and type stays as it is; the rules of a fragment allow it.
+  const query = params.toString().replace(/%2C/g, ",").replace(/%3A/g, ":").replace(/%2F/g, "/").replace(/%21/g, "!").replace(/%7E/g, "~");
+  return `#${p.view}${query === "" ? "" : `?${query}`}`;
+}
+
+/** The fragment that shows the same tomorrow. */
+export function permalink(p: Place, now: number): string {
+  return printPlace({ ...p, time: still(p.time, now) });
+}
+
+function split(s: string, at: string): [string, string] {
+  const i = s.indexOf(at);
+  return i < 0 ? [s, ""] : [s.slice(0, i), s.slice(i + 1)];
+}

@@ -1,0 +1,263 @@
+package flame
+
+import (
+	"bytes"
+	"slices"
+)
+
+// dtraceLines reads what DTrace prints of aggregations keyed by stack() and ustack(): frames, the innermost first, then the count.
+//
+//	genunix`kmem_cache_free+0xce
+//	unix`sys_syscall+0x17a
+//	  1
+//
+// Stacks of the kernel and of the program that stand behind one another are one. What stands before the first empty line and
+// has no count is the head.
+type dtraceLines struct {
+	b       *Builder
+	o       Options
+	frames  map[string][]uint32 // by the line
+	kept    int                 // bytes of their keys
+	stack   []uint32            // innermost first
+	started int                 // line of the stack's first frame
+	block   bool                // a stack was there, or an empty line
+	wrong   skipped
+}
+
+// keptLines is how many bytes of lines are kept with what they came to, until all are forgotten.
+const keptLines = 8 << 20
+
+func newDTrace(o Options) *dtraceLines {
+	return &dtraceLines{b: NewBuilder(), o: o, frames: map[string][]uint32{}}
+}
+
+func (d *dtraceLines) line(b []byte, n int) error {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 {
+		if !d.block { // the head
+			d.stack, d.block = d.stack[:0], true
+		}
+		return nil
+	}
+	if isDigits(b) {
+		d.block = true
+		d.end1(parseCount(b), n)
+		return nil
+	}
+	if len(d.stack) == 0 {
+		d.started = n
+	}
+	known, ok := d.frames[string(b)]
+	if !ok {
+		known = d.functions(nil, b)
+		if d.kept += len(b) + 64; d.kept > keptLines {
+			clear(d.frames)
+			d.kept = 0
+		}
+		d.frames[string(b)] = known
+	}
+	d.stack = append(d.stack, known...)
+	return nil
+}
+
+// end1 ends a stack.
+func (d *dtraceLines) end1(count float64, n int) {
+	if len(d.stack) == 0 {
+		d.wrong.skip(n, "a count without a stack")
+		return
+	}
+	slices.Reverse(d.stack)
+	if d.o.Offsets { // where the innermost function was interrupted tells it not from itself
+		last := len(d.stack) - 1
+		f := d.b.tree.Functions[d.stack[last]]
+		d.stack[last] = d.b.Function(cutAnyOffset([]byte(f.Name)), []byte(f.Module), f.Kind)
+	}
+	d.b.Stack(d.stack, count)
+	d.stack = d.stack[:0]
+}
+
+// cutAnyOffset takes what is behind the last + off a name, as stack collapsers do.
+func cutAnyOffset(b []byte) []byte {
+	if i := bytes.LastIndexByte(b, '+'); i > 0 {
+		return b[:i]
+	}
+	return b
+}
+
+// functions gives what a frame stands for, innermost first.
+func (d *dtraceLines) functions(out []uint32, b []byte) []uint32 {
+	frame := b
+	offset := []byte(nil)
+	if i := bytes.LastIndexByte(frame, '+'); i > 0 {
+		frame, offset = frame[:i], frame[i:]
+	}
+	if i := bytes.Index(frame, []byte("::")); i >= 0 { // arguments and template parameters of C++
+		if j := bytes.LastIndexAny(frame[i+2:], "(<"); j >= 0 {
+			frame = frame[:i+2+j]
+		}
+	}
+	module, name, both := bytes.Cut(frame, []byte("`"))
+	if both {
+		name = withoutRust(bytes.TrimRight(name, " "))
+		frame = append(append(slices.Clone(module), '`'), name...)
+	} else {
+		module = nil
+	}
+	if d.o.Offsets {
+		frame = append(slices.Clone(frame), offset...)
+	}
+	if len(frame) == 0 {
+		frame = []byte("-")
+	}
+	for i := 0; ; i++ {
+		one, rest, more := bytes.Cut(frame, []byte("->"))
+		text := replaced(slices.Clone(one), ';', ':')
+		if !both || i > 0 { // of Java
+			text = bytes.TrimPrefix(text, []byte("L"))
+		}
+		kind := Code
+		switch {
+		case i > 0:
+			kind = Inlined
+			text = append(text, "_[i]"...)
+		case string(module) == "vmlinux" || string(module) == "unix" || string(module) == "genunix":
+			kind = Kernel
+		}
+		out = append(out, d.b.Function(text, module, kind))
+		if !more {
+			break
+		}
+		frame = rest
+	}
+	slices.Reverse(out)
+	return out
+}
+
+func (d *dtraceLines) end(lines int) (*Tree, error) {
+	if len(d.stack) > 0 && d.block {
+		return nil, &ParseError{Line: d.started, What: "the stack that begins here has no count: the input is cut off"}
+	}
+	t := d.b.Tree()
+	if t.Sum() == 0 && d.wrong.lines == 0 {
+		return nil, &ParseError{Line: max(1, lines), What: "no stacks in it"}
+	}
+	return d.wrong.tell(t)
+}
+
+// bpftraceLines reads what bpftrace prints of maps keyed by kstack and ustack, with other keys beside them or not.
+//
+//	@[
+//	    native_safe_halt+14
+//	    cpu_startup_entry+25
+//	, swapper]: 42
+//
+// Keys that are no stack stand for the process: they are the outermost frame, as they come behind the stack.
+type bpftraceLines struct {
+	b       *Builder
+	o       Options
+	stack   []uint32 // innermost first
+	inside  bool
+	started int
+	wrong   skipped
+	found   bool
+}
+
+func newBPFTrace(o Options) *bpftraceLines { return &bpftraceLines{b: NewBuilder(), o: o} }
+
+func (p *bpftraceLines) line(b []byte, n int) error {
+	if !p.inside {
+		if len(b) == 0 || b[0] != '@' {
+			return nil // of a printf, or Attaching 1 probe...
+		}
+		open := bytes.IndexByte(b, '[')
+		if open < 0 {
+			return nil
+		}
+		rest := b[open+1:]
+		if keys, count, ok := cutValue(rest); ok { // no frames
+			p.key(keys)
+			p.done(count)
+			return nil
+		}
+		p.inside, p.started = true, n
+		p.key(rest)
+		return nil
+	}
+	if keys, count, ok := cutValue(b); ok {
+		p.key(keys)
+		p.done(count)
+		return nil
+	}
+	if bytes.HasPrefix(b, []byte("@")) && bytes.IndexByte(b, '[') > 0 {
+		p.wrong.skip(p.started, "a stack without a count")
+		p.stack, p.inside = p.stack[:0], false
+		return p.line(b, n)
+	}
+	p.frame(b)
+	return nil
+}
+
+// cutValue takes "]: 42" off the end of a line.
+func cutValue(b []byte) (rest []byte, count float64, ok bool) {
+	i := bytes.LastIndex(b, []byte("]: "))
+	if i < 0 {
+		return nil, 0, false
+	}
+	number := bytes.TrimSpace(b[i+3:])
+	if !isDigits(number) {
+		return nil, 0, false
+	}
+	return b[:i], parseCount(number), true
+}
+
+// key adds keys of a map that are no stack.
+func (p *bpftraceLines) key(b []byte) {
+	b = bytes.Trim(b, " \t,")
+	if len(b) > 0 {
+		p.stack = append(p.stack, p.b.Function(replaced(slices.Clone(b), ';', ':'), nil, Process))
+	}
+}
+
+func (p *bpftraceLines) frame(b []byte) {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || string(b) == "," {
+		return
+	}
+	if _, name, file, ok := parsePerfFrame(b); ok { // stack_mode=perf
+		if name = cutPlainOffset(cutOffset(name)); string(name) == "[unknown]" || len(name) == 0 {
+			name = append(append([]byte{'['}, baseName(file)...), ']')
+		}
+		p.stack = append(p.stack, p.b.Function(replaced(slices.Clone(name), ';', ':'), baseName(file), kindByFile(file)))
+		return
+	}
+	b = bytes.TrimPrefix(b, []byte(", "))
+	if !p.o.Offsets {
+		b = cutPlainOffset(b)
+	}
+	p.stack = append(p.stack, p.b.Function(replaced(slices.Clone(b), ';', ':'), nil, Code))
+}
+
+// cutPlainOffset takes +25 off the end of a name.
+func cutPlainOffset(b []byte) []byte {
+	if i := bytes.LastIndexByte(b, '+'); i > 0 && isDigits(b[i+1:]) {
+		return b[:i]
+	}
+	return b
+}
+
+func (p *bpftraceLines) done(count float64) {
+	slices.Reverse(p.stack)
+	p.b.Stack(p.stack, count)
+	p.stack, p.inside, p.found = p.stack[:0], false, true
+}
+
+func (p *bpftraceLines) end(int) (*Tree, error) {
+	if p.inside {
+		p.wrong.skip(p.started, "the stack that begins here has no count: the input is cut off")
+	}
+	t := p.b.Tree()
+	if !p.found && p.wrong.lines == 0 {
+		return nil, &ParseError{Line: 1, What: "no map keyed by stacks in it"}
+	}
+	return p.wrong.tell(t)
+}

@@ -1,0 +1,273 @@
+package flame
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Options say how a reader names what it reads. The zero value is what stack collapsers do by default.
+type Options struct {
+	Event     string // of perf script: the samples of this event alone; "" the first event's
+	PID       bool   // the process's number behind its name, where a format has it
+	TID       bool   // and the thread's
+	Addresses bool   // functions without a name are told apart by address
+	Marks     bool   // _[k] behind functions of the kernel, _[j] behind those made at run time
+	Offsets   bool   // DTrace's offsets are kept: one node for each place of a call
+	Value     string // of pprof: which of several amounts; "" the profile's own choice
+}
+
+// A ParseError says what is wrong with an input, and where.
+type ParseError struct {
+	Name string // of the input; "" not known
+	Line int    // from 1; 0: the input is binary, and Byte counts
+	Byte int64  // from 0
+	What string
+}
+
+// Error gives one line: name:line: what.
+func (e *ParseError) Error() string {
+	at := strconv.Itoa(e.Line)
+	if e.Line == 0 {
+		at = "byte " + strconv.FormatInt(e.Byte, 10)
+	}
+	if e.Name == "" {
+		return at + ": " + e.What
+	}
+	return e.Name + ":" + at + ": " + e.What
+}
+
+// A Format is a way of writing stacks down.
+type Format string
+
+// The formats that are recognised.
+const (
+	Folded     Format = "folded"
+	Perf       Format = "perf script"
+	DTrace     Format = "DTrace stacks"
+	BPFTrace   Format = "bpftrace stacks"
+	PProf      Format = "pprof"
+	Speedscope Format = "speedscope"
+)
+
+// looked is how much of an input is looked at to find out its format.
+const looked = 64 << 10
+
+// MostBytes is how much an input may unpack to.
+const MostBytes = 16 << 30
+
+// Read reads a profile in any format. The error is a *ParseError where the input is at fault.
+func Read(r io.Reader, name string, o Options) (*Tree, error) {
+	t, err := read(r, o, 0)
+	var p *ParseError
+	if errors.As(err, &p) {
+		p.Name = name
+	}
+	return t, err
+}
+
+func read(r io.Reader, o Options, packed int) (*Tree, error) {
+	in := bufio.NewReaderSize(r, looked)
+	head, err := in.Peek(looked)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	whole := errors.Is(err, io.EOF)
+	if len(head) == 0 {
+		return nil, &ParseError{Line: 1, What: "there is nothing in it"}
+	}
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		if packed > 1 {
+			return nil, &ParseError{What: "it is packed more than twice"}
+		}
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, &ParseError{What: "not gzip: " + err.Error()}
+		}
+		t, err := read(io.LimitReader(z, MostBytes), o, packed+1)
+		if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, &ParseError{What: "damaged gzip: " + err.Error()}
+		}
+		return t, err
+	}
+	switch Sniff(head, whole) {
+	case Folded:
+		return readLines(in, newFolded(head))
+	case Perf:
+		return readLines(in, newPerf(o))
+	case DTrace:
+		return readLines(in, newDTrace(o))
+	case BPFTrace:
+		return readLines(in, newBPFTrace(o))
+	case PProf:
+		return readPProf(in, o)
+	case Speedscope:
+		return readSpeedscope(in)
+	}
+	return nil, unknownFormat(head)
+}
+
+// unknownFormat says why the format of an input could not be found out.
+func unknownFormat(head []byte) error {
+	for i, c := range head {
+		if c == 0 || c < ' ' && c != '\n' && c != '\t' && c != '\r' && c != 0x1b && c != '\f' {
+			return &ParseError{Byte: int64(i), What: "neither text nor pprof: no format of stacks that is known here"}
+		}
+	}
+	line := 1 + bytes.Count(head[:len(head)-len(bytes.TrimLeft(head, "\r\n\t "))], []byte("\n"))
+	return &ParseError{Line: line, What: "no format of stacks that is known here: folded lines end with a count, perf script and DTrace have a frame a line and empty lines between stacks"}
+}
+
+// A liner reads a text line by line.
+type liner interface {
+	line(b []byte, n int) error // the bytes are the caller's again afterwards
+	end(lines int) (*Tree, error)
+}
+
+// A blocker is a liner that can take several lines at once. It is asked before each line, numbered n, with all that is there behind
+// it, and gives how many bytes and lines it took; none: the line is for line.
+type blocker interface {
+	liner
+	block(b []byte, n int) (bytesTaken, lines int)
+}
+
+// MostLine is how long a line may be.
+const MostLine = 64 << 20
+
+// readLines gives a liner all lines of an input.
+func readLines(r io.Reader, l liner) (*Tree, error) {
+	buf := make([]byte, 256<<10)
+	have, n := 0, 0
+	blocks, _ := l.(blocker)
+	for {
+		got, err := r.Read(buf[have:])
+		b := buf[:have+got]
+		for {
+			if blocks != nil {
+				if i, lines := blocks.block(b, n+1); i > 0 {
+					b, n = b[i:], n+lines
+					continue
+				}
+			}
+			i := bytes.IndexByte(b, '\n')
+			if i < 0 {
+				break
+			}
+			n++
+			if err := l.line(trimCR(b[:i]), n); err != nil {
+				return nil, err
+			}
+			b = b[i+1:]
+		}
+		have = copy(buf, b)
+		switch {
+		case errors.Is(err, io.EOF):
+			if have > 0 {
+				n++
+				if err := l.line(trimCR(buf[:have]), n); err != nil {
+					return nil, err
+				}
+			}
+			return l.end(n)
+		case err != nil:
+			return nil, fmt.Errorf("read: %w", err)
+		case have == len(buf):
+			if have >= MostLine {
+				return nil, &ParseError{Line: n + 1, What: "the line is longer than 64 MB"}
+			}
+			buf = append(buf, make([]byte, have)...)
+		}
+	}
+}
+
+func trimCR(b []byte) []byte {
+	if n := len(b); n > 0 && b[n-1] == '\r' {
+		return b[:n-1]
+	}
+	return b
+}
+
+// cutCount takes the number off the end of a line: digits, with a part behind a point or not, behind a blank.
+func cutCount(line []byte) (stack []byte, count float64, ok bool) {
+	end := len(line)
+	for end > 0 && (line[end-1] == ' ' || line[end-1] == '\t') {
+		end--
+	}
+	i, n, point := end, uint64(0), -1
+	scale := uint64(1)
+	for ; i > 0; i-- {
+		c := line[i-1]
+		if c == '.' && point < 0 {
+			point = i - 1
+			continue
+		}
+		if c < '0' || c > '9' {
+			break
+		}
+		if end-i < 18 {
+			n += uint64(c-'0') * scale
+			scale *= 10
+		}
+	}
+	if i == end || i == 0 || point == i || line[i-1] != ' ' && line[i-1] != '\t' {
+		return nil, 0, false
+	}
+	count = float64(n)
+	if point >= 0 || end-i > 18 {
+		var err error
+		if count, err = strconv.ParseFloat(string(line[i:end]), 64); err != nil || math.IsInf(count, 0) {
+			return nil, 0, false
+		}
+	}
+	return line[:i-1], count, true // one blank alone: there are functions whose names end with one
+}
+
+// skipped counts lines that made no sense.
+type skipped struct {
+	lines, first int
+	why          string
+}
+
+func (s *skipped) skip(line int, why string) {
+	if s.lines == 0 {
+		s.first, s.why = line, why
+	}
+	s.lines++
+}
+
+// tell adds what was left out to a tree's notes; when nothing was understood it is an error.
+func (s *skipped) tell(t *Tree) (*Tree, error) {
+	switch {
+	case s.lines > 0 && t.Sum() == 0:
+		return nil, &ParseError{Line: s.first, What: s.why}
+	case s.lines > 0:
+		t.note(fmt.Sprintf("%s left out, the first is line %d: %s", plural(s.lines, "line is", "lines are"), s.first, s.why))
+	}
+	return t, nil
+}
+
+// plural gives a number with its noun: 1 line, 2,345 lines.
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return thousands(strconv.Itoa(n)) + " " + more
+}
+
+// thousands puts commas into a whole number.
+func thousands(s string) string {
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}

@@ -1,0 +1,606 @@
+package prom
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"culprit/measure"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// midnight is in the middle of the world's forty minutes.
+const midnight = measure.Time(1772409600e9) // 2026-03-02T00:00:00Z
+
+// world is forty minutes around midnight, with rows that come and go, ticks that are missing, and a gap.
+func world(t testing.TB) *memory {
+	m := &memory{}
+	m.record(t, measure.Delta, measure.Bytes, false, "net.device.bytes by netns,device,direction")
+	m.record(t, measure.Delta, measure.Nanoseconds, false, "cpu.time by cpu,mode")
+	m.record(t, measure.Delta, measure.Nanoseconds, true, "process.cpu by pid,process")
+	m.record(t, measure.Level, measure.Bytes, false, "memory.size by kind")
+	m.record(t, measure.Level, measure.Count, false, "sched.load by window")
+	m.record(t, measure.Level, measure.Nanoseconds, false, "tcp.flow.rtt by peer")
+	m.record(t, measure.Delta, measure.Events, false, "request.latency by le")
+	r := rand.New(rand.NewPCG(1, 2))
+	whole := func(below int) float64 { return float64(r.IntN(below)) }
+	load := 1.0
+	for s := -1200; s < 1200; s++ {
+		at := midnight.Add(measure.Span(s+1) * measure.Second)
+		if s == -870 || s >= -600 && s < -470 { // a missed tick, and two minutes without the server
+			continue
+		}
+		bytes := map[string]float64{"|eth0|rx": whole(1e8), "|eth0|tx": whole(1e6), "|lo|rx": 0}
+		if s > -900 && s < -700 || s > -695 && s < 300 {
+			bytes["blue|veth1|rx"] = whole(500)
+			bytes["blue|veth1|tx"] = whole(50)
+		}
+		if s%400 > 200 { // comes and goes
+			bytes["blue|tun0|rx"] = whole(5)
+		}
+		switch { // its first second of the day hides all of the day before
+		case s == 0:
+			bytes["|eth2|rx"] = 1e9
+		default:
+			bytes["|eth2|rx"] = whole(2)
+		}
+		m.put("net.device.bytes", at, bytes)
+		cpu := map[string]float64{}
+		for c := range 2 {
+			usr := whole(5e8)
+			cpu[fmt.Sprintf("%d|usr", c)], cpu[fmt.Sprintf("%d|sys", c)] = usr, whole(1e8)
+			cpu[fmt.Sprintf("%d|idle", c)] = 1e9 - usr
+		}
+		m.put("cpu.time", at, cpu)
+		busy := map[string]float64{"1|init": 1 + whole(1e6)}
+		if s%2 == 0 {
+			busy["77|postgres"] = whole(1e9)
+		}
+		m.put("process.cpu", at, busy)
+		m.put("memory.size", at, map[string]float64{"free": 1e9 + whole(1e9), "used": 3e9 - whole(1e9), "dirty": whole(1e5) * 4096})
+		load += (r.Float64() - 0.5) / 10
+		m.put("sched.load", at, map[string]float64{"1m": load, "5m": load / 3, "15m": -load})
+		rtt := map[string]float64{"192.0.2.1": whole(1e8)}
+		if r.IntN(3) > 0 {
+			rtt["192.0.2.2"] = whole(1e6)
+		}
+		if s%300 < 100 {
+			rtt["2001:db8::1"] = 1e6 + whole(1e3)
+		}
+		m.put("tcp.flow.rtt", at, rtt)
+		fast, slow := whole(100), whole(20)
+		m.put("request.latency", at, map[string]float64{"0.1": fast, "0.5": fast + slow, "1": fast + slow + 1, "+Inf": fast + slow + 1 + whole(2)})
+	}
+	return m
+}
+
+// written is a series as it stands in a store of Prometheus.
+type written struct {
+	labels labels.Labels
+	points floats
+}
+
+// told writes down the samples of a dataset from its ticks, by the words of docs/PROMETHEUS.md and not by the code of this room.
+func told(m *memory, d measure.Dataset) []written {
+	ticks := map[measure.Time]tick{}
+	all := map[string]bool{}
+	first, last := measure.Time(math.MaxInt64), measure.Time(0)
+	for _, t := range m.ticks[d.Query.Stat] {
+		ticks[t.at] = t
+		first, last = min(first, t.at), max(last, t.at)
+		for k := range t.rows {
+			all[k] = true
+		}
+	}
+	stale := math.Float64frombits(0x7ff0000000000002)
+	per := 1.0
+	if d.Stat.Unit == measure.Nanoseconds {
+		per = 1e9
+	}
+	name := map[measure.StatID]string{
+		"net.device.bytes": "culprit_net_device_bytes", "cpu.time": "culprit_cpu_time_seconds", "process.cpu": "culprit_process_cpu_seconds", "memory.size": "culprit_memory_size_bytes",
+		"sched.load": "culprit_sched_load", "tcp.flow.rtt": "culprit_tcp_flow_rtt_seconds", "request.latency": "culprit_request_latency",
+	}[d.Query.Stat]
+	var out []written
+	for key := range all {
+		set := map[string]string{}
+		for i, text := range strings.Split(key, "|") {
+			if text != "" {
+				set[d.Query.By[i]] = text
+			}
+		}
+		var total, level floats
+		sum, here := 0.0, false
+		for at := first; at <= last; at += 1e9 {
+			before := sum
+			if (at-1e9)%(24*3600e9) == 0 { // the first tick of a day
+				sum = 0
+			} else {
+				before = 0
+			}
+			v, ok := ticks[at].rows[key]
+			if _, measured := ticks[at]; measured && d.Stat.Sparse {
+				ok = true
+			}
+			t := int64(at) / 1e6
+			switch {
+			case !ok && here:
+				total, level = append(total, float{t, stale}), append(level, float{t, stale})
+			case ok:
+				switch {
+				case !here && len(total) > 0 && total[len(total)-1].time == t-1000:
+					total[len(total)-1].value = sum / per
+				case !here:
+					total = append(total, float{t - 1000, sum / per})
+				case before > 0 && v >= before:
+					total = append(total, float{t - 999, 0})
+				}
+				sum += v
+				total, level = append(total, float{t, sum / per}), append(level, float{t, v / per})
+			}
+			here = ok
+		}
+		if here {
+			t := int64(last)/1e6 + 1000
+			total, level = append(total, float{t, stale}), append(level, float{t, stale})
+		}
+		if d.Stat.Kind == measure.Delta {
+			set["__name__"] = name + "_total"
+			out = append(out, written{labels.FromMap(set), total})
+			set["__name__"] = name + "_per_second"
+		} else {
+			set["__name__"] = name
+		}
+		out = append(out, written{labels.FromMap(set), level})
+	}
+	return out
+}
+
+// shelf is a store of Prometheus's kind that holds all samples and knows no hints.
+type shelf []written
+
+func (s shelf) Querier(int64, int64) (storage.Querier, error) { return s, nil }
+func (s shelf) Close() error                                  { return nil }
+func (s shelf) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, nil
+}
+func (s shelf) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, nil
+}
+
+type onShelf struct{ written }
+
+func (o onShelf) Labels() labels.Labels { return o.labels }
+func (o onShelf) Iterator(chunkenc.Iterator) chunkenc.Iterator {
+	return storage.NewListSeriesIterator(o.points)
+}
+
+type found struct {
+	all []written
+	at  int
+}
+
+func (f *found) Next() bool                        { f.at++; return f.at <= len(f.all) }
+func (f *found) At() storage.Series                { return onShelf{f.all[f.at-1]} }
+func (f *found) Err() error                        { return nil }
+func (f *found) Warnings() annotations.Annotations { return nil }
+
+func (s shelf) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	f := &found{}
+	for _, w := range s {
+		ok := true
+		for _, m := range matchers {
+			ok = ok && m.Matches(w.labels.Get(m.Name))
+		}
+		if ok {
+			f.all = append(f.all, w)
+		}
+	}
+	return f
+}
+
+// expressions are what the comparisons ask. Old and new Prometheus differ in whether a sample at the very start of a range is in it;
+// so moments and the inner range of a subquery, which is evaluated at whole seconds, are half a second off.
+var expressions = []string{
+	`culprit_net_device_bytes_total`,
+	`culprit_net_device_bytes_per_second{device!="lo"}`,
+	`culprit_memory_size_bytes`,
+	`culprit_tcp_flow_rtt_seconds`,
+	`rate(culprit_net_device_bytes_total[1m])`,
+	`rate(culprit_net_device_bytes_total{direction="rx"}[5m])`,
+	`irate(culprit_net_device_bytes_total[10s])`,
+	`increase(culprit_net_device_bytes_total{device=~"eth.*"}[3m])`,
+	`increase(culprit_cpu_time_seconds_total[20m])`,
+	`sum by (device) (rate(culprit_net_device_bytes_total[2m]))`,
+	`sum without (direction) (rate(culprit_net_device_bytes_total[2m]))`,
+	`sum(rate(culprit_cpu_time_seconds_total{mode!="idle"}[1m])) by (cpu)`,
+	`avg by (mode) (rate(culprit_cpu_time_seconds_total[1m]))`,
+	`1 - avg(rate(culprit_cpu_time_seconds_total{mode="idle"}[1m]))`,
+	`topk(2, rate(culprit_net_device_bytes_total[1m]))`,
+	`bottomk(1, culprit_memory_size_bytes)`,
+	`max(culprit_memory_size_bytes)`,
+	`min by (kind) (culprit_memory_size_bytes)`,
+	`count(culprit_net_device_bytes_total)`,
+	`count by (device) (culprit_net_device_bytes_per_second > 0)`,
+	`stddev(culprit_net_device_bytes_per_second)`,
+	`stdvar by (direction) (culprit_net_device_bytes_per_second)`,
+	`quantile(0.5, culprit_net_device_bytes_per_second)`,
+	`count_values("v", culprit_net_device_bytes_per_second == 0)`,
+	`group by (netns) (culprit_net_device_bytes_total)`,
+	`histogram_quantile(0.9, sum by (le) (rate(culprit_request_latency_total[1m])))`,
+	`histogram_quantile(0.5, rate(culprit_request_latency_total[5m]))`,
+	`avg_over_time(culprit_memory_size_bytes[1m])`,
+	`min_over_time(culprit_tcp_flow_rtt_seconds[1m])`,
+	`max_over_time(culprit_tcp_flow_rtt_seconds[1m])`,
+	`sum_over_time(culprit_net_device_bytes_per_second[1m])`,
+	`count_over_time(culprit_net_device_bytes_per_second[1m])`,
+	`stddev_over_time(culprit_sched_load[2m])`,
+	`stdvar_over_time(culprit_sched_load[2m])`,
+	`quantile_over_time(0.95, culprit_tcp_flow_rtt_seconds[5m])`,
+	`last_over_time(culprit_tcp_flow_rtt_seconds[5m])`,
+	`present_over_time(culprit_tcp_flow_rtt_seconds[30s])`,
+	`delta(culprit_memory_size_bytes[1m])`,
+	`idelta(culprit_memory_size_bytes[1m])`,
+	`deriv(culprit_sched_load[2m])`,
+	`predict_linear(culprit_sched_load[2m], 60)`,
+	`changes(culprit_tcp_flow_rtt_seconds[1m])`,
+	`resets(culprit_net_device_bytes_total[15m])`,
+	`rate(culprit_net_device_bytes_total[1m] offset 5m)`,
+	`rate(culprit_net_device_bytes_total[1m] offset -2m)`,
+	`culprit_memory_size_bytes offset 7m`,
+	`culprit_memory_size_bytes @ 1772409500.5`,
+	`rate(culprit_net_device_bytes_total[1m] @ end())`,
+	`rate(culprit_net_device_bytes_total[1m] @ start())`,
+	`max_over_time(rate(culprit_net_device_bytes_total{device="eth0"}[60500ms])[5m:15s])`,
+	`avg_over_time(sum(culprit_sched_load)[3m:10s])`,
+	`quantile_over_time(0.5, (culprit_memory_size_bytes / 1024)[2m:])`,
+	`sum_over_time((culprit_memory_size_bytes > 1.5e9)[1m:5s] offset 1m)`,
+	`label_replace(culprit_net_device_bytes_per_second, "port", "$1", "device", "eth(.*)")`,
+	`label_join(culprit_net_device_bytes_per_second, "id", "-", "netns", "device")`,
+	`absent(culprit_net_device_bytes_total{device="eth9"})`,
+	`absent(culprit_net_device_bytes_total{device="tun0"})`,
+	`absent_over_time(culprit_net_device_bytes_total{device="tun0"}[30s])`,
+	`culprit_memory_size_bytes{kind="used"} / ignoring(kind) culprit_memory_size_bytes{kind="free"}`,
+	`culprit_net_device_bytes_per_second / on(device, netns) group_left sum by (device, netns) (culprit_net_device_bytes_per_second)`,
+	`rate(culprit_net_device_bytes_total[1m]) * 8 > bool 1000`,
+	`culprit_net_device_bytes_per_second and on(device) culprit_net_device_bytes_per_second{direction="tx"}`,
+	`culprit_net_device_bytes_per_second unless on(device) culprit_net_device_bytes_per_second{direction="tx"}`,
+	`culprit_sched_load or culprit_memory_size_bytes`,
+	`{__name__=~"culprit_sched.*|culprit_memory.*"}`,
+	`{__name__=~"culprit_net.*", netns=""}`,
+	`culprit_net_device_bytes_total{netns!=""}`,
+	`culprit_net_device_bytes_total{netns=~"|red",nosuch=""}`,
+	`culprit_net_device_bytes_total{device!~"eth0|lo|tun.*"}`,
+	`culprit_net_device_bytes_total{device=~"e.+0"}`,
+	`abs(culprit_sched_load) + ceil(culprit_sched_load) - floor(culprit_sched_load) * exp(culprit_sched_load)`,
+	`clamp(culprit_sched_load, -0.5, 0.5)`,
+	`round(culprit_sched_load, 0.01)`,
+	`sgn(culprit_sched_load) ^ 2 % 3`,
+	`ln(culprit_memory_size_bytes) - log2(culprit_memory_size_bytes)`,
+	`-culprit_sched_load`,
+	`timestamp(culprit_tcp_flow_rtt_seconds)`,
+	`scalar(culprit_memory_size_bytes{kind="free"}) + vector(1)`,
+	`sort_desc(rate(culprit_cpu_time_seconds_total[1m]))`,
+	`hour(vector(time())) + minute()`,
+	`rate(culprit_process_cpu_seconds_total[2m])`,
+	`sum by (process) (rate(culprit_process_cpu_seconds_total[5m])) / scalar(count(count by (cpu) (culprit_cpu_time_seconds_total)))`,
+	`avg_over_time(culprit_process_cpu_seconds_per_second[3m])`,
+	`time() - 1772409600`,
+	`"text"`,
+	`42`,
+}
+
+// moments are when the comparisons look: in the quiet, at comings and goings, in the gap, after midnight, after the end.
+var moments = []float64{-1199.5, -1100.5, -870.5, -869.5, -700.5, -698.5, -694.5, -600.5, -599.5, -500.5, -471.5, -469.5, -300.5, -0.5, 0.5, 1.5, 60.5, 299.5, 301.5, 303.5, 700.5, 1199.5, 1201.5, 1210.5, 1216.5, 1400.5}
+
+// ranges are start, end and step of graphs.
+var ranges = [][3]float64{{-1250.5, 1300.5, 15}, {-60.5, 60.5, 1}, {-650.5, -400.5, 7}, {-1100.5, 1100.5, 300}}
+
+// rows are a result as a map from labels to times to values.
+func rows(t testing.TB, result string) map[string]map[string]string {
+	t.Helper()
+	var r struct {
+		ResultType string
+		Result     json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(result), &r); err != nil {
+		t.Fatalf("%v: %s", err, result)
+	}
+	out := map[string]map[string]string{}
+	if r.ResultType == "scalar" || r.ResultType == "string" {
+		var point [2]any
+		if err := json.Unmarshal(r.Result, &point); err != nil {
+			t.Fatalf("%v: %s", err, r.Result)
+		}
+		out[r.ResultType] = map[string]string{fmt.Sprint(point[0]): point[1].(string)}
+		return out
+	}
+	var all []struct {
+		Metric     map[string]string
+		Value      [2]any
+		Values     [][2]any
+		Histogram  [2]json.RawMessage
+		Histograms [][2]json.RawMessage
+	}
+	if err := json.Unmarshal(r.Result, &all); err != nil {
+		t.Fatalf("%v: %s", err, r.Result)
+	}
+	for _, s := range all {
+		name, _ := json.Marshal(s.Metric)
+		points := map[string]string{}
+		if s.Value[0] != nil {
+			s.Values = append(s.Values, s.Value)
+		}
+		for _, p := range s.Values {
+			points[fmt.Sprint(p[0])] = p[1].(string)
+		}
+		if s.Histogram[0] != nil {
+			s.Histograms = append(s.Histograms, s.Histogram)
+		}
+		for _, p := range s.Histograms {
+			points[string(p[0])] = string(p[1])
+		}
+		out[string(name)] = points
+	}
+	return out
+}
+
+// differ says where two results differ by more than their last bits.
+func differ(a, b map[string]map[string]string) string {
+	for name, points := range a {
+		for at, v := range points {
+			w, ok := b[name][at]
+			if !ok {
+				return fmt.Sprintf("%s at %s: %s, but the other has none", name, at, v)
+			}
+			x, errX := strconv.ParseFloat(v, 64)
+			y, errY := strconv.ParseFloat(w, 64)
+			if v != w && (errX != nil || errY != nil || !(math.Abs(x-y) <= 1e-9*max(math.Abs(x), math.Abs(y), 1e-3))) {
+				return fmt.Sprintf("%s at %s: %s, but the other has %s", name, at, v, w)
+			}
+		}
+	}
+	for name, points := range b {
+		for at, v := range points {
+			if _, ok := a[name][at]; !ok {
+				return fmt.Sprintf("%s at %s: the other has %s", name, at, v)
+			}
+		}
+	}
+	return ""
+}
+
+func around(s float64) string {
+	return strconv.FormatFloat(float64(midnight)/1e9+s, 'f', -1, 64)
+}
+
+// TestSameAsAllSamples compares what the engine says with the samples that this room makes with what it says with all
+// samples: so what is asked of the reader is enough, and what is told of it right. Here times and ranges are also whole seconds.
+func TestSameAsAllSamples(t *testing.T) {
+	m := world(t)
+	a := m.api(midnight.Add(1500 * measure.Second))
+	var all shelf
+	for _, d := range m.sets {
+		all = append(all, told(m, d)...)
+	}
+	parse := func(s string) time.Time {
+		at, err := parseTime(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	want := func(q promql.Query, err error) map[string]map[string]string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.Close()
+		res := q.Exec(t.Context())
+		if res.Err != nil {
+			t.Fatal(res.Err)
+		}
+		b, err := appendData(nil, res.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows(t, string(b))
+	}
+	filled := 0
+	for _, expression := range expressions {
+		for _, off := range []float64{0, 0.5} {
+			text := expression
+			for _, s := range moments {
+				at := around(s + off)
+				got := rows(t, data(t, a, "query", "query", text, "time", at))
+				filled += len(got)
+				if d := differ(got, want(a.engine.NewInstantQuery(t.Context(), all, nil, text, parse(at)))); d != "" {
+					t.Fatalf("%s at %s (%g): %s", text, at, s+off, d)
+				}
+			}
+			for _, r := range ranges {
+				if strings.HasPrefix(text, `"`) {
+					continue // has no graph
+				}
+				start, end, step := around(r[0]+off), around(r[1]+off), fmt.Sprint(r[2])
+				got := rows(t, data(t, a, "query_range", "query", text, "start", start, "end", end, "step", step))
+				filled += len(got)
+				if d := differ(got, want(a.engine.NewRangeQuery(t.Context(), all, nil, text, parse(start), parse(end), time.Duration(r[2]*1e9)))); d != "" {
+					t.Fatalf("%s from %s to %s (%g to %g): %s", text, start, end, r[0]+off, r[1]+off, d)
+				}
+			}
+		}
+	}
+	if len(expressions) < 60 || filled < 1000 {
+		t.Errorf("%d expressions gave %d rows: too few to show anything", len(expressions), filled)
+	}
+}
+
+// TestSameAsPrometheus writes the samples into a Prometheus and compares what it says with what this room says.
+func TestSameAsPrometheus(t *testing.T) {
+	path, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Skip("needs: tool prometheus")
+	}
+	m := world(t)
+	a := m.api(midnight.Add(1500 * measure.Second))
+	base := prometheus(t, path)
+	var all []written
+	for _, d := range m.sets {
+		all = append(all, told(m, d)...)
+	}
+	for s := int64(-1300); s < 1300; s += 200 { // in order of time over all series, as it wants them
+		remoteWrite(t, base, all, ms(midnight)+s*1000, ms(midnight)+(s+200)*1000)
+	}
+	ask := func(path string, form ...string) map[string]map[string]string {
+		t.Helper()
+		v := url.Values{}
+		for i := 0; i < len(form); i += 2 {
+			v.Set(form[i], form[i+1])
+		}
+		res, err := http.PostForm(base+"/api/v1/"+path, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("%v: %v %s", form, err, body)
+		}
+		var out struct{ Data json.RawMessage }
+		if err := json.Unmarshal(body, &out); err != nil {
+			t.Fatal(err)
+		}
+		return rows(t, string(out.Data))
+	}
+	for _, expression := range expressions {
+		for _, s := range moments {
+			form := []string{"query", expression, "time", around(s)}
+			if d := differ(rows(t, data(t, a, "query", form...)), ask("query", form...)); d != "" {
+				t.Errorf("%s at %g: %s", expression, s, d)
+				break
+			}
+		}
+		for _, r := range ranges {
+			if strings.HasPrefix(expression, `"`) {
+				continue // has no graph
+			}
+			form := []string{"query", expression, "start", around(r[0]), "end", around(r[1]), "step", fmt.Sprint(r[2])}
+			if d := differ(rows(t, data(t, a, "query_range", form...)), ask("query_range", form...)); d != "" {
+				t.Errorf("%s from %g to %g: %s", expression, r[0], r[1], d)
+				break
+			}
+		}
+	}
+}
+
+// prometheus starts one that takes what is written to it, and gives its address.
+func prometheus(t *testing.T, path string) string {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(config, []byte("global: {scrape_interval: 1h}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	var out bytes.Buffer
+	c := exec.Command(path, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--storage.tsdb.retention.time=100y",
+		"--web.listen-address="+address, "--web.enable-remote-write-receiver", "--log.level=warn")
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Wait() }()
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		<-done
+	})
+	for deadline := time.Now().Add(time.Minute); ; {
+		res, err := http.Get("http://" + address + "/-/ready")
+		if err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == 200 {
+				return "http://" + address
+			}
+		}
+		select {
+		case err := <-done:
+			done <- err
+			t.Fatalf("prometheus ended: %v\n%s", err, out.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("prometheus is not ready after a minute")
+		}
+	}
+}
+
+// remoteWrite sends the samples from a time (milliseconds, inclusive) to another (exclusive) as a WriteRequest of remote write 1.0.
+func remoteWrite(t *testing.T, base string, all []written, from, to int64) {
+	field := func(b []byte, n int, v []byte) []byte {
+		return append(binary.AppendUvarint(append(b, byte(n<<3|2)), uint64(len(v))), v...)
+	}
+	var request []byte
+	for _, w := range all {
+		lo := sort.Search(len(w.points), func(i int) bool { return w.points[i].time >= from })
+		hi := sort.Search(len(w.points), func(i int) bool { return w.points[i].time >= to })
+		if lo == hi {
+			continue
+		}
+		var series []byte
+		w.labels.Range(func(l labels.Label) {
+			series = field(series, 1, field(field(nil, 1, []byte(l.Name)), 2, []byte(l.Value)))
+		})
+		for _, p := range w.points[lo:hi] {
+			sample := binary.LittleEndian.AppendUint64([]byte{1<<3 | 1}, math.Float64bits(p.value))
+			series = field(series, 2, binary.AppendUvarint(append(sample, 2<<3), uint64(p.time)))
+		}
+		request = field(request, 1, series)
+	}
+	// Snappy's block format, of literals only: the length, then pieces of up to 65536 bytes with tag 61 and their length - 1.
+	packed := binary.AppendUvarint(nil, uint64(len(request)))
+	for piece := range slices.Chunk(request, 65536) {
+		packed = append(binary.LittleEndian.AppendUint16(append(packed, 61<<2), uint16(len(piece)-1)), piece...)
+	}
+	r, err := http.NewRequest(http.MethodPost, base+"/api/v1/write", bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Encoding", "snappy")
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	r.Header.Set("X-Prometheus-Remote-Write-Version", "0.1.0")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if body, _ := io.ReadAll(res.Body); res.StatusCode/100 != 2 {
+		t.Fatalf("remote write: %s %s", res.Status, body)
+	}
+}

@@ -1,0 +1,208 @@
+package prom
+
+import (
+	"math"
+
+	"culprit/measure"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+)
+
+// histograms are the samples of a distribution: native histograms with custom bounds, which are those of the
+// Dist's buckets, each the largest value that its bucket holds. So no count moves to another bucket.
+type histograms struct {
+	series *series
+	metric *metric
+	events []event
+	at     int // the sample that counts and sum stand at; -1 before the first
+	base   uint8
+	bounds []float64 // shared by all histograms of the series
+	first  int32     // bucket of counts[0]
+	counts []float64 // gathered since midnight, up to events[at]
+	sum    float64
+}
+
+// event is one sample: what came since the one before.
+type event struct {
+	of    *histograms
+	index int
+	time  int64
+	dists []measure.Dist
+	share float64 // of the distributions, where a long cell is told in several samples
+	anew  bool    // a new day
+	stale bool
+}
+
+func newHistograms(s *series) *histograms {
+	h := &histograms{series: s, metric: s.metric, at: -1}
+	t, r := s.table, s.row
+	for _, d := range r.past {
+		h.learn(d)
+	}
+	for _, ds := range r.dists {
+		for _, d := range ds {
+			h.learn(d)
+		}
+	}
+	h.bounds = bounds(h.base, h.metric.per)
+	for _, d := range r.past {
+		h.add(d, 1)
+	}
+	var today measure.Time
+	there, first, anew := false, true, false
+	put := func(at measure.Time, e event) {
+		e.time, e.of, e.index = ms(at), h, len(h.events)
+		if n := len(h.events); n > 0 && h.events[n-1].time >= e.time { // where a row comes again at once, its marker goes
+			h.events[n-1].stale = false
+			return
+		}
+		e.anew, anew = anew, false
+		switch {
+		case e.time < s.mint: // not to be told, but to be counted
+			h.take(e)
+		case e.time <= s.maxt:
+			h.events = append(h.events, e)
+		}
+	}
+	newest := t.cells(func(n, i int, from, to measure.Time, elapsed measure.Span) {
+		if d := floor(to-1, day); d != today {
+			anew = !first
+			today = d
+		}
+		if elapsed == 0 || n < 0 {
+			if there {
+				put(from.Add(t.cell), event{stale: true})
+			}
+			there, first = false, false
+			return
+		}
+		var dists []measure.Dist
+		if r.dists[n] != nil && i < len(r.dists[n]) && len(r.dists[n][i].Counts) > 0 {
+			dists = r.dists[n][i : i+1]
+		}
+		if !there && !first {
+			put(from, event{})
+		}
+		parts := max(int(to.Sub(from)/t.cell), 1)
+		for p := 1; p <= parts; p++ {
+			put(from.Add(t.cell*measure.Span(p)), event{dists: dists, share: 1 / float64(parts)})
+		}
+		there, first = true, false
+	})
+	if there && t.ended(newest) {
+		put(newest.Add(t.cell), event{stale: true})
+	}
+	return h
+}
+
+// learn takes the base of the first distribution that is not empty.
+func (h *histograms) learn(d measure.Dist) {
+	if h.bounds == nil && len(d.Counts) > 0 {
+		h.base, h.bounds = d.Base, []float64{}
+	}
+}
+
+// bounds gives the largest value of each bucket in the base unit.
+func bounds(base uint8, per float64) []float64 {
+	n := int(measure.BucketOf(base, 1<<63)) + 1<<base
+	out := make([]float64, 0, n)
+	for b := range n - 1 {
+		v := float64(measure.BucketStart(base, int32(b)+1)-1) / per
+		if len(out) > 0 && v <= out[len(out)-1] {
+			break
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func (h *histograms) take(e event) {
+	if e.anew {
+		clear(h.counts)
+		h.sum = 0
+	}
+	for _, d := range e.dists {
+		h.add(d, e.share)
+	}
+}
+
+func (h *histograms) add(d measure.Dist, share float64) {
+	for i, n := range d.Counts {
+		if n == 0 {
+			continue
+		}
+		b := d.First + int32(i)
+		if d.Base != h.base {
+			b = measure.BucketOf(h.base, measure.BucketStart(d.Base, b))
+		}
+		switch {
+		case len(h.counts) == 0:
+			h.first, h.counts = b, append(h.counts, 0)
+		case b < h.first:
+			h.counts = append(make([]float64, h.first-b), h.counts...)
+			h.first = b
+		}
+		for int(b-h.first) >= len(h.counts) {
+			h.counts = append(h.counts, 0)
+		}
+		h.counts[b-h.first] += float64(n) * share
+	}
+	h.sum += d.Sum * share
+}
+
+// Len implements storage.Samples.
+func (h *histograms) Len() int { return len(h.events) }
+
+// Get implements storage.Samples.
+func (h *histograms) Get(i int) chunks.Sample { return &h.events[i] }
+
+// T implements chunks.Sample.
+func (e *event) T() int64 { return e.time }
+
+// ST implements chunks.Sample: start times are not told.
+func (e *event) ST() int64 { return 0 }
+
+// F implements chunks.Sample; there is none.
+func (e *event) F() float64 { return 0 }
+
+// H implements chunks.Sample; there is none of whole numbers.
+func (e *event) H() *histogram.Histogram { return nil }
+
+// Type implements chunks.Sample.
+func (e *event) Type() chunkenc.ValueType { return chunkenc.ValFloatHistogram }
+
+// Copy implements chunks.Sample. What it gives is not changed by anybody.
+func (e *event) Copy() chunks.Sample { return e }
+
+// FH implements chunks.Sample. Samples are read in order of time, so what was counted up to the one before is counted already.
+func (e *event) FH() *histogram.FloatHistogram {
+	h := e.of
+	to := &histogram.FloatHistogram{Schema: histogram.CustomBucketsSchema, CustomValues: h.bounds}
+	if e.stale {
+		to.Sum = math.Float64frombits(value.StaleNaN)
+		return to
+	}
+	if e.index < h.at {
+		again := newHistograms(h.series)
+		h.counts, h.first, h.sum, h.at = again.counts, again.first, again.sum, -1
+	}
+	for h.at < e.index {
+		h.at++
+		h.take(h.events[h.at])
+	}
+	if e.anew {
+		to.CounterResetHint = histogram.CounterReset
+	}
+	for _, c := range h.counts {
+		to.Count += c
+	}
+	to.Sum = h.sum / h.metric.per
+	if len(h.counts) > 0 {
+		to.PositiveSpans = []histogram.Span{{Offset: h.first, Length: uint32(len(h.counts))}}
+		to.PositiveBuckets = append([]float64(nil), h.counts...)
+	}
+	return to
+}

@@ -1,0 +1,338 @@
+package prom
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"culprit/measure"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// exact are the functions whose result depends on how many samples there are in a range, or which, and not only on what they
+// amount to: they get the samples as they were recorded, however many.
+// table: a constant that Go cannot spell as one
+var exact = map[string]bool{
+	"count_over_time": true, "sum_over_time": true, "stddev_over_time": true, "stdvar_over_time": true, "quantile_over_time": true,
+	"mad_over_time": true, "changes": true, "resets": true, "irate": true, "idelta": true, "first_over_time": true,
+	"ts_of_max_over_time": true, "ts_of_min_over_time": true, "ts_of_first_over_time": true, "ts_of_last_over_time": true, "timestamp": true,
+}
+
+// querier answers the selectors of one query. It implements storage.Querier; for one goroutine.
+type querier struct {
+	metrics    []*metric
+	asker      asker
+	mint, maxt int64
+}
+
+// Querier implements storage.Queryable, so that Prometheus's engine can ask.
+func (a *API) Querier(mint, maxt int64) (storage.Querier, error) {
+	return &querier{metrics: metrics(a.datasets()), asker: asker{a.reader, measure.Time(a.now().UnixNano()), maxSamples}, mint: mint, maxt: maxt}, nil
+}
+
+// Close implements storage.Querier.
+func (q *querier) Close() error { return nil }
+
+// Select implements storage.Querier. What a reader notes is an info, what was lost a warning.
+func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	h := storage.SelectHints{Start: q.mint, End: q.maxt}
+	if hints != nil {
+		h = *hints
+	}
+	set := &seriesSet{at: -1}
+	seen := map[uint64]labels.Labels{}
+	for _, m := range q.metrics {
+		terms, rest, ok := m.plan(matchers)
+		if !ok {
+			continue
+		}
+		over, cell := q.grid(m, &h)
+		if over.Start >= over.End {
+			continue
+		}
+		for _, where := range m.where {
+			t, err := q.asker.fetch(ctx, m, append(slices.Clone(where), terms...), over, cell, chooser(&h, m))
+			if err != nil {
+				return storage.ErrSeriesSet(err)
+			}
+			for _, l := range t.loss {
+				set.warnings.Add(fmt.Errorf("%s: %s, %d lost", m.stat.ID, l.Reason, l.Events))
+			}
+			for _, n := range t.notes {
+				set.warnings.Add(fmt.Errorf("%w: %s: %s", annotations.PromQLInfo, m.stat.ID, n))
+			}
+			if m.shape == counter && t.falls() {
+				set.warnings.Add(fmt.Errorf("%s goes down too, so %s is no counter: use %s", m.stat.ID, m.name, strings.TrimSuffix(m.name, suffix(counter))+suffix(rate)))
+			}
+			for _, r := range t.rows {
+				if !r.wanted(rest) || h.Func == "series" && !t.has(r) {
+					continue
+				}
+				l := m.labels(r.key)
+				if other, ok := seen[l.Hash()]; ok && labels.Equal(l, other) {
+					continue
+				}
+				seen[l.Hash()] = l
+				set.series = append(set.series, &series{labels: l, metric: m, table: t, row: r, mint: h.Start, maxt: h.End})
+			}
+		}
+	}
+	if sorted {
+		slices.SortFunc(set.series, func(a, b *series) int { return labels.Compare(a.labels, b.labels) })
+	}
+	return set
+}
+
+// grid gives the time to ask for, from before the first sample that is wanted, and the length of the cells: as recorded; or,
+// where the answer is the same and there would be more than budget of them, longer, but never so long that a range has fewer than
+// five samples, a step of a graph none, or a moment none within the time that the engine looks back.
+func (q *querier) grid(m *metric, h *storage.SelectHints) (over measure.Interval, cell measure.Span) {
+	end := min(fromMS(h.End), q.asker.now.Add(measure.Minute))
+	start := max(fromMS(h.Start), m.oldest)
+	if end <= start {
+		return over, m.step
+	}
+	want := max(end.Sub(start)/budget, m.step)
+	limit := lookback / 2
+	switch {
+	case h.Func == "series":
+		want, limit = max(end.Sub(start)/60, m.step), 60*measure.Minute
+	case h.Range > 0:
+		limit = measure.Span(h.Range) * measure.Millisecond / 5
+	case h.Step > 0:
+		limit = min(limit, measure.Span(h.Step)*measure.Millisecond)
+	}
+	cell = m.step
+	if !exact[h.Func] {
+		for _, s := range steps {
+			if s > cell && cell < want && s <= limit && s%m.step == 0 {
+				cell = s
+			}
+		}
+	}
+	// From a whole minute, which the coarser resolutions have too, and a cell before the first, so that it is known whether a row
+	// was there before; and a cell more than the last, at whose start a row may come.
+	grain := max(measure.Minute, cell)
+	return measure.Interval{Start: floor(start.Add(-cell), grain), End: floor(end, cell).Add(cell)}, cell
+}
+
+func fromMS(t int64) measure.Time {
+	const most = int64(1<<62) / 1e6
+	return measure.Time(min(max(t, -most), most)) * 1e6
+}
+
+// chooser gives which values of a cell a function wants to see: the greatest for max_over_time, the least for min_over_time.
+func chooser(h *storage.SelectHints, m *metric) func(*measure.Series) []float64 {
+	return func(s *measure.Series) []float64 {
+		switch {
+		case m.shape == counter:
+		case h.Func == "max_over_time" && s.Max != nil:
+			return s.Max
+		case h.Func == "min_over_time" && s.Min != nil:
+			return s.Min
+		}
+		return s.Values
+	}
+}
+
+// LabelValues implements storage.Querier. The names of all metrics are given without asking whether they have rows.
+func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	values := map[string]bool{}
+	if name == model.MetricNameLabel && !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name != model.MetricNameLabel }) {
+		for _, m := range q.metrics {
+			if matches(matchers, model.MetricNameLabel, m.name) {
+				values[m.name] = true
+			}
+		}
+		return keys(values), nil, nil
+	}
+	here, err := labels.NewMatcher(labels.MatchNotEqual, name, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	set := q.Select(ctx, false, &storage.SelectHints{Start: q.mint, End: q.maxt, Func: "series"}, append(slices.Clone(matchers), here)...)
+	for set.Next() {
+		values[set.At().Labels().Get(name)] = true
+	}
+	return keys(values), set.Warnings(), set.Err()
+}
+
+// LabelNames implements storage.Querier. Without matchers they are the fields of all metrics, without asking for rows.
+func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	names := map[string]bool{}
+	if len(matchers) == 0 {
+		for _, m := range q.metrics {
+			names[model.MetricNameLabel] = true
+			for _, f := range m.by {
+				names[f] = true
+			}
+		}
+		return keys(names), nil, nil
+	}
+	set := q.Select(ctx, false, &storage.SelectHints{Start: q.mint, End: q.maxt, Func: "series"}, matchers...)
+	for set.Next() {
+		set.At().Labels().Range(func(l labels.Label) { names[l.Name] = true })
+	}
+	return keys(names), set.Warnings(), set.Err()
+}
+
+func keys(m map[string]bool) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func matches(matchers []*labels.Matcher, name, text string) bool {
+	for _, m := range matchers {
+		if m.Name == name && !m.Matches(text) {
+			return false
+		}
+	}
+	return true
+}
+
+// check is a matcher that is not exactly a term, with the place of its field in the key.
+type check struct {
+	at      int
+	matcher *labels.Matcher
+}
+
+// plan says what of the matchers the reader can decide, and what is left; not ok when no row of the metric can match.
+func (m *metric) plan(matchers []*labels.Matcher) (terms []measure.Term, rest []check, ok bool) {
+	for _, l := range matchers {
+		at := slices.Index(m.by, l.Name)
+		switch {
+		case l.Name == model.MetricNameLabel:
+			if !l.Matches(m.name) {
+				return nil, nil, false
+			}
+		case at < 0:
+			if !l.Matches("") {
+				return nil, nil, false
+			}
+		default:
+			t, exact := term(l)
+			if exact {
+				terms = append(terms, t...)
+			} else {
+				rest = append(rest, check{at, l})
+			}
+		}
+	}
+	return terms, rest, true
+}
+
+// term gives a matcher as terms, if there are any that say exactly the same.
+func term(l *labels.Matcher) ([]measure.Term, bool) {
+	op, values := measure.Equal, []string{l.Value}
+	switch l.Type {
+	case labels.MatchNotEqual:
+		op = measure.NotEqual
+	case labels.MatchRegexp, labels.MatchNotRegexp:
+		op, values = measure.In, l.SetMatches()
+		if len(values) == 0 || len(values) > 1000 {
+			return nil, false
+		}
+	}
+	if slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, `\x`) }) {
+		return nil, false // may stand for a byte that is no text
+	}
+	if l.Type != labels.MatchNotRegexp {
+		return []measure.Term{{Field: l.Name, Op: op, Values: values}}, true
+	}
+	var terms []measure.Term
+	for _, v := range values {
+		terms = append(terms, measure.Term{Field: l.Name, Op: measure.NotEqual, Values: []string{v}})
+	}
+	return terms, true
+}
+
+func (r *row) wanted(rest []check) bool {
+	for _, c := range rest {
+		if !c.matcher.Matches(valid(r.key[c.at])) {
+			return false
+		}
+	}
+	return true
+}
+
+// labels gives the labels of a row. An empty text is no label, as Prometheus has it.
+func (m *metric) labels(key []string) labels.Labels {
+	b := labels.NewScratchBuilder(len(key) + 1)
+	b.Add(model.MetricNameLabel, m.name)
+	for i, f := range m.by {
+		if key[i] != "" {
+			b.Add(f, valid(key[i]))
+		}
+	}
+	b.Sort()
+	return b.Labels()
+}
+
+// valid gives the text with each byte that is not UTF-8 as \xHH, since labels must be UTF-8.
+func valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		} else {
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// has says whether a row was measured at all.
+func (t *table) has(r *row) bool {
+	for n := range t.stretches {
+		if r.dists[n] != nil || slices.ContainsFunc(r.values[n], func(v float64) bool { return v == v }) {
+			return true
+		}
+	}
+	return false
+}
+
+// falls says whether an amount is negative.
+func (t *table) falls() bool {
+	for _, r := range t.rows {
+		for _, vs := range r.values {
+			if slices.ContainsFunc(vs, func(v float64) bool { return v < 0 }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// seriesSet is what a selector found.
+type seriesSet struct {
+	series   []*series
+	at       int
+	warnings annotations.Annotations
+}
+
+// Next implements storage.SeriesSet.
+func (s *seriesSet) Next() bool { s.at++; return s.at < len(s.series) }
+
+// At implements storage.SeriesSet.
+func (s *seriesSet) At() storage.Series { return s.series[s.at] }
+
+// Err implements storage.SeriesSet.
+func (s *seriesSet) Err() error { return nil }
+
+// Warnings implements storage.SeriesSet.
+func (s *seriesSet) Warnings() annotations.Annotations { return s.warnings }

@@ -1,0 +1,334 @@
+package term
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"culprit/measure"
+	"culprit/view"
+	"culprit/view/flame"
+
+	"github.com/spf13/cobra"
+)
+
+// pictured is what becomes of a profile: the file and what it shows.
+type pictured struct {
+	output   string
+	format   string
+	title    string
+	width    int
+	inverted bool
+	table    bool
+	rows     int
+}
+
+func (o *pictured) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "write to this file, whose end says the format: "+strings.Join(endings(), " "))
+	f.StringVar(&o.format, "format", "", "the format, for standard output or a name that doesn't say it")
+	f.BoolVar(&o.table, "table", false, "a table of functions as lockstat's: Count indv cuml CPU Caller")
+	f.IntVarP(&o.rows, "rows", "n", 40, "of a table: the first N rows, 0 for all")
+	f.StringVar(&o.title, "title", "", "above a picture")
+	f.IntVar(&o.width, "width", 1200, "of an SVG, in pixels")
+	f.BoolVar(&o.inverted, "inverted", false, "of an SVG: the root at the top")
+	if err := c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(endings(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag was made some lines above
+	}
+}
+
+// A written is a format that profiles are written in.
+type written struct {
+	ending string
+	write  func(io.Writer, *flame.Tree, flame.Picture) error
+	differ func(io.Writer, *flame.Diff, flame.Picture) error // nil: it can't show a difference
+}
+
+// formats are those that can be written.
+func formats() []written {
+	return []written{
+		{"svg", flame.WriteSVG, flame.WriteDiffSVG},
+		{"html", flame.WriteHTML, flame.WriteDiffHTML},
+		{"folded", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteFolded(w, t) },
+			func(w io.Writer, d *flame.Diff, _ flame.Picture) error { return flame.WriteDiffFolded(w, d) }},
+		{"pb.gz", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WritePProf(w, t) }, nil},
+		{"json", func(w io.Writer, t *flame.Tree, p flame.Picture) error { return flame.WriteSpeedscope(w, t, p.Note) }, nil},
+		{"txt", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteText(w, t) }, nil},
+	}
+}
+
+func endings() []string {
+	var out []string
+	for _, f := range formats() {
+		out = append(out, f.ending)
+	}
+	return out
+}
+
+// chosen gives the format that is asked for; without one, what a terminal shows.
+func (o *pictured) chosen() (written, error) {
+	if o.width < 100 || o.width > 100_000 {
+		return written{}, usagef("--width %d is out of range: 100 to 100000", o.width)
+	}
+	if o.table {
+		if o.format != "" {
+			return written{}, usagef("--table and --format exclude each other")
+		}
+		return written{"table", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteTable(w, t, o.rows) }, nil}, nil
+	}
+	want := o.format
+	if want == "" {
+		if want = "txt"; o.output != "" && o.output != "-" {
+			want = o.output
+		}
+	}
+	for _, f := range formats() {
+		if want == f.ending || o.format == "" && strings.HasSuffix(want, "."+f.ending) {
+			return f, nil
+		}
+	}
+	if o.format != "" {
+		return written{}, usagef("--format %s is none of %s%s", o.format, strings.Join(endings(), " "), didYouMean(o.format, endings()))
+	}
+	return written{}, usagef("-o %s: the end of the name says the format, and is none of .%s; --format says it too", o.output, strings.Join(endings(), " ."))
+}
+
+func (o *pictured) picture(note string) flame.Picture {
+	return flame.Picture{Title: o.title, Note: note, Width: o.width, Inverted: o.inverted}
+}
+
+// put writes a profile to where it was asked.
+func (o *pictured) put(t Terminal, p *flame.Tree, note string) error {
+	f, err := o.chosen()
+	if err != nil {
+		return err
+	}
+	return into(t, o.output, func(w io.Writer) error { return f.write(w, p, o.picture(note)) })
+}
+
+// into writes a file, or for "" and - standard output. What could not be written whole is not left behind, and a file that was there
+// stays until then.
+func into(t Terminal, name string, write func(io.Writer) error) (failed error) {
+	if name == "" || name == "-" {
+		b := bufio.NewWriterSize(t.Out, 64<<10)
+		if err := write(b); err != nil {
+			return err
+		}
+		return b.Flush()
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // /dev/stdout, a pipe
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	defer func() {
+		if failed != nil {
+			f.Close()           //nolint:errcheck // it was not wanted
+			os.Remove(f.Name()) //nolint:errcheck // the same
+		}
+	}()
+	b := bufio.NewWriterSize(f, 64<<10)
+	if err := write(b); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := errors.Join(b.Flush(), f.Chmod(0o644), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// differing is how two profiles are compared.
+type differing struct {
+	on         bool
+	per        string
+	cpuSeconds string
+	work       string
+	json       bool
+}
+
+func (d *differing) norm() (flame.Norm, error) {
+	n := flame.Norm{Per: d.per}
+	text, flag := "", ""
+	switch {
+	case d.cpuSeconds != "" && d.work != "":
+		return n, usagef("--cpu-seconds and --work exclude each other")
+	case d.cpuSeconds != "":
+		text, flag, n.Per = d.cpuSeconds, "--cpu-seconds", "cpu-second"
+	case d.work != "":
+		text, flag, n.Per = d.work, "--work", "work"
+	}
+	if d.per != "" && d.per != n.Per {
+		return n, usagef("%s %s is not --per %s", flag, text, d.per)
+	}
+	switch n.Per {
+	case "":
+		n.Per = "sample"
+	case "sample", "cpu-second":
+	case "work":
+		if text == "" {
+			return n, usagef("--per work: how much was done? --work BEFORE,AFTER")
+		}
+	default:
+		return n, usagef("--per %q is none of sample, cpu-second, work%s", n.Per, didYouMean(n.Per, []string{"sample", "cpu-second", "work"}))
+	}
+	if text != "" {
+		before, after, ok := strings.Cut(text, ",")
+		var errs [2]error
+		n.Before, errs[0] = strconv.ParseFloat(strings.TrimSpace(before), 64)
+		n.After, errs[1] = strconv.ParseFloat(strings.TrimSpace(after), 64)
+		if !ok || errors.Join(errs[:]...) != nil || !(n.Before > 0) || !(n.After > 0) {
+			return n, usagef("%s %q: two numbers above 0 with a comma between them, of before and of after", flag, text)
+		}
+	}
+	return n, nil
+}
+
+func (p Program) flame() *cobra.Command {
+	var o pictured
+	var d differing
+	var read flame.Options
+	c := &cobra.Command{
+		Use:   "flame [flags] [FILE]...",
+		Short: "flame graphs of profiles in any common format, and what differs between two",
+		Long: reflow(`Reads profiles - stacks with an amount each - and writes them as a picture, a page, a table, or in another format. It reads what DTrace
+prints of stack() and ustack(), perf script, folded stacks, pprof, speedscope and bpftrace, packed by gzip or not; which of them
+a file has is found out by its content. Several files are added up. Without a file, or for -, it reads standard input. Without -o it prints a tree of calls.
+
+With --diff it compares two files: functions ranked by how much of the difference they explain, by themselves and with what they call, and
+with -o a picture, red for more and blue for less. Both are 100% unless --cpu-seconds or --work say what to divide by. Changes that chance makes with so
+few samples stand behind the others and are counted.`, helpWidth),
+		Example: examples([]view.Example{
+			{Line: "perf script | culprit flame -o out.svg", Means: "a picture that opens anywhere"},
+			{Line: "culprit flame out.stacks -o out.html", Means: "a page: zoom, search with the share that matched, keys"},
+			{Line: "culprit flame perf.txt --format folded | grep tcp_ | culprit flame -o tcp.svg", Means: "a part of it"},
+			{Line: "culprit flame cpu.pb.gz --table", Means: "functions, as lockstat prints them"},
+			{Line: "culprit flame --diff fast.folded slow.folded -o diff.svg", Means: "what the slow one does more of"},
+			{Line: "culprit flame --diff a.txt b.txt --work 120000,80000", Means: "the same, for each request that was served"},
+		}),
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	o.flags(c)
+	f.BoolVar(&d.on, "diff", false, "compare two files, BEFORE and AFTER")
+	f.StringVar(&d.per, "per", "", "of --diff, what the amounts are divided by: sample, cpu-second, work (default sample)")
+	f.StringVar(&d.cpuSeconds, "cpu-seconds", "", "of --diff: BEFORE,AFTER, how many seconds of CPUs the profiles cover")
+	f.StringVar(&d.work, "work", "", "of --diff: BEFORE,AFTER, how much was done meanwhile")
+	f.BoolVar(&d.json, "json", false, "of --diff: the ranked functions as JSON")
+	f.StringVar(&read.Event, "event", "", "of perf script: the samples of this event (default the first one's)")
+	f.StringVar(&read.Value, "value", "", "of pprof: which of its amounts")
+	f.BoolVar(&read.PID, "pids", false, "of perf script: processes are told apart by number")
+	f.BoolVar(&read.TID, "tids", false, "of perf script: threads are told apart by number")
+	f.BoolVar(&read.Addresses, "addresses", false, "of perf script: functions without a name are told apart by address")
+	f.BoolVar(&read.Marks, "marks", false, "of perf script: _[k] behind functions of the kernel, _[j] behind those made at run time")
+	f.BoolVar(&read.Offsets, "offsets", false, "of DTrace and bpftrace: callers are told apart by the place of the call")
+	for _, flag := range []string{"per"} {
+		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions([]string{"sample", "cpu-second", "work"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // the flag was made some lines above
+		}
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		format, err := o.chosen()
+		if err != nil {
+			return err
+		}
+		if !d.on {
+			for _, flag := range []string{"per", "cpu-seconds", "work", "json"} {
+				if c.Flags().Changed(flag) {
+					return usagef("--%s is of --diff", flag)
+				}
+			}
+			t, err := p.profiles(args, read)
+			if err != nil {
+				return err
+			}
+			return o.put(p.Terminal, t, strings.Join(args, ", "))
+		}
+		norm, err := d.norm()
+		switch {
+		case err != nil:
+			return err
+		case len(args) != 2:
+			return usagef("--diff compares two files, BEFORE and AFTER; there are %d", len(args))
+		case args[0] == "-" && args[1] == "-":
+			return usagef("standard input is one profile: --diff wants two")
+		case o.output != "" && (format.differ == nil || o.output == "-"):
+			return usagef("-o %s: a difference is shown as svg, html or folded, in a file", o.output)
+		case o.table || o.format != "" && o.output == "":
+			return usagef("--diff prints a table, or with -o writes svg, html or folded to a file")
+		}
+		return p.diff(args, read, norm, o, format, d.json)
+	}
+	return c
+}
+
+// profiles reads files, or standard input when there are none, and adds them up. What may mislead is told.
+func (p Program) profiles(names []string, o flame.Options) (*flame.Tree, error) {
+	if len(names) == 0 {
+		names = []string{"-"}
+	}
+	var all []*flame.Tree
+	for _, name := range names {
+		t, err := readProfile(name, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range t.Notes {
+			fmt.Fprintln(p.Terminal.Err, "culprit: "+view.Clean(name+": "+n))
+		}
+		all = append(all, t)
+	}
+	return flame.Merge(all...)
+}
+
+func (p Program) diff(names []string, read flame.Options, n flame.Norm, o pictured, format written, asJSON bool) error {
+	before, err := p.profiles(names[:1], read)
+	if err != nil {
+		return err
+	}
+	after, err := p.profiles(names[1:], read)
+	if err != nil {
+		return err
+	}
+	d, err := flame.Compare(before, after, n)
+	if err != nil {
+		return fmt.Errorf("compare %s and %s: %w", names[0], names[1], err)
+	}
+	if o.output != "" {
+		if err := into(p.Terminal, o.output, func(w io.Writer) error { return format.differ(w, d, o.picture(d.Said)) }); err != nil {
+			return err
+		}
+	}
+	return into(p.Terminal, "", func(w io.Writer) error {
+		if asJSON {
+			return flame.WriteChangesJSON(w, d, o.rows)
+		}
+		return flame.WriteChanges(w, d, o.rows)
+	})
+}
+
+// readProfile reads a file, or for - standard input.
+func readProfile(name string, o flame.Options) (*flame.Tree, error) {
+	if name == "-" {
+		return flame.Read(os.Stdin, "standard input", o)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory: %w", name, measure.ErrUnsupported)
+	}
+	return flame.Read(f, name, o)
+}

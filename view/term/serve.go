@@ -1,0 +1,195 @@
+package term
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"culprit/diagnose"
+	"culprit/measure"
+	"culprit/view"
+
+	"github.com/spf13/cobra"
+)
+
+// Serving is what `culprit serve` was asked.
+type Serving struct {
+	Listen    string          // address and port
+	Dir       string          // where to record; "" where this user usually does
+	Keep      [3]measure.Span // of ticks, of minutes, of hours; 0: the archive's own
+	Size      int64           // bytes on disk at most; 0: the archive's own
+	Cert, Key string          // files, both or none
+	For       time.Duration   // end by itself; 0: never
+	DiskFull  string          // what goes when the disk is full: "oldest" or "newest"
+	Budget    float64         // share of one CPU that recording may take; 0: no bound
+}
+
+// Teller is how a server tells its user what it does. Safe for several goroutines.
+type Teller struct {
+	t    Terminal
+	mu   sync.Mutex
+	said []string
+}
+
+// Say prints a line.
+func (w *Teller) Say(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fmt.Fprintln(w.t.Out, text) //nolint:errcheck // a terminal that is gone ends no recording
+}
+
+// Diagnosis shows a report.
+func (w *Teller) Diagnosis(r *diagnose.Report) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fmt.Fprint(w.t.Out, "\n"+view.Diagnosis(r, w.t.Width, w.t.Colour)+"\n") //nolint:errcheck // as above
+}
+
+// Trouble says what is wrong now. Each sentence is told when it begins, and when it is over.
+func (w *Teller) Trouble(all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range all {
+		if !slices.Contains(w.said, s) {
+			fmt.Fprintln(w.t.Err, "culprit:", view.Clean(s)) //nolint:errcheck // as above
+		}
+	}
+	for _, s := range w.said {
+		if !slices.Contains(all, s) {
+			fmt.Fprintln(w.t.Err, "culprit: over:", view.Clean(s)) //nolint:errcheck // as above
+		}
+	}
+	w.said = slices.Clone(all)
+}
+
+// listenUsually is the address of a server that was asked for none.
+const listenUsually = "127.0.0.1:7410"
+
+func (p Program) serve() *cobra.Command {
+	var s Serving
+	var keep, size, length, budget string
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "record everything each second and show it on a page",
+		Long: reflow(`Records all that the tools and the diagnosis look at, each second, until it is ended, and serves the page at an address of
+this machine alone. The first start prints the address with a token that lets a browser in; the token stays in the file token of the directory.
+The tools show what was recorded with --from, --to and --at. A diagnosis of the last ten seconds is made each ten seconds and kept.
+
+It needs no root, and root shows more. Recording takes about a hundredth of one CPU; where it takes more than --budget, what costs most rests for ten minutes or longer, and is named.`, helpWidth),
+		Args: cobra.NoArgs,
+		Example: examples([]view.Example{
+			{Line: "culprit serve", Means: "record, and serve the page on " + listenUsually},
+			{Line: "culprit serve --keep 1s=2d,1m=30d,1h=365d --size 10GB", Means: "keep seconds for two days, minutes for a month, hours for a year"},
+			{Line: "culprit serve --listen 10.0.0.5:7410 --tls-cert cert.pem --tls-key key.pem", Means: "for others too: only with TLS"},
+			{Line: "culprit serve --for 30s", Means: "end after half a minute"},
+		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&s.Listen, "listen", listenUsually, "address and port; one that others reach needs TLS")
+	f.StringVar(&s.Dir, "dir", "", "directory of what is recorded (default $CULPRIT_DIR, /var/lib/culprit for root, else culprit below $XDG_STATE_HOME or ~/.local/state)")
+	f.StringVar(&keep, "keep", "1s=7d,1m=14d,1h=90d", "how long to keep each second, minute and hour")
+	f.StringVar(&size, "size", "2GB", "the most that it takes on disk; the oldest goes first")
+	f.StringVar(&s.DiskFull, "disk-full", "oldest", "what goes when the disk is full: oldest, newest")
+	f.StringVar(&budget, "budget", "10%", "the most of one CPU that recording takes; beyond it what costs most rests, and is named; 0 for no bound")
+	f.StringVar(&s.Cert, "tls-cert", "", "file of the certificate, with those that it rests on")
+	f.StringVar(&s.Key, "tls-key", "", "file of the certificate's key")
+	f.StringVar(&length, "for", "", "end after this time: 30s, 2h")
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if s.Keep, err = parseKeep(keep); err != nil {
+			return err
+		}
+		if s.Size, err = parseSize(size); err != nil {
+			return err
+		}
+		if s.Budget, err = parseShare(budget); err != nil {
+			return err
+		}
+		if length != "" {
+			if s.For, err = time.ParseDuration(length); err != nil || s.For < time.Second {
+				return usagef("--for %q: give a time of a second or more, such as 30s", length)
+			}
+		}
+		if _, _, err := net.SplitHostPort(s.Listen); err != nil {
+			return usagef("--listen %q: give an address and a port, such as %s", s.Listen, listenUsually)
+		}
+		if (s.Cert == "") != (s.Key == "") {
+			return usagef("--tls-cert and --tls-key belong together")
+		}
+		if full := []string{"oldest", "newest"}; !slices.Contains(full, s.DiskFull) {
+			return usagef("--disk-full %q is none of %s%s", s.DiskFull, strings.Join(full, ", "), didYouMean(s.DiskFull, full))
+		}
+		if p.Serve == nil {
+			return fmt.Errorf("this program records nothing: %w", measure.ErrUnsupported)
+		}
+		return p.Serve(c.Context(), s, &Teller{t: p.Terminal})
+	}
+	return c
+}
+
+var (
+	keepForm = regexp.MustCompile(`^(1s|1m|1h)=([0-9]+(?:\.[0-9]+)?)(s|m|h|d|w|y)$`)                       // table: made once, never changed
+	sizeForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKMGT]?)(i?)[bB]?$`)                          // table: made once, never changed
+	daysOf   = map[string]float64{"s": 1. / 86400, "m": 1. / 1440, "h": 1. / 24, "d": 1, "w": 7, "y": 365} // table: units of time
+)
+
+// parseShare reads "1%" or "0.5 %": a share of one CPU.
+func parseShare(text string) (float64, error) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64)
+	if err != nil || !(n >= 0) || n > 100 || n > 0 && n < 0.01 || n > 0 && !strings.Contains(text, "%") {
+		return 0, usagef("--budget %q: give per cent of one CPU, from 0.01%% to 100%%, or 0 for no bound", text)
+	}
+	return n / 100, nil
+}
+
+// parseKeep reads "1s=7d,1m=14d,1h=90d"; what is not named keeps its usual length.
+func parseKeep(text string) (keep [3]measure.Span, err error) {
+	for _, part := range strings.Split(text, ",") {
+		m := keepForm.FindStringSubmatch(strings.TrimSpace(part))
+		if m == nil {
+			return keep, usagef("--keep %q: write how long to keep seconds, minutes and hours: 1s=7d,1m=14d,1h=90d", text)
+		}
+		n, err := strconv.ParseFloat(m[2], 64)
+		days := n * daysOf[m[3]]
+		if err != nil || days < 1./144 || days > 36500 {
+			return keep, usagef("--keep %s: from 10m to 100y", part)
+		}
+		i := slices.Index([]string{"1s", "1m", "1h"}, m[1])
+		if keep[i] != 0 {
+			return keep, usagef("--keep names %s twice", m[1])
+		}
+		keep[i] = measure.Span(days * 86400 * float64(measure.Second))
+	}
+	return keep, nil
+}
+
+// leastSize is the smallest archive that makes sense: an hour of a small machine.
+const leastSize = 32 << 20
+
+// parseSize reads "2GB", "500 MiB": bytes.
+func parseSize(text string) (int64, error) {
+	m := sizeForm.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil {
+		return 0, usagef("--size %q: write a number of bytes, such as 500MB, 2GB or 1TiB", text)
+	}
+	n, err := strconv.ParseFloat(m[1], 64)
+	base := 1000.
+	if m[3] != "" {
+		base = 1024
+	}
+	n *= math.Pow(base, float64(strings.Index("KMGT", strings.ToUpper(m[2]))+1))
+	if m[2] == "" {
+		n /= base // Index of "" is 0
+	}
+	if err != nil || n < leastSize || n > 1e15 {
+		return 0, usagef("--size %q: from 32MiB to 1000TB", text)
+	}
+	return int64(n), nil
+}

@@ -1,0 +1,306 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"culprit/measure"
+	"culprit/view"
+)
+
+// shaped is an answer as it is sent: its rows by their weight, heaviest first, and what is beyond the first ones folded into one.
+type shaped struct {
+	*measure.Answer
+	stack []bool    // for each field of the breakdown: its labels are frames, not words
+	order []int     // the series to send
+	rest  []float64 // a value a cell: the sum of the series that are not sent; nil when there are none, or sums mean nothing
+	left  int       // how many those are
+}
+
+// shape orders an answer and keeps the first rows; top 0 keeps all. st may be nil: nothing is folded then. An answer with more
+// values than may be sent is a fault.
+func shape(a *measure.Answer, st *measure.Stat, top int) (*shaped, error) {
+	n, cells := len(a.Series), len(a.Elapsed)
+	if cells > 0 && n > mostValues/cells {
+		return nil, tooLarge(n, cells, mostValues)
+	}
+	type ranked struct {
+		series int
+		weight float64
+	}
+	ranks := make([]ranked, n)
+	for i := range ranks {
+		ranks[i] = ranked{i, weight(a, st, i)}
+	}
+	slices.SortFunc(ranks, func(x, y ranked) int {
+		if c := -cmp.Compare(x.weight, y.weight); c != 0 { // NaN is below all numbers
+			return c
+		}
+		for k := range a.Query.By {
+			l, r := a.Label(x.series, k), a.Label(y.series, k)
+			switch {
+			case l == r:
+			case view.Natural(l, r):
+				return -1
+			case view.Natural(r, l):
+				return 1
+			default:
+				return cmp.Compare(l, r)
+			}
+		}
+		return cmp.Compare(x.series, y.series)
+	})
+	s := &shaped{Answer: a, stack: make([]bool, len(a.Query.By))}
+	if st != nil {
+		for k, name := range a.Query.By {
+			f, _ := st.Field(name)
+			s.stack[k] = f.Type == measure.Stack
+		}
+	}
+	kept := ranks
+	if top > 0 && top < n {
+		kept = ranks[:top]
+		if st != nil && st.Fold == measure.Sum && a.Kind != measure.Dists {
+			s.rest, s.left = slices.Repeat([]float64{measure.NaN}, cells), n-top
+			for _, r := range ranks[top:] {
+				add(s.rest, a.Series[r.series].Values)
+			}
+		}
+	}
+	if cells > 0 && len(kept) > mostSent/cells {
+		return nil, tooLarge(len(kept), cells, mostSent)
+	}
+	s.order = make([]int, len(kept))
+	for i, r := range kept {
+		s.order[i] = r.series
+	}
+	return s, nil
+}
+
+// weight is what rows are ordered by. Of what adds up it is the part of the whole: a process that took a CPU for a second weighs less than one that took
+// half of one all day. Of what does not, it is the mean of what was measured; of distributions the number of values.
+func weight(a *measure.Answer, st *measure.Stat, i int) float64 {
+	switch {
+	case a.Kind == measure.Dists:
+		return values(a.Series[i].Dists)
+	case st == nil || st.Fold != measure.Sum:
+		return a.Mean(i)
+	}
+	whole := measure.NaN
+	for c, v := range a.Series[i].Values {
+		if v == v && c < len(a.Elapsed) {
+			if whole != whole {
+				whole = 0
+			}
+			whole += v * float64(a.Elapsed[c])
+		}
+	}
+	return whole
+}
+
+func tooLarge(rows, cells, most int) error {
+	return &fault{status: 413, Code: "too-large", Message: "the answer has " + strconv.Itoa(rows) + " rows of " + strconv.Itoa(cells) + " cells, more than " + strconv.Itoa(most) + " values",
+		Hint: "ask for the largest rows (top), fewer columns, less time or fewer fields"}
+}
+
+// add sums b into a; NaN adds nothing.
+func add(a, b []float64) {
+	for c, v := range b[:min(len(a), len(b))] {
+		switch {
+		case v != v:
+		case a[c] != a[c]:
+			a[c] = v
+		default:
+			a[c] += v
+		}
+	}
+}
+
+// values gives how many values some distributions hold.
+func values(dists []measure.Dist) float64 {
+	var n uint64
+	for i := range dists {
+		n += dists[i].Count()
+	}
+	return float64(n)
+}
+
+// appendJSON appends the answer as the JSON twin of the columns has it.
+func (s *shaped) appendJSON(b []byte) []byte {
+	b = s.appendHead(b, false)
+	b = append(b, `,"series":[`...)
+	for i, n := range s.order {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		series := &s.Series[n]
+		b = s.appendKey(append(b, `{"key":`...), series)
+		if s.Kind == measure.Dists {
+			b = appendDists(append(b, `,"dists":`...), series.Dists)
+		} else {
+			b = appendNumbers(append(b, `,"values":`...), series.Values)
+			if series.Min != nil && series.Max != nil {
+				b = appendNumbers(append(b, `,"min":`...), series.Min)
+				b = appendNumbers(append(b, `,"max":`...), series.Max)
+			}
+		}
+		b = append(b, '}')
+	}
+	b = append(b, ']')
+	if s.left > 0 {
+		b = strconv.AppendInt(append(b, `,"rest":{"rows":`...), int64(s.left), 10)
+		b = appendNumbers(append(b, `,"values":`...), s.rest)
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// appendHead appends an object, not closed, of all but the series. exact: times are whole nanoseconds too, and the measured times
+// of the cells are left out since they stand in a column.
+func (s *shaped) appendHead(b []byte, exact bool) []byte {
+	b = view.AppendString(append(b, `{"query":`...), s.Query.String())
+	b = view.AppendString(append(b, `,"kind":`...), s.Kind.String())
+	b = view.AppendString(append(b, `,"unit":`...), string(s.Unit))
+	if s.Sparse {
+		b = append(b, `,"sparse":true`...)
+	}
+	b = appendMillis(append(b, `,"start_ms":`...), int64(s.Start))
+	b = appendMillis(append(b, `,"step_ms":`...), int64(s.Step))
+	if exact {
+		b = strconv.AppendInt(append(b, `,"start_ns":`...), int64(s.Start), 10)
+		b = strconv.AppendInt(append(b, `,"step_ns":`...), int64(s.Step), 10)
+		b = strconv.AppendInt(append(b, `,"cells":`...), int64(len(s.Elapsed)), 10)
+	} else {
+		b = append(b, `,"elapsed_ms":[`...)
+		for c, e := range s.Elapsed {
+			if c > 0 {
+				b = append(b, ',')
+			}
+			b = appendMillis(b, int64(e))
+		}
+		b = append(b, ']')
+	}
+	b = appendStrings(append(b, `,"by":`...), s.Query.By)
+	b = strconv.AppendInt(append(b, `,"rows":`...), int64(len(s.Series)), 10)
+	b = appendLoss(append(b, `,"loss":`...), s.Loss)
+	b = appendStrings(append(b, `,"notes":`...), s.Notes)
+	if len(s.Frames) > 0 && slices.Contains(s.stack, true) {
+		b = append(b, `,"frames":[`...)
+		for i, f := range s.Frames {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = view.AppendString(append(b, `{"symbol":`...), f.Symbol)
+			b = view.AppendString(append(b, `,"module":`...), f.Module)
+			b = strconv.AppendUint(append(b, `,"offset":`...), f.Offset, 10)
+			b = strconv.AppendInt(append(b, `,"parent":`...), int64(f.Parent), 10)
+			b = append(b, '}')
+		}
+		b = append(b, ']')
+	}
+	return b
+}
+
+// appendKey appends the labels of a row: texts, and numbers of frames.
+func (s *shaped) appendKey(b []byte, series *measure.Series) []byte {
+	b = append(b, '[')
+	for k, l := range series.Key {
+		if k > 0 {
+			b = append(b, ',')
+		}
+		if s.stack[k] {
+			b = strconv.AppendUint(b, uint64(l), 10)
+		} else {
+			b = view.AppendString(b, s.Labels[l])
+		}
+	}
+	return append(b, ']')
+}
+
+func appendNumbers(b []byte, values []float64) []byte {
+	b = append(b, '[')
+	for i, v := range values {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = view.AppendNumber(b, v)
+	}
+	return append(b, ']')
+}
+
+func appendStrings(b []byte, texts []string) []byte {
+	b = append(b, '[')
+	for i, t := range texts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = view.AppendString(b, t)
+	}
+	return append(b, ']')
+}
+
+func appendLoss(b []byte, loss []measure.Loss) []byte {
+	b = append(b, '[')
+	for i, l := range loss {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = view.AppendString(append(b, `{"reason":`...), l.Reason)
+		b = strconv.AppendUint(append(b, `,"events":`...), l.Events, 10)
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+// appendDists appends distributions; one that holds nothing is null.
+func appendDists(b []byte, dists []measure.Dist) []byte {
+	b = append(b, '[')
+	for i := range dists {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		d := &dists[i]
+		if len(d.Counts) == 0 {
+			b = append(b, "null"...)
+			continue
+		}
+		b = strconv.AppendUint(append(b, `{"base":`...), uint64(d.Base), 10)
+		b = strconv.AppendInt(append(b, `,"first":`...), int64(d.First), 10)
+		b = append(b, `,"counts":[`...)
+		for k, n := range d.Counts {
+			if k > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendUint(b, n, 10)
+		}
+		b = append(b, `],"sum":`...)
+		b = appendExact(b, d.Sum)
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+// appendExact appends a number with all its digits; null for what is none.
+func appendExact(b []byte, v float64) []byte {
+	if v-v != 0 { // NaN or infinite
+		return append(b, "null"...)
+	}
+	return strconv.AppendFloat(b, v, 'g', -1, 64)
+}
+
+// appendMillis appends nanoseconds as milliseconds, exactly.
+func appendMillis(b []byte, ns int64) []byte {
+	if ns < 0 {
+		b, ns = append(b, '-'), -ns
+	}
+	b = strconv.AppendInt(b, ns/1e6, 10)
+	if part := ns % 1e6; part != 0 {
+		b = append(b, '.')
+		for scale := int64(1e5); part > 0; scale /= 10 {
+			b = append(b, byte('0'+part/scale))
+			part %= scale
+		}
+	}
+	return b
+}

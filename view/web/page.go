@@ -1,0 +1,109 @@
+package web
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// page is the built page: its files in memory, each as it is and in the compressed forms that were built beside it.
+type page map[string]*file
+
+type file struct {
+	kind       string
+	raw        []byte
+	gzip, br   []byte // nil: not there
+	tag        string // of the contents, for If-None-Match; weak, since it is that of all their encodings
+	unchanging bool   // its name has a hash of its contents
+}
+
+// contentTypes are those of what a page is built of. The machine's own list is not asked: a browser that is told not to sniff needs them right.
+//
+// table: file name to media type
+var contentTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".json": "application/json", ".map": "application/json", ".webmanifest": "application/manifest+json", ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon",
+	".woff2": "font/woff2", ".wasm": "application/wasm", ".txt": "text/plain; charset=utf-8",
+}
+
+const unbuilt = `<!doctype html><html lang="en"><meta charset="utf-8"><title>culprit</title><meta name="viewport" content="width=device-width">` +
+	`<h1>culprit</h1><p>This binary was built without its page: <code>make build</code> makes one that has it. The API is there, at <code>api/</code>.</p></html>` + "\n"
+
+// newPage reads the files of a page; without an index.html it says how to build one.
+func newPage(files fs.FS) page {
+	p := page{}
+	if files != nil {
+		// A file that can't be read is not there; an embedded one always can.
+		_ = fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasPrefix(path.Base(name), ".") {
+				return nil
+			}
+			ext := path.Ext(name)
+			if data, err := fs.ReadFile(files, name); err == nil && contentTypes[ext] != "" {
+				p.add(name, contentTypes[ext], data)
+				p[name].unchanging = strings.HasPrefix(name, "assets/") // Vite puts a hash into these names
+				p[name].gzip, _ = fs.ReadFile(files, name+".gz")
+				p[name].br, _ = fs.ReadFile(files, name+".br")
+			}
+			return nil
+		})
+	}
+	if p["index.html"] == nil {
+		p = page{}
+		p.add("index.html", contentTypes[".html"], []byte(unbuilt))
+	}
+	return p
+}
+
+func (p page) add(name, kind string, data []byte) {
+	sum := sha256.Sum256(data)
+	p[name] = &file{kind: kind, raw: data, tag: `W/"` + hex.EncodeToString(sum[:12]) + `"`}
+}
+
+func (p page) register(mux *http.ServeMux) {
+	for name, f := range p {
+		mux.HandleFunc("GET /"+name, f.serve)
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("token") { // who has the cookie already: the address is not to keep the token
+			w.Header().Set("Cache-Control", "no-store")
+			w.Header().Set("Location", "./")
+			w.WriteHeader(http.StatusSeeOther)
+			return
+		}
+		p["index.html"].serve(w, r)
+	})
+}
+
+func (f *file) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("ETag", f.tag)
+	h.Set("Vary", "Accept-Encoding")
+	if f.unchanging {
+		h.Set("Cache-Control", "private, max-age=31536000, immutable")
+	} else {
+		h.Set("Cache-Control", "private, no-cache")
+	}
+	for _, tag := range strings.Split(r.Header.Get("If-None-Match"), ",") {
+		if tag = strings.TrimSpace(tag); tag == f.tag || tag == "*" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	data, can := f.raw, r.Header.Get("Accept-Encoding")
+	switch {
+	case f.br != nil && accepts(can, "br"):
+		data = f.br
+		h.Set("Content-Encoding", "br")
+	case f.gzip != nil && accepts(can, "gzip"):
+		data = f.gzip
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Type", f.kind)
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	_, _ = w.Write(data) // who is gone needs no answer
+}

@@ -1,0 +1,249 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"culprit/measure"
+)
+
+// What a single request may ask for.
+const (
+	mostText    = 4096      // bytes of a sentence
+	mostQueries = 64        // sentences of a live view
+	mostCells   = 100_000   // cells of an answer: a day of seconds
+	mostValues  = 8_000_000 // rows times cells that are looked at for one answer: 64 MB
+	mostSent    = 2_000_000 // rows times cells that are sent in one answer
+	mostTop     = 100_000
+)
+
+// parameters are those of one request.
+type parameters struct {
+	values url.Values
+	now    measure.Time
+}
+
+// parametersOf reads the query of a URL. It refuses names that are not among the known ones, and one that is given twice unless it is
+// among the many.
+func parametersOf(raw string, now measure.Time, known, many []string) (*parameters, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, badf("the query of the address can't be read: %v", err)
+	}
+	for name, given := range values {
+		if !slices.Contains(known, name) && !slices.Contains(many, name) {
+			f := badf("there is no parameter %q here", name)
+			if near := measure.Nearest(name, slices.Concat(known, many)); near != "" {
+				f.Hint = "did you mean " + near + "?"
+			} else {
+				f.Hint = "there are " + strings.Join(slices.Concat(known, many), ", ")
+			}
+			return nil, f
+		}
+		if len(given) > 1 && !slices.Contains(many, name) {
+			return nil, badf("parameter %s is given %d times", name, len(given))
+		}
+	}
+	return &parameters{values: values, now: now}, nil
+}
+
+func (p *parameters) text(name string) string { return p.values.Get(name) }
+
+// time reads a moment; otherwise when it is not given.
+func (p *parameters) time(name string, otherwise measure.Time) (measure.Time, error) {
+	text := p.text(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	t, err := parseTime(text, p.now)
+	if err != nil {
+		return 0, badf("%s: %v", name, err)
+	}
+	return t, nil
+}
+
+// over reads from and to. Without from it is the span before to.
+func (p *parameters) over(span measure.Span) (measure.Interval, error) {
+	to, err := p.time("to", p.now)
+	if err != nil {
+		return measure.Interval{}, err
+	}
+	from, err := p.time("from", to.Add(-span))
+	if err != nil {
+		return measure.Interval{}, err
+	}
+	if from >= to {
+		return measure.Interval{}, badf("from %s is not before to %s", from, to)
+	}
+	return measure.Interval{Start: from, End: to}, nil
+}
+
+// count reads a whole number from 1 to most; 0 when it is not given.
+func (p *parameters) count(name string, most int) (int, error) {
+	text := p.text(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, badf("%s: %q is no whole number from 1 to %d", name, text, most)
+	}
+	return n, nil
+}
+
+// span reads a time's length; otherwise when it is not given.
+func (p *parameters) span(name string, otherwise measure.Span) (measure.Span, error) {
+	text := p.text(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	s, err := parseSpan(text)
+	if err != nil {
+		return 0, badf("%s: %v", name, err)
+	}
+	return s, nil
+}
+
+// Times that can be asked for: no archive has others, and sums of them don't overflow.
+const (
+	firstTime = measure.Time(0)
+	lastTime  = measure.Time(1 << 62) // in the year 2116
+	longest   = measure.Span(1 << 60) // 36 years
+)
+
+// parseTime reads milliseconds since the epoch, RFC 3339, "now", or a time before or after now: "-10m", "-1.5h", "-7d".
+func parseTime(text string, now measure.Time) (measure.Time, error) {
+	if text == "now" {
+		return now, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	switch {
+	case err == nil && t.Unix() >= 0 && t.Unix() < int64(lastTime/1e9):
+		return measure.Time(t.UnixNano()), nil
+	case err == nil:
+		return 0, fmt.Errorf("%q is out of range", text)
+	}
+	if ns, ok := parseMillis(text); ok && ns >= 0 {
+		if measure.Time(ns) > lastTime {
+			return 0, fmt.Errorf("%q is out of range", text)
+		}
+		return measure.Time(ns), nil
+	}
+	if text != "" && (text[0] == '-' || text[0] == '+') {
+		if span, err := parseUnits(text[1:]); err == nil {
+			if text[0] == '-' {
+				span = -span
+			}
+			return min(max(now.Add(span), firstTime), lastTime), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no time (milliseconds since 1970, RFC 3339, now, or -10m)", text)
+}
+
+// parseSpan reads milliseconds, or a number with a unit: "10s", "1m", "1d". At least a millisecond.
+func parseSpan(text string) (measure.Span, error) {
+	if ns, ok := parseMillis(text); ok {
+		if ns < int64(measure.Millisecond) || ns > int64(longest) {
+			return 0, fmt.Errorf("%q is out of range: 1 ms to 36 years", text)
+		}
+		return measure.Span(ns), nil
+	}
+	s, err := parseUnits(text)
+	if err != nil || s < measure.Millisecond {
+		return 0, fmt.Errorf("%q is no span of time (milliseconds, or 10s, 1m, 1h, 1d)", text)
+	}
+	return s, nil
+}
+
+// parseMillis reads a decimal number of milliseconds exactly, as nanoseconds: fractions beyond them are cut.
+func parseMillis(text string) (int64, bool) {
+	whole, part, _ := strings.Cut(text, ".")
+	ms, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || whole[0] == '+' || ms > math.MaxInt64/2_000_000 || ms < -math.MaxInt64/2_000_000 {
+		return 0, false
+	}
+	ns := ms * 1e6
+	scale := int64(1e5)
+	for i := range len(part) {
+		if part[i] < '0' || part[i] > '9' {
+			return 0, false
+		}
+		d := int64(part[i]-'0') * scale
+		if whole[0] == '-' {
+			d = -d
+		}
+		ns, scale = ns+d, scale/10
+	}
+	return ns, true
+}
+
+// parseUnits reads a number with a unit of time, days and weeks too. Not negative.
+func parseUnits(text string) (measure.Span, error) {
+	if n := len(text); n > 0 && (text[n-1] == 'd' || text[n-1] == 'w') {
+		days, err := strconv.ParseFloat(text[:n-1], 64)
+		if err != nil {
+			return 0, err
+		}
+		if text[n-1] == 'w' {
+			days *= 7
+		}
+		if !(days >= 0 && days < 13000) {
+			return 0, fmt.Errorf("%q is out of range", text)
+		}
+		return measure.Span(days * 24 * 3600 * 1e9), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, err
+	}
+	if d < 0 || measure.Span(d) > longest {
+		return 0, fmt.Errorf("%q is out of range", text)
+	}
+	return measure.Span(d), nil
+}
+
+// steps are the lengths of cells that columns=N chooses from: people read them off an axis, and rollups divide by them.
+//
+// table: the steps of a graph
+var steps = []measure.Span{
+	measure.Second, 2 * measure.Second, 5 * measure.Second, 10 * measure.Second, 15 * measure.Second, 30 * measure.Second,
+	measure.Minute, 2 * measure.Minute, 5 * measure.Minute, 10 * measure.Minute, 15 * measure.Minute, 30 * measure.Minute,
+	60 * measure.Minute, 120 * measure.Minute, 180 * measure.Minute, 360 * measure.Minute, 720 * measure.Minute, 1440 * measure.Minute,
+}
+
+// stepFor gives the smallest step with at most n cells over the time, not shorter than least. Beyond the last step it gives whole days.
+func stepFor(over measure.Interval, n int, least measure.Span) measure.Span {
+	for _, s := range steps {
+		if s >= least && cellsOf(over, s) <= n {
+			return s
+		}
+	}
+	day := steps[len(steps)-1]
+	days := max(1, over.Span()/day/measure.Span(n))
+	for cellsOf(over, days*day) > max(n, 2) {
+		days++
+	}
+	return days * day
+}
+
+// cellsOf gives the number of cells of a step that a time touches.
+func cellsOf(over measure.Interval, step measure.Span) int {
+	g := grid(over, step)
+	return int(g.Span() / step)
+}
+
+// grid widens a time to multiples of the step.
+func grid(over measure.Interval, step measure.Span) measure.Interval {
+	s := measure.Time(step)
+	start := over.Start - over.Start%s
+	end := over.End
+	if over.End%s != 0 {
+		end += s - over.End%s
+	}
+	return measure.Interval{Start: start, End: end}
+}
