@@ -22,6 +22,20 @@ import (
 // traced runs a program until it exits, or until meanwhile is done and a while has passed, and gives what it printed.
 func traced(t *testing.T, r Request, meanwhile func()) (status int, out, errs string) {
 	t.Helper()
+	status, out, errs = tracedWhole(t, r, meanwhile)
+	if told := missedLine.FindString(errs); told != "" {
+		t.Log(told) // other tests' programs run on these CPUs too: what must be exact is counted
+		errs = strings.Replace(errs, told, "", 1)
+	}
+	return status, out, errs
+}
+
+// missedLine is how a script says that the kernel left firings out.
+var missedLine = regexp.MustCompile(`(?m)^culprit: \d+ missed firings? [^\n]*\n`)
+
+// tracedWhole is traced with all that was said.
+func tracedWhole(t *testing.T, r Request, meanwhile func()) (status int, out, errs string) {
+	t.Helper()
 	if err := kernel.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
 			t.Skip("needs: root")
@@ -239,7 +253,7 @@ func TestMissedFiringsAreTold(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature exceptions:page_fault_kernel")
 	}
-	_, out, errs := traced(t, program(`
+	_, out, errs := tracedWhole(t, program(`
 		sdt:exceptions::page_fault_kernel /pid == $pid/ { @["fired"] = count(); this->nothing = copyinstr(16); }
 		END { printa("%%s %%@d\n", @); }`), func() {
 		if _, err := w.Write(fresh); err != nil { // the kernel reads a page that is not there yet
