@@ -36,6 +36,7 @@ type fold struct {
 	table   *rows // for the rows of a query that is not plain
 	counts  []int
 	key     []measure.Label
+	stacks  []bool
 	notes   []string // of the answer of the tick before, used again; only with folder.reuse
 	values  []float64
 	series  []measure.Series
@@ -52,7 +53,7 @@ func newFolder(c *Catalogue, source int, queries []measure.Query) *folder {
 	for n, q := range queries {
 		if c.owner[q.Stat] == source {
 			st := c.Stat(q.Stat)
-			f.parts = append(f.parts, &fold{number: n, query: q, stat: st, unit: st.AnswerUnit(), table: newRows(len(q.By)), key: make([]measure.Label, len(q.By))})
+			f.parts = append(f.parts, &fold{number: n, query: q, stat: st, unit: st.AnswerUnit(), stacks: st.Stacks(q.By), table: newRows(len(q.By)), key: make([]measure.Label, len(q.By))})
 		}
 	}
 	return f
@@ -108,7 +109,7 @@ func (f *folder) begin(i int, p *fold, batches []*measure.Batch) *measure.Answer
 	s := &f.slab
 	a := &s.answers[i]
 	s.elapsed[i] = 0
-	*a = measure.Answer{Query: p.query, Kind: p.stat.Kind, Unit: p.unit, Sparse: p.stat.Sparse, Elapsed: s.elapsed[i : i+1 : i+1]}
+	*a = measure.Answer{Query: p.query, Kind: p.stat.Kind, Unit: p.unit, Sparse: p.stat.Sparse, Stacks: p.stacks, Elapsed: s.elapsed[i : i+1 : i+1]}
 	if f.reuse {
 		a.Notes = p.notes[:0]
 	}
@@ -170,7 +171,9 @@ func (f *fold) head(a *measure.Answer, batches []*measure.Batch) {
 			a.Elapsed[0] = a.Step
 		}
 		a.Labels = b.Labels
-		a.Frames = append(a.Frames, b.Frames...)
+		if len(b.Frames) > len(a.Frames) { // one forest for all that a reading gives, as the labels
+			a.Frames = slices.Clip(b.Frames)
+		}
 		a.Loss = append(a.Loss, b.Loss...)
 		a.Notes = append(a.Notes, b.Notes...)
 		if !f.plans[k].ok {

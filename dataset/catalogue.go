@@ -118,6 +118,9 @@ func (c *Catalogue) check(q measure.Query, text string) error {
 			return err
 		}
 		f, _ := st.Field(t.Field)
+		if f.Type == measure.Stack {
+			return fault(t.Field, "stack", t.Field+" is a stack and can't be compared", "break down by it: by "+t.Field)
+		}
 		if f.Type != measure.Number && t.Op >= measure.Less && t.Op <= measure.GreaterEqual {
 			return fault(t.Field, "not-a-number", fmt.Sprintf("%s is a word and can't be compared with %s", t.Field, t.Op), "use = != ~ !~ or in")
 		}

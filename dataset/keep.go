@@ -104,7 +104,7 @@ func (k *keeper) fold(to []*measure.Batch) []*measure.Batch {
 		if len(b.Labels) >= len(out.Labels) { // one dictionary for all that a reading gives
 			out.Labels = b.Labels
 		}
-		if len(b.Frames) > 0 {
+		if len(b.Frames) > len(out.Frames) {
 			out.Frames = b.Frames
 		}
 		blind = blind || b.Over.Span() == 0

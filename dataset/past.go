@@ -151,7 +151,7 @@ func (p *Past) tick(ctx context.Context, queries []measure.Query, cell measure.I
 		switch {
 		case errors.Is(err, measure.ErrUnclear), errors.Is(err, measure.ErrUnsupported), errors.Is(err, measure.ErrDenied):
 			st := p.known.Stat(q.Stat)
-			a = &measure.Answer{Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Notes: []string{err.Error()}}
+			a = &measure.Answer{Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Stacks: st.Stacks(q.By), Notes: []string{err.Error()}}
 			refused = err
 		case err != nil:
 			return nil, err
@@ -194,15 +194,15 @@ func (p *Past) tick(ctx context.Context, queries []measure.Query, cell measure.I
 
 // ordered puts the rows in the order of their keys: readers give them in orders of their own, and what a tool shows must not depend on which was asked.
 func ordered(a *measure.Answer) {
-	text := func(l measure.Label) string {
-		if int(l) < len(a.Labels) {
-			return a.Labels[l]
+	text := func(k int, l measure.Label) string {
+		if k < len(a.Stacks) && a.Stacks[k] {
+			return "" // in the order of the frames
 		}
-		return "" // of a stack: a frame's number
+		return a.Labels[l]
 	}
 	slices.SortFunc(a.Series, func(x, y measure.Series) int {
 		for k, l := range x.Key {
-			if c := strings.Compare(text(l), text(y.Key[k])); c != 0 {
+			if c := strings.Compare(text(k, l), text(k, y.Key[k])); c != 0 {
 				return c
 			}
 		}
@@ -215,7 +215,7 @@ func (p *Past) blank(queries []measure.Query, cell measure.Interval) []*measure.
 	var all []*measure.Answer
 	for _, q := range queries {
 		st := p.known.Stat(q.Stat)
-		all = append(all, &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Start: cell.Start, Elapsed: []measure.Span{0}})
+		all = append(all, &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Stacks: st.Stacks(q.By), Start: cell.Start, Elapsed: []measure.Span{0}})
 	}
 	return all
 }

@@ -25,8 +25,8 @@ type Batch struct {
 	Stat   StatID
 	By     []string
 	Over   Interval
-	Labels []string // a dictionary that only grows: the one slice of a batch that may be kept; may hold words that no row uses
-	Frames []Frame  // of Stack fields: a label of such a field is an index into Frames
+	Labels []string // a dictionary that only grows, and may be kept; may hold words that no row uses
+	Frames []Frame  // of Stack fields: a label of such a field is an index into Frames. May be kept as Labels: it only grows, or another takes its place. A frame without symbol and caller is the empty stack
 	Keys   []Label
 	Values []float64
 	Dists  []Dist
@@ -61,13 +61,20 @@ type Answer struct {
 	Elapsed []Span
 	Labels  []string
 	Frames  []Frame
+	Stacks  []bool // of each field of Query.By: its labels are indices into Frames; nil: none is a stack
 	Series  []Series
 	Loss    []Loss
 	Notes   []string
 }
 
-// Label gives the text of series i in column by (an index into Query.By).
-func (a *Answer) Label(i, by int) string { return a.Labels[a.Series[i].Key[by]] }
+// Label gives the text of series i in column by (an index into Query.By); of a stack as Folded has it.
+func (a *Answer) Label(i, by int) string {
+	if l := a.Series[i].Key[by]; by >= len(a.Stacks) || !a.Stacks[by] {
+		return a.Labels[l]
+	} else {
+		return Folded(a.Frames, l)
+	}
+}
 
 // By gives the index of the named field in the answer's key, or -1.
 func (a *Answer) By(name string) int {

@@ -121,6 +121,19 @@ type Whole struct {
 	Rest     string // what of it is in no row, in a few words
 }
 
+// Stacks says of each field whether it holds stacks; nil where none does.
+func (s *Stat) Stacks(by []string) (out []bool) {
+	for i, name := range by {
+		if f, _ := s.Field(name); f.Type == Stack {
+			if out == nil {
+				out = make([]bool, len(by))
+			}
+			out[i] = true
+		}
+	}
+	return out
+}
+
 // Field gives the named field of s and its index, or -1.
 func (s *Stat) Field(name string) (Field, int) {
 	for i, f := range s.Fields {

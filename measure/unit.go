@@ -15,6 +15,7 @@ const (
 	Nanoseconds Unit = "ns"
 	Ratio       Unit = "ratio"
 	Hertz       Unit = "Hz"
+	Samples     Unit = "sample" // of a profile
 )
 
 // PerSecond gives the unit of this unit's rate. Time per second is a ratio: a CPU that worked 0.3 s in each second has rate 0.3.

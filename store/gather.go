@@ -438,7 +438,7 @@ func (g *gather) answer() *measure.Answer {
 		g.note("rows were folded from rollups: min and max are bounds, the true ones lie between")
 	}
 	a := &measure.Answer{Query: g.query, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Start: g.start, Step: g.step,
-		Elapsed: g.elapsed, Labels: g.words.texts, Loss: g.loss, Notes: g.notes}
+		Elapsed: g.elapsed, Labels: g.words.texts, Stacks: st.Stacks(g.query.By), Loss: g.loss, Notes: g.notes}
 	for _, n := range g.stacks.nodes {
 		a.Frames = append(a.Frames, measure.Frame{Symbol: g.words.texts[n.symbol], Module: g.words.texts[n.module], Offset: n.offset, Parent: n.parent})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -143,7 +144,11 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	}
 	for _, b := range out {
 		b.Labels = r.words
+		if s.session.frames != nil {
+			b.Frames = s.session.frames.all
+		}
 	}
+	s.session.trimFrames()
 	return out
 }
 
@@ -205,6 +210,11 @@ func (r *reader) batch(a *asked, rows map[string]tapped, lost losses, over measu
 			at[id.String()] = n
 			values = append(values, a.of.fresh())
 			for _, c := range a.columns {
+				if a.stat.Fields[c].Type == measure.Stack {
+					n, _ := strconv.Atoi(row.words[c]) // named has made it
+					b.Keys = append(b.Keys, measure.Label(n))
+					continue
+				}
 				b.Keys = append(b.Keys, r.label(row.words[c]))
 			}
 		}

@@ -182,12 +182,7 @@ func (s *Session) stack(id uint32) format.Value {
 	}
 	delete(s.raw, id)
 	pid, pcs := raw[0], raw[1:]
-	var places []symbol.Place
-	if pid == 0 {
-		places = s.kernel.Stack(pcs)
-	} else {
-		places = s.processes.Stack(int(pid), pcs)
-	}
+	places := s.places(int(pid), pcs)
 	lines := make([]string, len(places))
 	for i, p := range places {
 		lines[i] = p.String()

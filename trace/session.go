@@ -42,6 +42,7 @@ type Session struct {
 	known     []int                   // processes whose addresses are to have names when they have ended
 	stacks    map[uint32]format.Value // by id, once they were looked up
 	raw       map[uint32][]uint64     // those that were read, and are not
+	frames    *frames                 // of stacks, in place of both; nil: they are told as text
 	attached  *Attachment
 	helpers   []*kernel.Link          // of programs besides those of the probes
 	late      []record                // drained, and too young to be told yet

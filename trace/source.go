@@ -51,8 +51,12 @@ const patience = 4
 // NewSource compiles a script and brings it into the kernel; its clauses wait for Live. What it prints goes to out, which must not fail. Without a
 // budget it takes what it takes. A syntax.Diagnostics tells what is wrong with the text. Who makes it calls Live, or Close.
 func NewSource(name string, script Script, budget Budget, env *Env, out io.Writer) (*Source, error) {
+	return newSource(name, script, budget, gen.Limits{}, env, out)
+}
+
+func newSource(name string, script Script, budget Budget, limits gen.Limits, env *Env, out io.Writer) (*Source, error) {
 	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{name}, macros()
-	c, err := Compile(script, env, gen.Limits{})
+	c, err := Compile(script, env, limits)
 	if err != nil {
 		return nil, err
 	}

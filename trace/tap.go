@@ -25,7 +25,7 @@ type tap struct {
 
 // tapped is what was added for one key.
 type tapped struct {
-	words []string // a text for each element of the key
+	words []string // a text for each element of the key; where the session has frames, of a stack the number of its frame
 	data  []int64  // as a format.Row has it
 }
 
@@ -50,6 +50,17 @@ func (t *tap) add(key []byte, values [][]byte, bucket int) {
 
 // named gives the words of a key.
 func (t *tap) named(key []byte) []string {
+	if s := t.of.session; s.frames != nil { // ids of stacks don't come again
+		w := make([]string, 0, len(t.of.Of.Key.Fields))
+		for _, f := range t.of.Of.Key.Fields {
+			if _, stack := f.Type.(check.StackType); stack {
+				w = append(w, strconv.Itoa(int(s.frame(uint32(field(key, f).Int)))))
+			} else {
+				w = append(w, label(f.Type, s.key(key, f)))
+			}
+		}
+		return w
+	}
 	if w, ok := t.words[string(key)]; ok {
 		return w
 	}
@@ -91,6 +102,9 @@ func (s *Session) gather() error {
 		}
 	}
 	s.cut = time.Now()
+	if s.frames != nil {
+		s.frames.turned = false
+	}
 	return s.collect(read...)
 }
 

@@ -21,6 +21,7 @@ import (
 	"culprit/kernel"
 	"culprit/measure"
 	"culprit/store"
+	"culprit/trace"
 	"culprit/view"
 	"culprit/view/term"
 )
@@ -45,7 +46,15 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		slow()
 	}()
 	source := collect.New(collect.Env{Netns: diagnoseNetns(), Long: true}, collect.All()...)
-	set, err := dataset.NewSet(dataset.New(source), archive, defaults())
+	sources, sentences := []measure.Source{source}, defaults()
+	if o.Profile > 0 {
+		sampler := trace.NewSampler(o.Profile)
+		sources = append(sources, sampler)
+		for _, st := range sampler.Stats() {
+			sentences = append(sentences, whole(&st))
+		}
+	}
+	set, err := dataset.NewSet(dataset.New(sources...), archive, sentences)
 	if err != nil {
 		return err
 	}
@@ -239,6 +248,15 @@ func defaults() []string {
 		}
 	}
 	return all
+}
+
+// whole gives the sentence that asks for all of a statistic.
+func whole(st *measure.Stat) string {
+	q := measure.Query{Stat: st.ID}
+	for _, f := range st.Fields {
+		q.By = append(q.By, f.Name)
+	}
+	return q.String()
 }
 
 // choices gives the options of a tool: none, and each flag with each of its values.

@@ -141,6 +141,9 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 	f := &view.Frame{Room: &view.Room{}} // a table is printed before the next is made
 	n, gaps := 0, []string(nil)
 	err := m.Watch(ctx, queries, func(tick *measure.Tick) error {
+		for i, a := range tick.Answers {
+			tick.Answers[i] = a.Worded()
+		}
 		f.Over, f.Answers = tick.Over, tick.Answers
 		if p.past && isGap(tick) {
 			tab := &view.Table{View: tool.Name, Over: f.Over, Loss: f.Losses(), Notes: f.Notes(nil, math.MaxInt)}

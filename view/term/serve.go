@@ -28,6 +28,7 @@ type Serving struct {
 	For       time.Duration   // end by itself; 0: never
 	DiskFull  string          // what goes when the disk is full: "oldest" or "newest"
 	Budget    float64         // share of one CPU that recording may take; 0: no bound
+	Profile   int             // samples a second of each CPU; 0: none are taken
 }
 
 // Teller is how a server tells its user what it does. Safe for several goroutines.
@@ -73,7 +74,7 @@ const listenUsually = "127.0.0.1:7410"
 
 func (p Program) serve() *cobra.Command {
 	var s Serving
-	var keep, size, length, budget string
+	var keep, size, length, budget, profile string
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "record everything each second and show it on a page",
@@ -99,6 +100,7 @@ It needs no root, and root shows more. Recording takes about a hundredth of one 
 	f.StringVar(&size, "size", "2GB", "the most that it takes on disk; the oldest goes first")
 	f.StringVar(&s.DiskFull, "disk-full", "oldest", "what goes when the disk is full: oldest, newest")
 	f.StringVar(&budget, "budget", "10%", "the most of one CPU that recording takes; beyond it what costs most rests, and is named; 0 for no bound")
+	f.StringVar(&profile, "profile", "49", "samples of stacks a second of each CPU, recorded too; off for none")
 	f.StringVar(&s.Cert, "tls-cert", "", "file of the certificate, with those that it rests on")
 	f.StringVar(&s.Key, "tls-key", "", "file of the certificate's key")
 	f.StringVar(&length, "for", "", "end after this time: 30s, 2h")
@@ -110,6 +112,9 @@ It needs no root, and root shows more. Recording takes about a hundredth of one 
 			return err
 		}
 		if s.Budget, err = parseShare(budget); err != nil {
+			return err
+		}
+		if s.Profile, err = parseRate(profile); err != nil {
 			return err
 		}
 		if length != "" {
@@ -147,6 +152,21 @@ func parseShare(text string) (float64, error) {
 		return 0, usagef("--budget %q: give per cent of one CPU, from 0.01%% to 100%%, or 0 for no bound", text)
 	}
 	return n / 100, nil
+}
+
+// mostAlways is how often a profile that never ends may sample.
+const mostAlways = 999
+
+// parseRate reads how often a server samples: "49", or "off" for 0.
+func parseRate(text string) (int, error) {
+	if text == "off" || text == "0" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(strings.TrimSuffix(text, "Hz"))
+	if err != nil || n < 1 || n > mostAlways {
+		return 0, usagef("--profile %q: give samples a second, from 1 to %d, or off", text, mostAlways)
+	}
+	return n, nil
 }
 
 // parseKeep reads "1s=7d,1m=14d,1h=90d"; what is not named keeps its usual length.

@@ -36,7 +36,7 @@ func runServe(t *testing.T, f func(context.Context, Serving, *Teller) error, arg
 
 func TestServeFlags(t *testing.T) {
 	day := 24 * 60 * measure.Minute
-	usual := Serving{Listen: "127.0.0.1:7410", Keep: [3]measure.Span{7 * day, 14 * day, 90 * day}, Size: 2e9, DiskFull: "oldest", Budget: 0.1}
+	usual := Serving{Listen: "127.0.0.1:7410", Keep: [3]measure.Span{7 * day, 14 * day, 90 * day}, Size: 2e9, DiskFull: "oldest", Budget: 0.1, Profile: 49}
 	for line, change := range map[string]func(*Serving){
 		"":                           func(*Serving) {},
 		"--keep 1h=1y":               func(s *Serving) { s.Keep = [3]measure.Span{2: 365 * day} },
@@ -51,6 +51,8 @@ func TestServeFlags(t *testing.T) {
 		"--budget 2.5%":              func(s *Serving) { s.Budget = 0.025 },
 		"--budget 0":                 func(s *Serving) { s.Budget = 0 },
 		"--disk-full newest":         func(s *Serving) { s.DiskFull = "newest" },
+		"--profile 99":               func(s *Serving) { s.Profile = 99 },
+		"--profile off":              func(s *Serving) { s.Profile = 0 },
 	} {
 		want := usual
 		change(&want)
@@ -73,6 +75,8 @@ func TestServeFlags(t *testing.T) {
 		"--for 10ms":         "second or more",
 		"--listen 7410":      "127.0.0.1:7410",
 		"--tls-cert c":       "belong together",
+		"--profile 1e9":      "or off",
+		"--profile 0x1":      "or off",
 		"--disk-full newset": "did you mean newest",
 		"now":                "unknown command",
 	} {

@@ -202,12 +202,20 @@ func DecodeColumns(data []byte) (*Columns, error) {
 		return values
 	}
 	words := map[string]measure.Label{}
-	for _, s := range h.Series {
+	for n, s := range h.Series {
 		series := measure.Series{}
 		if len(s.Key) != len(h.By) {
 			return nil, broken("a key of %d labels, want %d", len(s.Key), len(h.By))
 		}
-		for _, k := range s.Key {
+		for at, k := range s.Key {
+			if _, stack := k.(json.Number); stack && n == 0 {
+				if a.Stacks == nil {
+					a.Stacks = make([]bool, len(h.By))
+				}
+				a.Stacks[at] = true
+			} else if stack != (a.Stacks != nil && a.Stacks[at]) {
+				return nil, broken("%s is a stack in some rows only", h.By[at])
+			}
 			switch k := k.(type) {
 			case string:
 				l, ok := words[k]

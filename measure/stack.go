@@ -1,0 +1,49 @@
+package measure
+
+import (
+	"slices"
+	"strings"
+)
+
+// Folded gives the text of the stack that ends in a frame: its functions from the outermost to the innermost, parted by semicolons, as flame graphs are
+// drawn of. A semicolon in a name becomes a colon. "" for a frame that is not there and for the empty stack.
+func Folded(frames []Frame, at Label) string {
+	var names []string
+	for i := int64(at); i >= 0 && i < int64(len(frames)) && len(names) <= len(frames); i = int64(frames[i].Parent) {
+		if name := frames[i].Symbol; name != "" {
+			names = append(names, strings.ReplaceAll(name, ";", ":"))
+		}
+	}
+	slices.Reverse(names)
+	return strings.Join(names, ";")
+}
+
+// Worded gives the answer with each stack as a word, its Folded text: for those who show rows and draw no stacks. An answer without stacks is
+// given as it is; of another the series are copies, their values are not.
+func (a *Answer) Worded() *Answer {
+	if !slices.Contains(a.Stacks, true) {
+		return a
+	}
+	out := *a
+	out.Stacks, out.Frames = nil, nil
+	out.Labels = slices.Clone(a.Labels)
+	words := map[Label]Label{}
+	out.Series = slices.Clone(a.Series)
+	for i := range out.Series {
+		s := &out.Series[i]
+		s.Key = slices.Clone(s.Key)
+		for k, l := range s.Key {
+			if !a.Stacks[k] {
+				continue
+			}
+			w, ok := words[l]
+			if !ok {
+				w = Label(len(out.Labels))
+				words[l] = w
+				out.Labels = append(out.Labels, Folded(a.Frames, l))
+			}
+			s.Key[k] = w
+		}
+	}
+	return &out
+}

@@ -1,0 +1,162 @@
+package trace
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"strconv"
+	"time"
+
+	"culprit/lang/gen"
+	"culprit/measure"
+	"culprit/symbol"
+)
+
+// frames is stacks as chains of frames, by function: of a function's places one frame is made. What was looked up is remembered by the
+// addresses, so that a stack that comes again costs a look into a map.
+type frames struct {
+	all    []measure.Frame // callers first; it only grows. The first is the empty stack
+	at     map[framed]int32
+	seeds  [2]maphash.Seed
+	kernel lookedUp
+	user   lookedUp
+	now    map[uint32]int32 // of the stacks that the kernel gave last, by their ids
+	before map[uint32]int32 // and of those before: a program that ran while they were read may have used their ids
+	turned bool             // they were exchanged for this gathering
+}
+
+// framed is what makes a frame what it is.
+type framed struct {
+	caller         int32
+	symbol, module string
+}
+
+// lookedUp is the frames of stacks by their addresses.
+type lookedUp struct {
+	at    map[[2]uint64]int32
+	since time.Time
+}
+
+const (
+	// mostFrames is how many frames there may be before others are begun.
+	mostFrames = 1 << 17
+	// mostKnown is how many stacks are remembered by their addresses.
+	mostKnown = 1 << 14
+	// What was looked up is forgotten in time: a process may have replaced its program, or a module have come where another was.
+	kernelKnown = 10 * time.Minute
+	userKnown   = time.Minute
+)
+
+func newFrames() *frames {
+	return &frames{all: []measure.Frame{{Parent: -1}}, at: map[framed]int32{}, now: map[uint32]int32{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+}
+
+// of gives the frame of a stack, innermost first.
+func (f *frames) of(places []symbol.Place) int32 {
+	at := int32(-1)
+	for i := len(places) - 1; i >= 0; i-- {
+		p := &places[i]
+		k := framed{at, p.Name, p.Module}
+		switch {
+		case k.symbol != "":
+		case k.module != "": // a function without a name is told by its file, all of them as one
+			k.symbol = "[" + k.module + "]"
+		default:
+			k.symbol = "[unknown]"
+		}
+		n, ok := f.at[k]
+		if !ok {
+			n = int32(len(f.all))
+			f.at[k] = n
+			f.all = append(f.all, measure.Frame{Symbol: k.symbol, Module: k.module, Parent: at})
+		}
+		at = n
+	}
+	return max(at, 0)
+}
+
+// look gives the frame of the addresses in a key of a map of stacks, by asking for their names where they are new.
+func (f *frames) look(key []byte, places func(pid int, pcs []uint64) []symbol.Place) int32 {
+	pid := binary.NativeEndian.Uint64(key)
+	k, lasts := &f.kernel, kernelKnown
+	if pid != 0 {
+		k, lasts = &f.user, userKnown
+	}
+	if k.at == nil || len(k.at) >= mostKnown || time.Since(k.since) > lasts {
+		*k = lookedUp{map[[2]uint64]int32{}, time.Now()}
+	}
+	n := 8
+	for n+8 <= len(key) && binary.NativeEndian.Uint64(key[n:]) != 0 {
+		n += 8
+	}
+	id := [2]uint64{maphash.Bytes(f.seeds[0], key[:n]), maphash.Bytes(f.seeds[1], key[:n])}
+	if at, ok := k.at[id]; ok {
+		return at
+	}
+	pcs := make([]uint64, 0, n/8-1)
+	for i := 8; i < n; i += 8 {
+		pcs = append(pcs, binary.NativeEndian.Uint64(key[i:]))
+	}
+	at := f.of(places(int(pid), pcs))
+	k.at[id] = at
+	return at
+}
+
+// frame gives the frame of a stack by its id, 0 for none.
+func (s *Session) frame(id uint32) int32 {
+	f := s.frames
+	for range 2 {
+		if at, ok := f.now[id]; ok || id == 0 {
+			return at
+		}
+		if at, ok := f.before[id]; ok {
+			return at
+		}
+		s.takeStacks()
+	}
+	at := f.of([]symbol.Place{{Name: "(stack is lost)"}})
+	f.now[id] = at
+	return at
+}
+
+// takeStacks moves the stacks that were seen until now out of the kernel, so that there is room for others.
+func (s *Session) takeStacks() {
+	f := s.frames
+	if !f.turned {
+		f.before, f.now, f.turned = f.now, map[uint32]int32{}, true
+	}
+	for i := 0; ; i++ {
+		m := s.maps.Maps[gen.MapStacks+strconv.Itoa(i)]
+		if m == nil {
+			return
+		}
+		err := each(m, 1, true, func(key []byte, values [][]byte) {
+			f.now[binary.NativeEndian.Uint32(values[0])] = f.look(key, s.places)
+		})
+		if err != nil {
+			return // those that are missing are told to be lost
+		}
+	}
+}
+
+// places gives what is at the addresses of a stack; pid 0 is the kernel.
+func (s *Session) places(pid int, pcs []uint64) []symbol.Place {
+	if pid == 0 {
+		return s.kernel.Stack(pcs)
+	}
+	return s.processes.Stack(pid, pcs)
+}
+
+// trimFrames begins other frames where there are very many, unless somebody is still to be told of those.
+func (s *Session) trimFrames() {
+	if s.frames == nil || len(s.frames.all) < mostFrames {
+		return
+	}
+	for _, a := range s.aggs {
+		for _, t := range a.taps {
+			if len(t.rows) > 0 {
+				return
+			}
+		}
+	}
+	s.frames = newFrames()
+}

@@ -1,0 +1,320 @@
+package trace
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/lang/syntax"
+	"culprit/measure"
+)
+
+// The statistics of a Sampler.
+const (
+	SampledStacks = measure.StatID("cpu.stack.samples")
+	SampledBusy   = measure.StatID("cpu.stack.busy")
+	SampledRate   = measure.StatID("cpu.stack.rate")
+)
+
+// A Sampler is the profile that goes on: while somebody reads its statistics, all CPUs are sampled by a program in D, as a Profile's, and each reader is
+// told the stacks of each of its ticks, named while the processes are there. While nobody does nothing of it is in the kernel.
+//
+// It is a measure.Source and a measure.Outsider. Safe for several goroutines.
+type Sampler struct {
+	hz    int
+	stats []measure.Stat
+
+	start sync.Mutex // one start or stop at a time; taken before mu
+
+	mu      sync.Mutex // guards what follows
+	source  *Source    // nil: nobody reads
+	stop    context.CancelFunc
+	readers int
+	past    map[measure.StatID]measure.Span // what sources that have ended have cost
+	outside measure.Span                    // and of it what was no time of this process
+}
+
+// slotsOfSecond is how many slots a second has for SampledBusy: of 20 ms each.
+const slotsOfSecond = 50
+
+// samplerText gives the program.
+func samplerText(hz int) string {
+	p := Profile{Hz: hz, ByCPU: true}
+	clause, _, _ := strings.Cut(p.text(), " tick-") // what a tick is for there, each reading does here
+	clause = strings.Replace(clause, "@[", "@samples[", 1)
+	return fmt.Sprintf("#pragma D option switchrate=1s\n%s\nprofile-%d /pid != 0/ { @busy[(walltimestamp %% 1000000000) / %d] = count(); }\n", clause, hz, 1000000000/slotsOfSecond)
+}
+
+// NewSampler makes a sampler of so many samples a second of each CPU. Nothing is read before Run.
+func NewSampler(hz int) *Sampler {
+	text := samplerText(hz)
+	help := fmt.Sprintf(" (perf_event cpu-clock at %d Hz on each CPU, stacks by BPF)", hz)
+	return &Sampler{hz: hz, past: map[measure.StatID]measure.Span{}, stats: []measure.Stat{
+		{ID: SampledStacks, Kind: measure.Delta, Unit: measure.Samples, Sparse: true, Program: text, Help: "samples of what CPUs execute, idle ones too: kernel and program stack" + help, Fields: []measure.Field{
+			{Name: "process", Type: measure.Word, Help: "name of the thread that was sampled"},
+			{Name: "pid", Type: measure.Number, Help: "process ID; 0 is an idle CPU"},
+			{Name: "cpu", Type: measure.Number, Help: "CPU that was sampled"},
+			{Name: "kernel", Type: measure.Stack, Help: "functions of the kernel; empty: the CPU was in the program"},
+			{Name: "user", Type: measure.Stack, Help: "functions of the program; empty: a thread of the kernel"},
+		}},
+		{ID: SampledBusy, Kind: measure.Delta, Unit: measure.Samples, Sparse: true, Program: text, Help: "samples that found a CPU with a thread to run, by parts of the second" + help, Fields: []measure.Field{
+			{Name: "slot", Type: measure.Number, Help: fmt.Sprintf("which of the %d parts of the wall clock's second, from 0", slotsOfSecond)},
+		}},
+		{ID: SampledRate, Kind: measure.Level, Unit: measure.Hertz, Program: text, Help: "samples due each second: with fewer, what a CPU did in between is in no row of cpu.stack.samples" + help, Fields: []measure.Field{
+			{Name: "cpu", Type: measure.Number, Help: "CPU that is sampled"},
+		}},
+	}}
+}
+
+// Stats implements measure.Source.
+func (s *Sampler) Stats() []measure.Stat { return s.stats }
+
+// enter gives the source, started when nobody reads yet.
+func (s *Sampler) enter() (*Source, error) {
+	s.start.Lock()
+	defer s.start.Unlock()
+	s.mu.Lock()
+	if s.source != nil {
+		defer s.mu.Unlock()
+		s.readers++
+		return s.source, nil
+	}
+	s.mu.Unlock()
+	env := NewEnv(kernel.Root{})
+	defer env.Close() //nolint:errcheck // only read
+	cpus, err := kernel.Root{}.PossibleCPUs()
+	if err != nil {
+		return nil, err
+	}
+	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
+	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
+	source, err := newSource("sampler", Script{Text: s.stats[0].Program, Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{}}}, 0,
+		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room}, env, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	for _, skipped := range source.Attachment().Skipped {
+		source.Close()
+		return nil, fmt.Errorf("sample by %v: %w", skipped.Probe, skipped.Err)
+	}
+	source.stats = slices.Clone(s.stats[:len(source.aggs)])
+	source.session.frames = newFrames()
+	ctx, stop := context.WithCancel(context.Background())
+	go source.Live(ctx) //nolint:errcheck // Why tells it
+	select {
+	case <-source.Begun():
+	case <-source.Ended():
+	}
+	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+	time.AfterFunc(time.Second, debug.FreeOSMemory)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.source, s.stop, s.readers = source, stop, 1
+	return source, nil
+}
+
+// leave stops the source when nobody reads any more.
+func (s *Sampler) leave() {
+	s.start.Lock()
+	defer s.start.Unlock()
+	s.mu.Lock()
+	s.readers--
+	source, stop := s.source, s.stop
+	over := s.readers == 0
+	s.mu.Unlock()
+	if !over {
+		return
+	}
+	stop()
+	<-source.Ended()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range source.stats {
+		s.past[st.ID] += source.Cost(st.ID)
+	}
+	s.outside += source.Outside()
+	s.source = nil
+}
+
+// Cost implements measure.Meter.
+func (s *Sampler) Cost(id measure.StatID) measure.Span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.past[id]
+	if s.source != nil {
+		all += s.source.Cost(id)
+	}
+	return all
+}
+
+// Outside implements measure.Outsider.
+func (s *Sampler) Outside() measure.Span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.outside
+	if s.source != nil {
+		all += s.source.Outside()
+	}
+	return all
+}
+
+// Run implements measure.Source. Where nothing can be sampled each batch says that it could not look, and why.
+func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
+	if len(queries) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	source, err := s.enter()
+	if err != nil {
+		return s.blind(ctx, queries, sink, err)
+	}
+	defer s.leave()
+	// All samples are read, whatever was asked for: those that are due are held against them.
+	asked := []measure.Query{{Stat: SampledStacks, By: []string{"process", "pid", "cpu", "kernel", "user"}, Step: queries[0].Step, Over: queries[0].Over}}
+	wanted := func(id measure.StatID) bool {
+		return slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == id })
+	}
+	if wanted(SampledBusy) {
+		asked = append(asked, measure.Query{Stat: SampledBusy, By: []string{"slot"}, Step: queries[0].Step})
+	}
+	d := due{hz: float64(s.hz)}
+	return source.Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
+		rate := d.account(batches[0])
+		if !wanted(SampledStacks) {
+			batches = batches[1:]
+		}
+		if wanted(SampledRate) {
+			batches = append(batches, rate)
+		}
+		return sink.Accept(batches)
+	}))
+}
+
+// blind gives batches that could not look.
+func (s *Sampler) blind(ctx context.Context, queries []measure.Query, sink measure.Sink, why error) error {
+	note := "no stacks are sampled: " + why.Error()
+	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
+	defer plan.Close()
+	for first := true; plan.Wait(); first = false {
+		if first {
+			continue
+		}
+		at := measure.Time(time.Now().UnixNano())
+		var out []*measure.Batch
+		for _, st := range s.stats {
+			if !slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == st.ID }) {
+				continue
+			}
+			b := &measure.Batch{Stat: st.ID, Over: measure.Interval{Start: at, End: at}, Notes: []string{note}}
+			for _, f := range st.Fields {
+				b.By = append(b.By, f.Name)
+			}
+			out = append(out, b)
+		}
+		if err := sink.Accept(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// due holds the samples that came against those that were due.
+type due struct {
+	hz   float64
+	cpus map[string]*dueCPU
+	list []string // of CPUs, as OnlineCPUs has them
+	rate measure.Batch
+}
+
+// dueCPU is a CPU that is sampled.
+type dueCPU struct {
+	lacks   float64 // samples that were due and did not come, and are not told yet; below 0: ahead
+	due     float64 // in the stretch at hand
+	came    float64
+	resting bool // some sample of the stretch found it idle
+	deaf    bool // in the stretch before, many lacked and none found it idle
+}
+
+const (
+	// jitter is how many samples may lack for no other reason than that a reading comes between them.
+	jitter = 3
+	// deafOver is how many samples are due in a stretch after which it is judged whether a CPU gives none while it is idle; deafShare is
+	// the share of them that lacks then.
+	deafOver  = 490
+	deafShare = 0.2
+)
+
+// account tells what lacks of a batch in its losses and notes, and gives the rates.
+func (d *due) account(b *measure.Batch) *measure.Batch {
+	if online, err := (kernel.Root{}).OnlineCPUs(); err == nil && len(online) != len(d.list) {
+		d.list = d.list[:0]
+		for _, c := range online {
+			d.list = append(d.list, strconv.Itoa(int(c)))
+		}
+		fresh := map[string]*dueCPU{}
+		for _, c := range d.list {
+			if fresh[c] = d.cpus[c]; fresh[c] == nil {
+				fresh[c] = &dueCPU{}
+			}
+		}
+		d.cpus = fresh
+	}
+	d.rate = measure.Batch{Stat: SampledRate, By: []string{"cpu"}, Over: b.Over, Notes: b.Notes}
+	if b.Over.Span() <= 0 {
+		return &d.rate
+	}
+	pid, cpu := slices.Index(b.By, "pid"), slices.Index(b.By, "cpu")
+	for i := range b.Rows() {
+		key := b.Key(i)
+		c := d.cpus[b.Labels[key[cpu]]]
+		if c == nil {
+			continue // it went off line meanwhile
+		}
+		c.lacks -= b.Values[i]
+		c.came += b.Values[i]
+		c.resting = c.resting || b.Labels[key[pid]] == "0"
+	}
+	lost, deaf := 0.0, []string(nil)
+	for n, name := range d.list {
+		c := d.cpus[name]
+		now := d.hz * b.Over.Seconds()
+		c.due += now
+		c.lacks = max(c.lacks+now, -jitter)
+		if whole := math.Floor(c.lacks); whole > jitter {
+			lost += whole
+			c.lacks -= whole
+		}
+		if c.due >= deafOver {
+			c.deaf = c.came < (1-deafShare)*c.due && !c.resting
+			c.due, c.came, c.resting = 0, 0, false
+		}
+		if c.deaf {
+			deaf = append(deaf, name)
+		}
+		d.rate.Labels = append(d.rate.Labels, name)
+		d.rate.Keys = append(d.rate.Keys, measure.Label(n))
+		d.rate.Values = append(d.rate.Values, d.hz)
+	}
+	if lost > 0 {
+		b.Loss = append(b.Loss, measure.Loss{Reason: "samples that were due and did not come: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much", Events: uint64(lost)})
+	}
+	if len(deaf) > 0 {
+		const most = 16
+		which := "CPU " + strings.Join(deaf[:min(most, len(deaf))], ", ")
+		if len(deaf) > most {
+			which = fmt.Sprintf("%d CPUs", len(deaf))
+		}
+		b.Notes = append(b.Notes, "no sample comes of "+which+" while idle: what interrupts do there meanwhile is in no stack")
+	}
+	return &d.rate
+}

@@ -1,0 +1,158 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// TestSamplerShares: what goes on says as Profile does that a function has 70 % of the time and another 30 %, while two readers are told
+// of the same samples; and when nobody reads any more, nothing of it is in the kernel.
+func TestSamplerShares(t *testing.T) {
+	if err := kernel.RawTracepoints.Have(kernel.Root{}); err != nil {
+		if errors.Is(err, measure.ErrDenied) {
+			t.Skip("needs: root")
+		}
+		t.Skip("needs: kernel feature raw tracepoints")
+	}
+	over := atomic.Bool{}
+	defer over.Store(true)
+	go func() {
+		for !over.Load() {
+			spinSeventy(7000)
+			spinThirty(3000)
+		}
+	}()
+	s := NewSampler(499)
+	var queries []measure.Query
+	for _, st := range s.Stats() {
+		q := measure.Query{Stat: st.ID, Step: 200 * measure.Millisecond}
+		for _, f := range st.Fields {
+			q.By = append(q.By, f.Name)
+		}
+		queries = append(queries, q)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	type seen struct{ one, other, all, busy, rate float64 }
+	var sum [2]seen
+	pid := strconv.Itoa(os.Getpid())
+	ended := make(chan error, 2)
+	for n := range sum {
+		go func() {
+			u := &sum[n]
+			ended <- s.Run(ctx, queries, measure.SinkFunc(func(batches []*measure.Batch) error {
+				if len(batches) != len(queries) {
+					t.Errorf("%d batches", len(batches))
+				}
+				for _, b := range batches {
+					for i := range b.Rows() {
+						key, v := b.Key(i), b.Values[i]
+						switch b.Stat {
+						case SampledBusy:
+							if slot, err := strconv.Atoi(b.Labels[key[0]]); err != nil || slot < 0 || slot >= slotsOfSecond {
+								t.Errorf("slot %s", b.Labels[key[0]])
+							}
+							u.busy += v
+						case SampledRate:
+							u.rate = v
+						case SampledStacks:
+							u.all += v
+							if b.Labels[key[1]] != pid {
+								continue
+							}
+							leaf := b.Frames[key[4]]
+							switch {
+							case strings.Contains(leaf.Symbol, "spinSeventy"):
+								u.one += v
+							case strings.Contains(leaf.Symbol, "spinThirty"):
+								u.other += v
+							}
+						}
+					}
+				}
+				if u.one+u.other >= 300 {
+					stop()
+				}
+				return nil
+			}))
+		}()
+	}
+	for range sum {
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	u := &sum[0]
+	if sum[1].one+sum[1].other > u.one+u.other {
+		u = &sum[1]
+	}
+	if share := u.one / (u.one + u.other); u.one+u.other < 300 || share < 0.53 || share > 0.87 {
+		t.Errorf("the function that takes 70%% of the time has %.1f%% of %.0f samples", 100*share, u.one+u.other)
+	}
+	if u.rate != 499 || u.busy < 300 || u.busy > u.all {
+		t.Errorf("%.0f samples, %.0f of them of CPUs with something to do, at %g Hz", u.all, u.busy, u.rate)
+	}
+	if s.source != nil {
+		t.Error("nobody reads, and it goes on")
+	}
+	if s.Cost(SampledStacks) <= 0 || s.Outside() <= 0 {
+		t.Errorf("it has cost %v, %v of it elsewhere", s.Cost(SampledStacks), s.Outside())
+	}
+}
+
+// TestDue: samples that lack are told as lost, each once, and not for being late; a CPU of which none come while it is idle is named.
+func TestDue(t *testing.T) {
+	cpus, err := kernel.Root{}.OnlineCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := func(d *due, each func(cpu int) (pid string, n float64)) *measure.Batch {
+		b := &measure.Batch{Stat: SampledStacks, By: []string{"pid", "cpu"}, Over: measure.Interval{End: measure.Time(measure.Second)}}
+		for _, c := range cpus {
+			pid, n := each(int(c))
+			l := measure.Label(len(b.Labels))
+			b.Labels, b.Keys, b.Values = append(b.Labels, pid, strconv.Itoa(int(c))), append(b.Keys, l, l+1), append(b.Values, n)
+		}
+		rate := d.account(b)
+		if len(rate.Values) != len(cpus) || slices.ContainsFunc(rate.Values, func(v float64) bool { return v != 49 }) {
+			t.Errorf("the rates are %v", rate.Values)
+		}
+		return b
+	}
+	d := due{hz: 49}
+	for n := range 40 {
+		b := tick(&d, func(int) (string, float64) { return "0", 48 + 2*float64(n%2) }) // one late, made up for by the next
+		if len(b.Loss)+len(b.Notes) > 0 {
+			t.Fatalf("nothing lacks, and it says %v %v", b.Loss, b.Notes)
+		}
+	}
+	d = due{hz: 49}
+	lost, noted := uint64(0), false
+	for range 40 {
+		b := tick(&d, func(cpu int) (string, float64) {
+			if cpu == int(cpus[0]) {
+				return "7", 20
+			}
+			return "0", 49
+		})
+		for _, l := range b.Loss {
+			lost += l.Events
+		}
+		for _, n := range b.Notes {
+			noted = noted || strings.Contains(n, "CPU "+strconv.Itoa(int(cpus[0]))+" while idle")
+		}
+	}
+	if lost < 40*29-jitter-1 || lost > 40*29 || !noted {
+		t.Errorf("%d samples lack, and %d are told; CPU %d is named: %v", 40*29, lost, cpus[0], noted)
+	}
+}
