@@ -21,6 +21,22 @@ export interface Health {
   late_ticks: number;
 }
 
+/** A profile that the server keeps for a while. */
+export interface Kept {
+  id: string;
+  name: string;
+  kind: "file" | "sample";
+  at_ms: number;
+  unit: string;
+  amount: number;
+  samples: number | null;
+  cpu_seconds: number | null;
+  nodes: number;
+  functions: number;
+  depth: number;
+  notes: string[];
+}
+
 export interface Field {
   name: string;
   type: string;

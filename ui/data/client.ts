@@ -109,6 +109,16 @@ export async function post<T>(path: string, body: unknown = {}): Promise<T | nul
   return text.trim() === "" ? null : (JSON.parse(text) as T);
 }
 
+/** Sends a file. */
+export async function upload<T>(path: string, params: Params, file: Blob): Promise<T> {
+  const answer = await reach(address(path, params), {
+    method: "POST",
+    headers: { "Content-Type": "application/octet-stream", "X-Culprit": "1" },
+    body: file,
+  });
+  return (await answer.json()) as T;
+}
+
 /** What a stream is at: connected, or not, since when (milliseconds, this machine's clock) and why. */
 export type Link = { up: true } | { up: false; since: number; why: string; trying: boolean };
 

@@ -3,11 +3,14 @@
 // what somebody looks at is nothing that a log of requests needs to have.
 
 import { analytics } from "./analytics";
-import { flag, parse, print, type State, text, word } from "./param";
+import { flag, number, parse, print, type State, text, texts, word } from "./param";
 import { fresh, parseRange, printRange, type Range, still } from "./time";
 
 /** The columns that datasets can be sorted by. */
 export const datasetColumns = ["sentence", "since", "state", "rows", "rate", "memory", "disk", "cpu", "loss"] as const;
+
+/** The columns that a profile's functions can be sorted by. */
+export const functionColumns = ["self", "total", "name", "module", "change"] as const;
 
 /** What each view keeps in the URL beside the time. */
 export const shapes = {
@@ -16,6 +19,27 @@ export const shapes = {
   datasets: { sort: word(datasetColumns, "sentence"), down: flag(), find: text() },
   findings: { open: text(), find: text(), quiet: flag() },
   trace: { d: text(), s: text() },
+  /**
+   * p: the profile, and of a comparison the one after; a: the one before; per: what both are divided by. at: the way to the call that is
+   * zoomed into; l, r: the part of it in sight, as shares. f: the function of the sandwich; only, not: isolated and left out functions.
+   */
+  profile: {
+    p: text(),
+    a: text(),
+    per: word(["sample", "cpu-second"], "sample"),
+    at: text(),
+    l: number(0),
+    r: number(1),
+    find: text(),
+    f: text(),
+    only: texts(),
+    not: texts(),
+    order: word(["calls", "callers"], "calls"),
+    modules: flag(),
+    up: flag(),
+    sort: word(functionColumns, "self"),
+    down: flag(),
+  },
 };
 
 export type View = keyof typeof shapes;

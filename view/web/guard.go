@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Limits of a request. A sentence, a path and a cookie fit easily; nobody sends us files.
+// Limits of a request. A sentence, a path and a cookie fit easily; only a profile is a file.
 const (
 	mostHeader  = 16 << 10
 	mostBody    = 64 << 10
@@ -51,7 +51,11 @@ func (s *Server) guard(next http.Handler, trusted bool) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		most := int64(mostBody)
+		if takesFile(r.URL.Path) {
+			most = mostProfile
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		if len(r.URL.RawQuery) > mostQuery {
 			refuse(w, &fault{status: http.StatusRequestURITooLong, Code: "too-long", Message: "the address is too long"})
 			return
@@ -231,11 +235,18 @@ func (s *Server) changes(r *http.Request) *fault {
 	switch {
 	case r.Header.Get("X-Culprit") != "1":
 		return &fault{status: http.StatusForbidden, Code: "forbidden", Message: "a change needs the header X-Culprit: 1"}
+	case takesFile(r.URL.Path):
+		if err != nil || kind != "application/octet-stream" {
+			return &fault{status: http.StatusUnsupportedMediaType, Code: "bad-request", Message: "a file needs the type application/octet-stream"}
+		}
 	case err != nil || kind != "application/json":
 		return &fault{status: http.StatusUnsupportedMediaType, Code: "bad-request", Message: "a change needs a body of application/json"}
 	}
 	return nil
 }
+
+// takesFile says whether a POST to the path brings a file.
+func takesFile(path string) bool { return path == "/api/profiles" }
 
 // readsOnly says whether a POST to the path changes nothing: Prometheus's API takes long expressions so.
 func (s *Server) readsOnly(path string) bool { return strings.HasPrefix(path, "/api/v1/") }

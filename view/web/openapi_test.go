@@ -225,7 +225,9 @@ func described(t *testing.T) (*site, *memory) {
 	m.changes = []measure.Change{{At: start, Who: "default", What: "made", Dataset: 1, Sentence: "x"}, {At: start, Who: "page", What: "discarded", Dataset: 1, Sentence: "x", Over: measure.Interval{Start: start, End: start + second}}}
 	m.programs = []measure.Script{{ID: 1, Name: "one", Text: "BEGIN", State: measure.ScriptRunning, Stats: m.stats[:2]}, {ID: 2, Name: "two", Text: "END", Why: "x", State: measure.ScriptSpent}}
 	m.stats[0].Program = "BEGIN"
-	return serve(t, m, func(s *Server) { s.Scripts = scripted{m} }).until(start + 4*second), m
+	s := serve(t, m, func(s *Server) { s.Scripts = scripted{m} }).until(start + 4*second)
+	s.shelve("example", "main;work;copy 3\nmain;idle 1\n")
+	return s, m
 }
 
 // Every route is described, and every description has a route.
@@ -285,11 +287,16 @@ func TestDescriptionHolds(t *testing.T) {
 		}
 		body := ""
 		if o.RequestBody != nil {
-			b, err := json.Marshal(o.RequestBody.Content["application/json"].Example)
-			if err != nil {
-				t.Fatal(err)
+			if file, ok := o.RequestBody.Content["application/octet-stream"]; ok {
+				body = file.Example.(string)
+				headers = append(headers, "Content-Type", "application/octet-stream")
+			} else {
+				b, err := json.Marshal(o.RequestBody.Content["application/json"].Example)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body = string(b)
 			}
-			body = string(b)
 		}
 		if given["body"] != "" {
 			body = given["body"]
@@ -394,6 +401,8 @@ func TestDescriptionHolds(t *testing.T) {
 		ask("/api/tool/{name}", "get", d.Paths["/api/tool/{name}"]["get"], map[string]string{"name": tool, "from": from})
 	}
 	ask("/api/scripts", "post", d.Paths["/api/scripts"]["post"], map[string]string{"body": `{"text":"wrong x"}`})
+	ask("/api/profiles", "post", d.Paths["/api/profiles"]["post"], map[string]string{"body": "these are no stacks"})
+	ask("/api/profile", "get", d.Paths["/api/profile"]["get"], map[string]string{"id": "none"})
 	m.mu.Lock()
 	m.sets[0].State = measure.Suspended
 	m.mu.Unlock()

@@ -44,10 +44,14 @@ type Server struct {
 	CPU        func() measure.Span // CPU time of the calling thread, for Spent; nil: nobody asks
 	Asked      func()              // called as a question is begun, by several goroutines at once; nil: nobody wants to know
 
-	stop    context.CancelFunc // ends what runs for the server and all live views
-	ended   context.Context
-	wrong   bucket
-	asks    chan struct{} // a place for each ask that may run at once
+	stop  context.CancelFunc // ends what runs for the server and all live views
+	ended context.Context
+	wrong bucket
+	asks  chan struct{} // a place for each ask that may run at once
+
+	shelf      shelf
+	oneProfile chan struct{} // a place for the profile that is worked on
+
 	zippers sync.Pool
 	live    *hub
 	report  *feed // of the diagnoses
@@ -82,7 +86,7 @@ const (
 
 // New makes a server. It follows the machine's ticks until Close.
 func New(m Machine, about About, token string) *Server {
-	s := &Server{Machine: m, About: about, Token: token, asks: make(chan struct{}, asksAtOnce)}
+	s := &Server{Machine: m, About: about, Token: token, asks: make(chan struct{}, asksAtOnce), oneProfile: make(chan struct{}, 1)}
 	s.ended, s.stop = context.WithCancel(context.Background())
 	s.zippers.New = func() any {
 		z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one that there is
@@ -137,6 +141,8 @@ func (s *Server) routes() map[string]route {
 		"/api/changes":                {"GET": s.changed},
 		"/api/scripts":                {"GET": s.scripts, "POST": s.addScript},
 		"/api/scripts/{id}/{action}":  {"POST": s.changeScript},
+		"/api/profiles":               {"GET": s.profiles, "POST": s.readProfile},
+		"/api/profile":                {"GET": s.profileColumns},
 		"/metrics":                    {"GET": s.metrics},
 	}
 }

@@ -1,0 +1,287 @@
+// The flame graph on a canvas: a row of pixels for each depth of calls, stretched to the height of a row, with names on what is wide
+// enough. What is narrower than half a pixel is not walked into. Draws in device pixels and knows neither the page nor the server.
+
+import type { Calls } from "../data/profile";
+import type { Look } from "./look";
+import type { Surface } from "./surface";
+
+/** The height of a row, in CSS pixels. */
+export const rowHeight = 18;
+
+/** The stretch of the whole that is in sight, in the profile's amounts. */
+export interface Span {
+  from: number;
+  to: number;
+}
+
+/** What a flame graph shows. */
+export interface FlameScene {
+  calls: Calls;
+  /** In sight. */
+  span: Span;
+  /** The colour of each function, or of each node: 0xAABBGGRR. */
+  colours: Uint32Array;
+  /** The colours are those of nodes. */
+  byNode: boolean;
+  /** Of each function whether it was found; null: nothing is searched for. */
+  found: Uint8Array | null;
+  /** The colour of what was found, and what all else is mixed with: 0xAABBGGRR. */
+  foundColour: number;
+  /** Of many calls that are too narrow to be drawn. */
+  narrow: number;
+  /** The root at the bottom. */
+  up: boolean;
+  /** How far the rows are scrolled, in device pixels. */
+  scroll: number;
+  /** The node that is chosen, and the one that is pointed at; -1 none. */
+  chosen: number;
+  hover: number;
+}
+
+/** Nodes that are wide enough for a name, with the pixels that they cover. */
+export interface Labels {
+  node: number[];
+  from: number[];
+  to: number[];
+}
+
+/** What is narrower is not drawn, in pixels. */
+const least = 0.5;
+
+/** The last node that begins at or before an amount: its callers are all that cover the amount. */
+export function lastAt(left: Float64Array, amount: number): number {
+  let low = 0;
+  let high = left.length;
+  while (high - low > 1) {
+    const mid = (low + high) >> 1;
+    if (left[mid]! <= amount) low = mid;
+    else high = mid;
+  }
+  return low;
+}
+
+/**
+ * Colours the pixels of rows first to end, `width` pixels each, into out, and lists the nodes that are at least `wide` pixels wide.
+ * Gives how many nodes were drawn. All in one function, of numbers alone: it is called for each frame of a zoom.
+ */
+export function paint(
+  c: Calls,
+  span: Span,
+  width: number,
+  first: number,
+  end: number,
+  colour: (node: number) => number,
+  narrow: number,
+  gap: number,
+  wide: number,
+  out: Uint32Array,
+  labels: Labels,
+): number {
+  const { left, total, depth, end: after, parent } = c;
+  const k = width / (span.to - span.from);
+  let drawn = 0;
+  const one = (i: number): boolean => {
+    const x0 = (left[i]! - span.from) * k;
+    const w = total[i]! * k;
+    const row = depth[i]!;
+    if (w < least) {
+      if (row >= first && w > 0) {
+        const x = Math.floor(x0);
+        const at = (row - first) * width + x;
+        if (x >= 0 && x < width && out[at] === 0) out[at] = narrow;
+      }
+      return false;
+    }
+    if (row < first) return true;
+    let a = Math.round(x0);
+    let b = Math.round(x0 + w);
+    if (b <= a) b = a + 1;
+    if (a < 0) a = 0;
+    const open = b > width;
+    if (open) b = width;
+    if (b <= a) return true;
+    const to = b - a > 2 * gap && !open ? b - gap : b;
+    const at = (row - first) * width;
+    out.fill(colour(i), at + a, at + to);
+    drawn++;
+    if (b - a >= wide) {
+      labels.node.push(i);
+      labels.from.push(a);
+      labels.to.push(to);
+    }
+    return true;
+  };
+  // Those that the left edge goes through, and then all that begin to the right of it.
+  const last = lastAt(left, span.from);
+  for (let i = last; i >= 0; i = parent[i]!) {
+    if (left[i]! + total[i]! > span.from && depth[i]! < end) one(i);
+  }
+  const n = left.length;
+  let i = total[last]! * k < least ? after[last]! : last + 1;
+  while (i < n && left[i]! < span.to) {
+    if (depth[i]! >= end || !one(i)) i = after[i]!;
+    else i++;
+  }
+  return drawn;
+}
+
+/** How many rows the calls in sight have, the root's among them: those of calls that are wide enough to be drawn. */
+export function rowsIn(c: Calls, span: Span, width: number): number {
+  const { left, total, depth, end: after } = c;
+  const k = width / (span.to - span.from);
+  let most = 0;
+  const last = lastAt(left, span.from);
+  let i = last;
+  while (i > 0 && left[i]! + total[i]! <= span.from) i = c.parent[i]!;
+  most = depth[i]!;
+  i = total[last]! * k < least ? after[last]! : last + 1;
+  while (i < left.length && left[i]! < span.to) {
+    if (total[i]! * k < least) i = after[i]!;
+    else {
+      if (depth[i]! > most) most = depth[i]!;
+      i++;
+    }
+  }
+  return most + 1;
+}
+
+/** The node at a place: a pixel from the left, and a depth; -1 none. */
+export function nodeAt(c: Calls, span: Span, width: number, x: number, row: number): number {
+  const amount = span.from + (x / width) * (span.to - span.from);
+  let i = lastAt(c.left, amount);
+  while (i >= 0 && (c.left[i]! + c.total[i]! <= amount || c.depth[i]! > row)) i = c.parent[i]!;
+  return i >= 0 && c.depth[i] === row && c.total[i]! * (width / (span.to - span.from)) >= least ? i : -1;
+}
+
+/** The row at a height, in device pixels from the top of the canvas. */
+export function rowAt(scene: Pick<FlameScene, "up" | "scroll">, s: Pick<Surface, "height" | "dpr">, rows: number, y: number): number {
+  const high = Math.round(rowHeight * s.dpr);
+  const row = Math.floor((y + scene.scroll) / high);
+  return scene.up ? Math.max(rows, Math.floor(s.height / high)) - 1 - row : row;
+}
+
+/** How wide text is, without asking the canvas for each. */
+class Widths {
+  private readonly of = new Float32Array(128);
+  private readonly other: number;
+  constructor(ctx: CanvasRenderingContext2D) {
+    for (let i = 32; i < 127; i++) this.of[i] = ctx.measureText(String.fromCharCode(i)).width;
+    this.other = ctx.measureText("m").width;
+  }
+  char(code: number): number {
+    return code < 128 ? this.of[code]! : this.other;
+  }
+}
+const widths = new Map<string, Widths>();
+
+/** As much of a text as there is room for, with "…" where it was cut; "" where that says nothing. */
+export function fitted(text: string, room: number, width: (code: number) => number): string {
+  let used = 0;
+  const dots = width(0x2026);
+  let cut = -1; // as far as it goes with the dots behind
+  let cutAt = 0;
+  for (let i = 0; i < text.length; i++) {
+    used += width(text.charCodeAt(i));
+    if (used + dots <= room) {
+      cut = i + 1;
+      cutAt = used;
+    }
+    if (used > room) return cut >= 2 && cutAt > 0 ? `${text.slice(0, cut)}…` : "";
+  }
+  return text;
+}
+
+let layer: OffscreenCanvas | null = null;
+
+/** Draws the scene. Gives how many calls it shows. */
+export function drawFlame(s: Surface, scene: FlameScene, rows: number, look: Look): number {
+  const { ctx, dpr, width } = s;
+  const high = Math.round(rowHeight * dpr);
+  const gap = Math.max(1, Math.round(dpr));
+  const visible = Math.ceil(s.height / high) + 1;
+  // With the root at the bottom, few rows stand at the bottom too.
+  const all = scene.up ? Math.max(rows, Math.floor(s.height / high)) : rows;
+  const firstLine = Math.floor(scene.scroll / high);
+  const endLine = Math.min(all, firstLine + visible);
+  const first = Math.max(0, scene.up ? all - endLine : firstLine);
+  const end = scene.up ? all - firstLine : endLine;
+  const lines = Math.max(0, end - first);
+  ctx.setTransform(1, 0, 0, 1, 0, 0);
+  ctx.clearRect(0, 0, s.width, s.height);
+  if (lines === 0 || width < 2 || !(scene.span.to > scene.span.from)) return 0;
+  const { calls, found, colours } = scene;
+  const fn = calls.fn;
+  const plain = scene.byNode ? (i: number) => colours[i]! : (i: number) => colours[fn[i]!]!;
+  const ground = bytes(look.ground);
+  const colour = found ? (i: number) => (found[fn[i]!] ? scene.foundColour : faded(plain(i), ground)) : plain;
+  const image = new ImageData(width, lines);
+  const pixels = new Uint32Array(image.data.buffer);
+  const labels: Labels = { node: [], from: [], to: [] };
+  const drawn = paint(calls, scene.span, width, first, end, colour, scene.narrow, gap, 22 * dpr, pixels, labels);
+  if (!layer || layer.width < width || layer.height < lines) layer = new OffscreenCanvas(width, Math.max(lines, layer?.height ?? 0));
+  const own = layer.getContext("2d")!;
+  own.putImageData(image, 0, 0);
+  ctx.imageSmoothingEnabled = false;
+  const y = (row: number) => (scene.up ? all - 1 - row : row) * high - scene.scroll;
+  for (let row = first; row < end; row++) ctx.drawImage(layer, 0, row - first, width, 1, 0, y(row), width, high - gap);
+  // Names.
+  const font = `${Math.round(11.5 * dpr * 2) / 2}px system-ui, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif`;
+  ctx.font = font;
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
+  let w = widths.get(font);
+  if (!w) {
+    w = new Widths(ctx);
+    widths.set(font, w);
+  }
+  const measure = (code: number) => w.char(code);
+  const pad = Math.round(4 * dpr);
+  const half = (high - gap) / 2 + Math.round(0.5 * dpr);
+  const names = calls.functions.names;
+  for (let l = 0; l < labels.node.length; l++) {
+    const node = labels.node[l]!;
+    const text = fitted(node === 0 ? "all" : names[fn[node]!]!, labels.to[l]! - labels.from[l]! - 2 * pad + 2, measure);
+    if (text === "") continue;
+    ctx.fillStyle = found && !found[fn[node]!] ? look.dim : inkOn(colour(node));
+    ctx.fillText(text, labels.from[l]! + pad, y(calls.depth[node]!) + half);
+  }
+  const frame = (node: number, style: string, thick: number) => {
+    if (node < 0 || calls.depth[node]! < first || calls.depth[node]! >= end) return;
+    const k = width / (scene.span.to - scene.span.from);
+    const a = Math.max(0, Math.round((calls.left[node]! - scene.span.from) * k));
+    const b = Math.min(width, Math.round((calls.left[node]! + calls.total[node]! - scene.span.from) * k));
+    if (b < 0 || a > width || b < a) return;
+    ctx.strokeStyle = style;
+    ctx.lineWidth = thick;
+    ctx.strokeRect(a + thick / 2, y(calls.depth[node]!) + thick / 2, Math.max(thick, b - a - gap - thick), high - gap - thick);
+  };
+  frame(scene.hover, look.text, gap);
+  frame(scene.chosen, look.accent, 2 * gap);
+  return drawn;
+}
+
+/** A colour as a canvas says it, #rrggbb, as the bytes of a pixel: 0xAABBGGRR. */
+export function bytes(colour: string): number {
+  const n = Number.parseInt(colour.replace("#", "").slice(0, 6), 16);
+  return (0xff000000 | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
+}
+
+/** A colour two thirds of the way to the ground. */
+export function faded(colour: number, ground: number): number {
+  const mix = (shift: number) => Math.round(((colour >>> shift) & 255) * 0.3 + ((ground >>> shift) & 255) * 0.7);
+  return (0xff000000 | (mix(16) << 16) | (mix(8) << 8) | mix(0)) >>> 0;
+}
+
+/** What can be read on a colour: nearly black, or nearly white. */
+export function inkOn(colour: number): string {
+  return luminance(colour) > 0.18 ? "#0b0e11" : "#f4f6f8";
+}
+
+/** Relative luminance, as contrast is worked out of it: 0 to 1. */
+export function luminance(colour: number): number {
+  const part = (shift: number) => {
+    const v = ((colour >>> shift) & 255) / 255;
+    return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  };
+  return 0.2126 * part(0) + 0.7152 * part(8) + 0.0722 * part(16);
+}

@@ -1,0 +1,196 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"culprit/view/flame"
+)
+
+// shelve has the server read a file, and gives what it says of it.
+func (s *site) shelve(name, text string) (told struct {
+	ID, Name, Kind, Unit    string
+	Amount                  float64
+	Nodes, Functions, Depth int
+	Notes                   []string
+}) {
+	s.t.Helper()
+	s.tell(s.drop("?name="+name, text), &told)
+	return told
+}
+
+// drop sends a file.
+func (s *site) drop(query, text string) *http.Response {
+	s.t.Helper()
+	return s.request("POST", "/api/profiles"+query, text, "Content-Type", "application/octet-stream")
+}
+
+const stacks = "main;work;copy_[k] 3\nmain;idle 1\n"
+
+func TestProfileIsReadAndTold(t *testing.T) {
+	s := serve(t, newMemory(t))
+	told := s.shelve("before.folded", stacks)
+	if told.Name != "before.folded" || told.Kind != "file" || told.Unit != "samples" || told.Amount != 4 || told.Nodes != 5 || told.Functions != 4 || told.Depth != 3 {
+		t.Errorf("%+v", told)
+	}
+	for _, accept := range []string{"gzip", "identity"} {
+		res := s.get("/api/profile?id="+told.ID, "Accept-Encoding", accept)
+		body := io.Reader(res.Body)
+		if res.Header.Get("Content-Encoding") == "gzip" {
+			z, err := gzip.NewReader(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body = z
+		} else if accept == "gzip" {
+			t.Error("not packed")
+		}
+		b, err := io.ReadAll(body)
+		if err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != flame.ColumnsType {
+			t.Fatalf("%s %v %v", res.Status, res.Header, err)
+		}
+		tree, err := flame.ParseColumns(b)
+		if err != nil || tree.Sum() != 4 || tree.Len() != 5 {
+			t.Errorf("%+v %v", tree, err)
+		}
+	}
+	// The same again is the same profile, under its new name.
+	if again := s.shelve("again", stacks); again.ID != told.ID {
+		t.Errorf("%s and %s", again.ID, told.ID)
+	}
+	var list struct{ Profiles []struct{ ID, Name string } }
+	s.tell(s.get("/api/profiles"), &list)
+	if len(list.Profiles) != 1 || list.Profiles[0].Name != "again" {
+		t.Errorf("%+v", list)
+	}
+}
+
+// The shelf has room for some, and the oldest go.
+func TestShelfIsBounded(t *testing.T) {
+	s := serve(t, newMemory(t))
+	first := s.shelve("first", stacks)
+	for i := range mostProfiles {
+		s.shelve("more", fmt.Sprintf("main;f%d 1\n", i))
+	}
+	if got := s.code(s.get("/api/profile?id=" + first.ID)); got != "404 not-found" {
+		t.Errorf("the first: %s", got)
+	}
+	var b shelf
+	for i := range 3 {
+		b.put(&profile{id: fmt.Sprint(i), zipped: make([]byte, mostShelf/2)})
+	}
+	if all := b.list(); len(all) != 2 || all[0].id != "2" {
+		t.Errorf("%d of half the room each", len(all))
+	}
+}
+
+func packed(t *testing.T, b []byte, times int) string {
+	t.Helper()
+	for range times {
+		var out bytes.Buffer
+		z := gzip.NewWriter(&out)
+		if _, err := z.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b = out.Bytes()
+	}
+	return string(b)
+}
+
+func TestHostileProfiles(t *testing.T) {
+	s := serve(t, newMemory(t))
+	whole := packed(t, []byte(strings.Repeat(stacks, 1000)), 1)
+	for _, c := range []struct{ what, body, want string }{
+		{"nothing", "", "400 unreadable"},
+		{"no stacks", "these are no stacks", "400 unreadable"},
+		{"binary", "\x7fELF\x02\x01\x01\x00\x00", "400 unreadable"},
+		{"packed", whole, "200 "},
+		{"packed twice", packed(t, []byte(stacks), 2), "200 "},
+		{"packed three times", packed(t, []byte(stacks), 3), "400 unreadable"},
+		{"packed five times", packed(t, []byte(stacks), 5), "400 unreadable"},
+		{"cut off", whole[:len(whole)-9], "400 unreadable"},
+		{"gzip's first bytes alone", "\x1f\x8b", "400 unreadable"},
+		{"a script as a name", "<script>alert(1)</script>;b 1\n", "200 "},
+		{"a huge amount", "a;b 1e400\nc 1\n", "200 "},
+	} {
+		res := s.drop("", c.body)
+		got := "200 "
+		if res.StatusCode != 200 {
+			got = s.code(res)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		what    string
+		path    string
+		headers []string
+		want    string
+	}{
+		{"without the header", "", []string{"X-Culprit", ""}, "403 forbidden"},
+		{"as JSON", "", []string{"Content-Type", "application/json"}, "415 bad-request"},
+		{"as a form", "", []string{"Content-Type", "multipart/form-data; boundary=x"}, "415 bad-request"},
+		{"from another site", "", []string{"Origin", "https://evil.example"}, "403 wrong-origin"},
+		{"without a token", "", []string{"Authorization", ""}, "401 unauthorized"},
+		{"an unknown parameter", "?nam=x", nil, "400 bad-request"},
+		{"a long name", "?name=" + strings.Repeat("x", 300), nil, "400 bad-request"},
+	} {
+		if got := s.code(s.request("POST", "/api/profiles"+c.path, stacks, append([]string{"Content-Type", "application/octet-stream"}, c.headers...)...)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+	}
+	for _, path := range []string{"/api/profiles", "/api/profile?id=x"} {
+		if got := s.code(s.get(path, "Authorization", "")); got != "401 unauthorized" {
+			t.Errorf("%s without a token: %s", path, got)
+		}
+	}
+	if got := s.code(s.get("/api/profile?id=../../etc/passwd")); got != "404 not-found" {
+		t.Error(got)
+	}
+	// Elsewhere a file is too large.
+	if got := s.code(s.request("POST", "/api/datasets", strings.Repeat(" ", mostBody+1))); got != "413 too-large" && got != "400 bad-request" {
+		t.Error(got)
+	}
+}
+
+// What unpacks to more than there is room for, and what would take the memory of the machine, ends in words and not in the server's end.
+func TestProfilesThatGrow(t *testing.T) {
+	in := &bounded{in: endless{}, left: 1 << 20}
+	if n, err := io.Copy(io.Discard, in); n != 1<<20 || faultOf(err).Code != "too-large" {
+		t.Errorf("%d bytes: %v", n, err)
+	}
+	// Each stack is new, and each of its frames a node.
+	_, err := flame.Read(&careful{ctx: t.Context(), in: &branching{}}, "", flame.Options{})
+	if err == nil || faultOf(unreadable(err)).Code != "too-large" {
+		t.Errorf("%v", err)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+// branching is an endless file of different stacks.
+type branching struct {
+	n    int
+	left []byte
+}
+
+func (g *branching) Read(b []byte) (int, error) {
+	for len(g.left) < 64<<10 {
+		g.n++
+		g.left = fmt.Appendf(g.left, "f%d;a;b;c;d;e;f;g;h;i;j;k;l;m;n;o;p 1\n", g.n)
+	}
+	n := copy(b, g.left)
+	g.left = g.left[n:]
+	return n, nil
+}
