@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -28,7 +27,7 @@ func profiles() []profile {
 	return []profile{
 		{What: "perf script, 100 MB", Name: "perf.txt", Perf: true, Slowest: true, Write: func(w *bufio.Writer) { writePerf(w, 100<<20) }},
 		{What: "folded, a million distinct stacks", Name: "million.folded", Slowest: true, Write: func(w *bufio.Writer) { writeFolded(w, 1_000_000, 24) }},
-		{What: "folded, 20,000 stacks of 1,000 frames", Name: "deep.folded", Write: func(w *bufio.Writer) { writeFolded(w, 20_000, 1000) }},
+		{What: "folded, 20,000 stacks of 1,000 frames", Name: "deep.folded", Slowest: true, Write: func(w *bufio.Writer) { writeFolded(w, 20_000, 1000) }},
 	}
 }
 
@@ -108,7 +107,7 @@ func writeFolded(out *bufio.Writer, stacks, depth int) {
 // A drawing is what a tool took for a picture.
 type drawing struct {
 	Took     time.Duration // of a CPU, by the program and the kernel for it: on a busy machine the clock tells of others
-	Resident int64         // bytes, most of the processes that ran at a time
+	Resident int64         // bytes, most of the processes that ran, as seen every 2 ms: what the kernel tells at the end is at least this program's own
 }
 
 // draw runs programs that read one another's output, one after the other by files, and adds up what they took.
@@ -134,13 +133,40 @@ func draw(dir string, lines ...[]string) (d drawing, err error) {
 		}
 		defer f.Close()
 		cmd.Stdout = f
-		if err := cmd.Run(); err != nil {
+		if err := cmd.Start(); err != nil {
+			return d, err
+		}
+		most, ended := make(chan int64), make(chan struct{})
+		go func() { most <- mostResident(cmd.Process.Pid, ended) }()
+		err = cmd.Wait()
+		close(ended)
+		d.Resident = max(d.Resident, <-most)
+		if err != nil {
 			return d, fmt.Errorf("%s: %w: %s", line[0], err, wrong.String())
 		}
 		d.Took += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-		d.Resident = max(d.Resident, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss*1024)
 	}
 	return d, nil
+}
+
+// mostResident looks at a process until it has ended, and gives the most that it ever had, in bytes.
+func mostResident(pid int, ended <-chan struct{}) (most int64) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if _, rest, ok := bytes.Cut(status, []byte("VmHWM:")); err == nil && ok {
+			line, _, _ := bytes.Cut(rest, []byte("kB"))
+			if n, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 10, 64); err == nil {
+				most = max(most, n*1024)
+			}
+		}
+		select {
+		case <-ended:
+			return most
+		case <-tick.C:
+		}
+	}
 }
 
 // inferno gives the directory of inferno's programs: of PATH, or built by cargo below the user's cache; "" there is none.
@@ -199,7 +225,15 @@ func compareFlames(culprit string, out io.Writer) error {
 	if perl == "" {
 		fmt.Fprintln(out, "skipped the comparison with FlameGraph: no perl, or its scripts could not be had")
 	}
-	fmt.Fprintf(out, "\n### Flame graphs\n\nFrom the file to the SVG, one thread each: seconds of CPU, the best of three.\n\n")
+	fmt.Fprintf(out, "\n### Flame graphs\n\nFrom the file to the SVG, one thread each: seconds of CPU, the best of three.")
+	bare := filepath.Join(dir, "one.folded")
+	if err := os.WriteFile(bare, []byte("main 1\n"), 0o600); err != nil {
+		return err
+	}
+	if d, err := draw(dir, []string{culprit, "flame", bare, "-o", filepath.Join(dir, "ours.svg")}); err == nil {
+		fmt.Fprintf(out, " A single stack takes culprit %s s and %d MB.", seconds(d.Took), d.Resident>>20)
+	}
+	fmt.Fprint(out, "\n\n")
 	fmt.Fprint(out, "| input | MB | culprit s | inferno s | times | FlameGraph s | times | culprit MB | inferno MB | FlameGraph MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, p := range profiles() {
 		path := filepath.Join(dir, p.Name)

@@ -8,62 +8,27 @@ import (
 	"strconv"
 )
 
-// foldedLines reads one stack a line: outermost;...;innermost count. A line is laid beside the one before it, and what they have in
-// common is not looked up again.
+// foldedLines reads one stack a line: outermost;...;innermost count.
 type foldedLines struct {
-	b     *Builder
-	last  []byte
-	ends  []int  // of each frame in last, before its semicolon
-	nodes []Call // of each frame in last
+	p     *pile
+	least float64
 	wrong skipped
 }
 
-func newFolded([]byte) *foldedLines { return &foldedLines{b: NewBuilder()} }
+func newFolded(o Options) *foldedLines { return &foldedLines{p: newPile(), least: o.Least} }
 
 func (f *foldedLines) line(b []byte, n int) error {
 	stack, count, ok := cutCount(b)
-	if !ok {
-		if len(bytes.TrimSpace(b)) > 0 && b[0] != '#' {
-			f.wrong.skip(n, "no count at its end")
-		}
-		return nil
+	switch {
+	case ok:
+		f.p.add(stack, count)
+	case len(bytes.TrimSpace(b)) > 0 && b[0] != '#':
+		f.wrong.skip(n, "no count at its end")
 	}
-	// Frames that end within the common prefix, or with it at a semicolon, are those of the line before.
-	common := commonPrefix(stack, f.last)
-	keep := len(f.ends)
-	for keep > 0 {
-		end := f.ends[keep-1]
-		if end < common && end < len(stack) || end == common && (end == len(stack) || stack[end] == ';') {
-			break
-		}
-		keep--
-	}
-	f.ends, f.nodes = f.ends[:keep], f.nodes[:keep]
-	node, at := Call{}, 0
-	if keep > 0 {
-		node, at = f.nodes[keep-1], f.ends[keep-1]+1
-	}
-	f.last = append(f.last[:min(common, len(f.last))], stack[min(common, len(f.last)):]...)
-	for at <= len(stack) && (at > 0 || len(stack) > 0) {
-		if len(f.nodes) == MostDepth {
-			f.b.cut++
-			break
-		}
-		end := bytes.IndexByte(stack[at:], ';')
-		if end < 0 {
-			end = len(stack)
-		} else {
-			end += at
-		}
-		node = f.b.Child(node, f.b.Named(stack[at:end]))
-		f.ends, f.nodes = append(f.ends, end), append(f.nodes, node)
-		at = end + 1
-	}
-	f.b.Add(node.Node, count)
 	return nil
 }
 
-func (f *foldedLines) end(int) (*Tree, error) { return f.wrong.tell(f.b.Tree()) }
+func (f *foldedLines) end(int) (*Tree, error) { return f.wrong.tell(f.p.tree(f.least)) }
 
 // commonPrefix gives how many bytes two texts begin alike with.
 func commonPrefix(a, b []byte) int {

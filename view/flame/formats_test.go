@@ -142,7 +142,7 @@ func readAs(f Format, text string, o Options) (*Tree, error) {
 	case BPFTrace:
 		l = newBPFTrace(o)
 	default:
-		l = newFolded(nil)
+		l = newFolded(Options{})
 	}
 	return readLines(strings.NewReader(text), l)
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 )
@@ -34,7 +33,7 @@ func WriteDiffHTML(w io.Writer, d *Diff, p Picture) error {
 }
 
 func writeHTML(w io.Writer, t *Tree, d *Diff, p Picture) error {
-	shown, kept := t.prune(t.least(mostNodes))
+	shown, kept := t.heaviest(mostNodes)
 	title := p.Title
 	if title == "" {
 		title = "Flame graph"
@@ -77,15 +76,6 @@ func writeHTML(w io.Writer, t *Tree, d *Diff, p Picture) error {
 func hashed(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// least gives the total from which on at most so many nodes are left; 0 when all may be.
-func (t *Tree) least(nodes int) float64 {
-	if t.Len() <= nodes {
-		return 0
-	}
-	totals := slices.Sorted(slices.Values(t.Total))
-	return math.Nextafter(totals[len(totals)-nodes-1], math.Inf(1))
 }
 
 // writeData writes the profile as JSON that holds no <: nodes in the order of a walk, each with how far behind its caller it stands.

@@ -3,7 +3,9 @@ package flame
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -55,9 +57,35 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-func TestHTMLLeavesOut(t *testing.T) {
-	tree := profileOf(t, "a;b 1\na;c 2\nd 4\n")
-	if least := tree.least(3); least <= 2 || least > 3 {
-		t.Errorf("three nodes of five are those from %v on", least)
+func TestHeaviest(t *testing.T) {
+	tree := profileOf(t, "a;b 1\na;c 2\nd 4\ne 2\n")
+	for n := 1; n <= tree.Len(); n++ {
+		u, kept := tree.heaviest(n)
+		if u.Len() != n || len(kept) != n || u.Sum() != tree.Sum() {
+			t.Errorf("%d nodes of %d are %d", n, tree.Len(), u.Len())
+		}
+		for i, k := range kept {
+			if u.Name(i) != tree.Name(int(k)) || u.Total[i] != tree.Total[k] {
+				t.Errorf("of %d nodes %s is %s", n, u.Name(i), tree.Name(int(k)))
+			}
+		}
+	}
+}
+
+// TestSVGLeavesOut draws more calls than a viewer can show.
+func TestSVGLeavesOut(t *testing.T) {
+	var in strings.Builder
+	for i := range 150 {
+		fmt.Fprintf(&in, "main%s;leaf%d 1\n", strings.Repeat(";f"+strconv.Itoa(i), 1000), i)
+	}
+	var out strings.Builder
+	if err := WriteSVG(&out, profileOf(t, in.String()), Picture{Note: "deep"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "<title>"); n != mostBoxes {
+		t.Errorf("%d calls drawn, want %d", n, mostBoxes)
+	}
+	if want := "deep, 50,152 calls with the least left out"; !strings.Contains(out.String(), want) {
+		t.Errorf("it doesn't say %q", want)
 	}
 }

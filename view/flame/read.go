@@ -21,6 +21,9 @@ type Options struct {
 	Marks     bool   // _[k] behind functions of the kernel, _[j] behind those made at run time
 	Offsets   bool   // DTrace's offsets are kept: one node for each place of a call
 	Value     string // of pprof: which of several amounts; "" the profile's own choice
+
+	// Nodes that have less than this share of the whole may be left out, since they will not be shown: see Picture.Least.
+	Least float64
 }
 
 // A ParseError says what is wrong with an input, and where.
@@ -98,7 +101,7 @@ func read(r io.Reader, o Options, packed int) (*Tree, error) {
 	}
 	switch Sniff(head, whole) {
 	case Folded:
-		return readLines(in, newFolded(head))
+		return readLines(in, newFolded(o))
 	case Perf:
 		return readLines(in, newPerf(o))
 	case DTrace:

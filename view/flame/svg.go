@@ -2,7 +2,9 @@ package flame
 
 import (
 	"io"
+	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -19,8 +21,25 @@ const (
 	fontSize   = 11   // px, of a monospaced font
 	charWidth  = 6.63 // px: 0.6021 em of the usual monospaced fonts, and a little
 	sideMargin = 10
-	thinnest   = 0.1 // px: what is thinner is not drawn
+	thinnest   = 0.12 // px: what is thinner is not drawn; at the usual width what has less than a hundredth of a percent
 )
+
+// measures gives the width of a picture and that of its root, px.
+func (p Picture) measures() (width int, inner float64) {
+	if width = p.Width; width == 0 {
+		width = 1200
+	}
+	return width, float64(max(width, 100) - 2*sideMargin)
+}
+
+// Least gives the share of the whole below which an SVG draws nothing.
+func (p Picture) Least() float64 {
+	_, inner := p.measures()
+	return thinnest / inner
+}
+
+// mostBoxes is how many calls a picture has: with more of them, those with the least are left out, and it says so.
+const mostBoxes = 100_000
 
 // boxes lays a tree out. Each node has the range of the whole that it covers, children in the order of names from the left.
 func boxes(t *Tree) (left []float64) {
@@ -64,13 +83,18 @@ func WriteSVG(w io.Writer, t *Tree, p Picture) error {
 }
 
 func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
-	width := p.Width
-	if width == 0 {
-		width = 1200
-	}
-	inner := float64(max(width, 100) - 2*sideMargin)
+	width, inner := p.measures()
 	whole := t.Sum()
-	shown, kept := t.prune(whole * thinnest / inner)
+	shown, kept := t.prune(whole*p.Least(), math.MaxInt)
+	if n := shown.Len(); n > mostBoxes {
+		var of []int32
+		shown, of = shown.heaviest(mostBoxes)
+		for i, k := range of {
+			of[i] = kept[k]
+		}
+		kept = of
+		p.Note = strings.TrimPrefix(p.Note+", "+plural(n-shown.Len(), "call", "calls")+" with the least left out", ", ")
+	}
 	left, depth := boxes(shown), shown.depths()
 	top := 46
 	height := top + (shown.Depth+1)*rowHeight + 24
@@ -143,7 +167,7 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 		b = append(b, "\" y=\""...)
 		num(float64(y))
 		b = append(b, "\" width=\""...)
-		tenth(max(thinnest, wide-0.3))
+		tenth(max(0.1, wide-0.3))
 		b = append(b, "\" height=\"16\""...)
 		if d != nil {
 			b = append(b, " fill=\""...)

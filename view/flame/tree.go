@@ -363,12 +363,23 @@ func (t *Tree) ranks() []uint32 {
 // Prune gives the tree without the nodes whose total is below least; what they are is told by their callers' totals alone. The
 // amounts of all others stay.
 func (t *Tree) Prune(least float64) *Tree {
-	u, _ := t.prune(least)
+	u, _ := t.prune(least, math.MaxInt)
 	return u
 }
 
-// prune tells of each node that was kept which one it was.
-func (t *Tree) prune(least float64) (*Tree, []int32) {
+// heaviest gives the tree without those nodes that have the least, so that at most so many are left, and of each which one it was.
+func (t *Tree) heaviest(nodes int) (*Tree, []int32) {
+	if t.Len() <= nodes {
+		return t.prune(0, math.MaxInt)
+	}
+	totals := slices.Sorted(slices.Values(t.Total))
+	least := totals[len(totals)-nodes]
+	more, _ := slices.BinarySearch(totals, math.Nextafter(least, math.Inf(1)))
+	return t.prune(least, nodes-(len(totals)-more))
+}
+
+// prune tells of each node that was kept which one it was. Of those whose total is least only the first so many are kept.
+func (t *Tree) prune(least float64, ties int) (*Tree, []int32) {
 	u := &Tree{Functions: t.Functions, Unit: t.Unit, Samples: t.Samples, Seconds: t.Seconds, Notes: t.Notes}
 	var kept []int32
 	at := make([]int32, t.Len())
@@ -377,6 +388,13 @@ func (t *Tree) prune(least float64) (*Tree, []int32) {
 		if i > 0 && (t.Total[i] < least || at[t.Parent[i]] < 0) {
 			at[i] = -1
 			continue
+		}
+		if t.Total[i] == least {
+			if ties == 0 {
+				at[i] = -1
+				continue
+			}
+			ties--
 		}
 		parent, d := int32(-1), 0
 		if i > 0 {

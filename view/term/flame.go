@@ -47,18 +47,19 @@ type written struct {
 	ending string
 	write  func(io.Writer, *flame.Tree, flame.Picture) error
 	differ func(io.Writer, *flame.Diff, flame.Picture) error // nil: it can't show a difference
+	least  func(flame.Picture) float64                       // the share of the whole below which it shows nothing; nil: it shows all
 }
 
 // formats are those that can be written.
 func formats() []written {
 	return []written{
-		{"svg", flame.WriteSVG, flame.WriteDiffSVG},
-		{"html", flame.WriteHTML, flame.WriteDiffHTML},
+		{"svg", flame.WriteSVG, flame.WriteDiffSVG, flame.Picture.Least},
+		{"html", flame.WriteHTML, flame.WriteDiffHTML, nil},
 		{"folded", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteFolded(w, t) },
-			func(w io.Writer, d *flame.Diff, _ flame.Picture) error { return flame.WriteDiffFolded(w, d) }},
-		{"pb.gz", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WritePProf(w, t) }, nil},
-		{"json", func(w io.Writer, t *flame.Tree, p flame.Picture) error { return flame.WriteSpeedscope(w, t, p.Note) }, nil},
-		{"txt", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteText(w, t) }, nil},
+			func(w io.Writer, d *flame.Diff, _ flame.Picture) error { return flame.WriteDiffFolded(w, d) }, nil},
+		{"pb.gz", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WritePProf(w, t) }, nil, nil},
+		{"json", func(w io.Writer, t *flame.Tree, p flame.Picture) error { return flame.WriteSpeedscope(w, t, p.Note) }, nil, nil},
+		{"txt", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteText(w, t) }, nil, nil},
 	}
 }
 
@@ -79,7 +80,7 @@ func (o *pictured) chosen() (written, error) {
 		if o.format != "" {
 			return written{}, usagef("--table and --format exclude each other")
 		}
-		return written{"table", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteTable(w, t, o.rows) }, nil}, nil
+		return written{"table", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteTable(w, t, o.rows) }, nil, nil}, nil
 	}
 	want := o.format
 	if want == "" {
@@ -247,6 +248,9 @@ few samples stand behind the others and are counted.`, helpWidth),
 				if c.Flags().Changed(flag) {
 					return usagef("--%s is of --diff", flag)
 				}
+			}
+			if format.least != nil && len(args) < 2 { // of several, what is little in each may be much in all
+				read.Least = format.least(o.picture(""))
 			}
 			t, err := p.profiles(args, read)
 			if err != nil {
