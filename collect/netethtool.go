@@ -148,12 +148,12 @@ func (e *ethtools) of(index int32) *ethtool {
 	return &e.none
 }
 
-// refresh asks again when it is time. It gives a text for a note when something could not be asked.
-func (e *ethtools) refresh(links []*link, now time.Time) (changed bool, note string) {
+// refresh asks again when it is time. quiet says that no events wait. It gives a text for a note when something could not be asked.
+func (e *ethtools) refresh(links []*link, now time.Time, quiet bool) (changed bool, note string) {
 	if e.failed != "" {
 		return false, e.failed
 	}
-	if e.events != nil && e.events.Receive(0, e.onEvent) != nil {
+	if e.events != nil && !quiet && e.events.Receive(0, e.onEvent) != nil {
 		e.stale = true
 	}
 	if !e.stale && now.Sub(e.when) < stillFacts {

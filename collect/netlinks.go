@@ -169,6 +169,13 @@ func parseLink(payload []byte, f *linkFacts, stats *[linkCounters]uint64) (hasSt
 
 // copyStats reads struct rtnl_link_stats64, which grows at its end from kernel to kernel: what is not there is 0.
 func copyStats(stats *[linkCounters]uint64, b []byte) {
+	if len(b) >= 8*linkCounters {
+		b = b[:8*linkCounters]
+		for i := range stats {
+			stats[i] = native.Uint64(b[8*i:])
+		}
+		return
+	}
 	for i := range stats {
 		if len(b) < 8 {
 			stats[i] = 0

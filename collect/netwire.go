@@ -87,20 +87,29 @@ func (d *devices) speedAt(l *link, depth int) float64 {
 // limit is the least that bounds one direction of a device, and where that is known from.
 type limit struct {
 	bps  float64 // NaN unknown
-	from string  // ethtool qdisc unknown
+	from int     // place in boundWords
 }
 
+// boundWords say where a capacity is known from.
+var boundWords = [...]string{"unknown", "ethtool", "qdisc"}
+
+const (
+	fromNowhere = iota
+	fromEthtool
+	fromQdisc
+)
+
 func (d *devices) limits(l *link) (rx, tx limit) {
-	rx = limit{measure.NaN, "unknown"}
+	rx = limit{measure.NaN, fromNowhere}
 	if s := d.speed(l); s > 0 {
-		rx = limit{s, "ethtool"}
+		rx = limit{s, fromEthtool}
 	}
 	tx = rx
 	if l.shaped > 0 && !(tx.bps <= l.shaped) {
-		tx = limit{l.shaped, "qdisc"}
+		tx = limit{l.shaped, fromQdisc}
 	}
 	if l.pair() && l.below != nil && l.below.shaped > 0 { // what the other end may send
-		rx = limit{l.below.shaped, "qdisc"}
+		rx = limit{l.below.shaped, fromQdisc}
 	}
 	return rx, tx
 }
@@ -108,7 +117,7 @@ func (d *devices) limits(l *link) (rx, tx limit) {
 // emitWire puts what depends on the speed of the device.
 func (d *devices) emitWire(n *netDevices, o *Out, l *link) {
 	t := &n.tables
-	if t.speed == nil && t.capacity == nil && t.wire == nil {
+	if !t.bound() {
 		return
 	}
 	s := d.speed(l)
@@ -126,8 +135,8 @@ func (d *devices) emitWire(n *netDevices, o *Out, l *link) {
 	}
 	rx, tx := d.limits(l)
 	if t.capacity != nil {
-		t.capacity.Put(rx.bps, l.ns, l.device, n.rx, o.Label(rx.from))
-		t.capacity.Put(tx.bps, l.ns, l.device, n.tx, o.Label(tx.from))
+		t.capacity.Put(rx.bps, l.ns, l.device, n.rx, n.from[rx.from])
+		t.capacity.Put(tx.bps, l.ns, l.device, n.tx, n.from[tx.from])
 	}
 	if t.wire != nil && l.fresh {
 		v := &l.delta
@@ -170,7 +179,7 @@ func (d *devices) wire(l *link, by limit, bytes, packets float64) float64 {
 	switch {
 	case !l.ethernet():
 		return bytes
-	case by.from == "qdisc":
+	case by.from == fromQdisc:
 		return wireBytes(bytes, packets, l.mtu, 0, 0)
 	}
 	return wireBytes(bytes, packets, l.mtu, wireOverhead, wireLeast)

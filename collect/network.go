@@ -113,6 +113,8 @@ type netDevices struct {
 
 	epoch  int // of the labels below
 	rx, tx label
+	from   [3]label // of a capacity: see boundWords
+	out    *Out     // that the tables are of
 	tables deviceTables
 	queues qdiscTables
 	room   scratch
@@ -135,11 +137,15 @@ func tablesOf(o *Out) deviceTables {
 	}
 }
 
+// bound says whether what bounds a device is wanted.
+func (t *deviceTables) bound() bool { return t.speed != nil || t.capacity != nil || t.wire != nil }
+
 // devices is one namespace: its sockets and what is known of it.
 type devices struct {
 	space  *space[*devices]
 	routes *kernel.Conn
 	events *kernel.Conn // nil when events can't be had: then everything is read again each time
+	quiet  kernel.Quiet // of these events and those of tools
 	tools  ethtools
 
 	stale  changes
@@ -149,6 +155,8 @@ type devices struct {
 	now    uint32  // the reading under way
 	done   uint32  // the last reading that succeeded
 	strays bool    // counters came of a device that is not in links
+
+	counting int // place in order of the device whose counters come next, if all come
 
 	addresses []address
 	qdiscs    qdiscs
@@ -188,6 +196,7 @@ func (n *netDevices) openSpace(s *space[*devices]) (*devices, error) {
 		return kernel.Dial(protocol, kernel.NetlinkOptions{Alone: s.root.Alone})
 	}, plainSocket)
 	d.tools.ask(n.want.Stat("net.device.modes"), n.want.Stat("net.ring.size"))
+	d.quiet.Watch(d.events, d.tools.events)
 
 	d.qdiscs.open()
 	if n.want.Stat("net.device.uses") {
@@ -215,6 +224,7 @@ const rtextFilterSkipStats = 1 << 3
 
 func (d *devices) shut() {
 	d.routes.Close()
+	d.quiet.Close()
 	d.events.Close()
 	d.tools.close()
 	d.uses.close()
@@ -230,9 +240,14 @@ func (n *netDevices) Close() {
 // Read implements Reading.
 func (n *netDevices) Read(o *Out) error {
 	n.reads++
-	n.tables, n.queues = tablesOf(o), qdiscTablesOf(o)
+	if n.out != o {
+		n.out, n.tables, n.queues = o, tablesOf(o), qdiscTablesOf(o)
+	}
 	if n.epoch != o.Epoch || n.reads == 1 {
 		n.epoch, n.rx, n.tx = o.Epoch, o.Label("rx"), o.Label("tx")
+		for i, w := range boundWords {
+			n.from[i] = o.Label(w)
+		}
 	}
 	list := n.spaces.follow(o)
 	var failed error
@@ -260,9 +275,12 @@ func (n *netDevices) Read(o *Out) error {
 // gather reads the namespace's state and counters.
 func (d *devices) gather(n *netDevices, o *Out) error {
 	d.now = n.reads
-	if d.events == nil {
+	quiet := d.quiet.Now()
+	switch {
+	case d.events == nil:
 		d.stale = changes{true, true, true, true, true}
-	} else if err := d.events.Receive(0, d.onChange); err != nil {
+	case quiet:
+	case d.events.Receive(0, d.onChange) != nil:
 		d.stale = changes{true, true, true, true, true} // ErrOverrun: something changed, nobody knows what
 	}
 	if d.stale.links || d.noStats {
@@ -295,7 +313,7 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 			return err
 		}
 	}
-	if d.stale.addresses && n.want.Stat("net.device.address", "net.device.uses") {
+	if d.stale.addresses && (n.tables.address != nil || n.tables.uses != nil) {
 		d.addresses = d.addresses[:0]
 		switch err := d.routes.DumpRetry(&d.askAddresses, 3, d.dropAddresses, d.onAddress); {
 		case err == nil:
@@ -305,8 +323,8 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 			n.tables.address.Note("addresses could not be read: " + err.Error())
 		}
 	}
-	if n.want.Stat("net.device.speed", "net.device.capacity", "net.device.info", "net.device.wire", "net.device.modes", "net.ring.size", "net.driver.count") {
-		changed, note := d.tools.refresh(d.order, time.Now())
+	if t := &n.tables; t.bound() || t.info != nil || t.modes != nil || t.ring != nil || t.driver != nil {
+		changed, note := d.tools.refresh(d.order, time.Now(), quiet)
 		if changed {
 			for _, l := range d.order {
 				l.info = l.info[:0]
@@ -321,7 +339,7 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 	for _, l := range d.order {
 		l.difference(o, n.reads)
 	}
-	if n.queues.any() || n.want.Stat("net.device.capacity", "net.device.wire", "net.device.uses") {
+	if n.queues.any() || n.tables.capacity != nil || n.tables.wire != nil || n.tables.uses != nil {
 		still := d.events != nil && !d.stale.queues && !d.stale.links
 		d.stale.queues = false
 		if err := d.qdiscs.read(d.routes, d.links, o, n.reads, still); err != nil {
@@ -441,7 +459,7 @@ func (d *devices) takeLink(typ uint16, payload []byte) error {
 
 // readStats dumps the counters of all devices.
 func (d *devices) readStats() error {
-	d.strays = false
+	d.strays, d.counting = false, 0
 	err := d.routes.DumpRetry(&d.askStats, 3, d.nothing, d.onStats)
 	if errors.Is(err, kernel.ErrInterrupted) { // each answer is a whole device: those that came are right
 		d.stale.links = true
@@ -458,8 +476,11 @@ func (d *devices) takeStats(typ uint16, payload []byte) error {
 	if !ok {
 		return nil
 	}
-	l := d.links[index]
-	if l == nil {
+	var l *link
+	if d.counting < len(d.order) && d.order[d.counting].index == index { // they come in the order of their indices
+		l = d.order[d.counting]
+		d.counting++
+	} else if l = d.links[index]; l == nil {
 		d.strays = true
 		return nil
 	}
@@ -503,7 +524,11 @@ func (l *link) difference(o *Out, read uint32) {
 	}
 	// Where a reading between failed, the growth is that of more than one interval.
 	l.fresh = l.compared != 0 && l.compared == read-1 || o.First && o.SinceBoot
-	if l.fresh {
+	switch {
+	case !l.fresh:
+	case l.counters == l.last: // idle, as most devices of a machine with many are
+		l.delta = [linkCounters]float64{}
+	default:
 		for i, v := range l.counters {
 			l.delta[i] = grown(o, l.last[i], v)
 		}

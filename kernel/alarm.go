@@ -19,6 +19,12 @@ type Alarm struct {
 	took [8]byte
 	ctx  context.Context
 	stop func() bool
+
+	// Of the wait under way.
+	start time.Time
+	long  time.Duration
+	woken bool
+	ended func(fd uintptr) bool // made once
 }
 
 // NewAlarm makes an alarm whose waits end with the context. It never fails: where the kernel gives no timer, waiting costs
@@ -35,7 +41,7 @@ func NewAlarm(ctx context.Context) *Alarm {
 		f.Close()
 		return a
 	}
-	a.fd, a.file, a.conn = fd, f, conn
+	a.fd, a.file, a.conn, a.ended = fd, f, conn, a.over
 	a.stop = context.AfterFunc(ctx, func() {
 		f.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // it has deadlines, unless it was closed
 	})
@@ -58,30 +64,32 @@ func (a *Alarm) Wait(d time.Duration) error {
 	if a.file == nil {
 		return waitTimer(a.ctx, d)
 	}
-	start := time.Now()
+	a.start, a.long, a.woken = time.Now(), d, false
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
 	if _, _, e := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(a.fd), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0); e != 0 {
 		return waitTimer(a.ctx, d)
 	}
-	woken := false
-	err := a.conn.Read(func(fd uintptr) bool {
-		// The poller tells of each end of the timer anew, also when nobody has read how often it ended, and setting it forgets that
-		// number: so the clock alone says whether it did.
-		if time.Since(start) >= d {
-			return true
-		}
-		if !woken {
-			woken = true
-			return false
-		}
-		// Raw: a system call that tells the runtime wakes its monitor thread. This one never waits.
-		n, _, e := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&a.took)), uintptr(len(a.took)))
-		return e == 0 && n > 0 || e != unix.EAGAIN && e != unix.EINTR
-	})
+	err := a.conn.Read(a.ended)
 	if ended := a.ctx.Err(); ended != nil {
 		return ended
 	}
 	return err
+}
+
+// over says whether the wait has ended.
+func (a *Alarm) over(fd uintptr) bool {
+	// The poller tells of each end of the timer anew, also when nobody has read how often it ended, and setting it forgets that
+	// number: so the clock alone says whether it did.
+	if time.Since(a.start) >= a.long {
+		return true
+	}
+	if !a.woken {
+		a.woken = true
+		return false
+	}
+	// Raw: a system call that tells the runtime wakes its monitor thread. This one never waits.
+	n, _, e := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&a.took)), uintptr(len(a.took)))
+	return e == 0 && n > 0 || e != unix.EAGAIN && e != unix.EINTR
 }
 
 func waitTimer(ctx context.Context, d time.Duration) error {

@@ -55,7 +55,7 @@ func (c *Conn) getSome(at, size int, build func(int, *Request), answer func(int,
 	c.unread = true
 	var answered [window]bool
 	for left := size; left > 0; {
-		b, err := c.receive(time.Time{})
+		b, err := c.receive(time.Time{}, len(c.buf))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			break // what has not come by now was lost
 		}

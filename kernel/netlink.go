@@ -57,15 +57,22 @@ type Conn struct {
 	one   Request // of GetEach
 	bunch []byte
 
-	buf  []byte
-	msg  unix.Msghdr
-	iov  unix.Iovec
-	from unix.RawSockaddrNetlink
+	buf   []byte
+	offer int // bytes of buf that the kernel may fill at once: see leastOffer
+	msg   unix.Msghdr
+	iov   unix.Iovec
+	from  unix.RawSockaddrNetlink
 }
 
 // receiveBuffer bounds one datagram. Dumps come in skbs of at most 32 KiB (netlink_dump in net/netlink/af_netlink.c), except
 // where one link is larger (hundreds of virtual functions). Pages never written to cost nothing.
 const receiveBuffer = 64 << 10
+
+// leastOffer is how much is offered at first. The kernel makes each datagram of a dump in memory as large as the most that was ever offered, up to
+// 32 KiB, so for the few hundred bytes of a small machine a large offer is a seventh of what a dump costs. Where nothing was offered yet it
+// takes a page, less what an skb needs for itself (NLMSG_GOODSIZE), and messages that it knows to be longer get longer datagrams. Dumps of several
+// datagrams make the offer grow.
+const leastOffer = 4 << 10
 
 // maxReceiveBuffer bounds how far it grows.
 const maxReceiveBuffer = 64 << 20
@@ -176,8 +183,12 @@ func (c *Conn) exchange(q *Request, set, clear uint16, single bool, f func(uint1
 	c.unread = true
 	var fault error
 	interrupted := false
-	for {
-		b, err := c.receive(limit)
+	for datagrams := 1; ; datagrams++ {
+		offer := len(c.buf) // answers that are no dumps come in datagrams of their own size
+		if set&unix.NLM_F_DUMP == unix.NLM_F_DUMP {
+			offer = c.dumpOffer(datagrams)
+		}
+		b, err := c.receive(limit, offer)
 		if err != nil { // after ErrOverrun the answer's end may be what was lost: nobody waits for it
 			return c.wrap(q, err)
 		}
@@ -215,11 +226,20 @@ func (c *Conn) exchange(q *Request, set, clear uint16, single bool, f func(uint1
 	}
 }
 
+// dumpOffer gives how much is offered for the n-th datagram of a dump, from 1. One, and another for the end, is what a small table takes.
+func (c *Conn) dumpOffer(n int) int {
+	if n > 2 {
+		c.offer *= 2
+	}
+	c.offer = min(max(c.offer, leastOffer), len(c.buf))
+	return c.offer
+}
+
 // drain reads away what is left of an answer: the kernel refuses a second dump while one is unread (EBUSY). A dump goes on
 // in the recvmsg that takes its last datagram out of the queue, so an empty queue means that none is running.
 func (c *Conn) drain(limit time.Time) error {
 	for time.Now().Before(limit) {
-		switch _, e := c.recvmsg(); e {
+		switch _, e := c.recvmsg(c.dumpOffer(0)); e {
 		case 0, unix.EINTR, unix.ENOBUFS:
 		case unix.EAGAIN:
 			c.unread = false
@@ -264,9 +284,9 @@ func (c *Conn) send(b []byte) error {
 	}
 }
 
-// receive gives the next datagram from the kernel, valid until the next call. A zero limit takes what is there and
-// never sleeps: poll(2) would wait for a whole millisecond.
-func (c *Conn) receive(limit time.Time) ([]byte, error) {
+// receive gives the next datagram from the kernel, valid until the next call, in the first offer bytes of the buffer. A zero limit takes what
+// is there and never sleeps: poll(2) would wait for a whole millisecond.
+func (c *Conn) receive(limit time.Time, offer int) ([]byte, error) {
 	if c.fd < 0 {
 		return nil, fs.ErrClosed
 	}
@@ -277,17 +297,20 @@ func (c *Conn) receive(limit time.Time) ([]byte, error) {
 				return nil, errLate
 			}
 		}
-		n, e := c.recvmsg()
+		n, e := c.recvmsg(offer)
 		switch e {
 		case 0:
 			if c.from.Pid != 0 {
 				continue // another process may send to this port; only the kernel's word counts
 			}
-			if n > len(c.buf) {
+			if n > offer {
 				if n > maxReceiveBuffer {
 					return nil, fmt.Errorf("message of %d bytes: %w", n, measure.ErrUnclear)
 				}
-				c.buf = make([]byte, n+n/4)
+				if n > len(c.buf) {
+					c.buf = make([]byte, n+n/4)
+				}
+				c.offer = len(c.buf)
 				return nil, ErrOverrun
 			}
 			return c.buf[:n], nil
@@ -309,9 +332,10 @@ func (c *Conn) receive(limit time.Time) ([]byte, error) {
 	}
 }
 
-func (c *Conn) recvmsg() (int, unix.Errno) {
+func (c *Conn) recvmsg(offer int) (int, unix.Errno) {
+	c.offer = max(c.offer, offer) // the kernel remembers the most
 	c.iov.Base = &c.buf[0]
-	c.iov.SetLen(len(c.buf))
+	c.iov.SetLen(offer)
 	c.msg.Iov = &c.iov
 	c.msg.SetIovlen(1)
 	c.msg.Name = (*byte)(unsafe.Pointer(&c.from))
@@ -348,7 +372,7 @@ func (c *Conn) Receive(wait time.Duration, f func(typ uint16, payload []byte) er
 	}
 	var lost error
 	for {
-		b, err := c.receive(limit)
+		b, err := c.receive(limit, len(c.buf))
 		switch {
 		case errors.Is(err, errLate), errors.Is(err, os.ErrDeadlineExceeded):
 			return lost

@@ -71,6 +71,8 @@ type filter struct {
 	n       int
 	columns [4]int // -1: the answer has no such field, and its word is ""
 	words   [4]string
+	hit     [4]measure.Label // 1 + the label that had the word last; 0 none yet
+	miss    [4]measure.Label // 1 + one that had it not
 }
 
 // newFilter takes pairs of field and word, at most four.
@@ -85,11 +87,21 @@ func newFilter(a *measure.Answer, where []string) filter {
 // has says whether series i has all the words.
 func (f *filter) has(i int) bool {
 	for k := range f.n {
-		word := ""
-		if c := f.columns[k]; c >= 0 {
-			word = f.a.Label(i, c)
+		c := f.columns[k]
+		if c < 0 {
+			if f.words[k] != "" {
+				return false
+			}
+			continue
 		}
-		if word != f.words[k] {
+		switch l := f.a.Series[i].Key[c]; {
+		case l+1 == f.hit[k]:
+		case l+1 == f.miss[k]:
+			return false
+		case f.a.Labels[l] == f.words[k]:
+			f.hit[k] = l + 1
+		default:
+			f.miss[k] = l + 1
 			return false
 		}
 	}

@@ -66,10 +66,7 @@ func nicColumns() []Column {
 func nicTable(o Options, f *Frame) *Table {
 	t := f.table("nic", nicColumns)
 	p := f.pivot("netns", "device")
-	both := func(id measure.StatID) (rx, tx int) {
-		a := f.Of(id)
-		return p.Add(a, "direction", "rx"), p.Add(a, "direction", "tx")
-	}
+	both := func(id measure.StatID) (rx, tx int) { return p.AddTwo(f.Of(id), "direction", "rx", "tx") }
 	rxb, txb := both("net.device.bytes")
 	rxp, txp := both("net.device.packets")
 	rxw, txw := both("net.device.wire")
@@ -80,14 +77,15 @@ func nicTable(o Options, f *Frame) *Table {
 	p.Join("rx", f.Of("net.device.capacity"), "direction", "rx")
 	p.Join("tx", f.Of("net.device.capacity"), "direction", "tx")
 	p.Sort()
+	only, moving := o["interface"], o.Has("idle")
 	for r := range p.Len() {
 		device := p.Key(r, "device")
-		if len(o["interface"]) > 0 && !anyMatch(o["interface"], device) {
+		if len(only) > 0 && !anyMatch(only, device) {
 			continue
 		}
 		rx, tx := p.At(r, rxb), p.At(r, txb)
 		moved := p.At(r, rxp) > 0 || p.At(r, txp) > 0
-		if !moved && (o.Has("idle") || p.Word(r, "info", "admin") == "down") {
+		if !moved && (moving || p.Word(r, "info", "admin") == "down") {
 			continue
 		}
 		half := p.Word(r, "info", "duplex") == "half"

@@ -68,38 +68,65 @@ func (p *Pivot) row(key []measure.Label) int {
 // Add makes a column of the answer's series that have the words (pairs of field and word); several series of one row add up. It
 // gives the column's number. A row that the answer has no series for is NaN there, or 0 for a sparse statistic that was measured.
 func (p *Pivot) Add(a *measure.Answer, where ...string) int {
+	wanted, columns, at := newFilter(a, where), p.columnsOf(a), p.column(a)
+	for i := range a.Series {
+		if wanted.has(i) {
+			p.put(at, p.row(p.keyOf(a, columns, i)), a.Series[i].Values[0])
+		}
+	}
+	return at
+}
+
+// AddTwo is Add twice in one go: for the series whose field has the one word, and for those that have the other.
+func (p *Pivot) AddTwo(a *measure.Answer, field, one, two string) (first, second int) {
+	ones, twos, columns := newFilter(a, []string{field, one}), newFilter(a, []string{field, two}), p.columnsOf(a)
+	first, second = p.column(a), p.column(a)
+	for i := range a.Series {
+		at := second
+		switch {
+		case ones.has(i):
+			at = first
+		case !twos.has(i):
+			continue
+		}
+		p.put(at, p.row(p.keyOf(a, columns, i)), a.Series[i].Values[0])
+	}
+	return first, second
+}
+
+// column begins a column for the answer and gives its number.
+func (p *Pivot) column(a *measure.Answer) int {
 	none := measure.NaN
 	if a.Sparse && len(a.Elapsed) > 0 && a.Elapsed[0] > 0 {
 		none = 0
 	}
-	wanted, columns := newFilter(a, where), p.columnsOf(a)
 	if len(p.columns) < cap(p.columns) { // of a pivot before, in the same Room
 		p.columns = p.columns[:len(p.columns)+1]
 	} else {
 		p.columns = append(p.columns, nil)
 	}
-	column := &p.columns[len(p.columns)-1]
-	values := slices.Grow((*column)[:0], max(p.keys.n, 16))[:p.keys.n]
+	at := len(p.columns) - 1
+	values := slices.Grow(p.columns[at][:0], max(p.keys.n, 16))[:p.keys.n]
 	for i := range values {
 		values[i] = math.Float64frombits(absent)
 	}
-	for i := range a.Series {
-		if !wanted.has(i) {
-			continue
-		}
-		n, v := p.row(p.keyOf(a, columns, i)), a.Series[i].Values[0]
-		for n >= len(values) {
-			values = append(values, math.Float64frombits(absent))
-		}
-		switch old := values[n]; {
-		case math.Float64bits(old) == absent || old != old:
-			values[n] = v
-		case v == v:
-			values[n] = old + v
-		}
+	p.columns[at], p.empty = values, append(p.empty, none)
+	return at
+}
+
+// put adds a value to a row of a column.
+func (p *Pivot) put(column, n int, v float64) {
+	values := p.columns[column]
+	for n >= len(values) {
+		values = append(values, math.Float64frombits(absent))
 	}
-	*column, p.empty = values, append(p.empty, none)
-	return len(p.columns) - 1
+	switch old := values[n]; {
+	case math.Float64bits(old) == absent || old != old:
+		values[n] = v
+	case v == v:
+		values[n] = old + v
+	}
+	p.columns[column] = values
 }
 
 // Join keeps the answer's series beside each row of the same key that there is already, for Word to read.

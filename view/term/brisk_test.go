@@ -14,7 +14,7 @@ func TestBrisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := newBrisk(w)
-	if _, ok := out.(brisk); !ok {
+	if _, ok := out.(*brisk); !ok {
 		t.Fatal("a pipe is no brisk writer")
 	}
 	// More than the pipe holds, in pieces of all sizes: some writes must wait for the reader.
