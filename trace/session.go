@@ -439,6 +439,7 @@ func (s *Session) drain(told *telling, all bool) error {
 			}
 			return 1
 		})
+		n = s.whole(n)
 	}
 	ready := slices.Clone(s.late[:n]) // telling of a fault may read on
 	s.late = slices.Delete(s.late, 0, n)
@@ -451,6 +452,46 @@ func (s *Session) drain(told *telling, all bool) error {
 		}
 	}
 	return told.to.Pause()
+}
+
+// whole gives how many of the first n late records can be told so that no firing is told in parts: what is added to an aggregation
+// between printa() and clear() of one firing is kept by both being told at once.
+func (s *Session) whole(n int) int {
+	type source struct{ cpu, thread, probe uint32 }
+	of := func(r *record) source {
+		return source{r.cpu, binary.NativeEndian.Uint32(r.raw[20:]), binary.NativeEndian.Uint32(r.raw[12:])}
+	}
+	later := map[source]int{} // the clause of the first record that is too young
+	for i := n; i < len(s.late); i++ {
+		r := &s.late[i]
+		if _, have := later[of(r)]; !have {
+			later[of(r)] = s.clause(r.raw)
+		}
+	}
+	for i := n - 1; i >= 0 && len(later) > 0; i-- {
+		r := &s.late[i]
+		next, have := later[of(r)]
+		if !have {
+			continue
+		}
+		if c := s.clause(r.raw); c < next { // the clauses of a firing run in their order
+			later[of(r)], n = c, i
+		} else {
+			delete(later, of(r))
+		}
+	}
+	return n
+}
+
+// clause gives the number of the clause that wrote a record; 0 where the record is of no kind that there is.
+func (s *Session) clause(raw []byte) int {
+	switch n := binary.NativeEndian.Uint32(raw[8:]); {
+	case n == ir.FaultRecord && len(raw) >= 28:
+		return int(binary.NativeEndian.Uint32(raw[24:]))
+	case int(n) < len(s.script.IR.Records):
+		return s.script.IR.Records[n].Clause
+	}
+	return 0
 }
 
 // atOnce is how many records one look takes at most: a script that writes without end must not keep what runs it from all else.
