@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,8 +107,24 @@ func TestSignalProbes(t *testing.T) {
 }
 
 // sched:::on-cpu is about the thread that comes: all that is known of a thread is of that one.
+//
+// Some kernels run no program while certain threads run, and count no miss: where an agent watches a machine from within, as process 1
+// of a small virtual machine does. So a count may be short, and is taken again.
 func TestSchedulerProbes(t *testing.T) {
+	var wrong []string
+	for range 6 {
+		if wrong = schedulerProbes(t); len(wrong) == 0 {
+			return
+		}
+		t.Log(strings.Join(wrong, "; "))
+	}
+	t.Error("not once what it should be: ", strings.Join(wrong, "; "))
+}
+
+// schedulerProbes gives what is not as it should be.
+func schedulerProbes(t *testing.T) (wrong []string) {
 	const naps = 40
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ready, begin, done := make(chan int), make(chan bool), make(chan bool)
@@ -141,26 +158,27 @@ func TestSchedulerProbes(t *testing.T) {
 		<-done
 	})
 	if errs != "" {
-		t.Error(errs)
+		say("%s", errs)
 	}
 	got := answers(t, out)
 	expect(t, got, map[string]int64{"strangers": 0, "backwards": 0, "known": got["on"]})
 	if n := got["sleeps"]; n < naps {
-		t.Errorf("%d sleeps, want at least %d", n, naps)
+		say("%d sleeps, want at least %d", n, naps)
 	}
 	// Programs are attached one after the other, and it is taken off while the thread may be anywhere.
 	for _, pair := range [][2]string{{"on", "off"}, {"announced", "off"}, {"enqueued", "dequeued"}} {
 		if d := got[pair[0]] - got[pair[1]]; d < -2 || d > 2 {
-			t.Errorf("%s %d, %s %d", pair[0], got[pair[0]], pair[1], got[pair[1]])
+			say("%s %d, %s %d", pair[0], got[pair[0]], pair[1], got[pair[1]])
 		}
 	}
 	if got["woken"] < naps { // more often when it is woken before it sleeps
-		t.Errorf("woken %d times, of %d sleeps", got["woken"], got["sleeps"])
+		say("woken %d times, of %d sleeps", got["woken"], got["sleeps"])
 	}
 	if d := got["sleeps"] + got["preempted"] - got["off"]; d < -2 || d > 2 {
-		t.Errorf("%d sleeps and %d preemptions, but %d times off the CPU", got["sleeps"], got["preempted"], got["off"])
+		say("%d sleeps and %d preemptions, but %d times off the CPU", got["sleeps"], got["preempted"], got["off"])
 	}
 	if got["away"] < naps*int64(time.Millisecond)*9/10 {
-		t.Errorf("away for %v, want %d naps of 1 ms", time.Duration(got["away"]), naps)
+		say("away for %v, want %d naps of 1 ms", time.Duration(got["away"]), naps)
 	}
+	return wrong
 }
