@@ -338,7 +338,7 @@ func checkSkips(t *tree) []string {
 				}
 				text, ok := start.(*ast.BasicLit)
 				if ok && text.Kind == token.STRING && !skipForm.MatchString(text.Value) {
-					out = append(out, t.at(call.Pos(), "skip %s: a reason is \"needs: root\", \"needs: cap:NAME\", \"needs: kernel feature NAME\" or \"needs: tool NAME\"", text.Value))
+					out = append(out, t.at(call.Pos(), "skip %s: a reason is \"needs: root\", \"needs: cap:NAME\", \"needs: kernel feature NAME\", \"needs: tool NAME\" or \"needs: quiet machine\"", text.Value))
 				}
 			}
 			return true
@@ -347,7 +347,7 @@ func checkSkips(t *tree) []string {
 	return out
 }
 
-var skipForm = regexp.MustCompile("^[\"`]needs: (root\\b|cap:|kernel feature |tool |%[sv])")
+var skipForm = regexp.MustCompile("^[\"`]needs: (root\\b|cap:|kernel feature |tool |quiet machine|%[sv])")
 
 // generated is the go command's mark, which other tools use too.
 var generated = regexp.MustCompile(`(?m)^(//|#|/\*) Code generated .* DO NOT EDIT\.`)
