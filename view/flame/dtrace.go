@@ -2,7 +2,10 @@ package flame
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"slices"
+	"strings"
 )
 
 // dtraceLines reads what DTrace prints of aggregations keyed by stack() and ustack(): frames, the innermost first, then the count.
@@ -160,6 +163,54 @@ type bpftraceLines struct {
 	started int
 	wrong   skipped
 	found   bool
+}
+
+// bpftraceJSON reads what bpftrace -f json prints: a value of JSON a line, of which those of type map are counts by key.
+//
+//	{"type": "map", "data": {"@": {"\n    native_safe_halt+14\n    cpu_startup_entry+25\n,swapper": 42}}}
+type bpftraceJSON struct {
+	bpftraceLines
+}
+
+func newBPFTraceJSON(o Options) *bpftraceJSON { return &bpftraceJSON{*newBPFTrace(o)} }
+
+func (p *bpftraceJSON) line(b []byte, n int) error {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil
+	}
+	var l struct {
+		Type string                     `json:"type"`
+		Data map[string]json.RawMessage `json:"data"`
+	}
+	var kind *json.UnmarshalTypeError
+	if err := json.Unmarshal(b, &l); err != nil {
+		if !errors.As(err, &kind) { // of what printf wrote, data is text
+			p.wrong.skip(n, "JSON: "+err.Error())
+		}
+		return nil
+	}
+	if l.Type != "map" {
+		return nil
+	}
+	for _, m := range l.Data {
+		var counts map[string]float64
+		if json.Unmarshal(m, &counts) != nil {
+			continue // a number, or numbers of another kind
+		}
+		for key, count := range counts {
+			for line := range strings.Lines(key) {
+				if line[0] == ' ' || line[0] == '\t' {
+					p.frame([]byte(line))
+				} else {
+					p.key(bytes.TrimSpace([]byte(line)))
+				}
+			}
+			if len(p.stack) > 0 {
+				p.done(count)
+			}
+		}
+	}
+	return nil
 }
 
 func newBPFTrace(o Options) *bpftraceLines { return &bpftraceLines{b: NewBuilder(), o: o} }

@@ -30,6 +30,36 @@ func (f *foldedLines) line(b []byte, n int) error {
 
 func (f *foldedLines) end(int) (*Tree, error) { return f.wrong.tell(f.p.tree(f.least)) }
 
+// foldedTwice reads folded stacks with two amounts, before and after, as difffolded.pl and inferno-diff-folded write them.
+type foldedTwice struct {
+	foldedLines
+	amount int // 1: before
+}
+
+func newFoldedTwice(o Options) *foldedTwice { return &foldedTwice{*newFolded(o), o.Amount} }
+
+func (f *foldedTwice) line(b []byte, n int) error {
+	rest, after, ok := cutCount(b)
+	stack, before, both := cutCount(rest)
+	switch {
+	case ok && both && f.amount == 1:
+		f.p.add(stack, before)
+	case ok && both:
+		f.p.add(stack, after)
+	case len(bytes.TrimSpace(b)) > 0 && b[0] != '#':
+		f.wrong.skip(n, "no two counts at its end")
+	}
+	return nil
+}
+
+func (f *foldedTwice) end(n int) (*Tree, error) {
+	t, err := f.foldedLines.end(n)
+	if err == nil && f.amount == 0 {
+		t.note("there are two amounts, before and after: these are those after; --diff with this file alone compares them")
+	}
+	return t, err
+}
+
 // commonPrefix gives how many bytes two texts begin alike with.
 func commonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))

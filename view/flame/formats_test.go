@@ -133,18 +133,7 @@ func TestCutOff(t *testing.T) {
 
 // readAs reads a text by one format's reader, whatever it looks like.
 func readAs(f Format, text string, o Options) (*Tree, error) {
-	var l liner
-	switch f {
-	case Perf:
-		l = newPerf(o)
-	case DTrace:
-		l = newDTrace(o)
-	case BPFTrace:
-		l = newBPFTrace(o)
-	default:
-		l = newFolded(Options{})
-	}
-	return readLines(strings.NewReader(text), l)
+	return readLines(strings.NewReader(text), newLiner(f, o))
 }
 
 func fuzzText(f *testing.F, as Format, seeds ...string) {
@@ -190,7 +179,8 @@ func FuzzBPFTrace(f *testing.F) { fuzzText(f, BPFTrace, bpftraceText, "@[\n ffff
 
 // FuzzRead gives any bytes to whatever reader they look to be for.
 func FuzzRead(f *testing.F) {
-	for _, s := range []string{perfText, dtraceText, bpftraceText, "a;b 1\n", "\x1f\x8b\x08\x00"} {
+	for _, s := range []string{perfText, dtraceText, bpftraceText, "a;b 1\n", "\x1f\x8b\x08\x00", jstackText, gdbText, euStackText, faultText, goRawText, inlinedText, sampleText, vtuneText,
+		vsText, ghcText, xctraceText, v8Text, bpftraceJSONText, twiceText} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -65,6 +65,10 @@ func TestPeers(t *testing.T) {
 				peer{in: filepath.Join(other, "example-dtrace-stacks.txt"), want: filepath.Join(data, "collapse-dtrace/results/dtrace-example-offsets.txt"), o: Options{Offsets: true}})
 		}
 	}
+	if dir := os.Getenv("CULPRIT_INFERNO"); dir != "" {
+		cases = append(cases, callTrees(filepath.Join(dir, "tests/data"))...)
+		accountFor(t, filepath.Join(dir, "tests/data"), cases)
+	}
 	if len(cases) == 0 {
 		t.Skip("needs: tool flamegraph-tests (unpacked, in CULPRIT_FLAMEGRAPH, and inferno's in CULPRIT_INFERNO)")
 	}
@@ -84,6 +88,7 @@ type peer struct {
 	drop     string // a mark that the tool was not asked for
 
 	flamegraph bool // and not inferno
+	more       int  // of so many stacks more is counted here, for a reason that is told
 }
 
 // known makes two texts alike that differ for a reason: FlameGraph takes quotes out of names, has older results in which Java's
@@ -130,6 +135,10 @@ func (c peer) check(t *testing.T) bool {
 	got, other := c.amounts(folded(t, tree), c.drop), c.amounts(string(want), "")
 	bad := 0
 	for stack, n := range other {
+		if got[stack] > n && c.more > 0 {
+			c.more--
+			continue
+		}
 		if got[stack] != n {
 			if bad++; bad <= 3 {
 				t.Errorf("%s: %s: %v here, %v there", filepath.Base(c.want), stack, got[stack], n)
@@ -143,6 +152,9 @@ func (c peer) check(t *testing.T) bool {
 			}
 		}
 	}
+	if c.more > 0 {
+		t.Errorf("%s: %d stacks that were known to differ are the same", filepath.Base(c.want), c.more)
+	}
 	if bad > 0 {
 		t.Error(fmt.Sprint(c.want, ": ", bad, " of ", len(other), " lines differ"))
 	}
@@ -153,7 +165,7 @@ func (c peer) check(t *testing.T) bool {
 func (c peer) amounts(text, drop string) map[string]float64 {
 	out := map[string]float64{}
 	for line := range strings.Lines(text) {
-		if stack, n, ok := cutCount([]byte(strings.TrimSuffix(line, "\n"))); ok {
+		if stack, n, ok := cutCount([]byte(strings.TrimRight(line, "\r\n"))); ok {
 			s := string(stack)
 			if drop != "" {
 				s = strings.ReplaceAll(s, drop, "")

@@ -20,7 +20,8 @@ type Options struct {
 	Addresses bool   // functions without a name are told apart by address
 	Marks     bool   // _[k] behind functions of the kernel, _[j] behind those made at run time
 	Offsets   bool   // DTrace's offsets are kept: one node for each place of a call
-	Value     string // of pprof: which of several amounts; "" the profile's own choice
+	Value     string // of pprof and GHC: which of several amounts; "" the profile's own choice
+	Amount    int    // of folded stacks with two amounts: 1 the one before, 2 the one after; nothing else is read then. 0: after, and a note
 
 	// Nodes that have less than this share of the whole may be left out, since they will not be shown: see Picture.Least.
 	Least float64
@@ -57,6 +58,18 @@ const (
 	BPFTrace   Format = "bpftrace stacks"
 	PProf      Format = "pprof"
 	Speedscope Format = "speedscope"
+
+	FoldedTwice  Format = "folded, with two amounts" // before and after
+	Sample       Format = "macOS sample"
+	VTune        Format = "VTune's call tree"
+	VisualStudio Format = "Visual Studio's call tree"
+	GHC          Format = "GHC's cost centres"
+	XCTrace      Format = "xctrace"
+	Debugger     Format = "stacks of gdb, eu-stack or faulthandler"
+	JStack       Format = "jstack"
+	GoRaw        Format = "pprof -raw"
+	V8           Format = "V8's .cpuprofile"
+	BPFTraceJSON Format = "bpftrace's JSON"
 )
 
 // looked is how much of an input is looked at to find out its format.
@@ -99,21 +112,55 @@ func read(r io.Reader, o Options, packed int) (*Tree, error) {
 		}
 		return t, err
 	}
-	switch Sniff(head, whole) {
-	case Folded:
-		return readLines(in, newFolded(o))
-	case Perf:
-		return readLines(in, newPerf(o))
-	case DTrace:
-		return readLines(in, newDTrace(o))
-	case BPFTrace:
-		return readLines(in, newBPFTrace(o))
+	format := Sniff(head, whole)
+	if o.Amount != 0 && format != FoldedTwice {
+		return nil, &ParseError{Line: 1, What: "these are not folded stacks with two amounts each"}
+	}
+	switch format {
 	case PProf:
 		return readPProf(in, o)
 	case Speedscope:
 		return readSpeedscope(in)
+	case V8:
+		return readV8(in)
+	case XCTrace:
+		return readXCTrace(in)
+	case "":
+		return nil, unknownFormat(head)
+	default:
+		return readLines(in, newLiner(format, o))
 	}
-	return nil, unknownFormat(head)
+}
+
+// newLiner gives the reader of a format that is lines of text.
+func newLiner(f Format, o Options) liner {
+	switch f {
+	case FoldedTwice:
+		return newFoldedTwice(o)
+	case Perf:
+		return newPerf(o)
+	case DTrace:
+		return newDTrace(o)
+	case BPFTrace:
+		return newBPFTrace(o)
+	case BPFTraceJSON:
+		return newBPFTraceJSON(o)
+	case Sample:
+		return newSample()
+	case VTune:
+		return newVTune()
+	case VisualStudio:
+		return newVisualStudio()
+	case GHC:
+		return newGHC(o)
+	case Debugger:
+		return newDebugger(o)
+	case JStack:
+		return newJStack(o)
+	case GoRaw:
+		return newGoRaw(o)
+	}
+	return newFolded(o)
 }
 
 // unknownFormat says why the format of an input could not be found out.
@@ -124,7 +171,7 @@ func unknownFormat(head []byte) error {
 		}
 	}
 	line := 1 + bytes.Count(head[:len(head)-len(bytes.TrimLeft(head, "\r\n\t "))], []byte("\n"))
-	return &ParseError{Line: line, What: "no format of stacks that is known here: folded lines end with a count, perf script and DTrace have a frame a line and empty lines between stacks"}
+	return &ParseError{Line: line, What: "no format of stacks that is known here: folded lines end with a count, perf script, DTrace and debuggers have a frame a line"}
 }
 
 // A liner reads a text line by line.

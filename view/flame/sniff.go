@@ -5,13 +5,23 @@ import "bytes"
 // Sniff finds out the format of an input by its beginning; "" it is none of them. Whole: there is no more of it.
 func Sniff(head []byte, whole bool) Format {
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
-	if len(text) > 0 && text[0] == '{' {
-		return Speedscope
+	switch {
+	case len(text) > 0 && text[0] == '{':
+		return sniffJSON(text)
+	case bytes.HasPrefix(text, []byte("<")) && bytes.Contains(text, []byte("<"+xctraceRoot)):
+		return XCTrace
+	case bytes.HasPrefix(text, []byte("Function Stack,")):
+		return VTune
+	case bytes.HasPrefix(text, []byte(visualStudioHead)):
+		return VisualStudio
 	}
 	if looksPProf(head) {
 		return PProf
 	}
-	lines, folded, frames, counts := 0, 0, 0, 0
+	if f := sniffHeading(head); f != "" {
+		return f
+	}
+	lines, folded, twice, frames, counts := 0, 0, 0, 0, 0
 	sampled := false // the line before is that of a sample in perf script
 	for len(head) > 0 {
 		line, rest, ended := bytes.Cut(head, []byte("\n"))
@@ -45,15 +55,57 @@ func Sniff(head []byte, whole bool) Format {
 			}
 		case ok && len(bytes.TrimSpace(stack)) > 0:
 			folded++
+			if rest, _, ok := cutCount(stack); ok && len(bytes.TrimSpace(rest)) > 0 {
+				twice++
+			}
 		default:
 			frames++
 		}
 	}
 	switch {
+	case folded > 0 && twice == folded && 2*folded >= lines:
+		return FoldedTwice
 	case folded > 0 && 2*folded >= lines:
 		return Folded
 	case counts > 0:
 		return DTrace
+	}
+	return ""
+}
+
+// sniffJSON tells profiles of JSON apart by the names that they begin with.
+func sniffJSON(text []byte) Format {
+	has := func(name string) bool { return bytes.Contains(text, []byte(`"`+name+`"`)) }
+	switch {
+	case has("callFrame") || has("hitCount") && has("functionName"):
+		return V8
+	case has("shared") || has("$schema"):
+		return Speedscope
+	}
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	if bytes.Contains(first, []byte(`"type"`)) && bytes.Contains(first, []byte(`"data"`)) {
+		return BPFTraceJSON
+	}
+	return Speedscope
+}
+
+// sniffHeading knows formats by lines that no other has.
+func sniffHeading(head []byte) Format {
+	for line := range bytes.Lines(head) {
+		line = bytes.TrimRight(line, " \t\r\n")
+		switch {
+		case len(line) == 0:
+		case string(line) == "Call graph:":
+			return Sample
+		case isGHCHead(line):
+			return GHC
+		case bytes.HasPrefix(line, []byte("Full thread dump ")) || bytes.HasPrefix(line, []byte("   java.lang.Thread.State: ")):
+			return JStack
+		case bytes.HasPrefix(line, []byte("PeriodType: ")) || string(line) == "Samples:":
+			return GoRaw
+		case bytes.HasPrefix(line, []byte("#0 ")), bytes.HasPrefix(line, []byte("  File \"")) && bytes.Contains(line, []byte(`", line `)):
+			return Debugger
+		}
 	}
 	return ""
 }

@@ -45,22 +45,8 @@ type scopeEvent struct {
 }
 
 func readSpeedscope(r io.Reader) (*Tree, error) {
-	in := &io.LimitedReader{R: r, N: mostProfile}
-	d := json.NewDecoder(in)
 	var f scopeFile
-	if err := d.Decode(&f); err != nil {
-		var syntax *json.SyntaxError
-		var kind *json.UnmarshalTypeError
-		switch {
-		case in.N == 0:
-			return nil, &ParseError{Byte: mostProfile, What: "a profile of more than 2 GB"}
-		case errors.As(err, &syntax):
-			return nil, &ParseError{Byte: syntax.Offset, What: "JSON: " + err.Error()}
-		case errors.As(err, &kind):
-			return nil, &ParseError{Byte: kind.Offset, What: "no profile of speedscope: " + err.Error()}
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, &ParseError{Byte: d.InputOffset(), What: "JSON: cut off"}
-		}
+	if err := decodeJSON(r, "profile of speedscope", &f); err != nil {
 		return nil, err
 	}
 	if len(f.Profiles) == 0 {
@@ -101,6 +87,29 @@ func readSpeedscope(r io.Reader) (*Tree, error) {
 		t.note(fmt.Sprintf("%d profiles are added up", len(f.Profiles)))
 	}
 	return t, nil
+}
+
+// decodeJSON reads a profile that is one value of JSON.
+func decodeJSON(r io.Reader, what string, into any) error {
+	in := &io.LimitedReader{R: r, N: mostProfile}
+	d := json.NewDecoder(in)
+	err := d.Decode(into)
+	if err == nil {
+		return nil
+	}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case in.N == 0:
+		return &ParseError{Byte: mostProfile, What: "a profile of more than 2 GB"}
+	case errors.As(err, &syntax):
+		return &ParseError{Byte: syntax.Offset, What: "JSON: " + err.Error()}
+	case errors.As(err, &kind):
+		return &ParseError{Byte: kind.Offset, What: "no " + what + ": " + err.Error()}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &ParseError{Byte: mostProfile - in.N, What: "JSON: cut off"}
+	}
+	return err
 }
 
 func (p *scopeProfile) read(b *Builder, frames []uint32, n int) error {

@@ -203,10 +203,11 @@ func (p Program) flame() *cobra.Command {
 		Use:   "flame [flags] [FILE]...",
 		Short: "flame graphs of profiles in any common format, and what differs between two",
 		Long: reflow(`Reads profiles - stacks with an amount each - and writes them as a picture, a page, a table, or in another format. It reads what DTrace
-prints of stack() and ustack(), perf script, folded stacks, pprof, speedscope and bpftrace, packed by gzip or not; which of them
+prints of stack() and ustack(), perf script, folded stacks, pprof (also -raw), speedscope, bpftrace (also -f json), V8's .cpuprofile, jstack, gdb, eu-stack,
+Python's faulthandler, sample and xctrace of macOS, GHC's .prof, VTune's and Visual Studio's call trees, packed by gzip or not; which of them
 a file has is found out by its content. Several files are added up. Without a file, or for -, it reads standard input. Without -o it prints a tree of calls.
 
-With --diff it compares two files: functions ranked by how much of the difference they explain, by themselves and with what they call, and
+With --diff it compares two files, or one of folded stacks that have two amounts: functions ranked by how much of the difference they explain, by themselves and with what they call, and
 with -o a picture, red for more and blue for less. Both are 100% unless --cpu-seconds or --work say what to divide by. Changes that chance makes with so
 few samples stand behind the others and are counted.`, helpWidth),
 		Example: examples([]view.Example{
@@ -221,13 +222,13 @@ few samples stand behind the others and are counted.`, helpWidth),
 	f := c.Flags()
 	f.SortFlags = false
 	o.flags(c)
-	f.BoolVar(&d.on, "diff", false, "compare two files, BEFORE and AFTER")
+	f.BoolVar(&d.on, "diff", false, "compare two files, BEFORE and AFTER, or the two amounts of one")
 	f.StringVar(&d.per, "per", "", "of --diff, what the amounts are divided by: sample, cpu-second, work (default sample)")
 	f.StringVar(&d.cpuSeconds, "cpu-seconds", "", "of --diff: BEFORE,AFTER, how many seconds of CPUs the profiles cover")
 	f.StringVar(&d.work, "work", "", "of --diff: BEFORE,AFTER, how much was done meanwhile")
 	f.BoolVar(&d.json, "json", false, "of --diff: the ranked functions as JSON")
 	f.StringVar(&read.Event, "event", "", "of perf script: the samples of this event (default the first one's)")
-	f.StringVar(&read.Value, "value", "", "of pprof: which of its amounts")
+	f.StringVar(&read.Value, "value", "", "of pprof and GHC: which of the amounts")
 	f.BoolVar(&read.PID, "pids", false, "of perf script: processes are told apart by number")
 	f.BoolVar(&read.TID, "tids", false, "of perf script: threads are told apart by number")
 	f.BoolVar(&read.Addresses, "addresses", false, "of perf script: functions without a name are told apart by address")
@@ -262,9 +263,9 @@ few samples stand behind the others and are counted.`, helpWidth),
 		switch {
 		case err != nil:
 			return err
-		case len(args) != 2:
-			return usagef("--diff compares two files, BEFORE and AFTER; there are %d", len(args))
-		case args[0] == "-" && args[1] == "-":
+		case len(args) != 2 && (len(args) != 1 || args[0] == "-"):
+			return usagef("--diff compares two files, BEFORE and AFTER, or the two amounts of one; there are %d", len(args))
+		case len(args) == 2 && args[0] == "-" && args[1] == "-":
 			return usagef("standard input is one profile: --diff wants two")
 		case o.output != "" && (format.differ == nil || o.output == "-"):
 			return usagef("-o %s: a difference is shown as svg, html or folded, in a file", o.output)
@@ -296,17 +297,24 @@ func (p Program) profiles(names []string, o flame.Options) (*flame.Tree, error) 
 }
 
 func (p Program) diff(names []string, read flame.Options, n flame.Norm, o pictured, format written, asJSON bool) error {
+	of := names
+	if len(names) == 1 { // of folded stacks with two amounts
+		of, read.Amount = []string{names[0], names[0]}, 1
+	}
 	before, err := p.profiles(names[:1], read)
 	if err != nil {
 		return err
 	}
-	after, err := p.profiles(names[1:], read)
+	if len(names) == 1 {
+		read.Amount = 2
+	}
+	after, err := p.profiles(of[1:], read)
 	if err != nil {
 		return err
 	}
 	d, err := flame.Compare(before, after, n)
 	if err != nil {
-		return fmt.Errorf("compare %s and %s: %w", names[0], names[1], err)
+		return fmt.Errorf("compare %s and %s: %w", of[0], of[1], err)
 	}
 	if o.output != "" {
 		if err := into(p.Terminal, o.output, func(w io.Writer) error { return format.differ(w, d, o.picture(d.Said)) }); err != nil {
