@@ -21,7 +21,7 @@ func Sniff(head []byte, whole bool) Format {
 	if f := sniffHeading(head); f != "" {
 		return f
 	}
-	lines, folded, twice, frames, counts := 0, 0, 0, 0, 0
+	lines, folded, twice, hashes, frames, counts := 0, 0, 0, 0, 0, 0
 	sampled := false // the line before is that of a sample in perf script
 	for len(head) > 0 {
 		line, rest, ended := bytes.Cut(head, []byte("\n"))
@@ -31,7 +31,13 @@ func Sniff(head []byte, whole bool) Format {
 		head = rest
 		line = trimCR(line)
 		bare := bytes.TrimSpace(line)
-		if len(bare) == 0 || line[0] == '#' {
+		if len(bare) > 0 && line[0] == '#' { // a comment, or a function of that name
+			if _, _, ok := cutCount(line); ok {
+				hashes++
+			}
+			continue
+		}
+		if len(bare) == 0 {
 			continue
 		}
 		lines++
@@ -69,6 +75,8 @@ func Sniff(head []byte, whole bool) Format {
 		return Folded
 	case counts > 0:
 		return DTrace
+	case lines == 0 && hashes > 0:
+		return Folded
 	}
 	return ""
 }
