@@ -68,7 +68,7 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 	if err != nil {
 		return err
 	}
-	door.site.Scripts = scripts
+	door.site.Scripts, door.site.Sample = scripts, sampled
 	defer scripts.Close()
 	scripts.Begin()
 

@@ -37,6 +37,26 @@ export interface Kept {
   notes: string[];
 }
 
+/** Two profiles compared, by function: those that changed beyond chance first, among them those that explain most. */
+export interface Changes {
+  normalised_per: string;
+  normalisation: string;
+  functions: {
+    function: string;
+    module?: string;
+    self_before: number;
+    self_after: number;
+    total_before: number;
+    total_after: number;
+    explains_self: number;
+    explains_total: number;
+    sigma_self: number | null;
+    sigma_total: number | null;
+    confidence: number | null;
+  }[];
+  more: number;
+}
+
 export interface Field {
   name: string;
   type: string;

@@ -70,34 +70,33 @@ export function matched(c: Calls, found: Uint8Array): number {
 
 /** The calls whose stacks have a function of each of the groups, and none of the others; amounts are theirs alone. */
 export function narrowed(c: Calls, only: readonly Uint8Array[], not: readonly Uint8Array[]): Calls {
-  const n = c.fn.length;
-  const all = (1 << only.length) - 1;
-  const has = new Uint32Array(n); // which of the groups the stack has; a top bit: one of the others
+  const all = 2 ** only.length - 1;
+  const has = new Uint32Array(c.fn.length); // which of the groups the stack has; a top bit: one of the others
   const out = 0x80000000;
-  const self = new Float64Array(n);
-  const before = c.before ? new Float64Array(n) : null;
-  for (let i = 1; i < n; i++) {
+  for (let i = 1; i < has.length; i++) {
     const f = c.fn[i]!;
     let h = has[c.parent[i]!]!;
     for (let g = 0; g < only.length; g++) if (only[g]![f]) h |= 1 << g;
     for (const g of not) if (g[f]) h |= out;
-    has[i] = h >>> 0;
-    if ((h & all) === all && (h & out) === 0) {
-      self[i] = c.self[i]!;
-      if (before) before[i] = c.before!.self[i]!;
-    }
+    has[i] = h;
   }
-  if (all === 0) {
-    self[0] = c.self[0]!;
-    if (before) before[0] = c.before!.self[0]!;
-  }
-  // What is left with nothing is left out.
+  return kept(c, (i) => (has[i]! & all) === all && has[i]! < out);
+}
+
+/** The calls without the stacks that end in certain functions. */
+export function without(c: Calls, leaves: Uint8Array): Calls {
+  return kept(c, (i) => leaves[c.fn[i]!] === 0);
+}
+
+/** The calls with the own amounts of some nodes alone; what is left with nothing is left out. */
+function kept(c: Calls, keeps: (node: number) => boolean): Calls {
+  const n = c.fn.length;
   const keep = new Uint8Array(n);
-  for (let i = n - 1; i > 0; i--) {
-    if (keep[i] || self[i]! > 0 || (before && before[i]! > 0)) {
-      keep[i] = 1;
-      keep[c.parent[i]!] = 1;
-    }
+  const own = new Uint8Array(n);
+  for (let i = n - 1; i >= 0; i--) {
+    if (keeps(i)) own[i] = 1;
+    if (own[i] && (c.self[i]! > 0 || (c.before && c.before.self[i]! > 0))) keep[i] = 1;
+    if (keep[i] && i > 0) keep[c.parent[i]!] = 1;
   }
   keep[0] = 1;
   const place = new Int32Array(n);
@@ -105,17 +104,19 @@ export function narrowed(c: Calls, only: readonly Uint8Array[], not: readonly Ui
   for (let i = 0; i < n; i++) if (keep[i]) place[i] = m++;
   const fn = new Uint32Array(m);
   const parent = new Int32Array(m);
-  const kept = new Float64Array(m);
-  const keptBefore = before ? new Float64Array(m) : null;
+  const self = new Float64Array(m);
+  const before = c.before ? new Float64Array(m) : null;
   for (let i = 0, j = 0; i < n; i++) {
     if (!keep[i]) continue;
     fn[j] = c.fn[i]!;
     parent[j] = i === 0 ? -1 : place[c.parent[i]!]!;
-    kept[j] = self[i]!;
-    if (keptBefore) keptBefore[j] = before![i]!;
+    if (own[i]) {
+      self[j] = c.self[i]!;
+      if (before) before[j] = c.before!.self[i]!;
+    }
     j++;
   }
-  return callsOf(c.functions, fn, parent, kept, keptBefore);
+  return callsOf(c.functions, fn, parent, self, before);
 }
 
 /** Makes calls, stack by stack: equal calls become one. */

@@ -31,6 +31,8 @@ export interface FlameScene {
   narrow: number;
   /** The root at the bottom. */
   up: boolean;
+  /** The root has no row: the calls below it say enough. */
+  bare: boolean;
   /** How far the rows are scrolled, in device pixels. */
   scroll: number;
   /** The node that is chosen, and the one that is pointed at; -1 none. */
@@ -97,7 +99,7 @@ export function paint(
     let b = Math.round(x0 + w);
     if (b <= a) b = a + 1;
     if (a < 0) a = 0;
-    const open = b > width;
+    const open = b >= width;
     if (open) b = width;
     if (b <= a) return true;
     const to = b - a > 2 * gap && !open ? b - gap : b;
@@ -112,12 +114,17 @@ export function paint(
     return true;
   };
   // Those that the left edge goes through, and then all that begin to the right of it.
-  const last = lastAt(left, span.from);
-  for (let i = last; i >= 0; i = parent[i]!) {
-    if (left[i]! + total[i]! > span.from && depth[i]! < end) one(i);
-  }
   const n = left.length;
-  let i = total[last]! * k < least ? after[last]! : last + 1;
+  let i = lastAt(left, span.from) + 1;
+  let top = -1; // the outermost of them that is too narrow
+  for (let j = i - 1; j >= 0; j = parent[j]!) {
+    if (total[j]! * k < least) top = j;
+    else if (left[j]! + total[j]! > span.from && depth[j]! < end) one(j);
+  }
+  if (top >= 0) {
+    i = after[top]!;
+    if (left[top]! + total[top]! > span.from && depth[top]! < end) one(top);
+  }
   while (i < n && left[i]! < span.to) {
     if (depth[i]! >= end || !one(i)) i = after[i]!;
     else i++;
@@ -130,11 +137,13 @@ export function rowsIn(c: Calls, span: Span, width: number): number {
   const { left, total, depth, end: after } = c;
   const k = width / (span.to - span.from);
   let most = 0;
-  const last = lastAt(left, span.from);
-  let i = last;
-  while (i > 0 && left[i]! + total[i]! <= span.from) i = c.parent[i]!;
-  most = depth[i]!;
-  i = total[last]! * k < least ? after[last]! : last + 1;
+  let i = lastAt(left, span.from) + 1;
+  for (let j = i - 1; j > 0; j = c.parent[j]!) {
+    if (total[j]! * k < least) {
+      i = after[j]!;
+      most = 0;
+    } else if (left[j]! + total[j]! > span.from) most = Math.max(most, depth[j]!);
+  }
   while (i < left.length && left[i]! < span.to) {
     if (total[i]! * k < least) i = after[i]!;
     else {
@@ -154,10 +163,16 @@ export function nodeAt(c: Calls, span: Span, width: number, x: number, row: numb
 }
 
 /** The row at a height, in device pixels from the top of the canvas. */
-export function rowAt(scene: Pick<FlameScene, "up" | "scroll">, s: Pick<Surface, "height" | "dpr">, rows: number, y: number): number {
+export function rowAt(
+  scene: Pick<FlameScene, "up" | "bare" | "scroll">,
+  s: Pick<Surface, "height" | "dpr">,
+  rows: number,
+  y: number,
+): number {
   const high = Math.round(rowHeight * s.dpr);
-  const row = Math.floor((y + scene.scroll) / high);
-  return scene.up ? Math.max(rows, Math.floor(s.height / high)) - 1 - row : row;
+  const bare = scene.bare ? 1 : 0;
+  const line = Math.floor((y + scene.scroll) / high);
+  return bare + (scene.up ? Math.max(rows - bare, Math.floor(s.height / high)) - 1 - line : line);
 }
 
 /** How wide text is, without asking the canvas for each. */
@@ -173,6 +188,16 @@ class Widths {
   }
 }
 const widths = new Map<string, Widths>();
+
+/** What tells a name apart where there is no room for all of it: Go's without the package's path, C++'s and Rust's without what they are in. */
+export function shortName(name: string): string {
+  const cut = name.search(/[<([{]/);
+  const head = cut > 0 ? name.slice(0, cut) : name;
+  const slash = head.lastIndexOf("/");
+  const colons = head.lastIndexOf("::");
+  const from = Math.max(slash + 1, colons >= 0 ? colons + 2 : 0);
+  return from > 0 && from < head.length ? name.slice(from) : name;
+}
 
 /** As much of a text as there is room for, with "…" where it was cut; "" where that says nothing. */
 export function fitted(text: string, room: number, width: (code: number) => number): string {
@@ -200,11 +225,12 @@ export function drawFlame(s: Surface, scene: FlameScene, rows: number, look: Loo
   const gap = Math.max(1, Math.round(dpr));
   const visible = Math.ceil(s.height / high) + 1;
   // With the root at the bottom, few rows stand at the bottom too.
-  const all = scene.up ? Math.max(rows, Math.floor(s.height / high)) : rows;
+  const bare = scene.bare ? 1 : 0;
+  const all = scene.up ? Math.max(rows - bare, Math.floor(s.height / high)) : rows - bare;
   const firstLine = Math.floor(scene.scroll / high);
   const endLine = Math.min(all, firstLine + visible);
-  const first = Math.max(0, scene.up ? all - endLine : firstLine);
-  const end = scene.up ? all - firstLine : endLine;
+  const first = bare + Math.max(0, scene.up ? all - endLine : firstLine);
+  const end = bare + (scene.up ? all - firstLine : endLine);
   const lines = Math.max(0, end - first);
   ctx.setTransform(1, 0, 0, 1, 0, 0);
   ctx.clearRect(0, 0, s.width, s.height);
@@ -222,7 +248,7 @@ export function drawFlame(s: Surface, scene: FlameScene, rows: number, look: Loo
   const own = layer.getContext("2d")!;
   own.putImageData(image, 0, 0);
   ctx.imageSmoothingEnabled = false;
-  const y = (row: number) => (scene.up ? all - 1 - row : row) * high - scene.scroll;
+  const y = (row: number) => (scene.up ? all - 1 - (row - bare) : row - bare) * high - scene.scroll;
   for (let row = first; row < end; row++) ctx.drawImage(layer, 0, row - first, width, 1, 0, y(row), width, high - gap);
   // Names.
   const font = `${Math.round(11.5 * dpr * 2) / 2}px system-ui, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif`;
@@ -240,7 +266,10 @@ export function drawFlame(s: Surface, scene: FlameScene, rows: number, look: Loo
   const names = calls.functions.names;
   for (let l = 0; l < labels.node.length; l++) {
     const node = labels.node[l]!;
-    const text = fitted(node === 0 ? "all" : names[fn[node]!]!, labels.to[l]! - labels.from[l]! - 2 * pad + 2, measure);
+    const name = node === 0 ? "all" : names[fn[node]!]!;
+    const room = labels.to[l]! - labels.from[l]! - 2 * pad + 2;
+    let text = fitted(name, room, measure);
+    if (text !== name) text = fitted(shortName(name), room, measure);
     if (text === "") continue;
     ctx.fillStyle = found && !found[fn[node]!] ? look.dim : inkOn(colour(node));
     ctx.fillText(text, labels.from[l]! + pad, y(calls.depth[node]!) + half);

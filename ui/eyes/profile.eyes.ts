@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { accessible, Eyes, fits, lacks, picture, Served, until } from "./stage";
+import { accessible, Eyes, fits, lacks, load, picture, Served, until } from "./stage";
 
 /** A web server's profile: 4,000 samples, of which the lookup in the kernel has 1,200 and is called from two places. */
 const folded = `nginx;main;ngx_worker_process_cycle;ngx_process_events;ngx_epoll_process_events;epoll_wait_[k];ep_poll_[k];schedule_[k] 140
@@ -71,6 +71,126 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
 
       expect(wrong).toEqual([]);
       await context.close();
+    }
+  });
+
+  it("zooms, searches, and keeps all of it in the address", { timeout: 60_000 }, async () => {
+    const { page, context, wrong } = await eyes.at(served, "#profile");
+    await drop(page, "nginx.folded", folded);
+    await page.waitForSelector(".twin tbody tr");
+    const canvas = page.locator("canvas").first();
+    const { width } = (await canvas.boundingBox())!;
+    // ksoftirqd/1 has the left 1,210 of 4,000, in the second row; names are told before the click.
+    await canvas.hover({ position: { x: width * 0.1, y: 27 } });
+    await until("what is pointed at", async () => (await page.locator(".about").innerText()).includes("ksoftirqd/1"));
+    expect((await page.locator(".about").innerText()).replaceAll("\u202f", " ")).toContain("1210 samples, 30.25 %, of it 0");
+    await canvas.click({ position: { x: width * 0.1, y: 27 } });
+    await until("the way to it", async () => (await page.locator(".trail").innerText()).includes("ksoftirqd/1"));
+    await page.keyboard.press("/");
+    await page.keyboard.type("fib_lookup");
+    await until("the share that matched", async () => (await page.locator(".tools").innerText()).includes("30.00 % matched"));
+    await page.waitForTimeout(400);
+    await picture(page, "profile-search");
+    const there = page.url();
+    expect(there).toMatch(/at=\w+/);
+    expect(there).toContain("find=fib_lookup");
+    await page.goto("about:blank");
+    await page.goto(there);
+    await until(
+      "the same again",
+      async () => (await page.locator(".trail").count()) > 0 && (await page.locator(".trail").innerText()).includes("ksoftirqd/1"),
+    );
+    expect(await page.getByLabel("search functions").inputValue()).toBe("fib_lookup");
+    await page.keyboard.press("0");
+    await until("all of it", async () => !(await page.locator(".trail").innerText()).includes("ksoftirqd/1"));
+    expect(wrong).toEqual([]);
+    await context.close();
+  });
+
+  it("goes by the keyboard alone: isolates, leaves out, callers and callees", { timeout: 60_000 }, async () => {
+    const { page, context, wrong } = await eyes.at(served, "#profile", { width: 1400, height: 1000 });
+    await drop(page, "nginx.folded", folded);
+    await page.waitForSelector(".twin tbody tr");
+    await page.keyboard.press("ArrowDown"); // the root
+    for (const key of ["ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"]) await page.keyboard.press(key);
+    await until("the widest calls", async () => (await page.locator(".about").innerText()).includes("ngx_http_process_request"));
+    await page.keyboard.press("x");
+    await until("it is left out", async () => (await page.locator(".tools").innerText()).includes("without ngx_http_process_request"));
+    expect((await page.locator(".trail").innerText()).replaceAll("\u202f", " ")).toContain("all, 2460 samples");
+    await page.goBack();
+    await page.getByRole("button", { name: "fib_lookup_[k]", exact: true }).click();
+    await page.waitForSelector("section[aria-label^='callers and callees']");
+    await page.waitForTimeout(400);
+    await accessible(page);
+    await picture(page, "profile-sandwich");
+    expect((await page.locator("section[aria-label^='callers and callees']").innerText()).replaceAll("\u202f", " ")).toContain(
+      "1200 samples",
+    );
+    await page.getByRole("button", { name: "modules" }).click();
+    await page.getByRole("button", { name: "upside down" }).click();
+    await page.waitForTimeout(400);
+    await picture(page, "profile-up");
+    expect(wrong).toEqual([]);
+    await context.close();
+  });
+
+  it("compares two profiles, ranked by what explains the difference", { timeout: 60_000 }, async () => {
+    for (const theme of ["dark", "light"] as const) {
+      const { page, context, wrong } = await eyes.at(served, "#profile", { theme });
+      await drop(
+        page,
+        "short chains.folded",
+        folded.replace("fib_lookup_[k] 900", "fib_lookup_[k] 60").replace("fib_lookup_[k] 300", "fib_lookup_[k] 20"),
+      );
+      await page.waitForSelector(".twin tbody tr");
+      await page.keyboard.press("[");
+      await drop(page, "long chains.folded", folded);
+      await page.waitForSelector(".norm");
+      expect(await page.locator(".norm").innerText()).toContain(
+        "Normalised per sample: each profile is 100%, before 2,880 samples, after 4,000 samples.",
+      );
+      const first = await page.locator(".twin tbody tr").first().innerText();
+      expect(first).toContain("fib_lookup_[k]");
+      expect(first).toContain("+100 %");
+      await page.waitForTimeout(400);
+      await fits(page);
+      await accessible(page);
+      await picture(page, `profile-compare-${theme}`);
+      expect(page.url()).toMatch(/a=\w+/);
+      expect(wrong).toEqual([]);
+      await context.close();
+    }
+  });
+
+  it("says what is wrong with a file", { timeout: 60_000 }, async () => {
+    const { page, context, wrong } = await eyes.at(served, "#profile");
+    await drop(page, "notes.txt", "these are no stacks\nat all\n");
+    await until("why", async () => (await page.locator("[role=alert]").count()) > 0);
+    expect(await page.locator("[role=alert]").innerText()).toContain("notes.txt: 1: no format of stacks that is known here");
+    await drop(page, "evil.folded", "<img src=x onerror=alert(1)>;</script><script>alert(2)</script> 3\n");
+    await page.waitForSelector(".twin tbody tr");
+    expect(await page.locator(".twin").innerText()).toContain("</script><script>alert(2)</script>");
+    expect(wrong.filter((w) => !w.includes("400"))).toEqual([]);
+    await context.close();
+  });
+
+  it.skipIf(process.getuid?.() !== 0)("takes a profile of this machine now (needs: root)", { timeout: 60_000 }, async () => {
+    const stop = load(1);
+    try {
+      const { page, context, wrong } = await eyes.at(served, "#profile");
+      await page.getByLabel("for how long").selectOption("3 s");
+      await page.getByLabel("samples a second").selectOption("199 Hz");
+      await page.getByRole("button", { name: "take a profile" }).click();
+      await until("stacks", async () => (await page.locator(".twin tbody tr").count()) > 3, 30_000);
+      await page.waitForTimeout(400);
+      await accessible(page);
+      await picture(page, "profile-taken");
+      expect(await page.locator(".twin").innerText()).toMatch(/\bsh\b|kernel/);
+      expect(await page.locator("main").innerText()).toContain("CPU time meanwhile");
+      expect(wrong).toEqual([]);
+      await context.close();
+    } finally {
+      stop();
     }
   });
 });

@@ -36,6 +36,8 @@ export const shapes = {
     not: texts(),
     order: word(["calls", "callers"], "calls"),
     modules: flag(),
+    /** Without the stacks of idle CPUs. */
+    busy: flag(),
     up: flag(),
     sort: word(functionColumns, "self"),
     down: flag(),

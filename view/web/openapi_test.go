@@ -225,7 +225,7 @@ func described(t *testing.T) (*site, *memory) {
 	m.changes = []measure.Change{{At: start, Who: "default", What: "made", Dataset: 1, Sentence: "x"}, {At: start, Who: "page", What: "discarded", Dataset: 1, Sentence: "x", Over: measure.Interval{Start: start, End: start + second}}}
 	m.programs = []measure.Script{{ID: 1, Name: "one", Text: "BEGIN", State: measure.ScriptRunning, Stats: m.stats[:2]}, {ID: 2, Name: "two", Text: "END", Why: "x", State: measure.ScriptSpent}}
 	m.stats[0].Program = "BEGIN"
-	s := serve(t, m, func(s *Server) { s.Scripts = scripted{m} }).until(start + 4*second)
+	s := serve(t, m, func(s *Server) { s.Scripts, s.Sample = scripted{m}, sampler(nil) }).until(start + 4*second)
 	s.shelve("example", "main;work;copy 3\nmain;idle 1\n")
 	return s, m
 }
@@ -403,6 +403,7 @@ func TestDescriptionHolds(t *testing.T) {
 	ask("/api/scripts", "post", d.Paths["/api/scripts"]["post"], map[string]string{"body": `{"text":"wrong x"}`})
 	ask("/api/profiles", "post", d.Paths["/api/profiles"]["post"], map[string]string{"body": "these are no stacks"})
 	ask("/api/profile", "get", d.Paths["/api/profile"]["get"], map[string]string{"id": "none"})
+	ask("/api/profile/changes", "get", d.Paths["/api/profile/changes"]["get"], map[string]string{"after": s.shelve("other", "main;work 2\nmain;other 30\n").ID})
 	m.mu.Lock()
 	m.sets[0].State = measure.Suspended
 	m.mu.Unlock()

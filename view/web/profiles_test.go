@@ -3,12 +3,16 @@ package web
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"culprit/measure"
 	"culprit/view/flame"
 )
 
@@ -193,4 +197,127 @@ func (g *branching) Read(b []byte) (int, error) {
 	n := copy(b, g.left)
 	g.left = g.left[n:]
 	return n, nil
+}
+
+// sampler is a machine that is sampled: it gives one profile, and what it was asked.
+func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error) {
+	return func(ctx context.Context, q Sampling) (*Sampled, error) {
+		if asked != nil {
+			*asked = append(*asked, q)
+		}
+		if q.Hz == 13 {
+			return nil, &measure.Denied{Doing: "sample", Needs: "CAP_PERFMON"}
+		}
+		if q.Hz == 17 {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return &Sampled{Tree: flame.OfSampled([]flame.Sampled{{Process: "sh", Kernel: []string{"kernel`do_idle+0x1"}, Amount: 12}}), CPU: 250 * measure.Millisecond}, nil
+	}
+}
+
+func TestSamplingNow(t *testing.T) {
+	var asked []Sampling
+	s := serve(t, newMemory(t), func(s *Server) { s.Sample = sampler(&asked) })
+	var told struct {
+		ID, Name, Kind string
+		Amount         float64
+		Notes          []string
+	}
+	s.tell(s.request("POST", "/api/profiles/take", `{"seconds":0.5,"hz":49,"cpus":[1],"only":"kernel"}`), &told)
+	if told.Kind != "sample" || told.Amount != 12 || told.Name != "0.5 s at 49 Hz, kernel, CPU [1]" || len(told.Notes) != 1 || !strings.Contains(told.Notes[0], "0.25 s of CPU") {
+		t.Errorf("%+v", told)
+	}
+	s.tell(s.request("POST", "/api/profiles/take", `{}`), &told)
+	if want := []Sampling{{49, []int{1}, 500 * measure.Millisecond, true, false}, {99, nil, 10 * measure.Second, false, false}}; !reflect.DeepEqual(asked, want) {
+		t.Errorf("%+v", asked)
+	}
+	for body, want := range map[string]string{
+		`{"seconds":0}`: "400 bad-request", `{"seconds":61}`: "400 bad-request", `{"hz":0}`: "400 bad-request", `{"hz":100000}`: "400 bad-request", `{"cpus":[-1]}`: "400 bad-request",
+		`{"only":"x"}`: "400 bad-request", `{"pid":1}`: "400 bad-request", `[]`: "400 bad-request", ``: "400 bad-request", `{"hz":13}`: "403 denied",
+	} {
+		if got := s.code(s.request("POST", "/api/profiles/take", body)); got != want {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+	if got := s.code(s.request("POST", "/api/profiles/take", `{}`, "Authorization", "")); got != "401 unauthorized" {
+		t.Error(got)
+	}
+	if got := s.code(s.request("POST", "/api/profiles/take", `{}`, "X-Culprit", "")); got != "403 forbidden" {
+		t.Error(got)
+	}
+	// One at a time, and who goes away ends it.
+	r, err := http.NewRequest("POST", s.base+"/api/profiles/take", strings.NewReader(`{"hz":17}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range map[string]string{"Authorization": "Bearer " + token, "X-Culprit": "1", "Content-Type": "application/json"} {
+		r.Header.Set(name, v)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	gone := make(chan error, 1)
+	go func() {
+		_, err := http.DefaultClient.Do(r.WithContext(ctx)) //nolint:bodyclose // there is none
+		gone <- err
+	}()
+	wait := func(n int) {
+		for deadline := time.Now().Add(10 * time.Second); len(s.oneSampling) != n; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d samplings run", len(s.oneSampling))
+			}
+		}
+	}
+	wait(1)
+	if got := s.code(s.request("POST", "/api/profiles/take", `{}`)); got != "503 busy" {
+		t.Error(got)
+	}
+	leave()
+	if err := <-gone; err == nil {
+		t.Error("it was answered")
+	}
+	wait(0)
+	none := serve(t, newMemory(t))
+	if got := none.code(none.request("POST", "/api/profiles/take", `{}`)); got != "501 unsupported" {
+		t.Error(got)
+	}
+}
+
+func TestProfilesCompared(t *testing.T) {
+	s := serve(t, newMemory(t))
+	before, after := s.shelve("before", "main;recv;lookup 100\nmain;recv;copy 500\nmain;idle 400\n").ID, s.shelve("after", "main;recv;lookup 1100\nmain;recv;copy 500\nmain;idle 400\n").ID
+	var told struct {
+		Normalisation string
+		Functions     []struct {
+			Function string
+			After    float64 `json:"self_after"`
+			Explains float64 `json:"explains_self"`
+		}
+		More int
+	}
+	both := "before=" + before + "&after=" + after
+	s.tell(s.get("/api/profile/changes?top=2&"+both), &told)
+	if len(told.Functions) != 2 || told.Functions[0].Function != "lookup" || told.Functions[0].After != 0.55 || told.Functions[0].Explains != 1 || told.More != 3 || !strings.Contains(told.Normalisation, "per sample") {
+		t.Errorf("%+v", told)
+	}
+	s.tell(s.get("/api/profile/changes?per=work&before_work=10&after_work=20&"+both), &told)
+	if told.Functions[0].After != 55 {
+		t.Errorf("per work: %+v", told)
+	}
+	res := s.get("/api/profile/diff?"+both, "Accept-Encoding", "identity")
+	b, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 || !bytes.HasPrefix(b, []byte("CLPF\x01\x00\x01\x00")) {
+		t.Errorf("%s: %.20q %v", res.Status, b, err)
+	}
+	for query, want := range map[string]string{
+		"before=" + before: "404 not-found", both + "&per=hour": "400 bad-request", both + "&per=work": "400 bad-request", both + "&per=work&before_work=0&after_work=1": "400 bad-request",
+		both + "&per=work&before_work=1&after_work=Inf": "400 bad-request", both + "&per=cpu-second": "409 incomparable", both + "&top=1": "400 bad-request",
+	} {
+		if got := s.code(s.get("/api/profile/diff?" + query)); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	if n := len(s.oneProfile); n != 0 {
+		t.Errorf("%d places are taken", n)
+	}
 }

@@ -36,21 +36,23 @@ type About struct {
 type Server struct {
 	Machine    Machine
 	About      About
-	Token      string              // what a stranger must know. "" lets in nobody but by the unix socket
-	Hosts      []string            // names in lower case that it is reached by, beside localhost and its addresses
-	Page       fs.FS               // the built page; nil, or without index.html: a page that says how to build it
-	Prometheus http.Handler        // answers what is below /api/v1/; nil: not found
-	Scripts    Scripts             // nil: it runs none
-	CPU        func() measure.Span // CPU time of the calling thread, for Spent; nil: nobody asks
-	Asked      func()              // called as a question is begun, by several goroutines at once; nil: nobody wants to know
+	Token      string                                            // what a stranger must know. "" lets in nobody but by the unix socket
+	Hosts      []string                                          // names in lower case that it is reached by, beside localhost and its addresses
+	Page       fs.FS                                             // the built page; nil, or without index.html: a page that says how to build it
+	Prometheus http.Handler                                      // answers what is below /api/v1/; nil: not found
+	Scripts    Scripts                                           // nil: it runs none
+	Sample     func(context.Context, Sampling) (*Sampled, error) // samples the machine, one at a time, until it is over or the context ends; nil: it can't
+	CPU        func() measure.Span                               // CPU time of the calling thread, for Spent; nil: nobody asks
+	Asked      func()                                            // called as a question is begun, by several goroutines at once; nil: nobody wants to know
 
 	stop  context.CancelFunc // ends what runs for the server and all live views
 	ended context.Context
 	wrong bucket
 	asks  chan struct{} // a place for each ask that may run at once
 
-	shelf      shelf
-	oneProfile chan struct{} // a place for the profile that is worked on
+	shelf       shelf
+	oneProfile  chan struct{} // a place for the profile that is worked on
+	oneSampling chan struct{} // and for who samples the machine
 
 	zippers sync.Pool
 	live    *hub
@@ -86,7 +88,7 @@ const (
 
 // New makes a server. It follows the machine's ticks until Close.
 func New(m Machine, about About, token string) *Server {
-	s := &Server{Machine: m, About: about, Token: token, asks: make(chan struct{}, asksAtOnce), oneProfile: make(chan struct{}, 1)}
+	s := &Server{Machine: m, About: about, Token: token, asks: make(chan struct{}, asksAtOnce), oneProfile: make(chan struct{}, 1), oneSampling: make(chan struct{}, 1)}
 	s.ended, s.stop = context.WithCancel(context.Background())
 	s.zippers.New = func() any {
 		z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one that there is
@@ -142,7 +144,10 @@ func (s *Server) routes() map[string]route {
 		"/api/scripts":                {"GET": s.scripts, "POST": s.addScript},
 		"/api/scripts/{id}/{action}":  {"POST": s.changeScript},
 		"/api/profiles":               {"GET": s.profiles, "POST": s.readProfile},
+		"/api/profiles/take":          {"POST": s.takeProfile},
 		"/api/profile":                {"GET": s.profileColumns},
+		"/api/profile/diff":           {"GET": s.diffColumns},
+		"/api/profile/changes":        {"GET": s.diffChanges},
 		"/metrics":                    {"GET": s.metrics},
 	}
 }

@@ -1,5 +1,6 @@
 // The table of functions: its order, and the same as CSV.
 
+import type { Changes } from "../../data/api";
 import type { Rows } from "../../data/calls";
 import { type Functions, kindOf, placeOf } from "../../data/profile";
 import type { functionColumns } from "../../state/place";
@@ -37,7 +38,7 @@ export function order(f: Functions, rows: Rows, found: Uint8Array | null, column
 
 /** The functions as CSV (RFC 4180), numbers with all their digits. */
 export function csvOf(f: Functions, rows: Rows, list: readonly number[], unit: string): string {
-  const q = (s: string) => (/[",\r\n]/.test(s) || /^[=+\-@]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
+  const q = quoted;
   const b = rows.before;
   const head = b
     ? ["function", "place", "kind", `self before (${unit})`, `self (${unit})`, `total before (${unit})`, `total (${unit})`]
@@ -51,4 +52,30 @@ export function csvOf(f: Functions, rows: Rows, list: readonly number[], unit: s
     ].join(","),
   );
   return `${[head.map(q).join(","), ...lines].join("\r\n")}\r\n`;
+}
+
+/** A comparison as CSV. */
+export function changesCSV(c: Changes): string {
+  const head =
+    "function,module,self before,self after,total before,total after,explains,explains with what it calls,sigma,sigma with what it calls,confidence";
+  const lines = c.functions.map((f) =>
+    [
+      quoted(f.function),
+      quoted(f.module ?? ""),
+      f.self_before,
+      f.self_after,
+      f.total_before,
+      f.total_after,
+      f.explains_self,
+      f.explains_total,
+      f.sigma_self ?? "",
+      f.sigma_total ?? "",
+      f.confidence ?? "",
+    ].join(","),
+  );
+  return `${[head, ...lines].join("\r\n")}\r\n`;
+}
+
+function quoted(s: string): string {
+  return /[",\r\n]/.test(s) || /^[=+\-@]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s;
 }

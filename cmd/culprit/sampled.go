@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"syscall"
+	"time"
+
+	"culprit/kernel"
+	"culprit/measure"
+	"culprit/trace"
+	"culprit/view/flame"
+	"culprit/view/web"
+)
+
+// sampled samples this machine for somebody who looks at the server's page.
+func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
+	online, err := kernel.Root{}.OnlineCPUs()
+	if err != nil {
+		return nil, err
+	}
+	for _, cpu := range q.CPUs {
+		if !slices.Contains(online, int32(cpu)) {
+			return nil, &measure.Diagnostic{Code: "unknown", Message: fmt.Sprintf("CPU %d is not online", cpu)}
+		}
+	}
+	cpus := len(q.CPUs)
+	if cpus == 0 {
+		cpus = len(online)
+	}
+	ctx, stop := context.WithTimeout(ctx, time.Duration(q.For))
+	defer stop()
+	before := processTime()
+	p := trace.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User}
+	got, err := p.Run(ctx)
+	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+	time.AfterFunc(time.Second, debug.FreeOSMemory)
+	if err != nil {
+		return nil, err
+	}
+	var stacks []flame.Sampled
+	cut := int64(0)
+	for _, s := range got.Stacks {
+		stacks = append(stacks, flame.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, Amount: float64(s.Count)})
+		if len(s.Kernel) >= trace.ProfileFrames || len(s.User) >= trace.ProfileFrames {
+			cut += s.Count
+		}
+	}
+	t := flame.OfSampled(stacks)
+	t.Seconds = got.Took.Seconds() * float64(cpus)
+	t.Notes = got.Notes
+	if cut > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("the stacks of %d samples have %d frames, which is the most: they may have been longer", cut, trace.ProfileFrames))
+	}
+	if due := float64(q.Hz) * t.Seconds; !q.Kernel && !q.User && t.Sum() < 0.9*due && due > 20 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%.0f samples came of %.0f that were due: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much", t.Sum(), due))
+	}
+	for _, l := range got.Loss {
+		t.Notes = append(t.Notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
+	}
+	return &web.Sampled{Tree: t, CPU: processTime() - before}, nil
+}
+
+// processTime gives the CPU time that this process has taken; 0: not known.
+func processTime() measure.Span {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return measure.Span(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import { kindOf, placeOf, profileOf } from "./profile";
+
+/** The format of docs/FORMATS.md, written by hand. */
+function written(change: (head: Record<string, unknown>) => void = () => {}, flags = 0, version = 1): ArrayBuffer {
+  const head: Record<string, unknown> = {
+    unit: "samples",
+    share: false,
+    samples: 7,
+    seconds: 0,
+    depth: 2,
+    nodes: 4,
+    functions: 4,
+    notes: ["lost: none"],
+    names: ["all", "idle", "main", "copy"],
+    modules: ["", "libc"],
+    files: ["", "a.c"],
+  };
+  change(head);
+  const json = new TextEncoder().encode(JSON.stringify(head));
+  const begin = (12 + json.length + 7) & ~7;
+  const nodes = (begin + 4 * 13 + 7) & ~7;
+  const b = new ArrayBuffer(nodes + 4 * (flags & 1 ? 24 : 16));
+  const v = new DataView(b);
+  [0x43, 0x4c, 0x50, 0x46, version, 0, flags, 0].forEach((n, i) => {
+    v.setUint8(i, n);
+  });
+  v.setUint32(8, json.length, true);
+  new Uint8Array(b, 12).set(json);
+  v.setUint32(begin + 12, 1, true); // copy is in libc
+  v.setUint32(begin + 16 + 12, 1, true); // and in a.c
+  v.setUint32(begin + 32 + 12, 9, true);
+  v.setUint8(begin + 48 + 1, 1); // idle is the kernel's
+  [0, 1, 2, 3].forEach((f, i) => {
+    v.setUint32(nodes + 4 * i, f, true);
+  });
+  [0, 1, 2, 1].forEach((up, i) => {
+    v.setUint32(nodes + 16 + 4 * i, up, true);
+  });
+  [0, 2, 1, 4].forEach((self, i) => {
+    v.setFloat64(nodes + 32 + 8 * i, self, true);
+    if (flags & 1) v.setFloat64(nodes + 64 + 8 * i, i, true);
+  });
+  return b;
+}
+
+describe("a profile in columns", () => {
+  it("is read", () => {
+    const p = profileOf(written());
+    expect([...p.parent]).toEqual([-1, 0, 0, 2]);
+    expect([...p.total]).toEqual([7, 2, 5, 4]);
+    expect([...p.left]).toEqual([0, 0, 2, 2]);
+    expect([...p.depth]).toEqual([0, 1, 1, 2]);
+    expect(p.deepest).toBe(2);
+    expect(p.before).toBeNull();
+    expect(kindOf(p.functions, 1)).toBe("kernel");
+    expect(placeOf(p.functions, 3)).toBe("libc a.c:9");
+    expect(placeOf(p.functions, 2)).toBe("");
+    expect(p.notes).toEqual(["lost: none"]);
+  });
+
+  it("of a comparison has what was before", () => {
+    const p = profileOf(written((h) => (h.norm = "Normalised per sample"), 1));
+    expect([...p.before!.total]).toEqual([6, 1, 5, 3]);
+    expect(p.norm).toBe("Normalised per sample");
+  });
+
+  it("is refused when it is no profile, of a later version, or cut off", () => {
+    const whole = written();
+    for (const n of [0, 5, 12, 40, whole.byteLength - 8]) expect(() => profileOf(whole.slice(0, n))).toThrow();
+    expect(() => profileOf(written(() => {}, 0, 2))).toThrow("later version");
+    expect(() => profileOf(written(() => {}, 2))).toThrow("later version");
+    expect(() => profileOf(written((h) => (h.nodes = 5)))).toThrow("too soon");
+    expect(() => profileOf(new TextEncoder().encode("<!doctype html>").buffer)).toThrow("no profile");
+  });
+});
