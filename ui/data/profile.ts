@@ -131,27 +131,28 @@ export function callsOf(
   self: Float64Array,
   beforeSelf: Float64Array | null = null,
 ): Calls {
+  // Two passes in all, one from the leaves and one from the root: a million nodes have to be there before somebody notices.
   const n = fn.length;
   const depth = new Uint32Array(n);
   const end = new Uint32Array(n);
   const left = new Float64Array(n);
-  const total = sums(self, parent);
-  let deepest = 0;
-  for (let i = 1; i < n; i++) {
-    const d = depth[parent[i]!]! + 1;
-    depth[i] = d;
-    if (d > deepest) deepest = d;
-  }
-  end.fill(0);
-  for (let i = n - 1; i >= 0; i--) {
+  const total = self.slice();
+  for (let i = n - 1; i > 0; i--) {
     if (end[i] === 0) end[i] = i + 1;
     const p = parent[i]!;
-    if (p >= 0 && end[p]! < end[i]!) end[p] = end[i]!;
+    total[p]! += total[i]!;
+    // What a node calls comes last to first: the last one's end is the caller's.
+    if (end[p] === 0) end[p] = end[i]!;
   }
+  if (n > 0 && end[0] === 0) end[0] = 1;
   // What a node calls stands at its left edge, one beside the other; what is the node's own is to the right of them.
+  let deepest = 0;
   for (let i = 1; i < n; i++) {
     const p = parent[i]!;
-    left[i] = p === i - 1 ? left[p]! : left[i]!;
+    const d = depth[p]! + 1;
+    depth[i] = d;
+    if (d > deepest) deepest = d;
+    if (p === i - 1) left[i] = left[p]!;
     const next = end[i]!;
     if (next < n && parent[next] === p) left[next] = left[i]! + total[i]!;
   }

@@ -20,19 +20,39 @@ const hues: readonly (readonly [number, number])[] = [
 const idle =
   /^(do_idle|cpu_startup_entry|cpuidle_\w+|default_idle\w*|native_safe_halt|pv_native_safe_halt|mwait_idle\w*|intel_idle\w*|acpi_idle\w*|acpi_safe_halt|arch_cpu_idle\w*|poll_idle|call_cpuidle|haltpoll_enter_idle|swapper(\/\d+)?|idle)$/;
 
+const known = new WeakMap<Functions, Uint8Array>();
+
+/** Of each function its place in legend. */
+export function classesOf(f: Functions): Uint8Array {
+  let out = known.get(f);
+  if (!out) {
+    out = Uint8Array.from(f.names, (name, i) => (idle.test(name.endsWith("]") ? name.replace(/_\[[kji]\]$/, "") : name) ? 5 : f.kind[i]!));
+    known.set(f, out);
+  }
+  return out;
+}
+
 /** The place in legend of a function. */
 export function classOf(f: Functions, fn: number): number {
-  return idle.test(f.names[fn]!.replace(/_\[[kji]\]$/, "")) ? 5 : f.kind[fn]!;
+  return classesOf(f)[fn]!;
 }
 
 /** A colour for each function: 0xAABBGGRR. */
 export function functionColours(f: Functions, dark: boolean): Uint32Array {
   const out = new Uint32Array(f.names.length);
+  const classes = classesOf(f);
+  const modules = f.modules.map(hash);
+  const shades = new Map<number, number>(); // there are few
   for (let i = 0; i < out.length; i++) {
-    const kind = classOf(f, i);
-    const m = hash(f.modules[f.module[i]!] ?? "");
-    const n = hash(f.names[i]!);
-    out[i] = shade(kind, (m % 7) - 3, (n % 5) - 2, dark);
+    const tilt = (modules[f.module[i]!]! % 7) - 3;
+    const light = (hash(f.names[i]!) % 5) - 2;
+    const key = (classes[i]! * 7 + tilt + 3) * 5 + light + 2;
+    let colour = shades.get(key);
+    if (colour === undefined) {
+      colour = shade(classes[i]!, tilt, light, dark);
+      shades.set(key, colour);
+    }
+    out[i] = colour;
   }
   if (out.length > 0) out[0] = shade(4, 0, 0, dark);
   return out;
