@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -11,20 +12,26 @@ import (
 // starting touched - tables of all that is linked in - is most of them, and what runs on comes back, sixteen pages a fault, from the
 // kernel's cache of the file, where all of it stays. A mapping that somebody has written to, as debuggers and uprobes do, is left as it is.
 func ForgetProgram() {
-	maps, err := os.ReadFile("/proc/self/smaps")
+	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return
 	}
+	defer f.Close()
+	// The program's own mappings come first, below all others: of what is behind them, each of which the kernel walks through, nothing is wanted.
+	var maps [ownMaps]byte
+	n, _ := io.ReadFull(f, maps[:]) // less is all that there is
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return
 	}
-	for _, m := range parseOwn(maps, self) {
+	for _, m := range parseOwn(maps[:n], self) {
 		// Where the file lies in the page cache in pieces of 2 MB, each would come back whole.
 		_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, m[0], m[1]-m[0], unix.MADV_NOHUGEPAGE)
 		_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, m[0], m[1]-m[0], unix.MADV_DONTNEED) // refused: they stay
 	}
 }
+
+const ownMaps = 8 << 10 // the four of a program that Go has linked take 3 kB
 
 // parseOwn gives the start and end of each mapping of the file at path that can't be written, and of which no page is its own.
 //

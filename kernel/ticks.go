@@ -18,7 +18,8 @@ type Ticks struct {
 	close func()
 	begun bool
 
-	next time.Time // of a run that counts from its start
+	next  time.Time // of a run that counts from its start
+	first time.Time // when its first reading began; zero once the second is planned
 
 	wall measure.Time        // of a run by the wall clock: when to read next; 0 in the other
 	now  func() measure.Time // the wall clock
@@ -32,18 +33,26 @@ func PlanTicks(ctx context.Context, step measure.Span, from measure.Time) *Ticks
 		sleep: alarm.Wait, close: alarm.Close}
 }
 
+// mostLead is the part of a step by which readings may come before the whole steps; see Wait.
+const mostLead = 40
+
 // Close gives back the timer.
 func (t *Ticks) Close() { t.close() }
 
 // Wait waits for the next reading. False: the context ended. The one after it is planned when Wait is called again, so that it is
-// after the time that the reading took.
+// after the time that the reading took. In a run that counts from its start the readings after the first begin so much before the whole steps as the
+// first one took, at most a 40th of a step: what a look of ten seconds found is then told after ten seconds, however much there is to read.
 func (t *Ticks) Wait() bool {
 	if t.wall != 0 {
 		return t.waitWall()
 	}
 	if !t.begun {
-		t.begun = true
+		t.begun, t.first = true, time.Now()
 		return t.sleep(0) == nil
+	}
+	if !t.first.IsZero() {
+		t.next = t.next.Add(-min(time.Since(t.first), t.step/mostLead))
+		t.first = time.Time{}
 	}
 	t.next = t.next.Add(t.step)
 	if late := time.Since(t.next); late > 0 {

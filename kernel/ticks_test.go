@@ -71,3 +71,23 @@ func TestTicksOfTheWallClock(t *testing.T) {
 		}
 	}
 }
+
+// A run that counts from its start reads so much before the whole steps as its first reading took, but no more than a 40th of a step.
+func TestTicksLead(t *testing.T) {
+	const step = 400 * time.Millisecond
+	for _, took := range []time.Duration{0, 3 * time.Millisecond, time.Second} {
+		start := time.Now()
+		p := &Ticks{step: step, next: start, sleep: func(time.Duration) error { return nil }}
+		p.Wait()
+		p.first = p.first.Add(-took)
+		p.Wait()
+		lead := start.Add(step).Sub(p.next)
+		if lead < min(took, step/mostLead) || lead > step/mostLead {
+			t.Errorf("the first reading took %v, and the second is %v before the step", took, lead)
+		}
+		before := p.next
+		if p.Wait(); p.next.Sub(before) != step {
+			t.Errorf("%v from the second to the third", p.next.Sub(before))
+		}
+	}
+}
