@@ -39,6 +39,12 @@ func (r *flowReading) setTables(out *Out) {
 	} {
 		*x.to = out.Table(x.id)
 	}
+	// Rows of unacked and queue are there for every connection that has levels, mostly with those of the others; see put.
+	for _, like := range [...]*Table{t.rtt, t.minrtt, t.delivery, t.pacing, t.cwnd, t.mss, t.unsent} {
+		like.Like(t.unacked)
+	}
+	t.segments.Like(t.queue)
+	t.bytes.Like(t.queue)
 }
 
 // take reads one socket of a dump. For an idle connection it is a look at the table and two comparisons.
@@ -228,6 +234,15 @@ func (r *flowReading) put(ns label, l *flowLabels, who [2]label, server bool, v 
 			t.Put(float64(value)*scale, key[:]...)
 		}
 	}
+	if v.levels { // those first that the others are like
+		t.unacked.Put(float64(v.unacked), plain...)
+		if t.queue != nil {
+			key[8] = w[wordRx]
+			t.queue.Put(float64(v.receiving), key[:]...)
+			key[8] = w[wordTx]
+			t.queue.Put(float64(v.sending), key[:]...)
+		}
+	}
 	amount(t.bytes, wordRx, v.delta.rx, 1)
 	amount(t.bytes, wordTx, v.delta.tx, 1)
 	amount(t.segments, wordRx, uint64(v.delta.segsIn), 1)
@@ -255,13 +270,6 @@ func (r *flowReading) put(ns label, l *flowLabels, who [2]label, server bool, v 
 	known(t.mss, uint64(v.mss), 1)
 	if v.hasUnsent {
 		t.unsent.Put(float64(v.unsent), plain...)
-	}
-	t.unacked.Put(float64(v.unacked), plain...)
-	if t.queue != nil {
-		key[8] = w[wordRx]
-		t.queue.Put(float64(v.receiving), key[:]...)
-		key[8] = w[wordTx]
-		t.queue.Put(float64(v.sending), key[:]...)
 	}
 }
 

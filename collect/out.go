@@ -2,6 +2,7 @@ package collect
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -33,6 +34,11 @@ type Table struct {
 	batch measure.Batch
 	stat  *measure.Stat
 	blank bool // nothing was measured in this interval
+
+	like  *Table          // see Like
+	alike bool            // all rows of this reading have the keys of like's first rows, and none is in the batch
+	lent  bool            // the batch has keys of like's, and own is the room for its own
+	own   []measure.Label //
 }
 
 func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
@@ -59,8 +65,11 @@ func (o *Out) start(first bool) {
 	}
 	for _, t := range o.tables {
 		b := &t.batch
+		if t.lent {
+			b.Keys = t.own
+		}
 		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], b.Notes[:0]
-		t.blank = false
+		t.blank, t.alike, t.lent = false, t.like != nil, false
 	}
 	now := time.Now()
 	if first {
@@ -103,6 +112,10 @@ func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
 		o.NoteAll("a counter went backwards and was left out for one interval")
 	}
 	for _, t := range o.tables {
+		if t.alike {
+			n := len(t.batch.Values) * len(t.batch.By)
+			t.own, t.batch.Keys, t.lent = t.batch.Keys, t.like.batch.Keys[:n:n], true
+		}
 		t.batch.Over, t.batch.Labels = o.over, o.words.words
 		if t.skips() && !o.failed {
 			t.Note("the reading before failed, so there was nothing to compare with")
@@ -147,12 +160,41 @@ func (o *Out) NoteAll(text string) {
 	}
 }
 
+// Like says that the rows of the table mostly have the keys of another's, which has the same fields and is given each row first. Then their
+// batches share the keys, and nobody else notices. The other must be like none. Told before any row of a reading; either may be nil.
+func (t *Table) Like(other *Table) {
+	if t == nil || other == nil || other == t || other.like != nil || len(other.batch.By) != len(t.batch.By) {
+		return
+	}
+	t.like, t.alike = other, len(t.batch.Values) == 0
+}
+
+// shares puts a row without its key, where that is the key of the other's row.
+func (t *Table) shares(value float64, labels []measure.Label) bool {
+	n, from := len(t.batch.Values)*len(labels), t.like.batch.Keys
+	if n+len(labels) <= len(from) && slices.Equal(from[n:n+len(labels)], labels) {
+		t.batch.Values = append(t.batch.Values, value)
+		return true
+	}
+	t.batch.Keys = append(t.batch.Keys, from[:n]...)
+	t.alike = false
+	return false
+}
+
 // Row puts a row, labels in the order of the statistic's fields. On the first reading a Delta takes none, except since boot.
 func (t *Table) Row(value float64, labels ...string) {
 	if t == nil || t.skips() {
 		return
 	}
 	t.check(len(labels))
+	if t.alike {
+		key := make([]measure.Label, len(labels))
+		for i, w := range labels {
+			key[i] = t.out.words.label(w)
+		}
+		t.Put(value, key...)
+		return
+	}
 	for _, w := range labels {
 		t.batch.Keys = append(t.batch.Keys, t.out.words.label(w))
 	}
@@ -165,6 +207,9 @@ func (t *Table) Put(value float64, labels ...measure.Label) {
 		return
 	}
 	t.check(len(labels))
+	if t.alike && t.shares(value, labels) {
+		return
+	}
 	t.batch.Keys = append(t.batch.Keys, labels...)
 	t.batch.Values = append(t.batch.Values, value)
 }

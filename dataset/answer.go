@@ -68,7 +68,9 @@ func (f *folder) answers(batches []*measure.Batch, all []*measure.Answer) {
 	for _, p := range f.parts {
 		if p.prepare(batches) {
 			b := batches[p.batches[0]]
-			rows, labels = rows+len(b.Values), labels+len(b.Keys)
+			if rows += len(b.Values); !f.reuse {
+				labels += len(b.Keys)
+			}
 		}
 	}
 	if !f.reuse {
@@ -124,7 +126,7 @@ func (f *folder) begin(i int, p *fold, batches []*measure.Batch) *measure.Answer
 func (f *folder) answer(i int, p *fold, batches []*measure.Batch) *measure.Answer {
 	a := f.begin(i, p, batches)
 	if p.plain {
-		p.copied(a, batches[p.batches[0]], &f.slab)
+		p.copied(a, batches[p.batches[0]], &f.slab, f.reuse)
 	} else {
 		p.folded(a, batches, f.reuse)
 	}
@@ -182,12 +184,17 @@ func (f *fold) head(a *measure.Answer, batches []*measure.Batch) {
 	}
 }
 
-// copied takes the rows of a batch as they are, since keys of a batch are distinct. The slab has room for them.
-func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab) {
+// copied takes the rows of a batch as they are, since keys of a batch are distinct. The slab has room for them. Of a tick that nobody keeps
+// the keys are the batch's own: they stay until the source reads again.
+func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) {
 	width, first := len(f.query.By), len(s.series)
-	keys, values := s.keys[len(s.keys):], s.values[len(s.values):]
-	keys, values = append(keys, b.Keys...), append(values, b.Values...)
-	s.keys, s.values = s.keys[:len(s.keys)+len(keys)], s.values[:len(s.values)+len(values)]
+	keys := b.Keys
+	if !reuse {
+		keys = append(s.keys[len(s.keys):], keys...)
+		s.keys = s.keys[:len(s.keys)+len(keys)]
+	}
+	values := append(s.values[len(s.values):], b.Values...)
+	s.values = s.values[:len(s.values)+len(values)]
 	if f.stat.Kind == measure.Delta {
 		for i, v := range values {
 			values[i] = f.stat.Unit.Rate(v, b.Over.Span())

@@ -36,7 +36,7 @@ func (r *rows) slot(key []measure.Label) uint64 {
 // row gives the row of a key, and whether it has just been made.
 func (r *rows) row(key []measure.Label) (int, bool) {
 	if 2*(r.n+1) > len(r.slots) {
-		r.slots = make([]int32, max(16, 4*len(r.slots)))
+		r.slots = make([]int32, max(16, 2*len(r.slots)))
 		for i := range r.n {
 			at := r.slot(r.key(i))
 			for ; r.slots[at&uint64(len(r.slots)-1)] != 0; at++ {

@@ -35,6 +35,7 @@ type kept struct {
 	st      *measure.Stat
 	by      []string
 	keys    *rows
+	same    int     // rows, as long as row i has key i, which mostly stays so; else list and at tell
 	list    []int32 // the key of each row
 	at      []int32 // of each key 1 + its row, 0 when it has none; as long as it must
 	next    int     // the row that is likely to come next
@@ -85,18 +86,43 @@ func (c *column) at(i int) float64 {
 	return c.wide[i]
 }
 
-func (k *kept) len() int { return len(k.list) }
+func (k *kept) len() int { return max(k.same, len(k.list)) }
 
-func (k *kept) key(i int) []measure.Label { return k.keys.key(int(k.list[i])) }
+func (k *kept) key(i int) []measure.Label {
+	if k.list != nil {
+		i = int(k.list[i])
+	}
+	return k.keys.key(i)
+}
 
 // row gives the row of a key, and whether it has just been made.
 func (k *kept) row(key []measure.Label) (i int, fresh bool) {
 	// Rows come in the same order tick after tick, but for some.
-	if i = k.next; i < len(k.list) && equal(k.key(i), key) {
+	if i = k.next; i < k.len() && equal(k.key(i), key) {
 		k.next++
 		return i, false
 	}
+	if i == k.len() && k.list == nil && i < k.keys.len() && equal(k.keys.key(i), key) { // known by another statistic
+		k.same++
+		k.next++
+		return i, true
+	}
 	n, _ := k.keys.row(key)
+	if k.list == nil {
+		switch {
+		case n == k.same:
+			k.same++
+			k.next = k.same
+			return n, true
+		case n < k.same:
+			k.next = n + 1
+			return n, false
+		}
+		k.list, k.at = make([]int32, k.same), make([]int32, k.keys.len())
+		for i := range k.list {
+			k.list[i], k.at[i] = int32(i), int32(i+1)
+		}
+	}
 	if n >= len(k.at) {
 		k.at = append(k.at, make([]int32, k.keys.len()-len(k.at))...)
 	}

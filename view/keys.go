@@ -106,7 +106,7 @@ func (k *keys) number(key []measure.Label) int {
 		return i
 	}
 	if 2*(k.n+1) > len(k.slots) {
-		k.slots = make([]int32, max(16, 4*len(k.slots)))
+		k.slots = make([]int32, max(16, 2*len(k.slots)))
 		for i := range k.n {
 			k.put(i)
 		}

@@ -19,6 +19,26 @@ type Pivot struct {
 	key     []measure.Label // scratch, as the next two
 	at      []int
 	text    []byte
+
+	// Of what was asked of this pivot, used again for the next in the same Room.
+	pairs  []pair
+	placed []bool
+	folds  []folds
+	folded int // of folds that are in use
+	tuples keys
+	counts []int32
+}
+
+// pair is a row and what it is ordered by.
+type pair struct {
+	n int
+	v float64
+}
+
+// folds is a value for each row, made of so many.
+type folds struct {
+	values []float64
+	counts []int32
 }
 
 // join is an answer's series beside the rows.
@@ -222,11 +242,8 @@ func (p *Pivot) compare(i, j int) int {
 // machine, go by key, so that the order is the same whoever measured; those of 0, thousands on a quiet machine, stay as they come. Where first is
 // not 0, only so many rows get their places, and the others stand behind them as they stood.
 func (p *Pivot) SortBy(value func(row int) float64, first int) {
-	type pair struct {
-		n int
-		v float64
-	}
-	pairs := make([]pair, len(p.order))
+	pairs := slices.Grow(p.pairs[:0], len(p.order))[:len(p.order)]
+	p.pairs = pairs
 	for i, n := range p.order {
 		pairs[i] = pair{n, value(i)}
 	}
@@ -263,7 +280,9 @@ func (p *Pivot) SortBy(value func(row int) float64, first int) {
 			best = best[:first]
 		}
 	}
-	placed := make([]bool, p.keys.n)
+	placed := slices.Grow(p.placed[:0], p.keys.n)[:p.keys.n]
+	clear(placed)
+	p.placed = placed
 	for i, x := range best {
 		p.order[i], placed[x.n] = x.n, true
 	}
@@ -276,10 +295,20 @@ func (p *Pivot) SortBy(value func(row int) float64, first int) {
 	}
 }
 
-// Folded gives an answer's values by the rows that there are: of several series of one row the mean or the largest. NaN: it has none.
+// Folded gives an answer's values by the rows that there are: of several series of one row the mean or the largest. NaN: it has none. What it gives
+// is good as long as the pivot.
 func (p *Pivot) Folded(fold measure.Fold, a *measure.Answer) func(row int) float64 {
 	columns := p.columnsOf(a)
-	values, counts := slices.Repeat([]float64{measure.NaN}, p.keys.n), make([]int32, p.keys.n)
+	if p.folded == len(p.folds) {
+		p.folds = append(p.folds, folds{})
+	}
+	room := &p.folds[p.folded]
+	p.folded++
+	values, counts := slices.Grow(room.values[:0], p.keys.n)[:p.keys.n], slices.Grow(room.counts[:0], p.keys.n)[:p.keys.n]
+	room.values, room.counts = values, counts
+	for i := range values {
+		values[i], counts[i] = measure.NaN, 0
+	}
 	for i, s := range a.Series {
 		n := p.keys.find(p.keyOf(a, columns, i))
 		if v := s.Values[0]; n >= 0 && v == v {
@@ -297,14 +326,18 @@ func (p *Pivot) Folded(fold measure.Fold, a *measure.Answer) func(row int) float
 	return func(row int) float64 { return values[p.order[row]] }
 }
 
-// Distinct counts for each row the tuples of fields that come up in the answer, each where it comes up first.
+// Distinct counts for each row the tuples of fields that come up in the answer, each where it comes up first. What it gives is good until the next
+// call, and as long as the pivot.
 func (p *Pivot) Distinct(a *measure.Answer, fields ...string) func(row int) int {
-	columns, seen := p.columnsOf(a), keys{width: len(fields)}
+	columns, seen := p.columnsOf(a), &p.tuples
+	seen.clear(len(fields))
 	var at []int
 	for _, f := range fields {
 		at = append(at, a.By(f))
 	}
-	counts, tuple := make([]int32, p.keys.n), make([]measure.Label, len(fields))
+	counts, tuple := slices.Grow(p.counts[:0], p.keys.n)[:p.keys.n], make([]measure.Label, len(fields))
+	clear(counts)
+	p.counts = counts
 	for i, s := range a.Series {
 		for k, c := range at {
 			if tuple[k] = p.words.word(""); c >= 0 {

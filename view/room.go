@@ -56,7 +56,7 @@ func (f *Frame) cells(cells ...Cell) []Cell {
 func (p *Pivot) begin(by []string) {
 	p.by = append(p.by[:0], by...)
 	p.keys.clear(len(by))
-	p.order, p.columns, p.empty, p.joins = p.order[:0], p.columns[:0], p.empty[:0], p.joins[:0]
+	p.order, p.columns, p.empty, p.joins, p.folded = p.order[:0], p.columns[:0], p.empty[:0], p.joins[:0], 0
 	p.key = append(p.key[:0], make([]measure.Label, len(by))...)
 	if len(p.words.texts) > mostWords {
 		p.words = words{}
