@@ -145,7 +145,7 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
     }
     say("a click on it, to its picture", "", open);
     say("of it the answer, from the request to its last byte", "", answer);
-    say("of it from the last byte to the picture: columns, sums, table, layout, drawing", "300", rest);
+    say("of it from the last byte to the picture: columns, sums, layout, drawing", "300", rest);
     say("of it the layout and drawing", "", code);
     say("a frame of a zoom: layout and drawing", "16", frame);
     say("a frame of a zoom: its pixels, without a graphics card", "", pixels);
