@@ -99,6 +99,7 @@ type header struct {
 	r       io.ReaderAt
 	size    uint64 // bytes of the file
 	wide    bool
+	machine uint16
 	progs   []prog
 	secs    []section
 	section []byte // names of the sections
@@ -140,7 +141,7 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 		return nil, errNotELF
 	}
 	le := binary.LittleEndian
-	h := &header{r: r, size: uint64(max(size, 0)), wide: e[4] == byte(elf.ELFCLASS64)}
+	h := &header{r: r, size: uint64(max(size, 0)), machine: le.Uint16(e[18:]), wide: e[4] == byte(elf.ELFCLASS64)}
 	var phoff, shoff uint64
 	var sizes []byte
 	if h.wide {

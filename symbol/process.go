@@ -528,31 +528,13 @@ func (ps *Processes) inVDSO(m *Mapping, addr, near uint64) Place {
 	return place
 }
 
-// readVDSO reads the vDSO out of our own memory: all programs of one size have the same.
+// readVDSO reads the symbols of the vDSO.
 func readVDSO() *object {
 	o := &object{}
-	b, err := kernel.ReadFile("/proc/self/maps", nil)
-	if err != nil {
-		return o
-	}
-	maps, _ := ParseMaps(b)
-	for _, m := range maps {
-		if m.Path != "[vdso]" || m.End-m.Start > 1<<20 {
-			continue
-		}
-		mem, err := os.Open("/proc/self/mem")
-		if err != nil {
-			return o
-		}
-		defer mem.Close()
-		text := make([]byte, m.End-m.Start)
-		if _, err := mem.ReadAt(text, int64(m.Start)); err != nil {
-			return o
-		}
-		if h, err := readHeader(bytes.NewReader(text), int64(len(text))); err == nil {
-			o.loads = h.segments()
-			_ = o.readSymbols(h)
-		}
+	text := memoryOfVDSO()
+	if h, err := readHeader(bytes.NewReader(text), int64(len(text))); err == nil {
+		o.loads = h.segments()
+		_ = o.readSymbols(h)
 	}
 	return o
 }

@@ -1,0 +1,271 @@
+package symbol
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"culprit/kernel"
+)
+
+// An Executed is a stretch of a process's memory that it executes.
+type Executed struct {
+	Start, End uint64
+	Bias       uint64       // an address less this is the file's own
+	Table      *UnwindTable // the same one for all processes that have the file; nil: none
+	Why        NoTable      // there is none
+	Pointers   bool         // what Table says nothing of has frame pointers
+	Kernel     bool         // the code is the kernel's, mapped into every process: the vDSO
+}
+
+// A NoTable says why there is no table.
+type NoTable uint8
+
+const (
+	NotInFile NoTable = iota // the file has none, or can't be read
+	Generated                // no file: what a just-in-time compiler made
+	ByPointer                // a program of Go: all of its functions have frame pointers
+	TooLarge                 // the file has more rows than are read
+)
+
+// An unwound is what was read of a file to unwind through it.
+type unwound struct {
+	code  []segment // that is executed
+	table *UnwindTable
+	why   NoTable
+	isGo  bool
+}
+
+// Unwinding knows how to walk up the stacks of processes. What it has read of a file counts for all processes that have it. It is used
+// by one goroutine.
+type Unwinding struct {
+	ps    *Processes
+	files map[fileKey]*unwound
+	ids   map[string]*unwound
+	vdso  *unwound
+}
+
+// NewUnwinding makes one that has read nothing yet.
+func NewUnwinding(root kernel.Root) *Unwinding {
+	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{}, ids: map[string]*unwound{}}
+}
+
+// Executed reads what a process executes now, in the order of addresses. Tables of files that were not seen before are read too.
+func (u *Unwinding) Executed(pid int) ([]Executed, error) {
+	u.ps.mu.Lock()
+	defer u.ps.mu.Unlock()
+	delete(u.ps.procs, pid) // so that it is read anew
+	p, err := u.ps.process(pid)
+	if err != nil {
+		return nil, err
+	}
+	var out []Executed
+	for i := range p.maps {
+		m := &p.maps[i]
+		if !m.Exec || m.Path == "[vsyscall]" || m.Path == "[uprobes]" {
+			continue
+		}
+		c := Executed{Start: m.Start, End: m.End}
+		var of *unwound
+		switch {
+		case m.Path == "[vdso]":
+			c.Kernel = true
+			if m.End > 1<<32 {
+				if u.vdso == nil {
+					u.vdso = readUnwound(memoryOfVDSO())
+				}
+				of = u.vdso
+			}
+		case m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/"):
+			c.Why = Generated
+		default:
+			of = u.file(p, m)
+		}
+		if of != nil {
+			c.Table, c.Why = of.table, of.why
+			if bias, ok := of.bias(m); ok {
+				c.Bias, c.Pointers = bias, of.isGo
+			} else {
+				c.Table, c.Why = nil, NotInFile
+			}
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// Drop forgets a table: it is read again when it is asked for.
+func (u *Unwinding) Drop(t *UnwindTable) {
+	u.ps.mu.Lock()
+	defer u.ps.mu.Unlock()
+	for key, of := range u.files {
+		if of == nil || of.table == t {
+			delete(u.files, key)
+		}
+	}
+	for id, of := range u.ids {
+		if of.table == t {
+			delete(u.ids, id)
+		}
+	}
+	if u.vdso != nil && u.vdso.table == t {
+		u.vdso = nil
+	}
+}
+
+// file gives what there is of the file of a mapping.
+func (u *Unwinding) file(p *process, m *Mapping) *unwound {
+	f, key, err := u.ps.open(p, m)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if of, ok := u.files[key]; ok {
+		return of
+	}
+	h, err := readHeader(f, key.size)
+	if err != nil {
+		u.files[key] = nil
+		return nil
+	}
+	id := h.buildID()
+	of := u.ids[id]
+	if of == nil || id == "" {
+		of = unwoundOf(h)
+		if id != "" {
+			u.ids[id] = of
+		}
+	}
+	u.files[key] = of
+	return of
+}
+
+// bias gives what is between the addresses of a mapping and the file's own; !ok: the file has no code there.
+func (of *unwound) bias(m *Mapping) (bias uint64, ok bool) {
+	for _, s := range of.code {
+		if m.Offset >= s.offset&^4095 && m.Offset < s.offset+s.filesz { // a mapping is whole pages
+			return m.Start - m.Offset + s.offset - s.vaddr, true
+		}
+	}
+	return 0, false
+}
+
+// readUnwound reads a file that is in memory.
+func readUnwound(b []byte) *unwound {
+	h, err := readHeader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return &unwound{}
+	}
+	return unwoundOf(h)
+}
+
+func unwoundOf(h *header) *unwound {
+	of := &unwound{}
+	for _, p := range h.progs {
+		if p.kind == uint32(elf.PT_LOAD) && p.flags&uint32(elf.PF_X) != 0 {
+			of.code = append(of.code, segment{p.off, p.vaddr, p.filesz, p.mem})
+		}
+	}
+	of.isGo = slices.ContainsFunc(h.secs, func(s section) bool { return strings.HasSuffix(h.nameOf(&s), ".gopclntab") })
+	t, err := h.unwindTable(of.isGo)
+	switch {
+	case err == errTooLong:
+		of.why = TooLarge
+	case t != nil && len(t.Rows) > 0:
+		of.table = t // also what came before a mistake
+	case of.isGo:
+		of.why = ByPointer
+	}
+	return of
+}
+
+// unwindTable reads the table of a file: .eh_frame, found also where the file has lost its sections, else .debug_frame. nil: it has none.
+// The .debug_frame of a program of Go does not tell of frame pointers, and is of no use.
+func (h *header) unwindTable(isGo bool) (*UnwindTable, error) {
+	if !h.wide || h.machine != uint16(elf.EM_X86_64) || runtime.GOARCH != "amd64" {
+		return nil, nil
+	}
+	for _, name := range [...]string{".eh_frame", ".debug_frame"} {
+		debug := name == ".debug_frame"
+		if debug && isGo {
+			break
+		}
+		for i := range h.secs {
+			s := &h.secs[i]
+			if h.nameOf(s) != name || s.kind == uint32(elf.SHT_NOBITS) || s.size == 0 || s.flags&uint64(elf.SHF_COMPRESSED) != 0 {
+				continue
+			}
+			if s.size > maxUnwindBytes {
+				return nil, errTooLong
+			}
+			b, err := h.read(s.off, s.size)
+			if err != nil {
+				return nil, err
+			}
+			return parseUnwind(b, s.addr, debug)
+		}
+		if !debug {
+			if b, addr := h.ehFrame(); b != nil {
+				return parseUnwind(b, addr, false)
+			}
+		}
+	}
+	return nil, nil
+}
+
+// ehFrame finds .eh_frame by the header that is loaded with it (Linux Standard Base, .eh_frame_hdr). It goes up to its terminator, or to the
+// end of the segment.
+func (h *header) ehFrame() (b []byte, addr uint64) {
+	const kind = 0x6474e550 // PT_GNU_EH_FRAME
+	for _, p := range h.progs {
+		if p.kind != kind || p.filesz < 8 {
+			continue
+		}
+		head, err := h.read(p.off, min(p.filesz, 16))
+		if err != nil || head[0] != 1 {
+			return nil, 0
+		}
+		c := cursor{b: head, at: 4, end: len(head)}
+		addr = c.pointer(head[1], p.vaddr)
+		if c.bad {
+			return nil, 0
+		}
+		for _, s := range h.segments() {
+			if addr >= s.vaddr && addr-s.vaddr < s.filesz {
+				if b, err = h.read(s.offset+(addr-s.vaddr), min(s.filesz-(addr-s.vaddr), maxUnwindBytes)); err != nil {
+					return nil, 0
+				}
+				return b, addr
+			}
+		}
+	}
+	return nil, 0
+}
+
+// memoryOfVDSO reads the vDSO out of our own memory: all programs of one size have the same. nil: it can't be read.
+func memoryOfVDSO() []byte {
+	b, err := kernel.ReadFile("/proc/self/maps", nil)
+	if err != nil {
+		return nil
+	}
+	maps, _ := ParseMaps(b)
+	for _, m := range maps {
+		if m.Path != "[vdso]" || m.End-m.Start > 1<<20 {
+			continue
+		}
+		mem, err := os.Open("/proc/self/mem")
+		if err != nil {
+			return nil
+		}
+		defer mem.Close()
+		text := make([]byte, m.End-m.Start)
+		if _, err := mem.ReadAt(text, int64(m.Start)); err != nil {
+			return nil
+		}
+		return text
+	}
+	return nil
+}
