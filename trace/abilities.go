@@ -36,6 +36,9 @@ func (e *Env) abilities(p *ir.Program) (gen.Kernel, error) {
 	k.NoPrealloc = unallocated()
 	k.Compat = e.narrow()
 	k.AtomicFetch = k.NoPrealloc || fetches() // both are in 6.1; the atomics came in 5.12
+	if k.Unwind, err = e.unwinds(p, &k); err != nil {
+		return k, err
+	}
 	asked := false
 	for _, c := range p.Source.Clauses {
 		for _, probe := range c.Probes {

@@ -138,12 +138,22 @@ func (s *Session) takeStacks() {
 	}
 }
 
-// places gives what is at the addresses of a stack; pid 0 is the kernel.
+// places gives what is at the addresses of a stack; pid 0 is the kernel. A process's stack that could not be walked to its end has a place
+// behind the last one whose name says why.
 func (s *Session) places(pid int, pcs []uint64) []symbol.Place {
 	if pid == 0 {
 		return s.kernel.Stack(pcs)
 	}
-	return s.processes.Stack(pid, pcs)
+	n := len(pcs)
+	if n == 0 || gen.StopOf(pcs[n-1]) == 0 {
+		return s.processes.Stack(pid, pcs)
+	}
+	out := s.processes.Stack(pid, pcs[:n-1])
+	module := ""
+	if n > 1 {
+		module = out[n-2].Module
+	}
+	return append(out, symbol.Place{Name: stoppedFrame(gen.StopOf(pcs[n-1]), module), Address: pcs[n-1]})
 }
 
 // trimFrames begins other frames where there are very many, unless somebody is still to be told of those.

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -19,12 +20,13 @@ import (
 
 // A Profile is how CPUs are sampled: by a program in D that counts stacks in the kernel.
 type Profile struct {
-	Hz     int   // samples a second of each CPU
-	CPUs   []int // none: all
-	PIDs   []int // none: all
-	Kernel bool  // samples within the kernel alone, with its stack
-	User   bool  // samples outside the kernel alone, with the process's stack
-	ByCPU  bool  // stacks are told apart by CPU
+	Hz     int    // samples a second of each CPU
+	CPUs   []int  // none: all
+	PIDs   []int  // none: all
+	Kernel bool   // samples within the kernel alone, with its stack
+	User   bool   // samples outside the kernel alone, with the process's stack
+	ByCPU  bool   // stacks are told apart by CPU
+	Unwind string // how stacks of processes are walked: auto, fp, tables; "": auto
 }
 
 // A Sampled is a stack and how often it was seen.
@@ -91,7 +93,7 @@ func (p *Profile) text() string {
 func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	env := NewEnv(kernel.Root{})
 	defer env.Close()
-	c, err := Compile(Script{Text: p.text(), Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{}, Words: macros()}}, env, gen.Limits{Stacks: profileStacks})
+	c, err := Compile(Script{Text: p.text(), Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": cmp.Or(p.Unwind, "auto")}, Words: macros()}}, env, gen.Limits{Stacks: profileStacks})
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +105,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	for _, skipped := range s.Attachment().Skipped {
 		return nil, fmt.Errorf("sample by %v: %w", skipped.Probe, skipped.Err)
 	}
+	s.acquaint(p.PIDs)
 	l := &profiling{session: s, lost: map[string]uint64{}}
 	began, ended := time.Time{}, make(chan time.Time, 1)
 	s.begun = func() { began = time.Now() }
@@ -132,7 +135,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	for _, why := range slices.Sorted(maps.Keys(l.lost)) {
 		out.Loss = append(out.Loss, measure.Loss{Reason: why, Events: l.lost[why]})
 	}
-	out.Notes = append(s.kernel.Notes(), s.processes.Notes()...)
+	out.Notes = slices.Concat(s.kernel.Notes(), s.processes.Notes(), s.unwinder.notes())
 	return out, nil
 }
 

@@ -186,7 +186,7 @@ func (s *Session) stack(id uint32) format.Value {
 	lines := make([]string, len(places))
 	for i, p := range places {
 		lines[i] = p.String()
-		if pid != 0 && s.has("noresolve") {
+		if pid != 0 && s.has("noresolve") && gen.StopOf(p.Address) == 0 {
 			lines[i] = p.Unresolved()
 		}
 	}

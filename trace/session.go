@@ -40,6 +40,7 @@ type Session struct {
 	kernel    *symbol.Kernel
 	processes *symbol.Processes
 	known     []int                   // processes whose addresses are to have names when they have ended
+	unwinder  *unwinder               // nil: user stacks are not walked by tables
 	stacks    map[uint32]format.Value // by id, once they were looked up
 	raw       map[uint32][]uint64     // those that were read, and are not
 	frames    *frames                 // of stacks, in place of both; nil: they are told as text
@@ -144,6 +145,10 @@ func Load(c *Compiled, env *Env) (s *Session, err error) {
 	}
 	s.known = env.knownProcesses()
 	s.meet()
+	if s.unwinder, err = newUnwinder(env.root, s.maps.Maps); err != nil {
+		return nil, err
+	}
+	s.acquaint(s.known)
 	return s, nil
 }
 
@@ -154,9 +159,21 @@ func programName(unit int) string { return fmt.Sprint("unit", unit) }
 // Attachment tells what was attached, and what could not be.
 func (s *Session) Attachment() *Attachment { return s.attached }
 
+// acquaint tells the programs how the stacks of processes are walked before there is a sample of them.
+func (s *Session) acquaint(pids []int) {
+	if s.unwinder == nil {
+		return
+	}
+	for _, pid := range pids {
+		s.unwinder.tell(pid, 0)
+	}
+}
+
 // Close takes everything out of the kernel. It may be called twice.
 func (s *Session) Close() {
 	s.detach()
+	s.unwinder.close()
+	s.unwinder = nil
 	_ = s.rest() // what it came to matters no more
 	for _, a := range s.aggs {
 		a.close()

@@ -22,6 +22,7 @@ const (
 	optPolicy                     // switch, fill, ring
 	optVersion                    // of D: 1.6.3, 2.0
 	optStandard                   // a, c, s, t
+	optUnwind                     // auto, fp, tables
 )
 
 // An option is what can be set by #pragma D option, -x and setopt().
@@ -48,7 +49,7 @@ var options = map[string]option{
 	"pcapsize": {kind: optSize}, "pgmax": {kind: optNumber}, "preallocate": {kind: optNumber}, "printsize": {kind: optSize}, "procfspath": {kind: optWord, outside: true}, "pspec": {}, "quiet": {set: func(o *Options, n int64) { o.Quiet = n != 0 }},
 	"quietresize": {}, "rawbytes": {}, "scratchsize": {kind: optSize}, "setenv": {kind: optWord, outside: true}, "specsize": {kind: optSize}, "stackframes": {kind: optCount, set: func(o *Options, n int64) { o.StackFrames = int(n) }},
 	"stackindent": {kind: optNumber}, "statusrate": {kind: optRate}, "stdc": {kind: optStandard, outside: true}, "strip": {}, "strsize": {kind: optSize, least: 2, set: func(o *Options, n int64) { o.StrSize = n }},
-	"switchrate": {kind: optRate}, "syslibdir": {kind: optWord, outside: true}, "sysslice": {kind: optWord}, "tcpsize": {kind: optSize}, "temporal": {}, "tree": {kind: optNumber}, "tregs": {kind: optNumber}, "udefs": {}, "undef": {kind: optWord, outside: true}, "unodefs": {}, "unsetenv": {kind: optWord, outside: true},
+	"switchrate": {kind: optRate}, "syslibdir": {kind: optWord, outside: true}, "sysslice": {kind: optWord}, "tcpsize": {kind: optSize}, "temporal": {}, "tree": {kind: optNumber}, "tregs": {kind: optNumber}, "udefs": {}, "undef": {kind: optWord, outside: true}, "unodefs": {}, "unsetenv": {kind: optWord, outside: true}, "unwind": {kind: optUnwind},
 	"useruprobe": {}, "ustackframes": {kind: optCount, set: func(o *Options, n int64) { o.UStackFrames = int(n) }}, "verbose": {}, "version": {kind: optVersion}, "zdefs": {set: func(o *Options, n int64) { o.Probes = n != 0 }},
 }
 
@@ -166,7 +167,7 @@ func OptionProblem(name, value string) string {
 		return "Invalid value for specified option"
 	}
 	switch strings.ToLower(name) {
-	case "aggsize", "bufpolicy", "bufresize", "bufsize", "cpu", "destructive", "dynvarsize", "grabanon", "maxframes", "nspec", "pcapsize", "scratchsize", "specsize", "strsize":
+	case "aggsize", "bufpolicy", "bufresize", "bufsize", "cpu", "destructive", "dynvarsize", "grabanon", "maxframes", "nspec", "pcapsize", "scratchsize", "specsize", "strsize", "unwind":
 		return "Operation illegal when tracing is active"
 	}
 	return ""
@@ -217,6 +218,8 @@ func optionValue(kind optionKind, value string) (n int64, want string, ok bool) 
 		return 0, "a version of D up to 2", err == nil && n >= 1 && n <= 2
 	case optStandard:
 		return 0, "a, c, s or t", len(value) == 1 && strings.Contains("acst", value)
+	case optUnwind:
+		return 0, "auto, fp or tables", slices.Contains([]string{"auto", "fp", "tables"}, value)
 	case optPolicy:
 		return 0, "switch, fill or ring", value == "switch" || value == "fill" || value == "ring"
 	}

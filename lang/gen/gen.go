@@ -22,6 +22,7 @@ type Kernel struct {
 	TypedRaw    bool   // BTF-typed raw tracepoints, and it costs nothing more to use them: the types were read already
 	Compat      bool   // system calls of 32-bit processes come too
 	TaskBTF     bool   // bpf_get_current_task_btf, as one wants to know that quickly
+	Unwind      bool   // user space tells of processes how their stacks are walked; wants Loop, NoPrealloc, bpf_get_current_task_btf and bpf_task_pt_regs
 	CPUs        int    // possible ones
 	Arch        string // as GOARCH: "amd64", "arm64"; "": amd64
 	// Offset tells where a member of a struct lies, in bytes: "task_struct", "real_parent"; nil: no types are at hand.
@@ -37,6 +38,8 @@ type Limits struct {
 	Dynamic int // most elements of an associative array; default 65536
 	Stacks  int // most different stacks of one map of them; default 16384
 	Nesting int // firings within one another on one CPU; default 4
+	Code    int // most blocks of what processes execute, of which most have one; default 4096
+	Rows    int // most blocks of tables to unwind by, each for 2 KiB of code; default 131072
 }
 
 // An Object is what a program needs in the kernel.
@@ -60,6 +63,10 @@ const (
 	MapSelf     = "self"     // of threads' variables
 	MapRunning  = "running"  // per-CPU array of one: which thread runs, since when, and how long it had run until then
 	MapScratch  = "scratch"  // per-CPU array of firings within one another
+	MapCode     = "code"     // hash: what processes execute
+	MapRows     = "rows"     // hash: tables to unwind by
+	MapRules    = "rules"    // array: what their rows say
+	MapWanted   = "wanted"   // hash: u64 pid -> u64 mm_struct: of which processes MapCode should tell; user space takes them out
 )
 
 // The states of a script: which clauses may run. BEGIN's exit() makes it Draining; so user space makes it Active only when it

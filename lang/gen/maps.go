@@ -32,15 +32,15 @@ const nestingMost = 8
 
 // layout is where in the maps that ir knows of gen has things of its own.
 //
-//	scratch of one firing:  | u64: taken | ir's Scratch | registers | u64 | text | stack | room for copies to end in |
+//	scratch of one firing:  | u64: taken | ir's Scratch | registers | u64 | text | stack | walk | room for copies to end in |
 //	literals:               | ir's Literals | zeroes |
 type layout struct {
-	spill, words, text, stack, scratch int   // offsets in scratch, and its size
-	frames                             int   // most of any stack
-	stacks                             []int // of each map of stacks, the most frames
-	zeroes, literals                   int   // offset in literals, and its size
-	globals                            int   // bytes of the globals; twice what they are, where copies may end in them
-	needs                              needs
+	spill, words, text, stack, walk, scratch int   // offsets in scratch, and its size
+	frames                                   int   // most of any stack
+	stacks                                   []int // of each map of stacks, the most frames
+	zeroes, literals                         int   // offset in literals, and its size
+	globals                                  int   // bytes of the globals; twice what they are, where copies may end in them
+	needs                                    needs
 }
 
 // scratchHeader is what stands before ir's Scratch.
@@ -48,7 +48,7 @@ const scratchHeader = 8
 
 // A needs is what of the maps a program uses.
 type needs struct {
-	scratch, globals, self, literals, ring, stacks, frames, text, spec, running bool
+	scratch, globals, self, literals, ring, stacks, frames, unwind, text, spec, running bool
 }
 
 // machineRegs are those that keep their values through calls; r9 is where the scratch memory lies.
@@ -85,6 +85,7 @@ func lay(p *ir.Program, k Kernel) layout {
 			for i := range b.Steps {
 				s := &b.Steps[i]
 				n.scratch = n.scratch || inScratch(p, s) || computes(s, pointers)
+				n.unwind = n.unwind || k.Unwind && usesUserFrames(s)
 				for _, m := range [...]ir.Mem{s.Mem, s.From, s.From2} {
 					switch m.Base {
 					case ir.InGlobals:
@@ -156,6 +157,10 @@ func lay(p *ir.Program, k Kernel) layout {
 	if n.frames {
 		at += stackRoom(l.frames)
 	}
+	l.walk = at
+	if n.unwind {
+		at += walkState
+	}
 	// The verifier takes the start of a copy and its length for unrelated.
 	l.scratch = max(at, scratchHeader+2*p.This, scratchHeader+p.Alloca.Off+2*p.Alloca.Size)
 	l.globals = round8(max(8, p.Globals))
@@ -191,6 +196,8 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 	def(&lim.Dynamic, 1<<16)
 	def(&lim.Stacks, 1<<14)
 	def(&lim.Nesting, nesting)
+	def(&lim.Code, 1<<12)
+	def(&lim.Rows, 1<<17)
 	o := &Object{Maps: map[string]*ebpf.MapSpec{}}
 	add := func(name string, m ebpf.MapSpec) {
 		m.Name = "culprit_" + name
@@ -247,6 +254,9 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 			add(MapStacks+strconv.Itoa(i), hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: uint32(8 + 8*frames), ValueSize: 4, MaxEntries: uint32(lim.Stacks)}))
 		}
 		add(MapNumber, one(8, 0))
+	}
+	if l.needs.unwind {
+		unwindMaps(add, lim)
 	}
 	for i, t := range p.Tables {
 		add(MapTable+strconv.Itoa(i), hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: uint32(max(8, t.Key.Size)), ValueSize: uint32(round8(max(8, t.Value))), MaxEntries: uint32(lim.Dynamic)}))

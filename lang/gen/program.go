@@ -110,6 +110,11 @@ func newBuilder(p *ir.Program, k Kernel, probes []*check.Probe, clauses []int) (
 			return nil, err
 		}
 	}
+	if b.k.Unwind {
+		if _, err := b.offset("task_struct", "mm"); err != nil {
+			return nil, err
+		}
+	}
 	if b.lay.scratch > maxScratch {
 		return nil, fmt.Errorf("%d bytes of memory a firing: %w", b.lay.scratch, ErrTooLarge)
 	}

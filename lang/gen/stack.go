@@ -88,11 +88,41 @@ func (b *builder) passOver() {
 
 // readStack reads a stack into scratch memory, behind 8 bytes, and makes the arguments of the functions below: r1 how many
 // bytes, r2 where, r3 the flags. The program reads it itself: each frame more of its own costs 100 ns to pass over.
-func (b *builder) readStack(space check.Space) {
+//
+// Most is how many frames are wanted. Where user stacks are walked by tables, the kernel's own walk is for processes that have none.
+func (b *builder) readStack(space check.Space, most int) {
 	if b.other() {
 		b.otherStack(space)
 		return
 	}
+	if space == check.User && b.unwinds() {
+		kernel, done, known := b.label(), b.label(), b.label()
+		b.mov(asm.R1, asm.R9)
+		b.movImm(asm.R2, int64(most))
+		b.callSub(b.function("walk", b.makeWalk))
+		b.ifImm(asm.JSLT, asm.R0, 0, kernel, asm.R1)
+		b.mov(asm.R1, asm.R0)
+		b.lift(asm.R2, asm.R9, b.lay.stack)
+		b.movImm(asm.R3, flagUserStack)
+		b.jump(done)
+		b.bind(kernel)
+		b.store(asm.R10, slotHold, asm.R0, 8)
+		b.kernelStack(space)
+		b.load(asm.R0, asm.R10, slotHold, 8, false)
+		b.ifImm(asm.JNE, asm.R0, -2, known, asm.R4)
+		b.add(asm.Or.Imm(asm.R3, flagNotYet))
+		b.bind(known)
+		b.bind(done)
+		return
+	}
+	b.kernelStack(space)
+}
+
+// flagNotYet says to the functions below that tables might have told more than the kernel's walk.
+const flagNotYet = 1 << 16
+
+// kernelStack is readStack by the kernel's own walk.
+func (b *builder) kernelStack(space check.Space) {
 	if space == check.User && b.probes[0].AtEntry {
 		b.readStackAtEntry()
 		return
@@ -165,11 +195,32 @@ func (b *builder) takeStack(flagsAt int) {
 	b.movImm(asm.R1, 0)
 	b.bind(some)
 	b.store(asm.R8, stackLength(b.lay.frames), asm.R1, 8)
+	if b.unwinds() {
+		b.endNotYet()
+		b.add(asm.And.Imm(asm.R3, flagNotYet-1))
+		b.store(asm.R10, flagsAt, asm.R3, 8)
+	}
 	if !b.other() && len(b.between()) > 0 {
 		b.ifImm(asm.JEq, asm.R3, flagUserStack, user, asm.R0)
 		b.passOver()
 	}
 	b.bind(user)
+}
+
+// endNotYet ends the frames at r6 of a process of which nothing was known, as the flags in r3 say, with the Stop that says so. r3 stays.
+func (b *builder) endNotYet() {
+	done := b.label()
+	b.load(asm.R2, asm.R8, stackLength(b.lay.frames), 8, false)
+	b.ifImm(asm.JLT, asm.R3, flagNotYet, done, asm.R0)
+	b.ifImm(asm.JLT, asm.R2, 8, done, asm.R0)
+	b.ifImm(asm.JGT, asm.R2, int64(8*b.lay.frames), done, asm.R0)
+	b.mov(asm.R1, asm.R6)
+	b.alu(asm.Add, asm.R1, asm.R2)
+	b.movImm(asm.R0, int64(StopNotYet.Frame()))
+	b.store(asm.R1, 8, asm.R0, 8)
+	b.add(asm.Add.Imm(asm.R2, 8))
+	b.store(asm.R8, stackLength(b.lay.frames), asm.R2, 8)
+	b.bind(done)
 }
 
 // stack gives the number of the stack here: the same stack has the same number, and another one another.
@@ -179,7 +230,7 @@ func (b *builder) stack(s *ir.Step) {
 		b.put(s.Dst, asm.R0)
 		return
 	}
-	b.readStack(s.Space)
+	b.readStack(s.Space, s.N)
 	b.movImm(asm.R4, int64(8*s.N))
 	b.callSub(b.function("stack", b.makeStack))
 	b.put(s.Dst, asm.R0)
@@ -299,11 +350,18 @@ func (b *builder) numberStack(name string, number int, failed label) {
 
 // caller leaves the place in r0 from which the function at hand was called; 0: that is not known.
 func (b *builder) caller(space check.Space) {
-	b.frames("caller", space, func(length int) {
+	b.frames("caller", space, 2, func(length int) {
 		known := b.label()
 		b.load(asm.R1, asm.R8, length, 8, false)
 		b.load(asm.R0, asm.R6, 16, 8, false)
+		none := b.label()
+		if b.unwinds() { // a Stop is no place
+			b.mov(asm.R2, asm.R0)
+			b.add(asm.RSh.Imm(asm.R2, 62))
+			b.ifImm(asm.JEq, asm.R2, 2, none, asm.R3)
+		}
 		b.ifImm(asm.JGE, asm.R1, 16, known, asm.R2)
+		b.bind(none)
 		b.movImm(asm.R0, 0)
 		b.bind(known)
 	})
@@ -311,9 +369,22 @@ func (b *builder) caller(space check.Space) {
 
 // depth leaves the number of frames in r0, but no more than most; 0: as many as there are.
 func (b *builder) depth(space check.Space, most int) {
-	b.frames("depth"+strconv.Itoa(most), space, func(length int) {
+	b.frames("depth"+strconv.Itoa(most), space, b.lay.frames, func(length int) {
 		b.load(asm.R0, asm.R8, length, 8, false)
 		b.add(asm.RSh.Imm(asm.R0, 3))
+		if b.unwinds() { // a Stop is no frame
+			all := b.label()
+			b.ifImm(asm.JEq, asm.R0, 0, all, asm.R1)
+			b.ifImm(asm.JGT, asm.R0, int64(b.lay.frames+2), all, asm.R1)
+			b.mov(asm.R1, asm.R0)
+			b.add(asm.LSh.Imm(asm.R1, 3))
+			b.alu(asm.Add, asm.R1, asm.R6)
+			b.load(asm.R1, asm.R1, 0, 8, false)
+			b.add(asm.RSh.Imm(asm.R1, 62))
+			b.ifImm(asm.JNE, asm.R1, 2, all, asm.R2)
+			b.add(asm.Sub.Imm(asm.R0, 1))
+			b.bind(all)
+		}
 		if most > 0 {
 			few := b.label()
 			b.ifImm(asm.JLE, asm.R0, int64(most), few, asm.R1)
@@ -324,8 +395,8 @@ func (b *builder) depth(space check.Space, most int) {
 }
 
 // frames reads the stack and calls a function that makes a number of it.
-func (b *builder) frames(name string, space check.Space, body func(length int)) {
-	b.readStack(space)
+func (b *builder) frames(name string, space check.Space, most int, body func(length int)) {
+	b.readStack(space, most)
 	b.callSub(b.function(name, func() {
 		b.takeStack(-8)
 		body(stackLength(b.lay.frames))

@@ -65,8 +65,8 @@ func (p Program) profile() *cobra.Command {
 page, a table, or a format of other tools. The rate is 99 a second unless you say otherwise, which no timer of programs is in step with.
 Ctrl-C ends it early and writes what was sampled. Samples of idle CPUs are left out, and counted in a note.
 
-It needs root, or the capabilities CAP_BPF and CAP_PERFMON; and CAP_SYS_PTRACE for the names of functions in processes of others. Stacks of programs
-are followed by frame pointers: functions that were compiled without them are missing.`, helpWidth),
+It needs root, or the capabilities CAP_BPF and CAP_PERFMON; and CAP_SYS_PTRACE for the names of functions in processes of others, and to walk their stacks by
+the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 		Example: examples([]view.Example{
 			{Line: "culprit profile --for 30s -o out.html", Means: "a page of the whole machine, to zoom and search"},
 			{Line: "culprit profile --cpu 23 --kernel --hz 997 --for 60s -o out.svg", Means: "what one CPU does in the kernel"},

@@ -1,0 +1,548 @@
+package gen
+
+import (
+	"slices"
+
+	"culprit/lang/check"
+	"culprit/lang/ir"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// unwinds says whether stacks of processes are walked by tables at the site.
+func (b *builder) unwinds() bool {
+	return b.k.Unwind && !b.other() && b.site != check.SiteRun && !b.arm
+}
+
+// Where the kernel leaves the registers for a signal's handler to return to, from the stack pointer on: struct rt_sigframe of x86-64.
+const (
+	signalBP = 120
+	signalSP = 160
+	signalPC = 168
+)
+
+// The state of a walk, in scratch memory.
+const (
+	walkPC     = 0
+	walkSP     = 8
+	walkBP     = 16
+	walkN      = 24  // frames until now
+	walkLook   = 32  // what is looked up: a return's place less 1, as the call may be the last instruction of a function
+	walkStart  = 40  // the stretch of memory that the last frame was in
+	walkSize   = 48  // of it
+	walkBias   = 56  // of it
+	walkTable  = 64  // of it; the upper half: how
+	walkStop   = 72  // why it ended
+	walkPID    = 80  // the process
+	walkMM     = 88  // its mm_struct
+	walkBy     = 96  // the Stop to tell if a frame that a frame pointer led to is nowhere; 0: a table led to it
+	walkTemp   = 104 // 16 bytes
+	walkMost   = 120 // frames that are wanted
+	walkKept   = 128 // 1: the place is among the frames already
+	walkBlock  = 136 // of the process, that is looked into next
+	walkRows   = 144 // the same, of the page of the table
+	walkReturn = 152 // the return_instance that was looked at last, of functions with return probes
+	walkState  = 160
+)
+
+// walkFrames is where the frames are from the state on.
+func (b *builder) walkFrames() int { return b.lay.stack + 8 - b.lay.walk }
+
+// makeWalk makes the function that walks the stack of the process into the scratch memory at r1, of at most r2 frames, and gives their
+// bytes; -1: the kernel's own walk does; -2: so it must, as nothing is known of the process yet.
+func (b *builder) makeWalk() {
+	const (
+		key   = -8
+		state = -16
+	)
+	plain, unknown, adopted, known := b.label(), b.label(), b.label(), b.label()
+	mmAt, _ := b.offset("task_struct", "mm") // newBuilder has asked
+	b.lift(asm.R6, asm.R1, b.lay.walk)
+	b.mov(asm.R7, asm.R2)
+	b.call(asm.FnGetCurrentTaskBtf)
+	b.mov(asm.R8, asm.R0)
+	b.load(asm.R9, asm.R8, mmAt, 8, false)
+	b.ifImm(asm.JEq, asm.R9, 0, plain, asm.R1) // a thread of the kernel
+	b.store(asm.R6, walkMM, asm.R9, 8)
+	b.call(asm.FnGetCurrentPidTgid)
+	b.add(asm.RSh.Imm(asm.R0, 32))
+	b.store(asm.R6, walkPID, asm.R0, 8)
+	b.store(asm.R10, key, asm.R0, 8)
+	b.mapPtr(asm.R1, MapCode)
+	b.lift(asm.R2, asm.R10, key)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, unknown, asm.R1)
+	b.load(asm.R1, asm.R0, 0, 8, false)
+	b.load(asm.R2, asm.R6, walkMM, 8, false)
+	b.ifReg(asm.JEq, asm.R1, asm.R2, known)
+	b.ifImm(asm.JEq, asm.R1, 0, adopted, asm.R3)
+	b.bind(unknown)
+	b.mov(asm.R1, asm.R6)
+	b.callSub(b.function("want", b.makeWant))
+	b.movImm(asm.R0, -2)
+	b.exit()
+	b.bind(adopted)
+	b.store(asm.R0, 0, asm.R2, 8)
+	b.bind(known)
+	b.load(asm.R1, asm.R0, 8, 8, false)
+	b.add(asm.And.Imm(asm.R1, CodeKernel))
+	b.ifImm(asm.JNE, asm.R1, 0, plain, asm.R2)
+	// The registers of the process, wherever in the kernel it is: they are saved on every way in.
+	b.mov(asm.R1, asm.R8)
+	b.call(asm.FnTaskPtRegs)
+	b.load(asm.R1, asm.R0, 8*17, 2, false) // cs
+	const user64 = 0x33
+	b.ifImm(asm.JNE, asm.R1, user64, plain, asm.R2) // of 32 bits, or a worker of the kernel with the process's memory
+	b.load(asm.R1, asm.R0, 8*16, 8, false)
+	b.store(asm.R6, walkPC, asm.R1, 8)
+	b.store(asm.R6, walkLook, asm.R1, 8)
+	b.load(asm.R1, asm.R0, 8*19, 8, false)
+	b.store(asm.R6, walkSP, asm.R1, 8)
+	b.load(asm.R1, asm.R0, 8*4, 8, false)
+	b.store(asm.R6, walkBP, asm.R1, 8)
+	for _, at := range [...]int{walkN, walkStart, walkSize, walkBy, walkKept, walkBlock, walkRows, walkReturn} {
+		b.storeImm(asm.R6, at, 0, 8, asm.R1)
+	}
+	b.storeImm(asm.R6, walkStop, int64(StopLong), 8, asm.R1)
+	b.store(asm.R6, walkMost, asm.R7, 8)
+	b.mov(asm.R1, asm.R7) // a turn is a frame, or one more block that its place is looked for in
+	b.add(asm.LSh.Imm(asm.R1, 1))
+	b.add(asm.Add.Imm(asm.R1, 2*CodeBlocks))
+	b.callbacks++
+	b.functionPtr(asm.R2, b.function("frame", b.makeFrame))
+	b.store(asm.R10, state, asm.R6, 8)
+	b.lift(asm.R3, asm.R10, state)
+	b.movImm(asm.R4, 0)
+	b.call(asm.FnLoop)
+	done := b.label()
+	b.load(asm.R0, asm.R6, walkN, 8, false)
+	b.load(asm.R1, asm.R6, walkStop, 8, false)
+	b.ifImm(asm.JEq, asm.R1, 0, done, asm.R2)
+	some, none := b.label(), b.label()
+	b.ifImm(asm.JNE, asm.R1, int64(StopUnknown), some, asm.R2)
+	b.ifImm(asm.JLE, asm.R0, 1, none, asm.R2) // nothing is known of the very first: the kernel's walk may tell more
+	b.bind(some)
+	b.ifImm(asm.JGT, asm.R0, int64(b.lay.frames), done, asm.R2)
+	b.add(asm.Or.Imm(asm.R1, 2<<6)) // as Stop.Frame
+	b.add(asm.LSh.Imm(asm.R1, 56))
+	b.mov(asm.R2, asm.R0)
+	b.add(asm.LSh.Imm(asm.R2, 3))
+	b.mov(asm.R3, asm.R6)
+	b.add(asm.Add.Imm(asm.R3, int32(b.walkFrames())))
+	b.alu(asm.Add, asm.R3, asm.R2)
+	b.store(asm.R3, 0, asm.R1, 8)
+	b.add(asm.Add.Imm(asm.R0, 1))
+	b.bind(done)
+	b.add(asm.LSh.Imm(asm.R0, 3))
+	b.exit()
+	b.bind(none)
+	b.movImm(asm.R0, -2)
+	b.exit()
+	b.bind(plain)
+	b.movImm(asm.R0, -1)
+	b.exit()
+}
+
+// makeWant makes the function that tells user space of the process of the walk at r1: what it executes is not known, or not all of it.
+func (b *builder) makeWant() {
+	b.load(asm.R0, asm.R1, walkPID, 8, false)
+	b.store(asm.R10, -8, asm.R0, 8)
+	b.load(asm.R0, asm.R1, walkMM, 8, false)
+	b.store(asm.R10, -16, asm.R0, 8)
+	b.mapPtr(asm.R1, MapWanted)
+	b.lift(asm.R2, asm.R10, -8)
+	b.lift(asm.R3, asm.R10, -16)
+	b.movImm(asm.R4, 0)
+	b.call(asm.FnMapUpdateElem) // where there is no room now, the next sample tells it again
+	b.movImm(asm.R0, 0)
+	b.exit()
+}
+
+// search leaves in r1 how far behind r0 + at the last of n entries is, each of size bytes and in order, that begins with a number of
+// width bytes not above target; the first, if none is. It changes r2 and r3. Differences must not overflow.
+func (b *builder) search(n, size, at, width int, target asm.Register) {
+	b.movImm(asm.R1, 0)
+	for n > 1 {
+		half := n / 2
+		b.mov(asm.R2, asm.R0)
+		b.alu(asm.Add, asm.R2, asm.R1)
+		b.load(asm.R3, asm.R2, at+half*size, width, false)
+		b.alu(asm.Sub, asm.R3, target)
+		b.add(asm.Sub.Imm(asm.R3, 1))
+		b.add(asm.ArSh.Imm(asm.R3, 63))
+		b.add(asm.And.Imm(asm.R3, int32(half*size))) // no branch: the verifier would follow each way
+		b.alu(asm.Add, asm.R1, asm.R3)
+		n -= half
+	}
+}
+
+// userWords reads size bytes of the process at the address in r3 to walkTemp of the state at r6.
+func (b *builder) userWords(size int, failed label) {
+	b.lift(asm.R1, asm.R6, walkTemp)
+	b.movImm(asm.R2, int64(size))
+	b.call(asm.FnProbeReadUser)
+	b.ifImm(asm.JNE, asm.R0, 0, failed, asm.R1)
+}
+
+// makeFrame makes the function that bpf_loop calls for each frame: where the state is stands at r2. It keeps the frame, and goes on to its caller.
+// 1 ends the walk.
+func (b *builder) makeFrame() {
+	const key = -8
+	inside, nowhere, stop, memory, pointer := b.label(), b.label(), b.label(), b.label(), b.label()
+	ended := b.label()
+	because := func(s Stop) {
+		b.movImm(asm.R1, int64(s))
+		b.jump(stop)
+	}
+	b.load(asm.R6, asm.R2, 0, 8, false)
+	b.load(asm.R7, asm.R6, walkLook, 8, false)
+	b.load(asm.R1, asm.R6, walkStart, 8, false)
+	b.load(asm.R2, asm.R6, walkSize, 8, false)
+	b.mov(asm.R3, asm.R7)
+	b.alu(asm.Sub, asm.R3, asm.R1)
+	b.ifReg(asm.JLT, asm.R3, asm.R2, inside)
+
+	// Which stretch of memory is it in?
+	b.movImm(asm.R1, 1<<57) // of a process with five levels of page tables
+	b.ifReg(asm.JGE, asm.R7, asm.R1, nowhere)
+	b.load(asm.R1, asm.R6, walkPID, 8, false)
+	b.store(asm.R10, key, asm.R1, 4)
+	b.load(asm.R8, asm.R6, walkBlock, 8, false)
+	b.store(asm.R10, key+4, asm.R8, 4)
+	b.mapPtr(asm.R1, MapCode)
+	b.lift(asm.R2, asm.R10, key)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, nowhere, asm.R1)
+	b.search(CodeEntries, CodeEntrySize, CodeHead, 8, asm.R7)
+	b.alu(asm.Add, asm.R0, asm.R1)
+	b.load(asm.R4, asm.R0, CodeHead+24, 8, false)
+	b.mov(asm.R1, asm.R4)
+	b.add(asm.RSh.Imm(asm.R1, 32))
+	found := b.label()
+	b.ifImm(asm.JNE, asm.R1, CodeChain, found, asm.R2)
+	b.ifImm(asm.JGE, asm.R8, CodeBlocks, nowhere, asm.R2)
+	b.add(asm.Add.Imm(asm.R8, 1))
+	b.store(asm.R6, walkBlock, asm.R8, 8)
+	b.movImm(asm.R0, 0)
+	b.exit() // the next turn looks there
+	b.bind(found)
+	b.storeImm(asm.R6, walkBlock, 0, 8, asm.R1)
+	b.load(asm.R1, asm.R0, CodeHead, 8, false)
+	b.load(asm.R2, asm.R0, CodeHead+8, 8, false)
+	b.load(asm.R5, asm.R0, CodeHead+16, 8, false)
+	b.alu(asm.Sub, asm.R2, asm.R1)
+	b.mov(asm.R3, asm.R7)
+	b.alu(asm.Sub, asm.R3, asm.R1)
+	b.ifReg(asm.JGE, asm.R3, asm.R2, nowhere)
+	b.store(asm.R6, walkStart, asm.R1, 8)
+	b.store(asm.R6, walkSize, asm.R2, 8)
+	b.store(asm.R6, walkBias, asm.R5, 8)
+	b.store(asm.R6, walkTable, asm.R4, 8)
+
+	b.bind(inside)
+	b.keepFrame(ended)
+	b.load(asm.R8, asm.R6, walkTable, 8, false)
+	b.mov(asm.R1, asm.R8)
+	b.add(asm.RSh.Imm(asm.R1, 32))
+	table := b.label()
+	b.ifImm(asm.JEq, asm.R1, CodeMixed, table, asm.R2)
+	b.ifImm(asm.JNE, asm.R1, CodeTable, pointer, asm.R2)
+	b.bind(table)
+
+	// By the table.
+	b.findRow(pointer, ended)
+	b.mov(asm.R8, asm.R0)
+	b.load(asm.R7, asm.R8, 0, 1, false)
+	other, signal, base, plain, there := b.label(), b.label(), b.label(), b.label(), b.label()
+	b.ifImm(asm.JEq, asm.R7, CFAEnd, ended, asm.R1)
+	b.ifImm(asm.JEq, asm.R7, CFASignal, signal, asm.R1)
+	b.ifImm(asm.JLT, asm.R7, CFASP, other, asm.R1)
+	b.ifImm(asm.JGE, asm.R7, CFASignal, other, asm.R1)
+	b.load(asm.R9, asm.R6, walkBP, 8, false)
+	b.ifImm(asm.JEq, asm.R7, CFABP, base, asm.R1)
+	b.ifImm(asm.JEq, asm.R7, CFAAtBP, base, asm.R1)
+	b.load(asm.R9, asm.R6, walkSP, 8, false)
+	b.bind(base)
+	b.load(asm.R1, asm.R8, 4, 4, true)
+	b.alu(asm.Add, asm.R9, asm.R1)
+	b.ifImm(asm.JNE, asm.R7, CFAPLT, plain, asm.R1)
+	b.load(asm.R1, asm.R6, walkPC, 8, false)
+	b.add(asm.And.Imm(asm.R1, 15))
+	b.load(asm.R2, asm.R8, 8, 4, false)
+	b.ifReg(asm.JLT, asm.R1, asm.R2, there)
+	b.add(asm.Add.Imm(asm.R9, 8))
+	b.jump(there)
+	b.bind(plain)
+	b.ifImm(asm.JLT, asm.R7, CFAAtSP, there, asm.R1)
+	b.mov(asm.R3, asm.R9)
+	b.userWords(8, memory)
+	b.load(asm.R9, asm.R6, walkTemp, 8, false)
+	b.bind(there)
+	stuck, same, lost, saved, ret, next := b.label(), b.label(), b.label(), b.label(), b.label(), b.label()
+	b.load(asm.R1, asm.R6, walkSP, 8, false)
+	b.ifReg(asm.JLE, asm.R9, asm.R1, stuck)
+	b.store(asm.R6, walkSP, asm.R9, 8)
+	b.ifImm(asm.JEq, asm.R7, CFAPLT, same, asm.R1)
+	b.load(asm.R7, asm.R8, 1, 1, false)
+	b.load(asm.R3, asm.R8, 8, 4, true)
+	b.ifImm(asm.JEq, asm.R7, BPSame, same, asm.R1)
+	b.ifImm(asm.JEq, asm.R7, BPLost, lost, asm.R1)
+	b.load(asm.R1, asm.R6, walkBP, 8, false)
+	b.ifImm(asm.JEq, asm.R7, BPAtBP, saved, asm.R2)
+	apart := b.label()
+	b.ifImm(asm.JNE, asm.R3, -16, apart, asm.R2)
+	b.alu(asm.Add, asm.R3, asm.R9) // most functions have it right below the place to return to
+	b.userWords(16, memory)
+	b.load(asm.R1, asm.R6, walkTemp, 8, false)
+	b.store(asm.R6, walkBP, asm.R1, 8)
+	b.load(asm.R1, asm.R6, walkTemp+8, 8, false)
+	b.jump(ret)
+	b.bind(apart)
+	b.mov(asm.R1, asm.R9)
+	b.bind(saved)
+	b.alu(asm.Add, asm.R3, asm.R1)
+	b.userWords(8, memory)
+	b.load(asm.R1, asm.R6, walkTemp, 8, false)
+	b.store(asm.R6, walkBP, asm.R1, 8)
+	b.jump(same)
+	b.bind(lost)
+	b.storeImm(asm.R6, walkBP, 1, 8, asm.R1) // which is no frame pointer
+	b.bind(same)
+	b.mov(asm.R3, asm.R9)
+	b.add(asm.Sub.Imm(asm.R3, 8))
+	b.userWords(8, memory)
+	b.load(asm.R1, asm.R6, walkTemp, 8, false)
+	b.bind(ret)
+	b.storeImm(asm.R6, walkBy, 0, 8, asm.R2)
+	b.bind(next)
+	b.storeImm(asm.R6, walkKept, 0, 8, asm.R2)
+	b.storeImm(asm.R6, walkBlock, 0, 8, asm.R2)
+	b.storeImm(asm.R6, walkRows, 0, 8, asm.R2)
+	b.ifImm(asm.JEq, asm.R1, 0, ended, asm.R2)
+	b.store(asm.R6, walkPC, asm.R1, 8)
+	b.add(asm.Sub.Imm(asm.R1, 1))
+	b.store(asm.R6, walkLook, asm.R1, 8)
+	b.movImm(asm.R0, 0)
+	b.exit()
+
+	b.bind(signal)
+	b.load(asm.R9, asm.R6, walkSP, 8, false)
+	for _, from := range [...][2]int{{signalBP, walkBP}, {signalSP, walkSP}, {signalPC, walkPC}} {
+		b.lift(asm.R3, asm.R9, from[0])
+		b.userWords(8, memory)
+		b.load(asm.R1, asm.R6, walkTemp, 8, false)
+		b.store(asm.R6, from[1], asm.R1, 8)
+	}
+	b.ifImm(asm.JEq, asm.R1, 0, ended, asm.R2)
+	b.store(asm.R6, walkLook, asm.R1, 8) // what was interrupted, not what was called from
+	for _, at := range [...]int{walkBy, walkKept, walkBlock, walkRows} {
+		b.storeImm(asm.R6, at, 0, 8, asm.R2)
+	}
+	b.movImm(asm.R0, 0)
+	b.exit()
+
+	b.bind(pointer)
+	b.followPointer(ended, stop, next)
+
+	// In no stretch that is known. What a frame pointer led to is no frame then, but for the first one; what a table led to is.
+	b.bind(nowhere)
+	b.afterReturnProbe(next)
+	b.mov(asm.R1, asm.R6)
+	b.callSub(b.function("want", b.makeWant))
+	b.load(asm.R1, asm.R6, walkBy, 8, false)
+	b.ifImm(asm.JNE, asm.R1, 0, stop, asm.R2)
+	b.keepFrame(ended)
+	because(StopUnknown)
+
+	b.bind(other)
+	because(StopOther)
+	b.bind(stuck)
+	because(StopStuck)
+	b.bind(memory)
+	b.movImm(asm.R1, int64(StopMemory))
+	b.jump(stop)
+	b.bind(ended)
+	b.movImm(asm.R1, 0)
+	b.bind(stop)
+	b.store(asm.R6, walkStop, asm.R1, 8)
+	b.movImm(asm.R0, 1)
+	b.exit()
+}
+
+// returnOffsets are where the kernel keeps what functions with return probes really return to (include/linux/uprobes.h); nil: not known.
+func (b *builder) returnOffsets() []int {
+	var out []int
+	for _, m := range [...][2]string{{"task_struct", "utask"}, {"uprobe_task", "return_instances"}, {"return_instance", "next"}, {"return_instance", "stack"}, {"return_instance", "orig_ret_vaddr"}} {
+		off, err := b.offset(m[0], m[1])
+		if err != nil {
+			return nil
+		}
+		out = append(out, off)
+	}
+	return out
+}
+
+// afterReturnProbe goes to next with the place in r1 that a function returns to in whose stead the place of a return probe is on the stack. It
+// looks at one such function a turn. It goes on here where there is none.
+func (b *builder) afterReturnProbe(next label) {
+	const at = -16
+	offs := b.returnOffsets()
+	if offs == nil {
+		return
+	}
+	more, look, none := b.label(), b.label(), b.label()
+	b.load(asm.R3, asm.R6, walkReturn, 8, false)
+	b.ifImm(asm.JNE, asm.R3, 0, more, asm.R1)
+	b.call(asm.FnGetCurrentTask)
+	b.mov(asm.R3, asm.R0)
+	b.kernelWord(offs[0], 8, at)
+	b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
+	b.mov(asm.R3, asm.R0)
+	b.kernelWord(offs[1], 8, at)
+	b.jump(look)
+	b.bind(more)
+	b.kernelWord(offs[2], 8, at)
+	b.bind(look)
+	b.store(asm.R6, walkReturn, asm.R0, 8)
+	b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
+	b.mov(asm.R9, asm.R0)
+	b.mov(asm.R3, asm.R0)
+	b.kernelWord(offs[3], 8, at)
+	b.load(asm.R1, asm.R6, walkSP, 8, false)
+	b.add(asm.Sub.Imm(asm.R1, 8))
+	other := b.label()
+	b.ifReg(asm.JNE, asm.R0, asm.R1, other)
+	b.storeImm(asm.R6, walkReturn, 0, 8, asm.R1)
+	b.mov(asm.R3, asm.R9)
+	b.kernelWord(offs[4], 8, at)
+	b.mov(asm.R1, asm.R0)
+	b.jump(next)
+	b.bind(other)
+	b.movImm(asm.R0, 0)
+	b.exit() // the next turn looks at the next one
+	b.bind(none)
+}
+
+// keepFrame puts the place of the state at r6 behind the frames that there are, unless it is there.
+func (b *builder) keepFrame(full label) {
+	kept := b.label()
+	b.load(asm.R1, asm.R6, walkKept, 8, false)
+	b.ifImm(asm.JNE, asm.R1, 0, kept, asm.R2)
+	b.storeImm(asm.R6, walkKept, 1, 8, asm.R1)
+	b.load(asm.R1, asm.R6, walkN, 8, false)
+	b.load(asm.R2, asm.R6, walkMost, 8, false)
+	b.ifReg(asm.JGE, asm.R1, asm.R2, full)
+	b.ifImm(asm.JGT, asm.R1, int64(b.lay.frames), full, asm.R2)
+	b.mov(asm.R2, asm.R1)
+	b.add(asm.LSh.Imm(asm.R2, 3))
+	b.mov(asm.R3, asm.R6)
+	b.add(asm.Add.Imm(asm.R3, int32(b.walkFrames())))
+	b.alu(asm.Add, asm.R3, asm.R2)
+	b.load(asm.R2, asm.R6, walkPC, 8, false)
+	b.store(asm.R3, 0, asm.R2, 8)
+	b.add(asm.Add.Imm(asm.R1, 1))
+	b.store(asm.R6, walkN, asm.R1, 8)
+	b.bind(kept)
+}
+
+// findRow leaves in r0 the rule for the place r7, in the table r8 of the state at r6.
+func (b *builder) findRow(none, ended label) {
+	const key = -8
+	row := b.label()
+	b.store(asm.R10, key, asm.R8, 4)
+	b.load(asm.R1, asm.R6, walkBias, 8, false)
+	b.alu(asm.Sub, asm.R7, asm.R1)
+	b.movImm(asm.R1, 1<<32)
+	b.ifReg(asm.JGE, asm.R7, asm.R1, none)
+	b.mov(asm.R9, asm.R7)
+	b.add(asm.RSh.Imm(asm.R9, RowsPageBits))
+	b.add(asm.LSh.Imm(asm.R9, 4))
+	b.add(asm.And.Imm(asm.R7, RowsPage-1))
+	b.load(asm.R8, asm.R6, walkRows, 8, false)
+	b.mov(asm.R1, asm.R9)
+	b.alu(asm.Or, asm.R1, asm.R8)
+	b.store(asm.R10, key+4, asm.R1, 4)
+	b.mapPtr(asm.R1, MapRows)
+	b.lift(asm.R2, asm.R10, key)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
+	b.search(RowsEntries, 4, 0, 2, asm.R7)
+	b.alu(asm.Add, asm.R0, asm.R1)
+	b.load(asm.R1, asm.R0, 2, 2, false)
+	b.ifImm(asm.JNE, asm.R1, RowsChain, row, asm.R2)
+	b.ifImm(asm.JGE, asm.R8, RowsBlocks-1, none, asm.R2)
+	b.add(asm.Add.Imm(asm.R8, 1))
+	b.store(asm.R6, walkRows, asm.R8, 8)
+	b.movImm(asm.R0, 0)
+	b.exit() // the next turn looks there
+	b.bind(row)
+	b.ifImm(asm.JEq, asm.R1, 0, none, asm.R2)
+	b.store(asm.R10, key, asm.R1, 4)
+	b.mapPtr(asm.R1, MapRules)
+	b.lift(asm.R2, asm.R10, key)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, ended, asm.R1)
+}
+
+// followPointer goes to the caller by the frame pointer: it leaves its place in r1. All that Go and just-in-time compilers make has
+// frame pointers, on stacks that may lie anywhere; elsewhere one that leads far away is none.
+func (b *builder) followPointer(ended, stop, next label) {
+	nothing, near, follow := b.label(), b.label(), b.label()
+	b.load(asm.R8, asm.R6, walkTable, 8, false)
+	b.add(asm.RSh.Imm(asm.R8, 32))
+	why := b.label()
+	// r9: what to tell if it leads nowhere.
+	for _, each := range [...]struct {
+		how  int64
+		stop Stop
+	}{{CodeTable, StopNoRow}, {CodeNoTable, StopNoTable}, {CodeTooLarge, StopTooLarge}, {CodeTooMany, StopTooMany}} {
+		b.movImm(asm.R9, int64(each.stop))
+		b.ifImm(asm.JEq, asm.R8, each.how, why, asm.R1)
+	}
+	b.movImm(asm.R9, int64(StopGenerated))
+	b.bind(why)
+	b.load(asm.R7, asm.R6, walkBP, 8, false)
+	b.ifImm(asm.JGE, asm.R8, CodePointers, near, asm.R1)
+	b.load(asm.R1, asm.R6, walkSP, 8, false)
+	b.mov(asm.R2, asm.R7)
+	b.alu(asm.Sub, asm.R2, asm.R1)
+	const largest = 16 << 20
+	b.ifImm(asm.JGE, asm.R2, largest, nothing, asm.R1)
+	b.jump(follow)
+	b.bind(near)
+	b.ifImm(asm.JEq, asm.R7, 0, ended, asm.R1)
+	b.bind(follow)
+	b.mov(asm.R1, asm.R7)
+	b.add(asm.And.Imm(asm.R1, 7))
+	b.ifImm(asm.JNE, asm.R1, 0, nothing, asm.R2)
+	b.mov(asm.R3, asm.R7)
+	b.userWords(16, nothing)
+	b.load(asm.R1, asm.R6, walkTemp, 8, false)
+	b.store(asm.R6, walkBP, asm.R1, 8)
+	b.add(asm.Add.Imm(asm.R7, 16))
+	b.store(asm.R6, walkSP, asm.R7, 8)
+	b.store(asm.R6, walkBy, asm.R9, 8)
+	b.load(asm.R1, asm.R6, walkTemp+8, 8, false)
+	b.jump(next)
+	b.bind(nothing)
+	b.mov(asm.R1, asm.R9)
+	b.jump(stop)
+}
+
+// WantsUserFrames says whether a program looks at stacks of processes.
+func WantsUserFrames(p *ir.Program) bool {
+	for _, f := range p.Clauses {
+		for _, bl := range f.Blocks {
+			if slices.ContainsFunc(bl.Steps, func(s ir.Step) bool { return usesUserFrames(&s) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// usesUserFrames says whether a step wants frames of a process.
+func usesUserFrames(s *ir.Step) bool {
+	return s.Op == ir.OpStack && s.Space == check.User ||
+		s.Op == ir.OpBuiltin && (s.Which == check.BuiltinUStackDepth || s.Which == check.BuiltinUCaller)
+}

@@ -1,0 +1,529 @@
+package trace
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"culprit/kernel"
+	"culprit/lang/gen"
+	"culprit/lang/ir"
+	"culprit/measure"
+	"culprit/symbol"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+)
+
+// An unwinder tells the programs of a script how the stacks of processes are walked: of each process that a sample was of, what it
+// executes, and the tables of those files. What it gives them lies in maps; see gen.MapCode.
+type unwinder struct {
+	code, rows, rules, wanted *ebpf.Map
+	most                      int // blocks of rows that there is room for
+
+	mu     sync.Mutex // guards what follows
+	known  *symbol.Unwinding
+	rule   map[symbol.UnwindRule]uint16
+	tables map[*symbol.UnwindTable]*loaded
+	last   uint32 // number of a table
+	blocks int    // of rows
+	procs  map[int]*walked
+	full   bool // a table had no room
+
+	stop, stopped chan struct{}
+}
+
+// A loaded is a table that is in the kernel.
+type loaded struct {
+	number uint32   // 0: it had no room
+	pages  []uint32 // the second half of the keys of its rows
+}
+
+// A walked is a process of which the kernel was told.
+type walked struct {
+	mm     uint64
+	blocks int
+	code   []symbol.Executed
+	at     time.Time
+	wait   time.Duration // before it is looked at again: longer each time that nothing new was found
+}
+
+const (
+	wantedEach  = 25 * time.Millisecond // how often it is looked for processes that nothing is known of
+	sweepEach   = 5 * time.Second       // and for those that have ended
+	leastWait   = 25 * time.Millisecond
+	longestWait = 30 * time.Second
+	// Reading tables takes time, and who starts one large program after the other must not take it all.
+	atFirst = 2 * time.Second
+	share   = 20 // and a twentieth of the time that passes
+)
+
+// unwindable tells whether programs can walk the stacks of processes by tables: they read the registers that the process had.
+func unwindable() bool {
+	if runtime.GOARCH != "amd64" {
+		return false
+	}
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.PerfEvent, License: "GPL", Instructions: asm.Instructions{
+		asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R1, asm.R0), asm.FnTaskPtRegs.Call(), asm.LoadMem(asm.R0, asm.R0, 8*16, asm.DWord), asm.Mov.Imm(asm.R0, 0), asm.Return(),
+	}})
+	if err != nil {
+		return false
+	}
+	p.Close() //nolint:errcheck // it was a trial
+	return true
+}
+
+// unwinds decides by the option unwind, and by what the kernel can, whether user stacks are walked by tables.
+func (e *Env) unwinds(p *ir.Program, k *gen.Kernel) (bool, error) {
+	how := p.Source.Options.All["unwind"]
+	if how == "fp" || !gen.WantsUserFrames(p) {
+		return false, nil
+	}
+	can := k.Loop && k.NoPrealloc && unwindable()
+	if can {
+		_, err := e.offset("task_struct", "mm")
+		can = err == nil
+	}
+	if how == "tables" && !can {
+		return false, fmt.Errorf("walk user stacks by tables (-x unwind=tables): x86-64 and Linux 6.1 with BTF are needed: %w", measure.ErrUnsupported)
+	}
+	return can, nil
+}
+
+// newUnwinder makes the unwinder of a script; nil: its maps have nothing to tell.
+func newUnwinder(root kernel.Root, maps map[string]*ebpf.Map) (*unwinder, error) {
+	if maps[gen.MapRows] == nil {
+		return nil, nil
+	}
+	u := &unwinder{
+		code: maps[gen.MapCode], rows: maps[gen.MapRows], rules: maps[gen.MapRules], wanted: maps[gen.MapWanted], most: int(maps[gen.MapRows].MaxEntries()),
+		known: symbol.NewUnwinding(root), rule: map[symbol.UnwindRule]uint16{}, tables: map[*symbol.UnwindTable]*loaded{}, procs: map[int]*walked{},
+		stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	// Number 0 is none, and the next one what a rule becomes for which there is no room.
+	u.rule[symbol.UnwindRule{}] = 0
+	if _, err := u.number(symbol.UnwindRule{CFA: symbol.CFAOther}); err != nil {
+		return nil, err
+	}
+	go u.follow()
+	return u, nil
+}
+
+// close ends it. A nil one has nothing to end.
+func (u *unwinder) close() {
+	if u == nil {
+		return
+	}
+	close(u.stop)
+	<-u.stopped
+}
+
+// follow looks for processes that samples were of and of which nothing is known, until it is closed.
+func (u *unwinder) follow() {
+	defer close(u.stopped)
+	tick := time.NewTicker(wantedEach)
+	defer tick.Stop()
+	began, swept, spent := time.Now(), time.Now(), time.Duration(0)
+	for {
+		select {
+		case <-u.stop:
+			return
+		case <-tick.C:
+		}
+		if from := time.Now(); spent < atFirst+from.Sub(began)/share {
+			u.look()
+			spent += time.Since(from)
+		}
+		if time.Since(swept) > sweepEach {
+			swept = time.Now()
+			u.sweep()
+		}
+	}
+}
+
+// look tells the kernel of the processes that programs asked for.
+func (u *unwinder) look() {
+	for range 1024 {
+		var pid, mm uint64
+		if err := u.wanted.NextKey(nil, &pid); err != nil {
+			return // none; or the maps are closed
+		}
+		if err := u.wanted.Lookup(pid, &mm); err == nil {
+			u.tell(int(pid), mm)
+		}
+		if err := u.wanted.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return
+		}
+	}
+}
+
+// tell puts what a process executes into the kernel. mm is what tells it from what the process was before exec(); 0: not known. A
+// process that can't be looked into goes on without.
+func (u *unwinder) tell(pid int, mm uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p := u.procs[pid]
+	if p != nil && p.mm == mm && time.Since(p.at) < p.wait {
+		return
+	}
+	if p == nil {
+		if len(u.procs) >= int(u.code.MaxEntries()) {
+			return
+		}
+		p = &walked{}
+		u.procs[pid] = p
+	}
+	defer func() { p.at = time.Now() }()
+	code, err := u.known.Executed(pid)
+	if err != nil { // it has ended, or can't be looked into
+		p.mm, p.wait = mm, min(max(2*p.wait, leastWait), longestWait)
+		return
+	}
+	if p.mm == mm && p.code != nil {
+		p.wait = min(max(2*p.wait, leastWait), longestWait)
+		if slices.Equal(p.code, code) {
+			return
+		}
+	} else {
+		p.wait = leastWait
+	}
+	p.mm, p.code = mm, code
+	u.put(pid, p)
+}
+
+// put writes the blocks of a process, the first one last.
+func (u *unwinder) put(pid int, p *walked) {
+	entries := make([][gen.CodeEntrySize]byte, 0, len(p.code))
+	plain := true
+	for i := range p.code {
+		c := &p.code[i]
+		how, number := u.how(c)
+		if how != gen.CodePointers && how != gen.CodeGenerated && (how != gen.CodeTable || !c.Kernel) {
+			plain = false
+		}
+		entries = append(entries, codeEntry(c.Start, c.End, c.Bias, number, how))
+	}
+	blocks := codeBlocks(entries, p.mm, plain)
+	type key struct{ PID, Block uint32 }
+	for i := len(blocks) - 1; i >= 0; i-- {
+		if err := u.code.Put(key{uint32(pid), uint32(i)}, blocks[i]); err != nil {
+			u.forget(pid, max(len(blocks), p.blocks))
+			p.blocks = 0
+			return // it goes on without
+		}
+	}
+	for i := len(blocks); i < p.blocks; i++ {
+		_ = u.code.Delete(key{uint32(pid), uint32(i)}) // nothing leads to it any more
+	}
+	p.blocks = len(blocks)
+}
+
+func (u *unwinder) forget(pid, blocks int) {
+	for i := range blocks {
+		_ = u.code.Delete([2]uint32{uint32(pid), uint32(i)}) // it may not be there
+	}
+}
+
+func codeEntry(start, end, bias uint64, table uint32, how uint32) (e [gen.CodeEntrySize]byte) {
+	binary.NativeEndian.PutUint64(e[0:], start)
+	binary.NativeEndian.PutUint64(e[8:], end)
+	binary.NativeEndian.PutUint64(e[16:], bias)
+	binary.NativeEndian.PutUint32(e[24:], table)
+	binary.NativeEndian.PutUint32(e[28:], how)
+	return e
+}
+
+// codeBlocks lays entries out in blocks. What is beyond the last one is left out.
+func codeBlocks(entries [][gen.CodeEntrySize]byte, mm uint64, plain bool) [][]byte {
+	var out [][]byte
+	for first := true; first || len(entries) > 0 && len(out) < gen.CodeBlocks; first = false {
+		b := make([]byte, 16, gen.CodeBlock)
+		binary.NativeEndian.PutUint64(b, mm)
+		if plain {
+			binary.NativeEndian.PutUint64(b[8:], gen.CodeKernel)
+		}
+		n := min(len(entries), gen.CodeEntries)
+		chained := len(entries) > n && len(out)+1 < gen.CodeBlocks
+		if chained {
+			n--
+		}
+		for _, e := range entries[:n] {
+			b = append(b, e[:]...)
+		}
+		entries = entries[n:]
+		if chained {
+			e := codeEntry(binary.NativeEndian.Uint64(entries[0][:]), 0, 0, 0, gen.CodeChain)
+			b = append(b, e[:]...)
+		}
+		for len(b) < gen.CodeBlock {
+			e := codeEntry(gen.CodeUnused, gen.CodeUnused, 0, 0, gen.CodeNoTable)
+			b = append(b, e[:]...)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// how tells how a stack goes on in a stretch of memory, and the number of the table if by one, which is brought into the kernel.
+func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
+	switch {
+	case c.Table != nil:
+		t := u.load(c.Table)
+		if t.number == 0 {
+			return gen.CodeTooMany, 0
+		}
+		if c.Pointers {
+			return gen.CodeMixed, t.number
+		}
+		return gen.CodeTable, t.number
+	case c.Why == symbol.Generated:
+		return gen.CodeGenerated, 0
+	case c.Why == symbol.ByPointer:
+		return gen.CodePointers, 0
+	case c.Why == symbol.TooLarge:
+		return gen.CodeTooLarge, 0
+	}
+	return gen.CodeNoTable, 0
+}
+
+// load brings a table into the kernel, and lets go of its rows here.
+func (u *unwinder) load(t *symbol.UnwindTable) *loaded {
+	if l := u.tables[t]; l != nil {
+		return l
+	}
+	l := &loaded{}
+	u.tables[t] = l
+	numbers := make([]uint16, len(t.Rules))
+	for i, r := range t.Rules {
+		n, err := u.number(r)
+		if err != nil {
+			return l
+		}
+		numbers[i] = n
+	}
+	if u.blocks > u.most-u.most/4 {
+		u.trim()
+	}
+	const batch = 1024
+	var keys [][2]uint32
+	var blocks [][gen.RowsBlock]byte
+	flush := func() error {
+		if len(keys) == 0 {
+			return nil
+		}
+		if u.blocks+len(l.pages)+len(keys) > u.most {
+			return errNoRoom
+		}
+		if _, err := u.rows.BatchUpdate(keys, blocks, nil); err != nil {
+			return err
+		}
+		for _, k := range keys {
+			l.pages = append(l.pages, k[1])
+		}
+		keys, blocks = keys[:0], blocks[:0]
+		return nil
+	}
+	number := u.last + 1
+	err := rowBlocks(t.Rows, numbers, func(page uint32, block *[gen.RowsBlock]byte) error {
+		keys, blocks = append(keys, [2]uint32{number, page}), append(blocks, *block)
+		if len(keys) < batch {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		for _, p := range l.pages {
+			_ = u.rows.Delete([2]uint32{number, p}) // it is there
+		}
+		for _, k := range keys {
+			_ = u.rows.Delete(k) // it may not be there
+		}
+		l.pages, u.full = nil, true
+		return l
+	}
+	u.last, l.number = number, number
+	u.blocks += len(l.pages)
+	t.Rows, t.Rules = nil, nil
+	return l
+}
+
+var errNoRoom = errors.New("no room for another table to unwind by")
+
+// number gives a rule its number.
+func (u *unwinder) number(r symbol.UnwindRule) (uint16, error) {
+	if n, ok := u.rule[r]; ok {
+		return n, nil
+	}
+	n := len(u.rule)
+	if n >= gen.Rules {
+		return u.rule[symbol.UnwindRule{CFA: symbol.CFAOther}], nil
+	}
+	if err := u.rules.Put(uint32(n), ruleBytes(r)); err != nil {
+		return 0, fmt.Errorf("tell the kernel a rule of unwinding: %w", err)
+	}
+	u.rule[r] = uint16(n)
+	return uint16(n), nil
+}
+
+func ruleBytes(r symbol.UnwindRule) (b [gen.RuleSize]byte) {
+	b[0] = map[symbol.CFARule]byte{symbol.CFANone: gen.CFANone, symbol.CFAEnd: gen.CFAEnd, symbol.CFASP: gen.CFASP, symbol.CFABP: gen.CFABP, symbol.CFAPLT: gen.CFAPLT,
+		symbol.CFAAtSP: gen.CFAAtSP, symbol.CFAAtBP: gen.CFAAtBP, symbol.CFASignal: gen.CFASignal, symbol.CFAOther: gen.CFAOther}[r.CFA]
+	b[1] = map[symbol.BPRule]byte{symbol.BPSame: gen.BPSame, symbol.BPAtCFA: gen.BPAtCFA, symbol.BPAtBP: gen.BPAtBP, symbol.BPLost: gen.BPLost}[r.BP]
+	binary.NativeEndian.PutUint32(b[4:], uint32(r.Offset))
+	binary.NativeEndian.PutUint32(b[8:], uint32(r.BPOffset))
+	return b
+}
+
+// rowBlocks lays rows out in the blocks of MapRows, and gives each with the second half of its key; an error of give ends it.
+func rowBlocks(rows []symbol.UnwindRow, numbers []uint16, give func(page uint32, block *[gen.RowsBlock]byte) error) error {
+	type entry struct{ at, rule uint16 }
+	var page []entry
+	put := func(number uint32) error {
+		if len(page) == 1 && page[0].rule == 0 {
+			return nil // nothing is said of the whole page
+		}
+		for n := uint32(0); len(page) > 0; n++ {
+			var b [gen.RowsBlock]byte
+			some := page
+			if len(page) > gen.RowsEntries {
+				some = slices.Clone(page[:gen.RowsEntries])
+				next := &some[gen.RowsEntries-1]
+				page = page[gen.RowsEntries-1:]
+				if next.rule = gen.RowsChain; n+1 == gen.RowsBlocks {
+					next.rule, page = 0, nil
+				}
+			} else {
+				page = nil
+			}
+			for i := range gen.RowsEntries {
+				e := entry{at: math.MaxUint16}
+				if i < len(some) {
+					e = some[i]
+				}
+				binary.NativeEndian.PutUint16(b[4*i:], e.at)
+				binary.NativeEndian.PutUint16(b[4*i+2:], e.rule)
+			}
+			if err := give(number<<4|n, &b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rule := uint16(0)
+	for i := 0; i < len(rows); {
+		number := rows[i].PC >> gen.RowsPageBits
+		page = append(page[:0], entry{0, rule})
+		for ; i < len(rows) && rows[i].PC>>gen.RowsPageBits == number; i++ {
+			rule = numbers[rows[i].Rule]
+			e := entry{uint16(rows[i].PC & (gen.RowsPage - 1)), rule}
+			if e.at == 0 {
+				page = page[:0]
+			}
+			page = append(page, e)
+		}
+		if err := put(number); err != nil {
+			return err
+		}
+		if rule != 0 && i < len(rows) { // pages within one function
+			for number++; number < rows[i].PC>>gen.RowsPageBits; number++ {
+				page = append(page[:0], entry{0, rule})
+				if err := put(number); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// sweep forgets processes that have ended.
+func (u *unwinder) sweep() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for pid, p := range u.procs {
+		if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			u.forget(pid, p.blocks)
+			delete(u.procs, pid)
+		}
+	}
+}
+
+// trim takes the tables out of the kernel that no process has.
+func (u *unwinder) trim() {
+	used := map[*symbol.UnwindTable]bool{}
+	for pid, p := range u.procs {
+		if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			u.forget(pid, p.blocks)
+			delete(u.procs, pid)
+			continue
+		}
+		for i := range p.code {
+			used[p.code[i].Table] = true
+		}
+	}
+	for t, l := range u.tables {
+		if used[t] || l.number == 0 {
+			continue
+		}
+		for _, p := range l.pages {
+			_ = u.rows.Delete([2]uint32{l.number, p}) // it is there
+		}
+		u.blocks -= len(l.pages)
+		delete(u.tables, t)
+		u.known.Drop(t)
+	}
+}
+
+// notes gives what may mislead in the stacks.
+func (u *unwinder) notes() []string {
+	if u == nil {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.full {
+		return nil
+	}
+	return []string{"there was no room for the unwind tables of all programs: stacks through those without go by frame pointers"}
+}
+
+// stopped gives the text of the frame that says why a stack ends, behind a frame in a module.
+func stoppedFrame(s gen.Stop, module string) string {
+	if module == "" {
+		module = "unknown"
+	}
+	switch s {
+	case gen.StopNotYet:
+		return "[followed by frame pointers: unwind tables not loaded yet]"
+	case gen.StopNoTable:
+		return "[no unwind table: " + module + "]"
+	case gen.StopTooLarge:
+		return "[no unwind table: " + module + ": too large]"
+	case gen.StopTooMany:
+		return "[no unwind table: " + module + ": no room]"
+	case gen.StopNoRow:
+		return "[unwinding stopped: not in the table of " + module + "]"
+	case gen.StopOther:
+		return "[unwinding stopped: " + module + " has a rule that is not followed]"
+	case gen.StopMemory:
+		return "[unwinding stopped: stack not readable]"
+	case gen.StopStuck:
+		return "[unwinding stopped: the caller's frame is no higher]"
+	case gen.StopUnknown:
+		return "[unwinding stopped: no code known there]"
+	case gen.StopLong:
+		return "[unwinding stopped: too many steps]"
+	case gen.StopGenerated:
+		return "[unwinding stopped: no frame pointer]"
+	}
+	return "[unwinding stopped]"
+}

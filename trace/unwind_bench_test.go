@@ -1,0 +1,69 @@
+package trace
+
+import (
+	"errors"
+	"os/exec"
+	"runtime"
+	"testing"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/lang/syntax"
+	"culprit/measure"
+)
+
+// BenchmarkUnwindTables brings what a process executes into the kernel, each time anew: how long it takes, and what it takes there.
+func BenchmarkUnwindTables(b *testing.B) {
+	if err := kernel.RawTracepoints.Have(kernel.Root{}); err != nil {
+		if errors.Is(err, measure.ErrDenied) {
+			b.Skip("needs: root")
+		}
+		b.Skip("needs: kernel feature raw tracepoints")
+	}
+	if !unwindable() {
+		b.Skip("needs: kernel feature bpf_task_pt_regs")
+	}
+	for _, command := range [][]string{{"sleep", "600"}, {"node", "-e", "setTimeout(() => {}, 600000)"}} {
+		b.Run(command[0], func(b *testing.B) {
+			path, err := exec.LookPath(command[0])
+			if err != nil {
+				b.Skip("needs: tool " + command[0])
+			}
+			c := exec.Command(path, command[1:]...)
+			if err := c.Start(); err != nil {
+				b.Fatal(err)
+			}
+			defer c.Wait()         //nolint:errcheck // it was killed
+			defer c.Process.Kill() //nolint:errcheck // it was killed before
+			for b.Loop() {
+				b.StopTimer()
+				env := NewEnv(kernel.Root{})
+				compiled, err := Compile(Script{Text: "profile-1 { @[ustack()] = count(); }", Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": "tables"}}}, env, gen.Limits{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				s, err := Load(compiled, env)
+				if err != nil {
+					b.Fatal(err)
+				}
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				b.StartTimer()
+				s.acquaint([]int{c.Process.Pid})
+				b.StopTimer()
+				runtime.ReadMemStats(&after)
+				if len(s.unwinder.procs) != 1 {
+					b.Fatal("the process can't be looked into")
+				}
+				b.ReportMetric(float64(s.unwinder.blocks), "blocks")
+				b.ReportMetric(float64(s.unwinder.blocks)*256/1024, "KiB-kernel")
+				b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/1024, "KiB-read")
+				b.ReportMetric(float64(len(s.unwinder.rule)), "rules")
+				s.Close()
+				env.Close()
+				b.StartTimer()
+			}
+		})
+	}
+}
