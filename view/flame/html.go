@@ -5,10 +5,11 @@ import (
 	"crypto/sha256"
 	_ "embed" // what the page brings with it
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"io"
+	"math"
 	"slices"
-	"strconv"
 )
 
 //go:embed page.js
@@ -78,16 +79,16 @@ func hashed(s string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// writeData writes the profile as JSON that holds no <: nodes in the order of a walk, each with how far behind its caller it stands.
+// writeData writes functions as JSON that holds no <, and behind it nodes in the order of a walk, as bytes in base64: of each node how many calls
+// the walk goes back out before it, and its function; then all totals; then the amounts in the nodes themselves; then, of a difference, what the totals were before. Numbers are of seven
+// bits a byte, the lowest first.
 func writeData(out *bufio.Writer, t *Tree, kept []int32, d *Diff) error {
 	from, list := t.children()
 	order := make([]int32, 0, t.Len())
-	place := make([]int32, t.Len())
 	todo := []int32{0}
 	for len(todo) > 0 {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		place[n] = int32(len(order))
 		order = append(order, n)
 		for _, c := range slices.Backward(list[from[n]:from[n+1]]) {
 			todo = append(todo, c)
@@ -105,6 +106,8 @@ func writeData(out *bufio.Writer, t *Tree, kept []int32, d *Diff) error {
 		names, modules = append(names, clean(shortened(t.Functions[f].Name, mostName))), append(modules, clean(shortened(t.Functions[f].Module, mostName)))
 		kinds, shades = append(kinds, t.Functions[f].Kind.letter()), append(shades, hue(t.Functions[f].Name))
 	}
+	whole := func(v float64) bool { return v == math.Trunc(v) && v <= 1<<53 }
+	exact := !slices.ContainsFunc(t.Total, func(v float64) bool { return !whole(v) }) && !slices.ContainsFunc(t.Self, func(v float64) bool { return !whole(v) }) && (d == nil || !slices.ContainsFunc(kept, func(k int32) bool { return !whole(d.Before[k]) }))
 	head, err := json.Marshal(struct {
 		Unit    string   `json:"unit"`
 		Share   bool     `json:"share"` // amounts are shares
@@ -112,34 +115,58 @@ func writeData(out *bufio.Writer, t *Tree, kept []int32, d *Diff) error {
 		Modules []string `json:"modules"`
 		Kinds   string   `json:"kinds"`
 		Shades  string   `json:"shades"`
-	}{t.Unit, d != nil && d.Norm.Per == "sample", names, modules, string(kinds), string(shades)})
+		Nodes   int      `json:"nodes"`
+		Whole   bool     `json:"whole"` // amounts are numbers of so many bytes as they need, else of eight
+		Before  bool     `json:"before"`
+	}{t.Unit, d != nil && d.Norm.Per == "sample", names, modules, string(kinds), string(shades), len(order), exact, d != nil})
 	if err != nil {
 		return err
 	}
-	out.Write(head[:len(head)-1]) //nolint:errcheck // told when it is flushed
-	column := func(name string, value func(i int, n int32) float64) {
-		out.WriteString(`,"` + name + `":[`) //nolint:errcheck // the same
-		var b []byte
-		for i, n := range order {
-			b = b[:0]
-			if i > 0 {
-				b = append(b, ',')
+	out.Write(head)                                                           //nolint:errcheck // told when it is flushed
+	out.WriteString("</script>\n<script type=\"text/plain\" id=\"columns\">") //nolint:errcheck // the same
+	columns := base64.NewEncoder(base64.StdEncoding, out)
+	var b []byte
+	put := func() error {
+		_, err := columns.Write(b)
+		b = b[:0]
+		return err
+	}
+	amounts := func(of func(n int32) float64) error {
+		for _, n := range order {
+			if exact {
+				b = binary.AppendUvarint(b, uint64(of(n)))
+			} else {
+				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(of(n)))
 			}
-			out.Write(strconv.AppendFloat(b, value(i, n), 'g', -1, 64)) //nolint:errcheck // the same
+			if len(b) > 32<<10 {
+				if err := put(); err != nil {
+					return err
+				}
+			}
 		}
-		out.WriteByte(']') //nolint:errcheck // the same
+		return put()
 	}
-	column("up", func(i int, n int32) float64 {
-		if n == 0 {
-			return 0
+	depth, before := t.depths(), int32(-1)
+	for _, n := range order {
+		b = binary.AppendUvarint(b, uint64(before+1-depth[n]))
+		b = binary.AppendUvarint(b, uint64(used[t.Function[n]]-1))
+		before = depth[n]
+		if len(b) > 32<<10 {
+			if err := put(); err != nil {
+				return err
+			}
 		}
-		return float64(i) - float64(place[t.Parent[n]])
-	})
-	column("fn", func(_ int, n int32) float64 { return float64(used[t.Function[n]] - 1) })
-	column("total", func(_ int, n int32) float64 { return t.Total[n] })
-	column("self", func(_ int, n int32) float64 { return t.Self[n] })
+	}
+	if err := amounts(func(n int32) float64 { return t.Total[n] }); err != nil {
+		return err
+	}
+	if err := amounts(func(n int32) float64 { return t.Self[n] }); err != nil {
+		return err
+	}
 	if d != nil {
-		column("before", func(_ int, n int32) float64 { return d.Before[kept[n]] })
+		if err := amounts(func(n int32) float64 { return d.Before[kept[n]] }); err != nil {
+			return err
+		}
 	}
-	return out.WriteByte('}')
+	return columns.Close()
 }

@@ -2,8 +2,11 @@ package flame
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,7 +24,7 @@ func TestHTML(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := out.String()
-	if n := strings.Count(s, "<script"); n != 2 {
+	if n := strings.Count(s, "<script"); n != 3 {
 		t.Errorf("%d scripts", n)
 	}
 	if m := regexp.MustCompile(`(src|href)\s*=`).FindString(strings.ReplaceAll(s, pageScript, "")); m != "" {
@@ -33,26 +36,75 @@ func TestHTML(t *testing.T) {
 		t.Error("the data can end its element")
 	}
 	var data struct {
-		Names     []string
-		Kinds     string
-		Up, Fn    []int
-		Total     []float64
-		Self      []float64
-		Unit      string
-		Modules   []string
-		Shades    string
-		Share     bool
-		Unchecked any `json:"-"`
+		Names, Modules []string
+		Kinds, Shades  string
+		Nodes          int
+		Whole          bool
 	}
 	if err := json.Unmarshal([]byte(text), &data); err != nil {
 		t.Fatal(err)
 	}
-	if len(data.Up) != tree.Len() || len(data.Total) != tree.Len() || data.Total[0] != tree.Sum() || len(data.Names) != len(data.Kinds) {
-		t.Errorf("%d nodes, %v in all", len(data.Up), data.Total[0])
+	if data.Nodes != tree.Len() || len(data.Names) != len(data.Kinds) || len(data.Names) != len(data.Modules) || len(data.Names) != len(data.Shades) {
+		t.Errorf("%d nodes, %d names", data.Nodes, len(data.Names))
 	}
-	for i, up := range data.Up {
-		if i > 0 && (up < 1 || up > i) {
-			t.Errorf("node %d is %d behind its caller", i, up)
+}
+
+// TestPageData reads what a page is given as the page does, and wants the tree.
+func TestPageData(t *testing.T) {
+	for _, in := range []string{"a;b;c 3\na;b 2\na;d;c 300\ne 70000\n", "a;b 0.5\na 2\nc 1\n", "a " + strconv.Itoa(1<<53-1) + "\n", "a 2\nb 99999999999999999999\n"} {
+		tree := profileOf(t, in)
+		var out bytes.Buffer
+		if err := WriteHTML(&out, tree, Picture{}); err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(out.String(), `id="data">`)
+		text, rest, _ := strings.Cut(rest, "</script>")
+		_, rest, _ = strings.Cut(rest, `id="columns">`)
+		packed, _, _ := strings.Cut(rest, "</script>")
+		var data struct {
+			Names []string
+			Nodes int
+			Whole bool
+		}
+		if err := json.Unmarshal([]byte(text), &data); err != nil {
+			t.Fatal(err)
+		}
+		b, err := base64.StdEncoding.DecodeString(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := func() int {
+			v, n := binary.Uvarint(b)
+			b = b[n:]
+			return int(v)
+		}
+		amount := func() float64 {
+			if data.Whole {
+				return float64(next())
+			}
+			v := math.Float64frombits(binary.LittleEndian.Uint64(b))
+			b = b[8:]
+			return v
+		}
+		paths := make([]string, data.Nodes)
+		var open []string
+		for i := range data.Nodes {
+			open = open[:len(open)-next()]
+			open = append(open, data.Names[next()])
+			paths[i] = strings.Join(open[1:], ";")
+		}
+		totals := make([]float64, data.Nodes)
+		for i := range totals {
+			totals[i] = amount()
+		}
+		var lines []string
+		for i := range paths {
+			if self := amount(); self > 0 {
+				lines = append(lines, paths[i]+" "+string(AppendAmount(nil, self))+"\n")
+			}
+		}
+		if got, want := strings.Join(lines, ""), folded(t, tree); got != want || len(b) != 0 || totals[0] != tree.Sum() {
+			t.Errorf("%q: the page has %q, %v in all, and %d bytes more", in, got, totals[0], len(b))
 		}
 	}
 }

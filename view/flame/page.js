@@ -4,28 +4,53 @@
 	const data = JSON.parse(document.getElementById("data").textContent);
 	const $ = (id) => document.getElementById(id);
 	const canvas = $("canvas"), frame = $("frame"), pen = canvas.getContext("2d");
-	const n = data.up.length, rows = 18, font = '11px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace';
-	// Columns: nodes stand in the order of a walk, callers first, what they call by name.
-	const parent = new Int32Array(n), depth = new Int32Array(n), end = new Int32Array(n), left = new Float64Array(n);
-	const total = Float64Array.from(data.total), self = Float64Array.from(data.self), fn = Uint32Array.from(data.fn);
-	const before = data.before ? Float64Array.from(data.before) : null;
-	let deepest = 0, most = 0;
-	const filled = new Float64Array(n);
-	for (let i = 0; i < n; i++) {
-		parent[i] = i - data.up[i];
-		end[i] = i + 1;
-		if (i === 0) {
-			parent[0] = -1;
-			continue;
+	const n = data.nodes, rows = 18, font = '11px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace';
+	const bytes = atob(document.getElementById("columns").textContent);
+	let byte = 0;
+	function next() {
+		let c = bytes.charCodeAt(byte++), v = c & 127;
+		for (let more = 128; c > 127; more *= 128) {
+			c = bytes.charCodeAt(byte++);
+			v += (c & 127) * more;
 		}
+		return v;
+	}
+	// Columns: nodes stand in the order of a walk, callers first, what they call by name.
+	const parent = new Int32Array(n), depth = new Int32Array(n), end = new Int32Array(n), left = new Float64Array(n), fn = new Uint32Array(n);
+	let deepest = 0, most = 0;
+	const open = [];
+	for (let i = 0; i < n; i++) {
+		const d = i === 0 ? 0 : depth[i - 1] + 1 - next();
+		if (i === 0) next();
+		fn[i] = next();
+		depth[i] = d;
+		parent[i] = d > 0 ? open[d - 1] : -1;
+		open[d] = i;
+		if (d > deepest) deepest = d;
+	}
+	function amounts() {
+		const to = new Float64Array(n), eight = new DataView(new ArrayBuffer(8));
+		for (let i = 0; i < n; i++) {
+			if (data.whole) to[i] = next();
+			else {
+				for (let k = 0; k < 8; k++) eight.setUint8(k, bytes.charCodeAt(byte++));
+				to[i] = eight.getFloat64(0, true);
+			}
+		}
+		return to;
+	}
+	const total = amounts(), self = amounts(), before = data.before ? amounts() : null;
+	const filled = new Float64Array(n); // what of a node is to the left of the next one that it calls
+	for (let i = 1; i < n; i++) {
 		const p = parent[i];
-		depth[i] = depth[p] + 1;
-		deepest = Math.max(deepest, depth[i]);
 		left[i] = left[p] + filled[p];
 		filled[p] += total[i];
 		if (before) most = Math.max(most, Math.abs(total[i] - before[i]));
 	}
-	for (let i = n - 1; i > 0; i--) end[parent[i]] = Math.max(end[parent[i]], end[i]);
+	for (let i = n - 1; i >= 0; i--) {
+		if (end[i] === 0) end[i] = i + 1;
+		if (i > 0 && end[parent[i]] === 0) end[parent[i]] = end[i];
+	}
 
 	let zoom = 0, at = 0, hover = -1, found = null, upside = false, wide = 0, high = 0, ratio = 1, charWide = 6.6, pending = false;
 	const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -39,9 +64,17 @@
 			return v === 0 ? `hsl(0 0% ${light}%)` : `hsl(${v > 0 ? 8 : 216} ${25 + 60 * strong}% ${light}%)`;
 		}
 		if (i === 0) return dark.matches ? "#8b9099" : "#d9d9d9";
-		const [h, s] = hue[data.kinds[fn[i]]], shade = data.shades.charCodeAt(fn[i]) - 48;
-		return `hsl(${h + shade * 2 - 7} ${s}% ${(dark.matches ? 62 : 70) + (shade % 4) * 3}%)`;
+		return palette[data.kinds[fn[i]]][data.shades.charCodeAt(fn[i]) - 48];
 	}
+	// paint works out the eight shades of each kind.
+	const palette = {};
+	function paint() {
+		for (const kind in hue) {
+			const [h, s] = hue[kind];
+			palette[kind] = Array.from({ length: 8 }, (_, shade) => `hsl(${h + shade * 2 - 7} ${s}% ${(dark.matches ? 62 : 70) + (shade % 4) * 3}%)`);
+		}
+	}
+	paint();
 
 	const name = (i) => data.names[fn[i]];
 	const percent = (part, whole) => (whole ? ((100 * part) / whole).toFixed(2) : "0.00") + "%";
@@ -79,9 +112,14 @@
 		pen.font = font;
 		pen.textBaseline = "middle";
 		const style = getComputedStyle(document.documentElement), mark = style.getPropertyValue("--mark"), ring = style.getPropertyValue("--focus");
+		const drawn = new Float64Array(deepest + 1).fill(-1); // of each row: up to where narrow boxes cover it
 		const one = (i, x, w) => {
 			const y = top(depth[i]) - scroll;
 			if (y < -rows || y > high) return;
+			if (w < 1) {
+				if (x + w < drawn[depth[i]] + 0.5) return;
+				drawn[depth[i]] = x;
+			}
 			pen.globalAlpha = i < zoom ? 0.55 : 1;
 			pen.fillStyle = found && found[fn[i]] ? mark : colour(i);
 			pen.fillRect(x, y, Math.max(0.5, w - (w > 3 ? 0.6 : 0)), rows - 1);
@@ -229,7 +267,10 @@
 	});
 	frame.addEventListener("scroll", redraw);
 	new ResizeObserver(size).observe(frame);
-	dark.addEventListener("change", redraw);
+	dark.addEventListener("change", () => {
+		paint();
+		redraw();
+	});
 	$("search").addEventListener("input", (e) => search(e.target.value));
 	$("reset").addEventListener("click", reset);
 	$("turn").addEventListener("click", () => turn());
