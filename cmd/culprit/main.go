@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync"
 
 	"culprit/collect"
 	"culprit/dataset"
@@ -90,29 +92,80 @@ func tune() {
 // heapGrowth is by how much of itself the heap grows between collections, in percent.
 const heapGrowth = 50
 
+// keepLow lets a heap above largeHeap grow by lowGrowth only: with 20,000 connections that keeps 6 MB, and costs a collection every few seconds, since an
+// interval leaves little garbage. It looks after each collection.
+func keepLow() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	var live [1]metrics.Sample
+	live[0].Name = "/gc/heap/live:bytes"
+	now := heapGrowth
+	var look func(*[16]byte)
+	look = func(b *[16]byte) {
+		metrics.Read(live[:])
+		if live[0].Value.Kind() == metrics.KindUint64 {
+			percent := heapGrowth
+			if live[0].Value.Uint64() > largeHeap {
+				percent = lowGrowth
+			}
+			if percent != now {
+				now = percent
+				debug.SetGCPercent(percent)
+			}
+		}
+		runtime.SetFinalizer(b, look)
+	}
+	runtime.SetFinalizer(new([16]byte), look)
+}
+
+const (
+	largeHeap = 12 << 20 // bytes alive
+	lowGrowth = 20       // percent
+)
+
 func open(l term.Look) (term.Machine, error) {
+	if l.Alone {
+		keepLow()
+	}
 	if err := collect.CheckNetns(l.Netns); err != nil {
 		return nil, err
 	}
 	source := collect.New(collect.Env{Root: kernel.Root{Alone: l.Alone}, Netns: l.Netns, SinceBoot: l.SinceBoot}, collect.All()...)
-	return machine{Catalogue: dataset.New(source), brief: l.Alone}, nil
+	return machine{Catalogue: dataset.New(source), brief: l.Alone, begin: new(sync.Once)}, nil
 }
 
 // machine is a catalogue whose recordings are readers.
 type machine struct {
 	*dataset.Catalogue
 	brief bool // no tick is kept
+	begin *sync.Once
+}
+
+// begun is told of each tick. With the first nearly all is done that is done once, and much of the program's file is not needed any more.
+func (m machine) begun() {
+	if m.brief {
+		m.begin.Do(kernel.ForgetProgram)
+	}
 }
 
 func (m machine) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
 	if m.brief {
-		return m.WatchBrief(ctx, queries, each)
+		return m.WatchBrief(ctx, queries, func(t *measure.Tick) error {
+			m.begun()
+			return each(t)
+		})
 	}
 	return m.Catalogue.Watch(ctx, queries, each)
 }
 
 func (m machine) Record(ctx context.Context, queries []measure.Query, n int, progress func(int)) (measure.Reader, error) {
-	w, err := m.Catalogue.Record(ctx, queries, n, progress)
+	w, err := m.Catalogue.Record(ctx, queries, n, func(tick int) {
+		if progress != nil {
+			progress(tick)
+		}
+		m.begun()
+	})
 	// What the sources remembered is garbage now, up to half of the heap: with it gone, what the rules ask for finds room.
 	runtime.GC()
 	return w, err
