@@ -129,22 +129,32 @@ func (u *unwinder) follow() {
 	defer close(u.stopped)
 	tick := time.NewTicker(wantedEach)
 	defer tick.Stop()
-	began, swept, spent := time.Now(), time.Now(), time.Duration(0)
+	runtime.LockOSThread() // whose time is counted
+	defer runtime.UnlockOSThread()
+	began, swept, before := time.Now(), time.Now(), spent()
 	for {
 		select {
 		case <-u.stop:
 			return
 		case <-tick.C:
 		}
-		if from := time.Now(); spent < atFirst+from.Sub(began)/share {
+		if spent()-before < atFirst+time.Since(began)/share {
 			u.look()
-			spent += time.Since(from)
 		}
 		if time.Since(swept) > sweepEach {
 			swept = time.Now()
 			u.sweep()
 		}
 	}
+}
+
+// spent gives the CPU time that the thread at hand has taken.
+func spent() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // look tells the kernel of the processes that programs asked for.
