@@ -33,6 +33,8 @@ type Processes struct {
 	held    map[fileKey]*os.File // open until their symbols are read
 	tick    uint64
 	bytes   int
+	lean    map[*object]map[uint64]learned // by their addresses in the file; nil: symbols are kept
+	learned int                            // how many those are, at most
 	denied  map[int]bool
 	gone    map[int]bool
 }
@@ -69,8 +71,10 @@ type process struct {
 const (
 	patience     = time.Second // how long what was read of a process counts before an address that is not in it has it read again
 	maxProcesses = 4096
-	maxBytes     = 64 << 20 // of symbols kept
-	maxPerfMap   = 64 << 20 // bytes of a map that a just-in-time compiler wrote
+	// leanProcesses is how many there may be where little is kept: the mappings of one take some 10 KB.
+	leanProcesses = 512
+	maxBytes      = 64 << 20 // of symbols kept
+	maxPerfMap    = 64 << 20 // bytes of a map that a just-in-time compiler wrote
 )
 
 // NewProcesses makes a Processes that has read nothing yet.
@@ -237,7 +241,11 @@ func (ps *Processes) inFile(p *process, i int, offset, addr, near uint64) Place 
 			vaddr += near - m.Start
 		}
 	}
-	if ok {
+	if ok && ps.lean != nil {
+		if l := ps.lean[o][vaddr]; l.name != "" {
+			place.Name, place.Offset = l.name, l.from+(addr-near)
+		}
+	} else if ok {
 		if name, from, ok := o.find(vaddr); ok {
 			place.Name, place.Offset = name, from+(addr-near)
 		}
@@ -262,7 +270,7 @@ func (ps *Processes) process(pid int) (*process, error) {
 		if p, err = ps.readProcess(pid); err != nil {
 			return nil, err
 		}
-		if len(ps.procs) >= maxProcesses {
+		if len(ps.procs) >= maxProcesses || ps.lean != nil && len(ps.procs) >= leanProcesses {
 			ps.forgetOldest()
 		}
 		ps.procs[pid] = p
@@ -430,6 +438,12 @@ func (ps *Processes) load(f *os.File, size int64, p *process) *object {
 		return o
 	}
 	o := &object{buildID: id, loads: h.segments()}
+	if ps.lean != nil {
+		if id != "" {
+			ps.ids[id] = o
+		}
+		return o
+	}
 	if !h.full() {
 		// Its own symbols may have been put into a file beside it.
 		if d, size := ps.openDebug(p, id); d != nil {
@@ -480,6 +494,7 @@ func (ps *Processes) shrink() {
 		ps.bytes -= o.size()
 		delete(ps.used, o)
 		delete(ps.ids, o.buildID)
+		delete(ps.lean, o)
 	}
 	for key, o := range ps.objects {
 		if o == nil || drop[o] {

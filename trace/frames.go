@@ -50,8 +50,8 @@ func newFrames() *frames {
 	return &frames{all: []measure.Frame{{Parent: -1}}, at: map[framed]int32{}, now: map[uint32]int32{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
-// of gives the frame of a stack, innermost first.
-func (f *frames) of(places []symbol.Place) int32 {
+// add gives the frame of a stack, innermost first.
+func (f *frames) add(places []symbol.Place) int32 {
 	at := int32(-1)
 	for i := len(places) - 1; i >= 0; i-- {
 		p := &places[i]
@@ -74,48 +74,61 @@ func (f *frames) of(places []symbol.Place) int32 {
 	return max(at, 0)
 }
 
-// look gives the frame of the addresses in a key of a map of stacks, by asking for their names where they are new.
-func (f *frames) look(key []byte, places func(pid int, pcs []uint64) []symbol.Place) int32 {
-	pid := binary.NativeEndian.Uint64(key)
-	k, lasts := &f.kernel, kernelKnown
-	if pid != 0 {
-		k, lasts = &f.user, userKnown
-	}
-	if k.at == nil || len(k.at) >= mostKnown || time.Since(k.since) > lasts {
-		*k = lookedUp{map[[2]uint64]int32{}, time.Now()}
+// An unnamed is a stack that the kernel gave, and has no frame yet.
+type unnamed struct {
+	ids    []uint32
+	pid    int // 0: a stack of the kernel
+	pcs    []uint64
+	hashed [2]uint64
+}
+
+// look gives the frame of the addresses in a key of a map of stacks, if they were looked up before.
+func (f *frames) look(key []byte) (at int32, known bool, s unnamed) {
+	s.pid = int(binary.NativeEndian.Uint64(key))
+	l, lasts := f.of(s.pid)
+	if l.at == nil || len(l.at) >= mostKnown || time.Since(l.since) > lasts {
+		*l = lookedUp{map[[2]uint64]int32{}, time.Now()}
 	}
 	n := 8
 	for n+8 <= len(key) && binary.NativeEndian.Uint64(key[n:]) != 0 {
 		n += 8
 	}
-	id := [2]uint64{maphash.Bytes(f.seeds[0], key[:n]), maphash.Bytes(f.seeds[1], key[:n])}
-	if at, ok := k.at[id]; ok {
-		return at
+	s.hashed = [2]uint64{maphash.Bytes(f.seeds[0], key[:n]), maphash.Bytes(f.seeds[1], key[:n])}
+	if at, known = l.at[s.hashed]; known {
+		return at, true, s
 	}
-	pcs := make([]uint64, 0, n/8-1)
+	s.pcs = make([]uint64, 0, n/8-1)
 	for i := 8; i < n; i += 8 {
-		pcs = append(pcs, binary.NativeEndian.Uint64(key[i:]))
+		s.pcs = append(s.pcs, binary.NativeEndian.Uint64(key[i:]))
 	}
-	at := f.of(places(int(pid), pcs))
-	k.at[id] = at
-	return at
+	return 0, false, s
+}
+
+// of gives where stacks of a process are remembered, or of the kernel, and for how long.
+func (f *frames) of(pid int) (*lookedUp, time.Duration) {
+	if pid == 0 {
+		return &f.kernel, kernelKnown
+	}
+	return &f.user, userKnown
 }
 
 // frame gives the frame of a stack by its id, 0 for none.
 func (s *Session) frame(id uint32) int32 {
 	f := s.frames
-	for range 2 {
+	for again := false; ; again = true {
 		if at, ok := f.now[id]; ok || id == 0 {
 			return at
 		}
 		if at, ok := f.before[id]; ok {
 			return at
 		}
+		if again {
+			at := f.add([]symbol.Place{{Name: "(stack is lost)"}})
+			f.now[id] = at
+			return at
+		}
 		s.takeStacks()
 	}
-	at := f.of([]symbol.Place{{Name: "(stack is lost)"}})
-	f.now[id] = at
-	return at
 }
 
 // takeStacks moves the stacks that were seen until now out of the kernel, so that there is room for others.
@@ -124,16 +137,41 @@ func (s *Session) takeStacks() {
 	if !f.turned {
 		f.before, f.now, f.turned = f.now, map[uint32]int32{}, true
 	}
+	fresh := map[[2]uint64]*unnamed{}
 	for i := 0; ; i++ {
 		m := s.maps.Maps[gen.MapStacks+strconv.Itoa(i)]
 		if m == nil {
-			return
+			break
 		}
 		err := each(m, 1, true, func(key []byte, values [][]byte) {
-			f.now[binary.NativeEndian.Uint32(values[0])] = f.look(key, s.places)
+			id := binary.NativeEndian.Uint32(values[0])
+			at, known, one := f.look(key)
+			if known {
+				f.now[id] = at
+				return
+			}
+			if fresh[one.hashed] == nil {
+				fresh[one.hashed] = &one
+			}
+			fresh[one.hashed].ids = append(fresh[one.hashed].ids, id)
 		})
 		if err != nil {
-			return // those that are missing are told to be lost
+			break // those that are missing are told to be lost
+		}
+	}
+	var asked []symbol.Asked
+	for _, one := range fresh {
+		if one.pid != 0 {
+			asked = append(asked, symbol.Asked{PID: one.pid, PCs: one.pcs})
+		}
+	}
+	s.processes.Learn(asked)
+	for _, one := range fresh {
+		at := f.add(s.places(one.pid, one.pcs))
+		l, _ := f.of(one.pid)
+		l.at[one.hashed] = at
+		for _, id := range one.ids {
+			f.now[id] = at
 		}
 	}
 }

@@ -109,6 +109,7 @@ func (s *Sampler) enter() (*Source, error) {
 	}
 	source.stats = slices.Clone(s.stats[:len(source.aggs)])
 	source.session.frames = newFrames()
+	source.session.processes.Lean()
 	ctx, stop := context.WithCancel(context.Background())
 	go source.Live(ctx) //nolint:errcheck // Why tells it
 	select {

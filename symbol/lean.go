@@ -1,0 +1,369 @@
+package symbol
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// A file's symbols take tens of milliseconds to be put in order and megabytes to be kept. Who looks up a few addresses of many files, for as long as a
+// machine runs, has each file read through for just those instead.
+
+// A learned is the symbol that an address lies in. name "": it is known that there is none.
+type learned struct {
+	name string
+	from uint64 // how far the address is from where the symbol begins
+}
+
+// mostLearned is how many addresses are kept of all files together, before all are forgotten.
+const mostLearned = 1 << 16
+
+// Lean has the symbols of files not be kept: Learn looks for those of addresses, and other addresses in files have no names. To be called before
+// all else.
+func (ps *Processes) Lean() {
+	ps.lean = map[*object]map[uint64]learned{}
+}
+
+// An Asked is addresses of a process as a stack has them, innermost first.
+type Asked struct {
+	PID int
+	PCs []uint64
+}
+
+// Learn finds the symbols of the addresses of some stacks, each file being read through once. It is for a Processes that is Lean.
+func (ps *Processes) Learn(stacks []Asked) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	type wish struct {
+		p     *process
+		i     int // mapping
+		addrs []uint64
+	}
+	wishes := map[*object]*wish{}
+	for _, s := range stacks {
+		for n, pc := range s.PCs {
+			near := pc - uint64(min(n, 1)) // as Stack has it
+			p, err := ps.process(s.PID)
+			if err != nil {
+				break
+			}
+			i := find(p.maps, near)
+			if i < 0 || p.maps[i].Inode == 0 || strings.HasPrefix(p.maps[i].Path, "/memfd:") {
+				continue
+			}
+			o := ps.object(p, i)
+			if o == nil {
+				continue
+			}
+			vaddr, ok := o.vaddr(near - p.maps[i].Start + p.maps[i].Offset)
+			if !ok {
+				continue
+			}
+			if _, known := ps.lean[o][vaddr]; known {
+				continue
+			}
+			w := wishes[o]
+			if w == nil {
+				w = &wish{p: p, i: i}
+				wishes[o] = w
+			}
+			w.addrs = append(w.addrs, vaddr)
+		}
+	}
+	for o, w := range wishes {
+		if ps.learned += len(w.addrs); ps.learned > mostLearned {
+			clear(ps.lean)
+			ps.learned = len(w.addrs)
+		}
+		slices.Sort(w.addrs)
+		w.addrs = slices.Compact(w.addrs)
+		into := ps.lean[o]
+		if into == nil {
+			into = map[uint64]learned{}
+			ps.lean[o] = into
+		}
+		for _, a := range w.addrs {
+			into[a] = learned{}
+		}
+		f, key, err := ps.open(w.p, &w.p.maps[w.i])
+		if err != nil {
+			continue
+		}
+		_ = ps.learnFile(f, key.size, w.p, w.addrs, into) // what could be read counts
+		f.Close()
+	}
+}
+
+// learnFile looks addresses up in a file, or in that which has its symbols.
+func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint64, into map[uint64]learned) error {
+	h, err := readHeader(f, size)
+	if err != nil {
+		return err
+	}
+	if h.full() {
+		return h.scan(uint32(elf.SHT_SYMTAB), addrs, into)
+	}
+	id := h.buildID()
+	if d, size := ps.openDebug(p, id); d != nil {
+		defer d.Close()
+		if dh, err := readHeader(d, size); err == nil && dh.full() && dh.buildID() == id {
+			return dh.scan(uint32(elf.SHT_SYMTAB), addrs, into)
+		}
+	}
+	var rest []uint64
+	g := h.goTable()
+	for _, a := range addrs {
+		if l, ok := g.find(a); ok {
+			into[a] = l
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	return h.scan(uint32(elf.SHT_DYNSYM), rest, into)
+}
+
+// A candidate is the best symbol so far for an address.
+type candidate struct {
+	addr, size uint64
+	name       uint32
+	rank       int // -1: none
+	typ        elf.SymType
+	bind       elf.SymBind
+}
+
+// scan reads a table of symbols through for the addresses, which are in order. What it finds is what object.find would in the table as object.order
+// has it.
+func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) error {
+	if len(addrs) == 0 {
+		return nil
+	}
+	at := slices.IndexFunc(h.secs, func(s section) bool { return s.kind == kind && s.size > 0 && int(s.link) < len(h.secs) })
+	if at < 0 {
+		return nil
+	}
+	table, text := &h.secs[at], &h.secs[h.secs[at].link]
+	if table.size > maxTable || table.off > h.size || table.size > h.size-table.off {
+		return errTooLong
+	}
+	each := 16
+	if h.wide {
+		each = 24
+	}
+	best := make([]candidate, len(addrs)) // of those with a size
+	open := make([]candidate, len(addrs)) // those without that begin last before an address, and behind the one before it
+	last := make([]uint64, len(addrs))    // where the symbol of any sort begins that does so
+	for i := range best {
+		best[i].rank, open[i].rank = -1, -1
+	}
+	rank := func(c *candidate) int { return int(symbolRank(c.typ, c.bind, 0, h.text(text, c.name))) }
+	better := func(c, than *candidate) bool { // at one address; the ranks are found out when they are wanted
+		for _, x := range []*candidate{c, than} {
+			if x.rank == 0 {
+				x.rank = 1 + rank(x)
+			}
+		}
+		return c.rank >= than.rank
+	}
+	le := binary.LittleEndian
+	low, high := addrs[0], addrs[len(addrs)-1]
+	buf := make([]byte, 48<<10) // a multiple of both sizes
+	for off := uint64(0); off < table.size; off += uint64(len(buf)) {
+		b := buf[:min(uint64(len(buf)), table.size-off)]
+		if _, err := h.r.ReadAt(b, int64(table.off+off)); err != nil && err != io.EOF {
+			return err
+		}
+		for ; len(b) >= each; b = b[each:] {
+			var c candidate
+			var info byte
+			var shndx uint16
+			if h.wide {
+				c.addr = le.Uint64(b[8:])
+				if c.addr > high || c.addr == 0 {
+					continue
+				}
+				c.size, info, shndx = le.Uint64(b[16:]), b[4], le.Uint16(b[6:])
+			} else {
+				c.addr, c.size, info, shndx = uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[8:])), b[12], le.Uint16(b[14:])
+			}
+			if c.addr > high || c.addr == 0 || shndx == uint16(elf.SHN_UNDEF) || shndx == uint16(elf.SHN_ABS) {
+				continue
+			}
+			c.name, c.typ, c.bind = le.Uint32(b), elf.SymType(info&15), elf.SymBind(info>>4)
+			switch c.typ {
+			case elf.STT_FUNC, elf.STT_GNU_IFUNC, elf.STT_OBJECT:
+			case elf.STT_NOTYPE:
+				if int(shndx) >= len(h.secs) || h.secs[shndx].flags&uint64(elf.SHF_EXECINSTR) == 0 {
+					continue
+				}
+				if n := h.text(text, c.name); len(n) == 0 || n[0] == '$' {
+					continue
+				}
+			default:
+				continue
+			}
+			if c.addr+c.size < c.addr {
+				c.size = 0
+			}
+			i := 0
+			if c.addr > low {
+				i = sort.Search(len(addrs), func(i int) bool { return addrs[i] >= c.addr })
+			}
+			last[i] = max(last[i], c.addr)
+			if c.size == 0 {
+				if o := &open[i]; o.rank < 0 || c.addr > o.addr || c.addr == o.addr && better(&c, o) {
+					*o = c
+				}
+				continue
+			}
+			for ; i < len(addrs) && addrs[i]-c.addr < c.size; i++ {
+				if o := &best[i]; o.rank < 0 || c.addr > o.addr || c.addr == o.addr && better(&c, o) {
+					*o = c
+				}
+			}
+		}
+	}
+	names := map[uint32]string{}
+	for i, a := range addrs {
+		if i > 0 { // what begins before the address before begins before this one too
+			if last[i] == 0 {
+				last[i] = last[i-1]
+			}
+			if open[i].rank < 0 || open[i].addr < open[i-1].addr {
+				open[i] = open[i-1]
+			}
+		}
+		c, z := best[i], open[i]
+		if z.rank >= 0 && z.addr == last[i] && (c.rank < 0 || z.addr > c.addr || better(&z, &c)) {
+			c = z
+		}
+		if c.rank < 0 {
+			continue
+		}
+		name, ok := names[c.name]
+		if !ok {
+			name = Readable(string(h.text(text, c.name)))
+			names[c.name] = name
+		}
+		if name != "" {
+			into[a] = learned{name, a - c.addr}
+		}
+	}
+	return nil
+}
+
+// text gives a name out of a table of names; nil where there is none.
+func (h *header) text(s *section, at uint32) []byte {
+	var out []byte
+	for len(out) < 1<<16 {
+		off := uint64(at) + uint64(len(out))
+		if off >= s.size {
+			return nil
+		}
+		var b [256]byte
+		n, err := h.r.ReadAt(b[:min(uint64(len(b)), s.size-off)], int64(s.off+off))
+		if n == 0 && err != nil {
+			return nil
+		}
+		if end := bytes.IndexByte(b[:n], 0); end >= 0 {
+			return append(out, b[:end]...)
+		}
+		out = append(out, b[:n]...)
+	}
+	return out
+}
+
+// A goTable is the table of functions that programs of Go 1.18 and later carry (runtime/symtab.go, pcHeader), where it lies in the file.
+type goTable struct {
+	h     *header
+	at    uint64 // of the table in the file
+	size  uint64
+	text  uint64 // what offsets of functions count from
+	n     uint64 // functions
+	names uint64 // offsets from the table's start: of names
+	funcs uint64 // and of the functions
+}
+
+// goTable finds the table; nil where there is none of a known version.
+func (h *header) goTable() *goTable {
+	var table, text *section
+	for i := range h.secs {
+		switch s := &h.secs[i]; h.nameOf(s) {
+		case ".gopclntab", ".data.rel.ro.gopclntab":
+			table = s
+		case ".text":
+			text = s
+		}
+	}
+	if table == nil || text == nil || !h.wide {
+		return nil
+	}
+	var b [72]byte
+	if _, err := h.r.ReadAt(b[:], int64(table.off)); err != nil {
+		return nil
+	}
+	le := binary.LittleEndian
+	if m := le.Uint32(b[:]); m != 0xfffffff0 && m != 0xfffffff1 || b[7] != 8 {
+		return nil
+	}
+	word := func(n int) uint64 { return le.Uint64(b[8+8*n:]) }
+	g := &goTable{h: h, at: table.off, size: table.size, text: text.addr, n: word(0), names: word(3), funcs: word(7)}
+	if g.names > g.size || g.funcs > g.size || g.n > (g.size-g.funcs)/8 {
+		return nil
+	}
+	return g
+}
+
+var errOutside = errors.New("it lies outside of its table")
+
+// read reads two numbers of 32 bits.
+func (g *goTable) read(off uint64) (a, b uint32, err error) {
+	var raw [8]byte
+	if off > g.size-min(8, g.size) {
+		return 0, 0, errOutside
+	}
+	if _, err := g.h.r.ReadAt(raw[:], int64(g.at+off)); err != nil {
+		return 0, 0, err
+	}
+	return binary.LittleEndian.Uint32(raw[:]), binary.LittleEndian.Uint32(raw[4:]), nil
+}
+
+// find gives the function that an address lies in.
+func (g *goTable) find(addr uint64) (learned, bool) {
+	if g == nil || addr < g.text || g.n == 0 {
+		return learned{}, false
+	}
+	off := addr - g.text
+	var failed error
+	i, _ := sort.Find(int(g.n), func(i int) int {
+		entry, _, err := g.read(g.funcs + 8*uint64(i))
+		failed = cmp.Or(failed, err)
+		if uint64(entry) > off {
+			return 0
+		}
+		return 1
+	}) // the first function behind it
+	end, _, err := g.read(g.funcs + 8*uint64(i)) // behind the last function stands its end
+	if i == 0 || failed != nil || err != nil || off >= uint64(end) {
+		return learned{}, false
+	}
+	entry, at, err := g.read(g.funcs + 8*uint64(i-1))
+	if err != nil {
+		return learned{}, false
+	}
+	_, name, err := g.read(g.funcs + uint64(at))
+	if err != nil {
+		return learned{}, false
+	}
+	text := g.h.text(&section{off: g.at + g.names, size: g.size - g.names}, name)
+	if len(text) == 0 {
+		return learned{}, false
+	}
+	return learned{string(text), off - uint64(entry)}, true
+}
