@@ -99,7 +99,7 @@ func TestSamplerShares(t *testing.T) {
 	if share := u.one / (u.one + u.other); u.one+u.other < 300 || share < 0.53 || share > 0.87 {
 		t.Errorf("the function that takes 70%% of the time has %.1f%% of %.0f samples", 100*share, u.one+u.other)
 	}
-	if u.rate != 499 || u.busy < 300 || u.busy > u.all {
+	if u.rate != 499 || u.busy < 300 || u.busy > u.all*1.05+20 { // the two are cut some milliseconds apart
 		t.Errorf("%.0f samples, %.0f of them of CPUs with something to do, at %g Hz", u.all, u.busy, u.rate)
 	}
 	if s.source != nil {
