@@ -37,10 +37,13 @@ type Asked struct {
 	PCs []uint64
 }
 
-// Learn finds the symbols of the addresses of some stacks, each file being read through once. It is for a Processes that is Lean.
+// Learn finds the symbols of the addresses of some stacks, each file being read through once. Of a Processes that is not Lean it does nothing.
 func (ps *Processes) Learn(stacks []Asked) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	if ps.lean == nil {
+		return
+	}
 	type wish struct {
 		p     *process
 		i     int // mapping
