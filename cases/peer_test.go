@@ -30,6 +30,10 @@ import (
 // file .r is what is printed, and behind "-- @@stderr --" what is said; .r.p filters it first; addresses and places in the
 // code are the same for all; lines are sorted unless @@nosort.
 
+//
+// A program .x beside a test, or test.x in a directory above it, says whether it is one on this machine: 0 that it is, 1 that it is
+// known to fail, 2 that there is nothing to test; .x86_64.x says so of one architecture.
+
 // A peerTest is one program of the suite.
 type peerTest struct {
 	name    string // below test/unittest
@@ -60,7 +64,7 @@ var (
 
 // readPeer reads what a test says of itself.
 func readPeer(root, path string) (peerTest, error) {
-	p := peerTest{sort: true, timeout: 15 * time.Second}
+	p := peerTest{sort: true, timeout: 41 * time.Second} // as runtest.sh has it
 	p.name, _ = filepath.Rel(filepath.Join(root, "test/unittest"), path)
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -146,6 +150,33 @@ func readPeer(root, path string) (peerTest, error) {
 		}
 	}
 	return p, nil
+}
+
+// unfit asks the suite whether a test is one on this machine, and says why not; "": it is one.
+func (p *peerTest) unfit(root, dtrace string) string {
+	var u unix.Utsname
+	unix.Uname(&u) //nolint:errcheck // it can't fail
+	arch := unix.ByteSliceToString(u.Machine[:])
+	path := filepath.Join(root, "test/unittest", strings.TrimSuffix(p.name, filepath.Ext(p.name)))
+	for ; strings.HasPrefix(path, root); path = filepath.Join(filepath.Dir(strings.TrimSuffix(path, "/test")), "test") {
+		for _, asked := range []string{path + "." + arch + ".x", path + ".x"} {
+			st, err := os.Stat(asked)
+			if err != nil || st.Mode()&0o111 == 0 {
+				continue
+			}
+			c := exec.Command(asked)
+			c.Dir, c.Env = root, append(os.Environ(), "dtrace="+dtrace, "_test=test/unittest/"+p.name)
+			said, err := c.Output()
+			if code := c.ProcessState.ExitCode(); err != nil && (code == 1 || code == 2) {
+				return fmt.Sprintf("%s says %d: %s", filepath.Base(asked), code, bytes.TrimSpace(said))
+			}
+			break
+		}
+		if path == filepath.Join(root, "test") {
+			break
+		}
+	}
+	return ""
 }
 
 // run runs a test and says what was wrong; "": nothing.
@@ -327,15 +358,21 @@ func TestPeerSuite(t *testing.T) {
 	if err := os.Symlink(bin, dtrace); err != nil {
 		t.Fatal(err)
 	}
+	only := strings.Fields(os.Getenv("CULPRIT_PEER")) // tests that have one of these words in their paths
+	patience := 1                                     // so many times the time that a test has: an emulated machine is slow
+	if n, err := strconv.Atoi(os.Getenv("CULPRIT_PATIENCE")); err == nil && n > 0 {
+		patience = n
+	}
 	var all []peerTest
 	err = filepath.WalkDir(filepath.Join(root, "test/unittest"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !regexp.MustCompile(`^(tst|err|drp)\..*\.d$`).MatchString(d.Name()) && !peerShell.MatchString(path) {
 			return err
 		}
-		if only := os.Getenv("CULPRIT_PEER"); only != "" && !strings.Contains(path, only) {
+		if len(only) > 0 && !slices.ContainsFunc(only, func(word string) bool { return strings.Contains(path, word) }) {
 			return nil
 		}
 		p, err := readPeer(root, path)
+		p.timeout *= time.Duration(patience)
 		all = append(all, p)
 		return err
 	})
@@ -351,12 +388,18 @@ func TestPeerSuite(t *testing.T) {
 	var mu sync.Mutex
 	passed, ran, skipped := map[string]int{}, map[string]int{}, 0
 	var parts, compiled, executed [4]int // by part of the language
-	var wrong []string
+	var wrong, unfit []string
 	work := make(chan *peerTest)
 	var wait sync.WaitGroup
 	for range runtime.NumCPU() + 1 {
 		wait.Go(func() {
 			for p := range work {
+				if why := p.unfit(root, dtrace); why != "" {
+					mu.Lock()
+					unfit = append(unfit, p.name+": "+why)
+					mu.Unlock()
+					continue
+				}
 				said := p.run(root, dtrace)
 				group := p.kind
 				if p.tag != "" {
@@ -373,7 +416,11 @@ func TestPeerSuite(t *testing.T) {
 					executed[p.part]++
 					passed[group]++
 				} else {
-					wrong = append(wrong, p.name+": "+said)
+					how := "compiles, "
+					if !compiles {
+						how = ""
+					}
+					wrong = append(wrong, fmt.Sprintf("%s: part %d, %s%s", p.name, p.part, how, said))
 				}
 				mu.Unlock()
 			}
@@ -408,7 +455,7 @@ func TestPeerSuite(t *testing.T) {
 		}
 		t.Error(w)
 	}
-	if os.Getenv("CULPRIT_PEER") == "" {
+	if len(only) == 0 {
 		for name, why := range reasons {
 			t.Logf("%s passes, and is listed: %s", name, why)
 		}
@@ -419,5 +466,9 @@ func TestPeerSuite(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		t.Logf("part %d of the language: %d tests, %d compile as they should, %d pass", i, parts[i], compiled[i], executed[i])
 	}
-	t.Logf("%d left out", skipped)
+	slices.Sort(unfit)
+	for _, u := range unfit {
+		t.Logf("left out: %s", u)
+	}
+	t.Logf("%d left out, %d of them because of what the suite says of this machine", skipped+len(unfit), len(unfit))
 }

@@ -26,7 +26,8 @@ type Aggregate struct {
 	Of *ir.Agg
 
 	rows    map[string][]int64 // by the bytes of the key: the row's Data
-	outer   *ebpf.Map          // array of maps with one inner map
+	outer   *ebpf.Map          // array of maps
+	index   uint32             // in it
 	inner   *ebpf.Map          // the one that programs add to now
 	spare   *ebpf.Map          // the one that they will add to next, empty; nil: none was needed yet
 	spec    *ebpf.MapSpec
@@ -39,8 +40,8 @@ type Aggregate struct {
 	unkept  bool // no action of the script looks at the rows: only taps are told
 }
 
-func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, s *Session) (*Aggregate, error) {
-	a := &Aggregate{Of: of, rows: map[string][]int64{}, outer: outer, spec: spec.InnerMap, session: s}
+func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32, s *Session) (*Aggregate, error) {
+	a := &Aggregate{Of: of, rows: map[string][]int64{}, outer: outer, index: index, spec: spec.InnerMap, session: s}
 	a.Name, a.Func = of.Agg.Name, format.Function(of.Agg.Func)
 	for _, f := range of.Key.Fields {
 		if _, ok := f.Type.(check.SymbolType); ok {
@@ -96,7 +97,7 @@ func (a *Aggregate) room() (*ebpf.Map, error) {
 // put gives programs a map to add to; once it returns, none of them adds to the map before any more: the kernel waits until no
 // program can still hold it, map_update_elem of a map of maps (kernel/bpf/syscall.c).
 func (a *Aggregate) put(m *ebpf.Map) error {
-	if err := a.outer.Put(uint32(0), m); err != nil {
+	if err := a.outer.Put(a.index, m); err != nil {
 		return fmt.Errorf("change the map of aggregation @%s: %w", a.Name, err)
 	}
 	return nil
@@ -116,7 +117,7 @@ func (a *Aggregate) place() error {
 		default:
 		}
 		var id uint32
-		if a.outer.Lookup(uint32(0), &id) == nil {
+		if a.outer.Lookup(a.index, &id) == nil {
 			return nil
 		}
 		runtime.Gosched()
@@ -394,6 +395,9 @@ func (a *Aggregate) merge(data []int64, v []byte, bucket int) {
 			}
 			return
 		}
+		if a.Of.Marked {
+			v = v[8:]
+		}
 		for i := range data {
 			data[i] += word(i)
 		}
@@ -407,6 +411,9 @@ func anything(g *ir.Agg, v []byte) bool {
 		return binary.NativeEndian.Uint64(v) != 0
 	case check.Sum, check.Avg, check.Min, check.Max:
 		return binary.NativeEndian.Uint64(v[8:]) != 0
+	}
+	if g.Marked {
+		return binary.NativeEndian.Uint64(v) != 0
 	}
 	for ; len(v) >= 8; v = v[8:] {
 		if binary.NativeEndian.Uint64(v) != 0 {

@@ -74,10 +74,13 @@ func (j *jsonPrinter) Record(r *Record) error {
 				g.Printed = true
 			}
 			continue
-		case check.Printf, check.Trace, check.Stack, check.UStack, check.Symbol, check.Tracemem, check.Exit:
+		case check.Printf, check.Trace, check.Stack, check.UStack, check.Symbol, check.Exit:
 			for k := range a.Action.Args {
 				out.Values = append(out.Values, plain(j.session.value(r.Value(i, k))))
 			}
+		}
+		if a.Action.Action.Kind == check.Tracemem {
+			out.Values = append(out.Values, memory(r, i))
 		}
 		if err := j.action(r, i); err != nil {
 			return err

@@ -142,7 +142,7 @@ func (p *printer) action(r *Record, i int) error {
 		b := r.Value(i, 0).Bytes
 		p.write(p.style.Print(p.buf[:0], uint64(r.Value(i, 1).Int), shape(action.Type), b, min(int(action.Type.Size()), p.session.number("printsize", math.MaxInt))))
 	case check.Tracemem:
-		p.write(p.style.Tracemem(p.buf[:0], r.Value(i, 0).Bytes))
+		p.write(p.style.Tracemem(p.buf[:0], memory(r, i)))
 	case check.Stack, check.UStack:
 		p.write(p.style.Stack(p.buf[:0], values()[0]))
 	case check.Symbol:
@@ -297,6 +297,17 @@ func (p *printer) Fault(f *FaultReport) error {
 	return nil
 }
 
+// memory gives the bytes of a tracemem action: of those that were recorded as many as its third argument says, where it is not below 0.
+func memory(r *Record, i int) []byte {
+	b := r.Value(i, 0).Bytes
+	if len(r.Actions[i].Action.Args) > 1 {
+		if n := r.Value(i, 1).Int; n >= 0 && n < int64(len(b)) {
+			b = b[:n]
+		}
+	}
+	return b
+}
+
 // say tells of the program's own running, behind its name.
 func (p *printer) say(text string, args ...any) {
 	fmt.Fprintf(p.err, "%s: %s\n", p.name, fmt.Sprintf(text, args...))
@@ -313,6 +324,7 @@ var dropWords = [ir.DropCount]struct {
 	ir.DropDynamic: {"DYNAMIC", "dynamic variable drop", false, "there are more elements or threads than room: -x dynvarsize=64m makes some"},
 	ir.DropStack:   {"STKSTROVERFLOW", "stack drop", false, "there are more different stacks than room"},
 	ir.DropSpec:    {"SPECUNAVAIL", "failed speculation", false, "no speculative buffer available"},
+	ir.DropHeld:    {"SPEC", "speculative drop", false, "a speculation held more than it has room for: -x specsize=64m makes some"},
 	ir.DropNested:  {"PRINCIPAL", "lost firing", true, "a probe fired within itself, deeper than there is memory for"},
 	ir.DropMissed:  {"PRINCIPAL", "missed firing", false, "the kernel leaves a probe out that fires while its program runs on that CPU already, and returns of more calls than it keeps"},
 }

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"culprit/lang/gen"
 	"culprit/lang/ir"
 	"culprit/lang/syntax"
+
+	"github.com/cilium/ebpf/asm"
 )
 
 // A Script is a D program as somebody gives it, with what belongs to it.
@@ -62,7 +63,10 @@ func Compile(s Script, env *Env, l gen.Limits) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	l = limits(p.Options.All, low, l)
+	l, err = limits(p.Options.All, low, l)
+	if err != nil {
+		return nil, err
+	}
 	c := &Compiled{Program: p, IR: low, Units: units(p), limits: l, kernel: k, origins: s.origins}
 	if c.helpers, err = gen.Helpers(low, k); err != nil {
 		return nil, err
@@ -218,17 +222,49 @@ func (c *Compiled) Disassemble(w io.Writer) {
 		if n := len(u.Probes) - len(names); n > 0 {
 			names = append(names, fmt.Sprintf("and %d more", n))
 		}
-		fmt.Fprintf(w, "%s: %v, %d instructions\n%v\n", strings.Join(names, ", "), u.Code.Type, len(u.Code.Instructions), u.Code.Instructions)
+		fmt.Fprintf(w, "%s: %v, %d instructions\n%v\n", strings.Join(names, ", "), u.Code.Type, len(u.Code.Instructions), c.explained(u.Code))
 	}
 }
 
-// limits gives the room that options ask for: bytes, of which an element takes those of its key and value.
-func limits(options map[string]string, p *ir.Program, l gen.Limits) gen.Limits {
-	room := func(name string, entry int) int {
-		if n := check.OptionBytes(options[name]); n > 0 && entry > 0 {
-			return max(1, int(n)/entry)
+// explained gives the instructions of a program, each piece of the text as a comment before those that come from it.
+func (c *Compiled) explained(code *gen.Code) asm.Instructions {
+	out := slices.Clone(code.Instructions)
+	places := code.Places
+	before := ""
+	for i := out.Iterate(); i.Next(); {
+		for len(places) > 0 && places[0].First <= int(i.Offset) {
+			from, to := min(int(places[0].At.From), len(c.Program.Text)), min(int(places[0].At.To), len(c.Program.Text))
+			places = places[1:]
+			if from >= to {
+				continue
+			}
+			text := strings.Join(strings.Fields(c.Program.Text[from:to]), " ")
+			if short := []rune(text); len(short) > 100 {
+				text = string(short[:100]) + "..."
+			}
+			if line := fmt.Sprintf("%d: %s", 1+strings.Count(c.Program.Text[:from], "\n"), text); line != before {
+				before = line
+				*i.Ins = i.Ins.WithSource(asm.Comment(line))
+			}
 		}
-		return 0
+	}
+	return out
+}
+
+// limits gives the room that options ask for, in dtrace's own units: a row of an aggregation takes its key and its value and 8
+// bytes, an element of an array 4, and a string in a key the bytes of the longest one. Room for no element at all is a mistake.
+func limits(options map[string]string, p *ir.Program, l gen.Limits) (gen.Limits, error) {
+	room := func(name, what string, entry int, set *int) error {
+		value, given := options[name]
+		if !given || entry == 0 {
+			return nil
+		}
+		n := check.OptionBytes(value)
+		if n < int64(entry) {
+			return fmt.Errorf("-x %s=%s has no room for one %s: the least is %d", name, value, what, entry)
+		}
+		*set = int(min(n/int64(entry), 1<<26))
+		return nil
 	}
 	if n := check.OptionBytes(options["bufsize"]); n > 0 {
 		l.Ring = os.Getpagesize()
@@ -238,13 +274,25 @@ func limits(options map[string]string, p *ir.Program, l gen.Limits) gen.Limits {
 	}
 	entry := 0
 	for _, a := range p.Aggs {
-		entry = max(entry, a.Key.Size+a.Value)
+		entry = max(entry, keyRoom(p, a.Key)+a.Value+8)
 	}
-	l.AggKeys = cmp.Or(room("aggsize", entry), l.AggKeys)
+	if err := room("aggsize", "aggregation", entry, &l.AggKeys); err != nil {
+		return l, err
+	}
 	entry = 0
 	for _, t := range p.Tables {
-		entry = max(entry, t.Key.Size+t.Value)
+		entry = max(entry, keyRoom(p, t.Key)+t.Value+4)
 	}
-	l.Dynamic = cmp.Or(room("dynvarsize", entry), l.Dynamic)
-	return l
+	return l, room("dynvarsize", "element of an associative array", entry, &l.Dynamic)
+}
+
+// keyRoom is how many bytes a key is said to take.
+func keyRoom(p *ir.Program, t ir.Tuple) int {
+	n := t.Size
+	for _, f := range t.Fields {
+		if _, ok := f.Type.(check.StringType); ok {
+			n += max(0, p.StrSize-f.Size)
+		}
+	}
+	return n
 }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"culprit/kernel"
@@ -57,5 +58,15 @@ func TestProfileOfOneCPU(t *testing.T) {
 		if errs != told || (cpu == 0) != (len(out) > 10) {
 			t.Errorf("CPU %d: printed %q and %q", cpu, out, errs)
 		}
+	}
+}
+
+// The listing tells what of the text the instructions come from, once for each run of them.
+func TestListing(t *testing.T) {
+	r := program("BEGIN\n{\n  x = 3;\n  @[x] = count();\n}\n")
+	r.Listing, r.CompileOnly = true, true
+	_, out, _ := traced(t, r, nil)
+	if n := strings.Count(out, "; 4: @[x] = count()\n"); n != 1 || !strings.Contains(out, "dtrace:::BEGIN: ") {
+		t.Errorf("%d times in %q", n, out)
 	}
 }

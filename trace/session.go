@@ -106,8 +106,8 @@ func Load(c *Compiled, env *Env) (s *Session, err error) {
 			s.Close()
 		}
 	}()
-	for i := range c.IR.Aggs {
-		a, err := newAggregate(&c.IR.Aggs[i], object.Maps[fmt.Sprint(gen.MapAgg, i)], s.maps.Maps[fmt.Sprint(gen.MapAgg, i)], s)
+	for i, at := range gen.AggPlaces(c.IR) {
+		a, err := newAggregate(&c.IR.Aggs[i], object.Maps[at.Map], s.maps.Maps[at.Map], at.Index, s)
 		if err != nil {
 			return nil, err
 		}
@@ -395,6 +395,9 @@ func (s *Session) missing(told *telling) error {
 
 // lost tells what was dropped since the last time.
 func (s *Session) lost(told *telling) error {
+	if err := told.held.lost(told.to); err != nil {
+		return err
+	}
 	m := s.maps.Maps[gen.MapDrops]
 	if m == nil {
 		return nil

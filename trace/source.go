@@ -276,7 +276,8 @@ func (s *Source) lose(change func(*losses)) {
 func (s *Source) Lost() []measure.Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append(s.lost.told(true, true), lossOf("records that were written faster than they were read: bufsize makes room", s.lost.dropped[ir.DropRecord])...)
+	out := append(s.lost.told(true, true), lossOf("records that were written faster than they were read: bufsize makes room", s.lost.dropped[ir.DropRecord])...)
+	return append(out, lossOf("records that a speculation had no room for: specsize makes some", s.lost.dropped[ir.DropHeld])...)
 }
 
 // Notes say what could not be attached.

@@ -220,7 +220,7 @@ func TestSourceOfDistributions(t *testing.T) {
 
 // Who reads nothing loses nothing: keys that nobody wants take no room for long, and what the script costs is known all the same.
 func TestSourceThatNobodyReads(t *testing.T) {
-	s, _ := sourceOf(t, 0, `#pragma D option aggsize=768
+	s, _ := sourceOf(t, 0, `#pragma D option aggsize=1152
 		syscall::getpgid:entry /pid == %d/ { @[timestamp] = count(); }`, os.Getpid())
 	const rounds, each = 4, 20 // there is room for 48
 	for range rounds {

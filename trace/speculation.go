@@ -7,6 +7,7 @@ import (
 
 	"culprit/lang/check"
 	"culprit/lang/gen"
+	"culprit/lang/ir"
 
 	"github.com/cilium/ebpf"
 )
@@ -15,7 +16,13 @@ import (
 type speculations struct {
 	used *ebpf.Memory // of gen.MapSpec: a u64 each, 0: free
 	held map[int64][]*Record
+	size map[int64]int // of what is held for each, as dtrace counts it: a string has the bytes of the longest one
+	most int           // bytes that each may have
+	full uint64        // records that had no room, and were not told of
 }
+
+// speculationRoom is how many bytes a speculation may hold, if -x specsize does not say it.
+const speculationRoom = 64 << 20
 
 // slot gives where the state of a speculation is; !ok: there is none of that number.
 func (s *speculations) slot(n int64) (off int64, ok bool) {
@@ -33,10 +40,43 @@ func (s *speculations) inUse(n int64) bool {
 	return err == nil && binary.NativeEndian.Uint64(b[:]) != 0
 }
 
+// hold keeps a record until its speculation is over, if there is room.
+func (s *speculations) hold(n int64, r *Record) {
+	size := ir.RecordHeader
+	for _, a := range r.Actions {
+		for _, f := range a.Fields {
+			if _, ok := f.Type.(check.StringType); ok {
+				size += r.most
+			} else if f.Type != nil {
+				size += int(f.Type.Size())
+			}
+		}
+	}
+	if s.size[n]+size > s.most {
+		s.full++
+		return
+	}
+	s.size[n] += size
+	kept := *r
+	kept.raw = bytes.Clone(r.raw)
+	s.held[n] = append(s.held[n], &kept)
+}
+
+// lost tells of records that had no room.
+func (s *speculations) lost(to Listener) error {
+	if s == nil || s.full == 0 {
+		return nil
+	}
+	n := s.full
+	s.full = 0
+	return to.Drops(ir.DropHeld, 0, n)
+}
+
 // end gives what was held back for a speculation, whose number can be given out again.
 func (s *speculations) end(n int64) []*Record {
 	list := s.held[n]
 	delete(s.held, n)
+	delete(s.size, n)
 	if off, ok := s.slot(n); ok {
 		s.used.WriteAt(make([]byte, 8), off) //nolint:errcheck // it is writable, and the place is in it
 	}
@@ -59,9 +99,7 @@ func (t *telling) record(r *Record) error {
 		n := r.Value(i, 0).Int
 		if kind == check.Speculate {
 			if s.inUse(n) {
-				kept := *r
-				kept.raw = bytes.Clone(r.raw)
-				s.held[n] = append(s.held[n], &kept)
+				s.hold(n, r)
 			}
 			return nil
 		}
@@ -79,7 +117,11 @@ func (t *telling) record(r *Record) error {
 // speculations gives what is held back.
 func (t *telling) speculations() (*speculations, error) {
 	if t.held == nil {
-		t.held = &speculations{held: map[int64][]*Record{}}
+		most := speculationRoom
+		if n := check.OptionBytes(t.session.script.Program.Options.All["specsize"]); n > 0 {
+			most = int(min(n, 1<<32))
+		}
+		t.held = &speculations{held: map[int64][]*Record{}, size: map[int64]int{}, most: most}
 		if m := t.session.maps.Maps[gen.MapSpec]; m != nil { // nil: there is speculate(1) and no speculation()
 			used, err := m.Memory()
 			if err != nil {

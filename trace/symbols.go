@@ -49,13 +49,21 @@ func (e *Env) variable(spec *btf.Spec, name string) btf.Type {
 		return long
 	case slices.Contains([]string{"nr_cpu_ids", "nr_irqs"}, name):
 		return word
-	case name == "linux_banner" || name == "saved_command_line":
+	case slices.Contains([]string{"crashing_cpu", "nr_threads", "panic_timeout"}, name):
+		return &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	case name == "linux_banner":
 		return &btf.Array{Type: char, Nelems: 256}
+	case name == "saved_command_line":
+		return &btf.Pointer{Target: char}
 	}
-	named := map[string]string{"init_task": "task_struct", "init_mm": "mm_struct", "init_net": "net", "init_pid_ns": "pid_namespace", "init_user_ns": "user_namespace"}[name]
+	named := map[string]string{"init_task": "task_struct", "init_mm": "mm_struct", "init_net": "net", "init_pid_ns": "pid_namespace", "init_user_ns": "user_namespace",
+		"cad_pid": "pid"}[name]
 	var s *btf.Struct
 	if named == "" || spec.TypeByName(named, &s) != nil {
 		return nil
+	}
+	if name == "cad_pid" {
+		return &btf.Pointer{Target: s}
 	}
 	return s
 }

@@ -348,6 +348,18 @@ func TestStackAtEntry(t *testing.T) {
 	}
 }
 
+// A stack's members tell what the stack itself shows.
+func TestStackMembers(t *testing.T) {
+	needs(t, kernel.Uprobe)
+	work := compiled(t, calls)
+	out, errs := traceCommand(t, work, `pid$target:a.out:go:entry { @[ufunc(ustack(3).addrs[0]), ufunc(ustack(3).addrs[1]), ustack(2).depth, ustack(2, 42).strsz,
+		ustack(2).is_user, ustack(2).pid - $target, ustack(3).addrs[1] == ucaller, stack(2).pid, stack(2).is_user, (stack(2).depth == 0) == (stack(2).addrs[0] == 0)] = count(); }`)
+	matches(t, out, "work`go work`outer 2 42 1 0 1 0 0 1 1000")
+	if t.Failed() {
+		t.Fatal(errs)
+	}
+}
+
 // A thousand functions and more are attached together, and the program does as it would without.
 func TestManyFunctions(t *testing.T) {
 	needs(t, kernel.UprobeMulti)

@@ -172,7 +172,7 @@ func (c *checker) trace(e *syntax.Call, at syntax.Span) {
 		c.fail(e.Args[0].At(), AggregationValue, "D_TRACE_DYN", "trace() can't print an aggregation").Hint = "printa(...)"
 		return
 	}
-	v := c.exprAny(e.Args[0])
+	v := c.lasting(e.Args[0].At(), c.exprAny(e.Args[0]))
 	if !v.ok() {
 		return
 	}

@@ -237,6 +237,9 @@ func (c *checker) assign(e *syntax.Assign) value {
 		}
 		y = value{}
 	}
+	if y.xl != nil {
+		y = c.lasting(e.Y.At(), y)
+	}
 	made := y.xl
 	if made != nil {
 		y.t = made.t

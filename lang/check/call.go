@@ -99,6 +99,10 @@ func (c *checker) call(e *syntax.Call) value {
 	switch name {
 	case "stack", "ustack", "jstack":
 		return c.stack(e)
+	case "chip_of", "node_of":
+		if c.lib != nil {
+			return c.topology(e)
+		}
 	}
 	if actions[name] != nil { // whoever wants its value will say that there is none
 		rule := actions[name]
@@ -265,11 +269,15 @@ func (c *checker) stack(e *syntax.Call) value {
 	if !ok {
 		return value{}
 	}
+	strings := int64(0)
+	if len(e.Args) > 1 {
+		strings, _, _ = c.constant(e.Args[1])
+	}
 	t := StackType{Kernel}
 	if e.Func.Text != "stack" {
 		t.Of = User
 	}
-	return value{x: &StackOf{typed{e.At(), t}, frames}, t: t}
+	return value{x: &StackOf{typed{e.At(), t}, frames, strings}, t: t}
 }
 
 // frames gives how many frames a stack is to have.

@@ -31,6 +31,8 @@ func (e *env) Symbol(module, name string) (uint64, btf.Type, error) {
 	return 0, nil, fmt.Errorf("there is no such variable")
 }
 
+func (e *env) Topology() (chips, nodes []int) { return []int{0, 0, 1, 1}, []int{1, 1, 0, 0} }
+
 func (e *env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 	if d.Parts == 0 {
 		if d.ID >= 1 && d.ID <= uint32(len(machine())) {

@@ -11,7 +11,7 @@ const (
 
 	// NotYet is something that D has and that is not supported yet.
 	//
-	// Example: BEGIN { trace(stack(3).depth); }
+	// Example: BEGIN { trace(stack(3).addrs[arg0]); }
 	NotYet syntax.Code = "not-yet"
 
 	// NoTypes is a type of the kernel where its types can't be read.

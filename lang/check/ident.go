@@ -632,6 +632,30 @@ func (c *checker) uregs(e *syntax.Index) value {
 		c.fail(e.Keys[0].At(), ArgsIndex, "D_UNKNOWN", "there is no uregs[%d]", k.Value)
 		return value{}
 	}
+	if member := threadRegisters()[k.Value]; member != "" {
+		m := value{}
+		for i, name := range []string{"curthread", "thread", member} {
+			at := syntax.Name{Span: e.At(), Text: name}
+			if i == 0 {
+				m = c.builtin(&syntax.Ident{Span: e.At(), Name: name}, builtins[name]).decay()
+				continue
+			}
+			p, ok := m.t.(*Pointer)
+			s, isStruct := m.t.(*Struct)
+			if ok {
+				s, isStruct = p.Elem.(*Struct)
+			}
+			if !isStruct {
+				return value{}
+			}
+			f, ok := c.field(at, s, "D_UNKNOWN")
+			if !ok {
+				return value{}
+			}
+			m = c.fieldOf(e.At(), m, f)
+		}
+		return value{x: convert(m.x, tUint64), t: tUint64}
+	}
 	return value{x: &Builtin{typed{e.At(), tUint64}, BuiltinURegs, int(k.Value)}, t: tUint64}
 }
 

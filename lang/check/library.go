@@ -74,6 +74,14 @@ func registers() map[string]int64 {
 	}
 }
 
+// threadRegisters gives the members of struct thread_struct that have what is not in struct pt_regs, by the numbers of uregs[].
+func threadRegisters() map[int64]string {
+	if runtime.GOARCH == "arm64" {
+		return nil
+	}
+	return map[int64]string{21: "ds", 22: "es", 23: "fsbase", 24: "gsbase", 25: "trap_nr"}
+}
+
 func itoa(n int64) string {
 	if n >= 10 {
 		return itoa(n/10) + string(rune('0'+n%10))

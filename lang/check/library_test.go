@@ -63,6 +63,7 @@ func TestLibraries(t *testing.T) {
 	}
 	for _, line := range []string{
 		"BEGIN { trace(fds[0].fi_name); trace(fds[pid].fi_oflags & O_WRONLY); trace(curpsinfo->pr_psargs); trace(curlwpsinfo->pr_sname); trace(curcpu->cpu_id); }",
+		"cpuinfo_t *c; BEGIN { c = curcpu; trace(c->cpu_chip + chip + lgrp); trace((int64_t)curcpu); trace(curcpu); }",
 		"BEGIN { trace(xlate <bufinfo_t *> ((struct bio *)arg0)->b_flags & B_READ ? \"R\" : \"W\"); }",
 	} {
 		if _, ds := compile(line, check.Options{}, &env{spec: spec}); ds != nil {

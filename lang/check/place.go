@@ -123,9 +123,8 @@ func (c *checker) member(e *syntax.Member) value {
 	if v.xl != nil {
 		return c.translated(e, v)
 	}
-	if _, ok := t.(StackType); ok {
-		c.fail(e.At(), NotYet, "", "members of a stack are not supported yet")
-		return value{}
+	if st, ok := t.(StackType); ok {
+		return c.stackMember(e, v, st)
 	}
 	if e.Arrow {
 		v = v.decay()
@@ -220,10 +219,6 @@ func (c *checker) index(e *syntax.Index) value {
 	x := c.expr(e.X)
 	var keys []value
 	bad := !x.ok()
-	if _, ok := x.t.(StackType); ok {
-		c.fail(e.At(), NotYet, "", "members of a stack are not supported yet")
-		return value{}
-	}
 	for _, k := range e.Keys {
 		v := c.expr(k)
 		bad = bad || !v.ok()
@@ -248,6 +243,9 @@ func (c *checker) index(e *syntax.Index) value {
 	if k, ok := keys[0].settle().(*Const); ok && length > 0 && (k.Value < 0 && i.Signed || uint64(k.Value) >= uint64(length)) {
 		c.fail(e.Keys[0].At(), OutOfBounds, "D_ARR_BOUNDS", "there is no element %d in an array of %d", k.Value, length)
 		return value{}
+	}
+	if a, ok := x.t.(addressesType); ok {
+		return c.stackAddress(e, a, keys[0])
 	}
 	if x.isString() {
 		return c.charOf(e.At(), x, keys[0])
@@ -385,7 +383,7 @@ func (c *checker) stringOf(e *syntax.StringOf) value {
 // cast gives (type) X.
 func (c *checker) cast(e *syntax.Cast) value {
 	t := c.typeOf(e.Type)
-	v := c.exprAny(e.X)
+	v := c.lasting(e.At(), c.exprAny(e.X))
 	if t == nil || !v.ok() {
 		return value{}
 	}

@@ -163,7 +163,7 @@ func DumpExpr(x Expr) string {
 		return strconv.Quote(x.Value)
 	case *Builtin:
 		s := x.Which.String()
-		if x.Which == BuiltinArg || x.Which == BuiltinURegs {
+		if x.Which == BuiltinArg || x.Which == BuiltinURegs || x.Which == BuiltinFrame || x.Which == BuiltinUFrame {
 			s += strconv.Itoa(x.N)
 		}
 		if _, ok := x.T.(*Pointer); ok {
@@ -254,7 +254,7 @@ func (k ActionKind) String() string {
 // String gives the name that D has for the variable.
 func (b BuiltinVar) String() string {
 	return [...]string{"arg", "caller", "cpu", "curthread", "epid", "errno", "execname", "gid", "id", "ipl", "pid", "ppid", "probefunc", "probemod", "probename", "probeprov",
-		"stackdepth", "tid", "timestamp", "ucaller", "uid", "uregs", "ustackdepth", "vtimestamp", "walltimestamp", "return", "execargs"}[b]
+		"stackdepth", "tid", "timestamp", "ucaller", "uid", "uregs", "ustackdepth", "vtimestamp", "walltimestamp", "return", "execargs", "sitearg", "frame", "uframe"}[b]
 }
 
 // String gives the name that D has for the subroutine.

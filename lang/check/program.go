@@ -21,6 +21,8 @@ type Env interface {
 	Probes(*syntax.Probe) ([]*Probe, error)
 	// Symbol gives the address and the BTF type of a variable of the kernel; a nil type where none is known.
 	Symbol(module, name string) (uint64, btf.Type, error)
+	// Topology gives the chip and the NUMA node of each CPU by its number. Of CPUs behind the end of a list it is 0.
+	Topology() (chips, nodes []int)
 }
 
 // Site is how a probe calls a program, and so where its arguments are.
@@ -359,7 +361,7 @@ type (
 	Builtin struct {
 		typed
 		Which BuiltinVar
-		N     int // of Arg: which; of Uregs: which
+		N     int // of Arg, Uregs, Frame: which
 	}
 	// VarRef is the value of a variable; of a struct or array: what Addr takes the address of.
 	VarRef struct {
@@ -436,7 +438,8 @@ type (
 	// StackOf is stack() or ustack() as a value.
 	StackOf struct {
 		typed
-		Frames int
+		Frames  int
+		Strings int64 // the second number of ustack(), which nothing is done with
 	}
 	// Copy is Size bytes from an address: what tracemem and print record. T is *Bytes.
 	Copy struct {
@@ -479,6 +482,8 @@ const (
 	BuiltinReturn        // what the function returned: arg1 of a return probe, in its type
 	BuiltinExecargs      // string: the arguments of the process, with spaces between them
 	BuiltinSite          // an argument of the site by its number, as 64 bits
+	BuiltinFrame         // the place of a frame of the kernel's stack by its number, 0 the function at hand; 0: there are not so many
+	BuiltinUFrame        // the same of the process
 )
 
 // Subroutine is a function of D that has a value.

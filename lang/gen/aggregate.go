@@ -1,8 +1,6 @@
 package gen
 
 import (
-	"strconv"
-
 	"culprit/lang/check"
 	"culprit/lang/ir"
 
@@ -12,7 +10,7 @@ import (
 // aggregate adds to an aggregation.
 func (b *builder) aggregate(s *ir.Step) {
 	a := &b.p.Aggs[s.N]
-	name := MapAgg + strconv.Itoa(s.N)
+	at := b.lay.aggs[s.N]
 	done := b.label()
 	keyed := a.Key.Size > 0
 	dist := distribution(a.Agg.Func)
@@ -35,9 +33,14 @@ func (b *builder) aggregate(s *ir.Step) {
 			b.store(base, off+a.Key.Size, asm.R0, 8)
 		}
 	}
-	b.mapPtr(asm.R1, name)
+	index := int32(slotZero)
+	if at.Index > 0 {
+		index = slotTemp
+		b.storeImm(asm.R10, slotTemp, int64(at.Index), 8, asm.R0)
+	}
+	b.mapPtr(asm.R1, at.Map)
 	b.mov(asm.R2, asm.R10)
-	b.aluImm(asm.Add, asm.R2, slotZero, asm.R0)
+	b.aluImm(asm.Add, asm.R2, int64(index), asm.R0)
 	b.call(asm.FnMapLookupElem)
 	b.ifImm(asm.JEq, asm.R0, 0, done, asm.R1)
 	b.mov(asm.R1, asm.R0)
@@ -55,7 +58,8 @@ func (b *builder) aggregate(s *ir.Step) {
 		b.later = append(b.later, func() {
 			b.bind(missing)
 			b.address(asm.R1, s.Mem, false, done)
-			b.callSub(b.function(name, func() { b.makeAggElement(name) }))
+			b.movImm(asm.R2, int64(at.Index))
+			b.callSub(b.function(at.Map, func() { b.makeAggElement(at.Map) }))
 			b.ifImm(asm.JEq, asm.R0, 0, done, asm.R1)
 			b.jump(got)
 		})
@@ -64,6 +68,12 @@ func (b *builder) aggregate(s *ir.Step) {
 	}
 	switch {
 	case dist:
+		first := 0
+		if a.Marked {
+			first = 8
+			b.movImm(asm.R1, 1)
+			b.addTo(0)
+		}
 		if !a.Sparse {
 			b.load(asm.R1, asm.R10, slotHold, 8, false)
 			b.ifImm(asm.JGE, asm.R1, int64(a.Buckets), done, asm.R2)
@@ -71,7 +81,7 @@ func (b *builder) aggregate(s *ir.Step) {
 			b.alu(asm.Add, asm.R0, asm.R1)
 		}
 		b.weight(s)
-		b.addTo(0)
+		b.addTo(first)
 	case a.Agg.Func == check.Count:
 		b.weight(s)
 		b.addTo(0)

@@ -200,9 +200,9 @@ func (b *builder) within(r asm.Register, most int, out label) {
 	b.ifImm(asm.JGT, r, int64(most), out, asm.R0)
 }
 
-// cut puts the bytes of the string at r7 from r1 on, up to before r2, into the result, which is zeroes, and returns: 0 <= r1
-// <= r2 < StrSize.
-func (b *builder) cut() {
+// cut puts the bytes of the string at r7 from r1 on, up to before r2, into the result, which is zeroes, and returns with n in
+// r0: 0 <= r1 <= r2 < StrSize.
+func (b *builder) cut(n int64) {
 	done := b.label()
 	most := b.p.StrSize - 1
 	b.alu(asm.Sub, asm.R2, asm.R1)
@@ -214,7 +214,7 @@ func (b *builder) cut() {
 	b.lift(asm.R1, asm.R6, b.area().result)
 	b.call(asm.FnProbeReadKernelStr)
 	b.bind(done)
-	b.movImm(asm.R0, 0)
+	b.movImm(asm.R0, n)
 	b.exit()
 }
 
@@ -357,7 +357,7 @@ func (b *builder) makeSubstr(counted bool) {
 	b.mov(asm.R1, asm.R8)
 	b.mov(asm.R2, asm.R8)
 	b.alu(asm.Add, asm.R2, asm.R9)
-	b.cut()
+	b.cut(0)
 	b.bind(nothing)
 	b.movImm(asm.R0, 0)
 	b.exit()
@@ -441,7 +441,7 @@ func (b *builder) makePath(dir bool) {
 	b.bind(named)
 	if !dir {
 		b.getWord(asm.R1, begin)
-		b.cut()
+		b.cut(0)
 	} else {
 		up := b.label()
 		b.getWord(asm.R1, begin)
@@ -451,7 +451,7 @@ func (b *builder) makePath(dir bool) {
 		b.single('/')
 		b.bind(up)
 		b.movImm(asm.R1, 0)
-		b.cut()
+		b.cut(0)
 	}
 	b.bind(dot)
 	b.single('.')

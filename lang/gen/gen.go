@@ -56,7 +56,7 @@ const (
 	MapDrops    = "drops"    // per-CPU array of ir.DropCount u64, one an element
 	MapStacks   = "stacks"   // stacks0, stacks1 ...: hash: u64 process (0: a stack of the kernel), u64 addresses, the innermost first, 0 behind the last if there is room -> u32 id
 	MapNumber   = "number"   // array of one: u64 how many ids of stacks were given
-	MapAgg      = "agg"      // agg0, agg1 ...: array of maps with one inner map: a hash, whose key is followed by u32 bucket, u32 CPU; without keys: a per-CPU array of one
+	MapAgg      = "agg"      // agg0, agg1 ...: array of maps with an inner map for each aggregation that AggPlaces puts there: a hash, whose key is followed by u32 bucket, u32 CPU; without keys: a per-CPU array of one
 	MapTable    = "table"    // table0, table1 ...: hash
 	MapLiterals = "literals" // read-only array of one, to be frozen
 	MapSpec     = "spec"     // array of one: a u64 for each speculation of -x nspec, from number 1: 0 free, 1 in use; user space frees it

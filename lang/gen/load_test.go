@@ -72,8 +72,16 @@ func (r *running) make(specs map[string]*ebpf.MapSpec) {
 				r.t.Fatalf("inner map of %s: %v", name, err)
 			}
 			defer inner.Close()
-			if err := m.Put(uint32(0), inner); err != nil {
-				r.t.Fatal(err)
+			for i := range spec.MaxEntries {
+				if i > 0 {
+					if inner, err = ebpf.NewMap(spec.InnerMap); err != nil {
+						r.t.Fatal(err)
+					}
+					defer inner.Close()
+				}
+				if err := m.Put(i, inner); err != nil {
+					r.t.Fatal(err)
+				}
 			}
 		}
 		if spec.Flags&flagReadOnly != 0 {
@@ -179,7 +187,7 @@ func (r *running) drops(d ir.Drop) (n uint64) {
 func (r *running) aggregated(n int) map[string][]uint64 {
 	r.t.Helper()
 	var inner *ebpf.Map
-	if err := r.maps[fmt.Sprint(MapAgg, n)].Lookup(uint32(0), &inner); err != nil {
+	if err := r.maps[AggPlaces(r.p)[n].Map].Lookup(AggPlaces(r.p)[n].Index, &inner); err != nil {
 		r.t.Fatal(err)
 	}
 	defer inner.Close()

@@ -41,6 +41,7 @@ type layout struct {
 	zeroes, literals                         int   // offset in literals, and its size
 	globals                                  int   // bytes of the globals; twice what they are, where copies may end in them
 	needs                                    needs
+	aggs                                     []AggPlace
 }
 
 // scratchHeader is what stands before ir's Scratch.
@@ -74,7 +75,7 @@ func round8(n int) int { return (n + 7) &^ 7 }
 
 // lay finds out what a program needs and where it all lies.
 func lay(p *ir.Program, k Kernel) layout {
-	var l layout
+	l := layout{aggs: AggPlaces(p)}
 	n := &l.needs
 	zeroes, spilled, copies := p.StrSize, 0, false
 	for _, f := range p.Clauses {
@@ -118,6 +119,9 @@ func lay(p *ir.Program, k Kernel) layout {
 					case check.BuiltinCaller, check.BuiltinUCaller:
 						n.frames = true
 						l.frames = max(l.frames, 2)
+					case check.BuiltinFrame, check.BuiltinUFrame:
+						n.frames = true
+						l.frames = max(l.frames, min(s.N+1, deepest))
 					}
 				case ir.OpMake:
 					n.literals = true
@@ -192,6 +196,9 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		}
 	}
 	def(&lim.Ring, 4<<20)
+	if lim.AggKeys <= 0 && len(p.Aggs) > mostAggMaps {
+		lim.AggKeys = 1 << 16 * mostAggMaps / len(p.Aggs) // they share the memory that the most of them take
+	}
 	def(&lim.AggKeys, 1<<16)
 	def(&lim.Dynamic, 1<<16)
 	def(&lim.Stacks, 1<<14)
@@ -262,7 +269,12 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		add(MapTable+strconv.Itoa(i), hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: uint32(max(8, t.Key.Size)), ValueSize: uint32(round8(max(8, t.Value))), MaxEntries: uint32(lim.Dynamic)}))
 	}
 	for i, a := range p.Aggs {
-		inner := ebpf.MapSpec{Name: "culprit_" + MapAgg + strconv.Itoa(i), Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: uint32(a.Value), MaxEntries: 1}
+		at := l.aggs[i]
+		if m := o.Maps[at.Map]; m != nil {
+			m.MaxEntries = at.Index + 1
+			continue
+		}
+		inner := ebpf.MapSpec{Name: "culprit_" + at.Map, Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: uint32(a.Value), MaxEntries: 1}
 		if a.Key.Size > 0 {
 			// All elements are there from the start: where interrupts are off, as in the scheduler, the kernel can make only one or
 			// two as they are needed. A map per CPU would take a third of a second for that, a map with the CPU in its key a millisecond.
@@ -271,10 +283,44 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 				inner.MaxEntries *= 2
 			}
 		}
-		// One inner map stands in it from the start. User space puts another in its place to read it at rest.
-		add(MapAgg+strconv.Itoa(i), ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: &inner})
+		// Inner maps stand in it from the start. User space puts another in the place of one to read it at rest.
+		add(at.Map, ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: &inner})
 	}
 	return o, nil
+}
+
+// mostAggMaps is how many aggregations have a map each. A program may refer to 64 maps, the kernel's MAX_USED_MAPS, of which the others
+// are a dozen.
+const mostAggMaps = 40
+
+// An AggPlace is where an aggregation is kept: a map, and the number of its inner map there.
+type AggPlace struct {
+	Map   string
+	Index uint32
+}
+
+// AggPlaces gives the places of all aggregations. Where there are many, those whose keys and values are as long as one another's are in
+// one map.
+func AggPlaces(p *ir.Program) []AggPlace {
+	type shape struct {
+		key, value int
+		sparse     bool
+	}
+	last := map[shape]AggPlace{}
+	out := make([]AggPlace, len(p.Aggs))
+	for i := range p.Aggs {
+		a := &p.Aggs[i]
+		at := AggPlace{Map: MapAgg + strconv.Itoa(i)}
+		if len(p.Aggs) > mostAggMaps {
+			s := shape{a.Key.Size, a.Value, a.Sparse}
+			if before, ok := last[s]; ok {
+				at = AggPlace{before.Map, before.Index + 1}
+			}
+			last[s] = at
+		}
+		out[i] = at
+	}
+	return out
 }
 
 // mmapable is the kernel's BPF_F_MMAPABLE: user space writes single words of the map, without a race with the kernel's side.

@@ -165,7 +165,6 @@ func (b *builder) makeTail() {
 // what ends one. r0: 1 when there is one. Words: 1 more than where it begins, where it ends; then a bit for each character.
 func (b *builder) makeToken() {
 	const begin, end, from, bits = 0, 1, 2, 4
-	s := b.p.StrSize
 	b.enter()
 	b.mov(asm.R8, asm.R3)
 	b.clearResult()
@@ -237,17 +236,5 @@ func (b *builder) makeToken() {
 	b.bind(got)
 	b.add(asm.Sub.Imm(asm.R1, 1))
 	b.getWord(asm.R2, end)
-	most := s - 1
-	b.alu(asm.Sub, asm.R2, asm.R1)
-	done := b.label()
-	b.within(asm.R1, most, done)
-	b.within(asm.R2, most, done)
-	b.add(asm.Add.Imm(asm.R2, 1))
-	b.mov(asm.R3, asm.R7)
-	b.alu(asm.Add, asm.R3, asm.R1)
-	b.lift(asm.R1, asm.R6, b.area().result)
-	b.call(asm.FnProbeReadKernelStr)
-	b.bind(done)
-	b.movImm(asm.R0, 1)
-	b.exit()
+	b.cut(1)
 }

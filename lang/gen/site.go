@@ -541,6 +541,14 @@ func (b *builder) builtin(s *ir.Step) error {
 		b.caller(check.User)
 	case check.BuiltinUStackDepth:
 		b.depth(check.User, s.N)
+	case check.BuiltinFrame:
+		if b.byHand() {
+			b.movImm(asm.R0, 0)
+			break
+		}
+		b.frame(check.Kernel, s.N)
+	case check.BuiltinUFrame:
+		b.frame(check.User, s.N)
 	case check.BuiltinURegs:
 		if err := b.uregs(s.N); err != nil {
 			return err

@@ -255,7 +255,7 @@ func inScratch(p *ir.Program, s *ir.Step) bool {
 		return s.Which == check.BuiltinExecargs
 	case ir.OpBuiltin:
 		switch s.Which {
-		case check.BuiltinStackDepth, check.BuiltinUStackDepth, check.BuiltinCaller, check.BuiltinUCaller:
+		case check.BuiltinStackDepth, check.BuiltinUStackDepth, check.BuiltinCaller, check.BuiltinUCaller, check.BuiltinFrame, check.BuiltinUFrame:
 			return true
 		}
 	case ir.OpCall:

@@ -54,12 +54,12 @@ func (b *builder) makeElement(name string, d ir.Drop) {
 	b.exit()
 }
 
-// makeAggElement makes the function that puts a zero value for the key at r1 into what an aggregation is kept in now, and
-// finds it; 0 when it is full, which is counted.
+// makeAggElement makes the function that puts a zero value for the key at r1 into what the aggregation of number r2 in a map is
+// kept in now, and finds it; 0 when it is full, which is counted.
 func (b *builder) makeAggElement(name string) {
 	full := b.label()
 	b.store(asm.R10, -8, asm.R1, 8)
-	b.storeImm(asm.R10, -16, 0, 8, asm.R0)
+	b.store(asm.R10, -16, asm.R2, 8)
 	b.mapPtr(asm.R1, name)
 	b.mov(asm.R2, asm.R10)
 	b.aluImm(asm.Add, asm.R2, -16, asm.R0)

@@ -2,6 +2,7 @@ package gen
 
 import (
 	"fmt"
+	"strconv"
 
 	"culprit/lang/check"
 	"culprit/lang/ir"
@@ -202,6 +203,28 @@ func (b *builder) mutex(s *ir.Step) error {
 	}
 	b.put(s.Dst, asm.R0)
 	return nil
+}
+
+// frame leaves the place of a frame of the stack in r0, 0 the function at hand; 0: there are not so many.
+func (b *builder) frame(space check.Space, n int) {
+	if n >= deepest {
+		b.movImm(asm.R0, 0)
+		return
+	}
+	b.frames("frame"+strconv.Itoa(n), space, n+1, func(length int) {
+		known, none := b.label(), b.label()
+		b.load(asm.R1, asm.R8, length, 8, false)
+		b.load(asm.R0, asm.R6, 8*(n+1), 8, false)
+		if b.unwinds() { // a Stop is no place
+			b.mov(asm.R2, asm.R0)
+			b.add(asm.RSh.Imm(asm.R2, 62))
+			b.ifImm(asm.JEq, asm.R2, 2, none, asm.R3)
+		}
+		b.ifImm(asm.JSGE, asm.R1, int64(8*(n+1)), known, asm.R2)
+		b.bind(none)
+		b.movImm(asm.R0, 0)
+		b.bind(known)
+	})
 }
 
 // uregs leaves a register of the process in r0, numbered in the order of struct pt_regs.

@@ -544,5 +544,5 @@ func WantsUserFrames(p *ir.Program) bool {
 // usesUserFrames says whether a step wants frames of a process.
 func usesUserFrames(s *ir.Step) bool {
 	return s.Op == ir.OpStack && s.Space == check.User ||
-		s.Op == ir.OpBuiltin && (s.Which == check.BuiltinUStackDepth || s.Which == check.BuiltinUCaller)
+		s.Op == ir.OpBuiltin && (s.Which == check.BuiltinUStackDepth || s.Which == check.BuiltinUCaller || s.Which == check.BuiltinUFrame)
 }

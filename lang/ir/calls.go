@@ -54,7 +54,9 @@ func (c *clause) call(e *check.Call) num {
 		c.copyCall(c.addressArg(e.Args[0]), c.addressArg(e.Args[1]), c.value(e.Args[2]), c.spaceOf(e.Args[0]), e.Place())
 		return number0
 	case check.SubCopyinto:
-		c.copyCall(c.addressArg(e.Args[0]), c.addressArg(e.Args[2]), c.value(e.Args[1]), check.User, e.Place())
+		from := c.addressArg(e.Args[0])
+		size := c.value(e.Args[1]) // before the address behind it, as they are written
+		c.copyCall(from, c.addressArg(e.Args[2]), size, check.User, e.Place())
 		return number0
 	case check.SubGetmajor: // of a dev_t as the kernel has it: 12 and 20 bits
 		return num{reg: c.two(OpShr, c.inReg(c.extended(c.number(e.Args[0]), 4, false)), known(20), false), size: 4}
@@ -221,7 +223,7 @@ func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 		s.Mem, s.Size, s.Imm, s.At = m, size, c.most(size), e.Place()
 		if len(e.Args) > 1 {
 			if n, ok := constant(e.Args[1]); ok {
-				s.Imm = max(0, min(s.Imm, n))
+				s.Imm = max(0, min(s.Imm, n-1)) // the byte that ends it is one of them
 			} else {
 				return c.copyinstr(s, c.value(e.Args[1]))
 			}
@@ -283,7 +285,7 @@ func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 	return set
 }
 
-// copyinstr reads a string of the process, of at most so many bytes as are found out while the clause runs.
+// copyinstr reads a string of the process, of at most so many bytes as are found out while the clause runs, with the one that ends it.
 func (c *clause) copyinstr(read Step, most num) num {
 	c.out(read)
 	// What is behind the most is cut off afterwards.
@@ -291,7 +293,11 @@ func (c *clause) copyinstr(read Step, most num) num {
 	s.Sub, s.Mem, s.Size, s.At = check.SubSubstr, read.Mem, read.Size, read.At
 	t := c.alloc(read.Size)
 	c.copyMem(t, read.Mem, read.Size)
-	s.From, s.A, s.B = t, c.inReg(known(0)), c.inReg(most)
+	text := num{reg: c.two(OpSub, c.inReg(most), known(1), false), size: 8}
+	below := num{reg: c.two(OpShr, text.reg, known(63), true), size: 8} // all bits where it is below 0
+	not := blank(OpNot)
+	not.A = below.reg
+	s.From, s.A, s.B = t, c.inReg(known(0)), c.two(OpAnd, text.reg, num{reg: c.out(not), size: 8}, false)
 	c.step(s)
 	return known(1)
 }

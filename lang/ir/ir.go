@@ -94,6 +94,7 @@ type Agg struct {
 	Buckets int            // of a distribution: how many there are
 	Dist    format.Buckets // and which value counts into which
 	Sparse  bool
+	Marked  bool // no keys, but weights, which may add up to 0: before the counts stands a u64, how often something was added
 }
 
 // A Record is a group of actions that one clause performs together: the layout of what it writes for user space.
@@ -169,6 +170,7 @@ const (
 	DropSpec                // a speculation was not to be had
 	DropNested              // a probe fired within itself deeper than there is scratch memory for
 	DropMissed              // the kernel left a firing out, as the program ran already: it is the kernel that counts these
+	DropHeld                // a speculation held as much as it has room for: user space counts these
 	DropCount
 )
 

@@ -60,6 +60,7 @@ type lowerer struct {
 	p        *Program
 	literals map[string]int // text, as long as strsize allows, to its offset
 	wrong    syntax.Diagnostics
+	free     [][]Step // memory of clauses that are done, for steps of the next
 }
 
 func (l *lowerer) complain(at syntax.Span, code syntax.Code, format string, args ...any) {
@@ -151,6 +152,9 @@ func (l *lowerer) layout() {
 			agg.Value = 8
 			if !agg.Sparse {
 				agg.Value = 8 * agg.Buckets
+				if agg.Marked = l.weighted(a); agg.Marked {
+					agg.Value += 8
+				}
 			}
 		default:
 			agg.Value = 16
@@ -167,6 +171,18 @@ func (l *lowerer) calls(subs ...check.Subroutine) (found bool) {
 				found = true
 			}
 		}, nil)
+	}
+	return found
+}
+
+// weighted says whether something is added to an aggregation with a weight.
+func (l *lowerer) weighted(a *check.Aggregation) (found bool) {
+	for _, src := range l.src.Clauses {
+		walk(src, func(check.Expr) {}, func(s check.Stmt) {
+			if add, ok := s.(*check.Aggregate); ok && add.Agg == a && add.Weight != nil {
+				found = true
+			}
+		})
 	}
 	return found
 }
@@ -281,7 +297,8 @@ type clause struct {
 	exit  *block
 
 	top    int           // of the scratch memory in use
-	known  map[any]num   // what is known to be in registers: builtins, by builtin, and pieces of variables, by piece
+	known  map[any]num   // what is known to be in registers: builtins, by builtin
+	held   []holding     // and pieces of variables: few, and each store looks at all of them
 	group  *group        // of records, nil: none is begun
 	spec   *check.Record // the speculate() that what is recorded from here on belongs to; nil: none
 	specID num
@@ -302,6 +319,12 @@ type builtin struct {
 type piece struct {
 	base      Base
 	off, size int
+}
+
+// A holding is a piece and the register that holds it.
+type holding struct {
+	piece
+	in num
 }
 
 func (l *lowerer) clause(src *check.Clause) *Func {
@@ -369,6 +392,9 @@ func (c *clause) step(s Step) {
 	case OpPoke:
 		c.forgetAll()
 	}
+	if n := len(c.free); cap(c.cur.steps) == 0 && n > 0 {
+		c.cur.steps, c.free = c.free[n-1], c.free[:n-1]
+	}
 	c.cur.steps = append(c.cur.steps, s)
 }
 
@@ -383,21 +409,13 @@ func (c *clause) forget(m Mem, size int) {
 	if _, ok := c.pieceOf(m, size); !ok {
 		return
 	}
-	for k := range c.known {
-		if p, ok := k.(piece); ok && p.base == m.Base && p.off < m.Off+size && m.Off < p.off+p.size {
-			delete(c.known, k)
-		}
-	}
+	c.held = slices.DeleteFunc(c.held, func(h holding) bool {
+		return h.base == m.Base && h.off < m.Off+size && m.Off < h.off+h.size
+	})
 }
 
 // forgetAll takes back what is known of all variables.
-func (c *clause) forgetAll() {
-	for k := range c.known {
-		if _, ok := k.(piece); ok {
-			delete(c.known, k)
-		}
-	}
-}
+func (c *clause) forgetAll() { c.held = c.held[:0] }
 
 func (c *clause) jump(to *block) {
 	s := blank(OpJump)
@@ -446,7 +464,7 @@ func (c *clause) failIf(a Reg, cond Cond, imm int64, signed bool, f Fault, addr 
 // apart runs f, of which the code may be jumped over: what it finds out holds in it alone, and what it changes is not known
 // behind it.
 func (c *clause) apart(f func()) {
-	before := maps.Clone(c.known)
+	before, held := maps.Clone(c.known), slices.Clone(c.held)
 	spec, id := c.spec, c.specID
 	f()
 	c.spec, c.specID = spec, id
@@ -457,6 +475,8 @@ func (c *clause) apart(f func()) {
 			delete(before, k)
 		}
 	}
+	now := c.held
+	c.held = slices.DeleteFunc(held, func(h holding) bool { return !slices.Contains(now, h) })
 }
 
 // prepare gives the subroutines that keep something through the clause their memory.

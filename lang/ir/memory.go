@@ -123,8 +123,12 @@ func (c *clause) loadMem(m Mem, size int, signed bool) num {
 // loadVar loads from a variable without keys, unless what is there is known.
 func (c *clause) loadVar(m Mem, size int, signed bool) num {
 	p, ok := c.pieceOf(m, size)
-	if n, is := c.known[p]; ok && is {
-		return c.extended(n, size, signed)
+	if ok {
+		for i := range c.held {
+			if c.held[i].piece == p {
+				return c.extended(c.held[i].in, size, signed)
+			}
+		}
 	}
 	n := c.loadMem(m, size, signed)
 	if ok {
@@ -137,10 +141,16 @@ func (c *clause) loadVar(m Mem, size int, signed bool) num {
 const mostKnown = 32
 
 func (c *clause) learn(p piece, n num) {
-	if len(c.known) > mostKnown {
+	for i := range c.held {
+		if c.held[i].piece == p {
+			c.held[i].in = n
+			return
+		}
+	}
+	if len(c.held) > mostKnown {
 		c.forgetAll()
 	}
-	c.known[p] = n
+	c.held = append(c.held, holding{p, n})
 }
 
 // storeVar stores in a variable without keys.

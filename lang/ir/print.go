@@ -43,6 +43,9 @@ func (p *Program) String() string {
 		if a.Sparse {
 			w.WriteString(", sparse")
 		}
+		if a.Marked {
+			w.WriteString(", marked")
+		}
 		w.WriteString("\n")
 	}
 	for i, r := range p.Records {
@@ -326,11 +329,11 @@ func builtinName(which check.BuiltinVar, n int) string {
 		check.BuiltinID: "id", check.BuiltinIPL: "ipl", check.BuiltinPID: "pid", check.BuiltinPPID: "ppid",
 		check.BuiltinProbeFunc: "probefunc", check.BuiltinProbeMod: "probemod", check.BuiltinProbeName: "probename",
 		check.BuiltinProbeProv: "probeprov", check.BuiltinStackDepth: "stackdepth", check.BuiltinTID: "tid",
-		check.BuiltinTimestamp: "timestamp", check.BuiltinUCaller: "ucaller", check.BuiltinUID: "uid", check.BuiltinURegs: "uregs",
+		check.BuiltinTimestamp: "timestamp", check.BuiltinUCaller: "ucaller", check.BuiltinFrame: "frame", check.BuiltinUFrame: "uframe", check.BuiltinUID: "uid", check.BuiltinURegs: "uregs",
 		check.BuiltinUStackDepth: "ustackdepth", check.BuiltinVTimestamp: "vtimestamp", check.BuiltinWallTimestamp: "walltimestamp",
 		check.BuiltinReturn: "return", check.BuiltinSite: "site", check.BuiltinExecargs: "execargs",
 	}, int(which))
-	if which == check.BuiltinArg || which == check.BuiltinSite || which == check.BuiltinURegs {
+	if which == check.BuiltinArg || which == check.BuiltinSite || which == check.BuiltinURegs || which == check.BuiltinFrame || which == check.BuiltinUFrame {
 		return fmt.Sprint(w, n)
 	}
 	return w

@@ -3,27 +3,30 @@ package ir
 // done makes the Func: blocks that nothing leads to and steps whose results nobody wants are gone, blocks that only follow
 // one another are one, and registers are counted anew.
 func (c *clause) done() *Func {
-	f := &Func{Clause: c.src}
+	f := &Func{Clause: c.src, Regs: c.regs, Blocks: make([]*Block, 0, len(c.order))}
 	c.thread()
-	numbers := map[*block]int{}
 	for i, b := range c.order {
 		b.at = i
-		numbers[b] = i
 	}
 	for _, b := range c.order {
 		for i := range b.steps {
 			s := &b.steps[i]
 			switch s.Op {
 			case OpBranch:
-				s.To, s.Else = numbers[c.ids[s.To]], numbers[c.ids[s.Else]]
+				s.To, s.Else = c.ids[s.To].at, c.ids[s.Else].at
 			case OpJump:
-				s.To = numbers[c.ids[s.To]]
+				s.To = c.ids[s.To].at
 			}
 		}
 		f.Blocks = append(f.Blocks, &Block{Steps: b.steps})
 	}
 	f.sweep()
 	f.renumber()
+	for _, b := range c.ids {
+		if cap(b.steps) > 0 {
+			c.free = append(c.free, b.steps[:0])
+		}
+	}
 	return f
 }
 
@@ -105,37 +108,45 @@ func (s *Step) pure() bool {
 	return s.Op <= OpNot
 }
 
-// sweep takes out the pure steps whose results nobody wants. What a step wants stands before it, so once backward is enough.
+// sweep takes out the pure steps whose results nobody wants, and gives what is left memory of its own. What a step wants stands before
+// it, so once backward is enough.
 func (f *Func) sweep() {
-	wanted := make(map[Reg]bool)
+	wanted := make([]bool, f.Regs)
+	all := 0
 	for i := len(f.Blocks) - 1; i >= 0; i-- {
 		b := f.Blocks[i]
-		var kept []Step
+		first := len(b.Steps) // what is kept moves to the end
 		for j := len(b.Steps) - 1; j >= 0; j-- {
-			s := b.Steps[j]
+			s := &b.Steps[j]
 			if s.pure() && !wanted[s.Dst] {
 				continue
 			}
 			s.reads(func(r *Reg) { wanted[*r] = true })
-			kept = append(kept, s)
+			if first--; first != j {
+				b.Steps[first] = *s
+			}
 		}
-		for a, z := 0, len(kept)-1; a < z; a, z = a+1, z-1 {
-			kept[a], kept[z] = kept[z], kept[a]
-		}
-		b.Steps = kept
+		b.Steps = b.Steps[first:]
+		all += len(b.Steps)
+	}
+	room := make([]Step, 0, all)
+	for _, b := range f.Blocks {
+		at := len(room)
+		room = append(room, b.Steps...)
+		b.Steps = room[at:len(room):len(room)]
 	}
 }
 
 // renumber counts the registers in the order in which they are given values.
 func (f *Func) renumber() {
-	numbers := map[Reg]Reg{}
+	numbers := make([]Reg, f.Regs) // 1 more; 0: none yet
+	next := Reg(0)
 	number := func(r *Reg) {
-		n, ok := numbers[*r]
-		if !ok {
-			n = Reg(len(numbers))
-			numbers[*r] = n
+		if numbers[*r] == 0 {
+			next++
+			numbers[*r] = next
 		}
-		*r = n
+		*r = numbers[*r] - 1
 	}
 	for _, b := range f.Blocks {
 		for i := range b.Steps {
@@ -146,5 +157,5 @@ func (f *Func) renumber() {
 			}
 		}
 	}
-	f.Regs = len(numbers)
+	f.Regs = int(next)
 }

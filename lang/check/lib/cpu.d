@@ -1,4 +1,4 @@
-/* gives: cpuinfo_t curcpu pset zonename cwd root */
+/* gives: cpuinfo_t curcpu chip lgrp pset zonename cwd root */
 
 typedef struct cpuinfo {
 	processorid_t cpu_id;
@@ -11,6 +11,8 @@ typedef struct cpuinfo {
 translator cpuinfo_t < int C > {
 	cpu_id = C;
 	cpu_pset = 0;
+	cpu_chip = chip_of(C);
+	cpu_lgrp = node_of(C);
 };
 
 /* The CPU of a thread: where it runs, or ran last. */
@@ -18,9 +20,15 @@ translator cpuinfo_t < struct task_struct *T > {
 	cpu_id = T->thread_info.cpu;
 	cpu_id = T->cpu;
 	cpu_pset = 0;
+	cpu_chip = chip_of(T->thread_info.cpu);
+	cpu_chip = chip_of(T->cpu);
+	cpu_lgrp = node_of(T->thread_info.cpu);
+	cpu_lgrp = node_of(T->cpu);
 };
 
 inline cpuinfo_t *curcpu = xlate <cpuinfo_t *> (cpu);
+inline chipid_t chip = curcpu->cpu_chip;
+inline lgrp_id_t lgrp = curcpu->cpu_lgrp;
 inline psetid_t pset = 0;
 
 /* Nor has it zones. */

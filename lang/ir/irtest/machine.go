@@ -607,6 +607,10 @@ func (m *Machine) aggregate(s *ir.Step) {
 		put(2, low)
 		put(3, high)
 	default:
+		if a.Marked {
+			put(0, word(0)+1)
+			bucket++
+		}
 		put(bucket, word(bucket)+weight)
 	}
 }

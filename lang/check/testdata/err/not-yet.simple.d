@@ -1,1 +1,1 @@
-BEGIN { trace(«stack(3).depth»); }
+BEGIN { trace(stack(3).addrs[«arg0»]); }
