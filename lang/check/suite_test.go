@@ -20,16 +20,14 @@ import (
 // known are the programs of the suite that check does not judge as dtrace does, and why.
 func known(base string) string {
 	for why, list := range map[string]string{
-		"return(), breakpoint() and pcap() are not supported":                      "actions/return/tst.destructive.d pcap/tst.pcap.regleak.d",
-		"curpsinfo and curcpu are translations, which have members and no address": "arithmetic/tst.cast-curcpu.d sched/tst.var-curcpu.d variables/bvar/tst.curcpu.d",
-		"where a processor sits is not known":                                      "sched/tst.var-chip.d sched/tst.var-lgrp.d variables/inline/tst.sched-chip.d variables/inline/tst.sched-lgrp.d",
-		"an associative array may have as many keys as one likes":                  "assocs/err.tupoflow.d",
-		"which probes, processes and functions there are is for trace to say":      "cpc/err.D_PDESC_ZERO.malformedoverflow.d cpc/err.D_PDESC_ZERO.nonexistentevent.d pid/err.D_PDESC_ZERO.badlib.d pid/err.D_PROC_BADPID.badproc2.d pid/err.D_PROC_CREATEFAIL.many.d pid/err.D_PROC_FUNC.badfunc.d pid/err.D_PROC_LIB.libdash.d pid/err.D_PROC_NAME.alldash.d pid/err.D_PROC_NAME.badname.d pid/err.D_PROC_NAME.globdash.d pid/err.D_PROC_OFF.toobig.d",
-		"the arguments of these probes are for trace to say":                       "proc/tst.sigwait.d sdt/tst.args-3.d sdt/tst.args-4.d usdt/tst.argmap-typed-partial.d usdt/tst.argmap-typed.d usdt/tst.argmap.d",
-		"a stack has no members":                                                   "funcs/stack/tst.ref_addrs.d funcs/stack/tst.ref_depth.d funcs/stack/tst.ref_is_user.d funcs/stack/tst.ref_pid.d funcs/stack/tst.ref_strsz.d funcs/stack/tst.store.d funcs/ustack/tst.ref_addrs.d funcs/ustack/tst.ref_depth.d funcs/ustack/tst.ref_is_user.d funcs/ustack/tst.ref_pid.d funcs/ustack/tst.ref_strsz.d funcs/ustack/tst.store.d",
-		"nothing is linked here":                                                   "options/err.D_ASRELO.kdefs.d",
-		"lang/syntax tells of another mistake of the text":                         "struct/err.D_DECL_INCOMPLETE.order2.d translators/err.D_DECL_TYPERED.BadTransDecl.d",
-		"needs the types of a module that is not loaded":                           "types/tst.nested-unnamed-structs.d",
+		"return(), breakpoint() and pcap() are not supported":                 "actions/return/tst.destructive.d pcap/tst.pcap.regleak.d",
+		"an associative array may have as many keys as one likes":             "assocs/err.tupoflow.d",
+		"which probes, processes and functions there are is for trace to say": "cpc/err.D_PDESC_ZERO.malformedoverflow.d cpc/err.D_PDESC_ZERO.nonexistentevent.d pid/err.D_PDESC_ZERO.badlib.d pid/err.D_PROC_BADPID.badproc2.d pid/err.D_PROC_CREATEFAIL.many.d pid/err.D_PROC_FUNC.badfunc.d pid/err.D_PROC_LIB.libdash.d pid/err.D_PROC_NAME.alldash.d pid/err.D_PROC_NAME.badname.d pid/err.D_PROC_NAME.globdash.d pid/err.D_PROC_OFF.toobig.d",
+		"the arguments of these probes are for trace to say":                  "proc/tst.sigwait.d sdt/tst.args-3.d sdt/tst.args-4.d usdt/tst.argmap-typed-partial.d usdt/tst.argmap-typed.d usdt/tst.argmap.d",
+		"the members of a stack that a variable has cannot be changed":        "funcs/stack/tst.store.d funcs/ustack/tst.store.d",
+		"nothing is linked here":                                              "options/err.D_ASRELO.kdefs.d",
+		"lang/syntax tells of another mistake of the text":                    "struct/err.D_DECL_INCOMPLETE.order2.d translators/err.D_DECL_TYPERED.BadTransDecl.d",
+		"needs the types of a module that is not loaded":                      "types/tst.nested-unnamed-structs.d",
 	} {
 		if slices.Contains(strings.Fields(list), base) {
 			return why
