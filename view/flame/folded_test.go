@@ -143,7 +143,7 @@ func FuzzFolded(f *testing.F) {
 		checkTree(t, tree)
 		once := folded(t, tree)
 		again, err := Read(strings.NewReader(once), "", Options{})
-		if once == "" {
+		if once == "" || Sniff([]byte(once), true) == FoldedTwice { // all names end with a number: it can't be told from two amounts
 			return
 		}
 		if err != nil {
