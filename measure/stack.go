@@ -5,6 +5,12 @@ import (
 	"strings"
 )
 
+// The statistics that a profile of a time is made of.
+const (
+	StackSamples StatID = "cpu.stack.samples" // by process, pid, cpu, kernel and user
+	StackRate    StatID = "cpu.stack.rate"    // by cpu: samples that are due each second
+)
+
 // Folded gives the text of the stack that ends in a frame: its functions from the outermost to the innermost, parted by semicolons, as flame graphs are
 // drawn of. A semicolon in a name becomes a colon. "" for a frame that is not there and for the empty stack.
 func Folded(frames []Frame, at Label) string {

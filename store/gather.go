@@ -105,6 +105,7 @@ type gather struct {
 	wide   bool            // some cell is of several ticks, so least and most are kept
 	bounds bool            // least and most of folded rows came from rollups
 	rough  bool            // so did values that are exact only tick by tick
+	sums   bool            // of the cells the sums alone are kept
 
 	ring    uint64 // of the newest block whose rows were matched, 0: not to be told again; their series, and how many rows each has
 	matched []int32
@@ -157,6 +158,7 @@ type gathered struct {
 func newGather(q measure.Query, d *set, start measure.Time, step measure.Span, cells, room int, from *gatherRoom) *gather {
 	g := &gather{gatherRoom: from, query: q, set: d, start: start, step: step, cells: cells, room: room,
 		elapsed: make([]measure.Span, cells), ticks: make([]uint32, cells), gone: make([]lacking, cells), rows: table{width: len(q.By)}}
+	g.sums = d.desc.Stat.Kind == measure.Delta && d.desc.Stat.Fold == measure.Sum && slices.Contains(d.stack, true)
 	for _, f := range q.By {
 		g.columns = append(g.columns, slices.Index(d.desc.Query.By, f))
 	}
@@ -345,7 +347,7 @@ func (g *gather) clock(b *block, over measure.Interval) (any bool) {
 			continue
 		}
 		any = true
-		if g.ticks[c] > 0 && !g.wide {
+		if g.ticks[c] > 0 && !g.wide && !g.sums {
 			g.widen()
 		}
 		g.elapsed[c] += t.elapsed
@@ -380,7 +382,7 @@ func (g *gather) clock(b *block, over measure.Interval) (any bool) {
 			continue
 		}
 		any = true
-		if g.ticks[c]+cell.ticks > 1 && !g.wide {
+		if g.ticks[c]+cell.ticks > 1 && !g.wide && !g.sums {
 			g.widen()
 		}
 		g.elapsed[c] += cell.elapsed

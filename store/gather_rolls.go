@@ -152,7 +152,7 @@ func (g *gather) plan(over measure.Interval) (pieces []piece) {
 		return g.step%span == 0 && floor(g.start, span) == g.start
 	}
 	// Folded rows are exact only tick by tick. A sum over more ticks than can be read in a second or two is told from rollups.
-	exact := len(g.query.By) < len(d.desc.Query.By)
+	exact := len(g.query.By) < len(d.desc.Query.By) && !g.sums
 	if exact {
 		var samples uint64
 		for _, e := range d.index[inTicks] {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -107,4 +108,118 @@ func TestStacksAndDistributions(t *testing.T) {
 	}
 	look()
 	s.Close()
+}
+
+// Rows of stacks, folded to fewer fields: the sums of what came, from memory, from segments, from rollups, whatever becomes of the frames between batches.
+func TestStacksFolded(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newProfiler(300)
+	id, err := s.Save(measure.Dataset{Stat: g.stat, Query: measure.Query{Stat: g.stat.ID, By: []string{"process", "pid", "cpu", "kernel", "user"}, Step: measure.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := someTime - someTime%measure.Time(hour)
+	at := start
+	type cell struct {
+		process, kernel, user string
+		half                  int
+	}
+	want := map[cell]float64{}
+	whole := map[measure.Label]string{}
+	for n := range 4000 {
+		at += 1e9
+		b := g.tick(at, 30, 4)
+		if n%500 == 499 { // another forest, in which all has other numbers
+			var turned []measure.Frame
+			place := make([]int32, len(b.Frames))
+			turned = append(turned, measure.Frame{Symbol: "new", Parent: -1})
+			for i, f := range b.Frames {
+				if f.Parent >= 0 {
+					f.Parent = place[f.Parent]
+				}
+				place[i] = int32(len(turned))
+				turned = append(turned, f)
+			}
+			for i := range g.stacks {
+				g.stacks[i] = measure.Label(place[g.stacks[i]])
+			}
+			for i := range b.Rows() {
+				for k := 3; k < 5; k++ {
+					b.Keys[5*i+k] = measure.Label(place[b.Keys[5*i+k]])
+				}
+			}
+			g.frames, b.Frames = turned, turned
+			clear(whole)
+		}
+		text := func(l measure.Label) string {
+			if whole[l] == "" {
+				whole[l] = measure.Folded(b.Frames, l)
+			}
+			return whole[l]
+		}
+		for i := range b.Rows() {
+			k := b.Key(i)
+			want[cell{b.Labels[k[0]], text(k[3]), text(k[4]), n / 2000}] += b.Values[i]
+		}
+		if err := s.Append(at, []uint32{id}, []*measure.Batch{b}); err != nil {
+			t.Fatal(err)
+		}
+		if n == 2500 {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s, err = Open(dir, Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	defer s.Close()
+	for _, over := range []measure.Interval{{Start: start, End: at}, {Start: start.Add(2000 * measure.Second), End: at}} {
+		step := 2000 * measure.Second
+		a, err := s.Ask(t.Context(), measure.Query{Stat: g.stat.ID, By: []string{"process", "kernel", "user"}, Over: over, Step: step})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[cell]float64{}
+		for i, r := range a.Series {
+			if r.Min != nil || r.Max != nil {
+				t.Fatal("extremes of stacks are nobody's business")
+			}
+			for c, v := range r.Values {
+				if v > 0 {
+					got[cell{a.Label(i, 0), a.Label(i, 1), a.Label(i, 2), c + int(over.Start.Sub(start)/step)}] += v * a.Elapsed[c].Seconds()
+				}
+			}
+		}
+		some := 0
+		for k, v := range want {
+			if k.half < int(over.Start.Sub(start)/step) {
+				continue
+			}
+			if some++; math.Abs(got[k]-v) > 1e-6 {
+				t.Fatalf("%v: %g samples, want %g", k, got[k], v)
+			}
+		}
+		if len(got) != some {
+			t.Errorf("%d rows, want %d", len(got), some)
+		}
+	}
+	// By the minute, from rollups: as many as all.
+	a, err := s.Ask(t.Context(), measure.Query{Stat: g.stat.ID, By: []string{"cpu"}, Over: measure.Interval{Start: start, End: start.Add(hour)}, Step: 10 * measure.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, r := range a.Series {
+		for c, v := range r.Values {
+			sum += v * a.Elapsed[c].Seconds()
+		}
+	}
+	if math.Abs(sum-3600*30) > 1e-3 {
+		t.Errorf("%g samples in an hour, want %d", sum, 3600*30)
+	}
 }

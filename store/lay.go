@@ -46,6 +46,9 @@ func (g *gather) add(b *block, over measure.Interval) error {
 	if err != nil {
 		return err
 	}
+	if g.sums {
+		return g.addSums(b, series)
+	}
 	if b.dists != nil {
 		g.drain()
 		return g.addDists(b, series)

@@ -456,40 +456,44 @@ type input struct {
 	at      []int
 	missing string
 	planned bool
-	stacky  bool
 
 	keys   []measure.Label // of the batch before, row after row
 	rows   []int32
 	next   int             // the row of the batch before that most likely comes next
 	fresh  []measure.Label // of this batch
 	freshR []int32
-	labels []uint32 // label of the batch's dictionary -> 1 + word
-	texts  []string // what those labels read
-	nodes  map[measure.Label]uint32
+	labels []uint32        // label of the batch's dictionary -> 1 + word
+	texts  []string        // what those labels read
+	frames []measure.Frame // of the batch before
+	nodes  []uint32        // of each of them: 1 + node
+	chain  []int32
 	key    []uint32
 }
 
 func (in *input) plan(d *set, b *measure.Batch) {
 	in.next, in.fresh, in.freshR = 0, in.fresh[:0], in.freshR[:0]
-	clear(in.nodes)
 	// The dictionary only grows, but for rare times when it begins anew: then the rows found by label are not those. It may be
 	// kept by its readers, so what stands at one address stays.
 	if n := len(in.texts); n > 0 && (len(b.Labels) < n || &b.Labels[0] != &in.texts[0] && !slices.Equal(b.Labels[:n], in.texts)) {
 		in.keys, in.rows, in.labels = in.keys[:0], in.rows[:0], in.labels[:0]
 	}
 	in.texts = b.Labels
+	// So are frames.
+	if n := len(in.frames); n > 0 && (len(b.Frames) < n || &b.Frames[0] != &in.frames[0] && !slices.Equal(b.Frames[:n], in.frames)) {
+		in.keys, in.rows, in.nodes = in.keys[:0], in.rows[:0], in.nodes[:0]
+	}
+	in.frames = b.Frames
 	if in.planned && slices.Equal(in.by, b.By) {
 		return
 	}
-	in.planned, in.by, in.columns, in.terms, in.at, in.missing, in.stacky = true, slices.Clone(b.By), nil, nil, nil, "", false
+	in.planned, in.by, in.columns, in.terms, in.at, in.missing = true, slices.Clone(b.By), nil, nil, nil, ""
 	in.keys, in.rows = in.keys[:0], in.rows[:0]
-	for i, f := range d.desc.Query.By {
+	for _, f := range d.desc.Query.By {
 		c := slices.Index(b.By, f)
 		if c < 0 {
 			in.missing = f
 		}
 		in.columns = append(in.columns, c)
-		in.stacky = in.stacky || d.stack[i]
 	}
 	for _, t := range d.desc.Query.Where {
 		if c := slices.Index(b.By, t.Field); c >= 0 {
@@ -503,7 +507,7 @@ func (in *input) plan(d *set, b *measure.Batch) {
 
 // again says whether a batch has the keys of the one before, and all of them are rows.
 func (in *input) again(b *measure.Batch) bool {
-	return !in.stacky && len(in.terms) == 0 && len(in.rows) == len(b.Values) && slices.Equal(in.keys, b.Keys)
+	return len(in.terms) == 0 && len(in.rows) == len(b.Values) && slices.Equal(in.keys, b.Keys)
 }
 
 func (in *input) tell(p *part) {
@@ -524,18 +528,15 @@ func (in *input) wants(key []measure.Label, labels []string) bool {
 // row finds the row of a key of the batch; -1, and counted as lost, when there is no room for another.
 func (in *input) row(w *window, p *part, b *measure.Batch, i int, from []measure.Label, room, most int) (int, bool) {
 	width := len(from)
-	if !in.stacky {
-		// Frames are made anew for each batch, so a stack's label says nothing about the batch before.
-		if n := in.next; n < len(in.rows) && slices.Equal(in.keys[n*width:(n+1)*width], from) {
-			in.next++
-			row := int(in.rows[n])
-			if p.seen >= room && p.state[row].seen != int32(len(p.ticks)-1) {
-				p.lost++
-				return -1, false
-			}
-			in.remember(from, row)
-			return row, false
+	if n := in.next; n < len(in.rows) && slices.Equal(in.keys[n*width:(n+1)*width], from) {
+		in.next++
+		row := int(in.rows[n])
+		if p.seen >= room && p.state[row].seen != int32(len(p.ticks)-1) {
+			p.lost++
+			return -1, false
 		}
+		in.remember(from, row)
+		return row, false
 	}
 	row, known := -1, true
 	grow := p.seen < room && p.rows.n < most // else words of a row that is not taken would stay
@@ -567,14 +568,12 @@ func (in *input) row(w *window, p *part, b *measure.Batch, i int, from []measure
 		row, fresh = p.rows.row(in.key)
 		p.extra += 4*len(in.key) + 8 + 96
 	}
-	if !in.stacky {
-		in.remember(from, row)
-		// The row after this one most likely follows again.
-		for n := in.next; n < min(in.next+64, len(in.rows)); n++ {
-			if int(in.rows[n]) == row {
-				in.next = n + 1
-				break
-			}
+	in.remember(from, row)
+	// The row after this one most likely follows again.
+	for n := in.next; n < min(in.next+64, len(in.rows)); n++ {
+		if int(in.rows[n]) == row {
+			in.next = n + 1
+			break
 		}
 	}
 	return row, fresh
@@ -611,23 +610,24 @@ func (in *input) word(w *window, labels []string, l measure.Label, grow bool) (u
 
 // stack gives the node of a chain of frames; false when there is none and none is to be made.
 func (in *input) stack(w *window, p *part, frames []measure.Frame, l measure.Label, grow bool) (uint32, bool) {
-	if n, ok := in.nodes[l]; ok {
-		return n, true
+	if n := len(frames) - len(in.nodes); n > 0 {
+		in.nodes = append(in.nodes, make([]uint32, n)...)
 	}
-	if in.nodes == nil {
-		in.nodes = map[measure.Label]uint32{}
-	}
-	var chain []int
-	for at := int32(l); at >= 0 && int(at) < len(frames) && len(chain) < 1024; at = frames[at].Parent {
-		chain = append(chain, int(at))
-	}
+	in.chain = in.chain[:0]
 	parent := int32(-1)
-	for i := len(chain) - 1; i >= 0; i-- {
-		f := &frames[chain[i]]
+	for at := int32(l); at >= 0 && int(at) < len(frames) && len(in.chain) < mostDeep; at = frames[at].Parent {
+		if n := in.nodes[at]; n > 0 {
+			parent = int32(n - 1)
+			break
+		}
+		in.chain = append(in.chain, at)
+	}
+	for _, at := range slices.Backward(in.chain) {
+		f := &frames[at]
 		if !grow {
 			symbol, known := w.words.at[f.Symbol]
 			module, also := w.words.at[f.Module]
-			n, there := p.stacks.at[node{parent, symbol, module, f.Offset}]
+			n, there := p.stacks.find(node{parent, symbol, module, f.Offset})
 			if !known || !also || !there {
 				return 0, false
 			}
@@ -636,10 +636,15 @@ func (in *input) stack(w *window, p *part, frames []measure.Frame, l measure.Lab
 		}
 		n := p.stacks.of(node{parent, w.words.of(f.Symbol), w.words.of(f.Module), f.Offset})
 		parent = int32(n)
+		if len(in.chain) < mostDeep { // else it hangs on no root, but on where it was cut
+			in.nodes[at] = n + 1
+		}
 	}
 	if parent < 0 { // an empty chain
 		parent = int32(p.stacks.of(node{-1, w.words.of(""), w.words.of(""), 0}))
 	}
-	in.nodes[l] = uint32(parent)
 	return uint32(parent), true
 }
+
+// mostDeep is how many frames a stack keeps, those nearest to its end.
+const mostDeep = 1024

@@ -91,21 +91,71 @@ type node struct {
 	offset         uint64
 }
 
-// trie holds stacks as nodes with their callers' before them.
+// trie holds stacks as nodes with their callers' before them. slots is as a table's; nodes that were put in without it are entered when one is first
+// looked for.
 type trie struct {
 	nodes []node
-	at    map[node]uint32
+	slots []uint32
 }
 
+func (n *node) hash() uint32 {
+	const mix = 0x9e3779b97f4a7c15 // 2^64 by the golden ratio: each bit of a product's upper half hangs on all bits below
+	h := (uint64(uint32(n.parent))<<32 | uint64(n.symbol)) * mix
+	h = (h ^ h>>29 ^ uint64(n.module)<<32 ^ n.offset) * mix
+	return uint32(h >> 32)
+}
+
+// find gives the number of a node; false when there is none.
+func (t *trie) find(n node) (uint32, bool) {
+	if 2*len(t.nodes) > len(t.slots) {
+		t.spread(2 * len(t.nodes))
+	}
+	if len(t.slots) == 0 {
+		return 0, false
+	}
+	mask := uint32(len(t.slots) - 1)
+	for at := n.hash(); ; at++ {
+		s := t.slots[at&mask]
+		if s == 0 {
+			return 0, false
+		}
+		if t.nodes[s-1] == n {
+			return s - 1, true
+		}
+	}
+}
+
+// spread makes at least so many slots and enters all nodes.
+func (t *trie) spread(slots int) {
+	size := 64
+	for size < slots {
+		size *= 2
+	}
+	t.slots = make([]uint32, size)
+	for i := range t.nodes {
+		t.enter(uint32(i))
+	}
+}
+
+func (t *trie) enter(i uint32) {
+	mask := uint32(len(t.slots) - 1)
+	at := t.nodes[i].hash()
+	for ; t.slots[at&mask] != 0; at++ {
+	}
+	t.slots[at&mask] = i + 1
+}
+
+// of gives the number of a node, made if there was none.
 func (t *trie) of(n node) uint32 {
-	if i, ok := t.at[n]; ok {
+	if i, ok := t.find(n); ok {
 		return i
 	}
-	if t.at == nil {
-		t.at = map[node]uint32{}
-	}
 	i := uint32(len(t.nodes))
-	t.at[n] = i
 	t.nodes = append(t.nodes, n)
+	if 2*len(t.nodes) > len(t.slots) {
+		t.spread(4 * len(t.nodes))
+	} else {
+		t.enter(i)
+	}
 	return i
 }

@@ -21,9 +21,9 @@ import (
 
 // The statistics of a Sampler.
 const (
-	SampledStacks = measure.StatID("cpu.stack.samples")
+	SampledStacks = measure.StackSamples
 	SampledBusy   = measure.StatID("cpu.stack.busy")
-	SampledRate   = measure.StatID("cpu.stack.rate")
+	SampledRate   = measure.StackRate
 )
 
 // A Sampler is the profile that goes on: while somebody reads its statistics, all CPUs are sampled by a program in D, as a Profile's, and each reader is
@@ -47,12 +47,12 @@ type Sampler struct {
 // slotsOfSecond is how many slots a second has for SampledBusy: of 20 ms each.
 const slotsOfSecond = 50
 
-// samplerText gives the program.
+// samplerText gives the program. Its first clause is that of a Profile by CPU.
 func samplerText(hz int) string {
 	p := Profile{Hz: hz, ByCPU: true}
 	clause, _, _ := strings.Cut(p.text(), " tick-") // what a tick is for there, each reading does here
 	clause = strings.Replace(clause, "@[", "@samples[", 1)
-	return fmt.Sprintf("#pragma D option switchrate=1s\n%s\nprofile-%d /pid != 0/ { @busy[(walltimestamp %% 1000000000) / %d] = count(); }\n", clause, hz, 1000000000/slotsOfSecond)
+	return fmt.Sprintf("%s\nprofile-%d /pid != 0/ { @busy[(walltimestamp %% 1000000000) / %d] = count(); }\n", clause, hz, 1000000000/slotsOfSecond)
 }
 
 // NewSampler makes a sampler of so many samples a second of each CPU. Nothing is read before Run.
@@ -98,7 +98,10 @@ func (s *Sampler) enter() (*Source, error) {
 	}
 	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
 	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
-	source, err := newSource("sampler", Script{Text: s.stats[0].Program, Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{}}}, 0,
+	source, err := newSource("sampler", Script{Text: s.stats[0].Program, Mode: syntax.Mode{Last: syntax.PartName},
+		// Strings are names of threads, which are shorter; nothing is told but when it is asked for. Tables for unwinding would have to be read of each
+		// program that ever runs.
+		Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s", "unwind": "fp"}}}, 0,
 		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room}, env, io.Discard)
 	if err != nil {
 		return nil, err

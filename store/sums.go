@@ -1,0 +1,109 @@
+package store
+
+// Rows of stacks are many, most of them are folded into few, and nobody asks for the least and the most of single ticks of one. So of their cells the sums alone
+// are kept, which a row can be added to by itself.
+
+// addSums takes the ticks or cells of a block.
+func (g *gather) addSums(b *block, series []int32) error {
+	g.drain()
+	f := &g.layer
+	f.plan(g.stretches, nil)
+	var row rolled
+	for i, n := range series {
+		if n < 0 {
+			continue
+		}
+		s := g.series[n]
+		switch {
+		case b.roll != nil:
+			row.reset(len(b.cells))
+			if err := b.roll(i, &row.columns); err != nil {
+				g.broken(b, err)
+				continue
+			}
+			for c, cell := range g.cellOf {
+				if v := row.columns[rollSum][c]; cell >= 0 && v == v {
+					s.sums(cell, b.cells[c].ticks-uint32(row.columns[rollMissing][c]), v)
+				}
+			}
+			continue
+		case b.stays != nil:
+			f.runs(b.stays(i))
+		default:
+			ok, err := b.fold(i, f)
+			if err != nil {
+				g.broken(b, err)
+				continue
+			}
+			if !ok {
+				if err := g.sumColumn(b, i, s); err != nil {
+					g.broken(b, err)
+				}
+				continue
+			}
+		}
+		for k, n := range f.n {
+			if n > 0 {
+				s.sums(f.stretches[k].cell, n, f.sum[k])
+			}
+		}
+	}
+	return nil
+}
+
+// sums adds the sum of a row over so many ticks to a cell.
+func (s *gathered) sums(cell int32, n uint32, sum float64) {
+	s.there = true
+	s.n[cell] += n
+	s.sum[cell] += sum
+}
+
+// sumColumn adds a row of which some values are unknown: those are in no sum.
+func (g *gather) sumColumn(b *block, i int, s *gathered) error {
+	c := &g.spare
+	n := g.to - g.from
+	if cap(c.values) < n {
+		c.values = make([]float64, n)
+	}
+	c.values = c.values[:n]
+	if err := b.column(i, g.from, g.to, c.values); err != nil {
+		return err
+	}
+	for t, v := range c.values {
+		cell := g.cellOf[g.from+t]
+		switch {
+		case cell < 0 || isAbsent(v):
+		case v == v:
+			s.sums(cell, 1, v)
+		default:
+			s.there = true
+		}
+	}
+	return nil
+}
+
+// runs takes a row of a window to the cells: the number of values and the sum of each stretch.
+func (f *layer) runs(c *runs) {
+	clear(f.n)
+	clear(f.sum)
+	k := 0
+	for i, v := range c.values {
+		if v != v {
+			continue
+		}
+		from, to := int32(c.starts[i]), int32(maxTicks)
+		if i+1 < len(c.starts) {
+			to = int32(c.starts[i+1])
+		}
+		for k > 0 && f.stretches[k-1].to > from {
+			k--
+		}
+		for ; k < len(f.stretches) && f.stretches[k].from < to; k++ {
+			st := &f.stretches[k]
+			if n := min(to, st.to) - max(from, st.from); n > 0 {
+				f.n[k] += uint32(n)
+				f.sum[k] += v * float64(n)
+			}
+		}
+	}
+}
