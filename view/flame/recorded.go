@@ -39,22 +39,10 @@ func AskRecorded(ctx context.Context, r measure.Reader, p Part) (*Recorded, erro
 	if p.Numbers {
 		by = append(by, "pid")
 	}
-	q := measure.Query{Stat: measure.StackSamples, By: by, Over: p.Over, Step: p.Over.Span()}
-	numbers := func(field string, values []int) {
-		if len(values) == 0 {
-			return
-		}
-		t := measure.Term{Field: field, Op: measure.In}
-		for _, v := range values {
-			t.Values = append(t.Values, strconv.Itoa(v))
-		}
-		q.Where = append(q.Where, t)
-	}
-	numbers("cpu", p.CPUs)
-	due := measure.Query{Stat: measure.StackRate, By: []string{"cpu"}, Where: q.Where, Over: q.Over, Step: q.Step}
-	numbers("pid", p.PIDs)
-	if len(p.Processes) > 0 {
-		q.Where = append(q.Where, measure.Term{Field: "process", Op: measure.In, Values: p.Processes})
+	q := p.query(by...)
+	due := measure.Query{Stat: measure.StackRate, By: []string{"cpu"}, Over: q.Over, Step: q.Step}
+	if len(p.CPUs) > 0 {
+		due.Where = q.Where[:1]
 	}
 	a, err := r.Ask(ctx, q)
 	if err != nil {
@@ -81,6 +69,27 @@ func AskRecorded(ctx context.Context, r measure.Reader, p Part) (*Recorded, erro
 		return nil, fmt.Errorf("no stacks were recorded from %s to %s%s", local(p.Over.Start), local(p.Over.End), because(a.Notes))
 	}
 	return out, nil
+}
+
+// query asks for the samples of the part.
+func (p *Part) query(by ...string) measure.Query {
+	q := measure.Query{Stat: measure.StackSamples, By: by, Over: p.Over, Step: p.Over.Span()}
+	numbers := func(field string, values []int) {
+		if len(values) == 0 {
+			return
+		}
+		t := measure.Term{Field: field, Op: measure.In}
+		for _, v := range values {
+			t.Values = append(t.Values, strconv.Itoa(v))
+		}
+		q.Where = append(q.Where, t)
+	}
+	numbers("cpu", p.CPUs)
+	numbers("pid", p.PIDs)
+	if len(p.Processes) > 0 {
+		q.Where = append(q.Where, measure.Term{Field: "process", Op: measure.In, Values: p.Processes})
+	}
+	return q
 }
 
 func because(notes []string) string {
@@ -199,4 +208,42 @@ func Resting(function string) bool {
 		return true
 	}
 	return false
+}
+
+// AskLines makes the lines of a table of what a reader has of a time: one for each CPU and function of the kernel that was sampled, and one for each CPU's time in programs.
+func AskLines(ctx context.Context, r measure.Reader, p Part) ([]TableLine, error) {
+	a, err := r.Ask(ctx, p.query("cpu", "process", "kernel"))
+	if err != nil {
+		return nil, err
+	}
+	type place struct {
+		cpu    int
+		caller string
+	}
+	counts := map[place]float64{}
+	for i := range a.Series {
+		n := amountOf(a, i)
+		key := a.Series[i].Key
+		leaf := a.Frames[key[2]]
+		caller := "(usermode)"
+		if leaf.Symbol != "" {
+			caller = leaf.Symbol
+			if leaf.Module != "" {
+				caller = leaf.Module + "`" + caller
+			}
+		}
+		if !(n > 0) || p.Kernel && leaf.Symbol == "" || p.User && leaf.Symbol != "" || !p.Idle && isSwapper(a.Label(i, 1)) && Resting(leaf.Symbol) {
+			continue
+		}
+		cpu, err := strconv.Atoi(a.Label(i, 0))
+		if err != nil {
+			return nil, fmt.Errorf("read the number of a CPU: %w", err)
+		}
+		counts[place{cpu, caller}] += n
+	}
+	lines := make([]TableLine, 0, len(counts))
+	for at, n := range counts {
+		lines = append(lines, TableLine{Count: n, CPU: at.cpu, Caller: at.caller})
+	}
+	return lines, nil
 }

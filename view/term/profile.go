@@ -56,6 +56,7 @@ const (
 func (p Program) profile() *cobra.Command {
 	var o pictured
 	var q Profiling
+	var w profiledPast
 	var every string
 	var idle, pids bool
 	c := &cobra.Command{
@@ -65,6 +66,9 @@ func (p Program) profile() *cobra.Command {
 page, a table, or a format of other tools. The rate is 99 a second unless you say otherwise, which no timer of programs is in step with.
 Ctrl-C ends it early and writes what was sampled. Samples of idle CPUs are left out, and counted in a note.
 
+With --at, or --from and --to, it is made of what `+"`culprit serve`"+` sampled in that time: the same formats, without the places within functions; with --diff it is compared with
+another time, as long. That needs no rights but those to read what was recorded.
+
 It needs root, or the capabilities CAP_BPF and CAP_PERFMON; and CAP_SYS_PTRACE for the names of functions in processes of others, and to walk their stacks by
 the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 		Example: examples([]view.Example{
@@ -72,6 +76,8 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 			{Line: "culprit profile --cpu 23 --kernel --hz 997 --for 60s -o out.svg", Means: "what one CPU does in the kernel"},
 			{Line: "culprit profile --pid 1234 --user", Means: "a process, as a tree of calls"},
 			{Line: "culprit profile --table", Means: "Count indv cuml CPU Caller, as lockstat -I prints it"},
+			{Line: "culprit profile --at 14:03:22 --for 30s -o then.html", Means: "what a server has sampled in the half minute up to then"},
+			{Line: "culprit profile --at now --for 1m --diff -1h", Means: "what the last minute does more of than one an hour ago"},
 		}),
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -87,6 +93,7 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 	f.BoolVar(&idle, "idle", false, "samples of idle CPUs too")
 	f.BoolVar(&pids, "pids", false, "processes are told apart by number")
 	o.flags(c)
+	w.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if _, err := o.chosen(); err != nil {
 			return err
@@ -105,7 +112,14 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 			return usagef("--kernel and --user exclude each other; without them it is both")
 		case slices.ContainsFunc(q.PIDs, func(n int) bool { return n < 0 }) || slices.ContainsFunc(q.CPUs, func(n int) bool { return n < 0 }):
 			return usagef("--pid and --cpu take numbers from 0 on")
-		case p.Profile == nil:
+		}
+		if err := w.check(c, &q, &o); err != nil {
+			return err
+		}
+		if w.given() {
+			return p.profilePast(c.Context(), &w, &q, o, idle, pids)
+		}
+		if p.Profile == nil {
 			return fmt.Errorf("this program samples nothing: %w", measure.ErrUnsupported)
 		}
 		q.ByCPU = o.table

@@ -1,0 +1,201 @@
+package term
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"culprit/measure"
+	"culprit/view"
+	"culprit/view/flame"
+
+	"github.com/spf13/cobra"
+)
+
+// profiledPast is the flags of culprit profile that look at the samples of a server.
+type profiledPast struct {
+	past
+	diff string // the time to compare with
+	per  string
+	json bool
+}
+
+func (w *profiledPast) flags(c *cobra.Command) {
+	f := c.Flags()
+	w.past.flags(f, true)
+	f.Lookup("from").Usage = "the samples that a server has recorded from this time on: " + momentForm
+	f.Lookup("at").Usage = "those of the time that ended then, as long as --for says"
+	f.StringVar(&w.diff, "diff", "", "of what was recorded: compare with as long a time that ended then; with --from, that began then")
+	f.StringVar(&w.per, "per", "", "of --diff, what the amounts are divided by: sample, cpu-second (default cpu-second)")
+	f.BoolVar(&w.json, "json", false, "of --diff: the ranked functions as JSON")
+	w.complete(c)
+}
+
+// check says what can't be asked of the past.
+func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error {
+	f := c.Flags()
+	if !w.given() {
+		if w.diff != "" || w.per != "" || w.json || w.dir != "" {
+			return usagef("--diff, --per, --json and --dir are of what was recorded: give --at, or --from and --to")
+		}
+		return nil
+	}
+	switch {
+	case f.Changed("hz"):
+		return usagef("--hz: what was recorded was sampled as often as `culprit serve --profile` says")
+	case f.Changed("for") && w.at == "":
+		return usagef("--for is of --at: with --from the time ends at --to")
+	case w.at != "" && q.For < time.Second:
+		return usagef("--for %v: what was recorded was recorded by the second", q.For)
+	case w.diff == "":
+		if w.per != "" || w.json {
+			return usagef("--per and --json are of --diff")
+		}
+		return nil
+	}
+	format, err := o.chosen()
+	switch {
+	case err != nil:
+		return err
+	case o.output != "" && (format.differ == nil || o.output == "-"):
+		return usagef("-o %s: a difference is shown as svg, html or folded, in a file", o.output)
+	case o.table || o.format != "" && o.output == "":
+		return usagef("--diff prints a table, or with -o writes svg, html or folded to a file")
+	}
+	_, err = w.norm()
+	return err
+}
+
+func (w *profiledPast) norm() (flame.Norm, error) {
+	switch w.per {
+	case "":
+		return flame.Norm{Per: "cpu-second"}, nil
+	case "sample", "cpu-second":
+		return flame.Norm{Per: w.per}, nil
+	}
+	return flame.Norm{}, usagef("--per %q is none of sample, cpu-second%s", w.per, didYouMean(w.per, []string{"sample", "cpu-second"}))
+}
+
+// profilePast writes a profile of what was recorded, or what differs between two.
+func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling, o pictured, idle, pids bool) error {
+	part := flame.Part{CPUs: q.CPUs, PIDs: q.PIDs, Kernel: q.Kernel, User: q.User, Idle: idle, Numbers: pids}
+	after, err := p.recordedProfile(ctx, &w.past, measure.Span(q.For), part, o.table)
+	if err != nil {
+		return err
+	}
+	if w.diff == "" {
+		if len(after.lines) == 0 && after.Tree.Sum() == 0 {
+			return fmt.Errorf("nothing was sampled that was asked for, in %.0f s", after.Took.Seconds())
+		}
+		if o.table {
+			sum := 0.0
+			for _, l := range after.lines {
+				sum += l.Count
+			}
+			return into(p.Terminal, o.output, func(out io.Writer) error {
+				return flame.WriteTableLines(out, after.lines, sum, "samples: "+after.note, o.rows)
+			})
+		}
+		return o.put(p.Terminal, after.Tree, after.note)
+	}
+	span := after.over.Span()
+	other := past{at: w.diff, dir: w.dir}
+	if w.from != "" {
+		began, _, err := parseMoment(w.diff, time.Now())
+		if err != nil {
+			return usagef("--diff %q: %w", w.diff, err)
+		}
+		other.at = began.Add(span.AsDuration()).Format(time.RFC3339)
+	}
+	before, err := p.recordedProfile(ctx, &other, span, part, false)
+	if err != nil {
+		return fmt.Errorf("--diff %s: %w", w.diff, err)
+	}
+	n, err := w.norm()
+	if err != nil {
+		return err
+	}
+	if n.Per == "cpu-second" {
+		n.Before, n.After = before.Tree.Seconds, after.Tree.Seconds
+	}
+	d, err := flame.Compare(before.Tree, after.Tree, n)
+	if err != nil {
+		return fmt.Errorf("compare %s with %s: %w", moments(after.over), moments(before.over), err)
+	}
+	format, err := o.chosen()
+	if err != nil {
+		return err
+	}
+	if o.output != "" {
+		if err := into(p.Terminal, o.output, func(out io.Writer) error { return format.differ(out, d, o.picture(d.Said)) }); err != nil {
+			return err
+		}
+	}
+	return into(p.Terminal, "", func(out io.Writer) error {
+		if w.json {
+			return flame.WriteChangesJSON(out, d, o.rows)
+		}
+		return flame.WriteChanges(out, d, o.rows)
+	})
+}
+
+func moments(over measure.Interval) string { return moment(over.Start) + " to " + moment(over.End) }
+
+// aRecorded is a profile of what was recorded, and what is said of it.
+type aRecorded struct {
+	*flame.Recorded
+	over  measure.Interval
+	note  string
+	lines []flame.TableLine // when a table is wanted
+}
+
+// recordedProfile makes a profile of the time that the flags name; --at is the end of so much of it. What may mislead is told.
+func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, part flame.Part, table bool) (*aRecorded, error) {
+	r, err := p.replay(w, Look{Netns: "all"}, at)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	reader, err := r.Record(ctx, []measure.Query{{Stat: measure.StackSamples, Step: r.over.Span()}}, 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	part.Over = r.over
+	got, err := flame.AskRecorded(ctx, reader, part)
+	if err != nil {
+		return nil, err
+	}
+	out := &aRecorded{Recorded: got, over: r.over}
+	if table {
+		if out.lines, err = flame.AskLines(ctx, reader, part); err != nil {
+			return nil, err
+		}
+	}
+	out.note = fmt.Sprintf("%.0f samples in %.0f s of %d CPUs, %s", got.Samples, got.Took.Seconds(), got.CPUs, moments(r.over))
+	notes := slices.Clone(got.Tree.Notes)
+	got.Tree.Notes = nil // they are told here
+	for _, s := range r.said {
+		if !slices.Contains(notes, s) {
+			notes = append(notes, s)
+		}
+	}
+	if got.Resting > 0 && !part.Idle {
+		notes = append(notes, fmt.Sprintf("%.0f of %.0f samples are of idle CPUs and left out; --idle shows them", got.Resting, got.Samples))
+	}
+	if lacks := r.over.Span() - got.Took; lacks >= measure.Second && !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "recorded") }) {
+		notes = append(notes, fmt.Sprintf("of the %.0f s only %.0f are recorded", r.over.Seconds(), got.Took.Seconds()))
+	}
+	if whole := len(part.PIDs)+len(part.Processes) == 0; whole && got.Samples < 0.9*got.Due && got.Due > 20 {
+		notes = append(notes, fmt.Sprintf("%.0f samples came of %.0f that were due: shares are of those that came", got.Samples, got.Due))
+	}
+	for _, l := range got.Loss {
+		notes = append(notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
+	}
+	for _, n := range notes {
+		fmt.Fprintln(p.Terminal.Err, "culprit: "+view.Clean(n))
+	}
+	return out, nil
+}
