@@ -92,6 +92,9 @@ func (s *Sampler) enter() (*Source, error) {
 	s.mu.Unlock()
 	env := NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
+	if err := (&Profile{Hz: s.hz}).may(env); err != nil {
+		return nil, err
+	}
 	cpus, err := kernel.Root{}.PossibleCPUs()
 	if err != nil {
 		return nil, err

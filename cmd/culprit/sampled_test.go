@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"culprit/measure"
+	"culprit/view/web"
+)
+
+// burnt keeps what burns from being left out.
+//
+// table: written by one test
+var burnt atomic.Uint64
+
+//go:noinline
+func burnSeventy(n int) {
+	x := uint64(n)
+	for range n * 700 {
+		x = x*6364136223846793005 + 1442695040888963407
+	}
+	burnt.Store(x)
+}
+
+//go:noinline
+func burnThirty(n int) {
+	x := uint64(n)
+	for range n * 300 {
+		x = x*6364136223846793005 + 1442695040888963407
+	}
+	burnt.Store(x)
+}
+
+// samplersOf gives how many BPF programs of perf events a process holds.
+func samplersOf(t *testing.T, pid int) (n int) {
+	t.Helper()
+	infos, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+	if err != nil || len(infos) == 0 {
+		t.Fatalf("the files of process %d: %v", pid, err)
+	}
+	for _, name := range infos {
+		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), "prog_type:") && strings.Contains(string(b), "prog_type:\t7\n") { // BPF_PROG_TYPE_PERF_EVENT
+			n++
+		}
+	}
+	return n
+}
+
+// shares asks the command line for what was sampled of this process, and gives the samples of both functions.
+func shares(t *testing.T, dir string) (seventy, thirty int, out string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self, "profile", "--dir", dir, "--from", "-5m", "--pid", strconv.Itoa(os.Getpid()), "--format", "folded")
+	c.Env = append(os.Environ(), asProgram+"=1")
+	b, _ := c.CombinedOutput() // that there is nothing yet is an error too
+	for line := range strings.Lines(string(b)) {
+		stack, count, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if i := strings.LastIndexByte(strings.TrimSpace(line), ' '); i > 0 {
+			stack, count = line[:i], strings.TrimSpace(line[i:])
+		}
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			continue
+		}
+		if strings.Contains(stack, "burnSeventy") {
+			seventy += n
+		} else if strings.Contains(stack, "burnThirty") {
+			thirty += n
+		}
+	}
+	return seventy, thirty, string(b)
+}
+
+// TestSampledPast: what a server samples is there with the right shares, also when it was killed, and by the next server; what nobody records is not sampled.
+func TestSampledPast(t *testing.T) {
+	needsTracing(t)
+	dir := t.TempDir()
+	c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--profile", "199")
+	c.says(t, "records in", time.Minute)
+	over := atomic.Bool{}
+	go func() {
+		for !over.Load() {
+			burnSeventy(1000)
+			burnThirty(1000)
+		}
+	}()
+	defer over.Store(true)
+	right := func(when string) int {
+		t.Helper()
+		var one, other int
+		eventually(t, "there are samples "+when, 2*time.Minute, func() error {
+			var out string
+			if one, other, out = shares(t, dir); one+other < 300 {
+				return fmt.Errorf("%d and %d samples in\n%.500s", one, other, out)
+			}
+			return nil
+		})
+		if share := float64(one) / float64(one+other); share < 0.55 || share > 0.85 {
+			t.Errorf("%s, what takes 70 %% of the time has %.1f %% of %d samples", when, 100*share, one+other)
+		}
+		return one + other
+	}
+	before := right("while it runs")
+	over.Store(true)
+	if n := samplersOf(t, c.Process.Pid); n == 0 {
+		t.Error("it samples without a program")
+	}
+	time.Sleep(3 * time.Second) // what is older than two seconds outlives a kill
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.end(t, 10*time.Second)
+	if n := right("after kill -9, in the archive"); n < before {
+		t.Errorf("%d samples before the kill and %d after it", before, n)
+	}
+	c = start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--profile", "199")
+	c.says(t, "records in", time.Minute)
+	right("by the next server")
+
+	client, err := web.Dial(t.Context(), socketOf(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	each := func(do func(context.Context, uint32) error) {
+		t.Helper()
+		all, err := client.Datasets(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, k := range all {
+			if strings.HasPrefix(string(k.Dataset.Stat.ID), "cpu.stack.") {
+				n++
+				if err := do(t.Context(), k.Dataset.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if n != 3 {
+			t.Fatalf("%d datasets of stacks", n)
+		}
+	}
+	eventually(t, "it samples", 20*time.Second, func() error {
+		if samplersOf(t, c.Process.Pid) == 0 {
+			return fmt.Errorf("no program")
+		}
+		return nil
+	})
+	each(client.Suspend)
+	eventually(t, "nothing is sampled that nobody records", 20*time.Second, func() error {
+		if n := samplersOf(t, c.Process.Pid); n > 0 {
+			return fmt.Errorf("%d programs", n)
+		}
+		return nil
+	})
+	each(client.Resume)
+	eventually(t, "it samples again", 20*time.Second, func() error {
+		if samplersOf(t, c.Process.Pid) == 0 {
+			return fmt.Errorf("no program")
+		}
+		return nil
+	})
+	right("of what was before")
+}
+
+// TestSampledByNobody: who may not sample is told so, and records all else.
+func TestSampledByNobody(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs: root")
+	}
+	const nobody = 65534
+	dir, err := os.MkdirTemp("/tmp", "culprit-nobody-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("/proc/self/exe", "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	c.Env = append(os.Environ(), asProgram+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = c.Process.Kill() // it goes on for ever
+		_ = c.Wait()         // killed
+	}()
+	eventually(t, "it says why there are no stacks", 30*time.Second, func() error {
+		client, err := web.Dial(t.Context(), socketOf(dir))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		q, err := measure.ParseQuery("cpu.stack.samples by process,kernel,user")
+		if err != nil {
+			return err
+		}
+		a, err := client.Ask(t.Context(), q)
+		if err != nil {
+			return err
+		}
+		if len(a.Series) > 0 || !slices.ContainsFunc(a.Notes, func(n string) bool { return strings.Contains(n, "no stacks are sampled") && strings.Contains(n, "CAP_") }) {
+			return fmt.Errorf("%d rows, notes %q", len(a.Series), a.Notes)
+		}
+		if q, err = measure.ParseQuery("cpu.time by mode"); err != nil {
+			return err
+		}
+		if a, err = client.Ask(t.Context(), q); err != nil || len(a.Series) == 0 {
+			return fmt.Errorf("and of all else there are %d rows: %w", len(a.Series), err)
+		}
+		return nil
+	})
+}
