@@ -215,7 +215,9 @@ func TestSampledByNobody(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(a.Series) > 0 || !slices.ContainsFunc(a.Notes, func(n string) bool { return strings.Contains(n, "no stacks are sampled") && strings.Contains(n, "CAP_") }) {
+		if len(a.Series) > 0 || !slices.ContainsFunc(a.Notes, func(n string) bool {
+			return strings.Contains(n, "no stacks are sampled") && strings.Contains(n, "CAP_")
+		}) {
 			return fmt.Errorf("%d rows, notes %q", len(a.Series), a.Notes)
 		}
 		if q, err = measure.ParseQuery("cpu.time by mode"); err != nil {
