@@ -107,6 +107,8 @@ type gather struct {
 	rough  bool            // so did values that are exact only tick by tick
 	sums   bool            // of the cells the sums alone are kept
 
+	stacked, wanted int // fields of stacks, of the dataset and of the query
+
 	ring    uint64 // of the newest block whose rows were matched, 0: not to be told again; their series, and how many rows each has
 	matched []int32
 	folded  map[int32]int
@@ -160,7 +162,12 @@ func newGather(q measure.Query, d *set, start measure.Time, step measure.Span, c
 		elapsed: make([]measure.Span, cells), ticks: make([]uint32, cells), gone: make([]lacking, cells), rows: table{width: len(q.By)}}
 	g.sums = d.desc.Stat.Kind == measure.Delta && d.desc.Stat.Fold == measure.Sum && slices.Contains(d.stack, true)
 	for _, f := range q.By {
-		g.columns = append(g.columns, slices.Index(d.desc.Query.By, f))
+		c := slices.Index(d.desc.Query.By, f)
+		g.columns = append(g.columns, c)
+		g.wanted += b2i(d.stack[c])
+	}
+	for _, is := range d.stack {
+		g.stacked += b2i(is)
 	}
 	for _, t := range q.Where {
 		if c := slices.Index(d.desc.Query.By, t.Field); c >= 0 { // else the dataset's own predicate has it
@@ -216,6 +223,9 @@ func (g *gather) match(b *block) (series []int32, in map[int32]int, err error) {
 			nodes[n] = 1 + g.stacks.of(nd)
 		}
 		return nodes[n] - 1
+	}
+	if len(g.terms) == 0 && g.stacked == g.wanted && (b.alive == nil || g.to-g.from == len(b.ticks)) {
+		g.stacks.follow(b.stacks, nodes, word) // all of them are wanted
 	}
 	width := len(g.set.desc.Query.By)
 	key := make([]uint32, len(g.columns))

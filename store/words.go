@@ -159,3 +159,21 @@ func (t *trie) of(n node) uint32 {
 	}
 	return i
 }
+
+// follow takes in all nodes of a block, callers before those they call: into gets 1 + the number of each. Blocks have like nodes in like order, so the one that
+// follows on the one before here mostly is the one that does so there.
+func (t *trie) follow(nodes []node, into []uint32, word func(uint32) uint32) {
+	last := uint32(len(t.nodes))
+	for i, n := range nodes {
+		if n.parent >= 0 {
+			n.parent = int32(into[n.parent]) - 1
+		}
+		n.symbol, n.module = word(n.symbol), word(n.module)
+		if next := last + 1; next < uint32(len(t.nodes)) && t.nodes[next] == n {
+			last = next
+		} else {
+			last = t.of(n)
+		}
+		into[i] = last + 1
+	}
+}

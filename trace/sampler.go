@@ -2,6 +2,7 @@ package trace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -92,8 +93,8 @@ func (s *Sampler) enter() (*Source, error) {
 	s.mu.Unlock()
 	env := NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
-	if err := (&Profile{Hz: s.hz}).may(env); err != nil {
-		return nil, err
+	if err := kernel.RawTracepoints.Have(env.root); errors.Is(err, measure.ErrDenied) {
+		return nil, &measure.Denied{Doing: "load BPF programs that see stacks", Needs: "CAP_BPF and CAP_PERFMON, or root"}
 	}
 	cpus, err := kernel.Root{}.PossibleCPUs()
 	if err != nil {
@@ -102,9 +103,8 @@ func (s *Sampler) enter() (*Source, error) {
 	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
 	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
 	source, err := newSource("sampler", Script{Text: s.stats[0].Program, Mode: syntax.Mode{Last: syntax.PartName},
-		// Strings are names of threads, which are shorter; nothing is told but when it is asked for. Tables for unwinding would have to be read of each
-		// program that ever runs.
-		Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s", "unwind": "fp"}}}, 0,
+		// Strings are names of threads, which are shorter; nothing is told but when it is asked for.
+		Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}}, 0,
 		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room}, env, io.Discard)
 	if err != nil {
 		return nil, err
