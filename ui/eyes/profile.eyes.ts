@@ -193,4 +193,31 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
       stop();
     }
   });
+
+  it.skipIf(process.getuid?.() !== 0)("shows what is recorded, by the second (needs: root)", { timeout: 90_000 }, async () => {
+    const stop = load(1);
+    try {
+      const { page, context, wrong } = await eyes.at(served, "#profile", { height: 1000 });
+      const button = page.getByRole("button", { name: "busiest second" });
+      await until("seconds", async () => (await button.count()) > 0 && (await button.isEnabled()));
+      await page.waitForTimeout(6000);
+      await page.reload();
+      await until("seconds again", async () => (await button.count()) > 0 && (await button.isEnabled()));
+      await button.click();
+      await page.waitForSelector(".twin tbody tr");
+      expect(page.url()).toMatch(/p=\d+\.\.\d+/);
+      expect((await functions(page)).sh ?? (await page.locator(".twin").innerText())).toBeTruthy();
+      await page.keyboard.press("[");
+      await page.getByRole("button", { name: "all of it" }).click();
+      await page.waitForSelector(".norm");
+      await page.waitForTimeout(400);
+      await fits(page);
+      await accessible(page);
+      await picture(page, "profile-recorded");
+      expect(wrong).toEqual([]);
+      await context.close();
+    } finally {
+      stop();
+    }
+  });
 });

@@ -44,7 +44,7 @@ func (s *Server) compared(r *http.Request, more ...string) (d *flame.Diff, p *pa
 			}
 		}
 	}
-	_, free, err := s.profiling(r.Context())
+	ctx, free, err := s.profiling(r.Context())
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -55,11 +55,7 @@ func (s *Server) compared(r *http.Request, more ...string) (d *flame.Diff, p *pa
 	}()
 	var both [2]*flame.Tree
 	for i, name := range []string{"before", "after"} {
-		kept, err := s.shelf.get(p.text(name))
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if both[i], err = kept.tree(); err != nil {
+		if both[i], err = s.treeOf(ctx, p.text(name)); err != nil {
 			return nil, nil, nil, err
 		}
 	}

@@ -267,6 +267,22 @@ func (s *Server) profileColumns(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if _, ok := stretchOf(q.text("id")); ok {
+		ctx, done, err := s.profiling(r.Context())
+		if err != nil {
+			return err
+		}
+		defer done()
+		t, err := s.treeOf(ctx, q.text("id"))
+		if err != nil {
+			return err
+		}
+		b, err := flame.AppendColumns(nil, t)
+		if err != nil {
+			return err
+		}
+		return s.send(w, r, flame.ColumnsType, b)
+	}
 	p, err := s.shelf.get(q.text("id"))
 	if err != nil {
 		return err

@@ -321,3 +321,19 @@ func TestProfilesCompared(t *testing.T) {
 		t.Errorf("%d places are taken", n)
 	}
 }
+
+func TestStretches(t *testing.T) {
+	for name, want := range map[string]measure.Interval{
+		"1000..2500": {Start: 1e9, End: 2.5e9}, "": {}, "..": {}, "1000": {}, "2500..1000": {}, "1..1": {}, "-1..5": {}, "1..99999999999999999999": {}, "364c47b6df8e7ab7": {}, "1..2..3": {},
+	} {
+		if got, ok := stretchOf(name); got != want || ok != (want != measure.Interval{}) {
+			t.Errorf("%q: %v %v", name, got, ok)
+		}
+	}
+	s := serve(t, newMemory(t))
+	for query, want := range map[string]string{"id=1..2000000000000": "413 too-large", "id=2..1": "404 not-found"} {
+		if got := s.code(s.get("/api/profile?" + query)); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import type { Answer } from "../../data/columns";
+import { busiest, nameOf, secondsOf, snapped, stretchOf } from "./seconds";
+
+const nan = Number.NaN;
+const answer: Answer = {
+  query: "cpu.stack.busy by slot",
+  kind: "delta",
+  unit: "samples/s",
+  sparse: true,
+  start: 10_000,
+  step: 1000,
+  elapsed: Float64Array.from([1000, 0, 1000, 1000]),
+  by: ["slot"],
+  series: [
+    { key: ["0"], id: "0", values: Float32Array.from([1, nan, nan, 4]), min: null, max: null },
+    { key: ["2"], id: "2", values: Float32Array.from([2, nan, 3, 5]), min: null, max: null },
+    { key: ["77"], id: "77", values: Float32Array.from([9, 9, 9, 9]), min: null, max: null },
+  ],
+  rows: 3,
+  rest: null,
+  loss: [],
+  notes: [],
+};
+
+describe("the seconds", () => {
+  const s = secondsOf(answer, 3);
+  it("tell what was not measured from what was not busy", () => {
+    expect([...s.rate]).toEqual([1, nan, 0, 4, 0, nan, 0, 0, 2, nan, 3, 5]);
+    expect([...s.whole]).toEqual([3, nan, 3, 9]);
+    expect(s.most).toBe(5);
+  });
+  it("find where it was busiest", () => {
+    expect(busiest(s, 1000)).toEqual({ from: 13_000, to: 14_000 });
+    expect(busiest(s, 2000)).toEqual({ from: 12_000, to: 14_000 });
+    expect(busiest({ ...s, cells: 0 }, 1000)).toBeNull();
+    expect(busiest({ ...s, whole: s.whole.map(() => nan) }, 1000)).toBeNull();
+  });
+  it("are chosen by whole columns, whichever way one drags", () => {
+    expect(snapped(s, 12_900, 11_100)).toEqual({ from: 11_000, to: 13_000 });
+    expect(snapped(s, 12_500, 12_500)).toEqual({ from: 12_000, to: 13_000 });
+    expect(snapped(s, 0, 99_000)).toEqual({ from: 10_000, to: 14_000 });
+    expect(snapped(s, 99_000, 99_500)).toEqual({ from: 13_000, to: 14_000 });
+  });
+  it("have a name", () => {
+    expect(stretchOf(nameOf({ from: 1000, to: 2000 }))).toEqual({ from: 1000, to: 2000 });
+    for (const name of ["", "1000..1000", "2..1", "a..b", "1..2..3", "364c47b6df8e7ab7"]) expect(stretchOf(name)).toBeNull();
+  });
+});

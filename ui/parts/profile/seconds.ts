@@ -1,0 +1,86 @@
+// The samples that a server records, by time: a column for each second or several, a line for each part of the second.
+
+import type { Answer } from "../../data/columns";
+
+/** A stretch of time, in milliseconds since the epoch. */
+export interface Stretch {
+  from: number;
+  to: number;
+}
+
+export interface Seconds {
+  start: number;
+  step: number;
+  /** How many columns. */
+  cells: number;
+  /** How many lines, the first from the beginning of the second. */
+  slots: number;
+  /** Samples a second that found a CPU busy: that of a line and a column is at slot * cells + cell. NaN: nothing was measured. */
+  rate: Float32Array;
+  /** The same of all lines together. */
+  whole: Float32Array;
+  /** The greatest of rate. */
+  most: number;
+}
+
+/** Of the answer to cpu.stack.busy by slot. A line that is absent where something was measured was not busy. */
+export function secondsOf(a: Answer, slots: number): Seconds {
+  const cells = a.elapsed.length;
+  const rate = new Float32Array(slots * cells);
+  const whole = new Float32Array(cells);
+  for (let c = 0; c < cells; c++) {
+    if (a.elapsed[c]! > 0) continue;
+    whole[c] = Number.NaN;
+    for (let s = 0; s < slots; s++) rate[s * cells + c] = Number.NaN;
+  }
+  let most = 0;
+  for (const row of a.series) {
+    const s = Number(row.key[0]);
+    if (!(s >= 0 && s < slots)) continue;
+    for (let c = 0; c < cells; c++) {
+      const v = row.values[c]!;
+      if (!(v > 0)) continue;
+      rate[s * cells + c] = v;
+      whole[c]! += v;
+      if (v > most) most = v;
+    }
+  }
+  return { start: a.start, step: a.step, cells, slots, rate, whole, most };
+}
+
+/** The stretch of so many milliseconds in which CPUs were busiest; null where nothing was measured. */
+export function busiest(s: Seconds, ms: number): Stretch | null {
+  const n = Math.max(1, Math.min(s.cells, Math.round(ms / s.step)));
+  let best = -1;
+  let at = 0;
+  for (let c = 0; c + n <= s.cells; c++) {
+    let sum = 0;
+    for (let i = c; i < c + n; i++) sum += s.whole[i]!;
+    if (sum > best) {
+      best = sum;
+      at = c;
+    }
+  }
+  return best < 0 ? null : { from: s.start + at * s.step, to: s.start + (at + n) * s.step };
+}
+
+/** A stretch widened to whole columns. */
+export function snapped(s: Pick<Seconds, "start" | "step" | "cells">, from: number, to: number): Stretch {
+  const cell = (ms: number) => Math.min(s.cells, Math.max(0, ms));
+  const first = cell(Math.floor((Math.min(from, to) - s.start) / s.step));
+  const end = cell(Math.max(first + 1, Math.ceil((Math.max(from, to) - s.start) / s.step)));
+  return { from: s.start + Math.min(first, end - 1) * s.step, to: s.start + end * s.step };
+}
+
+/** The name of what was recorded in a stretch, as the server and the address have it. */
+export function nameOf(s: Stretch): string {
+  return `${Math.round(s.from)}..${Math.round(s.to)}`;
+}
+
+/** The stretch of a name; null of any other. */
+export function stretchOf(name: string): Stretch | null {
+  const m = /^(\d{1,15})\.\.(\d{1,15})$/.exec(name);
+  const from = Number(m?.[1]);
+  const to = Number(m?.[2]);
+  return m && to > from ? { from, to } : null;
+}
