@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"strconv"
+	"strings"
 	"time"
 
 	"culprit/lang/gen"
@@ -22,6 +23,7 @@ type frames struct {
 	now    map[uint32]int32 // of the stacks that the kernel gave last, by their ids
 	before map[uint32]int32 // and of those before: a program that ran while they were read may have used their ids
 	turned bool             // they were exchanged for this gathering
+	places bool             // a frame is made of each place in a function, with its offset in the symbol
 }
 
 // framed is what makes a frame what it is.
@@ -57,6 +59,12 @@ func (f *frames) add(places []symbol.Place) int32 {
 		p := &places[i]
 		k := framed{at, p.Name, p.Module}
 		switch {
+		case f.places:
+			if module, rest, ok := strings.Cut(p.String(), "`"); ok {
+				k.module, k.symbol = module, rest
+			} else {
+				k.module, k.symbol = "", module
+			}
 		case k.symbol != "":
 		case k.module != "": // a function without a name is told by its file, all of them as one
 			k.symbol = "[" + k.module + "]"

@@ -5,8 +5,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"culprit/kernel"
@@ -18,31 +18,61 @@ import (
 	"culprit/measure"
 )
 
-// A Profile is how CPUs are sampled: by a program in D that counts stacks in the kernel.
+// A Profile is what stacks are gathered of, and whose: by a program in D that adds up in the kernel.
 type Profile struct {
-	Hz     int    // samples a second of each CPU
-	CPUs   []int  // none: all
-	PIDs   []int  // none: all
-	Kernel bool   // samples within the kernel alone, with its stack
-	User   bool   // samples outside the kernel alone, with the process's stack
-	ByCPU  bool   // stacks are told apart by CPU
-	Unwind string // how stacks of processes are walked: auto, fp, tables; "": auto
+	Of       ProfileOf
+	Hz       int // of OnCPU: samples a second of each CPU
+	Who      Who
+	CPUs     []int        // none: all. Of waits: the CPU where the thread was put aside or got what it waited for
+	Kernel   bool         // OnCPU: samples within the kernel alone; else the kernel's stack alone, and of Locks the kernel's alone
+	User     bool         // the same of programs
+	ByCPU    bool         // of OnCPU: stacks are told apart by CPU
+	ByThread bool         // and by thread
+	Offsets  bool         // of OnCPU: and by the places in functions, not by functions alone; those of waits always are
+	Wakers   bool         // of OffCPU: and by who woke the thread
+	Least    measure.Span // of waits: shorter ones are left out
+	For      measure.Span // how long; 0: until the context ends
+	Unwind   string       // how stacks of processes are walked: auto, fp, tables; "": auto
+
+	begun func() // called when it has begun; nil: nothing
 }
 
-// A Sampled is a stack and how often it was seen.
+// A ProfileOf is what a profile is of.
+type ProfileOf uint8
+
+// What a profile can be of. All but the first are waits: their amounts are ns, from beginning to end of a wait, counted at its end.
+const (
+	OnCPU    ProfileOf = iota // what CPUs execute, sampled
+	OffCPU                    // from when a thread leaves its CPU until it runs again
+	RunQueue                  // from when a thread could run - woken, new, or put aside - until it does
+	Locks                     // waiting for locks of the kernel, and in futex(2)
+)
+
+// A Sampled is a stack, and how much it has.
 type Sampled struct {
-	Process string
-	PID     int
-	CPU     int      // -1 unless they are told apart
-	Kernel  []string // frames as DTrace prints them, the innermost first
-	User    []string
-	Count   int64
+	Process  string // the thread's name
+	PID, TID int    // TID -1 unless threads are told apart
+	CPU      int    // -1 unless they are told apart
+	State    string // of waits: how the thread waited: sleeping, preempted ...; or for what kind of lock
+	Kernel   []string
+	User     []string // frames as DTrace prints them, the innermost first
+	Waker    *Waker   // nil: not asked for, or not known
+	Count    int64    // samples, or waits
+	Amount   int64    // samples, or ns
 }
 
-// A Profiled is what was sampled.
+// A Waker is who ended a wait.
+type Waker struct {
+	Process      string
+	PID          int
+	Kernel, User []string
+}
+
+// A Profiled is what was gathered.
 type Profiled struct {
 	Stacks []Sampled
-	Took   measure.Span // by the clock, while samples were taken
+	Took   measure.Span // by the clock, while it was gathered
+	Away   int64        // of OffCPU: threads that left a CPU and were not back at the end: their waits are in no stack
 	Loss   []measure.Loss
 	Notes  []string // what may mislead
 }
@@ -51,49 +81,33 @@ type Profiled struct {
 // a stack of D may have.
 const ProfileFrames = 127
 
-// profileStacks is how many different stacks there is room for in the kernel, of the kernel and of processes each.
+// profileStacks is how many different stacks of waits there is room for in the kernel, of each of the lengths that have a map of their own.
 const profileStacks = 32768
 
-// text gives the program.
-func (p *Profile) text() string {
-	var terms []string
-	any := func(name string, values []int) {
-		var each []string
-		for _, v := range values {
-			each = append(each, fmt.Sprintf("%s == %d", name, v))
-		}
-		if len(each) > 0 {
-			terms = append(terms, "("+strings.Join(each, " || ")+")")
-		}
-	}
-	any("cpu", p.CPUs)
-	any("pid", p.PIDs)
-	stacks := fmt.Sprintf("stack(%d), ustack(%d)", ProfileFrames, ProfileFrames)
-	switch {
-	case p.Kernel && !p.User:
-		terms = append(terms, "arg0 != 0")
-		stacks = fmt.Sprintf("stack(%d)", ProfileFrames)
-	case p.User && !p.Kernel:
-		terms = append(terms, "arg0 == 0")
-		stacks = fmt.Sprintf("ustack(%d)", ProfileFrames)
-	}
-	predicate := ""
-	if len(terms) > 0 {
-		predicate = " /" + strings.Join(terms, " && ") + "/"
-	}
-	keys := "execname, pid, "
-	if p.ByCPU {
-		keys += "cpu, "
-	}
-	// The tick has what was counted taken out of the kernel, and given names while the processes are still there.
-	return fmt.Sprintf("profile-%d%s { @[%s%s] = count(); } tick-1s { trace(0); }", p.Hz, predicate, keys, stacks)
-}
-
-// Run samples until the context ends.
+// Run gathers for as long as was asked, or until the context ends. The error is a measure.Denied that names the right that is missing, measure.ErrUnsupported
+// where this kernel can't.
 func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	env := NewEnv(kernel.Root{})
 	defer env.Close()
-	c, err := Compile(Script{Text: p.text(), Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": cmp.Or(p.Unwind, "auto")}, Words: macros()}}, env, gen.Limits{Stacks: profileStacks})
+	if err := p.may(env); err != nil {
+		return nil, err
+	}
+	text, err := p.text(env)
+	if err != nil {
+		return nil, err
+	}
+	// Once a second is often enough to look: nothing is told of meanwhile. Strings are names of threads, which are shorter.
+	options := check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")}, Words: macros()}
+	limits := gen.Limits{Ring: 64 << 10, Stacks: profileStacks}
+	if p.Of == OnCPU { // each look leaves the maps empty, so they have to hold what is sampled in some seconds
+		cpus, err := env.root.PossibleCPUs()
+		if err != nil {
+			return nil, err
+		}
+		limits.Stacks = min(max(1024, 4*p.Hz*len(cpus)), 1<<16)
+		limits.AggKeys = limits.Stacks
+	}
+	c, err := Compile(Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options}, env, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -103,34 +117,43 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	}
 	defer s.Close()
 	for _, skipped := range s.Attachment().Skipped {
-		return nil, fmt.Errorf("sample by %v: %w", skipped.Probe, skipped.Err)
+		return nil, fmt.Errorf("profile by %v: %w", skipped.Probe, skipped.Err)
 	}
-	s.acquaint(p.PIDs)
-	l := &profiling{session: s, lost: map[string]uint64{}}
+	s.acquaint(p.Who.PIDs)
+	l := &profiling{profile: p, session: s, lost: map[string]uint64{}}
+	if p.Of == OnCPU {
+		s.frames = newFrames()
+		s.frames.places = p.Offsets
+		l.samples = newSamples(p, s.aggs[0])
+	}
+	// What was counted is taken out of the kernel each second, and given names while the processes are still there.
+	s.second = l.take
 	began, ended := time.Time{}, make(chan time.Time, 1)
-	s.begun = func() { began = time.Now() }
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s.begun = func() { // what is done before does not take of the time
+		began = time.Now()
+		if p.For > 0 {
+			time.AfterFunc(time.Duration(p.For), stop)
+		}
+		// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+		time.AfterFunc(100*time.Millisecond, debug.FreeOSMemory)
+		if p.begun != nil {
+			p.begun()
+		}
+	}
 	defer context.AfterFunc(ctx, func() { ended <- time.Now() })()
 	if _, err := s.Run(ctx, l, nil); err != nil {
 		return nil, err
 	}
 	out := &Profiled{Took: measure.Span((<-ended).Sub(began))}
-	all, err := s.Aggregates(c.Program.Aggs)
-	if err != nil {
+	if err := l.take(); err != nil {
 		return nil, err
 	}
-	for _, row := range all[0].Rows {
-		one := Sampled{CPU: -1, Process: row.Key[0].Text, PID: int(row.Key[1].Num), Count: row.Data[0]}
-		rest := row.Key[2:]
-		if p.ByCPU {
-			one.CPU, rest = int(rest[0].Num), rest[1:]
-		}
-		if p.Kernel || !p.User {
-			one.Kernel, rest = rest[0].Frames, rest[1:]
-		}
-		if p.User || !p.Kernel {
-			one.User = rest[0].Frames
-		}
-		out.Stacks = append(out.Stacks, one)
+	if l.samples != nil {
+		out.Stacks = l.samples.stacks(s.frames.all)
+	} else {
+		l.waits(out)
 	}
 	for _, why := range slices.Sorted(maps.Keys(l.lost)) {
 		out.Loss = append(out.Loss, measure.Loss{Reason: why, Events: l.lost[why]})
@@ -139,28 +162,100 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	return out, nil
 }
 
+// waits gives what was gathered of waits.
+func (p *profiling) waits(out *Profiled) {
+	for _, a := range p.session.aggs {
+		for _, row := range a.Rows {
+			switch a.Name {
+			case awayName:
+				out.Away = max(0, row.Data[0])
+				continue
+			case untoldName:
+				if n := row.Data[0]; n > 0 {
+					p.lost["the kernel did not tell that a thread ran again: that wait is in no stack"] += uint64(n)
+				}
+				continue
+			}
+			out.Stacks = append(out.Stacks, p.profile.sampled(row))
+		}
+	}
+}
+
+// sampled makes a row of waits what it stands for. Its key is what keys gave.
+func (p *Profile) sampled(row format.Row) Sampled {
+	key := row.Key
+	next := func() format.Value {
+		v := key[0]
+		key = key[1:]
+		return v
+	}
+	one := Sampled{TID: -1, CPU: -1, Process: next().Text, PID: int(next().Num), Count: row.Data[0], Amount: row.Data[len(row.Data)-1]}
+	if p.ByThread {
+		one.TID = int(next().Num)
+	}
+	one.State = p.state(int64(next().Num))
+	if p.kernels() && one.State != stateFutex {
+		one.Kernel = next().Frames
+	}
+	if p.users() {
+		one.User = next().Frames
+	}
+	if p.Wakers {
+		w := &Waker{PID: int(next().Num) - 1, Process: next().Text}
+		if p.kernels() {
+			w.Kernel = next().Frames
+		}
+		if p.users() {
+			w.User = next().Frames
+		}
+		if w.PID >= 0 {
+			one.Waker = w
+		}
+	}
+	return one
+}
+
+// kernels and users say of which stacks there are.
+func (p *Profile) kernels() bool { return p.Kernel || !p.User }
+func (p *Profile) users() bool   { return p.User || !p.Kernel }
+
 // profiling gathers what a profile counts, and what was lost of it.
 type profiling struct {
+	profile *Profile
 	session *Session
+	samples *samples // of OnCPU
 	lost    map[string]uint64
 }
 
-// Record takes what was counted out of the kernel, each second.
-func (p *profiling) Record(*Record) error {
+// take takes what was counted out of the kernel.
+func (p *profiling) take() error {
+	if p.samples != nil {
+		if err := p.session.gather(); err != nil {
+			return err
+		}
+		if lost := p.samples.take(len(p.session.frames.all)); lost > 0 {
+			p.lost["more different stacks than are kept: they are counted as those without frames"] += lost
+		}
+		return nil
+	}
 	_, err := p.session.Aggregates(p.session.script.Program.Aggs)
 	return err
 }
 
-// Fault counts a sample that could not be taken.
+// Record has nothing to do: no clause writes records.
+func (p *profiling) Record(*Record) error { return nil }
+
+// Fault counts what could not be looked at.
 func (p *profiling) Fault(f *FaultReport) error {
 	p.lost[format.Fault(f.Fault).String()]++
 	return nil
 }
 
-// Drops counts what was lost. A stack that had no room is counted as a sample without one.
+// Drops counts what was lost. A stack that had no room is counted as one without frames.
 func (p *profiling) Drops(kind ir.Drop, _ int, n uint64) error {
-	p.lost[map[ir.Drop]string{ir.DropAgg: "more different stacks in a second than there is room for", ir.DropStack: "no room for another stack: its samples have none",
-		ir.DropNested: "a sample was taken while another one was", ir.DropMissed: "a sample was due while another one was taken"}[kind]] += n
+	p.lost[map[ir.Drop]string{ir.DropRecord: "faults that could not be told", ir.DropAgg: "more different stacks in a second than there is room for", ir.DropDynamic: "no room for another thread that waits",
+		ir.DropStack: "no room for another stack: it is counted as one without frames", ir.DropNested: "one came while another one was taken",
+		ir.DropMissed: "one was due while another one was taken"}[kind]] += n
 	return nil
 }
 

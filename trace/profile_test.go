@@ -30,7 +30,7 @@ func TestProfileShares(t *testing.T) {
 			spinThirty(3000)
 		}
 	}()
-	p := Profile{Hz: 997, PIDs: []int{os.Getpid()}, User: true}
+	p := Profile{Hz: 997, Who: Who{PIDs: []int{os.Getpid()}}, User: true}
 	var one, other, all int64
 	for deadline := time.Now().Add(2 * time.Minute); one+other < 200; {
 		if time.Now().After(deadline) {
@@ -86,11 +86,11 @@ func spinThirty(n int) {
 
 func TestProfileText(t *testing.T) {
 	for want, p := range map[string]Profile{
-		"profile-99 { @[execname, pid, stack(127), ustack(127)] = count(); } tick-1s { trace(0); }":                                              {Hz: 99},
-		"profile-997 /(cpu == 2 || cpu == 3) && (pid == 7) && arg0 != 0/ { @[execname, pid, cpu, stack(127)] = count(); } tick-1s { trace(0); }": {Hz: 997, CPUs: []int{2, 3}, PIDs: []int{7}, Kernel: true, ByCPU: true},
-		"profile-9 /arg0 == 0/ { @[execname, pid, ustack(127)] = count(); } tick-1s { trace(0); }":                                               {Hz: 9, User: true},
+		"profile-99 { @[execname, pid, stack(127), ustack(127)] = count(); }":                                              {Hz: 99},
+		"profile-997 /(cpu == 2 || cpu == 3) && (pid == 7) && arg0 != 0/ { @[execname, pid, cpu, stack(127)] = count(); }": {Hz: 997, CPUs: []int{2, 3}, Who: Who{PIDs: []int{7}}, Kernel: true, ByCPU: true},
+		"profile-9 /arg0 == 0/ { @[execname, pid, ustack(127)] = count(); }":                                               {Hz: 9, User: true},
 	} {
-		if got := p.text(); got != want {
+		if got, err := p.text(nil); got != want || err != nil {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

@@ -51,8 +51,7 @@ const slotsOfSecond = 50
 // samplerText gives the program. Its first clause is that of a Profile by CPU.
 func samplerText(hz int) string {
 	p := Profile{Hz: hz, ByCPU: true}
-	clause, _, _ := strings.Cut(p.text(), " tick-") // what a tick is for there, each reading does here
-	clause = strings.Replace(clause, "@[", "@samples[", 1)
+	clause := strings.Replace(p.onCPU(nil), "@[", "@samples[", 1)
 	return fmt.Sprintf("%s\nprofile-%d /pid != 0/ { @busy[(walltimestamp %% 1000000000) / %d] = count(); }\n", clause, hz, 1000000000/slotsOfSecond)
 }
 

@@ -101,7 +101,7 @@ func TestProfileWithoutFramePointers(t *testing.T) {
 		pid := started(t, path)
 		p := Profile{Hz: 997, User: true}
 		if known {
-			p.PIDs = []int{pid}
+			p.Who.PIDs = []int{pid}
 		}
 		var seventy, thirty, whole, before, all int64
 		var odd []string

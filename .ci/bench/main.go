@@ -82,6 +82,9 @@ func measureAll(s settings, only string) error {
 	if only == "flame" {
 		return compareFlames(s.Culprit, os.Stdout)
 	}
+	if only == "profile" {
+		return compareProfile(s.Culprit, os.Stdout)
+	}
 	if os.Geteuid() != 0 {
 		fmt.Println("skipped the comparison with the classic tools: namespaces need root")
 		return nil
@@ -112,7 +115,7 @@ func measureAll(s settings, only string) error {
 		}
 	}
 	if s.Soak == 0 && only == "" {
-		if err := compareFlames(s.Culprit, os.Stdout); err != nil {
+		if err := errors.Join(compareProfile(s.Culprit, os.Stdout), compareFlames(s.Culprit, os.Stdout)); err != nil {
 			return err
 		}
 	}

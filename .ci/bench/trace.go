@@ -220,6 +220,8 @@ func work(kind string) error {
 		}
 	case "nothing":
 		return nil
+	case "stacks":
+		return workStacks()
 	case "spin":
 		for start := time.Now(); time.Since(start) < 3*time.Second; {
 		}

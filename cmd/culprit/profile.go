@@ -25,19 +25,35 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 			return nil, fmt.Errorf("sample CPU %d: it is not online; these are: %s: %w", cpu, strings.Trim(fmt.Sprint(online), "[]"), measure.ErrUnsupported)
 		}
 	}
-	ctx, stop := context.WithTimeout(ctx, q.For)
-	defer stop()
-	p := trace.Profile{Hz: q.Hz, CPUs: q.CPUs, PIDs: q.PIDs, Kernel: q.Kernel, User: q.User, ByCPU: q.ByCPU}
+	p := trace.Profile{Of: profileOf(q.Of), Hz: q.Hz, CPUs: q.CPUs, Who: trace.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups},
+		Kernel: q.Kernel, User: q.User, ByCPU: q.ByCPU, ByThread: q.ByThread, Offsets: q.ByCPU, Wakers: q.Wakers, Least: q.Least, For: measure.Span(q.For)}
 	got, err := p.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &term.Profiled{Took: got.Took, CPUs: len(q.CPUs), Frames: trace.ProfileFrames, Loss: got.Loss, Notes: got.Notes}
+	out := &term.Profiled{Took: got.Took, CPUs: len(q.CPUs), Frames: trace.ProfileFrames, Away: got.Away, Loss: got.Loss, Notes: got.Notes}
 	if out.CPUs == 0 {
 		out.CPUs = len(online)
 	}
 	for _, s := range got.Stacks {
-		out.Stacks = append(out.Stacks, term.ProfiledStack(s))
+		one := term.ProfiledStack{Process: s.Process, PID: s.PID, TID: s.TID, CPU: s.CPU, State: s.State, Kernel: s.Kernel, User: s.User, Count: s.Count, Amount: s.Amount}
+		if s.Waker != nil {
+			one.Waker = &term.ProfiledWaker{Process: s.Waker.Process, PID: s.Waker.PID, Kernel: s.Waker.Kernel, User: s.Waker.User}
+		}
+		out.Stacks = append(out.Stacks, one)
 	}
 	return out, nil
+}
+
+// profileOf gives what the tracer calls what the command line asks.
+func profileOf(of term.ProfileOf) trace.ProfileOf {
+	switch of {
+	case term.OffCPU:
+		return trace.OffCPU
+	case term.RunQueue:
+		return trace.RunQueue
+	case term.Locks:
+		return trace.Locks
+	}
+	return trace.OnCPU
 }

@@ -54,6 +54,11 @@ func (c *checker) fit(t Type, v value) Expr {
 		if to == v.t {
 			return v.x
 		}
+		if _, ok := t.(StackType); ok {
+			if _, ok := v.int(); ok && isZero(v.x) { // no stack; frees it
+				return &Const{typed{v.x.Place(), t}, 0}
+			}
+		}
 	}
 	return nil
 }

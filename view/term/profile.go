@@ -3,46 +3,72 @@ package term
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"culprit/measure"
 	"culprit/view"
-	"culprit/view/flame"
 
 	"github.com/spf13/cobra"
 )
 
-// Profiling is what `culprit profile` was asked: which CPUs and processes are sampled, how often and for how long.
+// A ProfileOf is what a profile is of.
+type ProfileOf uint8
+
+// What a profile can be of. Amounts of the first are samples, those of the others ns that threads waited.
+const (
+	OnCPU    ProfileOf = iota // what CPUs execute
+	OffCPU                    // being off the CPU, from leaving it until running again
+	RunQueue                  // being able to run, until running
+	Locks                     // waiting for locks
+)
+
+// Profiling is what `culprit profile` was asked: of what, which CPUs and threads are looked at, how often and for how long.
 type Profiling struct {
-	Hz     int
-	For    time.Duration
-	CPUs   []int // none: all
-	PIDs   []int // none: all
-	Kernel bool  // samples within the kernel alone
-	User   bool  // samples outside the kernel alone
-	ByCPU  bool  // stacks are told apart by CPU
+	Of        ProfileOf
+	Hz        int
+	For       time.Duration
+	CPUs      []int    // none: all
+	PIDs      []int    // none: all
+	TIDs      []int    // none: all
+	Processes []string // names; none: all
+	Cgroups   []string // paths; none: all
+	Kernel    bool     // samples within the kernel alone; of waits its stacks alone
+	User      bool     // the same of programs
+	ByCPU     bool     // stacks are told apart by CPU
+	ByThread  bool     // and by thread
+	Wakers    bool     // of OffCPU: and by who woke the thread
+	Least     measure.Span
 }
 
 // Profiled is what was sampled.
 type Profiled struct {
 	Stacks []ProfiledStack
 	Took   measure.Span
-	CPUs   int // that were sampled
-	Frames int // as many as a stack can have: one with so many may have been longer
+	CPUs   int   // that were sampled
+	Frames int   // as many as a stack can have: one with so many may have been longer
+	Away   int64 // of OffCPU: threads that were still away at the end, whose waits are in no stack
 	Loss   []measure.Loss
 	Notes  []string
 }
 
-// A ProfiledStack is a stack and how often it was seen; frames as DTrace prints them, the innermost first.
+// A ProfiledStack is a stack and how much it has; frames as DTrace prints them, the innermost first.
 type ProfiledStack struct {
+	Process       string
+	PID, TID, CPU int    // TID, CPU -1: not told
+	State         string // of waits: how it waited, or for what kind of lock
+	Kernel, User  []string
+	Waker         *ProfiledWaker // nil: not told
+	Count         int64          // samples, or waits
+	Amount        int64          // samples, or ns
+}
+
+// A ProfiledWaker is who ended a wait.
+type ProfiledWaker struct {
 	Process      string
-	PID, CPU     int // CPU -1: not told
+	PID          int
 	Kernel, User []string
-	Count        int64
 }
 
 // Profiler samples stacks until the context ends or the time is over.
@@ -51,23 +77,28 @@ type Profiler func(context.Context, Profiling) (*Profiled, error)
 const (
 	leastHz, mostHz = 1, 10000
 	mostProfile     = 24 * time.Hour
+	mostLeast       = measure.Span(time.Hour)
 )
 
 func (p Program) profile() *cobra.Command {
 	var o pictured
 	var q Profiling
 	var w profiledPast
-	var every string
-	var idle, pids bool
+	var every, least string
+	var idle, pids, offCPU, runQueue, locks bool
 	c := &cobra.Command{
 		Use:   "profile [flags]",
-		Short: "where the CPUs' time goes: stacks of kernel and programs, sampled",
+		Short: "where the CPUs' time goes, or what threads wait for: stacks of kernel and programs",
 		Long: reflow(`Samples what each CPU executes, so many times a second, counts the stacks in the kernel, and writes them as culprit flame does: a picture, a
 page, a table, or a format of other tools. The rate is 99 a second unless you say otherwise, which no timer of programs is in step with.
 Ctrl-C ends it early and writes what was sampled. Samples of idle CPUs are left out, and counted in a note.
 
 With --at, or --from and --to, it is made of what `+"`culprit serve`"+` sampled in that time: the same formats, without the places within functions; with --diff it is compared with
 another time, as long. That needs no rights but those to read what was recorded.
+
+With --off-cpu it is the time that threads are off the CPU, in ns, by the stack with which they left it and by how: sleeping, uninterruptible, preempted;
+with --wakers also by who woke them. With --run-queue it is the time from when a thread could run until it does. With --locks it is the time that is waited
+for locks of the kernel, and of programs in futex(2). A wait is counted when it ends: what began before or ends after the profile is in no stack.
 
 It needs root, or the capabilities CAP_BPF and CAP_PERFMON; and CAP_SYS_PTRACE for the names of functions in processes of others, and to walk their stacks by
 the unwind tables of their files, which needs no frame pointers.`, helpWidth),
@@ -78,6 +109,10 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 			{Line: "culprit profile --table", Means: "Count indv cuml CPU Caller, as lockstat -I prints it"},
 			{Line: "culprit profile --at 14:03:22 --for 30s -o then.html", Means: "what a server has sampled in the half minute up to then"},
 			{Line: "culprit profile --at now --for 1m --diff -1h", Means: "what the last minute does more of than one an hour ago"},
+			{Line: "culprit profile --off-cpu --process postgres --min 1ms -o wait.svg", Means: "where it waits, a millisecond or longer"},
+			{Line: "culprit profile --off-cpu --wakers --pid 1234", Means: "and who wakes it"},
+			{Line: "culprit profile --run-queue --tids", Means: "which threads wait for a CPU"},
+			{Line: "culprit profile --locks --table", Means: "Count indv cuml nsec Lock Caller, as lockstat prints it"},
 		}),
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -86,12 +121,21 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 	f.SortFlags = false
 	f.IntVar(&q.Hz, "hz", 99, "samples a second of each CPU")
 	f.StringVar(&every, "for", "10s", "how long: seconds, or with a unit")
+	f.BoolVar(&offCPU, "off-cpu", false, "time off the CPU, in ns, by the stack that left it")
+	f.BoolVar(&q.Wakers, "wakers", false, "of --off-cpu: and who woke it, with its stack")
+	f.BoolVar(&runQueue, "run-queue", false, "time of waiting for a CPU, in ns")
+	f.BoolVar(&locks, "locks", false, "time of waiting for locks, in ns")
+	f.StringVar(&least, "min", "0", "of --off-cpu, --run-queue, --locks: leave out waits that are shorter than this: 1ms, 20us")
 	f.IntSliceVar(&q.CPUs, "cpu", nil, "these CPUs alone")
 	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "these processes alone")
-	f.BoolVar(&q.Kernel, "kernel", false, "samples within the kernel alone")
-	f.BoolVar(&q.User, "user", false, "samples outside the kernel alone")
-	f.BoolVar(&idle, "idle", false, "samples of idle CPUs too")
+	f.IntSliceVar(&q.TIDs, "thread", nil, "these threads alone, by number")
+	f.StringSliceVar(&q.Processes, "process", nil, "processes and threads of this name alone")
+	f.StringSliceVar(&q.Cgroups, "cgroup", nil, "what is in this control group and below: its directory, or a path as in /proc/PID/cgroup")
+	f.BoolVar(&q.Kernel, "kernel", false, "samples within the kernel alone; of waits, the kernel's stacks and locks alone")
+	f.BoolVar(&q.User, "user", false, "samples outside the kernel alone; of waits, the programs' stacks and locks alone")
+	f.BoolVar(&idle, "idle", false, "idle CPUs too; of --off-cpu, idle threads of the kernel too")
 	f.BoolVar(&pids, "pids", false, "processes are told apart by number")
+	f.BoolVar(&q.ByThread, "tids", false, "threads are told apart by number")
 	o.flags(c)
 	w.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -103,26 +147,49 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 			return usagef("--for: %w", err)
 		}
 		q.For = time.Duration(span)
+		if q.Least, err = parseLeast(least); err != nil {
+			return err
+		}
+		kinds := 0
+		for of, asked := range map[ProfileOf]bool{OffCPU: offCPU, RunQueue: runQueue, Locks: locks} {
+			if asked {
+				q.Of = of
+				kinds++
+			}
+		}
 		switch {
+		case kinds > 1:
+			return usagef("--off-cpu, --run-queue and --locks exclude each other")
+		case q.Of != OnCPU && c.Flags().Changed("hz"):
+			return usagef("--hz is of samples: waits are all counted")
+		case q.Of == OnCPU && c.Flags().Changed("min"):
+			return usagef("--min is of --off-cpu, --run-queue and --locks")
+		case q.Wakers && q.Of != OffCPU:
+			return usagef("--wakers is of --off-cpu")
 		case q.Hz < leastHz || q.Hz > mostHz:
 			return usagef("--hz %d is out of range: %d to %d", q.Hz, leastHz, mostHz)
 		case q.For > mostProfile:
 			return usagef("--for %s is longer than a day", every)
 		case q.Kernel && q.User:
 			return usagef("--kernel and --user exclude each other; without them it is both")
-		case slices.ContainsFunc(q.PIDs, func(n int) bool { return n < 0 }) || slices.ContainsFunc(q.CPUs, func(n int) bool { return n < 0 }):
-			return usagef("--pid and --cpu take numbers from 0 on")
+		case slices.ContainsFunc(slices.Concat(q.PIDs, q.CPUs, q.TIDs), func(n int) bool { return n < 0 }):
+			return usagef("--pid, --thread and --cpu take numbers from 0 on")
+		case f.Changed("process") && len(q.Processes) == 0 || f.Changed("cgroup") && len(q.Cgroups) == 0 || slices.Contains(q.Processes, "") || slices.Contains(q.Cgroups, ""):
+			return usagef("--process and --cgroup take a name")
 		}
 		if err := w.check(c, &q, &o); err != nil {
 			return err
 		}
 		if w.given() {
+			if q.Of != OnCPU || q.ByThread || len(q.TIDs)+len(q.Processes)+len(q.Cgroups) > 0 {
+				return usagef("a server records what CPUs execute by process: --off-cpu, --run-queue, --locks, --thread, --tids, --process and --cgroup are not of --at, --from and --to")
+			}
 			return p.profilePast(c.Context(), &w, &q, o, idle, pids)
 		}
 		if p.Profile == nil {
 			return fmt.Errorf("this program samples nothing: %w", measure.ErrUnsupported)
 		}
-		q.ByCPU = o.table
+		q.ByCPU = o.table && q.Of == OnCPU
 		got, err := p.Profile(c.Context(), q)
 		if err != nil {
 			return err
@@ -132,137 +199,19 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 	return c
 }
 
-// profiled writes what was sampled, and says what may mislead.
-func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids bool) error {
-	stacks := got.Stacks
-	all, resting, cut := int64(0), int64(0), int64(0)
-	for _, s := range stacks {
-		all += s.Count
-		if s.resting() {
-			resting += s.Count
+// parseLeast reads how long a wait must be to count.
+func parseLeast(text string) (measure.Span, error) {
+	seconds, err := strconv.ParseFloat(text, 64)
+	span := measure.Span(seconds * 1e9)
+	if err != nil {
+		d, derr := time.ParseDuration(text)
+		if derr != nil {
+			return 0, usagef("--min %q is no time (write 1ms, 20us or 0.5)", text)
 		}
-		if len(s.Kernel) >= got.Frames || len(s.User) >= got.Frames {
-			cut += s.Count
-		}
+		span = measure.Span(d)
 	}
-	if !idle {
-		stacks = slices.DeleteFunc(slices.Clone(stacks), ProfiledStack.resting)
+	if !(seconds >= 0) || span < 0 || span > mostLeast {
+		return 0, usagef("--min %q is out of range: 0 to 1h", text)
 	}
-	note := fmt.Sprintf("%d samples in %.1f s, %d a second of each of %d CPUs", all, got.Took.Seconds(), q.Hz, got.CPUs)
-	notes := slices.Clone(got.Notes)
-	if resting > 0 && !idle {
-		notes = append(notes, fmt.Sprintf("%d of %d samples are of idle CPUs and left out; --idle shows them", resting, all))
-	}
-	if cut > 0 {
-		notes = append(notes, fmt.Sprintf("the stacks of %d samples have %d frames, which is the most: they may have been longer", cut, got.Frames))
-	}
-	// With nothing left out there is a sample for each tick of each CPU.
-	if due := float64(q.Hz*got.CPUs) * got.Took.Seconds(); len(q.PIDs) == 0 && !q.Kernel && !q.User && float64(all) < 0.9*due && due > 20 {
-		notes = append(notes, fmt.Sprintf("%d samples came of %.0f that were due: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much", all, due))
-	}
-	for _, l := range got.Loss {
-		notes = append(notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
-	}
-	for _, n := range notes {
-		fmt.Fprintln(p.Terminal.Err, "culprit: "+view.Clean(n))
-	}
-	if len(stacks) == 0 {
-		return fmt.Errorf("nothing was sampled that was asked for, in %.1f s", got.Took.Seconds())
-	}
-	if o.table {
-		return into(p.Terminal, o.output, func(w io.Writer) error {
-			return flame.WriteTableLines(w, tableLines(stacks), float64(sum(stacks)), "samples: "+note, o.rows)
-		})
-	}
-	t := treeOf(stacks, pids)
-	t.Seconds = got.Took.Seconds() * float64(got.CPUs)
-	return o.put(p.Terminal, t, note)
-}
-
-func sum(stacks []ProfiledStack) (n int64) {
-	for _, s := range stacks {
-		n += s.Count
-	}
-	return n
-}
-
-// resting says whether a stack is of a CPU that has nothing to do: the idle task's, in a function that waits for work. What interrupts
-// do meanwhile is no rest.
-func (s ProfiledStack) resting() bool {
-	if s.PID != 0 || len(s.Kernel) == 0 {
-		return false
-	}
-	switch _, name, _ := frameOf(s.Kernel[0]); name {
-	case "default_idle", "default_idle_call", "native_safe_halt", "pv_native_safe_halt", "arch_cpu_idle", "mwait_idle", "mwait_idle_with_hints", "intel_idle",
-		"intel_idle_irq", "intel_idle_ibrs", "acpi_idle_enter", "acpi_idle_do_entry", "acpi_safe_halt", "io_idle", "poll_idle", "cpu_idle_poll", "cpuidle_enter_state",
-		"cpuidle_enter", "do_idle", "tdx_safe_halt", "xen_safe_halt", "amd_e400_idle", "cpu_do_idle", "psci_enter_idle_state", "haltpoll_enter_idle":
-		return true
-	}
-	return false
-}
-
-// frameOf takes a frame apart as DTrace prints it: module`name+0x1f.
-func frameOf(line string) (module, name, offset string) {
-	if m, rest, ok := strings.Cut(line, "`"); ok {
-		module, line = m, rest
-	}
-	if i := strings.LastIndex(line, "+0x"); i > 0 {
-		line, offset = line[:i], line[i:]
-	}
-	return module, line, offset
-}
-
-// treeOf makes a profile of stacks: below the process its own functions, then the kernel's.
-func treeOf(stacks []ProfiledStack, pids bool) *flame.Tree {
-	b := flame.NewBuilder()
-	var path []uint32
-	for _, s := range stacks {
-		process := s.Process
-		if pids {
-			process += "-" + strconv.Itoa(s.PID)
-		}
-		path = append(path[:0], b.Function([]byte(process), nil, flame.Process))
-		add := func(frames []string, kind flame.Kind) {
-			for _, line := range slices.Backward(frames) {
-				module, name, _ := frameOf(line)
-				k := kind
-				if kind == flame.Code && module == "" && !strings.HasPrefix(name, "0x") {
-					k = flame.JIT
-				}
-				if strings.HasPrefix(name, "0x") && module != "" { // a function without a name is told by its file, as one
-					name = "[" + module + "]"
-				} else if strings.HasPrefix(name, "0x") {
-					name = "[unknown]"
-				}
-				path = append(path, b.Function([]byte(name), []byte(module), k))
-			}
-		}
-		add(s.User, flame.Code)
-		add(s.Kernel, flame.Kernel)
-		b.Stack(path, float64(s.Count))
-	}
-	t := b.Tree()
-	t.Samples = t.Sum()
-	return t
-}
-
-// tableLines gives a line for each CPU and place in the kernel, and one for each CPU's time in programs.
-func tableLines(stacks []ProfiledStack) []flame.TableLine {
-	type place struct {
-		cpu    int
-		caller string
-	}
-	counts := map[place]int64{}
-	for _, s := range stacks {
-		caller := "(usermode)"
-		if len(s.Kernel) > 0 {
-			caller = s.Kernel[0]
-		}
-		counts[place{s.CPU, caller}] += s.Count
-	}
-	lines := make([]flame.TableLine, 0, len(counts))
-	for at, n := range counts {
-		lines = append(lines, flame.TableLine{Count: float64(n), CPU: at.cpu, Caller: at.caller})
-	}
-	return lines
+	return span, nil
 }

@@ -13,4 +13,6 @@ BEGIN
 
 tick-1s /z = 1/ { ustack(5); }
 
+BEGIN { at[1] = stack(); at[1] = 0; @s[at[1]] = count(); }
+
 BEGIN { pid == 1 ? printf("one") : 1; pid == 2 ? trace("two") : pid == 3 ? trace("three") : stack(); }

@@ -1,0 +1,277 @@
+package trace
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// Aggregations that count: the threads that are off the CPU; and those that were away, as it seemed, and left a CPU: the kernel did not
+// tell that they came back.
+const (
+	awayName   = "away"
+	untoldName = "untold"
+)
+
+// How a thread waits, as the low bits of what is kept of it; the time is above them.
+const (
+	stateBits = 3
+	stateMask = 1<<stateBits - 1
+
+	statePreempted = 1 // it could have run on
+	stateSleeping  = 2 // TASK_INTERRUPTIBLE: signals end it
+	stateBlocked   = 3 // TASK_UNINTERRUPTIBLE: for disks, for locks of the kernel
+	stateIdle      = 4 // TASK_IDLE: a thread of the kernel without work
+	stateStopped   = 5 // by a signal or a debugger
+	stateWoken     = 6 // of RunQueue: not statePreempted
+)
+
+// Kinds of locks: flags of lock:contention_begin (include/trace/events/lock.h), and one that is no lock of the kernel's.
+const (
+	lockSpin, lockRead, lockWrite, lockRT, lockPerCPU, lockMutex = 1, 2, 4, 8, 16, 32
+	lockFutex                                                    = 64
+)
+
+// stateFutex is the State of waits in futex(2).
+const stateFutex = "futex"
+
+// state names how a thread waited, or for what.
+func (p *Profile) state(n int64) string {
+	if p.Of != Locks {
+		return []string{statePreempted: "preempted", stateSleeping: "sleeping", stateBlocked: "uninterruptible", stateIdle: "idle", stateStopped: "stopped", stateWoken: "woken", stateMask: ""}[n&stateMask]
+	}
+	of := map[int64]string{0: "", lockRead: ", to read", lockWrite: ", to write"}[n&(lockRead|lockWrite)]
+	switch {
+	case n&lockFutex != 0:
+		return stateFutex
+	case n&lockMutex != 0:
+		return "mutex"
+	case n&lockRT != 0:
+		return "rt lock" + of
+	case n&lockPerCPU != 0:
+		return "per-CPU rw semaphore" + of
+	case of != "" && n&lockSpin != 0:
+		return "rw lock" + of
+	case of != "":
+		return "rw semaphore" + of
+	case n&lockSpin != 0:
+		return "spin lock"
+	}
+	return "semaphore"
+}
+
+// text gives the program.
+func (p *Profile) text(env *Env) (string, error) {
+	who, err := p.Who.terms(env, atHand)
+	if err != nil {
+		return "", err
+	}
+	switch p.Of {
+	case OffCPU:
+		return p.offCPU(switchState(env), who), nil
+	case RunQueue:
+		woken, err := p.Who.terms(env, firstArgument)
+		if err != nil {
+			return "", err
+		}
+		return p.runQueue(switchState(env), who, woken), nil
+	case Locks:
+		return p.locks(append(anyOf("cpu", p.CPUs), who...)), nil
+	}
+	return p.onCPU(append(anyOf("cpu", p.CPUs), who...)), nil
+}
+
+// predicate makes a predicate of terms that must all hold.
+func predicate(terms ...string) string {
+	if len(terms) == 0 {
+		return ""
+	}
+	return " /" + strings.Join(terms, " && ") + "/"
+}
+
+// keys gives the key of a row; sampled takes it apart again. More are behind the stacks.
+func (p *Profile) keys(state, kernels, users string, more ...string) string {
+	all := []string{"execname", "pid"}
+	if p.ByThread {
+		all = append(all, "tid")
+	}
+	if p.ByCPU && p.Of == OnCPU {
+		all = append(all, "cpu")
+	}
+	for _, s := range append([]string{state, kernels, users}, more...) {
+		if s != "" {
+			all = append(all, s)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// stacks gives what takes the stacks that are wanted; "" for the others.
+func (p *Profile) stacks() (kernels, users string) {
+	if p.kernels() {
+		kernels = fmt.Sprintf("stack(%d)", ProfileFrames)
+	}
+	if p.users() {
+		users = fmt.Sprintf("ustack(%d)", ProfileFrames)
+	}
+	return kernels, users
+}
+
+// onCPU samples.
+func (p *Profile) onCPU(terms []string) string {
+	kernels, users := p.stacks()
+	switch {
+	case p.Kernel && !p.User:
+		terms = append(terms, "arg0 != 0")
+	case p.User && !p.Kernel:
+		terms = append(terms, "arg0 == 0")
+	}
+	return fmt.Sprintf("profile-%d%s { @[%s] = count(); }", p.Hz, predicate(terms...), p.keys("", kernels, users))
+}
+
+// switchState gives an expression for the state of the thread that leaves its CPU, in sdt:sched::sched_switch. Before Linux 5.18 the
+// tracepoint did not say what it was when that was looked at, and the thread is asked, which may have been woken since.
+func switchState(env *Env) string {
+	spec, err := env.BTF()
+	if err != nil {
+		return "arg3"
+	}
+	var t *btf.Typedef
+	if spec.TypeByName("btf_trace_sched_switch", &t) != nil {
+		return "arg3"
+	}
+	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
+	if !ok {
+		return "arg3"
+	}
+	var task *btf.Struct
+	if f, ok := p.Target.(*btf.FuncProto); !ok || len(f.Params) > 4 || spec.TypeByName("task_struct", &task) != nil { // the first is the program's context
+		return "arg3"
+	}
+	if hasMember(task, "__state") {
+		return "curthread->__state"
+	}
+	return "curthread->state"
+}
+
+// leaving gives an expression for how a thread of that state leaves: TASK_INTERRUPTIBLE 1, TASK_UNINTERRUPTIBLE 2, TASK_IDLE 0x402.
+func leaving(state string) string {
+	return fmt.Sprintf("(arg0 || (%[1]s & 0xff) == 0 ? %[2]d : %[1]s & 1 ? %[3]d : (%[1]s & 0x402) == 0x402 ? %[4]d : %[1]s & 2 ? %[5]d : %[6]d)", state, statePreempted, stateSleeping, stateIdle, stateBlocked, stateStopped)
+}
+
+// staying gives a term that holds of threads which will run again: not TASK_DEAD.
+func staying(state string) string { return "!(" + state + " & 0x80)" }
+
+// hasMember says whether a struct has a member, in it or in a struct without a name within it.
+func hasMember(s *btf.Struct, name string) bool {
+	for _, m := range s.Members {
+		if m.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// offCPU adds up the time from leaving a CPU until coming back. The stack of a process is taken when it leaves, as that of another
+// process can't be had; the kernel's stack is still the same when the thread comes back, so that waits which are left out cost none.
+func (p *Profile) offCPU(state string, who []string) string {
+	kernels, users := p.stacks()
+	off, at := "self->off", ""
+	if p.Wakers { // who wakes must know whether somebody waits
+		off = "off[tid]"
+	}
+	var b strings.Builder
+	if !p.Wakers {
+		fmt.Fprintf(&b, "self uint64_t off;\n")
+	} else {
+		fmt.Fprintf(&b, "uint64_t off[uint64_t];\n")
+	}
+	fmt.Fprintf(&b, "sdt:sched::sched_switch /tid != 0 && %s/ { @%s = sum(1); @%s = sum(-1); }\n", off, untoldName, awayName)
+	fmt.Fprintf(&b, "sdt:sched::sched_switch%s { %s = timestamp << %d | %s;", predicate(append(append([]string{"tid != 0", staying(state)}, anyOf("cpu", p.CPUs)...), who...)...), off, stateBits, leaving(state))
+	if users != "" {
+		at = "self->at"
+		fmt.Fprintf(&b, " self->at = %s;", users)
+	}
+	fmt.Fprintf(&b, " @%s = sum(1); }\n", awayName)
+	var more, noMore []string
+	forget := ""
+	if p.Wakers {
+		const woken = "args[0]->pid"
+		fmt.Fprintf(&b, "sdt:sched::sched_waking /off[%[1]s]/ { wakerPID[%[1]s] = pid + 1; waker[%[1]s] = execname;", woken)
+		more, noMore = []string{"wakerPID[tid]", "waker[tid]"}, []string{"wakerPID[tid]", `""`}
+		forget = " wakerPID[tid] = 0; waker[tid] = 0;"
+		each := func(name, take string) {
+			if take != "" {
+				fmt.Fprintf(&b, " %s[%s] = %s;", name, woken, take)
+				more, noMore = append(more, name+"[tid]"), append(noMore, name+"[tid]")
+				forget += " " + name + "[tid] = 0;"
+			}
+		}
+		each("wakerStack", kernels)
+		each("wakerUstack", users)
+		b.WriteString(" }\n")
+	}
+	back := func(keys string, terms ...string) {
+		terms = append([]string{off}, terms...)
+		if p.Least > 0 {
+			terms = append(terms, fmt.Sprintf("timestamp - (%s >> %d) >= %d", off, stateBits, p.Least))
+		}
+		fmt.Fprintf(&b, "sched:::on-cpu%s { @[%s] = avg(timestamp - (%s >> %d)); }\n", predicate(terms...), keys, off, stateBits)
+	}
+	kind := fmt.Sprintf("%s & %d", off, stateMask)
+	if p.Wakers { // a string that nobody wrote can't be read
+		back(p.keys(kind, kernels, at, more...), "wakerPID[tid]")
+		back(p.keys(kind, kernels, at, noMore...), "!wakerPID[tid]")
+	} else {
+		back(p.keys(kind, kernels, at))
+	}
+	fmt.Fprintf(&b, "sched:::on-cpu /%s/ { %s = 0;%s @%s = sum(-1); }\n", off, off, forget, awayName)
+	return b.String()
+}
+
+// runQueue adds up the time from when a thread could run until it does. One that is woken before it has left its CPU is in no queue.
+func (p *Profile) runQueue(state string, who, woken []string) string {
+	kernels, users := p.stacks()
+	var b strings.Builder
+	at := ""
+	if users != "" {
+		at = "self->at"
+		fmt.Fprintf(&b, "sdt:sched::sched_switch%s { self->at = %s; }\n", predicate(append([]string{"tid != 0", staying(state)}, who...)...), users)
+	}
+	fmt.Fprintf(&b, "sdt:sched::sched_switch%s { queued[tid] = timestamp << %d | %d; }\n", predicate(append([]string{"tid != 0", leaving(state) + fmt.Sprintf(" == %d", statePreempted)}, who...)...), stateBits, statePreempted)
+	fmt.Fprintf(&b, "sdt:sched::sched_wakeup,sdt:sched::sched_wakeup_new%s { queued[args[0]->pid] = timestamp << %d | %d; }\n", predicate(append([]string{"!args[0]->on_cpu"}, woken...)...), stateBits, stateWoken)
+	terms := append([]string{"queued[tid]"}, anyOf("cpu", p.CPUs)...)
+	if p.Least > 0 {
+		terms = append(terms, fmt.Sprintf("timestamp - (queued[tid] >> %d) >= %d", stateBits, p.Least))
+	}
+	fmt.Fprintf(&b, "sched:::on-cpu%s { @[%s] = avg(timestamp - (queued[tid] >> %d)); }\n", predicate(terms...), p.keys(fmt.Sprintf("queued[tid] & %d", stateMask), kernels, at), stateBits)
+	b.WriteString("sched:::on-cpu /queued[tid]/ { queued[tid] = 0; }\n")
+	return b.String()
+}
+
+// locks adds up the time that is waited for locks. A mutex is told of twice, when it begins to spin and when it sleeps: the first counts.
+func (p *Profile) locks(terms []string) string {
+	kernels, users := p.stacks()
+	var b strings.Builder
+	least := func(since string) []string {
+		if p.Least > 0 {
+			return []string{fmt.Sprintf("timestamp - %s >= %d", since, p.Least)}
+		}
+		return nil
+	}
+	if kernels != "" {
+		const began = "began[arg0, (uintptr_t)curthread]"
+		fmt.Fprintf(&b, "sdt:lock::contention_begin%s { %s = timestamp << 6 | (arg1 & 63); }\n", predicate(append([]string{"!" + began}, terms...)...), began)
+		fmt.Fprintf(&b, "sdt:lock::contention_end%s { @kernel[%s] = avg(timestamp - (%s >> 6)); }\n", predicate(append([]string{began}, least("("+began+" >> 6)")...)...), p.keys(began+" & 63", kernels, users), began)
+		fmt.Fprintf(&b, "sdt:lock::contention_end /%s/ { %s = 0; }\n", began, began)
+	}
+	if users != "" {
+		// FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13: all that may wait.
+		const waits = "(1 << (arg1 & 127) & 0x2a41) != 0"
+		fmt.Fprintf(&b, "syscall::futex:entry%s { self->futex = timestamp; }\n", predicate(append([]string{"(arg1 & 127) < 14", waits}, terms...)...))
+		fmt.Fprintf(&b, "syscall::futex:return%s { @user[%s] = avg(timestamp - self->futex); }\n", predicate(append([]string{"self->futex"}, least("self->futex")...)...), p.keys(fmt.Sprint(lockFutex), "", users))
+		b.WriteString("syscall::futex:return /self->futex/ { self->futex = 0; }\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,174 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"culprit/measure"
+	"culprit/view"
+	"culprit/view/flame"
+)
+
+// everybody says whether no thread is left out.
+func (q Profiling) everybody() bool {
+	return len(q.PIDs)+len(q.TIDs)+len(q.Processes)+len(q.Cgroups) == 0
+}
+
+// tell says what may mislead, and what was lost.
+func (p Program) tell(notes []string, lost []measure.Loss) {
+	for _, l := range lost {
+		notes = append(notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
+	}
+	for _, n := range notes {
+		fmt.Fprintln(p.Terminal.Err, "culprit: "+view.Clean(n))
+	}
+}
+
+// profiled writes what was sampled, and says what may mislead.
+func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids bool) error {
+	if q.Of != OnCPU {
+		return p.waited(got, q, o, idle, pids)
+	}
+	stacks := got.Stacks
+	all, resting, cut := int64(0), int64(0), int64(0)
+	for _, s := range stacks {
+		all += s.Count
+		if s.resting() {
+			resting += s.Count
+		}
+		if len(s.Kernel) >= got.Frames || len(s.User) >= got.Frames {
+			cut += s.Count
+		}
+	}
+	if !idle {
+		stacks = slices.DeleteFunc(slices.Clone(stacks), ProfiledStack.resting)
+	}
+	note := fmt.Sprintf("%d samples in %.1f s, %d a second of each of %d CPUs", all, got.Took.Seconds(), q.Hz, got.CPUs)
+	notes := slices.Clone(got.Notes)
+	if resting > 0 && !idle {
+		notes = append(notes, fmt.Sprintf("%d of %d samples are of idle CPUs and left out; --idle shows them", resting, all))
+	}
+	if cut > 0 {
+		notes = append(notes, fmt.Sprintf("the stacks of %d samples have %d frames, which is the most: they may have been longer", cut, got.Frames))
+	}
+	// With nothing left out there is a sample for each tick of each CPU.
+	if due := float64(q.Hz*got.CPUs) * got.Took.Seconds(); q.everybody() && !q.Kernel && !q.User && float64(all) < 0.9*due && due > 20 {
+		notes = append(notes, fmt.Sprintf("%d samples came of %.0f that were due: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much", all, due))
+	}
+	p.tell(notes, got.Loss)
+	if len(stacks) == 0 {
+		return fmt.Errorf("nothing was sampled that was asked for, in %.1f s", got.Took.Seconds())
+	}
+	if o.table {
+		return into(p.Terminal, o.output, func(w io.Writer) error {
+			return flame.WriteTableLines(w, tableLines(stacks), float64(sum(stacks)), "samples: "+note, o.rows)
+		})
+	}
+	t := treeOf(stacks, pids, q.ByThread)
+	t.Seconds = got.Took.Seconds() * float64(got.CPUs)
+	return o.put(p.Terminal, t, note)
+}
+
+func sum(stacks []ProfiledStack) (n int64) {
+	for _, s := range stacks {
+		n += s.Count
+	}
+	return n
+}
+
+// resting says whether a stack is of a CPU that has nothing to do: the idle task's, in a function that waits for work. What interrupts
+// do meanwhile is no rest.
+func (s ProfiledStack) resting() bool {
+	if s.PID != 0 || len(s.Kernel) == 0 {
+		return false
+	}
+	switch _, name, _ := frameOf(s.Kernel[0]); name {
+	case "default_idle", "default_idle_call", "native_safe_halt", "pv_native_safe_halt", "arch_cpu_idle", "mwait_idle", "mwait_idle_with_hints", "intel_idle",
+		"intel_idle_irq", "intel_idle_ibrs", "acpi_idle_enter", "acpi_idle_do_entry", "acpi_safe_halt", "io_idle", "poll_idle", "cpu_idle_poll", "cpuidle_enter_state",
+		"cpuidle_enter", "do_idle", "tdx_safe_halt", "xen_safe_halt", "amd_e400_idle", "cpu_do_idle", "psci_enter_idle_state", "haltpoll_enter_idle":
+		return true
+	}
+	return false
+}
+
+// frameOf takes a frame apart as DTrace prints it: module`name+0x1f.
+func frameOf(line string) (module, name, offset string) {
+	if m, rest, ok := strings.Cut(line, "`"); ok {
+		module, line = m, rest
+	}
+	if i := strings.LastIndex(line, "+0x"); i > 0 {
+		line, offset = line[:i], line[i:]
+	}
+	return module, line, offset
+}
+
+// treeOf makes a profile of stacks: above the process its own functions, then the kernel's; of waits then how it waited, and who ended it.
+func treeOf(stacks []ProfiledStack, pids, tids bool) *flame.Tree {
+	b := flame.NewBuilder()
+	var path []uint32
+	samples := int64(0)
+	for _, s := range stacks {
+		process := s.Process
+		switch {
+		case tids && s.TID >= 0:
+			process += "-" + strconv.Itoa(s.PID) + "/" + strconv.Itoa(s.TID)
+		case pids:
+			process += "-" + strconv.Itoa(s.PID)
+		}
+		path = append(path[:0], b.Function([]byte(process), nil, flame.Process))
+		add := func(frames []string, kind flame.Kind) {
+			for _, line := range slices.Backward(frames) {
+				module, name, _ := frameOf(line)
+				k := kind
+				if kind == flame.Code && module == "" && !strings.HasPrefix(name, "0x") {
+					k = flame.JIT
+				}
+				if strings.HasPrefix(name, "0x") && module != "" { // a function without a name is told by its file, as one
+					name = "[" + module + "]"
+				} else if strings.HasPrefix(name, "0x") {
+					name = "[unknown]"
+				}
+				path = append(path, b.Function([]byte(name), []byte(module), k))
+			}
+		}
+		add(s.User, flame.Code)
+		add(s.Kernel, flame.Kernel)
+		if s.State != "" {
+			path = append(path, b.Function([]byte("["+s.State+"]"), nil, flame.Kernel))
+		}
+		if w := s.Waker.folded(); w != nil {
+			path = append(path, b.Function([]byte("woken by "+w.Process), nil, flame.Process))
+			add(w.User, flame.Code)
+			add(w.Kernel, flame.Kernel)
+		}
+		b.Stack(path, float64(s.Amount))
+		samples += s.Count
+	}
+	t := b.Tree()
+	t.Samples = float64(samples)
+	return t
+}
+
+// tableLines gives a line for each CPU and place in the kernel, and one for each CPU's time in programs.
+func tableLines(stacks []ProfiledStack) []flame.TableLine {
+	type place struct {
+		cpu    int
+		caller string
+	}
+	counts := map[place]int64{}
+	for _, s := range stacks {
+		caller := "(usermode)"
+		if len(s.Kernel) > 0 {
+			caller = s.Kernel[0]
+		}
+		counts[place{s.CPU, caller}] += s.Count
+	}
+	lines := make([]flame.TableLine, 0, len(counts))
+	for at, n := range counts {
+		lines = append(lines, flame.TableLine{Count: float64(n), CPU: at.cpu, Caller: at.caller})
+	}
+	return lines
+}

@@ -1,0 +1,133 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"culprit/view/flame"
+)
+
+// idleState is the State of a thread of the kernel that has nothing to do.
+const idleState = "idle"
+
+// waited writes the waits that were gathered, and says what may mislead.
+func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool) error {
+	stacks := got.Stacks
+	notes := slices.Clone(got.Notes)
+	var count, nanos, resting, cut int64
+	for _, s := range stacks {
+		if s.State == idleState {
+			resting += s.Amount
+		}
+	}
+	if !idle {
+		stacks = slices.DeleteFunc(slices.Clone(stacks), func(s ProfiledStack) bool { return s.State == idleState })
+	}
+	for _, s := range stacks {
+		count, nanos = count+s.Count, nanos+s.Amount
+		if len(s.Kernel) >= got.Frames || len(s.User) >= got.Frames {
+			cut += s.Count
+		}
+	}
+	what := map[ProfileOf]string{OffCPU: "off the CPU", RunQueue: "waiting for a CPU", Locks: "waiting for locks"}[q.Of]
+	note := fmt.Sprintf("%d times %s, %.3f s in all, in %.1f s", count, what, time.Duration(nanos).Seconds(), got.Took.Seconds())
+	if q.Least > 0 {
+		note += fmt.Sprintf("; shorter than %v is left out", time.Duration(q.Least))
+	}
+	if resting > 0 && !idle {
+		notes = append(notes, fmt.Sprintf("%.3f s of idle threads of the kernel are left out; --idle shows them", time.Duration(resting).Seconds()))
+	}
+	if cut > 0 {
+		notes = append(notes, fmt.Sprintf("the stacks of %d waits have %d frames, which is the most: they may have been longer", cut, got.Frames))
+	}
+	if got.Away > 0 {
+		notes = append(notes, fmt.Sprintf("%d threads left a CPU and were not back at the end: that time is in no stack, nor is what threads waited that never ran", got.Away))
+	}
+	p.tell(notes, got.Loss)
+	if len(stacks) == 0 {
+		return fmt.Errorf("nobody was %s that was asked for, in %.1f s", what, got.Took.Seconds())
+	}
+	if o.table {
+		return into(p.Terminal, o.output, func(w io.Writer) error {
+			return flame.WriteWaits(w, waitLines(stacks), "waits: "+note, o.rows)
+		})
+	}
+	t := treeOf(stacks, pids, q.ByThread)
+	t.Unit = "ns"
+	return o.put(p.Terminal, t, note)
+}
+
+// folded gives a waker whose stack begins where it was interrupted, if it was: the interrupt is who woke, whoever was on the CPU.
+func (w *ProfiledWaker) folded() *ProfiledWaker {
+	if w == nil {
+		return nil
+	}
+	for i, line := range w.Kernel {
+		switch _, name, _ := frameOf(line); {
+		case strings.HasPrefix(name, "asm_sysvec_"), name == "asm_common_interrupt", name == "el1h_64_irq", name == "el0t_64_irq", name == "ret_to_user_from_irq":
+			return &ProfiledWaker{Process: "[interrupt]", PID: -1, Kernel: w.Kernel[:i+1]}
+		}
+	}
+	return w
+}
+
+// waitLines gives a line for each place, with how it waited there.
+func waitLines(stacks []ProfiledStack) []flame.WaitLine {
+	type place struct{ what, caller string }
+	at := map[place]*flame.WaitLine{}
+	for _, s := range stacks {
+		where := place{s.State, s.waitsIn()}
+		l := at[where]
+		if l == nil {
+			l = &flame.WaitLine{What: where.what, Caller: where.caller}
+			at[where] = l
+		}
+		l.Count += float64(s.Count)
+		l.Nanos += float64(s.Amount)
+	}
+	lines := make([]flame.WaitLine, 0, len(at))
+	for _, l := range at {
+		lines = append(lines, *l)
+	}
+	return lines
+}
+
+// waitsIn gives the frame that tells what a thread waits for: the innermost one that is no part of the scheduler, of a lock or of the
+// C library's way to one.
+func (s ProfiledStack) waitsIn() string {
+	for _, line := range s.Kernel {
+		if _, name, _ := frameOf(line); !waitsByItself(name) {
+			return line
+		}
+	}
+	for _, line := range s.User {
+		module, name, _ := frameOf(line)
+		if !strings.HasPrefix(module, "libc.") && !strings.HasPrefix(module, "libc-") && !strings.HasPrefix(module, "libpthread") && !strings.HasPrefix(module, "ld-") &&
+			!strings.HasPrefix(name, "runtime.futex") && !strings.HasPrefix(name, "runtime.note") && !strings.HasPrefix(name, "__lll_lock") && !strings.HasPrefix(name, "pthread_") {
+			return line
+		}
+	}
+	if len(s.User) > 0 {
+		return s.User[0]
+	}
+	if len(s.Kernel) > 0 {
+		return s.Kernel[0]
+	}
+	return s.Process + " (no frames)"
+}
+
+// waitsByItself says whether a function of the kernel waits for others: the scheduler's, and those of locks.
+func waitsByItself(name string) bool {
+	name = strings.TrimLeft(name, "_")
+	for _, prefix := range []string{"schedule", "io_schedule", "preempt_schedule", "cond_resched", "mutex_lock", "down_read", "down_write", "down_interruptible", "down_killable", "down_timeout",
+		"down_trylock", "rwsem_down_", "percpu_down_", "percpu_rwsem_wait", "raw_spin_lock", "raw_read_lock", "raw_write_lock", "native_queued_spin_lock", "pv_queued_spin_lock", "queued_spin_lock",
+		"queued_read_lock", "queued_write_lock", "rt_mutex_", "rt_spin_lock", "rtlock_", "rt_read_lock", "rt_write_lock", "do_raw_", "pi_cond_resched", "ww_mutex_lock", "osq_lock", "traceiter_contention_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return name == "down"
+}
