@@ -28,10 +28,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	context.AfterFunc(ctx, stop) // who presses Ctrl-C twice does not want to wait
 	args := os.Args[1:]
-	if programName() == "dtrace" { // a link of that name runs scripts as dtrace does
-		args = append([]string{"trace"}, args...)
-	}
 	p := program(term.ReadTerminal())
+	if programName() == "dtrace" { // a link of that name runs scripts as dtrace does
+		args, p.DTrace = append([]string{"trace"}, args...), true
+	}
 	run := func() {
 		status := term.Run(ctx, p, args)
 		stop()

@@ -22,6 +22,7 @@ import (
 // Program is what the command line needs from the rest of culprit.
 type Program struct {
 	Version  string
+	DTrace   bool                                          // run by the name of dtrace
 	Open     func(Look) (Machine, error)                   // a *measure.Diagnostic for a Look that can't be
 	Recorded func(dir string) (Recorded, error)            // what was recorded, in a directory or, for "", where it usually is
 	Server   func(dir string) (Server, error)              // the one that runs in a directory, as Recorded

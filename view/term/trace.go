@@ -165,6 +165,10 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
 		if buffer != "" {
 			t.Options = append(t.Options, "bufsize="+buffer)
 		}
+		if *version && p.DTrace {
+			fmt.Fprintln(p.Terminal.Out, "dtrace: D 2.0") // as scripts that ask want it
+			return nil
+		}
 		if *version {
 			fmt.Fprintf(p.Terminal.Out, "culprit %s: D, as the DTrace guide has it, on Linux\n", p.Version)
 			return nil
