@@ -24,6 +24,7 @@ type Kernel struct {
 	table *Table
 	err   error
 	read  time.Time
+	again time.Duration // how old the symbols must be before they are read again; at least readAgain
 
 	tried      bool // whether single symbols can be asked for
 	names      *kernel.Namer
@@ -35,8 +36,11 @@ type Kernel struct {
 func NewKernel(root kernel.Root) *Kernel { return &Kernel{root: root} }
 
 // readAgain is how old the symbols must be before an address without one makes them be read again: modules and programs may
-// have been loaded since.
-const readAgain = 10 * time.Second
+// have been loaded since. Each time that it was in vain they must be twice as old, up to readLast: some code never has a name.
+const (
+	readAgain = 10 * time.Second
+	readLast  = 10 * time.Minute
+)
 
 func (k *Kernel) load() *Table {
 	k.table, k.err = k.open()
@@ -180,8 +184,12 @@ func (k *Kernel) at(addr, near uint64) Place {
 		t = k.load()
 	}
 	p, ok := t.find(near)
-	if !ok && len(t.syms) > 0 && time.Since(k.read) > readAgain {
-		p, _ = k.load().find(near)
+	if !ok && len(t.syms) > 0 && time.Since(k.read) > max(k.again, readAgain) {
+		if p, ok = k.load().find(near); ok {
+			k.again = readAgain
+		} else {
+			k.again = min(2*max(k.again, readAgain), readLast)
+		}
 	}
 	p.Offset += addr - near
 	p.Address = addr

@@ -3,6 +3,7 @@ package symbol
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"os"
 	"runtime"
 	"slices"
@@ -172,7 +173,7 @@ func unwoundOf(h *header) *unwound {
 	of.isGo = slices.ContainsFunc(h.secs, func(s section) bool { return strings.HasSuffix(h.nameOf(&s), ".gopclntab") })
 	t, err := h.unwindTable(of.isGo)
 	switch {
-	case err == errTooLong:
+	case errors.Is(err, errTooLong):
 		of.why = TooLarge
 	case t != nil && len(t.Rows) > 0:
 		of.table = t // also what came before a mistake

@@ -55,7 +55,8 @@ type walked struct {
 }
 
 const (
-	wantedEach  = 25 * time.Millisecond // how often it is looked for processes that nothing is known of
+	wantedEach  = 25 * time.Millisecond // how often it is looked for processes that nothing is known of, when there were some lately
+	wantedLeast = 8 * wantedEach        // and when there were none for a while
 	sweepEach   = 5 * time.Second       // and for those that have ended
 	leastWait   = 25 * time.Millisecond
 	longestWait = 30 * time.Second
@@ -127,7 +128,8 @@ func (u *unwinder) close() {
 // follow looks for processes that samples were of and of which nothing is known, until it is closed.
 func (u *unwinder) follow() {
 	defer close(u.stopped)
-	tick := time.NewTicker(wantedEach)
+	each := wantedEach
+	tick := time.NewTimer(each)
 	defer tick.Stop()
 	runtime.LockOSThread() // whose time is counted
 	defer runtime.UnlockOSThread()
@@ -139,8 +141,11 @@ func (u *unwinder) follow() {
 		case <-tick.C:
 		}
 		if spent()-before < atFirst+time.Since(began)/share {
-			u.look()
+			if each = min(each+each/8, wantedLeast); u.look() {
+				each = wantedEach
+			}
 		}
+		tick.Reset(each)
 		if time.Since(swept) > sweepEach {
 			swept = time.Now()
 			u.sweep()
@@ -157,20 +162,22 @@ func spent() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// look tells the kernel of the processes that programs asked for.
-func (u *unwinder) look() {
+// look tells the kernel of the processes that programs asked for, and says whether there were any.
+func (u *unwinder) look() (any bool) {
 	for range 1024 {
 		var pid, mm uint64
 		if err := u.wanted.NextKey(nil, &pid); err != nil {
-			return // none; or the maps are closed
+			return any // none; or the maps are closed
 		}
+		any = true
 		if err := u.wanted.Lookup(pid, &mm); err == nil {
 			u.tell(int(pid), mm)
 		}
 		if err := u.wanted.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return
+			return any
 		}
 	}
+	return any
 }
 
 // tell puts what a process executes into the kernel. mm is what tells it from what the process was before exec(); 0: not known. A

@@ -40,6 +40,7 @@ type Profiling struct {
 	ByThread  bool     // and by thread
 	Wakers    bool     // of OffCPU: and by who woke the thread
 	Least     measure.Span
+	Unwind    string // how stacks of programs are walked: auto, fp, tables
 }
 
 // Profiled is what was sampled.
@@ -133,6 +134,7 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 	f.StringSliceVar(&q.Cgroups, "cgroup", nil, "what is in this control group and below: its directory, or a path as in /proc/PID/cgroup")
 	f.BoolVar(&q.Kernel, "kernel", false, "samples within the kernel alone; of waits, the kernel's stacks and locks alone")
 	f.BoolVar(&q.User, "user", false, "samples outside the kernel alone; of waits, the programs' stacks and locks alone")
+	f.StringVar(&q.Unwind, "unwind", "auto", "how stacks of programs are walked: auto (by the unwind tables of their files where the kernel can), fp (frame pointers alone), tables")
 	f.BoolVar(&idle, "idle", false, "idle CPUs too; of --off-cpu, idle threads of the kernel too")
 	f.BoolVar(&pids, "pids", false, "processes are told apart by number")
 	f.BoolVar(&q.ByThread, "tids", false, "threads are told apart by number")
@@ -170,6 +172,8 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 			return usagef("--hz %d is out of range: %d to %d", q.Hz, leastHz, mostHz)
 		case q.For > mostProfile:
 			return usagef("--for %s is longer than a day", every)
+		case !slices.Contains([]string{"auto", "fp", "tables"}, q.Unwind):
+			return usagef("--unwind is auto, fp or tables, not %q", q.Unwind)
 		case q.Kernel && q.User:
 			return usagef("--kernel and --user exclude each other; without them it is both")
 		case slices.ContainsFunc(slices.Concat(q.PIDs, q.CPUs, q.TIDs), func(n int) bool { return n < 0 }):
