@@ -185,9 +185,6 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 			return err
 		}
 		if w.given() {
-			if q.Of != OnCPU || q.ByThread || len(q.TIDs)+len(q.Processes)+len(q.Cgroups) > 0 {
-				return usagef("a server records what CPUs execute by process: --off-cpu, --run-queue, --locks, --thread, --tids, --process and --cgroup are not of --at, --from and --to")
-			}
 			return p.profilePast(c.Context(), &w, &q, o, idle, pids)
 		}
 		if p.Profile == nil {

@@ -82,7 +82,8 @@ func TestProfileTable(t *testing.T) {
 }
 
 func TestProfileRefuses(t *testing.T) {
-	for _, args := range [][]string{{"--hz", "0"}, {"--hz", "100000"}, {"--kernel", "--user"}, {"-o", "out.exe"}, {"--for", "never"}, {"--pid", "-3"}, {"--format", "svgg"}, {"word"}} {
+	for _, args := range [][]string{{"--hz", "0"}, {"--hz", "100000"}, {"--kernel", "--user"}, {"-o", "out.exe"}, {"--for", "never"}, {"--pid", "-3"}, {"--format", "svgg"}, {"word"},
+		{"--unwind", "dwarf"}, {"--at", "now", "--unwind", "fp"}, {"--at", "now", "--off-cpu"}, {"--from", "-5m", "--locks"}, {"--at", "now", "--tids"}, {"--at", "now", "--cgroup", "/x"}, {"--at", "now", "--hz", "9"}} {
 		var q Profiling
 		p, read := sampledBy(t, &q)
 		if status := Run(t.Context(), p, append([]string{"profile"}, args...)); status != exitUsage && args[0] != "word" || status == 0 {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"culprit/measure"
-	"culprit/view"
 	"culprit/view/flame"
 
 	"github.com/spf13/cobra"
@@ -44,10 +43,16 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 		return nil
 	}
 	switch {
+	case q.Of != OnCPU:
+		return usagef("--off-cpu, --run-queue and --locks are not recorded: of the past there are samples of CPUs alone")
+	case f.Changed("unwind"):
+		return usagef("--unwind: what was recorded was walked as the server did")
 	case f.Changed("hz"):
 		return usagef("--hz: what was recorded was sampled as often as `culprit serve --profile` says")
 	case f.Changed("for") && w.at == "":
 		return usagef("--for is of --at: with --from the time ends at --to")
+	case len(q.TIDs)+len(q.Cgroups) > 0 || q.ByThread:
+		return usagef("--thread, --tids and --cgroup: threads and control groups are not recorded; --pid and --process are")
 	case w.at != "" && q.For < time.Second:
 		return usagef("--for %v: what was recorded was recorded by the second", q.For)
 	case w.diff == "":
@@ -81,7 +86,7 @@ func (w *profiledPast) norm() (flame.Norm, error) {
 
 // profilePast writes a profile of what was recorded, or what differs between two.
 func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling, o pictured, idle, pids bool) error {
-	part := flame.Part{CPUs: q.CPUs, PIDs: q.PIDs, Kernel: q.Kernel, User: q.User, Idle: idle, Numbers: pids}
+	part := flame.Part{CPUs: q.CPUs, PIDs: q.PIDs, Processes: q.Processes, Kernel: q.Kernel, User: q.User, Idle: idle, Numbers: pids}
 	after, err := p.recordedProfile(ctx, &w.past, measure.Span(q.For), part, o.table)
 	if err != nil {
 		return err
@@ -191,11 +196,6 @@ func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, 
 	if whole := len(part.PIDs)+len(part.Processes) == 0; whole && got.Samples < 0.9*got.Due && got.Due > 20 {
 		notes = append(notes, fmt.Sprintf("%.0f samples came of %.0f that were due: shares are of those that came", got.Samples, got.Due))
 	}
-	for _, l := range got.Loss {
-		notes = append(notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
-	}
-	for _, n := range notes {
-		fmt.Fprintln(p.Terminal.Err, "culprit: "+view.Clean(n))
-	}
+	p.tell(notes, got.Loss)
 	return out, nil
 }
