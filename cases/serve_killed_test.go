@@ -41,7 +41,7 @@ func (m told) tell(r *recorder, sentence string, from, to time.Time) error {
 				v = fmt.Sprint(*s.Values[c])
 			}
 			if v != "0" || len(a.Series) == 1 { // a row that was not there yet reads as 0, later, when it is among the answer's rows
-				all = append(all, strings.Join(s.Key, " ")+"="+v)
+				all = append(all, fmt.Sprint(s.Key)+"="+v)
 			}
 		}
 		slices.Sort(all[1:])

@@ -223,7 +223,7 @@ type answer struct {
 	Step    float64   `json:"step_ms"`
 	Elapsed []float64 `json:"elapsed_ms"`
 	Series  []struct {
-		Key    []string
+		Key    []any
 		Values []*float64
 	}
 	Loss []struct {
@@ -260,7 +260,7 @@ func (a answer) at(cell int) time.Time {
 // value gives a cell of the row with a key, or NaN: not there, or not measured.
 func (a answer) value(cell int, key ...string) float64 {
 	for _, s := range a.Series {
-		if strings.Join(s.Key, "\x00") == strings.Join(key, "\x00") && s.Values[cell] != nil {
+		if fmt.Sprint(s.Key) == fmt.Sprint(key) && s.Values[cell] != nil {
 			return *s.Values[cell]
 		}
 	}
