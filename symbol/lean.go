@@ -137,6 +137,7 @@ type candidate struct {
 	addr, size uint64
 	name       uint32
 	rank       int // -1: none
+	nth        int // in the table
 	typ        elf.SymType
 	bind       elf.SymBind
 }
@@ -172,18 +173,20 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 				x.rank = 1 + rank(x)
 			}
 		}
-		return c.rank >= than.rank
+		return c.rank > than.rank || c.rank == than.rank && c.nth > than.nth
 	}
 	le := binary.LittleEndian
 	low, high := addrs[0], addrs[len(addrs)-1]
 	buf := make([]byte, 48<<10) // a multiple of both sizes
+	nth := 0
 	for off := uint64(0); off < table.size; off += uint64(len(buf)) {
 		b := buf[:min(uint64(len(buf)), table.size-off)]
 		if _, err := h.r.ReadAt(b, int64(table.off+off)); err != nil && err != io.EOF {
 			return err
 		}
 		for ; len(b) >= each; b = b[each:] {
-			var c candidate
+			nth++
+			c := candidate{nth: nth}
 			var info byte
 			var shndx uint16
 			if h.wide {
@@ -368,5 +371,5 @@ func (g *goTable) find(addr uint64) (learned, bool) {
 	if len(text) == 0 {
 		return learned{}, false
 	}
-	return learned{string(text), off - uint64(entry)}, true
+	return learned{Readable(string(text)), off - uint64(entry)}, true
 }
