@@ -25,8 +25,6 @@ func ForgetProgram() {
 		return
 	}
 	for _, m := range parseOwn(maps[:n], self) {
-		// Where the file lies in the page cache in pieces of 2 MB, each would come back whole.
-		_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, m[0], m[1]-m[0], unix.MADV_NOHUGEPAGE)
 		_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, m[0], m[1]-m[0], unix.MADV_DONTNEED) // refused: they stay
 	}
 }
