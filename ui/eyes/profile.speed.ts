@@ -130,7 +130,7 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
         [0.3, 9],
       ] as const) {
         const before = (await drawnBy(own)).length;
-        const box = (await own.locator("canvas").first().boundingBox())!;
+        const box = (await own.locator(".room canvas").first().boundingBox())!;
         await own.mouse.click(box.x + box.width * x, box.y + y);
         await own.waitForTimeout(700);
         const frames = (await drawnBy(own)).slice(before);
