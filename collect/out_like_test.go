@@ -55,7 +55,7 @@ func TestLike(t *testing.T) {
 			like.Put(1, measure.Label(i&1), 0)
 		}
 		o.finish(nil)
-	}); n > 1 { // the list of batches
+	}); n > 4 { // of 200 rows: the list of batches, and what the race detector adds
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -382,6 +382,10 @@ func (o *object) readGo(h *header) (err error) {
 	if table == nil || text == nil || table.size > 256<<20 {
 		return nil
 	}
+	start, ok := h.goText(table, text)
+	if !ok {
+		return nil
+	}
 	b, err := h.read(table.off, table.size)
 	if err != nil {
 		return err
@@ -391,7 +395,7 @@ func (o *object) readGo(h *header) (err error) {
 			err = errNotELF
 		}
 	}()
-	t, err := gosym.NewTable(nil, gosym.NewLineTable(b, text.addr))
+	t, err := gosym.NewTable(nil, gosym.NewLineTable(b, start))
 	if err != nil {
 		return err
 	}

@@ -319,7 +319,11 @@ func (h *header) goTable() *goTable {
 		return nil
 	}
 	word := func(n int) uint64 { return le.Uint64(b[8+8*n:]) }
-	g := &goTable{h: h, at: table.off, size: table.size, text: text.addr, n: word(0), names: word(3), funcs: word(7)}
+	start, ok := h.goText(table, text)
+	if !ok {
+		return nil
+	}
+	g := &goTable{h: h, at: table.off, size: table.size, text: start, n: word(0), names: word(3), funcs: word(7)}
 	if g.names > g.size || g.funcs > g.size || g.n > (g.size-g.funcs)/8 {
 		return nil
 	}

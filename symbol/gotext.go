@@ -1,0 +1,61 @@
+package symbol
+
+import (
+	"debug/elf"
+	"encoding/binary"
+)
+
+// mostData is how much of a program's data is looked through for where its table of functions says that they begin.
+const mostData = 64 << 20
+
+// goText finds where the functions of a program of Go begin: what the offsets in its table of functions count from. It is where .text begins unless C code
+// was linked in, which may lie before. false: it can't be known, and every name would be that of a neighbour.
+func (h *header) goText(table, text *section) (uint64, bool) {
+	le := binary.LittleEndian
+	inside := func(a uint64) bool { return a >= text.addr && a-text.addr < text.size }
+	var head [72]byte
+	if !h.wide {
+		return 0, false
+	}
+	if _, err := h.r.ReadAt(head[:], int64(table.off)); err != nil {
+		return 0, false
+	}
+	if start := le.Uint64(head[24:]); inside(start) { // textStart of runtime.pcHeader, until Go 1.26
+		return start, true
+	}
+	funcs := le.Uint64(head[64:])
+	var first [4]byte // offset of the first function
+	if _, err := h.r.ReadAt(first[:], int64(table.off+funcs)); err != nil {
+		return 0, false
+	}
+	// runtime.moduledata begins with the address of the table; behind six slices and a word stand the addresses of the first function, behind the last one,
+	// and of where they begin.
+	const (
+		lowest = 8 + 6*24 + 8
+		begin  = lowest + 16
+	)
+	for i := range h.secs {
+		s := &h.secs[i]
+		if s.kind != uint32(elf.SHT_PROGBITS) || s.flags&uint64(elf.SHF_EXECINSTR) != 0 || s.flags&uint64(elf.SHF_ALLOC) == 0 || s == table || s.size > mostData {
+			continue
+		}
+		b, err := h.read(s.off, s.size)
+		if err != nil {
+			continue
+		}
+		for at := 0; at+begin+8 <= len(b); at += 8 {
+			if le.Uint64(b[at:]) != table.addr {
+				continue
+			}
+			if start := le.Uint64(b[at+begin:]); inside(start) && le.Uint64(b[at+lowest:]) == start+uint64(le.Uint32(first[:])) {
+				return start, true
+			}
+		}
+	}
+	for _, p := range h.progs {
+		if p.kind == uint32(elf.PT_INTERP) { // C code may be there, and moduledata is filled in when the program starts
+			return 0, false
+		}
+	}
+	return text.addr, true
+}
