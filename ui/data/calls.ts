@@ -328,19 +328,43 @@ export function reversed(c: Calls): Calls {
   return out.calls();
 }
 
+/** The ways that were asked for, by calls: to find one takes a walk over all. */
+const ways = new WeakMap<Calls, Map<string, number>>();
+
+function waysIn(c: Calls): Map<string, number> {
+  let known = ways.get(c);
+  if (!known) {
+    known = new Map();
+    ways.set(c, known);
+  }
+  return known;
+}
+
 /** A word for the way to a node: the same in every profile that has the same way. */
 export function wayOf(c: Calls, node: number): string {
   const path: number[] = [];
   for (let i = node; i > 0; i = c.parent[i]!) path.push(c.fn[i]!);
   let h = 0;
   for (const f of path.reverse()) h = stirred(h, hash(c.functions.names[f]!));
-  return node > 0 ? (h >>> 0).toString(36) : "";
+  const way = node > 0 ? (h >>> 0).toString(36) : "";
+  const known = waysIn(c);
+  if (!known.has(way)) known.set(way, node);
+  return way;
 }
 
 /** The node that a way leads to; -1 there is none here. The root is the way "". */
 export function nodeOf(c: Calls, way: string): number {
   if (way === "") return 0;
-  const want = Number.parseInt(way, 36);
+  const known = waysIn(c);
+  let node = known.get(way);
+  if (node === undefined) {
+    node = walkTo(c, Number.parseInt(way, 36));
+    known.set(way, node);
+  }
+  return node;
+}
+
+function walkTo(c: Calls, want: number): number {
   const names = c.functions.names.map(hash);
   const h = new Uint32Array(c.fn.length);
   for (let i = 1; i < h.length; i++) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { kindOf, placeOf, profileOf } from "./profile";
+import { callsOf, kindOf, placeOf, profileOf, profileSoon } from "./profile";
 
 /** The format of docs/FORMATS.md, written by hand. */
 function written(change: (head: Record<string, unknown>) => void = () => {}, flags = 0, version = 1): ArrayBuffer {
@@ -65,11 +65,50 @@ describe("a profile in columns", () => {
     expect(p.norm).toBe("Normalised per sample");
   });
 
+  it("of a sketch says of how many", () => {
+    expect(profileOf(written()).of).toBe(0);
+    expect(profileOf(written((h) => (h.of = 70_000), 2)).of).toBe(70_000);
+  });
+
+  it("is the same when it is read between other work, and ends when nobody waits", async () => {
+    expect(await profileSoon(written((h) => (h.norm = "per sample"), 1))).toEqual(profileOf(written((h) => (h.norm = "per sample"), 1)));
+    await expect(profileSoon(written(), AbortSignal.abort())).rejects.toThrow();
+    await expect(profileSoon(written().slice(0, 40))).rejects.toThrow("too soon");
+  });
+
+  it("of more nodes than are worked on at once has sums and edges", () => {
+    const n = 200_000;
+    const functions = profileOf(written()).functions;
+    // A caller, its callee beside a leaf, and again: depth and places go on from slice to slice.
+    const parent = Int32Array.from({ length: n }, (_, i) => (i === 0 ? -1 : i % 2 === 1 ? Math.max(0, i - 2) : i - 1));
+    const order = callsOf(
+      functions,
+      new Uint32Array(n).fill(1).fill(0, 0, 1),
+      parent,
+      new Float64Array(n).fill(1),
+      new Float64Array(n).fill(2),
+    );
+    const deep = new Uint32Array(n);
+    for (let i = 1; i < n; i++) deep[i] = deep[parent[i]!]! + 1;
+    const total = new Float64Array(n).fill(1);
+    for (let i = n - 1; i > 0; i--) total[parent[i]!]! += total[i]!;
+    expect(order.total[0]).toBe(n);
+    expect(order.before!.total[0]).toBe(2 * n);
+    expect(order.deepest).toBe(deep.reduce((a, b) => Math.max(a, b), 0));
+    expect(order.total.every((v, i) => v === total[i])).toBe(true);
+    expect(order.depth.every((v, i) => v === deep[i])).toBe(true);
+    for (let i = 1; i < n; i++) {
+      const p = parent[i]!;
+      if (!(order.left[i]! >= order.left[p]! && order.left[i]! + total[i]! <= order.left[p]! + total[p]!))
+        throw new Error(`${i} is not in its caller`);
+    }
+  });
+
   it("is refused when it is no profile, of a later version, or cut off", () => {
     const whole = written();
     for (const n of [0, 5, 12, 40, whole.byteLength - 8]) expect(() => profileOf(whole.slice(0, n))).toThrow();
     expect(() => profileOf(written(() => {}, 0, 2))).toThrow("later version");
-    expect(() => profileOf(written(() => {}, 2))).toThrow("later version");
+    expect(() => profileOf(written(() => {}, 4))).toThrow("later version");
     expect(() => profileOf(written((h) => (h.nodes = 5)))).toThrow("too soon");
     expect(() => profileOf(new TextEncoder().encode("<!doctype html>").buffer)).toThrow("no profile");
   });

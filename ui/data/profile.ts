@@ -54,6 +54,8 @@ export interface Profile extends Calls {
   notes: readonly string[];
   /** Of a comparison: how amounts were normalised; "" of a profile. */
   norm: string;
+  /** Of a sketch, in which runs of narrow calls are one node of function 0: the nodes of the whole; 0 of a profile. */
+  of: number;
 }
 
 /** The media type. */
@@ -66,6 +68,7 @@ interface Head {
   seconds: number;
   nodes: number;
   functions: number;
+  of?: number;
   norm?: string;
   notes: string[];
   names: string[];
@@ -73,14 +76,59 @@ interface Head {
   files: string[];
 }
 
+/** How many nodes are worked on between two looks at the clock: a millisecond or two. */
+const slice = 1 << 15;
+
+/** A piece of work that may be left for a while at each of its yields. */
+type Work<T> = Generator<void, T, void>;
+
+function atOnce<T>(work: Work<T>): T {
+  for (;;) {
+    const step = work.next();
+    if (step.done) return step.value;
+  }
+}
+
+/** Does a piece of work without keeping a frame waiting: after each few milliseconds all else has its turn. */
+async function between<T>(work: Work<T>, signal?: AbortSignal): Promise<T> {
+  const { port1, port2 } = new MessageChannel(); // a timer would wait
+  const turn = () =>
+    new Promise<void>((done) => {
+      port1.onmessage = () => done();
+      port2.postMessage(0);
+    });
+  try {
+    for (;;) {
+      signal?.throwIfAborted();
+      const until = performance.now() + 4;
+      do {
+        const step = work.next();
+        if (step.done) return step.value;
+      } while (performance.now() < until);
+      await turn();
+    }
+  } finally {
+    port1.close();
+  }
+}
+
 /**
  * The binary form as a profile; docs/FORMATS.md draws it. Amounts are exact. Arrays look into the buffer where they can.
  */
 export function profileOf(buffer: ArrayBuffer): Profile {
+  return atOnce(reading(buffer));
+}
+
+/** The same, without keeping a frame waiting. */
+export function profileSoon(buffer: ArrayBuffer, signal?: AbortSignal): Promise<Profile> {
+  return between(reading(buffer), signal);
+}
+
+function* reading(buffer: ArrayBuffer): Work<Profile> {
   const view = new DataView(buffer);
   if (buffer.byteLength < 12 || view.getUint32(0, false) !== 0x434c5046) throw new FormatError("this is no profile of culprit");
   const flags = view.getUint16(6, true);
-  if (view.getUint8(4) !== 1 || flags > 1) throw new FormatError("this profile is of a later version: reload the page");
+  if (view.getUint8(4) !== 1 || flags > 2) throw new FormatError("this profile is of a later version: reload the page");
   const size = view.getUint32(8, true);
   if (12 + size > buffer.byteLength) throw new FormatError("the profile ends too soon");
   const h = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 12, size))) as Head;
@@ -88,39 +136,44 @@ export function profileOf(buffer: ArrayBuffer): Profile {
   const begin = (12 + size + 7) & ~7;
   const nodes = (begin + h.functions * 13 + 7) & ~7;
   if (nodes + h.nodes * (compared ? 24 : 16) !== buffer.byteLength) throw new FormatError("the profile ends too soon");
+  yield;
   const u32 = (at: number, n: number) => new Uint32Array(buffer, at, n);
   const f64 = (at: number, n: number) => new Float64Array(buffer, at, n);
   const n = h.functions;
   const up = u32(nodes + 4 * h.nodes, h.nodes);
   const parent = new Int32Array(h.nodes);
-  for (let i = 0; i < h.nodes; i++) parent[i] = i - up[i]!;
+  for (let i = 0; i < h.nodes; i += slice) {
+    callersOf(up, parent, i, Math.min(h.nodes, i + slice));
+    yield;
+  }
   parent[0] = -1;
   const values = nodes + 8 * h.nodes;
   // Doubles want addresses that are multiples of eight, which an odd number of nodes still gives: both columns before are four bytes each.
   const self = f64(values, h.nodes);
+  const functions: Functions = {
+    names: h.names,
+    module: u32(begin, n),
+    modules: h.modules,
+    file: u32(begin + 4 * n, n),
+    files: h.files,
+    line: u32(begin + 8 * n, n),
+    kind: new Uint8Array(buffer, begin + 12 * n, n),
+  };
+  const calls = yield* following(functions, u32(nodes, h.nodes), parent, self, compared ? f64(values + 8 * h.nodes, h.nodes) : null);
   return {
-    ...callsOf(
-      {
-        names: h.names,
-        module: u32(begin, n),
-        modules: h.modules,
-        file: u32(begin + 4 * n, n),
-        files: h.files,
-        line: u32(begin + 8 * n, n),
-        kind: new Uint8Array(buffer, begin + 12 * n, n),
-      },
-      u32(nodes, h.nodes),
-      parent,
-      self,
-      compared ? f64(values + 8 * h.nodes, h.nodes) : null,
-    ),
+    ...calls,
     unit: h.unit,
     share: h.share,
     samples: h.samples,
     seconds: h.seconds,
     notes: h.notes,
     norm: h.norm ?? "",
+    of: (flags & 2) !== 0 ? (h.of ?? h.nodes) : 0,
   };
+}
+
+function callersOf(up: Uint32Array, parent: Int32Array, from: number, to: number): void {
+  for (let i = from; i < to; i++) parent[i] = i - up[i]!;
 }
 
 /** Works out all that follows from nodes in the order of a walk. */
@@ -131,23 +184,71 @@ export function callsOf(
   self: Float64Array,
   beforeSelf: Float64Array | null = null,
 ): Calls {
-  // Two passes in all, one from the leaves and one from the root: a million nodes have to be there before somebody notices.
+  return atOnce(following(functions, fn, parent, self, beforeSelf));
+}
+
+// Two passes in all, one from the leaves and one from the root: a million nodes have to be there before somebody notices.
+function* following(
+  functions: Functions,
+  fn: Uint32Array,
+  parent: Int32Array,
+  self: Float64Array,
+  beforeSelf: Float64Array | null,
+): Work<Calls> {
   const n = fn.length;
   const depth = new Uint32Array(n);
   const end = new Uint32Array(n);
   const left = new Float64Array(n);
   const total = self.slice();
-  for (let i = n - 1; i > 0; i--) {
+  yield;
+  for (let to = n; to > 1; to -= slice) {
+    endsAndTotals(parent, end, total, Math.max(1, to - slice), to);
+    yield;
+  }
+  if (n > 0 && end[0] === 0) end[0] = 1;
+  let deepest = 0;
+  for (let from = 1; from < n; from += slice) {
+    deepest = Math.max(deepest, depthsAndEdges(parent, end, total, depth, left, from, Math.min(n, from + slice)));
+    yield;
+  }
+  let before: Calls["before"] = null;
+  if (beforeSelf) {
+    before = { self: beforeSelf, total: beforeSelf.slice() };
+    for (let to = n; to > 1; to -= slice) {
+      sums(before.total, parent, Math.max(1, to - slice), to);
+      yield;
+    }
+  }
+  return { functions, fn, parent, depth, end, self, total, left, before, deepest };
+}
+
+/** From the last node to the first: what all below has is there before the node's turn comes. */
+function endsAndTotals(parent: Int32Array, end: Uint32Array, total: Float64Array, from: number, to: number): void {
+  for (let i = to - 1; i >= from; i--) {
     if (end[i] === 0) end[i] = i + 1;
     const p = parent[i]!;
     total[p]! += total[i]!;
     // What a node calls comes last to first: the last one's end is the caller's.
     if (end[p] === 0) end[p] = end[i]!;
   }
-  if (n > 0 && end[0] === 0) end[0] = 1;
-  // What a node calls stands at its left edge, one beside the other; what is the node's own is to the right of them.
+}
+
+/**
+ * From the first node to the last: what a node calls stands at its left edge, one beside the other; what is the node's own is to the right
+ * of them. Gives the depth of the deepest.
+ */
+function depthsAndEdges(
+  parent: Int32Array,
+  end: Uint32Array,
+  total: Float64Array,
+  depth: Uint32Array,
+  left: Float64Array,
+  from: number,
+  to: number,
+): number {
+  const n = parent.length;
   let deepest = 0;
-  for (let i = 1; i < n; i++) {
+  for (let i = from; i < to; i++) {
     const p = parent[i]!;
     const d = depth[p]! + 1;
     depth[i] = d;
@@ -156,25 +257,11 @@ export function callsOf(
     const next = end[i]!;
     if (next < n && parent[next] === p) left[next] = left[i]! + total[i]!;
   }
-  return {
-    functions,
-    fn,
-    parent,
-    depth,
-    end,
-    self,
-    total,
-    left,
-    before: beforeSelf ? { self: beforeSelf, total: sums(beforeSelf, parent) } : null,
-    deepest,
-  };
+  return deepest;
 }
 
-/** What each node has with all below. */
-function sums(self: Float64Array, parent: Int32Array): Float64Array {
-  const total = self.slice();
-  for (let i = total.length - 1; i > 0; i--) total[parent[i]!]! += total[i]!;
-  return total;
+function sums(total: Float64Array, parent: Int32Array, from: number, to: number): void {
+  for (let i = to - 1; i >= from; i--) total[parent[i]!]! += total[i]!;
 }
 
 /** Name of a node's function. */

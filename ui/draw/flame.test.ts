@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { folded } from "../data/folded";
-import type { Calls } from "../data/profile";
+import { type Calls, callsOf } from "../data/profile";
 import { bytes, faded, fitted, inkOn, type Labels, lastAt, luminance, nodeAt, paint, rowAt, rowsIn, shortName } from "./flame";
 import { changeColour, changeColours, classOf, contrast, functionColours, hsl, legend, legendColour } from "./flame-colours";
 
@@ -46,6 +46,29 @@ describe("the flame graph", () => {
     expect(rows[3]).toBe(".".repeat(40));
     expect(rowsIn(c, { from: 0, to: 400 }, 40)).toBe(2);
     expect(rowsIn(c, { from: 0, to: 10 }, 40)).toBe(4);
+  });
+
+  it("is the same of a sketch, in which narrow calls beside each other are one", () => {
+    const few = (letter: string) => Array.from({ length: 100 }, (_, i) => `m;${letter}${String(i).padStart(3, "0")};deep 1`).join("\n");
+    const whole = folded(`${few("f")}\nm;g 100\n${few("h")}\nz 100`);
+    const names = whole.functions.names;
+    const [m, g, z] = ["m", "g", "z"].map((n) => names.indexOf(n)) as [number, number, number];
+    const sketch = callsOf(
+      whole.functions,
+      Uint32Array.of(0, m, 0, g, 0, z),
+      Int32Array.of(-1, 0, 1, 1, 1, 0),
+      Float64Array.of(0, 0, 100, 100, 100, 100),
+    );
+    for (const [from, to] of [
+      [0, 400],
+      [50, 350],
+      [150, 160],
+    ] as const) {
+      expect(picture(sketch, from, to, 40)).toEqual(picture(whole, from, to, 40));
+      expect(rowsIn(sketch, { from, to }, 40)).toBe(rowsIn(whole, { from, to }, 40));
+    }
+    const at = (x: number, row: number) => nodeAt(sketch, { from: 0, to: 400 }, 40, x, row);
+    expect([at(5, 1), at(5, 2), at(15, 2), at(25, 2), at(35, 1), at(35, 0)]).toEqual([1, -1, 3, -1, 5, 0]);
   });
 
   it("finds what is pointed at", () => {

@@ -62,6 +62,9 @@ export function lastAt(left: Float64Array, amount: number): number {
   return low;
 }
 
+/** Whether a node of a sketch is a run of narrow calls, of no function. */
+const isRun = (c: Calls, node: number): boolean => node > 0 && c.fn[node] === 0;
+
 /**
  * Colours the pixels of rows first to end, `width` pixels each, into out, and lists the nodes that are at least `wide` pixels wide.
  * Gives how many nodes were drawn. All in one function, of numbers alone: it is called for each frame of a zoom.
@@ -79,18 +82,21 @@ export function paint(
   out: Uint32Array,
   labels: Labels,
 ): number {
-  const { left, total, depth, end: after, parent } = c;
+  const { left, total, depth, end: after, parent, fn } = c;
   const k = width / (span.to - span.from);
   let drawn = 0;
   const one = (i: number): boolean => {
     const x0 = (left[i]! - span.from) * k;
     const w = total[i]! * k;
     const row = depth[i]!;
-    if (w < least) {
+    const run = w >= least && fn[i] === 0 && i > 0;
+    if (w < least || run) {
       if (row >= first && w > 0) {
-        const x = Math.floor(x0);
-        const at = (row - first) * width + x;
-        if (x >= 0 && x < width && out[at] === 0) out[at] = narrow;
+        const to = Math.min(width - 1, run ? Math.ceil(x0 + w) - 1 : x0);
+        for (let x = Math.max(0, Math.floor(x0)); x <= to; x++) {
+          const at = (row - first) * width + x;
+          if (out[at] === 0) out[at] = narrow;
+        }
       }
       return false;
     }
@@ -142,10 +148,10 @@ export function rowsIn(c: Calls, span: Span, width: number): number {
     if (total[j]! * k < least) {
       i = after[j]!;
       most = 0;
-    } else if (left[j]! + total[j]! > span.from) most = Math.max(most, depth[j]!);
+    } else if (left[j]! + total[j]! > span.from && !isRun(c, j)) most = Math.max(most, depth[j]!);
   }
   while (i < left.length && left[i]! < span.to) {
-    if (total[i]! * k < least) i = after[i]!;
+    if (total[i]! * k < least || isRun(c, i)) i = after[i]!;
     else {
       if (depth[i]! > most) most = depth[i]!;
       i++;
@@ -159,7 +165,7 @@ export function nodeAt(c: Calls, span: Span, width: number, x: number, row: numb
   const amount = span.from + (x / width) * (span.to - span.from);
   let i = lastAt(c.left, amount);
   while (i >= 0 && (c.left[i]! + c.total[i]! <= amount || c.depth[i]! > row)) i = c.parent[i]!;
-  return i >= 0 && c.depth[i] === row && c.total[i]! * (width / (span.to - span.from)) >= least ? i : -1;
+  return i >= 0 && c.depth[i] === row && c.total[i]! * (width / (span.to - span.from)) >= least && !isRun(c, i) ? i : -1;
 }
 
 /** The row at a height, in device pixels from the top of the canvas. */

@@ -109,6 +109,50 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
     await context.close();
   });
 
+  it("draws the widest calls of a large profile first, which changes nothing in the picture, and asks once for each", {
+    timeout: 60_000,
+  }, async () => {
+    const lines = Array.from(
+      { length: 60_000 },
+      (_, i) => `main;${["left", "right"][i % 2]};f${String(i % 997).padStart(3, "0")};g${i};h 1`,
+    );
+    const { page, context, wrong } = await eyes.at(served, "#profile", { width: 1400 });
+    const asked: string[] = [];
+    page.on("request", (r) => {
+      if (r.url().includes("/api/profile?")) asked.push(new URL(r.url()).searchParams.get("sketch") ?? "whole");
+    });
+    // The whole stands still until the picture of the sketch has been looked at.
+    let go = () => {};
+    const wait = new Promise<void>((done) => {
+      go = done;
+    });
+    await page.route(/api\/profile\?(?!.*sketch)/, async (r) => {
+      await wait;
+      await r.continue();
+    });
+    await drop(page, "large.folded", `${lines.join("\n")}\nmain;middle;work 90000\n`);
+    await until("the sketch", async () => (await page.locator(".about").allInnerTexts()).join().includes("the widest of them first"));
+    const canvas = page.locator(".room canvas").first();
+    await page.waitForTimeout(300);
+    const pixels = () => canvas.evaluate((c: HTMLCanvasElement) => c.toDataURL());
+    const rough = await pixels();
+    expect(await page.locator(".twin").count(), "a table of a sketch").toBe(0);
+    go();
+    await page.waitForSelector(".twin tbody tr");
+    await page.waitForTimeout(300);
+    expect((await page.locator(".about").innerText()).replaceAll("\u202f", "")).toContain("121999 calls");
+    expect(await pixels()).toBe(rough);
+    const { width } = (await canvas.boundingBox())!;
+    await canvas.click({ position: { x: width * 0.1, y: 45 } });
+    await until("the way to it", async () => (await page.locator(".trail").innerText()).includes("left"));
+    await page.keyboard.press("+");
+    await page.waitForTimeout(500);
+    expect(asked).toEqual(["1", "whole"]);
+    await picture(page, "profile-large");
+    expect(wrong).toEqual([]);
+    await context.close();
+  });
+
   it("goes by the keyboard alone: isolates, leaves out, callers and callees", { timeout: 60_000 }, async () => {
     const { page, context, wrong } = await eyes.at(served, "#profile", { width: 1400, height: 1000 });
     await drop(page, "nginx.folded", folded);

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ColumnsType is the media type of a profile in columns. docs/FORMATS.md draws the format.
@@ -15,6 +16,7 @@ const (
 	columnsVersion = 1
 	columnsHead    = 12     // bytes before the JSON header
 	withBefore     = 1 << 0 // flag: a comparison, whose nodes have a column of what was before
+	isSketch       = 1 << 1 // flag: a sketch, in which function 0 stands for runs of narrow calls too
 	functionBytes  = 13     // of a function's columns: module, file, line, kind
 	nodeBytes      = 16     // of a node's: function, up, self; and 8 more in a comparison
 )
@@ -28,6 +30,7 @@ type columnsHeader struct {
 	Depth     int      `json:"depth"`
 	Nodes     int      `json:"nodes"`
 	Functions int      `json:"functions"`
+	Of        int      `json:"of,omitempty"`   // of a sketch: the nodes of the whole
 	Norm      string   `json:"norm,omitempty"` // of a comparison: how amounts were normalised, a sentence
 	Notes     []string `json:"notes"`
 	Names     []string `json:"names"`   // of functions
@@ -37,25 +40,14 @@ type columnsHeader struct {
 
 // AppendColumns appends a profile in columns: nodes in the order of a walk, those that one calls by name. Names are fit to be shown:
 // without control characters, and shortened where they are very long.
-func AppendColumns(b []byte, t *Tree) ([]byte, error) { return appendColumns(b, t, nil) }
+func AppendColumns(b []byte, t *Tree) ([]byte, error) { return appendColumns(b, t, nil, 0) }
 
 // AppendDiffColumns appends a comparison in columns: amounts are normalised, Self is after.
-func AppendDiffColumns(b []byte, d *Diff) ([]byte, error) { return appendColumns(b, d.Tree, d) }
+func AppendDiffColumns(b []byte, d *Diff) ([]byte, error) { return appendColumns(b, d.Tree, d, 0) }
 
-func appendColumns(b []byte, t *Tree, d *Diff) ([]byte, error) {
-	from, list := t.children()
-	order := make([]int32, 0, t.Len())
-	place := make([]int32, t.Len())
-	todo := []int32{0}
-	for len(todo) > 0 {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		place[n] = int32(len(order))
-		order = append(order, n)
-		for i := from[n+1] - 1; i >= from[n]; i-- {
-			todo = append(todo, list[i])
-		}
-	}
+// appendColumns appends the columns of a tree, of a comparison, or of the sketch of a tree of so many nodes, which are in order.
+func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
+	order, place := t.walk(of > 0)
 	used := make([]uint32, len(t.Functions)) // one more than where a function stands among those that are sent
 	var functions []uint32
 	for _, n := range order {
@@ -70,6 +62,10 @@ func appendColumns(b []byte, t *Tree, d *Diff) ([]byte, error) {
 	if d != nil {
 		flags |= withBefore
 		h.Share, h.Norm = d.Norm.Per == "sample", d.Said
+	}
+	if of > 0 {
+		flags |= isSketch
+		h.Of = of
 	}
 	modules, files := newWords(), newWords()
 	var columns [2][]uint32
@@ -87,6 +83,11 @@ func appendColumns(b []byte, t *Tree, d *Diff) ([]byte, error) {
 		return nil, fmt.Errorf("write a profile in columns: %w", err) // an amount that is no number
 	}
 	start := len(b)
+	each := nodeBytes
+	if d != nil {
+		each += 8
+	}
+	b = slices.Grow(b, columnsHead+len(head)+16+len(functions)*functionBytes+len(order)*each)
 	b = append(b, columnsMagic...)
 	b = append(b, columnsVersion, 0)
 	b = binary.LittleEndian.AppendUint16(b, flags)
@@ -132,6 +133,29 @@ func appendColumns(b []byte, t *Tree, d *Diff) ([]byte, error) {
 	return b, nil
 }
 
+// walk gives the nodes in the order of a walk, those that one calls by name, and the place of each in it.
+func (t *Tree) walk(ordered bool) (order, place []int32) {
+	order, place = make([]int32, 0, t.Len()), make([]int32, t.Len())
+	if ordered {
+		for n := range place {
+			order, place[n] = append(order, int32(n)), int32(n)
+		}
+		return order, place
+	}
+	from, list := t.children()
+	todo := []int32{0}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		place[n] = int32(len(order))
+		order = append(order, n)
+		for i := from[n+1] - 1; i >= from[n]; i-- {
+			todo = append(todo, list[i])
+		}
+	}
+	return order, place
+}
+
 // words numbers texts as they come; "" is 0.
 type words struct {
 	list []string
@@ -159,7 +183,7 @@ func ParseColumns(data []byte) (*Tree, error) {
 		return nil, broken("it is none")
 	}
 	if flags := binary.LittleEndian.Uint16(data[6:]); data[4] != columnsVersion || data[5] != 0 || flags != 0 {
-		return nil, broken("version %d, flags %#x: a comparison, or made by a newer culprit", data[4], flags)
+		return nil, broken("version %d, flags %#x: a comparison, a sketch, or made by a newer culprit", data[4], flags)
 	}
 	length := uint64(binary.LittleEndian.Uint32(data[8:]))
 	if length > uint64(len(data)-columnsHead) {

@@ -2,6 +2,9 @@ package flame
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -151,3 +154,68 @@ func TestOfSampled(t *testing.T) {
 		t.Errorf("%v samples", tree.Samples)
 	}
 }
+
+// A sketch has what is wide as it stands in the whole: totals and left edges are the same, and the narrow beside each other are one.
+func TestSketch(t *testing.T) {
+	b := NewBuilder()
+	f := func(name string) uint32 { return b.Function([]byte(name), nil, Code) }
+	main := f("main")
+	for i := range 60_000 {
+		b.Stack([]uint32{main, f(fmt.Sprintf("a%05d", i))}, 1) // before the wide one
+		b.Stack([]uint32{main, f(fmt.Sprintf("z%05d", i)), f("deep")}, 1)
+	}
+	b.Stack([]uint32{main, f("m"), f("n")}, 200_000)
+	b.Stack([]uint32{main}, 7)
+	tree := b.Tree()
+	data, any, err := AppendSketch(nil, tree)
+	if err != nil || !any {
+		t.Fatal(any, err)
+	}
+	if _, err := ParseColumns(data); err == nil {
+		t.Error("a sketch is taken for a profile")
+	}
+	data[6] &^= isSketch
+	if _, err := ParseColumns(data); err == nil {
+		t.Error("function 0 stands for a node other than the root")
+	}
+	u := tree.sketched(tree.Sum() / (2 * sketchPixels))
+	var got []string
+	for n := range u.Len() {
+		got = append(got, fmt.Sprint(u.Parent[n], " ", u.Name(n), " ", u.Self[n], " ", u.Total[n]))
+	}
+	if want := []string{"-1 all 0 320007", "0 main 7 320007", "1 all 60000 60000", "1 m 0 200000", "3 n 200000 200000", "1 all 60000 60000"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%q", got)
+	}
+	if small, any, err := AppendSketch(nil, tree.Prune(2)); any || err != nil || small != nil {
+		t.Error("a small profile has a sketch", err)
+	}
+	// So many that are wide: fewer are kept, and nothing is lost.
+	b = NewBuilder()
+	for i := range 40_000 {
+		b.Stack([]uint32{f2(b, i/200), f2(b, 1000+i)}, float64(1+i%7)*1000)
+	}
+	for i := range 12_000 {
+		b.Stack([]uint32{f2(b, 9), f2(b, 100_000+i), f2(b, 7)}, 3000)
+	}
+	tree = b.Tree()
+	data, _, err = AppendSketch(nil, tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h columnsHeader
+	if err := json.Unmarshal(data[columnsHead:columnsHead+int(binary.LittleEndian.Uint32(data[8:]))], &h); err != nil {
+		t.Fatal(err)
+	}
+	if h.Of != tree.Len() || h.Nodes >= h.Of || h.Nodes > 2*mostSketched+1 {
+		t.Errorf("%d of %d", h.Nodes, h.Of)
+	}
+	sum := 0.0
+	for n := range h.Nodes {
+		sum += math.Float64frombits(binary.LittleEndian.Uint64(data[len(data)-8*h.Nodes+8*n:]))
+	}
+	if sum != tree.Sum() {
+		t.Errorf("%v of %v", sum, tree.Sum())
+	}
+}
+
+func f2(b *Builder, i int) uint32 { return b.Function(fmt.Appendf(nil, "f%d", i), nil, Code) }

@@ -314,11 +314,16 @@ func (t *Tree) children() (from []int32, list []int32) {
 	rank := t.ranks()
 	from, list = t.families()
 	for i := range t.Len() {
-		if c := list[from[i]:from[i+1]]; len(c) > 1 {
-			slices.SortFunc(c, func(a, b int32) int { return cmp.Compare(rank[t.Function[a]], rank[t.Function[b]]) })
-		}
+		t.byRank(list[from[i]:from[i+1]], rank)
 	}
 	return from, list
+}
+
+// byRank puts nodes in the order of their functions' ranks.
+func (t *Tree) byRank(nodes []int32, rank []uint32) {
+	if len(nodes) > 1 {
+		slices.SortFunc(nodes, func(a, b int32) int { return cmp.Compare(rank[t.Function[a]], rank[t.Function[b]]) })
+	}
 }
 
 // families gives the nodes that each node calls, in the order in which they came.

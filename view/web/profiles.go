@@ -38,6 +38,8 @@ type profile struct {
 	at      measure.Time
 	zipped  []byte // columns, packed by gzip
 	size    int    // bytes of them unpacked
+	sketch  []byte // of a large one: columns of the calls that are wide enough for a first picture, packed too; nil: it is none
+	rough   int    // bytes of them unpacked
 	unit    string
 	notes   []string
 	amount  float64
@@ -62,13 +64,16 @@ func (s *shelf) put(p *profile) {
 	s.all = append(s.all, p)
 	bytes := 0
 	for _, q := range s.all {
-		bytes += len(q.zipped)
+		bytes += q.weight()
 	}
 	for len(s.all) > 1 && (len(s.all) > mostProfiles || bytes > mostShelf) {
-		bytes -= len(s.all[0].zipped)
+		bytes -= s.all[0].weight()
 		s.all = slices.Delete(s.all, 0, 1)
 	}
 }
+
+// weight is how many bytes a profile takes.
+func (p *profile) weight() int { return len(p.zipped) + len(p.sketch) }
 
 // list gives the profiles, the newest first.
 func (s *shelf) list() []*profile {
@@ -134,6 +139,14 @@ func (s *Server) keep(t *flame.Tree, name, kind string) (*profile, error) {
 	p := &profile{id: hex.EncodeToString(sum[:8]), name: name, kind: kind, at: s.now(), size: len(b), unit: t.Unit, notes: t.Notes, amount: t.Sum(), samples: t.Samples,
 		seconds: t.Seconds, nodes: t.Len(), names: len(t.Functions) - 1, depth: t.Depth}
 	if p.zipped, err = s.zipped(b); err != nil {
+		return nil, err
+	}
+	sketch, any, err := flame.AppendSketch(nil, t)
+	if err == nil && any {
+		p.rough = len(sketch)
+		p.sketch, err = s.zipped(sketch)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s.shelf.put(p)
@@ -261,11 +274,15 @@ func unreadable(err error) error {
 	return &fault{status: http.StatusBadRequest, Code: "unreadable", Message: "the file did not come whole: " + err.Error()}
 }
 
-// profileColumns answers with a profile.
+// profileColumns answers with a profile, or with what a first picture of it needs.
 func (s *Server) profileColumns(w http.ResponseWriter, r *http.Request) error {
-	q, err := parametersOf(r.URL.RawQuery, 0, []string{"id"}, nil)
+	q, err := parametersOf(r.URL.RawQuery, 0, []string{"id", "sketch"}, nil)
 	if err != nil {
 		return err
+	}
+	first := q.text("sketch")
+	if first != "" && first != "0" && first != "1" {
+		return badf("sketch is %s, and may be 0 or 1", printable(first))
 	}
 	if _, ok := stretchOf(q.text("id")); ok {
 		ctx, done, err := s.profiling(r.Context())
@@ -287,14 +304,17 @@ func (s *Server) profileColumns(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	b, size := p.zipped, p.size
+	if first == "1" && p.sketch != nil {
+		b, size = p.sketch, p.rough
+	}
 	h := w.Header()
 	h.Set("Content-Type", flame.ColumnsType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept-Encoding")
-	b := p.zipped
 	if accepts(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
-	} else if b, err = unzipped(b, p.size); err != nil {
+	} else if b, err = unzipped(b, size); err != nil {
 		return err
 	}
 	h.Set("Content-Length", strconv.Itoa(len(b)))

@@ -74,6 +74,41 @@ func TestProfileIsReadAndTold(t *testing.T) {
 	}
 }
 
+// Of a large profile what a first picture needs can be had; a small one comes whole.
+func TestSketchOfAProfile(t *testing.T) {
+	s := serve(t, newMemory(t))
+	var b strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&b, "main;f%d;g 1\n", i)
+	}
+	large, small := s.shelve("large", b.String()+"main;work 90000\n"), s.shelve("small", stacks)
+	columns := func(query string) []byte {
+		t.Helper()
+		res := s.get("/api/profile?"+query, "Accept-Encoding", "identity")
+		b, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != flame.ColumnsType {
+			t.Fatalf("%s %v %v", res.Status, res.Header, err)
+		}
+		return b
+	}
+	whole, sketch := columns("id="+large.ID), columns("sketch=1&id="+large.ID)
+	if tree, err := flame.ParseColumns(whole); err != nil || tree.Len() != large.Nodes {
+		t.Errorf("the whole: %v", err)
+	}
+	if !bytes.Equal(whole, columns("sketch=0&id="+large.ID)) {
+		t.Error("sketch=0 is another one")
+	}
+	if want := fmt.Sprintf(`"of":%d`, large.Nodes); len(sketch) > 4000 || sketch[6] != 2 || !bytes.Contains(sketch, []byte(want)) {
+		t.Errorf("%d bytes: %.200q", len(sketch), sketch)
+	}
+	if tree, err := flame.ParseColumns(columns("sketch=1&id=" + small.ID)); err != nil || tree.Len() != small.Nodes {
+		t.Errorf("a small one: %v", err)
+	}
+	if got := s.code(s.get("/api/profile?sketch=yes&id=" + small.ID)); !strings.HasPrefix(got, "400 ") {
+		t.Error(got)
+	}
+}
+
 // The shelf has room for some, and the oldest go.
 func TestShelfIsBounded(t *testing.T) {
 	s := serve(t, newMemory(t))

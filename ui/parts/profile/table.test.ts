@@ -51,7 +51,7 @@ describe("amounts", () => {
     expect(change(samples, 0)).toBe("0");
   });
   it("of a call are told with shares", () => {
-    const p = { ...calls, ...samples, samples: 7, seconds: 0, notes: [], norm: "" };
+    const p = { ...calls, ...samples, samples: 7, seconds: 0, notes: [], norm: "", of: 0 };
     expect(told(p, calls, 1)).toBe("7 samples, 100 %, of it 0, 0 %, in itself");
     const d = folded("main;b 9 3\n");
     expect(told({ ...p, ...d }, d, 2)).toBe("9 samples before, 3 samples after: \u22126 samples; in itself \u22126 samples");
