@@ -155,7 +155,11 @@ type packageTally struct {
 	brokenBelow             map[string]bool             // tests with a failed subtest
 	running                 map[string]bool
 	passed, failed, skipped int
+	long                    []string // tests that took longSeconds or more, in the order of their ends
 }
+
+// A test of so many seconds is named below its package, so that what a run's time goes into can be read off it.
+const longSeconds = 20
 
 func newTally(out io.Writer, host machine) *tally {
 	return &tally{out: out, host: host, packages: map[string]*packageTally{}, build: map[string]*strings.Builder{}}
@@ -233,6 +237,9 @@ func (t *tally) add(e event) {
 }
 
 func (t *tally) closeTest(e event, p *packageTally, parent string) {
+	if e.Elapsed >= longSeconds && !p.parents[e.Test] {
+		p.long = append(p.long, fmt.Sprintf("%s %.0f s", e.Test, e.Elapsed))
+	}
 	text := ""
 	if b := p.output[e.Test]; b != nil {
 		text = b.String()
@@ -301,6 +308,9 @@ func (t *tally) closePackage(e event, p *packageTally) {
 	}
 	if len(counts) > 0 || !t.sparse {
 		fmt.Fprintf(t.out, "%-4s %-26s %6.1f s  %s\n", verdict, e.Package, e.Elapsed, strings.Join(counts, ", "))
+	}
+	for _, l := range p.long {
+		fmt.Fprintf(t.out, "       %s\n", l)
 	}
 	t.passed += p.passed
 	t.failed += p.failed

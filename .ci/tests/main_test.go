@@ -43,6 +43,26 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A long test is named with its seconds, the parent of long ones is not.
+func TestTallyNamesLongTests(t *testing.T) {
+	var out strings.Builder
+	err := newTally(&out, bare()).read(strings.NewReader(`{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"A"}
+{"Action":"run","Package":"p","Test":"A/x"}
+{"Action":"pass","Package":"p","Test":"A/x","Elapsed":61.4}
+{"Action":"pass","Package":"p","Test":"A","Elapsed":61.5}
+{"Action":"run","Package":"p","Test":"B"}
+{"Action":"pass","Package":"p","Test":"B","Elapsed":0.2}
+{"Action":"pass","Package":"p","Elapsed":61.7}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Split(out.String(), "\n"); len(got) != 3 || strings.TrimSpace(got[1]) != "A/x 61 s" {
+		t.Errorf("printed %q", out.String())
+	}
+}
+
 // stream writes events as go test -json does: "action package test output".
 func stream(events ...[4]string) *strings.Reader {
 	var b strings.Builder
