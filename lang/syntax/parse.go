@@ -217,6 +217,11 @@ func (p *parser) grow(of int) {
 // sync goes on after a failure: at the ";" or "}" that ends what was being read, or at the end of the text. What stands in
 // braces on the way is skipped whole.
 func (p *parser) sync(stop ...kind) {
+	if p.stopped { // and perhaps told of no place to go on from
+		p.failed, p.nest, p.off = true, 0, len(p.text)
+		p.tok.kind, p.tok.from, p.tok.to = tEOF, int32(p.off), int32(p.off)
+		return
+	}
 	p.failed, p.quiet = false, true
 	p.off, p.nest = p.fault, 0
 	p.scan()
@@ -234,10 +239,6 @@ func (p *parser) sync(stop ...kind) {
 		}
 	}
 	p.quiet = false
-	if p.stopped {
-		p.failed = true
-		p.tok.kind = tEOF
-	}
 }
 
 // span gives the span from an offset to the end of the last token read.
