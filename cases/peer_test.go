@@ -29,10 +29,9 @@ import (
 //
 // Their protocol: tst.* end with 0, err.* with 1; err.D_TAG.* say [D_TAG] with -x errtags, drp.* [DRP_TAG] with -x droptags; a
 // file .r is what is printed, and behind "-- @@stderr --" what is said; .r.p filters it first; addresses and places in the
-// code are the same for all; lines are sorted unless @@nosort.
-
+// code are the same for all; lines are sorted unless @@nosort. A file .x86_64.r goes before .r on machines of that architecture.
 //
-// A program .x beside a test, or test.x in a directory above it, says whether it is one on this machine: 0 that it is, 1 that it is
+// A program .t beside a test is its trigger, and goes before @@trigger. A program .x beside a test, or test.x in a directory above it, says whether it is one on this machine: 0 that it is, 1 that it is
 // known to fail, 2 that there is nothing to test; .x86_64.x says so of one architecture.
 
 // A peerTest is one program of the suite.
@@ -124,8 +123,15 @@ func readPeer(root, path string) (peerTest, error) {
 	if p.trigger == "none" {
 		p.trigger = ""
 	}
+	if p.trigger != "" {
+		p.trigger = "test/triggers/" + p.trigger
+	}
+	own := strings.TrimSuffix(path, filepath.Ext(path)) + ".t"
+	if st, err := os.Stat(own); err == nil && st.Mode()&0o111 != 0 {
+		p.trigger, _ = filepath.Rel(root, own)
+	}
 	if p.trigger != "" && !p.beside {
-		p.flags = append(p.flags, "-c", "test/triggers/"+p.trigger)
+		p.flags = append(p.flags, "-c", p.trigger)
 	}
 	if strings.HasSuffix(path, ".sh") {
 		p.shell = true
@@ -153,11 +159,16 @@ func readPeer(root, path string) (peerTest, error) {
 	return p, nil
 }
 
-// unfit asks the suite whether a test is one on this machine, and says why not; "": it is one.
-func (p *peerTest) unfit(root, dtrace string) string {
+// machine gives the architecture, as uname -m has it.
+func machine() string {
 	var u unix.Utsname
 	unix.Uname(&u) //nolint:errcheck // it can't fail
-	arch := unix.ByteSliceToString(u.Machine[:])
+	return unix.ByteSliceToString(u.Machine[:])
+}
+
+// unfit asks the suite whether a test is one on this machine, and says why not; "": it is one.
+func (p *peerTest) unfit(root, dtrace string) string {
+	arch := machine()
 	path := filepath.Join(root, "test/unittest", strings.TrimSuffix(p.name, filepath.Ext(p.name)))
 	for ; strings.HasPrefix(path, root); path = filepath.Join(filepath.Dir(strings.TrimSuffix(path, "/test")), "test") {
 		for _, asked := range []string{path + "." + arch + ".x", path + ".x"} {
@@ -199,7 +210,7 @@ func (p *peerTest) run(root, dtrace string) string {
 		}
 	}
 	c := exec.CommandContext(ctx, dtrace, flags...)
-	c.Env = append(os.Environ(), "_DTRACE_TESTING=t", "TZ=UTC")
+	c.Env = append(os.Environ(), "_DTRACE_TESTING=t", "TZ=UTC", "_test="+filepath.Join(root, "test/unittest", p.name)) // which a .t reads
 	if p.shell {
 		dir, err := os.MkdirTemp("", "p") // devices are called so, and their names are short
 		if err != nil {
@@ -247,7 +258,10 @@ func (p *peerTest) run(root, dtrace string) string {
 		return ""
 	}
 	base := filepath.Join(root, "test/unittest", strings.TrimSuffix(p.name, filepath.Ext(p.name)))
-	expected, err := os.ReadFile(base + ".r")
+	expected, err := os.ReadFile(base + "." + machine() + ".r")
+	if err != nil {
+		expected, err = os.ReadFile(base + ".r")
+	}
 	if err != nil {
 		return ""
 	}
@@ -259,7 +273,7 @@ func (p *peerTest) run(root, dtrace string) string {
 		f := exec.Command(base + ".r.p")
 		f.Dir, f.Stdin = root, bytes.NewReader(got)
 		if got, err = f.Output(); err != nil {
-			return fmt.Sprintf("%s.r.p: %v", base, err)
+			return fmt.Sprintf("%s.r.p: %v: %.400q of %.400q", filepath.Base(base), err, got, out.Bytes())
 		}
 	}
 	a, b := p.lines(expected), p.lines(got)
@@ -286,7 +300,7 @@ func (p *peerTest) startTrigger(root string) (pid int, stop func(), err error) {
 	if len(words) == 0 {
 		return 0, func() {}, nil
 	}
-	c := exec.Command("test/triggers/"+words[0], words[1:]...)
+	c := exec.Command(words[0], words[1:]...)
 	c.Dir = root
 	if err := c.Start(); err != nil {
 		return 0, nil, err
