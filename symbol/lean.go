@@ -110,15 +110,23 @@ func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint6
 	if err != nil {
 		return err
 	}
-	if h.full() {
-		return h.scan(uint32(elf.SHT_SYMTAB), addrs, into)
-	}
-	id := h.buildID()
-	if d, size := ps.openDebug(p, id); d != nil {
-		defer d.Close()
-		if dh, err := readHeader(d, size); err == nil && dh.full() && dh.buildID() == id {
-			return dh.scan(uint32(elf.SHT_SYMTAB), addrs, into)
+	var d *header
+	if !h.full() {
+		if beside, size := ps.openDebug(p, h.buildID()); beside != nil {
+			defer beside.Close()
+			d, _ = readHeader(beside, size)
 		}
+	}
+	return h.learn(d, addrs, into)
+}
+
+// learn looks addresses up in a file, or in that which has its symbols: d, nil if there is none.
+func (h *header) learn(d *header, addrs []uint64, into map[uint64]learned) error {
+	switch {
+	case h.full():
+		return h.scan(uint32(elf.SHT_SYMTAB), addrs, into)
+	case d != nil && d.full() && d.buildID() == h.buildID():
+		return d.scan(uint32(elf.SHT_SYMTAB), addrs, into)
 	}
 	var rest []uint64
 	g := h.goTable()

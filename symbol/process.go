@@ -32,8 +32,10 @@ type Processes struct {
 	vdso    *object
 	held    map[fileKey]*os.File // open until their symbols are read
 	tick    uint64
+	reads   uint64 // of maps
 	bytes   int
 	lean    map[*object]map[uint64]learned // by their addresses in the file; nil: symbols are kept
+	later   map[*object]*laterFile         // whose symbols are looked for in the end; nil: they are not
 	learned int                            // how many those are, at most
 	denied  map[int]bool
 	gone    map[int]bool
@@ -59,6 +61,7 @@ type process struct {
 	exe     string
 	inside  int // its number within its own namespace
 	read    time.Time
+	reading uint64 // number of the reading of its maps, over all processes
 	checked time.Time
 	used    uint64
 
@@ -137,10 +140,14 @@ func (ps *Processes) Meet(pid int) error {
 	return nil
 }
 
-// Close closes the files that Meet opened.
+// Close closes the files that are open.
 func (ps *Processes) Close() error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	for _, l := range ps.later {
+		l.close()
+	}
+	clear(ps.later)
 	for _, f := range ps.held {
 		f.Close() //nolint:errcheck // it was read from
 	}
@@ -195,62 +202,77 @@ func several(n int) string {
 }
 
 func (ps *Processes) at(pid int, addr, near uint64) Place {
+	place, spot := ps.spot(pid, addr, near)
+	if spot.file == nil {
+		return place
+	}
+	name, from, ok := "", uint64(0), false
+	if ps.lean != nil {
+		l := ps.lean[spot.file][spot.addr]
+		name, from, ok = l.name, l.from, l.name != ""
+	} else {
+		name, from, ok = spot.file.find(spot.addr)
+	}
+	switch {
+	case spot.beyond && name == "":
+		return Place{Address: addr}
+	case ok:
+		place.Name, place.Offset = name, from+(addr-near)
+	}
+	return place
+}
+
+// spot gives what is known of an address without asking the symbols of its file, and where in which file it is; no file: nothing more can be known.
+func (ps *Processes) spot(pid int, addr, near uint64) (Place, Spot) {
 	bare := Place{Address: addr}
 	p, err := ps.process(pid)
 	if err != nil {
-		return bare
+		return bare, Spot{}
 	}
 	i := find(p.maps, near)
 	if i < 0 && time.Since(p.read) > patience && ps.again(p) {
 		i = find(p.maps, near)
 	}
 	if i < 0 {
-		return bare
+		return bare, Spot{}
 	}
 	m := &p.maps[i]
 	switch {
 	case m.Path == "[vdso]":
-		return ps.inVDSO(m, addr, near)
+		return ps.inVDSO(m, addr, near), Spot{}
 	case m.Inode != 0 && !strings.HasPrefix(m.Path, "/memfd:"):
-		return ps.inFile(p, i, near-m.Start+m.Offset, addr, near)
+		return ps.inFile(p, i, addr, near)
 	case m.Path == "" && i > 0 && p.maps[i-1].Inode != 0 && p.maps[i-1].End == m.Start && !m.Exec:
 		// What a file asks for beyond its own bytes, its .bss, comes right behind it.
-		before := &p.maps[i-1]
-		place := ps.inFile(p, i-1, near-before.Start+before.Offset, addr, near)
-		if place.Name == "" {
-			return bare
+		place, spot := ps.inFile(p, i-1, addr, near)
+		if spot.beyond = true; spot.file == nil {
+			return bare, Spot{}
 		}
-		return place
+		return place, spot
 	}
 	if c, ok := ps.inCompiled(p, near); ok {
-		return Place{Address: addr, Name: c.name, Offset: addr - c.start}
+		return Place{Address: addr, Name: c.name, Offset: addr - c.start}, Spot{}
 	}
-	return bare
+	return bare, Spot{}
 }
 
-func (ps *Processes) inFile(p *process, i int, offset, addr, near uint64) Place {
+func (ps *Processes) inFile(p *process, i int, addr, near uint64) (Place, Spot) {
 	m := &p.maps[i]
 	place := Place{Address: addr, Module: clean(path.Base(m.Path)), Base: m.Start}
 	o := ps.object(p, i)
 	if o == nil {
-		return place
+		return place, Spot{}
 	}
-	vaddr, ok := o.vaddr(offset)
+	vaddr, ok := o.vaddr(near - m.Start + m.Offset)
 	if !ok && near >= m.End { // .bss: as far behind the mapping's start as its address says
 		if vaddr, ok = o.vaddr(m.Offset); ok {
 			vaddr += near - m.Start
 		}
 	}
-	if ok && ps.lean != nil {
-		if l := ps.lean[o][vaddr]; l.name != "" {
-			place.Name, place.Offset = l.name, l.from+(addr-near)
-		}
-	} else if ok {
-		if name, from, ok := o.find(vaddr); ok {
-			place.Name, place.Offset = name, from+(addr-near)
-		}
+	if !ok {
+		return place, Spot{}
 	}
-	return place
+	return place, Spot{file: o, addr: vaddr}
 }
 
 // process gives what is known of a process; it reads its maps at the first time, and when another process has its number.
@@ -348,7 +370,8 @@ func (ps *Processes) readMaps(p *process) error {
 	if len(maps) == 0 && len(p.maps) > 0 {
 		return fs.ErrNotExist // it is ending
 	}
-	p.maps, p.keys, p.read = maps, map[int]fileKey{}, time.Now()
+	ps.reads++
+	p.maps, p.keys, p.read, p.reading = maps, map[int]fileKey{}, time.Now(), ps.reads
 	p.exe, _ = os.Readlink(ps.in(p.pid, "exe"))
 	p.exe = strings.TrimSuffix(p.exe, " (deleted)")
 	p.inside = p.pid
@@ -408,7 +431,12 @@ func (ps *Processes) object(p *process, i int) *object {
 			return nil
 		}
 	}
-	defer f.Close()
+	kept := false
+	defer func() {
+		if !kept {
+			f.Close()
+		}
+	}()
 	p.keys[i] = key
 	if o, ok := ps.objects[key]; ok {
 		if o != nil {
@@ -417,6 +445,7 @@ func (ps *Processes) object(p *process, i int) *object {
 		return o
 	}
 	o := ps.load(f, key.size, p)
+	kept = ps.hold(o, f, key.size, p, &p.maps[i])
 	ps.objects[key] = o
 	if o != nil {
 		if _, kept := ps.used[o]; !kept {

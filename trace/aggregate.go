@@ -37,11 +37,13 @@ type Aggregate struct {
 	pass    uint64     // of the session, when it was gathered last
 	placing chan error // of the first map, which the kernel is still at; nil: it is done
 	taps    []*tap
-	unkept  bool // no action of the script looks at the rows: only taps are told
+	unkept  bool                      // no action of the script looks at the rows: only taps are told
+	counts  func(key []byte, n int64) // of count(): is told what was added for a key, which is its until it returns; nil: nobody is
+	batches batches
 }
 
 func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32, s *Session) (*Aggregate, error) {
-	a := &Aggregate{Of: of, rows: map[string][]int64{}, outer: outer, index: index, spec: spec.InnerMap, session: s}
+	a := &Aggregate{Of: of, batches: batches{}, rows: map[string][]int64{}, outer: outer, index: index, spec: spec.InnerMap, session: s}
 	a.Name, a.Func = of.Agg.Name, format.Function(of.Agg.Func)
 	for _, f := range of.Key.Fields {
 		if _, ok := f.Type.(check.SymbolType); ok {
@@ -224,16 +226,40 @@ func (s *Session) rest() error {
 
 // take moves what is in a map at rest.
 func (a *Aggregate) take(m *ebpf.Map) error {
-	if err := each(m, a.cpus, true, a.add); err != nil {
+	if err := a.batches.each(m, a.cpus, true, a.add); err != nil {
 		return fmt.Errorf("read aggregation @%s: %w", a.Name, err)
 	}
 	return nil
 }
 
+// batches is room to read maps, made once for all whose keys and values have the same sizes.
+type batches map[batchSize]batch
+
+type batchSize struct{ key, value uint32 }
+
+type batch struct {
+	keys, values reflect.Value
+	most         int
+}
+
+// batchBytes is how much of keys is read at once, near enough.
+const batchBytes = 64 << 10
+
+func (b batches) of(m *ebpf.Map, cpus int) batch {
+	size := batchSize{m.KeySize(), m.ValueSize()}
+	one, ok := b[size]
+	if !ok {
+		one.most = min(max(batchBytes/int(size.key), 32), 256)
+		one.keys = reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(int(size.key), reflect.TypeFor[byte]())), one.most, one.most)
+		one.values = reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(int(size.value), reflect.TypeFor[byte]())), one.most*cpus, one.most*cpus)
+		b[size] = one
+	}
+	return one
+}
+
 // each gives every key of an aggregation's map with its values: one, or one a CPU where there are no keys; and removes them, if
-// wanted. Keys and values are the callee's until it returns.
-func each(m *ebpf.Map, cpus int, remove bool, take func(key []byte, values [][]byte)) error {
-	const most = 256
+// wanted. Keys and values are the callee's until it returns; it must not use the same room.
+func (b batches) each(m *ebpf.Map, cpus int, remove bool, take func(key []byte, values [][]byte)) error {
 	stride := int(m.ValueSize()+7) &^ 7
 	if m.Type() == ebpf.Hash {
 		cpus = 1 // the CPU is in the key
@@ -262,11 +288,12 @@ func each(m *ebpf.Map, cpus int, remove bool, take func(key []byte, values [][]b
 	if remove {
 		batch = m.BatchLookupAndDelete
 	}
-	keys := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(int(m.KeySize()), reflect.TypeFor[byte]())), most, most)
-	vals := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())), most*cpus, most*cpus)
+	room := b.of(m, cpus)
+	keys, vals := room.keys, room.values
+	into, and := keys.Interface(), vals.Interface()
 	var cursor ebpf.MapBatchCursor
 	for {
-		n, err := batch(&cursor, keys.Interface(), vals.Interface(), nil)
+		n, err := batch(&cursor, into, and, nil)
 		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return err
 		}
@@ -319,6 +346,15 @@ func (a *Aggregate) add(key []byte, values [][]byte) {
 	}
 	for _, t := range a.taps {
 		t.add(key, values, bucket)
+	}
+	if a.counts != nil {
+		n := int64(0)
+		for _, v := range values {
+			n += int64(binary.NativeEndian.Uint64(v))
+		}
+		if n > 0 {
+			a.counts(key, n)
+		}
 	}
 	if a.unkept {
 		return

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"strconv"
-	"strings"
 	"time"
 
 	"culprit/lang/gen"
@@ -13,23 +12,42 @@ import (
 )
 
 // frames is stacks as chains of frames, by function: of a function's places one frame is made. What was looked up is remembered by the
-// addresses, so that a stack that comes again costs a look into a map.
+// addresses, so that a stack that comes again costs a look into a map, and another one of the same functions one for each of its frames.
 type frames struct {
-	all    []measure.Frame // callers first; it only grows. The first is the empty stack
-	at     map[framed]int32
+	links  []link // callers first; it only grows. The first is the empty stack
+	at     map[link]int32
+	funcs  []routine
+	number map[routine]int32
+	all    []measure.Frame // of links, for those who are told while it goes on
+	later  bool            // nobody is: all has nothing, and functions of files have their names when resolve was called
+	places bool            // a frame is made of each place in a function, with its offset in the symbol
+	code   map[int]*code   // by process; that of the kernel is 0
+	coded  int             // addresses in code, of all
+	pcs    []uint64        // room for a stack
+	of     []int32         // and for its functions
 	seeds  [2]maphash.Seed
 	kernel lookedUp
 	user   lookedUp
 	now    map[uint32]int32 // of the stacks that the kernel gave last, by their ids
 	before map[uint32]int32 // and of those before: a program that ran while they were read may have used their ids
 	turned bool             // they were exchanged for this gathering
-	places bool             // a frame is made of each place in a function, with its offset in the symbol
 }
 
-// framed is what makes a frame what it is.
-type framed struct {
-	caller         int32
+// A link is a frame: which function, and the frame of its caller.
+type link struct{ caller, function int32 }
+
+// A routine is what makes a function what it is. With a spot its name is not known yet.
+type routine struct {
 	symbol, module string
+	spot           symbol.Spot
+	addr           uint64 // of a spot, where places are told apart
+	past           uint64 // and how far behind it that is
+}
+
+// code is which functions addresses of a process are in.
+type code struct {
+	reading uint64           // of the process's maps
+	at      map[uint64]int32 // by the address twice, and 1 if the place told is behind it
 }
 
 // lookedUp is the frames of stacks by their addresses.
@@ -43,81 +61,208 @@ const (
 	mostFrames = 1 << 17
 	// mostKnown is how many stacks are remembered by their addresses.
 	mostKnown = 1 << 14
+	// mostCoded is how many addresses of all processes are remembered with their functions.
+	mostCoded = 1 << 15
 	// What was looked up is forgotten in time: a process may have replaced its program, or a module have come where another was.
 	kernelKnown = 10 * time.Minute
 	userKnown   = time.Minute
 )
 
 func newFrames() *frames {
-	return &frames{all: []measure.Frame{{Parent: -1}}, at: map[framed]int32{}, now: map[uint32]int32{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	f := &frames{links: []link{{-1, -1}}, at: map[link]int32{}, number: map[routine]int32{}, code: map[int]*code{}, now: map[uint32]int32{}, before: map[uint32]int32{},
+		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	f.all = []measure.Frame{{Parent: -1}}
+	return f
 }
 
-// add gives the frame of a stack, innermost first.
-func (f *frames) add(places []symbol.Place) int32 {
+// add gives the frame of a stack of functions, innermost first.
+func (f *frames) add(of []int32) int32 {
 	at := int32(-1)
-	for i := len(places) - 1; i >= 0; i-- {
-		p := &places[i]
-		k := framed{at, p.Name, p.Module}
-		switch {
-		case f.places:
-			if module, rest, ok := strings.Cut(p.String(), "`"); ok {
-				k.module, k.symbol = module, rest
-			} else {
-				k.module, k.symbol = "", module
-			}
-		case k.symbol != "":
-		case k.module != "": // a function without a name is told by its file, all of them as one
-			k.symbol = "[" + k.module + "]"
-		default:
-			k.symbol = "[unknown]"
-		}
-		n, ok := f.at[k]
+	for i := len(of) - 1; i >= 0; i-- {
+		l := link{at, of[i]}
+		n, ok := f.at[l]
 		if !ok {
-			n = int32(len(f.all))
-			f.at[k] = n
-			f.all = append(f.all, measure.Frame{Symbol: k.symbol, Module: k.module, Parent: at})
+			n = int32(len(f.links))
+			f.at[l] = n
+			f.links = append(f.links, l)
+			if !f.later {
+				fn := &f.funcs[l.function]
+				f.all = append(f.all, measure.Frame{Symbol: fn.symbol, Module: fn.module, Parent: at})
+			}
 		}
 		at = n
 	}
 	return max(at, 0)
 }
 
-// An unnamed is a stack that the kernel gave, and has no frame yet.
-type unnamed struct {
-	ids    []uint32
-	pid    int // 0: a stack of the kernel
-	pcs    []uint64
-	hashed [2]uint64
+// function gives the number of the function that a place is in.
+func (f *frames) function(p symbol.Place, spot symbol.Spot, past uint64) int32 {
+	var fn routine
+	switch {
+	case spot == symbol.Spot{}:
+		fn.module, fn.symbol = f.called(p)
+	case f.places:
+		fn = routine{module: p.Module, spot: spot, addr: p.Address, past: past}
+	default:
+		fn = routine{module: p.Module, spot: spot}
+	}
+	n, ok := f.number[fn]
+	if !ok {
+		n = int32(len(f.funcs))
+		f.number[fn] = n
+		f.funcs = append(f.funcs, fn)
+	}
+	return n
 }
 
-// look gives the frame of the addresses in a key of a map of stacks, if they were looked up before.
-func (f *frames) look(key []byte) (at int32, known bool, s unnamed) {
-	s.pid = int(binary.NativeEndian.Uint64(key))
-	l, lasts := f.of(s.pid)
+// called gives what a frame is called.
+func (f *frames) called(p symbol.Place) (module, name string) {
+	switch {
+	case f.places:
+		p.Module, module = "", p.Module
+		return module, p.String()
+	case p.Name != "":
+		return p.Module, p.Name
+	case p.Module != "": // a function without a name is told by its file, all of them as one
+		return p.Module, "[" + p.Module + "]"
+	}
+	return "", "[unknown]"
+}
+
+// resolve gives functions of files their names.
+func (f *frames) resolve(ps *symbol.Processes) {
+	var spots []symbol.Spot
+	for i := range f.funcs {
+		spots = append(spots, f.funcs[i].spot)
+	}
+	names, offsets := ps.Resolve(spots)
+	f.number = nil // nothing is looked up any more
+	for i := range f.funcs {
+		if fn := &f.funcs[i]; fn.spot != (symbol.Spot{}) {
+			fn.module, fn.symbol = f.called(symbol.Place{Address: fn.addr, Module: fn.module, Name: names[i], Offset: offsets[i] + fn.past})
+			fn.spot = symbol.Spot{}
+		}
+	}
+}
+
+// look takes the addresses out of a key of a map of stacks, and gives its frame if they were looked up before.
+func (f *frames) look(key []byte) (pid int, at int32, known bool, hashed [2]uint64) {
+	pid = int(binary.NativeEndian.Uint64(key))
+	l, lasts := f.lookedUp(pid)
 	if l.at == nil || len(l.at) >= mostKnown || time.Since(l.since) > lasts {
 		*l = lookedUp{map[[2]uint64]int32{}, time.Now()}
+		if pid == 0 {
+			delete(f.code, 0)
+		}
 	}
 	n := 8
 	for n+8 <= len(key) && binary.NativeEndian.Uint64(key[n:]) != 0 {
 		n += 8
 	}
-	s.hashed = [2]uint64{maphash.Bytes(f.seeds[0], key[:n]), maphash.Bytes(f.seeds[1], key[:n])}
-	if at, known = l.at[s.hashed]; known {
-		return at, true, s
+	hashed = [2]uint64{maphash.Bytes(f.seeds[0], key[:n]), maphash.Bytes(f.seeds[1], key[:n])}
+	if at, known = l.at[hashed]; known {
+		return pid, at, true, hashed
 	}
-	s.pcs = make([]uint64, 0, n/8-1)
+	f.pcs = f.pcs[:0]
 	for i := 8; i < n; i += 8 {
-		s.pcs = append(s.pcs, binary.NativeEndian.Uint64(key[i:]))
+		f.pcs = append(f.pcs, binary.NativeEndian.Uint64(key[i:]))
 	}
-	return 0, false, s
+	return pid, 0, false, hashed
 }
 
-// of gives where stacks of a process are remembered, or of the kernel, and for how long.
-func (f *frames) of(pid int) (*lookedUp, time.Duration) {
+// lookedUp gives where stacks of a process are remembered, or of the kernel, and for how long.
+func (f *frames) lookedUp(pid int) (*lookedUp, time.Duration) {
 	if pid == 0 {
 		return &f.kernel, kernelKnown
 	}
 	return &f.user, userKnown
+}
+
+// codeOf gives what is known of a process whose maps were read for the time that is told.
+func (f *frames) codeOf(pid int, reading uint64) *code {
+	if f.coded > mostCoded {
+		clear(f.code)
+		f.coded = 0
+	}
+	c := f.code[pid]
+	if c == nil || c.reading != reading {
+		c = &code{reading, map[uint64]int32{}}
+		f.code[pid] = c
+	}
+	return c
+}
+
+// chain gives the frame of a stack. Known: only if all of it was looked up before; else false.
+func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
+	f := s.frames
+	reading := uint64(0)
+	if pid != 0 {
+		reading = s.processes.Reading(pid)
+	}
+	c := f.codeOf(pid, reading)
+	of := f.of[:0]
+	defer func() { f.of = of[:0] }()
+	key := func(i int) uint64 {
+		past := uint64(min(i, 1))
+		return (pcs[i]-past)<<1 | past
+	}
+	n := len(pcs)
+	stop := gen.Stop(0)
+	if pid != 0 && n > 0 {
+		if stop = gen.StopOf(pcs[n-1]); stop != 0 {
+			n--
+		}
+	}
+	for i := range n {
+		fn, ok := c.at[key(i)]
+		if !ok {
+			break
+		}
+		of = append(of, fn)
+	}
+	if len(of) < n {
+		if known {
+			return 0, false
+		}
+		of = of[:0]
+		places, spots := s.spots(pid, pcs[:n], reading)
+		for i := range places {
+			p, spot := &places[i], symbol.Spot{}
+			if spots != nil {
+				spot = spots[i]
+			}
+			fn := f.function(*p, spot, uint64(min(i, 1)))
+			if of = append(of, fn); p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) { // others may have a name next time
+				if _, there := c.at[key(i)]; !there {
+					f.coded++
+				}
+				c.at[key(i)] = fn
+			}
+		}
+	}
+	if stop != 0 {
+		module := ""
+		if n > 0 {
+			module = f.funcs[of[n-1]].module
+		}
+		of = append(of, f.function(symbol.Place{Name: stoppedFrame(stop, module), Address: pcs[n]}, symbol.Spot{}, 0))
+	}
+	return f.add(of), true
+}
+
+// spots gives what is at the addresses of a stack; pid 0 is the kernel, reading 0 a process that can't be looked into.
+func (s *Session) spots(pid int, pcs []uint64, reading uint64) ([]symbol.Place, []symbol.Spot) {
+	switch {
+	case pid == 0:
+		return s.kernel.Stack(pcs), nil
+	case reading == 0:
+		out := make([]symbol.Place, len(pcs))
+		for i, pc := range pcs {
+			out[i].Address = pc
+		}
+		return out, nil
+	}
+	return s.processes.Spots(pid, pcs)
 }
 
 // frame gives the frame of a stack by its id, 0 for none.
@@ -131,7 +276,7 @@ func (s *Session) frame(id uint32) int32 {
 			return at
 		}
 		if again {
-			at := f.add([]symbol.Place{{Name: "(stack is lost)"}})
+			at := f.add([]int32{f.function(symbol.Place{Name: "(stack is lost)"}, symbol.Spot{}, 0)})
 			f.now[id] = at
 			return at
 		}
@@ -139,29 +284,48 @@ func (s *Session) frame(id uint32) int32 {
 	}
 }
 
+// An unnamed is a stack that the kernel gave, and has no frame yet.
+type unnamed struct {
+	ids []uint32
+	pid int
+	pcs []uint64
+}
+
 // takeStacks moves the stacks that were seen until now out of the kernel, so that there is room for others.
 func (s *Session) takeStacks() {
 	f := s.frames
 	if !f.turned {
-		f.before, f.now, f.turned = f.now, map[uint32]int32{}, true
+		f.before, f.now, f.turned = f.now, f.before, true
+		clear(f.now)
 	}
-	fresh := map[[2]uint64]*unnamed{}
+	var fresh map[[2]uint64]*unnamed // of processes: the files of all are read at once
 	for i := 0; ; i++ {
 		m := s.maps.Maps[gen.MapStacks+strconv.Itoa(i)]
 		if m == nil {
 			break
 		}
-		err := each(m, 1, true, func(key []byte, values [][]byte) {
+		err := s.batches.each(m, 1, true, func(key []byte, values [][]byte) {
 			id := binary.NativeEndian.Uint32(values[0])
-			at, known, one := f.look(key)
+			pid, at, known, hashed := f.look(key)
+			if !known {
+				if at, known = s.chain(pid, f.pcs, pid != 0 && !f.later); known {
+					l, _ := f.lookedUp(pid)
+					l.at[hashed] = at
+				}
+			}
 			if known {
 				f.now[id] = at
 				return
 			}
-			if fresh[one.hashed] == nil {
-				fresh[one.hashed] = &one
+			if fresh == nil {
+				fresh = map[[2]uint64]*unnamed{}
 			}
-			fresh[one.hashed].ids = append(fresh[one.hashed].ids, id)
+			one := fresh[hashed]
+			if one == nil {
+				one = &unnamed{pid: pid, pcs: append([]uint64(nil), f.pcs...)}
+				fresh[hashed] = one
+			}
+			one.ids = append(one.ids, id)
 		})
 		if err != nil {
 			break // those that are missing are told to be lost
@@ -169,15 +333,12 @@ func (s *Session) takeStacks() {
 	}
 	var asked []symbol.Asked
 	for _, one := range fresh {
-		if one.pid != 0 {
-			asked = append(asked, symbol.Asked{PID: one.pid, PCs: one.pcs})
-		}
+		asked = append(asked, symbol.Asked{PID: one.pid, PCs: one.pcs})
 	}
 	s.processes.Learn(asked)
-	for _, one := range fresh {
-		at := f.add(s.places(one.pid, one.pcs))
-		l, _ := f.of(one.pid)
-		l.at[one.hashed] = at
+	for hashed, one := range fresh {
+		at, _ := s.chain(one.pid, one.pcs, false)
+		f.user.at[hashed] = at
 		for _, id := range one.ids {
 			f.now[id] = at
 		}
@@ -204,7 +365,7 @@ func (s *Session) places(pid int, pcs []uint64) []symbol.Place {
 
 // trimFrames begins other frames where there are very many, unless somebody is still to be told of those.
 func (s *Session) trimFrames() {
-	if s.frames == nil || len(s.frames.all) < mostFrames {
+	if s.frames == nil || len(s.frames.links) < mostFrames {
 		return
 	}
 	for _, a := range s.aggs {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -55,7 +56,7 @@ type Sampled struct {
 	CPU      int    // -1 unless they are told apart
 	State    string // of waits: how the thread waited: sleeping, preempted ...; or for what kind of lock
 	Kernel   []string
-	User     []string // frames as DTrace prints them, the innermost first
+	User     []string // frames as DTrace prints them, the innermost first; both are good until the next stack is asked for
 	Waker    *Waker   // nil: not asked for, or not known
 	Count    int64    // samples, or waits
 	Amount   int64    // samples, or ns
@@ -70,9 +71,9 @@ type Waker struct {
 
 // A Profiled is what was gathered.
 type Profiled struct {
-	Stacks []Sampled
-	Took   measure.Span // by the clock, while it was gathered
-	Away   int64        // of OffCPU: threads that left a CPU and were not back at the end: their waits are in no stack
+	Stacks iter.Seq[Sampled] // may be gone through again
+	Took   measure.Span      // by the clock, while it was gathered
+	Away   int64             // of OffCPU: threads that left a CPU and were not back at the end: their waits are in no stack
 	Loss   []measure.Loss
 	Notes  []string // what may mislead
 }
@@ -123,10 +124,11 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	l := &profiling{profile: p, session: s, lost: map[string]uint64{}}
 	if p.Of == OnCPU {
 		s.frames = newFrames()
-		s.frames.places = p.Offsets
-		l.samples = newSamples(p, s.aggs[0])
+		s.frames.places, s.frames.later = p.Offsets, true
+		s.processes.Later()
+		l.samples = newSamples(p, s)
 	}
-	// What was counted is taken out of the kernel each second, and given names while the processes are still there.
+	// What was counted is taken out of the kernel each second, and what its addresses belong to is found out while the processes are still there.
 	s.second = l.take
 	began, ended := time.Time{}, make(chan time.Time, 1)
 	ctx, stop := context.WithCancel(ctx)
@@ -151,9 +153,10 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		return nil, err
 	}
 	if l.samples != nil {
-		out.Stacks = l.samples.stacks(s.frames.all)
+		s.frames.resolve(s.processes)
+		out.Stacks = l.samples.all()
 	} else {
-		l.waits(out)
+		out.Stacks = slices.Values(l.waits(out))
 	}
 	for _, why := range slices.Sorted(maps.Keys(l.lost)) {
 		out.Loss = append(out.Loss, measure.Loss{Reason: why, Events: l.lost[why]})
@@ -163,7 +166,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 }
 
 // waits gives what was gathered of waits.
-func (p *profiling) waits(out *Profiled) {
+func (p *profiling) waits(out *Profiled) (stacks []Sampled) {
 	for _, a := range p.session.aggs {
 		for _, row := range a.Rows {
 			switch a.Name {
@@ -176,9 +179,10 @@ func (p *profiling) waits(out *Profiled) {
 				}
 				continue
 			}
-			out.Stacks = append(out.Stacks, p.profile.sampled(row))
+			stacks = append(stacks, p.profile.sampled(row))
 		}
 	}
+	return stacks
 }
 
 // sampled makes a row of waits what it stands for. Its key is what keys gave.
@@ -233,8 +237,8 @@ func (p *profiling) take() error {
 		if err := p.session.gather(); err != nil {
 			return err
 		}
-		if lost := p.samples.take(len(p.session.frames.all)); lost > 0 {
-			p.lost["more different stacks than are kept: they are counted as those without frames"] += lost
+		if left := p.samples.left; left > 0 {
+			p.lost["more different stacks than are kept: they are counted as those without frames"] = left
 		}
 		return nil
 	}

@@ -1,17 +1,21 @@
 package trace
 
 import (
-	"strconv"
+	"iter"
+	"slices"
 
-	"culprit/measure"
+	"culprit/lang/ir"
 )
 
 // samples adds up what is sampled: each look takes it out of the kernel, so that what a look costs depends on what was sampled since the
 // one before, and not on all that was seen.
 type samples struct {
 	profile *Profile
-	tap     *tap
+	session *Session
+	fields  []ir.TupleField
+	names   map[string]string // of processes, by the bytes of the key
 	count   map[sampleKey]int64
+	left    uint64 // samples whose stacks are not kept
 }
 
 // sampleKey is what makes samples alike. Stacks are numbers of frames, 0 for none.
@@ -21,79 +25,84 @@ type sampleKey struct {
 	kernel, user  int32
 }
 
-// mostSampleFrames is how many frames are kept: with what belongs to each, some 200 MB.
-const mostSampleFrames = 1 << 20
+const (
+	// mostSampleFrames is how many frames are kept: with what belongs to each, some 60 MB.
+	mostSampleFrames = 1 << 20
+	// mostNames is how many names of processes are looked up at once.
+	mostNames = 1 << 12
+)
 
-func newSamples(p *Profile, a *Aggregate) *samples {
-	a.unkept = true
-	return &samples{profile: p, tap: a.tap(), count: map[sampleKey]int64{}}
+func newSamples(p *Profile, s *Session) *samples {
+	a := s.aggs[0]
+	out := &samples{profile: p, session: s, fields: a.Of.Key.Fields, names: map[string]string{}, count: map[sampleKey]int64{}}
+	a.unkept, a.counts = true, out.add
+	return out
 }
 
-// take adds what was gathered. Once there are too many frames, stacks are left out, and their samples counted.
-func (s *samples) take(frames int) (left uint64) {
-	for _, row := range s.tap.take() {
-		words := row.words
-		next := func() string {
-			w := words[0]
-			words = words[1:]
-			return w
-		}
-		number := func() int32 {
-			n, _ := strconv.ParseInt(next(), 10, 32) // made of one
-			return int32(n)
-		}
-		k := sampleKey{process: next(), pid: number(), tid: -1, cpu: -1}
-		if s.profile.ByThread {
-			k.tid = number()
-		}
-		if s.profile.ByCPU {
-			k.cpu = number()
-		}
-		if s.profile.kernels() {
-			k.kernel = number()
-		}
-		if s.profile.users() {
-			k.user = number()
-		}
-		if k.kernel >= mostSampleFrames || k.user >= mostSampleFrames {
-			k.kernel, k.user = 0, 0
-			left += uint64(row.data[0])
-		}
-		s.count[k] += row.data[0]
+// add adds what was gathered for a key, which is what keys gave. Once there are too many frames, stacks are left out, and their samples counted.
+func (s *samples) add(key []byte, n int64) {
+	fields := s.fields
+	next := func() int32 {
+		v := field(key, fields[0])
+		fields = fields[1:]
+		return int32(v.Int)
 	}
-	return left
+	raw := field(key, fields[0]).Bytes
+	process, ok := s.names[string(raw)]
+	if !ok {
+		if len(s.names) >= mostNames {
+			clear(s.names)
+		}
+		process = label(fields[0].Type, s.session.key(key, fields[0]))
+		s.names[string(raw)] = process
+	}
+	fields = fields[1:]
+	k := sampleKey{process: process, pid: next(), tid: -1, cpu: -1}
+	if s.profile.ByThread {
+		k.tid = next()
+	}
+	if s.profile.ByCPU {
+		k.cpu = next()
+	}
+	if s.profile.kernels() {
+		k.kernel = s.session.frame(uint32(next()))
+	}
+	if s.profile.users() {
+		k.user = s.session.frame(uint32(next()))
+	}
+	if k.kernel >= mostSampleFrames || k.user >= mostSampleFrames {
+		k.kernel, k.user = 0, 0
+		s.left += uint64(n)
+	}
+	s.count[k] += n
 }
 
-// stacks gives all that was sampled.
-func (s *samples) stacks(frames []measure.Frame) []Sampled {
-	text := make([]string, len(frames)) // of those that were asked for
-	list := func(at int32) []string {
-		var out []string
+// all gives all that was sampled, each time that it is asked. Frames are good until the next one is asked for.
+func (s *samples) all() iter.Seq[Sampled] {
+	f := s.session.frames
+	text := make([]string, len(f.funcs)) // of those that were asked for
+	list := func(out []string, at int32) []string {
 		for at > 0 {
-			f := &frames[at]
-			if text[at] == "" {
-				text[at] = f.Symbol
-				if f.Module != "" && f.Symbol != "["+f.Module+"]" {
-					text[at] = f.Module + "`" + f.Symbol
+			l := f.links[at]
+			if text[l.function] == "" {
+				fn := &f.funcs[l.function]
+				text[l.function] = fn.symbol
+				if fn.module != "" && fn.symbol != "["+fn.module+"]" {
+					text[l.function] = fn.module + "`" + fn.symbol
 				}
 			}
-			out = append(out, text[at])
-			at = f.Parent
+			out = append(out, text[l.function])
+			at = l.caller
 		}
 		return out
 	}
-	lists := map[int32][]string{}
-	once := func(at int32) []string {
-		l, ok := lists[at]
-		if !ok {
-			l = list(at)
-			lists[at] = l
+	return func(yield func(Sampled) bool) {
+		var kernel, user []string
+		for k, n := range s.count {
+			kernel, user = list(kernel[:0], k.kernel), list(user[:0], k.user)
+			if !yield(Sampled{Process: k.process, PID: int(k.pid), TID: int(k.tid), CPU: int(k.cpu), Kernel: slices.Clip(kernel), User: slices.Clip(user), Count: n, Amount: n}) {
+				return
+			}
 		}
-		return l
 	}
-	out := make([]Sampled, 0, len(s.count))
-	for k, n := range s.count {
-		out = append(out, Sampled{Process: k.process, PID: int(k.pid), TID: int(k.tid), CPU: int(k.cpu), Kernel: once(k.kernel), User: once(k.user), Count: n, Amount: n})
-	}
-	return out
 }

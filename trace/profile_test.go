@@ -42,7 +42,7 @@ func TestProfileShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range got.Stacks {
+		for s := range got.Stacks {
 			if s.PID != os.Getpid() || len(s.Kernel) > 0 {
 				t.Fatalf("a sample that was not asked for: %+v", s)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -123,7 +124,7 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 	if _, err := fmt.Sscanf(said, "%d %d", &a, &b); err != nil {
 		t.Fatalf("the program said %q: %v", said, err)
 	}
-	for _, s := range got.Stacks {
+	for s := range got.Stacks {
 		if s.PID != c.Process.Pid {
 			t.Errorf("a wait of a process that was not asked for: %+v", s)
 		}
@@ -133,7 +134,7 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 			return
 		}
 		t.Logf("lost: %v, notes %q, %d away", got.Loss, got.Notes, got.Away)
-		for _, s := range got.Stacks {
+		for s := range got.Stacks {
 			t.Logf("%s %d/%d %s: %d times, %d ns: %v; %v; %+v", s.Process, s.PID, s.TID, s.State, s.Count, s.Amount, s.User, s.Kernel, s.Waker)
 		}
 	})
@@ -151,9 +152,9 @@ func through(frames []string, function string) bool {
 }
 
 // waited adds up what went through a function.
-func waited(all []Sampled, function string) (count, nanos int64, states map[string]int64) {
+func waited(all iter.Seq[Sampled], function string) (count, nanos int64, states map[string]int64) {
 	states = map[string]int64{}
-	for _, s := range all {
+	for s := range all {
 		if through(s.User, function) {
 			count, nanos = count+s.Count, nanos+s.Amount
 			states[s.State] += s.Amount
@@ -174,7 +175,7 @@ func TestOffCPUTimes(t *testing.T) {
 			t.Errorf("%s: %d times, %d ns off the CPU, %v; it slept for %d ns at least, and says that it took %d; lost: %v", want.function, count, nanos, states, want.least, want.most, got.Loss)
 		}
 	}
-	for _, s := range got.Stacks {
+	for s := range got.Stacks {
 		if through(s.User, "nap") && s.State == "sleeping" && !strings.Contains(strings.Join(s.Kernel, " "), "nanosleep") {
 			t.Errorf("it sleeps in the kernel at %v", s.Kernel)
 		}
@@ -197,7 +198,7 @@ func TestOffCPULeast(t *testing.T) {
 	if count, _, _ := waited(got.Stacks, "longSleep"); count+lostTimes(got) < 20 {
 		t.Errorf("%d waits of 30 ms", count)
 	}
-	for _, s := range got.Stacks {
+	for s := range got.Stacks {
 		if s.Amount < s.Count*int64(20*measure.Millisecond) || len(s.Kernel) > 0 || s.TID != s.PID {
 			t.Errorf("%+v", s)
 		}
@@ -208,7 +209,7 @@ func TestOffCPULeast(t *testing.T) {
 func TestOffCPUWakers(t *testing.T) {
 	got, a, _ := whileWaiting(t, Profile{Of: OffCPU, Wakers: true}, "wake")
 	var known, all int64
-	for _, s := range got.Stacks {
+	for s := range got.Stacks {
 		if !through(s.User, "awaits") || s.State != "sleeping" {
 			continue
 		}
@@ -282,7 +283,7 @@ func TestRunQueueTimes(t *testing.T) {
 	}
 	whole, kernels := time.Since(start), delay()-before
 	var nanos, put int64
-	for _, s := range got.Stacks {
+	for s := range got.Stacks {
 		nanos += s.Amount
 		if s.State == "preempted" {
 			put += s.Amount
@@ -330,7 +331,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var count, pipes int64
-	for _, s := range got.Stacks {
+	for s := range got.Stacks {
 		count += s.Count
 		frames := strings.Join(s.Kernel, " ")
 		if s.State == "mutex" && strings.Contains(frames, "pipe_") {
@@ -342,7 +343,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 	}
 	if count > 50 && pipes == 0 {
 		t.Errorf("of %d waits none is for a pipe's mutex", count)
-		for _, s := range got.Stacks {
+		for s := range got.Stacks {
 			t.Logf("%s %d %v", s.State, s.Count, s.Kernel)
 		}
 	}
@@ -379,7 +380,7 @@ func TestProfileWho(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, s := range got.Stacks {
+				for s := range got.Stacks {
 					if s.PID != c.Process.Pid || s.Process != "itIsMeant" {
 						t.Fatalf("a sample of somebody else: %+v", s)
 					}

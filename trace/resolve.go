@@ -204,7 +204,7 @@ func (s *Session) readStacks() {
 		if m == nil {
 			return
 		}
-		err := each(m, 1, false, func(key []byte, values [][]byte) {
+		err := s.batches.each(m, 1, false, func(key []byte, values [][]byte) {
 			id := binary.NativeEndian.Uint32(values[0])
 			if _, told := s.stacks[id]; told {
 				return

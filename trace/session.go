@@ -44,6 +44,7 @@ type Session struct {
 	stacks    map[uint32]format.Value // by id, once they were looked up
 	raw       map[uint32][]uint64     // those that were read, and are not
 	frames    *frames                 // of stacks, in place of both; nil: they are told as text
+	batches   batches                 // to read stacks
 	attached  *Attachment
 	helpers   []*kernel.Link          // of programs besides those of the probes
 	late      []record                // drained, and too young to be told yet
@@ -97,7 +98,7 @@ func Load(c *Compiled, env *Env) (s *Session, err error) {
 	for i, h := range c.helpers {
 		spec.Programs[helperName(i)] = &ebpf.ProgramSpec{Name: "culprit_help", Type: h.Type, Instructions: h.Instructions, License: "GPL"}
 	}
-	s = &Session{script: c, probes: map[uint32]*check.Probe{}, kernel: env.symbols, processes: symbol.NewProcesses(env.root), first: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func())}
+	s = &Session{script: c, batches: batches{}, probes: map[uint32]*check.Probe{}, kernel: env.symbols, processes: symbol.NewProcesses(env.root), first: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func())}
 	if s.maps, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: env.Types().Cache()}); err != nil {
 		return nil, c.rejected(err)
 	}

@@ -97,7 +97,7 @@ func (a *Aggregate) untap(t *tap) {
 func (s *Session) gather() error {
 	var read []*Aggregate
 	for _, a := range s.aggs {
-		if len(a.taps) > 0 {
+		if len(a.taps) > 0 || a.counts != nil {
 			read = append(read, a)
 		}
 	}

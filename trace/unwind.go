@@ -131,19 +131,21 @@ func (u *unwinder) follow() {
 	each := wantedEach
 	tick := time.NewTimer(each)
 	defer tick.Stop()
-	runtime.LockOSThread() // whose time is counted
-	defer runtime.UnlockOSThread()
-	began, swept, before := time.Now(), time.Now(), spent()
+	began, swept, took := time.Now(), time.Now(), time.Duration(0)
 	for {
 		select {
 		case <-u.stop:
 			return
 		case <-tick.C:
 		}
-		if spent()-before < atFirst+time.Since(began)/share {
-			if each = min(each+each/8, wantedLeast); u.look() {
-				each = wantedEach
-			}
+		each = min(each+each/8, wantedLeast)
+		if u.asked() && took < atFirst+time.Since(began)/share {
+			each = wantedEach
+			runtime.LockOSThread() // whose time is counted
+			before := spent()
+			u.look()
+			took += spent() - before
+			runtime.UnlockOSThread()
 		}
 		tick.Reset(each)
 		if time.Since(swept) > sweepEach {
@@ -151,6 +153,12 @@ func (u *unwinder) follow() {
 			u.sweep()
 		}
 	}
+}
+
+// asked says whether there are processes that programs asked for.
+func (u *unwinder) asked() bool {
+	var pid uint64
+	return u.wanted.NextKey(nil, &pid) == nil
 }
 
 // spent gives the CPU time that the thread at hand has taken.
@@ -162,22 +170,20 @@ func spent() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// look tells the kernel of the processes that programs asked for, and says whether there were any.
-func (u *unwinder) look() (any bool) {
+// look tells the kernel of the processes that programs asked for.
+func (u *unwinder) look() {
 	for range 1024 {
 		var pid, mm uint64
 		if err := u.wanted.NextKey(nil, &pid); err != nil {
-			return any // none; or the maps are closed
+			return // none; or the maps are closed
 		}
-		any = true
 		if err := u.wanted.Lookup(pid, &mm); err == nil {
 			u.tell(int(pid), mm)
 		}
 		if err := u.wanted.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return any
+			return
 		}
 	}
-	return any
 }
 
 // tell puts what a process executes into the kernel. mm is what tells it from what the process was before exec(); 0: not known. A

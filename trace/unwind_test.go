@@ -115,7 +115,7 @@ func TestProfileWithoutFramePointers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, s := range got.Stacks {
+			for s := range got.Stacks {
 				if s.PID != pid || len(s.User) == 0 {
 					continue
 				}

@@ -35,12 +35,16 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	if out.CPUs == 0 {
 		out.CPUs = len(online)
 	}
-	for _, s := range got.Stacks {
-		one := term.ProfiledStack{Process: s.Process, PID: s.PID, TID: s.TID, CPU: s.CPU, State: s.State, Kernel: s.Kernel, User: s.User, Count: s.Count, Amount: s.Amount}
-		if s.Waker != nil {
-			one.Waker = &term.ProfiledWaker{Process: s.Waker.Process, PID: s.Waker.PID, Kernel: s.Waker.Kernel, User: s.Waker.User}
+	out.Stacks = func(yield func(term.ProfiledStack) bool) {
+		for s := range got.Stacks {
+			one := term.ProfiledStack{Process: s.Process, PID: s.PID, TID: s.TID, CPU: s.CPU, State: s.State, Kernel: s.Kernel, User: s.User, Count: s.Count, Amount: s.Amount}
+			if s.Waker != nil {
+				one.Waker = &term.ProfiledWaker{Process: s.Waker.Process, PID: s.Waker.PID, Kernel: s.Waker.Kernel, User: s.Waker.User}
+			}
+			if !yield(one) {
+				return
+			}
 		}
-		out.Stacks = append(out.Stacks, one)
 	}
 	return out, nil
 }

@@ -40,15 +40,17 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	if err != nil {
 		return nil, err
 	}
-	var stacks []flame.Sampled
 	cut := int64(0)
-	for _, s := range got.Stacks {
-		stacks = append(stacks, flame.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, Amount: float64(s.Count)})
-		if len(s.Kernel) >= trace.ProfileFrames || len(s.User) >= trace.ProfileFrames {
-			cut += s.Count
+	t := flame.OfSampled(func(yield func(flame.Sampled) bool) {
+		for s := range got.Stacks {
+			if len(s.Kernel) >= trace.ProfileFrames || len(s.User) >= trace.ProfileFrames {
+				cut += s.Count
+			}
+			if !yield(flame.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, Count: s.Count, Amount: float64(s.Count)}) {
+				return
+			}
 		}
-	}
-	t := flame.OfSampled(stacks)
+	})
 	t.Seconds = got.Took.Seconds() * float64(cpus)
 	t.Notes = got.Notes
 	if cut > 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -138,10 +139,10 @@ func FuzzColumns(f *testing.F) {
 }
 
 func TestOfSampled(t *testing.T) {
-	tree := OfSampled([]Sampled{
-		{Process: "nginx", User: []string{"libc.so.6`write+0x14", "nginx`main+0x2", "nginx`0x55d0"}, Kernel: []string{"kernel`tcp_sendmsg+0x1"}, Amount: 3},
-		{Process: "node", User: []string{"handle", "0x7f00"}, Amount: 1},
-	})
+	tree := OfSampled(slices.Values([]Sampled{
+		{Process: "nginx", User: []string{"libc.so.6`write+0x14", "nginx`main+0x2", "nginx`0x55d0"}, Kernel: []string{"kernel`tcp_sendmsg+0x1"}, Count: 3, Amount: 3},
+		{Process: "node", User: []string{"handle", "0x7f00"}, Count: 1, Amount: 1},
+	}))
 	var got []string
 	for n := 1; n < tree.Len(); n++ {
 		f := tree.Functions[tree.Function[n]]

@@ -3,6 +3,7 @@ package term
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -45,7 +46,7 @@ type Profiling struct {
 
 // Profiled is what was sampled.
 type Profiled struct {
-	Stacks []ProfiledStack
+	Stacks iter.Seq[ProfiledStack] // may be gone through again
 	Took   measure.Span
 	CPUs   int   // that were sampled
 	Frames int   // as many as a stack can have: one with so many may have been longer
@@ -54,7 +55,7 @@ type Profiled struct {
 	Notes  []string
 }
 
-// A ProfiledStack is a stack and how much it has; frames as DTrace prints them, the innermost first.
+// A ProfiledStack is a stack and how much it has; frames as DTrace prints them, the innermost first. They are good until the next stack is asked for.
 type ProfiledStack struct {
 	Process       string
 	PID, TID, CPU int    // TID, CPU -1: not told

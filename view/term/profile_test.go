@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,12 +35,12 @@ func sampledBy(t *testing.T, asked *Profiling) (Program, func() (out, errs strin
 	}
 	p := Program{Terminal: Terminal{Out: out, Err: errs, Width: 80}, Profile: func(_ context.Context, q Profiling) (*Profiled, error) {
 		*asked = q
-		return &Profiled{CPUs: 2, Frames: 127, Took: 10 * measure.Second, Loss: []measure.Loss{{Reason: "no room", Events: 3}}, Stacks: []ProfiledStack{
+		return &Profiled{CPUs: 2, Frames: 127, Took: 10 * measure.Second, Loss: []measure.Loss{{Reason: "no room", Events: 3}}, Stacks: slices.Values([]ProfiledStack{
 			{Process: "swapper/0", CPU: 0, Kernel: []string{"vmlinux`pv_native_safe_halt+0xb", "vmlinux`default_idle"}, Count: 900, Amount: 900},
 			{Process: "swapper/0", CPU: 1, Kernel: []string{"vmlinux`net_rx_action+0x1", "vmlinux`do_idle"}, Count: 20, Amount: 20},
 			{Process: "prog", PID: 7, CPU: 1, Kernel: []string{"ext4`ext4_write+0x2f"}, User: []string{"libc.so.6`write+0xd", "prog`main+0x2"}, Count: 60, Amount: 60},
 			{Process: "prog", PID: 7, CPU: 1, User: []string{"prog`main+0x8"}, Count: 20, Amount: 20},
-		}}, nil
+		})}, nil
 	}}
 	return p, func() (string, string) { return read(out), read(errs) }
 }

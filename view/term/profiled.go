@@ -3,6 +3,7 @@ package term
 import (
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 	}
 	stacks := got.Stacks
 	all, resting, cut := int64(0), int64(0), int64(0)
-	for _, s := range stacks {
+	for s := range stacks {
 		all += s.Count
 		if s.resting() {
 			resting += s.Count
@@ -44,8 +45,9 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 		}
 	}
 	if !idle {
-		stacks = slices.DeleteFunc(slices.Clone(stacks), ProfiledStack.resting)
+		stacks = without(stacks, ProfiledStack.resting)
 	}
+	left := sum(stacks)
 	note := fmt.Sprintf("%d samples in %.1f s, %d a second of each of %d CPUs", all, got.Took.Seconds(), q.Hz, got.CPUs)
 	notes := slices.Clone(got.Notes)
 	if resting > 0 && !idle {
@@ -59,12 +61,12 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 		notes = append(notes, fmt.Sprintf("%d samples came of %.0f that were due: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much", all, due))
 	}
 	p.tell(notes, got.Loss)
-	if len(stacks) == 0 {
+	if left == 0 {
 		return fmt.Errorf("nothing was sampled that was asked for, in %.1f s", got.Took.Seconds())
 	}
 	if o.table {
 		return into(p.Terminal, o.output, func(w io.Writer) error {
-			return flame.WriteTableLines(w, tableLines(stacks), float64(sum(stacks)), "samples: "+note, o.rows)
+			return flame.WriteTableLines(w, tableLines(stacks), float64(left), "samples: "+note, o.rows)
 		})
 	}
 	t := treeOf(stacks, pids, q.ByThread)
@@ -72,8 +74,19 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 	return o.put(p.Terminal, t, note)
 }
 
-func sum(stacks []ProfiledStack) (n int64) {
-	for _, s := range stacks {
+// without gives the stacks of which something is not so.
+func without(stacks iter.Seq[ProfiledStack], so func(ProfiledStack) bool) iter.Seq[ProfiledStack] {
+	return func(yield func(ProfiledStack) bool) {
+		for s := range stacks {
+			if !so(s) && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+func sum(stacks iter.Seq[ProfiledStack]) (n int64) {
+	for s := range stacks {
 		n += s.Count
 	}
 	return n
@@ -105,61 +118,35 @@ func frameOf(line string) (module, name, offset string) {
 	return module, line, offset
 }
 
-// treeOf makes a profile of stacks: above the process its own functions, then the kernel's; of waits then how it waited, and who ended it.
-func treeOf(stacks []ProfiledStack, pids, tids bool) *flame.Tree {
-	b := flame.NewBuilder()
-	var path []uint32
-	samples := int64(0)
-	for _, s := range stacks {
-		process := s.Process
-		switch {
-		case tids && s.TID >= 0:
-			process += "-" + strconv.Itoa(s.PID) + "/" + strconv.Itoa(s.TID)
-		case pids:
-			process += "-" + strconv.Itoa(s.PID)
-		}
-		path = append(path[:0], b.Function([]byte(process), nil, flame.Process))
-		add := func(frames []string, kind flame.Kind) {
-			for _, line := range slices.Backward(frames) {
-				module, name, _ := frameOf(line)
-				k := kind
-				if kind == flame.Code && module == "" && !strings.HasPrefix(name, "0x") {
-					k = flame.JIT
-				}
-				if strings.HasPrefix(name, "0x") && module != "" { // a function without a name is told by its file, as one
-					name = "[" + module + "]"
-				} else if strings.HasPrefix(name, "0x") {
-					name = "[unknown]"
-				}
-				path = append(path, b.Function([]byte(name), []byte(module), k))
+// treeOf makes a profile of stacks.
+func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *flame.Tree {
+	return flame.OfSampled(func(yield func(flame.Sampled) bool) {
+		for s := range stacks {
+			one := flame.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, State: s.State, Count: s.Count, Amount: float64(s.Amount)}
+			switch {
+			case tids && s.TID >= 0:
+				one.Process += "-" + strconv.Itoa(s.PID) + "/" + strconv.Itoa(s.TID)
+			case pids:
+				one.Process += "-" + strconv.Itoa(s.PID)
+			}
+			if w := s.Waker.folded(); w != nil {
+				one.Waker = &flame.Waker{Process: w.Process, User: w.User, Kernel: w.Kernel}
+			}
+			if !yield(one) {
+				return
 			}
 		}
-		add(s.User, flame.Code)
-		add(s.Kernel, flame.Kernel)
-		if s.State != "" {
-			path = append(path, b.Function([]byte("["+s.State+"]"), nil, flame.Kernel))
-		}
-		if w := s.Waker.folded(); w != nil {
-			path = append(path, b.Function([]byte("woken by "+w.Process), nil, flame.Process))
-			add(w.User, flame.Code)
-			add(w.Kernel, flame.Kernel)
-		}
-		b.Stack(path, float64(s.Amount))
-		samples += s.Count
-	}
-	t := b.Tree()
-	t.Samples = float64(samples)
-	return t
+	})
 }
 
 // tableLines gives a line for each CPU and place in the kernel, and one for each CPU's time in programs.
-func tableLines(stacks []ProfiledStack) []flame.TableLine {
+func tableLines(stacks iter.Seq[ProfiledStack]) []flame.TableLine {
 	type place struct {
 		cpu    int
 		caller string
 	}
 	counts := map[place]int64{}
-	for _, s := range stacks {
+	for s := range stacks {
 		caller := "(usermode)"
 		if len(s.Kernel) > 0 {
 			caller = s.Kernel[0]

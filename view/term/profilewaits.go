@@ -3,6 +3,7 @@ package term
 import (
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -18,15 +19,15 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 	stacks := got.Stacks
 	notes := slices.Clone(got.Notes)
 	var count, nanos, resting, cut int64
-	for _, s := range stacks {
+	for s := range stacks {
 		if s.State == idleState {
 			resting += s.Amount
 		}
 	}
 	if !idle {
-		stacks = slices.DeleteFunc(slices.Clone(stacks), func(s ProfiledStack) bool { return s.State == idleState })
+		stacks = without(stacks, func(s ProfiledStack) bool { return s.State == idleState })
 	}
-	for _, s := range stacks {
+	for s := range stacks {
 		count, nanos = count+s.Count, nanos+s.Amount
 		if len(s.Kernel) >= got.Frames || len(s.User) >= got.Frames {
 			cut += s.Count
@@ -47,7 +48,7 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 		notes = append(notes, fmt.Sprintf("%d threads left a CPU and were not back at the end: that time is in no stack, nor is what threads waited that never ran", got.Away))
 	}
 	p.tell(notes, got.Loss)
-	if len(stacks) == 0 {
+	if count == 0 {
 		return fmt.Errorf("nobody was %s that was asked for, in %.1f s", what, got.Took.Seconds())
 	}
 	if o.table {
@@ -75,10 +76,10 @@ func (w *ProfiledWaker) folded() *ProfiledWaker {
 }
 
 // waitLines gives a line for each place, with how it waited there.
-func waitLines(stacks []ProfiledStack) []flame.WaitLine {
+func waitLines(stacks iter.Seq[ProfiledStack]) []flame.WaitLine {
 	type place struct{ what, caller string }
 	at := map[place]*flame.WaitLine{}
-	for _, s := range stacks {
+	for s := range stacks {
 		where := place{s.State, s.waitsIn()}
 		l := at[where]
 		if l == nil {

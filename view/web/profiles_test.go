@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -247,7 +248,7 @@ func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		return &Sampled{Tree: flame.OfSampled([]flame.Sampled{{Process: "sh", Kernel: []string{"kernel`do_idle+0x1"}, Amount: 12}}), CPU: 250 * measure.Millisecond}, nil
+		return &Sampled{Tree: flame.OfSampled(slices.Values([]flame.Sampled{{Process: "sh", Kernel: []string{"kernel`do_idle+0x1"}, Count: 12, Amount: 12}})), CPU: 250 * measure.Millisecond}, nil
 	}
 }
 

@@ -1,0 +1,141 @@
+package symbol
+
+import (
+	"os"
+	"slices"
+)
+
+// Who wants the names of what was met when all is over has each file read through once, in the end: the file is held open until then, so that
+// it counts for nothing if it lost its name, or its process ended.
+
+// A Spot is an address in a file of which the symbol is not known yet. The zero one is none.
+type Spot struct {
+	file   *object
+	addr   uint64
+	beyond bool // the file's own bytes
+}
+
+// A laterFile is a file whose symbols are looked for later.
+type laterFile struct {
+	file, debug     *os.File // nil: not held; debug is what a distribution keeps beside it
+	size, debugSize int64
+	process         *process // that had it first, and where
+	mapping         Mapping
+}
+
+// mostHeld is how many files are held open. More are opened again by their names.
+const mostHeld = 512
+
+// Later has the symbols of files not be read before Resolve: places in files have the module alone. To be called before all else.
+func (ps *Processes) Later() {
+	ps.Lean()
+	ps.later = map[*object]*laterFile{}
+}
+
+// Reading gives a number that is another one when the maps of a process were read anew, so that what was found out of its addresses may not hold any
+// more; 0: it can't be looked into.
+func (ps *Processes) Reading(pid int) uint64 {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p, err := ps.process(pid)
+	if err != nil {
+		return 0
+	}
+	return p.reading
+}
+
+// Spots gives the places of a stack as Stack does, and for each whose name Resolve may tell the spot.
+func (ps *Processes) Spots(pid int, pcs []uint64) ([]Place, []Spot) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	places, spots := make([]Place, len(pcs)), make([]Spot, len(pcs))
+	for i, pc := range pcs {
+		near := pc - uint64(min(i, 1))
+		if ps.later == nil {
+			places[i] = ps.at(pid, pc, near)
+			continue
+		}
+		if places[i], spots[i] = ps.spot(pid, pc, near); spots[i].beyond {
+			places[i], spots[i] = Place{Address: pc}, Spot{} // no code is there
+		}
+	}
+	return places, spots
+}
+
+// hold keeps a file until Resolve, if there is something to be read of it then; false: it is not kept.
+func (ps *Processes) hold(o *object, f *os.File, size int64, p *process, m *Mapping) bool {
+	if ps.later == nil || o == nil || ps.later[o] != nil {
+		return false
+	}
+	l := &laterFile{size: size, process: p, mapping: *m}
+	ps.later[o] = l
+	if len(ps.later) > mostHeld {
+		return false
+	}
+	l.file = f
+	if h, err := readHeader(f, size); err == nil && !h.full() {
+		l.debug, l.debugSize = ps.openDebug(p, o.buildID)
+	}
+	return true
+}
+
+func (l *laterFile) close() {
+	for _, f := range []*os.File{l.file, l.debug} {
+		if f != nil {
+			f.Close() //nolint:errcheck // it was read from
+		}
+	}
+	l.file, l.debug = nil, nil
+}
+
+// Resolve gives the names of spots, and how far from where the symbol begins they are; "" where there is none. Each file is read through once.
+func (ps *Processes) Resolve(spots []Spot) (names []string, offsets []uint64) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	names, offsets = make([]string, len(spots)), make([]uint64, len(spots))
+	of := map[*object][]int{}
+	for i, s := range spots {
+		if s.file != nil {
+			of[s.file] = append(of[s.file], i)
+		}
+	}
+	for o, which := range of {
+		l := ps.later[o]
+		if l == nil {
+			continue
+		}
+		addrs := make([]uint64, len(which))
+		for n, i := range which {
+			addrs[n] = spots[i].addr
+		}
+		slices.Sort(addrs)
+		addrs = slices.Compact(addrs)
+		into := make(map[uint64]learned, len(addrs))
+		_ = ps.learnLater(l, addrs, into) // what could be read counts
+		for _, i := range which {
+			one := into[spots[i].addr]
+			names[i], offsets[i] = one.name, one.from
+		}
+	}
+	return names, offsets
+}
+
+func (ps *Processes) learnLater(l *laterFile, addrs []uint64, into map[uint64]learned) error {
+	if l.file == nil {
+		f, key, err := ps.open(l.process, &l.mapping)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return ps.learnFile(f, key.size, l.process, addrs, into)
+	}
+	h, err := readHeader(l.file, l.size)
+	if err != nil {
+		return err
+	}
+	var d *header
+	if l.debug != nil {
+		d, _ = readHeader(l.debug, l.debugSize)
+	}
+	return h.learn(d, addrs, into)
+}
