@@ -64,6 +64,21 @@ func (r Root) Capabilities() (Capabilities, error) {
 	return 0, fmt.Errorf("no CapEff in %s: %w", r.InProc(path), measure.ErrUnclear)
 }
 
+// FilteredCalls says whether a filter decides which system calls this thread may make (seccomp(2), as systemd's SystemCallFilter= and
+// containers set one). false where that can't be told.
+func (r Root) FilteredCalls() bool {
+	b, err := r.ReadProc("thread-self/status", nil)
+	if err != nil {
+		return false
+	}
+	for c := Scan(b); !c.End(); c.NextLine() {
+		if string(c.Word()) == "Seccomp:" {
+			return c.Uint() == 2 && c.Err() == nil
+		}
+	}
+	return false
+}
+
 // Description is what `culprit version --json` and a diagnosis tell of the kernel. What could not be found out is "" or null.
 type Description struct {
 	Release      string       `json:"release"` // "6.18.44"
