@@ -65,7 +65,7 @@ func (t firstThread) do(f func()) {
 
 // program is all rooms behind one command line.
 func program(t term.Terminal) term.Program {
-	return term.Program{Version: version, Open: open, Recorded: recorded, Server: server, Serve: serve, Trace: anywhere, Profile: profiled, Script: scripted, Terminal: t, DiagnoseNetns: diagnoseNetns()}
+	return term.Program{Version: version, Open: open, Recorded: recorded, Server: server, Serve: serve, Trace: anywhere, Profile: profiled, Script: scripted, Reading: reading, Terminal: t, DiagnoseNetns: diagnoseNetns()}
 }
 
 // tune fits the Go runtime to a tool that wakes once a second, works for a millisecond and sleeps. What the user sets in GOMAXPROCS
@@ -93,8 +93,18 @@ func tune() {
 const heapGrowth = 50
 
 // keepLow lets a heap above largeHeap grow by lowGrowth only: with 20,000 connections that keeps 6 MB, and costs a collection every few seconds, since an
-// interval leaves little garbage. It looks after each collection.
+// interval leaves little garbage.
 func keepLow() {
+	followHeap(func(live uint64) int {
+		if live > largeHeap {
+			return lowGrowth
+		}
+		return heapGrowth
+	})
+}
+
+// followHeap has the heap grow by so many percent as is said of what is alive, in bytes. It looks after each collection. What the user sets in GOGC stands.
+func followHeap(percent func(live uint64) int) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
@@ -105,13 +115,9 @@ func keepLow() {
 	look = func(b *[16]byte) {
 		metrics.Read(live[:])
 		if live[0].Value.Kind() == metrics.KindUint64 {
-			percent := heapGrowth
-			if live[0].Value.Uint64() > largeHeap {
-				percent = lowGrowth
-			}
-			if percent != now {
-				now = percent
-				debug.SetGCPercent(percent)
+			if want := percent(live[0].Value.Uint64()); want != now {
+				now = want
+				debug.SetGCPercent(now)
 			}
 		}
 		runtime.SetFinalizer(b, look)
@@ -120,9 +126,26 @@ func keepLow() {
 }
 
 const (
-	largeHeap = 12 << 20 // bytes alive
-	lowGrowth = 20       // percent
+	largeHeap  = 12 << 20 // bytes alive
+	lowGrowth  = 20       // percent
+	readGrowth = 12       // percent
 )
+
+// reading fits the process to a command that reads files and has nothing to do with the machine: what the start needed of the program is dropped, and as long as the
+// heap is small, a collection, which takes a millisecond then, comes at each eighth that it has grown.
+func reading() {
+	kernel.ForgetProgram()
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	debug.SetGCPercent(readGrowth)
+	followHeap(func(live uint64) int {
+		if live > largeHeap {
+			return heapGrowth
+		}
+		return readGrowth
+	})
+}
 
 func open(l term.Look) (term.Machine, error) {
 	if l.Alone {

@@ -135,23 +135,17 @@ func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
 
 // walk gives the nodes in the order of a walk, those that one calls by name, and the place of each in it.
 func (t *Tree) walk(ordered bool) (order, place []int32) {
-	order, place = make([]int32, 0, t.Len()), make([]int32, t.Len())
+	place = make([]int32, t.Len())
 	if ordered {
+		order = make([]int32, 0, t.Len())
 		for n := range place {
 			order, place[n] = append(order, int32(n)), int32(n)
 		}
 		return order, place
 	}
-	from, list := t.children()
-	todo := []int32{0}
-	for len(todo) > 0 {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		place[n] = int32(len(order))
-		order = append(order, n)
-		for i := from[n+1] - 1; i >= from[n]; i-- {
-			todo = append(todo, list[i])
-		}
+	order = t.walkOrder()
+	for i, n := range order {
+		place[n] = int32(i)
 	}
 	return order, place
 }

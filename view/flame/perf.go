@@ -13,18 +13,20 @@ import (
 //	        ffffffff8103ce3b native_safe_halt+0x6 ([kernel.kallsyms])
 //	            7f1e2215d058 __read+0xd (/lib/x86_64-linux-gnu/libc-2.15.so)
 //
-// Most stacks and most lines were there before: what they came to is kept by two hashes of 64 bits with seeds of their own, which are
+// Most stacks and most lines were there before: what they came to is kept by hashes of 64 bits, for stacks two with seeds of their own, which are
 // taken for the bytes. Of a stack that is known no line is looked at.
 type perfLines struct {
-	b       *Builder
+	b       *Builder // of the functions
+	s       stash
 	o       Options
 	seeds   [2]maphash.Seed
-	cache   []perfLine // by the hash of the line, without its address, and of whether the process is Java's
-	several [][]uint32 // what lines came to that are not one function
-	known   map[[2]uint64]perfStack
-	key     [2]uint64 // of the stack that is being read; zero: it is not to be kept
-	begun   int       // the first line behind the sample's
-	missed  int       // lines that were not there, since it grew
+	cache   []perfLine  // by the hash of the line, without its address, and of whether the process is Java's
+	several [][]uint32  // what lines came to that are not one function
+	known   []perfStack // by the hash of the stack's text and the process
+	key     [2]uint64   // of the stack that is being read; zero: it is not to be kept
+	begun   int         // the first line behind the sample's
+	missed  int         // lines that were not there, since there is room for so many
+	strange int         // stacks, the same
 	process []byte
 	java    bool
 	period  float64
@@ -34,34 +36,35 @@ type perfLines struct {
 	event   []byte
 	others  map[string]int // samples of other events
 	stack   []uint32       // innermost first
-	last    []uint32       // of the sample before, outermost first
-	nodes   []Call         // of last
 	wrong   skipped
 	samples int
 }
 
 // A perfLine is what a line came to.
 type perfLine struct {
-	hash [2]uint64
+	hash uint64
 	is   int32 // a function, or below 0 the complement of an index into several; 0 is free
 }
 
 // A perfStack is what the lines of a stack came to.
 type perfStack struct {
-	node  int32
-	lines int32
+	key   [2]uint64
+	stack int32
+	lines int32 // 0 is free
 }
 
-// How many lines are kept, at first and at most, and how many stacks. A line that is thrown out is read anew, and so are stacks beyond.
+// How many lines and stacks are kept, at first and at most. One that is thrown out is read anew.
 const (
-	firstLines = 1 << 8
-	mostLines  = 1 << 16
-	mostStacks = 1 << 20
+	firstKept  = 1 << 8
+	mostLines  = 1 << 14
+	mostStacks = 1 << 16
+	// There is room for more when so many times the room was not enough.
+	patienceKept = 2
 )
 
 func newPerf(o Options) *perfLines {
-	p := &perfLines{b: NewBuilder(), o: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, cache: make([]perfLine, firstLines),
-		known: map[[2]uint64]perfStack{}, others: map[string]int{}}
+	p := &perfLines{b: NewBuilder(), o: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, cache: make([]perfLine, firstKept),
+		known: make([]perfStack, firstKept), others: map[string]int{}}
 	p.event = []byte(o.Event)
 	return p
 }
@@ -243,13 +246,16 @@ func parsePerfFrame(b []byte) (address, name, file []byte, ok bool) {
 }
 
 // block takes the stack of the sample whose line was the last one, if it is known and whole; it gives how many bytes and lines that
-// were.
+// were, or that it wants more bytes to be there.
 func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
 	if !p.inside || len(p.stack) > 0 || p.begun != n {
 		return 0, 0
 	}
 	end := bytes.Index(b, []byte("\n\n"))
-	if end <= 0 {
+	if end < 0 {
+		return moreBytes, 0
+	}
+	if end == 0 {
 		return 0, 0
 	}
 	if p.skip {
@@ -260,14 +266,14 @@ func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
 	for i, seed := range p.seeds {
 		p.key[i] = maphash.Bytes(seed, b[:end]) ^ maphash.Bytes(seed, p.process)*0x9e3779b97f4a7c15
 	}
-	stack, ok := p.known[p.key]
-	if !ok {
+	e := &p.known[p.key[0]%uint64(len(p.known))]
+	if e.key != p.key || e.lines == 0 {
 		return 0, 0
 	}
-	p.b.Add(stack.node, p.period)
+	p.s.add(e.stack, p.period)
 	p.samples++
 	p.inside, p.key = false, [2]uint64{}
-	return end + 2, int(stack.lines)
+	return end + 2, int(e.lines)
 }
 
 func (p *perfLines) frame(b []byte, n int) {
@@ -282,15 +288,16 @@ func (p *perfLines) frame(b []byte, n int) {
 		}
 		key = b[at:]
 	}
-	hash := [2]uint64{maphash.Bytes(p.seeds[0], key), maphash.Bytes(p.seeds[1], key)}
+	hash := maphash.Bytes(p.seeds[0], key)
 	if p.java {
-		hash[0]++
+		hash++
 	}
-	e := &p.cache[hash[0]%uint64(len(p.cache))]
+	e := &p.cache[hash%uint64(len(p.cache))]
 	if e.hash != hash || e.is == 0 {
-		if p.missed++; p.missed > len(p.cache) && len(p.cache) < mostLines {
-			p.grow()
-			e = &p.cache[hash[0]%uint64(len(p.cache))]
+		if p.missed++; p.missed > patienceKept*len(p.cache) && len(p.cache) < mostLines {
+			p.missed = 0
+			p.cache = wider(p.cache, func(e *perfLine) uint64 { return e.hash })
+			e = &p.cache[hash%uint64(len(p.cache))]
 		}
 		first := len(p.stack)
 		var ok bool
@@ -316,13 +323,13 @@ func (p *perfLines) frame(b []byte, n int) {
 	p.stack = append(p.stack, p.several[-e.is-1]...)
 }
 
-// grow makes room for more lines.
-func (p *perfLines) grow() {
-	old := p.cache
-	p.cache, p.missed = make([]perfLine, 4*len(old)), 0
-	for _, e := range old {
-		p.cache[e.hash[0]%uint64(len(p.cache))] = e
+// wider gives twice the room. What is free has the hash 0 and may take any place.
+func wider[T any](old []T, hash func(*T) uint64) []T {
+	all := make([]T, 2*len(old))
+	for i := range old {
+		all[hash(&old[i])%uint64(len(all))] = old[i]
 	}
+	return all
 }
 
 // functions gives what a line stands for, innermost first: a name may have what was inlined behind it, a->b->c.
@@ -398,27 +405,20 @@ func (p *perfLines) sample(n int) {
 		p.stack = append(p.stack, p.b.Function(p.process, nil, Process))
 		if len(p.stack) > MostDepth {
 			p.stack = p.stack[len(p.stack)-MostDepth:]
-			p.b.cut++
+			p.s.cut++
 		}
 		slices.Reverse(p.stack)
-		same := 0
-		for same < len(p.stack) && same < len(p.last) && p.stack[same] == p.last[same] {
-			same++
-		}
-		p.nodes = p.nodes[:same]
-		node := Call{}
-		if same > 0 {
-			node = p.nodes[same-1]
-		}
-		for _, f := range p.stack[same:] {
-			node = p.b.Child(node, f)
-			p.nodes = append(p.nodes, node)
-		}
-		p.b.Add(node.Node, p.period)
+		stack := p.s.stack(p.stack)
+		p.s.add(stack, p.period)
 		p.samples++
-		p.stack, p.last = p.last, p.stack
-		if p.key != [2]uint64{} && len(p.known) < mostStacks {
-			p.known[p.key] = perfStack{node.Node, int32(n - p.begun + 1)}
+		if p.key != [2]uint64{} {
+			e := &p.known[p.key[0]%uint64(len(p.known))]
+			if p.strange++; p.strange > patienceKept*len(p.known) && len(p.known) < mostStacks {
+				p.strange = 0
+				p.known = wider(p.known, func(e *perfStack) uint64 { return e.key[0] })
+				e = &p.known[p.key[0]%uint64(len(p.known))]
+			}
+			*e = perfStack{p.key, stack, int32(n - p.begun + 1)}
 		}
 	}
 	p.stack, p.inside, p.skip, p.key = p.stack[:0], false, false, [2]uint64{}
@@ -426,7 +426,8 @@ func (p *perfLines) sample(n int) {
 
 func (p *perfLines) end(n int) (*Tree, error) {
 	p.sample(n)
-	t := p.b.Tree()
+	p.cache, p.known, p.several = nil, nil, nil
+	t := p.s.tree(p.b, p.o.Least)
 	t.Samples = float64(p.samples)
 	if t.Sum() != t.Samples {
 		t.Unit = eventUnit(string(p.event))

@@ -181,18 +181,24 @@ type liner interface {
 }
 
 // A blocker is a liner that can take several lines at once. It is asked before each line, numbered n, with all that is there behind
-// it, and gives how many bytes and lines it took; none: the line is for line.
+// it, and gives how many bytes and lines it took; none: the line is for line; moreBytes: it would like to see what comes behind, if that is near.
 type blocker interface {
 	liner
 	block(b []byte, n int) (bytesTaken, lines int)
 }
+
+const (
+	moreBytes  = -1
+	firstBytes = 64 << 10  // of an input that are looked at at a time
+	nearBytes  = 256 << 10 // of it that a blocker may want to see
+)
 
 // MostLine is how long a line may be.
 const MostLine = 64 << 20
 
 // readLines gives a liner all lines of an input.
 func readLines(r io.Reader, l liner) (*Tree, error) {
-	buf := make([]byte, 256<<10)
+	buf := make([]byte, firstBytes)
 	have, n := 0, 0
 	blocks, _ := l.(blocker)
 	for {
@@ -200,9 +206,13 @@ func readLines(r io.Reader, l liner) (*Tree, error) {
 		b := buf[:have+got]
 		for {
 			if blocks != nil {
-				if i, lines := blocks.block(b, n+1); i > 0 {
+				i, lines := blocks.block(b, n+1)
+				if i > 0 {
 					b, n = b[i:], n+lines
 					continue
+				}
+				if i == moreBytes && err == nil && len(b) < nearBytes {
+					break
 				}
 			}
 			i := bytes.IndexByte(b, '\n')

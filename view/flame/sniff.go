@@ -111,9 +111,15 @@ func sniffHeading(head []byte) Format {
 			return JStack
 		case bytes.HasPrefix(line, []byte("PeriodType: ")) || string(line) == "Samples:":
 			return GoRaw
-		case bytes.HasPrefix(line, []byte("#0 ")), bytes.HasPrefix(line, []byte("  File \"")) && bytes.Contains(line, []byte(`", line `)):
+		case bytes.HasPrefix(line, []byte("#0 ")) && !counted(line), bytes.HasPrefix(line, []byte("  File \"")) && bytes.Contains(line, []byte(`", line `)):
 			return Debugger
 		}
 	}
 	return ""
+}
+
+// counted says whether a line ends with a count, as folded stacks do.
+func counted(line []byte) bool {
+	_, _, ok := cutCount(line)
+	return ok
 }

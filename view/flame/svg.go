@@ -3,6 +3,7 @@ package flame
 import (
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -41,29 +42,6 @@ func (p Picture) Least() float64 {
 // mostBoxes is how many calls a picture has: with more of them, those with the least are left out, and it says so.
 const mostBoxes = 100_000
 
-// boxes lays a tree out. Each node has the range of the whole that it covers, children in the order of names from the left.
-func boxes(t *Tree) (left []float64) {
-	from, list := t.children()
-	left = make([]float64, t.Len())
-	for i := range t.Len() {
-		x := left[i]
-		for _, c := range list[from[i]:from[i+1]] {
-			left[c] = x
-			x += t.Total[c]
-		}
-	}
-	return left
-}
-
-// depths gives how far each node is from the root.
-func (t *Tree) depths() []int32 {
-	d := make([]int32, t.Len())
-	for i := 1; i < len(d); i++ {
-		d[i] = d[t.Parent[i]] + 1
-	}
-	return d
-}
-
 // hue gives one of 8 shades by a function's name, the same in every picture.
 func hue(name string) byte {
 	h := uint32(2166136261)
@@ -85,17 +63,28 @@ func WriteSVG(w io.Writer, t *Tree, p Picture) error {
 func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 	width, inner := p.measures()
 	whole := t.Sum()
-	shown, kept := t.prune(whole*p.Least(), math.MaxInt)
+	shown, kept := t, []int32(nil) // nil: all of them
+	if least := whole * p.Least(); slices.ContainsFunc(t.Total[1:], func(v float64) bool { return v < least }) {
+		shown, kept = t.prune(least, math.MaxInt)
+	}
 	if n := shown.Len(); n > mostBoxes {
 		var of []int32
 		shown, of = shown.heaviest(mostBoxes)
-		for i, k := range of {
-			of[i] = kept[k]
+		if kept != nil {
+			for i, k := range of {
+				of[i] = kept[k]
+			}
 		}
 		kept = of
 		p.Note = strings.TrimPrefix(p.Note+", "+plural(n-shown.Len(), "call", "calls")+" with the least left out", ", ")
 	}
-	left, depth := boxes(shown), shown.depths()
+	was := func(i int32) int32 {
+		if kept != nil {
+			return kept[i]
+		}
+		return i
+	}
+	way := shown.walker()
 	top := 46
 	height := top + (shown.Depth+1)*rowHeight + 24
 	b := make([]byte, 0, 64<<10)
@@ -129,7 +118,8 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 	if whole > 0 {
 		scale = inner / whole
 	}
-	for i := range shown.Len() {
+	for n := range shown.Len() {
+		i, depth, left := way.at(n)
 		if len(b) > 48<<10 {
 			if _, err := w.Write(b); err != nil {
 				return err
@@ -137,13 +127,13 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 			b = b[:0]
 		}
 		f := &shown.Functions[shown.Function[i]]
-		x, wide := sideMargin+left[i]*scale, shown.Total[i]*scale
+		x, wide := sideMargin+left*scale, shown.Total[i]*scale
 		if i == 0 {
 			wide = inner
 		}
-		y := top + int(depth[i])*rowHeight
+		y := top + depth*rowHeight
 		if !p.Inverted {
-			y = top + (shown.Depth-int(depth[i]))*rowHeight
+			y = top + (shown.Depth-depth)*rowHeight
 		}
 		b = append(b, "<g><title>"...)
 		b = AppendXML(b, shortened(f.Name, mostName))
@@ -154,7 +144,7 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 		}
 		b = append(b, " ("...)
 		if d != nil {
-			b = AppendXML(b, d.told(kept[i]))
+			b = AppendXML(b, d.told(was(i)))
 		} else {
 			b = append(b, amount(shown.Total[i])...)
 			b = append(b, ' ')
@@ -171,7 +161,7 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 		b = append(b, "\" height=\"16\""...)
 		if d != nil {
 			b = append(b, " fill=\""...)
-			b = append(b, d.colour(kept[i])...)
+			b = append(b, d.colour(was(i))...)
 			b = append(b, '"')
 		} else {
 			b = append(b, " class=\""...)

@@ -71,6 +71,8 @@ type Builder struct {
 	often []hint // functions that were asked for lately: a part of names that stays near the processor
 	edges []edge // of nodes: open addressing by caller and function; a power of two
 	cut   int
+
+	modules map[string]string // as texts
 }
 
 type slot struct {
@@ -124,7 +126,7 @@ func (b *Builder) function(hash uint32, name, module []byte, kind Kind) uint32 {
 		if s.id == 0 {
 			id := uint32(len(b.tree.Functions))
 			*s = slot{hash, id}
-			b.tree.Functions = append(b.tree.Functions, Function{Name: string(name), Module: string(module), Kind: kind})
+			b.tree.Functions = append(b.tree.Functions, Function{Name: string(name), Module: b.module(module), Kind: kind})
 			if len(b.tree.Functions)*2 > len(b.names) {
 				b.growNames()
 			}
@@ -136,6 +138,22 @@ func (b *Builder) function(hash uint32, name, module []byte, kind Kind) uint32 {
 			}
 		}
 	}
+}
+
+// module gives the text of a module, which few functions have for themselves.
+func (b *Builder) module(name []byte) string {
+	if len(name) == 0 {
+		return ""
+	}
+	if s, ok := b.modules[string(name)]; ok {
+		return s
+	}
+	if b.modules == nil {
+		b.modules = map[string]string{}
+	}
+	s := string(name)
+	b.modules[s] = s
+	return s
 }
 
 // Named gives the index of a function that is known by its name alone.
@@ -355,10 +373,7 @@ func (t *Tree) ranks() []uint32 {
 			order = append(order, f)
 		}
 	}
-	slices.SortFunc(order, func(a, b uint32) int {
-		f, g := &t.Functions[a], &t.Functions[b]
-		return cmp.Or(cmp.Compare(f.Name, g.Name), cmp.Compare(f.Module, g.Module), cmp.Compare(f.Kind, g.Kind), cmp.Compare(a, b))
-	})
+	slices.SortFunc(order, func(a, b uint32) int { return compareFunctions(t.Functions, a, b) })
 	for i, f := range order {
 		rank[f] = uint32(i)
 	}

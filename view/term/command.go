@@ -30,6 +30,7 @@ type Program struct {
 	Trace    Tracer
 	Profile  Profiler
 	Script   Scripter
+	Reading  func() // told when a command begins that reads files and asks nothing of the machine; nil: nobody is
 	Terminal Terminal
 
 	DiagnoseNetns string // the Look.Netns of a diagnosis when the user names none

@@ -282,6 +282,9 @@ func (p Program) profiles(names []string, o flame.Options) (*flame.Tree, error) 
 	if len(names) == 0 {
 		names = []string{"-"}
 	}
+	if p.Reading != nil {
+		p.Reading()
+	}
 	var all []*flame.Tree
 	for _, name := range names {
 		t, err := readProfile(name, o)
