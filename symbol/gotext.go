@@ -8,6 +8,9 @@ import (
 // mostData is how much of a program's data is looked through for where its table of functions says that they begin.
 const mostData = 64 << 20
 
+// pieceOfData is how much of it is in memory at a time.
+const pieceOfData = 64 << 10
+
 // goText finds where the functions of a program of Go begin: what the offsets in its table of functions count from. It is where .text begins unless C code
 // was linked in, which may lie before. false: it can't be known, and every name would be that of a neighbour.
 func (h *header) goText(table, text *section) (uint64, bool) {
@@ -34,21 +37,25 @@ func (h *header) goText(table, text *section) (uint64, bool) {
 		lowest = 8 + 6*24 + 8
 		begin  = lowest + 16
 	)
+	// The linker writes into it, or the one that loads the program: it lies where can be written.
+	piece := make([]byte, pieceOfData+begin)
 	for i := range h.secs {
 		s := &h.secs[i]
-		if s.kind != uint32(elf.SHT_PROGBITS) || s.flags&uint64(elf.SHF_EXECINSTR) != 0 || s.flags&uint64(elf.SHF_ALLOC) == 0 || s == table || s.size > mostData {
+		if s.kind != uint32(elf.SHT_PROGBITS) || s.flags&uint64(elf.SHF_EXECINSTR) != 0 || s.flags&uint64(elf.SHF_ALLOC|elf.SHF_WRITE) != uint64(elf.SHF_ALLOC|elf.SHF_WRITE) || s.size > mostData {
 			continue
 		}
-		b, err := h.read(s.off, s.size)
-		if err != nil {
-			continue
-		}
-		for at := 0; at+begin+8 <= len(b); at += 8 {
-			if le.Uint64(b[at:]) != table.addr {
-				continue
+		for from := uint64(0); from < s.size; from += pieceOfData {
+			b := piece[:min(uint64(len(piece)), s.size-from)]
+			if _, err := h.r.ReadAt(b, int64(s.off+from)); err != nil {
+				break
 			}
-			if start := le.Uint64(b[at+begin:]); inside(start) && le.Uint64(b[at+lowest:]) == start+uint64(le.Uint32(first[:])) {
-				return start, true
+			for at := 0; at < pieceOfData && at+begin+8 <= len(b); at += 8 {
+				if le.Uint64(b[at:]) != table.addr {
+					continue
+				}
+				if start := le.Uint64(b[at+begin:]); inside(start) && le.Uint64(b[at+lowest:]) == start+uint64(le.Uint32(first[:])) {
+					return start, true
+				}
 			}
 		}
 	}
