@@ -265,6 +265,25 @@ func (s *Session) spots(pid int, pcs []uint64, reading uint64) ([]symbol.Place, 
 	return s.processes.Spots(pid, pcs)
 }
 
+// innermost gives the frame of a stack that has the innermost frames of another one alone.
+func (f *frames) innermost(at int32, most int) int32 {
+	var of []int32
+	for ; at > 0 && len(of) < most; at = f.links[at].caller {
+		of = append(of, f.links[at].function)
+	}
+	return f.add(of)
+}
+
+// frameOf gives the frame of a stack by its number, 0 for none.
+func (s *Session) frameOf(number uint32) int32 {
+	id, most := s.part(number)
+	at := s.frame(id)
+	if most < 0 || at == 0 {
+		return at
+	}
+	return s.frames.innermost(at, most)
+}
+
 // frame gives the frame of a stack by its id, 0 for none.
 func (s *Session) frame(id uint32) int32 {
 	f := s.frames

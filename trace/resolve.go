@@ -81,7 +81,8 @@ func (s *Session) value(v Value) format.Value {
 	case *check.Int:
 		return format.IntOf(v.Int, int(t.Bytes), t.Signed)
 	case check.StackType:
-		return s.stack(uint32(v.Int))
+		id, most := s.part(uint32(v.Int))
+		return s.stack(id).Innermost(most)
 	case check.SymbolType:
 		return s.symbol(v, t)
 	case *check.Pointer:
@@ -159,6 +160,14 @@ func (s *Session) named(f *format.Format, values []format.Value, pid int) {
 			values[i].Text = s.processes.Place(pid, values[i].Num).String()
 		}
 	}
+}
+
+// part takes the number of a stack apart: its id, and how many of its frames are wanted; -1: all.
+func (s *Session) part(number uint32) (id uint32, most int) {
+	if !s.script.Program.Cuts {
+		return number, -1
+	}
+	return check.CutStack(number)
 }
 
 // stack gives the frames of a stack by its id.

@@ -54,7 +54,7 @@ func (t *tap) named(key []byte) []string {
 		w := make([]string, 0, len(t.of.Of.Key.Fields))
 		for _, f := range t.of.Of.Key.Fields {
 			if _, stack := f.Type.(check.StackType); stack {
-				w = append(w, strconv.Itoa(int(s.frame(uint32(field(key, f).Int)))))
+				w = append(w, strconv.Itoa(int(s.frameOf(uint32(field(key, f).Int)))))
 			} else {
 				w = append(w, label(f.Type, s.key(key, f)))
 			}

@@ -360,6 +360,18 @@ func TestStackMembers(t *testing.T) {
 	}
 }
 
+// A stack that a variable holds is cut to a depth, and gets back what was cut off; one that is none stays none.
+func TestStackCut(t *testing.T) {
+	needs(t, kernel.Uprobe)
+	work := compiled(t, calls)
+	out, errs := traceCommand(t, work, `pid$target:a.out:go:entry { v = ustack(2); @["whole", v] = count(); v.depth = 1; @["cut", v] = count();
+		self->s = v; self->s.depth = 500; @["again", self->s] = count(); v = 0; v.depth = 1; @["none", v] = count(); }`)
+	matches(t, out, "again work`go work`outer\\+0x[0-9a-f]+ 1000", "whole work`go work`outer\\+0x[0-9a-f]+ 1000", "cut work`go 1000", "none 1000")
+	if t.Failed() {
+		t.Fatal(errs)
+	}
+}
+
 // A thousand functions and more are attached together, and the program does as it would without.
 func TestManyFunctions(t *testing.T) {
 	needs(t, kernel.UprobeMulti)

@@ -253,6 +253,11 @@ func (c *checker) assign(e *syntax.Assign) value {
 			return value{}
 		}
 	}
+	if m, ok := e.X.(*syntax.Member); ok {
+		if v, done := c.cutStack(e, m, y); done {
+			return v
+		}
+	}
 	x, _ := c.target(e.X, &y, false)
 	if !x.ok() || !y.ok() {
 		return value{}

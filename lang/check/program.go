@@ -162,6 +162,7 @@ type Program struct {
 	Vars     []*Var         // all that are used, by ID
 	Aggs     []*Aggregation // in the order of their first use, which is the order in which they are printed
 	Warnings syntax.Diagnostics
+	Cuts     bool   // a stack that a variable holds is given another depth: numbers of stacks have StackBits bits, and what is above them is a cut
 	stride   uint32 // greater than the number of any probe
 }
 

@@ -13,6 +13,58 @@ type addressesType struct {
 // String gives the type as C writes it.
 func (t addressesType) String() string { return "uint64_t []" }
 
+// StackBits is how many bits the number of a stack has where Program.Cuts. In the 7 bits above them is a cut: 0, or one more than the most
+// frames, the innermost of all, that the variable is to have.
+const StackBits = 25
+
+// CutStack takes a number apart: of which stack it is, and how many frames of it are wanted; -1: all.
+func CutStack(number uint32) (stack uint32, most int) {
+	return number & (1<<StackBits - 1), int(number>>StackBits) - 1
+}
+
+// cutStack gives NAME.depth = Y, where NAME is a variable that holds a stack; done: it is that, or was told to be wrong. The stack keeps the
+// frames that it was taken with, so that a greater depth brings back what a smaller one left out.
+func (c *checker) cutStack(e *syntax.Assign, m *syntax.Member, y value) (v value, done bool) {
+	x, ok := m.X.(*syntax.Ident)
+	if !ok || m.Arrow || x.Scope == syntax.ScopeKernel {
+		return value{}, false
+	}
+	id := c.lookup(x)
+	if id == nil || id.bad || id.keys != nil || id.open {
+		return value{}, false
+	}
+	t, ok := id.t.(StackType)
+	if !ok {
+		return value{}, false
+	}
+	if m.Name.Text != "depth" || e.Op != syntax.Set {
+		c.notWritable(e.X, "of a stack that a variable holds only the depth can be set")
+		return value{}, true
+	}
+	if !y.ok() {
+		return value{}, true
+	}
+	k, ok := y.settle().(*Const)
+	if _, number := y.int(); !ok || !number {
+		c.fail(e.Y.At(), NotYet, "", "the depth that a stack is given must be a constant number")
+		return value{}, true
+	}
+	if k.Value < 0 {
+		c.fail(e.Y.At(), OutOfBounds, "D_ARR_BOUNDS", "a stack has no depth of %d", k.Value)
+		return value{}, true
+	}
+	c.prog.Cuts = true
+	held := c.read(x.At(), id, nil).x
+	number := func(n int64) Expr { return &Const{typed{e.At(), tUint32}, n} }
+	cut := Expr(&Binary{typed{e.At(), tUint32}, syntax.And, convert(held, tUint32), number(1<<StackBits - 1)})
+	if most := int64(1)<<(32-StackBits) - 2; k.Value <= most { // more than a stack can have are all
+		cut = &Binary{typed{e.At(), tUint32}, syntax.Or, cut, number((k.Value + 1) << StackBits)}
+	}
+	some := &Cond{typed{e.At(), tUint32}, convert(held, tUint32), cut, number(0)} // no stack has no depth
+	set := &Assign{typed{e.At(), t}, syntax.Set, held, convert(some, t)}
+	return value{x: &Binary{typed{e.At(), tUint32}, syntax.Comma, set, number(k.Value)}, t: tUint32}, true
+}
+
 // stackMember gives a member of stack() or ustack(), as dtrace's dt_stack_t has them: depth, addrs, is_user, pid and strsz.
 func (c *checker) stackMember(e *syntax.Member, v value, t StackType) value {
 	of, ok := v.x.(*StackOf)

@@ -50,6 +50,14 @@ func StackOf(lines []string, pcs []uint64) Value {
 	return Value{Kind: Frames, Size: 8 * len(pcs), Frames: lines, PCs: pcs}
 }
 
+// Innermost gives a stack with its innermost frames alone, so many of them; below 0: all.
+func (v Value) Innermost(most int) Value {
+	if most < 0 {
+		return v
+	}
+	return StackOf(v.Frames[:min(most, len(v.Frames))], v.PCs[:min(most, len(v.PCs))])
+}
+
 // PlaceOf makes the value of sym(), func(), mod() and so on: an address, and what it is called.
 func PlaceOf(name string, address uint64) Value {
 	return Value{Kind: Place, Size: 8, Num: address, Text: name}

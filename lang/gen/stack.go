@@ -335,6 +335,13 @@ func (b *builder) numberStack(name string, number int, failed label) {
 		b.call(asm.FnGetPrandomU32)
 		b.add(asm.Or.Imm(asm.R0, 1))
 	}
+	if b.p.Source != nil && b.p.Source.Cuts {
+		fits := b.label()
+		b.add(asm.And.Imm(asm.R0, 1<<check.StackBits-1))
+		b.ifImm(asm.JNE, asm.R0, 0, fits, asm.R1)
+		b.movImm(asm.R0, 1)
+		b.bind(fits)
+	}
 	b.store(asm.R10, number, asm.R0, 4)
 	b.mapPtr(asm.R1, name)
 	b.mov(asm.R2, asm.R6)
