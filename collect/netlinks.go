@@ -28,6 +28,7 @@ type link struct {
 
 	delta [linkCounters]float64 // amounts of this reading; NaN where a counter went backwards
 	fresh bool                  // delta holds this reading's amounts
+	idle  bool                  // all of delta is 0
 
 	root   *qdisc  // the root queueing discipline; nil for none or one that does not count
 	shaped float64 // bit/s that the disciplines let through at most; 0 no bound

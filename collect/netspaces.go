@@ -60,12 +60,14 @@ func (n *namespaces) show(first []kernel.Task) {
 func (n *namespaces) now(env *Env) (list []kernel.NetNS, note string, generation int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now := time.Now()
-	switch {
-	case env.Netns == "":
+	if env.Netns == "" {
 		if n.list == nil {
 			n.list, n.generation = []kernel.NetNS{env.Root.OwnNetNS()}, 1
 		}
+		return n.list, "", n.generation, nil
+	}
+	now := time.Now()
+	switch {
 	case !n.checked.IsZero() && now.Sub(n.checked) < checkSpaces:
 	case env.Netns != "all":
 		n.checked = now

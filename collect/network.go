@@ -469,22 +469,22 @@ func (d *devices) readStats() error {
 }
 
 func (d *devices) takeStats(typ uint16, payload []byte) error {
-	if typ != unix.RTM_NEWSTATS {
+	if typ != unix.RTM_NEWSTATS || len(payload) < sizeofStatsMsg {
 		return nil
 	}
-	index, ok := parseLinkStats(payload, &d.spareStats)
-	if !ok {
-		return nil
-	}
+	index := int32(native.Uint32(payload[4:]))
 	var l *link
 	if d.counting < len(d.order) && d.order[d.counting].index == index { // they come in the order of their indices
 		l = d.order[d.counting]
 		d.counting++
 	} else if l = d.links[index]; l == nil {
-		d.strays = true
+		_, has := parseLinkStats(payload, &d.spareStats)
+		d.strays = d.strays || has
 		return nil
 	}
-	l.counters, l.counted = d.spareStats, d.now
+	if _, has := parseLinkStats(payload, &l.counters); has {
+		l.counted = d.now
+	}
 	return nil
 }
 
@@ -526,14 +526,16 @@ func (l *link) difference(o *Out, read uint32) {
 	l.fresh = l.compared != 0 && l.compared == read-1 || o.First && o.SinceBoot
 	switch {
 	case !l.fresh:
-	case l.counters == l.last: // idle, as most devices of a machine with many are
-		l.delta = [linkCounters]float64{}
-	default:
+		l.last, l.idle = l.counters, false
+	case l.counters != l.last:
 		for i, v := range l.counters {
 			l.delta[i] = grown(o, l.last[i], v)
 		}
+		l.last, l.idle = l.counters, false
+	case !l.idle: // as most devices of a machine with many are, interval after interval
+		l.delta, l.idle = [linkCounters]float64{}, true
 	}
-	l.last, l.compared = l.counters, read
+	l.compared = read
 }
 
 // grown gives how much a counter has grown; NaN, with the note on resets, where it went backwards. Counters of 32-bit kernels wrap.

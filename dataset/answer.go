@@ -40,6 +40,16 @@ type fold struct {
 	notes   []string // of the answer of the tick before, used again; only with folder.reuse
 	values  []float64
 	series  []measure.Series
+	laid    laid // by the tick before; only with folder.reuse
+}
+
+// laid is where the series of a plain answer lie, and what they point at. Where all of it is as in the tick before, so are they: a series of 120 bytes
+// a row is most of what an answer would write. The zero value: nothing was laid.
+type laid struct {
+	series *measure.Series
+	keys   *measure.Label
+	values *float64
+	n      int
 }
 
 type foldPlan struct {
@@ -128,6 +138,7 @@ func (f *folder) answer(i int, p *fold, batches []*measure.Batch) *measure.Answe
 	if p.plain {
 		p.copied(a, batches[p.batches[0]], &f.slab, f.reuse)
 	} else {
+		p.laid = laid{}
 		p.folded(a, batches, f.reuse)
 	}
 	return a
@@ -185,7 +196,7 @@ func (f *fold) head(a *measure.Answer, batches []*measure.Batch) {
 }
 
 // copied takes the rows of a batch as they are, since keys of a batch are distinct. The slab has room for them. Of a tick that nobody keeps
-// the keys are the batch's own: they stay until the source reads again.
+// the keys are the batch's own: they stay until the source reads again; and its series may be read only.
 func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) {
 	width, first := len(f.query.By), len(s.series)
 	keys := b.Keys
@@ -200,10 +211,18 @@ func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) 
 			values[i] = f.stat.Unit.Rate(v, b.Over.Span())
 		}
 	}
-	for i := range values {
-		s.series = append(s.series, measure.Series{Key: keys[i*width : (i+1)*width : (i+1)*width], Values: values[i : i+1 : i+1]})
-	}
+	s.series = s.series[:first+len(values)]
 	a.Series = s.series[first:len(s.series):len(s.series)]
+	before := f.laid
+	f.laid = laid{} // where there is no row now, others may lie there
+	if reuse && width > 0 && len(values) > 0 {
+		if f.laid = (laid{&a.Series[0], &keys[0], &values[0], len(values)}); f.laid == before {
+			return
+		}
+	}
+	for i := range values {
+		a.Series[i] = measure.Series{Key: keys[i*width : (i+1)*width : (i+1)*width], Values: values[i : i+1 : i+1]}
+	}
 }
 
 // folded filters the rows of the batches and folds those of one key together.

@@ -95,6 +95,46 @@ func TestAnswersAgreeWithAWalkOverTheRows(t *testing.T) {
 	}
 }
 
+// Answers that lie where other answers lay in the tick before are their own, also where rows come and go.
+func TestBriefAnswersBesideOneAnother(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	by := []string{"a", "b"}
+	s := &script{}
+	var queries []measure.Query
+	var batches []*measure.Batch
+	for n := range 4 {
+		id := measure.StatID(fmt.Sprint("t.t", n))
+		s.stats = append(s.stats, measure.Stat{ID: id, Kind: measure.Level, Unit: measure.Bytes, Fields: []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}}})
+		batches = append(batches, &measure.Batch{Stat: id, By: by, Over: measure.Interval{Start: 1, End: 2}, Labels: []string{"0", "1", "2", "3"}, Keys: make([]measure.Label, 0, 8), Values: make([]float64, 0, 8)})
+		for _, by := range [][]string{by, by[1:]} {
+			queries = append(queries, measure.Query{Stat: id, By: by})
+		}
+	}
+	c := New(s)
+	brief, kept := newFolder(c, 0, queries), newFolder(c, 0, queries)
+	brief.reuse = true
+	got, want := make([]*measure.Answer, len(queries)), make([]*measure.Answer, len(queries))
+	for tick := range 1000 {
+		for n, b := range batches { // in the same memory, as a source has them
+			b.Keys, b.Values = b.Keys[:0], b.Values[:0]
+			for k := range measure.Label(rnd.IntN(4)) {
+				b.Keys, b.Values = append(b.Keys, k, measure.Label(n)), append(b.Values, rnd.Float64())
+			}
+		}
+		given := batches
+		if rnd.IntN(3) == 0 { // of two collectors, so that its rows are folded
+			given = append(batches[:4:4], &measure.Batch{Stat: "t.t1", By: by, Over: batches[1].Over, Labels: batches[1].Labels})
+		}
+		brief.answers(given, got)
+		kept.answers(given, want)
+		for i := range queries {
+			if g, w := values(got[i]), values(want[i]); !maps.Equal(g, w) {
+				t.Fatalf("tick %d, %v: %v where ticks are kept, %v where not", tick, queries[i], w, g)
+			}
+		}
+	}
+}
+
 // values gives the cells of an answer by their number and words.
 func values(a *measure.Answer) map[string]float64 {
 	out := map[string]float64{}

@@ -16,7 +16,7 @@ func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each fun
 	return c.watch(ctx, queries, false, each)
 }
 
-// WatchBrief is Watch for who keeps nothing: a tick and its answers are overwritten by the next, which then costs no allocation.
+// WatchBrief is Watch for who keeps nothing: a tick and its answers may only be read, and are overwritten by the next, which then costs no allocation.
 func (c *Catalogue) WatchBrief(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
 	return c.watch(ctx, queries, true, each)
 }

@@ -6,21 +6,45 @@ import "culprit/measure"
 type words struct {
 	index map[string]measure.Label
 	texts []string
-	same  []measure.Label // 1 + the number of a label of the dictionary seen last; right when the texts agree
+	same  []sameWord // by label of the dictionaries seen
+	first *string    // of the dictionary seen last: where it lies
+	turn  uint32     // counts how often that became another
+}
+
+// sameWord is the number of the word that a label stood for when it was last looked up.
+type sameWord struct {
+	n    measure.Label // 1 + the number; 0 it never was
+	turn uint32        // when its text was last looked at; 0 it never was
 }
 
 // of gives the number of a label of the dictionary. Answers of one source share a dictionary that only grows (but for rare
-// times when it begins anew), so the number found before is nearly always right, and a comparison of two equal strings shows it.
+// times when another takes its place), so in the same memory a label stays the same word. In other memory the number found before is nearly always right,
+// and a comparison of two equal strings shows it.
 func (w *words) of(labels []string, l measure.Label) measure.Label {
+	if first := &labels[0]; first != w.first {
+		w.first = first
+		if w.turn++; w.turn == 0 { // after four thousand million: no entry may be taken for one of now
+			clear(w.same)
+			w.turn = 1
+		}
+	}
+	if int(l) < len(w.same) && w.same[l].turn == w.turn {
+		return w.same[l].n - 1
+	}
+	return w.look(labels, l)
+}
+
+// look is of for a label that was not looked at in this memory yet.
+func (w *words) look(labels []string, l measure.Label) measure.Label {
 	if int(l) >= len(w.same) {
-		w.same = append(w.same, make([]measure.Label, int(l)+1-len(w.same))...)
+		w.same = append(w.same, make([]sameWord, int(l)+1-len(w.same))...)
 	}
-	if n := w.same[l]; n > 0 && w.texts[n-1] == labels[l] {
-		return n - 1
+	s := &w.same[l]
+	if s.n == 0 || w.texts[s.n-1] != labels[l] {
+		s.n = w.word(labels[l]) + 1
 	}
-	n := w.word(labels[l])
-	w.same[l] = n + 1
-	return n
+	s.turn = w.turn
+	return s.n - 1
 }
 
 func (w *words) word(text string) measure.Label {

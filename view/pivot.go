@@ -27,6 +27,13 @@ type Pivot struct {
 	folded int // of folds that are in use
 	tuples keys
 	counts []int32
+	before sorting
+}
+
+// sorting is what Sort did for the table before: which rows, of which keys, came from which order to which.
+type sorting struct {
+	keys     []measure.Label
+	from, to []int
 }
 
 // pair is a row and what it is ordered by.
@@ -217,8 +224,16 @@ func (p *Pivot) Word(row int, name, field string) string {
 	return ""
 }
 
-// Sort orders the rows by their keys, numbers within words by value: eth2 before eth10.
-func (p *Pivot) Sort() { slices.SortStableFunc(p.order, p.compare) }
+// Sort orders the rows by their keys, numbers within words by value: eth2 before eth10. Of the same rows as in the table before it knows the order.
+func (p *Pivot) Sort() {
+	if !slices.Equal(p.order, p.before.from) || !slices.Equal(p.keys.flat, p.before.keys) {
+		p.before.from, p.before.keys = append(p.before.from[:0], p.order...), append(p.before.keys[:0], p.keys.flat...)
+		slices.SortStableFunc(p.order, p.compare)
+		p.before.to = append(p.before.to[:0], p.order...)
+		return
+	}
+	copy(p.order, p.before.to)
+}
 
 // compare orders two rows, by their numbers, by key.
 func (p *Pivot) compare(i, j int) int {

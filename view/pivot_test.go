@@ -116,6 +116,47 @@ func TestPivotAndMeanAgreeWithMaps(t *testing.T) {
 	}
 }
 
+// A pivot in a Room knows words and orders of the one before: what it gives is what a fresh one gives, whatever the dictionary and the rows.
+func TestPivotOfARoomIsAsAFreshOne(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	room := &Frame{Room: &Room{}}
+	var labels []string
+	var a *measure.Answer
+	for n := range 2000 {
+		switch rnd.IntN(6) {
+		case 0: // other words in other memory
+			labels = nil
+			for range 4 + rnd.IntN(8) {
+				labels = append(labels, fmt.Sprint("eth", rnd.IntN(12)))
+			}
+			a = nil
+		case 1: // one more, perhaps in the same memory
+			labels = append(labels, fmt.Sprint("eth", rnd.IntN(12)))
+		}
+		if labels == nil {
+			labels = []string{"eth2", "eth10"}
+		}
+		if a == nil || rnd.IntN(3) == 0 { // other rows
+			a = randomAnswer(rnd, labels, "x", "y")
+		}
+		a.Labels = labels
+		if rnd.IntN(500) == 0 {
+			room.Room.pivot.words.turn = math.MaxUint32
+		}
+		var got [2]string
+		for i, p := range []*Pivot{room.pivot("x", "y"), NewPivot("x", "y")} {
+			p.Add(a)
+			p.Sort()
+			for r := range p.Len() {
+				got[i] += fmt.Sprintf("%s=%v\n", p.ID(r), p.At(r, 0))
+			}
+		}
+		if got[0] != got[1] {
+			t.Fatalf("%d: in the room\n%s, fresh\n%s", n, got[0], got[1])
+		}
+	}
+}
+
 // BenchmarkPivot lays eight answers of 100 devices side by side and takes them into a mean.
 func BenchmarkPivot(b *testing.B) {
 	var labels []string

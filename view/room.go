@@ -59,7 +59,7 @@ func (p *Pivot) begin(by []string) {
 	p.order, p.columns, p.empty, p.joins, p.folded = p.order[:0], p.columns[:0], p.empty[:0], p.joins[:0], 0
 	p.key = append(p.key[:0], make([]measure.Label, len(by))...)
 	if len(p.words.texts) > mostWords {
-		p.words = words{}
+		p.words, p.before = words{}, sorting{}
 	}
 }
 
