@@ -21,17 +21,24 @@ type sameWord struct {
 // times when another takes its place), so in the same memory a label stays the same word. In other memory the number found before is nearly always right,
 // and a comparison of two equal strings shows it.
 func (w *words) of(labels []string, l measure.Label) measure.Label {
-	if first := &labels[0]; first != w.first {
-		w.first = first
-		if w.turn++; w.turn == 0 { // after four thousand million: no entry may be taken for one of now
-			clear(w.same)
-			w.turn = 1
-		}
-	}
+	w.seen(labels)
 	if int(l) < len(w.same) && w.same[l].turn == w.turn {
 		return w.same[l].n - 1
 	}
 	return w.look(labels, l)
+}
+
+// seen says whether the dictionary lies where the one before lay, so that its labels are the same words.
+func (w *words) seen(labels []string) bool {
+	if len(labels) == 0 || &labels[0] == w.first {
+		return len(labels) > 0
+	}
+	w.first = &labels[0]
+	if w.turn++; w.turn == 0 { // after four thousand million: no entry may be taken for one of now
+		clear(w.same)
+		w.turn = 1
+	}
+	return false
 }
 
 // look is of for a label that was not looked at in this memory yet.

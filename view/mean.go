@@ -1,6 +1,10 @@
 package view
 
-import "culprit/measure"
+import (
+	"slices"
+
+	"culprit/measure"
+)
 
 // Mean gathers frames and gives their average: what a tool prints when it is interrupted. Rates are weighted by the
 // measured time, so the mean is the amount over the whole time divided by that time.
@@ -19,6 +23,11 @@ type meanAnswer struct {
 	dists   []measure.Dist // of the rows, where the statistic has them
 	elapsed measure.Span
 	more    bool // there were more rows than are kept
+
+	// Of the first rows of the answer before, which mostly come again in the same order: their keys and which rows they were, and when its dictionary came.
+	known []measure.Label
+	at    []int32
+	turn  uint32
 }
 
 type meanRow struct{ sum, weight float64 }
@@ -26,6 +35,9 @@ type meanRow struct{ sum, weight float64 }
 // mostMeans bounds the rows that a mean keeps of one statistic: processes and connections that come and go for days must not fill the
 // memory for the sake of a last line. Rows beyond it are left out, and the frame's notes say so.
 const mostMeans = 1 << 16
+
+// mostKnown bounds how many rows of an answer are found again by their place.
+const mostKnown = 1 << 10
 
 // Add takes a frame.
 func (m *Mean) Add(f *Frame) {
@@ -42,11 +54,19 @@ func (m *Mean) Add(f *Frame) {
 		k.of = *a
 		k.of.Series, k.of.Labels, k.of.Elapsed, k.of.Loss, k.of.Notes = nil, nil, nil, nil, nil
 		k.elapsed += a.Elapsed[0]
-		for _, s := range a.Series {
+		if !m.words.seen(a.Labels) || k.turn != m.words.turn {
+			k.known, k.at, k.turn = k.known[:0], k.at[:0], m.words.turn
+		}
+		for i := range a.Series {
+			s := &a.Series[i]
 			if len(s.Values)+len(s.Dists) == 0 {
 				continue
 			}
-			n := m.row(k, a.Labels, s.Key)
+			n := k.again(i, s.Key)
+			if n < 0 {
+				n = m.row(k, a.Labels, s.Key)
+				k.remember(i, s.Key, n)
+			}
 			if n < 0 {
 				k.more = true
 				continue
@@ -67,6 +87,25 @@ func (m *Mean) Add(f *Frame) {
 				k.rows[n].weight += float64(a.Elapsed[0])
 			}
 		}
+	}
+}
+
+// again gives the number of a row that stands where it stood in the answer before, -1 when another does.
+func (k *meanAnswer) again(i int, key []measure.Label) int {
+	if i < len(k.at) && slices.Equal(k.known[i*len(key):(i+1)*len(key)], key) {
+		return int(k.at[i])
+	}
+	return -1
+}
+
+// remember keeps what row stands at a place, which is behind the last that is known or one of them.
+func (k *meanAnswer) remember(i int, key []measure.Label, n int) {
+	switch {
+	case i < len(k.at):
+		copy(k.known[i*len(key):], key)
+		k.at[i] = int32(n)
+	case i == len(k.at) && i < mostKnown:
+		k.known, k.at = append(k.known, key...), append(k.at, int32(n))
 	}
 }
 

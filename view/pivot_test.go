@@ -116,12 +116,15 @@ func TestPivotAndMeanAgreeWithMaps(t *testing.T) {
 	}
 }
 
-// A pivot in a Room knows words and orders of the one before: what it gives is what a fresh one gives, whatever the dictionary and the rows.
+// A pivot in a Room knows words and orders of the one before: what it gives is what a fresh one gives, whatever the dictionary and the rows. So does a
+// mean, which gives what a map gives.
 func TestPivotOfARoomIsAsAFreshOne(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	room := &Frame{Room: &Room{}}
 	var labels []string
 	var a *measure.Answer
+	var mean Mean
+	sums, times := map[string]float64{}, map[string]float64{}
 	for n := range 2000 {
 		switch rnd.IntN(6) {
 		case 0: // other words in other memory
@@ -138,8 +141,20 @@ func TestPivotOfARoomIsAsAFreshOne(t *testing.T) {
 		}
 		if a == nil || rnd.IntN(3) == 0 { // other rows
 			a = randomAnswer(rnd, labels, "x", "y")
+			a.Sparse = false
 		}
 		a.Labels = labels
+		if len(a.Series) > 1 && rnd.IntN(3) == 0 {
+			i := rnd.IntN(len(a.Series) - 1)
+			a.Series[i], a.Series[i+1] = a.Series[i+1], a.Series[i]
+		}
+		mean.Add(&Frame{Answers: []*measure.Answer{a}})
+		for i, s := range a.Series {
+			if id := a.Label(i, 0) + " " + a.Label(i, 1); s.Values[0] == s.Values[0] {
+				sums[id] += s.Values[0]
+				times[id]++
+			}
+		}
 		if rnd.IntN(500) == 0 {
 			room.Room.pivot.words.turn = math.MaxUint32
 		}
@@ -154,6 +169,17 @@ func TestPivotOfARoomIsAsAFreshOne(t *testing.T) {
 		if got[0] != got[1] {
 			t.Fatalf("%d: in the room\n%s, fresh\n%s", n, got[0], got[1])
 		}
+	}
+	of := mean.Frame().Answers[0]
+	for i := range of.Series {
+		id := of.Label(i, 0) + " " + of.Label(i, 1)
+		if got, want := of.Series[i].Values[0], sums[id]/times[id]; times[id] > 0 && math.Abs(got-want) > 1e-9 {
+			t.Errorf("mean of %q: %v, want %v", id, got, want)
+		}
+		delete(times, id)
+	}
+	if len(times) > 0 {
+		t.Errorf("no means of %v", times)
 	}
 }
 

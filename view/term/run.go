@@ -164,7 +164,7 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		if err := out.table(tab); err != nil {
 			return err
 		}
-		if p.count != 1 { // one interval is its own average
+		if p.count != 1 && p.format == "" { // one interval is its own average, and JSON and CSV have none
 			mean.Add(f)
 		}
 		if n++; p.count > 0 && n >= p.count {
