@@ -27,6 +27,8 @@ type Mapping struct {
 //
 // bad counts lines of another form, which are left out. Mappings are in the order of their addresses.
 func ParseMaps(b []byte) (maps []Mapping, bad int) {
+	maps = make([]Mapping, 0, bytes.Count(b, []byte{'\n'})+1)
+	var before mappedFile
 	for len(b) > 0 {
 		line := b
 		if i := bytes.IndexByte(b, '\n'); i >= 0 {
@@ -37,7 +39,7 @@ func ParseMaps(b []byte) (maps []Mapping, bad int) {
 		if len(line) == 0 {
 			continue
 		}
-		m, ok := parseMapping(line)
+		m, ok := parseMapping(line, &before)
 		if !ok {
 			bad++
 			continue
@@ -52,7 +54,15 @@ func ParseMaps(b []byte) (maps []Mapping, bad int) {
 
 func byStart(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) }
 
-func parseMapping(line []byte) (m Mapping, ok bool) {
+// A mappedFile is the words of a line that name its file. A file's mappings follow one another, and share their texts.
+type mappedFile struct {
+	device, path     []byte // as they stand in the line
+	deviceOf, pathOf string // of the mapping
+	inode            uint64
+	deleted          bool
+}
+
+func parseMapping(line []byte, before *mappedFile) (m Mapping, ok bool) {
 	word := func() []byte {
 		i := bytes.IndexByte(line, ' ')
 		if i < 0 {
@@ -73,7 +83,10 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 	modes := word()
 	m.Exec = len(modes) > 2 && modes[2] == 'x'
 	m.Offset, errs[2] = kernel.ParseHex(word())
-	m.Device = string(word())
+	if device := word(); string(device) != string(before.device) {
+		before.device, before.deviceOf = device, string(device)
+	}
+	m.Device = before.deviceOf
 	m.Inode, errs[3] = kernel.ParseUint(word())
 	for _, err := range errs {
 		if err != nil {
@@ -84,10 +97,13 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 		return m, false
 	}
 	line = bytes.TrimLeft(line, " ")
-	m.Path = string(kernel.AppendUnescaped(nil, line))
-	if m.Inode != 0 {
-		m.Path, m.Deleted = strings.CutSuffix(m.Path, " (deleted)")
+	if string(line) != string(before.path) || m.Inode != before.inode {
+		*before = mappedFile{device: before.device, deviceOf: before.deviceOf, path: line, inode: m.Inode, pathOf: string(kernel.AppendUnescaped(nil, line))}
+		if m.Inode != 0 {
+			before.pathOf, before.deleted = strings.CutSuffix(before.pathOf, " (deleted)")
+		}
 	}
+	m.Path, m.Deleted = before.pathOf, before.deleted
 	return m, true
 }
 

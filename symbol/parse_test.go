@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -50,8 +51,20 @@ func TestReadable(t *testing.T) {
 
 func FuzzMaps(f *testing.F) {
 	f.Add([]byte(maps))
+	// The same words, one file with a name and one without a number.
+	f.Add([]byte("1-2 r-xp 0 fd:01 9 /a (deleted)\n2-3 r-xp 0 fd:01 0 /a (deleted)\n3-4 r-xp 0 00:00 0\n4-5 r-xp 0 00:00 0 /a\n5-6 r-xp 0 fd:01 9 /a\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		all, bad := ParseMaps(text)
+		// What a line says does not depend on the ones before.
+		var alone []Mapping
+		for line := range bytes.Lines(text) {
+			m, _ := ParseMaps(line)
+			alone = append(alone, m...)
+		}
+		slices.SortStableFunc(alone, byStart)
+		if !slices.Equal(all, alone) {
+			t.Fatalf("%+v, line by line %+v", all, alone)
+		}
 		if len(all)+bad > bytes.Count(text, []byte("\n"))+1 {
 			t.Fatal("more mappings than lines")
 		}
