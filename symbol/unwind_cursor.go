@@ -1,5 +1,7 @@
 package symbol
 
+import "encoding/binary"
+
 // The expressions that compilers and linkers write (DWARF 5, section 7.7.1).
 const (
 	opDeref  = 0x06
@@ -61,12 +63,24 @@ func (c *cursor) left() int { return c.end - c.at }
 
 func (c *cursor) rest() []byte { return c.b[c.at:c.end] }
 
-func (c *cursor) byte() byte { return byte(c.fixed(1)) }
+func (c *cursor) byte() byte {
+	if c.bad || c.at >= c.end {
+		c.bad = true
+		return 0
+	}
+	c.at++
+	return c.b[c.at-1]
+}
 
 func (c *cursor) fixed(n int) (v uint64) {
 	if c.bad || n > c.left() {
 		c.bad = true
 		return 0
+	}
+	if n == 4 { // most of them
+		v = uint64(binary.LittleEndian.Uint32(c.b[c.at:]))
+		c.at += 4
+		return v
 	}
 	for i := range n {
 		v |= uint64(c.b[c.at+i]) << (8 * i)
@@ -76,6 +90,10 @@ func (c *cursor) fixed(n int) (v uint64) {
 }
 
 func (c *cursor) uleb() (v uint64) {
+	if !c.bad && c.at < c.end && c.b[c.at] < 0x80 { // most of them
+		c.at++
+		return uint64(c.b[c.at-1])
+	}
 	for shift := 0; ; shift += 7 {
 		b := c.byte()
 		if shift < 64 {

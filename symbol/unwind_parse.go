@@ -99,6 +99,8 @@ type frameReader struct {
 	debug  bool   // it is .debug_frame, which says a few things otherwise
 	table  UnwindTable
 	number map[UnwindRule]uint16
+	recent [256]recentRule
+	kept   []frameState // room for those that are remembered
 	parts  []described
 	common map[int]*common // by place; nil: can't be read
 }
@@ -272,7 +274,7 @@ func (f *frameReader) describe(c cursor, cie int) error {
 		if pc >= from+size {
 			return true
 		}
-		rule := f.rule(s.rule())
+		rule := f.ruleOf(s)
 		n := len(f.table.Rows)
 		switch {
 		case n > d.first && f.table.Rows[n-1].PC == uint32(pc):
@@ -303,6 +305,23 @@ func (f *frameReader) describe(c cursor, cie int) error {
 	d.last = len(f.table.Rows)
 	f.parts = append(f.parts, d)
 	return nil
+}
+
+// A recentRule is a state, and the number of its rule.
+type recentRule struct {
+	of     frameState
+	number uint16
+	known  bool
+}
+
+// ruleOf gives the number of the rule that a state comes to. Functions have few states, and nearly all the same ones.
+func (f *frameReader) ruleOf(s *frameState) uint16 {
+	h := uint32(s.cfa) ^ uint32(s.off)*0x9e3779b1 ^ uint32(s.bp.off)*0x85ebca6b ^ uint32(s.bp.how)<<5 ^ uint32(s.pc.off)*0xc2b2ae35 ^ uint32(s.plt)<<3
+	r := &f.recent[h>>24]
+	if !r.known || r.of != *s {
+		*r = recentRule{*s, f.rule(s.rule()), true}
+	}
+	return r.number
 }
 
 // rule gives the number of a rule.
@@ -354,7 +373,7 @@ func (f *frameReader) order() {
 // run runs DWARF's instructions on a state. Step is called before the address moves, by how much or where to; nil: it may not. It is
 // false where an instruction is not understood, or makes no sense.
 func (f *frameReader) run(c cursor, u *common, s *frameState, initial frameState, step func(s *frameState, to uint64, absolute bool) bool) bool {
-	var kept []frameState
+	f.kept = f.kept[:0]
 	move := func(n uint64) bool {
 		if step == nil || u.code < 0 || n > math.MaxUint32 || uint64(u.code) > math.MaxUint32 {
 			return false
@@ -380,7 +399,7 @@ func (f *frameReader) run(c cursor, u *common, s *frameState, initial frameState
 		case 3: // restore
 			s.set(low, initial.get(low))
 		default:
-			good = f.more(op, &c, u, s, initial, &kept, move, offset, step)
+			good = f.more(op, &c, u, s, initial, &f.kept, move, offset, step)
 		}
 		if !good {
 			return false

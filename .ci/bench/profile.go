@@ -136,6 +136,11 @@ func (s *sampling) run(culprit string) error {
 		sum += n
 	}
 	s.Said = fmt.Sprintf("%s in %s stacks", number(sum, 0), number(float64(strings.Count(string(b), "\n")), 0))
+	for line := range strings.Lines(said.String()) { // what other programs made it do besides
+		if _, took, ok := strings.Cut(line, "met while it sampled took "); ok {
+			s.Said += "; unwind tables " + strings.TrimSpace(took)
+		}
+	}
 	return nil
 }
 
