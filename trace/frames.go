@@ -14,23 +14,24 @@ import (
 // frames is stacks as chains of frames, by function: of a function's places one frame is made. What was looked up is remembered by the
 // addresses, so that a stack that comes again costs a look into a map, and another one of the same functions one for each of its frames.
 type frames struct {
-	links  []link // callers first; it only grows. The first is the empty stack
-	at     map[link]int32
-	funcs  []routine
-	number map[routine]int32
-	all    []measure.Frame // of links, for those who are told while it goes on
-	later  bool            // nobody is: all has nothing, and functions of files have their names when resolve was called
-	places bool            // a frame is made of each place in a function, with its offset in the symbol
-	code   map[int]*code   // by process; that of the kernel is 0
-	coded  int             // addresses in code, of all
-	pcs    []uint64        // room for a stack
-	of     []int32         // and for its functions
-	seeds  [2]maphash.Seed
-	kernel lookedUp
-	user   lookedUp
-	now    map[uint32]int32 // of the stacks that the kernel gave last, by their ids
-	before map[uint32]int32 // and of those before: a program that ran while they were read may have used their ids
-	turned bool             // they were exchanged for this gathering
+	links   []link // callers first; it only grows. The first is the empty stack
+	at      map[link]int32
+	funcs   []routine
+	inlined [][]string // of funcs, once they were resolved: the functions within them, innermost first; nil: none
+	number  map[routine]int32
+	all     []measure.Frame // of links, for those who are told while it goes on
+	later   bool            // nobody is: all has nothing, and functions of files have their names when resolve was called
+	places  bool            // a frame is made of each place in a function, with its offset in the symbol
+	code    map[int]*code   // by process; that of the kernel is 0
+	coded   int             // addresses in code, of all
+	pcs     []uint64        // room for a stack
+	of      []int32         // and for its functions
+	seeds   [2]maphash.Seed
+	kernel  lookedUp
+	user    lookedUp
+	now     map[uint32]int32 // of the stacks that the kernel gave last, by their ids
+	before  map[uint32]int32 // and of those before: a program that ran while they were read may have used their ids
+	turned  bool             // they were exchanged for this gathering
 }
 
 // A link is a frame: which function, and the frame of its caller.
@@ -129,13 +130,19 @@ func (f *frames) called(p symbol.Place) (module, name string) {
 	return "", "[unknown]"
 }
 
-// resolve gives functions of files their names.
-func (f *frames) resolve(ps *symbol.Processes) {
+// inlinedMark stands behind the names of inlined functions, as in FlameGraph's stacks.
+const inlinedMark = "_[i]"
+
+// resolve gives functions of files their names, and if inline those that were put into them; it tells what may mislead of that.
+func (f *frames) resolve(ps *symbol.Processes, inline bool) (notes []string) {
 	var spots []symbol.Spot
 	for i := range f.funcs {
 		spots = append(spots, f.funcs[i].spot)
 	}
 	names, offsets := ps.Resolve(spots)
+	if inline {
+		f.inlined, notes = ps.Inlined(spots)
+	}
 	f.number = nil // nothing is looked up any more
 	for i := range f.funcs {
 		if fn := &f.funcs[i]; fn.spot != (symbol.Spot{}) {
@@ -143,6 +150,7 @@ func (f *frames) resolve(ps *symbol.Processes) {
 			fn.spot = symbol.Spot{}
 		}
 	}
+	return notes
 }
 
 // look takes the addresses out of a key of a map of stacks, and gives its frame if they were looked up before.

@@ -33,6 +33,7 @@ type Profile struct {
 	Wakers   bool         // of OffCPU: and by who woke the thread
 	Least    measure.Span // of waits: shorter ones are left out
 	For      measure.Span // how long; 0: until the context ends
+	Inline   bool         // of OnCPU: functions that compilers put into others are frames of their own, where files have debug information
 	Unwind   string       // how stacks of processes are walked: auto, fp, tables; "": auto
 
 	begun func() // called when it has begun; nil: nothing
@@ -152,8 +153,9 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	if err := l.take(); err != nil {
 		return nil, err
 	}
+	var inlined []string // what may mislead
 	if l.samples != nil {
-		s.frames.resolve(s.processes)
+		inlined = s.frames.resolve(s.processes, p.Inline)
 		out.Stacks = l.samples.all()
 	} else {
 		out.Stacks = slices.Values(l.waits(out))
@@ -161,7 +163,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	for _, why := range slices.Sorted(maps.Keys(l.lost)) {
 		out.Loss = append(out.Loss, measure.Loss{Reason: why, Events: l.lost[why]})
 	}
-	out.Notes = slices.Concat(s.kernel.Notes(), s.processes.Notes(), s.unwinder.notes())
+	out.Notes = slices.Concat(s.kernel.Notes(), s.processes.Notes(), s.unwinder.notes(), inlined)
 	return out, nil
 }
 

@@ -91,6 +91,14 @@ func (s *samples) all() iter.Seq[Sampled] {
 					text[l.function] = fn.module + "`" + fn.symbol
 				}
 			}
+			if f.inlined != nil {
+				for _, name := range f.inlined[l.function] {
+					if module := f.funcs[l.function].module; module != "" {
+						name = module + "`" + name
+					}
+					out = append(out, name+inlinedMark)
+				}
+			}
 			out = append(out, text[l.function])
 			at = l.caller
 		}

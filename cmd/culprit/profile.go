@@ -26,7 +26,7 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		}
 	}
 	p := trace.Profile{Of: profileOf(q.Of), Hz: q.Hz, CPUs: q.CPUs, Who: trace.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups},
-		Kernel: q.Kernel, User: q.User, ByCPU: q.ByCPU, ByThread: q.ByThread, Offsets: q.ByCPU, Wakers: q.Wakers, Least: q.Least, Unwind: q.Unwind, For: measure.Span(q.For)}
+		Kernel: q.Kernel, User: q.User, ByCPU: q.ByCPU, ByThread: q.ByThread, Offsets: q.ByCPU, Wakers: q.Wakers, Least: q.Least, Unwind: q.Unwind, Inline: q.Inline, For: measure.Span(q.For)}
 	got, err := p.Run(ctx)
 	if err != nil {
 		return nil, err

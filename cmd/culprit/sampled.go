@@ -33,7 +33,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	ctx, stop := context.WithTimeout(ctx, time.Duration(q.For))
 	defer stop()
 	before := processTime()
-	p := trace.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User}
+	p := trace.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
 	got, err := p.Run(ctx)
 	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
 	time.AfterFunc(time.Second, debug.FreeOSMemory)

@@ -43,6 +43,8 @@ func OfSampled(stacks iter.Seq[Sampled]) *Tree {
 				name = "[" + module + "]"
 			case nameless:
 				name = "[unknown]"
+			case kind == Code && strings.HasSuffix(name, "_[i]"):
+				kind = Inlined
 			case kind == Code && module == "":
 				kind = JIT
 			}

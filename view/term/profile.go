@@ -42,6 +42,7 @@ type Profiling struct {
 	Wakers    bool     // of OffCPU: and by who woke the thread
 	Least     measure.Span
 	Unwind    string // how stacks of programs are walked: auto, fp, tables
+	Inline    bool   // functions that compilers put into others are frames of their own
 }
 
 // Profiled is what was sampled.
@@ -136,6 +137,7 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 	f.BoolVar(&q.Kernel, "kernel", false, "samples within the kernel alone; of waits, the kernel's stacks and locks alone")
 	f.BoolVar(&q.User, "user", false, "samples outside the kernel alone; of waits, the programs' stacks and locks alone")
 	f.StringVar(&q.Unwind, "unwind", "auto", "how stacks of programs are walked: auto (by the unwind tables of their files where the kernel can), fp (frame pointers alone), tables")
+	f.BoolVar(&q.Inline, "inline", true, "functions that the compiler put into their callers are frames of their own, name_[i], where a program has debug information; --inline=false leaves them out")
 	f.BoolVar(&idle, "idle", false, "idle CPUs too; of --off-cpu, idle threads of the kernel too")
 	f.BoolVar(&pids, "pids", false, "processes are told apart by number")
 	f.BoolVar(&q.ByThread, "tids", false, "threads are told apart by number")

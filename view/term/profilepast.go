@@ -47,6 +47,8 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 		return usagef("--off-cpu, --run-queue and --locks are not recorded: of the past there are samples of CPUs alone")
 	case f.Changed("unwind"):
 		return usagef("--unwind: what was recorded was walked as the server did")
+	case f.Changed("inline"):
+		return usagef("--inline: what was recorded has no inlined functions")
 	case f.Changed("hz"):
 		return usagef("--hz: what was recorded was sampled as often as `culprit serve --profile` says")
 	case f.Changed("for") && w.at == "":

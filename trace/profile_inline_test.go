@@ -1,0 +1,58 @@
+package trace
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// inlinedCalls spends all its time in spin, which the compiler puts into middle, and that into outer.
+const inlinedCalls = `
+#include <time.h>
+static volatile unsigned long sink;
+static inline __attribute__((always_inline)) void spin(unsigned long n) { for (unsigned long i = 0; i < n; i++) sink = sink * 3 + i; }
+static inline __attribute__((always_inline)) void middle(unsigned long n) { spin(n); sink++; }
+__attribute__((noinline)) void outer(unsigned long n) { middle(n); sink++; }
+int main(void) { for (time_t end = time(0) + 300; time(0) < end;) outer(1000000); return 0; }`
+
+// TestProfileInlined samples a program with debug information: with and without the functions that were inlined.
+func TestProfileInlined(t *testing.T) {
+	needs(t, kernel.RawTracepoints)
+	pid := started(t, compiled(t, inlinedCalls, "-O2", "-g"))
+	for _, inline := range []bool{true, false} {
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		defer stop()
+		p := &Profile{Hz: 99, Who: Who{PIDs: []int{pid}}, User: true, Inline: inline, For: measure.Span(2 * time.Second)}
+		got, err := p.Run(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, with, any := int64(0), int64(0), int64(0)
+		for s := range got.Stacks {
+			at := slices.IndexFunc(s.User, func(f string) bool { return strings.HasSuffix(f, "`outer") })
+			if at < 0 {
+				continue
+			}
+			all += s.Count
+			if at == 2 && strings.HasSuffix(s.User[0], "`spin_[i]") && strings.HasSuffix(s.User[1], "`middle_[i]") {
+				with += s.Count
+			}
+			if strings.Contains(strings.Join(s.User, " "), "_[i]") {
+				any += s.Count
+			}
+		}
+		switch {
+		case all < 10:
+			t.Errorf("inline %v: %d samples of outer", inline, all)
+		case inline && with*10 < all*9:
+			t.Errorf("%d of %d samples are in spin in middle in outer", with, all)
+		case !inline && any > 0:
+			t.Errorf("%d samples have inlined functions, which nobody asked for", any)
+		}
+	}
+}
