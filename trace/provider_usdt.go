@@ -12,7 +12,7 @@ import (
 	"culprit/symbol"
 )
 
-// A usdt is a probe that a file has of its own: all places of it within one function.
+// A usdt is a probe that a file has of its own: all places of it within one function, which may only ask whether it is watched.
 type usdt struct {
 	provider, function, name string
 	places                   []usdtPlace
@@ -61,6 +61,12 @@ func readUSDT(c *symbol.Code) []usdt {
 			deaf = !ok
 		}
 		key := [3]string{n.Provider, functionAt(funcs, n.Address), strings.ReplaceAll(n.Name, "__", "-")}
+		j, known := at[key]
+		if !known {
+			j = len(out)
+			at[key] = j
+			out = append(out, usdt{provider: key[0], function: key[1], name: key[2]})
+		}
 		if n.Enabled {
 			asked[key] = append(asked[key], place)
 			continue
@@ -68,11 +74,8 @@ func readUSDT(c *symbol.Code) []usdt {
 		if deaf {
 			asked[key] = append(asked[key], usdtPlace{offset: place.offset})
 		}
-		j, known := at[key]
-		if !known {
-			j = len(out)
-			at[key] = j
-			out = append(out, usdt{provider: key[0], function: key[1], name: key[2], types: n.Types})
+		if len(out[j].places) == 0 {
+			out[j].types = n.Types
 		}
 		out[j].places = append(out[j].places, place)
 	}

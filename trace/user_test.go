@@ -335,6 +335,45 @@ func TestUSDT(t *testing.T) {
 	}
 }
 
+// asking is a program that asks in one function whether a probe of another one is watched, as DTrace's headers make them.
+const asking = `
+#define NOTE(kind, args) "990: nop\n .pushsection .note.usdt,\"\",\"note\"\n .balign 4\n .4byte 992f-991f, 994f-993f, " kind "\n" \
+ "991: .asciz \"usdt\"\n992: .balign 4\n993: .8byte 990b\n .8byte 0\n .asciz \"app\"\n .asciz \"far\"\n" args "994: .balign 4\n .popsection\n"
+__attribute__((noinline)) int asks(void) {
+	int answer = 0;
+	__asm__ volatile (NOTE("2", ".byte 1\n .asciz \"8@%%rax\"\n") :: "a"(&answer) : "memory");
+	return answer;
+}
+__attribute__((noinline)) void fires(void) { __asm__ volatile (NOTE("1", ".byte 0, 0, 0\n")); }
+int main(void) {
+	for (int i = 0; i < 100; i++) if (asks()) fires();
+	return 0;
+}`
+
+// A probe is a probe too where a function only asks whether it is watched, and the answer is that it is.
+func TestUSDTAsked(t *testing.T) {
+	needs(t, kernel.Uprobe)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("needs: kernel feature x86-64")
+	}
+	work := compiled(t, asking)
+	r := Request{Parts: []Part{{'P', "app$target"}}, List: true, Commands: []string{work}}
+	_, out, _, err := session(t.Context(), t, r)
+	for _, function := range []string{"asks", "fires"} {
+		if err != nil || !regexp.MustCompile(`app\d+ +work +`+function+` +far\n`).MatchString(out) {
+			t.Errorf("%s: %v %s", function, err, out)
+		}
+	}
+	out, errs := traceCommand(t, work, `app$target:::far { @[probefunc] = count(); }`)
+	if strings.Contains(errs, "bpf_probe_write_user") {
+		t.Skip("needs: kernel feature bpf_probe_write_user")
+	}
+	matches(t, out, "fires 100")
+	if strings.Contains(out, "asks") {
+		t.Errorf("asking counts: %s", out)
+	}
+}
+
 // At a function's first instruction its caller is in the stack, whatever that instruction is.
 func TestStackAtEntry(t *testing.T) {
 	needs(t, kernel.Uprobe)
