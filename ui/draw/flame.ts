@@ -62,9 +62,6 @@ export function lastAt(left: Float64Array, amount: number): number {
   return low;
 }
 
-/** Whether a node of a sketch is a run of narrow calls, of no function. */
-const isRun = (c: Calls, node: number): boolean => node > 0 && c.fn[node] === 0;
-
 /**
  * Colours the pixels of rows first to end, `width` pixels each, into out, and lists the nodes that are at least `wide` pixels wide.
  * Gives how many nodes were drawn. All in one function, of numbers alone: it is called for each frame of a zoom.
@@ -89,7 +86,7 @@ export function paint(
     const x0 = (left[i]! - span.from) * k;
     const w = total[i]! * k;
     const row = depth[i]!;
-    const run = w >= least && fn[i] === 0 && i > 0;
+    const run = w >= least && fn[i] === 0 && i > 0; // of narrow calls, in a sketch
     if (w < least || run) {
       if (row >= first && w > 0) {
         const to = Math.min(width - 1, run ? Math.ceil(x0 + w) - 1 : x0);
@@ -140,7 +137,7 @@ export function paint(
 
 /** How many rows the calls in sight have, the root's among them: those of calls that are wide enough to be drawn. */
 export function rowsIn(c: Calls, span: Span, width: number): number {
-  const { left, total, depth, end: after } = c;
+  const { left, total, depth, end: after, fn } = c;
   const k = width / (span.to - span.from);
   let most = 0;
   let i = lastAt(left, span.from) + 1;
@@ -148,10 +145,10 @@ export function rowsIn(c: Calls, span: Span, width: number): number {
     if (total[j]! * k < least) {
       i = after[j]!;
       most = 0;
-    } else if (left[j]! + total[j]! > span.from && !isRun(c, j)) most = Math.max(most, depth[j]!);
+    } else if (left[j]! + total[j]! > span.from && (fn[j] !== 0 || j === 0)) most = Math.max(most, depth[j]!);
   }
   while (i < left.length && left[i]! < span.to) {
-    if (total[i]! * k < least || isRun(c, i)) i = after[i]!;
+    if (total[i]! * k < least || (fn[i] === 0 && i > 0)) i = after[i]!;
     else {
       if (depth[i]! > most) most = depth[i]!;
       i++;
@@ -165,7 +162,8 @@ export function nodeAt(c: Calls, span: Span, width: number, x: number, row: numb
   const amount = span.from + (x / width) * (span.to - span.from);
   let i = lastAt(c.left, amount);
   while (i >= 0 && (c.left[i]! + c.total[i]! <= amount || c.depth[i]! > row)) i = c.parent[i]!;
-  return i >= 0 && c.depth[i] === row && c.total[i]! * (width / (span.to - span.from)) >= least && !isRun(c, i) ? i : -1;
+  if (i < 0 || c.depth[i] !== row || (c.fn[i] === 0 && i > 0)) return -1;
+  return c.total[i]! * (width / (span.to - span.from)) >= least ? i : -1;
 }
 
 /** The row at a height, in device pixels from the top of the canvas. */

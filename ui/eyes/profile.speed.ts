@@ -1,68 +1,12 @@
 // A profile of a million calls on the screen: to its first picture, and each frame of a zoom. Prints a table of docs/PERFORMANCE.md.
 
-import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { drawnBy, million, said, watch } from "./drawn";
 import { Eyes, lacks, Served, until } from "./stage";
 
 const runs = Number(process.env.RUNS ?? 5);
-const nodes = 1_000_000;
-const rows: string[] = [];
-
-function say(what: string, goal: string, all: number[]): void {
-  const sorted = [...all].sort((a, b) => a - b);
-  const text = (v: number) => (v < 20 ? v.toFixed(1) : String(Math.round(v)));
-  rows.push(`| ${what} | ${goal} | ${text(sorted[sorted.length >> 1]!)} | ${text(sorted.at(-1)!)} |`);
-}
-
-/** Folded stacks of so many calls: each hangs on a call before it, any of them, as in profiles with a long tail. */
-function stacks(): string {
-  let seed = 42;
-  const random = (n: number) => {
-    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
-    return Math.floor((seed / 2 ** 32) * n);
-  };
-  const parent = new Int32Array(nodes);
-  const leaf = new Uint8Array(nodes).fill(1);
-  const path: string[] = ["main"];
-  const out: string[] = [];
-  for (let i = 1; i < nodes; i++) {
-    parent[i] = random(i);
-    leaf[parent[i]!] = 0;
-  }
-  for (let i = 1; i < nodes; i++) path[i] = `${path[parent[i]!]};f${random(9000)}`;
-  for (let i = 1; i < nodes; i++) if (leaf[i]) out.push(`${path[i]} ${1 + random(9)}`);
-  return out.join("\n");
-}
-
-interface Drawn {
-  begun: number;
-  /** Milliseconds of the code that draws, and of the pixels. */
-  code: number;
-  pixels: number;
-}
-
-/** Notes each picture of the graph, from within the page: from its clearRect to the end of the task, and until all pixels are there. */
-function watch(): void {
-  const drawn: Drawn[] = [];
-  (window as unknown as { drawn: Drawn[] }).drawn = drawn;
-  const its = CanvasRenderingContext2D.prototype;
-  const { clearRect, getImageData } = its;
-  let at: CanvasRenderingContext2D | null = null;
-  its.clearRect = function (this: CanvasRenderingContext2D, x: number, y: number, w: number, h: number) {
-    clearRect.call(this, x, y, w, h);
-    if (!(this.canvas as HTMLCanvasElement).closest?.(".room") || at === this) return;
-    at = this;
-    const begun = performance.now();
-    queueMicrotask(() => {
-      at = null;
-      const code = performance.now() - begun;
-      getImageData.call(this, 0, 0, 1, 1);
-      drawn.push({ begun, code, pixels: performance.now() - begun - code });
-    });
-  };
-}
-
-const drawnBy = (page: Page) => page.evaluate(() => (window as unknown as { drawn: Drawn[] }).drawn);
+const table = said();
+const { say } = table;
 
 describe.skipIf(lacks !== "")("a profile of a million calls", () => {
   let served: Served;
@@ -71,7 +15,7 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
   beforeAll(async () => {
     served = await Served.start();
     eyes = await Eyes.open();
-    const text = stacks();
+    const text = million();
     const begun = performance.now();
     const answer = await fetch(`${served.url}api/profiles?name=million`, {
       method: "POST",
@@ -88,7 +32,7 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
   afterAll(async () => {
     await eyes?.close();
     await served?.end();
-    console.log(["| a profile on the screen | goal, ms | median, ms | most, ms |", "|---|--:|--:|--:|", ...rows].join("\n"));
+    console.log(table.text("a profile on the screen"));
   });
 
   it("is painted, and zoomed", async () => {
@@ -105,7 +49,7 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
       const { page, context } = look;
       await page.close();
       const own = await context.newPage();
-      await own.addInitScript(watch);
+      await own.addInitScript(watch, ".room");
       await own.goto(`${served.url}#profile`);
       await own.waitForSelector("main h1");
       await own.waitForTimeout(500);

@@ -179,7 +179,7 @@ func TestSketch(t *testing.T) {
 	if _, err := ParseColumns(data); err == nil {
 		t.Error("function 0 stands for a node other than the root")
 	}
-	u := tree.sketched(tree.Sum() / (2 * sketchPixels))
+	u, _ := tree.sketched(tree.leastSketched())
 	var got []string
 	for n := range u.Len() {
 		got = append(got, fmt.Sprint(u.Parent[n], " ", u.Name(n), " ", u.Self[n], " ", u.Total[n]))

@@ -2,6 +2,7 @@ package flame
 
 import (
 	"bufio"
+	"compress/gzip"
 	"crypto/sha256"
 	_ "embed" // what the page brings with it
 	"encoding/base64"
@@ -18,8 +19,8 @@ var pageScript string // table: never changed
 //go:embed page.css
 var pageStyle string // table: never changed
 
-// mostNodes is how many calls a page has: with more of them, those with the least are left out, and it says so.
-const mostNodes = 300_000
+// mostNodes is how many calls a page has: with more of them, those with the least are left out, and it says so. A million are some 5 MB.
+const mostNodes = 1_000_000
 
 // WriteHTML writes a page that is one file and needs nothing else: zoom, search with the share of what matched, keys. It may run its
 // own script alone, whatever names the profile has.
@@ -57,7 +58,7 @@ func writeHTML(w io.Writer, t *Tree, d *Diff, p Picture) error {
 		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '`, hashed(pageScript), "'; style-src '", hashed(pageStyle), "'; base-uri 'none'; form-action 'none'\">\n",
 		`<meta name="viewport" content="width=device-width">`+"\n<title>", text(shortened(title, 200)), "</title>\n<style>", pageStyle, "</style>\n</head>\n<body>\n<header><h1>",
 		text(shortened(title, 200)), "</h1><span id=\"note\">", text(shortened(note, 500)), "</span>\n",
-		`<span id="found" role="status"></span><input id="search" type="search" placeholder="search, or /pattern/" aria-label="search functions" spellcheck="false">`,
+		`<span id="rest" role="status" hidden></span><span id="found" role="status"></span><input id="search" type="search" placeholder="search, or /pattern/" aria-label="search functions" spellcheck="false">`,
 		`<button id="turn" title="the root at the top or at the bottom (i)">Turn</button><button id="reset" title="all, and nothing searched for (Esc)">Reset</button>`,
 		`<button id="keys" title="what keys do (?)">Keys</button></header>`, "\n",
 		`<main id="frame" tabindex="0" aria-label="flame graph: arrows move, Enter zooms"><canvas id="canvas"></canvas><div id="room"></div></main>`, "\n",
@@ -66,10 +67,17 @@ func writeHTML(w io.Writer, t *Tree, d *Diff, p Picture) error {
 		`<tr><td>arrows</td><td>go to what is called, to the caller, to what is beside</td></tr><tr><td>/</td><td>search; text, or /pattern/</td></tr>`,
 		`<tr><td>i</td><td>turn upside down</td></tr><tr><td>Esc</td><td>reset</td></tr></table><form method="dialog"><button>Close</button></form></dialog>`, "\n",
 		`<script type="application/json" id="data">`)
-	if err := writeData(out, shown, kept, d); err != nil {
+	var before []float64
+	if d != nil {
+		before = make([]float64, len(kept))
+		for n, k := range kept {
+			before[n] = d.Before[k]
+		}
+	}
+	if err := writeData(out, shown, before, d != nil && d.Norm.Per == "sample", func() { write("</script>\n<script>", pageScript) }); err != nil {
 		return err
 	}
-	write("</script>\n<script>", pageScript, "</script>\n</body>\n</html>\n")
+	write("</script>\n</body>\n</html>\n")
 	return out.Flush()
 }
 
@@ -79,21 +87,10 @@ func hashed(s string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// writeData writes functions as JSON that holds no <, and behind it nodes in the order of a walk, as bytes in base64: of each node how many calls
-// the walk goes back out before it, and its function; then all totals; then the amounts in the nodes themselves; then, of a difference, what the totals were before. Numbers are of seven
-// bits a byte, the lowest first.
-func writeData(out *bufio.Writer, t *Tree, kept []int32, d *Diff) error {
-	from, list := t.children()
-	order := make([]int32, 0, t.Len())
-	todo := []int32{0}
-	for len(todo) > 0 {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		order = append(order, n)
-		for _, c := range slices.Backward(list[from[n]:from[n+1]]) {
-			todo = append(todo, c)
-		}
-	}
+// writeData writes functions as JSON that holds no <; then, of the calls that can be seen, columns in base64; then the script, which draws them while the rest
+// is on its way; then, when those are not all, the columns of all, packed by gzip, in base64. before are the totals of the nodes before; nil: there is none.
+func writeData(out *bufio.Writer, t *Tree, before []float64, share bool, script func()) error {
+	order, place := t.walk(false)
 	used := make([]int32, len(t.Functions)) // where a function stands among those of the page
 	var names, modules []string
 	var kinds, shades []byte
@@ -106,8 +103,34 @@ func writeData(out *bufio.Writer, t *Tree, kept []int32, d *Diff) error {
 		names, modules = append(names, clean(shortened(t.Functions[f].Name, mostName))), append(modules, clean(shortened(t.Functions[f].Module, mostName)))
 		kinds, shades = append(kinds, t.Functions[f].Kind.letter()), append(shades, hue(t.Functions[f].Name))
 	}
+	most := 0.0
+	for n, b := range before {
+		if n > 0 {
+			most = max(most, math.Abs(t.Total[n]-b))
+		}
+	}
 	whole := func(v float64) bool { return v == math.Trunc(v) && v <= 1<<53 }
-	exact := !slices.ContainsFunc(t.Total, func(v float64) bool { return !whole(v) }) && !slices.ContainsFunc(t.Self, func(v float64) bool { return !whole(v) }) && (d == nil || !slices.ContainsFunc(kept, func(k int32) bool { return !whole(d.Before[k]) }))
+	part := func(v float64) bool { return !whole(v) }
+	c := nodeColumns{used: used, exact: !slices.ContainsFunc(t.Total, part) && !slices.ContainsFunc(t.Self, part) && !slices.ContainsFunc(before, part)}
+	first, firstOrder, firstBefore := t, order, before
+	var ids []int32
+	if t.Len() > worthSketching {
+		var of [][]int32
+		first, of = t.sketched(t.leastSketched())
+		firstOrder, _ = first.walk(true)
+		ids, firstBefore = make([]int32, len(of)), nil
+		if before != nil {
+			firstBefore = make([]float64, len(of))
+		}
+		for i, nodes := range of {
+			ids[i] = place[nodes[0]]
+			for _, n := range nodes {
+				if before != nil {
+					firstBefore[i] += before[n]
+				}
+			}
+		}
+	}
 	head, err := json.Marshal(struct {
 		Unit    string   `json:"unit"`
 		Share   bool     `json:"share"` // amounts are shares
@@ -116,57 +139,89 @@ func writeData(out *bufio.Writer, t *Tree, kept []int32, d *Diff) error {
 		Kinds   string   `json:"kinds"`
 		Shades  string   `json:"shades"`
 		Nodes   int      `json:"nodes"`
+		First   int      `json:"first"` // nodes that the script has at once; fewer than nodes: the others come behind it
 		Whole   bool     `json:"whole"` // amounts are numbers of so many bytes as they need, else of eight
 		Before  bool     `json:"before"`
-	}{t.Unit, d != nil && d.Norm.Per == "sample", names, modules, string(kinds), string(shades), len(order), exact, d != nil})
+		Most    float64  `json:"most"` // how much the amount of a call changed at most
+	}{t.Unit, share, names, modules, string(kinds), string(shades), t.Len(), first.Len(), c.exact, before != nil, most})
 	if err != nil {
 		return err
 	}
-	out.Write(head)                                                           //nolint:errcheck // told when it is flushed
+	out.Write(head)                                                         //nolint:errcheck // told when it is flushed
+	out.WriteString("</script>\n<script type=\"text/plain\" id=\"first\">") //nolint:errcheck // the same
+	text := base64.NewEncoder(base64.StdEncoding, out)
+	if err := c.write(text, first, firstOrder, firstBefore, ids); err != nil {
+		return err
+	}
+	if err := text.Close(); err != nil {
+		return err
+	}
+	script()
+	if first == t {
+		return nil
+	}
 	out.WriteString("</script>\n<script type=\"text/plain\" id=\"columns\">") //nolint:errcheck // the same
-	columns := base64.NewEncoder(base64.StdEncoding, out)
+	text = base64.NewEncoder(base64.StdEncoding, out)
+	packed, err := gzip.NewWriterLevel(text, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	if err := c.write(packed, t, order, before, nil); err != nil {
+		return err
+	}
+	if err := packed.Close(); err != nil {
+		return err
+	}
+	return text.Close()
+}
+
+// nodeColumns writes nodes as a page reads them.
+type nodeColumns struct {
+	used  []int32 // by function, one more than where it stands among those of the page; of the root's 1
+	exact bool    // all amounts are whole
+}
+
+// write writes nodes in the order of a walk: of each how many calls the walk goes back out before it, and its function; then all totals; then the amounts in the nodes
+// themselves; then, of a difference, what the totals were before; then, of a sketch, how much farther on than the one before each stands in the whole. Numbers are of seven bits a byte, the
+// lowest first.
+func (c *nodeColumns) write(w io.Writer, t *Tree, order []int32, before []float64, ids []int32) error {
 	var b []byte
-	put := func() error {
-		_, err := columns.Write(b)
+	flush := func(least int) error {
+		if len(b) <= least {
+			return nil
+		}
+		_, err := w.Write(b)
 		b = b[:0]
 		return err
 	}
-	amounts := func(of func(n int32) float64) error {
-		for _, n := range order {
-			if exact {
-				b = binary.AppendUvarint(b, uint64(of(n)))
-			} else {
-				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(of(n)))
-			}
-			if len(b) > 32<<10 {
-				if err := put(); err != nil {
-					return err
-				}
-			}
-		}
-		return put()
-	}
-	depth, before := t.depths(), int32(-1)
+	depth, last := t.depths(), int32(-1)
 	for _, n := range order {
-		b = binary.AppendUvarint(b, uint64(before+1-depth[n]))
-		b = binary.AppendUvarint(b, uint64(used[t.Function[n]]-1))
-		before = depth[n]
-		if len(b) > 32<<10 {
-			if err := put(); err != nil {
+		b = binary.AppendUvarint(b, uint64(last+1-depth[n]))
+		b = binary.AppendUvarint(b, uint64(c.used[t.Function[n]]-1))
+		last = depth[n]
+		if err := flush(32 << 10); err != nil {
+			return err
+		}
+	}
+	for _, values := range [][]float64{t.Total, t.Self, before} {
+		if values == nil {
+			continue
+		}
+		for _, n := range order {
+			if c.exact {
+				b = binary.AppendUvarint(b, uint64(values[n]))
+			} else {
+				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(values[n]))
+			}
+			if err := flush(32 << 10); err != nil {
 				return err
 			}
 		}
 	}
-	if err := amounts(func(n int32) float64 { return t.Total[n] }); err != nil {
-		return err
+	last = 0
+	for _, id := range ids {
+		b = binary.AppendUvarint(b, uint64(id-last))
+		last = id
 	}
-	if err := amounts(func(n int32) float64 { return t.Self[n] }); err != nil {
-		return err
-	}
-	if d != nil {
-		if err := amounts(func(n int32) float64 { return d.Before[kept[n]] }); err != nil {
-			return err
-		}
-	}
-	return columns.Close()
+	return flush(0)
 }

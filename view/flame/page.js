@@ -4,52 +4,94 @@
 	const data = JSON.parse(document.getElementById("data").textContent);
 	const $ = (id) => document.getElementById(id);
 	const canvas = $("canvas"), frame = $("frame"), pen = canvas.getContext("2d");
-	const n = data.nodes, rows = 18, font = '11px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace';
-	const bytes = atob(document.getElementById("columns").textContent);
-	let byte = 0;
-	function next() {
-		let c = bytes.charCodeAt(byte++), v = c & 127;
-		for (let more = 128; c > 127; more *= 128) {
-			c = bytes.charCodeAt(byte++);
-			v += (c & 127) * more;
+	const rows = 18, font = '11px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace';
+	const most = data.most;
+
+	// Columns: nodes stand in the order of a walk, callers first, what they call by name. Read a slice at a time, so that no frame waits.
+	function* columns(bytes, n, sketched) {
+		let byte = 0;
+		function next() {
+			let c = bytes[byte++], v = c & 127;
+			for (let more = 128; c > 127; more *= 128) {
+				c = bytes[byte++];
+				v += (c & 127) * more;
+			}
+			return v;
 		}
-		return v;
-	}
-	// Columns: nodes stand in the order of a walk, callers first, what they call by name.
-	const parent = new Int32Array(n), depth = new Int32Array(n), end = new Int32Array(n), left = new Float64Array(n), fn = new Uint32Array(n);
-	let deepest = 0, most = 0;
-	const open = [];
-	for (let i = 0; i < n; i++) {
-		const d = i === 0 ? 0 : depth[i - 1] + 1 - next();
-		if (i === 0) next();
-		fn[i] = next();
-		depth[i] = d;
-		parent[i] = d > 0 ? open[d - 1] : -1;
-		open[d] = i;
-		if (d > deepest) deepest = d;
-	}
-	function amounts() {
-		const to = new Float64Array(n), eight = new DataView(new ArrayBuffer(8));
-		for (let i = 0; i < n; i++) {
-			if (data.whole) to[i] = next();
-			else {
-				for (let k = 0; k < 8; k++) eight.setUint8(k, bytes.charCodeAt(byte++));
-				to[i] = eight.getFloat64(0, true);
+		const slice = 1 << 15;
+		const c = { n, parent: new Int32Array(n), depth: new Int32Array(n), end: new Int32Array(n), left: new Float64Array(n), fn: new Uint32Array(n), deepest: 0, before: null, ids: null };
+		const open = [];
+		function walk(from, to) {
+			const { parent, depth, fn } = c;
+			for (let i = from; i < to; i++) {
+				const out = next(), d = i === 0 ? 0 : depth[i - 1] + 1 - out;
+				fn[i] = next();
+				depth[i] = d;
+				parent[i] = d > 0 ? open[d - 1] : -1;
+				open[d] = i;
+				if (d > c.deepest) c.deepest = d;
 			}
 		}
+		const eight = new DataView(bytes.buffer, bytes.byteOffset);
+		function amounts(values, from, to) {
+			for (let i = from; i < to; i++) {
+				if (data.whole) values[i] = next();
+				else {
+					values[i] = eight.getFloat64(byte, true);
+					byte += 8;
+				}
+			}
+		}
+		function edges(filled, from, to) {
+			const { parent, left, total } = c;
+			for (let i = from; i < to; i++) {
+				const p = parent[i];
+				left[i] = left[p] + filled[p];
+				filled[p] += total[i];
+			}
+		}
+		function ends(from, to) {
+			const { parent, end } = c;
+			for (let i = to - 1; i >= from; i--) {
+				if (end[i] === 0) end[i] = i + 1;
+				if (i > 0 && end[parent[i]] === 0) end[parent[i]] = end[i];
+			}
+		}
+		for (let i = 0; i < n; i += slice, yield) walk(i, Math.min(n, i + slice));
+		for (const of of data.before ? ["total", "self", "before"] : ["total", "self"]) {
+			c[of] = new Float64Array(n);
+			for (let i = 0; i < n; i += slice, yield) amounts(c[of], i, Math.min(n, i + slice));
+		}
+		if (sketched) {
+			c.ids = new Int32Array(n);
+			for (let i = 0, id = 0; i < n; i++) c.ids[i] = id += next();
+		}
+		const filled = new Float64Array(n); // what of a node is to the left of the next one that it calls
+		for (let i = 1; i < n; i += slice, yield) edges(filled, i, Math.min(n, i + slice));
+		for (let i = n; i > 0; i -= slice, yield) ends(Math.max(0, i - slice), i);
+		return c;
+	}
+	function unfolded(id) {
+		const text = $(id).textContent;
+		$(id).remove();
+		if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+		const letters = atob(text), to = new Uint8Array(letters.length);
+		for (let i = 0; i < to.length; i++) to[i] = letters.charCodeAt(i);
 		return to;
 	}
-	const total = amounts(), self = amounts(), before = data.before ? amounts() : null;
-	const filled = new Float64Array(n); // what of a node is to the left of the next one that it calls
-	for (let i = 1; i < n; i++) {
-		const p = parent[i];
-		left[i] = left[p] + filled[p];
-		filled[p] += total[i];
-		if (before) most = Math.max(most, Math.abs(total[i] - before[i]));
+
+	let n, parent, depth, end, left, fn, total, self, before, deepest;
+	let ids = null; // of a sketch: where its nodes stand among all
+	function use(c) {
+		({ n, parent, depth, end, left, fn, total, self, before, deepest, ids } = c);
 	}
-	for (let i = n - 1; i >= 0; i--) {
-		if (end[i] === 0) end[i] = i + 1;
-		if (i > 0 && end[parent[i]] === 0) end[parent[i]] = end[i];
+	const isRun = (i) => fn[i] === 0 && i > 0; // of narrow calls, in a sketch
+	const among = (i) => (ids ? ids[i] : i);
+	{
+		const work = columns(unfolded("first"), data.first, data.first < data.nodes);
+		let step = work.next();
+		while (!step.done) step = work.next();
+		use(step.value);
 	}
 
 	let zoom = 0, at = 0, hover = -1, found = null, upside = false, wide = 0, high = 0, ratio = 1, charWide = 6.6, pending = false;
@@ -115,6 +157,7 @@
 		const drawn = new Float64Array(deepest + 1).fill(-1); // of each row: up to where narrow boxes cover it
 		const one = (i, x, w) => {
 			const y = top(depth[i]) - scroll;
+			if (isRun(i)) return;
 			if (y < -rows || y > high) return;
 			if (w < 1) {
 				if (x + w < drawn[depth[i]] + 0.5) return;
@@ -188,7 +231,7 @@
 		tell(i);
 		show(i);
 		redraw();
-		history.replaceState(null, "", i ? "#" + i : location.pathname + location.search);
+		history.replaceState(null, "", i ? "#" + among(i) : location.pathname + location.search);
 	}
 	function hit(event) {
 		const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top + frame.scrollTop;
@@ -199,7 +242,7 @@
 		for (let i = zoom + 1; i < end[zoom]; ) {
 			const [l, w] = [(left[i] - left[zoom]) * scale, total[i] * scale];
 			if (x < l || x >= l + w) i = end[i];
-			else if (depth[i] === d) return i;
+			else if (depth[i] === d) return isRun(i) ? -1 : i;
 			else i++;
 		}
 		return -1;
@@ -207,8 +250,8 @@
 
 	// count tells how much of what is shown has a function that was searched for in its stacks.
 	function count() {
-		if (!found) {
-			$("found").textContent = "";
+		if (!found || ids) {
+			$("found").textContent = found ? "…" : "";
 			return;
 		}
 		let sum = 0;
@@ -284,7 +327,7 @@
 	const widest = (list) => list.reduce((best, i) => (best < 0 || total[i] > total[best] ? i : best), -1);
 	function called(i) {
 		const list = [];
-		for (let c = i + 1; c < end[i]; c = end[c]) list.push(c);
+		for (let c = i + 1; c < end[i]; c = end[c]) if (!isRun(c)) list.push(c);
 		return list;
 	}
 	document.addEventListener("keydown", (e) => {
@@ -326,9 +369,54 @@
 	});
 
 	const start = Number(location.hash.slice(1));
+	const linked = Number.isInteger(start) && start > 0 && start < data.nodes ? start : 0;
 	size();
 	frame.scrollTop = frame.scrollHeight;
-	if (Number.isInteger(start) && start > 0 && start < n) into(start);
+	if (linked && (!ids || ids.includes(linked))) into(ids ? ids.indexOf(linked) : linked);
 	else tell(0);
+	draw(); // now: the next frame may have to wait for what comes behind this script
 	frame.focus();
+
+	// All calls come behind what is drawn.
+	async function rest() {
+		const told = $("rest");
+		told.textContent = `${data.nodes.toLocaleString("en")} calls, the widest of them first …`;
+		told.hidden = false;
+		if (document.readyState === "loading") await new Promise((done) => document.addEventListener("DOMContentLoaded", done));
+		try {
+			const unpacked = new DecompressionStream("gzip"), feed = unpacked.writable.getWriter();
+			feed.write(unfolded("columns")).catch(() => {}); // the reader is told
+			feed.close().catch(() => {});
+			const work = columns(new Uint8Array(await new Response(unpacked.readable).arrayBuffer()), data.nodes, false);
+			const { port1, port2 } = new MessageChannel();
+			for (;;) {
+				const until = performance.now() + 4;
+				let step = work.next();
+				while (!step.done && performance.now() < until) step = work.next();
+				if (step.done) {
+					arrived(step.value);
+					break;
+				}
+				await new Promise((done) => {
+					port1.onmessage = done;
+					port2.postMessage(0);
+				});
+			}
+			port1.close();
+			told.hidden = true;
+		} catch (wrong) {
+			told.textContent = `only the widest of ${data.nodes.toLocaleString("en")} calls: ${wrong.message}`;
+		}
+	}
+	function arrived(all) {
+		const to = [among(zoom), among(at)], moved = zoom !== 0 || at !== 0, up = frame.scrollHeight - frame.scrollTop;
+		use(all);
+		[zoom, at] = moved || !linked ? to : [linked, linked];
+		hover = -1;
+		size();
+		if (!upside) frame.scrollTop = frame.scrollHeight - up;
+		count();
+		tell(at);
+	}
+	if (ids) rest();
 })();

@@ -13,9 +13,14 @@ func AppendSketch(b []byte, t *Tree) ([]byte, bool, error) {
 	if t.Len() <= worthSketching {
 		return b, false, nil
 	}
-	// The calls that are kept are fewer each time.
-	least := t.Sum() / (2 * sketchPixels)
-	for ; ; least *= 2 {
+	u, _ := t.sketched(t.leastSketched())
+	b, err := appendColumns(b, u, nil, t.Len())
+	return b, true, err
+}
+
+// leastSketched gives how much a call of a sketch has at least.
+func (t *Tree) leastSketched() float64 {
+	for least := t.Sum() / (2 * sketchPixels); ; least *= 2 { // those that are kept are fewer each time
 		wide := 0
 		for _, total := range t.Total {
 			if total >= least && total > 0 {
@@ -23,54 +28,51 @@ func AppendSketch(b []byte, t *Tree) ([]byte, bool, error) {
 			}
 		}
 		if wide <= mostSketched {
-			break
+			return least
 		}
 	}
-	b, err := appendColumns(b, t.sketched(least), nil, t.Len())
-	return b, true, err
 }
 
-// sketched gives the calls that have at least so much, in the order of a walk, each run of others beside each other as one of function 0.
-func (t *Tree) sketched(least float64) *Tree {
+// sketched gives the calls that have at least so much, in the order of a walk, each run of others beside each other as one of function 0;
+// and which nodes of the tree each stands for: one, or those of the run.
+func (t *Tree) sketched(least float64) (*Tree, [][]int32) {
 	rank := t.ranks()
 	from, list := t.families()
 	u := &Tree{Functions: t.Functions, Unit: t.Unit, Samples: t.Samples, Seconds: t.Seconds, Notes: t.Notes, Depth: t.Depth}
-	add := func(parent int32, function uint32, self, total float64) int32 {
-		u.Parent, u.Function = append(u.Parent, parent), append(u.Function, function)
-		u.Self, u.Total = append(u.Self, self), append(u.Total, total)
-		return int32(len(u.Parent) - 1)
-	}
+	var of [][]int32
 	type step struct {
-		node, parent int32 // below 0: a run of others
-		amount       float64
+		nodes  []int32
+		parent int32
+		run    bool
 	}
-	todo := []step{{0, -1, 0}}
+	todo := []step{{[]int32{0}, -1, false}}
 	for len(todo) > 0 {
 		s := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if s.node < 0 {
-			add(s.parent, 0, s.amount, s.amount)
+		n := int32(len(u.Parent))
+		function, self, total := uint32(0), 0.0, 0.0
+		for _, c := range s.nodes {
+			total += t.Total[c]
+		}
+		if self = total; !s.run {
+			function, self = t.Function[s.nodes[0]], t.Self[s.nodes[0]]
+		}
+		u.Parent, u.Function = append(u.Parent, s.parent), append(u.Function, function)
+		u.Self, u.Total, of = append(u.Self, self), append(u.Total, total), append(of, s.nodes)
+		if s.run {
 			continue
 		}
-		n := add(s.parent, t.Function[s.node], t.Self[s.node], t.Total[s.node])
-		t.byRank(list[from[s.node]:from[s.node+1]], rank) // few are kept: not of all
-		run := 0.0
-		end := func() {
-			if run > 0 {
-				todo = append(todo, step{-1, n, run})
-				run = 0
+		calls := list[from[s.nodes[0]]:from[s.nodes[0]+1]]
+		t.byRank(calls, rank) // few are kept: not of all
+		wide := func(c int32) bool { return t.Total[c] >= least && t.Total[c] > 0 }
+		for end := len(calls); end > 0; {
+			begin, run := end-1, !wide(calls[end-1])
+			for run && begin > 0 && !wide(calls[begin-1]) {
+				begin--
 			}
+			todo = append(todo, step{calls[begin:end], n, run})
+			end = begin
 		}
-		for i := from[s.node+1] - 1; i >= from[s.node]; i-- {
-			c := list[i]
-			if t.Total[c] < least || t.Total[c] <= 0 {
-				run += t.Total[c]
-				continue
-			}
-			end()
-			todo = append(todo, step{c, n, 0})
-		}
-		end()
 	}
-	return u
+	return u, of
 }
