@@ -77,7 +77,16 @@ func (p *Profile) text(env *Env) (string, error) {
 		}
 		return p.runQueue(switchState(env), who, woken), nil
 	case Locks:
-		return p.locks(append(anyOf("cpu", p.CPUs), who...)), nil
+		var futexes []string // of other system calls that wait, as far as this kernel has them: 5.16, 6.7
+		if env != nil {
+			there := env.syscallEvents()
+			for _, call := range []string{"futex_waitv", "futex_wait"} {
+				if there[call] {
+					futexes = append(futexes, call)
+				}
+			}
+		}
+		return p.locks(append(anyOf("cpu", p.CPUs), who...), futexes), nil
 	}
 	return p.onCPU(append(anyOf("cpu", p.CPUs), who...)), nil
 }
@@ -250,8 +259,8 @@ func (p *Profile) runQueue(state string, who, woken []string) string {
 	return b.String()
 }
 
-// locks adds up the time that is waited for locks. A mutex is told of twice, when it begins to spin and when it sleeps: the first counts.
-func (p *Profile) locks(terms []string) string {
+// locks adds up the time that is waited for locks, of programs in futex(2) and in the other system calls for that. A mutex is told of twice, when it begins to spin and when it sleeps: the first counts.
+func (p *Profile) locks(terms, futexes []string) string {
 	kernels, users := p.stacks()
 	var b strings.Builder
 	least := func(since string) []string {
@@ -270,8 +279,13 @@ func (p *Profile) locks(terms []string) string {
 		// FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13: all that may wait.
 		const waits = "(1 << (arg1 & 127) & 0x2a41) != 0"
 		fmt.Fprintf(&b, "syscall::futex:entry%s { self->futex = timestamp; }\n", predicate(append([]string{"(arg1 & 127) < 14", waits}, terms...)...))
-		fmt.Fprintf(&b, "syscall::futex:return%s { @user[%s] = avg(timestamp - self->futex); }\n", predicate(append([]string{"self->futex"}, least("self->futex")...)...), p.keys(fmt.Sprint(lockFutex), "", users))
-		b.WriteString("syscall::futex:return /self->futex/ { self->futex = 0; }\n")
+		returns := "syscall::futex:return"
+		for _, call := range futexes {
+			fmt.Fprintf(&b, "syscall::%s:entry%s { self->futex = timestamp; }\n", call, predicate(terms...))
+			returns += ",syscall::" + call + ":return"
+		}
+		fmt.Fprintf(&b, "%s%s { @user[%s] = avg(timestamp - self->futex); }\n", returns, predicate(append([]string{"self->futex"}, least("self->futex")...)...), p.keys(fmt.Sprint(lockFutex), "", users))
+		b.WriteString(returns + " /self->futex/ { self->futex = 0; }\n")
 	}
 	return b.String()
 }
