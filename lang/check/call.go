@@ -280,6 +280,9 @@ func (c *checker) stack(e *syntax.Call) value {
 	return value{x: &StackOf{typed{e.At(), t}, frames, strings}, t: t}
 }
 
+// mostAsked is how many frames a stack may be asked to have; more are as many.
+const mostAsked = 1 << 16
+
 // frames gives how many frames a stack is to have.
 func (c *checker) frames(e *syntax.Call) (int, bool) {
 	frames := c.o.StackFrames
@@ -313,7 +316,7 @@ func (c *checker) frames(e *syntax.Call) (int, bool) {
 			return 0, false
 		}
 		if i == 0 {
-			frames = int(min(n, 1<<16))
+			frames = int(min(n, mostAsked))
 		}
 	}
 	if c.o.MaxFrames > 0 {

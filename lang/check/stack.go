@@ -49,8 +49,8 @@ func (c *checker) cutStack(e *syntax.Assign, m *syntax.Member, y value) (v value
 		c.fail(e.Y.At(), NotYet, "", "the depth that a stack is given must be a constant number")
 		return value{}, true
 	}
-	if k.Value < 0 {
-		c.fail(e.Y.At(), OutOfBounds, "D_ARR_BOUNDS", "a stack has no depth of %d", k.Value)
+	if k.Value < 0 || k.Value > mostAsked {
+		c.fail(e.Y.At(), OutOfBounds, "D_ARR_BOUNDS", "no stack has a depth of %d", k.Value)
 		return value{}, true
 	}
 	c.prog.Cuts = true
