@@ -64,16 +64,22 @@ func (r Root) Capabilities() (Capabilities, error) {
 	return 0, fmt.Errorf("no CapEff in %s: %w", r.InProc(path), measure.ErrUnclear)
 }
 
-// FilteredCalls says whether a filter decides which system calls this thread may make (seccomp(2), as systemd's SystemCallFilter= and
-// containers set one). false where that can't be told.
-func (r Root) FilteredCalls() bool {
+// filtered says whether a filter of system calls (seccomp(2), as systemd's SystemCallFilter= and containers set one) keeps this thread from bpf(2) or
+// perf_event_open(2). To who has the rights the kernel itself says of a call that makes no sense that it is invalid, and never that it is not permitted.
+func (r Root) filtered() bool {
 	b, err := r.ReadProc("thread-self/status", nil)
 	if err != nil {
 		return false
 	}
+	const noCommand, noFlags = 1 << 30, 1 << 30
 	for c := Scan(b); !c.End(); c.NextLine() {
 		if string(c.Word()) == "Seccomp:" {
-			return c.Uint() == 2 && c.Err() == nil
+			if c.Uint() != 2 || c.Err() != nil {
+				return false
+			}
+			_, _, bpf := unix.RawSyscall(unix.SYS_BPF, noCommand, 0, 0)
+			_, _, perf := unix.RawSyscall6(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0, noFlags, 0)
+			return bpf == unix.EPERM || perf == unix.EPERM
 		}
 	}
 	return false

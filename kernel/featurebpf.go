@@ -221,7 +221,7 @@ func (r Root) allowed(err error) error {
 		if _, known := errors.AsType[*ebpf.VerifierError](err); known && errors.Is(err, unix.EACCES) {
 			return fmt.Errorf("%s: %w", unwrapped(err), measure.ErrUnsupported)
 		}
-		if r.FilteredCalls() {
+		if r.filtered() {
 			return &measure.Denied{Doing: "use BPF", Needs: "bpf(2) and perf_event_open(2), which a filter of system calls keeps from this process (a container's, or SystemCallFilter= of a unit)"}
 		}
 		return fmt.Errorf("forbidden by this kernel, also to who has the right: %w", measure.ErrUnsupported)
