@@ -178,8 +178,13 @@ func (s *Session) collect(all ...*Aggregate) error {
 		due = append(due, &change{a: a, old: a.inner, fresh: fresh})
 	}
 	var waiting sync.WaitGroup // each waits some milliseconds, for the same thing: until no program runs that began before
-	for _, c := range due {
-		waiting.Go(func() { c.err = errors.Join(c.a.placed(), c.a.put(c.fresh)) })
+	for i, c := range due {
+		change := func() { c.err = errors.Join(c.a.placed(), c.a.put(c.fresh)) }
+		if i == len(due)-1 {
+			change()
+			break
+		}
+		waiting.Go(change)
 	}
 	waiting.Wait()
 	for _, c := range due {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +27,8 @@ import (
 // executes, and the tables of those files. What it gives them lies in maps; see gen.MapCode.
 type unwinder struct {
 	code, rows, rules, wanted *ebpf.Map
-	most                      int // blocks of rows that there is room for
+	wake                      *ringbuf.Reader // has something when there is a wanted process that it was not told of
+	most                      int             // blocks of rows that there is room for
 
 	mu     sync.Mutex // guards what follows
 	known  *symbol.Unwinding
@@ -56,9 +59,9 @@ type walked struct {
 }
 
 const (
-	wantedEach  = 25 * time.Millisecond // how often it is looked for processes that nothing is known of, when there were some lately
-	wantedLeast = 8 * wantedEach        // and when there were none for a while
-	sweepEach   = 5 * time.Second       // and for those that have ended
+	wantedEach  = 25 * time.Millisecond  // how long it rests when it has looked for processes that nothing is known of
+	wantedLate  = 200 * time.Millisecond // and when that has taken too much time
+	sweepEach   = 5 * time.Second        // how often it looks for those that have ended
 	leastWait   = 25 * time.Millisecond
 	longestWait = 30 * time.Second
 	// Reading tables takes time, and who starts one large program after the other must not take it all.
@@ -110,9 +113,15 @@ func newUnwinder(root kernel.Root, maps map[string]*ebpf.Map) (*unwinder, error)
 		known: symbol.NewUnwinding(root), rule: map[symbol.UnwindRule]uint16{}, tables: map[*symbol.UnwindTable]*loaded{}, procs: map[int]*walked{},
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	wake, err := ringbuf.NewReader(maps[gen.MapWake])
+	if err != nil {
+		return nil, fmt.Errorf("wait for processes whose stacks are walked: %w", err)
+	}
+	u.wake = wake
 	// Number 0 is none, and the next one what a rule becomes for which there is no room.
 	u.rule[symbol.UnwindRule{}] = 0
 	if _, err := u.number(symbol.UnwindRule{CFA: symbol.CFAOther}); err != nil {
+		wake.Close() //nolint:errcheck // nothing was read
 		return nil, err
 	}
 	go u.follow()
@@ -125,46 +134,52 @@ func (u *unwinder) close() {
 		return
 	}
 	close(u.stop)
+	u.wake.Flush() //nolint:errcheck // it wakes who reads
 	<-u.stopped
 }
 
-// follow looks for processes that samples were of and of which nothing is known, until it is closed.
+// follow tells of processes that samples were of and of which nothing is known, until it is closed. Programs wake it; who comes while a table is
+// read, or when there is no room to say so, is found in the end.
 func (u *unwinder) follow() {
 	defer close(u.stopped)
-	each := wantedEach
-	tick := time.NewTimer(each)
-	defer tick.Stop()
+	defer u.wake.Close() //nolint:errcheck // nothing was written
 	began, swept := time.Now(), time.Now()
+	due := time.Time{} // when some are looked at again; zero: there are none
+	var told ringbuf.Record
 	for {
-		select {
-		case <-u.stop:
-			return
-		case <-tick.C:
+		until := swept.Add(sweepEach)
+		if !due.IsZero() && due.Before(until) {
+			until = due
 		}
-		each = min(each+each/8, wantedLeast)
-		if u.asked() && u.took < atFirst+time.Since(began)/share { // written by this goroutine alone
-			each = wantedEach
+		u.wake.SetDeadline(until)
+		if err := u.wake.ReadInto(&told); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return // it was flushed
+		}
+		for u.wake.AvailableBytes() > 0 && u.wake.ReadInto(&told) == nil { // all are looked for at once
+		}
+		pause := wantedEach
+		if u.took < atFirst+time.Since(began)/share { // written by this goroutine alone
 			runtime.LockOSThread() // whose time is counted
 			before := spent()
-			u.look()
+			due = u.look()
 			before = spent() - before
 			runtime.UnlockOSThread()
 			u.mu.Lock()
 			u.took += before
 			u.mu.Unlock()
+		} else {
+			pause, due = wantedLate, time.Now()
 		}
-		tick.Reset(each)
 		if time.Since(swept) > sweepEach {
 			swept = time.Now()
 			u.sweep()
 		}
+		select {
+		case <-u.stop:
+			return
+		case <-time.After(pause):
+		}
 	}
-}
-
-// asked says whether there are processes that programs asked for.
-func (u *unwinder) asked() bool {
-	var pid uint64
-	return u.wanted.NextKey(nil, &pid) == nil
 }
 
 // spent gives the CPU time that the thread at hand has taken.
@@ -176,34 +191,43 @@ func spent() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// look tells the kernel of the processes that programs asked for.
-func (u *unwinder) look() {
-	for range 1024 {
-		var pid, mm uint64
-		if err := u.wanted.NextKey(nil, &pid); err != nil {
-			return // none; or the maps are closed
-		}
-		if err := u.wanted.Lookup(pid, &mm); err == nil {
-			u.tell(int(pid), mm)
-		}
-		if err := u.wanted.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return
-		}
+// look tells the kernel of the processes that programs asked for. It gives when those are due that were looked at a moment ago, zero if there are none:
+// as long as they are among those that are wanted, programs wake nobody for them.
+func (u *unwinder) look() (due time.Time) {
+	var all []uint64
+	var pid uint64
+	for err := u.wanted.NextKey(nil, &pid); err == nil && len(all) < gen.WantedMost; err = u.wanted.NextKey(pid, &pid) {
+		all = append(all, pid)
 	}
+	early := 0
+	for _, pid := range all {
+		var mm uint64
+		if u.wanted.Lookup(pid, &mm) != nil {
+			continue
+		}
+		if again := u.tell(int(pid), mm); !again.IsZero() && early < gen.WantedMost/2 {
+			if early++; due.IsZero() || again.Before(due) {
+				due = again
+			}
+			continue
+		}
+		_ = u.wanted.Delete(pid) // it is there
+	}
+	return due
 }
 
 // tell puts what a process executes into the kernel. mm is what tells it from what the process was before exec(); 0: not known. A
-// process that can't be looked into goes on without.
-func (u *unwinder) tell(pid int, mm uint64) {
+// process that can't be looked into goes on without. One that was looked at a moment ago is due again at the time that it gives; zero: it was looked at.
+func (u *unwinder) tell(pid int, mm uint64) (due time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	p := u.procs[pid]
 	if p != nil && p.mm == mm && time.Since(p.at) < p.wait {
-		return
+		return p.at.Add(p.wait)
 	}
 	if p == nil {
 		if len(u.procs) >= int(u.code.MaxEntries()) {
-			return
+			return due
 		}
 		p = &walked{}
 		u.procs[pid] = p
@@ -212,18 +236,19 @@ func (u *unwinder) tell(pid int, mm uint64) {
 	code, err := u.known.Executed(pid)
 	if err != nil { // it has ended, or can't be looked into
 		p.mm, p.wait = mm, min(max(2*p.wait, leastWait), longestWait)
-		return
+		return due
 	}
 	if p.mm == mm && p.code != nil {
 		p.wait = min(max(2*p.wait, leastWait), longestWait)
 		if slices.Equal(p.code, code) {
-			return
+			return due
 		}
 	} else {
 		p.wait = leastWait
 	}
 	p.mm, p.code = mm, code
 	u.put(pid, p)
+	return due
 }
 
 // put writes the blocks of a process, the first one last.

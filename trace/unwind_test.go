@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
@@ -330,6 +331,50 @@ func TestStoppedFrames(t *testing.T) {
 	for _, address := range []uint64{0, 0x400000, 1<<47 - 1, 1<<56 - 1, 0xffffffffff600000} {
 		if gen.StopOf(address) != 0 {
 			t.Errorf("%#x is an address", address)
+		}
+	}
+}
+
+// TestWantedAgain: a process that was looked at a moment ago stays among those that are wanted, so that programs wake nobody for it, until it is
+// looked at again; one that has become another program by exec() is looked at at once.
+func TestWantedAgain(t *testing.T) {
+	needs(t, kernel.RawTracepoints)
+	if !unwindable() {
+		t.Skip("needs: kernel feature bpf_task_pt_regs")
+	}
+	env := NewEnv(kernel.Root{})
+	defer env.Close()
+	c, err := Compile(Script{Text: `profile-97 /pid == -1/ { @[ustack()] = count(); }`, Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": "tables"}}}, env, gen.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Load(c, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	u := s.unwinder
+	u.close() // it is looked by hand
+	s.unwinder = nil
+	pid := uint64(os.Getpid())
+	there := func() bool {
+		var mm uint64
+		return u.wanted.Lookup(pid, &mm) == nil
+	}
+	for _, mm := range []uint64{1, 2} {
+		for _, early := range []bool{false, true} {
+			if err := u.wanted.Put(pid, mm); err != nil {
+				t.Fatal(err)
+			}
+			if due := u.look(); due.IsZero() == early || there() != early {
+				t.Errorf("of %d, looked at a moment ago %v: due at %v, still wanted %v", mm, early, due, there())
+			}
+		}
+		for due := u.look(); !due.IsZero(); due = u.look() {
+			time.Sleep(time.Until(due))
+		}
+		if there() {
+			t.Errorf("of %d: it is still wanted when it was looked at again", mm)
 		}
 	}
 }

@@ -67,6 +67,7 @@ const (
 	MapRows     = "rows"     // hash: tables to unwind by
 	MapRules    = "rules"    // array: what their rows say
 	MapWanted   = "wanted"   // hash: u64 pid -> u64 mm_struct: of which processes MapCode should tell; user space takes them out
+	MapWake     = "wake"     // ring: u64 pid, when one was put into MapWanted: for who waits for that
 )
 
 // The states of a script: which clauses may run. BEGIN's exit() makes it Draining; so user space makes it Active only when it

@@ -143,17 +143,33 @@ func (b *builder) makeWalk() {
 	b.exit()
 }
 
-// makeWant makes the function that tells user space of the process of the walk at r1: what it executes is not known, or not all of it.
+// makeWant makes the function that tells user space of the process of the walk at r1: what it executes is not known, or not all of it. It wakes who
+// waits for that, unless the process is told already.
 func (b *builder) makeWant() {
+	told, fresh := b.label(), b.label()
 	b.load(asm.R0, asm.R1, walkPID, 8, false)
 	b.store(asm.R10, -8, asm.R0, 8)
 	b.load(asm.R0, asm.R1, walkMM, 8, false)
 	b.store(asm.R10, -16, asm.R0, 8)
 	b.mapPtr(asm.R1, MapWanted)
 	b.lift(asm.R2, asm.R10, -8)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, fresh, asm.R1)
+	b.load(asm.R1, asm.R0, 0, 8, false)
+	b.load(asm.R2, asm.R10, -16, 8, false)
+	b.ifReg(asm.JEq, asm.R1, asm.R2, told)
+	b.bind(fresh)
+	b.mapPtr(asm.R1, MapWanted)
+	b.lift(asm.R2, asm.R10, -8)
 	b.lift(asm.R3, asm.R10, -16)
 	b.movImm(asm.R4, 0)
 	b.call(asm.FnMapUpdateElem) // where there is no room now, the next sample tells it again
+	b.mapPtr(asm.R1, MapWake)
+	b.lift(asm.R2, asm.R10, -8)
+	b.movImm(asm.R3, 8)
+	b.movImm(asm.R4, 0)
+	b.call(asm.FnRingbufOutput) // where there is no room, somebody was woken and has not looked yet
+	b.bind(told)
 	b.movImm(asm.R0, 0)
 	b.exit()
 }

@@ -37,6 +37,7 @@ const (
 	RowsChain     = 0xffff
 	RuleSize      = 16
 	Rules         = 8192 // different ones, of all tables
+	WantedMost    = 1024 // processes of which something is wanted at once
 )
 
 // What an entry of MapCode says of how a stack goes on there.
@@ -104,5 +105,6 @@ func unwindMaps(add func(string, ebpf.MapSpec), lim Limits) {
 	add(MapCode, ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: CodeBlock, MaxEntries: uint32(lim.Code), Flags: flagNoPrealloc})
 	add(MapRows, ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: RowsBlock, MaxEntries: uint32(lim.Rows), Flags: flagNoPrealloc})
 	add(MapRules, ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: RuleSize, MaxEntries: Rules})
-	add(MapWanted, ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 1024})
+	add(MapWanted, ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: WantedMost})
+	add(MapWake, ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 4096})
 }
