@@ -373,8 +373,9 @@ func TestPeerSuite(t *testing.T) {
 	if err := os.Symlink(bin, dtrace); err != nil {
 		t.Fatal(err)
 	}
-	only := strings.Fields(os.Getenv("CULPRIT_PEER")) // tests that have one of these words in their paths
-	patience := 1                                     // so many times the time that a test has: an emulated machine is slow
+	only := strings.Fields(os.Getenv("CULPRIT_PEER"))  // tests that have one of these words in their paths
+	part, _ := strconv.Atoi(os.Getenv("CULPRIT_PART")) // of the language; 0: all
+	patience := 1                                      // so many times the time that a test has: an emulated machine is slow
 	if n, err := strconv.Atoi(os.Getenv("CULPRIT_PATIENCE")); err == nil && n > 0 {
 		patience = n
 	}
@@ -442,6 +443,9 @@ func TestPeerSuite(t *testing.T) {
 		})
 	}
 	for i := range all {
+		if part > 0 && all[i].part != part {
+			continue
+		}
 		if all[i].skip != "" {
 			skipped++
 			continue
@@ -476,7 +480,7 @@ func TestPeerSuite(t *testing.T) {
 		}
 		t.Error(w)
 	}
-	if len(only) == 0 {
+	if len(only) == 0 && part == 0 {
 		for name, why := range reasons {
 			t.Logf("%s passes, and is listed: %s", name, why)
 		}

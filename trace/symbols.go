@@ -11,7 +11,8 @@ import (
 )
 
 // Symbol gives the address and the type of a variable of the kernel; see check.Env. Only variables per CPU have a type in the
-// kernel's BTF; the others are what knownVariables says, or have none.
+// kernel's BTF; the others are what variable says, or have none. A kernel whose table has functions alone (no CONFIG_KALLSYMS_ALL)
+// is asked for the address in other ways: see unlisted.
 func (e *Env) Symbol(module, name string) (uint64, btf.Type, error) {
 	if module == "vmlinux" || module == "kernel" {
 		module = ""
@@ -21,7 +22,20 @@ func (e *Env) Symbol(module, name string) (uint64, btf.Type, error) {
 		if err := e.symbols.Err(); err != nil {
 			return 0, nil, err
 		}
-		return 0, nil, fmt.Errorf("the kernel has no symbol %s: %w", name, measure.ErrUnsupported)
+		var err error
+		if module != "" {
+			err = fmt.Errorf("module %s has no symbol %s: %w", module, name, measure.ErrUnsupported)
+		} else if addr, err = e.unlisted(name); err != nil && !errors.Is(err, errNotListed) {
+			return 0, nil, err
+		} else if err != nil {
+			err = fmt.Errorf("the kernel has no symbol %s: %w", name, measure.ErrUnsupported)
+			if _, _, all := e.symbols.Lookup("", "init_task"); !all {
+				err = fmt.Errorf("the kernel's table of symbols has functions and no variables (CONFIG_KALLSYMS_ALL): %w", measure.ErrUnsupported)
+			}
+		}
+		if err != nil {
+			return 0, nil, err
+		}
 	}
 	spec, err := e.BTF()
 	if err != nil {
@@ -56,8 +70,13 @@ func (e *Env) variable(spec *btf.Spec, name string) btf.Type {
 	case name == "saved_command_line":
 		return &btf.Pointer{Target: char}
 	}
-	named := map[string]string{"init_task": "task_struct", "init_mm": "mm_struct", "init_net": "net", "init_pid_ns": "pid_namespace", "init_user_ns": "user_namespace",
-		"cad_pid": "pid"}[name]
+	if path, ok := fromInitTask[name]; ok {
+		if t, err := pointed(spec, path); err == nil {
+			return t
+		}
+		return nil
+	}
+	named := map[string]string{"init_mm": "mm_struct", "cad_pid": "pid"}[name]
 	var s *btf.Struct
 	if named == "" || spec.TypeByName(named, &s) != nil {
 		return nil
