@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A compiler puts the code of small functions into their callers. Where a file has debug information (DWARF 2 to 5) it tells which addresses
@@ -27,12 +29,13 @@ const (
 
 // inlines is what is known of the inlined calls of a file. A nil one knows of none.
 type inlines struct {
-	data  *dwarf.Data
-	spans []span // of units, by address
-	units map[int]*unitOf
-	names map[dwarf.Offset]string
-	calls int // that are kept
-	first []dwarf.Offset
+	memory []byte // what data reads, outside of the heap: it is large, and gone after a moment
+	data   *dwarf.Data
+	spans  []span // of units, by address
+	units  map[int]*unitOf
+	names  map[dwarf.Offset]string
+	calls  int // that are kept
+	first  []dwarf.Offset
 }
 
 // A span is addresses of a unit or a function, and which one.
@@ -57,8 +60,17 @@ type inlinedCall struct {
 
 var errMuchDebug = errors.New("more debug information than is looked at")
 
-// readInlines reads where the units of a file are. No debug information is nil.
-func readInlines(r io.ReaderAt, room int) (*inlines, error) {
+// close gives the memory back. A nil one has none.
+func (in *inlines) close() {
+	if in == nil {
+		return
+	}
+	unix.Munmap(in.memory) //nolint:errcheck // it is ours
+	in.data, in.memory = nil, nil
+}
+
+// readInlines reads where the units of a file are. No debug information is nil; else it is to be closed.
+func readInlines(r io.ReaderAt, room int) (_ *inlines, failed error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return nil, err
@@ -71,23 +83,40 @@ func readInlines(r io.ReaderAt, room int) (*inlines, error) {
 			if s.Type == elf.SHT_NOBITS {
 				continue
 			}
+			if s.Size > uint64(max(room, 0)) { // unpacked
+				return nil, errMuchDebug
+			}
 			sections[s.Name] = s
-			total += s.Size // unpacked
+			total += s.Size
 		}
 	}
 	if sections[".debug_info"] == nil || sections[".debug_abbrev"] == nil {
 		return nil, nil
 	}
+	if sections[".debug_info"].Size == 0 {
+		return nil, nil
+	}
 	if total > uint64(max(room, 0)) {
 		return nil, errMuchDebug
 	}
-	text := map[string][]byte{}
+	in := &inlines{units: map[int]*unitOf{}, names: map[dwarf.Offset]string{}}
+	if in.memory, err = unix.Mmap(-1, 0, int(total), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+		return nil, fmt.Errorf("make room for debug information: %w", err)
+	}
+	defer func() {
+		if failed != nil {
+			in.close()
+		}
+	}()
+	text, rest := map[string][]byte{}, in.memory
 	for name, s := range sections {
-		if text[name], err = s.Data(); err != nil {
+		b := rest[:s.Size:s.Size]
+		rest = rest[s.Size:]
+		if _, err := io.ReadFull(s.Open(), b); err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
+		text[name] = b
 	}
-	in := &inlines{units: map[int]*unitOf{}, names: map[dwarf.Offset]string{}}
 	if in.data, err = dwarf.New(text[".debug_abbrev"], nil, nil, text[".debug_info"], nil, nil, text[".debug_ranges"], text[".debug_str"]); err != nil {
 		return nil, err
 	}
@@ -368,6 +397,7 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 				}
 				names[i] = in.at(spots[i].addr)
 			}
+			in.close()
 		}
 		if late {
 			notes = append(notes, fmt.Sprintf("inlined functions of %s are not all told: reading debug information took %v", clean(l.mapping.Path), inlineTime))

@@ -69,6 +69,7 @@ func TestInlineAgrees(t *testing.T) {
 			if err != nil || in == nil {
 				t.Fatalf("%v, %v", in, err)
 			}
+			defer in.close()
 			e, err := elf.NewFile(f)
 			if err != nil {
 				t.Fatal(err)
@@ -120,6 +121,7 @@ func FuzzInline(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, addr uint64) {
 		in, err := readInlines(bytes.NewReader(b), 1<<20)
+		defer in.close()
 		if err == nil && len(in.at(addr)) > mostInline {
 			t.Error("deeper than it may be")
 		}

@@ -143,7 +143,6 @@ func (f *frames) resolve(ps *symbol.Processes, inline bool) (notes []string) {
 	if inline {
 		f.inlined, notes = ps.Inlined(spots)
 	}
-	f.number = nil // nothing is looked up any more
 	for i := range f.funcs {
 		if fn := &f.funcs[i]; fn.spot != (symbol.Spot{}) {
 			fn.module, fn.symbol = f.called(symbol.Place{Address: fn.addr, Module: fn.module, Name: names[i], Offset: offsets[i] + fn.past})
@@ -151,6 +150,12 @@ func (f *frames) resolve(ps *symbol.Processes, inline bool) (notes []string) {
 		}
 	}
 	return notes
+}
+
+// rested lets go of all that new stacks are looked up by: there are none any more.
+func (f *frames) rested() {
+	f.at, f.number, f.code, f.now, f.before = nil, nil, nil, nil, nil
+	f.kernel, f.user = lookedUp{}, lookedUp{}
 }
 
 // look takes the addresses out of a key of a map of stacks, and gives its frame if they were looked up before.

@@ -153,8 +153,10 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	if err := l.take(); err != nil {
 		return nil, err
 	}
+	unwinding := s.unwinder.notes()
 	var inlined []string // what may mislead
 	if l.samples != nil {
+		s.rested()
 		inlined = s.frames.resolve(s.processes, p.Inline)
 		out.Stacks = l.samples.all()
 	} else {
@@ -163,8 +165,20 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	for _, why := range slices.Sorted(maps.Keys(l.lost)) {
 		out.Loss = append(out.Loss, measure.Loss{Reason: why, Events: l.lost[why]})
 	}
-	out.Notes = slices.Concat(s.kernel.Notes(), s.processes.Notes(), s.unwinder.notes(), inlined)
+	out.Notes = slices.Concat(s.kernel.Notes(), s.processes.Notes(), unwinding, inlined)
 	return out, nil
+}
+
+// rested lets go of all that is for gathering alone, before names are looked up, which takes memory too.
+func (s *Session) rested() {
+	s.unwinder.close()
+	s.unwinder = nil
+	s.batches = batches{}
+	for _, a := range s.aggs {
+		a.batches = batches{}
+	}
+	s.frames.rested()
+	debug.FreeOSMemory()
 }
 
 // waits gives what was gathered of waits.

@@ -26,6 +26,7 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 			return nil, fmt.Errorf("sample CPU %d: it is not online; these are: %s: %w", cpu, strings.Trim(fmt.Sprint(online), "[]"), measure.ErrUnsupported)
 		}
 	}
+	keepLow()
 	_ = kernel.SlackTimers(profileSlack) // who may not pays the little that it saves
 	p := trace.Profile{Of: profileOf(q.Of), Hz: q.Hz, CPUs: q.CPUs, Who: trace.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups},
 		Kernel: q.Kernel, User: q.User, ByCPU: q.ByCPU, ByThread: q.ByThread, Offsets: q.ByCPU, Wakers: q.Wakers, Least: q.Least, Unwind: q.Unwind, Inline: q.Inline, For: measure.Span(q.For)}
