@@ -21,6 +21,7 @@ type frames struct {
 	number  map[routine]int32
 	all     []measure.Frame // of links, for those who are told while it goes on
 	later   bool            // nobody is: all has nothing, and functions of files have their names when resolve was called
+	kept    bool            // stacks stay in the kernel until the end, and values that are stacks are numbers of frames
 	places  bool            // a frame is made of each place in a function, with its offset in the symbol
 	code    map[int]*code   // by process; that of the kernel is 0
 	coded   int             // addresses in code, of all
@@ -150,6 +151,34 @@ func (f *frames) resolve(ps *symbol.Processes, inline bool) (notes []string) {
 		}
 	}
 	return notes
+}
+
+// texts gives a function that appends the texts of a stack's frames, innermost first, once they were resolved.
+func (f *frames) texts() func(out []string, at int32) []string {
+	text := make([]string, len(f.funcs)) // of those that were asked for
+	return func(out []string, at int32) []string {
+		for at > 0 {
+			l := f.links[at]
+			if text[l.function] == "" {
+				fn := &f.funcs[l.function]
+				text[l.function] = fn.symbol
+				if fn.module != "" && fn.symbol != "["+fn.module+"]" {
+					text[l.function] = fn.module + "`" + fn.symbol
+				}
+			}
+			if f.inlined != nil {
+				for _, name := range f.inlined[l.function] {
+					if module := f.funcs[l.function].module; module != "" {
+						name = module + "`" + name
+					}
+					out = append(out, name+inlinedMark)
+				}
+			}
+			out = append(out, text[l.function])
+			at = l.caller
+		}
+		return out
+	}
 }
 
 // rested lets go of all that new stacks are looked up by: there are none any more.
@@ -314,6 +343,24 @@ func (s *Session) frame(id uint32) int32 {
 		}
 		s.takeStacks()
 	}
+}
+
+// keptFrame gives the frame of a stack by its id, 0 for none, where stacks stay in the kernel until the end.
+func (s *Session) keptFrame(id uint32) int32 {
+	f := s.frames
+	at, ok := f.now[id]
+	switch {
+	case ok || id == 0:
+		return at
+	default:
+		if pid, pcs, why := s.rawStack(id); why != "" {
+			at = f.add([]int32{f.function(symbol.Place{Name: why}, symbol.Spot{}, 0)})
+		} else {
+			at, _ = s.chain(pid, pcs, false)
+		}
+	}
+	f.now[id] = at
+	return at
 }
 
 // An unnamed is a stack that the kernel gave, and has no frame yet.

@@ -33,7 +33,7 @@ type Profile struct {
 	Wakers   bool         // of OffCPU: and by who woke the thread
 	Least    measure.Span // of waits: shorter ones are left out
 	For      measure.Span // how long; 0: until the context ends
-	Inline   bool         // of OnCPU: functions that compilers put into others are frames of their own, where files have debug information
+	Inline   bool         // functions that compilers put into others are frames of their own, where files have debug information
 	Unwind   string       // how stacks of processes are walked: auto, fp, tables; "": auto
 
 	begun func() // called when it has begun; nil: nothing
@@ -123,10 +123,10 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	}
 	s.acquaint(p.Who.PIDs)
 	l := &profiling{profile: p, session: s, lost: map[string]uint64{}}
+	s.frames = newFrames()
+	s.frames.later, s.frames.places, s.frames.kept = true, p.Offsets || p.Of != OnCPU, p.Of != OnCPU
+	s.processes.Later()
 	if p.Of == OnCPU {
-		s.frames = newFrames()
-		s.frames.places, s.frames.later = p.Offsets, true
-		s.processes.Later()
 		l.samples = newSamples(p, s)
 	}
 	// What was counted is taken out of the kernel each second, and what its addresses belong to is found out while the processes are still there.
@@ -154,13 +154,12 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		return nil, err
 	}
 	unwinding := s.unwinder.notes()
-	var inlined []string // what may mislead
+	s.rested()
+	inlined := s.frames.resolve(s.processes, p.Inline) // and what may mislead
 	if l.samples != nil {
-		s.rested()
-		inlined = s.frames.resolve(s.processes, p.Inline)
 		out.Stacks = l.samples.all()
 	} else {
-		out.Stacks = slices.Values(l.waits(out))
+		out.Stacks = l.waits(out)
 	}
 	for _, why := range slices.Sorted(maps.Keys(l.lost)) {
 		out.Loss = append(out.Loss, measure.Loss{Reason: why, Events: l.lost[why]})
@@ -173,7 +172,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 func (s *Session) rested() {
 	s.unwinder.close()
 	s.unwinder = nil
-	s.batches = batches{}
+	s.batches, s.raw = batches{}, nil
 	for _, a := range s.aggs {
 		a.batches = batches{}
 	}
@@ -181,28 +180,43 @@ func (s *Session) rested() {
 	debug.FreeOSMemory()
 }
 
-// waits gives what was gathered of waits.
-func (p *profiling) waits(out *Profiled) (stacks []Sampled) {
+// waits gives what was gathered of waits, each time that it is asked. Frames are good until the next one is asked for.
+func (p *profiling) waits(out *Profiled) iter.Seq[Sampled] {
 	for _, a := range p.session.aggs {
 		for _, row := range a.Rows {
 			switch a.Name {
 			case awayName:
 				out.Away = max(0, row.Data[0])
-				continue
 			case untoldName:
 				if n := row.Data[0]; n > 0 {
 					p.lost["the kernel did not tell that a thread ran again: that wait is in no stack"] += uint64(n)
 				}
-				continue
 			}
-			stacks = append(stacks, p.profile.sampled(row))
 		}
 	}
-	return stacks
+	list, aggs, profile := p.session.frames.texts(), p.session.aggs, p.profile
+	return func(yield func(Sampled) bool) {
+		var room [4][]string
+		for _, a := range aggs {
+			if a.Name == awayName || a.Name == untoldName {
+				continue
+			}
+			for _, row := range a.Rows {
+				n := 0
+				if !yield(profile.sampled(row, func(v format.Value) []string {
+					room[n] = list(room[n][:0], int32(v.Num))
+					n++
+					return slices.Clip(room[n-1])
+				})) {
+					return
+				}
+			}
+		}
+	}
 }
 
-// sampled makes a row of waits what it stands for. Its key is what keys gave.
-func (p *Profile) sampled(row format.Row) Sampled {
+// sampled makes a row of waits what it stands for. Its key is what keys gave; frames gives those of a stack.
+func (p *Profile) sampled(row format.Row, frames func(format.Value) []string) Sampled {
 	key := row.Key
 	next := func() format.Value {
 		v := key[0]
@@ -215,18 +229,18 @@ func (p *Profile) sampled(row format.Row) Sampled {
 	}
 	one.State = p.state(int64(next().Num))
 	if p.kernels() && one.State != stateFutex {
-		one.Kernel = next().Frames
+		one.Kernel = frames(next())
 	}
 	if p.users() {
-		one.User = next().Frames
+		one.User = frames(next())
 	}
 	if p.Wakers {
 		w := &Waker{PID: int(next().Num) - 1, Process: next().Text}
 		if p.kernels() {
-			w.Kernel = next().Frames
+			w.Kernel = frames(next())
 		}
 		if p.users() {
-			w.User = next().Frames
+			w.User = frames(next())
 		}
 		if w.PID >= 0 {
 			one.Waker = w

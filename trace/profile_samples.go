@@ -79,31 +79,7 @@ func (s *samples) add(key []byte, n int64) {
 
 // all gives all that was sampled, each time that it is asked. Frames are good until the next one is asked for.
 func (s *samples) all() iter.Seq[Sampled] {
-	f := s.session.frames
-	text := make([]string, len(f.funcs)) // of those that were asked for
-	list := func(out []string, at int32) []string {
-		for at > 0 {
-			l := f.links[at]
-			if text[l.function] == "" {
-				fn := &f.funcs[l.function]
-				text[l.function] = fn.symbol
-				if fn.module != "" && fn.symbol != "["+fn.module+"]" {
-					text[l.function] = fn.module + "`" + fn.symbol
-				}
-			}
-			if f.inlined != nil {
-				for _, name := range f.inlined[l.function] {
-					if module := f.funcs[l.function].module; module != "" {
-						name = module + "`" + name
-					}
-					out = append(out, name+inlinedMark)
-				}
-			}
-			out = append(out, text[l.function])
-			at = l.caller
-		}
-		return out
-	}
+	list := s.session.frames.texts()
 	return func(yield func(Sampled) bool) {
 		var kernel, user []string
 		for k, n := range s.count {

@@ -82,6 +82,9 @@ func (s *Session) value(v Value) format.Value {
 		return format.IntOf(v.Int, int(t.Bytes), t.Signed)
 	case check.StackType:
 		id, most := s.part(uint32(v.Int))
+		if s.frames != nil && s.frames.kept {
+			return format.IntOf(int64(s.keptFrame(id)), 4, false)
+		}
 		return s.stack(id).Innermost(most)
 	case check.SymbolType:
 		return s.symbol(v, t)
@@ -178,20 +181,11 @@ func (s *Session) stack(id uint32) format.Value {
 	if known, ok := s.stacks[id]; ok {
 		return known
 	}
-	raw, ok := s.raw[id]
-	if !ok {
-		s.readStacks()
-		raw, ok = s.raw[id]
+	pid, pcs, why := s.rawStack(id)
+	if why != "" {
+		return format.StackOf([]string{why}, nil)
 	}
-	if !ok {
-		return format.StackOf([]string{fmt.Sprintf("(stack %d is lost)", id)}, nil)
-	}
-	if raw == nil {
-		return format.StackOf([]string{fmt.Sprintf("(stack %d is one of several)", id)}, nil)
-	}
-	delete(s.raw, id)
-	pid, pcs := raw[0], raw[1:]
-	places := s.places(int(pid), pcs)
+	places := s.places(pid, pcs)
 	lines := make([]string, len(places))
 	for i, p := range places {
 		lines[i] = p.String()
@@ -202,6 +196,23 @@ func (s *Session) stack(id uint32) format.Value {
 	v := format.StackOf(lines, pcs)
 	s.stacks[id] = v
 	return v
+}
+
+// rawStack takes the addresses of a stack, and of which process they are. why: it has none.
+func (s *Session) rawStack(id uint32) (pid int, pcs []uint64, why string) {
+	raw, ok := s.raw[id]
+	if !ok {
+		s.readStacks()
+		raw, ok = s.raw[id]
+	}
+	if !ok {
+		return 0, nil, fmt.Sprintf("(stack %d is lost)", id)
+	}
+	if raw == nil {
+		return 0, nil, fmt.Sprintf("(stack %d is one of several)", id)
+	}
+	delete(s.raw, id)
+	return int(raw[0]), raw[1:], ""
 }
 
 // readStacks reads the stacks that were seen until now, but those that were looked up: the process, then addresses. nil: of a kernel
@@ -217,6 +228,11 @@ func (s *Session) readStacks() {
 			id := binary.NativeEndian.Uint32(values[0])
 			if _, told := s.stacks[id]; told {
 				return
+			}
+			if s.frames != nil {
+				if _, told := s.frames.now[id]; told {
+					return
+				}
 			}
 			words := make([]uint64, 1, len(key)/8)
 			words[0] = binary.NativeEndian.Uint64(key)
