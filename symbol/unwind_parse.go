@@ -113,7 +113,8 @@ func parseUnwind(b []byte, addr uint64, debug bool) (*UnwindTable, error) {
 	f.table.Rows = make([]UnwindRow, 0, min(len(b)/5, maxUnwindRows)) // as many as compilers write into so many bytes
 	err := f.read()
 	f.order()
-	return &f.table, err
+	t := f.table // by itself: a pointer into f would keep b, which is many times as large as what is kept of a table
+	return &t, err
 }
 
 func (f *frameReader) read() error {

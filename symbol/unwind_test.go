@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/kernel"
 )
@@ -291,4 +292,25 @@ func headerOf(t *testing.T, b []byte) (*header, error) {
 		t.Skip("needs: kernel feature vDSO")
 	}
 	return readHeader(bytes.NewReader(b), int64(len(b)))
+}
+
+// TestUnwindTableKeepsNoFile: who keeps a table and has let go of its rows keeps nothing of the bytes that it was read from.
+func TestUnwindTableKeepsNoFile(t *testing.T) {
+	b := make([]byte, 1<<16)
+	gone := make(chan bool, 1)
+	runtime.AddCleanup(&b[0], func(c chan bool) { c <- true }, gone)
+	table, _ := parseUnwind(b, 0, false) // zeroes end it at once
+	b = nil                              // nobody has it here any more
+	for deadline := time.Now().Add(time.Minute); ; {
+		runtime.GC()
+		select {
+		case <-gone:
+			runtime.KeepAlive(table)
+			return
+		case <-time.After(time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the bytes of a file are kept with its table")
+		}
+	}
 }

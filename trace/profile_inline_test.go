@@ -11,14 +11,17 @@ import (
 	"culprit/measure"
 )
 
-// inlinedCalls spends all its time in spin, which the compiler puts into middle, and that into outer.
+// inlinedCalls spends all its time in spin, which the compiler puts into middle, and that into outer; with an argument it waits in nap, which is put into rests.
 const inlinedCalls = `
 #include <time.h>
+#include <unistd.h>
 static volatile unsigned long sink;
 static inline __attribute__((always_inline)) void spin(unsigned long n) { for (unsigned long i = 0; i < n; i++) sink = sink * 3 + i; }
 static inline __attribute__((always_inline)) void middle(unsigned long n) { spin(n); sink++; }
 __attribute__((noinline)) void outer(unsigned long n) { middle(n); sink++; }
-int main(void) { for (time_t end = time(0) + 300; time(0) < end;) outer(1000000); return 0; }`
+static inline __attribute__((always_inline)) void nap(void) { usleep(10000); sink++; }
+__attribute__((noinline)) void rests(void) { nap(); sink++; }
+int main(int argc, char **argv) { while (argc > 1) rests(); for (time_t end = time(0) + 300; time(0) < end;) outer(1000000); return 0; }`
 
 // TestProfileInlined samples a program with debug information: with and without the functions that were inlined.
 func TestProfileInlined(t *testing.T) {
@@ -53,6 +56,46 @@ func TestProfileInlined(t *testing.T) {
 			t.Errorf("%d of %d samples are in spin in middle in outer", with, all)
 		case !inline && any > 0:
 			t.Errorf("%d samples have inlined functions, which nobody asked for", any)
+		}
+	}
+}
+
+// TestWaitsInlined: functions that were inlined are frames of waits too, unless nobody asked for them.
+func TestWaitsInlined(t *testing.T) {
+	needs(t, kernel.RawTracepoints)
+	pid := started(t, compiled(t, inlinedCalls, "-O2", "-g"), "wait")
+	for _, inline := range []bool{true, false} {
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		defer stop()
+		p := &Profile{Of: OffCPU, Who: Who{PIDs: []int{pid}}, User: true, Inline: inline, For: measure.Span(time.Second)}
+		got, err := p.Run(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, with, any := int64(0), int64(0), int64(0)
+		for range 2 { // stacks may be gone through again
+			all, with, any = 0, 0, 0
+			for s := range got.Stacks {
+				at := slices.IndexFunc(s.User, func(f string) bool { return strings.Contains(f, "`rests") })
+				if at < 1 {
+					continue
+				}
+				all += s.Count
+				if strings.HasSuffix(s.User[at-1], "`nap_[i]") {
+					with += s.Count
+				}
+				if strings.Contains(strings.Join(s.User, " "), "_[i]") {
+					any += s.Count
+				}
+			}
+		}
+		switch {
+		case all < 3:
+			t.Errorf("inline %v: %d waits in rests", inline, all)
+		case inline && with < all:
+			t.Errorf("%d of %d waits are in nap in rests", with, all)
+		case !inline && any > 0:
+			t.Errorf("%d waits have inlined functions, which nobody asked for", any)
 		}
 	}
 }
