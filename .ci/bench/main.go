@@ -55,12 +55,13 @@ func main() {
 		return nil
 	})
 	only := flag.String("world", "", "only the world of this name, or the worlds whose names have this text")
+	asked := flag.String("question", "", "of the world tracing, only the questions whose names have this text")
 	flag.Parse()
 
 	var err error
 	switch flag.Arg(0) {
 	case "":
-		err = measureAll(s, *only)
+		err = measureAll(s, *only, *asked)
 	case "live": // a world's first process
 		err = live()
 	case "least":
@@ -78,7 +79,7 @@ func main() {
 	}
 }
 
-func measureAll(s settings, only string) error {
+func measureAll(s settings, only, question string) error {
 	if only == "flame" {
 		return compareFlames(s.Culprit, os.Stdout)
 	}
@@ -110,7 +111,7 @@ func measureAll(s settings, only string) error {
 	}
 	report(os.Stdout, all)
 	if s.Soak == 0 && strings.Contains("tracing", only) {
-		if err := compareTracing(s.Culprit, os.Stdout); err != nil {
+		if err := compareTracing(s.Culprit, question, os.Stdout); err != nil {
 			return err
 		}
 	}

@@ -121,17 +121,32 @@ func (b *builder) readStack(space check.Space, most int) {
 // flagNotYet says to the functions below that tables might have told more than the kernel's walk.
 const flagNotYet = 1 << 16
 
+// fewFrames are read of the kernel's stack at first, and all where there are as many: the kernel fills the rest of the memory that it
+// is given with zeroes, and a kilobyte that is in no cache costs as much as some frames.
+const fewFrames = 40
+
 // kernelStack is readStack by the kernel's own walk.
 func (b *builder) kernelStack(space check.Space) {
 	if space == check.User && b.probes[0].AtEntry {
 		b.readStackAtEntry()
 		return
 	}
-	b.load(asm.R1, asm.R10, slotCtx, 8, false)
-	b.lift(asm.R2, asm.R9, b.lay.stack+8)
-	b.movImm(asm.R3, int64(8*(b.lay.frames+2)))
-	b.movImm(asm.R4, b.stackFlags(space))
-	b.call(asm.FnGetStack)
+	get := func(frames int) {
+		b.load(asm.R1, asm.R10, slotCtx, 8, false)
+		b.lift(asm.R2, asm.R9, b.lay.stack+8)
+		b.movImm(asm.R3, int64(8*frames))
+		b.movImm(asm.R4, b.stackFlags(space))
+		b.call(asm.FnGetStack)
+	}
+	if space == check.Kernel && b.lay.frames > 2*fewFrames {
+		all := b.label()
+		get(fewFrames)
+		b.ifImm(asm.JNE, asm.R0, 8*fewFrames, all, asm.R1)
+		get(b.lay.frames + 2)
+		b.bind(all)
+	} else {
+		get(b.lay.frames + 2)
+	}
 	b.mov(asm.R1, asm.R0)
 	b.lift(asm.R2, asm.R9, b.lay.stack)
 	b.movImm(asm.R3, b.stackFlags(space))
