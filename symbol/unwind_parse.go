@@ -86,10 +86,11 @@ type common struct {
 	start      frameState
 }
 
-// A described is an FDE: the rows of one stretch of code, which end where it does.
+// A described is an FDE: how one stretch of code is walked through, by the instructions at a place in the section.
 type described struct {
-	from, to    uint32
-	first, last int // in rows
+	from, to uint32
+	at, end  int32 // in the section
+	of       *common
 }
 
 // A frameReader makes a table of a section.
@@ -110,9 +111,11 @@ type frameReader struct {
 func parseUnwind(b []byte, addr uint64, debug bool) (*UnwindTable, error) {
 	f := &frameReader{b: b, addr: addr, debug: debug, number: map[UnwindRule]uint16{{}: 0}, common: map[int]*common{}}
 	f.table.Rules = []UnwindRule{{}}
-	f.table.Rows = make([]UnwindRow, 0, min(len(b)/5, maxUnwindRows)) // as many as compilers write into so many bytes
 	err := f.read()
-	f.order()
+	f.common = nil
+	if e := f.order(); e != nil {
+		err = e
+	}
 	t := f.table // by itself: a pointer into f would keep b, which is many times as large as what is kept of a table
 	return &t, err
 }
@@ -268,44 +271,45 @@ func (f *frameReader) describe(c cursor, cie int) error {
 	if from == 0 || size == 0 || from > math.MaxUint32 || size > math.MaxUint32 || from+size > math.MaxUint32 {
 		return nil // of code that the linker left out; or beyond what a row holds
 	}
-	d := described{from: uint32(from), to: uint32(from + size), first: len(f.table.Rows)}
-	state := u.start
-	pc := from
+	f.parts = append(f.parts, described{uint32(from), uint32(from + size), int32(c.at), int32(c.end), u})
+	return nil
+}
+
+// rows gives the rows of a stretch of code behind some others.
+func (f *frameReader) rows(out []UnwindRow, d *described) []UnwindRow {
+	state := d.of.start
+	pc, from, to := uint64(d.from), uint64(d.from), uint64(d.to)
 	row := func(s *frameState) bool {
-		if pc >= from+size {
+		if pc >= to {
 			return true
 		}
 		rule := f.ruleOf(s)
-		n := len(f.table.Rows)
+		n := len(out)
 		switch {
-		case n > d.first && f.table.Rows[n-1].PC == uint32(pc):
-			f.table.Rows[n-1].Rule = rule
-		case n > d.first && f.table.Rows[n-1].Rule == rule:
+		case n > 0 && out[n-1].PC == uint32(pc):
+			out[n-1].Rule = rule
+		case n > 0 && out[n-1].Rule == rule:
 		default:
-			f.table.Rows = append(f.table.Rows, UnwindRow{uint32(pc), rule})
+			out = append(out, UnwindRow{uint32(pc), rule})
 		}
-		return len(f.table.Rows) < maxUnwindRows
+		return len(out) < maxUnwindRows
 	}
-	good := f.run(c, u, &state, u.start, func(s *frameState, to uint64, absolute bool) bool {
+	c := cursor{b: f.b, at: int(d.at), end: int(d.end)}
+	good := f.run(c, d.of, &state, d.of.start, func(s *frameState, by uint64, absolute bool) bool {
 		if !row(s) {
 			return false
 		}
 		if absolute {
-			to -= min(to, pc)
+			by -= min(by, pc)
 		}
-		pc = min(pc+min(to, size), from+size)
+		pc = min(pc+min(by, to-from), to)
 		return true
 	})
-	if len(f.table.Rows) >= maxUnwindRows {
-		return errTooLong
-	}
 	if !good {
 		state = frameState{}
 	}
 	row(&state)
-	d.last = len(f.table.Rows)
-	f.parts = append(f.parts, d)
-	return nil
+	return out
 }
 
 // A recentRule is a state, and the number of its rule.
@@ -343,9 +347,9 @@ func (f *frameReader) rule(r UnwindRule) uint16 {
 }
 
 // order puts the rows of all parts into the order of their addresses, with the end of each part where no other begins.
-func (f *frameReader) order() {
+func (f *frameReader) order() error {
 	slices.SortStableFunc(f.parts, func(a, b described) int { return cmp.Compare(a.from, b.from) })
-	out := make([]UnwindRow, 0, len(f.table.Rows)+len(f.parts)/4)
+	out := make([]UnwindRow, 0, min(len(f.b)/5, maxUnwindRows)) // as many as compilers write into so many bytes
 	put := func(r UnwindRow) {
 		if n := len(out); n > 0 && out[n-1].PC == r.PC {
 			out = out[:n-1]
@@ -356,11 +360,17 @@ func (f *frameReader) order() {
 		out = append(out, r)
 	}
 	reached := uint32(0)
-	for i, d := range f.parts {
+	var rows []UnwindRow
+	for i := range f.parts {
+		d := &f.parts[i]
 		if d.from < reached {
 			continue // said twice
 		}
-		for _, r := range f.table.Rows[d.first:d.last] {
+		rows = f.rows(rows[:0], d)
+		if len(out)+len(rows) >= maxUnwindRows {
+			return errTooLong
+		}
+		for _, r := range rows {
 			put(r)
 		}
 		reached = d.to
@@ -369,6 +379,7 @@ func (f *frameReader) order() {
 		}
 	}
 	f.table.Rows, f.parts = slices.Clip(out), nil
+	return nil
 }
 
 // run runs DWARF's instructions on a state. Step is called before the address moves, by how much or where to; nil: it may not. It is
