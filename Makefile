@@ -41,8 +41,7 @@ test: ## install what tests need, run every tier this machine can run, say what 
 	@CULPRIT=$(TOOLS)/culprit .ci/page eyes
 
 race: ## the rooms' tests under the race detector, where there is a C compiler for it
-	@if command -v cc >/dev/null; then CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -v -e /cases -e '^[^/]*$$'); \
-	else echo "skipped: the race detector needs a C compiler"; fi
+	@.ci/race
 
 check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, errorlint, go.mod tidy, shellcheck; the page's types, lint and format
 	@.ci/check $(TOOLS)

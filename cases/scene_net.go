@@ -79,17 +79,17 @@ func linkStories() []Story {
 	tap := func(l *Lab, mbit int) func(a, b *Host) { return taps(l, Wire{Mbit: mbit}) }
 	shaped1000 := func(l *Lab) func(a, b *Host) { return shaped(l, 1000) }
 	return []Story{
-		{Name: "link-saturated", Help: "one process fills a link shaped to 1 Gbit/s that calls itself 10", Twin: "link-unshaped", build: full(shaped, 1000)},
+		{Name: "link-saturated", Light: true, Help: "one process fills a link shaped to 1 Gbit/s that calls itself 10", Twin: "link-unshaped", build: full(shaped, 1000)},
 		{Name: "link-saturated-tap-1000", Help: "the same on a cable that says 1000 Mbit/s and means it", Twin: "link-half", Needs: needTun, build: full(tap, 1000)},
-		{Name: "link-saturated-tap-100", Help: "the same on a cable of 100 Mbit/s", Twin: "link-half", Needs: needTun, build: full(tap, 100)},
-		{Name: "link-saturated-iperf3", Help: "the tool that people use for this, on the shaped link", Twin: "link-idle", Needs: func() string { return needTool("iperf3") }, build: buildIperf},
+		{Name: "link-saturated-tap-100", Light: true, Help: "the same on a cable of 100 Mbit/s", Twin: "link-half", Needs: needTun, build: full(tap, 100)},
+		{Name: "link-saturated-iperf3", Light: true, Help: "the tool that people use for this, on the shaped link", Twin: "link-idle", Needs: func() string { return needTool("iperf3") }, build: buildIperf},
 		{Name: "link-unshaped", Help: "the same pair without a limit: the processes are at their end, not the link",
 			build: quiet(veths, 0, Truth{Also: []string{"cpu-saturated", "cpu-one-saturated", "cpu-softirq"}, Never: []string{"link-saturated", "net-drops", "interface-unused"}})},
-		{Name: "link-half", Help: "half of a shaped link of 1 Gbit/s in use", build: quiet(shaped1000, 500e6/8, Truth{Never: []string{"link-saturated"}})},
-		{Name: "link-idle", Help: "a quarter of a megabyte a second on a link of 1 Gbit/s", build: quiet(shaped1000, 250e3, Truth{Never: []string{"link-saturated"}})},
-		{Name: "link-below-mode", Help: "a cable that could do 1000 Mbit/s negotiated 100, and is used for less", Twin: "link-best-mode", Needs: needTun,
+		{Name: "link-half", Light: true, Help: "half of a shaped link of 1 Gbit/s in use", build: quiet(shaped1000, 500e6/8, Truth{Never: []string{"link-saturated"}})},
+		{Name: "link-idle", Light: true, Help: "a quarter of a megabyte a second on a link of 1 Gbit/s", build: quiet(shaped1000, 250e3, Truth{Never: []string{"link-saturated"}})},
+		{Name: "link-below-mode", Light: true, Help: "a cable that could do 1000 Mbit/s negotiated 100, and is used for less", Twin: "link-best-mode", Needs: needTun,
 			build: buildMode(100, 1000, Truth{Rule: "link-below-mode", Kind: []string{"interface"}, Names: []string{"eth0"}, Lowest: "low"})},
-		{Name: "link-best-mode", Help: "the same cable at its best mode", Needs: needTun, build: buildMode(1000, 1000, Truth{Never: []string{"link-below-mode"}})},
+		{Name: "link-best-mode", Light: true, Help: "the same cable at its best mode", Needs: needTun, build: buildMode(1000, 1000, Truth{Never: []string{"link-below-mode"}})},
 	}
 }
 
@@ -187,22 +187,22 @@ func hubStories() []Story {
 	dummyAddress := func(_ *Lab, _ *Scene, box *Host) { box.Address("qfe0", "10.1.2.3/8") }
 	innocent := []string{"interface-unused", "link-saturated"}
 	return []Story{
-		{Name: "dead-interface", Help: "a hub, two interfaces of one MAC, the second one up without a use", Twin: "dead-interface-healthy",
+		{Name: "dead-interface", Light: true, Help: "a hub, two interfaces of one MAC, the second one up without a use", Twin: "dead-interface-healthy",
 			build: build(true, mac, dummyAddress, Truth{Rule: "interface-unused", Kind: []string{"interface"}, Names: []string{"qfe0"}, Also: []string{"mac-shared", "net-drops"},
 				Says: []Span{{"packets a second for nothing", 16000, 26000}}}, true)},
-		{Name: "dead-interface-bare", Help: "the same, the unused interface with a MAC of its own and no address: every frame of the hub is another's", Twin: "dead-interface-healthy",
+		{Name: "dead-interface-bare", Light: true, Help: "the same, the unused interface with a MAC of its own and no address: every frame of the hub is another's", Twin: "dead-interface-healthy",
 			build: build(true, "08:00:20:b0:7a:19", nil, Truth{Rule: "interface-unused", Kind: []string{"interface"}, Names: []string{"qfe0"}, Also: []string{"net-drops"},
 				Says: []Span{{"packets a second for nothing", 16000, 26000}}}, true)},
-		{Name: "mac-shared", Help: "two interfaces of one MAC on a learning switch", Twin: "dead-interface-healthy",
+		{Name: "mac-shared", Light: true, Help: "two interfaces of one MAC on a learning switch", Twin: "dead-interface-healthy",
 			build: build(false, mac, dummyAddress, Truth{Rule: "mac-shared", Kind: []string{"interface"}, Names: []string{"qfe0", "hme0"}, Also: []string{"interface-unused", "net-drops", "tcp-retransmits"}, Lowest: "low"}, false)},
-		{Name: "dead-interface-healthy", Help: "the same box on a learning switch, each interface with a MAC of its own",
+		{Name: "dead-interface-healthy", Light: true, Help: "the same box on a learning switch, each interface with a MAC of its own",
 			build: build(false, "08:00:20:b0:7a:19", dummyAddress, Truth{Never: append([]string{"mac-shared"}, innocent...)}, false)},
-		{Name: "sniffer-port", Help: "the hub again, but a program reads the second interface from a packet socket",
+		{Name: "sniffer-port", Light: true, Help: "the hub again, but a program reads the second interface from a packet socket",
 			build: build(true, "08:00:20:b0:7a:19", func(l *Lab, sc *Scene, box *Host) {
 				sc.load(Program{Name: "probe", Act: "sniff", On: box, Args: []string{"-dev", "qfe0"}})
 			}, Truth{Never: innocent}, true)},
-		{Name: "bridge-ports", Help: "seen from the switch: ports without addresses that only receive or only send", build: buildPorts},
-		{Name: "macvlan-parent", Help: "an interface without an address that receives for the macvlan above it", build: buildMacvlan},
+		{Name: "bridge-ports", Light: true, Help: "seen from the switch: ports without addresses that only receive or only send", build: buildPorts},
+		{Name: "macvlan-parent", Light: true, Help: "an interface without an address that receives for the macvlan above it", build: buildMacvlan},
 	}
 }
 

@@ -86,12 +86,12 @@ func peerStories() []Story {
 
 func packetStories() []Story {
 	return []Story{
-		{Name: "tcp-listen-overflow", Help: "a server that accepts nobody, with room for one, and clients that keep trying", Twin: "tcp-listen-healthy",
+		{Name: "tcp-listen-overflow", Light: true, Help: "a server that accepts nobody, with room for one, and clients that keep trying", Twin: "tcp-listen-healthy",
 			build: buildDeaf(true, Truth{Rule: "tcp-listen-overflow", Names: []string{"deaf-server"}, Also: []string{"tcp-retransmits"}})},
-		{Name: "tcp-listen-healthy", Help: "the same clients and a server that accepts them", build: buildDeaf(false, Truth{Never: []string{"tcp-listen-overflow", "tcp-retransmits"}})},
-		{Name: "tcp-retransmits", Help: "a hop on the way drops what comes faster than 100 Mbit/s, without a queue", Twin: "tcp-lossless",
+		{Name: "tcp-listen-healthy", Light: true, Help: "the same clients and a server that accepts them", build: buildDeaf(false, Truth{Never: []string{"tcp-listen-overflow", "tcp-retransmits"}})},
+		{Name: "tcp-retransmits", Light: true, Help: "a hop on the way drops what comes faster than 100 Mbit/s, without a queue", Twin: "tcp-lossless",
 			build: buildPolice(20<<10, Truth{Rule: "tcp-retransmits", Also: []string{"peer-slow"}, Never: []string{"link-saturated", "interface-unused"}})},
-		{Name: "tcp-lossless", Help: "the same way with room to wait, at half its speed", build: buildPolice(0, Truth{Never: []string{"tcp-retransmits", "net-drops"}})},
+		{Name: "tcp-lossless", Light: true, Help: "the same way with room to wait, at half its speed", build: buildPolice(0, Truth{Never: []string{"tcp-retransmits", "net-drops"}})},
 		{Name: "net-drops", Help: "datagrams at twice the rate of the host's shaped interface: its queue drops half", Twin: "link-half",
 			build: func(l *Lab, sc *Scene, _ Options) {
 				src, dst := pair(l, veths(l))

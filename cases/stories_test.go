@@ -15,7 +15,10 @@ import (
 // tries is how often a story is played when the machine is too busy with other things to show it.
 const tries = 3
 
-// TestStories plays every story and holds the diagnosis against the truth.
+// abreast is how many light stories play at once.
+const abreast = 3
+
+// TestStories plays every story and holds the diagnosis against the truth: light ones some at a time when the others are over.
 func TestStories(t *testing.T) {
 	if quick() {
 		return
@@ -23,8 +26,14 @@ func TestStories(t *testing.T) {
 	needLab(t)
 	bin := needProgram(t)
 	patience := time.Now().Add(5 * time.Minute) // then a disturbed story is judged as it is
+	stage := make(chan struct{}, abreast)
 	for _, story := range Catalogue() {
 		t.Run(story.Name, func(t *testing.T) {
+			if story.Light {
+				t.Parallel()
+				stage <- struct{}{}
+				defer func() { <-stage }()
+			}
 			if story.Needs != nil {
 				if why := story.Needs(); why != "" {
 					t.Skipf("needs: %s", why)

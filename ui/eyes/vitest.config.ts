@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 
-// Looks at the page as a person does: the built program on real load, in a browser. One file after another: they share the machine.
+// Looks at the page as a person does: the built program on real load, in a browser. Each file has a server and a browser of its own
+// and waits for seconds to pass most of the time: two at a time, not more, for they share the machine.
 export default defineConfig({
   root: join(import.meta.dirname, ".."),
-  test: { include: ["eyes/*.eyes.ts"], testTimeout: 180_000, hookTimeout: 120_000, fileParallelism: false },
+  test: { include: ["eyes/*.eyes.ts"], testTimeout: 180_000, hookTimeout: 120_000, maxWorkers: 2 },
 });
