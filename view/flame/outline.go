@@ -349,6 +349,9 @@ func newGHC(o Options) *ghcLines { return &ghcLines{outline: outline{b: NewBuild
 var ghcHead = [][]byte{[]byte("COST"), []byte("CENTRE"), []byte("MODULE"), []byte("SRC"), []byte("no."), []byte("entries"), []byte("%time"), []byte("%alloc"), []byte("%time"), []byte("%alloc")} // table: never changed
 
 func isGHCHead(b []byte) bool {
+	if !bytes.HasPrefix(bytes.TrimSpace(b), ghcHead[0]) { // nearly all lines
+		return false
+	}
 	words := bytes.Fields(b)
 	return len(words) >= len(ghcHead) && slices.EqualFunc(words[:len(ghcHead)], ghcHead, bytes.Equal)
 }

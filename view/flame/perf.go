@@ -20,14 +20,15 @@ type perfLines struct {
 	s       stash
 	o       Options
 	seeds   [2]maphash.Seed
-	cache   []perfLine  // by the hash of the line, without its address, and of whether the process is Java's
-	several [][]uint32  // what lines came to that are not one function
-	known   []perfStack // by the hash of the stack's text and the process
-	key     [2]uint64   // of the stack that is being read; zero: it is not to be kept
-	begun   int         // the first line behind the sample's
-	missed  int         // lines that were not there, since there is room for so many
-	strange int         // stacks, the same
+	cache   outside[perfLine]  // by the hash of the line, without its address, and of whether the process is Java's
+	several [][]uint32         // what lines came to that are not one function
+	known   outside[perfStack] // by the hash of the stack's text and the process
+	key     [2]uint64          // of the stack that is being read; zero: it is not to be kept
+	begun   int                // the first line behind the sample's
+	missed  int                // lines that were not there, since there is room for so many
+	strange int                // stacks, the same
 	process []byte
+	text    []byte // of a function, while it is looked up
 	java    bool
 	period  float64
 	inside  bool // a sample
@@ -63,8 +64,8 @@ const (
 )
 
 func newPerf(o Options) *perfLines {
-	p := &perfLines{b: NewBuilder(), o: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, cache: make([]perfLine, firstKept),
-		known: make([]perfStack, firstKept), others: map[string]int{}}
+	p := &perfLines{b: NewBuilder(), o: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, cache: newOutside[perfLine](firstKept),
+		known: newOutside[perfStack](firstKept), others: map[string]int{}}
 	p.event = []byte(o.Event)
 	return p
 }
@@ -266,7 +267,7 @@ func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
 	for i, seed := range p.seeds {
 		p.key[i] = maphash.Bytes(seed, b[:end]) ^ maphash.Bytes(seed, p.process)*0x9e3779b97f4a7c15
 	}
-	e := &p.known[p.key[0]%uint64(len(p.known))]
+	e := &p.known.all[p.key[0]&uint64(len(p.known.all)-1)]
 	if e.key != p.key || e.lines == 0 {
 		return 0, 0
 	}
@@ -292,12 +293,12 @@ func (p *perfLines) frame(b []byte, n int) {
 	if p.java {
 		hash++
 	}
-	e := &p.cache[hash%uint64(len(p.cache))]
+	e := &p.cache.all[hash&uint64(len(p.cache.all)-1)]
 	if e.hash != hash || e.is == 0 {
-		if p.missed++; p.missed > patienceKept*len(p.cache) && len(p.cache) < mostLines {
+		if p.missed++; p.missed > patienceKept*len(p.cache.all) && len(p.cache.all) < mostLines {
 			p.missed = 0
-			p.cache = wider(p.cache, func(e *perfLine) uint64 { return e.hash })
-			e = &p.cache[hash%uint64(len(p.cache))]
+			p.cache.widen(func(e *perfLine) uint64 { return e.hash })
+			e = &p.cache.all[hash&uint64(len(p.cache.all)-1)]
 		}
 		first := len(p.stack)
 		var ok bool
@@ -321,15 +322,6 @@ func (p *perfLines) frame(b []byte, n int) {
 		return
 	}
 	p.stack = append(p.stack, p.several[-e.is-1]...)
-}
-
-// wider gives twice the room. What is free has the hash 0 and may take any place.
-func wider[T any](old []T, hash func(*T) uint64) []T {
-	all := make([]T, 2*len(old))
-	for i := range old {
-		all[hash(&old[i])%uint64(len(all))] = old[i]
-	}
-	return all
 }
 
 // functions gives what a line stands for, innermost first: a name may have what was inlined behind it, a->b->c.
@@ -356,7 +348,7 @@ func (p *perfLines) functions(out []uint32, b []byte) ([]uint32, bool) {
 	first := len(out)
 	for i := 0; ; i++ {
 		one, rest, more := bytes.Cut(name, []byte("->"))
-		text := []byte(nil)
+		text := p.text[:0]
 		switch {
 		case string(one) != "[unknown]":
 			text = append(text, withoutArguments(one)...)
@@ -375,7 +367,7 @@ func (p *perfLines) functions(out []uint32, b []byte) ([]uint32, bool) {
 		}
 		replaced(text, ';', ':')
 		if p.java && len(text) > 0 && text[0] == 'L' && bytes.IndexByte(text, '/') >= 0 {
-			text = text[1:]
+			text = text[:copy(text, text[1:])]
 		}
 		k := kind
 		switch {
@@ -390,6 +382,7 @@ func (p *perfLines) functions(out []uint32, b []byte) ([]uint32, bool) {
 			text = append(text, "_[j]"...)
 		}
 		out = append(out, p.b.Function(text, module, k))
+		p.text = text[:0]
 		if !more {
 			break
 		}
@@ -412,11 +405,11 @@ func (p *perfLines) sample(n int) {
 		p.s.add(stack, p.period)
 		p.samples++
 		if p.key != [2]uint64{} {
-			e := &p.known[p.key[0]%uint64(len(p.known))]
-			if p.strange++; p.strange > patienceKept*len(p.known) && len(p.known) < mostStacks {
+			e := &p.known.all[p.key[0]&uint64(len(p.known.all)-1)]
+			if p.strange++; p.strange > patienceKept*len(p.known.all) && len(p.known.all) < mostStacks {
 				p.strange = 0
-				p.known = wider(p.known, func(e *perfStack) uint64 { return e.key[0] })
-				e = &p.known[p.key[0]%uint64(len(p.known))]
+				p.known.widen(func(e *perfStack) uint64 { return e.key[0] })
+				e = &p.known.all[p.key[0]&uint64(len(p.known.all)-1)]
 			}
 			*e = perfStack{p.key, stack, int32(n - p.begun + 1)}
 		}
@@ -424,9 +417,16 @@ func (p *perfLines) sample(n int) {
 	p.stack, p.inside, p.skip, p.key = p.stack[:0], false, false, [2]uint64{}
 }
 
+// close lets go of what is needed as long as there are lines.
+func (p *perfLines) close() {
+	p.cache.close()
+	p.known.close()
+	p.several = nil
+}
+
 func (p *perfLines) end(n int) (*Tree, error) {
 	p.sample(n)
-	p.cache, p.known, p.several = nil, nil, nil
+	p.close()
 	t := p.s.tree(p.b, p.o.Least)
 	t.Samples = float64(p.samples)
 	if t.Sum() != t.Samples {

@@ -72,7 +72,7 @@ const (
 	BPFTraceJSON Format = "bpftrace's JSON"
 )
 
-// looked is how much of an input is looked at to find out its format.
+// looked is how much of an input is looked at to find out its format, and then at a time.
 const looked = 64 << 10
 
 // MostBytes is how much an input may unpack to.
@@ -89,20 +89,22 @@ func Read(r io.Reader, name string, o Options) (*Tree, error) {
 }
 
 func read(r io.Reader, o Options, packed int) (*Tree, error) {
-	in := bufio.NewReaderSize(r, looked)
-	head, err := in.Peek(looked)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+	room := make([]byte, looked)
+	n, err := io.ReadFull(r, room)
+	whole := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if err != nil && (!whole || n == 0 && !errors.Is(err, io.EOF)) {
 		return nil, fmt.Errorf("read: %w", err)
 	}
-	whole := errors.Is(err, io.EOF)
+	head := room[:n]
 	if len(head) == 0 {
 		return nil, &ParseError{Line: 1, What: "there is nothing in it"}
 	}
+	in := io.MultiReader(bytes.NewReader(head), r)
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
 		if packed > 1 {
 			return nil, &ParseError{What: "it is packed more than twice"}
 		}
-		z, err := gzip.NewReader(in)
+		z, err := gzip.NewReader(bufio.NewReaderSize(in, looked))
 		if err != nil {
 			return nil, &ParseError{What: "not gzip: " + err.Error()}
 		}
@@ -128,7 +130,7 @@ func read(r io.Reader, o Options, packed int) (*Tree, error) {
 	case "":
 		return nil, unknownFormat(head)
 	default:
-		return readLines(in, newLiner(format, o))
+		return readLines(r, room, n, newLiner(format, o))
 	}
 }
 
@@ -188,21 +190,25 @@ type blocker interface {
 }
 
 const (
-	moreBytes  = -1
-	firstBytes = 64 << 10  // of an input that are looked at at a time
-	nearBytes  = 256 << 10 // of it that a blocker may want to see
+	moreBytes = -1
+	nearBytes = 256 << 10 // of it that a blocker may want to see
 )
 
 // MostLine is how long a line may be.
 const MostLine = 64 << 20
 
-// readLines gives a liner all lines of an input.
-func readLines(r io.Reader, l liner) (*Tree, error) {
-	buf := make([]byte, firstBytes)
-	have, n := 0, 0
+// readLines gives a liner all lines of an input, of which the first bytes were read already into a buffer that is readLines's now.
+func readLines(r io.Reader, buf []byte, have int, l liner) (*Tree, error) {
+	n := 0
 	blocks, _ := l.(blocker)
-	for {
-		got, err := r.Read(buf[have:])
+	if c, ok := l.(interface{ close() }); ok {
+		defer c.close()
+	}
+	for first := true; ; first = false {
+		got, err := 0, error(nil)
+		if !first {
+			got, err = r.Read(buf[have:])
+		}
 		b := buf[:have+got]
 		for {
 			if blocks != nil {

@@ -13,9 +13,11 @@ import (
 type stash struct {
 	seed   maphash.Seed
 	blocks [][]uint32
-	stacks []stashed
-	slots  []int32 // one more than where a stack stands: open addressing by its hash; a power of two
-	cut    int     // stacks that were too deep
+	stacks [][]stashed // all but the last of stackBlock
+	count  int         // of stacks
+	sorted []int32     // stacks in order, at the end
+	slots  []int32     // one more than where a stack stands: open addressing by its hash; a power of two
+	cut    int         // stacks that were too deep
 }
 
 // A stashed is a stack, outermost first.
@@ -25,11 +27,15 @@ type stashed struct {
 	amount              float64
 }
 
-// stashBlock is how many frames are kept in one piece, unless one stack has more.
-const stashBlock = 16 << 10
+const (
+	stashBlock = 16 << 10 // frames that are kept in one piece, unless one stack has more
+	stackBlock = 1 << 9   // stacks, the same
+)
+
+func (s *stash) at(k int32) *stashed { return &s.stacks[k/stackBlock][k%stackBlock] }
 
 func (s *stash) functions(k int32) []uint32 {
-	e := &s.stacks[k]
+	e := s.at(k)
 	return s.blocks[e.block][e.from:][:e.frames]
 }
 
@@ -46,7 +52,7 @@ func (s *stash) stack(functions []uint32) int32 {
 	mask := uint32(len(s.slots) - 1)
 	i := hash & mask
 	for ; s.slots[i] != 0; i = (i + 1) & mask {
-		if k := s.slots[i] - 1; s.stacks[k].hash == hash && slices.Equal(s.functions(k), functions) {
+		if k := s.slots[i] - 1; s.at(k).hash == hash && slices.Equal(s.functions(k), functions) {
 			return k
 		}
 	}
@@ -57,23 +63,28 @@ func (s *stash) stack(functions []uint32) int32 {
 	}
 	from := len(s.blocks[b])
 	s.blocks[b] = append(s.blocks[b], functions...)
-	s.stacks = append(s.stacks, stashed{uint32(b), uint32(from), uint32(len(functions)), hash, 0})
-	s.slots[i] = int32(len(s.stacks))
-	if len(s.stacks)*2 > len(s.slots) {
+	if s.count%stackBlock == 0 {
+		s.stacks = append(s.stacks, make([]stashed, 0, stackBlock))
+	}
+	last := &s.stacks[len(s.stacks)-1]
+	*last = append(*last, stashed{uint32(b), uint32(from), uint32(len(functions)), hash, 0})
+	s.count++
+	s.slots[i] = int32(s.count)
+	if s.count*2 > len(s.slots) {
 		s.grow()
 	}
-	return int32(len(s.stacks)) - 1
+	return int32(s.count) - 1
 }
 
 func (s *stash) grow() {
 	s.slots = make([]int32, 2*len(s.slots))
 	mask := uint32(len(s.slots) - 1)
-	for k := range s.stacks {
-		i := s.stacks[k].hash & mask
+	for k := range int32(s.count) {
+		i := s.at(k).hash & mask
 		for s.slots[i] != 0 {
 			i = (i + 1) & mask
 		}
-		s.slots[i] = int32(k) + 1
+		s.slots[i] = k + 1
 	}
 }
 
@@ -88,7 +99,7 @@ func bytesOf(v []uint32) []byte {
 // add adds an amount to a stack. What is not a number from 0 on is nothing.
 func (s *stash) add(stack int32, amount float64) {
 	if amount > 0 && !math.IsInf(amount, 1) {
-		s.stacks[stack].amount += amount
+		s.at(stack).amount += amount
 	}
 }
 
@@ -99,8 +110,8 @@ func (s *stash) tree(b *Builder, least float64) *Tree {
 	b.edges, b.names, b.often, b.tree, s.slots = nil, nil, nil, nil, nil
 	byName := s.order(t)
 	whole := 0.0
-	for i := range s.stacks {
-		whole += s.stacks[i].amount
+	for k := range int32(s.count) {
+		whole += s.at(k).amount
 	}
 	least *= whole
 	// Whether a node stays is known when all that is below it has been seen, so they are counted first.
@@ -139,15 +150,15 @@ func (s *stash) tree(b *Builder, least float64) *Tree {
 	if s.cut > 0 {
 		t.note(plural(s.cut, "stack is", "stacks are") + " deeper than 65,536 frames, and cut there")
 	}
-	s.stacks, s.blocks = nil, nil
+	s.stacks, s.blocks, s.sorted = nil, nil, nil
 	return t
 }
 
 // walk goes through the stacks, which are in order, as through the tree that they make.
 func (s *stash) walk(enter func(function uint32), add func(amount float64), leave func()) {
 	var last []uint32
-	for i := range s.stacks {
-		now := s.functions(int32(i))
+	for _, k := range s.sorted {
+		now := s.functions(k)
 		same := alike(last, now)
 		for range last[same:] {
 			leave()
@@ -155,7 +166,7 @@ func (s *stash) walk(enter func(function uint32), add func(amount float64), leav
 		for _, f := range now[same:] {
 			enter(f)
 		}
-		add(s.stacks[i].amount)
+		add(s.at(k).amount)
 		last = now
 	}
 	for range last {
@@ -179,9 +190,11 @@ func (s *stash) order(t *Tree) []uint32 {
 			b[i] = rank[f]
 		}
 	}
-	slices.SortFunc(s.stacks, func(a, b stashed) int {
-		return slices.Compare(s.blocks[a.block][a.from:][:a.frames], s.blocks[b.block][b.from:][:b.frames])
-	})
+	s.sorted = make([]int32, s.count)
+	for k := range s.sorted {
+		s.sorted[k] = int32(k)
+	}
+	slices.SortFunc(s.sorted, func(a, b int32) int { return slices.Compare(s.functions(a), s.functions(b)) })
 	return byName
 }
 

@@ -146,11 +146,11 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 		if d != nil {
 			b = AppendXML(b, d.told(was(i)))
 		} else {
-			b = append(b, amount(shown.Total[i])...)
+			b = appendRead(b, shown.Total[i])
 			b = append(b, ' ')
 			b = AppendXML(b, shown.Unit)
 			b = append(b, ", "...)
-			b = append(b, share(shown.Total[i], whole)...)
+			b = appendShare(b, shown.Total[i], whole)
 		}
 		b = append(b, ")</title><rect x=\""...)
 		tenth(x)

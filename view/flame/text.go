@@ -1,7 +1,9 @@
 package flame
 
 import (
+	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -88,18 +90,32 @@ func clean(s string) string {
 }
 
 // amount gives an amount as a person reads it: 12,345, 0.25.
-func amount(v float64) string {
+func amount(v float64) string { return string(appendRead(nil, v)) }
+
+// appendRead appends an amount as a person reads it.
+func appendRead(b []byte, v float64) []byte {
+	from := len(b)
 	if v != math.Trunc(v) && math.Abs(v) < 1e6 {
-		s := strconv.FormatFloat(v, 'f', 3, 64)
-		return strings.TrimRight(strings.TrimRight(s, "0"), ".")
+		b = strconv.AppendFloat(b, v, 'f', 3, 64)
+		return append(b[:from], bytes.TrimRight(bytes.TrimRight(b[from:], "0"), ".")...)
 	}
-	return thousands(strconv.FormatFloat(math.Round(v), 'f', 0, 64))
+	b = strconv.AppendFloat(b, math.Round(v), 'f', 0, 64)
+	if v < 0 {
+		from++
+	}
+	for i := len(b) - 3; i > from; i -= 3 {
+		b = slices.Insert(b, i, ',')
+	}
+	return b
 }
 
 // share gives a part of a whole in percent with two digits behind the point.
-func share(part, whole float64) string {
+func share(part, whole float64) string { return string(appendShare(nil, part, whole)) }
+
+// appendShare appends what share gives.
+func appendShare(b []byte, part, whole float64) []byte {
 	if whole == 0 {
-		return "0.00%"
+		return append(b, "0.00%"...)
 	}
-	return strconv.FormatFloat(100*part/whole, 'f', 2, 64) + "%"
+	return append(strconv.AppendFloat(b, 100*part/whole, 'f', 2, 64), '%')
 }

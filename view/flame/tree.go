@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+	"unsafe"
 )
 
 // A Kind says where a function's code lives.
@@ -73,6 +74,7 @@ type Builder struct {
 	cut   int
 
 	modules map[string]string // as texts
+	piece   []byte            // of names; what is there stays as it is
 }
 
 type slot struct {
@@ -126,7 +128,10 @@ func (b *Builder) function(hash uint32, name, module []byte, kind Kind) uint32 {
 		if s.id == 0 {
 			id := uint32(len(b.tree.Functions))
 			*s = slot{hash, id}
-			b.tree.Functions = append(b.tree.Functions, Function{Name: string(name), Module: b.module(module), Kind: kind})
+			if n := len(b.tree.Functions); n == cap(b.tree.Functions) { // twice the room: what append gives leaves five times as much behind
+				b.tree.Functions = append(make([]Function, 0, max(2*n, 64)), b.tree.Functions...)
+			}
+			b.tree.Functions = append(b.tree.Functions, Function{Name: b.text(name), Module: b.module(module), Kind: kind})
 			if len(b.tree.Functions)*2 > len(b.names) {
 				b.growNames()
 			}
@@ -139,6 +144,25 @@ func (b *Builder) function(hash uint32, name, module []byte, kind Kind) uint32 {
 		}
 	}
 }
+
+// text keeps a name. Many stand in one piece of memory, which is there as long as one of them is asked for.
+func (b *Builder) text(name []byte) string {
+	if len(name) > cap(b.piece)-len(b.piece) {
+		if len(name) > mostPiece/4 {
+			return string(name)
+		}
+		b.piece = make([]byte, 0, max(len(name), min(max(firstPiece, 2*cap(b.piece)), mostPiece)))
+	}
+	from := len(b.piece)
+	b.piece = append(b.piece, name...)
+	return unsafe.String(unsafe.SliceData(b.piece[from:]), len(name)) // nobody writes there again
+}
+
+// How many bytes of names are kept in one piece, at first and at most.
+const (
+	firstPiece = 1 << 9
+	mostPiece  = 1 << 14
+)
 
 // module gives the text of a module, which few functions have for themselves.
 func (b *Builder) module(name []byte) string {
