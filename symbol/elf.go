@@ -41,8 +41,9 @@ const (
 )
 
 var (
-	errNotELF  = errors.New("not an ELF file that this machine could run")
-	errTooLong = errors.New("table longer than it can be")
+	errNotELF = errors.New("not an ELF file that this machine could run")
+	// ErrTooLong is of a table that is longer than it can be, or than is read.
+	ErrTooLong = errors.New("table longer than it can be")
 )
 
 // size gives how many bytes an object takes, near enough.
@@ -119,7 +120,7 @@ type section struct {
 
 func (h *header) read(off, n uint64) ([]byte, error) {
 	if n > maxTable || off > h.size || n > h.size-off {
-		return nil, errTooLong
+		return nil, ErrTooLong
 	}
 	out := make([]byte, n)
 	if _, err := h.r.ReadAt(out, int64(off)); err != nil && !(err == io.EOF && n == 0) {
@@ -151,7 +152,7 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 	}
 	phsize, phnum, shsize, shnum, names := le.Uint16(sizes), le.Uint16(sizes[2:]), le.Uint16(sizes[4:]), le.Uint16(sizes[6:]), le.Uint16(sizes[8:])
 	if phnum > maxHeaders || shnum > maxHeaders {
-		return nil, errTooLong
+		return nil, ErrTooLong
 	}
 	wantP, wantS := uint16(32), uint16(40)
 	if h.wide {
@@ -290,7 +291,7 @@ func (o *object) readSymbols(h *header) error {
 			return err
 		}
 		if uint64(len(text)) > 1<<32-1 {
-			return errTooLong
+			return ErrTooLong
 		}
 		table, err := h.read(s.off, s.size)
 		if err != nil {

@@ -162,7 +162,7 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 	}
 	table, text := &h.secs[at], &h.secs[h.secs[at].link]
 	if table.size > maxTable || table.off > h.size || table.size > h.size-table.off {
-		return errTooLong
+		return ErrTooLong
 	}
 	each := 16
 	if h.wide {

@@ -6,7 +6,8 @@ import (
 )
 
 // An UnwindTable tells of each instruction of a file how its caller is found: what compilers write into .eh_frame, worked out. It
-// is of x86-64, and of the registers that a walk up the stack needs: the stack pointer, the frame pointer, the place returned to.
+// is of x86-64, and of the registers that a walk up the stack needs: the stack pointer, the frame pointer, the place returned to. Of one whose rows
+// were given to an UnwindLoader nothing is kept: it stands for the file.
 type UnwindTable struct {
 	Rules []UnwindRule // each once; the first is that of no rule
 	Rows  []UnwindRow  // by PC; each holds up to the next one
@@ -17,6 +18,10 @@ type UnwindRow struct {
 	PC   uint32
 	Rule uint16
 }
+
+// An UnwindLoader takes the rows of a table. Read gives it each of them, in the order of addresses, with the rule that holds from there on up to the next one, and ends with
+// the first error. What read returns is to be returned, unless the loader has an error of its own.
+type UnwindLoader func(t *UnwindTable, read func(row func(pc uint32, rule UnwindRule) error) error) error
 
 // An UnwindRule says where the caller's frame is. The canonical frame address (CFA) is what the stack pointer was before the call; the
 // place returned to stands 8 bytes below it.

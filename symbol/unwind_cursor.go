@@ -55,6 +55,7 @@ func savedFrom(e cursor) saved {
 type cursor struct {
 	b       []byte
 	at, end int
+	from    int // where b begins in the section
 	width   int // bytes of offsets
 	bad     bool
 }
@@ -138,14 +139,14 @@ func (c *cursor) block() cursor {
 		c.bad = true
 		return cursor{bad: true}
 	}
-	out := cursor{b: c.b, at: c.at, end: c.at + int(n)}
+	out := cursor{b: c.b, at: c.at, end: c.at + int(n), from: c.from}
 	c.at += int(n)
 	return out
 }
 
 // pointer reads a pointer in one of the encodings of the Linux Standard Base (DW_EH_PE), in a section that is loaded at an address.
 func (c *cursor) pointer(encoding byte, section uint64) (v uint64) {
-	place := section + uint64(c.at)
+	place := section + uint64(c.from+c.at)
 	if encoding == 0xff { // omitted
 		c.bad = true
 		return 0

@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -12,7 +13,10 @@ import (
 const (
 	maxUnwindRows   = 1 << 22
 	maxUnwindBytes  = 48 << 20
-	maxUnwindStates = 64 // remembered within one another
+	maxUnwindParts  = 1 << 20 // of a section without a header
+	maxUnwindCommon = 1 << 12 // kept at once
+	maxUnwindStates = 64      // remembered within one another
+	unwindPages     = 16      // of a section, in memory at once
 )
 
 var errUnwind = errors.New("malformed unwind table")
@@ -86,63 +90,90 @@ type common struct {
 	start      frameState
 }
 
-// A described is an FDE: how one stretch of code is walked through, by the instructions at a place in the section.
+// A described is an FDE: how one stretch of code is walked through. Its instructions are good until another one is read.
 type described struct {
 	from, to uint32
-	at, end  int32 // in the section
+	steps    cursor
 	of       *common
 }
 
-// A frameReader makes a table of a section.
+// A frameReader gives the rows of a section, which it reads by pages.
 type frameReader struct {
-	b      []byte
+	w      *window
 	addr   uint64 // where the section is loaded
 	debug  bool   // it is .debug_frame, which says a few things otherwise
-	table  UnwindTable
+	give   func(UnwindRow) error
+	rules  []UnwindRule
 	number map[UnwindRule]uint16
 	recent [256]recentRule
-	kept   []frameState // room for those that are remembered
-	parts  []described
-	common map[int]*common // by place; nil: can't be read
+	kept   []frameState       // room for those that are remembered
+	common map[uint64]*common // by place; nil: can't be read
+}
+
+// A framePart is an FDE that was found: where its code begins, and where it stands in the section.
+type framePart struct{ from, at uint32 }
+
+func newFrameReader(w *window, addr uint64, debug bool, give func(UnwindRow) error) *frameReader {
+	return &frameReader{w: w, addr: addr, debug: debug, give: give, rules: []UnwindRule{{}}, number: map[UnwindRule]uint16{{}: 0}, common: map[uint64]*common{}}
 }
 
 // parseUnwind reads the bytes of .eh_frame, which is loaded at an address, or of .debug_frame. With an error, what came before the
 // mistake counts.
 func parseUnwind(b []byte, addr uint64, debug bool) (*UnwindTable, error) {
-	f := &frameReader{b: b, addr: addr, debug: debug, number: map[UnwindRule]uint16{{}: 0}, common: map[int]*common{}}
-	f.table.Rules = []UnwindRule{{}}
-	err := f.read()
-	f.common = nil
-	if e := f.order(); e != nil {
-		err = e
-	}
-	t := f.table // by itself: a pointer into f would keep b, which is many times as large as what is kept of a table
-	return &t, err
+	w := newWindow(unwindPages)
+	w.over(bytes.NewReader(b), 0, uint64(len(b)), nil)
+	t := &UnwindTable{}
+	f := newFrameReader(w, addr, debug, func(r UnwindRow) error {
+		t.Rows = append(t.Rows, r)
+		return nil
+	})
+	err := f.read(nil)
+	t.Rules = f.rules
+	return t, err
 }
 
-func (f *frameReader) read() error {
-	for at := 0; at+4 <= len(f.b); {
-		c, ok := f.entry(at)
+// read gives the rows of all that the section describes, in the order of addresses. Header is .eh_frame_hdr, which tells that order; nil: it is found out by
+// reading twice. With an error, what came before the mistake counts, but of ErrTooLong.
+func (f *frameReader) read(header *frameHeader) error {
+	if header != nil {
+		return f.order(header.parts)
+	}
+	all, err := f.find()
+	slices.SortStableFunc(all, func(a, b framePart) int { return cmp.Compare(a.from, b.from) })
+	if e := f.order(slices.Values(all)); e != nil {
+		return e
+	}
+	return err
+}
+
+// find finds what the section describes, in its order.
+func (f *frameReader) find() (parts []framePart, err error) {
+	for at := uint64(0); at+4 <= f.w.size; {
+		c, next, ok := f.entry(at)
 		if !ok {
-			return errUnwind
+			return parts, errUnwind
 		}
 		if c.left() == 0 {
 			if !f.debug {
-				return nil // the terminator
+				return parts, nil // the terminator
 			}
-			at += 4
+			at = next
 			continue
 		}
-		at = c.end
-		place := c.at
-		id := c.fixed(c.width)
-		if isCommon, cie := f.refers(id, place, c.width); !isCommon {
-			if err := f.describe(c, cie); err != nil {
-				return err
+		place := at
+		at = next
+		d, ok, err := f.describe(c)
+		if err != nil {
+			return parts, err
+		}
+		if ok {
+			if len(parts) == maxUnwindParts {
+				return nil, ErrTooLong
 			}
+			parts = append(parts, framePart{d.from, uint32(place)})
 		}
 	}
-	return nil
+	return parts, nil
 }
 
 // refers tells what the word behind the length of an entry says: it is a CIE, or where its CIE begins.
@@ -156,44 +187,51 @@ func (f *frameReader) refers(id uint64, place, width int) (isCommon bool, cie in
 	return id == 0, place - int(id)
 }
 
-// entry gives the entry that begins at an offset, behind its length.
-func (f *frameReader) entry(at int) (c cursor, ok bool) {
-	if at < 0 || at+4 > len(f.b) {
-		return c, false
+// entry gives the entry that begins at an offset, behind its length, and where the next one begins. It is good until another one is asked for.
+func (f *frameReader) entry(at uint64) (c cursor, next uint64, ok bool) {
+	b := f.w.bytes(at, 4)
+	if b == nil {
+		return c, 0, false
 	}
-	n, head, width := uint64(binary.LittleEndian.Uint32(f.b[at:])), 4, 4
+	n, head, width := uint64(binary.LittleEndian.Uint32(b)), uint64(4), 4
 	if n == math.MaxUint32 {
-		if at+12 > len(f.b) {
-			return c, false
+		if b = f.w.bytes(at, 12); b == nil {
+			return c, 0, false
 		}
-		n, head = binary.LittleEndian.Uint64(f.b[at+4:]), 12
+		n, head = binary.LittleEndian.Uint64(b[4:]), 12
 		if f.debug {
 			width = 8
 		}
 	}
-	if n > uint64(len(f.b)-at-head) {
-		return c, false
+	if b = f.w.bytes(at+head, n); b == nil {
+		return c, 0, false
 	}
-	return cursor{b: f.b, at: at + head, end: at + head + int(n), width: width}, true
+	return cursor{b: b, from: int(at + head), end: len(b), width: width}, at + head + n, true
 }
 
-// cie reads the CIE at an offset; nil: it says what is not understood.
-func (f *frameReader) cie(at int) *common {
-	if u, ok := f.common[at]; ok {
-		return u
+// cie reads the CIE at an offset; nil: it says what is not understood. What was read before is not good any more if fresh.
+func (f *frameReader) cie(at int) (u *common, fresh bool) {
+	if u, ok := f.common[uint64(at)]; ok {
+		return u, false
 	}
-	u := f.readCommon(at)
-	f.common[at] = u
-	return u
+	if len(f.common) >= maxUnwindCommon {
+		clear(f.common)
+	}
+	u = nil
+	if at >= 0 {
+		u = f.readCommon(uint64(at))
+	}
+	f.common[uint64(at)] = u
+	return u, true
 }
 
-func (f *frameReader) readCommon(at int) *common {
-	c, ok := f.entry(at)
+func (f *frameReader) readCommon(at uint64) *common {
+	c, _, ok := f.entry(at)
 	if !ok || c.left() == 0 {
 		return nil
 	}
 	id := c.fixed(c.width)
-	if isCommon, _ := f.refers(id, at, c.width); !isCommon {
+	if isCommon, _ := f.refers(id, int(at), c.width); !isCommon {
 		return nil
 	}
 	version := c.byte()
@@ -250,29 +288,41 @@ func (f *frameReader) readCommon(at int) *common {
 	return u
 }
 
-// describe reads an FDE.
-func (f *frameReader) describe(c cursor, cie int) error {
-	u := f.cie(cie)
+// describe reads an FDE; !ok: the entry is none, or nothing is said in it that is of use.
+func (f *frameReader) describe(c cursor) (d described, ok bool, err error) {
+	place := c.from
+	id := c.fixed(c.width)
+	isCommon, cie := f.refers(id, place, c.width)
+	if isCommon {
+		return d, false, nil
+	}
+	u, fresh := f.cie(cie)
 	if u == nil {
-		return nil // of others more may be known
+		return d, false, nil // of others more may be known
+	}
+	if fresh {
+		b := f.w.bytes(uint64(c.from), uint64(c.end))
+		if b == nil {
+			return d, false, errUnwind
+		}
+		c.b = b
 	}
 	from := c.pointer(u.encoding, f.addr)
 	size := c.pointer(u.encoding&0x0f, f.addr) // a length has the form of a pointer, and nothing to add
 	if u.augmented {
 		n := c.uleb()
 		if n > uint64(c.left()) {
-			return errUnwind
+			return d, false, errUnwind
 		}
 		c.at += int(n)
 	}
 	if c.bad {
-		return errUnwind
+		return d, false, errUnwind
 	}
 	if from == 0 || size == 0 || from > math.MaxUint32 || size > math.MaxUint32 || from+size > math.MaxUint32 {
-		return nil // of code that the linker left out; or beyond what a row holds
+		return d, false, nil // of code that the linker left out; or beyond what a row holds
 	}
-	f.parts = append(f.parts, described{uint32(from), uint32(from + size), int32(c.at), int32(c.end), u})
-	return nil
+	return described{uint32(from), uint32(from + size), c, u}, true, nil
 }
 
 // rows gives the rows of a stretch of code behind some others.
@@ -294,8 +344,7 @@ func (f *frameReader) rows(out []UnwindRow, d *described) []UnwindRow {
 		}
 		return len(out) < maxUnwindRows
 	}
-	c := cursor{b: f.b, at: int(d.at), end: int(d.end)}
-	good := f.run(c, d.of, &state, d.of.start, func(s *frameState, by uint64, absolute bool) bool {
+	good := f.run(d.steps, d.of, &state, d.of.start, func(s *frameState, by uint64, absolute bool) bool {
 		if !row(s) {
 			return false
 		}
@@ -333,53 +382,17 @@ func (f *frameReader) ruleOf(s *frameState) uint16 {
 func (f *frameReader) rule(r UnwindRule) uint16 {
 	n, ok := f.number[r]
 	if !ok {
-		if len(f.table.Rules) == math.MaxUint16 {
+		if len(f.rules) == math.MaxUint16 {
 			return f.rule(UnwindRule{CFA: CFAOther}) // which was among the first
 		}
-		if len(f.table.Rules) == 1 && r.CFA != CFAOther {
+		if len(f.rules) == 1 && r.CFA != CFAOther {
 			f.rule(UnwindRule{CFA: CFAOther})
 		}
-		n = uint16(len(f.table.Rules))
-		f.table.Rules = append(f.table.Rules, r)
+		n = uint16(len(f.rules))
+		f.rules = append(f.rules, r)
 		f.number[r] = n
 	}
 	return n
-}
-
-// order puts the rows of all parts into the order of their addresses, with the end of each part where no other begins.
-func (f *frameReader) order() error {
-	slices.SortStableFunc(f.parts, func(a, b described) int { return cmp.Compare(a.from, b.from) })
-	out := make([]UnwindRow, 0, min(len(f.b)/5, maxUnwindRows)) // as many as compilers write into so many bytes
-	put := func(r UnwindRow) {
-		if n := len(out); n > 0 && out[n-1].PC == r.PC {
-			out = out[:n-1]
-		}
-		if n := len(out); n > 0 && out[n-1].Rule == r.Rule {
-			return
-		}
-		out = append(out, r)
-	}
-	reached := uint32(0)
-	var rows []UnwindRow
-	for i := range f.parts {
-		d := &f.parts[i]
-		if d.from < reached {
-			continue // said twice
-		}
-		rows = f.rows(rows[:0], d)
-		if len(out)+len(rows) >= maxUnwindRows {
-			return errTooLong
-		}
-		for _, r := range rows {
-			put(r)
-		}
-		reached = d.to
-		if i+1 == len(f.parts) || f.parts[i+1].from != d.to {
-			put(UnwindRow{d.to, 0})
-		}
-	}
-	f.table.Rows, f.parts = slices.Clip(out), nil
-	return nil
 }
 
 // run runs DWARF's instructions on a state. Step is called before the address moves, by how much or where to; nil: it may not. It is

@@ -47,11 +47,36 @@ type Unwinding struct {
 	files map[fileKey]*unwound
 	ids   map[string]*unwound
 	vdso  *unwound
+	load  UnwindLoader
+	room  unwindRoom
 }
 
-// NewUnwinding makes one that has read nothing yet.
-func NewUnwinding(root kernel.Root) *Unwinding {
-	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{}, ids: map[string]*unwound{}}
+// unwindRoom is where sections are read into, one after the other.
+type unwindRoom struct{ frames, header *window }
+
+func newUnwindRoom() unwindRoom { return unwindRoom{newWindow(unwindPages), newWindow(2)} }
+
+// NewUnwinding makes one that has read nothing yet. It gives the rows of tables to the loader as it reads them; nil: it keeps them.
+func NewUnwinding(root kernel.Root, load UnwindLoader) *Unwinding {
+	if load == nil {
+		load = keepRows
+	}
+	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{}, ids: map[string]*unwound{}, load: load, room: newUnwindRoom()}
+}
+
+// keepRows keeps the rows of a table in it.
+func keepRows(t *UnwindTable, read func(func(uint32, UnwindRule) error) error) error {
+	number := map[UnwindRule]uint16{{}: 0}
+	t.Rules = []UnwindRule{{}}
+	return read(func(pc uint32, rule UnwindRule) error {
+		n, ok := number[rule]
+		if !ok {
+			n = uint16(len(t.Rules)) // as many as a frameReader gives
+			number[rule], t.Rules = n, append(t.Rules, rule)
+		}
+		t.Rows = append(t.Rows, UnwindRow{pc, n})
+		return nil
+	})
 }
 
 // Executed reads what a process executes now, in the order of addresses. Tables of files that were not seen before are read too.
@@ -76,7 +101,7 @@ func (u *Unwinding) Executed(pid int) ([]Executed, error) {
 			c.Kernel = true
 			if m.End > 1<<32 {
 				if u.vdso == nil {
-					u.vdso = readUnwound(memoryOfVDSO())
+					u.vdso = u.inMemory(memoryOfVDSO())
 				}
 				of = u.vdso
 			}
@@ -135,7 +160,7 @@ func (u *Unwinding) file(p *process, m *Mapping) *unwound {
 	id := h.buildID()
 	of := u.ids[id]
 	if of == nil || id == "" {
-		of = unwoundOf(h)
+		of = u.unwound(h)
 		if id != "" {
 			u.ids[id] = of
 		}
@@ -154,16 +179,17 @@ func (of *unwound) bias(m *Mapping) (bias uint64, ok bool) {
 	return 0, false
 }
 
-// readUnwound reads a file that is in memory.
-func readUnwound(b []byte) *unwound {
+// inMemory reads a file that is in memory.
+func (u *Unwinding) inMemory(b []byte) *unwound {
 	h, err := readHeader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		return &unwound{}
 	}
-	return unwoundOf(h)
+	return u.unwound(h)
 }
 
-func unwoundOf(h *header) *unwound {
+// unwound reads what a file executes, and gives its rows to the loader.
+func (u *Unwinding) unwound(h *header) *unwound {
 	of := &unwound{}
 	for _, p := range h.progs {
 		if p.kind == uint32(elf.PT_LOAD) && p.flags&uint32(elf.PF_X) != 0 {
@@ -171,11 +197,17 @@ func unwoundOf(h *header) *unwound {
 		}
 	}
 	of.isGo = slices.ContainsFunc(h.secs, func(s section) bool { return strings.HasSuffix(h.nameOf(&s), ".gopclntab") })
-	t, err := h.unwindTable(of.isGo)
+	rows, t := 0, &UnwindTable{}
+	err := u.load(t, func(row func(uint32, UnwindRule) error) error {
+		return h.unwind(of.isGo, u.room, func(pc uint32, rule UnwindRule) error {
+			rows++
+			return row(pc, rule)
+		})
+	})
 	switch {
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, ErrTooLong):
 		of.why = TooLarge
-	case t != nil && len(t.Rows) > 0:
+	case rows > 0:
 		of.table = t // also what came before a mistake
 	case of.isGo:
 		of.why = ByPointer
@@ -183,11 +215,26 @@ func unwoundOf(h *header) *unwound {
 	return of
 }
 
-// unwindTable reads the table of a file: .eh_frame, found also where the file has lost its sections, else .debug_frame. nil: it has none.
+// unwind gives the rows of a file: of .eh_frame, found also where the file has lost its sections, else of .debug_frame. No rows: it has neither.
 // The .debug_frame of a program of Go does not tell of frame pointers, and is of no use.
-func (h *header) unwindTable(isGo bool) (*UnwindTable, error) {
+func (h *header) unwind(isGo bool, room unwindRoom, row func(uint32, UnwindRule) error) error {
 	if !h.wide || h.machine != uint16(elf.EM_X86_64) || runtime.GOARCH != "amd64" {
-		return nil, nil
+		return nil
+	}
+	read := func(off, size, addr uint64, debug bool) error {
+		if size > maxUnwindBytes {
+			return ErrTooLong
+		}
+		if off > h.size || size > h.size-off {
+			return errUnwind
+		}
+		room.frames.over(h.r, int64(off), size, nil)
+		var f *frameReader
+		f = newFrameReader(room.frames, addr, debug, func(r UnwindRow) error { return row(r.PC, f.rules[r.Rule]) })
+		if debug {
+			return f.read(nil)
+		}
+		return f.read(h.frameHeader(room.header, addr, size))
 	}
 	for _, name := range [...]string{".eh_frame", ".debug_frame"} {
 		debug := name == ".debug_frame"
@@ -199,51 +246,54 @@ func (h *header) unwindTable(isGo bool) (*UnwindTable, error) {
 			if h.nameOf(s) != name || s.kind == uint32(elf.SHT_NOBITS) || s.size == 0 || s.flags&uint64(elf.SHF_COMPRESSED) != 0 {
 				continue
 			}
-			if s.size > maxUnwindBytes {
-				return nil, errTooLong
-			}
-			b, err := h.read(s.off, s.size)
-			if err != nil {
-				return nil, err
-			}
-			return parseUnwind(b, s.addr, debug)
+			return read(s.off, s.size, s.addr, debug)
 		}
 		if !debug {
-			if b, addr := h.ehFrame(); b != nil {
-				return parseUnwind(b, addr, false)
+			if off, size, addr := h.ehFrame(); size > 0 {
+				return read(off, size, addr, false)
 			}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
-// ehFrame finds .eh_frame by the header that is loaded with it (Linux Standard Base, .eh_frame_hdr). It goes up to its terminator, or to the
-// end of the segment.
-func (h *header) ehFrame() (b []byte, addr uint64) {
-	const kind = 0x6474e550 // PT_GNU_EH_FRAME
+// frameHeader reads the header of .eh_frame that is loaded with it; nil: there is none, or none of this section.
+func (h *header) frameHeader(w *window, frames, size uint64) *frameHeader {
 	for _, p := range h.progs {
-		if p.kind != kind || p.filesz < 8 {
+		if p.kind == ptFrameHeader && p.off <= h.size && p.filesz <= h.size-p.off {
+			w.over(h.r, int64(p.off), p.filesz, nil)
+			return readFrameHeader(w, p.vaddr, frames, size)
+		}
+	}
+	return nil
+}
+
+// ptFrameHeader is PT_GNU_EH_FRAME.
+const ptFrameHeader = 0x6474e550
+
+// ehFrame finds where .eh_frame lies by the header that is loaded with it (Linux Standard Base, .eh_frame_hdr). It goes up to its terminator, or to the
+// end of the segment.
+func (h *header) ehFrame() (off, size, addr uint64) {
+	for _, p := range h.progs {
+		if p.kind != ptFrameHeader || p.filesz < 8 {
 			continue
 		}
 		head, err := h.read(p.off, min(p.filesz, 16))
 		if err != nil || head[0] != 1 {
-			return nil, 0
+			return 0, 0, 0
 		}
 		c := cursor{b: head, at: 4, end: len(head)}
 		addr = c.pointer(head[1], p.vaddr)
 		if c.bad {
-			return nil, 0
+			return 0, 0, 0
 		}
 		for _, s := range h.segments() {
 			if addr >= s.vaddr && addr-s.vaddr < s.filesz {
-				if b, err = h.read(s.offset+(addr-s.vaddr), min(s.filesz-(addr-s.vaddr), maxUnwindBytes)); err != nil {
-					return nil, 0
-				}
-				return b, addr
+				return s.offset + (addr - s.vaddr), min(s.filesz-(addr-s.vaddr), maxUnwindBytes), addr
 			}
 		}
 	}
-	return nil, 0
+	return 0, 0, 0
 }
 
 // memoryOfVDSO reads the vDSO out of our own memory: all programs of one size have the same. nil: it can't be read.

@@ -6,10 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"culprit/kernel"
 )
@@ -43,7 +43,7 @@ func FuzzUnwind(f *testing.F) {
 func FuzzUnwindFile(f *testing.F) {
 	f.Add(memoryOfVDSO())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if of := readUnwound(b); of.table != nil && len(of.table.Rows) == 0 {
+		if of := NewUnwinding(kernel.Root{}, nil).inMemory(b); of.table != nil && len(of.table.Rows) == 0 {
 			t.Fatal("a table without rows")
 		}
 	})
@@ -228,25 +228,102 @@ func TestUnwindWithoutSections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := h.unwindTable(false)
-	if err != nil || want == nil || len(want.Rows) == 0 {
-		t.Fatal(want, err)
+	want := rowsOf(t, h)
+	if len(want) == 0 {
+		t.Fatal("no rows")
 	}
 	h.secs = nil
-	got, err := h.unwindTable(false)
-	if err != nil || got == nil || len(got.Rows) != len(want.Rows) {
-		t.Fatal(got, err)
+	got := rowsOf(t, h)
+	if !slices.Equal(got, want) {
+		t.Fatalf("%v, with sections %v", got, want)
 	}
-	for i := range want.Rows {
-		if got.Rows[i] != want.Rows[i] {
-			t.Fatalf("row %d: %+v, with sections %+v", i, got.Rows[i], want.Rows[i])
+}
+
+// rowsOf gives the rows of a file with their rules.
+func rowsOf(t *testing.T, h *header) (rows []ruled) {
+	t.Helper()
+	err := h.unwind(false, newUnwindRoom(), func(pc uint32, rule UnwindRule) error {
+		rows = append(rows, ruled{pc, rule})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+type ruled struct {
+	pc   uint32
+	rule UnwindRule
+}
+
+// TestUnwindByHeader: the rows of a section that is read in the order that its header tells are those of one that is read twice, also when little of it is
+// in memory at once; those of which a header tells nothing are left out.
+func TestUnwindByHeader(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("needs: kernel feature x86-64")
+	}
+	tried := 0
+	for _, name := range []string{"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/bin/bash", "/usr/bin/python3"} {
+		f, err := os.Open(name)
+		if err != nil {
+			continue
 		}
+		defer f.Close()
+		st, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := readHeader(f, st.Size())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, addr := sectionOf(name, ".eh_frame")
+		if b == nil {
+			continue
+		}
+		tried++
+		twice, err := parseUnwind(b, addr, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []ruled
+		for _, r := range twice.Rows {
+			want = append(want, ruled{r.PC, twice.Rules[r.Rule]})
+		}
+		if got := rowsOf(t, h); !slices.Equal(got, want) {
+			t.Errorf("%s: %d rows by the header, %d without it", name, len(got), len(want))
+		}
+		var got []ruled
+		w := newWindow(2)
+		w.over(bytes.NewReader(b), 0, uint64(len(b)), nil)
+		var reader *frameReader
+		reader = newFrameReader(w, addr, false, func(r UnwindRow) error {
+			got = append(got, ruled{r.PC, reader.rules[r.Rule]})
+			return nil
+		})
+		head := h.frameHeader(newWindow(1), addr, uint64(len(b)))
+		if head == nil {
+			t.Fatalf("%s: its header is not understood", name)
+		}
+		if err := reader.read(head); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %d rows through two pages, %d at once: %v", name, len(got), len(want), err)
+		}
+		if len(w.pages) > 2 {
+			t.Errorf("%d pages are kept", len(w.pages))
+		}
+		if h.frameHeader(newWindow(1), addr+8, uint64(len(b))) != nil {
+			t.Errorf("%s: a header of another section is taken", name)
+		}
+	}
+	if tried == 0 {
+		t.Skip("needs: tool ld.so (a C library for x86-64)")
 	}
 }
 
 // TestUnwindingExecuted: what this process executes is known: a program of Go, which has frame pointers, and the vDSO, which has a table.
 func TestUnwindingExecuted(t *testing.T) {
-	u := NewUnwinding(kernel.Root{})
+	u := NewUnwinding(kernel.Root{}, nil)
 	all, err := u.Executed(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -276,14 +353,41 @@ func BenchmarkUnwindTable(b *testing.B) {
 	if text == nil {
 		b.Skip("needs: tool ld.so (a C library for x86-64)")
 	}
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		table, err := parseUnwind(text, addr, false)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(len(table.Rows)), "rows")
+	f, err := os.Open(name)
+	if err != nil {
+		b.Fatal(err)
 	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(text)))
+	b.Run("header", func(b *testing.B) {
+		room := newUnwindRoom()
+		b.ReportAllocs()
+		for b.Loop() {
+			h, err := readHeader(f, st.Size())
+			if err != nil {
+				b.Fatal(err)
+			}
+			rows := 0
+			if err := h.unwind(false, room, func(uint32, UnwindRule) error { rows++; return nil }); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(rows), "rows")
+		}
+	})
+	b.Run("twice", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			table, err := parseUnwind(text, addr, false)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(len(table.Rows)), "rows")
+		}
+	})
 }
 
 func headerOf(t *testing.T, b []byte) (*header, error) {
@@ -292,25 +396,4 @@ func headerOf(t *testing.T, b []byte) (*header, error) {
 		t.Skip("needs: kernel feature vDSO")
 	}
 	return readHeader(bytes.NewReader(b), int64(len(b)))
-}
-
-// TestUnwindTableKeepsNoFile: who keeps a table and has let go of its rows keeps nothing of the bytes that it was read from.
-func TestUnwindTableKeepsNoFile(t *testing.T) {
-	b := make([]byte, 1<<16)
-	gone := make(chan bool, 1)
-	runtime.AddCleanup(&b[0], func(c chan bool) { c <- true }, gone)
-	table, _ := parseUnwind(b, 0, false) // zeroes end it at once
-	b = nil                              // nobody has it here any more
-	for deadline := time.Now().Add(time.Minute); ; {
-		runtime.GC()
-		select {
-		case <-gone:
-			runtime.KeepAlive(table)
-			return
-		case <-time.After(time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the bytes of a file are kept with its table")
-		}
-	}
 }

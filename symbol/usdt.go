@@ -48,7 +48,7 @@ func readNotes(h *header) ([]Note, error) {
 			continue
 		}
 		if s.size > maxProbeNotes {
-			return nil, errTooLong
+			return nil, ErrTooLong
 		}
 		b, err := h.read(s.off, s.size)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -110,9 +109,10 @@ func newUnwinder(root kernel.Root, maps map[string]*ebpf.Map) (*unwinder, error)
 	}
 	u := &unwinder{
 		code: maps[gen.MapCode], rows: maps[gen.MapRows], rules: maps[gen.MapRules], wanted: maps[gen.MapWanted], most: int(maps[gen.MapRows].MaxEntries()),
-		known: symbol.NewUnwinding(root), rule: map[symbol.UnwindRule]uint16{}, tables: map[*symbol.UnwindTable]*loaded{}, procs: map[int]*walked{},
+		rule: map[symbol.UnwindRule]uint16{}, tables: map[*symbol.UnwindTable]*loaded{}, procs: map[int]*walked{},
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	u.known = symbol.NewUnwinding(root, u.load)
 	wake, err := ringbuf.NewReader(maps[gen.MapWake])
 	if err != nil {
 		return nil, fmt.Errorf("wait for processes whose stacks are walked: %w", err)
@@ -233,6 +233,9 @@ func (u *unwinder) tell(pid int, mm uint64) (due time.Time) {
 		u.procs[pid] = p
 	}
 	defer func() { p.at = time.Now() }()
+	if u.blocks > u.most-u.most/4 {
+		u.trim() // before tables of this process come in
+	}
 	code, err := u.known.Executed(pid)
 	if err != nil { // it has ended, or can't be looked into
 		p.mm, p.wait = mm, min(max(2*p.wait, leastWait), longestWait)
@@ -328,8 +331,8 @@ func codeBlocks(entries [][gen.CodeEntrySize]byte, mm uint64, plain bool) [][]by
 func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 	switch {
 	case c.Table != nil:
-		t := u.load(c.Table)
-		if t.number == 0 {
+		t := u.tables[c.Table]
+		if t == nil || t.number == 0 {
 			return gen.CodeTooMany, 0
 		}
 		if c.Pointers {
@@ -346,24 +349,9 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 	return gen.CodeNoTable, 0
 }
 
-// load brings a table into the kernel, and lets go of its rows here.
-func (u *unwinder) load(t *symbol.UnwindTable) *loaded {
-	if l := u.tables[t]; l != nil {
-		return l
-	}
+// load brings a table into the kernel while it is read.
+func (u *unwinder) load(t *symbol.UnwindTable, read func(func(uint32, symbol.UnwindRule) error) error) error {
 	l := &loaded{}
-	u.tables[t] = l
-	numbers := make([]uint16, len(t.Rules))
-	for i, r := range t.Rules {
-		n, err := u.number(r)
-		if err != nil {
-			return l
-		}
-		numbers[i] = n
-	}
-	if u.blocks > u.most-u.most/4 {
-		u.trim()
-	}
 	const batch = 1024
 	var keys [][2]uint32
 	var blocks [][gen.RowsBlock]byte
@@ -375,7 +363,7 @@ func (u *unwinder) load(t *symbol.UnwindTable) *loaded {
 			return errNoRoom
 		}
 		if _, err := u.rows.BatchUpdate(keys, blocks, nil); err != nil {
-			return err
+			return errors.Join(errNoRoom, err)
 		}
 		for _, k := range keys {
 			l.pages = append(l.pages, k[1])
@@ -384,16 +372,32 @@ func (u *unwinder) load(t *symbol.UnwindTable) *loaded {
 		return nil
 	}
 	number := u.last + 1
-	err := rowBlocks(t.Rows, numbers, func(page uint32, block *[gen.RowsBlock]byte) error {
+	pages := rowPages{give: func(page uint32, block *[gen.RowsBlock]byte) error {
 		keys, blocks = append(keys, [2]uint32{number, page}), append(blocks, *block)
 		if len(keys) < batch {
 			return nil
 		}
 		return flush()
+	}}
+	var last symbol.UnwindRule // which most rows have in common with one of the rows before
+	lastNumber := uint16(0)
+	reading := read(func(pc uint32, rule symbol.UnwindRule) error {
+		if rule != last {
+			n, err := u.number(rule)
+			if err != nil {
+				return errors.Join(errNoRoom, err)
+			}
+			last, lastNumber = rule, n
+		}
+		return pages.add(pc, lastNumber)
 	})
-	if err == nil {
-		err = flush()
+	err := reading
+	if err == nil || !errors.Is(err, errNoRoom) && !errors.Is(err, symbol.ErrTooLong) { // of one with a mistake what came before counts
+		if err = pages.end(); err == nil {
+			err = flush()
+		}
 	}
+	u.tables[t] = l
 	if err != nil {
 		for _, p := range l.pages {
 			_ = u.rows.Delete([2]uint32{number, p}) // it is there
@@ -401,13 +405,12 @@ func (u *unwinder) load(t *symbol.UnwindTable) *loaded {
 		for _, k := range keys {
 			_ = u.rows.Delete(k) // it may not be there
 		}
-		l.pages, u.full = nil, true
-		return l
+		l.pages, u.full = nil, u.full || errors.Is(err, errNoRoom)
+		return err
 	}
 	u.last, l.number = number, number
 	u.blocks += len(l.pages)
-	t.Rows, t.Rules = nil, nil
-	return l
+	return reading
 }
 
 var errNoRoom = errors.New("no room for another table to unwind by")
@@ -435,69 +438,6 @@ func ruleBytes(r symbol.UnwindRule) (b [gen.RuleSize]byte) {
 	binary.NativeEndian.PutUint32(b[4:], uint32(r.Offset))
 	binary.NativeEndian.PutUint32(b[8:], uint32(r.BPOffset))
 	return b
-}
-
-// rowBlocks lays rows out in the blocks of MapRows, and gives each with the second half of its key; an error of give ends it. The block is give's until it
-// returns.
-func rowBlocks(rows []symbol.UnwindRow, numbers []uint16, give func(page uint32, block *[gen.RowsBlock]byte) error) error {
-	type entry struct{ at, rule uint16 }
-	var page []entry
-	var b [gen.RowsBlock]byte
-	put := func(number uint32) error {
-		if len(page) == 1 && page[0].rule == 0 {
-			return nil // nothing is said of the whole page
-		}
-		for n := uint32(0); len(page) > 0; n++ { // each fills all of b
-			some := page
-			if len(page) > gen.RowsEntries {
-				some = slices.Clone(page[:gen.RowsEntries])
-				next := &some[gen.RowsEntries-1]
-				page = page[gen.RowsEntries-1:]
-				if next.rule = gen.RowsChain; n+1 == gen.RowsBlocks {
-					next.rule, page = 0, nil
-				}
-			} else {
-				page = nil
-			}
-			for i := range gen.RowsEntries {
-				e := entry{at: math.MaxUint16}
-				if i < len(some) {
-					e = some[i]
-				}
-				binary.NativeEndian.PutUint16(b[4*i:], e.at)
-				binary.NativeEndian.PutUint16(b[4*i+2:], e.rule)
-			}
-			if err := give(number<<4|n, &b); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	rule := uint16(0)
-	for i := 0; i < len(rows); {
-		number := rows[i].PC >> gen.RowsPageBits
-		page = append(page[:0], entry{0, rule})
-		for ; i < len(rows) && rows[i].PC>>gen.RowsPageBits == number; i++ {
-			rule = numbers[rows[i].Rule]
-			e := entry{uint16(rows[i].PC & (gen.RowsPage - 1)), rule}
-			if e.at == 0 {
-				page = page[:0]
-			}
-			page = append(page, e)
-		}
-		if err := put(number); err != nil {
-			return err
-		}
-		if rule != 0 && i < len(rows) { // pages within one function
-			for number++; number < rows[i].PC>>gen.RowsPageBits; number++ {
-				page = append(page[:0], entry{0, rule})
-				if err := put(number); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // sweep forgets processes that have ended.

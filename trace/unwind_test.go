@@ -218,8 +218,8 @@ func TestWalksAreTaken(t *testing.T) {
 	}
 }
 
-// TestRowBlocks: a place is found in the blocks as in the table, wherever pages end and however many rows they have.
-func TestRowBlocks(t *testing.T) {
+// TestRowPages: a place is found in the blocks as in the table, wherever pages end and however many rows they have.
+func TestRowPages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, density := range []int{1, 3, 40, 3000, 20000} {
 		var rows []symbol.UnwindRow
@@ -236,15 +236,20 @@ func TestRowBlocks(t *testing.T) {
 		rows = append(rows, symbol.UnwindRow{PC: pc, Rule: 0})
 		var blocks [][gen.RowsBlock]byte
 		at := map[uint32]int{}
-		err := rowBlocks(rows, numbers, func(page uint32, block *[gen.RowsBlock]byte) error {
+		pages := rowPages{give: func(page uint32, block *[gen.RowsBlock]byte) error {
 			if _, twice := at[page]; twice {
 				t.Fatal("a page is there twice")
 			}
 			at[page] = len(blocks)
 			blocks = append(blocks, *block)
 			return nil
-		})
-		if err != nil {
+		}}
+		for _, r := range rows {
+			if err := pages.add(r.PC, numbers[r.Rule]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := pages.end(); err != nil {
 			t.Fatal(err)
 		}
 		table := symbol.UnwindTable{Rows: rows}
