@@ -23,6 +23,20 @@ static inline __attribute__((always_inline)) void nap(void) { usleep(10000); sin
 __attribute__((noinline)) void rests(void) { nap(); sink++; }
 int main(int argc, char **argv) { while (argc > 1) rests(); for (time_t end = time(0) + 300; time(0) < end;) outer(1000000); return 0; }`
 
+// sampledInTime takes a profile, and again where it says that a busy machine left it no time to read debug information.
+func sampledInTime(ctx context.Context, t *testing.T, p *Profile) *Profiled {
+	t.Helper()
+	for n := 1; ; n++ {
+		got, err := p.Run(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 3 || !strings.Contains(strings.Join(got.Notes, "\n"), "reading debug information took") {
+			return got
+		}
+	}
+}
+
 // TestProfileInlined samples a program with debug information: with and without the functions that were inlined.
 func TestProfileInlined(t *testing.T) {
 	needs(t, kernel.RawTracepoints)
@@ -31,10 +45,7 @@ func TestProfileInlined(t *testing.T) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		p := &Profile{Hz: 99, Who: Who{PIDs: []int{pid}}, User: true, Inline: inline, For: measure.Span(2 * time.Second)}
-		got, err := p.Run(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := sampledInTime(ctx, t, p)
 		all, with, any := int64(0), int64(0), int64(0)
 		for s := range got.Stacks {
 			at := slices.IndexFunc(s.User, func(f string) bool { return strings.HasSuffix(f, "`outer") })
@@ -68,10 +79,7 @@ func TestWaitsInlined(t *testing.T) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		p := &Profile{Of: OffCPU, Who: Who{PIDs: []int{pid}}, User: true, Inline: inline, For: measure.Span(time.Second)}
-		got, err := p.Run(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := sampledInTime(ctx, t, p)
 		all, with, any := int64(0), int64(0), int64(0)
 		for range 2 { // stacks may be gone through again
 			all, with, any = 0, 0, 0

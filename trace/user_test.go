@@ -56,7 +56,7 @@ func TestUserHelper(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Println("held", target.first)
-		select {}
+		time.Sleep(5 * time.Minute)
 	case "trace": // traces a process for ever
 		pid, _ := strconv.Atoi(os.Getenv(helper + "_PID"))
 		r := program("pid%d:a.out:go:entry { @ = count(); }", pid)
@@ -433,12 +433,17 @@ func spawn(t *testing.T, line string) (c *exec.Cmd, pid int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var errs strings.Builder
+	c.Stderr = &errs
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		c.Process.Kill() //nolint:errcheck // it was killed before
 		c.Wait()         //nolint:errcheck // it was killed
+		if t.Failed() {
+			t.Logf("the helper said %q", errs.String())
+		}
 	})
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
