@@ -26,7 +26,7 @@ var (
 func BenchmarkEverything(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	tune()
+	tune(nil)
 	c, err := open(term.Look{Alone: true})
 	if err != nil {
 		b.Fatal(err)

@@ -21,7 +21,7 @@ var toolStep = flag.Duration("toolstep", 10*time.Millisecond, "interval of Bench
 func BenchmarkTool(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	tune()
+	tune(nil)
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		b.Fatal(err)

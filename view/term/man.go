@@ -1,13 +1,11 @@
 package term
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 )
 
 // man makes the command that prints or writes the manual pages.
@@ -20,28 +18,42 @@ func (p Program) man() *cobra.Command {
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		root := c.Root()
-		root.DisableAutoGenTag = true
-		header := &doc.GenManHeader{Section: "1", Source: "culprit " + p.Version, Manual: "culprit"}
 		if len(args) == 0 {
-			var b bytes.Buffer
-			if err := doc.GenMan(root, header, &b); err != nil {
+			page, err := p.manPage(root)
+			if err != nil {
 				return fmt.Errorf("make the manual page: %w", err)
 			}
-			_, err := p.Terminal.Out.Write(b.Bytes())
+			_, err = p.Terminal.Out.Write(page)
 			return err
 		}
 		if err := os.MkdirAll(args[0], 0o755); err != nil {
 			return fmt.Errorf("make directory for manual pages: %w", err)
 		}
-		if err := doc.GenManTree(root, header, args[0]); err != nil {
+		n, err := p.manPages(root, args[0])
+		if err != nil {
 			return fmt.Errorf("write manual pages: %w", err)
 		}
-		pages, err := filepath.Glob(filepath.Join(args[0], "culprit*.1"))
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Terminal.Out, "%d pages in %s\n", len(pages), args[0])
+		_, err = fmt.Fprintf(p.Terminal.Out, "%d pages in %s\n", n, args[0])
 		return err
 	}
 	return c
+}
+
+// manPages writes the pages of a command and of all below it into a directory, and says how many they are.
+func (p Program) manPages(c *cobra.Command, directory string) (n int, err error) {
+	page, err := p.manPage(c)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.WriteFile(filepath.Join(directory, manName(c)+".1"), page, 0o644); err != nil {
+		return 0, err
+	}
+	n = 1
+	for _, child := range manChildren(c) {
+		below, err := p.manPages(child, directory)
+		if n += below; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }

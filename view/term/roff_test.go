@@ -1,0 +1,60 @@
+package term
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRoffEscapes(t *testing.T) {
+	var b roff
+	b.text("a -b \\ c\n.not a macro\n'neither\n\nsecond \"paragraph\"")
+	if got, want := b.String(), "a \\-b \\e c\n\\&.not a macro\n\\&'neither\n.PP\nsecond \"paragraph\"\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestManualPages looks whether each command has a page that tells of each of its flags, and whether each page that one refers to is there.
+func TestManualPages(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	dir := t.TempDir()
+	if status := Run(t.Context(), Program{Version: "1.2", Terminal: Terminal{Out: os.Stdout, Err: os.Stderr}}, []string{"man", dir}); status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	if err != nil || len(files) < 25 {
+		t.Fatalf("%d pages, %v", len(files), err)
+	}
+	for _, file := range files {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, name := string(page), strings.TrimSuffix(filepath.Base(file), ".1")
+		if !strings.Contains(text, `.TH "`+strings.ReplaceAll(strings.ToUpper(name), "-", `\-`)+`" "1" "Nov 2023" "culprit 1.2" "culprit"`) {
+			t.Errorf("%s has no head: %.200s", name, text)
+		}
+		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"} {
+			if strings.Count(text, ".SH "+section+"\n") != 1 {
+				t.Errorf("%s has no one section %s", name, section)
+			}
+		}
+		_, also, _ := strings.Cut(text, ".SH SEE ALSO\n")
+		for other := range strings.SplitSeq(strings.TrimSpace(also), ", ") {
+			other = strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(other, `\fB`), `(1)\fP`), `\-`, "-")
+			if _, err := os.Stat(filepath.Join(dir, other+".1")); err != nil {
+				t.Errorf("%s refers to %q, which is not there", name, other)
+			}
+		}
+	}
+	flame, err := os.ReadFile(filepath.Join(dir, "culprit-flame.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{".TP\n\\fB\\-o\\fP, \\fB\\-\\-output\\fP=\"\"\nwrite to this file", ".TP\n\\fB\\-\\-width\\fP=1200\nof an SVG, in pixels\n", ".EX\nperf script | culprit flame", `\fBculprit(1)\fP`} {
+		if want = strings.ReplaceAll(want, ".EX\nperf", ".EX\n  perf"); !strings.Contains(string(flame), want) {
+			t.Errorf("culprit-flame.1 has no %q in\n%s", want, flame)
+		}
+	}
+}
