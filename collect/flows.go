@@ -18,7 +18,9 @@ import (
 // A connection that appeared between two readings counts from zero. The bytes are payload, once each: what devices count
 // beside them is headers, segments sent again, acknowledgements, and connections whose end could not be heard of (a Loss
 // says how many).
-type Flows struct{}
+type Flows struct {
+	walk bool // it waits for the walk over sockets, which goes with Env.Long otherwise
+}
 
 // flowFields are the fields of a connection.
 func flowFields() []measure.Field {
@@ -93,6 +95,7 @@ type flowReading struct {
 	owning   bool // the fields pid or process
 	spaces   spaces[*flowSpace]
 	owners   *owners
+	walks    *flowWalk
 
 	tick    uint32
 	began   time.Time // of the first reading
@@ -101,22 +104,24 @@ type flowReading struct {
 	elapsed time.Duration
 
 	// Of the reading under way.
-	out     *Out
-	space   *flowSpace
-	again   bool // the second dump of a first reading
-	socket  diagSocket
-	pending []pendingFlow
-	asked   []socketRef
-	found   []*ownership
-	inodes  []uint32
-	notes   flowNotes
-	tables  flowTables
-	words   wordLabels
-	w       []label
-	text    []byte
-	onDump  func(uint16, []byte) error
-	onEnd   func(uint16, []byte) error
-	onHeld  func(func(*ownership))
+	out   *Out
+	space *flowSpace
+	again bool // the second dump of a first reading
+	// walkable says that a walk may tell of sockets, walked that it has.
+	walkable, walked bool
+	socket           diagSocket
+	pending          []pendingFlow
+	asked            []socketRef
+	found            []*ownership
+	inodes           []uint32
+	notes            flowNotes
+	tables           flowTables
+	words            wordLabels
+	w                []label
+	text             []byte
+	onDump           func(uint16, []byte) error
+	onEnd            func(uint16, []byte) error
+	onHeld           func(func(*ownership))
 }
 
 // flowNotes counts what a reading could not do.
@@ -153,6 +158,10 @@ type flowSpace struct {
 	minis     int // FIN_WAIT2 without a socket: kept by the kernel as TIME_WAIT
 	closed    []closedFlow
 	byLabels  map[flowLabels]int32
+	walks     uint8  // walksNot ...
+	inode     uint64 // of the namespace
+	calm      bool   // the last dump met no connection in FIN_WAIT2 without a socket
+	short     uint64 // and of such there had been so many until then
 }
 
 type listener struct {
@@ -209,7 +218,7 @@ type flowTables struct {
 }
 
 // Open implements Collector.
-func (Flows) Open(env *Env, want Want) (Reading, error) {
+func (c Flows) Open(env *Env, want Want) (Reading, error) {
 	r := &flowReading{want: want, flows: false, counting: want.Stat("tcp.connections")}
 	for _, s := range (Flows{}).Stats() {
 		r.flows = r.flows || want.Stat(s.ID) && strings.HasPrefix(string(s.ID), "tcp.flow.")
@@ -225,6 +234,11 @@ func (Flows) Open(env *Env, want Want) (Reading, error) {
 		if r.owners, err = openOwners(env.Root); err != nil {
 			r.Close()
 			return nil, err
+		}
+	}
+	if env.Long || c.walk {
+		if r.walks = startFlowWalk(env.Root); c.walk {
+			r.walks.wait()
 		}
 	}
 	return r, nil
@@ -273,6 +287,7 @@ func (s *flowSpace) close() {
 func (r *flowReading) Close() {
 	r.spaces.shut()
 	r.owners.close()
+	r.walks.close()
 }
 
 // states gives the mask of what is dumped beside listeners. TIME_WAIT, often more than all others, is counted by sockstat where possible;
@@ -307,6 +322,7 @@ func (r *flowReading) Read(out *Out) error {
 	if r.owning {
 		r.owners.start(r.tick, out.First)
 	}
+	r.walkable, r.walked = r.walks.ready(), false
 	var fault error
 	good := 0
 	for i, sp := range list {
@@ -389,8 +405,10 @@ func (r *flowReading) readSpace(sp *space[*flowSpace], s *flowSpace) error {
 	s.minis = 0
 	r.again = false
 	err := r.dump(s, 0)
-	if err == nil && r.states(s) != 0 && !r.empty(s) {
-		err = r.dumpAll(s)
+	if err == nil && r.states(s) != 0 && !r.walk(sp, s) && !r.empty(s) {
+		if err = r.dumpAll(s); err == nil {
+			r.calmed(s)
+		}
 	}
 	if err != nil {
 		if errors.Is(err, kernel.ErrInterrupted) || errors.Is(err, kernel.ErrOverrun) {

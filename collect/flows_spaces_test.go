@@ -38,6 +38,14 @@ func resident(t *testing.T) (pid int, ns kernel.NetNS) {
 // TestFlowsOfNamespaces moves a known amount between two namespaces: each sees its end, to the byte, and the device
 // between them counts that and headers.
 func TestFlowsOfNamespaces(t *testing.T) {
+	t.Run("by dumps", func(t *testing.T) { flowsOfNamespaces(t, Flows{}) })
+	t.Run("by a walk over sockets", func(t *testing.T) {
+		walkable(t)
+		flowsOfNamespaces(t, Flows{walk: true})
+	})
+}
+
+func flowsOfNamespaces(t *testing.T, flows Flows) {
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skip("needs: tool ip")
 	}
@@ -59,7 +67,7 @@ func TestFlowsOfNamespaces(t *testing.T) {
 	ip(nsB, "link set fl1 up")
 
 	env := Env{Netns: "all"}
-	r := openReadingsIn(t, &env, Flows{}, "tcp.flow.bytes", "tcp.connections")
+	r := openReadingsIn(t, &env, flows, "tcp.flow.bytes", "tcp.connections")
 	defer r.r.Close()
 	devices := openReadingsIn(t, &env, NetDevices{}, "net.device.bytes", "net.device.packets")
 	defer devices.r.Close()

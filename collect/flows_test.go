@@ -1,7 +1,9 @@
 package collect
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"strconv"
@@ -213,19 +215,39 @@ func TestFlowBytes(t *testing.T) {
 			func(p int) unix.Sockaddr { return &unix.SockaddrInet6{Addr: mapped, Port: p} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inNamespace(t, func() { flowBytes(t, c.local, c.listen, c.to) })
+			inNamespace(t, func() { flowBytes(t, Flows{}, c.local, c.listen, c.to) })
+		})
+		t.Run(c.name+" by a walk over sockets", func(t *testing.T) {
+			walkable(t)
+			inNamespace(t, func() { flowBytes(t, Flows{walk: true}, c.local, c.listen, c.to) })
 		})
 	}
 }
 
-func flowBytes(t *testing.T, local string, at unix.Sockaddr, to func(int) unix.Sockaddr) {
+// walkable skips a test where sockets can't be walked.
+func walkable(t testing.TB) {
+	t.Helper()
+	c, err := (kernel.Root{}).OpenConnections()
+	switch {
+	case errors.Is(err, measure.ErrDenied):
+		t.Skip("needs: cap:CAP_BPF:", err)
+	case err != nil:
+		t.Skip("needs: kernel feature iterators over marked sockets:", err)
+	}
+	c.Close()
+}
+
+// walks says whether the last reading of a namespace came from a walk over sockets.
+func (r *readings) walks() bool { return r.r.(*flowReading).walked }
+
+func flowBytes(t *testing.T, flows Flows, local string, at unix.Sockaddr, to func(int) unix.Sockaddr) {
 	listener, bound := listen(t, at)
 	defer unix.Close(listener)
 	old := connect(t, listener, to(port(bound)))
 	defer old.close()
 	send(t, old.client, old.server, 1_000_000) // before the first reading: never to be seen
 
-	r := openReadings(t, Flows{}, "tcp.flow.bytes", "tcp.flow.segments", "tcp.flow.rtt", "tcp.flow.queue", "tcp.connections", "tcp.listen.limit")
+	r := openReadings(t, flows, "tcp.flow.bytes", "tcp.flow.segments", "tcp.flow.rtt", "tcp.flow.queue", "tcp.connections", "tcp.listen.limit")
 	defer r.r.Close()
 	r.read()
 	for id, n := range map[measure.StatID]int{"tcp.flow.bytes": 0, "tcp.flow.segments": 0} {
@@ -244,6 +266,9 @@ func flowBytes(t *testing.T, local string, at unix.Sockaddr, to func(int) unix.S
 	send(t, old.client, old.server, 123_457)
 	send(t, old.server, old.client, 765)
 	r.read()
+	if flows.walk != r.walks() {
+		t.Errorf("by a walk: %v, want %v", r.walks(), flows.walk)
+	}
 	equal(t, "an old connection", r.rows("tcp.flow.bytes", "side", "direction"), map[string]float64{
 		"client tx": 123_457, "server rx": 123_457, "server tx": 765, "client rx": 765})
 	server, self, name := strconv.Itoa(port(bound)), strconv.Itoa(os.Getpid()), processName(t)
@@ -265,6 +290,9 @@ func flowBytes(t *testing.T, local string, at unix.Sockaddr, to func(int) unix.S
 	born := connect(t, listener, to(port(bound)))
 	send(t, born.client, born.server, 54_321)
 	r.read()
+	if flows.walk != r.walks() {
+		t.Errorf("a new connection by a walk: %v, want %v", r.walks(), flows.walk)
+	}
 	equal(t, "a connection that was born", r.rows("tcp.flow.bytes", "side", "direction"), map[string]float64{"client tx": 54_321, "server rx": 54_321})
 
 	// What is not read or sent yet waits in a queue, whether or not it moves.
@@ -356,6 +384,86 @@ func equal(t testing.TB, what string, got, want map[string]float64) {
 	}
 }
 
+// TestFlowWalk: what has no socket is told of as by dumps, whatever of it there is, and a walk that is not whole gives way to dumps.
+func TestFlowWalk(t *testing.T) {
+	walkable(t)
+	inNamespace(t, func() {
+		r := openReadings(t, Flows{walk: true}, "tcp.flow.bytes", "tcp.connections")
+		defer r.r.Close()
+		same := func(what string, walked bool) {
+			t.Helper()
+			until(t, what+" in all states", func() bool { // the kernel may have come further meanwhile
+				before := procStates(t)
+				r.read()
+				states := r.rows("tcp.connections", "state")
+				for state, n := range procStates(t) {
+					if before[state] == n && states[state] != n && state != "time-wait" {
+						t.Errorf("%s: %v %s, in /proc/net/tcp %v", what, states[state], state, n)
+					}
+				}
+				return maps.Equal(before, procStates(t)) && r.walks() == walked
+			})
+		}
+		listener, bound := listen(t, tcp4(127, 0, 0, 1, 0))
+		defer unix.Close(listener)
+		r.read()
+		old := connect(t, listener, bound)
+		defer old.close()
+		r.read()
+		same("one connection", true)
+
+		// Until the first byte a connection stays a request: tcp(7).
+		deferred, later := listen(t, tcp4(127, 0, 0, 1, 0))
+		defer unix.Close(deferred)
+		must(t, unix.SetsockoptInt(deferred, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 60))
+		for range 3 {
+			client, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			must(t, err)
+			defer unix.Close(client)
+			must(t, unix.Connect(client, later))
+		}
+		same("requests", true)
+		if got := r.rows("tcp.connections", "state")["syn-recv"]; got != 3 {
+			t.Errorf("%v connections in SYN_RECV, want 3", got)
+		}
+
+		// Who closed waits for the other end, without a socket: only a dump sees that.
+		gone := connect(t, listener, bound)
+		send(t, gone.client, gone.server, 1000)
+		same("two connections", true)
+		must(t, unix.Close(gone.client))
+		gone.client = -1
+		until(t, "one end waits for the other", func() bool { return procStates(t)["fin-wait-2"] == 1 })
+		same("an end that waits", false)
+		if got := r.rows("tcp.connections", "state"); got["fin-wait-2"] != 1 || got["close-wait"] != 1 {
+			t.Errorf("an end that waits: %v", got)
+		}
+		gone.close()
+		until(t, "it is over", func() bool { return procStates(t)["fin-wait-2"] == 0 })
+		same("it is over", true)
+
+		// Bytes are the same by either road, each once.
+		total := 0.0
+		walks := r.r.(*flowReading).walks
+		for i := range 6 {
+			send(t, old.client, old.server, 10_000)
+			r.r.(*flowReading).spaces.list[0].data.calm = i%2 == 0
+			r.read()
+			if r.walks() != (i%2 == 0) {
+				t.Errorf("reading %d by a walk: %v", i, r.walks())
+			}
+			for _, v := range r.rows("tcp.flow.bytes", "direction") {
+				total += v
+			}
+		}
+		if total != 2*6*10_000 {
+			t.Errorf("%v bytes, want 120,000", total)
+		}
+		walks.close()
+		same("without a walk", false)
+	})
+}
+
 // TestFlowRoads: the older request and the newer, and the states that /proc/net/tcp shows, tell the same; an empty namespace is told
 // as such by sockstat, and one connection ends that.
 func TestFlowRoads(t *testing.T) {
@@ -438,6 +546,14 @@ func procStates(t testing.TB) map[string]float64 {
 
 // TestFlowsAllocateNothing: once all is known a reading of idle connections makes no garbage, nor does one of moving ones.
 func TestFlowsAllocateNothing(t *testing.T) {
+	t.Run("by dumps", func(t *testing.T) { flowsAllocateNothing(t, Flows{}) })
+	t.Run("by a walk over sockets", func(t *testing.T) {
+		walkable(t)
+		flowsAllocateNothing(t, Flows{walk: true})
+	})
+}
+
+func flowsAllocateNothing(t *testing.T, flows Flows) {
 	inNamespace(t, func() {
 		pairs := connectMany(t, 50)
 		defer closeMany(pairs)
@@ -445,7 +561,7 @@ func TestFlowsAllocateNothing(t *testing.T) {
 		for _, s := range (Flows{}).Stats() {
 			ids = append(ids, s.ID)
 		}
-		r := openReadings(t, Flows{}, ids...)
+		r := openReadings(t, flows, ids...)
 		defer r.r.Close()
 		one := make([]byte, 1)
 		read := func() {
