@@ -163,8 +163,8 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 			spent = kernel.ThreadTime()
 		}
 		for _, r := range open {
-			r.out.start(first)
 			r.out.unseen = first && !s.env.SinceBoot
+			r.out.start(first)
 			why := r.failed
 			if r.reading != nil {
 				if err := r.reading.Read(r.out); err != nil {

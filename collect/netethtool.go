@@ -141,9 +141,9 @@ func (e *ethtools) close() {
 }
 
 // of gives what is known of a device; never nil.
-func (e *ethtools) of(index int32) *ethtool {
-	if t := e.devices[index]; t != nil {
-		return t
+func (e *ethtools) of(l *link) *ethtool {
+	if l.tool != nil {
+		return l.tool
 	}
 	return &e.none
 }
@@ -167,6 +167,7 @@ func (e *ethtools) refresh(links []*link, now time.Time, quiet bool) (changed bo
 			t = &ethtool{}
 			e.devices[l.index] = t
 		}
+		l.tool = t
 		t.round, t.mbps, t.duplex, t.autoneg, t.modes, t.rings, t.bare = e.round, 0, unknown8, unknown8, t.modes[:0], ringSizes{}, false
 		if (!t.asked || t.name != l.name) && e.fd >= 0 {
 			t.driver, t.bus = driverInfo(e.fd, l.name)

@@ -21,6 +21,7 @@ type link struct {
 
 	counters      [linkCounters]uint64 // of this reading, by linkCounter
 	counted       uint32               // the reading that brought them
+	moved         bool                 // counters may be others than last
 	last          [linkCounters]uint64
 	compared      uint32 // the reading that last holds; 0 none
 	lastCarrier   uint64
@@ -34,6 +35,8 @@ type link struct {
 	shaped float64 // bit/s that the disciplines let through at most; 0 no bound
 
 	outran bool // it carried more than the speed that ethtool tells
+
+	tool *ethtool // what ethtool tells; nil: nothing
 
 	below   *link    // the lower device or the other end of the pair; nil: none, or in a namespace that is not looked at
 	belowIn *devices // the namespace of below
@@ -190,17 +193,40 @@ func copyStats(stats *[linkCounters]uint64, b []byte) {
 // parseLinkStats reads the payload of an RTM_NEWSTATS message: struct if_stats_msg (u8 family, 3 bytes, u32 index, u32 mask)
 // and IFLA_STATS_LINK_64. ok is false when it holds no counters.
 func parseLinkStats(payload []byte, stats *[linkCounters]uint64) (index int32, ok bool) {
+	index, v := linkStats(payload)
+	if v == nil {
+		return index, false
+	}
+	copyStats(stats, v)
+	return index, index > 0
+}
+
+// linkStats gives the counters of such a message as they stand in it, nil where it has none.
+func linkStats(payload []byte) (index int32, stats []byte) {
 	if len(payload) < sizeofStatsMsg {
-		return 0, false
+		return 0, nil
 	}
 	index = int32(native.Uint32(payload[4:]))
 	for a := kernel.AttrsOf(payload[sizeofStatsMsg:]); a.Next(); {
 		if a.Type() == unix.IFLA_STATS_LINK_64 {
-			copyStats(stats, a.Value())
-			return index, index > 0
+			return index, a.Value()
 		}
 	}
-	return index, false
+	return index, nil
+}
+
+// follow takes counters as they stand in a message. Those of most devices are what they were, and then nothing is written.
+func (l *link) follow(b []byte) {
+	n := min(len(b)/8, linkCounters)
+	for i := range l.counters[:n] {
+		if v := native.Uint64(b[8*i:]); v != l.counters[i] {
+			l.counters[i], l.moved = v, true
+		}
+	}
+	for i := n; i < linkCounters; i++ {
+		l.moved = l.moved || l.counters[i] != 0
+		l.counters[i] = 0
+	}
 }
 
 // parseDev reads /proc/net/dev and calls f with each device: for both directions bytes packets errs drop fifo, then what differs

@@ -131,6 +131,7 @@ type spaces[T any] struct {
 	list       []*space[T]
 	all        []*space[T] // with those that can't be entered
 	generation int
+	matches    int // how often list was made
 	found      *namespaces
 }
 
@@ -192,6 +193,7 @@ func (s *spaces[T]) follow(o *Out) []*space[T] {
 // match opens what is new in list and closes what is not in it any more.
 func (s *spaces[T]) match(list []kernel.NetNS, generation int) {
 	s.generation = generation
+	s.matches++
 	before := s.all
 	s.all, s.list = nil, nil
 	for _, ns := range list {

@@ -55,7 +55,7 @@ func wireBytes(bytes, packets float64, mtu uint32, overhead, least float64) floa
 func (d *devices) speed(l *link) float64 { return d.speedAt(l, 8) }
 
 func (d *devices) speedAt(l *link, depth int) float64 {
-	mbps := d.tools.of(l.index).mbps
+	mbps := d.tools.of(l).mbps
 	if mbps == 0 || depth == 0 || l.outran {
 		return 0
 	}
@@ -68,7 +68,7 @@ func (d *devices) speedAt(l *link, depth int) float64 {
 		}
 	case "bond", "team":
 		for _, p := range d.order {
-			if p.master == l.index && d.speedAt(p, depth-1) == 0 && d.tools.of(p.index).mbps != 0 {
+			if p.master == l.index && d.speedAt(p, depth-1) == 0 && d.tools.of(p).mbps != 0 {
 				return 0
 			}
 		}

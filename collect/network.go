@@ -3,6 +3,7 @@ package collect
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -111,6 +112,8 @@ type netDevices struct {
 	spaces spaces[*devices]
 	reads  uint32
 
+	related int // spaces.matches when devices were last told what is below them
+
 	epoch  int // of the labels below
 	rx, tx label
 	from   [3]label // of a capacity: see boundWords
@@ -154,6 +157,7 @@ type devices struct {
 	round  uint32  // of dumps of links
 	now    uint32  // the reading under way
 	done   uint32  // the last reading that succeeded
+	linked uint32  // the reading in which links were last read
 	strays bool    // counters came of a device that is not in links
 
 	counting int // place in order of the device whose counters come next, if all come
@@ -260,7 +264,10 @@ func (n *netDevices) Read(o *Out) error {
 		}
 		read++
 	}
-	n.relate(list)
+	if n.related != n.spaces.matches || slices.ContainsFunc(list, func(s *space[*devices]) bool { return s.data.linked == n.reads }) {
+		n.relate(list)
+		n.related = n.spaces.matches
+	}
 	for _, s := range list {
 		if s.data.done == n.reads {
 			s.data.emit(n, o)
@@ -386,7 +393,7 @@ func (d *devices) readText(o *Out) error {
 		parseDev(b, func(name []byte, stats *[linkCounters]uint64) {
 			for _, l := range d.order {
 				if l.counted != d.now && l.name == string(name) {
-					l.counters, l.counted = *stats, d.now
+					l.counters, l.counted, l.moved = *stats, d.now, true
 				}
 			}
 		})
@@ -399,6 +406,7 @@ func (d *devices) readText(o *Out) error {
 // readLinks dumps the facts of all devices and forgets those that are gone.
 func (d *devices) readLinks() error {
 	d.round++
+	d.linked = d.now
 	err := d.routes.DumpRetry(&d.askLinks, 3, d.nothing, d.onLink)
 	switch {
 	case err == nil:
@@ -451,7 +459,7 @@ func (d *devices) takeLink(typ uint16, payload []byte) error {
 	}
 	l.round = d.round
 	if d.noStats && has {
-		l.counters, l.counted = d.spareStats, d.now
+		l.counters, l.counted, l.moved = d.spareStats, d.now, true
 	}
 	d.links[index] = l
 	return nil
@@ -482,7 +490,8 @@ func (d *devices) takeStats(typ uint16, payload []byte) error {
 		d.strays = d.strays || has
 		return nil
 	}
-	if _, has := parseLinkStats(payload, &l.counters); has {
+	if _, stats := linkStats(payload); stats != nil {
+		l.follow(stats)
 		l.counted = d.now
 	}
 	return nil
@@ -527,7 +536,7 @@ func (l *link) difference(o *Out, read uint32) {
 	switch {
 	case !l.fresh:
 		l.last, l.idle = l.counters, false
-	case l.counters != l.last:
+	case l.moved:
 		for i, v := range l.counters {
 			l.delta[i] = grown(o, l.last[i], v)
 		}
@@ -535,7 +544,7 @@ func (l *link) difference(o *Out, read uint32) {
 	case !l.idle: // as most devices of a machine with many are, interval after interval
 		l.delta, l.idle = [linkCounters]float64{}, true
 	}
-	l.compared = read
+	l.compared, l.moved = read, false
 }
 
 // grown gives how much a counter has grown; NaN, with the note on resets, where it went backwards. Counters of 32-bit kernels wrap.
@@ -588,7 +597,7 @@ func (d *devices) emit(n *netDevices, o *Out) {
 			t.info.Put(1, l.info...)
 		}
 		if t.modes != nil || t.ring != nil {
-			d.tools.of(l.index).emit(t, o, l)
+			d.tools.of(l).emit(t, o, l)
 		}
 	}
 	if t.uses != nil {
@@ -648,7 +657,7 @@ func (d *devices) describe(o *Out, l *link) {
 	if l.up() {
 		admin = "up"
 	}
-	e := d.tools.of(l.index)
+	e := d.tools.of(l)
 	l.info = append(l.info[:0], l.ns, l.device, o.Number(int64(l.index)), o.Label(l.kindWord()), o.Label(e.driver), o.Label(l.mac),
 		o.Label(admin), o.Label(operWord(l.operstate)), o.Label(e.duplexWord()), o.Label(e.autonegWord()), o.Number(int64(l.mtu)),
 		o.Label(d.nameOf(l.master)), o.Label(d.lowerName(l)), o.Number(int64(l.rxQueues)), o.Number(int64(l.txQueues)),

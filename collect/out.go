@@ -35,6 +35,15 @@ type Table struct {
 	stat  *measure.Stat
 	blank bool // nothing was measured in this interval
 
+	skip bool // rows of this reading are not taken
+
+	// Of the reading before, to tell whether the rows are the same.
+	known  int           // so many labels of the batch's keys are still those
+	steady bool          // all rows of this reading have the keys that they had then
+	rows   int           // so many there were
+	epoch  int           // of their labels
+	model  measure.Shape // of the rows of like, where they had its keys; else 0
+
 	like  *Table          // see Like
 	alike bool            // all rows of this reading have the keys of like's first rows, and none is in the batch
 	lent  bool            // the batch has keys of like's, and own is the room for its own
@@ -65,11 +74,14 @@ func (o *Out) start(first bool) {
 	}
 	for _, t := range o.tables {
 		b := &t.batch
+		t.rows = len(b.Values)
 		if t.lent {
 			b.Keys = t.own
 		}
+		t.known, t.steady = len(b.Keys), t.epoch == o.Epoch
 		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], b.Notes[:0]
 		t.blank, t.alike, t.lent = false, t.like != nil, false
+		t.skip = t.skips()
 	}
 	now := time.Now()
 	if first {
@@ -112,6 +124,9 @@ func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
 		o.NoteAll("a counter went backwards and was left out for one interval")
 	}
 	for _, t := range o.tables {
+		t.shape(o.Epoch)
+	}
+	for _, t := range o.tables {
 		if t.alike {
 			n := len(t.batch.Values) * len(t.batch.By)
 			t.own, t.batch.Keys, t.lent = t.batch.Keys, t.like.batch.Keys[:n:n], true
@@ -126,6 +141,20 @@ func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
 		batches = append(batches, &t.batch)
 	}
 	return batches
+}
+
+// shape says whether the rows are those of the reading before. A table that is like another is told after it, wherever it stands.
+func (t *Table) shape(epoch int) {
+	model := measure.Shape(0)
+	if t.alike {
+		t.like.shape(epoch)
+		model = t.like.batch.Shape
+	}
+	b := &t.batch
+	if !t.steady || len(b.Values) != t.rows || model != t.model || b.Shape == 0 || len(b.Dists) > 0 {
+		b.Shape = measure.NewShape()
+	}
+	t.steady, t.rows, t.epoch, t.model = true, len(b.Values), epoch, model
 }
 
 // Over gives the interval since the reading before (or since boot).
@@ -177,41 +206,44 @@ func (t *Table) shares(value float64, labels []measure.Label) bool {
 		return true
 	}
 	t.batch.Keys = append(t.batch.Keys, from[:n]...)
-	t.alike = false
+	t.alike, t.steady = false, false
 	return false
 }
 
 // Row puts a row, labels in the order of the statistic's fields. On the first reading a Delta takes none, except since boot.
 func (t *Table) Row(value float64, labels ...string) {
-	if t == nil || t.skips() {
+	if t == nil || t.skip {
 		return
 	}
-	t.check(len(labels))
-	if t.alike {
-		key := make([]measure.Label, len(labels))
-		for i, w := range labels {
-			key[i] = t.out.words.label(w)
-		}
-		t.Put(value, key...)
-		return
-	}
+	var room [20]measure.Label
+	key := room[:0]
 	for _, w := range labels {
-		t.batch.Keys = append(t.batch.Keys, t.out.words.label(w))
+		key = append(key, t.out.words.label(w))
 	}
-	t.batch.Values = append(t.batch.Values, value)
+	t.Put(value, key...)
 }
 
 // Put is Row with labels made before by Out.Label.
 func (t *Table) Put(value float64, labels ...measure.Label) {
-	if t == nil || t.skips() {
+	if t == nil || t.skip {
 		return
 	}
-	t.check(len(labels))
+	b := &t.batch
+	if len(labels) != len(b.By) {
+		t.check(len(labels))
+	}
 	if t.alike && t.shares(value, labels) {
 		return
 	}
-	t.batch.Keys = append(t.batch.Keys, labels...)
-	t.batch.Values = append(t.batch.Values, value)
+	b.Values = append(b.Values, value)
+	if n := len(b.Keys); t.steady {
+		if end := n + len(labels); end <= t.known && slices.Equal(b.Keys[n:end:end], labels) {
+			b.Keys = b.Keys[:end] // they lie there already
+			return
+		}
+		t.steady = false
+	}
+	b.Keys = append(b.Keys, labels...)
 }
 
 func (t *Table) skips() bool {

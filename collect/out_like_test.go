@@ -1,11 +1,81 @@
 package collect
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"culprit/measure"
 )
+
+// TestShape: batches of one shape have the same rows, and rows that stay have one shape.
+func TestShape(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 10))
+	fields := words("a", "b")
+	stats := []measure.Stat{
+		{ID: "x.like.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
+		{ID: "x.lead.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
+		{ID: "x.delta.count", Kind: measure.Delta, Unit: measure.Count, Fields: fields},
+	}
+	d := newDictionary()
+	d.limit = 64
+	o := newOut(stats, d, false)
+	like, lead, delta := o.Table(stats[0].ID), o.Table(stats[1].ID), o.Table(stats[2].ID)
+	like.Like(lead)
+	before, shapes, same := make([]string, len(stats)), make([]measure.Shape, len(stats)), 0
+	var rows []int
+	kept := false
+	for n := range 5000 {
+		d.startTick()
+		o.start(n == 0)
+		changed := len(rows) == 0 || rnd.IntN(4) == 0
+		if changed {
+			rows = rows[:0]
+			for range rnd.IntN(6) {
+				rows = append(rows, rnd.IntN(3))
+			}
+		}
+		if rnd.IntN(100) == 0 {
+			o.Label(fmt.Sprint("word ", n)) // now and then all words are given anew
+		}
+		odd := rnd.IntN(10) == 0
+		for i, r := range rows {
+			a, b := strconv.Itoa(r), strconv.Itoa(i)
+			lead.Row(float64(n), a, b)
+			like.Put(float64(n), o.Label(a), o.Label(b))
+			if !odd || i != 1 {
+				delta.Put(float64(n), o.Label(a), o.Label(b))
+			}
+		}
+		failed := rnd.IntN(30) == 0
+		if failed {
+			o.fail("for a test")
+		}
+		for k, b := range o.finish(nil) {
+			now := ""
+			for i := range b.Values {
+				now += fmt.Sprint(b.Labels[b.Key(i)[0]], ".", b.Labels[b.Key(i)[1]], " ", b.Key(i), " ")
+			}
+			switch {
+			case b.Shape == 0 || len(b.Keys) != 2*len(b.Values):
+				t.Fatalf("reading %d: shape %d, %d labels of %d rows", n, b.Shape, len(b.Keys), len(b.Values))
+			case b.Shape == shapes[k] && now != before[k]:
+				t.Fatalf("reading %d, %s: the rows were %s and are %s, of one shape", n, b.Stat, before[k], now)
+			case b.Shape == shapes[k]:
+				same++
+			case kept && !changed && !failed && !odd && now == before[k] && now != "" && k < 2:
+				t.Fatalf("reading %d, %s: rows that stay have another shape", n, b.Stat)
+			}
+			before[k], shapes[k] = now, b.Shape
+		}
+		kept = !failed && !changed && !odd
+	}
+	if same < 5000 {
+		t.Errorf("only %d batches had the shape of the one before", same)
+	}
+}
 
 // TestLike: tables that share keys give the batches that they give alone, reading after reading, whether their rows are the other's or not.
 func TestLike(t *testing.T) {

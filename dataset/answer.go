@@ -41,6 +41,14 @@ type fold struct {
 	values  []float64
 	series  []measure.Series
 	laid    laid // by the tick before; only with folder.reuse
+	folding folding
+}
+
+// folding is where the rows of batches went when they were last folded. Batches of the same shapes go there again.
+type folding struct {
+	from  []measure.Shape // of the batches; one of 0: not known
+	to    []int32         // of each row, batch after batch: the row of the answer, -1 where it was filtered out
+	shape measure.Shape   // of the answer
 }
 
 // laid is where the series of a plain answer lie, and what they point at. Where all of it is as in the tick before, so are they: a series of 120 bytes
@@ -51,6 +59,9 @@ type laid struct {
 	values *float64
 	n      int
 }
+
+// mostFolded bounds the rows whose ways are kept.
+const mostFolded = 1 << 13
 
 type foldPlan struct {
 	by []string // of the batch that the plan is for
@@ -207,10 +218,9 @@ func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) 
 	values := append(s.values[len(s.values):], b.Values...)
 	s.values = s.values[:len(s.values)+len(values)]
 	if f.stat.Kind == measure.Delta {
-		for i, v := range values {
-			values[i] = f.stat.Unit.Rate(v, b.Over.Span())
-		}
+		f.stat.Unit.Rates(values, b.Over.Span())
 	}
+	a.Lay(values, b.Shape)
 	s.series = s.series[:first+len(values)]
 	a.Series = s.series[first:len(s.series):len(s.series)]
 	before := f.laid
@@ -227,19 +237,30 @@ func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) 
 
 // folded filters the rows of the batches and folds those of one key together.
 func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
+	if reuse && f.again(batches) {
+		f.refill(a, batches)
+		return
+	}
 	f.table.clear()
+	g := &f.folding
+	g.from, g.to = g.from[:0], g.to[:0]
 	values := f.values[:0]
 	var dists []measure.Dist
 	f.counts = f.counts[:0]
 	for k, i := range f.batches {
 		b, p := batches[i], &f.plans[k]
 		if !p.ok {
+			g.from = append(g.from, 0)
 			continue
 		}
+		g.from = append(g.from, b.Shape)
 		for i := range b.Rows() {
 			from := b.Key(i)
 			if !p.plain {
 				if !p.wants(from, b.Labels) {
+					if len(g.to) <= mostFolded {
+						g.to = append(g.to, -1)
+					}
 					continue
 				}
 				for j, c := range p.columns {
@@ -248,6 +269,9 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 				from = f.key
 			}
 			n, fresh := f.table.row(from)
+			if len(g.to) <= mostFolded {
+				g.to = append(g.to, int32(n))
+			}
 			if f.stat.Kind == measure.Dists {
 				if fresh {
 					dists = append(dists, measure.Dist{Base: b.Dists[i].Base})
@@ -276,7 +300,50 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 	}
 	if reuse {
 		f.values, f.series = values, a.Series
+		if g.shape = 0; f.stat.Kind != measure.Dists && !slices.Contains(g.from, 0) && len(g.to) <= mostFolded {
+			g.shape = measure.NewShape()
+		}
+		a.Lay(values, g.shape)
 	} else {
 		f.table.keys = nil // they are the answer's now
 	}
+}
+
+// again says whether the batches have the rows that were folded last.
+func (f *fold) again(batches []*measure.Batch) bool {
+	g := &f.folding
+	if g.shape == 0 || len(g.from) != len(f.batches) {
+		return false
+	}
+	for k, i := range f.batches {
+		if batches[i].Shape != g.from[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// refill is folded for rows that were folded before: their values are new, and nothing else.
+func (f *fold) refill(a *measure.Answer, batches []*measure.Batch) {
+	for i := range f.values {
+		f.values[i], f.counts[i] = measure.NaN, 0
+	}
+	to := f.folding.to
+	for _, i := range f.batches {
+		b := batches[i]
+		rates := f.stat.Kind == measure.Delta
+		for k, v := range b.Values {
+			n := to[k]
+			if n < 0 {
+				continue
+			}
+			if rates {
+				v = f.stat.Unit.Rate(v, b.Over.Span())
+			}
+			f.values[n], f.counts[n] = f.stat.Fold.Combine(f.values[n], f.counts[n], v)
+		}
+		to = to[len(b.Values):]
+	}
+	a.Series = f.series
+	a.Lay(f.values, f.folding.shape)
 }

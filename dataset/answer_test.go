@@ -109,21 +109,34 @@ func TestBriefAnswersBesideOneAnother(t *testing.T) {
 		for _, by := range [][]string{by, by[1:]} {
 			queries = append(queries, measure.Query{Stat: id, By: by})
 		}
+		queries = append(queries, measure.Query{Stat: id, By: by[:1], Where: []measure.Term{{Field: "a", Op: measure.NotEqual, Values: []string{"1"}}}})
 	}
 	c := New(s)
 	brief, kept := newFolder(c, 0, queries), newFolder(c, 0, queries)
 	brief.reuse = true
 	got, want := make([]*measure.Answer, len(queries)), make([]*measure.Answer, len(queries))
+	second, laid, shapes := measure.NewShape(), 0, make([]measure.Shape, len(queries))
+	rows := make([]string, len(queries))
 	for tick := range 1000 {
 		for n, b := range batches { // in the same memory, as a source has them
-			b.Keys, b.Values = b.Keys[:0], b.Values[:0]
-			for k := range measure.Label(rnd.IntN(4)) {
-				b.Keys, b.Values = append(b.Keys, k, measure.Label(n)), append(b.Values, rnd.Float64())
+			if b.Shape == 0 || rnd.IntN(2) == 0 {
+				b.Shape, b.Keys = 0, b.Keys[:0]
+				for k := range measure.Label(rnd.IntN(4)) {
+					b.Keys = append(b.Keys, (k+measure.Label(rnd.IntN(2)))%4, measure.Label(n), 3-k, measure.Label(n))
+				}
+				if rnd.IntN(4) > 0 {
+					b.Shape = measure.NewShape()
+				}
+			}
+			b.Values = b.Values[:0]
+			for range len(b.Keys) / 2 {
+				b.Values = append(b.Values, rnd.Float64())
 			}
 		}
 		given := batches
 		if rnd.IntN(3) == 0 { // of two collectors, so that its rows are folded
-			given = append(batches[:4:4], &measure.Batch{Stat: "t.t1", By: by, Over: batches[1].Over, Labels: batches[1].Labels})
+			given = append(batches[:4:4], &measure.Batch{Stat: "t.t1", By: by, Over: batches[1].Over, Labels: batches[1].Labels, Shape: measure.Shape(rnd.IntN(2)) * second,
+				Keys: []measure.Label{2, 2}, Values: []float64{rnd.Float64()}})
 		}
 		brief.answers(given, got)
 		kept.answers(given, want)
@@ -131,7 +144,23 @@ func TestBriefAnswersBesideOneAnother(t *testing.T) {
 			if g, w := values(got[i]), values(want[i]); !maps.Equal(g, w) {
 				t.Fatalf("tick %d, %v: %v where ticks are kept, %v where not", tick, queries[i], w, g)
 			}
+			cells, shape := got[i].Laid()
+			keys := ""
+			for k, s := range got[i].Series {
+				if keys += fmt.Sprint(s.Key); shape != 0 && &s.Values[0] != &cells[k] {
+					t.Fatalf("tick %d, %v: the value of series %d lies elsewhere", tick, queries[i], k)
+				}
+			}
+			if shape != 0 && shape == shapes[i] {
+				if laid++; keys != rows[i] {
+					t.Fatalf("tick %d, %v: the rows were %s and are %s, of one shape", tick, queries[i], rows[i], keys)
+				}
+			}
+			shapes[i], rows[i] = shape, keys
 		}
+	}
+	if laid < 1000 {
+		t.Errorf("only %d answers had the shape of the answer before", laid)
 	}
 }
 

@@ -28,6 +28,7 @@ type Batch struct {
 	Labels []string // a dictionary that only grows, and may be kept; may hold words that no row uses
 	Frames []Frame  // of Stack fields: a label of such a field is an index into Frames. May be kept as Labels: it only grows, or another takes its place. A frame without symbol and caller is the empty stack
 	Keys   []Label
+	Shape  Shape // of the rows
 	Values []float64
 	Dists  []Dist
 	Loss   []Loss
@@ -65,6 +66,9 @@ type Answer struct {
 	Series  []Series
 	Loss    []Loss
 	Notes   []string
+
+	shape  Shape     // see Lay
+	values []float64 // see Lay
 }
 
 // Label gives the text of series i in column by (an index into Query.By); of a stack as Folded has it.

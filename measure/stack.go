@@ -32,6 +32,7 @@ func (a *Answer) Worded() *Answer {
 	}
 	out := *a
 	out.Stacks, out.Frames = nil, nil
+	out.Lay(nil, 0)
 	out.Labels = slices.Clone(a.Labels)
 	words := map[Label]Label{}
 	out.Series = slices.Clone(a.Series)

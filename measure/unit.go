@@ -29,6 +29,23 @@ func (u Unit) PerSecond() Unit {
 	return u + "/s"
 }
 
+// Rates makes each amount what Rate gives of it.
+func (u Unit) Rates(amounts []float64, over Span) {
+	if over <= 0 {
+		for i := range amounts {
+			amounts[i] = NaN
+		}
+		return
+	}
+	per := over.Seconds()
+	if u == Nanoseconds {
+		per = float64(over)
+	}
+	for i, v := range amounts {
+		amounts[i] = v / per
+	}
+}
+
 // Rate gives amount (in u) per second over the span, in u.PerSecond(). NaN when the span is not positive.
 func (u Unit) Rate(amount float64, over Span) float64 {
 	if over <= 0 {

@@ -65,11 +65,18 @@ func cpuColumns() []Column {
 }
 
 func cpuTable(o Options, f *Frame) *Table {
-	t := f.table("cpu", cpuColumns)
-	if !o.Has("extended") {
-		for i := len(t.Columns) - 3; i < len(t.Columns); i++ {
-			t.Columns[i].Head = ""
-		}
+	var t *Table
+	if o.Has("extended") {
+		t = f.table("cpu", cpuColumns)
+	} else {
+		t = f.table("cpu without more", func() []Column {
+			columns := cpuColumns()
+			for i := len(columns) - 3; i < len(columns); i++ {
+				columns[i].Head = ""
+			}
+			return columns
+		})
+		t.View = "cpu"
 	}
 	p := f.pivot("cpu")
 	time := f.Of("cpu.time")

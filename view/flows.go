@@ -191,6 +191,7 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 	}
 	b := *a
 	b.Series = nil
+	b.Lay(nil, 0)
 	for i, s := range a.Series {
 		if len(o["interface"]) > 0 && !here[a.Word(i, "netns")+" "+a.Word(i, "local")] ||
 			len(o["pid"]) > 0 && !anyMatch(o["pid"], a.Word(i, "pid")) || len(o["peer"]) > 0 && !anyMatch(o["peer"], a.Word(i, "peer")) {
@@ -210,6 +211,7 @@ func withPort(a *measure.Answer) *measure.Answer {
 	b := *a
 	b.Query.By = append(append([]string(nil), a.Query.By...), "port")
 	b.Series = make([]measure.Series, len(a.Series))
+	b.Lay(nil, 0)
 	for i, s := range a.Series {
 		port := s.Key[peer]
 		if a.Label(i, side) == "server" {

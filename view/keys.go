@@ -149,6 +149,15 @@ func (k *keys) number(key []measure.Label) int {
 	return k.last
 }
 
+// cut forgets the keys from n on.
+func (k *keys) cut(n int) {
+	k.n, k.last, k.flat = n, 0, k.flat[:n*k.width]
+	clear(k.slots)
+	for i := range n {
+		k.put(i)
+	}
+}
+
 func (k *keys) put(i int) {
 	at := hash(k.key(i))
 	for ; k.slots[at&uint64(len(k.slots)-1)] != 0; at++ {

@@ -28,6 +28,7 @@ type meanAnswer struct {
 	known []measure.Label
 	at    []int32
 	turn  uint32
+	shape measure.Shape // of that answer; 0 where not all its rows are known so
 }
 
 type meanRow struct{ sum, weight float64 }
@@ -53,7 +54,14 @@ func (m *Mean) Add(f *Frame) {
 		k := m.answers[i]
 		k.of = *a
 		k.of.Series, k.of.Labels, k.of.Elapsed, k.of.Loss, k.of.Notes = nil, nil, nil, nil, nil
+		k.of.Lay(nil, 0)
 		k.elapsed += a.Elapsed[0]
+		values, shape := a.Laid()
+		if shape != 0 && shape == k.shape {
+			k.add(values, float64(a.Elapsed[0]))
+			continue
+		}
+		k.shape = 0
 		if !m.words.seen(a.Labels) || k.turn != m.words.turn {
 			k.known, k.at, k.turn = k.known[:0], k.at[:0], m.words.turn
 		}
@@ -86,6 +94,20 @@ func (m *Mean) Add(f *Frame) {
 				k.rows[n].sum += v * float64(a.Elapsed[0])
 				k.rows[n].weight += float64(a.Elapsed[0])
 			}
+		}
+		if len(k.at) == len(values) && !k.more {
+			k.shape = shape
+		}
+	}
+}
+
+// add adds the values of an answer whose rows are those of the answer before.
+func (k *meanAnswer) add(values []float64, elapsed float64) {
+	for i, v := range values {
+		if v == v {
+			r := &k.rows[k.at[i]]
+			r.sum += v * elapsed
+			r.weight += elapsed
 		}
 	}
 }

@@ -77,28 +77,33 @@ func nicTable(o Options, f *Frame) *Table {
 	p.Join("rx", f.Of("net.device.capacity"), "direction", "rx")
 	p.Join("tx", f.Of("net.device.capacity"), "direction", "tx")
 	p.Sort()
+	admin, duplex, rxFrom, txFrom := p.Words("info", "admin"), p.Words("info", "duplex"), p.Words("rx", "from"), p.Words("tx", "from")
 	only, moving := o["interface"], o.Has("idle")
 	for r := range p.Len() {
 		device := p.Key(r, "device")
 		if len(only) > 0 && !anyMatch(only, device) {
 			continue
 		}
-		rx, tx := p.At(r, rxb), p.At(r, txb)
-		moved := p.At(r, rxp) > 0 || p.At(r, txp) > 0
-		if !moved && (moving || p.Word(r, "info", "admin") == "down") {
+		rx, tx, rxPackets, txPackets := p.At(r, rxb), p.At(r, txb), p.At(r, rxp), p.At(r, txp)
+		moved := rxPackets > 0 || txPackets > 0
+		if !moved && (moving || p.WordAt(r, admin) == "down") {
 			continue
 		}
-		half := p.Word(r, "info", "duplex") == "half"
-		util, capacity, from := share(rx, tx, p.At(r, rxc), p.At(r, txc), half, p.Word(r, "rx", "from"), p.Word(r, "tx", "from"))
+		half := p.WordAt(r, duplex) == "half"
+		util, capacity, from := share(rx, tx, p.At(r, rxc), p.At(r, txc), half, p.WordAt(r, rxFrom), p.WordAt(r, txFrom))
 		wire, _, _ := share(p.At(r, rxw), p.At(r, txw), p.At(r, rxc), p.At(r, txc), half, "", "")
-		name := device
-		if ns := p.Key(r, "netns"); ns != "" {
+		ns, name := p.Key(r, "netns"), device
+		if ns != "" {
 			name = ns + "/" + device
 		}
-		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: f.cells(
-			T(p.Key(r, "netns")), T(device), N(rx), N(tx), N(p.At(r, rxp)), N(p.At(r, txp)),
-			N(average(rx, p.At(r, rxp))), N(average(tx, p.At(r, txp))), N(util), N(sum(p.At(r, drops), p.At(r, fifo), p.At(r, queue))),
-			N(wire), N(p.At(r, errors)), N(capacity), T(from)), Label: name})
+		c := f.row(len(t.Columns))
+		c[0], c[1] = T(ns), T(device)
+		for k, v := range [...]float64{rx, tx, rxPackets, txPackets, average(rx, rxPackets), average(tx, txPackets), util,
+			sum(p.At(r, drops), p.At(r, fifo), p.At(r, queue)), wire, p.At(r, errors), capacity} {
+			c[2+k] = N(v)
+		}
+		c[13] = T(from)
+		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: c, Label: name})
 	}
 	return t
 }

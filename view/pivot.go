@@ -28,12 +28,21 @@ type Pivot struct {
 	tuples keys
 	counts []int32
 	before sorting
+
+	// Of the table before, in the same Room; see call.
+	steady bool // all calls until now were as then
+	calls  []call
+	made   int      // calls until now
+	ids    []string // of the rows
+	texts  []wordColumn
+	worded int // of texts that are in use
 }
 
 // sorting is what Sort did for the table before: which rows, of which keys, came from which order to which.
 type sorting struct {
 	keys     []measure.Label
 	from, to []int
+	known    bool // the rows are still those
 }
 
 // pair is a row and what it is ordered by.
@@ -95,17 +104,51 @@ func (p *Pivot) row(key []measure.Label) int {
 // Add makes a column of the answer's series that have the words (pairs of field and word); several series of one row add up. It
 // gives the column's number. A row that the answer has no series for is NaN there, or 0 for a sparse statistic that was measured.
 func (p *Pivot) Add(a *measure.Answer, where ...string) int {
+	values, shape := a.Laid()
+	same, c := p.again(isAdd, a, shape, "", where)
+	if same != nil {
+		at := p.columnAgain(a)
+		column := p.columns[at]
+		for i, n := range same.to {
+			if n >= 0 {
+				column[n>>1] = values[i]
+			}
+		}
+		return at
+	}
 	wanted, columns, at := newFilter(a, where), p.columnsOf(a), p.column(a)
 	for i := range a.Series {
-		if wanted.has(i) {
-			p.put(at, p.row(p.keyOf(a, columns, i)), a.Series[i].Values[0])
+		if !wanted.has(i) {
+			c.passed()
+			continue
 		}
+		n := p.row(p.keyOf(a, columns, i))
+		p.put(at, n, a.Series[i].Values[0])
+		c.took(n, 0)
 	}
+	p.done(c)
 	return at
 }
 
 // AddTwo is Add twice in one go: for the series whose field has the one word, and for those that have the other.
 func (p *Pivot) AddTwo(a *measure.Answer, field, one, two string) (first, second int) {
+	values, shape := a.Laid()
+	words := [...]string{one, two}
+	same, c := p.again(isAddTwo, a, shape, field, words[:])
+	if same != nil {
+		first, second = p.columnAgain(a), p.columnAgain(a)
+		ones, twos := p.columns[first], p.columns[second]
+		for i, n := range same.to {
+			switch {
+			case n < 0:
+			case n&1 == 0:
+				ones[n>>1] = values[i]
+			default:
+				twos[n>>1] = values[i]
+			}
+		}
+		return first, second
+	}
 	ones, twos, columns := newFilter(a, []string{field, one}), newFilter(a, []string{field, two}), p.columnsOf(a)
 	first, second = p.column(a), p.column(a)
 	for i := range a.Series {
@@ -114,19 +157,19 @@ func (p *Pivot) AddTwo(a *measure.Answer, field, one, two string) (first, second
 		case ones.has(i):
 			at = first
 		case !twos.has(i):
+			c.passed()
 			continue
 		}
-		p.put(at, p.row(p.keyOf(a, columns, i)), a.Series[i].Values[0])
+		n := p.row(p.keyOf(a, columns, i))
+		p.put(at, n, a.Series[i].Values[0])
+		c.took(n, at-first)
 	}
+	p.done(c)
 	return first, second
 }
 
 // column begins a column for the answer and gives its number.
 func (p *Pivot) column(a *measure.Answer) int {
-	none := measure.NaN
-	if a.Sparse && len(a.Elapsed) > 0 && a.Elapsed[0] > 0 {
-		none = 0
-	}
 	if len(p.columns) < cap(p.columns) { // of a pivot before, in the same Room
 		p.columns = p.columns[:len(p.columns)+1]
 	} else {
@@ -137,7 +180,7 @@ func (p *Pivot) column(a *measure.Answer) int {
 	for i := range values {
 		values[i] = math.Float64frombits(absent)
 	}
-	p.columns[at], p.empty = values, append(p.empty, none)
+	p.columns[at], p.empty = values, append(p.empty, noneOf(a))
 	return at
 }
 
@@ -158,11 +201,17 @@ func (p *Pivot) put(column, n int, v float64) {
 
 // Join keeps the answer's series beside each row of the same key that there is already, for Word to read.
 func (p *Pivot) Join(name string, a *measure.Answer, where ...string) {
-	wanted, columns := newFilter(a, where), p.columnsOf(a)
+	_, shape := a.Laid()
+	same, c := p.again(isJoin, a, shape, name, where)
 	var series []int32
 	if len(p.joins) < cap(p.joins) {
 		series = p.joins[:len(p.joins)+1][len(p.joins)].series
 	}
+	if same != nil {
+		p.joins = append(p.joins, join{name: name, answer: a, series: series})
+		return
+	}
+	wanted, columns := newFilter(a, where), p.columnsOf(a)
 	j := join{name: name, answer: a, series: slices.Grow(series[:0], p.keys.n)[:p.keys.n]}
 	clear(j.series)
 	for i := range a.Series {
@@ -174,10 +223,14 @@ func (p *Pivot) Join(name string, a *measure.Answer, where ...string) {
 		}
 	}
 	p.joins = append(p.joins, j)
+	p.done(c)
 }
 
 // Len gives the number of rows.
-func (p *Pivot) Len() int { return p.keys.n }
+func (p *Pivot) Len() int {
+	p.settle()
+	return p.keys.n
+}
 
 // At gives the value of a column in a row.
 func (p *Pivot) At(row, col int) float64 {
@@ -203,6 +256,13 @@ func (p *Pivot) ID(row int) string {
 	if len(p.by) == 1 {
 		return p.word(row, 0)
 	}
+	n := p.order[row]
+	if n < len(p.ids) && p.ids[n] != "" {
+		return p.ids[n]
+	}
+	for n >= len(p.ids) {
+		p.ids = append(p.ids, "")
+	}
 	p.text = p.text[:0]
 	for k := range p.by {
 		if k > 0 {
@@ -210,12 +270,15 @@ func (p *Pivot) ID(row int) string {
 		}
 		p.text = append(p.text, p.word(row, k)...)
 	}
-	return p.words.text(p.text)
+	p.ids[n] = p.words.text(p.text)
+	return p.ids[n]
 }
 
 // Word gives a field of the series that Join kept under the name, "" when there is none.
-func (p *Pivot) Word(row int, name, field string) string {
-	n := p.order[row]
+func (p *Pivot) Word(row int, name, field string) string { return p.wordOf(p.order[row], name, field) }
+
+// wordOf is Word of a row by its number.
+func (p *Pivot) wordOf(n int, name, field string) string {
 	for i := len(p.joins) - 1; i >= 0; i-- {
 		if j := &p.joins[i]; j.name == name && n < len(j.series) && j.series[n] > 0 {
 			return j.answer.Word(int(j.series[n]-1), field)
@@ -226,6 +289,12 @@ func (p *Pivot) Word(row int, name, field string) string {
 
 // Sort orders the rows by their keys, numbers within words by value: eth2 before eth10. Of the same rows as in the table before it knows the order.
 func (p *Pivot) Sort() {
+	p.settle()
+	if p.steady && p.before.known {
+		copy(p.order, p.before.to)
+		return
+	}
+	p.before.known = true
 	if !slices.Equal(p.order, p.before.from) || !slices.Equal(p.keys.flat, p.before.keys) {
 		p.before.from, p.before.keys = append(p.before.from[:0], p.order...), append(p.before.keys[:0], p.keys.flat...)
 		slices.SortStableFunc(p.order, p.compare)
@@ -257,6 +326,7 @@ func (p *Pivot) compare(i, j int) int {
 // machine, go by key, so that the order is the same whoever measured; those of 0, thousands on a quiet machine, stay as they come. Where first is
 // not 0, only so many rows get their places, and the others stand behind them as they stood.
 func (p *Pivot) SortBy(value func(row int) float64, first int) {
+	p.settle()
 	pairs := slices.Grow(p.pairs[:0], len(p.order))[:len(p.order)]
 	p.pairs = pairs
 	for i, n := range p.order {
@@ -313,6 +383,7 @@ func (p *Pivot) SortBy(value func(row int) float64, first int) {
 // Folded gives an answer's values by the rows that there are: of several series of one row the mean or the largest. NaN: it has none. What it gives
 // is good as long as the pivot.
 func (p *Pivot) Folded(fold measure.Fold, a *measure.Answer) func(row int) float64 {
+	p.settle()
 	columns := p.columnsOf(a)
 	if p.folded == len(p.folds) {
 		p.folds = append(p.folds, folds{})
@@ -344,6 +415,7 @@ func (p *Pivot) Folded(fold measure.Fold, a *measure.Answer) func(row int) float
 // Distinct counts for each row the tuples of fields that come up in the answer, each where it comes up first. What it gives is good until the next
 // call, and as long as the pivot.
 func (p *Pivot) Distinct(a *measure.Answer, fields ...string) func(row int) int {
+	p.settle()
 	columns, seen := p.columnsOf(a), &p.tuples
 	seen.clear(len(fields))
 	var at []int

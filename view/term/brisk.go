@@ -44,11 +44,10 @@ func (w *brisk) Write(b []byte) (int, error) {
 	return n + m, err
 }
 
-// atOnce writes what surely goes in and gives how much. A pipe that is ready takes PIPE_BUF bytes without waiting: pipe(7). A
-// terminal that is ready takes some, and a signal ends its wait for room for more.
+// atOnce writes what surely goes in and gives how much. A pipe that may not wait takes as much as it has room for, and one that is ready takes
+// PIPE_BUF bytes without waiting: pipe(7). A terminal that is ready takes some, and a signal ends its wait for room for more.
 func (w *brisk) atOnce(b []byte) int {
-	const pipeBuffer = 4096 // PIPE_BUF
-	if len(b) == 0 || len(b) > pipeBuffer {
+	if len(b) == 0 {
 		return 0
 	}
 	if !w.asks {
@@ -65,6 +64,10 @@ func (w *brisk) atOnce(b []byte) int {
 		default:
 			return 0
 		}
+	}
+	const pipeBuffer = 4096 // PIPE_BUF
+	if len(b) > pipeBuffer {
+		return 0
 	}
 	ask := unix.PollFd{Fd: int32(w.fd), Events: unix.POLLOUT}
 	var now unix.Timespec
