@@ -221,6 +221,34 @@ func AttachTimer(prog *ebpf.Program, cpu int32, every measure.Span) (*Link, erro
 	return attachEvent(prog, timerEvent(every), -1, int(cpu), 0)
 }
 
+// AttachTraceEvent attaches a program to the records that perf makes of a trace event, on all CPUs; id is the event's Format.ID.
+//
+// Who closes such an event waits until no CPU can be in it any more, for 30 to 90 ms. So it is put into a map, which alone holds it: the kernel lets
+// go of what was in a map when it comes to it (perf_event_fd_array_release in kernel/bpf/arraymap.c), and until then the program goes on being called.
+func AttachTraceEvent(prog *ebpf.Program, id int) (*Link, error) {
+	attr := &unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_TRACEPOINT, Config: uint64(id), Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Sample: 1, Bits: unix.PerfBitDisabled,
+	}
+	event, err := attachEvent(prog, attr, -1, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer event.Close() // what is in the map stays
+	holder, err := ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_event", Type: ebpf.PerfEventArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		return nil, fmt.Errorf("hold a trace event: %w", err)
+	}
+	defer holder.Close()
+	if err := holder.Put(uint32(0), uint32(event.fd)); err != nil {
+		return nil, fmt.Errorf("hold a trace event: %w", err)
+	}
+	fd, err := unix.FcntlInt(uintptr(holder.FD()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, asErr(err)
+	}
+	return &Link{fd: fd}, nil
+}
+
 // AttachCounter attaches a program to every happening of one of the kernel's software events (PERF_COUNT_SW_...) on one CPU.
 func AttachCounter(prog *ebpf.Program, cpu int32, event uint64) (*Link, error) {
 	attr := timerEvent(1)

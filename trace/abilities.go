@@ -35,6 +35,7 @@ func (e *Env) abilities(p *ir.Program) (gen.Kernel, error) {
 	k.Loop = kernel.BPFLoop.Have(e.root) == nil
 	k.NoPrealloc = unallocated()
 	k.Compat = e.narrow()
+	k.Records = e.records(p)
 	k.AtomicFetch = k.NoPrealloc || fetches() // both are in 6.1; the atomics came in 5.12
 	if k.Unwind, err = e.unwinds(p, &k); err != nil {
 		return k, err
@@ -148,4 +149,34 @@ func (e *Env) offset(typ, member string) (int, error) {
 		return off, nil
 	}
 	return 0, fmt.Errorf("struct %s has no member %s: %w", typ, member, measure.ErrUnsupported)
+}
+
+// records tells whether programs for system calls may be attached to perf's records of raw_syscalls. The kernel runs no other program of
+// perf's, a timer's or a kprobe's, within one that hangs there, so a script that has some of both keeps to the raw tracepoints.
+func (e *Env) records(p *ir.Program) bool {
+	for _, c := range p.Source.Clauses {
+		for _, probe := range c.Probes {
+			switch probe.Site {
+			case check.SitePerfEvent, check.SiteKprobe, check.SiteKretprobe:
+				return false
+			}
+		}
+	}
+	return e.perfRecords()
+}
+
+// perfRecords tells whether perf's records of raw_syscalls are what lang/gen takes them for.
+func (e *Env) perfRecords() bool {
+	t, err := e.openTracefs()
+	if err != nil {
+		return false
+	}
+	number, args := gen.RecordedAt()
+	for _, event := range [...]string{"sys_enter", "sys_exit"} {
+		f, err := t.Format("raw_syscalls", event)
+		if err != nil || len(f.Fields) != 2 || f.Fields[0].Offset != number || f.Fields[1].Offset != args || f.Fields[0].Size != 8 {
+			return false
+		}
+	}
+	return true
 }

@@ -79,9 +79,9 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 		case check.SiteRun:
 			a.Attached += len(p.Probes)
 		case check.SiteSyscallEntry:
-			a.all(p, func() (*kernel.Link, error) { return attachTracepoint(p.Program, "sys_enter", 0) })
+			a.all(p, func() (*kernel.Link, error) { return e.attachSyscalls(p.Program, "sys_enter") })
 		case check.SiteSyscallReturn:
-			a.all(p, func() (*kernel.Link, error) { return attachTracepoint(p.Program, "sys_exit", 0) })
+			a.all(p, func() (*kernel.Link, error) { return e.attachSyscalls(p.Program, "sys_exit") })
 		case check.SiteTracepointBTF, check.SiteFentry, check.SiteFexit:
 			a.all(p, func() (*kernel.Link, error) { return kernel.AttachTracing(p.Program) })
 		case check.SiteRawTracepoint:
@@ -99,6 +99,22 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 		}
 	}
 	return a, nil
+}
+
+// attachSyscalls attaches a program to the entry or return of all system calls, by the road that it was made for.
+func (e *Env) attachSyscalls(prog *ebpf.Program, name string) (*kernel.Link, error) {
+	if prog.Type() != ebpf.TracePoint {
+		return attachTracepoint(prog, name, 0)
+	}
+	t, err := e.openTracefs()
+	if err != nil {
+		return nil, err
+	}
+	format, err := t.Format("raw_syscalls", name)
+	if err != nil {
+		return nil, err
+	}
+	return kernel.AttachTraceEvent(prog, format.ID)
 }
 
 // attachTracepoint attaches a program to a tracepoint, by its name unless the program was loaded for it.
@@ -176,7 +192,8 @@ func (a *Attachment) timer(e *Env, p *Placed, probe *check.Probe) (*kernel.Link,
 	return nil, nil
 }
 
-// Close takes all programs off. It may be called twice.
+// Close takes all programs off. It may be called twice. A program for the trace events of system calls may still be called for some
+// tens of milliseconds, in which its clauses do nothing.
 func (a *Attachment) Close() error {
 	if a == nil {
 		return nil

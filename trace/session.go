@@ -296,10 +296,10 @@ func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (st
 		return 0, err
 	}
 	s.detach()
-	s.finish()
-	if err := s.set(gen.Draining); err != nil {
+	if err := s.set(gen.Draining); err != nil { // first: some may not be off yet
 		return 0, fmt.Errorf("stop the clauses: %w", err)
 	}
+	s.finish()
 	if err := s.drain(told, true); err != nil { // so that what END does comes after all that was before it
 		return 0, err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
 // A question is a program for culprit trace and the same one for bpftrace.
@@ -95,7 +96,7 @@ func compareTracing(culprit, only string, out io.Writer) error {
 		return nil
 	}
 	fmt.Fprint(out, "\n### Tracing\n\nFrom start to end of a program that watches `/bin/true`; medians of five.\n\n")
-	fmt.Fprint(out, "| question | culprit ms | bpftrace ms | culprit MB | bpftrace MB | culprit ns an event | bpftrace ns an event |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprint(out, "| question | culprit ms | bpftrace ms | culprit MB | bpftrace MB | culprit ns an event | bpftrace ns an event | culprit ns a turn | bpftrace ns a turn |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, q := range questions() {
 		if !strings.Contains(q.What, only) {
 			continue
@@ -115,21 +116,22 @@ func compareTracing(culprit, only string, out io.Writer) error {
 				*side.to = append(*side.to, x)
 			}
 		}
-		var events [2]float64
+		var events, turns [2]float64
 		if q.Event {
-			var all [2][]float64
+			var all, loops [2][]float64
 			for range 5 { // in turn, so that what else the machine does is the same for both
 				for i, line := range []func(string) []string{ours, theirs} {
-					n, err := eventCost(line, q)
+					n, loop, err := eventCost(line, q)
 					if err != nil {
 						return fmt.Errorf("%s: %w", q.What, err)
 					}
-					all[i] = append(all[i], n)
+					all[i], loops[i] = append(all[i], n), append(loops[i], loop)
 				}
 			}
 			for i := range all {
 				slices.Sort(all[i])
-				events[i] = all[i][len(all[i])/2]
+				slices.Sort(loops[i])
+				events[i], turns[i] = all[i][len(all[i])/2], loops[i][0] // of a turn the least: all that the machine does beside is in it
 			}
 		}
 		mid := func(all []asking) (time.Duration, int64) {
@@ -142,8 +144,8 @@ func compareTracing(culprit, only string, out io.Writer) error {
 		}
 		at, am := mid(a)
 		bt, bm := mid(b)
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s |\n", q.What, number(ms(at), 0), number(ms(bt), 0), number(float64(am)/1e6, 1), number(float64(bm)/1e6, 1),
-			number(events[0], 0), number(events[1], 0))
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", q.What, number(ms(at), 0), number(ms(bt), 0), number(float64(am)/1e6, 1), number(float64(bm)/1e6, 1),
+			number(events[0], 0), number(events[1], 0), number(turns[0], 0), number(turns[1], 0))
 	}
 	return nil
 }
@@ -165,22 +167,29 @@ func ask(line []string) (asking, error) {
 }
 
 // eventCost gives what an event costs a tool while its workload runs, by the kernel's own count of what the programs took that
-// the tool holds.
-func eventCost(line func(string) []string, q question) (float64, error) {
+// the tool holds; and what a turn of the workload took, all in, by its own CPU time: 0 where it is none that counts turns.
+func eventCost(line func(string) []string, q question) (event, turn float64, err error) {
 	counting, err := ebpf.EnableStats(0) // BPF_STATS_RUN_TIME, for as long as this is open
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer counting.Close()
 	self, err := os.Executable()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	words := line(self + " work " + q.Workload)
 	c := exec.Command(words[0], words[1:]...)
 	c.Stdout = io.Discard
+	told, err := os.CreateTemp("", "culprit-bench-turn-")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer os.Remove(told.Name())
+	defer told.Close()
+	c.Env = append(os.Environ(), turnFile+"="+told.Name())
 	if err := c.Start(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	done := make(chan error, 1)
 	go func() { done <- c.Wait() }()
@@ -196,9 +205,37 @@ func eventCost(line func(string) []string, q question) (float64, error) {
 		}
 	}
 	if runs < q.MustEvent {
-		return 0, fmt.Errorf("%v: only %d events", words, runs)
+		return 0, 0, fmt.Errorf("%v: only %d events", words, runs)
 	}
-	return float64(took) / float64(runs), nil
+	if text, err := io.ReadAll(told); err == nil && len(text) > 0 {
+		if turn, err = strconv.ParseFloat(string(text), 64); err != nil {
+			return 0, 0, err
+		}
+	}
+	return float64(took) / float64(runs), turn, nil
+}
+
+// turnFile is the variable that names the file into which a workload writes what a turn took, ns.
+const turnFile = "CULPRIT_BENCH_TURN"
+
+// turns is how many turns a workload makes that counts them.
+const turns = 400000
+
+// timed runs a workload's turns, and tells what one took.
+func timed(loop func() error) error {
+	cpu := func() int64 {
+		var t unix.Timespec
+		unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) //nolint:errcheck // it can't fail
+		return t.Nano()
+	}
+	before := cpu()
+	if err := loop(); err != nil {
+		return err
+	}
+	if name := os.Getenv(turnFile); name != "" {
+		return os.WriteFile(name, fmt.Appendf(nil, "%.1f", float64(cpu()-before)/turns), 0o600)
+	}
+	return nil
 }
 
 // work makes events, and then leaves time to look at what they cost.
@@ -211,18 +248,30 @@ func work(kind string) error {
 		}
 		defer f.Close()
 		one := make([]byte, 1)
-		for range 400000 {
-			if _, err := f.Read(one); err != nil {
-				return err
+		err = timed(func() error {
+			for range turns {
+				if _, err := f.Read(one); err != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	case "calls":
 		sum := 0
-		for range 400000 {
-			sum = called(sum)
+		err := timed(func() error {
+			for range turns {
+				sum = called(sum)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		if sum != 400000 {
-			return fmt.Errorf("%d calls of 400000", sum)
+		if sum != turns {
+			return fmt.Errorf("%d calls of %d", sum, turns)
 		}
 	case "nothing":
 		return nil

@@ -21,6 +21,7 @@ type Kernel struct {
 	Cookies     bool   // bpf_get_attach_cookie in programs of every type
 	TypedRaw    bool   // BTF-typed raw tracepoints, and it costs nothing more to use them: the types were read already
 	Compat      bool   // system calls of 32-bit processes come too
+	Records     bool   // programs for system calls may be attached to perf's records of the trace events raw_syscalls
 	TaskBTF     bool   // bpf_get_current_task_btf, as one wants to know that quickly
 	Unwind      bool   // user space tells of processes how their stacks are walked; wants Loop, NoPrealloc, bpf_get_current_task_btf and bpf_task_pt_regs
 	CPUs        int    // possible ones

@@ -23,7 +23,8 @@ type builder struct {
 	site    check.Site
 	arm     bool
 
-	otherPID int // where task_struct has the thread's id, if the thread meant is not the one at hand
+	record   bool // what the program gets is perf's record of raw_syscalls:sys_enter or sys_exit
+	otherPID int  // where task_struct has the thread's id, if the thread meant is not the one at hand
 
 	code      Code
 	leave     label // the end of the program, with nothing to give back
@@ -115,6 +116,7 @@ func newBuilder(p *ir.Program, k Kernel, probes []*check.Probe, clauses []int) (
 			return nil, err
 		}
 	}
+	b.record = b.wantsRecord()
 	if b.lay.scratch > maxScratch {
 		return nil, fmt.Errorf("%d bytes of memory a firing: %w", b.lay.scratch, ErrTooLarge)
 	}
@@ -224,7 +226,10 @@ func (b *builder) target() {
 		c.Type = ebpf.RawTracepoint
 	case check.SiteSyscallEntry, check.SiteSyscallReturn:
 		c.Type = ebpf.RawTracepoint
-		if b.k.TypedRaw {
+		switch {
+		case b.record:
+			c.Type = ebpf.TracePoint
+		case b.k.TypedRaw:
 			c.Type, c.Attach, c.AttachTo = ebpf.Tracing, ebpf.AttachTraceRawTp, "sys_enter"
 			if b.site == check.SiteSyscallReturn {
 				c.AttachTo = "sys_exit"

@@ -196,7 +196,7 @@ func (b *builder) number() {
 	}
 	r := b.registers()
 	wide := b.label()
-	if b.k.TaskBTF && !b.arm { // without copying from the kernel's memory
+	if b.statusTold() { // without copying from the kernel's memory
 		r.narrow, r.narrowBy = statusCompat, statusCompat
 		b.call(asm.FnGetCurrentTaskBtf)
 		b.load(asm.R0, asm.R0, statusOffset, 4, false)
@@ -225,7 +225,7 @@ const (
 
 // ownNumber leaves the number in r0 that the kernel tells.
 func (b *builder) ownNumber() {
-	if b.site == check.SiteSyscallEntry {
+	if b.site == check.SiteSyscallEntry || b.record {
 		b.load(asm.R1, asm.R10, slotCtx, 8, false)
 		b.load(asm.R0, asm.R1, 8, 8, false)
 		return
@@ -288,6 +288,10 @@ func (b *builder) siteArg(n, from int) error {
 			b.movImm(asm.R0, 0)
 			return nil
 		}
+		if b.record { // of 32-bit processes too
+			b.ctx(recordArgs + 8*from)
+			break
+		}
 		if !b.k.Compat || r.compat == r.syscall {
 			b.regs(r.syscall[from], 8)
 			break
@@ -305,7 +309,7 @@ func (b *builder) siteArg(n, from int) error {
 			b.movImm(asm.R0, 0)
 			return nil
 		}
-		b.ctx(8)
+		b.ctx(b.resultAt())
 	case check.SitePerfEvent:
 		// The kernel's place or 0, the process's place or 0.
 		if n > 1 {
@@ -584,7 +588,7 @@ func (b *builder) errno() {
 	}
 	const most = 4095 // MAX_ERRNO
 	none, done := b.label(), b.label()
-	b.ctx(8)
+	b.ctx(b.resultAt())
 	b.ifImm(asm.JSLT, asm.R0, -most, none, asm.R1)
 	b.ifImm(asm.JSGE, asm.R0, 0, none, asm.R1)
 	b.add(asm.Neg.Imm(asm.R0, 0))

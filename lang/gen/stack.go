@@ -25,7 +25,12 @@ func (b *builder) stackFlags(s check.Space) int64 {
 		return flagUserStack
 	}
 	switch b.site {
-	case check.SiteRun, check.SiteRawTracepoint, check.SiteTracepointBTF, check.SiteSyscallEntry, check.SiteSyscallReturn, check.SiteFentry, check.SiteFexit:
+	case check.SiteSyscallEntry, check.SiteSyscallReturn:
+		if b.record {
+			return 0 // perf has noted where it was called from
+		}
+		return 2
+	case check.SiteRun, check.SiteRawTracepoint, check.SiteTracepointBTF, check.SiteFentry, check.SiteFexit:
 		return 2 // the program, bpf_trace_run or a trampoline
 	}
 	return 0
@@ -44,16 +49,16 @@ func (b *builder) between() []reach {
 	var names []string
 	switch b.site {
 	case check.SiteSyscallEntry:
-		names = []string{"__bpf_trace_sys_enter", "__traceiter_sys_enter"}
+		names = b.callersOf("sys_enter")
 	case check.SiteSyscallReturn:
-		names = []string{"__bpf_trace_sys_exit", "__traceiter_sys_exit"}
+		names = b.callersOf("sys_exit")
 	case check.SiteRawTracepoint, check.SiteTracepointBTF:
 		if len(b.probes) == 1 {
 			name := b.probes[0].Name
 			if m := b.probes[0].Meaning; m != nil {
 				name = m.Event
 			}
-			names = []string{"__bpf_trace_" + name, "__traceiter_" + name}
+			names = b.callersOf(name)
 		}
 	}
 	if b.k.Symbol == nil {
@@ -65,6 +70,15 @@ func (b *builder) between() []reach {
 		}
 	}
 	return b.callers
+}
+
+// callersOf gives the names of those functions of a tracepoint. perf notes where its own function was called from, but for the part of it
+// that newer compilers make a function of.
+func (b *builder) callersOf(tracepoint string) []string {
+	if b.record {
+		return []string{"perf_trace_" + tracepoint, "__traceiter_" + tracepoint}
+	}
+	return []string{"__bpf_trace_" + tracepoint, "__traceiter_" + tracepoint}
 }
 
 // passOver moves r6 from 8 bytes before the frames to 8 bytes before the first one that is not of what stands between the
@@ -138,10 +152,14 @@ func (b *builder) kernelStack(space check.Space) {
 		b.movImm(asm.R4, b.stackFlags(space))
 		b.call(asm.FnGetStack)
 	}
-	if space == check.Kernel && b.lay.frames > 2*fewFrames {
+	few := fewFrames
+	if b.record { // a system call that begins or ends has three or four
+		few = 12
+	}
+	if space == check.Kernel && b.lay.frames > 2*few {
 		all := b.label()
-		get(fewFrames)
-		b.ifImm(asm.JNE, asm.R0, 8*fewFrames, all, asm.R1)
+		get(few)
+		b.ifImm(asm.JNE, asm.R0, int64(8*few), all, asm.R1)
 		get(b.lay.frames + 2)
 		b.bind(all)
 	} else {

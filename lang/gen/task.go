@@ -252,7 +252,7 @@ func (b *builder) uregs(n int) error {
 func (b *builder) result() {
 	switch b.site {
 	case check.SiteSyscallReturn:
-		b.ctx(8)
+		b.ctx(b.resultAt())
 	case check.SiteKretprobe, check.SiteUretprobe:
 		b.ctx(b.registers().result)
 	case check.SiteFexit:
