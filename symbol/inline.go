@@ -1,370 +1,308 @@
 package symbol
 
 import (
-	"debug/dwarf"
-	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
-	"sort"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // A compiler puts the code of small functions into their callers. Where a file has debug information (DWARF 2 to 5) it tells which addresses
-// are of such a function: a tree of inlined calls below each function. It is read when somebody asks for it: which unit of the file an address is in from the
-// units' heads, then the functions of that unit, then the tree of that function alone.
+// are of such a function: a tree of inlined calls below each function. It is read in order, for the addresses that are asked for: of each unit of the file
+// what code it has, and of those that have an address the functions, and the calls of those that have it; then the names of what was found.
 
 // Limits of debug information, against files that have very much of it or are not what they say.
 const (
-	mostDWARF  = 64 << 20        // bytes of it, unpacked, of a file
-	mostUnits  = 1 << 16         // of a file
-	mostCalls  = 1 << 18         // inlined calls that are kept of a file
+	mostUnits  = 1 << 18         // of a file
 	mostInline = 64              // how deep calls are inlined into one another
-	inlineTime = 2 * time.Second // what all reading may take, begun before then
+	inlineTime = 2 * time.Second // of CPU, what all reading may take
+	// inlinePatience is how often the time is looked at: every so many entries.
+	inlinePatience = 1 << 8
 )
 
-// inlines is what is known of the inlined calls of a file. A nil one knows of none.
-type inlines struct {
-	memory []byte // what data reads, outside of the heap: it is large, and gone after a moment
-	data   *dwarf.Data
-	spans  []span // of units, by address
-	units  map[int]*unitOf
-	names  map[dwarf.Offset]string
-	calls  int // that are kept
-	first  []dwarf.Offset
+// An inlineSearch looks for the inlined calls of a file at some addresses.
+type inlineSearch struct {
+	d     *debugFile
+	over  func() bool // no time is left
+	late  bool        // it was over before all was read
+	addrs []uint64    // in order, each once
+	of    []inlinedAt // by address
+	units []uint64    // where units begin
+
+	levels []inlineLevel
+	room   []int32 // numbers of addresses, for levels
+	seen   int     // entries
 }
 
-// A span is addresses of a unit or a function, and which one.
-type span struct {
-	low, high uint64
-	of        int
+// An inlinedAt is what was found at an address.
+type inlinedAt struct {
+	low   uint64   // where the code of the function begins that has it
+	calls []uint64 // the abstract functions, the outermost first
 }
 
-// A unitOf is the functions of a unit.
-type unitOf struct {
-	spans []span
-	funcs []dwarf.Offset
-	trees map[int][]inlinedCall
+// An inlineLevel is an entry whose children are being read.
+type inlineLevel struct {
+	addrs []int32 // that it has, by number; nil: it is no function, and functions are looked for
+	from  int     // where those begin in room
+	calls int     // how many are around them
 }
 
-// An inlinedCall is one function's code within another one's. Callers stand before what they call.
-type inlinedCall struct {
-	ranges [][2]uint64
-	origin dwarf.Offset
-	depth  int
-}
-
-var errMuchDebug = errors.New("more debug information than is looked at")
-
-// close gives the memory back. A nil one has none.
-func (in *inlines) close() {
-	if in == nil {
-		return
-	}
-	unix.Munmap(in.memory) //nolint:errcheck // it is ours
-	in.data, in.memory = nil, nil
-}
-
-// readInlines reads where the units of a file are. No debug information is nil; else it is to be closed.
-func readInlines(r io.ReaderAt, room int) (_ *inlines, failed error) {
-	f, err := elf.NewFile(r)
-	if err != nil {
-		return nil, err
-	}
-	sections := map[string]*elf.Section{}
-	total := uint64(0)
-	for _, s := range f.Sections {
-		switch s.Name {
-		case ".debug_abbrev", ".debug_info", ".debug_str", ".debug_ranges", ".debug_addr", ".debug_line_str", ".debug_str_offsets", ".debug_rnglists":
-			if s.Type == elf.SHT_NOBITS {
-				continue
-			}
-			if s.Size > uint64(max(room, 0)) { // unpacked
-				return nil, errMuchDebug
-			}
-			sections[s.Name] = s
-			total += s.Size
-		}
-	}
-	if sections[".debug_info"] == nil || sections[".debug_abbrev"] == nil {
-		return nil, nil
-	}
-	if sections[".debug_info"].Size == 0 {
-		return nil, nil
-	}
-	if total > uint64(max(room, 0)) {
-		return nil, errMuchDebug
-	}
-	in := &inlines{units: map[int]*unitOf{}, names: map[dwarf.Offset]string{}}
-	if in.memory, err = unix.Mmap(-1, 0, int(total), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
-		return nil, fmt.Errorf("make room for debug information: %w", err)
-	}
-	defer func() {
-		if failed != nil {
-			in.close()
-		}
-	}()
-	text, rest := map[string][]byte{}, in.memory
-	for name, s := range sections {
-		b := rest[:s.Size:s.Size]
-		rest = rest[s.Size:]
-		if _, err := io.ReadFull(s.Open(), b); err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		text[name] = b
-	}
-	if in.data, err = dwarf.New(text[".debug_abbrev"], nil, nil, text[".debug_info"], nil, nil, text[".debug_ranges"], text[".debug_str"]); err != nil {
-		return nil, err
-	}
-	for _, name := range []string{".debug_addr", ".debug_line_str", ".debug_str_offsets", ".debug_rnglists"} {
-		if b := text[name]; b != nil {
-			if err := in.data.AddSection(name, b); err != nil {
-				return nil, err
-			}
-		}
-	}
-	reader := in.data.Reader()
-	for _, at := range unitsOf(text[".debug_info"], f.ByteOrder) {
-		reader.Seek(at)
-		e, err := reader.Next()
-		if err != nil || e == nil || e.Tag != dwarf.TagCompileUnit {
-			continue
-		}
-		ranges, err := in.data.Ranges(e)
-		if err != nil {
-			continue
-		}
-		for _, r := range ranges {
-			in.spans = append(in.spans, span{r[0], r[1], len(in.first)})
-		}
-		in.first = append(in.first, at)
-	}
-	order(in.spans)
-	return in, nil
-}
-
-// unitsOf gives where the first entry of each unit stands (DWARF 5, 7.5.1): behind the head of the unit, which begins with its length.
-func unitsOf(info []byte, bo binary.ByteOrder) (out []dwarf.Offset) {
-	for at := uint64(0); len(out) < mostUnits && at+12 <= uint64(len(info)); {
-		head := info[at:]
-		length, wide := uint64(bo.Uint32(head)), uint64(4) // of an offset
-		begin := uint64(4)
-		if length == 0xffffffff {
-			if len(head) < 24 {
-				break
-			}
-			length, wide, begin = bo.Uint64(head[4:]), 8, 12
-		}
-		if length < 8 || length > uint64(len(info))-at-begin {
+// inlined gives for each of some addresses of a file, in order, the names of the functions whose code is there because it was put there, the innermost first; none: the code is the
+// function's own, or it is not known. late: over was true before all was read.
+func (d *debugFile) inlined(addrs []uint64, over func() bool) (names [][]string, late bool) {
+	in := &inlineSearch{d: d, over: over, addrs: addrs, of: make([]inlinedAt, len(addrs))}
+	for at := uint64(0); at < d.info.size && len(in.units) < mostUnits && !in.late; {
+		u, e, ok := d.unit(at)
+		if !ok {
 			break
 		}
-		first := begin + 2 + wide + 1 // version, abbreviations, size of an address
-		if bo.Uint16(head[begin:]) >= 5 {
-			first++
-			switch head[begin+2] {
-			case 4, 5: // skeleton, split: an id
-				first += 8
-			case 2, 6: // types
-				first += 8 + wide
+		in.units = append(in.units, at)
+		at = u.end
+		if e != nil && e.tag == tagUnit && in.wanted(&u, e) {
+			in.read(&u)
+		}
+		in.looked()
+	}
+	called := in.names()
+	names = make([][]string, len(addrs))
+	for i := range in.of {
+		for _, origin := range slices.Backward(in.of[i].calls) {
+			if name := called[origin]; name != "" {
+				names[i] = append(names[i], name)
 			}
 		}
-		out = append(out, dwarf.Offset(at+first))
-		at += begin + length
 	}
-	return out
+	return names, in.late
 }
 
-func order(s []span) {
-	slices.SortFunc(s, func(a, b span) int {
-		if a.low != b.low {
-			if a.low < b.low {
+// looked counts an entry, and sees now and then whether there is time for more.
+func (in *inlineSearch) looked() {
+	if in.seen++; in.seen%inlinePatience == 0 && in.over() {
+		in.late = true
+	}
+}
+
+// first gives the number of the first address that is not below one.
+func (in *inlineSearch) first(low uint64) int {
+	i, _ := slices.BinarySearch(in.addrs, low)
+	return i
+}
+
+// wanted tells whether a unit has one of the addresses.
+func (in *inlineSearch) wanted(u *debugUnit, e *debugEntry) (yes bool) {
+	in.d.rangesOf(u, e, func(low, high uint64) {
+		if i := in.first(low); i < len(in.addrs) && in.addrs[i] < high {
+			yes = true
+		}
+	})
+	return yes
+}
+
+// read reads the functions of a unit.
+func (in *inlineSearch) read(u *debugUnit) {
+	d, s := in.d, &in.d.entries
+	shapes := d.shapesOf(u)
+	s.seek(u.first)
+	in.levels, in.room = in.levels[:0], in.room[:0]
+	past := 0 // how deep within what is passed over
+	var e debugEntry
+	for s.at < u.end && !s.bad && !in.late {
+		in.looked()
+		code := s.uleb()
+		if code == 0 {
+			switch {
+			case past > 0:
+				past--
+			case len(in.levels) > 1:
+				in.room = in.room[:in.levels[len(in.levels)-1].from]
+				in.levels = in.levels[:len(in.levels)-1]
+			default:
+				return
+			}
+			continue
+		}
+		shape := shapes.of(code)
+		if shape == nil {
+			return
+		}
+		if past > 0 {
+			d.skipEntry(u, shape)
+			if shape.children {
+				past++
+			}
+			continue
+		}
+		within := inlineLevel{from: len(in.room)}
+		if len(in.levels) > 0 {
+			within.addrs, within.calls = in.levels[len(in.levels)-1].addrs, in.levels[len(in.levels)-1].calls
+		}
+		e.sibling = 0
+		enter := false
+		switch {
+		case shape.tag == tagSubprogram:
+			if !d.entry(u, shape, &e, false) {
+				return
+			}
+			within.addrs, within.calls = in.function(u, &e), 0
+			enter = len(within.addrs) > 0
+		case len(within.addrs) > 0 && shape.tag == tagInlined:
+			if !d.entry(u, shape, &e, false) {
+				return
+			}
+			within.addrs, within.calls = in.call(u, &e, within), within.calls+1
+			enter = len(within.addrs) > 0
+		case len(within.addrs) > 0:
+			d.skipEntry(u, shape)
+			enter = shape.tag == tagBlock || shape.tag == tagTry || shape.tag == tagCatch
+		default:
+			d.skipEntry(u, shape)
+			switch shape.tag {
+			case tagUnit, tagNamespace, tagModule, tagStruct, tagClass:
+				enter = true
+			}
+		}
+		switch {
+		case !shape.children:
+			if len(in.levels) == 0 {
+				return
+			}
+			in.room = in.room[:within.from]
+		case enter:
+			in.levels = append(in.levels, within)
+		case e.sibling > s.at && e.sibling < u.end:
+			s.seek(e.sibling)
+		default:
+			past = 1
+		}
+	}
+}
+
+// function gives which addresses a function has that no other one has that begins behind it.
+func (in *inlineSearch) function(u *debugUnit, e *debugEntry) []int32 {
+	from := len(in.room)
+	in.d.rangesOf(u, e, func(low, high uint64) {
+		if low == 0 {
+			return // the linker left it out
+		}
+		for i := in.first(low); i < len(in.addrs) && in.addrs[i] < high; i++ {
+			if one := &in.of[i]; low > one.low {
+				one.low, one.calls = low, one.calls[:0]
+				in.room = append(in.room, int32(i))
+			}
+		}
+	})
+	return in.room[from:]
+}
+
+// call gives which of the addresses within a function an inlined call has, and keeps it with them.
+func (in *inlineSearch) call(u *debugUnit, e *debugEntry, within inlineLevel) []int32 {
+	from := len(in.room)
+	if e.origin == 0 || within.calls >= mostInline {
+		return nil
+	}
+	in.d.rangesOf(u, e, func(low, high uint64) {
+		for _, i := range within.addrs {
+			if a := in.addrs[i]; a >= low && a < high && len(in.of[i].calls) == within.calls {
+				in.of[i].calls = append(in.of[i].calls, e.origin)
+				in.room = append(in.room, i)
+			}
+		}
+	})
+	return in.room[from:]
+}
+
+// names gives the names of the abstract functions that were found: as the linker would have them, made readable, else as they are written.
+func (in *inlineSearch) names() map[uint64]string {
+	type asked struct{ at, origin uint64 }
+	var next []asked
+	texts := map[uint64]debugText{}
+	for i := range in.of {
+		for _, origin := range in.of[i].calls {
+			if _, twice := texts[origin]; !twice {
+				texts[origin] = debugText{}
+				next = append(next, asked{origin, origin})
+			}
+		}
+	}
+	for n := 0; n < 8 && len(next) > 0 && !in.late; n++ { // an instance names an abstract one, which may name its declaration
+		now := next
+		next = nil
+		slices.SortFunc(now, func(a, b asked) int {
+			if a.at < b.at {
 				return -1
 			}
 			return 1
-		}
-		return a.of - b.of
-	})
-}
-
-// lookup gives which of those in order an address is in.
-func lookup(s []span, addr uint64) (of int, ok bool) {
-	const inner = 8 // how many that begin later and end before are looked past
-	i := sort.Search(len(s), func(i int) bool { return s[i].low > addr })
-	for n := 0; i > 0 && n < inner; n++ {
-		if i--; addr < s[i].high {
-			return s[i].of, true
-		}
-	}
-	return 0, false
-}
-
-// at gives the names of the functions whose code is at an address because it was put there, the innermost first; none: the code is the function's own, or it
-// is not known.
-func (in *inlines) at(addr uint64) (names []string) {
-	if in == nil {
-		return nil
-	}
-	u, ok := lookup(in.spans, addr)
-	if !ok {
-		return nil
-	}
-	unit := in.units[u]
-	if unit == nil {
-		unit = in.functions(in.first[u])
-		in.units[u] = unit
-	}
-	f, ok := lookup(unit.spans, addr)
-	if !ok {
-		return nil
-	}
-	tree, ok := unit.trees[f]
-	if !ok {
-		if in.calls > mostCalls {
-			for _, u := range in.units {
-				clear(u.trees)
-			}
-			in.calls = 0
-		}
-		tree = in.tree(unit.funcs[f])
-		in.calls += len(tree)
-		unit.trees[f] = tree
-	}
-	depth := 0
-	for _, c := range tree {
-		if c.depth != depth+1 || !within(c.ranges, addr) {
-			continue // of another branch
-		}
-		depth++
-		if name := in.name(c.origin); name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Reverse(names)
-	return names
-}
-
-func within(ranges [][2]uint64, addr uint64) bool {
-	return slices.ContainsFunc(ranges, func(r [2]uint64) bool { return addr >= r[0] && addr < r[1] })
-}
-
-// functions reads which functions a unit has code of.
-func (in *inlines) functions(first dwarf.Offset) *unitOf {
-	out := &unitOf{trees: map[int][]inlinedCall{}}
-	r := in.data.Reader()
-	r.Seek(first)
-	for depth := 0; ; {
-		e, err := r.Next()
-		if err != nil || e == nil {
-			break
-		}
-		if e.Tag == 0 {
-			if depth--; depth <= 0 {
+		})
+		var u debugUnit
+		var e debugEntry
+		for _, a := range now {
+			if in.looked(); in.late {
 				break
 			}
-			continue
-		}
-		switch e.Tag {
-		case dwarf.TagSubprogram:
-			ranges, err := in.data.Ranges(e)
-			if err == nil && len(ranges) > 0 && e.Children {
-				for _, r := range ranges {
-					out.spans = append(out.spans, span{r[0], r[1], len(out.funcs)})
+			if a.at >= u.end {
+				i, ok := slices.BinarySearch(in.units, a.at)
+				if !ok {
+					i--
 				}
-				out.funcs = append(out.funcs, e.Offset)
+				if i < 0 {
+					continue
+				}
+				var root *debugEntry
+				if u, root, ok = in.d.unit(in.units[i]); !ok || root == nil {
+					u = debugUnit{}
+					continue
+				}
 			}
-			r.SkipChildren()
-		case dwarf.TagCompileUnit, dwarf.TagNamespace, dwarf.TagModule, dwarf.TagStructType, dwarf.TagClassType:
-			if e.Children {
-				depth++
-			}
-		default:
-			r.SkipChildren()
-		}
-		if depth == 0 {
-			break
-		}
-	}
-	order(out.spans)
-	return out
-}
-
-// tree reads the inlined calls of a function.
-func (in *inlines) tree(function dwarf.Offset) (out []inlinedCall) {
-	r := in.data.Reader()
-	r.Seek(function)
-	if e, err := r.Next(); err != nil || e == nil || !e.Children {
-		return nil
-	}
-	calls := []int{0} // how many calls are around the entries of each depth
-	for len(calls) > 0 && len(out) < mostCalls {
-		e, err := r.Next()
-		if err != nil || e == nil {
-			break
-		}
-		if e.Tag == 0 {
-			calls = calls[:len(calls)-1]
-			continue
-		}
-		around := calls[len(calls)-1]
-		switch e.Tag {
-		case dwarf.TagInlinedSubroutine:
-			origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
-			ranges, err := in.data.Ranges(e)
-			if !ok || err != nil || len(ranges) == 0 || around >= mostInline {
-				r.SkipChildren()
+			if a.at < u.first || a.at >= u.end {
 				continue
 			}
-			out = append(out, inlinedCall{ranges, origin, around + 1})
-			if e.Children {
-				calls = append(calls, around+1)
+			shapes := in.d.shapesOf(&u)
+			in.d.entries.seek(a.at)
+			shape := shapes.of(in.d.entries.uleb())
+			if shape == nil || !in.d.entry(&u, shape, &e, true) {
+				continue
 			}
-		case dwarf.TagLexDwarfBlock:
-			if e.Children {
-				calls = append(calls, around)
+			if e.linkage.there() {
+				texts[a.origin] = e.linkage
+				continue
 			}
-		default:
-			r.SkipChildren()
+			if known := texts[a.origin]; e.name.there() && !known.there() {
+				texts[a.origin] = e.name
+			}
+			if e.specifies != 0 {
+				next = append(next, asked{e.specifies, a.origin})
+			} else if e.origin != 0 {
+				next = append(next, asked{e.origin, a.origin})
+			}
+		}
+	}
+	out := make(map[uint64]string, len(texts))
+	var places []uint64
+	for origin, t := range texts {
+		if t.w == nil {
+			out[origin] = Readable(t.text)
+		} else {
+			places = append(places, origin)
+		}
+	}
+	slices.SortFunc(places, func(a, b uint64) int {
+		if texts[a].at < texts[b].at {
+			return -1
+		}
+		return 1
+	})
+	for _, origin := range places {
+		t := texts[origin]
+		if text, ok := t.w.text(t.at); ok {
+			out[origin] = Readable(text)
 		}
 	}
 	return out
-}
-
-// name gives the name of an abstract function: as the linker would have it, made readable, else as it is written.
-func (in *inlines) name(origin dwarf.Offset) string {
-	if s, ok := in.names[origin]; ok {
-		return s
-	}
-	name := ""
-	r := in.data.Reader()
-	for at, n := origin, 0; n < 8; n++ { // an instance names an abstract one, which may name its declaration
-		r.Seek(at)
-		e, err := r.Next()
-		if err != nil || e == nil {
-			break
-		}
-		if s, ok := e.Val(dwarf.AttrLinkageName).(string); ok && s != "" {
-			name = s
-			break
-		}
-		if s, ok := e.Val(dwarf.AttrName).(string); ok && name == "" {
-			name = s
-		}
-		next, ok := e.Val(dwarf.AttrSpecification).(dwarf.Offset)
-		if !ok {
-			next, ok = e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
-		}
-		if !ok {
-			break
-		}
-		at = next
-	}
-	name = Readable(name)
-	in.names[origin] = name
-	return name
 }
 
 // Inlined gives for each spot which functions the compiler put there, innermost first, without the one that has them; and what may mislead. It reads each
@@ -379,53 +317,90 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 			of[s.file] = append(of[s.file], i)
 		}
 	}
-	until := time.Now().Add(inlineTime)
+	runtime.LockOSThread() // whose time is counted
+	defer runtime.UnlockOSThread()
+	until := threadTime() + inlineTime
+	over := func() bool { return threadTime() > until }
+	d := newDebugFile()
+	var late []string
 	for o, which := range of {
 		l := ps.later[o]
 		if l == nil {
 			continue
 		}
-		late := time.Now().After(until)
-		if !late {
-			in, err := ps.inlinesLater(l, o)
-			if errors.Is(err, errMuchDebug) {
-				notes = append(notes, fmt.Sprintf("inlined functions of %s are not told: it has more than %d MB of debug information", clean(l.mapping.Path), mostDWARF>>20))
-			}
+		if over() {
+			late = append(late, clean(l.mapping.Path))
+			continue
+		}
+		r, done, err := ps.debugLater(d, l, o)
+		if errors.Is(err, errMuchDebug) {
+			notes = append(notes, fmt.Sprintf("inlined functions of %s are not told: it has more than %d MB of packed debug information", clean(l.mapping.Path), mostPacked>>20))
+		}
+		if r {
+			addrs := make([]uint64, len(which))
 			for n, i := range which {
-				if late = n%16 == 0 && time.Now().After(until); late {
-					break
-				}
-				names[i] = in.at(spots[i].addr)
+				addrs[n] = spots[i].addr
 			}
-			in.close()
+			slices.Sort(addrs)
+			addrs = slices.Compact(addrs)
+			found, cut := d.inlined(addrs, over)
+			for _, i := range which {
+				n, _ := slices.BinarySearch(addrs, spots[i].addr)
+				names[i] = found[n]
+			}
+			if cut {
+				late = append(late, clean(l.mapping.Path))
+			}
 		}
-		if late {
-			notes = append(notes, fmt.Sprintf("inlined functions of %s are not all told: reading debug information took %v", clean(l.mapping.Path), inlineTime))
+		done()
+	}
+	if len(late) > 0 {
+		slices.Sort(late)
+		const most = 3
+		which := strings.Join(late[:min(most, len(late))], ", ")
+		if len(late) > most {
+			which += fmt.Sprintf(" and %d more files", len(late)-most)
 		}
+		notes = append(notes, fmt.Sprintf("inlined functions of %s are not all told: reading debug information took %v of CPU", which, inlineTime))
 	}
 	slices.Sort(notes)
 	return names, notes
 }
 
-// inlinesLater reads where the units of a file are, or of what a distribution keeps beside it.
-func (ps *Processes) inlinesLater(l *laterFile, o *object) (*inlines, error) {
-	f, d := l.file, l.debug
+// threadTime gives the CPU time of the thread at hand.
+func threadTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// debugLater turns d to the debug information of a file, or of what a distribution keeps beside it; false: there is none. Done closes what was opened.
+func (ps *Processes) debugLater(d *debugFile, l *laterFile, o *object) (there bool, done func(), failed error) {
+	var opened []io.Closer
+	done = func() {
+		for _, c := range opened {
+			c.Close() //nolint:errcheck // it was read from
+		}
+	}
+	f, beside := l.file, l.debug
 	if f == nil {
 		var err error
 		if f, _, err = ps.open(l.process, &l.mapping); err != nil {
-			return nil, err
+			return false, done, err
 		}
-		defer f.Close()
+		opened = append(opened, f)
 	}
-	in, err := readInlines(f, mostDWARF)
-	if in != nil || err != nil {
-		return in, err
+	if there, err := d.over(f); there || err != nil {
+		return there, done, err
 	}
-	if d == nil {
-		if d, _ = ps.openDebug(l.process, o.buildID); d == nil {
-			return nil, nil
+	if beside == nil {
+		if beside, _ = ps.openDebug(l.process, o.buildID); beside == nil {
+			return false, done, nil
 		}
-		defer d.Close()
+		opened = append(opened, beside)
 	}
-	return readInlines(d, mostDWARF)
+	there, failed = d.over(beside)
+	return there, done, failed
 }

@@ -44,7 +44,11 @@ func TestInlineAgrees(t *testing.T) {
 		{"DWARF 5", inlinedProgram, "gcc", "c", []string{"-gdwarf-5"}},
 		{"DWARF 4", inlinedProgram, "gcc", "c", []string{"-gdwarf-4", "-no-pie"}},
 		{"packed", inlinedProgram, "gcc", "c", []string{"-gz"}},
+		{"DWARF 2", inlinedProgram, "gcc", "c", []string{"-gdwarf-2", "-gstrict-dwarf"}},
 		{"C++", inlinedCPP, "g++", "cc", nil},
+		{"C++ packed", inlinedCPP, "g++", "cc", []string{"-gz"}},
+		{"C++ linked as a whole", inlinedCPP, "g++", "cc", []string{"-flto"}},
+		{"C++ without what nobody calls", inlinedCPP, "g++", "cc", []string{"-ffunction-sections", "-Wl,--gc-sections", "-no-pie"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, tool := range []string{c.compiler, "addr2line"} {
@@ -65,19 +69,24 @@ func TestInlineAgrees(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			in, err := readInlines(f, mostDWARF)
-			if err != nil || in == nil {
-				t.Fatalf("%v, %v", in, err)
+			d := newDebugFile()
+			if there, err := d.over(f); err != nil || !there {
+				t.Fatalf("%v, %v", there, err)
 			}
-			defer in.close()
 			e, err := elf.NewFile(f)
 			if err != nil {
 				t.Fatal(err)
 			}
 			text := e.Section(".text")
 			var ask bytes.Buffer
+			var addrs []uint64
 			for a := text.Addr; a < text.Addr+text.Size; a++ {
 				fmt.Fprintf(&ask, "0x%x\n", a)
+				addrs = append(addrs, a)
+			}
+			names, late := d.inlined(addrs, func() bool { return false })
+			if late {
+				t.Error("it was late")
 			}
 			cmd := exec.Command("addr2line", "-a", "-i", "-f", "-e", program)
 			cmd.Stdin = &ask
@@ -96,7 +105,7 @@ func TestInlineAgrees(t *testing.T) {
 				for i := 1; i+2 < len(lines); i += 2 { // the last one is the function itself
 					want = append(want, Readable(lines[i]))
 				}
-				if got := in.at(addr); !slices.Equal(got, want) {
+				if got := names[addr-text.Addr]; !slices.Equal(got, want) {
 					t.Errorf("%#x: %q, addr2line says %q", addr, got, want)
 				}
 				if len(want) > 0 {
@@ -107,22 +116,101 @@ func TestInlineAgrees(t *testing.T) {
 			if several < 20 || deep < 2 {
 				t.Errorf("%d addresses of inlined functions, %d deep at most: the program tests nothing", several, deep)
 			}
-			if _, err := readInlines(f, 100); err != errMuchDebug {
+			for _, w := range []*window{d.info, d.abbrev, d.text, d.lineText, d.textOffsets, d.addrs, d.ranges, d.lists} {
+				if len(w.pages) > w.most {
+					t.Errorf("%d pages are kept", len(w.pages))
+				}
+			}
+			if _, late := d.inlined(addrs, func() bool { return true }); !late && c.name == "C++" {
+				t.Error("without time it was not late")
+			}
+			d.most = 1
+			if _, err := d.over(f); err != errMuchDebug && strings.Contains(c.name, "packed") {
 				t.Errorf("of a file with more than is looked at: %v", err)
 			}
 		})
 	}
 }
 
+// TestInlineOfItself: of this program, which Go made, whose information is packed, the calls within a function are found.
+func TestInlineOfItself(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(source, []byte(inlinedGo), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "p")
+	build := exec.Command("go", "build", "-o", program, source)
+	build.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	f, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d := newDebugFile()
+	if there, err := d.over(f); err != nil || !there {
+		t.Fatalf("%v, %v", there, err)
+	}
+	e, err := elf.NewFile(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := e.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var addrs []uint64
+	for _, s := range all {
+		if s.Name == "main.outer" {
+			for a := s.Value; a < s.Value+s.Size; a++ {
+				addrs = append(addrs, a)
+			}
+		}
+	}
+	names, _ := d.inlined(addrs, func() bool { return false })
+	var seen []string
+	for _, n := range names {
+		if len(n) > 0 && !slices.Contains(seen, strings.Join(n, " ")) {
+			seen = append(seen, strings.Join(n, " "))
+		}
+	}
+	slices.Sort(seen)
+	if want := []string{"main.leaf main.middle", "main.middle"}; !slices.Equal(seen, want) {
+		t.Errorf("%q of %d addresses, not %q", seen, len(addrs), want)
+	}
+}
+
+const inlinedGo = `package main
+
+import "os"
+
+var sink int
+
+func leaf(n int)   { sink += n * sink }
+func middle(n int) { sink ^= n; leaf(n + 1) }
+
+//go:noinline
+func outer(n int) { middle(n) }
+
+func main() { outer(len(os.Args)) }
+`
+
 func FuzzInline(f *testing.F) {
 	self, err := os.ReadFile("/proc/self/exe")
 	if err == nil && len(self) > 1<<16 {
 		f.Add(self[:1<<16], uint64(0x401000))
 	}
+	d := newDebugFile()
 	f.Fuzz(func(t *testing.T, b []byte, addr uint64) {
-		in, err := readInlines(bytes.NewReader(b), 1<<20)
-		defer in.close()
-		if err == nil && len(in.at(addr)) > mostInline {
+		if there, err := d.over(bytes.NewReader(b)); err != nil || !there {
+			return
+		}
+		looks := 0
+		names, _ := d.inlined([]uint64{addr}, func() bool { looks++; return looks > 100 })
+		if len(names[0]) > mostInline {
 			t.Error("deeper than it may be")
 		}
 	})

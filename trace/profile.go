@@ -37,6 +37,7 @@ type Profile struct {
 	Unwind   string       // how stacks of processes are walked: auto, fp, tables; "": auto
 
 	begun func() // called when it has begun; nil: nothing
+	looks func() // called before what was counted is read; nil: nothing
 }
 
 // A ProfileOf is what a profile is of.
@@ -130,7 +131,12 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		l.samples = newSamples(p, s)
 	}
 	// What was counted is taken out of the kernel each second, and what its addresses belong to is found out while the processes are still there.
-	s.second = l.take
+	s.second = func() error {
+		if p.looks != nil {
+			p.looks()
+		}
+		return l.take()
+	}
 	began, ended := time.Time{}, make(chan time.Time, 1)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -145,7 +151,10 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 			p.begun()
 		}
 	}
-	defer context.AfterFunc(ctx, func() { ended <- time.Now() })()
+	defer context.AfterFunc(ctx, func() {
+		_ = s.set(gen.Draining) // also while what was counted is being read, which takes long when others have the CPUs; Run does it again
+		ended <- time.Now()
+	})()
 	if _, err := s.Run(ctx, l, nil); err != nil {
 		return nil, err
 	}

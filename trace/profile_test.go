@@ -95,3 +95,25 @@ func TestProfileText(t *testing.T) {
 		}
 	}
 }
+
+// TestProfileEnds: nothing is counted behind the end, also when what was counted is read for longer than that.
+func TestProfileEnds(t *testing.T) {
+	needs(t, kernel.RawTracepoints)
+	cpus, err := (kernel.Root{}).OnlineCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hz, seconds = 499, 1.5
+	p := Profile{Hz: hz, For: measure.Span(seconds * float64(measure.Second)), looks: func() { time.Sleep(3 * time.Second) }}
+	got, err := p.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := int64(0)
+	for s := range got.Stacks {
+		n += s.Count
+	}
+	if most := hz * got.Took.Seconds() * float64(len(cpus)); float64(n) > 1.1*most || got.Took.Seconds() > 2*seconds {
+		t.Errorf("%d samples in %.1f s, of %.0f that were due", n, got.Took.Seconds(), most)
+	}
+}

@@ -1,0 +1,348 @@
+package symbol
+
+import (
+	"debug/elf"
+	"errors"
+	"io"
+)
+
+// A debugFile is the debug information of one file, read by pages: some hundreds of kilobytes of it are in memory at once, however large it is.
+type debugFile struct {
+	info, abbrev, text, lineText, textOffsets, addrs, ranges, lists *window
+
+	most    uint64      // bytes of a section that are unpacked
+	entries debugStream // of info
+	other   debugStream // of abbreviations and ranges
+	shapes  debugShapes
+	shaped  debugUnit // whose abbreviations those are; version 0: nobody's
+	first   debugShapes
+	root    debugEntry
+}
+
+// A debugUnit is a unit of a file: what its head says, and its first entry.
+type debugUnit struct {
+	at, first, end      uint64 // in .debug_info: where it begins, its first entry, and where the next one begins
+	abbrev              uint64
+	version             int
+	wide, address       int    // bytes of offsets, of addresses
+	low                 uint64 // what addresses in ranges count from
+	texts, addrs, lists uint64 // where its part of .debug_str_offsets, .debug_addr, .debug_rnglists begins
+}
+
+// mostPacked is how many bytes of a section are unpacked.
+const mostPacked = 256 << 20
+
+var errMuchDebug = errors.New("more debug information than is looked at")
+
+func newDebugFile() *debugFile {
+	d := &debugFile{most: mostPacked, info: newWindow(8), abbrev: newWindow(4), text: newWindow(4), lineText: newWindow(2), textOffsets: newWindow(2), addrs: newWindow(4), ranges: newWindow(4), lists: newWindow(4)}
+	d.entries.w = d.info
+	return d
+}
+
+// over turns it to a file; false: it has no debug information.
+func (d *debugFile) over(r io.ReaderAt) (bool, error) {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return false, err
+	}
+	of := map[string]*window{".debug_info": d.info, ".debug_abbrev": d.abbrev, ".debug_str": d.text, ".debug_line_str": d.lineText, ".debug_str_offsets": d.textOffsets,
+		".debug_addr": d.addrs, ".debug_ranges": d.ranges, ".debug_rnglists": d.lists}
+	for _, w := range of {
+		w.over(r, 0, 0, nil)
+	}
+	d.shaped = debugUnit{}
+	for _, s := range f.Sections {
+		w := of[s.Name]
+		switch {
+		case w == nil || s.Type == elf.SHT_NOBITS:
+		case s.Flags&elf.SHF_COMPRESSED == 0:
+			w.over(r, int64(s.Offset), s.Size, nil)
+		case s.Size > d.most:
+			return false, errMuchDebug
+		default:
+			w.over(nil, 0, s.Size, func() (io.Reader, error) { return s.Open(), nil })
+		}
+	}
+	return d.info.size > 0 && d.abbrev.size > 0, nil
+}
+
+// unit reads the head of the unit that begins at a place (DWARF 5, section 7.5.1), and its first entry; e is nil where it is not understood. !ok: no
+// unit begins there.
+func (d *debugFile) unit(at uint64) (u debugUnit, e *debugEntry, ok bool) {
+	s := &d.entries
+	s.seek(at)
+	u.at, u.wide = at, 4
+	length, begin := s.fixed(4), uint64(4)
+	if length == 0xffffffff {
+		length, begin, u.wide = s.fixed(8), 12, 8
+	}
+	if s.bad || length < 8 || at+begin > d.info.size || length > d.info.size-at-begin {
+		return u, nil, false
+	}
+	u.end = at + begin + length
+	kind := uint64(1)
+	if u.version = int(s.fixed(2)); u.version >= 5 {
+		kind, u.address = s.fixed(1), int(s.fixed(1))
+		u.abbrev = s.fixed(u.wide)
+	} else {
+		u.abbrev, u.address = s.fixed(u.wide), int(s.fixed(1))
+	}
+	switch kind {
+	case 4, 5: // skeleton, split: an id
+		s.skip(8)
+	case 2, 6: // types
+		s.skip(uint64(8 + u.wide))
+	}
+	u.first = s.at
+	if u.version < 2 || u.version > 5 || u.address != 8 && u.address != 4 || s.bad {
+		return u, nil, true
+	}
+	code := s.uleb()
+	d.other.w = d.abbrev
+	shape := d.first.read(&d.other, u.abbrev, &u, code).of(code)
+	if shape == nil {
+		return u, nil, true
+	}
+	e = &d.root // until the next unit
+	if !d.entry(&u, shape, e, false) {
+		return u, nil, true
+	}
+	u.texts, u.addrs, u.lists = e.bases[0], e.bases[1], e.bases[2]
+	if e.lowForm != 0 {
+		u.low, _ = d.addressOf(&u, e.lowForm, e.low)
+	}
+	return u, e, true
+}
+
+// shapesOf gives the abbreviations of a unit.
+func (d *debugFile) shapesOf(u *debugUnit) *debugShapes {
+	if d.shaped.abbrev != u.abbrev || d.shaped.version != u.version || d.shaped.wide != u.wide || d.shaped.address != u.address {
+		d.other.w = d.abbrev
+		d.shapes.read(&d.other, u.abbrev, u, 0)
+		d.shaped = *u
+	}
+	return &d.shapes
+}
+
+// A debugEntry is what is read of an entry.
+type debugEntry struct {
+	tag               uint32
+	low, high, ranges uint64 // as they stand there
+	lowForm, highForm uint16 // 0: there is none
+	rangesForm        uint16
+	origin, specifies uint64 // places in .debug_info; 0: none
+	sibling           uint64
+	name, linkage     debugText
+	bases             [3]uint64 // of .debug_str_offsets, .debug_addr, .debug_rnglists
+}
+
+// A debugText is a text, or where it stands.
+type debugText struct {
+	w    *window // nil: text has it
+	at   uint64
+	text string
+}
+
+func (t *debugText) there() bool { return t.w != nil || t.text != "" }
+
+// entry reads the attributes of the entry at hand, behind its number. Names are read if they are wanted. false: it is not understood.
+func (d *debugFile) entry(u *debugUnit, shape *debugShape, e *debugEntry, names bool) bool {
+	s := &d.entries
+	*e = debugEntry{tag: shape.tag}
+	for i := range shape.forms {
+		f := &shape.forms[i]
+		switch {
+		case f.attr == atLow:
+			e.low, e.lowForm = d.value(u, f), f.form
+		case f.attr == atHigh:
+			e.high, e.highForm = d.value(u, f), f.form
+		case f.attr == atRanges:
+			e.ranges, e.rangesForm = d.value(u, f), f.form
+		case f.attr == atOrigin:
+			e.origin = d.reference(u, f)
+		case f.attr == atSpecifies:
+			e.specifies = d.reference(u, f)
+		case f.attr == atSibling:
+			e.sibling = d.reference(u, f)
+		case f.attr == atStringsBase:
+			e.bases[0] = d.value(u, f)
+		case f.attr == atAddrBase || f.attr == atGNUAddrBase:
+			e.bases[1] = d.value(u, f)
+		case f.attr == atRangesBase:
+			e.bases[2] = d.value(u, f)
+		case names && f.attr == atName:
+			e.name = d.textAt(u, f)
+		case names && (f.attr == atLinkage || f.attr == atLinkageOfOld):
+			e.linkage = d.textAt(u, f)
+		default:
+			s.skipForm(u, f.form)
+		}
+	}
+	return !s.bad
+}
+
+// skipEntry goes past the attributes of the entry at hand.
+func (d *debugFile) skipEntry(u *debugUnit, shape *debugShape) {
+	if shape.fixed >= 0 {
+		d.entries.skip(uint64(shape.fixed))
+		return
+	}
+	for i := range shape.forms {
+		d.entries.skipForm(u, shape.forms[i].form)
+	}
+}
+
+// value reads an attribute that is a number, an address, an offset or an index of one.
+func (d *debugFile) value(u *debugUnit, f *debugForm) uint64 {
+	s := &d.entries
+	switch f.form {
+	case formUdata, formAddrx, formRnglistx, formGNUAddr, formStrx, formGNUStr, formRefUleb:
+		return s.uleb()
+	case formSdata:
+		return uint64(s.sleb())
+	case formImplicit:
+		return uint64(f.implicit)
+	}
+	if n, ok := u.fixedSize(f.form); ok && n <= 8 {
+		return s.fixed(n)
+	}
+	s.skipForm(u, f.form)
+	return 0
+}
+
+// reference reads an attribute that names another entry; 0: of another file.
+func (d *debugFile) reference(u *debugUnit, f *debugForm) uint64 {
+	switch f.form {
+	case formRef1, formRef2, formRef4, formRef8, formRefUleb:
+		return u.at + d.value(u, f)
+	case formRefAddr:
+		return d.value(u, f)
+	}
+	d.entries.skipForm(u, f.form)
+	return 0
+}
+
+// textAt reads an attribute that is a text.
+func (d *debugFile) textAt(u *debugUnit, f *debugForm) debugText {
+	switch f.form {
+	case formString:
+		return debugText{text: d.entries.text()}
+	case formStrp:
+		return debugText{w: d.text, at: d.value(u, f)}
+	case formLineStrp:
+		return debugText{w: d.lineText, at: d.value(u, f)}
+	case formStrx, formStrx1, 0x26, formStrx3, formStrx4, formGNUStr:
+		n := d.value(u, f)
+		if at, ok := d.textOffsets.number(u.texts+n*uint64(u.wide), u.wide); ok && n < d.textOffsets.size {
+			return debugText{w: d.text, at: at}
+		}
+		return debugText{}
+	}
+	d.entries.skipForm(u, f.form)
+	return debugText{}
+}
+
+// addressOf gives the address that stands in an attribute, or that it names by its number.
+func (d *debugFile) addressOf(u *debugUnit, form uint16, v uint64) (uint64, bool) {
+	switch form {
+	case formAddr:
+		return v, true
+	case formAddrx, formAddrx1, 0x2a, formAddrx3, formAddrx4, formGNUAddr:
+		if v >= d.addrs.size {
+			return 0, false
+		}
+		return d.addrs.number(u.addrs+v*uint64(u.address), u.address)
+	}
+	return 0, false
+}
+
+// mostRanges is how many stretches an entry may have.
+const mostRanges = 1 << 14
+
+// rangesOf gives the stretches of code that an entry is of.
+func (d *debugFile) rangesOf(u *debugUnit, e *debugEntry, give func(low, high uint64)) {
+	switch {
+	case e.rangesForm != 0 && u.version >= 5:
+		at := e.ranges
+		if e.rangesForm == formRnglistx {
+			off, ok := d.lists.number(u.lists+at*uint64(u.wide), u.wide)
+			if !ok || at >= d.lists.size {
+				return
+			}
+			at = u.lists + off
+		}
+		d.listed(u, at, give)
+	case e.rangesForm != 0:
+		d.paired(u, e.ranges, give)
+	case e.lowForm != 0 && e.highForm != 0:
+		low, ok := d.addressOf(u, e.lowForm, e.low)
+		high, absolute := d.addressOf(u, e.highForm, e.high)
+		if !absolute {
+			high = low + e.high
+		}
+		if ok && low < high {
+			give(low, high)
+		}
+	}
+}
+
+// paired reads a list of .debug_ranges (DWARF 4, section 2.17.3).
+func (d *debugFile) paired(u *debugUnit, at uint64, give func(low, high uint64)) {
+	s := &d.other
+	s.w = d.ranges
+	s.seek(at)
+	all := uint64(1)<<(8*u.address-1)<<1 - 1
+	base := u.low
+	for range mostRanges {
+		low, high := s.fixed(u.address), s.fixed(u.address)
+		switch {
+		case s.bad || low == 0 && high == 0:
+			return
+		case low == all:
+			base = high
+		case low < high:
+			give(base+low, base+high)
+		}
+	}
+}
+
+// listed reads a list of .debug_rnglists (DWARF 5, section 7.25).
+func (d *debugFile) listed(u *debugUnit, at uint64, give func(low, high uint64)) {
+	s := &d.other
+	s.w = d.lists
+	s.seek(at)
+	base := u.low
+	numbered := func() uint64 {
+		a, _ := d.addressOf(u, formAddrx, s.uleb())
+		return a
+	}
+	for range mostRanges {
+		var low, high uint64
+		switch kind := s.fixed(1); {
+		case s.bad || kind == 0:
+			return
+		case kind == 1: // base_addressx
+			base = numbered()
+		case kind == 2: // startx_endx
+			low, high = numbered(), numbered()
+		case kind == 3: // startx_length
+			low = numbered()
+			high = low + s.uleb()
+		case kind == 4: // offset_pair
+			low, high = base+s.uleb(), base+s.uleb()
+		case kind == 5: // base_address
+			base = s.fixed(u.address)
+		case kind == 6: // start_end
+			low, high = s.fixed(u.address), s.fixed(u.address)
+		case kind == 7: // start_length
+			low = s.fixed(u.address)
+			high = low + s.uleb()
+		default:
+			return
+		}
+		if low < high && !s.bad {
+			give(low, high)
+		}
+	}
+}
