@@ -35,7 +35,7 @@ func (s *Store) ask(ctx context.Context, q measure.Query) (*measure.Answer, erro
 		room = &gatherRoom{}
 	}
 	defer func() {
-		room.spare.lap = nil // and with it the window
+		room.leave()
 		s.rooms.Put(room)
 	}()
 	s.mu.RLock()

@@ -98,7 +98,6 @@ type gather struct {
 	words  words
 	stacks trie
 	rows   table
-	series []*gathered
 	loss   []measure.Loss
 	notes  []string
 	floors [3]measure.Time // where each resolution begins
@@ -109,30 +108,76 @@ type gather struct {
 
 	stacked, wanted int // fields of stacks, of the dataset and of the query
 
-	ring    uint64 // of the newest block whose rows were matched, 0: not to be told again; their series, and how many rows each has
-	matched []int32
-	folded  map[int32]int
+	ring   uint64 // of the newest block whose rows were matched, 0: not to be told again; how many rows each of their series has
+	folded map[int32]int
 
-	from, to  int         // ticks of a block that lie in some cell, and those between
-	full      chan *chunk // to be laid by another goroutine; nil: there is none
-	free      chan *chunk
-	weights   []float64  // of each tick of a block: what an amount is divided by to be a rate
-	stretches []stretch  // of a block's ticks, those that are measured and asked for
-	slab      []float64  // room for values of series
-	counts    []uint32   // and for how many ticks they are of
-	made      []gathered // and for series themselves
+	from, to int         // ticks of a block that lie in some cell, and those between
+	full     chan *chunk // to be laid by another goroutine; nil: there is none
+	free     chan *chunk
+	slab     []float64 // room for values of series
 	*gatherRoom
 }
 
-// gatherRoom is what one question leaves to the next.
+// gatherRoom is what one question leaves to the next: room that no answer keeps.
 type gatherRoom struct {
-	spare    chunk
-	layer    layer
-	cellOf   []int32
-	mapped   []uint32 // of each word of a block: 1 + ours. All datasets of a window share its words, so these are many
-	nodes    []uint32 // of each node
-	verdicts []int8   // of each word and term: 1 matches, -1 does not
-	seen     []int32  // of each series: how many rows of the block at hand it has
+	series    []*gathered
+	counts    slab[uint32]      // for how many ticks values are of
+	made      slab[gathered]    // series themselves
+	matched   []int32           // series of each row of the newest block whose rows were matched
+	weights   []float64         // of each tick of a block: what an amount is divided by to be a rate
+	stretches []stretch         // of a block's ticks, those that are measured and asked for
+	into      []*gathered       // of a lap
+	keys      []uint32          // of the table of rows
+	slots     []uint32          // and its slots
+	texts     map[string]uint32 // of words
+	spare     chunk
+	layer     layer
+	cellOf    []int32
+	mapped    []uint32 // of each word of a block: 1 + ours. All datasets of a window share its words, so these are many
+	nodes     []uint32 // of each node
+	verdicts  []int8   // of each word and term: 1 matches, -1 does not
+	seen      []int32  // of each series: how many rows of the block at hand it has
+}
+
+// slab is room for things that are used together and given up together.
+type slab[T any] struct {
+	room []T
+	used int
+}
+
+// take gives room for n, which are zero; when it lacks, for ahead times as many at once.
+func (s *slab[T]) take(n, ahead int) []T {
+	if len(s.room)-s.used < n {
+		s.room, s.used = make([]T, max(n*ahead, min(2*len(s.room), mostKept))), 0
+	}
+	s.used += n
+	return s.room[s.used-n : s.used : s.used]
+}
+
+// give takes all back.
+func (s *slab[T]) give() {
+	clear(s.room[:s.used])
+	s.used = 0
+	if len(s.room) > mostKept {
+		s.room = nil
+	}
+}
+
+// mostKept is how many things of a kind are kept from one question to the next, about.
+const mostKept = 16 << 10
+
+// leave lets go of all that belongs to an answer, and of more room than most questions need.
+func (r *gatherRoom) leave() {
+	r.spare.lap = nil // and with it the window
+	r.counts.give()
+	r.made.give()
+	clear(r.into)
+	clear(r.series)
+	r.series = r.series[:0]
+	if cap(r.series) > mostKept || len(r.texts) > mostKept {
+		r.series, r.matched, r.into, r.keys, r.slots, r.texts = nil, nil, nil, nil, nil, nil
+	}
+	clear(r.texts)
 }
 
 // zeroed gives n zeros, in room where that is enough.
@@ -159,7 +204,9 @@ type gathered struct {
 
 func newGather(q measure.Query, d *set, start measure.Time, step measure.Span, cells, room int, from *gatherRoom) *gather {
 	g := &gather{gatherRoom: from, query: q, set: d, start: start, step: step, cells: cells, room: room,
-		elapsed: make([]measure.Span, cells), ticks: make([]uint32, cells), gone: make([]lacking, cells), rows: table{width: len(q.By)}}
+		elapsed: make([]measure.Span, cells), ticks: make([]uint32, cells), gone: make([]lacking, cells)}
+	g.rows = table{width: len(q.By), keys: from.keys[:0], slots: from.slots[:0]}
+	g.words.at = from.texts
 	g.sums = d.desc.Stat.Kind == measure.Delta && d.desc.Stat.Fold == measure.Sum && slices.Contains(d.stack, true)
 	for _, f := range q.By {
 		c := slices.Index(d.desc.Query.By, f)
@@ -200,7 +247,7 @@ func (g *gather) match(b *block) (series []int32, in map[int32]int, err error) {
 			g.ring = 0
 		}
 	}()
-	series = make([]int32, b.rows)
+	series = slices.Grow(g.matched[:0], b.rows)[:b.rows]
 	mapped, nodes := zeroed(&g.mapped, len(b.texts)), zeroed(&g.nodes, len(b.stacks))
 	verdicts := zeroed(&g.verdicts, len(g.terms)*len(b.texts))
 	if g.words.at == nil {
@@ -280,11 +327,7 @@ rows:
 }
 
 func (g *gather) newSeries() *gathered {
-	if len(g.made) == 0 {
-		g.made = make([]gathered, g.ahead())
-	}
-	s := &g.made[0]
-	g.made = g.made[1:]
+	s := &g.made.take(1, g.ahead())[0]
 	if g.set.desc.Stat.Kind == measure.Dists {
 		s.dists = make([]measure.Dist, g.cells)
 		return s
@@ -293,10 +336,7 @@ func (g *gather) newSeries() *gathered {
 	if g.wide {
 		s.least, s.most = g.values(), g.values()
 	}
-	if len(g.counts) < g.cells {
-		g.counts = make([]uint32, g.cells*g.ahead())
-	}
-	s.n, g.counts = g.counts[:g.cells:g.cells], g.counts[g.cells:]
+	s.n = g.counts.take(g.cells, g.ahead())
 	return s
 }
 
@@ -476,8 +516,8 @@ func (g *gather) answer() *measure.Answer {
 		if g.wide {
 			out.Min, out.Max = s.least, s.most
 		}
-		s.n, s.off = nil, nil
 	}
+	g.keys, g.slots, g.texts = g.rows.keys, g.rows.slots, g.words.at
 	return a
 }
 

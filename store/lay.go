@@ -60,8 +60,12 @@ func (g *gather) add(b *block, over measure.Interval) error {
 	if b.fold != nil && len(several) == 0 && g.wide && !g.part(b) {
 		return g.addFolded(b, series)
 	}
-	l := &lap{block: b, from: g.from, to: g.to, weights: g.weights, stretches: g.stretches, into: make([]*gathered, len(series))}
-	g.weights, g.stretches = nil, nil
+	l := &lap{block: b, from: g.from, to: g.to, weights: g.weights, stretches: g.stretches}
+	if g.full != nil { // who lays it has these still when the next block comes
+		g.weights, g.stretches, l.into = nil, nil, make([]*gathered, len(series))
+	} else {
+		l.into = zeroed(&g.into, len(series))
+	}
 	l.partial = g.part(b)
 	for s, rows := range several {
 		if l.several == nil {

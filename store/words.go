@@ -65,7 +65,7 @@ func (t *table) row(key []uint32) (int, bool) {
 		return i, false
 	}
 	if 2*(t.n+1) > len(t.slots) {
-		t.slots = make([]uint32, max(16, 4*len(t.slots)))
+		t.slots = zeroed(&t.slots, max(16, 4*len(t.slots)))
 		for i := range t.n {
 			t.enter(i)
 		}
