@@ -295,9 +295,9 @@ const (
 	// Segments of ticks below this are joined to one an hour: those of datasets with few rows or a long step.
 	smallTicks = 64 << 10
 
-	// Segments are joined up to so many rows: each takes 200 bytes of memory meanwhile. What has more becomes several, which answer
+	// Segments are joined up to so many rows: each takes 200 bytes of memory meanwhile, 8 MB. What has more becomes several, which answer
 	// together.
-	joinRows = 100_000
+	joinRows = 40_000
 )
 
 // parted cuts a list of segments where the rows become too many to be joined.
