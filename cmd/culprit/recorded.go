@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -56,8 +58,11 @@ func elsewhere(dir string) string {
 	return ""
 }
 
-// recorded opens what was recorded in a directory: at the server that runs there, else in the archive that it has left.
+// recorded opens what was recorded in a directory: at the server that runs there, else in the archive that it has left; or at the server of an address.
 func recorded(asked string) (term.Recorded, error) {
+	if strings.Contains(asked, "://") {
+		return elsewhereRecorded(asked)
+	}
 	dir, err := myDirectory(asked)
 	if err != nil {
 		return nil, err
@@ -79,6 +84,40 @@ func recorded(asked string) (term.Recorded, error) {
 		return nil, err
 	}
 	return &atRest{dir, s}, nil
+}
+
+// elsewhereRecorded connects to the server of an address, which another machine's may be.
+func elsewhereRecorded(address string) (term.Recorded, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("connect to the server: its address can't be read") // the error has the token
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+	defer cancel()
+	c, err := web.DialURL(ctx, address, tokenFor(u, os.Getenv("CULPRIT_TOKEN")))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", u.Host, err)
+	}
+	return &atServer{c}, nil
+}
+
+// tokenFor gives the token for a server: that of its address; else one that is given for its host, as host=token with commas between several, else one that is given for all. "": there
+// is none.
+func tokenFor(u *url.URL, given string) string {
+	if own := u.Query().Get("token"); own != "" {
+		return own
+	}
+	all := ""
+	for one := range strings.SplitSeq(given, ",") {
+		host, token, ok := strings.Cut(strings.TrimSpace(one), "=")
+		switch {
+		case !ok:
+			all = host
+		case host == u.Host || host == u.Hostname():
+			return token
+		}
+	}
+	return all
 }
 
 // named gives the term that stands for --netns: the recording program's own namespace has no name.

@@ -24,7 +24,7 @@ type Program struct {
 	Version  string
 	DTrace   bool                                          // run by the name of dtrace
 	Open     func(Look) (Machine, error)                   // a *measure.Diagnostic for a Look that can't be
-	Recorded func(dir string) (Recorded, error)            // what was recorded, in a directory or, for "", where it usually is
+	Recorded func(dir string) (Recorded, error)            // what was recorded, in a directory, at the server of an address or, for "", where it usually is
 	Server   func(dir string) (Server, error)              // the one that runs in a directory, as Recorded
 	Serve    func(context.Context, Serving, *Teller) error // records and serves until the context ends
 	Trace    Tracer
@@ -150,8 +150,8 @@ func (m *common) flags(f *pflag.FlagSet) {
 // open gives the machine to look at, now or in the past, with the plan made fit for it. The caller calls done when there is no error.
 func (m *common) open(p Program, args []string) (machine Machine, done func(), err error) {
 	if !m.past.given() {
-		if m.past.dir != "" {
-			return nil, nil, usagef("--dir says where the past is: give --from or --at too")
+		if err := m.past.placed("--from or --at"); err != nil {
+			return nil, nil, err
 		}
 		m.look.Alone = true
 		machine, err = p.Open(m.look)
@@ -371,7 +371,7 @@ func (p Program) script(ctx context.Context, m *common, script string, list bool
 	if p.Script == nil {
 		return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
 	}
-	if m.past.given() || m.past.dir != "" {
+	if m.past.given() || m.past.dir != "" || m.past.server != "" {
 		return usagef("--script measures now; what a server has recorded of a script is shown without it")
 	}
 	sentence := ""

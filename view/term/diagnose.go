@@ -87,8 +87,8 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	if d.past.given() {
 		return d.review(ctx, p, c, look, measure.Span(span))
 	}
-	if d.past.dir != "" {
-		return usagef("--dir says where the past is: give --from or --at too")
+	if err := d.past.placed("--from or --at"); err != nil {
+		return err
 	}
 	look.Alone = true
 	machine, err := p.Open(look)

@@ -35,6 +35,7 @@ type Recorded interface {
 type past struct {
 	from, to, at string
 	dir          string
+	server       string // address of another machine's
 }
 
 // momentForm says how a time is written.
@@ -49,6 +50,44 @@ func (w *past) flags(f *pflag.FlagSet, ranges bool) {
 		f.StringVar(&w.at, "at", "", "show what was recorded in the interval that ended at this time: "+momentForm)
 	}
 	f.StringVar(&w.dir, "dir", "", "directory of what was recorded (default $CULPRIT_DIR, or that of culprit serve)")
+	f.StringVar(&w.server, "server", "", "what the server at this address has recorded, of another machine: https://host:7410/, with its token there or in $CULPRIT_TOKEN")
+}
+
+// where gives where the past is, and refuses two places.
+func (w *past) where() (string, error) {
+	switch {
+	case w.server == "":
+		return w.dir, nil
+	case w.dir != "":
+		return "", usagef("--dir and --server exclude each other: one is a directory here, the other one a server")
+	case !isServer(w.server):
+		return "", usagef("--server %q is no address of a server (https://host:7410/)", bare(w.server))
+	}
+	return w.server, nil
+}
+
+// isServer says whether a text is the address of a server.
+func isServer(text string) bool {
+	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
+}
+
+// bare gives the address of a server without what follows its path, a token.
+func bare(address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	address, _, _ = strings.Cut(address, "#")
+	return address
+}
+
+// placed refuses a place of the past where no time is given; times is which flags give one.
+func (w *past) placed(times string) error {
+	switch {
+	case w.given():
+	case w.dir != "":
+		return usagef("--dir says where the past is: give %s too", times)
+	case w.server != "":
+		return usagef("--server says where the past is: give %s too", times)
+	}
+	return nil
 }
 
 // complete makes the shell offer times and directories for the flags.
@@ -246,7 +285,11 @@ func (p Program) replay(w *past, look Look, at measure.Span) (*replay, error) {
 	if p.Recorded == nil {
 		return nil, fmt.Errorf("look into the past: %w", measure.ErrUnsupported)
 	}
-	r, err := p.Recorded(w.dir)
+	where, err := w.where()
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.Recorded(where)
 	if err != nil {
 		return nil, err
 	}
@@ -262,6 +305,9 @@ func (p Program) replay(w *past, look Look, at measure.Span) (*replay, error) {
 	}
 	if end := s.over.End.AsTime().Local(); len(s.said) == 0 && end.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
 		s.said = append(s.said, "this is of "+moment(s.over.End))
+	}
+	if w.server != "" {
+		s.said = append(s.said, "this is of the server at "+bare(w.server))
 	}
 	if r.Remark() != "" {
 		s.said = append(s.said, r.Remark())

@@ -96,8 +96,8 @@ func (p Program) profile() *cobra.Command {
 page, a table, or a format of other tools. The rate is 99 a second unless you say otherwise, which no timer of programs is in step with.
 Ctrl-C ends it early and writes what was sampled. Samples of idle CPUs are left out, and counted in a note.
 
-With --at, or --from and --to, it is made of what `+"`culprit serve`"+` sampled in that time: the same formats, without the places within functions; with --diff it is compared with
-another time, as long. That needs no rights but those to read what was recorded.
+With --at, or --from and --to, it is made of what `+"`culprit serve`"+` sampled in that time, with --server on another machine: the same formats, without the places within functions; with --diff it is compared with
+another time, as long, with the same time of another machine, or with a file. That needs no rights but those to read what was recorded.
 
 With --off-cpu it is the time that threads are off the CPU, in ns, by the stack with which they left it and by how: sleeping, uninterruptible, preempted;
 with --wakers also by who woke them. With --run-queue it is the time from when a thread could run until it does. With --locks it is the time that is waited
@@ -112,6 +112,7 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 			{Line: "culprit profile --table", Means: "Count indv cuml CPU Caller, as lockstat -I prints it"},
 			{Line: "culprit profile --at 14:03:22 --for 30s -o then.html", Means: "what a server has sampled in the half minute up to then"},
 			{Line: "culprit profile --at now --for 1m --diff -1h", Means: "what the last minute does more of than one an hour ago"},
+			{Line: "culprit profile --at now --for 1m --server https://slow:7410/ --diff https://fast:7410/", Means: "what one machine does more of than another one"},
 			{Line: "culprit profile --off-cpu --process postgres --min 1ms -o wait.svg", Means: "where it waits, a millisecond or longer"},
 			{Line: "culprit profile --off-cpu --wakers --pid 1234", Means: "and who wakes it"},
 			{Line: "culprit profile --run-queue --tids", Means: "which threads wait for a CPU"},

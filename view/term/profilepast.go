@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +18,9 @@ import (
 // profiledPast is the flags of culprit profile that look at the samples of a server.
 type profiledPast struct {
 	past
-	diff string // the time to compare with
+	diff string // what to compare with: a time, the address of a server, a file
 	per  string
+	work string
 	json bool
 }
 
@@ -27,8 +29,9 @@ func (w *profiledPast) flags(c *cobra.Command) {
 	w.past.flags(f, true)
 	f.Lookup("from").Usage = "the samples that a server has recorded from this time on: " + momentForm
 	f.Lookup("at").Usage = "those of the time that ended then, as long as --for says"
-	f.StringVar(&w.diff, "diff", "", "of what was recorded: compare with as long a time that ended then; with --from, that began then")
-	f.StringVar(&w.per, "per", "", "of --diff, what the amounts are divided by: sample, cpu-second (default cpu-second)")
+	f.StringVar(&w.diff, "diff", "", "of what was recorded: compare with as long a time that ended then (with --from, that began then), with the same time of another machine (the address of its server), or with a profile in a file")
+	f.StringVar(&w.per, "per", "", "of --diff, what the amounts are divided by: sample, cpu-second, work (default cpu-second; of a file that does not tell its CPU-seconds, sample)")
+	f.StringVar(&w.work, "work", "", "of --diff: BEFORE,AFTER, how much was done meanwhile; before is what is compared with")
 	f.BoolVar(&w.json, "json", false, "of --diff: the ranked functions as JSON")
 	w.complete(c)
 }
@@ -37,10 +40,10 @@ func (w *profiledPast) flags(c *cobra.Command) {
 func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error {
 	f := c.Flags()
 	if !w.given() {
-		if w.diff != "" || w.per != "" || w.json || w.dir != "" {
-			return usagef("--diff, --per, --json and --dir are of what was recorded: give --at, or --from and --to")
+		if w.diff != "" || w.per != "" || w.work != "" || w.json {
+			return usagef("--diff, --per, --work and --json are of what was recorded: give --at, or --from and --to")
 		}
-		return nil
+		return w.placed("--at, or --from and --to,")
 	}
 	switch {
 	case q.Of != OnCPU:
@@ -58,8 +61,8 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 	case w.at != "" && q.For < time.Second:
 		return usagef("--for %v: what was recorded was recorded by the second", q.For)
 	case w.diff == "":
-		if w.per != "" || w.json {
-			return usagef("--per and --json are of --diff")
+		if w.per != "" || w.work != "" || w.json {
+			return usagef("--per, --work and --json are of --diff")
 		}
 		return nil
 	}
@@ -76,14 +79,46 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 	return err
 }
 
+// norm gives what the amounts are divided by; before is nil until it is known.
 func (w *profiledPast) norm() (flame.Norm, error) {
-	switch w.per {
-	case "":
-		return flame.Norm{Per: "cpu-second"}, nil
-	case "sample", "cpu-second":
-		return flame.Norm{Per: w.per}, nil
+	d := differing{per: w.per, work: w.work}
+	if w.per == "" && w.work == "" {
+		d.per = "cpu-second"
 	}
-	return flame.Norm{}, usagef("--per %q is none of sample, cpu-second%s", w.per, didYouMean(w.per, []string{"sample", "cpu-second"}))
+	return d.norm()
+}
+
+// against gives what a profile is compared with, what it is called, and how often it was sampled; 0: not known.
+func (p Program) against(ctx context.Context, w *profiledPast, of *aRecorded, part flame.Part) (t *flame.Tree, called string, hz float64, err error) {
+	other, span := past{dir: w.dir, server: w.server}, of.over.Span()
+	switch _, _, notTime := parseMoment(w.diff, time.Now()); {
+	case isServer(w.diff):
+		other = w.past // the same time, as that machine's clock tells it
+		other.dir, other.server = "", w.diff
+		called = "the server at " + bare(w.diff) + ", "
+	case notTime == nil && w.from != "":
+		began, _, err := parseMoment(w.diff, time.Now())
+		if err != nil {
+			return nil, "", 0, usagef("--diff %q: %w", w.diff, err)
+		}
+		other.at = began.Add(span.AsDuration()).Format(time.RFC3339)
+	case notTime == nil:
+		other.at = w.diff
+	default:
+		if _, err := os.Stat(w.diff); err != nil {
+			return nil, "", 0, usagef("--diff %q is no time, no address of a server and no file: %w", w.diff, notTime)
+		}
+		if len(part.CPUs)+len(part.PIDs)+len(part.Processes) > 0 || part.Kernel || part.User || part.Numbers {
+			p.tell([]string{w.diff + " is compared as it is: --cpu, --pid, --process, --kernel, --user and --pids choose of what was recorded alone"}, nil)
+		}
+		t, err := p.profiles([]string{w.diff}, flame.Options{})
+		return t, w.diff, 0, err
+	}
+	before, err := p.recordedProfile(ctx, &other, span, part, false)
+	if err != nil {
+		return nil, "", 0, fmt.Errorf("--diff %s: %w", bare(w.diff), err)
+	}
+	return before.Tree, called + moments(before.over), before.hz(), nil
 }
 
 // profilePast writes a profile of what was recorded, or what differs between two.
@@ -108,30 +143,38 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 		}
 		return o.put(p.Terminal, after.Tree, after.note)
 	}
-	span := after.over.Span()
-	other := past{at: w.diff, dir: w.dir}
-	if w.from != "" {
-		began, _, err := parseMoment(w.diff, time.Now())
-		if err != nil {
-			return usagef("--diff %q: %w", w.diff, err)
-		}
-		other.at = began.Add(span.AsDuration()).Format(time.RFC3339)
-	}
-	before, err := p.recordedProfile(ctx, &other, span, part, false)
+	before, called, hz, err := p.against(ctx, w, after, part)
 	if err != nil {
-		return fmt.Errorf("--diff %s: %w", w.diff, err)
+		return err
 	}
 	n, err := w.norm()
 	if err != nil {
 		return err
 	}
 	if n.Per == "cpu-second" {
-		n.Before, n.After = before.Tree.Seconds, after.Tree.Seconds
+		if n.Before, n.After = before.Seconds, after.Tree.Seconds; n.Before == 0 && w.per == "" {
+			n = flame.Norm{Per: "sample"}
+			p.tell([]string{called + " does not tell how many CPU-seconds it is of: shares are compared"}, nil)
+		}
 	}
-	d, err := flame.Compare(before.Tree, after.Tree, n)
+	rate := 1.0 // how much more often after was sampled
+	if n.Per != "sample" && hz > 0 && after.hz() > 0 {
+		if rate = after.hz() / hz; rate > 1.01 || rate < 0.99 {
+			n.After *= rate
+		}
+	}
+	mine := moments(after.over)
+	if w.server != "" {
+		mine = "the server at " + bare(w.server) + ", " + mine
+	}
+	d, err := flame.Compare(before, after.Tree, n)
 	if err != nil {
-		return fmt.Errorf("compare %s with %s: %w", moments(after.over), moments(before.over), err)
+		return fmt.Errorf("compare %s with %s: %w", mine, called, err)
 	}
+	if rate > 1.01 || rate < 0.99 {
+		d.Said += fmt.Sprintf(" Before was sampled %.0f times a second, after %.0f: amounts of after are as with %.0f.", hz, hz*rate, hz)
+	}
+	d.Said = "Before: " + called + ". After: " + mine + ". " + d.Said
 	format, err := o.chosen()
 	if err != nil {
 		return err
@@ -157,6 +200,14 @@ type aRecorded struct {
 	over  measure.Interval
 	note  string
 	lines []flame.TableLine // when a table is wanted
+}
+
+// hz gives how often each CPU was sampled; 0: not known.
+func (a *aRecorded) hz() float64 {
+	if a.Tree.Seconds <= 0 {
+		return 0
+	}
+	return a.Due / a.Tree.Seconds
 }
 
 // recordedProfile makes a profile of the time that the flags name; --at is the end of so much of it. What may mislead is told.

@@ -51,8 +51,8 @@ interrupts), Escape goes back. / filters, space pauses, + and - change the inter
 			v.machine, v.end, v.held = r, r.over.End, r.recorded.Held
 			tell(p.Terminal.Err, r.said) // seen again when the screen is given back
 			v.replay = func(over measure.Interval) Machine { return r.recorded.Replay(over, look.Netns) }
-		} else if past.dir != "" {
-			return usagef("--dir says where the past is: give --at too")
+		} else if err := past.placed("--at"); err != nil {
+			return err
 		} else {
 			machine, err := p.Open(look)
 			if err != nil {

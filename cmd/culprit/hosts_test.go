@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestTokenFor: a token comes from the address, else from those that are given for a host, else from the one for all.
+func TestTokenFor(t *testing.T) {
+	for _, c := range [][3]string{
+		{"https://a:7410/?token=own", "a=other,all", "own"},
+		{"https://a:7410/", "a=of-a,b=of-b,all", "of-a"},
+		{"https://b:7410/", "a=of-a, b:7410=of-b, all", "of-b"},
+		{"https://b:7411/", "a=of-a,b:7410=of-b,all", "all"},
+		{"https://c:7410/", "a=of-a", ""},
+		{"https://c:7410/", "", ""},
+	} {
+		u, err := url.Parse(c[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tokenFor(u, c[1]); got != c[2] {
+			t.Errorf("%s with %q: %q, not %q", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// TestHostsCompared: what one server has sampled is compared with another one's, over the network with their tokens, and with a file that was made there. Servers that sample
+// at different rates tell of the same machine the same.
+func TestHostsCompared(t *testing.T) {
+	needsTracing(t)
+	address := func(hz int) (bare, token string) {
+		c := start(t, nil, "serve", "--dir", t.TempDir(), "--listen", "127.0.0.1:0", "--profile", strconv.Itoa(hz))
+		bare, token, ok := strings.Cut(c.says(t, "?token=", time.Minute), "?token=")
+		if !ok {
+			t.Fatal("it has no token")
+		}
+		return bare, token
+	}
+	seldom, seldomToken := address(49)
+	often, oftenToken := address(197)
+	hostOf := func(address string) string {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Host
+	}
+	over, half := atomic.Bool{}, atomic.Bool{}
+	go func() {
+		for !over.Load() {
+			if !half.Load() {
+				burnSeventy(1000)
+			}
+			burnThirty(1000)
+		}
+	}()
+	defer over.Store(true)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(tokens string, args ...string) (out, errs string, failed error) {
+		var said strings.Builder
+		c := exec.Command(self, append([]string{"profile", "--pid", strconv.Itoa(os.Getpid())}, args...)...)
+		c.Env = append(os.Environ(), asProgram+"=1", "CULPRIT_TOKEN="+tokens)
+		c.Stderr = &said
+		b, err := c.Output()
+		return string(b), said.String(), err
+	}
+	tokens := hostOf(seldom) + "=" + seldomToken + "," + oftenToken
+	type told struct {
+		Said      string `json:"normalisation"`
+		Per       string `json:"normalised_per"`
+		Functions []struct {
+			Function string
+			Before   float64 `json:"total_before"`
+			After    float64 `json:"total_after"`
+		}
+	}
+	// change gives how much more of a function there is after.
+	change := func(out, function string) (got told, ratio float64, err error) {
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			return got, 0, fmt.Errorf("%w: %s", err, out)
+		}
+		for _, f := range got.Functions {
+			if strings.Contains(f.Function, function) {
+				return got, f.After / f.Before, nil
+			}
+		}
+		return got, 0, fmt.Errorf("%s is not in %s", function, out)
+	}
+	eventually(t, "the same of both", 2*time.Minute, func() error {
+		out, errs, err := ask(tokens, "--server", often, "--diff", seldom, "--from", "-15s", "--json", "-n", "0")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, errs)
+		}
+		got, ratio, err := change(out, "burnSeventy")
+		if err != nil {
+			return err
+		}
+		for _, want := range []string{"Before: the server at " + seldom, "After: the server at " + often, "Normalised per CPU-second", "Before was sampled 49 times a second, after 197"} {
+			if !strings.Contains(got.Said, want) {
+				t.Fatalf("%q is not said in %q", want, got.Said)
+			}
+		}
+		if strings.Contains(out+errs, oftenToken) || strings.Contains(out+errs, seldomToken) {
+			t.Fatalf("a token is told: %s%s", out, errs)
+		}
+		if ratio < 0.6 || ratio > 1.7 {
+			return fmt.Errorf("%.2f times as much of what is the same: %s", ratio, out)
+		}
+		return nil
+	})
+	// A file that is made there, with the token in the address.
+	file := filepath.Join(t.TempDir(), "then.folded")
+	if _, errs, err := ask("", "--server", seldom+"?token="+seldomToken, "--from", "-10s", "-o", file); err != nil {
+		t.Fatal(errs)
+	}
+	half.Store(true)
+	began := time.Now()
+	eventually(t, "what is not done any more", 2*time.Minute, func() error {
+		seconds := max(2, int(time.Since(began).Seconds()))
+		out, errs, err := ask(oftenToken, "--server", often, "--at", "now", "--for", strconv.Itoa(min(seconds, 8)), "--diff", file, "--json", "-n", "0")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, errs)
+		}
+		got, ratio, err := change(out, "burnSeventy")
+		if err != nil {
+			return err
+		}
+		if got.Per != "sample" || !strings.Contains(errs, "shares are compared") || !strings.Contains(errs, "is compared as it is") {
+			t.Fatalf("normalised per %s: %s", got.Per, errs)
+		}
+		if _, more, err := change(out, "burnThirty"); err != nil || more < 1.5 || ratio > 0.3 {
+			return fmt.Errorf("%.2f times as much of what is not done any more, %.2f of the other: %w", ratio, more, err)
+		}
+		return nil
+	})
+	for _, c := range []struct{ tokens, want, line string }{
+		{"wrong", "not the token", "--at now --server " + often},
+		{tokens, "give --at, or --from and --to, too", "--server " + often},
+		{tokens, "exclude each other", "--at now --dir /tmp --server " + often},
+		{tokens, "is no address of a server", "--at now --server localhost:7410"},
+		{tokens, "is no time, no address of a server and no file", "--at now --diff nowhere --server " + often},
+		{tokens, "--work", "--at now --work 1 --diff -5s --server " + often},
+		{tokens, "Normalised per unit of work", "--from -5s --work 10,20 --diff " + seldom + " --server " + often},
+	} {
+		out, errs, _ := ask(c.tokens, strings.Fields(c.line)...)
+		if !strings.Contains(out+errs, c.want) {
+			t.Errorf("%s: %q is not said: %s%s", c.line, c.want, out, errs)
+		}
+	}
+}
