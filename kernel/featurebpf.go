@@ -63,20 +63,29 @@ func (f Feature) tryBPF(r Root) error {
 			spec.AttachType = ebpf.AttachTraceFExit
 		}
 		return r.tryProgram(spec, AttachTracing)
-	case Uprobe, UprobeMulti:
+	case Uprobe:
 		path, offset, err := ownCode()
 		if err != nil {
 			return err
 		}
-		spec := idle(ebpf.Kprobe)
-		if f == UprobeMulti {
-			spec.AttachType = ebpf.AttachTraceUprobeMulti
-		}
-		return r.tryProgram(spec, func(p *ebpf.Program) (*Link, error) {
-			if f == UprobeMulti {
-				return AttachUprobeMulti(p, MultiUserProbe{Path: path, Offsets: []uint64{offset}})
-			}
+		return r.tryProgram(idle(ebpf.Kprobe), func(p *ebpf.Program) (*Link, error) {
 			return r.AttachUprobe(p, UserProbe{Path: path, Offset: offset})
+		})
+	case UprobeMulti:
+		spec := idle(ebpf.Kprobe)
+		spec.AttachType = ebpf.AttachTraceUprobeMulti
+		return r.tryProgram(spec, func(p *ebpf.Program) (*Link, error) {
+			// To attach and to take off takes the kernel 60 ms, half of the start of a script that asks. A kernel that knows such links
+			// looks at the file before all else that may fail, and says that a directory is none.
+			link, err := AttachUprobeMulti(p, MultiUserProbe{Path: "/", Offsets: []uint64{0}})
+			if errors.Is(err, unix.EBADF) {
+				return nil, nil
+			}
+			if err == nil {
+				link.Close() //nolint:errcheck // it was a trial
+				err = fmt.Errorf("a directory can be probed: %w", measure.ErrUnclear)
+			}
+			return nil, err
 		})
 	case ProgramRun:
 		return r.tryProgram(idle(ebpf.RawTracepoint), func(p *ebpf.Program) (*Link, error) {

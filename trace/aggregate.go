@@ -199,7 +199,7 @@ func (s *Session) collect(all ...*Aggregate) error {
 	return failed
 }
 
-// finish notes that nothing is attached any more, and asks the kernel to wait for the programs that still run.
+// finish notes that no clause runs any more but what is run by hand, and asks the kernel to wait for the programs that still run.
 func (s *Session) finish() {
 	s.over = true
 	if len(s.aggs) == 0 {

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"culprit/kernel"
@@ -46,6 +47,8 @@ type Session struct {
 	frames    *frames                 // of stacks, in place of both; nil: they are told as text
 	batches   batches                 // to read stacks
 	attached  *Attachment
+	detached  bool
+	off       sync.WaitGroup          // until it is
 	helpers   []*kernel.Link          // of programs besides those of the probes
 	late      []record                // drained, and too young to be told yet
 	drops     [ir.DropMissed][]uint64 // by CPU, as last told
@@ -53,7 +56,7 @@ type Session struct {
 	pass      uint64                  // number of the telling of records
 	telling   bool                    // it goes on
 	watching  bool                    // the clauses of attached programs run, or did
-	over      bool                    // nothing is attached any more
+	over      bool                    // no clause runs any more but by hand
 	resting   chan error              // of the programs that still run then; nil: none does
 	counting  io.Closer               // of what programs take; nil: not asked for
 	spent     []Cost                  // at the last look
@@ -173,6 +176,7 @@ func (s *Session) acquaint(pids []int) {
 // Close takes everything out of the kernel. It may be called twice.
 func (s *Session) Close() {
 	s.detach()
+	s.off.Wait()
 	s.unwinder.close()
 	s.unwinder = nil
 	_ = s.rest() // what it came to matters no more
@@ -195,18 +199,23 @@ func (s *Session) meet() {
 	}
 }
 
+// detach begins to take all programs off: where they are in processes that takes the kernel 20 to 40 ms, in which there is other work to do.
 func (s *Session) detach() {
 	if s.counting != nil {
 		s.counting.Close() //nolint:errcheck // the kernel stops counting when the process ends
 		s.counting = nil
 	}
-	if s.attached != nil {
-		s.attached.Close() //nolint:errcheck // the kernel lets go of it when the process ends
+	if s.detached {
+		return
 	}
-	for _, h := range s.helpers {
-		h.Close() //nolint:errcheck // the same
-	}
-	s.helpers = nil
+	s.detached = true
+	attached, helpers := s.attached, s.helpers
+	s.off.Go(func() {
+		attached.Close() //nolint:errcheck // the kernel lets go of it when the process ends
+		for _, h := range helpers {
+			h.Close() //nolint:errcheck // the same
+		}
+	})
 }
 
 // set tells the programs which clauses may run.
@@ -295,11 +304,14 @@ func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (st
 	if err := s.missing(told); err != nil {
 		return 0, err
 	}
-	s.detach()
-	if err := s.set(gen.Draining); err != nil { // first: some may not be off yet
+	if err := s.set(gen.Draining); err != nil { // first: it is a while until all are off
 		return 0, fmt.Errorf("stop the clauses: %w", err)
 	}
 	s.finish()
+	s.detach()
+	if s.ring != nil {
+		s.off.Wait() // what runs still may write
+	}
 	if err := s.drain(told, true); err != nil { // so that what END does comes after all that was before it
 		return 0, err
 	}
