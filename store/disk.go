@@ -67,7 +67,7 @@ func pebbleOptions(g *opening, flawed, readOnly bool) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          g,
 		CacheSize:                   2 << 20,
-		MemTableSize:                4 << 20,
+		MemTableSize:                2 << 20, // up to three are in memory
 		MemTableStopWritesThreshold: 4,
 		MaxOpenFiles:                100,
 		L0CompactionThreshold:       8,

@@ -10,15 +10,16 @@ import (
 	"strings"
 )
 
-// page is the built page: its files in memory, each as it is and in the compressed forms that were built beside it.
+// page is the built page: its files, each as it is and in the compressed forms that were built beside it. They are read when they are
+// asked for, so that no second copy of them is in memory.
 type page map[string]*file
 
 type file struct {
 	kind       string
-	raw        []byte
-	gzip, br   []byte // nil: not there
-	tag        string // of the contents, for If-None-Match; weak, since it is that of all their encodings
-	unchanging bool   // its name has a hash of its contents
+	read       func(suffix string) ([]byte, error) // of the form with that suffix
+	gzip, br   bool                                // it is there in that form
+	tag        string                              // of the contents, for If-None-Match; weak, since it is that of all their encodings
+	unchanging bool                                // its name has a hash of its contents
 }
 
 // contentTypes are those of what a page is built of. The machine's own list is not asked: a browser that is told not to sniff needs them right.
@@ -44,24 +45,27 @@ func newPage(files fs.FS) page {
 			}
 			ext := path.Ext(name)
 			if data, err := fs.ReadFile(files, name); err == nil && contentTypes[ext] != "" {
-				p.add(name, contentTypes[ext], data)
-				p[name].unchanging = strings.HasPrefix(name, "assets/") // Vite puts a hash into these names
-				p[name].gzip, _ = fs.ReadFile(files, name+".gz")
-				p[name].br, _ = fs.ReadFile(files, name+".br")
+				f := p.add(name, contentTypes[ext], data)
+				f.unchanging = strings.HasPrefix(name, "assets/") // Vite puts a hash into these names
+				f.read = func(suffix string) ([]byte, error) { return fs.ReadFile(files, name+suffix) }
+				has := func(suffix string) bool { _, err := fs.Stat(files, name+suffix); return err == nil }
+				f.gzip, f.br = has(".gz"), has(".br")
 			}
 			return nil
 		})
 	}
 	if p["index.html"] == nil {
 		p = page{}
-		p.add("index.html", contentTypes[".html"], []byte(unbuilt))
+		p.add("index.html", contentTypes[".html"], []byte(unbuilt)).read = func(string) ([]byte, error) { return []byte(unbuilt), nil }
 	}
 	return p
 }
 
-func (p page) add(name, kind string, data []byte) {
+func (p page) add(name, kind string, data []byte) *file {
 	sum := sha256.Sum256(data)
-	p[name] = &file{kind: kind, raw: data, tag: `W/"` + hex.EncodeToString(sum[:12]) + `"`}
+	f := &file{kind: kind, tag: `W/"` + hex.EncodeToString(sum[:12]) + `"`}
+	p[name] = f
+	return f
 }
 
 func (p page) register(mux *http.ServeMux) {
@@ -94,14 +98,20 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	data, can := f.raw, r.Header.Get("Accept-Encoding")
+	suffix, can := "", r.Header.Get("Accept-Encoding")
 	switch {
-	case f.br != nil && accepts(can, "br"):
-		data = f.br
+	case f.br && accepts(can, "br"):
+		suffix = ".br"
 		h.Set("Content-Encoding", "br")
-	case f.gzip != nil && accepts(can, "gzip"):
-		data = f.gzip
+	case f.gzip && accepts(can, "gzip"):
+		suffix = ".gz"
 		h.Set("Content-Encoding", "gzip")
+	}
+	data, err := f.read(suffix)
+	if err != nil { // an embedded file can always be read
+		h.Del("Content-Encoding")
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
 	h.Set("Content-Type", f.kind)
 	h.Set("Content-Length", strconv.Itoa(len(data)))
