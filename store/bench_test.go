@@ -204,6 +204,29 @@ func BenchmarkAsk(b *testing.B) {
 	}
 }
 
+// BenchmarkAskNow asks for what was recorded a moment ago, as a diagnosis does (ten seconds) and the page (one), of 100 datasets of 40 rows each.
+func BenchmarkAskNow(b *testing.B) {
+	s, err := Open(b.TempDir(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	g := newGenerator(b, s, 100, 40, 0.5, 0)
+	end := g.fill(b, s, someTime-someTime%measure.Time(hour), 150)
+	for _, seconds := range []int{1, 10} {
+		b.Run(fmt.Sprint(seconds), func(b *testing.B) {
+			over := measure.Interval{Start: end.Add(measure.Span(-seconds) * measure.Second), End: end}
+			b.ReportAllocs()
+			for i := range b.N {
+				q := measure.Query{Stat: g.out[i%100].Stat, By: []string{"device", "direction"}, Step: measure.Second, Over: over}
+				if a, err := s.Ask(b.Context(), q); err != nil || len(a.Series) != 40 {
+					b.Fatal(a, err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkReopen opens an archive with hours of 5,000 series in 50 datasets, the newest minutes as frames.
 func BenchmarkReopen(b *testing.B) {
 	dir := b.TempDir()

@@ -224,6 +224,7 @@ func (s *Store) Drop(id uint32) error {
 		}
 	}
 	delete(s.sets, id)
+	s.ofStat[d.desc.Query.Stat] = slices.DeleteFunc(s.ofStat[d.desc.Query.Stat], func(o *set) bool { return o == d })
 	next := s.next
 	s.mu.Unlock()
 	err := s.do(func() error {

@@ -12,6 +12,7 @@ type block struct {
 	ticks  []tick
 	cells  []cellInfo // of a rollup, which has no ticks
 	texts  []string   // words of the keys
+	once   bool       // each of them is there once
 	stacks []node     // of fields that hold stacks
 	keys   []uint32   // row after row, as many as the dataset has fields: words, or nodes
 	rows   int
@@ -50,7 +51,7 @@ func (b *block) at(i int) measure.Time {
 
 // block gives the part as a block, good as long as the part does not change.
 func (p *part) block(w *window) *block {
-	b := &block{ticks: p.ticks, texts: w.words.texts, stacks: p.stacks.nodes, keys: p.rows.keys, rows: p.rows.n, loss: p.loss, notes: p.notes, runs: p.runs}
+	b := &block{ticks: p.ticks, texts: w.words.texts, once: true, stacks: p.stacks.nodes, keys: p.rows.keys, rows: p.rows.n, loss: p.loss, notes: p.notes, runs: p.runs}
 	b.stays = p.whole
 	b.alive = func(i, from, to int) bool { return p.alive(i, from, to) }
 	b.column = func(i, from, to int, out []float64) error {
@@ -115,6 +116,7 @@ type gather struct {
 	full     chan *chunk // to be laid by another goroutine; nil: there is none
 	free     chan *chunk
 	slab     []float64 // room for values of series
+	due      int       // series that are known to come
 	*gatherRoom
 }
 
@@ -248,6 +250,9 @@ func (g *gather) match(b *block) (series []int32, in map[int32]int, err error) {
 		}
 	}()
 	series = slices.Grow(g.matched[:0], b.rows)[:b.rows]
+	if g.distinct(b) {
+		return series, nil, g.matchDistinct(b, series)
+	}
 	mapped, nodes := zeroed(&g.mapped, len(b.texts)), zeroed(&g.nodes, len(b.stacks))
 	verdicts := zeroed(&g.verdicts, len(g.terms)*len(b.texts))
 	if g.words.at == nil {
@@ -326,6 +331,84 @@ rows:
 	return series, in, nil
 }
 
+// distinct says whether each row of a block is a series of its own, of which none is known yet: so it is where the newest minutes are asked for without
+// folding, as the page does each second and a diagnosis all the while.
+func (g *gather) distinct(b *block) bool {
+	for i, c := range g.columns {
+		if slices.Contains(g.columns[:i], c) {
+			return false
+		}
+	}
+	return b.once && g.rows.n == 0 && len(g.words.texts) == 0 && g.stacked == 0 && len(g.columns) == len(g.set.desc.Query.By) && len(g.columns) > 0
+}
+
+// matchDistinct is match where distinct says so. Nothing is looked for, and room is made at once.
+func (g *gather) matchDistinct(b *block, series []int32) error {
+	mapped, verdicts := zeroed(&g.mapped, len(b.texts)), zeroed(&g.verdicts, len(g.terms)*len(b.texts))
+	width := len(g.columns)
+	narrow := b.alive != nil && g.to-g.from < len(b.ticks)
+	n, words := 0, uint32(0)
+rows:
+	for i := range b.rows {
+		series[i] = -1
+		if narrow && !b.alive(i, g.from, g.to) {
+			continue
+		}
+		from := b.keys[i*width : (i+1)*width]
+		for j, t := range g.terms {
+			v := &verdicts[j*len(b.texts)+int(from[g.at[j]])]
+			if *v == 0 {
+				*v = int8(2*b2i(t.Match(b.texts[from[g.at[j]]])) - 1)
+			}
+			if *v < 0 {
+				continue rows
+			}
+		}
+		for _, c := range g.columns {
+			if w := from[c]; mapped[w] == 0 {
+				words++
+				mapped[w] = words
+			}
+		}
+		series[i] = int32(n)
+		n++
+	}
+	if g.room -= n * g.cells; g.room < 0 {
+		return errTooLarge
+	}
+	g.reserve(n)
+	g.words.texts = make([]string, words)
+	for i, s := range series {
+		if s < 0 {
+			continue
+		}
+		from := b.keys[i*width : (i+1)*width]
+		for _, c := range g.columns {
+			n := mapped[from[c]] - 1
+			g.words.texts[n] = b.texts[from[c]]
+			g.rows.keys = append(g.rows.keys, n)
+		}
+		g.rows.n++
+		g.series = append(g.series, g.newSeries())
+		g.due--
+	}
+	return nil
+}
+
+// reserve makes room for the first n series.
+func (g *gather) reserve(n int) {
+	g.rows.keys = slices.Grow(g.rows.keys, n*g.rows.width)
+	g.series = slices.Grow(g.series, n)
+	g.due = n
+	if g.set.desc.Stat.Kind == measure.Dists {
+		return
+	}
+	if n *= g.cells; g.wide {
+		n *= 3
+	}
+	g.slab = make([]float64, n)
+}
+
 func (g *gather) newSeries() *gathered {
 	s := &g.made.take(1, g.ahead())[0]
 	if g.set.desc.Stat.Kind == measure.Dists {
@@ -341,7 +424,7 @@ func (g *gather) newSeries() *gathered {
 }
 
 // ahead is for how many series room is made at once: most answers have few cells and many series.
-func (g *gather) ahead() int { return max(1, min(len(g.series), 1000/max(1, g.cells))) }
+func (g *gather) ahead() int { return max(1, g.due, min(len(g.series), 1000/max(1, g.cells))) }
 
 // values gives room for a value of each cell.
 func (g *gather) values() []float64 {

@@ -18,7 +18,7 @@ func (s *Store) load() error {
 			if err := json.Unmarshal(value, &d); err != nil {
 				s.disk.damage(fmt.Sprintf("dataset %x: %v", key[1:], err))
 			} else if s.sets[d.ID] == nil {
-				s.sets[d.ID] = newSet(d)
+				s.enter(newSet(d))
 				s.next = max(s.next, d.ID+1)
 			}
 		})

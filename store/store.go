@@ -68,7 +68,8 @@ type Store struct {
 
 	mu        sync.RWMutex // guards all below; taken before disk.mu
 	sets      map[uint32]*set
-	next      uint32 // the ID of the next dataset
+	ofStat    map[measure.StatID][]*set // the same by statistic
+	next      uint32                    // the ID of the next dataset
 	now       *window
 	past      []*window // closed, and not yet on disk as segments
 	seq       uint64    // of the next frame
@@ -144,7 +145,7 @@ func OpenReadOnly(dir string) (*Store, error) {
 }
 
 func open(dir string, o Options, readOnly bool) (*Store, error) {
-	s := &Store{options: o.filled(), dir: dir, sets: map[uint32]*set{}, next: 1,
+	s := &Store{options: o.filled(), dir: dir, sets: map[uint32]*set{}, ofStat: map[measure.StatID][]*set{}, next: 1,
 		bell: make(chan struct{}, 1), jobs: make(chan func()), clerked: make(chan struct{})}
 	s.rest = sync.NewCond(&s.mu)
 	d, err := openDisk(dir, s.options, readOnly)
@@ -285,10 +286,16 @@ func (s *Store) Add(all []measure.Dataset) ([]uint32, error) {
 		return nil, fmt.Errorf("save %d datasets from %d on: %w", len(all), s.next, err)
 	}
 	for _, d := range all {
-		s.sets[d.ID] = newSet(d)
+		s.enter(newSet(d))
 	}
 	s.next += uint32(len(all))
 	return ids, nil
+}
+
+// enter makes a dataset known. mu is held.
+func (s *Store) enter(d *set) {
+	s.sets[d.desc.ID] = d
+	s.ofStat[d.desc.Query.Stat] = append(s.ofStat[d.desc.Query.Stat], d)
 }
 
 // described appends what is written of a description.

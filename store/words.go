@@ -10,6 +10,14 @@ type words struct {
 }
 
 func (w *words) of(s string) uint32 {
+	if len(w.at) < len(w.texts) { // there are some that nobody has looked for
+		if w.at == nil {
+			w.at = make(map[string]uint32, len(w.texts)+1)
+		}
+		for n, t := range w.texts {
+			w.at[t] = uint32(n)
+		}
+	}
 	if n, ok := w.at[s]; ok {
 		return n
 	}
@@ -47,6 +55,9 @@ func (t *table) find(key []uint32) int {
 	if t.n == 0 {
 		return -1
 	}
+	if len(t.slots) == 0 { // there are some that nobody has looked for
+		t.spread(2 * t.n)
+	}
 	mask := uint32(len(t.slots) - 1)
 	for at := t.hash(key); ; at++ {
 		s := t.slots[at&mask]
@@ -65,15 +76,24 @@ func (t *table) row(key []uint32) (int, bool) {
 		return i, false
 	}
 	if 2*(t.n+1) > len(t.slots) {
-		t.slots = zeroed(&t.slots, max(16, 4*len(t.slots)))
-		for i := range t.n {
-			t.enter(i)
-		}
+		t.spread(2 * len(t.slots))
 	}
 	t.keys = append(t.keys, key...)
 	t.n++
 	t.enter(t.n - 1)
 	return t.n - 1, true
+}
+
+// spread makes a power of two of slots, twice as many as are wanted at least.
+func (t *table) spread(wanted int) {
+	size := 16
+	for size < 2*wanted {
+		size *= 2
+	}
+	t.slots = zeroed(&t.slots, size)
+	for i := range t.n {
+		t.enter(i)
+	}
 }
 
 func (t *table) enter(i int) {
