@@ -22,7 +22,7 @@ type cost struct {
 	Syscalls float64       // of an interval
 	Resident int64         // most bytes at once, shared pages of its program included
 	First    time.Duration // from start to end of a run of one interval, less the interval
-	Allocs   float64       // an interval, where it says so itself
+	Numbers  float64       // that it tells in an interval
 	Failed   string        // why there is nothing
 }
 
@@ -84,6 +84,11 @@ func (s *settings) measure() (result, error) {
 			run.cost.Resident = resident(run.cmd.Process.Pid)
 		}
 		run.end()
+	}
+	for i := range r.Costs {
+		if c := &r.Costs[i]; c.Failed == "" {
+			c.Numbers = s.numbers(c.Tool)
+		}
 	}
 	if s.World.Starts {
 		for i := range r.Costs {

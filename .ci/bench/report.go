@@ -18,17 +18,17 @@ func report(out io.Writer, all []result) {
 			serverTable(out, r.Server)
 			continue
 		}
-		fmt.Fprint(out, "| work | tool | CPU ms an interval | % of one CPU | system calls | resident MB | first line ms |\n|---|---|--:|--:|--:|--:|--:|\n")
+		fmt.Fprint(out, "| work | tool | CPU ms an interval | numbers | us a number | system calls | resident MB | first line ms |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
 		for i, c := range r.Costs {
 			group := c.Tool.Group
 			if i > 0 && r.Costs[i-1].Tool.Group == group {
 				group = ""
 			}
 			if c.Failed != "" {
-				fmt.Fprintf(out, "| %s | %s | %s | | | | |\n", group, c.Tool.name(), c.Failed)
+				fmt.Fprintf(out, "| %s | %s | %s | | | | | |\n", group, c.Tool.name(), c.Failed)
 				continue
 			}
-			fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s |\n", group, c.Tool.name(), number(ms(c.CPU), 2), number(ms(c.CPU)/10, 3),
+			fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", group, c.Tool.name(), number(ms(c.CPU), 2), number(c.Numbers, 0), number(c.each(), 1),
 				number(c.Syscalls, 0), number(float64(c.Resident)/1e6, 1), number(ms(c.First), 0))
 		}
 	}
@@ -136,6 +136,51 @@ func goals(out io.Writer, all []result) {
 			row(w.what, number(sum, 2), ms(c.CPU), 2, "ms")
 		}
 	}
+	units(out, find)
+}
+
+// each gives the microseconds that a number took; 0 where they were not counted.
+func (c *cost) each() float64 {
+	if c.Numbers == 0 {
+		return 0
+	}
+	return 1000 * ms(c.CPU) / c.Numbers
+}
+
+// units prints what a unit of work costs beside the classic tool: a number told, or one more device, process or connection.
+func units(out io.Writer, find func(world, tool string) *cost) {
+	const system, devices = "system", "100 devices"
+	fmt.Fprint(out, "\n| a unit of work, us | culprit | classic tool | |\n|---|--:|--:|---|\n")
+	row := func(what string, ours, theirs float64, against string) {
+		if ours > 0 && theirs > 0 {
+			fmt.Fprintf(out, "| %s | %s | %s | %s |\n", what, number(ours, 2), number(theirs, 2), against)
+		}
+	}
+	each := func(world, tool string) float64 {
+		if c := find(world, tool); c != nil {
+			return c.each()
+		}
+		return 0
+	}
+	for _, p := range []struct{ world, ours, theirs string }{
+		{system, "culprit nic 1", "nicstat 1"}, {system, "culprit nic -w 1", "nicstat 1"}, {devices, "culprit nic 1", "nicstat 1"}, {devices, "culprit nic -w 1", "nicstat 1"},
+		{system, "culprit cpu 1", "mpstat -P ALL 1"}, {system, "culprit irq 1", "mpstat -P ALL -I ALL 1"}, {system, "culprit disk 1", "iostat -x 1"},
+		{system, "culprit mem 1", "sar -r ALL -B -W -S 1"}, {"10 connections", "culprit tcp 1", "sar -n TCP,ETCP,IP,SOCK 1"},
+		{system, "all statistics but processes' and connections'", "sadc -S ALL 1"}, {system, "all statistics but processes' and connections'", "sar -A 1"},
+	} {
+		row(fmt.Sprintf("a number, world %s: %s", p.world, p.ours), each(p.world, p.ours), each(p.world, p.theirs), p.theirs)
+	}
+	// more gives what one more unit costs: what n of them take beyond what few do.
+	more := func(few, many, tool string, n float64) float64 {
+		a, b := find(few, tool), find(many, tool)
+		if a == nil || b == nil {
+			return 0
+		}
+		return 1000 * (ms(b.CPU) - ms(a.CPU)) / n
+	}
+	row("a device: nic", more(system, devices, "culprit nic 1", 100), more(system, devices, "nicstat 1", 100), "nicstat 1")
+	row("a process: ps", more("10 processes", "500 processes", "culprit ps 1", 490), more("10 processes", "500 processes", "pidstat -u -r -d -w -v 1", 490), "pidstat -u -r -d -w -v 1")
+	row("a connection: flows", more("10 connections", "20,000 connections", "culprit flows 1", 19990), more("10 connections", "20,000 connections", "ss -tinp, once a second", 19990), "ss -tinp")
 }
 
 // name gives what a reader would type; ours are bold.

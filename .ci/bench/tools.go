@@ -1,5 +1,7 @@
 package main
 
+import "strconv"
+
 // A tool is a program and what it is asked to do once a second until it is ended.
 type tool struct {
 	Group string   // tools of one group do the same work
@@ -8,6 +10,8 @@ type tool struct {
 	TTY   bool     // it wants a terminal
 	First []string // the same for one interval, to take how long that lasts beyond the interval; none: not taken
 	Over  float64  // that interval, in seconds
+
+	Reports int // so many reports are printed then; 0: one
 }
 
 // everything is all statistics of all collectors, watched through the catalogue but not shown.
@@ -27,6 +31,7 @@ func theirs(group string, args []string, first ...string) tool {
 	t := tool{Group: group, Args: append(args[:len(args):len(args)], "1")}
 	if len(first) > 0 {
 		t.First, t.Over = append(args[:len(args):len(args)], first...), 1
+		t.Reports, _ = strconv.Atoi(first[len(first)-1])
 	}
 	return t
 }
@@ -38,7 +43,8 @@ const (
 
 func worlds() []world {
 	system := []tool{
-		ours("network devices", "nic"), theirs("network devices", []string{"nicstat"}, "1", "2"), {Group: "network devices", Args: []string{"least"}},
+		ours("network devices", "nic"), ours("network devices", "nic", "-w"), theirs("network devices", []string{"nicstat"}, "1", "2"),
+		{Group: "network devices", Args: []string{"least"}},
 		ours("CPUs", "cpu"), theirs("CPUs", []string{"mpstat", "-P", "ALL"}, "1", "1"),
 		ours("interrupts", "irq"), theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
 		ours("disks", "disk"), theirs("disks", []string{"iostat", "-x"}, "1", "2"),
@@ -61,7 +67,7 @@ func worlds() []world {
 	top := tool{Group: "memory", Args: []string{"culprit", "top"}, TTY: true}
 	all := []world{
 		{Name: "system", Processes: 10, Connections: 10, Tools: system, Starts: true},
-		{Name: "100 devices", Processes: 10, Connections: 10, Devices: 100, Tools: system[:3]},
+		{Name: "100 devices", Processes: 10, Connections: 10, Devices: 100, Tools: system[:4]},
 		{Name: "10 processes", Processes: 10, Connections: 10, Tools: processes},
 		{Name: "500 processes", Processes: 500, Connections: 10, Tools: processes, Starts: true},
 		{Name: "5,000 processes", Processes: 5000, Connections: 10, Tools: processes},
@@ -70,6 +76,7 @@ func worlds() []world {
 		{Name: "20,000 connections", Processes: 10, Connections: 20000, Tools: connections, Starts: true},
 		{Name: "500 processes, 20,000 connections", Processes: 500, Connections: 20000, Starts: true,
 			Tools: []tool{everything("everything", ""), diagnosis, top, ours("memory", "ps"), ours("memory", "flows")}},
+		{Name: "500 processes, 20,000 that move", Processes: 500, Connections: 20000, Still: 1, Starts: true, Tools: []tool{diagnosis, ours("memory", "flows")}},
 		{Name: "server", Processes: 600, Connections: 200, Still: 1, Devices: 10, Serve: true},
 		{Name: "server, 20,000 connections", Processes: 20, Connections: 20000, Serve: true},
 	}

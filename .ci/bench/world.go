@@ -56,6 +56,11 @@ func build(w world) error {
 		if out, err := exec.Command("ip", "link", "add", fmt.Sprint("a", i), "type", "veth", "peer", "name", fmt.Sprint("b", i)).CombinedOutput(); err != nil {
 			return fmt.Errorf("add a pair of network devices: %w: %s", err, out)
 		}
+		for _, end := range []string{"a", "b"}[:2*min(1, len(w.Tools))] { // so that there is something to show of each: nobody shows a device that moved nothing
+			if out, err := exec.Command("ip", "link", "set", fmt.Sprint(end, i), "up").CombinedOutput(); err != nil {
+				return fmt.Errorf("raise a network device: %w: %s", err, out)
+			}
+		}
 	}
 	holders := 0
 	for left := w.Connections / 2; left > 0; left -= holdMost {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"culprit/view"
@@ -37,8 +38,20 @@ type screen struct {
 }
 
 func (s *screen) table(t *view.Table) error {
-	var room [16]byte
-	return s.print(t, t.Over.End.AsTime().Local().AppendFormat(room[:0], "15:04:05"))
+	var room [8]byte
+	return s.print(t, appendClock(room[:0], t.Over.End.AsTime()))
+}
+
+// appendClock appends the local time of day as 15:04:05. AppendFormat would read a layout each time.
+func appendClock(b []byte, t time.Time) []byte {
+	h, m, s := t.Local().Clock()
+	for i, v := range [...]int{h, m, s} {
+		if i > 0 {
+			b = append(b, ':')
+		}
+		b = append(b, '0'+byte(v/10), '0'+byte(v%10))
+	}
+	return b
 }
 
 func (s *screen) mean(t *view.Table) error {

@@ -246,3 +246,12 @@ func TestDiagnosisStep(t *testing.T) {
 		}
 	}
 }
+
+// The clock of a line is what the layout would give, at any time of any day.
+func TestAppendClock(t *testing.T) {
+	for at := time.Unix(1_700_000_000, 0); at.Unix() < 1_700_100_000; at = at.Add(997 * time.Second) {
+		if got, want := string(appendClock(nil, at)), at.Local().Format("15:04:05"); got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	}
+}
