@@ -16,7 +16,7 @@ var (
 	rowsOf  = regexp.MustCompile(`([0-9.]+) rows/interval`)
 )
 
-// names says which heads are those of a row's name.
+// table: names says which heads are those of a row's name.
 var names = map[string]bool{"CPU": true, "IRQ": true, "INTR": true, "PID": true, "TGID": true, "TID": true, "UID": true, "BUS": true, "idvendor": true, "idprod": true}
 
 // numbers counts what the tool tells in one interval; 0 where it can't be counted.
