@@ -16,17 +16,16 @@ import (
 
 // A profile is an input that culprit flame, inferno and FlameGraph make a picture of.
 type profile struct {
-	What    string
-	Name    string
-	Perf    bool // perf script, else folded
-	Write   func(*bufio.Writer)
-	Slowest bool // FlameGraph's scripts are shown it too
+	What  string
+	Name  string
+	Perf  bool // perf script, else folded
+	Write func(*bufio.Writer)
 }
 
 func profiles() []profile {
 	return []profile{
-		{What: "perf script, 100 MB", Name: "perf.txt", Perf: true, Slowest: true, Write: func(w *bufio.Writer) { writePerf(w, 100<<20) }},
-		{What: "folded, a million distinct stacks", Name: "million.folded", Slowest: true, Write: func(w *bufio.Writer) { writeFolded(w, 1_000_000, 24) }},
+		{What: "perf script, 100 MB", Name: "perf.txt", Perf: true, Write: func(w *bufio.Writer) { writePerf(w, 100<<20) }},
+		{What: "folded, a million distinct stacks", Name: "million.folded", Write: func(w *bufio.Writer) { writeFolded(w, 1_000_000, 24) }},
 		{What: "folded, 20,000 stacks of 1,000 frames", Name: "deep.folded", Write: func(w *bufio.Writer) { writeFolded(w, 20_000, 1000) }},
 	}
 }
@@ -231,7 +230,7 @@ func compareFlames(culprit string, out io.Writer) error {
 		return err
 	}
 	if d, err := draw(dir, []string{culprit, "flame", bare, "-o", filepath.Join(dir, "ours.svg")}); err == nil {
-		fmt.Fprintf(out, " A single stack takes culprit %s s and %d MB.", seconds(d.Took), d.Resident>>20)
+		fmt.Fprintf(out, " A single stack takes culprit %s s and %.1f MB.", seconds(d.Took), float64(d.Resident)/(1<<20))
 	}
 	fmt.Fprint(out, "\n\n")
 	fmt.Fprint(out, "| input | MB | culprit s | inferno s | times | FlameGraph s | times | culprit MB | inferno MB | FlameGraph MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
@@ -260,7 +259,7 @@ func compareFlames(culprit string, out io.Writer) error {
 				sides[1] = [][]string{{filepath.Join(rust, "inferno-collapse-perf"), "--nthreads", "1", path}, {filepath.Join(rust, "inferno-flamegraph")}}
 			}
 		}
-		if perl != "" && p.Slowest {
+		if perl != "" {
 			sides[2] = [][]string{{"perl", filepath.Join(perl, "flamegraph.pl"), path}}
 			if p.Perf {
 				sides[2] = [][]string{{"perl", filepath.Join(perl, "stackcollapse-perf.pl"), path}, {"perl", filepath.Join(perl, "flamegraph.pl")}}
@@ -295,7 +294,7 @@ func compareFlames(culprit string, out io.Writer) error {
 				cells = append(cells, "-")
 				continue
 			}
-			cells = append(cells, strconv.FormatInt(b.Resident>>20, 10))
+			cells = append(cells, strconv.FormatFloat(float64(b.Resident)/(1<<20), 'f', 1, 64))
 		}
 		fmt.Fprintln(out, "| "+strings.Join(cells, " | ")+" |")
 		if err := os.Remove(path); err != nil {

@@ -80,7 +80,10 @@ export function paint(
   labels: Labels,
 ): number {
   const { left, total, depth, end: after, parent, fn } = c;
-  const k = width / (span.to - span.from);
+  const from = span.from;
+  const until = span.to;
+  const k = width / (until - from);
+  const thin = least / k; // the amount of what is not drawn
   let drawn = 0;
   const one = (i: number): boolean => {
     const x0 = (left[i]! - span.from) * k;
@@ -128,8 +131,19 @@ export function paint(
     i = after[top]!;
     if (left[top]! + total[top]! > span.from && depth[top]! < end) one(top);
   }
-  while (i < n && left[i]! < span.to) {
-    if (depth[i]! >= end || !one(i)) i = after[i]!;
+  // Most are too narrow, and seen before anything has made this fast: they get by with the least that there is to do.
+  while (i < n) {
+    const l = left[i]!;
+    if (l >= until) break;
+    const row = depth[i]!;
+    const t = total[i]!;
+    if (t < thin) {
+      if (row >= first && row < end && t > 0) {
+        const at = (row - first) * width + Math.min(width - 1, Math.floor((l - from) * k));
+        if (out[at] === 0) out[at] = narrow;
+      }
+      i = after[i]!;
+    } else if (row >= end || !one(i)) i = after[i]!;
     else i++;
   }
   return drawn;

@@ -16,7 +16,7 @@ describe.skipIf(lacks !== "")("the page in one file of a million calls", () => {
   let dir = "";
   const table = said();
   beforeAll(async () => {
-    eyes = await Eyes.open();
+    eyes = await Eyes.open(true);
     dir = mkdtempSync(join(tmpdir(), "culprit-speed-"));
     writeFileSync(join(dir, "in.folded"), million());
     const begun = performance.now();

@@ -101,7 +101,7 @@ async function serve(dir: string): Promise<{ url: string; started: number; end()
 describe.skipIf(lacks !== "")("the page", () => {
   let eyes: Eyes;
   beforeAll(async () => {
-    eyes = await Eyes.open();
+    eyes = await Eyes.open(true);
   });
   afterAll(async () => {
     await eyes.close();

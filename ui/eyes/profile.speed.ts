@@ -14,7 +14,7 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
   let id = "";
   beforeAll(async () => {
     served = await Served.start();
-    eyes = await Eyes.open();
+    eyes = await Eyes.open(true);
     const text = million();
     const begun = performance.now();
     const answer = await fetch(`${served.url}api/profiles?name=million`, {

@@ -98,23 +98,37 @@
 	const dark = matchMedia("(prefers-color-scheme: dark)");
 	const hue = { c: [36, 88], k: [8, 78], j: [110, 45], i: [176, 45], p: [220, 12] };
 
-	function colour(i) {
-		if (before) {
-			const v = most > 0 ? (total[i] - before[i]) / most : 0;
-			const strong = Math.sqrt(Math.min(1, Math.abs(v)));
-			const light = dark.matches ? 78 - 28 * strong : 93 - 33 * strong;
-			return v === 0 ? `hsl(0 0% ${light}%)` : `hsl(${v > 0 ? 8 : 216} ${25 + 60 * strong}% ${light}%)`;
-		}
-		if (i === 0) return dark.matches ? "#8b9099" : "#d9d9d9";
-		return palette[data.kinds[fn[i]]][data.shades.charCodeAt(fn[i]) - 48];
+	// Colours are the bytes of a pixel, 0xAABBGGRR.
+	function pixel(h, s, l) {
+		const part = (n) => {
+			const k = (n + h / 30) % 12;
+			return Math.round(255 * (l / 100 - (s / 100) * Math.min(l / 100, 1 - l / 100) * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+		};
+		return (0xff000000 | (part(4) << 16) | (part(8) << 8) | part(0)) >>> 0;
 	}
-	// paint works out the eight shades of each kind.
-	const palette = {};
+	const pixelOf = (text) => {
+		const v = parseInt(text.trim().slice(1), 16);
+		return (0xff000000 | ((v & 255) << 16) | (v & 0xff00) | (v >> 16)) >>> 0;
+	};
+	const colours = new Uint32Array(data.names.length); // of each function
+	let ring = "", mark = 0;
+	function compared(i) {
+		const v = most > 0 ? (total[i] - before[i]) / most : 0;
+		const strong = Math.sqrt(Math.min(1, Math.abs(v)));
+		const light = dark.matches ? 78 - 28 * strong : 93 - 33 * strong;
+		return v === 0 ? pixel(0, 0, light) : pixel(v > 0 ? 8 : 216, 25 + 60 * strong, light);
+	}
+	// paint works out the colours: eight shades of each kind.
 	function paint() {
+		const style = getComputedStyle(document.documentElement), palette = {};
+		ring = style.getPropertyValue("--focus");
+		mark = pixelOf(style.getPropertyValue("--mark"));
 		for (const kind in hue) {
 			const [h, s] = hue[kind];
-			palette[kind] = Array.from({ length: 8 }, (_, shade) => `hsl(${h + shade * 2 - 7} ${s}% ${(dark.matches ? 62 : 70) + (shade % 4) * 3}%)`);
+			palette[kind] = Array.from({ length: 8 }, (_, shade) => pixel(h + shade * 2 - 7, s, (dark.matches ? 62 : 70) + (shade % 4) * 3));
 		}
+		for (let f = 1; f < colours.length; f++) colours[f] = palette[data.kinds[f]][data.shades.charCodeAt(f) - 48];
+		colours[0] = pixelOf(dark.matches ? "#8b9099" : "#d9d9d9");
 	}
 	paint();
 
@@ -146,50 +160,86 @@
 	}
 	const top = (d) => (upside ? d * rows : Math.max(high, (deepest + 1) * rows) - (d + 1) * rows);
 
+	// draw makes a line of pixels for each depth in sight, which the canvas stretches to the height of a row, with names on what is wide enough.
+	const layer = document.createElement("canvas"), lines = layer.getContext("2d");
+	let image = null;
 	function draw() {
 		pending = false;
-		const scroll = frame.scrollTop;
+		const scroll = frame.scrollTop, width = canvas.width, whole = Math.max(high, (deepest + 1) * rows);
+		pen.setTransform(1, 0, 0, 1, 0, 0);
+		pen.clearRect(0, 0, width, canvas.height);
+		const first = Math.max(0, Math.floor((upside ? scroll : whole - scroll - high) / rows));
+		const last = Math.min(deepest, Math.floor((upside ? scroll + high : whole - scroll) / rows));
+		if (last < first || width < 1) return;
+		const n = last - first + 1;
+		if (image && image.width === width && image.height === n) image.data.fill(0);
+		else {
+			image = new ImageData(width, n);
+			layer.width = width;
+			layer.height = n;
+		}
+		const labels = [], pixels = new Uint32Array(image.data.buffer);
+		boxes(pixels, width, first, last, labels);
+		lines.putImageData(image, 0, 0);
+		pen.imageSmoothingEnabled = false;
+		for (let d = first; d <= last; d++) {
+			const y = top(d) - scroll;
+			pen.globalAlpha = d < depth[zoom] ? 0.55 : 1;
+			pen.drawImage(layer, 0, d - first, width, 1, 0, Math.round(y * ratio), width, Math.round((rows - 1) * ratio));
+		}
+		pen.globalAlpha = 1;
 		pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-		pen.clearRect(0, 0, wide, high);
 		pen.font = font;
 		pen.textBaseline = "middle";
-		const style = getComputedStyle(document.documentElement), mark = style.getPropertyValue("--mark"), ring = style.getPropertyValue("--focus");
-		const drawn = new Float64Array(deepest + 1).fill(-1); // of each row: up to where narrow boxes cover it
-		const one = (i, x, w) => {
-			const y = top(depth[i]) - scroll;
-			if (isRun(i)) return;
-			if (y < -rows || y > high) return;
-			if (w < 1) {
-				if (x + w < drawn[depth[i]] + 0.5) return;
-				drawn[depth[i]] = x;
-			}
-			pen.globalAlpha = i < zoom ? 0.55 : 1;
-			pen.fillStyle = found && found[fn[i]] ? mark : colour(i);
-			pen.fillRect(x, y, Math.max(0.5, w - (w > 3 ? 0.6 : 0)), rows - 1);
-			pen.globalAlpha = 1;
-			if (i === hover || i === at) {
-				pen.lineWidth = 2;
-				pen.strokeStyle = i === at ? ring : dark.matches ? "#fff" : "#000";
-				pen.strokeRect(x + 1, y + 1, Math.max(1, w - 2.6), rows - 3);
-			}
-			const letters = Math.floor((w - 6) / charWide);
-			if (letters < 3) return;
-			let text = name(i);
-			if (text.length > letters) text = text.slice(0, letters - 2) + "..";
-			pen.fillStyle = found && found[fn[i]] ? (dark.matches ? "#16181d" : "#fff") : "#17181b";
-			pen.fillText(text, x + 3, y + rows / 2);
-		};
-		for (let i = parent[zoom]; i >= 0; i = parent[i]) one(i, 0, wide);
-		const scale = total[zoom] ? wide / total[zoom] : 0;
-		for (let i = zoom; i < end[zoom]; ) {
-			const w = i === zoom ? wide : total[i] * scale;
-			if (w < 0.3) {
-				i = end[i]; // and nothing that it calls is wider
+		let ink = "";
+		for (let l = 0; l < labels.length; l += 3) {
+			const i = labels[l], letters = Math.floor((labels[l + 2] - 6) / charWide);
+			const now = found && found[fn[i]] ? (dark.matches ? "#16181d" : "#fff") : dark.matches && depth[i] < depth[zoom] ? "#e6e8ec" : "#17181b";
+			if (now !== ink) pen.fillStyle = ink = now;
+			let said = name(i);
+			if (said.length > letters) said = said.slice(0, letters - 2) + "..";
+			pen.fillText(said, labels[l + 1] + 3, top(depth[i]) - scroll + rows / 2);
+		}
+		outline(hover, dark.matches ? "#fff" : "#000", scroll);
+		outline(at, ring, scroll);
+	}
+	// boxes colours the pixels of what is in sight, and lists the nodes that are wide enough for a name: node, left edge, width. All in one function, of its own
+	// variables: it goes through ten thousands of nodes before anything has made it fast.
+	function boxes(pixels, width, first, last, labels) {
+		const starts = left, ends = end, totals = total, depths = depth, names = fn, hits = found, shades = colours, marked = mark, past = before;
+		const unit = totals[zoom] ? width / totals[zoom] : 0, least = unit ? (0.3 * ratio) / unit : Infinity, from = starts[zoom];
+		const gap = Math.max(1, Math.round(ratio / 2)), text = (6 + 3 * charWide) * ratio, stop = ends[zoom];
+		for (let i = parent[zoom]; i >= 0; i = parent[i]) if (depths[i] >= first && depths[i] <= last) one(i, 0, width);
+		for (let i = zoom; i < stop; ) {
+			const amount = totals[i];
+			if ((amount < least && i !== zoom) || depths[i] > last) {
+				i = ends[i]; // nothing that it calls is wider, or less deep
 				continue;
 			}
-			one(i, (left[i] - left[zoom]) * scale, w);
+			if (depths[i] >= first && (names[i] !== 0 || i === 0)) one(i, i === zoom ? 0 : (starts[i] - from) * unit, i === zoom ? width : amount * unit);
 			i++;
 		}
+		function one(i, x, w) {
+			let a = Math.round(x), b = Math.round(x + w);
+			if (b <= a) b = a + 1;
+			if (b > width) {
+				b = width;
+				if (a >= b) a = b - 1;
+			}
+			if (b - a > 3 * gap) b -= gap;
+			const line = (depths[i] - first) * width, c = hits && hits[names[i]] ? marked : past ? compared(i) : shades[names[i]];
+			if (b - a < 8) for (let p = line + a; p < line + b; p++) pixels[p] = c;
+			else pixels.fill(c, line + a, line + b);
+			if (w >= text) labels.push(i, x / ratio, w / ratio);
+		}
+	}
+	// outline marks a node that is in sight.
+	function outline(i, style, scroll) {
+		const where = i >= 0 && !isRun(i) && place(i);
+		if (!where || where[1] < 0.3) return;
+		pen.lineWidth = 2;
+		pen.strokeStyle = style;
+		pen.strokeRect(where[0] + 1, top(depth[i]) - scroll + 1, Math.max(1, where[1] - 2.6), rows - 3);
 	}
 	const redraw = () => {
 		if (!pending) {

@@ -97,8 +97,8 @@ func (w *wire) numbers(to []uint64, n uint64, packed []byte) ([]uint64, error) {
 	return to, nil
 }
 
-// looksPProf says whether bytes begin like a profile: with a field of its, of the right type, and not like text.
-func looksPProf(head []byte) bool {
+// looksPProf says whether bytes begin like a profile: with a field of its, of the right type, and not like text. Whole: there are no more of them.
+func looksPProf(head []byte, whole bool) bool {
 	control := func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' && r != 0x1b }
 	if len(head) < 2 || bytes.IndexFunc(head[:min(64, len(head))], control) < 0 {
 		return false // text
@@ -114,7 +114,7 @@ func looksPProf(head []byte) bool {
 			return false
 		}
 		if _, _, _, err := w.next(); err != nil {
-			return i > 0 || key&7 == 2 && int(key>>3) <= 6 // longer than what is looked at
+			return i > 0 || !whole && key&7 == 2 && int(key>>3) <= 6 // longer than what is looked at
 		}
 	}
 	return true

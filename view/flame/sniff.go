@@ -15,7 +15,7 @@ func Sniff(head []byte, whole bool) Format {
 	case bytes.HasPrefix(text, []byte(visualStudioHead)):
 		return VisualStudio
 	}
-	if looksPProf(head) {
+	if looksPProf(head, whole) {
 		return PProf
 	}
 	if f := sniffHeading(head); f != "" {
