@@ -76,7 +76,7 @@ func commonPrefix(a, b []byte) int {
 }
 
 // WriteFolded writes a line a stack, in the order of names: outermost;...;innermost amount. In names semicolons are colons and line
-// breaks blanks, and an empty one is -, since the format knows no other way.
+// breaks blanks, and an empty one is -, as is a stack of blanks alone, since the format knows no other way.
 func WriteFolded(w io.Writer, t *Tree) error {
 	t = t.ByName()
 	out := bufio.NewWriterSize(w, 64<<10)
@@ -86,6 +86,9 @@ func WriteFolded(w io.Writer, t *Tree) error {
 	}
 	var failed error
 	t.lines(names, func(node int32, line []byte) {
+		if len(bytes.TrimSpace(line)) == 0 { // nobody could tell it from a bare count
+			line = []byte("-")
+		}
 		if t.Self[node] > 0 && failed == nil {
 			_, failed = out.Write(append(AppendAmount(append(line, ' '), t.Self[node]), '\n'))
 		}

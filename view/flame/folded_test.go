@@ -2,6 +2,7 @@ package flame
 
 import (
 	"bytes"
+	"fmt"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -160,9 +161,19 @@ func FuzzFolded(f *testing.F) {
 	})
 }
 
-// lines gives the lines of a text in order: a name may be another one in folded text, and stand elsewhere.
+// lines gives the lines of folded text in order, those of one stack as one: a name may be another one in folded text, stand elsewhere, or be one that was there.
 func lines(text string) string {
-	return strings.Join(slices.Sorted(strings.Lines(text)), "")
+	sums := map[string]float64{}
+	for line := range strings.Lines(text) {
+		stack, count, _ := cutCount([]byte(strings.TrimSuffix(line, "\n")))
+		sums[string(stack)] += count
+	}
+	var out []string
+	for stack, sum := range sums {
+		out = append(out, fmt.Sprintf("%q %.9g\n", stack, sum))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "")
 }
 
 // checkTree holds a tree to what it promises.
