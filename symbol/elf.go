@@ -21,6 +21,8 @@ type object struct {
 	syms    []entry // by address
 	text    []byte  // names, each with a 0 behind it
 	names   map[uint32]string
+
+	noInlined bool // it is known that nothing tells of inlined functions
 }
 
 // A segment is a part of the file that is loaded.

@@ -44,22 +44,23 @@ func (ps *Processes) Reading(pid int) uint64 {
 	return p.reading
 }
 
-// Spots gives the places of a stack as Stack does, and for each whose name Resolve may tell the spot.
-func (ps *Processes) Spots(pid int, pcs []uint64) ([]Place, []Spot) {
+// Spots gives the places of a stack as Stack does, for each whose name Resolve may tell the spot, and of the others which functions were put there, innermost first, as far
+// as LearnInlined has found them.
+func (ps *Processes) Spots(pid int, pcs []uint64) ([]Place, []Spot, [][]string) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	places, spots := make([]Place, len(pcs)), make([]Spot, len(pcs))
+	places, spots, inlined := make([]Place, len(pcs)), make([]Spot, len(pcs)), make([][]string, len(pcs))
 	for i, pc := range pcs {
 		near := pc - uint64(min(i, 1))
 		if ps.later == nil {
-			places[i] = ps.at(pid, pc, near)
+			places[i], inlined[i] = ps.within(pid, pc, near)
 			continue
 		}
 		if places[i], spots[i] = ps.spot(pid, pc, near); spots[i].beyond {
 			places[i], spots[i] = Place{Address: pc}, Spot{} // no code is there
 		}
 	}
-	return places, spots
+	return places, spots, inlined
 }
 
 // hold keeps a file until Resolve, if there is something to be read of it then; false: it is not kept.

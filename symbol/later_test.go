@@ -32,7 +32,7 @@ func TestLater(t *testing.T) {
 	ps := NewProcesses(kernel.Root{})
 	ps.Later()
 	reading := ps.Reading(pid)
-	places, spots := ps.Spots(pid, pcs)
+	places, spots, _ := ps.Spots(pid, pcs)
 	for i := range places {
 		if places[i].Name != "" || places[i].Module != want[i].Module {
 			t.Errorf("nothing was resolved, and it is %v, want only the module of %v", places[i], want[i])

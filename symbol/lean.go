@@ -20,6 +20,8 @@ import (
 type learned struct {
 	name string
 	from uint64 // how far the address is from where the symbol begins
+
+	inlined []string // functions that were put there, innermost first; nil: none, or not known yet
 }
 
 // mostLearned is how many addresses are kept of all files together, before all are forgotten.
@@ -95,6 +97,7 @@ func (ps *Processes) Learn(stacks []Asked) {
 		for _, a := range w.addrs {
 			into[a] = learned{}
 		}
+		ps.wish(o, w.p, w.i, w.addrs)
 		f, key, err := ps.open(w.p, &w.p.maps[w.i])
 		if err != nil {
 			continue
@@ -266,7 +269,7 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 			names[c.name] = name
 		}
 		if name != "" {
-			into[a] = learned{name, a - c.addr}
+			into[a] = learned{name: name, from: a - c.addr}
 		}
 	}
 	return nil
@@ -383,5 +386,5 @@ func (g *goTable) find(addr uint64) (learned, bool) {
 	if len(text) == 0 {
 		return learned{}, false
 	}
-	return learned{Readable(string(text)), off - uint64(entry)}, true
+	return learned{name: Readable(string(text)), from: off - uint64(entry)}, true
 }

@@ -37,8 +37,12 @@ type Processes struct {
 	lean    map[*object]map[uint64]learned // by their addresses in the file; nil: symbols are kept
 	later   map[*object]*laterFile         // whose symbols are looked for in the end; nil: they are not
 	learned int                            // how many those are, at most
-	denied  map[int]bool
-	gone    map[int]bool
+	wished  map[*object]*inlineWish        // of which inlined functions are not known yet; nil: nobody asks for those
+	waiting int                            // addresses in wished
+
+	inlinings uint64 // how often something was found of those
+	denied    map[int]bool
+	gone      map[int]bool
 }
 
 // A fileKey tells files apart, and a file from what it was before it was written anew.
@@ -202,24 +206,31 @@ func several(n int) string {
 }
 
 func (ps *Processes) at(pid int, addr, near uint64) Place {
+	place, _ := ps.within(pid, addr, near)
+	return place
+}
+
+// within gives the place at an address, and which functions were put there, innermost first, as far as LearnInlined has found them.
+func (ps *Processes) within(pid int, addr, near uint64) (place Place, inlined []string) {
 	place, spot := ps.spot(pid, addr, near)
 	if spot.file == nil {
-		return place
+		return place, nil
 	}
 	name, from, ok := "", uint64(0), false
 	if ps.lean != nil {
 		l := ps.lean[spot.file][spot.addr]
 		name, from, ok = l.name, l.from, l.name != ""
+		inlined = l.inlined
 	} else {
 		name, from, ok = spot.file.find(spot.addr)
 	}
 	switch {
 	case spot.beyond && name == "":
-		return Place{Address: addr}
+		return Place{Address: addr}, nil
 	case ok:
 		place.Name, place.Offset = name, from+(addr-near)
 	}
-	return place
+	return place, inlined
 }
 
 // spot gives what is known of an address without asking the symbols of its file, and where in which file it is; no file: nothing more can be known.

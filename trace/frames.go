@@ -23,6 +23,8 @@ type frames struct {
 	later   bool            // nobody is: all has nothing, and functions of files have their names when resolve was called
 	kept    bool            // stacks stay in the kernel until the end, and values that are stacks are numbers of frames
 	places  bool            // a frame is made of each place in a function, with its offset in the symbol
+	groups  [][]int32       // functions of one address, innermost first: those that were inlined, and the one that has them
+	known   uint64          // of what was inlined; see symbol.Processes.Inlinings
 	code    map[int]*code   // by process; that of the kernel is 0
 	coded   int             // addresses in code, of all
 	pcs     []uint64        // room for a stack
@@ -49,7 +51,7 @@ type routine struct {
 // code is which functions addresses of a process are in.
 type code struct {
 	reading uint64           // of the process's maps
-	at      map[uint64]int32 // by the address twice, and 1 if the place told is behind it
+	at      map[uint64]int32 // by the address twice, and 1 if the place told is behind it; below 0: the group of that number, from -1 on
 }
 
 // lookedUp is the frames of stacks by their addresses.
@@ -108,6 +110,11 @@ func (f *frames) function(p symbol.Place, spot symbol.Spot, past uint64) int32 {
 	default:
 		fn = routine{module: p.Module, spot: spot}
 	}
+	return f.routine(fn)
+}
+
+// routine gives the number of a function.
+func (f *frames) routine(fn routine) int32 {
 	n, ok := f.number[fn]
 	if !ok {
 		n = int32(len(f.funcs))
@@ -223,8 +230,7 @@ func (f *frames) lookedUp(pid int) (*lookedUp, time.Duration) {
 // codeOf gives what is known of a process whose maps were read for the time that is told.
 func (f *frames) codeOf(pid int, reading uint64) *code {
 	if f.coded > mostCoded {
-		clear(f.code)
-		f.coded = 0
+		f.uncode()
 	}
 	c := f.code[pid]
 	if c == nil || c.reading != reading {
@@ -232,6 +238,41 @@ func (f *frames) codeOf(pid int, reading uint64) *code {
 		f.code[pid] = c
 	}
 	return c
+}
+
+// uncode forgets which functions addresses are in.
+func (f *frames) uncode() {
+	clear(f.code)
+	f.coded, f.groups = 0, nil
+}
+
+// relearn forgets what was told of addresses when more is known of what was inlined there.
+func (f *frames) relearn(known uint64) {
+	if known != f.known {
+		f.known, f.user = known, lookedUp{}
+		f.uncode()
+	}
+}
+
+// group gives the number in code of a place whose function is known, and what was put into it there.
+func (f *frames) group(module string, inlined []string, function int32) int32 {
+	if len(inlined) == 0 {
+		return function
+	}
+	var all []int32
+	for _, name := range inlined {
+		all = append(all, f.routine(routine{module: module, symbol: name + inlinedMark}))
+	}
+	f.groups = append(f.groups, append(all, function))
+	return -int32(len(f.groups))
+}
+
+// expand appends the functions of a number in code.
+func (f *frames) expand(of []int32, number int32) []int32 {
+	if number >= 0 {
+		return append(of, number)
+	}
+	return append(of, f.groups[-number-1]...)
 }
 
 // chain gives the frame of a stack. Known: only if all of it was looked up before; else false.
@@ -255,26 +296,28 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 			n--
 		}
 	}
+	found := 0
 	for i := range n {
 		fn, ok := c.at[key(i)]
 		if !ok {
 			break
 		}
-		of = append(of, fn)
+		of = f.expand(of, fn)
+		found++
 	}
-	if len(of) < n {
+	if found < n {
 		if known {
 			return 0, false
 		}
 		of = of[:0]
-		places, spots := s.spots(pid, pcs[:n], reading)
+		places, spots, inlined := s.spots(pid, pcs[:n], reading)
 		for i := range places {
-			p, spot := &places[i], symbol.Spot{}
+			p, spot, within := &places[i], symbol.Spot{}, []string(nil)
 			if spots != nil {
-				spot = spots[i]
+				spot, within = spots[i], inlined[i]
 			}
-			fn := f.function(*p, spot, uint64(min(i, 1)))
-			if of = append(of, fn); p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) { // others may have a name next time
+			fn := f.group(p.Module, within, f.function(*p, spot, uint64(min(i, 1))))
+			if of = f.expand(of, fn); p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) { // others may have a name next time
 				if _, there := c.at[key(i)]; !there {
 					f.coded++
 				}
@@ -293,16 +336,16 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 }
 
 // spots gives what is at the addresses of a stack; pid 0 is the kernel, reading 0 a process that can't be looked into.
-func (s *Session) spots(pid int, pcs []uint64, reading uint64) ([]symbol.Place, []symbol.Spot) {
+func (s *Session) spots(pid int, pcs []uint64, reading uint64) ([]symbol.Place, []symbol.Spot, [][]string) {
 	switch {
 	case pid == 0:
-		return s.kernel.Stack(pcs), nil
+		return s.kernel.Stack(pcs), nil, nil
 	case reading == 0:
 		out := make([]symbol.Place, len(pcs))
 		for i, pc := range pcs {
 			out[i].Address = pc
 		}
-		return out, nil
+		return out, nil, nil
 	}
 	return s.processes.Spots(pid, pcs)
 }
@@ -377,6 +420,7 @@ func (s *Session) takeStacks() {
 		f.before, f.now, f.turned = f.now, f.before, true
 		clear(f.now)
 	}
+	f.relearn(s.processes.Inlinings())
 	var fresh map[[2]uint64]*unnamed // of processes: the files of all are read at once
 	for i := 0; ; i++ {
 		m := s.maps.Maps[gen.MapStacks+strconv.Itoa(i)]

@@ -115,12 +115,14 @@ func (s *Sampler) enter() (*Source, error) {
 	source.stats = slices.Clone(s.stats[:len(source.aggs)])
 	source.session.frames = newFrames()
 	source.session.processes.Lean()
+	source.session.processes.Inlining()
 	ctx, stop := context.WithCancel(context.Background())
 	go source.Live(ctx) //nolint:errcheck // Why tells it
 	select {
 	case <-source.Begun():
 	case <-source.Ended():
 	}
+	go inlining(ctx, source.session.processes)
 	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 	s.mu.Lock()

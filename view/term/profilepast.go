@@ -51,7 +51,7 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 	case f.Changed("unwind"):
 		return usagef("--unwind: what was recorded was walked as the server did")
 	case f.Changed("inline"):
-		return usagef("--inline: what was recorded has no inlined functions")
+		return usagef("--inline: what was recorded has those that the server had found")
 	case f.Changed("hz"):
 		return usagef("--hz: what was recorded was sampled as often as `culprit serve --profile` says")
 	case f.Changed("for") && w.at == "":

@@ -1,0 +1,109 @@
+package symbol
+
+import "slices"
+
+// Who names addresses for as long as a machine runs is told of inlined functions when there was time to look for them: addresses that Learn was asked for wait here until
+// LearnInlined is called, and what it finds is told with them from then on.
+
+// mostWished is how many addresses wait, of all files together. Those of a file that is met when there are so many are asked for again some time.
+const mostWished = 1 << 14
+
+// An inlineWish is addresses of a file of which it is not known what was inlined there.
+type inlineWish struct {
+	process *process // as it was
+	mapping Mapping
+	file    fileKey
+	addrs   map[uint64]bool
+}
+
+// Inlining has inlined functions be told too. To be called behind Lean, before all else.
+func (ps *Processes) Inlining() { ps.wished = map[*object]*inlineWish{} }
+
+// wish remembers addresses that inlined functions are to be looked for.
+func (ps *Processes) wish(o *object, p *process, mapping int, addrs []uint64) {
+	if ps.wished == nil || o.noInlined {
+		return
+	}
+	w := ps.wished[o]
+	if w == nil {
+		if ps.waiting >= mostWished {
+			return
+		}
+		w = &inlineWish{addrs: map[uint64]bool{}}
+		ps.wished[o] = w
+	}
+	// Who came last is there longest.
+	w.process, w.mapping, w.file = &process{pid: p.pid, exe: p.exe}, p.maps[mapping], p.keys[mapping]
+	for _, a := range addrs {
+		if ps.waiting < mostWished && !w.addrs[a] {
+			w.addrs[a] = true
+			ps.waiting++
+		}
+	}
+}
+
+// LearnInlined reads the debug information of one file that has addresses which wait, the most of all; false: none waits. What over leaves no time for is given up.
+func (ps *Processes) LearnInlined(over func() bool) bool {
+	o, w, addrs := ps.mostWishes()
+	if w == nil {
+		return false
+	}
+	f, key, err := ps.open(w.process, &w.mapping)
+	if err != nil {
+		return true // it has ended, and its file is not there by its name
+	}
+	defer f.Close()
+	if key != w.file {
+		return true // it has another one now
+	}
+	d := newDebugFile()
+	there, done, err := ps.debugLater(d, &laterFile{file: f, process: w.process, mapping: w.mapping}, o)
+	defer done()
+	var names [][]string
+	if there && err == nil {
+		names, _ = d.inlined(addrs, over)
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if !there {
+		o.noInlined = true
+		return true
+	}
+	into := ps.lean[o]
+	for i, a := range addrs {
+		if l, known := into[a]; known && names != nil && len(names[i]) > 0 {
+			l.inlined = names[i]
+			into[a] = l
+			ps.inlinings++
+		}
+	}
+	return true
+}
+
+// mostWishes takes the file with the most addresses that wait.
+func (ps *Processes) mostWishes() (of *object, most *inlineWish, addrs []uint64) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for o, w := range ps.wished {
+		if most == nil || len(w.addrs) > len(most.addrs) {
+			of, most = o, w
+		}
+	}
+	if most == nil {
+		return nil, nil, nil
+	}
+	delete(ps.wished, of)
+	ps.waiting -= len(most.addrs)
+	for a := range most.addrs {
+		addrs = append(addrs, a)
+	}
+	slices.Sort(addrs)
+	return of, most, addrs
+}
+
+// Inlinings gives a number that is another one when there is more to tell of addresses that were asked for before.
+func (ps *Processes) Inlinings() uint64 {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.inlinings
+}
