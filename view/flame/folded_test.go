@@ -2,9 +2,9 @@ package flame
 
 import (
 	"bytes"
-	"fmt"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"

@@ -13,7 +13,7 @@ type outside[T any] struct {
 	memory []byte // nil: the kernel gave none, and all is on the heap
 }
 
-// newOutside gives a table of so many zeros, a power of two.
+// newOutside gives a table of so many zeros.
 func newOutside[T any](n int) (o outside[T]) {
 	memory, err := unix.Mmap(-1, 0, n*int(unsafe.Sizeof(*new(T))), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -30,11 +30,11 @@ func (o *outside[T]) close() {
 	*o = outside[T]{}
 }
 
-// widen gives the table twice the room. What is free has the hash 0 and may take any place.
-func (o *outside[T]) widen(hash func(*T) uint64) {
+// widen gives the table twice the room, into which what there is is put.
+func (o *outside[T]) widen(put func(all []T, e *T)) {
 	wide := newOutside[T](2 * len(o.all))
 	for i := range o.all {
-		wide.all[hash(&o.all[i])&uint64(len(wide.all)-1)] = o.all[i]
+		put(wide.all, &o.all[i])
 	}
 	o.close()
 	*o = wide

@@ -2,6 +2,7 @@ package flame
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ func TestOutside(t *testing.T) {
 	for _, h := range []uint64{1, 6, 8, 15} {
 		o.all[h%4].hash = h
 	}
-	o.widen(func(e *entry) uint64 { return e.hash })
+	o.widen(func(all []entry, e *entry) { all[e.hash%uint64(len(all))] = *e })
 	if len(o.all) != 8 {
 		t.Fatalf("%d places, want 8", len(o.all))
 	}
@@ -27,6 +28,27 @@ func TestOutside(t *testing.T) {
 	o.close()
 	if o.all != nil || o.memory != nil {
 		t.Error("there is something left")
+	}
+}
+
+// TestStackPlace keeps as many stacks as half of a table has places, of which hardly any may be thrown out.
+func TestStackPlace(t *testing.T) {
+	all := make([]perfStack, 1<<12)
+	r := rand.New(rand.NewPCG(1, 2))
+	var keys [][2]uint64
+	for range len(all) / 2 {
+		key := [2]uint64{r.Uint64(), r.Uint64()}
+		keys = append(keys, key)
+		*stackPlace(all, &key) = perfStack{key: key, lines: 1}
+	}
+	kept := 0
+	for _, key := range keys {
+		if e := stackPlace(all, &key); e.key == key && e.lines == 1 {
+			kept++
+		}
+	}
+	if kept < len(keys)*95/100 {
+		t.Errorf("%d of %d stacks are kept", kept, len(keys))
 	}
 }
 

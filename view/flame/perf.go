@@ -54,12 +54,26 @@ type perfStack struct {
 	lines int32 // 0 is free
 }
 
+// stackPlace gives where a stack is; where it is not, the place that it may have: one that is free, or the one of a stack that is thrown out.
+func stackPlace(all []perfStack, key *[2]uint64) *perfStack {
+	at, mask := key[0], uint64(len(all)-1)
+	for way := range uint64(stackWays) {
+		if e := &all[(at+way)&mask]; e.lines == 0 || e.key == *key {
+			return e
+		}
+	}
+	return &all[(at+key[1]%stackWays)&mask]
+}
+
+// stackWays is in how many places a stack may be.
+const stackWays = 4
+
 // How many lines and stacks are kept, at first and at most. One that is thrown out is read anew.
 const (
 	firstKept  = 1 << 8
 	mostLines  = 1 << 14
 	mostStacks = 1 << 16
-	// There is room for more when so many times the room was not enough.
+	// There is room for more lines when so many times the room was not enough; for more stacks when half of it may be taken.
 	patienceKept = 2
 )
 
@@ -267,7 +281,7 @@ func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
 	for i, seed := range p.seeds {
 		p.key[i] = maphash.Bytes(seed, b[:end]) ^ maphash.Bytes(seed, p.process)*0x9e3779b97f4a7c15
 	}
-	e := &p.known.all[p.key[0]&uint64(len(p.known.all)-1)]
+	e := stackPlace(p.known.all, &p.key)
 	if e.key != p.key || e.lines == 0 {
 		return 0, 0
 	}
@@ -297,7 +311,11 @@ func (p *perfLines) frame(b []byte, n int) {
 	if e.hash != hash || e.is == 0 {
 		if p.missed++; p.missed > patienceKept*len(p.cache.all) && len(p.cache.all) < mostLines {
 			p.missed = 0
-			p.cache.widen(func(e *perfLine) uint64 { return e.hash })
+			p.cache.widen(func(all []perfLine, e *perfLine) {
+				if e.is != 0 {
+					all[e.hash&uint64(len(all)-1)] = *e
+				}
+			})
 			e = &p.cache.all[hash&uint64(len(p.cache.all)-1)]
 		}
 		first := len(p.stack)
@@ -405,12 +423,15 @@ func (p *perfLines) sample(n int) {
 		p.s.add(stack, p.period)
 		p.samples++
 		if p.key != [2]uint64{} {
-			e := &p.known.all[p.key[0]&uint64(len(p.known.all)-1)]
-			if p.strange++; p.strange > patienceKept*len(p.known.all) && len(p.known.all) < mostStacks {
+			if p.strange++; p.strange > len(p.known.all)/2 && len(p.known.all) < mostStacks {
 				p.strange = 0
-				p.known.widen(func(e *perfStack) uint64 { return e.key[0] })
-				e = &p.known.all[p.key[0]&uint64(len(p.known.all)-1)]
+				p.known.widen(func(all []perfStack, e *perfStack) {
+					if e.lines != 0 {
+						*stackPlace(all, &e.key) = *e
+					}
+				})
 			}
+			e := stackPlace(p.known.all, &p.key)
 			*e = perfStack{p.key, stack, int32(n - p.begun + 1)}
 		}
 	}
