@@ -85,7 +85,7 @@ func (r Root) filtered() bool {
 	return false
 }
 
-// Description is what `culprit version --json` and a diagnosis tell of the kernel. What could not be found out is "" or null.
+// Description is what is to be told of a kernel, as JSON too. What could not be found out is "" or null.
 type Description struct {
 	Release      string       `json:"release"` // "6.18.44"
 	Version      string       `json:"version"` // "#1 SMP ..."

@@ -100,6 +100,18 @@ type exitStatus int
 // Error gives the status.
 func (s exitStatus) Error() string { return "exit status " + strconv.Itoa(int(s)) }
 
+// ownProbes says how programs get probes of their own on Linux.
+const ownProbes = "the macros of <sys/sdt.h> (SystemTap's, package systemtap-sdt-dev) give a program probes of its own without header or object, and culprit finds them (-l -n 'PROVIDER$target:::' -c COMMAND)"
+
+// refusals are flags of dtrace for what is not done here, and why.
+//
+// table: never changed
+var refusals = []struct{ flag, short, why string }{
+	{"link", "G", "no object with probes is made of a program: " + ownProbes},
+	{"anonymous", "A", "nothing is traced before a system is up: begin with the system's own services, as a unit that runs culprit trace"},
+	{"claim", "a", "there is no anonymous tracing whose state could be claimed"},
+}
+
 func (p Program) trace() *cobra.Command {
 	var t Tracing
 	var buffer string
@@ -153,10 +165,32 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
 	option("include", "I", "incdir", "of -C: a directory to look in for files that are included", false)
 	option("headers", "H", "cpphdrs", "of -C: tell which files are included", true)
 	option("stdc", "X", "stdc", "of -C: how closely to C's standard: a, c, s or t", false)
+	f.Bool("help", false, "this text; -h alone gives it too")
+	header := f.BoolP("header", "h", false, "")
+	f.Lookup("header").Hidden = true
+	var refused []string // flags of dtrace that there is no such thing for
+	for _, r := range refusals {
+		f.BoolP(r.flag, r.short, false, "")
+		f.Lookup(r.flag).Hidden = true
+	}
 	version := f.BoolP("language", "V", false, "say which D this is")
 	f.BoolVar(&t.JSON, "json", false, "one JSON object a line, for each record and each row of an aggregation")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.Args = args
+		if *header && len(t.Parts) == 0 && len(args) == 0 {
+			return c.Help()
+		}
+		for _, r := range refusals {
+			if f.Changed(r.flag) {
+				refused = append(refused, "-"+r.short+": "+r.why)
+			}
+		}
+		if *header {
+			refused = append(refused, "-h: no header file is made of a program: "+ownProbes)
+		}
+		if len(refused) > 0 {
+			return usagef("%s", strings.Join(refused, "; "))
+		}
 		for flag, on := range map[string]bool{"quiet": quiet, "flowindent": indent} {
 			if on {
 				t.Options = append(t.Options, flag)
