@@ -26,6 +26,7 @@ type Env struct {
 	users     userEnv
 	providers []*provider
 	narrowed  map[string]uint64 // what system calls of 32-bit processes are known by; nil: not asked yet
+	calls     map[string]bool   // syscallEvents
 	unnamed   map[string]uint64 // where variables lie that the table of symbols has not
 	root      kernel.Root
 	symbols   *symbol.Kernel

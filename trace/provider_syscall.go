@@ -94,9 +94,13 @@ func (e *Env) narrowCalls() map[string]uint64 {
 	return e.narrowed
 }
 
-// syscallEvents gives the names of system calls as trace events have them; empty when that can't be known.
+// syscallEvents gives the names of system calls as trace events have them, made once; empty when that can't be known.
 func (e *Env) syscallEvents() map[string]bool {
+	if e.calls != nil {
+		return e.calls
+	}
 	there := map[string]bool{}
+	e.calls = there
 	events, err := e.traceEvents()
 	if err != nil {
 		return there

@@ -68,11 +68,12 @@ func Compile(s Script, env *Env, l gen.Limits) (*Compiled, error) {
 		return nil, err
 	}
 	c := &Compiled{Program: p, IR: low, Units: units(p), limits: l, kernel: k, origins: s.origins}
-	if c.helpers, err = gen.Helpers(low, k); err != nil {
+	whole := gen.New(low, k)
+	if c.helpers, err = whole.Helpers(); err != nil {
 		return nil, err
 	}
 	for _, u := range c.Units {
-		if u.Code, err = gen.Assemble(low, k, u.Probes, u.Clauses); err != nil {
+		if u.Code, err = whole.Assemble(u.Probes, u.Clauses); err != nil {
 			return nil, fmt.Errorf("make instructions for %v: %w", u.Probes[0], err)
 		}
 	}

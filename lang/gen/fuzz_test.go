@@ -60,7 +60,7 @@ func FuzzGenerate(f *testing.F) {
 			if !told(t, err) {
 				continue
 			}
-			if _, err := Helpers(p, k); !told(t, err) {
+			if _, err := New(p, k).Helpers(); !told(t, err) {
 				continue
 			}
 			for _, site := range []check.Site{check.SiteRun, check.SiteRawTracepoint, check.SiteSyscallEntry, check.SiteSyscallReturn, check.SitePerfEvent, check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe} {

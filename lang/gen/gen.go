@@ -97,13 +97,23 @@ type Place struct {
 	At    syntax.Span
 }
 
+// A Whole is a program and what is to be known of all of it before any part is made: where everything lies.
+type Whole struct {
+	p   *ir.Program
+	k   Kernel
+	lay layout
+}
+
+// New looks through a program for a kernel.
+func New(p *ir.Program, k Kernel) *Whole { return &Whole{p, k, lay(p, k)} }
+
 // Helpers makes the programs that a program needs besides those of its probes. Each is attached to the raw tracepoint that
 // AttachTo names, as long as the script runs.
-func Helpers(p *ir.Program, k Kernel) ([]*Code, error) {
-	if !lay(p, k).needs.running {
+func (w *Whole) Helpers() ([]*Code, error) {
+	if !w.lay.needs.running {
 		return nil, nil
 	}
-	c, err := runningHelper(p, k)
+	c, err := runningHelper(w.p, w.k)
 	if err != nil {
 		return nil, err
 	}
@@ -113,10 +123,15 @@ func Helpers(p *ir.Program, k Kernel) ([]*Code, error) {
 // Assemble makes the program that runs clauses, in their order, at all of the probes, which have one Site. More than one
 // probe: the program finds out at which it is, at system calls by the number that is the probe's Key, elsewhere by the cookie.
 // Probes of SiteRun, which are run by hand, come one by one.
-func Assemble(p *ir.Program, k Kernel, probes []*check.Probe, clauses []int) (*Code, error) {
-	b, err := newBuilder(p, k, probes, clauses)
+func (w *Whole) Assemble(probes []*check.Probe, clauses []int) (*Code, error) {
+	b, err := w.builder(probes, clauses)
 	if err != nil {
 		return nil, err
 	}
 	return b.build()
+}
+
+// Assemble is the same of one part alone.
+func Assemble(p *ir.Program, k Kernel, probes []*check.Probe, clauses []int) (*Code, error) {
+	return New(p, k).Assemble(probes, clauses)
 }

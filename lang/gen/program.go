@@ -89,11 +89,12 @@ func (f *flow) join(g flow) {
 
 func (f flow) reached() bool { return f.scratch != 0 }
 
-func newBuilder(p *ir.Program, k Kernel, probes []*check.Probe, clauses []int) (*builder, error) {
+func (w *Whole) builder(probes []*check.Probe, clauses []int) (*builder, error) {
 	if len(probes) == 0 || len(clauses) == 0 {
 		panic("gen: a program without probes or clauses")
 	}
-	b := &builder{p: p, k: k, lay: lay(p, k), probes: probes, clauses: clauses, site: probes[0].Site, arm: k.Arch == "arm64"}
+	p, k := w.p, w.k
+	b := &builder{p: p, k: k, lay: w.lay, probes: probes, clauses: clauses, site: probes[0].Site, arm: k.Arch == "arm64"}
 	for _, pr := range probes {
 		if pr.Site != b.site {
 			panic("gen: probes of one program have one site")
