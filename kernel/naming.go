@@ -107,10 +107,11 @@ func (n *Namer) Close() {
 
 // A Named is a symbol of the kernel, and how far behind its start an address is.
 type Named struct {
-	Name   string // "": there is none, or it is longer than is told
-	Module string // "" of the kernel itself, and of BPF programs
-	Offset uint64
-	Size   uint64 // from its start to that of the next
+	Name    string // "": there is none, or it is longer than is told
+	Module  string // "" of the kernel itself, and of BPF programs
+	Offset  uint64
+	Size    uint64 // from its start to that of the next
+	Nothing bool   // the kernel says that no symbol is there
 }
 
 // Names tells what is at addresses, one answer each.
@@ -172,7 +173,7 @@ func parseNamed(text []byte) Named {
 	text, module, _ := bytes.Cut(text[:end], []byte(" ["))
 	plus := bytes.LastIndexByte(text, '+')
 	if plus <= 0 {
-		return Named{}
+		return Named{Nothing: bytes.HasPrefix(text, []byte("0x"))}
 	}
 	offset, size, ok := bytes.Cut(text[plus+1:], []byte("/"))
 	at, length := Scan(bytes.TrimPrefix(offset, []byte("0x"))), Scan(bytes.TrimPrefix(size, []byte("0x")))

@@ -44,7 +44,7 @@ func TestNamer(t *testing.T) {
 	for i, a := range addrs {
 		g := got[i]
 		if a < 1<<32 {
-			if g != (Named{}) {
+			if g != (Named{Nothing: true}) {
 				t.Errorf("%#x is %+v", a, g)
 			}
 			continue
@@ -59,7 +59,7 @@ func TestParseNamed(t *testing.T) {
 	for text, want := range map[string]Named{
 		"vfs_read+0x1f/0x60\x00.":        {Name: "vfs_read", Offset: 0x1f, Size: 0x60},
 		"ext4_read+0x0/0x10 [ext4]\x00x": {Name: "ext4_read", Module: "ext4", Size: 0x10},
-		"0xffffffffc0250000\x00.":        {},
+		"0xffffffffc0250000\x00.":        {Nothing: true},
 		"cut_off+0x1/0x2":                {},
 		"cut_off+0x1/0x2\x00":            {},
 		"+0x1/0x2\x00.":                  {},

@@ -73,7 +73,7 @@ func (ps *Processes) Code(pid int) ([]*Code, error) {
 			continue
 		}
 		seen[key] = true
-		c.Main = m.Path == p.exe
+		c.Main = m.Path == ps.exeOf(p)
 		if d, size := ps.debugOf(p, c); d != nil {
 			c.own(d, size)
 		}

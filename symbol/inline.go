@@ -53,7 +53,7 @@ type inlineLevel struct {
 }
 
 // inlined gives for each of some addresses of a file, in order, the names of the functions whose code is there because it was put there, the innermost first; none: the code is the
-// function's own, or it is not known. late: over was true before all was read.
+// function's own, or it is not known. late: over was true before all was read; what was found until then has its names.
 func (d *debugFile) inlined(addrs []uint64, over func() bool) (names [][]string, late bool) {
 	in := &inlineSearch{d: d, over: over, addrs: addrs, of: make([]inlinedAt, len(addrs))}
 	for at := uint64(0); at < d.info.size && len(in.units) < mostUnits && !in.late; {
@@ -229,7 +229,7 @@ func (in *inlineSearch) names() map[uint64]string {
 			}
 		}
 	}
-	for n := 0; n < 8 && len(next) > 0 && !in.late; n++ { // an instance names an abstract one, which may name its declaration
+	for n := 0; n < 8 && len(next) > 0; n++ { // an instance names an abstract one, which may name its declaration
 		now := next
 		next = nil
 		slices.SortFunc(now, func(a, b asked) int {
@@ -241,9 +241,6 @@ func (in *inlineSearch) names() map[uint64]string {
 		var u debugUnit
 		var e debugEntry
 		for _, a := range now {
-			if in.looked(); in.late {
-				break
-			}
 			if a.at >= u.end {
 				i, ok := slices.BinarySearch(in.units, a.at)
 				if !ok {

@@ -33,7 +33,7 @@ func (ps *Processes) wish(o *object, p *process, mapping int, addrs []uint64) {
 		ps.wished[o] = w
 	}
 	// Who came last is there longest.
-	w.process, w.mapping, w.file = &process{pid: p.pid, exe: p.exe}, p.maps[mapping], p.keys[mapping]
+	w.process, w.mapping, w.file = &process{pid: p.pid}, p.maps[mapping], p.keys[mapping]
 	for _, a := range addrs {
 		if ps.waiting < mostWished && !w.addrs[a] {
 			w.addrs[a] = true
@@ -42,7 +42,7 @@ func (ps *Processes) wish(o *object, p *process, mapping int, addrs []uint64) {
 	}
 }
 
-// LearnInlined reads the debug information of one file that has addresses which wait, the most of all; false: none waits. What over leaves no time for is given up.
+// LearnInlined reads the debug information of one file that has addresses which wait, the most for its size; false: none waits. What over leaves no time for is given up.
 func (ps *Processes) LearnInlined(over func() bool) bool {
 	o, w, addrs := ps.mostWishes()
 	if w == nil {
@@ -80,12 +80,12 @@ func (ps *Processes) LearnInlined(over func() bool) bool {
 	return true
 }
 
-// mostWishes takes the file with the most addresses that wait.
+// mostWishes takes the file with the most addresses that wait for its size: small files take little time.
 func (ps *Processes) mostWishes() (of *object, most *inlineWish, addrs []uint64) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	for o, w := range ps.wished {
-		if most == nil || len(w.addrs) > len(most.addrs) {
+		if most == nil || float64(len(w.addrs))*float64(most.file.size) > float64(len(most.addrs))*float64(w.file.size) {
 			of, most = o, w
 		}
 	}

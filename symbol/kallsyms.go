@@ -81,6 +81,10 @@ func (k *Kernel) Stack(pcs []uint64) []Place {
 	k.ask(near)
 	for i, pc := range pcs {
 		if p, ok := k.known[near[i]]; ok && k.table == nil {
+			if p.Name == "" { // the table would not tell it either
+				out[i] = Place{Address: pc}
+				continue
+			}
 			p.Address, p.Offset = pc, p.Offset+pc-near[i]
 			out[i] = p
 			continue
@@ -105,7 +109,7 @@ func (k *Kernel) ask(addrs []uint64) {
 	}
 	var unknown []uint64
 	for _, a := range addrs {
-		if _, ok := k.known[a]; !ok {
+		if p, ok := k.known[a]; !ok || p.Name == "" { // a module may have come, or a program
 			unknown = append(unknown, a)
 		}
 	}
@@ -116,6 +120,9 @@ func (k *Kernel) ask(addrs []uint64) {
 	for i, t := range told {
 		module := t.Module
 		switch {
+		case t.Nothing:
+			k.known[unknown[i]] = Place{}
+			continue
 		case t.Name == "" || padding([]byte(t.Name)):
 			continue
 		case unknown[i] >= k.start && unknown[i] < k.end:

@@ -266,6 +266,15 @@ func TestKernelTellsWhatItsTableHas(t *testing.T) {
 	if asked.table != nil || len(pcs) < 100 || other > len(pcs)/20 {
 		t.Errorf("of %d functions %d have another name; the table was read: %v", len(pcs), other, asked.table != nil)
 	}
+	nowhere := []uint64{pcs[0], 0xffff_ffff_ffff_e000, 0x1234}
+	for i, p := range asked.Stack(nowhere) {
+		if p.Address != nowhere[i] || i > 0 && p != (Place{Address: nowhere[i]}) || i == 0 && p.Name == "" {
+			t.Errorf("%#x, where nothing is: %+v", nowhere[i], p)
+		}
+	}
+	if asked.table != nil {
+		t.Error("the table was read for what the kernel says is nowhere")
+	}
 	addr, size, ok := asked.Function("vfs_read")
 	a, s, o := table.Function("vfs_read")
 	if !ok || addr != a || size > s || s-size > 64 || ok != o { // the table passes over what fills up to the next

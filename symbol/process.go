@@ -62,8 +62,8 @@ type process struct {
 	start   uint64 // when it began, which tells it from another process with its number
 	maps    []Mapping
 	keys    map[int]fileKey // of the files of mappings, by their index
-	exe     string
-	inside  int // its number within its own namespace
+	exe     string          // see exeOf
+	inside  int             // its number within its own namespace; see insideOf
 	read    time.Time
 	reading uint64 // number of the reading of its maps, over all processes
 	checked time.Time
@@ -383,13 +383,28 @@ func (ps *Processes) readMaps(p *process) error {
 	}
 	ps.reads++
 	p.maps, p.keys, p.read, p.reading = maps, map[int]fileKey{}, time.Now(), ps.reads
-	p.exe, _ = os.Readlink(ps.in(p.pid, "exe"))
-	p.exe = strings.TrimSuffix(p.exe, " (deleted)")
-	p.inside = p.pid
-	if b, err := kernel.ReadFile(ps.in(p.pid, "status"), nil); err == nil {
-		p.inside = parseInside(b, p.pid)
-	}
+	p.exe, p.inside = "", 0
 	return nil
+}
+
+// exeOf gives the name of the file that a process executes. Few ask.
+func (ps *Processes) exeOf(p *process) string {
+	if p.exe == "" {
+		p.exe, _ = os.Readlink(ps.in(p.pid, "exe"))
+		p.exe = strings.TrimSuffix(p.exe, " (deleted)")
+	}
+	return p.exe
+}
+
+// insideOf gives a process's number within its own namespace. Few ask.
+func (ps *Processes) insideOf(p *process) int {
+	if p.inside == 0 {
+		p.inside = p.pid
+		if b, err := kernel.ReadFile(ps.in(p.pid, "status"), nil); err == nil {
+			p.inside = parseInside(b, p.pid)
+		}
+	}
+	return p.inside
 }
 
 // parseInside takes the innermost number of NSpid out of /proc/PID/status.
@@ -553,7 +568,7 @@ func (ps *Processes) open(p *process, m *Mapping) (*os.File, fileKey, error) {
 		return f, key, nil
 	}
 	if m.Deleted {
-		if m.Path == p.exe {
+		if m.Path == ps.exeOf(p) {
 			return openRegular(ps.in(p.pid, "exe"))
 		}
 		return nil, fileKey{}, fs.ErrNotExist
@@ -604,7 +619,7 @@ func (ps *Processes) inCompiled(p *process, addr uint64) (compiled, bool) {
 	}
 	p.jitRead = time.Now()
 	p.jitReads++
-	f, key, err := openBelow(ps.in(p.pid, "root"), fmt.Sprintf("/tmp/perf-%d.map", p.inside))
+	f, key, err := openBelow(ps.in(p.pid, "root"), fmt.Sprintf("/tmp/perf-%d.map", ps.insideOf(p)))
 	if err != nil {
 		return compiled{}, false
 	}

@@ -391,7 +391,7 @@ func TestNumberAgain(t *testing.T) {
 	if p := ps.Place(7, 0x400010); p.String() != "old`0x400010" {
 		t.Errorf("%v", p)
 	}
-	if ps.procs[7].inside != 3 || ps.procs[7].start != 100 {
+	if ps.insideOf(ps.procs[7]) != 3 || ps.procs[7].start != 100 {
 		t.Errorf("%+v", ps.procs[7])
 	}
 	put(200, "new")

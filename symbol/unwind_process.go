@@ -83,9 +83,8 @@ func keepRows(t *UnwindTable, read func(func(uint32, UnwindRule) error) error) e
 func (u *Unwinding) Executed(pid int) ([]Executed, error) {
 	u.ps.mu.Lock()
 	defer u.ps.mu.Unlock()
-	delete(u.ps.procs, pid) // so that it is read anew
-	p, err := u.ps.process(pid)
-	if err != nil {
+	p := &process{pid: pid} // nothing is kept of it, so it does not matter who it was before
+	if err := u.ps.readMaps(p); err != nil {
 		return nil, err
 	}
 	var out []Executed

@@ -15,7 +15,7 @@ const (
 	inlineShare   = 2000 // and a two-thousandth of the time that passes
 	inlineEach    = 2 * time.Second
 	// inlineLongest is what one file may take; what was not found then is not looked for again.
-	inlineLongest = time.Second
+	inlineLongest = 300 * time.Millisecond
 )
 
 // inlining looks for inlined functions at the places that were sampled, until the context ends.
