@@ -1,6 +1,6 @@
 // What the measurements of flame graphs share: a profile of a million calls, what was drawn when, and the table that is printed.
 
-import type { Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 
 /** Folded stacks of so many calls: each hangs on a call before it, any of them, as in profiles with a long tail. */
 export function million(nodes = 1_000_000): string {
@@ -51,6 +51,24 @@ export function watch(within: string): void {
 }
 
 export const drawnBy = (page: Page) => page.evaluate(() => (window as unknown as { drawn: Drawn[] }).drawn);
+
+/**
+ * Milliseconds of a processor that the page's thread took for each picture that a frame asked for while something was done, as Chromium
+ * counts them: without what it waited for a processor, which on a busy machine is most.
+ */
+export async function ownTimes(browser: Browser, page: Page, what: () => Promise<void>): Promise<number[]> {
+  await browser.startTracing(page, { categories: ["toplevel", "devtools.timeline", "__metadata"] });
+  await what();
+  const { traceEvents } = JSON.parse((await browser.stopTracing()).toString()) as {
+    traceEvents: { ph: string; name: string; pid: number; tid: number; tdur?: number; args?: { name?: string } }[];
+  };
+  const main = new Set(
+    traceEvents.filter((e) => e.name === "thread_name" && e.args?.name === "CrRendererMain").map((e) => `${e.pid} ${e.tid}`),
+  );
+  return traceEvents
+    .filter((e) => e.ph === "X" && e.name === "FireAnimationFrame" && main.has(`${e.pid} ${e.tid}`))
+    .flatMap((e) => (e.tdur !== undefined && e.tdur > 500 ? [e.tdur / 1000] : [])); // less: nothing was drawn
+}
 
 /** A table of docs/PERFORMANCE.md: of each thing the median and the most of its milliseconds. */
 export function said() {

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { drawnBy, million, said, watch } from "./drawn";
+import { drawnBy, million, ownTimes, said, watch } from "./drawn";
 import { Eyes, lacks, program, until } from "./stage";
 
 const runs = Number(process.env.RUNS ?? 5);
@@ -37,6 +37,7 @@ describe.skipIf(lacks !== "")("the page in one file of a million calls", () => {
     const code: number[] = [];
     const pixels: number[] = [];
     const late: number[] = [];
+    const alone: number[] = [];
     for (let n = 0; n < runs; n++) {
       const context = await eyes.browser.newContext({ viewport: { width: 1600, height: 900 }, colorScheme: n % 2 ? "light" : "dark" });
       const page = await context.newPage();
@@ -50,37 +51,41 @@ describe.skipIf(lacks !== "")("the page in one file of a million calls", () => {
       const box = (await page.locator("#canvas").boundingBox())!;
       if (n < 2) await page.screenshot({ path: `${import.meta.dirname}/../../.cache/eyes/file-million-${n}.png` });
       // Into calls of each width, and out again by the row of the root.
-      for (const [x, up] of [
-        [0.5, 2],
-        [0.5, 4],
-        [0.3, 0],
-      ] as const) {
-        const before = (await drawnBy(page)).length;
-        await page.mouse.move(box.x + box.width * x, box.y + box.height - 9 - 18 * up);
-        await page.waitForTimeout(150);
-        await page.evaluate(() => {
-          const on = () => {
-            const clicked = performance.now();
-            requestAnimationFrame(() =>
-              requestAnimationFrame(() => ((window as unknown as { late: number }).late = performance.now() - clicked)),
-            );
-          };
-          document.addEventListener("pointerdown", on, { once: true, capture: true });
-        });
-        await page.mouse.down();
-        await page.mouse.up();
-        await page.waitForTimeout(400);
-        late.push(await page.evaluate(() => (window as unknown as { late: number }).late));
-        for (const f of (await drawnBy(page)).slice(before)) {
-          code.push(f.code);
-          pixels.push(f.pixels);
+      const zoom = async () => {
+        for (const [x, up] of [
+          [0.5, 2],
+          [0.5, 4],
+          [0.3, 0],
+        ] as const) {
+          const before = (await drawnBy(page)).length;
+          await page.mouse.move(box.x + box.width * x, box.y + box.height - 9 - 18 * up);
+          await page.waitForTimeout(150);
+          await page.evaluate(() => {
+            const on = () => {
+              const clicked = performance.now();
+              requestAnimationFrame(() =>
+                requestAnimationFrame(() => ((window as unknown as { late: number }).late = performance.now() - clicked)),
+              );
+            };
+            document.addEventListener("pointerdown", on, { once: true, capture: true });
+          });
+          await page.mouse.down();
+          await page.mouse.up();
+          await page.waitForTimeout(400);
+          late.push(await page.evaluate(() => (window as unknown as { late: number }).late));
+          for (const f of (await drawnBy(page)).slice(before)) {
+            code.push(f.code);
+            pixels.push(f.pixels);
+          }
         }
-      }
+      };
+      alone.push(...(await ownTimes(eyes.browser, page, zoom)));
       await context.close();
     }
     table.say("from opening it to its picture", "300", open);
     table.say("from opening it until all calls are there", "", all);
     table.say("a frame of a zoom or of the pointer's way: layout and drawing", "16", code);
+    table.say("a frame: processor time of the page's thread", "16", alone);
     table.say("its pixels, without a graphics card", "", pixels);
     table.say("from a click to the second frame after it", "", late);
   });

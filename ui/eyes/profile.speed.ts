@@ -1,7 +1,7 @@
 // A profile of a million calls on the screen: to its first picture, and each frame of a zoom. Prints a table of docs/PERFORMANCE.md.
 
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { drawnBy, million, said, watch } from "./drawn";
+import { drawnBy, million, ownTimes, said, watch } from "./drawn";
 import { Eyes, lacks, Served, until } from "./stage";
 
 const runs = Number(process.env.RUNS ?? 5);
@@ -44,6 +44,7 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
     const frame: number[] = [];
     const pixels: number[] = [];
     const apart: number[] = [];
+    const alone: number[] = [];
     for (let n = 0; n < runs; n++) {
       const look = await eyes.at(served, "#profile", { width: 1600, height: 900 });
       const { page, context } = look;
@@ -71,22 +72,25 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
       all.push(((await there.jsonValue()) as number) - clicked);
       await own.waitForTimeout(800);
       // Into the call that is widest below the root, and below that one, and out again.
-      for (const [x, y] of [
-        [0.5, 45],
-        [0.5, 81],
-        [0.3, 9],
-      ] as const) {
-        const before = (await drawnBy(own)).length;
-        const box = (await own.locator(".room canvas").first().boundingBox())!;
-        await own.mouse.click(box.x + box.width * x, box.y + y);
-        await own.waitForTimeout(700);
-        const frames = (await drawnBy(own)).slice(before);
-        frames.forEach((f, i) => {
-          frame.push(f.code);
-          pixels.push(f.pixels);
-          if (i > 0 && f.begun - frames[i - 1]!.begun < 200) apart.push(f.begun - frames[i - 1]!.begun);
-        });
-      }
+      const zoom = async () => {
+        for (const [x, y] of [
+          [0.5, 45],
+          [0.5, 81],
+          [0.3, 9],
+        ] as const) {
+          const before = (await drawnBy(own)).length;
+          const box = (await own.locator(".room canvas").first().boundingBox())!;
+          await own.mouse.click(box.x + box.width * x, box.y + y);
+          await own.waitForTimeout(700);
+          const frames = (await drawnBy(own)).slice(before);
+          frames.forEach((f, i) => {
+            frame.push(f.code);
+            pixels.push(f.pixels);
+            if (i > 0 && f.begun - frames[i - 1]!.begun < 200) apart.push(f.begun - frames[i - 1]!.begun);
+          });
+        }
+      };
+      alone.push(...(await ownTimes(eyes.browser, own, zoom)));
       if (n === 0) await own.screenshot({ path: `${import.meta.dirname}/../../.cache/eyes/profile-million.png` });
       await context.close();
     }
@@ -96,6 +100,7 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
     say("of it the layout and drawing", "", code);
     say("a click on it, to all calls and the table of functions", "", all);
     say("a frame of a zoom: layout and drawing", "16", frame);
+    say("a frame of a zoom: processor time of the page's thread", "16", alone);
     say("a frame of a zoom: its pixels, without a graphics card", "", pixels);
     say("from one frame of a zoom to the next", "", apart);
   });
