@@ -51,7 +51,7 @@ type folding struct {
 	shape measure.Shape   // of the answer
 }
 
-// laid is where the series of a plain answer lie, and what they point at. Where all of it is as in the tick before, so are they: a series of 120 bytes
+// laid is where the series of a plain answer lie, and what they point at. Where all of it is as in the tick before, so are they: a series of 56 bytes
 // a row is most of what an answer would write. The zero value: nothing was laid.
 type laid struct {
 	series *measure.Series
@@ -293,7 +293,7 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 	for i := range a.Series {
 		a.Series[i] = measure.Series{Key: f.table.key(i)}
 		if f.stat.Kind == measure.Dists {
-			a.Series[i].Dists = dists[i : i+1 : i+1]
+			a.Series[i].SetDists(dists[i : i+1 : i+1])
 		} else {
 			a.Series[i].Values = values[i : i+1 : i+1]
 		}

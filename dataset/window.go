@@ -269,9 +269,9 @@ func (w *Window) takeDists(k *kept, a *measure.Answer) {
 	dists := make([]measure.Dist, k.len(), k.len()+len(a.Series))
 	for _, s := range a.Series {
 		if i, fresh := k.row(w.ours(a.Labels, s.Key)); fresh {
-			dists = append(dists, s.Dists[0])
+			dists = append(dists, s.Dists()[0])
 		} else {
-			dists[i] = s.Dists[0]
+			dists[i] = s.Dists()[0]
 		}
 	}
 	k.dists = append(k.dists, dists)
@@ -441,7 +441,7 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 			a.Series = append(a.Series, measure.Series{})
 			counts = append(counts, make([]int, to-from))
 			if st.Kind == measure.Dists {
-				a.Series[n].Dists = make([]measure.Dist, to-from)
+				a.Series[n].SetDists(make([]measure.Dist, to-from))
 			} else {
 				a.Series[n].Values = slices.Repeat([]float64{measure.NaN}, to-from)
 			}
@@ -451,7 +451,7 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 				if i >= len(k.dists[t]) {
 					continue
 				}
-				d := &a.Series[n].Dists[t-from]
+				d := &a.Series[n].Dists()[t-from]
 				if len(d.Counts) == 0 {
 					d.Base = k.dists[t][i].Base
 				}

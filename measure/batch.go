@@ -41,14 +41,47 @@ func (b *Batch) Rows() int { return max(len(b.Values), len(b.Dists)) }
 // Key gives the labels of row i, as many as By.
 func (b *Batch) Key(i int) []Label { return b.Keys[i*len(b.By) : (i+1)*len(b.By)] }
 
-// Series is one row of an answer: its key and a value for each cell of the answer's grid.
+// Series is one row of an answer: its key and a value for each cell of the answer's grid. There are tens of thousands at once: it is small.
 type Series struct {
 	Key    []Label   // as many as Query.By
 	Values []float64 // one a cell; Delta: per second over the cell's measured time; Level: the mean over it; NaN = not measured
-	Min    []float64 // one a cell: the least of the values that the cell was made of; nil when each cell is one measurement
-	Max    []float64 // the greatest, as Min
-	Dists  []Dist    // one a cell, for a statistic of kind Dist
+	more   *more     // what few series have
 }
+
+type more struct {
+	least, most []float64
+	dists       []Dist
+}
+
+// Min gives for each cell the least of the values that it was made of; nil when each cell is one measurement.
+func (s *Series) Min() []float64 {
+	if s.more == nil {
+		return nil
+	}
+	return s.more.least
+}
+
+// Max gives the greatest, as Min the least.
+func (s *Series) Max() []float64 {
+	if s.more == nil {
+		return nil
+	}
+	return s.more.most
+}
+
+// Dists gives the distribution of each cell, of a statistic of kind Dists; else nil.
+func (s *Series) Dists() []Dist {
+	if s.more == nil {
+		return nil
+	}
+	return s.more.dists
+}
+
+// SetSpan sets what Min and Max give.
+func (s *Series) SetSpan(least, most []float64) { s.more = &more{least: least, most: most} }
+
+// SetDists sets what Dists gives.
+func (s *Series) SetDists(dists []Dist) { s.more = &more{dists: dists} }
 
 // Answer is a table over time: cell c covers (Start+c*Step, Start+(c+1)*Step]. Elapsed[c] is the time that was truly measured
 // in the cell, the weight to average rates with; 0 means that nothing was.

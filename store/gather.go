@@ -522,13 +522,13 @@ func (g *gather) answer() *measure.Answer {
 		out := &a.Series[len(a.Series)-1]
 		out.Key = keys[i*w : (i+1)*w : (i+1)*w]
 		if st.Kind == measure.Dists {
-			out.Dists = s.dists
+			out.SetDists(s.dists)
 			continue
 		}
 		g.finish(s)
 		out.Values = s.sum
 		if g.wide {
-			out.Min, out.Max = s.least, s.most
+			out.SetSpan(s.least, s.most)
 		}
 	}
 	g.keys, g.slots, g.texts = g.rows.keys, g.rows.slots, g.words.at

@@ -91,7 +91,7 @@ func TestStacksAndDistributions(t *testing.T) {
 				t.Fatal(err)
 			}
 			sum := measure.Dist{Base: 3}
-			for _, d := range a.Series[0].Dists {
+			for _, d := range a.Series[0].Dists() {
 				sum.Merge(d)
 			}
 			if !alike(sum.Sum, all.Sum) || sum.First != all.First || !slices.Equal(sum.Counts, all.Counts) {
@@ -186,7 +186,7 @@ func TestStacksFolded(t *testing.T) {
 		}
 		got := map[cell]float64{}
 		for i, r := range a.Series {
-			if r.Min != nil || r.Max != nil {
+			if r.Min() != nil || r.Max() != nil {
 				t.Fatal("extremes of stacks are nobody's business")
 			}
 			for c, v := range r.Values {

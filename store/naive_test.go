@@ -192,8 +192,8 @@ func compare(s *Store, n *naive, id uint32, q measure.Query) error {
 			if !alike(series.Values[c], row[c].value) {
 				return fmt.Errorf("%s step %s: %q cell %d is %v, want %v", q, q.Step, key, c, series.Values[c], row[c].value)
 			}
-			if series.Min != nil && (!near(series.Min[c], row[c].least) || !near(series.Max[c], row[c].most)) {
-				return fmt.Errorf("%s step %s: %q cell %d spans %v..%v, want %v..%v", q, q.Step, key, c, series.Min[c], series.Max[c], row[c].least, row[c].most)
+			if series.Min() != nil && (!near(series.Min()[c], row[c].least) || !near(series.Max()[c], row[c].most)) {
+				return fmt.Errorf("%s step %s: %q cell %d spans %v..%v, want %v..%v", q, q.Step, key, c, series.Min()[c], series.Max()[c], row[c].least, row[c].most)
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func (m *Mean) Add(f *Frame) {
 		}
 		for i := range a.Series {
 			s := &a.Series[i]
-			if len(s.Values)+len(s.Dists) == 0 {
+			if len(s.Values)+len(s.Dists()) == 0 {
 				continue
 			}
 			n := k.again(i, s.Key)
@@ -79,15 +79,15 @@ func (m *Mean) Add(f *Frame) {
 				k.more = true
 				continue
 			}
-			if len(s.Dists) > 0 {
+			if dists := s.Dists(); len(dists) > 0 {
 				for n >= len(k.dists) {
 					k.dists = append(k.dists, measure.Dist{})
 				}
 				d := &k.dists[n]
 				if len(d.Counts) == 0 {
-					d.Base = s.Dists[0].Base
+					d.Base = dists[0].Base
 				}
-				d.Merge(s.Dists[0])
+				d.Merge(dists[0])
 				continue
 			}
 			if v := s.Values[0]; v == v {
@@ -172,7 +172,9 @@ func (m *Mean) Frame() *Frame {
 				if n < len(k.dists) {
 					d = k.dists[n]
 				}
-				a.Series = append(a.Series, measure.Series{Key: k.keys.key(n), Dists: []measure.Dist{d}})
+				s := measure.Series{Key: k.keys.key(n)}
+				s.SetDists([]measure.Dist{d})
+				a.Series = append(a.Series, s)
 				continue
 			}
 			v := measure.NaN

@@ -67,14 +67,15 @@ func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 	dists := map[int]*measure.Dist{}
 	columns := p.columnsOf(a)
 	for i, s := range a.Series {
-		if len(s.Dists) == 0 || len(s.Dists[0].Counts) == 0 {
+		cells := s.Dists()
+		if len(cells) == 0 || len(cells[0].Counts) == 0 {
 			continue
 		}
 		n := p.row(p.keyOf(a, columns, i))
 		if dists[n] == nil {
-			dists[n] = &measure.Dist{Base: s.Dists[0].Base}
+			dists[n] = &measure.Dist{Base: cells[0].Base}
 		}
-		dists[n].Merge(s.Dists[0])
+		dists[n].Merge(cells[0])
 	}
 	p.Sort()
 	p.SortBy(func(r int) float64 { return float64(dists[p.order[r]].Count()) }, 0)

@@ -37,6 +37,7 @@ func theirs(group string, args []string, first ...string) tool {
 }
 
 const (
+	inMemory       = "most resident memory" // a group
 	sadc           = "/usr/lib/sysstat/sadc"
 	notOfTheSystem = "process.,thread.,tcp."
 )
@@ -63,8 +64,8 @@ func worlds() []world {
 		ours("connections", "flows"), {Group: "connections", Args: []string{"ss", "-tinp"}, Loop: true},
 		ours("TCP counters", "tcp"), theirs("TCP counters", []string{"sar", "-n", "TCP,ETCP,IP,SOCK"}, "1", "1"),
 	}
-	diagnosis := tool{Group: "memory", Args: []string{"culprit", "diagnose", "--for", "5m"}, First: []string{"culprit", "diagnose"}, Over: 10}
-	top := tool{Group: "memory", Args: []string{"culprit", "top"}, TTY: true}
+	diagnosis := tool{Group: inMemory, Args: []string{"culprit", "diagnose", "--for", "5m"}, First: []string{"culprit", "diagnose"}, Over: 10}
+	top := tool{Group: inMemory, Args: []string{"culprit", "top"}, TTY: true}
 	all := []world{
 		{Name: "system", Processes: 10, Connections: 10, Tools: system, Starts: true},
 		{Name: "100 devices", Processes: 10, Connections: 10, Devices: 100, Tools: system[:4]},
@@ -75,8 +76,8 @@ func worlds() []world {
 		{Name: "1,000 connections", Processes: 10, Connections: 1000, Tools: connections},
 		{Name: "20,000 connections", Processes: 10, Connections: 20000, Tools: connections, Starts: true},
 		{Name: "500 processes, 20,000 connections", Processes: 500, Connections: 20000, Starts: true,
-			Tools: []tool{everything("everything", ""), diagnosis, top, ours("memory", "ps"), ours("memory", "flows")}},
-		{Name: "500 processes, 20,000 that move", Processes: 500, Connections: 20000, Still: 1, Starts: true, Tools: []tool{diagnosis, ours("memory", "flows")}},
+			Tools: []tool{everything("everything", ""), diagnosis, top, ours(inMemory, "ps"), ours(inMemory, "flows")}},
+		{Name: "500 processes, 20,000 that move", Processes: 500, Connections: 20000, Still: 1, Starts: true, Tools: []tool{diagnosis, ours(inMemory, "flows")}},
 		{Name: "server", Processes: 600, Connections: 200, Still: 1, Devices: 10, Serve: true},
 		{Name: "server, 20,000 connections", Processes: 20, Connections: 20000, Serve: true},
 	}

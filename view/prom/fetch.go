@@ -165,7 +165,7 @@ func (t *table) add(a *measure.Answer, choose func(*measure.Series) []float64) {
 		for len(r.values) < n {
 			r.values, r.dists = append(r.values, nil), append(r.dists, nil)
 		}
-		values, dists := choose(s), s.Dists
+		values, dists := choose(s), s.Dists()
 		r.values, r.dists = append(r.values, values[min(skip, len(values)):]), append(r.dists, dists[min(skip, len(dists)):])
 	}
 	for _, r := range t.rows {
@@ -335,7 +335,7 @@ func (k *asker) lead(ctx context.Context, t *table, m *metric, terms []measure.T
 					r.before += m.amount(v, a.Elapsed[i])
 				}
 			}
-			for i, d := range s.Dists {
+			for i, d := range s.Dists() {
 				if len(d.Counts) > 0 && inside(i) {
 					r.past = append(r.past, d)
 				}

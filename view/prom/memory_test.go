@@ -141,7 +141,7 @@ func (m *memory) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 			s.Key = append(s.Key, words[w])
 		}
 		if d.Stat.Kind == measure.Dists {
-			s.Dists = r.dists
+			s.SetDists(r.dists)
 			a.Series = append(a.Series, s)
 			continue
 		}
@@ -157,7 +157,7 @@ func (m *memory) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 		}
 		s.Values = r.sum
 		if q.Step > measure.Second {
-			s.Min, s.Max = r.low, r.high
+			s.SetSpan(r.low, r.high)
 		}
 		a.Series = append(a.Series, s)
 	}

@@ -132,10 +132,10 @@ func chooser(h *storage.SelectHints, m *metric) func(*measure.Series) []float64 
 	return func(s *measure.Series) []float64 {
 		switch {
 		case m.shape == counter:
-		case h.Func == "max_over_time" && s.Max != nil:
-			return s.Max
-		case h.Func == "min_over_time" && s.Min != nil:
-			return s.Min
+		case h.Func == "max_over_time" && s.Max() != nil:
+			return s.Max()
+		case h.Func == "min_over_time" && s.Min() != nil:
+			return s.Min()
 		}
 		return s.Values
 	}

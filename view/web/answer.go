@@ -83,7 +83,7 @@ func shape(a *measure.Answer, st *measure.Stat, top int) (*shaped, error) {
 func weight(a *measure.Answer, st *measure.Stat, i int) float64 {
 	switch {
 	case a.Kind == measure.Dists:
-		return values(a.Series[i].Dists)
+		return values(a.Series[i].Dists())
 	case st == nil || st.Fold != measure.Sum:
 		return a.Mean(i)
 	}
@@ -137,12 +137,12 @@ func (s *shaped) appendJSON(b []byte) []byte {
 		series := &s.Series[n]
 		b = s.appendKey(append(b, `{"key":`...), series)
 		if s.Kind == measure.Dists {
-			b = appendDists(append(b, `,"dists":`...), series.Dists)
+			b = appendDists(append(b, `,"dists":`...), series.Dists())
 		} else {
 			b = appendNumbers(append(b, `,"values":`...), series.Values)
-			if series.Min != nil && series.Max != nil {
-				b = appendNumbers(append(b, `,"min":`...), series.Min)
-				b = appendNumbers(append(b, `,"max":`...), series.Max)
+			if series.Min() != nil && series.Max() != nil {
+				b = appendNumbers(append(b, `,"min":`...), series.Min())
+				b = appendNumbers(append(b, `,"max":`...), series.Max())
 			}
 		}
 		b = append(b, '}')

@@ -51,7 +51,7 @@ func same(t *testing.T, got, want *measure.Answer) {
 			for k := range a.Query.By {
 				key += a.Label(i, k) + "\x00"
 			}
-			for _, column := range [][]float64{s.Values, s.Min, s.Max} {
+			for _, column := range [][]float64{s.Values, s.Min(), s.Max()} {
 				var bits []uint64
 				for _, v := range column {
 					if v != v {

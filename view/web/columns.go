@@ -44,8 +44,8 @@ func (s *shaped) appendColumns(b []byte, width int) []byte {
 		b = s.appendKey(append(b, `{"key":`...), series)
 		switch {
 		case s.Kind == measure.Dists:
-			b = appendDists(append(b, `,"dists":`...), series.Dists)
-		case series.Min != nil && series.Max != nil:
+			b = appendDists(append(b, `,"dists":`...), series.Dists())
+		case series.Min() != nil && series.Max() != nil:
 			b = append(b, `,"minmax":true`...)
 		default:
 			b = append(b, `,"minmax":false`...)
@@ -84,9 +84,9 @@ func (s *shaped) appendColumns(b []byte, width int) []byte {
 		for _, n := range s.order {
 			series := &s.Series[n]
 			column(series.Values)
-			if series.Min != nil && series.Max != nil {
-				column(series.Min)
-				column(series.Max)
+			if series.Min() != nil && series.Max() != nil {
+				column(series.Min())
+				column(series.Max())
 			}
 		}
 	}
@@ -239,16 +239,18 @@ func DecodeColumns(data []byte) (*Columns, error) {
 			if uint64(len(s.Dists)) != cells {
 				return nil, broken("%d distributions, want %d", len(s.Dists), cells)
 			}
-			series.Dists = make([]measure.Dist, cells)
+			dists := make([]measure.Dist, cells)
 			for c, d := range s.Dists {
 				if d != nil {
-					series.Dists[c] = *d
+					dists[c] = *d
 				}
 			}
+			series.SetDists(dists)
 		default:
 			series.Values = column()
 			if s.MinMax {
-				series.Min, series.Max = column(), column()
+				least := column()
+				series.SetSpan(least, column())
 			}
 		}
 		a.Series = append(a.Series, series)

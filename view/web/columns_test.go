@@ -17,18 +17,20 @@ import (
 
 // sample is an answer with all that an answer can have.
 func sample() *measure.Answer {
-	return &measure.Answer{
+	a := &measure.Answer{
 		Query: measure.Query{Stat: "net.device.bytes", By: []string{"device", "direction"}, Where: []measure.Term{{Field: "device", Op: measure.NotEqual, Values: []string{"lo"}}}},
 		Kind:  measure.Delta, Unit: "B/s", Start: start + 1, Step: measure.Second, Elapsed: []measure.Span{1e9, 0, 1000000001},
 		Labels: []string{"eth0", "rx", "tx", "é\"\\<"},
 		Series: []measure.Series{
 			{Key: []measure.Label{0, 1}, Values: []float64{1, measure.NaN, 3}},
-			{Key: []measure.Label{0, 2}, Values: []float64{10.25, measure.NaN, 1 << 40}, Min: []float64{1, measure.NaN, 2}, Max: []float64{20, measure.NaN, 1 << 60}},
+			{Key: []measure.Label{0, 2}, Values: []float64{10.25, measure.NaN, 1 << 40}},
 			{Key: []measure.Label{3, 1}, Values: []float64{measure.NaN, measure.NaN, measure.NaN}},
 			{Key: []measure.Label{3, 2}, Values: []float64{0, measure.NaN, 0.5}},
 		},
 		Loss: []measure.Loss{{Reason: "a damaged part", Events: 12}}, Notes: []string{"a note"},
 	}
+	a.Series[1].SetSpan([]float64{1, measure.NaN, 2}, []float64{20, measure.NaN, 1 << 60})
+	return a
 }
 
 func sumStat() *measure.Stat {
@@ -104,7 +106,8 @@ func TestColumnsOfDistributionsAndStacks(t *testing.T) {
 	d.Add(3, 1<<60)
 	a := &measure.Answer{Query: measure.Query{Stat: "io.latency", By: []string{"stack"}}, Kind: measure.Dists, Unit: "ns", Start: start, Step: 1e9, Elapsed: []measure.Span{1e9, 1e9},
 		Frames: []measure.Frame{{Symbol: "main", Parent: -1}, {Symbol: "read", Module: "libc", Offset: 16}},
-		Series: []measure.Series{{Key: []measure.Label{1}, Dists: []measure.Dist{d, {}}}}}
+		Series: []measure.Series{{Key: []measure.Label{1}}}}
+	a.Series[0].SetDists([]measure.Dist{d, {}})
 	st := &measure.Stat{ID: "io.latency", Kind: measure.Dists, Fields: []measure.Field{{Name: "stack", Type: measure.Stack}}}
 	s, err := shape(a, st, 0)
 	if err != nil {
@@ -192,7 +195,7 @@ func FuzzDecodeColumns(f *testing.F) {
 			if len(s.Key) != len(a.Query.By) {
 				t.Fatalf("row %d has %d labels", i, len(s.Key))
 			}
-			for _, column := range [][]float64{s.Values, s.Min, s.Max} {
+			for _, column := range [][]float64{s.Values, s.Min(), s.Max()} {
 				if column != nil && len(column) != len(a.Elapsed) {
 					t.Fatalf("row %d has %d values in %d cells", i, len(column), len(a.Elapsed))
 				}
@@ -262,10 +265,12 @@ func BenchmarkEncode(b *testing.B) {
 	for i := range 100 {
 		a.Labels = append(a.Labels, "device number "+strconv.Itoa(i))
 		s := measure.Series{Key: []measure.Label{measure.Label(i)}}
+		var least, most []float64
 		for c := range 1500 {
 			v := float64(i*1000) + float64(c%77)*1.2345678
-			s.Values, s.Min, s.Max = append(s.Values, v), append(s.Min, v/2), append(s.Max, v*2)
+			s.Values, least, most = append(s.Values, v), append(least, v/2), append(most, v*2)
 		}
+		s.SetSpan(least, most)
 		a.Series = append(a.Series, s)
 	}
 	for _, one := range []struct {

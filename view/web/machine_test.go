@@ -250,7 +250,7 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 		}
 		a.Series[i].Values = values
 		if several {
-			a.Series[i].Min, a.Series[i].Max = s.least, s.most
+			a.Series[i].SetSpan(s.least, s.most)
 		}
 	}
 	return a, nil
