@@ -441,10 +441,17 @@ func readKeys(r *reader, stack []bool, b *block) {
 		if isStack {
 			base = len(b.stacks)
 			count = r.count()
+			b.stacks = slices.Grow(b.stacks, min(count, len(r.b)/nodeLeast))
+			rest := r.b
 			for i := range count {
-				up := r.uvarint()
-				n := node{int32(-1), uint32(r.uvarint()), uint32(r.uvarint()), r.uvarint()}
-				if up > uint64(i) || int(n.symbol) >= len(frames) || int(n.module) >= len(frames) {
+				var up, symbol, module uint64
+				n := node{parent: -1}
+				up, rest = next(rest)
+				symbol, rest = next(rest)
+				module, rest = next(rest)
+				n.offset, rest = next(rest)
+				n.symbol, n.module = uint32(symbol), uint32(module)
+				if rest == nil || up > uint64(i) || int(n.symbol) >= len(frames) || int(n.module) >= len(frames) {
 					r.fail()
 					return
 				}
@@ -453,18 +460,24 @@ func readKeys(r *reader, stack []bool, b *block) {
 				}
 				b.stacks = append(b.stacks, n)
 			}
+			r.b = rest
 		} else {
 			b.texts = append(b.texts, readWords(r)...)
 			count = len(b.texts) - base
 		}
-		last := int64(0)
+		last, rest, v := int64(0), r.b, uint64(0)
 		for i := range rows {
-			last += r.varint()
-			if last < 0 || last >= int64(count) {
+			v, rest = next(rest)
+			last += unzigzag(v)
+			if rest == nil || last < 0 || last >= int64(count) {
 				r.fail()
 				return
 			}
 			b.keys[i*width+j] = uint32(base) + uint32(last)
 		}
+		r.b = rest
 	}
 }
+
+// nodeLeast is how many bytes a node of a keyring has at least.
+const nodeLeast = 4

@@ -346,6 +346,23 @@ func (r *reader) near() int64 {
 	return r.varint()
 }
 
+// next gives the number that b begins with, and what is behind it; nil where b begins with none. In loops over very many it is faster than a reader, each step of
+// which writes to memory.
+func next(b []byte) (uint64, []byte) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), b[1:]
+	}
+	return nextLong(b)
+}
+
+func nextLong(b []byte) (uint64, []byte) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, nil
+	}
+	return v, b[n:]
+}
+
 func (r *reader) byte() byte {
 	if len(r.b) == 0 {
 		r.fail()
