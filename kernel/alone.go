@@ -22,11 +22,15 @@ func (r Root) Ioctl(fd int, request uintptr, argument unsafe.Pointer) unix.Errno
 func Excepted(fd int) (bool, error) {
 	ask := unix.PollFd{Fd: int32(fd), Events: unix.POLLPRI}
 	var now unix.Timespec
-	n, _, e := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&ask)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
-	if e != 0 {
-		return false, errno(e)
+	for {
+		switch n, _, e := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&ask)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0); e {
+		case 0:
+			return n > 0 && ask.Revents&(unix.POLLPRI|unix.POLLERR) != 0, nil
+		case unix.EINTR: // a signal came before it looked
+		default:
+			return false, errno(e)
+		}
 	}
-	return n > 0 && ask.Revents&(unix.POLLPRI|unix.POLLERR) != 0, nil
 }
 
 // Statfs is statfs(2). quick says that the file system answers from memory, as those of disks do and those of the network don't. The

@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -166,12 +167,13 @@ func TestConnectionsAreInetDiags(t *testing.T) {
 		if err := a.CloseWrite(); err != nil {
 			return err
 		}
-		_, b, l := pair("tcp4", "127.0.0.1:0", "127.0.0.1") // the reader is slow: a window of 0
-		if err := b.SetWriteBuffer(1 << 20); err != nil {
+		a, b, l := pair("tcp4", "127.0.0.1:0", "127.0.0.1") // the reader is slow: a window of 0
+		if err := errors.Join(a.SetReadBuffer(64<<10), b.SetWriteBuffer(64<<10)); err != nil {
 			return err
 		}
-		b.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)) //nolint:errcheck // the write tells
-		if _, err := b.Write(make([]byte, 16<<20)); err == nil {
+		much := make([]byte, 16<<20)                               // which alone takes an emulated machine longer
+		b.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)) //nolint:errcheck // the write tells
+		if _, err := b.Write(much); err == nil {
 			t.Error("16 MB went nowhere")
 		}
 		b.Close()
@@ -200,7 +202,7 @@ func TestConnectionsAreInetDiags(t *testing.T) {
 			headA, infoA := told(t, after[cookie])
 			w := got[cookie]
 			if w == nil {
-				bad = "a socket is not there"
+				bad = fmt.Sprintf("a socket is not there: %x", b[:72])
 				continue
 			}
 			head, info := told(t, w)
