@@ -107,3 +107,84 @@ func (ps *Processes) Inlinings() uint64 {
 	defer ps.mu.Unlock()
 	return ps.inlinings
 }
+
+// FindInlined looks for the inlined functions at the addresses of some stacks, which InlinedIn tells then; those that it was asked for before are known. It reads the debug
+// information of each file at once, until over.
+func (ps *Processes) FindInlined(stacks []Asked, over func() bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.found == nil {
+		ps.found = map[*object]map[uint64][]string{}
+	}
+	type wish struct {
+		p     *process
+		i     int // mapping
+		addrs []uint64
+	}
+	wishes := map[*object]*wish{}
+	for _, s := range stacks {
+		for n, pc := range s.PCs {
+			near := pc - uint64(min(n, 1)) // as Stack has it
+			_, spot := ps.spot(s.PID, pc, near)
+			if spot.file == nil || spot.beyond || spot.file.noInlined {
+				continue
+			}
+			into := ps.found[spot.file]
+			if into == nil {
+				into = map[uint64][]string{}
+				ps.found[spot.file] = into
+			}
+			if _, known := into[spot.addr]; known || len(into) >= mostWished {
+				continue
+			}
+			into[spot.addr] = nil
+			w := wishes[spot.file]
+			if w == nil {
+				p, err := ps.process(s.PID)
+				if err != nil {
+					break
+				}
+				i := find(p.maps, near)
+				if i < 0 {
+					continue
+				}
+				w = &wish{p: p, i: i}
+				wishes[spot.file] = w
+			}
+			w.addrs = append(w.addrs, spot.addr)
+		}
+	}
+	d := newDebugFile()
+	for o, w := range wishes {
+		f, key, err := ps.open(w.p, &w.p.maps[w.i])
+		if err != nil {
+			continue
+		}
+		there, done, err := ps.debugLater(d, &laterFile{file: f, process: w.p, mapping: w.p.maps[w.i]}, o)
+		switch {
+		case err == nil && !there:
+			o.noInlined = true
+		case err == nil && key == w.p.keys[w.i]:
+			slices.Sort(w.addrs)
+			names, _ := d.inlined(w.addrs, over)
+			for i, a := range w.addrs {
+				ps.found[o][a] = names[i]
+			}
+		}
+		done()
+		f.Close() //nolint:errcheck // it was read from
+	}
+}
+
+// InlinedIn gives for each address of a stack which functions were put there, innermost first, as far as FindInlined has found them.
+func (ps *Processes) InlinedIn(pid int, pcs []uint64) [][]string {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	out := make([][]string, len(pcs))
+	for i, pc := range pcs {
+		if _, spot := ps.spot(pid, pc, pc-uint64(min(i, 1))); spot.file != nil {
+			out[i] = ps.found[spot.file][spot.addr]
+		}
+	}
+	return out
+}

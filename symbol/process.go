@@ -34,11 +34,12 @@ type Processes struct {
 	tick    uint64
 	reads   uint64 // of maps
 	bytes   int
-	lean    map[*object]map[uint64]learned // by their addresses in the file; nil: symbols are kept
-	later   map[*object]*laterFile         // whose symbols are looked for in the end; nil: they are not
-	learned int                            // how many those are, at most
-	wished  map[*object]*inlineWish        // of which inlined functions are not known yet; nil: nobody asks for those
-	waiting int                            // addresses in wished
+	lean    map[*object]map[uint64]learned  // by their addresses in the file; nil: symbols are kept
+	later   map[*object]*laterFile          // whose symbols are looked for in the end; nil: they are not
+	learned int                             // how many those are, at most
+	wished  map[*object]*inlineWish         // of which inlined functions are not known yet; nil: nobody asks for those
+	waiting int                             // addresses in wished
+	found   map[*object]map[uint64][]string // what FindInlined has found
 
 	inlinings uint64 // how often something was found of those
 	denied    map[int]bool

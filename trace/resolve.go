@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -193,9 +194,43 @@ func (s *Session) stack(id uint32) format.Value {
 			lines[i] = p.Unresolved()
 		}
 	}
+	if pid != 0 && s.has("inline") {
+		lines, pcs = s.inlined(pid, lines, places, pcs)
+	}
 	v := format.StackOf(lines, pcs)
 	s.stacks[id] = v
 	return v
+}
+
+// inlined puts the functions that a compiler has put into others into a stack, each before the one that has it.
+func (s *Session) inlined(pid int, lines []string, places []symbol.Place, pcs []uint64) ([]string, []uint64) {
+	var all []string
+	var at []uint64
+	for i, names := range s.processes.InlinedIn(pid, pcs) {
+		for _, name := range names {
+			all, at = append(all, symbol.Place{Module: places[i].Module, Name: name + inlinedMark}.String()), append(at, pcs[i])
+		}
+		all, at = append(all, lines[i]), append(at, pcs[i])
+	}
+	return all, at
+}
+
+// inlineTime is how much CPU time a script takes at most to look for inlined functions.
+const inlineTime = 2 * time.Second
+
+// findInlined looks for the inlined functions of the stacks that were read and have no names yet.
+func (s *Session) findInlined() {
+	var asked []symbol.Asked
+	for _, words := range s.raw {
+		if len(words) > 1 && words[0] != 0 {
+			asked = append(asked, symbol.Asked{PID: int(words[0]), PCs: words[1:]})
+		}
+	}
+	runtime.LockOSThread() // whose time is counted
+	defer runtime.UnlockOSThread()
+	before := spent()
+	s.processes.FindInlined(asked, func() bool { return s.inlining+spent()-before > inlineTime })
+	s.inlining += spent() - before
 }
 
 // rawStack takes the addresses of a stack, and of which process they are. why: it has none.
@@ -203,6 +238,9 @@ func (s *Session) rawStack(id uint32) (pid int, pcs []uint64, why string) {
 	raw, ok := s.raw[id]
 	if !ok {
 		s.readStacks()
+		if s.has("inline") {
+			s.findInlined()
+		}
 		raw, ok = s.raw[id]
 	}
 	if !ok {

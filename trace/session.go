@@ -44,6 +44,7 @@ type Session struct {
 	unwinder  *unwinder               // nil: user stacks are not walked by tables
 	stacks    map[uint32]format.Value // by id, once they were looked up
 	raw       map[uint32][]uint64     // those that were read, and are not
+	inlining  time.Duration           // CPU time of looking for inlined functions
 	frames    *frames                 // of stacks, in place of both; nil: they are told as text
 	batches   batches                 // to read stacks
 	attached  *Attachment
