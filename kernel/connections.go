@@ -29,8 +29,9 @@ type Connections struct {
 	marks, counts *ebpf.Map
 	counted       []byte // what is in counts, as the kernel has it now
 	progs         []*ebpf.Program
-	link          *Link // of the program that marks
-	adopt, walk   int   // of the iterators
+	info          [missesWord + 1]uint64 // of the program that marks, the first of progs
+	link          *Link                  // of the program that marks
+	adopt, walk   int                    // of the iterators
 	buf           []byte
 	one           Connection
 }
@@ -200,10 +201,30 @@ func (c *Connections) Adopt() (net uint64, err error) {
 }
 
 // Counted gives how many sockets could not be marked since the start - from the first one on something may be missing - and how many were closed and left
-// to the kernel before the other end's FIN had come, which for that long are in no socket and in FIN_WAIT2.
+// to the kernel before the other end's FIN had come, which for that long are in no socket and in FIN_WAIT2. Where the kernel does not say what it has
+// missed, one socket is.
 func (c *Connections) Counted() (failed, short uint64) {
 	at := func(i int) uint64 { return atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.counted[8*i]))) }
-	return at(countFailed), at(countShort)
+	return at(countFailed) + c.missed(), at(countShort)
+}
+
+// missesWord is where struct bpf_prog_info has recursion_misses (include/uapi/linux/bpf.h, since 5.12).
+const missesWord = 26
+
+// missed gives how often the program that marks was not run because it ran already on that CPU: an interrupt came while it did.
+func (c *Connections) missed() uint64 {
+	var attr struct {
+		fd, size uint32
+		info     uint64
+	}
+	clear(c.info[:]) // what it says of lengths would be asked for
+	attr.fd, attr.size, attr.info = uint32(c.progs[0].FD()), uint32(unsafe.Sizeof(c.info)), uint64(uintptr(unsafe.Pointer(&c.info)))
+	_, err := bpf(unix.BPF_OBJ_GET_INFO_BY_FD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	runtime.KeepAlive(c)
+	if err != nil || attr.size < uint32(unsafe.Sizeof(c.info)) {
+		return 1
+	}
+	return c.info[missesWord]
 }
 
 // Each calls f with each socket that is connecting, connected, closing or listening, in all network namespaces, in no order. One that begins or ends
