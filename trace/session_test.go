@@ -97,6 +97,7 @@ func TestSessionSaysWhatAProgramSays(t *testing.T) {
 		{"#pragma D option nspec=2\n" + `BEGIN { self->s = speculation(); self->d = speculation(); } BEGIN { speculate(self->s); printf("held %d\n", self->d); }
 			BEGIN { speculate(self->d); printf("never\n"); } BEGIN { printf("told\n"); } BEGIN { commit(self->s); discard(self->d); }
 			BEGIN { speculate(0); printf("nor this\n"); } BEGIN { exit(0); }`, "told\nheld 2\n", 0},
+		{"#pragma D option strsize=8\n" + `BEGIN { printf("%s|%s|%s|%s\n", substr((char *)&curthread->comm, 1, 0), substr((char *)&` + "`linux_banner" + `, 1), substr((char *)&` + "`linux_banner" + `, 3, 2), substr("Linux version", 1)); exit(0); }`, "|inux ve|ux|inux v\n", 0},
 		{`BEGIN { x[1, "a"] = 5; x[1, "b"] = 6; printf("%d %d %d\n", x[1, "a"], x[1, "b"], x[2, "a"]); exit(0); }`, "5 6 0\n", 0},
 	} {
 		status, out, errs := traced(t, program("%s", c.text), nil)

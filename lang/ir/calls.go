@@ -239,8 +239,10 @@ func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 			s.B = c.regOf(e.Args[1])
 		}
 	case check.SubSubstr:
-		c.stringArg(&s.From, e.Args[0])
-		s.A = c.regOf(e.Args[1])
+		if !c.substrAt(&s, e) {
+			c.stringArg(&s.From, e.Args[0])
+			s.A = c.regOf(e.Args[1])
+		}
 		if len(e.Args) > 2 {
 			s.B = c.regOf(e.Args[2])
 		}
@@ -283,6 +285,38 @@ func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 	}
 	c.trim(m, size)
 	return set
+}
+
+// substrAt reads the string of which substr takes a part where that part begins, if it is told by its address and the part begins
+// at a place that is known: the string itself may be longer than one of D can be.
+func (c *clause) substrAt(s *Step, e *check.Call) bool {
+	from, told := constant(e.Args[1])
+	at := e.Args[0]
+	if v, ok := at.(*check.StringOf); ok && v.Max == 0 { // of an address that has no bound
+		at = v.X
+	}
+	if len(e.Args) > 2 { // below 0 it counts from the end of what a string can be
+		if n, ok := constant(e.Args[2]); !ok || n < 0 {
+			return false
+		}
+	}
+	_, own := refOf(at)
+	null, isConst := constant(at)
+	sp := space(at.Type())
+	if !told || from <= 0 || from >= int64(c.p.StrSize) || isString(at.Type()) || own || sp == check.Own || isConst && null == 0 {
+		return false
+	}
+	before := blank(OpReadStr) // what comes before it, which may be all there is
+	before.A, before.Space, before.At = c.inReg(c.value(at)), sp, e.Place()
+	before.Size, before.Imm = round(int(from)+1, 8), from
+	before.Mem = c.alloc(before.Size)
+	length := c.out(before)
+	rest := blank(OpReadStr)
+	rest.A, rest.Space, rest.At = c.two(OpAdd, before.A, num{reg: length, size: 8}, false), sp, e.Place()
+	rest.Mem, rest.Size, rest.Imm = c.alloc(c.p.StrSize), c.p.StrSize, c.most(c.p.StrSize)
+	c.out(rest)
+	s.From, s.A = rest.Mem, c.two(OpSub, c.inReg(known(from)), num{reg: length, size: 8}, false) // 0, or beyond the end
+	return true
 }
 
 // copyinstr reads a string of the process, of at most so many bytes as are found out while the clause runs, with the one that ends it.
