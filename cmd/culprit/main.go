@@ -107,6 +107,20 @@ func keepLow() {
 	})
 }
 
+// keepLowNow does so at once after a first reading. What follows the heap looks after a collection, in a goroutine that waits for its turn as long as the first
+// table is made.
+func keepLowNow() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	var held [1]metrics.Sample
+	held[0].Name = "/memory/classes/heap/objects:bytes"
+	metrics.Read(held[:])
+	if held[0].Value.Kind() == metrics.KindUint64 && held[0].Value.Uint64() > largeHeap*(100+heapGrowth)/100 { // so much is alive, then
+		debug.SetGCPercent(lowGrowth)
+	}
+}
+
 // followHeap has the heap grow by so many percent as is said of what is alive, in bytes. It looks after each collection. What the user sets in GOGC stands.
 func followHeap(percent func(live uint64) int) {
 	if os.Getenv("GOGC") != "" {
@@ -176,7 +190,10 @@ type machine struct {
 // begun is told of each tick. With the first nearly all is done that is done once, and much of the program's file is not needed any more.
 func (m machine) begun() {
 	if m.brief {
-		m.begin.Do(kernel.ForgetProgram)
+		m.begin.Do(func() {
+			kernel.ForgetProgram()
+			keepLowNow()
+		})
 	}
 }
 
