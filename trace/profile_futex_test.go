@@ -89,7 +89,8 @@ func TestLocksInNewerCalls(t *testing.T) {
 					count, nanos = count+s.Count, nanos+s.Amount
 				}
 			}
-			if want := int64(least) - lostTimes(got); count < want || count > least || nanos < want*wait.Nanoseconds()*9/10 || nanos > own {
+			// Who is woken for nothing waits again in the same call.
+			if want := int64(least) - lostTimes(got); count < want || count > least+least/10 || nanos < want*wait.Nanoseconds()*9/10 || nanos > own {
 				t.Errorf("%d waits of %d ns, want %d, which took %d ns by the clock", count, nanos, least, own)
 			}
 		})
