@@ -36,7 +36,8 @@ func tiers() []tier {
 	return []tier{
 		{name: "plan", args: []string{"-count=1"}, packages: []string{"."}},
 		{name: "runner", args: []string{"-count=1"}, packages: []string{"./.ci/tests"}}, // ./... passes it over
-		{name: "rooms", args: []string{"-count=1"}, packages: []string{"./..."}},
+		// Three at a time: the longest wait for most of theirs.
+		{name: "rooms", args: []string{"-count=1", "-p=3"}, packages: []string{"./..."}},
 		{name: "benchmarks, once each", args: []string{"-count=1", "-run=^$", "-bench=.", "-benchtime=1x"}, packages: []string{"./..."}, sparse: true},
 		// The lab shapes links and loads CPUs: one story at a time.
 		{name: "lab", args: []string{"-count=1", "-p=1", "-timeout=25m"}, packages: []string{"./cases/..."}},
