@@ -104,14 +104,21 @@ func told(t *testing.T, b []byte) (head []byte, info map[int]uint64) {
 	return head, info
 }
 
-// What the walk tells of each socket is what inet_diag tells: of one family and the other, of those that were there before, that were taken out of
-// the listener's queue and that were not, that wait for the other end, that nobody has any more, and in another namespace.
-func TestConnectionsAreInetDiags(t *testing.T) {
-	walk := openConnections(t)
+// loopbackSpace is a network namespace of its own with lo up.
+func loopbackSpace(t *testing.T) NetNS {
+	t.Helper()
 	ns := namespace(t)
 	if err := loopbackUp(ns); err != nil {
 		t.Fatal(err)
 	}
+	return ns
+}
+
+// What the walk tells of each socket is what inet_diag tells: of one family and the other, of those that were there before, that were taken out of
+// the listener's queue and that were not, that wait for the other end, that nobody has any more, and in another namespace.
+func TestConnectionsAreInetDiags(t *testing.T) {
+	walk := openConnections(t)
+	ns := loopbackSpace(t)
 	var open []io.Closer
 	t.Cleanup(func() {
 		for _, c := range open {
@@ -241,10 +248,7 @@ func TestConnectionsAreInetDiags(t *testing.T) {
 // What is in no socket is counted: requests whose handshake goes on, and connections that wait for the other end's FIN in the kernel alone.
 func TestConnectionsWithoutSocket(t *testing.T) {
 	walk := openConnections(t)
-	ns := namespace(t)
-	if err := loopbackUp(ns); err != nil {
-		t.Fatal(err)
-	}
+	ns := loopbackSpace(t)
 	var open []io.Closer
 	t.Cleanup(func() {
 		for _, c := range open {

@@ -64,19 +64,7 @@ func TestInlineAgrees(t *testing.T) {
 			if out, err := exec.Command(c.compiler, append(c.flags, "-g", "-O2", "-o", program, source)...).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			f, err := os.Open(program)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			d := newDebugFile()
-			if there, err := d.over(f); err != nil || !there {
-				t.Fatalf("%v, %v", there, err)
-			}
-			e, err := elf.NewFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f, d, e := debugOf(t, program)
 			text := e.Section(".text")
 			var ask bytes.Buffer
 			var addrs []uint64
@@ -145,19 +133,7 @@ func TestInlineOfItself(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	f, err := os.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d := newDebugFile()
-	if there, err := d.over(f); err != nil || !there {
-		t.Fatalf("%v, %v", there, err)
-	}
-	e, err := elf.NewFile(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, d, e := debugOf(t, program)
 	all, err := e.Symbols()
 	if err != nil {
 		t.Fatal(err)
@@ -214,4 +190,23 @@ func FuzzInline(f *testing.F) {
 			t.Error("deeper than it may be")
 		}
 	})
+}
+
+// debugOf opens a program, its debug information, of which it must have some, and its ELF file.
+func debugOf(t *testing.T, program string) (*os.File, *debugFile, *elf.File) {
+	t.Helper()
+	f, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	d := newDebugFile()
+	if there, err := d.over(f); err != nil || !there {
+		t.Fatalf("%v, %v", there, err)
+	}
+	e, err := elf.NewFile(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, d, e
 }

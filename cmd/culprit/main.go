@@ -78,7 +78,7 @@ func program(t term.Terminal) term.Program {
 // and costs no CPU time that could be measured, since a collection takes 2 ms and most of an interval is spent in the kernel.
 //
 // Of the program's file two thirds are touched by the start alone: every package that is linked in makes its tables, also those of
-// the server.
+// the server. args is the command line: of flame the first collection is put off.
 func tune(args []string) {
 	kernel.ForgetProgram()
 	if os.Getenv("GOMAXPROCS") == "" {

@@ -14,6 +14,12 @@ import (
 // runServe runs a command line of a program whose server is f, and gives what it said.
 func runServe(t *testing.T, f func(context.Context, Serving, *Teller) error, args ...string) (status int, out, errs string) {
 	t.Helper()
+	return runProgram(t, Program{Serve: f}, append([]string{"serve"}, args...))
+}
+
+// runProgram runs a command line of a program with files to write to, and gives what it said.
+func runProgram(t *testing.T, p Program, args []string) (status int, out, errs string) {
+	t.Helper()
 	var files [2]*os.File
 	for i := range files {
 		var err error
@@ -22,7 +28,8 @@ func runServe(t *testing.T, f func(context.Context, Serving, *Teller) error, arg
 		}
 		defer files[i].Close()
 	}
-	status = Run(t.Context(), Program{Terminal: Terminal{Out: files[0], Err: files[1], Width: 80}, Serve: f}, append([]string{"serve"}, args...))
+	p.Terminal = Terminal{Out: files[0], Err: files[1], Width: 80}
+	status = Run(t.Context(), p, args)
 	var texts [2]string
 	for i, f := range files {
 		b, err := os.ReadFile(f.Name())

@@ -3,8 +3,6 @@ package term
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -36,27 +34,10 @@ func TestTraceRefusals(t *testing.T) {
 // runTrace runs a command line whose tracer says what it was asked.
 func runTrace(t *testing.T, args ...string) (status int, out, errs string) {
 	t.Helper()
-	var files [2]*os.File
-	for i := range files {
-		var err error
-		if files[i], err = os.Create(filepath.Join(t.TempDir(), "out")); err != nil {
-			t.Fatal(err)
-		}
-		defer files[i].Close()
-	}
-	status = Run(t.Context(), Program{Terminal: Terminal{Out: files[0], Err: files[1], Width: 80}, Trace: func(_ context.Context, asked Tracing, to Terminal) (int, error) {
+	return runProgram(t, Program{Trace: func(_ context.Context, asked Tracing, to Terminal) (int, error) {
 		for _, part := range asked.Parts {
 			fmt.Fprint(to.Out, "traced ", part.Text)
 		}
 		return 0, nil
 	}}, args)
-	var texts [2]string
-	for i, f := range files {
-		b, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[i] = string(b)
-	}
-	return status, texts[0], texts[1]
 }
