@@ -55,14 +55,16 @@ func (c *checker) cutStack(e *syntax.Assign, m *syntax.Member, y value) (v value
 	}
 	c.prog.Cuts = true
 	held := c.read(x.At(), id, nil).x
-	number := func(n int64) Expr { return &Const{typed{e.At(), tUint32}, n} }
-	cut := Expr(&Binary{typed{e.At(), tUint32}, syntax.And, convert(held, tUint32), number(1<<StackBits - 1)})
+	// As of all integers, arithmetic is of 64 bits.
+	stack := convert(convert(held, tUint32), tUint64)
+	number := func(n int64) Expr { return &Const{typed{e.At(), tUint64}, n} }
+	cut := Expr(&Binary{typed{e.At(), tUint64}, syntax.And, stack, number(1<<StackBits - 1)})
 	if most := int64(1)<<(32-StackBits) - 2; k.Value <= most { // more than a stack can have are all
-		cut = &Binary{typed{e.At(), tUint32}, syntax.Or, cut, number((k.Value + 1) << StackBits)}
+		cut = &Binary{typed{e.At(), tUint64}, syntax.Or, cut, number((k.Value + 1) << StackBits)}
 	}
-	some := &Cond{typed{e.At(), tUint32}, convert(held, tUint32), cut, number(0)} // no stack has no depth
-	set := &Assign{typed{e.At(), t}, syntax.Set, held, convert(some, t)}
-	return value{x: &Binary{typed{e.At(), tUint32}, syntax.Comma, set, number(k.Value)}, t: tUint32}, true
+	some := &Cond{typed{e.At(), tUint64}, stack, cut, number(0)} // no stack has no depth
+	set := &Assign{typed{e.At(), t}, syntax.Set, held, convert(convert(some, tUint32), t)}
+	return value{x: &Binary{typed{e.At(), tUint32}, syntax.Comma, set, &Const{typed{e.At(), tUint32}, k.Value}}, t: tUint32}, true
 }
 
 // stackMember gives a member of stack() or ustack(), as dtrace's dt_stack_t has them: depth, addrs, is_user, pid and strsz.
