@@ -368,6 +368,20 @@ func TestShapedVeth(t *testing.T) {
 			t.Errorf("%s: %v packets, want 20", q, v)
 		}
 	}
+
+	// Every discipline on the way up counts a packet that one below it drops: the device's own number is the root's, and not their sum.
+	s.run("tc -n @a class change dev va parent 1:1 classid 1:10 htb rate 100kbit ceil 100kbit burst 1600 cburst 1600 && tc -n @a qdisc change dev va parent 1:10 handle $(tc -n @a qdisc show dev va | sed -n 's/qdisc pfifo \\([0-9a-f]*:\\) .*/\\1/p') pfifo limit 3")
+	k.rows()
+	s.send(50, 1000)
+	drops := map[string]float64{}
+	for row, v := range k.rows() {
+		if of, ok := strings.CutPrefix(row, "net.qdisc.drops "+s.prefix+"a,va,"); ok && v > 0 {
+			drops[strings.SplitN(of, ",", 2)[0]+of[strings.LastIndexByte(of, ','):]] = v
+		}
+	}
+	if all := drops["htb,root"]; all < 40 || all > 47 || drops["htb,1:1"] != all || drops["pfifo,1:10"] != all {
+		t.Errorf("drops of 50 packets into a queue of 3: %v", drops)
+	}
 }
 
 // infoField gives a field of net.device.info.

@@ -19,9 +19,9 @@ aqu-sz. Partitions with -p; idle virtual devices (loop, ram, zram) are left out 
 			{Name: "idle", Letter: "z", Help: "leave out devices that did nothing"}},
 		Ask: func(Options) []string {
 			return []string{"disk.operations by device,direction", "disk.bytes by device,direction", "disk.merges by device,direction", "disk.wait by device,direction",
-				"disk.busy by device", "disk.queue by device", "disk.errors by device", "disk.info by device,kind,parent"}
+				"disk.busy by device", "disk.queue by device", "disk.errors by device", "disk.inflight by device", "disk.info by device,kind,parent"}
 		},
-		Wide:  map[measure.StatID]int{"disk.merges": 120, "disk.errors": 150},
+		Wide:  map[measure.StatID]int{"disk.merges": 120, "disk.errors": 150, "disk.inflight": 190},
 		Table: diskTable,
 		Drill: func(*Table, *Row) *Drill {
 			return &Drill{Tool: "ps", Title: "processes by bytes written to storage", Sort: "written_bytes_per_s"}
@@ -48,6 +48,14 @@ func diskColumns() []Column {
 		{Name: "flushes_per_s", Head: "f/s", Decimals: 2, Width: 6, From: 140, Help: "flushes finished"},
 		{Name: "flush_await_ns", Head: "f_await", Show: Millis, Decimals: 2, Width: 7, From: 140, Help: "mean time of a flush, ms"},
 		{Name: "errors_per_s", Head: "err/s", Decimals: 2, Width: 5, From: 150, Help: "requests that failed, where the driver counts them"},
+		{Name: "read_merge_ratio", Head: "%rrqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "reads merged, of those asked for"},
+		{Name: "write_merge_ratio", Head: "%wrqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "writes merged, of those asked for"},
+		{Name: "discarded_bytes_per_s", Head: "dkB/s", Show: KiB, Decimals: 2, Width: 8, From: 190, Help: "discarded"},
+		{Name: "discard_merges_per_s", Head: "drqm/s", Decimals: 2, Width: 6, From: 190, Help: "discards merged into one before"},
+		{Name: "discard_merge_ratio", Head: "%drqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "discards merged, of those asked for"},
+		{Name: "discard_await_ns", Head: "d_await", Show: Millis, Decimals: 2, Width: 7, From: 190, Help: "mean time of a discard, ms"},
+		{Name: "discard_avg_bytes", Head: "dareq-sz", Show: KiB, Decimals: 2, Width: 8, From: 190, Help: "mean size of a discard, KiB"},
+		{Name: "inflight", Head: "now", Width: 4, From: 190, Help: "requests under way at the end of the interval"},
 	}
 }
 
@@ -62,10 +70,10 @@ func diskTable(o Options, f *Frame) *Table {
 		return cols
 	}
 	ops := directed("disk.operations", "read", "write", "discard", "flush")
-	bytes := directed("disk.bytes", "read", "write")
-	merges := directed("disk.merges", "read", "write")
+	bytes := directed("disk.bytes", "read", "write", "discard")
+	merges := directed("disk.merges", "read", "write", "discard")
 	wait := directed("disk.wait", "read", "write", "discard", "flush")
-	busy, queue, errors := p.Add(f.Of("disk.busy")), p.Add(f.Of("disk.queue")), p.Add(f.Of("disk.errors"))
+	busy, queue, errors, inflight := p.Add(f.Of("disk.busy")), p.Add(f.Of("disk.queue")), p.Add(f.Of("disk.errors")), p.Add(f.Of("disk.inflight"))
 	p.Join("info", f.Of("disk.info"))
 	p.Sort()
 	for r := range p.Len() {
@@ -89,10 +97,18 @@ func diskTable(o Options, f *Frame) *Table {
 			}
 			return p.At(r, wait[k]) * 1e9 / p.At(r, ops[k])
 		}
+		merged := func(k int) float64 { // unknown when there was nothing to merge
+			asked := p.At(r, merges[k]) + p.At(r, ops[k])
+			if asked == 0 {
+				return measure.NaN
+			}
+			return p.At(r, merges[k]) / asked
+		}
 		util := p.At(r, busy)
 		t.Rows = append(t.Rows, Row{Key: device, Cells: f.cells(T(device), N(p.At(r, ops[0])), N(p.At(r, ops[1])), N(p.At(r, bytes[0])), N(p.At(r, bytes[1])),
 			N(await(0)), N(await(1)), N(p.At(r, queue)), N(min(util, 1)), N(average(p.At(r, bytes[0]), p.At(r, ops[0]))), N(average(p.At(r, bytes[1]), p.At(r, ops[1]))),
-			N(p.At(r, merges[0])), N(p.At(r, merges[1])), N(p.At(r, ops[2])), N(p.At(r, ops[3])), N(await(3)), N(p.At(r, errors)))})
+			N(p.At(r, merges[0])), N(p.At(r, merges[1])), N(p.At(r, ops[2])), N(p.At(r, ops[3])), N(await(3)), N(p.At(r, errors)),
+			N(merged(0)), N(merged(1)), N(p.At(r, bytes[2])), N(p.At(r, merges[2])), N(merged(2)), N(await(2)), N(average(p.At(r, bytes[2]), p.At(r, ops[2]))), N(p.At(r, inflight)))})
 	}
 	return t
 }

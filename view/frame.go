@@ -22,8 +22,11 @@ func (f *Frame) Of(id measure.StatID) *measure.Answer {
 			return a
 		}
 	}
-	return &measure.Answer{Query: measure.Query{Stat: id}, Elapsed: []measure.Span{0}}
+	return notAsked
 }
+
+// notAsked has no series and covers no time. table: nobody changes an answer.
+var notAsked = &measure.Answer{Elapsed: []measure.Span{0}}
 
 // One gives the only value of a statistic without breakdown, or of the first row whose field has the word; NaN when there is none.
 func (f *Frame) One(id measure.StatID, where ...string) float64 {

@@ -11,10 +11,11 @@ func Mem() *Tool {
 bi bo read from and written to block devices, in KiB per second; sr KiB of memory scanned per second to find something to reclaim (the sign that memory is
 short; 0 on a machine that has enough); minf majf page faults per second, major ones waited for a disk; in cs interrupts and context
 switches per second; us sy id wa st shares of all CPUs (us with nice, sy with interrupt time, as vmstat has them).
-Where the kernel has pressure information, --wide adds the share of time in which some task waited for memory.`,
+Where the kernel has pressure information, --wide adds the share of time in which some task waited for memory; it also adds what the memory is used for
+(sar -r ALL, in KiB; what it is used for overlaps and does not add up).`,
 		Examples: []Example{
 			{"culprit mem 1", "every second"},
-			{"culprit mem -w 5", "with reclaim and pressure"},
+			{"culprit mem -w 5", "with reclaim, pressure and what the memory is used for"},
 		},
 		Ask: func(Options) []string {
 			return []string{"sched.runnable", "sched.blocked", "memory.size by kind", "memory.swap by direction", "memory.paging by direction",
@@ -32,7 +33,7 @@ Where the kernel has pressure information, --wide adds the share of time in whic
 func memTable(_ Options, f *Frame) *Table {
 	size := func(kind string) float64 { return f.One("memory.size", "kind", kind) }
 	t := f.table("mem", func() []Column { return nil })
-	var room [32]Cell
+	var room [48]Cell
 	cells := room[:0]
 	add := func(v float64, c Column) {
 		t.Columns = append(t.Columns, c)
@@ -76,6 +77,25 @@ func memTable(_ Options, f *Frame) *Table {
 	psi := p("pressure_some", "psi%", "share of the time in which some task waited for memory")
 	psi.Width, psi.From, psi.Decimals = 4, 130, 1
 	add(f.One("pressure.time", "resource", "memory", "scope", "some"), psi)
+	for _, c := range [...]struct{ kind, name, head, help string }{
+		{"anon", "anon_bytes", "anon", "memory of programs that no file is behind"},
+		{"mapped", "mapped_bytes", "mapped", "pages of files that programs have mapped"},
+		{"shmem", "shared_bytes", "shmem", "shared memory and tmpfs, within cache"},
+		{"active", "active_bytes", "active", "used lately: the last to be reclaimed"},
+		{"inactive", "inactive_bytes", "inact", "not used lately: the first to be reclaimed"},
+		{"dirty", "dirty_bytes", "dirty", "to be written to disks"},
+		{"writeback", "writeback_bytes", "wback", "being written to disks"},
+		{"slab_unreclaimable", "slab_bytes", "slab", "kernel's objects that can't be reclaimed"},
+		{"kernel_stack", "kernel_stack_bytes", "kstack", "stacks of the kernel, one a thread"},
+		{"page_tables", "page_table_bytes", "pgtbl", "page tables"},
+		{"vmalloc", "vmalloc_bytes", "vmall", "memory that the kernel maps for itself"},
+		{"committed", "committed_bytes", "commit", "what programs were promised"},
+	} {
+		add(size(c.kind), k(c.name, c.head, 7, 240, c.help))
+	}
+	promised := p("committed_ratio", "%com", "what programs were promised, of memory and swap")
+	promised.Width, promised.From = 4, 240
+	add(size("committed")/(size("total")+size("swap_total")), promised)
 	t.Rows = append(t.Rows, Row{Cells: f.cells(cells...)})
 	return t
 }

@@ -16,7 +16,7 @@ counters over netlink. KB are 1024 bytes, as nicstat has them.
 %Util is bytes x 8 / capacity of the busier direction (of both directions together at half duplex). The capacity is the negotiated speed
 or, when it is lower, the rate of the root qdisc (tbf, htb); it is "-" when neither is known - never a made-up number. Bytes are
 those that the driver counts, without preamble, gap and checksum: a full Ethernet link shows about 94 to 97 %; %Wire adds them and is 100 then.
-Sat is what did not fit: drops, fifo overruns and full queues per second.`,
+Sat is what did not fit: drops, fifo overruns and full queues per second. --wide has each of them (nicstat -x).`,
 		Examples: []Example{
 			{"culprit nic 1", "every interface, every second"},
 			{"culprit nic -i eth0 5 3", "one interface, three times five seconds"},
@@ -30,12 +30,14 @@ Sat is what did not fit: drops, fifo overruns and full queues per second.`,
 		Ask: func(Options) []string {
 			return []string{
 				"net.device.bytes by netns,device,direction", "net.device.packets by netns,device,direction",
-				"net.device.errors by netns,device", "net.device.drops by netns,device", "net.device.fifo by netns,device",
+				"net.device.errors by netns,device,direction", "net.device.drops by netns,device,direction", "net.device.fifo by netns,device",
 				"net.device.wire by netns,device,direction", "net.device.capacity by netns,device,direction,from",
-				"net.device.info by netns,device,admin,duplex", "net.qdisc.drops by netns,device",
+				"net.device.info by netns,device,admin,duplex", "net.qdisc.drops by netns,device" + wholeQueue, "net.qdisc.requeues by netns,device" + wholeQueue,
+				"net.qdisc.queue by netns,device" + wholeQueue, "net.device.collisions by netns,device", "net.device.multicast by netns,device",
 			}
 		},
-		Wide:  map[measure.StatID]int{"net.device.wire": 90, "net.device.errors": 100},
+		Wide: map[measure.StatID]int{"net.device.wire": 90, "net.device.errors": 100, "net.qdisc.requeues": 180, "net.qdisc.queue": 180,
+			"net.device.collisions": 200, "net.device.multicast": 200},
 		Table: nicTable,
 		Drill: func(t *Table, r *Row) *Drill {
 			device := t.Text(r, "device")
@@ -43,6 +45,10 @@ Sat is what did not fit: drops, fifo overruns and full queues per second.`,
 		},
 	}
 }
+
+// wholeQueue takes of queueing disciplines the one at the root. A classful one counts what those below it count too, and what its classes do: their sum would have
+// a packet that an HTB with a pfifo drops three times.
+const wholeQueue = ` where parent = "root"`
 
 func nicColumns() []Column {
 	return []Column{
@@ -60,6 +66,16 @@ func nicColumns() []Column {
 		{Name: "errors_per_s", Head: "Err/s", Decimals: 2, Width: 6, From: 100, Help: "receive and transmit errors"},
 		{Name: "capacity_bits_per_s", Head: "Mbit/s", Show: Mbit, Width: 7, From: 110, Help: "capacity that %Util is of"},
 		{Name: "capacity_from", Head: "from", Width: 7, From: 120, Left: true, Help: "ethtool (negotiated), qdisc (shaped), unknown"},
+		{Name: "rx_errors_per_s", Head: "rErr/s", Decimals: 2, Width: 6, From: 150, Help: "receive errors"},
+		{Name: "tx_errors_per_s", Head: "wErr/s", Decimals: 2, Width: 6, From: 150, Help: "transmit errors"},
+		{Name: "rx_drops_per_s", Head: "rDrop/s", Decimals: 2, Width: 7, From: 160, Help: "received and dropped, or missed for want of room"},
+		{Name: "tx_drops_per_s", Head: "wDrop/s", Decimals: 2, Width: 7, From: 160, Help: "dropped by the driver on the way out"},
+		{Name: "fifo_per_s", Head: "Fifo/s", Decimals: 2, Width: 6, From: 180, Help: "fifo overruns, both directions"},
+		{Name: "queue_drops_per_s", Head: "QDrop/s", Decimals: 2, Width: 7, From: 180, Help: "dropped by the queueing discipline"},
+		{Name: "requeues_per_s", Head: "Requ/s", Decimals: 2, Width: 6, From: 180, Help: "sent back to the queue because the device did not take them (nicstat's Defer)"},
+		{Name: "queue_packets", Head: "Queue", Width: 5, From: 180, Help: "packets that wait in the queueing discipline at the end of the interval"},
+		{Name: "collisions_per_s", Head: "Coll/s", Decimals: 2, Width: 6, From: 200, Help: "collisions"},
+		{Name: "multicast_per_s", Head: "Mcast/s", Decimals: 2, Width: 7, From: 200, Help: "multicast packets received"},
 	}
 }
 
@@ -71,8 +87,11 @@ func nicTable(o Options, f *Frame) *Table {
 	rxp, txp := both("net.device.packets")
 	rxw, txw := both("net.device.wire")
 	rxc, txc := both("net.device.capacity")
-	errors, drops := p.Add(f.Of("net.device.errors")), p.Add(f.Of("net.device.drops"))
+	rxe, txe := both("net.device.errors")
+	rxd, txd := both("net.device.drops")
 	fifo, queue := p.Add(f.Of("net.device.fifo")), p.Add(f.Of("net.qdisc.drops"))
+	requeues, waiting := p.Add(f.Of("net.qdisc.requeues")), p.Add(f.Of("net.qdisc.queue"))
+	collisions, multicast := p.Add(f.Of("net.device.collisions")), p.Add(f.Of("net.device.multicast"))
 	p.Join("info", f.Of("net.device.info"))
 	p.Join("rx", f.Of("net.device.capacity"), "direction", "rx")
 	p.Join("tx", f.Of("net.device.capacity"), "direction", "tx")
@@ -98,11 +117,16 @@ func nicTable(o Options, f *Frame) *Table {
 		}
 		c := f.row(len(t.Columns))
 		c[0], c[1] = T(ns), T(device)
+		rxDrops, txDrops, overruns, queueDrops := p.At(r, rxd), p.At(r, txd), p.At(r, fifo), p.At(r, queue)
+		rxErrors, txErrors := p.At(r, rxe), p.At(r, txe)
 		for k, v := range [...]float64{rx, tx, rxPackets, txPackets, average(rx, rxPackets), average(tx, txPackets), util,
-			sum(p.At(r, drops), p.At(r, fifo), p.At(r, queue)), wire, p.At(r, errors), capacity} {
+			sum(rxDrops, txDrops, overruns, queueDrops), wire, sum(rxErrors, txErrors), capacity} {
 			c[2+k] = N(v)
 		}
 		c[13] = T(from)
+		for k, v := range [...]float64{rxErrors, txErrors, rxDrops, txDrops, overruns, queueDrops, p.At(r, requeues), p.At(r, waiting), p.At(r, collisions), p.At(r, multicast)} {
+			c[14+k] = N(v)
+		}
 		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: c, Label: name})
 	}
 	return t

@@ -15,6 +15,7 @@ func TCP() *Tool {
 		Long: `One line an interval for all of the namespace's TCP and UDP, IPv4 and IPv6 together where the kernel counts them so.
 rKB/s wKB/s are IP bytes. %ReTX is retransmitted segments as a share of those sent. InConn and OutCon are connections accepted and opened. Ovfl counts
 connections refused because a listener's queue was full, Drops those dropped for any reason in listening (Ovfl included).
+--wide adds resets, out-of-order and lost segments, IP packets and fragments, and sockets (sar -n TCP,ETCP,IP,SOCK).
 -a lists every counter of the kernel that moved, by name, as nstat does.`,
 		Examples: []Example{
 			{"culprit tcp 1", "every second"},
@@ -23,8 +24,10 @@ connections refused because a listener's queue was full, Drops those dropped for
 		},
 		Flags: []Flag{{Name: "udp", Letter: "u", Help: "UDP instead of TCP"}, {Name: "all", Letter: "a", Help: "every counter that moved (nstat)"}},
 		Ask: func(Options) []string {
-			return []string{"net.protocol.events by netns,protocol,counter", "net.protocol.level by netns,protocol,counter"}
+			return []string{"net.protocol.events by netns,protocol,counter", "net.protocol.level by netns,protocol,counter", "net.sockets by netns,protocol,state",
+				"net.sockets.memory by netns,protocol"}
 		},
+		Wide:  map[measure.StatID]int{"net.sockets": 240, "net.sockets.memory": 240},
 		Table: tcpTable,
 		Drill: func(*Table, *Row) *Drill { return &Drill{Tool: "flows", Title: "connections"} },
 	}
@@ -93,6 +96,17 @@ func tcpTable(o Options, f *Frame) *Table {
 			c("timeouts_per_s", "RTO/s", 6, 110, "retransmission timers that ran out", "TcpExt.TCPTimeouts"),
 			c("fast_retransmits_per_s", "FastRx", 6, 120, "retransmits before the timer", "TcpExt.TCPFastRetrans"),
 			c("in_errors_per_s", "InErr", 6, 120, "segments received in error", "Tcp.InErrs"),
+			c("resets_in_use_per_s", "EstRst", 6, 150, "established connections that were reset (sar's estres)", "Tcp.EstabResets"),
+			c("resets_sent_per_s", "OutRst", 6, 150, "resets sent", "Tcp.OutRsts"),
+			c("syn_retransmits_per_s", "SynRe", 6, 170, "connection requests sent again", "TcpExt.TCPSynRetrans"),
+			c("lost_retransmits_per_s", "LostRe", 6, 170, "retransmits that were lost, too", "TcpExt.TCPLostRetransmit"),
+			c("out_of_order_per_s", "OFO", 6, 170, "segments that came before one that was due", "TcpExt.TCPOFOQueue"),
+			c("pruned_per_s", "Prune", 6, 190, "times that a socket was short of room for what it received", "TcpExt.PruneCalled", "TcpExt.OfoPruned", "TcpExt.RcvPruned"),
+			c("ip_received_per_s", "InIP", 8, 210, "IP packets received", "Ip.InReceives", "Ip6.InReceives"),
+			c("ip_sent_per_s", "OutIP", 8, 210, "IP packets sent", "Ip.OutRequests", "Ip6.OutRequests"),
+			c("ip_forwarded_per_s", "FwdIP", 8, 210, "IP packets forwarded", "Ip.ForwDatagrams", "Ip6.OutForwDatagrams"),
+			c("fragments_received_per_s", "InFrag", 6, 230, "IP fragments received", "Ip.ReasmReqds", "Ip6.ReasmReqds"),
+			c("fragments_sent_per_s", "OutFrg", 6, 230, "IP fragments made", "Ip.FragCreates", "Ip6.FragCreates"),
 		}
 	}
 	for _, k := range cols {
@@ -100,16 +114,22 @@ func tcpTable(o Options, f *Frame) *Table {
 	}
 	if !o.Has("udp") {
 		t.Columns = append(t.Columns, Column{Name: "established", Head: "Estab", Width: 6, From: 130, Help: "connections now"})
+		t.Columns = append(t.Columns, Column{Name: "sockets", Head: "InUse", Width: 6, From: 240, Help: "TCP sockets in use"},
+			Column{Name: "time_wait", Head: "TW", Width: 6, From: 240, Help: "connections that wait for late segments"},
+			Column{Name: "orphans", Head: "Orphan", Width: 6, From: 240, Help: "connections that no process has any more, of the whole machine"},
+			Column{Name: "socket_bytes", Head: "SockKB", Show: KiB, Width: 8, From: 240, Help: "buffers of all TCP sockets of the machine"})
 	}
 	for _, ns := range namespaces {
-		var room [24]Cell
+		var room [40]Cell
 		cells := append(room[:0], T(ns))
 		get := func(name string) float64 { return f.counter(events, ns, name) }
 		for _, k := range cols {
 			cells = append(cells, N(k.value(get)))
 		}
 		if !o.Has("udp") {
-			cells = append(cells, N(f.counter(levels, ns, "Tcp.CurrEstab")))
+			sockets := func(id measure.StatID, where ...string) Cell { return N(f.One(id, append(where, "netns", ns)...)) }
+			cells = append(cells, N(f.counter(levels, ns, "Tcp.CurrEstab")), N(sum(f.One("net.sockets", "protocol", "TCP", "state", "inuse", "netns", ns), f.One("net.sockets", "protocol", "TCP6", "state", "inuse", "netns", ns))),
+				sockets("net.sockets", "protocol", "TCP", "state", "tw"), sockets("net.sockets", "protocol", "TCP", "state", "orphan"), sockets("net.sockets.memory", "protocol", "TCP"))
 		}
 		t.Rows = append(t.Rows, Row{Key: ns, Cells: f.cells(cells...)})
 	}

@@ -21,7 +21,7 @@ the shares of time in which some task waited for CPU, memory, I/O.`,
 		Ask: func(Options) []string {
 			return []string{"cpu.time by cpu,mode", "memory.size by kind", "disk.busy by device", "disk.queue by device", "disk.info by device,kind",
 				"net.device.bytes by netns,device,direction", "net.device.capacity by netns,device,direction", "net.device.info by netns,device,kind,duplex",
-				"net.device.drops by netns,device", "net.device.fifo", "net.qdisc.drops by netns,device", "net.device.errors", "disk.errors", "memory.oom", "memory.scan",
+				"net.device.drops by netns,device", "net.device.fifo", "net.qdisc.drops by netns,device" + wholeQueue, "net.device.errors", "disk.errors", "memory.oom", "memory.scan",
 				"memory.swap by direction", "sched.runnable", "sched.load by window", "pressure.time by resource,scope"}
 		},
 		Table: useTable,

@@ -44,12 +44,12 @@ const (
 
 func worlds() []world {
 	system := []tool{
-		ours("network devices", "nic"), ours("network devices", "nic", "-w"), theirs("network devices", []string{"nicstat"}, "1", "2"),
+		ours("network devices", "nic"), ours("network devices", "nic", "-w"), theirs("network devices", []string{"nicstat"}, "1", "2"), theirs("network devices", []string{"nicstat", "-x"}, "1", "2"),
 		{Group: "network devices", Args: []string{"least"}},
-		ours("CPUs", "cpu"), theirs("CPUs", []string{"mpstat", "-P", "ALL"}, "1", "1"),
-		ours("interrupts", "irq"), theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
-		ours("disks", "disk"), theirs("disks", []string{"iostat", "-x"}, "1", "2"),
-		ours("memory", "mem"), theirs("memory", []string{"sar", "-r", "ALL", "-B", "-W", "-S"}, "1", "1"),
+		ours("CPUs", "cpu"), ours("CPUs", "cpu", "-w"), theirs("CPUs", []string{"mpstat", "-P", "ALL"}, "1", "1"),
+		ours("interrupts", "irq"), ours("interrupts", "irq", "-a"), theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
+		ours("disks", "disk"), ours("disks", "disk", "-w"), theirs("disks", []string{"iostat", "-x"}, "1", "2"),
+		ours("memory", "mem"), ours("memory", "mem", "-w"), theirs("memory", []string{"sar", "-r", "ALL", "-B", "-W", "-S"}, "1", "1"),
 		everything("everything but processes and connections", notOfTheSystem),
 		{Group: "everything but processes and connections", Args: []string{sadc, "-S", "ALL", "1"}},
 		theirs("everything but processes and connections", []string{"sar", "-A"}, "1", "1"),
@@ -62,13 +62,13 @@ func worlds() []world {
 	connections := []tool{
 		everything("everything", ""),
 		ours("connections", "flows"), {Group: "connections", Args: []string{"ss", "-tinp"}, Loop: true},
-		ours("TCP counters", "tcp"), theirs("TCP counters", []string{"sar", "-n", "TCP,ETCP,IP,SOCK"}, "1", "1"),
+		ours("TCP counters", "tcp"), ours("TCP counters", "tcp", "-w"), theirs("TCP counters", []string{"sar", "-n", "TCP,ETCP,IP,SOCK"}, "1", "1"),
 	}
 	diagnosis := tool{Group: inMemory, Args: []string{"culprit", "diagnose", "--for", "5m"}, First: []string{"culprit", "diagnose"}, Over: 10}
 	top := tool{Group: inMemory, Args: []string{"culprit", "top"}, TTY: true}
 	all := []world{
 		{Name: "system", Processes: 10, Connections: 10, Tools: system, Starts: true},
-		{Name: "100 devices", Processes: 10, Connections: 10, Devices: 100, Tools: system[:4]},
+		{Name: "100 devices", Processes: 10, Connections: 10, Devices: 100, Tools: system[:5]},
 		{Name: "10 processes", Processes: 10, Connections: 10, Tools: processes},
 		{Name: "500 processes", Processes: 500, Connections: 10, Tools: processes, Starts: true},
 		{Name: "5,000 processes", Processes: 5000, Connections: 10, Tools: processes},

@@ -24,7 +24,7 @@ export const asks = {
   netInfo: "net.device.info by netns,device,kind,duplex",
   drops: "net.device.drops by netns,device",
   fifo: "net.device.fifo by netns,device",
-  qdisc: "net.qdisc.drops by netns,device",
+  qdisc: "net.qdisc.drops by netns,device where parent = root", // a classful one counts what those below it drop, too
   netErrors: "net.device.errors by netns,device",
 } as const;
 
