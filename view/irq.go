@@ -19,12 +19,16 @@ needs tracing, which this version does not do for interrupts yet, so the column 
 			{"culprit irq 1", "what interrupted whom, every second"},
 			{"culprit irq --map", "the table of lines, their CPUs and handlers"},
 		},
-		Flags: []Flag{{Name: "map", Letter: "m", Help: "show lines, affinity and handlers"}, {Name: "all", Letter: "a", Help: "also lines that did not move"}},
+		Flags: []Flag{{Name: "map", Letter: "m", Help: "show lines, affinity and handlers"}, {Name: "all", Letter: "a", Help: "also lines of devices that did not move"}},
 		Ask: func(o Options) []string {
 			if o.Has("map") {
 				return []string{"irq.affinity by irq,device,type,affinity,effective", "irq.count by irq"}
 			}
-			return []string{"irq.count by irq,cpu,device,type", "softirq.count by cpu,vector"}
+			asked := []string{"irq.count by irq,cpu,device,type", "softirq.count by cpu,vector"}
+			if o.Has("all") {
+				asked = append(asked, "irq.affinity by irq,device,type") // counts are of lines that moved
+			}
+			return asked
 		},
 		Table: irqTable,
 	}
@@ -68,6 +72,9 @@ func irqTable(o Options, f *Frame) *Table {
 	cols := make([][2]int, len(cpus))
 	for n, c := range cpus {
 		cols[n] = [2]int{p.Add(hard, "cpu", c), p.Add(soft, "cpu", c)}
+	}
+	if o.Has("all") {
+		p.Add(f.Of("irq.affinity"))
 	}
 	p.Sort()
 	var cells []Cell

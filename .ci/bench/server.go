@@ -35,7 +35,7 @@ var pageAsks = []string{
 	"memory.scan", "memory.swap where direction = out", "memory.oom", "pressure.time by resource where scope = some", "disk.busy by device",
 	"disk.queue by device", "disk.bytes by device,direction", "disk.errors by device", "disk.info by device,kind",
 	"net.device.bytes by netns,device,direction", "net.device.capacity by netns,device,direction", "net.device.info by netns,device,kind,duplex",
-	"net.device.drops by netns,device", "net.device.fifo by netns,device", "net.qdisc.drops by netns,device", "net.device.errors by netns,device",
+	"net.device.drops by netns,device", "net.device.fifo by netns,device", "net.qdisc.drops by netns,device where parent = root", "net.device.errors by netns,device",
 }
 
 // stages are the times after its start at which the server is looked at.
