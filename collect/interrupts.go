@@ -18,7 +18,7 @@ import (
 // 4.8 (commit 82ba4faca1bf). So the sum is the "intr" of /proc/stat and vmstat's "in".
 type Interrupts struct{}
 
-// Stats lists the counts per CPU and per interrupt, and affinities.
+// Stats lists the counts per CPU and per interrupt, times, and affinities.
 func (Interrupts) Stats() []measure.Stat {
 	irq := measure.Field{Name: "irq", Type: measure.Word, Help: "its number, or the name of one inside the CPU: LOC RES CAL TLB NMI ..."}
 	device := measure.Field{Name: "device", Type: measure.Word, Help: "names of its handlers, as drivers gave them: virtio3-rx, nvme0q1; for one inside the CPU what it is for"}
@@ -28,6 +28,13 @@ func (Interrupts) Stats() []measure.Stat {
 			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}}},
 		{ID: "irq.count", Kind: measure.Delta, Unit: measure.Events, Sparse: true, Help: "interrupts (/proc/interrupts)",
 			Fields: []measure.Field{irq, {Name: "cpu", Type: measure.Number, Help: "CPU number; empty for ERR and MIS, which are counted for the whole machine"}, device, typ}},
+		{ID: "irq.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Traced: true,
+			Help:   "time in the handlers of interrupts that have a line, and of LOC RES CAL IWI (tracepoints irq:irq_handler_*, irq_vectors:*); no softirq is in it",
+			Fields: []measure.Field{irq, {Name: "cpu", Type: measure.Number, Help: "CPU number"}, device, typ}},
+		{ID: "softirq.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Traced: true,
+			Help: "time in softirqs, without that of interrupts that came meanwhile (tracepoints irq:softirq_*, napi:napi_poll)",
+			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}, {Name: "vector", Type: measure.Word, Help: "NET_RX NET_TX BLOCK TIMER SCHED RCU TASKLET HI ..."},
+				{Name: "device", Type: measure.Word, Help: "of NET_RX: the network device whose driver polled (NAPI), device@inode in another network namespace; empty: a CPU's own queue, which loopback, veth and RPS use, and all else"}}},
 		{ID: "irq.affinity", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "1 for each interrupt with a handler: the CPUs it may go to (/proc/irq/N)",
 			Fields: []measure.Field{irq, device, typ, {Name: "affinity", Type: measure.Word, Help: "CPUs it may go to, as 0-3,8; empty when unreadable"},
 				{Name: "effective", Type: measure.Word, Help: "CPUs it does go to; empty where the kernel does not say"}}},
@@ -36,7 +43,7 @@ func (Interrupts) Stats() []measure.Stat {
 
 // Open opens /proc/interrupts, and /proc/irq when affinities are wanted.
 func (Interrupts) Open(env *Env, want Want) (Reading, error) {
-	r := &interruptsReading{lines: map[string]*irqLine{}}
+	r := &interruptsReading{lines: map[string]*irqLine{}, times: handlerTimes{root: env.Root}}
 	var err error
 	if r.file, err = env.Root.OpenProc("interrupts"); err != nil {
 		return nil, err
@@ -66,6 +73,7 @@ type interruptsReading struct {
 	next    int // whose affinity is read next
 	open    int // files of affinity kept open
 	buf     []byte
+	times   handlerTimes
 }
 
 // irqLine is one line of /proc/interrupts.
@@ -186,6 +194,7 @@ func (r *interruptsReading) Read(out *Out) error {
 	if t := out.Table("irq.affinity"); t != nil {
 		r.putAffinity(out, t)
 	}
+	r.times.read(out, r)
 	return nil
 }
 
@@ -245,6 +254,7 @@ func (r *interruptsReading) Close() {
 	for _, line := range r.lines {
 		r.drop(line)
 	}
+	r.times.close()
 	r.file.Close()
 	r.dir.Close()
 }

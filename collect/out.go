@@ -33,7 +33,8 @@ type Table struct {
 	out   *Out
 	batch measure.Batch
 	stat  *measure.Stat
-	blank bool // nothing was measured in this interval
+	blank bool         // nothing was measured in this interval
+	spent measure.Span // CPU time that others took for it, beside its reading
 
 	skip bool // rows of this reading are not taken
 
@@ -80,6 +81,7 @@ func (o *Out) start(first bool) {
 		}
 		t.known, t.steady = len(b.Keys), t.epoch == o.Epoch
 		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], b.Notes[:0]
+		t.spent = 0
 		t.blank, t.alike, t.lent = false, t.like != nil, false
 		t.skip = t.skips()
 	}

@@ -243,7 +243,7 @@ func (s *Set) Changes(ctx context.Context, over measure.Interval) ([]measure.Cha
 }
 
 // Defaults makes one query a statistic of sentences: with all the fields that any of them needs, in the statistic's order,
-// and no predicate, at steps of one second.
+// and no predicate, at steps of one second. Those that programs in the kernel measure are left out.
 func (c *Catalogue) Defaults(sentences []string) ([]measure.Query, error) {
 	var merged []measure.Query
 	for _, text := range sentences {
@@ -251,7 +251,9 @@ func (c *Catalogue) Defaults(sentences []string) ([]measure.Query, error) {
 		if err != nil {
 			return nil, err
 		}
-		merged = merge(merged, q, measure.Second)
+		if !c.Stat(q.Stat).Traced { // those are for who asks
+			merged = merge(merged, q, measure.Second)
+		}
 	}
 	for i, q := range merged {
 		by := q.By

@@ -151,7 +151,11 @@ func (p *Past) tick(ctx context.Context, queries []measure.Query, cell measure.I
 		switch {
 		case errors.Is(err, measure.ErrUnclear), errors.Is(err, measure.ErrUnsupported), errors.Is(err, measure.ErrDenied):
 			st := p.known.Stat(q.Stat)
-			a = &measure.Answer{Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Stacks: st.Stacks(q.By), Notes: []string{err.Error()}}
+			note := err.Error()
+			if st.Traced && errors.Is(err, measure.ErrUnclear) {
+				note = fmt.Sprintf("%s is recorded where somebody asks for it: culprit datasets add '%s'", q.Stat, q.String())
+			}
+			a = &measure.Answer{Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Stacks: st.Stacks(q.By), Notes: []string{note}}
 			refused = err
 		case err != nil:
 			return nil, err

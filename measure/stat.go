@@ -91,6 +91,7 @@ type Stat struct {
 	Unit   Unit // of one value: of the amount for a Delta, not of its rate
 	Fold   Fold
 	Sparse bool   // rows whose value is 0 may be left out of a batch: where the batch was taken, absent reads as 0
+	Traced bool   // programs in the kernel measure it, which run at each event: nobody pays for it who does not ask
 	Signed bool   // a Delta whose amounts may be negative: their sum is no counter
 	Help   string // one line; says the source, as in "/proc/net/softnet_stat column 3"
 	Fields []Field

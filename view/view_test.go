@@ -150,6 +150,35 @@ func TestNICUtilisation(t *testing.T) {
 blue eth0 - 90 - - - - - - 1000 qdisc`)
 }
 
+// What devices have of a softirq is in its row, and told below; of interrupts that nobody can time nothing is known.
+func TestIRQTimes(t *testing.T) {
+	answers := func(times bool) *Frame {
+		f := frame(
+			canned(t, "irq.count by irq,cpu,device,type", measure.Delta, true, "24 0 nvme0q1 x 10", "24 1 nvme0q1 x 5", "LOC 0 timer '' 100", "TLB 1 shootdowns '' 3"),
+			canned(t, "softirq.count by cpu,vector", measure.Delta, true, "0 NET_RX 50", "1 TIMER 7"))
+		if times {
+			f.Answers = append(f.Answers,
+				canned(t, "irq.time by irq,cpu,device,type", measure.Delta, true, "24 0 nvme0q1 x 0.25", "31 1 ended x 0.5"),
+				canned(t, "softirq.time by cpu,vector,device", measure.Delta, true, "0 NET_RX '' 0.125", "0 NET_RX eth1 0.25", "1 NET_RX eth1 0.5"))
+		}
+		return f
+	}
+	expect(t, text(IRQ().Table(Options{}, answers(true)), "irq", "kind", "device", "count_per_s", "%tim", "cpu0", "cpu1", "%cpu0", "%cpu1"),
+		`24 hard nvme0q1 15 25 10 5 25 0
+31 hard ended 0 50 0 0 0 50
+LOC hard timer 100 0 100 0 0 0
+TLB hard shootdowns 3 - 0 3 - -
+NET_RX soft  50 87.5 50 0 37.5 50
+NET_RX part eth1 - 75 - - 25 50
+TIMER soft  7 0 0 7 0 0`)
+	expect(t, text(IRQ().Table(Options{}, answers(false)), "irq", "device", "count_per_s", "%tim", "cpu0", "%cpu0"),
+		`24 nvme0q1 15 - 10 -
+LOC timer 100 - 100 -
+TLB shootdowns 3 - 0 -
+NET_RX  50 - 50 -
+TIMER  7 - 0 -`)
+}
+
 // Disciplines and classes above one another all count the packet that the lowest drops.
 func TestQueuesCountEachPacketOnce(t *testing.T) {
 	for _, tool := range Tools() {

@@ -243,6 +243,19 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, st := range live.Stats() { // what only those pay for who ask
+		if !st.Traced {
+			continue
+		}
+		q, err := live.Parse(whole(&st))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Step = measure.Second
+		if _, err := set.Enable("the test", q); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { set.Run(ctx); close(ended) }()

@@ -60,6 +60,7 @@ func dial(ctx context.Context, c *Client) (*Client, error) {
 			Unit   measure.Unit
 			Fold   string
 			Sparse bool
+			Traced bool
 			Help   string
 			Fields []struct {
 				Name string
@@ -78,7 +79,7 @@ func dial(ctx context.Context, c *Client) (*Client, error) {
 		return nil, fmt.Errorf("connect to the server: %w", err)
 	}
 	for _, t := range told.Stats {
-		st := measure.Stat{ID: t.ID, Kind: named(measure.Delta, measure.Dists, t.Kind), Unit: t.Unit, Fold: named(measure.Sum, measure.Min, t.Fold), Sparse: t.Sparse, Help: t.Help, Whole: t.Whole, Program: t.Program}
+		st := measure.Stat{ID: t.ID, Kind: named(measure.Delta, measure.Dists, t.Kind), Unit: t.Unit, Fold: named(measure.Sum, measure.Min, t.Fold), Sparse: t.Sparse, Traced: t.Traced, Help: t.Help, Whole: t.Whole, Program: t.Program}
 		for _, f := range t.Fields {
 			st.Fields = append(st.Fields, measure.Field{Name: f.Name, Type: named(measure.Word, measure.Stack, f.Type), Unit: f.Unit, Help: f.Help, Overlaps: f.Overlaps})
 		}

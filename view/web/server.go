@@ -472,6 +472,9 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 	b = view.AppendString(append(b, `,"rate_unit":`...), string(st.AnswerUnit()))
 	b = view.AppendString(append(b, `,"fold":`...), st.Fold.String())
 	b = strconv.AppendBool(append(b, `,"sparse":`...), st.Sparse)
+	if st.Traced {
+		b = append(b, `,"traced":true`...)
+	}
 	b = view.AppendString(append(b, `,"help":`...), st.Help)
 	b = append(b, `,"fields":[`...)
 	for i, f := range st.Fields {

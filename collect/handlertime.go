@@ -1,0 +1,203 @@
+package collect
+
+import (
+	"strconv"
+	"time"
+
+	"culprit/kernel"
+	"culprit/measure"
+
+	"golang.org/x/sys/unix"
+)
+
+// softirqNames are the softirqs by number, as /proc/softirqs names them (softirq_to_name in kernel/softirq.c). table: never changed
+var softirqNames = [...]string{"HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"}
+
+const netRX = 3 // of softirqNames
+
+// handlerTimes gives irq.time and softirq.time: kernel.Handlers measures them from the first reading on.
+type handlerTimes struct {
+	root    kernel.Root
+	open    bool
+	h       *kernel.Handlers
+	why     string             // h can't be had
+	coming  chan *kernel.Polls // nil: it has come, or will not
+	polls   *kernel.Polls      // nil: not yet, or can't be had
+	net     uint64             // inode of our own network namespace
+	softly  bool               // softirqs can be preempted
+	cost    time.Duration
+	looked  time.Time
+	softirq []float64 // NET_RX by CPU, in this reading: what no device has had of it; below 0 what devices had of a softirq that goes on
+	numbers numberLabels
+	text    []byte
+}
+
+// begin opens what measures, which takes some milliseconds. highest is the highest number of an interrupt.
+func (t *handlerTimes) begin(highest int, byDevice bool) {
+	t.open, t.looked = true, time.Now()
+	h, err := t.root.OpenHandlers(highest)
+	if err != nil {
+		t.why = "the time that interrupts take is measured by programs in the kernel: " + err.Error()
+		return
+	}
+	t.h = h
+	if b, err := t.root.ReadSys("kernel/realtime", nil); err == nil && len(b) > 0 && b[0] == '1' {
+		t.softly = true
+	}
+	if !byDevice {
+		return
+	}
+	var st unix.Stat_t
+	if unix.Stat("/proc/thread-self/ns/net", &st) == nil {
+		t.net = st.Ino
+	}
+	t.coming = make(chan *kernel.Polls, 1)
+	go func() {
+		p, err := h.OpenPolls(t.root.Types())
+		if err != nil {
+			p = nil // not told apart by device
+		}
+		t.coming <- p
+	}()
+}
+
+func (t *handlerTimes) close() {
+	if t.coming != nil {
+		t.polls = <-t.coming
+		t.coming = nil
+	}
+	t.polls.Close()
+	t.h.Close()
+	t.h = nil
+}
+
+// read puts what was measured since the reading before. r has the interrupts' names.
+func (t *handlerTimes) read(out *Out, r *interruptsReading) {
+	lines, soft := out.Table("irq.time"), out.Table("softirq.time")
+	if lines == nil && soft == nil {
+		return
+	}
+	if !t.open {
+		highest := 0
+		for _, line := range r.order {
+			if n, err := strconv.Atoi(line.name); err == nil {
+				highest = max(highest, n)
+			}
+		}
+		t.begin(highest, soft != nil)
+	}
+	if t.h == nil || out.First && out.SinceBoot {
+		why := t.why
+		if t.h != nil {
+			why = "the time that interrupts take is not known from before it was measured"
+		}
+		lines.Unmeasured(why)
+		soft.Unmeasured(why)
+		return
+	}
+	if t.coming != nil {
+		select {
+		case t.polls = <-t.coming:
+			t.coming = nil
+		default:
+		}
+	}
+	for k := range kernel.HandlerKinds {
+		if !t.h.Has(k) {
+			lines.Note("the time of " + k.String() + " is not known: this kernel has no tracepoint there")
+		}
+	}
+	if t.h.Lost() > 0 {
+		lines.Note("interrupts with numbers far beyond those of the start are left out")
+	}
+	if t.softly {
+		soft.Note("on this real-time kernel the time of a softirq has that in it in which it was preempted")
+	}
+	none := out.Label("")
+	// What devices had is read first: then it is within what softirqs had, but for one that goes on.
+	if t.polls != nil && soft != nil {
+		if err := t.polls.Each(func(p kernel.Poll) {
+			if p.Device == "" {
+				return
+			}
+			*t.rest(p.CPU) -= float64(p.Time)
+			t.text = append(t.text[:0], p.Device...)
+			if uint64(p.Net) != t.net {
+				t.text = strconv.AppendUint(append(t.text, '@'), uint64(p.Net), 10)
+			}
+			soft.Put(float64(p.Time), t.numbers.of(out, p.CPU), out.Label(softirqNames[netRX]), out.LabelBytes(t.text))
+		}); err != nil {
+			soft.Note(err.Error())
+		}
+	}
+	t.h.Read(func(h kernel.HandlerTime) {
+		v, cpu := float64(h.Time), t.numbers.of(out, h.CPU)
+		switch h.What {
+		case kernel.HandlerSoftirq:
+			if h.Number == netRX {
+				*t.rest(h.CPU) += v
+			} else if h.Number < len(softirqNames) {
+				soft.Put(v, cpu, out.Label(softirqNames[h.Number]), none)
+			}
+		case kernel.HandlerOther:
+			t.line(out, lines, r, kernel.HandlerKind(h.Number).String(), cpu, v)
+		case kernel.HandlerLine:
+			t.line(out, lines, r, strconv.Itoa(h.Number), cpu, v)
+		}
+	})
+	for cpu, v := range t.softirq {
+		if v > 0 {
+			soft.Put(v, t.numbers.of(out, cpu), out.Label(softirqNames[netRX]), none)
+			t.softirq[cpu] = 0
+		}
+	}
+	t.account(out, lines, soft)
+}
+
+func (t *handlerTimes) rest(cpu int) *float64 {
+	for cpu >= len(t.softirq) {
+		t.softirq = append(t.softirq, 0)
+	}
+	return &t.softirq[cpu]
+}
+
+func (t *handlerTimes) line(out *Out, lines *Table, r *interruptsReading, name string, cpu measure.Label, v float64) {
+	if line := r.lines[name]; line != nil {
+		l := line.label(out)
+		lines.Put(v, l[0], cpu, l[1], l[2])
+		return
+	}
+	none := out.Label("") // it has ended
+	lines.Put(v, out.Label(name), cpu, none, none)
+}
+
+// account tells what measuring took: to the meter, and who looks where that is much.
+func (t *handlerTimes) account(out *Out, tables ...*Table) {
+	cost, known := t.h.Cost()
+	now := time.Now()
+	d, over := cost-t.cost, now.Sub(t.looked)
+	t.cost, t.looked = cost, now
+	if !known || over <= 0 {
+		return
+	}
+	n := measure.Span(0)
+	for _, table := range tables {
+		if table != nil {
+			n++
+		}
+	}
+	share := ""
+	for _, s := range []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5} {
+		if float64(d) > s*float64(over) {
+			share = strconv.Itoa(int(100 * s))
+		}
+	}
+	for _, table := range tables {
+		if table != nil {
+			table.spent = measure.Span(d) / n
+			if share != "" && !out.First {
+				table.Note("measuring the time of interrupts takes more than " + share + " % of one CPU here")
+			}
+		}
+	}
+}

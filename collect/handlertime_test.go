@@ -1,0 +1,106 @@
+package collect
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"culprit/kernel"
+)
+
+// timesTick reads irq.time and softirq.time of this machine; it skips where nobody measures them.
+func timesTick(t *testing.T) *ticker {
+	t.Helper()
+	k := tick(t, Interrupts{}, &Env{}, "irq.time", "softirq.time")
+	k.rows()
+	r := k.reading.(*interruptsReading)
+	if r.times.h == nil {
+		if !strings.Contains(r.times.why, "denied") && !strings.Contains(r.times.why, "supported") {
+			t.Error(r.times.why)
+		}
+		t.Skip("needs: cap:CAP_BPF:", r.times.why)
+	}
+	if p := <-r.times.coming; p == nil { // as the reading that finds it there
+		t.Skip("needs: kernel feature BTF")
+	} else {
+		r.times.coming <- p
+	}
+	return k
+}
+
+// What a veth's driver polls for is that device's; datagrams over loopback are no device's.
+func TestSoftirqTimeByDevice(t *testing.T) {
+	s := newScene(t, "a", "b")
+	s.cable()
+	s.run("ip netns exec @a ethtool -K va tso off >/dev/null && ip netns exec @b ethtool -K vb gro on >/dev/null")
+	k := timesTick(t)
+	k.rows()
+	began := time.Now()
+	s.send(3000, 1000)
+	device, all := 0.0, 0.0
+	for row, v := range k.rows() {
+		name, keys, _ := strings.Cut(row, " ")
+		switch words := strings.Split(keys, ","); {
+		case v < 0 || v != v:
+			t.Errorf("%s: %v", row, v)
+		case name == "softirq.time" && words[1] == "NET_RX":
+			all += v
+			if strings.HasPrefix(words[2], "vb@") {
+				device += v
+			}
+		}
+	}
+	wall := float64(time.Since(began))
+	if device < 3000*50 || device > all || all > 2*wall*float64(len(k.reading.(*interruptsReading).cpus)) {
+		t.Errorf("NET_RX took %v ns, of it vb %v, in %v", all, device, wall)
+	}
+}
+
+// Times have the labels that counts have, and are no longer than the interval.
+func TestInterruptTimes(t *testing.T) {
+	k := timesTick(t)
+	k.rows()
+	began := time.Now()
+	var rows map[string]float64
+	untilRows(t, k, "the local timer", func(now map[string]float64) bool {
+		rows = now
+		for row := range now {
+			if strings.HasPrefix(row, "irq.time LOC,") {
+				return true
+			}
+		}
+		began = time.Now()
+		return false
+	})
+	for row, v := range rows {
+		if v <= 0 || v > float64(time.Since(began)) {
+			t.Errorf("%s: %v ns", row, v)
+		}
+		if strings.HasPrefix(row, "irq.time LOC,") && !strings.Contains(row, "Local timer interrupts") {
+			t.Errorf("%s has not the text that its count has", row)
+		}
+	}
+	if k.out.Table("irq.time").spent <= 0 && k.reading.(*interruptsReading).times.h.Has(kernel.LOC) {
+		if _, known := k.reading.(*interruptsReading).times.h.Cost(); known {
+			t.Error("nothing of what the programs took goes to the meter")
+		}
+	}
+}
+
+// From before it was measured nothing is known, nor of captured files: that is no 0.
+func TestInterruptTimesUnknown(t *testing.T) {
+	proc := t.TempDir()
+	if err := os.WriteFile(filepath.Join(proc, "interrupts"), []byte("           CPU0\n  1:         10   IO-APIC   1-edge      i8042\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range []*Env{{SinceBoot: true}, {Root: kernel.Root{Proc: proc, Sys: t.TempDir()}}} {
+		k := tick(t, Interrupts{}, env, "irq.time", "softirq.time")
+		for _, b := range k.read() {
+			if len(b.Values) > 0 || len(b.Notes) == 0 || !strings.HasPrefix(b.Notes[0], "the time that interrupts take is") || !k.out.Table(b.Stat).blank {
+				t.Errorf("%s: %v, notes %q", b.Stat, b.Values, b.Notes)
+			}
+		}
+	}
+}
