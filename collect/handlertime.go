@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,8 +26,10 @@ type handlerTimes struct {
 	polls   *kernel.Polls      // nil: not yet, or can't be had
 	net     uint64             // inode of our own network namespace
 	softly  bool               // softirqs can be preempted
-	cost    time.Duration
-	looked  time.Time
+	cost    time.Duration // when it was asked last
+	asked   time.Time
+	round   int
+	dear    string // what of a CPU it takes more than, in per cent; "" below one
 	softirq []float64 // NET_RX by CPU, in this reading: what no device has had of it; below 0 what devices had of a softirq that goes on
 	numbers numberLabels
 	text    []byte
@@ -34,7 +37,7 @@ type handlerTimes struct {
 
 // begin opens what measures, which takes some milliseconds. highest is the highest number of an interrupt.
 func (t *handlerTimes) begin(highest int, byDevice bool) {
-	t.open, t.looked = true, time.Now()
+	t.open, t.asked = true, time.Now()
 	h, err := t.root.OpenHandlers(highest)
 	if err != nil {
 		t.why = "the time that interrupts take is measured by programs in the kernel: " + err.Error()
@@ -171,33 +174,30 @@ func (t *handlerTimes) line(out *Out, lines *Table, r *interruptsReading, name s
 	lines.Put(v, out.Label(name), cpu, none, none)
 }
 
+// costEvery is how many readings are between two questions for the cost: each program is asked.
+const costEvery = 10
+
 // account tells what measuring took: to the meter, and who looks where that is much.
 func (t *handlerTimes) account(out *Out, tables ...*Table) {
-	cost, known := t.h.Cost()
-	now := time.Now()
-	d, over := cost-t.cost, now.Sub(t.looked)
-	t.cost, t.looked = cost, now
-	if !known || over <= 0 {
-		return
-	}
-	n := measure.Span(0)
-	for _, table := range tables {
-		if table != nil {
-			n++
-		}
-	}
-	share := ""
-	for _, s := range []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5} {
-		if float64(d) > s*float64(over) {
-			share = strconv.Itoa(int(100 * s))
-		}
-	}
-	for _, table := range tables {
-		if table != nil {
-			table.spent = measure.Span(d) / n
-			if share != "" && !out.First {
-				table.Note("measuring the time of interrupts takes more than " + share + " % of one CPU here")
+	tables = slices.DeleteFunc(tables, func(t *Table) bool { return t == nil })
+	if t.round++; t.round%costEvery == 2 { // soon, and seldom
+		if cost, known := t.h.Cost(); known {
+			now := time.Now()
+			d, over := cost-t.cost, now.Sub(t.asked)
+			t.cost, t.asked, t.dear = cost, now, ""
+			for _, s := range []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5} {
+				if float64(d) > s*float64(over) {
+					t.dear = strconv.Itoa(int(100 * s))
+				}
 			}
+			for _, table := range tables {
+				table.spent = measure.Span(d) / measure.Span(len(tables))
+			}
+		}
+	}
+	for _, table := range tables {
+		if t.dear != "" {
+			table.Note("measuring the time of interrupts takes more than " + t.dear + " % of one CPU here")
 		}
 	}
 }

@@ -165,7 +165,7 @@ func units(out io.Writer, find func(world, tool string) *cost) {
 	for _, p := range []struct{ world, ours, theirs string }{
 		{system, "culprit nic 1", "nicstat 1"}, {system, "culprit nic -w 1", "nicstat -x 1"}, {devices, "culprit nic 1", "nicstat 1"}, {devices, "culprit nic -w 1", "nicstat -x 1"},
 		{system, "culprit cpu 1", "mpstat -P ALL 1"}, {system, "culprit cpu -w 1", "mpstat -P ALL 1"},
-		{system, "culprit irq 1", "mpstat -P ALL -I ALL 1"}, {system, "culprit irq -a 1", "mpstat -P ALL -I ALL 1"},
+		{system, "culprit irq 1", "mpstat -P ALL -I ALL 1"}, {system, "culprit irq -a -w 1", "mpstat -P ALL -I ALL 1"},
 		{system, "culprit disk 1", "iostat -x 1"}, {system, "culprit disk -w 1", "iostat -x 1"},
 		{system, "culprit mem 1", "sar -r ALL -B -W -S 1"}, {system, "culprit mem -w 1", "sar -r ALL -B -W -S 1"},
 		{"10 connections", "culprit tcp 1", "sar -n TCP,ETCP,IP,SOCK 1"}, {"10 connections", "culprit tcp -w 1", "sar -n TCP,ETCP,IP,SOCK 1"},

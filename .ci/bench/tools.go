@@ -47,7 +47,7 @@ func worlds() []world {
 		ours("network devices", "nic"), ours("network devices", "nic", "-w"), theirs("network devices", []string{"nicstat"}, "1", "2"), theirs("network devices", []string{"nicstat", "-x"}, "1", "2"),
 		{Group: "network devices", Args: []string{"least"}},
 		ours("CPUs", "cpu"), ours("CPUs", "cpu", "-w"), theirs("CPUs", []string{"mpstat", "-P", "ALL"}, "1", "1"),
-		ours("interrupts", "irq"), ours("interrupts", "irq", "-a"), theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
+		ours("interrupts", "irq"), ours("interrupts", "irq", "-a", "-w"), theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
 		ours("disks", "disk"), ours("disks", "disk", "-w"), theirs("disks", []string{"iostat", "-x"}, "1", "2"),
 		ours("memory", "mem"), ours("memory", "mem", "-w"), theirs("memory", []string{"sar", "-r", "ALL", "-B", "-W", "-S"}, "1", "1"),
 		everything("everything but processes and connections", notOfTheSystem),
