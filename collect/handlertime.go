@@ -26,10 +26,10 @@ type handlerTimes struct {
 	polls   *kernel.Polls      // nil: not yet, or can't be had
 	net     uint64             // inode of our own network namespace
 	softly  bool               // softirqs can be preempted
-	cost    time.Duration // when it was asked last
+	cost    time.Duration      // when it was asked last
 	asked   time.Time
 	round   int
-	dear    string // what of a CPU it takes more than, in per cent; "" below one
+	dear    string    // what of a CPU it takes more than, in per cent; "" below one
 	softirq []float64 // NET_RX by CPU, in this reading: what no device has had of it; below 0 what devices had of a softirq that goes on
 	numbers numberLabels
 	text    []byte
