@@ -21,12 +21,12 @@ type handlerTimes struct {
 	root    kernel.Root
 	open    bool
 	h       *kernel.Handlers
-	why     string             // h can't be had
-	coming  chan *kernel.Polls // nil: it has come, or will not
-	polls   *kernel.Polls      // nil: not yet, or can't be had
-	net     uint64             // inode of our own network namespace
-	softly  bool               // softirqs can be preempted
-	cost    time.Duration      // when it was asked last
+	why     string                   // h can't be had
+	coming  chan *kernel.DeviceTimes // nil: it has come, or will not
+	devices *kernel.DeviceTimes      // nil: not yet, or can't be had
+	net     uint64                   // inode of our own network namespace
+	softly  bool                     // softirqs can be preempted
+	cost    time.Duration            // when it was asked last
 	asked   time.Time
 	round   int
 	dear    string    // what of a CPU it takes more than, in per cent; "" below one
@@ -54,9 +54,9 @@ func (t *handlerTimes) begin(highest int, byDevice bool) {
 	if unix.Stat("/proc/thread-self/ns/net", &st) == nil {
 		t.net = st.Ino
 	}
-	t.coming = make(chan *kernel.Polls, 1)
+	t.coming = make(chan *kernel.DeviceTimes, 1)
 	go func() {
-		p, err := h.OpenPolls(t.root.Types())
+		p, err := h.OpenDevices(t.root.Types())
 		if err != nil {
 			p = nil // not told apart by device
 		}
@@ -66,10 +66,10 @@ func (t *handlerTimes) begin(highest int, byDevice bool) {
 
 func (t *handlerTimes) close() {
 	if t.coming != nil {
-		t.polls = <-t.coming
+		t.devices = <-t.coming
 		t.coming = nil
 	}
-	t.polls.Close()
+	t.devices.Close()
 	t.h.Close()
 	t.h = nil
 }
@@ -100,7 +100,7 @@ func (t *handlerTimes) read(out *Out, r *interruptsReading) {
 	}
 	if t.coming != nil {
 		select {
-		case t.polls = <-t.coming:
+		case t.devices = <-t.coming:
 			t.coming = nil
 		default:
 		}
@@ -118,11 +118,8 @@ func (t *handlerTimes) read(out *Out, r *interruptsReading) {
 	}
 	none := out.Label("")
 	// What devices had is read first: then it is within what softirqs had, but for one that goes on.
-	if t.polls != nil && soft != nil {
-		if err := t.polls.Each(func(p kernel.Poll) {
-			if p.Device == "" {
-				return
-			}
+	if t.devices != nil && soft != nil {
+		if err := t.devices.Each(func(p kernel.DeviceTime) {
 			*t.rest(p.CPU) -= float64(p.Time)
 			t.text = append(t.text[:0], p.Device...)
 			if uint64(p.Net) != t.net {
@@ -183,6 +180,7 @@ func (t *handlerTimes) account(out *Out, tables ...*Table) {
 	if t.round++; t.round%costEvery == 2 { // soon, and seldom
 		if cost, known := t.h.Cost(); known {
 			now := time.Now()
+			cost += t.devices.Cost()
 			d, over := cost-t.cost, now.Sub(t.asked)
 			t.cost, t.asked, t.dear = cost, now, ""
 			for _, s := range []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5} {

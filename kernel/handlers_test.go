@@ -61,9 +61,17 @@ func TestHandlersOfSoftirqs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	devices, err := h.OpenDevices((Root{}).Types())
+	if err != nil {
+		t.Skip("needs: kernel feature BTF:", err)
+	}
+	defer devices.Close()
 	cpu, unpin := pinned(t)
 	defer unpin()
 	h.Read(func(HandlerTime) {})
+	if err := devices.Each(func(DeviceTime) {}); err != nil {
+		t.Fatal(err)
+	}
 	const datagrams, netRX = 20000, 3
 	ran, before, began := softirqsRun(t, "NET_RX", cpu), ThreadTime(), time.Now()
 	for range datagrams {
@@ -73,7 +81,14 @@ func TestHandlersOfSoftirqs(t *testing.T) {
 	}
 	spent, wall := ThreadTime()-before, time.Since(began)
 	ran = softirqsRun(t, "NET_RX", cpu) - ran
-	all, taken := time.Duration(0), time.Duration(0)
+	loopback, all, taken := time.Duration(0), time.Duration(0), time.Duration(0)
+	if err := devices.Each(func(d DeviceTime) {
+		if d.CPU == cpu && d.Device == "lo" {
+			loopback += d.Time
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
 	h.Read(func(k HandlerTime) {
 		if k.CPU != cpu {
 			return
@@ -88,6 +103,9 @@ func TestHandlersOfSoftirqs(t *testing.T) {
 	}
 	if taken < time.Duration(ran)*100*time.Nanosecond || taken > wall { // others may have used the CPU meanwhile
 		t.Errorf("%v in %d softirqs of a thread that took %v", taken, ran, time.Duration(spent))
+	}
+	if loopback < taken/2 || loopback > taken {
+		t.Errorf("%v of %v are of loopback", loopback, taken)
 	}
 	if all > wall+wall/10 {
 		t.Errorf("all handlers of the CPU took %v of %v", all, wall)

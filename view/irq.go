@@ -16,7 +16,7 @@ func IRQ() *Tool {
 		Long: `One row an interrupt line and one a kind of softirq, with how often each CPU took it per second, and %tim, the share of one CPU that its handlers took on all of them.
 The kernel does not count that time: programs at the tracepoints where handlers begin and end do, for as long as the tool runs (root, or CAP_BPF and CAP_PERFMON; without
 them the column is "-"). They take about 0.2 microseconds an interrupt; more than 1 % of a CPU is said. No time is in two rows: a softirq's is without that of the
-interrupts that came meanwhile. Below NET_RX stands what of it each network device took, whose driver polls for packets (NAPI). %tim is "-" for interrupts without such a tracepoint.
+interrupts that came meanwhile. Below NET_RX stands what of it the packets of each network device took. %tim is "-" for interrupts without such a tracepoint.
 --map shows instead where each line may be and is delivered: IRQ, controller and type, allowed CPUs, the CPU it goes to now, handlers.`,
 		Examples: []Example{
 			{"culprit irq 1", "what interrupted whom, every second"},
