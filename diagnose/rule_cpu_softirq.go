@@ -105,7 +105,7 @@ func accuseSoftirq(l *Look, m machine, cpu string, s spell) {
 	}
 	packetsProof(l, f, m, cpu, s)
 	f.explains(irq)
-	f.Verify = "mpstat -P ALL 1 3; cat /proc/softirqs; cat /proc/net/softnet_stat"
+	f.Verify = "mpstat -P ALL 1 3; culprit irq -w 5 1; cat /proc/net/softnet_stat"
 	if dev := receiver(l, s); dev != "" && dev != "lo" {
 		q := "/sys/class/net/" + shell(dev) + "/queues/rx-0/rps_cpus"
 		f.Fix = &Fix{"echo " + cpuMask(len(m.names)) + " > " + q, "echo 0 > " + q, "low: receive work above the driver spreads over the CPUs; each packet costs a little more"}

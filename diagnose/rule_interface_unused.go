@@ -265,7 +265,7 @@ func (u *unused) cost() (float64, *Table) {
 
 func (u *unused) advise(f *Finding) {
 	d := u.d
-	f.Verify = within(d.netns, "ip -s -s link show dev "+shell(d.name)) + "; " + within(d.netns, "ip -br link")
+	f.Verify = within(d.netns, "ip -s -s link show dev "+shell(d.name)) + "; " + within(d.netns, "ip -br link") + "; culprit irq -w 5 1"
 	risk := "low: nothing is seen to use it"
 	if !u.bare && u.address != "" {
 		risk = "medium: the machine can't be reached any more at " + clean(u.address)
