@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -55,14 +54,13 @@ func (k HandlerKind) tracepoints() []string {
 
 // Sums of a CPU, each 64 bits, by slot.
 const (
-	slotLost   = iota // times that were left out, since the interrupt's number was beyond all that there were at the start
-	slotSoft          // softirqs by number
-	slotKind   = slotSoft + softirqs
-	slotLine   = slotKind + int(HandlerKinds)
-	softirqs   = 16       // NR_SOFTIRQS is 10
-	moreLines  = 256      // interrupts that may come up later, beyond the highest number
-	mostLines  = 16 << 10 // bounds what is asked of the kernel's memory: 128 kB a CPU
-	polledEach = 32       // devices that a CPU polls
+	slotLost  = iota // times that were left out, since the interrupt's number was beyond all that there were at the start
+	slotSoft         // softirqs by number
+	slotKind  = slotSoft + softirqs
+	slotLine  = slotKind + int(HandlerKinds)
+	softirqs  = 16       // NR_SOFTIRQS is 10
+	moreLines = 256      // interrupts that may come up later, beyond the highest number
+	mostLines = 16 << 10 // bounds what is asked of the kernel's memory: 128 kB a CPU
 )
 
 // The state of a CPU: 64 bits each, nanoseconds of the monotonic clock.
@@ -268,234 +266,6 @@ func (h *Handlers) leaveProgram(slot, numbers int) asm.Instructions {
 		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord), // no other CPU has it, and no interrupt's handler its softirq's
 		asm.Add.Reg(asm.R1, asm.R8),
 		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
-		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
-		asm.Return())
-}
-
-// deviceMembers are where in the kernel's structs stands what tells whose packet it is: bytes.
-type deviceMembers struct{ polled, received, name, net, inum int16 } // napi_struct.dev, sk_buff.dev, and of net_device
-
-// A DeviceTime is the time that a device's packets took on a CPU in softirq NET_RX.
-type DeviceTime struct {
-	Device string
-	Net    uint32 // inode of its network namespace, as in /proc/PID/ns/net
-	CPU    int
-	Time   time.Duration // since the Each before
-}
-
-// A key of DeviceTimes is, in the machine's byte order:
-//
-//	0      16    20    24
-//	| name | net | cpu |
-const deviceKey = 24
-
-// OpenDevices begins to tell the time of NET_RX apart by device: that of a packet is the device's which it came in by (net:netif_receive_skb), from where
-// it is handed up there to where the next one is, or the driver has polled for all that there were (napi:napi_poll); what comes before the first one is that
-// one's. A bridge that a packet goes up through is the device from there on. It reads the kernel's types. May be called once, beside the other methods.
-func (h *Handlers) OpenDevices(types *Types) (*DeviceTimes, error) {
-	spec, err := types.Kernel()
-	if err != nil {
-		return nil, err
-	}
-	w := &structWalk{spec: spec}
-	device := w.named("net_device")
-	at := &deviceMembers{polled: w.at(w.named("napi_struct"), "dev"), received: w.at(w.named("sk_buff"), "dev"),
-		name: w.at(device, "name"), net: w.at(device, "nd_net"), inum: w.at(w.named("net"), "ns", "inum")}
-	if w.err != nil {
-		return nil, w.err
-	}
-	n := max(256, polledEach*h.cpus)
-	d := &DeviceTimes{last: map[[deviceKey]byte]uint64{}, keys: make([][deviceKey]byte, n), sums: make([]uint64, n)}
-	if err := d.open(h, at); err != nil {
-		d.Close()
-		return nil, types.root.allowed(err)
-	}
-	return d, nil
-}
-
-// DeviceTimes are the sums by device of Handlers.
-type DeviceTimes struct {
-	times *ebpf.Map
-	progs []*ebpf.Program
-	links []*Link
-	last  map[[deviceKey]byte]uint64
-	keys  [][deviceKey]byte // room for a look
-	sums  []uint64
-}
-
-func (d *DeviceTimes) open(h *Handlers, at *deviceMembers) (err error) {
-	if d.times, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_devices", Type: ebpf.Hash, KeySize: deviceKey, ValueSize: 8, MaxEntries: uint32(len(d.keys))}); err != nil {
-		return fmt.Errorf("make a map: %w", err)
-	}
-	for _, p := range []struct {
-		name, to string
-		program  asm.Instructions
-	}{{"polled", "napi_poll", h.polledProgram(d.times, at)}, {"received", "netif_receive_skb", h.receivedProgram(d.times, at)}} {
-		prog, err := loadRaw(p.name, p.program)
-		if err != nil {
-			return err
-		}
-		d.progs = append(d.progs, prog)
-		l, err := AttachRawTracepoint(prog, p.to, 0)
-		if err != nil {
-			return fmt.Errorf("attach to %s: %w", p.to, err)
-		}
-		d.links = append(d.links, l)
-	}
-	return nil
-}
-
-// Each calls f with each device's time on each CPU that is longer than it was at the Each before.
-func (d *DeviceTimes) Each(f func(DeviceTime)) error {
-	var at ebpf.MapBatchCursor
-	n, err := d.times.BatchLookup(&at, d.keys, d.sums, nil) // there is room for all that may be
-	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("read times of devices: %w", err)
-	}
-	for i, key := range d.keys[:n] {
-		more := d.sums[i] - d.last[key]
-		if more == 0 {
-			continue
-		}
-		d.last[key] = d.sums[i]
-		name, _, _ := strings.Cut(string(key[:16]), "\x00")
-		f(DeviceTime{name, native.Uint32(key[16:]), int(native.Uint32(key[20:])), time.Duration(more)})
-	}
-	return nil
-}
-
-// Cost gives what the programs took since the start, of all CPUs; 0 where the kernel doesn't tell this user. nil has none.
-func (d *DeviceTimes) Cost() time.Duration {
-	if d == nil {
-		return 0
-	}
-	return runtimeOf(d.progs)
-}
-
-// Close takes the programs away; a second Close does nothing.
-func (d *DeviceTimes) Close() {
-	if d == nil {
-		return
-	}
-	for _, l := range d.links {
-		l.Close() //nolint:errcheck // nothing more is wanted of it
-	}
-	for _, p := range d.progs {
-		p.Close()
-	}
-	d.times.Close()
-	*d = DeviceTimes{}
-}
-
-// Where the programs have what they read, on the stack behind what stateOf has there.
-const (
-	deviceAt  = -32
-	scratchAt = -40
-)
-
-// readKernel copies so many bytes from what a register points to onto the stack; what can't be read is 0.
-func readKernel(to, size int32, from asm.Register, off int16) asm.Instructions {
-	return asm.Instructions{
-		asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, to),
-		asm.Mov.Imm(asm.R2, size),
-		asm.Mov.Reg(asm.R3, from), asm.Add.Imm(asm.R3, int32(off)),
-		asm.FnProbeReadKernel.Call(),
-	}
-}
-
-// sinceMark puts the time since the mark into r8, and sets the mark; r9 takes the place of the device, which comes into r6.
-func sinceMark() asm.Instructions {
-	return asm.Instructions{
-		asm.FnKtimeGetNs.Call(),
-		asm.LoadMem(asm.R1, asm.R7, stateStolen, asm.DWord),
-		asm.Sub.Reg(asm.R0, asm.R1),
-		asm.LoadMem(asm.R8, asm.R7, stateMark, asm.DWord),
-		asm.StoreMem(asm.R7, stateMark, asm.R0, asm.DWord),
-		asm.Sub.Reg(asm.R0, asm.R8),
-		asm.Mov.Reg(asm.R8, asm.R0),
-		asm.LoadMem(asm.R6, asm.R7, stateDevice, asm.DWord),
-		asm.StoreMem(asm.R7, stateDevice, asm.R9, asm.DWord),
-	}
-}
-
-// inNetRX goes to the end unless NET_RX runs on this CPU, which it does not in a thread that polls, nor since before this was attached.
-func inNetRX() asm.Instructions {
-	return asm.Instructions{
-		asm.LoadMem(asm.R1, asm.R7, stateSoft, asm.DWord),
-		asm.JEq.Imm(asm.R1, 0, "end"),
-		asm.LoadMem(asm.R1, asm.R7, stateKind, asm.DWord),
-		asm.JNE.Imm(asm.R1, netRXSoftirq, "end"),
-	}
-}
-
-const netRXSoftirq = 3 // NET_RX_SOFTIRQ
-
-// receivedProgram sees a packet handed up: what was until now is of the device of the one before. As long as they are of one device there is nothing to do.
-//
-//	r6 the packet, then the device that the time is of
-//	r7 the CPU's state
-//	r8 the time
-//	r9 the packet's device
-func (h *Handlers) receivedProgram(times *ebpf.Map, at *deviceMembers) asm.Instructions {
-	p := append(asm.Instructions{asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord)}, h.stateOf()...)
-	p = append(p, inNetRX()...)
-	p = append(p, readKernel(scratchAt, 8, asm.R6, at.received)...)
-	p = append(p,
-		asm.LoadMem(asm.R9, asm.RFP, scratchAt, asm.DWord),
-		asm.LoadMem(asm.R1, asm.R7, stateDevice, asm.DWord),
-		asm.JEq.Reg(asm.R1, asm.R9, "end"),
-		asm.JNE.Imm(asm.R1, 0, "another"),
-		asm.StoreMem(asm.R7, stateDevice, asm.R9, asm.DWord), // the first one
-		asm.Ja.Label("end"))
-	another := sinceMark()
-	another[0] = another[0].WithSymbol("another")
-	return append(append(p, another...), addTime(times, at)...)
-}
-
-// polledProgram sees that a driver has polled. The device is that of the last packet, or, where there was none - they went another way, as by XDP - the driver's. Its
-// arguments are the napi_struct, the packets and the most that there may be. Registers are as above.
-func (h *Handlers) polledProgram(times *ebpf.Map, at *deviceMembers) asm.Instructions {
-	p := append(asm.Instructions{asm.LoadMem(asm.R9, asm.R1, 0, asm.DWord)}, h.stateOf()...)
-	p = append(p, inNetRX()...)
-	p = append(p, readKernel(scratchAt, 8, asm.R9, at.polled)...)
-	p = append(p, asm.Mov.Imm(asm.R9, 0))
-	p = append(p, sinceMark()...)
-	p = append(p,
-		asm.JNE.Imm(asm.R6, 0, "of"),
-		asm.LoadMem(asm.R6, asm.RFP, scratchAt, asm.DWord),
-		asm.JEq.Imm(asm.R6, 0, "end")) // the queue of a CPU, which was empty
-	return append(p, addTime(times, at)...)
-}
-
-// addTime adds r8 to the sum of the device in r6; it begins at "of", and has the "end".
-func addTime(times *ebpf.Map, at *deviceMembers) asm.Instructions {
-	p := asm.Instructions{
-		asm.Mov.Imm(asm.R1, 0).WithSymbol("of"),
-		asm.StoreMem(asm.RFP, deviceAt, asm.R1, asm.DWord),
-		asm.StoreMem(asm.RFP, deviceAt+8, asm.R1, asm.DWord),
-		asm.StoreMem(asm.RFP, deviceAt+16, asm.R1, asm.DWord),
-	}
-	p = append(p, readKernel(deviceAt, 16, asm.R6, at.name)...)
-	p = append(p, readKernel(scratchAt, 8, asm.R6, at.net)...)
-	p = append(p, asm.LoadMem(asm.R6, asm.RFP, scratchAt, asm.DWord))
-	p = append(p, readKernel(deviceAt+16, 4, asm.R6, at.inum)...)
-	return append(p,
-		asm.FnGetSmpProcessorId.Call(),
-		asm.StoreMem(asm.RFP, deviceAt+20, asm.R0, asm.Word),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, deviceAt),
-		asm.LoadMapPtr(asm.R1, times.FD()),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "new"),
-		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord), // the key has the CPU
-		asm.Add.Reg(asm.R1, asm.R8),
-		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
-		asm.Ja.Label("end"),
-		asm.StoreMem(asm.RFP, scratchAt, asm.R8, asm.DWord).WithSymbol("new"),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, deviceAt),
-		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, scratchAt),
-		asm.LoadMapPtr(asm.R1, times.FD()),
-		asm.Mov.Imm(asm.R4, 0),
-		asm.FnMapUpdateElem.Call(), // where it is full the time stays with the softirq, and with no device
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
 		asm.Return())
 }

@@ -72,18 +72,10 @@ func (r Root) OpenTasks() (*Tasks, error) {
 	if err != nil {
 		return nil, r.allowed(fmt.Errorf("load: %w", err))
 	}
-	// The part of union bpf_attr for BPF_LINK_CREATE.
-	var attr struct {
-		prog, target, kind, flags uint32
-		info                      uint64
-		infoLen, _                uint32
-	}
-	attr.prog, attr.kind = uint32(prog.FD()), unix.BPF_TRACE_ITER
-	link, err := bpf(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(prog)
+	link, err := iterator(prog, nil)
 	if err != nil {
 		prog.Close()
-		return nil, r.allowed(fmt.Errorf("attach: %w", err))
+		return nil, r.allowed(err)
 	}
 	t := &Tasks{prog: prog, link: link, rss: len(at.rss) > 0, buf: make([]byte, 32<<10)}
 	if err := t.try(); err != nil {
