@@ -20,9 +20,9 @@ var kernelSeries = []struct { // table: kernels and what they are there for
 	musts  []string
 }{
 	{"6.12", "[02468]", []string{"TestAttachFunction/multi_entry", "TestAttachFunction/multi_return", "TestAttachFunction/fentry_entry", "TestAttachManyFunctions/any",
-		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestWrittenMany", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit"}},
+		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestWrittenMany", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit", "TestHandlersOfTimers"}},
 	{"6.1", "[13579]", []string{"TestAttachFunction/kprobe_entry", "TestAttachFunction/kprobe_return", "TestAttachFunction/fentry_entry", "TestAttachManyFunctions/kprobe",
-		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit"}},
+		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit", "TestHandlersOfTimers"}},
 }
 
 // The tests of kernel, trace and lang/gen, run as root by other kernels in an emulated machine (vm/run).
