@@ -298,6 +298,9 @@ func TestDiskBesideIostat(t *testing.T) {
 			{"ms a write", our("write_await_ns") / 1e6, get("w_await"), 0.02, 0.01}, // they print hundredths
 			{"queue", our("queue"), get("aqu-sz"), 0.05, 0.01},
 			{"busy", our("util"), get("util") / 100, 0.02, 0.01},
+			{"bytes a write", our("write_avg_bytes"), get("wareq-sz") * 1024, 0.02, 1024},
+			{"merged writes", our("write_merge_ratio"), get("wrqm") / 100, 0.02, 0.01},
+			{"flushes/s", our("flushes_per_s"), get("f/s"), 0.02, 1},
 		}, nil
 	})
 }
