@@ -86,12 +86,12 @@ func (NetDevices) Stats() []measure.Stat {
 		level("net.device.uses", measure.Count, measure.Sum, words("netns", "device", "use"), usesHelp),
 		sparse(delta("net.driver.count", measure.Events, words("netns", "device", "counter"), "the driver's own counters (ethtool -S), those that grew")),
 		delta("net.qdisc.bytes", measure.Bytes, queued, "bytes through a queueing discipline or HTB class, each segment of a super-frame with its headers (RTM_GETQDISC); disciplines nest: parent = \"root\" is the device's sum"),
-		delta("net.qdisc.packets", measure.Packets, queued, "segments through a queueing discipline or HTB class"),
-		delta("net.qdisc.drops", measure.Packets, queued, "packets that a queueing discipline dropped"),
+		delta("net.qdisc.packets", measure.Packets, queued, "segments through a queueing discipline or HTB class; disciplines nest: parent = \"root\" is the device's sum"),
+		delta("net.qdisc.drops", measure.Packets, queued, "packets that a queueing discipline dropped; disciplines nest: parent = \"root\" is the device's sum"),
 		delta("net.qdisc.overlimits", measure.Events, queued, "times a queueing discipline held back for its rate"),
 		delta("net.qdisc.requeues", measure.Events, queued, "packets that the device did not take and that went back"),
-		level("net.qdisc.backlog", measure.Bytes, measure.Sum, queued, "bytes waiting"),
-		level("net.qdisc.queue", measure.Packets, measure.Sum, queued, "packets waiting"),
+		level("net.qdisc.backlog", measure.Bytes, measure.Sum, queued, "bytes waiting; disciplines nest: parent = \"root\" is the device's sum"),
+		level("net.qdisc.queue", measure.Packets, measure.Sum, queued, "packets waiting; disciplines nest: parent = \"root\" is the device's sum"),
 		level("net.qdisc.rate", measure.BitsPerSec, measure.Max, queued, "configured rate of a shaper: tbf, cake, netem; the ceiling of an HTB class; fq's maxrate, which holds for each flow"),
 	}
 }
