@@ -29,6 +29,7 @@ type handlerTimes struct {
 	cost    time.Duration            // when it was asked last
 	asked   time.Time
 	round   int
+	stopped bool      // devices are not told apart any more, for what it took
 	dear    string    // what of a CPU it takes more than, in per cent; "" below one
 	softirq []float64 // NET_RX by CPU, in this reading: what no device has had of it; below 0 what devices had of a softirq that goes on
 	numbers numberLabels
@@ -171,6 +172,19 @@ func (t *handlerTimes) line(out *Out, lines *Table, r *interruptsReading, name s
 	lines.Put(v, out.Label(name), cpu, none, none)
 }
 
+// dearness tells in steps what of a CPU measuring takes more than, in per cent; "" below one.
+func dearness(share float64) (percent string) {
+	for _, step := range []int{1, 2, 5, 10, 20, 50} {
+		if 100*share > float64(step) {
+			percent = strconv.Itoa(step)
+		}
+	}
+	return percent
+}
+
+// mostForDevices is the share of one CPU that programs may take where they see each packet.
+const mostForDevices = 0.2
+
 // costEvery is how many readings are between two questions for the cost: each program is asked.
 const costEvery = 10
 
@@ -181,17 +195,19 @@ func (t *handlerTimes) account(out *Out, tables ...*Table) {
 		if cost, known := t.h.Cost(); known {
 			now := time.Now()
 			cost += t.devices.Cost()
-			d, over := cost-t.cost, now.Sub(t.asked)
-			t.cost, t.asked, t.dear = cost, now, ""
-			for _, s := range []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5} {
-				if float64(d) > s*float64(over) {
-					t.dear = strconv.Itoa(int(100 * s))
-				}
+			d, share := cost-t.cost, float64(cost-t.cost)/float64(now.Sub(t.asked))
+			t.cost, t.asked, t.dear = cost, now, dearness(share)
+			if t.devices != nil && share > mostForDevices {
+				t.devices.Close()
+				t.devices, t.stopped = nil, true
 			}
 			for _, table := range tables {
 				table.spent = measure.Span(d) / measure.Span(len(tables))
 			}
 		}
+	}
+	if t.stopped {
+		out.Table("softirq.time").Note("what of NET_RX is of each device is not measured any more: it took more than 20 % of one CPU")
 	}
 	for _, table := range tables {
 		if t.dear != "" {

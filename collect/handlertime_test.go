@@ -3,6 +3,7 @@ package collect
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,4 +110,37 @@ func TestInterruptTimesUnknown(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestDearness(t *testing.T) {
+	for share, want := range map[float64]string{0: "", 0.01: "", 0.011: "1", 0.049: "2", 0.21: "20", 3: "50"} {
+		if got := dearness(share); got != want {
+			t.Errorf("%v: more than %q %%, want %q", share, got, want)
+		}
+	}
+}
+
+// Programs that see each packet are taken away where they take too much; the softirq's time stays whole.
+func TestDevicesAreBounded(t *testing.T) {
+	k := timesTick(t)
+	r := k.reading.(*interruptsReading)
+	if _, known := r.times.h.Cost(); !known {
+		t.Skip("needs: cap:CAP_SYS_ADMIN")
+	}
+	k.rows()
+	for range costEvery + 2 {
+		r.times.cost = -time.Hour // as if it had taken that since
+		k.rows()
+	}
+	if r.times.devices != nil || !slices.ContainsFunc(k.notes, func(n string) bool { return strings.Contains(n, "is not measured any more") }) {
+		t.Errorf("devices %v, notes %q", r.times.devices, k.notes)
+	}
+	untilRows(t, k, "a softirq", func(rows map[string]float64) bool {
+		for row := range rows {
+			if strings.HasPrefix(row, "softirq.time ") {
+				return true
+			}
+		}
+		return false
+	})
 }

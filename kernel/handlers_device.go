@@ -1,9 +1,9 @@
 package kernel
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -23,11 +23,15 @@ type DeviceTime struct {
 	Time   time.Duration // since the Each before
 }
 
-// A key of DeviceTimes is, in the machine's byte order:
+// A deviceKey tells a device on a CPU from others as long as it lives, by where its net_device is, and a deviceSum what it had since the last look; who it is
+// stands there since its first packet after that. In the machine's byte order:
 //
-//	0      16    20    24
-//	| name | net | cpu |
-const deviceKey = 24
+//	0        8     16        0      8      24    28   32
+//	| device | cpu |         | time | name | net | 0 |
+type (
+	deviceKey [16]byte
+	deviceSum [32]byte
+)
 
 // OpenDevices begins to tell the time of NET_RX apart by device: that of a packet is the device's which it came in by (net:netif_receive_skb), from where
 // it is handed up there to where the next one is, or the driver has polled for all that there were (napi:napi_poll); what comes before the first one is that
@@ -45,7 +49,7 @@ func (h *Handlers) OpenDevices(types *Types) (*DeviceTimes, error) {
 		return nil, w.err
 	}
 	n := max(256, polledEach*h.cpus)
-	d := &DeviceTimes{last: map[[deviceKey]byte]uint64{}, keys: make([][deviceKey]byte, n), sums: make([]uint64, n)}
+	d := &DeviceTimes{keys: make([]deviceKey, n), sums: make([]deviceSum, n)}
 	if err := d.open(h, at); err != nil {
 		d.Close()
 		return nil, types.root.allowed(err)
@@ -58,13 +62,12 @@ type DeviceTimes struct {
 	times *ebpf.Map
 	progs []*ebpf.Program
 	links []*Link
-	last  map[[deviceKey]byte]uint64
-	keys  [][deviceKey]byte // room for a look
-	sums  []uint64
+	keys  []deviceKey // room for a look
+	sums  []deviceSum
 }
 
 func (d *DeviceTimes) open(h *Handlers, at *deviceMembers) (err error) {
-	if d.times, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_devices", Type: ebpf.Hash, KeySize: deviceKey, ValueSize: 8, MaxEntries: uint32(len(d.keys))}); err != nil {
+	if d.times, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_devices", Type: ebpf.Hash, KeySize: uint32(len(deviceKey{})), ValueSize: uint32(len(deviceSum{})), MaxEntries: uint32(len(d.keys))}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	for _, p := range []struct {
@@ -85,21 +88,18 @@ func (d *DeviceTimes) open(h *Handlers, at *deviceMembers) (err error) {
 	return nil
 }
 
-// Each calls f with each device's time on each CPU that is longer than it was at the Each before.
+// Each calls f with each device's time on each CPU since the Each before. What is added in the moment of the look, a stretch of one device, may be lost.
 func (d *DeviceTimes) Each(f func(DeviceTime)) error {
 	var at ebpf.MapBatchCursor
-	n, err := d.times.BatchLookup(&at, d.keys, d.sums, nil) // there is room for all that may be
+	// What is read is taken out: a device that ends leaves nothing, and one that gets another name is known by it from now on.
+	n, err := d.times.BatchLookupAndDelete(&at, d.keys, d.sums, nil) // there is room for all that may be
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("read times of devices: %w", err)
 	}
-	for i, key := range d.keys[:n] {
-		more := d.sums[i] - d.last[key]
-		if more == 0 {
-			continue
-		}
-		d.last[key] = d.sums[i]
-		name, _, _ := strings.Cut(string(key[:16]), "\x00")
-		f(DeviceTime{name, native.Uint32(key[16:]), int(native.Uint32(key[20:])), time.Duration(more)})
+	for i := range d.sums[:n] {
+		s := &d.sums[i]
+		name, _, _ := bytes.Cut(s[8:24], []byte{0})
+		f(DeviceTime{string(name), native.Uint32(s[24:]), int(native.Uint64(d.keys[i][8:])), time.Duration(native.Uint64(s[:]))})
 	}
 	return nil
 }
@@ -129,8 +129,11 @@ func (d *DeviceTimes) Close() {
 
 // Where the programs have what they read, on the stack behind what stateOf has there.
 const (
-	deviceAt  = -32
-	scratchAt = -40
+	scratchAt = -16
+	keyAt     = -32 // a deviceKey
+	sumAt     = -64 // a deviceSum
+	sumNameAt = sumAt + 8
+	sumNetAt  = sumAt + 24
 )
 
 // readKernel copies so many bytes from what a register points to onto the stack; what can't be read is 0.
@@ -210,19 +213,10 @@ func (h *Handlers) polledProgram(times *ebpf.Map, at *deviceMembers) asm.Instruc
 // addTime adds r8 to the sum of the device in r6; it begins at "of", and has the "end".
 func addTime(times *ebpf.Map, at *deviceMembers) asm.Instructions {
 	p := asm.Instructions{
-		asm.Mov.Imm(asm.R1, 0).WithSymbol("of"),
-		asm.StoreMem(asm.RFP, deviceAt, asm.R1, asm.DWord),
-		asm.StoreMem(asm.RFP, deviceAt+8, asm.R1, asm.DWord),
-		asm.StoreMem(asm.RFP, deviceAt+16, asm.R1, asm.DWord),
-	}
-	p = append(p, readKernel(deviceAt, 16, asm.R6, at.name)...)
-	p = append(p, readKernel(scratchAt, 8, asm.R6, at.net)...)
-	p = append(p, asm.LoadMem(asm.R6, asm.RFP, scratchAt, asm.DWord))
-	p = append(p, readKernel(deviceAt+16, 4, asm.R6, at.inum)...)
-	return append(p,
+		asm.StoreMem(asm.RFP, keyAt, asm.R6, asm.DWord).WithSymbol("of"),
 		asm.FnGetSmpProcessorId.Call(),
-		asm.StoreMem(asm.RFP, deviceAt+20, asm.R0, asm.Word),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, deviceAt),
+		asm.StoreMem(asm.RFP, keyAt+8, asm.R0, asm.DWord),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, keyAt),
 		asm.LoadMapPtr(asm.R1, times.FD()),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "new"),
@@ -230,9 +224,17 @@ func addTime(times *ebpf.Map, at *deviceMembers) asm.Instructions {
 		asm.Add.Reg(asm.R1, asm.R8),
 		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
 		asm.Ja.Label("end"),
-		asm.StoreMem(asm.RFP, scratchAt, asm.R8, asm.DWord).WithSymbol("new"),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, deviceAt),
-		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, scratchAt),
+		asm.StoreMem(asm.RFP, sumAt, asm.R8, asm.DWord).WithSymbol("new"),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, sumNetAt, asm.R1, asm.DWord),
+	}
+	p = append(p, readKernel(sumNameAt, 16, asm.R6, at.name)...)
+	p = append(p, readKernel(scratchAt, 8, asm.R6, at.net)...)
+	p = append(p, asm.LoadMem(asm.R6, asm.RFP, scratchAt, asm.DWord))
+	p = append(p, readKernel(sumNetAt, 4, asm.R6, at.inum)...)
+	return append(p,
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, keyAt),
+		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, sumAt),
 		asm.LoadMapPtr(asm.R1, times.FD()),
 		asm.Mov.Imm(asm.R4, 0),
 		asm.FnMapUpdateElem.Call(), // where it is full the time stays with the softirq, and with no device
