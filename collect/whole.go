@@ -16,6 +16,7 @@ func wholes(stats []measure.Stat) {
 	}{
 		{"memory.size", "kind"},
 		{"filesystem.", "kind"},
+		{"disk.", "device"}, // partitions and their disk, what is made of devices and those
 		{"cgroup.memory.events", "cgroup"},
 		{"cgroup.memory", "kind cgroup"},
 		{"cgroup.", "cgroup scope kind"},

@@ -20,7 +20,7 @@ func TestWholes(t *testing.T) {
 		{"cgroup.memory.events", "cgroup", true}, {"cgroup.memory.events", "event", false}, {"cgroup.cpu", "cgroup", true}, {"cgroup.cpu", "mode", false},
 		{"pressure.time", "scope", true}, {"pressure.time", "resource", false}, {"net.qdisc.drops", "parent", true}, {"net.qdisc.drops", "device", false},
 		{"net.device.modes", "mode", true}, {"net.device.errors.detail", "reason", true}, {"sched.load", "window", true}, {"net.protocol.events", "counter", true},
-		{"cache.entries", "cache", true}, {"irq.affinity", "effective", true}, {"cpu.time", "mode", false}, {"net.device.bytes", "device", false},
+		{"cache.entries", "cache", true}, {"irq.affinity", "effective", true}, {"cpu.time", "mode", false}, {"disk.bytes", "device", true}, {"disk.bytes", "direction", false}, {"net.device.bytes", "device", false},
 	} {
 		st := all[want.id]
 		f, i := st.Field(want.field)

@@ -29,6 +29,7 @@ type fold struct {
 	number  int // of the query
 	query   measure.Query
 	stat    *measure.Stat
+	over    string // a note: rows count some things more than once
 	unit    measure.Unit
 	batches []int // those of its statistic
 	plans   []foldPlan
@@ -74,7 +75,7 @@ func newFolder(c *Catalogue, source int, queries []measure.Query) *folder {
 	for n, q := range queries {
 		if c.owner[q.Stat] == source {
 			st := c.Stat(q.Stat)
-			f.parts = append(f.parts, &fold{number: n, query: q, stat: st, unit: st.AnswerUnit(), stacks: st.Stacks(q.By), table: newRows(len(q.By)), key: make([]measure.Label, len(q.By))})
+			f.parts = append(f.parts, &fold{number: n, query: q, stat: st, over: st.Overcounts(q), unit: st.AnswerUnit(), stacks: st.Stacks(q.By), table: newRows(len(q.By)), key: make([]measure.Label, len(q.By))})
 		}
 	}
 	return f
@@ -203,6 +204,9 @@ func (f *fold) head(a *measure.Answer, batches []*measure.Batch) {
 		if !f.plans[k].ok {
 			a.Notes = append(a.Notes, string(f.query.Stat)+" was measured without a field that was asked for")
 		}
+	}
+	if f.over != "" {
+		a.Notes = append(a.Notes, f.over)
 	}
 }
 

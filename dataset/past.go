@@ -160,6 +160,8 @@ func (p *Past) tick(ctx context.Context, queries []measure.Query, cell measure.I
 		case err != nil:
 			return nil, err
 		default:
+			over := p.known.Stat(q.Stat).Overcounts(q) // a reader's own word on the question: it says nothing of the time
+			a.Notes = slices.DeleteFunc(slices.Clone(a.Notes), func(n string) bool { return n == over })
 			answered = true
 			looked = looked || len(a.Series) > 0 || len(a.Notes) > 0 || len(a.Loss) > 0
 		}
@@ -192,6 +194,9 @@ func (p *Past) tick(ctx context.Context, queries []measure.Query, cell measure.I
 		for _, a := range t.Answers {
 			a.Notes = append(slices.Clip(a.Notes), note)
 		}
+	}
+	for _, a := range t.Answers {
+		warn(a, p.known.Stat(a.Query.Stat).Overcounts(a.Query))
 	}
 	return t, nil
 }

@@ -190,10 +190,22 @@ var errEnded = errors.New("the recording has ended")
 
 // Ask implements measure.Reader: from what the archive holds.
 func (s *Set) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
-	if err := s.words().Check(q); err != nil {
+	known := s.words()
+	if err := known.Check(q); err != nil {
 		return nil, err
 	}
-	return s.archive.Ask(ctx, q)
+	a, err := s.archive.Ask(ctx, q)
+	if err == nil {
+		warn(a, known.Stat(q.Stat).Overcounts(q))
+	}
+	return a, err
+}
+
+// warn adds a note, once.
+func warn(a *measure.Answer, note string) {
+	if note != "" && !slices.Contains(a.Notes, note) {
+		a.Notes = append(slices.Clip(a.Notes), note)
+	}
 }
 
 func (s *Set) words() *Catalogue {

@@ -100,15 +100,6 @@ func memTable(_ Options, f *Frame) *Table {
 	return t
 }
 
-// total adds up all series of an answer of one cell; NaN when there is none.
-func total(a *measure.Answer) float64 {
-	t := measure.NaN
-	for _, s := range a.Series {
-		t = sum(t, s.Values[0])
-	}
-	return t
-}
-
 // cpuShares gives a function from mode to its share of all CPUs' time.
 func cpuShares(time *measure.Answer) func(mode string) float64 {
 	whole, column := 0.0, time.By("mode")

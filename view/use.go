@@ -21,7 +21,7 @@ the shares of time in which some task waited for CPU, memory, I/O.`,
 		Ask: func(Options) []string {
 			return []string{"cpu.time by cpu,mode", "memory.size by kind", "disk.busy by device", "disk.queue by device", "disk.info by device,kind",
 				"net.device.bytes by netns,device,direction", "net.device.capacity by netns,device,direction", "net.device.info by netns,device,kind,duplex",
-				"net.device.drops by netns,device", "net.device.fifo", "net.qdisc.drops by netns,device" + wholeQueue, "net.device.errors", "disk.errors", "memory.oom", "memory.scan",
+				"net.device.drops by netns,device", "net.device.fifo by netns,device", "net.qdisc.drops by netns,device" + wholeQueue, "net.device.errors by netns,device", "disk.errors by device", "memory.oom", "memory.scan",
 				"memory.swap by direction", "sched.runnable", "sched.load by window", "pressure.time by resource,scope"}
 		},
 		Table: useTable,
@@ -53,11 +53,18 @@ func useTable(_ Options, f *Frame) *Table {
 
 	disks := NewPivot("device")
 	busy, queue := disks.Add(f.Of("disk.busy")), disks.Add(f.Of("disk.queue"))
+	failed := disks.Add(f.Of("disk.errors"))
 	disks.Join("info", f.Of("disk.info"))
 	disk, diskName, waiting := measure.NaN, "", measure.NaN
+	failures, ofVirtual := measure.NaN, measure.NaN
 	for r := range disks.Len() {
-		if disks.Word(r, "info", "kind") == "partition" {
+		switch disks.Word(r, "info", "kind") {
+		case "partition":
 			continue
+		case "virtual": // what is made of disks counts what they do, and is all there is where they count nothing
+			ofVirtual = sum(ofVirtual, disks.At(r, failed))
+		default:
+			failures = sum(failures, disks.At(r, failed))
 		}
 		if v := min(disks.At(r, busy), 1); !(v <= disk) && v == v {
 			disk, diskName = v, disks.Key(r, "device")
@@ -66,14 +73,25 @@ func useTable(_ Options, f *Frame) *Table {
 			waiting = v
 		}
 	}
+	if failures != failures {
+		failures = ofVirtual
+	}
 	add(N(disk), percent("disk_util", "%Disk", "busiest disk"))
 
 	nets := NewPivot("netns", "device")
 	rxb, txb := nets.Add(f.Of("net.device.bytes"), "direction", "rx"), nets.Add(f.Of("net.device.bytes"), "direction", "tx")
 	rxc, txc := nets.Add(f.Of("net.device.capacity"), "direction", "rx"), nets.Add(f.Of("net.device.capacity"), "direction", "tx")
+	unfit := []int{nets.Add(f.Of("net.device.drops")), nets.Add(f.Of("net.device.fifo")), nets.Add(f.Of("net.qdisc.drops"))}
+	wrong := nets.Add(f.Of("net.device.errors"))
 	nets.Join("info", f.Of("net.device.info"))
-	net, netName := measure.NaN, ""
+	net, netName, lost, errors := measure.NaN, "", measure.NaN, measure.NaN
 	for r := range nets.Len() {
+		if nets.Word(r, "info", "kind") != "bond" { // which counts what the devices below it do
+			for _, c := range unfit {
+				lost = sum(lost, nets.At(r, c))
+			}
+			errors = sum(errors, nets.At(r, wrong))
+		}
 		if nets.Word(r, "info", "kind") == "loopback" {
 			continue
 		}
@@ -95,8 +113,8 @@ func useTable(_ Options, f *Frame) *Table {
 	add(N(math.Max(0, f.One("sched.runnable")-float64(len(cpus)))), number("cpu_saturation", "cpu", Plain, 1, 5, "runnable tasks beyond the CPUs"))
 	add(N(sum(f.One("memory.scan"), f.One("memory.swap", "direction", "out"))), number("memory_saturation_bytes_per_s", "mem", MiB, 1, 5, "MiB/s scanned and swapped out"))
 	add(N(waiting), number("disk_saturation", "disk", Plain, 1, 5, "mean queue of the busiest disk"))
-	add(N(sum(total(f.Of("net.device.drops")), total(f.Of("net.qdisc.drops")), f.One("net.device.fifo"))), number("network_saturation_per_s", "net", Plain, 1, 6, "drops, overruns, full queues per second"))
-	add(N(sum(f.One("net.device.errors"), f.One("disk.errors"), f.One("memory.oom"))), number("errors_per_s", "Err", Plain, 1, 5, "errors per second"))
+	add(N(lost), number("network_saturation_per_s", "net", Plain, 1, 6, "drops, overruns, full queues per second"))
+	add(N(sum(errors, failures, f.One("memory.oom"))), number("errors_per_s", "Err", Plain, 1, 5, "errors per second"))
 	add(N(f.One("sched.load", "window", "1m")), number("load_1m", "load", Plain, 2, 6, "load average of one minute"))
 	for _, resource := range []string{"cpu", "memory", "io"} {
 		v := f.One("pressure.time", "resource", resource, "scope", "some")

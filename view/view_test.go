@@ -150,6 +150,22 @@ func TestNICUtilisation(t *testing.T) {
 blue eth0 - 90 - - - - - - 1000 qdisc`)
 }
 
+// A bond counts what the devices below it do, and an array what its disks do.
+func TestUseCountsTroubleOnce(t *testing.T) {
+	answers := func(disks ...string) *Frame {
+		return frame(
+			canned(t, "net.device.info by netns,device,kind,duplex", measure.Level, false, "'' bond0 bond full 1", "'' eth0 ethernet full 1", "'' eth1 ethernet full 1"),
+			canned(t, "net.device.drops by netns,device", measure.Delta, false, "'' bond0 5", "'' eth0 2", "'' eth1 3"),
+			canned(t, "net.device.fifo by netns,device", measure.Delta, false, "'' bond0 1", "'' eth0 1"),
+			canned(t, "net.qdisc.drops by netns,device"+wholeQueue, measure.Delta, false, "'' eth0 10"),
+			canned(t, "net.device.errors by netns,device", measure.Delta, false, "'' bond0 7", "'' eth1 7"),
+			canned(t, "disk.info by device,kind", measure.Level, false, "md0 virtual 1", "sda disk 1", "sda1 partition 1"),
+			canned(t, "disk.errors by device", measure.Delta, false, disks...))
+	}
+	expect(t, text(Use().Table(Options{}, answers("md0 4", "sda 3")), "network_saturation_per_s", "errors_per_s"), "16 10")
+	expect(t, text(Use().Table(Options{}, answers("md0 4")), "network_saturation_per_s", "errors_per_s"), "16 11")
+}
+
 // What devices have of a softirq is in its row, and told below; of interrupts that nobody can time nothing is known.
 func TestIRQTimes(t *testing.T) {
 	answers := func(times bool) *Frame {

@@ -121,3 +121,18 @@ func TestListsAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// Of what overlaps nobody here asks a sum: it would count some of it more than once.
+func TestNobodyAsksWhatOvercounts(t *testing.T) {
+	c := catalogue()
+	for _, sentence := range defaults() {
+		q, err := c.Parse(sentence)
+		if err != nil {
+			t.Errorf("%s: %v", sentence, err)
+			continue
+		}
+		if note := c.Stat(q.Stat).Overcounts(q); note != "" {
+			t.Errorf("%s: %s", sentence, note)
+		}
+	}
+}
