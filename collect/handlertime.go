@@ -7,8 +7,6 @@ import (
 
 	"culprit/kernel"
 	"culprit/measure"
-
-	"golang.org/x/sys/unix"
 )
 
 // softirqNames are the softirqs by number, as /proc/softirqs names them (softirq_to_name in kernel/softirq.c). table: never changed
@@ -24,6 +22,8 @@ type handlerTimes struct {
 	why     string                   // h can't be had
 	coming  chan *kernel.DeviceTimes // nil: it has come, or will not
 	devices *kernel.DeviceTimes      // nil: not yet, or can't be had
+	names   map[uint64]string        // of other network namespaces, by inode
+	named   time.Time                // when they may be looked for again
 	net     uint64                   // inode of our own network namespace
 	softly  bool                     // softirqs can be preempted
 	cost    time.Duration            // when it was asked last
@@ -51,10 +51,7 @@ func (t *handlerTimes) begin(highest int, byDevice bool) {
 	if !byDevice {
 		return
 	}
-	var st unix.Stat_t
-	if unix.Stat("/proc/thread-self/ns/net", &st) == nil {
-		t.net = st.Ino
-	}
+	t.net = t.root.OwnNetNS().Inode
 	t.coming = make(chan *kernel.DeviceTimes, 1)
 	go func() {
 		p, err := h.OpenDevices(t.root.Types())
@@ -122,10 +119,11 @@ func (t *handlerTimes) read(out *Out, r *interruptsReading) {
 	if t.devices != nil && soft != nil {
 		if err := t.devices.Each(func(p kernel.DeviceTime) {
 			*t.rest(p.CPU) -= float64(p.Time)
-			t.text = append(t.text[:0], p.Device...)
+			t.text = t.text[:0]
 			if uint64(p.Net) != t.net {
-				t.text = strconv.AppendUint(append(t.text, '@'), uint64(p.Net), 10)
+				t.text = append(append(t.text, t.nameOf(uint64(p.Net))...), '/')
 			}
+			t.text = append(t.text, p.Device...)
 			soft.Put(float64(p.Time), t.numbers.of(out, p.CPU), out.Label(softirqNames[netRX]), out.LabelBytes(t.text))
 		}); err != nil {
 			soft.Note(err.Error())
@@ -153,6 +151,26 @@ func (t *handlerTimes) read(out *Out, r *interruptsReading) {
 		}
 	}
 	t.account(out, lines, soft)
+}
+
+// nameOf gives the name of a network namespace by its inode, as --netns all shows it; net:INODE where it has none.
+func (t *handlerTimes) nameOf(net uint64) string {
+	if name, known := t.names[net]; known {
+		return name
+	}
+	// Looking at thousands of processes takes milliseconds: not at each reading.
+	if now := time.Now(); now.After(t.named) {
+		t.names = map[uint64]string{}
+		all, _ := t.root.NetNamespaces(mostSpaces) // the error is of those that are not in it
+		for _, ns := range all {
+			t.names[ns.Inode] = ns.Name
+		}
+		t.named = now.Add(listSpaces)
+		if name, known := t.names[net]; known {
+			return name
+		}
+	}
+	return "net:" + strconv.FormatUint(net, 10)
 }
 
 func (t *handlerTimes) rest(cpu int) *float64 {

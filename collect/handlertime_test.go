@@ -49,7 +49,7 @@ func TestSoftirqTimeByDevice(t *testing.T) {
 			t.Errorf("%s: %v", row, v)
 		case name == "softirq.time" && words[1] == "NET_RX":
 			all += v
-			if strings.HasPrefix(words[2], "vb@") {
+			if words[2] == s.prefix+"b/vb" {
 				device += v
 			}
 		}

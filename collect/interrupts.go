@@ -34,7 +34,7 @@ func (Interrupts) Stats() []measure.Stat {
 		{ID: "softirq.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Traced: true,
 			Help: "time in softirqs, without that of interrupts that came meanwhile (tracepoints irq:softirq_*, net:netif_receive_skb, napi:napi_poll)",
 			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}, {Name: "vector", Type: measure.Word, Help: "NET_RX NET_TX BLOCK TIMER SCHED RCU TASKLET HI ..."},
-				{Name: "device", Type: measure.Word, Help: "of NET_RX: the network device that the packet came in by, device@inode in another network namespace; empty: all else"}}},
+				{Name: "device", Type: measure.Word, Help: "of NET_RX: the network device that the packet came in by, with its network namespace where that is another, as blue/eth0, or net:INODE/eth0 where it has no name; empty: all else"}}},
 		{ID: "irq.affinity", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "1 for each interrupt with a handler: the CPUs it may go to (/proc/irq/N)",
 			Fields: []measure.Field{irq, device, typ, {Name: "affinity", Type: measure.Word, Help: "CPUs it may go to, as 0-3,8; empty when unreadable"},
 				{Name: "effective", Type: measure.Word, Help: "CPUs it does go to; empty where the kernel does not say"}}},
