@@ -22,7 +22,7 @@ root on most machines), largest first.`,
 		Table: func(o Options, f *Frame) *Table {
 			t := &Table{View: "caches", Columns: []Column{
 				{Name: "netns", Help: "network namespace"},
-				{Name: "cache", Head: "Cache", Width: 24, Left: true, Help: "cache or table"},
+				{Name: "cache", Head: "Cache", Width: 22, Left: true, Help: "cache or table"},
 				{Name: "entries", Head: "entries", Width: 10, Help: "things in it"},
 				{Name: "buckets", Head: "buckets", Width: 9, Help: "hash buckets"},
 				{Name: "entries_per_bucket", Head: "ent/bkt", Decimals: 2, Width: 8, Help: "mean chain length"},

@@ -67,7 +67,16 @@ func cpuColumns() []Column {
 func cpuTable(o Options, f *Frame) *Table {
 	var t *Table
 	if o.Has("extended") {
-		t = f.table("cpu", cpuColumns)
+		t = f.table("cpu with more", func() []Column {
+			columns := cpuColumns()
+			for i, c := range columns {
+				if c.Name == "nice" || c.Name == "guest" || c.Name == "steal" {
+					columns[i].From = 105
+				}
+			}
+			return columns
+		})
+		t.View = "cpu"
 	} else {
 		t = f.table("cpu without more", func() []Column {
 			columns := cpuColumns()

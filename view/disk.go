@@ -32,10 +32,10 @@ aqu-sz. Partitions with -p; idle virtual devices (loop, ram, zram) are left out 
 func diskColumns() []Column {
 	return []Column{
 		{Name: "device", Head: "Device", Width: 8, Left: true, Help: "block device"},
-		{Name: "reads_per_s", Head: "r/s", Decimals: 2, Width: 8, Help: "reads finished"},
-		{Name: "writes_per_s", Head: "w/s", Decimals: 2, Width: 8, Help: "writes finished"},
-		{Name: "read_bytes_per_s", Head: "rkB/s", Show: KiB, Decimals: 2, Width: 9, Help: "read"},
-		{Name: "written_bytes_per_s", Head: "wkB/s", Show: KiB, Decimals: 2, Width: 9, Help: "written"},
+		{Name: "reads_per_s", Head: "r/s", Decimals: 2, Width: 6, Help: "reads finished"},
+		{Name: "writes_per_s", Head: "w/s", Decimals: 2, Width: 6, Help: "writes finished"},
+		{Name: "read_bytes_per_s", Head: "rkB/s", Show: KiB, Decimals: 2, Width: 8, Help: "read"},
+		{Name: "written_bytes_per_s", Head: "wkB/s", Show: KiB, Decimals: 2, Width: 8, Help: "written"},
 		{Name: "read_await_ns", Head: "r_await", Show: Millis, Decimals: 2, Width: 7, Help: "mean time of a read, ms"},
 		{Name: "write_await_ns", Head: "w_await", Show: Millis, Decimals: 2, Width: 7, Help: "mean time of a write, ms"},
 		{Name: "queue", Head: "aqu-sz", Decimals: 2, Width: 6, Help: "mean number of requests under way"},

@@ -79,15 +79,19 @@ func flowsTable(o Options, f *Frame) *Table {
 		}
 		return ""
 	}
+	localFrom := 0
+	if whole { // beside both ports and the peer
+		localFrom = 100
+	}
 	t.Columns = []Column{
 		{Name: "residual", Help: "true in the row of what no connection accounts for"},
 		{Name: "netns", Help: "network namespace"},
 		{Name: "process", Head: head(has("process"), "Process"), Width: 12, Left: true, Help: "owner of the socket"},
 		{Name: "pid", Head: head(has("pid"), "PID"), Width: 7, Help: "its process id"},
-		{Name: "local", Head: head(has("local"), "Local"), Width: 14, Left: true, Help: "address here"},
-		{Name: "local_port", Head: head(whole, "port"), Width: 5, Help: "port here"},
+		{Name: "local", Head: head(has("local"), "Local"), Width: 14, Left: true, From: localFrom, Help: "address here"},
+		{Name: "local_port", Head: head(whole, "lport"), Width: 5, Help: "port here"},
 		{Name: "peer", Head: head(has("peer"), "Peer"), Width: 14, Left: true, Help: "address there"},
-		{Name: "peer_port", Head: head(whole, "port"), Width: 5, Help: "port there"},
+		{Name: "peer_port", Head: head(whole, "rport"), Width: 5, Help: "port there"},
 		{Name: "port", Head: head(has("port"), "Port"), Width: 6, Help: "port of the service: the listener's"},
 		{Name: "protocol", Help: "tcp"},
 		{Name: "rx_bytes_per_s", Head: "rx Mb/s", Show: MbitOfB, Decimals: 2, Width: 8, Help: "payload received"},

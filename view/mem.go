@@ -47,16 +47,16 @@ func memTable(_ Options, f *Frame) *Table {
 	}
 	add(f.One("sched.runnable"), n("runnable", "r", 2, 0, "tasks running or waiting for a CPU"))
 	add(f.One("sched.blocked"), n("blocked", "b", 2, 0, "tasks waiting for a disk or another uninterruptible thing"))
-	add(size("swap_total")-size("swap_free"), k("swap_used_bytes", "swpd", 7, 0, "swap in use"))
+	add(size("swap_total")-size("swap_free"), k("swap_used_bytes", "swpd", 7, 90, "swap in use"))
 	add(size("free"), k("free_bytes", "free", 8, 0, "unused memory"))
 	add(size("buffers"), k("buffers_bytes", "buff", 6, 90, "buffers of block devices"))
 	add(sum(size("cached"), size("slab_reclaimable")), k("cache_bytes", "cache", 8, 0, "page cache and reclaimable slabs"))
 	add(size("available"), k("available_bytes", "avail", 8, 100, "what programs can have without swapping"))
-	add(f.One("memory.swap", "direction", "in"), k("swap_in_bytes_per_s", "si", 4, 0, "read from swap"))
-	add(f.One("memory.swap", "direction", "out"), k("swap_out_bytes_per_s", "so", 4, 0, "written to swap"))
+	add(f.One("memory.swap", "direction", "in"), k("swap_in_bytes_per_s", "si", 3, 0, "read from swap"))
+	add(f.One("memory.swap", "direction", "out"), k("swap_out_bytes_per_s", "so", 3, 0, "written to swap"))
 	add(f.One("memory.paging", "direction", "in"), k("read_bytes_per_s", "bi", 6, 110, "read from block devices"))
 	add(f.One("memory.paging", "direction", "out"), k("written_bytes_per_s", "bo", 6, 110, "written to block devices"))
-	add(f.One("memory.scan"), k("scan_bytes_per_s", "sr", 5, 0, "memory scanned for reclaim"))
+	add(f.One("memory.scan"), k("scan_bytes_per_s", "sr", 3, 0, "memory scanned for reclaim"))
 	add(f.One("memory.reclaim"), k("reclaim_bytes_per_s", "reclm", 5, 130, "memory reclaimed"))
 	add(f.One("memory.stalls"), n("stalls_per_s", "stall", 5, 130, "times that a task had to reclaim memory itself"))
 	add(f.One("memory.faults", "type", "minor"), n("minor_faults_per_s", "minf", 5, 0, "page faults served from memory"))
@@ -69,7 +69,9 @@ func memTable(_ Options, f *Frame) *Table {
 	}
 	add(usage("usr")+usage("nice")+usage("guest")+usage("guest_nice"), p("user", "us", "user time, all CPUs"))
 	add(usage("sys")+usage("irq")+usage("soft"), p("system", "sy", "kernel time, all CPUs"))
-	add(usage("idle"), p("idle", "id", "idle time"))
+	id := p("idle", "id", "idle time")
+	id.Width = 3
+	add(usage("idle"), id)
 	add(usage("iowait"), p("iowait", "wa", "idle while a disk was waited for"))
 	st := p("steal", "st", "taken by the hypervisor")
 	st.From = 90

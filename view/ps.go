@@ -60,7 +60,7 @@ func psTable(o Options, f *Frame) *Table {
 		return Column{Name: name, Head: h, Show: Percent, Decimals: 1, Width: 5, Help: help}
 	}
 	rate := func(name, h string, from int, help string) Column {
-		return Column{Name: name, Head: h, Decimals: 0, Width: 6, From: from, Help: help}
+		return Column{Name: name, Head: h, Decimals: 0, Width: 5, From: from, Help: help}
 	}
 	slp := share("sleep", head(threads, "%SLP"), "the rest of a thread's time")
 	dsk := share("disk_wait", head(!threads, "%DSK"), "waiting for a disk")
@@ -68,16 +68,16 @@ func psTable(o Options, f *Frame) *Table {
 		{Name: "pid", Head: "PID", Width: 7, Help: "process id"},
 		{Name: "tid", Head: head(threads, "TID"), Width: 7, Help: "thread id"},
 		{Name: "user", Head: head(!threads, "User"), Width: 8, Left: true, From: 90, Help: "effective user"},
-		{Name: "process", Head: head(!threads, "Process"), Width: 15, Left: true, Help: "name"},
-		{Name: "thread", Head: head(threads, "Process/Thread"), Width: 22, Left: true, Help: "thread's name"},
+		{Name: "process", Head: head(!threads, "Process"), Width: 13, Left: true, Help: "name"},
+		{Name: "thread", Head: head(threads, "Process/Thread"), Width: 14, Left: true, Help: "thread's name"},
 		share("usr", "%USR", "user time"), share("sys", "%SYS", "kernel time"), share("run_wait", "%LAT", "ready, waiting for a CPU"), dsk, slp,
 		rate("voluntary_switches_per_s", "VCX", 0, "voluntary context switches"), rate("involuntary_switches_per_s", "ICX", 0, "involuntary context switches"),
 		rate("minor_faults_per_s", "MINF", 110, "page faults served from memory"), rate("major_faults_per_s", "MAJF", 100, "page faults that read a disk"),
-		{Name: "read_bytes_per_s", Head: head(!threads, "rd KB/s"), Show: KiB, Width: 7, Help: "read from storage"},
-		{Name: "written_bytes_per_s", Head: head(!threads, "wr KB/s"), Show: KiB, Width: 7, Help: "written to storage"},
+		{Name: "read_bytes_per_s", Head: head(!threads, "rdKB/s"), Show: KiB, Width: 6, Help: "read from storage"},
+		{Name: "written_bytes_per_s", Head: head(!threads, "wrKB/s"), Show: KiB, Width: 6, Help: "written to storage"},
 		{Name: "rss_bytes", Head: head(!threads, "RSS"), Show: Humane, Width: 6, From: 90, Help: "resident memory"},
 		{Name: "threads", Head: head(!threads, "Thr"), Width: 4, From: 100, Help: "threads"},
-		{Name: "command", Head: head(!threads, "Command"), Left: true, Width: 20, From: 140, Help: "command line"},
+		{Name: "command", Head: head(!threads, "Command"), Left: true, Cut: true, Width: 20, From: 140, Help: "command line"},
 	}
 	k, prefix := []string{"pid", "process"}, measure.StatID("process.")
 	if threads {

@@ -121,6 +121,7 @@ type Column struct {
 	Decimals int
 	Width    int  // least width on a terminal
 	Left     bool // texts: flush left
+	Cut      bool // a long text, of which a terminal shows what fits
 	From     int  // least terminal width that has room for this column; 0 = always there
 	Help     string
 }

@@ -71,9 +71,9 @@ func tcpTable(o Options, f *Frame) *Table {
 			c("checksum_errors_per_s", "CsumErr", 8, 0, "wrong checksum", "Udp.InCsumErrors", "Udp6.InCsumErrors"),
 		}
 	} else {
-		kb := c("rx_bytes_per_s", "rKB/s", 9, 0, "IP bytes received", "IpExt.InOctets", "Ip6.InOctets")
+		kb := c("rx_bytes_per_s", "rKB/s", 8, 0, "IP bytes received", "IpExt.InOctets", "Ip6.InOctets")
 		kb.Show = KiB
-		kb2 := c("tx_bytes_per_s", "wKB/s", 9, 0, "IP bytes sent", "IpExt.OutOctets", "Ip6.OutOctets")
+		kb2 := c("tx_bytes_per_s", "wKB/s", 8, 0, "IP bytes sent", "IpExt.OutOctets", "Ip6.OutOctets")
 		kb2.Show = KiB
 		retx := col{Column{Name: "retransmit_ratio", Head: "%ReTX", Show: Percent, Decimals: 3, Width: 6, Help: "retransmitted share of the segments sent"}, func(get func(string) float64) float64 {
 			out := get("Tcp.OutSegs")
@@ -83,10 +83,10 @@ func tcpTable(o Options, f *Frame) *Table {
 			return get("Tcp.RetransSegs") / out
 		}}
 		cols = []col{kb, kb2,
-			c("in_segments_per_s", "InSeg", 8, 0, "segments received", "Tcp.InSegs"),
-			c("out_segments_per_s", "OutSeg", 8, 0, "segments sent, without retransmits", "Tcp.OutSegs"),
-			c("resets_per_s", "Reset", 6, 0, "connections reset and resets sent", "Tcp.EstabResets", "Tcp.OutRsts"),
-			c("attempt_fails_per_s", "AttF", 5, 0, "connection attempts that failed", "Tcp.AttemptFails"),
+			c("in_segments_per_s", "InSeg", 7, 0, "segments received", "Tcp.InSegs"),
+			c("out_segments_per_s", "OutSeg", 7, 0, "segments sent, without retransmits", "Tcp.OutSegs"),
+			c("resets_per_s", "Reset", 5, 0, "connections reset and resets sent", "Tcp.EstabResets", "Tcp.OutRsts"),
+			c("attempt_fails_per_s", "AttF", 4, 0, "connection attempts that failed", "Tcp.AttemptFails"),
 			retx,
 			c("passive_opens_per_s", "InConn", 6, 0, "connections accepted", "Tcp.PassiveOpens"),
 			c("active_opens_per_s", "OutCon", 6, 0, "connections opened", "Tcp.ActiveOpens"),

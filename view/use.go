@@ -119,6 +119,7 @@ func useTable(_ Options, f *Frame) *Table {
 	for _, resource := range []string{"cpu", "memory", "io"} {
 		v := f.One("pressure.time", "resource", resource, "scope", "some")
 		c := percent("pressure_"+resource, "p"+resource[:min(3, len(resource))], "share of the time in which some task waited for "+resource)
+		c.From = 90
 		if v != v {
 			c.From = 130
 		}

@@ -60,12 +60,7 @@ func (s *screen) mean(t *view.Table) error {
 }
 
 func (s *screen) print(t *view.Table, when []byte) error {
-	s.columns = s.columns[:0]
-	for i := range t.Columns {
-		if c := &t.Columns[i]; c.Head != "" && c.From <= s.width {
-			s.columns = append(s.columns, i)
-		}
-	}
+	s.choose(t)
 	if !slices.Equal(s.columns, s.shown) {
 		s.shown, s.widths, s.since = slices.Clone(s.columns), make([]int, len(s.columns)), 0
 		for k, i := range s.shown {
@@ -82,6 +77,15 @@ func (s *screen) print(t *view.Table, when []byte) error {
 				s.texts = append(s.texts, view.Clean(row.Label)...)
 			} else {
 				s.texts = c.Append(s.texts, row.Cells[i])
+				if len(s.texts)-from > s.widths[k] && c.Decimals > 0 && row.Cells[i].Kind == view.IsNumber { // a large number can do without them, as in nicstat
+					for less := *c; less.Decimals > 0 && len(s.texts)-from > s.widths[k]; {
+						less.Decimals--
+						s.texts = less.Append(s.texts[:from], row.Cells[i])
+					}
+				}
+			}
+			if c.Cut && k == len(s.shown)-1 {
+				s.texts = cut(s.texts, from, max(len(c.Head), s.room(k)))
 			}
 			s.ends = append(s.ends, len(s.texts))
 			// Names may widen their column, numbers may not: one large number must not shift all later lines.
@@ -115,6 +119,55 @@ func (s *screen) print(t *view.Table, when []byte) error {
 	}
 	_, err := s.out.Write(s.page)
 	return err
+}
+
+// choose takes the columns that a line has room for: those that are always there, and of the others as many as fit beside them.
+func (s *screen) choose(t *view.Table) {
+	width := func(c *view.Column) int { return max(c.Width, len(c.Head)) + 1 }
+	room := s.width + 1 // no blank stands before the first
+	if s.time {
+		room -= 9
+	}
+	for i := range t.Columns {
+		if c := &t.Columns[i]; c.Head != "" && c.From == 0 {
+			room -= width(c)
+		}
+	}
+	s.columns = s.columns[:0]
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.Head == "" || c.From > s.width || c.From > 0 && width(c) > room {
+			continue
+		}
+		if c.From > 0 {
+			room -= width(c)
+		}
+		s.columns = append(s.columns, i)
+	}
+}
+
+// room gives how much of a line is left for its last column.
+func (s *screen) room(last int) int {
+	room := s.width
+	if s.time {
+		room -= 9
+	}
+	for _, w := range s.widths[:last] {
+		room -= w + 1
+	}
+	return room
+}
+
+// cut leaves of the text from there on as many characters, the last one a + where there were more.
+func cut(text []byte, from, most int) []byte {
+	for i, n, last := from, 0, from; i < len(text); n++ {
+		if n == most {
+			return append(text[:last], '+')
+		}
+		_, size := utf8.DecodeRune(text[i:])
+		last, i = i, i+size
+	}
+	return text
 }
 
 func (s *screen) head(t *view.Table) {

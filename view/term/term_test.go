@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"culprit/measure"
 	"culprit/view"
@@ -253,5 +254,56 @@ func TestAppendClock(t *testing.T) {
 		if got, want := string(appendClock(nil, at)), at.Local().Format("15:04:05"); got != want {
 			t.Fatalf("%s, want %s", got, want)
 		}
+	}
+}
+
+// At any width from 80 on a line of a tool's own columns is no longer than the terminal; names of what there is may widen it.
+func TestLinesFitTheTerminal(t *testing.T) {
+	for _, tool := range view.Tools() {
+		if tool.Name == "link" || tool.Name == "stat" { // facts, as long as they are
+			continue
+		}
+		for _, o := range []view.Options{{}, {"threads": {""}}, {"extended": {""}}, {"udp": {""}}, {"by": {"process"}}, {"by": {"client"}}} {
+			f := &view.Frame{}
+			for _, sentence := range tool.Ask(o) {
+				q, err := measure.ParseQuery(sentence)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.Answers = append(f.Answers, &measure.Answer{Query: q, Elapsed: []measure.Span{measure.Second}})
+			}
+			tab := tool.Table(o, f)
+			for width := 80; width < 300; width++ {
+				s := &screen{out: io.Discard, width: width, time: !tool.Once}
+				if err := s.table(tab); err != nil {
+					t.Fatal(err)
+				}
+				for line := range bytes.Lines(s.page) {
+					if n := utf8.RuneCount(bytes.TrimSuffix(line, []byte("\n"))); n > width {
+						t.Fatalf("%s %v on %d columns: %d wide:\n%s", tool.Name, o, width, n, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A number that is too long for its column loses decimals before it moves the line, and a command line ends where the terminal does.
+func TestCellsFit(t *testing.T) {
+	tab := &view.Table{Columns: []view.Column{{Name: "a", Head: "a", Decimals: 2, Width: 7}, {Name: "b", Head: "b", Decimals: 2, Width: 4}, {Name: "c", Head: "c", Left: true, Cut: true, Width: 4}},
+		Rows: []view.Row{{Cells: []view.Cell{view.N(12345.678), view.N(1234567), view.T("one argument after another, é")}}, {Cells: []view.Cell{view.N(1.5), view.N(9.996), view.T("two")}}}}
+	s := &screen{out: io.Discard, width: 30}
+	if err := s.table(tab); err != nil {
+		t.Fatal(err)
+	}
+	want := "      a    b c\n12345.7 1234567 one argument aft+\n   1.50 10.0 two\n"
+	if got := string(s.page); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := string(cut([]byte("xéé"), 1, 1)); got != "x+" {
+		t.Errorf("%q", got)
+	}
+	if got := string(cut([]byte("xéé"), 1, 2)); got != "xéé" {
+		t.Errorf("%q", got)
 	}
 }
