@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"culprit/measure"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,14 +17,7 @@ import (
 func openConnections(tb testing.TB) *Connections {
 	tb.Helper()
 	c, err := (Root{}).OpenConnections()
-	switch {
-	case errors.Is(err, measure.ErrDenied):
-		tb.Skip("needs: cap:CAP_BPF:", err)
-	case errors.Is(err, measure.ErrUnsupported):
-		tb.Skip("needs: kernel feature iterators over marked sockets:", err)
-	case err != nil:
-		tb.Fatal(err)
-	}
+	opened(tb, err, "iterators over marked sockets")
 	tb.Cleanup(c.Close)
 	return c
 }

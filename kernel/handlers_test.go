@@ -16,17 +16,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func openHandlers(tb testing.TB, lines int) *Handlers {
+// opened skips the test where this user or this kernel may not have what was opened.
+func opened(tb testing.TB, err error, feature string) {
 	tb.Helper()
-	h, err := (Root{}).OpenHandlers(lines)
 	switch {
 	case errors.Is(err, measure.ErrDenied):
 		tb.Skip("needs: cap:CAP_BPF:", err)
 	case errors.Is(err, measure.ErrUnsupported):
-		tb.Skip("needs: kernel feature raw tracepoints at handlers of interrupts:", err)
+		tb.Skip("needs: kernel feature", feature+":", err)
 	case err != nil:
 		tb.Fatal(err)
 	}
+}
+
+func openHandlers(tb testing.TB, lines int) *Handlers {
+	tb.Helper()
+	h, err := (Root{}).OpenHandlers(lines)
+	opened(tb, err, "raw tracepoints at handlers of interrupts")
 	tb.Cleanup(h.Close)
 	return h
 }

@@ -12,14 +12,7 @@ import (
 func openTasks(tb testing.TB) *Tasks {
 	tb.Helper()
 	t, err := (Root{}).OpenTasks()
-	switch {
-	case errors.Is(err, measure.ErrDenied):
-		tb.Skip("needs: cap:CAP_BPF:", err)
-	case errors.Is(err, measure.ErrUnsupported):
-		tb.Skip("needs: kernel feature task iterators:", err)
-	case err != nil:
-		tb.Fatal(err)
-	}
+	opened(tb, err, "task iterators")
 	tb.Cleanup(t.Close)
 	return t
 }
