@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-
 	"golang.org/x/sys/unix"
 )
 

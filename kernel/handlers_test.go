@@ -23,7 +23,7 @@ func opened(tb testing.TB, err error, feature string) {
 	case errors.Is(err, measure.ErrDenied):
 		tb.Skip("needs: cap:CAP_BPF:", err)
 	case errors.Is(err, measure.ErrUnsupported):
-		tb.Skip("needs: kernel feature", feature+":", err)
+		tb.Skipf("needs: kernel feature %s: %v", feature, err)
 	case err != nil:
 		tb.Fatal(err)
 	}
