@@ -30,10 +30,17 @@ func (h *Host) linkCounters(t *testing.T, dev string) (rx, tx float64) {
 
 // course is a counter as it grew, read again and again.
 type course struct {
-	mu sync.Mutex
-	at []time.Time
-	v  []float64
+	mu       sync.Mutex
+	readings []reading
 }
+
+// reading is a counter's value at a moment between two.
+type reading struct {
+	from, to time.Time
+	v        float64
+}
+
+func (r *reading) middle() time.Time { return r.from.Add(r.to.Sub(r.from) / 2) }
 
 // follow reads a counter until stop is called.
 func follow(read func() float64) (c *course, stop func()) {
@@ -42,10 +49,10 @@ func follow(read func() float64) (c *course, stop func()) {
 	go func() {
 		defer close(done)
 		for {
-			before := time.Now()
-			v := read()
+			r := reading{from: time.Now()}
+			r.v, r.to = read(), time.Now()
 			c.mu.Lock()
-			c.at, c.v = append(c.at, before.Add(time.Since(before)/2)), append(c.v, v)
+			c.readings = append(c.readings, r)
 			c.mu.Unlock()
 			select {
 			case <-quit:
@@ -57,16 +64,27 @@ func follow(read func() float64) (c *course, stop func()) {
 	return c, sync.OnceFunc(func() { close(quit); <-done })
 }
 
-// when gives the counter at a time, between two readings on the line that joins them; NaN outside of all readings.
-func (c *course) when(at time.Time) float64 {
+// when gives between which values the counter was at a time; NaN outside of all readings. Where two readings that were done at once stand close by, that is where the
+// line that joins them passes; where others had the CPUs, it is known to be no less than before and no more than after.
+func (c *course) when(at time.Time) (least, most float64) {
+	const atOnce, near = 10 * time.Millisecond, 100 * time.Millisecond
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := sort.Search(len(c.at), func(i int) bool { return !c.at[i].Before(at) })
-	if i == 0 || i == len(c.at) {
-		return math.NaN()
+	all := c.readings
+	before := sort.Search(len(all), func(i int) bool { return all[i].to.After(at) }) - 1 // the last that was done by then
+	after := sort.Search(len(all), func(i int) bool { return !all[i].from.Before(at) })  // the first that was begun then or later
+	if before < 0 || after == len(all) {
+		return math.NaN(), math.NaN()
 	}
-	share := at.Sub(c.at[i-1]).Seconds() / c.at[i].Sub(c.at[i-1]).Seconds()
-	return c.v[i-1] + share*(c.v[i]-c.v[i-1])
+	i := sort.Search(len(all), func(i int) bool { return !all[i].middle().Before(at) })
+	if i > 0 && i < len(all) {
+		a, b := &all[i-1], &all[i]
+		if apart := b.middle().Sub(a.middle()); apart <= near && a.to.Sub(a.from) <= atOnce && b.to.Sub(b.from) <= atOnce {
+			v := a.v + at.Sub(a.middle()).Seconds()/apart.Seconds()*(b.v-a.v)
+			return v, v
+		}
+	}
+	return all[before].v, all[after].v
 }
 
 // late is how long after its planned time a busy machine may let a reading be. The time stamp is the planned one; what was measured
@@ -81,8 +99,9 @@ func (c *course) told(t *testing.T, what string, r rows, rate, share float64) {
 	least, most := math.Inf(1), math.Inf(-1)
 	for after := time.Duration(0); after <= late; after += 5 * time.Millisecond {
 		start := r.Start.Add(after)
-		v := (c.when(start.Add(length)) - c.when(start)) / r.Seconds
-		least, most = min(least, v), max(most, v)
+		low, high := c.when(start)
+		lowEnd, highEnd := c.when(start.Add(length))
+		least, most = min(least, (lowEnd-high)/r.Seconds), max(most, (highEnd-low)/r.Seconds)
 	}
 	if !(rate > least*(1-share) && rate < most*(1+share)) {
 		t.Errorf("%s from %v: %.0f B/s, the kernel's counter grew by %.0f to %.0f", what, r.Start.Format("15:04:05.000"), rate, least, most)
