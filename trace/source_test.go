@@ -206,15 +206,19 @@ func TestSourceOfDistributions(t *testing.T) {
 	defer endFine()
 	coarse.until(t, "a tick", func() bool { return coarse.ticks > 0 })
 	fine.until(t, "a tick", func() bool { return fine.ticks > 0 })
-	for range 20 {
-		unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 3e6}, nil) //nolint:errcheck // it is made to be timed
+	naps, broken := uint64(20), uint64(0) // by a signal of the runtime's: those are shorter
+	for range naps {
+		if unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 3e6}, nil) != nil {
+			broken++
+		}
 	}
 	count := func(g *seen) uint64 { d := g.dists[""]; return d.Count() }
-	coarse.until(t, "20 naps", func() bool { return count(coarse) >= 20 })
-	fine.until(t, "20 naps", func() bool { return count(fine) >= 20 })
+	coarse.until(t, "20 naps", func() bool { return count(coarse) >= naps })
+	fine.until(t, "20 naps", func() bool { return count(fine) >= naps })
 	c, f := coarse.dists[""], fine.dists[""]
-	if c.Count() != 20 || f.Count() != 20 || c.Quantile(0) < 2097152 || f.Quantile(0) < 2.9e6 || c.Mean() < 3e6 {
-		t.Errorf("coarse %+v, fine %+v: want 20 naps of 3 ms", c, f)
+	whole := (float64(broken) + 0.5) / float64(naps) // from where on they are whole
+	if c.Count() != naps || f.Count() != naps || broken > naps/2 || c.Quantile(whole) < 2097152 || f.Quantile(whole) < 2.9e6 || c.Mean() < 3e6*float64(naps-broken)/float64(naps) {
+		t.Errorf("coarse %+v, fine %+v: want %d naps of 3 ms, of which %d were broken off", c, f, naps, broken)
 	}
 }
 
