@@ -407,7 +407,7 @@ func TestKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		has := newest(s)
-		if has < written {
+		if has < written-2e9 { // what is not written to outlast a power cut waits a moment in this process; that is so once a second
 			t.Fatalf("round %d: %s was written, %s is there", round, written, has)
 		}
 		for at < has {

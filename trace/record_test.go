@@ -45,7 +45,7 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 	}
 	env := NewEnv(kernel.Root{})
 	defer env.Close()
-	const plain = `syscall::getpgid:entry { @ = count(); }`
+	const plain = `syscall::getpgid:entry /arg0 == 0x7fffff/ { @ = count(); }`
 	probe := fmt.Sprintf(`syscall::getpgid:entry /pid == %d && arg0 == 0x7fffff/ { @[probefunc, arg0, stackdepth, stack(), stack(2)] = count(); }
 		syscall::getpgid:return /pid == %d && errno == 3/ { @r[probefunc, (int)arg0, (int)arg1, errno, stackdepth, stack()] = count(); }`, os.Getpid(), os.Getpid())
 	if types := syscallTypes(t, env, plain); types[0] == ebpf.TracePoint {
@@ -80,7 +80,7 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 		t.Errorf("by records:\n%s\nat the raw tracepoints:\n%s", got, raw)
 	}
 	both := told(probe, func() { // another program comes to the raw tracepoints while it runs
-		if out := told(plain+` syscall::getpgid:return { @r = count(); }`, run); !strings.Contains(out, fmt.Sprint(calls)) {
+		if out := told(plain+fmt.Sprintf(` syscall::getpgid:return /pid == %d/ { @r = count(); }`, os.Getpid()), run); !strings.Contains(out, fmt.Sprint(calls)) {
 			t.Errorf("the other one printed %q", out)
 		}
 	})

@@ -145,15 +145,18 @@ func TestSessionLosesNothingBetweenPrintaAndClear(t *testing.T) {
 
 func TestSessionTimesSystemCalls(t *testing.T) {
 	const naps = 20
+	broken := 0 // by a signal of the runtime's: those are shorter
 	_, out, errs := traced(t, program(`syscall::clock_nanosleep:entry /pid == %d/ { self->t = timestamp; }
 		syscall::clock_nanosleep:return /self->t/ { @n = count(); @least = min(timestamp - self->t); self->t = 0; }`, os.Getpid()), func() {
 		for range naps {
-			unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 2e6}, nil) //nolint:errcheck // it is made to be counted
+			if unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 2e6}, nil) != nil {
+				broken++
+			}
 		}
 	})
 	var n, least int64
-	if _, err := fmt.Sscan(strings.Join(strings.Fields(out), " "), &n, &least); err != nil || n != naps || least < 2e6 || errs != "" {
-		t.Errorf("printed %q and %q, want %d naps of at least 2 ms", out, errs, naps)
+	if _, err := fmt.Sscan(strings.Join(strings.Fields(out), " "), &n, &least); err != nil || n != naps || least < 2e6 && broken == 0 || errs != "" {
+		t.Errorf("printed %q and %q, want %d naps of at least 2 ms, but for %d that were broken off", out, errs, naps, broken)
 	}
 }
 
