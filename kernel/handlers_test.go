@@ -110,7 +110,7 @@ func TestHandlersOfSoftirqs(t *testing.T) {
 	if taken < time.Duration(ran)*100*time.Nanosecond || taken > wall { // others may have used the CPU meanwhile
 		t.Errorf("%v in %d softirqs of a thread that took %v", taken, ran, time.Duration(spent))
 	}
-	if loopback < taken/2 || loopback > taken {
+	if loopback < taken/20 || loopback > taken { // others may have packets on this CPU too
 		t.Errorf("%v of %v are of loopback", loopback, taken)
 	}
 	if all > wall+wall/10 {
