@@ -350,12 +350,7 @@ func (h *Handlers) Close() {
 	if h == nil {
 		return
 	}
-	for _, l := range h.links {
-		l.Close() //nolint:errcheck // nothing more is wanted of it
-	}
-	for _, p := range h.progs {
-		p.Close()
-	}
+	detach(h.links, h.progs)
 	if h.counting != nil {
 		h.counting.Close() //nolint:errcheck // as above
 	}
@@ -366,4 +361,14 @@ func (h *Handlers) Close() {
 		m.Close()
 	}
 	*h = Handlers{}
+}
+
+// detach takes programs away from where they are attached, and out of the kernel.
+func detach(links []*Link, progs []*ebpf.Program) {
+	for _, l := range links {
+		l.Close() //nolint:errcheck // nothing more is wanted of it
+	}
+	for _, p := range progs {
+		p.Close()
+	}
 }

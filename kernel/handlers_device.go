@@ -117,12 +117,7 @@ func (d *DeviceTimes) Close() {
 	if d == nil {
 		return
 	}
-	for _, l := range d.links {
-		l.Close() //nolint:errcheck // nothing more is wanted of it
-	}
-	for _, p := range d.progs {
-		p.Close()
-	}
+	detach(d.links, d.progs)
 	d.times.Close()
 	*d = DeviceTimes{}
 }
