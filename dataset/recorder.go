@@ -30,6 +30,7 @@ type recorder struct {
 	first   measure.Time // stamp of the first tick of this process
 	ids     []uint32
 	batches []*measure.Batch
+	mine    []*keeper // those of the tick at hand
 }
 
 // generation is one run of the sources.
@@ -40,7 +41,8 @@ type generation struct {
 	stat  measure.StatID // whose interval in the tick before ended at end; "": none yet
 	end   measure.Time
 	parts map[int][]*measure.Batch
-	whole chan struct{} // closed when the parts have been kept
+	kept  map[int]measure.Time // source -> stamp of its newest tick
+	whole chan struct{}        // closed when the parts have been kept
 }
 
 // errOver ends the run of a source whose generation is over.
@@ -108,7 +110,10 @@ func (r *recorder) start(ctx context.Context) {
 		from = floor(now().Add(handOver), r.step).Add(r.step)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	g := &generation{asked: asked, stop: stop, from: from, parts: map[int][]*measure.Batch{}, whole: make(chan struct{})}
+	g := &generation{asked: asked, stop: stop, from: from, parts: map[int][]*measure.Batch{}, kept: map[int]measure.Time{}, whole: make(chan struct{})}
+	for source := range asked {
+		g.kept[source] = floor(from, r.step)
+	}
 	r.next = g
 	for source, queries := range asked {
 		for i := range queries {
@@ -168,33 +173,59 @@ func (r *recorder) failed(ctx context.Context, g *generation, err error) {
 func (r *recorder) accept(ctx context.Context, g *generation, source int, batches []*measure.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(g.asked) > 1 {
-		// The others' parts are waited for, and their owners wait for us: nobody overwrites what is not kept yet. Who is late by half
-		// a step belongs to the next tick.
-		g.parts[source] = batches
-		if len(g.parts) < len(g.asked) {
-			whole := g.whole
-			r.mu.Unlock()
-			late := time.NewTimer(max(r.step.AsDuration()/2, 100*time.Millisecond))
-			select {
-			case <-whole:
-			case <-late.C:
-			case <-ctx.Done():
-			}
-			late.Stop()
-			r.mu.Lock()
-			if whole != g.whole {
-				return r.handOver(g)
-			}
-		}
-		batches = nil
-		for _, source := range slices.Sorted(maps.Keys(g.parts)) {
-			batches = append(batches, g.parts[source]...)
-		}
-		clear(g.parts)
-		close(g.whole)
-		g.whole = make(chan struct{})
+	if len(g.asked) == 1 || r.missed(g, source, batches) {
+		return r.take(g, map[int][]*measure.Batch{source: batches})
 	}
+	// The others' parts are waited for, and their owners wait for us: nobody overwrites what is not kept yet. Who is late by half
+	// a step is kept by itself, when it comes.
+	g.parts[source] = batches
+	if len(g.parts) < len(g.asked) {
+		whole := g.whole
+		r.mu.Unlock()
+		late := time.NewTimer(max(r.step.AsDuration()/2, 100*time.Millisecond))
+		select {
+		case <-whole:
+		case <-late.C:
+		case <-ctx.Done():
+		}
+		late.Stop()
+		r.mu.Lock()
+		if whole != g.whole {
+			return r.handOver(g)
+		}
+	}
+	r.set.say("silent", r.silent(g))
+	parts := g.parts
+	g.parts = map[int][]*measure.Batch{}
+	close(g.whole)
+	g.whole = make(chan struct{})
+	return r.take(g, parts)
+}
+
+// silent says which source has given nothing for so long that it is no delay; "": none.
+func (r *recorder) silent(g *generation) string {
+	for _, source := range slices.Sorted(maps.Keys(g.asked)) {
+		if _, here := g.parts[source]; !here && r.last.Sub(g.kept[source]) > max(mostSilent, 3*r.step) {
+			return fmt.Sprintf("%s and what is measured with it has given nothing since %v", g.asked[source][0].Stat, g.kept[source])
+		}
+	}
+	return ""
+}
+
+// missed says whether a source's part is of a tick that was kept without it.
+func (r *recorder) missed(g *generation, source int, batches []*measure.Batch) bool {
+	if r.now != g || len(batches) == 0 {
+		return false
+	}
+	at := r.last
+	if first := earliest(batches); first.Over.Span() > 0 {
+		at = floor(first.Over.End, r.step)
+	}
+	return g.kept[source] < at && at <= r.last
+}
+
+// take keeps the parts of a tick. Those that ended in different steps, which a busy machine brings, are ticks of their own.
+func (r *recorder) take(g *generation, parts map[int][]*measure.Batch) error {
 	if g == r.next {
 		if r.now != nil {
 			r.now.stop() // it did not come to its last tick
@@ -204,8 +235,28 @@ func (r *recorder) accept(ctx context.Context, g *generation, source int, batche
 	if g != r.now {
 		return errOver
 	}
-	if err := r.keep(g, batches); err != nil {
-		return err
+	for len(parts) > 0 {
+		var first *measure.Batch
+		for _, b := range parts {
+			if len(b) > 0 {
+				if e := earliest(b); first == nil || sooner(e, first) {
+					first = e
+				}
+			}
+		}
+		if first == nil {
+			break // no source of ours gives that
+		}
+		var sources []int
+		var batches []*measure.Batch
+		for _, source := range slices.Sorted(maps.Keys(parts)) {
+			// What could not look has no time of its own.
+			if e := parts[source]; len(e) == 0 || earliest(e).Over.Span() == 0 || floor(earliest(e).Over.End, r.step) == floor(first.Over.End, r.step) {
+				sources, batches = append(sources, source), append(batches, e...)
+				delete(parts, source)
+			}
+		}
+		r.keep(g, first, sources, batches)
 	}
 	return r.handOver(g)
 }
@@ -223,13 +274,11 @@ const (
 	clockJump   = 250 * measure.Millisecond // beyond it the clock was set; adjusting it moves it by at most 1/2,000
 	mostLived   = 3600 * measure.Second     // an hour: how much is given up when a clock goes back, rather than to be ahead of it for good
 	lateFromDiv = 2                         // a tick is late by half a step
+	mostSilent  = 10 * measure.Second       // a source that gives nothing for longer is told as trouble
 )
 
-// keep keeps a tick.
-func (r *recorder) keep(g *generation, batches []*measure.Batch) error {
-	if len(batches) == 0 {
-		return nil // no source of ours gives that
-	}
+// keep keeps a tick of some sources. first is of its first reading.
+func (r *recorder) keep(g *generation, first *measure.Batch, sources []int, batches []*measure.Batch) {
 	// An interval is as long as the monotonic clock says: where it does not begin at the end of the one before, the wall clock was set.
 	for _, b := range batches {
 		if b.Stat != g.stat || b.Over.Span() == 0 {
@@ -242,14 +291,21 @@ func (r *recorder) keep(g *generation, batches []*measure.Batch) error {
 		}
 		break
 	}
-	first := earliest(batches)
 	over := first.Over
 	at := floor(over.End, r.step)
 	g.stat, g.end = first.Stat, over.End
+	newest := at
 	switch ahead := r.last.Sub(at); {
 	case r.last == 0:
+	case ahead >= 0 && len(g.asked) > 1 && r.missed(g, sources[0], batches):
+		r.set.late.Add(1)
+		newest = r.last
 	case ahead >= 0:
 		at = r.rewind(at, ahead)
+		newest = at
+		for source := range g.kept {
+			g.kept[source] = at.Add(-r.step)
+		}
 	case r.first != 0:
 		r.set.say("clock", "")
 		r.set.late.Add(uint64(-ahead/r.step - 1))
@@ -260,14 +316,25 @@ func (r *recorder) keep(g *generation, batches []*measure.Batch) error {
 	if r.first == 0 {
 		r.first = at
 	}
-	r.last = at
+	r.last = newest
+	for _, source := range sources {
+		g.kept[source] = at
+	}
 
 	runtime.LockOSThread() // its CPU clock is read
 	defer runtime.UnlockOSThread()
 	before := threadTime()
 	r.ids, r.batches = r.ids[:0], r.batches[:0]
 	rows := 0
+	owner := r.set.measures().owner
+	keepers := r.mine[:0]
 	for _, k := range r.keepers {
+		if slices.Contains(sources, owner[k.dataset.Query.Stat]) {
+			keepers = append(keepers, k)
+		}
+	}
+	r.mine = keepers
+	for _, k := range keepers {
 		n := len(r.batches)
 		r.batches = k.keep(batches, r.asks(g, k.dataset.Query), r.batches)
 		for range len(r.batches) - n {
@@ -286,11 +353,10 @@ func (r *recorder) keep(g *generation, batches []*measure.Batch) error {
 	}
 	// A dataset without rows costs too.
 	spent := float64(threadTime() - before)
-	for _, k := range r.keepers {
-		k.spent += spent * float64(1+k.rows) / float64(rows+len(r.keepers))
+	for _, k := range keepers {
+		k.spent += spent * float64(1+k.rows) / float64(rows+len(keepers))
 	}
-	r.set.tell(at, r.keepers)
-	return nil
+	r.set.tell(at, keepers)
 }
 
 // asks says whether the generation asks its sources for all that the query needs.
@@ -328,11 +394,19 @@ func (r *recorder) rewind(at measure.Time, ahead measure.Span) measure.Time {
 func earliest(batches []*measure.Batch) *measure.Batch {
 	first := batches[0]
 	for _, b := range batches[1:] {
-		if b.Over.Span() > 0 && (first.Over.Span() == 0 || b.Over.End < first.Over.End) {
+		if b.Over.Span() > 0 && sooner(b, first) {
 			first = b
 		}
 	}
 	return first
+}
+
+// sooner says whether a tick of a's end comes before one of b's; those that could not look have no time.
+func sooner(a, b *measure.Batch) bool {
+	if (a.Over.Span() > 0) != (b.Over.Span() > 0) {
+		return a.Over.Span() > 0
+	}
+	return a.Over.End < b.Over.End
 }
 
 // threadTime gives the CPU time of the calling thread: clock_gettime(2), CLOCK_THREAD_CPUTIME_ID.

@@ -20,10 +20,14 @@ import (
 type meters struct {
 	stats []measure.Stat
 	slow  time.Duration
-	fails atomic.Bool // Run
+	holds map[int]stall // by the number of the reading
+	fails atomic.Bool   // Run
 	runs  atomic.Int64
 	cost  atomic.Int64
 }
+
+// stall is what a busy machine does to a reading.
+type stall struct{ before, after time.Duration }
 
 func (m *meters) Stats() []measure.Stat { return m.stats }
 
@@ -37,16 +41,17 @@ func (m *meters) Run(ctx context.Context, queries []measure.Query, sink measure.
 	step := queries[0].Step
 	at := queries[0].Over.Start
 	before := measure.Time(0)
-	for {
-		time.Sleep(at.Sub(now()).AsDuration() + m.slow)
+	for n := 0; ; n++ {
+		time.Sleep(at.Sub(now()).AsDuration() + m.slow + m.holds[n].before)
 		if ctx.Err() != nil {
 			return nil
 		}
+		end := now()
 		if before != 0 {
 			var batches []*measure.Batch
 			for _, q := range queries {
 				i := slices.IndexFunc(m.stats, func(s measure.Stat) bool { return s.ID == q.Stat })
-				b := &measure.Batch{Stat: q.Stat, Over: measure.Interval{Start: before, End: now()}}
+				b := &measure.Batch{Stat: q.Stat, Over: measure.Interval{Start: before, End: end}}
 				for _, f := range m.stats[i].Fields {
 					b.By = append(b.By, f.Name)
 				}
@@ -59,12 +64,13 @@ func (m *meters) Run(ctx context.Context, queries []measure.Query, sink measure.
 				b.Labels = []string{"a", "b"}
 				batches = append(batches, b)
 			}
+			time.Sleep(m.holds[n].after)
 			if err := sink.Accept(batches); err != nil {
 				return err
 			}
 		}
-		before = now()
-		at = floor(before, step).Add(step)
+		before = end
+		at = floor(now(), step).Add(step)
 	}
 }
 
@@ -508,7 +514,7 @@ func TestTrouble(t *testing.T) {
 	})
 }
 
-// One tick of two sources is kept as one; who is late belongs to the next.
+// One tick of two sources is kept as one.
 func TestTwoSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, m := newMeters(), newMeters(), newMemory(nil)
@@ -529,11 +535,113 @@ func TestTwoSources(t *testing.T) {
 		<-done
 		unbroken(t, "m.a", m.stamps(1), measure.Second, 9)
 		unbroken(t, "m.b", m.stamps(2), measure.Second, 9)
-		for _, k := range m.ticks {
+		for _, k := range m.ticks[:len(m.ticks)-1] { // the end may come between the two
 			if len(k.ids) < 2 {
 				t.Errorf("the tick of %v has %v", k.at, k.ids)
 			}
 		}
+	})
+}
+
+// A source that a busy machine holds up, before it reads or after, costs nobody a tick, itself no amount, and is no clock that is set.
+func TestSourceThatIsHeldUp(t *testing.T) {
+	for _, long := range []time.Duration{400, 600, 990, 1010, 1400, 1600, 2300, 2700, 5583} {
+		long *= time.Millisecond
+		for name, holds := range map[string]map[int]stall{
+			"before": {4: {before: long}}, "after": {4: {after: long}}, "twice": {4: {after: long}, 5: {before: long}}, "again": {4: {before: long}, 6: {after: long}},
+		} {
+			for which := range 3 {
+				synctest.Test(t, func(t *testing.T) {
+					a, b, m := newMeters(), newMeters(), newMemory(nil)
+					a.stats, b.stats = a.stats[:1], b.stats[2:]
+					a.slow = time.Millisecond
+					if which != 0 {
+						b.holds = holds
+					}
+					if which != 1 {
+						a.holds = holds
+					}
+					s, err := NewSet(New(a, b), m, []string{"m.a by x,y", "m.c by x,y"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					ctx, stop := context.WithCancel(t.Context())
+					done := make(chan struct{})
+					go func() { s.Run(ctx); close(done) }()
+					time.Sleep(20 * time.Second)
+					stop()
+					<-done
+					what := fmt.Sprintf("held %s by %v, %d", name, long, which)
+					for id := range uint32(2) {
+						held := which == 2 || which == int(id)
+						id++
+						var at, end measure.Time
+						amount, stretch := 0.0, 0.0
+						for _, k := range m.ticks {
+							for i, of := range k.ids {
+								b := k.batches[i]
+								if of != id {
+									continue
+								}
+								if b.Over.Span() == 0 {
+									t.Errorf("%s: dataset %d has nothing at %v: %v", what, id, k.at, b.Notes)
+									continue
+								}
+								switch {
+								case k.at != floor(b.Over.End, measure.Second):
+									t.Errorf("%s: what ends at %v is the tick of %v", what, b.Over.End, k.at)
+								case at != 0 && k.at <= at, at != 0 && k.at != at.Add(measure.Second) && !held:
+									t.Errorf("%s: %v follows on %v", what, k.at, at)
+								case end != 0 && b.Over.Start != end:
+									t.Errorf("%s: the interval of %v begins at %v and not at %v", what, k.at, b.Over.Start, end)
+								}
+								at, end = k.at, b.Over.End
+								amount, stretch = amount+b.Values[0], stretch+b.Over.Seconds()
+							}
+						}
+						if stretch < 17 || math.Abs(amount-stretch) > 1e-6 {
+							t.Errorf("%s: dataset %d has %g in %g s", what, id, amount, stretch)
+						}
+					}
+					changes, err := s.Changes(t.Context(), measure.Interval{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, c := range changes {
+						if c.Who == "clock" {
+							t.Errorf("%s: the clock was %s", what, c.What)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// A source that gives nothing any more is told as trouble; the others go on.
+func TestSourceThatIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, m := newMeters(), newMeters(), newMemory(nil)
+		a.stats, b.stats = a.stats[:1], b.stats[2:]
+		b.holds = map[int]stall{4: {before: 30 * time.Second}}
+		s, err := NewSet(New(a, b), m, []string{"m.a by x,y", "m.c by x,y"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { s.Run(ctx); close(done) }()
+		time.Sleep(20 * time.Second)
+		if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0], "m.c and what is measured with it has given nothing since") {
+			t.Errorf("trouble %q", got)
+		}
+		unbroken(t, "m.a", m.stamps(1), measure.Second, 18)
+		time.Sleep(20 * time.Second)
+		if got := s.Health().Trouble; len(got) != 0 {
+			t.Errorf("when it has come, trouble %q", got)
+		}
+		stop()
+		<-done
 	})
 }
 

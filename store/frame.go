@@ -88,12 +88,14 @@ func (f *framer) part(p *part) (grown int) {
 	if p.short > 0 {
 		p.addLoss(measure.Loss{Reason: "memory was short, and this dataset has more than its share of it: new rows were left out", Events: p.short})
 	}
+	whole := p.epoch != f.epoch // also where the key frame was of other datasets
+	p.epoch = f.epoch
 	b := appendUvarint(f.section[:0], uint64(info.elapsed))
 	var flags byte
 	if info.partial {
 		flags |= partPartial
 	}
-	if !f.key && t > 0 && slices.Equal(p.said, p.before) {
+	if !whole && t > 0 && slices.Equal(p.said, p.before) {
 		flags |= partNoted
 	}
 	b = append(b, flags)
@@ -114,7 +116,7 @@ func (f *framer) part(p *part) (grown int) {
 		c := &p.state[row]
 		if c.seen != t {
 			grown += p.push(row, t, absent())
-			if !f.key {
+			if !whole {
 				b = f.next(b, tokenGone)
 			}
 			continue
@@ -122,14 +124,14 @@ func (f *framer) part(p *part) (grown int) {
 		kept = append(kept, row)
 		was, is := math.Float64bits(c.before), math.Float64bits(c.now)
 		if was == is {
-			if !f.key {
+			if !whole {
 				b = f.next(b, tokenSame)
 			}
 			continue
 		}
 		grown += p.push(row, t, c.now)
-		if !f.key {
-			d, whole := wholeDifference(c.before, c.now)
+		if !whole {
+			d, exact := wholeDifference(c.before, c.now)
 			switch {
 			case dists && p.sameDist(c.before, c.now):
 				c.now = c.before
@@ -137,7 +139,7 @@ func (f *framer) part(p *part) (grown int) {
 			case dists:
 				b = f.next(b, tokenNew)
 				f.token = p.appendDist(f.token, c.now)
-			case whole:
+			case exact:
 				b = f.next(b, tokenAdded)
 				f.token = binary.AppendVarint(f.token, d)
 			default:
@@ -149,13 +151,13 @@ func (f *framer) part(p *part) (grown int) {
 	}
 	p.live = kept
 	b = f.flush(b)
-	if f.key {
+	if whole {
 		b = b[:tokens]
 	}
 	b = appendUvarint(b, 0) // the end of the tokens
 
 	// The rows that came.
-	if f.key {
+	if whole {
 		b = appendUvarint(b, uint64(len(p.live)+len(p.came)))
 		for _, row := range p.live {
 			b = f.came(b, p, row, dists)

@@ -78,6 +78,7 @@ type part struct {
 	before []uint16 // notes of the tick before
 	stacks trie
 	told   []uint32 // of each node: the epoch in which a frame last told it
+	epoch  uint32   // in which a frame last told all its rows
 	extra  int      // bytes that rows and columns take, about
 	lost   uint64   // rows that the tick under way left out: more than a dataset may have
 	short  uint64   // rows that the tick under way left out: new ones while memory was short
