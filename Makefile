@@ -17,7 +17,7 @@ TOOLS   := $(CURDIR)/.cache/tools
 # The binary is static; the linters and the tests are built the same way.
 export CGO_ENABLED := 0
 
-.PHONY: help build run test race check bench grafana fuzz clean install
+.PHONY: help build run needs test race check bench grafana fuzz clean install
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,10 +29,12 @@ build: ## build the page where Node is there (PAGE=no leaves it out), then bin/c
 run: build ## build, record this machine each second and show it at an address (FOR=20s ends it)
 	bin/culprit serve $(if $(FOR),--for $(FOR))
 
-test: ## install what tests need, run every tier this machine can run, say what was skipped and why
+needs: ## install what tests need, as make test does
 	@.ci/needs nicstat sar:sysstat mpstat:sysstat iperf3 ethtool ip:iproute2 ps:procps tmux prometheus node:nodejs npm chromium \
 		qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio zstd lz4 depmod:kmod gcc:build-essential
 	@cases/vm/kernels
+
+test: needs ## install what tests need, run every tier this machine can run, say what was skipped and why
 	@.ci/page build
 	@.ci/page test
 	@$(GO) build -o $(TOOLS)/ ./.ci/tests

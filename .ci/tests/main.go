@@ -26,7 +26,7 @@ import (
 type tier struct {
 	name     string
 	args     []string // after go test -json
-	packages []string // patterns; "./..." leaves out what the plan and lab tiers run
+	packages []string // patterns, in the order of their runs; "./..." leaves out what the plan and lab tiers run
 	sparse   bool     // most packages have nothing to run: say nothing of those
 }
 
@@ -36,8 +36,8 @@ func tiers() []tier {
 	return []tier{
 		{name: "plan", args: []string{"-count=1"}, packages: []string{"."}},
 		{name: "runner", args: []string{"-count=1"}, packages: []string{"./.ci/tests"}}, // ./... passes it over
-		// Three at a time: the longest wait for most of theirs.
-		{name: "rooms", args: []string{"-count=1", "-p=3"}, packages: []string{"./..."}},
+		// Three at a time: the longest wait for most of theirs, and so begin first.
+		{name: "rooms", args: []string{"-count=1", "-p=3"}, packages: []string{"./trace", "./cmd/...", "./store", "./..."}},
 		{name: "benchmarks, once each", args: []string{"-count=1", "-run=^$", "-bench=.", "-benchtime=1x"}, packages: []string{"./..."}, sparse: true},
 		// The lab shapes links and loads CPUs: one story at a time.
 		{name: "lab", args: []string{"-count=1", "-p=1", "-timeout=25m"}, packages: []string{"./cases/..."}},
@@ -109,7 +109,24 @@ func run(total *tally, root string, t tier) (bool, error) {
 
 // list gives the packages of a tier; none is no error, since rooms appear with time.
 func list(root string, t tier) ([]string, error) {
-	cmd := exec.Command("go", append([]string{"list"}, t.packages...)...)
+	var packages []string
+	for _, pattern := range t.packages {
+		more, err := listed(root, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range more {
+			if !slices.Contains(packages, p) {
+				packages = append(packages, p)
+			}
+		}
+	}
+	return packages, nil
+}
+
+// listed gives the packages of a pattern.
+func listed(root, pattern string) ([]string, error) {
+	cmd := exec.Command("go", "list", pattern)
 	cmd.Dir = root
 	var errs strings.Builder
 	cmd.Stderr = &errs
@@ -123,7 +140,7 @@ func list(root string, t tier) ([]string, error) {
 	var packages []string
 	for p := range strings.FieldsSeq(string(out)) {
 		_, below, _ := strings.Cut(p, "/")
-		if slices.Equal(t.packages, []string{"./..."}) && (below == "" || strings.HasPrefix(below+"/", "cases/")) {
+		if pattern == "./..." && (below == "" || strings.HasPrefix(below+"/", "cases/")) {
 			continue
 		}
 		packages = append(packages, p)

@@ -7,7 +7,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 
 const top = join(import.meta.dirname, "..", "..");
 export const program = process.env.CULPRIT ?? join(top, "bin", "culprit");
@@ -178,6 +178,15 @@ export class Eyes {
     });
     page.on("response", (r) => {
       if (r.status() >= 400) wrong.push(`${r.status()} ${r.url()}`);
+    });
+    // What a test that failed looked at, in a picture and in words.
+    onTestFinished(async ({ task }) => {
+      if (task.result?.state === "fail") {
+        await picture(page, `failed-${task.name.replace(/\W+/g, "-").slice(0, 60)}`);
+        const text = await page.locator("body").innerText();
+        console.log(`${task.name}: at ${page.url()}\n${wrong.join("\n")}\n${text.slice(0, 3000)}`);
+      }
+      await context.close();
     });
     await page.goto(`${base}?token=${served.token}${fragment}`);
     await page.waitForSelector("main h1");
