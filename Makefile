@@ -49,8 +49,8 @@ check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, errorlint, go.mod tidy, 
 	@.ci/check $(TOOLS)
 
 # The linters, at the versions that .ci/lint/go.mod pins.
-$(TOOLS)/staticcheck: .ci/lint/go.mod .ci/lint/go.sum
-	@$(GO) -C .ci/lint build -o $(TOOLS)/ tool
+$(TOOLS)/staticcheck: .ci/lint/go.mod .ci/lint/go.sum .ci/lint/types/main.go
+	@$(GO) -C .ci/lint build -o $(TOOLS)/ tool ./types
 	@touch $@
 
 bench: build ## benchmarks beside the code (BENCH=pattern), then the cost beside the classic tools (WORLD=part of a name, SOAK=2h: the server for so long), then the archive beside Prometheus's (HOURS=24, RECORDED=dir), then the page on a screen
