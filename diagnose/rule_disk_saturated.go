@@ -49,6 +49,7 @@ func diskSaturated() Rule {
 			}
 			var full []*fullDisk
 			most, text := measure.NaN, "there is no disk"
+			made := true // the busiest one so far is made of others
 			told := 0
 			for _, r := range busy.Rows {
 				name := r.Word("device")
@@ -58,7 +59,9 @@ func diskSaturated() Rule {
 				d := diskOf(l, name, kinds[name], r)
 				if b := r.Mean(nil); b == b {
 					told++
-					if b > most || most != most {
+					virtual := kinds[name] == "virtual"
+					if b > most || most != most || b == most && made && !virtual {
+						made = virtual
 						most, text = b, fmt.Sprintf("busiest disk %s %s busy", clean(name), percent(min(b, 1)))
 						if w := d.await(nil); w == w {
 							text += ", " + duration(w) + " a request"
