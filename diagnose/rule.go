@@ -13,6 +13,9 @@ type Rule struct {
 	Finds []string
 	// Uses are sentences that only add to the evidence; the rule works without.
 	Uses []string
+	// Traced are as Uses, of statistics that programs in the kernel measure (measure.Stat.Traced): few may, and a server records them for who asks.
+	// Where they can't be had nothing is said of it: the evidence says that it is an estimate.
+	Traced []string
 
 	Check func(*Look)
 }
@@ -48,7 +51,7 @@ func Sentences(rules []Rule) []string {
 	var all []string
 	seen := map[string]bool{}
 	for _, r := range rules {
-		for _, list := range [][]string{r.Needs, r.Finds, r.Uses} {
+		for _, list := range [][]string{r.Needs, r.Finds, r.Uses, r.Traced} {
 			for _, s := range list {
 				if !seen[s] {
 					seen[s] = true

@@ -15,14 +15,18 @@ const (
 	softirqNoIdle = 0.10
 	// softirqOthersIdle: while the other CPUs could take their part.
 	softirqOthersIdle = 0.30
+	// softirqPart: a device whose packets take less of the CPU is not worth a line, and softirqDevices is how many lines there are at most.
+	softirqPart    = 0.05
+	softirqDevices = 3
 )
 
 // cpuSoftirq finds one CPU taken by interrupt work while others idle.
 func cpuSoftirq() Rule {
 	return Rule{
 		ID: "cpu-softirq", Checks: "interrupt work of single cpus", Resource: "cpu",
-		Needs: []string{cpuTime},
-		Uses:  []string{softirqs, interrupts, softnetPackets, softnetDrops, softnetSqueezes, devicePackets},
+		Needs:  []string{cpuTime},
+		Uses:   []string{softirqs, interrupts, softnetPackets, softnetDrops, softnetSqueezes, devicePackets},
+		Traced: []string{softirqTime},
 		Check: func(l *Look) {
 			m := machineOf(l.Table(cpuTime))
 			most, name := -1.0, ""
@@ -74,6 +78,11 @@ func accuseSoftirq(l *Look, m machine, cpu string, s spell) {
 			vector = r
 		}
 	}
+	h := handledOf(l)
+	kind := vector.Word("vector")
+	if most, share := h.busiest(s.mask, cpu); share > 0 { // no count tells what takes the time
+		kind, vector = most, vectors.One("cpu", cpu, "vector", most)
+	}
 	devices := l.Table(interrupts)
 	var device *Row
 	for _, r := range devices.Where("cpu", cpu) {
@@ -84,13 +93,20 @@ func accuseSoftirq(l *Look, m machine, cpu string, s spell) {
 	what := "interrupt work"
 	if hard < irq/2 {
 		what = "softirq work"
-		if strings.HasPrefix(vector.Word("vector"), "NET") {
+		if strings.HasPrefix(kind, "NET") {
 			what = "network softirq work"
 		}
 	}
 	who := ""
 	if device != nil {
 		who = ", served for " + clean(device.Word("device"))
+	}
+	ofDevices := h.devices(s.mask, cpu, softirqDevices)
+	switch {
+	case len(ofDevices) > 0 && h.device(s.mask, cpu, ofDevices[0]) >= irq/2:
+		who = ", most of it for packets of " + at(ofDevices[0].netns, ofDevices[0].name)
+	case h.vector(s.mask, cpu, kind) >= irq/2:
+		who = ", most of it softirq " + clean(kind)
 	}
 	f := l.Found("cpu"+clean(cpu), High, 0.93, Culprit{Kind: "cpu", Name: cpu},
 		fmt.Sprintf("CPU %s is taken by %s, %s of its time for %s, while the other CPUs are %s idle%s.", clean(cpu), what, percent(irq), s, percent(rest), who))
@@ -100,26 +116,50 @@ func accuseSoftirq(l *Look, m machine, cpu string, s spell) {
 	if v := vector.Mean(s.mask); v > 0 {
 		f.proof(vectors, s, vector.Sentence(), v, vectors.Unit, fmt.Sprintf("%s softirqs %s a second on it", count(v), clean(vector.Word("vector"))))
 	}
+	handledProof(f, h, kind, ofDevices, cpu, s)
 	if device != nil {
 		f.proof(devices, s, device.Sentence(), device.Mean(s.mask), devices.Unit, fmt.Sprintf("%s interrupts a second of %s (irq %s)", count(device.Mean(s.mask)), clean(device.Word("device")), clean(device.Word("irq"))))
 	}
 	packetsProof(l, f, m, cpu, s)
 	f.explains(irq)
 	f.Verify = "mpstat -P ALL 1 3; culprit irq -w 5 1; cat /proc/net/softnet_stat"
-	if dev := receiver(l, s); dev != "" && dev != "lo" {
-		q := "/sys/class/net/" + shell(dev) + "/queues/rx-0/rps_cpus"
+	dev := place{name: receiver(l, s)}
+	if len(ofDevices) > 0 {
+		dev = ofDevices[0]
+	}
+	// /sys shows the devices of one namespace.
+	if dev.name != "" && dev.name != "lo" && dev.netns == "" && (kind == "" || strings.HasPrefix(kind, "NET")) {
+		q := "/sys/class/net/" + shell(dev.name) + "/queues/rx-0/rps_cpus"
 		f.Fix = &Fix{"echo " + cpuMask(len(m.names)) + " > " + q, "echo 0 > " + q, "low: receive work above the driver spreads over the CPUs; each packet costs a little more"}
 	}
 	f.covering("net-drops", func(o *Finding) bool { return strings.HasPrefix(o.ID, "net-drops/softnet") })
 	f.covering("cpu-one-saturated", func(o *Finding) bool { return o.Culprit.Name == cpu && o.Culprit.Kind == "cpu" })
 }
 
+// handledProof adds what was measured of a CPU: the kind of softirq that takes most of it, and the devices whose packets do.
+func handledProof(f *Finding, h handled, vector string, devices []place, cpu string, s spell) {
+	v := h.vector(s.mask, cpu, vector)
+	if vector == "" || !(v > 0) {
+		return
+	}
+	f.proof(h.table, s, h.table.Asking(nil, "cpu", cpu, "vector", vector), v, h.table.Unit, fmt.Sprintf("softirq %s takes %s of its time (measured)", clean(vector), percent(v)))
+	for _, d := range devices {
+		if v := h.device(s.mask, cpu, d); v >= softirqPart {
+			f.proof(h.table, s, h.table.Asking(nil, "cpu", cpu, "vector", "NET_RX", "device", d.word()), v, h.table.Unit,
+				fmt.Sprintf("packets of %s take %s of its time (measured)", at(d.netns, d.name), percent(v)))
+		}
+	}
+}
+
 // packetsProof adds what a packet costs on the CPU, and whether packets were lost or left over there.
 func packetsProof(l *Look, f *Finding, m machine, cpu string, s spell) {
 	packets := l.Table(softnetPackets)
 	if r := packets.One("cpu", cpu); r.Mean(s.mask) >= 1 {
-		cost := m.one(cpu, s.mask, "soft") / r.Mean(s.mask) * 1e9
-		f.proof(packets, s, r.Sentence(), r.Mean(s.mask), packets.Unit, fmt.Sprintf("%s packets a second are received on it, %s of softirq time each", count(r.Mean(s.mask)), duration(cost)))
+		share, of := m.one(cpu, s.mask, "soft"), "softirq time each"
+		if v := handledOf(l).vector(s.mask, cpu, "NET_RX"); v > 0 {
+			share, of = v, "NET_RX each (measured)"
+		}
+		f.proof(packets, s, r.Sentence(), r.Mean(s.mask), packets.Unit, fmt.Sprintf("%s packets a second are received on it, %s of %s", count(r.Mean(s.mask)), duration(share/r.Mean(s.mask)*1e9), of))
 	}
 	for _, x := range []struct{ sentence, text string }{{softnetDrops, "%s packets a second are lost there: its backlog is full"}, {softnetSqueezes, "%s times a second receiving had to stop with packets left"}} {
 		t := l.Table(x.sentence)

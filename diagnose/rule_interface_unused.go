@@ -25,9 +25,10 @@ const (
 func interfaceUnused() Rule {
 	return Rule{
 		ID: "interface-unused", Checks: "unused interfaces",
-		Needs: []string{devicePackets, deviceInfo},
-		Finds: []string{deviceUses, deviceAddress},
-		Uses:  []string{deviceDetail, deviceBytes, protocolEvents, cpuTime, softnetPackets},
+		Needs:  []string{devicePackets, deviceInfo},
+		Finds:  []string{deviceUses, deviceAddress},
+		Uses:   []string{deviceDetail, deviceBytes, protocolEvents, cpuTime, softnetPackets},
+		Traced: []string{softirqTime},
 		Check: func(l *Look) {
 			n := networkOf(l.Table(deviceInfo))
 			for _, d := range n.all {
@@ -177,11 +178,20 @@ func (u *unused) guilty() bool {
 
 func (u *unused) accuse() {
 	d, l, s := u.d, u.l, u.s
-	total := 0.0
+	h := handledOf(l)
+	taken := h.device(s.mask, "", d.place)
+	total, allTaken := 0.0, 0.0
 	p := l.Table(devicePackets)
 	for _, r := range p.Where("netns", d.netns, "direction", "rx") {
 		if o := u.n.get(place{d.netns, r.Word("device")}); !o.loopback() && o.stands() == "" && o.kind != "bridge" && o.kind != "bond" {
-			total += or(r.Mean(s.mask), 0)
+			rate := or(r.Mean(s.mask), 0)
+			total += rate
+			switch t := h.device(s.mask, "", o.place); {
+			case t == t:
+				allTaken += t
+			case rate >= unusedRate:
+				allTaken = measure.NaN // its packets are worked on where it is not measured
+			}
 		}
 	}
 	share := clamp(u.rate/total, 0, 1)
@@ -203,8 +213,12 @@ func (u *unused) accuse() {
 		confidence = 0.85
 	}
 	cost, packets := u.cost()
+	heavy, which := cost*u.rate, ""
+	if taken == taken {
+		heavy, which = taken, ", which takes "+percent(taken)+" of a CPU,"
+	}
 	severity := Medium
-	if cost*u.rate >= unusedHeavy {
+	if heavy >= unusedHeavy {
 		severity = High
 	}
 	unseen := u.bare && u.twin == nil && !d.down() && u.otherhost+u.dropped < unusedDropped*u.rate
@@ -212,8 +226,11 @@ func (u *unused) accuse() {
 		severity, confidence = Low, 0.7
 	}
 	f := l.Found(slot(d.netns, d.name), severity, confidence, Culprit{Kind: "interface", Name: d.name, NetNS: d.netns, Interface: d.name},
-		fmt.Sprintf("%s receives %s packets/s for nothing and sends %s: %s.", at(d.netns, d.name), count(u.rate), none(u.tx.Mean(s.mask)), why))
+		fmt.Sprintf("%s receives %s packets/s for nothing%s and sends %s: %s.", at(d.netns, d.name), count(u.rate), which, none(u.tx.Mean(s.mask)), why))
 	f.explains(share)
+	if taken/allTaken >= 0 {
+		f.explains(taken / allTaken) // what is refused costs less than what is delivered
+	}
 	f.proof(p, s, u.rx.Sentence(), u.rate, p.Unit, fmt.Sprintf("receives %s packets/s, %s of what all interfaces receive, for %s", count(u.rate), percent(share), s)).than(total, "all interfaces")
 	f.proof(p, s, u.tx.Sentence(), u.tx.Mean(s.mask), p.Unit, fmt.Sprintf("sends %s packets/s", count(u.tx.Mean(s.mask))))
 	if b := l.Table(deviceBytes).One("netns", d.netns, "device", d.name, "direction", "rx"); b.Mean(s.mask) > 0 {
@@ -235,9 +252,19 @@ func (u *unused) accuse() {
 		v := or(u.reason.Part(s.mask), 0)
 		f.proof(u.reason.table, s, u.reason.Sentence(), v, u.reason.table.Unit, fmt.Sprintf("IP refuses %s packets/s (%s)", count(v), clean(u.reason.Word("counter"))))
 	}
-	if packets != nil {
+	switch {
+	case taken == taken:
+		text := fmt.Sprintf("its packets take %s of a CPU, %s each (measured)", percent(taken), duration(taken/u.rate*1e9))
+		if allTaken > taken {
+			text += ", " + percent(taken/allTaken) + " of what those of all interfaces take"
+		}
+		e := f.proof(h.table, s, h.table.Asking(nil, "vector", "NET_RX", "device", d.word()), taken, h.table.Unit, text)
+		if allTaken > taken {
+			e.than(allTaken, "all interfaces")
+		}
+	case packets != nil:
 		f.proof(packets, s, softnetPackets, packets.mean(packets.Sum(packets.Rows), s.mask), packets.Unit,
-			fmt.Sprintf("at %s of softirq time a packet, as all packets take on average, that is %s of a CPU", duration(cost*1e9), percent(cost*u.rate)))
+			fmt.Sprintf("at %s of softirq time a packet, as all packets take on average, that is about %s of a CPU (estimated)", duration(cost*1e9), percent(cost*u.rate)))
 	}
 	if unseen {
 		f.but(0.1, "Where its packets end is not seen: a macvlan in a namespace out of sight would take them.")
@@ -265,7 +292,7 @@ func (u *unused) cost() (float64, *Table) {
 
 func (u *unused) advise(f *Finding) {
 	d := u.d
-	f.Verify = within(d.netns, "ip -s -s link show dev "+shell(d.name)) + "; " + within(d.netns, "ip -br link") + "; culprit irq -w 5 1"
+	f.Verify = within(d.netns, "ip -s -s link show dev "+shell(d.name)) + "; " + within(d.netns, "ip -br link") + "; culprit irq 1 5"
 	risk := "low: nothing is seen to use it"
 	if !u.bare && u.address != "" {
 		risk = "medium: the machine can't be reached any more at " + clean(u.address)

@@ -32,8 +32,9 @@ const (
 func tableLong() Rule {
 	return Rule{
 		ID: "table-long", Checks: "table length",
-		Finds: []string{cacheEntries, cacheBuckets},
-		Uses:  []string{cpuTime, softnetPackets},
+		Finds:  []string{cacheEntries, cacheBuckets},
+		Uses:   []string{cpuTime, softnetPackets},
+		Traced: []string{softirqTime},
 		Check: func(l *Look) {
 			t, buckets := l.Table(cacheEntries), l.Table(cacheBuckets)
 			for _, r := range t.Rows {
@@ -61,11 +62,16 @@ func accuseLong(l *Look, r, b *Row, s spell) {
 	chain := entries / buckets
 	m := machineOf(l.Table(cpuTime))
 	packets := l.Table(softnetPackets)
-	// The CPU with most softirq work is the one that walks the chains.
-	cpu, soft := "", 0.0
+	// The CPU with most softirq work is the one that walks the chains. What of it is NET_RX is known where it was measured.
+	h := handledOf(l)
+	cpu, soft, measured := "", 0.0, false
 	for _, name := range m.names {
-		if v := m.one(name, s.mask, "soft"); v > soft {
-			cpu, soft = name, v
+		v, of := m.one(name, s.mask, "soft"), false
+		if rx := h.vector(s.mask, name, "NET_RX"); rx == rx {
+			v, of = rx, true
+		}
+		if v > soft {
+			cpu, soft, measured = name, v, of
 		}
 	}
 	rate := packets.One("cpu", cpu).Mean(s.mask)
@@ -80,14 +86,22 @@ func accuseLong(l *Look, r, b *Row, s spell) {
 	f.proof(t, s, r.Sentence(), chain, "entries a bucket", fmt.Sprintf("%s entries a bucket (entries over buckets), one is usual", digits(chain))).than(tableChain, "long begins at")
 	f.proof(t, s, r.Sentence(), entries, t.Unit, fmt.Sprintf("%s entries", count(entries))).than(buckets, "buckets")
 	f.proof(b.table, s, b.Sentence(), buckets, b.table.Unit, fmt.Sprintf("in %s buckets", count(buckets)))
-	if soft >= 0.01 {
+	each, work := "softirq time each", "Interrupt work"
+	switch {
+	case measured:
+		each, work = "NET_RX each (measured)", "Receiving packets"
+		if soft >= 0.01 {
+			f.proof(h.table, s, h.table.Asking(nil, "cpu", cpu, "vector", "NET_RX"), soft, h.table.Unit,
+				fmt.Sprintf("CPU %s spends %s of its time in softirq NET_RX, where packets look things up (measured)", clean(cpu), percent(soft)))
+		}
+	case soft >= 0.01:
 		f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode = "soft"`, cpu), soft, m.table.Unit, fmt.Sprintf("CPU %s spends %s of its time in softirqs, where packets look things up", clean(cpu), percent(soft)))
 	}
 	if rate >= 100 && cost > 0 {
-		f.proof(packets, s, packets.Asking(nil, "cpu", cpu), rate, packets.Unit, fmt.Sprintf("%s packets/s there, %s of softirq time each", count(rate), duration(cost)))
+		f.proof(packets, s, packets.Asking(nil, "cpu", cpu), rate, packets.Unit, fmt.Sprintf("%s packets/s there, %s of %s", count(rate), duration(cost), each))
 	}
 	if soft < tableBusy {
-		f.but(0.1, "Interrupt work takes only %s of a CPU: the long walks cost little at this rate of packets.", percent(soft))
+		f.but(0.1, "%s takes only %s of a CPU: the long walks cost little at this rate of packets.", work, percent(soft))
 	}
 	f.Verify, f.Fix = tableAdvice(cache, r.Word("netns"), entries)
 	if severity == High {

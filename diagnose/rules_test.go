@@ -170,6 +170,46 @@ func TestSentences(t *testing.T) {
 	}
 }
 
+// TestTracedIsQuiet: why times could not be measured is said nowhere, and what may mislead about those that were is.
+func TestTracedIsQuiet(t *testing.T) {
+	run := func(softirqs *cannedStat) *Report {
+		c := readCanned(t, "testdata/interface-unused/fires-measured.txt", nil)
+		c.stats["softirq.time"] = softirqs
+		rep, err := Run(context.Background(), c, c.over(), c.step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rep
+	}
+	for name, s := range map[string]*cannedStat{"noted": {notes: []string{"use BPF: needs root"}}, "refused": {err: "needs root"}, "never": nil} {
+		rep := run(s)
+		if len(rep.Notes) > 0 || len(rep.Missing) > 0 || len(rep.Findings) != 1 {
+			t.Errorf("%s: %q, missing %v, %d findings", name, rep.Notes, rep.Missing, len(rep.Findings))
+		}
+		if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e, "about 2 % of a CPU (estimated)") {
+			t.Errorf("%s: %s", name, e)
+		}
+	}
+	dear := "measuring the time of interrupts takes more than 5 % of one CPU here"
+	rep := run(&cannedStat{notes: []string{dear}, rows: []cannedRow{{[]string{"1", "NET_RX", "qfe0"}, []string{"0.1"}}}})
+	if len(rep.Notes) != 1 || rep.Notes[0] != dear {
+		t.Errorf("%q", rep.Notes)
+	}
+	if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e, "10 % of a CPU, 11.6 us each (measured)") {
+		t.Error(e)
+	}
+}
+
+// evidenceAbout gives the evidence that has the words in it.
+func evidenceAbout(f Finding, words string) string {
+	for _, e := range f.Evidence {
+		if strings.Contains(e.Text, words) {
+			return e.Text
+		}
+	}
+	return ""
+}
+
 func asksWhatIs(stats map[string]measure.Stat, q measure.Query) error {
 	st, ok := stats[string(q.Stat)]
 	if !ok {

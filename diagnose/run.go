@@ -21,7 +21,13 @@ func Run(ctx context.Context, r measure.Reader, over measure.Interval, step meas
 
 // RunRules is Run with rules of one's own choice.
 func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.Interval, step measure.Span) (*Report, error) {
-	tables, notes, err := ask(ctx, r, Sentences(rules), over, step)
+	traced := map[string]bool{}
+	for _, rule := range rules {
+		for _, s := range rule.Traced {
+			traced[s] = true
+		}
+	}
+	tables, notes, err := ask(ctx, r, Sentences(rules), traced, over, step)
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +82,8 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 	return l
 }
 
-// ask gets the answers to all sentences and lays them on one grid.
-func ask(ctx context.Context, r measure.Reader, sentences []string, over measure.Interval, step measure.Span) (map[string]*Table, []string, error) {
+// ask gets the answers to all sentences and lays them on one grid. Why one that is traced could not be had is no note.
+func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[string]bool, over measure.Interval, step measure.Span) (map[string]*Table, []string, error) {
 	type asked struct {
 		sentence string
 		query    measure.Query
@@ -123,7 +129,8 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, over measure
 		case a == nil || len(a.Elapsed) == 0:
 			one.answer, one.why = nil, "nothing was measured"
 		}
-		if a != nil && err == nil {
+		quiet := traced[s] && a != nil && len(a.Series) == 0 && (one.table == nil || one.table.rows == 0)
+		if a != nil && err == nil && !quiet {
 			for _, n := range a.Notes {
 				note(n)
 			}

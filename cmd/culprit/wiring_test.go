@@ -30,6 +30,28 @@ func TestSentencesOfRules(t *testing.T) {
 	}
 }
 
+// What programs in the kernel measure is asked by rules as such, and nothing else is: a rule must do without it.
+func TestRulesKnowWhatIsTraced(t *testing.T) {
+	c := catalogue()
+	traced := 0
+	for _, r := range diagnose.All() {
+		for _, s := range r.Traced {
+			traced++
+			if q, err := c.Parse(s); err != nil || !c.Stat(q.Stat).Traced {
+				t.Errorf("%s: %s is not traced, or no sentence: %v", r.ID, s, err)
+			}
+		}
+		for _, s := range slices.Concat(r.Needs, r.Finds, r.Uses) {
+			if q, err := c.Parse(s); err != nil || c.Stat(q.Stat).Traced {
+				t.Errorf("%s: %s is traced, or no sentence: %v", r.ID, s, err)
+			}
+		}
+	}
+	if traced == 0 {
+		t.Error("no rule asks what is traced")
+	}
+}
+
 // Each tool is asked without options and with each of its flags: as many sentences as it can ask.
 func TestSentencesOfTools(t *testing.T) {
 	c := catalogue()
