@@ -96,6 +96,7 @@ func unpack(b *block) *unpacked {
 	u := &unpacked{block: *b, bytes: bytes + 10*cap(all.values)}
 	u.block.warm, u.block.fold, u.block.free, u.block.room = nil, nil, nil, nil
 	u.block.alive = func(i, from, to int) bool { return rows[i].alive(from, to) }
+	u.block.stays = func(i int) *runs { return &rows[i] }
 	u.block.column = func(i, from, to int, out []float64) error {
 		rows[i].dense(from, to, out)
 		return nil

@@ -129,6 +129,8 @@ func TestStacksFolded(t *testing.T) {
 		half                  int
 	}
 	want := map[cell]float64{}
+	const from, to = 900, 925 // a short stretch, whose segment is unpacked to be asked about others
+	short := map[cell]float64{}
 	whole := map[measure.Label]string{}
 	for n := range 4000 {
 		at += 1e9
@@ -164,6 +166,9 @@ func TestStacksFolded(t *testing.T) {
 		for i := range b.Rows() {
 			k := b.Key(i)
 			want[cell{b.Labels[k[0]], text(k[3]), text(k[4]), n / 2000}] += b.Values[i]
+			if n >= from && n < to {
+				short[cell{b.Labels[k[0]], text(k[3]), text(k[4]), 0}] += b.Values[i]
+			}
 		}
 		if err := s.Append(at, []uint32{id}, []*measure.Batch{b}); err != nil {
 			t.Fatal(err)
@@ -178,6 +183,23 @@ func TestStacksFolded(t *testing.T) {
 		}
 	}
 	defer s.Close()
+	s.Settle()
+	for range 2 {
+		a, err := s.Ask(t.Context(), measure.Query{Stat: g.stat.ID, By: []string{"process", "kernel", "user"}, Step: (to - from) * measure.Second,
+			Over: measure.Interval{Start: start.Add(from * measure.Second), End: start.Add(to * measure.Second)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range a.Series {
+			key := cell{a.Label(i, 0), a.Label(i, 1), a.Label(i, 2), 0}
+			if is := r.Values[0] * a.Elapsed[0].Seconds(); math.Abs(is-short[key]) > 1e-6 {
+				t.Errorf("of %v there are %g in the stretch, want %g", key, is, short[key])
+			}
+		}
+		if len(a.Series) != len(short) {
+			t.Errorf("%d rows in the stretch, want %d", len(a.Series), len(short))
+		}
+	}
 	for _, over := range []measure.Interval{{Start: start, End: at}, {Start: start.Add(2000 * measure.Second), End: at}} {
 		step := 2000 * measure.Second
 		a, err := s.Ask(t.Context(), measure.Query{Stat: g.stat.ID, By: []string{"process", "kernel", "user"}, Over: over, Step: step})
