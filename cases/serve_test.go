@@ -104,6 +104,13 @@ func serveIn(t *testing.T, l *Lab, bin, dir string, before []string, args ...str
 	r.pid = r.cmd.Process.Pid
 	go func() { _ = r.cmd.Wait(); close(r.gone) }() // how it ended is asked of ProcessState
 	t.Cleanup(func() {
+		if h, err := r.health(); err == nil { // it may have ended
+			for _, what := range h.Trouble {
+				if strings.Contains(what, "a fault of culprit itself") {
+					t.Error(what)
+				}
+			}
+		}
 		r.kill()
 		if t.Failed() {
 			t.Logf("culprit serve --dir %s:\n%s", dir, r.text())

@@ -97,9 +97,13 @@ export class Served {
     await gone;
   }
 
+  /** Ends the program for good. A fault of its own that it went on from is a fault all the same. */
   async end(): Promise<void> {
+    const { trouble } = await this.get<{ trouble: string[] | null }>("health");
+    const faults = (trouble ?? []).filter((t) => t.includes("a fault of culprit itself"));
     await this.down();
     rmSync(this.dir, { recursive: true, force: true });
+    if (faults.length > 0) throw new Error(faults.join("; "));
   }
 
   get token(): string {
