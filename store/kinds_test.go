@@ -245,3 +245,70 @@ func TestStacksFolded(t *testing.T) {
 		t.Errorf("%g samples in an hour, want %d", sum, 3600*30)
 	}
 }
+
+// Samples by stack are the same, however they are asked for: short and long stretches, again and again, of windows, segments and rollups.
+func TestStacksAskedInEveryWay(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.Close() }()
+	g := newProfiler(60)
+	fields := []string{"process", "pid", "cpu", "kernel", "user"}
+	d := measure.Dataset{Stat: g.stat, Query: measure.Query{Stat: g.stat.ID, By: fields, Step: measure.Second}}
+	if d.ID, err = s.Save(d); err != nil {
+		t.Fatal(err)
+	}
+	n, r := &naive{sets: map[uint32]measure.Dataset{d.ID: d}}, rand.New(rand.NewPCG(3, 4))
+	at := someTime
+	for tick := range 1300 {
+		at = at.Add(measure.Second)
+		if r.IntN(100) == 0 {
+			at = at.Add(measure.Span(r.IntN(5)) * measure.Second)
+		}
+		b := g.tick(at, 10, 2)
+		switch r.IntN(40) {
+		case 0:
+			b.Over.Start = b.Over.End // could not look
+			b.Keys, b.Values = nil, nil
+		case 1:
+			b.Over.Start = at.Add(-2 * measure.Second)
+		case 2:
+			b.Keys, b.Values = nil, nil // nothing ran
+		}
+		n.append(at, []uint32{d.ID}, []*measure.Batch{b})
+		if err := s.Append(at, []uint32{d.ID}, []*measure.Batch{b}); err != nil {
+			t.Fatal(err)
+		}
+		if tick == 700 {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s, err = Open(dir, Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.Settle()
+	for range 250 {
+		q := measure.Query{Stat: d.Stat.ID, Step: []measure.Span{1, 1, 5, 10, 60, 120, 600}[r.IntN(7)] * measure.Second}
+		for _, f := range fields {
+			if r.IntN(2) == 0 {
+				q.By = append(q.By, f)
+			}
+		}
+		r.Shuffle(len(q.By), func(i, j int) { q.By[i], q.By[j] = q.By[j], q.By[i] })
+		if r.IntN(3) == 0 {
+			q.Where = []measure.Term{{Field: "cpu", Op: measure.Equal, Values: []string{"1"}}}
+		}
+		q.Over.Start = someTime.Add(measure.Span(r.IntN(1300)) * measure.Second)
+		if r.IntN(2) == 0 {
+			q.Over.Start = floor(q.Over.Start, q.Step)
+		}
+		q.Over.End = q.Over.Start.Add(measure.Span([]int{1, 10, 30, 100, 1000}[r.IntN(5)]) * measure.Second)
+		if err := compare(s, n, d.ID, q); err != nil {
+			t.Fatalf("over %s..%s: %v", q.Over.Start, q.Over.End, err)
+		}
+	}
+}

@@ -43,8 +43,13 @@ func (n *naive) append(at measure.Time, ids []uint32, batches []*measure.Batch) 
 			t.elapsed = max(t.elapsed, b.Over.Span())
 			for r := range b.Rows() {
 				var key []string
-				for _, l := range b.Key(r) {
-					key = append(key, b.Labels[l])
+				for j, l := range b.Key(r) {
+					st := n.sets[id].Stat
+					if f, _ := st.Field(b.By[j]); f.Type == measure.Stack {
+						key = append(key, measure.Folded(b.Frames, l))
+					} else {
+						key = append(key, b.Labels[l])
+					}
 				}
 				t.rows[strings.Join(key, "\x00")] = b.Values[r]
 			}
