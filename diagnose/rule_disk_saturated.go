@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"culprit/measure"
@@ -113,7 +114,7 @@ func diskOf(l *Look, name, kind string, busy *Row) *fullDisk {
 		rotating: l.Table(diskInfo).One("device", name, "rotational", "1") != nil}
 }
 
-// await gives the time a request took, ns, over the masked cells; NaN when none was done. A discard or flush counts too.
+// await gives the time a request took, ns, over the masked cells; NaN when none was done, or waits are not known. A discard or flush counts too.
 func (d *fullDisk) await(mask []bool, directions ...string) float64 {
 	var wait, ops float64
 	sum := func(rows []*Row) float64 {
@@ -127,8 +128,8 @@ func (d *fullDisk) await(mask []bool, directions ...string) float64 {
 		return v
 	}
 	wait, ops = sum(d.wait), sum(d.ops)
-	if ops == 0 {
-		return measure.NaN
+	if ops == 0 || !slices.ContainsFunc(d.wait, func(r *Row) bool { return r.Mean(mask) >= 0 }) {
+		return measure.NaN // waits that are not known are no waits of 0
 	}
 	return wait / ops * 1e9 // wait is a ratio: seconds a second
 }
@@ -230,8 +231,8 @@ func (d *fullDisk) accuse(l *Look, only bool) {
 	} else if moved > 0 && total < 0.5*moved && culprit.Name != "swap" {
 		f.but(0.05, "Processes account for %s of what the disk moved; the rest was written by the kernel later than it was ordered, or is metadata.", percent(total/moved))
 	}
-	if d.bandwidth {
-		f.but(0.1, "Each request is served quickly, in %s: who asks for little at a time does not feel it.", duration(d.await(s.mask)))
+	if w := d.await(s.mask); d.bandwidth && w == w {
+		f.but(0.1, "Each request is served quickly, in %s: who asks for little at a time does not feel it.", duration(w))
 	}
 	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
 	if culprit.Kind == "process" && culprit.PID > 0 {
