@@ -27,6 +27,7 @@ type handlerTimes struct {
 	net     uint64                   // inode of our own network namespace
 	softly  bool                     // softirqs can be preempted
 	cost    time.Duration            // when it was asked last
+	gone    time.Duration            // of it, of programs that are not there any more
 	asked   time.Time
 	round   int
 	stopped bool      // devices are not told apart any more, for what it took
@@ -74,8 +75,8 @@ func (t *handlerTimes) close() {
 
 // read puts what was measured since the reading before. r has the interrupts' names.
 func (t *handlerTimes) read(out *Out, r *interruptsReading) {
-	lines, soft := out.Table("irq.time"), out.Table("softirq.time")
-	if lines == nil && soft == nil {
+	lines, soft, own := out.Table("irq.time"), out.Table("softirq.time"), out.Table("irq.time.cost")
+	if lines == nil && soft == nil && own == nil {
 		return
 	}
 	if !t.open {
@@ -92,8 +93,9 @@ func (t *handlerTimes) read(out *Out, r *interruptsReading) {
 		if t.h != nil {
 			why = "the time that interrupts take is not known from before it was measured"
 		}
-		lines.Unmeasured(why)
-		soft.Unmeasured(why)
+		for _, table := range []*Table{lines, soft, own} {
+			table.Unmeasured(why)
+		}
 		return
 	}
 	if t.coming != nil {
@@ -150,7 +152,7 @@ func (t *handlerTimes) read(out *Out, r *interruptsReading) {
 			t.softirq[cpu] = 0
 		}
 	}
-	t.account(out, lines, soft)
+	t.account(out, own, lines, soft)
 }
 
 // nameOf gives the name of a network namespace by its inode, as --netns all shows it; net:INODE where it has none.
@@ -203,32 +205,38 @@ func dearness(share float64) (percent string) {
 // mostForDevices is the share of one CPU that programs may take where they see each packet.
 const mostForDevices = 0.2
 
-// costEvery is how many readings are between two questions for the cost: each program is asked.
+// costEvery is how many readings are between two questions for the cost, but for the first: each program is asked.
 const costEvery = 10
 
-// account tells what measuring took: to the meter, and who looks where that is much.
-func (t *handlerTimes) account(out *Out, tables ...*Table) {
+// account tells what measuring took: to the meter, to own, which may be nil, and else who looks where that is much.
+func (t *handlerTimes) account(out *Out, own *Table, tables ...*Table) {
 	tables = slices.DeleteFunc(tables, func(t *Table) bool { return t == nil })
-	if t.round++; t.round%costEvery == 2 { // soon, and seldom
-		if cost, known := t.h.Cost(); known {
+	if t.round++; own != nil || t.round <= costEvery || t.round%costEvery == 2 { // a short look is bounded too
+		cost, known := t.h.Cost()
+		switch {
+		case known:
 			now := time.Now()
-			cost += t.devices.Cost()
+			cost += t.gone + t.devices.Cost()
 			d, share := cost-t.cost, float64(cost-t.cost)/float64(now.Sub(t.asked))
 			t.cost, t.asked, t.dear = cost, now, dearness(share)
 			if t.devices != nil && share > mostForDevices {
+				t.gone += t.devices.Cost()
 				t.devices.Close()
 				t.devices, t.stopped = nil, true
 			}
 			for _, table := range tables {
 				table.spent = measure.Span(d) / measure.Span(len(tables))
 			}
+			own.Put(float64(d))
+		default:
+			own.Unmeasured("the kernel tells what programs in it take to who has CAP_SYS_ADMIN")
 		}
 	}
 	if t.stopped {
 		out.Table("softirq.time").Note("what of NET_RX is of each device is not measured any more: it took more than 20 % of one CPU")
 	}
 	for _, table := range tables {
-		if t.dear != "" {
+		if t.dear != "" && own == nil {
 			table.Note("measuring the time of interrupts takes more than " + t.dear + " % of one CPU here")
 		}
 	}

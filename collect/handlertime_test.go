@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"culprit/kernel"
-	"culprit/measure"
 )
 
 // timesTick reads irq.time and softirq.time of this machine; it skips where nobody measures them.
-func timesTick(t *testing.T) *ticker {
+func timesTick(t *testing.T, more ...string) *ticker {
 	t.Helper()
-	k := tick(t, Interrupts{}, &Env{}, "irq.time", "softirq.time")
+	k := tick(t, Interrupts{}, &Env{}, append(more, "irq.time", "softirq.time")...)
 	k.rows()
 	r := k.reading.(*interruptsReading)
 	if r.times.h == nil {
@@ -84,15 +83,8 @@ func TestInterruptTimes(t *testing.T) {
 			t.Errorf("%s has not the text that its count has", row)
 		}
 	}
-	spent := measure.Span(0)
-	for range costEvery {
-		k.rows()
-		spent += k.out.Table("irq.time").spent
-	}
-	if spent <= 0 && k.reading.(*interruptsReading).times.h.Has(kernel.LOC) {
-		if _, known := k.reading.(*interruptsReading).times.h.Cost(); known {
-			t.Error("nothing of what the programs took goes to the meter")
-		}
+	if _, known := k.reading.(*interruptsReading).times.h.Cost(); known {
+		untilRows(t, k, "of what the programs took", func(map[string]float64) bool { return k.out.Table("irq.time").spent > 0 })
 	}
 }
 
@@ -116,6 +108,41 @@ func TestDearness(t *testing.T) {
 	for share, want := range map[float64]string{0: "", 0.01: "", 0.011: "1", 0.049: "2", 0.21: "20", 3: "50"} {
 		if got := dearness(share); got != want {
 			t.Errorf("%v: more than %q %%, want %q", share, got, want)
+		}
+	}
+}
+
+// What measuring takes is told at each reading to who asks for it, in place of a note; it never falls, also when devices are not told apart any more.
+func TestCostOfTimes(t *testing.T) {
+	k := timesTick(t, "irq.time.cost")
+	r := k.reading.(*interruptsReading)
+	if _, known := r.times.h.Cost(); !known {
+		t.Skip("needs: cap:CAP_SYS_ADMIN")
+	}
+	s := newScene(t, "a", "b")
+	s.cable()
+	k.rows()
+	before, _ := r.times.h.Cost()
+	before += r.times.devices.Cost()
+	began := time.Now()
+	s.send(3000, 1000)
+	cost := k.rows()["irq.time.cost"]
+	after, _ := r.times.h.Cost()
+	after += r.times.devices.Cost()
+	// 3,000 packets take a microsecond of programs at the least, and no more than all that was counted meanwhile or the time that went by.
+	if cost < 3000*10 || cost > float64(after-before)+float64(time.Since(began)) {
+		t.Errorf("%v ns, of programs that took %v more", cost, after-before)
+	}
+	r.times.cost -= time.Hour // as if it had taken that since
+	if cost := k.rows()["irq.time.cost"]; cost < float64(time.Hour) {
+		t.Errorf("%v ns, and an hour should be in it", cost)
+	}
+	if r.times.devices != nil || r.times.dear == "" || slices.ContainsFunc(k.notes, func(n string) bool { return strings.Contains(n, "measuring the time of interrupts takes") }) {
+		t.Fatalf("devices %v, more than %q %%, notes %q", r.times.devices, r.times.dear, k.notes)
+	}
+	for range 3 {
+		if cost := k.rows()["irq.time.cost"]; cost < 0 || cost > float64(time.Minute) {
+			t.Errorf("then %v ns", cost)
 		}
 	}
 }

@@ -9,9 +9,15 @@ import (
 
 // handled is the time that softirqs take, measured by programs in the kernel (softirqTime). Shares are of one CPU's time; NaN where it was not measured
 // for long enough to speak of a state. A CPU of "" is all of them together.
-type handled struct{ table *Table }
+type handled struct{ table, cost *Table }
 
-func handledOf(l *Look) handled { return handled{l.Table(softirqTime)} }
+func handledOf(l *Look) handled { return handled{l.Table(softirqTime), l.Table(softirqTimeCost)} }
+
+// own gives the share of a CPU that measuring took in cell c, of all CPUs: at most that is what the machine would have been spared. 0 when it is not known.
+func (h handled) own(c int) float64 { return or(h.cost.One().At(c), 0) }
+
+// owned is own over the masked cells.
+func (h handled) owned(mask []bool) float64 { return or(h.cost.One().Mean(mask), 0) }
 
 // word gives a device as the field device of softirq.time has it: eth0, or box/eth0 in another network namespace.
 func (p place) word() string {
@@ -95,4 +101,18 @@ func (h handled) devices(mask []bool, cpu string, n int) (all []place) {
 	}
 	sort.SliceStable(all, func(i, j int) bool { return shares[all[i]] > shares[all[j]] })
 	return all[:min(n, len(all))]
+}
+
+// worthSaying: share of a CPU from where on a report says what it took itself to measure.
+const worthSaying = 0.01
+
+// noteOfCost says what measuring took, where that is much: it is within what was measured. "" else.
+func noteOfCost(t *Table) string {
+	if t == nil {
+		return ""
+	}
+	if v := t.filled().One().Mean(nil); v >= worthSaying {
+		return "measuring the time of softirqs took " + percent(v) + " of a CPU itself, most of it within the time measured"
+	}
+	return ""
 }

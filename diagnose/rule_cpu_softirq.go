@@ -26,7 +26,7 @@ func cpuSoftirq() Rule {
 		ID: "cpu-softirq", Checks: "interrupt work of single cpus", Resource: "cpu",
 		Needs:  []string{cpuTime},
 		Uses:   []string{softirqs, interrupts, softnetPackets, softnetDrops, softnetSqueezes, devicePackets},
-		Traced: []string{softirqTime},
+		Traced: []string{softirqTime, softirqTimeCost},
 		Check: func(l *Look) {
 			m := machineOf(l.Table(cpuTime))
 			most, name := -1.0, ""
@@ -43,15 +43,16 @@ func cpuSoftirq() Rule {
 				l.Fine("interrupt work %s", percent(most))
 				return // there is no other CPU that could take a part
 			}
-			found := false
+			found, h := false, handledOf(l)
 			for _, cpu := range m.names {
 				others := func(c int, modes ...string) float64 {
 					v := m.each(c, modes...)
 					return (v*m.cpus - m.of(cpu, c, modes...)) / (m.cpus - 1)
 				}
 				s, ok := lasting(m.table, m.known, func(c int) bool {
-					irq := m.of(cpu, c, "soft", "irq")
-					return irq >= softirqHalf && m.of(cpu, c, "idle", "iowait") <= softirqNoIdle && others(c, "idle", "iowait") >= softirqOthersIdle && irq >= 2*others(c, "soft", "irq")
+					own := h.own(c) // the CPU is not to be full of our looking
+					irq := m.of(cpu, c, "soft", "irq") - own
+					return irq >= softirqHalf && m.of(cpu, c, "idle", "iowait")+own <= softirqNoIdle && others(c, "idle", "iowait") >= softirqOthersIdle && irq >= 2*others(c, "soft", "irq")
 				})
 				if ok {
 					found = true

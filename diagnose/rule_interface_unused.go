@@ -28,7 +28,7 @@ func interfaceUnused() Rule {
 		Needs:  []string{devicePackets, deviceInfo},
 		Finds:  []string{deviceUses, deviceAddress},
 		Uses:   []string{deviceDetail, deviceBytes, protocolEvents, cpuTime, softnetPackets},
-		Traced: []string{softirqTime},
+		Traced: []string{softirqTime, softirqTimeCost},
 		Check: func(l *Look) {
 			n := networkOf(l.Table(deviceInfo))
 			for _, d := range n.all {
@@ -215,7 +215,7 @@ func (u *unused) accuse() {
 	cost, packets := u.cost()
 	heavy, which := cost*u.rate, ""
 	if taken == taken {
-		heavy, which = taken, ", which takes "+percent(taken)+" of a CPU,"
+		heavy, which = taken-h.owned(s.mask), ", which takes "+percent(taken)+" of a CPU,"
 	}
 	severity := Medium
 	if heavy >= unusedHeavy {

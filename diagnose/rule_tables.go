@@ -34,7 +34,7 @@ func tableLong() Rule {
 		ID: "table-long", Checks: "table length",
 		Finds:  []string{cacheEntries, cacheBuckets},
 		Uses:   []string{cpuTime, softnetPackets},
-		Traced: []string{softirqTime},
+		Traced: []string{softirqTime, softirqTimeCost},
 		Check: func(l *Look) {
 			t, buckets := l.Table(cacheEntries), l.Table(cacheBuckets)
 			for _, r := range t.Rows {

@@ -41,6 +41,9 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 			rep.Host = clean(t.Rows[len(t.Rows)-1].Word("host"))
 		}
 	}
+	if note := noteOfCost(tables[softirqTimeCost]); note != "" {
+		rep.Notes = append(rep.Notes, note)
+	}
 	var looks []*Look
 	for i := range rules {
 		l := look(&rules[i], tables)

@@ -21,6 +21,7 @@ const (
 	softirqs        = `softirq.count by cpu,vector`
 	interrupts      = `irq.count by irq,cpu,device`
 	softirqTime     = `softirq.time by cpu,vector,device`
+	softirqTimeCost = `irq.time.cost`
 	softnetDrops    = `softnet.drops by cpu`
 	softnetSqueezes = `softnet.squeezes by cpu`
 	softnetPackets  = `softnet.packets by cpu`
