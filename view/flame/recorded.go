@@ -66,10 +66,18 @@ func AskRecorded(ctx context.Context, r measure.Reader, p Part) (*Recorded, erro
 		t.note(n)
 	}
 	if out.Took == 0 {
-		return nil, fmt.Errorf("no stacks were recorded from %s to %s%s", local(p.Over.Start), local(p.Over.End), because(a.Notes))
+		return nil, unrecorded(fmt.Sprintf("no stacks were recorded from %s to %s%s", local(p.Over.Start), local(p.Over.End), because(a.Notes)))
 	}
 	return out, nil
 }
+
+// unrecorded says that a time has no samples: nothing has gone wrong, there is nothing to tell.
+type unrecorded string
+
+func (u unrecorded) Error() string { return string(u) }
+
+// Is makes it a measure.ErrUnclear.
+func (unrecorded) Is(target error) bool { return target == measure.ErrUnclear }
 
 // query asks for the samples of the part.
 func (p *Part) query(by ...string) measure.Query {
