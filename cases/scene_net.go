@@ -189,10 +189,10 @@ func hubStories() []Story {
 	return []Story{
 		{Name: "dead-interface", Light: true, Help: "a hub, two interfaces of one MAC, the second one up without a use", Twin: "dead-interface-healthy",
 			build: build(true, mac, dummyAddress, Truth{Rule: "interface-unused", Kind: []string{"interface"}, Names: []string{"qfe0"}, Also: []string{"mac-shared", "net-drops"},
-				Says: []Span{{"packets a second for nothing", 16000, 26000}}}, true)},
+				Says: []Span{{"packets a second for nothing", 16000, 26000}, {"of a CPU for them, as measured", 0.002, 0.3}}}, true)},
 		{Name: "dead-interface-bare", Light: true, Help: "the same, the unused interface with a MAC of its own and no address: every frame of the hub is another's", Twin: "dead-interface-healthy",
 			build: build(true, "08:00:20:b0:7a:19", nil, Truth{Rule: "interface-unused", Kind: []string{"interface"}, Names: []string{"qfe0"}, Also: []string{"net-drops"},
-				Says: []Span{{"packets a second for nothing", 16000, 26000}}}, true)},
+				Says: []Span{{"packets a second for nothing", 16000, 26000}, {"of a CPU for them, as measured", 0.002, 0.3}}}, true)},
 		{Name: "mac-shared", Light: true, Help: "two interfaces of one MAC on a learning switch", Twin: "dead-interface-healthy",
 			build: build(false, mac, dummyAddress, Truth{Rule: "mac-shared", Kind: []string{"interface"}, Names: []string{"qfe0", "hme0"}, Also: []string{"interface-unused", "net-drops", "tcp-retransmits"}, Lowest: "low"}, false)},
 		{Name: "dead-interface-healthy", Light: true, Help: "the same box on a learning switch, each interface with a MAC of its own",

@@ -57,6 +57,20 @@ func (h handled) rows(cpu string, terms ...string) []*Row {
 	return h.table.Where(terms...)
 }
 
+// cells gives the share that all softirqs take of a CPU, by cell; NaN in one that was not measured, nil when too few were.
+func (h handled) cells(cpu string) []float64 {
+	if !h.enough(nil, func(int) bool { return true }) {
+		return nil
+	}
+	v := h.table.Sum(h.rows(cpu))
+	for c := range v {
+		if v[c] != v[c] && h.table.Seconds[c] > 0 {
+			v[c] = 0 // none ran
+		}
+	}
+	return v
+}
+
 // vector gives the share that a kind of softirq takes; "" of all kinds. One that did not run takes 0.
 func (h handled) vector(mask []bool, cpu, vector string) float64 {
 	if !h.enough(mask, func(int) bool { return true }) {

@@ -29,9 +29,11 @@ func cpuSoftirq() Rule {
 		Traced: []string{softirqTime, softirqTimeCost},
 		Check: func(l *Look) {
 			m := machineOf(l.Table(cpuTime))
+			h := handledOf(l)
+			work := workOf(m, h)
 			most, name := -1.0, ""
 			for _, cpu := range m.names {
-				if v := m.one(cpu, nil, "soft", "irq"); v > most {
+				if v := m.table.mean(work[cpu], nil); v > most {
 					most, name = v, cpu
 				}
 			}
@@ -43,20 +45,23 @@ func cpuSoftirq() Rule {
 				l.Fine("interrupt work %s", percent(most))
 				return // there is no other CPU that could take a part
 			}
-			found, h := false, handledOf(l)
+			found := false
+			all := make([]float64, len(m.table.Seconds)) // the work of all CPUs
 			for _, cpu := range m.names {
-				others := func(c int, modes ...string) float64 {
-					v := m.each(c, modes...)
-					return (v*m.cpus - m.of(cpu, c, modes...)) / (m.cpus - 1)
+				for c, v := range work[cpu] {
+					all[c] += v
 				}
+			}
+			for _, cpu := range m.names {
 				s, ok := lasting(m.table, m.known, func(c int) bool {
 					own := h.own(c) // the CPU is not to be full of our looking
-					irq := m.of(cpu, c, "soft", "irq") - own
-					return irq >= softirqHalf && m.of(cpu, c, "idle", "iowait")+own <= softirqNoIdle && others(c, "idle", "iowait") >= softirqOthersIdle && irq >= 2*others(c, "soft", "irq")
+					irq, idle := work[cpu][c]-own, m.of(cpu, c, "idle", "iowait")
+					othersIdle := (m.each(c, "idle", "iowait")*m.cpus - idle) / (m.cpus - 1)
+					return irq >= softirqHalf && idle+own <= softirqNoIdle && othersIdle >= softirqOthersIdle && irq >= 2*(all[c]-work[cpu][c])/(m.cpus-1)
 				})
 				if ok {
 					found = true
-					accuseSoftirq(l, m, cpu, s)
+					accuseSoftirq(l, m, cpu, m.table.mean(work[cpu], s.mask), s)
 				}
 			}
 			if !found {
@@ -66,8 +71,25 @@ func cpuSoftirq() Rule {
 	}
 }
 
-func accuseSoftirq(l *Look, m machine, cpu string, s spell) {
-	irq, hard := m.one(cpu, s.mask, "soft", "irq"), m.one(cpu, s.mask, "irq")
+// workOf gives of each CPU the share that interrupts and softirqs take, by cell. Softirqs as they were measured where they were: the kernel looks what runs once
+// a tick, and packets that come with the ticks, or just not, are many times too much or too little then.
+func workOf(m machine, h handled) map[string][]float64 {
+	work := map[string][]float64{}
+	for _, cpu := range m.names {
+		v := make([]float64, len(m.table.Seconds))
+		measured := h.cells(cpu)
+		for c := range v {
+			if v[c] = m.of(cpu, c, "soft", "irq"); measured != nil && measured[c] == measured[c] {
+				v[c] = min(measured[c]+m.of(cpu, c, "irq"), 1)
+			}
+		}
+		work[cpu] = v
+	}
+	return work
+}
+
+func accuseSoftirq(l *Look, m machine, cpu string, irq float64, s spell) {
+	hard := m.one(cpu, s.mask, "irq")
 	rest := (m.share(s.mask, "idle", "iowait")*m.cpus - m.one(cpu, s.mask, "idle", "iowait")) / (m.cpus - 1)
 	vectors := l.Table(softirqs)
 	var vector *Row
@@ -111,8 +133,8 @@ func accuseSoftirq(l *Look, m machine, cpu string, s spell) {
 	}
 	f := l.Found("cpu"+clean(cpu), High, 0.93, Culprit{Kind: "cpu", Name: cpu},
 		fmt.Sprintf("CPU %s is taken by %s, %s of its time for %s, while the other CPUs are %s idle%s.", clean(cpu), what, percent(irq), s, percent(rest), who))
-	f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("soft", "irq")`, cpu), irq, m.table.Unit,
-		fmt.Sprintf("CPU %s: soft %s, irq %s, idle %s", clean(cpu), percent(m.one(cpu, s.mask, "soft")), percent(hard), percent(m.one(cpu, s.mask, "idle", "iowait"))))
+	f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("soft", "irq")`, cpu), m.one(cpu, s.mask, "soft", "irq"), m.table.Unit,
+		fmt.Sprintf("CPU %s by the kernel's account: soft %s, irq %s, idle %s", clean(cpu), percent(m.one(cpu, s.mask, "soft")), percent(hard), percent(m.one(cpu, s.mask, "idle", "iowait"))))
 	f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu != %q and mode in ("idle", "iowait")`, cpu), rest*(m.cpus-1), m.table.Unit, fmt.Sprintf("the other CPUs are idle %s of the time", percent(rest)))
 	if v := vector.Mean(s.mask); v > 0 {
 		f.proof(vectors, s, vector.Sentence(), v, vectors.Unit, fmt.Sprintf("%s softirqs %s a second on it", count(v), clean(vector.Word("vector"))))
@@ -143,7 +165,8 @@ func handledProof(f *Finding, h handled, vector string, devices []place, cpu str
 	if vector == "" || !(v > 0) {
 		return
 	}
-	f.proof(h.table, s, h.table.Asking(nil, "cpu", cpu, "vector", vector), v, h.table.Unit, fmt.Sprintf("softirq %s takes %s of its time (measured)", clean(vector), percent(v)))
+	all := h.vector(s.mask, cpu, "")
+	f.proof(h.table, s, h.table.Asking([]string{"vector"}, "cpu", cpu), all, h.table.Unit, fmt.Sprintf("softirqs take %s of its time (measured), %s alone %s", percent(all), clean(vector), percent(v)))
 	for _, d := range devices {
 		if v := h.device(s.mask, cpu, d); v >= softirqPart {
 			f.proof(h.table, s, h.table.Asking(nil, "cpu", cpu, "vector", "NET_RX", "device", d.word()), v, h.table.Unit,
