@@ -20,35 +20,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestServe plays the stories of `culprit serve`, from outside as everything here. The first ones take the CPUs and have them alone;
-// the others wait most of the time, together.
-func TestServe(t *testing.T) {
+// TestServeBurst plays the story of `culprit serve` that takes the CPUs: alone.
+func TestServeBurst(t *testing.T) {
 	if quick() {
 		return
 	}
 	needLab(t)
+	serveBurst(t, open(t), needProgram(t))
+}
+
+// TestServe plays the other stories of `culprit serve`, from outside as everything here. They wait most of the time, together and
+// before the emulated kernels, which run behind them.
+func TestServe(t *testing.T) {
+	if quick() {
+		return
+	}
+	t.Parallel()
+	needLab(t)
 	bin := needProgram(t)
 	for _, s := range []struct {
-		name  string
-		alone bool
-		tell  func(t *testing.T, l *Lab, bin string)
+		name string
+		tell func(t *testing.T, l *Lab, bin string)
 	}{
-		{"burst", true, serveBurst},
-		{"killed", false, serveKilled}, // the longest first
-		{"full-oldest", false, serveFullDisk("oldest")},
-		{"full-newest", false, serveFullDisk("newest")},
-		{"stopped", false, serveStopped},
-		{"traffic", false, serveTraffic},
-		{"hostile", false, serveHostile},
-		{"tls", false, serveTLS},
-		{"ordinary", false, serveOrdinary},
-		{"nowhere", false, serveNowhere},
-		{"damaged", false, serveDamaged},
+		{"killed", serveKilled}, // the longest first
+		{"full-oldest", serveFullDisk("oldest")},
+		{"full-newest", serveFullDisk("newest")},
+		{"stopped", serveStopped},
+		{"traffic", serveTraffic},
+		{"hostile", serveHostile},
+		{"tls", serveTLS},
+		{"ordinary", serveOrdinary},
+		{"nowhere", serveNowhere},
+		{"damaged", serveDamaged},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			if !s.alone {
-				t.Parallel()
-			}
+			t.Parallel()
 			s.tell(t, open(t), bin)
 		})
 	}
