@@ -32,7 +32,7 @@ func (Interrupts) Stats() []measure.Stat {
 			Help:   "time in the handlers of interrupts that have a line, and of LOC RES CAL IWI (tracepoints irq:irq_handler_*, irq_vectors:*); no softirq is in it",
 			Fields: []measure.Field{irq, {Name: "cpu", Type: measure.Number, Help: "CPU number"}, device, typ}},
 		{ID: "irq.time.cost", Kind: measure.Delta, Unit: measure.Nanoseconds, Traced: true,
-			Help: "CPU time, of all CPUs, of the programs in the kernel that measure irq.time and softirq.time, while these are asked beside it (run_time_ns of BPF programs); within those times"},
+			Help: "CPU time, of all CPUs, of the programs in the kernel that measure irq.time and softirq.time, while these are asked beside it (run_time_ns of BPF programs; the kernel's way to them is not in it); within those times"},
 		{ID: "softirq.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Traced: true,
 			Help: "time in softirqs, without that of interrupts that came meanwhile (tracepoints irq:softirq_*, net:netif_receive_skb, napi:napi_poll)",
 			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}, {Name: "vector", Type: measure.Word, Help: "NET_RX NET_TX BLOCK TIMER SCHED RCU TASKLET HI ..."},
