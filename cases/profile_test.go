@@ -289,7 +289,7 @@ func TestProfileOrdinary(t *testing.T) {
 		err := c.Run()
 		return out.String(), said.String(), err
 	}
-	for _, args := range [][]string{{"profile", "--for", "1"}, {"profile", "--off-cpu", "--for", "1"}, {"profile", "--locks", "--for", "1"}} {
+	for _, args := range [][]string{{"profile", "--for", "1"}, {"profile", "--off-cpu", "--for", "1"}, {"profile", "--locks", "--for", "1"}, {"locks", "1", "1"}} {
 		out, said, err := nobody(nil, args...)
 		if err == nil || !strings.Contains(said, "denied, needs CAP_BPF and CAP_PERFMON, or root") || !strings.Contains(said, "kernel.perf_event_paranoid") || strings.Count(said, "\n") > 1 {
 			t.Errorf("%v: %v, printed %s, said %s", args, err, out, said)

@@ -165,7 +165,7 @@ func (r Root) Describe() Description {
 		inside, outside, length := c.Uint(), c.Uint(), c.Uint()
 		d.UserNamespace = inside != 0 || outside != 0 || length != 1<<32-1
 	}
-	d.PIDNamespace = r.inPIDNamespace()
+	d.PIDNamespace = r.InPIDNamespace()
 	for _, f := range Features() {
 		s := FeatureState{Name: f.String()}
 		err := f.Have(r)
@@ -187,7 +187,8 @@ func marked(s string) string {
 	return s
 }
 
-func (r Root) inPIDNamespace() bool {
+// InPIDNamespace says that this process has another number than the kernel itself has for it, and sees other processes of the machine not at all.
+func (r Root) InPIDNamespace() bool {
 	const first = 0xEFFFFFFC // PROC_PID_INIT_INO, include/linux/proc_ns.h
 	var st unix.Stat_t
 	return !r.captured() && unix.Stat("/proc/self/ns/pid", &st) == nil && st.Ino != first

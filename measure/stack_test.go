@@ -15,7 +15,7 @@ func TestStacksAsWords(t *testing.T) {
 	if got := a.Label(0, 0); got != "nginx" {
 		t.Errorf("the word is %q", got)
 	}
-	w := a.Worded()
+	w := a.Worded(nil)
 	var got []string
 	for i := range w.Series {
 		got = append(got, w.Labels[w.Series[i].Key[0]], w.Labels[w.Series[i].Key[1]])
@@ -23,7 +23,7 @@ func TestStacksAsWords(t *testing.T) {
 	if want := []string{"nginx", "main;operator:", "nginx", ""}; !slices.Equal(got, want) {
 		t.Errorf("the words are %q, want %q", got, want)
 	}
-	if w.Worded() != w || len(a.Labels) != 1 || a.Series[0].Key[1] != 2 {
+	if w.Worded(nil) != w || len(a.Labels) != 1 || a.Series[0].Key[1] != 2 {
 		t.Error("what has no stacks is to stay as it is, and so is the answer that was given")
 	}
 	for _, broken := range [][]Frame{{{Symbol: "a", Parent: 0}}, {{Symbol: "a", Parent: 7}}, {{Symbol: "a", Parent: 1}, {Symbol: "b", Parent: 0}}} {

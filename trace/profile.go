@@ -36,6 +36,7 @@ type Profile struct {
 	Inline   bool         // functions that compilers put into others are frames of their own, where files have debug information
 	Unwind   string       // how stacks of processes are walked: auto, fp, tables; "": auto
 
+	doing string // what it is for, in errors; "": profile
 	begun func() // called when it has begun; nil: nothing
 	looks func() // called before what was counted is read; nil: nothing
 }

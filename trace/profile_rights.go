@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,13 +22,18 @@ func (p *Profile) may(env *Env) error {
 		err = kernel.PerfEvents.Have(root)
 	}
 	if err == nil && p.Of != OnCPU { // whose list of tracepoints must be read
-		_, err = env.traceEvents()
+		var events []kernel.Event
+		if events, err = env.traceEvents(); err == nil && p.Of == Locks && p.kernels() {
+			release, _ := root.ReadProc("sys/kernel/osrelease", nil) // it is for the error alone
+			err = noContention(events, strings.TrimSpace(string(release)))
+		}
 	}
+	doing := cmp.Or(p.doing, "profile")
 	switch {
 	case errors.Is(err, measure.ErrDenied):
-		return fmt.Errorf("profile: %w; %s", missingRight(root, err), without(root))
+		return fmt.Errorf("%s: %w; %s", doing, missingRight(root, err), without(root))
 	case errors.Is(err, measure.ErrUnsupported):
-		return fmt.Errorf("profile: %w", err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil // who could not tell tries
 }

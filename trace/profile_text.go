@@ -77,16 +77,12 @@ func (p *Profile) text(env *Env) (string, error) {
 		}
 		return p.runQueue(switchState(env), who, woken), nil
 	case Locks:
-		var futexes []string // of other system calls that wait, as far as this kernel has them: 5.16, 6.7
-		if env != nil {
-			there := env.syscallEvents()
-			for _, call := range []string{"futex_waitv", "futex_wait"} {
-				if there[call] {
-					futexes = append(futexes, call)
-				}
-			}
-		}
-		return p.locks(append(anyOf("cpu", p.CPUs), who...), futexes), nil
+		kernels, users := p.stacks()
+		return p.locks(append(anyOf("cpu", p.CPUs), who...), futexCalls(env), func(kind, wait string) string {
+			return fmt.Sprintf("@kernel[%s] = avg(%s);", p.keys(kind, kernels, users), wait)
+		}, func(kind, wait string) string {
+			return fmt.Sprintf("@user[%s] = avg(%s);", p.keys(kind, "", users), wait)
+		}), nil
 	}
 	return p.onCPU(append(anyOf("cpu", p.CPUs), who...)), nil
 }
@@ -259,32 +255,71 @@ func (p *Profile) runQueue(state string, who, woken []string) string {
 	return b.String()
 }
 
-// locks adds up the time that is waited for locks, of programs in futex(2) and in the other system calls for that. A mutex is told of twice, when it begins to spin and when it sleeps: the first counts.
-func (p *Profile) locks(terms, futexes []string) string {
-	kernels, users := p.stacks()
+// futexCalls gives the system calls besides futex(2) that wait for futexes, as far as this kernel has them: 5.16, 6.7.
+func futexCalls(env *Env) (calls []string) {
+	if env == nil {
+		return nil
+	}
+	there := env.syscallEvents()
+	for _, call := range []string{"futex_waitv", "futex_wait"} {
+		if there[call] {
+			calls = append(calls, call)
+		}
+	}
+	return calls
+}
+
+// locks measures the time that is waited for locks of the kernel, and of programs in futex(2) and in the other system calls for that. What is done with a wait at its end are statements,
+// made of expressions for its kind and for its ns.
+//
+// A mutex is told of several times, whenever it begins to spin or to sleep: the first counts.
+//
+// The kernel leaves a program out where it is running already on that CPU. So of what is waited for while an end is being counted - by an interrupt, or for a lock of the maps that are counted in - the
+// end is not told, and what began then is not kept, or it would seem to last until that lock is waited for again; of what is waited for while a beginning is being noted, the beginning is not told, and
+// its end is of nothing that is known. For the same reason the wait for a spin lock or rwlock begins anew where another one has not ended, but not where something else is waited for at the same address:
+// a semaphore begins with its own spin lock; and one after whose beginning the thread has left its CPU is none.
+func (p *Profile) locks(terms, futexes []string, kernels, users func(kind, wait string) string) string {
 	var b strings.Builder
-	least := func(since string) []string {
+	least := func(wait string) []string {
 		if p.Least > 0 {
-			return []string{fmt.Sprintf("timestamp - %s >= %d", since, p.Least)}
+			return []string{fmt.Sprintf("%s >= %d", wait, p.Least)}
 		}
 		return nil
 	}
-	if kernels != "" {
-		const began = "began[arg0, (uintptr_t)curthread]"
-		fmt.Fprintf(&b, "sdt:lock::contention_begin%s { %s = timestamp << 6 | (arg1 & 63); }\n", predicate(append([]string{"!" + began}, terms...)...), began)
-		fmt.Fprintf(&b, "sdt:lock::contention_end%s { @kernel[%s] = avg(timestamp - (%s >> 6)); }\n", predicate(append([]string{began}, least("("+began+" >> 6)")...)...), p.keys(began+" & 63", kernels, users), began)
-		fmt.Fprintf(&b, "sdt:lock::contention_end /%s/ { %s = 0; }\n", began, began)
+	if p.kernels() {
+		// Of a wait: bits 0 to 5 the kind, 6 to 13 how often its thread had left a CPU, of which the lowest bits, and above them those of the time. Who spins does not leave the CPU.
+		const (
+			began    = "began[arg0, (uintptr_t)curthread]"
+			switches = "((curthread->nvcsw + curthread->nivcsw & 255) << 6)"
+			wait     = "((timestamp << 14) - (" + began + " & ~(uint64_t)16383) >> 14)"
+		)
+		spins := func(kind string) string { return fmt.Sprintf("(%s & %d) == %d", kind, lockSpin|lockMutex, lockSpin) }
+		ended := spins("arg1") + " && " + spins(began)
+		same := fmt.Sprintf("(!(%s) || (%s & 16320) == %s)", spins(began), began, switches)
+		// self->within: 1 while a beginning is being noted, 2 while an end is being counted. It is the thread's, as an interrupt runs as the thread that it found.
+		b.WriteString("uint64_t began[uintptr_t, uintptr_t];\nself int within;\n")
+		const note = "{ self->within |= 1; %s = %s; self->within &= 2; }\n"
+		if len(terms) > 0 { // the thread may be another one by now, which is not meant, at the same place in memory
+			fmt.Fprintf(&b, "sdt:lock::contention_begin /%s && %s/ "+note, began, ended, began, "0")
+		}
+		fmt.Fprintf(&b, "sdt:lock::contention_begin%s "+note, predicate(append([]string{fmt.Sprintf("(!%s || %s)", began, ended), "!(self->within & 2)"}, terms...)...), began, "timestamp << 14 | "+switches+" | (arg1 & 63)")
+		fmt.Fprintf(&b, "sdt:lock::contention_end%s { self->within |= 2; %s }\n", predicate(append([]string{began, "!(self->within & 1)", same}, least(wait)...)...), kernels("("+began+" & 63)", wait))
+		fmt.Fprintf(&b, "sdt:lock::contention_end /%s/ { self->within |= 2; %s = 0; self->within &= 1; }\n", began, began)
 	}
-	if users != "" {
+	if p.users() {
 		// FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13: all that may wait.
 		const waits = "(1 << (arg1 & 127) & 0x2a41) != 0"
 		fmt.Fprintf(&b, "syscall::futex:entry%s { self->futex = timestamp; }\n", predicate(append([]string{"(arg1 & 127) < 14", waits}, terms...)...))
 		returns := "syscall::futex:return"
-		for _, call := range futexes {
-			fmt.Fprintf(&b, "syscall::%s:entry%s { self->futex = timestamp; }\n", call, predicate(terms...))
-			returns += ",syscall::" + call + ":return"
+		if len(futexes) > 0 { // in one clause: one program then sees every system call
+			var entries []string
+			for _, call := range futexes {
+				entries = append(entries, "syscall::"+call+":entry")
+				returns += ",syscall::" + call + ":return"
+			}
+			fmt.Fprintf(&b, "%s%s { self->futex = timestamp; }\n", strings.Join(entries, ","), predicate(terms...))
 		}
-		fmt.Fprintf(&b, "%s%s { @user[%s] = avg(timestamp - self->futex); }\n", returns, predicate(append([]string{"self->futex"}, least("self->futex")...)...), p.keys(fmt.Sprint(lockFutex), "", users))
+		fmt.Fprintf(&b, "%s%s { %s }\n", returns, predicate(append([]string{"self->futex"}, least("timestamp - self->futex")...)...), users(fmt.Sprint(lockFutex), "timestamp - self->futex"))
 		b.WriteString(returns + " /self->futex/ { self->futex = 0; }\n")
 	}
 	return b.String()

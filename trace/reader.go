@@ -33,6 +33,7 @@ type asked struct {
 	tap     *tap
 	by      []string
 	columns []int // of the key, as by
+	reads   reads
 }
 
 // losses are what the script lost since its start.
@@ -74,6 +75,9 @@ func newReader(s *Source, queries []measure.Query) *reader {
 			continue
 		}
 		a := asked{stat: &s.stats[i], of: s.aggs[i], by: slices.Clone(q.By)}
+		if s.reads != nil {
+			a.reads = s.reads[i]
+		}
 		for _, t := range q.Where {
 			if !slices.Contains(a.by, t.Field) {
 				a.by = append(a.by, t.Field)
@@ -89,11 +93,16 @@ func newReader(s *Source, queries []measure.Query) *reader {
 }
 
 func (r *reader) close() {
-	for _, a := range r.asked {
-		if a.tap != nil {
+	for i, a := range r.asked {
+		if a.tap != nil && r.same(i) == i {
 			a.of.untap(a.tap)
 		}
 	}
+}
+
+// same gives the first statistic that is made of the same aggregation: they have one tap.
+func (r *reader) same(i int) int {
+	return slices.IndexFunc(r.asked, func(a asked) bool { return a.of == r.asked[i].of })
 }
 
 // read takes a reading. The first only begins. It runs where the session does, while that is alive.
@@ -103,6 +112,10 @@ func (r *reader) read(alive bool) []*measure.Batch {
 		r.began = true
 		if alive {
 			for i := range r.asked {
+				if first := r.same(i); first < i {
+					r.asked[i].tap = r.asked[first].tap
+					continue
+				}
 				r.asked[i].tap = r.asked[i].of.tap()
 			}
 			r.begun = s.session.gather() == nil // what was before is not ours
@@ -147,6 +160,9 @@ func (r *reader) read(alive bool) []*measure.Batch {
 		if s.session.frames != nil {
 			b.Frames = s.session.frames.all
 		}
+		if s.notes != nil && alive {
+			b.Notes = append(b.Notes, s.notes()...)
+		}
 	}
 	s.session.trimFrames()
 	return out
@@ -172,7 +188,10 @@ func (r *reader) blind(at measure.Time, why error) (out []*measure.Batch) {
 func (r *reader) take() []map[string]tapped {
 	out := make([]map[string]tapped, len(r.asked))
 	for i, a := range r.asked {
-		if a.tap != nil {
+		switch first := r.same(i); {
+		case first < i:
+			out[i] = out[first]
+		case a.tap != nil:
 			out[i] = a.tap.take()
 		}
 	}
@@ -215,7 +234,11 @@ func (r *reader) batch(a *asked, rows map[string]tapped, lost losses, over measu
 					b.Keys = append(b.Keys, measure.Label(n))
 					continue
 				}
-				b.Keys = append(b.Keys, r.label(row.words[c]))
+				word := row.words[c]
+				if say := a.reads.words[a.stat.Fields[c].Name]; say != nil {
+					word = say(word)
+				}
+				b.Keys = append(b.Keys, r.label(word))
 			}
 		}
 		a.of.join(values[n], row.data)
@@ -226,6 +249,10 @@ func (r *reader) batch(a *asked, rows map[string]tapped, lost losses, over measu
 			d, under := a.of.distribution(data)
 			b.Dists = append(b.Dists, d)
 			below += under
+			continue
+		}
+		if a.reads.value != nil {
+			b.Values = append(b.Values, a.reads.value(data))
 			continue
 		}
 		b.Values = append(b.Values, a.of.number(data))

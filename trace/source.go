@@ -32,6 +32,8 @@ type Source struct {
 	session *Session
 	stats   []measure.Stat
 	aggs    []*Aggregate // of the statistics
+	reads   []reads      // how they are read, where that is not as any script's; nil: they all are
+	notes   func() []string
 	out     *bufio.Writer
 	tells   *sourceListener
 	begun   chan struct{} // closed when the clauses run
@@ -43,6 +45,12 @@ type Source struct {
 	reading sync.Mutex    // one reading at a time, once the script has ended
 	inside  measure.Span  // CPU time of reading, in this process
 	outside time.Duration // and of the script's programs, in others
+}
+
+// reads is how a statistic is read of its aggregation.
+type reads struct {
+	value func(data []int64) float64     // of a row; nil: as its function has it
+	words map[string]func(string) string // of a field: what is said for what the program has; absent: that
 }
 
 // patience is how many seconds one after the other a script that is a source may take more than its budget.

@@ -65,6 +65,8 @@ func AppendCell(b []byte, v Cell) []byte {
 	switch v.Kind {
 	case IsText:
 		return AppendString(b, v.Text)
+	case IsJSON:
+		return append(b, v.Text...)
 	case IsNull:
 		return append(b, "null"...)
 	case IsBool:

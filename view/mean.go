@@ -11,6 +11,7 @@ import (
 type Mean struct {
 	first, last measure.Interval
 	n           int
+	Peaks       []measure.StatID // whose greatest value counts, and no mean
 	words       words
 	answers     []*meanAnswer
 	key         []measure.Label // scratch
@@ -23,6 +24,7 @@ type meanAnswer struct {
 	dists   []measure.Dist // of the rows, where the statistic has them
 	elapsed measure.Span
 	more    bool // there were more rows than are kept
+	peak    bool // of each row the greatest value counts
 
 	// Of the first rows of the answer before, which mostly come again in the same order: their keys and which rows they were, and when its dictionary came.
 	known []measure.Label
@@ -45,7 +47,7 @@ func (m *Mean) Add(f *Frame) {
 	if m.n == 0 {
 		m.first = f.Over
 		for _, a := range f.Answers {
-			m.answers = append(m.answers, &meanAnswer{keys: keys{width: len(a.Query.By)}})
+			m.answers = append(m.answers, &meanAnswer{keys: keys{width: len(a.Query.By)}, peak: slices.Contains(m.Peaks, a.Query.Stat)})
 		}
 	}
 	m.last = f.Over
@@ -57,7 +59,7 @@ func (m *Mean) Add(f *Frame) {
 		k.of.Lay(nil, 0)
 		k.elapsed += a.Elapsed[0]
 		values, shape := a.Laid()
-		if shape != 0 && shape == k.shape {
+		if shape != 0 && shape == k.shape && !k.peak {
 			k.add(values, float64(a.Elapsed[0]))
 			continue
 		}
@@ -90,7 +92,9 @@ func (m *Mean) Add(f *Frame) {
 				d.Merge(dists[0])
 				continue
 			}
-			if v := s.Values[0]; v == v {
+			if v := s.Values[0]; v == v && k.peak {
+				k.rows[n] = meanRow{max(k.rows[n].sum, v), 1}
+			} else if v == v {
 				k.rows[n].sum += v * float64(a.Elapsed[0])
 				k.rows[n].weight += float64(a.Elapsed[0])
 			}
@@ -179,7 +183,7 @@ func (m *Mean) Frame() *Frame {
 			}
 			v := measure.NaN
 			weight := r.weight
-			if a.Sparse && a.Kind == measure.Delta {
+			if a.Sparse && a.Kind == measure.Delta && !k.peak {
 				weight = float64(k.elapsed)
 			}
 			if r.weight > 0 && weight > 0 {

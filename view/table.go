@@ -24,6 +24,7 @@ const (
 	IsNumber CellKind = iota
 	IsText
 	IsBool // Num is 0 or 1
+	IsJSON // a list, Text as JSON has it: not for terminals
 	IsNull // unknown, as text: shown as "-", null in JSON
 )
 
@@ -79,11 +80,12 @@ const (
 	Micros               // nanoseconds as microseconds
 	Humane               // bytes with a binary prefix: 1.5G
 	Millisec             // a ratio of time as ms per second
+	Brief                // nanoseconds with three digits and their unit: 1.25ms
 )
 
 // String gives the word of the way: plain, percent, kib ...
 func (s Show) String() string {
-	words := [...]string{"plain", "percent", "kib", "mib", "mbit", "mbit_of_b", "millis", "micros", "humane", "millisec"}
+	words := [...]string{"plain", "percent", "kib", "mib", "mbit", "mbit_of_b", "millis", "micros", "humane", "millisec", "brief"}
 	if int(s) < len(words) {
 		return words[s]
 	}
@@ -151,12 +153,14 @@ type Row struct {
 	Cells []Cell
 	Total bool   // a sum or residual row: not sorted among the others
 	Label string // on a terminal, in place of the first shown cell: "netns/device"; "" = the cell itself
+	Below string // lines that a terminal shows below the row, each with its line break; "" = none
 	Mark  string // a remark behind the row on a terminal, "remark" in JSON: "shares its MAC with eth1"
 }
 
 // Table is what a tool shows for one interval.
 type Table struct {
 	View    string
+	Title   string // a line that a terminal shows above the table, behind the time that is in no column then; "" = none
 	Over    measure.Interval
 	Columns []Column
 	Rows    []Row
@@ -195,7 +199,7 @@ func (c Column) Format(v Cell) string { return string(c.Append(nil, v)) }
 // Append appends what Format gives.
 func (c *Column) Append(b []byte, v Cell) []byte {
 	switch v.Kind {
-	case IsText:
+	case IsText, IsJSON:
 		return append(b, Clean(v.Text)...)
 	case IsNull:
 		return append(b, '-')
@@ -208,8 +212,11 @@ func (c *Column) Append(b []byte, v Cell) []byte {
 	if v.Num != v.Num {
 		return append(b, '-')
 	}
-	if c.Show == Humane {
+	switch c.Show {
+	case Humane:
 		return append(b, HumaneBytes(v.Num)...)
+	case Brief:
+		return append(b, briefTime(v.Num)...)
 	}
 	if v.Num == 0 && !math.Signbit(v.Num) && c.Decimals >= 0 && c.Decimals <= 2 { // most cells of a quiet machine
 		return append(b, "0.00"[:[...]int{1, 3, 4}[c.Decimals]]...)
@@ -232,6 +239,24 @@ func Clean(s string) string {
 		}
 	}
 	return s
+}
+
+// briefTime gives nanoseconds with three digits and their unit: 834ns, 1.25us, 12.5ms, 3.41s.
+func briefTime(nanos float64) string {
+	units := []string{"ns", "us", "ms", "s"}
+	i := 0
+	for nanos >= 999.5 && i < len(units)-1 {
+		nanos /= 1000
+		i++
+	}
+	d := 0
+	switch {
+	case i > 0 && nanos < 9.995:
+		d = 2
+	case i > 0 && nanos < 99.95:
+		d = 1
+	}
+	return strconv.FormatFloat(nanos, 'f', d, 64) + units[i]
 }
 
 // HumaneBytes gives a number of bytes with a binary prefix in at most five characters: 512, 1.5K, 23.4M, 117G.

@@ -21,6 +21,8 @@ type Tool struct {
 	Wide     map[measure.StatID]int    // statistics whose columns need a terminal of this width: on a narrower one their notes would explain nothing
 	Behind   map[measure.StatID]string // statistics whose columns a terminal shows with this flag only
 	Table    func(o Options, f *Frame) *Table
+	Peaks    []measure.StatID              // statistics that are the greatest of an interval: of several intervals it is the greatest of all, and no mean
+	Stack    func(f *measure.Frame) string // what a frame is called, in the texts of stacks; nil: by its function alone
 	Drill    func(t *Table, r *Row) *Drill // what a row leads to; nil, or a nil result: nowhere
 }
 

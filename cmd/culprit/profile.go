@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"runtime"
-	"slices"
-	"strings"
 	"time"
 
 	"culprit/kernel"
@@ -21,10 +18,8 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, cpu := range q.CPUs {
-		if !slices.Contains(online, int32(cpu)) {
-			return nil, fmt.Errorf("sample CPU %d: it is not online; these are: %s: %w", cpu, strings.Trim(fmt.Sprint(online), "[]"), measure.ErrUnsupported)
-		}
+	if err := areOnline(q.CPUs, online); err != nil {
+		return nil, err
 	}
 	keepLow()
 	_ = kernel.SlackTimers(profileSlack) // who may not pays the little that it saves

@@ -56,12 +56,17 @@ func scripted(ctx context.Context, name, file, text string, says *os.File) (term
 	m := &script{machine: machine{Catalogue: dataset.New(source)}, source: source, ctx: ctx}
 	return m, func() {
 		cancel()
-		if m.running {
-			<-source.Ended()
-		} else {
-			source.Close()
-		}
+		m.end()
 	}, nil
+}
+
+// end waits until nothing of the script is in the kernel, once its context has ended.
+func (s *script) end() {
+	if s.running {
+		<-s.source.Ended()
+	} else {
+		s.source.Close()
+	}
 }
 
 // script is the statistics of one script.

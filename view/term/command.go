@@ -29,6 +29,7 @@ type Program struct {
 	Serve    func(context.Context, Serving, *Teller) error // records and serves until the context ends
 	Trace    Tracer
 	Profile  Profiler
+	Locks    Locker
 	Script   Scripter
 	Reading  func() // told when a command begins that reads files and asks nothing of the machine; nil: nobody is
 	Terminal Terminal
@@ -95,7 +96,7 @@ other commands show one resource each, with the columns of the classic tools.`, 
 	for _, t := range view.Tools() {
 		group(tools, p.tool(t))
 	}
-	group(tools, p.stat())
+	group(tools, p.locks(), p.stat())
 	root.AddCommand(p.version(), p.man())
 	alone := &diagnosis{}
 	alone.flags(root)
@@ -136,15 +137,20 @@ type common struct {
 }
 
 func (m *common) flags(f *pflag.FlagSet) {
+	m.shown(f)
+	f.StringVar(&m.look.Netns, "netns", "", "network namespace to look at: a name, or all")
+	f.BoolVar(&m.look.SinceBoot, "since-boot", false, "the first line covers the time since boot")
+	m.past.flags(f, true)
+}
+
+// shown is the flags that say how tables are shown.
+func (m *common) shown(f *pflag.FlagSet) {
 	f.BoolVar(&m.json, "json", false, "one JSON object an interval, one line each")
 	f.BoolVar(&m.csv, "csv", false, "comma-separated values with a head line")
 	f.StringVar(&m.plan.sortBy, "sort", "", "order rows by this column, largest first")
 	f.BoolVar(&m.plan.reverse, "reverse", false, "smallest first")
 	f.IntVarP(&m.plan.rows, "rows", "n", -1, "show the first N rows, 0 for all")
 	f.BoolVarP(&m.plan.wide, "wide", "w", false, "all columns, however narrow the terminal")
-	f.StringVar(&m.look.Netns, "netns", "", "network namespace to look at: a name, or all")
-	f.BoolVar(&m.look.SinceBoot, "since-boot", false, "the first line covers the time since boot")
-	m.past.flags(f, true)
 }
 
 // open gives the machine to look at, now or in the past, with the plan made fit for it. The caller calls done when there is no error.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -26,6 +27,7 @@ type screen struct {
 	lines  int // lines of the terminal, 0 = header once
 	bold   bool
 	time   bool // a first column with the time
+	titled bool // a table with a title was shown
 	widths []int
 	since  int // lines since the last header
 	shown  []int
@@ -56,10 +58,17 @@ func appendClock(b []byte, t time.Time) []byte {
 
 func (s *screen) mean(t *view.Table) error {
 	s.since = 0
+	if t.Title != "" { // it counts all
+		return s.print(t, []byte("In all"))
+	}
 	return s.print(t, []byte("Average"))
 }
 
 func (s *screen) print(t *view.Table, when []byte) error {
+	titled := t.Title != ""
+	if titled {
+		s.time, s.since = false, 0
+	}
 	s.choose(t)
 	if !slices.Equal(s.columns, s.shown) {
 		s.shown, s.widths, s.since = slices.Clone(s.columns), make([]int, len(s.columns)), 0
@@ -98,6 +107,17 @@ func (s *screen) print(t *view.Table, when []byte) error {
 		}
 	}
 	s.page = s.page[:0]
+	if titled {
+		if s.titled {
+			s.page = append(s.page, '\n')
+		}
+		s.titled = true
+		s.page = append(append(append(append(s.page, when...), "  "...), t.Title...), '\n')
+	}
+	if titled && len(t.Rows) == 0 {
+		_, err := s.out.Write(s.page)
+		return err
+	}
 	if s.since == 0 || s.lines > 3 && s.since+len(t.Rows) >= s.lines {
 		s.head(t)
 		s.since = 1
@@ -116,6 +136,12 @@ func (s *screen) print(t *view.Table, when []byte) error {
 		s.end(start)
 		s.page = append(s.page, '\n')
 		s.since++
+		for line := range strings.Lines(t.Rows[r].Below) {
+			start := len(s.page)
+			s.page = cut(append(s.page, view.Clean(strings.TrimSuffix(line, "\n"))...), start, s.width)
+			s.page = append(s.page, '\n')
+			s.since++
+		}
 	}
 	_, err := s.out.Write(s.page)
 	return err
@@ -259,7 +285,7 @@ func (p *comma) table(t *view.Table) error {
 				continue
 			}
 			switch v := row.Cells[i]; {
-			case v.Kind == view.IsText:
+			case v.Kind == view.IsText || v.Kind == view.IsJSON:
 				line = append(line, v.Text)
 			case v.Kind == view.IsNull || v.Num != v.Num:
 				line = append(line, "")

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"strings"
 
 	"culprit/measure"
 	"culprit/view"
@@ -98,24 +97,13 @@ func (s ProfiledStack) resting() bool {
 	if s.PID != 0 || len(s.Kernel) == 0 {
 		return false
 	}
-	switch _, name, _ := frameOf(s.Kernel[0]); name {
+	switch _, name, _ := view.FrameParts(s.Kernel[0]); name {
 	case "default_idle", "default_idle_call", "native_safe_halt", "pv_native_safe_halt", "arch_cpu_idle", "mwait_idle", "mwait_idle_with_hints", "intel_idle",
 		"intel_idle_irq", "intel_idle_ibrs", "acpi_idle_enter", "acpi_idle_do_entry", "acpi_safe_halt", "io_idle", "poll_idle", "cpu_idle_poll", "cpuidle_enter_state",
 		"cpuidle_enter", "do_idle", "tdx_safe_halt", "xen_safe_halt", "amd_e400_idle", "cpu_do_idle", "psci_enter_idle_state", "haltpoll_enter_idle":
 		return true
 	}
 	return false
-}
-
-// frameOf takes a frame apart as DTrace prints it: module`name+0x1f.
-func frameOf(line string) (module, name, offset string) {
-	if m, rest, ok := strings.Cut(line, "`"); ok {
-		module, line = m, rest
-	}
-	if i := strings.LastIndex(line, "+0x"); i > 0 {
-		line, offset = line[:i], line[i:]
-	}
-	return module, line, offset
 }
 
 // treeOf makes a profile of stacks.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"culprit/view"
 	"culprit/view/flame"
 )
 
@@ -67,7 +68,7 @@ func (w *ProfiledWaker) folded() *ProfiledWaker {
 		return nil
 	}
 	for i, line := range w.Kernel {
-		switch _, name, _ := frameOf(line); {
+		switch _, name, _ := view.FrameParts(line); {
 		case strings.HasPrefix(name, "asm_sysvec_"), name == "asm_common_interrupt", name == "el1h_64_irq", name == "el0t_64_irq", name == "ret_to_user_from_irq":
 			return &ProfiledWaker{Process: "[interrupt]", PID: -1, Kernel: w.Kernel[:i+1]}
 		}
@@ -99,17 +100,11 @@ func waitLines(stacks iter.Seq[ProfiledStack]) []flame.WaitLine {
 // waitsIn gives the frame that tells what a thread waits for: the innermost one that is no part of the scheduler, of a lock or of the
 // C library's way to one.
 func (s ProfiledStack) waitsIn() string {
-	for _, line := range s.Kernel {
-		if _, name, _ := frameOf(line); !waitsByItself(name) {
-			return line
-		}
+	if at := view.WaitsIn(s.Kernel, false); at >= 0 {
+		return s.Kernel[at]
 	}
-	for _, line := range s.User {
-		module, name, _ := frameOf(line)
-		if !strings.HasPrefix(module, "libc.") && !strings.HasPrefix(module, "libc-") && !strings.HasPrefix(module, "libpthread") && !strings.HasPrefix(module, "ld-") &&
-			!strings.HasPrefix(name, "runtime.futex") && !strings.HasPrefix(name, "runtime.note") && !strings.HasPrefix(name, "__lll_lock") && !strings.HasPrefix(name, "pthread_") {
-			return line
-		}
+	if at := view.WaitsIn(s.User, true); at >= 0 {
+		return s.User[at]
 	}
 	if len(s.User) > 0 {
 		return s.User[0]
@@ -118,17 +113,4 @@ func (s ProfiledStack) waitsIn() string {
 		return s.Kernel[0]
 	}
 	return s.Process + " (no frames)"
-}
-
-// waitsByItself says whether a function of the kernel waits for others: the scheduler's, and those of locks.
-func waitsByItself(name string) bool {
-	name = strings.TrimLeft(name, "_")
-	for _, prefix := range []string{"schedule", "io_schedule", "preempt_schedule", "cond_resched", "mutex_lock", "down_read", "down_write", "down_interruptible", "down_killable", "down_timeout",
-		"down_trylock", "rwsem_down_", "percpu_down_", "percpu_rwsem_wait", "raw_spin_lock", "raw_read_lock", "raw_write_lock", "native_queued_spin_lock", "pv_queued_spin_lock", "queued_spin_lock",
-		"queued_read_lock", "queued_write_lock", "rt_mutex_", "rt_spin_lock", "rtlock_", "rt_read_lock", "rt_write_lock", "do_raw_", "pi_cond_resched", "ww_mutex_lock", "osq_lock", "traceiter_contention_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return name == "down"
 }

@@ -137,12 +137,12 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		limit(tab, most)
 		return tab, nil
 	}
-	var mean view.Mean
+	mean := view.Mean{Peaks: tool.Peaks}
 	f := &view.Frame{Room: &view.Room{}} // a table is printed before the next is made
 	n, gaps := 0, []string(nil)
 	err := m.Watch(ctx, queries, func(tick *measure.Tick) error {
 		for i, a := range tick.Answers {
-			tick.Answers[i] = a.Worded()
+			tick.Answers[i] = a.Worded(tool.Stack)
 		}
 		f.Over, f.Answers = tick.Over, tick.Answers
 		if p.past && isGap(tick) {

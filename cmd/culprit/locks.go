@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"culprit/dataset"
+	"culprit/kernel"
+	"culprit/measure"
+	"culprit/trace"
+	"culprit/view/term"
+)
+
+// locked measures the waits for locks.
+func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
+	runtime.GOMAXPROCS(min(2, runtime.NumCPU())) // one may wait for the kernel while the other reads
+	online, err := kernel.Root{}.OnlineCPUs()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := areOnline(q.CPUs, online); err != nil {
+		return nil, nil, err
+	}
+	keepLow()
+	t := trace.LockTable{Profile: trace.Profile{CPUs: q.CPUs, Who: trace.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups}, Kernel: q.Kernel, User: q.User, Least: q.Least, Unwind: q.Unwind},
+		Processes: q.ByProcess, Stacks: q.Stacks, Dists: q.Dists}
+	source, err := t.Source()
+	if err != nil {
+		return nil, nil, err
+	}
+	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+	time.AfterFunc(100*time.Millisecond, debug.FreeOSMemory)
+	ctx, cancel := context.WithCancel(ctx)
+	m := &locking{script: script{machine: machine{Catalogue: dataset.New(source)}, source: source, ctx: ctx}}
+	return m, func() {
+		cancel()
+		m.end()
+	}, nil
+}
+
+// areOnline refuses CPUs that are not.
+func areOnline(cpus []int, online []int32) error {
+	for _, cpu := range cpus {
+		if !slices.Contains(online, int32(cpu)) {
+			return fmt.Errorf("sample CPU %d: it is not online; these are: %s: %w", cpu, strings.Trim(fmt.Sprint(online), "[]"), measure.ErrUnsupported)
+		}
+	}
+	return nil
+}
+
+// locking is the statistics of locks. What is told of all of them alike is told once, and what they cost is said where it is much.
+type locking struct {
+	script
+	cost measure.Span // of its programs, up to the tick before
+}
+
+// dearLocks is the share of one CPU from which on it is told what measuring takes.
+const dearLocks = 0.01
+
+func (l *locking) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+	return l.script.Watch(ctx, queries, func(t *measure.Tick) error {
+		for i, a := range t.Answers {
+			if i > 0 { // one program measures them all
+				a.Loss, a.Notes = nil, nil
+			}
+		}
+		cost := l.source.Outside()
+		if over := t.Over.Span(); over > 0 && len(t.Answers) > 0 {
+			if share := float64(cost-l.cost) / float64(over); share > dearLocks {
+				a := t.Answers[0]
+				a.Notes = append(a.Notes, fmt.Sprintf("measuring the waits took more than %s %% of one CPU; --kernel, --user, --pid, --process and --min 20us make it cheaper", dearness(share)))
+			}
+		}
+		l.cost = cost
+		return each(t)
+	})
+}
+
+// dearness tells a share in steps, in per cent.
+func dearness(share float64) string {
+	said := 1
+	for _, step := range []int{2, 5, 10, 20, 50} {
+		if 100*share > float64(step) {
+			said = step
+		}
+	}
+	return strconv.Itoa(said)
+}

@@ -1,0 +1,414 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"culprit/measure"
+)
+
+// What rows of locks may be told apart by.
+const (
+	LocksByCaller  = "caller"
+	LocksByKind    = "kind"
+	LocksByProcess = "process"
+	LocksByPID     = "pid"
+)
+
+// LocksBy gives all that rows of locks may be told apart by.
+func LocksBy() []string { return []string{LocksByCaller, LocksByKind, LocksByProcess, LocksByPID} }
+
+// MostLockFrames is how many frames of a stack may be asked for: there are no more.
+const MostLockFrames = 127
+
+// Locks is lockstat. Its options are by, a list of LocksBy; stacks, a number of frames; hist; coalesce; kernel; user. It is no tool of Tools: what it asks is measured for it alone.
+func Locks() *Tool {
+	return &Tool{
+		Name:  "locks",
+		Short: "who waits for locks, where and how long: the kernel's, and futexes of programs (lockstat)",
+		Long: `One row for each kind of lock and place that waited for one: Count, how many waits ended; indv, its share of all waited time; cuml, that of this row and all that waited longer together;
+wait, the whole time; mean; max, the longest; Lock, the kind; Caller, the innermost function that is none of locks, of the scheduler or of the C library. Waits of
+several threads add up: ten threads that wait all the time wait ten seconds a second.
+
+A wait is counted when it ends, whenever it began; one that began before the tool did, or has not ended, is in no row. Waits for locks of the kernel are the times from lock:contention_begin to
+lock:contention_end (Linux 5.19), spinning and sleeping: a lock that was free is never in it. Those of programs, futex, are the times in futex(2), futex_waitv(2) and futex_wait(2), in which condition variables,
+joins and idle threads of pools wait too: the caller tells. What culprit itself waits is left out.
+
+In lockstat's words: Count, indv and cuml are the same (rows are in the order of the time, as with its -P); nsec is mean; -s is --stacks, -h is --hist, -k is --coalesce, -n is --rows. A lock has no name here: its kind stands for it.
+
+It needs root, or CAP_BPF and CAP_PERFMON, and for names in processes of others CAP_SYS_PTRACE.`,
+		Examples: []Example{
+			{"culprit locks 1", "who waited for locks, every second"},
+			{"culprit locks --kernel -s 5 10 1", "ten seconds of the kernel's own locks, with five callers each"},
+			{"culprit locks --user --process mysqld --hist 5", "where its threads wait, with the distribution of the times"},
+			{"culprit locks --by process 1", "which processes wait"},
+			{"culprit locks --min 1ms --json 1", "waits of a millisecond or longer, for programs"},
+		},
+		Most:  20,
+		Peaks: []measure.StatID{"lock.wait.max", "futex.wait.max"},
+		Ask:   locksAsk,
+		Table: locksTable,
+		Stack: func(f *measure.Frame) string {
+			if f.Module != "" && f.Symbol != "["+f.Module+"]" {
+				return f.Module + "`" + f.Symbol
+			}
+			return f.Symbol
+		},
+	}
+}
+
+// locksFamilies are the statistics: of locks of the kernel and of programs.
+func locksFamilies(o Options) []string {
+	switch {
+	case o.Has("kernel"):
+		return []string{"lock.wait"}
+	case o.Has("user"):
+		return []string{"futex.wait"}
+	}
+	return []string{"lock.wait", "futex.wait"}
+}
+
+// LocksStacks says whether stacks are needed.
+func LocksStacks(o Options) bool { return o.Has("stacks") || lockRows(o, LocksByCaller) }
+
+// LocksProcesses says whether it is to be known who waits.
+func LocksProcesses(o Options) bool { return lockRows(o, LocksByProcess) || lockRows(o, LocksByPID) }
+
+// lockRows says whether rows are told apart by a field.
+func lockRows(o Options, by string) bool {
+	if !o.Has("by") {
+		return by == LocksByCaller || by == LocksByKind
+	}
+	return slices.Contains(o["by"], by)
+}
+
+func locksAsk(o Options) (all []string) {
+	by := []string{"kind"}
+	if LocksProcesses(o) {
+		by = append(by, "process", "pid")
+	}
+	if LocksStacks(o) {
+		by = append(by, "stack")
+	}
+	for _, family := range locksFamilies(o) {
+		for _, what := range []string{"count", "time", "max", "dist"} {
+			if what != "dist" || o.Has("hist") {
+				all = append(all, family+"."+what+" by "+strings.Join(by, ","))
+			}
+		}
+	}
+	return all
+}
+
+// lockRow is what a row has, and what it is of.
+type lockRow struct {
+	kind, process, pid, caller string
+	stack                      []string // from the caller on, as far as was asked
+	count, nanos, most         float64
+	dist                       measure.Dist
+}
+
+func locksColumns(o Options) []Column {
+	columns := []Column{
+		{Name: "count", Head: "Count", Width: 7, Help: "waits that ended"},
+		{Name: "count_per_s", Help: "waits that ended, per second"},
+		{Name: "indv_ratio", Head: "indv", Show: Percent, Decimals: 1, Width: 5, Help: "share of all waited time"},
+		{Name: "cuml_ratio", Head: "cuml", Show: Percent, Decimals: 1, Width: 5, Help: "share of this row and all that waited longer"},
+		{Name: "wait_ns", Head: "wait", Show: Brief, Width: 6, Help: "time that was waited, of all waits together"},
+		{Name: "mean_ns", Head: "mean", Show: Brief, Width: 6, Help: "of a wait"},
+		{Name: "max_ns", Head: "max", Show: Brief, Width: 6, Help: "the longest wait"},
+	}
+	if lockRows(o, LocksByKind) {
+		columns = append(columns, Column{Name: "kind", Help: "kind of lock"}, Column{Head: "Lock", Width: 13, Left: true, Help: "the same, in short"})
+	}
+	if lockRows(o, LocksByProcess) {
+		columns = append(columns, Column{Name: "process", Head: "Process", Width: 15, Left: true, Help: "name of the thread that waited"})
+	}
+	if lockRows(o, LocksByPID) {
+		columns = append(columns, Column{Name: "pid", Head: "PID", Width: 7, Help: "process"})
+	}
+	if lockRows(o, LocksByCaller) {
+		columns = append(columns, Column{Name: "caller", Help: "innermost function that is none of locks: module, function, offset"},
+			Column{Head: "Caller", Width: 12, Left: true, Cut: true, Help: "the same; without a module it is the kernel's"})
+	}
+	if o.Has("stacks") {
+		columns = append(columns, Column{Name: "stack", Help: "functions from the caller outwards"})
+	}
+	if o.Has("hist") {
+		columns = append(columns, Column{Name: "hist", Help: "waits of from_ns and longer, below the double of it"})
+	}
+	return columns
+}
+
+func locksTable(o Options, f *Frame) *Table {
+	t := &Table{View: "locks", Columns: locksColumns(o)}
+	depth, _ := strconv.Atoi(o.Text("stacks")) // it was checked
+	rows := map[string]*lockRow{}
+	over := measure.Span(0)
+	for _, family := range locksFamilies(o) {
+		for _, what := range []string{"count", "time", "max", "dist"} {
+			a := f.Of(measure.StatID(family + "." + what))
+			if len(a.Elapsed) > 0 {
+				over = max(over, a.Elapsed[0])
+			}
+			for i := range a.Series {
+				r := lockRow{kind: a.Word(i, "kind")}
+				id := ""
+				if lockRows(o, LocksByKind) {
+					id = r.kind
+				}
+				if lockRows(o, LocksByProcess) {
+					r.process = a.Word(i, "process")
+				}
+				if lockRows(o, LocksByPID) {
+					r.pid = a.Word(i, "pid")
+				}
+				if LocksStacks(o) {
+					frames := innermostFirst(a.Word(i, "stack"))
+					at := max(0, WaitsIn(frames, family == "futex.wait"))
+					r.stack = frames[at:]
+					r.stack = r.stack[:min(depth, len(r.stack))]
+					if o.Has("coalesce") {
+						frames, r.stack = withoutOffsets(frames), withoutOffsets(r.stack)
+					}
+					if lockRows(o, LocksByCaller) {
+						r.caller = "[no frames]"
+						if len(frames) > 0 {
+							r.caller = frames[at]
+						}
+					}
+				}
+				id += "\x00" + r.process + "\x00" + r.pid + "\x00" + r.caller + "\x00" + strings.Join(r.stack, ";")
+				row := rows[id]
+				if row == nil {
+					row = &r
+					rows[id] = row
+				}
+				row.add(what, &a.Series[i], a.Elapsed[0])
+			}
+		}
+	}
+	all := make([]*lockRow, 0, len(rows))
+	count, nanos := 0.0, 0.0
+	for _, r := range rows {
+		if r.count > 0 {
+			all = append(all, r)
+			count, nanos = count+r.count, nanos+r.nanos
+		}
+	}
+	slices.SortFunc(all, func(a, b *lockRow) int {
+		switch {
+		case a.nanos != b.nanos:
+			return int(math.Copysign(1, b.nanos-a.nanos))
+		case a.count != b.count:
+			return int(math.Copysign(1, b.count-a.count))
+		}
+		return strings.Compare(a.kind+a.caller+a.process+a.pid+strings.Join(a.stack, ";"), b.kind+b.caller+b.process+b.pid+strings.Join(b.stack, ";"))
+	})
+	t.Title = "not measured"
+	if over > 0 {
+		waits := "waits"
+		if count == 1 {
+			waits = "wait"
+		}
+		t.Title = fmt.Sprintf("%.0f %s in %.1f s (%.*f/s), %s waited", count, waits, over.Seconds(), decimalsOf(count/over.Seconds()), count/over.Seconds(), briefTime(nanos))
+	}
+	so := 0.0
+	for _, r := range all {
+		so += r.nanos
+		t.Rows = append(t.Rows, r.row(o, over, nanos, so))
+	}
+	return t
+}
+
+// decimalsOf gives how many decimals a rate is told with.
+func decimalsOf(rate float64) int {
+	if rate > 0 && rate < 10 {
+		return 1
+	}
+	return 0
+}
+
+// add puts what a series has into the row.
+func (r *lockRow) add(what string, s *measure.Series, over measure.Span) {
+	if what == "dist" {
+		if d := s.Dists(); len(d) > 0 {
+			r.dist.Merge(d[0])
+		}
+		return
+	}
+	if len(s.Values) == 0 || s.Values[0] != s.Values[0] {
+		return
+	}
+	switch v := s.Values[0]; what {
+	case "count":
+		r.count += math.Round(v * over.Seconds())
+	case "time":
+		r.nanos += math.Round(v * float64(over))
+	case "max":
+		r.most = max(r.most, v)
+	}
+}
+
+// row makes the row of a table; of is the time of all rows, so far that of this one and those before it.
+func (r *lockRow) row(o Options, over measure.Span, of, so float64) Row {
+	share := func(v float64) Cell {
+		if of == 0 {
+			return N(measure.NaN)
+		}
+		return N(v / of)
+	}
+	if r.most > r.nanos || r.most < math.Floor(r.nanos/r.count) { // the longest wait is in the time of the interval beside this one: it ended while the kernel's maps were changed, one after the other
+		r.most = measure.NaN
+	}
+	cells := []Cell{N(r.count), N(r.count / over.Seconds()), share(r.nanos), share(so), N(r.nanos), N(r.nanos / r.count), N(r.most)}
+	if lockRows(o, LocksByKind) {
+		cells = append(cells, T(r.kind), T(strings.NewReplacer("semaphore, to", "sem,", "lock, to", "lock,").Replace(r.kind)))
+	}
+	if lockRows(o, LocksByProcess) {
+		cells = append(cells, T(r.process))
+	}
+	if lockRows(o, LocksByPID) {
+		cells = append(cells, I(r.pid))
+	}
+	if lockRows(o, LocksByCaller) {
+		cells = append(cells, T(r.caller), T(kernelFrame(r.caller)))
+	}
+	if o.Has("stacks") {
+		cells = append(cells, J(r.stack))
+	}
+	type bucket struct {
+		From  uint64 `json:"from_ns"`
+		Count uint64 `json:"count"`
+	}
+	if o.Has("hist") {
+		buckets := []bucket{}
+		for i, n := range r.dist.Counts {
+			if n > 0 {
+				buckets = append(buckets, bucket{measure.BucketStart(r.dist.Base, r.dist.First+int32(i)), n})
+			}
+		}
+		cells = append(cells, J(buckets))
+	}
+	return Row{Key: strings.Join([]string{r.kind, r.process, r.pid, r.caller, strings.Join(r.stack, ";")}, "\x00"), Cells: cells, Below: r.below(o)}
+}
+
+// below gives what stands below a row: the distribution and the stack, beside each other as lockstat has them.
+func (r *lockRow) below(o Options) string {
+	var left, right []string
+	if o.Has("hist") {
+		left = append(left, "      nsec ------ Time Distribution ------ count   ")
+		if len(r.dist.Counts) > 0 {
+			for i, n := range r.dist.Counts {
+				bar := strings.Repeat("@", int(math.Round(30*float64(n)/float64(r.dist.Count()))))
+				left = append(left, fmt.Sprintf("%10d |%-30s%-8d", measure.BucketStart(r.dist.Base, r.dist.First+int32(i)), bar, n))
+			}
+		}
+	}
+	if o.Has("stacks") {
+		if o.Has("hist") {
+			right = append(right, "Stack")
+		}
+		for _, frame := range r.stack {
+			right = append(right, kernelFrame(frame))
+		}
+	}
+	var b strings.Builder
+	for i := range max(len(left), len(right)) {
+		indent := strings.Repeat(" ", 12)
+		if o.Has("hist") {
+			indent = strings.Repeat(" ", 51)
+		}
+		line := indent
+		if i < len(left) {
+			line = fmt.Sprintf("%-51s", left[i])
+		}
+		if i < len(right) {
+			line += right[i]
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// kernelFrame gives a frame as a terminal has it: what is of the kernel itself stands without its module.
+func kernelFrame(frame string) string { return strings.TrimPrefix(frame, "vmlinux`") }
+
+// innermostFirst takes a folded stack apart.
+func innermostFirst(folded string) []string {
+	if folded == "" {
+		return nil
+	}
+	frames := strings.Split(folded, ";")
+	slices.Reverse(frames)
+	return frames
+}
+
+func withoutOffsets(frames []string) []string {
+	out := make([]string, len(frames))
+	for i, f := range frames {
+		module, name, _ := FrameParts(f)
+		if out[i] = name; module != "" {
+			out[i] = module + "`" + name
+		}
+	}
+	return out
+}
+
+// FrameParts takes a frame apart as DTrace prints it, module`function+0x1f; of an address there is the function alone.
+func FrameParts(line string) (module, name, offset string) {
+	if m, rest, ok := strings.Cut(line, "`"); ok {
+		module, line = m, rest
+	}
+	if i := strings.LastIndex(line, "+0x"); i > 0 {
+		line, offset = line[:i], line[i:]
+	}
+	return module, line, offset
+}
+
+// WaitsIn gives which frame of a stack, innermost first, tells what a thread waits for: the first that is no part of the scheduler, of a lock or, in a program, of the C library's way to
+// one; -1 where all are, and of none.
+func WaitsIn(frames []string, user bool) int {
+	for i, line := range frames {
+		module, name, _ := FrameParts(line)
+		if user && module == "" && strings.HasPrefix(name, "[") && strings.Contains(name, ": ") { // says why there are no more
+			continue
+		}
+		if user && !waitsByLibrary(module, name) || !user && !waitsByItself(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// waitsByLibrary says whether a function of a program waits for others.
+func waitsByLibrary(module, name string) bool {
+	return strings.HasPrefix(module, "libc.") || strings.HasPrefix(module, "libc-") || strings.HasPrefix(module, "libpthread") || strings.HasPrefix(module, "ld-") ||
+		strings.HasPrefix(name, "runtime.futex") || strings.HasPrefix(name, "runtime.note") || strings.HasPrefix(name, "__lll_lock") || strings.HasPrefix(name, "pthread_")
+}
+
+// waitsByItself says whether a function of the kernel waits for others: the scheduler's, and those of locks.
+func waitsByItself(name string) bool {
+	name = strings.TrimLeft(name, "_")
+	for _, prefix := range []string{"schedule", "io_schedule", "preempt_schedule", "cond_resched", "mutex_lock", "down_read", "down_write", "down_interruptible", "down_killable", "down_timeout",
+		"down_trylock", "rwsem_down_", "percpu_down_", "percpu_rwsem_wait", "raw_spin_lock", "raw_read_lock", "raw_write_lock", "native_queued_spin_lock", "pv_queued_spin_lock", "queued_spin_lock",
+		"queued_read_lock", "queued_write_lock", "rt_mutex_", "rt_spin_lock", "rtlock_", "rt_read_lock", "rt_write_lock", "do_raw_", "pi_cond_resched", "ww_mutex_lock", "osq_lock", "traceiter_contention_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return name == "down"
+}
+
+// J makes a cell of a list: its JSON, which no terminal shows. What it is of always marshals: texts and whole numbers.
+func J(v any) Cell {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // texts and numbers always marshal
+	}
+	return Cell{Text: string(b), Kind: IsJSON}
+}

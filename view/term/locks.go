@@ -1,0 +1,143 @@
+package term
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"culprit/measure"
+	"culprit/view"
+
+	"github.com/spf13/cobra"
+)
+
+// Locking is what `culprit locks` was asked: which waits are measured, and what is told of them.
+type Locking struct {
+	CPUs      []int    // where waits end; none: all
+	PIDs      []int    // none: all
+	TIDs      []int    // none: all
+	Processes []string // names; none: all
+	Cgroups   []string // paths; none: all
+	Kernel    bool     // locks of the kernel alone
+	User      bool     // futexes alone
+	Least     measure.Span
+	Unwind    string // how stacks of programs are walked: auto, fp, tables
+
+	ByProcess bool // who waits is told
+	Stacks    bool // and where
+	Dists     bool // and distributions of the times
+}
+
+// Locker gives a machine whose statistics are the waits for locks, measured from when it is watched until done is called.
+type Locker func(context.Context, Locking) (m Machine, done func(), err error)
+
+func (p Program) locks() *cobra.Command {
+	t := view.Locks()
+	m := &common{plan: plan{step: measure.Second, count: 1}}
+	var q Locking
+	var by []string
+	var frames, least string
+	var hist, coalesce bool
+	c := &cobra.Command{
+		Use:               t.Name + " [interval [count]]",
+		Short:             t.Short,
+		Long:              reflow(t.Long+"\n\n"+lockIntervals, helpWidth),
+		Example:           examples(t.Examples),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.BoolVar(&q.Kernel, "kernel", false, "locks of the kernel alone")
+	f.BoolVar(&q.User, "user", false, "futexes of programs alone")
+	f.StringSliceVar(&by, "by", []string{view.LocksByKind, view.LocksByCaller}, "what rows are told apart by: caller, kind, process, pid")
+	f.StringVarP(&frames, "stacks", "s", "", "tell rows apart by N frames of the stack, from the caller outwards, and show them")
+	f.BoolVar(&hist, "hist", false, "show the distribution of the times below each row")
+	f.BoolVarP(&coalesce, "coalesce", "k", false, "one row for a function, whatever the place in it")
+	f.StringVar(&least, "min", "0", "leave out waits that are shorter than this: 1ms, 20us")
+	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "these processes alone")
+	f.IntSliceVar(&q.TIDs, "thread", nil, "these threads alone, by number")
+	f.StringSliceVar(&q.Processes, "process", nil, "processes and threads of this name alone")
+	f.StringSliceVar(&q.Cgroups, "cgroup", nil, "what is in this control group and below: its directory, or a path as in /proc/PID/cgroup")
+	f.IntSliceVar(&q.CPUs, "cpu", nil, "waits that end on these CPUs alone")
+	f.StringVar(&q.Unwind, "unwind", "auto", "how stacks of programs are walked: auto (by the unwind tables of their files where the kernel can), fp (frame pointers alone), tables")
+	m.shown(f)
+	m.past.flags(f, true)
+	for _, name := range []string{"from", "to", "at", "dir", "server"} { // who knows the other tools is told that it was not recorded
+		if err := f.MarkHidden(name); err != nil {
+			panic(err) // it was made a line above
+		}
+	}
+	for name, values := range map[string][]string{"by": view.LocksBy(), "unwind": lockUnwinds()} {
+		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // the flag was made a few lines above
+		}
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := m.times(args); err != nil {
+			return err
+		}
+		o := view.Options{"by": by}
+		for name, given := range map[string]bool{"kernel": q.Kernel, "user": q.User, "hist": hist, "coalesce": coalesce} {
+			if given {
+				o[name] = []string{""}
+			}
+		}
+		if f.Changed("stacks") {
+			o["stacks"] = []string{frames}
+		}
+		var err error
+		if q.Least, err = parseLeast(least); err != nil {
+			return err
+		}
+		if err := q.check(c, &m.past, o); err != nil {
+			return err
+		}
+		q.ByProcess, q.Stacks, q.Dists = view.LocksProcesses(o), view.LocksStacks(o), hist
+		if p.Locks == nil {
+			return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
+		}
+		machine, done, err := p.Locks(c.Context(), q)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return show(c.Context(), machine, p.Terminal, t, o, m.plan)
+	}
+	return c
+}
+
+const lockIntervals = `Without an interval it shows one second; with an interval it goes on until Ctrl-C or until the count, and then prints a table over all of it, in which counts and times are sums. Each table covers
+the time that was measured. "-" (null in JSON) means not known; shares are ratios from 0 to 1 in JSON and CSV.`
+
+func lockUnwinds() []string { return []string{"auto", "fp", "tables"} }
+
+// check says what of it can't be asked.
+func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
+	f := c.Flags()
+	switch {
+	case w.given() || w.dir != "" || w.server != "":
+		return usagef("waits for locks are not recorded: without --from, --to, --at, --dir and --server culprit locks measures now, and culprit profile --at shows what a server has sampled of the CPUs' time")
+	case q.Kernel && q.User:
+		return usagef("--kernel and --user exclude each other; without them it is both")
+	case !slices.Contains(lockUnwinds(), q.Unwind):
+		return usagef("--unwind is auto, fp or tables, not %q%s", q.Unwind, didYouMean(q.Unwind, lockUnwinds()))
+	case slices.ContainsFunc(slices.Concat(q.PIDs, q.CPUs, q.TIDs), func(n int) bool { return n < 0 }):
+		return usagef("--pid, --thread and --cpu take numbers from 0 on")
+	case f.Changed("process") && len(q.Processes) == 0 || f.Changed("cgroup") && len(q.Cgroups) == 0 || slices.Contains(q.Processes, "") || slices.Contains(q.Cgroups, ""):
+		return usagef("--process and --cgroup take a name")
+	case len(o["by"]) == 0:
+		return usagef("--by takes some of caller, kind, process, pid")
+	}
+	for _, by := range o["by"] {
+		if !slices.Contains(view.LocksBy(), by) {
+			return usagef("--by %q is none of caller, kind, process, pid%s", by, didYouMean(by, view.LocksBy()))
+		}
+	}
+	if o.Has("stacks") {
+		if n, err := strconv.Atoi(o.Text("stacks")); err != nil || n < 1 || n > view.MostLockFrames {
+			return usagef("--stacks %q is no number of frames from 1 to %d", o.Text("stacks"), view.MostLockFrames)
+		}
+	}
+	return nil
+}
