@@ -387,8 +387,9 @@ func WaitsIn(frames []string, user bool) int {
 
 // waitsByLibrary says whether a function of a program waits for others.
 func waitsByLibrary(module, name string) bool {
+	bare := strings.TrimLeft(name, "_") // of a program that has the library within it too
 	return strings.HasPrefix(module, "libc.") || strings.HasPrefix(module, "libc-") || strings.HasPrefix(module, "libpthread") || strings.HasPrefix(module, "ld-") ||
-		strings.HasPrefix(name, "runtime.futex") || strings.HasPrefix(name, "runtime.note") || strings.HasPrefix(name, "__lll_lock") || strings.HasPrefix(name, "pthread_")
+		strings.HasPrefix(name, "runtime.futex") || strings.HasPrefix(name, "runtime.note") || strings.HasPrefix(bare, "lll_lock") || strings.HasPrefix(bare, "pthread_")
 }
 
 // waitsByItself says whether a function of the kernel waits for others: the scheduler's, and those of locks.

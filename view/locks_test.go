@@ -119,6 +119,7 @@ func TestWaitsIn(t *testing.T) {
 		{"libc.so.6`futex_wait+0x1;prog`f+0x2", true, 1},
 		{"libc.so.6`futex_wait+0x1;[no unwind table: libc.so.6]", true, -1},
 		{"libc.so.6`futex_wait+0x1;0x48d063", true, 1},
+		{"prog`__lll_lock_wait+0x1;prog`__pthread_mutex_lock+0x112;prog`f+0x1", true, 2},
 		{"", true, -1},
 	} {
 		var frames []string

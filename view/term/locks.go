@@ -14,7 +14,7 @@ import (
 
 // Locking is what `culprit locks` was asked: which waits are measured, and what is told of them.
 type Locking struct {
-	CPUs      []int    // where waits end; none: all
+	CPUs      []int    // where waits began; none: all
 	PIDs      []int    // none: all
 	TIDs      []int    // none: all
 	Processes []string // names; none: all
@@ -59,7 +59,7 @@ func (p Program) locks() *cobra.Command {
 	f.IntSliceVar(&q.TIDs, "thread", nil, "these threads alone, by number")
 	f.StringSliceVar(&q.Processes, "process", nil, "processes and threads of this name alone")
 	f.StringSliceVar(&q.Cgroups, "cgroup", nil, "what is in this control group and below: its directory, or a path as in /proc/PID/cgroup")
-	f.IntSliceVar(&q.CPUs, "cpu", nil, "waits that end on these CPUs alone")
+	f.IntSliceVar(&q.CPUs, "cpu", nil, "waits that began on these CPUs alone")
 	f.StringVar(&q.Unwind, "unwind", "auto", "how stacks of programs are walked: auto (by the unwind tables of their files where the kernel can), fp (frame pointers alone), tables")
 	m.shown(f)
 	m.past.flags(f, true)
