@@ -80,7 +80,8 @@ func workOf(m machine, h handled) map[string][]float64 {
 		measured := h.cells(cpu)
 		for c := range v {
 			if v[c] = m.of(cpu, c, "soft", "irq"); measured != nil && measured[c] == measured[c] {
-				v[c] = min(measured[c]+m.of(cpu, c, "irq"), 1)
+				// By the clock of the wall, which goes on while the host runs somebody else in the middle of a softirq.
+				v[c] = min(measured[c]+m.of(cpu, c, "irq"), 1-m.of(cpu, c, "steal"))
 			}
 		}
 		work[cpu] = v
