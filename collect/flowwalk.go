@@ -17,7 +17,7 @@ type flowWalk struct {
 	until  uint32                   // the second up to which nothing is walked, for there is too much
 	text   []byte                   // messages of this reading
 	found  []walkedSocket
-	each   func(*kernel.Connection)
+	each   func(*kernel.Connection) bool
 }
 
 // walkedSocket is a socket of this reading's walk.
@@ -109,13 +109,12 @@ func (w *flowWalk) look(second uint32) bool {
 	return true
 }
 
-func (w *flowWalk) take(k *kernel.Connection) {
-	if len(w.found) > walkedMost {
-		return
-	}
+// take takes a socket in, and says whether there may be more.
+func (w *flowWalk) take(k *kernel.Connection) (more bool) {
 	from := len(w.text)
 	w.text = append(w.text, k.Message...)
 	w.found = append(w.found, walkedSocket{net: k.Net, requests: k.Requests, state: k.State, from: int32(from), to: int32(len(w.text))})
+	return len(w.found) <= walkedMost
 }
 
 // walk takes in the sockets of a namespace but its listeners, and says whether that is all of them.

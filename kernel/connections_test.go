@@ -50,19 +50,20 @@ func sockets(t *testing.T, ns NetNS, states uint32) map[uint64][]byte {
 func walked(t *testing.T, c *Connections, ns NetNS) (all map[uint64][]byte, listeners int, requests uint32) {
 	t.Helper()
 	all = map[uint64][]byte{}
-	if err := c.Each(func(k *Connection) {
+	if err := c.Each(func(k *Connection) bool {
 		if k.Net != ns.Inode {
-			return
+			return true
 		}
 		if k.State == tcpListen {
 			listeners++
 			requests += k.Requests
-			return
+			return true
 		}
 		if _, twice := all[native.Uint64(k.Message[44:])]; twice {
 			t.Errorf("%x is there twice", k.Message)
 		}
 		all[native.Uint64(k.Message[44:])] = slices.Clone(k.Message)
+		return true
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -337,6 +338,34 @@ func TestConnectionsClosed(t *testing.T) {
 	(*Connections)(nil).Close()
 }
 
+// A walk that nobody wants to the end ends: on a machine with very many connections the rest would take seconds.
+func TestConnectionsEnough(t *testing.T) {
+	walk := openConnections(t)
+	ns := namespace(t)
+	if err := loopbackUp(ns); err != nil {
+		t.Fatal(err)
+	}
+	fds, err := connections(ns, 200) // more than the kernel tells of at once
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, most := range []int{1, 3, 150} {
+		n := 0
+		if err := walk.Each(func(*Connection) bool { n++; return n < most }); err != nil || n != most {
+			t.Errorf("%d of %d, %v", n, most, err)
+		}
+	}
+	all, _, _ := walked(t, walk, ns)
+	if len(all) != 400 {
+		t.Errorf("after that %d sockets, want 400", len(all))
+	}
+}
+
 // BenchmarkConnections walks loopback connections as BenchmarkInetDiag dumps them.
 func BenchmarkConnections(b *testing.B) {
 	walk := openConnections(b)
@@ -357,7 +386,7 @@ func BenchmarkConnections(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n = 0
-		if err := walk.Each(func(k *Connection) { n += b2i(k.Net == ns.Inode && k.State == 1) }); err != nil {
+		if err := walk.Each(func(k *Connection) bool { n += b2i(k.Net == ns.Inode && k.State == 1); return true }); err != nil {
 			b.Fatal(err)
 		}
 	}
