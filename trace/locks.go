@@ -161,5 +161,5 @@ func noContention(events []kernel.Event, release string) error {
 	if has("contention_begin") && has("contention_end") {
 		return nil
 	}
-	return fmt.Errorf("Linux %s does not tell of waits for its locks, its tracepoints lock:contention_begin and lock:contention_end came with 5.19; --user, waits in futex(2), works: %w", release, measure.ErrUnsupported)
+	return fmt.Errorf("this kernel, Linux %s, does not tell of waits for its locks: the tracepoints lock:contention_begin and lock:contention_end came with 5.19; --user, waits in futex(2), works: %w", release, measure.ErrUnsupported)
 }
