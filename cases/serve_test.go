@@ -29,8 +29,8 @@ func TestServeBurst(t *testing.T) {
 	serveBurst(t, open(t), needProgram(t))
 }
 
-// TestServe plays the other stories of `culprit serve`, from outside as everything here. They wait most of the time, together and
-// before the emulated kernels, which run behind them.
+// TestServe plays the other stories of `culprit serve`, from outside as everything here. They wait most of the time, together, when
+// all else is over.
 func TestServe(t *testing.T) {
 	if quick() {
 		return

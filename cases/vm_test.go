@@ -31,7 +31,6 @@ func TestKernels(t *testing.T) {
 	if quick() {
 		return
 	}
-	t.Parallel() // beside TestServe
 	for _, tool := range []string{"qemu-system-x86_64", "busybox", "cpio", "zstd", "lz4"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip("needs: tool " + tool)
@@ -75,7 +74,7 @@ func TestKernels(t *testing.T) {
 			if !haveKernel(k.series) {
 				t.Skip("needs: tool kernel-" + k.series + " (vm/kernels fetches it)")
 			}
-			// Two emulators are two busy CPUs: the servers beside them come first.
+			// Two emulators are two busy CPUs. Nothing else runs beside them: starved, an emulated machine's clock stands still for seconds.
 			run := exec.Command("nice", "-n", "10", "vm/run", "-t", "600", "-k", k.series, "-m", "tcp_diag", "-f", tests, all, skipThere(k.spared, k.other))
 			out, err := run.CombinedOutput()
 			results, failed := testResults(out)
