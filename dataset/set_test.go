@@ -543,6 +543,19 @@ func TestTwoSources(t *testing.T) {
 	})
 }
 
+// recordTwo records m.a of one source and m.c of another, until stop, which waits for the end.
+func recordTwo(t *testing.T, a, b *meters, m *memory) (s *Set, stop func()) {
+	t.Helper()
+	s, err := NewSet(New(a, b), m, []string{"m.a by x,y", "m.c by x,y"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { s.Run(ctx); close(done) }()
+	return s, func() { end(); <-done }
+}
+
 // A source that a busy machine holds up, before it reads or after, costs nobody a tick, itself no amount, and is no clock that is set.
 func TestSourceThatIsHeldUp(t *testing.T) {
 	for _, long := range []time.Duration{400, 600, 990, 1010, 1400, 1600, 2300, 2700, 5583} {
@@ -561,16 +574,9 @@ func TestSourceThatIsHeldUp(t *testing.T) {
 					if which != 1 {
 						a.holds = holds
 					}
-					s, err := NewSet(New(a, b), m, []string{"m.a by x,y", "m.c by x,y"})
-					if err != nil {
-						t.Fatal(err)
-					}
-					ctx, stop := context.WithCancel(t.Context())
-					done := make(chan struct{})
-					go func() { s.Run(ctx); close(done) }()
+					s, stop := recordTwo(t, a, b, m)
 					time.Sleep(20 * time.Second)
 					stop()
-					<-done
 					what := fmt.Sprintf("held %s by %v, %d", name, long, which)
 					for id := range uint32(2) {
 						held := which == 2 || which == int(id)
@@ -624,13 +630,7 @@ func TestSourceThatIsSilent(t *testing.T) {
 		a, b, m := newMeters(), newMeters(), newMemory(nil)
 		a.stats, b.stats = a.stats[:1], b.stats[2:]
 		b.holds = map[int]stall{4: {before: 30 * time.Second}}
-		s, err := NewSet(New(a, b), m, []string{"m.a by x,y", "m.c by x,y"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { s.Run(ctx); close(done) }()
+		s, stop := recordTwo(t, a, b, m)
 		time.Sleep(20 * time.Second)
 		if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0], "m.c and what is measured with it has given nothing since") {
 			t.Errorf("trouble %q", got)
@@ -641,7 +641,6 @@ func TestSourceThatIsSilent(t *testing.T) {
 			t.Errorf("when it has come, trouble %q", got)
 		}
 		stop()
-		<-done
 	})
 }
 

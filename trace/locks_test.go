@@ -49,17 +49,7 @@ func watchLocks(t *testing.T, table LockTable, function, text string, done func(
 		t.Skip("needs: kernel feature lock:contention_begin")
 	}
 	c := exec.Command(compiled(t, text, "-pthread"), args...)
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := piped(t, c)
 	defer c.Wait() //nolint:errcheck // what was told of it counts
 	defer in.Close()
 	table.Profile.Who.PIDs = []int{c.Process.Pid}

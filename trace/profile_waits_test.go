@@ -88,22 +88,28 @@ int main(int argc, char **argv) {
 	return 0;
 }`
 
-// whileWaiting profiles the program while it waits, and gives what it says itself.
-func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int64) {
+// piped starts a program that is spoken with.
+func piped(t *testing.T, c *exec.Cmd) (in io.WriteCloser, out io.Reader) {
 	t.Helper()
-	needs(t, kernel.TypedTracepoints)
-	c := exec.Command(compiled(t, waiting, "-pthread"), how)
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := c.StdoutPipe()
-	if err != nil {
+	if out, err = c.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return in, out
+}
+
+// whileWaiting profiles the program while it waits, and gives what it says itself.
+func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int64) {
+	t.Helper()
+	needs(t, kernel.TypedTracepoints)
+	c := exec.Command(compiled(t, waiting, "-pthread"), how)
+	in, out := piped(t, c)
 	defer c.Wait() //nolint:errcheck // what it said is what counts
 	defer in.Close()
 	p.Who.PIDs = []int{c.Process.Pid}
@@ -118,7 +124,8 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 			}
 		}()
 	}
-	if got, err = p.Run(ctx); err != nil {
+	got, err := p.Run(ctx)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := fmt.Sscanf(said, "%d %d", &a, &b); err != nil {
