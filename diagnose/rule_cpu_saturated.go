@@ -156,7 +156,8 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 		f.but(0.1, "%s of the busy time is in none of the processes seen.", percent(hidden))
 	}
 	f.Verify = "mpstat -P ALL 1 3; pidstat -u 1 3"
-	if culprit.PID > 0 && !strings.HasPrefix(identity, "short-lived") {
+	// What is of low priority already gives way no more for being told to.
+	if culprit.PID > 0 && !strings.HasPrefix(identity, "short-lived") && nice < 0.8*share {
 		f.Fix = &Fix{fmt.Sprintf("renice -n 10 -p %d", culprit.PID), fmt.Sprintf("renice -n 0 -p %d", culprit.PID),
 			"low: it gives way to others and takes longer itself; if it had a nice value of its own, restore that"}
 	}

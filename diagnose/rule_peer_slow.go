@@ -38,6 +38,8 @@ const (
 	// pinLow, pinHigh, pinSpread: whoever sends to us has its queue elsewhere, out of sight. Only a rate that sits at the
 	// payload of a full line (0.91-0.97 of its speed by frame size and options) and does not move tells of one.
 	pinLow, pinHigh, pinSpread = 0.90, 0.975, 0.03
+	// peerHeaders: what a device on the way carries, as a multiple of the payload: headers of small segments too.
+	peerHeaders = 1.15
 	// pinShare: of the time.
 	pinShare = 0.8
 )
@@ -381,9 +383,17 @@ func accusePeer(l *Look, g group, p *peerOf, rest []*peerOf, s spell, mine, norm
 	}
 	f.Verify = within(first.netns, fmt.Sprintf("ss -tin dst %s", shell(p.name)))
 	f.covering("tcp-retransmits", func(o *Finding) bool { return o.Culprit.NetNS == first.netns && o.Culprit.Peer == p.name })
-	// Where the peer's end is in sight too, its full link is the same trouble seen from there.
+	// Where the peer's end is in sight too, its full link is the same trouble seen from there; and so is the port of a switch on the way to it, which
+	// carries what the peer gets and headers, of connections that are none of its own.
 	f.covering("link-saturated", func(o *Finding) bool {
-		return o.Culprit.NetNS != first.netns && o.Culprit.Local == p.name && o.Culprit.Peer == plainAddress(first.local)
+		if o.Culprit.NetNS == first.netns || step == 0 {
+			return false
+		}
+		if o.Culprit.Peer == "" {
+			carried := float64(o.Evidence[0].Value)
+			return o.Evidence[0].Unit == string(measure.BitsPerSec) && carried >= mine*8 && carried <= peerHeaders*mine*8
+		}
+		return o.Culprit.Local == p.name && o.Culprit.Peer == plainAddress(first.local)
 	})
 }
 

@@ -87,11 +87,21 @@ func outOf(v, limit float64) string {
 // bytesRate gives bytes a second, decimal: 52.5 MB/s.
 func bytesRate(v float64) string { return scaled(v, 1000, "B/s", "kB/s", "MB/s", "GB/s") }
 
-// bytes gives an amount on its way, decimal: 390 kB.
-func bytes(v float64) string { return scaled(v, 1000, "B", "kB", "MB", "GB", "TB") }
+// bytes gives an amount on its way, decimal: 390 kB, and no parts of a byte.
+func bytes(v float64) string { return scaled(wholeBytes(v, 1000), 1000, "B", "kB", "MB", "GB", "TB") }
 
 // memory gives an amount of memory, binary as memory is made: 3.7 GiB.
-func memory(v float64) string { return scaled(v, 1024, "B", "KiB", "MiB", "GiB", "TiB") }
+func memory(v float64) string {
+	return scaled(wholeBytes(v, 1024), 1024, "B", "KiB", "MiB", "GiB", "TiB")
+}
+
+// wholeBytes rounds a mean that is told in bytes.
+func wholeBytes(v, base float64) float64 {
+	if v < base {
+		return math.Round(v)
+	}
+	return v
+}
 
 // duration gives nanoseconds: 7.8 ms.
 func duration(ns float64) string {
