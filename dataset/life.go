@@ -257,7 +257,7 @@ func (c *Catalogue) Defaults(sentences []string) ([]measure.Query, error) {
 	}
 	for i, q := range merged {
 		by := q.By
-		q.By = nil
+		q.By, q.Where = nil, nil
 		for _, f := range c.Stat(q.Stat).Fields {
 			if slices.Contains(by, f.Name) {
 				q.By = append(q.By, f.Name)

@@ -135,7 +135,7 @@ func same(a, b map[int][]measure.Query) bool {
 	return maps.EqualFunc(a, b, func(a, b []measure.Query) bool {
 		return len(a) == len(b) && !slices.ContainsFunc(a, func(q measure.Query) bool {
 			i := slices.IndexFunc(b, func(p measure.Query) bool { return p.Stat == q.Stat })
-			return i < 0 || !sameSet(q.By, b[i].By)
+			return i < 0 || !sameSet(q.By, b[i].By) || !within(q.Where, b[i].Where) || !within(b[i].Where, q.Where)
 		})
 	})
 }
@@ -363,7 +363,7 @@ func (r *recorder) keep(g *generation, first *measure.Batch, sources []int, batc
 func (r *recorder) asks(g *generation, q measure.Query) bool {
 	for _, a := range g.asked[r.set.measures().owner[q.Stat]] {
 		if a.Stat == q.Stat {
-			return !slices.ContainsFunc(needs(q), func(f string) bool { return !slices.Contains(a.By, f) })
+			return within(a.Where, q.Where) && !slices.ContainsFunc(needs(q), func(f string) bool { return !slices.Contains(a.By, f) })
 		}
 	}
 	return false

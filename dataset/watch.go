@@ -179,12 +179,14 @@ func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query,
 	}
 }
 
-// merge adds what q needs to the queries, one a statistic.
+// merge adds what q needs to the queries, one a statistic: the fields of all, and the terms that all have.
 func merge(asked []measure.Query, q measure.Query, step measure.Span) []measure.Query {
 	at := slices.IndexFunc(asked, func(a measure.Query) bool { return a.Stat == q.Stat })
 	if at < 0 {
-		asked = append(asked, measure.Query{Stat: q.Stat, Step: step})
+		asked = append(asked, measure.Query{Stat: q.Stat, Where: slices.Clone(q.Where), Step: step})
 		at = len(asked) - 1
+	} else {
+		asked[at].Where = slices.DeleteFunc(asked[at].Where, func(t measure.Term) bool { return !within([]measure.Term{t}, q.Where) })
 	}
 	need := slices.Clone(q.By)
 	for _, t := range q.Where {

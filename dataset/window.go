@@ -153,6 +153,9 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 		}
 		asked = merge(asked, q, queries[0].Step)
 	}
+	for i := range asked {
+		asked[i].Where = nil // what is recorded answers other questions too
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	told := func() error {

@@ -17,7 +17,7 @@ type Source interface {
 
 	// Run measures all the queries on one tick of queries[0].Step (all steps are equal) until the context ends, and
 	// gives the sink one Accept a tick. It reads once at the start, so the first batches cover a true interval. Batches may be finer than
-	// asked - more fields, unfiltered - and never coarser. Returns nil when the context ended; a cancelled context lets a
+	// asked - more fields, unfiltered - and never coarser: they have the fields of the terms too. Returns nil when the context ended; a cancelled context lets a
 	// tick under way finish. A statistic that can't be had gives a batch without rows whose Notes say why.
 	//
 	// When queries[0].Over.Start is set, the first reading is at that moment of the wall clock, and the ticks are where the wall clock is a

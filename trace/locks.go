@@ -144,7 +144,7 @@ func (t *LockTable) describe(s *Source) {
 				return
 			}
 			st.ID, st.Help, st.Fields, st.Traced, st.Program = measure.StatID(family.stat+"."+name), help+" "+family.of, fields, true, s.text
-			s.stats, s.aggs, s.reads = append(s.stats, st), append(s.aggs, s.session.aggs[i]), append(s.reads, reads{value, kinds})
+			s.stats, s.aggs, s.reads = append(s.stats, st), append(s.aggs, s.session.aggs[i]), append(s.reads, reads{value: value, words: kinds})
 		}
 		stat(family.agg, "count", "number", measure.Stat{Kind: measure.Delta, Unit: measure.Events, Sparse: true}, part(0)) // an avg() has count and sum
 		stat(family.agg, "time", "time", measure.Stat{Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true}, part(1))

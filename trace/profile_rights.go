@@ -31,15 +31,15 @@ func (p *Profile) may(env *Env) error {
 	doing := cmp.Or(p.doing, "profile")
 	switch {
 	case errors.Is(err, measure.ErrDenied):
-		return fmt.Errorf("%s: %w; %s", doing, missingRight(root, err), without(root))
+		return fmt.Errorf("%s: %w; %s", doing, missingRight(root, "load BPF programs that see stacks", err), without(root))
 	case errors.Is(err, measure.ErrUnsupported):
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil // who could not tell tries
 }
 
-// missingRight names the capabilities that this process lacks, or gives the kernel's refusal if it has them.
-func missingRight(root kernel.Root, refusal error) error {
+// missingRight names the capabilities that this process lacks to do something, or gives the kernel's refusal if it has them.
+func missingRight(root kernel.Root, doing string, refusal error) error {
 	have, err := root.Capabilities()
 	if err != nil || have.Has(unix.CAP_SYS_ADMIN) {
 		return refusal
@@ -54,7 +54,7 @@ func missingRight(root kernel.Root, refusal error) error {
 	if len(lacks) == 0 {
 		return refusal
 	}
-	return &measure.Denied{Doing: "load BPF programs that see stacks", Needs: strings.Join(lacks, " and ") + ", or root"}
+	return &measure.Denied{Doing: doing, Needs: strings.Join(lacks, " and ") + ", or root"}
 }
 
 // without tells what somebody without rights can do.

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"culprit/kernel"
 	"culprit/lang/check"
 	"culprit/lang/ir"
 	"culprit/measure"
@@ -32,7 +34,7 @@ type asked struct {
 	of      *Aggregate
 	tap     *tap
 	by      []string
-	columns []int // of the key, as by
+	columns []int // of the key, as by; -1: it has only one value
 	reads   reads
 }
 
@@ -85,6 +87,9 @@ func newReader(s *Source, queries []measure.Query) *reader {
 		}
 		for _, f := range a.by {
 			_, at := a.stat.Field(f)
+			if _, fixed := a.reads.fixed[f]; fixed {
+				at = -1
+			}
 			a.columns = append(a.columns, at)
 		}
 		r.asked = append(r.asked, a)
@@ -184,6 +189,33 @@ func (r *reader) blind(at measure.Time, why error) (out []*measure.Batch) {
 	return out
 }
 
+// blindly gives batches that could not look, and say why, at each tick until the context ends.
+func blindly(ctx context.Context, stats []measure.Stat, queries []measure.Query, sink measure.Sink, why string) error {
+	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
+	defer plan.Close()
+	for first := true; plan.Wait(); first = false {
+		if first {
+			continue
+		}
+		at := measure.Time(time.Now().UnixNano())
+		var out []*measure.Batch
+		for _, st := range stats {
+			if !slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == st.ID }) {
+				continue
+			}
+			b := &measure.Batch{Stat: st.ID, Over: measure.Interval{Start: at, End: at}, Notes: []string{why}}
+			for _, f := range st.Fields {
+				b.By = append(b.By, f.Name)
+			}
+			out = append(out, b)
+		}
+		if err := sink.Accept(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // take takes what was added.
 func (r *reader) take() []map[string]tapped {
 	out := make([]map[string]tapped, len(r.asked))
@@ -220,15 +252,21 @@ func (r *reader) batch(a *asked, rows map[string]tapped, lost losses, over measu
 	for _, row := range rows {
 		id.Reset()
 		for _, c := range a.columns {
-			id.WriteString(row.words[c])
-			id.WriteByte(0)
+			if c >= 0 {
+				id.WriteString(row.words[c])
+				id.WriteByte(0)
+			}
 		}
 		n, ok := at[id.String()]
 		if !ok {
 			n = len(values)
 			at[id.String()] = n
 			values = append(values, a.of.fresh())
-			for _, c := range a.columns {
+			for k, c := range a.columns {
+				if c < 0 {
+					b.Keys = append(b.Keys, r.label(a.reads.fixed[a.by[k]]))
+					continue
+				}
 				if a.stat.Fields[c].Type == measure.Stack {
 					n, _ := strconv.Atoi(row.words[c]) // named has made it
 					b.Keys = append(b.Keys, measure.Label(n))

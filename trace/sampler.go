@@ -184,7 +184,7 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 	}
 	source, err := s.enter()
 	if err != nil {
-		return s.blind(ctx, queries, sink, err)
+		return blindly(ctx, s.stats, queries, sink, "no stacks are sampled: "+err.Error())
 	}
 	defer s.leave()
 	// All samples are read, whatever was asked for: those that are due are held against them.
@@ -206,34 +206,6 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 		}
 		return sink.Accept(batches)
 	}))
-}
-
-// blind gives batches that could not look.
-func (s *Sampler) blind(ctx context.Context, queries []measure.Query, sink measure.Sink, why error) error {
-	note := "no stacks are sampled: " + why.Error()
-	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
-	defer plan.Close()
-	for first := true; plan.Wait(); first = false {
-		if first {
-			continue
-		}
-		at := measure.Time(time.Now().UnixNano())
-		var out []*measure.Batch
-		for _, st := range s.stats {
-			if !slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == st.ID }) {
-				continue
-			}
-			b := &measure.Batch{Stat: st.ID, Over: measure.Interval{Start: at, End: at}, Notes: []string{note}}
-			for _, f := range st.Fields {
-				b.By = append(b.By, f.Name)
-			}
-			out = append(out, b)
-		}
-		if err := sink.Accept(out); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // due holds the samples that came against those that were due.

@@ -51,6 +51,7 @@ type Source struct {
 type reads struct {
 	value func(data []int64) float64     // of a row; nil: as its function has it
 	words map[string]func(string) string // of a field: what is said for what the program has; absent: that
+	fixed map[string]string              // of a field that is no key: the only value that rows have
 }
 
 // patience is how many seconds one after the other a script that is a source may take more than its budget.

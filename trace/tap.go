@@ -167,12 +167,22 @@ func (a *Aggregate) number(data []int64) float64 {
 // The finest buckets that a distribution may have: those of quantize() are powers of two, those of the others are laid into buckets of 1.6 %.
 const finest = 6
 
-// distribution gives a value that is one. Quantize's buckets are those of a measure.Dist; of the others each counts at its middle. The sum is that of the
-// middles too: the kernel keeps none. below is how many values were below 0, which have no place in it.
-func (a *Aggregate) distribution(data []int64) (d measure.Dist, below uint64) {
-	if a.Func != format.Quantize {
-		d.Base = finest
+// fineness gives the base of the measure.Dist whose buckets an aggregation's are, or for those that have none of theirs the finest.
+func (a *Aggregate) fineness() uint8 {
+	g := a.Of.Agg
+	switch {
+	case a.Func == format.Quantize:
+		return 0
+	case a.Func == format.Llquantize && g.Steps[0] == 2 && g.Steps[3] >= 2 && g.Steps[3] <= 2<<finest && g.Steps[3]&(g.Steps[3]-1) == 0:
+		return uint8(bits.TrailingZeros64(uint64(g.Steps[3])) - 1) // of 8 steps up to each power of two, four are beyond the power before it
 	}
+	return finest
+}
+
+// distribution gives a value that is one. Quantize's buckets are those of a measure.Dist, and so are those of llquantize with factor 2 and steps that are a power of it; of the others
+// each counts at its middle. The sum is that of the middles too: the kernel keeps none. below is how many values were below 0, which have no place in it.
+func (a *Aggregate) distribution(data []int64) (d measure.Dist, below uint64) {
+	d.Base = a.fineness()
 	for i, n := range data {
 		if n <= 0 { // weights below 0 are nothing that a distribution can have
 			continue

@@ -176,8 +176,8 @@ func open(l term.Look) (term.Machine, error) {
 	if err := collect.CheckNetns(l.Netns); err != nil {
 		return nil, err
 	}
-	source := collect.New(collect.Env{Root: kernel.Root{Alone: l.Alone}, Netns: l.Netns, SinceBoot: l.SinceBoot}, collect.All()...)
-	return machine{Catalogue: dataset.New(source), brief: l.Alone, begin: new(sync.Once)}, nil
+	all := sources(collect.Env{Root: kernel.Root{Alone: l.Alone}, Netns: l.Netns, SinceBoot: l.SinceBoot}, 0)
+	return machine{Catalogue: dataset.New(all...), brief: l.Alone, begin: new(sync.Once)}, nil
 }
 
 // machine is a catalogue whose recordings are readers.

@@ -207,7 +207,7 @@ func (a *atRest) Replay(over measure.Interval, netns string) term.Machine {
 			stats = append(stats, d.Stat)
 		}
 	}
-	for _, st := range collect.New(collect.Env{}, collect.All()...).Stats() {
+	for _, st := range dataset.New(sources(collect.Env{}, 0)...).Stats() {
 		if !slices.ContainsFunc(stats, func(r measure.Stat) bool { return r.ID == st.ID }) {
 			stats = append(stats, st)
 		}

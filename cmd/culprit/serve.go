@@ -45,16 +45,15 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		err = errors.Join(err, archive.Close())
 		slow()
 	}()
-	source := collect.New(collect.Env{Netns: diagnoseNetns(), Long: true}, collect.All()...)
-	sources, sentences := []measure.Source{source}, defaults()
+	all, sentences := sources(collect.Env{Netns: diagnoseNetns(), Long: true}, trace.Budget(o.Budget)), defaults()
 	if o.Profile > 0 {
 		sampler := trace.NewSampler(o.Profile)
-		sources = append(sources, sampler)
+		all = append(all, sampler)
 		for _, st := range sampler.Stats() {
 			sentences = append(sentences, whole(&st))
 		}
 	}
-	set, err := dataset.NewSet(dataset.New(sources...), archive, sentences)
+	set, err := dataset.NewSet(dataset.New(all...), archive, sentences)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 // be one that the catalogue understands.
 
 func catalogue() *dataset.Catalogue {
-	return dataset.New(collect.New(collect.Env{}, collect.All()...))
+	return dataset.New(sources(collect.Env{}, 0)...)
 }
 
 func TestSentencesOfRules(t *testing.T) {

@@ -1,0 +1,17 @@
+package main
+
+import (
+	"culprit/collect"
+	"culprit/measure"
+	"culprit/trace"
+)
+
+// sources lists what measures this machine: what the kernel counts by itself, and what programs in the kernel measure for who asks, each of which may take
+// the budget.
+func sources(env collect.Env, budget trace.Budget) []measure.Source {
+	all := []measure.Source{collect.New(env, collect.All()...)}
+	for _, f := range trace.Families(budget) {
+		all = append(all, f)
+	}
+	return all
+}
