@@ -44,11 +44,11 @@ var plan = []room{
 	{"dataset", "measure", "the catalogue, and query to running source to answer"},
 	{"diagnose", "measure", "rules: symptom to evidence to finding"},
 	{"load", "measure", "the network load test"},
-	{"view", "measure diagnose", "answer to table, chart, heat, flame; pure"},
+	{"view", "measure diagnose load", "answer to table, chart, heat, flame; pure"},
 	{"view/flame", "measure", "profiles: stacks in every common format, compared and drawn; pure"},
 	{"view/web", "measure diagnose view view/flame", "HTTP: the page's server, and a client of it"},
 	{"view/prom", "measure view", "Prometheus's HTTP API and query language on a reader"},
-	{"view/term", "measure diagnose view view/flame", "command line and terminal"},
+	{"view/term", "measure diagnose load view view/flame", "command line and terminal"},
 	{"ui", "", "the page: TypeScript, and the built page as a file system"},
 	{"cmd/culprit", "*", "the front door: flags, wiring, signals; decides nothing"},
 

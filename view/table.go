@@ -81,11 +81,14 @@ const (
 	Humane               // bytes with a binary prefix: 1.5G
 	Millisec             // a ratio of time as ms per second
 	Brief                // nanoseconds with three digits and their unit: 1.25ms
+	Kbit                 // bit/s / 10^3
+	Gbit                 // bit/s / 10^9
+	Tbit                 // bit/s / 10^12
 )
 
 // String gives the word of the way: plain, percent, kib ...
 func (s Show) String() string {
-	words := [...]string{"plain", "percent", "kib", "mib", "mbit", "mbit_of_b", "millis", "micros", "humane", "millisec", "brief"}
+	words := [...]string{"plain", "percent", "kib", "mib", "mbit", "mbit_of_b", "millis", "micros", "humane", "millisec", "brief", "kbit", "gbit", "tbit"}
 	if int(s) < len(words) {
 		return words[s]
 	}
@@ -105,6 +108,12 @@ func (s Show) Scaled(v float64) float64 {
 		return v / 1e6
 	case MbitOfB:
 		return v * 8 / 1e6
+	case Kbit:
+		return v / 1e3
+	case Gbit:
+		return v / 1e9
+	case Tbit:
+		return v / 1e12
 	case Millis:
 		return v / 1e6
 	case Micros:

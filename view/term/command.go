@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"culprit/load"
 	"culprit/measure"
 	"culprit/view"
 
@@ -31,6 +32,9 @@ type Program struct {
 	Profile  Profiler
 	Locks    Locker
 	Script   Scripter
+
+	LoadMachine func() load.Machine // this machine, as load tests are told of it
+
 	Reading  func() // told when a command begins that reads files and asks nothing of the machine; nil: nobody is
 	Terminal Terminal
 
@@ -97,6 +101,9 @@ other commands show one resource each, with the columns of the classic tools.`, 
 		group(tools, p.tool(t))
 	}
 	group(tools, p.locks(), p.stat())
+	if p.LoadMachine != nil {
+		group(whole, p.load())
+	}
 	root.AddCommand(p.version(), p.man())
 	alone := &diagnosis{}
 	alone.flags(root)

@@ -1,0 +1,439 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"culprit/measure"
+
+	"golang.org/x/sys/unix"
+)
+
+// Client asks a server for tests.
+type Client struct {
+	Server  string     // HOST, HOST:PORT, an IPv6 address with or without brackets
+	Token   string     // the server's; "" for one that is open
+	Bind    netip.Addr // of this end; the zero Addr leaves it to the kernel
+	Machine Machine
+}
+
+// Session is a connection to a server. It serves one run at a time.
+type Session struct {
+	c      *Client
+	conn   *net.TCPConn
+	from   *listener
+	Server string // its address and port
+}
+
+// dialWait is how long a server may take to answer.
+const dialWait = 10 * time.Second
+
+// HostPort gives the address and port that a HOST[:PORT] means.
+func HostPort(text string) (string, error) {
+	if text == "" {
+		return "", errors.New("which host? give HOST or HOST:PORT")
+	}
+	bare := text
+	if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(inner, "]") {
+		bare = strings.TrimSuffix(inner, "]")
+	}
+	if ip, err := netip.ParseAddr(bare); err == nil && !strings.ContainsAny(ip.Zone(), "[]:") {
+		return net.JoinHostPort(ip.String(), Port), nil
+	}
+	host, port, err := net.SplitHostPort(text)
+	switch {
+	case err != nil && strings.Contains(text, ":"):
+		return "", fmt.Errorf("%q is no HOST[:PORT]; an IPv6 address with a port is [ADDRESS]:PORT", text)
+	case err != nil:
+		host, port = text, Port
+	case host == "":
+		return "", fmt.Errorf("%q has no host before its port", text)
+	case port == "":
+		port = Port
+	}
+	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 {
+		return "", fmt.Errorf("%q is no port", port)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// Dial connects to the server and shows it the token.
+func (c *Client) Dial(ctx context.Context) (*Session, error) {
+	address, err := HostPort(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	d := c.dialer(nil)
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, c.unreachable(address, err)
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		conn.Close()
+		return nil, fmt.Errorf("connect to %s: it is no TCP connection: %w", address, measure.ErrUnclear)
+	}
+	s := &Session{c: c, conn: tcp, Server: tcp.RemoteAddr().String()}
+	if err := s.greet(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.from = listen(ctx, tcp, mostTold)
+	return s, nil
+}
+
+// dialer gives what connects to the server; t is the test that the connection is for.
+func (c *Client) dialer(t *Test) *net.Dialer {
+	d := &net.Dialer{Timeout: dialWait, KeepAlive: 15 * time.Second}
+	if c.Bind.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.Bind, 0))
+	}
+	if t != nil && t.Window > 0 {
+		d.Control = func(_, _ string, raw syscall.RawConn) (err error) { // before it connects: the window's scale is told then
+			return errors.Join(raw.Control(func(fd uintptr) {
+				err = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, t.Window), unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, t.Window))
+			}), err)
+		}
+	}
+	return d
+}
+
+// unreachable says why there is no connection, and what to do about it.
+func (c *Client) unreachable(address string, err error) error {
+	var dns *net.DNSError
+	switch host, _, _ := net.SplitHostPort(address); {
+	case errors.As(err, &dns):
+		return fmt.Errorf("find the address of %s: %s", host, printable(dns.Err))
+	case errors.Is(err, unix.ECONNREFUSED):
+		return fmt.Errorf("connect to %s: nothing listens there; start `culprit load serve --listen ADDRESS:PORT` on that machine (without --listen it listens on 127.0.0.1:%s alone)", address, Port)
+	case errors.Is(err, unix.EADDRNOTAVAIL) && c.Bind.IsValid():
+		return fmt.Errorf("connect to %s: --bind %s is no address of this machine", address, c.Bind)
+	case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("connect to %s: no answer in %v: is a firewall between?", address, dialWait)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return fmt.Errorf("connect to %s: %w", address, err)
+}
+
+// greet shows the token.
+func (s *Session) greet(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { s.conn.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // a broken connection says so when it is read
+	s.conn.SetDeadline(time.Now().Add(dialWait))                                   //nolint:errcheck // as above
+	m, err := s.say(&message{Call: &call{Version: Version}})
+	if err == nil && m.Hello == nil {
+		err = errStranger
+	}
+	if err != nil {
+		return s.explain(ctx, err)
+	}
+	if m.Hello.Version != Version {
+		return fmt.Errorf("the server at %s speaks version %d of the protocol, this program version %d: use the same culprit at both ends", s.Server, m.Hello.Version, Version)
+	}
+	if !m.Hello.Open && s.c.Token == "" {
+		return fmt.Errorf("the server at %s wants the token that it printed when it began: --token, or CULPRIT_LOAD_TOKEN", s.Server)
+	}
+	p := &proof{Nonce: newSecret()}
+	p.MAC = sign(s.c.Token, m.Hello.Nonce, p.Nonce)
+	m, err = s.say(&message{Proof: p})
+	if err == nil && m.Welcome == nil {
+		err = errStranger
+	}
+	if err != nil {
+		return s.explain(ctx, err)
+	}
+	s.conn.SetDeadline(time.Time{}) //nolint:errcheck // as above
+	return nil
+}
+
+// say sends a message and reads the answer.
+func (s *Session) say(m *message) (*message, error) {
+	if err := writeMessage(s.conn, m); err != nil {
+		return nil, err
+	}
+	answer, err := readMessage(s.conn, mostFirst)
+	if err == nil && answer.Refused != nil {
+		return nil, s.refused(answer.Refused)
+	}
+	return answer, err
+}
+
+// A refusedError is what the server will not do, in its words.
+type refusedError struct{ text string }
+
+func (e refusedError) Error() string { return e.text }
+
+func (s *Session) refused(r *refusal) error {
+	why := printable(r.Why)
+	switch r.Code {
+	case refusedVersion:
+		why += ": use the same culprit at both ends"
+	case refusedFailed:
+		return refusedError{fmt.Sprintf("the server at %s could not go on: %s", s.Server, why)}
+	}
+	return refusedError{fmt.Sprintf("the server at %s refuses: %s", s.Server, why)}
+}
+
+// explain says what became of the conversation.
+func (s *Session) explain(ctx context.Context, err error) error {
+	var refused refusedError
+	switch {
+	case errors.As(err, &refused):
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, errStranger):
+		return fmt.Errorf("what answers at %s is no culprit load serve (%w)", s.Server, err)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, errQuiet):
+		return fmt.Errorf("the server at %s does not answer", s.Server)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE), errors.Is(err, net.ErrClosed):
+		return fmt.Errorf("the server at %s has ended the connection", s.Server)
+	}
+	return fmt.Errorf("speak with the server at %s: %w", s.Server, err)
+}
+
+// Close ends the connection, and with it what the server does for this client.
+func (s *Session) Close() {
+	if s.from != nil {
+		s.from.stop()
+	}
+	s.conn.Close()
+}
+
+// next gives the server's next message; what it refuses is an error.
+func (s *Session) next(ctx context.Context, wait time.Duration) (*message, error) {
+	m, err := s.from.next(ctx, wait)
+	if err == nil && m.Refused != nil {
+		err = s.refused(m.Refused)
+	}
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return m, nil
+}
+
+// Interval is what both ends measured in one interval. There is nil where the server's word did not come.
+type Interval struct {
+	Run   int              `json:"run"` // from 1
+	N     int              `json:"n"`   // from 1
+	Over  measure.Interval `json:"-"`   // here
+	Here  *Part            `json:"here"`
+	There *Part            `json:"there"`
+
+	told bool
+}
+
+// Run makes one run of a test and tells each interval when both ends have told theirs, from one goroutine. What ended early - the context ended,
+// a connection broke - gives what there is with the error; without any interval the run is nil. number is the run's, from 1.
+func (s *Session) Run(ctx context.Context, number int, t Test, each func(*Interval)) (*Run, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	if err := s.write(&message{Test: &t}); err != nil {
+		return nil, s.explain(ctx, s.cause(err))
+	}
+	m, err := s.next(ctx, dialWait)
+	if err != nil {
+		return nil, err
+	}
+	if m.Ready == nil {
+		return nil, s.explain(ctx, errStranger)
+	}
+	flows, err := s.join(ctx, &t, m.Ready.ID)
+	if err != nil {
+		s.Close() // or the server would wait for the others
+		return nil, err
+	}
+	side := newSide(t, &s.c.Machine, flows, addressOf(s.conn.LocalAddr()), addressOf(s.conn.RemoteAddr()))
+	defer side.close()
+	if m, err = s.next(ctx, joinWait+dialWait); err != nil {
+		return nil, err
+	}
+	if m.Joined == nil {
+		return nil, s.explain(ctx, errStranger)
+	}
+	if err := s.write(&message{Begin: &nothing{}}); err != nil {
+		return nil, s.explain(ctx, s.cause(err))
+	}
+	return s.follow(ctx, number, &t, side, each)
+}
+
+// cause gives why a write failed: what the server said before it ended the connection, where it said something.
+func (s *Session) cause(err error) error {
+	if m, e := s.from.next(context.Background(), 100*time.Millisecond); e == nil && m.Refused != nil {
+		return s.refused(m.Refused)
+	}
+	return err
+}
+
+func (s *Session) write(m *message) error {
+	s.conn.SetWriteDeadline(time.Now().Add(writeWait)) //nolint:errcheck // as in greet
+	return writeMessage(s.conn, m)
+}
+
+// follow lets traffic flow and lays what both ends tell side by side.
+func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, each func(*Interval)) (*Run, error) {
+	run := &Run{N: number, Intervals: []*Interval{}}
+	going, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	type own struct {
+		part *Part
+		at   measure.Time
+	}
+	parts, ended := make(chan own, t.parts()+1), make(chan error, 1)
+	run.Start = measure.Time(time.Now().UnixNano())
+	side.begin(context.WithoutCancel(ctx))
+	go func() {
+		ended <- side.measure(going, func(p *Part) { parts <- own{p, measure.Time(time.Now().UnixNano())} })
+	}()
+	var there []*Part
+	tell := func(all bool) {
+		for n := range run.Intervals {
+			one := run.Intervals[n]
+			if one.told || !all && n >= len(there) {
+				continue
+			}
+			if n < len(there) {
+				one.There = there[n]
+			}
+			one.told = true
+			each(one)
+		}
+	}
+	keep := func(o own) {
+		run.Intervals = append(run.Intervals, &Interval{Run: number, N: o.part.N, Here: o.part, Over: measure.Interval{Start: o.at.Add(o.part.From - o.part.To), End: o.at}})
+		tell(false)
+	}
+	var failed error
+	measured, limit := false, time.NewTimer(t.For.AsDuration()+endWait)
+	defer limit.Stop()
+	for failed == nil && (!measured || len(there) < t.parts()) {
+		select {
+		case o := <-parts:
+			keep(o)
+		case err := <-ended:
+			if measured = true; err != nil {
+				failed = err
+			}
+			for len(parts) > 0 {
+				keep(<-parts)
+			}
+		case m := <-s.from.messages:
+			switch {
+			case m.Part != nil && m.Part.N == len(there)+1:
+				there = append(there, m.Part)
+				tell(false)
+			case m.Refused != nil:
+				failed = s.refused(m.Refused)
+			default:
+				failed = errStranger
+			}
+		case <-s.from.gone.Done():
+			failed = s.explain(ctx, context.Cause(s.from.gone))
+		case <-limit.C:
+			failed = s.explain(ctx, errQuiet)
+		}
+	}
+	if !measured {
+		stop(failed)
+		<-ended
+		for len(parts) > 0 {
+			keep(<-parts)
+		}
+	}
+	// Who stopped early still wants the server's numbers.
+	asked := s.from.gone.Err() == nil && s.write(&message{Stop: &nothing{}}) == nil
+	side.halt()
+	run.Here = side.end()
+	run.Here.Address = printable(s.conn.LocalAddr().String())
+	for asked && run.There == nil {
+		m, err := s.next(context.WithoutCancel(ctx), mostDiagnosis+dialWait)
+		switch {
+		case err != nil:
+			asked = false
+			if failed == nil {
+				failed = err
+			}
+		case m.End != nil:
+			run.There = m.End
+		case m.Part != nil && m.Part.N == len(there)+1:
+			there = append(there, m.Part)
+		}
+	}
+	tell(true)
+	if failed != nil {
+		run.Early = printable(failed.Error())
+		if len(run.Intervals) == 0 {
+			run = nil
+		}
+		return run, failed
+	}
+	return run, nil
+}
+
+// abreast is how many connections are made at once.
+const abreast = 32
+
+// join makes the connections of a test.
+func (s *Session) join(ctx context.Context, t *Test, id string) ([]*flow, error) {
+	type place struct {
+		way    Way
+		stream int
+	}
+	var places []place
+	for _, way := range t.ways() {
+		for n := range t.Streams {
+			places = append(places, place{way, n})
+		}
+	}
+	flows, errs := make([]*flow, len(places)), make([]error, len(places))
+	d := s.c.dialer(t)
+	var all sync.WaitGroup
+	room := make(chan struct{}, abreast)
+	for i, p := range places {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			c, err := d.DialContext(ctx, "tcp", s.Server)
+			if err != nil {
+				errs[i] = s.c.unreachable(s.Server, err)
+				return
+			}
+			if err := writeMessage(c, &message{Join: &join{ID: id, Way: p.way, Stream: p.stream}}); err != nil {
+				c.Close()
+				errs[i] = s.explain(ctx, err)
+				return
+			}
+			tcp, ok := c.(*net.TCPConn)
+			if !ok {
+				c.Close()
+				errs[i] = s.explain(ctx, errStranger)
+				return
+			}
+			flows[i], errs[i] = flowOf(tcp, t, p.way, p.stream, true)
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			for _, f := range flows {
+				if f != nil {
+					f.socket.close()
+				}
+			}
+			return nil, err
+		}
+	}
+	return flows, nil
+}

@@ -1,0 +1,349 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Limit is what kept traffic from being more.
+type Limit struct {
+	Kind  string `json:"kind"`           // link cpu rate window buffer loss finding none
+	Where string `json:"where"`          // here, there, or "" where that is no question
+	Name  string `json:"name,omitempty"` // of the interface, the CPU, the rule
+	Share Number `json:"share"`          // of that resource, or of the time
+	Text  string `json:"text"`           // the same for people, without a full stop
+}
+
+// When a resource counts as the limit.
+const (
+	// As in the diagnosis's own rule of links: a line that TCP fills carries 94 to 100 % of what it can, and what carries a seventh more than its limit is
+	// not limited by it.
+	linkFull, linkBeyond = 0.90, 1.15
+	// rateKept: a pace that is kept up to a fiftieth was the limit. Bursts at the ends of the time are less.
+	rateKept = 0.98
+	// threadFull: a thread that waits for nothing gets all of a CPU but what interrupts and others take.
+	threadFull = 0.90
+	// allFull and oneFull: of the CPUs together, and of one, which may work for the network outside of any thread.
+	allFull, oneFull = 0.95, 0.97
+	// halfTime: what holds a sender back for half of the time costs half of the throughput.
+	halfTime = 0.5
+	// someLoss: with one segment of two hundred lost no algorithm that takes losses for congestion fills a path longer than some milliseconds.
+	someLoss = 0.005
+)
+
+// finding is what is read of a diagnosis (docs: `culprit diagnose --json`).
+type finding struct {
+	Rule     string `json:"rule"`
+	Severity string `json:"severity"`
+	Claim    string `json:"claim"`
+	Culprit  struct {
+		Name      string `json:"name"`
+		Interface string `json:"interface"`
+	} `json:"culprit"`
+}
+
+// findings gives those of an end's diagnosis that are more than remarks; nil when there is none that can be read.
+func (e *End) findings() []finding {
+	if e == nil {
+		return nil
+	}
+	var r struct {
+		Findings []finding `json:"findings"`
+	}
+	if json.Unmarshal(e.Report, &r) != nil {
+		return nil
+	}
+	var out []finding
+	for _, f := range r.Findings {
+		if f.Severity == "high" || f.Severity == "medium" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// An at is one end with what it is called.
+type at struct {
+	*End
+	where string
+}
+
+func (r *Run) both() []at {
+	var out []at
+	for _, a := range []at{{r.Here, "here"}, {r.There, "there"}} {
+		if a.End != nil {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// limits gives what limited each direction of the test.
+func (r *Run) limits(t *Test) []Limit {
+	var out []Limit
+	for _, w := range t.ways() {
+		out = append(out, r.limit(t, w))
+	}
+	return out
+}
+
+// limit looks at what may be the limit, in the order in which one hides the other: a pace that is kept leaves all else room, a full link makes
+// windows and queues full, a full CPU the windows.
+func (r *Run) limit(t *Test, w Way) Limit {
+	for _, look := range []func(*Test, Way) (Limit, bool){r.byPace, r.byLink, r.byQuota, r.byCPU, r.byWindow, r.byLoss, r.byFinding} {
+		if l, ok := look(t, w); ok {
+			return l
+		}
+	}
+	return r.nothing(t, w)
+}
+
+func (r *Run) byPace(t *Test, w Way) (Limit, bool) {
+	share, text := r.Throughput(w)/Number(t.Rate), "--rate"
+	if t.Kind == Exchange {
+		share = unknown()
+		if r.Here != nil {
+			share = r.Here.Total.Exchanges() / Number(t.Pace)
+		}
+	}
+	if t.Rate == 0 && t.Pace == 0 || !(share >= rateKept) {
+		return Limit{}, false
+	}
+	return Limit{Kind: "rate", Share: share, Text: fmt.Sprintf("%s: %s of it was kept", text, percent(share))}, true
+}
+
+// byLink finds a link that is full in the direction that traffic takes, at either end.
+func (r *Run) byLink(t *Test, w Way) (Limit, bool) {
+	var best Limit
+	for _, a := range r.both() {
+		sends := (a.where == "here") == (w == Up)
+		for _, wire := range a.Wire {
+			if (wire.Direction == "tx") != sends && t.Kind == Stream || !(wire.Share >= linkFull) || wire.Share > linkBeyond {
+				continue
+			}
+			if best.Kind == "" || wire.Share > best.Share {
+				best = Limit{"link", a.where, a.Device, wire.Share, fmt.Sprintf("the link %s %s: %s carries %s of %s%s", printable(a.Device), a.where, wire.Direction, percent(wire.Share), Bits(wire.Capacity), capacityFrom(wire.From))}
+			}
+		}
+	}
+	if best.Kind != "" {
+		return best, true
+	}
+	for _, a := range r.both() { // one below the device of the route, as a bridge's port
+		for _, f := range a.findings() {
+			if f.Rule == "link-saturated" {
+				return Limit{"link", a.where, printable(f.Culprit.Interface), unknown(), fmt.Sprintf("a link %s: %s", a.where, claim(f))}, true
+			}
+		}
+	}
+	return Limit{}, false
+}
+
+func capacityFrom(from string) string {
+	switch from {
+	case "ethtool":
+		return ", the speed it has negotiated"
+	case "qdisc":
+		return ", which its shaper lets through"
+	case "":
+		return ""
+	}
+	return " (" + printable(from) + ")"
+}
+
+func claim(f finding) string { return strings.TrimSuffix(printable(f.Claim), ".") }
+
+// byQuota finds a control group that was not let run. CPUs idle then, and the threads do not look busy.
+func (r *Run) byQuota(*Test, Way) (Limit, bool) {
+	for _, a := range r.both() {
+		for _, f := range a.findings() {
+			if f.Rule == "cgroup-throttled" {
+				return Limit{"finding", a.where, f.Rule, unknown(), fmt.Sprintf("by the diagnosis %s: %s", a.where, claim(f))}, true
+			}
+		}
+	}
+	return Limit{}, false
+}
+
+func (r *Run) byCPU(t *Test, w Way) (Limit, bool) {
+	var best Limit
+	consider := func(l Limit) {
+		if best.Kind == "" || l.Share > best.Share {
+			best = l
+		}
+	}
+	for _, a := range r.both() {
+		u := &a.Total.CPU
+		if u.Thread < threadFull || !u.Thread.Known() {
+			continue
+		}
+		what := "that receives"
+		switch {
+		case t.Kind == Exchange && a.where == "here":
+			what = "that asks"
+		case t.Kind == Exchange:
+			what = "that answers"
+		case (a.where == "here") == (w == Up):
+			what = "that sends"
+		}
+		consider(Limit{"cpu", a.where, "thread", u.Thread, fmt.Sprintf("one CPU %s: the thread %s takes %s of it", a.where, what, percent(min(u.Thread, 1)))})
+	}
+	if best.Kind != "" {
+		return best, true
+	}
+	for _, a := range r.both() {
+		u := &a.Total.CPU
+		if share := u.Machine / u.Of; share >= allFull {
+			consider(Limit{"cpu", a.where, "all", share, fmt.Sprintf("the CPUs %s: %s of %.0f are busy, %.2f of them with the program's own work", a.where, percent(min(share, 1)), float64(u.Of), float64(u.Process))})
+		} else if u.Share >= oneFull {
+			consider(Limit{"cpu", a.where, u.Busiest, u.Share, fmt.Sprintf("CPU %s %s: it is busy %s of the time", printable(u.Busiest), a.where, percent(u.Share))})
+		}
+	}
+	return best, best.Kind != ""
+}
+
+// byWindow tells what the sender's kernel says that it waited for.
+func (r *Run) byWindow(t *Test, w Way) (Limit, bool) {
+	sender, _ := r.ends(w)
+	if t.Kind == Exchange || sender == nil || sender.Total.way(w) == nil {
+		return Limit{}, false
+	}
+	tr := sender.Total.way(w)
+	there, here := "there", "here"
+	if w == Down {
+		there, here = here, there
+	}
+	switch {
+	case tr.Rwnd >= halfTime:
+		return Limit{"window", there, "", tr.Rwnd, fmt.Sprintf("the receiver's window: %s of the time the sender waited for it; the receiver %s reads too slowly, or its buffer is too small for the path%s", percent(tr.Rwnd), there, windowOf(t))}, true
+	case tr.Sndbuf >= halfTime:
+		return Limit{"buffer", here, "", tr.Sndbuf, fmt.Sprintf("the sender's buffer: %s of the time it was full of what is under way%s", percent(tr.Sndbuf), windowOf(t))}, true
+	}
+	return Limit{}, false
+}
+
+func windowOf(t *Test) string {
+	if t.Window > 0 {
+		return fmt.Sprintf(" (--window %d)", t.Window)
+	}
+	return ""
+}
+
+func (r *Run) byLoss(t *Test, w Way) (Limit, bool) {
+	sender, _ := r.ends(w)
+	if t.Kind == Exchange || sender == nil || sender.Total.way(w) == nil {
+		return Limit{}, false
+	}
+	tr := sender.Total.way(w)
+	if share := tr.Retransmits / tr.Segments; share >= someLoss {
+		return Limit{"loss", "", sender.Congestion, share, fmt.Sprintf("losses on the way: %s of the segments were sent again, and %s holds back for it", percent(share), orWord(printable(sender.Congestion), "the congestion control"))}, true
+	}
+	return Limit{}, false
+}
+
+func orWord(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// byFinding takes what else the diagnosis holds against either end, as far as it can slow traffic down.
+func (r *Run) byFinding(*Test, Way) (Limit, bool) {
+	for _, a := range r.both() {
+		for _, f := range a.findings() {
+			switch f.Rule {
+			case "cpu-saturated", "cpu-one-saturated", "cpu-softirq", "net-drops", "tcp-retransmits", "link-below-mode", "memory-pressure", "swapping":
+				return Limit{"finding", a.where, f.Rule, unknown(), fmt.Sprintf("by the diagnosis %s: %s", a.where, claim(f))}, true
+			}
+		}
+	}
+	return Limit{}, false
+}
+
+// nothing says what was looked at in vain.
+func (r *Run) nothing(t *Test, w Way) Limit {
+	var looked []string
+	for _, a := range r.both() {
+		one := "device unknown"
+		for _, wire := range a.Wire {
+			if (wire.Direction == "tx") == ((a.where == "here") == (w == Up)) {
+				one = fmt.Sprintf("link %s, speed unknown", printable(a.Device))
+				if wire.Share.Known() {
+					one = fmt.Sprintf("link %s %s", printable(a.Device), percent(wire.Share))
+				}
+			}
+		}
+		if u := &a.Total.CPU; u.Machine.Known() {
+			one += fmt.Sprintf(", CPUs %s busy", percent(u.Machine/u.Of))
+		}
+		if u := &a.Total.CPU; u.Thread.Known() {
+			one += fmt.Sprintf(", busiest thread %s", percent(u.Thread))
+		}
+		looked = append(looked, a.where+": "+one)
+	}
+	text := "nothing found (" + strings.Join(looked, "; ") + ")"
+	sender, _ := r.ends(w)
+	switch {
+	case t.Kind == Exchange:
+		text += ": a transaction waits for the path and for threads to be woken"
+	case sender == nil || sender.Total.way(w) == nil:
+	default:
+		if tr := sender.Total.way(w); tr.Busy.Known() {
+			text += fmt.Sprintf(": the sender had data under way %s of the time, so the path between or %s held it back", percent(tr.Busy), orWord(printable(sender.Congestion), "the congestion control"))
+			if tr.Busy < halfTime {
+				text = text[:strings.LastIndex(text, ": ")] + fmt.Sprintf(": the sender had nothing under way %s of the time", percent(1-tr.Busy))
+			}
+		}
+	}
+	return Limit{Kind: "none", Share: unknown(), Text: text}
+}
+
+// commonest gives the limit of a direction (its place among the test's) that most runs have, as the last of those tells it.
+func commonest(runs []*Run, way int) Limit {
+	count := map[string]int{}
+	key := func(l Limit) string { return l.Kind + " " + l.Where + " " + l.Name }
+	for _, r := range runs {
+		count[key(r.Limits[way])]++
+	}
+	best := runs[0].Limits[way]
+	for _, r := range runs {
+		if l := r.Limits[way]; count[key(l)] >= count[key(best)] {
+			best = l
+		}
+	}
+	if n := count[key(best)]; n < len(runs) {
+		best.Text = fmt.Sprintf("%s (in %d of %d runs)", best.Text, n, len(runs))
+	}
+	return best
+}
+
+// percent gives a ratio for people.
+func percent(n Number) string {
+	v := float64(n) * 100
+	switch {
+	case !n.Known():
+		return "- %"
+	case v >= 99.95 || v == 0:
+		return fmt.Sprintf("%.0f %%", v)
+	case v < 0.1:
+		return fmt.Sprintf("%.2g %%", v)
+	}
+	return fmt.Sprintf("%.1f %%", v)
+}
+
+// Bits gives a rate for people, with four digits: 957.1 Mbit/s.
+func Bits(n Number) string {
+	v := float64(n)
+	if !n.Known() {
+		return "- bit/s"
+	}
+	units := []string{"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"}
+	i := 0
+	for v >= 999.95 && i < len(units)-1 {
+		v /= 1000
+		i++
+	}
+	return fmt.Sprintf("%.4g %s", v, units[i])
+}

@@ -1,0 +1,510 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"culprit/measure"
+)
+
+// serving starts a server on loopback, which ends with the test.
+func serving(t *testing.T, s *Server) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Tests == 0 {
+		s.Tests = 2
+	}
+	if s.Longest == 0 {
+		s.Longest = measure.Minute
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// canned is a machine that says always the same.
+type canned struct{}
+
+func (canned) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+	tick := time.NewTicker(queries[0].Step.AsDuration())
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			end := measure.Time(now.UnixNano())
+			out := &measure.Tick{Over: measure.Interval{Start: end.Add(-queries[0].Step), End: end}}
+			for n, q := range queries {
+				a := &measure.Answer{Query: q, Elapsed: []measure.Span{queries[0].Step}}
+				row := func(v float64, words ...string) {
+					var key []measure.Label
+					for _, w := range words {
+						key = append(key, measure.Label(len(a.Labels)))
+						a.Labels = append(a.Labels, w)
+					}
+					a.Series = append(a.Series, measure.Series{Key: key, Values: []float64{v}})
+				}
+				switch n {
+				case 0:
+					row(0.25, "0", "usr")
+					row(0.75, "0", "idle")
+					row(0.5, "1", "sys")
+					row(0.1, "1", "soft")
+					row(0.4, "1", "iowait")
+				case 1:
+					row(1e6, "", "lo", "tx")
+					row(7e9, "other", "lo", "tx")
+				case 2:
+					row(16e6, "", "lo", "tx", "qdisc")
+					row(1e9, "", "lo", "tx", "ethtool")
+				}
+				out.Answers = append(out.Answers, a)
+			}
+			if err := each(out); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func cannedMachine() Machine {
+	return Machine{ID: "one", Host: "box", Watch: canned{}, Device: func(netip.Addr, netip.Addr) (string, error) { return "lo", nil },
+		Diagnose: func(ctx context.Context) (json.RawMessage, error) {
+			<-ctx.Done()
+			return json.RawMessage(`{"findings":[]}`), nil
+		}}
+}
+
+// dial connects a client to it.
+func dial(t *testing.T, address, token string) *Session {
+	t.Helper()
+	c := &Client{Server: address, Token: token, Machine: cannedMachine()}
+	s, err := c.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func short(kind Kind, way Way) Test {
+	return Test{Kind: kind, Way: way, Streams: 2, For: 350 * measure.Millisecond, Every: 100 * measure.Millisecond, Size: 64 << 10, Ask: 3, Answer: 100, Look: true}
+}
+
+// TestStreams: what one end has received is what the other has sent, in each direction, as it is told by interval and in all.
+func TestStreams(t *testing.T) {
+	address := serving(t, &Server{Token: "secret", Machine: cannedMachine()})
+	s := dial(t, address, "secret")
+	for n, way := range []Way{Up, Down, Both} {
+		test := short(Stream, way)
+		test.Copy = n == 2
+		var told []*Interval
+		run, err := s.Run(t.Context(), n+1, test, func(i *Interval) { told = append(told, i) })
+		if err != nil {
+			t.Fatalf("%s: %v", way, err)
+		}
+		if len(told) != 4 || len(run.Intervals) != 4 {
+			t.Fatalf("%s: %d intervals were told, %d kept", way, len(told), len(run.Intervals))
+		}
+		for _, w := range test.ways() {
+			sender, receiver := run.ends(w)
+			sent, got := sender.Total.way(w), receiver.Total.way(w)
+			if !sent.Sends || got.Sends || got.Bytes == 0 || got.Bytes > sent.Bytes+1<<27 || sent.Bytes > got.Bytes+1<<27 {
+				t.Errorf("%s: sent %+v, received %+v", w, sent, got)
+			}
+			var sum uint64
+			for _, i := range told {
+				if i.Run != n+1 || i.There == nil || i.Over.Span() <= 0 {
+					t.Fatalf("%s: interval %+v", w, i)
+				}
+				p := i.There
+				if w == Down {
+					p = i.Here
+				}
+				sum += p.way(w).Bytes
+			}
+			if sum != got.Bytes {
+				t.Errorf("%s: the intervals have %d bytes, the whole %d", w, sum, got.Bytes)
+			}
+			if v := run.Throughput(w); !(v > 1e6) || math.Abs(float64(v)*receiver.Total.Seconds()/8-float64(got.Bytes)) > 1 {
+				t.Errorf("%s: %v bit/s", w, v)
+			}
+			if !sent.Retransmits.Known() || !(sent.Segments > 0) || !(sent.RTT > 0) || !(sent.Cwnd > 0) || sent.Busy > 1 {
+				t.Errorf("%s: what the sender's kernel tells: %+v", w, sent)
+			}
+		}
+		for _, e := range []*End{run.Here, run.There} {
+			u := e.Total.CPU
+			if math.Abs(float64(u.Machine)-0.85) > 1e-9 || u.Of != 2 || u.Busiest != "1" || math.Abs(float64(u.Share)-0.6) > 1e-9 || !(u.Process > 0) || !(u.Traffic > 0) || u.Thread > u.Traffic {
+				t.Errorf("%s: CPU %+v", way, u)
+			}
+			if w := e.Wire[0]; w.Direction != "tx" || w.Rate != 8e6 || w.Capacity != 16e6 || w.From != "qdisc" || w.Share != 0.5 {
+				t.Errorf("%s: wire %+v", way, e.Wire)
+			}
+			if string(e.Report) != `{"findings":[]}` || len(e.Unknown) > 0 {
+				t.Errorf("%s: diagnosis %s, unknown %v", way, e.Report, e.Unknown)
+			}
+		}
+	}
+}
+
+// TestExchanges: both ends count the same, and the times are of that many.
+func TestExchanges(t *testing.T) {
+	address := serving(t, &Server{})
+	s := dial(t, address, "")
+	run, err := s.Run(t.Context(), 1, short(Exchange, Up), func(*Interval) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := run.Here.Total.way(Up), run.There.Total.way(Up)
+	// Traffic goes on until both ends have measured: one of them may be some exchanges ahead.
+	if here.Exchanges == 0 || here.Bytes != here.Exchanges*103 || math.Abs(float64(here.Exchanges)-float64(there.Exchanges)) > 0.5*float64(here.Exchanges)+100 {
+		t.Errorf("%d exchanges here, %d there, %d bytes", here.Exchanges, there.Exchanges, here.Bytes)
+	}
+	p := run.Here.Total.Times.Percentiles()
+	if p == nil || p.Count < here.Exchanges || !(p.Least > 0) || p.P50 < p.Least || p.P99 < p.P50 || p.Most < p.P999 {
+		t.Fatalf("times %+v of %d", p, here.Exchanges)
+	}
+	// Two connections, one exchange at a time on each: times add up to twice the time that passed.
+	if busy := float64(p.Mean) * float64(here.Exchanges) / 2 / float64(run.Here.Total.To); busy < 0.8 || busy > 1.2 {
+		t.Errorf("exchanges took %.2f of the time", busy)
+	}
+	if run.There.Unknown["cpu"] == "" || run.There.Total.CPU.Machine.Known() {
+		t.Errorf("a machine that nobody tells of: %+v %v", run.There.Total.CPU, run.There.Unknown)
+	}
+}
+
+// TestPacedExchanges: as many as were asked for, and a response that is late makes all behind it late.
+func TestPacedExchanges(t *testing.T) {
+	address := serving(t, &Server{})
+	s := dial(t, address, "")
+	test := short(Exchange, Up)
+	test.Pace, test.Streams = 200, 1
+	run, err := s.Run(t.Context(), 1, test, func(*Interval) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := run.Here.Total.way(Up).Exchanges; n < 60 || n > 72 { // 70, of which a busy machine may be some behind
+		t.Errorf("%d exchanges at 200/s in 0.35 s", n)
+	}
+	if l := run.Here.Total.Late; l == nil || l.Count() == 0 {
+		t.Error("nobody says how late they began")
+	}
+}
+
+// TestPaceCountsFromWhenItWasDue: a stand of 100 ms at the other end is in the times of all that were due meanwhile.
+func TestPaceCountsFromWhenItWasDue(t *testing.T) {
+	a, b := pair(t)
+	test := short(Exchange, Up)
+	test.Pace, test.Streams, test.Ask, test.Answer = 1000, 1, 1, 1
+	fa := &flow{socket: a, sends: true, times: newCounter(), late: newCounter()}
+	var threads sync.WaitGroup
+	threads.Go(func() { fa.run(&test, time.Now()) })
+	request := make([]byte, 1)
+	for n := range 200 {
+		if m, err := b.receive(request, 0); err != nil || m != 1 {
+			t.Fatal(m, err)
+		}
+		if n == 50 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if err := b.send(request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fa.end()
+	threads.Wait()
+	l := gather([]*counter{fa.times})
+	slow := 0
+	for _, q := range []float64{0.55, 0.65, 0.75, 0.85, 0.95} {
+		if l.Quantile(q) > 5e6 {
+			slow++
+		}
+	}
+	if slow == 0 || l.Most < 100e6 {
+		t.Errorf("of 200 exchanges at 1000/s with a stand of 100 ms, p75 %.0f ns, p95 %.0f ns, max %d ns: those that it held up were not counted from when they were due", l.Quantile(0.75), l.Quantile(0.95), l.Most)
+	}
+}
+
+// pair gives both ends of a connection over loopback.
+func pair(t *testing.T) (a, b *socket) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err = socketOf(c.(*net.TCPConn)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = socketOf(d.(*net.TCPConn)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		a.close()
+		b.close()
+	})
+	return a, b
+}
+
+// TestRate: a stream keeps to its rate, over all connections.
+func TestRate(t *testing.T) {
+	address := serving(t, &Server{})
+	s := dial(t, address, "")
+	test := short(Stream, Up)
+	test.Rate, test.For = 80e6, 500*measure.Millisecond
+	run, err := s.Run(t.Context(), 1, test, func(*Interval) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := run.Throughput(Up); v < 70e6 || v > 84e6 {
+		t.Errorf("%v bit/s at --rate 80Mbit/s", v)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	address := serving(t, &Server{Token: "secret", Tests: 8, Longest: measure.Second})
+	refused := func(what string, err error, words ...string) {
+		t.Helper()
+		if err == nil {
+			t.Errorf("%s: nothing is wrong", what)
+			return
+		}
+		for _, w := range words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q lacks %q", what, err, w)
+			}
+		}
+	}
+	_, err := (&Client{Server: address, Token: "wrong"}).Dial(t.Context())
+	refused("a wrong token", err, "refuses", "token")
+	_, err = (&Client{Server: address}).Dial(t.Context())
+	refused("no token", err, "CULPRIT_LOAD_TOKEN")
+
+	test := short(Stream, Up)
+	test.For = 2 * measure.Second
+	_, err = dial(t, address, "secret").Run(t.Context(), 1, test, nil)
+	refused("a long test", err, "--longest", "1s")
+
+	test = short(Stream, Up)
+	test.Congestion = "nosuch"
+	_, err = dial(t, address, "secret").Run(t.Context(), 1, test, nil)
+	refused("an algorithm that there is not", err, "nosuch", "this kernel has", "cubic")
+	test.Way = Down
+	_, err = dial(t, address, "secret").Run(t.Context(), 1, test, nil)
+	refused("an algorithm that the server has not", err, "at the server", "nosuch")
+
+	address = serving(t, &Server{Token: "secret", Tests: 1})
+	first, second := dial(t, address, "secret"), dial(t, address, "secret")
+	if err := first.write(&message{Test: &Test{Kind: Stream, Way: Up, Streams: 1, For: measure.Second, Every: measure.Second, Size: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := first.next(t.Context(), time.Second*5); err != nil || m.Ready == nil {
+		t.Fatal(m, err)
+	}
+	_, err = second.Run(t.Context(), 1, short(Stream, Up), nil)
+	refused("a second test", err, "--tests")
+	first.Close() // whose place is free then
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		_, err = dial(t, address, "secret").Run(t.Context(), 1, short(Stream, Up), func(*Interval) {})
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the place of a client that is gone is not free: %v", err)
+		}
+	}
+
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := writeMessage(c, &message{Call: &call{Version: 99}}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := readMessage(c, mostFirst); err != nil || m.Refused == nil || m.Refused.Code != refusedVersion {
+		t.Errorf("another version is answered %+v, %v", m, err)
+	}
+	// Who joins a test that there is not, or says what is none, is put out.
+	for _, b := range []string{"GET / HTTP/1.1\r\n\r\n", "\x00\x00\x00\x2a" + `{"join":{"id":"abc","way":"up","stream":0}}`} {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte(b)); err != nil {
+			t.Fatal(err)
+		}
+		c.SetReadDeadline(time.Now().Add(10 * time.Second)) //nolint:errcheck // a deadline that is not set makes the test wait
+		if got, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) || len(got) > 0 {
+			t.Errorf("%q is answered %q, %v", b, got, err)
+		}
+		c.Close()
+	}
+}
+
+// TestStrangersAtTheOtherEnd: what a client says of servers that are none.
+func TestStrangersAtTheOtherEnd(t *testing.T) {
+	answering := func(answer string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				c.Write([]byte(answer)) //nolint:errcheck // the client says what came
+				c.(*net.TCPConn).CloseWrite()
+				io.Copy(io.Discard, c) //nolint:errcheck // until it has gone
+				c.Close()
+			}
+		}()
+		return l.Addr().String()
+	}
+	hello, err := appendMessage(nil, &message{Hello: &hello{Version: 7, Open: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for answer, want := range map[string]string{
+		"HTTP/1.1 400 Bad Request\r\n\r\n": "is no culprit load serve",
+		"":                                 "has ended the connection",
+		string(hello):                      "version 7",
+	} {
+		_, err := (&Client{Server: answering(answer)}).Dial(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", answer, err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	if _, err := (&Client{Server: address}).Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "culprit load serve --listen") {
+		t.Errorf("nobody there: %v", err)
+	}
+	if _, err := (&Client{Server: address, Bind: netip.MustParseAddr("203.0.113.7")}).Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "--bind 203.0.113.7") {
+		t.Errorf("an address of others: %v", err)
+	}
+}
+
+// TestInterrupted: a test that is ended in the middle tells what there is, of both ends, and the server goes on.
+func TestInterrupted(t *testing.T) {
+	address := serving(t, &Server{Machine: cannedMachine()})
+	s := dial(t, address, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	test := short(Stream, Down)
+	test.For = 30 * measure.Second
+	run, err := s.Run(ctx, 1, test, func(i *Interval) {
+		if i.N == 2 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || run == nil || run.Early == "" || len(run.Intervals) < 2 || len(run.Intervals) > 20 {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	if run.There == nil || !(run.Throughput(Down) > 1e6) || run.There.Total.way(Down).Bytes == 0 {
+		t.Errorf("the server's part: %+v", run.There)
+	}
+	if _, err := dial(t, address, "").Run(t.Context(), 1, short(Stream, Up), func(*Interval) {}); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+// TestClientGone: a test whose client dies in the middle ends, and its threads with it.
+func TestClientGone(t *testing.T) {
+	var mu sync.Mutex
+	var lines []string
+	address := serving(t, &Server{Tests: 1, Say: func(s string) {
+		mu.Lock()
+		lines = append(lines, s)
+		mu.Unlock()
+	}})
+	s := dial(t, address, "")
+	test := short(Stream, Down)
+	test.For = 30 * measure.Second
+	_, err := s.Run(t.Context(), 1, test, func(*Interval) { s.conn.Close() })
+	if err == nil {
+		t.Fatal("a broken connection is no error")
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		mu.Lock()
+		all := strings.Join(lines, "\n")
+		mu.Unlock()
+		if strings.Contains(all, "ended early") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the server goes on with a client that is gone: %q", all)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestHostPort(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.2": "10.0.0.2:7411", "10.0.0.2:99": "10.0.0.2:99", "host": "host:7411", "host:": "host:7411", "::1": "[::1]:7411", "[::1]": "[::1]:7411", "[fe80::1%eth0]:7": "[fe80::1%eth0]:7",
+	} {
+		if got, err := HostPort(text); got != want || err != nil {
+			t.Errorf("%s is %s, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", ":7411", "host:x", "host:70000", "a:b:c", "host:0"} {
+		if got, err := HostPort(text); err == nil {
+			t.Errorf("%q is %s", text, got)
+		}
+	}
+}
+
+// TestDataPathDoesNotAllocate: nothing is allocated for a write, a read or an exchange.
+func TestDataPathDoesNotAllocate(t *testing.T) {
+	a, b := pair(t)
+	fa, fb := &flow{socket: a}, &flow{socket: b}
+	one, buf := make([]byte, 100), make([]byte, 100)
+	c := newCounter()
+	if n := testing.AllocsPerRun(100, func() {
+		if a.send(one) != nil || fb.take(buf) != nil || b.send(one) != nil || fa.take(buf) != nil {
+			t.Fatal("the connection broke")
+		}
+		c.add(1)
+	}); n != 0 {
+		t.Errorf("an exchange allocates %v times", n)
+	}
+}

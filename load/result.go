@@ -1,0 +1,275 @@
+package load
+
+import (
+	"fmt"
+
+	"culprit/measure"
+)
+
+// Run is one run as both ends saw it.
+type Run struct {
+	N         int          `json:"run"` // from 1
+	Start     measure.Time `json:"start"`
+	Early     string       `json:"ended_early,omitempty"` // why it ended before its time
+	Intervals []*Interval  `json:"intervals"`
+	Here      *End         `json:"here"`
+	There     *End         `json:"there"` // null when the server's word did not come
+	Limits    []Limit      `json:"limits"`
+}
+
+// ends gives the ends that send and that receive in a direction; nil where it is not known.
+func (r *Run) ends(w Way) (sender, receiver *End) {
+	if w == Up {
+		return r.Here, r.There
+	}
+	return r.There, r.Here
+}
+
+// Throughput gives the bits a second that came in at the receiver in a direction, over the time that it measured. Unknown without its word.
+func (r *Run) Throughput(w Way) Number {
+	_, e := r.ends(w)
+	if e == nil {
+		return unknown()
+	}
+	return e.Total.throughput(w)
+}
+
+// Throughput gives the same of an interval.
+func (i *Interval) Throughput(w Way) Number {
+	p := i.Here
+	if w == Up {
+		p = i.There
+	}
+	if p == nil {
+		return unknown()
+	}
+	return p.throughput(w)
+}
+
+// Sender gives what the end that sends in a direction has measured of it, nil when that is not known.
+func (i *Interval) Sender(w Way) *Traffic {
+	p := i.Here
+	if w == Down {
+		p = i.There
+	}
+	if p == nil {
+		return nil
+	}
+	return p.way(w)
+}
+
+func (p *Part) throughput(w Way) Number {
+	t := p.way(w)
+	if t == nil || p.To <= p.From {
+		return unknown()
+	}
+	return Number(float64(t.Bytes) * 8 / p.Seconds())
+}
+
+// Exchanges gives the transactions a second of a part, at the end that asks.
+func (p *Part) Exchanges() Number {
+	t := p.way(Up)
+	if t == nil || p.To <= p.From {
+		return unknown()
+	}
+	return Number(float64(t.Exchanges) / p.Seconds())
+}
+
+// work gives how much of what CPUs are told for a run did a second: gigabytes (10^9 B), both directions together, or transactions.
+func (r *Run) work(t *Test) Number {
+	if t.Kind == Exchange {
+		return r.Here.Total.Exchanges()
+	}
+	var sum Number
+	for _, w := range t.ways() {
+		sum += r.Throughput(w) / 8e9
+	}
+	return sum
+}
+
+// Result is all runs of one test, and what they say together.
+type Result struct {
+	View    string    `json:"view"` // load.result
+	Format  int       `json:"format"`
+	Version string    `json:"culprit"` // of the program at this end
+	Server  string    `json:"server"`
+	Test    Test      `json:"test"`
+	Runs    []*Run    `json:"runs"`
+	Ways    []Summary `json:"summary"` // one for each direction; one of exchanges
+	Here    Cost      `json:"here"`
+	There   Cost      `json:"there"`
+	Shared  bool      `json:"one_machine"` // both ends share their CPUs, and each counts them all
+	Notes   []string  `json:"notes"`
+}
+
+// Summary is what the runs say of one direction, or of exchanges.
+type Summary struct {
+	Way          Way         `json:"way"`
+	Throughput   *Spread     `json:"bits_per_s,omitempty"`
+	Transactions *Spread     `json:"transactions_per_s,omitempty"`
+	Latency      *Spread     `json:"mean_latency_ns,omitempty"` // of the runs' means
+	Times        *Percentile `json:"latency_ns,omitempty"`      // of all transactions of all runs
+	Late         *Percentile `json:"begun_late_ns,omitempty"`   // of those that are paced: how much of their latency is this program's own
+	Missed       uint64      `json:"not_begun,omitempty"`       // that were due
+	Retransmits  Number      `json:"retransmits"`
+	Segments     Number      `json:"segments"`
+	RTT          Number      `json:"rtt_ns"`
+	Limit        Limit       `json:"limit"`
+}
+
+// Percentile is a distribution of times as people ask for it, in ns, each off by less than 0.8 %, but for the least, the greatest and the mean.
+type Percentile struct {
+	Count uint64 `json:"count"`
+	Mean  Number `json:"mean"`
+	Least Number `json:"min"`
+	P50   Number `json:"p50"`
+	P90   Number `json:"p90"`
+	P99   Number `json:"p99"`
+	P999  Number `json:"p99_9"`
+	Most  Number `json:"max"`
+}
+
+// Percentiles gives those of the times; nil when there are none.
+func (l *Latencies) Percentiles() *Percentile {
+	if l == nil || l.Count() == 0 {
+		return nil
+	}
+	q := func(q float64) Number { return Number(l.Quantile(q)) }
+	return &Percentile{l.Count(), Number(l.Mean()), Number(l.Least), q(0.5), q(0.9), q(0.99), q(0.999), Number(l.Most)}
+}
+
+// Cost is what the traffic cost at one end: CPU time of the whole machine, whoever took it, and of the program itself. The mean of the runs.
+type Cost struct {
+	Host    string            `json:"host"`
+	CPUs    Number            `json:"cpus"`
+	Machine Number            `json:"machine_cpus"`
+	Process Number            `json:"process_cpus"`
+	Traffic Number            `json:"traffic_cpus"`
+	Modes   map[string]Number `json:"modes_cpus,omitempty"`
+	// CPU time for each GB (10^9 bytes that came in), or for each transaction.
+	MachinePerGB Number            `json:"machine_ns_per_gb"`
+	ProcessPerGB Number            `json:"process_ns_per_gb"`
+	MachineEach  Number            `json:"machine_ns_per_transaction"`
+	ProcessEach  Number            `json:"process_ns_per_transaction"`
+	Device       string            `json:"device,omitempty"`
+	Wire         []Wire            `json:"wire"`
+	Unknown      map[string]string `json:"unknown"`
+}
+
+const resultView, resultFormat = "load.result", 1
+
+// Summarise gives the result of the runs, which are at least one.
+func Summarise(t Test, server, version string, runs []*Run) *Result {
+	r := &Result{View: resultView, Format: resultFormat, Version: version, Server: server, Test: t, Runs: runs, Notes: []string{}}
+	for _, run := range runs {
+		run.Limits = run.limits(&t)
+		if run.Here != nil && run.There != nil {
+			r.Shared = r.Shared || run.Here.Machine != "" && run.Here.Machine == run.There.Machine
+		}
+		if run.Early != "" {
+			r.Notes = append(r.Notes, fmt.Sprintf("run %d ended early: %s", run.N, run.Early))
+		}
+		if run.There == nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("run %d: what the server measured of the whole did not come", run.N))
+		}
+	}
+	for n, w := range t.ways() {
+		s := Summary{Way: w, Retransmits: 0, Segments: 0, RTT: unknown()}
+		var throughput, transactions, latency, rtt []Number
+		var times, late Latencies
+		for _, run := range runs {
+			throughput = append(throughput, run.Throughput(w))
+			sender, _ := run.ends(w)
+			if sender != nil && sender.Total.way(w) != nil {
+				tr := sender.Total.way(w)
+				s.Retransmits, s.Segments = s.Retransmits+tr.Retransmits, s.Segments+tr.Segments
+				rtt = append(rtt, tr.RTT)
+			} else {
+				s.Retransmits, s.Segments = unknown(), unknown()
+			}
+			if t.Kind == Exchange {
+				transactions = append(transactions, run.Here.Total.Exchanges())
+				if l := run.Here.Total.Times; l != nil {
+					latency = append(latency, Number(l.Mean()))
+					times.merge(*l)
+				}
+				if l := run.Here.Total.Late; l != nil {
+					late.merge(*l)
+				}
+				s.Missed += run.Here.Total.Missed
+			}
+		}
+		if t.Kind == Exchange {
+			all, mean := spreadOf(transactions), spreadOf(latency)
+			s.Transactions, s.Latency, s.Times, s.Late = &all, &mean, times.Percentiles(), late.Percentiles()
+		} else {
+			all := spreadOf(throughput)
+			s.Throughput = &all
+		}
+		s.RTT = spreadOf(rtt).Mean
+		s.Limit = commonest(runs, n)
+		r.Ways = append(r.Ways, s)
+	}
+	r.Here, r.There = costOf(&t, runs, func(run *Run) *End { return run.Here }), costOf(&t, runs, func(run *Run) *End { return run.There })
+	return r
+}
+
+// costOf gives the mean of the runs' costs at one end.
+func costOf(t *Test, runs []*Run, end func(*Run) *End) Cost {
+	c := Cost{Unknown: map[string]string{}, Wire: []Wire{}, Modes: map[string]Number{}}
+	var machine, process, traffic, perMachine, perProcess []Number
+	modes := map[string][]Number{}
+	wire := map[string][]Wire{}
+	for _, run := range runs {
+		e := end(run)
+		if e == nil {
+			c.Unknown["all"] = "its word did not come"
+			continue
+		}
+		u := &e.Total.CPU
+		c.Host, c.Device, c.CPUs = printable(e.Host), printable(e.Device), u.Of
+		machine, process, traffic = append(machine, u.Machine), append(process, u.Process), append(traffic, u.Traffic)
+		work := run.work(t)
+		if work > 0 {
+			perMachine, perProcess = append(perMachine, u.Machine/work*1e9), append(perProcess, u.Process/work*1e9)
+		}
+		for mode, v := range u.Modes {
+			modes[mode] = append(modes[mode], v)
+		}
+		for _, w := range e.Wire {
+			wire[w.Direction] = append(wire[w.Direction], w)
+		}
+		for what, why := range e.Unknown {
+			c.Unknown[what] = printable(why)
+		}
+	}
+	mean := func(v []Number) Number { return spreadOf(v).Mean }
+	c.Machine, c.Process, c.Traffic = mean(machine), mean(process), mean(traffic)
+	c.MachinePerGB, c.ProcessPerGB, c.MachineEach, c.ProcessEach = unknown(), unknown(), unknown(), unknown()
+	if t.Kind == Exchange {
+		c.MachineEach, c.ProcessEach = mean(perMachine), mean(perProcess)
+	} else {
+		c.MachinePerGB, c.ProcessPerGB = mean(perMachine), mean(perProcess)
+	}
+	for mode, v := range modes {
+		c.Modes[printable(mode)] = mean(v)
+	}
+	if machine == nil {
+		c.CPUs = unknown()
+	}
+	for _, direction := range []string{"tx", "rx"} {
+		all := wire[direction]
+		if len(all) == 0 {
+			continue
+		}
+		var rates []Number
+		for _, w := range all {
+			rates = append(rates, w.Rate)
+		}
+		w := all[len(all)-1]
+		w.Rate = mean(rates)
+		w.Share = w.Rate / w.Capacity
+		c.Wire = append(c.Wire, w)
+	}
+	return c
+}

@@ -1,0 +1,378 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"culprit/load"
+	"culprit/measure"
+)
+
+// LoadUnits gives the letters that say in which unit throughput is shown, as netperf and iperf3 have them.
+func LoadUnits() []string { return []string{"k", "m", "g", "t"} }
+
+// loadUnit is how a letter shows bits a second: the head of the column and the way.
+func loadUnit(letter string) (head string, show Show) {
+	switch letter {
+	case "k":
+		return "kbit/s", Kbit
+	case "m":
+		return "Mbit/s", Mbit
+	case "t":
+		return "Tbit/s", Tbit
+	}
+	return "Gbit/s", Gbit
+}
+
+// LoadUnitFor gives the letter that shows a rate with at least one digit before its point.
+func LoadUnitFor(bits float64) string {
+	switch {
+	case bits >= 1e9:
+		return "g"
+	case bits >= 1e6:
+		return "m"
+	}
+	return "k"
+}
+
+// LoadInterval gives the table of one interval of a load test: a row for each direction. letter is one of LoadUnits.
+func LoadInterval(t *load.Test, i *load.Interval, letter string) *Table {
+	if t.Kind == load.Exchange {
+		return exchangeInterval(i)
+	}
+	head, show := loadUnit(letter)
+	out := &Table{View: "load.stream", Over: i.Over, Columns: []Column{
+		{Name: "run", Head: "Run", Width: 3, Help: "number of the run, from 1"},
+		{Name: "way", Help: "up: from the client to the server; down"},
+		{Name: "end_s", Head: "Time", Decimals: 2, Width: 6, Help: "end of the interval, seconds since the run's traffic began"},
+		{Name: "bits_per_s", Head: head, Show: show, Decimals: 3, Width: 8, Help: "bits that came in at the receiver, without headers"},
+		{Name: "sent_bits_per_s", Help: "bits that the sender gave to its kernel"},
+		{Name: "retransmits", Head: "Retr", Width: 6, Help: "segments sent again"},
+		{Name: "rtt_ns", Head: "RTT", Show: Brief, Width: 7, Help: "smoothed round trip of the sender's TCP, mean of the connections"},
+		{Name: "cwnd_bytes", Head: "Cwnd", Show: Humane, Width: 6, Help: "congestion windows, all connections together"},
+	}}
+	if t.Way == load.Both {
+		out.Columns[1].Head, out.Columns[1].Width, out.Columns[1].Left = "Way", 4, true
+	}
+	out.Columns = append(out.Columns, loadCPUColumns()...)
+	for _, w := range []load.Way{load.Up, load.Down} {
+		if t.Way != w && t.Way != load.Both {
+			continue
+		}
+		from := i.Here
+		if w == load.Down {
+			from = i.There
+		}
+		sent, retransmits, rtt, cwnd := measure.NaN, measure.NaN, measure.NaN, measure.NaN
+		if s := i.Sender(w); s != nil {
+			sent, retransmits, rtt, cwnd = float64(s.Bytes)*8/from.Seconds(), float64(s.Retransmits), float64(s.RTT), float64(s.Cwnd)
+		}
+		out.Rows = append(out.Rows, Row{Key: string(w), Cells: append([]Cell{N(float64(i.Run)), T(string(w)), N(i.Here.To.Seconds()), N(float64(i.Throughput(w))), N(sent), N(retransmits), N(rtt), N(cwnd)}, loadCPUCells(i)...)})
+	}
+	return out
+}
+
+// loadCPUColumns are those of both ends' CPUs.
+func loadCPUColumns() []Column {
+	return []Column{
+		{Name: "cpu_here", Head: "CPU%here", Show: Percent, Decimals: 1, Width: 8, Help: "share of this machine's CPUs that was busy, with whatever"},
+		{Name: "cpu_there", Head: "CPU%there", Show: Percent, Decimals: 1, Width: 9, Help: "the same of the server's machine"},
+		{Name: "traffic_cpus_here", Head: "Thr%here", Show: Percent, Decimals: 1, Width: 8, From: 100, Help: "CPUs that the threads of traffic took here; 1 is one whole CPU"},
+		{Name: "traffic_cpus_there", Head: "Thr%there", Show: Percent, Decimals: 1, Width: 9, From: 100, Help: "and there"},
+	}
+}
+
+func loadCPUCells(i *load.Interval) []Cell {
+	share := func(p *load.Part) float64 {
+		if p == nil {
+			return measure.NaN
+		}
+		return float64(p.CPU.Machine / p.CPU.Of)
+	}
+	traffic := func(p *load.Part) float64 {
+		if p == nil {
+			return measure.NaN
+		}
+		return float64(p.CPU.Traffic)
+	}
+	return []Cell{N(share(i.Here)), N(share(i.There)), N(traffic(i.Here)), N(traffic(i.There))}
+}
+
+func exchangeInterval(i *load.Interval) *Table {
+	out := &Table{View: "load.rr", Over: i.Over, Columns: []Column{
+		{Name: "run", Head: "Run", Width: 3, Help: "number of the run, from 1"},
+		{Name: "end_s", Head: "Time", Decimals: 2, Width: 6, Help: "end of the interval, seconds since the run's traffic began"},
+		{Name: "transactions_per_s", Head: "Trans/s", Decimals: 1, Width: 9, Help: "transactions that ended"},
+		{Name: "mean_ns", Head: "Mean", Show: Brief, Width: 6, Help: "what a transaction took"},
+		{Name: "p50_ns", Head: "p50", Show: Brief, Width: 6, Help: "half of them took less"},
+		{Name: "p90_ns", Head: "p90", Show: Brief, Width: 6, From: 100, Help: "nine tenths took less"},
+		{Name: "p99_ns", Head: "p99", Show: Brief, Width: 6, Help: "99 % took less"},
+		{Name: "p99_9_ns", Head: "p99.9", Show: Brief, Width: 6, From: 100, Help: "99.9 % took less"},
+		{Name: "max_ns", Head: "Max", Show: Brief, Width: 6, Help: "the longest, to 0.8 %"},
+		{Name: "retransmits", Head: "Retr", Width: 5, Help: "segments sent again, of this end"},
+		{Name: "rtt_ns", Help: "smoothed round trip of this end's TCP, mean of the connections"},
+	}}
+	out.Columns = append(out.Columns, loadCPUColumns()...)
+	p := i.Here.Times.Percentiles()
+	if p == nil {
+		none := load.Number(measure.NaN)
+		p = &load.Percentile{Mean: none, P50: none, P90: none, P99: none, P999: none, Most: none}
+	}
+	retransmits, rtt := measure.NaN, measure.NaN
+	if s := i.Sender(load.Up); s != nil {
+		retransmits, rtt = float64(s.Retransmits), float64(s.RTT)
+	}
+	cells := []Cell{N(float64(i.Run)), N(i.Here.To.Seconds()), N(float64(i.Here.Exchanges()))}
+	for _, v := range []load.Number{p.Mean, p.P50, p.P90, p.P99, p.P999, p.Most} {
+		cells = append(cells, N(float64(v)))
+	}
+	out.Rows = []Row{{Key: "rr", Cells: append(append(cells, N(retransmits), N(rtt)), loadCPUCells(i)...)}}
+	return out
+}
+
+// LoadRun gives the line on a run that is over.
+func LoadRun(t *load.Test, r *load.Run) string {
+	var parts []string
+	if t.Kind == load.Exchange {
+		if p := r.Here.Total.Times.Percentiles(); p != nil {
+			parts = append(parts, fmt.Sprintf("%.1f transactions/s, mean %s, p50 %s, p99 %s, max %s", float64(r.Here.Total.Exchanges()), span(p.Mean), span(p.P50), span(p.P99), span(p.Most)))
+		} else {
+			parts = append(parts, "no transaction ended")
+		}
+	} else {
+		for _, w := range []load.Way{load.Up, load.Down} {
+			switch {
+			case t.Way == load.Both:
+				parts = append(parts, string(w)+" "+load.Bits(r.Throughput(w)))
+			case t.Way == w:
+				parts = append(parts, load.Bits(r.Throughput(w)))
+			}
+		}
+	}
+	line := fmt.Sprintf("run %d: %s in %.2f s", r.N, strings.Join(parts, ", "), r.Here.Total.Seconds())
+	if r.Early != "" {
+		line += "; it ended early: " + r.Early
+	}
+	return Clean(line)
+}
+
+// span gives ns for people, "-" where they are not known.
+func span(n load.Number) string {
+	if !n.Known() {
+		return "-"
+	}
+	return briefTime(float64(n))
+}
+
+// LoadResult gives what all runs say together, lines at most width wide where words allow.
+func LoadResult(r *load.Result, width int, colour bool) string {
+	d := &diagnosis{width: min(max(width, 40), 110), colour: colour}
+	for _, s := range r.Ways {
+		lead := ""
+		if len(r.Ways) > 1 {
+			lead = string(s.Way) + ": "
+		}
+		if s.Throughput != nil {
+			d.paragraph("", d.bold(lead+load.Bits(s.Throughput.Mean))+spreadWords(s.Throughput, func(n load.Number) string { return load.Bits(n) }))
+			if s.Retransmits.Known() {
+				line := fmt.Sprintf("%.0f of %.0f segments sent again", float64(s.Retransmits), float64(s.Segments))
+				if s.RTT.Known() {
+					line += ", round trip " + span(s.RTT) + " while it went"
+				}
+				d.paragraph("", line)
+			}
+		}
+		if s.Transactions != nil {
+			d.paragraph("", d.bold(fmt.Sprintf("%.1f transactions/s", float64(s.Transactions.Mean)))+spreadWords(s.Transactions, func(n load.Number) string { return fmt.Sprintf("%.1f", float64(n)) }))
+			d.paragraph("", d.bold("latency "+span(s.Latency.Mean))+spreadWords(s.Latency, span))
+			if p := s.Times; p != nil {
+				d.paragraph("", fmt.Sprintf("of %d transactions: min %s, p50 %s, p90 %s, p99 %s, p99.9 %s, max %s", p.Count, span(p.Least), span(p.P50), span(p.P90), span(p.P99), span(p.P999), span(p.Most)))
+			}
+			if p := s.Late; p != nil {
+				d.paragraph("", fmt.Sprintf("counted from when each was to begin, so a stall is in all that it held up; of that this program began p50 %s, p99 %s, max %s late by itself", span(p.P50), span(p.P99), span(p.Most)))
+			}
+			if s.Missed > 0 {
+				d.paragraph("", fmt.Sprintf("%d transactions were due and not begun when the time was over: they are in no latency", s.Missed))
+			}
+		}
+	}
+	d.line("")
+	loadCosts(d, r)
+	for _, s := range r.Ways {
+		lead := "limited by: "
+		if len(r.Ways) > 1 {
+			lead = string(s.Way) + " " + lead
+		}
+		d.paragraph("", d.bold(lead)+Clean(s.Limit.Text))
+	}
+	if r.Shared {
+		d.paragraph("", "Both ends are on one machine: each counts all of its CPUs, and all that goes over its devices.")
+	}
+	for _, n := range r.Notes {
+		d.paragraph("", "note: "+Clean(n))
+	}
+	return strings.TrimRight(d.b.String(), "\n") + "\n"
+}
+
+// spreadWords tells how much runs differ.
+func spreadWords(s *load.Spread, text func(load.Number) string) string {
+	switch {
+	case s.Runs < 2:
+		return " (one run)"
+	case !s.Low.Known():
+		return fmt.Sprintf(" mean of %d runs, standard deviation %s (%.2g %%)", s.Runs, text(s.SD), float64(100*s.SD/s.Mean))
+	}
+	return fmt.Sprintf(" mean of %d runs, standard deviation %s (%.2g %%), 95 %% interval %s to %s", s.Runs, text(s.SD), float64(100*s.SD/s.Mean), text(s.Low), text(s.High))
+}
+
+// loadCosts writes both ends beside each other.
+func loadCosts(d *diagnosis, r *load.Result) {
+	ends := []*load.Cost{&r.Here, &r.There}
+	row := func(what string, cell func(c *load.Cost) string) {
+		d.line(fmt.Sprintf("%-22s %-26s %s", what, cell(ends[0]), cell(ends[1])))
+	}
+	number := func(v load.Number, format string, scale float64) string {
+		if !v.Known() {
+			return "-"
+		}
+		return fmt.Sprintf(format, float64(v)*scale)
+	}
+	d.line(fmt.Sprintf("%-22s %-26s %s", "", d.bold("here")+strings.Repeat(" ", 22), d.bold("there")))
+	row("machine", func(c *load.Cost) string { return orDash(Clean(c.Host)) })
+	row("CPUs busy", func(c *load.Cost) string {
+		return number(c.Machine, "%.2f", 1) + " of " + number(c.CPUs, "%.0f", 1)
+	})
+	row("by this program", func(c *load.Cost) string { return number(c.Process, "%.2f", 1) })
+	if r.Test.Kind == load.Exchange {
+		row("CPU per transaction", func(c *load.Cost) string {
+			return span(c.MachineEach) + ", program " + span(c.ProcessEach)
+		})
+	} else {
+		row("CPU per GB", func(c *load.Cost) string { return span(c.MachinePerGB) + ", program " + span(c.ProcessPerGB) })
+	}
+	row("interface", func(c *load.Cost) string { return orDash(Clean(c.Device)) })
+	for n, direction := range []string{"sends", "receives"} {
+		row(direction+" on the wire", func(c *load.Cost) string {
+			if n >= len(c.Wire) {
+				return "-"
+			}
+			w := c.Wire[n]
+			if !w.Share.Known() {
+				return load.Bits(w.Rate) + ", share -"
+			}
+			return fmt.Sprintf("%s, %.1f %%", load.Bits(w.Rate), float64(w.Share)*100)
+		})
+	}
+	d.line("")
+	said := map[string]bool{}
+	for n, c := range ends {
+		where := []string{"here", "there"}[n]
+		for _, what := range []string{"all", "cpu", "wire", "diagnosis"} {
+			if why := c.Unknown[what]; why != "" && !said[what+why] && !(what == "diagnosis" && !r.Test.Look) {
+				said[what+why] = true
+				d.paragraph("", fmt.Sprintf("not known %s: %s: %s", where, map[string]string{"all": "anything", "cpu": "the CPUs", "wire": "the link", "diagnosis": "the diagnosis"}[what], Clean(why)))
+			}
+		}
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// LoadComparison gives what differs between two results.
+func LoadComparison(c *load.Comparison, width int, colour bool) string {
+	d := &diagnosis{width: min(max(width, 40), 110), colour: colour}
+	d.paragraph("", fmt.Sprintf("%s, measured by %s", Clean(c.Names[1]), Clean(c.Names[0])))
+	d.line("")
+	for _, r := range c.Rows {
+		text := func(n load.Number) string {
+			switch r.Unit {
+			case "bit/s":
+				return load.Bits(n)
+			case "1/s":
+				return fmt.Sprintf("%.1f/s", float64(n))
+			}
+			return span(n)
+		}
+		name := r.What
+		switch {
+		case r.Unit == "ns/GB":
+			name = "CPU per GB " + r.Where
+		case r.Unit == "ns/transaction":
+			name = "CPU per transaction " + r.Where
+		case r.Way == load.Down:
+			name += " down"
+		case r.Way == load.Up:
+			name += " up"
+		}
+		d.hang("", d.bold(name+":"), loadVerdict(&r))
+		d.hang("  ", "", fmt.Sprintf("%s and %s%s", text(r.First.Mean), text(r.Second.Mean), runsOf(&r)))
+	}
+	for _, t := range c.Times {
+		if t.First == nil || t.Second == nil {
+			continue
+		}
+		d.line("")
+		d.line(fmt.Sprintf("%-10s %10s %10s %9s", "latency", "first", "second", "change"))
+		for _, p := range []struct {
+			name string
+			a, b load.Number
+		}{
+			{"min", t.First.Least, t.Second.Least}, {"p50", t.First.P50, t.Second.P50}, {"p90", t.First.P90, t.Second.P90}, {"p99", t.First.P99, t.Second.P99},
+			{"p99.9", t.First.P999, t.Second.P999}, {"max", t.First.Most, t.Second.Most},
+		} {
+			change := "-"
+			if p.a > 0 && p.b.Known() {
+				change = fmt.Sprintf("%+.1f %%", float64(p.b/p.a-1)*100)
+			}
+			d.line(fmt.Sprintf("%-10s %10s %10s %9s", p.name, span(p.a), span(p.b), change))
+		}
+	}
+	if len(c.Notes) > 0 {
+		d.line("")
+	}
+	for _, n := range c.Notes {
+		d.paragraph("", "note: "+Clean(n))
+	}
+	return strings.TrimRight(d.b.String(), "\n") + "\n"
+}
+
+// loadVerdict tells one ratio: by how much, and whether chance would do.
+func loadVerdict(r *load.Compared) string {
+	change := float64(r.Ratio.Ratio-1) * 100
+	word := map[string][2]string{"throughput": {"faster", "slower"}, "transactions": {"faster", "slower"}, "latency": {"longer", "shorter"}, "cpu": {"dearer", "cheaper"}}[r.What]
+	by := word[0]
+	if change < 0 {
+		by = word[1]
+	}
+	size := change
+	if size < 0 {
+		size = -size
+	}
+	switch {
+	case !r.Low.Known():
+		return fmt.Sprintf("%s by %.1f %%; one run can't tell that from chance", by, size)
+	case !r.Sure:
+		return fmt.Sprintf("no difference that %s can show: %+.1f %%, 95 %% interval %+.1f to %+.1f %%", manyRuns(min(r.First.Runs, r.Second.Runs)), change, float64(r.Low-1)*100, float64(r.High-1)*100)
+	}
+	return fmt.Sprintf("%s by %.1f %% +- %.1f %%", by, size, float64(r.High-r.Low)*50)
+}
+
+func manyRuns(n int) string {
+	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}
+	if n < len(words) {
+		return words[n] + " runs"
+	}
+	return fmt.Sprintf("%d runs", n)
+}
+
+func runsOf(r *load.Compared) string {
+	if r.First.Runs == r.Second.Runs {
+		return fmt.Sprintf(", means of %s each", manyRuns(r.First.Runs))
+	}
+	return fmt.Sprintf(", means of %s and of %s", manyRuns(r.First.Runs), manyRuns(r.Second.Runs))
+}

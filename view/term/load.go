@@ -1,0 +1,503 @@
+package term
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"culprit/load"
+	"culprit/measure"
+	"culprit/view"
+
+	"github.com/spf13/cobra"
+)
+
+// loadToken is where a token is read from that is not on the command line, which others can see.
+const loadToken = "CULPRIT_LOAD_TOKEN"
+
+func (p Program) load() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "load",
+		Short: "what can this network do: throughput and latency between two machines (netperf, iperf3)",
+		Long: reflow(`One machine serves, another one asks it for tests: a stream of bytes, or requests and their responses one after the other. Each interval, each run and the mean of all
+runs are told, with what the traffic cost in CPU time at both ends, what share of the link it took, and what limited it.`, helpWidth),
+		Example: examples([]view.Example{
+			{Line: "culprit load serve --listen 10.0.0.2:" + load.Port, Means: "on the one machine; it prints a token"},
+			{Line: "CULPRIT_LOAD_TOKEN=... culprit load stream 10.0.0.2", Means: "on the other: throughput"},
+			{Line: "CULPRIT_LOAD_TOKEN=... culprit load rr 10.0.0.2", Means: "and latency"},
+			{Line: "culprit load compare before.json after.json", Means: "two results that -o has kept"},
+		}),
+		Args: cobra.ArbitraryArgs,
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		var names []string
+		for _, sub := range c.Commands() {
+			names = append(names, sub.Name())
+		}
+		if len(args) == 0 {
+			return usagef("which? culprit load %s (`culprit load -h` shows all)", strings.Join(names, ", "))
+		}
+		return usagef("culprit load has no %q%s (`culprit load -h` shows what it has)", args[0], didYouMean(args[0], names))
+	}
+	c.AddCommand(p.loadServe(), p.loadStream(), p.loadExchange(), p.loadCompare())
+	return c
+}
+
+func (p Program) loadServe() *cobra.Command {
+	listen, longest := net.JoinHostPort("127.0.0.1", load.Port), "10m"
+	tests, open := 4, false
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "take part in tests that other machines ask for",
+		Long: reflow(`Listens, by itself on this machine alone, and prints the token that a client must have; the token is made anew at each start unless `+loadToken+` has one. It sends traffic to nobody who has not
+shown it, and only over connections that the client itself has made. A test ends when its client is gone. Traffic is not encrypted; the token does not travel.`, helpWidth),
+		Args: cobra.NoArgs,
+		Example: examples([]view.Example{
+			{Line: "culprit load serve", Means: "for tests within this machine"},
+			{Line: "culprit load serve --listen 10.0.0.2:" + load.Port, Means: "for clients that reach that address"},
+			{Line: "culprit load serve --listen :" + load.Port + " --open", Means: "for everybody, at every address, without a token: in a network of one's own"},
+		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&listen, "listen", listen, "address and port")
+	f.BoolVar(&open, "open", false, "whoever reaches it may test, without a token")
+	f.IntVar(&tests, "tests", tests, "how many tests may run at once")
+	f.StringVar(&longest, "longest", longest, "the longest test that it takes")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if host, port, err := net.SplitHostPort(listen); err != nil || port == "" {
+			return usagef("--listen %q: give an address and a port, such as 10.0.0.2:%s", listen, load.Port)
+		} else if _, err := net.LookupPort("tcp", port); err != nil {
+			return usagef("--listen %q: %q is no port", listen, port)
+		} else if _, err := netip.ParseAddr(host); err != nil && host != "" && host != "localhost" {
+			return usagef("--listen %q: %q is no address; give one that this machine has, or none for all", listen, host)
+		}
+		most, err := parseSpan("--longest", longest)
+		if err != nil {
+			return err
+		}
+		if tests < 1 || tests > 64 {
+			return usagef("--tests %d: from 1 to 64", tests)
+		}
+		return p.serveLoad(c.Context(), listen, open, &load.Server{Tests: tests, Longest: most})
+	}
+	return c
+}
+
+// serveLoad serves until the context ends.
+func (p Program) serveLoad(ctx context.Context, listen string, open bool, s *load.Server) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return fmt.Errorf("listen on %s: %w", listen, err)
+	}
+	defer l.Close()
+	if !open {
+		if s.Token = os.Getenv(loadToken); s.Token == "" {
+			s.Token = load.NewToken()
+		}
+	}
+	s.Machine = p.LoadMachine()
+	tell := &Teller{t: p.Terminal}
+	s.Say = tell.Say
+	tell.Say("culprit load serve listens on " + l.Addr().String())
+	switch {
+	case open:
+		tell.Say("whoever reaches it may test: it is open")
+	case os.Getenv(loadToken) != "":
+		tell.Say("its token is that of " + loadToken)
+	default:
+		tell.Say("token " + s.Token)
+	}
+	return s.Serve(ctx, l)
+}
+
+// loading is what a test was asked for on the command line.
+type loading struct {
+	test                              load.Test
+	client                            load.Client
+	length, every, size, window, rate string
+	bind, unit, out                   string
+	runs                              int
+	reverse, both, json, csv          bool
+}
+
+func (q *loading) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&q.length, "for", "10s", "how long a run lasts")
+	f.StringVar(&q.every, "every", "1s", "a line each so long")
+	f.IntVar(&q.runs, "runs", 3, "how many runs; from three on the interval is told in which the mean lies with 95 %")
+	f.IntVarP(&q.test.Streams, "streams", "P", 1, "connections at once")
+}
+
+func (q *loading) more(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&q.window, "window", "", "socket buffers of both ends: 512KiB; without it the kernel chooses them")
+	f.StringVar(&q.test.Congestion, "congestion", "", "congestion control of the senders: cubic, bbr, reno")
+	f.StringVar(&q.bind, "bind", "", "address of this end")
+	f.StringVar(&q.client.Token, "token", "", "the server's token; others see command lines: "+loadToken+" is better")
+	f.BoolVar(&q.test.Look, "diagnosis", true, "diagnose both machines meanwhile, to tell what the limit is")
+	f.BoolVar(&q.json, "json", false, "one JSON object an interval, one line each, and one of the result")
+	f.BoolVar(&q.csv, "csv", false, "intervals as comma-separated values with a head line")
+	f.StringVarP(&q.out, "out", "o", "", "keep the result in this file, for culprit load compare")
+	if err := c.RegisterFlagCompletionFunc("congestion", cobra.FixedCompletions([]string{"cubic", "bbr", "reno", "dctcp"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag was made a few lines above
+	}
+	c.Args = cobra.ArbitraryArgs
+	c.ValidArgsFunction = cobra.NoFileCompletions
+}
+
+func (p Program) loadStream() *cobra.Command {
+	q := &loading{test: load.Test{Kind: load.Stream}}
+	c := &cobra.Command{
+		Use:   "stream HOST[:PORT]",
+		Short: "throughput of TCP (netperf TCP_STREAM, iperf3)",
+		Long:  reflow(streamHelp, helpWidth),
+		Example: examples([]view.Example{
+			{Line: "culprit load stream 10.0.0.2", Means: "three runs of ten seconds, from here to there"},
+			{Line: "culprit load stream 10.0.0.2 --reverse --for 20s -P 4", Means: "from there to here, over four connections"},
+			{Line: "culprit load stream 10.0.0.2 --rate 100Mbit/s --runs 1", Means: "no more than that"},
+			{Line: "culprit load stream 10.0.0.2 -o before.json", Means: "keep the result, to compare it with another one"},
+		}),
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	q.flags(c)
+	f.BoolVarP(&q.reverse, "reverse", "R", false, "from the server to here")
+	f.BoolVar(&q.both, "both", false, "both directions at once, on connections of their own")
+	f.StringVar(&q.size, "size", "128KiB", "bytes of a write")
+	f.StringVar(&q.rate, "rate", "", "the most of a direction, all connections together: 100Mbit/s")
+	f.BoolVar(&q.test.NoDelay, "nodelay", false, "send small writes at once (TCP_NODELAY)")
+	f.BoolVar(&q.test.Copy, "copy", false, "receivers copy what comes into their memory, as programs do, in place of having the kernel throw it away")
+	f.StringVarP(&q.unit, "format", "f", "", "unit of throughput: k, m, g, t bits a second; without it what fits the first interval")
+	q.more(c)
+	if err := c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(view.LoadUnits(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag was made a few lines above
+	}
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		switch q.test.Way = load.Up; {
+		case q.reverse && q.both:
+			return usagef("--reverse and --both exclude each other")
+		case q.reverse:
+			q.test.Way = load.Down
+		case q.both:
+			q.test.Way = load.Both
+		}
+		if q.test.Size, err = parseBytes("--size", q.size); err != nil {
+			return err
+		}
+		if q.rate != "" {
+			if q.test.Rate, err = parseBits("--rate", q.rate); err != nil {
+				return err
+			}
+		}
+		if q.unit != "" && !slices.Contains(view.LoadUnits(), q.unit) {
+			return usagef("-f %q is none of %s%s", q.unit, strings.Join(view.LoadUnits(), ", "), didYouMean(q.unit, view.LoadUnits()))
+		}
+		return q.run(c.Context(), p, args)
+	}
+	return c
+}
+
+const streamHelp = `Sends bytes over TCP for a time, several runs after each other, each on new connections, and tells each interval what came in at the receiver (without headers), segments sent again, the sender's
+round trip and congestion window, and how busy the CPUs of both machines are. Then the mean of the runs with its spread, the CPU time for each GB at both ends, the share of the link's speed by bytes
+on the wire, and what the limit was: a link, a CPU, a window, losses, --rate, or what the diagnosis of either machine has found.
+
+Receivers have their kernel throw the bytes away, which spares a copy: the network is tested, and not the memory. --copy has them copied, as iperf3 and netperf do.
+
+"-" (null in JSON) means not known. Ctrl-C ends the test and tells what there is.`
+
+func (p Program) loadExchange() *cobra.Command {
+	q := &loading{test: load.Test{Kind: load.Exchange, Way: load.Up}}
+	c := &cobra.Command{
+		Use:   "rr HOST[:PORT]",
+		Short: "latency: requests and responses over TCP (netperf TCP_RR)",
+		Long:  reflow(exchangeHelp, helpWidth),
+		Example: examples([]view.Example{
+			{Line: "culprit load rr 10.0.0.2", Means: "one byte there, one byte back, as often as it goes"},
+			{Line: "culprit load rr 10.0.0.2 --size 100,16KiB -P 8", Means: "eight at once, each a request of 100 B and a response of 16 KiB"},
+			{Line: "culprit load rr 10.0.0.2 --rate 1000/s", Means: "a thousand a second, each timed from when it was to begin"},
+		}),
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	q.flags(c)
+	f.StringVar(&q.size, "size", "1,1", "bytes of a request and of its response")
+	f.StringVar(&q.rate, "rate", "", "begin so many a second, all connections together: 1000/s; without it each connection begins the next when the response has come")
+	q.more(c)
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		ask, answer, two := strings.Cut(q.size, ",")
+		if !two {
+			answer = ask
+		}
+		if q.test.Ask, err = parseBytes("--size", ask); err != nil {
+			return err
+		}
+		if q.test.Answer, err = parseBytes("--size", answer); err != nil {
+			return err
+		}
+		if q.rate != "" {
+			n, err := strconv.ParseFloat(strings.TrimSuffix(q.rate, "/s"), 64)
+			if err != nil || !(n > 0) || math.IsInf(n, 0) {
+				return usagef("--rate %q: write how many a second, such as 1000/s", q.rate)
+			}
+			q.test.Pace = n
+		}
+		return q.run(c.Context(), p, args)
+	}
+	return c
+}
+
+const exchangeHelp = `Sends a request, waits for its response, and sends the next, on each of --streams connections. Each transaction is timed by itself: percentiles are those of all of them, off by less than 0.8 %, and no means of
+intervals. The mean is what netperf's 1/transaction rate is with one connection.
+
+With --rate transactions begin at fixed times, and the time of each counts from there also when the response before was late: what a stall of the server holds up is in all that were due meanwhile
+(otherwise one slow transaction stands for the many that would have been slow: coordinated omission).
+
+"-" (null in JSON) means not known. Ctrl-C ends the test and tells what there is.`
+
+// run makes the runs and tells them.
+func (q *loading) run(ctx context.Context, p Program, args []string) (err error) {
+	switch {
+	case len(args) == 0:
+		return usagef("which host? culprit load %s HOST[:PORT], where culprit load serve runs", q.test.Kind)
+	case len(args) > 1:
+		return usagef("unexpected %q after the host", args[1])
+	case q.json && q.csv:
+		return usagef("--json and --csv exclude each other")
+	case q.runs < 1 || q.runs > 1000:
+		return usagef("--runs %d: from 1 to 1000", q.runs)
+	}
+	q.client.Server = args[0]
+	if _, err := load.HostPort(args[0]); err != nil {
+		return usageError{err}
+	}
+	if q.test.For, err = parseSpan("--for", q.length); err != nil {
+		return err
+	}
+	if q.test.Every, err = parseSpan("--every", q.every); err != nil {
+		return err
+	}
+	if q.window != "" {
+		if q.test.Window, err = parseBytes("--window", q.window); err != nil {
+			return err
+		}
+	}
+	if q.bind != "" {
+		if q.client.Bind, err = netip.ParseAddr(q.bind); err != nil {
+			return usagef("--bind %q: give an address of this machine, such as 10.0.0.1", q.bind)
+		}
+	}
+	q.test.Every = min(q.test.Every, q.test.For)
+	if err := q.test.Check(); err != nil {
+		return usageError{err}
+	}
+	if q.client.Token == "" {
+		q.client.Token = os.Getenv(loadToken)
+	}
+	var kept *os.File
+	if q.out != "" { // before anything is measured
+		if kept, err = os.Create(q.out); err != nil {
+			return fmt.Errorf("keep the result: %w", err)
+		}
+		defer func() {
+			if e := kept.Close(); err == nil && e != nil {
+				err = fmt.Errorf("keep the result: %w", e)
+			}
+		}()
+	}
+	q.client.Machine = p.LoadMachine()
+	session, err := q.client.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	o := &loadOut{q: q, t: p.Terminal}
+	o.begin(session.Server)
+	var runs []*load.Run
+	for n := 1; n <= q.runs && err == nil; n++ {
+		var run *load.Run
+		if run, err = session.Run(ctx, n, q.test, o.interval); run != nil {
+			runs = append(runs, run)
+			o.run(run)
+		}
+	}
+	interrupted := err != nil && ctx.Err() != nil
+	if len(runs) > 0 {
+		r := load.Summarise(q.test, session.Server, p.Version, runs)
+		if kept != nil {
+			if e := writeJSON(kept, r); e != nil {
+				return errors.Join(err, fmt.Errorf("keep the result: %w", e))
+			}
+		}
+		o.result(r)
+	}
+	if err == nil {
+		err = o.err
+	}
+	if interrupted {
+		return o.err
+	}
+	return err
+}
+
+// writeJSON writes a value in one line.
+func writeJSON(f *os.File, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := f.Write(b.Bytes())
+	return err
+}
+
+// loadOut tells a test as it goes.
+type loadOut struct {
+	q   *loading
+	t   Terminal
+	out printer
+	err error // the first of writing
+}
+
+func (o *loadOut) begin(server string) {
+	q := o.q
+	switch {
+	case q.json:
+		o.out = &lines{o.t.Out}
+	case q.csv:
+		o.out = &comma{out: o.t.Out}
+	default:
+		o.out = &screen{out: o.t.Out, width: o.t.Width, lines: o.t.Lines, bold: o.t.Colour}
+		o.say(loadTitle(&q.test, server, q.runs))
+	}
+}
+
+// loadTitle tells what is tested.
+func loadTitle(t *load.Test, server string, runs int) string {
+	count := func(n int, one string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %ss", n, one)
+	}
+	text := fmt.Sprintf("%s of %v, %s", count(runs, "run"), t.For, count(t.Streams, "connection"))
+	if t.Kind == load.Exchange {
+		text = fmt.Sprintf("requests of %d B and responses of %d B with %s: %s", t.Ask, t.Answer, server, text)
+		if t.Pace > 0 {
+			text += fmt.Sprintf(", %g begun a second", t.Pace)
+		}
+		return text
+	}
+	way := map[load.Way]string{load.Up: "stream to ", load.Down: "stream from ", load.Both: "streams to and from "}[t.Way]
+	text = way + server + ": " + text
+	if t.Rate > 0 {
+		text += ", at most " + load.Bits(load.Number(t.Rate))
+	}
+	if !t.Copy {
+		text += "; what comes in is not copied (--copy)"
+	}
+	return text
+}
+
+func (o *loadOut) say(text string) { o.keep(fmt.Fprintln(o.t.Out, text)) }
+
+func (o *loadOut) keep(_ int, err error) {
+	if o.err == nil {
+		o.err = err
+	}
+}
+
+func (o *loadOut) interval(i *load.Interval) {
+	if o.q.unit == "" && o.q.test.Kind == load.Stream {
+		o.q.unit = view.LoadUnitFor(float64(max(i.Throughput(load.Up), i.Throughput(load.Down), 0)))
+		for _, w := range []load.Way{load.Up, load.Down} {
+			if v := i.Throughput(w); v.Known() {
+				o.q.unit = view.LoadUnitFor(float64(v))
+			}
+		}
+	}
+	o.keep(0, o.out.table(view.LoadInterval(&o.q.test, i, o.q.unit)))
+}
+
+func (o *loadOut) run(r *load.Run) {
+	if !o.q.json && !o.q.csv {
+		o.say(view.LoadRun(&o.q.test, r))
+	}
+}
+
+func (o *loadOut) result(r *load.Result) {
+	switch {
+	case o.q.json:
+		o.keep(0, writeJSON(o.t.Out, r))
+	case o.q.csv: // its lines are all alike
+	default:
+		o.keep(fmt.Fprint(o.t.Out, "\n"+view.LoadResult(r, o.t.Width, o.t.Colour)))
+	}
+}
+
+// parseSpan reads "20s", "0.5" (seconds), "1m30s".
+func parseSpan(flag, text string) (measure.Span, error) {
+	d, err := time.ParseDuration(text)
+	if seconds, e := strconv.ParseFloat(text, 64); e == nil {
+		d, err = time.Duration(seconds*1e9), nil
+	}
+	if err != nil || d <= 0 {
+		return 0, usagef("%s %q: give a time, such as 20s", flag, text)
+	}
+	return measure.Span(d), nil
+}
+
+var bitsForm = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:bits?/s|bits?|bps)?$`) // table: made once, never changed
+
+// parseBits reads "100Mbit/s", "1G", "500 kbit/s": bits a second.
+func parseBits(flag, text string) (float64, error) {
+	m := bitsForm.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil {
+		return 0, usagef("%s %q: give bits a second, such as 100Mbit/s or 1Gbit/s", flag, text)
+	}
+	n, err := strconv.ParseFloat(m[1], 64)
+	if m[2] != "" {
+		n *= math.Pow(1000, float64(strings.Index("kmgt", strings.ToLower(m[2]))+1))
+	}
+	if err != nil || !(n > 0) {
+		return 0, usagef("%s %q: give more than 0", flag, text)
+	}
+	return n, nil
+}
+
+// parseBytes reads "128KiB", "1MB", "512": bytes.
+func parseBytes(flag, text string) (int, error) {
+	m := sizeForm.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil {
+		return 0, usagef("%s %q: give a number of bytes, such as 1400, 128KiB or 1MB", flag, text)
+	}
+	n, err := strconv.ParseFloat(m[1], 64)
+	base := 1000.
+	if m[3] != "" {
+		base = 1024
+	}
+	if m[2] != "" {
+		n *= math.Pow(base, float64(strings.Index("KMGT", strings.ToUpper(m[2]))+1))
+	}
+	if err != nil || n > 1e12 || n != math.Trunc(n) {
+		return 0, usagef("%s %q: give a whole number of bytes", flag, text)
+	}
+	return int(n), nil
+}
