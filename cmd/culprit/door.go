@@ -63,6 +63,7 @@ func openDoor(dir string, o term.Serving, m *served) (*door, error) {
 		host = "localhost"
 	}
 	d.site = web.New(m, web.About{Version: version, Host: host, Kernel: kernelRelease(), CPUs: runtime.NumCPU()}, token)
+	d.site.Passes = &web.Passes{Path: passesOf(dir)}
 	d.site.Page, d.site.Prometheus, d.site.CPU = ui.Files(), prom.New(m, m.Datasets, version), kernel.ThreadTime
 	scheme := "http"
 	if o.Cert != "" {

@@ -273,6 +273,7 @@ func TestServe(t *testing.T) {
 	if !ok || len(token) < 32 {
 		t.Fatalf("the address %s has no token", address)
 	}
+	letInAs(t, dir, base)
 	notified("READY=1")
 	notified("WATCHDOG=1")
 	notified("WATCHDOG=1")

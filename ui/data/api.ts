@@ -1,7 +1,13 @@
 // The shapes of the server's API, as its JSON has them. Times are milliseconds since the epoch, null is "not known".
 
+/** What somebody who is let in may do: each also what stands before it. */
+export const roles = ["view", "record", "trace"] as const;
+export type Role = (typeof roles)[number];
+
 export interface Health {
   version: string;
+  /** What who looks at this page may do. */
+  may: Role;
   host: string;
   kernel: string;
   cpus: number;

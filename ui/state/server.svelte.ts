@@ -1,6 +1,6 @@
 // What the page knows of the server as a whole: how it does, what time it is there, what can be measured, whether it is reachable.
 
-import type { Health, Stat } from "../data/api";
+import { type Health, type Role, roles, type Stat } from "../data/api";
 import { get, type Link, say, Trouble } from "../data/client";
 
 /** How often the server is asked how it does, in milliseconds. */
@@ -17,6 +17,14 @@ class Server {
 
   get health(): Health | null {
     return this.#health;
+  }
+
+  /** Why this browser may not do what takes a role; "" when it may, and as long as nothing is known. */
+  lacks(role: Role): string {
+    const may = this.#health?.may;
+    return may === undefined || roles.indexOf(may) >= roles.indexOf(role)
+      ? ""
+      : `the token of this page may ${may}; this takes one that may ${role}`;
   }
 
   /** Whether the server is there. */

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"mime"
 	"net"
 	"net/http"
@@ -32,12 +33,25 @@ const (
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 	"manifest-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// who is the asker, for the audit.
+// whoKey is where a request has its asker.
 type whoKey struct{}
 
+// let is an asker, and which way it came.
+type let struct {
+	asker
+	way string
+}
+
+// whoOf gives the asker for the audit.
 func whoOf(r *http.Request) string {
-	who, _ := r.Context().Value(whoKey{}).(string)
-	return who
+	l, _ := r.Context().Value(whoKey{}).(let)
+	return l.by(l.way)
+}
+
+// mayOf gives what the asker may.
+func mayOf(r *http.Request) Role {
+	l, _ := r.Context().Value(whoKey{}).(let)
+	return l.may
 }
 
 // guard lets requests through that may come in, and answers the others. trusted: whoever can connect may (a unix socket that
@@ -60,7 +74,7 @@ func (s *Server) guard(next http.Handler, trusted bool) http.Handler {
 			refuse(w, &fault{status: http.StatusRequestURITooLong, Code: "too-long", Message: "the address is too long"})
 			return
 		}
-		who := "command line"
+		who := let{asker{may: Traces}, "command line"}
 		if !trusted {
 			if f := s.fromHere(r); f != nil {
 				refuse(w, f)
@@ -72,12 +86,12 @@ func (s *Server) guard(next http.Handler, trusted bool) http.Handler {
 				return
 			}
 			var ok bool
-			if who, ok = s.known(r); !ok {
+			if who, ok = s.known(r); !ok || s.comesAnew(r) {
 				s.stranger(w, r)
 				return
 			}
 		}
-		if f := s.changes(r); f != nil {
+		if f := s.changes(r, who.asker); f != nil {
 			refuse(w, f)
 			return
 		}
@@ -141,40 +155,58 @@ func (s *Server) ours(r *http.Request) bool {
 }
 
 // known says who asks, by cookie or by bearer token.
-func (s *Server) known(r *http.Request) (who string, ok bool) {
+func (s *Server) known(r *http.Request) (let, bool) {
 	if kind, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(kind, "Bearer") {
-		return "command line", s.isToken(strings.TrimSpace(token))
+		a, ok := s.holder(strings.TrimSpace(token))
+		return let{a, "command line"}, ok
 	}
-	name, value := s.cookie()
-	c, err := r.Cookie(name)
-	return "page", err == nil && s.Token != "" && subtle.ConstantTimeCompare([]byte(c.Value), []byte(value)) == 1
+	c, err := r.Cookie(s.cookieName())
+	if err != nil || s.Token == "" {
+		return let{}, false
+	}
+	is := func(value string) bool { return subtle.ConstantTimeCompare([]byte(c.Value), []byte(value)) == 1 }
+	if is(s.cookie("")) {
+		return let{asker{may: Traces}, "page"}, true
+	}
+	for _, p := range s.passes() {
+		if is(s.cookie(hex.EncodeToString(p.sum[:]))) {
+			return let{asker{p.Name, p.May}, "page"}, true
+		}
+	}
+	return let{}, false
 }
 
-// isToken compares in a time that tells nothing of the token but that it has one length.
-func (s *Server) isToken(given string) bool {
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.Token))
-	return s.Token != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1
+// comesAnew says whether somebody who is let in opens the page with a token: it counts from now on, which may be another one than before.
+func (s *Server) comesAnew(r *http.Request) bool {
+	_, ok := s.holder(r.URL.Query().Get("token"))
+	return ok && r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
-// cookie gives the name and value of the cookie that stands for the token. A browser sends cookies of one host to all its ports: the name
-// tells servers on one machine apart, and the value is not the token.
-func (s *Server) cookie() (name, value string) {
-	of := func(what string) string {
-		m := hmac.New(sha256.New, []byte(s.Token))
-		m.Write([]byte(what))
-		return hex.EncodeToString(m.Sum(nil))
-	}
-	return "culprit-" + of("name")[:12], of("cookie")
+// cookie gives the value of the cookie that stands for the server's token, "", or for a pass, its sum. It is not the token, and of another server's
+// no use.
+func (s *Server) cookie(sum string) string { return s.keyed("cookie" + sum) }
+
+// cookieName gives the name of the cookie. A browser sends cookies of one host to all its ports: the name tells servers on one machine apart.
+func (s *Server) cookieName() string { return "culprit-" + s.keyed("name")[:12] }
+
+func (s *Server) keyed(what string) string {
+	m := hmac.New(sha256.New, []byte(s.Token))
+	m.Write([]byte(what))
+	return hex.EncodeToString(m.Sum(nil))
 }
 
 // stranger answers a request of somebody unknown: with a cookie when the address has the token, with a page to give it in, or not at all.
 func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
 	get := r.Method == http.MethodGet || r.Method == http.MethodHead
 	given := r.URL.Query().Get("token")
-	if get && r.URL.Path == "/" && given != "" && s.isToken(given) {
-		name, value := s.cookie()
+	if a, ok := s.holder(given); ok && get && r.URL.Path == "/" {
+		value := s.cookie("")
+		if a.name != "" {
+			sum := sha256.Sum256([]byte(given))
+			value = s.cookie(hex.EncodeToString(sum[:]))
+		}
 		// No Path: the browser takes the folder of the page, also behind a proxy that puts one in front.
-		http.SetCookie(w, &http.Cookie{Name: name, Value: value, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode, MaxAge: 90 * 24 * 3600})
+		http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: value, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode, MaxAge: 90 * 24 * 3600})
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Location", "./")
 		w.WriteHeader(http.StatusSeeOther)
@@ -218,9 +250,9 @@ func (s *Server) door(w http.ResponseWriter, r *http.Request, wrong bool) {
 		`<h1>culprit</h1><p>` + said + `</p><form action="./" method="get"><label>Token <input name="token" type="password" autocomplete="off" autofocus></label> <button>Open</button></form></html>` + "\n"))
 }
 
-// changes refuses requests that change something and were not made for it by a program or page that knows us: the header makes a browser ask first, and
-// we answer no such question.
-func (s *Server) changes(r *http.Request) *fault {
+// changes refuses requests that change something and whose asker may not, or that were not made for it by a program or page that knows us: the
+// header makes a browser ask first, and we answer no such question.
+func (s *Server) changes(r *http.Request, a asker) *fault {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		return nil
@@ -230,6 +262,10 @@ func (s *Server) changes(r *http.Request) *fault {
 	}
 	if s.readsOnly(r.URL.Path) {
 		return nil
+	}
+	if need := needed(r.URL.Path); a.may < need {
+		return &fault{status: http.StatusForbidden, Code: "denied", Message: fmt.Sprintf("the token for %s may %s, and this takes one that may %s", a.name, a.may, need),
+			Hint: fmt.Sprintf("who runs the server makes one: culprit tokens add NAME --may %s", need)}
 	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {

@@ -363,7 +363,7 @@ func TestReadToken(t *testing.T) {
 func TestEmptyToken(t *testing.T) {
 	s := New(newMemory(t), About{}, "")
 	defer s.Close()
-	name, value := s.cookie()
+	name, value := s.cookieName(), s.cookie("")
 	for _, set := range []func(*http.Request){
 		func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") },
 		func(r *http.Request) { r.AddCookie(&http.Cookie{Name: name, Value: value}) },

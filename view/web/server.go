@@ -37,6 +37,7 @@ type Server struct {
 	Machine    Machine
 	About      About
 	Token      string                                            // what a stranger must know. "" lets in nobody but by the unix socket
+	Passes     *Passes                                           // who is let in beside who has the token; nil: nobody
 	Hosts      []string                                          // names in lower case that it is reached by, beside localhost and its addresses
 	Page       fs.FS                                             // the built page; nil, or without index.html: a page that says how to build it
 	Prometheus http.Handler                                      // answers what is below /api/v1/; nil: not found
@@ -508,6 +509,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := s.Machine.Health()
 	b := view.AppendString([]byte(`{"version":`), s.About.Version)
+	b = view.AppendString(append(b, `,"may":`...), mayOf(r).String())
 	b = view.AppendString(append(b, `,"host":`...), s.About.Host)
 	b = view.AppendString(append(b, `,"kernel":`...), s.About.Kernel)
 	b = strconv.AppendInt(append(b, `,"cpus":`...), int64(s.About.CPUs), 10)
@@ -531,6 +533,11 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	trouble := h.Trouble
 	if f := s.fault.Load(); f != nil {
 		trouble = append(slices.Clip(trouble), *f)
+	}
+	if s.Passes != nil {
+		if _, err := s.Passes.All(); err != nil {
+			trouble = append(slices.Clip(trouble), err.Error()+": only the server's own token is let in")
+		}
 	}
 	b = appendStrings(append(b, `,"trouble":`...), trouble)
 	b = strconv.AppendUint(append(b, `,"late_ticks":`...), h.Late, 10)

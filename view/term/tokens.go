@@ -1,0 +1,166 @@
+package term
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"culprit/measure"
+	"culprit/view"
+
+	"github.com/spf13/cobra"
+)
+
+// Tokens is who a server lets in beside who has its own token.
+type Tokens interface {
+	// List gives all, oldest first.
+	List() ([]Token, error)
+	// Add makes one and gives what is to be shown at the door, which is kept nowhere. An error when its name or role can't be, or there is one of the name.
+	Add(t Token) (secret string, err error)
+	// Remove takes one back.
+	Remove(name string) error
+}
+
+// Token is a token without what is secret of it.
+type Token struct {
+	Name  string
+	May   string
+	Made  measure.Time
+	Until measure.Time // 0: for ever
+}
+
+// mayDo is what a token may, least first.
+var mayDo = []string{"view", "record", "trace"} // table: the words of --may
+
+// tokens makes the command that says who is let in by a server.
+func (p Program) tokens() *cobra.Command {
+	var dir, may, length string
+	with := func(do func(t Tokens, args []string) error) func(*cobra.Command, []string) error {
+		return func(_ *cobra.Command, args []string) error {
+			t, err := p.Tokens(dir)
+			if err != nil {
+				return err
+			}
+			return do(t, args)
+		}
+	}
+	list := with(func(t Tokens, _ []string) error {
+		all, err := t.List()
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			_, err = fmt.Fprintln(p.Terminal.Out, "There is none but the server's own, in the file token of its directory, which may do everything.")
+			return err
+		}
+		return (&screen{out: p.Terminal.Out, width: p.Terminal.Width, bold: p.Terminal.Colour}).table(tokenTable(all, time.Now()))
+	})
+	c := &cobra.Command{
+		Use:   "tokens",
+		Short: "who is let in by culprit serve, and what they may do",
+		Long: reflow(`Who opens the page by the address that culprit serve prints may do everything. For others make tokens of their own, each with what its owner may
+do: view what is recorded; record more or less of it; trace, which runs D programs and samples the machine. What is changed is kept with the name
+of who did it: "culprit datasets changes". A token is shown once; the directory of the server holds no more than its hash. One that is removed, or whose
+time is over, lets nobody in from then on, also where a page is open. A running server knows at once.`, helpWidth),
+		Example: examples([]view.Example{
+			{Line: "culprit tokens", Means: "all of them"},
+			{Line: "culprit tokens add ann", Means: "let ann look"},
+			{Line: "culprit tokens add oncall --may trace --for 12h", Means: "for everything, until tonight"},
+			{Line: "culprit tokens remove ann", Means: "no more"},
+		}),
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				var names []string
+				for _, sub := range c.Commands() {
+					names = append(names, sub.Name())
+				}
+				return usagef("tokens can't be told to %q%s (`culprit tokens -h` shows what it can)", args[0], didYouMean(args[0], names))
+			}
+			return list(c, nil)
+		},
+	}
+	c.PersistentFlags().StringVar(&dir, "dir", "", "directory of the server (default $CULPRIT_DIR, or that of culprit serve)")
+	add := &cobra.Command{Use: "add NAME", Short: "make a token, and show it", Args: exactly(1, "a name"), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: with(func(t Tokens, args []string) error {
+			if !slices.Contains(mayDo, may) {
+				return usagef("--may %q is none of %s%s", may, strings.Join(mayDo, ", "), didYouMean(may, mayDo))
+			}
+			now := time.Now()
+			one := Token{Name: args[0], May: may, Made: measure.Time(now.UnixNano())}
+			if length != "" {
+				d, err := parseLength(length)
+				if err != nil {
+					return err
+				}
+				one.Until = one.Made.Add(d)
+			}
+			secret, err := t.Add(one)
+			if err != nil {
+				return err
+			}
+			until := ""
+			if one.Until != 0 {
+				until = " until " + moment(one.Until)
+			}
+			_, err = fmt.Fprintf(p.Terminal.Out, "%s\n\nlets %s %s%s: the page's address with ?token= and it, or the header Authorization: Bearer.\nIt is shown this once.\n", secret, view.Clean(one.Name), one.May, until)
+			return err
+		})}
+	add.Flags().StringVar(&may, "may", "view", "what its owner may do: "+strings.Join(mayDo, ", ")+"; each also what stands before it")
+	add.Flags().StringVar(&length, "for", "", "how long it is good: 30m, 12h, 7d (default for ever)")
+	_ = add.RegisterFlagCompletionFunc("may", cobra.FixedCompletions(mayDo, cobra.ShellCompDirectiveNoFileComp)) // it has the flag
+	remove := &cobra.Command{Use: "remove NAME...", Short: "take tokens back", ValidArgsFunction: cobra.NoFileCompletions,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("remove takes the names of tokens; `culprit tokens` shows them")
+			}
+			return nil
+		},
+		RunE: with(func(t Tokens, args []string) error {
+			for _, name := range args {
+				if err := t.Remove(name); err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintln(p.Terminal.Out, "removed", view.Clean(name)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})}
+	c.AddCommand(&cobra.Command{Use: "list", Short: "all tokens", Args: exactly(0, "no arguments"), RunE: list, ValidArgsFunction: cobra.NoFileCompletions}, add, remove)
+	return c
+}
+
+// parseLength reads how long something lasts: 90s, 30m, 12h, 7d, 2w, 1y.
+func parseLength(text string) (measure.Span, error) {
+	if i := len(text) - 1; i > 0 {
+		n, err := strconv.ParseFloat(text[:i], 64)
+		if days := n * daysOf[text[i:]]; err == nil && days >= 1./86400 && days <= 100*365 {
+			return measure.Span(days * 24 * 3600 * 1e9), nil
+		}
+	}
+	return 0, usagef("--for %q: give a time of a second or more, such as 30m, 12h or 7d", text)
+}
+
+// tokenTable makes the table of tokens.
+func tokenTable(all []Token, now time.Time) *view.Table {
+	t := &view.Table{View: "tokens", Columns: []view.Column{
+		{Name: "name", Head: "Name", Width: 16, Left: true, Help: "whose it is"},
+		{Name: "may", Head: "May", Width: 7, Left: true, Help: "view, record or trace"},
+		{Head: "Made", Width: 19, Left: true, Help: "when"},
+		{Head: "Until", Left: true, Help: "how long it is good"},
+	}}
+	for _, one := range all {
+		until := "for ever"
+		switch {
+		case one.Until != 0 && one.Until.AsTime().Before(now):
+			until = "over since " + moment(one.Until)
+		case one.Until != 0:
+			until = moment(one.Until)
+		}
+		t.Rows = append(t.Rows, view.Row{Key: one.Name, Cells: []view.Cell{view.T(one.Name), view.T(one.May), view.T(moment(one.Made)), view.T(until)}})
+	}
+	return t
+}
