@@ -22,6 +22,7 @@ type Window struct {
 	words map[string]measure.Label
 	texts []string
 	same  []measure.Label // label of the answers' dictionary -> label of ours; looked up anew where the texts differ
+	stack forest
 
 	// Of the row or tick at hand.
 	key   []measure.Label
@@ -139,6 +140,49 @@ func newWindow(c *Catalogue) *Window {
 	return &Window{catalogue: c, kept: map[measure.StatID]*kept{}, keys: map[string]*rows{}, words: map[string]measure.Label{}}
 }
 
+// forest is the stacks of a window: labels of fields that are stacks are indices into all.
+type forest struct {
+	all  []measure.Frame
+	at   map[measure.Frame]measure.Label
+	from []measure.Frame // that same is of: the answers' own
+	same []measure.Label // frame of the answers -> frame of ours
+}
+
+// ours gives our frame of one of an answer's.
+func (f *forest) ours(frames []measure.Frame, at measure.Label) measure.Label {
+	if len(f.from) > 0 && (len(frames) < len(f.from) || &frames[0] != &f.from[0] && !slices.Equal(frames[:len(f.from)], f.from)) { // another dictionary
+		f.same = f.same[:0]
+	}
+	f.from = frames
+	if int(at) >= len(frames) {
+		at, frames = 0, []measure.Frame{{Parent: -1}} // the empty stack
+	}
+	for int(at) >= len(f.same) {
+		f.same = append(f.same, noLabel)
+	}
+	if f.same[at] != noLabel {
+		return f.same[at]
+	}
+	// Callers first: they have smaller numbers, or none.
+	one := frames[at]
+	if one.Parent >= 0 && int(one.Parent) < int(at) {
+		one.Parent = int32(f.ours(frames, measure.Label(one.Parent)))
+	} else {
+		one.Parent = -1
+	}
+	n, ok := f.at[one]
+	if !ok {
+		if f.at == nil {
+			f.at = map[measure.Frame]measure.Label{}
+		}
+		n = measure.Label(len(f.all))
+		f.at[one] = n
+		f.all = append(f.all, one)
+	}
+	f.same[at] = n
+	return n
+}
+
 // Record watches the queries for n ticks, or until the context ends, and gives what it saw, also when there was an error.
 // progress, if not nil, is called after each tick with the number of ticks so far.
 func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, progress func(tick int)) (*Window, error) {
@@ -167,23 +211,18 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 		}
 		return nil
 	}
-	source, one := c.owner[asked[0].Stat], true
+	source, runs := c.owner[asked[0].Stat], map[int][]measure.Query{}
 	for _, q := range asked {
-		one = one && c.owner[q.Stat] == source
+		runs[c.owner[q.Stat]] = append(runs[c.owner[q.Stat]], q)
 	}
-	if !one {
-		return w, c.watch(ctx, asked, true, func(t *measure.Tick) error {
-			w.add(t.Over, func(take func(*measure.Answer, *measure.Batch)) {
-				for _, a := range t.Answers {
-					take(a, nil)
-				}
-			})
-			return told()
-		})
+	for beside, queries := range runs {
+		if beside != source {
+			go w.beside(ctx, beside, queries)
+		}
 	}
-	f := newFolder(c, source, asked)
+	f := newFolder(c, source, runs[source])
 	f.reuse = true
-	err := c.sources[source].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
+	err := c.sources[source].Run(ctx, runs[source], measure.SinkFunc(func(batches []*measure.Batch) error {
 		w.add(widest(batches), func(take func(*measure.Answer, *measure.Batch)) { f.inTurn(batches, take) })
 		return told()
 	}))
@@ -191,6 +230,46 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 		err = fmt.Errorf("record: %w", err)
 	}
 	return w, err
+}
+
+// beside records what another source than the first has, until the context ends: each of its readings in the tick in which most of it was. What it gives
+// later is not waited for.
+func (w *Window) beside(ctx context.Context, source int, queries []measure.Query) {
+	f := newFolder(w.catalogue, source, queries)
+	f.reuse = true
+	err := w.catalogue.sources[source].Run(ctx, queries, measure.SinkFunc(func(batches []*measure.Batch) error {
+		if ctx.Err() != nil {
+			return nil
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		over := widest(batches)
+		middle := over.Start.Add(over.Span() / 2)
+		cell := slices.IndexFunc(w.ticks, func(t measure.Interval) bool { return middle < t.End })
+		if cell < 0 {
+			cell = len(w.ticks)
+		}
+		f.inTurn(batches, func(a *measure.Answer, b *measure.Batch) {
+			k := w.of(a)
+			for len(k.elapsed) < cell {
+				k.elapsed, k.cells, k.dists = append(k.elapsed, 0), append(k.cells, column{}), append(k.dists, nil)
+			}
+			w.take(a, b)
+			if n := len(k.elapsed) - 1; n > cell { // the ticks of the first source took longer, or it has overtaken them
+				k.join(n - 1)
+			}
+		})
+		return nil
+	}))
+	if err == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, q := range queries {
+		k := w.of(&measure.Answer{Query: q, Stacks: w.catalogue.Stat(q.Stat).Stacks(q.By)})
+		k.notes = append(k.notes, err.Error())
+	}
 }
 
 // Ticks gives the measured intervals, oldest first.
@@ -208,8 +287,8 @@ func (w *Window) add(over measure.Interval, answers func(take func(*measure.Answ
 	answers(w.take)
 }
 
-// take takes an answer of the latest tick. Its rows are those of the batch as they are, when there is one. w.mu is held.
-func (w *Window) take(a *measure.Answer, b *measure.Batch) {
+// of gives what is kept of an answer's statistic. w.mu is held.
+func (w *Window) of(a *measure.Answer) *kept {
 	k := w.kept[a.Query.Stat]
 	if k == nil {
 		fields := strings.Join(a.Query.By, "\x00")
@@ -219,6 +298,12 @@ func (w *Window) take(a *measure.Answer, b *measure.Batch) {
 		k = &kept{st: w.catalogue.Stat(a.Query.Stat), by: a.Query.By, keys: w.keys[fields]}
 		w.kept[a.Query.Stat] = k
 	}
+	return k
+}
+
+// take takes an answer of the latest tick. Its rows are those of the batch as they are, when there is one. w.mu is held.
+func (w *Window) take(a *measure.Answer, b *measure.Batch) {
+	k := w.of(a)
 	k.elapsed = append(k.elapsed, a.Elapsed[0])
 	for _, l := range a.Loss {
 		k.loss = addLoss(k.loss, l)
@@ -239,7 +324,7 @@ func (w *Window) take(a *measure.Answer, b *measure.Batch) {
 		cells = append(cells, absent)
 	}
 	put := func(key []measure.Label, v float64) {
-		if i, fresh := k.row(w.ours(a.Labels, key)); fresh {
+		if i, fresh := k.row(w.ours(a, key)); fresh {
 			cells = append(cells, v)
 		} else {
 			cells[i] = v
@@ -268,10 +353,40 @@ func (w *Window) take(a *measure.Answer, b *measure.Batch) {
 	k.cells = append(k.cells, columnOf(cells, over, before))
 }
 
+// join makes tick t and the one after it, the last, one.
+func (k *kept) join(t int) {
+	one, other := k.elapsed[t], k.elapsed[t+1]
+	if k.st.Kind == measure.Dists {
+		for i := range k.dists[t] {
+			d := &k.dists[t+1][i]
+			if len(d.Counts) == 0 {
+				d.Base = k.dists[t][i].Base
+			}
+			d.Merge(k.dists[t][i])
+		}
+		k.dists = append(k.dists[:t], k.dists[t+1])
+	} else {
+		cells := make([]float64, k.len())
+		for i := range cells {
+			a, b := k.cell(i, t, k.st.Sparse), k.cell(i, t+1, k.st.Sparse)
+			switch {
+			case one <= 0 || a != a:
+				cells[i] = b
+			case other <= 0 || b != b:
+				cells[i] = a
+			default: // rates, or states, each as long as it was
+				cells[i] = (a*float64(one) + b*float64(other)) / float64(one+other)
+			}
+		}
+		k.cells = append(k.cells[:t], columnOf(cells, 0, nil))
+	}
+	k.elapsed = append(k.elapsed[:t], one+other)
+}
+
 func (w *Window) takeDists(k *kept, a *measure.Answer) {
 	dists := make([]measure.Dist, k.len(), k.len()+len(a.Series))
 	for _, s := range a.Series {
-		if i, fresh := k.row(w.ours(a.Labels, s.Key)); fresh {
+		if i, fresh := k.row(w.ours(a, s.Key)); fresh {
 			dists = append(dists, s.Dists()[0])
 		} else {
 			dists[i] = s.Dists()[0]
@@ -280,11 +395,15 @@ func (w *Window) takeDists(k *kept, a *measure.Answer) {
 	k.dists = append(k.dists, dists)
 }
 
-// ours gives a key in our own labels, good until the next call.
-func (w *Window) ours(labels []string, key []measure.Label) []measure.Label {
+// ours gives a key of an answer in our own labels, good until the next call.
+func (w *Window) ours(a *measure.Answer, key []measure.Label) []measure.Label {
 	w.key = w.key[:0]
-	for _, l := range key {
-		w.key = append(w.key, w.label(labels, l))
+	for i, l := range key {
+		if i < len(a.Stacks) && a.Stacks[i] {
+			w.key = append(w.key, w.stack.ours(a.Frames, l))
+			continue
+		}
+		w.key = append(w.key, w.label(a.Labels, l))
 	}
 	return w.key
 }
@@ -385,11 +504,17 @@ func (w *Window) outline(q measure.Query, x *question) *measure.Answer {
 	a := &measure.Answer{Query: q, Kind: x.st.Kind, Unit: x.st.AnswerUnit(), Sparse: x.st.Sparse,
 		Labels: w.texts[:len(w.texts):len(w.texts)], // shared: texts only grow
 		Loss:   slices.Clone(x.k.loss), Notes: slices.Clone(x.k.notes)}
+	if a.Stacks = x.st.Stacks(q.By); a.Stacks != nil {
+		a.Frames = w.stack.all[:len(w.stack.all):len(w.stack.all)] // shared, as texts
+	}
 	if x.to > x.from {
 		a.Start = w.ticks[x.from].Start
 		a.Step = w.ticks[x.to-1].End.Sub(a.Start) / measure.Span(x.to-x.from)
 	}
 	a.Elapsed = slices.Clone(x.k.elapsed[min(x.from, len(x.k.elapsed)):min(x.to, len(x.k.elapsed))])
+	for len(a.Elapsed) < x.to-x.from { // a source that began later, or that another one has overtaken
+		a.Elapsed = append(a.Elapsed, 0)
+	}
 	return a
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ import (
 //	STATISTIC ? note                measured, no rows, with a note
 //	STATISTIC none                  measured, no rows
 //	STATISTIC never                 not measured yet
-//	  word word ... | values        a row: the statistic's fields in their order; "" is the empty word
+//	  word word ... | values        a row: the statistic's fields in their order; "" is the empty word; a stack is its functions, callers first, parted by semicolons
 //
 // Values are as an answer has them (rates of deltas), one a cell: a number, "-" for not measured, x*n for n times x,
 // a..b*n for n values from a to b. The last one goes on to the end.
@@ -81,7 +82,11 @@ func contract(t testing.TB) map[string]measure.Stat {
 		s := measure.Stat{ID: measure.StatID(f[0]), Kind: kinds[f[1]], Unit: measure.Unit(f[2]), Fold: fold}
 		for _, name := range strings.Split(strings.Trim(f[4], "[]"), ",") {
 			if name != "" {
-				s.Fields = append(s.Fields, measure.Field{Name: name, Type: measure.Word})
+				f := measure.Field{Name: name, Type: measure.Word}
+				if s.ID == measure.StackSamples && (name == "kernel" || name == "user") {
+					f.Type = measure.Stack
+				}
+				s.Fields = append(s.Fields, f)
 			}
 		}
 		out[f[0]] = s
@@ -284,7 +289,10 @@ func (c *canned) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 	if s.err != "" {
 		return nil, fmt.Errorf("%w: %s", measure.ErrDenied, s.err)
 	}
-	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Start: cannedStart, Step: c.step, Notes: s.notes}
+	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Start: cannedStart, Step: c.step, Notes: s.notes, Stacks: st.Stacks(q.By)}
+	if a.Stacks != nil {
+		a.Frames = []measure.Frame{{Parent: -1}} // the empty stack
+	}
 	for range c.cells {
 		e := c.step
 		if s.never {
@@ -324,7 +332,11 @@ rows:
 			for i := range ser.Values {
 				ser.Values[i] = math.NaN()
 			}
-			for _, w := range words {
+			for i, w := range words {
+				if i < len(a.Stacks) && a.Stacks[i] {
+					ser.Key = append(ser.Key, grown(a, w))
+					continue
+				}
 				if _, ok := labels[w]; !ok {
 					labels[w] = measure.Label(len(a.Labels))
 					a.Labels = append(a.Labels, w)
@@ -355,6 +367,22 @@ rows:
 		}
 	}
 	return a, nil
+}
+
+// grown gives the frame of a stack, with new ones where the answer has not got them.
+func grown(a *measure.Answer, stack string) measure.Label {
+	at := -1
+	if stack == "" {
+		return 0
+	}
+	for _, name := range strings.Split(stack, ";") {
+		next := measure.Frame{Symbol: name, Parent: int32(at)}
+		if at = slices.Index(a.Frames, next); at < 0 {
+			at = len(a.Frames)
+			a.Frames = append(a.Frames, next)
+		}
+	}
+	return measure.Label(at)
 }
 
 func (c *canned) over() measure.Interval {

@@ -21,7 +21,7 @@ type Look struct {
 
 // Table gives the answer to one of the rule's sentences.
 func (l *Look) Table(sentence string) *Table {
-	for _, list := range [][]string{l.rule.Needs, l.rule.Finds, l.rule.Uses, l.rule.Traced} {
+	for _, list := range [][]string{l.rule.Needs, l.rule.Finds, l.rule.Uses, l.rule.Traced, l.rule.Sampled} {
 		for _, s := range list {
 			if s == sentence {
 				return l.tables[s].filled()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"culprit/measure"
@@ -20,6 +21,15 @@ func (f answers) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 // made gives an answer with so many cells and series, whose labels are words and whose values come from value.
 func made(q measure.Query, cells, series int, words []string, r *rand.Rand, value func() float64) *measure.Answer {
 	a := &measure.Answer{Query: q, Start: cannedStart, Step: measure.Second, Labels: words, Unit: "1"}
+	if q.Stat == measure.StackSamples {
+		a.Stacks = make([]bool, len(q.By))
+		a.Stacks[slices.Index(q.By, "kernel")] = true
+		a.Frames = []measure.Frame{{Parent: -1}}
+		for n := range len(words) { // as many as words, so that some labels are too large where there are fewer
+			a.Frames = append(a.Frames, measure.Frame{Symbol: someFunctions[r.IntN(len(someFunctions))], Parent: int32(r.IntN(n+3) - 1)})
+		}
+		a.Frames = a.Frames[:1+r.IntN(len(a.Frames))]
+	}
 	for range cells {
 		a.Elapsed = append(a.Elapsed, measure.Second)
 	}
@@ -41,6 +51,10 @@ var someWords = []string{"", "0", "1", "2", "eth0", "eth1", "lo", "tx", "rx", "i
 	"total", "available", "throttled", "nvme0n1", "disk", "read", "write", "in", "out", "10.0.0.1", "10.0.0.2", "server", "client", "some", "cpu", "memory", "io", "Tcp", "TcpExt",
 	"RetransSegs", "OutSegs", "ListenOverflows", "ListenDrops", "conntrack", "tcp-established", "supported", "partner", "up", "02:00:00:00:00:01", "busy", "rwnd", "/app",
 	"current", "limit", "max", "$(reboot)\x1b[31m", "a'b;c\nd", "\xff\xfe"}
+
+// someFunctions are what rules know, and what no kernel has. Callers may go in circles.
+var someFunctions = []string{"handle_softirqs", "net_rx_action", "__inet_lookup_established", "do_syscall_64", "__x64_sys_rmdir", "shrink_dcache_parent", "shrink_dentry_list.isra.0", "kthread", "gc_worker",
+	"asm_sysvec_apic_timer_interrupt", "native_queued_spin_lock_slowpath", "_raw_spin_unlock_irqrestore", "rep_movs_alternative", "", "bpf_prog_1", "a function\x1b[31m", "\xff"}
 
 // TestNothingAccusesNobody: answers without numbers, with one cell, with none, and refused ones accuse nobody and pass
 // nothing as checked in silence.

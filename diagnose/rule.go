@@ -16,6 +16,9 @@ type Rule struct {
 	// Traced are as Uses, of statistics that programs in the kernel measure (measure.Stat.Traced): few may, and a server records them for who asks.
 	// Where they can't be had nothing is said of it: the evidence says that it is an estimate.
 	Traced []string
+	// Sampled are as Uses, of what CPUs were sampled to execute (measure.StackSamples): a look of one's own samples where it may, and a server records
+	// it. Where there are none nothing is said of it.
+	Sampled []string
 
 	Check func(*Look)
 }
@@ -51,7 +54,7 @@ func Sentences(rules []Rule) []string {
 	var all []string
 	seen := map[string]bool{}
 	for _, r := range rules {
-		for _, list := range [][]string{r.Needs, r.Finds, r.Uses, r.Traced} {
+		for _, list := range [][]string{r.Needs, r.Finds, r.Uses, r.Traced, r.Sampled} {
 			for _, s := range list {
 				if !seen[s] {
 					seen[s] = true

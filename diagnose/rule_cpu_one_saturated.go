@@ -24,7 +24,7 @@ func cpuOneSaturated() Rule {
 		ID: "cpu-one-saturated", Checks: "single cpus and threads", Resource: "cpu",
 		Needs: []string{cpuTime},
 		Finds: []string{processCPU},
-		Uses:  []string{threadCPU, processThreads, processWait},
+		Uses:  []string{threadCPU, processThreads, processWait}, Sampled: []string{stackSamples, stackRate},
 		Check: func(l *Look) {
 			m := machineOf(l.Table(cpuTime))
 			if len(m.names) < 2 {
@@ -140,6 +140,7 @@ func (h hotThread) accuse(l *Look, m machine, more int) {
 	}
 	mode := ""
 	like := ""
+	named := false
 	if more > 0 {
 		like = fmt.Sprintf(", as are %d others of that name", more)
 		if more == 1 {
@@ -166,12 +167,18 @@ func (h hotThread) accuse(l *Look, m machine, more int) {
 		f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("idle", "iowait")`, cpu), 1-share, m.table.Unit,
 			fmt.Sprintf("CPU %s is busy %s of the time, idle %s", clean(cpu), percent(share), percent(1-share)))
 	}
+	if all := actors(pc, pc.Where("pid", pidWord(h.pid)), s.mask); len(all) > 0 {
+		named = kernelProof(l, f, s, all, f.Culprit)
+	}
 	f.explains(use / max(m.cpus*(1-idle), use))
 	if !h.sure {
 		f.but(0.3, "How its use divides among its threads is not known: it could be two threads of half a CPU each.")
 	}
 	f.but(0, "A thread that polls (spins while it waits) shows the same and may have nothing to do.")
 	f.Verify = fmt.Sprintf("pidstat -t -u -p %d 1 3; mpstat -P ALL 1 3", h.pid)
+	if named {
+		f.Verify += fmt.Sprintf("; culprit profile --pid %d --kernel --for 10s --table", h.pid)
+	}
 }
 
 // busiest gives the CPU with the least idle time and its busy share.

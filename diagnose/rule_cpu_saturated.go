@@ -34,7 +34,7 @@ func cpuSaturated() Rule {
 		ID: "cpu-saturated", Checks: "cpu", Resource: "cpu",
 		Needs: []string{cpuTime, runnable},
 		Finds: []string{processCPU},
-		Uses:  []string{pressure, processWait, processShort, forks},
+		Uses:  []string{pressure, processWait, processShort, forks}, Sampled: []string{stackSamples, stackRate},
 		Check: func(l *Look) {
 			m := machineOf(l.Table(cpuTime))
 			t := m.table
@@ -142,6 +142,7 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 		}
 		f.proof(fork, s, forks, rate, fork.Unit, fmt.Sprintf("%s new processes and threads a second", count(rate)))
 	}
+	named := kernelProof(l, f, s, all, culprit)
 	f.explains(share)
 	if !queued {
 		f.but(0, "No more tasks want to run than there are CPUs: the work is done as fast as %d CPUs can, and nothing is seen to wait for it.", int(m.cpus))
@@ -156,12 +157,27 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 		f.but(0.1, "%s of the busy time is in none of the processes seen.", percent(hidden))
 	}
 	f.Verify = "mpstat -P ALL 1 3; pidstat -u 1 3"
+	if named {
+		f.Verify += "; " + profileOf("")
+	}
 	// What is of low priority already gives way no more for being told to.
 	if culprit.PID > 0 && !strings.HasPrefix(identity, "short-lived") && nice < 0.8*share {
 		f.Fix = &Fix{fmt.Sprintf("renice -n 10 -p %d", culprit.PID), fmt.Sprintf("renice -n 0 -p %d", culprit.PID),
 			"low: it gives way to others and takes longer itself; if it had a nice value of its own, restore that"}
 	}
 	f.covering("fork-storm", func(*Finding) bool { return strings.HasPrefix(identity, "short-lived") })
+}
+
+// kernelProof adds the functions of the kernel that an accused group of processes spends its CPU time in.
+func kernelProof(l *Look, f *Finding, s spell, all []actor, culprit Culprit) bool {
+	k := stacksOf(l)
+	for _, a := range all {
+		if culprit.Kind == "process" && a.name == culprit.Name && a.pid() == culprit.PID {
+			t := l.Table(stackSamples)
+			return len(k.functionsProof(f, s, k.of(a), a.rate, "its CPU time", a.sentence(t, "kernel"))) > 0
+		}
+	}
+	return false
 }
 
 // parentOf gives who waited for the children with most CPU time that lived too shortly to be seen; rate 0 when nobody did.

@@ -26,7 +26,7 @@ func cpuSoftirq() Rule {
 		ID: "cpu-softirq", Checks: "interrupt work of single cpus", Resource: "cpu",
 		Needs:  []string{cpuTime},
 		Uses:   []string{softirqs, interrupts, softnetPackets, softnetDrops, softnetSqueezes, devicePackets},
-		Traced: []string{softirqTime, softirqTimeCost},
+		Traced: []string{softirqTime, softirqTimeCost}, Sampled: []string{stackSamples, stackRate},
 		Check: func(l *Look) {
 			m := machineOf(l.Table(cpuTime))
 			h := handledOf(l)
@@ -145,8 +145,14 @@ func accuseSoftirq(l *Look, m machine, cpu string, irq float64, s spell) {
 		f.proof(devices, s, device.Sentence(), device.Mean(s.mask), devices.Unit, fmt.Sprintf("%s interrupts a second of %s (irq %s)", count(device.Mean(s.mask)), clean(device.Word("device")), clean(device.Word("irq"))))
 	}
 	packetsProof(l, f, m, cpu, s)
+	k := stacksOf(l)
+	named := k.functionsProof(f, s, func(r *stackRow) bool { return r.cpu == cpu && (r.in.kind == inSoftirq || r.in.kind == inInterrupt) }, 1, "CPU "+clean(cpu)+"'s time",
+		l.Table(stackSamples).Asking([]string{"kernel"}, "cpu", cpu))
 	f.explains(irq)
 	f.Verify = "mpstat -P ALL 1 3; culprit irq -w 5 1; cat /proc/net/softnet_stat"
+	if len(named) > 0 {
+		f.Verify += "; " + profileOf(cpu)
+	}
 	dev := place{name: receiver(l, s)}
 	if len(ofDevices) > 0 {
 		dev = ofDevices[0]

@@ -3,6 +3,8 @@ package diagnose
 import (
 	"fmt"
 	"strings"
+
+	"culprit/measure"
 )
 
 // When a table of the kernel counts as too long, growing or full.
@@ -34,7 +36,7 @@ func tableLong() Rule {
 		ID: "table-long", Checks: "table length",
 		Finds:  []string{cacheEntries, cacheBuckets},
 		Uses:   []string{cpuTime, softnetPackets},
-		Traced: []string{softirqTime, softirqTimeCost},
+		Traced: []string{softirqTime, softirqTimeCost}, Sampled: []string{stackSamples, stackRate},
 		Check: func(l *Look) {
 			t, buckets := l.Table(cacheEntries), l.Table(cacheBuckets)
 			for _, r := range t.Rows {
@@ -100,16 +102,53 @@ func accuseLong(l *Look, r, b *Row, s spell) {
 	if rate >= 100 && cost > 0 {
 		f.proof(packets, s, packets.Asking(nil, "cpu", cpu), rate, packets.Unit, fmt.Sprintf("%s packets/s there, %s of %s", count(rate), duration(cost), each))
 	}
-	if soft < tableBusy {
+	walking := walksProof(l, f, r.Word("cache"), s)
+	if soft < tableBusy && !(walking >= tableBusy) {
 		f.but(0.1, "%s takes only %s of a CPU: the long walks cost little at this rate of packets.", work, percent(soft))
 	}
 	f.Verify, f.Fix = tableAdvice(cache, r.Word("netns"), entries)
+	if walking > 0 {
+		f.Verify += "; " + profileOf("")
+	}
 	if severity == High {
 		// The walks are softirq work, on top of whatever task was running: neither that CPU nor that task is the cause.
 		f.covering("cpu-softirq", nil)
 		f.covering("cpu-saturated", nil)
 		f.covering("cpu-one-saturated", nil)
 	}
+}
+
+// walksProof adds what functions that look a table up take of the CPU where they take most; NaN when it was not sampled.
+func walksProof(l *Look, f *Finding, cache string, s spell) float64 {
+	k, in := stacksOf(l), walkers()
+	if !k.enough(s.mask) {
+		return measure.NaN
+	}
+	most, cpu := 0.0, ""
+	var ofMost []*taken
+	for name := range k.hz {
+		var all []*taken
+		sum := 0.0
+		for _, t := range k.functions(s.mask, on(name)) {
+			if in[t.name] == cache && t.self > 0 {
+				all, sum = append(all, t), sum+t.self
+			}
+		}
+		if sum > most || sum == most && sum > 0 && name < cpu {
+			most, cpu, ofMost = sum, name, all
+		}
+	}
+	if most < functionSeen {
+		return most
+	}
+	sentence := k.table.Asking([]string{"kernel"}, "cpu", cpu)
+	for i, t := range ofMost {
+		if i == functionLines || t.self < most/10 {
+			break
+		}
+		f.proof(k.table, s, sentence, t.self, "CPU", fmt.Sprintf("the function %s, which walks this table, takes %s of CPU %s by itself, %s (sampled)", clean(t.name), percent(t.self), clean(cpu), t.mostly()))
+	}
+	return most
 }
 
 // tableAdvice gives the commands for the tables that have a knob.

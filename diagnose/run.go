@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"culprit/measure"
@@ -21,7 +22,7 @@ func Run(ctx context.Context, r measure.Reader, over measure.Interval, step meas
 
 // RunRules is Run with rules of one's own choice.
 func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.Interval, step measure.Span) (*Report, error) {
-	traced := map[string]bool{}
+	traced := map[string]bool{stackSamples: true, stackRate: true}
 	for _, rule := range rules {
 		for _, s := range rule.Traced {
 			traced[s] = true
@@ -53,7 +54,23 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 		}
 	}
 	settle(rep, looks)
+	if t := tables[stackSamples]; t != nil && restsOn(rep.Findings, measure.StackSamples) {
+		for _, n := range t.notes { // what misleads about samples matters to who reads shares of them
+			if !slices.Contains(rep.Notes, n) {
+				rep.Notes = append(rep.Notes, n)
+			}
+		}
+	}
 	return rep, nil
+}
+
+// restsOn says whether evidence of any finding is of a statistic.
+func restsOn(all []Finding, id measure.StatID) bool {
+	return slices.ContainsFunc(all, func(f Finding) bool {
+		return slices.ContainsFunc(f.Evidence, func(e Evidence) bool {
+			return e.Statistic == string(id) || strings.HasPrefix(e.Statistic, string(id)+" ")
+		})
+	})
 }
 
 // look makes the view of one rule; what it needs and is not there is missing already.
@@ -96,6 +113,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 	}
 	var all []asked
 	notes, said := []string{}, map[string]bool{}
+	var sampled []string // notes of samples
 	note := func(s string) {
 		if s = printable(s); !said[s] {
 			said[s] = true
@@ -133,15 +151,19 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 			one.answer, one.why = nil, "nothing was measured"
 		}
 		quiet := traced[s] && a != nil && len(a.Series) == 0 && (one.table == nil || one.table.rows == 0)
+		tell := note
+		if s == stackSamples {
+			tell = func(n string) { sampled = append(sampled, printable(n)) }
+		}
 		if a != nil && err == nil && !quiet {
 			for _, n := range a.Notes {
-				note(n)
+				tell(n)
 			}
 			for _, loss := range a.Loss {
 				if loss.Events > 0 {
-					note(fmt.Sprintf("%s: %d lost: %s", q.Stat, loss.Events, loss.Reason))
+					tell(fmt.Sprintf("%s: %d lost: %s", q.Stat, loss.Events, loss.Reason))
 				} else {
-					note(fmt.Sprintf("%s: something was lost: %s", q.Stat, loss.Reason))
+					tell(fmt.Sprintf("%s: something was lost: %s", q.Stat, loss.Reason))
 				}
 			}
 		}
@@ -197,6 +219,9 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		}
 		t.why = one.why
 		tables[one.sentence] = t
+	}
+	if t := tables[stackSamples]; t != nil {
+		t.notes = sampled
 	}
 	return tables, notes, nil
 }

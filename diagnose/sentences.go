@@ -26,6 +26,9 @@ const (
 	softnetSqueezes = `softnet.squeezes by cpu`
 	softnetPackets  = `softnet.packets by cpu`
 
+	stackSamples = `cpu.stack.samples by process,pid,cpu,kernel`
+	stackRate    = `cpu.stack.rate by cpu`
+
 	memorySize    = `memory.size by kind`
 	memorySwap    = `memory.swap by direction`
 	memoryScan    = `memory.scan by by`

@@ -20,6 +20,10 @@ type Table struct {
 	by      map[string]map[string][]*Row // by some fields, then by their words
 	why     string                       // why it could not be had; "" = it was
 	labels  []string                     // of the answer: the words of the rows' keys
+	frames  []measure.Frame              // of the answer: of keys that are stacks
+	isStack []bool                       // of the sentence's fields; nil: none
+	stacks  *stacks                      // what stacksOf made of it
+	notes   []string                     // of samples: what may mislead
 	start   measure.Time
 	step    measure.Span
 
@@ -40,10 +44,25 @@ type Row struct {
 
 // word gives the i-th word, "" when there is none: an answer from afar must not hurt.
 func (r *Row) word(i int) string {
-	if i < 0 || i >= len(r.key) || int(r.key[i]) >= len(r.table.labels) {
+	if i < 0 || i >= len(r.key) {
+		return ""
+	}
+	if i < len(r.table.isStack) && r.table.isStack[i] {
+		return measure.Folded(r.table.frames, r.key[i])
+	}
+	if int(r.key[i]) >= len(r.table.labels) {
 		return ""
 	}
 	return r.table.labels[r.key[i]]
+}
+
+// stack gives the frame of a field that is a stack, an index into the table's frames; false where it is none.
+func (r *Row) stack(field string) (measure.Label, bool) {
+	i := r.table.column(field)
+	if i < 0 || i >= len(r.key) || i >= len(r.table.isStack) || !r.table.isStack[i] || int(r.key[i]) >= len(r.table.frames) {
+		return 0, false
+	}
+	return r.key[i], true
 }
 
 func (r *Row) words() []string {
@@ -240,7 +259,7 @@ func tabulate(a *measure.Answer, q measure.Query) *Table {
 func (t *Table) take(a *measure.Answer) {
 	by, cells := t.Query.By, len(t.Seconds)
 	signed := t.Query.Stat == "cache.growth"
-	t.labels = a.Labels
+	t.labels, t.frames, t.isStack = a.Labels, a.Frames, a.Stacks
 	rows := make([]Row, 0, len(a.Series)) // never grows: t.Rows points into it
 	t.Rows = make([]*Row, 0, len(a.Series))
 	for _, s := range a.Series {

@@ -37,12 +37,20 @@ type Sampler struct {
 
 	start sync.Mutex // one start or stop at a time; taken before mu
 
-	mu      sync.Mutex // guards what follows
-	source  *Source    // nil: nobody reads
-	stop    context.CancelFunc
-	readers int
+	mu      sync.Mutex                      // guards what follows
+	all     sampling                        // all three statistics
+	kernels sampling                        // stacks of the kernel alone: programs are not looked into, which is most of what samples cost
 	past    map[measure.StatID]measure.Span // what sources that have ended have cost
 	outside measure.Span                    // and of it what was no time of this process
+}
+
+// sampling is a program of a Sampler while somebody reads it.
+type sampling struct {
+	text    string
+	stats   []measure.Stat
+	source  *Source // nil: nobody reads
+	stop    context.CancelFunc
+	readers int
 }
 
 // slotsOfSecond is how many slots a second has for SampledBusy: of 20 ms each.
@@ -58,8 +66,9 @@ func samplerText(hz int) string {
 // NewSampler makes a sampler of so many samples a second of each CPU. Nothing is read before Run.
 func NewSampler(hz int) *Sampler {
 	text := samplerText(hz)
+	s := &Sampler{hz: hz, past: map[measure.StatID]measure.Span{}}
 	help := fmt.Sprintf(" (perf_event cpu-clock at %d Hz on each CPU, stacks by BPF)", hz)
-	return &Sampler{hz: hz, past: map[measure.StatID]measure.Span{}, stats: []measure.Stat{
+	s.stats = []measure.Stat{
 		{ID: SampledStacks, Kind: measure.Delta, Unit: measure.Samples, Sparse: true, Program: text, Help: "samples of what CPUs execute, idle ones too: kernel and program stack" + help, Fields: []measure.Field{
 			{Name: "process", Type: measure.Word, Help: "name of the thread that was sampled"},
 			{Name: "pid", Type: measure.Number, Help: "process ID; 0 is an idle CPU"},
@@ -73,21 +82,31 @@ func NewSampler(hz int) *Sampler {
 		{ID: SampledRate, Kind: measure.Level, Unit: measure.Hertz, Program: text, Help: "samples due each second: with fewer, what a CPU did in between is in no row of cpu.stack.samples" + help, Fields: []measure.Field{
 			{Name: "cpu", Type: measure.Number, Help: "CPU that is sampled"},
 		}},
-	}}
+	}
+	s.all = sampling{text: text, stats: s.stats[:2]}
+	alone := s.stats[0]
+	alone.Fields = alone.Fields[:len(alone.Fields)-1]
+	s.kernels = sampling{text: kernelsText(hz), stats: []measure.Stat{alone}}
+	return s
+}
+
+// kernelsText gives the program for those who want no stacks of programs.
+func kernelsText(hz int) string {
+	return fmt.Sprintf("profile-%d { @samples[execname, pid, cpu, stack(%d)] = count(); }\n", hz, ProfileFrames)
 }
 
 // Stats implements measure.Source.
 func (s *Sampler) Stats() []measure.Stat { return s.stats }
 
-// enter gives the source, started when nobody reads yet.
-func (s *Sampler) enter() (*Source, error) {
+// enter gives the source of a program, started when nobody reads it yet.
+func (s *Sampler) enter(p *sampling) (*Source, error) {
 	s.start.Lock()
 	defer s.start.Unlock()
 	s.mu.Lock()
-	if s.source != nil {
+	if p.source != nil {
 		defer s.mu.Unlock()
-		s.readers++
-		return s.source, nil
+		p.readers++
+		return p.source, nil
 	}
 	s.mu.Unlock()
 	env := NewEnv(kernel.Root{})
@@ -101,7 +120,7 @@ func (s *Sampler) enter() (*Source, error) {
 	}
 	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
 	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
-	source, err := newSource("sampler", Script{Text: s.stats[0].Program, Mode: syntax.Mode{Last: syntax.PartName},
+	source, err := newSource("sampler", Script{Text: p.text, Mode: syntax.Mode{Last: syntax.PartName},
 		// Strings are names of threads, which are shorter; nothing is told but when it is asked for.
 		Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}}, 0,
 		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room}, env, io.Discard)
@@ -112,7 +131,7 @@ func (s *Sampler) enter() (*Source, error) {
 		source.Close()
 		return nil, fmt.Errorf("sample by %v: %w", skipped.Probe, skipped.Err)
 	}
-	source.stats = slices.Clone(s.stats[:len(source.aggs)])
+	source.stats = slices.Clone(p.stats)
 	source.session.frames = newFrames()
 	source.session.processes.Lean()
 	source.session.processes.Inlining()
@@ -122,23 +141,25 @@ func (s *Sampler) enter() (*Source, error) {
 	case <-source.Begun():
 	case <-source.Ended():
 	}
-	go inlining(ctx, source.session.processes)
+	if p == &s.all {
+		go inlining(ctx, source.session.processes)
+	}
 	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.source, s.stop, s.readers = source, stop, 1
+	p.source, p.stop, p.readers = source, stop, 1
 	return source, nil
 }
 
-// leave stops the source when nobody reads any more.
-func (s *Sampler) leave() {
+// leave stops the source of a program when nobody reads it any more.
+func (s *Sampler) leave(p *sampling) {
 	s.start.Lock()
 	defer s.start.Unlock()
 	s.mu.Lock()
-	s.readers--
-	source, stop := s.source, s.stop
-	over := s.readers == 0
+	p.readers--
+	source, stop := p.source, p.stop
+	over := p.readers == 0
 	s.mu.Unlock()
 	if !over {
 		return
@@ -151,7 +172,7 @@ func (s *Sampler) leave() {
 		s.past[st.ID] += source.Cost(st.ID)
 	}
 	s.outside += source.Outside()
-	s.source = nil
+	p.source = nil
 }
 
 // Cost implements measure.Meter.
@@ -159,8 +180,10 @@ func (s *Sampler) Cost(id measure.StatID) measure.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.past[id]
-	if s.source != nil {
-		all += s.source.Cost(id)
+	for _, p := range []*sampling{&s.all, &s.kernels} {
+		if p.source != nil {
+			all += p.source.Cost(id)
+		}
 	}
 	return all
 }
@@ -170,8 +193,10 @@ func (s *Sampler) Outside() measure.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.outside
-	if s.source != nil {
-		all += s.source.Outside()
+	for _, p := range []*sampling{&s.all, &s.kernels} {
+		if p.source != nil {
+			all += p.source.Outside()
+		}
 	}
 	return all
 }
@@ -182,13 +207,18 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 		<-ctx.Done()
 		return nil
 	}
-	source, err := s.enter()
+	// All samples are read, whatever was asked for: those that are due are held against them.
+	asked := []measure.Query{{Stat: SampledStacks, By: []string{"process", "pid", "cpu", "kernel"}, Step: queries[0].Step, Over: queries[0].Over}}
+	program := &s.kernels
+	if slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == SampledBusy || slices.Contains(q.By, "user") }) {
+		program = &s.all
+		asked[0].By = append(asked[0].By, "user")
+	}
+	source, err := s.enter(program)
 	if err != nil {
 		return blindly(ctx, s.stats, queries, sink, "no stacks are sampled: "+err.Error())
 	}
-	defer s.leave()
-	// All samples are read, whatever was asked for: those that are due are held against them.
-	asked := []measure.Query{{Stat: SampledStacks, By: []string{"process", "pid", "cpu", "kernel", "user"}, Step: queries[0].Step, Over: queries[0].Over}}
+	defer s.leave(program)
 	wanted := func(id measure.StatID) bool {
 		return slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == id })
 	}

@@ -102,7 +102,7 @@ func TestSamplerShares(t *testing.T) {
 	if u.rate != 499 || u.busy < 300 || u.busy > u.all*1.05+20 { // the two are cut some milliseconds apart
 		t.Errorf("%.0f samples, %.0f of them of CPUs with something to do, at %g Hz", u.all, u.busy, u.rate)
 	}
-	if s.source != nil {
+	if s.all.source != nil {
 		t.Error("nobody reads, and it goes on")
 	}
 	if s.Cost(SampledStacks) <= 0 || s.Outside() <= 0 {
@@ -154,5 +154,65 @@ func TestDue(t *testing.T) {
 	}
 	if lost < 40*29-jitter-1 || lost > 40*29 || !noted {
 		t.Errorf("%d samples lack, and %d are told; CPU %d is named: %v", 40*29, lost, cpus[0], noted)
+	}
+}
+
+// TestSamplerKernelAlone: who asks for no stacks of programs is given none, and programs are not looked into; all samples come, those within programs too.
+func TestSamplerKernelAlone(t *testing.T) {
+	needs(t, kernel.RawTracepoints)
+	over := atomic.Bool{}
+	defer over.Store(true)
+	go func() {
+		zero, err := os.Open("/dev/zero")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer zero.Close()
+		b := make([]byte, 1<<20)
+		for !over.Load() {
+			if _, err := zero.Read(b); err != nil {
+				t.Error(err)
+				return
+			}
+			spinThirty(1000)
+		}
+	}()
+	s := NewSampler(499)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	pid := strconv.Itoa(os.Getpid())
+	reads, inside := 0.0, 0.0
+	err := s.Run(ctx, []measure.Query{{Stat: SampledStacks, By: []string{"process", "pid", "cpu", "kernel"}, Step: 200 * measure.Millisecond}, {Stat: SampledRate, By: []string{"cpu"}, Step: 200 * measure.Millisecond}},
+		measure.SinkFunc(func(batches []*measure.Batch) error {
+			if s.all.source != nil || s.kernels.source == nil {
+				t.Error("programs are looked into")
+			}
+			if len(batches) != 2 || len(batches[1].Values) == 0 {
+				t.Fatalf("%d batches", len(batches))
+			}
+			b := batches[0]
+			if strings.Join(b.By, ",") != "process,pid,cpu,kernel" {
+				t.Errorf("by %v", b.By)
+			}
+			for i := range b.Rows() {
+				if key := b.Key(i); b.Labels[key[1]] == pid {
+					if stack := measure.Folded(b.Frames, key[3]); strings.Contains(stack, "vfs_read") {
+						reads += b.Values[i]
+					} else if stack == "" {
+						inside += b.Values[i]
+					}
+				}
+			}
+			if reads >= 50 && inside >= 50 {
+				stop()
+			}
+			return nil
+		}))
+	if err != nil || reads < 50 || inside < 50 {
+		t.Errorf("%.0f samples in read(2), %.0f in the program: %v", reads, inside, err)
+	}
+	if s.kernels.source != nil {
+		t.Error("nobody reads, and it goes on")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"culprit/dataset"
 	"culprit/kernel"
 	"culprit/measure"
+	"culprit/trace"
 	"culprit/view/term"
 
 	"golang.org/x/sys/unix"
@@ -177,8 +178,20 @@ func open(l term.Look) (term.Machine, error) {
 		return nil, err
 	}
 	all := sources(collect.Env{Root: kernel.Root{Alone: l.Alone}, Netns: l.Netns, SinceBoot: l.SinceBoot}, 0)
+	all = append(all, trace.NewSampler(lookHz()))
 	return machine{Catalogue: dataset.New(all...), brief: l.Alone, begin: new(sync.Once)}, nil
 }
+
+// lookHz is how many samples of each CPU are due in a second while somebody looks: a finding needs some tens in ten seconds. On machines with many CPUs half as many.
+func lookHz() int {
+	if online, err := (kernel.Root{}).OnlineCPUs(); err == nil && len(online) > manyCPUs {
+		return 49
+	}
+	return 99
+}
+
+// manyCPUs is from where on a look samples each CPU less often.
+const manyCPUs = 16
 
 // machine is a catalogue whose recordings are readers.
 type machine struct {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -46,12 +47,14 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		slow()
 	}()
 	all, sentences := sources(collect.Env{Netns: diagnoseNetns(), Long: true}, trace.Budget(o.Budget)), defaults()
+	sampler := trace.NewSampler(o.Profile)
 	if o.Profile > 0 {
-		sampler := trace.NewSampler(o.Profile)
 		all = append(all, sampler)
 		for _, st := range sampler.Stats() {
 			sentences = append(sentences, whole(&st))
 		}
+	} else {
+		sentences = notOf(sampler, sentences)
 	}
 	set, err := dataset.NewSet(dataset.New(all...), archive, sentences)
 	if err != nil {
@@ -247,6 +250,14 @@ func defaults() []string {
 		}
 	}
 	return all
+}
+
+// notOf gives the sentences that ask another source.
+func notOf(source measure.Source, sentences []string) []string {
+	return slices.DeleteFunc(sentences, func(text string) bool {
+		q, err := measure.ParseQuery(text)
+		return err == nil && slices.ContainsFunc(source.Stats(), func(st measure.Stat) bool { return st.ID == q.Stat })
+	})
 }
 
 // whole gives the sentence that asks for all of a statistic.

@@ -11,6 +11,7 @@ import (
 	"culprit/dataset"
 	"culprit/diagnose"
 	"culprit/measure"
+	"culprit/trace"
 	"culprit/view"
 )
 
@@ -18,7 +19,7 @@ import (
 // be one that the catalogue understands.
 
 func catalogue() *dataset.Catalogue {
-	return dataset.New(sources(collect.Env{}, 0)...)
+	return dataset.New(append(sources(collect.Env{}, 0), trace.NewSampler(lookHz()))...)
 }
 
 func TestSentencesOfRules(t *testing.T) {
@@ -39,6 +40,11 @@ func TestRulesKnowWhatIsTraced(t *testing.T) {
 			traced++
 			if q, err := c.Parse(s); err != nil || !c.Stat(q.Stat).Traced {
 				t.Errorf("%s: %s is not traced, or no sentence: %v", r.ID, s, err)
+			}
+		}
+		for _, s := range r.Sampled {
+			if q, err := c.Parse(s); err != nil || q.Stat != measure.StackSamples && q.Stat != measure.StackRate {
+				t.Errorf("%s: %s is not of samples, or no sentence: %v", r.ID, s, err)
 			}
 		}
 		for _, s := range slices.Concat(r.Needs, r.Finds, r.Uses) {

@@ -1,0 +1,109 @@
+package diagnose
+
+import "strings"
+
+// What functions of the kernel do, as far as a finding may rest on it. Names are those of net/, fs/ and mm/ from Linux 5.10 to 6.18.
+
+// walkers gives the table that a function looks things up in: what it takes grows with the length of the table's chains.
+func walkers() map[string]string {
+	return map[string]string{
+		// Each segment of a connection, and each new one's search for a free pair of ports: inet_hashtables.c.
+		"__inet_lookup_established": "tcp-established", "__inet6_lookup_established": "tcp-established", "__inet_check_established": "tcp-established", "__inet6_check_established": "tcp-established",
+		"inet_ehash_insert": "tcp-established", "inet_ehash_lookup_by_sk": "tcp-established",
+		// Each connection that comes in.
+		"__inet_lookup_listener": "tcp-listen", "inet6_lookup_listener": "tcp-listen", "inet_lhash2_lookup": "tcp-listen", "inet6_lhash2_lookup": "tcp-listen",
+		// Each bind, and each connect without one: inet_connection_sock.c.
+		"inet_csk_get_port": "tcp-bind", "inet_csk_find_open_port": "tcp-bind", "inet_bind_bucket_find": "tcp-bind", "inet_bhash2_conflict": "tcp-bind", "inet_csk_bind_conflict": "tcp-bind",
+		// Each datagram: udp.c.
+		"__udp4_lib_lookup": "udp", "udp4_lib_lookup2": "udp", "__udp6_lib_lookup": "udp", "udp6_lib_lookup2": "udp", "__udp4_lib_mcast_deliver": "udp", "udp_lib_lport_inuse": "udp", "udp_lib_lport_inuse2": "udp",
+		// Each packet of a network with connection tracking: nf_conntrack_core.c.
+		"__nf_conntrack_find_get": "conntrack", "____nf_conntrack_find": "conntrack", "nf_conntrack_tuple_taken": "conntrack", "__nf_conntrack_confirm": "conntrack", "early_drop": "conntrack",
+		// Each packet to a host of the own network: neighbour.c.
+		"neigh_lookup": "neighbour", "___neigh_create": "neighbour", "__neigh_create": "neighbour", "neigh_forced_gc": "neighbour",
+		// Each packet that is routed: fib_trie.c, ip6_fib.c.
+		"fib_table_lookup": "route", "fib_find_alias": "route", "fib6_node_lookup": "route6", "fib6_table_lookup": "route6", "fib6_find_prefix": "route6",
+		// Each frame of a macvlan's parent and of a bridge.
+		"macvlan_hash_lookup": "macvlan", "br_fdb_find_rcu": "fdb", "fdb_find_rcu": "fdb", "br_fdb_update": "fdb",
+		// Each part of each path: dcache.c; each inode that is not there by its name: inode.c.
+		"__d_lookup_rcu": "dentry", "__d_lookup": "dentry", "d_alloc_parallel": "dentry", "find_inode": "inode", "find_inode_fast": "inode",
+	}
+}
+
+// walks says which table a function walks, as the end of a sentence; "" when it is none that is known.
+func walks(function string) string {
+	if table := walkers()[function]; table != "" {
+		return ": it looks up the table " + table
+	}
+	return ""
+}
+
+// purge is what a function of the kernel throws away.
+type purge struct {
+	what  string   // in words
+	cache string   // of cache.entries, which tells how much there is; "" none does
+	most  Severity // of a finding
+}
+
+// purges gives the functions that go through a cache to throw it away, or a part of it: what they take grows with what there is. That of a process's own
+// memory (unmap_vmas, exit_mmap) is no cache, and of files that are deleted (evict) it is the deletion itself.
+func purges() map[string]purge {
+	names := purge{"the dentry cache, names of files that were looked up", "dentry", High}
+	inodes := purge{"the inode cache", "inode", High}
+	tracked := purge{"the table of tracked connections", "conntrack", High}
+	neighbours := purge{"the table of neighbours", "neighbour", High}
+	pages := purge{"pages of files out of the page cache", "", Low}
+	return map[string]purge{
+		// rmdir, rename over a directory, unmounting, and files of /proc whose process has ended: dcache.c.
+		"shrink_dcache_parent": names, "shrink_dentry_list": names, "shrink_dcache_sb": names, "d_invalidate": names, "d_prune_aliases": names, "shrink_dcache_for_umount": names, "d_walk": names,
+		// Unmounting and /proc/sys/vm/drop_caches: inode.c, super.c. Where memory is short it is the rule memory-pressure that tells.
+		"evict_inodes": inodes, "invalidate_inodes": inodes, "drop_pagecache_sb": inodes,
+		// The worker that drops what has expired, and who empties the table: nf_conntrack_core.c.
+		"gc_worker": tracked, "nf_ct_iterate_cleanup": tracked, "nf_ct_iterate_cleanup_net": tracked, "get_next_corpse": tracked,
+		"neigh_forced_gc": neighbours, "neigh_periodic_work": neighbours, "neigh_flush_dev": neighbours,
+		"fib_table_flush": {"the table of routes", "route", High}, "fib6_run_gc": {"the table of IPv6 routes", "route6", High}, "fib6_clean_all": {"the table of IPv6 routes", "route6", High}, "__fib6_clean_all": {"the table of IPv6 routes", "route6", High},
+		// fadvise, truncation and deletion of files: truncate.c.
+		"invalidate_mapping_pages": pages, "mapping_try_invalidate": pages, "truncate_inode_pages_range": pages, "invalidate_inode_pages2_range": pages,
+	}
+}
+
+// Kinds of functions that take much of the kernel's time on machines that are well.
+const (
+	everyday   = "everyday" // copying, clearing, sums, ways in and out: as much as programs ask for
+	contention = "lock"     // waiting for a lock by turning round: for culprit locks
+)
+
+// kindOf says whether a function is of a kind that says nothing of a cause; "" it is not.
+func kindOf(function string) string {
+	if strings.Contains(function, "spin_lock_slowpath") || strings.Contains(function, "spin_on_owner") {
+		return contention
+	}
+	switch function {
+	case "osq_lock", "queued_write_lock_slowpath", "queued_read_lock_slowpath", "rwsem_optimistic_spin", "_raw_spin_lock", "_raw_spin_lock_irqsave", "_raw_spin_lock_irq", "_raw_spin_lock_bh", "virt_spin_lock":
+		return contention
+	}
+	for _, prefix := range everydayPrefixes() {
+		if strings.HasPrefix(function, prefix) {
+			return everyday
+		}
+	}
+	return ""
+}
+
+func everydayPrefixes() []string {
+	return []string{
+		// Copying between programs and the kernel, and within it.
+		"copy_", "_copy_", "__copy_", "rep_movs", "memcpy", "__memcpy", "memmove", "__memmove", "csum_and_copy", "raw_copy", "__arch_copy", "skb_copy", "__get_user", "__put_user", "strncpy_from_user", "strnlen_user", "iov_iter", "copyout", "copyin",
+		// Clearing memory that programs ask for.
+		"clear_", "__clear_", "memset", "__memset", "rep_stos", "kernel_init_pages", "folio_zero", "zero_",
+		// Sums, keys and packing, of data that programs have sent, stored or asked for.
+		"csum", "do_csum", "crc", "__crc", "xxh", "sha1", "sha256", "sha512", "blake2", "md5", "aes", "_aes", "gcm", "ghash", "chacha", "poly1305", "crypto_", "curve25519", "siphash", "__siphash", "lz4", "LZ4", "zstd", "ZSTD", "HUF_", "FSE_", "inflate", "deflate", "zlib", "lzo", "xor_", "raid6",
+		// Ways into the kernel and out of it, also those of a hypervisor's guest.
+		"entry_", "asm_", "do_syscall", "syscall_", "x64_sys_call", "exit_to_user", "irqentry", "error_entry", "error_return", "sync_regs", "swapgs", "restore_", "ret_from", "common_interrupt", "native_", "pv_", "xen_", "hv_", "kvm", "vmx_", "svm_", "srso_", "retbleed", "__x86_", "clear_bhb", "el0", "el1", "handle_softirqs", "__do_softirq", "sysvec", "__sysvec",
+		// Idle CPUs, and time that passes by itself.
+		"default_idle", "acpi_", "intel_idle", "mwait", "cpu_idle", "cpuidle", "poll_idle", "delay_", "__delay", "__const_udelay", "__udelay", "read_tsc", "read_hpet", "ktime_get",
+		// From one task to the next: finish_task_switch is where interrupts are on again, too.
+		"finish_task_switch", "__switch_to", "switch_mm", "__schedule", "schedule",
+		// Programs of BPF bear names of their own, and have been put there by somebody: culprit datasets and bpftool tell what they cost.
+		"bpf_", "__bpf_",
+	}
+}
