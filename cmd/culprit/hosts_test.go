@@ -34,6 +34,63 @@ func TestTokenFor(t *testing.T) {
 	}
 }
 
+// manyHostsTold: each host has a row of what it recorded, and who does not answer has one with the reason.
+func manyHostsTold(t *testing.T, tokens, seldom, often string) {
+	t.Helper()
+	t.Setenv("CULPRIT_TOKEN", tokens)
+	file := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(file, []byte("# those that run\n"+seldom+"\n\n"+often+" # and one more\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const nobody = "http://127.0.0.1:1/"
+	eventually(t, "both report", 30*time.Second, func() error {
+		status, out, errs := call(t, "hosts", nobody, "2", "1", "--file", file, "--json")
+		if status != 0 {
+			return fmt.Errorf("status %d, %s", status, errs)
+		}
+		var told struct {
+			Rows []struct {
+				Host, Address, Silent string
+				CPU                   *float64 `json:"cpu_util"`
+			}
+		}
+		if err := json.Unmarshal(out, &told); err != nil || len(told.Rows) != 3 {
+			t.Fatalf("%s: %v", out, err)
+		}
+		if r := told.Rows[0]; r.Address != nobody || r.CPU != nil || !strings.Contains(r.Silent, "connection refused") {
+			t.Fatalf("who is not there: %+v", r)
+		}
+		for i, want := range []string{seldom, often} {
+			switch r := told.Rows[i+1]; {
+			case r.Address != want || strings.Contains(string(out), "token"):
+				t.Fatalf("%+v is not %s", r, want)
+			case r.CPU == nil:
+				return fmt.Errorf("%s is silent: %s", r.Address, r.Silent)
+			case *r.CPU <= 0 || *r.CPU > 1:
+				t.Fatalf("%s has %g of its CPUs used", r.Address, *r.CPU)
+			}
+		}
+		return nil
+	})
+	for text, args := range map[string][]string{
+		"is given twice":              {seldom, "--file", file},
+		"takes the addresses":         {"5"},
+		"neither an address":          {seldom, "x"},
+		"line 2: \"b\" is no address": {"--file", filepath.Join(filepath.Dir(file), "wrong")},
+		"each second":                 {seldom, "0.5"},
+	} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(file), "wrong"), []byte("\nb\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if status, _, errs := call(t, append([]string{"hosts"}, args...)...); status != 2 || !strings.Contains(string(errs), text) {
+			t.Errorf("%v: status %d, %s", args, status, errs)
+		}
+	}
+	if status, _, errs := call(t, "hosts", nobody); status != 1 || !strings.Contains(string(errs), "no host reported") {
+		t.Errorf("nobody there: status %d, %s", status, errs)
+	}
+}
+
 // TestHostsCompared: what one server has sampled is compared with another one's, over the network with their tokens, and with a file that was made there. Servers that sample
 // at different rates tell of the same machine the same.
 func TestHostsCompared(t *testing.T) {
@@ -78,6 +135,7 @@ func TestHostsCompared(t *testing.T) {
 		return string(b), said.String(), err
 	}
 	tokens := hostOf(seldom) + "=" + seldomToken + "," + oftenToken
+	manyHostsTold(t, tokens, seldom, often)
 	type told struct {
 		Said      string `json:"normalisation"`
 		Per       string `json:"normalised_per"`

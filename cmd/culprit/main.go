@@ -66,7 +66,7 @@ func (t firstThread) do(f func()) {
 
 // program is all rooms behind one command line.
 func program(t term.Terminal) term.Program {
-	return term.Program{Version: version, Open: open, Recorded: recorded, Server: server, Tokens: tokens, Serve: serve, Trace: anywhere, Profile: profiled, Locks: locked, LoadMachine: loadMachine, Script: scripted, Reading: reading, Terminal: t, DiagnoseNetns: diagnoseNetns()}
+	return term.Program{Version: version, Open: open, Recorded: recorded, Server: server, Hosts: hosts, Tokens: tokens, Serve: serve, Trace: anywhere, Profile: profiled, Locks: locked, LoadMachine: loadMachine, Script: scripted, Reading: reading, Terminal: t, DiagnoseNetns: diagnoseNetns()}
 }
 
 // tune fits the Go runtime to a tool that wakes once a second, works for a millisecond and sleeps. What the user sets in GOMAXPROCS

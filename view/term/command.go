@@ -27,6 +27,7 @@ type Program struct {
 	Open     func(Look) (Machine, error)                   // a *measure.Diagnostic for a Look that can't be
 	Recorded func(dir string) (Recorded, error)            // what was recorded, in a directory, at the server of an address or, for "", where it usually is
 	Server   func(dir string) (Server, error)              // the one that runs in a directory, as Recorded
+	Hosts    func(addresses []string) (Hosts, error)       // the servers of several machines
 	Tokens   func(dir string) (Tokens, error)              // who is let in by the server of a directory
 	Serve    func(context.Context, Serving, *Teller) error // records and serves until the context ends
 	Trace    Tracer
@@ -97,6 +98,9 @@ other commands show one resource each, with the columns of the classic tools.`, 
 	group(whole, p.diagnose(), p.top(), p.trace(), p.profile(), p.flame(), p.serve())
 	if p.Server != nil {
 		group(whole, p.datasets())
+	}
+	if p.Hosts != nil {
+		group(whole, p.hosts())
 	}
 	if p.Tokens != nil {
 		group(whole, p.tokens())

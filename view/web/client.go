@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"culprit/diagnose"
 	"culprit/measure"
 )
 
@@ -143,6 +144,32 @@ func (c *Client) Trouble(ctx context.Context) ([]string, error) {
 	var h struct{ Trouble []string }
 	err := c.get(ctx, "api/health", "", func(b []byte) error { return json.Unmarshal(b, &h) })
 	return h.Trouble, err
+}
+
+// Here is what a server says of itself.
+type Here struct {
+	Host string
+	Now  measure.Time // of its newest tick, by its own clock
+}
+
+// Here asks what the server says of itself.
+func (c *Client) Here(ctx context.Context) (Here, error) {
+	var h struct {
+		Host string
+		Now  float64 `json:"now_ms"`
+	}
+	err := c.get(ctx, "api/health", "", func(b []byte) error { return json.Unmarshal(b, &h) })
+	return Here{h.Host, measure.Time(h.Now * 1e6)}, err
+}
+
+// Diagnosis gives the newest diagnosis that the server made, and when; nil when it has made none yet.
+func (c *Client) Diagnosis(ctx context.Context) (*diagnose.Report, measure.Time, error) {
+	var told struct {
+		At     float64 `json:"at_ms"`
+		Report *diagnose.Report
+	}
+	err := c.get(ctx, "api/diagnosis", "", func(b []byte) error { return json.Unmarshal(b, &told) })
+	return told.Report, measure.Time(told.At * 1e6), err
 }
 
 // get asks for a path, and gives the body of the answer to each.

@@ -1,0 +1,303 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"culprit/diagnose"
+	"culprit/measure"
+)
+
+// Host is what was heard of a machine in an interval.
+type Host struct {
+	Address string
+	Name    string       // what it calls itself; "" as long as it was not heard of
+	Why     string       // why nothing was heard of it; "" when it answered
+	Frame   *Frame       // the answers to the sentences of HostSentences; nil: it did not answer
+	Ahead   measure.Span // of the newest second that it recorded, by this machine's clock: some seconds below zero when all is well
+
+	Findings  []diagnose.Finding // of its newest diagnosis
+	Diagnosed measure.Time       // when that was, if it is worth telling
+	Unknown   string             // why there is no diagnosis; "" when there is one
+}
+
+// hostLabels gives what hosts are called: their names, with the address of the server where several have one name, or alone where none is known.
+func hostLabels(all []Host) []string {
+	times := map[string]int{}
+	for _, h := range all {
+		times[h.Name]++
+	}
+	out := make([]string, len(all))
+	for i, h := range all {
+		place := h.Address
+		if u, err := url.Parse(h.Address); err == nil && u.Host != "" {
+			place = u.Host
+		}
+		switch {
+		case h.Name == "":
+			out[i] = place
+		case times[h.Name] > 1:
+			out[i] = h.Name + " at " + place
+		default:
+			out[i] = h.Name
+		}
+	}
+	return out
+}
+
+// HostSentences are what a host is asked.
+func HostSentences() []string { return Use().Ask(nil) }
+
+// Notable says how a host is far from its equals.
+type Notable struct {
+	Host  int    // index
+	Text  string // "sends 11.7 MB/s, 78 % less than the median of the 9 others, 52.6 MB/s"
+	Apart float64
+}
+
+// When one host counts as far from the others: as a peer of a service does (docs/DIAGNOSIS.md, peer-slow).
+const (
+	hostsLeast   = 4    // with fewer there is no telling which one is the odd one
+	hostsApart   = 6.0  // robust standard deviations from the median of the others
+	hostsFactor  = 2.0  // and half as much, or twice
+	hostsFloor   = 0.02 // the least spread that is assumed, as a share of the median
+	hostsNotable = 2    // remarks a host
+)
+
+// compared is what hosts are compared by: a value of each, and how it is said. Differences below least mean nothing.
+type compared struct {
+	least float64
+	verb  string
+	of    func(h *Host) float64
+	say   func(v float64) string
+}
+
+func comparisons() []compared {
+	share := func(column, verb string, least float64) compared {
+		return compared{least, verb, func(h *Host) float64 { return h.cell(column) }, func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }}
+	}
+	bytes := func(direction, verb string) compared {
+		return compared{1e6, verb, func(h *Host) float64 { return h.busiest(direction) }, func(v float64) string { return threeDigits(v/1e6) + " MB/s" }}
+	}
+	return []compared{
+		bytes("tx", "its busiest interface sends"),
+		bytes("rx", "its busiest interface receives"),
+		share("cpu_util", "of its CPUs it uses", 0.1),
+		share("memory_util", "of its memory it uses", 0.1),
+		share("disk_util", "its busiest disk is busy", 0.1),
+		share("pressure_cpu", "some task waits for a CPU", 0.1),
+		share("pressure_memory", "some task waits for memory", 0.05),
+		share("pressure_io", "some task waits for I/O", 0.1),
+	}
+}
+
+// threeDigits gives a number with three digits: 0.0123, 11.7, 1234.
+func threeDigits(v float64) string {
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// cell gives a value of the tool use; NaN when it is not known.
+func (h *Host) cell(name string) float64 {
+	if h.Frame == nil {
+		return measure.NaN
+	}
+	t := useTable(nil, h.Frame)
+	if i := t.Column(name); i >= 0 && t.Rows[0].Cells[i].Kind == IsNumber {
+		return t.Rows[0].Cells[i].Num
+	}
+	return measure.NaN
+}
+
+// busiest gives the bytes a second of the device that carries most in a direction, loopback aside; NaN when there is none.
+func (h *Host) busiest(direction string) float64 {
+	if h.Frame == nil {
+		return measure.NaN
+	}
+	nets := NewPivot("netns", "device")
+	c := nets.Add(h.Frame.Of("net.device.bytes"), "direction", direction)
+	nets.Join("info", h.Frame.Of("net.device.info"))
+	most := measure.NaN
+	for r := range nets.Len() {
+		if v := nets.At(r, c); nets.Word(r, "info", "kind") != "loopback" && !(v <= most) && v == v {
+			most = v
+		}
+	}
+	return most
+}
+
+// Notables says which hosts are far from the others, farthest first, the same host at most twice.
+func Notables(all []Host) []Notable {
+	var out []Notable
+	for _, c := range comparisons() {
+		values := make([]float64, len(all))
+		for i := range all {
+			values[i] = c.of(&all[i])
+		}
+		for i, v := range values {
+			var others []float64
+			for j, o := range values {
+				if j != i && o == o {
+					others = append(others, o)
+				}
+			}
+			if v != v || len(others) < hostsLeast-1 {
+				continue
+			}
+			m := median(others)
+			// Also by their logarithms: hosts of all kinds differ by factors, and then nobody stands out.
+			logs := make([]float64, len(others))
+			for j, o := range others {
+				logs[j] = math.Log(max(o, c.least/10))
+			}
+			apart := min(deviations(v, others, max(hostsFloor*math.Abs(m), c.least/hostsApart)), deviations(math.Log(max(v, c.least/10)), logs, hostsFloor))
+			if math.Abs(v-m) < c.least || apart < hostsApart || v < hostsFactor*m && v > m/hostsFactor {
+				continue
+			}
+			how := fmt.Sprintf("%.0f %% less than", 100*(1-v/m))
+			switch {
+			case m == 0:
+				how = "far from"
+			case v > m:
+				how = threeDigits(v/m) + " times"
+			}
+			out = append(out, Notable{i, fmt.Sprintf("%s %s, %s the median of the %d others, %s", c.verb, c.say(v), how, len(others), c.say(m)), apart})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Notable) int { return cmp.Compare(b.Apart, a.Apart) })
+	said := map[int]int{}
+	return slices.DeleteFunc(out, func(n Notable) bool {
+		said[n.Host]++
+		return said[n.Host] > hostsNotable
+	})
+}
+
+// deviations gives how many robust standard deviations v lies from the median of the others, which are taken to be least at least.
+func deviations(v float64, others []float64, least float64) float64 {
+	m := median(others)
+	away := make([]float64, len(others))
+	for i, o := range others {
+		away[i] = math.Abs(o - m)
+	}
+	return math.Abs(v-m) / max(1.4826*median(away), least)
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	if n := len(s); n%2 == 0 {
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+	return s[len(s)/2]
+}
+
+// clockAhead and clockBehind are from where on a host's time is worth a remark. What it recorded is some seconds old.
+const clockAhead, clockBehind = 2 * measure.Second, 10 * measure.Second
+
+// Hosts makes the table of machines, a row each as the tool use has it. Below a row stands what is wrong there, at most width wide.
+func Hosts(all []Host, width int) *Table {
+	t := &Table{View: "hosts", Columns: []Column{
+		{Name: "host", Head: "Host", Left: true, Width: 12, Help: "what its server calls it"},
+		{Name: "address", Help: "of its server"},
+	}}
+	first := len(t.Columns)
+	blank := useTable(nil, &Frame{})
+	for _, c := range blank.Columns {
+		if c.Left { // names take the room of what is said below
+			c.Head = ""
+		}
+		t.Columns = append(t.Columns, c)
+	}
+	behind := len(t.Columns)
+	t.Columns = append(t.Columns, Column{Name: "finding", Help: "the first finding of its newest diagnosis"}, Column{Name: "findings", Help: "how many there are"},
+		Column{Name: "apart", Help: "in what it is far from the other hosts"}, Column{Name: "silent", Help: "why nothing was heard of it"})
+	apart := make([][]string, len(all))
+	for _, n := range Notables(all) {
+		apart[n.Host] = append(apart[n.Host], n.Text)
+	}
+	heard, labels := 0, hostLabels(all)
+	for i := range all {
+		h := &all[i]
+		r := Row{Key: h.Address, Cells: make([]Cell, len(t.Columns))}
+		for c := range r.Cells {
+			r.Cells[c] = Cell{Kind: IsNull}
+		}
+		r.Cells[0], r.Cells[1] = T(labels[i]), T(h.Address)
+		var below []string
+		if h.Frame == nil {
+			r.Cells[behind+3] = TOrNull(h.Why)
+			below = append(below, "silent: "+h.Why)
+		} else {
+			heard++
+			use := useTable(nil, h.Frame)
+			for c := range use.Columns {
+				if at := slices.IndexFunc(t.Columns[first:behind], func(k Column) bool { return k.Name == use.Columns[c].Name }); at >= 0 {
+					r.Cells[first+at] = use.Rows[0].Cells[c]
+				}
+			}
+			switch {
+			case h.Unknown != "":
+				below = append(below, "not diagnosed: "+h.Unknown)
+			case len(h.Findings) > 0:
+				worst := strings.ToUpper(string(h.Findings[0].Severity)) + " " + h.Findings[0].Claim
+				r.Cells[behind], r.Cells[behind+1] = T(worst), N(float64(len(h.Findings)))
+				if n := len(h.Findings); n > 1 {
+					worst += fmt.Sprintf(" (and %d more)", n-1)
+				}
+				if h.Diagnosed != 0 {
+					worst = h.Diagnosed.AsTime().Local().Format("15:04:05 ") + worst
+				}
+				below = append(below, worst)
+			default:
+				r.Cells[behind+1] = N(0)
+			}
+			if len(apart[i]) > 0 {
+				text := strings.Join(apart[i], "; ")
+				r.Cells[behind+2] = T(text)
+				below = append(below, "unlike the others: "+text)
+			}
+			switch off := max(h.Ahead, -h.Ahead).AsDuration().Round(time.Second); {
+			case h.Ahead >= clockAhead:
+				t.Notes = append(t.Notes, fmt.Sprintf("the clock of %s is %v ahead of this one", labels[i], off))
+			case h.Ahead <= -clockBehind:
+				t.Notes = append(t.Notes, fmt.Sprintf("the newest second of %s is %v old by the clock here: it records no more, or its clock is behind", labels[i], off))
+			}
+		}
+		for _, line := range below {
+			r.Below += under(Clean(line), width)
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	t.Title = fmt.Sprintf("%d of %d hosts reported", heard, len(all))
+	return t
+}
+
+// under gives a text as lines below a row: indented, wrapped at the width.
+func under(text string, width int) string {
+	const indent = "    "
+	var b strings.Builder
+	at := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case at == 0:
+			b.WriteString(indent)
+			at = len(indent)
+		case at+1+len(word) > width:
+			b.WriteString("\n" + indent + "  ")
+			at = len(indent) + 2
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += len(word)
+	}
+	return b.String() + "\n"
+}

@@ -1,0 +1,207 @@
+package term
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"culprit/measure"
+	"culprit/view"
+
+	"github.com/spf13/cobra"
+)
+
+// Hosts is the servers of several machines.
+type Hosts interface {
+	// Look asks all of them at once about the last span, by their own clocks, and gives one for each, in the order of their addresses: also those that did not
+	// answer, or not in time.
+	Look(ctx context.Context, sentences []string, span measure.Span) []view.Host
+	// Close lets go of them.
+	Close()
+}
+
+const (
+	// hostsLook is how much of the past a look shows that was told no interval: as much as a diagnosis.
+	hostsLook = 10 * measure.Second
+	// mostHosts are asked at once.
+	mostHosts = 1000
+	// mostHostFile bounds a file of addresses.
+	mostHostFile = 1 << 20
+)
+
+// hosts makes the command that shows many machines, a row each.
+func (p Program) hosts() *cobra.Command {
+	m := &common{plan: plan{step: hostsLook, count: 1}}
+	var file string
+	c := &cobra.Command{
+		Use:   "hosts ADDRESS... [interval [count]]",
+		Short: "many machines that record, a row each: what is used, what is wrong, and who is unlike the others",
+		Long: reflow(`Asks the servers of many machines at once - the addresses that their "culprit serve" prints - what they recorded in the last ten seconds, or in each interval, and shows a row for each with the
+columns of "culprit use". Below a row stands the first finding of its newest diagnosis, and in what it is far from the others: of four hosts and more those that send, receive or use less than
+half or more than twice of the median of the others, six robust standard deviations away. Hosts that did not answer have a row too, with the reason.
+
+Tokens stand in the addresses behind ?token=, or, since who lists processes sees those, in $CULPRIT_TOKEN: one for all, or HOST=TOKEN with commas between. --file reads addresses from a file,
+one a line.`, helpWidth),
+		Example: examples([]view.Example{
+			{Line: "culprit hosts https://a:7410 https://b:7410", Means: "the last ten seconds of two"},
+			{Line: "culprit hosts --file cluster 10", Means: "those in a file, each ten seconds"},
+			{Line: "culprit hosts --file cluster --sort network_util", Means: "the fullest network first"},
+			{Line: "culprit hosts --file cluster --json 60 | jq .rows[].finding", Means: "for programs"},
+		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&file, "file", "", "read addresses from this file, one a line; - is standard input")
+	m.shown(f)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		i := slices.IndexFunc(args, func(a string) bool { return !strings.Contains(a, "://") })
+		if i < 0 {
+			i = len(args)
+		}
+		addresses := slices.Clone(args[:i])
+		if err := m.times(args[i:]); err != nil {
+			if i < len(args) && !isNumber(args[i]) {
+				return usagef("%q is neither an address (https://host:7410/) nor an interval", args[i])
+			}
+			return err
+		}
+		if m.plan.step < measure.Second {
+			return usagef("interval %v: what is recorded is recorded each second", m.plan.step)
+		}
+		if file != "" {
+			more, err := readAddresses(file)
+			if err != nil {
+				return err
+			}
+			addresses = append(addresses, more...)
+		}
+		switch {
+		case len(addresses) == 0:
+			return usagef("hosts takes the addresses of servers, as culprit serve prints them, or --file")
+		case len(addresses) > mostHosts:
+			return usagef("%d addresses are more than %d", len(addresses), mostHosts)
+		}
+		seen := map[string]bool{}
+		for _, a := range addresses {
+			if !isServer(a) {
+				return usagef("%q is no address of a server (https://host:7410/)", bare(a))
+			}
+			if seen[strings.TrimSuffix(bare(a), "/")] {
+				return usagef("%s is given twice", bare(a))
+			}
+			seen[strings.TrimSuffix(bare(a), "/")] = true
+		}
+		if p.Hosts == nil {
+			return fmt.Errorf("this program asks no servers: %w", measure.ErrUnsupported)
+		}
+		hosts, err := p.Hosts(addresses)
+		if err != nil {
+			return err
+		}
+		defer hosts.Close()
+		return showHosts(c.Context(), hosts, p.Terminal, m.plan)
+	}
+	return c
+}
+
+func isNumber(text string) bool {
+	return text != "" && strings.ContainsRune("0123456789.", rune(text[0]))
+}
+
+// readAddresses reads a file of addresses, one a line; what stands behind # is a remark.
+func readAddresses(name string) ([]string, error) {
+	in := os.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the addresses of hosts: %w", err)
+		}
+		defer func() { _ = f.Close() }() // only read
+		in = f
+	}
+	var all []string
+	lines := bufio.NewScanner(io.LimitReader(in, mostHostFile))
+	for n := 1; lines.Scan(); n++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if !isServer(line) {
+			return nil, usagef("%s, line %d: %q is no address of a server (https://host:7410/)", name, n, bare(line))
+		}
+		all = append(all, line)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read the addresses of hosts: %s: %w", name, err)
+	}
+	if len(all) == 0 {
+		return nil, usagef("%s has no addresses", name)
+	}
+	return all, nil
+}
+
+// showHosts shows a table at the end of each interval until the count is reached or the context ends. The first is of the interval before now.
+func showHosts(ctx context.Context, hosts Hosts, t Terminal, p plan) error {
+	var out printer
+	to := newBrisk(t.Out)
+	width := math.MaxInt
+	switch p.format {
+	case "json":
+		out = &lines{to}
+	case "csv":
+		out = &comma{out: to}
+	default:
+		width = t.Width
+		s := &screen{out: to, width: t.Width, lines: t.Lines, bold: t.Colour}
+		if p.wide {
+			s.width = math.MaxInt
+		}
+		out = s
+	}
+	aside := &asides{out: t.Err, said: map[string]bool{}, lost: map[string]uint64{}}
+	defer aside.end()
+	next := time.NewTicker(p.step.AsDuration())
+	defer next.Stop()
+	for n := 1; ; n++ {
+		all := hosts.Look(ctx, view.HostSentences(), p.step)
+		if ctx.Err() != nil {
+			return nil
+		}
+		tab := view.Hosts(all, width)
+		end := measure.Time(time.Now().UnixNano())
+		tab.Over = measure.Interval{Start: end.Add(-p.step), End: end}
+		if p.sortBy != "" {
+			i := tab.Column(p.sortBy)
+			if i < 0 {
+				return unknownColumn(tab, p.sortBy)
+			}
+			sorted(tab, i, p.reverse)
+		}
+		limit(tab, p.rows)
+		if p.format == "" {
+			aside.say(tab)
+		}
+		if err := out.table(tab); err != nil {
+			return err
+		}
+		silent := !slices.ContainsFunc(all, func(h view.Host) bool { return h.Frame != nil })
+		if p.count > 0 && n >= p.count {
+			if silent {
+				return fmt.Errorf("no host reported")
+			}
+			return nil
+		}
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
