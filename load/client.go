@@ -87,7 +87,7 @@ func (c *Client) Dial(ctx context.Context) (*Session, error) {
 		s.Close()
 		return nil, err
 	}
-	s.from = listen(ctx, tcp, mostTold)
+	s.from = listen(context.WithoutCancel(ctx), tcp, mostTold) // who stops a run still wants the server's numbers
 	return s, nil
 }
 
@@ -282,6 +282,9 @@ func (s *Session) write(m *message) error {
 	return writeMessage(s.conn, m)
 }
 
+// settleWait is how long the server may take to end traffic when it was told that all is measured; its last interval may end later than ours.
+const settleWait = 2 * time.Second
+
 // follow lets traffic flow and lays what both ends tell side by side.
 func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, each func(*Interval)) (*Run, error) {
 	run := &Run{N: number, Intervals: []*Interval{}}
@@ -354,6 +357,9 @@ func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, e
 	}
 	// Who stopped early still wants the server's numbers.
 	asked := s.from.gone.Err() == nil && s.write(&message{Stop: &nothing{}}) == nil
+	if asked {
+		side.settle(settleWait)
+	}
 	side.halt()
 	run.Here = side.end()
 	run.Here.Address = printable(s.conn.LocalAddr().String())

@@ -21,8 +21,9 @@ type flow struct {
 	_      [64]byte      // what the thread writes shares no cache line with others' fields
 	moved  atomic.Uint64 // bytes that this end received or, when it sends, handed to the kernel; of exchanges both
 	done   atomic.Uint64 // exchanges that ended
-	missed atomic.Uint64 // exchanges that were due and not begun when traffic ended
+	missed atomic.Uint64 // exchanges that were due and had not ended when traffic did
 	tid    atomic.Int64  // of the thread, 0 before it runs
+	had    atomic.Int64  // CPU time that the thread had before
 	over   atomic.Bool   // traffic is to end: what goes wrong from now on is nothing
 	_      [64]byte
 
@@ -37,9 +38,16 @@ type flow struct {
 // errEnded is the end of a connection by the other side.
 var errEnded = errors.New("the other end closed it")
 
+// prepare keeps the calling goroutine on a thread of its own, which serves the flow.
+func (f *flow) prepare() {
+	tid := lockThread()
+	had, _ := clockTime(threadClock(tid)) // the thread may have done other work before
+	f.had.Store(had)
+	f.tid.Store(int64(tid))
+}
+
 // run serves the flow until end is called, or it breaks. began is when traffic began.
 func (f *flow) run(t *Test, began time.Time) {
-	f.tid.Store(int64(lockThread()))
 	var err error
 	switch {
 	case t.Kind == Exchange && f.sends:
@@ -146,8 +154,9 @@ func (f *flow) ask(t *Test, began time.Time) error {
 	keenTimers()
 	per := float64(t.Streams) / t.Pace * 1e9
 	first := per * float64(f.stream) / float64(t.Streams)
-	free := time.Duration(0)
-	for n := 0; ; n++ {
+	free, n := time.Duration(0), 0
+	defer func() { f.missed.Store(uint64(max(0, int64((float64(t.For)-first)/per)+1-int64(n)))) }() // the one that was under way, and those behind it
+	for ; ; n++ {
 		due := time.Duration(first + float64(n)*per)
 		if !f.until(began, due) {
 			return nil
@@ -155,9 +164,6 @@ func (f *flow) ask(t *Test, began time.Time) error {
 		from := time.Since(began)
 		f.late.add(int64(from - max(due, free)))
 		if err := f.exchange(request, response); err != nil {
-			if f.over.Load() {
-				f.missed.Store(uint64(max(0, int64((float64(time.Since(began))-first)/per)-int64(n))))
-			}
 			return err
 		}
 		free = time.Since(began)
@@ -169,7 +175,7 @@ func (f *flow) ask(t *Test, began time.Time) error {
 
 // exchange sends one request and takes its response.
 func (f *flow) exchange(request, response []byte) error {
-	if err := f.socket.send(request); err != nil {
+	if err := f.socket.sendNow(request); err != nil {
 		return err
 	}
 	return f.take(response)
@@ -198,7 +204,7 @@ func (f *flow) answer(t *Test) error {
 		if err := f.take(request); err != nil {
 			return err
 		}
-		if err := f.socket.send(response); err != nil {
+		if err := f.socket.sendNow(response); err != nil {
 			return err
 		}
 		f.done.Store(f.done.Load() + 1)

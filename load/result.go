@@ -110,7 +110,7 @@ type Summary struct {
 	Latency      *Spread     `json:"mean_latency_ns,omitempty"` // of the runs' means
 	Times        *Percentile `json:"latency_ns,omitempty"`      // of all transactions of all runs
 	Late         *Percentile `json:"begun_late_ns,omitempty"`   // of those that are paced: how much of their latency is this program's own
-	Missed       uint64      `json:"not_begun,omitempty"`       // that were due
+	Missed       uint64      `json:"not_ended,omitempty"`       // that were due
 	Retransmits  Number      `json:"retransmits"`
 	Segments     Number      `json:"segments"`
 	RTT          Number      `json:"rtt_ns"`

@@ -162,7 +162,6 @@ func newSide(t Test, m *Machine, flows []*flow, local, peer netip.Addr) *side {
 
 // begin lets traffic flow.
 func (s *side) begin(ctx context.Context) {
-	s.watch = s.machine.watch(ctx, s.device, s.test.Every)
 	looking, enough := context.WithCancel(ctx)
 	s.enough = enough
 	switch {
@@ -183,11 +182,15 @@ func (s *side) begin(ctx context.Context) {
 	for _, f := range s.flows {
 		f.last, _ = f.socket.info() // what is not known stays so
 	}
-	s.clock, _ = clockTime(unix.CLOCK_PROCESS_CPUTIME_ID)
 	s.moved, s.done = make([]uint64, len(s.flows)), make([]uint64, len(s.flows))
-	s.began = time.Now()
+	var ready sync.WaitGroup
+	begin := make(chan struct{})
 	for _, f := range s.flows {
+		ready.Add(1)
 		s.threads.Go(func() {
+			f.prepare()
+			ready.Done()
+			<-begin
 			f.run(&s.test, s.began)
 			if f.err != nil {
 				select {
@@ -197,6 +200,11 @@ func (s *side) begin(ctx context.Context) {
 			}
 		})
 	}
+	ready.Wait()
+	s.watch = s.machine.watch(ctx, s.device, s.test.Every)
+	s.clock, _ = clockTime(unix.CLOCK_PROCESS_CPUTIME_ID)
+	s.began = time.Now()
+	close(begin)
 }
 
 // reported is a diagnosis, or why there is none.
@@ -320,6 +328,7 @@ func (s *side) threadUse(over float64) (all, most Number) {
 		if tid == 0 || !ok {
 			return unknown(), unknown()
 		}
+		now -= f.had.Load()
 		use := Number(float64(now-f.cpu) / over)
 		all, most = all+use, max(most, use)
 		f.cpu = now
@@ -357,6 +366,22 @@ func (p *Part) add(o *Part) {
 	mean(&p.CPU.Traffic, o.CPU.Traffic)
 	mean(&p.CPU.Thread, o.CPU.Thread)
 	p.To = o.To
+}
+
+// settle waits until the other side has ended traffic, at most so long: who ends it first breaks it off for the other one.
+func (s *side) settle(most time.Duration) {
+	for _, f := range s.flows {
+		f.over.Store(true)
+	}
+	done := make(chan struct{})
+	go func() {
+		s.threads.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(most):
+	}
 }
 
 // halt ends traffic, also at the other side, and waits until no thread is left.

@@ -6,29 +6,37 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// A socket carries traffic: a TCP connection whose calls block, so that a thread that waits for it is woken by the kernel itself. Through Go's
-// poller each wait would take two more system calls and a second thread.
+// A socket carries traffic: a TCP connection whose calls block, so that a thread that waits for it is woken by the kernel itself. Go's poller knows nothing of it: what is
+// registered there wakes another thread at each packet, which halves the transactions a second.
 type socket struct {
-	file *os.File
 	fd   int
+	once sync.Once // closes it
 }
 
-// socketOf takes the connection over.
+// socketOf takes the connection over, also when that fails.
 func socketOf(c *net.TCPConn) (*socket, error) {
-	f, err := c.File() // a descriptor of its own
-	err = errors.Join(err, c.Close())
+	defer c.Close() // and so it leaves the poller; an os.File of it would be in it again
+	raw, err := c.SyscallConn()
 	if err != nil {
-		if f != nil {
-			f.Close()
-		}
 		return nil, fmt.Errorf("take the connection over: %w", err)
 	}
-	return &socket{file: f, fd: int(f.Fd())}, nil // Fd makes it block
+	s := &socket{fd: -1}
+	var e error
+	err = raw.Control(func(fd uintptr) { s.fd, e = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = errors.Join(err, e); err == nil {
+		err = unix.SetNonblock(s.fd, false)
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("take the connection over: %w", err)
+	}
+	return s, nil
 }
 
 // arrange sets what the test says of a connection that this end sends on, or not.
@@ -86,7 +94,14 @@ func (s *socket) congestion() string {
 // end makes threads that wait for the connection return, here and at the other end.
 func (s *socket) end() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) } // it may be over
 
-func (s *socket) close() { _ = s.file.Close() }
+// close lets go of it. No thread may use it any more.
+func (s *socket) close() {
+	s.once.Do(func() {
+		if s.fd >= 0 {
+			unix.Close(s.fd) //nolint:errcheck // what it held is gone either way
+		}
+	})
+}
 
 // send writes all of b.
 func (s *socket) send(b []byte) error {
@@ -101,6 +116,22 @@ func (s *socket) send(b []byte) error {
 		b = b[n:]
 	}
 	return nil
+}
+
+// sendNow is send for what the kernel has room for: it does not wait, so the runtime is not told that it might. It does wait where there is no room.
+func (s *socket) sendNow(b []byte) error {
+	n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	if e == 0 && int(n) == len(b) {
+		return nil
+	}
+	switch e {
+	case 0:
+		b = b[n:]
+	case unix.EAGAIN, unix.EINTR:
+	default:
+		return e
+	}
+	return s.send(b)
 }
 
 // receive reads at most len(b) bytes; 0 at the end. With MSG_TRUNC among the flags TCP throws them away and copies nothing (since 2.4, tcp(7)).

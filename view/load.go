@@ -192,7 +192,7 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 				d.paragraph("", fmt.Sprintf("counted from when each was to begin, so a stall is in all that it held up; of that this program began p50 %s, p99 %s, max %s late by itself", span(p.P50), span(p.P99), span(p.Most)))
 			}
 			if s.Missed > 0 {
-				d.paragraph("", fmt.Sprintf("%d transactions were due and not begun when the time was over: they are in no latency", s.Missed))
+				d.paragraph("", fmt.Sprintf("%d transactions were due and had not ended when the time was over: they are in no latency", s.Missed))
 			}
 		}
 	}
