@@ -58,11 +58,11 @@ func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 		t.Columns = append(t.Columns, Column{Name: by, Head: by, Width: 10, Left: true})
 	}
 	unit, shown := string(st.Unit), decimals(st.Unit)
-	t.Columns = append(t.Columns, Column{Name: "values", Head: "values", Width: 10, Help: "how many there were"},
-		Column{Name: "mean", Head: "mean " + unit, Decimals: shown, Width: 12, Help: st.Help},
-		Column{Name: "p50", Head: "p50", Decimals: shown, Width: 12, Help: "half of the values are below it; as exact as the buckets are"},
-		Column{Name: "p90", Head: "p90", Decimals: shown, Width: 12, Help: "as p50"}, Column{Name: "p99", Head: "p99", Decimals: shown, Width: 12, Help: "as p50"},
-		Column{Name: "max", Head: "max", Decimals: shown, Width: 12, Help: "the end of the bucket that the greatest is in"})
+	t.Columns = append(t.Columns, Column{Name: "values", Head: "values", Width: 8, Help: "how many there were"},
+		Column{Name: "mean", Head: "mean " + unit, Decimals: shown, Width: 10, Help: st.Help},
+		Column{Name: "p50", Head: "p50", Decimals: shown, Width: 10, From: 1, Help: "half of the values are below it; as exact as the buckets are"},
+		Column{Name: "p90", Head: "p90", Decimals: shown, Width: 10, From: 100, Help: "as p50"}, Column{Name: "p99", Head: "p99", Decimals: shown, Width: 10, From: 1, Help: "as p50"},
+		Column{Name: "max", Head: "max", Decimals: shown, Width: 10, From: 1, Help: "the end of the bucket that the greatest is in"})
 	p := NewPivot(q.By...)
 	dists := map[int]*measure.Dist{}
 	columns := p.columnsOf(a)
