@@ -2,6 +2,7 @@ package cases
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -180,4 +181,40 @@ func actCrowd(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 	<-ctx.Done()
 	runtime.KeepAlive(held)
 	return nil
+}
+
+// actPurge makes a directory, looks up names in it that do not exist, each of which the kernel caches, and removes it, which purges them. An operation is a removal.
+func actPurge(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
+	dir := f.String("dir", "", "directory, made and removed")
+	names := f.Int("names", 40000, "names looked up in it")
+	every := f.Duration("every", 200*time.Millisecond, "time from one round to the next")
+	f.Parse(args)
+	rounds := time.NewTicker(*every) // what was missed is left out
+	defer rounds.Stop()
+	ready := false
+	for {
+		if err := unix.Mkdir(*dir, 0o700); err != nil {
+			return fmt.Errorf("make %s: %w", *dir, err)
+		}
+		var st unix.Stat_t
+		for n := range *names {
+			if err := unix.Lstat(fmt.Sprintf("%s/message-%d", *dir, n), &st); !errors.Is(err, unix.ENOENT) {
+				return fmt.Errorf("look up what is not there: %w", err)
+			}
+		}
+		start := time.Now()
+		if err := unix.Rmdir(*dir); err != nil {
+			return fmt.Errorf("remove %s: %w", *dir, err)
+		}
+		t.done(0, time.Since(start))
+		if !ready {
+			ready = true
+			t.ready()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-rounds.C:
+		}
+	}
 }

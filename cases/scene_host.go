@@ -50,6 +50,35 @@ func cpuStories() []Story {
 	}
 }
 
+func purgeStories() []Story {
+	// A program that removes a directory five times a second, of which so many names are cached.
+	build := func(names int, quick, slow time.Duration, truth Truth) func(*Lab, *Scene, Options) {
+		return func(l *Lab, sc *Scene, o Options) {
+			if o.Entries > 0 {
+				names = o.Entries
+			}
+			d := sc.load(Program{Name: "spooler", Act: "purge", Args: []string{"-dir", filepath.Join(l.dir, "spool"), "-names", fmt.Sprint(names)}})
+			if sc.Truth = truth; truth.Rule != "" {
+				sc.Truth.Names, sc.Truth.PID = []string{d.Name}, d.PID
+			}
+			sc.Truth.Expect = []Range{{What: "a removal takes", Low: quick.Seconds() * 1e3, High: slow.Seconds() * 1e3, Unit: "ms", Level: true,
+				Read: func() (float64, time.Time) { c := d.Count(); return c.P50.Seconds() * 1e3, c.At }}}
+			sc.try("cat /proc/sys/fs/dentry-state")
+			sc.try("culprit profile --process %s --kernel --for 5s", d.Name)
+		}
+	}
+	never := []string{"cpu-saturated", "cpu-one-saturated", "memory-pressure"}
+	return []Story{
+		{Name: "cache-purge", Help: "a program removes a directory five times a second of which 40,000 names are cached: 20 ms each, all of it CPU time", Twin: "cache-purge-light",
+			build: build(40000, 8*time.Millisecond, 80*time.Millisecond, Truth{Rule: "cache-purge", Kind: []string{"process"}, Never: never, Cleared: []string{"disk", "memory"},
+				Says: []Span{{"of a CPU for purges", 0.04, 0.4}, {"of a CPU in all", 0.1, 0.9}}})},
+		{Name: "cache-purge-quarter", Help: "the same with a quarter of the names: a quarter of the time, a remark at most",
+			build: build(10000, 2*time.Millisecond, 16*time.Millisecond, Truth{Never: never})},
+		{Name: "cache-purge-light", Help: "the same with ten names",
+			build: build(10, 20*time.Microsecond, 1500*time.Microsecond, Truth{Never: append([]string{"cache-purge"}, never...)})},
+	}
+}
+
 func limitStories() []Story {
 	needController := func(name string) func() string {
 		return func() string {

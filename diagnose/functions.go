@@ -47,11 +47,11 @@ type purge struct {
 // purges gives the functions that go through a cache to throw it away, or a part of it: what they take grows with what there is. That of a process's own
 // memory (unmap_vmas, exit_mmap) is no cache, and of files that are deleted (evict) it is the deletion itself.
 func purges() map[string]purge {
-	names := purge{"the dentry cache, names of files that were looked up", "dentry", High}
-	inodes := purge{"the inode cache", "inode", High}
-	tracked := purge{"the table of tracked connections", "conntrack", High}
-	neighbours := purge{"the table of neighbours", "neighbour", High}
-	pages := purge{"pages of files out of the page cache", "", Low}
+	names := purge{"cached names of files", "dentry", High}
+	inodes := purge{"cached inodes", "inode", High}
+	tracked := purge{"tracked connections", "conntrack", High}
+	neighbours := purge{"neighbours", "neighbour", High}
+	pages := purge{"cached pages of files", "", Low}
 	return map[string]purge{
 		// rmdir, rename over a directory, unmounting, and files of /proc whose process has ended: dcache.c.
 		"shrink_dcache_parent": names, "shrink_dentry_list": names, "shrink_dcache_sb": names, "d_invalidate": names, "d_prune_aliases": names, "shrink_dcache_for_umount": names, "d_walk": names,
@@ -60,7 +60,7 @@ func purges() map[string]purge {
 		// The worker that drops what has expired, and who empties the table: nf_conntrack_core.c.
 		"gc_worker": tracked, "nf_ct_iterate_cleanup": tracked, "nf_ct_iterate_cleanup_net": tracked, "get_next_corpse": tracked,
 		"neigh_forced_gc": neighbours, "neigh_periodic_work": neighbours, "neigh_flush_dev": neighbours,
-		"fib_table_flush": {"the table of routes", "route", High}, "fib6_run_gc": {"the table of IPv6 routes", "route6", High}, "fib6_clean_all": {"the table of IPv6 routes", "route6", High}, "__fib6_clean_all": {"the table of IPv6 routes", "route6", High},
+		"fib_table_flush": {"routes", "route", High}, "fib6_run_gc": {"IPv6 routes", "route6", High}, "fib6_clean_all": {"IPv6 routes", "route6", High}, "__fib6_clean_all": {"IPv6 routes", "route6", High},
 		// fadvise, truncation and deletion of files: truncate.c.
 		"invalidate_mapping_pages": pages, "mapping_try_invalidate": pages, "truncate_inode_pages_range": pages, "invalidate_inode_pages2_range": pages,
 	}

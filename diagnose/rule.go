@@ -43,6 +43,7 @@ func All() []Rule {
 		tableLong(),
 		tableFullRule(),
 		tableGrowing(),
+		cachePurge(),
 		cgroupThrottledRule(),
 		forkStorm(),
 	}

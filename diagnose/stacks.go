@@ -186,12 +186,14 @@ func bare(name string) string {
 }
 
 // share gives what a row takes of its CPU in the masked cells; 0 where it was not seen.
-func (s *stacks) share(r *stackRow, mask []bool) float64 {
-	hz := s.hz[r.cpu]
-	if hz <= 0 {
-		return 0
+func (s *stacks) share(r *stackRow, mask []bool) float64 { return s.part(r, r.Part(mask)) }
+
+// part gives samples a second as a share of the row's CPU. More than a CPU has are none.
+func (s *stacks) part(r *stackRow, samples float64) float64 {
+	if v := samples / s.hz[r.cpu]; v > 0 && v < 1.5 { // as machine.plausible: a reading that comes late has more than a second's
+		return v
 	}
-	return or(r.Part(mask), 0) / hz
+	return 0
 }
 
 // sum gives what the wanted rows take together, in CPUs.
@@ -348,6 +350,9 @@ func (s *stacks) functionsProof(f *Finding, sp spell, want func(*stackRow) bool,
 	for _, t := range s.functions(sp.mask, want) {
 		if t.self < functionLine*whole || len(named) >= functionLines {
 			break
+		}
+		if t.self > 1.5*whole {
+			continue // the other number knows nothing of it
 		}
 		named = append(named, t.name)
 		f.proof(s.table, sp, sentence, t.self, "CPU", fmt.Sprintf("%s takes %s of %s by itself, %s%s (sampled)", clean(t.name), percent(t.self/whole), of, t.mostly(), walks(t.name)))
