@@ -326,7 +326,7 @@ func told(c net.Conn, t *Test, s *side, err error) string {
 		if t.Kind == Exchange {
 			line += fmt.Sprintf(", %d transactions", tr.Exchanges)
 		} else {
-			line += fmt.Sprintf(", %s %.3g Gbit/s", tr.Way, float64(tr.Bytes)*8/s.total.Seconds()/1e9)
+			line += fmt.Sprintf(", %s %s", tr.Way, Bits(s.total.throughput(tr.Way)))
 		}
 	}
 	if err != nil {

@@ -244,11 +244,11 @@ func loadCosts(d *diagnosis, r *load.Result) {
 	})
 	row("by this program", func(c *load.Cost) string { return number(c.Process, "%.2f", 1) })
 	if r.Test.Kind == load.Exchange {
-		row("CPU per transaction", func(c *load.Cost) string {
-			return span(c.MachineEach) + ", program " + span(c.ProcessEach)
-		})
+		row("CPU per transaction", func(c *load.Cost) string { return span(c.MachineEach) })
+		row("by this program", func(c *load.Cost) string { return span(c.ProcessEach) })
 	} else {
-		row("CPU per GB", func(c *load.Cost) string { return span(c.MachinePerGB) + ", program " + span(c.ProcessPerGB) })
+		row("CPU time per GB", func(c *load.Cost) string { return span(c.MachinePerGB) })
+		row("by this program", func(c *load.Cost) string { return span(c.ProcessPerGB) })
 	}
 	row("interface", func(c *load.Cost) string { return orDash(Clean(c.Device)) })
 	for n, direction := range []string{"sends", "receives"} {

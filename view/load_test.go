@@ -73,7 +73,8 @@ interval 954.8 Mbit/s to 958.8 Mbit/s
 machine                alpha                      be?ta
 CPUs busy              0.50 of 2                  0.50 of 2
 by this program        0.25                       0.25
-CPU per GB             4.18s, program 2.09s       4.18s, program 2.09s
+CPU time per GB        4.18s                      4.18s
+by this program        2.09s                      2.09s
 interface              eth0                       -
 sends on the wire      999 Mbit/s, 99.9 %         -
 receives on the wire   1 Mbit/s, share -          -
