@@ -41,11 +41,14 @@ func (s *Set) SetBudget(share float64) { s.budget.share = share }
 // Budget gives what SetBudget was given.
 func (s *Set) Budget() float64 { return s.budget.share }
 
-// groupOf gives the object of a statistic: what is read together costs together.
-func groupOf(id measure.StatID) string {
-	group := string(id)
+// groupOf gives the object of a statistic: what is read together costs together. What is traced has nothing to do with counters of its object.
+func groupOf(st *measure.Stat) string {
+	group := string(st.ID)
 	if i := strings.LastIndexByte(group, '.'); i > 0 {
 		group = group[:i]
+	}
+	if st.Traced {
+		group += " (traced)"
 	}
 	return group
 }
@@ -86,7 +89,7 @@ func (s *Set) spend(at time.Time) {
 	groups, ids, all := map[string]float64{}, map[string][]uint32{}, 0.0
 	for _, d := range s.Datasets() {
 		if u := s.Usage(d.ID); u.CPU > 0 {
-			g := groupOf(d.Query.Stat)
+			g := groupOf(&d.Stat)
 			groups[g] += u.CPU
 			ids[g] = append(ids[g], d.ID)
 			all += u.CPU

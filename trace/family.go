@@ -22,6 +22,7 @@ var familyTexts embed.FS
 //	statistic ID KIND UNIT by FIELD FIELD ...: HELP    of the aggregation that is called as ID, with _ for each dot, and has these keys in this order
 //	field NAME TYPE [of WORDS]: HELP                   KIND and TYPE are those of measure; WORDS names a table of namings
 //	without culprit                                    what this process does itself is in none of them
+//	optional PROBE                                     clauses of this probe are left out where this kernel has not got it
 //
 // While nobody reads it, it is text: nothing is compiled, and nothing of it is in the kernel. A run has its own program, with what it was asked for and
 // no more (see program), and equal runs share one.
@@ -33,6 +34,7 @@ type Family struct {
 	stats   []measure.Stat
 	words   map[string]*naming // by field
 	without bool
+	maybe   []string // probes that some kernels lack
 	budget  Budget
 
 	start sync.Mutex // one start or stop at a time; taken before mu
@@ -114,6 +116,8 @@ func newFamily(file, text string) (*Family, error) {
 			fields = append(fields, field)
 		case words[0] == "without":
 			f.without = true
+		case words[0] == "optional" && len(words) == 2:
+			f.maybe = append(f.maybe, words[1])
 		}
 	}
 	for i := range f.stats {

@@ -222,7 +222,7 @@ func (f *Family) narrow(c *syntax.Clause, wants map[string]*familyWant, own map[
 		var before syntax.Expr
 		for _, text := range slices.Sorted(maps.Keys(conditions[a])) {
 			switch x := conditions[a][text]; {
-			case !alone || shared[text] < adds:
+			case !alone || shared[text] < adds || ofClause(x): // the clause finds it out itself
 				before = both(before, x)
 			case shared[text] == adds: // once for all of them
 				c.Predicate, shared[text] = both(c.Predicate, x), adds+1
@@ -237,6 +237,16 @@ func (f *Family) narrow(c *syntax.Clause, wants map[string]*familyWant, own map[
 			c.Predicate = both(own[text], c.Predicate) // cheap, and first
 		}
 	}
+}
+
+// ofClause says whether an expression looks at variables of the clause.
+func ofClause(x syntax.Expr) (is bool) {
+	syntax.Walk(x, func(n syntax.Node) bool {
+		v, ok := n.(*syntax.Ident)
+		is = is || ok && v.Scope == syntax.ScopeThis
+		return true
+	})
+	return is
 }
 
 // both gives a condition of two that must hold, either of which may be nil.

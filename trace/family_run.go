@@ -29,8 +29,8 @@ type familyRun struct {
 }
 
 const (
-	// familyString is how many bytes strings of these programs have, with the one that ends them: names of threads and devices have 16 and 32 at most.
-	familyString = 32
+	// familyString is how many bytes strings of these programs have, with the one that ends them: addresses have 46 at most, names of devices 32, of threads 16.
+	familyString = 48
 	// familyRoom is how many keys of an aggregation there is room for between two looks, on each CPU.
 	familyRoom = 1 << 15
 	// familyGather is how long what was counted stays in the kernel at most.
@@ -56,6 +56,7 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.spare(p.tree, env)
 	key := p.key()
 	f.mu.Lock()
 	if r := f.running[key]; r != nil && !r.over() {
@@ -88,6 +89,18 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	defer f.mu.Unlock()
 	f.running[key] = r
 	return r, nil
+}
+
+// spare takes out the clauses whose probe this kernel lacks and that may be left out.
+func (f *Family) spare(tree *syntax.Program, env *Env) {
+	tree.Items = slices.DeleteFunc(tree.Items, func(item syntax.Item) bool {
+		c, ok := item.(*syntax.Clause)
+		if !ok || len(c.Probes) != 1 || !slices.Contains(f.maybe, syntax.Print(c.Probes[0])) {
+			return false
+		}
+		_, err := env.Probes(c.Probes[0])
+		return err != nil
+	})
 }
 
 // key tells a program from others: the same text can stand for different statistics, of which one is fixed.
@@ -227,7 +240,7 @@ func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Que
 			b := batches[0]
 			if over := b.Over.Span(); over > 0 {
 				if share := float64(now-cost) / float64(over); share > dearFrom {
-					b.Notes = append(b.Notes, "measuring "+f.file+" statistics takes more than "+dearness(share)+" % of one CPU: a predicate by pid makes it cheaper")
+					b.Notes = append(b.Notes, "measuring "+f.file+" statistics takes more than "+dearness(share)+" % of one CPU")
 				}
 				cost = now
 			}

@@ -6,12 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 
 	"context"
 	"errors"
 	"fmt"
-	"golang.org/x/sys/unix"
 	"slices"
 	"strings"
 	"testing"
@@ -246,7 +244,9 @@ func startWorker(t *testing.T, what string) *worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(me, "-test.run", "^TestWorker$")
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second) // who waits for what it says gets an end, then
+	t.Cleanup(stop)
+	c := exec.CommandContext(ctx, me, "-test.run", "^TestWorker$")
 	c.Env, c.Stderr = append(os.Environ(), workFor+"="+what), os.Stderr
 	in, out := piped(t, c)
 	t.Cleanup(func() {
@@ -284,52 +284,4 @@ func TestWorker(t *testing.T) {
 	workers()[what]()
 	in.ReadString('\n') //nolint:errcheck // it is the end
 	os.Exit(0)
-}
-
-// workers are what workers do.
-func workers() map[string]func() {
-	return map[string]func(){"syscalls": makeSyscalls}
-}
-
-const madeSyscalls = 3000
-
-// makeSyscalls makes calls of which is known how many fail and how long they take, and says how long all that sleep took.
-func makeSyscalls() {
-	for range madeSyscalls {
-		unix.Getpgid(0)              //nolint:errcheck // it is made to be counted
-		unix.Getpgid(1<<22 + 1)      //nolint:errcheck // no such process
-		unix.Flock(-1, unix.LOCK_UN) //nolint:errcheck // no such file
-	}
-	runtime.LockOSThread()
-	began := time.Now()
-	for range 20 {
-		unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 5e6}, nil) //nolint:errcheck // a signal makes it shorter, and it says how long it was
-	}
-	fmt.Println(time.Since(began).Nanoseconds())
-}
-
-// Calls of another process are counted each, by name and error, and take as long as it says itself.
-func TestSyscallStatistics(t *testing.T) {
-	w := startWorker(t, "syscalls")
-	of := fmt.Sprintf(" where pid = %d", w.pid)
-	got := watchFamily(t, []string{"syscall.count by syscall,error" + of, "syscall.time by syscall" + of, "syscall.latency by syscall,process" + of}, func() { w.begin(t) }, func(m *measured) bool {
-		return m.dists[fmt.Sprintf("syscall.latency syscall=clock_nanosleep process=%s pid=%d", w.name, w.pid)].Counts != nil && m.sums[fmt.Sprintf("syscall.time syscall=clock_nanosleep pid=%d", w.pid)] > 99e6
-	})
-	var slept float64
-	w.said(t, &slept)
-	for what, n := range map[string]float64{"getpgid error=none": madeSyscalls, "getpgid error=ESRCH": madeSyscalls, "flock error=EBADF": madeSyscalls, "flock error=none": 0} {
-		if sum := got.sums[fmt.Sprintf("syscall.count syscall=%s pid=%d", what, w.pid)]; sum != n {
-			t.Errorf("%s: %.0f of %.0f", what, sum, n)
-		}
-	}
-	sleeps := got.dists[fmt.Sprintf("syscall.latency syscall=clock_nanosleep process=%s pid=%d", w.name, w.pid)]
-	if n := sleeps.Count(); sleeps.Base != 2 || n < 20 || sleeps.Quantile(0) < 4e6 || sleeps.Sum < 100e6*0.875 {
-		t.Errorf("%d sleeps of 5 ms: %+v", n, sleeps)
-	}
-	if sum := got.sums[fmt.Sprintf("syscall.time syscall=clock_nanosleep pid=%d", w.pid)]; sum < 100e6 || sum > 1.1*slept {
-		t.Errorf("slept %.0f ns, by itself %.0f", sum, slept)
-	}
-	if len(got.dists) < 3 {
-		t.Errorf("%v", got.dists)
-	}
 }

@@ -22,8 +22,54 @@ func namingOf(name string) *naming {
 		return &naming{syscallOf, eachSyscall}
 	case "errno":
 		return &naming{errnoName, eachErrno}
+	case "request":
+		return few("read", "write", "flush", "discard", "", "secure-erase", "", "zone-append", "", "write-zeroes") // enum req_op in include/linux/blk_types.h
+	case "exit":
+		return few("", "exited", "killed", "dumped") // CLD_EXITED ...
+	case "signal":
+		return &naming{signalName, eachSignal}
 	}
 	return nil
+}
+
+// few is a naming of the first numbers, from 0 on; "" of one that has no word.
+func few(words ...string) *naming {
+	return &naming{
+		say: func(n int64) string {
+			if n >= 0 && n < int64(len(words)) && words[n] != "" {
+				return words[n]
+			}
+			return strconv.FormatInt(n, 10)
+		},
+		all: func(yield func(int64, string) bool) {
+			for n, w := range words {
+				if w != "" && !yield(int64(n), w) {
+					return
+				}
+			}
+		},
+	}
+}
+
+func signalName(n int64) string {
+	if name := unix.SignalName(unix.Signal(n)); name != "" {
+		return name
+	}
+	if n >= 34 && n <= lastSignal { // as kill -l has it: the C library keeps 32 and 33
+		return "SIGRT" + strconv.FormatInt(n-34, 10)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// lastSignal is _NSIG.
+const lastSignal = 64
+
+func eachSignal(yield func(int64, string) bool) {
+	for n := int64(1); n <= lastSignal; n++ {
+		if !yield(n, signalName(n)) {
+			return
+		}
+	}
 }
 
 // word gives what is said for a number that stands in a key.
@@ -67,10 +113,20 @@ func errnoName(n int64) string {
 	if n == 0 {
 		return noError
 	}
+	switch n { // a signal interrupts the call: no program sees them (include/linux/errno.h)
+	case 512:
+		return "ERESTARTSYS"
+	case 513:
+		return "ERESTARTNOINTR"
+	case 514:
+		return "ERESTARTNOHAND"
+	case 516:
+		return "ERESTART_RESTARTBLOCK"
+	}
 	if name := unix.ErrnoName(unix.Errno(n)); name != "" {
 		return name
 	}
-	return strconv.FormatInt(n, 10) // those of the kernel's own have none: ERESTARTSYS 512
+	return strconv.FormatInt(n, 10)
 }
 
 func eachErrno(yield func(int64, string) bool) {

@@ -90,6 +90,12 @@ func schedProbes() []stableProbe {
 		{provider: "sched", name: "off-cpu", places: at(way{event: "sched_switch", names: switching[:2], args: []check.Arg{lwp("next"), ps("next")}})},
 		{provider: "sched", name: "on-cpu", places: at(way{event: "sched_switch", names: switching[:2], thread: "next"})},
 		{provider: "sched", name: "preempt", places: at(way{event: "sched_switch", names: switching, when: runnable})},
+		// Of culprit's own: the thread at hand is the one that begins to wait for a CPU, woken or put aside. Moving it to another queue does not begin it anew.
+		{provider: "sched", name: "ready", places: [][]way{
+			{{function: "sched_switch", event: "sched_switch", names: switching, when: runnable, thread: "prev"}},
+			{{function: "sched_wakeup", event: "sched_wakeup", names: p, when: "!p->on_cpu", thread: "p"}},
+			{{function: "sched_wakeup_new", event: "sched_wakeup_new", names: p, thread: "p"}},
+		}},
 		{provider: "sched", name: "remain-cpu", places: at(way{event: "sched_exit_tp", names: []param{{"is_switch", "", 0}}, when: "!is_switch"})},
 		{provider: "sched", name: "sleep", places: at(way{event: "sched_switch", names: switching, when: waits})},
 		{provider: "sched", name: "surrender", places: at(

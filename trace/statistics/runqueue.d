@@ -1,0 +1,16 @@
+/*
+ * Waiting for a CPU: from being woken, or put aside while it could run on, until the thread is put on a CPU. Moving it to another CPU's queue
+ * meanwhile is part of it.
+ *
+ * statistic runqueue.latency dist ns by cpu process pid: how long threads waited for a CPU each time, to a quarter of each power of two (sched:sched_wakeup, sched_wakeup_new, sched_switch)
+ * statistic runqueue.time delta ns by cpu process pid: time that threads waited for a CPU, counted when they got it (sched:sched_wakeup, sched_wakeup_new, sched_switch)
+ * field cpu number: CPU that it came to
+ * field process word: name of the thread that waited
+ * field pid number: its process ID
+ */
+sched:::ready { self->ready = timestamp; }
+sched:::on-cpu /self->ready/ {
+	@runqueue_latency[cpu, execname, pid] = llquantize(timestamp - self->ready, 2, 5, 40, 8);
+	@runqueue_time[cpu, execname, pid] = sum(timestamp - self->ready);
+	self->ready = 0;
+}
