@@ -120,10 +120,35 @@ func (r rows) number(key, want, column string) float64 {
 
 func seconds() string { return strconv.Itoa(watch) }
 
-func TestNicBesideNicstatAndIP(t *testing.T) {
+// TestBeside makes the comparisons. Those of a group look at the same seconds: what each compares is of its own scene, or of the whole
+// machine for both tools. No group's loads keep all CPUs busy, for who begins late compares other seconds.
+func TestBeside(t *testing.T) {
 	if quick() {
 		return
 	}
+	type comparison struct {
+		name string
+		make func(*testing.T)
+	}
+	for _, group := range []struct {
+		name string
+		of   []comparison
+	}{
+		{"traffic, disk and processes", []comparison{{"nicstat", besideNicstatAndIP}, {"iostat", besideIostat}, {"counters", besideTheCounters}, {"loads", besideTheLoads}, {"proc", besideProc}}},
+		{"CPU and memory", []comparison{{"mpstat", besideMpstat}, {"vmstat", besideVmstat}}},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, c := range group.of {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.make(t)
+				})
+			}
+		})
+	}
+}
+
+func besideNicstatAndIP(t *testing.T) {
 	if why := needTun(); why != "" {
 		t.Skipf("needs: %s", why)
 	}
@@ -185,10 +210,7 @@ func TestNicBesideNicstatAndIP(t *testing.T) {
 	})
 }
 
-func TestCPUBesideMpstat(t *testing.T) {
-	if quick() {
-		return
-	}
+func besideMpstat(t *testing.T) {
 	l := open(t)
 	needTools(t, "mpstat")
 	bin := needProgram(t)
@@ -249,10 +271,7 @@ func TestCPUBesideMpstat(t *testing.T) {
 	})
 }
 
-func TestDiskBesideIostat(t *testing.T) {
-	if quick() {
-		return
-	}
+func besideIostat(t *testing.T) {
 	l := open(t)
 	needTools(t, "iostat")
 	bin := needProgram(t)
@@ -305,10 +324,7 @@ func TestDiskBesideIostat(t *testing.T) {
 	})
 }
 
-func TestMemBesideVmstat(t *testing.T) {
-	if quick() {
-		return
-	}
+func besideVmstat(t *testing.T) {
 	l := open(t)
 	needTools(t, "vmstat")
 	bin := needProgram(t)
@@ -363,10 +379,7 @@ func TestMemBesideVmstat(t *testing.T) {
 	})
 }
 
-func TestTCPBesideTheCounters(t *testing.T) {
-	if quick() {
-		return
-	}
+func besideTheCounters(t *testing.T) {
 	l := open(t)
 	bin := needProgram(t)
 	src, dst := pair(l, veths(l))
@@ -411,11 +424,8 @@ func TestTCPBesideTheCounters(t *testing.T) {
 	})
 }
 
-// TestFlows has two processes with known rates to two hosts, and holds each row and the residual against them.
-func TestFlows(t *testing.T) {
-	if quick() {
-		return
-	}
+// besideTheLoads has two processes with known rates to two hosts, and holds each row and the residual against them.
+func besideTheLoads(t *testing.T) {
 	l := open(t)
 	bin := needProgram(t)
 	hub, a, b := l.Host("hub"), l.Host("a"), l.Host("b")
@@ -469,10 +479,7 @@ func TestFlows(t *testing.T) {
 	})
 }
 
-func TestPsBesideProc(t *testing.T) {
-	if quick() {
-		return
-	}
+func besideProc(t *testing.T) {
 	l := open(t)
 	bin := needProgram(t)
 	sc := &Scene{Lab: l}

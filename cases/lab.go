@@ -283,10 +283,13 @@ func remove(run string, bad io.Writer) {
 	}
 }
 
-// processesOf lists the living processes of a run, without the caller and without zombies.
+// processesOf lists the living processes of a run, of all runs for "", without the caller and without zombies.
 func processesOf(run string) []int {
 	var pids []int
-	mine, guards := []byte("\x00"+envRun+"="+run+"\x00"), []byte("\x00"+envAct+"=guardian\x00")
+	mine, guards := []byte("\x00"+envRun+"="), []byte("\x00"+envAct+"=guardian\x00")
+	if run != "" {
+		mine = append(mine, run+"\x00"...)
+	}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
 		pid, err := strconv.Atoi(filepath.Base(d))

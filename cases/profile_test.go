@@ -3,7 +3,6 @@ package cases
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -169,6 +168,7 @@ func TestProfileSharesOfLanguages(t *testing.T) {
 		}},
 	} {
 		t.Run(l.name, func(t *testing.T) {
+			t.Parallel() // each is one busy thread, of which the shares are told
 			needTools(t, l.tools...)
 			c := l.start(t, t.TempDir())
 			pid := strconv.Itoa(c.Process.Pid)
@@ -316,9 +316,9 @@ func TestProfileOrdinary(t *testing.T) {
 	}
 }
 
-// TestProfileStory: the network's lookup function is what a machine with long hash chains does more of, and the first that the comparison
-// names; a machine with as many connections in a wide table does not.
-func TestProfileStory(t *testing.T) {
+// TestTables plays the stories of tables, and samples meanwhile what the kernel does for their loads: the network's lookup function is what a machine with long
+// hash chains does more of, and the first that the comparison names; a machine with as many connections in a wide table does not.
+func TestTables(t *testing.T) {
 	if quick() {
 		return
 	}
@@ -327,12 +327,18 @@ func TestProfileStory(t *testing.T) {
 	dir := t.TempDir()
 	const lookup = "__inet_lookup_established"
 	shares := map[string]float64{}
-	for _, name := range []string{"table-empty", "table-wide", "table-long"} {
-		share, err := profileOfStory(t, bin, name, filepath.Join(dir, name+".folded"), lookup)
-		if err != nil {
-			t.Fatal(err)
-		}
-		shares[name] = share
+	patience := time.Now().Add(time.Minute)
+	for _, story := range tableStories() {
+		t.Run(story.Name, func(t *testing.T) {
+			played(t, story, bin, patience, func(ctx context.Context, sc *Scene) error {
+				share, err := profileOfScene(ctx, t, sc, bin, filepath.Join(dir, story.Name+".folded"), lookup)
+				shares[story.Name] = share
+				return err
+			})
+		})
+	}
+	if len(shares) < len(tableStories()) || t.Failed() {
+		return // one of them alone was asked for, or has said what is wrong
 	}
 	t.Logf("%s has, of what the kernel does: %v", lookup, shares)
 	if shares["table-long"] < 0.05 || shares["table-long"] < 4*shares["table-empty"] || shares["table-long"] < 4*shares["table-wide"] {
@@ -365,38 +371,21 @@ func TestProfileStory(t *testing.T) {
 	}
 }
 
-// profileOfStory samples what the kernel does for the loads of a story, and gives the share of a function.
-func profileOfStory(t *testing.T, bin, name, file, function string) (share float64, failed error) {
+// profileOfScene samples what the kernel does for the loads of a scene, and gives the share of a function.
+func profileOfScene(ctx context.Context, t *testing.T, sc *Scene, bin, file, function string) (float64, error) {
 	t.Helper()
-	for _, story := range Catalogue() {
-		if story.Name != name {
-			continue
-		}
-		l, err := New()
-		if err != nil {
-			return 0, err
-		}
-		defer func() { failed = errors.Join(failed, l.Close()) }()
-		sc, err := story.Play(l, Options{})
-		if err != nil {
-			return 0, err
-		}
-		args := []string{"profile", "--kernel", "--hz", "997", "--for", "4", "-o", file}
-		for _, d := range sc.Loads { // packets are received by whoever sends them, on a virtual cable
-			args = append(args, "--pid", strconv.Itoa(d.PID))
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if _, err := output(ctx, l.Command(bin, args...)); err != nil {
-			return 0, err
-		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return 0, err
-		}
-		all, each := folded(b, function)
-		t.Logf("%s: %.0f samples", name, all)
-		return each[0] / all, nil
+	args := []string{"profile", "--kernel", "--hz", "997", "--for", "4", "-o", file}
+	for _, d := range sc.Loads { // packets are received by whoever sends them, on a virtual cable
+		args = append(args, "--pid", strconv.Itoa(d.PID))
 	}
-	return 0, fmt.Errorf("no story %s", name)
+	if _, err := output(ctx, sc.Lab.Command(bin, args...)); err != nil {
+		return 0, err
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	all, each := folded(b, function)
+	t.Logf("%s: %.0f samples", sc.Story, all)
+	return each[0] / all, nil
 }

@@ -150,13 +150,32 @@ func machineBusy() float64 {
 	return (number(f[1]) + number(f[2]) + number(f[3])) / 100
 }
 
-// ownCPU counts the CPU seconds of all living processes of the run.
-func (l *Lab) ownCPU() float64 {
-	total := 0.0
-	for _, pid := range processesOf(l.run) {
-		if v, _ := used(pid)(); v == v { // a process that ended just now counts no more
-			total += v
+// machineIdle counts the seconds that all CPUs together had nothing to do, or waited for disks.
+func machineIdle() float64 {
+	b, _ := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(b), "\n")
+	f := strings.Fields(line)
+	if len(f) < 6 {
+		return math.NaN()
+	}
+	return (number(f[4]) + number(f[5])) / 100
+}
+
+// cpuOf counts the CPU seconds of the living processes of a run, of all runs for "", by process.
+func cpuOf(run string) map[int]float64 {
+	each := map[int]float64{}
+	for _, pid := range processesOf(run) {
+		if v, _ := used(pid)(); v == v { // not one that ended just now
+			each[pid] = v
 		}
+	}
+	return each
+}
+
+// since gives the CPU seconds that processes which are there at both times, or began between them, used between them.
+func since(before, after map[int]float64) (total float64) {
+	for pid, v := range after {
+		total += v - before[pid]
 	}
 	return total
 }

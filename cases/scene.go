@@ -103,7 +103,7 @@ type Story struct {
 	Help  string // one sentence
 	Twin  string // the story that differs only in the fault; "" for a twin itself
 	Long  bool   // takes more than some 8 seconds to set up and watch
-	Light bool   // its loads take less than a fifth of a CPU, and what is wrong stays in its network namespaces: another such may play beside it
+	Light bool   // its loads take less than a fifth of a CPU, and what is wrong stays in its network namespaces and cgroups: other such may play beside it
 	Needs func() string
 	build func(*Lab, *Scene, Options)
 }

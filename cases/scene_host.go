@@ -143,7 +143,7 @@ func limitStories() []Story {
 		}
 	}
 	return []Story{
-		{Name: "cgroup-throttled", Help: "a process that wants 0.4 CPUs in a cgroup that may use 0.2, on an idle machine", Twin: "cgroup-roomy", Needs: needController("cpu"),
+		{Name: "cgroup-throttled", Light: true, Help: "a process that wants 0.4 CPUs in a cgroup that may use 0.2, on an idle machine", Twin: "cgroup-roomy", Needs: needController("cpu"),
 			build: throttle(0.2, Truth{Rule: "cgroup-throttled", Kind: []string{"cgroup", "process"}, Never: []string{"cpu-saturated", "cpu-one-saturated"}})},
 		{Name: "cgroup-roomy", Help: "the same in a cgroup that may use two CPUs", Needs: needController("cpu"),
 			build: throttle(2, Truth{Never: []string{"cgroup-throttled", "cpu-saturated"}})},
@@ -153,6 +153,6 @@ func limitStories() []Story {
 			build: crowd(1<<30, 500e6, Truth{Never: []string{"memory-pressure", "disk-saturated"}})},
 		{Name: "disk-saturated", Help: "64 threads write blocks of 256 KiB past the page cache, as fast as it goes", Twin: "disk-light",
 			build: write(64, 256<<10, 0, Truth{Rule: "disk-saturated", Kind: []string{"disk", "process"}, Never: []string{"memory-pressure"}})},
-		{Name: "disk-light", Help: "one thread writes 4 MB/s", build: write(1, 64<<10, 4e6, Truth{Never: []string{"disk-saturated"}})},
+		{Name: "disk-light", Light: true, Help: "one thread writes 4 MB/s", build: write(1, 64<<10, 4e6, Truth{Never: []string{"disk-saturated"}})},
 	}
 }

@@ -92,7 +92,7 @@ func packetStories() []Story {
 		{Name: "tcp-retransmits", Light: true, Help: "a hop on the way drops what comes faster than 100 Mbit/s, without a queue", Twin: "tcp-lossless",
 			build: buildPolice(20<<10, Truth{Rule: "tcp-retransmits", Also: []string{"peer-slow"}, Never: []string{"link-saturated", "interface-unused"}})},
 		{Name: "tcp-lossless", Light: true, Help: "the same way with room to wait, at half its speed", build: buildPolice(0, Truth{Never: []string{"tcp-retransmits", "net-drops"}})},
-		{Name: "net-drops", Help: "datagrams at twice the rate of the host's shaped interface: its queue drops half", Twin: "link-half",
+		{Name: "net-drops", Light: true, Help: "datagrams at twice the rate of the host's shaped interface: its queue drops half", Twin: "link-half",
 			build: func(l *Lab, sc *Scene, _ Options) {
 				src, dst := pair(l, veths(l))
 				src.Shape("eth0", 50, 16<<10, 48<<10) // a queue smaller than the socket's buffer, or the sender would wait
