@@ -218,3 +218,54 @@ func actPurge(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 		}
 	}
 }
+
+// actLockUp holds many locks on parts of one file, which the kernel keeps in a list, and takes and gives back one more for a share of the time: each time the list
+// is walked. An operation is one such lock.
+func actLockUp(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
+	name := f.String("file", "", "file, made and removed")
+	locks := f.Int("locks", 6000, "locks that are held")
+	duty := f.Float64("duty", 0.7, "share of the time that it is busy")
+	f.Parse(args)
+	file, err := os.Create(*name)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(*name)
+	defer file.Close()
+	runtime.LockOSThread()
+	set := func(kind int16, at int64) error {
+		l := unix.Flock_t{Type: kind, Start: at, Len: 1}
+		if err := unix.FcntlFlock(file.Fd(), unix.F_SETLK, &l); err != nil {
+			return fmt.Errorf("lock byte %d of %s: %w", at, *name, err)
+		}
+		return nil
+	}
+	for n := range *locks {
+		if err := set(unix.F_WRLCK, int64(2*n)); err != nil { // every other byte: neighbours would become one lock
+			return err
+		}
+	}
+	t.ready()
+	const period = 10 * time.Millisecond
+	rounds := time.NewTicker(period)
+	defer rounds.Stop()
+	last := int64(2 * *locks)
+	for {
+		for from := threadTime(); threadTime()-from < time.Duration(*duty*float64(period)); {
+			for range 8 {
+				if err := set(unix.F_WRLCK, last); err != nil {
+					return err
+				}
+				if err := set(unix.F_UNLCK, last); err != nil {
+					return err
+				}
+				t.ops.Add(1)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-rounds.C:
+		}
+	}
+}

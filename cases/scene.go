@@ -110,7 +110,7 @@ type Story struct {
 
 // Catalogue lists all stories: the list is the documentation.
 func Catalogue() []Story {
-	return slices.Concat(linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(), cpuStories(), limitStories())
+	return slices.Concat(linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(), functionStories(), cpuStories(), limitStories())
 }
 
 // Find gives the story of that name.

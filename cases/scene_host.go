@@ -79,6 +79,25 @@ func purgeStories() []Story {
 	}
 }
 
+func functionStories() []Story {
+	// A program that takes and gives back one more lock of a file of which it has so many.
+	build := func(locks int, truth Truth) func(*Lab, *Scene, Options) {
+		return func(l *Lab, sc *Scene, _ Options) {
+			d := sc.load(Program{Name: "records", Act: "lockup", Args: []string{"-file", filepath.Join(l.dir, "records.data"), "-locks", fmt.Sprint(locks)}})
+			sc.Truth = truth
+			sc.Truth.Expect = []Range{{What: "records", Low: 0.5, High: 0.85, Unit: "CPUs", Read: used(d.PID)}}
+			sc.try("culprit profile --process %s --kernel --for 5s --table", d.Name)
+		}
+	}
+	return []Story{
+		{Name: "kernel-function", Help: "a program has 6,000 locks of one file, and takes another one again and again: each time the kernel walks all of them", Twin: "kernel-function-few",
+			build: build(6000, Truth{Rule: "kernel-function", Kind: []string{"function"}, Names: []string{"posix_lock_inode"}, Cleared: []string{"disk", "memory"},
+				Says: []Span{{"of a CPU for the walk, sampled", 0.3, 0.9}}})},
+		{Name: "kernel-function-few", Help: "the same with ten locks, and as busy",
+			build: build(10, Truth{Never: []string{"kernel-function", "cpu-saturated"}})},
+	}
+}
+
 func limitStories() []Story {
 	needController := func(name string) func() string {
 		return func() string {

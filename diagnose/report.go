@@ -35,7 +35,8 @@ type Finding struct {
 	Verify     string     `json:"verify"`     // a shell command that anyone can run to see it
 	Fix        *Fix       `json:"fix"`        // null when there is none to type
 
-	covers []cover // whose findings are symptoms of this one
+	covers   []cover     // whose findings are symptoms of this one
+	function *onFunction // of kernel-function
 }
 
 // Severity is how bad a finding is.
@@ -50,7 +51,7 @@ const (
 
 // Culprit is who did it.
 type Culprit struct {
-	Kind      string `json:"kind"` // process interface peer cpu disk table cgroup host memory
+	Kind      string `json:"kind"` // process interface peer cpu disk table cgroup host memory function
 	Name      string `json:"name"`
 	PID       int    `json:"pid,omitempty"` // of a process; 0 = none, or not one only
 	NetNS     string `json:"netns,omitempty"`

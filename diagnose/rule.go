@@ -44,6 +44,7 @@ func All() []Rule {
 		tableFullRule(),
 		tableGrowing(),
 		cachePurge(),
+		kernelFunction(),
 		cgroupThrottledRule(),
 		forkStorm(),
 	}

@@ -182,7 +182,9 @@ func (g *purging) accuse(l *Look, k *stacks, s spell) {
 		q := measure.Query{Stat: "syscall.latency", By: []string{"syscall"}, Where: []measure.Term{{Field: "process", Op: measure.Equal, Values: []string{clean(g.process)}}, {Field: "syscall", Op: measure.Equal, Values: []string{clean(g.in.name)}}}}
 		f.Verify += "; culprit stat " + shell(q.String()) + " 1 5"
 	}
-	f.covering("kernel-function", func(o *Finding) bool { return purges()[o.Culprit.Name].what == g.what })
+	f.covering("kernel-function", func(o *Finding) bool {
+		return o.function != nil && (purges()[o.function.name].what == g.what || o.function.process == g.process && g.share >= purgeFelt)
+	})
 }
 
 // sizeProof adds how much there is in the cache; false when that is not known, or little.

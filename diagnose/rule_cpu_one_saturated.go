@@ -167,6 +167,7 @@ func (h hotThread) accuse(l *Look, m machine, more int) {
 		f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("idle", "iowait")`, cpu), 1-share, m.table.Unit,
 			fmt.Sprintf("CPU %s is busy %s of the time, idle %s", clean(cpu), percent(share), percent(1-share)))
 	}
+	f.coveringFunction()
 	if all := actors(pc, pc.Where("pid", pidWord(h.pid)), s.mask); len(all) > 0 {
 		named = kernelProof(l, f, s, all, f.Culprit)
 	}

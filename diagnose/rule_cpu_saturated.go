@@ -165,6 +165,7 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 		f.Fix = &Fix{fmt.Sprintf("renice -n 10 -p %d", culprit.PID), fmt.Sprintf("renice -n 0 -p %d", culprit.PID),
 			"low: it gives way to others and takes longer itself; if it had a nice value of its own, restore that"}
 	}
+	f.coveringFunction()
 	f.covering("fork-storm", func(*Finding) bool { return strings.HasPrefix(identity, "short-lived") })
 }
 
@@ -178,6 +179,13 @@ func kernelProof(l *Look, f *Finding, s spell, all []actor, culprit Culprit) boo
 		}
 	}
 	return false
+}
+
+// coveringFunction adds the function that the accused process asks the kernel for: the finding names it itself.
+func (f *Finding) coveringFunction() {
+	f.covering("kernel-function", func(o *Finding) bool {
+		return o.function != nil && f.Culprit.Kind == "process" && o.function.process == f.Culprit.Name
+	})
 }
 
 // parentOf gives who waited for the children with most CPU time that lived too shortly to be seen; rate 0 when nobody did.

@@ -163,6 +163,9 @@ func accuseSoftirq(l *Look, m machine, cpu string, irq float64, s spell) {
 		f.Fix = &Fix{"echo " + cpuMask(len(m.names)) + " > " + q, "echo 0 > " + q, "low: receive work above the driver spreads over the CPUs; each packet costs a little more"}
 	}
 	f.covering("net-drops", func(o *Finding) bool { return strings.HasPrefix(o.ID, "net-drops/softnet") })
+	f.covering("kernel-function", func(o *Finding) bool {
+		return o.function != nil && o.function.cpu == cpu && (o.function.in.kind == inSoftirq || o.function.in.kind == inInterrupt)
+	})
 	f.covering("cpu-one-saturated", func(o *Finding) bool { return o.Culprit.Name == cpu && o.Culprit.Kind == "cpu" })
 }
 

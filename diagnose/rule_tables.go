@@ -110,6 +110,7 @@ func accuseLong(l *Look, r, b *Row, s spell) {
 	if walking > 0 {
 		f.Verify += "; " + profileOf("")
 	}
+	f.covering("kernel-function", func(o *Finding) bool { return o.function != nil && walkers()[o.function.name] == cache })
 	if severity == High {
 		// The walks are softirq work, on top of whatever task was running: neither that CPU nor that task is the cause.
 		f.covering("cpu-softirq", nil)
