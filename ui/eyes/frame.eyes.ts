@@ -42,12 +42,7 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
   // The worksheet has tests of its own.
   for (const view of ["now", "datasets", "findings"]) {
     it(`shows ${view} to everybody, at any width, asking nobody but its server`, async () => {
-      for (const [width, theme] of [
-        [1280, "dark"],
-        [1280, "light"],
-        [1920, "light"],
-        [800, "dark"],
-      ] as const) {
+      const look = async (width: number, theme: "dark" | "light"): Promise<void> => {
         const { page, context, wrong } = await eyes.at(served, `#${view}`, { width, theme });
         await page.waitForFunction(
           (v) => document.querySelectorAll(v === "findings" ? "main p" : "main table, main input").length > 0,
@@ -60,7 +55,9 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
         await picture(page, `${view}-${width}-${theme}`);
         expect(wrong).toEqual([]);
         await context.close();
-      }
+      };
+      // Together, for each waits for ticks.
+      await Promise.all([look(1280, "dark"), look(1280, "light"), look(1920, "light"), look(800, "dark")]);
     });
   }
 
