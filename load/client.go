@@ -28,10 +28,11 @@ type Client struct {
 
 // Session is a connection to a server. It serves one run at a time.
 type Session struct {
-	c      *Client
-	conn   *net.TCPConn
-	from   *listener
-	Server string // its address and port
+	c       *Client
+	conn    *net.TCPConn
+	from    *listener
+	threads crowd
+	Server  string // its address and port
 }
 
 // dialWait is how long a server may take to answer.
@@ -255,7 +256,7 @@ func (s *Session) Run(ctx context.Context, number int, t Test, each func(*Interv
 		s.Close() // or the server would wait for the others
 		return nil, err
 	}
-	side := newSide(t, &s.c.Machine, flows, addressOf(s.conn.LocalAddr()), addressOf(s.conn.RemoteAddr()))
+	side := newSide(t, &s.c.Machine, &s.threads, flows, addressOf(s.conn.LocalAddr()), addressOf(s.conn.RemoteAddr()))
 	defer side.close()
 	if m, err = s.next(ctx, joinWait+dialWait); err != nil {
 		return nil, err
@@ -379,7 +380,9 @@ func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, e
 	}
 	tell(true)
 	if failed != nil {
-		run.Early = printable(failed.Error())
+		if run.Early = printable(failed.Error()); ctx.Err() != nil {
+			run.Early = "it was stopped"
+		}
 		if len(run.Intervals) == 0 {
 			run = nil
 		}

@@ -573,3 +573,28 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 		t.Errorf("an exchange allocates %v times", n)
 	}
 }
+
+// TestManyConnections: more than may be strangers at once join, and a crowd that says nothing holds nobody up for good.
+func TestManyConnections(t *testing.T) {
+	address := serving(t, &Server{Token: "secret", patience: 500 * time.Millisecond})
+	for range mostStrangers {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte{0, 0, 0, 9, '{'}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := dial(t, address, "secret")
+	test := short(Exchange, Up)
+	test.Streams = 3 * mostStrangers
+	run, err := s.Run(t.Context(), 1, test, func(*Interval) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Here.Total.way(Up).Exchanges == 0 || run.There.Total.way(Up).Exchanges == 0 {
+		t.Errorf("nothing went over %d connections", test.Streams)
+	}
+}

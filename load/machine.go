@@ -23,8 +23,6 @@ type Machine struct {
 	Device func(local, peer netip.Addr) (string, error)
 	// Diagnose looks at the machine until the context ends, and then gives what `culprit diagnose --json` prints of that time.
 	Diagnose func(context.Context) (json.RawMessage, error)
-	// Cores makes room for so many threads that wait in system calls.
-	Cores func(threads int)
 }
 
 // What is asked of the machine while traffic flows.
@@ -229,10 +227,11 @@ func usage(ticks []seen) Usage {
 	u.Modes, u.Machine, u.Of, u.Share = map[string]Number{}, 0, Number(len(cpus)), -1
 	for mode, v := range modes {
 		u.Modes[mode] = Number(v / total)
-		if mode != "idle" && mode != "iowait" {
+		if mode != "idle" && mode != "iowait" && mode != "steal" { // what a hypervisor takes nobody here has used
 			u.Machine += Number(v / total)
 		}
 	}
+	u.Machine = min(u.Machine, u.Of) // ticks are counted coarser than the time that they are counted in
 	for cpu, v := range cpus {
 		if share := Number(min(v/total, 1)); share > u.Share || share == u.Share && cpu < u.Busiest {
 			u.Busiest, u.Share = cpu, share

@@ -24,11 +24,14 @@ type Server struct {
 	Machine Machine
 	Say     func(string) // told in a line of each test; nil: nobody is. From several goroutines
 
+	patience time.Duration // firstWait unless a test has less
+
 	mu       sync.Mutex
 	tests    map[string]*joining
 	running  int
-	strange  int // connections that have said nothing of worth yet
+	strange  chan struct{} // one for each connection that has said nothing of worth yet
 	sessions sync.WaitGroup
+	threads  crowd
 }
 
 // How long a server waits for others.
@@ -40,7 +43,7 @@ const (
 	writeWait = 30 * time.Second // until a client has taken a message
 )
 
-// mostStrangers is how many connections may be open that have not shown the token; further ones are closed at once.
+// mostStrangers is how many connections may be open that have neither shown the token nor joined a test. Further ones wait in the kernel's queue: a test's own may be hundreds.
 const mostStrangers = 64
 
 // joining is a test whose connections are awaited.
@@ -54,7 +57,10 @@ type joining struct {
 
 // Serve takes connections until the context ends; then it ends the tests that run, and gives nil.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	s.tests = map[string]*joining{}
+	if s.patience == 0 {
+		s.patience = firstWait
+	}
+	s.tests, s.strange = map[string]*joining{}, make(chan struct{}, mostStrangers)
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.sessions.Wait()
 	defer cancel()
@@ -75,29 +81,25 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			continue
 		}
 		conn, ok := c.(*net.TCPConn)
-		if !ok || !s.stranger(1) {
+		if !ok {
 			c.Close()
 			continue
 		}
+		select {
+		case s.strange <- struct{}{}:
+		case <-ctx.Done():
+			c.Close()
+			return nil
+		}
 		s.sessions.Go(func() {
-			known := sync.OnceFunc(func() { s.stranger(-1) })
+			known := sync.OnceFunc(func() { <-s.strange })
 			defer known()
 			s.take(ctx, conn, known)
 		})
 	}
 }
 
-// stranger counts a connection in or out; false when there is no room for it.
-func (s *Server) stranger(n int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.strange+n > mostStrangers {
-		return false
-	}
-	s.strange += n
-	return true
-}
-
+// sleep waits; false when the context ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -112,7 +114,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // take finds out what a connection is for.
 func (s *Server) take(ctx context.Context, c *net.TCPConn, known func()) {
 	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // it is closed then
-	c.SetDeadline(time.Now().Add(firstWait))                                  //nolint:errcheck // a broken connection says so when it is read
+	c.SetDeadline(time.Now().Add(s.patience))                                 //nolint:errcheck // a broken connection says so when it is read
 	m, err := readMessage(c, mostFirst)
 	switch {
 	case err != nil:
@@ -262,7 +264,7 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 		refuse(c, refusedFailed, err.Error())
 		return false
 	}
-	side := newSide(t, &s.Machine, flows, addressOf(c.LocalAddr()), addressOf(c.RemoteAddr()))
+	side := newSide(t, &s.Machine, &s.threads, flows, addressOf(c.LocalAddr()), addressOf(c.RemoteAddr()))
 	defer side.close()
 	if s.write(c, &message{Joined: &nothing{}}) != nil {
 		return false

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -93,6 +95,7 @@ func (e *End) check() error {
 type side struct {
 	test    Test
 	machine *Machine
+	in      *crowd
 	flows   []*flow
 	began   time.Time
 
@@ -135,11 +138,9 @@ func flowOf(c *net.TCPConn, t *Test, way Way, stream int, client bool) (*flow, e
 const mostCounters = 32
 
 // newSide makes a side of its flows. local and peer are the addresses that they are between.
-func newSide(t Test, m *Machine, flows []*flow, local, peer netip.Addr) *side {
-	s := &side{test: t, machine: m, flows: flows, broken: make(chan *flow, 1), unknown: map[string]string{}, report: make(chan reported, 1)}
-	if m.Cores != nil {
-		m.Cores(len(flows))
-	}
+func newSide(t Test, m *Machine, in *crowd, flows []*flow, local, peer netip.Addr) *side {
+	s := &side{test: t, machine: m, in: in, flows: flows, broken: make(chan *flow, 1), unknown: map[string]string{}, report: make(chan reported, 1)}
+	in.add(len(flows) + 1) // and one for what measures them
 	if t.Kind == Exchange && flows[0].sends {
 		for i, f := range flows {
 			if i < mostCounters {
@@ -158,6 +159,19 @@ func newSide(t Test, m *Machine, flows []*flow, local, peer netip.Addr) *side {
 		}
 	}
 	return s
+}
+
+// A crowd makes room in the runtime for threads that are in a system call nearly always. Each wants a processor of its own: with fewer, one that comes back would wait until
+// another thread's is taken away, up to 10 ms.
+type crowd struct{ sync.Mutex }
+
+// add counts threads in, or out. What the user sets in GOMAXPROCS stands.
+func (c *crowd) add(threads int) {
+	c.Lock()
+	defer c.Unlock()
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)+threads))
+	}
 }
 
 // begin lets traffic flow.
@@ -404,6 +418,7 @@ func (s *side) close() {
 	for _, f := range s.flows {
 		f.socket.close()
 	}
+	s.in.add(-len(s.flows) - 1)
 }
 
 // mostDiagnosis is how long a diagnosis may take when the time that it is of is over.

@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"strings"
-	"sync"
 
 	"culprit/collect"
 	"culprit/dataset"
@@ -25,7 +23,7 @@ import (
 // loadMachine is this machine, as a load test is told of it.
 func loadMachine() load.Machine {
 	keepLow()
-	m := load.Machine{Watch: catalogueOf(""), Device: routeDevice, Diagnose: diagnoseWhile, Cores: coresFor(new(sync.Mutex))}
+	m := load.Machine{Watch: catalogueOf(""), Device: routeDevice, Diagnose: diagnoseWhile}
 	m.Host, _ = os.Hostname()                                                  // it may have none
 	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil { // the same in all containers of a machine
 		m.ID = strings.TrimSpace(string(id))
@@ -35,18 +33,6 @@ func loadMachine() load.Machine {
 
 func catalogueOf(netns string) *dataset.Catalogue {
 	return dataset.New(collect.New(collect.Env{Netns: netns}, collect.All()...))
-}
-
-// coresFor gives a function that makes room for threads that are in a system call nearly always. Each keeps one of the runtime's processors: with fewer of
-// them one that comes back would wait until another is taken from its thread, up to 10 ms.
-func coresFor(mu *sync.Mutex) func(int) {
-	return func(threads int) {
-		mu.Lock()
-		defer mu.Unlock()
-		if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < threads+2 {
-			runtime.GOMAXPROCS(threads + 2)
-		}
-	}
 }
 
 // diagnoseWhile looks at the machine until the context ends. What programs in the kernel would measure for it is left out: they run at each packet, and it is the
