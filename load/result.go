@@ -158,6 +158,9 @@ type Cost struct {
 
 const resultView, resultFormat = "load.result", 1
 
+// leastLook is the shortest time that the diagnosis finds a state in.
+const leastLook = 3 * measure.Second
+
 // Summarise gives the result of the runs, which are at least one.
 func Summarise(t Test, server, version string, runs []*Run) *Result {
 	r := &Result{View: resultView, Format: resultFormat, Version: version, Server: server, Test: t, Runs: runs, Notes: []string{}}
@@ -172,6 +175,9 @@ func Summarise(t Test, server, version string, runs []*Run) *Result {
 		if run.There == nil {
 			r.Notes = append(r.Notes, fmt.Sprintf("run %d: what the server measured of the whole did not come", run.N))
 		}
+	}
+	if t.Look && t.For < leastLook {
+		r.Notes = append(r.Notes, "runs of less than 3 s are too short for a diagnosis: what the limit is rests on the test's own numbers")
 	}
 	for n, w := range t.ways() {
 		s := Summary{Way: w, Retransmits: 0, Segments: 0, RTT: unknown()}

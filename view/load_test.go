@@ -21,7 +21,7 @@ func loadPart(n int, sends bool, bytes uint64) *load.Part {
 }
 
 func loadRuns(rates ...uint64) (load.Test, []*load.Run) {
-	test := load.Test{Kind: load.Stream, Way: load.Up, Streams: 1, For: measure.Second, Every: measure.Second, Size: 131072, Look: true}
+	test := load.Test{Kind: load.Stream, Way: load.Up, Streams: 1, For: measure.Second, Every: measure.Second, Size: 131072}
 	var runs []*load.Run
 	for n, bytes := range rates {
 		here, there := loadPart(1, true, bytes+500), loadPart(1, false, bytes)
@@ -70,7 +70,7 @@ interval 954.8 Mbit/s to 958.8 Mbit/s
 9 of 3000 segments sent again, round trip 1.25ms while it went
 
                        here                       there
-machine                alpha                      be?ta
+machine                alpha                      be ta
 CPUs busy              0.50 of 2                  0.50 of 2
 by this program        0.25                       0.25
 CPU time per GB        4.18s                      4.18s
@@ -83,7 +83,7 @@ not known there: the link: no route
 limited by: the link eth0 here: tx carries 99.9 % of 1 Gbit/s, which its shaper
 lets through
 `
-	if strings.ReplaceAll(got, "be ta", "be?ta") != want {
+	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for line := range strings.Lines(got) {

@@ -1,0 +1,145 @@
+package load
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"culprit/measure"
+)
+
+// quietRun is a run of 500 Mbit/s upwards, one second, in which nothing is at its end.
+func quietRun() *Run {
+	end := func(sends bool) *End {
+		t := Traffic{Way: Up, Sends: sends, Bytes: 62.5e6, Exchanges: 1000, Retransmits: unknown(), Segments: unknown(), RTT: unknown(), LeastRTT: unknown(), Cwnd: unknown(), Busy: unknown(), Rwnd: unknown(), Sndbuf: unknown()}
+		if sends {
+			t.Retransmits, t.Segments, t.Busy, t.Rwnd, t.Sndbuf = 1, 40000, 0.99, 0.1, 0.05
+		}
+		return &End{Device: "eth0", Congestion: "cubic", Unknown: map[string]string{}, Report: json.RawMessage(`{"findings":[]}`),
+			Total: Part{To: measure.Second, Traffic: []Traffic{t}, CPU: Usage{Machine: 0.5, Process: 0.2, Traffic: 0.15, Thread: 0.15, Of: 2, Busiest: "1", Share: 0.3, Modes: map[string]Number{}}},
+			Wire:  []Wire{{Direction: "tx", Rate: 5e8, Capacity: 1e9, From: "ethtool", Share: 0.5}, {Direction: "rx", Rate: 5e8, Capacity: 1e9, From: "ethtool", Share: 0.5}}}
+	}
+	return &Run{N: 1, Here: end(true), There: end(false)}
+}
+
+// found is a diagnosis with one finding.
+func found(rule, severity, text string) json.RawMessage {
+	return json.RawMessage(`{"findings":[{"rule":"` + rule + `","severity":"` + severity + `","claim":"` + text + `","culprit":{"interface":"br0"}}]}`)
+}
+
+func TestLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		test              func(*Test)
+		sick              func(*Run)
+		kind, where, text string
+	}{
+		"nothing":                     {kind: "none", text: "link eth0 50.0 %, CPUs 25.0 % busy, busiest thread 15.0 %"},
+		"nothing to send":             {sick: func(r *Run) { r.Here.Total.Traffic[0].Busy = 0.2 }, kind: "none", text: "nothing under way 80.0 %"},
+		"the rate":                    {test: func(t *Test) { t.Rate = 5e8 }, kind: "rate", text: "--rate: 100 %"},
+		"a rate that was not reached": {test: func(t *Test) { t.Rate = 6e8 }, kind: "none", text: "nothing found"},
+		"the sender's link":           {sick: func(r *Run) { r.Here.Wire[0].Share = 0.97 }, kind: "link", where: "here", text: "the link eth0 here: tx carries 97.0 % of 1 Gbit/s, the speed it has negotiated"},
+		"the receiver's link":         {sick: func(r *Run) { r.There.Wire[1].Share = 0.97 }, kind: "link", where: "there", text: "rx carries"},
+		"the way back of a link":      {sick: func(r *Run) { r.Here.Wire[1].Share = 0.97 }, kind: "none", text: "nothing found"},
+		"a speed that is a lie":       {sick: func(r *Run) { r.Here.Wire[0].Share = 3 }, kind: "none", text: "nothing found"},
+		"a link below":                {sick: func(r *Run) { r.There.Report = found("link-saturated", "high", "br0 is full.") }, kind: "link", where: "there", text: "br0 is full"},
+		"a full link hides a window":  {sick: func(r *Run) { r.Here.Wire[0].Share, r.Here.Total.Traffic[0].Rwnd = 0.97, 0.9 }, kind: "link", where: "here", text: "eth0"},
+		"a quota":                     {sick: func(r *Run) { r.There.Report = found("cgroup-throttled", "medium", "it was throttled.") }, kind: "finding", where: "there", text: "throttled"},
+		"the sending thread":          {sick: func(r *Run) { r.Here.Total.CPU.Thread = 0.98 }, kind: "cpu", where: "here", text: "one CPU here: the thread that sends takes 98.0 %"},
+		"the receiving thread, whose window is full then": {sick: func(r *Run) { r.There.Total.CPU.Thread, r.Here.Total.Traffic[0].Rwnd = 0.96, 0.9 }, kind: "cpu", where: "there", text: "the thread that receives"},
+		"all CPUs": {sick: func(r *Run) { r.There.Total.CPU.Machine = 1.99 }, kind: "cpu", where: "there", text: "99.5 % of 2 are busy, 0.20 of them with the program's own work"},
+		"all CPUs, by others": {sick: func(r *Run) {
+			r.There.Total.CPU.Machine, r.There.Report = 1.99, found("cpu-saturated", "high", "xz takes them.")
+		}, kind: "cpu", where: "there", text: "the diagnosis: xz takes them"},
+		"a hypervisor":            {sick: func(r *Run) { r.There.Total.CPU.Modes["steal"] = 1.45 }, kind: "cpu", where: "there", text: "of 2 are busy"},
+		"one CPU of interrupts":   {sick: func(r *Run) { r.There.Total.CPU.Share = 0.99 }, kind: "cpu", where: "there", text: "CPU 1 there: it is busy 99.0 %"},
+		"the receiver's window":   {sick: func(r *Run) { r.Here.Total.Traffic[0].Rwnd = 0.72 }, kind: "window", where: "there", text: "72.0 % of the time"},
+		"the sender's buffer":     {sick: func(r *Run) { r.Here.Total.Traffic[0].Sndbuf = 0.6 }, kind: "buffer", where: "here", text: "sender's buffer"},
+		"losses":                  {sick: func(r *Run) { r.Here.Total.Traffic[0].Retransmits = 400 }, kind: "loss", text: "1.0 % of the segments were sent again, and cubic holds back"},
+		"another finding":         {sick: func(r *Run) { r.Here.Report = found("net-drops", "medium", "a ring is too small.") }, kind: "finding", where: "here", text: "a ring is too small"},
+		"a remark":                {sick: func(r *Run) { r.Here.Report = found("net-drops", "low", "a ring is small.") }, kind: "none", text: "nothing found"},
+		"a finding of other sort": {sick: func(r *Run) { r.Here.Report = found("mac-shared", "high", "x") }, kind: "none", text: "nothing found"},
+		"the server unknown":      {sick: func(r *Run) { r.There = nil }, kind: "none", text: "nothing found"},
+		"nothing known": {sick: func(r *Run) {
+			r.Here.Total.CPU, r.There.Total.CPU, r.Here.Wire, r.There.Wire = noUsage(), noUsage(), nil, nil
+		}, kind: "none", text: "device unknown"},
+	} {
+		test, r := usual(), quietRun()
+		if c.test != nil {
+			c.test(&test)
+		}
+		if c.sick != nil {
+			c.sick(r)
+		}
+		got := r.limits(&test)
+		if len(got) != 1 || got[0].Kind != c.kind || got[0].Where != c.where || !strings.Contains(got[0].Text, c.text) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if r := Summarise(test, "s", "v", []*Run{r}); r.Ways[0].Limit.Kind != c.kind {
+			t.Errorf("%s: of one run %+v", name, r.Ways[0].Limit)
+		}
+	}
+}
+
+// TestLimitsOfExchanges: there a link counts in both directions, and the pace is in transactions.
+func TestLimitsOfExchanges(t *testing.T) {
+	test := Test{Kind: Exchange, Way: Up, Streams: 1, For: measure.Second, Every: measure.Second, Ask: 1, Answer: 1, Pace: 1000}
+	if got := quietRun().limits(&test)[0]; got.Kind != "rate" {
+		t.Errorf("%+v", got)
+	}
+	test.Pace = 0
+	if got := quietRun().limits(&test)[0]; got.Kind != "none" || !strings.Contains(got.Text, "threads to be woken") {
+		t.Errorf("%+v", got)
+	}
+	r := quietRun()
+	r.There.Wire[0].Share = 0.95
+	if got := r.limits(&test)[0]; got.Kind != "link" || got.Where != "there" {
+		t.Errorf("%+v", got)
+	}
+	r = quietRun()
+	r.There.Total.CPU.Thread = 0.95
+	if got := r.limits(&test)[0]; got.Kind != "cpu" || !strings.Contains(got.Text, "that answers") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestCommonestLimit: that of most runs, and it says of how many.
+func TestCommonestLimit(t *testing.T) {
+	test := usual()
+	full := func(n int) *Run {
+		r := quietRun()
+		r.N, r.Here.Wire[0].Share = n, 0.97
+		return r
+	}
+	s := Summarise(test, "s", "v", []*Run{full(1), quietRun(), full(3)})
+	if l := s.Ways[0].Limit; l.Kind != "link" || !strings.HasSuffix(l.Text, "(in 2 of 3 runs)") {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestSummary: what the runs say together, in numbers that can be reckoned by hand.
+func TestSummary(t *testing.T) {
+	test := usual()
+	test.For = 4 * measure.Second
+	second := quietRun()
+	second.There.Total.Traffic[0].Bytes = 67.5e6 // 540 Mbit/s
+	second.Here.Machine, second.There.Machine = "one", "one"
+	r := Summarise(test, "s", "v", []*Run{quietRun(), second})
+	s := r.Ways[0]
+	if s.Throughput.Mean != 520e6 || s.Retransmits != 2 || s.Segments != 80000 || !r.Shared || len(r.Notes) != 0 {
+		t.Errorf("%+v %+v", s, r)
+	}
+	// Half a CPU for 62.5 MB/s is 8 s a GB, for 67.5 MB/s 7.407.
+	if want := Number((8 + 0.5/0.0675) / 2 * 1e9); r.Here.MachinePerGB < want*0.999999 || r.Here.MachinePerGB > want*1.000001 || r.Here.MachineEach.Known() {
+		t.Errorf("%v ns a GB, want %v", r.Here.MachinePerGB, want)
+	}
+	third := quietRun()
+	third.There, third.Early = nil, "it broke"
+	r = Summarise(test, "s", "v", []*Run{third})
+	if r.Ways[0].Throughput.Mean.Known() || r.There.Machine.Known() || r.There.Unknown["all"] == "" || len(r.Notes) != 2 || r.Here.MachinePerGB.Known() {
+		t.Errorf("without the server's word: %+v %+v", r.Ways[0], r.There)
+	}
+	test.For, test.Look = measure.Second, true
+	if r = Summarise(test, "s", "v", []*Run{quietRun()}); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "3 s") {
+		t.Errorf("a look of a second is no diagnosis: %v", r.Notes)
+	}
+}
