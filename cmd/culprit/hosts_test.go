@@ -3,6 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -95,8 +98,16 @@ func manyHostsTold(t *testing.T, tokens, seldom, often string) {
 // at different rates tell of the same machine the same.
 func TestHostsCompared(t *testing.T) {
 	needsTracing(t)
+	var written atomic.Int64 // requests of remote write; what is in them view/prom tests
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if b, err := io.ReadAll(r.Body); err == nil && len(b) > 100 && r.URL.Path == "/api/v1/write" && r.Header.Get("Authorization") == "Bearer its" {
+			written.Add(1)
+		}
+	}))
+	defer receiver.Close()
 	address := func(hz int) (bare, token string) {
-		c := start(t, nil, "serve", "--dir", t.TempDir(), "--listen", "127.0.0.1:0", "--profile", strconv.Itoa(hz))
+		c := start(t, []string{"CULPRIT_REMOTE_WRITE_TOKEN=its"}, "serve", "--dir", t.TempDir(), "--listen", "127.0.0.1:0", "--profile", strconv.Itoa(hz),
+			"--remote-write", receiver.URL+"/api/v1/write", "--remote-write-each", "5s")
 		bare, token, ok := strings.Cut(c.says(t, "?token=", time.Minute), "?token=")
 		if !ok {
 			t.Fatal("it has no token")
@@ -176,6 +187,12 @@ func TestHostsCompared(t *testing.T) {
 		}
 		if ratio < 0.6 || ratio > 1.7 {
 			return fmt.Errorf("%.2f times as much of what is the same: %s", ratio, out)
+		}
+		return nil
+	})
+	eventually(t, "what is recorded is written elsewhere", 30*time.Second, func() error {
+		if n := written.Load(); n < 4 {
+			return fmt.Errorf("%d requests", n)
 		}
 		return nil
 	})

@@ -24,6 +24,7 @@ import (
 	"culprit/store"
 	"culprit/trace"
 	"culprit/view"
+	"culprit/view/prom"
 	"culprit/view/term"
 )
 
@@ -78,6 +79,12 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		p := &processors{questions: door.site.Questions}
 		door.site.Asked = p.asked
 	}
+	if o.WriteTo != "" {
+		if m.writer, err = writer(o, m); err != nil {
+			return err
+		}
+		set.Meter("remote write", m.writer.Spent)
+	}
 	set.Meter("diagnosis", m.Spent)
 	set.Meter("page and API", door.site.Spent)
 
@@ -90,6 +97,9 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 	running.Go(func() { set.Run(ctx) })
 	running.Go(func() { m.History.Run(ctx) })
 	running.Go(func() { stop(door.serve(ctx)) })
+	if m.writer != nil {
+		running.Go(func() { m.writer.Run(ctx) })
+	}
 	running.Go(func() { m.first(ctx, tell) })
 	running.Go(func() { m.watch(ctx, tell) })
 	running.Go(func() { notifySystemd(ctx, os.Getenv, m) })
@@ -99,6 +109,19 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		return err
 	}
 	return nil
+}
+
+// writer makes what sends what is recorded to an engine elsewhere.
+func writer(o term.Serving, m *served) (*prom.Writer, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	w, err := prom.New(m, m.Datasets, version).NewWriter(o.WriteTo, os.Getenv("CULPRIT_REMOTE_WRITE_TOKEN"), o.WriteEach, host)
+	if err == nil {
+		w.CPU = kernel.ThreadTime
+	}
+	return w, err
 }
 
 // The most that a server takes of a machine, unless the user has set GOMAXPROCS or GOMEMLIMIT.
@@ -288,8 +311,9 @@ func choices(t *view.Tool) []view.Options {
 type served struct {
 	*dataset.Set
 	*diagnose.History
-	dir  string
-	size int64
+	dir    string
+	size   int64
+	writer *prom.Writer // nil: it writes nowhere
 
 	mu     sync.Mutex // guards both below
 	disk   int64      // bytes of the archive
@@ -302,6 +326,11 @@ func (m *served) Health() measure.Health {
 	h.Memory, h.DiskLimit, h.Disk = kernel.ResidentMemory(), m.size, m.bytes()
 	if t := m.History.Trouble(); t != "" {
 		h.Trouble = append(h.Trouble, t)
+	}
+	if m.writer != nil {
+		if t := m.writer.Trouble(); t != "" {
+			h.Trouble = append(h.Trouble, t)
+		}
 	}
 	return h
 }

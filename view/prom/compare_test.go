@@ -473,27 +473,7 @@ func TestSameAsPrometheus(t *testing.T) {
 	for s := int64(-1300); s < 1300; s += 200 { // in order of time over all series, as it wants them
 		remoteWrite(t, base, all, ms(midnight)+s*1000, ms(midnight)+(s+200)*1000)
 	}
-	ask := func(path string, form ...string) map[string]map[string]string {
-		t.Helper()
-		v := url.Values{}
-		for i := 0; i < len(form); i += 2 {
-			v.Set(form[i], form[i+1])
-		}
-		res, err := http.PostForm(base+"/api/v1/"+path, v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = res.Body.Close() }()
-		body, err := io.ReadAll(res.Body)
-		if err != nil || res.StatusCode != 200 {
-			t.Fatalf("%v: %v %s", form, err, body)
-		}
-		var out struct{ Data json.RawMessage }
-		if err := json.Unmarshal(body, &out); err != nil {
-			t.Fatal(err)
-		}
-		return rows(t, string(out.Data))
-	}
+	ask := func(path string, form ...string) map[string]map[string]string { return asked(t, base, path, form...) }
 	for _, expression := range expressions {
 		for _, s := range moments {
 			form := []string{"query", expression, "time", around(s)}
@@ -513,6 +493,29 @@ func TestSameAsPrometheus(t *testing.T) {
 			}
 		}
 	}
+}
+
+// asked gives what a Prometheus answers.
+func asked(t *testing.T, base, path string, form ...string) map[string]map[string]string {
+	t.Helper()
+	v := url.Values{}
+	for i := 0; i < len(form); i += 2 {
+		v.Set(form[i], form[i+1])
+	}
+	res, err := http.PostForm(base+"/api/v1/"+path, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 {
+		t.Fatalf("%v: %v %s", form, err, body)
+	}
+	var out struct{ Data json.RawMessage }
+	if err := json.Unmarshal(body, &out); err != nil {
+		t.Fatal(err)
+	}
+	return rows(t, string(out.Data))
 }
 
 // prometheus starts one that takes what is written to it, and gives its address.

@@ -28,6 +28,8 @@ type Serving struct {
 	For       time.Duration   // end by itself; 0: never
 	DiskFull  string          // what goes when the disk is full: "oldest" or "newest"
 	Budget    float64         // share of one CPU that recording may take; 0: no bound
+	WriteTo   string          // address of a receiver of Prometheus's remote write; "": none
+	WriteEach measure.Span    // time between the samples that are written there
 	Profile   int             // samples a second of each CPU; 0: none are taken
 }
 
@@ -74,7 +76,7 @@ const listenUsually = "127.0.0.1:7410"
 
 func (p Program) serve() *cobra.Command {
 	var s Serving
-	var keep, size, length, budget, profile string
+	var keep, size, length, budget, profile, each string
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "record everything each second and show it on a page",
@@ -101,6 +103,8 @@ It needs no root, and root shows more. Recording takes about a hundredth of one 
 	f.StringVar(&s.DiskFull, "disk-full", "oldest", "what goes when the disk is full: oldest, newest")
 	f.StringVar(&budget, "budget", "10%", "the most of one CPU that recording takes; beyond it what costs most rests, and is named; 0 for no bound")
 	f.StringVar(&profile, "profile", "49", "samples of stacks a second of each CPU, recorded too; off for none")
+	f.StringVar(&s.WriteTo, "remote-write", "", "send what is recorded to this address by Prometheus's remote write, with $CULPRIT_REMOTE_WRITE_TOKEN if it is set")
+	f.StringVar(&each, "remote-write-each", "15s", "the time between the samples that are sent there: 1s, 5s, 15s, 60s")
 	f.StringVar(&s.Cert, "tls-cert", "", "file of the certificate, with those that it rests on")
 	f.StringVar(&s.Key, "tls-key", "", "file of the certificate's key")
 	f.StringVar(&length, "for", "", "end after this time: 30s, 2h")
@@ -116,6 +120,15 @@ It needs no root, and root shows more. Recording takes about a hundredth of one 
 		}
 		if s.Profile, err = parseRate(profile); err != nil {
 			return err
+		}
+		if s.WriteEach, err = parseInterval(each); err != nil {
+			return usagef("--remote-write-each %q: give a time such as 15s", each)
+		}
+		if s.WriteEach < measure.Second || s.WriteEach%measure.Second != 0 || measure.Minute%s.WriteEach != 0 {
+			return usagef("--remote-write-each %s: a minute is to have a whole number of them: 1s, 5s, 15s, 60s", each)
+		}
+		if s.WriteTo != "" && !isServer(s.WriteTo) {
+			return usagef("--remote-write: give the address of a receiver, such as https://host/api/v1/write") // it may have a password
 		}
 		if length != "" {
 			if s.For, err = time.ParseDuration(length); err != nil || s.For < time.Second {

@@ -43,7 +43,7 @@ func runProgram(t *testing.T, p Program, args []string) (status int, out, errs s
 
 func TestServeFlags(t *testing.T) {
 	day := 24 * 60 * measure.Minute
-	usual := Serving{Listen: "127.0.0.1:7410", Keep: [3]measure.Span{7 * day, 14 * day, 90 * day}, Size: 2e9, DiskFull: "oldest", Budget: 0.1, Profile: 49}
+	usual := Serving{Listen: "127.0.0.1:7410", Keep: [3]measure.Span{7 * day, 14 * day, 90 * day}, Size: 2e9, DiskFull: "oldest", Budget: 0.1, WriteEach: 15 * measure.Second, Profile: 49}
 	for line, change := range map[string]func(*Serving){
 		"":                           func(*Serving) {},
 		"--keep 1h=1y":               func(s *Serving) { s.Keep = [3]measure.Span{2: 365 * day} },
@@ -60,6 +60,7 @@ func TestServeFlags(t *testing.T) {
 		"--disk-full newest":         func(s *Serving) { s.DiskFull = "newest" },
 		"--profile 99":               func(s *Serving) { s.Profile = 99 },
 		"--profile off":              func(s *Serving) { s.Profile = 0 },
+		"--remote-write https://h/w --remote-write-each 1s": func(s *Serving) { s.WriteTo, s.WriteEach = "https://h/w", measure.Second },
 	} {
 		want := usual
 		change(&want)
@@ -70,22 +71,25 @@ func TestServeFlags(t *testing.T) {
 		}
 	}
 	for line, says := range map[string]string{
-		"--keep 1s=7":        "1s=7d",
-		"--keep 5m=7d":       "1s=7d",
-		"--keep 1s=7d,1s=8d": "twice",
-		"--keep 1s=1s":       "10m",
-		"--keep 1h=200y":     "100y",
-		"--size lots":        "2GB",
-		"--size 5MB":         "32MiB",
-		"--size 9999999TB":   "1000TB",
-		"--for soon":         "30s",
-		"--for 10ms":         "second or more",
-		"--listen 7410":      "127.0.0.1:7410",
-		"--tls-cert c":       "belong together",
-		"--profile 1e9":      "or off",
-		"--profile 0x1":      "or off",
-		"--disk-full newset": "did you mean newest",
-		"now":                "unknown command",
+		"--keep 1s=7":           "1s=7d",
+		"--keep 5m=7d":          "1s=7d",
+		"--keep 1s=7d,1s=8d":    "twice",
+		"--keep 1s=1s":          "10m",
+		"--keep 1h=200y":        "100y",
+		"--size lots":           "2GB",
+		"--size 5MB":            "32MiB",
+		"--size 9999999TB":      "1000TB",
+		"--for soon":            "30s",
+		"--for 10ms":            "second or more",
+		"--listen 7410":         "127.0.0.1:7410",
+		"--tls-cert c":          "belong together",
+		"--profile 1e9":         "or off",
+		"--profile 0x1":         "or off",
+		"--disk-full newset":    "did you mean newest",
+		"--remote-write h:9090": "such as https://host/api/v1/write",
+		"--remote-write-each 7": "whole number",
+		"--remote-write-each x": "such as 15s",
+		"now":                   "unknown command",
 	} {
 		status, out, errs := runServe(t, func(context.Context, Serving, *Teller) error { return nil }, strings.Fields(line)...)
 		if status == 0 || out != "" || !strings.Contains(errs, says) {

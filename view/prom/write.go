@@ -1,0 +1,463 @@
+package prom
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"culprit/measure"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+)
+
+const (
+	// writeLag is how long after its end a cell is written: by then all parts of its last tick have come.
+	writeLag = 5 * measure.Second
+	// writeBack is how much of the past is made up for after the receiver was away: Prometheus takes nothing much older.
+	writeBack = 60 * measure.Minute
+	// writeChunk is how much is asked for at once while that is done.
+	writeChunk = 2 * measure.Minute
+	// idleRow is how long a row that is left out while it is 0 is told as 0.
+	idleRow = 5 * measure.Minute
+	// mostWritten is how many samples one request has at most.
+	mostWritten = 5000
+	// describeEach is how often types and help of the metrics are told.
+	describeEach = 10 * time.Minute
+	// writeTime is how long a request may take; the waits between tries are from leastWait to mostWait.
+	writeTime           = 30 * time.Second
+	leastWait, mostWait = time.Second, time.Minute
+)
+
+// narrow are the fields of which there are as many values as processes, threads or connections that ever were: an engine that keeps a series for each is no place for
+// them, and the server itself answers for them.
+//
+// table: names of fields
+var narrow = []string{"pid", "tid", "localport", "peerport", "kernel", "user"}
+
+// Writer sends what is recorded to an engine that takes Prometheus's remote write, version 1.0. What is recorded is its queue: after the receiver was away it is asked for
+// again. Counters begin at 0 where a row comes, which is told by a sample.
+type Writer struct {
+	api    *API
+	to     *url.URL
+	step   measure.Span
+	labels []labels.Label // of every series
+	client *http.Client
+	token  string // "": none is sent
+
+	CPU func() measure.Span // CPU time of the calling thread, for Spent; nil: nobody asks. Set it before Run
+
+	from   measure.Time                // everything before is written
+	rows   map[string]map[string]*sent // by metric, by key
+	body   []byte
+	n      int // samples in body
+	told   time.Time
+	unread string // why a metric could not be read in this round
+
+	mu      sync.Mutex // guards what follows
+	trouble string
+	lost    uint64 // samples that were refused
+	spent   measure.Span
+}
+
+// sent is what was written of a row.
+type sent struct {
+	labels []byte       // encoded
+	sum    float64      // of a counter
+	there  bool         // in the newest cell
+	seen   measure.Time // end of the newest cell that had a value
+}
+
+// CheckWrite says what is wrong with the address of a receiver or the time between samples.
+func CheckWrite(to string, step measure.Span) error {
+	u, err := url.Parse(to)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("remote write: the address is none of a receiver (https://host/api/v1/write)") // it may have a password
+	case step < measure.Second || step%measure.Second != 0 || measure.Minute%step != 0:
+		return fmt.Errorf("remote write: %v between samples: whole seconds of which a minute has a number, such as 1s, 5s, 15s, 60s", step)
+	}
+	return nil
+}
+
+// NewWriter makes one that writes to an address samples of the given step, from now on. host is the label instance.
+// token is sent as a bearer token, "" none; a name and password may stand in the address.
+func (a *API) NewWriter(to, token string, step measure.Span, host string) (*Writer, error) {
+	if err := CheckWrite(to, step); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(to)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{api: a, to: u, token: token, step: step, client: &http.Client{Timeout: writeTime}, rows: map[string]map[string]*sent{},
+		labels: []labels.Label{{Name: "instance", Value: valid(host)}, {Name: "job", Value: "culprit"}}}
+	w.from = floor(measure.Time(a.now().UnixNano()), step)
+	return w, nil
+}
+
+// Trouble says what is wrong now; "" nothing.
+func (w *Writer) Trouble() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trouble
+}
+
+// Lost gives how many samples the receiver refused.
+func (w *Writer) Lost() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lost
+}
+
+func (w *Writer) say(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.trouble = ""; format != "" {
+		w.trouble = "remote write to " + w.to.Host + ": " + fmt.Sprintf(format, args...)
+	}
+}
+
+// Run writes until the context ends.
+func (w *Writer) Run(ctx context.Context) {
+	for {
+		now := measure.Time(w.api.now().UnixNano())
+		due := w.from.Add(w.step + writeLag)
+		if wait := due.Sub(now); wait > 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait.AsDuration()):
+			}
+			continue
+		}
+		if w.metered(func() error { return w.round(ctx, now) }) != nil {
+			return
+		}
+	}
+}
+
+// Spent gives the CPU time that making and sending samples has taken so far.
+func (w *Writer) Spent() measure.Span {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.spent
+}
+
+// metered adds what f takes to what was spent.
+func (w *Writer) metered(f func() error) error {
+	if w.CPU == nil {
+		return f()
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before := w.CPU()
+	err := f()
+	after := w.CPU()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spent += after - before
+	return err
+}
+
+// round writes the oldest part of what is not written. The error is the context's.
+func (w *Writer) round(ctx context.Context, now measure.Time) error {
+	end := floor(now.Add(-writeLag), w.step)
+	if back := floor(now.Add(-writeBack), w.step); w.from < back {
+		w.from = back
+		clear(w.rows) // they begin anew, after a gap
+	}
+	over := measure.Interval{Start: w.from, End: min(end, w.from.Add(max(writeChunk, w.step)))}
+	if over.Start >= over.End {
+		return nil
+	}
+	all := metrics(w.api.datasets())
+	w.unread = ""
+	var failed error
+	if time.Since(w.told) >= describeEach {
+		if failed = w.describe(ctx, all); failed == nil {
+			w.told = time.Now()
+		}
+	}
+	for _, m := range all {
+		if failed != nil {
+			break
+		}
+		if !isWritten(m) {
+			continue
+		}
+		failed = w.metric(ctx, m, over)
+	}
+	if failed == nil {
+		failed = w.flush(ctx)
+	}
+	if failed != nil {
+		return failed
+	}
+	w.from = over.End
+	for _, rows := range w.rows {
+		for key, r := range rows {
+			if !r.there && r.seen.Add(idleRow) < w.from {
+				delete(rows, key)
+			}
+		}
+	}
+	if w.unread != "" {
+		w.say("%s", w.unread)
+	}
+	return nil
+}
+
+// isWritten says whether a metric is written: not the rate of what is written as a counter, no distribution, and nothing of single processes, threads or connections.
+func isWritten(m *metric) bool {
+	switch m.shape {
+	case distribution:
+		return false
+	case rate:
+		return m.stat.Signed
+	}
+	return !slices.ContainsFunc(m.by, func(f string) bool { return slices.Contains(narrow, f) })
+}
+
+// metric appends the samples of a metric over a time.
+func (w *Writer) metric(ctx context.Context, m *metric, over measure.Interval) error {
+	rows := w.rows[m.name]
+	if rows == nil {
+		rows = map[string]*sent{}
+		w.rows[m.name] = rows
+	}
+	told := map[*sent]bool{}
+	var last *measure.Answer
+	k := asker{w.api.reader, over.End, maxSamples}
+	for _, where := range m.where {
+		a, err := k.ask(ctx, m, where, over, max(w.step, m.step))
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			w.unread = fmt.Sprintf("%s can't be read: %v", m.stat.ID, err)
+			continue
+		}
+		last = a
+		key := make([]string, len(a.Query.By))
+		for i := range a.Series {
+			s := &a.Series[i]
+			for j, l := range s.Key {
+				key[j] = a.Labels[l]
+			}
+			text := keyText(key)
+			r := rows[text]
+			if r == nil {
+				r = &sent{labels: encodeLabels(nil, m.labels(key), w.labels)}
+				rows[text] = r
+			}
+			if told[r] { // two datasets have it
+				continue
+			}
+			told[r] = true
+			if err := w.row(ctx, m, r, a, s.Values); err != nil {
+				return err
+			}
+		}
+	}
+	for _, r := range rows { // those that the answers have not: they were absent in all cells
+		if r.there && !told[r] && last != nil {
+			if err := w.row(ctx, m, r, last, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// row appends the samples of a row. Values may be shorter than the answer: what is not there was absent.
+func (w *Writer) row(ctx context.Context, m *metric, r *sent, a *measure.Answer, values []float64) error {
+	var samples []float
+	put := func(at measure.Time, v float64) {
+		t := ms(at)
+		if n := len(samples); n > 0 && samples[n-1].time >= t { // a row that comes again at once: its marker goes
+			samples[n-1].value = v
+			return
+		}
+		samples = append(samples, float{t, v})
+	}
+	for c, elapsed := range a.Elapsed {
+		from := a.Start.Add(a.Step * measure.Span(c))
+		to := from.Add(a.Step)
+		v := measure.NaN
+		if c < len(values) && elapsed > 0 {
+			v = values[c]
+		}
+		if v != v && elapsed > 0 && m.stat.Sparse && r.there && to.Sub(r.seen) <= idleRow {
+			v = 0
+		} else if v == v {
+			r.seen = to
+		}
+		switch {
+		case v != v:
+			if r.there {
+				put(to, math.Float64frombits(value.StaleNaN))
+			}
+			r.there, r.sum = false, 0
+			continue
+		case m.shape == counter:
+			if !r.there {
+				put(from, 0)
+			}
+			r.sum += m.amount(v, elapsed)
+			put(to, m.value(r.sum))
+		default:
+			put(to, m.value(v))
+		}
+		r.there = true
+	}
+	if len(samples) == 0 {
+		return nil
+	}
+	series := slices.Clone(r.labels)
+	for _, s := range samples {
+		sample := binary.LittleEndian.AppendUint64([]byte{1<<3 | 1}, math.Float64bits(s.value))
+		series = appendField(series, 2, binary.AppendUvarint(append(sample, 2<<3), uint64(s.time)))
+	}
+	w.body = appendField(w.body, 1, series)
+	if w.n += len(samples); w.n >= mostWritten {
+		return w.flush(ctx)
+	}
+	return nil
+}
+
+// describe sends type, unit and help of the metrics.
+func (w *Writer) describe(ctx context.Context, all []*metric) error {
+	for _, m := range all {
+		if !isWritten(m) {
+			continue
+		}
+		kind := byte(2) // GAUGE
+		if m.shape == counter {
+			kind = 1 // COUNTER
+		}
+		one := appendField([]byte{1 << 3, kind}, 2, []byte(m.name))
+		one = appendField(one, 4, []byte(m.help()))
+		if m.unit != "" {
+			one = appendField(one, 5, []byte(m.unit))
+		}
+		w.body = appendField(w.body, 3, one)
+	}
+	return w.flush(ctx)
+}
+
+// flush sends what was gathered, again and again until the receiver has taken or refused it, or the context ends.
+func (w *Writer) flush(ctx context.Context) error {
+	if len(w.body) == 0 {
+		return nil
+	}
+	packed := s2.EncodeSnappy(nil, w.body)
+	began, wait := time.Now(), leastWait
+	for {
+		after, err := w.send(ctx, packed)
+		var no *refusal
+		switch {
+		case err == nil:
+			w.say("")
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &no):
+			w.mu.Lock()
+			w.lost += uint64(w.n)
+			w.mu.Unlock()
+			w.say("%d samples were refused: %v", w.Lost(), err)
+		default:
+			w.say("%v, for %v now; it is tried again", err, time.Since(began).Round(time.Second))
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(max(after, wait)):
+			}
+			wait = min(2*wait, mostWait)
+			continue
+		}
+		w.body, w.n = w.body[:0], 0
+		return nil
+	}
+}
+
+// refusal is an answer that will be the same when asked again.
+type refusal struct {
+	status int
+	said   string
+}
+
+func (r *refusal) Error() string {
+	return strings.TrimSpace(strconv.Itoa(r.status) + " " + http.StatusText(r.status) + " " + r.said)
+}
+
+// send makes one request. after is how long the receiver wants to be left alone.
+func (w *Writer) send(ctx context.Context, packed []byte) (after time.Duration, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.to.String(), bytes.NewReader(packed))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Encoding", "snappy")
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	if w.token != "" {
+		r.Header.Set("Authorization", "Bearer "+w.token)
+	}
+	r.Header.Set("User-Agent", "culprit/"+w.api.version)
+	r.Header.Set("X-Prometheus-Remote-Write-Version", "0.1.0")
+	res, err := w.client.Do(r)
+	if err != nil {
+		if at := (*url.Error)(nil); errors.As(err, &at) {
+			err = at.Err // the address may have a password
+		}
+		return 0, err
+	}
+	defer func() { _ = res.Body.Close() }() // read as far as it is wanted
+	said, _ := io.ReadAll(io.LimitReader(res.Body, 300))
+	line, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(string(said), "?")), "\n")
+	switch {
+	case res.StatusCode/100 == 2:
+		return 0, nil
+	case res.StatusCode/100 == 5 || res.StatusCode == http.StatusTooManyRequests:
+		if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil {
+			after = min(time.Duration(s)*time.Second, 10*mostWait)
+		}
+		return after, errors.New(strings.TrimSpace(res.Status + " " + line))
+	}
+	return 0, &refusal{res.StatusCode, line}
+}
+
+// encodeLabels appends the labels of a series, in the order of their names, as remote write wants them.
+func encodeLabels(b []byte, own labels.Labels, more []labels.Label) []byte {
+	var all []labels.Label
+	own.Range(func(l labels.Label) { all = append(all, l) })
+	for _, l := range more {
+		if own.Has(l.Name) { // a field of that name: what the server adds gives way
+			l.Name = "exported_" + l.Name
+		}
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b labels.Label) int { return cmp.Compare(a.Name, b.Name) })
+	for _, l := range all {
+		b = appendField(b, 1, appendField(appendField(nil, 1, []byte(l.Name)), 2, []byte(l.Value)))
+	}
+	return b
+}
+
+// appendField appends a field of protobuf that has a length.
+func appendField(b []byte, n int, v []byte) []byte {
+	return append(binary.AppendUvarint(append(b, byte(n<<3|2)), uint64(len(v))), v...)
+}
