@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"culprit/measure"
 )
@@ -36,6 +37,7 @@ type Family struct {
 	without bool
 	maybe   []string // probes that some kernels lack
 	budget  Budget
+	rest    time.Duration // how long a program rests that took more
 
 	start sync.Mutex // one start or stop at a time; taken before mu
 
@@ -69,7 +71,7 @@ func Families(budget Budget) []*Family {
 
 // newFamily reads the head of a text.
 func newFamily(file, text string) (*Family, error) {
-	f := &Family{file: file, words: map[string]*naming{}, running: map[string]*familyRun{}, past: map[measure.StatID]measure.Span{}}
+	f := &Family{file: file, rest: familyRest, words: map[string]*naming{}, running: map[string]*familyRun{}, past: map[measure.StatID]measure.Span{}}
 	head, body, ok := strings.Cut(strings.TrimPrefix(text, "/*"), "*/")
 	if !ok || !strings.HasPrefix(text, "/*") {
 		return nil, fmt.Errorf("statistics of %s.d: it does not begin with a comment", file)

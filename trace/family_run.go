@@ -59,7 +59,7 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	f.spare(p.tree, env)
 	key := p.key()
 	f.mu.Lock()
-	if r := f.running[key]; r != nil && !r.over() {
+	if r := f.running[key]; r != nil && !f.over(r) {
 		defer f.mu.Unlock()
 		r.readers++
 		return r, nil
@@ -169,8 +169,8 @@ func (f *Family) leave(r *familyRun) {
 	f.settle(r)
 }
 
-// over says whether a run has ended, and has rested. Family.mu is held.
-func (r *familyRun) over() bool { return !r.ended.IsZero() && time.Since(r.ended) > familyRest }
+// over says whether a run has ended, and has rested. f.mu is held.
+func (f *Family) over(r *familyRun) bool { return !r.ended.IsZero() && time.Since(r.ended) > f.rest }
 
 // settle takes down what a run has cost that has ended. f.mu is held.
 func (f *Family) settle(r *familyRun) {
@@ -228,15 +228,21 @@ func (f *Family) Run(ctx context.Context, queries []measure.Query, sink measure.
 // follow reads a run until the context ends, or, after it was stopped for what it took, has rested.
 func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Query, sink measure.Sink) error {
 	cost := r.source.Outside()
+	live := queries[0].Over.Start == 0 // of what is recorded the cost is told beside it
 	return r.source.Run(ctx, queries, measure.SinkFunc(func(batches []*measure.Batch) error {
 		f.mu.Lock()
-		again := r.over()
+		again := f.over(r)
 		f.mu.Unlock()
 		if again {
 			return errRested
 		}
+		for _, b := range batches {
+			if b.Over.Span() <= 0 {
+				b.Notes = []string{f.halted(r, b.Notes)}
+			}
+		}
 		now := r.source.Outside()
-		if len(batches) > 0 {
+		if live && len(batches) > 0 {
 			b := batches[0]
 			if over := b.Over.Span(); over > 0 {
 				if share := float64(now-cost) / float64(over); share > dearFrom {
@@ -249,13 +255,26 @@ func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Que
 	}))
 }
 
+// halted says in one sentence why a run could not look.
+func (f *Family) halted(r *familyRun, notes []string) string {
+	select {
+	case <-r.source.Ended():
+		var dear *ErrBudget
+		if errors.As(r.source.Why(), &dear) {
+			return fmt.Sprintf("measuring %s statistics took %.1f %% of one CPU, more than the budget of %.3g %%: they rest for %.3g minutes", f.file, 100*dear.Share, 100*float64(dear.Budget), f.rest.Minutes())
+		}
+	default:
+	}
+	return strings.Join(notes, "; ")
+}
+
 // dearFrom is the share of one CPU from which on it is told what measuring takes.
 const dearFrom = 0.01
 
 // dearness tells a share in steps, in per cent.
 func dearness(share float64) string {
 	said := 1
-	for _, step := range []int{2, 5, 10, 20, 50, 100} {
+	for _, step := range []int{5, 20, 50} {
 		if 100*share > float64(step) {
 			said = step
 		}

@@ -251,6 +251,9 @@ func startWorker(t *testing.T, what string) *worker {
 	in, out := piped(t, c)
 	t.Cleanup(func() {
 		in.Close()
+		if what == "forever" {
+			stop()
+		}
 		c.Wait() //nolint:errcheck // what it did is told by others
 	})
 	name := filepath.Base(me)

@@ -8,6 +8,9 @@
  * field process word: name of the thread that waited
  * field pid number: its process ID
  */
+self uint64_t ready;
+/* Who leaves a CPU was on it: where the kernel did not tell that, the wait is not known. */
+sched:::off-cpu /self->ready/ { self->ready = 0; }
 sched:::ready { self->ready = timestamp; }
 sched:::on-cpu /self->ready/ {
 	@runqueue_latency[cpu, execname, pid] = llquantize(timestamp - self->ready, 2, 5, 40, 8);

@@ -16,4 +16,5 @@ syscall:::return { @syscall_count[id, execname, pid, errno] = count(); }
 syscall:::return /self->began/ {
 	@syscall_time[id, execname, pid, errno] = sum(timestamp - self->began);
 	@syscall_latency[id, execname, pid, errno] = llquantize(timestamp - self->began, 2, 5, 40, 8);
+	self->began = 0;
 }
