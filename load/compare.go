@@ -170,9 +170,17 @@ func differences(a, b *Result) []string {
 	differ("bytes of a request", a.Test.Ask, b.Test.Ask)
 	differ("bytes of a response", a.Test.Answer, b.Test.Answer)
 	differ("--window", a.Test.Window, b.Test.Window)
-	differ("--congestion", printable(a.Test.Congestion), printable(b.Test.Congestion))
+	differ("congestion control", a.congestion(), b.congestion())
 	differ("--rate", a.Test.Rate+a.Test.Pace, b.Test.Rate+b.Test.Pace)
 	differ("--nodelay", a.Test.NoDelay, b.Test.NoDelay)
 	differ("--copy", a.Test.Copy, b.Test.Copy)
 	return notes
+}
+
+// congestion gives the algorithm that the senders of the first run had.
+func (r *Result) congestion() string {
+	if sender, _ := r.Runs[0].ends(r.Test.ways()[0]); sender != nil {
+		return orWord(printable(sender.Congestion), "that is not known")
+	}
+	return "that is not known"
 }

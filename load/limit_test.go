@@ -53,6 +53,8 @@ func TestLimits(t *testing.T) {
 		"a hypervisor":            {sick: func(r *Run) { r.There.Total.CPU.Modes["steal"] = 1.45 }, kind: "cpu", where: "there", text: "of 2 are busy"},
 		"one CPU of interrupts":   {sick: func(r *Run) { r.There.Total.CPU.Share = 0.99 }, kind: "cpu", where: "there", text: "CPU 1 there: it is busy 99.0 %"},
 		"the receiver's window":   {sick: func(r *Run) { r.Here.Total.Traffic[0].Rwnd = 0.72 }, kind: "window", where: "there", text: "72.0 % of the time"},
+		"a window in part":        {sick: func(r *Run) { r.Here.Total.Traffic[0].Rwnd = 0.3 }, kind: "none", text: "stopped by the receiver's window 30.0 %, by its own buffer 5.0 %; the rest is the path"},
+		"a window while it sent":  {sick: func(r *Run) { r.Here.Total.Traffic[0].Busy, r.Here.Total.Traffic[0].Rwnd = 0.6, 0.3 }, kind: "window", where: "there", text: "30.0 %"},
 		"the sender's buffer":     {sick: func(r *Run) { r.Here.Total.Traffic[0].Sndbuf = 0.6 }, kind: "buffer", where: "here", text: "sender's buffer"},
 		"losses":                  {sick: func(r *Run) { r.Here.Total.Traffic[0].Retransmits = 400 }, kind: "loss", text: "1.0 % of the segments were sent again, and cubic holds back"},
 		"another finding":         {sick: func(r *Run) { r.Here.Report = found("net-drops", "medium", "a ring is too small.") }, kind: "finding", where: "here", text: "a ring is too small"},
