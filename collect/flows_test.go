@@ -240,6 +240,12 @@ func walkable(t testing.TB) {
 // walks says whether the last reading of a namespace came from a walk over sockets.
 func (r *readings) walks() bool { return r.r.(*flowReading).walked }
 
+// gaveWay says whether walks gave way to dumps for good: a socket, of anybody on the machine, could not be marked.
+func (r *readings) gaveWay() bool {
+	w := r.r.(*flowReading).walks
+	return w != nil && w.coming == nil && w.conns == nil
+}
+
 func flowBytes(t *testing.T, flows Flows, local string, at unix.Sockaddr, to func(int) unix.Sockaddr) {
 	listener, bound := listen(t, at)
 	defer unix.Close(listener)
@@ -266,7 +272,7 @@ func flowBytes(t *testing.T, flows Flows, local string, at unix.Sockaddr, to fun
 	send(t, old.client, old.server, 123_457)
 	send(t, old.server, old.client, 765)
 	r.read()
-	if flows.walk != r.walks() {
+	if flows.walk != r.walks() && !r.gaveWay() {
 		t.Errorf("by a walk: %v, want %v", r.walks(), flows.walk)
 	}
 	equal(t, "an old connection", r.rows("tcp.flow.bytes", "side", "direction"), map[string]float64{
@@ -290,7 +296,7 @@ func flowBytes(t *testing.T, flows Flows, local string, at unix.Sockaddr, to fun
 	born := connect(t, listener, to(port(bound)))
 	send(t, born.client, born.server, 54_321)
 	r.read()
-	if flows.walk != r.walks() {
+	if flows.walk != r.walks() && !r.gaveWay() {
 		t.Errorf("a new connection by a walk: %v, want %v", r.walks(), flows.walk)
 	}
 	equal(t, "a connection that was born", r.rows("tcp.flow.bytes", "side", "direction"), map[string]float64{"client tx": 54_321, "server rx": 54_321})
@@ -401,7 +407,7 @@ func TestFlowWalk(t *testing.T) {
 						t.Errorf("%s: %v %s, in /proc/net/tcp %v", what, states[state], state, n)
 					}
 				}
-				return maps.Equal(before, procStates(t)) && r.walks() == walked
+				return maps.Equal(before, procStates(t)) && (r.walks() == walked || r.gaveWay())
 			})
 		}
 		listener, bound := listen(t, tcp4(127, 0, 0, 1, 0))
@@ -449,7 +455,7 @@ func TestFlowWalk(t *testing.T) {
 			send(t, old.client, old.server, 10_000)
 			r.r.(*flowReading).spaces.list[0].data.calm = i%2 == 0
 			r.read()
-			if r.walks() != (i%2 == 0) {
+			if r.walks() != (i%2 == 0) && !r.gaveWay() {
 				t.Errorf("reading %d by a walk: %v", i, r.walks())
 			}
 			for _, v := range r.rows("tcp.flow.bytes", "direction") {

@@ -21,18 +21,21 @@ import (
 // Connections tells of every TCP socket what inet_diag does, without its walk over the table of connections: that is one for all network
 // namespaces and as long as the machine's memory makes it - 262,144 buckets on one of 32 GB, a millisecond - however few they are. A program at
 // sock:inet_sock_set_state marks each socket as it begins to connect, is accepted or listens (BPF_MAP_TYPE_SK_STORAGE, which goes with the socket),
-// and a BPF iterator over the marks writes a record for each: 0.3 microseconds a socket. It takes Linux 5.12, BTF, CAP_BPF and CAP_PERFMON, and
+// and a BPF iterator over the marks writes a record for each into a map, all of them in one read: in the next read the kernel counts anew how many it has passed,
+// and where sockets came and went meanwhile it passes others, or tells some twice. It takes Linux 5.12, BTF, CAP_BPF and CAP_PERFMON, and
 // hangs on file descriptors alone.
 //
 // What has no socket is not among them: connections not accepted yet, which are counted, and those in TIME_WAIT.
 type Connections struct {
 	marks, counts *ebpf.Map
 	counted       []byte // what is in counts, as the kernel has it now
+	out           *ebpf.Map
+	records       []byte // what is in out: the number of records, and from connectionRecord on these
 	progs         []*ebpf.Program
 	info          [missesWord + 1]uint64 // of the program that marks, the first of progs
 	link          *Link                  // of the program that marks
 	adopt, walk   int                    // of the iterators
-	buf           []byte
+	buf           []byte                 // for what the iterators write: nothing
 	one           Connection
 }
 
@@ -45,6 +48,9 @@ type Connection struct {
 	// the program has (walkProgram); timer and expiry are none of them. It is valid during the call. Of a listener nothing but state and ports is set.
 	Message []byte
 }
+
+// connectionRoom is how many sockets a walk tells of: 1.3 MB.
+const connectionRoom = 4352
 
 // A record is, in the machine's byte order:
 //
@@ -90,7 +96,7 @@ func (r Root) OpenConnections() (*Connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Connections{adopt: -1, walk: -1, buf: make([]byte, 32<<10)}
+	c := &Connections{adopt: -1, walk: -1, buf: make([]byte, 64)}
 	if err := c.open(at); err != nil {
 		c.Close()
 		return nil, r.allowed(err)
@@ -110,6 +116,13 @@ func (c *Connections) open(at *connectionMembers) (err error) {
 	if c.counted, err = unix.Mmap(c.counts.FD(), 0, PageSize(), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("look into a map: %w", asErr(err))
 	}
+	if c.out, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4, ValueSize: connectionRecord, MaxEntries: 1 + connectionRoom, Flags: unix.BPF_F_MMAPABLE}); err != nil {
+		return fmt.Errorf("make a map: %w", err)
+	}
+	size := ((1+connectionRoom)*connectionRecord + PageSize() - 1) / PageSize() * PageSize()
+	if c.records, err = unix.Mmap(c.out.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("look into a map: %w", asErr(err))
+	}
 	load := func(name, to string, how ebpf.AttachType, p asm.Instructions) (*ebpf.Program, error) {
 		prog, err := ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.Tracing, AttachType: how, AttachTo: to, License: "GPL",
 			Instructions: p}, ebpf.ProgramOptions{LogDisabled: true})
@@ -127,7 +140,7 @@ func (c *Connections) open(at *connectionMembers) (err error) {
 	if err != nil {
 		return err
 	}
-	walk, err := load("conns", "bpf_sk_storage_map", ebpf.AttachTraceIter, at.walkProgram())
+	walk, err := load("conns", "bpf_sk_storage_map", ebpf.AttachTraceIter, c.walkProgram(at))
 	if err != nil {
 		return err
 	}
@@ -184,6 +197,11 @@ func (c *Connections) Close() {
 		_ = unix.Munmap(c.counted) // it is there
 		c.counted = nil
 	}
+	if c.records != nil {
+		_ = unix.Munmap(c.records) // as above
+		c.records = nil
+	}
+	c.out.Close()
 	c.counts.Close()
 	c.marks.Close()
 	c.marks = nil
@@ -228,32 +246,35 @@ func (c *Connections) missed() uint64 {
 }
 
 // Each calls f with each socket that is connecting, connected, closing or listening, in all network namespaces, in no order, until f says that it wants
-// no more. One that begins or ends meanwhile may be there or not, or be there twice. The kernel keeps the marks in few lists, two on a machine of
-// two CPUs, and goes through one from its beginning at each hundred records: what many take grows with their square, 4 s of CPU time for 200,000.
+// no more. One that begins or ends meanwhile may be there or not; the others are there once. ErrManyConnections comes after the last that there was room for.
 func (c *Connections) Each(f func(*Connection) (more bool)) error {
-	err := readIterator(c.walk, "walk connections", c.buf, func(b []byte) ([]byte, error) {
-		for ; len(b) >= connectionRecord; b = b[connectionRecord:] {
-			k := &c.one
-			k.Net, k.State, k.Requests = uint64(native.Uint32(b)), b[connectionHead+1], 0
-			k.Message = b[connectionHead:connectionRecord]
-			if k.State == tcpListen {
-				k.Requests = native.Uint32(b[connectionInfo:])
-				k.Message = b[connectionHead:connectionAttr]
-			}
-			if !f(k) {
-				return nil, errEnough
-			}
-		}
-		return b, nil
-	})
-	if errors.Is(err, errEnough) {
-		return nil
+	number := (*uint64)(unsafe.Pointer(&c.records[0]))
+	atomic.StoreUint64(number, 0)
+	if err := readIterator(c.walk, "walk connections", c.buf, func([]byte) ([]byte, error) { return nil, nil }); err != nil {
+		return err
 	}
-	return err
+	n := atomic.LoadUint64(number)
+	for i := range min(n, connectionRoom) {
+		b := c.records[(1+i)*connectionRecord:][:connectionRecord]
+		k := &c.one
+		k.Net, k.State, k.Requests = uint64(native.Uint32(b)), b[connectionHead+1], 0
+		k.Message = b[connectionHead:]
+		if k.State == tcpListen {
+			k.Requests = native.Uint32(b[connectionInfo:])
+			k.Message = b[connectionHead:connectionAttr]
+		}
+		if !f(k) {
+			return nil
+		}
+	}
+	if n > connectionRoom {
+		return ErrManyConnections
+	}
+	return nil
 }
 
-// errEnough ends a walk whose caller wants no more.
-var errEnough = errors.New("enough")
+// ErrManyConnections: there are more than a walk tells of, so that it is not whole.
+var ErrManyConnections = errors.New("more connections than are walked")
 
 // readIterator reads all that an iterator writes. take is given what has come, and gives what of it is to be given again with what comes next; its error
 // ends the reading, and is given.

@@ -169,15 +169,25 @@ func (c *Connections) adoptProgram(m *connectionMembers) asm.Instructions {
 	}
 }
 
-// walkProgram writes a record for the marked socket of each step.
+// walkProgram writes a record for the marked socket of each step into c.out, and how many there are into the first of its elements: one more than there is room for
+// says that there are too many.
 //
 //	r6 the context, r7 the tcp_sock, r8 the state, r9 the present jiffy
-func (m *connectionMembers) walkProgram() asm.Instructions {
+func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 	const (
 		rec  = -connectionRecord
 		head = rec + connectionHead
 		info = rec + connectionInfo
+		key  = rec - 8
 	)
+	element := func() asm.Instructions { // r0 is the element whose number is in key
+		return asm.Instructions{
+			asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
+			asm.LoadMapPtr(asm.R1, c.out.FD()),
+			asm.FnMapLookupElem.Call(),
+			asm.JEq.Imm(asm.R0, 0, "end"),
+		}
+	}
 	p := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadMem(asm.R1, asm.R6, 16, asm.DWord), // struct bpf_iter__bpf_sk_storage_map { meta, map, sk, value }
@@ -190,7 +200,13 @@ func (m *connectionMembers) walkProgram() asm.Instructions {
 		asm.JEq.Imm(asm.R8, tcpTimeWait, "end"),
 		asm.JGE.Imm(asm.R8, tcpNewSyn, "end"),
 		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, key, asm.R1, asm.Word),
 	}
+	p = append(p, element()...)
+	p = append(p,
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
+		asm.JGT.Imm(asm.R1, connectionRoom, "end"),
+		asm.Mov.Imm(asm.R1, 0))
 	for at := int16(rec); at < 0; at += 8 {
 		p = append(p, asm.StoreMem(asm.RFP, at, asm.R1, asm.DWord))
 	}
@@ -301,13 +317,22 @@ func (m *connectionMembers) walkProgram() asm.Instructions {
 			asm.Add.Reg(asm.R4, asm.R1),
 			asm.StoreMem(asm.RFP, info+168+8*i, asm.R1, asm.DWord))
 	}
+	p = append(p, asm.StoreMem(asm.RFP, info+168, asm.R4, asm.DWord)) // busy is all of it
+	write := element()
+	write[0] = write[0].WithSymbol("write") // key is still 0
+	p = append(p, write...)
+	p = append(p,
+		asm.LoadMem(asm.R8, asm.R0, 0, asm.DWord),
+		asm.Mov.Reg(asm.R1, asm.R8),
+		asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
+		asm.JGE.Imm(asm.R8, connectionRoom, "end"),
+		asm.StoreMem(asm.RFP, key, asm.R1, asm.Word))
+	p = append(p, element()...)
+	for at := int16(rec); at < 0; at += 8 {
+		p = append(p, asm.LoadMem(asm.R1, asm.RFP, at, asm.DWord), asm.StoreMem(asm.R0, at-rec, asm.R1, asm.DWord))
+	}
 	return append(p,
-		asm.StoreMem(asm.RFP, info+168, asm.R4, asm.DWord), // busy is all of it
-		asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord).WithSymbol("write"),
-		asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord), // struct bpf_iter_meta { seq }
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, rec),
-		asm.Mov.Imm(asm.R3, connectionRecord),
-		asm.FnSeqWrite.Call(),
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
 		asm.Return())
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,6 +110,17 @@ func loopbackSpace(t *testing.T) NetNS {
 // What the walk tells of each socket is what inet_diag tells: of one family and the other, of those that were there before, that were taken out of
 // the listener's queue and that were not, that wait for the other end, that nobody has any more, and in another namespace.
 func TestConnectionsAreInetDiags(t *testing.T) {
+	// Sockets of the whole machine are marked, and one is missed where an interrupt that is about another comes meanwhile, which is counted.
+	for range 3 {
+		if areInetDiags(t) {
+			return
+		}
+	}
+	t.Error("each of three times a socket could not be marked")
+}
+
+// areInetDiags says whether all sockets could be marked.
+func areInetDiags(t *testing.T) bool {
 	walk := openConnections(t)
 	ns := loopbackSpace(t)
 	var open []io.Closer
@@ -225,10 +237,11 @@ func TestConnectionsAreInetDiags(t *testing.T) {
 			}
 		}
 		if failed, _ := walk.Counted(); failed != 0 {
-			t.Fatalf("%d sockets could not be marked", failed)
+			t.Logf("%d sockets could not be marked", failed)
+			return false
 		}
 		if bad == "" && len(got) == 12 && same == 12 && listeners == 5 && requests == 0 {
-			return
+			return true
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: %d sockets and %d listeners with %d requests by the walk, %d and %d by inet_diag", bad, len(got), listeners, requests, len(before), same)
@@ -338,14 +351,14 @@ func TestConnectionsClosed(t *testing.T) {
 	(*Connections)(nil).Close()
 }
 
-// A walk that nobody wants to the end ends: on a machine with very many connections the rest would take seconds.
+// A walk that nobody wants to the end ends.
 func TestConnectionsEnough(t *testing.T) {
 	walk := openConnections(t)
 	ns := namespace(t)
 	if err := loopbackUp(ns); err != nil {
 		t.Fatal(err)
 	}
-	fds, err := connections(ns, 200) // more than the kernel tells of at once
+	fds, err := connections(ns, 200)
 	defer func() {
 		for _, fd := range fds {
 			unix.Close(fd)
@@ -363,6 +376,49 @@ func TestConnectionsEnough(t *testing.T) {
 	all, _, _ := walked(t, walk, ns)
 	if len(all) != 400 {
 		t.Errorf("after that %d sockets, want 400", len(all))
+	}
+}
+
+// Who stays is told once in each walk, however many come and go meanwhile.
+func TestConnectionsBesideOthers(t *testing.T) {
+	walk := openConnections(t)
+	ns, other := namespace(t), namespace(t)
+	if err := errors.Join(loopbackUp(ns), loopbackUp(other)); err != nil {
+		t.Fatal(err)
+	}
+	closeAll := func(fds []int) {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}
+	fds, err := connections(ns, 300) // six times as many ends as the kernel tells of in one read
+	defer func() { closeAll(fds) }()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var over, turns atomic.Int64
+	ended := make(chan error, 1)
+	go func() {
+		for over.Load() == 0 {
+			fds, err := connections(other, 100)
+			closeAll(fds)
+			if err != nil {
+				ended <- err
+				return
+			}
+			turns.Add(1)
+		}
+		ended <- nil
+	}()
+	deadline := time.Now().Add(20 * time.Second)
+	for n := 0; (n < 100 || turns.Load() < 20) && time.Now().Before(deadline) && !t.Failed(); n++ {
+		if all, _, _ := walked(t, walk, ns); len(all) != 600 {
+			t.Errorf("%d sockets, want 600", len(all))
+		}
+	}
+	over.Store(1)
+	if err := <-ended; err != nil || turns.Load() == 0 {
+		t.Errorf("%d times others came and went: %v", turns.Load(), err)
 	}
 }
 
