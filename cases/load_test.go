@@ -15,9 +15,9 @@ import (
 type loadResult struct {
 	View    string
 	Summary []struct {
-		Rate  *struct{ Mean float64 } `json:"bits_per_s"`
-		Trans *struct{ Mean float64 } `json:"transactions_per_s"`
-		Times *struct{ P50 float64 }  `json:"latency_ns"`
+		Rate  *struct{ Mean float64 }      `json:"bits_per_s"`
+		Trans *struct{ Mean float64 }      `json:"transactions_per_s"`
+		Times *struct{ P50, Mean float64 } `json:"latency_ns"`
 		Limit struct{ Kind, Where, Name, Text string }
 	}
 	Here, There struct {
@@ -125,7 +125,7 @@ func TestLoad(t *testing.T) {
 			}
 			return []pairing{
 				{what: "p50 of transactions", ours: s.Times.P50, theirs: response * 8 / line * 1e9, within: 0.05},
-				{what: "rate and 1/p50", ours: s.Trans.Mean, theirs: 1e9 / s.Times.P50, within: 0.05},
+				{what: "rate and 1/mean", ours: s.Trans.Mean, theirs: 1e9 / s.Times.Mean, within: 0.02},
 			}, nil
 		})
 	})

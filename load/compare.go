@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Comparison is what differs between two results, the first being what the second is measured by.
@@ -97,7 +98,7 @@ func Compare(names [2]string, a, b *Result) (*Comparison, error) {
 	row := func(what, unit, where string, way Way, less bool, of func(*Result, *Run) Number) {
 		spread := func(r *Result) Spread {
 			var v []Number
-			for _, run := range r.Runs {
+			for _, run := range r.counted() {
 				v = append(v, of(r, run))
 			}
 			return spreadOf(v)
@@ -140,7 +141,7 @@ func Compare(names [2]string, a, b *Result) (*Comparison, error) {
 	if a.Test.Kind == Exchange {
 		all := func(r *Result) *Percentile {
 			var l Latencies
-			for _, run := range r.Runs {
+			for _, run := range r.counted() {
 				if run.Here.Total.Times != nil {
 					l.merge(*run.Here.Total.Times)
 				}
@@ -175,6 +176,14 @@ func differences(a, b *Result) []string {
 	differ("--nodelay", a.Test.NoDelay, b.Test.NoDelay)
 	differ("--copy", a.Test.Copy, b.Test.Copy)
 	return notes
+}
+
+// counted gives the runs that did not end early, or all where there are none.
+func (r *Result) counted() []*Run {
+	if whole := slices.DeleteFunc(slices.Clone(r.Runs), func(run *Run) bool { return run.Early != "" }); len(whole) > 0 {
+		return whole
+	}
+	return r.Runs
 }
 
 // congestion gives the algorithm that the senders of the first run had.

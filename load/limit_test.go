@@ -140,6 +140,13 @@ func TestSummary(t *testing.T) {
 	if r.Ways[0].Throughput.Mean.Known() || r.There.Machine.Known() || r.There.Unknown["all"] == "" || len(r.Notes) != 2 || r.Here.MachinePerGB.Known() {
 		t.Errorf("without the server's word: %+v %+v", r.Ways[0], r.There)
 	}
+	test.For = 4 * measure.Second
+	short := quietRun()
+	short.N, short.Early, short.There.Total.Traffic[0].Bytes = 2, "it was stopped", 1
+	r = Summarise(test, "s", "v", []*Run{quietRun(), short})
+	if s := r.Ways[0].Throughput; s.Runs != 1 || s.Mean != 500e6 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "in no mean") || len(r.Runs) != 2 {
+		t.Errorf("with a run that was stopped: %+v %v", s, r.Notes)
+	}
 	test.For, test.Look = measure.Second, true
 	if r = Summarise(test, "s", "v", []*Run{quietRun()}); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "3 s") {
 		t.Errorf("a look of a second is no diagnosis: %v", r.Notes)

@@ -161,21 +161,27 @@ const resultView, resultFormat = "load.result", 1
 // leastLook is the shortest time that the diagnosis finds a state in.
 const leastLook = 3 * measure.Second
 
-// Summarise gives the result of the runs, which are at least one.
+// Summarise gives the result of the runs, which are at least one. Those that ended early count only where all did.
 func Summarise(t Test, server, version string, runs []*Run) *Result {
 	r := &Result{View: resultView, Format: resultFormat, Version: version, Server: server, Test: t, Runs: runs, Notes: []string{}}
+	whole := r.counted()
 	for _, run := range runs {
 		run.Limits = run.limits(&t)
 		if run.Here != nil && run.There != nil {
 			r.Shared = r.Shared || run.Here.Machine != "" && run.Here.Machine == run.There.Machine
 		}
 		if run.Early != "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("run %d ended early: %s", run.N, run.Early))
+			note := fmt.Sprintf("run %d ended early: %s", run.N, run.Early)
+			if len(whole) < len(runs) {
+				note += "; it is in no mean"
+			}
+			r.Notes = append(r.Notes, note)
 		}
 		if run.There == nil {
 			r.Notes = append(r.Notes, fmt.Sprintf("run %d: what the server measured of the whole did not come", run.N))
 		}
 	}
+	runs = whole
 	if t.Look && t.For < leastLook {
 		r.Notes = append(r.Notes, "runs of less than 3 s are too short for a diagnosis: what the limit is rests on the test's own numbers")
 	}
