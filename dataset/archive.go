@@ -24,7 +24,8 @@ type Archive interface {
 
 	// Append keeps one tick: batches[i] belongs to dataset ids[i]. at is the planned end of the tick, a multiple of the step; the
 	// measured interval is in the batch. A dataset may have several batches with rows of their own; when one of them could not
-	// look (its interval is empty), an absent row of a sparse statistic is unknown in that tick. Nothing of the batches is kept.
+	// look (its interval is empty), an absent row of a sparse statistic is unknown in that tick. A batch without a field of the dataset's predicate was
+	// filtered by it before. Nothing of the batches is kept.
 	// When the disk refuses, the tick is kept in memory as far as there is room, Trouble says so, and the error is nil.
 	Append(at measure.Time, ids []uint32, batches []*measure.Batch) error
 

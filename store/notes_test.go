@@ -68,3 +68,28 @@ func TestNotesStayInTheirTicks(t *testing.T) {
 }
 
 func sorted(texts []string) []string { return slices.Sorted(slices.Values(texts)) }
+
+// A batch that was filtered and folded before has all of its rows wanted, though it lacks the field that they were filtered by: nothing is missing.
+func TestFilteredBefore(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	st := measure.Stat{ID: "a.b", Kind: measure.Level, Unit: measure.Count, Fields: []measure.Field{{Name: "x", Type: measure.Word}, {Name: "y", Type: measure.Word}}}
+	q := measure.Query{Stat: st.ID, By: []string{"x"}, Where: []measure.Term{{Field: "y", Op: measure.Equal, Values: []string{"z"}}}, Step: measure.Second}
+	id, err := s.Save(measure.Dataset{Query: q, Stat: st, State: measure.Recording})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const at = 1_000_000_000 * 1e9
+	b := &measure.Batch{Stat: st.ID, By: []string{"x"}, Over: measure.Interval{Start: at - 1e9, End: at}, Labels: []string{"w"}, Keys: []measure.Label{0}, Values: []float64{7}}
+	if err := s.Append(at, []uint32{id}, []*measure.Batch{b}); err != nil {
+		t.Fatal(err)
+	}
+	q.Over = b.Over
+	a, err := s.Ask(t.Context(), q)
+	if err != nil || len(a.Notes) > 0 || len(a.Series) != 1 || a.Series[0].Values[0] != 7 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

@@ -499,9 +499,7 @@ func (in *input) plan(d *set, b *measure.Batch) {
 	for _, t := range d.desc.Query.Where {
 		if c := slices.Index(b.By, t.Field); c >= 0 {
 			in.terms, in.at = append(in.terms, t), append(in.at, c)
-		} else {
-			in.missing = t.Field
-		}
+		} // else it was filtered and folded before: who keeps datasets gives none of other rows
 	}
 	in.key = make([]uint32, len(in.columns))
 }

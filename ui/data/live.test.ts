@@ -58,6 +58,13 @@ describe("live rows", () => {
     expect(values(l, "a")).toEqual([0, NaN, NaN]);
   });
 
+  it("has no mean where there were no values", () => {
+    const two = [{ key: ["a"], dists: [{ base: 0, first: 2, counts: [1], sum: 2 }, null, null] }];
+    const l = new Live(grid({ kind: "dist", unit: "ns", sparse: true, series: two }));
+    l.append(4000, tick({}, { kind: "dist", unit: "ns", sparse: true }));
+    expect(values(l, "a")).toEqual([NaN, NaN, NaN]);
+  });
+
   it("knows how many rows were not sent, also when there are fewer of them", () => {
     const l = new Live(grid({ rows: 9 }));
     expect(l.answer().rows).toBe(9);

@@ -41,7 +41,7 @@ export class Live {
    * Begins with an answer of the past, whose step stays. A cell of the answer that isn't over yet goes on growing.
    */
   constructor(past: Answer, window = past.elapsed.length) {
-    this.sparse = past.sparse;
+    this.sparse = past.sparse && past.kind !== "dist"; // the mean of no values is none
     this.step = past.step;
     this.window = Math.max(2, window);
     this.capacity = this.window * 2;
