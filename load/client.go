@@ -374,8 +374,10 @@ func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, e
 			}
 		case m.End != nil:
 			run.There = m.End
-		case m.Part != nil && m.Part.N == len(there)+1:
+		case m.Part != nil && m.Part.N == len(there)+1 && len(there) < t.parts():
 			there = append(there, m.Part)
+		default:
+			asked = false
 		}
 	}
 	tell(true)

@@ -2,6 +2,7 @@ package load
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -133,6 +134,24 @@ func TestSummary(t *testing.T) {
 	// Half a CPU for 62.5 MB/s is 8 s a GB, for 67.5 MB/s 7.407.
 	if want := Number((8 + 0.5/0.0675) / 2 * 1e9); r.Here.MachinePerGB < want*0.999999 || r.Here.MachinePerGB > want*1.000001 || r.Here.MachineEach.Known() {
 		t.Errorf("%v ns a GB, want %v", r.Here.MachinePerGB, want)
+	}
+	// What the diagnoses found is told once of one machine, and of two at each end.
+	for n, want := range []string{"here link-saturated 2", "here link-saturated 2, there link-saturated 1"} {
+		a, b := quietRun(), quietRun()
+		a.Here.Report, b.Here.Report, b.There.Report = found("link-saturated", "high", "first."), found("link-saturated", "high", "second."), found("link-saturated", "high", "there.")
+		if n == 0 {
+			for _, e := range []*End{a.Here, a.There, b.Here, b.There} {
+				e.Machine = "one"
+			}
+		}
+		var got []string
+		all := Summarise(test, "s", "v", []*Run{a, b}).Found
+		for _, f := range all {
+			got = append(got, fmt.Sprintf("%s %s %d", f.Where, f.Rule, f.Runs))
+		}
+		if strings.Join(got, ", ") != want || all[0].Claim != "second." {
+			t.Errorf("found %+v, want %s", all, want)
+		}
 	}
 	third := quietRun()
 	third.There, third.Early = nil, "it broke"

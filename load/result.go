@@ -99,7 +99,16 @@ type Result struct {
 	Here    Cost      `json:"here"`
 	There   Cost      `json:"there"`
 	Shared  bool      `json:"one_machine"` // both ends share their CPUs, and each counts them all
+	Found   []Found   `json:"findings"`
 	Notes   []string  `json:"notes"`
+}
+
+// Found is what the diagnosis of one end found during the runs, remarks left out. The whole of it is with each run's ends.
+type Found struct {
+	Where string `json:"where"`
+	Rule  string `json:"rule"`
+	Claim string `json:"claim"`
+	Runs  int    `json:"runs"` // in how many
 }
 
 // Summary is what the runs say of one direction, or of exchanges.
@@ -222,6 +231,7 @@ func Summarise(t Test, server, version string, runs []*Run) *Result {
 		s.Limit = commonest(runs, n)
 		r.Ways = append(r.Ways, s)
 	}
+	r.Found = foundIn(runs, r.Shared)
 	r.Here, r.There = costOf(&t, runs, func(run *Run) *End { return run.Here }), costOf(&t, runs, func(run *Run) *End { return run.There })
 	return r
 }
@@ -284,4 +294,39 @@ func costOf(t *Test, runs []*Run, end func(*Run) *End) Cost {
 		c.Wire = append(c.Wire, w)
 	}
 	return c
+}
+
+// mostFound bounds the list of findings.
+const mostFound = 8
+
+// foundIn gathers what was found, by rule and culprit, in the words of the last run that has it. Of ends that share a machine it is told once.
+func foundIn(runs []*Run, shared bool) []Found {
+	all := []Found{}
+	places := map[string]int{}
+	for _, run := range runs {
+		seen := map[string]bool{}
+		for _, a := range run.both() {
+			for _, f := range a.findings() {
+				key := f.Rule + "\x00" + f.Culprit.Name + "\x00" + f.Culprit.Interface
+				if !shared {
+					key += "\x00" + a.where
+				}
+				if seen[key] {
+					continue
+				}
+				seen[key] = true
+				i, known := places[key]
+				if !known {
+					if len(all) == mostFound {
+						continue
+					}
+					i = len(all)
+					places[key] = i
+					all = append(all, Found{Where: a.where, Rule: printable(f.Rule)})
+				}
+				all[i].Claim, all[i].Runs = printable(f.Claim), all[i].Runs+1
+			}
+		}
+	}
+	return all
 }

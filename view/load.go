@@ -205,6 +205,13 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 		}
 		d.paragraph("", d.bold(lead)+Clean(s.Limit.Text))
 	}
+	for _, f := range r.Found {
+		lead := fmt.Sprintf("found %s:", f.Where)
+		if f.Runs < len(r.Runs) {
+			lead = fmt.Sprintf("found %s in %d of %d runs:", f.Where, f.Runs, len(r.Runs))
+		}
+		d.paragraph("", lead+" "+Clean(f.Claim))
+	}
 	if r.Shared {
 		d.paragraph("", "Both ends are on one machine: each counts all of its CPUs, and all that goes over its devices.")
 	}

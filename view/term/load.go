@@ -385,7 +385,7 @@ func (o *loadOut) begin(server string) {
 		o.out = &comma{out: o.t.Out}
 	default:
 		o.out = &screen{out: o.t.Out, width: o.t.Width, lines: o.t.Lines, bold: o.t.Colour}
-		o.say(loadTitle(&q.test, server, q.runs))
+		o.say(reflow(loadTitle(&q.test, server, q.runs), max(40, o.t.Width)))
 	}
 }
 
@@ -438,7 +438,7 @@ func (o *loadOut) interval(i *load.Interval) {
 
 func (o *loadOut) run(r *load.Run) {
 	if !o.q.json && !o.q.csv {
-		o.say(view.LoadRun(&o.q.test, r))
+		o.say(reflow(view.LoadRun(&o.q.test, r), max(40, o.t.Width)))
 	}
 }
 
