@@ -92,7 +92,7 @@ func (canned) Watch(ctx context.Context, queries []measure.Query, each func(*mea
 
 func cannedMachine() Machine {
 	return Machine{ID: "one", Host: "box", Watch: canned{}, Device: func(netip.Addr, netip.Addr) (string, error) { return "lo", nil },
-		Diagnose: func(ctx context.Context) (json.RawMessage, error) {
+		Diagnose: func(ctx context.Context, _ measure.Span) (json.RawMessage, error) {
 			<-ctx.Done()
 			return json.RawMessage(`{"findings":[]}`), nil
 		}}

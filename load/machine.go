@@ -21,8 +21,8 @@ type Machine struct {
 	Watch measure.Watcher
 	// Device gives the name of the interface through which packets from one address to the other leave.
 	Device func(local, peer netip.Addr) (string, error)
-	// Diagnose looks at the machine until the context ends, and then gives what `culprit diagnose --json` prints of that time.
-	Diagnose func(context.Context) (json.RawMessage, error)
+	// Diagnose looks at the machine until the context ends, in so long if nothing comes between, and then gives what `culprit diagnose --json` prints of that time.
+	Diagnose func(context.Context, measure.Span) (json.RawMessage, error)
 }
 
 // What is asked of the machine while traffic flows.

@@ -185,7 +185,7 @@ func (s *side) begin(ctx context.Context) {
 		s.report <- reported{why: "nothing diagnoses this machine"}
 	default:
 		go func() {
-			r, err := s.machine.Diagnose(looking)
+			r, err := s.machine.Diagnose(looking, s.test.For)
 			if err != nil {
 				s.report <- reported{why: printable(err.Error())}
 				return

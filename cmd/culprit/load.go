@@ -37,7 +37,9 @@ func catalogueOf(netns string) *dataset.Catalogue {
 
 // diagnoseWhile looks at the machine until the context ends. What programs in the kernel would measure for it is left out: they run at each packet, and it is the
 // packets' cost that is measured.
-func diagnoseWhile(ctx context.Context) (json.RawMessage, error) {
+//
+// Up to five minutes are looked at by seconds, a longer time in longer intervals: each is kept whole.
+func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, error) {
 	c := catalogueOf(diagnoseNetns())
 	traced := map[measure.StatID]bool{}
 	for _, st := range c.Stats() {
@@ -49,7 +51,7 @@ func diagnoseWhile(ctx context.Context) (json.RawMessage, error) {
 		if err != nil || traced[q.Stat] {
 			continue // the rule that asks it will say that it is missing
 		}
-		q.Step = measure.Second
+		q.Step = measure.Second * (1 + (over-1)/mostLooks/measure.Second)
 		queries = append(queries, q)
 	}
 	reader, err := c.Record(ctx, queries, math.MaxInt32, nil)
@@ -62,6 +64,9 @@ func diagnoseWhile(ctx context.Context) (json.RawMessage, error) {
 	}
 	return json.Marshal(report)
 }
+
+// mostLooks is how many intervals a diagnosis is made of.
+const mostLooks = 300
 
 // routeDevice asks the kernel through which device packets from one address to the other leave (RTM_GETROUTE, rtnetlink(7)).
 func routeDevice(local, peer netip.Addr) (string, error) {
