@@ -286,7 +286,11 @@ func dearness(share float64) string {
 func (f *Family) why(err error) string {
 	var ds syntax.Diagnostics
 	if errors.As(err, &ds) && len(ds) > 0 { // its place in a text that nobody sees says nothing
-		return fmt.Sprintf("%s statistics can't be measured here: %s", f.file, ds[0].Message)
+		why := ds[0].Message
+		if ds[0].Code == check.NoProbe {
+			why += ": this kernel has not got it, or not loaded the module that has"
+		}
+		return fmt.Sprintf("%s statistics can't be measured here: %s", f.file, why)
 	}
 	return fmt.Sprintf("%s statistics can't be measured here: %v", f.file, err)
 }

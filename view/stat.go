@@ -33,12 +33,17 @@ func Stat(q measure.Query, st *measure.Stat) *Tool {
 				row.Cells = append(row.Cells, N(p.At(r, col)))
 				t.Rows = append(t.Rows, row)
 			}
-			if len(t.Rows) == 0 {
+			if len(t.Rows) == 0 && looked(a) {
 				t.Notes = append(t.Notes, "nothing here has this statistic, or no row is as the sentence wants it")
 			}
 			return t
 		},
 	}
+}
+
+// looked says whether an answer without rows says by them that there is nothing: where it could not be measured, its notes say why.
+func looked(a *measure.Answer) bool {
+	return len(a.Notes) == 0 || len(a.Elapsed) == 0 || a.Elapsed[0] > 0
 }
 
 func decimals(u measure.Unit) int {
@@ -88,7 +93,7 @@ func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 		row.Cells = append(row.Cells, N(float64(d.Count())), N(d.Mean()), N(d.Quantile(0.5)), N(d.Quantile(0.9)), N(d.Quantile(0.99)), N(d.Quantile(1)))
 		t.Rows = append(t.Rows, row)
 	}
-	if len(t.Rows) == 0 {
+	if len(t.Rows) == 0 && looked(a) {
 		t.Notes = append(t.Notes, "there was no such value, or no row is as the sentence wants it")
 	}
 	return t
