@@ -16,13 +16,15 @@ type hand struct {
 	stats []measure.Stat
 	next  chan []*measure.Batch
 	taken chan bool
-	fails error // what Run ends with at once
+	begun chan bool // closed when one that fails was run
+	fails error     // what Run ends with at once
 }
 
 func (h *hand) Stats() []measure.Stat { return h.stats }
 
 func (h *hand) Run(ctx context.Context, _ []measure.Query, sink measure.Sink) error {
 	if h.fails != nil {
+		close(h.begun)
 		return h.fails
 	}
 	for {
@@ -45,7 +47,7 @@ func (h *hand) give(b ...*measure.Batch) {
 }
 
 func newHand(stats ...measure.Stat) *hand {
-	return &hand{stats: stats, next: make(chan []*measure.Batch), taken: make(chan bool, 1)}
+	return &hand{stats: stats, next: make(chan []*measure.Batch), taken: make(chan bool, 1), begun: make(chan bool)}
 }
 
 func second(from, to float64) measure.Interval {
@@ -143,6 +145,7 @@ func TestBesideFails(t *testing.T) {
 		done <- w
 	}()
 	one := &measure.Batch{Stat: "cpu.time", Over: second(0, 1), Values: []float64{1}}
+	<-stacks.begun
 	counters.give(one)
 	counters.next <- []*measure.Batch{{Stat: "cpu.time", Over: second(1, 2), Values: []float64{1}}}
 	w := <-done

@@ -29,6 +29,7 @@ type Kernel struct {
 	tried      bool // whether single symbols can be asked for
 	names      *kernel.Namer
 	start, end uint64 // of the functions of the kernel itself
+	init, past uint64 // and of those that it began with, from where the idle task of the first CPU was called; 0: not known
 	known      map[uint64]Place
 }
 
@@ -125,7 +126,7 @@ func (k *Kernel) ask(addrs []uint64) {
 			continue
 		case t.Name == "" || padding([]byte(t.Name)):
 			continue
-		case unknown[i] >= k.start && unknown[i] < k.end:
+		case unknown[i] >= k.start && unknown[i] < k.end, unknown[i] >= k.init && unknown[i] < k.past:
 			module = vmlinux
 		case module == "" && strings.HasPrefix(t.Name, "bpf_"):
 			module = "bpf" // as the table has it
@@ -152,6 +153,11 @@ func (k *Kernel) namer() *kernel.Namer {
 	if err != nil || k.start == 0 || k.end <= k.start {
 		n.Close()
 		return nil
+	}
+	if init, err := n.Address("_sinittext"); err == nil {
+		if past, err := n.Address("_einittext"); err == nil && init > 0 && past > init {
+			k.init, k.past = init, past
+		}
 	}
 	k.names, k.known = n, map[uint64]Place{}
 	return n

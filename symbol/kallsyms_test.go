@@ -246,9 +246,12 @@ func TestKernelTellsWhatItsTableHas(t *testing.T) {
 	var pcs []uint64
 	for i := 0; i+1 < len(table.table.syms); i += 97 {
 		s := table.table.syms[i]
-		if s.addr >= asked.start && s.addr < asked.end && table.table.syms[i+1].addr > s.addr+4 {
+		if (s.addr >= asked.start && s.addr < asked.end || s.addr >= asked.init && s.addr < asked.past) && table.table.syms[i+1].addr > s.addr+4 {
 			pcs = append(pcs, s.addr+4)
 		}
+	}
+	if start, _, ok := table.Lookup(vmlinux, "start_kernel"); ok && asked.init > 0 { // called the idle task of the first CPU
+		pcs = append(pcs, start+4)
 	}
 	got, want := asked.Stack(pcs), table.Stack(pcs)
 	other := 0
