@@ -94,16 +94,7 @@ is kept: "culprit datasets changes" tells who did what.`, helpWidth),
 			{Line: "culprit datasets discard 7 --from -1h --to -30m", Means: "forget half an hour of one"},
 		}),
 		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				var names []string
-				for _, sub := range c.Commands() {
-					names = append(names, sub.Name())
-				}
-				return usagef("datasets can't be told to %q%s (`culprit datasets -h` shows what it can)", args[0], didYouMean(args[0], names))
-			}
-			return list(c, nil)
-		},
+		RunE: listOr(list),
 	}
 	f := c.PersistentFlags()
 	f.SortFlags = false
@@ -212,6 +203,20 @@ is kept: "culprit datasets changes" tells who did what.`, helpWidth),
 		one("destroy", "forget datasets with all that they hold", "destroyed", func(ctx context.Context, s Server, id uint32) error { return s.Destroy(ctx, id) }),
 		discard, changes)
 	return c
+}
+
+// listOr gives what a command does that has subcommands: without arguments it lists, and it says of another one which there are.
+func listOr(list func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			var names []string
+			for _, sub := range c.Commands() {
+				names = append(names, sub.Name())
+			}
+			return usagef("%s can't be told to %q%s (`culprit %s -h` shows what it can)", c.Name(), args[0], didYouMean(args[0], names), c.Name())
+		}
+		return list(c, nil)
+	}
 }
 
 func exactly(n int, what string) cobra.PositionalArgs {

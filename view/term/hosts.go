@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -149,22 +148,7 @@ func readAddresses(name string) ([]string, error) {
 
 // showHosts shows a table at the end of each interval until the count is reached or the context ends. The first is of the interval before now.
 func showHosts(ctx context.Context, hosts Hosts, t Terminal, p plan) error {
-	var out printer
-	to := newBrisk(t.Out)
-	width := math.MaxInt
-	switch p.format {
-	case "json":
-		out = &lines{to}
-	case "csv":
-		out = &comma{out: to}
-	default:
-		width = t.Width
-		s := &screen{out: to, width: t.Width, lines: t.Lines, bold: t.Colour}
-		if p.wide {
-			s.width = math.MaxInt
-		}
-		out = s
-	}
+	out, width := p.printer(t, false)
 	aside := &asides{out: t.Err, said: map[string]bool{}, lost: map[string]uint64{}}
 	defer aside.end()
 	next := time.NewTicker(p.step.AsDuration())

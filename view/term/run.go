@@ -81,27 +81,28 @@ func parseTimes(args []string, p *plan) error {
 	return nil
 }
 
+// printer gives what prints tables in the form that was asked for, and how wide they may be: as wide as they are in JSON and CSV.
+func (p *plan) printer(t Terminal, time bool) (out printer, width int) {
+	to := newBrisk(t.Out)
+	switch p.format {
+	case "json":
+		return &lines{to}, math.MaxInt
+	case "csv":
+		return &comma{out: to}, math.MaxInt
+	}
+	width = t.Width
+	if p.wide {
+		width = math.MaxInt
+	}
+	return &screen{out: to, width: width, lines: t.Lines, bold: t.Colour, time: time}, width
+}
+
 // show runs a tool until its count is reached or the context ends; then it prints the average of what was shown.
 func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Options, p plan) error {
 	if err := checkNames(ctx, m, tool, o, p.past); err != nil {
 		return err
 	}
-	var out printer
-	to := newBrisk(t.Out)
-	width := math.MaxInt // of what is shown: all columns in JSON and CSV
-	switch p.format {
-	case "json":
-		out = &lines{to}
-	case "csv":
-		out = &comma{out: to}
-	default:
-		width = t.Width
-		s := &screen{out: to, width: t.Width, lines: t.Lines, bold: t.Colour, time: !tool.Once}
-		if p.wide {
-			s.width, width = math.MaxInt, math.MaxInt
-		}
-		out = s
-	}
+	out, width := p.printer(t, !tool.Once)
 	var queries []measure.Query
 	sentences := tool.Ask(o)
 	if p.format == "" && p.sortBy == "" {

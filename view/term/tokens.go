@@ -71,16 +71,7 @@ time is over, lets nobody in from then on, also where a page is open. A running 
 			{Line: "culprit tokens remove ann", Means: "no more"},
 		}),
 		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				var names []string
-				for _, sub := range c.Commands() {
-					names = append(names, sub.Name())
-				}
-				return usagef("tokens can't be told to %q%s (`culprit tokens -h` shows what it can)", args[0], didYouMean(args[0], names))
-			}
-			return list(c, nil)
-		},
+		RunE: listOr(list),
 	}
 	c.PersistentFlags().StringVar(&dir, "dir", "", "directory of the server (default $CULPRIT_DIR, or that of culprit serve)")
 	add := &cobra.Command{Use: "add NAME", Short: "make a token, and show it", Args: exactly(1, "a name"), ValidArgsFunction: cobra.NoFileCompletions,
