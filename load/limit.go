@@ -200,22 +200,12 @@ func (r *Run) byCPU(t *Test, w Way) (Limit, bool) {
 	for _, a := range r.both() {
 		u := &a.Total.CPU
 		if share := (u.Machine + u.Modes["steal"]) / u.Of; share >= allFull {
-			consider(Limit{"cpu", a.where, "all", share, fmt.Sprintf("the CPUs %s: %s of %.0f are busy, %.2f of them with the program's own work%s", a.where, percent(min(share, 1)), float64(u.Of), float64(u.Process), a.others())})
+			consider(Limit{"cpu", a.where, "all", share, fmt.Sprintf("the CPUs %s: %s of %.0f are busy, %.2f of them with the program's own work", a.where, percent(min(share, 1)), float64(u.Of), float64(u.Process))})
 		} else if u.Share >= oneFull {
 			consider(Limit{"cpu", a.where, u.Busiest, u.Share, fmt.Sprintf("CPU %s %s: it is busy %s of the time", printable(u.Busiest), a.where, percent(u.Share))})
 		}
 	}
 	return best, best.Kind != ""
-}
-
-// others tells what the diagnosis says of full CPUs.
-func (e *End) others() string {
-	for _, f := range e.findings() {
-		if f.Rule == "cpu-saturated" {
-			return "; the diagnosis: " + claim(f)
-		}
-	}
-	return ""
 }
 
 // byWindow tells what the sender's kernel says that it waited for.
