@@ -3,11 +3,15 @@ package cases
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -78,7 +82,7 @@ func TestKernels(t *testing.T) {
 			run := exec.Command("nice", "-n", "10", "vm/run", "-t", "600", "-k", k.series, "-m", "tcp_diag", "-f", tests, all, skipThere(k.spared, k.other))
 			out, err := run.CombinedOutput()
 			results, failed := testResults(out)
-			t.Logf("%d tests", len(results))
+			t.Logf("%d tests, the longest %s", len(results), longest(out))
 			for _, must := range k.musts {
 				if results[must] != "PASS" {
 					t.Errorf("%s: %q", must, results[must])
@@ -118,6 +122,25 @@ func testResults(out []byte) (results map[string]string, failed string) {
 	}
 	return results, failed
 }
+
+// longest tells which tests took longest, of those that are no part of another.
+func longest(out []byte) string {
+	took := map[string]float64{}
+	for _, m := range topLine.FindAllSubmatch(out, -1) {
+		if seconds, err := strconv.ParseFloat(string(m[2]), 64); err == nil {
+			took[string(m[1])] += seconds
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(took), func(a, b string) int { return cmp.Compare(took[b], took[a]) })
+	var b strings.Builder
+	for _, name := range names[:min(len(names), 30)] {
+		fmt.Fprintf(&b, "%s %.0f s, ", name, took[name])
+	}
+	return strings.TrimSuffix(b.String(), ", ")
+}
+
+// topLine is how the end of a test is told that is no part of another.
+var topLine = regexp.MustCompile(`(?m)^--- (?:PASS|FAIL): (\S+) \(([0-9.]+)s\)`)
 
 // resultLine is how a test binary tells how a test ended.
 var resultLine = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) `)
