@@ -130,8 +130,8 @@ func watchLocks(t *testing.T, table LockTable, function, text string, done func(
 	if !errors.Is(err, enough) {
 		t.Fatalf("after %v, lost %v: %v", sums, lost, err)
 	}
-	for kind, sum := range sums {
-		if sum.count > 0 && (sum.most <= 0 || sum.most > sum.nanos || sum.nanos > sum.count*sum.most || table.Dists && float64(sum.dist) != sum.count) {
+	for kind, sum := range sums { // without room one aggregation may have a row that another has not
+		if len(lost) == 0 && sum.count > 0 && (sum.most <= 0 || sum.most > sum.nanos || sum.nanos > sum.count*sum.most || table.Dists && float64(sum.dist) != sum.count) {
 			t.Errorf("%s: %+v", kind, sum)
 		}
 	}
