@@ -35,6 +35,8 @@ const (
 	peerActive = 1000.0
 	// stepLow and stepHigh: payload of a full line as a share of its speed: 0.94-0.95 with full frames, less with small ones.
 	stepLow, stepHigh = 0.75, 1.01
+	// stepBurst: what a path's last measurement may lie above a line's speed, when buffers on the way took a burst.
+	stepBurst = 1.2
 	// pinLow, pinHigh, pinSpread: whoever sends to us has its queue elsewhere, out of sight. Only a rate that sits at the
 	// payload of a full line (0.91-0.97 of its speed by frame size and options) and does not move tells of one.
 	pinLow, pinHigh, pinSpread = 0.90, 0.975, 0.03
@@ -315,11 +317,15 @@ func checkPeer(l *Look, g group, p *peerOf, rest []*peerOf) {
 // stepOf gives the speed of Ethernet at which a path is seen to end, bit/s; 0 when it ends between steps or the others'
 // paths end at the same.
 func stepOf(delivery, goodput, others float64) float64 {
-	seen := delivery
-	if !(seen > 0) {
-		seen = goodput
+	if !(delivery > 0) {
+		delivery = goodput
 	}
 	for _, step := range []float64{10e6, 100e6, 1e9, 2.5e9, 5e9, 10e9, 25e9, 40e9, 100e9} {
+		// What the kernel last measured of a path may be of a burst, and stand for seconds: a little above the step what arrives is the witness.
+		seen := delivery
+		if seen > stepHigh*step && seen <= stepBurst*step {
+			seen = goodput
+		}
 		if seen >= stepLow*step && seen <= stepHigh*step && !(others <= 1.25*step) {
 			return step
 		}
@@ -336,7 +342,11 @@ func accusePeer(l *Look, g group, p *peerOf, rest []*peerOf, s spell, mine, norm
 	}
 	if step > 0 {
 		severity, confidence = High, 0.95
-		why = fmt.Sprintf("; its path delivers %s, as a link of %s does", bitRate(or(p.delivery(l), mine*8)), linkRate(step))
+		seen := p.delivery(l)
+		if !(seen >= stepLow*step && seen <= stepHigh*step) {
+			seen = mine * 8
+		}
+		why = fmt.Sprintf("; its path delivers %s, as a link of %s does", bitRate(seen), linkRate(step))
 	}
 	f := l.Found(slot(first.netns, p.name), severity, confidence, Culprit{Kind: "peer", Name: p.name, PID: first.pid, NetNS: first.netns, Local: plainAddress(first.local), Peer: p.name},
 		fmt.Sprintf("%s gets %s from %s where its %d equals get %s: %s below their median for %s%s.", clean(p.name), bytesRate(mine), serviceOf(g), len(rest), bytesRate(normal), percent(below), s, why))
