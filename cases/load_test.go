@@ -82,10 +82,12 @@ func TestLoad(t *testing.T) {
 				return nil, fmt.Errorf("read iperf3's: %w: %s", err, out)
 			}
 			s := r.Summary[0]
-			if s.Limit.Kind != "link" || s.Limit.Name != "eth0" || s.Limit.Where != "here" || r.Here.Device != "eth0" {
-				t.Errorf("through a link of 1 Gbit/s it is limited by: %s", s.Limit.Text)
+			byLink := 0.0
+			if s.Limit.Kind == "link" && s.Limit.Name == "eth0" && s.Limit.Where == "here" && r.Here.Device == "eth0" {
+				byLink = 1
 			}
 			pairs := []pairing{
+				{what: "that the link of 1 Gbit/s limits it, where it says " + s.Limit.Text, ours: byLink, theirs: 1},
 				{what: "payload beside iperf3's", ours: s.Rate.Mean, theirs: peer.End.Received.Rate, within: 0.02},
 				// 1,448 B of 1,538 on the wire are 941.5 Mbit/s; the shaper counts 24 B less of each frame: 956.5.
 				{what: "payload through the shaper", ours: s.Rate.Mean, theirs: 949e6, within: 0.02},
@@ -95,18 +97,18 @@ func TestLoad(t *testing.T) {
 					pairs = append(pairs, pairing{what: "share of the link", ours: *w.Share, theirs: 1, within: 0.03})
 				}
 			}
-			if len(pairs) != 3 {
+			if len(pairs) != 4 {
 				return nil, fmt.Errorf("no share of the link: %+v", r.Here)
 			}
 			return pairs, nil
 		})
 	})
 
-	// Responses of 50,000 B are 35 segments with 66 B of headers each: at 100 Mbit/s they take 4.18 ms, one after the other.
-	const response, line = 50000 + 35*66, 100e6
+	// Responses of 50,000 B are 35 segments with 66 B of headers each: at 25 Mbit/s they take 16.7 ms, one after the other, beside which a thread that is late by one is little.
+	const response, line = 50000 + 35*66, 25e6
 	t.Run("latency", func(t *testing.T) {
 		for _, h := range []*Host{src, dst} {
-			h.tc("qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "100mbit", "burst", "3200", "limit", "200000")
+			h.tc("qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "25mbit", "burst", "3200", "limit", "200000")
 		}
 		if err := l.Err(); err != nil {
 			t.Fatal(err)
@@ -120,10 +122,12 @@ func TestLoad(t *testing.T) {
 			if s.Times == nil || s.Trans == nil {
 				return nil, fmt.Errorf("no transaction ended: %+v", s)
 			}
-			if s.Limit.Kind != "link" || s.Limit.Where != "there" {
-				t.Errorf("with responses that fill the server's link it is limited by: %s", s.Limit.Text)
+			byLink := 0.0 // a machine whose CPUs others have is late with each transaction, and leaves the link idle between
+			if s.Limit.Kind == "link" && s.Limit.Where == "there" {
+				byLink = 1
 			}
 			return []pairing{
+				{what: "that responses which fill the server's link are limited by it, where it says " + s.Limit.Text, ours: byLink, theirs: 1},
 				{what: "p50 of transactions", ours: s.Times.P50, theirs: response * 8 / line * 1e9, within: 0.05},
 				{what: "rate and 1/mean", ours: s.Trans.Mean, theirs: 1e9 / s.Times.Mean, within: 0.02},
 			}, nil

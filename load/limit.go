@@ -74,6 +74,17 @@ type at struct {
 	where string
 }
 
+// fullest gives what the end's device carried in that of these directions that is filled most, one of unknown speed last; nil when none is told.
+func (a at) fullest(among func(direction string) bool) *Wire {
+	var best *Wire
+	for i := range a.Wire {
+		if w := &a.Wire[i]; among(w.Direction) && (best == nil || w.Share > best.Share || !best.Share.Known()) {
+			best = w
+		}
+	}
+	return best
+}
+
 func (r *Run) both() []at {
 	var out []at
 	for _, a := range []at{{r.Here, "here"}, {r.There, "there"}} {
@@ -273,12 +284,12 @@ func (r *Run) nothing(t *Test, w Way) Limit {
 	var looked []string
 	for _, a := range r.both() {
 		one := "device unknown"
-		for _, wire := range a.Wire {
-			if (wire.Direction == "tx") == ((a.where == "here") == (w == Up)) {
-				one = fmt.Sprintf("link %s, speed unknown", printable(a.Device))
-				if wire.Share.Known() {
-					one = fmt.Sprintf("link %s %s", printable(a.Device), percent(wire.Share))
-				}
+		if wire := a.fullest(func(direction string) bool {
+			return t.Kind == Exchange || (direction == "tx") == ((a.where == "here") == (w == Up))
+		}); wire != nil {
+			one = fmt.Sprintf("link %s, speed unknown", printable(a.Device))
+			if wire.Share.Known() {
+				one = fmt.Sprintf("link %s %s %s", printable(a.Device), wire.Direction, percent(wire.Share))
 			}
 		}
 		if u := &a.Total.CPU; u.Machine.Known() {

@@ -34,7 +34,7 @@ func TestLimits(t *testing.T) {
 		sick              func(*Run)
 		kind, where, text string
 	}{
-		"nothing":                     {kind: "none", text: "link eth0 50.0 %, CPUs 25.0 % busy, busiest thread 15.0 %"},
+		"nothing":                     {kind: "none", text: "link eth0 tx 50.0 %, CPUs 25.0 % busy, busiest thread 15.0 %"},
 		"nothing to send":             {sick: func(r *Run) { r.Here.Total.Traffic[0].Busy = 0.2 }, kind: "none", text: "nothing under way 80.0 %"},
 		"the rate":                    {test: func(t *Test) { t.Rate = 5e8 }, kind: "rate", text: "--rate: 100 %"},
 		"a rate that was not reached": {test: func(t *Test) { t.Rate = 6e8 }, kind: "none", text: "nothing found"},
@@ -94,6 +94,10 @@ func TestLimitsOfExchanges(t *testing.T) {
 	r.There.Wire[0].Share = 0.95
 	if got := r.limits(&test)[0]; got.Kind != "link" || got.Where != "there" {
 		t.Errorf("%+v", got)
+	}
+	r.There.Wire[0].Share, r.There.Wire[1].Share = 0.85, unknown()
+	if got := r.limits(&test)[0]; got.Kind != "none" || !strings.Contains(got.Text, "link eth0 tx 85.0 %") {
+		t.Errorf("a link that is nearly full: %+v", got)
 	}
 	r = quietRun()
 	r.There.Total.CPU.Thread = 0.95
