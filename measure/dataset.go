@@ -63,6 +63,7 @@ type Health struct {
 	Disk      int64    // bytes of the archive
 	DiskLimit int64    // bytes that it may take; 0 = no limit
 	CPULimit  float64  // share of one CPU that recording may take; 0 = no limit
+	Refused   uint64   // samples that an engine elsewhere, to which is written, would not take, since the start
 	Late      uint64   // ticks that were left out or came more than half a step late, since the start
 	Trouble   []string // what is wrong now, a sentence each
 }

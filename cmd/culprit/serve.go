@@ -328,6 +328,7 @@ func (m *served) Health() measure.Health {
 		h.Trouble = append(h.Trouble, t)
 	}
 	if m.writer != nil {
+		h.Refused = m.writer.Lost()
 		if t := m.writer.Trouble(); t != "" {
 			h.Trouble = append(h.Trouble, t)
 		}

@@ -25,6 +25,7 @@ export interface Health {
   cpu_limit: number | null;
   trouble: string[] | null;
   late_ticks: number;
+  refused_samples: number;
 }
 
 /** A profile that the server keeps for a while. */

@@ -41,6 +41,8 @@ const (
 	// writeTime is how long a request may take; the waits between tries are from leastWait to mostWait.
 	writeTime           = 30 * time.Second
 	leastWait, mostWait = time.Second, time.Minute
+	// refusalStays is how long a refusal is told of after the receiver takes samples again.
+	refusalStays = 10 * time.Minute
 )
 
 // narrow are the fields of which there are as many values as processes, threads or connections that ever were: an engine that keeps a series for each is no place for
@@ -71,6 +73,8 @@ type Writer struct {
 	mu      sync.Mutex // guards what follows
 	trouble string
 	lost    uint64 // samples that were refused
+	refused string // the newest refusal, ""
+	at      time.Time
 	spent   measure.Span
 }
 
@@ -110,10 +114,13 @@ func (a *API) NewWriter(to, token string, step measure.Span, host string) (*Writ
 	return w, nil
 }
 
-// Trouble says what is wrong now; "" nothing.
+// Trouble says what is wrong now; "" nothing. A refusal stays for a while, since what was refused is not there for good.
 func (w *Writer) Trouble() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.trouble == "" && w.refused != "" && w.api.now().Sub(w.at) < refusalStays {
+		return fmt.Sprintf("remote write to %s: %d samples were refused, at %s last: %s", w.to.Host, w.lost, w.at.UTC().Format(time.RFC3339), w.refused)
+	}
 	return w.trouble
 }
 
@@ -378,8 +385,8 @@ func (w *Writer) flush(ctx context.Context) error {
 		case errors.As(err, &no):
 			w.mu.Lock()
 			w.lost += uint64(w.n)
+			w.refused, w.at, w.trouble = err.Error(), w.api.now(), ""
 			w.mu.Unlock()
-			w.say("%d samples were refused: %v", w.Lost(), err)
 		default:
 			w.say("%v, for %v now; it is tried again", err, time.Since(began).Round(time.Second))
 			select {

@@ -217,6 +217,7 @@ func (s *Server) ownMetrics(b []byte) []byte {
 	put("disk_bytes", "gauge", "Size of the archive.", "", float64(h.Disk))
 	put("disk_limit_bytes", "gauge", "Size that the archive may take, 0 for no limit.", "", float64(h.DiskLimit))
 	put("late_ticks_total", "counter", "Ticks that came late or were left out.", "", float64(h.Late))
+	put("refused_samples_total", "counter", "Samples that the receiver of remote write would not take.", "", float64(h.Refused))
 	put("troubles", "gauge", "Things that are wrong with the recording now.", "", float64(len(h.Trouble)))
 	put("viewers", "gauge", "Open live views.", "", float64(s.viewers.Load()))
 	return b

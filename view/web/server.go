@@ -541,6 +541,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	b = appendStrings(append(b, `,"trouble":`...), trouble)
 	b = strconv.AppendUint(append(b, `,"late_ticks":`...), h.Late, 10)
+	b = strconv.AppendUint(append(b, `,"refused_samples":`...), h.Refused, 10)
 	return s.sendJSON(w, r, append(b, '}'))
 }
 
