@@ -404,7 +404,7 @@ func TestFlowWalk(t *testing.T) {
 				states := r.rows("tcp.connections", "state")
 				for state, n := range procStates(t) {
 					if before[state] == n && states[state] != n && state != "time-wait" {
-						t.Errorf("%s: %v %s, in /proc/net/tcp %v", what, states[state], state, n)
+						t.Errorf("%s: %v %s, in /proc/net/tcp %v; by a walk: %v", what, states[state], state, n, r.walks())
 					}
 				}
 				return maps.Equal(before, procStates(t)) && (r.walks() == walked || r.gaveWay())

@@ -91,8 +91,8 @@ func (w *flowWalk) ready() bool {
 	return true
 }
 
-// look walks, and says whether all sockets are in found.
-func (w *flowWalk) look(second uint32) bool {
+// look walks, and says whether all sockets are in found. Where they are counted, none may have been left to the kernel in FIN_WAIT2 since ready.
+func (w *flowWalk) look(second uint32, counting bool) bool {
 	w.text, w.found = w.text[:0], w.found[:0]
 	if second < w.until {
 		return false
@@ -106,7 +106,9 @@ func (w *flowWalk) look(second uint32) bool {
 		w.text, w.found = nil, nil
 		return false
 	}
-	return true
+	// One that was left to the kernel since ready was no socket any more, and nobody knew yet that the kernel has it.
+	failed, short := w.conns.Counted()
+	return failed == 0 && (!counting || short == w.short)
 }
 
 // take takes a socket in, and says whether there may be more.
@@ -134,7 +136,7 @@ func (r *flowReading) walk(sp *space[*flowSpace], s *flowSpace) bool {
 		return false
 	}
 	if !r.walked {
-		if r.walked = w.look(r.seconds); !r.walked {
+		if r.walked = w.look(r.seconds, r.counting); !r.walked {
 			r.walkable = false
 			return false
 		}
