@@ -185,7 +185,8 @@ func (f *forest) ours(frames []measure.Frame, at measure.Label) measure.Label {
 }
 
 // Record watches the queries for n ticks, or until the context ends, and gives what it saw, also when there was an error.
-// progress, if not nil, is called after each tick with the number of ticks so far.
+// progress, if not nil, is called after each tick with the number of ticks so far. With the last tick it returns: what the sources hold - two files and more of
+// each process, programs in the kernel - they let go of when the context ends, so that nobody waits for that who waits for the answer.
 func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, progress func(tick int)) (*Window, error) {
 	w := newWindow(c)
 	if len(queries) == 0 {
@@ -201,17 +202,10 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 	for i := range asked {
 		asked[i].Where = nil // what is recorded answers other questions too
 	}
+	whole := ctx
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	told := func() error {
-		if progress != nil {
-			progress(len(w.ticks))
-		}
-		if len(w.ticks) >= n {
-			stop()
-		}
-		return nil
-	}
+	full := make(chan struct{})
 	source, runs := c.owner[asked[0].Stat], map[int][]measure.Query{}
 	for _, q := range asked {
 		runs[c.owner[q.Stat]] = append(runs[c.owner[q.Stat]], q)
@@ -223,14 +217,33 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 	}
 	f := newFolder(c, source, runs[source])
 	f.reuse = true
-	err := c.sources[source].Run(ctx, runs[source], measure.SinkFunc(func(batches []*measure.Batch) error {
-		w.add(widest(batches), func(take func(*measure.Answer, *measure.Batch)) { f.inTurn(batches, take) })
-		return told()
-	}))
-	if err != nil {
-		err = fmt.Errorf("record: %w", err)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.sources[source].Run(ctx, runs[source], measure.SinkFunc(func(batches []*measure.Batch) error {
+			if len(w.ticks) >= n {
+				return nil // it has not seen yet that it is over
+			}
+			w.add(widest(batches), func(take func(*measure.Answer, *measure.Batch)) { f.inTurn(batches, take) })
+			if progress != nil {
+				progress(len(w.ticks))
+			}
+			if len(w.ticks) >= n {
+				stop()
+				close(full)
+				<-whole.Done() // see Record
+			}
+			return nil
+		}))
+	}()
+	select {
+	case <-full:
+		return w, nil
+	case err := <-ended:
+		if err != nil {
+			err = fmt.Errorf("record: %w", err)
+		}
+		return w, err
 	}
-	return w, err
 }
 
 // besideAfter is after which part of a step sources beside the first one begin: reading all counters of a machine takes 20 to 60 ms.

@@ -164,6 +164,9 @@ func addresses(t *Table) map[place][]string {
 
 // plainAddress gives the form in which addresses are compared: IPv4 within IPv6 is IPv4, no zone, no prefix length.
 func plainAddress(a string) string {
+	if strings.Trim(a, "0123456789.") == "" { // most are IPv4 as it stands
+		return a
+	}
 	a = strings.ToLower(strings.Trim(a, "[]"))
 	a, _, _ = strings.Cut(a, "%")
 	a, _, _ = strings.Cut(a, "/")

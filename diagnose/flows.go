@@ -58,15 +58,15 @@ func (f *flow) same(t *Table, more ...string) *Row {
 	return t.row(append(words, more...))
 }
 
-// group adds flows up by a key.
+// group adds up flows that have something in common.
 type group struct {
-	key   string
 	rate  float64
 	flows []*flow
 }
 
-func groups(flows []*flow, key func(*flow) string) []group {
-	at := map[string]int{}
+// groups gives the flows by their keys, the greatest group first.
+func groups[K comparable](flows []*flow, key func(*flow) K) []group {
+	at := map[K]int{}
 	var out []group
 	for _, f := range flows {
 		k := key(f)
@@ -74,7 +74,7 @@ func groups(flows []*flow, key func(*flow) string) []group {
 		if !ok {
 			i = len(out)
 			at[k] = i
-			out = append(out, group{key: k})
+			out = append(out, group{})
 		}
 		out[i].rate += f.rate
 		out[i].flows = append(out[i].flows, f)

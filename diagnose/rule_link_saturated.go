@@ -209,7 +209,11 @@ func (f *fullLink) accuse(l *Look, n network) {
 	d, s, t := f.d, f.s, f.wire.table
 	rate := f.wire.Mean(s.mask)
 	share, flows := f.carried(l, n)
-	byProcess := groups(flows, func(x *flow) string { return x.process + "\x00" + fmt.Sprint(x.pid) })
+	type program struct {
+		name string
+		pid  int
+	}
+	byProcess := groups(flows, func(x *flow) program { return program{x.process, x.pid} })
 	total := 0.0
 	for _, x := range flows {
 		total += share(x)
@@ -226,7 +230,7 @@ func (f *fullLink) accuse(l *Look, n network) {
 	var pairs []group
 	if len(byProcess) > 0 {
 		top = &byProcess[0]
-		pairs = groups(top.flows, func(x *flow) string { a, b := x.pair(); return a + "\x00" + b })
+		pairs = groups(top.flows, func(x *flow) [2]string { a, b := x.pair(); return [2]string{a, b} })
 		explained = of(*top)
 	}
 	verb, way := "sends", "to"

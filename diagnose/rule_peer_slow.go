@@ -65,12 +65,19 @@ func peerSlow() Rule {
 // services groups the connections whose peers want the same: those of one port, and of one program where its ports have too
 // few peers each (a server for each client, as iperf3 has).
 func services(l *Look, direction string) []group {
+	if !enoughPeers(l.Table(flowBytes), direction) {
+		return nil
+	}
 	all := flowsOf(l.Table(flowBytes), direction, nil, func(f *flow) bool { return f.rate > 0 })
-	byPort := groups(all, func(f *flow) string {
+	type service struct {
+		netns, port string
+		client      bool
+	}
+	byPort := groups(all, func(f *flow) service {
 		if f.side == "client" {
-			return f.netns + "\x00client\x00" + f.peerport
+			return service{f.netns, f.peerport, true}
 		}
-		return f.netns + "\x00server\x00" + f.localport
+		return service{f.netns, f.localport, false}
 	})
 	var out []group
 	var few []*flow
@@ -85,7 +92,28 @@ func services(l *Look, direction string) []group {
 			}
 		}
 	}
-	return append(out, groups(few, func(f *flow) string { return f.netns + "\x00" + f.process })...)
+	return append(out, groups(few, func(f *flow) [2]string { return [2]string{f.netns, f.process} })...)
+}
+
+// enoughPeers says whether so many peers are at work, of all services together, that one of them could be the odd one. Most machines with very many connections
+// have them with few: proxies, databases, themselves.
+func enoughPeers(t *Table, direction string) bool {
+	peer, way := t.column("peer"), t.column("direction")
+	rates, merged := map[string]float64{}, map[string]float64{} // by the word as it stands, and by the address that it means
+	for _, r := range t.Rows {
+		if rate := r.Part(nil); rate > 0 && r.word(way) == direction {
+			rates[r.word(peer)] += rate
+		}
+	}
+	active := 0
+	for word, rate := range rates {
+		address := plainAddress(word)
+		was := merged[address]
+		if merged[address] = was + rate; was < peerActive && was+rate >= peerActive {
+			active++
+		}
+	}
+	return active >= peerLeast
 }
 
 func peerName(f *flow) string {
@@ -142,7 +170,7 @@ func checkService(l *Look, g group, direction string) {
 		if p.rate < peerActive {
 			continue
 		}
-		one := &peerOf{name: p.key, flows: p.flows, rate: p.rate}
+		one := &peerOf{name: peerName(p.flows[0]), flows: p.flows, rate: p.rate}
 		var rows []*Row
 		for _, f := range p.flows {
 			rows = append(rows, f.row)

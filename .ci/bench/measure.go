@@ -21,7 +21,7 @@ type cost struct {
 	CPU      time.Duration // of an interval, user and system, of all its threads and children
 	Syscalls float64       // of an interval
 	Resident int64         // most bytes at once, shared pages of its program included
-	First    time.Duration // from start to end of a run of one interval, less the interval
+	First    time.Duration // of a run of one interval: from the start until culprit's first line is out, or until another tool has ended, less the interval
 	Numbers  float64       // that it tells in an interval
 	Failed   string        // why there is nothing
 }
@@ -275,18 +275,39 @@ func (s *settings) first(c *cost) {
 	for range runs {
 		start := time.Now()
 		cmd := s.program(c.Tool.First)
+		var out io.ReadCloser
+		if c.Tool.Args[0] == "culprit" { // others print a head at once
+			var err error
+			if out, err = cmd.StdoutPipe(); err != nil {
+				return
+			}
+		}
 		if cmd.Start() != nil {
 			return
 		}
+		var line time.Duration
 		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
+		go func() {
+			if out != nil {
+				_, err := out.Read(make([]byte, 1))
+				line = time.Since(start)
+				_, _ = io.Copy(io.Discard, out) // what is wrong with it the end says
+				if err != nil {
+					line = 0
+				}
+			}
+			ended <- cmd.Wait()
+		}()
 		poll := time.NewTicker(5 * time.Millisecond)
 		for running := true; running; {
 			select {
 			case err := <-ended:
 				running = false
-				if err == nil {
-					each = append(each, time.Since(start)-time.Duration(c.Tool.Over*1e9))
+				if out == nil {
+					line = time.Since(start)
+				}
+				if err == nil && line > 0 {
+					each = append(each, line-time.Duration(c.Tool.Over*1e9))
 				}
 			case <-poll.C:
 				if runs == 1 {

@@ -221,15 +221,12 @@ func (m machine) Watch(ctx context.Context, queries []measure.Query, each func(*
 }
 
 func (m machine) Record(ctx context.Context, queries []measure.Query, n int, progress func(int)) (measure.Reader, error) {
-	w, err := m.Catalogue.Record(ctx, queries, n, func(tick int) {
+	return m.Catalogue.Record(ctx, queries, n, func(tick int) {
 		if progress != nil {
 			progress(tick)
 		}
 		m.begun()
 	})
-	// What the sources remembered is garbage now, up to half of the heap: with it gone, what the rules ask for finds room.
-	runtime.GC()
-	return w, err
 }
 
 // diagnoseNetns gives "all" in the host's own network namespace, else "": who works inside another one means that one.
