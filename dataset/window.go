@@ -22,7 +22,7 @@ type Window struct {
 	keys  map[string]*rows // by the fields: of all statistics that have the same
 	words map[string]measure.Label
 	texts []string
-	same  []measure.Label // label of the answers' dictionary -> label of ours; looked up anew where the texts differ
+	ways  [mostWays]way // from the dictionaries that answers came with, the latest first
 	stack forest
 
 	// Of the row or tick at hand.
@@ -41,6 +41,8 @@ type kept struct {
 	list    []int32 // the key of each row
 	at      []int32 // of each key 1 + its row, 0 when it has none; as long as it must
 	next    int     // the row that is likely to come next
+	shape   measure.Shape
+	places  []int32 // of the rows that came last, which had the shape: where each went; as long as each i went to row i, nil
 	cells   []column
 	dists   [][]measure.Dist
 	elapsed []measure.Span
@@ -344,38 +346,67 @@ func (w *Window) take(a *measure.Answer, b *measure.Batch) {
 		return
 	}
 	absent := absentIn(a.Sparse, a.Elapsed[0])
-	cells := w.cells[:0]
+	w.cells = w.cells[:0]
 	for range k.len() {
-		cells = append(cells, absent)
-	}
-	put := func(key []measure.Label, v float64) {
-		if i, fresh := k.row(w.ours(a, key)); fresh {
-			cells = append(cells, v)
-		} else {
-			cells[i] = v
-		}
-	}
-	for _, s := range a.Series {
-		put(s.Key, s.Values[0])
+		w.cells = append(w.cells, absent)
 	}
 	over := measure.Span(0)
-	if b != nil {
-		if a.Kind == measure.Delta && len(a.Series) == 0 {
-			over = b.Over.Span()
-		}
-		for i, v := range b.Values {
-			if a.Kind == measure.Delta && over <= 0 {
-				v = k.st.Unit.Rate(v, b.Over.Span())
+	if b == nil {
+		_, shape := a.Laid()
+		w.put(k, a, shape, len(a.Series), func(i int) ([]measure.Label, float64) { return a.Series[i].Key, a.Series[i].Values[0] })
+	} else {
+		values := b.Values
+		if a.Kind == measure.Delta {
+			if over = b.Over.Span(); over <= 0 {
+				values = slices.Clone(values)
+				k.st.Unit.Rates(values, over)
 			}
-			put(b.Key(i), v)
 		}
+		w.put(k, a, b.Shape, len(values), func(i int) ([]measure.Label, float64) { return b.Key(i), values[i] })
 	}
-	w.cells = cells
+	cells := w.cells
 	var before *column
 	if n := len(k.cells); n > 0 {
 		before = &k.cells[n-1]
 	}
 	k.cells = append(k.cells, columnOf(cells, over, before))
+}
+
+// put puts n rows of an answer, of a shape or of none (0), into w.cells. w.mu is held.
+func (w *Window) put(k *kept, a *measure.Answer, shape measure.Shape, n int, row func(int) ([]measure.Label, float64)) {
+	if shape != 0 && shape == k.shape {
+		for i := range n {
+			_, v := row(i)
+			if k.places != nil {
+				i = int(k.places[i])
+			}
+			w.cells[i] = v
+		}
+		return
+	}
+	k.shape = shape
+	places, straight := k.places[:0], true
+	for i := range n {
+		key, v := row(i)
+		at, fresh := k.row(w.ours(a, key))
+		if fresh {
+			w.cells = append(w.cells, v)
+		} else {
+			w.cells[at] = v
+		}
+		if straight && at != i {
+			straight = false
+			for j := range i {
+				places = append(places, int32(j))
+			}
+		}
+		if !straight {
+			places = append(places, int32(at))
+		}
+	}
+	if k.places = places; straight {
+		k.places = nil
+	}
 }
 
 // join makes tick t and the one after it, the last, one.
@@ -422,13 +453,17 @@ func (w *Window) takeDists(k *kept, a *measure.Answer) {
 
 // ours gives a key of an answer in our own labels, good until the next call.
 func (w *Window) ours(a *measure.Answer, key []measure.Label) []measure.Label {
+	same := w.way(a.Labels)
 	w.key = w.key[:0]
 	for i, l := range key {
 		if i < len(a.Stacks) && a.Stacks[i] {
 			w.key = append(w.key, w.stack.ours(a.Frames, l))
 			continue
 		}
-		w.key = append(w.key, w.label(a.Labels, l))
+		if same[l] == noLabel {
+			same[l] = w.word(a.Labels[l])
+		}
+		w.key = append(w.key, same[l])
 	}
 	return w.key
 }
@@ -456,17 +491,44 @@ func (k *kept) cell(i, t int, sparse bool) float64 {
 	return measure.NaN
 }
 
-// label gives our label of a label of the dictionary. The dictionary is the same from tick to tick and only grows, but for
-// rare times when it begins anew; so the label found before is right when its text is.
-func (w *Window) label(labels []string, l measure.Label) measure.Label {
-	for int(l) >= len(w.same) {
-		w.same = append(w.same, noLabel)
+// way is what is known of a dictionary.
+type way struct {
+	from []string        // as far as it went when it was last looked at. It only grows, or another takes its place
+	same []measure.Label // of each label of from ours, or noLabel as long as nobody asked
+}
+
+// mostWays is one for each source that is recorded at once, and some.
+const mostWays = 4
+
+// way gives what is known of a dictionary: a label for each of its labels. w.mu is held.
+func (w *Window) way(labels []string) []measure.Label {
+	if len(labels) == 0 {
+		return nil
 	}
-	if s := w.same[l]; s != noLabel && w.texts[s] == labels[l] {
-		return s
+	if f := &w.ways[0]; len(f.from) == len(labels) && &f.from[0] == &labels[0] {
+		return f.same
 	}
-	w.same[l] = w.word(labels[l])
-	return w.same[l]
+	grown := func(same func(from []string) bool) int {
+		return slices.IndexFunc(w.ways[:], func(f way) bool { return len(f.from) > 0 && len(f.from) <= len(labels) && same(f.from) })
+	}
+	at := grown(func(from []string) bool { return &from[0] == &labels[0] })
+	if at < 0 { // a dictionary that has grown into other memory has its words compared, that once
+		at = grown(func(from []string) bool { return slices.Equal(from, labels[:len(from)]) })
+	}
+	var f way
+	if at >= 0 {
+		f = w.ways[at]
+	} else {
+		at = mostWays - 1
+	}
+	f.same = slices.Grow(f.same, len(labels)-len(f.from))
+	for len(f.same) < len(labels) {
+		f.same = append(f.same, noLabel)
+	}
+	f.from = labels
+	copy(w.ways[1:], w.ways[:at])
+	w.ways[0] = f
+	return f.same
 }
 
 const noLabel = ^measure.Label(0)
@@ -623,17 +685,16 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 	return a, nil
 }
 
-// copied gives the rows of a statistic as they were recorded: three slices, however many rows.
+// copied gives the rows of a statistic as they were recorded: two slices, however many rows. The keys are the window's own, which only grow.
 func (w *Window) copied(a *measure.Answer, k *kept, st *measure.Stat, from, to int) {
-	n, width, cells := k.len(), len(a.Query.By), to-from
-	keys, values := make([]measure.Label, 0, n*width), make([]float64, n*cells)
+	n, cells := k.len(), to-from
+	values := make([]float64, n*cells)
 	a.Series = make([]measure.Series, n)
 	for i := range a.Series {
 		row := values[i*cells : (i+1)*cells : (i+1)*cells]
 		for t := range row {
 			row[t] = k.cell(i, from+t, st.Sparse)
 		}
-		keys = append(keys, k.key(i)...)
-		a.Series[i].Key, a.Series[i].Values = keys[i*width:(i+1)*width:(i+1)*width], row
+		a.Series[i].Key, a.Series[i].Values = k.key(i), row
 	}
 }
