@@ -553,6 +553,8 @@ func FuzzProcStat(f *testing.F) {
 	for _, n := range hostileNames() {
 		f.Add([]byte(madeUp{pid: 7, comm: n}.stat()))
 	}
+	f.Add([]byte(" ()\x00 0 0 0 0 4 0 0 0 0 / 0 6 7 8 0 9 0 1 2 3 4"))           // no state
+	f.Add([]byte("1 () R 2147483648 0 0 0 0 4 0 0 0 0 0 0 6 7 8 0 9 0 1 2 3 4")) // no parent that a kernel has
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s procStat
 		if s.parseStat(b) && (s.parent < 0 || s.state == 0) {

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bytes"
+	"math"
 	"unicode/utf8"
 
 	"culprit/kernel"
@@ -42,11 +43,11 @@ func (s *procStat) parseStat(b []byte) bool {
 	comm := b[open+1 : end]
 	c := kernel.Scan(b[end+1:])
 	state := c.Word()
-	if len(state) != 1 {
+	if len(state) != 1 || state[0]|0x20 < 'a' || state[0]|0x20 > 'z' { // "R", "S" ... (task_state_array in fs/proc/array.c)
 		return false
 	}
 	*s = procStat{comm: comm, state: state[0]}
-	s.parent = int32(max(c.Int(), 0))
+	s.parent = int32(min(max(c.Int(), 0), math.MaxInt32))
 	c.Skip(4) // pgrp session tty_nr tpgid
 	flags := c.Uint()
 	s.kernel, s.worker = flags&flagKernelThread != 0, flags&flagWorker != 0
