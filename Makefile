@@ -26,7 +26,7 @@ build: ## build the page where Node is there (PAGE=no leaves it out), then bin/c
 	@.ci/page build
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/culprit ./cmd/culprit
 
-run: build ## build, record this machine each second and show it at an address (FOR=20s ends it)
+run: build ## build, record this machine each second and show it at an address (FOR=20s ends it, after the first diagnosis at the earliest)
 	bin/culprit serve $(if $(FOR),--for $(FOR))
 
 needs: ## install what tests need, as make test does

@@ -11,9 +11,11 @@ import (
 	"culprit/measure"
 )
 
-// How often a running recording is diagnosed, and over what time.
+// HistoryOver is the time that each diagnosis of a History is of: as long as `culprit` alone looks. The first comes no sooner.
+const HistoryOver = 10 * measure.Second
+
+// How often a running recording is diagnosed.
 const (
-	historyOver  = 10 * measure.Second // of each diagnosis: as long as `culprit` alone looks
 	historyEvery = 10 * measure.Second // the least time between two
 	historyShare = 1000                // a diagnosis may take a thousandth of a CPU: where one takes longer than 10 ms they come more seldom
 	historyAgain = measure.Minute      // findings that last are written down this often
@@ -109,7 +111,7 @@ func (h *History) look(ctx context.Context, at measure.Time) (*Report, []byte, m
 	runtime.LockOSThread() // its CPU clock is read
 	defer runtime.UnlockOSThread()
 	before := h.cpu()
-	report, err := Run(ctx, h.recording, measure.Interval{Start: at.Add(-historyOver), End: at}, measure.Second)
+	report, err := Run(ctx, h.recording, measure.Interval{Start: at.Add(-HistoryOver), End: at}, measure.Second)
 	if err != nil {
 		return nil, nil, 0, err
 	}

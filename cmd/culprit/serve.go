@@ -90,8 +90,9 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	var ends time.Time // zero: when it is told to
 	if o.For > 0 {
-		defer time.AfterFunc(o.For, func() { stop(nil) }).Stop()
+		ends = time.Now().Add(o.For)
 	}
 	var running sync.WaitGroup
 	running.Go(func() { set.Run(ctx) })
@@ -100,10 +101,18 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 	if m.writer != nil {
 		running.Go(func() { m.writer.Run(ctx) })
 	}
-	running.Go(func() { m.first(ctx, tell) })
+	running.Go(func() {
+		m.first(ctx, tell, ends)
+		if o.For > 0 && wait(ctx, time.Until(ends)) {
+			stop(nil)
+		}
+	})
 	running.Go(func() { m.watch(ctx, tell) })
 	running.Go(func() { notifySystemd(ctx, os.Getenv, m) })
 	tell.Say("culprit records in " + dir + " and shows it at\n\n    " + door.address + "\n")
+	if o.For > 0 && o.For <= time.Duration(diagnose.HistoryOver) {
+		tell.Say(fmt.Sprintf("It ends after the first diagnosis, which is of %v.", diagnose.HistoryOver))
+	}
 	running.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -356,11 +365,14 @@ func (m *served) bytes() int64 {
 	return m.disk
 }
 
-// first tells the first diagnosis.
-func (m *served) first(ctx context.Context, tell *term.Teller) {
+// first tells the first diagnosis, and what comes after it.
+func (m *served) first(ctx context.Context, tell *term.Teller, ends time.Time) {
 	_, document, err := m.Report(ctx, 0)
 	if err != nil {
-		return // it ended before
+		if ctx.Err() == nil { // else it was told to end before
+			tell.Say("culprit: there is no first diagnosis: " + err.Error())
+		}
+		return
 	}
 	var r diagnose.Report
 	if err := json.Unmarshal(document, &r); err != nil {
@@ -368,7 +380,24 @@ func (m *served) first(ctx context.Context, tell *term.Teller) {
 		return
 	}
 	tell.Diagnosis(&r)
-	tell.Say("culprit goes on recording; Ctrl-C ends it.")
+	switch left := time.Until(ends); {
+	case ends.IsZero():
+		tell.Say("culprit goes on recording; Ctrl-C ends it.")
+	case left > 0:
+		tell.Say(fmt.Sprintf("culprit goes on recording for %v; Ctrl-C ends it.", max(left.Round(time.Second), time.Second)))
+	}
+}
+
+// wait waits, unless the context ends before: then it gives false.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }
 
 // When a server forgets its program (kernel.ForgetProgram): after the start and the first diagnosis, and again after a while, for a question about the

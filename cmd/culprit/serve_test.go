@@ -451,13 +451,20 @@ func TestServe(t *testing.T) {
 		t.Error("the socket stays behind")
 	}
 
-	// The same token, and an end by itself.
+	// The same token, and an end by itself: however short the time is, not before the first diagnosis was told.
 	c = start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--for", "1s")
 	if again := c.says(t, "?token=", 20*time.Second); !strings.HasSuffix(again, token) {
 		t.Errorf("another token: %s", again)
 	}
+	c.says(t, "It ends after the first diagnosis, which is of 10s.", 20*time.Second)
+	c.says(t, "culprit looked at ", time.Minute)
 	if status := c.end(t, 10*time.Second); status != 0 {
 		t.Errorf("ended by itself: status %d", status)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.ContainsFunc(c.out, func(line string) bool { return strings.Contains(line, "goes on recording") }) {
+		t.Error("it ends, and says that it goes on")
 	}
 }
 
@@ -481,7 +488,7 @@ func TestServeWaitsForReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.says(t, "?token=", 20*time.Second)
-	if status := c.end(t, 20*time.Second); status != 0 {
+	if status := c.end(t, time.Minute); status != 0 {
 		t.Errorf("ended by itself: status %d", status)
 	}
 }

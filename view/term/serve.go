@@ -107,7 +107,7 @@ It needs no root, and root shows more. Recording takes about a hundredth of one 
 	f.StringVar(&each, "remote-write-each", "15s", "the time between the samples that are sent there: 1s, 5s, 15s, 60s")
 	f.StringVar(&s.Cert, "tls-cert", "", "file of the certificate, with those that it rests on")
 	f.StringVar(&s.Key, "tls-key", "", "file of the certificate's key")
-	f.StringVar(&length, "for", "", "end after this time: 30s, 2h")
+	f.StringVar(&length, "for", "", "end after this time, such as 30s or 2h, and not before the first diagnosis, which is of ten seconds")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if s.Keep, err = parseKeep(keep); err != nil {
 			return err
