@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Dataset } from "../../data/api";
-import { lost, order } from "./order";
+import { lost, lostBy, order } from "./order";
 
 const dataset = (id: number, sentence: string, part: Partial<Dataset> = {}): Dataset => ({
   id,
@@ -42,6 +42,18 @@ it("sorts, with what is not known last both ways", () => {
   expect(ids(order(all, "", "cpu", true))).toEqual([1, 3, 2]);
   expect(ids(order(all, "", "loss", true))).toEqual([3, 2, 1]);
   expect(lost(all[2]!)).toBe(5);
+});
+
+it("tells what is lost by dataset and reason, what nobody counted first", () => {
+  const uncounted = dataset(4, "cpu.d", { loss: [{ reason: "clock set", events: 0 }] });
+  expect(lostBy([...all, uncounted])).toEqual([
+    { sentence: "cpu.d", reason: "clock set", events: 0 },
+    { sentence: "disk.c", reason: "y", events: 3 },
+    { sentence: "disk.c", reason: "x", events: 2 },
+  ]);
+  // Two recordings of one sentence, at different steps, are one line.
+  expect(lostBy([all[2]!, { ...all[2]!, id: 9 }]).map((l) => l.events)).toEqual([6, 4]);
+  expect(lostBy([all[0]!, all[1]!])).toEqual([]);
 });
 
 it("finds by every word", () => {

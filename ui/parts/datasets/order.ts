@@ -32,6 +32,22 @@ export function lost(d: Dataset): number {
   return (d.loss ?? []).reduce((n, l) => n + l.events, 0);
 }
 
+/** What is lost, by dataset and reason, most first; a loss of 0 events is one that nobody counted, and stands first. */
+export function lostBy(all: readonly Dataset[]): { sentence: string; reason: string; events: number }[] {
+  const rank = (events: number) => (events === 0 ? Number.POSITIVE_INFINITY : events);
+  const sums = new Map<string, { sentence: string; reason: string; events: number }>();
+  for (const { sentence, loss } of all) {
+    for (const { reason, events } of loss ?? []) {
+      const key = `${sentence}\n${reason}`;
+      const sum = sums.get(key);
+      // What nobody counted stays so, whatever was counted beside it.
+      if (sum) sum.events = sum.events === 0 || events === 0 ? 0 : sum.events + events;
+      else sums.set(key, { sentence, reason, events });
+    }
+  }
+  return [...sums.values()].sort((a, b) => (rank(a.events) === rank(b.events) ? 0 : rank(b.events) - rank(a.events)));
+}
+
 /** Those that have every word in their sentence, maker or state, in order; unknown last whichever way, equals by their sentence. */
 export function order(all: readonly Dataset[], find: string, column: Column, down: boolean): Dataset[] {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
