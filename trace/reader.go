@@ -52,13 +52,16 @@ func lossOf(reason string, n uint64) []measure.Loss {
 	return []measure.Loss{{Reason: reason, Events: n}}
 }
 
+// lostStacks is the reason where the map of stacks was full.
+const lostStacks = "more different stacks than the script has room for"
+
 // told gives the losses by reason: those of an aggregation with keys, with stacks among them.
 func (l *losses) told(keys, stacks bool) (out []measure.Loss) {
 	if keys {
 		out = lossOf("more keys than the script has room for: aggsize makes some", l.dropped[ir.DropAgg])
 	}
 	if stacks {
-		out = append(out, lossOf("more different stacks than the script has room for", l.dropped[ir.DropStack])...)
+		out = append(out, lossOf(lostStacks, l.dropped[ir.DropStack])...)
 	}
 	out = append(out, lossOf("more variables than the script has room for: dynvarsize makes some", l.dropped[ir.DropDynamic])...)
 	out = append(out, lossOf("firings within firings, deeper than there is memory for", l.dropped[ir.DropNested])...)

@@ -225,8 +225,8 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 	if wanted(SampledBusy) {
 		asked = append(asked, measure.Query{Stat: SampledBusy, By: []string{"slot"}, Step: queries[0].Step})
 	}
-	d := due{hz: float64(s.hz)}
-	return source.Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
+	d := due{hz: float64(s.hz), idle: newIdleness()}
+	return source.run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
 		rate := d.account(batches[0])
 		if !wanted(SampledStacks) {
 			batches = batches[1:]
@@ -235,7 +235,7 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 			batches = append(batches, rate)
 		}
 		return sink.Accept(batches)
-	}))
+	}), func() { d.idle.look() })
 }
 
 // due holds the samples that came against those that were due.
@@ -243,12 +243,14 @@ type due struct {
 	hz   float64
 	cpus map[string]*dueCPU
 	list []string // of CPUs, as OnlineCPUs has them
+	idle idleness
 	rate measure.Batch
 }
 
 // dueCPU is a CPU that is sampled.
 type dueCPU struct {
 	lacks   float64 // samples that were due and did not come, and are not told yet; below 0: ahead
+	asleep  float64 // of them those that were due while it was idle, as far as that is known
 	due     float64 // in the stretch at hand
 	came    float64
 	resting bool // some sample of the stretch found it idle
@@ -262,6 +264,12 @@ const (
 	// the share of them that lacks then.
 	deafOver  = 490
 	deafShare = 0.2
+)
+
+// Why samples that were due did not come.
+const (
+	lostAsleep = "samples that were due while a CPU was idle and did not come: this kernel takes none then, and what is missing is idle time and interrupts in it"
+	lostOther  = "samples that were due and did not come: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much"
 )
 
 // account tells what lacks of a batch in its losses and notes, and gives the rates.
@@ -292,17 +300,26 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		}
 		c.lacks -= b.Values[i]
 		c.came += b.Values[i]
-		c.resting = c.resting || b.Labels[key[pid]] == "0"
+		if b.Labels[key[pid]] == "0" {
+			c.resting = true
+			c.asleep -= b.Values[i]
+		}
 	}
-	lost, deaf := 0.0, []string(nil)
+	idle := d.idle.look()
+	lost, asleep, deaf := 0.0, 0.0, []string(nil)
 	for n, name := range d.list {
 		c := d.cpus[name]
 		now := d.hz * b.Over.Seconds()
 		c.due += now
 		c.lacks = max(c.lacks+now, -jitter)
+		c.asleep = min(max(c.asleep+d.hz*idle[name], 0), max(c.lacks, 0))
 		if whole := math.Floor(c.lacks); whole > jitter {
-			lost += whole
+			rested := min(math.Round(c.asleep), whole)
+			asleep += rested
+			lost += whole - rested
 			c.lacks -= whole
+			c.asleep = 0
+			d.idle.looks = idleLooks
 		}
 		if c.due >= deafOver {
 			c.deaf = c.came < (1-deafShare)*c.due && !c.resting
@@ -315,9 +332,16 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		d.rate.Keys = append(d.rate.Keys, measure.Label(n))
 		d.rate.Values = append(d.rate.Values, d.hz)
 	}
-	if lost > 0 {
-		b.Loss = append(b.Loss, measure.Loss{Reason: "samples that were due and did not come: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much", Events: uint64(lost)})
+	// What was lost on the way is told already, and came as little.
+	for _, l := range b.Loss {
+		if l.Reason != lostStacks { // such a sample comes without its stack
+			told := min(float64(l.Events), lost)
+			lost -= told
+			asleep -= min(float64(l.Events)-told, asleep)
+		}
 	}
+	b.Loss = append(b.Loss, lossOf(lostAsleep, uint64(asleep))...)
+	b.Loss = append(b.Loss, lossOf(lostOther, uint64(lost))...)
 	if len(deaf) > 0 {
 		const most = 16
 		which := "CPU " + strings.Join(deaf[:min(most, len(deaf))], ", ")

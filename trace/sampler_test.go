@@ -1,9 +1,13 @@
 package trace
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,6 +159,70 @@ func TestDue(t *testing.T) {
 	if lost < 40*29-jitter-1 || lost > 40*29 || !noted {
 		t.Errorf("%d samples lack, and %d are told; CPU %d is named: %v", 40*29, lost, cpus[0], noted)
 	}
+}
+
+// TestDueAsleep: samples that lack while a CPU is idle are told apart from others, and what was lost on the way is not told twice.
+func TestDueAsleep(t *testing.T) {
+	cpus, err := kernel.Root{}.OnlineCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, ticks := filepath.Join(t.TempDir(), "stat"), 0
+	d := due{hz: 49, idle: idleness{path: file, perSec: 100, looks: idleLooks}}
+	// second is one in which the first CPU gave some samples of a process and some of idleness, and was idle for so many hundredths; the others gave all.
+	second := func(busy, idle float64, rested int, already ...measure.Loss) map[string]uint64 {
+		ticks += rested
+		text := fmt.Sprintf("cpu  1 2 3 %d 5 0 0 0 0 0\ncpu%d 1 2 3 %d 5 0 0 0 0 0\nintr 1 2\n", ticks, cpus[0], ticks)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := &measure.Batch{Stat: SampledStacks, By: []string{"pid", "cpu"}, Over: measure.Interval{End: measure.Time(measure.Second)}, Loss: already}
+		for n, c := range cpus {
+			l := measure.Label(len(b.Labels))
+			b.Labels = append(b.Labels, "7", "0", strconv.Itoa(int(c)))
+			if n == 0 {
+				b.Keys, b.Values = append(b.Keys, l, l+2, l+1, l+2), append(b.Values, busy, idle)
+			} else {
+				b.Keys, b.Values = append(b.Keys, l, l+2), append(b.Values, 49)
+			}
+		}
+		d.account(b)
+		out := map[string]uint64{}
+		for _, l := range b.Loss {
+			out[l.Reason] += l.Events
+		}
+		return out
+	}
+	check := func(what string, got, want map[string]uint64) {
+		t.Helper()
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	check("how long it was idle is not known yet", second(24, 0, 50), map[string]uint64{lostOther: 25})
+	check("none comes while it is idle", second(29, 0, 40), map[string]uint64{lostAsleep: 20})
+	check("all come", second(29, 20, 40), map[string]uint64{})
+	check("none comes of idleness, nor some of a process", second(9, 0, 40), map[string]uint64{lostAsleep: 20, lostOther: 20})
+	check("those of idleness come, and some of a process do not", second(9, 20, 40), map[string]uint64{lostOther: 20})
+	const full = "no room"
+	check("some were lost on the way", second(9, 20, 40, measure.Loss{Reason: full, Events: 15}), map[string]uint64{full: 15, lostOther: 5})
+	check("stacks were lost on the way", second(9, 20, 40, measure.Loss{Reason: lostStacks, Events: 15}), map[string]uint64{lostStacks: 15, lostOther: 20})
+	for range idleLooks {
+		check("all come", second(49, 0, 0), map[string]uint64{})
+	}
+	check("it was not looked at any more", second(29, 0, 40), map[string]uint64{lostOther: 20})
+	check("it does no harm to be idle and to look again", second(29, 20, 40), map[string]uint64{})
+	check("it is looked at again", second(29, 0, 40), map[string]uint64{lostAsleep: 20})
+}
+
+func FuzzParseIdle(f *testing.F) {
+	f.Add([]byte("cpu  1 2 3 4 5 6\ncpu0 1 2 3 4 5 6 7\ncpu1 1 2 3 x 5 6\nintr 7\n"))
+	f.Add([]byte("cpu"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if !bytes.HasPrefix(text, []byte("cpu")) && len(parseIdle(text)) > 0 {
+			t.Error("CPUs of nothing")
+		}
+	})
 }
 
 // TestSamplerKernelAlone: who asks for no stacks of programs is given none, and programs are not looked into; all samples come, those within programs too.

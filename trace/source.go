@@ -372,6 +372,11 @@ func (s *Source) do(ctx context.Context, f func(alive bool)) bool {
 
 // Run implements measure.Source. What has ended gives batches that could not look, and say why.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
+	return s.run(ctx, queries, sink, func() {})
+}
+
+// run is Run; begun is called after the first reading, which begins the first batch's interval.
+func (s *Source) run(ctx context.Context, queries []measure.Query, sink measure.Sink, begun func()) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
 		return nil
@@ -391,6 +396,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 			return nil
 		}
 		if first {
+			begun()
 			continue
 		}
 		if err := sink.Accept(batches); err != nil {
