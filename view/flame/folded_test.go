@@ -136,6 +136,8 @@ func FuzzFolded(f *testing.F) {
 	f.Add("a;b;c 3\na;b 2\n")
 	f.Add("a;bc 1\na;b 2\na;bc;d 4\n;;; 1\n")
 	f.Add("a 0.5\na 1.25 \n# x\n 7\n")
+	f.Add("i0000\x15 1") // with a line's end it has the length of a field of protocol buffers
+	f.Add("2\t\x0400000 1")
 	f.Fuzz(func(t *testing.T, text string) {
 		tree, err := Read(strings.NewReader(text), "", Options{})
 		if err != nil {

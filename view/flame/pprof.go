@@ -103,21 +103,23 @@ func looksPProf(head []byte, whole bool) bool {
 	if len(head) < 2 || bytes.IndexFunc(head[:min(64, len(head))], control) < 0 {
 		return false // text
 	}
-	w := &wire{b: head, all: len(head)}
+	w, amounts := &wire{b: head, all: len(head)}, false // no profile is without a field that says what its amounts are
 	for i := 0; i < 4 && len(w.b) > 0; i++ {
 		key, size := binary.Uvarint(w.b)
+		amounts = amounts || size > 0 && key>>3 == 1
 		if size <= 0 || key>>3 == 0 || key>>3 > 16 {
 			return i > 0 && size == 0
 		}
 		number := key>>3 == 7 || key>>3 == 8 || key>>3 == 9 || key>>3 == 10 || key>>3 == 12 || key>>3 == 14
-		if number && key&7 != 0 || !number && key&7 != 2 && key>>3 != 13 {
+		list := key>>3 == 13 // of numbers: packed, or one alone
+		if number && key&7 != 0 || !number && key&7 != 2 && !(list && key&7 == 0) {
 			return false
 		}
 		if _, _, _, err := w.next(); err != nil {
 			return i > 0 || !whole && key&7 == 2 && int(key>>3) <= 6 // longer than what is looked at
 		}
 	}
-	return true
+	return amounts || len(w.b) > 0 || !whole
 }
 
 type pprofLocation struct {
