@@ -138,6 +138,9 @@ func FuzzFolded(f *testing.F) {
 	f.Add("a 0.5\na 1.25 \n# x\n 7\n")
 	f.Add("i0000\x15 1") // with a line's end it has the length of a field of protocol buffers
 	f.Add("2\t\x0400000 1")
+	f.Add("2\x12\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef 1")
+	f.Add("{ 1\n")
+	f.Add("{\"[< 1\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		tree, err := Read(strings.NewReader(text), "", Options{})
 		if err != nil {

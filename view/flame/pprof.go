@@ -97,29 +97,34 @@ func (w *wire) numbers(to []uint64, n uint64, packed []byte) ([]uint64, error) {
 	return to, nil
 }
 
-// looksPProf says whether bytes begin like a profile: with a field of its, of the right type, and not like text. Whole: there are no more of them.
-func looksPProf(head []byte, whole bool) bool {
+// looksPProf says whether bytes begin like a profile: with a field of its, of the right type, and not like text. Whole: there are no more of them; then sure
+// says whether they are one to their end, since a line of text may be a field as well.
+func looksPProf(head []byte, whole bool) (looks, sure bool) {
 	control := func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' && r != 0x1b }
 	if len(head) < 2 || bytes.IndexFunc(head[:min(64, len(head))], control) < 0 {
-		return false // text
+		return false, false // text
 	}
 	w, amounts := &wire{b: head, all: len(head)}, false // no profile is without a field that says what its amounts are
-	for i := 0; i < 4 && len(w.b) > 0; i++ {
+	for i := 0; len(w.b) > 0; i++ {
+		if i == 4 && !whole {
+			return true, true
+		}
 		key, size := binary.Uvarint(w.b)
-		amounts = amounts || size > 0 && key>>3 == 1
 		if size <= 0 || key>>3 == 0 || key>>3 > 16 {
-			return i > 0 && size == 0
+			return i >= 4 || i > 0 && size == 0, false
 		}
 		number := key>>3 == 7 || key>>3 == 8 || key>>3 == 9 || key>>3 == 10 || key>>3 == 12 || key>>3 == 14
 		list := key>>3 == 13 // of numbers: packed, or one alone
 		if number && key&7 != 0 || !number && key&7 != 2 && !(list && key&7 == 0) {
-			return false
+			return i >= 4, false
 		}
 		if _, _, _, err := w.next(); err != nil {
-			return i > 0 || !whole && key&7 == 2 && int(key>>3) <= 6 // longer than what is looked at
+			looks = i > 0 || !whole && key&7 == 2 && int(key>>3) <= 6 // longer than what is looked at
+			return looks, looks && !whole
 		}
+		amounts = amounts || key>>3 == 1
 	}
-	return amounts || len(w.b) > 0 || !whole
+	return true, amounts || !whole
 }
 
 type pprofLocation struct {

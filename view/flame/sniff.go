@@ -6,7 +6,7 @@ import "bytes"
 func Sniff(head []byte, whole bool) Format {
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	switch {
-	case len(text) > 0 && text[0] == '{':
+	case isObject(text, whole):
 		return sniffJSON(text)
 	case bytes.HasPrefix(text, []byte("<")) && bytes.Contains(text, []byte("<"+xctraceRoot)):
 		return XCTrace
@@ -15,7 +15,8 @@ func Sniff(head []byte, whole bool) Format {
 	case bytes.HasPrefix(text, []byte(visualStudioHead)):
 		return VisualStudio
 	}
-	if looksPProf(head, whole) {
+	profile, sure := looksPProf(head, whole)
+	if sure {
 		return PProf
 	}
 	if f := sniffHeading(head); f != "" {
@@ -77,8 +78,20 @@ func Sniff(head []byte, whole bool) Format {
 		return DTrace
 	case lines == 0 && hashes > 0:
 		return Folded
+	case profile: // cut off: its reader says so
+		return PProf
 	}
 	return ""
+}
+
+// isObject says whether text begins as an object of JSON does, not as the line of a function of such a name, which ends with a number.
+func isObject(text []byte, whole bool) bool {
+	if len(text) == 0 || text[0] != '{' {
+		return false
+	}
+	first, _, ended := bytes.Cut(text, []byte("\n"))
+	_, _, counted := cutCount(trimCR(first))
+	return !counted || !ended && !whole
 }
 
 // sniffJSON tells profiles of JSON apart by the names that they begin with.
