@@ -139,6 +139,27 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     await context.close();
   });
 
+  it("says what datasets have lost, and why, to who has no mouse too", async () => {
+    const { page, context, wrong } = await eyes.at(served, "");
+    const reason = "samples that were due while a CPU was idle and did not come: a reason of some length, which is wrapped";
+    await page.route("**/api/datasets*", async (route) => {
+      const answer = await route.fetch();
+      const body = (await answer.json()) as { datasets: { sentence: string; loss: unknown }[] };
+      for (const d of body.datasets) d.loss = d.sentence.startsWith("cpu.time by") ? [{ reason, events: 1234 }] : null;
+      await route.fulfill({ response: answer, json: body });
+    });
+    await page.setViewportSize({ width: 800, height: 900 });
+    await page.goto(`${served.url}#datasets?find=cpu.time`);
+    const lost = page.getByRole("region", { name: "What is lost, and why" });
+    await lost.waitFor();
+    expect(await lost.innerText()).toMatch(/1,?234 lost of cpu\.time by .*: samples that were due while/);
+    await fits(page);
+    await accessible(page);
+    await picture(page, "datasets-lost");
+    expect(wrong).toEqual([]);
+    await context.close();
+  });
+
   it("records a sentence, says where one is wrong, and asks before it forgets", async () => {
     const { page, context, wrong } = await eyes.at(served, "#datasets");
     const field = page.getByRole("combobox", { name: "sentence to record" });
