@@ -82,6 +82,20 @@ async function twin(page: Page, graph = 0): Promise<{ names: string[]; lines: Ma
   return { names: got.names, lines: new Map(got.lines.map(([ms, cells]) => [ms, cells.map(number)])) };
 }
 
+/** The table when it stands still: what all rows are together is asked for by itself, and may come after the rows. */
+async function whole(page: Page): Promise<Awaited<ReturnType<typeof twin>>> {
+  await page.locator('[data-graph="0"] .twin tbody tr').first().waitFor();
+  let before = "";
+  return until("the table stands still", async () => {
+    const now = await twin(page);
+    const text = JSON.stringify([now.names, [...now.lines]]);
+    const still = text === before;
+    before = text;
+    if (!still) await page.waitForTimeout(500);
+    return still && now;
+  });
+}
+
 /** How many pixels of a graph have nearly the colour of a custom property of the theme. */
 async function pixels(page: Page, property: string, graph = 0): Promise<number> {
   return page.evaluate(
@@ -215,8 +229,7 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     });
     await page.waitForTimeout(2500); // the last second of it comes a little later
     await page.reload();
-    await page.locator('[data-graph="0"] .twin tbody tr').first().waitFor();
-    const shown = await twin(page);
+    const shown = await whole(page);
     const told = await served.get<Answer>(`ask?q=${encodeURIComponent(wires)}&from=${range.from}&to=${range.to}&step=1000`);
     let compared = 0;
     told.series.forEach((s) => {
@@ -235,8 +248,7 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     const before = page.url();
     await page.goto("about:blank");
     await page.goto(before);
-    await page.locator('[data-graph="0"] .twin tbody tr').first().waitFor();
-    expect(await twin(page)).toEqual(shown);
+    expect(await whole(page)).toEqual(shown);
     await accessible(page);
     await picture(page, "analytics-table");
     expect(wrong).toEqual([]);
