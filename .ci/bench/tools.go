@@ -20,6 +20,13 @@ func everything(group, without string) tool {
 		"-step=1s", "-without=" + without}}
 }
 
+// always is everything, read as by who goes on for hours.
+func always(group string) tool {
+	t := everything(group, "")
+	t.Args = append(t.Args, long)
+	return t
+}
+
 // ours is a culprit command with an interval.
 func ours(group string, args ...string) tool {
 	args = append([]string{"culprit"}, args...)
@@ -40,6 +47,7 @@ const (
 	inMemory       = "most resident memory" // a group
 	sadc           = "/usr/lib/sysstat/sadc"
 	notOfTheSystem = "process.,thread.,tcp."
+	long           = "-long"
 )
 
 func worlds() []world {
@@ -55,7 +63,7 @@ func worlds() []world {
 		theirs("everything but processes and connections", []string{"sar", "-A"}, "1", "1"),
 	}
 	processes := []tool{
-		everything("everything", ""),
+		everything("everything", ""), always("everything"),
 		ours("processes", "ps"), theirs("processes", []string{"pidstat", "-u", "-r", "-d", "-w", "-v"}, "1", "1"),
 		{Group: "processes", Args: []string{"top", "-b", "-d", "1"}, First: []string{"top", "-b", "-d", "1", "-n", "2"}, Over: 1},
 	}

@@ -7,16 +7,20 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"culprit/collect"
+	"culprit/dataset"
+	"culprit/kernel"
 	"culprit/measure"
-	"culprit/view/term"
 )
 
 var (
 	everyStep    = flag.Duration("step", 100*time.Millisecond, "interval of BenchmarkEverything; what a tool pays is seen at 1s, with caches gone cold")
+	everyLong    = flag.Bool("long", false, "BenchmarkEverything reads as who goes on for hours does, `culprit serve`: walks by programs in the kernel in place of dumps, where they may be")
 	everyWithout = flag.String("without", "", "prefixes of statistics that BenchmarkEverything leaves out, with commas between")
 )
 
@@ -27,10 +31,8 @@ func BenchmarkEverything(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	tune(nil)
-	c, err := open(term.Look{Alone: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	keepLow()
+	c := machine{Catalogue: dataset.New(sources(collect.Env{Root: kernel.Root{Alone: true}, Long: *everyLong}, 0)...), brief: true, begin: new(sync.Once)}
 	var queries []measure.Query
 	for _, st := range c.Stats() {
 		if without(st.ID) || st.Traced || strings.HasPrefix(string(st.ID), "cpu.stack.") {
@@ -46,7 +48,7 @@ func BenchmarkEverything(b *testing.B) {
 	var used time.Duration
 	var before, after runtime.MemStats
 	rows, n := 0, -1 // the tick after the first reading is not counted
-	err = c.Watch(context.Background(), queries, func(t *measure.Tick) error {
+	err := c.Watch(context.Background(), queries, func(t *measure.Tick) error {
 		if n++; n == 0 {
 			runtime.ReadMemStats(&before)
 			used = -cpuTime(b)
