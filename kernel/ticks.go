@@ -34,14 +34,14 @@ func PlanTicks(ctx context.Context, step measure.Span, from measure.Time) *Ticks
 }
 
 // mostLead is the part of a step by which readings may come before the whole steps; see Wait.
-const mostLead = 40
+const mostLead = 20
 
 // Close gives back the timer.
 func (t *Ticks) Close() { t.close() }
 
 // Wait waits for the next reading. False: the context ended. The one after it is planned when Wait is called again, so that it is
 // after the time that the reading took. In a run that counts from its start the readings after the first begin so much before the whole steps as the
-// first one took, at most a 40th of a step: what a look of ten seconds found is then told after ten seconds, however much there is to read.
+// first one took, at most a 20th of a step: what a look of ten seconds found is then told after ten seconds, however much there is to read.
 func (t *Ticks) Wait() bool {
 	if t.wall != 0 {
 		return t.waitWall()

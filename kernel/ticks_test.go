@@ -72,7 +72,7 @@ func TestTicksOfTheWallClock(t *testing.T) {
 	}
 }
 
-// A run that counts from its start reads so much before the whole steps as its first reading took, but no more than a 40th of a step.
+// A run that counts from its start reads so much before the whole steps as its first reading took, but no more than a 20th of a step.
 func TestTicksLead(t *testing.T) {
 	const step = 400 * time.Millisecond
 	for _, took := range []time.Duration{0, 3 * time.Millisecond, time.Second} {
