@@ -14,7 +14,7 @@ RECORDED ?=
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 TOOLS   := $(CURDIR)/.cache/tools
 
-# The binary is static; the linters and the tests are built the same way.
+# The binary is static and without machine paths; the linters and the tests are built the same way, so that each package is compiled once.
 export CGO_ENABLED := 0
 
 .PHONY: help build run needs test race check bench grafana fuzz clean install
@@ -37,9 +37,9 @@ needs: ## install what tests need, as make test does
 test: needs ## install what tests need, run every tier this machine can run, say what was skipped and why
 	@.ci/page build
 	@.ci/page test
-	@$(GO) build -o $(TOOLS)/ ./.ci/tests
+	@$(GO) build -trimpath -o $(TOOLS)/ ./.ci/tests
 	@$(TOOLS)/tests -root .
-	@$(GO) build -o $(TOOLS)/culprit ./cmd/culprit
+	@$(GO) build -trimpath -o $(TOOLS)/culprit ./cmd/culprit
 	@CULPRIT=$(TOOLS)/culprit .ci/page eyes
 
 race: ## the rooms' tests under the race detector, where there is a C compiler for it

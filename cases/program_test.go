@@ -37,7 +37,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	p := filepath.Join(dir, "culprit")
-	c := exec.Command("go", "build", "-o", p, "../cmd/culprit")
+	c := exec.Command("go", "build", "-trimpath", "-o", p, "../cmd/culprit")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the program: %w: %s", err, out)

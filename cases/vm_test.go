@@ -44,7 +44,7 @@ func TestKernels(t *testing.T) {
 	tests := filepath.Join(dir, "tests")
 	var script bytes.Buffer // garbage is collected when it has to be: an emulated machine has more memory than time
 	for _, room := range []string{"lang/gen", "kernel", "trace"} {
-		build := exec.Command("go", "test", "-c", "-o", filepath.Join(tests, room, "test"), "../"+room)
+		build := exec.Command("go", "test", "-trimpath", "-c", "-o", filepath.Join(tests, room, "test"), "../"+room)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)

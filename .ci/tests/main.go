@@ -87,7 +87,7 @@ func run(total *tally, root string, t tier) (bool, error) {
 		return false, err
 	}
 	fmt.Printf("== %s\n", t.name)
-	cmd := exec.Command("go", slices.Concat([]string{"test", "-json"}, t.args, packages, []string{"-args"}, t.program)...)
+	cmd := exec.Command("go", slices.Concat([]string{"test", "-json", "-trimpath"}, t.args, packages, []string{"-args"}, t.program)...)
 	cmd.Dir = root
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
