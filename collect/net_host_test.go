@@ -430,6 +430,27 @@ func TestTapSpeed(t *testing.T) {
 	}
 }
 
+// A VXLAN repeats the speed of the device that it sends over, and so the fancy of a veth; that of a tap which somebody set counts.
+func TestVxlanSpeed(t *testing.T) {
+	s := newScene(t, "a", "b")
+	s.cable()
+	s.run("ip -n @a link add vx0 type vxlan id 5 dstport 4789 dev va remote 10.77.0.2")
+	s.run("ip -n @a tuntap add tap0 mode tap && ip -n @a link set tap0 up")
+	s.run("ip netns exec @a ethtool -s tap0 speed 100 duplex full autoneg off")
+	s.run("ip -n @a link add vx1 type vxlan id 6 dstport 4790 dev tap0 remote 10.78.0.2")
+	rows := tick(t, NetDevices{}, &Env{Netns: s.prefix + "a"}).rows()
+	a := s.prefix + "a,"
+	if v, ok := rows["net.device.speed "+a+"vx0"]; ok {
+		t.Error("the speed of a VXLAN over a veth:", v)
+	}
+	if v := rows["net.device.speed "+a+"vx1"]; v != 1e8 {
+		t.Error("the speed of a VXLAN over a device of 100 Mbit/s:", v)
+	}
+	if lower := infoField(t, rows, s.prefix+"a", "vx0", "lower"); lower != "" {
+		t.Errorf("lower %q: a VXLAN is no port of the device that it sends over", lower)
+	}
+}
+
 // While no device has a discipline that counts none is asked for; one that comes shows at the next reading, announced or not.
 func TestQdiscsComeAndGo(t *testing.T) {
 	s := newScene(t, "a", "b")

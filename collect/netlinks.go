@@ -38,7 +38,7 @@ type link struct {
 
 	tool *ethtool // what ethtool tells; nil: nothing
 
-	below   *link    // the lower device or the other end of the pair; nil: none, or in a namespace that is not looked at
+	below   *link    // the lower device, the other end of the pair or what a VXLAN sends over; nil: none, or in a namespace that is not looked at
 	belowIn *devices // the namespace of below
 	uppers  int      // devices on top of this one
 
@@ -61,7 +61,8 @@ type linkFacts struct {
 	operstate   uint8 // IF_OPER_*, RFC 2863
 	master      int32 // index in the same namespace; 0 none
 	lower       int32 // index of the device below, of the peer for veth; 0 none
-	lowerNS     int32 // namespace of lower as an id of this one (IFLA_LINK_NETNSID); -1 the same
+	lowerNS     int32 // namespace of lower and over as an id of this one (IFLA_LINK_NETNSID); -1 the same
+	over        int32 // index of the device that a VXLAN sends its packets over (IFLA_VXLAN_LINK); 0 none
 	promiscuity uint32
 	rxQueues    uint32
 	txQueues    uint32
@@ -158,6 +159,14 @@ func parseLink(payload []byte, f *linkFacts, stats *[linkCounters]uint64) (hasSt
 					f.kind = keep(kind, i.Text())
 				case unix.IFLA_INFO_SLAVE_KIND:
 					f.slave = keep(slave, i.Text())
+				case unix.IFLA_INFO_DATA: // behind the kind (rtnl_link_info_fill)
+					if f.kind == "vxlan" {
+						for x := i.Nested(); x.Next(); {
+							if x.Type() == unix.IFLA_VXLAN_LINK {
+								f.over = int32(x.Uint())
+							}
+						}
+					}
 				}
 			}
 		}

@@ -31,7 +31,8 @@ func (n *netDevices) relate(list []*space[*devices]) {
 	for _, s := range list {
 		d := s.data
 		for _, l := range d.order {
-			if l.lower == 0 {
+			index := max(l.lower, l.over) // no device has both
+			if index == 0 {
 				continue
 			}
 			at := d
@@ -41,8 +42,8 @@ func (n *netDevices) relate(list []*space[*devices]) {
 			if at == nil {
 				continue
 			}
-			l.belowIn, l.below = at, at.links[l.lower]
-			if l.below != nil && !l.pair() {
+			l.belowIn, l.below = at, at.links[index]
+			if l.below != nil && !l.pair() && l.over == 0 { // a VXLAN's packets go through the IP stack to it: it is no port of that device
 				l.below.uppers++
 			}
 		}

@@ -50,8 +50,8 @@ func wireBytes(bytes, packets float64, mtu uint32, overhead, least float64) floa
 // speed gives the negotiated bit/s of a device, 0 when it is unknown. Drivers of virtual devices make one up: veth always says
 // 10 Gbit/s, a bridge its ports' greatest, tap 10 Mbit/s (10 Gbit/s on newer kernels) until somebody sets another by ethtool -s, which
 // can't be told from one who sets the same: 10 Mbit/s is not believed, 10 Gbit/s is, with a note. A VLAN and its like repeat
-// what the device below says, a bond adds up its ports: they are worth what those are worth. A device that carried more
-// than its speed has none.
+// what the device below says, a VXLAN what the device says that it sends over (vxlan_get_link_ksettings), a bond adds up its ports:
+// they are worth what those are worth. A device that carried more than its speed has none.
 func (d *devices) speed(l *link) float64 { return d.speedAt(l, 8) }
 
 func (d *devices) speedAt(l *link, depth int) float64 {
@@ -73,10 +73,10 @@ func (d *devices) speedAt(l *link, depth int) float64 {
 			}
 		}
 	default:
-		if l.lower == 0 {
+		if l.lower == 0 && l.over == 0 {
 			break
 		}
-		// A VLAN or macvlan over a device that can't be judged from here has no speed either.
+		// A VLAN, macvlan or VXLAN over a device that can't be judged from here has no speed either.
 		if l.below == nil || l.belowIn.speedAt(l.below, depth-1) == 0 {
 			return 0
 		}
