@@ -43,6 +43,7 @@ acknowledged in the next.`,
 				"tcp.flow.delivery by " + fields, "net.device.bytes by netns,device,direction", "net.device.info by netns,device,kind", "net.device.address by netns,device,address"}
 		},
 		Table: flowsTable,
+		Sums:  []measure.StatID{"net.device.bytes"}, // beside connections, which count by all the time: else a device that came had moved what no connection accounts for
 		Drill: func(t *Table, r *Row) *Drill {
 			switch pid, peer := t.Text(r, "pid"), t.Text(r, "peer"); {
 			case t.Text(r, "local_port") != "" || r.Total:

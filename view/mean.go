@@ -12,6 +12,7 @@ type Mean struct {
 	first, last measure.Interval
 	n           int
 	Peaks       []measure.StatID // whose greatest value counts, and no mean
+	Sums        []measure.StatID // whose rows are added up: one counts as 0 where it was absent, or the sum would be of more than there was
 	words       words
 	answers     []*meanAnswer
 	key         []measure.Label // scratch
@@ -25,6 +26,7 @@ type meanAnswer struct {
 	elapsed measure.Span
 	more    bool // there were more rows than are kept
 	peak    bool // of each row the greatest value counts
+	summed  bool // rows are added up
 
 	// Of the first rows of the answer before, which mostly come again in the same order: their keys and which rows they were, and when its dictionary came.
 	known []measure.Label
@@ -47,7 +49,7 @@ func (m *Mean) Add(f *Frame) {
 	if m.n == 0 {
 		m.first = f.Over
 		for _, a := range f.Answers {
-			m.answers = append(m.answers, &meanAnswer{keys: keys{width: len(a.Query.By)}, peak: slices.Contains(m.Peaks, a.Query.Stat)})
+			m.answers = append(m.answers, &meanAnswer{keys: keys{width: len(a.Query.By)}, peak: slices.Contains(m.Peaks, a.Query.Stat), summed: slices.Contains(m.Sums, a.Query.Stat)})
 		}
 	}
 	m.last = f.Over
@@ -160,8 +162,8 @@ func (m *Mean) row(k *meanAnswer, labels []string, key []measure.Label) int {
 // Len gives the number of frames taken.
 func (m *Mean) Len() int { return m.n }
 
-// Frame gives the mean of all frames. A row of a sparse statistic counts as 0 where it was absent; of another only
-// the time counts in which it was there.
+// Frame gives the mean of all frames. A row of a sparse statistic, or of one whose rows are added up, counts as 0 where
+// it was absent; of another only the time counts in which it was there.
 func (m *Mean) Frame() *Frame {
 	f := &Frame{Over: measure.Interval{Start: m.first.Start, End: m.last.End}}
 	for _, k := range m.answers {
@@ -183,7 +185,7 @@ func (m *Mean) Frame() *Frame {
 			}
 			v := measure.NaN
 			weight := r.weight
-			if a.Sparse && a.Kind == measure.Delta && !k.peak {
+			if (a.Sparse || k.summed) && a.Kind == measure.Delta && !k.peak {
 				weight = float64(k.elapsed)
 			}
 			if r.weight > 0 && weight > 0 {

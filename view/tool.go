@@ -22,6 +22,7 @@ type Tool struct {
 	Behind   map[measure.StatID]string // statistics whose columns a terminal shows with this flag only
 	Table    func(o Options, f *Frame) *Table
 	Peaks    []measure.StatID              // statistics that are the greatest of an interval: of several intervals it is the greatest of all, and no mean
+	Sums     []measure.StatID              // statistics whose rows the table adds up: what came or went while several intervals passed counts in their mean by all their time
 	Stack    func(f *measure.Frame) string // what a frame is called, in the texts of stacks; nil: by its function alone
 	Drill    func(t *Table, r *Row) *Drill // what a row leads to; nil, or a nil result: nowhere
 }

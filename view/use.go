@@ -25,6 +25,7 @@ the shares of time in which some task waited for CPU, memory, I/O.`,
 				"memory.swap by direction", "sched.runnable", "sched.load by window", "pressure.time by resource,scope"}
 		},
 		Table: useTable,
+		Sums:  []measure.StatID{"net.device.drops", "net.device.fifo", "net.device.errors", "net.qdisc.drops", "disk.errors"},
 		Drill: func(t *Table, r *Row) *Drill {
 			busiest, most := "", -1.0
 			for column, tool := range map[string]string{"cpu_util": "ps", "memory_util": "mem", "disk_util": "disk", "network_util": "nic"} {

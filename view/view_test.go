@@ -281,6 +281,26 @@ func TestMeanIsAmountOverTime(t *testing.T) {
 	expect(t, strings.Join(got, " "), "1=0.200 2=0.250 3=NaN 1=0.200 2=1.000 3=NaN")
 }
 
+// A device that came in the last of four seconds moved a quarter of that second's rate in the mean, as its connection did: the rest is
+// no residual, and neither were its drops those of all four.
+func TestMeanOfSumsIsOfAllTheTime(t *testing.T) {
+	flows, use := Mean{Sums: Flows().Sums}, Mean{Sums: Use().Sums}
+	for n := range 4 {
+		device, flow, drop := []string{"'' old tx 1e8"}, []string{"'' 10.0.0.1 1 10.0.0.2 2 7 a client tx 9e7"}, []string{"'' old 0"}
+		if n == 3 {
+			device, flow, drop = append(device, "'' new tx 1e9"), append(flow, "'' 10.1.0.1 1 10.1.0.2 2 8 b client tx 96e7"), append(drop, "'' new 8")
+		}
+		flows.Add(frame(canned(t, "tcp.flow.bytes by "+flowFields+",direction", measure.Delta, true, flow...),
+			canned(t, "net.device.bytes by netns,device,direction", measure.Delta, false, device...),
+			canned(t, "net.device.address by netns,device,address", measure.Level, false, "'' old 10.0.0.1 1", "'' new 10.1.0.1 1")))
+		use.Add(frame(canned(t, "net.device.drops by netns,device", measure.Delta, false, drop...)))
+	}
+	expect(t, text(Flows().Table(Options{}, flows.Frame()), "process", "tx_bytes_per_s", "share", "residual"), `b 1920 68.6 no
+a 720 25.7 no
+- 160 5.7 yes`)
+	expect(t, text(useTable(Options{}, use.Frame()), "network_saturation_per_s"), "2")
+}
+
 func TestNotesWaitForTheirColumns(t *testing.T) {
 	a, b := canned(t, "disk.errors by device", measure.Delta, false), canned(t, "disk.busy by device", measure.Delta, false)
 	a.Notes, b.Notes = []string{"no disk counts", "both"}, []string{"both"}

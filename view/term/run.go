@@ -138,7 +138,7 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		limit(tab, most)
 		return tab, nil
 	}
-	mean := view.Mean{Peaks: tool.Peaks}
+	mean := view.Mean{Peaks: tool.Peaks, Sums: tool.Sums}
 	f := &view.Frame{Room: &view.Room{}} // a table is printed before the next is made
 	n, gaps := 0, []string(nil)
 	err := m.Watch(ctx, queries, func(tick *measure.Tick) error {
