@@ -347,8 +347,8 @@ func TestShapedVeth(t *testing.T) {
 	s.run("tc -n @a class add dev va parent 1:1 classid 1:10 htb rate 100mbit ceil 200mbit")
 	s.run("tc -n @a qdisc add dev va parent 1:10 pfifo")
 	rows = k.rows()
-	if v := rows["net.device.capacity "+s.prefix+"a,va,tx,qdisc"]; v != 4e8 {
-		t.Error("capacity of htb:", v)
+	if v := rows["net.device.capacity "+s.prefix+"a,va,tx,qdisc"]; v != 2e8 {
+		t.Error("capacity of htb, of whose 400 Mbit/s the only leaf may have 200:", v)
 	}
 	if v := rows["net.qdisc.rate "+s.prefix+"a,va,htb,1:10,1:1"]; v != 2e8 {
 		t.Error("ceiling of a class:", v)

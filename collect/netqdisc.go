@@ -2,6 +2,7 @@ package collect
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -324,7 +325,8 @@ func (s *qdiscs) shape(links map[int32]*link) {
 }
 
 // reach gives the bit/s that a discipline lets through at most, 0 where it sets no bound: the rate of tbf, cake and netem and what
-// is inside them; for HTB the ceilings of its classes at the top, if what no filter classified gets into a class; the
+// is inside them; for HTB the ceilings of its classes at the top, or what the classes and disciplines below them let through if that is
+// less, if what no filter classified gets into a class; the
 // sum over the parts of mq and prio if each has a bound.
 func (s *qdiscs) reach(q *qdisc, depth int) float64 {
 	if depth == 0 {
@@ -342,20 +344,7 @@ func (s *qdiscs) reach(q *qdisc, depth int) float64 {
 		}
 		return bound
 	case "htb":
-		var bound float64
-		caught := q.caught
-		for _, c := range s.order {
-			if c.key.class && c.key.index == q.key.index && c.key.handle&tcMajor == q.key.handle&tcMajor {
-				if c.key.parent == tcRoot || c.key.parent == q.key.handle {
-					bound += c.ceil
-				}
-				caught = caught || c.key.handle&^tcMajor == q.fallback&^tcMajor
-			}
-		}
-		if !caught {
-			return 0
-		}
-		return bound
+		return s.reachHTB(q, depth)
 	case "mq", "mqprio", "prio", "multiq":
 		var bound float64
 		for _, c := range s.order {
@@ -370,6 +359,54 @@ func (s *qdiscs) reach(q *qdisc, depth int) float64 {
 		return bound
 	}
 	return 0
+}
+
+// mostLevels is how deep classes of HTB nest (TC_HTB_MAXDEPTH).
+const mostLevels = 8
+
+// reachHTB is reach for HTB. Only classes without classes send (htb_classify), so a class whose leaves have lower ceilings, all together,
+// never comes to its own.
+func (s *qdiscs) reachHTB(q *qdisc, depth int) float64 {
+	var classes []*qdisc
+	within := map[uint32]float64{} // of a class: what is inside lets through; not there where that is no bound
+	caught := q.caught
+	for _, c := range s.order {
+		switch {
+		case c.key.class && c.key.index == q.key.index && c.key.handle&tcMajor == q.key.handle&tcMajor:
+			classes = append(classes, c)
+			caught = caught || c.key.handle&^tcMajor == q.fallback&^tcMajor
+		case !c.key.class && c.below(q):
+			if r := s.reach(c, depth-1); r > 0 {
+				within[c.key.parent] = r
+			}
+		}
+	}
+	if !caught {
+		return 0
+	}
+	through := func(c *qdisc) float64 {
+		if w, ok := within[c.key.handle]; ok && w < c.ceil {
+			return w
+		}
+		return c.ceil
+	}
+	var bound float64
+	for range mostLevels { // from the leaves one level up each time
+		bound = 0
+		sums := map[uint32]float64{}
+		for _, c := range classes {
+			if c.key.parent == tcRoot || c.key.parent == q.key.handle {
+				bound += through(c)
+			} else {
+				sums[c.key.parent] += through(c)
+			}
+		}
+		if len(sums) == 0 {
+			break
+		}
+		maps.Copy(within, sums)
+	}
+	return bound
 }
 
 // below says whether q hangs at a class of p.
