@@ -267,16 +267,12 @@ func (v *terminalView) rows() []view.Row {
 
 // columns gives the columns that fit the width.
 func (v *terminalView) columns(width int) []int {
-	var out []int
 	if v.table == nil {
 		return nil
 	}
-	for i, c := range v.table.Columns {
-		if c.Head != "" && c.From <= width {
-			out = append(out, i)
-		}
-	}
-	return out
+	s := screen{width: width}
+	s.choose(v.table)
+	return s.columns
 }
 
 // handle takes a key and says whether to end.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"culprit/measure"
+	"culprit/view"
 
 	"github.com/gdamore/tcell/v2"
 )
@@ -127,5 +128,38 @@ func TestTopSortsFiltersAndDrills(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("q did not end it")
+	}
+}
+
+// A name that is longer than its column takes no digits from the numbers behind it: it is cut itself, and a number that has no room is not drawn.
+func TestTopCutsNoNumbers(t *testing.T) {
+	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
+	s.SetSize(80, 20)
+	table := &view.Table{Columns: []view.Column{{Head: "PID", Width: 7}, {Head: "Process", Width: 12, Left: true}}}
+	row := view.Row{Cells: []view.Cell{view.I("7"), view.T("kworker/u9:5-events_unbound_and_more")}}
+	for range 6 {
+		table.Columns = append(table.Columns, view.Column{Head: "kB/s", Width: 8})
+		row.Cells = append(row.Cells, view.N(12345678))
+	}
+	table.Rows = []view.Row{row}
+	v := &terminalView{screen: s, table: table, stack: []level{{}}}
+	if err := s.Init(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		width int
+		line  string
+	}{
+		{80, "      7 kworker/u9:5-even+ 12345678 12345678 12345678 12345678 12345678 12345678"},
+		{100, "      7 kworker/u9:5-events_unbound_and_more 12345678 12345678 12345678 12345678 12345678 12345678"},
+		{70, "      7 kworker/u9:5-e+ 12345678 12345678 12345678 12345678 12345678"},
+		{14, "      7 kwork+"},
+	} {
+		s.SetSize(c.width, 20)
+		v.draw()
+		shown := strings.Split(s.shown, "\n")
+		if got := strings.TrimRight(shown[5], " "); got != c.line {
+			t.Errorf("%d columns:\n%s, want\n%s", c.width, got, c.line)
+		}
 	}
 }

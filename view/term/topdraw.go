@@ -54,7 +54,7 @@ func (v *terminalView) draw() {
 		x = put(x, 0, fmt.Sprintf("%d %s", (i+1)%10, t.tool), style)
 		x = put(x, 0, " ", plain)
 	}
-	put(0, 1, v.sum(), plain)
+	put(0, 1, string(cut([]byte(v.sum()), 0, max(0, width))), plain)
 
 	l := v.now()
 	var path []string
@@ -104,11 +104,11 @@ func (v *terminalView) draw() {
 func (v *terminalView) drawTable(put func(x, y int, text string, style tcell.Style) int, top, bottom, width int) {
 	plain := tcell.StyleDefault
 	columns, rows, l := v.columns(width), v.rows(), v.now()
-	widths := make([]int, len(columns))
+	widths, words := make([]int, len(columns)), make([]bool, len(columns))
 	texts := make([][]string, len(rows))
 	for k, i := range columns {
 		c := v.table.Columns[i]
-		widths[k] = max(c.Width, utf8.RuneCountInString(c.Head))
+		widths[k], words[k] = max(c.Width, utf8.RuneCountInString(c.Head)), c.Left
 	}
 	for r, row := range rows {
 		texts[r] = make([]string, len(columns))
@@ -118,13 +118,21 @@ func (v *terminalView) drawTable(put func(x, y int, text string, style tcell.Sty
 				text = view.Clean(row.Label)
 			}
 			texts[r][k] = text
+			words[k] = words[k] || row.Cells[i].Kind == view.IsText
 			widths[k] = max(widths[k], min(utf8.RuneCountInString(text), 40))
 		}
 	}
+	v.narrow(columns, widths, words, width)
 	line := func(y int, text func(k int) string, style func(k int) tcell.Style) int {
 		x := 0
 		for k, i := range columns {
-			t := text(k)
+			t, room := text(k), width-x
+			switch {
+			case words[k]:
+				t = string(cut([]byte(t), 0, max(0, min(widths[k], room))))
+			case room < widths[k]: // a number without its last digits would be another one
+				return x
+			}
 			pad := strings.Repeat(" ", max(0, widths[k]-utf8.RuneCountInString(t)))
 			if v.table.Columns[i].Left {
 				t += pad
@@ -165,6 +173,23 @@ func (v *terminalView) drawTable(put func(x, y int, text string, style tcell.Sty
 	}
 	if len(rows) == 0 {
 		put(0, top+1, "nothing to show", plain.Dim(true))
+	}
+}
+
+// shortName is how short a name may become for want of room: what the kernel keeps of a command has 15 bytes.
+const shortName = 15
+
+// narrow takes from columns that long names have widened what the table is wider than the screen.
+func (v *terminalView) narrow(columns, widths []int, words []bool, width int) {
+	over := len(widths) - 1 - width
+	for _, w := range widths {
+		over += w
+	}
+	for k, i := range columns {
+		if c := &v.table.Columns[i]; words[k] && over > 0 {
+			less := min(over, max(0, widths[k]-max(c.Width, utf8.RuneCountInString(c.Head), shortName)))
+			widths[k], over = widths[k]-less, over-less
+		}
 	}
 }
 
