@@ -12,7 +12,8 @@ func PS() *Tool {
 		Long: `One row a process (-L: a thread) that did something, busiest first. %USR %SYS are shares of one CPU, so a process with several busy threads may be above 100.
 %LAT is the time its threads were ready to run and had to wait for a CPU, %DSK the time they waited for a disk (delay accounting: needs
 CAP_NET_ADMIN and kernel.task_delayacct=1), both summed over threads as shares of one. VCX and ICX are voluntary and involuntary context switches per second; rd and wr what reached
-storage. With -L, %SLP is the rest: sleeping, waiting for locks, events, input.
+storage. With -L, %SLP is the rest: sleeping, waiting for locks, events, input. Processes that begin and end between two readings have no row: %KIDS, with
+--wide, is the CPU time of such children of a process, from when it has waited for them.
 "-" stands where this user may not look; a note says which right is missing.`,
 		Examples: []Example{
 			{"culprit ps 1", "the busiest processes (top)"},
@@ -34,7 +35,7 @@ storage. With -L, %SLP is the rest: sleeping, waiting for locks, events, input.
 			}
 			k := "pid,process"
 			return []string{"process.cpu by " + k + ",mode", "process.runwait by " + k, "process.delay by " + k + ",reason", "process.switches by " + k + ",type",
-				"process.faults by " + k + ",type", "process.io by " + k + ",direction", "process.rss by " + k, "process.threads by " + k, "process.info by " + k + ",user,command"}
+				"process.faults by " + k + ",type", "process.io by " + k + ",direction", "process.rss by " + k, "process.threads by " + k, "process.short by " + k, "process.info by " + k + ",user,command"}
 		},
 		Table: psTable,
 		Drill: func(t *Table, r *Row) *Drill {
@@ -77,6 +78,7 @@ func psTable(o Options, f *Frame) *Table {
 		{Name: "written_bytes_per_s", Head: head(!threads, "wrKB/s"), Show: KiB, Width: 6, Help: "written to storage"},
 		{Name: "rss_bytes", Head: head(!threads, "RSS"), Show: Humane, Width: 6, From: 90, Help: "resident memory"},
 		{Name: "threads", Head: head(!threads, "Thr"), Width: 4, From: 100, Help: "threads"},
+		{Name: "children", Head: head(!threads, "%KIDS"), Show: Percent, Decimals: 1, Width: 5, From: 100, Help: "CPU time of children that were waited for and lived too shortly to have a row"},
 		{Name: "command", Head: head(!threads, "Command"), Left: true, Cut: true, Width: 20, From: 140, Help: "command line"},
 	}
 	k, prefix := []string{"pid", "process"}, measure.StatID("process.")
@@ -90,18 +92,20 @@ func psTable(o Options, f *Frame) *Table {
 	vcx, icx := p.Add(f.Of(prefix+"switches"), "type", "voluntary"), p.Add(f.Of(prefix+"switches"), "type", "involuntary")
 	minor, major := p.Add(f.Of(prefix+"faults"), "type", "minor"), p.Add(f.Of(prefix+"faults"), "type", "major")
 	read, written := p.Add(f.Of("process.io"), "direction", "read"), p.Add(f.Of("process.io"), "direction", "write")
-	rss, count := p.Add(f.Of("process.rss")), p.Add(f.Of("process.threads"))
+	rss, count, short := p.Add(f.Of("process.rss")), p.Add(f.Of("process.threads")), p.Add(f.Of("process.short"))
 	p.Join("info", f.Of("process.info"))
 	busy := func(r int) float64 { return known(p.At(r, usr)) + known(p.At(r, sys)) }
 	p.SortBy(func(r int) float64 { return busy(r)*1e6 + known(p.At(r, wait))*1e3 + known(p.At(r, vcx)) }, 0)
+	unseen := 0.0
 	for r := range p.Len() {
 		if len(o["pid"]) > 0 && !anyMatch(o["pid"], p.Key(r, "pid")) || len(o["name"]) > 0 && !anyMatch(o["name"], p.Key(r, "process")) {
 			continue
 		}
-		did := busy(r) + known(p.At(r, wait)) + known(p.At(r, disk)) + known(p.At(r, vcx)) + known(p.At(r, icx)) + known(p.At(r, minor)) + known(p.At(r, major)) + known(p.At(r, read)) + known(p.At(r, written))
+		did := busy(r) + known(p.At(r, wait)) + known(p.At(r, disk)) + known(p.At(r, vcx)) + known(p.At(r, icx)) + known(p.At(r, minor)) + known(p.At(r, major)) + known(p.At(r, read)) + known(p.At(r, written)) + known(p.At(r, short))
 		if did == 0 && !o.Has("all") && len(o["pid"]) == 0 {
 			continue
 		}
+		unseen += known(p.At(r, short))
 		sleep := measure.NaN
 		if threads {
 			sleep = max(0, 1-busy(r)-known(p.At(r, wait)))
@@ -112,7 +116,13 @@ func psTable(o Options, f *Frame) *Table {
 		}
 		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{I(p.Key(r, "pid")), I(p.Key(r, "tid")), TOrNull(p.Word(r, "info", "user")), T(p.Key(r, "process")), T(name),
 			N(p.At(r, usr)), N(p.At(r, sys)), N(p.At(r, wait)), N(p.At(r, disk)), N(sleep), N(p.At(r, vcx)), N(p.At(r, icx)), N(p.At(r, minor)), N(p.At(r, major)),
-			N(p.At(r, read)), N(p.At(r, written)), N(p.At(r, rss)), N(p.At(r, count)), TOrNull(p.Word(r, "info", "command"))}})
+			N(p.At(r, read)), N(p.At(r, written)), N(p.At(r, rss)), N(p.At(r, count)), N(p.At(r, short)), TOrNull(p.Word(r, "info", "command"))}})
+	}
+	if unseen > mostUnseen {
+		t.Notes = append(t.Notes, "CPU time of processes too short-lived to have a row is %KIDS of who waited for them (-w shows it)")
 	}
 	return t
 }
+
+// mostUnseen is how much of a CPU processes without a row may take before a note says where that is: less is what is left of any shell's commands.
+const mostUnseen = 0.1

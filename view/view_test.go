@@ -301,6 +301,18 @@ a 720 25.7 no
 	expect(t, text(useTable(Options{}, use.Frame()), "network_saturation_per_s"), "2")
 }
 
+// What ran between two readings has no row; its CPU time stands beside who waited for it, and a note says so where it is much.
+func TestShortLivedChildrenHaveAColumn(t *testing.T) {
+	ps := func(short string) *Table {
+		return PS().Table(Options{"pid": {"1", "2"}}, frame(canned(t, "process.cpu by pid,process,mode", measure.Delta, true, "1 sh usr 0.01", "2 cc usr 0.5"),
+			canned(t, "process.short by pid,process", measure.Delta, true, "1 sh "+short, "3 make 0.9")))
+	}
+	tab := ps("0.7")
+	expect(t, text(tab, "pid", "usr", "children"), "2 50 0\n1 1 70")
+	expect(t, strings.Join(tab.Notes, "\n"), "CPU time of processes too short-lived to have a row is %KIDS of who waited for them (-w shows it)")
+	expect(t, strings.Join(ps("0.01").Notes, "\n"), "")
+}
+
 func TestNotesWaitForTheirColumns(t *testing.T) {
 	a, b := canned(t, "disk.errors by device", measure.Delta, false), canned(t, "disk.busy by device", measure.Delta, false)
 	a.Notes, b.Notes = []string{"no disk counts", "both"}, []string{"both"}
