@@ -1,7 +1,9 @@
 package collect
 
 import (
+	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"culprit/kernel"
@@ -51,6 +53,12 @@ Hugepagesize hugepage
 HugePages_Total *hugepages_total
 HugePages_Free *hugepages_free`
 
+// A container may have empty files in the place of those that it hides: then the reason stands beside the blanks.
+var (
+	errNoMeminfo = errors.New("read /proc/meminfo: no memory in it")
+	errNoVmstat  = errors.New("read /proc/vmstat: no counters in it")
+)
+
 // Open opens /proc/meminfo.
 func (Memory) Open(env *Env, want Want) (Reading, error) {
 	f, err := env.Root.OpenProc("meminfo")
@@ -89,6 +97,9 @@ func (r *memoryReading) Read(out *Out) error {
 		return err
 	}
 	r.names.parse(b, r.values, r.seen)
+	if !slices.Contains(r.seen, true) {
+		return errNoMeminfo
+	}
 	t, labels := out.Table("memory.size"), r.labels.of(out, r.kinds)
 	for i, v := range r.values {
 		if !r.seen[i] {
@@ -206,6 +217,9 @@ func (r *vmstatReading) Read(out *Out) error {
 		return err
 	}
 	r.names.parse(b, r.values, r.seen)
+	if !slices.Contains(r.seen, true) {
+		return errNoVmstat
+	}
 	d, ok := r.last.Diff(out, struct{}{}, false, r.values...)
 	if !ok {
 		return nil

@@ -289,3 +289,14 @@ func TestMachine(t *testing.T) {
 	m.put(map[string]string{"sys/devices/system/cpu/online": "0\n"})
 	expect(t, m.read(false), "cpu.online", map[string]float64{"cpu.online|0|0|4": 1, "cpu.online|1||": 0, "cpu.online|2||": 0})
 }
+
+// A file that a container hides behind an empty one gives the reason with the blanks.
+func TestEmptyMemoryFilesAreToldOf(t *testing.T) {
+	for name, c := range map[string]Collector{"proc/meminfo": Memory{}, "proc/vmstat": Vmstat{}} {
+		m := newMachine(t, c, map[string]string{name: ""})
+		m.out.start(true)
+		if err := m.reading.Read(m.out); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("an empty %s: %v", name, err)
+		}
+	}
+}
