@@ -70,6 +70,9 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 		seen += a.rate
 	}
 	hidden := 1 - (seen+m.cpus*(steal+soft))/busy // of the busy time: neither processes, nor interrupts, nor the hypervisor
+	if len(all) > 0 {
+		nice = max(nice, all[0].niced(m, s.mask)/busy)
+	}
 
 	severity, confidence := High, 0.95
 	who, culprit, identity, share := "no single program stands out", Culprit{Kind: "cpu", Name: "all"}, "", measure.NaN
@@ -197,8 +200,34 @@ func parentOf(l *Look, mask []bool) actor {
 	return actor{}
 }
 
+// niced gives the CPUs' worth of an actor's time that is proven to be work of low priority, 0 where nothing is. The mode nice
+// has such work only while it is in user mode: what it does in the kernel is in sys, as everybody's. But where an actor has more
+// user time than there is of usual priority, the rest of it is niced, and so is that share of what it does in the kernel.
+func (a actor) niced(m machine, mask []bool) float64 {
+	user := a.rate * (1 - kernelShare(a, mask))
+	usual := m.cpus * m.share(mask, "usr", "guest")
+	if rest := min(user-usual, m.cpus*m.share(mask, "nice", "guest_nice")); user > 0 && rest > 0 {
+		return a.rate * rest / user
+	}
+	return 0
+}
+
 // modeOf says in which mode an actor spends its CPU time.
 func modeOf(a actor, mask []bool) string {
+	switch k := kernelShare(a, mask); {
+	case k != k:
+		return "mode unknown"
+	case k < 0.1:
+		return "in user mode"
+	case k > 0.9:
+		return "in the kernel"
+	default:
+		return percent(k) + " of it in the kernel"
+	}
+}
+
+// kernelShare gives the part of an actor's CPU time that is in the kernel, NaN when it has none.
+func kernelShare(a actor, mask []bool) float64 {
 	sys, all := 0.0, 0.0
 	for _, r := range a.rows {
 		v := or(r.Part(mask), 0)
@@ -208,14 +237,7 @@ func modeOf(a actor, mask []bool) string {
 		}
 	}
 	if all == 0 {
-		return "mode unknown"
+		return measure.NaN
 	}
-	switch k := sys / all; {
-	case k < 0.1:
-		return "in user mode"
-	case k > 0.9:
-		return "in the kernel"
-	default:
-		return percent(k) + " of it in the kernel"
-	}
+	return sys / all
 }
