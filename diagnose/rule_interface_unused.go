@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"culprit/measure"
 )
@@ -298,11 +299,14 @@ func (u *unused) advise(f *Finding) {
 		risk = "medium: the machine can't be reached any more at " + clean(u.address)
 	}
 	if !d.down() {
-		ns := ""
-		if d.netns != "" {
-			ns = "-n " + shell(d.netns) + " "
+		set := func(state string) string {
+			command := "link set dev " + shell(d.name) + " " + state
+			if d.netns == "" || strings.HasPrefix(d.netns, "pid:") {
+				return within(d.netns, "ip "+command)
+			}
+			return "ip -n " + shell(d.netns) + " " + command
 		}
-		f.Fix = &Fix{"ip " + ns + "link set dev " + shell(d.name) + " down", "ip " + ns + "link set dev " + shell(d.name) + " up", risk}
+		f.Fix = &Fix{set("down"), set("up"), risk}
 	}
 	slots := map[string]bool{slot(d.netns, d.name): true}
 	f.covering("mac-shared", func(o *Finding) bool {

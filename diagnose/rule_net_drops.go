@@ -285,7 +285,7 @@ func socketsLose(l *Look) {
 				fmt.Sprintf("%s datagrams/s, %s, are lost%s for %s because their programs read them too slowly: their socket buffers are full.", count(v), percent(share), inside(netns), s))
 			f.proof(t, s, lost.Sentence(), v, t.Unit, fmt.Sprintf("%s datagrams/s found no room in their socket", count(v)))
 			f.proof(t, s, in.Sentence(), in.Mean(s.mask), t.Unit, fmt.Sprintf("%s datagrams/s were delivered", count(in.Mean(s.mask))))
-			f.Verify = within(netns, "ss -uamn") + "; " + within(netns, "nstat -az UdpRcvbufErrors")
+			f.Verify = within(netns, "ss -uampn") + "; " + within(netns, "nstat -az UdpRcvbufErrors")
 		}
 	}
 }

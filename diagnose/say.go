@@ -200,6 +200,9 @@ func within(netns, command string) string {
 	if netns == "" {
 		return command
 	}
+	if pid, ok := strings.CutPrefix(netns, "pid:"); ok {
+		return "nsenter -t " + shell(pid) + " -n " + command
+	}
 	return "ip netns exec " + shell(netns) + " " + command
 }
 
