@@ -35,8 +35,9 @@ type Finding struct {
 	Verify     string     `json:"verify"`     // a shell command that anyone can run to see it
 	Fix        *Fix       `json:"fix"`        // null when there is none to type
 
-	covers   []cover     // whose findings are symptoms of this one
-	function *onFunction // of kernel-function
+	covers    []cover     // whose findings are symptoms of this one
+	function  *onFunction // of kernel-function
+	direction string      // that is full, of link-saturated
 }
 
 // Severity is how bad a finding is.

@@ -271,6 +271,7 @@ func (f *fullLink) accuse(l *Look, n network) {
 		confidence = 0.7
 	}
 	fd := l.Found(slot(d.netns, d.name), High, confidence, culprit, claim)
+	fd.direction = f.direction
 	fd.explains(explained)
 	sentence := f.wire.Sentence()
 	if d.duplex == "half" {
@@ -281,7 +282,7 @@ func (f *fullLink) accuse(l *Look, n network) {
 	if f.also != nil {
 		o := f.also
 		r := o.wire.Mean(o.s.mask) * 8
-		fd.proof(t, o.s, o.wire.Sentence(), r, measure.BitsPerSec, fmt.Sprintf("%s is full too: %s", o.direction, outOf(r, o.lim.bits))).than(o.lim.bits, "capacity")
+		fd.proof(t, o.s, o.wire.Sentence(), r, measure.BitsPerSec, fmt.Sprintf("%s is full too: %s%s", o.direction, outOf(r, o.lim.bits), o.owner(l, n))).than(o.lim.bits, "capacity")
 	}
 	f.proveFlows(l, fd, byProcess, pairs, of, total)
 	f.proveWaiting(l, fd, flows)
@@ -290,6 +291,31 @@ func (f *fullLink) accuse(l *Look, n network) {
 	}
 	f.advise(fd, culprit)
 	f.coverSymptoms(fd, flows)
+}
+
+// owner says in a word who carries most of a direction that is full too; "" when nobody does, or it can't be told.
+func (f *fullLink) owner(l *Look, n network) string {
+	share, flows := f.carried(l, n)
+	type program struct {
+		name string
+		pid  int
+	}
+	all := groups(flows, func(x *flow) program { return program{x.process, x.pid} })
+	if len(all) == 0 {
+		return ""
+	}
+	part := 0.0
+	for _, x := range all[0].flows {
+		part += share(x)
+	}
+	if part < linkOwner {
+		return ""
+	}
+	verb := "sends"
+	if f.direction == "rx" {
+		verb = "receives"
+	}
+	return fmt.Sprintf("; %s %s %s of it", named(all[0].flows[0].process, all[0].flows[0].pid), verb, percent(min(part, 1)))
 }
 
 func (f *fullLink) source() string {
@@ -454,10 +480,11 @@ func (f *fullLink) coverSymptoms(fd *Finding, flows []*flow) {
 			return o.Culprit.Peer == fd.Culprit.Local && o.Culprit.Local == fd.Culprit.Peer && strings.Contains(o.Claim, " rx ")
 		})
 	}
-	// So are the two ends of a veth; whoever knows a process tells more, and the sender's end is where the queue is.
+	// So are the two ends of a veth; whoever knows a process tells more, and the sender's end is where the queue is. What fills
+	// the same direction at the far end goes the other way: another trouble.
 	if far, ok := f.d.far(); ok {
 		fd.covering("link-saturated", func(o *Finding) bool {
-			return o.Culprit.NetNS == far.netns && o.Culprit.Interface == far.name && (fd.Culprit.Kind == o.Culprit.Kind && f.direction == "tx" || fd.Culprit.Kind != o.Culprit.Kind && o.Culprit.Kind == "interface")
+			return o.Culprit.NetNS == far.netns && o.Culprit.Interface == far.name && o.direction != f.direction && (fd.Culprit.Kind == o.Culprit.Kind && f.direction == "tx" || fd.Culprit.Kind != o.Culprit.Kind && o.Culprit.Kind == "interface")
 		})
 		if f.direction == "rx" {
 			fd.covering("net-drops", func(o *Finding) bool {
