@@ -71,7 +71,7 @@ func purgesOf(k *stacks) (out []*purging) {
 	known, all := purges(), map[string]*purging{}
 	for _, r := range k.rows {
 		switch {
-		case r.in.kind == inCall && (strings.HasPrefix(r.in.name, "exit") || strings.HasPrefix(r.in.name, "wait")):
+		case r.in.kind == inCall && (strings.HasPrefix(r.in.name, "exit") || strings.HasPrefix(r.in.name, "wait")) || buries(r.path):
 			continue // files of /proc of processes that have ended: as many as there are ends
 		case r.in.kind != inCall && r.in.kind != inThread:
 			continue
@@ -99,6 +99,18 @@ func purgesOf(k *stacks) (out []*purging) {
 		}
 	}
 	return out
+}
+
+// buries says whether a path takes the files of /proc away of a process that has ended. The name of the system call does not always tell:
+// compilers put wait4 into its caller.
+func buries(path []string) bool {
+	for _, name := range path {
+		switch name {
+		case "release_task", "proc_flush_pid", "proc_flush_task", "proc_invalidate_siblings_dcache":
+			return true
+		}
+	}
+	return false
 }
 
 // most gives the word with the largest number, of equal ones the first.

@@ -15,6 +15,10 @@ const (
 	oneRoom = 0.5
 	// oneWide: a process between oneFull and this may be one busy thread; above it there are several.
 	oneWide = 1.08
+	// oneMost: whose share of what a CPU runs makes a group of processes those that keep it full.
+	oneMost = 0.5
+	// oneTasks: with less of a full CPU for tasks it is interrupts that fill it.
+	oneTasks = 0.4
 )
 
 // cpuOneSaturated finds a thread, or a CPU shared by several, that is at its end while other CPUs idle: work that more CPUs
@@ -24,7 +28,7 @@ func cpuOneSaturated() Rule {
 		ID: "cpu-one-saturated", Checks: "single cpus and threads", Resource: "cpu",
 		Needs: []string{cpuTime},
 		Finds: []string{processCPU},
-		Uses:  []string{threadCPU, processThreads, processWait}, Sampled: []string{stackSamples, stackRate},
+		Uses:  []string{threadCPU, processThreads, processWait}, Traced: []string{softirqTime, softirqTimeCost}, Sampled: []string{stackSamples, stackRate},
 		Check: func(l *Look) {
 			m := machineOf(l.Table(cpuTime))
 			if len(m.names) < 2 {
@@ -193,23 +197,66 @@ func busiest(m machine, mask []bool) (string, float64) {
 	return name, most
 }
 
-// hotCPU finds a CPU that several tasks keep full while others idle: bound to it, or an uneven scheduler.
+// hotCPU finds a CPU that several tasks keep full while others idle: bound to it, or an uneven scheduler. What interrupts take
+// beside them counts: tasks have no more of that CPU either. One that is taken by interrupts is the rule cpu-softirq's.
 func hotCPU(l *Look, m machine, room func(int) bool) bool {
+	work := workOf(m, handledOf(l))
 	for _, cpu := range m.names {
 		s, ok := lasting(m.table, m.known, func(c int) bool {
-			return m.of(cpu, c, "usr", "sys", "nice") >= oneFull && room(c)
+			return m.of(cpu, c, "usr", "sys", "nice", "soft", "irq") >= oneFull && room(c)
 		})
-		if !ok {
+		use, irq, idle := m.one(cpu, s.mask, "usr", "sys", "nice"), m.one(cpu, s.mask, "soft", "irq"), m.share(s.mask, "idle", "iowait")
+		if !ok || use < oneTasks || use < oneFull && m.table.mean(work[cpu], s.mask) >= softirqHalf {
 			continue
 		}
-		use, idle := m.one(cpu, s.mask, "usr", "sys", "nice"), m.share(s.mask, "idle", "iowait")
+		full := fmt.Sprintf("full with tasks, %s", percent(use))
+		if use < oneFull {
+			full = fmt.Sprintf("full, tasks take %s of it and interrupts %s,", percent(use), percent(irq))
+		}
+		who, part := ranOn(l, cpu, s.mask)
+		most := ""
+		if part >= oneMost*use {
+			most = fmt.Sprintf(", %s runs there %s of the time", who, percent(min(part, 1)))
+		}
 		f := l.Found("cpu"+clean(cpu), Medium, 0.75, Culprit{Kind: "cpu", Name: cpu},
-			fmt.Sprintf("CPU %s is full with tasks, %s for %s, while %s of %d CPUs idle; no single thread fills it.", clean(cpu), percent(use), s, digits(idle*m.cpus), int(m.cpus)))
+			fmt.Sprintf("CPU %s is %s for %s, while %s of %d CPUs idle; no single thread fills it%s.", clean(cpu), full, s, digits(idle*m.cpus), int(m.cpus), most))
 		f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("usr", "sys", "nice")`, cpu), use, m.table.Unit, fmt.Sprintf("CPU %s runs tasks %s of the time", clean(cpu), percent(use)))
+		if use < oneFull {
+			f.proof(m.table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("soft", "irq")`, cpu), irq, m.table.Unit, fmt.Sprintf("and interrupt work %s", percent(irq)))
+		}
 		f.proof(m.table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.cpus, m.table.Unit, fmt.Sprintf("%s of %d CPUs have nothing to do", digits(idle*m.cpus), int(m.cpus))).than(m.cpus, "CPUs")
+		if part >= 0.1 {
+			samples := l.Table(stackSamples)
+			f.proof(samples, s, samples.Asking([]string{"process"}, "cpu", cpu), part, m.table.Unit, fmt.Sprintf("%s runs there %s of the time (sampled)", who, percent(min(part, 1))))
+		}
+		w := l.Table(processWait)
+		if waiting := actors(w, w.Rows, s.mask); len(waiting) > 0 && waiting[0].rate >= 0.1 {
+			f.proof(w, s, waiting[0].sentence(w), waiting[0].rate, w.Unit, fmt.Sprintf("%s waits for a CPU, %s tasks of it at any moment", waiting[0], digits(waiting[0].rate)))
+		}
 		f.but(0, "Tasks may be bound to this CPU on purpose.")
 		f.Verify = "mpstat -P ALL 1 3; ps -eLo psr,pid,comm,pcpu --sort=-pcpu | head"
 		return true
 	}
 	return false
+}
+
+// ranOn gives the processes of one name that were sampled on a CPU most, with their share of it; 0 when nothing was sampled.
+func ranOn(l *Look, cpu string, mask []bool) (actor, float64) {
+	k := stacksOf(l)
+	if !k.enough(mask) {
+		return actor{}, 0
+	}
+	var rows []*Row
+	share := map[string]float64{}
+	for _, r := range k.rows {
+		if r.cpu == cpu && r.in.kind != inSoftirq && r.in.kind != inInterrupt {
+			rows = append(rows, r.Row)
+			share[r.process] += k.share(r, mask)
+		}
+	}
+	all := actors(k.table, rows, mask)
+	if len(all) == 0 {
+		return actor{}, 0
+	}
+	return all[0], share[all[0].name]
 }
