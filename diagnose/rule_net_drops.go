@@ -135,6 +135,7 @@ func ringLoses(l *Look, d *device, packets *Row, s spell, v float64, sentence st
 	details(l, f, d, direction, s)
 	if direction == "tx" {
 		senders(l, f, d.netns, s, v)
+		f.coveringAgain(d.netns, v)
 	}
 	f.Verify = within(d.netns, "ip -s -s link show dev "+shell(d.name)) + "; " + within(d.netns, "ethtool -S "+shell(d.name))
 	if d.kind == "ethernet" {
@@ -210,7 +211,18 @@ func queueLoses(l *Look, d *device, packets *Row) {
 		f.proof(b, s, r.Sentence(), r.Mean(s.mask), b.Unit, bytes(r.Mean(s.mask))+" wait in it")
 	}
 	senders(l, f, d.netns, s, v)
+	f.coveringAgain(d.netns, v)
 	f.Verify = within(d.netns, "tc -s qdisc show dev "+shell(d.name))
+}
+
+// againShare: packets lost here that explain at least so much of what TCP sends again are where it is lost.
+const againShare = 0.5
+
+// coveringAgain adds what TCP of the namespace sends again: most of that was lost on the way out of it.
+func (f *Finding) coveringAgain(netns string, lost float64) {
+	f.covering("tcp-retransmits", func(o *Finding) bool {
+		return o.Culprit.NetNS == netns && len(o.Evidence) > 0 && lost >= againShare*float64(o.Evidence[0].Value)
+	})
 }
 
 // senders says whether datagrams, which nobody slows down, are what the queue loses.
