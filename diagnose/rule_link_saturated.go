@@ -28,7 +28,7 @@ func linkSaturated() Rule {
 	return Rule{
 		ID: "link-saturated", Checks: "network", Resource: "network",
 		Needs: []string{deviceWire, deviceInfo},
-		Uses: []string{deviceCapacity, deviceModes, flowBytes, deviceAddress, flowLimited, flowUnsent, flowMSS, flowRTT, flowMinRTT, qdiscBacklog, qdiscDrops, qdiscRate, deviceBytes, devicePackets,
+		Uses: []string{deviceCapacity, deviceModes, flowBytes, deviceAddress, flowLimited, flowUnsent, flowMSS, flowRTT, flowMinRTT, qdiscBacklog, qdiscDrops, qdiscRate, qdiscBytes, deviceBytes, devicePackets,
 			protocolEvents},
 		Check: func(l *Look) {
 			n := networkOf(l.Table(deviceInfo))
@@ -82,10 +82,11 @@ func linkSaturated() Rule {
 					f.accuse(l, n)
 				}
 			}
+			fullClasses(l, n, full)
 			unknown.tell(l)
 			l.unchecked = l.unchecked || best != best && len(unknown) > 0
 			switch {
-			case len(full) > 0 || len(unknown) > 0:
+			case len(full) > 0 || len(l.findings) > 0 || len(unknown) > 0:
 			case best == best:
 				l.Fine("busiest link %s", bestName)
 			default:

@@ -75,6 +75,7 @@ const (
 	deviceUses      = `net.device.uses by netns,device,use`
 	qdiscDrops      = `net.qdisc.drops by netns,device,kind,handle,parent`
 	qdiscPackets    = `net.qdisc.packets by netns,device,kind,handle,parent`
+	qdiscBytes      = `net.qdisc.bytes by netns,device,kind,handle,parent`
 	qdiscBacklog    = `net.qdisc.backlog by netns,device,kind,handle,parent`
 	qdiscRate       = `net.qdisc.rate by netns,device,kind,handle,parent`
 	protocolEvents  = `net.protocol.events by netns,protocol,counter`
