@@ -30,6 +30,30 @@ describe("the seconds", () => {
     expect([...s.whole]).toEqual([3, nan, 3, 9]);
     expect(s.most).toBe(5);
   });
+  it("take the lines of a part of a second for what was seen of them", () => {
+    // A server that began 0.2 s before the end of a second: the last line has seen both CPUs busy once, at a rate of 10 a second.
+    const begun = secondsOf(
+      {
+        ...answer,
+        elapsed: Float64Array.from([200, 0, 1000, 1040]),
+        series: [{ ...answer.series[0]!, values: Float32Array.from([10, nan, 2, 2]) }],
+      },
+      1,
+    );
+    expect([...begun.rate]).toEqual([2, nan, 2, 2]);
+    expect(begun.most).toBe(2);
+    expect([...begun.whole]).toEqual([10, nan, 2, 2]);
+    const columns = secondsOf(
+      {
+        ...answer,
+        step: 2000,
+        elapsed: Float64Array.from([1200, 0, 2000, 2010]),
+        series: [{ ...answer.series[0]!, values: Float32Array.from([10 / 3, nan, 2, 2]) }],
+      },
+      1,
+    );
+    expect([...columns.rate].map((v) => Math.round(v))).toEqual([2, nan, 2, 2]);
+  });
   it("find where it was busiest", () => {
     expect(busiest(s, 1000)).toEqual({ from: 13_000, to: 14_000 });
     expect(busiest(s, 2000)).toEqual({ from: 12_000, to: 14_000 });

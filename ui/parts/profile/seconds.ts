@@ -15,7 +15,11 @@ export interface Seconds {
   cells: number;
   /** How many lines, the first from the beginning of the second. */
   slots: number;
-  /** Samples a second that found a CPU busy: that of a line and a column is at slot * cells + cell. NaN: nothing was measured. */
+  /**
+   * Samples a second that found a CPU busy: that of a line and a column is at slot * cells + cell. NaN: nothing was measured. What was
+   * begun within a second has seen a part of its lines alone, each once: of those it is the samples that there were, and not what as many
+   * would have been in a whole second.
+   */
   rate: Float32Array;
   /** The same of all lines together. */
   whole: Float32Array;
@@ -33,6 +37,8 @@ export function secondsOf(a: Answer, slots: number): Seconds {
     whole[c] = Number.NaN;
     for (let s = 0; s < slots; s++) rate[s * cells + c] = Number.NaN;
   }
+  // Of each column the share of its seconds that was measured, where not all of them were whole.
+  const share = a.elapsed.map((ms) => Math.min(1, ms / (1000 * Math.max(1, Math.min(a.step / 1000, Math.ceil(ms / 1000 - 0.05))))));
   let most = 0;
   for (const row of a.series) {
     const s = Number(row.key[0]);
@@ -40,9 +46,10 @@ export function secondsOf(a: Answer, slots: number): Seconds {
     for (let c = 0; c < cells; c++) {
       const v = row.values[c]!;
       if (!(v > 0)) continue;
-      rate[s * cells + c] = v;
+      const seen = v * share[c]!;
+      rate[s * cells + c] = seen;
       whole[c]! += v;
-      if (v > most) most = v;
+      if (seen > most) most = seen;
     }
   }
   return { start: a.start, step: a.step, cells, slots, rate, whole, most };
