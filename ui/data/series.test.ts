@@ -102,6 +102,12 @@ describe("rows", () => {
 
   it("have names, also the whole and the empty word", () => {
     expect([nameOf({ key: [] }), nameOf({ key: ["eth0", ""] })]).toEqual(["all", 'eth0 ""']);
+    const by = ["netns", "device"];
+    expect([nameOf({ key: ["", "eth0"] }, by), nameOf({ key: ["box", ""] }, by), nameOf({ key: [""] }, by)]).toEqual([
+      "eth0",
+      'box ""',
+      '""',
+    ]);
   });
 
   it("keep their spikes when thinned", () => {

@@ -174,13 +174,18 @@ export function nextValley(values: Column, from: number): number {
   );
 }
 
-/** Labels of a row as one text for people; the whole of an answer without fields is "all". */
-export function nameOf(s: Pick<Series, "key">): string {
-  return s.key.length === 0 ? "all" : s.key.map((k) => (k === "" ? '""' : k)).join(" ");
+/**
+ * Labels of a row as one text for people; the whole of an answer without fields is "all". With the fields' names the machine's own
+ * network namespace, which has no name, is left out beside other labels, as the tools do.
+ */
+export function nameOf(s: Pick<Series, "key">, by: readonly string[] = []): string {
+  if (s.key.length === 0) return "all";
+  const told = s.key.filter((k, i) => k !== "" || by[i] !== "netns" || s.key.length === 1);
+  return told.map((k) => (k === "" ? '""' : k)).join(" ");
 }
 
 /** Values that share a colour in all graphs: those of one name. */
-export const colourKey = nameOf;
+export const colourKey = (s: Pick<Series, "key">): string => nameOf(s);
 
 /** An answer as comma-separated values: a line a cell and row, times in RFC 3339, unknown as nothing. */
 export function csv(a: Answer, series: readonly Series[] = a.series): string {

@@ -71,7 +71,8 @@ export const first: readonly [string, string][] = [
   ['cpu.time by mode where mode != "idle"', "stack"],
   ['memory.size by kind where kind in ("total", "available", "anon", "cached", "free")', ""],
   ['disk.bytes by device,direction where direction in ("read", "write") and device !~ "loop*"', ""],
-  ['net.device.bytes by device,direction where device != "lo"', ""],
+  // With the namespace: each has an eth0 or a lo of its own, and the sum of those is nobody's.
+  ['net.device.bytes by netns,device,direction where device != "lo"', ""],
   ["process.cpu by process", ""],
 ];
 

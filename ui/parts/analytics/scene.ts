@@ -123,7 +123,7 @@ export function compose(
   const rows: Row[] = sorted.map((s) => ({
     id: s.id,
     key: s.key,
-    name: nameOf(s),
+    name: nameOf(s, a.by),
     values: s.values,
     min: s.min,
     max: s.max,
