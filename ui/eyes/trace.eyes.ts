@@ -63,6 +63,9 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
       async () => (await page.locator(".output").count()) > 0 && (await page.locator(".output").innerText()).includes("a second"),
     );
     expect(await page.locator("section.aggregation", { hasText: "trace.reads.bytes" }).first().innerText()).toContain("cat");
+    // Reads of a few bytes and of many kilobytes: each bucket tells where it begins.
+    const begin = await page.locator(".shape tbody th").allInnerTexts();
+    expect(begin.filter((t, i) => t.startsWith("<") || begin.indexOf(t) !== i)).toEqual([]);
     await fits(page);
     await accessible(page);
     await picture(page, "trace-dark");
