@@ -61,6 +61,33 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     });
   }
 
+  it("has room for what it shows, at any width", async () => {
+    const { page, context, wrong } = await eyes.at(served, "#now");
+    await page.locator("main table .spark canvas").first().waitFor();
+    for (const width of [800, 881, 1101, 1121, 1280, 1440, 1701, 1920]) {
+      await page.setViewportSize({ width, height: 700 });
+      // A course does not lie on the number beside it.
+      const beyond = await page.evaluate(() =>
+        [...document.querySelectorAll("main td > .spark")].map(
+          (s) => s.getBoundingClientRect().right - s.parentElement!.getBoundingClientRect().right,
+        ),
+      );
+      expect(beyond.length).toBeGreaterThan(3);
+      expect(Math.max(...beyond), `at ${width}`).toBeLessThanOrEqual(1);
+    }
+    // The header is one line where a screen has room for it: it does not move what is below when the time stands still.
+    for (const time of ["", "?last=2m", "?from=2026-01-01T10:00:00Z&to=2026-01-01T11:00:00Z"]) {
+      await page.goto(`${served.url}#now${time}`);
+      await page.waitForFunction((past) => (document.querySelector("header .past") !== null) === past, time.includes("from"));
+      for (const width of [1280, 1401, 1701, 1901]) {
+        await page.setViewportSize({ width, height: 700 });
+        expect(await page.evaluate(() => document.querySelector("header")!.offsetHeight), `${time} at ${width}`).toBeLessThan(50);
+      }
+    }
+    expect(wrong).toEqual([]);
+    await context.close();
+  });
+
   it("shows the numbers that the tools print, and names the load", async () => {
     const rest = load(cpus().length * 2);
     try {
