@@ -80,8 +80,9 @@ func (c *Catalogue) Parse(text string) (measure.Query, error) {
 func (c *Catalogue) Check(q measure.Query) error { return c.check(q, q.String()) }
 
 func (c *Catalogue) check(q measure.Query, text string) error {
+	from := 0 // where in the text what is looked at stands, or before it: a field may be named by the breakdown and by terms
 	fault := func(word, code, message, hint string) error {
-		pos := wordAt(text, word)
+		pos := from + wordAt(text[from:], word)
 		return &measure.Diagnostic{Text: text, Pos: pos, Len: len(word), Code: code, Message: message, Hint: hint}
 	}
 	st := c.Stat(q.Stat)
@@ -113,6 +114,14 @@ func (c *Catalogue) check(q measure.Query, text string) error {
 			return err
 		}
 	}
+	past := func(word string) {
+		if i := wordAt(text[from:], word); strings.HasPrefix(text[from+i:], word) {
+			from += i + len(word)
+		}
+	}
+	if len(q.Where) > 0 {
+		past("where")
+	}
 	for _, t := range q.Where {
 		if err := known(t.Field); err != nil {
 			return err
@@ -124,12 +133,16 @@ func (c *Catalogue) check(q measure.Query, text string) error {
 		if f.Type != measure.Number && t.Op >= measure.Less && t.Op <= measure.GreaterEqual {
 			return fault(t.Field, "not-a-number", fmt.Sprintf("%s is a word and can't be compared with %s", t.Field, t.Op), "use = != ~ !~ or in")
 		}
+		past(t.Field)
 		if f.Type == measure.Number && t.Op != measure.Matches && t.Op != measure.NotMatches {
 			for _, v := range t.Values {
 				if _, err := strconv.ParseFloat(v, 64); err != nil && v != "" {
 					return fault(v, "not-a-number", t.Field+" is a number, "+strconv.Quote(v)+" is none", "")
 				}
 			}
+		}
+		for _, v := range t.Values { // one that is written otherwise, with escapes, is not found
+			past(v)
 		}
 	}
 	return nil

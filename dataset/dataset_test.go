@@ -267,7 +267,12 @@ func TestUnknownNamesGetPlaceAndHint(t *testing.T) {
 		"net.device.bytes by device where size = 3": "column 34: net.device.bytes has no field size (it has device, direction)",
 		"net.device.bytes where device > 3":         "column 24: device is a word and can't be compared with >",
 		"process.cpu by pid where pid = nginx":      "column 32: pid is a number",
-		"quantum.flux":                              "column 1: there is no statistic quantum.flux (`culprit stat --list` shows all)",
+		// What the breakdown or a value has, too, is wrong in its term.
+		"net.device.bytes by device where device > 3":                                "column 34: device is a word and can't be compared with >",
+		`net.device.bytes by direction where device = "direction" and direction > 3`: "column 62: direction is a word and can't be compared with >",
+		`net.device.bytes where device in ("a\tb", "size", "where") and size = 3`:    "column 64: net.device.bytes has no field size",
+		"process.cpu by pid where pid > 3 and pid = pid":                             "column 44: pid is a number",
+		"quantum.flux": "column 1: there is no statistic quantum.flux (`culprit stat --list` shows all)",
 	} {
 		_, err := c.Parse(sentence)
 		var d *measure.Diagnostic
