@@ -261,7 +261,7 @@ func datasetTable(all []Kept, words []string) *view.Table {
 		{Name: "memory_bytes", Head: "Memory", Show: view.Humane, Width: 6, Help: "of the newest ticks, in memory"},
 		{Name: "disk_bytes", Head: "Disk", Show: view.Humane, Width: 6, Help: "on disk"},
 		{Name: "cpu", Head: "%CPU", Show: view.Percent, Decimals: 2, Width: 6, Help: "of one CPU: reading its share of the counters, and keeping them"},
-		{Name: "lost_events", Head: "Lost", Width: 5, Help: "events that are known to be missing"},
+		{Name: "lost_events", Head: "Lost", Width: 5, Help: "events that are known to be missing of the newest minutes, those in memory"},
 		{Name: "step_s", Head: "Step s", Width: 6, From: roomy, Help: "time between two measurements"},
 		{Name: "maker", Head: "By", Width: 7, Left: true, From: roomy, Help: "who asked for it"},
 		{Name: "since", Help: "when it was made"}, {Head: "Since", Width: 19, Left: true, From: roomy, Help: "when it was made"},
