@@ -97,6 +97,30 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     await sets.context.close();
   });
 
+  it("says at length why a script rests, with what can be done about it in sight", { timeout: 60_000 }, async () => {
+    const { page, context, wrong } = await eyes.at(served, "");
+    await page.route("**/api/scripts", async (route) => {
+      const answer = await route.fetch();
+      const body = (await answer.json()) as { scripts: { state: string; why: string }[] };
+      const why =
+        "stopped: it took 9.56 % of one CPU, more than the budget of 2.00 %; most of it at syscall:vmlinux:read:return, and of the rest some more";
+      for (const s of body.scripts) Object.assign(s, { state: "suspended", why });
+      await route.fulfill({ response: answer, json: body });
+    });
+    await page.setViewportSize({ width: 1000, height: 700 });
+    await page.goto(`${served.url}#trace`);
+    const row = page.locator("tbody tr", { hasText: "reads" });
+    await row.waitFor();
+    expect(await row.locator("th").innerText()).toMatch(/suspended: stopped: it took/);
+    const [wide, has] = await page.evaluate(() => [
+      document.querySelector("main .scroll")!.scrollWidth,
+      document.querySelector("main .scroll")!.clientWidth,
+    ]);
+    expect(wide).toBeLessThanOrEqual(has!);
+    expect(wrong).toEqual([]);
+    await context.close();
+  });
+
   it("stops and removes, by the keyboard alone", { timeout: 60_000 }, async () => {
     const { page, context, wrong } = await eyes.at(served, "#trace?s=reads");
     const press = async (name: string) => {
