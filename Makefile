@@ -17,7 +17,7 @@ TOOLS   := $(CURDIR)/.cache/tools
 # The binary is static and without machine paths; the linters and the tests are built the same way, so that each package is compiled once.
 export CGO_ENABLED := 0
 
-.PHONY: help build run needs test race check bench grafana fuzz clean install
+.PHONY: help build run needs test race check bench grafana pictures fuzz clean install
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ bench: build ## benchmarks beside the code (BENCH=pattern), then the cost beside
 grafana: build ## Grafana's own data source asks the built program; brings its modules, some minutes the first time
 	@$(GO) -C .ci/grafana build -o $(TOOLS)/grafana .
 	@$(TOOLS)/grafana -culprit $(CURDIR)/bin/culprit
+
+pictures: build ## make the pictures of docs/img anew, in three minutes; needs root
+	@.ci/needs ip:iproute2 iperf3 unshare:util-linux node:nodejs npm chromium
+	@.ci/pictures
 
 fuzz: ## run each fuzz target for FUZZ=20s
 	@.ci/fuzz $(FUZZ)
