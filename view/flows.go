@@ -129,6 +129,12 @@ func flowsTable(o Options, f *Frame) *Table {
 		}
 		return TOrNull(p.Key(r, name))
 	}
+	space := func(r int) Cell { // "" is this one; rows that are added up may be of several
+		if !has("netns") {
+			return Cell{Kind: IsNull}
+		}
+		return T(p.Key(r, "netns"))
+	}
 	number := func(r int, name string) Cell {
 		if !has(name) {
 			return Cell{Kind: IsNull}
@@ -144,7 +150,7 @@ func flowsTable(o Options, f *Frame) *Table {
 		if f.First > 0 && len(t.Rows) > f.First {
 			continue // it counts above
 		}
-		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{B(false), T(p.Key(r, "netns")), cell(r, "process"), number(r, "pid"), cell(r, "local"), number(r, "localport"),
+		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{B(false), space(r), cell(r, "process"), number(r, "pid"), cell(r, "local"), number(r, "localport"),
 			cell(r, "peer"), number(r, "peerport"), number(r, "port"), T("tcp"), N(a), N(b), N(rtt(r)), N(p.At(r, retransmits)), N(delivery(r)),
 			N((a + b) / (rxAll + txAll)), N(float64(counts(r)))}})
 	}

@@ -239,6 +239,12 @@ func TestFlowsReconcileWithTheInterfaces(t *testing.T) {
 	expect(t, text(tab, "process", "pid", "share", "retransmits_per_s", "residual"), `iperf3 77 87 7 no
 [kernel] 1 2.6 0 no
 - - 10.4 - yes`)
+	if c := tab.Rows[0].Cells[tab.Column("netns")]; c.Kind != IsNull {
+		t.Errorf("the namespace of a process's connections together: %+v", c)
+	}
+	if c := Flows().Table(Options{}, f).Rows[0].Cells[tab.Column("netns")]; c.Kind != IsText || c.Text != "" {
+		t.Errorf("the namespace of a connection: %+v", c)
+	}
 }
 
 func TestLinkMarks(t *testing.T) {
