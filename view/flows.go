@@ -28,7 +28,7 @@ acknowledged in the next.`,
 			{"culprit flows --by client -n 0 10 6", "all clients, averaged over ten seconds"},
 		},
 		Flags: []Flag{
-			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only connections from the addresses of these interfaces (comma list, * and ? match)"},
+			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only connections from the addresses of these interfaces (comma list, * and ? match); those with this host itself are lo's"},
 			{Name: "pid", Letter: "p", Value: "PID", Many: true, Names: "process.state by pid", Help: "only connections of these processes (comma list)"},
 			{Name: "peer", Value: "ADDRESS", Many: true, Help: "only connections with these hosts (comma list, * and ? match)"},
 			{Name: "by", Letter: "b", Value: "WHAT", Values: by, Help: "add connections up by"},
@@ -193,18 +193,29 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 	if len(o["interface"]) == 0 && len(o["pid"]) == 0 && len(o["peer"]) == 0 {
 		return a
 	}
-	here := map[string]bool{}
-	addresses := f.Of("net.device.address")
+	here, loops := map[string]bool{}, map[string]bool{} // by namespace and address: on a wanted interface; by namespace: its loopback is wanted
+	addresses, info := f.Of("net.device.address"), f.Of("net.device.info")
 	for i := range addresses.Series {
-		if anyMatch(o["interface"], addresses.Word(i, "device")) {
-			here[addresses.Word(i, "netns")+" "+addresses.Word(i, "address")] = true
+		at := addresses.Word(i, "netns") + " " + addresses.Word(i, "address")
+		here[at] = here[at] || anyMatch(o["interface"], addresses.Word(i, "device"))
+	}
+	for i := range info.Series {
+		if info.Word(i, "kind") == "loopback" && anyMatch(o["interface"], info.Word(i, "device")) {
+			loops[info.Word(i, "netns")] = true
 		}
+	}
+	wanted := func(i int) bool {
+		netns, peer := a.Word(i, "netns"), a.Word(i, "peer")
+		if _, own := here[netns+" "+peer]; own || strings.HasPrefix(peer, "127.") { // both ends are here: it goes over the loopback, whose addresses it has or not
+			return loops[netns]
+		}
+		return here[netns+" "+a.Word(i, "local")]
 	}
 	b := *a
 	b.Series = nil
 	b.Lay(nil, 0)
 	for i, s := range a.Series {
-		if len(o["interface"]) > 0 && !here[a.Word(i, "netns")+" "+a.Word(i, "local")] ||
+		if len(o["interface"]) > 0 && !wanted(i) ||
 			len(o["pid"]) > 0 && !anyMatch(o["pid"], a.Word(i, "pid")) || len(o["peer"]) > 0 && !anyMatch(o["peer"], a.Word(i, "peer")) {
 			continue
 		}

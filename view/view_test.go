@@ -247,6 +247,20 @@ func TestFlowsReconcileWithTheInterfaces(t *testing.T) {
 	}
 }
 
+// A connection between two addresses of this host goes over the loopback, whichever addresses they are.
+func TestFlowsOfAnInterface(t *testing.T) {
+	f := frame(
+		canned(t, "tcp.flow.bytes by "+flowFields+",direction", measure.Delta, true,
+			"'' 10.0.0.1 1000 10.0.0.1 80 7 inner client tx 5e6", "'' 127.0.0.1 1001 127.0.0.2 81 8 loop client tx 3e6", "'' 10.0.0.1 1002 10.0.0.2 82 9 outer client tx 1e6",
+			"ns 10.0.0.1 1003 10.0.0.2 82 10 other client tx 4e6"),
+		canned(t, "net.device.bytes by netns,device,direction", measure.Delta, false, "'' eth0 tx 1e6", "'' lo tx 8e6", "ns eth0 tx 4e6"),
+		canned(t, "net.device.info by netns,device,kind", measure.Level, false, "'' lo loopback 1", "'' eth0 ethernet 1", "ns eth0 ethernet 1"),
+		canned(t, "net.device.address by netns,device,address", measure.Level, false, "'' eth0 10.0.0.1 1", "'' lo 127.0.0.1 1", "ns eth0 10.0.0.1 1", "ns lo 10.0.0.2 1"))
+	for devices, want := range map[string]string{"eth0": "outer 8 no\n- 32 yes", "lo": "inner 40 no\nloop 24 no\n- 0 yes"} {
+		expect(t, text(Flows().Table(Options{"interface": {devices}}, f), "process", "tx_bytes_per_s", "residual"), want)
+	}
+}
+
 func TestLinkMarks(t *testing.T) {
 	f := frame(
 		canned(t, "net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags", measure.Level, false,
