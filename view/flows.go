@@ -40,7 +40,7 @@ acknowledged in the next.`,
 				fields = "netns,local,localport,peer,peerport,side" // owners cost a walk through /proc
 			}
 			return []string{"tcp.flow.bytes by " + fields + ",direction", "tcp.flow.retransmits by " + fields, "tcp.flow.rtt by " + fields,
-				"tcp.flow.delivery by " + fields, "net.device.bytes by netns,device,direction", "net.device.info by netns,device,kind", "net.device.address by netns,device,address"}
+				"tcp.flow.delivery by " + fields, "net.device.bytes by netns,device,direction", "net.device.info by netns,device,kind,lower", "net.device.address by netns,device,address"}
 		},
 		Table: flowsTable,
 		Sums:  []measure.StatID{"net.device.bytes"}, // beside connections, which count by all the time: else a device that came had moved what no connection accounts for
@@ -165,25 +165,73 @@ func flowsTable(o Options, f *Frame) *Table {
 }
 
 // linkBytes gives the bytes per second that the interfaces which hold addresses received and sent: those that this host's own connections
-// can use, each packet counted once and not again in the bridge port or VLAN parent below.
+// can use, each packet counted once and not again in the bridge port or VLAN parent below. Where that has addresses as well, what the
+// devices on top of it moved is within its own; more than its own it is where macvlans talk with each other, past the device below.
 func linkBytes(f *Frame, only []string) (rx, tx float64) {
-	holds := map[string]bool{}
+	type device struct{ netns, name string }
+	moved := map[device][2]float64{}
 	a := f.Of("net.device.address")
 	for i := range a.Series {
 		if len(only) > 0 && !anyMatch(only, a.Word(i, "device")) {
 			continue
 		}
-		holds[a.Word(i, "netns")+"\x00"+a.Word(i, "device")] = true
+		moved[device{a.Word(i, "netns"), a.Word(i, "device")}] = [2]float64{}
 	}
 	b := f.Of("net.device.bytes")
 	for i, s := range b.Series {
-		if v := s.Values[0]; v == v && holds[b.Word(i, "netns")+"\x00"+b.Word(i, "device")] {
-			if b.Word(i, "direction") == "rx" {
-				rx += v
-			} else {
-				tx += v
+		d, direction := device{b.Word(i, "netns"), b.Word(i, "device")}, 0
+		if b.Word(i, "direction") != "rx" {
+			direction = 1
+		}
+		if m, holds := moved[d]; holds && s.Values[0] == s.Values[0] {
+			m[direction] += s.Values[0]
+			moved[d] = m
+		}
+	}
+
+	info := f.Of("net.device.info")
+	devices := map[device]bool{}
+	for i := range info.Series {
+		devices[device{info.Word(i, "netns"), info.Word(i, "device")}] = true
+	}
+	onTop, stands := map[device][]device{}, map[device]bool{} // the devices on top of one; whether one stands on another
+	for i := range info.Series {
+		kind, lower := info.Word(i, "kind"), info.Word(i, "lower")
+		if lower == "" || kind == "veth" || kind == "netkit" || kind == "vxcan" { // of these it is the other end
+			continue
+		}
+		under := device{info.Word(i, "netns"), lower}
+		if at := strings.LastIndexByte(lower, '@'); !devices[under] && at >= 0 { // in another namespace
+			under = device{lower[at+1:], lower[:at]}
+		}
+		if upper := (device{info.Word(i, "netns"), info.Word(i, "device")}); devices[under] {
+			onTop[under], stands[upper] = append(onTop[under], upper), true
+		}
+	}
+	var whole func(d device, depth int) [2]float64
+	whole = func(d device, depth int) [2]float64 {
+		var above [2]float64
+		for _, u := range onTop[d] {
+			if depth < 8 { // devices nest less (MAX_NEST_DEV)
+				m := whole(u, depth+1)
+				above = [2]float64{above[0] + m[0], above[1] + m[1]}
 			}
 		}
+		m := moved[d]
+		return [2]float64{max(m[0], above[0]), max(m[1], above[1])}
+	}
+	added := map[device]bool{} // an average may have several rows of a device, and one has an address or many
+	add := func(d device) {
+		if !stands[d] && !added[d] {
+			m := whole(d, 0)
+			rx, tx, added[d] = rx+m[0], tx+m[1], true
+		}
+	}
+	for i := range info.Series {
+		add(device{info.Word(i, "netns"), info.Word(i, "device")})
+	}
+	for i := range a.Series { // those whose facts are not known
+		add(device{a.Word(i, "netns"), a.Word(i, "device")})
 	}
 	return rx, tx
 }

@@ -261,6 +261,19 @@ func TestFlowsOfAnInterface(t *testing.T) {
 	}
 }
 
+// What a VLAN moved the device below moved as well, and is counted once where both have addresses.
+func TestFlowsCountDevicesOnTopOnce(t *testing.T) {
+	f := frame(
+		canned(t, "tcp.flow.bytes by "+flowFields+",direction", measure.Delta, true, "'' 10.5.0.1 1000 10.5.0.2 80 7 x client tx 5e6", "ns 10.6.0.1 1000 10.5.0.2 80 8 y client tx 2e6",
+			"'' 10.7.0.1 1000 10.7.0.2 80 7 z client tx 1e6"),
+		canned(t, "net.device.bytes by netns,device,direction", measure.Delta, false, "'' eth0 tx 9e6", "'' eth0.5 tx 5e6", "ns mv0 tx 2e6", "'' br1 tx 1e6", "'' eth1 tx 1e6", "'' eth1.7 tx 1e6"),
+		canned(t, "net.device.info by netns,device,kind,lower", measure.Level, false, "'' eth0 ethernet '' 1", "'' eth0.5 vlan eth0 1", "ns mv0 macvlan eth0@ 1", "'' br1 bridge '' 1",
+			"'' eth1 ethernet '' 1", "'' eth1.7 vlan eth1 1"),
+		canned(t, "net.device.address by netns,device,address", measure.Level, false, "'' eth0 10.0.0.1 1", "'' eth0 fe80::1 1", "'' eth0.5 10.5.0.1 1", "ns mv0 10.6.0.1 1", "'' br1 10.7.0.1 1"))
+	expect(t, text(Flows().Table(Options{}, f), "process", "tx_bytes_per_s", "share"), "x 40 50\ny 16 20\nz 8 10\n- 16 20")
+	expect(t, text(Flows().Table(Options{"interface": {"eth0.5"}}, f), "process", "tx_bytes_per_s", "share"), "x 40 100\n- 0 0")
+}
+
 func TestLinkMarks(t *testing.T) {
 	f := frame(
 		canned(t, "net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags", measure.Level, false,
