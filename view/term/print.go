@@ -348,7 +348,8 @@ func number(events uint64) string {
 	return fmt.Sprintf("%d: ", events)
 }
 
-// sorted orders the rows by a column, largest number or first text first; total rows stay where they are.
+// sorted orders the rows by a column, largest number or first text first, or in reverse; unknown ones come last either way, and total
+// rows stay where they are.
 func sorted(t *view.Table, column int, reverse bool) {
 	var at []int
 	var rows []view.Row
@@ -362,11 +363,17 @@ func sorted(t *view.Table, column int, reverse bool) {
 		if a.Kind == view.IsText && b.Kind == view.IsText {
 			return view.Natural(a.Text, b.Text)
 		}
-		return a.Num > b.Num || a.Num == a.Num && b.Num != b.Num
+		return a.Num > b.Num
 	}
+	known := func(c view.Cell) bool { return c.Kind != view.IsNull && c.Num == c.Num }
 	sort.SliceStable(rows, func(i, j int) bool {
 		a, b := rows[i].Cells[column], rows[j].Cells[column]
-		if reverse {
+		switch {
+		case known(a) != known(b):
+			return known(a)
+		case !known(a):
+			return false
+		case reverse:
 			return less(b, a)
 		}
 		return less(a, b)

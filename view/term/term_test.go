@@ -94,6 +94,30 @@ func TestSortKeepsTotalsAndPutsUnknownLast(t *testing.T) {
 	}
 }
 
+func TestReverseSortPutsUnknownLast(t *testing.T) {
+	for _, c := range []struct {
+		cells []view.Cell
+		want  string
+	}{
+		{[]view.Cell{view.N(2), view.N(measure.NaN), view.N(-1), view.N(3)}, "2031"},
+		{[]view.Cell{view.T("b"), view.TOrNull(""), view.T("c"), view.T("a")}, "2031"},
+		{[]view.Cell{view.I("2"), view.I(""), view.I("1"), view.I("3")}, "2031"},
+	} {
+		tab := &view.Table{Columns: []view.Column{{Name: "x"}}}
+		for i, cell := range c.cells {
+			tab.Rows = append(tab.Rows, view.Row{Key: string(rune('0' + i)), Cells: []view.Cell{cell}})
+		}
+		sorted(tab, 0, true)
+		got := ""
+		for _, r := range tab.Rows {
+			got += r.Key
+		}
+		if got != c.want {
+			t.Errorf("%+v in reverse: %s, want %s", c.cells, got, c.want)
+		}
+	}
+}
+
 // machine plays a script of ticks.
 type machine struct {
 	stats []measure.Stat
