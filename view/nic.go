@@ -11,7 +11,7 @@ func NIC() *Tool {
 	return &Tool{
 		Name:  "nic",
 		Short: "traffic, utilisation and saturation of network interfaces (nicstat)",
-		Long: `One row an interface, also of one that is down but moves traffic. Numbers come from the kernel's 64-bit
+		Long: `One row an interface, of one that is down where it moves traffic or is named with -i. Numbers come from the kernel's 64-bit
 counters over netlink. KB are 1024 bytes, as nicstat has them.
 %Util is bytes x 8 / capacity of the busier direction (of both directions together at half duplex). The capacity is the negotiated speed
 or, when it is lower, the rate of the root qdisc (tbf, htb); it is "-" when neither is known - never a made-up number. Bytes are
@@ -105,7 +105,7 @@ func nicTable(o Options, f *Frame) *Table {
 		}
 		rx, tx, rxPackets, txPackets := p.At(r, rxb), p.At(r, txb), p.At(r, rxp), p.At(r, txp)
 		moved := rxPackets > 0 || txPackets > 0
-		if !moved && (moving || p.WordAt(r, admin) == "down") {
+		if !moved && (moving || p.WordAt(r, admin) == "down" && len(only) == 0) { // who names one wants to see it
 			continue
 		}
 		half := p.WordAt(r, duplex) == "half"

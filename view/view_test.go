@@ -274,6 +274,16 @@ func TestFlowsCountDevicesOnTopOnce(t *testing.T) {
 	expect(t, text(Flows().Table(Options{"interface": {"eth0.5"}}, f), "process", "tx_bytes_per_s", "share"), "x 40 100\n- 0 0")
 }
 
+// An interface that is down is left out, but not where it was asked for.
+func TestNicShowsADownInterfaceThatWasNamed(t *testing.T) {
+	f := frame(
+		canned(t, "net.device.packets by netns,device,direction", measure.Delta, false, "'' eth0 rx 0", "'' eth0 tx 0", "'' eth1 rx 0", "'' eth1 tx 0"),
+		canned(t, "net.device.info by netns,device,admin,duplex", measure.Level, false, "'' eth0 up full 1", "'' eth1 down full 1"))
+	expect(t, text(NIC().Table(Options{}, f), "device", "rx_packets_per_s"), "eth0 0")
+	expect(t, text(NIC().Table(Options{"interface": {"eth1"}}, f), "device", "rx_packets_per_s"), "eth1 0")
+	expect(t, text(NIC().Table(Options{"interface": {"eth1"}, "idle": {""}}, f), "device"), "")
+}
+
 func TestLinkMarks(t *testing.T) {
 	f := frame(
 		canned(t, "net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags", measure.Level, false,
