@@ -64,7 +64,11 @@ func Run(ctx context.Context, p Program, args []string) int {
 	case errors.As(err, &f):
 		return exitFindings
 	case errors.As(err, &d):
-		fmt.Fprintf(p.Terminal.Err, "culprit: column %d:\n%s\n", d.Pos+1, d.Marked())
+		lines := strings.Split(d.Marked(), "\n")
+		for i := range lines { // a hint may have the name of something here, which anybody may have given it
+			lines[i] = view.Clean(lines[i])
+		}
+		fmt.Fprintf(p.Terminal.Err, "culprit: column %d:\n%s\n", d.Pos+1, strings.Join(lines, "\n"))
 		return exitUsage
 	case errors.As(err, &u):
 		fmt.Fprintln(p.Terminal.Err, "culprit:", view.Clean(err.Error()))

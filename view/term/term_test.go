@@ -2,6 +2,7 @@ package term
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -123,6 +124,7 @@ type machine struct {
 	stats []measure.Stat
 	ticks int
 	err   error
+	hint  string
 }
 
 func (m *machine) Stats() []measure.Stat { return m.stats }
@@ -130,7 +132,7 @@ func (m *machine) Stats() []measure.Stat { return m.stats }
 func (m *machine) Parse(s string) (measure.Query, error) {
 	q, err := measure.ParseQuery(s)
 	if err == nil && strings.HasPrefix(s, "wrong") {
-		err = &measure.Diagnostic{Text: s, Pos: 0, Len: 5, Message: "there is no statistic wrong", Hint: "did you mean right?"}
+		err = &measure.Diagnostic{Text: s, Pos: 0, Len: 5, Message: "there is no statistic wrong", Hint: cmp.Or(m.hint, "did you mean right?")}
 	}
 	return q, err
 }
@@ -228,6 +230,14 @@ func TestWrongUsageExits2AndSaysWhatIsNear(t *testing.T) {
 		if status != 2 || !strings.Contains(errs, want) || out != "" {
 			t.Errorf("%s: status %d, stdout %q, stderr %q", line, status, out, errs)
 		}
+	}
+}
+
+// Anybody may give a namespace or a process a name with escape sequences: a hint that has it commands no terminal.
+func TestHintsHaveNoControlCharacters(t *testing.T) {
+	status, _, errs := run(t, &machine{hint: "did you mean a\x1b[31mb\u202e?"}, "stat", "wrong")
+	if status != 2 || !strings.Contains(errs, "\n  ^^^^^\nthere is no statistic wrong\nhint: did you mean a?[31mb??\n") {
+		t.Errorf("status %d, stderr %q", status, errs)
 	}
 }
 
