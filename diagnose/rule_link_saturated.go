@@ -30,6 +30,7 @@ func linkSaturated() Rule {
 		Needs: []string{deviceWire, deviceInfo},
 		Uses: []string{deviceCapacity, deviceModes, flowBytes, deviceAddress, flowLimited, flowUnsent, flowMSS, flowRTT, flowMinRTT, qdiscBacklog, qdiscDrops, qdiscRate, qdiscBytes, deviceBytes, devicePackets,
 			protocolEvents},
+		Sampled: []string{stackSamples, stackRate},
 		Check: func(l *Look) {
 			n := networkOf(l.Table(deviceInfo))
 			if t := l.Table(deviceCapacity); !t.Have() {
@@ -286,6 +287,9 @@ func (f *fullLink) accuse(l *Look, n network) {
 		fd.proof(t, o.s, o.wire.Sentence(), r, measure.BitsPerSec, fmt.Sprintf("%s is full too: %s%s", o.direction, outOf(r, o.lim.bits), o.owner(l, n))).than(o.lim.bits, "capacity")
 	}
 	f.proveFlows(l, fd, byProcess, pairs, of, total)
+	if strings.Contains(who, "; UDP does") && f.direction == "tx" {
+		datagramSender(l, fd, s)
+	}
 	f.proveWaiting(l, fd, flows)
 	if f.lim.from == "the virtual card reports" {
 		fd.but(0, "The speed is a virtual card's word; the host's real card may be faster or slower.")

@@ -32,7 +32,7 @@ func netDrops() Rule {
 	return Rule{
 		ID: "net-drops", Checks: "lost packets", Resource: "network",
 		Needs: []string{devicePackets, deviceDrops, deviceErrors},
-		Uses:  []string{deviceDetail, deviceFifo, deviceNoHandler, qdiscDrops, qdiscPackets, qdiscBacklog, softnetDrops, softnetSqueezes, softnetPackets, protocolEvents, deviceInfo},
+		Uses:  []string{deviceDetail, deviceFifo, deviceNoHandler, qdiscDrops, qdiscPackets, qdiscBacklog, softnetDrops, softnetSqueezes, softnetPackets, protocolEvents, deviceInfo}, Sampled: []string{stackSamples, stackRate},
 		Check: func(l *Look) {
 			n := networkOf(l.Table(deviceInfo))
 			packets := l.Table(devicePackets)
@@ -231,8 +231,41 @@ func senders(l *Look, f *Finding, netns string, s spell, lost float64) {
 	for _, p := range []string{"Udp", "Udp6"} {
 		if r := t.One("netns", netns, "protocol", p, "counter", "OutDatagrams"); r.Mean(s.mask) >= lost {
 			f.proof(t, s, r.Sentence(), r.Mean(s.mask), t.Unit, fmt.Sprintf("%s datagrams/s are sent over UDP, which does not slow down when they are lost", count(r.Mean(s.mask))))
+			datagramSender(l, f, s)
 		}
 	}
+}
+
+// Who is seen to send datagrams: less than seldom of a CPU says nothing, and whoever takes less than mostly of what all take is
+// one of several.
+const senderSeldom, senderMostly = 0.01, 0.8
+
+// datagramSender adds who sends datagrams, where CPUs were sampled: the kernel counts those of processes nowhere. In which namespace a
+// process does is not in the samples, so it accuses nobody by itself.
+func datagramSender(l *Look, f *Finding, s spell) {
+	k := stacksOf(l)
+	if !k.enough(s.mask) {
+		return
+	}
+	var rows []*Row
+	by, all := map[string]float64{}, 0.0
+	for _, r := range k.rows {
+		for _, name := range r.path {
+			if name == "udp_sendmsg" || name == "udpv6_sendmsg" {
+				v := k.share(r, s.mask)
+				rows = append(rows, r.Row)
+				by[r.process] += v
+				all += v
+				break
+			}
+		}
+	}
+	who := actors(k.table, rows, s.mask)
+	if len(who) == 0 || by[who[0].name] < max(senderSeldom, senderMostly*all) {
+		return
+	}
+	v := by[who[0].name]
+	f.proof(k.table, s, who[0].sentence(k.table, "kernel"), v, "CPU", fmt.Sprintf("%s sends datagrams, which takes it %s of a CPU in the kernel, %s of what all who do take (sampled)", who[0], percent(v), percent(v/all)))
 }
 
 func backlogLoses(l *Look) {

@@ -37,6 +37,7 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 		t.filled()
 		if rep.Start == 0 && rep.End == 0 {
 			rep.Start, rep.End = t.start, t.start.Add(t.step*measure.Span(len(t.Seconds)))
+			rep.Start = min(rep.Start, rep.End.Add(-longest(tables)))
 		}
 		if len(t.Rows) > 0 {
 			rep.Host = clean(t.Rows[len(t.Rows)-1].Word("host"))
@@ -62,6 +63,20 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 		}
 	}
 	return rep, nil
+}
+
+// longest gives for how long the statistic was measured that was so for the longest. Those of a look are read one after the other, and
+// the grid is of the last of them: where the first reading takes seconds, because everybody waits for a CPU, the others began before it.
+func longest(tables map[string]*Table) measure.Span {
+	most := 0.0
+	for _, t := range tables {
+		sum := 0.0
+		for _, sec := range t.Seconds {
+			sum += sec
+		}
+		most = max(most, sum)
+	}
+	return measure.Span(most * float64(measure.Second))
 }
 
 // restsOn says whether evidence of any finding is of a statistic.

@@ -1,0 +1,19 @@
+package diagnose
+
+import (
+	"testing"
+
+	"culprit/measure"
+)
+
+// A look is as long as what was measured for the longest: the claims speak of that.
+func TestLongest(t *testing.T) {
+	tables := map[string]*Table{
+		"process.cpu": {Seconds: []float64{1.4, 1.4, 1.4}},
+		"cpu.time":    {Seconds: []float64{12.5, 1.4, 1.4}},
+		"memory.oom":  {},
+	}
+	if got := longest(tables); got < 15*measure.Second || got > 16*measure.Second {
+		t.Errorf("%v s, want 15.3", got.Seconds())
+	}
+}
