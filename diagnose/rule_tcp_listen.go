@@ -8,12 +8,15 @@ import (
 // listenLost: connections a second that found no room. A burst of a moment is a remark; what goes on is a fault.
 const listenLost = 0.5
 
+// halfRate: attempts a second that nobody completes. Scanners leave some behind on every machine that the internet sees.
+const halfRate = 10.0
+
 // tcpListenOverflow finds servers that accept connections more slowly than they come.
 func tcpListenOverflow() Rule {
 	return Rule{
 		ID: "tcp-listen-overflow", Checks: "listen queues",
 		Needs: []string{protocolEvents},
-		Uses:  []string{listenQueue, listenLimit},
+		Uses:  []string{listenQueue, listenLimit, deviceAddress},
 		Check: func(l *Look) {
 			t := l.Table(protocolEvents)
 			told := false
@@ -23,8 +26,14 @@ func tcpListenOverflow() Rule {
 				if over.Mean(nil) == over.Mean(nil) || drops.Mean(nil) == drops.Mean(nil) {
 					told = true
 				}
+				half := halfOpen(t, netns)
+				if s, ok := lasting(t, known(half), func(c int) bool { return half.At(c) >= halfRate }); ok {
+					accuseHalfOpen(l, netns, half, s)
+				}
+				// ListenDrops has what found either queue full, and what was dropped for other reasons. Only ListenOverflows is the
+				// accept queue: a flood of SYNs is no server that accepts too slowly.
 				row := over
-				if !(or(over.Mean(nil), 0) >= or(drops.Mean(nil), 0)) {
+				if row == nil || row.Mean(nil) != row.Mean(nil) {
 					row = drops
 				}
 				lost := 0.0
@@ -92,5 +101,74 @@ func accuseListener(l *Look, netns string, row, over, drops *Row, s spell, lasts
 		f.proof(t, s, c.Sentence(), c.Part(s.mask), t.Unit, fmt.Sprintf("%s SYN cookies a second were sent: attempts came faster than they were completed", count(c.Part(s.mask))))
 	}
 	f.Verify = within(netns, "ss -tln") + "; " + within(netns, "nstat -az TcpExtListenOverflows TcpExtListenDrops")
-	f.covering("tcp-retransmits", func(o *Finding) bool { return o.Culprit.NetNS == netns })
+	f.coveringAttempts(l, netns)
+	// Attempts that wait for room in the accept queue stay half open, and that queue runs full as well.
+	f.covering("tcp-listen-overflow", func(o *Finding) bool { return o.Culprit.NetNS == netns && o.Culprit.Name == halfOpened })
+}
+
+// halfOpened is what accuseHalfOpen accuses.
+const halfOpened = "half-open connections"
+
+// coveringAttempts adds what is sent again for a full queue of the namespace: answers of it, and attempts of clients in sight.
+func (f *Finding) coveringAttempts(l *Look, netns string) {
+	where := addresses(l.Table(deviceAddress))
+	f.covering("tcp-retransmits", func(o *Finding) bool {
+		return o.Culprit.NetNS == netns || o.Culprit.Peer != "" && len(where[place{netns, plainAddress(o.Culprit.Peer)}]) > 0
+	})
+}
+
+// Counters of attempts that found the queue of connections that are not completed yet full (tcp_conn_request in net/ipv4/tcp_input.c):
+// dropped, or answered by a cookie instead of being kept.
+const halfDropped, halfCookie = "TCPReqQFullDrop", "TCPReqQFullDoCookies"
+
+// halfOpen gives the attempts that were dropped or had a cookie that nobody brought back; nil when neither is counted. Where every
+// attempt gets a cookie (tcp_syncookies = 2), most are brought back.
+func halfOpen(t *Table, netns string) *Row {
+	of := func(counter string) *Row { return t.One("netns", netns, "protocol", "TcpExt", "counter", counter) }
+	dropped, cookies, back := of(halfDropped), of(halfCookie), of("SyncookiesRecv")
+	like := dropped
+	if like == nil {
+		like = cookies
+	}
+	if like == nil {
+		return nil
+	}
+	out := &Row{table: t, key: like.key, Values: append([]float64(nil), like.Values...)}
+	for c := range out.Values {
+		if out.Values[c] == out.Values[c] {
+			unanswered := or(cookies.At(c), 0) - or(back.At(c), 0)
+			if unanswered < 0.5*or(cookies.At(c), 0) {
+				unanswered = 0
+			}
+			out.Values[c] = or(dropped.At(c), 0) + unanswered
+		}
+	}
+	return out
+}
+
+// accuseHalfOpen tells that more connections are asked for than are completed: whoever asks does not answer the answer.
+func accuseHalfOpen(l *Look, netns string, half *Row, s spell) {
+	t := l.Table(protocolEvents)
+	dropped := t.One("netns", netns, "protocol", "TcpExt", "counter", halfDropped)
+	cookie := t.One("netns", netns, "protocol", "TcpExt", "counter", halfCookie)
+	severity, what := Medium, "answered by SYN cookies"
+	if or(dropped.Mean(s.mask), 0) >= 0.5*half.Mean(s.mask) {
+		severity, what = High, "dropped"
+	}
+	f := l.Found(slot(netns, "half-open"), severity, 0.85, Culprit{Kind: "host", Name: halfOpened, NetNS: netns},
+		fmt.Sprintf("More connections are asked for%s than are completed: %s attempts a second find the queue of those under way full and are %s, for %s.", inside(netns), count(half.Mean(s.mask)), what, s))
+	for _, x := range []struct {
+		r    *Row
+		text string
+	}{{dropped, "%s attempts a second were dropped, since the queue was full and SYN cookies are off"}, {cookie, "%s attempts a second were answered by a SYN cookie"}} {
+		if v := x.r.Mean(s.mask); v > 0 {
+			f.proof(t, s, x.r.Sentence(), v, t.Unit, fmt.Sprintf(x.text, count(v)))
+		}
+	}
+	f.but(0, "Who asks can't be told: senders of a flood of SYNs write any address into them. Clients behind a path that loses the answers look the same.")
+	f.Verify = within(netns, "ss -Htn state syn-recv") + " | head; " + within(netns, "nstat -az "+"TcpExt"+halfDropped+" TcpExt"+halfCookie)
+	if severity == High {
+		f.Fix = &Fix{within(netns, "sysctl net.ipv4.tcp_syncookies=1"), within(netns, "sysctl net.ipv4.tcp_syncookies=0"), "low: connections by cookie lack some options; the kernel's own value is 1"}
+	}
+	f.coveringAttempts(l, netns)
 }
