@@ -71,7 +71,7 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 	}
 	hidden := 1 - (seen+m.cpus*(steal+soft))/busy // of the busy time: neither processes, nor interrupts, nor the hypervisor
 	if len(all) > 0 {
-		nice = max(nice, all[0].niced(m, s.mask)/busy)
+		nice = max(nice, all[0].niced(m, all, s.mask)/busy)
 	}
 
 	severity, confidence := High, 0.95
@@ -202,12 +202,21 @@ func parentOf(l *Look, mask []bool) actor {
 
 // niced gives the CPUs' worth of an actor's time that is proven to be work of low priority, 0 where nothing is. The mode nice
 // has such work only while it is in user mode: what it does in the kernel is in sys, as everybody's. But where an actor has more
-// user time than there is of usual priority, the rest of it is niced, and so is that share of what it does in the kernel.
-func (a actor) niced(m machine, mask []bool) float64 {
-	user := a.rate * (1 - kernelShare(a, mask))
+// user time than there is of usual priority, the rest of it is niced, and so is that share of what it does in the kernel. Modes are
+// what ticks see, and tasks that wake with the ticks are seen too often: where processes have more user time than the modes have,
+// all of it is taken to be missing in equal parts.
+func (a actor) niced(m machine, all []actor, mask []bool) float64 {
+	of := func(a actor) float64 { return a.rate * or(1-kernelShare(a, mask), 0) }
+	users := 0.0
+	for _, o := range all {
+		users += of(o)
+	}
 	usual := m.cpus * m.share(mask, "usr", "guest")
-	if rest := min(user-usual, m.cpus*m.share(mask, "nice", "guest_nice")); user > 0 && rest > 0 {
-		return a.rate * rest / user
+	if counted := usual + m.cpus*m.share(mask, "nice", "guest_nice"); counted > 0 {
+		usual *= max(1, users/counted)
+	}
+	if user := of(a); user > usual {
+		return a.rate * (user - usual) / user
 	}
 	return 0
 }
