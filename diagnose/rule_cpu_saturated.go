@@ -70,8 +70,12 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 		seen += a.rate
 	}
 	hidden := 1 - (seen+m.cpus*(steal+soft))/busy // of the busy time: neither processes, nor interrupts, nor the hypervisor
+	perhaps := false                              // the most active program may be niced, which is not proven
 	if len(all) > 0 {
-		nice = max(nice, all[0].niced(m, all, s.mask)/busy)
+		a := all[0]
+		proven, low := a.niced(m, all, s.mask), m.cpus*m.share(s.mask, "nice", "guest_nice")
+		nice = max(nice, proven/busy)
+		perhaps = proven < cpuNice*a.rate && low >= 0.5*a.rate*(1-kernelShare(a, s.mask)) && low > 0
 	}
 
 	severity, confidence := High, 0.95
@@ -153,6 +157,10 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 	if nice >= cpuSomeNice {
 		f.but(0, "%s of the busy time is work of low priority (nice), which gives way to any other.", percent(nice))
 	}
+	perhaps = perhaps && culprit.PID > 0 && culprit.PID == all[0].pid() && nice < cpuSomeNice
+	if perhaps {
+		f.but(0.1, "%s of the busy time is work of low priority (nice), and whose that is the counters don't tell: if it is %s, others don't wait for it.", percent(nice), clean(culprit.Name))
+	}
 	if culprit.Name == "culprit" {
 		f.but(0, "That is this tool, or another run of it: what it looks at is large here.")
 	}
@@ -163,8 +171,11 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 	if named {
 		f.Verify += "; " + profileOf("")
 	}
+	if perhaps {
+		f.Verify += fmt.Sprintf("; ps -o ni,pid,comm -p %d", culprit.PID)
+	}
 	// What is of low priority already gives way no more for being told to.
-	if culprit.PID > 0 && !strings.HasPrefix(identity, "short-lived") && nice < 0.8*share {
+	if culprit.PID > 0 && !strings.HasPrefix(identity, "short-lived") && nice < 0.8*share && !perhaps {
 		f.Fix = &Fix{fmt.Sprintf("renice -n 10 -p %d", culprit.PID), fmt.Sprintf("renice -n 0 -p %d", culprit.PID),
 			"low: it gives way to others and takes longer itself; if it had a nice value of its own, restore that"}
 	}
