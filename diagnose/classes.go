@@ -21,7 +21,8 @@ const (
 // the links that are.
 func fullClasses(l *Look, n network, full []*fullLink) {
 	rates, through := l.Table(qdiscRate), l.Table(qdiscBytes)
-	if !rates.Have() || !through.Have() {
+	if classes := rates.Where("kind", "htb"); len(classes) > 0 && !through.Have() {
+		l.Skipped("what goes through the classes of shapers is missing: %s", through.why)
 		return
 	}
 	type class struct {
