@@ -147,6 +147,12 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     const devices = Object.keys((await panel(page, 3)).rows);
     expect(devices.filter((d) => /^\S+ wire0 tx$/.test(d))).toHaveLength(1);
     expect(devices.filter((d) => d.includes('""'))).toEqual([]);
+    // The tool shows its own namespace alone unless it is told.
+    await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.locator('[data-graph="3"]').getByTitle("copy as command line").click();
+    await until("the command line", async () =>
+      (await page.evaluate(() => navigator.clipboard.readText())).match(/by netns,device.* --netns all$/),
+    );
     expect(Object.keys((await panel(page, 4)).rows)).toContain("iperf3");
     expect((await panel(page, 1)).unit).toBe("GiB");
     await fits(page);

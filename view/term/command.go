@@ -372,6 +372,9 @@ and its like as mean, quantiles and maximum.
 		if err := m.times(args[1:]); err != nil {
 			return err
 		}
+		if !c.Flags().Changed("netns") && namesNetns(args[0]) {
+			m.look.Netns = "all"
+		}
 		machine, done, err := m.open(p, args[1:])
 		if err != nil {
 			return err
@@ -389,6 +392,12 @@ and its like as mean, quantiles and maximum.
 		return fmt.Errorf("statistic %s: %w", q.Stat, measure.ErrUnsupported) // Parse knows no other
 	}
 	return c
+}
+
+// namesNetns says whether a sentence chooses network namespaces itself, as those of a diagnosis do: it means to see them.
+func namesNetns(sentence string) bool {
+	q, err := measure.ParseQuery(sentence)
+	return err == nil && slices.ContainsFunc(q.Where, func(t measure.Term) bool { return t.Field == "netns" })
 }
 
 // script shows a statistic of a program in D.

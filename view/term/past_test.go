@@ -215,6 +215,19 @@ func TestPastIsShownLikeThePresent(t *testing.T) {
 	if r.netns != "blue" {
 		t.Errorf("--netns blue came as %q", r.netns)
 	}
+	// The evidence of a diagnosis names the namespace in its sentence; whoever copies it has no more to say.
+	for sentence, want := range map[string]string{
+		`net.device.wire where device = "eth0" and netns = "blue"`: "all",
+		`net.device.wire by netns where device = "netns"`:          "",
+		"net.device.wire where":                                    "",
+	} {
+		if rewind(t, r, "stat", sentence, "--at", "-5m"); r.netns != want {
+			t.Errorf("%s looked at %q, want %q", sentence, r.netns, want)
+		}
+	}
+	if rewind(t, r, "stat", "net.device.wire where netns = blue", "--at", "-5m", "--netns", "blue"); r.netns != "blue" {
+		t.Errorf("--netns blue of a sentence with a term came as %q", r.netns)
+	}
 	r.remark, r.broken = "no server runs: this is its archive", []string{"a part is damaged"}
 	if _, _, errs := rewind(t, r, "cpu", "--at", "-5m"); !strings.Contains(errs, "note: no server runs") || !strings.Contains(errs, "note: a part is damaged") {
 		t.Errorf("where it comes from is not said: %q", errs)
