@@ -22,7 +22,7 @@ const (
 func fullClasses(l *Look, n network, full []*fullLink) {
 	rates, through := l.Table(qdiscRate), l.Table(qdiscBytes)
 	if classes := rates.Where("kind", "htb"); len(classes) > 0 && !through.Have() {
-		l.Skipped("what goes through the classes of shapers is missing: %s", through.why)
+		l.Unchecked("what goes through the classes of shapers is missing: %s", through.why)
 		return
 	}
 	type class struct {
