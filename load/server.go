@@ -254,11 +254,12 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 	s.running++
 	s.tests[id] = j
 	s.mu.Unlock()
-	defer func() {
+	over := sync.OnceFunc(func() {
 		s.mu.Lock()
 		s.running--
 		s.mu.Unlock()
-	}()
+	})
+	defer over()
 	flows, err := s.gather(ctx, c, from, id, j)
 	if err != nil {
 		refuse(c, refusedFailed, err.Error())
@@ -311,6 +312,7 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 		return false
 	}
 	end.Address = printable(c.LocalAddr().String())
+	over() // before the client knows: who begins the next one at once is not refused
 	return s.write(c, &message{End: end}) == nil
 }
 
