@@ -277,13 +277,16 @@ func cgroupsMemory(l *Look) {
 		verb := fmt.Sprintf("%s allocations a second hit the limit for %s", count(hits.Mean(s.mask)), s)
 		if killed {
 			verb = "the kernel killed processes in it"
+			if n := kills.Part(nil) * whole(events).of; n >= 0.5 {
+				verb = fmt.Sprintf("the kernel killed %s in it", plural(int(n+0.5), "process", "processes"))
+			}
 		}
 		// Whom the kernel kills gives its memory back at once: the mean of what was seen each second may be next to nothing.
 		use := current.Mean(s.mask)
-		used, inUse := memory(use), fmt.Sprintf("%s of %s in use", memory(use), memory(limit.Mean(s.mask)))
+		used, inUse := memory(use)+" of its "+memory(limit.Mean(s.mask))+" limit", fmt.Sprintf("%s of %s in use", memory(use), memory(limit.Mean(s.mask)))
 		if killed && !(use >= cgroupFull*limit.Mean(s.mask)) {
 			use = current.Max()
-			used = "up to " + memory(use)
+			used = "its limit is " + memory(limit.Mean(s.mask))
 			inUse = fmt.Sprintf("up to %s of %s in use when it was read; who is killed gives back what it had", memory(use), memory(limit.Mean(s.mask)))
 		}
 		inside := processesIn(l, g, s.mask)
@@ -292,7 +295,7 @@ func cgroupsMemory(l *Look) {
 			who = "; in it: " + inside
 		}
 		f := l.Found(strings.TrimPrefix(clean(g), "/"), severity, confidence, Culprit{Kind: "cgroup", Name: g},
-			fmt.Sprintf("Cgroup %s is too small for what is in use within: %s of its %s limit, %s%s.", clean(g), used, memory(limit.Mean(s.mask)), verb, who))
+			fmt.Sprintf("Cgroup %s is too small for what is in use within: %s, %s%s.", clean(g), used, verb, who))
 		f.proof(m, s, current.Sentence(), use, m.Unit, inUse).than(limit.Mean(s.mask), "limit")
 		if v := hits.Part(s.mask); v == v {
 			f.proof(events, s, hits.Sentence(), v, events.Unit, fmt.Sprintf("%s times a second the limit was hit", count(v)))
