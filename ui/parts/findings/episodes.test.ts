@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Dated, Finding, Missing, Severity } from "../../data/api";
-import { episodes, search } from "./episodes";
+import { episodes, lanesOf, search } from "./episodes";
 import { notChecked } from "./report";
 
 const start = Date.parse("2026-11-21T12:00:00Z");
@@ -66,6 +66,15 @@ it("has nothing of nothing, and finds by words of the evidence", () => {
   const list = episodes([at(10, finding("alpha"), finding("bravo"))]);
   expect(search(list, "IDLE bravo").map((e) => e.finding.id)).toEqual(["bravo"]);
   expect(search(list, "disk")).toEqual([]);
+});
+
+it("has a lane for each culprit, and one for all beyond so many", () => {
+  const list = episodes([at(10, finding("a"), finding("b"), finding("c"), finding("d")), at(600, finding("a"))]);
+  const told = (most: number) => lanesOf(list, most).map((l) => `${l.name}: ${l.episodes.length}`);
+  expect(told(4)).toEqual(["a: 2", "b: 1", "c: 1", "d: 1"]);
+  expect(told(3)).toEqual(["a: 2", "b: 1", "2 others: 2"]);
+  expect(lanesOf(list, 3).at(-1)!.ids).toEqual(["c", "d"]);
+  expect(lanesOf([], 3)).toEqual([]);
 });
 
 it("says once what was not checked", () => {

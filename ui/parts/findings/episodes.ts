@@ -62,3 +62,28 @@ export function search(list: readonly Episode[], find: string): Episode[] {
     return words.every((w) => text.includes(w));
   });
 }
+
+/** A line of the picture: who was found, and when. */
+export interface Lane {
+  name: string;
+  /** The ids of the findings in it. */
+  ids: string[];
+  episodes: Episode[];
+}
+
+/** A lane for each culprit, in the order of the list; more than so many have the last one in common, so that no time looks quiet that was not. */
+export function lanesOf(list: readonly Episode[], most: number): Lane[] {
+  const of = new Map<string, Episode[]>();
+  for (const e of list) {
+    const lane = of.get(e.finding.id);
+    if (lane) lane.push(e);
+    else of.set(e.finding.id, [e]);
+  }
+  const all = [...of].map(([id, some]): Lane => ({ name: id, ids: [id], episodes: some }));
+  if (all.length <= most) return all;
+  const rest = all.slice(most - 1);
+  return [
+    ...all.slice(0, most - 1),
+    { name: `${rest.length} others`, ids: rest.map((l) => l.name), episodes: rest.flatMap((l) => l.episodes) },
+  ];
+}
