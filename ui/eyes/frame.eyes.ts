@@ -268,6 +268,7 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     await served.down();
     const banner = page.getByRole("alert");
     await until("the banner", async () => (await banner.count()) > 0 && (await banner.innerText()).includes("not connected since"), 15_000);
+    await until("for how long", async () => / since \d\d:\d\d:\d\d \(\d+ s\): /.test(await banner.innerText()), 10_000);
     await picture(page, "not-connected");
     await accessible(page);
     await served.up();
