@@ -87,7 +87,7 @@ func flowsTable(o Options, f *Frame) *Table {
 	t.Columns = []Column{
 		{Name: "residual", Help: "true in the row of what no connection accounts for"},
 		{Name: "netns", Help: "network namespace"},
-		{Name: "process", Head: head(has("process"), "Process"), Width: 12, Left: true, Help: "owner of the socket"},
+		{Name: "process", Head: head(has("process"), "Process"), Width: 12, Left: true, Cut: true, Help: "owner of the socket"},
 		{Name: "pid", Head: head(has("pid"), "PID"), Width: 7, Help: "its process id"},
 		{Name: "local", Head: head(has("local"), "Local"), Width: 14, Left: true, From: localFrom, Help: "address here"},
 		{Name: "local_port", Head: head(whole, "lport"), Width: 5, Help: "port here"},

@@ -96,6 +96,10 @@ func (s *screen) print(t *view.Table, when []byte) error {
 			if c.Cut && k == len(s.shown)-1 {
 				s.texts = cut(s.texts, from, max(len(c.Head), s.room(k)))
 			}
+			// A name of a terminal's line that is full gives way: a line that is too long breaks all below it.
+			if last := k == len(s.shown)-1; c.Cut && !last && s.lines > 0 {
+				s.texts = cut(s.texts, from, s.widths[k]+max(0, s.room(len(s.shown))+1))
+			}
 			s.ends = append(s.ends, len(s.texts))
 			// Names may widen their column, numbers may not: one large number must not shift all later lines.
 			if n := utf8.RuneCount(s.texts[from:]); n > s.widths[k] && (c.Left || row.Cells[i].Kind == view.IsText) {
@@ -172,7 +176,7 @@ func (s *screen) choose(t *view.Table) {
 	}
 }
 
-// room gives how much of a line is left for its last column.
+// room gives how much of a line is left for its last column; with the number of all columns, how much beyond the blank behind the last.
 func (s *screen) room(last int) int {
 	room := s.width
 	if s.time {

@@ -334,6 +334,21 @@ func TestCellsFit(t *testing.T) {
 	if got := string(s.page); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	// Of a terminal's line that is full a name gives way, of a pipe's it does not: grep may look for it.
+	named := &view.Table{Columns: []view.Column{{Name: "a", Head: "a", Left: true, Cut: true, Width: 6}, {Name: "b", Head: "b", Width: 4}},
+		Rows: []view.Row{{Cells: []view.Cell{view.T("systemd-journal"), view.N(1)}}}}
+	for _, c := range []struct {
+		width, lines int
+		want         string
+	}{{15, 24, "a             b\nsystemd-j+    1\n"}, {20, 24, "a                  b\nsystemd-journal    1\n"}, {9, 24, "a         b\nsyste+    1\n"}, {15, 0, "a                  b\nsystemd-journal    1\n"}} {
+		s := &screen{out: io.Discard, width: c.width, lines: c.lines}
+		if err := s.table(named); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(s.page); got != c.want {
+			t.Errorf("%d columns, %d lines: got\n%s\nwant\n%s", c.width, c.lines, got, c.want)
+		}
+	}
 	if got := string(cut([]byte("xéé"), 1, 1)); got != "x+" {
 		t.Errorf("%q", got)
 	}
