@@ -61,6 +61,15 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     });
   }
 
+  it("does not say that nothing was wrong where nobody looked", async () => {
+    const { page, context, wrong } = await eyes.at(served, "#findings?from=2020-01-01T00:00:00Z&to=2020-01-01T01:00:00Z");
+    await page.locator("main", { hasText: "No diagnosis was kept" }).waitFor();
+    expect(await page.locator("main").innerText()).not.toContain("Nothing was wrong");
+    expect(await page.locator("main .fine").count()).toBe(0);
+    expect(wrong).toEqual([]);
+    await context.close();
+  });
+
   it("has room for what it shows, at any width", async () => {
     const { page, context, wrong } = await eyes.at(served, "#now");
     await page.locator("main table .spark canvas").first().waitFor();
