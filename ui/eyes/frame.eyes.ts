@@ -84,6 +84,16 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
       expect(beyond.length).toBeGreaterThan(3);
       expect(Math.max(...beyond), `at ${width}`).toBeLessThanOrEqual(1);
     }
+    // Nor is what can be done with a dataset beyond the edge.
+    await page.goto(`${served.url}#datasets`);
+    await page.locator("main tbody tr").first().waitFor();
+    for (const width of [800, 1000, 1280]) {
+      await page.setViewportSize({ width, height: 700 });
+      const over = await page.evaluate(
+        () => document.querySelector("main .scroll")!.scrollWidth - document.querySelector("main .scroll")!.clientWidth,
+      );
+      expect(over, `datasets at ${width}`).toBeLessThanOrEqual(0);
+    }
     // The header is one line where a screen has room for it: it does not move what is below when the time stands still.
     for (const time of ["", "?last=2m", "?from=2026-01-01T10:00:00Z&to=2026-01-01T11:00:00Z"]) {
       await page.goto(`${served.url}#now${time}`);
