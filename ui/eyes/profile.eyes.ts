@@ -233,6 +233,10 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
       await picture(page, "profile-taken");
       expect(await page.locator(".twin").innerText()).toMatch(/\bsh\b|kernel/);
       expect(await page.locator("main").innerText()).toContain("CPU time meanwhile");
+      // The one before of one that is taken after it.
+      await page.keyboard.press("[");
+      await page.getByRole("button", { name: "take a profile" }).click();
+      await until("what differs", async () => (await page.locator(".norm").count()) > 0, 30_000);
       expect(wrong).toEqual([]);
       await context.close();
     } finally {
