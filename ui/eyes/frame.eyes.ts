@@ -288,6 +288,7 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     const banner = page.getByRole("alert");
     await until("the banner", async () => (await banner.count()) > 0 && (await banner.innerText()).includes("not connected since"), 15_000);
     await until("for how long", async () => / since \d\d:\d\d:\d\d \(\d+ s\): /.test(await banner.innerText()), 10_000);
+    expect(await page.locator(".light").innerText(), "the light beside the clock is out").toBe("○");
     await picture(page, "not-connected");
     await accessible(page);
     await served.up();
