@@ -49,11 +49,15 @@ func makeSyscalls() {
 		unix.Flock(-1, unix.LOCK_UN) //nolint:errcheck // no such file
 	}
 	runtime.LockOSThread()
-	began := time.Now()
-	for range 20 {
-		unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 5e6}, nil) //nolint:errcheck // a signal makes it shorter, and it says how long it was
+	began, shorter := time.Now(), 0
+	for n := 0; n < 20; {
+		if unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 5e6}, nil) == nil {
+			n++
+		} else { // a signal, as the runtime sends where a thread is away for long
+			shorter++
+		}
 	}
-	fmt.Println(time.Since(began).Nanoseconds())
+	fmt.Println(time.Since(began).Nanoseconds(), shorter)
 }
 
 // Calls of another process are counted each, by name and error, and take as long as it says itself.
@@ -63,18 +67,18 @@ func TestSyscallStatistics(t *testing.T) {
 	latency, time := fmt.Sprintf("syscall.latency syscall=clock_nanosleep process=%s pid=%d", w.name, w.pid), fmt.Sprintf("syscall.time syscall=clock_nanosleep pid=%d", w.pid)
 	got := watchFamily(t, []string{"syscall.count by syscall,error" + of, "syscall.time by syscall" + of, "syscall.latency by syscall,process" + of}, func() { w.begin(t) }, func(m *measured) bool {
 		d := m.dists[latency]
-		return d.Count() >= 20 && m.sums[time] > 99e6
+		return d.Count() >= 20 && m.sums[time] >= 100e6
 	})
-	var slept float64
-	w.said(t, &slept)
+	var slept, shorter float64
+	w.said(t, &slept, &shorter)
 	for what, n := range map[string]float64{"getpgid error=none": madeSyscalls, "getpgid error=ESRCH": madeSyscalls, "flock error=EBADF": madeSyscalls, "flock error=none": 0} {
 		if sum := got.sums[fmt.Sprintf("syscall.count syscall=%s pid=%d", what, w.pid)]; sum != n {
 			t.Errorf("%s: %.0f of %.0f", what, sum, n)
 		}
 	}
 	sleeps := got.dists[latency]
-	if sleeps.Base != 2 || sleeps.Quantile(0) < 4e6 || math.Abs(sleeps.Sum-got.sums[time]) > 0.125*got.sums[time] {
-		t.Errorf("%d sleeps of 5 ms, of %.0f ns together: %+v", sleeps.Count(), got.sums[time], sleeps)
+	if sleeps.Base != 2 || sleeps.Quantile((shorter+0.5)/float64(sleeps.Count())) < 4e6 || math.Abs(sleeps.Sum-got.sums[time]) > 0.125*got.sums[time] {
+		t.Errorf("%d sleeps of 5 ms, %.0f of them cut short, of %.0f ns together: %+v", sleeps.Count(), shorter, got.sums[time], sleeps)
 	}
 	if sum := got.sums[time]; sum < 100e6 || sum > 1.1*slept {
 		t.Errorf("slept %.0f ns, by itself %.0f", sum, slept)
