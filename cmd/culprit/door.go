@@ -64,7 +64,9 @@ func openDoor(dir string, o term.Serving, m *served) (*door, error) {
 	}
 	d.site = web.New(m, web.About{Version: version, Host: host, Kernel: kernelRelease(), CPUs: runtime.NumCPU()}, token)
 	d.site.Passes = &web.Passes{Path: passesOf(dir)}
-	d.site.Page, d.site.Prometheus, d.site.CPU = ui.Files(), prom.New(m, m.Datasets, version), kernel.ThreadTime
+	api := prom.New(m, m.Datasets, version)
+	d.site.Prometheus, d.site.Export = api, api.NewScraper()
+	d.site.Page, d.site.CPU = ui.Files(), kernel.ThreadTime
 	scheme := "http"
 	if o.Cert != "" {
 		scheme = "https"

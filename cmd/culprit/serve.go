@@ -128,7 +128,7 @@ func writer(o term.Serving, m *served) (*prom.Writer, error) {
 	}
 	w, err := prom.New(m, m.Datasets, version).NewWriter(o.WriteTo, os.Getenv("CULPRIT_REMOTE_WRITE_TOKEN"), o.WriteEach, host)
 	if err == nil {
-		w.CPU = kernel.ThreadTime
+		w.CPU, w.Ticks = kernel.ThreadTime, m.Tick
 	}
 	return w, err
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"math"
 	"net/http"
@@ -26,14 +27,15 @@ import (
 )
 
 const (
-	// writeLag is how long after its end a cell is written: by then all parts of its last tick have come.
-	writeLag = 5 * measure.Second
+	// spreadDiv is the part of a step over which hosts spread their writes, so that thousands do not write at the same moment. A
+	// sample is sent within a tenth of a step of its time: rate() extrapolates over 1.1 steps, and reads low beyond.
+	spreadDiv = 20
+	// latestWrite is how long after its end a cell is written at the latest, where no tick says that it is complete.
+	latestWrite = 5 * measure.Second
 	// writeBack is how much of the past is made up for after the receiver was away: Prometheus takes nothing much older.
 	writeBack = 60 * measure.Minute
 	// writeChunk is how much is asked for at once while that is done.
 	writeChunk = 2 * measure.Minute
-	// idleRow is how long a row that is left out while it is 0 is told as 0.
-	idleRow = 5 * measure.Minute
 	// mostWritten is how many samples one request has at most.
 	mostWritten = 5000
 	// describeEach is how often types and help of the metrics are told.
@@ -45,12 +47,6 @@ const (
 	refusalStays = 10 * time.Minute
 )
 
-// narrow are the fields of which there are as many values as processes, threads or connections that ever were: an engine that keeps a series for each is no place for
-// them, and the server itself answers for them.
-//
-// table: names of fields
-var narrow = []string{"pid", "tid", "localport", "peerport", "kernel", "user"}
-
 // Writer sends what is recorded to an engine that takes Prometheus's remote write, version 1.0. What is recorded is its queue: after the receiver was away it is asked for
 // again. Counters begin at 0 where a row comes, which is told by a sample.
 type Writer struct {
@@ -61,7 +57,10 @@ type Writer struct {
 	client *http.Client
 	token  string // "": none is sent
 
-	CPU func() measure.Span // CPU time of the calling thread, for Spent; nil: nobody asks. Set it before Run
+	// CPU returns the CPU time of the calling thread, for Spent; nil: it is not measured. Ticks waits for a recorded tick later
+	// than after and returns the newest; nil: a cell is written latestWrite after its end. Set both before Run.
+	CPU   func() measure.Span
+	Ticks func(ctx context.Context, after measure.Time) (measure.Time, error)
 
 	from   measure.Time                // everything before is written
 	rows   map[string]map[string]*sent // by metric, by key
@@ -84,6 +83,10 @@ type sent struct {
 	sum    float64      // of a counter
 	there  bool         // in the newest cell
 	seen   measure.Time // end of the newest cell that had a value
+
+	// counted are the amounts of the newest cells as they are in sum, oldest first: a part of a tick that is recorded later
+	// than its cell was written is counted in the next one.
+	counted []float64
 }
 
 // CheckWrite says what is wrong with the address of a receiver or the time between samples.
@@ -114,12 +117,13 @@ func (a *API) NewWriter(to, token string, step measure.Span, host string) (*Writ
 	return w, nil
 }
 
-// Trouble says what is wrong now; "" nothing. A refusal stays for a while, since what was refused is not there for good.
+// Trouble returns what is wrong now, "" for nothing. A refusal stays for a while, since what was refused is lost for good.
 func (w *Writer) Trouble() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.trouble == "" && w.refused != "" && w.api.now().Sub(w.at) < refusalStays {
-		return fmt.Sprintf("remote write to %s: %d samples were refused, at %s last: %s", w.to.Host, w.lost, w.at.UTC().Format(time.RFC3339), w.refused)
+		return fmt.Sprintf("remote write to %s: the receiver has refused %d samples, the last at %s: %s",
+			w.to.Host, w.lost, w.at.UTC().Format(time.RFC3339), w.refused)
 	}
 	return w.trouble
 }
@@ -142,19 +146,53 @@ func (w *Writer) say(format string, args ...any) {
 // Run writes until the context ends.
 func (w *Writer) Run(ctx context.Context) {
 	for {
-		now := measure.Time(w.api.now().UnixNano())
-		due := w.from.Add(w.step + writeLag)
-		if wait := due.Sub(now); wait > 0 {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(wait.AsDuration()):
-			}
-			continue
-		}
-		if w.metered(func() error { return w.round(ctx, now) }) != nil {
+		complete, err := w.await(ctx, w.from.Add(w.step))
+		if err != nil || w.metered(func() error { return w.round(ctx, complete) }) != nil {
 			return
 		}
+	}
+}
+
+// await waits until the cell that ends at end is complete, or latestWrite has passed since. It returns up to when the recording
+// is complete. The error is the context's.
+func (w *Writer) await(ctx context.Context, end measure.Time) (measure.Time, error) {
+	if err := w.sleep(ctx, end.Add(w.spread())); err != nil {
+		return 0, err
+	}
+	if w.Ticks != nil {
+		left := end.Add(latestWrite).Sub(measure.Time(w.api.now().UnixNano()))
+		limited, cancel := context.WithTimeout(ctx, max(0, left.AsDuration()))
+		defer cancel()
+		if tick, err := w.Ticks(limited, end-1); err == nil {
+			return tick, nil
+		}
+	}
+	if err := w.sleep(ctx, end.Add(latestWrite)); err != nil {
+		return 0, err
+	}
+	return measure.Time(w.api.now().UnixNano()).Add(-latestWrite), nil
+}
+
+// spread returns how long after the end of a cell this host writes it, from 0 to a spreadDiv-th of the step.
+func (w *Writer) spread() measure.Span {
+	h := fnv.New32a()
+	for _, l := range w.labels {
+		h.Write([]byte(l.Value)) //nolint:errcheck // a hash takes everything
+	}
+	return measure.Span(h.Sum32()%1000) * (w.step / spreadDiv) / 1000
+}
+
+// sleep waits until a time. The error is the context's.
+func (w *Writer) sleep(ctx context.Context, until measure.Time) error {
+	wait := until.Sub(measure.Time(w.api.now().UnixNano()))
+	if wait <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(wait.AsDuration()):
+		return nil
 	}
 }
 
@@ -181,10 +219,10 @@ func (w *Writer) metered(f func() error) error {
 	return err
 }
 
-// round writes the oldest part of what is not written. The error is the context's.
-func (w *Writer) round(ctx context.Context, now measure.Time) error {
-	end := floor(now.Add(-writeLag), w.step)
-	if back := floor(now.Add(-writeBack), w.step); w.from < back {
+// round writes the oldest part of what is not written. The recording is complete up to a time. The error is the context's.
+func (w *Writer) round(ctx context.Context, complete measure.Time) error {
+	end := floor(complete, w.step)
+	if back := floor(complete.Add(-writeBack), w.step); w.from < back {
 		w.from = back
 		clear(w.rows) // they begin anew, after a gap
 	}
@@ -229,17 +267,6 @@ func (w *Writer) round(ctx context.Context, now measure.Time) error {
 	return nil
 }
 
-// isWritten says whether a metric is written: not the rate of what is written as a counter, no distribution, and nothing of single processes, threads or connections.
-func isWritten(m *metric) bool {
-	switch m.shape {
-	case distribution:
-		return false
-	case rate:
-		return m.stat.Signed
-	}
-	return !slices.ContainsFunc(m.by, func(f string) bool { return slices.Contains(narrow, f) })
-}
-
 // metric appends the samples of a metric over a time.
 func (w *Writer) metric(ctx context.Context, m *metric, over measure.Interval) error {
 	rows := w.rows[m.name]
@@ -250,8 +277,17 @@ func (w *Writer) metric(ctx context.Context, m *metric, over measure.Interval) e
 	told := map[*sent]bool{}
 	var last *measure.Answer
 	k := asker{w.api.reader, over.End, maxSamples}
+	step := max(w.step, m.step)
+	over.Start, over.End = floor(over.Start, step), floor(over.End, step)
+	if over.Start >= over.End { // no cell of a longer step ends here
+		return nil
+	}
+	asked := over
+	if m.shape == counter {
+		asked.Start = over.Start.Add(-step * measure.Span(lateCells(step)))
+	}
 	for _, where := range m.where {
-		a, err := k.ask(ctx, m, where, over, max(w.step, m.step))
+		a, err := k.ask(ctx, m, where, asked, step)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -276,14 +312,14 @@ func (w *Writer) metric(ctx context.Context, m *metric, over measure.Interval) e
 				continue
 			}
 			told[r] = true
-			if err := w.row(ctx, m, r, a, s.Values); err != nil {
+			if err := w.row(ctx, m, r, a, s.Values, over.Start); err != nil {
 				return err
 			}
 		}
 	}
 	for _, r := range rows { // those that the answers have not: they were absent in all cells
 		if r.there && !told[r] && last != nil {
-			if err := w.row(ctx, m, r, last, nil); err != nil {
+			if err := w.row(ctx, m, r, last, nil, over.Start); err != nil {
 				return err
 			}
 		}
@@ -291,8 +327,36 @@ func (w *Writer) metric(ctx context.Context, m *metric, over measure.Interval) e
 	return nil
 }
 
-// row appends the samples of a row. Values may be shorter than the answer: what is not there was absent.
-func (w *Writer) row(ctx context.Context, m *metric, r *sent, a *measure.Answer, values []float64) error {
+// lateCells returns how many cells before the oldest unwritten one are looked at again for late parts of ticks.
+func lateCells(step measure.Span) int { return int((latePart + step - 1) / step) }
+
+// late adds to a counter what was recorded of its written cells after they were written. n cells of the answer are written.
+func (r *sent) late(m *metric, a *measure.Answer, values []float64, n int) {
+	if !r.there || len(r.counted) == 0 {
+		return
+	}
+	for c := max(0, n-len(r.counted)); c < min(n, len(values), len(a.Elapsed)); c++ {
+		before := &r.counted[len(r.counted)-n+c]
+		if v := values[c]; a.Elapsed[c] > 0 && v == v {
+			if amount := m.amount(v, a.Elapsed[c]); amount > *before {
+				r.sum += amount - *before
+				*before = amount
+			}
+		}
+	}
+}
+
+// count adds the amount of a cell to a counter.
+func (r *sent) count(amount float64, step measure.Span) {
+	r.sum += amount
+	if r.counted = append(r.counted, amount); len(r.counted) > lateCells(step) {
+		r.counted = r.counted[:copy(r.counted, r.counted[1:])]
+	}
+}
+
+// row appends the samples of a row from a time on; what is before is written. Values may be shorter than the answer: what is
+// not there was absent.
+func (w *Writer) row(ctx context.Context, m *metric, r *sent, a *measure.Answer, values []float64, start measure.Time) error {
 	var samples []float
 	put := func(at measure.Time, v float64) {
 		t := ms(at)
@@ -302,7 +366,10 @@ func (w *Writer) row(ctx context.Context, m *metric, r *sent, a *measure.Answer,
 		}
 		samples = append(samples, float{t, v})
 	}
-	for c, elapsed := range a.Elapsed {
+	written := int(start.Sub(a.Start) / a.Step)
+	r.late(m, a, values, written)
+	for c := written; c < len(a.Elapsed); c++ {
+		elapsed := a.Elapsed[c]
 		from := a.Start.Add(a.Step * measure.Span(c))
 		to := from.Add(a.Step)
 		v := measure.NaN
@@ -319,13 +386,13 @@ func (w *Writer) row(ctx context.Context, m *metric, r *sent, a *measure.Answer,
 			if r.there {
 				put(to, math.Float64frombits(value.StaleNaN))
 			}
-			r.there, r.sum = false, 0
+			r.there, r.sum, r.counted = false, 0, nil
 			continue
 		case m.shape == counter:
 			if !r.there {
 				put(from, 0)
 			}
-			r.sum += m.amount(v, elapsed)
+			r.count(m.amount(v, elapsed), a.Step)
 			put(to, m.value(r.sum))
 		default:
 			put(to, m.value(v))
@@ -388,7 +455,7 @@ func (w *Writer) flush(ctx context.Context) error {
 			w.refused, w.at, w.trouble = err.Error(), w.api.now(), ""
 			w.mu.Unlock()
 		default:
-			w.say("%v, for %v now; it is tried again", err, time.Since(began).Round(time.Second))
+			w.say("%v; retrying since %s", err, began.UTC().Format("15:04:05 UTC"))
 			select {
 			case <-ctx.Done():
 				return ctx.Err()

@@ -1,6 +1,7 @@
 package prom
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"culprit/measure"
 
@@ -99,7 +101,7 @@ func through(t *testing.T, m *memory, to string, step measure.Span, from, end me
 	if err != nil {
 		t.Fatal(err)
 	}
-	for now := from; w.from < end; now = min(now.Add(90*measure.Second), end.Add(writeLag)) {
+	for now := from; w.from < end; now = min(now.Add(90*measure.Second), end) {
 		if err := w.round(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
@@ -203,14 +205,14 @@ func TestWriterWhenRefused(t *testing.T) {
 		t.Errorf("%d samples", n)
 	}
 	r.refuse = func(int) int { return 400 }
-	if err := w.round(t.Context(), w.from.Add(writeLag+measure.Minute)); err != nil {
+	if err := w.round(t.Context(), w.from.Add(measure.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	r.refuse = func(int) int { return 0 }
-	if err := w.round(t.Context(), w.from.Add(writeLag+measure.Minute)); err != nil {
+	if err := w.round(t.Context(), w.from.Add(measure.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.Trouble(); !strings.Contains(got, "samples were refused, at 20") || !strings.Contains(got, " last: 400 Bad Request out of order") || strings.Contains(got, "and more") {
+	if got := w.Trouble(); !strings.Contains(got, "the receiver has refused ") || !strings.Contains(got, ": 400 Bad Request out of order") || strings.Contains(got, "and more") {
 		t.Errorf("%q", got)
 	}
 	for _, bad := range []string{"", "localhost:9090", "ftp://x/", "http://", "http://a b/"} {
@@ -244,7 +246,7 @@ func TestWriterAfterAnHour(t *testing.T) {
 	for _, samples := range r.series {
 		first = min(first, samples[0].Timestamp)
 	}
-	if want := ms(now.Add(-writeBack - writeLag)); first < want-15000 || first > want+30000 || w.from < now.Add(-writeLag-15*measure.Second) {
+	if want := ms(now.Add(-writeBack)); first < want-15000 || first > want+30000 || w.from < now.Add(-15*measure.Second) {
 		t.Errorf("from %d, want %d; up to %v of %v", first, want, w.from, now)
 	}
 }
@@ -281,5 +283,94 @@ func TestWriterIntoPrometheus(t *testing.T) {
 	}
 	if compared < 400 {
 		t.Errorf("%d rows: too few to show anything", compared)
+	}
+}
+
+// TestWriterCountsLateParts: what a source records of a cell after it was written is in the next sample of the counter.
+func TestWriterCountsLateParts(t *testing.T) {
+	for _, step := range []measure.Span{measure.Second, 5 * measure.Second, 15 * measure.Second} {
+		m := &memory{}
+		m.record(t, measure.Delta, measure.Bytes, false, "disk.bytes by device")
+		for i := range 120 {
+			m.put("disk.bytes", noon.Add(measure.Span(i+1)*measure.Second), map[string]float64{"sda": 10})
+		}
+		all := m.ticks["disk.bytes"]
+		late := []int{44, 59, 74} // the last seconds of cells
+		m.ticks["disk.bytes"] = slices.Clone(all)
+		for _, i := range late {
+			m.ticks["disk.bytes"][i].rows = map[string]float64{"sda": 0}
+		}
+		r, to := receives(t)
+		a := m.api(noon)
+		w, err := a.NewWriter(to, "", step, "box")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s := 1; s <= 120; s++ {
+			if err := w.round(t.Context(), noon.Add(measure.Span(s)*measure.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if s%15 == 0 { // by then the late part is there
+				copy(m.ticks["disk.bytes"][:s], all[:s])
+			}
+		}
+		for key, samples := range r.series {
+			if last := samples[len(samples)-1].Value; last != 1200 {
+				t.Errorf("each %v: %s has gained %v of 1200", step, key, last)
+			}
+		}
+		if len(r.series) != 1 {
+			t.Errorf("%d series", len(r.series))
+		}
+	}
+}
+
+// TestWriterWaitsForTheTick: a cell is written as soon as its last tick is recorded, and at the latest latestWrite after its end;
+// hosts spread over a twentieth of the step, so that a sample is sent within a tenth of it.
+func TestWriterWaitsForTheTick(t *testing.T) {
+	step := 15 * measure.Second
+	spreads := map[measure.Span]bool{}
+	for i := range 200 {
+		w, err := New(&memory{}, nil, "test").NewWriter("http://localhost/", "", step, fmt.Sprintf("host%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := w.spread()
+		if s < 0 || s > step/20 {
+			t.Errorf("a host waits for %v", s)
+		}
+		spreads[s] = true
+	}
+	if len(spreads) < 100 {
+		t.Errorf("200 hosts write at %d moments", len(spreads))
+	}
+	end := noon.Add(step)
+	clock := end.Add(step / spreadDiv) // of a host that need not sleep
+	m := &memory{}
+	w, err := m.api(clock).NewWriter("http://localhost/", "", step, "box")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Ticks = func(_ context.Context, after measure.Time) (measure.Time, error) {
+		if after >= end || after.Add(measure.Second) < end {
+			t.Errorf("a tick after %v is waited for", after)
+		}
+		return end, nil
+	}
+	if got, err := w.await(t.Context(), end); err != nil || got != end {
+		t.Errorf("complete up to %v, %v", got, err)
+	}
+	w.api.now = func() time.Time { return end.Add(latestWrite).AsTime() }
+	w.Ticks = func(ctx context.Context, _ measure.Time) (measure.Time, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	if got, err := w.await(t.Context(), end); err != nil || got != end {
+		t.Errorf("without the tick complete up to %v, %v", got, err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.await(gone, end); err == nil {
+		t.Error("a server that ends waits on")
 	}
 }

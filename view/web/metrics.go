@@ -1,44 +1,22 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"culprit/measure"
-	"culprit/view"
 )
 
-// totals are the counters of /metrics: what Prometheus wants are sums that only grow, and what is recorded are amounts. They are added up when
-// somebody asks, from the time of the asking before, so they cost nothing while nobody does.
-type totals struct {
-	mu    sync.Mutex
-	first measure.Time // where all began: the newest tick when the server began
-	stats map[measure.StatID]*total
+// Exporter appends what is recorded in Prometheus's text format: the statistics that are wanted, as they are at the end of a
+// time; counters since its start. The error is the context's. Implementations are safe for several goroutines.
+type Exporter interface {
+	Append(ctx context.Context, b []byte, over measure.Interval, wanted func(measure.StatID) bool) ([]byte, error)
 }
 
-type total struct {
-	last measure.Time // up to which rows are summed
-	rows map[string]*sum
-}
-
-type sum struct {
-	value float64
-	seen  measure.Time // the end of the last window that had the row
-}
-
-const (
-	mostSummed = 500_000             // rows of all counters
-	forget     = 60 * measure.Minute // a row that was not seen for so long begins at 0 again, which reads as a restart
-)
-
-// metrics tells the recorded statistics and the server itself in Prometheus's text format. A delta is a counter since the server began, a level and a
-// delta that goes down too are gauges of the newest tick. A row that was not there in the time since the last asking is left out.
+// metrics answers with the server's own state and the recorded statistics in Prometheus's text format.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	p, err := parametersOf(r.URL.RawQuery, 0, nil, []string{"statistic"})
 	if err != nil {
@@ -50,28 +28,11 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer done()
 	b := s.ownMetrics(nil)
-	at := measure.Time(s.live.newest.Load())
-	s.totals.mu.Lock()
-	defer s.totals.mu.Unlock()
-	taken := map[string]bool{}
-	for _, d := range scraped(s.Machine.Datasets()) {
-		name, unit := view.MetricName(&d.Stat)
-		if taken[name] { // the query API tells them apart in the same way
-			name += "_" + cmp.Or(unit, "count")
-		}
-		taken[name] = true
-		if at == 0 || !wantedStat(p.values["statistic"], d.Stat.ID) {
-			continue
-		}
-		if b, err = s.appendMetric(ctx, b, d, name, at); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			f := faultOf(err)
-			b = append(b, "# "+string(d.Stat.ID)+" is missing: "+strings.ReplaceAll(f.Error(), "\n", " ")+"\n"...)
-		}
-		if len(b) > mostFindings*4 {
-			return &fault{status: http.StatusRequestEntityTooLarge, Code: "too-large", Message: "these are too many rows for one scrape", Hint: "name statistics: metrics?statistic=net.*"}
+	if s.Export != nil {
+		over := measure.Interval{Start: measure.Time(s.live.first.Load()), End: measure.Time(s.live.newest.Load())}
+		wanted := func(id measure.StatID) bool { return wantedStat(p.values["statistic"], id) }
+		if b, err = s.Export.Append(ctx, b, over, wanted); err != nil {
+			return err
 		}
 	}
 	return s.send(w, r, "text/plain; version=0.0.4; charset=utf-8", b)
@@ -85,113 +46,6 @@ func wantedStat(patterns []string, id measure.StatID) bool {
 		}
 	}
 	return len(patterns) == 0
-}
-
-// scraped gives one dataset a statistic: two of them would count things twice. One without a predicate is taken first, then one with more fields.
-func scraped(all []measure.Dataset) []*measure.Dataset {
-	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b measure.Dataset) int { return cmp.Compare(a.Stat.ID, b.Stat.ID) })
-	var out []*measure.Dataset
-	index := map[measure.StatID]int{}
-	for i := range all {
-		d := &all[i]
-		if d.State != measure.Recording || d.Stat.Kind == measure.Dists {
-			continue
-		}
-		k, ok := index[d.Stat.ID]
-		if !ok {
-			index[d.Stat.ID] = len(out)
-			out = append(out, d)
-			continue
-		}
-		old := out[k]
-		if a, b := len(d.Query.Where) > 0, len(old.Query.Where) > 0; a != b && b || a == b && len(d.Query.By) > len(old.Query.By) {
-			out[k] = d
-		}
-	}
-	return out
-}
-
-// appendMetric appends one statistic. On an error nothing is appended.
-func (s *Server) appendMetric(ctx context.Context, b []byte, d *measure.Dataset, name string, at measure.Time) ([]byte, error) {
-	q := d.Query
-	t := s.totals.stats[d.Stat.ID]
-	if t == nil {
-		if s.totals.first == 0 {
-			s.totals.first = measure.Time(s.live.first.Load())
-		}
-		t = &total{last: s.totals.first, rows: map[string]*sum{}}
-	}
-	counter := d.Stat.Kind == measure.Delta && !d.Stat.Signed
-	q.Over = measure.Interval{Start: at.Add(-max(d.Query.Step, liveStep)), End: at}
-	if counter {
-		q.Over.Start = t.last
-	}
-	var a *measure.Answer
-	if q.Over.End > q.Over.Start {
-		q.Step = q.Over.Span()
-		var err error
-		if a, err = s.Machine.Ask(ctx, q); err != nil {
-			return b, err
-		}
-		if len(a.Elapsed) > 1 {
-			return b, tooLarge(len(a.Series), len(a.Elapsed), 1)
-		}
-	}
-	help := strings.NewReplacer("\\", `\\`, "\n", `\n`).Replace(string(d.Stat.ID) + ": " + d.Stat.Help)
-	if !counter {
-		if d.Stat.Kind == measure.Delta {
-			name, help = name+"_per_second", help+"; per second of measured time"
-		}
-		b = append(b, "# HELP "+name+" "+help+"\n# TYPE "+name+" gauge\n"...)
-		scale := 1.0
-		if d.Stat.Unit == measure.Nanoseconds && d.Stat.Kind == measure.Level {
-			scale = 1e-9
-		}
-		for i := range a.Series {
-			if v := a.Series[i].Values; len(v) == 1 && v[0] == v[0] {
-				b = appendSample(append(b, name...), a.Query.By, a, i, "", v[0]*scale)
-			}
-		}
-		return b, nil
-	}
-	if a != nil && len(a.Elapsed) == 1 && a.Elapsed[0] > 0 {
-		for i := range a.Series {
-			v := a.Series[i].Values
-			if len(v) != 1 || v[0] != v[0] {
-				continue
-			}
-			key := string(appendLabels(nil, a.Query.By, a, i))
-			row := t.rows[key]
-			if row == nil {
-				if len(t.rows) >= mostSummed {
-					return b, tooLarge(len(a.Series), 1, mostSummed)
-				}
-				row = &sum{}
-				t.rows[key] = row
-			}
-			// The rate of a time is a ratio, that of all else is per second: times seconds, both are amounts in the base unit.
-			row.value, row.seen = row.value+v[0]*a.Elapsed[0].Seconds(), at
-		}
-		t.last = at
-		for key, row := range t.rows {
-			if at.Sub(row.seen) > forget {
-				delete(t.rows, key)
-			}
-		}
-		if s.totals.stats == nil {
-			s.totals.stats = map[measure.StatID]*total{}
-		}
-		s.totals.stats[d.Stat.ID] = t
-	}
-	b = append(b, "# HELP "+name+"_total "+help+"; since the server began\n# TYPE "+name+"_total counter\n"...)
-	for key, row := range t.rows {
-		if row.seen == t.last || d.Stat.Sparse {
-			b = append(append(append(b, name...), "_total"...), key...)
-			b = append(appendValue(append(b, ' '), row.value), '\n')
-		}
-	}
-	return b, nil
 }
 
 // ownMetrics appends what the server says of itself.
@@ -221,38 +75,6 @@ func (s *Server) ownMetrics(b []byte) []byte {
 	put("troubles", "gauge", "Things that are wrong with the recording now.", "", float64(len(h.Trouble)))
 	put("viewers", "gauge", "Open live views.", "", float64(s.viewers.Load()))
 	return b
-}
-
-// identifier makes a name of letters, digits and _.
-func identifier(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, s)
-}
-
-// appendSample appends the labels of a row and its value, and ends the line.
-func appendSample(b []byte, by []string, a *measure.Answer, i int, suffix string, v float64) []byte {
-	b = appendLabels(append(b, suffix...), by, a, i)
-	return append(appendValue(append(b, ' '), v), '\n')
-}
-
-// appendLabels appends {field="word",...}; nothing without fields.
-func appendLabels(b []byte, by []string, a *measure.Answer, i int) []byte {
-	if len(by) == 0 {
-		return b
-	}
-	b = append(b, '{')
-	for k, name := range by {
-		if k > 0 {
-			b = append(b, ',')
-		}
-		b = append(append(append(b, identifier(name)...), `="`...), escaped(a.Label(i, k))...)
-		b = append(b, '"')
-	}
-	return append(b, '}')
 }
 
 // escaped makes a label's value fit between quotes.

@@ -41,6 +41,7 @@ type Server struct {
 	Hosts      []string                                          // names in lower case that it is reached by, beside localhost and its addresses
 	Page       fs.FS                                             // the built page; nil, or without index.html: a page that says how to build it
 	Prometheus http.Handler                                      // answers what is below /api/v1/; nil: not found
+	Export     Exporter                                          // what /metrics has of what is recorded; nil: nothing
 	Scripts    Scripts                                           // nil: it runs none
 	Sample     func(context.Context, Sampling) (*Sampled, error) // samples the machine, one at a time, until it is over or the context ends; nil: it can't
 	CPU        func() measure.Span                               // CPU time of the calling thread, for Spent; nil: nobody asks
@@ -58,7 +59,6 @@ type Server struct {
 	zippers sync.Pool
 	live    *hub
 	report  *feed // of the diagnoses
-	totals  totals
 	viewers atomic.Int64
 	spent   atomic.Int64           // nanoseconds
 	fault   atomic.Pointer[string] // the last fault of our own, a sentence; nil = none
