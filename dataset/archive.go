@@ -43,6 +43,6 @@ type Archive interface {
 	// Logged calls each in order of time, all there are for a zero interval, until it gives an error, which Logged returns. The document is not kept.
 	Logged(ctx context.Context, kind string, over measure.Interval, each func(at measure.Time, document []byte) error) error
 
-	// Trouble says in a sentence each what is wrong now: a full disk, damaged parts. Empty when all is well.
-	Trouble() []string
+	// Trouble returns what is wrong now: a full disk, damaged parts. Empty when all is well.
+	Trouble() []measure.Trouble
 }

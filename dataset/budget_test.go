@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,7 +43,7 @@ func TestBudget(t *testing.T) {
 			if strings.TrimSpace(got) != want {
 				t.Errorf("at rest:%s, want %s", got, want)
 			}
-			if said := strings.Join(s.Health().Trouble, "; "); strings.Contains(said, "more than the 2 % that it may take: big.one") != (want != "") {
+			if said := fmt.Sprint(s.Health().Trouble); strings.Contains(said, "more than the 2 % that it may take: big.one") != (want != "") {
 				t.Errorf("said: %s", said)
 			}
 		}

@@ -192,7 +192,7 @@ func (m *memory) Logged(_ context.Context, kind string, over measure.Interval, e
 	return nil
 }
 
-func (m *memory) Trouble() []string { return nil }
+func (m *memory) Trouble() []measure.Trouble { return nil }
 
 // stamps gives the times at which a dataset has something.
 func (m *memory) stamps(id uint32) []measure.Time {

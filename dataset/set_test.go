@@ -495,7 +495,7 @@ func TestTrouble(t *testing.T) {
 		src.fails.Store(true)
 		live(t, src, a, []string{"m.a"}, func(s *Set) {
 			time.Sleep(time.Second)
-			if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0], "the file is gone") {
+			if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0].Text, "the file is gone") {
 				t.Errorf("trouble %q", got)
 			}
 			src.fails.Store(false)
@@ -507,7 +507,7 @@ func TestTrouble(t *testing.T) {
 			a.refuse = errors.New("no space left")
 			a.mu.Unlock()
 			time.Sleep(2 * time.Second)
-			if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0], "no space left") {
+			if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0].Text, "no space left") {
 				t.Errorf("trouble %q", got)
 			}
 		})
@@ -632,7 +632,7 @@ func TestSourceThatIsSilent(t *testing.T) {
 		b.holds = map[int]stall{4: {before: 30 * time.Second}}
 		s, stop := recordTwo(t, a, b, m)
 		time.Sleep(20 * time.Second)
-		if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0], "m.c and what is measured with it has given nothing since") {
+		if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0].Text, "m.c and what is measured with it has given nothing since") {
 			t.Errorf("trouble %q", got)
 		}
 		unbroken(t, "m.a", m.stamps(1), measure.Second, 18)
@@ -758,7 +758,7 @@ func TestArchiveAheadOfTheClock(t *testing.T) {
 				if text := strings.Join(got, " "); text != c.want {
 					t.Errorf("%s: kept %s, want %s", c.name, text, c.want)
 				}
-				if said := strings.Join(s.Health().Trouble, "; "); (said != "") != (c.trouble != "") || !strings.Contains(said, c.trouble) {
+				if said := fmt.Sprint(s.Health().Trouble); (said != "[]") != (c.trouble != "") || !strings.Contains(said, c.trouble) {
 					t.Errorf("%s: trouble %q, want %q", c.name, said, c.trouble)
 				}
 			})

@@ -138,7 +138,7 @@ func (s *Set) Health() measure.Health {
 	}
 	h.Trouble = slices.Clip(h.Trouble)
 	for _, about := range slices.Sorted(maps.Keys(s.troubles)) {
-		h.Trouble = append(h.Trouble, s.troubles[about])
+		h.Trouble = append(h.Trouble, measure.Trouble{Key: "recording: " + about, Text: s.troubles[about]})
 	}
 	return h
 }

@@ -57,13 +57,19 @@ type Spent struct {
 // Health is what a program that records says of itself.
 type Health struct {
 	Started   Time
-	CPU       float64  // share of one CPU that the whole process takes, with what its programs in the kernel take of others, mean over the last minute; NaN = not known yet
-	Spent     []Spent  // the same by its parts: their sum is CPU. First the datasets, last what is in no other part. nil = not known yet
-	Memory    int64    // resident bytes
-	Disk      int64    // bytes of the archive
-	DiskLimit int64    // bytes that it may take; 0 = no limit
-	CPULimit  float64  // share of one CPU that recording may take; 0 = no limit
-	Refused   uint64   // samples that an engine elsewhere, to which is written, would not take, since the start
-	Late      uint64   // ticks that were left out or came more than half a step late, since the start
-	Trouble   []string // what is wrong now, a sentence each
+	CPU       float64   // share of one CPU that the whole process takes, with what its programs in the kernel take of others, mean over the last minute; NaN = not known yet
+	Spent     []Spent   // the same by its parts: their sum is CPU. First the datasets, last what is in no other part. nil = not known yet
+	Memory    int64     // resident bytes
+	Disk      int64     // bytes of the archive
+	DiskLimit int64     // bytes that it may take; 0 = no limit
+	CPULimit  float64   // share of one CPU that recording may take; 0 = no limit
+	Refused   uint64    // samples that an engine elsewhere, to which is written, would not take, since the start
+	Late      uint64    // ticks that were left out or came more than half a step late, since the start
+	Trouble   []Trouble // what is wrong now
 }
+
+// Trouble is something that is wrong now. Its key stays the same for as long as it lasts: the text may have counts and times.
+type Trouble struct{ Key, Text string }
+
+// String returns the text.
+func (t Trouble) String() string { return t.Text }

@@ -234,7 +234,7 @@ func TestAFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 	disk.full.Store(true)
 	at = w.run(t, s, n, at, 700)
 	s.Settle()
-	if trouble := s.Trouble(); len(trouble) != 1 || !strings.Contains(trouble[0], "full") {
+	if trouble := s.Trouble(); len(trouble) != 1 || !strings.Contains(trouble[0].Text, "full") {
 		t.Fatal(trouble)
 	}
 	compareAll(t, s, n, w.r, measure.Interval{Start: someTime, End: at})

@@ -253,17 +253,17 @@ func (s *Store) strays() error {
 	return s.erase(strays)
 }
 
-// Trouble says in a sentence each what is wrong now.
-func (s *Store) Trouble() []string {
+// Trouble returns what is wrong now.
+func (s *Store) Trouble() []measure.Trouble {
 	d := s.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var out []string
+	var out []measure.Trouble
 	if d.dead != nil {
-		out = append(out, "what is recorded stays in memory for now: "+d.dead.Error())
+		out = append(out, measure.Trouble{Key: "archive: disk", Text: "what is recorded stays in memory for now: " + d.dead.Error()})
 	}
 	for _, f := range d.faults {
-		out = append(out, "the archive is damaged: "+f)
+		out = append(out, measure.Trouble{Key: "archive: " + f, Text: "the archive is damaged: " + f})
 	}
 	return out
 }

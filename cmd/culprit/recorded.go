@@ -198,7 +198,12 @@ func (a *atRest) Remark() string {
 	return fmt.Sprintf("no server runs: this is what was recorded in %s up to %s, %v ago", a.dir, end.AsTime().Local().Format("2006-01-02 15:04:05"), age)
 }
 
-func (a *atRest) Trouble() []string { return a.store.Trouble() }
+func (a *atRest) Trouble() (all []string) {
+	for _, t := range a.store.Trouble() {
+		all = append(all, t.Text)
+	}
+	return all
+}
 
 func (a *atRest) Replay(over measure.Interval, netns string) term.Machine {
 	var stats []measure.Stat // as they were recorded; then those of this program, so that a tool can say what was not

@@ -334,12 +334,12 @@ func (m *served) Health() measure.Health {
 	h := m.Set.Health()
 	h.Memory, h.DiskLimit, h.Disk = kernel.ResidentMemory(), m.size, m.bytes()
 	if t := m.History.Trouble(); t != "" {
-		h.Trouble = append(h.Trouble, t)
+		h.Trouble = append(h.Trouble, measure.Trouble{Key: "diagnosis", Text: t})
 	}
 	if m.writer != nil {
 		h.Refused = m.writer.Lost()
 		if t := m.writer.Trouble(); t != "" {
-			h.Trouble = append(h.Trouble, t)
+			h.Trouble = append(h.Trouble, measure.Trouble{Key: "remote write", Text: t})
 		}
 	}
 	return h

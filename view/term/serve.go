@@ -37,7 +37,7 @@ type Serving struct {
 type Teller struct {
 	t    Terminal
 	mu   sync.Mutex
-	said []string
+	said []measure.Trouble
 }
 
 // Say prints a line.
@@ -54,21 +54,29 @@ func (w *Teller) Diagnosis(r *diagnose.Report) {
 	fmt.Fprint(w.t.Out, "\n"+view.Diagnosis(r, w.t.Width, w.t.Colour)+"\n") //nolint:errcheck // as above
 }
 
-// Trouble says what is wrong now. Each sentence is told when it begins, and when it is over.
-func (w *Teller) Trouble(all []string) {
+// Trouble prints what is wrong now: each trouble as it begins, and when it is over. What only changes its text, such as a count,
+// is not printed again.
+func (w *Teller) Trouble(all []measure.Trouble) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, s := range all {
-		if !slices.Contains(w.said, s) {
-			fmt.Fprintln(w.t.Err, "culprit:", view.Clean(s)) //nolint:errcheck // as above
+	in := func(list []measure.Trouble, key string) bool {
+		return slices.ContainsFunc(list, func(t measure.Trouble) bool { return t.Key == key })
+	}
+	var lasting []measure.Trouble // with the text that was printed
+	for _, t := range w.said {
+		if in(all, t.Key) {
+			lasting = append(lasting, t)
+			continue
+		}
+		fmt.Fprintln(w.t.Err, "culprit: over:", view.Clean(t.Text)) //nolint:errcheck // as above
+	}
+	w.said = lasting
+	for _, t := range all {
+		if !in(w.said, t.Key) {
+			fmt.Fprintln(w.t.Err, "culprit:", view.Clean(t.Text)) //nolint:errcheck // as above
+			w.said = append(w.said, t)
 		}
 	}
-	for _, s := range w.said {
-		if !slices.Contains(all, s) {
-			fmt.Fprintln(w.t.Err, "culprit: over:", view.Clean(s)) //nolint:errcheck // as above
-		}
-	}
-	w.said = slices.Clone(all)
 }
 
 // listenUsually is the address of a server that was asked for none.

@@ -102,12 +102,14 @@ func TestServeFlags(t *testing.T) {
 func TestTellerSaysTroublesOnce(t *testing.T) {
 	_, out, errs := runServe(t, func(_ context.Context, _ Serving, tell *Teller) error {
 		tell.Say("here")
-		for _, all := range [][]string{nil, {"the disk is full"}, {"the disk is full"}, {"the disk is full", "a\x1b[31mb"}, {"a\x1b[31mb"}, nil, nil} {
+		disk := measure.Trouble{Key: "disk", Text: "the disk is full"}
+		away := func(text string) measure.Trouble { return measure.Trouble{Key: "remote write", Text: "a\x1b[31mb " + text} }
+		for _, all := range [][]measure.Trouble{nil, {disk}, {disk}, {disk, away("for 1 s")}, {away("for 2 s")}, {away("for 3 s")}, nil, nil} {
 			tell.Trouble(all)
 		}
 		return nil
 	})
-	if want := "culprit: the disk is full\nculprit: a?[31mb\nculprit: over: the disk is full\nculprit: over: a?[31mb\n"; errs != want || out != "here\n" {
+	if want := "culprit: the disk is full\nculprit: a?[31mb for 1 s\nculprit: over: the disk is full\nculprit: over: a?[31mb for 1 s\n"; errs != want || out != "here\n" {
 		t.Errorf("said %q and %q, want %q", out, errs, want)
 	}
 }

@@ -277,7 +277,7 @@ func (m *memory) Tick(ctx context.Context, after measure.Time) (measure.Time, er
 }
 
 func (m *memory) Health() measure.Health {
-	return measure.Health{Started: start, CPU: 0.01, Memory: 50 << 20, Disk: 1 << 20, DiskLimit: 2 << 30, Late: 1, Trouble: []string{"the disk is full"}}
+	return measure.Health{Started: start, CPU: 0.01, Memory: 50 << 20, Disk: 1 << 20, DiskLimit: 2 << 30, Late: 1, Trouble: []measure.Trouble{{Key: "disk", Text: "the disk is full"}}}
 }
 
 func (m *memory) Datasets() []measure.Dataset {

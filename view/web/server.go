@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"path"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -530,13 +529,16 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	b = strconv.AppendInt(append(b, `,"disk_bytes":`...), h.Disk, 10)
 	b = strconv.AppendInt(append(b, `,"disk_limit_bytes":`...), h.DiskLimit, 10)
 	b = view.AppendNumber(append(b, `,"cpu_limit":`...), h.CPULimit)
-	trouble := h.Trouble
+	var trouble []string
+	for _, t := range h.Trouble {
+		trouble = append(trouble, t.Text)
+	}
 	if f := s.fault.Load(); f != nil {
-		trouble = append(slices.Clip(trouble), *f)
+		trouble = append(trouble, *f)
 	}
 	if s.Passes != nil {
 		if _, err := s.Passes.All(); err != nil {
-			trouble = append(slices.Clip(trouble), err.Error()+": only the server's own token is let in")
+			trouble = append(trouble, err.Error()+": only the server's own token is let in")
 		}
 	}
 	b = appendStrings(append(b, `,"trouble":`...), trouble)
