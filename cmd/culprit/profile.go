@@ -25,11 +25,12 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	_ = kernel.SlackTimers(profileSlack) // who may not pays the little that it saves
 	p := trace.Profile{Of: profileOf(q.Of), Hz: q.Hz, CPUs: q.CPUs, Who: trace.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups},
 		Kernel: q.Kernel, User: q.User, ByCPU: q.ByCPU, ByThread: q.ByThread, Offsets: q.ByCPU, Wakers: q.Wakers, Least: q.Least, Unwind: q.Unwind, Inline: q.Inline, For: measure.Span(q.For)}
+	began := measure.Time(time.Now().UnixNano())
 	got, err := p.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &term.Profiled{Took: got.Took, CPUs: len(q.CPUs), Frames: trace.ProfileFrames, Away: got.Away, Loss: got.Loss, Notes: got.Notes}
+	out := &term.Profiled{Began: began, Took: got.Took, CPUs: len(q.CPUs), Frames: trace.ProfileFrames, Away: got.Away, Loss: got.Loss, Notes: got.Notes}
 	if out.CPUs == 0 {
 		out.CPUs = len(online)
 	}

@@ -34,6 +34,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	defer stop()
 	before := processTime()
 	p := trace.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
+	began := measure.Time(time.Now().UnixNano())
 	got, err := p.Run(ctx)
 	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
@@ -52,6 +53,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 		}
 	})
 	t.Seconds = got.Took.Seconds() * float64(cpus)
+	t.Taken = flame.Taken{At: began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
 	t.Notes = got.Notes
 	if cut > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("the stacks of %d samples have %d frames, which is the most: they may have been longer", cut, trace.ProfileFrames))

@@ -44,6 +44,23 @@ func Merge(all ...*Tree) (*Tree, error) {
 		}
 	}
 	t := b.Tree()
-	t.Unit, t.Samples, t.Seconds = all[0].Unit, samples, seconds
+	t.Unit, t.Samples, t.Seconds, t.Taken = all[0].Unit, samples, seconds, taken(all)
 	return t, nil
+}
+
+// taken returns when several profiles were taken: from the earliest on, and for how long in all.
+func taken(all []*Tree) Taken {
+	out := all[0].Taken
+	for _, t := range all[1:] {
+		out.At = min(out.At, t.Taken.At)
+		if out.Over > 0 && t.Taken.Over > 0 {
+			out.Over += t.Taken.Over
+		} else {
+			out.Over = 0
+		}
+		if out.Each != t.Taken.Each {
+			out.Each = 0
+		}
+	}
+	return out
 }

@@ -20,6 +20,7 @@ type Options struct {
 	Addresses bool   // functions without a name are told apart by address
 	Marks     bool   // _[k] behind functions of the kernel, _[j] behind those made at run time
 	Offsets   bool   // DTrace's offsets are kept: one node for each place of a call
+	Label     string // of pprof: the values of this label are below the root, as pprof's -tagroot has it
 	Value     string // of pprof and GHC: which of several amounts; "" the profile's own choice
 	Amount    int    // of folded stacks with two amounts: 1 the one before, 2 the one after; nothing else is read then. 0: after, and a note
 

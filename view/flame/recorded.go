@@ -62,6 +62,10 @@ func AskRecorded(ctx context.Context, r measure.Reader, p Part) (*Recorded, erro
 	}
 	t := out.Tree
 	t.Seconds = out.Took.Seconds() * float64(out.CPUs)
+	t.Taken = Taken{At: p.Over.Start, Over: out.Took}
+	if out.Due > 0 {
+		t.Taken.Each = measure.Span(t.Seconds / out.Due * 1e9)
+	}
 	for _, n := range a.Notes {
 		t.note(n)
 	}

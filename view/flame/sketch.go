@@ -38,7 +38,7 @@ func (t *Tree) leastSketched() float64 {
 func (t *Tree) sketched(least float64) (*Tree, [][]int32) {
 	rank := t.ranks()
 	from, list := t.families()
-	u := &Tree{Functions: t.Functions, Unit: t.Unit, Samples: t.Samples, Seconds: t.Seconds, Notes: t.Notes, Depth: t.Depth}
+	u := &Tree{Functions: t.Functions, Unit: t.Unit, Samples: t.Samples, Seconds: t.Seconds, Taken: t.Taken, Notes: t.Notes, Depth: t.Depth}
 	var of [][]int32
 	type step struct {
 		nodes  []int32

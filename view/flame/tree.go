@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"unsafe"
+
+	"culprit/measure"
 )
 
 // A Kind says where a function's code lives.
@@ -42,7 +44,15 @@ type Tree struct {
 	Unit    string  // of the amounts: samples, ns, bytes, cycles ...
 	Samples float64 // how many samples were taken; 0: not known, and amounts are taken for it
 	Seconds float64 // of CPU time that the amounts stand for; 0: not known
+	Taken   Taken
 	Notes   []string
+}
+
+// Taken says when and how a profile was taken, as far as it is known.
+type Taken struct {
+	At   measure.Time // when it began; 0: not known
+	Over measure.Span // for how long; 0: not known
+	Each measure.Span // CPU time between the samples of a CPU; 0: not known, or the amounts are not samples
 }
 
 // Len gives the number of nodes, the root among them.
@@ -327,7 +337,7 @@ func (t *Tree) Regroup(functions []Function, to []uint32) *Tree {
 	}
 	b.Add(0, t.Self[0])
 	u := b.Tree()
-	u.Unit, u.Samples, u.Seconds, u.Notes = t.Unit, t.Samples, t.Seconds, t.Notes
+	u.Unit, u.Samples, u.Seconds, u.Taken, u.Notes = t.Unit, t.Samples, t.Seconds, t.Taken, t.Notes
 	return u
 }
 
@@ -424,7 +434,7 @@ func (t *Tree) heaviest(nodes int) (*Tree, []int32) {
 
 // prune tells of each node that was kept which one it was. Of those whose total is least only the first so many are kept.
 func (t *Tree) prune(least float64, ties int) (*Tree, []int32) {
-	u := &Tree{Functions: t.Functions, Unit: t.Unit, Samples: t.Samples, Seconds: t.Seconds, Notes: t.Notes}
+	u := &Tree{Functions: t.Functions, Unit: t.Unit, Samples: t.Samples, Seconds: t.Seconds, Taken: t.Taken, Notes: t.Notes}
 	var kept []int32
 	at := make([]int32, t.Len())
 	depth := []int{}

@@ -229,6 +229,7 @@ few samples stand behind the others and are counted.`, helpWidth),
 	f.BoolVar(&d.json, "json", false, "of --diff: the ranked functions as JSON")
 	f.StringVar(&read.Event, "event", "", "of perf script: the samples of this event (default the first one's)")
 	f.StringVar(&read.Value, "value", "", "of pprof and GHC: which of the amounts")
+	f.StringVar(&read.Label, "label", "", "of pprof: put the values of this label below the root, such as thread")
 	f.BoolVar(&read.PID, "pids", false, "of perf script: processes are told apart by number")
 	f.BoolVar(&read.TID, "tids", false, "of perf script: threads are told apart by number")
 	f.BoolVar(&read.Addresses, "addresses", false, "of perf script: functions without a name are told apart by address")

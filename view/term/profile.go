@@ -48,6 +48,7 @@ type Profiling struct {
 // Profiled is what was sampled.
 type Profiled struct {
 	Stacks iter.Seq[ProfiledStack] // may be gone through again
+	Began  measure.Time
 	Took   measure.Span
 	CPUs   int   // that were sampled
 	Frames int   // as many as a stack can have: one with so many may have been longer

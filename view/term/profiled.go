@@ -70,6 +70,7 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 	}
 	t := treeOf(stacks, pids, q.ByThread)
 	t.Seconds = got.Took.Seconds() * float64(got.CPUs)
+	t.Taken = flame.Taken{At: got.Began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
 	return o.put(p.Terminal, t, note)
 }
 

@@ -58,7 +58,7 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 		})
 	}
 	t := treeOf(stacks, pids, q.ByThread)
-	t.Unit = "ns"
+	t.Unit, t.Taken = "ns", flame.Taken{At: got.Began, Over: got.Took}
 	return o.put(p.Terminal, t, note)
 }
 

@@ -13,6 +13,7 @@ import (
 // Exporter appends what is recorded in Prometheus's text format: the statistics that are wanted, as they are at the end of a
 // time; counters since its start. The error is the context's. Implementations are safe for several goroutines.
 type Exporter interface {
+	// Append appends the metrics to b.
 	Append(ctx context.Context, b []byte, over measure.Interval, wanted func(measure.StatID) bool) ([]byte, error)
 }
 
