@@ -15,6 +15,7 @@ type Env struct {
 	Netns     string // network namespaces to look at: "" the tool's own, a name as `ip netns` shows, or "all"
 	SinceBoot bool   // the first reading is emitted too, over the time since boot
 	Long      bool   // it goes on for hours: what is dear to begin and cheap to keep is worth it
+	Programs  bool   // of command lines the program alone: arguments may have secrets
 
 	namespaces *namespaces // found once for all collectors of a Source; nil: each looks for itself
 }

@@ -51,7 +51,7 @@ func (Processes) Stats() []measure.Stat {
 	}
 	info := level("process.info", measure.Count, "what a process is; cgroup is its place in cgroup v2, or in v1 where it has none there (/proc/PID/stat, status, cgroup, cmdline)",
 		with(measure.Field{Name: "parent", Type: measure.Number, Help: "process id of the parent, 0 for none"}, word("user", "effective user, by /etc/passwd, or its number"),
-			word("cgroup", "path of the control group"), word("command", "command line, at most 4 KiB; empty for kernel threads"), state))
+			word("cgroup", "path of the control group"), word("command", "command line, at most 4 KiB, or where arguments are not recorded the program alone; empty for kernel threads"), state))
 	info.Fold = measure.Max
 	return []measure.Stat{
 		delta("process.cpu", measure.Nanoseconds, "CPU time of all threads, ended ones too (taskstats or /proc/PID/schedstat, held to /proc/PID/stat)", with(mode)),
@@ -81,7 +81,7 @@ func (c Processes) Open(env *Env, want Want) (Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &processReading{dir: dir, root: env.Root, spaces: env.namespaces, wants: wantProcesses(want), now: c.now, tick: tickNanoseconds, page: uint64(kernel.PageSize()),
+	r := &processReading{dir: dir, root: env.Root, spaces: env.namespaces, wants: wantProcesses(want), programs: env.Programs, now: c.now, tick: tickNanoseconds, page: uint64(kernel.PageSize()),
 		controllers: cgroupControllers(), reasons: delayReasons(), buf: make([]byte, 4096)}
 	r.users.path = c.passwd
 	if r.users.path == "" {
@@ -146,6 +146,7 @@ type processReading struct {
 	dir         *kernel.Dir
 	root        kernel.Root
 	wants       processWants
+	programs    bool // command lines without their arguments
 	now         func() measure.Span
 	tick, page  uint64 // nanoseconds, bytes
 	road        *taskstatsRoad

@@ -596,3 +596,31 @@ func FuzzTaskStats(f *testing.F) {
 		}
 	})
 }
+
+// TestProgramOfCommandLine: where arguments are not recorded, nothing of them is left.
+func TestProgramOfCommandLine(t *testing.T) {
+	const secret = "hunter2"
+	for cmdline, want := range map[string]string{
+		"mysql\x00-p" + secret + "\x00":            "mysql",
+		"/opt/My App/run\x00" + secret + "\x00":    "/opt/My App/run",
+		"postgres: app db 10.0.0.1 " + secret:      "postgres:",
+		"nginx: master " + secret + "\x00\x00\x00": "nginx:",
+		"\x00" + secret:                            "",
+		"curl\x00\x00-u\x00" + secret:              "curl",
+		"":                                         "",
+		"sh\x00-c\x00mysql -p" + secret + "\x00\x00\x00\x00": "sh",
+		"./a\x00" + strings.Repeat(secret+"\x00", 1000):      "./a",
+	} {
+		if got := string(appendCommand(nil, programOf([]byte(cmdline)))); got != want {
+			t.Errorf("%.60q is recorded as %q, want %q", cmdline, got, want)
+		}
+	}
+	for _, programs := range []bool{false, true} {
+		m := newProcessMachine(t, merge(madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1), map[string]string{"proc/7/cmdline": "mysql\x00-p" + secret + "\x00"}))
+		m.reading.(*processReading).programs = programs
+		all := fmt.Sprint(m.read(true))
+		if !strings.Contains(all, "mysql") || strings.Contains(all, secret) == programs {
+			t.Errorf("programs alone %v: %s", programs, all)
+		}
+	}
+}

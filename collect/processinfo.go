@@ -54,6 +54,9 @@ func (r *processReading) readInfo(p *process) {
 	}
 	if r.wants.command && !p.stat.kernel {
 		if b, err := r.dir.ReadPIDHead(p.pid, "cmdline", r.buf[:mostCommand]); err == nil {
+			if r.programs {
+				b = programOf(b)
+			}
 			r.text = appendCommand(r.text[:0], b)
 			if i.command != string(r.text) {
 				i.command = string(r.text)

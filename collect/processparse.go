@@ -231,3 +231,13 @@ func appendClean(dst, text []byte) []byte {
 func appendCommand(dst, cmdline []byte) []byte {
 	return appendClean(dst, bytes.TrimRight(cmdline, "\x00"))
 }
+
+// programOf cuts a command line to its program. A process that has written over its arguments, as PostgreSQL and nginx do, has one
+// text in their place: of that the first word is left.
+func programOf(cmdline []byte) []byte {
+	program, rest, _ := bytes.Cut(cmdline, []byte{0})
+	if len(bytes.Trim(rest, "\x00")) == 0 {
+		program, _, _ = bytes.Cut(program, []byte(" "))
+	}
+	return program
+}

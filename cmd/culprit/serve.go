@@ -47,7 +47,7 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		err = errors.Join(err, archive.Close())
 		slow()
 	}()
-	all, sentences := sources(collect.Env{Netns: diagnoseNetns(), Long: true}, trace.Budget(o.Budget)), defaults()
+	all, sentences := sources(collect.Env{Netns: diagnoseNetns(), Long: true, Programs: !o.Commands}, trace.Budget(o.Budget)), defaults()
 	sampler := trace.NewSampler(o.Profile)
 	if o.Profile > 0 {
 		all = append(all, sampler)

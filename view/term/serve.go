@@ -31,6 +31,7 @@ type Serving struct {
 	WriteTo   string          // address of a receiver of Prometheus's remote write; "": none
 	WriteEach measure.Span    // time between the samples that are written there
 	Profile   int             // samples a second of each CPU; 0: none are taken
+	Commands  bool            // whole command lines are recorded; else their program alone
 }
 
 // Teller is how a server tells its user what it does. Safe for several goroutines.
@@ -111,6 +112,7 @@ It needs no root, and root shows more. Recording takes about a hundredth of one 
 	f.StringVar(&s.DiskFull, "disk-full", "oldest", "what goes when the disk is full: oldest, newest")
 	f.StringVar(&budget, "budget", "10%", "the most of one CPU that recording takes; beyond it what costs most rests, and is named; 0 for no bound")
 	f.StringVar(&profile, "profile", "49", "samples of stacks a second of each CPU, recorded too; off for none")
+	f.BoolVar(&s.Commands, "command-lines", false, "record whole command lines, which may have passwords; without it the program alone")
 	f.StringVar(&s.WriteTo, "remote-write", "", "send what is recorded to this address by Prometheus's remote write, with $CULPRIT_REMOTE_WRITE_TOKEN if it is set")
 	f.StringVar(&each, "remote-write-each", "15s", "the time between the samples that are sent there: 1s, 5s, 15s, 60s")
 	f.StringVar(&s.Cert, "tls-cert", "", "file of the certificate, with those that it rests on")
