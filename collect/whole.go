@@ -28,6 +28,10 @@ func wholes(stats []measure.Stat) {
 		{"net.protocol.", "counter"},
 		{"cache.", "cache"},
 		{"irq.affinity", "affinity effective"},
+		{"tcp.flow.limited", "by"}, // busy includes rwnd and sndbuf
+		{"net.ring.size", "bound"},
+		{"net.sockets.memory", ""},
+		{"net.sockets", "protocol state"}, // used: those of all protocols; alloc includes inuse and orphan
 	}
 	for i := range stats {
 		st := &stats[i]

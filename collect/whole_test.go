@@ -21,6 +21,9 @@ func TestWholes(t *testing.T) {
 		{"pressure.time", "scope", true}, {"pressure.time", "resource", false}, {"net.qdisc.drops", "parent", true}, {"net.qdisc.drops", "device", false},
 		{"net.device.modes", "mode", true}, {"net.device.errors.detail", "reason", true}, {"sched.load", "window", true}, {"net.protocol.events", "counter", true},
 		{"cache.entries", "cache", true}, {"irq.affinity", "effective", true}, {"cpu.time", "mode", false}, {"disk.bytes", "device", true}, {"disk.bytes", "direction", false}, {"net.device.bytes", "device", false},
+		{"tcp.flow.limited", "by", true}, {"tcp.flow.limited", "peer", false}, {"tcp.flow.bytes", "direction", false},
+		{"net.ring.size", "bound", true}, {"net.ring.size", "ring", false},
+		{"net.sockets", "state", true}, {"net.sockets", "netns", false}, {"net.sockets.memory", "protocol", false},
 	} {
 		st := all[want.id]
 		f, i := st.Field(want.field)

@@ -61,7 +61,7 @@ func shape(a *measure.Answer, st *measure.Stat, top int) (*shaped, error) {
 	kept := ranks
 	if top > 0 && top < n {
 		kept = ranks[:top]
-		if st != nil && st.Fold == measure.Sum && a.Kind != measure.Dists {
+		if st != nil && st.AddsUp(a.Query) {
 			s.rest, s.left = slices.Repeat([]float64{measure.NaN}, cells), n-top
 			for _, r := range ranks[top:] {
 				add(s.rest, a.Series[r.series].Values)
@@ -84,7 +84,7 @@ func weight(a *measure.Answer, st *measure.Stat, i int) float64 {
 	switch {
 	case a.Kind == measure.Dists:
 		return values(a.Series[i].Dists())
-	case st == nil || st.Fold != measure.Sum:
+	case st == nil || !st.May().Sum:
 		return a.Mean(i)
 	}
 	whole := measure.NaN

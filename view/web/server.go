@@ -471,6 +471,8 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 	b = view.AppendString(append(b, `,"unit":`...), string(st.Unit))
 	b = view.AppendString(append(b, `,"rate_unit":`...), string(st.AnswerUnit()))
 	b = view.AppendString(append(b, `,"fold":`...), st.Fold.String())
+	b = appendMay(append(b, `,"may":`...), st.May())
+	b = view.AppendString(append(b, `,"folded":`...), st.Folded())
 	b = strconv.AppendBool(append(b, `,"sparse":`...), st.Sparse)
 	if st.Traced {
 		b = append(b, `,"traced":true`...)
@@ -498,6 +500,15 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 	if st.Program != "" {
 		b = view.AppendString(append(b, `,"program":`...), st.Program)
 	}
+	return append(b, '}')
+}
+
+// appendMay appends what can be done with the values of a statistic.
+func appendMay(b []byte, may measure.May) []byte {
+	b = strconv.AppendBool(append(b, `{"sum":`...), may.Sum)
+	b = strconv.AppendBool(append(b, `,"stack":`...), may.Stack)
+	b = strconv.AppendBool(append(b, `,"rate":`...), may.Rate)
+	b = strconv.AppendBool(append(b, `,"percentile":`...), may.Percentile)
 	return append(b, '}')
 }
 
