@@ -106,17 +106,17 @@ func (r Root) OpenConnections() (*Connections, error) {
 
 func (c *Connections) open(at *connectionMembers) (err error) {
 	number := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
-	if c.marks, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_conns", Type: ebpf.SkStorage, KeySize: 4, ValueSize: 4, Flags: unix.BPF_F_NO_PREALLOC,
+	if c.marks, err = NewMap(&ebpf.MapSpec{Name: "culprit_conns", Type: ebpf.SkStorage, KeySize: 4, ValueSize: 4, Flags: unix.BPF_F_NO_PREALLOC,
 		Key: number, Value: number}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
-	if c.counts, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_count", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: countKinds, Flags: unix.BPF_F_MMAPABLE}); err != nil {
+	if c.counts, err = NewMap(&ebpf.MapSpec{Name: "culprit_count", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: countKinds, Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	if c.counted, err = unix.Mmap(c.counts.FD(), 0, PageSize(), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("look into a map: %w", asErr(err))
 	}
-	if c.out, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4, ValueSize: connectionRecord, MaxEntries: 1 + connectionRoom, Flags: unix.BPF_F_MMAPABLE}); err != nil {
+	if c.out, err = NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4, ValueSize: connectionRecord, MaxEntries: 1 + connectionRoom, Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	size := ((1+connectionRoom)*connectionRecord + PageSize() - 1) / PageSize() * PageSize()
@@ -124,8 +124,8 @@ func (c *Connections) open(at *connectionMembers) (err error) {
 		return fmt.Errorf("look into a map: %w", asErr(err))
 	}
 	load := func(name, to string, how ebpf.AttachType, p asm.Instructions) (*ebpf.Program, error) {
-		prog, err := ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.Tracing, AttachType: how, AttachTo: to, License: "GPL",
-			Instructions: p}, ebpf.ProgramOptions{LogDisabled: true})
+		prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.Tracing, AttachType: how, AttachTo: to, License: "GPL",
+			Instructions: p})
 		if err != nil {
 			return nil, fmt.Errorf("load %s: %w", name, err)
 		}

@@ -158,7 +158,7 @@ func takesStack() *ebpf.ProgramSpec {
 
 // tryProgram loads a program, and attaches it unless attach is nil.
 func (r Root) tryProgram(spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (*Link, error)) error {
-	prog, err := ebpf.NewProgramWithOptions(spec, ebpf.ProgramOptions{LogDisabled: true})
+	prog, err := NewProgram(spec)
 	if err != nil {
 		return r.allowed(fmt.Errorf("load: %w", err))
 	}
@@ -174,7 +174,7 @@ func (r Root) tryProgram(spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (*Li
 }
 
 func (r Root) tryMap(spec *ebpf.MapSpec) error {
-	m, err := ebpf.NewMap(spec)
+	m, err := NewMap(spec)
 	if err != nil {
 		return r.allowed(err)
 	}
@@ -183,7 +183,7 @@ func (r Root) tryMap(spec *ebpf.MapSpec) error {
 
 // tryTaskStorage makes a map that hangs on tasks, and loads a program for raw tracepoints that looks the current one up.
 func (r Root) tryTaskStorage() error {
-	m, err := ebpf.NewMap(&ebpf.MapSpec{
+	m, err := NewMap(&ebpf.MapSpec{
 		Type: ebpf.TaskStorage, KeySize: 4, ValueSize: 8, Flags: unix.BPF_F_NO_PREALLOC,
 		Key: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}, Value: &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed},
 	})
@@ -219,12 +219,15 @@ func enableStats() error {
 // allowed turns what the kernel said of something of BPF into the three answers. EPERM for one who has the rights means that this
 // kernel forbids it to everybody; "invalid" and "too big" are what a kernel says that has never heard of it.
 func (r Root) allowed(err error) error {
+	if limit, ok := errors.AsType[*MemoryLimit](err); ok {
+		return limit
+	}
 	switch {
 	case err == nil, errors.Is(err, measure.ErrUnsupported), errors.Is(err, measure.ErrUnclear):
 		return err
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		have, lookErr := r.Capabilities()
-		if lookErr == nil && !have.Has(unix.CAP_SYS_ADMIN) && !(have.Has(unix.CAP_BPF) && have.Has(unix.CAP_PERFMON)) {
+		if lookErr == nil && !have.mayBPF() {
 			return &measure.Denied{Doing: "use BPF", Needs: "root, or CAP_BPF and CAP_PERFMON"}
 		}
 		if _, known := errors.AsType[*ebpf.VerifierError](err); known && errors.Is(err, unix.EACCES) {

@@ -98,11 +98,11 @@ func (r Root) OpenHandlers(lines int) (*Handlers, error) {
 }
 
 func (h *Handlers) open() (err error) {
-	if h.state, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_irqs", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: stateSize, MaxEntries: 1}); err != nil {
+	if h.state, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqs", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: stateSize, MaxEntries: 1}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	size := 8 * h.slots * h.cpus
-	if h.sums, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_irqtime", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: uint32(size / 8),
+	if h.sums, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqtime", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: uint32(size / 8),
 		Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
@@ -171,7 +171,7 @@ func (h *Handlers) load(name string, p asm.Instructions) (*ebpf.Program, error) 
 
 // loadRaw loads a program of a raw tracepoint.
 func loadRaw(name string, p asm.Instructions) (*ebpf.Program, error) {
-	prog, err := ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.RawTracepoint, License: "GPL", Instructions: p}, ebpf.ProgramOptions{LogDisabled: true})
+	prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.RawTracepoint, License: "GPL", Instructions: p})
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", name, err)
 	}

@@ -67,7 +67,7 @@ type DeviceTimes struct {
 }
 
 func (d *DeviceTimes) open(h *Handlers, at *deviceMembers) (err error) {
-	if d.times, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_devices", Type: ebpf.Hash, KeySize: uint32(len(deviceKey{})), ValueSize: uint32(len(deviceSum{})), MaxEntries: uint32(len(d.keys))}); err != nil {
+	if d.times, err = NewMap(&ebpf.MapSpec{Name: "culprit_devices", Type: ebpf.Hash, KeySize: uint32(len(deviceKey{})), ValueSize: uint32(len(deviceSum{})), MaxEntries: uint32(len(d.keys))}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	for _, p := range []struct {

@@ -234,7 +234,7 @@ func AttachTraceEvent(prog *ebpf.Program, id int) (*Link, error) {
 		return nil, err
 	}
 	defer event.Close() // what is in the map stays
-	holder, err := ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_event", Type: ebpf.PerfEventArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	holder, err := NewMap(&ebpf.MapSpec{Name: "culprit_event", Type: ebpf.PerfEventArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
 		return nil, fmt.Errorf("hold a trace event: %w", err)
 	}

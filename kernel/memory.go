@@ -40,7 +40,7 @@ func NewMemory() (m *Memory, err error) {
 			m, err = nil, fmt.Errorf("read the kernel's memory: %w", Root{}.allowed(err))
 		}
 	}()
-	if m.room, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_memory", Type: ebpf.Array, KeySize: 4, ValueSize: memoryRoom, MaxEntries: 1}); err != nil {
+	if m.room, err = NewMap(&ebpf.MapSpec{Name: "culprit_memory", Type: ebpf.Array, KeySize: 4, ValueSize: memoryRoom, MaxEntries: 1}); err != nil {
 		return nil, err
 	}
 	m.read, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_memory", Type: ebpf.Syscall, Flags: unix.BPF_F_SLEEPABLE, License: "GPL", Instructions: asm.Instructions{

@@ -40,11 +40,11 @@ func NewNamer() (n *Namer, err error) {
 			n, err = nil, fmt.Errorf("ask the kernel for symbols: %w", Root{}.allowed(err))
 		}
 	}()
-	if n.words, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_names", Type: ebpf.Array, KeySize: 4, ValueSize: namerRoom, MaxEntries: 1}); err != nil {
+	if n.words, err = NewMap(&ebpf.MapSpec{Name: "culprit_names", Type: ebpf.Array, KeySize: 4, ValueSize: namerRoom, MaxEntries: 1}); err != nil {
 		return nil, err
 	}
 	// The kernel takes a format only from memory that nobody can change any more.
-	if n.fmt, err = ebpf.NewMap(&ebpf.MapSpec{Name: "culprit_fmt", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_RDONLY_PROG}); err != nil {
+	if n.fmt, err = NewMap(&ebpf.MapSpec{Name: "culprit_fmt", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_RDONLY_PROG}); err != nil {
 		return nil, err
 	}
 	if err = n.fmt.Put(uint32(0), []byte("%pS\x00\x00\x00\x00\x00")); err != nil {

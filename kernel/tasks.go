@@ -68,7 +68,7 @@ func (r Root) OpenTasks() (*Tasks, error) {
 	}
 	spec := &ebpf.ProgramSpec{Name: "culprit_tasks", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: "GPL",
 		Instructions: at.program(space == "pid:[4026531836]")}
-	prog, err := ebpf.NewProgramWithOptions(spec, ebpf.ProgramOptions{LogDisabled: true})
+	prog, err := NewProgram(spec)
 	if err != nil {
 		return nil, r.allowed(fmt.Errorf("load: %w", err))
 	}

@@ -24,6 +24,8 @@ func (e *Env) abilities(p *ir.Program) (gen.Kernel, error) {
 	if k.CPUs, err = ebpf.PossibleCPU(); err != nil {
 		return k, fmt.Errorf("count the CPUs: %w", err)
 	}
+	// What is tried needs locked memory on some kernels, and would be taken for missing without it.
+	e.root.RaiseLocked()
 	// Records, and programs at all.
 	if err := kernel.RingBuffer.Have(e.root); err != nil {
 		return k, fmt.Errorf("trace: %w", err)
@@ -33,6 +35,7 @@ func (e *Env) abilities(p *ir.Program) (gen.Kernel, error) {
 		k.TaskStorage = kernel.TaskStorage.Have(e.root) == nil
 	}
 	k.Loop = kernel.BPFLoop.Have(e.root) == nil
+	k.LongKeys = longKeys()
 	k.NoPrealloc = unallocated()
 	k.Compat = e.narrow()
 	k.Records = e.records(p)
@@ -60,12 +63,12 @@ func (e *Env) abilities(p *ir.Program) (gen.Kernel, error) {
 // unallocated tells whether programs of all types may use hash maps whose elements are made as they are needed: before 6.1 the
 // verifier refused programs of perf events that do.
 func unallocated() bool {
-	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 1, Flags: 1}) // BPF_F_NO_PREALLOC
+	m, err := kernel.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 1, Flags: 1}) // BPF_F_NO_PREALLOC
 	if err != nil {
 		return false
 	}
 	defer m.Close()
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.PerfEvent, License: "GPL", Instructions: asm.Instructions{
+	p, err := kernel.NewProgram(&ebpf.ProgramSpec{Type: ebpf.PerfEvent, License: "GPL", Instructions: asm.Instructions{
 		asm.LoadMapPtr(asm.R1, m.FD()), asm.Mov.Imm(asm.R0, 0), asm.Return(),
 	}})
 	if err != nil {
@@ -75,9 +78,19 @@ func unallocated() bool {
 	return true
 }
 
+// longKeys reports whether keys of hash maps may be longer than the kernel's MAX_BPF_STACK, as they may since 5.11.
+func longKeys() bool {
+	m, err := kernel.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 520, ValueSize: 8, MaxEntries: 1})
+	if err != nil {
+		return false
+	}
+	m.Close() //nolint:errcheck // it was a trial
+	return true
+}
+
 // tasks tells whether a program may look into the thread at hand without copying.
 func tasks() bool {
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{
+	p, err := kernel.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{
 		asm.FnGetCurrentTaskBtf.Call(), asm.LoadMem(asm.R0, asm.R0, 16, asm.Word), asm.Mov.Imm(asm.R0, 0), asm.Return(),
 	}})
 	if err != nil {
@@ -91,7 +104,7 @@ func tasks() bool {
 func fetches() bool {
 	add := asm.FetchAdd.Mem(asm.R10, asm.R1, asm.DWord, -8)
 	add.Constant = int64(asm.FetchAdd >> 8) // which cilium/ebpf v0.22 leaves out
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{
+	p, err := kernel.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{
 		asm.Mov.Imm(asm.R1, 1), asm.StoreMem(asm.R10, -8, asm.R1, asm.DWord), add, asm.Mov.Imm(asm.R0, 0), asm.Return(),
 	}})
 	if err != nil {

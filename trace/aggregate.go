@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"sync"
 
+	"culprit/kernel"
 	"culprit/lang/check"
 	"culprit/lang/ir"
 
@@ -60,6 +61,12 @@ func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32,
 	if a.inner, err = a.room(); err != nil {
 		return nil, err
 	}
+	if s.shrunk > 1 { // the limit of locked memory may leave none later
+		if a.spare, err = kernel.NewMap(a.spec); err != nil {
+			a.close()
+			return nil, fmt.Errorf("make room for aggregation @%s: %w", a.Name, err)
+		}
+	}
 	if err := a.place(); err != nil {
 		a.close()
 		return nil, err
@@ -89,7 +96,7 @@ func (a *Aggregate) room() (*ebpf.Map, error) {
 		a.spare = nil
 		return m, nil
 	}
-	m, err := ebpf.NewMap(a.spec)
+	m, err := kernel.NewMap(a.spec)
 	if err != nil {
 		return nil, fmt.Errorf("make room for aggregation @%s: %w", a.Name, err)
 	}

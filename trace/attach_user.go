@@ -103,7 +103,7 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 	if err != nil {
 		return err
 	}
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_enable", Type: code.Type, Instructions: code.Instructions, License: "GPL"})
+	prog, err := kernel.NewProgram(&ebpf.ProgramSpec{Name: "culprit_enable", Type: code.Type, Instructions: code.Instructions, License: "GPL"})
 	if err != nil {
 		return fmt.Errorf("this kernel lets no program write into a process (bpf_probe_write_user): %w", measure.ErrUnsupported)
 	}

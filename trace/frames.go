@@ -3,7 +3,6 @@ package trace
 import (
 	"encoding/binary"
 	"hash/maphash"
-	"strconv"
 	"time"
 
 	"culprit/lang/gen"
@@ -422,38 +421,28 @@ func (s *Session) takeStacks() {
 	}
 	f.relearn(s.processes.Inlinings())
 	var fresh map[[2]uint64]*unnamed // of processes: the files of all are read at once
-	for i := 0; ; i++ {
-		m := s.maps.Maps[gen.MapStacks+strconv.Itoa(i)]
-		if m == nil {
-			break
+	s.eachStack(true, func(key []byte, id uint32) {
+		pid, at, known, hashed := f.look(key)
+		if !known {
+			if at, known = s.chain(pid, f.pcs, pid != 0 && !f.later); known {
+				l, _ := f.lookedUp(pid)
+				l.at[hashed] = at
+			}
 		}
-		err := s.batches.each(m, 1, true, func(key []byte, values [][]byte) {
-			id := binary.NativeEndian.Uint32(values[0])
-			pid, at, known, hashed := f.look(key)
-			if !known {
-				if at, known = s.chain(pid, f.pcs, pid != 0 && !f.later); known {
-					l, _ := f.lookedUp(pid)
-					l.at[hashed] = at
-				}
-			}
-			if known {
-				f.now[id] = at
-				return
-			}
-			if fresh == nil {
-				fresh = map[[2]uint64]*unnamed{}
-			}
-			one := fresh[hashed]
-			if one == nil {
-				one = &unnamed{pid: pid, pcs: append([]uint64(nil), f.pcs...)}
-				fresh[hashed] = one
-			}
-			one.ids = append(one.ids, id)
-		})
-		if err != nil {
-			break // those that are missing are told to be lost
+		if known {
+			f.now[id] = at
+			return
 		}
-	}
+		if fresh == nil {
+			fresh = map[[2]uint64]*unnamed{}
+		}
+		one := fresh[hashed]
+		if one == nil {
+			one = &unnamed{pid: pid, pcs: append([]uint64(nil), f.pcs...)}
+			fresh[hashed] = one
+		}
+		one.ids = append(one.ids, id)
+	})
 	var asked []symbol.Asked
 	for _, one := range fresh {
 		asked = append(asked, symbol.Asked{PID: one.pid, PCs: one.pcs})

@@ -171,6 +171,9 @@ func (r *reader) read(alive bool) []*measure.Batch {
 		if s.notes != nil && alive {
 			b.Notes = append(b.Notes, s.notes()...)
 		}
+		if less := s.session.Shrunk(); less != "" {
+			b.Notes = append(b.Notes, less)
+		}
 	}
 	s.session.trimFrames()
 	return out

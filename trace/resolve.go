@@ -253,43 +253,33 @@ func (s *Session) rawStack(id uint32) (pid int, pcs []uint64, why string) {
 	return int(raw[0]), raw[1:], ""
 }
 
-// readStacks reads the stacks that were seen until now, but those that were looked up: the process, then addresses. nil: of a kernel
-// where programs can't count them, and this number was drawn twice.
+// readStacks reads the stacks that were seen until now, but those that were looked up: the process, then addresses. nil: this number
+// was given twice, which only happens when the numbers of a kernel ran out.
 func (s *Session) readStacks() {
 	s.raw = map[uint32][]uint64{}
-	for i := 0; ; i++ {
-		m := s.maps.Maps[gen.MapStacks+strconv.Itoa(i)]
-		if m == nil {
+	s.eachStack(false, func(key []byte, id uint32) {
+		if _, told := s.stacks[id]; told {
 			return
 		}
-		err := s.batches.each(m, 1, false, func(key []byte, values [][]byte) {
-			id := binary.NativeEndian.Uint32(values[0])
-			if _, told := s.stacks[id]; told {
+		if s.frames != nil {
+			if _, told := s.frames.now[id]; told {
 				return
 			}
-			if s.frames != nil {
-				if _, told := s.frames.now[id]; told {
-					return
-				}
-			}
-			words := make([]uint64, 1, len(key)/8)
-			words[0] = binary.NativeEndian.Uint64(key)
-			for key = key[8:]; len(key) >= 8; key = key[8:] {
-				pc := binary.NativeEndian.Uint64(key)
-				if pc == 0 {
-					break
-				}
-				words = append(words, pc)
-			}
-			if _, twice := s.raw[id]; twice {
-				words = nil
-			}
-			s.raw[id] = words
-		})
-		if err != nil {
-			return // those that are missing are told to be lost
 		}
-	}
+		words := make([]uint64, 1, len(key)/8)
+		words[0] = binary.NativeEndian.Uint64(key)
+		for key = key[8:]; len(key) >= 8; key = key[8:] {
+			pc := binary.NativeEndian.Uint64(key)
+			if pc == 0 {
+				break
+			}
+			words = append(words, pc)
+		}
+		if _, twice := s.raw[id]; twice {
+			words = nil
+		}
+		s.raw[id] = words
+	})
 }
 
 // text gives a piece of the script.

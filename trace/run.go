@@ -92,6 +92,9 @@ func (r *Request) Run(ctx context.Context, std Streams) (status int, err error) 
 		return 0, err
 	}
 	defer session.Close()
+	if less := session.Shrunk(); less != "" {
+		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, less)
+	}
 	_, cost := c.Program.Options.All["cost"]
 	if budget, ok := c.Program.Options.All["budget"]; ok {
 		if session.Budget, err = ParseBudget(budget); err != nil {

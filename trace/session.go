@@ -68,6 +68,8 @@ type Session struct {
 	cut       time.Time               // up to when the last gathering went
 	dear      int                     // looks one after the other that found more than the budget
 	patience  int                     // how many of them are borne
+	pieces    pieces                  // of stacks, where keys can't be long
+	shrunk    int                     // maps have so many times less room than usual; 0, 1: the usual
 }
 
 // A run is a program that is run by hand.
@@ -78,9 +80,21 @@ type run struct {
 	next    time.Time
 }
 
-// Load brings a script into the kernel: nothing runs yet. The caller closes the session.
-func Load(c *Compiled, env *Env) (s *Session, err error) {
-	object, err := gen.Maps(c.IR, c.kernel, c.limits)
+// Load brings a script into the kernel: nothing runs yet. The caller closes the session. Where locked memory is limited and the
+// limit counts (kernel.MemoryLimit), maps have less room, down to a small part of the usual; Shrunk tells.
+func Load(c *Compiled, env *Env) (*Session, error) {
+	return shrinking(c.limits, func(l gen.Limits) (*Session, error) { return load(c, env, l) }, func() uint64 {
+		object, err := gen.Maps(c.IR, c.kernel, c.limits)
+		if err != nil {
+			return 0
+		}
+		return object.Bytes(c.kernel.CPUs)
+	})
+}
+
+// load is Load with limits.
+func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
+	object, err := gen.Maps(c.IR, c.kernel, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +116,12 @@ func Load(c *Compiled, env *Env) (s *Session, err error) {
 	for i, h := range c.helpers {
 		spec.Programs[helperName(i)] = &ebpf.ProgramSpec{Name: "culprit_help", Type: h.Type, Instructions: h.Instructions, License: "GPL"}
 	}
-	s = &Session{script: c, batches: batches{}, probes: map[uint32]*check.Probe{}, kernel: env.symbols, processes: symbol.NewProcesses(env.root), first: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func())}
-	if s.maps, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: env.Types().Cache()}); err != nil {
+	s = &Session{script: c, batches: batches{}, probes: map[uint32]*check.Probe{}, kernel: env.symbols, processes: symbol.NewProcesses(env.root), first: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func()), shrunk: limits.Shrink}
+	err = env.root.Locking(func() (err error) {
+		s.maps, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: env.Types().Cache()})
+		return err
+	})
+	if err != nil {
 		return nil, c.rejected(err)
 	}
 	defer func() {

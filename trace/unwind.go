@@ -75,7 +75,7 @@ func unwindable() bool {
 	if runtime.GOARCH != "amd64" {
 		return false
 	}
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.PerfEvent, License: "GPL", Instructions: asm.Instructions{
+	p, err := kernel.NewProgram(&ebpf.ProgramSpec{Type: ebpf.PerfEvent, License: "GPL", Instructions: asm.Instructions{
 		asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R1, asm.R0), asm.FnTaskPtRegs.Call(), asm.LoadMem(asm.R0, asm.R0, 8*16, asm.DWord), asm.Mov.Imm(asm.R0, 0), asm.Return(),
 	}})
 	if err != nil {

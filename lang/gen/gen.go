@@ -17,6 +17,7 @@ type Kernel struct {
 	RingBuffer  bool
 	Loop        bool   // bpf_loop
 	AtomicFetch bool   // atomic operations that give the old value, and exchange
+	LongKeys    bool   // keys of hash maps may be longer than 512 bytes (5.11)
 	NoPrealloc  bool   // hash maps may allocate elements in programs of every type; else they have all from the start
 	Cookies     bool   // bpf_get_attach_cookie in programs of every type
 	TypedRaw    bool   // BTF-typed raw tracepoints, and it costs nothing more to use them: the types were read already
@@ -41,6 +42,7 @@ type Limits struct {
 	Nesting int // firings within one another on one CPU; default 4
 	Code    int // most blocks of what processes execute, of which most have one; default 4096
 	Rows    int // most blocks of tables to unwind by, each for 2 KiB of code; default 131072
+	Shrink  int // all but Nesting are divided by it, down to a least that is of use; 0 is 1
 }
 
 // An Object is what a program needs in the kernel.
@@ -55,7 +57,7 @@ const (
 	MapGlobals  = "globals"  // array of one
 	MapState    = "state"    // array of one: u64 Inactive, Active, Draining; i64 ns from the monotonic clock to the wall's, which user space keeps right
 	MapDrops    = "drops"    // per-CPU array of ir.DropCount u64, one an element
-	MapStacks   = "stacks"   // stacks0, stacks1 ...: hash: u64 process (0: a stack of the kernel), u64 addresses, the innermost first, 0 behind the last if there is room -> u32 id
+	MapStacks   = "stacks"   // stacks0, stacks1 ...: hash: u64 process (0: a stack of the kernel), u64 addresses, the innermost first, 0 behind the last if there is room -> u32 id; see PieceOf
 	MapNumber   = "number"   // array of one: u64 how many ids of stacks were given
 	MapAgg      = "agg"      // agg0, agg1 ...: array of maps with an inner map for each aggregation that AggPlaces puts there: a hash, whose key is followed by u32 bucket, u32 CPU; without keys: a per-CPU array of one
 	MapTable    = "table"    // table0, table1 ...: hash

@@ -30,14 +30,12 @@ type running struct {
 
 // kernelHere is what the kernel that tests run on can.
 func kernelHere() Kernel {
-	return Kernel{TaskStorage: true, RingBuffer: true, Loop: true, AtomicFetch: true, NoPrealloc: true, Cookies: true, CPUs: ebpf.MustPossibleCPU()}
+	return Kernel{TaskStorage: true, RingBuffer: true, Loop: true, AtomicFetch: true, LongKeys: true, NoPrealloc: true, Cookies: true, CPUs: ebpf.MustPossibleCPU()}
 }
 
 func load(t testing.TB, p *ir.Program, k Kernel, lim Limits) *running {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs: root (BPF)")
-	}
+	needRoot(t)
 	o, err := Maps(p, k, lim)
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +50,13 @@ func load(t testing.TB, p *ir.Program, k Kernel, lim Limits) *running {
 	}
 	r.state(Active)
 	return r
+}
+
+func needRoot(t testing.TB) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs: root (BPF)")
+	}
 }
 
 func (r *running) make(specs map[string]*ebpf.MapSpec) {

@@ -32,7 +32,7 @@ const nestingMost = 8
 
 // layout is where in the maps that ir knows of gen has things of its own.
 //
-//	scratch of one firing:  | u64: taken | ir's Scratch | registers | u64 | text | stack | walk | room for copies to end in |
+//	scratch of one firing:  | u64: taken | u64: its number among those of a CPU | u64: numbers given | ir's Scratch | registers | u64 | text | stack | walk | room for copies to end in |
 //	literals:               | ir's Literals | zeroes |
 type layout struct {
 	spill, words, text, stack, walk, scratch int   // offsets in scratch, and its size
@@ -44,8 +44,12 @@ type layout struct {
 	aggs                                     []AggPlace
 }
 
-// scratchHeader is what stands before ir's Scratch.
-const scratchHeader = 8
+// scratchHeader is what stands before ir's Scratch: whether it is taken, and what fresh makes numbers of.
+const (
+	scratchSlot   = 8
+	scratchCount  = 16
+	scratchHeader = 24
+)
 
 // A needs is what of the maps a program uses.
 type needs struct {
@@ -144,6 +148,9 @@ func lay(p *ir.Program, k Kernel) layout {
 	}
 	n.scratch = n.scratch || spilled > 0
 	if n.stacks {
+		if !k.LongKeys && l.frames > pieceFrames {
+			l.frames = (l.frames + pieceFrames - 1) / pieceFrames * pieceFrames
+		}
 		l.stacks = stackClasses(l.frames, k)
 		n.literals = true
 		zeroes = max(zeroes, 8*l.frames)
@@ -205,6 +212,7 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 	def(&lim.Nesting, nesting)
 	def(&lim.Code, 1<<12)
 	def(&lim.Rows, 1<<17)
+	lim.shrink()
 	o := &Object{Maps: map[string]*ebpf.MapSpec{}}
 	add := func(name string, m ebpf.MapSpec) {
 		m.Name = "culprit_" + name
@@ -287,6 +295,44 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		add(at.Map, ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: &inner})
 	}
 	return o, nil
+}
+
+// shrink makes the limits smaller where Shrink says so.
+func (l *Limits) shrink() {
+	for _, v := range []*int{&l.Ring, &l.AggKeys, &l.Dynamic, &l.Stacks, &l.Code, &l.Rows} {
+		*v = max(*v/max(1, l.Shrink), min(*v, leastEntries))
+	}
+}
+
+// leastEntries is how many entries a map keeps however little memory there is.
+const leastEntries = 64
+
+// Bytes estimates how many bytes of kernel memory the maps take on a machine with so many CPUs.
+func (o *Object) Bytes(cpus int) uint64 {
+	var sum uint64
+	for _, m := range o.Maps {
+		sum += mapBytes(m, cpus)
+	}
+	return sum
+}
+
+// mapBytes estimates what a map takes: elements, what stands around each (struct htab_elem), and whole pages. A map of maps is
+// taken for two inner maps an entry, one that is written and one that is read.
+func mapBytes(m *ebpf.MapSpec, cpus int) uint64 {
+	const element, bucket, page = 48, 16, 4096
+	n, key, value := uint64(m.MaxEntries), uint64(m.KeySize+7)&^7, uint64(m.ValueSize+7)&^7
+	bytes := n * value
+	switch m.Type {
+	case ebpf.Hash:
+		bytes = n * (element + key + value + bucket)
+	case ebpf.PerCPUArray:
+		bytes = n * value * uint64(cpus)
+	case ebpf.RingBuf:
+		bytes = n + 3*page
+	case ebpf.ArrayOfMaps:
+		bytes = 2 * n * mapBytes(m.InnerMap, cpus)
+	}
+	return (bytes/page + 1) * page
 }
 
 // mostAggMaps is how many aggregations have a map each. A program may refer to 64 maps, the kernel's MAX_USED_MAPS, of which the others

@@ -370,6 +370,7 @@ func (b *builder) makeClaim() {
 		} else {
 			b.load(asm.R1, asm.R0, 0, 8, false)
 			b.storeImm(asm.R0, 0, 1, 8, asm.R2)
+			b.storeImm(asm.R0, scratchSlot, int64(n), 8, asm.R2)
 		}
 		b.ifImm(asm.JEq, asm.R1, 0, got, asm.R2)
 		b.bind(next)

@@ -224,45 +224,60 @@ func TestStack(t *testing.T) {
 }
 
 // A stack that is cut is the beginning of the whole one, whichever map its length puts it in, and has the same number each time.
+// Where keys can't be long the same stacks come in pieces.
 func TestStackCut(t *testing.T) {
-	most := []int{1, 2, 7, 8, 9, 19, 20, 21, 47, 48, 49, 100, 127}
+	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU()}
+	short, long := kernelHere(), old
+	short.LongKeys, long.LongKeys = false, true
+	for _, tt := range []struct {
+		name string
+		k    Kernel
+		deep int
+	}{
+		{"new", kernelHere(), 60}, {"old, long keys", long, 60}, {"old", old, 60},
+		{"new, deep", kernelHere(), 190}, {"new but for long keys, deep", short, 190}, {"old, deep", old, 190}, {"old, deeper than is kept", old, 400},
+	} {
+		t.Run(tt.name, func(t *testing.T) { testStackCut(t, tt.k, tt.deep) })
+	}
+}
+
+func testStackCut(t *testing.T, here Kernel, calls int) {
+	most := []int{1, 2, 7, 8, 9, 19, 20, 21, 47, 48, 49, 62, 63, 64, 100, 125, 126, 127}
 	probes := syscalls(check.SiteSyscallEntry, "entry")[:1]
-	for _, here := range []Kernel{kernelHere(), {RingBuffer: true, CPUs: ebpf.MustPossibleCPU()}} {
-		h := newHand(64).clause(probes...)
-		count := h.aggregation(check.Count, 8*len(most))
-		h.ours()
-		key := h.scratch(8 * len(most))
+	h := newHand(64).clause(probes...)
+	count := h.aggregation(check.Count, 8*len(most))
+	h.ours()
+	key := h.scratch(8 * len(most))
+	for i, n := range most {
+		r := h.value(ir.OpStack, func(s *ir.Step) { s.Space, s.N = check.User, n })
+		h.store(ir.Mem{Base: ir.InScratch, Off: key.Off + 8*i, Reg: ir.None}, r, 8)
+	}
+	h.do(ir.OpAggregate, func(s *ir.Step) { s.N, s.Mem = count, key })
+	h.finish()
+	r := load(t, h.p, here, Limits{Stacks: 64})
+	detach := r.raw("sys_enter", r.program(probes, 0))
+	locked(func() {
+		for range 3 {
+			deep(calls)
+		}
+	})
+	detach()
+	got := r.aggregated(count)
+	if len(got) != 1 {
+		t.Fatalf("%d stacks, want 1", len(got))
+	}
+	for k, n := range got {
+		if n[0] != 3 {
+			t.Errorf("counted %d, want 3", n[0])
+		}
+		ids := words([]byte(k))
+		whole := r.frames(uint32(ids[len(most)-1]))
+		if len(whole) < min(calls, 127)+1 || whole[0] != uint64(os.Getpid()) {
+			t.Fatalf("the whole stack: %x", whole)
+		}
 		for i, n := range most {
-			r := h.value(ir.OpStack, func(s *ir.Step) { s.Space, s.N = check.User, n })
-			h.store(ir.Mem{Base: ir.InScratch, Off: key.Off + 8*i, Reg: ir.None}, r, 8)
-		}
-		h.do(ir.OpAggregate, func(s *ir.Step) { s.N, s.Mem = count, key })
-		h.finish()
-		r := load(t, h.p, here, Limits{Stacks: 64})
-		detach := r.raw("sys_enter", r.program(probes, 0))
-		locked(func() {
-			for range 3 {
-				deep(60)
-			}
-		})
-		detach()
-		got := r.aggregated(count)
-		if len(got) != 1 {
-			t.Fatalf("%d stacks, want 1", len(got))
-		}
-		for k, n := range got {
-			if n[0] != 3 {
-				t.Errorf("counted %d, want 3", n[0])
-			}
-			ids := words([]byte(k))
-			whole := r.frames(uint32(ids[len(most)-1]))
-			if len(whole) < 60 || whole[0] != uint64(os.Getpid()) {
-				t.Fatalf("the whole stack: %x", whole)
-			}
-			for i, n := range most {
-				if cut := r.frames(uint32(ids[i])); !slices.Equal(cut, whole[:min(1+n, len(whole))]) {
-					t.Errorf("the first %d: %x, of %x", n, cut, whole)
-				}
+			if cut := r.frames(uint32(ids[i])); !slices.Equal(cut, whole[:min(1+n, len(whole))]) {
+				t.Errorf("the first %d: %x, of %x", n, cut, whole)
 			}
 		}
 	}
@@ -291,6 +306,9 @@ func (r *running) frames(id uint32) []uint64 {
 				continue
 			}
 			w := words(key)
+			if before := PieceOf(w[0]); before != 0 {
+				w = append(r.frames(before), w[1:]...)
+			}
 			for i := 1; i < len(w); i++ {
 				if w[i] == 0 {
 					for _, rest := range w[i:] {

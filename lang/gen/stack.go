@@ -265,22 +265,34 @@ func (b *builder) stack(s *ir.Step) {
 	}
 	b.readStack(s.Space, s.N)
 	b.movImm(asm.R4, int64(8*s.N))
+	b.mov(asm.R5, asm.R9)
 	b.callSub(b.function("stack", b.makeStack))
 	b.put(s.Dst, asm.R0)
 }
 
+// maxKey is the longest key of a hash map before Linux 5.11: MAX_BPF_STACK of the kernel.
+const maxKey = 512
+
+// pieceFrames is how many frames a key of maxKey bytes has behind its first word.
+const pieceFrames = maxKey/8 - 1
+
 // stackClasses are the numbers of frames that there is a map of stacks for: the kernel hashes and compares whole keys, so short
-// stacks, of which there are most, have short ones. Where maps have all their elements from the start, there is one map.
+// stacks, of which there are most, have short ones. Where maps have all their elements from the start, there is one map. Where
+// keys can't be long, the last map is of pieces of stacks; see pieceStack.
 func stackClasses(frames int, k Kernel) []int {
 	var out []int
+	last := frames
+	if !k.LongKeys {
+		last = min(frames, pieceFrames)
+	}
 	if k.NoPrealloc {
 		for _, n := range [...]int{8, 20, 48} {
-			if n < frames {
+			if n < last {
 				out = append(out, n)
 			}
 		}
 	}
-	return append(out, frames)
+	return append(out, last)
 }
 
 // makeStack makes the function that finds the number of the stack that was read, cut to r4 bytes. The stack is a key, so two
@@ -290,9 +302,11 @@ func (b *builder) makeStack() {
 		number = -8
 		flags  = -16
 		most   = -24
+		own    = -32
 	)
 	length := stackLength(b.lay.frames) // kept in memory, so that the verifier does not follow each length by itself
 	b.store(asm.R10, most, asm.R4, 8)
+	b.store(asm.R10, own, asm.R5, 8)
 	b.takeStack(flags)
 	short := b.label()
 	b.load(asm.R0, asm.R8, length, 8, false)
@@ -311,19 +325,62 @@ func (b *builder) makeStack() {
 	b.bind(owned)
 	b.store(asm.R6, 0, asm.R0, 8)
 
-	failed := b.label()
+	failed, got := b.label(), b.label()
 	for i, n := range b.lay.stacks {
 		longer := b.label()
 		b.load(asm.R1, asm.R8, length, 8, false)
 		b.ifImm(asm.JGT, asm.R1, int64(8*n), longer, asm.R0)
 		b.zeroTail(n)
-		b.numberStack(MapStacks+strconv.Itoa(i), number, failed)
+		b.numberKey(MapStacks+strconv.Itoa(i), number, own, got, failed)
 		b.bind(longer)
+	}
+	if last := len(b.lay.stacks) - 1; b.lay.stacks[last] < b.lay.frames {
+		b.pieceStack(MapStacks+strconv.Itoa(last), length, number, own, got, failed)
 	}
 	b.bind(failed)
 	b.drop(ir.DropStack)
 	b.movImm(asm.R0, 0)
+	b.bind(got)
 	b.exit()
+}
+
+// stackPiece is set in the first word of a key that is not the first piece of a stack: below it is the number of the piece before.
+const stackPiece = 1 << 63
+
+// PieceOf returns the number of the piece before, where the first word of a key of MapStacks says that the key is not the first piece of a
+// stack; else 0. The frames of the key are those that called the frames of that piece.
+func PieceOf(word uint64) (before uint32) {
+	if word&stackPiece == 0 {
+		return 0
+	}
+	return uint32(word)
+}
+
+// InPieces reports whether stacks may be in pieces on a kernel.
+func (k Kernel) InPieces() bool { return !k.LongKeys }
+
+// pieceStack numbers a stack that is longer than a key may be, in pieces, innermost frames first:
+//
+//	| process, or stackPiece | number of the piece before | pieceFrames frames |
+//
+// The number of the last piece is that of the stack. The memory at r6 is used up: the last word of a piece becomes the first of the next.
+func (b *builder) pieceStack(name string, length, number, own int, got, failed label) {
+	for at := pieceFrames; at < b.lay.frames; at += pieceFrames {
+		next, last := b.label(), b.label()
+		b.numberKey(name, number, own, next, failed)
+		b.bind(next)
+		b.add(asm.Add.Imm(asm.R6, 8*pieceFrames))
+		b.movImm(asm.R1, -stackPiece)
+		b.alu(asm.Or, asm.R0, asm.R1)
+		b.store(asm.R6, 0, asm.R0, 8)
+		b.load(asm.R1, asm.R8, length, 8, false)
+		b.add(asm.Sub.Imm(asm.R1, 8*pieceFrames))
+		b.store(asm.R8, length, asm.R1, 8)
+		b.ifImm(asm.JGT, asm.R1, 8*pieceFrames, last, asm.R0)
+		b.zeroTail(pieceFrames)
+		b.numberKey(name, number, own, got, failed)
+		b.bind(last)
+	}
 }
 
 // zeroTail zeroes what is behind the r1 bytes of frames at r6, which has room for n.
@@ -346,28 +403,21 @@ func (b *builder) zeroTail(n int) {
 	b.call(asm.FnProbeReadKernel)
 }
 
-// numberStack gives the number of the key at r6 in a map, made if it has none, and returns with it. r10 has room for it at number.
-func (b *builder) numberStack(name string, number int, failed label) {
+// numberKey leaves the number of the key at r6 in a map in r0, made if it has none, and goes to got. r10 has room for it at number,
+// and at own where the scratch memory of this firing is.
+func (b *builder) numberKey(name string, number, own int, got, failed label) {
 	look := func(missing label) {
 		b.mapPtr(asm.R1, name)
 		b.mov(asm.R2, asm.R6)
 		b.call(asm.FnMapLookupElem)
 		b.ifImm(asm.JEq, asm.R0, 0, missing, asm.R1)
 		b.load(asm.R0, asm.R0, 0, 4, false)
-		b.exit()
+		b.jump(got)
 	}
 	missing, taken := b.label(), b.label()
 	look(missing)
 	b.bind(missing)
-	if b.k.AtomicFetch {
-		b.mapValue(asm.R1, MapNumber, 0)
-		b.movImm(asm.R0, 1)
-		b.atomic(asm.FetchAdd, asm.R1, 0, asm.R0)
-		b.add(asm.Add.Imm(asm.R0, 1)) // 0 is no stack
-	} else {
-		b.call(asm.FnGetPrandomU32)
-		b.add(asm.Or.Imm(asm.R0, 1))
-	}
+	b.fresh(own)
 	if b.p.Source != nil && b.p.Source.Cuts {
 		fits := b.label()
 		b.add(asm.And.Imm(asm.R0, 1<<check.StackBits-1))
@@ -383,9 +433,31 @@ func (b *builder) numberStack(name string, number int, failed label) {
 	b.call(asm.FnMapUpdateElem)
 	b.ifImm(asm.JNE, asm.R0, 0, taken, asm.R1)
 	b.load(asm.R0, asm.R10, number, 4, false)
-	b.exit()
+	b.jump(got)
 	b.bind(taken) // by another CPU; or the map is full
 	look(failed)
+}
+
+// fresh leaves a number in r0 that no other firing has: 32 bits, and not 0. Without atomic operations that give the old value each scratch memory,
+// which is this firing's alone, has a count of its own, and numbers are the counts of all of them, interleaved.
+func (b *builder) fresh(own int) {
+	if b.k.AtomicFetch {
+		b.mapValue(asm.R1, MapNumber, 0)
+		b.movImm(asm.R0, 1)
+		b.atomic(asm.FetchAdd, asm.R1, 0, asm.R0)
+		b.add(asm.Add.Imm(asm.R0, 1))
+		return
+	}
+	b.call(asm.FnGetSmpProcessorId)
+	b.load(asm.R1, asm.R10, own, 8, false)
+	b.load(asm.R2, asm.R1, scratchCount, 8, false)
+	b.add(asm.Add.Imm(asm.R2, 1))
+	b.store(asm.R1, scratchCount, asm.R2, 8)
+	b.add(asm.Mul.Imm(asm.R2, int32(b.k.CPUs)))
+	b.alu(asm.Add, asm.R0, asm.R2)
+	b.add(asm.Mul.Imm(asm.R0, nestingMost))
+	b.load(asm.R2, asm.R1, scratchSlot, 8, false)
+	b.alu(asm.Add, asm.R0, asm.R2)
 }
 
 // caller leaves the place in r0 from which the function at hand was called; 0: that is not known.

@@ -1,0 +1,45 @@
+package gen
+
+import (
+	"testing"
+
+	"github.com/cilium/ebpf"
+)
+
+// Limits get smaller by Shrink, and never so small that a map is of no use.
+func TestLimitsShrink(t *testing.T) {
+	l := Limits{Ring: 4 << 20, AggKeys: 1 << 16, Dynamic: 100, Stacks: 10, Code: 1 << 12, Rows: 1 << 17, Nesting: 4, Shrink: 16}
+	l.shrink()
+	want := Limits{Ring: 256 << 10, AggKeys: 1 << 12, Dynamic: leastEntries, Stacks: 10, Code: 256, Rows: 1 << 13, Nesting: 4, Shrink: 16}
+	if l != want {
+		t.Errorf("%+v, want %+v", l, want)
+	}
+}
+
+// The kernel's own figure of what maps take is near the estimate.
+func TestMapBytes(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		spec ebpf.MapSpec
+	}{
+		{"array", ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 10000}},
+		{"per CPU", ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4096, MaxEntries: 8}},
+		{"hash", ebpf.MapSpec{Type: ebpf.Hash, KeySize: 512, ValueSize: 8, MaxEntries: 1 << 12}},
+		{"ring", ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 1 << 20}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &running{t: t, maps: map[string]*ebpf.Map{}}
+			needRoot(t)
+			r.make(map[string]*ebpf.MapSpec{"m": &tt.spec})
+			info, err := r.maps["m"].Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			kernels, ok := info.Memlock()
+			got := mapBytes(&tt.spec, ebpf.MustPossibleCPU())
+			if !ok || got < kernels*3/4 || got > kernels*5/4+8192 {
+				t.Errorf("%d bytes, the kernel says %d", got, kernels)
+			}
+		})
+	}
+}

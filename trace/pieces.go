@@ -1,0 +1,67 @@
+package trace
+
+import (
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"culprit/lang/gen"
+)
+
+// pieces are stacks whose keys were too long for the kernel, and came in pieces (gen.PieceOf).
+type pieces struct {
+	now    map[uint32][]byte // keys of the pieces of the last reading, by number
+	before map[uint32][]byte // and of the one before: a program that ran while they were removed may have used their numbers
+}
+
+// eachStack calls take with the key of each stack in the kernel, as gen.MapStacks describes it, whole, and its number; and removes
+// them if wanted. The key is take's until it returns. What could not be read is missing: its number is told to be lost.
+func (s *Session) eachStack(remove bool, take func(key []byte, id uint32)) {
+	if !s.script.kernel.InPieces() {
+		s.eachPiece(remove, take)
+		return
+	}
+	if remove {
+		s.pieces.before = s.pieces.now
+	}
+	s.pieces.now = map[uint32][]byte{}
+	s.eachPiece(remove, func(key []byte, id uint32) { s.pieces.now[id] = slices.Clone(key) })
+	for id, key := range s.pieces.now {
+		if whole := s.pieces.join(key); whole != nil {
+			take(whole, id)
+		}
+	}
+}
+
+// eachPiece calls take with each key of the maps of stacks.
+func (s *Session) eachPiece(remove bool, take func(key []byte, id uint32)) {
+	for i := 0; ; i++ {
+		m := s.maps.Maps[gen.MapStacks+strconv.Itoa(i)]
+		if m == nil {
+			return
+		}
+		err := s.batches.each(m, 1, remove, func(key []byte, values [][]byte) { take(key, binary.NativeEndian.Uint32(values[0])) })
+		if err != nil {
+			return
+		}
+	}
+}
+
+// join returns the whole key of a stack of which key is the last piece; nil: a piece of it is missing.
+func (p *pieces) join(key []byte) []byte {
+	before := gen.PieceOf(binary.NativeEndian.Uint64(key))
+	if before == 0 {
+		return key
+	}
+	first, ok := p.now[before]
+	if !ok {
+		first, ok = p.before[before]
+	}
+	if !ok {
+		return nil
+	}
+	if first = p.join(first); first == nil {
+		return nil
+	}
+	return slices.Concat(first, key[8:])
+}
