@@ -15,6 +15,12 @@ import (
 // maxValues bounds the values of one answer: at 28 bytes each while it is made, what a server can take.
 const maxValues = 8 << 20
 
+// maxWhole bounds the values of an answer with Query.Top before the largest rows alone are gathered: 28 MB.
+const maxWhole = 1 << 20
+
+// limits are maxWhole and maxValues, but for tests.
+type limits struct{ whole, values int }
+
 var errTooLarge = errors.New("the answer would be too large: ask for fewer rows, a larger step or a shorter time")
 
 // worthFork is how many values segments must hold for a second goroutine to help.
@@ -42,10 +48,13 @@ func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, er
 		room.leave()
 		s.rooms.Put(room)
 	}()
-	j, err := s.prepare(q, room)
-	if err == nil {
-		defer j.close()
-		err = j.read(ctx)
+	limit := s.limits.values
+	if q.Top > 0 {
+		limit = s.limits.whole
+	}
+	g, err := s.gathered(ctx, q, limit, room, nil)
+	if q.Top > 0 && errors.Is(err, errTooLarge) {
+		g, err = s.largest(ctx, q, room)
 	}
 	if errors.Is(err, errTooLarge) && !errors.Is(err, measure.ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", err, measure.ErrTooLarge)
@@ -53,7 +62,20 @@ func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, er
 	if err != nil {
 		return nil, err
 	}
-	return j.gather.answer(), nil
+	return g.answer(), nil
+}
+
+// gathered gathers the rows of a query, at most limit values; with pick those that it picks.
+func (s *Store) gathered(ctx context.Context, q measure.Query, limit int, room *gatherRoom, pick *pick) (*gather, error) {
+	j, err := s.prepare(q, limit, room, pick)
+	if err != nil {
+		return nil, err
+	}
+	defer j.close()
+	if err := j.read(ctx); err != nil {
+		return nil, err
+	}
+	return j.gather, nil
 }
 
 // job is a query of which all but the segments is gathered.
@@ -68,10 +90,13 @@ type job struct {
 
 // prepare gathers what is in memory and pins the segments that are needed. With an error nothing is pinned.
 // The windows may change when the lock is released, so they are read under it.
-func (s *Store) prepare(q measure.Query, room *gatherRoom) (*job, error) {
+func (s *Store) prepare(q measure.Query, limit int, room *gatherRoom, pick *pick) (*job, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	g, over, err := s.begin(q, room)
+	g, over, err := s.begin(q, limit, room)
+	if err == nil && pick != nil {
+		err = g.only(pick)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +236,7 @@ func readAhead(n int, read func(i int, last *block) (*block, error)) (next func(
 }
 
 // begin finds the dataset and the grid of an answer. mu is held.
-func (s *Store) begin(q measure.Query, room *gatherRoom) (*gather, measure.Interval, error) {
+func (s *Store) begin(q measure.Query, limit int, room *gatherRoom) (*gather, measure.Interval, error) {
 	over := q.Over
 	if s.closed {
 		return nil, over, errClosed
@@ -245,7 +270,7 @@ func (s *Store) begin(q measure.Query, room *gatherRoom) (*gather, measure.Inter
 	if cells > maxValues {
 		return nil, over, fmt.Errorf("%d cells: %w: %w", cells, errTooLarge, measure.ErrTooLarge)
 	}
-	g := newGather(q, d, over.Start, step, int(cells), maxValues, room)
+	g := newGather(q, d, over.Start, step, int(cells), limit, room)
 	g.notes, g.floors = notes, floors
 	return g, over, nil
 }

@@ -336,6 +336,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
+	q.Top = top
 	a, err := s.Machine.Ask(ctx, q)
 	if err != nil {
 		return err
