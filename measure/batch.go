@@ -99,9 +99,16 @@ type Answer struct {
 	Series  []Series
 	Loss    []Loss
 	Notes   []string
+	Rest    Rest // rows that are not in Series, since Query.Top allowed that; zero: none
 
 	shape  Shape     // see Lay
 	values []float64 // see Lay
+}
+
+// Rest is what an answer holds of the rows beyond the largest ones.
+type Rest struct {
+	Rows   int       // how many rows; 0: none
+	Values []float64 // their sum per cell; nil where a sum means nothing: a fold other than sum, distributions
 }
 
 // Label gives the text of series i in column by (an index into Query.By); of a stack as Folded has it.

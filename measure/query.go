@@ -78,6 +78,7 @@ type Query struct {
 	Where []Term
 	Over  Interval // zero: from now on (a source, a watch), or all there is (a reader); a source may be told when to begin, see Source.Run
 	Step  Span     // zero: the reader's own
+	Top   int      // a reader may answer with so many of the largest rows where all are too many, see Answer.Rest; 0: all or an error
 }
 
 // String gives the sentence; ParseQuery gives the same query back, but for Over and Step.

@@ -15,6 +15,12 @@ import (
 // maxValues bounds the values of one answer: at 28 bytes each while it is made, what a server can take.
 const maxValues = 8 << 20
 
+// maxWhole bounds the values of an answer with Query.Top before the largest rows alone are gathered: 28 MB.
+const maxWhole = 1 << 20
+
+// limits are maxWhole and maxValues, but for tests.
+type limits struct{ whole, values int }
+
 var errTooLarge = errors.New("the answer would be too large: ask for fewer rows, a larger step or a shorter time")
 
 // worthFork is how many values segments must hold for a second goroutine to help.
@@ -29,84 +35,149 @@ func (s *Store) Ask(ctx context.Context, q measure.Query) (*measure.Answer, erro
 	return a, nil
 }
 
-func (s *Store) ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
+func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, err error) {
 	room, _ := s.rooms.Get().(*gatherRoom)
 	if room == nil {
 		room = &gatherRoom{}
 	}
 	defer func() {
+		if p := recover(); p != nil {
+			a, err = nil, measure.Recovered("answering a query", p) // the room is in an unknown state: not used again
+			return
+		}
 		room.leave()
 		s.rooms.Put(room)
 	}()
-	s.mu.RLock()
-	g, over, err := s.begin(q, room)
-	if err != nil {
-		s.mu.RUnlock()
-		return nil, err
+	limit := s.limits.values
+	if q.Top > 0 {
+		limit = s.limits.whole
 	}
-	var needed []entry
-	var pieces []measure.Interval
-	for _, p := range g.plan(over) {
-		for _, e := range g.set.needs(p) {
-			needed, pieces = append(needed, e), append(pieces, p.over)
-		}
+	g, err := s.gathered(ctx, q, limit, room, nil)
+	if q.Top > 0 && errors.Is(err, errTooLarge) {
+		g, err = s.largest(ctx, q, room)
 	}
-	// The windows may change when the lock is gone, so they are read under it; segments are read from what Pebble has now.
-	for _, w := range s.windows() {
-		if p := w.parts[g.set.desc.ID]; p != nil && err == nil {
-			err = g.add(p.block(w), over)
-		}
-	}
-	var snapshot *pebble.Snapshot
-	if len(needed) > 0 && err == nil {
-		snapshot = s.disk.pebble().NewSnapshot()
-		defer snapshot.Close()
-	}
-	s.mu.RUnlock()
-	values := uint64(0)
-	for _, e := range needed {
-		values += e.samples
-	}
-	get := func(key, room []byte) ([]byte, error) { return s.disk.getFrom(snapshot, key, room) }
-	if len(needed) >= worthSeeking {
-		all := &seeker{disk: s.disk, from: snapshot, at: map[byte]*pebble.Iterator{}}
-		defer all.close()
-		get = all.get
-	}
-	read := func(i int, last *block) (*block, error) {
-		return s.cache.read(&s.codec, needed[i], get, g.set, pieces[i], last)
-	}
-	join, next := func() {}, inTurn(read)
-	if values > worthFork {
-		laid := g.fork()
-		ahead, stop := readAhead(len(needed), read)
-		join, next = func() { stop(); laid() }, ahead
-	}
-	for i, e := range needed {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			break
-		}
-		b, broken := next(i)
-		if broken != nil {
-			g.addLoss(measure.Loss{Reason: fmt.Sprintf("damaged in the archive, %s to %s: %v", e.over.Start, e.over.End, broken), Events: e.samples})
-			continue
-		}
-		err = g.add(b, pieces[i])
-		if b.free != nil {
-			b.free()
-		}
-	}
-	join()
-	if errors.Is(err, errTooLarge) {
+	if errors.Is(err, errTooLarge) && !errors.Is(err, measure.ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", err, measure.ErrTooLarge)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return g.answer(), nil
+}
+
+// gathered gathers the rows of a query, at most limit values; with pick those that it picks.
+func (s *Store) gathered(ctx context.Context, q measure.Query, limit int, room *gatherRoom, pick *pick) (*gather, error) {
+	j, err := s.prepare(q, limit, room, pick)
+	if err != nil {
+		return nil, err
+	}
+	defer j.close()
+	if err := j.read(ctx); err != nil {
+		return nil, err
+	}
+	return j.gather, nil
+}
+
+// job is a query of which all but the segments is gathered.
+type job struct {
+	store    *Store
+	gather   *gather
+	needed   []entry
+	pieces   []measure.Interval // of each needed segment, the time that it answers
+	snapshot *pebble.Snapshot   // nil only if no segment is needed
+	seeker   *seeker            // nil: few segments
+}
+
+// prepare gathers what is in memory and pins the segments that are needed. With an error nothing is pinned.
+// The windows may change when the lock is released, so they are read under it.
+func (s *Store) prepare(q measure.Query, limit int, room *gatherRoom, pick *pick) (*job, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	g, over, err := s.begin(q, limit, room)
+	if err == nil && pick != nil {
+		err = g.only(pick)
+	}
+	if err != nil {
+		return nil, err
+	}
+	j := &job{store: s, gather: g}
+	for _, p := range g.plan(over) {
+		for _, e := range g.set.needs(p) {
+			j.needed, j.pieces = append(j.needed, e), append(j.pieces, p.over)
+		}
+	}
+	for _, w := range s.windows() {
+		if p := w.parts[g.set.desc.ID]; p != nil {
+			if err := g.add(p.block(w), over); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(j.needed) > 0 {
+		j.snapshot = s.disk.pebble().NewSnapshot()
+	}
+	return j, nil
+}
+
+// close releases what prepare pinned.
+func (j *job) close() {
+	if j.seeker != nil {
+		j.seeker.close()
+	}
+	if j.snapshot != nil {
+		_ = j.snapshot.Close()
+	}
+}
+
+// read gathers the segments. When it returns or panics, the goroutines that it started have ended.
+func (j *job) read(ctx context.Context) (err error) {
+	s, g := j.store, j.gather
+	get := func(key, room []byte) ([]byte, error) { return s.disk.getFrom(j.snapshot, key, room) }
+	if len(j.needed) >= worthSeeking {
+		j.seeker = &seeker{disk: s.disk, from: j.snapshot, at: map[byte]*pebble.Iterator{}}
+		get = j.seeker.get
+	}
+	read := func(i int, last *block) (*block, error) {
+		return s.cache.read(&s.codec, j.needed[i], get, g.set, j.pieces[i], last)
+	}
+	values := uint64(0)
+	for _, e := range j.needed {
+		values += e.samples
+	}
+	next := inTurn(read)
+	if values > worthFork {
+		laid := g.fork()
+		defer func() {
+			if broken := laid(); broken != nil {
+				err = broken
+			}
+		}()
+		ahead, stop := readAhead(len(j.needed), read)
+		defer stop()
+		next = ahead
+	}
+	for i, e := range j.needed {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := next(i)
+		var fault *measure.Fault
+		if errors.As(err, &fault) {
+			return err
+		}
+		if err != nil {
+			g.addLoss(measure.Loss{Reason: fmt.Sprintf("damaged in the archive, %s to %s: %v", e.over.Start, e.over.End, err),
+				Events: e.samples})
+			continue
+		}
+		if err := g.add(b, j.pieces[i]); err != nil {
+			return err
+		}
+		if b.free != nil {
+			b.free()
+		}
+	}
+	return nil
 }
 
 // inTurn opens one segment after the other.
@@ -121,23 +192,32 @@ func inTurn(read func(i int, last *block) (*block, error)) func(i int) (*block, 
 	}
 }
 
-// readAhead opens the first n segments in another goroutine, two or three before they are asked for, until stop, which waits for it.
+// readAhead opens the first n segments in another goroutine, two or three before they are asked for, until stop,
+// which waits for it. A panic there is the error of the segment, a *measure.Fault.
 func readAhead(n int, read func(i int, last *block) (*block, error)) (next func(i int) (*block, error), stop func()) {
 	type opened struct {
 		b   *block
 		err error
 	}
 	blocks, done := make(chan opened, 2), make(chan struct{})
+	one := inTurn(read)
+	open := func(i int) (o opened) {
+		defer func() {
+			if p := recover(); p != nil {
+				o = opened{err: measure.Recovered("reading a segment", p)}
+			}
+		}()
+		b, err := one(i)
+		if err == nil && b.warm != nil {
+			b.warm()
+		}
+		return opened{b, err}
+	}
 	go func() {
 		defer close(blocks)
-		one := inTurn(read)
 		for i := range n {
-			b, err := one(i)
-			if err == nil && b.warm != nil {
-				b.warm()
-			}
 			select {
-			case blocks <- opened{b, err}:
+			case blocks <- open(i):
 			case <-done:
 				return
 			}
@@ -156,7 +236,7 @@ func readAhead(n int, read func(i int, last *block) (*block, error)) (next func(
 }
 
 // begin finds the dataset and the grid of an answer. mu is held.
-func (s *Store) begin(q measure.Query, room *gatherRoom) (*gather, measure.Interval, error) {
+func (s *Store) begin(q measure.Query, limit int, room *gatherRoom) (*gather, measure.Interval, error) {
 	over := q.Over
 	if s.closed {
 		return nil, over, errClosed
@@ -190,7 +270,7 @@ func (s *Store) begin(q measure.Query, room *gatherRoom) (*gather, measure.Inter
 	if cells > maxValues {
 		return nil, over, fmt.Errorf("%d cells: %w: %w", cells, errTooLarge, measure.ErrTooLarge)
 	}
-	g := newGather(q, d, over.Start, step, int(cells), maxValues, room)
+	g := newGather(q, d, over.Start, step, int(cells), limit, room)
 	g.notes, g.floors = notes, floors
 	return g, over, nil
 }

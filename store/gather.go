@@ -117,6 +117,7 @@ type gather struct {
 	free     chan *chunk
 	slab     []float64 // room for values of series
 	due      int       // series that are known to come
+	pick     *pick     // the rows that are series of their own; nil: all
 	*gatherRoom
 }
 
@@ -241,7 +242,11 @@ rows:
 			}
 		}
 		n, fresh := g.rows.row(key)
-		if fresh {
+		if g.pick != nil {
+			if n = g.pick.seriesOf(n); n < 0 {
+				continue
+			}
+		} else if fresh {
 			if g.room -= g.cells; g.room < 0 {
 				return nil, nil, errTooLarge
 			}
@@ -500,7 +505,7 @@ func (g *gather) answer() *measure.Answer {
 	st := &g.set.desc.Stat
 	if g.rough {
 		g.note("rows were folded from rollups: the " + st.Fold.String() + " is of their means over a minute or an hour")
-	} else if g.bounds {
+	} else if g.bounds && (g.pick == nil || len(g.query.By) < len(g.set.desc.Query.By)) { // else only the rest is folded
 		g.note("rows were folded from rollups: min and max are bounds, the true ones lie between")
 	}
 	a := &measure.Answer{Query: g.query, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Start: g.start, Step: g.step,
@@ -514,13 +519,20 @@ func (g *gather) answer() *measure.Answer {
 		keys[i] = measure.Label(k)
 	}
 	w := g.rows.width
+	if g.pick != nil {
+		g.answerRest(a)
+	}
 	for i, s := range g.series {
-		if !s.there {
+		if !s.there || g.pick != nil && i == g.pick.rest {
 			continue
+		}
+		row := i
+		if g.pick != nil {
+			row = g.pick.rows[i]
 		}
 		a.Series = append(a.Series, measure.Series{})
 		out := &a.Series[len(a.Series)-1]
-		out.Key = keys[i*w : (i+1)*w : (i+1)*w]
+		out.Key = keys[row*w : (row+1)*w : (row+1)*w]
 		if st.Kind == measure.Dists {
 			out.SetDists(s.dists)
 			continue

@@ -151,24 +151,40 @@ func (s *gathered) lay(f *layer) {
 	}
 }
 
-// fork has another goroutine lay what add unpacks, in the same order, until join. Three chunks are on their way at most.
-func (g *gather) fork() (join func()) {
+// fork has another goroutine lay what add unpacks, in the same order, until join. Three chunks are on their way at
+// most. A panic there is returned by join as a *measure.Fault; until then chunks are taken and dropped.
+func (g *gather) fork() (join func() error) {
 	full, free, done := make(chan *chunk, chunks), make(chan *chunk, chunks), make(chan struct{})
 	for range chunks {
 		free <- &chunk{}
 	}
 	g.full, g.free = full, free
+	var fault *measure.Fault
+	take := func(c *chunk) {
+		defer func() {
+			if p := recover(); p != nil {
+				fault = measure.Recovered("adding up rows", p)
+			}
+		}()
+		g.take(c)
+	}
 	go func() {
 		defer close(done)
 		for c := range full {
-			g.take(c)
+			if fault == nil {
+				take(c)
+			}
 			free <- c
 		}
 	}()
-	return func() {
+	return func() error {
 		g.full, g.free = nil, nil
 		close(full)
 		<-done
+		if fault != nil {
+			return fault
+		}
+		return nil
 	}
 }
 

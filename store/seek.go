@@ -20,9 +20,7 @@ type seeker struct {
 const worthSeeking = 8
 
 func (s *seeker) get(key, room []byte) ([]byte, error) {
-	s.mu.Lock()
-	value, found, ok := s.seek(key, room)
-	s.mu.Unlock()
+	value, found, ok := s.sought(key, room)
 	if !ok {
 		return s.disk.getFrom(s.from, key, room) // it says what is damaged
 	}
@@ -30,6 +28,12 @@ func (s *seeker) get(key, room []byte) ([]byte, error) {
 		return nil, nil
 	}
 	return value, nil
+}
+
+func (s *seeker) sought(key, room []byte) (value []byte, found, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seek(key, room)
 }
 
 // seek looks for a key; ok is false when that failed. mu is held.

@@ -65,6 +65,7 @@ type Store struct {
 	codec   codec
 	cache   cache
 	rooms   sync.Pool // of *gatherRoom
+	limits  limits
 
 	mu        sync.RWMutex // guards all below; taken before disk.mu
 	sets      map[uint32]*set
@@ -145,7 +146,7 @@ func OpenReadOnly(dir string) (*Store, error) {
 }
 
 func open(dir string, o Options, readOnly bool) (*Store, error) {
-	s := &Store{options: o.filled(), dir: dir, sets: map[uint32]*set{}, ofStat: map[measure.StatID][]*set{}, next: 1,
+	s := &Store{limits: limits{maxWhole, maxValues}, options: o.filled(), dir: dir, sets: map[uint32]*set{}, ofStat: map[measure.StatID][]*set{}, next: 1,
 		bell: make(chan struct{}, 1), jobs: make(chan func()), clerked: make(chan struct{})}
 	s.rest = sync.NewCond(&s.mu)
 	d, err := openDisk(dir, s.options, readOnly)

@@ -26,6 +26,8 @@ export interface Health {
   trouble: string[] | null;
   late_ticks: number;
   refused_samples: number;
+  /** Requests and live events that ended in a fault of culprit itself. */
+  faults: number;
 }
 
 /** A profile that the server keeps for a while. */

@@ -68,6 +68,13 @@ func shape(a *measure.Answer, st *measure.Stat, top int) (*shaped, error) {
 			}
 		}
 	}
+	if s.Rest.Values != nil {
+		if s.rest == nil {
+			s.rest = slices.Repeat([]float64{measure.NaN}, cells)
+		}
+		add(s.rest, s.Rest.Values)
+		s.left += s.Rest.Rows
+	}
 	if cells > 0 && len(kept) > mostSent/cells {
 		return nil, tooLarge(len(kept), cells, mostSent)
 	}
@@ -182,7 +189,7 @@ func (s *shaped) appendHead(b []byte, exact bool) []byte {
 		b = append(b, ']')
 	}
 	b = appendStrings(append(b, `,"by":`...), s.Query.By)
-	b = strconv.AppendInt(append(b, `,"rows":`...), int64(len(s.Series)), 10)
+	b = strconv.AppendInt(append(b, `,"rows":`...), int64(len(s.Series)+s.Rest.Rows), 10)
 	b = appendLoss(append(b, `,"loss":`...), s.Loss)
 	b = appendStrings(append(b, `,"notes":`...), s.Notes)
 	if len(s.Frames) > 0 && slices.Contains(s.stack, true) {

@@ -21,8 +21,18 @@ func (s *Server) reports() {
 			return
 		}
 		last = at
-		s.report.tell(at, appendReport(nil, at, document))
+		s.tellReport(at, document)
 	}
+}
+
+// tellReport makes a diagnosis the newest. A panic in it ends neither the next ones nor the recording.
+func (s *Server) tellReport(at measure.Time, document []byte) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.broke("sending a diagnosis", p) //nolint:errcheck // counted
+		}
+	}()
+	s.report.tell(at, appendReport(nil, at, document))
 }
 
 // appendReport appends a diagnosis with its time, in one line. A document that is no JSON is null.

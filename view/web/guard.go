@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"mime"
 	"net"
@@ -95,16 +94,13 @@ func (s *Server) guard(next http.Handler, trusted bool) http.Handler {
 			refuse(w, f)
 			return
 		}
+		begun := &begun{ResponseWriter: w}
 		defer func() {
-			// One request that meets a fault of ours must not end the recording, nor be told by nobody.
 			if p := recover(); p != nil {
-				if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-					s.broke("answering "+printable(r.URL.Path), p)
-				}
-				panic(http.ErrAbortHandler)
+				s.ended500(begun, r, p)
 			}
 		}()
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
+		next.ServeHTTP(begun, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
 	})
 }
 

@@ -442,8 +442,12 @@ func TestFaultOfOurs(t *testing.T) {
 	if text := trouble(); strings.Contains(text, "fault") {
 		t.Error(text)
 	}
-	if got := raw(t, s, "GET /api/ask?q=tcp.rtt HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+token+"\r\n\r\n"); got != "" {
+	got := raw(t, s, "GET /api/ask?q=tcp.rtt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+token+"\r\n\r\n")
+	if !strings.HasPrefix(got, "HTTP/1.1 500 ") || !strings.Contains(got, "a fault of culprit itself while answering /api/ask: an invariant at hostile_test.go:") {
 		t.Errorf("%q", got)
+	}
+	if n := s.faults.Load(); n != 1 {
+		t.Errorf("%d faults are counted", n)
 	}
 	if text := trouble(); !strings.Contains(text, "a fault of culprit itself while answering /api/ask: an invariant at hostile_test.go:") {
 		t.Errorf("%q", text)

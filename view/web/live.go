@@ -167,6 +167,7 @@ func (h *hub) answer(ctx context.Context, q measure.Query, sentence string, at m
 	}
 	q.Over, q.Step = measure.Interval{Start: at.Add(-liveStep), End: at}, liveStep
 	a, err = h.server.Machine.Ask(ctx, q)
+	h.server.count(err)
 	c.Lock()
 	defer c.Unlock()
 	if c.at == at && ctx.Err() == nil {

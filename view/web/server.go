@@ -6,12 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"path"
 	"runtime"
 	"strconv"
 	"strings"
@@ -61,21 +59,7 @@ type Server struct {
 	viewers atomic.Int64
 	spent   atomic.Int64           // nanoseconds
 	fault   atomic.Pointer[string] // the last fault of our own, a sentence; nil = none
-}
-
-// broke keeps what a broken invariant of ours said, for health to tell.
-func (s *Server) broke(doing string, p any) {
-	where := "?"
-	pcs := make([]uintptr, 24)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
-	for f, more := frames.Next(); more; f, more = frames.Next() {
-		if !strings.HasPrefix(f.Function, "runtime.") && !strings.HasPrefix(f.Function, "culprit/view/web.(*Server).broke") {
-			where = path.Base(f.File) + ":" + strconv.Itoa(f.Line)
-			break
-		}
-	}
-	text := fmt.Sprintf("a fault of culprit itself while %s: %v at %s", doing, p, where)
-	s.fault.Store(&text)
+	faults  atomic.Uint64          // panics that ended a query, an upload, an export or a live event, and nothing else
 }
 
 // asksAtOnce is how many questions are worked on at once; others wait, at most for waitForAsk. An answer may take a quarter of a gigabyte while it is
@@ -179,7 +163,9 @@ func (s *Server) Handler(trusted bool) http.Handler {
 				return
 			}
 			reply := func() {
-				if err := answer(w, r); err != nil && r.Context().Err() == nil {
+				err := answer(w, r)
+				s.count(err)
+				if err != nil && r.Context().Err() == nil {
 					refuse(w, err)
 				}
 			}
@@ -349,6 +335,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
+	q.Top = top
 	a, err := s.Machine.Ask(ctx, q)
 	if err != nil {
 		return err
@@ -555,6 +542,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	b = appendStrings(append(b, `,"trouble":`...), trouble)
 	b = strconv.AppendUint(append(b, `,"late_ticks":`...), h.Late, 10)
 	b = strconv.AppendUint(append(b, `,"refused_samples":`...), h.Refused, 10)
+	b = strconv.AppendUint(append(b, `,"faults":`...), s.faults.Load(), 10)
 	return s.sendJSON(w, r, append(b, '}'))
 }
 

@@ -1,0 +1,39 @@
+package measure
+
+import (
+	"fmt"
+	"path"
+	"runtime"
+	"strings"
+)
+
+// Fault is a panic that was recovered: an error of culprit itself, which ended one query and nothing else.
+type Fault struct {
+	Doing string // what was being done: "answering a query"
+	What  any    // the value of the panic
+	Where string // file and line of the innermost function of culprit; "?" if unknown
+}
+
+// Error returns what was done, what happened and where.
+func (f *Fault) Error() string {
+	return fmt.Sprintf("a fault of culprit itself while %s: %v at %s", f.Doing, f.What, f.Where)
+}
+
+// Recovered returns the fault that recover reported as p. It must be called before the deferred function returns:
+// the stack of the panic can be read until then.
+func Recovered(doing string, p any) *Fault {
+	if f, ok := p.(*Fault); ok {
+		return f // recovered by another goroutine, which passed it on
+	}
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	panicked := false // what is called before the panic are the functions that recover
+	for f, more := frames.Next(); more; f, more = frames.Next() {
+		own := !strings.HasPrefix(f.Function, "runtime.")
+		if own && panicked {
+			return &Fault{doing, p, fmt.Sprintf("%s:%d", path.Base(f.File), f.Line)}
+		}
+		panicked = panicked || f.Function == "runtime.gopanic"
+	}
+	return &Fault{doing, p, "?"}
+}

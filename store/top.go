@@ -1,0 +1,142 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"culprit/measure"
+)
+
+// A query with Query.Top whose rows are too many is gathered twice: first all rows in one cell of the whole time,
+// which ranks them, then the largest in the cells that were asked for, and all others as one series where rows add up.
+
+// pick is which rows of a gather are series, and the tables in which the rows have their numbers.
+type pick struct {
+	words  words
+	stacks trie
+	table  table
+	series []int32 // of each row of table; those beyond its end are in rest
+	rows   []int   // of each series but rest
+	rest   int     // the series of all other rows; -1: they are in none
+	all    int     // rows that were there
+}
+
+// seriesOf returns the series of a row, or -1.
+func (p *pick) seriesOf(row int) int {
+	if row < len(p.series) {
+		return int(p.series[row])
+	}
+	return p.rest // it came since the rows were ranked
+}
+
+// largest gathers the q.Top largest rows, and the rest.
+func (s *Store) largest(ctx context.Context, q measure.Query, room *gatherRoom) (*gather, error) {
+	room.leave()
+	s.mu.RLock()
+	grid, over, err := s.begin(q, s.limits.values, &gatherRoom{})
+	s.mu.RUnlock()
+	if err != nil {
+		return nil, err
+	}
+	whole := q
+	whole.Over, whole.Step = over, grid.step*measure.Span(max(1, grid.cells))
+	ranked, err := s.gathered(ctx, whole, s.limits.values, room, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.gathered(ctx, q, s.limits.values, &gatherRoom{}, ranked.ranks(q.Top))
+}
+
+// ranks picks the top largest rows. The gather is not used any more.
+func (g *gather) ranks(top int) *pick {
+	type ranked struct {
+		row    int
+		weight float64
+	}
+	var all []ranked
+	for i, s := range g.series {
+		if s.there {
+			all = append(all, ranked{i, g.weight(s)})
+		}
+	}
+	slices.SortFunc(all, func(x, y ranked) int {
+		return cmp.Or(-cmp.Compare(x.weight, y.weight), cmp.Compare(x.row, y.row)) // NaN is below all numbers
+	})
+	p := &pick{words: g.words, stacks: g.stacks, table: g.rows, series: make([]int32, g.rows.n), rest: -1, all: len(all)}
+	kept := all[:min(top, len(all))]
+	if st := &g.set.desc.Stat; st.Fold == measure.Sum && st.Kind != measure.Dists {
+		p.rest = len(kept)
+	}
+	for i := range p.series {
+		p.series[i] = int32(p.rest)
+	}
+	for i, r := range kept {
+		p.series[r.row], p.rows = int32(i), append(p.rows, r.row)
+	}
+	return p
+}
+
+// weight returns what a row is ranked by: of rows that add up the amount in the whole time, of others the mean, of
+// distributions the number of values; NaN where nothing is known.
+func (g *gather) weight(s *gathered) float64 {
+	if s.dists != nil {
+		n := uint64(0)
+		for i := range s.dists {
+			n += s.dists[i].Count()
+		}
+		return float64(n)
+	}
+	sum, n := 0.0, uint64(0)
+	for c, v := range s.sum {
+		sum, n = sum+v, n+uint64(s.n[c])
+	}
+	switch st := &g.set.desc.Stat; {
+	case n == 0:
+		return math.NaN()
+	case st.Fold == measure.Sum || st.Sparse:
+		return sum
+	}
+	return sum / float64(n)
+}
+
+// only makes the picked rows the series of a gather that has none yet.
+func (g *gather) only(p *pick) error {
+	n := len(p.rows) + b2i(p.rest >= 0)
+	if g.cells > 0 && n > g.room/g.cells {
+		return errTooLarge
+	}
+	g.pick, g.words, g.stacks, g.rows = p, p.words, p.stacks, p.table
+	for range n {
+		g.series = append(g.series, g.newSeries())
+	}
+	return nil
+}
+
+// answerRest adds what is known of the rows that were not picked.
+func (g *gather) answerRest(a *measure.Answer) {
+	p := g.pick
+	left := p.all - len(p.rows)
+	if left <= 0 {
+		return
+	}
+	a.Rest.Rows = left
+	a.Notes = append(slices.Clip(a.Notes), fmt.Sprintf("%s of %s rows: the largest in the whole time",
+		thousands(len(p.rows)), thousands(p.all)))
+	if p.rest >= 0 {
+		s := g.series[p.rest]
+		g.finish(s)
+		a.Rest.Values = s.sum
+	}
+}
+
+// thousands formats 14000 as 14,000.
+func thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
