@@ -47,7 +47,8 @@ type everydayIndex struct {
 }
 
 // everydayNames indexes everydayFamilies, once: rules ask for each function on each CPU.
-var everydayNames = sync.OnceValue(func() everydayIndex { // table: an index of constants
+// table: made of constants at the first call, never changed
+var everydayNames = sync.OnceValue(func() everydayIndex {
 	x := everydayIndex{exact: map[string]string{}, namespaces: map[string]string{}}
 	for _, f := range everydayFamilies() {
 		for name := range strings.FieldsSeq(f.names) {
