@@ -56,9 +56,12 @@ func cpuOneSaturated() Rule {
 				return
 			}
 			if !hotCPU(l, m, room) {
-				if text := busiestTasks(l); text != "" {
-					l.Fine("%s", text)
+				text := busiestTasks(l)
+				if text == "" {
+					l.Unchecked("no process is seen to use a CPU")
+					return
 				}
+				l.Fine("%s", text)
 			}
 		},
 	}

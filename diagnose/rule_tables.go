@@ -34,7 +34,7 @@ const (
 func tableLong() Rule {
 	return Rule{
 		ID: "table-long", Checks: "table length",
-		Finds:  []string{cacheEntries, cacheBuckets},
+		Needs:  []string{cacheEntries, cacheBuckets},
 		Uses:   []string{cpuTime, softnetPackets},
 		Traced: []string{softirqTime, softirqTimeCost}, Sampled: []string{stackSamples, stackRate},
 		Check: func(l *Look) {
@@ -176,7 +176,7 @@ func tableAdvice(cache, netns string, entries float64) (string, *Fix) {
 func tableFullRule() Rule {
 	return Rule{
 		ID: "table-full", Checks: "table limits",
-		Finds: []string{cacheEntries, cacheLimit},
+		Needs: []string{cacheEntries, cacheLimit},
 		Check: func(l *Look) {
 			t, limits := l.Table(cacheEntries), l.Table(cacheLimit)
 			for _, r := range t.Rows {
@@ -240,7 +240,7 @@ func limitKnob(cache string) string {
 func tableGrowing() Rule {
 	return Rule{
 		ID: "table-growing", Checks: "table growth",
-		Finds: []string{cacheEntries, cacheGrowth},
+		Needs: []string{cacheEntries, cacheGrowth},
 		Uses:  []string{cacheBytes, cacheLimit},
 		Check: func(l *Look) {
 			t, growth := l.Table(cacheEntries), l.Table(cacheGrowth)

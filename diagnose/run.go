@@ -32,7 +32,8 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{}, Fine: []Exoneration{}, Missing: []Missing{}, Notes: notes}
+	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{}, Fine: []Exoneration{}, Doubtful: []Doubt{},
+		Missing: []Missing{}, Notes: notes}
 	if t := tables[hostSentence]; t != nil {
 		t.filled()
 		if rep.Start == 0 && rep.End == 0 {
@@ -54,7 +55,7 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 			rules[i].Check(l)
 		}
 	}
-	settle(rep, looks)
+	settle(rep, looks, tables)
 	if t := tables[stackSamples]; t != nil && restsOn(rep.Findings, measure.StackSamples) {
 		for _, n := range t.notes { // what misleads about samples matters to who reads shares of them
 			if !slices.Contains(rep.Notes, n) {
@@ -109,6 +110,8 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 				lack(s, t.why)
 			case measured < leastCells:
 				lack(s, fmt.Sprintf("it was measured %s, a state needs %d measurements", plural(measured, "time", "times"), leastCells))
+			case i == 0 && t.rows == 0:
+				lack(s, "this kernel does not count it, or it is not to be read from here")
 			case i == 0 && !t.numeric, t.rows > 0 && !t.numeric:
 				lack(s, "it has no numbers")
 			}
