@@ -100,10 +100,17 @@ func (g *gate) memory() {
 			break
 		}
 	}
+	psi := g.table(pressure).One("resource", "memory", "scope", "some").Mean(nil)
+	if in := g.table(memorySwap).One("direction", "in").Mean(nil); in >= swapIn && psi >= memoryStall {
+		g.add("memory", "%s are swapped in, and some task stands still for memory %s of the time (PSI)", bytesRate(in), percent(psi))
+	}
 	size, again := g.table(memorySize), g.table(memoryRefault)
 	share := size.One("kind", "available").Mean(nil) / size.One("kind", "total").Mean(nil)
 	if v := again.mean(again.Sum(again.Rows), nil); share < memoryLow && v >= memoryRefaults {
 		g.add("memory", "%s are read again that were thrown out shortly before, with %s of memory available", bytesRate(v), percent(share))
+	}
+	if share < memoryLow && psi >= memoryStall {
+		g.add("memory", "%s of memory is available, and some task stands still for it %s of the time (PSI)", percent(share), percent(psi))
 	}
 }
 
@@ -112,10 +119,24 @@ func (g *gate) disk() {
 	if v := t.mean(t.Sum(t.Rows), nil); v >= innocentBlocked {
 		g.add("disk", "%s tasks wait for I/O at any moment", digits(v))
 	}
+	g.queues()
 	for _, r := range g.table(cgroupPressure).Where("resource", "io", "scope", "some") {
 		if v := r.Mean(nil); v >= innocentStall {
 			g.add("disk", "tasks of cgroup %s stand still for I/O %s of the time (PSI)", clean(r.Word("cgroup")), percent(v))
 			break
+		}
+	}
+}
+
+// queues holds against the disks what they are busy with, however it is spread over the time.
+func (g *gate) queues() {
+	busy, queue, waits, ops := g.table(diskBusy), g.table(diskQueue), g.table(diskWait), g.table(diskOps)
+	for _, r := range busy.Rows {
+		device := r.Word("device")
+		length := queue.One("device", device).Mean(nil)
+		each := sumRows(waits, waits.Where("device", device), nil) / sumRows(ops, ops.Where("device", device), nil) * 1e9
+		if r.Mean(nil) >= diskBusyShare && length >= diskQueueLong && each >= diskSlowRotating {
+			g.add("disk", "%s is busy %s of the time with %s requests, and each takes %s", clean(device), percent(min(r.Mean(nil), 1)), digits(length), duration(each))
 		}
 	}
 }
