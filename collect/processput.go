@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"culprit/kernel"
 	"culprit/measure"
 )
 
@@ -351,7 +352,7 @@ func (r *processReading) notes(out *Out) {
 	}
 	if r.ioDenied {
 		for _, id := range []measure.StatID{"process.io", "process.calls.bytes"} {
-			out.Table(id).Note("the I/O of some processes may not be read: other users' take CAP_SYS_PTRACE")
+			out.Table(id).Note(kernel.UnreadNote("the I/O of some processes may not be read: other users' take CAP_SYS_PTRACE"))
 		}
 	}
 	if r.hidden {

@@ -55,7 +55,9 @@ func randomMachine(quiet *canned, r *rand.Rand) *canned {
 	for id, s := range quiet.stats {
 		c.stats[id] = s
 	}
-	share := func() float64 { return []float64{0, 0.02, 0.07, 0.19, 0.21, 0.6, 1}[r.IntN(7)] * (0.9 + 0.2*r.Float64()) }
+	share := func() float64 {
+		return []float64{0, 0.02, 0.07, 0.19, 0.21, 0.6, 1}[r.IntN(7)] * (0.9 + 0.2*r.Float64())
+	}
 	rate := func(most float64) float64 { return most * math.Pow(r.Float64(), 4) }
 	put := func(id string, value func() float64, words ...string) {
 		if r.IntN(3) > 0 {

@@ -56,6 +56,7 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 		}
 	}
 	settle(rep, looks, tables)
+	rep.Notes = append(rep.Notes, unreadNotes(rep, tables)...)
 	if t := tables[stackSamples]; t != nil && restsOn(rep.Findings, measure.StackSamples) {
 		for _, n := range t.notes { // what misleads about samples matters to who reads shares of them
 			if !slices.Contains(rep.Notes, n) {
@@ -78,6 +79,18 @@ func longest(tables map[string]*Table) measure.Span {
 		most = max(most, sum)
 	}
 	return measure.Span(most * float64(measure.Second))
+}
+
+// unreadNotes returns the notes about processes that may not be looked into, each once, and only where
+// a finding rests on a statistic that has one.
+func unreadNotes(rep *Report, tables map[string]*Table) (notes []string) {
+	for _, t := range tables {
+		if t.unread != "" && !slices.Contains(notes, t.unread) && restsOn(rep.Findings, t.Query.Stat) {
+			notes = append(notes, t.unread)
+		}
+	}
+	slices.Sort(notes)
+	return notes
 }
 
 // restsOn says whether evidence of any finding is of a statistic.
@@ -131,7 +144,8 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 	}
 	var all []asked
 	notes, said := []string{}, map[string]bool{}
-	var sampled []string // notes of samples
+	var sampled []string                  // notes of samples
+	unread := map[measure.StatID]string{} // notes about processes that may not be looked into
 	note := func(s string) {
 		if s = printable(s); !said[s] {
 			said[s] = true
@@ -175,6 +189,10 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		}
 		if a != nil && err == nil && !quiet {
 			for _, n := range a.Notes {
+				if measure.AboutUnreadProcesses(n) {
+					unread[q.Stat] = printable(n)
+					continue
+				}
 				tell(n)
 			}
 			for _, loss := range a.Loss {
@@ -208,7 +226,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		}
 		var why []string
 		for _, n := range one.answer.Notes {
-			if !general[n] {
+			if !general[n] && !measure.AboutUnreadProcesses(n) {
 				why = append(why, n)
 			}
 		}
@@ -235,7 +253,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		if one.table != nil {
 			t = one.table.onto(start, step, cells)
 		}
-		t.why = one.why
+		t.why, t.unread = one.why, unread[one.query.Stat]
 		tables[one.sentence] = t
 	}
 	if t := tables[stackSamples]; t != nil {
