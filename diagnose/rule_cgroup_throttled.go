@@ -55,6 +55,7 @@ func cgroupThrottledRule() Rule {
 				f := l.Found(cgroupIdentity(g), severity, 0.95, Culprit{Kind: "cgroup", Name: g},
 					fmt.Sprintf("Cgroup %s is held back by %s: throttled in %s of its periods for %s%s.", cgroupName(g), limit, percent(min(share, 1)), s, who))
 				f.explains(min(share, 1))
+				f.loses(min(share, 1))
 				f.proof(t, s, some.Sentence(), some.Part(s.mask), t.Unit, fmt.Sprintf("throttled in %s of %s periods a second", count(some.Part(s.mask)), count(all.Part(s.mask)))).than(all.Part(s.mask), "periods")
 				f.proof(throttled, s, throttled.Asking(nil, "cgroup", g), lost, throttled.Unit, fmt.Sprintf("its tasks stood still %s s of each second, all CPUs added up", digits(lost)))
 				if quota == quota {

@@ -213,6 +213,7 @@ func (h hotThread) accuse(l *Look, m machine, more int) {
 		sampled = kernelProof(l, f, s, all, f.Culprit)
 	}
 	f.explains(use / max(m.cpus*(1-idle), use))
+	f.loses(use / m.cpus)
 	if !h.sure {
 		f.but(0.3, "How its use divides among its threads is not known: it could be two threads of half a CPU each.")
 	}
