@@ -24,8 +24,7 @@ type hiddenWork struct {
 type sight uint8
 
 const (
-	sightUnknown sight = iota
-	sightAll
+	sightUnknown sight = iota // nothing says that some can't be seen
 	sightPart
 )
 
@@ -41,7 +40,12 @@ func hiddenOf(l *Look, s spell, cpus, busy float64) hiddenWork {
 }
 
 // sightOf returns whether all processes of the machine can be seen.
-func sightOf(l *Look) sight { return sightUnknown }
+func sightOf(l *Look) sight {
+	if l.Table(processCPU).partial {
+		return sightPart
+	}
+	return sightUnknown
+}
 
 // share returns the part of the busy time that is hidden.
 func (h hiddenWork) share() float64 { return h.cpus / h.busy }

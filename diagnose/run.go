@@ -145,6 +145,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 	var all []asked
 	notes, said := []string{}, map[string]bool{}
 	var sampled []string                  // notes of samples
+	partial := map[measure.StatID]bool{}  // of which not all processes are in sight
 	unread := map[measure.StatID]string{} // notes about processes that may not be looked into
 	note := func(s string) {
 		if s = printable(s); !said[s] {
@@ -193,6 +194,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 					unread[q.Stat] = printable(n)
 					continue
 				}
+				partial[q.Stat] = partial[q.Stat] || measure.AboutPartInSight(n)
 				tell(n)
 			}
 			for _, loss := range a.Loss {
@@ -253,6 +255,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		if one.table != nil {
 			t = one.table.onto(start, step, cells)
 		}
+		t.partial = partial[one.query.Stat]
 		t.why, t.unread = one.why, unread[one.query.Stat]
 		tables[one.sentence] = t
 	}
