@@ -14,6 +14,8 @@ func cacheStats() []measure.Stat {
 		{ID: "cache.buckets", Kind: measure.Level, Unit: measure.Count, Fields: fields, Help: "hash buckets of a table; a row only where they are known"},
 		{ID: "cache.bytes", Kind: measure.Level, Unit: measure.Bytes, Fields: fields, Help: "memory of a cache; a row only where it is known"},
 		{ID: "cache.limit", Kind: measure.Level, Unit: measure.Count, Fields: fields, Help: "entries beyond which the kernel refuses or evicts; a row only where there is a limit"},
+		{ID: "cache.refusals", Kind: measure.Delta, Unit: measure.Count, Fields: fields, Help: "entries that a full table refused, since nothing in it could be evicted; rows only of neighbour and neighbour6 " +
+			"(ndts_table_fulls of rtnetlink, Linux 4.3)"},
 		{ID: "cache.growth", Kind: measure.Delta, Unit: measure.Count, Signed: true, Fields: fields, Help: "change of the entries; negative where they became fewer"},
 	}
 }

@@ -492,6 +492,6 @@ func (r *flowReading) say() {
 		}
 	}
 	if n.ownerless && r.owners.denied {
-		r.out.NoteAll("the files of some processes may not be read: connections of theirs have no pid without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
+		r.out.NoteAll(kernel.UnreadNote("the files of some processes may not be read: connections of theirs have no pid without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"))
 	}
 }

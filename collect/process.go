@@ -75,6 +75,17 @@ func (Processes) Stats() []measure.Stat {
 	}
 }
 
+// firstPIDNamespace is the pid namespace that has all processes: PROC_PID_INIT_INO of
+// include/linux/proc_ns.h.
+const firstPIDNamespace = "pid:[4026531836]"
+
+// insidePIDNamespace reports whether this process is in another pid namespace; false where that can't
+// be read.
+func insidePIDNamespace(root kernel.Root) bool {
+	link, err := os.Readlink(root.InProc("self/ns/pid"))
+	return err == nil && link != firstPIDNamespace
+}
+
 // Open opens /proc and finds the best road to the pulses.
 func (c Processes) Open(env *Env, want Want) (Reading, error) {
 	dir, err := env.Root.OpenProcDir("")
@@ -83,6 +94,7 @@ func (c Processes) Open(env *Env, want Want) (Reading, error) {
 	}
 	r := &processReading{dir: dir, root: env.Root, spaces: env.namespaces, wants: wantProcesses(want), programs: env.Programs, now: c.now, tick: tickNanoseconds, page: uint64(kernel.PageSize()),
 		controllers: cgroupControllers(), reasons: delayReasons(), buf: make([]byte, 4096)}
+	r.inside = insidePIDNamespace(env.Root)
 	r.users.path = c.passwd
 	if r.users.path == "" {
 		r.users.path = "/etc/passwd"
@@ -186,6 +198,7 @@ type processReading struct {
 	ioDenied bool   // /proc/PID/io of a process that ran may not be read
 
 	hidden bool // a process could not be read at all
+	inside bool // not in the first pid namespace, which has all processes
 	busy   lostClock
 	tables processTables
 }

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"culprit/kernel"
 	"culprit/measure"
 )
 
@@ -351,14 +352,16 @@ func (r *processReading) notes(out *Out) {
 	}
 	if r.ioDenied {
 		for _, id := range []measure.StatID{"process.io", "process.calls.bytes"} {
-			out.Table(id).Note("the I/O of some processes may not be read: other users' take CAP_SYS_PTRACE")
+			out.Table(id).Note(kernel.UnreadNote("the I/O of some processes may not be read: other users' take CAP_SYS_PTRACE"))
 		}
 	}
 	if r.hidden {
 		out.NoteAll("some processes are in /proc and may not be read")
 	}
 	if len(r.procs) > 0 && r.procs[0].pid != 1 {
-		out.NoteAll("process 1 is not to be seen, so there are more processes than these: /proc is mounted with hidepid, or belongs to another namespace")
+		out.NoteAll(measure.PartInSight("process 1 is not, so /proc is mounted with hidepid, or belongs to another namespace"))
+	} else if r.inside {
+		out.NoteAll(measure.PartInSight("this is a pid namespace, as of a container"))
 	}
 	r.delayNotes(out.Table("process.delay"))
 	if r.road == nil && !r.sched {

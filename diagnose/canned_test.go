@@ -24,6 +24,7 @@ import (
 //	expect nothing                  no finding at all
 //	unchecked RULE                  the rule must say that it could not look
 //	fine RESOURCE                   the resource must be among the innocent
+//	doubtful RESOURCE               the resource must be among those that can't be ruled out
 //	STATISTIC                       rows of it follow; they replace what was there
 //	STATISTIC +                     rows of it follow; they are added, or replace the rows of the same words
 //	STATISTIC ! reason              can't be had
@@ -42,6 +43,7 @@ type canned struct {
 	nothing  bool
 	silent   []string
 	fine     []string
+	doubtful []string
 	contract map[string]measure.Stat
 }
 
@@ -143,7 +145,7 @@ func readCanned(t testing.TB, file string, c *canned) *canned {
 		switch words[0] {
 		case "from":
 			readCanned(t, filepath.Join(filepath.Dir(file), rest[0]), c)
-			c.expect, c.nothing, c.silent, c.fine = map[string]string{}, false, nil, nil
+			c.expect, c.nothing, c.silent, c.fine, c.doubtful = map[string]string{}, false, nil, nil, nil
 		case "cells":
 			c.cells, err = strconv.Atoi(rest[0])
 			if err != nil {
@@ -168,6 +170,8 @@ func readCanned(t testing.TB, file string, c *canned) *canned {
 			}
 		case "unchecked":
 			c.silent = append(c.silent, rest...)
+		case "doubtful":
+			c.doubtful = append(c.doubtful, rest...)
 		case "fine":
 			c.fine = append(c.fine, rest...)
 		default:

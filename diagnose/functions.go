@@ -81,33 +81,8 @@ func kindOf(function string) string {
 	case "osq_lock", "queued_write_lock_slowpath", "queued_read_lock_slowpath", "rwsem_optimistic_spin", "_raw_spin_lock", "_raw_spin_lock_irqsave", "_raw_spin_lock_irq", "_raw_spin_lock_bh", "virt_spin_lock":
 		return contention
 	}
-	for _, prefix := range everydayPrefixes() {
-		if strings.HasPrefix(function, prefix) {
-			return everyday
-		}
+	if familyOf(function) != "" {
+		return everyday
 	}
 	return ""
-}
-
-func everydayPrefixes() []string {
-	return []string{
-		// Copying between programs and the kernel, and within it.
-		"copy_", "_copy_", "__copy_", "rep_movs", "memcpy", "__memcpy", "memmove", "__memmove", "csum_and_copy", "raw_copy", "__arch_copy", "skb_copy", "__get_user", "__put_user", "strncpy_from_user", "strnlen_user", "iov_iter", "copyout", "copyin",
-		// Clearing memory that programs ask for. What is written to and read of devices that are nothing is done within their own functions.
-		"read_zero", "read_iter_zero", "read_null", "write_null", "get_random", "urandom", "clear_", "__clear_", "memset", "__memset", "rep_stos", "kernel_init_pages", "folio_zero", "zero_",
-		// Sums, keys and packing, of data that programs have sent, stored or asked for.
-		"csum", "do_csum", "crc", "__crc", "xxh", "sha1", "sha256", "sha512", "blake2", "md5", "aes", "_aes", "gcm", "ghash", "chacha", "poly1305", "crypto_", "curve25519", "siphash", "__siphash", "lz4", "LZ4", "zstd", "ZSTD", "HUF_", "FSE_", "inflate", "deflate", "zlib", "lzo", "xor_", "raid6",
-		// Ways into the kernel and out of it, also those of a hypervisor's guest.
-		"entry_", "asm_", "do_syscall", "syscall_", "x64_sys_call", "exit_to_user", "irqentry", "error_entry", "error_return", "sync_regs", "swapgs", "restore_", "ret_from", "common_interrupt", "native_", "pv_", "xen_", "hv_", "kvm", "vmx_", "svm_", "srso_", "retbleed", "__x86_", "clear_bhb", "el0", "el1", "handle_softirqs", "__do_softirq", "sysvec", "__sysvec",
-		// Idle CPUs, and time that passes by itself.
-		"default_idle", "acpi_", "intel_idle", "mwait", "cpu_idle", "cpuidle", "poll_idle", "delay_", "__delay", "__const_udelay", "__udelay", "read_tsc", "read_hpet", "ktime_get",
-		// From one task to the next: finish_task_switch is where interrupts are on again, too; who wakes a task on another CPU of a guest waits for the hypervisor.
-		"finish_task_switch", "__switch_to", "switch_mm", "__schedule", "schedule", "try_to_wake_up", "ttwu_", "__wake_up", "wake_", "autoremove_wake", "prepare_to_wait", "complete", "hrtimer_", "ep_poll", "futex_", "enqueue_", "dequeue_", "pick_", "update_",
-		// A process's own memory, which it asks for and gives back.
-		"zap_", "unmap_", "exit_mmap", "free_", "__free_", "release_pages", "folio_", "lru_", "get_page_from", "rmqueue", "__rmqueue", "__alloc_", "handle_mm_fault", "__handle_mm_fault", "do_anonymous", "do_fault", "filemap_map", "next_uptodate_folio", "try_charge", "__mem_cgroup", "mod_memcg", "__mod_", "slab_", "__slab_", "kmem_cache", "__kmalloc", "kmalloc", "kfree",
-		// Devices of a guest: each word to them is an exit to the hypervisor.
-		"iowrite", "ioread", "vp_notify", "virtqueue", "memcg_slab", "__memcg",
-		// Programs of BPF bear names of their own, and have been put there by somebody: culprit datasets and bpftool tell what they cost.
-		"bpf_", "__bpf_",
-	}
 }

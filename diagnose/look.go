@@ -14,6 +14,7 @@ type Look struct {
 	tables    map[string]*Table
 	findings  []*Finding
 	fine      []Exoneration
+	doubts    []Doubt
 	missing   []Missing
 	unchecked bool
 	stray     []string // sentences asked that the rule had not named: a fault of the rule, looked for by the tests
@@ -52,7 +53,7 @@ func (l *Look) Skipped(format string, args ...any) {
 // adds evidence and the rest to it.
 func (l *Look) Found(identity string, severity Severity, confidence float64, culprit Culprit, claim string) *Finding {
 	f := &Finding{ID: l.rule.ID, Rule: l.rule.ID, Severity: severity, Confidence: Number(math.Round(clamp(or(confidence, 0), 0, 1)*100) / 100),
-		Culprit: culprit, Claim: claim, Explains: Number(measure.NaN)}
+		Culprit: culprit, Claim: claim, Explains: Number(measure.NaN), Effect: Number(measure.NaN)}
 	if identity != "" {
 		f.ID += "/" + identity
 	}
@@ -85,6 +86,11 @@ func (t *Table) times(s spell) [2]Time {
 		return [2]Time{t.start, t.start.Add(t.step * measure.Span(len(t.Seconds)))}
 	}
 	return [2]Time{t.start.Add(t.step * measure.Span(s.first)), t.start.Add(t.step * measure.Span(s.end+1))}
+}
+
+// loses sets the share of time that the trouble takes from tasks, or of what is asked for: 0..1.
+func (f *Finding) loses(share float64) {
+	f.Effect = Number(math.Round(clamp(share, 0, 1)*1000) / 1000)
 }
 
 // explains sets the share of the symptom that the culprit accounts for, when it is known.

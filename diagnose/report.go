@@ -15,6 +15,7 @@ type Report struct {
 	Findings []Finding     `json:"findings"` // best first; empty: nothing is wrong among what was checked
 	Checked  []string      `json:"checked"`  // what was looked at with all its numbers there: "cpu", "disk" ...
 	Fine     []Exoneration `json:"fine"`     // what was found innocent, with the numbers
+	Doubtful []Doubt       `json:"doubtful"` // resources that no finding accuses and that their own numbers keep from being ruled out
 	Missing  []Missing     `json:"missing"`  // what could not be checked, and why
 	Notes    []string      `json:"notes"`    // what may mislead: notes and losses of the answers, once each
 }
@@ -28,6 +29,7 @@ type Finding struct {
 	Culprit    Culprit    `json:"culprit"`    //
 	Claim      string     `json:"claim"`      // one sentence
 	Explains   Number     `json:"explains"`   // 0..1, share of the symptom that the culprit is; null when it can't be told
+	Effect     Number     `json:"effect"`     // 0..1, share of time that it takes from tasks, or of what is asked for; null when it can't be told
 	Evidence   []Evidence `json:"evidence"`   // at least one, the strongest first
 	Symptoms   []Symptom  `json:"symptoms"`   // what other rules found and this finding explains
 	Exonerated []string   `json:"exonerated"` // resources that were checked and are innocent: "cpu", "disk"; numbers in Report.Fine

@@ -166,6 +166,7 @@ func (g *purging) accuse(l *Look, k *stacks, s spell) {
 	}
 	f := l.Found(identity+"/"+clean(function), severity, 0.9, Culprit{Kind: "process", Name: g.process, PID: pid},
 		fmt.Sprintf("%s spends %s of a CPU%s throwing away %s (%s%s), for %s%s.", who, percent(g.share), where, g.what, clean(function), below, s, proportion))
+	f.loses(g.share)
 	sentence := k.table.Asking([]string{"kernel"}, "process", g.process)
 	if pid > 0 {
 		sentence = k.table.Asking([]string{"kernel"}, "pid", pidWord(pid))

@@ -52,9 +52,10 @@ func cgroupThrottledRule() Rule {
 				if inside != "" {
 					who = "; in it: " + inside
 				}
-				f := l.Found(strings.TrimPrefix(clean(g), "/"), severity, 0.95, Culprit{Kind: "cgroup", Name: g},
-					fmt.Sprintf("Cgroup %s is held back by %s: throttled in %s of its periods for %s%s.", clean(g), limit, percent(min(share, 1)), s, who))
+				f := l.Found(cgroupIdentity(g), severity, 0.95, Culprit{Kind: "cgroup", Name: g},
+					fmt.Sprintf("Cgroup %s is held back by %s: throttled in %s of its periods for %s%s.", cgroupName(g), limit, percent(min(share, 1)), s, who))
 				f.explains(min(share, 1))
+				f.loses(min(share, 1))
 				f.proof(t, s, some.Sentence(), some.Part(s.mask), t.Unit, fmt.Sprintf("throttled in %s of %s periods a second", count(some.Part(s.mask)), count(all.Part(s.mask)))).than(all.Part(s.mask), "periods")
 				f.proof(throttled, s, throttled.Asking(nil, "cgroup", g), lost, throttled.Unit, fmt.Sprintf("its tasks stood still %s s of each second, all CPUs added up", digits(lost)))
 				if quota == quota {
@@ -64,7 +65,7 @@ func cgroupThrottledRule() Rule {
 				if used == used {
 					c := l.Table(cgroupCPU)
 					f.proof(c, s, c.Asking(nil, "cgroup", g), used, c.Unit, fmt.Sprintf("it used %s CPUs", digits(used))).than(quota, "limit")
-				} else if pc, rows := l.Table(processCPU), rowsIn(l, g); len(rows) > 0 {
+				} else if pc, rows := l.Table(processCPU), rowsOf(l, l.Table(processCPU), g); len(rows) > 0 {
 					// Under cgroup v1 time is counted in another hierarchy than it is limited in.
 					if all := actors(pc, rows, s.mask); len(all) > 0 {
 						f.proof(pc, s, all[0].sentence(pc), all[0].rate, pc.Unit, fmt.Sprintf("%s in it used %s CPUs", all[0], digits(all[0].rate))).than(quota, "limit")
@@ -73,14 +74,18 @@ func cgroupThrottledRule() Rule {
 				dir := shell(g)
 				f.Verify = fmt.Sprintf("cat /sys/fs/cgroup%s/cpu.stat /sys/fs/cgroup/cpu%s/cpu.stat 2>/dev/null", dir, dir)
 				f.Fix = moreQuota(g, quota)
+				if g == visibleRoot {
+					f.but(0, "Who runs this container has set the limit: it can be raised from outside only.")
+				}
 			}
 		},
 	}
 }
 
-// moreQuota doubles a cgroup's CPU limit, in the way of whoever manages it. nil when the limit isn't known.
+// moreQuota doubles a cgroup's CPU limit, in the way of whoever manages it. nil when the limit isn't known, or is set outside the
+// cgroup namespace.
 func moreQuota(g string, quota float64) *Fix {
-	if !(quota > 0) || quota > 10000 {
+	if !(quota > 0) || quota > 10000 || g == visibleRoot {
 		return nil
 	}
 	risk := "medium: it takes CPU time from others on this machine"
@@ -94,37 +99,4 @@ func moreQuota(g string, quota float64) *Fix {
 		return fmt.Sprintf("if [ -e /sys/fs/cgroup%[1]s/cpu.max ]; then echo '%[2]d 100000' > /sys/fs/cgroup%[1]s/cpu.max; else echo %[2]d > /sys/fs/cgroup/cpu%[1]s/cpu.cfs_quota_us; fi", shell(g), us)
 	}
 	return &Fix{set(2 * quota), set(quota), risk + "; written for a period of 100 ms, a container's manager may set it back"}
-}
-
-// busyIn names up to three programs of a cgroup, those with most CPU time first; "" when none is known.
-func busyIn(l *Look, g string, mask []bool) string {
-	cpu := l.Table(processCPU)
-	rows := rowsIn(l, g)
-	var names []string
-	for i, a := range actors(cpu, rows, mask) {
-		if i < 3 {
-			names = append(names, a.String())
-		}
-	}
-	if len(names) == 0 {
-		return processesIn(l, g, mask)
-	}
-	return list(names)
-}
-
-// rowsIn gives the rows of process.cpu of the processes in a cgroup and below it.
-func rowsIn(l *Look, g string) []*Row {
-	in := map[string]bool{}
-	for _, r := range l.Table(processInfo).Rows {
-		if c := r.Word("cgroup"); c == g || strings.HasPrefix(c, g+"/") || cgroupListed(c, g) {
-			in[r.Word("pid")] = true
-		}
-	}
-	var rows []*Row
-	for _, r := range l.Table(processCPU).Rows {
-		if in[r.Word("pid")] {
-			rows = append(rows, r)
-		}
-	}
-	return rows
 }

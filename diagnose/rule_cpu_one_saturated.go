@@ -40,7 +40,7 @@ func cpuOneSaturated() Rule {
 				return
 			}
 			room := func(c int) bool { return m.idle(c)*m.cpus >= oneRoom }
-			hot, most := hotThreads(l, room)
+			hot := hotThreads(l, room)
 			// Three compressors are one culprit: the first of a name speaks for all.
 			told := map[string]int{}
 			for _, h := range hot {
@@ -56,7 +56,12 @@ func cpuOneSaturated() Rule {
 				return
 			}
 			if !hotCPU(l, m, room) {
-				l.Fine("busiest process or thread %s of a CPU", percent(most))
+				text := busiestTasks(l)
+				if text == "" {
+					l.Unchecked("no process is seen to use a CPU")
+					return
+				}
+				l.Fine("%s", text)
 			}
 		},
 	}
@@ -73,17 +78,13 @@ type hotThread struct {
 	sure            bool // it is one thread, not a process of several
 }
 
-// hotThreads gives the threads at their end, the busiest first, and the share of the busiest of all.
-func hotThreads(l *Look, room func(int) bool) ([]hotThread, float64) {
+// hotThreads returns the threads that saturate a CPU, the busiest first.
+func hotThreads(l *Look, room func(int) bool) []hotThread {
 	var hot []hotThread
-	most := 0.0
 	pids := map[string]bool{}
 	consider := func(h hotThread, widest float64) bool {
 		if strings.HasPrefix(h.process, "ksoftirqd/") || strings.HasPrefix(h.process, "swapper") {
 			return false // interrupt work, which has its own rule; idle work
-		}
-		if v := or(h.table.part(h.values, nil), 0); v <= widest {
-			most = max(most, v)
 		}
 		s, ok := lasting(h.table, nil, func(c int) bool { return h.values[c] >= oneFull && h.values[c] <= widest && room(c) })
 		if !ok {
@@ -127,7 +128,45 @@ func hotThreads(l *Look, room func(int) bool) ([]hotThread, float64) {
 		}
 		return hot[i].pid < hot[j].pid
 	})
-	return hot, most
+	return hot
+}
+
+// busiestTasks names the process and the thread that use most CPU time, each with its share of one
+// CPU: a process of several threads may use more than one. "" where no process was measured.
+func busiestTasks(l *Look) string {
+	process := busiestRow(l.Table(processCPU), "pid")
+	if process.row == nil {
+		return ""
+	}
+	text := fmt.Sprintf("busiest process %s %s of a CPU", process.name("process", "pid"), percent(process.share))
+	if thread := busiestRow(l.Table(threadCPU), "tid"); thread.row != nil {
+		text += fmt.Sprintf(", busiest thread %s %s", thread.name("thread", "tid"), percent(thread.share))
+	}
+	return text
+}
+
+// usage is what one task uses of a CPU: a row of the task, and its share over all its rows.
+type usage struct {
+	row   *Row
+	share float64
+}
+
+func (u usage) name(name, number string) string {
+	id, _ := strconv.Atoi(u.row.Word(number))
+	return named(u.row.Word(name), id)
+}
+
+// busiestRow returns the task, told apart by a field, that uses most; row is nil where none was seen.
+func busiestRow(t *Table, field string) (most usage) {
+	shares := map[string]float64{}
+	for _, r := range t.Rows {
+		share := shares[r.Word(field)] + or(r.Part(nil), 0)
+		shares[r.Word(field)] = share
+		if share > most.share || most.row == nil {
+			most = usage{r, share}
+		}
+	}
+	return most
 }
 
 func (h hotThread) accuse(l *Look, m machine, more int) {
@@ -142,13 +181,11 @@ func (h hotThread) accuse(l *Look, m machine, more int) {
 	if !h.sure {
 		what = name
 	}
-	mode := ""
-	like := ""
-	named := false
+	mode, like, sampled := "", "", false
 	if more > 0 {
-		like = fmt.Sprintf(", as are %d others of that name", more)
+		like = fmt.Sprintf(", as do %d others of that name", more)
 		if more == 1 {
-			like = ", as is another of that name"
+			like = ", as does another of that name"
 		}
 	}
 	pc := l.Table(processCPU)
@@ -160,7 +197,7 @@ func (h hotThread) accuse(l *Look, m machine, more int) {
 		severity = Low
 	}
 	f := l.Found(clean(h.process), severity, 0.9, Culprit{Kind: "process", Name: h.process, PID: h.pid},
-		fmt.Sprintf("%s is at its end%s: %s of one CPU for %s%s, while %s of %d CPUs idle.", what, like, percent(min(use, 1)), s, mode, digits(idle*m.cpus), int(m.cpus)))
+		fmt.Sprintf("%s saturates a CPU%s: %s of one CPU for %s%s, while %s of %d CPUs idle.", what, like, percent(min(use, 1)), s, mode, digits(idle*m.cpus), int(m.cpus)))
 	sentence := t.Asking(nil, "pid", pidWord(h.pid))
 	if h.tid > 0 {
 		sentence = t.Asking(nil, "pid", pidWord(h.pid), "tid", pidWord(h.tid))
@@ -173,15 +210,16 @@ func (h hotThread) accuse(l *Look, m machine, more int) {
 	}
 	f.coveringFunction()
 	if all := actors(pc, pc.Where("pid", pidWord(h.pid)), s.mask); len(all) > 0 {
-		named = kernelProof(l, f, s, all, f.Culprit)
+		sampled = kernelProof(l, f, s, all, f.Culprit)
 	}
 	f.explains(use / max(m.cpus*(1-idle), use))
+	f.loses(use / m.cpus)
 	if !h.sure {
 		f.but(0.3, "How its use divides among its threads is not known: it could be two threads of half a CPU each.")
 	}
 	f.but(0, "A thread that polls (spins while it waits) shows the same and may have nothing to do.")
 	f.Verify = fmt.Sprintf("pidstat -t -u -p %d 1 3; mpstat -P ALL 1 3", h.pid)
-	if named {
+	if sampled {
 		f.Verify += fmt.Sprintf("; culprit profile --pid %d --kernel --for 10s --table", h.pid)
 	}
 }

@@ -70,7 +70,8 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 		seen += a.rate
 	}
 	hidden := 1 - (seen+m.cpus*(steal+soft))/busy // of the busy time: neither processes, nor interrupts, nor the hypervisor
-	perhaps := false                              // the most active program may be niced, which is not proven
+	unseen := hiddenOf(l, s, hidden*busy, busy)
+	perhaps := false // the most active program may be niced, which is not proven
 	if len(all) > 0 {
 		a := all[0]
 		proven, low := a.niced(m, all, s.mask), m.cpus*m.share(s.mask, "nice", "guest_nice")
@@ -93,11 +94,7 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 		who, culprit, identity = fmt.Sprintf("%s takes %s of their busy time, %s", a, percent(share), modeOf(a, s.mask)), a.culprit(), a.identity()
 	case hidden >= cpuActor:
 		share = hidden
-		who, culprit, identity = percent(hidden)+" of their busy time goes to processes too short-lived to be seen", Culprit{Kind: "process", Name: "short-lived processes"}, "short-lived"
-		if p := parentOf(l, s.mask); p.rate >= cpuActor*hidden*busy {
-			who += ", " + percent(min(p.rate/busy, hidden)) + " to children of " + p.String()
-			culprit.Name, culprit.PID, identity = p.name, p.pid(), identity+":"+p.identity()
-		}
+		who, culprit, identity = unseen.accused()
 	case soft*m.cpus/busy >= cpuActor:
 		share = soft * m.cpus / busy
 		who, culprit, identity = percent(share)+" of their busy time is interrupt work", Culprit{Kind: "cpu", Name: "interrupts"}, "interrupts"
@@ -141,16 +138,14 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 			f.proof(w, s, `process.runwait by process`, total, w.Unit, fmt.Sprintf("%s tasks wait for a CPU at any moment, most of them of %s", digits(total), waiting[0]))
 		}
 	}
-	if fork := l.Table(forks); hidden >= cpuActor && fork.numbers() {
-		rate := fork.mean(fork.Sum(fork.Rows), s.mask)
-		if p := parentOf(l, s.mask); p.rate > 0 {
-			short := l.Table(processShort)
-			f.proof(short, s, p.sentence(short), p.rate, short.Unit, fmt.Sprintf("children of %s that lived too shortly to be seen used %s CPUs", p, digits(p.rate)))
-		}
-		f.proof(fork, s, forks, rate, fork.Unit, fmt.Sprintf("%s new processes and threads a second", count(rate)))
+	if hidden >= cpuActor {
+		unseen.proofs(l, f, s)
 	}
 	named := kernelProof(l, f, s, all, culprit)
 	f.explains(share)
+	if psi := l.Table(pressure).One("resource", "cpu", "scope", "some").Mean(s.mask); psi == psi {
+		f.loses(psi)
+	}
 	if !queued {
 		f.but(0, "No more tasks want to run than there are CPUs: the work is done as fast as %d CPUs can, and nothing is seen to wait for it.", int(m.cpus))
 	}
@@ -164,7 +159,9 @@ func (m machine) accuse(l *Look, s spell, idle, queue float64, queued bool) {
 	if culprit.Name == "culprit" {
 		f.but(0, "That is this tool, or another run of it: what it looks at is large here.")
 	}
-	if hidden >= 0.15 && !strings.HasPrefix(identity, "short-lived") {
+	if culprit.Name == outOfSight {
+		unseen.caveats(f)
+	} else if hidden >= 0.15 && !strings.HasPrefix(identity, "short-lived") {
 		f.but(0.1, "%s of the busy time is in none of the processes seen.", percent(hidden))
 	}
 	f.Verify = "mpstat -P ALL 1 3; pidstat -u 1 3"

@@ -149,6 +149,7 @@ func accuseSoftirq(l *Look, m machine, cpu string, irq float64, s spell) {
 	named := k.functionsProof(f, s, func(r *stackRow) bool { return r.cpu == cpu && (r.in.kind == inSoftirq || r.in.kind == inInterrupt) }, 1, "CPU "+clean(cpu)+"'s time",
 		l.Table(stackSamples).Asking([]string{"kernel"}, "cpu", cpu))
 	f.explains(irq)
+	f.loses(irq)
 	f.Verify = "mpstat -P ALL 1 3; culprit irq -w 5 1; cat /proc/net/softnet_stat"
 	if len(named) > 0 {
 		f.Verify += "; " + profileOf(cpu)

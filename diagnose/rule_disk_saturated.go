@@ -44,60 +44,126 @@ func diskSaturated() Rule {
 		Uses:  []string{diskInfo, diskBytes, processIO, processDelay, pressure, memorySwap, cgroupIO, blocked},
 		Check: func(l *Look) {
 			busy := l.Table(diskBusy)
-			kinds := map[string]string{}
-			for _, r := range l.Table(diskInfo).Rows {
-				kinds[r.Word("device")] = r.Word("kind")
+			io := l.Table(processIO)
+			// In containers /proc/diskstats may be empty while programs use the host's disks.
+			if moved := or(sumRows(io, io.Rows, nil), 0); len(busy.Rows) == 0 && moved > 0 {
+				l.Unchecked("no disk is in sight, but programs read and write %s", bytesRate(moved))
+				return
 			}
-			var full []*fullDisk
-			most, text := measure.NaN, "there is no disk"
-			made := true // the busiest one so far is made of others
-			told := 0
-			for _, r := range busy.Rows {
-				name := r.Word("device")
-				if kinds[name] == "partition" || kinds[name] == "" && strings.HasPrefix(name, "loop") {
-					continue // its disk is in the list, and so is its backing file's
-				}
-				d := diskOf(l, name, kinds[name], r)
-				if b := r.Mean(nil); b == b {
-					told++
-					virtual := kinds[name] == "virtual"
-					if b > most || most != most || b == most && made && !virtual {
-						made = virtual
-						most, text = b, fmt.Sprintf("busiest disk %s %s busy", clean(name), percent(min(b, 1)))
-						if w := d.await(nil); w == w {
-							text += ", " + duration(w) + " a request"
-						}
-					}
-				}
-				if d.saturated() {
-					full = append(full, d)
-				}
-			}
-			if told == 0 && len(busy.Rows) > 0 {
+			tree := diskTreeOf(l.Table(diskInfo))
+			full, idle := examineDisks(l, tree)
+			switch {
+			case len(busy.Rows) == 0 || idle.disk == nil && len(full) == 0 && idle.unknown == 0:
+				l.Unchecked("no disk is in sight")
+				return
+			case idle.disk == nil && len(full) == 0:
 				l.Unchecked("how busy the disks are is not known")
 				return
 			}
-			// In containers /proc/diskstats may be empty while programs use the host's disks.
-			if io := l.Table(processIO); len(busy.Rows) == 0 && or(sumRows(io, io.Rows, nil), 0) > 0 {
-				l.Unchecked("no disk is in sight, but programs read and write %s", bytesRate(sumRows(io, io.Rows, nil)))
-				return
-			}
-			var real []*fullDisk
-			for _, d := range full {
-				if d.kind != "virtual" {
-					real = append(real, d)
-				}
-			}
+			groups := tree.groups(full, func(device string) bool { return uncounted(l, device) })
+			// Where a real disk is full, a device of memory or of a file that is full too is not the limit.
+			real := slices.DeleteFunc(slices.Clone(groups), func(g diskGroup) bool {
+				return !slices.ContainsFunc(g.members, func(d *fullDisk) bool { return d.kind != "virtual" })
+			})
 			if len(real) == 0 {
-				real = full // only a mapper or a RAID shows it: better it than nothing
+				real = groups // only a mapper or a RAID shows it: better it than nothing
 			}
-			for _, d := range real {
-				d.accuse(l, len(real) == 1)
+			for _, g := range real {
+				g.accuse(l, tree, len(real) == 1)
 			}
 			if len(full) == 0 {
-				l.Fine("%s", text)
+				l.Fine("%s", idle.text())
 			}
 		},
+	}
+}
+
+// busiestDisk is the disk that is busy for most of the time. What is made of others counts where
+// nothing else is seen.
+type busiestDisk struct {
+	disk    *fullDisk
+	busy    float64
+	made    bool // of other devices, of a file or of memory
+	unknown int  // disks of which it is not known how busy they are
+}
+
+// consider takes a disk into account.
+func (b *busiestDisk) consider(d *fullDisk) {
+	busy := d.busy.Mean(nil)
+	if busy != busy {
+		b.unknown++
+		return
+	}
+	made := d.kind == "virtual" || strings.HasPrefix(d.name, "loop")
+	if b.disk == nil || b.made && !made || b.made == made && busy > b.busy {
+		b.disk, b.busy, b.made = d, busy, made
+	}
+}
+
+// text returns the numbers of the busiest disk, as evidence that it is well.
+func (b *busiestDisk) text() string {
+	text := fmt.Sprintf("busiest disk %s %s busy", clean(b.disk.name), percent(min(b.busy, 1)))
+	if w := b.disk.await(nil); w == w {
+		text += ", " + duration(w) + " a request"
+	}
+	return text
+}
+
+// examineDisks returns the devices that are saturated, and the busiest disk of all. Partitions are left
+// out, their disk is in the list; and so are loop devices, whose file's disk is.
+func examineDisks(l *Look, tree diskTree) (full []*fullDisk, most busiestDisk) {
+	for _, r := range l.Table(diskBusy).Rows {
+		name := r.Word("device")
+		kind := tree.kinds[name]
+		if name == "" || kind == "partition" || kind == "" && strings.HasPrefix(name, "loop") {
+			continue
+		}
+		d := diskOf(l, name, kind, r)
+		if kind != "path" {
+			most.consider(d)
+		}
+		if d.saturated() {
+			full = append(full, d)
+		}
+	}
+	return full, most
+}
+
+// uncounted reports whether a device counts no time for the requests that it serves, as md does before
+// Linux 5.10 and a multipath disk on some kernels.
+func uncounted(l *Look, device string) bool {
+	busy, bytes := l.Table(diskBusy).One("device", device).Mean(nil), l.Table(diskBytes)
+	return !(busy > 0) && sumRows(bytes, bytes.Where("device", device), nil) > 0
+}
+
+// accuse tells of one full disk, whatever devices show it.
+func (g diskGroup) accuse(l *Look, tree diskTree, only bool) {
+	d := g.speaker(tree)
+	d.title = clean(d.name)
+	head := tree.head[d.name]
+	if head == "" {
+		head = g.joined
+	}
+	if head != "" { // the device that programs use shows nothing itself
+		d.title = fmt.Sprintf("%s (by its part %s)", clean(head), clean(d.name))
+		d.shown = head
+	}
+	f := d.accuse(l, only)
+	for i, o := range g.others(d) {
+		if i == 3 {
+			break
+		}
+		way := "lies on the same disk"
+		switch {
+		case tree.on(d.name, o.name):
+			way = "on which it lies"
+		case tree.on(o.name, d.name):
+			way = "which lies on it"
+		}
+		busy := min(o.busy.Mean(d.s.mask), 1)
+		if busy == busy {
+			f.proof(o.busy.table, d.s, o.busy.Sentence(), busy, o.busy.table.Unit, fmt.Sprintf("%s, %s, is busy %s of the time", clean(o.name), way, percent(busy)))
+		}
 	}
 }
 
@@ -111,6 +177,8 @@ type fullDisk struct {
 	stall       *Row
 	bandwidth   bool // it serves its requests quickly, and they are large
 	s           spell
+	title       string // how claims name it
+	shown       string // the device that a finding is about, if that is another
 }
 
 func diskOf(l *Look, name, kind string, busy *Row) *fullDisk {
@@ -175,7 +243,7 @@ func (d *fullDisk) moved() float64 {
 	return or(sumRows(d.bytes[0].table, d.bytes, d.s.mask), 0)
 }
 
-func (d *fullDisk) accuse(l *Look, only bool) {
+func (d *fullDisk) accuse(l *Look, only bool) *Finding {
 	s, t := d.s, d.busy.table
 	bytesT, io := l.Table(diskBytes), l.Table(processIO)
 	read, write := bytesT.One("device", d.name, "direction", "read").Mean(s.mask), bytesT.One("device", d.name, "direction", "write").Mean(s.mask)
@@ -183,7 +251,11 @@ func (d *fullDisk) accuse(l *Look, only bool) {
 	swap := l.Table(memorySwap)
 	swapped := or(sumRows(swap, swap.Rows, s.mask), 0)
 
-	culprit, identity, who, share := Culprit{Kind: "disk", Name: d.name}, d.name, "", measure.NaN
+	identity := d.name
+	if d.shown != "" {
+		identity = d.shown
+	}
+	culprit, who, share := Culprit{Kind: "disk", Name: identity}, "", measure.NaN
 	all := actors(io, io.Rows, s.mask)
 	total := 0.0
 	for _, a := range all {
@@ -200,12 +272,12 @@ func (d *fullDisk) accuse(l *Look, only bool) {
 	case len(all) > 0 && total > 0 && all[0].rate >= 0.5*total:
 		who = fmt.Sprintf("; %s reads and writes the most", all[0])
 	}
-	claim := fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.", clean(d.name),
+	claim := fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.", d.title,
 		percent(min(d.busy.Mean(s.mask), 1)), digits(d.queue.Mean(s.mask)), duration(or(d.await(s.mask), 0)), s, who)
 	severity := High
 	if d.bandwidth {
 		severity = Medium
-		claim = fmt.Sprintf("%s gives all its bandwidth: %s, %s busy with %s large requests at once, for %s%s.", clean(d.name), bytesRate(moved),
+		claim = fmt.Sprintf("%s gives all its bandwidth: %s, %s busy with %s large requests at once, for %s%s.", d.title, bytesRate(moved),
 			percent(min(d.busy.Mean(s.mask), 1)), digits(d.queue.Mean(s.mask)), s, who)
 	}
 	f := l.Found(clean(identity), severity, 0.93, culprit, claim)
@@ -229,6 +301,7 @@ func (d *fullDisk) accuse(l *Look, only bool) {
 		}
 	}
 	if v := d.stall.Mean(s.mask); v == v {
+		f.loses(v)
 		f.proof(d.stall.table, s, d.stall.Sentence(), v, d.stall.table.Unit, fmt.Sprintf("some task stands still for I/O %s of the time (PSI)", percent(v)))
 	}
 	if !io.Have() {
@@ -243,6 +316,7 @@ func (d *fullDisk) accuse(l *Look, only bool) {
 	if culprit.Kind == "process" && culprit.PID > 0 {
 		f.Fix = &Fix{fmt.Sprintf("ionice -c 3 -p %d", culprit.PID), fmt.Sprintf("ionice -c 0 -p %d", culprit.PID), "low: it gives way to others; works with the bfq scheduler only"}
 	}
+	return f
 }
 
 func (d *fullDisk) byDirection(mask []bool) string {

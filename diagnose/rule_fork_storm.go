@@ -33,8 +33,8 @@ func forkStorm() Rule {
 			busy := m.cpus * (1 - m.share(s.mask, "idle", "iowait"))
 			seen := or(sumRows(pc, pc.Rows, s.mask), 0) + m.cpus*m.share(s.mask, "soft", "irq", "steal")
 			hidden := 1 - seen/busy
-			if hidden < forkHidden {
-				return
+			if hidden < forkHidden || !hiddenOf(l, s, hidden*busy, busy).short {
+				return // processes that live on, out of sight, may be what uses the time
 			}
 			v := t.mean(rate, s.mask)
 			severity := Medium

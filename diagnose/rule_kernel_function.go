@@ -190,6 +190,7 @@ func accuseFunction(l *Look, k *stacks, t *taken, cpu string, want func(*stackRo
 		f.function.cpu = one
 	}
 	f.explains(share)
+	f.loses(took)
 	pid := 0
 	if who := most(payers); payers[who] > 0 && payers[who] >= 0.5*total(cpus) {
 		process, number, _ := strings.Cut(who, "\x00")

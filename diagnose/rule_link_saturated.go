@@ -273,6 +273,7 @@ func (f *fullLink) accuse(l *Look, n network) {
 		confidence = 0.7
 	}
 	fd := l.Found(slot(d.netns, d.name), High, confidence, culprit, claim)
+	fd.loses(f.s.share()) // whoever sends waits while it is full
 	fd.direction = f.direction
 	fd.explains(explained)
 	sentence := f.wire.Sentence()

@@ -51,7 +51,8 @@ func netDrops() Rule {
 			socketsLose(l)
 			drops := l.Table(deviceDrops)
 			if len(l.findings) == 0 {
-				l.Fine("%s packets/s dropped by interfaces", count(or(sumRows(drops, drops.Rows, nil), 0)))
+				l.Fine("%s of %s packets/s dropped by interfaces", count(or(sumRows(drops, drops.Rows, nil), 0)),
+					count(or(sumRows(packets, packets.Rows, nil), 0)))
 			}
 		},
 	}

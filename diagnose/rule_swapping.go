@@ -88,6 +88,9 @@ func swapProof(l *Look, f *Finding, t *Table, in, out *Row, s spell) {
 	if out != nil && out.Mean(s.mask) == out.Mean(s.mask) {
 		f.proof(t, s, out.Sentence(), out.Mean(s.mask), t.Unit, fmt.Sprintf("%s go out to swap", bytesRate(out.Mean(s.mask))))
 	}
+	if v := l.Table(pressure).One("resource", "memory", "scope", "some").Mean(s.mask); v == v {
+		f.loses(v)
+	}
 	size := l.Table(memorySize)
 	total, avail := size.One("kind", "total").Mean(s.mask), size.One("kind", "available")
 	if total > 0 && avail.Mean(s.mask) == avail.Mean(s.mask) {

@@ -34,7 +34,7 @@ const (
 func tableLong() Rule {
 	return Rule{
 		ID: "table-long", Checks: "table length",
-		Finds:  []string{cacheEntries, cacheBuckets},
+		Needs:  []string{cacheEntries, cacheBuckets},
 		Uses:   []string{cpuTime, softnetPackets},
 		Traced: []string{softirqTime, softirqTimeCost}, Sampled: []string{stackSamples, stackRate},
 		Check: func(l *Look) {
@@ -176,7 +176,8 @@ func tableAdvice(cache, netns string, entries float64) (string, *Fix) {
 func tableFullRule() Rule {
 	return Rule{
 		ID: "table-full", Checks: "table limits",
-		Finds: []string{cacheEntries, cacheLimit},
+		Needs: []string{cacheEntries, cacheLimit},
+		Uses:  []string{cacheRefused},
 		Check: func(l *Look) {
 			t, limits := l.Table(cacheEntries), l.Table(cacheLimit)
 			for _, r := range t.Rows {
@@ -186,6 +187,10 @@ func tableFullRule() Rule {
 				}
 				s, ok := lasting(t, func(c int) bool { return r.At(c) == r.At(c) && lim.At(c) >= leastLimit }, func(c int) bool { return r.At(c) >= tableNear*lim.At(c) })
 				cache := r.Word("cache")
+				if refused := l.Table(cacheRefused).One("netns", r.Word("netns"), "cache", cache); refused.Mean(nil) == refused.Mean(nil) {
+					refuses(l, r, lim, refused)
+					continue
+				}
 				if !ok || strings.HasPrefix(cache, "slab:") {
 					continue
 				}
@@ -199,7 +204,7 @@ func tableFullRule() Rule {
 				case cache == "tcp-timewait":
 					severity, happens = Low, "further connections skip the state then"
 				case strings.HasPrefix(cache, "neighbour"):
-					happens = "hosts become unreachable then"
+					severity, happens = Low, "where none of them can be evicted, hosts become unreachable"
 				case cache == "conntrack":
 					happens = "new connections are dropped then"
 				}
@@ -209,14 +214,40 @@ func tableFullRule() Rule {
 				f.proof(t, s, r.Sentence(), r.Mean(s.mask), t.Unit, fmt.Sprintf("%s entries", count(r.Mean(s.mask)))).than(lim.Mean(s.mask), "limit")
 				f.proof(lim.table, s, lim.Sentence(), lim.Mean(s.mask), lim.table.Unit, fmt.Sprintf("%s may be", count(lim.Mean(s.mask))))
 				f.Verify = "culprit caches 1 3"
-				if knob := limitKnob(cache); knob != "" {
-					now := lim.Mean(s.mask)
-					f.Verify = "sysctl " + knob
-					f.Fix = &Fix{fmt.Sprintf("sysctl %s=%.0f", knob, 2*now), fmt.Sprintf("sysctl %s=%.0f", knob, now), "low: takes more memory when it is used"}
-				}
+				raiseLimit(f, cache, lim.Mean(s.mask))
 			}
 		},
 	}
+}
+
+// raiseLimit adds how to raise the limit of a table that has a knob.
+func raiseLimit(f *Finding, cache string, now float64) {
+	if knob := limitKnob(cache); knob != "" && now > 0 {
+		f.Verify = "sysctl " + knob
+		f.Fix = &Fix{fmt.Sprintf("sysctl %s=%.0f", knob, 2*now), fmt.Sprintf("sysctl %s=%.0f", knob, now), "low: takes more memory when it is used"}
+	}
+}
+
+// refuses accuses a table that counts what it refuses, by that. Such a table evicts what nobody uses
+// when it is full, so that entries near its limit are no trouble.
+func refuses(l *Look, r, limit, refused *Row) {
+	s, t := whole(refused.table), refused.table
+	rate := refused.Part(s.mask)
+	if !(rate > 0) || s.of < leastSeconds {
+		return
+	}
+	cache, netns := r.Word("cache"), r.Word("netns")
+	f := l.Found(slot(netns, cache), High, 0.95, Culprit{Kind: "table", Name: cache, NetNS: netns},
+		fmt.Sprintf("The table %s is full and refuses %s new entries a second: nothing in it can be evicted, and hosts become unreachable.", tableName(r), count(rate)))
+	f.proof(t, s, refused.Sentence(), rate, t.Unit, fmt.Sprintf("%s entries a second were refused", count(rate)))
+	if v := r.Mean(s.mask); v == v {
+		e := f.proof(r.table, s, r.Sentence(), v, r.table.Unit, fmt.Sprintf("%s entries", count(v)))
+		if lim := limit.Mean(s.mask); lim == lim {
+			e.than(lim, "limit")
+		}
+	}
+	f.Verify = "culprit caches 1 3"
+	raiseLimit(f, cache, limit.Mean(s.mask))
 }
 
 // limitKnob gives the sysctl of a table's limit, "" when it has none.
@@ -240,7 +271,7 @@ func limitKnob(cache string) string {
 func tableGrowing() Rule {
 	return Rule{
 		ID: "table-growing", Checks: "table growth",
-		Finds: []string{cacheEntries, cacheGrowth},
+		Needs: []string{cacheEntries, cacheGrowth},
 		Uses:  []string{cacheBytes, cacheLimit},
 		Check: func(l *Look) {
 			t, growth := l.Table(cacheEntries), l.Table(cacheGrowth)

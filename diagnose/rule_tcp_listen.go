@@ -91,6 +91,7 @@ func accuseListener(l *Look, netns string, row, over, drops *Row, s spell, lasts
 			f.proof(t, s, x.r.Sentence(), v, t.Unit, fmt.Sprintf(x.text, count(v)))
 		}
 	}
+	f.but(0, "A server without a free file descriptor (EMFILE) shows the same: compare what it has open with its limit.")
 	if who != nil {
 		f.proof(q, s, who.Sentence(), who.Max(), q.Unit, fmt.Sprintf("up to %s connections wait to be accepted, %s may", count(who.Max()), count(limit))).than(limit, "limit")
 		f.explains(1)
@@ -101,6 +102,9 @@ func accuseListener(l *Look, netns string, row, over, drops *Row, s spell, lasts
 		f.proof(t, s, c.Sentence(), c.Part(s.mask), t.Unit, fmt.Sprintf("%s SYN cookies a second were sent: attempts came faster than they were completed", count(c.Part(s.mask))))
 	}
 	f.Verify = within(netns, "ss -tln") + "; " + within(netns, "nstat -az TcpExtListenOverflows TcpExtListenDrops")
+	if culprit.PID > 0 {
+		f.Verify += fmt.Sprintf("; ls /proc/%[1]d/fd | wc -l; grep 'open files' /proc/%[1]d/limits", culprit.PID)
+	}
 	f.coveringAttempts(l, netns)
 	// Attempts that wait for room in the accept queue stay half open, and that queue runs full as well.
 	f.covering("tcp-listen-overflow", func(o *Finding) bool { return o.Culprit.NetNS == netns && o.Culprit.Name == halfOpened })

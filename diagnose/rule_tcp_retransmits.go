@@ -98,6 +98,7 @@ func accuseLoss(l *Look, netns string, again, out *Row, s spell) {
 	f := l.Found(identity, severity, 0.85, culprit,
 		fmt.Sprintf("%s of TCP's segments%s must be sent again, %s/s for %s%s.", percent(share), inside(netns), count(again.Mean(s.mask)), s, who))
 	f.explains(explained)
+	f.loses(share)
 	f.proof(t, s, again.Sentence(), again.Mean(s.mask), t.Unit, fmt.Sprintf("%s segments/s sent again", count(again.Mean(s.mask))))
 	f.proof(t, s, out.Sentence(), out.Mean(s.mask), t.Unit, fmt.Sprintf("%s segments/s sent for the first time", count(out.Mean(s.mask))))
 	if best >= 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -63,6 +64,13 @@ func TestCases(t *testing.T) {
 				if !found {
 					t.Errorf("%s is not exonerated: %v", r, rep.Fine)
 				}
+			}
+			var inDoubt []string
+			for _, d := range rep.Doubtful {
+				inDoubt = append(inDoubt, d.Resource)
+			}
+			if !slices.Equal(inDoubt, c.doubtful) {
+				t.Errorf("in doubt are %v, want %v", inDoubt, c.doubtful)
 			}
 			wellFormed(t, rep)
 			o := &outliner{canned: c}
@@ -269,6 +277,11 @@ func wellFormed(t *testing.T, rep *Report) {
 			t.Errorf("%s: the claim is no sentence: %s", f.ID, f.Claim)
 		}
 	}
+	for _, d := range rep.Doubtful {
+		if d.Because == "" || strings.Contains(d.Because, "?") || strings.Contains(d.Because, "NaN") || strings.Contains(d.Because, "%!") {
+			t.Errorf("%s is in doubt because of %q", d.Resource, d.Because)
+		}
+	}
 	for _, e := range rep.Fine {
 		if strings.Contains(e.Because, "?") || strings.Contains(e.Because, "NaN") || strings.Contains(e.Because, "%!") {
 			t.Errorf("%s is innocent because of %q", e.Resource, e.Because)
@@ -283,6 +296,9 @@ func render(rep *Report) string {
 		fmt.Fprintf(&b, "%s %s, confidence %.2f", f.ID, f.Severity, float64(f.Confidence))
 		if f.Explains.Known() {
 			fmt.Fprintf(&b, ", explains %.3f", float64(f.Explains))
+		}
+		if f.Effect.Known() {
+			fmt.Fprintf(&b, ", effect %.3f", float64(f.Effect))
 		}
 		fmt.Fprintf(&b, "\n  %s\n  culprit %+v\n", f.Claim, f.Culprit)
 		for _, e := range f.Evidence {
@@ -305,6 +321,9 @@ func render(rep *Report) string {
 	}
 	for _, e := range rep.Fine {
 		fmt.Fprintf(&b, "fine: %s: %s\n", e.Resource, e.Because)
+	}
+	for _, d := range rep.Doubtful {
+		fmt.Fprintf(&b, "doubtful: %s: %s\n", d.Resource, d.Because)
 	}
 	var missing []string
 	for _, m := range rep.Missing {

@@ -32,7 +32,8 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{}, Fine: []Exoneration{}, Missing: []Missing{}, Notes: notes}
+	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{}, Fine: []Exoneration{}, Doubtful: []Doubt{},
+		Missing: []Missing{}, Notes: notes}
 	if t := tables[hostSentence]; t != nil {
 		t.filled()
 		if rep.Start == 0 && rep.End == 0 {
@@ -54,7 +55,8 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 			rules[i].Check(l)
 		}
 	}
-	settle(rep, looks)
+	settle(rep, looks, tables)
+	rep.Notes = append(rep.Notes, unreadNotes(rep, tables)...)
 	if t := tables[stackSamples]; t != nil && restsOn(rep.Findings, measure.StackSamples) {
 		for _, n := range t.notes { // what misleads about samples matters to who reads shares of them
 			if !slices.Contains(rep.Notes, n) {
@@ -77,6 +79,18 @@ func longest(tables map[string]*Table) measure.Span {
 		most = max(most, sum)
 	}
 	return measure.Span(most * float64(measure.Second))
+}
+
+// unreadNotes returns the notes about processes that may not be looked into, each once, and only where
+// a finding rests on a statistic that has one.
+func unreadNotes(rep *Report, tables map[string]*Table) (notes []string) {
+	for _, t := range tables {
+		if t.unread != "" && !slices.Contains(notes, t.unread) && restsOn(rep.Findings, t.Query.Stat) {
+			notes = append(notes, t.unread)
+		}
+	}
+	slices.Sort(notes)
+	return notes
 }
 
 // restsOn says whether evidence of any finding is of a statistic.
@@ -109,6 +123,8 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 				lack(s, t.why)
 			case measured < leastCells:
 				lack(s, fmt.Sprintf("it was measured %s, a state needs %d measurements", plural(measured, "time", "times"), leastCells))
+			case i == 0 && t.rows == 0:
+				lack(s, "this kernel does not count it, or it is not to be read from here")
 			case i == 0 && !t.numeric, t.rows > 0 && !t.numeric:
 				lack(s, "it has no numbers")
 			}
@@ -128,7 +144,9 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 	}
 	var all []asked
 	notes, said := []string{}, map[string]bool{}
-	var sampled []string // notes of samples
+	var sampled []string                  // notes of samples
+	partial := map[measure.StatID]bool{}  // of which not all processes are in sight
+	unread := map[measure.StatID]string{} // notes about processes that may not be looked into
 	note := func(s string) {
 		if s = printable(s); !said[s] {
 			said[s] = true
@@ -172,6 +190,11 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		}
 		if a != nil && err == nil && !quiet {
 			for _, n := range a.Notes {
+				if measure.AboutUnreadProcesses(n) {
+					unread[q.Stat] = printable(n)
+					continue
+				}
+				partial[q.Stat] = partial[q.Stat] || measure.AboutPartInSight(n)
 				tell(n)
 			}
 			for _, loss := range a.Loss {
@@ -205,7 +228,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		}
 		var why []string
 		for _, n := range one.answer.Notes {
-			if !general[n] {
+			if !general[n] && !measure.AboutUnreadProcesses(n) {
 				why = append(why, n)
 			}
 		}
@@ -232,7 +255,8 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		if one.table != nil {
 			t = one.table.onto(start, step, cells)
 		}
-		t.why = one.why
+		t.partial = partial[one.query.Stat]
+		t.why, t.unread = one.why, unread[one.query.Stat]
 		tables[one.sentence] = t
 	}
 	if t := tables[stackSamples]; t != nil {

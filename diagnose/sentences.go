@@ -57,6 +57,7 @@ const (
 	cacheBuckets = `cache.buckets by netns,cache`
 	cacheLimit   = `cache.limit by netns,cache`
 	cacheBytes   = `cache.bytes by netns,cache`
+	cacheRefused = `cache.refusals by netns,cache`
 	cacheGrowth  = `cache.growth by netns,cache`
 
 	devicePackets   = `net.device.packets by netns,device,direction`

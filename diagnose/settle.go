@@ -30,18 +30,18 @@ func (s Severity) weight() float64 {
 	return 0
 }
 
-// score ranks a finding: severity x confidence x what it explains. An unknown share counts as three quarters of a known
-// full one; even a culprit with a small share keeps half of its weight, since the symptom is there whoever causes it.
+// score ranks a finding: severity x confidence x (half + half its effect), the share of time that it
+// takes from tasks. An unknown effect counts as a quarter. Even a small one keeps half of the weight.
 func (f *Finding) score() float64 {
-	explained := 0.5
-	if f.Explains.Known() {
-		explained = float64(f.Explains)
+	effect := 0.25
+	if f.Effect.Known() {
+		effect = float64(f.Effect)
 	}
-	return f.Severity.weight() * float64(f.Confidence) * (0.5 + 0.5*explained)
+	return f.Severity.weight() * float64(f.Confidence) * (0.5 + 0.5*effect)
 }
 
 // settle puts symptoms below their causes, exonerates the innocent, ranks, and fills the report.
-func settle(rep *Report, looks []*Look) {
+func settle(rep *Report, looks []*Look, tables map[string]*Table) {
 	var all []*Finding
 	resource := map[string]string{} // of a rule
 	guilty := map[string]bool{}     // resources with a trouble, or with a rule that could not look
@@ -74,11 +74,22 @@ func settle(rep *Report, looks []*Look) {
 		}
 	}
 	rank(all)
+	var doubts []Doubt
+	for _, l := range looks {
+		doubts = append(doubts, l.doubts...)
+	}
+	open, inDoubt := doubtful(doubts, doubtsOf(tables), all, resource)
+	for _, d := range open {
+		if fine := because[d.Resource]; len(fine) > 0 {
+			d.Because += "; otherwise " + strings.Join(fine, ", ")
+		}
+		rep.Doubtful = append(rep.Doubtful, d)
+	}
 	all = merge(all)
 	var innocent []string
 	for _, l := range looks {
 		r := l.rule.Resource
-		if r == "" || guilty[r] || len(because[r]) == 0 {
+		if r == "" || guilty[r] || inDoubt[r] || len(because[r]) == 0 {
 			continue
 		}
 		guilty[r] = true // said once

@@ -24,6 +24,8 @@ type Table struct {
 	isStack []bool                       // of the sentence's fields; nil: none
 	stacks  *stacks                      // what stacksOf made of it
 	notes   []string                     // of samples: what may mislead
+	partial bool                         // not all processes of the machine are in sight
+	unread  string                       // the note about processes that may not be looked into; "" none
 	start   measure.Time
 	step    measure.Span
 

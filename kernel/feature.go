@@ -299,7 +299,7 @@ func (r Root) tryOthers() error {
 		case err == nil:
 			return nil
 		case errors.Is(err, measure.ErrDenied):
-			return &measure.Denied{Doing: fmt.Sprintf("read io of process %d", pid), Needs: "CAP_SYS_PTRACE"}
+			return unreadable(fmt.Sprintf("read io of process %d", pid))
 		}
 	}
 	// Nobody else is here: what would be asked is whether the capability is there (ptrace_may_access).

@@ -177,7 +177,7 @@ func (r Root) NetNamespacesOf(first []Task, limit int) ([]NetNS, error) {
 		if denied == 1 {
 			who = "one process"
 		}
-		return list, &measure.Denied{Doing: "look for the network namespaces of " + who, Needs: "CAP_SYS_PTRACE"}
+		return list, unreadable("look for the network namespaces of " + who)
 	}
 	return list, nil
 }

@@ -22,7 +22,11 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 		if len(r.Checked) == 0 {
 			d.paragraph("", "Not diagnosed: nothing could be checked. See below for what is missing.")
 		} else {
-			d.paragraph("", d.bold("Nothing is wrong here")+fmt.Sprintf(" - checked %d things:", len(r.Checked)))
+			verdict := "Nothing is wrong here"
+			if len(r.Doubtful) > 0 {
+				verdict = "Nothing is found, and not all is ruled out"
+			}
+			d.paragraph("", d.bold(verdict)+fmt.Sprintf(" - checked %d things:", len(r.Checked)))
 			d.paragraph("  ", Clean(strings.Join(r.Checked, ", "))+".")
 		}
 		d.line("")
@@ -38,6 +42,13 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 	if len(r.Fine) > 0 {
 		d.line(d.bold("Innocent"))
 		for _, e := range r.Fine {
+			d.hang("  ", fmt.Sprintf("%-9s", Clean(e.Resource)), Clean(e.Because))
+		}
+		d.line("")
+	}
+	if len(r.Doubtful) > 0 {
+		d.line(d.bold("Not ruled out"))
+		for _, e := range r.Doubtful {
 			d.hang("  ", fmt.Sprintf("%-9s", Clean(e.Resource)), Clean(e.Because))
 		}
 		d.line("")
