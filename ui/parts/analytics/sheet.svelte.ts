@@ -5,6 +5,7 @@ import { bytes, follow, Trouble } from "../../data/client";
 import { type Answer, binaryType, fromBinary, fromJSON, type Loss } from "../../data/columns";
 import type { Event } from "../../data/events";
 import { Live } from "../../data/live";
+import { persist } from "../../data/persist";
 import { server } from "../../state/server.svelte";
 import type { Range } from "../../state/time";
 import { ranking } from "./scene";
@@ -128,8 +129,12 @@ export class Sheet {
     const to = live ? "now" : String(Math.round(range.to));
     const begun = performance.now();
     try {
-      const answer = await bytes("ask", { q: d.sentence, from, to, columns: this.columns, top: most }, binaryType, stop.signal);
-      const buffer = await answer.arrayBuffer();
+      const params = { q: d.sentence, from, to, columns: this.columns, top: most };
+      const asked = async (): Promise<ArrayBuffer> => (await bytes("ask", params, binaryType, stop.signal)).arrayBuffer();
+      const buffer = await persist(asked, stop.signal, (t) => {
+        d.trouble = t;
+        d.pending = []; // the answer has what the stream sent before it
+      });
       const a = fromBinary(buffer);
       if (stop.signal.aborted) return;
       d.took = performance.now() - begun;
