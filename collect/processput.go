@@ -359,9 +359,9 @@ func (r *processReading) notes(out *Out) {
 		out.NoteAll("some processes are in /proc and may not be read")
 	}
 	if len(r.procs) > 0 && r.procs[0].pid != 1 {
-		out.NoteAll(measure.PartInSight("process 1 is not, so /proc is mounted with hidepid, or belongs to another namespace"))
+		out.NoteAll(measure.PartInSight + "process 1 is not, so /proc is mounted with hidepid, or belongs to another namespace")
 	} else if r.inside {
-		out.NoteAll(measure.PartInSight("this is a pid namespace, as of a container"))
+		out.NoteAll(measure.PartInSight + "this is a pid namespace, as of a container")
 	}
 	r.delayNotes(out.Table("process.delay"))
 	if r.road == nil && !r.sched {

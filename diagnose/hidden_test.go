@@ -28,7 +28,7 @@ func TestHiddenWork(t *testing.T) {
 			c.stats["process.short"] = &cannedStat{rows: []cannedRow{{[]string{"4711", "bash"}, []string{tt.children}}}}
 			if tt.partial {
 				s := *c.stats["process.cpu"]
-				s.notes = []string{measure.PartInSight("/proc is mounted with hidepid")}
+				s.notes = []string{measure.PartInSight + "/proc is mounted with hidepid"}
 				c.stats["process.cpu"] = &s
 			}
 			rep, err := Run(context.Background(), c, c.over(), c.step)
