@@ -18,6 +18,40 @@ import (
 
 // tryBPF loads, attaches or makes the smallest thing that needs the feature, and takes it away again.
 func (f Feature) tryBPF(r Root) error {
+	err := f.tryOne(r)
+	if major, minor := f.since(); errors.Is(err, measure.ErrUnsupported) && major > 0 && r.before(major, minor) {
+		return fmt.Errorf("this kernel is Linux %s, and %d.%d brought it: %w", r.line("sys/kernel/osrelease"), major, minor, measure.ErrUnsupported)
+	}
+	return err
+}
+
+// since returns the version of Linux that brought a feature of BPF; 0: one that culprit does not run on.
+func (f Feature) since() (major, minor int) {
+	switch f {
+	case TypedTracepoints, Fentry, Fexit:
+		return 5, 5
+	case RingBuffer, BPFStatistics:
+		return 5, 8
+	case ProgramRun:
+		return 5, 10
+	case TaskStorage:
+		return 5, 11
+	case EventCookies:
+		return 5, 15
+	case BPFLoop:
+		return 5, 17
+	case KprobeMulti:
+		return 5, 18
+	case UprobeMulti:
+		return 6, 6
+	case TracepointCookies, KprobeSession:
+		return 6, 10
+	}
+	return 0, 0
+}
+
+// tryOne is tryBPF without the version that brought the feature.
+func (f Feature) tryOne(r Root) error {
 	switch f {
 	case RawTracepoints:
 		return r.tryProgram(idle(ebpf.RawTracepoint), func(p *ebpf.Program) (*Link, error) {

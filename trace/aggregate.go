@@ -238,8 +238,23 @@ func (s *Session) rest() error {
 
 // take moves what is in a map at rest.
 func (a *Aggregate) take(m *ebpf.Map) error {
-	if err := a.batches.each(m, a.cpus, true, a.add); err != nil {
+	cut, long := a.session.script.kernel.CutKey(a.Of.Key.Size + 8)
+	long = long && a.Of.Key.Size > 0
+	lost := 0
+	err := a.batches.each(m, a.cpus, true, func(key []byte, values [][]byte) {
+		if long {
+			if key = cut.Restore(key, a.session.keyPiece); key == nil {
+				lost++
+				return
+			}
+		}
+		a.add(key, values)
+	})
+	if err != nil {
 		return fmt.Errorf("read aggregation @%s: %w", a.Name, err)
+	}
+	if lost > 0 {
+		return fmt.Errorf("read aggregation @%s: %d of its keys can't be put together", a.Name, lost)
 	}
 	return nil
 }

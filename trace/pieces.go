@@ -65,3 +65,18 @@ func (p *pieces) join(key []byte) []byte {
 	}
 	return slices.Concat(first, key[8:])
 }
+
+// keyPiece returns a piece of keys that are cut (gen.KeyCut), behind the number of the piece before it; nil: there is none of this number.
+func (s *Session) keyPiece(number uint32) []byte {
+	if one := s.long[number]; one != nil {
+		return one
+	}
+	s.long = map[uint32][]byte{}
+	err := s.batches.each(s.maps.Maps[gen.MapLong], 1, false, func(key []byte, values [][]byte) {
+		s.long[binary.NativeEndian.Uint32(values[0])] = slices.Clone(key)
+	})
+	if err != nil {
+		return nil
+	}
+	return s.long[number]
+}

@@ -69,6 +69,7 @@ type Session struct {
 	dear      int                     // looks one after the other that found more than the budget
 	patience  int                     // how many of them are borne
 	pieces    pieces                  // of stacks, where keys can't be long
+	long      map[uint32][]byte       // pieces of keys by number, as gen.MapLong had them when it was read last
 	shrunk    int                     // maps have so many times less room than usual; 0, 1: the usual
 }
 

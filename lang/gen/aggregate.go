@@ -33,6 +33,10 @@ func (b *builder) aggregate(s *ir.Step) {
 			b.store(base, off+a.Key.Size, asm.R0, 8)
 		}
 	}
+	cut := keyed && b.k.cutsKey(b.p, s)
+	if cut {
+		b.key(asm.R2, s, true, ir.DropAgg, done, done)
+	}
 	index := int32(slotZero)
 	if at.Index > 0 {
 		index = slotTemp
@@ -44,9 +48,12 @@ func (b *builder) aggregate(s *ir.Step) {
 	b.call(asm.FnMapLookupElem)
 	b.ifImm(asm.JEq, asm.R0, 0, done, asm.R1)
 	b.mov(asm.R1, asm.R0)
-	if keyed {
+	switch {
+	case cut:
+		b.cutKey(asm.R2)
+	case keyed:
 		b.address(asm.R2, s.Mem, false, done)
-	} else {
+	default:
 		b.mov(asm.R2, asm.R10)
 		b.aluImm(asm.Add, asm.R2, slotZero, asm.R0)
 	}
@@ -57,7 +64,11 @@ func (b *builder) aggregate(s *ir.Step) {
 		b.bind(got)
 		b.later = append(b.later, func() {
 			b.bind(missing)
-			b.address(asm.R1, s.Mem, false, done)
+			if cut {
+				b.cutKey(asm.R1)
+			} else {
+				b.address(asm.R1, s.Mem, false, done)
+			}
 			b.movImm(asm.R2, int64(at.Index))
 			b.callSub(b.function(at.Map, func() { b.makeAggElement(at.Map) }))
 			b.ifImm(asm.JEq, asm.R0, 0, done, asm.R1)

@@ -58,7 +58,8 @@ const (
 	MapState    = "state"    // array of one: u64 Inactive, Active, Draining; i64 ns from the monotonic clock to the wall's, which user space keeps right
 	MapDrops    = "drops"    // per-CPU array of ir.DropCount u64, one an element
 	MapStacks   = "stacks"   // stacks0, stacks1 ...: hash: u64 process (0: a stack of the kernel), u64 addresses, the innermost first, 0 behind the last if there is room -> u32 id; see PieceOf
-	MapNumber   = "number"   // array of one: u64 how many ids of stacks were given
+	MapNumber   = "number"   // array of one: u64 how many ids of stacks and pieces were given
+	MapLong     = "long"     // hash: u64 id of the piece before, 504 bytes of a key -> u32 id; see KeyCut
 	MapAgg      = "agg"      // agg0, agg1 ...: array of maps with an inner map for each aggregation that AggPlaces puts there: a hash, whose key is followed by u32 bucket, u32 CPU; without keys: a per-CPU array of one
 	MapTable    = "table"    // table0, table1 ...: hash
 	MapLiterals = "literals" // read-only array of one, to be frozen

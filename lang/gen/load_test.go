@@ -201,7 +201,11 @@ func (r *running) aggregated(n int) map[string][]uint64 {
 	if a := &r.p.Aggs[n]; a.Key.Size > 0 { // | key | u32 bucket | u32 CPU |
 		var value []byte
 		it := inner.Iterate()
+		cut, long := r.k.CutKey(aggKey(a.Key.Size))
 		for it.Next(&key, &value) {
+			if long {
+				key = r.whole(cut, key)
+			}
 			name := string(key[:a.Key.Size])
 			if a.Sparse {
 				name = string(key[:a.Key.Size+4]) + "\x00\x00\x00\x00"
@@ -252,4 +256,23 @@ func (r *running) none() {
 	if rec, err := r.ring.Read(); err == nil {
 		r.t.Fatalf("a record that should not be: %x", rec.RawSample)
 	}
+}
+
+// whole returns the key that a map has cut.
+func (r *running) whole(cut KeyCut, key []byte) []byte {
+	r.t.Helper()
+	out := cut.Restore(key, func(number uint32) []byte {
+		var piece []byte
+		var got uint32
+		for it := r.maps[MapLong].Iterate(); it.Next(&piece, &got); {
+			if got == number {
+				return append([]byte(nil), piece...)
+			}
+		}
+		return nil
+	})
+	if out == nil {
+		r.t.Fatalf("a piece of the key %x is missing", key)
+	}
+	return out
 }

@@ -32,16 +32,16 @@ const nestingMost = 8
 
 // layout is where in the maps that ir knows of gen has things of its own.
 //
-//	scratch of one firing:  | u64: taken | u64: its number among those of a CPU | u64: numbers given | ir's Scratch | registers | u64 | text | stack | walk | room for copies to end in |
+//	scratch of one firing:  | u64: taken | u64: its number among those of a CPU | u64: numbers given | ir's Scratch | registers | u64 | text | stack | walk | key that is cut | room for copies to end in |
 //	literals:               | ir's Literals | zeroes |
 type layout struct {
-	spill, words, text, stack, walk, scratch int   // offsets in scratch, and its size
-	frames                                   int   // most of any stack
-	stacks                                   []int // of each map of stacks, the most frames
-	zeroes, literals                         int   // offset in literals, and its size
-	globals                                  int   // bytes of the globals; twice what they are, where copies may end in them
-	needs                                    needs
-	aggs                                     []AggPlace
+	spill, words, text, stack, walk, long, scratch int   // offsets in scratch, and its size
+	frames                                         int   // most of any stack
+	stacks                                         []int // of each map of stacks, the most frames
+	zeroes, literals                               int   // offset in literals, and its size
+	globals                                        int   // bytes of the globals; twice what they are, where copies may end in them
+	needs                                          needs
+	aggs                                           []AggPlace
 }
 
 // scratchHeader is what stands before ir's Scratch: whether it is taken, and what fresh makes numbers of.
@@ -53,7 +53,7 @@ const (
 
 // A needs is what of the maps a program uses.
 type needs struct {
-	scratch, globals, self, literals, ring, stacks, frames, unwind, text, spec, running bool
+	scratch, globals, self, literals, ring, stacks, frames, unwind, text, spec, running, long bool
 }
 
 // machineRegs are those that keep their values through calls; r9 is where the scratch memory lies.
@@ -90,6 +90,9 @@ func lay(p *ir.Program, k Kernel) layout {
 			for i := range b.Steps {
 				s := &b.Steps[i]
 				n.scratch = n.scratch || inScratch(p, s) || computes(s, pointers)
+				if k.cutsKey(p, s) {
+					n.long, n.scratch = true, true
+				}
 				n.unwind = n.unwind || k.Unwind && usesUserFrames(s)
 				for _, m := range [...]ir.Mem{s.Mem, s.From, s.From2} {
 					switch m.Base {
@@ -171,6 +174,10 @@ func lay(p *ir.Program, k Kernel) layout {
 	l.walk = at
 	if n.unwind {
 		at += walkState
+	}
+	l.long = at
+	if n.long {
+		at += maxKey
 	}
 	// The verifier takes the start of a copy and its length for unrelated.
 	l.scratch = max(at, scratchHeader+2*p.This, scratchHeader+p.Alloca.Off+2*p.Alloca.Size)
@@ -268,13 +275,18 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		for i, frames := range l.stacks {
 			add(MapStacks+strconv.Itoa(i), hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: uint32(8 + 8*frames), ValueSize: 4, MaxEntries: uint32(lim.Stacks)}))
 		}
+	}
+	if l.needs.long {
+		add(MapLong, hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: maxKey, ValueSize: 4, MaxEntries: uint32(lim.AggKeys)}))
+	}
+	if l.needs.stacks || l.needs.long {
 		add(MapNumber, one(8, 0))
 	}
 	if l.needs.unwind {
 		unwindMaps(add, lim)
 	}
 	for i, t := range p.Tables {
-		add(MapTable+strconv.Itoa(i), hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: uint32(max(8, t.Key.Size)), ValueSize: uint32(round8(max(8, t.Value))), MaxEntries: uint32(lim.Dynamic)}))
+		add(MapTable+strconv.Itoa(i), hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: k.keyBytes(tableKey(p, i)), ValueSize: uint32(round8(max(8, t.Value))), MaxEntries: uint32(lim.Dynamic)}))
 	}
 	for i, a := range p.Aggs {
 		at := l.aggs[i]
@@ -286,7 +298,7 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		if a.Key.Size > 0 {
 			// All elements are there from the start: where interrupts are off, as in the scheduler, the kernel can make only one or
 			// two as they are needed. A map per CPU would take a third of a second for that, a map with the CPU in its key a millisecond.
-			inner = ebpf.MapSpec{Name: inner.Name, Type: ebpf.Hash, KeySize: uint32(a.Key.Size + 8), ValueSize: uint32(a.Value), MaxEntries: uint32(lim.AggKeys)}
+			inner = ebpf.MapSpec{Name: inner.Name, Type: ebpf.Hash, KeySize: k.keyBytes(aggKey(a.Key.Size)), ValueSize: uint32(a.Value), MaxEntries: uint32(lim.AggKeys)}
 			if a.Sparse {
 				inner.MaxEntries *= 2
 			}

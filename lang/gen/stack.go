@@ -331,7 +331,7 @@ func (b *builder) makeStack() {
 		b.load(asm.R1, asm.R8, length, 8, false)
 		b.ifImm(asm.JGT, asm.R1, int64(8*n), longer, asm.R0)
 		b.zeroTail(n)
-		b.numberKey(MapStacks+strconv.Itoa(i), number, own, got, failed)
+		b.numberKey(MapStacks+strconv.Itoa(i), number, own, b.cuts(), got, failed)
 		b.bind(longer)
 	}
 	if last := len(b.lay.stacks) - 1; b.lay.stacks[last] < b.lay.frames {
@@ -367,7 +367,7 @@ func (k Kernel) InPieces() bool { return !k.LongKeys }
 func (b *builder) pieceStack(name string, length, number, own int, got, failed label) {
 	for at := pieceFrames; at < b.lay.frames; at += pieceFrames {
 		next, last := b.label(), b.label()
-		b.numberKey(name, number, own, next, failed)
+		b.numberKey(name, number, own, b.cuts(), next, failed)
 		b.bind(next)
 		b.add(asm.Add.Imm(asm.R6, 8*pieceFrames))
 		b.movImm(asm.R1, -stackPiece)
@@ -378,7 +378,7 @@ func (b *builder) pieceStack(name string, length, number, own int, got, failed l
 		b.store(asm.R8, length, asm.R1, 8)
 		b.ifImm(asm.JGT, asm.R1, 8*pieceFrames, last, asm.R0)
 		b.zeroTail(pieceFrames)
-		b.numberKey(name, number, own, got, failed)
+		b.numberKey(name, number, own, b.cuts(), got, failed)
 		b.bind(last)
 	}
 }
@@ -404,8 +404,8 @@ func (b *builder) zeroTail(n int) {
 }
 
 // numberKey leaves the number of the key at r6 in a map in r0, made if it has none, and goes to got. r10 has room for it at number,
-// and at own where the scratch memory of this firing is.
-func (b *builder) numberKey(name string, number, own int, got, failed label) {
+// and at own where the scratch memory of this firing is. With cuts a number has check.StackBits bits.
+func (b *builder) numberKey(name string, number, own int, cuts bool, got, failed label) {
 	look := func(missing label) {
 		b.mapPtr(asm.R1, name)
 		b.mov(asm.R2, asm.R6)
@@ -418,7 +418,7 @@ func (b *builder) numberKey(name string, number, own int, got, failed label) {
 	look(missing)
 	b.bind(missing)
 	b.fresh(own)
-	if b.p.Source != nil && b.p.Source.Cuts {
+	if cuts {
 		fits := b.label()
 		b.add(asm.And.Imm(asm.R0, 1<<check.StackBits-1))
 		b.ifImm(asm.JNE, asm.R0, 0, fits, asm.R1)
@@ -437,6 +437,9 @@ func (b *builder) numberKey(name string, number, own int, got, failed label) {
 	b.bind(taken) // by another CPU; or the map is full
 	look(failed)
 }
+
+// cuts reports whether numbers of stacks have room for a depth beside them.
+func (b *builder) cuts() bool { return b.p.Source != nil && b.p.Source.Cuts }
 
 // fresh leaves a number in r0 that no other firing has: 32 bits, and not 0. Without atomic operations that give the old value each scratch memory,
 // which is this firing's alone, has a count of its own, and numbers are the counts of all of them, interleaved.

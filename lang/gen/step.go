@@ -286,7 +286,7 @@ func usesMem(p *ir.Program, s *ir.Step, m *ir.Mem) bool {
 
 // step makes the instructions of one step that leads on to the next.
 func (b *builder) step(s *ir.Step) error {
-	if inScratch(b.p, s) || b.spills(s) || computes(s, b.pointers) {
+	if inScratch(b.p, s) || b.spills(s) || computes(s, b.pointers) || b.k.cutsKey(b.p, s) {
 		b.scratch()
 	}
 	if err := b.refuse(s); err != nil {

@@ -11,20 +11,23 @@ import (
 // find looks a key up in an associative array, makes it there, or takes it out.
 func (b *builder) find(s *ir.Step) {
 	name := MapTable + strconv.Itoa(s.N)
-	none := b.label()
+	none, failed := b.label(), b.label()
 	if s.Op == ir.OpMake {
-		b.address(asm.R1, s.Mem, false, none)
+		b.key(asm.R1, s, true, ir.DropDynamic, none, failed)
 		b.callSub(b.function(name, func() { b.makeElement(name, ir.DropDynamic) }))
+		b.bind(failed)
 		b.put(s.Dst, asm.R0)
 		return
 	}
-	b.address(asm.R2, s.Mem, false, none)
+	b.key(asm.R2, s, false, 0, none, failed)
 	b.mapPtr(asm.R1, name)
 	if s.Op == ir.OpDelete {
 		b.call(asm.FnMapDeleteElem)
+		b.bind(failed)
 		return
 	}
 	b.call(asm.FnMapLookupElem)
+	b.bind(failed)
 	b.put(s.Dst, asm.R0)
 }
 

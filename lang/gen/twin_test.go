@@ -42,6 +42,54 @@ func TestTwins(t *testing.T) {
 	}
 }
 
+// Keys that are longer than a kernel takes mean the same in pieces, however many, with and without buckets; what is taken out is gone.
+func TestTwinsOfLongKeys(t *testing.T) {
+	const text = `BEGIN {
+		@a["one", "two"] = count(); @a["one", "three"] = count(); @a["one", "two"] = count();
+		@b["x", "y", "z", 7] = quantize(5); @b["x", "y", "z", 8] = quantize(5); @b["x", "y", "z", 7] = quantize(9);
+		t["a", "b", 1] = 5; t["a", "b", 2] = 6; t["a", "c", 1] = 7; t["a", "b", 2] = 0; n = t["a", "b", 1] + t["q", "q", 1];
+		u["k", "l", "m", "n"] = 3; m = u["k", "l", "m", "n"] + u["k", "l", "m", "o"];
+	}`
+	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU()}
+	short := kernelHere()
+	short.LongKeys = false
+	for name, k := range map[string]Kernel{"old": old, "new but for long keys": short, "new": kernelHere()} {
+		t.Run(name, func(t *testing.T) { twins(t, text, k, 256) })
+	}
+}
+
+// No key of a hash map is longer than a kernel takes, whatever the program's own keys are, and a cut key is put together again.
+func TestCutKey(t *testing.T) {
+	for size := 8; size < 5000; size += 8 {
+		cut, long := Kernel{}.CutKey(size)
+		if cut.Size > maxKey || long != (size > maxKey) {
+			t.Fatalf("a key of %d bytes is cut to %+v", size, cut)
+		}
+		if !long {
+			continue
+		}
+		key, pieces := make([]byte, size), map[uint32][]byte{}
+		for i := range key {
+			key[i] = byte(i * 7 / 3)
+		}
+		number := uint64(0)
+		for i := range cut.Pieces {
+			pieces[uint32(i+1)] = append(binary.NativeEndian.AppendUint64(nil, number), key[i*pieceBytes:(i+1)*pieceBytes]...)
+			number = uint64(i + 1)
+		}
+		kept := append(binary.NativeEndian.AppendUint64(nil, number), key[cut.Pieces*pieceBytes:]...)
+		if len(kept) != cut.Size {
+			t.Fatalf("a key of %d bytes: %d are kept, want %d", size, len(kept), cut.Size)
+		}
+		if got := cut.Restore(kept, func(n uint32) []byte { return pieces[n] }); !bytes.Equal(got, key) {
+			t.Fatalf("a key of %d bytes comes back as %x", size, got)
+		}
+		if got := cut.Restore(kept, func(uint32) []byte { return nil }); got != nil {
+			t.Fatalf("a key without its pieces comes back as %x", got)
+		}
+	}
+}
+
 // Every value counts into the bucket that lang/format has for it, and is added right.
 func TestBuckets(t *testing.T) {
 	values := []int64{0, 1, -1, 2, 3, 5, 9, 10, 11, 15, 16, 19, 99, 100, 101, 999, 1000, 12345, 1e6, 1e7 - 1, 1e7, 1e12, 1 << 62, 1<<62 - 1, 1<<63 - 1, -1 << 63, -1<<63 + 1, -2, -9, -10, -100, -1e6, -1e7, -1e12}
@@ -148,7 +196,11 @@ func (r *running) compare(m *irtest.Machine) {
 	for i := range r.p.Tables {
 		got := map[string][]byte{}
 		var k, v []byte
+		cut, long := r.k.CutKey(tableKey(r.p, i))
 		for it := r.maps[fmt.Sprint(MapTable, i)].Iterate(); it.Next(&k, &v); {
+			if long {
+				k = r.whole(cut, k)
+			}
 			got[string(k)] = bytes.Clone(v)
 		}
 		if len(got) != len(m.Tables[i]) {
