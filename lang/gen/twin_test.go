@@ -45,10 +45,10 @@ func TestTwins(t *testing.T) {
 // Keys that are longer than a kernel takes mean the same in pieces, however many, with and without buckets; what is taken out is gone.
 func TestTwinsOfLongKeys(t *testing.T) {
 	const text = `BEGIN {
-		@a["one", "two"] = count(); @a["one", "three"] = count(); @a["one", "two"] = count();
-		@b["x", "y", "z", 7] = quantize(5); @b["x", "y", "z", 8] = quantize(5); @b["x", "y", "z", 7] = quantize(9);
-		t["a", "b", 1] = 5; t["a", "b", 2] = 6; t["a", "c", 1] = 7; t["a", "b", 2] = 0; n = t["a", "b", 1] + t["q", "q", 1];
-		u["k", "l", "m", "n"] = 3; m = u["k", "l", "m", "n"] + u["k", "l", "m", "o"];
+		@a[strjoin("one", ""), strjoin("two", "")] = count(); @a[strjoin("one", ""), strjoin("three", "")] = count(); @a[strjoin("one", ""), strjoin("two", "")] = count();
+		@b[strjoin("x", ""), strjoin("y", ""), strjoin("z", ""), 7] = quantize(5); @b[strjoin("x", ""), strjoin("y", ""), strjoin("z", ""), 8] = quantize(5); @b[strjoin("x", ""), strjoin("y", ""), strjoin("z", ""), 7] = quantize(9);
+		t[strjoin("a", ""), strjoin("b", ""), 1] = 5; t[strjoin("a", ""), strjoin("b", ""), 2] = 6; t[strjoin("a", ""), strjoin("c", ""), 1] = 7; t[strjoin("a", ""), strjoin("b", ""), 2] = 0; n = t[strjoin("a", ""), strjoin("b", ""), 1] + t[strjoin("q", ""), strjoin("q", ""), 1];
+		u[strjoin("k", ""), strjoin("l", ""), strjoin("m", ""), strjoin("n", "")] = 3; m = u[strjoin("k", ""), strjoin("l", ""), strjoin("m", ""), strjoin("n", "")] + u[strjoin("k", ""), strjoin("l", ""), strjoin("m", ""), strjoin("o", "")];
 	}`
 	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU()}
 	short := kernelHere()
