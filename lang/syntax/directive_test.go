@@ -1,0 +1,18 @@
+package syntax
+
+import "testing"
+
+// A #! line is no part of a script wherever it stands: scripts of DTrace have it below a licence.
+func TestInterpreterLineStandsAnywhere(t *testing.T) {
+	for _, text := range []string{
+		"#!/usr/sbin/dtrace -s\nBEGIN { exit(0); }\n",
+		"/* licence */\n#!/usr/sbin/dtrace -s\nBEGIN { exit(0); }\n",
+		"BEGIN { exit(0); }\n#!/usr/sbin/dtrace -s\n",
+		"BEGIN\n#!/usr/sbin/dtrace\n{ exit(0); }\n",
+	} {
+		tree, errs := Parse(text, Mode{})
+		if tree == nil || len(tree.Items) != 1 || len(errs) != 0 {
+			t.Errorf("%q: %v, %v", text, tree, errs)
+		}
+	}
+}
