@@ -64,7 +64,7 @@ const (
 // cpuTicks is one cpu line: ticks since boot, in the order of the file. guest is within user, guest_nice within nice.
 type cpuTicks [cpuColumns]uint64
 
-// statText is what /proc/stat says. Numbers that the text has not are left as they were.
+// statText is what /proc/stat says. Numbers that the text has not are left as they were, and not marked in seen.
 type statText struct {
 	all        cpuTicks // the sum over CPUs, also those that are off line now
 	cpus       []cpuLine
@@ -73,7 +73,17 @@ type statText struct {
 	forks      uint64
 	running    uint64
 	blocked    uint64
+	seen       [statCounters]bool
 }
+
+// Places in statText.seen: lines that may be missing or hold no number, as processes does where it is negative.
+const (
+	seenInterrupts = iota
+	seenForks
+	seenRunning
+	seenBlocked
+	statCounters
+)
 
 type cpuLine struct {
 	cpu int
@@ -86,6 +96,7 @@ var errNoStat = errors.New("read /proc/stat: no context switches in it")
 // by far on large machines (a number for each of thousands of interrupts), is read to its first number only.
 func (s *statText) parse(b []byte, modes bool) error {
 	s.cpus = s.cpus[:0]
+	s.seen = [statCounters]bool{}
 	found := false
 	for len(b) > 0 {
 		end := bytes.IndexByte(b, '\n')
@@ -109,15 +120,15 @@ func (s *statText) parse(b []byte, modes bool) error {
 			}
 		case 'i':
 			if v, ok := statValue(line, "intr "); ok {
-				s.interrupts = v
+				s.interrupts, s.seen[seenInterrupts] = v, true
 			}
 		case 'p':
 			if v, ok := statValue(line, "processes "); ok {
-				s.forks = v
+				s.forks, s.seen[seenForks] = v, true
 			} else if v, ok := statValue(line, "procs_running "); ok {
-				s.running = v
+				s.running, s.seen[seenRunning] = v, true
 			} else if v, ok := statValue(line, "procs_blocked "); ok {
-				s.blocked = v
+				s.blocked, s.seen[seenBlocked] = v, true
 			}
 		}
 	}
@@ -213,11 +224,20 @@ func (r *cpuReading) Close() { r.file.Close() }
 func (r *cpuReading) putSched(out *Out) {
 	if d, ok := r.sched.Diff(out, struct{}{}, false, r.text.switches, r.text.forks, r.text.interrupts); ok {
 		out.Table("sched.switches").Put(d[0])
-		out.Table("sched.forks").Put(d[1])
-		out.Table("system.interrupts").Put(d[2])
+		r.put(out.Table("sched.forks"), d[1], seenForks, "/proc/stat has no number of processes that can be read")
+		r.put(out.Table("system.interrupts"), d[2], seenInterrupts, "/proc/stat has no number of interrupts that can be read")
 	}
-	out.Table("sched.runnable").Put(float64(max(r.text.running, 1) - 1))
-	out.Table("sched.blocked").Put(float64(r.text.blocked))
+	r.put(out.Table("sched.runnable"), float64(max(r.text.running, 1)-1), seenRunning, "/proc/stat has no procs_running that can be read")
+	r.put(out.Table("sched.blocked"), float64(r.text.blocked), seenBlocked, "/proc/stat has no procs_blocked that can be read")
+}
+
+// put puts a number of the text, or says that it has none.
+func (r *cpuReading) put(t *Table, v float64, seen int, why string) {
+	if !r.text.seen[seen] {
+		t.Unmeasured(why)
+		return
+	}
+	t.Put(v)
 }
 
 // enoughInterrupts took at least 50 ms: 0.25 microseconds each is less than any takes. If the kernel says that all of them

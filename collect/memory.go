@@ -53,6 +53,16 @@ Hugepagesize hugepage
 HugePages_Total *hugepages_total
 HugePages_Free *hugepages_free`
 
+// memoryParts are lines that are a part of another, "part whole" each. A container's made-up file may say otherwise, such as a
+// SwapFree of 2^64 below a SwapTotal of 0: whatever is made by subtraction would be far below 0.
+const memoryParts = `MemFree MemTotal
+MemAvailable MemTotal
+Buffers MemTotal
+Cached MemTotal
+SwapCached SwapTotal
+SwapFree SwapTotal
+HugePages_Free HugePages_Total`
+
 // A container may have empty files in the place of those that it hides: then the reason stands beside the blanks.
 var (
 	errNoMeminfo = errors.New("read /proc/meminfo: no memory in it")
@@ -77,6 +87,16 @@ func (Memory) Open(env *Env, want Want) (Reading, error) {
 		}
 	}
 	r.values, r.seen = make([]uint64, len(r.kinds)), make([]bool, len(r.kinds))
+	r.whole, r.beyond = make([]int, len(r.kinds)), make([]string, len(r.kinds))
+	for i := range r.kinds {
+		r.whole[i] = -1
+	}
+	for line := range strings.SplitSeq(memoryParts, "\n") {
+		part, whole, _ := strings.Cut(line, " ")
+		i := r.names.slots[part]
+		r.whole[i] = r.names.slots[whole]
+		r.beyond[i] = "/proc/meminfo has more " + part + " than " + whole + ": what is left or used of it is unknown"
+	}
 	return r, nil
 }
 
@@ -84,8 +104,10 @@ type memoryReading struct {
 	file     *kernel.File
 	names    nameValues
 	kinds    []string
-	pages    []bool // counts huge pages, not kilobytes
-	hugepage int    // the slot of Hugepagesize
+	pages    []bool   // counts huge pages, not kilobytes
+	hugepage int      // the slot of Hugepagesize
+	whole    []int    // of each slot the one whose part it is; -1 none
+	beyond   []string // the note where the part is more than the whole
 	values   []uint64
 	seen     []bool
 	labels   wordLabels
@@ -104,6 +126,13 @@ func (r *memoryReading) Read(out *Out) error {
 	for i, v := range r.values {
 		if !r.seen[i] {
 			continue
+		}
+		if w := r.whole[i]; w >= 0 && r.seen[w] && v > r.values[w] {
+			if r.values[w] > 0 {
+				t.Note(r.beyond[i])
+				continue
+			}
+			v = 0 // a part of nothing
 		}
 		if r.pages[i] {
 			v *= r.values[r.hugepage]
@@ -138,7 +167,8 @@ func (Vmstat) Stats() []measure.Stat {
 }
 
 // vmstatRows gives the rows of all statistics: a name in /proc/vmstat, the statistic, its label if it has one, and the unit of the
-// counter: k kilobytes (pgpgin is in sectors inside the kernel and halved on its way out), p pages, 1 events.
+// counter: k kilobytes (pgpgin is in sectors inside the kernel and halved on its way out), p pages, 1 events. Before 4.8 reclaim was
+// counted by zone, and before 5.9 refaults of file pages alone; no kernel has both the old and the new name of a counter.
 const vmstatRows = `pgpgin memory.paging in k
 pgpgout memory.paging out k
 pswpin memory.swap in p
@@ -153,6 +183,27 @@ pgsteal_kswapd memory.reclaim kswapd p
 pgsteal_direct memory.reclaim direct p
 pgsteal_khugepaged memory.reclaim khugepaged p
 pgsteal_proactive memory.reclaim proactive p
+pgscan_kswapd_dma memory.scan kswapd p
+pgscan_kswapd_dma32 memory.scan kswapd p
+pgscan_kswapd_normal memory.scan kswapd p
+pgscan_kswapd_high memory.scan kswapd p
+pgscan_kswapd_movable memory.scan kswapd p
+pgscan_direct_dma memory.scan direct p
+pgscan_direct_dma32 memory.scan direct p
+pgscan_direct_normal memory.scan direct p
+pgscan_direct_high memory.scan direct p
+pgscan_direct_movable memory.scan direct p
+pgsteal_kswapd_dma memory.reclaim kswapd p
+pgsteal_kswapd_dma32 memory.reclaim kswapd p
+pgsteal_kswapd_normal memory.reclaim kswapd p
+pgsteal_kswapd_high memory.reclaim kswapd p
+pgsteal_kswapd_movable memory.reclaim kswapd p
+pgsteal_direct_dma memory.reclaim direct p
+pgsteal_direct_dma32 memory.reclaim direct p
+pgsteal_direct_normal memory.reclaim direct p
+pgsteal_direct_high memory.reclaim direct p
+pgsteal_direct_movable memory.reclaim direct p
+allocstall memory.stalls - 1
 allocstall_dma memory.stalls - 1
 allocstall_dma32 memory.stalls - 1
 allocstall_normal memory.stalls - 1
@@ -160,6 +211,7 @@ allocstall_high memory.stalls - 1
 allocstall_movable memory.stalls - 1
 allocstall_device memory.stalls - 1
 oom_kill memory.oom - 1
+workingset_refault memory.refaults file p
 workingset_refault_anon memory.refaults anon p
 workingset_refault_file memory.refaults file p
 compact_stall memory.compaction - 1`
@@ -190,6 +242,9 @@ func (Vmstat) Open(env *Env, want Want) (Reading, error) {
 		}
 		r.names.slots[w[0]] = slot
 	}
+	for _, st := range (Vmstat{}).Stats() {
+		r.stats = append(r.stats, st.ID)
+	}
 	r.values, r.seen = make([]uint64, len(r.rows)), make([]bool, len(r.rows))
 	r.minor, r.major = r.names.slots["pgfault"], r.names.slots["pgmajfault"]
 	return r, nil
@@ -199,6 +254,7 @@ type vmstatReading struct {
 	file         *kernel.File
 	names        nameValues
 	rows         []vmstatRow
+	stats        []measure.StatID
 	values       []uint64
 	seen         []bool
 	last         Counters[struct{}]
@@ -220,6 +276,7 @@ func (r *vmstatReading) Read(out *Out) error {
 	if !slices.Contains(r.seen, true) {
 		return errNoVmstat
 	}
+	r.tellMissing(out)
 	d, ok := r.last.Diff(out, struct{}{}, false, r.values...)
 	if !ok {
 		return nil
@@ -239,3 +296,35 @@ func (r *vmstatReading) Read(out *Out) error {
 }
 
 func (r *vmstatReading) Close() { r.file.Close() }
+
+// vmstatSince are the kernels that brought the counters of a statistic.
+//
+// table: facts about kernels
+var vmstatSince = map[measure.StatID]string{
+	"memory.refaults":   "/proc/vmstat has no workingset_refault: the kernel counts refaults since Linux 3.15",
+	"memory.oom":        "/proc/vmstat has no oom_kill: the kernel counts it since Linux 4.13",
+	"memory.compaction": "/proc/vmstat has no compact_stall: this kernel is built without CONFIG_COMPACTION",
+}
+
+// tellMissing says of the statistics for which this kernel has no counter that they are unknown, not 0.
+func (r *vmstatReading) tellMissing(out *Out) {
+	for _, id := range r.stats {
+		if slices.ContainsFunc(r.rows, func(row vmstatRow) bool { return row.stat == id }) && !r.has(id) {
+			why := vmstatSince[id]
+			if why == "" {
+				why = "/proc/vmstat has no counter for this on this kernel"
+			}
+			out.Table(id).Unmeasured(why)
+		}
+	}
+}
+
+// has reports whether the newest text has a counter of the statistic.
+func (r *vmstatReading) has(id measure.StatID) bool {
+	for i, row := range r.rows {
+		if row.stat == id && r.seen[i] {
+			return true
+		}
+	}
+	return false
+}

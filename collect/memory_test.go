@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -297,6 +298,203 @@ func TestEmptyMemoryFilesAreToldOf(t *testing.T) {
 		m.out.start(true)
 		if err := m.reading.Read(m.out); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("an empty %s: %v", name, err)
+		}
+	}
+}
+
+// vmstats are the lines of /proc/vmstat that matter here, as kernels from 3.10 on write them.
+//
+// table: captures
+var vmstats = map[string]string{
+	"3.10": `pgpgin 7344136
+pgpgout 1541180576
+pswpin 1476
+pswpout 35045
+pgfault 37085
+pgmajfault 1
+pgsteal_kswapd_dma 0
+pgsteal_kswapd_dma32 600
+pgsteal_kswapd_normal 10
+pgsteal_kswapd_movable 0
+pgsteal_direct_dma 0
+pgsteal_direct_dma32 200
+pgsteal_direct_normal 5
+pgsteal_direct_movable 0
+pgscan_kswapd_dma 0
+pgscan_kswapd_dma32 700
+pgscan_kswapd_normal 10
+pgscan_kswapd_movable 0
+pgscan_direct_dma 0
+pgscan_direct_dma32 300
+pgscan_direct_normal 5
+pgscan_direct_movable 0
+pgscan_direct_throttle 99
+zone_reclaim_failed 0
+allocstall 12
+compact_stall 3
+`,
+	"4.4": `workingset_refault 40
+workingset_activate 20
+pgpgin 7344136
+pgpgout 1541180576
+pswpin 1476
+pswpout 35045
+pgfault 37085
+pgmajfault 1
+pgsteal_kswapd_dma32 610
+pgsteal_direct_dma32 205
+pgscan_kswapd_dma32 710
+pgscan_direct_dma32 305
+pgscan_direct_throttle 99
+allocstall 12
+compact_stall 3
+`,
+	"4.18": `workingset_refault 40
+workingset_activate 20
+pgpgin 7344136
+pgpgout 1541180576
+pswpin 1476
+pswpout 35045
+allocstall_dma 0
+allocstall_dma32 2
+allocstall_normal 10
+allocstall_movable 0
+pgskip_normal 0
+pgfault 37085
+pgmajfault 1
+pgsteal_kswapd 610
+pgsteal_direct 205
+pgscan_kswapd 710
+pgscan_direct 305
+pgscan_direct_throttle 99
+oom_kill 0
+compact_stall 3
+`,
+	"6.1": `workingset_refault_anon 0
+workingset_refault_file 40
+pgpgin 7344136
+pgpgout 1541180576
+pswpin 1476
+pswpout 35045
+allocstall_normal 12
+allocstall_device 0
+pgfault 37085
+pgmajfault 1
+pgsteal_kswapd 610
+pgsteal_direct 205
+pgsteal_anon 100
+pgsteal_file 715
+pgscan_kswapd 710
+pgscan_direct 305
+pgscan_direct_throttle 99
+pgscan_anon 100
+pgscan_file 915
+oom_kill 0
+compact_stall 3
+`,
+	"7.0": `workingset_refault_anon 0
+workingset_refault_file 40
+pgpgin 7344136
+pgpgout 1541180576
+pswpin 1476
+pswpout 35045
+allocstall_normal 12
+pgfault 37085
+pgmajfault 1
+pgsteal_kswapd 610
+pgsteal_direct 205
+pgsteal_khugepaged 0
+pgsteal_proactive 0
+pgscan_kswapd 710
+pgscan_direct 305
+pgscan_khugepaged 0
+pgscan_proactive 0
+pgscan_direct_throttle 99
+oom_kill 0
+compact_stall 3
+`,
+}
+
+// TestVmstatOfAllKernels: each statistic has its rows by the names of each kernel, or says why it has none.
+func TestVmstatOfAllKernels(t *testing.T) {
+	page := float64(os.Getpagesize())
+	missing := map[string][]measure.StatID{"3.10": {"memory.refaults", "memory.oom"}, "4.4": {"memory.oom"}}
+	for release, text := range vmstats {
+		zeros := ""
+		for line := range strings.Lines(text) {
+			name, _, _ := strings.Cut(line, " ")
+			zeros += name + " 0\n"
+		}
+		m := newMachine(t, Vmstat{}, map[string]string{"proc/vmstat": zeros})
+		m.read(true)
+		m.put(map[string]string{"proc/vmstat": text})
+		got := m.read(false)
+		for key, want := range map[string]float64{"memory.scan|kswapd": 710 * page, "memory.scan|direct": 305 * page, "memory.reclaim|kswapd": 610 * page,
+			"memory.reclaim|direct": 205 * page, "memory.stalls": 12, "memory.compaction": 3, "memory.refaults|file": 40 * page, "memory.faults|major": 1} {
+			id, _, _ := strings.Cut(key, "|")
+			if v, ok := got[key]; v != want || !ok {
+				if !slices.Contains(missing[release], measure.StatID(id)) {
+					t.Errorf("%s: %s is %v, want %v", release, key, v, want)
+				}
+			}
+		}
+		for _, b := range m.out.finish(nil) {
+			lacks := slices.Contains(missing[release], b.Stat)
+			if told := b.Over.Span() == 0 && len(b.Notes) > 0; told != lacks || lacks != (len(b.Values) == 0) {
+				t.Errorf("%s: %s has %d rows over %v and notes %q", release, b.Stat, len(b.Values), b.Over.Span(), b.Notes)
+			}
+		}
+	}
+}
+
+// TestPartsOfMemory: whatever is a part of something is never more than that, or unknown: what is left is never below 0.
+func TestPartsOfMemory(t *testing.T) {
+	numbers := []string{"0", "1", "512", "1024", "18446744073709551488", "18446744073709551615"}
+	for line := range strings.SplitSeq(memoryParts, "\n") {
+		part, whole, _ := strings.Cut(line, " ")
+		kinds := map[string]string{}
+		for l := range strings.SplitSeq(memoryKinds, "\n") {
+			name, kind, _ := strings.Cut(l, " ")
+			kinds[name] = "memory.size|" + strings.TrimPrefix(kind, "*")
+		}
+		for _, p := range numbers {
+			for _, w := range numbers {
+				m := newMachine(t, Memory{}, map[string]string{"proc/meminfo": whole + ": " + w + " kB\n" + part + ": " + p + " kB\nHugepagesize: 2048 kB\n"})
+				got := m.read(true)
+				pv, known := got[kinds[part]]
+				if known && pv > got[kinds[whole]] {
+					t.Errorf("%s %s of %s %s: %v of %v", part, p, whole, w, pv, got[kinds[whole]])
+				}
+				if !known && w == "0" {
+					t.Errorf("%s %s of nothing is unknown", part, p)
+				}
+			}
+		}
+	}
+}
+
+// TestUnreadableNumbersOfStat: what /proc/stat does not say in a number is unknown, not 0 or as it was before.
+func TestUnreadableNumbersOfStat(t *testing.T) {
+	whole := "cpu  1 0 0 0 0 0 0 0 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\nintr 5 1 2\nctxt 9\nprocesses 7\nprocs_running 2\nprocs_blocked 1\n"
+	for name, id := range map[string]measure.StatID{"processes": "sched.forks", "intr": "system.interrupts", "procs_running": "sched.runnable", "procs_blocked": "sched.blocked"} {
+		for _, value := range []string{"-2049562273", "", "x", "99999999999999999999999"} {
+			m := newMachine(t, CPU{}, map[string]string{"proc/stat": whole})
+			m.read(true)
+			var text strings.Builder
+			for line := range strings.Lines(whole) {
+				if strings.HasPrefix(line, name+" ") {
+					line = name + " " + value + "\n"
+				}
+				text.WriteString(line)
+			}
+			m.put(map[string]string{"proc/stat": text.String()})
+			got := m.read(false)
+			if v, ok := got[string(id)]; ok {
+				t.Errorf("%s %q: %s is %v", name, value, id, v)
+			}
+			if _, ok := got["sched.switches"]; !ok {
+				t.Errorf("%s %q: sched.switches is unknown too", name, value)
+			}
 		}
 	}
 }

@@ -50,7 +50,7 @@ func useTable(_ Options, f *Frame) *Table {
 	}
 	usage := cpuShares(f.Of("cpu.time"))
 	add(N(1-usage("idle")-usage("iowait")), percent("cpu_util", "%CPU", "all CPUs, not idle"))
-	add(N(1-f.One("memory.size", "kind", "available")/f.One("memory.size", "kind", "total")), percent("memory_util", "%Mem", "memory not available to programs"))
+	add(N(left(1, f.One("memory.size", "kind", "available")/f.One("memory.size", "kind", "total"))), percent("memory_util", "%Mem", "memory not available to programs"))
 
 	disks := NewPivot("device")
 	busy, queue := disks.Add(f.Of("disk.busy")), disks.Add(f.Of("disk.queue"))
