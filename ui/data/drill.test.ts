@@ -8,6 +8,8 @@ const stat = (id: string, fields: string, fold = "sum", help = ""): Stat => ({
   unit: "B",
   rate_unit: "B/s",
   fold,
+  may: { sum: fold === "sum", stack: fold === "sum", rate: true, percentile: false },
+  folded: "all",
   sparse: false,
   help,
   fields:
@@ -54,8 +56,9 @@ describe("a sentence", () => {
       title: "by netns for device eth0",
       sentence: 'net.device.bytes by netns where direction = "rx" and device = "eth0"',
       same: true,
+      wider: [],
     });
-    expect(found.map((d) => d.sentence)).toContain('net.device.packets by direction where device = "eth0"');
+    expect(found.map((d) => d.sentence)).toContain('net.device.packets by netns where direction = "rx" and device = "eth0"');
     expect(found.every((d) => !d.sentence.startsWith("disk."))).toBe(true);
     const p = drills(parse("process.cpu by process")!, ["nginx"], stats);
     expect(p.map((d) => d.sentence)).toEqual([
