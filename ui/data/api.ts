@@ -81,6 +81,10 @@ export interface Stat {
   unit: string;
   rate_unit: string;
   fold: string;
+  /** What can be done with the values: the server decides it by kind and fold. */
+  may?: { sum: boolean; stack: boolean; rate: boolean; percentile: boolean };
+  /** Words for one row that stands for all. */
+  folded?: string;
   sparse: boolean;
   help: string;
   fields: Field[] | null;

@@ -8,6 +8,8 @@ const stat = (id: string, fields: string, fold = "sum", help = ""): Stat => ({
   unit: "B",
   rate_unit: "B/s",
   fold,
+  may: { sum: fold === "sum", stack: fold === "sum", rate: true, percentile: false },
+  folded: "all",
   sparse: false,
   help,
   fields:
@@ -54,8 +56,9 @@ describe("a sentence", () => {
       title: "by netns for device eth0",
       sentence: 'net.device.bytes by netns where direction = "rx" and device = "eth0"',
       same: true,
+      wider: [],
     });
-    expect(found.map((d) => d.sentence)).toContain('net.device.packets by direction where device = "eth0"');
+    expect(found.map((d) => d.sentence)).toContain('net.device.packets by netns where direction = "rx" and device = "eth0"');
     expect(found.every((d) => !d.sentence.startsWith("disk."))).toBe(true);
     const p = drills(parse("process.cpu by process")!, ["nginx"], stats);
     expect(p.map((d) => d.sentence)).toEqual([
@@ -86,5 +89,35 @@ describe("a sentence", () => {
     expect(whole("process.cpu by process")).toEqual({ sentence: "cpu.time", rest: "in no row" });
     for (const none of ["process.cpu", 'process.cpu by process where mode = "sys"', "disk.bytes by device", "unknown by kind"])
       expect(whole(none), none).toBeNull();
+  });
+
+  it("keeps a row's namespace and the graph's terms in another statistic, and names what it lacks", () => {
+    const all = [
+      ...stats,
+      stat("net.device.speed", "netns,device", "max"),
+      stat("tcp.flow.bytes", "netns,peer,direction"),
+      stat("tcp.flow.delivery", "netns,local,peer", "max"),
+    ];
+    const to = (id: string, text: string, ...key: string[]) => drills(parse(text)!, key, all).find((d) => d.sentence.startsWith(id))!;
+    const speed = to("net.device.speed", "net.device.bytes by netns,device,direction", "cl3", "eth0", "rx");
+    expect(speed.sentence).toBe('net.device.speed where netns = "cl3" and device = "eth0"');
+    expect(speed.title).toContain('not narrowed by direction = "rx"');
+    const own = to("net.device.speed", "net.device.bytes by netns,device", "", "eth0");
+    expect(own.sentence).toBe('net.device.speed where netns = "" and device = "eth0"');
+    const flow = to("tcp.flow.delivery", 'tcp.flow.bytes by peer where netns = "srv"', "10.0.0.3");
+    expect(flow.sentence).toContain('netns = "srv"');
+  });
+
+  it("carries each term to each other statistic, or names it", () => {
+    for (const own of stats) {
+      const by = (own.fields ?? []).map((f) => f.name);
+      const q = { stat: own.id, by, where: by.map((field) => ({ field, op: "!=", values: ["other"] })) };
+      for (const d of drills(q, by, stats).filter((x) => !x.same)) {
+        for (const field of by) {
+          const carried = parse(d.sentence)!.where.some((t) => t.field === field && t.op === "=" && t.values[0] === field);
+          expect(carried || d.title.includes(`${field} = "${field}"`), `${field}: ${d.title}`).toBe(true);
+        }
+      }
+    }
   });
 });

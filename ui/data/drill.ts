@@ -149,26 +149,51 @@ export interface Drill {
   sentence: string;
   /** The same statistic, or another one that knows the thing. */
   same: boolean;
+  /** The terms that the other statistic can't take, as a sentence has them: its rows are not narrowed by these. */
+  wider: string[];
 }
 
-// Fields that name a thing of the machine, so that a value of one means the same in another statistic; with the subsystems within
-// which it does, where it is not all: a device of the network is none of the disks.
-const things: Record<string, readonly string[] | null> = {
-  device: ["net", "disk", "irq"],
-  process: null,
-  pid: null,
-  tid: null,
-  thread: null,
-  cpu: null,
-  cgroup: null,
-  peer: null,
-  local: null,
-  mount: null,
-  irq: null,
-  cache: null,
-};
+// Fields that name a thing of the machine, so that a value of one means the same in every statistic.
+const everywhere = new Set(
+  ["netns", "process", "pid", "tid", "thread", "cpu", "cgroup", "peer", "peerport", "local", "localport"].concat(["mount", "irq", "cache"]),
+);
+// A device of the network is none of the disks; those of control groups are.
+const devices: Record<string, string> = { cgroup: "disk" };
 
 const subsystem = (id: string): string => id.slice(0, id.indexOf("."));
+
+const isThing = (field: string): boolean => field === "device" || everywhere.has(field);
+
+/** Two statistics with a field of the same name and the same meaning have the same values in it. */
+function meaning(id: string, field: string, help: string): string {
+  if (everywhere.has(field)) return "";
+  if (field === "device") return devices[subsystem(id)] ?? subsystem(id);
+  return help !== "" ? help : id.split(".").slice(0, 2).join(".");
+}
+
+const helpOf = (s: Stat | undefined, field: string): string => s?.fields?.find((f) => f.name === field)?.help ?? "";
+
+/** A term as a sentence has it. */
+export function termText(t: Term): string {
+  const values = t.values.map(quote).join(", ");
+  return `${t.field} ${t.op} ${t.op === "in" ? `(${values})` : values}`;
+}
+
+/** Terms for people: what an equality of the same field says already is left out. */
+function told(terms: readonly Term[]): Term[] {
+  return terms.filter((t) => t.op === "=" || !terms.some((o) => o.field === t.field && o.op === "="));
+}
+
+const short = (t: Term): string => (t.op === "=" ? `${t.field} ${t.values[0] === "" ? '""' : t.values[0]}` : termText(t));
+
+/** The things that lead to other statistics: the row's own, else those that the graph is narrowed to. A namespace only where it is all there is. */
+function anchorsOf(row: readonly Term[], all: readonly Term[]): Set<string> {
+  const named = (list: readonly Term[]) => list.filter((t) => t.op === "=" && t.values[0] !== "" && isThing(t.field)).map((t) => t.field);
+  const own = named(row);
+  const fields = own.length > 0 ? own : named(all);
+  const others = fields.filter((f) => f !== "netns");
+  return new Set(others.length > 0 ? others : fields);
+}
 
 /** All ways further into a row: by the fields that it isn't broken down by yet, and to other statistics of the same thing. */
 export function drills(q: Sentence, key: readonly string[], stats: readonly Stat[]): Drill[] {
@@ -176,32 +201,44 @@ export function drills(q: Sentence, key: readonly string[], stats: readonly Stat
   const terms = termsOf(q.by, key);
   const inner = narrowed(q, terms);
   const fixed = new Set(inner.where.filter((t) => t.op === "=").map((t) => t.field));
-  const of = terms.map((t) => `${t.field} ${t.values[0] === "" ? '""' : t.values[0]}`).join(", ");
+  const of = terms.map(short).join(", ");
   const tail = of === "" ? "" : ` for ${of}`;
   const out: Drill[] = [];
   for (const f of own?.fields ?? []) {
     if (fixed.has(f.name) || q.by.includes(f.name)) continue;
-    out.push({ title: `by ${f.name}${tail}`, sentence: print({ ...inner, by: [f.name] }), same: true });
+    out.push({ title: `by ${f.name}${tail}`, sentence: print({ ...inner, by: [f.name] }), same: true, wider: [] });
   }
+  const anchors = anchorsOf(terms, inner.where);
   for (const s of stats) {
     if (s.id === q.stat || s.id.endsWith(".info")) continue;
-    const names = new Set((s.fields ?? []).map((f) => f.name));
-    const shared = terms.filter((t) => {
-      const within = things[t.field];
-      return within !== undefined && names.has(t.field) && t.values[0] !== "" && (within === null || subsystem(s.id) === subsystem(q.stat));
-    });
-    if (shared.length === 0) continue;
-    // A process and its pid say the same; more terms than needed hide rows.
-    const left = (s.fields ?? []).find((f) => !shared.some((t) => t.field === f.name) && f.name !== "netns" && f.name !== "pid");
-    const where = shared.map((t) => `${t.field} ${t.values[0]}`).join(", ");
-    out.push({
-      title: `${s.id}${left ? ` by ${left.name}` : ""} for ${where}`,
-      sentence: print({ stat: s.id, by: left ? [left.name] : [], where: shared }),
-      same: false,
-    });
+    const d = across(own, inner, anchors, s);
+    if (d) out.push(d);
   }
   // The nearest first: of the same subsystem.
   return out.sort((a, b) => Number(b.same) - Number(a.same) || near(q.stat, b.sentence) - near(q.stat, a.sentence));
+}
+
+/** The same rows in another statistic: with every term that it has the field of; the title names the others. Null where no thing is shared. */
+function across(own: Stat | undefined, inner: Sentence, anchors: ReadonlySet<string>, s: Stat): Drill | null {
+  const fields = s.fields ?? [];
+  const has = (t: Term): boolean => {
+    const f = fields.find((x) => x.name === t.field);
+    return f !== undefined && meaning(s.id, f.name, f.help ?? "") === meaning(inner.stat, t.field, helpOf(own, t.field));
+  };
+  const carried = inner.where.filter(has);
+  if (!carried.some((t) => t.op === "=" && anchors.has(t.field))) return null;
+  const lost = told(inner.where.filter((t) => !has(t)));
+  const pinned = new Set(carried.filter((t) => t.op === "=").map((t) => t.field));
+  const free = fields.filter((f) => !pinned.has(f.name));
+  const left = free.find((f) => f.name !== "netns" && f.name !== "pid") ?? free.find((f) => f.name === "netns");
+  const wider = lost.map(termText);
+  const not = wider.length > 0 ? ` (not narrowed by ${wider.join(", ")})` : "";
+  return {
+    title: `${s.id}${left ? ` by ${left.name}` : ""} for ${told(carried).map(short).join(", ")}${not}`,
+    sentence: print({ stat: s.id, by: left ? [left.name] : [], where: carried }),
+    same: false,
+    wider,
+  };
 }
 
 function near(a: string, b: string): number {
@@ -210,13 +247,25 @@ function near(a: string, b: string): number {
   return n;
 }
 
-/** Whether the rows of a sentence add up to a whole, so that they may be stacked. */
+/** Whether a sentence asks for one value of a field. */
+const pins = (q: Sentence, field: string): boolean =>
+  q.where.some((t) => t.field === field && (t.op === "=" || (t.op === "in" && t.values.length === 1)));
+
+/** Whether the rows of a sentence add up to a whole: the catalogue says so of the statistic, and no two rows count the same thing. */
 export function addsUp(q: Sentence, stat: Stat | undefined): boolean {
-  if (stat?.fold !== "sum" || q.by.length === 0) return false;
-  return (stat.fields ?? []).every((f) => !f.overlaps || q.where.some((t) => t.field === f.name && t.op === "="));
+  if (!stat?.may?.sum || q.by.length === 0) return false;
+  const over = (stat.fields ?? []).filter((f) => f.overlaps);
+  // Of things in a tree, rows of one place, or below one parent, overlap by no other field.
+  if (over.some((f) => (f.name === "parent" || f.name === "handle") && pins(q, f.name))) return true;
+  return over.every((f) => pins(q, f.name));
+}
+
+/** Whether the rows of a sentence may be drawn on one another. */
+export function stacks(q: Sentence, stat: Stat | undefined): boolean {
+  return addsUp(q, stat) && stat?.may?.stack === true;
 }
 
 /** The whole that the rows of a sentence are parts of, where they don't sum to it: a sentence of one row, and the words for the rest. */
 export function wholeOf(q: Sentence, stat: Stat | undefined): { sentence: string; rest: string } | null {
-  return q.where.length === 0 && q.by.length > 0 ? (stat?.whole ?? null) : null;
+  return q.where.length === 0 && addsUp(q, stat) ? (stat?.whole ?? null) : null;
 }

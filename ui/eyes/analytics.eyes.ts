@@ -275,8 +275,8 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     await page.keyboard.type("packets by");
     await page.keyboard.press("Enter");
     await page.locator('[data-graph="1"][data-state="shown"]').waitFor();
-    expect(await sentenceOf(page, 1)).toMatch(/^net\.device\.packets by direction where device = "wire0"/);
-    await until("its rows", async () => Object.keys((await panel(page, 1)).rows).includes("tx"));
+    expect(await sentenceOf(page, 1)).toMatch(/^net\.device\.packets by netns where .*device = "wire0" and direction = "tx"$/);
+    await until("its rows", async () => Object.keys((await panel(page, 1)).rows).includes(one));
     await page.locator('[data-graph="0"] button.row', { hasText: "wire0 tx" }).hover();
     await page.keyboard.press("i");
     await until("only that row", async () => (await sentenceOf(page, 0))?.includes('device = "wire0" and direction = "tx"'));
