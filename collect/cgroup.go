@@ -48,7 +48,7 @@ func (Cgroups) Stats() []measure.Stat {
 		{ID: "cgroup.throttled", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Help: "time that a group's run queues were held back by its CPU quota, summed over CPUs (cpu.stat)", Fields: fields("cgroup")},
 		{ID: "cgroup.quota", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "CPUs that a group may use at most; no row where it has no quota (cpu.max, cpu.cfs_quota_us)", Fields: fields("cgroup")},
 		{ID: "cgroup.memory", Kind: measure.Level, Unit: measure.Bytes, Help: "memory of a group and those within it; kinds overlap (memory.current, memory.stat)",
-			Fields: kinds("current; limit: no row where there is none; anon file kernel")},
+			Fields: kinds("current; limit, and high, above which a group is slowed: no row where there is none; anon file kernel")},
 		{ID: "cgroup.memory.events", Kind: measure.Delta, Unit: measure.Events, Sparse: true, Help: "times that a group came to a limit of memory (memory.events; memory.failcnt)", Fields: fields("cgroup", "event")},
 		{ID: "cgroup.io", Kind: measure.Delta, Unit: measure.Bytes, Sparse: true, Help: "bytes of a group's block I/O (io.stat, blkio.throttle.io_service_bytes)", Fields: fields("cgroup", "device", "direction")},
 		{ID: "cgroup.pids", Kind: measure.Level, Unit: measure.Count, Help: "processes and threads in a group (pids.current)", Fields: fields("cgroup")},
@@ -168,6 +168,7 @@ type cgroupDevice struct {
 const (
 	clCurrent = iota
 	clLimit
+	clHigh
 	clAnon
 	clFile
 	clKernel
@@ -418,7 +419,7 @@ func (r *cgroupReading) putLevels(out *Out, n *cgroupNode, got uint32) {
 		bit   uint32
 		table *Table
 		word  int // in the words; -1 none
-	}{clCurrent: {gotCurrent, memory, cgCurrent}, clLimit: {gotLimit, memory, cgLimit}, clAnon: {gotKinds, memory, cgAnon}, clFile: {gotKinds, memory, cgFile},
+	}{clCurrent: {gotCurrent, memory, cgCurrent}, clLimit: {gotLimit, memory, cgLimit}, clHigh: {gotHigh, memory, cgHigh}, clAnon: {gotKinds, memory, cgAnon}, clFile: {gotKinds, memory, cgFile},
 		clKernel: {gotKernel, memory, cgKernel}, clQuota: {gotQuota, out.Table("cgroup.quota"), -1}, clPids: {gotPids, out.Table("cgroup.pids"), -1}} {
 		v := n.levels[k]
 		if got&l.bit == 0 || l.table == nil || math.IsNaN(v) {

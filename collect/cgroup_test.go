@@ -75,12 +75,12 @@ func TestCgroupsVersion2(t *testing.T) {
 	stat := func(usr, sys, throttled int) string {
 		return fmt.Sprintf("usage_usec %d\nuser_usec %d\nsystem_usec %d\nnr_periods 5\nnr_throttled %d\nthrottled_usec %d\n", usr+sys, usr, sys, throttled, throttled*10)
 	}
-	m := cgroupMachine(t, map[string]string{at + "cpu.stat": stat(100, 50, 0), at + "cpu.max": "50000 100000\n", "cg/unified/cpu.max": "max 100000\n", at + "memory.current": "4096\n", at + "memory.max": "max\n",
+	m := cgroupMachine(t, map[string]string{at + "cpu.stat": stat(100, 50, 0), at + "cpu.max": "50000 100000\n", "cg/unified/cpu.max": "max 100000\n", at + "memory.current": "4096\n", at + "memory.max": "max\n", at + "memory.high": "8192\n",
 		at + "memory.stat": "anon 1\nfile 2\nkernel 3\n", at + "memory.events": "low 0\nhigh 0\nmax 3\noom 0\noom_kill 0\n", at + "io.stat": "254:0 rbytes=100 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n8:0 \n",
 		at + "cpu.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=10\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 		// The same path in version 1: it goes first.
 		"cg/cpu,cpuacct/c/cpuacct.stat": "user 1\nsystem 1\n", "cg/cpu,cpuacct/c/cpuacct.usage": "100\n", "cg/unified/c/cpu.stat": stat(1, 1, 0)})
-	levels := map[string]float64{"cgroup.quota|/b": 0.5, "cgroup.memory|/b|current": 4096, "cgroup.memory|/b|anon": 1, "cgroup.memory|/b|file": 2, "cgroup.memory|/b|kernel": 3}
+	levels := map[string]float64{"cgroup.quota|/b": 0.5, "cgroup.memory|/b|current": 4096, "cgroup.memory|/b|high": 8192, "cgroup.memory|/b|anon": 1, "cgroup.memory|/b|file": 2, "cgroup.memory|/b|kernel": 3}
 	expect(t, m.read(true), "", levels)
 	m.put(map[string]string{at + "cpu.stat": stat(350, 50, 2), at + "memory.events": "low 0\nhigh 1\nmax 5\noom 0\noom_kill 1\n",
 		at + "io.stat":                  "254:0 rbytes=100 wbytes=60 rios=1 wios=0 dbytes=5 dios=0\n8:0 \n",

@@ -48,6 +48,7 @@ const (
 	gotPressureMemory
 	gotPressureIO
 	gotPressureIrq
+	gotHigh
 )
 
 // allCgroupFiles lists what is read. Files that complete one another stand together, the one that is only held first.
@@ -74,6 +75,7 @@ func allCgroupFiles() []cgroupFile {
 		{"cpu.max", true, "", stats("cgroup.quota"), gotQuota, whenTurn, false, (*cgroupReading).putQuota2},
 		{"memory.current", true, "", memory, gotCurrent, whenActive, false, levelReader(clCurrent)},
 		{"memory.max", true, "", memory, gotLimit, whenTurn, false, levelReader(clLimit)},
+		{"memory.high", true, "", memory, gotHigh, whenTurn, false, levelReader(clHigh)},
 		{"memory.stat", true, "", memory, gotKinds | gotKernel, whenMemory, false, (*cgroupReading).putKinds},
 		{"memory.events", true, "", stats("cgroup.memory.events"), gotEvents | gotKills, whenParent, false, (*cgroupReading).putEvents},
 		{"io.stat", true, "", stats("cgroup.io"), gotIO, whenParent, false, (*cgroupReading).putIO2},

@@ -56,28 +56,34 @@ func useTable(_ Options, f *Frame) *Table {
 	busy, queue := disks.Add(f.Of("disk.busy")), disks.Add(f.Of("disk.queue"))
 	failed := disks.Add(f.Of("disk.errors"))
 	disks.Join("info", f.Of("disk.info"))
-	disk, diskName, waiting := measure.NaN, "", measure.NaN
-	failures, ofVirtual := measure.NaN, measure.NaN
+	// What is made of disks (loop, dm, md) counts what they do once more, and is all there is where they count nothing.
+	disk, made := noDisk(), noDisk()
 	for r := range disks.Len() {
+		of := &disk
 		switch disks.Word(r, "info", "kind") {
 		case "partition":
 			continue
-		case "virtual": // what is made of disks counts what they do, and is all there is where they count nothing
-			ofVirtual = sum(ofVirtual, disks.At(r, failed))
-		default:
-			failures = sum(failures, disks.At(r, failed))
+		case "virtual":
+			of = &made
 		}
-		if v := min(disks.At(r, busy), 1); !(v <= disk) && v == v {
-			disk, diskName = v, disks.Key(r, "device")
+		of.failures = sum(of.failures, disks.At(r, failed))
+		if v := min(disks.At(r, busy), 1); !(v <= of.busy) && v == v {
+			of.busy, of.name = v, disks.Key(r, "device")
 		}
-		if v := disks.At(r, queue); !(v <= waiting) && v == v {
-			waiting = v
+		if v := disks.At(r, queue); !(v <= of.waiting) && v == v {
+			of.waiting = v
 		}
 	}
-	if failures != failures {
-		failures = ofVirtual
+	if disk.busy != disk.busy {
+		disk.busy, disk.name = made.busy, made.name
 	}
-	add(N(disk), percent("disk_util", "%Disk", "busiest disk"))
+	if disk.waiting != disk.waiting {
+		disk.waiting = made.waiting
+	}
+	if disk.failures != disk.failures {
+		disk.failures = made.failures
+	}
+	add(N(disk.busy), percent("disk_util", "%Disk", "busiest disk"))
 
 	nets := NewPivot("netns", "device")
 	rxb, txb := nets.Add(f.Of("net.device.bytes"), "direction", "rx"), nets.Add(f.Of("net.device.bytes"), "direction", "tx")
@@ -113,9 +119,9 @@ func useTable(_ Options, f *Frame) *Table {
 	}
 	add(N(math.Max(0, f.One("sched.runnable")-float64(len(cpus)))), number("cpu_saturation", "cpu", Plain, 1, 5, "runnable tasks beyond the CPUs"))
 	add(N(sum(f.One("memory.scan"), f.One("memory.swap", "direction", "out"))), number("memory_saturation_bytes_per_s", "mem", MiB, 1, 5, "MiB/s scanned and swapped out"))
-	add(N(waiting), number("disk_saturation", "disk", Plain, 1, 5, "mean queue of the busiest disk"))
+	add(N(disk.waiting), number("disk_saturation", "disk", Plain, 1, 5, "mean queue of the busiest disk"))
 	add(N(lost), number("network_saturation_per_s", "net", Plain, 1, 6, "drops, overruns, full queues per second"))
-	add(N(sum(errors, failures, f.One("memory.oom"))), number("errors_per_s", "Err", Plain, 1, 5, "errors per second"))
+	add(N(sum(errors, disk.failures, f.One("memory.oom"))), number("errors_per_s", "Err", Plain, 1, 5, "errors per second"))
 	add(N(f.One("sched.load", "window", "1m")), number("load_1m", "load", Plain, 2, 6, "load average of one minute"))
 	for _, resource := range []string{"cpu", "memory", "io"} {
 		v := f.One("pressure.time", "resource", resource, "scope", "some")
@@ -129,8 +135,16 @@ func useTable(_ Options, f *Frame) *Table {
 	names := func(name, head, v, help string) {
 		add(TOrNull(v), Column{Name: name, Head: head, Left: true, Width: 8, From: 110, Help: help})
 	}
-	names("disk", "disk", diskName, "the busiest disk")
+	names("disk", "disk", disk.name, "the busiest disk")
 	names("interface", "interface", netName, "the busiest interface")
 	t.Rows = []Row{row}
 	return t
 }
+
+// busiest is what the disks of a kind do: the busiest of them, the longest queue, and the requests that failed; NaN what is unknown.
+type busiest struct {
+	name                    string
+	busy, waiting, failures float64
+}
+
+func noDisk() busiest { return busiest{busy: measure.NaN, waiting: measure.NaN, failures: measure.NaN} }

@@ -413,3 +413,22 @@ func TestZeroLooksAsOthersDo(t *testing.T) {
 		}
 	}
 }
+
+// The busiest disk is a real one where there is one that counts: a loop device or an array counts once more what its disk does.
+func TestUseDiskIsARealOne(t *testing.T) {
+	for _, c := range []struct {
+		info, busy, queue []string
+		want              string
+	}{
+		{[]string{"loop0 virtual 1", "vda disk 1"}, []string{"loop0 0.86", "vda 0.147"}, []string{"loop0 9", "vda 1"}, "14.7 1 vda"},
+		{[]string{"md0 virtual 1", "sda disk 1", "sda1 partition 1"}, []string{"md0 0.9", "sda 0.5", "sda1 0.95"}, []string{"md0 4", "sda 2", "sda1 3"}, "50 2 sda"},
+		{[]string{"zram0 virtual 1"}, []string{"zram0 0.99"}, []string{"zram0 3"}, "99 3 zram0"},
+		{[]string{"dm-0 virtual 1", "nvme0c0n1 path 1"}, []string{"dm-0 0.7"}, []string{"nvme0c0n1 2"}, "70 2 dm-0"},
+	} {
+		f := frame(canned(t, "disk.info by device,kind", measure.Level, false, c.info...), canned(t, "disk.busy by device", measure.Delta, false, c.busy...),
+			canned(t, "disk.queue by device", measure.Delta, false, c.queue...))
+		if got := text(Use().Table(Options{"wide": {""}}, f), "disk_util", "disk_saturation", "disk"); got != c.want {
+			t.Errorf("%v: %q, want %q", c.busy, got, c.want)
+		}
+	}
+}
