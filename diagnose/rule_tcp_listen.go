@@ -16,7 +16,7 @@ func tcpListenOverflow() Rule {
 	return Rule{
 		ID: "tcp-listen-overflow", Checks: "listen queues",
 		Needs: []string{protocolEvents},
-		Uses:  []string{listenQueue, listenLimit, deviceAddress},
+		Uses:  []string{listenQueue, listenLimit, deviceAddress, descriptors, descriptorLimit},
 		Check: func(l *Look) {
 			t := l.Table(protocolEvents)
 			told := false
@@ -82,7 +82,14 @@ func accuseListener(l *Look, netns string, row, over, drops *Row, s spell, lasts
 		culprit, identity = Culprit{Kind: "process", Name: process, PID: pid, NetNS: netns, Local: plainAddress(who.Word("local")) + ":" + who.Word("localport")}, slot(netns, process+":"+who.Word("localport"))
 		name = named(process, pid) + " on port " + clean(who.Word("localport")) + inside(netns)
 	}
-	f := l.Found(identity, severity, confidence, culprit, fmt.Sprintf("%s accepts too slowly: %s connection attempts a second find its queue full, %s.", name, count(rate), when))
+	files, most := openFiles(l, culprit.PID)
+	noFile := most > 0 && files.Max() >= most-1
+	claim := fmt.Sprintf("%s accepts too slowly: %s connection attempts a second find its queue full, %s.", name, count(rate), when)
+	if noFile {
+		claim = fmt.Sprintf("%s can't accept: %s of %s file descriptors are open, the most it may have (EMFILE); %s connection attempts a second find its queue full, %s.",
+			name, count(files.Max()), count(most), count(rate), when)
+	}
+	f := l.Found(identity, severity, confidence, culprit, claim)
 	for _, x := range []struct {
 		r    *Row
 		text string
@@ -91,7 +98,16 @@ func accuseListener(l *Look, netns string, row, over, drops *Row, s spell, lasts
 			f.proof(t, s, x.r.Sentence(), v, t.Unit, fmt.Sprintf(x.text, count(v)))
 		}
 	}
-	f.but(0, "A server without a free file descriptor (EMFILE) shows the same: compare what it has open with its limit.")
+	switch {
+	case noFile:
+		open := l.Table(descriptors)
+		f.proof(open, s, files.Sentence(), files.Max(), open.Unit, fmt.Sprintf("up to %s file descriptors of the process are open", count(files.Max()))).than(most, "limit")
+		f.Fix = &Fix{fmt.Sprintf("prlimit --pid %d --nofile=%.0f", culprit.PID, 4*most), fmt.Sprintf("prlimit --pid %d --nofile=%.0f", culprit.PID, most),
+			"low: until the process ends; a process that leaks descriptors fills any limit, and its service file has the lasting one (LimitNOFILE=)"}
+	case most > 0 || culprit.PID == 0 || l.Table(descriptors).Have(): // who has no row has less than half of its limit open
+	default:
+		f.but(0, "A server without a free file descriptor (EMFILE) looks the same, and how many it has open was not seen: compare it with its limit.")
+	}
 	if who != nil {
 		f.proof(q, s, who.Sentence(), who.Max(), q.Unit, fmt.Sprintf("up to %s connections wait to be accepted, %s may", count(who.Max()), count(limit))).than(limit, "limit")
 		f.explains(1)
@@ -175,4 +191,15 @@ func accuseHalfOpen(l *Look, netns string, half *Row, s spell) {
 		f.Fix = &Fix{within(netns, "sysctl net.ipv4.tcp_syncookies=1"), within(netns, "sysctl net.ipv4.tcp_syncookies=0"), "low: connections by cookie lack some options; the kernel's own value is 1"}
 	}
 	f.coveringAttempts(l, netns)
+}
+
+// openFiles returns the open descriptors of a process and the most it may have; 0 where that was not seen. Only processes that
+// have at least half of their limit open have rows.
+func openFiles(l *Look, pid int) (files *Row, most float64) {
+	files = l.Table(descriptors).One("pid", strconv.Itoa(pid))
+	limit := l.Table(descriptorLimit).One("pid", strconv.Itoa(pid)).Max()
+	if pid == 0 || files.Max() != files.Max() || limit != limit {
+		return files, 0
+	}
+	return files, limit
 }

@@ -12,6 +12,7 @@ import (
 
 	"culprit/measure"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -320,7 +321,7 @@ func appendHead(b []byte, name, kind, help string) []byte {
 func labelText(all labels.Labels) string {
 	var b bytes.Buffer
 	all.Range(func(l labels.Label) {
-		if l.Name == labels.MetricName {
+		if l.Name == model.MetricNameLabel {
 			return
 		}
 		b.WriteByte(map[bool]byte{true: '{', false: ','}[b.Len() == 0])
