@@ -38,6 +38,7 @@ const (
 	gotQuota
 	gotCurrent
 	gotLimit
+	gotHigh
 	gotKinds
 	gotKernel
 	gotEvents
@@ -74,6 +75,7 @@ func allCgroupFiles() []cgroupFile {
 		{"cpu.max", true, "", stats("cgroup.quota"), gotQuota, whenTurn, false, (*cgroupReading).putQuota2},
 		{"memory.current", true, "", memory, gotCurrent, whenActive, false, levelReader(clCurrent)},
 		{"memory.max", true, "", memory, gotLimit, whenTurn, false, levelReader(clLimit)},
+		{"memory.high", true, "", memory, gotHigh, whenTurn, false, levelReader(clHigh)},
 		{"memory.stat", true, "", memory, gotKinds | gotKernel, whenMemory, false, (*cgroupReading).putKinds},
 		{"memory.events", true, "", stats("cgroup.memory.events"), gotEvents | gotKills, whenParent, false, (*cgroupReading).putEvents},
 		{"io.stat", true, "", stats("cgroup.io"), gotIO, whenParent, false, (*cgroupReading).putIO2},
@@ -249,7 +251,7 @@ const noLimit = 1 << 62
 func levelReader(level int) func(*cgroupReading, *Out, *cgroupNode, int, []byte) (bool, bool) {
 	return func(_ *cgroupReading, _ *Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
 		v, ok := firstNumber(b)
-		return n.setLevel(level, float64(v), ok && (level != clLimit || v < noLimit))
+		return n.setLevel(level, float64(v), ok && (level != clLimit && level != clHigh || v < noLimit))
 	}
 }
 
@@ -258,6 +260,10 @@ func (r *cgroupReading) putKinds(_ *Out, n *cgroupNode, _ int, b []byte) (had, c
 	v, seen := r.parse(b)
 	n.setLevel(clAnon, float64(v[cvAnon]), seen[cvAnon])
 	n.setLevel(clFile, float64(v[cvFile]), seen[cvFile])
+	n.outer = measure.NaN
+	if seen[cvOuter] && v[cvOuter] < noLimit {
+		n.outer = float64(v[cvOuter])
+	}
 	if seen[cvKernel] { // version 1 has a file of its own for it
 		n.setLevel(clKernel, float64(v[cvKernel]), true)
 	}
