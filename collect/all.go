@@ -21,7 +21,6 @@ func All() []Collector {
 		Machine{},      // /sys/devices/system/cpu, uname
 		Flows{},        // sock_diag, /proc/PID/fd: TCP connections and listeners
 		Cgroups{},      // control groups, version 1 and 2
-		Descriptors{},  // /proc/PID/fd, limits: open files of processes near their limit
 		Processes{},    // /proc/PID, taskstats: processes and threads
 	}
 }

@@ -52,6 +52,7 @@ func (Cgroups) Stats() []measure.Stat {
 		{ID: "cgroup.memory.events", Kind: measure.Delta, Unit: measure.Events, Sparse: true, Help: "times that a group came to a limit of memory (memory.events; memory.failcnt)", Fields: fields("cgroup", "event")},
 		{ID: "cgroup.io", Kind: measure.Delta, Unit: measure.Bytes, Sparse: true, Help: "bytes of a group's block I/O (io.stat, blkio.throttle.io_service_bytes)", Fields: fields("cgroup", "device", "direction")},
 		{ID: "cgroup.pids", Kind: measure.Level, Unit: measure.Count, Help: "processes and threads in a group (pids.current)", Fields: fields("cgroup")},
+		cgroupTopStat(),
 		{ID: "cgroup.pressure.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Fold: measure.Max, Sparse: true, Help: "time in which a group's threads were held up for want of a resource (cpu.pressure ...; version 2)", Fields: fields("cgroup", "resource", "scope")},
 	}
 }
@@ -82,6 +83,7 @@ func (Cgroups) Open(env *Env, want Want) (Reading, error) {
 				}
 			}
 			h.root = r.node(nil, m.path, r.name("/"), 0)
+			h.top = topOf(env.Root, &m, h)
 			r.trees = append(r.trees, h)
 		}
 	}
@@ -121,6 +123,7 @@ type cgroupTree struct {
 	layouts    []nameValues // of each file
 	memory     int          // place of the file that says how much memory is used
 	root       *cgroupNode
+	top        cgroupTop
 	order      []*cgroupNode // parents before children
 	count      uint64        // of groups, as the kernel said when the tree was walked
 	counter    *kernel.File  // version 2: cgroup.stat of the top
@@ -148,6 +151,7 @@ type cgroupNode struct {
 	turn     int     // spreads what is read now and then over the groups
 	states   []cgroupState
 	levels   [cgroupLevels]float64 // as last read; NaN: none
+	outer    float64               // version 1: least limit of the group and those that it is in, seen or not; NaN: none
 	devices  []cgroupDevice
 }
 
@@ -232,6 +236,7 @@ func (r *cgroupReading) node(parent *cgroupNode, dir string, name *cgroupName, b
 	for i := range n.levels {
 		n.levels[i] = measure.NaN
 	}
+	n.outer = measure.NaN
 	return n
 }
 
@@ -239,7 +244,8 @@ func newCgroupReading(root kernel.Root) *cgroupReading {
 	r := &cgroupReading{root: root, names: map[string]*cgroupName{}, namesLimit: 1024, devices: map[uint64]string{}, limit: min(mostCgroupFiles, openFilesLimit()/2)}
 	r.slots = map[string]int{"user_usec": cvUser, "user": cvUser, "system_usec": cvSystem, "system": cvSystem, "nr_periods": cvPeriods, "nr_throttled": cvThrottled,
 		"throttled_usec": cvThrottledMicro, "throttled_time": cvThrottledNano, "high": cvHigh, "max": cvMax, "oom": cvOOM, "oom_kill": cvOOMKill,
-		"anon": cvAnon, "total_rss": cvAnon, "file": cvFile, "total_cache": cvFile, "kernel": cvKernel}
+		"anon": cvAnon, "total_rss": cvAnon, "file": cvFile, "total_cache": cvFile, "kernel": cvKernel,
+		"hierarchical_memory_limit": cvOuter}
 	r.wordsList = []string{"usr", "sys", "total", "throttled", "current", "limit", "anon", "file", "kernel", "high", "max", "oom", "oom_kill",
 		"read", "write", "discard", "some", "full", "cpu", "memory", "io", "irq"}
 	return r
@@ -260,6 +266,7 @@ const (
 	cvAnon
 	cvFile
 	cvKernel
+	cvOuter
 	cgroupValues
 )
 
@@ -301,6 +308,7 @@ func (r *cgroupReading) Read(out *Out) error {
 			out.NoteAll("more control groups than are looked at")
 		}
 		r.memory = t.memory
+		t.top.put(out)
 		for _, n := range t.order {
 			if n.gone {
 				continue
@@ -422,6 +430,9 @@ func (r *cgroupReading) putLevels(out *Out, n *cgroupNode, got uint32) {
 	}{clCurrent: {gotCurrent, memory, cgCurrent}, clLimit: {gotLimit, memory, cgLimit}, clHigh: {gotHigh, memory, cgHigh}, clAnon: {gotKinds, memory, cgAnon}, clFile: {gotKinds, memory, cgFile},
 		clKernel: {gotKernel, memory, cgKernel}, clQuota: {gotQuota, out.Table("cgroup.quota"), -1}, clPids: {gotPids, out.Table("cgroup.pids"), -1}} {
 		v := n.levels[k]
+		if k == clLimit && n.parent == nil {
+			v = n.topLimit()
+		}
 		if got&l.bit == 0 || l.table == nil || math.IsNaN(v) {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"culprit/kernel"
@@ -12,14 +13,26 @@ import (
 
 // cgroupMachine has one hierarchy of version 1 for each controller, and one of version 2.
 func cgroupMachine(t *testing.T, files map[string]string) *machine {
-	m := &machine{t: t, dir: t.TempDir()}
 	mounts := ""
 	for i, c := range []string{"cpu,cpuacct", "memory", "blkio", "pids"} {
-		mounts += fmt.Sprintf("3%d 31 0:3%d / %s/cg/%s rw,relatime - cgroup cgroup rw,%s\n", i, i, m.dir, c, c)
+		mounts += fmt.Sprintf("3%d 31 0:3%d / DIR/cg/%s rw,relatime - cgroup cgroup rw,%s\n", i, i, c, c)
 	}
-	mounts += fmt.Sprintf("41 31 0:40 / %s/cg/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate\n", m.dir)
-	all := map[string]string{"proc/self/mountinfo": mounts, "cg/unified/cgroup.stat": "nr_descendants 1\nnr_dying_descendants 0\n",
+	mounts += "41 31 0:40 / DIR/cg/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate\n"
+	all := map[string]string{"cg/unified/cgroup.stat": "nr_descendants 1\nnr_dying_descendants 0\n",
 		"proc/cgroups": "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t1\t2\t1\ncpuacct\t1\t2\t1\nmemory\t2\t2\t1\nblkio\t3\t2\t1\npids\t4\t1\t1\n"}
+	for _, c := range []string{"cpu,cpuacct", "memory", "blkio", "pids"} {
+		all["cg/"+c+"/release_agent"] = "\n" // the true top has it
+	}
+	for k, v := range files {
+		all[k] = v
+	}
+	return cgroupsAt(t, mounts, all)
+}
+
+// cgroupsAt is a machine with the hierarchies of a mountinfo, in which DIR stands for the folder that the files are put into.
+func cgroupsAt(t *testing.T, mounts string, files map[string]string) *machine {
+	m := &machine{t: t, dir: t.TempDir()}
+	all := map[string]string{"proc/self/mountinfo": strings.ReplaceAll(mounts, "DIR", m.dir)}
 	for k, v := range files {
 		all[k] = v
 	}
@@ -32,6 +45,14 @@ func cgroupMachine(t *testing.T, files map[string]string) *machine {
 	}
 	t.Cleanup(m.reading.Close)
 	return m
+}
+
+// withTops adds the rows of cgroup.top to those expected of a cgroupMachine.
+func withTops(rows map[string]float64) map[string]float64 {
+	for _, c := range []string{"cpu,cpuacct", "memory", "blkio", "pids", "v2"} {
+		rows["cgroup.top|machine|"+c] = 1
+	}
+	return rows
 }
 
 // again takes a reading in which every tree may be walked, however long the walk before took.
@@ -53,8 +74,8 @@ func TestCgroupsVersion1(t *testing.T) {
 		"cg/memory/a/memory.oom_control":                       "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
 		"cg/blkio/a/blkio.throttle.io_service_bytes_recursive": "254:0 Read 4096\n254:0 Write 10\n254:0 Total 4106\nTotal 4106\n",
 		"cg/pids/pids.current":                                 "7\n"})
-	levels := map[string]float64{"cgroup.quota|/a": 1.5, "cgroup.memory|/a|current": 5000, "cgroup.memory|/|limit": 8192, "cgroup.memory|/a|anon": 30, "cgroup.memory|/a|file": 70,
-		"cgroup.memory|/a|kernel": 9, "cgroup.pids|/": 7}
+	levels := withTops(map[string]float64{"cgroup.quota|/a": 1.5, "cgroup.memory|/a|current": 5000, "cgroup.memory|/|limit": 8192, "cgroup.memory|/a|anon": 30, "cgroup.memory|/a|file": 70,
+		"cgroup.memory|/a|kernel": 9, "cgroup.pids|/": 7})
 	expect(t, m.read(true), "", levels)
 	m.put(map[string]string{at + "cpuacct.stat": "user 175\nsystem 125\n", at + "cpuacct.usage": "3010000000\n",
 		at + "cpu.stat": "nr_periods 20\nnr_throttled 4\nthrottled_time 100500\n", "cg/memory/a/memory.failcnt": "5\n",
@@ -80,7 +101,7 @@ func TestCgroupsVersion2(t *testing.T) {
 		at + "cpu.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=10\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 		// The same path in version 1: it goes first.
 		"cg/cpu,cpuacct/c/cpuacct.stat": "user 1\nsystem 1\n", "cg/cpu,cpuacct/c/cpuacct.usage": "100\n", "cg/unified/c/cpu.stat": stat(1, 1, 0)})
-	levels := map[string]float64{"cgroup.quota|/b": 0.5, "cgroup.memory|/b|current": 4096, "cgroup.memory|/b|high": 8192, "cgroup.memory|/b|anon": 1, "cgroup.memory|/b|file": 2, "cgroup.memory|/b|kernel": 3}
+	levels := withTops(map[string]float64{"cgroup.quota|/b": 0.5, "cgroup.memory|/b|current": 4096, "cgroup.memory|/b|high": 8192, "cgroup.memory|/b|anon": 1, "cgroup.memory|/b|file": 2, "cgroup.memory|/b|kernel": 3})
 	expect(t, m.read(true), "", levels)
 	m.put(map[string]string{at + "cpu.stat": stat(350, 50, 2), at + "memory.events": "low 0\nhigh 1\nmax 5\noom 0\noom_kill 1\n",
 		at + "io.stat":                  "254:0 rbytes=100 wbytes=60 rios=1 wios=0 dbytes=5 dios=0\n8:0 \n",

@@ -38,6 +38,7 @@ const (
 	gotQuota
 	gotCurrent
 	gotLimit
+	gotHigh
 	gotKinds
 	gotKernel
 	gotEvents
@@ -48,7 +49,6 @@ const (
 	gotPressureMemory
 	gotPressureIO
 	gotPressureIrq
-	gotHigh
 )
 
 // allCgroupFiles lists what is read. Files that complete one another stand together, the one that is only held first.
@@ -251,7 +251,7 @@ const noLimit = 1 << 62
 func levelReader(level int) func(*cgroupReading, *Out, *cgroupNode, int, []byte) (bool, bool) {
 	return func(_ *cgroupReading, _ *Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
 		v, ok := firstNumber(b)
-		return n.setLevel(level, float64(v), ok && (level != clLimit || v < noLimit))
+		return n.setLevel(level, float64(v), ok && (level != clLimit && level != clHigh || v < noLimit))
 	}
 }
 
@@ -260,6 +260,10 @@ func (r *cgroupReading) putKinds(_ *Out, n *cgroupNode, _ int, b []byte) (had, c
 	v, seen := r.parse(b)
 	n.setLevel(clAnon, float64(v[cvAnon]), seen[cvAnon])
 	n.setLevel(clFile, float64(v[cvFile]), seen[cvFile])
+	n.outer = measure.NaN
+	if seen[cvOuter] && v[cvOuter] < noLimit {
+		n.outer = float64(v[cvOuter])
+	}
 	if seen[cvKernel] { // version 1 has a file of its own for it
 		n.setLevel(clKernel, float64(v[cvKernel]), true)
 	}

@@ -37,10 +37,11 @@ func (Disks) Stats() []measure.Stat {
 		{ID: "disk.inflight", Kind: measure.Level, Unit: measure.Operations, Help: "requests under way now (/proc/diskstats)", Fields: one},
 		{ID: "disk.info", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "1 for each block device (/sys/block)",
 			Fields: []measure.Field{{Name: "device", Type: measure.Word, Help: "name in /proc/diskstats"},
-				{Name: "kind", Type: measure.Word, Help: "disk; partition; virtual: made of other devices, files or memory (dm md loop zram); path: one of the ways to a multipath NVMe disk"},
+				{Name: "kind", Type: measure.Word, Help: "disk; partition; virtual: made of other devices, files or memory (dm md loop zram); path: one of the ways to a multipath disk (NVMe, dm)"},
 				{Name: "parent", Type: measure.Word, Help: "a partition's disk, a path's disk, the devices below a virtual one parted by commas; else empty"},
 				{Name: "rotational", Type: measure.Word, Help: "1: says it is a spinning disk; 0: says it is not; virtual machines often say 1 of anything"},
 				{Name: "scheduler", Type: measure.Word, Help: "I/O scheduler; none, or empty for a device without"}}},
+		diskPartsStat(),
 		{ID: "disk.errors", Kind: measure.Delta, Unit: measure.Events, Help: "requests that failed (SCSI: /sys/block/*/device/ioerr_cnt; md: md/rd*/errors); no row for devices that keep no count", Fields: one},
 	}
 }
@@ -52,13 +53,15 @@ func (Disks) Open(env *Env, want Want) (Reading, error) {
 		return nil, err
 	}
 	r := &diskReading{file: f, root: env.Root, disks: map[uint64]*disk{}, times: Counters[*disk]{Width32: true},
-		describe: want.Stat("disk.info", "disk.errors"), errors: want.Stat("disk.errors"), directions: []string{"read", "write", "discard", "flush"}}
+		describe: want.Stat("disk.info", "disk.parts", "disk.errors"), errors: want.Stat("disk.errors"), directions: []string{"read", "write", "discard", "flush"}}
+	r.others = blockDevices{root: env.Root, known: r.known, number: r.named}
 	return r, nil
 }
 
 type diskReading struct {
 	file             *kernel.File
 	root             kernel.Root
+	others           blockDevices
 	disks            map[uint64]*disk // by device number
 	order            []*disk
 	round            uint32
@@ -79,6 +82,7 @@ type disk struct {
 	epoch  int
 	label  measure.Label
 	info   diskInfo
+	looked bool // info was read
 	labels [5]measure.Label
 }
 
@@ -196,24 +200,51 @@ func (r *diskReading) disk(c *diskCounts) *disk {
 	}
 	d = &disk{name: string(c.name), number: c.number}
 	r.disks[c.number] = d
-	if r.describe {
-		d.info = readDiskInfo(r.root, d.name, r.errors)
-	}
 	return d
 }
 
+// known says whether a device of that name is in /proc/diskstats.
+func (r *diskReading) known(name string) bool {
+	for _, d := range r.disks {
+		if d.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// named returns the name of the device of a number; "" where /proc/diskstats has none.
+func (r *diskReading) named(major, minor uint32) string {
+	if d := r.disks[uint64(major)<<32|uint64(minor)]; d != nil {
+		return d.name
+	}
+	return ""
+}
+
 func (r *diskReading) putInfo(out *Out) {
-	info, errs := out.Table("disk.info"), out.Table("disk.errors")
+	for _, d := range r.order { // when all names are known: a loop device stands before the disk of its file
+		if !d.looked {
+			d.info, d.looked = readDiskInfo(&r.others, d.name, r.errors), true
+			d.setLabels(out)
+		}
+	}
+	info, errs, parts := out.Table("disk.info"), out.Table("disk.errors"), out.Table("disk.parts")
 	if len(r.order) > 0 && r.round%10 == 0 { // one each tenth reading: a scheduler that was changed, a leg that came
 		d := r.order[r.next%len(r.order)]
 		r.next++
 		d.info.close()
-		d.info = readDiskInfo(r.root, d.name, r.errors)
+		d.info = readDiskInfo(&r.others, d.name, r.errors)
 		d.setLabels(out)
 	}
 	counted := false
 	for _, d := range r.order {
 		info.Put(1, d.labels[:]...)
+		for _, p := range d.info.parts {
+			parts.Row(1, p.device, p.part, p.relation)
+		}
+		if d.info.guessed {
+			info.Note("what kind of device each is, is guessed by its name: /sys/class/block is not to be seen here")
+		}
 		if errs == nil || len(d.info.errors) == 0 {
 			continue
 		}

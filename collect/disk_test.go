@@ -31,7 +31,7 @@ func TestDisks(t *testing.T) {
 		"disk.wait|vda|read": 10e6, "disk.wait|vda|write": 10e6, "disk.wait|vda|discard": 0, "disk.wait|vda|flush": 4e6,
 		"disk.busy|vda": 200e6, "disk.queue|vda": 500e6, "disk.inflight|vda": 0,
 		"disk.inflight|loop0":   0, // came in between: nothing of it can be compared yet
-		"disk.info|vda|disk|||": 1, "disk.info|loop0|disk|||": 1,
+		"disk.info|vda|disk|||": 1, "disk.info|loop0|virtual|||": 1,
 	}
 	expect(t, m.read(false), "", want)
 	// The newcomer's next interval; a kernel of 11 columns knows no discards.

@@ -12,6 +12,8 @@ import (
 // diskInfo is what sysfs says of a block device.
 type diskInfo struct {
 	kind       string // disk partition virtual path
+	guessed    bool   // by its name, for want of sysfs
+	parts      []diskPart
 	parent     string
 	rotational string
 	scheduler  string
@@ -25,28 +27,29 @@ func (i *diskInfo) close() {
 	i.errors = nil
 }
 
-// readDiskInfo reads /sys/class/block/NAME, where a '/' in a name stands as '!'. A device that has gone is a disk of which nothing is known.
-func readDiskInfo(root kernel.Root, name string, errors bool) diskInfo {
-	info := diskInfo{kind: "disk"}
+// readDiskInfo reads /sys/class/block/NAME, where a '/' in a name stands as '!'. Of a device that has gone, or where sysfs is not to
+// be seen, the name says what it is.
+func readDiskInfo(b *blockDevices, name string, errors bool) diskInfo {
+	info, root := diskInfo{kind: "disk"}, b.root
 	dir := "class/block/" + strings.ReplaceAll(name, "/", "!")
-	target, _ := os.Readlink(root.InSys(dir)) // ../../devices/pci0000:00/.../block/sda/sda1
+	target := sysLink(root, dir)
 	queue := dir
 	switch {
+	case target == "" && !exists(root, dir):
+		info.guessed = true
+		info.kind, info.parent = guessKind(b, name)
 	case exists(root, dir+"/partition"):
-		info.kind, info.parent = "partition", strings.ReplaceAll(path.Base(path.Dir(target)), "!", "/")
+		info.kind, info.parent = "partition", baseName(path.Dir(target))
 		queue = "class/block/" + path.Base(path.Dir(target))
 	case sysWord(root, dir+"/hidden") == "1" && strings.HasPrefix(name, "nvme"):
-		// drivers/nvme/host/multipath.c: nvme0c1n1 is the way of controller 1 to the disk nvme0n1.
-		info.kind = "path"
-		if c, n := strings.IndexByte(name, 'c'), strings.LastIndexByte(name, 'n'); c > 0 && n > c {
-			info.parent = name[:c] + name[n:]
-		}
+		info.kind, info.parent = "path", nvmeDisk(name)
 	case strings.Contains(target, "/devices/virtual/nvme-subsystem/"):
 		// A multipath NVMe disk: virtual to sysfs, and yet the disk itself.
 	case strings.Contains(target, "/devices/virtual/"):
 		info.kind = "virtual"
 		info.parent = strings.Join(names(root, dir+"/slaves"), ",")
 	}
+	info.readParts(b, name, dir)
 	info.rotational = sysWord(root, queue+"/queue/rotational")
 	info.scheduler = sysWord(root, queue+"/queue/scheduler")
 	if _, after, ok := strings.Cut(info.scheduler, "["); ok { // "none [mq-deadline] kyber"

@@ -60,6 +60,7 @@ type filesystemReading struct {
 type mount struct {
 	number            string // major:minor of the file system
 	path, device, typ string
+	root              string // path within the file system that is mounted: "/" for all of it
 	super             string // options of the file system itself
 	quick             bool   // see fromMemory
 	epoch             int
@@ -85,7 +86,7 @@ func parseMounts(b []byte) []mount {
 		c.Skip(2)
 		m := mount{epoch: -1}
 		m.number = string(c.Word())
-		c.Skip(1)
+		m.root = word(c.Word())
 		m.path = word(c.Word())
 		c.Skip(1)
 		for w := c.Word(); w != nil && string(w) != "-"; w = c.Word() {

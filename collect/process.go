@@ -67,23 +67,15 @@ func (Processes) Stats() []measure.Stat {
 		level("process.threads", measure.Count, "threads (/proc/PID/stat)", with()),
 		level("process.state", measure.Count, "1 for each process, by the state of its first thread (/proc/PID/stat)", with(state)),
 		info,
+		visibilityStat(),
+		level("process.files", measure.Count, "open file descriptors (/proc/PID/fd)", with()),
+		level("process.files.limit", measure.Count, "file descriptors that a process may have open; beyond, open and accept fail with EMFILE (soft limit, /proc/PID/limits)", with()),
 		level("process.count", measure.Count, "processes in each state", []measure.Field{state}),
 		delta("thread.cpu", measure.Nanoseconds, "CPU time of a thread; see process.cpu", thread(mode)),
 		delta("thread.runwait", measure.Nanoseconds, "time that the thread was ready and waited for a CPU", thread()),
 		delta("thread.switches", measure.Events, "context switches of the thread", thread(kind)),
 		delta("thread.faults", measure.Events, "page faults of the thread", thread(fault)),
 	}
-}
-
-// firstPIDNamespace is the pid namespace that has all processes: PROC_PID_INIT_INO of
-// include/linux/proc_ns.h.
-const firstPIDNamespace = "pid:[4026531836]"
-
-// insidePIDNamespace reports whether this process is in another pid namespace; false where that can't
-// be read.
-func insidePIDNamespace(root kernel.Root) bool {
-	link, err := os.Readlink(root.InProc("self/ns/pid"))
-	return err == nil && link != firstPIDNamespace
 }
 
 // Open opens /proc and finds the best road to the pulses.
@@ -94,7 +86,6 @@ func (c Processes) Open(env *Env, want Want) (Reading, error) {
 	}
 	r := &processReading{dir: dir, root: env.Root, spaces: env.namespaces, wants: wantProcesses(want), programs: env.Programs, now: c.now, tick: tickNanoseconds, page: uint64(kernel.PageSize()),
 		controllers: cgroupControllers(), reasons: delayReasons(), buf: make([]byte, 4096)}
-	r.inside = insidePIDNamespace(env.Root)
 	r.users.path = c.passwd
 	if r.users.path == "" {
 		r.users.path = "/etc/passwd"
@@ -123,6 +114,8 @@ func (c Processes) Open(env *Env, want Want) (Reading, error) {
 	} else {
 		r.roadErr = measure.ErrUnsupported
 	}
+	r.self = int32(os.Getpid())
+	r.hide = hidePID(dir, nil)
 	if r.wants.lost {
 		if r.stat, err = env.Root.OpenProc("stat"); err != nil {
 			r.wants.lost = false
@@ -142,6 +135,7 @@ const mostFiles = 8192
 
 type processWants struct {
 	runwait, delay, switches, io, calls, short, lost, rss, threads, state, info, count bool
+	files, visibility                                                                  bool
 	user, cgroup, command                                                              bool // of info
 	thread, threadSwitches                                                             bool
 }
@@ -149,6 +143,7 @@ type processWants struct {
 func wantProcesses(w Want) processWants {
 	p := processWants{runwait: w.Stat("process.runwait"), delay: w.Stat("process.delay"), switches: w.Stat("process.switches"), io: w.Stat("process.io"), calls: w.Stat("process.calls.bytes"),
 		short: w.Stat("process.short"), lost: w.Stat("process.lost"), rss: w.Stat("process.rss"), threads: w.Stat("process.threads"), state: w.Stat("process.state"), info: w.Stat("process.info"), count: w.Stat("process.count"),
+		files: w.Stat("process.files", "process.files.limit"), visibility: w.Stat("process.visibility"),
 		thread: w.Stat("thread.cpu", "thread.runwait", "thread.switches", "thread.faults"), threadSwitches: w.Stat("thread.switches")}
 	p.user, p.cgroup, p.command = w.Field("process.info", "user"), w.Field("process.info", "cgroup"), w.Field("process.info", "command")
 	return p
@@ -193,12 +188,18 @@ type processReading struct {
 	line   procStat
 	fresh  cursor // whose resident size is renewed
 	facts  cursor // whose info is renewed
+	counts cursor // whose open files are counted again
+	lists  cursor // whose open files are listed again
+	hide   string // hidepid of /proc as mounted: "" none
+	self   int32
+
+	listFiles tristate // open files must be listed: the kernel does not count them
 
 	ended    uint64 // processes known that ended within this interval
 	ioDenied bool   // /proc/PID/io of a process that ran may not be read
 
 	hidden bool // a process could not be read at all
-	inside bool // not in the first pid namespace, which has all processes
+	files  filesReading
 	busy   lostClock
 	tables processTables
 }
@@ -220,6 +221,7 @@ type process struct {
 	hasIO    bool
 	delta    *processDelta // of this interval, if it ran in it
 	kids     children
+	files    openFiles
 	threads  []*thread    // those felt by files, and those of a split process
 	file     *kernel.File // stat
 	ioFile   *kernel.File
@@ -257,6 +259,7 @@ func (r *processReading) Close() {
 func (r *processReading) Read(out *Out) error {
 	r.base = out.First && !out.SinceBoot
 	r.ended, r.ioDenied, r.hidden, r.failed = 0, false, false, nil
+	r.files = filesReading{}
 	r.gone, r.used, r.opens = r.gone[:0], 0, 0
 	now := r.now()
 	if err := r.list(); err != nil {
@@ -271,6 +274,7 @@ func (r *processReading) Read(out *Out) error {
 	r.listed = now
 	r.settle()
 	r.renew(out)
+	r.renewFiles(out)
 	r.put(out)
 	r.forget()
 	return nil

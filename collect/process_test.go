@@ -288,6 +288,7 @@ func TestProcessByFiles(t *testing.T) {
 		"process.rss|7|busy": 3 * page, "process.rss|9|idle": 0, "process.threads|7|busy": 1, "process.threads|9|idle": 1,
 		"process.state|7|busy|S": 1, "process.state|9|idle|Z": 1, "process.count|S": 1, "process.count|Z": 1,
 		"process.info|7|busy|1|alice|/a.slice|/bin/busy -x|S": 1, "process.info|9|idle|7|alice|/a.slice|/bin/idle -x|Z": 1,
+		"process.visibility|some|pid namespace": 1,
 	})
 	p.usr, p.sys, p.minor, p.major, p.rss, p.state = 130, 60, 15, 2, 4, "R"
 	m.put(p.files("1907000000 5000 41", 27, 14, 150))
@@ -443,19 +444,6 @@ func TestProcessesThatVanishAndLie(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestHiddenProcessesAreSaid(t *testing.T) {
-	m := newProcessMachine(t, madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1))
-	m.read(true)
-	if !strings.Contains(m.notes(), "hidepid") {
-		t.Errorf("no note: %q", m.notes())
-	}
-	m.put(madeUp{pid: 1, comm: "init"}.files("5 5 5", 1, 1, 1))
-	m.next()
-	if strings.Contains(m.notes(), "hidepid") {
-		t.Errorf("nothing is hidden: %q", m.notes())
 	}
 }
 

@@ -269,6 +269,7 @@ func (r *processReading) put(out *Out) {
 			}
 		}
 	}
+	r.putFiles(out)
 	r.putLost(out, sum)
 	r.notes(out)
 }
@@ -355,14 +356,7 @@ func (r *processReading) notes(out *Out) {
 			out.Table(id).Note(kernel.UnreadNote("the I/O of some processes may not be read: other users' take CAP_SYS_PTRACE"))
 		}
 	}
-	if r.hidden {
-		out.NoteAll("some processes are in /proc and may not be read")
-	}
-	if len(r.procs) > 0 && r.procs[0].pid != 1 {
-		out.NoteAll(measure.PartInSight + "process 1 is not, so /proc is mounted with hidepid, or belongs to another namespace")
-	} else if r.inside {
-		out.NoteAll(measure.PartInSight + "this is a pid namespace, as of a container")
-	}
+	r.putVisibility(out)
 	r.delayNotes(out.Table("process.delay"))
 	if r.road == nil && !r.sched {
 		for _, id := range []measure.StatID{"process.runwait", "thread.runwait"} {

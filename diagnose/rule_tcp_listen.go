@@ -104,7 +104,7 @@ func accuseListener(l *Look, netns string, row, over, drops *Row, s spell, lasts
 		f.proof(open, s, files.Sentence(), files.Max(), open.Unit, fmt.Sprintf("up to %s file descriptors of the process are open", count(files.Max()))).than(most, "limit")
 		f.Fix = &Fix{fmt.Sprintf("prlimit --pid %d --nofile=%.0f", culprit.PID, 4*most), fmt.Sprintf("prlimit --pid %d --nofile=%.0f", culprit.PID, most),
 			"low: until the process ends; a process that leaks descriptors fills any limit, and its service file has the lasting one (LimitNOFILE=)"}
-	case most > 0 || culprit.PID == 0 || l.Table(descriptors).Have(): // who has no row has less than half of its limit open
+	case most > 0 || culprit.PID == 0:
 	default:
 		f.but(0, "A server without a free file descriptor (EMFILE) looks the same, and how many it has open was not seen: compare it with its limit.")
 	}
@@ -193,8 +193,7 @@ func accuseHalfOpen(l *Look, netns string, half *Row, s spell) {
 	f.coveringAttempts(l, netns)
 }
 
-// openFiles returns the open descriptors of a process and the most it may have; 0 where that was not seen. Only processes that
-// have at least half of their limit open have rows.
+// openFiles returns the open descriptors of a process and the most it may have; 0 where that was not seen.
 func openFiles(l *Look, pid int) (files *Row, most float64) {
 	files = l.Table(descriptors).One("pid", strconv.Itoa(pid))
 	limit := l.Table(descriptorLimit).One("pid", strconv.Itoa(pid)).Max()

@@ -93,6 +93,6 @@ const (
 	flowLimited     = `tcp.flow.limited by netns,local,localport,peer,peerport,pid,process,side,by`
 	listenQueue     = `tcp.listen.queue by netns,local,localport,pid,process`
 	listenLimit     = `tcp.listen.limit by netns,local,localport,pid,process`
-	descriptors     = `process.descriptors by pid,process`
-	descriptorLimit = `process.descriptors.limit by pid,process`
+	descriptors     = `process.files by pid,process`
+	descriptorLimit = `process.files.limit by pid,process`
 )

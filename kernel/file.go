@@ -244,8 +244,18 @@ func (d *Dir) ListPIDs(dst []int32) ([]int32, error) {
 // ListTIDs appends the threads of process pid to dst, where d is /proc; see ListPIDs. errors.Is fs.ErrNotExist when
 // the process has ended.
 func (d *Dir) ListTIDs(pid int32, dst []int32) ([]int32, error) {
+	return d.listNumbers(pid, "task", dst)
+}
+
+// ListFDs appends the numbers of the files that process pid has open to dst, where d is /proc. errors.Is fs.ErrNotExist when the
+// process has ended, measure.ErrDenied when they may not be listed, as those of another user's process (proc_fd_permission).
+func (d *Dir) ListFDs(pid int32, dst []int32) ([]int32, error) {
+	return d.listNumbers(pid, "fd", dst)
+}
+
+func (d *Dir) listNumbers(pid int32, name string, dst []int32) ([]int32, error) {
 	var p [pathBuffer]byte
-	fd, err := openAt(d.fd, appendPID(p[:0], pid, "task"), unix.O_DIRECTORY, false)
+	fd, err := openAt(d.fd, appendPID(p[:0], pid, name), unix.O_DIRECTORY, false)
 	if err != nil {
 		return dst, err
 	}
