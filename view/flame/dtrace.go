@@ -113,7 +113,7 @@ func (d *dtraceLines) functions(out []uint32, b []byte) []uint32 {
 		frame = []byte("-")
 	}
 	for i := 0; ; i++ {
-		one, rest, more := bytes.Cut(frame, []byte("->"))
+		one, rest, more := cutInlined(frame)
 		text := replaced(slices.Clone(one), ';', ':')
 		if !both || i > 0 { // of Java
 			text = bytes.TrimPrefix(text, []byte("L"))

@@ -133,7 +133,7 @@ func TestCutOff(t *testing.T) {
 
 // readAs reads a text by one format's reader, whatever it looks like.
 func readAs(f Format, text string, o Options) (*Tree, error) {
-	return readLines(strings.NewReader(text), make([]byte, looked), 0, newLiner(f, o))
+	return readLines(strings.NewReader(text), make([]byte, looked), 0, 0, newLiner(f, o))
 }
 
 func fuzzText(f *testing.F, as Format, seeds ...string) {

@@ -32,35 +32,37 @@ func Sniff(head []byte, whole bool) Format {
 		head = rest
 		line = trimCR(line)
 		bare := bytes.TrimSpace(line)
-		if len(bare) > 0 && line[0] == '#' { // a comment, or a function of that name
+		if len(bare) > 0 && isComment(line) {
+			continue
+		}
+		if h, ok := parsePerfHead(bare); len(bare) > 0 && line[0] == '#' && (!ok || !h.sure()) { // a comment, or a function of that name
 			if _, _, ok := cutCount(line); ok {
 				hashes++
 			}
 			continue
 		}
-		if len(bare) == 0 {
+		if len(bare) == 0 || isRecord(bare) {
 			continue
 		}
 		lines++
 		if bytes.HasPrefix(line, []byte("@")) && (bytes.HasSuffix(bare, []byte("[")) || bytes.Contains(bare, []byte("]: "))) {
 			return BPFTrace
 		}
-		if _, _, _, ok := parsePerfFrame(bare); ok && sampled {
+		if _, name, _, ok := parseAnyFrame(line); ok && sampled && string(name) != "[unknown]" {
 			return Perf
 		}
-		sampled = false
 		if h, ok := parsePerfHead(bare); ok && len(h.event) > 0 {
-			if _, _, _, ok := parsePerfFrame(h.rest); ok {
+			if _, ok := frameIn(h.rest); ok || h.sure() {
 				return Perf
 			}
-			sampled = true
 		}
+		sampled = line[0] != ' ' && line[0] != '\t'
 		switch stack, _, ok := cutCount(line); {
 		case isDigits(bare):
 			if frames > 0 {
 				counts++
 			}
-		case ok && len(bytes.TrimSpace(stack)) > 0:
+		case isMetrics(line), ok && len(bytes.TrimSpace(stack)) > 0:
 			folded++
 			if rest, _, ok := cutCount(stack); ok && len(bytes.TrimSpace(rest)) > 0 {
 				twice++
@@ -134,5 +136,10 @@ func sniffHeading(head []byte) Format {
 // counted says whether a line ends with a count, as folded stacks do.
 func counted(line []byte) bool {
 	_, _, ok := cutCount(line)
+	return ok
+}
+
+func isMetrics(line []byte) bool {
+	_, _, ok := cutMetrics(line)
 	return ok
 }
