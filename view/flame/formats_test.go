@@ -74,7 +74,7 @@ func TestFormats(t *testing.T) {
 		{name: "DTrace", in: dtraceText, out: "0x7f00;prog`std::map<int>::at 4\nunix`sys_syscall;genunix`kmem_cache_free 3\n"},
 		{name: "DTrace, offsets", in: dtraceText, o: Options{Offsets: true}, out: "0x7f00;prog`std::map<int>::at 4\nunix`sys_syscall+0x17a;genunix`kmem_cache_free 3\n"},
 		{name: "DTrace without a head", in: "  a`f+0x1\n  a`g\n  2\n\n  a`f\n  1\n", out: "a`f 1\na`g;a`f 2\n"},
-		{name: "bpftrace", in: bpftraceText, out: "cat 6\nksys_read;vfs_read;bash 8\nswapper;cpu_startup_entry;native_safe_halt 42\n"},
+		{name: "bpftrace", in: bpftraceText, out: "ksys_read;vfs_read;bash 8\nswapper;cpu_startup_entry;native_safe_halt 42\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := fold(t, c.in, c.o); got != c.out {
