@@ -141,7 +141,11 @@ func fuzzText(f *testing.F, as Format, seeds ...string) {
 		f.Add(s, false)
 	}
 	f.Fuzz(func(t *testing.T, text string, all bool) {
-		tree, err := readAs(as, text, Options{PID: all, Marks: all, Addresses: all, Offsets: all})
+		var tree *Tree
+		var err error
+		heapBound(t, len(text), func() {
+			tree, err = readAs(as, text, Options{PID: all, Marks: all, Addresses: all, Offsets: all})
+		})
 		if err == nil {
 			checkTree(t, tree)
 			checkWriters(t, tree)
@@ -183,8 +187,19 @@ func FuzzRead(f *testing.F) {
 		vsText, ghcText, xctraceText, v8Text, bpftraceJSONText, twiceText} {
 		f.Add([]byte(s))
 	}
+	for _, c := range perfCorpus {
+		f.Add([]byte(c.in))
+	}
+	for _, c := range jsonCorpus {
+		f.Add([]byte(c.in))
+	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		tree, err := Read(bytes.NewReader(in), "f", Options{})
+		if bytes.HasPrefix(in, []byte{0x1f, 0x8b}) {
+			return // of what is packed the text is larger than the input
+		}
+		var tree *Tree
+		var err error
+		heapBound(t, len(in), func() { tree, err = Read(bytes.NewReader(in), "f", Options{}) })
 		if err == nil {
 			checkTree(t, tree)
 			checkWriters(t, tree)

@@ -179,7 +179,12 @@ func readText(r io.Reader, room []byte, n int, whole bool, o Options) (*Tree, er
 		return readV8(in)
 	case XCTrace:
 		return readXCTrace(in)
+	case TraceEvents, Gecko, D3, Pyroscope, StackProf, V8Heap:
+		return readJSON(format, in)
 	case "":
+		if text := bytes.TrimLeft(head, " \t\r\n"); isObject(text, whole) {
+			return nil, unknownJSON(text)
+		}
 		return nil, unknownFormat(head, skipped)
 	default:
 		return readLines(r, room, n, skipped, newLiner(format, o))

@@ -7,7 +7,7 @@ func Sniff(head []byte, whole bool) Format {
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	switch {
 	case isObject(text, whole):
-		return sniffJSON(text)
+		return jsonFormat(text)
 	case bytes.HasPrefix(text, []byte("<")) && bytes.Contains(text, []byte("<"+xctraceRoot)):
 		return XCTrace
 	case bytes.HasPrefix(text, []byte("Function Stack,")):
@@ -88,7 +88,7 @@ func Sniff(head []byte, whole bool) Format {
 
 // isObject says whether text begins as an object of JSON does, not as the line of a function of such a name, which ends with a number.
 func isObject(text []byte, whole bool) bool {
-	if len(text) == 0 || text[0] != '{' {
+	if len(text) == 0 || text[0] != '{' && !isList(text) {
 		return false
 	}
 	first, _, ended := bytes.Cut(text, []byte("\n"))
@@ -96,20 +96,9 @@ func isObject(text []byte, whole bool) bool {
 	return !counted || !ended && !whole
 }
 
-// sniffJSON tells profiles of JSON apart by the names that they begin with.
-func sniffJSON(text []byte) Format {
-	has := func(name string) bool { return bytes.Contains(text, []byte(`"`+name+`"`)) }
-	switch {
-	case has("callFrame") || has("hitCount") && has("functionName"):
-		return V8
-	case has("shared") || has("$schema"):
-		return Speedscope
-	}
-	first, _, _ := bytes.Cut(text, []byte("\n"))
-	if bytes.Contains(first, []byte(`"type"`)) && bytes.Contains(first, []byte(`"data"`)) {
-		return BPFTraceJSON
-	}
-	return Speedscope
+// isList says whether text begins as a list of objects does.
+func isList(text []byte) bool {
+	return text[0] == '[' && bytes.HasPrefix(bytes.TrimLeft(text[1:], " \t\r\n"), []byte("{"))
 }
 
 // sniffHeading knows formats by lines that no other has.
