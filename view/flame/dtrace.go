@@ -110,8 +110,41 @@ func cutAnyOffset(b []byte) []byte {
 	return b
 }
 
+// stapFrame takes a frame of SystemTap apart: 0xffffffff81000000 : work+0x10/0x20 [app].
+func stapFrame(b []byte) (name, module []byte, ok bool) {
+	address, rest, ok := bytes.Cut(b, []byte(" : "))
+	if !ok || !bytes.HasPrefix(address, []byte("0x")) || !isHex(address[2:]) {
+		return nil, nil, false
+	}
+	rest = bytes.TrimSpace(bytes.TrimSuffix(rest, []byte(" (inexact)")))
+	if i := bytes.LastIndex(rest, []byte(" [")); i > 0 && rest[len(rest)-1] == ']' {
+		rest, module = bytes.TrimSpace(rest[:i]), baseName(rest[i+2:len(rest)-1])
+	}
+	if i := bytes.LastIndexByte(rest, '/'); i > 0 && bytes.HasPrefix(rest[i+1:], []byte("0x")) && isHex(rest[i+3:]) {
+		rest = rest[:i]
+	}
+	if rest = cutOffset(rest); len(rest) == 0 || bytes.HasPrefix(rest, []byte("0x")) {
+		rest = append(append([]byte{'['}, firstNonEmpty(module, []byte("unknown"))...), ']')
+	}
+	return rest, module, true
+}
+
+func firstNonEmpty(a, b []byte) []byte {
+	if len(a) > 0 {
+		return a
+	}
+	return b
+}
+
 // functions gives what a frame stands for, innermost first.
 func (d *dtraceLines) functions(out []uint32, b []byte) []uint32 {
+	if name, module, ok := stapFrame(b); ok {
+		kind := Code
+		if string(module) == "kernel" {
+			kind = Kernel
+		}
+		return append(out, d.b.Function(replaced(slices.Clone(name), ';', ':'), module, kind))
+	}
 	frame := b
 	offset := []byte(nil)
 	if i := bytes.LastIndexByte(frame, '+'); i > 0 {

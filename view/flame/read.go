@@ -69,6 +69,8 @@ const (
 	GoRaw        Format = "pprof -raw"
 	V8           Format = "V8's .cpuprofile"
 	BPFTraceJSON Format = "bpftrace's JSON"
+	Goroutines   Format = "stacks of goroutines"
+	PMCStat      Format = "pmcstat"
 )
 
 // looked is how much of an input is looked at to find out its format, and then at a time.
@@ -283,6 +285,10 @@ func newLiner(f Format, o Options) liner {
 		return newJStack(o)
 	case GoRaw:
 		return newGoRaw(o)
+	case Goroutines:
+		return newGoroutines()
+	case PMCStat:
+		return newPMC()
 	}
 	return newFolded(o)
 }

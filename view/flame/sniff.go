@@ -107,6 +107,10 @@ func sniffHeading(head []byte) Format {
 		line = bytes.TrimRight(line, " \t\r\n")
 		switch {
 		case len(line) == 0:
+		case isGoroutine(line):
+			return Goroutines
+		case isPMC(line):
+			return PMCStat
 		case string(line) == "Call graph:":
 			return Sample
 		case isGHCHead(line):
@@ -130,5 +134,16 @@ func counted(line []byte) bool {
 
 func isMetrics(line []byte) bool {
 	_, _, ok := cutMetrics(line)
+	return ok
+}
+
+func isGoroutine(line []byte) bool {
+	_, head := goroutineHead(line)
+	_, count := goroutineCount(line)
+	return head || count
+}
+
+func isPMC(line []byte) bool {
+	_, _, ok := pmcHead(line)
 	return ok
 }
