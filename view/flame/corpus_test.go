@@ -27,7 +27,7 @@ var corpus = map[string]struct {
 
 	"callgrind.out": {advice: "a file of callgrind"}, "instruments.txt": {advice: "xctrace export"}, "dhat.json": {advice: "DHAT"}, "haskell.json": {advice: "GHC"},
 	"safari.json": {advice: "Safari"}, "v8-preprocessed.json": {advice: "--cpu-prof"}, "v8.log": {advice: "--cpu-prof"}, "papyrus.log": {advice: "Papyrus"},
-	"art.trace": {advice: "Android"}, "legacy-cpu.prof": {advice: "google-pprof --proto"}, "legacy-heap.prof": {advice: "pprof -proto"}, "legacy-contention.prof": {advice: "pprof -proto"},
+	"art.trace": {advice: "Android"}, "legacy-cpu.gperf": {advice: "google-pprof --proto"}, "legacy-heap.gperf": {advice: "pprof -proto"}, "legacy-contention.gperf": {advice: "pprof -proto"},
 	"perf.data": {advice: "perf script -i"}, "recording.jfr": {advice: "jfrconv"}, "profile.zst": {advice: "zstd -dc"}, "mpstat.txt": {advice: "culprit flame reads stacks"},
 }
 
