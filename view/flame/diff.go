@@ -18,7 +18,7 @@ type Norm struct {
 	Before, After float64 // CPU-seconds or units of work that the profiles are of; for sample not used
 }
 
-// A Diff is two profiles laid over each other: functions are one when their names are. Amounts are divided as the norm says.
+// A Diff is two profiles laid over each other: functions are one when their names are, but for what compilers number anew: see sameName. Amounts are divided as the norm says.
 type Diff struct {
 	Tree       *Tree     // the calls of both; its amounts are those of after
 	BeforeSelf []float64 // of each node
@@ -74,7 +74,7 @@ func Compare(before, after *Tree, n Norm) (*Diff, error) {
 		to := make([]uint32, len(t.Functions))
 		for i := 1; i < len(to); i++ {
 			f := &t.Functions[i]
-			to[i] = b.Function([]byte(f.Name), nil, 0)
+			to[i] = b.Function(sameName([]byte(f.Name)), nil, 0)
 			if g := &b.tree.Functions[to[i]]; g.File == "" {
 				g.File, g.Line = f.File, f.Line
 			}
@@ -96,7 +96,7 @@ func Compare(before, after *Tree, n Norm) (*Diff, error) {
 	modules := map[string]*Function{}
 	for _, t := range []*Tree{before, after} {
 		for i := range t.Functions {
-			modules[t.Functions[i].Name] = &t.Functions[i]
+			modules[string(sameName([]byte(t.Functions[i].Name)))] = &t.Functions[i]
 		}
 	}
 	for i := 1; i < len(d.Tree.Functions); i++ {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -36,6 +37,9 @@ func newDTrace(o Options) *dtraceLines {
 
 func (d *dtraceLines) line(b []byte, n int) error {
 	b = bytes.TrimSpace(b)
+	if isDTraceNoise(b) {
+		return nil
+	}
 	if len(b) == 0 {
 		if !d.block { // the head
 			d.stack, d.block = d.stack[:0], true
@@ -63,6 +67,25 @@ func (d *dtraceLines) line(b []byte, n int) error {
 	return nil
 }
 
+// isDTraceNoise reports whether a line is neither a frame nor a count: the command, what dtrace reports
+// of itself, the head of its table and the probe that printed, an interrupt, a gap in pasted output.
+func isDTraceNoise(b []byte) bool {
+	if len(b) == 0 {
+		return false
+	}
+	if b[0] == '#' || string(b) == "..." || string(b) == "[...]" || string(b) == "--" || string(b) == "^C" || bytes.HasPrefix(b, []byte("dtrace: ")) {
+		return true
+	}
+	w := perfWords{b: b}
+	first, _ := w.next()
+	second, _ := w.next()
+	third, _ := w.next()
+	if string(first) == "CPU" && string(second) == "ID" {
+		return true
+	}
+	return isDigits(first) && isDigits(second) && bytes.IndexByte(third, ':') >= 0
+}
+
 // end1 ends a stack.
 func (d *dtraceLines) end1(count float64, n int) {
 	if len(d.stack) == 0 {
@@ -87,8 +110,54 @@ func cutAnyOffset(b []byte) []byte {
 	return b
 }
 
+// bccProcess returns the process below a stack that bcc's tools print: -                app (77).
+func bccProcess(b []byte) ([]byte, bool) {
+	rest, ok := bytes.CutPrefix(b, []byte("- "))
+	i := bytes.LastIndex(rest, []byte(" ("))
+	if !ok || i <= 0 || rest[len(rest)-1] != ')' || !isDigits(rest[i+2:len(rest)-1]) {
+		return nil, false
+	}
+	return bytes.TrimSpace(rest[:i]), true
+}
+
+// stapFrame takes a frame of SystemTap apart: 0xffffffff81000000 : work+0x10/0x20 [app].
+func stapFrame(b []byte) (name, module []byte, ok bool) {
+	address, rest, ok := bytes.Cut(b, []byte(" : "))
+	if !ok || !bytes.HasPrefix(address, []byte("0x")) || !isHex(address[2:]) {
+		return nil, nil, false
+	}
+	rest = bytes.TrimSpace(bytes.TrimSuffix(rest, []byte(" (inexact)")))
+	if i := bytes.LastIndex(rest, []byte(" [")); i > 0 && rest[len(rest)-1] == ']' {
+		rest, module = bytes.TrimSpace(rest[:i]), baseName(rest[i+2:len(rest)-1])
+	}
+	if i := bytes.LastIndexByte(rest, '/'); i > 0 && bytes.HasPrefix(rest[i+1:], []byte("0x")) && isHex(rest[i+3:]) {
+		rest = rest[:i]
+	}
+	if rest = cutOffset(rest); len(rest) == 0 || bytes.HasPrefix(rest, []byte("0x")) {
+		rest = append(append([]byte{'['}, firstNonEmpty(module, []byte("unknown"))...), ']')
+	}
+	return rest, module, true
+}
+
+func firstNonEmpty(a, b []byte) []byte {
+	if len(a) > 0 {
+		return a
+	}
+	return b
+}
+
 // functions gives what a frame stands for, innermost first.
 func (d *dtraceLines) functions(out []uint32, b []byte) []uint32 {
+	if name, ok := bccProcess(b); ok {
+		return append(out, d.b.Function(replaced(slices.Clone(name), ';', ':'), nil, Process))
+	}
+	if name, module, ok := stapFrame(b); ok {
+		kind := Code
+		if string(module) == "kernel" {
+			kind = Kernel
+		}
+		return append(out, d.b.Function(replaced(slices.Clone(name), ';', ':'), module, kind))
+	}
 	frame := b
 	offset := []byte(nil)
 	if i := bytes.LastIndexByte(frame, '+'); i > 0 {
@@ -113,7 +182,7 @@ func (d *dtraceLines) functions(out []uint32, b []byte) []uint32 {
 		frame = []byte("-")
 	}
 	for i := 0; ; i++ {
-		one, rest, more := bytes.Cut(frame, []byte("->"))
+		one, rest, more := cutInlined(frame)
 		text := replaced(slices.Clone(one), ';', ':')
 		if !both || i > 0 { // of Java
 			text = bytes.TrimPrefix(text, []byte("L"))
@@ -163,6 +232,57 @@ type bpftraceLines struct {
 	started int
 	wrong   skipped
 	found   bool
+
+	name    string             // of the map whose entry is being read
+	maps    map[string]bool    // that have stacks
+	numbers map[string]float64 // counts of entries without a stack, by map and key; nil: too many
+	entries map[string]int     // how many those are, by map
+	first   int                // line of the first of them
+}
+
+// mostNumbers is how many entries of maps without stacks are kept.
+const mostNumbers = 10_000
+
+// number keeps an entry without a stack. It counts if other entries of its map have stacks.
+func (p *bpftraceLines) number(name string, keys []byte, count float64, n int) {
+	if len(p.entries) < 100 {
+		p.entries[name]++
+	}
+	if p.first == 0 {
+		p.first = n
+	}
+	if len(p.numbers) < mostNumbers {
+		p.numbers[name+"\x00"+string(keys)] += count
+	}
+}
+
+// leftovers adds the entries without a stack that belong to maps with stacks, and reports the others:
+// start times and sums that a script keeps are no stacks.
+func (p *bpftraceLines) leftovers() {
+	for _, key := range slices.Sorted(maps.Keys(p.numbers)) {
+		name, keys, _ := strings.Cut(key, "\x00")
+		if p.maps[name] && strings.HasPrefix(strings.TrimSpace(keys), ",") { // its stack was empty
+			p.key([]byte(keys))
+			p.done(p.numbers[key])
+			p.entries[name]--
+		}
+	}
+	var left []string
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(p.entries)) {
+		if n := p.entries[name]; n > 0 {
+			left, total = append(left, "@"+clean(shortened(name, 40))), total+n
+		}
+	}
+	if len(left) > 8 {
+		left = append(left[:8], "and others")
+	}
+	if total > 0 && p.found {
+		p.b.tree.note(plural(total, "entry has no stack and is", "entries have no stacks and are") + " left out: maps " + strings.Join(left, ", "))
+	}
+	if len(p.maps) > 1 {
+		p.b.tree.note("maps are added up: @" + clean(shortened(strings.Join(slices.Sorted(maps.Keys(p.maps)), ", @"), 200)))
+	}
 }
 
 // bpftraceJSON reads what bpftrace -f json prints: a value of JSON a line, of which those of type map are counts by key.
@@ -192,12 +312,18 @@ func (p *bpftraceJSON) line(b []byte, n int) error {
 	if l.Type != "map" {
 		return nil
 	}
-	for _, m := range l.Data {
+	for name, m := range l.Data {
+		name = strings.TrimPrefix(name, "@")
 		var counts map[string]float64
 		if json.Unmarshal(m, &counts) != nil {
 			continue // a number, or numbers of another kind
 		}
 		for key, count := range counts {
+			if !strings.Contains(key, "\n") {
+				p.number(name, []byte(key), count, n)
+				continue
+			}
+			p.maps[name] = true
 			for line := range strings.Lines(key) {
 				if line[0] == ' ' || line[0] == '\t' {
 					p.frame([]byte(line))
@@ -213,7 +339,9 @@ func (p *bpftraceJSON) line(b []byte, n int) error {
 	return nil
 }
 
-func newBPFTrace(o Options) *bpftraceLines { return &bpftraceLines{b: NewBuilder(), o: o} }
+func newBPFTrace(o Options) *bpftraceLines {
+	return &bpftraceLines{b: NewBuilder(), o: o, maps: map[string]bool{}, numbers: map[string]float64{}, entries: map[string]int{}}
+}
 
 func (p *bpftraceLines) line(b []byte, n int) error {
 	if !p.inside {
@@ -226,17 +354,19 @@ func (p *bpftraceLines) line(b []byte, n int) error {
 		}
 		rest := b[open+1:]
 		if keys, count, ok := cutValue(rest); ok { // no frames
-			p.key(keys)
-			p.done(count)
+			p.number(string(b[1:open]), keys, count, n)
 			return nil
 		}
-		p.inside, p.started = true, n
+		p.inside, p.started, p.name = true, n, string(b[1:open])
 		p.key(rest)
 		return nil
 	}
 	if keys, count, ok := cutValue(b); ok {
 		p.key(keys)
 		p.done(count)
+		if len(p.maps) < 100 {
+			p.maps[p.name] = true
+		}
 		return nil
 	}
 	if bytes.HasPrefix(b, []byte("@")) && bytes.IndexByte(b, '[') > 0 {
@@ -306,9 +436,10 @@ func (p *bpftraceLines) end(int) (*Tree, error) {
 	if p.inside {
 		p.wrong.skip(p.started, "the stack that begins here has no count: the input is cut off")
 	}
+	p.leftovers()
 	t := p.b.Tree()
 	if !p.found && p.wrong.lines == 0 {
-		return nil, &ParseError{Line: 1, What: "no map keyed by stacks in it"}
+		return nil, &ParseError{Line: max(1, p.first), What: "no map keyed by stacks in it: bpftrace prints stacks of @[kstack] = count() and @[ustack] = count()"}
 	}
 	return p.wrong.tell(t)
 }

@@ -197,6 +197,7 @@ func (j *jstackLines) line(b []byte, n int) error {
 		j.stack = append(j.stack, j.b.Function(replaced(slices.Clone(name), ';', ':'), nil, Code))
 	case text[0] == '-' || bytes.HasPrefix(b, []byte("Full thread dump")) || bytes.HasPrefix(b, []byte("JNI global ref")) || isDate(b) || j.thread == 0:
 	case bytes.HasPrefix(text, []byte("Locked ownable synchronizers")) || bytes.HasPrefix(text, []byte("No compile task")) || bytes.HasPrefix(text, []byte("Compiling:")):
+	case bytes.HasPrefix(text, []byte("Carrying virtual thread")) || bytes.HasPrefix(text, []byte("Threads class SMR info")) || bytes.HasPrefix(text, []byte("_java_thread_list")):
 	default:
 		j.wrong.skip(n, "neither a thread, nor its state, nor a frame")
 	}

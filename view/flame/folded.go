@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 )
@@ -13,6 +14,8 @@ type foldedLines struct {
 	p     *pile
 	least float64
 	wrong skipped
+
+	metrics bool // lines had three amounts
 }
 
 func newFolded(o Options) *foldedLines { return &foldedLines{p: newPile(), least: o.Least} }
@@ -20,15 +23,44 @@ func newFolded(o Options) *foldedLines { return &foldedLines{p: newPile(), least
 func (f *foldedLines) line(b []byte, n int) error {
 	stack, count, ok := cutCount(b)
 	switch {
+	case len(b) > 0 && b[0] == '#' && isComment(b):
+	case ok && count < 0:
+		f.wrong.skip(n, "its count is below 0; two profiles are compared by --diff")
 	case ok:
 		f.p.add(stack, count)
 	case len(bytes.TrimSpace(b)) > 0 && b[0] != '#':
+		if stack, count, ok := cutMetrics(b); ok {
+			f.metrics = true
+			f.p.add(stack, count)
+			return nil
+		}
 		f.wrong.skip(n, "no count at its end")
 	}
 	return nil
 }
 
-func (f *foldedLines) end(int) (*Tree, error) { return f.wrong.tell(f.p.tree(f.least)) }
+func (f *foldedLines) end(int) (*Tree, error) {
+	t, err := f.wrong.tell(f.p.tree(f.least))
+	if err == nil && f.metrics {
+		t.note("there are three amounts, time, idle and memory: these are the times")
+	}
+	return t, err
+}
+
+// cutMetrics takes austin's three amounts off the end of a line, time,idle,memory, and returns the time.
+func cutMetrics(b []byte) (stack []byte, time float64, ok bool) {
+	b = bytes.TrimRight(b, " \t")
+	at := bytes.LastIndexByte(b, ' ')
+	if at < 0 {
+		return nil, 0, false
+	}
+	first, rest, _ := bytes.Cut(b[at+1:], []byte(","))
+	idle, memory, ok := bytes.Cut(rest, []byte(","))
+	if !ok || !isDigits(first) || string(idle) != "0" && string(idle) != "1" || !isDigits(bytes.TrimPrefix(memory, []byte("-"))) {
+		return nil, 0, false
+	}
+	return b[:at], parseCount(first), true
+}
 
 // foldedTwice reads folded stacks with two amounts, before and after, as difffolded.pl and inferno-diff-folded write them.
 type foldedTwice struct {
@@ -42,6 +74,7 @@ func (f *foldedTwice) line(b []byte, n int) error {
 	rest, after, ok := cutCount(b)
 	stack, before, both := cutCount(rest)
 	switch {
+	case len(b) > 0 && b[0] == '#' && isComment(b):
 	case ok && both && f.amount == 1:
 		f.p.add(stack, before)
 	case ok && both:
@@ -131,8 +164,16 @@ func (t *Tree) lines(names [][]byte, each func(node int32, line []byte)) {
 // noStack stands for the stack of amounts that have none.
 const noStack = "[no stack]"
 
-// AppendAmount appends an amount as a plain number: whole ones without a point.
-func AppendAmount(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'f', -1, 64) }
+// AppendAmount appends an amount as a plain number: whole ones without a point, others with 15 digits that
+// count, so that a sum of 0.1 and 0.03 is 0.13 and not 0.12999999999999998.
+func AppendAmount(b []byte, v float64) []byte {
+	if v != math.Trunc(v) {
+		if short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 15, 64), 64); err == nil {
+			v = short
+		}
+	}
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
+}
 
 func foldedName(name string) []byte {
 	if name == "" {

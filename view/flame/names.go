@@ -34,27 +34,82 @@ func isDigits(b []byte) bool {
 	return len(b) > 0
 }
 
+// operators are C++'s that have brackets or arrows in them, the longest first.
+//
+// table: the C++ standard, over.oper
+var operators = []string{"<=>", "->*", "<<=", ">>=", "()", "[]", "<<", ">>", "->", "<=", ">=", "<", ">"}
+
+// operatorAt returns how long the C++ operator at i is, behind the word operator; 0: there is none.
+func operatorAt(name []byte, i int) int {
+	if !bytes.HasSuffix(name[:i], []byte("operator")) {
+		return 0
+	}
+	for _, op := range operators {
+		if bytes.HasPrefix(name[i:], []byte(op)) {
+			return len(op)
+		}
+	}
+	return 0
+}
+
+// outsideBrackets calls each with each byte of a name that is within no brackets, until it returns
+// false. The brackets of operator() and operator<, and the arrow of a function's type, are none.
+func outsideBrackets(name []byte, each func(i int) bool) {
+	depth := 0
+	for i := 0; i < len(name); i++ {
+		if n := operatorAt(name, i); n > 0 {
+			i += n - 1
+			continue
+		}
+		if depth <= 0 && !each(i) {
+			return
+		}
+		switch name[i] {
+		case '<', '{', '[', '(':
+			depth++
+		case '>', '}', ']', ')':
+			if name[i] != '>' || i == 0 || name[i-1] != '-' {
+				depth--
+			}
+		}
+	}
+}
+
 // withoutArguments cuts the list of arguments off a name. What is within brackets, Go's "(*T)" behind a point, and C++'s "(anonymous
 // namespace)" are no such list.
 func withoutArguments(name []byte) []byte {
 	if bytes.IndexByte(name, '(') < 0 {
 		return name
 	}
-	depth := 0
-	for i, c := range name {
-		switch c {
-		case '<', '{', '[':
-			depth++
-		case '>', '}', ']', ')':
-			depth--
-		case '(':
-			if depth == 0 && (i == 0 || name[i-1] != '.') && !bytes.HasPrefix(name[i:], []byte("(anonymous namespace)")) {
-				return name[:i]
-			}
-			depth++
+	end := len(name)
+	outsideBrackets(name, func(i int) bool {
+		if name[i] == '(' && (i == 0 || name[i-1] != '.') && !bytes.HasPrefix(name[i:], []byte("(anonymous namespace)")) {
+			end = i
+			return false
 		}
+		return true
+	})
+	return name[:end]
+}
+
+// cutInlined parts a name of a Java map, a->b->c, behind its first function. The arrows of C++'s
+// operator-> and of Rust's fn() -> T are part of names.
+func cutInlined(name []byte) (one, rest []byte, more bool) {
+	if !bytes.Contains(name, []byte("->")) {
+		return name, nil, false
 	}
-	return name
+	at := -1
+	outsideBrackets(name, func(i int) bool {
+		if name[i] == '-' && i > 0 && name[i-1] != ' ' && bytes.HasPrefix(name[i:], []byte("->")) && i+2 < len(name) {
+			at = i
+			return false
+		}
+		return true
+	})
+	if at < 0 {
+		return name, nil, false
+	}
+	return name[:at], name[at+2:], true
 }
 
 // rustSigns are what Rust's compiler writes for characters that linkers don't take.

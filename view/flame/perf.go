@@ -3,7 +3,9 @@ package flame
 import (
 	"bytes"
 	"hash/maphash"
+	"maps"
 	"slices"
+	"strings"
 )
 
 // perfLines reads what perf script prints: for each sample a line that tells of it, then a frame a line, the innermost first, then an
@@ -36,6 +38,9 @@ type perfLines struct {
 	found   bool // a sample was seen
 	event   []byte
 	others  map[string]int // samples of other events
+	kinds   map[string]int // samples of the event by the kind of CPU: cpu_core/cycles/
+	pending []byte         // a line that begins a sample if a frame follows it
+	framed  bool           // a sample had a frame
 	stack   []uint32       // innermost first
 	wrong   skipped
 	samples int
@@ -79,7 +84,7 @@ const (
 
 func newPerf(o Options) *perfLines {
 	p := &perfLines{b: NewBuilder(), o: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, cache: newOutside[perfLine](firstKept),
-		known: newOutside[perfStack](firstKept), others: map[string]int{}}
+		known: newOutside[perfStack](firstKept), others: map[string]int{}, kinds: map[string]int{}}
 	p.event = []byte(o.Event)
 	return p
 }
@@ -88,97 +93,104 @@ func (p *perfLines) line(b []byte, n int) error {
 	switch {
 	case len(b) == 0:
 		p.sample(n)
-	case b[0] == '#':
+		p.pending = p.pending[:0]
+	case b[0] == '#' && !p.headOf(b):
 	case p.inside:
-		if !p.skip {
-			p.frame(b, n)
-		}
+		p.within(b, n)
 	default:
 		if b = bytes.TrimRight(b, " \t"); len(b) == 0 {
-			p.sample(n)
+			p.pending = p.pending[:0]
 			return nil
 		}
-		p.head(b, n)
+		p.outside(b, n)
 	}
 	return nil
 }
 
-// A perfHead is what the line of a sample says.
-type perfHead struct {
-	command, pid, tid, event, rest []byte
-	period                         float64
+// headOf reports whether a line begins a sample wherever it stands.
+func (p *perfLines) headOf(b []byte) bool {
+	h, ok := parsePerfHead(b)
+	return ok && h.sure()
 }
 
-// parsePerfHead takes a sample's line apart: command, thread or process/thread, [CPU], flags, time, period and event, of which
-// but the command and the number may be absent. Rest is what comes behind the event: a frame, or what a tracepoint tells.
-func parsePerfHead(b []byte) (h perfHead, ok bool) {
-	// The command may hold blanks and numbers of its own: it ends before the first word that is a number and is not the first.
-	at := 0
-	for at < len(b) {
-		for at < len(b) && (b[at] == ' ' || b[at] == '\t') {
-			at++
-		}
-		end := at
-		for end < len(b) && b[end] != ' ' && b[end] != '\t' {
-			end++
-		}
-		word := b[at:end]
-		pid, tid, both := bytes.Cut(word, []byte("/"))
-		if at > 0 && isDigits(pid) && (!both || isDigits(tid)) && end < len(b) {
-			if h.command = bytes.TrimSpace(b[:at]); len(h.command) > 0 {
-				if h.pid, h.tid = pid, tid; !both {
-					h.pid, h.tid = []byte("?"), pid
-				}
-				at = end
-				ok = true
-				break
+// within reads a line behind the first one of a sample.
+func (p *perfLines) within(b []byte, n int) {
+	if len(bytes.TrimSpace(b)) == 0 {
+		p.sample(n)
+		return
+	}
+	if !p.skip && p.frame(b, n) {
+		return
+	}
+	if _, _, _, ok := parseAnyFrame(b); ok {
+		return
+	}
+	p.key = [2]uint64{} // the text up to the next empty line is not this stack's alone
+	if h, ok := parsePerfHead(b); ok && h.sure() {
+		p.sample(n)
+		p.head(b, n, h)
+		return
+	}
+	switch {
+	case p.skip || isRecord(b):
+	case isAside(b):
+		if file, line, ok := sourceLine(b); ok && len(p.stack) > 0 {
+			if f := &p.b.tree.Functions[p.stack[len(p.stack)-1]]; f.File == "" {
+				f.File, f.Line = file, line
 			}
 		}
-		at = end
+	default:
+		p.wrong.skip(n, "no frame: address, name and (file)")
 	}
-	if !ok {
-		return h, false
+}
+
+// outside reads a line between samples. One that may begin a sample only if a frame follows it waits for the next.
+func (p *perfLines) outside(b []byte, n int) {
+	if h, ok := parsePerfHead(b); ok && h.sure() {
+		p.drop(n - 1)
+		p.head(b, n, h)
+		return
 	}
-	h.period = 1
-	number := []byte(nil)
-	for at < len(b) {
-		for at < len(b) && (b[at] == ' ' || b[at] == '\t') {
-			at++
-		}
-		end := at
-		for end < len(b) && b[end] != ' ' && b[end] != '\t' {
-			end++
-		}
-		word := b[at:end]
-		at = end
-		switch {
-		case len(word) == 0:
-		case word[len(word)-1] == ':' && isTime(word[:len(word)-1]):
-		case isDigits(word):
-			number = word
-		case word[len(word)-1] == ':':
-			h.event = word[:len(word)-1]
-			if v := parseCount(number); v > 0 {
-				h.period = v
+	if len(p.pending) > 0 {
+		if _, _, _, ok := parseAnyFrame(b); ok {
+			if h, ok := looseHead(p.pending); ok {
+				p.head(p.pending, n-1, h)
+				p.pending = p.pending[:0]
+				p.within(b, n)
+				return
 			}
-			h.rest = bytes.TrimSpace(b[end:])
-			return h, true
 		}
 	}
-	return h, true
-}
-
-// cutModifiers takes what says whose events are counted off an event: cycles:u, cpu-clock:uhH.
-func cutModifiers(event []byte) []byte {
-	if i := bytes.LastIndexByte(event, ':'); i > 0 && len(bytes.Trim(event[i+1:], "ukhpPGHISDWeb")) == 0 {
-		return event[:i]
+	p.drop(n - 1)
+	if isRecord(b) {
+		return
 	}
-	return event
+	if h, ok := parsePerfHead(b); ok && len(h.event) > 0 && p.standsAlone(&h, b, n) {
+		return
+	}
+	p.pending = append(p.pending[:0], b...)
 }
 
-func isTime(b []byte) bool {
-	whole, part, _ := bytes.Cut(b, []byte("."))
-	return isDigits(whole) && isDigits(part)
+// standsAlone reads a sample of one line that has an event, a frame behind it and no time.
+func (p *perfLines) standsAlone(h *perfHead, b []byte, n int) bool {
+	if _, ok := frameIn(h.rest); !ok {
+		return false
+	}
+	p.head(b, n, *h)
+	return true
+}
+
+// drop leaves the line out that waited for a frame.
+func (p *perfLines) drop(n int) {
+	if len(p.pending) > 0 {
+		if h, ok := parsePerfHead(p.pending); ok && len(h.event) > 0 { // a sample without a time and without frames
+			p.head(p.pending, n, h)
+			p.sample(n)
+		} else {
+			p.wrong.skip(n, "neither the line of a sample nor a frame: command, number, time, event")
+		}
+		p.pending = p.pending[:0]
+	}
 }
 
 // parseCount reads digits; 0 when they are none.
@@ -193,26 +205,16 @@ func parseCount(b []byte) float64 {
 	return float64(n)
 }
 
-func (p *perfLines) head(b []byte, n int) {
+// head begins a sample.
+func (p *perfLines) head(b []byte, n int, h perfHead) {
 	p.inside, p.begun = true, n+1
-	h, ok := parsePerfHead(b)
-	if !ok {
-		p.skip = true
-		p.wrong.skip(n, "neither the line of a sample nor a frame: command, number, time, event")
-		return
-	}
 	p.found, p.skip = true, false
-	if len(h.event) > 0 {
-		if len(p.event) == 0 {
-			p.event = slices.Clone(cutModifiers(h.event))
+	if len(h.event) > 0 && !p.wanted(h.event) {
+		p.skip = true
+		if len(p.others) < 100 {
+			p.others[string(cutModifiers(h.event))]++
 		}
-		if !bytes.Equal(h.event, p.event) && !bytes.Equal(cutModifiers(h.event), p.event) {
-			p.skip = true
-			if len(p.others) < 100 {
-				p.others[string(cutModifiers(h.event))]++
-			}
-			return
-		}
+		return
 	}
 	p.process = append(p.process[:0], h.command...)
 	replaced(p.process, ' ', '_')
@@ -221,43 +223,39 @@ func (p *perfLines) head(b []byte, n int) {
 		p.process = append(append(append(append(p.process, '-'), h.pid...), '/'), h.tid...)
 	case p.o.PID:
 		p.process = append(append(p.process, '-'), h.pid...)
+	case len(p.process) == 0:
+		p.process = append(p.process, "[no command]"...)
 	}
 	replaced(p.process, ';', ':')
 	p.java = bytes.HasPrefix(p.process, []byte("java"))
 	p.period = h.period
-	if len(h.rest) > 0 {
-		if _, _, _, ok := parsePerfFrame(h.rest); ok { // the only frame of a sample
-			p.frame(h.rest, n)
-			p.sample(n)
-		}
+	if f, ok := frameIn(h.rest); ok { // the only frame of a sample
+		p.frame(f, n)
+		p.sample(n)
 	}
 }
 
-// parsePerfFrame takes a frame's line apart: address name (file). The name may hold blanks and parentheses, and so may the file.
-func parsePerfFrame(b []byte) (address, name, file []byte, ok bool) {
-	b = bytes.Trim(b, " \t")
-	end := 0
-	for end < len(b) && (b[end] >= '0' && b[end] <= '9' || b[end] >= 'a' && b[end] <= 'f') {
-		end++
-	}
-	if end == 0 || end >= len(b) || b[end] != ' ' || b[len(b)-1] != ')' {
-		return nil, nil, nil, false
-	}
-	address = b[:end]
-	depth, at := 0, len(b)
-	for at--; at > end; at-- {
-		if b[at] == ')' {
-			depth++
-		} else if b[at] == '(' {
-			if depth--; depth == 0 {
-				break
-			}
+// wanted reports whether samples of an event are read, and chooses the event by the first sample. On
+// CPUs of several kinds (cpu_core, cpu_atom) perf counts one event as one for each kind: they are added up.
+func (p *perfLines) wanted(event []byte) bool {
+	bare := cutModifiers(event)
+	name, hybrid := hybridEvent(event)
+	if len(p.event) == 0 {
+		p.event = slices.Clone(bare)
+		if hybrid {
+			p.event = slices.Clone(name)
 		}
 	}
-	if at <= end || b[at-1] != ' ' {
-		return nil, nil, nil, false
+	if bytes.Equal(event, p.event) || bytes.Equal(bare, p.event) {
+		return true
 	}
-	return address, bytes.Trim(b[end:at], " "), b[at+1 : len(b)-1], true
+	if hybrid && bytes.Equal(name, p.event) {
+		if len(p.kinds) < 100 {
+			p.kinds[string(event)]++
+		}
+		return true
+	}
+	return false
 }
 
 // block takes the stack of the sample whose line was the last one, if it is known and whole; it gives how many bytes and lines that
@@ -274,8 +272,7 @@ func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
 		return 0, 0
 	}
 	if p.skip {
-		p.sample(n)
-		return end + 2, bytes.Count(b[:end+2], []byte("\n"))
+		return 0, 0
 	}
 	// The process is no part of the block. Its hash is stirred in.
 	for i, seed := range p.seeds {
@@ -291,14 +288,15 @@ func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
 	return end + 2, int(e.lines)
 }
 
-func (p *perfLines) frame(b []byte, n int) {
+// frame reads a frame; false: the line is none.
+func (p *perfLines) frame(b []byte, n int) bool {
 	key := b
 	if !p.o.Addresses { // the address says nothing
 		at := 0
 		for at < len(b) && (b[at] == ' ' || b[at] == '\t') {
 			at++
 		}
-		for at < len(b) && b[at] != ' ' {
+		for at < len(b) && b[at] != ' ' && b[at] != '\t' {
 			at++
 		}
 		key = b[at:]
@@ -321,8 +319,7 @@ func (p *perfLines) frame(b []byte, n int) {
 		first := len(p.stack)
 		var ok bool
 		if p.stack, ok = p.functions(p.stack, b); !ok {
-			p.wrong.skip(n, "no frame: address, name and (file)")
-			return
+			return false
 		}
 		e.hash = hash
 		if len(p.stack) == first+1 {
@@ -333,22 +330,20 @@ func (p *perfLines) frame(b []byte, n int) {
 		} else {
 			e.is = 0
 		}
-		return
+		return true
 	}
 	if e.is > 0 {
 		p.stack = append(p.stack, uint32(e.is))
-		return
+		return true
 	}
 	p.stack = append(p.stack, p.several[-e.is-1]...)
+	return true
 }
 
 // functions gives what a line stands for, innermost first: a name may have what was inlined behind it, a->b->c.
 func (p *perfLines) functions(out []uint32, b []byte) ([]uint32, bool) {
-	address, name, file, ok := parsePerfFrame(b)
+	address, name, file, ok := parseAnyFrame(b)
 	if !ok {
-		if len(bytes.TrimSpace(b)) == 0 {
-			return out, true
-		}
 		return out, false
 	}
 	if name = cutOffset(name); len(name) > 0 && name[0] == '(' {
@@ -365,7 +360,7 @@ func (p *perfLines) functions(out []uint32, b []byte) ([]uint32, bool) {
 	}
 	first := len(out)
 	for i := 0; ; i++ {
-		one, rest, more := bytes.Cut(name, []byte("->"))
+		one, rest, more := cutInlined(name)
 		text := p.text[:0]
 		switch {
 		case string(one) != "[unknown]":
@@ -413,6 +408,7 @@ func (p *perfLines) functions(out []uint32, b []byte) ([]uint32, bool) {
 // sample adds the stack that was gathered.
 func (p *perfLines) sample(n int) {
 	if p.inside && !p.skip {
+		p.framed = p.framed || len(p.stack) > 0
 		p.stack = append(p.stack, p.b.Function(p.process, nil, Process))
 		if len(p.stack) > MostDepth {
 			p.stack = p.stack[len(p.stack)-MostDepth:]
@@ -447,6 +443,7 @@ func (p *perfLines) close() {
 
 func (p *perfLines) end(n int) (*Tree, error) {
 	p.sample(n)
+	p.drop(n)
 	p.close()
 	t := p.s.tree(p.b, p.o.Least)
 	t.Samples = float64(p.samples)
@@ -455,6 +452,12 @@ func (p *perfLines) end(n int) (*Tree, error) {
 	}
 	if len(p.others) > 0 {
 		t.note(othersNote(string(p.event), p.others))
+	}
+	if len(p.kinds) > 1 {
+		t.note("CPUs of several kinds: samples are added up of " + strings.Join(slices.Sorted(maps.Keys(p.kinds)), " and "))
+	}
+	if p.found && !p.framed && t.Sum() > 0 {
+		t.note("no sample has a stack: these are counts by process; perf record -g records stacks")
 	}
 	if !p.found {
 		return nil, &ParseError{Line: max(1, p.wrong.first), What: "no samples in it"}

@@ -1,7 +1,6 @@
 package flame
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"errors"
@@ -71,6 +70,8 @@ const (
 	GoRaw        Format = "pprof -raw"
 	V8           Format = "V8's .cpuprofile"
 	BPFTraceJSON Format = "bpftrace's JSON"
+	Goroutines   Format = "stacks of goroutines"
+	PMCStat      Format = "pmcstat"
 )
 
 // looked is how much of an input is looked at to find out its format, and then at a time.
@@ -102,23 +103,76 @@ func read(r io.Reader, o Options, packed int) (*Tree, error) {
 	}
 	in := io.MultiReader(bytes.NewReader(head), r)
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
-		if packed > 1 {
-			return nil, &ParseError{What: "it is packed more than twice"}
-		}
-		z, err := gzip.NewReader(bufio.NewReaderSize(in, looked))
-		if err != nil {
-			return nil, &ParseError{What: "not gzip: " + err.Error()}
-		}
-		t, err := read(io.LimitReader(z, MostBytes), o, packed+1)
-		if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, &ParseError{What: "damaged gzip: " + err.Error()}
-		}
-		return t, err
+		return readPacked(in, o, packed)
 	}
-	format := Sniff(head, whole)
+	if packed < plain {
+		if text := decoded(head, in); text != in {
+			return read(text, o, plain)
+		}
+	}
+	return readText(r, room, n, whole, o)
+}
+
+// plain is how often an input is packed at most, and one more: what is inside is text that was decoded.
+const plain = 3
+
+// readPacked reads what gzip has packed.
+func readPacked(in io.Reader, o Options, packed int) (*Tree, error) {
+	if packed > 1 {
+		return nil, &ParseError{What: "it is packed more than twice"}
+	}
+	z, err := newGunzip(in)
+	if err != nil {
+		return nil, &ParseError{What: "not gzip: " + err.Error()}
+	}
+	t, err := read(io.LimitReader(z, MostBytes), o, packed+1)
+	if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, &ParseError{What: "damaged gzip: " + err.Error()}
+	}
+	if err == nil && z.behind != "" {
+		t.note(z.behind)
+	}
+	return t, err
+}
+
+// mostLooked is how much of an input is looked at, behind its first comments, when less does not show the format.
+const mostLooked = 4 << 20
+
+// readText reads an input that is not packed, of which the first bytes are in room.
+func readText(r io.Reader, room []byte, n int, whole bool, o Options) (*Tree, error) {
+	skipped := 0
+	if profile, _ := looksPProf(room[:n], whole); !profile && !looksBinary(room[:n]) {
+		var err error
+		if room, n, skipped, whole, err = withoutComments(r, room, n, whole); err != nil {
+			return nil, err
+		}
+	}
+	if n == 0 {
+		return nil, &ParseError{Line: skipped + 1, What: "there is nothing in it but comments"}
+	}
+	format := Sniff(room[:n], whole)
+	for format == "" && !whole && n < mostLooked && advice(room[:n]) == nil {
+		if n == len(room) {
+			room = append(room, make([]byte, len(room))...)
+		}
+		got, err := io.ReadFull(r, room[n:])
+		n += got
+		if whole = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); err != nil && !whole {
+			return nil, fmt.Errorf("read: %w", err)
+		}
+		format = Sniff(room[:n], whole)
+	}
+	head := room[:n]
 	if o.Amount != 0 && format != FoldedTwice {
 		return nil, &ParseError{Line: 1, What: "these are not folded stacks with two amounts each"}
 	}
+	if format == "" || isText(format) {
+		if err := advice(head); err != nil {
+			err.Line += skipped
+			return nil, err
+		}
+	}
+	in := io.MultiReader(bytes.NewReader(head), r)
 	switch format {
 	case PProf:
 		return readPProf(in, o)
@@ -128,11 +182,81 @@ func read(r io.Reader, o Options, packed int) (*Tree, error) {
 		return readV8(in)
 	case XCTrace:
 		return readXCTrace(in)
+	case TraceEvents, Gecko, D3, Pyroscope, StackProf, V8Heap:
+		return readJSON(format, in)
 	case "":
-		return nil, unknownFormat(head)
+		if text := bytes.TrimLeft(head, " \t\r\n"); isObject(text, whole) {
+			return nil, unknownJSON(text)
+		}
+		return nil, unknownFormat(head, skipped)
 	default:
-		return readLines(r, room, n, newLiner(format, o))
+		return readLines(r, room, n, skipped, newLiner(format, o))
 	}
+}
+
+// isText reports whether a format's lines are so plain that a table may look like it.
+func isText(f Format) bool {
+	return f == Folded || f == FoldedTwice || f == DTrace
+}
+
+// withoutComments drops comments and empty lines from the beginning of an input, however many they are,
+// so that the format is found by what is behind them. It returns the buffer, how much is in it, how many
+// lines were dropped and whether the input has ended.
+func withoutComments(r io.Reader, room []byte, n int, whole bool) ([]byte, int, int, bool, error) {
+	dropped := 0
+	for {
+		at := 0
+		for {
+			i := bytes.IndexByte(room[at:n], '\n')
+			end, next := at+i, at+i+1
+			if i < 0 {
+				if !whole || at == n {
+					break
+				}
+				end, next = n, n
+			}
+			if line := trimCR(room[at:end]); !isComment(line) && len(bytes.TrimSpace(line)) > 0 || tableHead(line) || bytes.HasPrefix(line, []byte("# callgrind")) {
+				copy(room, room[at:n])
+				return room, n - at, dropped, whole, nil
+			}
+			at = next
+			dropped++
+		}
+		n = copy(room, room[at:n])
+		if whole || n == len(room) {
+			return room, n, dropped, whole, nil
+		}
+		got, err := io.ReadFull(r, room[n:])
+		n += got
+		if whole = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); err != nil && !whole {
+			return nil, 0, 0, false, fmt.Errorf("read: %w", err)
+		}
+	}
+}
+
+// isComment reports whether a line is a comment. A function's name may begin with # as well: a stack has a
+// semicolon, and no blank behind the #.
+func isComment(line []byte) bool {
+	if len(line) == 0 || line[0] != '#' {
+		return false
+	}
+	if h, ok := parsePerfHead(line); ok && h.sure() {
+		return false
+	}
+	stack, _, more := bytes.Cut(line[1:], []byte(";"))
+	word := firstField(stack)
+	if !more && (len(word) == 0 || stack[0] == ' ' || stack[0] == '\t' || stack[0] == '#' || stack[0] == '!') {
+		return true
+	}
+	return bytes.HasSuffix(word, []byte(":")) || bytes.Contains(stack, []byte(" : ")) && (stack[0] == ' ' || stack[0] == '\t') ||
+		bytes.HasPrefix(line, []byte("# ")) && bytes.Contains(stack, []byte(": "))
+}
+
+// firstField returns the first word of a text.
+func firstField(b []byte) []byte {
+	w := perfWords{b: b}
+	word, _ := w.next()
+	return word
 }
 
 // newLiner gives the reader of a format that is lines of text.
@@ -162,19 +286,12 @@ func newLiner(f Format, o Options) liner {
 		return newJStack(o)
 	case GoRaw:
 		return newGoRaw(o)
+	case Goroutines:
+		return newGoroutines()
+	case PMCStat:
+		return newPMC()
 	}
 	return newFolded(o)
-}
-
-// unknownFormat says why the format of an input could not be found out.
-func unknownFormat(head []byte) error {
-	for i, c := range head {
-		if c == 0 || c < ' ' && c != '\n' && c != '\t' && c != '\r' && c != 0x1b && c != '\f' {
-			return &ParseError{Byte: int64(i), What: "neither text nor pprof: no format of stacks that is known here"}
-		}
-	}
-	line := 1 + bytes.Count(head[:len(head)-len(bytes.TrimLeft(head, "\r\n\t "))], []byte("\n"))
-	return &ParseError{Line: line, What: "no format of stacks that is known here: folded lines end with a count, perf script, DTrace and debuggers have a frame a line"}
 }
 
 // A liner reads a text line by line.
@@ -199,8 +316,9 @@ const (
 const MostLine = 64 << 20
 
 // readLines gives a liner all lines of an input, of which the first bytes were read already into a buffer that is readLines's now.
-func readLines(r io.Reader, buf []byte, have int, l liner) (*Tree, error) {
-	n := 0
+// Before them were the lines of comments that have been dropped.
+func readLines(r io.Reader, buf []byte, have, dropped int, l liner) (*Tree, error) {
+	n := dropped
 	blocks, _ := l.(blocker)
 	if c, ok := l.(interface{ close() }); ok {
 		defer c.close()
@@ -282,6 +400,9 @@ func cutCount(line []byte) (stack []byte, count float64, ok bool) {
 			scale *= 10
 		}
 	}
+	if i > 0 && (i < end || line[i-1] == '.') && line[i-1] != ' ' && line[i-1] != '\t' {
+		return cutScientific(line, end)
+	}
 	if i == end || i == 0 || point == i || line[i-1] != ' ' && line[i-1] != '\t' {
 		return nil, 0, false
 	}
@@ -293,6 +414,20 @@ func cutCount(line []byte) (stack []byte, count float64, ok bool) {
 		}
 	}
 	return line[:i-1], count, true // one blank alone: there are functions whose names end with one
+}
+
+// cutScientific takes a number with a sign or an exponent off the end of a line.
+func cutScientific(line []byte, end int) (stack []byte, count float64, ok bool) {
+	at := bytes.LastIndexAny(line[:end], " \t")
+	if at < 0 || at+1 >= end || end-at > 32 {
+		return nil, 0, false
+	}
+	word := line[at+1 : end]
+	if len(bytes.Trim(word, "0123456789.eE+-")) > 0 || word[0] == 'e' || word[0] == 'E' {
+		return nil, 0, false
+	}
+	count, err := strconv.ParseFloat(string(word), 64)
+	return line[:at], count, err == nil && !math.IsInf(count, 0)
 }
 
 // skipped counts lines that made no sense.

@@ -7,7 +7,7 @@ func Sniff(head []byte, whole bool) Format {
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	switch {
 	case isObject(text, whole):
-		return sniffJSON(text)
+		return jsonFormat(text)
 	case bytes.HasPrefix(text, []byte("<")) && bytes.Contains(text, []byte("<"+xctraceRoot)):
 		return XCTrace
 	case bytes.HasPrefix(text, []byte("Function Stack,")):
@@ -32,35 +32,37 @@ func Sniff(head []byte, whole bool) Format {
 		head = rest
 		line = trimCR(line)
 		bare := bytes.TrimSpace(line)
-		if len(bare) > 0 && line[0] == '#' { // a comment, or a function of that name
+		if len(bare) > 0 && isComment(line) {
+			continue
+		}
+		if h, ok := parsePerfHead(bare); len(bare) > 0 && line[0] == '#' && (!ok || !h.sure()) { // a comment, or a function of that name
 			if _, _, ok := cutCount(line); ok {
 				hashes++
 			}
 			continue
 		}
-		if len(bare) == 0 {
+		if len(bare) == 0 || isRecord(bare) {
 			continue
 		}
 		lines++
 		if bytes.HasPrefix(line, []byte("@")) && (bytes.HasSuffix(bare, []byte("[")) || bytes.Contains(bare, []byte("]: "))) {
 			return BPFTrace
 		}
-		if _, _, _, ok := parsePerfFrame(bare); ok && sampled {
+		if _, name, _, ok := parseAnyFrame(line); ok && sampled && string(name) != "[unknown]" {
 			return Perf
 		}
-		sampled = false
 		if h, ok := parsePerfHead(bare); ok && len(h.event) > 0 {
-			if _, _, _, ok := parsePerfFrame(h.rest); ok {
+			if _, ok := frameIn(h.rest); ok || h.sure() {
 				return Perf
 			}
-			sampled = true
 		}
+		sampled = line[0] != ' ' && line[0] != '\t'
 		switch stack, _, ok := cutCount(line); {
 		case isDigits(bare):
 			if frames > 0 {
 				counts++
 			}
-		case ok && len(bytes.TrimSpace(stack)) > 0:
+		case isMetrics(line), ok && len(bytes.TrimSpace(stack)) > 0:
 			folded++
 			if rest, _, ok := cutCount(stack); ok && len(bytes.TrimSpace(rest)) > 0 {
 				twice++
@@ -86,7 +88,7 @@ func Sniff(head []byte, whole bool) Format {
 
 // isObject says whether text begins as an object of JSON does, not as the line of a function of such a name, which ends with a number.
 func isObject(text []byte, whole bool) bool {
-	if len(text) == 0 || text[0] != '{' {
+	if len(text) == 0 || text[0] != '{' && !isList(text) {
 		return false
 	}
 	first, _, ended := bytes.Cut(text, []byte("\n"))
@@ -94,20 +96,9 @@ func isObject(text []byte, whole bool) bool {
 	return !counted || !ended && !whole
 }
 
-// sniffJSON tells profiles of JSON apart by the names that they begin with.
-func sniffJSON(text []byte) Format {
-	has := func(name string) bool { return bytes.Contains(text, []byte(`"`+name+`"`)) }
-	switch {
-	case has("callFrame") || has("hitCount") && has("functionName"):
-		return V8
-	case has("shared") || has("$schema"):
-		return Speedscope
-	}
-	first, _, _ := bytes.Cut(text, []byte("\n"))
-	if bytes.Contains(first, []byte(`"type"`)) && bytes.Contains(first, []byte(`"data"`)) {
-		return BPFTraceJSON
-	}
-	return Speedscope
+// isList says whether text begins as a list of objects does.
+func isList(text []byte) bool {
+	return text[0] == '[' && bytes.HasPrefix(bytes.TrimLeft(text[1:], " \t\r\n"), []byte("{"))
 }
 
 // sniffHeading knows formats by lines that no other has.
@@ -116,6 +107,10 @@ func sniffHeading(head []byte) Format {
 		line = bytes.TrimRight(line, " \t\r\n")
 		switch {
 		case len(line) == 0:
+		case isGoroutine(line):
+			return Goroutines
+		case isPMC(line):
+			return PMCStat
 		case string(line) == "Call graph:":
 			return Sample
 		case isGHCHead(line):
@@ -134,5 +129,21 @@ func sniffHeading(head []byte) Format {
 // counted says whether a line ends with a count, as folded stacks do.
 func counted(line []byte) bool {
 	_, _, ok := cutCount(line)
+	return ok
+}
+
+func isMetrics(line []byte) bool {
+	_, _, ok := cutMetrics(line)
+	return ok
+}
+
+func isGoroutine(line []byte) bool {
+	_, head := goroutineHead(line)
+	_, count := goroutineCount(line)
+	return head || count
+}
+
+func isPMC(line []byte) bool {
+	_, _, ok := pmcHead(line)
 	return ok
 }

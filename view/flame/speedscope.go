@@ -158,6 +158,12 @@ func (p *scopeProfile) read(b *Builder, frames []uint32, n int) error {
 				return wrong("event %d is of type %q, or deeper than 65,536 frames", i+1, e.Type)
 			}
 		}
+		if top := path[len(path)-1]; top.Node > 0 { // cut off: what is open ends with the profile
+			if p.End > at && !math.IsInf(p.End, 1) {
+				b.Add(top.Node, p.End-at)
+			}
+			b.tree.note(plural(len(path)-1, "function was", "functions were") + " still open at the end of a profile: it is taken for theirs")
+		}
 		return nil
 	}
 	return wrong("type %q is neither sampled nor evented", p.Type)

@@ -25,6 +25,7 @@ type v8Node struct {
 	Call     v8Call  `json:"callFrame"`
 	Hits     float64 `json:"hitCount"`
 	Children []int64 `json:"children"`
+	Parent   int64   `json:"parent"` // in place of children, in pieces of DevTools
 }
 
 type v8Call struct {
