@@ -49,33 +49,34 @@ func useTable(_ Options, f *Frame) *Table {
 		return Column{Name: name, Head: head, Show: Percent, Decimals: 1, Width: 5, Help: help}
 	}
 	usage := cpuShares(f.Of("cpu.time"))
-	add(N(1-usage("idle")-usage("iowait")), percent("cpu_util", "%CPU", "all CPUs, not idle"))
-	add(N(1-f.One("memory.size", "kind", "available")/f.One("memory.size", "kind", "total")), percent("memory_util", "%Mem", "memory not available to programs"))
+	add(N(measure.Difference(1, usage("idle"), usage("iowait"))), percent("cpu_util", "%CPU", "all CPUs, not idle"))
+	total := f.One("memory.size", "kind", "total")
+	add(N(measure.Difference(total, f.One("memory.size", "kind", "available"))/total), percent("memory_util", "%Mem", "memory not available to programs"))
 
 	disks := NewPivot("device")
 	busy, queue := disks.Add(f.Of("disk.busy")), disks.Add(f.Of("disk.queue"))
 	failed := disks.Add(f.Of("disk.errors"))
 	disks.Join("info", f.Of("disk.info"))
-	disk, diskName, waiting := measure.NaN, "", measure.NaN
-	failures, ofVirtual := measure.NaN, measure.NaN
+	real, made := busiest{busy: measure.NaN, waiting: measure.NaN, failed: measure.NaN}, busiest{busy: measure.NaN, waiting: measure.NaN, failed: measure.NaN}
 	for r := range disks.Len() {
 		switch disks.Word(r, "info", "kind") {
 		case "partition":
-			continue
-		case "virtual": // what is made of disks counts what they do, and is all there is where they count nothing
-			ofVirtual = sum(ofVirtual, disks.At(r, failed))
+		case "virtual":
+			made.take(disks.Key(r, "device"), disks.At(r, busy), disks.At(r, queue), disks.At(r, failed))
 		default:
-			failures = sum(failures, disks.At(r, failed))
-		}
-		if v := min(disks.At(r, busy), 1); !(v <= disk) && v == v {
-			disk, diskName = v, disks.Key(r, "device")
-		}
-		if v := disks.At(r, queue); !(v <= waiting) && v == v {
-			waiting = v
+			real.take(disks.Key(r, "device"), disks.At(r, busy), disks.At(r, queue), disks.At(r, failed))
 		}
 	}
+	// What is made of disks counts what they do, and is all there is where they count nothing.
+	disk, diskName, waiting, failures := real.busy, real.name, real.waiting, real.failed
+	if disk != disk {
+		disk, diskName = made.busy, made.name
+	}
+	if waiting != waiting {
+		waiting = made.waiting
+	}
 	if failures != failures {
-		failures = ofVirtual
+		failures = made.failed
 	}
 	add(N(disk), percent("disk_util", "%Disk", "busiest disk"))
 
@@ -133,4 +134,20 @@ func useTable(_ Options, f *Frame) *Table {
 	names("interface", "interface", netName, "the busiest interface")
 	t.Rows = []Row{row}
 	return t
+}
+
+// busiest is the most of each of several devices, NaN where none is known, and the sum of their errors.
+type busiest struct {
+	busy, waiting, failed float64
+	name                  string // of the one with most of busy
+}
+
+func (b *busiest) take(name string, busy, waiting, failed float64) {
+	if v := min(busy, 1); !(v <= b.busy) && v == v {
+		b.busy, b.name = v, name
+	}
+	if !(waiting <= b.waiting) && waiting == waiting {
+		b.waiting = waiting
+	}
+	b.failed = sum(b.failed, failed)
 }
