@@ -47,7 +47,7 @@ func memTable(_ Options, f *Frame) *Table {
 	}
 	add(f.One("sched.runnable"), n("runnable", "r", 2, 0, "tasks running or waiting for a CPU"))
 	add(f.One("sched.blocked"), n("blocked", "b", 2, 0, "tasks waiting for a disk or another uninterruptible thing"))
-	add(left(size("swap_total"), size("swap_free")), k("swap_used_bytes", "swpd", 7, 90, "swap in use"))
+	add(measure.Difference(size("swap_total"), size("swap_free")), k("swap_used_bytes", "swpd", 7, 90, "swap in use"))
 	add(size("free"), k("free_bytes", "free", 8, 0, "unused memory"))
 	add(size("buffers"), k("buffers_bytes", "buff", 6, 90, "buffers of block devices"))
 	add(sum(size("cached"), size("slab_reclaimable")), k("cache_bytes", "cache", 8, 0, "page cache and reclaimable slabs"))
@@ -122,12 +122,4 @@ func cpuShares(time *measure.Answer) func(mode string) float64 {
 		}
 		return sum / whole
 	}
-}
-
-// left returns what a part leaves of the whole; unknown where that is not between 0 and the whole.
-func left(whole, part float64) float64 {
-	if v := whole - part; v >= 0 && v <= whole {
-		return v
-	}
-	return measure.NaN
 }

@@ -49,41 +49,36 @@ func useTable(_ Options, f *Frame) *Table {
 		return Column{Name: name, Head: head, Show: Percent, Decimals: 1, Width: 5, Help: help}
 	}
 	usage := cpuShares(f.Of("cpu.time"))
-	add(N(1-usage("idle")-usage("iowait")), percent("cpu_util", "%CPU", "all CPUs, not idle"))
-	add(N(left(1, f.One("memory.size", "kind", "available")/f.One("memory.size", "kind", "total"))), percent("memory_util", "%Mem", "memory not available to programs"))
+	add(N(measure.Difference(1, usage("idle"), usage("iowait"))), percent("cpu_util", "%CPU", "all CPUs, not idle"))
+	total := f.One("memory.size", "kind", "total")
+	add(N(measure.Difference(total, f.One("memory.size", "kind", "available"))/total), percent("memory_util", "%Mem", "memory not available to programs"))
 
 	disks := NewPivot("device")
 	busy, queue := disks.Add(f.Of("disk.busy")), disks.Add(f.Of("disk.queue"))
 	failed := disks.Add(f.Of("disk.errors"))
 	disks.Join("info", f.Of("disk.info"))
-	// What is made of disks (loop, dm, md) counts what they do once more, and is all there is where they count nothing.
-	disk, made := noDisk(), noDisk()
+	real, made := busiest{busy: measure.NaN, waiting: measure.NaN, failed: measure.NaN}, busiest{busy: measure.NaN, waiting: measure.NaN, failed: measure.NaN}
 	for r := range disks.Len() {
-		of := &disk
 		switch disks.Word(r, "info", "kind") {
 		case "partition":
-			continue
 		case "virtual":
-			of = &made
-		}
-		of.failures = sum(of.failures, disks.At(r, failed))
-		if v := min(disks.At(r, busy), 1); !(v <= of.busy) && v == v {
-			of.busy, of.name = v, disks.Key(r, "device")
-		}
-		if v := disks.At(r, queue); !(v <= of.waiting) && v == v {
-			of.waiting = v
+			made.take(disks.Key(r, "device"), disks.At(r, busy), disks.At(r, queue), disks.At(r, failed))
+		default:
+			real.take(disks.Key(r, "device"), disks.At(r, busy), disks.At(r, queue), disks.At(r, failed))
 		}
 	}
-	if disk.busy != disk.busy {
-		disk.busy, disk.name = made.busy, made.name
+	// What is made of disks counts what they do, and is all there is where they count nothing.
+	disk, diskName, waiting, failures := real.busy, real.name, real.waiting, real.failed
+	if disk != disk {
+		disk, diskName = made.busy, made.name
 	}
-	if disk.waiting != disk.waiting {
-		disk.waiting = made.waiting
+	if waiting != waiting {
+		waiting = made.waiting
 	}
-	if disk.failures != disk.failures {
-		disk.failures = made.failures
+	if failures != failures {
+		failures = made.failed
 	}
-	add(N(disk.busy), percent("disk_util", "%Disk", "busiest disk"))
+	add(N(disk), percent("disk_util", "%Disk", "busiest disk"))
 
 	nets := NewPivot("netns", "device")
 	rxb, txb := nets.Add(f.Of("net.device.bytes"), "direction", "rx"), nets.Add(f.Of("net.device.bytes"), "direction", "tx")
@@ -119,9 +114,9 @@ func useTable(_ Options, f *Frame) *Table {
 	}
 	add(N(math.Max(0, f.One("sched.runnable")-float64(len(cpus)))), number("cpu_saturation", "cpu", Plain, 1, 5, "runnable tasks beyond the CPUs"))
 	add(N(sum(f.One("memory.scan"), f.One("memory.swap", "direction", "out"))), number("memory_saturation_bytes_per_s", "mem", MiB, 1, 5, "MiB/s scanned and swapped out"))
-	add(N(disk.waiting), number("disk_saturation", "disk", Plain, 1, 5, "mean queue of the busiest disk"))
+	add(N(waiting), number("disk_saturation", "disk", Plain, 1, 5, "mean queue of the busiest disk"))
 	add(N(lost), number("network_saturation_per_s", "net", Plain, 1, 6, "drops, overruns, full queues per second"))
-	add(N(sum(errors, disk.failures, f.One("memory.oom"))), number("errors_per_s", "Err", Plain, 1, 5, "errors per second"))
+	add(N(sum(errors, failures, f.One("memory.oom"))), number("errors_per_s", "Err", Plain, 1, 5, "errors per second"))
 	add(N(f.One("sched.load", "window", "1m")), number("load_1m", "load", Plain, 2, 6, "load average of one minute"))
 	for _, resource := range []string{"cpu", "memory", "io"} {
 		v := f.One("pressure.time", "resource", resource, "scope", "some")
@@ -135,16 +130,24 @@ func useTable(_ Options, f *Frame) *Table {
 	names := func(name, head, v, help string) {
 		add(TOrNull(v), Column{Name: name, Head: head, Left: true, Width: 8, From: 110, Help: help})
 	}
-	names("disk", "disk", disk.name, "the busiest disk")
+	names("disk", "disk", diskName, "the busiest disk")
 	names("interface", "interface", netName, "the busiest interface")
 	t.Rows = []Row{row}
 	return t
 }
 
-// busiest is what the disks of a kind do: the busiest of them, the longest queue, and the requests that failed; NaN what is unknown.
+// busiest is the most of each of several devices, NaN where none is known, and the sum of their errors.
 type busiest struct {
-	name                    string
-	busy, waiting, failures float64
+	busy, waiting, failed float64
+	name                  string // of the one with most of busy
 }
 
-func noDisk() busiest { return busiest{busy: measure.NaN, waiting: measure.NaN, failures: measure.NaN} }
+func (b *busiest) take(name string, busy, waiting, failed float64) {
+	if v := min(busy, 1); !(v <= b.busy) && v == v {
+		b.busy, b.name = v, name
+	}
+	if !(waiting <= b.waiting) && waiting == waiting {
+		b.waiting = waiting
+	}
+	b.failed = sum(b.failed, failed)
+}
