@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { type Answer, idOf } from "./columns";
+import { parse } from "./drill";
 import { type Asked, last, levelOf, most, quoted, there, type Use, used, useTable } from "./use";
 
 const nan = Number.NaN;
@@ -86,6 +87,19 @@ it("takes the fuller direction of an interface, and both where one wire carries 
   expect([...row({ cpu, net, capacity, netInfo: info("half") }, key).utilisation.values]).toEqual([0.48, 0.4, nan]);
   expect([...row({ cpu, net, netInfo: info("full") }, key).utilisation.values]).toEqual([nan, nan, nan]);
   expect(useTable({ cpu, net, netInfo: info("full") }, 2).rows.filter((r) => r.resource === "Network").length).toBe(1);
+});
+
+it("asks for the rows of its own interface, with namespaces that hold one of the same name", () => {
+  const net = answer(["netns", "device", "direction"], { "|eth0|rx": [1, 1, 1], "cl3|eth0|rx": [2, 2, 2] });
+  for (const netns of ["", "cl3"]) {
+    const u = row({ cpu, net }, `net ${idOf([netns, "eth0"])}`);
+    for (const m of [u.utilisation, u.saturation, u.errors!, ...u.carries.map((c) => c.metric)]) {
+      expect(parse(m.sentence)?.where, m.sentence).toEqual([
+        { field: "device", op: "=", values: ["eth0"] },
+        { field: "netns", op: "=", values: [netns] },
+      ]);
+    }
+  }
 });
 
 it("has what is gone last", () => {

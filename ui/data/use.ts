@@ -379,7 +379,8 @@ function netRows(w: Work, a: Asked): Use[] {
     const rxMost = w.one(a.capacity, netns, device, "rx");
     const txMost = w.one(a.capacity, netns, device, "tx");
     const half = duplex === "half";
-    const where = `where device = ${quoted(device)}${netns === "" ? "" : ` and netns = ${quoted(netns)}`}`;
+    // The machine's own namespace, too, is named: other namespaces have interfaces of the same names.
+    const where = `where device = ${quoted(device)} and netns = ${quoted(netns)}`;
     const limit = Math.max(last(rxMost) || 0, last(txMost) || 0);
     out.push({
       resource: "Network",
