@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { type Answer, idOf } from "./columns";
 import { parse } from "./drill";
-import { type Asked, last, levelOf, most, quoted, there, type Use, used, useTable } from "./use";
+import { type Asked, last, levelOf, most, quoted, there, type Use, used, useTable, worthShowing } from "./use";
 
 const nan = Number.NaN;
 
@@ -110,6 +110,38 @@ it("has what is gone last", () => {
     ["sdb", true],
     ["sda", false],
   ]);
+});
+
+it("puts unknown after known: the speed of an interface, the bytes of a disk", () => {
+  const both = (rows: Record<string, number>) =>
+    answer(
+      ["netns", "device", "direction"],
+      Object.fromEntries(Object.entries(rows).flatMap(([name, v]) => ["rx", "tx"].map((d) => [`|${name}|${d}`, [v, v, v]]))),
+    );
+  const idle = Object.fromEntries(Array.from({ length: 31 }, (_, i) => [`idle${i}`, 0]));
+  const net = both({ ...idle, slow: 1e5, server: 16e6, other: 1e3, unseen: nan, half: 6.25e6 });
+  const capacity = both({ ...Object.fromEntries(Object.keys(idle).map((k) => [k, 1e8])), slow: 1e8, half: 1e8 });
+  const t = useTable({ cpu, net, capacity }, 2);
+  const rows = t.rows.filter((r) => r.resource === "Network");
+  const names = rows.map((r) => r.name);
+  expect(names.slice(0, 3)).toEqual(["half", "slow", "idle0"]);
+  expect(names.slice(-3)).toEqual(["server", "other", "unseen"]);
+  expect(rows.find((r) => r.name === "server")).toMatchObject({ about: "speed unknown" });
+  expect(worthShowing(rows, t, 4).map((r) => r.name)).toEqual(["half", "slow", "server", "other"]);
+  expect(worthShowing(rows, t, 1).map((r) => r.name)).toEqual(["half", "server"]);
+  const quiet = useTable({ cpu, net: both(idle), capacity: both(idle) }, 2);
+  expect(
+    worthShowing(quiet.rows.slice(-31), quiet, 4).map((r) => r.name),
+    "one is always there",
+  ).toEqual(["idle0"]);
+
+  const disk = answer(["device"], { aunknown: [nan, 0, nan], loop0: [0, 0, 0], vda: [0.001, 0, 0] });
+  const diskBytes = answer(["device", "direction"], { "vda|write": [4096, 0, 0], "loop0|read": [0, 0, 0] });
+  expect(
+    useTable({ cpu, disk, diskBytes }, 2)
+      .rows.filter((r) => r.resource === "Disk")
+      .map((r) => r.name),
+  ).toEqual(["vda", "loop0", "aunknown"]);
 });
 
 it("puts answers of other beginnings on one grid", () => {
