@@ -116,7 +116,7 @@ func flowsTable(o Options, f *Frame) *Table {
 	rx, tx := p.Add(bytes, "direction", "rx"), p.Add(bytes, "direction", "tx")
 	retransmits := p.Add(take("tcp.flow.retransmits"))
 	value := func(r, c int) float64 { return known(p.At(r, c)) }
-	p.SortBy(func(r int) float64 { return value(r, rx) + value(r, tx) }, f.First)
+	p.SortBy(func(r int) float64 { return sum(p.At(r, rx), p.At(r, tx)) }, f.First)
 	rtt := p.Folded(measure.Mean, take("tcp.flow.rtt"))
 	delivery := p.Folded(measure.Max, take("tcp.flow.delivery"))
 	counts := p.Distinct(bytes, "netns", "local", "localport", "peer", "peerport")
@@ -151,8 +151,8 @@ func flowsTable(o Options, f *Frame) *Table {
 			continue // it counts above
 		}
 		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{B(false), space(r), cell(r, "process"), number(r, "pid"), cell(r, "local"), number(r, "localport"),
-			cell(r, "peer"), number(r, "peerport"), number(r, "port"), T("tcp"), N(a), N(b), N(rtt(r)), N(p.At(r, retransmits)), N(delivery(r)),
-			N((a + b) / (rxAll + txAll)), N(float64(counts(r)))}})
+			cell(r, "peer"), number(r, "peerport"), number(r, "port"), T("tcp"), N(p.At(r, rx)), N(p.At(r, tx)), N(rtt(r)), N(p.At(r, retransmits)), N(delivery(r)),
+			N(sum(p.At(r, rx), p.At(r, tx)) / (rxAll + txAll)), N(float64(counts(r)))}})
 	}
 	none := Cell{Kind: IsNull}
 	residual := Row{Key: "residual", Total: true, Cells: []Cell{B(true), none, none, none, none, none, none, none, none, none,

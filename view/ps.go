@@ -1,6 +1,8 @@
 package view
 
 import (
+	"math"
+
 	"culprit/measure"
 )
 
@@ -94,21 +96,22 @@ func psTable(o Options, f *Frame) *Table {
 	read, written := p.Add(f.Of("process.io"), "direction", "read"), p.Add(f.Of("process.io"), "direction", "write")
 	rss, count, short := p.Add(f.Of("process.rss")), p.Add(f.Of("process.threads")), p.Add(f.Of("process.short"))
 	p.Join("info", f.Of("process.info"))
-	busy := func(r int) float64 { return known(p.At(r, usr)) + known(p.At(r, sys)) }
-	p.SortBy(func(r int) float64 { return busy(r)*1e6 + known(p.At(r, wait))*1e3 + known(p.At(r, vcx)) }, 0)
+	busy := func(r int) float64 { return sum(p.At(r, usr), p.At(r, sys)) }
+	p.SortBy(func(r int) float64 { return psOrder(busy(r), p.At(r, wait), p.At(r, vcx)) }, 0)
 	unseen := 0.0
 	for r := range p.Len() {
 		if len(o["pid"]) > 0 && !anyMatch(o["pid"], p.Key(r, "pid")) || len(o["name"]) > 0 && !anyMatch(o["name"], p.Key(r, "process")) {
 			continue
 		}
-		did := busy(r) + known(p.At(r, wait)) + known(p.At(r, disk)) + known(p.At(r, vcx)) + known(p.At(r, icx)) + known(p.At(r, minor)) + known(p.At(r, major)) + known(p.At(r, read)) + known(p.At(r, written)) + known(p.At(r, short))
-		if did == 0 && !o.Has("all") && len(o["pid"]) == 0 {
+		did := known(busy(r)) + known(p.At(r, wait)) + known(p.At(r, disk)) + known(p.At(r, vcx)) + known(p.At(r, icx)) + known(p.At(r, minor)) + known(p.At(r, major)) + known(p.At(r, read)) + known(p.At(r, written)) + known(p.At(r, short))
+		idle := did == 0 && busy(r) == busy(r) // of unknown CPU time it may be the busiest
+		if idle && !o.Has("all") && len(o["pid"]) == 0 {
 			continue
 		}
 		unseen += known(p.At(r, short))
 		sleep := measure.NaN
 		if threads {
-			sleep = max(0, 1-busy(r)-known(p.At(r, wait)))
+			sleep = max(0, 1-p.At(r, usr)-p.At(r, sys)-p.At(r, wait)) // unknown where one of them is
 		}
 		name := p.Key(r, "process")
 		if threads && p.Key(r, "thread") != name {
@@ -123,6 +126,24 @@ func psTable(o Options, f *Frame) *Table {
 	}
 	return t
 }
+
+// psOrder returns the number that rows of processes or threads are ordered by, the largest first: the
+// share of a CPU that they used, then the share that they waited for one, then switches per second.
+// A row whose CPU time is unknown stands after all rows whose CPU time is known, at 0 too. NaN where
+// all three are unknown.
+func psOrder(busy, wait, switches float64) float64 {
+	if math.IsNaN(sum(busy, wait, switches)) {
+		return measure.NaN
+	}
+	less := known(wait)*1e3 + known(switches)
+	if math.IsNaN(busy) {
+		return less - afterAll
+	}
+	return busy*1e6 + less
+}
+
+// afterAll is more than any machine's switches per second and shares of waiting come to in psOrder.
+const afterAll = 1e15
 
 // mostUnseen is how much of a CPU processes without a row may take before a note says where that is: less is what is left of any shell's commands.
 const mostUnseen = 0.1

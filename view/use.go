@@ -27,10 +27,12 @@ the shares of time in which some task waited for CPU, memory, I/O.`,
 		Table: useTable,
 		Sums:  []measure.StatID{"net.device.drops", "net.device.fifo", "net.device.errors", "net.qdisc.drops", "disk.errors"},
 		Drill: func(t *Table, r *Row) *Drill {
-			busiest, most := "", -1.0
-			for column, tool := range map[string]string{"cpu_util": "ps", "memory_util": "mem", "disk_util": "disk", "network_util": "nic"} {
-				if i := t.Column(column); r.Cells[i].Num > most {
-					busiest, most = tool, r.Cells[i].Num
+			busiest, most := "ps", measure.NaN // unknown is less than any; of equals the first
+			for _, of := range [...]struct{ column, tool string }{
+				{"cpu_util", "ps"}, {"memory_util", "mem"}, {"disk_util", "disk"}, {"network_util", "nic"},
+			} {
+				if v := r.Cells[t.Column(of.column)].Num; v == v && !(v <= most) {
+					busiest, most = of.tool, v
 				}
 			}
 			return &Drill{Tool: busiest, Title: "the resource that is used most"}

@@ -168,6 +168,8 @@ export interface Finding {
   culprit: { kind: string; name: string; pid?: number; netns?: string; interface?: string; local?: string; peer?: string };
   claim: string;
   explains: number | null;
+  /** 0 to 1: the share of time that it takes from tasks, or of what is asked for; absent in reports of older versions. */
+  effect?: number | null;
   evidence: Evidence[] | null;
   symptoms: { id: string; rule: string; claim: string }[] | null;
   exonerated: string[] | null;

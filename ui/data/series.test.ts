@@ -48,7 +48,33 @@ describe("rows", () => {
       rest: { rows: 3, values: [0.5, 0, null, 0] },
     });
     const total = fromJSON({ ...base, start_ms: 1000, elapsed_ms: [1, 1, 1, 1, 1], series: [{ key: [], values: [9, 4, null, 5, 0.3] }] });
-    expect(Array.from(residual(total, total.series[0]!.values, parts))).toEqual([1.5, NaN, NaN, 0]);
+    expect(Array.from(residual(total, total.series[0]!.values, parts).values)).toEqual([1.5, NaN, NaN, 0]);
+    const cut = { ...parts, rest: null, rows: 5 };
+    expect(Array.from(residual(total, total.series[0]!.values, cut).values), "rows that were not sent").toEqual([NaN, NaN, NaN, NaN]);
+  });
+
+  it("leave no rest below zero: 0 within the error of the ticks, unknown beyond it", () => {
+    const of = (whole: number, part: number, parts: number, elapsed = 1000, unit = "ratio") => {
+      const base = { query: "", kind: "delta", unit, start_ms: 0, step_ms: elapsed, elapsed_ms: [elapsed] };
+      const rows = Array.from({ length: parts }, (_, i) => ({ key: [`p${i}`], values: [part / parts] }));
+      const total = fromJSON({ ...base, by: [], series: [{ key: [], values: [whole] }] });
+      return residual(total, total.series[0]!.values, fromJSON({ ...base, by: ["p"], series: rows }));
+    };
+    const known = (left: number) => ({ values: Float64Array.of(left), exceeded: 0, excess: 0 });
+    const unknown = (excess: number) => ({ values: Float64Array.of(NaN), exceeded: 1, excess: expect.closeTo(excess, 9) });
+    // Nine parts and a whole: 40 ms, of a second 4 %, of ten seconds 0.4 %.
+    expect(of(1, 1.039, 9)).toEqual(known(0));
+    expect(of(1, 1.041, 9)).toEqual(unknown(0.041));
+    expect(of(1, 1.0039, 9, 10_000)).toEqual(known(0));
+    expect(of(1, 1.0041, 9, 10_000)).toEqual(unknown(0.0041));
+    expect(of(1, 1.0041, 9, 1000, "B/s"), "bytes have no ticks").toEqual(unknown(0.0041));
+    expect(of(1, 0.75, 3)).toEqual(known(0.25));
+    for (let n = 1; n < 400; n += 13) {
+      for (let part = 0; part < 3; part += 0.07) {
+        const { values, exceeded } = of(1, part, n);
+        expect(values[0]! >= 0 || exceeded === 1, `${n} parts of ${part}`).toBe(true);
+      }
+    }
   });
 
   it("stack on one another with gaps as gaps", () => {

@@ -62,24 +62,61 @@ export function sum(columns: readonly Column[], cells: number): Float64Array {
   return out;
 }
 
+/** What of a whole is in none of its parts. */
+export interface Residual {
+  /** A value a cell, never below 0; NaN where it is unknown. */
+  values: Float64Array;
+  /** Cells in which the parts come to more than the whole by more than the error of the clock ticks: unknown there. */
+  exceeded: number;
+  /** The most that the parts exceed the whole by, in the unit of the answer; 0 where they don't. */
+  excess: number;
+}
+
+/** CPU time is counted in ticks of so many milliseconds. */
+const tick = 10;
+
 /**
- * What of the total is in none of the parts, cell by cell. NaN where the total is unknown, or where no part was measured. Below
- * zero when the parts are more than the total: that is shown as it is.
+ * The error of a difference between a whole and a number of parts, each counted in ticks, as a share of the measured milliseconds: one
+ * tick of the whole, and of the parts as much as independent errors add up to. What is no CPU time is counted exactly.
  */
-export function residual(total: Answer, whole: Column, parts: Answer): Float64Array {
+function ticksError(a: Answer, cell: number, parts: number): number {
+  const cpuTime = a.kind === "delta" && a.unit === "ratio";
+  return cpuTime && a.elapsed[cell]! > 0 ? ((1 + Math.sqrt(parts)) * tick) / a.elapsed[cell]! : 0;
+}
+
+/** The number of rows that were measured in a cell; of the rows beyond those that were sent, all. */
+function measuredAt(a: Answer, cell: number): number {
+  let n = a.rest && !Number.isNaN(a.rest.values[cell]!) ? a.rest.rows : 0;
+  for (const s of a.series) if (!Number.isNaN(s.values[cell]!)) n++;
+  return n;
+}
+
+/**
+ * The difference between a total and its parts in each cell. It is NaN where the total is unknown, where no part was measured, and where
+ * the parts exceed the total by more than the error of the ticks. Within that error it is 0.
+ */
+export function residual(total: Answer, whole: Column, parts: Answer): Residual {
   const cells = parts.elapsed.length;
   const columns = parts.series.map((s) => s.values);
   if (parts.rest) columns.push(parts.rest.values);
-  const told = sum(columns, cells);
-  const out = new Float64Array(cells).fill(NaN);
+  const summed = sum(columns, cells);
+  const out: Residual = { values: new Float64Array(cells).fill(NaN), exceeded: 0, excess: 0 };
+  // Rows that were neither sent nor folded into one are missing in the sum of the parts.
+  const rowsMissing = !parts.rest && parts.rows > parts.series.length;
+  if (total.step !== parts.step || rowsMissing) return out;
   const shift = Math.round((parts.start - total.start) / parts.step);
-  if (total.step !== parts.step) return out;
   for (let c = 0; c < cells; c++) {
     const v = whole[c + shift];
-    if (v === undefined || Number.isNaN(v) || Number.isNaN(told[c])) continue;
-    const left = v - told[c]!;
+    if (v === undefined || Number.isNaN(v) || Number.isNaN(summed[c])) continue;
+    const left = v - summed[c]!;
     // Sums of many 32-bit values: what is less than a millionth of the total is rounding.
-    out[c] = Math.abs(left) < Math.abs(v) * 1e-6 ? 0 : left;
+    const rounding = Math.abs(v) * 1e-6;
+    if (left < -rounding && left < -(ticksError(parts, c, measuredAt(parts, c)) + rounding)) {
+      out.exceeded++;
+      out.excess = Math.max(out.excess, -left);
+      continue;
+    }
+    out.values[c] = left < rounding ? 0 : left;
   }
   return out;
 }

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { type Answer, idOf } from "./columns";
-import { type Asked, last, levelOf, most, quoted, there, type Use, used, useTable } from "./use";
+import { parse } from "./drill";
+import { type Asked, last, levelOf, most, quoted, there, type Use, used, useTable, worthShowing } from "./use";
 
 const nan = Number.NaN;
 
@@ -88,6 +89,19 @@ it("takes the fuller direction of an interface, and both where one wire carries 
   expect(useTable({ cpu, net, netInfo: info("full") }, 2).rows.filter((r) => r.resource === "Network").length).toBe(1);
 });
 
+it("asks for the rows of its own interface, with namespaces that hold one of the same name", () => {
+  const net = answer(["netns", "device", "direction"], { "|eth0|rx": [1, 1, 1], "cl3|eth0|rx": [2, 2, 2] });
+  for (const netns of ["", "cl3"]) {
+    const u = row({ cpu, net }, `net ${idOf([netns, "eth0"])}`);
+    for (const m of [u.utilisation, u.saturation, u.errors!, ...u.carries.map((c) => c.metric)]) {
+      expect(parse(m.sentence)?.where, m.sentence).toEqual([
+        { field: "device", op: "=", values: ["eth0"] },
+        { field: "netns", op: "=", values: [netns] },
+      ]);
+    }
+  }
+});
+
 it("has what is gone last", () => {
   const disk = answer(["device"], { sda: [1, ...new Array(12).fill(nan)], sdb: new Array(13).fill(0) });
   const long = answer(["mode"], { usr: new Array(13).fill(1), idle: new Array(13).fill(1) });
@@ -96,6 +110,38 @@ it("has what is gone last", () => {
     ["sdb", true],
     ["sda", false],
   ]);
+});
+
+it("puts unknown after known: the speed of an interface, the bytes of a disk", () => {
+  const both = (rows: Record<string, number>) =>
+    answer(
+      ["netns", "device", "direction"],
+      Object.fromEntries(Object.entries(rows).flatMap(([name, v]) => ["rx", "tx"].map((d) => [`|${name}|${d}`, [v, v, v]]))),
+    );
+  const idle = Object.fromEntries(Array.from({ length: 31 }, (_, i) => [`idle${i}`, 0]));
+  const net = both({ ...idle, slow: 1e5, server: 16e6, other: 1e3, unseen: nan, half: 6.25e6 });
+  const capacity = both({ ...Object.fromEntries(Object.keys(idle).map((k) => [k, 1e8])), slow: 1e8, half: 1e8 });
+  const t = useTable({ cpu, net, capacity }, 2);
+  const rows = t.rows.filter((r) => r.resource === "Network");
+  const names = rows.map((r) => r.name);
+  expect(names.slice(0, 3)).toEqual(["half", "slow", "idle0"]);
+  expect(names.slice(-3)).toEqual(["server", "other", "unseen"]);
+  expect(rows.find((r) => r.name === "server")).toMatchObject({ about: "speed unknown" });
+  expect(worthShowing(rows, t, 4).map((r) => r.name)).toEqual(["half", "slow", "server", "other"]);
+  expect(worthShowing(rows, t, 1).map((r) => r.name)).toEqual(["half", "server"]);
+  const quiet = useTable({ cpu, net: both(idle), capacity: both(idle) }, 2);
+  expect(
+    worthShowing(quiet.rows.slice(-31), quiet, 4).map((r) => r.name),
+    "one is always there",
+  ).toEqual(["idle0"]);
+
+  const disk = answer(["device"], { aunknown: [nan, 0, nan], loop0: [0, 0, 0], vda: [0.001, 0, 0] });
+  const diskBytes = answer(["device", "direction"], { "vda|write": [4096, 0, 0], "loop0|read": [0, 0, 0] });
+  expect(
+    useTable({ cpu, disk, diskBytes }, 2)
+      .rows.filter((r) => r.resource === "Disk")
+      .map((r) => r.name),
+  ).toEqual(["vda", "loop0", "aunknown"]);
 });
 
 it("puts answers of other beginnings on one grid", () => {

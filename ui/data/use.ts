@@ -379,7 +379,8 @@ function netRows(w: Work, a: Asked): Use[] {
     const rxMost = w.one(a.capacity, netns, device, "rx");
     const txMost = w.one(a.capacity, netns, device, "tx");
     const half = duplex === "half";
-    const where = `where device = ${quoted(device)}${netns === "" ? "" : ` and netns = ${quoted(netns)}`}`;
+    // The machine's own namespace, too, is named: other namespaces have interfaces of the same names.
+    const where = `where device = ${quoted(device)} and netns = ${quoted(netns)}`;
     const limit = Math.max(last(rxMost) || 0, last(txMost) || 0);
     out.push({
       resource: "Network",
@@ -436,19 +437,28 @@ export function most(values: ArrayLike<number>): number {
 }
 
 /**
- * Devices by what they had at most in the time that is shown, so that rows stay where they are from second to second; those that are gone
- * come last.
+ * Devices by the most that they had in the time that is shown, so that rows stay where they are from second to second: by utilisation,
+ * then by the bytes they carried. Unknown utilisation stands after known, unknown bytes after none; those that are gone come last.
  */
 function busiestFirst(w: Work, rows: Use[]): Use[] {
   const order = rows.map((r) => ({
     r,
-    there: there(r, w) ? 1 : 0,
-    u: round(most(r.utilisation.values)),
-    c: Math.max(0, ...r.carries.map((x) => most(x.metric.values) || 0)) > 0 ? 1 : 0,
+    there: Number(there(r, w)),
+    utilisation: percents(most(r.utilisation.values)),
+    carried: magnitude(carried(r)),
   }));
-  order.sort((x, y) => y.there - x.there || y.u - x.u || y.c - x.c || x.r.name.localeCompare(y.r.name, "en", { numeric: true }));
+  order.sort(
+    (x, y) =>
+      y.there - x.there ||
+      y.utilisation - x.utilisation ||
+      y.carried - x.carried ||
+      x.r.name.localeCompare(y.r.name, "en", { numeric: true }),
+  );
   return order.map((x) => x.r);
 }
+
+/** The most that a device carried in one direction; NaN where nothing of it is known. */
+const carried = (r: Use): number => most(r.carries.map((x) => most(x.metric.values)));
 
 /** Whether a device was still there in the last ten seconds. */
 export function there(u: Use, table: Pick<UseTable, "cells" | "step">): boolean {
@@ -456,9 +466,26 @@ export function there(u: Use, table: Pick<UseTable, "cells" | "step">): boolean 
   return [u.utilisation, ...u.carries.map((c) => c.metric)].some((m) => m.values.subarray(from).some((v) => !Number.isNaN(v)));
 }
 
-/** To whole percents, unknown as nothing: small differences are no reason to change places. */
-function round(v: number): number {
-  return Number.isNaN(v) ? 0 : Math.round(v * 100);
+/** Whole percents, unknown as less than none: small differences are no reason to change places. */
+function percents(v: number): number {
+  return Number.isNaN(v) ? -1 : Math.round(v * 100);
+}
+
+/** The power of two of an amount, unknown as less than none. */
+function magnitude(v: number): number {
+  return Number.isNaN(v) ? -1 : Math.round(Math.log2(1 + v));
+}
+
+/**
+ * The devices of one resource that are worth a row, in their order: the busiest `few` of known utilisation, and as many of those whose
+ * utilisation is unknown, as any of them may be the fullest. What did nothing is left out, but for the first.
+ */
+export function worthShowing(rows: readonly Use[], table: Pick<UseTable, "cells" | "step">, few: number): Use[] {
+  const active = rows.filter((r) => used(r) && there(r, table));
+  const unknown = (r: Use): boolean => Number.isNaN(most(r.utilisation.values));
+  const busiest = new Set([...active.filter((r) => !unknown(r)).slice(0, few), ...active.filter(unknown).slice(0, few)]);
+  const shown = rows.filter((r) => busiest.has(r));
+  return shown.length > 0 ? shown : rows.slice(0, 1);
 }
 
 /** Whether a device did anything in the time that is shown. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { grey, Palette } from "../../data/colour";
 import { type Answer, fromJSON } from "../../data/columns";
 import { plain } from "./graph";
-import { compose, peaksOf, ranking, rateOver } from "./scene";
+import { compose, excessNote, peaksOf, ranking, rateOver } from "./scene";
 
 const answer = (rows: Record<string, (number | null)[]>, over: object = {}): Answer =>
   fromJSON({
@@ -84,13 +84,31 @@ describe("a view", () => {
     expect(peaksOf({ ...whole, step: 5000 }, a)).toBeNull();
   });
 
+  it("has its maximum in the rows, never in what is in no row", () => {
+    const a = answer({ a: [4, 1, 1, null], b: [1, 3, 1, null] });
+    const left = Float64Array.of(0, 0, 50, Number.NaN);
+    expect(Array.from(view(a, plain, false, left).rowTops)).toEqual([4, 3, 1, Number.NaN]);
+    expect(Array.from(view(a, plain, false, left).tops)).toEqual([4, 3, 50, Number.NaN]);
+    expect(Array.from(view(a, plain, true, left).rowTops)).toEqual([5, 4, 2, Number.NaN]);
+    expect(Array.from(view(a, { ...plain, selected: [["b"]] }, false, left).rowTops)).toEqual([1, 3, 1, Number.NaN]);
+  });
+
+  it("says where the rows exceed their whole", () => {
+    const a = answer({ a: [1, 1, 1, null] }, { unit: "ratio" });
+    const values = Float64Array.of(0, 0, 0, 0);
+    expect(excessNote({ values, exceeded: 0, excess: 0 }, a, "cpu.time")).toBe("");
+    expect(excessNote({ values, exceeded: 3, excess: 0.25 }, a, "cpu.time")).toBe(
+      "In 3 of 4 cells the rows exceed cpu.time by up to 25.0 %: what is in no row is unknown there.",
+    );
+  });
+
   it("shows zero as zero, the unknown as nothing, and goes below zero where values do", () => {
     const zero = view(answer({ a: [0, 0, 0, null] }));
     expect(zero.labels).toEqual(["0"]);
     expect(zero.high).toBeGreaterThan(0);
     expect(view(answer({ a: [null, null, null, null] })).rows[0]!.mean).toBeNaN();
     expect(view(answer({ a: [-4, 2, 0, null] })).low).toBeCloseTo(-4.24);
-    expect(view(answer({ a: [4, 2, 0, null] }), plain, true, Float64Array.of(-1, 3, 0, Number.NaN)).high).toBeCloseTo(5.3);
+    expect(view(answer({ a: [4, 2, 0, null] }), plain, true, Float64Array.of(0, 3, 0, Number.NaN)).high).toBeCloseTo(5.3);
     expect(view(answer({})).drawn).toEqual([]);
   });
 });

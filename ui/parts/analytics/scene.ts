@@ -2,8 +2,8 @@
 
 import { grey, type Palette } from "../../data/colour";
 import { type Answer, type Column, idOf, type Series } from "../../data/columns";
-import { byValue, ceiling, colourKey, nameOf, sum, tops } from "../../data/series";
-import { marks, type Scale, scaleFor } from "../../data/units";
+import { byValue, ceiling, colourKey, nameOf, type Residual, sum, tops } from "../../data/series";
+import { humane, marks, type Scale, scaleFor } from "../../data/units";
 import type { Options } from "./graph";
 
 /** One row of the panel. */
@@ -32,10 +32,12 @@ export interface View {
   other: { count: number; values: Column } | null;
   /** The sum of all drawn rows, where rows may be summed. */
   total: Column | null;
-  /** What is in no row; null where that is not known. */
+  /** What is in no row, never below 0; null where that is not known. */
   residual: Column | null;
   /** The greatest of each cell, of what is drawn. */
   tops: Column;
+  /** The greatest row of each cell, of a stack the sum of the drawn rows: never what is in no row. */
+  rowTops: Column;
   /** Of a stack of all rows whose cells are several measurements: the greatest that the whole was within each cell; else null. */
   peaks: Column | null;
   low: number;
@@ -98,6 +100,13 @@ export function peaksOf(whole: Answer, a: Answer): Column | null {
   return Float64Array.from({ length: a.elapsed.length }, (_, c) => max[c + shift] ?? Number.NaN);
 }
 
+/** Says where what is in no row is unknown, as the rows of an answer come to more than their whole; "" where they don't. */
+export function excessNote(r: Residual, a: Answer, whole: string): string {
+  if (r.exceeded === 0) return "";
+  const where = `${r.exceeded} of ${a.elapsed.length} cells`;
+  return `In ${where} the rows exceed ${whole} by up to ${humane(r.excess, a.unit)}: what is in no row is unknown there.`;
+}
+
 /** Puts a view together. ranked: ids as of the last ranking; rows that are not in it come last. */
 export function compose(
   a: Answer,
@@ -147,9 +156,15 @@ export function compose(
   if (rest) all.push(rest.values);
   const total = sums ? sum(all, cells) : null;
   const left = some ? null : residual;
-  let top: Column;
-  if (stack && total) top = left ? sum([total, left.map((v) => Math.max(0, v))], cells) : total;
-  else top = tops([...drawn.map((r) => r.max ?? r.values), ...(left ? [left] : [])], cells);
+  const rowTops =
+    stack && total
+      ? total
+      : tops(
+          drawn.map((r) => r.max ?? r.values),
+          cells,
+        );
+  let top: Column = rowTops;
+  if (left) top = stack && total ? sum([total, left], cells) : tops([rowTops, left], cells);
   const peaks = stack && !some && hidden.size === 0 ? whole : null;
   if (peaks) top = tops([top, peaks], cells);
   const seen = top.subarray(Math.max(0, w.from), Math.max(0, w.to));
@@ -160,7 +175,6 @@ export function compose(
       const v = r.min ?? r.values;
       for (let c = Math.max(0, w.from); c < w.to; c++) if (v[c]! < low) low = v[c]!;
     }
-    if (left) for (let c = Math.max(0, w.from); c < w.to; c++) if (left[c]! < low) low = left[c]!;
   }
   if (!(high > 0)) high = 0;
   const scale = scaleFor(a.unit, Math.max(high, -low), o.wire);
@@ -175,6 +189,7 @@ export function compose(
     total,
     residual: left,
     tops: top,
+    rowTops,
     peaks,
     low: low * 1.06,
     high: edge,

@@ -61,6 +61,20 @@ it("shows a finding as it was when it was worst", () => {
   expect(e!.finding).toMatchObject({ severity: "high", explains: 0.9 });
 });
 
+it("takes an unknown share as less than any, of the same severity", () => {
+  const worst = (...list: Finding[]) => episodes(list.map((f, i) => at(10 * (i + 1), f)))[0]!.finding;
+  const [unknown, none, some] = [finding("a"), finding("a", "medium", 0), finding("a", "medium", 0.2)];
+  for (const list of [
+    [unknown, none],
+    [none, unknown],
+  ])
+    expect(worst(...list)).toBe(none);
+  expect(worst(some, unknown, none)).toBe(some);
+  const takes = { ...unknown, effect: 0.3 };
+  expect(worst(takes, some), "the time that it takes goes first").toBe(takes);
+  expect(worst(finding("a", "low", 1), unknown)).toBe(unknown);
+});
+
 it("has nothing of nothing, and finds by words of the evidence", () => {
   expect(episodes([])).toEqual([]);
   const list = episodes([at(10, finding("alpha"), finding("bravo"))]);

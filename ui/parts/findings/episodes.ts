@@ -45,12 +45,19 @@ export function episodes(reports: readonly Dated[]): Episode[] {
       }
       e.to = at_ms;
       e.times++;
-      const [was, is] = [weight[e.finding.severity] ?? 0, weight[f.severity] ?? 0];
-      if (is > was || (is === was && (f.explains ?? 0) > (e.finding.explains ?? 0))) e.finding = f;
+      if (worse(f, e.finding)) e.finding = f;
     }
   }
   for (const e of open.values()) e.lasts = true;
   return all.sort((a, b) => b.to - a.to || weight[b.finding.severity] - weight[a.finding.severity] || b.from - a.from);
+}
+
+/** Whether a finding is worse than another: by severity, then by the time that it takes, then by its share. Unknown is less than none. */
+function worse(a: Finding, b: Finding): boolean {
+  const sizes = (f: Finding): number[] => [weight[f.severity] ?? 0, f.effect ?? -1, f.explains ?? -1];
+  const [x, y] = [sizes(a), sizes(b)];
+  const i = x.findIndex((v, k) => v !== y[k]);
+  return i >= 0 && x[i]! > y[i]!;
 }
 
 /** Those that have every word somewhere in what they say. */
