@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -79,9 +78,12 @@ func (t *targets) watch(pid int) error {
 	return nil
 }
 
-// start starts a command line, split at blanks as dtrace does, and holds it.
+// start starts a command line, in words as a shell writes them, and holds it.
 func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
-	words := strings.Fields(line)
+	words, err := splitCommand(line)
+	if err != nil {
+		return err
+	}
 	if len(words) == 0 {
 		return errors.New("-c: the command is empty")
 	}

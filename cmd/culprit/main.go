@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"time"
 
 	"culprit/collect"
 	"culprit/dataset"
@@ -27,7 +28,7 @@ func main() {
 	runtime.LockOSThread() // this is the first thread as yet
 	tune(os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
-	context.AfterFunc(ctx, stop) // who presses Ctrl-C twice does not want to wait
+	context.AfterFunc(ctx, func() { time.AfterFunc(sameRequest, stop) })
 	args := os.Args[1:]
 	p := program(term.ReadTerminal())
 	if programName() == "dtrace" { // a link of that name runs scripts as dtrace does
@@ -51,6 +52,11 @@ func main() {
 		f()
 	}
 }
+
+// sameRequest is the time after the first signal in which further signals are the same request to
+// end. timeout(1) signals the process and then its group, and a terminal's Ctrl-C can meet a
+// parent's SIGTERM. A signal after this time ends the process at once.
+const sameRequest = time.Second
 
 // A firstThread takes what is to be run on the first thread of the process, which does nothing else.
 type firstThread chan func()

@@ -19,7 +19,7 @@ const (
 	optSize                       // bytes: 4m
 	optRate                       // 10hz, 5s; a plain number is hz; in nanoseconds
 	optWord                       // anything
-	optPolicy                     // switch, fill, ring
+	optPolicy                     // switch
 	optVersion                    // of D: 1.6.3, 2.0
 	optStandard                   // a, c, s, t
 	optUnwind                     // auto, fp, tables
@@ -221,7 +221,8 @@ func optionValue(kind optionKind, value string) (n int64, want string, ok bool) 
 	case optUnwind:
 		return 0, "auto, fp or tables", slices.Contains([]string{"auto", "fp", "tables"}, value)
 	case optPolicy:
-		return 0, "switch, fill or ring", value == "switch" || value == "fill" || value == "ring"
+		advice := "switch (records are printed while the script runs; a larger bufsize loses fewer)"
+		return 0, advice, value == "switch"
 	}
 	return 0, "", true
 }

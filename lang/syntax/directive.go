@@ -34,8 +34,7 @@ func (p *parser) directive(off, end int) {
 		}
 		p.report(NeedsPreprocessor, off, int(w.To), "#"+w.Text+" is for the preprocessor of C, which has not run", hint)
 	default:
-		if strings.HasPrefix(w.Text, "!") {
-			p.report(BadDirective, off, int(w.To), "#! stands only on the first line", "")
+		if strings.HasPrefix(w.Text, "!") { // a script's first line, moved below its licence
 			return
 		}
 		d := p.report(BadDirective, off, int(w.To), "there is no directive #"+shown(w.Text), "a comment is /* ... */ or // ..., or # and a space")

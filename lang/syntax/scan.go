@@ -41,6 +41,9 @@ func (p *parser) at(off int) byte {
 	return 0
 }
 
+// byteOrderMark is U+FEFF in UTF-8, which some editors write at the start of a file.
+const byteOrderMark = "\xef\xbb\xbf"
+
 // space skips white space, comments and lines for the compiler from off on, and gives where it stopped.
 func (p *parser) space(off int) int {
 	for off < len(p.text) {
@@ -48,6 +51,8 @@ func (p *parser) space(off int) int {
 		switch {
 		case classes[c]&cSpace != 0:
 			off++
+		case off == 0 && strings.HasPrefix(p.text, byteOrderMark):
+			off = len(byteOrderMark)
 		case c == '/' && p.at(off+1) == '*':
 			i := strings.Index(p.text[off+2:], "*/")
 			if i < 0 {
@@ -82,6 +87,9 @@ func (p *parser) lineEnd(off int) int {
 // lineStart says whether there is nothing but white space before off on its line. It looks back a little only, so that a
 // line of nothing but # costs no more than others.
 func (p *parser) lineStart(off int) bool {
+	if off == len(byteOrderMark) && strings.HasPrefix(p.text, byteOrderMark) {
+		return true
+	}
 	for i := off - 1; i >= 0; i-- {
 		c := p.text[i]
 		if c == '\n' {

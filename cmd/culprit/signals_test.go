@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Signals that follow the first at once do not lose what END clauses and aggregations print.
+func TestSignalsOfOneRequestEndWithTheResult(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs: root")
+	}
+	c := started(t, "trace", "-qn", `BEGIN { printf("begun\n"); @ = count(); } END { printf("ended\n"); }`, "-x", "switchrate=10ms")
+	printed := func() []byte {
+		b, err := os.ReadFile(c.Stdout.(*os.File).Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for end := time.Now().Add(time.Minute); !bytes.Contains(printed(), []byte("begun")); {
+		if time.Now().After(end) {
+			t.Fatal("the script does not begin")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for i := range 200 { // 200 ms: well within a second
+		sig := []os.Signal{unix.SIGTERM, os.Interrupt}[i%2]
+		if c.Process.Signal(sig) != nil {
+			break // it has ended
+		}
+		time.Sleep(time.Millisecond)
+	}
+	err := c.Wait()
+	if out := printed(); !bytes.Contains(out, []byte("ended")) || !bytes.Contains(out, []byte(" 1\n")) {
+		t.Errorf("signals within a second: %v, printed %q", err, out)
+	}
+}
