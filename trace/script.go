@@ -67,7 +67,7 @@ func Compile(s Script, env *Env, l gen.Limits) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Compiled{Program: p, IR: low, Units: units(p), limits: l, kernel: k, origins: s.origins}
+	c := &Compiled{Program: p, IR: low, Units: units(p, returnUsers(low)), limits: l, kernel: k, origins: s.origins}
 	whole := gen.New(low, k)
 	if c.helpers, err = whole.Helpers(); err != nil {
 		return nil, err
@@ -82,7 +82,8 @@ func Compile(s Script, env *Env, l gen.Limits) (*Compiled, error) {
 
 // units puts the probes together that one program can serve: those of one site at which the same clauses run. What is run
 // by hand, and what has no key to tell probes apart by, has a program for each probe.
-func units(p *check.Program) []*Unit {
+// Of the clauses in results, which read arg1, probes of functions whose results differ in width are in programs of their own.
+func units(p *check.Program, results map[int]bool) []*Unit {
 	at := map[*check.Probe]*Unit{}
 	var all []*Unit
 	run := func(c *check.Clause, probe *check.Probe) {
@@ -106,6 +107,7 @@ func units(p *check.Program) []*Unit {
 		site              check.Site
 		clauses, operands string
 		entry             bool
+		result            result
 	}
 	first := map[group]*Unit{}
 	var out []*Unit
@@ -119,7 +121,7 @@ func units(p *check.Program) []*Unit {
 			out = append(out, u)
 			continue
 		}
-		g := group{probe.Site, fmt.Sprint(u.Clauses), fmt.Sprint(probe.Operands), probe.AtEntry}
+		g := group{probe.Site, fmt.Sprint(u.Clauses), fmt.Sprint(probe.Operands), probe.AtEntry, resultOf(u, results)}
 		if f := first[g]; f != nil {
 			f.Probes = append(f.Probes, probe)
 			continue
@@ -128,6 +130,41 @@ func units(p *check.Program) []*Unit {
 		out = append(out, u)
 	}
 	return slices.Clip(out)
+}
+
+// A result is how wide an integer a function returns; see check.Probe.Result. The zero value: nothing depends on it.
+type result struct {
+	size   int
+	signed bool
+}
+
+// resultOf returns the result of a unit's first probe if one of its clauses reads it. The probe learns its types then.
+func resultOf(u *Unit, results map[int]bool) result {
+	probe := u.Probes[0]
+	if probe.Site != check.SiteKretprobe && probe.Site != check.SiteUretprobe {
+		return result{}
+	}
+	if !slices.ContainsFunc(u.Clauses, func(n int) bool { return results[n] }) {
+		return result{}
+	}
+	probe.Arguments()
+	size, signed := probe.Result()
+	return result{size, signed}
+}
+
+// returnUsers returns the clauses, by number, that read arg1.
+func returnUsers(p *ir.Program) map[int]bool {
+	users := map[int]bool{}
+	for i, f := range p.Clauses {
+		for _, b := range f.Blocks {
+			for j := range b.Steps {
+				if s := &b.Steps[j]; s.Op == ir.OpBuiltin && s.Which == check.BuiltinArg && s.N == 1 {
+					users[i] = true
+				}
+			}
+		}
+	}
+	return users
 }
 
 // onlyCPU gives the CPU that all clauses ask for in their predicates, so that they need not run on others; -1: there is none such.

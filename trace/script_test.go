@@ -8,6 +8,8 @@ import (
 	"culprit/kernel"
 	"culprit/lang/check"
 	"culprit/lang/syntax"
+
+	"github.com/cilium/ebpf/btf"
 )
 
 // A timer goes off on the CPU alone that all of its clauses ask for, as long as nothing is lost by that.
@@ -40,7 +42,7 @@ func TestUnitsOfOneCPU(t *testing.T) {
 		if len(ds) > 0 {
 			t.Fatalf("%s: %v", text, ds)
 		}
-		all := units(p)
+		all := units(p, nil)
 		if len(all) != 1 || all[0].CPU != want {
 			t.Errorf("%s: %d units, of CPU %d, want %d", text, len(all), all[0].CPU, want)
 		}
@@ -68,5 +70,21 @@ func TestListing(t *testing.T) {
 	_, out, _ := traced(t, r, nil)
 	if n := strings.Count(out, "; 4: @[x] = count()\n"); n != 1 || !strings.Contains(out, "dtrace:::BEGIN: ") {
 		t.Errorf("%d times in %q", n, out)
+	}
+}
+
+// TestUnitsByResult: functions whose results differ in width or sign share no program where a clause reads arg1.
+func TestUnitsByResult(t *testing.T) {
+	of := func(size uint32, signed btf.IntEncoding) *check.Probe {
+		return &check.Probe{Site: check.SiteKretprobe, Learn: func() ([]check.Arg, string) {
+			return []check.Arg{{C: "long"}, {Type: &btf.Int{Size: size, Encoding: signed}, From: -1}}, ""
+		}}
+	}
+	p := &check.Program{Clauses: []*check.Clause{{Probes: []*check.Probe{of(4, btf.Signed), of(4, btf.Signed), of(4, 0), of(1, 0), of(8, 0), of(8, btf.Signed)}}}}
+	if n := len(units(p, nil)); n != 1 {
+		t.Errorf("%d units without arg1, want 1", n)
+	}
+	if n := len(units(p, map[int]bool{0: true})); n != 4 {
+		t.Errorf("%d units with arg1, want 4: int, unsigned, unsigned char, all else", n)
 	}
 }

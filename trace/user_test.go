@@ -570,7 +570,7 @@ func TestUnitsOfPlaces(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	other := &check.Probe{ID: firstUser + 1, Site: check.SiteUprobe, Operands: a}
-	got := units(&check.Program{Clauses: []*check.Clause{{Index: 0, Probes: []*check.Probe{p, other}}}})
+	got := units(&check.Program{Clauses: []*check.Clause{{Index: 0, Probes: []*check.Probe{p, other}}}}, nil)
 	if len(got) != 2 || len(got[0].Probes) != 2 || len(got[1].Probes) != 1 {
 		t.Errorf("%+v", got)
 	}

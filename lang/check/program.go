@@ -117,6 +117,27 @@ func (p *Probe) Arguments() ([]Arg, string) {
 	return p.Args, p.ArgsWhy
 }
 
+// Result returns how wide an integer the function of a return probe returns, in bytes, and whether it is signed. It is 8
+// where the function returns something else or Args don't say.
+func (p *Probe) Result() (size int, signed bool) {
+	for i := range p.Args {
+		if p.Args[i].From >= 0 || p.Args[i].Type == nil {
+			continue
+		}
+		switch t := btf.UnderlyingType(p.Args[i].Type).(type) {
+		case *btf.Int:
+			if t.Size < 8 {
+				return int(t.Size), t.Encoding == btf.Signed
+			}
+		case *btf.Enum:
+			if t.Size < 8 {
+				return int(t.Size), t.Signed
+			}
+		}
+	}
+	return 8, false
+}
+
 // An Arg is one of args[].
 type Arg struct {
 	Name string

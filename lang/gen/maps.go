@@ -85,11 +85,10 @@ func lay(p *ir.Program, k Kernel) layout {
 	for _, f := range p.Clauses {
 		_, _, s := allocate(f, machineRegs, slotRegs, slotLimit)
 		spilled = max(spilled, s)
-		pointers := pointersOf(f)
 		for _, b := range f.Blocks {
 			for i := range b.Steps {
 				s := &b.Steps[i]
-				n.scratch = n.scratch || inScratch(p, s) || computes(s, pointers)
+				n.scratch = n.scratch || inScratch(p, s)
 				if k.cutsKey(p, s) {
 					n.long, n.scratch = true, true
 				}

@@ -38,7 +38,7 @@ type builder struct {
 	// Of the clause at hand.
 	f        *ir.Func
 	locs     []loc
-	pointers []bool // which registers hold addresses of values of tables
+	pointers []bool // registers that may hold pointers that the verifier tracks
 	flow     flow   // what is at hand, here
 	end      label
 	ends     flow // at end
@@ -461,9 +461,6 @@ func (b *builder) drop(d ir.Drop) {
 // fault writes the fault record and ends the clause.
 func (b *builder) fault(s *ir.Step) {
 	if s.A != ir.None {
-		if b.pointers[s.A] {
-			b.scratch()
-		}
 		b.getNumber(asm.R3, s.A)
 	} else {
 		b.movImm(asm.R3, s.Imm)

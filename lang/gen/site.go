@@ -462,9 +462,14 @@ func (b *builder) register(name string) (off int, ok bool) {
 }
 
 // returned leaves an argument of a return probe in r0: arg1 is what the function returned; arg0, from where in it, is not known.
+//
+// The ABIs leave the upper bits of a register undefined where the result is narrower, so an int of -2 is 4294967294 there.
 func (b *builder) returned(n int) {
 	if n == 1 {
 		b.result()
+		if size, signed := b.probes[0].Result(); size < 8 {
+			b.extend(asm.R0, size, signed)
+		}
 	} else {
 		b.movImm(asm.R0, 0)
 	}

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"culprit/lang/check"
@@ -31,8 +32,8 @@ func (b *builder) get(dst asm.Register, r ir.Reg) {
 	}
 }
 
-// numeric gives the machine register that holds r as a number to compute with: the verifier allows that of no address of a map's
-// value that may be none.
+// numeric returns the machine register that holds r as a number: r's own, or tmp where r may hold a pointer that the verifier
+// tracks. The verifier refuses arithmetic with pointers that may be NULL, as addresses of values of maps and kernel objects are.
 func (b *builder) numeric(r ir.Reg, tmp asm.Register) asm.Register {
 	if !b.pointers[r] {
 		return b.in(r, tmp)
@@ -45,11 +46,23 @@ func (b *builder) numeric(r ir.Reg, tmp asm.Register) asm.Register {
 func (b *builder) getNumber(dst asm.Register, r ir.Reg) {
 	b.get(dst, r)
 	if b.pointers[r] {
-		b.plain(dst, dst)
+		b.plain(dst)
 	}
 }
 
-// pointersOf finds the registers that hold addresses of values of tables.
+// plain turns a pointer in a register into a number: the verifier forgets what a register points to once its bytes are
+// swapped, and a swap to the byte order of the machine changes nothing (since Linux 4.1; with CAP_PERFMON). x86 and arm64 emit no
+// code for it.
+func (b *builder) plain(r asm.Register) {
+	order := asm.LE
+	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
+		order = asm.BE
+	}
+	b.add(asm.HostTo(order, r, asm.DWord))
+}
+
+// pointersOf returns, by register, whether it may hold a pointer that the verifier tracks: an address of a map's value, an
+// argument of a BTF-typed probe, the current task, or a pointer read from an object of known type.
 func pointersOf(f *ir.Func) []bool {
 	is := make([]bool, f.Regs)
 	for _, bl := range f.Blocks {
@@ -57,31 +70,19 @@ func pointersOf(f *ir.Func) []bool {
 			switch s := &bl.Steps[i]; s.Op {
 			case ir.OpFind, ir.OpMake:
 				is[s.Dst] = true
+			case ir.OpBuiltin:
+				switch s.Which {
+				case check.BuiltinArg, check.BuiltinSite, check.BuiltinCurthread:
+					is[s.Dst] = true
+				}
+			case ir.OpRead:
+				is[s.Dst] = is[s.Dst] || s.Space == check.Typed && s.Size == 8
 			case ir.OpMove:
 				is[s.Dst] = is[s.Dst] || is[s.A]
 			}
 		}
 	}
 	return is
-}
-
-// computes says whether a step computes with what may be the address of a table's value.
-func computes(s *ir.Step, pointers []bool) bool {
-	switch s.Op {
-	case ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpDiv, ir.OpMod, ir.OpAnd, ir.OpOr, ir.OpXor, ir.OpShl, ir.OpShr, ir.OpNeg, ir.OpNot, ir.OpExtend, ir.OpRead, ir.OpReadMem, ir.OpReadStr, ir.OpPoke, ir.OpCall, ir.OpFault:
-	case ir.OpSet, ir.OpBranch:
-		if s.B == ir.None && s.Imm == 0 && (s.Cond == ir.Eq || s.Cond == ir.Ne) {
-			return false
-		}
-	default:
-		return false
-	}
-	for _, r := range [...]ir.Reg{s.A, s.B, s.C} {
-		if r != ir.None && pointers[r] {
-			return true
-		}
-	}
-	return false
 }
 
 // out gives the machine register in which r is to be made: its own, else tmp. put then brings it to where r lives.
@@ -286,7 +287,7 @@ func usesMem(p *ir.Program, s *ir.Step, m *ir.Mem) bool {
 
 // step makes the instructions of one step that leads on to the next.
 func (b *builder) step(s *ir.Step) error {
-	if inScratch(b.p, s) || b.spills(s) || computes(s, b.pointers) || b.k.cutsKey(b.p, s) {
+	if inScratch(b.p, s) || b.spills(s) || b.k.cutsKey(b.p, s) {
 		b.scratch()
 	}
 	if err := b.refuse(s); err != nil {
@@ -478,24 +479,23 @@ func (b *builder) divide(s *ir.Step) {
 
 // branch leads to a label where the step's registers compare so.
 func (b *builder) branch(s *ir.Step, c ir.Cond, to label) {
-	if b.spills(s) || computes(s, b.pointers) {
+	if b.spills(s) {
 		b.scratch()
 	}
 	a, other := b.compared(s)
 	b.compare(s, c, a, other, to)
 }
 
-// compared gives the registers that a step compares.
+// compared returns the registers that a step compares. A pointer that is compared with NULL stays one: that is the check
+// that the verifier asks for before loads.
 func (b *builder) compared(s *ir.Step) (a, other asm.Register) {
-	if !computes(s, b.pointers) {
-		a = b.in(s.A, asm.R1)
-	} else {
-		a = b.numeric(s.A, asm.R1)
-	}
 	if s.B != ir.None {
-		other = b.numeric(s.B, asm.R2)
+		return b.numeric(s.A, asm.R1), b.numeric(s.B, asm.R2)
 	}
-	return a, other
+	if s.Imm == 0 && (s.Cond == ir.Eq || s.Cond == ir.Ne) {
+		return b.in(s.A, asm.R1), other
+	}
+	return b.numeric(s.A, asm.R1), other
 }
 
 func (b *builder) compare(s *ir.Step, c ir.Cond, a, other asm.Register, to label) {

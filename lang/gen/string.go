@@ -173,7 +173,8 @@ func (b *builder) addressStep(s *ir.Step) {
 	none := b.label()
 	d := b.out(s.Dst, asm.R0)
 	b.address(asm.R1, s.Mem, true, none)
-	b.plain(asm.R1, d)
+	b.mov(d, asm.R1)
+	b.plain(d)
 	b.put(s.Dst, d)
 	if s.Mem.Base == ir.InSelf {
 		done := b.label()
@@ -185,13 +186,6 @@ func (b *builder) addressStep(s *ir.Step) {
 	} else {
 		b.bind(none)
 	}
-}
-
-// plain copies a pointer to dst as a number: memory of a map forgets that it is one.
-func (b *builder) plain(src, dst asm.Register) {
-	at := b.lay.words
-	b.store(asm.R9, at, src, 8)
-	b.load(dst, asm.R9, at, 8, false)
 }
 
 // A region is memory that programs may write to by address.
@@ -223,7 +217,8 @@ func (b *builder) poke(s *ir.Step) {
 		}
 		next := b.label()
 		b.address(asm.R4, r.mem, true, next)
-		b.plain(asm.R4, asm.R5)
+		b.mov(asm.R5, asm.R4)
+		b.plain(asm.R5)
 		b.getNumber(asm.R1, s.A)
 		if s.Imm != 0 {
 			b.aluImm(asm.Add, asm.R1, s.Imm, asm.R2)
@@ -249,7 +244,8 @@ func (b *builder) bcopy(s *ir.Step) {
 	for _, r := range b.regions() {
 		next := b.label()
 		b.address(asm.R4, r.mem, true, next)
-		b.plain(asm.R4, asm.R5)
+		b.mov(asm.R5, asm.R4)
+		b.plain(asm.R5)
 		b.getNumber(asm.R1, s.B)
 		b.alu(asm.Sub, asm.R1, asm.R5)
 		b.ifImm(asm.JGE, asm.R1, int64(r.size), next, asm.R2)
