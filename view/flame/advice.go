@@ -63,6 +63,11 @@ var magics = []magic{
 	{0, "Flat profile:", "what gprof prints: it counts calls and functions and has no stacks"},
 	{0, "Weight\tSelf Weight", instrumentsAdvice},
 	{0, "Running Time", instrumentsAdvice},
+	{0, "v8-version,", "a log of V8's profiler: node --prof-process --preprocess, or better node --cpu-prof, whose .cpuprofile is read"},
+	{0, "*version\n", "a trace of Android's runtime: it is not read; simpleperf report-sample writes text that is"},
+	{0, "SLOW", "a trace of Android's runtime: it is not read; simpleperf report-sample writes text that is"},
+	{0, "bplist00", "a property list of Apple's tools: xctrace export --xpath of the time profile writes XML that is read"},
+	{0, "Process: ", "a sample of macOS without its call graph, or a crash report: sample PID writes stacks"},
 	{0, "TRACE START [", "a trace of Xdebug: its profiles of stacks are not read"},
 }
 
@@ -185,6 +190,12 @@ func tableAdvice(head []byte) *ParseError {
 		line = bytes.TrimRight(line, " \t\r\n")
 		if isReportHead(line) {
 			return &ParseError{Line: n, What: "this is what perf report prints, shares without whole stacks: perf script -i perf.data writes stacks"}
+		}
+		if bytes.HasPrefix(line, []byte("Thread ")) && (bytes.Contains(line, []byte(" (active")) || bytes.Contains(line, []byte(" (idle"))) && line[len(line)-1] == '"' {
+			return &ParseError{Line: n, What: "this is what py-spy dump prints, one moment of each thread: py-spy record --format raw writes folded stacks"}
+		}
+		if bytes.Contains(line, []byte("log opened")) && bytes.Contains(line, []byte("apyrus")) {
+			return &ParseError{Line: n, What: "this is a log of Papyrus: speedscope reads it, and exports a profile that is read"}
 		}
 		if tool := tableOf(line); tool != "" {
 			return &ParseError{Line: n, What: "this is a table of numbers without stacks, as " + tool + " prints: culprit flame reads stacks, as culprit profile and perf script write them"}

@@ -73,7 +73,7 @@ func isDTraceNoise(b []byte) bool {
 	if len(b) == 0 {
 		return false
 	}
-	if b[0] == '#' || string(b) == "..." || string(b) == "[...]" || string(b) == "^C" || bytes.HasPrefix(b, []byte("dtrace: ")) {
+	if b[0] == '#' || string(b) == "..." || string(b) == "[...]" || string(b) == "--" || string(b) == "^C" || bytes.HasPrefix(b, []byte("dtrace: ")) {
 		return true
 	}
 	w := perfWords{b: b}
@@ -110,6 +110,16 @@ func cutAnyOffset(b []byte) []byte {
 	return b
 }
 
+// bccProcess returns the process below a stack that bcc's tools print: -                app (77).
+func bccProcess(b []byte) ([]byte, bool) {
+	rest, ok := bytes.CutPrefix(b, []byte("- "))
+	i := bytes.LastIndex(rest, []byte(" ("))
+	if !ok || i <= 0 || rest[len(rest)-1] != ')' || !isDigits(rest[i+2:len(rest)-1]) {
+		return nil, false
+	}
+	return bytes.TrimSpace(rest[:i]), true
+}
+
 // stapFrame takes a frame of SystemTap apart: 0xffffffff81000000 : work+0x10/0x20 [app].
 func stapFrame(b []byte) (name, module []byte, ok bool) {
 	address, rest, ok := bytes.Cut(b, []byte(" : "))
@@ -138,6 +148,9 @@ func firstNonEmpty(a, b []byte) []byte {
 
 // functions gives what a frame stands for, innermost first.
 func (d *dtraceLines) functions(out []uint32, b []byte) []uint32 {
+	if name, ok := bccProcess(b); ok {
+		return append(out, d.b.Function(replaced(slices.Clone(name), ';', ':'), nil, Process))
+	}
 	if name, module, ok := stapFrame(b); ok {
 		kind := Code
 		if string(module) == "kernel" {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 )
@@ -163,8 +164,16 @@ func (t *Tree) lines(names [][]byte, each func(node int32, line []byte)) {
 // noStack stands for the stack of amounts that have none.
 const noStack = "[no stack]"
 
-// AppendAmount appends an amount as a plain number: whole ones without a point.
-func AppendAmount(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'f', -1, 64) }
+// AppendAmount appends an amount as a plain number: whole ones without a point, others with 15 digits that
+// count, so that a sum of 0.1 and 0.03 is 0.13 and not 0.12999999999999998.
+func AppendAmount(b []byte, v float64) []byte {
+	if v != math.Trunc(v) {
+		if short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 15, 64), 64); err == nil {
+			v = short
+		}
+	}
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
+}
 
 func foldedName(name string) []byte {
 	if name == "" {

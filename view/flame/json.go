@@ -25,6 +25,7 @@ const (
 //
 // table: keys of the tools' own formats
 var jsonMagics = []struct{ key, what string }{
+	{"ticks", "a preprocessed log of V8's profiler: node --cpu-prof writes a .cpuprofile, which is read"},
 	{"root_frame", "a session of pyinstrument: pyinstrument -r speedscope writes a profile that is read"},
 	{"dhatFileVersion", "a profile of DHAT: it counts blocks of memory; dh_view.html shows it"},
 	{"cost_centres", "a profile of GHC in JSON (-pj): ghc-prof's text, +RTS -p, is read"},

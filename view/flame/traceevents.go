@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Trace events, as Chrome, Perfetto, py-spy and others write them: an event is a call that begins (B) and
@@ -54,6 +55,19 @@ type traceReader struct {
 	stray    int // ends of what did not begin
 	cut      bool
 	profiles []string
+	samples  []traceSample
+	frames   map[string]traceFrame
+}
+
+// A traceSample is a stack, by the number of its innermost frame, as Hermes writes it beside the events.
+type traceSample struct {
+	Frame json.RawMessage `json:"sf"`
+}
+
+// A traceFrame is a frame, and the number of its caller.
+type traceFrame struct {
+	Name   string          `json:"name"`
+	Parent json.RawMessage `json:"parent"`
 }
 
 func readTraceEvents(r io.Reader) (*Tree, error) {
@@ -78,6 +92,9 @@ func readTraceEvents(r io.Reader) (*Tree, error) {
 	if len(t.profiles) > 0 {
 		return t.profile()
 	}
+	if len(t.samples) > 0 && len(t.frames) > 0 {
+		return t.stacks()
+	}
 	return t.tree()
 }
 
@@ -94,6 +111,12 @@ func (t *traceReader) read(d *json.Decoder) error {
 		key, err := d.Token()
 		if err != nil {
 			return err
+		}
+		if key == "samples" || key == "stackFrames" {
+			if err := t.sampled(d, key == "samples"); err != nil {
+				return err
+			}
+			continue
 		}
 		if key != "traceEvents" {
 			var other json.RawMessage
@@ -325,4 +348,38 @@ func (p *v8Profile) linkParents() {
 			}
 		}
 	}
+}
+
+// sampled reads the samples or the frames that stand beside the events.
+func (t *traceReader) sampled(d *json.Decoder, samples bool) error {
+	var into any = &t.frames
+	if samples {
+		into = &t.samples
+	}
+	err := d.Decode(into)
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) { // of another kind
+		return nil
+	}
+	return err
+}
+
+// stacks returns the stacks that stand beside the events.
+func (t *traceReader) stacks() (*Tree, error) {
+	b := NewBuilder()
+	var stack []uint32
+	for i, s := range t.samples {
+		stack = stack[:0]
+		for id := strings.Trim(string(s.Frame), `"`); id != "" && id != "null"; {
+			f, ok := t.frames[id]
+			if !ok || len(stack) >= MostDepth {
+				return nil, jsonError(TraceEvents, "sample %d is of frame %s, which is not there, or deeper than 65,536 frames", i+1, shortened(id, 20))
+			}
+			stack = append(stack, b.Named(jsonName(f.Name)))
+			id = strings.Trim(string(f.Parent), `"`)
+		}
+		slices.Reverse(stack)
+		b.Stack(stack, 1)
+	}
+	return nonEmpty(b.Tree(), TraceEvents)
 }

@@ -1,0 +1,68 @@
+package flame
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// corpus is what becomes of each file of testdata/corpus: the sum of its amounts, or words of the error.
+//
+// table: file and result
+var corpus = map[string]struct {
+	sum    float64
+	stacks string // folded; "" not compared
+	advice string
+}{
+	"perf-header.txt": {130, "app;main;spin 130\n", ""}, "perf-pid-tid.txt.gz": {100, "app;main;spin 100\n", ""}, "perf-task-events.txt": {100, "app;main;spin 100\n", ""},
+	"perf-no-dso.txt": {100, "app;main;spin 100\n", ""}, "perf-sched.txt": {1, "app;schedule;__schedule 1\n", ""}, "perf-utf16.txt": {100, "app;main;spin 100\n", ""},
+	"simpleperf.txt": {1000, "Worker;main;Lock::unlock 1000\n", ""}, "folded.txt": {10, "main;a 3\nmain;b 7\n", ""}, "folded-floats.txt": {0.13, "main;a 0.13\n", ""},
+	"austin.txt": {1000, "", ""}, "dtrace.txt": {3, "unix`b;unix`a 3\n", ""}, "bcc-profile.txt": {10, "app;main;other 3\napp;main;work 7\n", ""},
+	"bpftrace.txt": {4, "g;f 4\n", ""}, "pmcstat.txt": {10, "main;other 3\nmain;work 7\n", ""}, "goroutines.txt": {2, "main.main 1\nmain.w 1\n", ""},
+	"speedscope-sampled.json": {0.38, "a 0.25\na;b 0.13\n", ""}, "speedscope-incomplete.json": {10, "a 10\n", ""}, "chrome-trace.json": {5000, "a 5000\n", ""},
+	"hermes.json": {2, "main 2\n", ""}, "gecko.json.gz": {2, "main 2\n", ""}, "old.cpuprofile": {4, "a 4\n", ""}, "v8.heapprofile": {64, "a 64\n", ""},
+	"stackprof.json": {2, "m 2\n", ""},
+
+	"callgrind.out": {advice: "a file of callgrind"}, "instruments.txt": {advice: "xctrace export"}, "dhat.json": {advice: "DHAT"}, "haskell.json": {advice: "GHC"},
+	"safari.json": {advice: "Safari"}, "v8-preprocessed.json": {advice: "--cpu-prof"}, "v8.log": {advice: "--cpu-prof"}, "papyrus.log": {advice: "Papyrus"},
+	"art.trace": {advice: "Android"}, "legacy-cpu.gperf": {advice: "google-pprof --proto"}, "legacy-heap.gperf": {advice: "pprof -proto"}, "legacy-contention.gperf": {advice: "pprof -proto"},
+	"perf.data": {advice: "perf script -i"}, "recording.jfr": {advice: "jfrconv"}, "profile.zst": {advice: "zstd -dc"}, "mpstat.txt": {advice: "culprit flame reads stacks"},
+}
+
+func TestCorpus(t *testing.T) {
+	files, err := filepath.Glob("testdata/corpus/*")
+	if err != nil || len(files) != len(corpus) {
+		t.Fatalf("%d files, %d results, %v", len(files), len(corpus), err)
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			want, ok := corpus[filepath.Base(name)]
+			if !ok {
+				t.Fatal("no result")
+			}
+			f, err := os.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close() //nolint:errcheck // read
+			tree, err := Read(f, "", Options{})
+			if want.advice != "" {
+				if err == nil || !strings.Contains(err.Error(), want.advice) {
+					t.Errorf("%v, want %s", err, want.advice)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if math.Abs(tree.Sum()-want.sum) > 1e-9 {
+				t.Errorf("sum %v, want %v", tree.Sum(), want.sum)
+			}
+			if got := folded(t, tree); want.stacks != "" && got != want.stacks {
+				t.Errorf("got\n%swant\n%s", got, want.stacks)
+			}
+		})
+	}
+}
