@@ -117,3 +117,11 @@ func TestFoldedNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestManyComments puts more comments before a text than are looked at to find its format.
+func TestManyComments(t *testing.T) {
+	line := "# L1 Data 32K [0-1] 5\n"
+	if got := fold(t, strings.Repeat(line, mostLooked/len(line)+1)+perfCorpus[0].in, Options{}); got != perfCorpus[0].out {
+		t.Errorf("got %s", got)
+	}
+}

@@ -66,3 +66,35 @@ func TestCorpus(t *testing.T) {
 		})
 	}
 }
+
+// TestCorpusComments inserts a comment at the beginning, at the end and behind each empty line of each
+// text of the corpus, behind each line where a line is a stack: the stacks stay as they are.
+func TestCorpusComments(t *testing.T) {
+	texts := 0
+	for name, want := range corpus {
+		if want.advice != "" || !strings.HasSuffix(name, ".txt") || strings.Contains(name, "utf16") {
+			continue
+		}
+		texts++
+		raw, err := os.ReadFile(filepath.Join("testdata/corpus", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := string(raw)
+		plain := fold(t, in, Options{})
+		each := "\n\n"
+		if strings.Contains(name, "folded") || strings.Contains(name, "austin") {
+			each = "\n"
+		}
+		for _, comment := range []string{"# interval: 5\n", "#\n", "# cmdline : a;b 5\n", "# L1 Data 32K [0-1] 7\n"} {
+			for _, changed := range []string{comment + in, in + comment, strings.ReplaceAll(in, each, each+comment), strings.ReplaceAll(in, each, each+strings.Repeat(comment, 9000))} {
+				if got := fold(t, changed, Options{}); got != plain {
+					t.Errorf("%s with %q: got\n%swant\n%s", name, comment, got, plain)
+				}
+			}
+		}
+	}
+	if texts < 10 {
+		t.Errorf("%d texts", texts)
+	}
+}

@@ -183,12 +183,7 @@ func (p *perfLines) standsAlone(h *perfHead, b []byte, n int) bool {
 // drop leaves the line out that waited for a frame.
 func (p *perfLines) drop(n int) {
 	if len(p.pending) > 0 {
-		if h, ok := parsePerfHead(p.pending); ok && len(h.event) > 0 { // a sample without a time and without frames
-			p.head(p.pending, n, h)
-			p.sample(n)
-		} else {
-			p.wrong.skip(n, "neither the line of a sample nor a frame: command, number, time, event")
-		}
+		p.wrong.skip(n, "neither the line of a sample nor a frame: command, number, time, event")
 		p.pending = p.pending[:0]
 	}
 }
@@ -340,71 +335,6 @@ func (p *perfLines) frame(b []byte, n int) bool {
 	return true
 }
 
-// functions gives what a line stands for, innermost first: a name may have what was inlined behind it, a->b->c.
-func (p *perfLines) functions(out []uint32, b []byte) ([]uint32, bool) {
-	address, name, file, ok := parseAnyFrame(b)
-	if !ok {
-		return out, false
-	}
-	if name = cutOffset(name); len(name) > 0 && name[0] == '(' {
-		return out, true // the name of a process
-	}
-	if len(name) == 0 {
-		name = []byte(" ")
-	}
-	name = withoutRust(name)
-	kind := kindByFile(file)
-	module := baseName(file)
-	if kind == Inlined || string(file) == "[unknown]" {
-		module = nil
-	}
-	first := len(out)
-	for i := 0; ; i++ {
-		one, rest, more := cutInlined(name)
-		text := p.text[:0]
-		switch {
-		case string(one) != "[unknown]":
-			text = append(text, withoutArguments(one)...)
-		case string(file) == "[unknown]" && !p.o.Addresses:
-			text = append(text, one...)
-		default:
-			known := baseName(file)
-			if string(file) == "[unknown]" {
-				known = []byte("unknown")
-			}
-			text = append(append(text, '['), known...)
-			if p.o.Addresses {
-				text = append(append(append(text, " <"...), address...), '>')
-			}
-			text = append(text, ']')
-		}
-		replaced(text, ';', ':')
-		if p.java && len(text) > 0 && text[0] == 'L' && bytes.IndexByte(text, '/') >= 0 {
-			text = text[:copy(text, text[1:])]
-		}
-		k := kind
-		switch {
-		case i > 0:
-			k = Inlined
-			if !bytes.Contains(text, []byte("_[i]")) {
-				text = append(text, "_[i]"...)
-			}
-		case p.o.Marks && kind == Kernel && !bytes.HasPrefix(file, []byte("bpf_prog_")):
-			text = append(text, "_[k]"...)
-		case p.o.Marks && kind == JIT && !bytes.Contains(text, []byte("_[j]")):
-			text = append(text, "_[j]"...)
-		}
-		out = append(out, p.b.Function(text, module, k))
-		p.text = text[:0]
-		if !more {
-			break
-		}
-		name = rest
-	}
-	slices.Reverse(out[first:])
-	return out, true
-}
-
 // sample adds the stack that was gathered.
 func (p *perfLines) sample(n int) {
 	if p.inside && !p.skip {
@@ -466,16 +396,4 @@ func (p *perfLines) end(n int) (*Tree, error) {
 		return nil, &ParseError{Line: 1, What: "no samples of event " + p.o.Event + " in it; " + othersNote("", p.others)}
 	}
 	return p.wrong.tell(t)
-}
-
-// eventUnit gives what an event's period counts.
-func eventUnit(event string) string {
-	name, _, _ := bytes.Cut([]byte(event), []byte(":"))
-	switch string(name) {
-	case "cpu-clock", "task-clock":
-		return "ns"
-	case "":
-		return "samples"
-	}
-	return string(name)
 }

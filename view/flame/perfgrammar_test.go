@@ -51,7 +51,7 @@ var perfBetween = []string{
 	"Warning:", "Processed 1000 events and lost 3 chunks!", "Check IO/CPU overload!",
 	"addr2line: DWARF error: could not find variable specification at offset 0x12",
 	"[ perf record: Captured and wrote 0.1 MB perf.data (12 samples) ]",
-	"addr2line: /srv/app: 3 errors",
+	"addr2line: /srv/app: 3 errors", "failed 3 times: trying again", "some tool 12 34 wrote this: 5",
 }
 
 func TestPerfFields(t *testing.T) {
