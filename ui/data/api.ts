@@ -154,6 +154,8 @@ export interface Report {
   findings: Finding[] | null;
   checked: string[] | null;
   fine: { resource: string; because: string }[] | null;
+  /** Resources that no finding accuses and that their own numbers keep from being ruled out; absent in reports of older versions. */
+  doubtful?: { resource: string; because: string }[] | null;
   missing: Missing[] | null;
   notes: string[] | null;
 }
