@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -70,10 +69,7 @@ type process struct {
 	checked time.Time
 	used    uint64
 
-	jit      []compiled
-	jitFile  fileKey
-	jitRead  time.Time
-	jitReads int
+	jit jitMap
 }
 
 const (
@@ -82,7 +78,6 @@ const (
 	// leanProcesses is how many there may be where little is kept: the mappings of one take some 10 KB.
 	leanProcesses = 512
 	maxBytes      = 64 << 20 // of symbols kept
-	maxPerfMap    = 64 << 20 // bytes of a map that a just-in-time compiler wrote
 )
 
 // NewProcesses makes a Processes that has read nothing yet.
@@ -196,6 +191,16 @@ func (ps *Processes) Notes() []string {
 	if n := len(ps.gone); n > 0 {
 		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps could be read", several(n)))
 	}
+	omitted := 0
+	for _, p := range ps.procs {
+		if p.jit.omitted {
+			omitted++
+		}
+	}
+	if omitted > 0 {
+		out = append(out, fmt.Sprintf("some addresses of %s have no names: the maps of generated code "+
+			"(/tmp/perf-PID.map) of all processes are larger than what is kept of them", several(omitted)))
+	}
 	return out
 }
 
@@ -263,7 +268,7 @@ func (ps *Processes) spot(pid int, addr, near uint64) (Place, Spot) {
 		return place, spot
 	}
 	if c, ok := ps.inCompiled(p, near); ok {
-		return Place{Address: addr, Name: c.name, Offset: addr - c.start}, Spot{}
+		return Place{Address: addr, Name: c.name, Offset: addr - c.from}, Spot{}
 	}
 	return bare, Spot{}
 }
@@ -608,30 +613,4 @@ func readVDSO() *object {
 		_ = o.readSymbols(h)
 	}
 	return o
-}
-
-// inCompiled looks an address up in what a just-in-time compiler has written down, which is read again when it has grown.
-func (ps *Processes) inCompiled(p *process, addr uint64) (compiled, bool) {
-	if c, ok := findCompiled(p.jit, addr); ok {
-		return c, true
-	}
-	if p.jitReads > 0 && time.Since(p.jitRead) < patience {
-		return compiled{}, false
-	}
-	p.jitRead = time.Now()
-	p.jitReads++
-	f, key, err := openBelow(ps.in(p.pid, "root"), fmt.Sprintf("/tmp/perf-%d.map", ps.insideOf(p)))
-	if err != nil {
-		return compiled{}, false
-	}
-	defer f.Close()
-	if key == p.jitFile || !ownedBy(f, ps.in(p.pid, "")) {
-		return compiled{}, false
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxPerfMap))
-	if err != nil {
-		return compiled{}, false
-	}
-	p.jit, p.jitFile = parsePerfMap(b), key
-	return findCompiled(p.jit, addr)
 }

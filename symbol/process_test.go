@@ -354,14 +354,14 @@ func TestCompiled(t *testing.T) {
 		t.Errorf("nothing written: %v", p)
 	}
 	write(fmt.Sprintf("%x 100 first\n%x 10 render /app/page.js:12\n%x 100 unfinis", at, at+0x100, at+0x200))
-	ps.procs[os.Getpid()].jitRead = time.Time{}
+	ps.procs[os.Getpid()].jit.due = time.Time{}
 	for add, want := range map[uint64]string{0: "first", 0xff: "first+0xff", 0x105: "render /app/page.js:12+0x5", 0x110: fmt.Sprintf("%#x", at+0x110), 0x200: fmt.Sprintf("%#x", at+0x200)} {
 		if p := ps.Place(os.Getpid(), at+add); p.String() != want {
 			t.Errorf("%x: %v, want %s", add, p, want)
 		}
 	}
 	write(fmt.Sprintf("%x 100 first\n%x 10 render\n%x 100 later\x1b[31m\n%x 8 again\n", at, at+0x100, at+0x200, at))
-	ps.procs[os.Getpid()].jitRead = time.Time{}
+	ps.procs[os.Getpid()].jit.due = time.Time{}
 	if p := ps.Place(os.Getpid(), at+0x203); p.String() != "later?[31m+0x3" {
 		t.Errorf("%v", p)
 	}
