@@ -17,9 +17,9 @@ import (
 	"culprit/measure"
 )
 
-// Processes knows the symbols of processes. What it has read of a file it keeps for all processes that have the file, also in
-// containers where it has another name: files are told apart by the build id that linkers give them. It may be used from
-// several goroutines.
+// Processes knows the symbols of processes. What it has read of a file it keeps for all processes that
+// map this file, under whatever name. Two files share nothing, whatever build id they have: the author
+// of a file chooses it, so it may be that of another program. It may be used from several goroutines.
 type Processes struct {
 	root kernel.Root
 
@@ -27,7 +27,6 @@ type Processes struct {
 	procs   map[int]*process
 	objects map[fileKey]*object // nil: cannot be read
 	used    map[*object]uint64  // when each was asked last
-	ids     map[string]*object
 	vdso    *object
 	held    map[fileKey]*os.File // open until their symbols are read
 	tick    uint64
@@ -45,10 +44,12 @@ type Processes struct {
 	gone      map[int]bool
 }
 
-// A fileKey tells files apart, and a file from what it was before it was written anew.
+// A fileKey tells files apart, and a file from what it was before it was written anew or had another
+// owner.
 type fileKey struct {
 	dev, ino    uint64
 	size, mtime int64
+	owner       uint32
 }
 
 // noFile is the key of a mapping whose file could not be opened: it is not tried again.
@@ -82,7 +83,7 @@ const (
 
 // NewProcesses makes a Processes that has read nothing yet.
 func NewProcesses(root kernel.Root) *Processes {
-	return &Processes{root: root, procs: map[int]*process{}, objects: map[fileKey]*object{}, used: map[*object]uint64{}, ids: map[string]*object{},
+	return &Processes{root: root, procs: map[int]*process{}, objects: map[fileKey]*object{}, used: map[*object]uint64{},
 		denied: map[int]bool{}, gone: map[int]bool{}}
 }
 
@@ -480,9 +481,7 @@ func (ps *Processes) object(p *process, i int) *object {
 	kept = ps.hold(o, f, key.size, p, &p.maps[i])
 	ps.objects[key] = o
 	if o != nil {
-		if _, kept := ps.used[o]; !kept {
-			ps.bytes += o.size()
-		}
+		ps.bytes += o.size()
 		ps.used[o] = ps.tick
 		ps.shrink()
 	}
@@ -495,14 +494,8 @@ func (ps *Processes) load(f *os.File, size int64, p *process) *object {
 		return nil
 	}
 	id := h.buildID()
-	if o := ps.ids[id]; o != nil && id != "" {
-		return o
-	}
 	o := &object{buildID: id, loads: h.segments()}
 	if ps.lean != nil {
-		if id != "" {
-			ps.ids[id] = o
-		}
 		return o
 	}
 	if !h.full() {
@@ -516,9 +509,6 @@ func (ps *Processes) load(f *os.File, size int64, p *process) *object {
 	}
 	if len(o.syms) == 0 {
 		_ = o.readSymbols(h) // what could be read counts
-	}
-	if id != "" {
-		ps.ids[id] = o
 	}
 	return o
 }
@@ -554,7 +544,6 @@ func (ps *Processes) shrink() {
 		drop[o] = true
 		ps.bytes -= o.size()
 		delete(ps.used, o)
-		delete(ps.ids, o.buildID)
 		delete(ps.lean, o)
 	}
 	for key, o := range ps.objects {

@@ -269,15 +269,34 @@ func TestDeletedAndEnded(t *testing.T) {
 	}
 }
 
-// TestSharedFiles: the symbols of a file are read once, whoever has it, and under whatever name.
+// TestSharedFiles: the symbols of a file are read once, under whatever name, and again when its owner
+// changed. A copy is another file: it shares nothing.
 func TestSharedFiles(t *testing.T) {
-	bin, other := copied(t, "one"), copied(t, "two")
+	bin := copied(t, "one")
 	ps := NewProcesses(kernel.Root{})
 	start(t, exec.Command(bin)).check(t, ps, "one", true)
 	n, bytes := len(ps.used), ps.bytes
-	start(t, exec.Command(other)).check(t, ps, "two", true)
+	link := filepath.Join(filepath.Dir(bin), "two")
+	if err := os.Link(bin, link); err != nil {
+		t.Fatal(err)
+	}
+	start(t, exec.Command(link)).check(t, ps, "two", true)
 	if len(ps.used) != n || ps.bytes != bytes {
 		t.Errorf("%d objects of %d bytes became %d of %d", n, bytes, len(ps.used), ps.bytes)
+	}
+	start(t, exec.Command(copied(t, "three"))).check(t, ps, "three", true)
+	if len(ps.used) != n+1 {
+		t.Errorf("of a copy %d objects became %d", n, len(ps.used))
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Chown(bin, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	start(t, exec.Command(link)).check(t, ps, "two", true)
+	if len(ps.used) != n+2 {
+		t.Errorf("of a file with a new owner %d objects became %d", n+1, len(ps.used))
 	}
 }
 
@@ -410,7 +429,6 @@ func TestShrink(t *testing.T) {
 	for i := range 10 {
 		o := &object{text: make([]byte, 10<<20), buildID: fmt.Sprint(i)}
 		ps.objects[fileKey{ino: uint64(i)}] = o
-		ps.ids[o.buildID] = o
 		ps.tick++
 		ps.used[o] = ps.tick
 		ps.bytes += o.size()
@@ -419,7 +437,7 @@ func TestShrink(t *testing.T) {
 			t.Fatalf("%d bytes", ps.bytes)
 		}
 	}
-	if ps.objects[fileKey{ino: 9}] == nil || ps.objects[fileKey{ino: 0}] != nil || len(ps.objects) != len(ps.ids) || len(ps.used) != len(ps.ids) {
-		t.Errorf("%d objects, %d ids, %d used", len(ps.objects), len(ps.ids), len(ps.used))
+	if ps.objects[fileKey{ino: 9}] == nil || ps.objects[fileKey{ino: 0}] != nil || len(ps.objects) != len(ps.used) {
+		t.Errorf("%d objects, %d used", len(ps.objects), len(ps.used))
 	}
 }
