@@ -14,11 +14,12 @@ type frameDigest [sha256.Size]byte
 // frameDigest returns the digest of a file's unwind information and program headers: files with one
 // digest have one table, whoever wrote them. Containers have the same libraries in different file
 // systems, and a table is expensive in time and in kernel memory. A build id does not serve: the
-// author of a file chooses it. !ok: the file has no unwind information, or it cannot be read.
+// author of a file chooses it. !ok: the file has no unwind information, it cannot be
+// read, or it is a program of Go, whose table has more than that.
 func (h *header) frameDigest() (d frameDigest, ok bool) {
 	isGo := h.isGo()
 	at, ok := h.frameSection(isGo)
-	if !ok || at.size > maxUnwindBytes || at.off > h.size || at.size > h.size-at.off {
+	if !ok || isGo || at.size > maxUnwindBytes || at.off > h.size || at.size > h.size-at.off {
 		return d, false
 	}
 	sum := sha256.New()

@@ -196,10 +196,15 @@ func (u *Unwinding) unwound(h *header) *unwound {
 	of.isGo = h.isGo()
 	rows, t := 0, &UnwindTable{}
 	err := u.load(t, func(row func(uint32, UnwindRule) error) error {
-		return h.unwind(of.isGo, u.room, func(pc uint32, rule UnwindRule) error {
+		counted := func(pc uint32, rule UnwindRule) error {
 			rows++
 			return row(pc, rule)
-		})
+		}
+		unwind := func(row func(uint32, UnwindRule) error) error { return h.unwind(of.isGo, u.room, row) }
+		if of.isGo && h.unwindable() {
+			return h.withGo(counted, unwind)
+		}
+		return unwind(counted)
 	})
 	switch {
 	case errors.Is(err, ErrTooLong):
@@ -234,6 +239,11 @@ func (h *header) unwind(isGo bool, room unwindRoom, row func(uint32, UnwindRule)
 	return f.read(h.frameHeader(room.header, at.addr, at.size))
 }
 
+// unwindable reports whether the file is of the machine whose stacks are walked by tables.
+func (h *header) unwindable() bool {
+	return h.wide && h.machine == uint16(elf.EM_X86_64) && runtime.GOARCH == "amd64"
+}
+
 // A frameSection is where a file has what unwind reads.
 type frameSection struct {
 	off, size, addr uint64
@@ -242,7 +252,7 @@ type frameSection struct {
 
 // frameSection returns the section that unwind reads; !ok: there is none.
 func (h *header) frameSection(isGo bool) (at frameSection, ok bool) {
-	if !h.wide || h.machine != uint16(elf.EM_X86_64) || runtime.GOARCH != "amd64" {
+	if !h.unwindable() {
 		return at, false
 	}
 	for _, name := range [...]string{".eh_frame", ".debug_frame"} {
