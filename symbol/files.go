@@ -50,7 +50,7 @@ func reopen(fd int) (*os.File, fileKey, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, fileKey{}, fs.ErrInvalid
 	}
-	key := fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano()}
+	key := fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(), owner: st.Uid}
 	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
 	return f, key, err
 }

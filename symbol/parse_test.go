@@ -79,24 +79,6 @@ func FuzzMaps(f *testing.F) {
 	})
 }
 
-func FuzzPerfMap(f *testing.F) {
-	f.Add([]byte("7f2c5c0a1000 1f4 LazyCompile:*render /app/page.js:12\n0x7f2c5c0a1000 0x10 b\n"), uint64(0x7f2c5c0a1004))
-	f.Fuzz(func(t *testing.T, text []byte, addr uint64) {
-		all := parsePerfMap(text)
-		for i, c := range all {
-			if c.size == 0 || c.name == "" || i > 0 && c.start <= all[i-1].start {
-				t.Fatalf("%+v", all)
-			}
-			if got, ok := findCompiled(all, c.start); !ok || got != c {
-				t.Fatalf("%+v is not found", c)
-			}
-		}
-		if c, ok := findCompiled(all, addr); ok && (addr < c.start || addr-c.start >= c.size) {
-			t.Fatalf("%x in %+v", addr, c)
-		}
-	})
-}
-
 // FuzzELF: any bytes are an object or an error, in time and memory that their length bounds.
 func FuzzELF(f *testing.F) {
 	for _, o := range []struct {

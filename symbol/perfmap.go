@@ -3,67 +3,148 @@ package symbol
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
+	"math"
 	"slices"
 	"sort"
 
 	"culprit/kernel"
 )
 
-// A compiled is a piece of code that a just-in-time compiler made.
+// A compiled is a range of addresses that holds code of a just-in-time compiler: all or a part of
+// a function, of which later code may have replaced the rest.
 type compiled struct {
-	start, size uint64
-	name        string
+	start, end uint64 // the addresses
+	from       uint64 // where the function begins, at most start
+	order      uint64 // of its line in the file, from 1; greater is later
+	name       string
 }
 
-// maxCompiled is how many pieces of code of one process are kept.
-const maxCompiled = 1 << 20
-
-// parsePerfMap reads the format of /tmp/perf-PID.map, in which what is compiled later may take the place of what was there:
+// parseCompiled parses a line of /tmp/perf-PID.map: start, size, both hexadecimal, name.
 //
 //	7f2c5c0a1000 1f4 LazyCompile:*render /app/page.js:12
-//
-// It gives the pieces in the order of their addresses, of several for one start the one that stands last in the file. Lines
-// of another form, and one that is not written to its end yet, are left out.
-func parsePerfMap(b []byte) []compiled {
-	var out []compiled
-	for len(b) > 0 && len(out) < maxCompiled {
-		end := bytes.IndexByte(b, '\n')
-		if end < 0 {
-			break
-		}
-		line := b[:end]
-		b = b[end+1:]
-		first := bytes.IndexByte(line, ' ')
-		if first < 0 {
-			continue
-		}
-		second := bytes.IndexByte(line[first+1:], ' ')
-		if second < 0 {
-			continue
-		}
-		start, err1 := kernel.ParseHex(bytes.TrimPrefix(line[:first], []byte("0x")))
-		size, err2 := kernel.ParseHex(bytes.TrimPrefix(line[first+1:first+1+second], []byte("0x")))
-		name := line[first+second+2:]
-		if err1 != nil || err2 != nil || size == 0 || start+size < start || len(name) == 0 {
-			continue
-		}
-		out = append(out, compiled{start, size, clean(string(name))})
+func parseCompiled(line []byte) (c compiled, ok bool) {
+	first := bytes.IndexByte(line, ' ')
+	if first < 0 {
+		return c, false
 	}
-	slices.SortStableFunc(out, func(a, b compiled) int { return cmp.Compare(a.start, b.start) })
-	kept := out[:0]
-	for _, c := range out {
-		if n := len(kept); n > 0 && kept[n-1].start == c.start {
-			kept[n-1] = c
-			continue
-		}
-		kept = append(kept, c)
+	length := bytes.IndexByte(line[first+1:], ' ')
+	if length < 0 {
+		return c, false
 	}
-	return kept
+	prefix := []byte("0x")
+	start, err1 := kernel.ParseHex(bytes.TrimPrefix(line[:first], prefix))
+	size, err2 := kernel.ParseHex(bytes.TrimPrefix(line[first+1:first+1+length], prefix))
+	name := line[first+length+2:]
+	if err1 != nil || err2 != nil || size == 0 || start+size < start || len(name) == 0 {
+		return c, false
+	}
+	name = name[:min(len(name), maxCompiledName)]
+	return compiled{start: start, end: start + size, from: start, name: clean(string(name))}, true
 }
 
+// maxCompiledName is how many bytes of a function's name are kept.
+const maxCompiledName = 1 << 10
+
+// addLines appends the functions of the lines of b, which are later than all before, and returns
+// what follows the last newline. Lines of another form are left out. Of more than twice most
+// functions the oldest are dropped.
+func addLines(all []compiled, b []byte, order *uint64, most int) ([]compiled, []byte) {
+	for {
+		end := bytes.IndexByte(b, '\n')
+		if end < 0 {
+			return all, b
+		}
+		if c, ok := parseCompiled(b[:end]); ok {
+			if len(all) >= 2*most {
+				all = newest(layered(all), most)
+			}
+			*order++
+			c.order = *order
+			all = append(all, c)
+		}
+		b = b[end+1:]
+	}
+}
+
+// newest returns the ranges with the greatest order, at most so many.
+func newest(all []compiled, most int) []compiled {
+	if len(all) <= most {
+		return all
+	}
+	if most == 0 {
+		return nil
+	}
+	orders := make([]uint64, len(all))
+	for i := range all {
+		orders[i] = all[i].order
+	}
+	slices.Sort(orders)
+	least := orders[len(orders)-most]
+	kept := slices.DeleteFunc(all, func(c compiled) bool { return c.order < least })
+	return kept[:min(len(kept), most)]
+}
+
+// layered returns ranges that do not overlap, by address: where some do, the latest one holds, as
+// code that is written over other code does. One that is covered in the middle becomes two ranges.
+// It reorders all.
+//
+//	a: 0-100, b: 20-40  ->  a: 0-20, b: 20-40, a: 40-100
+func layered(all []compiled) []compiled {
+	slices.SortFunc(all, func(a, b compiled) int { return cmp.Compare(a.start, b.start) })
+	out := make([]compiled, 0, len(all))
+	var open byOrder
+	at := uint64(0)
+	for i := 0; ; i++ {
+		next := uint64(math.MaxUint64)
+		if i < len(all) {
+			next = all[i].start
+		}
+		for len(open) > 0 && at < next {
+			c := open[0]
+			if c.end <= at {
+				heap.Pop(&open)
+				continue
+			}
+			to := min(c.end, next)
+			out = extend(out, compiled{start: at, end: to, from: c.from, order: c.order, name: c.name})
+			at = to
+		}
+		if i == len(all) {
+			return out
+		}
+		at = next
+		heap.Push(&open, all[i])
+	}
+}
+
+// extend appends a range, or lengthens the last one if that is of the same function and adjacent.
+func extend(out []compiled, c compiled) []compiled {
+	if n := len(out); n > 0 && out[n-1].order == c.order && out[n-1].end == c.start {
+		out[n-1].end = c.end
+		return out
+	}
+	return append(out, c)
+}
+
+// byOrder is a heap.Interface whose first element is the latest.
+type byOrder []compiled
+
+func (h byOrder) Len() int           { return len(h) }
+func (h byOrder) Less(i, j int) bool { return h[i].order > h[j].order }
+func (h byOrder) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *byOrder) Push(x any)        { *h = append(*h, x.(compiled)) }
+func (h *byOrder) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+// findCompiled returns the range of layered that holds an address.
 func findCompiled(all []compiled, addr uint64) (compiled, bool) {
 	i := sort.Search(len(all), func(i int) bool { return all[i].start > addr }) - 1
-	if i < 0 || addr-all[i].start >= all[i].size {
+	if i < 0 || addr >= all[i].end {
 		return compiled{}, false
 	}
 	return all[i], true

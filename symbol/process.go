@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -18,9 +17,9 @@ import (
 	"culprit/measure"
 )
 
-// Processes knows the symbols of processes. What it has read of a file it keeps for all processes that have the file, also in
-// containers where it has another name: files are told apart by the build id that linkers give them. It may be used from
-// several goroutines.
+// Processes knows the symbols of processes. What it has read of a file it keeps for all processes that
+// map this file, under whatever name. Two files share nothing, whatever build id they have: the author
+// of a file chooses it, so it may be that of another program. It may be used from several goroutines.
 type Processes struct {
 	root kernel.Root
 
@@ -28,7 +27,6 @@ type Processes struct {
 	procs   map[int]*process
 	objects map[fileKey]*object // nil: cannot be read
 	used    map[*object]uint64  // when each was asked last
-	ids     map[string]*object
 	vdso    *object
 	held    map[fileKey]*os.File // open until their symbols are read
 	tick    uint64
@@ -46,10 +44,12 @@ type Processes struct {
 	gone      map[int]bool
 }
 
-// A fileKey tells files apart, and a file from what it was before it was written anew.
+// A fileKey tells files apart, and a file from what it was before it was written anew or had another
+// owner.
 type fileKey struct {
 	dev, ino    uint64
 	size, mtime int64
+	owner       uint32
 }
 
 // noFile is the key of a mapping whose file could not be opened: it is not tried again.
@@ -70,10 +70,7 @@ type process struct {
 	checked time.Time
 	used    uint64
 
-	jit      []compiled
-	jitFile  fileKey
-	jitRead  time.Time
-	jitReads int
+	jit jitMap
 }
 
 const (
@@ -82,12 +79,11 @@ const (
 	// leanProcesses is how many there may be where little is kept: the mappings of one take some 10 KB.
 	leanProcesses = 512
 	maxBytes      = 64 << 20 // of symbols kept
-	maxPerfMap    = 64 << 20 // bytes of a map that a just-in-time compiler wrote
 )
 
 // NewProcesses makes a Processes that has read nothing yet.
 func NewProcesses(root kernel.Root) *Processes {
-	return &Processes{root: root, procs: map[int]*process{}, objects: map[fileKey]*object{}, used: map[*object]uint64{}, ids: map[string]*object{},
+	return &Processes{root: root, procs: map[int]*process{}, objects: map[fileKey]*object{}, used: map[*object]uint64{},
 		denied: map[int]bool{}, gone: map[int]bool{}}
 }
 
@@ -196,6 +192,16 @@ func (ps *Processes) Notes() []string {
 	if n := len(ps.gone); n > 0 {
 		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps could be read", several(n)))
 	}
+	omitted := 0
+	for _, p := range ps.procs {
+		if p.jit.omitted {
+			omitted++
+		}
+	}
+	if omitted > 0 {
+		out = append(out, fmt.Sprintf("some addresses of %s have no names: the maps of generated code "+
+			"(/tmp/perf-PID.map) of all processes are larger than what is kept of them", several(omitted)))
+	}
 	return out
 }
 
@@ -263,7 +269,7 @@ func (ps *Processes) spot(pid int, addr, near uint64) (Place, Spot) {
 		return place, spot
 	}
 	if c, ok := ps.inCompiled(p, near); ok {
-		return Place{Address: addr, Name: c.name, Offset: addr - c.start}, Spot{}
+		return Place{Address: addr, Name: c.name, Offset: addr - c.from}, Spot{}
 	}
 	return bare, Spot{}
 }
@@ -475,9 +481,7 @@ func (ps *Processes) object(p *process, i int) *object {
 	kept = ps.hold(o, f, key.size, p, &p.maps[i])
 	ps.objects[key] = o
 	if o != nil {
-		if _, kept := ps.used[o]; !kept {
-			ps.bytes += o.size()
-		}
+		ps.bytes += o.size()
 		ps.used[o] = ps.tick
 		ps.shrink()
 	}
@@ -490,14 +494,8 @@ func (ps *Processes) load(f *os.File, size int64, p *process) *object {
 		return nil
 	}
 	id := h.buildID()
-	if o := ps.ids[id]; o != nil && id != "" {
-		return o
-	}
 	o := &object{buildID: id, loads: h.segments()}
 	if ps.lean != nil {
-		if id != "" {
-			ps.ids[id] = o
-		}
 		return o
 	}
 	if !h.full() {
@@ -511,9 +509,6 @@ func (ps *Processes) load(f *os.File, size int64, p *process) *object {
 	}
 	if len(o.syms) == 0 {
 		_ = o.readSymbols(h) // what could be read counts
-	}
-	if id != "" {
-		ps.ids[id] = o
 	}
 	return o
 }
@@ -549,7 +544,6 @@ func (ps *Processes) shrink() {
 		drop[o] = true
 		ps.bytes -= o.size()
 		delete(ps.used, o)
-		delete(ps.ids, o.buildID)
 		delete(ps.lean, o)
 	}
 	for key, o := range ps.objects {
@@ -608,30 +602,4 @@ func readVDSO() *object {
 		_ = o.readSymbols(h)
 	}
 	return o
-}
-
-// inCompiled looks an address up in what a just-in-time compiler has written down, which is read again when it has grown.
-func (ps *Processes) inCompiled(p *process, addr uint64) (compiled, bool) {
-	if c, ok := findCompiled(p.jit, addr); ok {
-		return c, true
-	}
-	if p.jitReads > 0 && time.Since(p.jitRead) < patience {
-		return compiled{}, false
-	}
-	p.jitRead = time.Now()
-	p.jitReads++
-	f, key, err := openBelow(ps.in(p.pid, "root"), fmt.Sprintf("/tmp/perf-%d.map", ps.insideOf(p)))
-	if err != nil {
-		return compiled{}, false
-	}
-	defer f.Close()
-	if key == p.jitFile || !ownedBy(f, ps.in(p.pid, "")) {
-		return compiled{}, false
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxPerfMap))
-	if err != nil {
-		return compiled{}, false
-	}
-	p.jit, p.jitFile = parsePerfMap(b), key
-	return findCompiled(p.jit, addr)
 }

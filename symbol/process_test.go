@@ -269,15 +269,34 @@ func TestDeletedAndEnded(t *testing.T) {
 	}
 }
 
-// TestSharedFiles: the symbols of a file are read once, whoever has it, and under whatever name.
+// TestSharedFiles: the symbols of a file are read once, under whatever name, and again when its owner
+// changed. A copy is another file: it shares nothing.
 func TestSharedFiles(t *testing.T) {
-	bin, other := copied(t, "one"), copied(t, "two")
+	bin := copied(t, "one")
 	ps := NewProcesses(kernel.Root{})
 	start(t, exec.Command(bin)).check(t, ps, "one", true)
 	n, bytes := len(ps.used), ps.bytes
-	start(t, exec.Command(other)).check(t, ps, "two", true)
+	link := filepath.Join(filepath.Dir(bin), "two")
+	if err := os.Link(bin, link); err != nil {
+		t.Fatal(err)
+	}
+	start(t, exec.Command(link)).check(t, ps, "two", true)
 	if len(ps.used) != n || ps.bytes != bytes {
 		t.Errorf("%d objects of %d bytes became %d of %d", n, bytes, len(ps.used), ps.bytes)
+	}
+	start(t, exec.Command(copied(t, "three"))).check(t, ps, "three", true)
+	if len(ps.used) != n+1 {
+		t.Errorf("of a copy %d objects became %d", n, len(ps.used))
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Chown(bin, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	start(t, exec.Command(link)).check(t, ps, "two", true)
+	if len(ps.used) != n+2 {
+		t.Errorf("of a file with a new owner %d objects became %d", n+1, len(ps.used))
 	}
 }
 
@@ -354,14 +373,14 @@ func TestCompiled(t *testing.T) {
 		t.Errorf("nothing written: %v", p)
 	}
 	write(fmt.Sprintf("%x 100 first\n%x 10 render /app/page.js:12\n%x 100 unfinis", at, at+0x100, at+0x200))
-	ps.procs[os.Getpid()].jitRead = time.Time{}
+	ps.procs[os.Getpid()].jit.due = time.Time{}
 	for add, want := range map[uint64]string{0: "first", 0xff: "first+0xff", 0x105: "render /app/page.js:12+0x5", 0x110: fmt.Sprintf("%#x", at+0x110), 0x200: fmt.Sprintf("%#x", at+0x200)} {
 		if p := ps.Place(os.Getpid(), at+add); p.String() != want {
 			t.Errorf("%x: %v, want %s", add, p, want)
 		}
 	}
 	write(fmt.Sprintf("%x 100 first\n%x 10 render\n%x 100 later\x1b[31m\n%x 8 again\n", at, at+0x100, at+0x200, at))
-	ps.procs[os.Getpid()].jitRead = time.Time{}
+	ps.procs[os.Getpid()].jit.due = time.Time{}
 	if p := ps.Place(os.Getpid(), at+0x203); p.String() != "later?[31m+0x3" {
 		t.Errorf("%v", p)
 	}
@@ -410,7 +429,6 @@ func TestShrink(t *testing.T) {
 	for i := range 10 {
 		o := &object{text: make([]byte, 10<<20), buildID: fmt.Sprint(i)}
 		ps.objects[fileKey{ino: uint64(i)}] = o
-		ps.ids[o.buildID] = o
 		ps.tick++
 		ps.used[o] = ps.tick
 		ps.bytes += o.size()
@@ -419,7 +437,7 @@ func TestShrink(t *testing.T) {
 			t.Fatalf("%d bytes", ps.bytes)
 		}
 	}
-	if ps.objects[fileKey{ino: 9}] == nil || ps.objects[fileKey{ino: 0}] != nil || len(ps.objects) != len(ps.ids) || len(ps.used) != len(ps.ids) {
-		t.Errorf("%d objects, %d ids, %d used", len(ps.objects), len(ps.ids), len(ps.used))
+	if ps.objects[fileKey{ino: 9}] == nil || ps.objects[fileKey{ino: 0}] != nil || len(ps.objects) != len(ps.used) {
+		t.Errorf("%d objects, %d used", len(ps.objects), len(ps.used))
 	}
 }

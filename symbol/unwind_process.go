@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 
 	"culprit/kernel"
@@ -45,7 +44,7 @@ type unwound struct {
 type Unwinding struct {
 	ps    *Processes
 	files map[fileKey]*unwound
-	ids   map[string]*unwound
+	same  map[frameDigest]*unwound // of files with one content, such as those of containers
 	vdso  *unwound
 	load  UnwindLoader
 	room  unwindRoom
@@ -61,7 +60,7 @@ func NewUnwinding(root kernel.Root, load UnwindLoader) *Unwinding {
 	if load == nil {
 		load = keepRows
 	}
-	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{}, ids: map[string]*unwound{}, load: load, room: newUnwindRoom()}
+	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{}, same: map[frameDigest]*unwound{}, load: load, room: newUnwindRoom()}
 }
 
 // keepRows keeps the rows of a table in it.
@@ -131,9 +130,9 @@ func (u *Unwinding) Drop(t *UnwindTable) {
 			delete(u.files, key)
 		}
 	}
-	for id, of := range u.ids {
+	for d, of := range u.same {
 		if of.table == t {
-			delete(u.ids, id)
+			delete(u.same, d)
 		}
 	}
 	if u.vdso != nil && u.vdso.table == t {
@@ -156,12 +155,11 @@ func (u *Unwinding) file(p *process, m *Mapping) *unwound {
 		u.files[key] = nil
 		return nil
 	}
-	id := h.buildID()
-	of := u.ids[id]
-	if of == nil || id == "" {
-		of = u.unwound(h)
-		if id != "" {
-			u.ids[id] = of
+	d, ok := h.frameDigest()
+	of := u.same[d]
+	if of == nil || !ok {
+		if of = u.unwound(h); ok {
+			u.same[d] = of
 		}
 	}
 	u.files[key] = of
@@ -195,13 +193,18 @@ func (u *Unwinding) unwound(h *header) *unwound {
 			of.code = append(of.code, segment{p.off, p.vaddr, p.filesz, p.mem})
 		}
 	}
-	of.isGo = slices.ContainsFunc(h.secs, func(s section) bool { return strings.HasSuffix(h.nameOf(&s), ".gopclntab") })
+	of.isGo = h.isGo()
 	rows, t := 0, &UnwindTable{}
 	err := u.load(t, func(row func(uint32, UnwindRule) error) error {
-		return h.unwind(of.isGo, u.room, func(pc uint32, rule UnwindRule) error {
+		counted := func(pc uint32, rule UnwindRule) error {
 			rows++
 			return row(pc, rule)
-		})
+		}
+		unwind := func(row func(uint32, UnwindRule) error) error { return h.unwind(of.isGo, u.room, row) }
+		if of.isGo && h.unwindable() {
+			return h.withGo(counted, unwind)
+		}
+		return unwind(counted)
 	})
 	switch {
 	case errors.Is(err, ErrTooLong):
@@ -217,23 +220,40 @@ func (u *Unwinding) unwound(h *header) *unwound {
 // unwind gives the rows of a file: of .eh_frame, found also where the file has lost its sections, else of .debug_frame. No rows: it has neither.
 // The .debug_frame of a program of Go does not tell of frame pointers, and is of no use.
 func (h *header) unwind(isGo bool, room unwindRoom, row func(uint32, UnwindRule) error) error {
-	if !h.wide || h.machine != uint16(elf.EM_X86_64) || runtime.GOARCH != "amd64" {
+	at, ok := h.frameSection(isGo)
+	if !ok {
 		return nil
 	}
-	read := func(off, size, addr uint64, debug bool) error {
-		if size > maxUnwindBytes {
-			return ErrTooLong
-		}
-		if off > h.size || size > h.size-off {
-			return errUnwind
-		}
-		room.frames.over(h.r, int64(off), size, nil)
-		var f *frameReader
-		f = newFrameReader(room.frames, addr, debug, func(r UnwindRow) error { return row(r.PC, f.rules[r.Rule]) })
-		if debug {
-			return f.read(nil)
-		}
-		return f.read(h.frameHeader(room.header, addr, size))
+	if at.size > maxUnwindBytes {
+		return ErrTooLong
+	}
+	if at.off > h.size || at.size > h.size-at.off {
+		return errUnwind
+	}
+	room.frames.over(h.r, int64(at.off), at.size, nil)
+	var f *frameReader
+	f = newFrameReader(room.frames, at.addr, at.debug, func(r UnwindRow) error { return row(r.PC, f.rules[r.Rule]) })
+	if at.debug {
+		return f.read(nil)
+	}
+	return f.read(h.frameHeader(room.header, at.addr, at.size))
+}
+
+// unwindable reports whether the file is of the machine whose stacks are walked by tables.
+func (h *header) unwindable() bool {
+	return h.wide && h.machine == uint16(elf.EM_X86_64) && runtime.GOARCH == "amd64"
+}
+
+// A frameSection is where a file has what unwind reads.
+type frameSection struct {
+	off, size, addr uint64
+	debug           bool // .debug_frame
+}
+
+// frameSection returns the section that unwind reads; !ok: there is none.
+func (h *header) frameSection(isGo bool) (at frameSection, ok bool) {
+	if !h.unwindable() {
+		return at, false
 	}
 	for _, name := range [...]string{".eh_frame", ".debug_frame"} {
 		debug := name == ".debug_frame"
@@ -245,15 +265,15 @@ func (h *header) unwind(isGo bool, room unwindRoom, row func(uint32, UnwindRule)
 			if h.nameOf(s) != name || s.kind == uint32(elf.SHT_NOBITS) || s.size == 0 || s.flags&uint64(elf.SHF_COMPRESSED) != 0 {
 				continue
 			}
-			return read(s.off, s.size, s.addr, debug)
+			return frameSection{s.off, s.size, s.addr, debug}, true
 		}
 		if !debug {
 			if off, size, addr := h.ehFrame(); size > 0 {
-				return read(off, size, addr, false)
+				return frameSection{off, size, addr, false}, true
 			}
 		}
 	}
-	return nil
+	return at, false
 }
 
 // frameHeader reads the header of .eh_frame that is loaded with it; nil: there is none, or none of this section.

@@ -26,6 +26,7 @@ type frames struct {
 	known   uint64          // of what was inlined; see symbol.Processes.Inlinings
 	code    map[int]*code   // by process; that of the kernel is 0
 	coded   int             // addresses in code, of all
+	passing bool            // the last chain has frames whose names may be others the next time
 	pcs     []uint64        // room for a stack
 	of      []int32         // and for its functions
 	seeds   [2]maphash.Seed
@@ -284,6 +285,7 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 	c := f.codeOf(pid, reading)
 	of := f.of[:0]
 	defer func() { f.of = of[:0] }()
+	f.passing = false
 	key := func(i int) uint64 {
 		past := uint64(min(i, 1))
 		return (pcs[i]-past)<<1 | past
@@ -316,7 +318,11 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 				spot, within = spots[i], inlined[i]
 			}
 			fn := f.group(p.Module, within, f.function(*p, spot, uint64(min(i, 1))))
-			if of = f.expand(of, fn); p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) { // others may have a name next time
+			of = f.expand(of, fn)
+			if p.Module == "" && pid != 0 && reading != 0 { // generated code: its map may change
+				f.passing = true
+			}
+			if p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) { // others may have a name next time
 				if _, there := c.at[key(i)]; !there {
 					f.coded++
 				}
@@ -424,7 +430,7 @@ func (s *Session) takeStacks() {
 	s.eachStack(true, func(key []byte, id uint32) {
 		pid, at, known, hashed := f.look(key)
 		if !known {
-			if at, known = s.chain(pid, f.pcs, pid != 0 && !f.later); known {
+			if at, known = s.chain(pid, f.pcs, pid != 0 && !f.later); known && !f.passing {
 				l, _ := f.lookedUp(pid)
 				l.at[hashed] = at
 			}
@@ -450,7 +456,9 @@ func (s *Session) takeStacks() {
 	s.processes.Learn(asked)
 	for hashed, one := range fresh {
 		at, _ := s.chain(one.pid, one.pcs, false)
-		f.user.at[hashed] = at
+		if !f.passing {
+			f.user.at[hashed] = at
+		}
 		for _, id := range one.ids {
 			f.now[id] = at
 		}

@@ -57,7 +57,7 @@ func writeHTML(w io.Writer, t *Tree, d *Diff, p Picture) error {
 	write("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
 		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '`, hashed(pageScript), "'; style-src '", hashed(pageStyle), "'; base-uri 'none'; form-action 'none'\">\n",
 		`<meta name="viewport" content="width=device-width">`+"\n<title>", text(shortened(title, 200)), "</title>\n<style>", pageStyle, "</style>\n</head>\n<body>\n<header><h1>",
-		text(shortened(title, 200)), "</h1><span id=\"note\">", text(shortened(note, 500)), "</span>\n",
+		text(shortened(title, 200)), "</h1><span id=\"note\">", text(shortened(note, 500)), "</span>\n", notesHTML(t.Notes),
 		`<span id="rest" role="status" hidden></span><span id="found" role="status"></span><input id="search" type="search" placeholder="search, or /pattern/" aria-label="search functions" spellcheck="false">`,
 		`<button id="turn" title="the root at the top or at the bottom (i)">Turn</button><button id="reset" title="all, and nothing searched for (Esc)">Reset</button>`,
 		`<button id="keys" title="what keys do (?)">Keys</button></header>`, "\n",
@@ -79,6 +79,41 @@ func writeHTML(w io.Writer, t *Tree, d *Diff, p Picture) error {
 	}
 	write("</script>\n</body>\n</html>\n")
 	return out.Flush()
+}
+
+// notesHTML returns the notes of a profile as an element of the page: what is kept or passed on says
+// what was lost of it. Few notes are open at once. "": there are none.
+func notesHTML(notes []string) string {
+	if len(notes) == 0 {
+		return ""
+	}
+	b := []byte(`<details id="notes"`)
+	if len(notes) <= openNotes {
+		b = append(b, " open"...)
+	}
+	b = append(b, "><summary>"...)
+	b = append(b, plural(len(notes), "note", "notes")...)
+	b = append(b, "</summary><ul>"...)
+	for _, n := range mostNotes(notes) {
+		b = append(AppendXML(append(b, "<li>"...), n), "</li>"...)
+	}
+	return string(append(b, "</ul></details>\n"...))
+}
+
+// openNotes is how many notes a page shows without being asked.
+const openNotes = 4
+
+// mostNotes returns the notes that a file gets: their number and length are bounded.
+func mostNotes(notes []string) []string {
+	const most, longest = 32, 500
+	var out []string
+	for _, n := range notes[:min(len(notes), most)] {
+		out = append(out, clean(shortened(n, longest)))
+	}
+	if left := len(notes) - most; left > 0 {
+		out = append(out, "and "+plural(left, "other note", "other notes"))
+	}
+	return out
 }
 
 // hashed gives what allows a page to use a text of its own.

@@ -189,7 +189,9 @@ func WriteSpeedscope(w io.Writer, t *Tree, name string) error {
 		Name     string `json:"name"`
 		Exporter string `json:"exporter"`
 		Active   int    `json:"activeProfileIndex"`
-	}{"https://www.speedscope.app/file-format-schema.json", name, "culprit", 0})
+		// speedscope reads no notes, and leaves out what it does not know.
+		Notes []string `json:"notes,omitempty"`
+	}{"https://www.speedscope.app/file-format-schema.json", name, "culprit", 0, mostNotes(t.Notes)})
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,9 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 	}
 	way := shown.walker()
 	top := 46
-	height := top + (shown.Depth+1)*rowHeight + 24
+	notes := noteLines(t.Notes, width)
+	bottom := top + (shown.Depth+1)*rowHeight
+	height := bottom + 24 + len(notes)*noteHeight
 	b := make([]byte, 0, 64<<10)
 	num := func(v float64) { b = strconv.AppendFloat(b, v, 'f', -1, 64) }
 	tenth := func(v float64) { num(float64(int64(v*10+0.5)) / 10) }
@@ -184,9 +186,38 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 		}
 		b = append(b, "</g>\n"...)
 	}
+	for n, line := range notes {
+		b = append(b, "<text x=\"10\" y=\""...)
+		num(float64(bottom + 18 + n*noteHeight))
+		b = append(b, "\" class=\"note left\">"...)
+		b = append(AppendXML(b, line), "</text>\n"...)
+	}
 	b = append(b, "</svg>\n"...)
 	_, err := w.Write(b)
 	return err
+}
+
+const (
+	noteHeight = 14 // px, of a line of notes
+	noteWidth  = 6  // px, of a character of them, about
+)
+
+// noteLines returns the notes of a profile as lines for the bottom of a picture.
+func noteLines(notes []string, width int) []string {
+	most := max(20, (width-2*sideMargin)/noteWidth)
+	var lines []string
+	for _, note := range mostNotes(notes) {
+		line := "Note:"
+		for _, word := range strings.Fields(note) {
+			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > most {
+				lines = append(lines, line)
+				line = "     "
+			}
+			line += " " + word
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // fit gives as much of a name as a box holds, ".." behind what was cut; "" where three characters don't fit.
@@ -211,7 +242,7 @@ func fit(name string, wide float64) string {
 // svgStyle has the colours: warm ones for programs, orange for the kernel, green for what was made at run time, blue-green for what was
 // inlined, grey for processes, each in eight shades.
 const svgStyle = `text{font:11px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1a1a1a;pointer-events:none}` +
-	`.title{font:600 16px system-ui,sans-serif;text-anchor:middle}.note{font:11px system-ui,sans-serif;text-anchor:middle;fill:#555}` +
+	`.title{font:600 16px system-ui,sans-serif;text-anchor:middle}.note{font:11px system-ui,sans-serif;text-anchor:middle;fill:#555}.left{text-anchor:start}` +
 	`.bg{fill:#fff}rect{shape-rendering:crispEdges}g:hover rect{stroke:#000;stroke-width:1}` +
 	`.r{fill:#d9d9d9}.p{fill:#cfd3da}` +
 	`.c.s0{fill:#f5b067}.c.s1{fill:#f7bc6b}.c.s2{fill:#f9c873}.c.s3{fill:#f3a561}.c.s4{fill:#f8d27e}.c.s5{fill:#f0985c}.c.s6{fill:#f6b676}.c.s7{fill:#fadb8c}` +

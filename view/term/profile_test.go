@@ -65,6 +65,30 @@ func TestProfileWrites(t *testing.T) {
 	}
 }
 
+// TestProfileKeepsNotes: a file that is passed on has what was printed of what is lost or unnamed.
+func TestProfileKeepsNotes(t *testing.T) {
+	for _, format := range []string{"html", "svg", "json"} {
+		var q Profiling
+		p, read := sampledBy(t, &q)
+		sample := p.Profile
+		p.Profile = func(ctx context.Context, q Profiling) (*Profiled, error) {
+			got, err := sample(ctx, q)
+			short := ProfiledStack{Process: "short", PID: 8, User: []string{"0x7f1234"}, Count: 25, Amount: 25}
+			got.Stacks = slices.Values(append(slices.Collect(got.Stacks), short))
+			return got, err
+		}
+		if status := Run(t.Context(), p, []string{"profile", "--format", format}); status != 0 {
+			t.Fatal(read())
+		}
+		out, errs := read()
+		for _, want := range []string{"lost: no room (3)", "functions without a name have 20.0 % of the samples"} {
+			if !strings.Contains(out, want) || !strings.Contains(errs, want) {
+				t.Errorf("%s: %q is not in the file, or not printed: %s", format, want, errs)
+			}
+		}
+	}
+}
+
 func TestProfileTable(t *testing.T) {
 	var q Profiling
 	p, read := sampledBy(t, &q)

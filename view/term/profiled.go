@@ -17,15 +17,29 @@ func (q Profiling) everybody() bool {
 	return len(q.PIDs)+len(q.TIDs)+len(q.Processes)+len(q.Cgroups) == 0
 }
 
-// tell says what may mislead, and what was lost.
-func (p Program) tell(notes []string, lost []measure.Loss) {
+// tell prints what may mislead, and what was lost. It returns all of that.
+func (p Program) tell(notes []string, lost []measure.Loss) []string {
 	for _, l := range lost {
 		notes = append(notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
 	}
 	for _, n := range notes {
 		fmt.Fprintln(p.Terminal.Err, "culprit: "+view.Clean(n))
 	}
+	return notes
 }
+
+// noted puts the notes of a profile into it, for the files that it is written to, and with them the
+// share of what has no name, which it prints.
+func (p Program) noted(t *flame.Tree, notes []string, what string) {
+	t.Notes = notes
+	if n, all := t.Unnamed(), t.Sum(); n > 0 && n >= unnamedShare*all {
+		text := fmt.Sprintf("functions without a name have %.1f %% of the %s; they are shown as [unknown] or as [file]", 100*n/all, what)
+		t.Notes = append(t.Notes, p.tell([]string{text}, nil)...)
+	}
+}
+
+// unnamedShare is the share of samples without a name from which on a note says so.
+const unnamedShare = 0.005
 
 // profiled writes what was sampled, and says what may mislead.
 func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids bool) error {
@@ -59,7 +73,7 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 	if due := float64(q.Hz*got.CPUs) * got.Took.Seconds(); q.everybody() && !q.Kernel && !q.User && float64(all) < 0.9*due && due > 20 {
 		notes = append(notes, fmt.Sprintf("%d samples came of %.0f that were due: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much", all, due))
 	}
-	p.tell(notes, got.Loss)
+	notes = p.tell(notes, got.Loss)
 	if left == 0 {
 		return fmt.Errorf("nothing was sampled that was asked for, in %.1f s", got.Took.Seconds())
 	}
@@ -71,6 +85,7 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 	t := treeOf(stacks, pids, q.ByThread)
 	t.Seconds = got.Took.Seconds() * float64(got.CPUs)
 	t.Taken = flame.Taken{At: got.Began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
+	p.noted(t, notes, "samples")
 	return o.put(p.Terminal, t, note)
 }
 

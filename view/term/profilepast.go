@@ -234,7 +234,6 @@ func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, 
 	}
 	out.note = fmt.Sprintf("%.0f samples in %.0f s of %d CPUs, %s", got.Samples, got.Took.Seconds(), got.CPUs, moments(r.over))
 	notes := slices.Clone(got.Tree.Notes)
-	got.Tree.Notes = nil // they are told here
 	for _, s := range r.said {
 		if !slices.Contains(notes, s) {
 			notes = append(notes, s)
@@ -249,6 +248,6 @@ func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, 
 	if whole := len(part.PIDs)+len(part.Processes) == 0; whole && got.Samples < 0.9*got.Due && got.Due > 20 {
 		notes = append(notes, fmt.Sprintf("%.0f samples came of %.0f that were due: shares are of those that came", got.Samples, got.Due))
 	}
-	p.tell(notes, got.Loss)
+	p.noted(got.Tree, p.tell(notes, got.Loss), "samples")
 	return out, nil
 }

@@ -48,7 +48,7 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 	if got.Away > 0 {
 		notes = append(notes, fmt.Sprintf("%d threads left a CPU and were not back at the end: that time is in no stack, nor is what threads waited that never ran", got.Away))
 	}
-	p.tell(notes, got.Loss)
+	notes = p.tell(notes, got.Loss)
 	if count == 0 {
 		return fmt.Errorf("nobody was %s that was asked for, in %.1f s", what, got.Took.Seconds())
 	}
@@ -59,6 +59,7 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 	}
 	t := treeOf(stacks, pids, q.ByThread)
 	t.Unit, t.Taken = "ns", flame.Taken{At: got.Began, Over: got.Took}
+	p.noted(t, notes, "time")
 	return o.put(p.Terminal, t, note)
 }
 
