@@ -30,6 +30,7 @@ func (c *Conn) GetEach(n int, build func(i int, q *Request), answer func(i int, 
 
 // getSome does requests at..at+size-1.
 func (c *Conn) getSome(at, size int, build func(int, *Request), answer func(int, uint16, []byte, error) error) error {
+	defer c.giveBack(c.borrow())
 	if c.unread {
 		if err := c.drain(c.limit()); err != nil {
 			return fmt.Errorf("netlink %s: drop an unfinished answer: %w", protocolName(c.protocol), err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -39,7 +40,8 @@ type NetlinkOptions struct {
 }
 
 // Conn is a netlink socket: one request at a time, answers in a receive buffer that is used again, so that a dump of any
-// length allocates nothing. It belongs to the network namespace in which it was dialed, for good.
+// length allocates nothing. Between requests it holds no buffer: a server has eight of them for each network namespace. It
+// belongs to the network namespace in which it was dialed, for good.
 //
 // Callbacks get a payload (what follows the nlmsghdr) that is valid during the call only, and must not use the Conn.
 type Conn struct {
@@ -57,8 +59,8 @@ type Conn struct {
 	one   Request // of GetEach
 	bunch []byte
 
-	buf   []byte
-	offer int // bytes of buf that the kernel may fill at once: see leastOffer
+	buf   []byte // nil between requests, unless a message was longer than receiveBuffer: see borrow
+	offer int    // bytes of buf that the kernel may fill at once: see leastOffer
 	msg   unix.Msghdr
 	iov   unix.Iovec
 	from  unix.RawSockaddrNetlink
@@ -77,6 +79,32 @@ const leastOffer = 4 << 10
 // maxReceiveBuffer bounds how far it grows.
 const maxReceiveBuffer = 64 << 20
 
+// receiveBuffers holds the receive buffers that no Conn uses at the moment.
+//
+// table: scratch memory; nothing is read from a buffer but what the kernel has just written into it
+var receiveBuffers = &sync.Pool{New: func() any { return new([receiveBuffer]byte) }}
+
+// borrow gives the Conn a receive buffer until giveBack is called with what borrow returns: nil where it has one already.
+func (c *Conn) borrow() *[receiveBuffer]byte {
+	if c.buf != nil {
+		return nil
+	}
+	b := receiveBuffers.Get().(*[receiveBuffer]byte)
+	c.buf = b[:]
+	return b
+}
+
+// giveBack ends what borrow began. A longer buffer that receive has made since stays with the Conn.
+func (c *Conn) giveBack(b *[receiveBuffer]byte) {
+	if b == nil {
+		return
+	}
+	if len(c.buf) <= receiveBuffer {
+		c.buf = nil
+	}
+	receiveBuffers.Put(b)
+}
+
 // Dial opens a netlink socket: unix.NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_GENERIC, NETLINK_NETFILTER. errors.Is
 // measure.ErrUnsupported when the kernel has no such protocol. Who dials closes.
 func Dial(protocol int, o NetlinkOptions) (*Conn, error) {
@@ -84,7 +112,7 @@ func Dial(protocol int, o NetlinkOptions) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket %s: %w", protocolName(protocol), asErr(err))
 	}
-	c := &Conn{fd: fd, protocol: protocol, timeout: o.Timeout, alone: o.Alone, buf: make([]byte, receiveBuffer)}
+	c := &Conn{fd: fd, protocol: protocol, timeout: o.Timeout, alone: o.Alone}
 	if c.timeout <= 0 {
 		c.timeout = 5 * time.Second
 	}
@@ -167,6 +195,7 @@ func (c *Conn) Do(q *Request, f func(typ uint16, payload []byte) error) error {
 }
 
 func (c *Conn) exchange(q *Request, set, clear uint16, single bool, f func(uint16, []byte) error) error {
+	defer c.giveBack(c.borrow())
 	limit := c.limit()
 	if c.unread {
 		if err := c.drain(limit); err != nil {
@@ -370,6 +399,7 @@ func (c *Conn) Receive(wait time.Duration, f func(typ uint16, payload []byte) er
 			limit = c.deadline
 		}
 	}
+	defer c.giveBack(c.borrow())
 	var lost error
 	for {
 		b, err := c.receive(limit, len(c.buf))

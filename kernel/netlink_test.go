@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -338,6 +339,53 @@ func TestDumpDoesNotAllocate(t *testing.T) {
 		}
 	}); n != 0 || links == 0 {
 		t.Errorf("%v allocations, %d links", n, links)
+	}
+}
+
+// A server has eight sockets for each network namespace: what each holds between requests counts.
+func TestConnsAtRestHoldNoBuffers(t *testing.T) {
+	const conns, most = 200, 4 << 10
+	var q Request
+	dumpLinks(&q)
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	all := make([]*Conn, conns)
+	for i := range all {
+		all[i] = dial(t, unix.NETLINK_ROUTE, NetlinkOptions{})
+		if err := all[i].Dump(&q, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := all[i].Receive(0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if each := (int64(heap()) - int64(before)) / conns; each > most {
+		t.Errorf("%d bytes for each socket, want %d at most", each, most)
+	}
+	runtime.KeepAlive(all)
+}
+
+// What a callback asks of another Conn leaves the payload that it was called with as it was.
+func TestConnsWithinCallbacks(t *testing.T) {
+	outer, inner := dial(t, unix.NETLINK_ROUTE, NetlinkOptions{}), dial(t, unix.NETLINK_ROUTE, NetlinkOptions{})
+	var asked, again Request
+	calls := 0
+	err := outer.Dump(dumpLinks(&asked), func(_ uint16, payload []byte) error {
+		calls++
+		before := bytes.Clone(payload)
+		err := inner.Dump(dumpLinks(&again), func(_ uint16, other []byte) error { clear(other); return nil })
+		if !bytes.Equal(payload, before) {
+			t.Errorf("message %d was overwritten", calls)
+		}
+		return err
+	})
+	if err != nil || calls == 0 {
+		t.Errorf("%d calls, %v", calls, err)
 	}
 }
 

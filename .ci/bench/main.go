@@ -27,9 +27,11 @@ type world struct {
 	Connections int // established TCP sockets on loopback: two for each pair of ends
 	Still       int // of so many pairs of connections one moves
 	Devices     int // idle network devices beside loopback, an even number
+	Namespaces  int // named network namespaces beside the world's own, each with its loopback up
 	Tools       []tool
 	Starts      bool // take the first lines too
 	Serve       bool // the server, and no tools
+	Resident    int  // goal of the server's resident memory, MB; 0: none
 }
 
 // settings are what the children of this program are told.

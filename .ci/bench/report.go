@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -109,6 +110,10 @@ func goals(out io.Writer, all []result) {
 	row("most resident of any command, "+most, "40", memory, 0, "MB")
 	row("latest first line of a tool", "50", first, 0, "ms after the interval")
 	for _, r := range all {
+		if r.World.Resident > 0 && len(r.Server) > 0 {
+			end := r.Server[len(r.Server)-1]
+			row(fmt.Sprintf("%s: resident after %v", r.World.Name, end.After), strconv.Itoa(r.World.Resident), float64(end.Resident)/1e6, 0, "MB")
+		}
 		if r.World.Name == "server" && len(r.Server) > 0 {
 			end := r.Server[len(r.Server)-1]
 			row("the server with one viewer, "+number(end.Values, 0)+" values a second", "1", 100*end.CPU, 2, "% of one CPU")

@@ -62,6 +62,9 @@ func build(w world) error {
 			}
 		}
 	}
+	if err := nameNamespaces(w.Namespaces); err != nil {
+		return err
+	}
 	holders := 0
 	for left := w.Connections / 2; left > 0; left -= holdMost {
 		holders++
@@ -81,6 +84,20 @@ func build(w world) error {
 	for range w.Processes - holders - 1 { // this one counts too
 		if err := exec.Command("sleep", "infinity").Start(); err != nil {
 			return fmt.Errorf("start a sleeping process: %w", err)
+		}
+	}
+	return nil
+}
+
+// nameNamespaces makes n network namespaces with names and raises the loopback of each. Their names are in the world's own
+// /run/netns, so they end with it.
+func nameNamespaces(n int) error {
+	for i := range n {
+		name := fmt.Sprint("space", i)
+		for _, args := range [][]string{{"netns", "add", name}, {"-n", name, "link", "set", "lo", "up"}} {
+			if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+				return fmt.Errorf("add network namespace %s: %w: %s", name, err, out)
+			}
 		}
 	}
 	return nil
