@@ -64,8 +64,10 @@ const (
 // cpuTicks is one cpu line: ticks since boot, in the order of the file. guest is within user, guest_nice within nice.
 type cpuTicks [cpuColumns]uint64
 
-// statText is what /proc/stat says. Numbers that the text has not are left as they were, and not marked in seen.
+// statText is what /proc/stat says. Numbers that the text has not, or that are none (a negative number of processes), are left as they
+// were, and their bit in has is 0.
 type statText struct {
+	has        statBits
 	all        cpuTicks // the sum over CPUs, also those that are off line now
 	cpus       []cpuLine
 	interrupts uint64 // since boot, of all sorts
@@ -73,16 +75,16 @@ type statText struct {
 	forks      uint64
 	running    uint64
 	blocked    uint64
-	seen       [statCounters]bool
 }
 
-// Places in statText.seen: lines that may be missing or hold no number, as processes does where it is negative.
+type statBits uint8
+
 const (
-	seenInterrupts = iota
-	seenForks
-	seenRunning
-	seenBlocked
-	statCounters
+	hasSwitches statBits = 1 << iota
+	hasForks
+	hasInterrupts
+	hasRunning
+	hasBlocked
 )
 
 type cpuLine struct {
@@ -95,9 +97,7 @@ var errNoStat = errors.New("read /proc/stat: no context switches in it")
 // parseStat reads /proc/stat into s, using s.cpus again. With modes false it passes over the CPUs. The intr line, the longest
 // by far on large machines (a number for each of thousands of interrupts), is read to its first number only.
 func (s *statText) parse(b []byte, modes bool) error {
-	s.cpus = s.cpus[:0]
-	s.seen = [statCounters]bool{}
-	found := false
+	s.cpus, s.has = s.cpus[:0], 0
 	for len(b) > 0 {
 		end := bytes.IndexByte(b, '\n')
 		if end < 0 {
@@ -115,36 +115,30 @@ func (s *statText) parse(b []byte, modes bool) error {
 					return errors.New("read /proc/stat: a cpu line is no list of numbers")
 				}
 			}
-			if v, ok := statValue(line, "ctxt "); ok {
-				s.switches, found = v, true
-			}
+			s.take(line, "ctxt ", &s.switches, hasSwitches)
 		case 'i':
-			if v, ok := statValue(line, "intr "); ok {
-				s.interrupts, s.seen[seenInterrupts] = v, true
-			}
+			s.take(line, "intr ", &s.interrupts, hasInterrupts)
 		case 'p':
-			if v, ok := statValue(line, "processes "); ok {
-				s.forks, s.seen[seenForks] = v, true
-			} else if v, ok := statValue(line, "procs_running "); ok {
-				s.running, s.seen[seenRunning] = v, true
-			} else if v, ok := statValue(line, "procs_blocked "); ok {
-				s.blocked, s.seen[seenBlocked] = v, true
-			}
+			s.take(line, "processes ", &s.forks, hasForks)
+			s.take(line, "procs_running ", &s.running, hasRunning)
+			s.take(line, "procs_blocked ", &s.blocked, hasBlocked)
 		}
 	}
-	if !found {
+	if s.has&hasSwitches == 0 {
 		return errNoStat
 	}
 	return nil
 }
 
-func statValue(line []byte, name string) (uint64, bool) {
+// take sets to the number of a line that begins with name.
+func (s *statText) take(line []byte, name string, to *uint64, bit statBits) {
 	if len(line) < len(name) || string(line[:len(name)]) != name {
-		return 0, false
+		return
 	}
 	c := kernel.Scan(line[len(name):])
-	v := c.Uint()
-	return v, c.Err() == nil
+	if v := c.Uint(); c.Err() == nil {
+		*to, s.has = v, s.has|bit
+	}
 }
 
 func (s *statText) parseCPU(line []byte) bool {
@@ -177,7 +171,7 @@ type cpuReading struct {
 	text    statText
 	last    []lastCPU // by CPU number
 	round   uint32
-	sched   Counters[struct{}]
+	sched   Counters[measure.StatID]
 	numbers numberLabels
 	words   wordLabels
 }
@@ -222,22 +216,35 @@ func (r *cpuReading) Read(out *Out) error {
 func (r *cpuReading) Close() { r.file.Close() }
 
 func (r *cpuReading) putSched(out *Out) {
-	if d, ok := r.sched.Diff(out, struct{}{}, false, r.text.switches, r.text.forks, r.text.interrupts); ok {
-		out.Table("sched.switches").Put(d[0])
-		r.put(out.Table("sched.forks"), d[1], seenForks, "/proc/stat has no number of processes that can be read")
-		r.put(out.Table("system.interrupts"), d[2], seenInterrupts, "/proc/stat has no number of interrupts that can be read")
+	text := &r.text
+	for _, c := range [...]struct {
+		stat measure.StatID
+		line string
+		bit  statBits
+		now  uint64
+	}{{"sched.switches", "ctxt", hasSwitches, text.switches}, {"sched.forks", "processes", hasForks, text.forks},
+		{"system.interrupts", "intr", hasInterrupts, text.interrupts}} {
+		t := out.Table(c.stat)
+		if text.has&c.bit == 0 {
+			t.Unmeasured(noStatLine(c.line))
+		} else if d, ok := r.sched.Diff(out, c.stat, false, c.now); ok {
+			t.Put(d[0])
+		}
 	}
-	r.put(out.Table("sched.runnable"), float64(max(r.text.running, 1)-1), seenRunning, "/proc/stat has no procs_running that can be read")
-	r.put(out.Table("sched.blocked"), float64(r.text.blocked), seenBlocked, "/proc/stat has no procs_blocked that can be read")
+	putLevel(out.Table("sched.runnable"), text.has&hasRunning != 0, float64(max(text.running, 1)-1), "procs_running")
+	putLevel(out.Table("sched.blocked"), text.has&hasBlocked != 0, float64(text.blocked), "procs_blocked")
 }
 
-// put puts a number of the text, or says that it has none.
-func (r *cpuReading) put(t *Table, v float64, seen int, why string) {
-	if !r.text.seen[seen] {
-		t.Unmeasured(why)
-		return
+func putLevel(t *Table, has bool, v float64, line string) {
+	if has {
+		t.Put(v)
+	} else {
+		t.Unmeasured(noStatLine(line))
 	}
-	t.Put(v)
+}
+
+func noStatLine(name string) string {
+	return "/proc/stat has no line " + name + ", or what it has there can't be (below 0)"
 }
 
 // enoughInterrupts took at least 50 ms: 0.25 microseconds each is less than any takes. If the kernel says that all of them

@@ -280,6 +280,9 @@ func (r *processReading) Read(out *Out) error {
 	return nil
 }
 
+// errNoProcesses is of a /proc that is not mounted, or empty.
+var errNoProcesses = errors.New("no process is in /proc: it is not mounted here, or is another file system's folder")
+
 // list brings procs in line with /proc: those that vanished go to gone, new ones are blank.
 func (r *processReading) list() error {
 	var err error
@@ -288,6 +291,9 @@ func (r *processReading) list() error {
 		r.spaces.show(r.walk.nets)
 	} else if r.pids, err = r.dir.ListPIDs(r.pids[:0]); err != nil {
 		return err
+	}
+	if len(r.pids) == 0 { // at least this one should be
+		return errNoProcesses
 	}
 	if !slices.IsSorted(r.pids) {
 		slices.Sort(r.pids)

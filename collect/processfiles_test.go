@@ -122,3 +122,20 @@ func FuzzFilesLimit(f *testing.F) {
 		}
 	})
 }
+
+// A /proc without processes is the reason for all that is missing, and no other reason is given.
+func TestNoProcessesInProc(t *testing.T) {
+	m := newProcessMachine(t, nil)
+	for _, first := range []bool{true, false} {
+		m.out.start(first)
+		err := m.reading.Read(m.out)
+		if err == nil || !strings.Contains(err.Error(), "not mounted") {
+			t.Fatalf("no process in /proc: %v", err)
+		}
+		for _, b := range m.out.finish(nil) {
+			if b.Rows() > 0 || strings.Contains(strings.Join(b.Notes, " "), "CONFIG_SCHED_INFO") {
+				t.Errorf("%s: %d rows, notes %q", b.Stat, b.Rows(), b.Notes)
+			}
+		}
+	}
+}

@@ -26,7 +26,7 @@ storage. With -L, %SLP is the rest: sleeping, waiting for locks, events, input. 
 		Flags: []Flag{
 			{Name: "threads", Letter: "L", Help: "threads instead of processes"},
 			{Name: "pid", Letter: "p", Value: "PID", Many: true, Names: "process.state by pid", Help: "only these processes (comma list)"},
-			{Name: "name", Value: "NAME", Many: true, Names: "process.state by process", Help: "only processes of these names (comma list, * and ? match)"},
+			{Name: "name", Value: "NAME", Many: true, Names: "process.state by process", Help: "only processes of these names (comma list, * and ? match; \\, is a comma in a name)"},
 			{Name: "all", Letter: "a", Help: "also those that did nothing"},
 		},
 		Most: 20,

@@ -267,7 +267,7 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 		}
 		for name, v := range lists {
 			if len(*v) > 0 {
-				o[name] = *v
+				o[name] = view.CommaList(*v)
 			}
 		}
 		for _, fl := range t.Flags {

@@ -93,7 +93,7 @@ func (s *Server) used(r *http.Request, now measure.Time, names ...string) (*use,
 		case text == "" || len(text) > mostText:
 			return nil, nil, badf("%s needs a value (%s)", f.Name, f.Value)
 		case f.Many:
-			u.options[f.Name] = strings.Split(text, ",")
+			u.options[f.Name] = view.CommaList(strings.Split(text, ","))
 		default:
 			u.options[f.Name] = []string{text}
 		}
