@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"os"
+	"path"
 	"slices"
 )
 
@@ -115,7 +116,7 @@ func (ps *Processes) Resolve(spots []Spot) (names []string, offsets []uint64) {
 		_ = ps.learnLater(l, addrs, into) // what could be read counts
 		for _, i := range which {
 			one := into[spots[i].addr]
-			names[i], offsets[i] = one.name, one.from
+			names[i], offsets[i] = named(one.name, clean(path.Base(l.mapping.Path))), one.from
 		}
 	}
 	return names, offsets

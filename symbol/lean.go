@@ -20,6 +20,7 @@ import (
 type learned struct {
 	name string
 	from uint64 // how far the address is from where the symbol begins
+	open bool   // the symbol has no size: it may have ended before the address
 
 	inlined []string // functions that were put there, innermost first; nil: none, or not known yet
 }
@@ -125,6 +126,13 @@ func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint6
 
 // learn looks addresses up in a file, or in that which has its symbols: d, nil if there is none.
 func (h *header) learn(d *header, addrs []uint64, into map[uint64]learned) error {
+	err := h.learnNames(d, addrs, into)
+	h.nameByBounds(addrs, into)
+	return err
+}
+
+// learnNames looks addresses up in the symbols of a file.
+func (h *header) learnNames(d *header, addrs []uint64, into map[uint64]learned) error {
 	switch {
 	case h.full():
 		return h.scan(uint32(elf.SHT_SYMTAB), addrs, into)
@@ -269,7 +277,7 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 			names[c.name] = name
 		}
 		if name != "" {
-			into[a] = learned{name: name, from: a - c.addr}
+			into[a] = learned{name: name, from: a - c.addr, open: c.size == 0}
 		}
 	}
 	return nil

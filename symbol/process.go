@@ -226,7 +226,7 @@ func (ps *Processes) within(pid int, addr, near uint64) (place Place, inlined []
 	name, from, ok := "", uint64(0), false
 	if ps.lean != nil {
 		l := ps.lean[spot.file][spot.addr]
-		name, from, ok = l.name, l.from, l.name != ""
+		name, from, ok = named(l.name, place.Module), l.from, l.name != ""
 		inlined = l.inlined
 	} else {
 		name, from, ok = spot.file.find(spot.addr)

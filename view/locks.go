@@ -364,7 +364,7 @@ func FrameParts(line string) (module, name, offset string) {
 	if m, rest, ok := strings.Cut(line, "`"); ok {
 		module, line = m, rest
 	}
-	if i := strings.LastIndex(line, "+0x"); i > 0 {
+	if i := strings.LastIndex(line, "+0x"); i > 0 && !strings.HasSuffix(line, "]") { // not of [program+0x1240]
 		line, offset = line[:i], line[i:]
 	}
 	return module, line, offset

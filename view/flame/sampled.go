@@ -34,7 +34,7 @@ func OfSampled(stacks iter.Seq[Sampled]) *Tree {
 			if !found {
 				module, name = "", line
 			}
-			if i := strings.LastIndex(name, "+0x"); i > 0 {
+			if i := strings.LastIndex(name, "+0x"); i > 0 && !strings.HasSuffix(name, "]") { // not of [program+0x1240]
 				name = name[:i]
 			}
 			kind, nameless := of, strings.HasPrefix(name, "0x")
