@@ -37,6 +37,27 @@ func TestParseMaps(t *testing.T) {
 	}
 }
 
+// TestReadableWithoutVersion: the version of a symbol is left out, and no other @.
+func TestReadableWithoutVersion(t *testing.T) {
+	for name, want := range map[string]string{
+		"__libc_start_main@GLIBC_2.2.5": "__libc_start_main",
+		"memcpy@@GLIBC_2.14":            "memcpy",
+		"_Znwm@GLIBCXX_3.4":             "operator new",
+		"__cxa_begin_catch@CXXABI_1.3":  "__cxa_begin_catch",
+		"fastf@plt":                     "fastf@plt",
+		"@GLIBC_2.2":                    "@GLIBC_2.2",
+		"a@b_1":                         "a@b_1",
+		"a@@GLIBC_PRIVATE":              "a",
+		"a@LIB_1x":                      "a@LIB_1x",
+		"a@":                            "a@",
+		"":                              "",
+	} {
+		if got := Readable(name); got != want {
+			t.Errorf("%q is read as %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestReadable(t *testing.T) {
 	for name, want := range map[string]string{
 		"malloc": "malloc", "_start": "_start", "_ZN2ns3boxIiE3getEi": "ns::box<int>::get", "_ZNSt6vectorIiSaIiEE9push_backERKi": "std::vector<int, std::allocator<int> >::push_back",
