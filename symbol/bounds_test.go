@@ -138,3 +138,21 @@ func FuzzBounds(f *testing.F) {
 		}
 	})
 }
+
+func headerAt(t *testing.T, path string) *header {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := readHeader(f, st.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
