@@ -80,7 +80,11 @@ func TestGoRows(t *testing.T) {
 		if got := table.Find(s.addr); got != goNoFrame {
 			t.Errorf("%s: %+v", name, got)
 		}
-		if end := strings.TrimRight(of, "\xcc"); strings.HasSuffix(end, pop+ret) {
+		end := of
+		for strings.HasSuffix(end, "\xcc") { // padding
+			end = end[:len(end)-1]
+		}
+		if strings.HasSuffix(end, pop+ret) {
 			pc := s.addr + uint64(len(end)) - 1
 			if got := table.Find(pc); got != goNoFrame {
 				t.Errorf("%s at its return: %+v", name, got)

@@ -203,7 +203,7 @@ func tableAdvice(head []byte) *ParseError {
 		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
-		if bytes.IndexAny(line, ";`") >= 0 {
+		if bytes.ContainsAny(line, ";`") {
 			stacks++
 		}
 		if isRuler(line) {
