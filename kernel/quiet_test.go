@@ -32,6 +32,7 @@ func TestQuiet(t *testing.T) {
 		}
 	}
 	one.unread = true
+	defer one.giveBack(one.borrow())
 	if err := one.drain(time.Now().Add(5 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
