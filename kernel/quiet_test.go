@@ -49,6 +49,7 @@ func TestQuiet(t *testing.T) {
 // TestOffer: a dump of several datagrams makes the next ones longer, and loses nothing for it.
 func TestOffer(t *testing.T) {
 	c := dial(t, unix.NETLINK_ROUTE, NetlinkOptions{})
+	defer c.giveBack(c.borrow())
 	c.offer = 0
 	var want []int
 	for n, at := range []int{1, 2, 3, 4, 9, 99} {
