@@ -19,8 +19,11 @@ import (
 func translated(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob("../lang/check/lib/*.d")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 { // in an emulated machine the tests stand alone
+		t.Skip("needs: tool sources (the library of lang/check beside this test)")
 	}
 	all := map[string][]string{}
 	for _, file := range files {

@@ -37,6 +37,10 @@ func TestMapBytes(t *testing.T) {
 			}
 			kernels, ok := info.Memlock()
 			got := mapBytes(&tt.spec, ebpf.MustPossibleCPU())
+			each := uint64(tt.spec.KeySize+tt.spec.ValueSize+7) &^ 7
+			if rough := (uint64(tt.spec.MaxEntries)*each + 4095) &^ 4095; kernels == rough {
+				return // Linux 5.11 to 6.3 say this in place of what is taken
+			}
 			if !ok || got < kernels*3/4 || got > kernels*5/4+8192 {
 				t.Errorf("%d bytes, the kernel says %d", got, kernels)
 			}
