@@ -225,7 +225,7 @@ func (p *bpftraceLines) done(count float64) {
 	p.stack, p.inside, p.found = p.stack[:0], false, true
 }
 
-func (p *bpftraceLines) end(int) (*Tree, error) {
+func (p *bpftraceLines) end(lines int) (*Tree, error) {
 	if p.inside {
 		p.wrong.skip(p.started, "the stack that begins here has no count: the input is cut off")
 	}
@@ -234,5 +234,5 @@ func (p *bpftraceLines) end(int) (*Tree, error) {
 	if !p.found && p.wrong.lines == 0 {
 		return nil, &ParseError{Line: max(1, p.first), What: "no map keyed by stacks in it: bpftrace prints stacks of @[kstack] = count() and @[ustack] = count()"}
 	}
-	return p.wrong.tell(t)
+	return p.wrong.tell(t, lines)
 }

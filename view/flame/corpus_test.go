@@ -23,7 +23,15 @@ var corpus = map[string]struct {
 	"bpftrace.txt": {4, "g;f 4\n", ""}, "pmcstat.txt": {10, "main;other 3\nmain;work 7\n", ""}, "goroutines.txt": {2, "main.main 1\nmain.w 1\n", ""},
 	"speedscope-sampled.json": {0.38, "a 0.25\na;b 0.13\n", ""}, "speedscope-incomplete.json": {10, "a 10\n", ""}, "chrome-trace.json": {5000, "a 5000\n", ""},
 	"hermes.json": {2, "main 2\n", ""}, "gecko.json.gz": {2, "main 2\n", ""}, "old.cpuprofile": {4, "a 4\n", ""}, "v8.heapprofile": {64, "a 64\n", ""},
-	"stackprof.json": {2, "m 2\n", ""},
+	"stackprof.json":        {2, "m 2\n", ""},
+	"firefox-devtools.json": {3, "main 1\nmain;work 2\n", ""},
+	"gecko-3.json":          {3, "Content;paint 2\nGeckoMain;main 1\n", ""},
+	"hermes-threads.json":   {4, "js;root;f 3\nthread 7/2;root 1\n", ""},
+	"chrome-strings.json":   {4500, "a 4500\n", ""},
+	"chrome-threads.json":   {40000, "[no stack] 10000\na 30000\n", ""},
+	"chrome-parents.json":   {35000, "a 20000\na;b 15000\n", ""},
+	"cut.cpuprofile":        {30000, "[unknown] 10000\na 20000\n", ""},
+	"archive.tar.gz":        {advice: "tar -xf"},
 
 	"callgrind.out": {advice: "a file of callgrind"}, "instruments.txt": {advice: "xctrace export"}, "dhat.json": {advice: "DHAT"}, "haskell.json": {advice: "GHC"},
 	"safari.json": {advice: "Safari"}, "v8-preprocessed.json": {advice: "--cpu-prof"}, "v8.log": {advice: "--cpu-prof"}, "papyrus.log": {advice: "Papyrus"},
@@ -96,5 +104,35 @@ func TestCorpusComments(t *testing.T) {
 	}
 	if texts < 10 {
 		t.Errorf("%d texts", texts)
+	}
+}
+
+// TestCorpusAndProse appends text that is no stack to each text of the corpus. It is left out with a
+// note, or, where hardly anything else is there, the input is refused.
+func TestCorpusAndProse(t *testing.T) {
+	const prose = "# not this one\n* (see the notes) of 17:03:55: by name, and more\n"
+	for name, want := range corpus {
+		if want.advice != "" || !strings.HasSuffix(name, ".txt") || strings.Contains(name, "utf16") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			raw, err := os.ReadFile(filepath.Join("testdata/corpus", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := Read(strings.NewReader(string(raw)), "", Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			few, err := Read(strings.NewReader(string(raw)+"\n"+prose), "", Options{})
+			if err == nil && few.Sum() != plain.Sum() {
+				t.Errorf("sum %v, was %v, with a line of prose behind it", few.Sum(), plain.Sum())
+			}
+			long := string(raw) + "\n" + strings.Repeat(prose[strings.Index(prose, "*"):], 5000)
+			many, err := Read(strings.NewReader(long), "", Options{})
+			if err == nil && len(many.Notes) == 0 {
+				t.Errorf("5,000 lines of prose are read as %v, without a note", many.Sum())
+			}
+		})
 	}
 }

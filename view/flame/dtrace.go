@@ -209,5 +209,5 @@ func (d *dtraceLines) end(lines int) (*Tree, error) {
 	if t.Sum() == 0 && d.wrong.lines == 0 {
 		return nil, &ParseError{Line: max(1, lines), What: "no stacks in it"}
 	}
-	return d.wrong.tell(t)
+	return d.wrong.tell(t, lines)
 }

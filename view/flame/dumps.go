@@ -223,7 +223,7 @@ func (j *jstackLines) done() {
 	j.thread, j.state, j.own, j.stack = 0, "", false, j.stack[:0]
 }
 
-func (j *jstackLines) end(int) (*Tree, error) {
+func (j *jstackLines) end(lines int) (*Tree, error) {
 	j.done()
 	t := j.b.Tree()
 	if len(j.others) > 0 {
@@ -240,5 +240,5 @@ func (j *jstackLines) end(int) (*Tree, error) {
 	if !j.found && len(j.others) == 0 && j.wrong.lines == 0 {
 		return nil, &ParseError{Line: 1, What: "no threads in it"}
 	}
-	return j.wrong.tell(t)
+	return j.wrong.tell(t, lines)
 }

@@ -39,8 +39,8 @@ func (f *foldedLines) line(b []byte, n int) error {
 	return nil
 }
 
-func (f *foldedLines) end(int) (*Tree, error) {
-	t, err := f.wrong.tell(f.p.tree(f.least))
+func (f *foldedLines) end(lines int) (*Tree, error) {
+	t, err := f.wrong.tell(f.p.tree(f.least), lines)
 	if err == nil && f.metrics {
 		t.note("there are three amounts, time, idle and memory: these are the times")
 	}

@@ -1,6 +1,7 @@
 package flame
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"math"
@@ -19,7 +20,42 @@ type geckoFile struct {
 	} `json:"meta"`
 	Threads   []geckoThread `json:"threads"`
 	Processes []geckoFile   `json:"processes"`
-	Shared    *geckoThread  `json:"shared"` // tables of all threads, since version 55
+	Shared    *geckoThread  `json:"shared"`  // tables of all threads, since version 55
+	Profile   *geckoFile    `json:"profile"` // the profile, in a file of Firefox's developer tools
+}
+
+// UnmarshalJSON reads a profile. Until version 3 a thread could be a string: the profile of another
+// process.
+func (f *geckoFile) UnmarshalJSON(raw []byte) error {
+	type plain geckoFile
+	var in struct {
+		plain
+		Threads []json.RawMessage `json:"threads"`
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return err
+	}
+	*f = geckoFile(in.plain)
+	for _, thread := range in.Threads {
+		if !bytes.HasPrefix(thread, []byte(`"`)) {
+			var t geckoThread
+			if err := json.Unmarshal(thread, &t); err != nil {
+				return err
+			}
+			f.Threads = append(f.Threads, t)
+			continue
+		}
+		var text string
+		if err := json.Unmarshal(thread, &text); err != nil {
+			return err
+		}
+		var process geckoFile
+		if err := json.Unmarshal([]byte(text), &process); err != nil {
+			return err
+		}
+		f.Processes = append(f.Processes, process)
+	}
+	return nil
 }
 
 type geckoThread struct {
@@ -103,6 +139,9 @@ func readGecko(r io.Reader) (*Tree, error) {
 	var f geckoFile
 	if err := decodeJSON(r, string(Gecko), &f); err != nil {
 		return nil, err
+	}
+	if f.Profile != nil && len(f.Threads) == 0 {
+		f = *f.Profile
 	}
 	g := gecko{b: NewBuilder(), others: map[string]int{}}
 	g.several = g.count(&f, 0) > 1

@@ -218,5 +218,5 @@ func (g *goRawLines) end(lines int) (*Tree, error) {
 	}
 	t := g.b.Tree()
 	t.Unit = clean(shortened(g.unit, 40))
-	return g.wrong.tell(t)
+	return g.wrong.tell(t, lines)
 }

@@ -153,7 +153,7 @@ func (g *goroutineLines) end(lines int) (*Tree, error) {
 	if len(states) > 0 {
 		t.note("goroutines at one moment, those that wait as well: " + strings.Join(states, ", "))
 	}
-	return g.wrong.tell(t)
+	return g.wrong.tell(t, lines)
 }
 
 // pmcLines reads the call graphs of FreeBSD's pmcstat -G: callees first, each with its share and samples.
@@ -205,6 +205,9 @@ func (p *pmcLines) line(b []byte, n int) error {
 		p.leave(0)
 		return nil
 	}
+	if b[0] == '#' { // a comment
+		return nil
+	}
 	depth := len(b) - len(bytes.TrimLeft(b, " "))
 	w := perfWords{b: b}
 	share, _ := w.next()
@@ -253,5 +256,5 @@ func (p *pmcLines) end(lines int) (*Tree, error) {
 	if len(p.others) > 0 {
 		p.b.tree.note(othersNote(p.event, p.others))
 	}
-	return p.wrong.tell(p.b.Tree())
+	return p.wrong.tell(p.b.Tree(), lines)
 }

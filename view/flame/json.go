@@ -2,10 +2,13 @@ package flame
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -45,12 +48,13 @@ func jsonFormat(text []byte) Format {
 		}
 		return true
 	}
-	first, _, _ := bytes.Cut(text, []byte("\n"))
 	switch {
 	case text[0] == '[' && has("ph"), has("traceEvents"):
 		return TraceEvents
-	case bytes.Contains(first, []byte(`"type"`)) && bytes.Contains(first, []byte(`"data"`)) && !has("$schema"):
+	case isBPFTraceJSON(text):
 		return BPFTraceJSON
+	case has("label", "duration", "markers"): // written by Firefox's developer tools
+		return Gecko
 	case has("flamebearer"):
 		return Pyroscope
 	case has("gc_samples"), has("frames", "raw"), has("frames", "mode"):
@@ -69,6 +73,14 @@ func jsonFormat(text []byte) Format {
 		return Speedscope
 	}
 	return ""
+}
+
+// isBPFTraceJSON reports whether text begins as a line of bpftrace -f json: {"type": "map", "data": ...
+func isBPFTraceJSON(text []byte) bool {
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	key, rest, _ := bytes.Cut(first, []byte(":"))
+	return string(bytes.TrimSpace(bytes.TrimPrefix(key, []byte("{")))) == `"type"` &&
+		bytes.Contains(rest, []byte(`"data"`))
 }
 
 // unknownJSON returns the error of a value of JSON that is no profile that is read.
@@ -103,6 +115,35 @@ func readJSON(f Format, r io.Reader) (*Tree, error) {
 // jsonError returns the error of a profile whose parts don't fit together.
 func jsonError(f Format, format string, args ...any) error {
 	return &ParseError{What: string(f) + ": " + fmt.Sprintf(format, args...)}
+}
+
+// kindError says which value of a profile has the wrong type, without the names of Go's types.
+func kindError(e *json.UnmarshalTypeError) string {
+	kind := map[reflect.Kind]string{
+		reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "a list",
+		reflect.Struct: "an object", reflect.Map: "an object",
+	}[e.Type.Kind()]
+	where := "it"
+	if e.Field != "" {
+		where = strconv.Quote(shortened(e.Field, 60))
+	}
+	return where + " is a JSON " + e.Value + ", and " + cmp.Or(kind, "a number") + " is expected"
+}
+
+// A jsonNumber is a number, or a string that contains one: writers of trace events use both.
+type jsonNumber float64
+
+func (n *jsonNumber) UnmarshalJSON(raw []byte) error {
+	text := bytes.Trim(raw, `"`)
+	if len(text) == 0 || string(text) == "null" {
+		return nil
+	}
+	v, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return &json.UnmarshalTypeError{Value: shortened(string(raw), 40), Type: reflect.TypeFor[float64]()}
+	}
+	*n = jsonNumber(v)
+	return nil
 }
 
 // nonEmpty returns the tree, or an error where nothing is in it.

@@ -159,11 +159,22 @@ func (s *skipped) skip(line int, why string) {
 	s.lines++
 }
 
-// tell adds what was left out to a tree's notes; when nothing was understood it is an error.
-func (s *skipped) tell(t *Tree) (*Tree, error) {
+// mostSkipped is the share of an input's lines that may be left out. Where more are, few lines look like
+// stacks by chance: the input is something else.
+const mostSkipped = 0.99
+
+// fewSkipped is how many lines may be left out in any case: records and warnings between few samples.
+const fewSkipped = 1000
+
+// tell adds to a tree's notes which of the input's lines were left out. It returns a *ParseError where
+// nothing was understood, or next to nothing.
+func (s *skipped) tell(t *Tree, lines int) (*Tree, error) {
 	switch {
 	case s.lines > 0 && t.Sum() == 0:
 		return nil, &ParseError{Line: s.first, What: s.why}
+	case s.lines > fewSkipped && float64(s.lines) > mostSkipped*float64(lines):
+		return nil, &ParseError{Line: s.first, What: fmt.Sprintf("%s of %s lines are no part of a stack: %s",
+			thousands(strconv.Itoa(s.lines)), thousands(strconv.Itoa(lines)), s.why)}
 	case s.lines > 0:
 		t.note(fmt.Sprintf("%s left out, the first is line %d: %s", plural(s.lines, "line is", "lines are"), s.first, s.why))
 	}

@@ -136,7 +136,7 @@ func (s *sampleLines) end(lines int) (*Tree, error) {
 	if s.waiting > 0 {
 		t.note(plural(int(s.waiting), "sample", "samples") + " of threads that waited left out")
 	}
-	return s.wrong.tell(t)
+	return s.wrong.tell(t, lines)
 }
 
 // vtuneLines reads the call tree that VTune exports as comma-separated values: function, seconds in it, module.
@@ -198,10 +198,10 @@ func (v *vtuneLines) line(b []byte, n int) error {
 	return nil
 }
 
-func (v *vtuneLines) end(int) (*Tree, error) {
+func (v *vtuneLines) end(lines int) (*Tree, error) {
 	t := v.b.Tree()
 	t.Unit = "ms"
-	return v.wrong.tell(t)
+	return v.wrong.tell(t, lines)
 }
 
 // cutCells takes a line of comma-separated values apart. A value with a comma stands between quotes, and has two for one.
@@ -318,13 +318,13 @@ func (v *visualStudioLines) leave(depth int) {
 	}
 }
 
-func (v *visualStudioLines) end(int) (*Tree, error) {
+func (v *visualStudioLines) end(lines int) (*Tree, error) {
 	if k := len(v.path); k > 0 {
 		v.leave(k - 1)
 	}
 	t := v.b.Tree()
 	t.Unit = "calls"
-	return v.wrong.tell(t)
+	return v.wrong.tell(t, lines)
 }
 
 const visualStudioHead = "Level,Function Name,Number of Calls"
@@ -431,5 +431,5 @@ func (g *ghcLines) end(lines int) (*Tree, error) {
 	if !g.begun || len(t.Parent) == 1 && g.wrong.lines == 0 {
 		return nil, &ParseError{Line: max(1, lines), What: "no cost centres in it"}
 	}
-	return g.wrong.tell(t)
+	return g.wrong.tell(t, lines)
 }

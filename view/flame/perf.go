@@ -395,5 +395,5 @@ func (p *perfLines) end(n int) (*Tree, error) {
 	if t.Sum() == 0 && p.o.Event != "" && len(p.others) > 0 {
 		return nil, &ParseError{Line: 1, What: "no samples of event " + p.o.Event + " in it; " + othersNote("", p.others)}
 	}
-	return p.wrong.tell(t)
+	return p.wrong.tell(t, n)
 }

@@ -164,7 +164,7 @@ func readText(r io.Reader, room []byte, n int, whole bool, o Options) (*Tree, er
 	if o.Amount != 0 && format != FoldedTwice {
 		return nil, &ParseError{Line: 1, What: "these are not folded stacks with two amounts each"}
 	}
-	if format == "" || isText(format) {
+	if format == "" || isText(format) || format != PProf && looksBinary(head) {
 		if err := advice(head); err != nil {
 			err.Line += skipped
 			return nil, err

@@ -208,11 +208,9 @@ func TestMoreFormats(t *testing.T) {
 func TestMoreErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		xctraceText[:300]: "f:3: XML: unexpected EOF",
-		xctraceText[:strings.LastIndex(xctraceText, "<row>")]:          "f:3: xctrace: the input is cut off",
-		strings.Replace(xctraceText, `ref="3"`, `ref="7"`, 1):          `f:3: xctrace: a frame "7" that was not told before`,
-		strings.Replace(v8Text, `"children":[3]`, `"children":[9]`, 1): "f:byte 0: .cpuprofile: node 2 calls node 9, which is not there or has a caller",
-		strings.Replace(v8Text, `"hitCount":2`, `"children":[2]`, 1):   "f:byte 0: .cpuprofile: node 3 calls node 2, which is not there or has a caller",
-		strings.Replace(v8Text, "[2,3,3,4]", "[2,3,3,8]", 1):           "f:byte 0: .cpuprofile: sample 4 is of node 8, which is not there",
+		xctraceText[:strings.LastIndex(xctraceText, "<row>")]:        "f:3: xctrace: the input is cut off",
+		strings.Replace(xctraceText, `ref="3"`, `ref="7"`, 1):        `f:3: xctrace: a frame "7" that was not told before`,
+		strings.Replace(v8Text, `"hitCount":2`, `"children":[2]`, 1): "f:byte 0: .cpuprofile: node 3 calls node 2, which has a caller",
 		v8Text[:300]:                              "f:byte 300: JSON: cut off",
 		"Function Stack,Module\nmain,x\n":         "f:1: VTune: no column CPU Time:Self",
 		"Call graph:\n    x main\n":               "f:2: no number of samples before the function",

@@ -105,7 +105,7 @@ func decodeJSON(r io.Reader, what string, into any) error {
 	case errors.As(err, &syntax):
 		return &ParseError{Byte: syntax.Offset, What: "JSON: " + err.Error()}
 	case errors.As(err, &kind):
-		return &ParseError{Byte: kind.Offset, What: "no " + what + ": " + err.Error()}
+		return &ParseError{Byte: kind.Offset, What: what + ": " + kindError(kind)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &ParseError{Byte: mostProfile - in.N, What: "JSON: cut off"}
 	}

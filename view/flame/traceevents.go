@@ -22,8 +22,8 @@ type traceEvent struct {
 	Phase    string          `json:"ph"`
 	Name     string          `json:"name"`
 	ID       json.RawMessage `json:"id"`
-	Time     float64         `json:"ts"`
-	Duration float64         `json:"dur"`
+	Time     jsonNumber      `json:"ts"`
+	Duration jsonNumber      `json:"dur"`
 	PID      json.RawMessage `json:"pid"`
 	TID      json.RawMessage `json:"tid"`
 	Args     json.RawMessage `json:"args"`
@@ -61,7 +61,22 @@ type traceReader struct {
 
 // A traceSample is a stack, by the number of its innermost frame, as Hermes writes it beside the events.
 type traceSample struct {
-	Frame json.RawMessage `json:"sf"`
+	Frame  json.RawMessage `json:"sf"`
+	Weight *jsonNumber     `json:"weight"` // nil: 1
+	PID    json.RawMessage `json:"pid"`
+	TID    json.RawMessage `json:"tid"`
+}
+
+// thread returns the key of the thread that was sampled.
+func (s *traceSample) thread() string { return traceKey(s.PID, s.TID) }
+
+// traceKey joins identifiers. Writers use numbers and strings for the same one.
+func traceKey(ids ...json.RawMessage) string {
+	var key []string
+	for _, id := range ids {
+		key = append(key, strings.Trim(string(id), `"`))
+	}
+	return strings.Join(key, "/")
 }
 
 // A traceFrame is a frame, and the number of its caller.
@@ -85,7 +100,7 @@ func readTraceEvents(r io.Reader) (*Tree, error) {
 	case errors.As(err, &syntax):
 		return nil, &ParseError{Byte: syntax.Offset, What: "JSON: " + err.Error()}
 	case errors.As(err, &kind):
-		return nil, &ParseError{Byte: d.InputOffset(), What: string(TraceEvents) + ": " + err.Error()}
+		return nil, &ParseError{Byte: d.InputOffset(), What: string(TraceEvents) + ": " + kindError(kind)}
 	case err != nil:
 		return nil, err
 	}
@@ -165,26 +180,27 @@ func (t *traceReader) event(e *traceEvent) error {
 	case e.Phase != "X" && e.Phase != "B" && e.Phase != "E":
 		return nil
 	}
-	if math.Abs(e.Time) > 1e18 || math.Abs(e.Duration) > 1e18 {
-		return jsonError(TraceEvents, "an event at %v of %v µs", e.Time, e.Duration)
+	from, duration := float64(e.Time), max(0, float64(e.Duration))
+	if math.Abs(from) > 1e18 || duration > 1e18 {
+		return jsonError(TraceEvents, "an event at %v of %v µs", from, duration)
 	}
 	th := t.thread(e)
-	th.last = max(th.last, e.Time+max(0, e.Duration))
+	th.last = max(th.last, from+duration)
 	switch e.Phase {
 	case "X":
-		th.spans = append(th.spans, traceSpan{e.Time, e.Time + max(0, e.Duration), t.b.Named(jsonName(e.Name))})
+		th.spans = append(th.spans, traceSpan{from, from + duration, t.b.Named(jsonName(e.Name))})
 	case "B":
 		if len(th.open) >= MostDepth {
 			return jsonError(TraceEvents, "deeper than 65,536 frames")
 		}
 		th.open = append(th.open, len(th.spans))
-		th.spans = append(th.spans, traceSpan{e.Time, math.Inf(1), t.b.Named(jsonName(e.Name))})
+		th.spans = append(th.spans, traceSpan{from, math.Inf(1), t.b.Named(jsonName(e.Name))})
 	case "E":
 		if len(th.open) == 0 {
 			t.stray++
 			return nil
 		}
-		th.spans[th.open[len(th.open)-1]].to = e.Time
+		th.spans[th.open[len(th.open)-1]].to = from
 		th.open = th.open[:len(th.open)-1]
 	}
 	return nil
@@ -192,7 +208,7 @@ func (t *traceReader) event(e *traceEvent) error {
 
 // thread returns the thread of an event.
 func (t *traceReader) thread(e *traceEvent) *traceThread {
-	key := string(e.PID) + "/" + string(e.TID)
+	key := traceKey(e.PID, e.TID)
 	th := t.threads[key]
 	if th == nil {
 		name := "thread " + key
@@ -286,7 +302,10 @@ func (t *traceReader) chunk(e *traceEvent) error {
 	if err := json.Unmarshal(e.Args, &args); err != nil {
 		return jsonError(TraceEvents, "%s: %v", e.Name, err)
 	}
-	key := string(e.PID) + "/" + string(e.ID)
+	key := traceKey(e.PID, e.ID)
+	if len(e.ID) == 0 { // a whole profile, one per thread
+		key = traceKey(e.PID, e.ID, e.TID)
+	}
 	p := t.chunks[key]
 	if p == nil {
 		if len(t.chunks) >= mostChunks {
@@ -302,7 +321,7 @@ func (t *traceReader) chunk(e *traceEvent) error {
 		p.Nodes = append(p.Nodes, part.Nodes...)
 		p.Samples = append(p.Samples, part.Samples...)
 		p.Deltas = append(p.Deltas, part.Deltas...)
-		p.End = cmp.Or(p.End, part.End)
+		p.Start, p.End = cmp.Or(p.Start, part.Start), cmp.Or(p.End, part.End)
 	}
 	return nil
 }
@@ -335,17 +354,17 @@ func (t *traceReader) profile() (*Tree, error) {
 	return tree, err
 }
 
-// linkParents makes children of nodes that have parents.
+// linkParents adds nodes that name their parent to the children of that parent. Some versions write both.
 func (p *v8Profile) linkParents() {
 	place := make(map[int64]int, len(p.Nodes))
 	for i := range p.Nodes {
 		place[p.Nodes[i].ID] = i
 	}
 	for i := range p.Nodes {
-		if n := &p.Nodes[i]; n.Parent != 0 {
-			if up, ok := place[n.Parent]; ok {
-				p.Nodes[up].Children = append(p.Nodes[up].Children, n.ID)
-			}
+		n := &p.Nodes[i]
+		up, ok := place[n.Parent]
+		if n.Parent != 0 && ok && !slices.Contains(p.Nodes[up].Children, n.ID) {
+			p.Nodes[up].Children = append(p.Nodes[up].Children, n.ID)
 		}
 	}
 }
@@ -367,8 +386,13 @@ func (t *traceReader) sampled(d *json.Decoder, samples bool) error {
 // stacks returns the stacks that stand beside the events.
 func (t *traceReader) stacks() (*Tree, error) {
 	b := NewBuilder()
+	threads := map[string]bool{}
+	for i := range t.samples {
+		threads[t.samples[i].thread()] = true
+	}
 	var stack []uint32
-	for i, s := range t.samples {
+	for i := range t.samples {
+		s := &t.samples[i]
 		stack = stack[:0]
 		for id := strings.Trim(string(s.Frame), `"`); id != "" && id != "null"; {
 			f, ok := t.frames[id]
@@ -378,8 +402,19 @@ func (t *traceReader) stacks() (*Tree, error) {
 			stack = append(stack, b.Named(jsonName(f.Name)))
 			id = strings.Trim(string(f.Parent), `"`)
 		}
+		if key := s.thread(); len(threads) > 1 {
+			name := "thread " + key
+			if th := t.threads[key]; th != nil {
+				name = th.name
+			}
+			stack = append(stack, b.Function(jsonName(name), nil, Process))
+		}
 		slices.Reverse(stack)
-		b.Stack(stack, 1)
+		weight := 1.0
+		if s.Weight != nil {
+			weight = max(0, float64(*s.Weight))
+		}
+		b.Stack(stack, weight)
 	}
 	return nonEmpty(b.Tree(), TraceEvents)
 }

@@ -81,23 +81,25 @@ func (p *v8Profile) tree() (*Tree, error) {
 	}
 	amounts := make([]float64, len(p.Nodes))
 	timed := len(p.Samples) > 0 && len(p.Deltas) == len(p.Samples)
-	samples := 0.0
+	samples, lost, lostAmount := 0.0, 0, 0.0
 	if timed {
 		at := p.Start
 		for i, id := range p.Samples {
-			n, ok := place[id]
-			if !ok {
-				return nil, &ParseError{What: fmt.Sprintf(".cpuprofile: sample %d is of node %d, which is not there", i+1, id)}
-			}
 			at += p.Deltas[i]
 			until := p.End
 			if i+1 < len(p.Deltas) {
 				until = at + p.Deltas[i+1]
 			}
-			if d := (until - at) * 1000; d > 0 && !math.IsInf(d, 1) { // of samples that were taken out of turn it is below 0
-				amounts[n] += d
-			}
 			samples++
+			d := (until - at) * 1000
+			if !(d > 0) || math.IsInf(d, 1) { // of samples that were taken out of turn it is below 0
+				continue
+			}
+			if n, ok := place[id]; ok {
+				amounts[n] += d
+			} else {
+				lost, lostAmount = lost+1, lostAmount+d
+			}
 		}
 	} else {
 		for i := range p.Nodes {
@@ -110,8 +112,11 @@ func (p *v8Profile) tree() (*Tree, error) {
 	for i := range p.Nodes {
 		for _, c := range p.Nodes[i].Children {
 			n, ok := place[c]
-			if !ok || parent[n] != 0 || n == i {
-				return nil, &ParseError{What: fmt.Sprintf(".cpuprofile: node %d calls node %d, which is not there or has a caller", p.Nodes[i].ID, c)}
+			if !ok { // cut out of the file
+				continue
+			}
+			if parent[n] != 0 || n == i {
+				return nil, &ParseError{What: fmt.Sprintf(".cpuprofile: node %d calls node %d, which has a caller", p.Nodes[i].ID, c)}
 			}
 			parent[n] = i + 1
 		}
@@ -135,7 +140,10 @@ func (p *v8Profile) tree() (*Tree, error) {
 			reached++
 			b.Add(calls[n].Node, amounts[n])
 			for _, c := range p.Nodes[n].Children {
-				i := place[c]
+				i, ok := place[c]
+				if !ok {
+					continue
+				}
 				calls[i] = b.Child(calls[n], p.Nodes[i].Call.function(b))
 				todo = append(todo, i)
 			}
@@ -143,6 +151,10 @@ func (p *v8Profile) tree() (*Tree, error) {
 	}
 	if reached < len(p.Nodes) {
 		return nil, &ParseError{What: ".cpuprofile: nodes call one another in a circle"}
+	}
+	if lost > 0 {
+		b.Stack([]uint32{b.Named([]byte("[unknown]"))}, lostAmount)
+		b.tree.note(plural(lost, "sample is", "samples are") + " of calls that the file lacks: their functions are [unknown]")
 	}
 	t := b.Tree()
 	if t.Sum() == 0 {
