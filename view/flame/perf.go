@@ -18,32 +18,33 @@ import (
 // Most stacks and most lines were there before: what they came to is kept by hashes of 64 bits, for stacks two with seeds of their own, which are
 // taken for the bytes. Of a stack that is known no line is looked at.
 type perfLines struct {
-	b       *Builder // of the functions
-	s       stash
-	o       Options
-	seeds   [2]maphash.Seed
-	cache   outside[perfLine]  // by the hash of the line, without its address, and of whether the process is Java's
-	several [][]uint32         // what lines came to that are not one function
-	known   outside[perfStack] // by the hash of the stack's text and the process
-	key     [2]uint64          // of the stack that is being read; zero: it is not to be kept
-	begun   int                // the first line behind the sample's
-	missed  int                // lines that were not there, since there is room for so many
-	strange int                // stacks, the same
-	process []byte
-	text    []byte // of a function, while it is looked up
-	java    bool
-	period  float64
-	inside  bool // a sample
-	skip    bool // and it is of another event
-	found   bool // a sample was seen
-	event   []byte
-	others  map[string]int // samples of other events
-	kinds   map[string]int // samples of the event by the kind of CPU: cpu_core/cycles/
-	pending []byte         // a line that begins a sample if a frame follows it
-	framed  bool           // a sample had a frame
-	stack   []uint32       // innermost first
-	wrong   skipped
-	samples int
+	b        *Builder // of the functions
+	s        stash
+	o        Options
+	seeds    [2]maphash.Seed
+	cache    outside[perfLine]  // by the hash of the line, without its address, and of whether the process is Java's
+	several  [][]uint32         // what lines came to that are not one function
+	known    outside[perfStack] // by the hash of the stack's text and the process
+	key      [2]uint64          // of the stack that is being read; zero: it is not to be kept
+	begun    int                // the first line behind the sample's
+	missed   int                // lines that were not there, since there is room for so many
+	strange  int                // stacks, the same
+	process  []byte
+	text     []byte // of a function, while it is looked up
+	java     bool
+	period   float64
+	inside   bool // a sample
+	skip     bool // and it is of another event
+	found    bool // a sample was seen
+	headless bool // samples have no line of their own: a stack begins behind an empty line
+	event    []byte
+	others   map[string]int // samples of other events
+	kinds    map[string]int // samples of the event by the kind of CPU: cpu_core/cycles/
+	pending  []byte         // a line that begins a sample if a frame follows it
+	framed   bool           // a sample had a frame
+	stack    []uint32       // innermost first
+	wrong    skipped
+	samples  int
 }
 
 // A perfLine is what a line came to.
@@ -162,6 +163,12 @@ func (p *perfLines) outside(b []byte, n int) {
 		}
 	}
 	p.drop(n - 1)
+	if (!p.found || p.headless) && isPadded(b) { // perf script -F ip,sym prints no head
+		p.headless = true
+		p.head(b, n-1, perfHead{period: 1})
+		p.within(b, n)
+		return
+	}
 	if isRecord(b) {
 		return
 	}

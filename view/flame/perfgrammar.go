@@ -182,19 +182,34 @@ func parseAnyFrame(b []byte) (address, name, file []byte, ok bool) {
 	if address, name, file, ok = parsePerfFrame(b); ok || len(b) == 0 || b[0] != ' ' && b[0] != '\t' {
 		return address, name, file, ok
 	}
+	padded := isPadded(b)
 	b = bytes.Trim(b, " \t")
 	if i := bytes.IndexAny(b, " \t"); i > 0 {
 		address, name = b[:i], bytes.Trim(b[i:], " \t")
 	} else {
 		address = b
 	}
-	if !isHex(address) || len(address) < leastAddress || len(name) > 0 && isHex(firstWord(name)) && isDigits(address) {
+	if !isHex(address) || !padded && (len(address) < leastAddress ||
+		len(name) > 0 && isHex(firstWord(name)) && isDigits(address)) {
 		return nil, nil, nil, false
 	}
 	if len(name) == 0 {
 		name = []byte("[unknown]")
 	}
 	return address, name, []byte("[unknown]"), true
+}
+
+// addressWidth is how wide perf script prints the address of a frame, behind a tab.
+const addressWidth = 16
+
+// isPadded reports whether a line begins as perf script begins a frame's: a tab and an address of that
+// width, padded by blanks.
+func isPadded(b []byte) bool {
+	b, ok := bytes.CutPrefix(b, []byte("\t"))
+	if !ok || len(b) < addressWidth {
+		return false
+	}
+	return isHex(bytes.TrimLeft(b[:addressWidth], " ")) && (len(b) == addressWidth || b[addressWidth] == ' ')
 }
 
 // frameIn returns the frame that stands in a sample's own line behind the event. Before it there may be

@@ -125,3 +125,23 @@ func TestPerfNames(t *testing.T) {
 		}
 	}
 }
+
+// TestPerfWithoutHeads reads what perf script prints of two samples for each choice of few fields.
+func TestPerfWithoutHeads(t *testing.T) {
+	const unknown = "\t               0 [unknown]\n"
+	tests := []struct{ fields, in, want string }{
+		{"ip,sym", "\t           27253 f\n\t           99352 g\n\n\t           27253 f\n" + unknown + "\n",
+			"[no command];[unknown];f 1\n[no command];g;f 1\n"},
+		{"ip", "\t           27253\n\n\t        401136ab\n\n", "[no command];[unknown] 2\n"},
+		{"comm,ip", "app \n\t           27253\n\n", "app;[unknown] 1\n"},
+		{"comm,ip,sym", "app \n\t             1a2 f\n" + unknown + "\n", "app;[unknown];f 1\n"},
+		{"ip,sym,dso", "\t              f2 f (/bin/a)\n\t           99352 g (/bin/a)\n\n", "[no command];g;f 1\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.fields, func(t *testing.T) {
+			if got := fold(t, tt.in, Options{}); got != tt.want {
+				t.Errorf("got\n%swant\n%s", got, tt.want)
+			}
+		})
+	}
+}

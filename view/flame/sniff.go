@@ -48,6 +48,9 @@ func Sniff(head []byte, whole bool) Format {
 		if bytes.HasPrefix(line, []byte("@")) && (bytes.HasSuffix(bare, []byte("[")) || bytes.Contains(bare, []byte("]: "))) {
 			return BPFTrace
 		}
+		if (lines == 1 || sampled) && isPadded(line) { // perf script -F ip,sym has no heads
+			return Perf
+		}
 		if _, name, _, ok := parseAnyFrame(line); ok && sampled && string(name) != "[unknown]" {
 			return Perf
 		}
