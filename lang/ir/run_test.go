@@ -1,6 +1,7 @@
 package ir_test
 
 import (
+	"fmt"
 	"testing"
 
 	"culprit/lang/check"
@@ -92,6 +93,58 @@ func TestPrograms(t *testing.T) {
 		m := fire(t, c.text)
 		if got := irtest.Told(m.Program, m.Records); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s\n%v", c.text, got, c.want, m.Program)
+		}
+	}
+}
+
+// Aggregations and actions within ?:, &&, || and the comma are done as C would do what stands in their place.
+func TestConditionalAggregations(t *testing.T) {
+	n := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	for _, c := range []struct {
+		text string
+		want func(c, d bool) (n, m int)
+	}{
+		{`c ? @n = count() : 1`, func(c, d bool) (int, int) { return n(c), 0 }},
+		{`c ? @n = sum(1) : 0`, func(c, d bool) (int, int) { return n(c), 0 }},
+		{`(c && d) ? @n["k", execname] = count() : 1`, func(c, d bool) (int, int) { return n(c && d), 0 }},
+		{`c && d ? @n[c, d] = quantize(7) : 1`, func(c, d bool) (int, int) { return n(c && d), 0 }},
+		{`c ? 1 : (@n = count())`, func(c, d bool) (int, int) { return n(!c), 0 }},
+		{`c ? @n = count() : (@m = count())`, func(c, d bool) (int, int) { return n(c), n(!c) }},
+		{`c ? (@n = count()) : d ? (@m = count()) : 1`, func(c, d bool) (int, int) { return n(c), n(!c && d) }},
+		{`c ? d ? @n = count() : (@m = count()) : 1`, func(c, d bool) (int, int) { return n(c && d), n(c && !d) }},
+		{`c ? d ? @n = count() : 1 : (@m = count())`, func(c, d bool) (int, int) { return n(c && d), n(!c) }},
+		{`c && (@n = count())`, func(c, d bool) (int, int) { return n(c), 0 }},
+		{`c || (@n = count())`, func(c, d bool) (int, int) { return n(!c), 0 }},
+		{`c && d && (@n = count())`, func(c, d bool) (int, int) { return n(c && d), 0 }},
+		{`c && (d ? @n = count() : (@m = count()))`, func(c, d bool) (int, int) { return n(c && d), n(c && !d) }},
+		{`c && (d || (@n = count()))`, func(c, d bool) (int, int) { return n(c && !d), 0 }},
+		{`c ? (x = 1, @n = count()) : 1; x == c ? (@m = count()) : 1`, func(c, d bool) (int, int) { return n(c), 1 }},
+		{`@n = count(), c ? @m = count() : 1`, func(c, d bool) (int, int) { return 1, n(c) }},
+		{`c ? printf("x") : (@n = count())`, func(c, d bool) (int, int) { return n(!c), 0 }},
+		{`c ? @n = count() : printf("x")`, func(c, d bool) (int, int) { return n(c), 0 }},
+		{`if (c) d ? @n = count() : 1; else @m = count()`, func(c, d bool) (int, int) { return n(c && d), n(!c) }},
+	} {
+		for _, bits := range []int{0, 1, 2, 3} {
+			one, two := bits&1 != 0, bits&2 != 0
+			p := compile(t, fmt.Sprintf(`int x; BEGIN { c = %d; d = %d; %s; }`, n(one), n(two), c.text), check.Options{})
+			if p == nil {
+				continue
+			}
+			m := irtest.New(p)
+			m.Probe = &check.Probe{ID: 1, Provider: "dtrace", Name: "BEGIN"}
+			m.Fire(0)
+			got := map[string]int{}
+			for i, a := range p.Aggs {
+				got[a.Agg.Name] = len(m.Aggs[i])
+			}
+			if n, o := c.want(one, two); got["n"] != n || got["m"] != o {
+				t.Errorf("c %v, d %v: %s\ngot %v, want n %d, m %d", one, two, c.text, got, n, o)
+			}
 		}
 	}
 }
