@@ -294,6 +294,9 @@ func (p *printer) Fault(f *FaultReport) error {
 	}
 	line, column := p.session.place(from)
 	p.say("%s at line %d column %d: %s", format.Fault(f.Fault).Message(f.Clause.NumberAt(f.Probe), f.Probe.ID, f.Probe.String(), f.Address, -1), line, column, p.session.script.Program.Text[from:to])
+	if f.Ends {
+		p.say("the clause was given up before its exit(), and no other probe can fire: the script ends")
+	}
 	return nil
 }
 

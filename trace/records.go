@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"culprit/lang/check"
+	"culprit/lang/gen"
 	"culprit/lang/ir"
 
 	"golang.org/x/sys/unix"
@@ -110,6 +111,7 @@ type FaultReport struct {
 	To      int
 	Fault   ir.Fault
 	Address uint64
+	Ends    bool // the script ends, as the clause was given up before its exit() and no other probe can fire
 }
 
 // telling takes records apart on their way to a listener, and remembers the status of exit().
@@ -118,6 +120,7 @@ type telling struct {
 	to      Listener
 	status  int
 	held    *speculations // nil: nothing speculated yet
+	alone   bool          // only BEGIN, END and ERROR have clauses, and no process is waited for
 	over    bool          // an ERROR clause exited: what the others did behind the fault is not told, as if they had not run
 }
 
@@ -141,11 +144,20 @@ func (t *telling) tell(raw []byte) error {
 		if t.over && probe.Name != "END" {
 			return nil
 		}
-		if err := t.to.Fault(f); err != nil || isError(probe) { // a fault of an ERROR clause fires no other
-			return err
+		if isError(probe) { // a fault of an ERROR clause fires no other
+			return t.to.Fault(f)
 		}
 		// arg1 ... of ERROR: the probe, the clause, an offset, the kind, and the address.
 		if err := s.special("ERROR", 0, uint64(probe.ID), uint64(clause), 0, uint64(f.Fault), f.Address); err != nil {
+			return err
+		}
+		if f.Ends = t.alone && probe.Name == "BEGIN" && exits(f.Clause.Body) && !s.ended(); f.Ends {
+			t.status = 1
+			if err := s.set(gen.Draining); err != nil {
+				return fmt.Errorf("stop the clauses: %w", err)
+			}
+		}
+		if err := t.to.Fault(f); err != nil {
 			return err
 		}
 		return t.errors()
@@ -171,6 +183,19 @@ func (t *telling) tell(raw []byte) error {
 		}
 	}
 	return t.record(r)
+}
+
+// exits reports whether one of the statements is an exit().
+func exits(list []check.Stmt) bool {
+	return slices.ContainsFunc(list, func(s check.Stmt) bool {
+		switch s := s.(type) {
+		case *check.Record:
+			return s.Action.Kind == check.Exit
+		case *check.If:
+			return exits(s.Then) || exits(s.Else)
+		}
+		return false
+	})
 }
 
 func isError(p *check.Probe) bool { return p.Provider == "dtrace" && p.Name == "ERROR" }

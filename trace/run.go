@@ -122,7 +122,7 @@ func (r *Request) Run(ctx context.Context, std Streams) (status int, err error) 
 			go r.begun()
 		}
 	}
-	status, err = session.Run(ctx, to, target.over)
+	status, err = session.Run(ctx, to, target.ended())
 	if cost {
 		if all, e := session.Costs(); e == nil {
 			writeCosts(std.Err, all, time.Since(began))

@@ -295,7 +295,7 @@ const (
 // Run lets the script run until it exits, the context ends, or over is closed, and tells the listener all of it. It gives the
 // status of exit().
 func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (status int, failed error) {
-	told := &telling{session: s, to: l}
+	told := &telling{session: s, to: l, alone: over == nil && len(s.attached.links) == 0 && !slices.ContainsFunc(s.runs, func(r run) bool { return r.every > 0 })}
 	defer func() { status = told.status }()
 	if s.has("destructive") {
 		// Before its first program, Go makes a process to see what the kernel can: the script is not to see that one.

@@ -11,8 +11,10 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"culprit/kernel"
 	"culprit/lang/ir"
@@ -104,6 +106,53 @@ func TestSessionSaysWhatAProgramSays(t *testing.T) {
 		if status != c.status || out != c.want+"\n" || errs != "" {
 			t.Errorf("%s\nstatus %d, printed %q and %q, want %d and %q", c.text, status, out, errs, c.status, c.want)
 		}
+	}
+}
+
+// A BEGIN clause that is given up before its exit() ends a script in which nothing else can fire; any other script goes on.
+func TestSessionEndsWithoutExit(t *testing.T) {
+	const ends = "culprit: the clause was given up before its exit(), and no other probe can fire: the script ends\n"
+	for _, c := range []struct {
+		name, text, out, errs string
+		status                int
+	}{
+		{"the clause alone", `BEGIN { trace(*(int *)0); exit(0); } END { printf("end"); }`, "end", "invalid address (0x0) at line 1 column 15: *(int *)0\n" + ends, 1},
+		{"an exit within if", `BEGIN { x = 0; y = 1 / x; if (pid > 0) { exit(0); } }`, "", "divide-by-zero at line 1 column 20: 1 / x\n" + ends, 1},
+		{"an ERROR clause that exits", `BEGIN { trace(*(int *)0); exit(0); } ERROR { exit(3); }`, "", "invalid address (0x0) at line 1 column 15: *(int *)0\n", 3},
+		{"an ERROR clause that does not", `BEGIN { trace(*(int *)0); exit(0); } ERROR { printf("error "); }`, "error ", "invalid address (0x0) at line 1 column 15: *(int *)0\n" + ends, 1},
+		{"another clause that exits", `BEGIN { trace(*(int *)0); exit(0); } BEGIN { exit(4); }`, "", "invalid address (0x0) at line 1 column 15: *(int *)0\n", 4},
+		{"a tick that exits", `BEGIN { trace(*(int *)0); exit(0); } tick-1ms { printf("tick"); exit(5); }`, "tick", "invalid address (0x0) at line 1 column 15: *(int *)0\n", 5},
+		{"no room", `#pragma D option scratchsize=16` + "\n" + `BEGIN { x = 17; copyin(0, x); exit(0); }`, "", "out of scratch space (-x scratchsize=BYTES sets how much there is) at line 2 column 17: copyin(0, x)\n" + ends, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status, out, errs := traced(t, program("%s", c.text), nil)
+			errs = strings.TrimPrefix(errs, "culprit: error in dt_clause_0 for probe ID 1 (dtrace:::BEGIN): ")
+			if status != c.status || strings.TrimSpace(out) != strings.TrimSpace(c.out) || errs != c.errs {
+				t.Errorf("%s\nstatus %d, printed %q and %q, want %d, %q and %q", c.text, status, out, errs, c.status, c.out, c.errs)
+			}
+		})
+	}
+}
+
+// Memory of copyin() is there in the later clauses of a firing, at each of several probes; a write of no bytes is an empty string.
+func TestSessionCopiesIn(t *testing.T) {
+	const text = `syscall::connect:entry /pid == %[1]d/ { this->s = (struct sockaddr_in *)copyin(arg1, sizeof (struct sockaddr)); this->family = this->s->sin_family; }
+		syscall::connect:entry /this->family == 2/ { printf("port %%d\n", ntohs(this->s->sin_port)); }
+		syscall::write:entry /pid == %[1]d && arg0 == -1/ { this->t = stringof(copyin(arg1, arg2)); this->p = (char *)copyin(arg1, 1); }
+		syscall::write:entry /pid == %[1]d && arg0 == -1/ { printf("%%d [%%s] %%s\n", arg2, this->t, this->p[0] == 'a' ? "begins with a" : ""); }`
+	_, out, errs := traced(t, program(text, os.Getpid()), func() {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer unix.Close(fd)                                                                        //nolint:errcheck // nothing was written
+		unix.Connect(fd, &unix.SockaddrInet4{Port: 4321, Addr: [4]byte{127, 0, 0, 1}})              //nolint:errcheck // the call is what is traced
+		syscall.Syscall(unix.SYS_WRITE, ^uintptr(0), uintptr(unsafe.Pointer(&[]byte("abc")[0])), 0) //nolint:errcheck // the same
+		unix.Write(-1, []byte("abc"))                                                               //nolint:errcheck // the same
+	})
+	if want := "port 4321\n0 [] begins with a\n3 [abc] begins with a\n"; strings.TrimSpace(out) != strings.TrimSpace(want) || errs != "" {
+		t.Errorf("printed %q and %q, want %q", out, errs, want)
 	}
 }
 

@@ -46,6 +46,14 @@ func (r *Request) target(when stopPlace, out, errs *os.File) (*targets, error) {
 	return t, nil
 }
 
+// ended returns a channel that is closed when all processes have ended; nil: there are none to wait for.
+func (t *targets) ended() <-chan struct{} {
+	if t.first == 0 {
+		return nil
+	}
+	return t.over
+}
+
 func (t *targets) note(pid int) {
 	if t.first == 0 {
 		t.first = pid

@@ -133,8 +133,8 @@ func (c *checker) noFunction(e *syntax.Call) {
 	near(c.fail(e.Func.At(), UnknownFunction, "D_FUNC_UNDEF", "there is no function %s", e.Func.Text), e.Func.Text, list)
 }
 
-// mostScratch is the largest piece of memory that is given when nothing was said of it.
-const mostScratch = 1 << 16
+// MostScratch is the largest piece of memory that alloca and copyin return without -x scratchsize, if its size is a constant.
+const MostScratch = 8 << 10
 
 // scratch tells of memory that is asked for and never to be had.
 func (c *checker) scratch(e *syntax.Call, which Subroutine, args []Expr) {
@@ -150,10 +150,10 @@ func (c *checker) scratch(e *syntax.Call, which Subroutine, args []Expr) {
 		return
 	}
 	if !set {
-		limit = mostScratch
+		limit = MostScratch
 	}
 	if k, ok := args[at].(*Const); ok && uint64(k.Value) > uint64(limit) {
-		c.fail(e.Args[at].At(), ScratchSize, "D_ALLOCA_SIZE", "%s() of %d bytes is more than there is, %d", e.Func.Text, k.Value, limit).Hint = "set the option scratchsize"
+		c.fail(e.Args[at].At(), ScratchSize, "D_ALLOCA_SIZE", "%s() of %d bytes is more than there is, %d", e.Func.Text, k.Value, limit).Hint = "set the option: -x scratchsize=BYTES"
 	}
 }
 

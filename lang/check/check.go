@@ -345,9 +345,16 @@ func (c *checker) do(s *syntax.Do) {
 			return
 		}
 	case *syntax.Binary:
-		if x.Op == syntax.Comma { // a, b: both may be actions
+		switch {
+		case x.Op == syntax.Comma: // a, b: both may be actions
 			c.do(&syntax.Do{Span: x.X.At(), X: x.X})
 			c.do(&syntax.Do{Span: x.Y.At(), X: x.Y})
+			return
+		case x.Op == syntax.LogAnd && isAction(x.Y): // done if x.X is true
+			c.ifElse(&syntax.If{Span: s.Span, Cond: x.X, Then: alone(x.Y)})
+			return
+		case x.Op == syntax.LogOr && isAction(x.Y): // done if x.X is false
+			c.ifElse(&syntax.If{Span: s.Span, Cond: x.X, Then: &syntax.Block{Span: x.X.At()}, Else: alone(x.Y)})
 			return
 		}
 	}
@@ -361,13 +368,19 @@ func (c *checker) do(s *syntax.Do) {
 	}
 }
 
-// isAction says whether an expression is an action, or ends up at one.
+// isAction reports whether an expression that stands alone performs an action or assigns to an aggregation, always or
+// depending on a condition.
 func isAction(e syntax.Expr) bool {
 	switch e := e.(type) {
 	case *syntax.Call:
 		return actions[e.Func.Text] != nil
+	case *syntax.Assign:
+		_, ok := e.X.(*syntax.Aggregation)
+		return ok
 	case *syntax.Cond:
 		return isAction(e.Then) || isAction(e.Else)
+	case *syntax.Binary:
+		return e.Op == syntax.Comma && isAction(e.X) || (e.Op == syntax.Comma || e.Op == syntax.LogAnd || e.Op == syntax.LogOr) && isAction(e.Y)
 	}
 	return false
 }

@@ -67,6 +67,8 @@ func (f Fault) Message(clause int, probe uint32, name string, value uint64, pc i
 		if f != FaultBadAddress || int64(value) != -1 {
 			details = " (0x" + strconv.FormatUint(value, 16) + ")"
 		}
+	case FaultNoScratch:
+		details = " (-x scratchsize=BYTES sets how much there is)"
 	case FaultBadIndex:
 		details = " (" + strconv.FormatInt(int64(value), 10) + ")"
 	}

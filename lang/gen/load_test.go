@@ -112,7 +112,7 @@ func (r *running) program(probes []*check.Probe, clauses ...int) *ebpf.Program {
 		}
 	}
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: c.Type, AttachType: c.Attach, AttachTo: cmp.Or(c.AttachTo, r.attachTo), Instructions: ins, License: "GPL"})
-	if r.feature != "" && (errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported)) {
+	if r.feature != "" && err != nil && (errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported) || strings.Contains(err.Error(), "cannot use helper")) {
 		r.t.Skipf("needs: kernel feature %s: %v", r.feature, err)
 	}
 	if err != nil {

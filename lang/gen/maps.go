@@ -136,7 +136,7 @@ func lay(p *ir.Program, k Kernel) layout {
 					n.literals = true
 					zeroes = max(zeroes, p.Aggs[s.N].Value)
 				case ir.OpAct:
-					n.text = true
+					n.text, n.ring = true, true
 				case ir.OpBuiltinStr:
 					n.text = n.text || s.Which == check.BuiltinExecargs
 				case ir.OpSpeculate:

@@ -308,32 +308,68 @@ func (b *builder) act(s *ir.Step) error {
 		b.movImm(asm.R1, stop)
 		b.call(asm.FnSendSignal)
 	case check.Copyout:
-		room := b.label()
-		most := textRoom(b.p)
-		b.get(asm.R3, s.A)
-		b.get(asm.R4, s.C)
-		b.ifImm(asm.JLE, asm.R4, int64(most), room, asm.R1)
-		b.movImm(asm.R4, int64(most))
-		b.bind(room)
-		b.store(asm.R10, slotHold, asm.R4, 8)
-		b.lift(asm.R1, asm.R9, b.lay.text)
-		b.mov(asm.R2, asm.R4)
-		b.call(asm.FnProbeReadKernel)
-		b.get(asm.R1, s.B)
-		b.lift(asm.R2, asm.R9, b.lay.text)
-		b.load(asm.R3, asm.R10, slotHold, 8, false)
-		b.call(asm.FnProbeWriteUser)
+		b.copyout(s)
 	case check.Copyoutstr:
-		room := b.label()
-		b.address(asm.R2, s.From, false, 0)
-		b.get(asm.R3, s.C)
-		b.ifImm(asm.JLE, asm.R3, int64(b.p.StrSize), room, asm.R1)
-		b.movImm(asm.R3, int64(b.p.StrSize))
-		b.bind(room)
-		b.get(asm.R1, s.B)
-		b.call(asm.FnProbeWriteUser)
+		b.copyoutstr(s)
 	default:
 		return fmt.Errorf("action %d: %w", s.N, measure.ErrUnsupported)
 	}
 	return nil
+}
+
+// copyout copies [C] bytes from [A] to the process's [B], by way of the work area. ir asked before that there are at most
+// MostCopyout.
+func (b *builder) copyout(s *ir.Step) {
+	done, bad, read := b.label(), b.label(), b.label()
+	b.getNumber(asm.R2, s.C)
+	b.ifImm(asm.JEq, asm.R2, 0, done, asm.R1)
+	b.ifImm(asm.JGT, asm.R2, int64(b.p.MostCopyout()), done, asm.R1) // never, but the verifier has lost it
+	b.store(asm.R10, slotHold, asm.R2, 8)
+	b.getNumber(asm.R3, s.A)
+	b.lift(asm.R1, asm.R9, b.lay.text)
+	b.call(readFrom(s.Space))
+	b.ifImm(asm.JNE, asm.R0, 0, read, asm.R1)
+	b.getNumber(asm.R1, s.B)
+	b.lift(asm.R2, asm.R9, b.lay.text)
+	b.load(asm.R3, asm.R10, slotHold, 8, false)
+	b.call(asm.FnProbeWriteUser)
+	b.ifImm(asm.JNE, asm.R0, 0, bad, asm.R1)
+	b.jump(done)
+	b.bind(read)
+	b.getNumber(asm.R3, s.A)
+	b.ends.join(b.flow)
+	b.faultAt(ir.FaultBadAddr)
+	b.bind(bad)
+	b.getNumber(asm.R3, s.B)
+	b.ends.join(b.flow)
+	b.faultAt(ir.FaultBadAddr)
+	b.bind(done)
+}
+
+// copyoutstr copies a string and its final 0, but at most [C] bytes, to the process's [B].
+func (b *builder) copyoutstr(s *ir.Step) {
+	done, cut, bad := b.label(), b.label(), b.label()
+	b.address(asm.R3, s.From, false, 0)
+	b.lift(asm.R1, asm.R9, b.lay.text)
+	b.movImm(asm.R2, int64(b.p.StrSize))
+	b.call(asm.FnProbeReadKernelStr)
+	b.mov(asm.R3, asm.R0)
+	b.getNumber(asm.R1, s.C)
+	b.ifReg(asm.JLE, asm.R3, asm.R1, cut)
+	b.mov(asm.R3, asm.R1)
+	b.bind(cut)
+	b.ifImm(asm.JEq, asm.R3, 0, done, asm.R1)
+	b.ifImm(asm.JGT, asm.R3, int64(b.p.StrSize), done, asm.R1)
+	b.store(asm.R10, slotHold, asm.R3, 8)
+	b.address(asm.R2, s.From, false, 0) // not the copy, of which the last byte is 0 where the string was cut
+	b.getNumber(asm.R1, s.B)
+	b.load(asm.R3, asm.R10, slotHold, 8, false)
+	b.call(asm.FnProbeWriteUser)
+	b.ifImm(asm.JNE, asm.R0, 0, bad, asm.R1)
+	b.jump(done)
+	b.bind(bad)
+	b.getNumber(asm.R3, s.B)
+	b.ends.join(b.flow)
+	b.faultAt(ir.FaultBadAddr)
+	b.bind(done)
 }

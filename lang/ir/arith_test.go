@@ -126,7 +126,7 @@ func TestOperators(t *testing.T) {
 						putNumber(m.Globals, size, va)
 						putNumber(m.Globals[size:], size, vb)
 						m.Fire(0)
-						if got := told(m); got != expected {
+						if got := irtest.Told(m.Program, m.Records); got != expected {
 							t.Fatalf("%v of %v: %#x %#x: %s, want %s\n%v", op, typ, va, vb, got, expected, both)
 						}
 						if (i+j)%4 != 0 {
@@ -138,7 +138,7 @@ func TestOperators(t *testing.T) {
 							putNumber(m.Globals, size, va)
 							putNumber(m.Globals[size:], size, vb)
 							m.Fire(0)
-							if got := told(m); got != expected {
+							if got := irtest.Told(m.Program, m.Records); got != expected {
 								t.Fatalf("%v of %v with a constant: %#x %#x: %s, want %s\n%v", op, typ, va, vb, got, expected, p)
 							}
 						}
@@ -310,7 +310,7 @@ func oneMade(t *testing.T, seed uint64) {
 	if failed != nil {
 		want = "DIVZERO:0x0 DIVZERO:0x0"
 	}
-	if got := told(machine); got != want {
+	if got := irtest.Told(machine.Program, machine.Records); got != want {
 		t.Fatalf("seed %d: %s with %#x: %s, want %s\n%v", seed, text, m.values, got, want, p)
 	}
 }

@@ -1,9 +1,6 @@
 package ir
 
-import (
-	"culprit/lang/check"
-	"culprit/lang/syntax"
-)
+import "culprit/lang/check"
 
 // What OpCall takes and gives, by Sub. A string that is made goes to Mem, is cut to Size - 1 bytes, and has zeroes behind it
 // up to Size. Strings that are taken are never none: ir asked before. Addresses are
@@ -47,7 +44,7 @@ func (c *clause) call(e *check.Call) num {
 	size, signed := 8, false
 	switch e.Func {
 	case check.SubAlloca:
-		return c.allocate(c.value(e.Args[0]), e.Place())
+		return c.alloca(c.value(e.Args[0]), e.Place())
 	case check.SubCopyin:
 		return c.copyin(e)
 	case check.SubBcopy:
@@ -123,92 +120,6 @@ func (c *clause) spaceOf(e check.Expr) check.Space {
 		return check.Own
 	}
 	return space(e.Type())
-}
-
-// copyCall copies size bytes to an address that is found while the clause runs.
-func (c *clause) copyCall(from, to Reg, size num, sp check.Space, at syntax.Span) {
-	n := c.inReg(size)
-	c.guard(to, 0, n, 0, at)
-	if sp == check.Own {
-		c.guard(from, 0, n, 0, at)
-	}
-	s := blank(OpCall)
-	s.Sub, s.A, s.B, s.C, s.Space, s.At = check.SubBcopy, from, to, n, sp, at
-	c.step(s)
-}
-
-// allocate gives the address of some bytes of Program.Alloca, at a multiple of 8.
-func (c *clause) allocate(size num, at syntax.Span) num {
-	room := c.p.Alloca
-	if size.known() && !c.moving {
-		if size.imm < 0 || size.imm > int64(room.Size-c.given) {
-			c.failNow(FaultNoScratch, at)
-			return number0
-		}
-		m := scratch(room.Off + c.given)
-		if size.imm > 0 {
-			c.zero(m, round(int(size.imm), 8))
-		}
-		c.given += round(int(size.imm), 8)
-		return num{reg: c.addressOf(m), size: 8}
-	}
-	n := c.inReg(size)
-	c.failIf(n, Gt, int64(room.Size), false, FaultNoScratch, None, at)
-	taken := c.loadMem(c.taken, 8, false)
-	end := c.two(OpAdd, taken.reg, num{reg: n}, false)
-	c.failIf(end, Gt, int64(room.Size), false, FaultNoScratch, None, at)
-	end = c.two(OpAnd, c.two(OpAdd, end, known(7), false), known(^7), false)
-	c.storeMem(c.taken, 8, num{reg: end})
-	return num{reg: c.two(OpAdd, c.addressOf(scratch(room.Off)), taken, false), size: 8}
-}
-
-// guard faults where an address is in the memory of alloca, and size bytes from it (n: as many as a register says) are not
-// handed out, or were to a clause before.
-func (c *clause) guard(address Reg, off int64, n Reg, size int64, at syntax.Span) {
-	room := c.p.Alloca
-	if room.Size == 0 {
-		return
-	}
-	address = c.sum(address, off).reg
-	d := num{reg: c.two(OpSub, address, num{reg: c.addressOf(scratch(room.Off - beside))}, false), size: 8}
-	inside, fine := c.block(), c.block()
-	c.branchOn(d, Lt, known(int64(beside+room.Size)), false, inside, fine, at)
-	c.place(inside)
-	d = num{reg: c.two(OpSub, d.reg, known(beside), false), size: 8} // before what alloca gives: more than there is
-	top := known(int64(c.given))
-	if c.moving {
-		top = c.loadMem(c.taken, 8, false)
-	}
-	bad := c.fault(FaultBadAddr, address, 0, at)
-	some := c.block()
-	c.branchOn(d, Ge, top, false, bad, some, at)
-	c.place(some)
-	left := num{reg: c.two(OpSub, c.inReg(top), d, false), size: 8}
-	if n != None {
-		c.branchOn(left, Lt, num{reg: n, size: 8}, false, c.fault(FaultBadSize, n, 0, at), fine, at)
-	} else {
-		c.branchOn(left, Lt, known(size), false, bad, fine, at)
-	}
-	c.place(fine)
-}
-
-// copyin copies bytes of the process to where alloca would put them.
-func (c *clause) copyin(e *check.Call) num {
-	from := c.regOf(e.Args[0])
-	size := c.value(e.Args[1])
-	given := c.given
-	to := c.allocate(size, e.Place())
-	if size.known() && !c.moving {
-		if to.known() || size.imm == 0 {
-			return to
-		}
-		s := blank(OpReadMem)
-		s.Mem, s.Size, s.A, s.Space, s.At = scratch(c.p.Alloca.Off+given), int(size.imm), from, check.User, e.Place()
-		c.step(s)
-		return to
-	}
-	c.copyCall(from, to.reg, size, check.User, e.Place())
-	return to
 }
 
 // textCall makes a subroutine that gives a string.

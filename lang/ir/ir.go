@@ -23,7 +23,7 @@ type Program struct {
 	Self     int     // bytes of what a thread has
 	Scratch  int     // bytes of a firing: this->, temporaries, keys, records; zeroed are the first This bytes alone
 	This     int     // bytes of this->, at the start of Scratch
-	Alloca   Region  // of Scratch: what alloca and copyin hand out
+	Alloca   Region  // of Scratch: what alloca and copyin hand out; it lives until the firing ends
 	Literals []byte  // read-only; each literal begins at a multiple of 8 and is followed by zeroes up to the next
 	Places   []Place // of the variables, by check.Var.ID
 	Tables   []Table
@@ -31,6 +31,7 @@ type Program struct {
 	Records  []Record
 	Clauses  []*Func // by check.Clause.Index
 
+	taken  int // in this->: u64, bytes of Alloca that this firing has handed out
 	strtok int // in this->: u64, 1 + where to go on, 0: nowhere; and the string behind it
 }
 
@@ -296,7 +297,7 @@ const (
 	OpEmit      // record N, built at Mem (its header is filled in by gen), is written; full: DropRecord
 	OpExit      // from here on only END fires; the status is in the record
 	OpSpeculate // Dst = a speculation, 0: none to be had
-	OpAct       // the action N (a check.ActionKind) that the kernel itself performs: Raise: signal A. Stop. Chill: A ns. Copyout: from A to the process's B, C bytes. Copyoutstr: the string From to the process's B, at most C bytes.
+	OpAct       // the action N (a check.ActionKind) that the kernel itself performs: Raise: signal A. Stop. Chill: A ns. Copyout: from A in Space to the process's B, C bytes, at most MostCopyout. Copyoutstr: the string From and its final 0 to the process's B, at most C bytes. What is not there is FaultBadAddr
 	OpFault     // Fault, address A (None: Imm): the fault record is written, and the clause ends
 	OpEnd       // the clause ends
 )

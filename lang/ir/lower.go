@@ -27,9 +27,6 @@ const (
 // per-CPU allocator gives at once (PCPU_MIN_UNIT_SIZE).
 const maxScratch = 32 << 10
 
-// beside is how many bytes before what alloca gives can't be used, so that reaching there by a wrong index is a fault.
-const beside = 64
-
 // How large variables may become. The kernel gives no more at once for a map's value, and for what a thread has.
 const (
 	maxGlobals = 1 << 20
@@ -56,11 +53,14 @@ func Lower(src *check.Program) (*Program, syntax.Diagnostics) {
 
 // A lowerer holds what the clauses share while they are made.
 type lowerer struct {
-	src      *check.Program
-	p        *Program
-	literals map[string]int // text, as long as strsize allows, to its offset
-	wrong    syntax.Diagnostics
-	free     [][]Step // memory of clauses that are done, for steps of the next
+	src        *check.Program
+	p          *Program
+	literals   map[string]int // text, as long as strsize allows, to its offset
+	wrong      syntax.Diagnostics
+	uses       []scratchUse // by clause
+	allocaMost int          // bytes that alloca and copyin may take in a firing
+	zeroes     int          // 1 + the offset of a literal of zeroes; 0: not made yet
+	free       [][]Step     // memory of clauses that are done, for steps of the next
 }
 
 func (l *lowerer) complain(at syntax.Span, code syntax.Code, format string, args ...any) {
@@ -128,9 +128,7 @@ func (l *lowerer) layout() {
 		p.strtok = p.This
 		p.This += 8 + p.StrSize
 	}
-	if l.calls(check.SubAlloca, check.SubCopyin) {
-		p.Alloca = Region{p.This + beside, l.allocaSize()}
-	}
+	l.layoutScratch()
 	p.Scratch = max(p.This, p.Alloca.Off+p.Alloca.Size)
 	if len(l.wrong) > 0 {
 		return
@@ -185,14 +183,6 @@ func (l *lowerer) weighted(a *check.Aggregation) (found bool) {
 		})
 	}
 	return found
-}
-
-// allocaSize is how much room alloca and copyin have in a clause: the option scratchsize.
-func (l *lowerer) allocaSize() int {
-	if n, err := strconv.Atoi(l.src.Options.All["scratchsize"]); err == nil && n > 0 && n <= maxScratch {
-		return round(n, 8)
-	}
-	return 256
 }
 
 // storage is how many bytes a variable of a type takes.
@@ -303,10 +293,8 @@ type clause struct {
 	spec   *check.Record // the speculate() that what is recorded from here on belongs to; nil: none
 	specID num
 
-	allocates bool
-	moving    bool // alloca's places are found out while the clause runs
-	given     int  // else: how much of Program.Alloca is given away
-	taken     Mem  // moving: the u64 that says it
+	use   scratchUse
+	given int // bytes of Program.Alloca handed out so far, if the clause's places are fixed
 }
 
 // A builtin is a variable of D that stays the same through a clause.
@@ -328,7 +316,7 @@ type holding struct {
 }
 
 func (l *lowerer) clause(src *check.Clause) *Func {
-	c := &clause{lowerer: l, src: src, known: map[any]num{}, top: max(l.p.This, l.p.Alloca.Off+l.p.Alloca.Size)}
+	c := &clause{lowerer: l, src: src, known: map[any]num{}, top: max(l.p.This, l.p.Alloca.Off+l.p.Alloca.Size), use: l.uses[src.Index]}
 	c.exit = c.block()
 	c.cur = c.block()
 	c.place(c.cur)
@@ -479,33 +467,14 @@ func (c *clause) apart(f func()) {
 	c.held = slices.DeleteFunc(held, func(h holding) bool { return !slices.Contains(now, h) })
 }
 
-// prepare gives the subroutines that keep something through the clause their memory.
+// prepare reads the time at the start of a clause that asks for it more than once.
 func (c *clause) prepare() {
 	timestamps := 0
 	walk(c.src, func(e check.Expr) {
-		switch e := e.(type) {
-		case *check.Call:
-			if e.Func == check.SubAlloca || e.Func == check.SubCopyin {
-				c.allocates = true
-				if _, known := constant(e.Args[len(e.Args)-1]); !known {
-					c.moving = true
-				}
-			}
-		case *check.Builtin:
-			if e.Which == check.BuiltinTimestamp {
-				timestamps++
-			}
+		if b, ok := e.(*check.Builtin); ok && b.Which == check.BuiltinTimestamp {
+			timestamps++
 		}
-	}, func(s check.Stmt) {
-		if _, ok := s.(*check.If); ok && c.allocates {
-			c.moving = true
-		}
-	})
-	if c.moving {
-		c.taken = c.alloc(8)
-		c.zero(c.taken, 8)
-		c.zero(scratch(c.p.Alloca.Off), c.p.Alloca.Size)
-	}
+	}, nil)
 	if timestamps > 1 {
 		c.builtin(check.BuiltinTimestamp, 0)
 	}

@@ -320,16 +320,19 @@ func (c *clause) fresh(e check.Expr, size int) (m Mem, ok bool) {
 			e = x.X
 			continue
 		case *check.Call:
-			if x.Func != check.SubCopyin && x.Func != check.SubAlloca || c.moving {
+			if x.Func != check.SubCopyin && x.Func != check.SubAlloca || !c.use.fixed {
 				return m, false
 			}
-			given := c.given
 			room, is := constant(x.Args[len(x.Args)-1])
-			if !is || off < 0 || room < int64(size)+off || room > int64(c.p.Alloca.Size-given) {
+			if !is || off < 0 || room < int64(size)+off || room > int64(c.allocaMost) {
 				return m, false
 			}
-			c.call(x)
-			return scratch(c.p.Alloca.Off + given + int(off)), true
+			c.call(x) // whose arguments may allocate, too
+			start := c.given - round(int(room), 8)
+			if start < 0 { // there was no room, and the clause has ended
+				start = 0
+			}
+			return scratch(c.p.Alloca.Off + start + int(off)), true
 		}
 		return m, false
 	}

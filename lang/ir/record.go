@@ -165,6 +165,9 @@ func (c *clause) emit() {
 	c.step(s)
 }
 
+// MostCopyout returns how many bytes one copyout can write; more is FaultBadSize.
+func (p *Program) MostCopyout() int { return 4 * max(p.StrSize, 80) }
+
 // act makes an action that the kernel itself performs.
 func (c *clause) act(e *check.Record) {
 	s := blank(OpAct)
@@ -173,8 +176,13 @@ func (c *clause) act(e *check.Record) {
 	case check.Raise, check.Chill:
 		s.A = c.regOf(e.Args[0])
 	case check.Copyout:
-		s.A, s.B, s.C = c.addressArg(e.Args[0]), c.regOf(e.Args[1]), c.regOf(e.Args[2])
-		s.Space = c.spaceOf(e.Args[0])
+		s.A, s.B = c.addressArg(e.Args[0]), c.regOf(e.Args[1])
+		n := c.value(e.Args[2])
+		s.C, s.Space = c.inReg(n), c.spaceOf(e.Args[0])
+		c.failIf(s.C, Gt, int64(c.p.MostCopyout()), false, FaultBadSize, s.C, s.At)
+		if s.Space == check.Own {
+			c.guard(s.A, 0, s.C, 0, s.At)
+		}
 	case check.Copyoutstr:
 		c.stringArg(&s.From, e.Args[0])
 		s.B, s.C = c.regOf(e.Args[1]), c.inReg(known(int64(c.p.StrSize)))

@@ -1,9 +1,7 @@
 package ir_test
 
 import (
-	"encoding/binary"
 	"fmt"
-	"strings"
 	"testing"
 
 	"culprit/lang/check"
@@ -19,72 +17,6 @@ func compile(t testing.TB, text string, o check.Options) *ir.Program {
 		return nil
 	}
 	return p
-}
-
-// told gives what the records of a machine say: their values, one record a word, and faults by name.
-func told(m *irtest.Machine) string {
-	var out []string
-	for _, r := range m.Records {
-		n := binary.NativeEndian.Uint32(r[8:])
-		if n == ir.FaultRecord {
-			out = append(out, fmt.Sprintf("%v:%#x", ir.Fault(binary.NativeEndian.Uint32(r[28:])), binary.NativeEndian.Uint64(r[40:])))
-			continue
-		}
-		var values []string
-		rec := m.Program.Records[n]
-		for _, a := range rec.Actions {
-			for i, f := range a.Fields {
-				values = append(values, value(a, i, f, r))
-			}
-		}
-		out = append(out, strings.Join(values, ","))
-	}
-	return strings.Join(out, " ")
-}
-
-func value(a ir.RecordAction, i int, f ir.TupleField, r []byte) string {
-	if f.Size == 0 {
-		switch e := a.Action.Args[i].(type) {
-		case *check.Const:
-			if i, ok := e.T.(*check.Int); ok && !i.Signed {
-				return fmt.Sprint(uint64(e.Value))
-			}
-			return fmt.Sprint(e.Value)
-		case *check.Text:
-			return e.Value
-		}
-		return "?"
-	}
-	b := r[f.Offset : f.Offset+f.Size]
-	switch t := f.Type.(type) {
-	case check.StringType:
-		s, rest, _ := strings.Cut(string(b), "\x00")
-		if strings.Trim(rest, "\x00") != "" {
-			return fmt.Sprintf("%q behind the end", b)
-		}
-		return s
-	case *check.Int:
-		switch {
-		case f.Size == 1 && t.Signed:
-			return fmt.Sprint(int8(b[0]))
-		case f.Size == 1:
-			return fmt.Sprint(b[0])
-		case f.Size == 2 && t.Signed:
-			return fmt.Sprint(int16(binary.NativeEndian.Uint16(b)))
-		case f.Size == 2:
-			return fmt.Sprint(binary.NativeEndian.Uint16(b))
-		case f.Size == 4 && t.Signed:
-			return fmt.Sprint(int32(binary.NativeEndian.Uint32(b)))
-		case f.Size == 4:
-			return fmt.Sprint(binary.NativeEndian.Uint32(b))
-		case t.Signed:
-			return fmt.Sprint(int64(binary.NativeEndian.Uint64(b)))
-		}
-		return fmt.Sprint(binary.NativeEndian.Uint64(b))
-	case *check.Pointer:
-		return fmt.Sprintf("%#x", binary.NativeEndian.Uint64(b))
-	}
-	return fmt.Sprintf("%x", b)
 }
 
 // fire runs all clauses of a text once, as one firing.
@@ -144,8 +76,8 @@ func TestPrograms(t *testing.T) {
 		{`BEGIN { s = "ABC"; trace(s[1]); s = 0; trace(s[1]); }`, "BADADDR:0x1"},
 		{`BEGIN { p = (char *)alloca(10); p[0] = 'h'; p[1] = 'i'; p[2] = 0; trace(stringof(p)); trace(strlen(stringof(p))); }`, "hi,2"},
 		{`BEGIN { p = (char *)alloca(8); bcopy("hello", p, 6); trace(stringof(p)); }`, "hello"},
-		{`BEGIN { p = (char *)alloca(8); p[-1] = 0; trace(1); }`, "BADADDR:0xffffc0000001003f"},
-		{`this int x[8]; BEGIN { p = (char *)alloca(8); trace(p[-60]); } BEGIN { this->p = &this->x[2]; *this->p = 4; trace(this->x[2]); trace(*this->p); }`, "BADADDR:0xffffc0000001002c 4,4"},
+		{`BEGIN { p = (char *)alloca(8); p[-1] = 0; trace(1); }`, "BADADDR:0xffffc00000010047"},
+		{`this int x[8]; BEGIN { p = (char *)alloca(8); trace(p[-60]); } BEGIN { this->p = &this->x[2]; *this->p = 4; trace(this->x[2]); trace(*this->p); }`, "BADADDR:0xffffc00000010034 4,4"},
 		{`BEGIN { sz = 300; p = alloca(sz); trace(1); }`, "NOSCRATCH:0x0"},
 		{`BEGIN { trace(htons(0x1234)); trace(ntohl(0x12345678)); trace(getmajor(0x800001)); trace(getminor(0x800001)); }`, "13330,2018915346,8,1"},
 		{`BEGIN { this->t = timestamp; this->u = timestamp; trace(this->t == this->u); }`, "1"},
@@ -159,8 +91,60 @@ func TestPrograms(t *testing.T) {
 		{`BEGIN { x = 1; trace(x << 31); trace(x << 33); trace(x << 64); }`, "-2147483648,0,1"},
 	} {
 		m := fire(t, c.text)
-		if got := told(m); got != c.want {
+		if got := irtest.Told(m.Program, m.Records); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s\n%v", c.text, got, c.want, m.Program)
+		}
+	}
+}
+
+// Aggregations and actions within ?:, &&, || and the comma are done as C would do what stands in their place.
+func TestConditionalAggregations(t *testing.T) {
+	n := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	for _, c := range []struct {
+		text string
+		want func(c, d bool) (n, m int)
+	}{
+		{`c ? @n = count() : 1`, func(c, d bool) (int, int) { return n(c), 0 }},
+		{`c ? @n = sum(1) : 0`, func(c, d bool) (int, int) { return n(c), 0 }},
+		{`(c && d) ? @n["k", execname] = count() : 1`, func(c, d bool) (int, int) { return n(c && d), 0 }},
+		{`c && d ? @n[c, d] = quantize(7) : 1`, func(c, d bool) (int, int) { return n(c && d), 0 }},
+		{`c ? 1 : (@n = count())`, func(c, d bool) (int, int) { return n(!c), 0 }},
+		{`c ? @n = count() : (@m = count())`, func(c, d bool) (int, int) { return n(c), n(!c) }},
+		{`c ? (@n = count()) : d ? (@m = count()) : 1`, func(c, d bool) (int, int) { return n(c), n(!c && d) }},
+		{`c ? d ? @n = count() : (@m = count()) : 1`, func(c, d bool) (int, int) { return n(c && d), n(c && !d) }},
+		{`c ? d ? @n = count() : 1 : (@m = count())`, func(c, d bool) (int, int) { return n(c && d), n(!c) }},
+		{`c && (@n = count())`, func(c, d bool) (int, int) { return n(c), 0 }},
+		{`c || (@n = count())`, func(c, d bool) (int, int) { return n(!c), 0 }},
+		{`c && d && (@n = count())`, func(c, d bool) (int, int) { return n(c && d), 0 }},
+		{`c && (d ? @n = count() : (@m = count()))`, func(c, d bool) (int, int) { return n(c && d), n(c && !d) }},
+		{`c && (d || (@n = count()))`, func(c, d bool) (int, int) { return n(c && !d), 0 }},
+		{`c ? (x = 1, @n = count()) : 1; x == c ? (@m = count()) : 1`, func(c, d bool) (int, int) { return n(c), 1 }},
+		{`@n = count(), c ? @m = count() : 1`, func(c, d bool) (int, int) { return 1, n(c) }},
+		{`c ? printf("x") : (@n = count())`, func(c, d bool) (int, int) { return n(!c), 0 }},
+		{`c ? @n = count() : printf("x")`, func(c, d bool) (int, int) { return n(c), 0 }},
+		{`if (c) d ? @n = count() : 1; else @m = count()`, func(c, d bool) (int, int) { return n(c && d), n(!c) }},
+	} {
+		for _, bits := range []int{0, 1, 2, 3} {
+			one, two := bits&1 != 0, bits&2 != 0
+			p := compile(t, fmt.Sprintf(`int x; BEGIN { c = %d; d = %d; %s; }`, n(one), n(two), c.text), check.Options{})
+			if p == nil {
+				continue
+			}
+			m := irtest.New(p)
+			m.Probe = &check.Probe{ID: 1, Provider: "dtrace", Name: "BEGIN"}
+			m.Fire(0)
+			got := map[string]int{}
+			for i, a := range p.Aggs {
+				got[a.Agg.Name] = len(m.Aggs[i])
+			}
+			if n, o := c.want(one, two); got["n"] != n || got["m"] != o {
+				t.Errorf("c %v, d %v: %s\ngot %v, want n %d, m %d", one, two, c.text, got, n, o)
+			}
 		}
 	}
 }

@@ -128,7 +128,7 @@ func TestDrops(t *testing.T) {
 	if m.Drops[ir.DropDynamic] != 3 || m.Drops[ir.DropAgg] != 2 || m.Drops[ir.DropRecord] != 1 {
 		t.Errorf("drops %v", m.Drops)
 	}
-	if got := told(m); got != "1 1 0 0" {
+	if got := irtest.Told(m.Program, m.Records); got != "1 1 0 0" {
 		t.Errorf("records %s", got)
 	}
 }

@@ -167,6 +167,30 @@ func (m *Machine) call(s *ir.Step) *fault {
 	return nil
 }
 
+// act writes to the process what copyout and copyoutstr do.
+func (m *Machine) act(s *ir.Step) *fault {
+	var from []byte
+	switch check.ActionKind(s.N) {
+	case check.Copyout:
+		n := int(m.regs[s.C])
+		if from = m.read(s.Space, m.regs[s.A], n); len(from) < n {
+			return &fault{ir.FaultBadAddr, m.regs[s.A]}
+		}
+	case check.Copyoutstr:
+		text := m.textAt(s.From) + "\x00"
+		from = []byte(text[:min(uint64(len(text)), m.regs[s.C])])
+	}
+	if len(from) == 0 {
+		return nil
+	}
+	to := m.read(check.User, m.regs[s.B], len(from))
+	if len(to) < len(from) {
+		return &fault{ir.FaultBadAddr, m.regs[s.B]}
+	}
+	copy(to, from)
+	return nil
+}
+
 // mapASCII turns letters into those of the other case.
 func mapASCII(s string, from, to byte) string {
 	b := []byte(s)

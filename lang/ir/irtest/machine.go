@@ -440,6 +440,7 @@ func (m *Machine) step(s *ir.Step) (to int, failed *fault) {
 		give(m.speculations)
 	case ir.OpAct:
 		m.Acts = append(m.Acts, check.ActionKind(s.N))
+		return to, m.act(s)
 	case ir.OpFault:
 		v := uint64(s.Imm)
 		if s.A != ir.None {

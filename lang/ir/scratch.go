@@ -1,0 +1,280 @@
+package ir
+
+import (
+	"strconv"
+
+	"culprit/lang/check"
+	"culprit/lang/syntax"
+)
+
+// The memory of alloca and copyin. It belongs to a firing of a probe: what one clause was handed out stays valid in the
+// clauses behind it, until the firing ends. Program.taken, in this->, is 0 when a firing begins and counts the bytes handed
+// out; an address behind them is a fault.
+//
+//	| beside: 64 bytes, a fault | handed out: Program.taken bytes | a fault | up to Alloca.Size
+//
+// The first clause of its probes that allocates, if all its sizes are constants, has its pieces at fixed places from 0 on.
+// All others take theirs from Program.taken while they run. Between two pieces, and behind the last one, there are 8 zero
+// bytes, so that the string in a piece ends with it. A piece of no bytes takes nothing: its address is that of a literal of
+// zeroes.
+
+const (
+	// between is how many bytes are kept behind a piece.
+	between = 8
+
+	// beside is how many bytes before what alloca gives can't be used, so that reaching there by a wrong index is a fault.
+	beside = 64
+
+	// defaultScratch is how many bytes a clause may allocate without -x scratchsize. Constant sizes that need more get more.
+	defaultScratch = 256
+
+	// mostFiring is how many bytes the clauses of one firing get together, if no single clause needs more.
+	mostFiring = 4096
+
+	// mostScratchSize is the largest -x scratchsize: gen reserves twice as much, and strings and records need memory too.
+	mostScratchSize = maxScratch/2 - 1024
+)
+
+// A scratchUse is how a clause uses the memory of alloca and copyin.
+type scratchUse struct {
+	allocates bool
+	fixed     bool // its pieces have fixed places
+	shared    bool // other clauses run in the same firing
+	before    bool // a clause before it may have allocated in the same firing
+}
+
+// layoutScratch finds out how each clause allocates, and reserves the memory.
+func (l *lowerer) layoutScratch() {
+	l.uses = make([]scratchUse, len(l.src.Clauses))
+	if !l.calls(check.SubAlloca, check.SubCopyin) {
+		return
+	}
+	set := 0
+	if n, err := strconv.Atoi(l.src.Options.All["scratchsize"]); err == nil && n > 0 {
+		set = n
+		if n > mostScratchSize {
+			l.complain(syntax.Span{}, TooLarge, "-x scratchsize=%d is more memory than a firing can have: %d bytes at most", n, mostScratchSize)
+			set = mostScratchSize
+		}
+	}
+	clauses := map[uint32]int{} // of a probe: how many clauses
+	needs := map[uint32]int{}   // and what those before the one at hand allocate at most
+	for _, src := range l.src.Clauses {
+		for _, p := range src.Probes {
+			clauses[p.ID]++
+		}
+	}
+	largest := 0
+	for i, src := range l.src.Clauses {
+		use := &l.uses[i]
+		need := 0
+		use.allocates, use.fixed, need = scratchNeed(src, set)
+		largest = max(largest, need)
+		for _, p := range src.Probes {
+			use.before = use.before || needs[p.ID] > 0
+			use.shared = use.shared || clauses[p.ID] > 1
+			needs[p.ID] += need
+			l.allocaMost = max(l.allocaMost, needs[p.ID])
+		}
+		use.fixed = use.fixed && !use.before
+	}
+	l.allocaMost = max(min(l.allocaMost, mostFiring), largest) - between
+	l.p.taken = l.p.This
+	l.p.This += 8
+	l.p.Alloca = Region{l.p.This + beside, round(l.allocaMost, 8) + between}
+}
+
+// scratchNeed returns whether a clause allocates, whether all sizes are constants, and how many bytes it may allocate:
+// set, from -x scratchsize, or as many as its constants need, at least defaultScratch.
+func scratchNeed(src *check.Clause, set int) (allocates, constants bool, need int) {
+	sum, gaps := 0, 0
+	constants = true
+	walk(src, func(e check.Expr) {
+		call, ok := e.(*check.Call)
+		if !ok || call.Func != check.SubAlloca && call.Func != check.SubCopyin {
+			return
+		}
+		allocates = true
+		gaps += between
+		n, known := constant(call.Args[len(call.Args)-1])
+		constants = constants && known
+		if known && n > 0 && n <= check.MostScratch {
+			sum += round(int(n), 8)
+		}
+	}, nil)
+	if !allocates {
+		return false, false, 0
+	}
+	if set == 0 {
+		set = max(defaultScratch, min(sum, check.MostScratch))
+	}
+	return allocates, constants, set + gaps
+}
+
+// allocate returns the address of size bytes of Program.Alloca, at a multiple of 8. Where there are any, fill must fill them.
+func (c *clause) allocate(size num, at syntax.Span, fill func(address num)) num {
+	switch {
+	case size.known() && size.imm == 0:
+		return num{reg: c.nothing(), size: 8}
+	case c.use.fixed:
+		m, ok := c.give(size.imm, at)
+		if !ok {
+			return number0
+		}
+		address := num{reg: c.addressOf(m), size: 8}
+		fill(address)
+		return address
+	case size.known():
+		return c.take(size, at, fill)
+	}
+	size = num{reg: c.inReg(size), size: 8}
+	out := c.reg()
+	none, some, end := c.block(), c.block(), c.block()
+	c.branchOn(size, Eq, number0, false, none, some, at)
+	c.place(none)
+	c.apart(func() { c.become(out, num{reg: c.nothing()}) })
+	c.jump(end)
+	c.place(some)
+	c.apart(func() { c.become(out, c.take(size, at, fill)) })
+	c.jump(end)
+	c.place(end)
+	return num{reg: out, size: 8}
+}
+
+// next returns where the next piece of a clause with fixed places lies.
+func (c *clause) next() int {
+	if c.given == 0 {
+		return 0
+	}
+	return c.given + between
+}
+
+// give hands out a piece at a fixed place. !ok: there is no room, and the clause ends there.
+func (c *clause) give(size int64, at syntax.Span) (m Mem, ok bool) {
+	start := c.next()
+	if size < 0 || size > int64(c.allocaMost-start) {
+		c.failNow(FaultNoScratch, at)
+		return nowhere, false
+	}
+	c.given = start + round(int(size), 8)
+	if c.use.shared {
+		c.storeMem(scratch(c.p.taken), 8, known(int64(c.given)))
+	}
+	m = scratch(c.p.Alloca.Off + start)
+	end := int(size) &^ 7
+	c.zero(m.plus(end), round(int(size), 8)+between-end)
+	return m, true
+}
+
+// take hands out a piece behind those that the firing has.
+func (c *clause) take(size num, at syntax.Span, fill func(address num)) num {
+	most := int64(c.allocaMost)
+	n := c.inReg(size)
+	c.failIf(n, Gt, most, false, FaultNoScratch, None, at)
+	taken := c.loadMem(scratch(c.p.taken), 8, false)
+	gap := c.two(OpShl, c.set(taken.reg, Ne, number0, false).reg, known(3), false) // between, but before the first piece
+	start := num{reg: c.two(OpAdd, taken.reg, num{reg: gap}, false), size: 8}
+	end := c.two(OpAdd, start.reg, num{reg: n}, false)
+	c.failIf(end, Gt, most, false, FaultNoScratch, None, at)
+	c.storeMem(scratch(c.p.taken), 8, num{reg: c.two(OpAnd, c.two(OpAdd, end, known(7), false), known(^7), false)})
+	address := num{reg: c.two(OpAdd, c.addressOf(scratch(c.p.Alloca.Off)), start, false), size: 8}
+	zero := blank(OpPoke) // the word with the first byte behind the piece
+	zero.A, zero.B, zero.Size, zero.At = c.two(OpAdd, address.reg, num{reg: c.two(OpAnd, n, known(^7), false)}, false), c.inReg(number0), 8, at
+	c.step(zero)
+	fill(address)
+	return address
+}
+
+// nothing returns the address of a piece of no bytes: zeroes, which nobody can write to.
+func (c *clause) nothing() Reg { return c.addressOf(c.zeroes()) }
+
+// zeroes returns a literal of as many zeroes as a string or a piece may have.
+func (c *clause) zeroes() Mem {
+	if c.lowerer.zeroes == 0 {
+		c.lowerer.zeroes = 1 + len(c.p.Literals)
+		c.p.Literals = append(c.p.Literals, make([]byte, max(c.p.StrSize, c.p.Alloca.Size))...)
+	}
+	return Mem{Base: InLiteral, Reg: None, Off: c.lowerer.zeroes - 1}
+}
+
+// alloca makes the subroutine of that name: zeroes.
+func (c *clause) alloca(size num, at syntax.Span) num {
+	m := scratch(c.p.Alloca.Off + c.next())
+	return c.allocate(size, at, func(address num) {
+		if c.use.fixed {
+			if n := int(size.imm) &^ 7; n > 0 {
+				c.zero(m, n)
+			}
+			return
+		}
+		s := blank(OpCall)
+		s.Sub, s.A, s.B, s.C, s.Space, s.At = check.SubBcopy, c.nothing(), address.reg, c.inReg(size), check.Own, at
+		c.step(s)
+	})
+}
+
+// copyin makes the subroutine of that name: bytes of the process.
+func (c *clause) copyin(e *check.Call) num {
+	from := c.regOf(e.Args[0])
+	size := c.value(e.Args[1])
+	m := scratch(c.p.Alloca.Off + c.next())
+	return c.allocate(size, e.Place(), func(address num) {
+		if !c.use.fixed {
+			c.copyCall(from, address.reg, size, check.User, e.Place())
+			return
+		}
+		s := blank(OpReadMem)
+		s.Mem, s.Size, s.A, s.Space, s.At = m, int(size.imm), from, check.User, e.Place()
+		c.step(s)
+	})
+}
+
+// copyCall copies size bytes to an address that is found while the clause runs.
+func (c *clause) copyCall(from, to Reg, size num, sp check.Space, at syntax.Span) {
+	if size.known() && size.imm == 0 {
+		return
+	}
+	n := c.inReg(size)
+	c.guard(to, 0, n, 0, at)
+	if sp == check.Own {
+		c.guard(from, 0, n, 0, at)
+	}
+	s := blank(OpCall)
+	s.Sub, s.A, s.B, s.C, s.Space, s.At = check.SubBcopy, from, to, n, sp, at
+	c.step(s)
+}
+
+// guard faults where an address is in the memory of alloca, and size bytes from it (n: as many as a register says) were not
+// handed out in this firing. No bytes may be anywhere.
+func (c *clause) guard(address Reg, off int64, n Reg, size int64, at syntax.Span) {
+	room := c.p.Alloca
+	if room.Size == 0 {
+		return
+	}
+	address = c.sum(address, off).reg
+	d := num{reg: c.two(OpSub, address, num{reg: c.addressOf(scratch(room.Off - beside))}, false), size: 8}
+	inside, fine := c.block(), c.block()
+	c.branchOn(d, Lt, known(int64(beside+room.Size)), false, inside, fine, at)
+	c.place(inside)
+	if n != None {
+		some := c.block()
+		c.branchOn(num{reg: n, size: 8}, Eq, number0, false, fine, some, at)
+		c.place(some)
+	}
+	d = num{reg: c.two(OpSub, d.reg, known(beside), false), size: 8} // before what alloca gives: more than there is
+	top := known(int64(c.given))
+	if !c.use.fixed && (c.use.allocates || c.use.before) {
+		top = c.loadMem(scratch(c.p.taken), 8, false)
+	}
+	bad := c.fault(FaultBadAddr, address, 0, at)
+	some := c.block()
+	c.branchOn(d, Ge, top, false, bad, some, at)
+	c.place(some)
+	left := num{reg: c.two(OpSub, c.inReg(top), d, false), size: 8}
+	if n != None {
+		c.branchOn(left, Lt, num{reg: n, size: 8}, false, c.fault(FaultBadSize, n, 0, at), fine, at)
+	} else {
+		c.branchOn(left, Lt, known(size), false, bad, fine, at)
+	}
+	c.place(fine)
+}
