@@ -54,6 +54,7 @@ type Session struct {
 	late      []record                // drained, and too young to be told yet
 	drops     [ir.DropMissed][]uint64 // by CPU, as last told
 	missed    uint64                  // firings that the kernel left out, as last told
+	tooLate   uint64                  // ticks that were left out since the last report
 	pass      uint64                  // number of the telling of records
 	telling   bool                    // it goes on
 	watching  bool                    // the clauses of attached programs run, or did
@@ -353,40 +354,29 @@ func (s *Session) wait(ctx context.Context, told *telling, over <-chan struct{})
 	each := time.Duration(check.OptionSpan(s.script.Program.Options.All["switchrate"])) // longer than a second would only lose more
 	each = min(max(cmp.Or(each, drainEach), time.Millisecond), time.Second)
 	drain, status := now.Add(each), now.Add(statusEach)
-	for i := range s.runs {
-		s.runs[i].next = now.Add(s.runs[i].every)
-	}
+	s.startTicks(now)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for !s.ended() {
 		next := drain
-		for i := range s.runs {
-			if r := &s.runs[i]; r.every > 0 && r.next.Before(next) {
-				next = r.next
-			}
+		if r := s.nextTick(); r != nil && r.next.Before(next) {
+			next = r.next
 		}
 		timer.Reset(time.Until(next))
 		select {
 		case <-ctx.Done():
-			return nil
+			return s.endTicks(told)
 		case <-over:
-			return nil
+			return s.endTicks(told)
 		case f := <-s.asks:
 			f()
 		case <-timer.C:
 		}
 		now = time.Now()
-		for i := range s.runs {
-			r := &s.runs[i]
-			if r.every == 0 || r.next.After(now) || s.ended() {
-				continue
-			}
-			if err := s.fire(r, 0, ownPlace()); err != nil { // arg0 and arg1 of a sample: the place in the kernel, and that in the process
-				return err
-			}
-			if r.next = r.next.Add(r.every); r.next.Before(now) { // late: what was missed is not made up for
-				r.next = now.Add(r.every)
-			}
+		switch fired, err := s.ticks(now); {
+		case err != nil:
+			return err
+		case fired > 0:
 			drain = now // what a tick says is told at once
 		}
 		if !drain.After(now) {
@@ -414,8 +404,11 @@ func (s *Session) wait(ctx context.Context, told *telling, over <-chan struct{})
 	return nil
 }
 
-// missing tells what the kernel left out since the last time. It knows as long as programs are attached.
+// missing tells what the kernel left out since the last time, and which ticks were. It knows as long as programs are attached.
 func (s *Session) missing(told *telling) error {
+	if err := s.skipped(told); err != nil {
+		return err
+	}
 	m := s.attached.Missed()
 	sum := m.Nested + m.Returns
 	if sum <= s.missed {
