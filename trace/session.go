@@ -42,6 +42,7 @@ type Session struct {
 	processes *symbol.Processes
 	known     []int                   // processes whose addresses are to have names when they have ended
 	unwinder  *unwinder               // nil: user stacks are not walked by tables
+	follower  *follower               // of the script's commands; nil: there are none, or they can't be followed
 	stacks    map[uint32]format.Value // by id, once they were looked up
 	raw       map[uint32][]uint64     // those that were read, and are not
 	inlining  time.Duration           // CPU time of looking for inlined functions
@@ -174,6 +175,9 @@ func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
 		return nil, err
 	}
 	s.acquaint(s.known)
+	if len(env.Started) > 0 && namesUser(c.Program.Text) {
+		s.follower = newFollower(env.root, env.Started, s.processes, s.unwinder)
+	}
 	return s, nil
 }
 
@@ -198,6 +202,7 @@ func (s *Session) acquaint(pids []int) {
 func (s *Session) Close() {
 	s.detach()
 	s.off.Wait()
+	s.follower.close()
 	s.unwinder.close()
 	s.unwinder = nil
 	_ = s.rest() // what it came to matters no more
@@ -215,6 +220,7 @@ func (s *Session) Close() {
 
 // meet looks which files the processes that the script is about execute by now.
 func (s *Session) meet() {
+	s.follower.catchUp()
 	for _, pid := range s.known {
 		s.processes.Meet(pid) //nolint:errcheck // addresses of one that can't be looked into have no names, which is told with them
 	}
@@ -468,6 +474,7 @@ func (s *Session) drain(told *telling, all bool) error {
 	if err := s.read(all); err != nil {
 		return err
 	}
+	s.follower.catchUp() // names are asked for
 	slices.SortStableFunc(s.late, func(a, b record) int {
 		if a.time != b.time {
 			if a.time < b.time {
@@ -568,6 +575,7 @@ func (s *Session) Aggregates(of []*check.Aggregation) ([]*Aggregate, error) {
 	for i, a := range of {
 		all[i] = s.aggs[a.ID]
 	}
+	s.follower.catchUp()
 	return all, s.collect(all...)
 }
 
