@@ -144,7 +144,7 @@ func (ps *Processes) FindInlined(stacks []Asked, over func() bool) {
 				if err != nil {
 					break
 				}
-				i := find(p.maps, near)
+				p, i := p.lookup(near)
 				if i < 0 {
 					continue
 				}

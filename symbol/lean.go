@@ -60,7 +60,7 @@ func (ps *Processes) Learn(stacks []Asked) {
 			if err != nil {
 				break
 			}
-			i := find(p.maps, near)
+			p, i := p.lookup(near)
 			if i < 0 || p.maps[i].Inode == 0 || strings.HasPrefix(p.maps[i].Path, "/memfd:") {
 				continue
 			}

@@ -71,6 +71,9 @@ type process struct {
 	used    uint64
 
 	jit jitMap
+
+	watched bool       // Follow reports its mappings
+	former  []*process // of one that is watched: what it had mapped before, the oldest first
 }
 
 const (
@@ -117,28 +120,38 @@ func (ps *Processes) Meet(pid int) error {
 	} else if !ps.again(p) {
 		return nil // it has ended
 	}
-	const most = 256
-	for i := range p.maps {
-		m := &p.maps[i]
-		if _, known := p.keys[i]; known || !m.Exec || m.Inode == 0 || len(ps.held) >= most {
-			continue
-		}
-		f, key, err := ps.open(p, m)
-		if err != nil {
-			continue
-		}
-		p.keys[i] = key
-		_, read := ps.objects[key]
-		if _, have := ps.held[key]; have || read {
-			f.Close()
-			continue
-		}
-		if ps.held == nil {
-			ps.held = map[fileKey]*os.File{}
-		}
-		ps.held[key] = f
-	}
+	ps.holdFiles(p)
 	return nil
+}
+
+// holdFiles opens the files that a process executes and that are not read yet.
+func (ps *Processes) holdFiles(p *process) {
+	for i := range p.maps {
+		ps.holdFile(p, i)
+	}
+}
+
+// holdFile opens the file of one mapping, if the process executes it and it is not read yet.
+func (ps *Processes) holdFile(p *process, i int) {
+	const most = 256
+	m := &p.maps[i]
+	if _, known := p.keys[i]; known || !m.Exec || m.Inode == 0 || len(ps.held) >= most {
+		return
+	}
+	f, key, err := ps.open(p, m)
+	if err != nil {
+		return
+	}
+	p.keys[i] = key
+	_, read := ps.objects[key]
+	if _, have := ps.held[key]; have || read {
+		f.Close()
+		return
+	}
+	if ps.held == nil {
+		ps.held = map[fileKey]*os.File{}
+	}
+	ps.held[key] = f
 }
 
 // Close closes the files that are open.
@@ -247,10 +260,10 @@ func (ps *Processes) spot(pid int, addr, near uint64) (Place, Spot) {
 	if err != nil {
 		return bare, Spot{}
 	}
-	i := find(p.maps, near)
-	if i < 0 && time.Since(p.read) > patience && ps.again(p) {
-		i = find(p.maps, near)
+	if i := find(p.maps, near); i < 0 && time.Since(p.read) > patience {
+		ps.again(p) // what can't be read again stays as it was
 	}
+	p, i := p.lookup(near)
 	if i < 0 {
 		return bare, Spot{}
 	}
@@ -387,6 +400,9 @@ func (ps *Processes) readMaps(p *process) error {
 	maps, _ := ParseMaps(b)
 	if len(maps) == 0 && len(p.maps) > 0 {
 		return fs.ErrNotExist // it is ending
+	}
+	if p.watched && !containsAll(maps, p.maps) {
+		p.retire()
 	}
 	ps.reads++
 	p.maps, p.keys, p.read, p.reading = maps, map[int]fileKey{}, time.Now(), ps.reads

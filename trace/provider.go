@@ -22,6 +22,8 @@ type Env struct {
 	Road Road
 	// Processes are those that a description means whose provider doesn't tell the process: pid*, of -p and -c.
 	Processes []int
+	// Started are those of Processes that stand before their first instruction.
+	Started []int
 
 	users     userEnv
 	providers []*provider

@@ -207,14 +207,7 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 			for same < len(funcs) && funcs[same].Start == funcs[i].Start {
 				same++
 			}
-			f := funcs[same-1] // the best of the names that it has
-			fits := slices.ContainsFunc(funcs[i:same], func(f symbol.Function) bool {
-				return w.function.match(f.Name) || !w.function.any() && w.function.match(symbol.Readable(f.Name))
-			})
-			for _, other := range funcs[i:same] {
-				f.Indirect = f.Indirect || other.Indirect
-				f.Size = max(f.Size, other.Size)
-			}
+			f, fits := w.nameOf(funcs[i:same])
 			i = same
 			if !fits || !w.function.isLit && f.Size == 0 || !c.Executable(f.Start) {
 				continue
@@ -263,6 +256,31 @@ func pidNamesOf(w *want) (pidNames, error) {
 	}
 	k.one, k.at = true, at
 	return k, nil
+}
+
+// nameOf returns a function under the name by which w asks for it, out of the names that the function has, the best last. A name
+// that was written out is that name. Of several names that fit a pattern it is the one with the fewest leading underscores, of
+// those the best: fread, not _IO_fread. A name that fits only in its readable form comes after all others. !ok: no name fits.
+func (w *want) nameOf(aliases []symbol.Function) (f symbol.Function, ok bool) {
+	least := 0
+	for _, a := range aliases {
+		rank := len(a.Name) - len(strings.TrimLeft(a.Name, "_"))
+		switch {
+		case w.function.match(a.Name):
+		case w.function.match(symbol.Readable(a.Name)):
+			rank += len(a.Name)
+		default:
+			continue
+		}
+		if !ok || rank <= least {
+			f, ok, least = a, true, rank
+		}
+	}
+	for _, a := range aliases {
+		f.Indirect = f.Indirect || a.Indirect
+		f.Size = max(f.Size, a.Size)
+	}
+	return f, ok
 }
 
 // noFunction says that the files of a process have no such function.

@@ -66,6 +66,7 @@ func (l *losses) told(keys, stacks bool) (out []measure.Loss) {
 	out = append(out, lossOf("more variables than the script has room for: dynvarsize makes some", l.dropped[ir.DropDynamic])...)
 	out = append(out, lossOf("firings within firings, deeper than there is memory for", l.dropped[ir.DropNested])...)
 	out = append(out, lossOf("firings that the kernel left out, because the program ran already", l.dropped[ir.DropMissed])...)
+	out = append(out, lossOf("ticks that could not run in time, more than are made up for", l.dropped[ir.DropLate])...)
 	return append(out, lossOf("clauses that met a fault, and were abandoned", l.faults)...)
 }
 

@@ -56,7 +56,7 @@ func (r *Request) Run(ctx context.Context, std Streams) (status int, err error) 
 		return 0, err
 	}
 	defer target.close()
-	env.Processes = target.all
+	env.Processes, env.Started = target.all, target.started()
 	options := check.Options{Destructive: r.Destructive, Probes: r.Zero, Args: append([]string{s.name}, r.Args...), Target: int64(target.first), All: r.settings(), Words: macros()}
 	if r.List {
 		return 0, r.list(env, s, options, std.Out)
@@ -115,6 +115,9 @@ func (r *Request) Run(ctx context.Context, std Streams) (status int, err error) 
 	began := time.Now()
 	if std.First != nil {
 		session.first = std.First
+	}
+	if namesUser(c.Program.Text) && (session.unwinder != nil || session.follower == nil) {
+		target.arrived = session.arrived(session.unwinder)
 	}
 	session.begun = func() {
 		target.release() // not sooner: what a command does first is seen

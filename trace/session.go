@@ -42,6 +42,7 @@ type Session struct {
 	processes *symbol.Processes
 	known     []int                   // processes whose addresses are to have names when they have ended
 	unwinder  *unwinder               // nil: user stacks are not walked by tables
+	follower  *follower               // of the script's commands; nil: there are none, or they can't be followed
 	stacks    map[uint32]format.Value // by id, once they were looked up
 	raw       map[uint32][]uint64     // those that were read, and are not
 	inlining  time.Duration           // CPU time of looking for inlined functions
@@ -54,6 +55,7 @@ type Session struct {
 	late      []record                // drained, and too young to be told yet
 	drops     [ir.DropMissed][]uint64 // by CPU, as last told
 	missed    uint64                  // firings that the kernel left out, as last told
+	tooLate   uint64                  // ticks that were left out since the last report
 	pass      uint64                  // number of the telling of records
 	telling   bool                    // it goes on
 	watching  bool                    // the clauses of attached programs run, or did
@@ -173,6 +175,9 @@ func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
 		return nil, err
 	}
 	s.acquaint(s.known)
+	if len(env.Started) > 0 && namesUser(c.Program.Text) {
+		s.follower = newFollower(env.root, env.Started, s.processes, s.unwinder)
+	}
 	return s, nil
 }
 
@@ -197,6 +202,7 @@ func (s *Session) acquaint(pids []int) {
 func (s *Session) Close() {
 	s.detach()
 	s.off.Wait()
+	s.follower.close()
 	s.unwinder.close()
 	s.unwinder = nil
 	_ = s.rest() // what it came to matters no more
@@ -214,6 +220,7 @@ func (s *Session) Close() {
 
 // meet looks which files the processes that the script is about execute by now.
 func (s *Session) meet() {
+	s.follower.catchUp()
 	for _, pid := range s.known {
 		s.processes.Meet(pid) //nolint:errcheck // addresses of one that can't be looked into have no names, which is told with them
 	}
@@ -353,40 +360,29 @@ func (s *Session) wait(ctx context.Context, told *telling, over <-chan struct{})
 	each := time.Duration(check.OptionSpan(s.script.Program.Options.All["switchrate"])) // longer than a second would only lose more
 	each = min(max(cmp.Or(each, drainEach), time.Millisecond), time.Second)
 	drain, status := now.Add(each), now.Add(statusEach)
-	for i := range s.runs {
-		s.runs[i].next = now.Add(s.runs[i].every)
-	}
+	s.startTicks(now)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for !s.ended() {
 		next := drain
-		for i := range s.runs {
-			if r := &s.runs[i]; r.every > 0 && r.next.Before(next) {
-				next = r.next
-			}
+		if r := s.nextTick(); r != nil && r.next.Before(next) {
+			next = r.next
 		}
 		timer.Reset(time.Until(next))
 		select {
 		case <-ctx.Done():
-			return nil
+			return s.endTicks(told)
 		case <-over:
-			return nil
+			return s.endTicks(told)
 		case f := <-s.asks:
 			f()
 		case <-timer.C:
 		}
 		now = time.Now()
-		for i := range s.runs {
-			r := &s.runs[i]
-			if r.every == 0 || r.next.After(now) || s.ended() {
-				continue
-			}
-			if err := s.fire(r, 0, ownPlace()); err != nil { // arg0 and arg1 of a sample: the place in the kernel, and that in the process
-				return err
-			}
-			if r.next = r.next.Add(r.every); r.next.Before(now) { // late: what was missed is not made up for
-				r.next = now.Add(r.every)
-			}
+		switch fired, err := s.ticks(now); {
+		case err != nil:
+			return err
+		case fired > 0:
 			drain = now // what a tick says is told at once
 		}
 		if !drain.After(now) {
@@ -414,8 +410,11 @@ func (s *Session) wait(ctx context.Context, told *telling, over <-chan struct{})
 	return nil
 }
 
-// missing tells what the kernel left out since the last time. It knows as long as programs are attached.
+// missing tells what the kernel left out since the last time, and which ticks were. It knows as long as programs are attached.
 func (s *Session) missing(told *telling) error {
+	if err := s.skipped(told); err != nil {
+		return err
+	}
 	m := s.attached.Missed()
 	sum := m.Nested + m.Returns
 	if sum <= s.missed {
@@ -475,6 +474,7 @@ func (s *Session) drain(told *telling, all bool) error {
 	if err := s.read(all); err != nil {
 		return err
 	}
+	s.follower.catchUp() // names are asked for
 	slices.SortStableFunc(s.late, func(a, b record) int {
 		if a.time != b.time {
 			if a.time < b.time {
@@ -575,6 +575,7 @@ func (s *Session) Aggregates(of []*check.Aggregation) ([]*Aggregate, error) {
 	for i, a := range of {
 		all[i] = s.aggs[a.ID]
 	}
+	s.follower.catchUp()
 	return all, s.collect(all...)
 }
 

@@ -21,6 +21,17 @@ type targets struct {
 	wait  sync.WaitGroup
 	noted int           // processes to wait for
 	mine  []*os.Process // that were started here
+	// arrived is called in a goroutine of its own when a command that stood before its first instruction stands at its entry
+	// point; nil: it does not stop there. Set it before release.
+	arrived func(pid int)
+}
+
+// started returns the processes that were started here.
+func (t *targets) started() (pids []int) {
+	for _, p := range t.mine {
+		pids = append(pids, p.Pid)
+	}
+	return pids
 }
 
 // target starts the commands, which stop before their first instruction, and finds the processes.
@@ -128,6 +139,9 @@ func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
 		defer t.wait.Done()
 		started <- nil
 		<-begin
+		if t.arrived != nil && when == stopExec && runTo(c.Process.Pid, stopPostinit) == nil {
+			t.arrived(c.Process.Pid)
+		}
 		unix.PtraceDetach(c.Process.Pid) //nolint:errcheck // a process that is gone needs no letting go
 		c.Wait()                         //nolint:errcheck // how it ended is its own affair
 	}()

@@ -36,7 +36,8 @@ type unwinder struct {
 	last   uint32 // number of a table
 	blocks int    // of rows
 	procs  map[int]*walked
-	full   bool          // a table had no room
+	full   bool // a table had no room
+	began  time.Time
 	took   time.Duration // CPU time of reading tables while samples were taken
 
 	stop, stopped chan struct{}
@@ -110,7 +111,7 @@ func newUnwinder(root kernel.Root, maps map[string]*ebpf.Map) (*unwinder, error)
 	u := &unwinder{
 		code: maps[gen.MapCode], rows: maps[gen.MapRows], rules: maps[gen.MapRules], wanted: maps[gen.MapWanted], most: int(maps[gen.MapRows].MaxEntries()),
 		rule: map[symbol.UnwindRule]uint16{}, tables: map[*symbol.UnwindTable]*loaded{}, procs: map[int]*walked{},
-		stop: make(chan struct{}), stopped: make(chan struct{}),
+		began: time.Now(), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	u.known = symbol.NewUnwinding(root, u.load)
 	wake, err := ringbuf.NewReader(maps[gen.MapWake])
@@ -143,7 +144,7 @@ func (u *unwinder) close() {
 func (u *unwinder) follow() {
 	defer close(u.stopped)
 	defer u.wake.Close() //nolint:errcheck // nothing was written
-	began, swept := time.Now(), time.Now()
+	swept := time.Now()
 	due := time.Time{} // when some are looked at again; zero: there are none
 	var told ringbuf.Record
 	for {
@@ -158,7 +159,10 @@ func (u *unwinder) follow() {
 		for u.wake.AvailableBytes() > 0 && u.wake.ReadInto(&told) == nil { // all are looked for at once
 		}
 		pause := wantedEach
-		if u.took < atFirst+time.Since(began)/share { // written by this goroutine alone
+		u.mu.Lock()
+		over := u.took >= atFirst+time.Since(u.began)/share
+		u.mu.Unlock()
+		if !over {
 			runtime.LockOSThread() // whose time is counted
 			before := spent()
 			due = u.look()

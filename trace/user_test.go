@@ -57,6 +57,12 @@ func TestUserHelper(t *testing.T) {
 		}
 		fmt.Println("held", target.first)
 		time.Sleep(5 * time.Minute)
+	case "ticks": // counts ticks for two seconds
+		r := program(`tick-1ms { n++; } tick-2s { printf("%%d\n", n); exit(0); }`)
+		r.begun = func() { fmt.Println("ticking", os.Getpid()) }
+		if _, err := r.Run(context.Background(), Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err != nil {
+			t.Fatal(err)
+		}
 	case "trace": // traces a process for ever
 		pid, _ := strconv.Atoi(os.Getenv(helper + "_PID"))
 		r := program("pid%d:a.out:go:entry { @ = count(); }", pid)

@@ -172,6 +172,7 @@ const (
 	DropNested              // a probe fired within itself deeper than there is scratch memory for
 	DropMissed              // the kernel left a firing out, as the program ran already: it is the kernel that counts these
 	DropHeld                // a speculation held as much as it has room for: user space counts these
+	DropLate                // a tick was later than is made up for: user space counts these
 	DropCount
 )
 

@@ -1,0 +1,149 @@
+package trace
+
+import (
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"culprit/kernel"
+	"culprit/lang/syntax"
+)
+
+// aliased is a program whose functions have several names each.
+const aliased = `
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline)) long _IO_work(long n) { __asm__ volatile(""); return n + 1; }
+extern __typeof(_IO_work) work __attribute__((weak, alias("_IO_work")));
+extern __typeof(_IO_work) __libc_work __attribute__((alias("_IO_work")));
+__attribute__((noinline)) long __only(long n) { __asm__ volatile(""); return n + 2; }
+extern __typeof(__only) ___only __attribute__((alias("__only")));
+__attribute__((noinline)) static long inner(long n) { __asm__ volatile(""); return n + 3; }
+extern __typeof(_IO_work) _outer __attribute__((alias("inner")));
+int main(int argc, char **argv) {
+	long sum = 0;
+	for (int i = 0; i < 100; i++) sum += _IO_work(i) + __only(i) + inner(i);
+	if (argc > 1) { printf("up\n"); fflush(stdout); pause(); }
+	return sum == 1;
+}`
+
+// running starts a program, waits until its main runs, and returns its process.
+func running(t *testing.T, path string) int {
+	t.Helper()
+	c := exec.Command(path, "wait")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill() //nolint:errcheck // it was started here
+		c.Wait()         //nolint:errcheck // it was killed
+	})
+	if _, err := out.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	return c.Process.Pid
+}
+
+// listedNames returns the functions of the probes that a description of a process matches.
+func listedNames(t *testing.T, e *Env, pid int, module, function string) []string {
+	t.Helper()
+	var out []string
+	part := func(s string) syntax.Name { return syntax.Name{Text: s} }
+	d := &syntax.Probe{Parts: 4, Provider: part("pid" + strconv.Itoa(pid)), Module: part(module), Function: part(function), Name: part("entry")}
+	if err := e.List(d, func(l Listed) { out = append(out, l.Function) }); err != nil {
+		t.Errorf("%s:%s: %v", module, function, err)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// A function of several names is called by that of them by which it was asked for.
+func TestNameAsAsked(t *testing.T) {
+	for _, file := range []struct {
+		name  string
+		flags []string
+	}{{name: "symtab"}, {name: "dynsym", flags: []string{"-rdynamic", "-s"}}, {name: "static-pie", flags: []string{"-static-pie"}}} {
+		t.Run(file.name, func(t *testing.T) {
+			pid := running(t, compiled(t, aliased, file.flags...))
+			e := NewEnv(kernel.Root{})
+			defer e.Close()
+			for _, tt := range []struct{ ask, want string }{
+				{"work", "work"}, {"_IO_work", "_IO_work"}, {"__libc_work", "__libc_work"},
+				{"*work", "work"}, {"_*work", "_IO_work"}, {"__*work", "__libc_work"}, {"*_work", "_IO_work"}, {"wor?", "work"},
+				{"__only", "__only"}, {"___only", "___only"}, {"*_only", "__only"}, {"[_]__only", "___only"}, {"_outer", "_outer"},
+			} {
+				if got := listedNames(t, e, pid, "a.out", tt.ask); !slices.Equal(got, []string{tt.want}) {
+					t.Errorf("%s is called %v, want %s", tt.ask, got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// Every name that the machine's libc has of a function can be asked for, and is the name of its probe.
+func TestNameAsAskedOfLibc(t *testing.T) {
+	pid := running(t, compiled(t, aliased))
+	e := NewEnv(kernel.Root{})
+	defer e.Close()
+	any := listedNames(t, e, pid, "libc.so.6", "")
+	codes, err := e.code(&want{}, pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, c := range codes {
+		if c.Name != "libc.so.6" {
+			continue
+		}
+		funcs, err := c.Functions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, named := map[uint64]bool{}, map[string]bool{} // those that choose a function when the program starts
+		for _, f := range funcs {
+			at[f.Start] = at[f.Start] || f.Indirect
+		}
+		for _, f := range funcs {
+			named[f.Name] = named[f.Name] || at[f.Start]
+		}
+		for _, f := range funcs {
+			if named[f.Name] || f.Size == 0 {
+				continue
+			}
+			n++
+			for _, name := range listedNames(t, e, pid, "libc.so.6", f.Name) {
+				if name != f.Name {
+					t.Errorf("%s is called %s", f.Name, name)
+				}
+			}
+		}
+	}
+	if n < 100 {
+		t.Skip("needs: libc with names")
+	}
+	for _, name := range []string{"fread", "fwrite", "fputs", "puts", "close", "socket", "calloc", "snprintf"} {
+		if !slices.Contains(any, name) {
+			t.Errorf("%s is not among the functions that are listed", name)
+		}
+	}
+}
+
+// Two names of one function are two probes, each with its own name, and both fire.
+func TestTwoNamesOfOneFunction(t *testing.T) {
+	needs(t, kernel.Uprobe)
+	out, _ := traceCommand(t, compiled(t, aliased), `
+		pid$target:a.out:work:entry, pid$target:a.out:_IO_work:entry, pid$target:a.out:work:return { @[probefunc, probename, probefunc == "work"] = count(); }
+		pid$target:a.out:*only:entry { @[probefunc, probename, 2] = count(); }`)
+	got := strings.Join(strings.Fields(out), " ")
+	for _, line := range []string{"work entry 1 100", "_IO_work entry 0 100", "work return 1 100", "__only entry 2 100"} {
+		if !strings.Contains(" "+got+" ", " "+line+" ") {
+			t.Errorf("printed %q, want %q in it", got, line)
+		}
+	}
+}

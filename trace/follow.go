@@ -1,0 +1,156 @@
+package trace
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"culprit/kernel"
+	"culprit/symbol"
+)
+
+// A follower knows what the commands of a script execute, and the processes that they start, from the first instruction to the
+// last: the kernel records each mapping. A nil one knows nothing.
+type follower struct {
+	processes *symbol.Processes
+	unwinder  *unwinder
+	watches   []*kernel.MapWatch
+	done      sync.WaitGroup
+
+	mu             sync.Mutex // guards reading, so that events come in their order
+	changed, ended []int      // processes that the unwinder is not told of yet
+}
+
+// followEach is how long a follower rests between two looks.
+const followEach = time.Millisecond
+
+// userWords are those of D that lead to names of user space.
+func userWords() []string {
+	return []string{"ustack", "jstack", "usym", "ufunc", "umod", "uaddr", "ucaller", "%A", "%a"}
+}
+
+// namesUser tells whether a script may print names of addresses of processes.
+func namesUser(text string) bool {
+	for _, word := range userWords() {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// newFollower follows the processes of commands, which have not run yet; nil: the kernel lets none be followed.
+func newFollower(root kernel.Root, pids []int, ps *symbol.Processes, u *unwinder) *follower {
+	f := &follower{processes: ps, unwinder: u}
+	for _, pid := range pids {
+		w, err := root.WatchMaps(pid)
+		if err != nil {
+			f.close()
+			return nil // names come from what is read now and then
+		}
+		f.watches = append(f.watches, w)
+	}
+	for _, w := range f.watches {
+		f.done.Go(func() {
+			for w.Wait(time.Second) {
+				f.catchUp()
+				f.tell()
+				time.Sleep(followEach)
+			}
+		})
+	}
+	return f
+}
+
+// catchUp takes in what was recorded until now.
+func (f *follower) catchUp() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, w := range f.watches {
+		changed, ended := f.processes.Follow(w.Read())
+		if f.unwinder != nil {
+			f.changed, f.ended = append(f.changed, changed...), append(f.ended, ended...)
+		}
+	}
+}
+
+// tell tells the unwinder of processes whose mappings changed.
+func (f *follower) tell() {
+	if f.unwinder == nil {
+		return
+	}
+	f.mu.Lock()
+	changed, ended := f.changed, f.ended
+	f.changed, f.ended = nil, nil
+	f.mu.Unlock()
+	f.unwinder.changed(changed)
+	f.unwinder.ended(ended)
+}
+
+func (f *follower) close() {
+	if f == nil {
+		return
+	}
+	for _, w := range f.watches {
+		w.Close() //nolint:errcheck // only read
+	}
+	f.done.Wait()
+}
+
+// arrived is called when a command stands at its entry point: its libraries are mapped, and nothing of them has run but what makes
+// them ready. What it executes is known when it returns.
+func (s *Session) arrived(u *unwinder) func(pid int) {
+	return func(pid int) {
+		s.follower.catchUp()
+		s.processes.Meet(pid) //nolint:errcheck // addresses of one that can't be looked into have no names, which is told with them
+		if u != nil {
+			u.renew(pid)
+		}
+	}
+}
+
+// changed tells the kernel of processes that map other files than before, unless reading tables has taken too much time.
+func (u *unwinder) changed(pids []int) {
+	for _, pid := range pids {
+		u.mu.Lock()
+		over := u.took >= atFirst+time.Since(u.began)/share
+		u.mu.Unlock()
+		if over {
+			return // those that samples are of ask for it
+		}
+		runtime.LockOSThread() // whose time is counted
+		before := spent()
+		u.renew(pid)
+		before = spent() - before
+		runtime.UnlockOSThread()
+		u.mu.Lock()
+		u.took += before
+		u.mu.Unlock()
+	}
+}
+
+// renew tells the kernel what a process executes now, however lately it was looked at.
+func (u *unwinder) renew(pid int) {
+	u.mu.Lock()
+	if p := u.procs[pid]; p != nil {
+		p.wait, p.code = 0, nil
+	}
+	u.mu.Unlock()
+	u.tell(pid, 0)
+}
+
+// ended forgets processes.
+func (u *unwinder) ended(pids []int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, pid := range pids {
+		if p := u.procs[pid]; p != nil {
+			u.forget(pid, p.blocks)
+			delete(u.procs, pid)
+		}
+	}
+}
