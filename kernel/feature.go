@@ -55,6 +55,15 @@ const (
 	BPFLoop                          // loops of a length that isn't known before (5.17)
 	BPFStacks                        // stacks of the kernel and of processes, taken by programs (4.18)
 	BPFStatistics                    // what BPF programs cost (5.8)
+	LongKeys                         // keys of hash maps that are longer than 512 bytes (5.11)
+	CurrentTask                      // the current thread with the type that the verifier knows (5.11)
+	AtomicFetch                      // atomic operations that return the old value (5.12)
+	SyscallPrograms                  // programs that user space calls and that read the kernel's memory (5.14)
+	TaskRegisters                    // registers of a thread at its entry into the kernel (5.15)
+	SymbolLookup                     // addresses of single symbols of the kernel (5.16)
+	LockContention                   // tracepoints of threads that wait for locks of the kernel (5.19)
+	HashOnDemand                     // hash maps that allocate elements on demand, in programs of perf events (6.1)
+	OpenFiles                        // the number of a process's open files as the size of /proc/PID/fd (6.2)
 	features                         // how many there are
 )
 
@@ -135,6 +144,24 @@ func (f Feature) String() string {
 		return "bpf_stacks"
 	case BPFStatistics:
 		return "bpf_statistics"
+	case LongKeys:
+		return "long_keys"
+	case CurrentTask:
+		return "current_task"
+	case AtomicFetch:
+		return "atomic_fetch"
+	case SyscallPrograms:
+		return "syscall_programs"
+	case TaskRegisters:
+		return "task_registers"
+	case SymbolLookup:
+		return "symbol_lookup"
+	case LockContention:
+		return "lock_contention"
+	case HashOnDemand:
+		return "hash_on_demand"
+	case OpenFiles:
+		return "open_files"
 	}
 	return fmt.Sprintf("feature %d", uint8(f))
 }
@@ -154,6 +181,8 @@ func Features() []Feature {
 // milliseconds, of what attaches BPF to functions up to 50, and remembers nothing: a sysctl may change the answer.
 func (f Feature) Have(r Root) error {
 	err := f.try(r)
+	major, minor := f.since()
+	err = r.older(major, minor, err)
 	switch {
 	case err == nil:
 		return nil
@@ -216,6 +245,10 @@ func (f Feature) try(r Root) error {
 		return tryEnter()
 	case PerfEvents:
 		return r.tryPerf()
+	case LockContention:
+		return r.tryContention()
+	case OpenFiles:
+		return r.tryOpenFiles()
 	}
 	return f.tryBPF(r)
 }

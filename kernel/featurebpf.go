@@ -18,40 +18,6 @@ import (
 
 // tryBPF loads, attaches or makes the smallest thing that needs the feature, and takes it away again.
 func (f Feature) tryBPF(r Root) error {
-	err := f.tryOne(r)
-	if major, minor := f.since(); errors.Is(err, measure.ErrUnsupported) && major > 0 && r.before(major, minor) {
-		return fmt.Errorf("this kernel is Linux %s, and %d.%d brought it: %w", r.line("sys/kernel/osrelease"), major, minor, measure.ErrUnsupported)
-	}
-	return err
-}
-
-// since returns the version of Linux that brought a feature of BPF; 0: one that culprit does not run on.
-func (f Feature) since() (major, minor int) {
-	switch f {
-	case TypedTracepoints, Fentry, Fexit:
-		return 5, 5
-	case RingBuffer, BPFStatistics:
-		return 5, 8
-	case ProgramRun:
-		return 5, 10
-	case TaskStorage:
-		return 5, 11
-	case EventCookies:
-		return 5, 15
-	case BPFLoop:
-		return 5, 17
-	case KprobeMulti:
-		return 5, 18
-	case UprobeMulti:
-		return 6, 6
-	case TracepointCookies, KprobeSession:
-		return 6, 10
-	}
-	return 0, 0
-}
-
-// tryOne is tryBPF without the version that brought the feature.
-func (f Feature) tryOne(r Root) error {
 	switch f {
 	case RawTracepoints:
 		return r.tryProgram(idle(ebpf.RawTracepoint), func(p *ebpf.Program) (*Link, error) {
@@ -140,6 +106,39 @@ func (f Feature) tryOne(r Root) error {
 	case BPFStatistics:
 		return r.allowed(enableStats())
 	}
+	return f.tryScript(r)
+}
+
+// tryScript tries what programs of scripts use beyond the ways to attach them.
+func (f Feature) tryScript(r Root) error {
+	switch f {
+	case LongKeys:
+		return r.tryMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 520, ValueSize: 8, MaxEntries: 1}) // beyond MAX_BPF_STACK
+	case CurrentTask:
+		return r.tryCode(ebpf.RawTracepoint, asm.FnGetCurrentTaskBtf.Call(), asm.LoadMem(asm.R0, asm.R0, 16, asm.Word))
+	case AtomicFetch:
+		add := asm.FetchAdd.Mem(asm.R10, asm.R1, asm.DWord, -8)
+		add.Constant = int64(asm.FetchAdd >> 8) // which cilium/ebpf v0.22 leaves out
+		return r.tryCode(ebpf.RawTracepoint, asm.Mov.Imm(asm.R1, 1), asm.StoreMem(asm.R10, -8, asm.R1, asm.DWord), add)
+	case TaskRegisters:
+		return r.tryCode(ebpf.PerfEvent, asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R1, asm.R0), asm.FnTaskPtRegs.Call(),
+			asm.LoadMem(asm.R0, asm.R0, 8*16, asm.DWord))
+	case HashOnDemand:
+		m, err := NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_NO_PREALLOC})
+		if err != nil {
+			return r.allowed(err)
+		}
+		defer m.Close()
+		return r.tryCode(ebpf.PerfEvent, asm.LoadMapPtr(asm.R1, m.FD()))
+	case SyscallPrograms:
+		m, err := NewMemory()
+		m.Close()
+		return err
+	case SymbolLookup:
+		n, err := NewNamer()
+		n.Close()
+		return err
+	}
 	return fmt.Errorf("no such feature: %w", measure.ErrUnclear)
 }
 
@@ -205,6 +204,13 @@ func (r Root) tryProgram(spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (*Li
 		return r.allowed(fmt.Errorf("attach: %w", err))
 	}
 	return link.Close()
+}
+
+// tryCode loads a program of the instructions that returns 0.
+func (r Root) tryCode(t ebpf.ProgramType, ins ...asm.Instruction) error {
+	spec := idle(t)
+	spec.Instructions = append(asm.Instructions(ins), spec.Instructions...)
+	return r.tryProgram(spec, nil)
 }
 
 func (r Root) tryMap(spec *ebpf.MapSpec) error {

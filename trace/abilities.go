@@ -12,7 +12,6 @@ import (
 	"culprit/measure"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 )
 
@@ -35,12 +34,12 @@ func (e *Env) abilities(p *ir.Program) (gen.Kernel, error) {
 		k.TaskStorage = kernel.TaskStorage.Have(e.root) == nil
 	}
 	k.Loop = kernel.BPFLoop.Have(e.root) == nil
-	k.LongKeys = longKeys()
-	k.NoPrealloc = unallocated()
+	k.LongKeys = kernel.LongKeys.Have(e.root) == nil
+	k.NoPrealloc = kernel.HashOnDemand.Have(e.root) == nil
 	k.Compat = e.narrow()
 	k.Records = e.records(p)
-	k.AtomicFetch = k.NoPrealloc || fetches() // both are in 6.1; the atomics came in 5.12
-	if k.Unwind, err = e.unwinds(p, &k); err != nil {
+	k.AtomicFetch = k.NoPrealloc || kernel.AtomicFetch.Have(e.root) == nil // the atomics are older
+	if k.Unwind, err = e.unwinds(p); err != nil {
 		return k, err
 	}
 	asked := false
@@ -49,7 +48,7 @@ func (e *Env) abilities(p *ir.Program) (gen.Kernel, error) {
 			switch probe.Site {
 			case check.SiteSyscallEntry, check.SiteSyscallReturn:
 				if k.Compat && !asked {
-					k.TaskBTF, asked = tasks(), true
+					k.TaskBTF, asked = kernel.CurrentTask.Have(e.root) == nil, true
 				}
 			case check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe, check.SiteUretprobe:
 				k.Cookies = kernel.EventCookies.Have(e.root) == nil // older than kprobe.multi and uprobe.multi, which have them too
@@ -58,60 +57,6 @@ func (e *Env) abilities(p *ir.Program) (gen.Kernel, error) {
 		}
 	}
 	return k, nil
-}
-
-// unallocated tells whether programs of all types may use hash maps whose elements are made as they are needed: before 6.1 the
-// verifier refused programs of perf events that do.
-func unallocated() bool {
-	m, err := kernel.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 1, Flags: 1}) // BPF_F_NO_PREALLOC
-	if err != nil {
-		return false
-	}
-	defer m.Close()
-	p, err := kernel.NewProgram(&ebpf.ProgramSpec{Type: ebpf.PerfEvent, License: "GPL", Instructions: asm.Instructions{
-		asm.LoadMapPtr(asm.R1, m.FD()), asm.Mov.Imm(asm.R0, 0), asm.Return(),
-	}})
-	if err != nil {
-		return false
-	}
-	p.Close() //nolint:errcheck // it was a trial
-	return true
-}
-
-// longKeys reports whether keys of hash maps may be longer than the kernel's MAX_BPF_STACK, as they may since 5.11.
-func longKeys() bool {
-	m, err := kernel.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 520, ValueSize: 8, MaxEntries: 1})
-	if err != nil {
-		return false
-	}
-	m.Close() //nolint:errcheck // it was a trial
-	return true
-}
-
-// tasks tells whether a program may look into the thread at hand without copying.
-func tasks() bool {
-	p, err := kernel.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{
-		asm.FnGetCurrentTaskBtf.Call(), asm.LoadMem(asm.R0, asm.R0, 16, asm.Word), asm.Mov.Imm(asm.R0, 0), asm.Return(),
-	}})
-	if err != nil {
-		return false
-	}
-	p.Close() //nolint:errcheck // it was a trial
-	return true
-}
-
-// fetches tells whether there are atomic operations that give the old value.
-func fetches() bool {
-	add := asm.FetchAdd.Mem(asm.R10, asm.R1, asm.DWord, -8)
-	add.Constant = int64(asm.FetchAdd >> 8) // which cilium/ebpf v0.22 leaves out
-	p, err := kernel.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{
-		asm.Mov.Imm(asm.R1, 1), asm.StoreMem(asm.R10, -8, asm.R1, asm.DWord), add, asm.Mov.Imm(asm.R0, 0), asm.Return(),
-	}})
-	if err != nil {
-		return false
-	}
-	p.Close() //nolint:errcheck // it was a trial
-	return true
 }
 
 // function tells where a function of the kernel itself lies, and how long it is.

@@ -174,7 +174,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	for _, why := range slices.Sorted(maps.Keys(l.lost)) {
 		out.Loss = append(out.Loss, measure.Loss{Reason: why, Events: l.lost[why]})
 	}
-	out.Notes = slices.Concat(s.kernel.Notes(), s.processes.Notes(), unwinding, inlined)
+	out.Notes = slices.Concat(s.caveats(), s.kernel.Notes(), s.processes.Notes(), unwinding, inlined)
 	return out, nil
 }
 

@@ -175,6 +175,9 @@ func (r *reader) read(alive bool) []*measure.Batch {
 		if less := s.session.Shrunk(); less != "" {
 			b.Notes = append(b.Notes, less)
 		}
+		if why := s.session.pointers; why != "" && (slices.Contains(b.By, "user") || slices.Contains(b.By, "stack")) {
+			b.Notes = append(b.Notes, why)
+		}
 	}
 	s.session.trimFrames()
 	return out

@@ -92,8 +92,8 @@ func (r *Request) Run(ctx context.Context, std Streams) (status int, err error) 
 		return 0, err
 	}
 	defer session.Close()
-	if less := session.Shrunk(); less != "" {
-		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, less)
+	for _, caveat := range session.caveats() {
+		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, caveat)
 	}
 	_, cost := c.Program.Options.All["cost"]
 	if budget, ok := c.Program.Options.All["budget"]; ok {

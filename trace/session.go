@@ -43,6 +43,7 @@ type Session struct {
 	known     []int                   // processes whose addresses are to have names when they have ended
 	unwinder  *unwinder               // nil: user stacks are not walked by tables
 	follower  *follower               // of the script's commands; nil: there are none, or they can't be followed
+	pointers  string                  // why they follow frame pointers although that was not asked for; "": they don't
 	stacks    map[uint32]format.Value // by id, once they were looked up
 	raw       map[uint32][]uint64     // those that were read, and are not
 	inlining  time.Duration           // CPU time of looking for inlined functions
@@ -174,6 +175,7 @@ func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
 	if s.unwinder, err = newUnwinder(env.root, s.maps.Maps); err != nil {
 		return nil, err
 	}
+	s.pointers = pointers(c, env, s.unwinder)
 	s.acquaint(s.known)
 	if len(env.Started) > 0 && namesUser(c.Program.Text) {
 		s.follower = newFollower(env.root, env.Started, s.processes, s.unwinder)

@@ -38,3 +38,27 @@ func (s *Session) Shrunk() string {
 	return fmt.Sprintf("maps have 1/%d of their usual room, for the limit of locked memory (ulimit -l), which counts before Linux 5.11: "+
 		"what has no room is dropped and counted; ulimit -l unlimited or CAP_SYS_RESOURCE gives all of it", s.shrunk)
 }
+
+// caveats returns sentences on what this kernel keeps from the script: see Shrunk and pointers.
+func (s *Session) caveats() []string {
+	var out []string
+	for _, text := range []string{s.Shrunk(), s.pointers} {
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// pointers returns a sentence that says why user stacks follow frame pointers although that was not asked for; "" where they
+// do not, or the script looks at none. c was loaded into the kernel of e, with u to walk stacks.
+func pointers(c *Compiled, e *Env, u *unwinder) string {
+	if u != nil || c.Program.Options.All["unwind"] == "fp" || !gen.WantsUserFrames(c.IR) {
+		return ""
+	}
+	why := e.noTables()
+	if why == nil {
+		return ""
+	}
+	return fmt.Sprintf("user stacks follow frame pointers, and callers may be missing in programs that have none: %v", why)
+}

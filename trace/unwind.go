@@ -17,7 +17,6 @@ import (
 	"culprit/symbol"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 )
@@ -71,36 +70,37 @@ const (
 	tellTook = 100 * time.Millisecond
 )
 
-// unwindable tells whether programs can walk the stacks of processes by tables: they read the registers that the process had.
-func unwindable() bool {
+// unwindNeeds are what programs need to walk the stacks of processes by tables.
+var unwindNeeds = [...]kernel.Feature{kernel.BPFLoop, kernel.CurrentTask, kernel.TaskRegisters, kernel.HashOnDemand} // table: never changed
+
+// noTables returns why programs can't walk the stacks of processes by unwind tables, or nil. Where the kernel is too old, the
+// error names the newest version among those that brought what is missing.
+func (e *Env) noTables() error {
 	if runtime.GOARCH != "amd64" {
-		return false
+		return fmt.Errorf("unwind tables are for x86-64: %w", measure.ErrUnsupported)
 	}
-	p, err := kernel.NewProgram(&ebpf.ProgramSpec{Type: ebpf.PerfEvent, License: "GPL", Instructions: asm.Instructions{
-		asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R1, asm.R0), asm.FnTaskPtRegs.Call(), asm.LoadMem(asm.R0, asm.R0, 8*16, asm.DWord), asm.Mov.Imm(asm.R0, 0), asm.Return(),
-	}})
-	if err != nil {
-		return false
+	if _, err := e.offset("task_struct", "mm"); err != nil {
+		return err
 	}
-	p.Close() //nolint:errcheck // it was a trial
-	return true
+	for _, f := range slices.Backward(unwindNeeds[:]) { // the newest first
+		if err := f.Have(e.root); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unwinds decides by the option unwind, and by what the kernel can, whether user stacks are walked by tables.
-func (e *Env) unwinds(p *ir.Program, k *gen.Kernel) (bool, error) {
+func (e *Env) unwinds(p *ir.Program) (bool, error) {
 	how := p.Source.Options.All["unwind"]
 	if how == "fp" || !gen.WantsUserFrames(p) {
 		return false, nil
 	}
-	can := k.Loop && k.NoPrealloc && unwindable()
-	if can {
-		_, err := e.offset("task_struct", "mm")
-		can = err == nil
+	why := e.noTables()
+	if how == "tables" && why != nil {
+		return false, fmt.Errorf("walk user stacks by tables (-x unwind=tables): %w", why)
 	}
-	if how == "tables" && !can {
-		return false, fmt.Errorf("walk user stacks by tables (-x unwind=tables): x86-64 and Linux 6.1 with BTF are needed: %w", measure.ErrUnsupported)
-	}
-	return can, nil
+	return why == nil, nil
 }
 
 // newUnwinder makes the unwinder of a script; nil: its maps have nothing to tell.

@@ -21,7 +21,7 @@ func BenchmarkUnwindTables(b *testing.B) {
 		}
 		b.Skip("needs: kernel feature raw tracepoints")
 	}
-	if !unwindable() {
+	if tablesMissing(b) {
 		b.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
 	for _, command := range [][]string{{"sleep", "600"}, {"node", "-e", "setTimeout(() => {}, 600000)"}} {

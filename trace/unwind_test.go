@@ -57,6 +57,53 @@ int main(int argc, char **argv) {
 	return 0;
 }`
 
+// tablesMissing reports whether this kernel has no way to walk the stacks of processes by tables.
+func tablesMissing(t testing.TB) bool {
+	t.Helper()
+	e := NewEnv(kernel.Root{})
+	defer e.Close() //nolint:errcheck // only read
+	return e.noTables() != nil
+}
+
+// TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is too old for unwind tables,
+// and names the version; nowhere else.
+func TestFramePointersAreTold(t *testing.T) {
+	needs(t, kernel.RawTracepoints)
+	for _, test := range []struct {
+		name, text, unwind string
+		told               bool
+	}{
+		{"user stack", "profile-9 { @[ustack()] = count(); }", "", true},
+		{"kernel stack", "profile-9 { @[stack()] = count(); }", "", false},
+		{"asked for", "profile-9 { @[ustack()] = count(); }", "fp", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := NewEnv(kernel.Root{})
+			defer e.Close() //nolint:errcheck // only read
+			script := Script{Text: test.text}
+			if test.unwind != "" {
+				script.Options.All = map[string]string{"unwind": test.unwind}
+			}
+			c, err := Compile(script, e, gen.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Load(c, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			said := strings.Join(s.caveats(), "")
+			if want := test.told && tablesMissing(t); strings.Contains(said, "frame pointers") != want {
+				t.Errorf("said %q, on a kernel where tables are missing: %v", said, tablesMissing(t))
+			}
+			if want := kernel.HashOnDemand.Since(kernel.Root{}); test.told && want != "" && !strings.Contains(said, "6.1 brought it") {
+				t.Errorf("said %q: %s", said, want)
+			}
+		})
+	}
+}
+
 // deep gives that program without frame pointers.
 func deep(t *testing.T) string {
 	t.Helper()
@@ -64,7 +111,7 @@ func deep(t *testing.T) string {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
-	if !unwindable() {
+	if tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
 	return compiled(t, deepCalls, "-O2", "-fomit-frame-pointer")
@@ -190,7 +237,7 @@ func TestStackOfSignalHandler(t *testing.T) {
 // TestWalksAreTaken: the verifier takes programs that walk stacks, at each site where they can.
 func TestWalksAreTaken(t *testing.T) {
 	needs(t, kernel.RawTracepoints)
-	if !unwindable() {
+	if tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
 	for _, text := range []string{
@@ -344,7 +391,7 @@ func TestStoppedFrames(t *testing.T) {
 // looked at again; one that has become another program by exec() is looked at at once.
 func TestWantedAgain(t *testing.T) {
 	needs(t, kernel.RawTracepoints)
-	if !unwindable() {
+	if tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
 	env := NewEnv(kernel.Root{})

@@ -129,14 +129,14 @@ func busy(ctx context.Context, dir string) {
 			client.Close()
 		}
 		unix.Getppid()
-		for start := time.Now(); time.Since(start) < 5*time.Millisecond; { // some time in the program, and some in the kernel
+		for start := time.Now(); time.Since(start) < time.Millisecond; { // some time in the program, and some in the kernel
 			unix.Getpid()
 			unix.Stat(name, &unix.Stat_t{}) //nolint:errcheck // as above
 		}
 		if i%10 == 0 {
 			exec.CommandContext(ctx, "/bin/true").Run() //nolint:errcheck // as above
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(4 * time.Millisecond) // an emulated machine has few CPUs, and the examples need them
 	}
 }
 
@@ -195,7 +195,8 @@ func worked(t *testing.T, text string, want *regexp.Regexp) {
 		if want.MatchString(out) {
 			// A process may end before its maps can be read: then it is said that its addresses have no names.
 			errs = regexp.MustCompile(`(?m)^culprit: addresses of .* have no names: ended before the maps could be read\n`).ReplaceAllString(errs, "")
-			errs = missedLine.ReplaceAllString(errs, "") // programs of other tests run on these CPUs too
+			errs = regexp.MustCompile(`(?m)^culprit: warning: user stacks follow frame pointers.*\n`).ReplaceAllString(errs, "") // TestFramePointersAreTold
+			errs = missedLine.ReplaceAllString(errs, "")                                                                         // programs of other tests run on these CPUs too
 			// What a process has named and not touched yet is not in memory, and can't be read where nothing may wait for the disk.
 			if untouched := strings.Contains(text, "copyinstr") && strings.Count(errs, "\n") == strings.Count(errs, "invalid address"); errs != "" && !untouched {
 				t.Errorf("%s\nsaid %s", text, errs)

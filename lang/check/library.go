@@ -14,6 +14,23 @@ import (
 //go:embed lib/*.d
 var texts embed.FS
 
+// Library returns the texts in D that D brings with it, one per file, for who goes over all that they declare.
+func Library() []string {
+	files, err := texts.ReadDir("lib")
+	if err != nil {
+		panic(err) // it is compiled in
+	}
+	all := make([]string, len(files))
+	for i, f := range files {
+		data, err := texts.ReadFile("lib/" + f.Name())
+		if err != nil {
+			panic(err) // as above
+		}
+		all[i] = string(data)
+	}
+	return all
+}
+
 // A library is one of the texts.
 type library struct {
 	name, text string
