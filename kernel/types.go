@@ -16,10 +16,10 @@ import (
 // then the file is mapped and indexed once (about 20 ms and 6 MB), and each type is decoded when it is asked for. It may be used
 // by many goroutines at a time.
 type Types struct {
-	root  Root
-	cache *btf.Cache // of the running kernel
+	root Root
 
-	mu    sync.Mutex
+	mu    sync.Mutex           // guards all below
+	cache *btf.Cache           // of the running kernel
 	specs map[string]*btf.Spec // of a captured tree; "" is vmlinux
 	names map[string]*TypeNames
 }
@@ -32,7 +32,7 @@ func (t *Types) Kernel() (*btf.Spec, error) {
 	if t.root.Sys != "" {
 		return t.captured("")
 	}
-	spec, err := t.cache.Kernel()
+	spec, err := t.Cache().Kernel()
 	return spec, typesErr("vmlinux", err)
 }
 
@@ -44,7 +44,7 @@ func (t *Types) Module(name string) (*btf.Spec, error) {
 	if t.root.Sys != "" {
 		return t.captured(name)
 	}
-	spec, err := t.cache.Module(name)
+	spec, err := t.Cache().Module(name)
 	return spec, typesErr(name, err)
 }
 
@@ -53,12 +53,23 @@ func (t *Types) Modules() ([]string, error) {
 	if t.root.Sys != "" {
 		return nil, nil
 	}
-	names, err := t.cache.Modules()
+	names, err := t.Cache().Modules()
 	return names, typesErr("modules", err)
 }
 
 // Cache is what the loader of programs wants to be given, so that it doesn't read the types a second time.
-func (t *Types) Cache() *btf.Cache { return t.cache }
+func (t *Types) Cache() *btf.Cache {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cache
+}
+
+// Release drops what was read; the next question reads it again. Types that were given stay good.
+func (t *Types) Release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cache, t.specs, t.names = btf.NewCache(), nil, nil
+}
 
 func (t *Types) captured(module string) (*btf.Spec, error) {
 	t.mu.Lock()

@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"errors"
+	"os"
 	"testing"
 
 	"culprit/measure"
@@ -79,6 +80,35 @@ func BenchmarkTypes(b *testing.B) {
 	for b.Loop() {
 		if _, err := (Root{}).Types().Kernel(); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// What was read is dropped by Release and read again when it is asked for.
+func TestReleaseTypes(t *testing.T) {
+	r := captured(t, nil)
+	if raw, err := os.ReadFile("/sys/kernel/btf/vmlinux"); err == nil {
+		r = captured(t, map[string]string{"sys/kernel/btf/vmlinux": string(raw)})
+	} else {
+		t.Skip("needs: kernel feature BTF")
+	}
+	for _, root := range []Root{{}, r} {
+		types := root.Types()
+		first, err := types.Kernel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := types.Kernel()
+		if err != nil || again != first {
+			t.Fatalf("types that are there are read again: %v", err)
+		}
+		types.Release()
+		anew, err := types.Kernel()
+		if err != nil || anew == first {
+			t.Errorf("types are kept after Release: %v", err)
+		}
+		if _, err := first.AnyTypeByName("task_struct"); err != nil {
+			t.Errorf("types given before Release: %v", err)
 		}
 	}
 }

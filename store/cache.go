@@ -3,18 +3,22 @@ package store
 import (
 	"math"
 	"sync"
+	"time"
 
 	"culprit/measure"
 )
 
 // cache keeps segments of ticks unpacked, as runs. What was is told again tick by tick: each question is about one second of a segment of
-// hundreds, and would unpack all of it. Its lock is taken last.
+// hundreds, and would unpack all of it. A segment is kept when it was asked for cacheFrom times, and dropped when nobody asked for
+// it within cacheIdle. Its lock is taken last.
 type cache struct {
 	mu    sync.Mutex // guards all below
 	kept  map[uint64]*unpacked
+	asked map[uint64]int // of segments that are not kept: how often, since age was last called
 	bytes int
-	turn  uint64 // counts the questions
-	aged  uint64 // turn at which age was last called
+	turn  uint64      // counts the questions
+	aged  uint64      // turn at which age was last called
+	next  *time.Timer // calls age; nil: nothing is there that could age
 }
 
 // unpacked is a segment that is unpacked. Only turn changes.
@@ -25,8 +29,12 @@ type unpacked struct {
 }
 
 const (
-	cacheBytes = 12 << 20       // in all
-	cacheOne   = cacheBytes / 4 // of one segment
+	cacheBytes = 8 << 20          // in all
+	cacheOne   = 3 << 20          // of one segment
+	cacheIdle  = 15 * time.Second // after twice this at the latest, what nobody asks for is dropped
+	// cacheFrom is how often a segment is asked for until it is kept. A diagnosis just after a window has become segments asks for
+	// each once or twice, and never again.
+	cacheFrom = 3
 )
 
 // read opens a segment to be asked about a time.
@@ -38,8 +46,11 @@ func (c *cache) read(codec *codec, e entry, get getter, d *set, over measure.Int
 	c.mu.Lock()
 	c.turn++
 	u := c.kept[e.id]
+	often := 0
 	if u != nil {
 		u.turn = c.turn
+	} else {
+		often = c.ask(e.id)
 	}
 	c.mu.Unlock()
 	if u != nil {
@@ -47,8 +58,8 @@ func (c *cache) read(codec *codec, e entry, get getter, d *set, over measure.Int
 		return &b, nil
 	}
 	b, err := e.read(codec, get, d, last)
-	if err != nil {
-		return nil, err
+	if err != nil || often < cacheFrom {
+		return b, err
 	}
 	if u = unpack(b); u != nil {
 		c.put(e.id, u)
@@ -59,6 +70,23 @@ func (c *cache) read(codec *codec, e entry, get getter, d *set, over measure.Int
 		return &b, nil
 	}
 	return b, nil
+}
+
+// ask counts a question about a segment that is not kept, and gives how many there were. mu is held.
+func (c *cache) ask(id uint64) int {
+	if c.asked == nil {
+		c.asked = map[uint64]int{}
+	}
+	c.asked[id]++
+	c.wait()
+	return c.asked[id]
+}
+
+// wait has age called after a while. mu is held.
+func (c *cache) wait() {
+	if c.next == nil {
+		c.next = time.AfterFunc(cacheIdle, c.age)
+	}
 }
 
 // unpack gives the runs of all rows of a segment; nil when they are too many, or damaged.
@@ -116,6 +144,8 @@ func (c *cache) put(id uint64, u *unpacked) {
 	}
 	u.turn = c.turn
 	c.kept[id] = u
+	delete(c.asked, id)
+	c.wait()
 	c.bytes += u.bytes
 	for c.bytes > cacheBytes {
 		oldest := id
@@ -133,14 +163,28 @@ func (c *cache) drop(id uint64) {
 	delete(c.kept, id)
 }
 
-// age lets go of what was not asked for since it was called before.
+// age lets go of what was not asked for since it was called before, and has itself called again while anything is left.
 func (c *cache) age() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.next, c.asked = nil, nil
 	for id, u := range c.kept {
 		if u.turn <= c.aged {
 			c.drop(id)
 		}
 	}
 	c.aged = c.turn
+	if len(c.kept) > 0 {
+		c.wait()
+	}
+}
+
+// close drops all.
+func (c *cache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next != nil {
+		c.next.Stop()
+	}
+	c.kept, c.asked, c.bytes, c.next = nil, nil, 0, nil
 }

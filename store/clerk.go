@@ -49,7 +49,6 @@ func (s *Store) work() {
 	s.mu.Lock()
 	s.worked = s.rung
 	s.mu.Unlock()
-	s.cache.age()
 	if s.ready() != nil {
 		return
 	}

@@ -216,6 +216,7 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.mu.Unlock()
+	s.cache.close()
 	return s.disk.close(s.clerked)
 }
 

@@ -69,11 +69,10 @@ func (ps *Processes) LearnInlined(over func() bool) bool {
 		o.noInlined = true
 		return true
 	}
-	into := ps.lean[o]
 	for i, a := range addrs {
-		if l, known := into[a]; known && names != nil && len(names[i]) > 0 {
+		if l, known := ps.lean.get(o, a); known && names != nil && len(names[i]) > 0 {
 			l.inlined = names[i]
-			into[a] = l
+			ps.lean.put(o, a, l)
 			ps.inlinings++
 		}
 	}

@@ -25,13 +25,11 @@ type learned struct {
 	inlined []string // functions that were put there, innermost first; nil: none, or not known yet
 }
 
-// mostLearned is how many addresses are kept of all files together, before all are forgotten.
-const mostLearned = 1 << 16
-
 // Lean has the symbols of files not be kept: Learn looks for those of addresses, and other addresses in files have no names. To be called before
 // all else.
 func (ps *Processes) Lean() {
-	ps.lean = map[*object]map[uint64]learned{}
+	ps.limits = leanLimits
+	ps.lean = &learnt{most: ps.limits.addresses}
 }
 
 // An Asked is addresses of a process as a stack has them, innermost first.
@@ -47,6 +45,7 @@ func (ps *Processes) Learn(stacks []Asked) {
 	if ps.lean == nil {
 		return
 	}
+	ps.lean.turn()
 	type wish struct {
 		p     *process
 		i     int // mapping
@@ -72,7 +71,7 @@ func (ps *Processes) Learn(stacks []Asked) {
 			if !ok {
 				continue
 			}
-			if _, known := ps.lean[o][vaddr]; known {
+			if _, known := ps.lean.get(o, vaddr); known {
 				continue
 			}
 			w := wishes[o]
@@ -84,27 +83,17 @@ func (ps *Processes) Learn(stacks []Asked) {
 		}
 	}
 	for o, w := range wishes {
-		if ps.learned += len(w.addrs); ps.learned > mostLearned {
-			clear(ps.lean)
-			ps.learned = len(w.addrs)
-		}
 		slices.Sort(w.addrs)
 		w.addrs = slices.Compact(w.addrs)
-		into := ps.lean[o]
-		if into == nil {
-			into = map[uint64]learned{}
-			ps.lean[o] = into
+		into := make(map[uint64]learned, len(w.addrs))
+		ps.wish(o, w.p, w.i, w.addrs)
+		if f, key, err := ps.open(w.p, &w.p.maps[w.i]); err == nil {
+			_ = ps.learnFile(f, key.size, w.p, w.addrs, into) // what could be read counts
+			f.Close()
 		}
 		for _, a := range w.addrs {
-			into[a] = learned{}
+			ps.lean.put(o, a, into[a])
 		}
-		ps.wish(o, w.p, w.i, w.addrs)
-		f, key, err := ps.open(w.p, &w.p.maps[w.i])
-		if err != nil {
-			continue
-		}
-		_ = ps.learnFile(f, key.size, w.p, w.addrs, into) // what could be read counts
-		f.Close()
 	}
 }
 

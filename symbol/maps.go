@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"slices"
 	"sort"
-	"strings"
 
 	"culprit/kernel"
 )
@@ -15,7 +14,6 @@ type Mapping struct {
 	Start, End uint64
 	Offset     uint64 // of Start in the file
 	Exec       bool
-	Device     string // "fd:01"
 	Inode      uint64 // 0: no file
 	Path       string // of the file; [vdso], [heap]; "" of anonymous memory
 	Deleted    bool   // the file has no name any more
@@ -27,8 +25,13 @@ type Mapping struct {
 //
 // bad counts lines of another form, which are left out. Mappings are in the order of their addresses.
 func ParseMaps(b []byte) (maps []Mapping, bad int) {
+	return parseMaps(b, func(b []byte) string { return string(b) })
+}
+
+// parseMaps is ParseMaps with a function that returns the text of some bytes.
+func parseMaps(b []byte, text func([]byte) string) (maps []Mapping, bad int) {
 	maps = make([]Mapping, 0, bytes.Count(b, []byte{'\n'})+1)
-	var before mappedFile
+	before := mappedFile{text: text}
 	for len(b) > 0 {
 		line := b
 		if i := bytes.IndexByte(b, '\n'); i >= 0 {
@@ -54,12 +57,13 @@ func ParseMaps(b []byte) (maps []Mapping, bad int) {
 
 func byStart(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) }
 
-// A mappedFile is the words of a line that name its file. A file's mappings follow one another, and share their texts.
+// A mappedFile is the words of a line that name its file. A file's mappings follow one another, and share its path.
 type mappedFile struct {
-	device, path     []byte // as they stand in the line
-	deviceOf, pathOf string // of the mapping
-	inode            uint64
-	deleted          bool
+	path    []byte // as it stands in the line
+	pathOf  string // of the mapping
+	inode   uint64
+	deleted bool
+	text    func([]byte) string
 }
 
 func parseMapping(line []byte, before *mappedFile) (m Mapping, ok bool) {
@@ -83,10 +87,7 @@ func parseMapping(line []byte, before *mappedFile) (m Mapping, ok bool) {
 	modes := word()
 	m.Exec = len(modes) > 2 && modes[2] == 'x'
 	m.Offset, errs[2] = kernel.ParseHex(word())
-	if device := word(); string(device) != string(before.device) {
-		before.device, before.deviceOf = device, string(device)
-	}
-	m.Device = before.deviceOf
+	word() // the device
 	m.Inode, errs[3] = kernel.ParseUint(word())
 	for _, err := range errs {
 		if err != nil {
@@ -98,10 +99,12 @@ func parseMapping(line []byte, before *mappedFile) (m Mapping, ok bool) {
 	}
 	line = bytes.TrimLeft(line, " ")
 	if string(line) != string(before.path) || m.Inode != before.inode {
-		*before = mappedFile{device: before.device, deviceOf: before.deviceOf, path: line, inode: m.Inode, pathOf: string(kernel.AppendUnescaped(nil, line))}
+		path := kernel.AppendUnescaped(nil, line)
+		before.path, before.inode, before.deleted = line, m.Inode, false
 		if m.Inode != 0 {
-			before.pathOf, before.deleted = strings.CutSuffix(before.pathOf, " (deleted)")
+			path, before.deleted = bytes.CutSuffix(path, []byte(" (deleted)"))
 		}
+		before.pathOf = before.text(path)
 	}
 	m.Path, m.Deleted = before.pathOf, before.deleted
 	return m, true

@@ -20,11 +20,11 @@ rubbish
 func TestParseMaps(t *testing.T) {
 	got, bad := ParseMaps([]byte(maps))
 	want := []Mapping{
-		{0x55d0c8a00000, 0x55d0c8a02000, 0, false, "fd:01", 131, "/usr/bin/bash", false},
-		{0x55d0c8a02000, 0x55d0c8a4e000, 0x2000, true, "fd:01", 131, "/usr/bin/bash", false},
-		{0x7f2c5c000000, 0x7f2c5c021000, 0, true, "00:00", 0, "", false},
-		{0x7f2c5d000000, 0x7f2c5d001000, 0, true, "fd:01", 9, "/tmp/a b\nc", true},
-		{0x7ffd1c1e3000, 0x7ffd1c1e5000, 0, true, "00:00", 0, "[vdso]", false},
+		{0x55d0c8a00000, 0x55d0c8a02000, 0, false, 131, "/usr/bin/bash", false},
+		{0x55d0c8a02000, 0x55d0c8a4e000, 0x2000, true, 131, "/usr/bin/bash", false},
+		{0x7f2c5c000000, 0x7f2c5c021000, 0, true, 0, "", false},
+		{0x7f2c5d000000, 0x7f2c5d001000, 0, true, 9, "/tmp/a b\nc", true},
+		{0x7ffd1c1e3000, 0x7ffd1c1e5000, 0, true, 0, "[vdso]", false},
 	}
 	if bad != 2 || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d bad, %+v", bad, got)

@@ -32,9 +32,11 @@ type Processes struct {
 	tick    uint64
 	reads   uint64 // of maps
 	bytes   int
-	lean    map[*object]map[uint64]learned  // by their addresses in the file; nil: symbols are kept
+	limits  limits
+	swept   time.Time                       // when processes were last looked through for those to drop
+	texts   map[string]string               // paths of mappings, each once
+	lean    *learnt                         // by their addresses in the file; nil: symbols are kept
 	later   map[*object]*laterFile          // whose symbols are looked for in the end; nil: they are not
-	learned int                             // how many those are, at most
 	wished  map[*object]*inlineWish         // of which inlined functions are not known yet; nil: nobody asks for those
 	waiting int                             // addresses in wished
 	found   map[*object]map[uint64][]string // what FindInlined has found
@@ -65,6 +67,7 @@ type process struct {
 	keys    map[int]fileKey // of the files of mappings, by their index
 	exe     string          // see exeOf
 	inside  int             // its number within its own namespace; see insideOf
+	cut     bool            // it has more mappings than are kept
 	read    time.Time
 	reading uint64 // number of the reading of its maps, over all processes
 	checked time.Time
@@ -77,16 +80,12 @@ type process struct {
 }
 
 const (
-	patience     = time.Second // how long what was read of a process counts before an address that is not in it has it read again
-	maxProcesses = 4096
-	// leanProcesses is how many there may be where little is kept: the mappings of one take some 10 KB.
-	leanProcesses = 512
-	maxBytes      = 64 << 20 // of symbols kept
+	patience = time.Second // how long what was read of a process counts before an address that is not in it has it read again
 )
 
 // NewProcesses makes a Processes that has read nothing yet.
 func NewProcesses(root kernel.Root) *Processes {
-	return &Processes{root: root, procs: map[int]*process{}, objects: map[fileKey]*object{}, used: map[*object]uint64{},
+	return &Processes{root: root, limits: usualLimits, procs: map[int]*process{}, objects: map[fileKey]*object{}, used: map[*object]uint64{},
 		denied: map[int]bool{}, gone: map[int]bool{}}
 }
 
@@ -205,11 +204,13 @@ func (ps *Processes) Notes() []string {
 	if n := len(ps.gone); n > 0 {
 		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps could be read", several(n)))
 	}
-	omitted := 0
+	omitted, cut := 0, 0
 	for _, p := range ps.procs {
-		if p.jit.omitted {
-			omitted++
-		}
+		omitted += b2i(p.jit.omitted)
+		cut += b2i(p.cut)
+	}
+	if cut > 0 {
+		out = append(out, fmt.Sprintf("some addresses of %s have no names: only the first %d mappings of a process are kept", several(cut), mostMappings))
 	}
 	if omitted > 0 {
 		out = append(out, fmt.Sprintf("some addresses of %s have no names: the maps of generated code "+
@@ -218,9 +219,32 @@ func (ps *Processes) Notes() []string {
 	return out
 }
 
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// firstLines returns the first n lines of a text, and whether it has more.
+func firstLines(b []byte, n int) (first []byte, cut bool) {
+	at := 0
+	for range n {
+		i := bytes.IndexByte(b[at:], '\n')
+		if i < 0 {
+			return b, false
+		}
+		at += i + 1
+	}
+	return b[:at], at < len(b)
+}
+
 func several(n int) string {
 	if n == 1 {
 		return "one process"
+	}
+	if n >= mostUnseen { // no more are counted
+		return strconv.Itoa(n) + " processes or more"
 	}
 	return strconv.Itoa(n) + " processes"
 }
@@ -238,7 +262,7 @@ func (ps *Processes) within(pid int, addr, near uint64) (place Place, inlined []
 	}
 	name, from, ok := "", uint64(0), false
 	if ps.lean != nil {
-		l := ps.lean[spot.file][spot.addr]
+		l, _ := ps.lean.get(spot.file, spot.addr)
 		name, from, ok = named(l.name, place.Module), l.from, l.name != ""
 		inlined = l.inlined
 	} else {
@@ -323,23 +347,12 @@ func (ps *Processes) process(pid int) (*process, error) {
 		if p, err = ps.readProcess(pid); err != nil {
 			return nil, err
 		}
-		if len(ps.procs) >= maxProcesses || ps.lean != nil && len(ps.procs) >= leanProcesses {
-			ps.forgetOldest()
-		}
+		delete(ps.procs, pid) // that of before
+		ps.makeSpace(p.cost())
 		ps.procs[pid] = p
 	}
 	p.used = ps.tick
 	return p, nil
-}
-
-func (ps *Processes) forgetOldest() {
-	var oldest *process
-	for _, p := range ps.procs {
-		if oldest == nil || p.used < oldest.used {
-			oldest = p
-		}
-	}
-	delete(ps.procs, oldest.pid)
 }
 
 func (ps *Processes) in(pid int, name string) string {
@@ -387,7 +400,7 @@ func (ps *Processes) readProcess(pid int) (*process, error) {
 }
 
 func count(set map[int]bool, pid int) {
-	if len(set) < 1<<16 {
+	if len(set) < mostUnseen {
 		set[pid] = true
 	}
 }
@@ -397,7 +410,8 @@ func (ps *Processes) readMaps(p *process) error {
 	if err != nil {
 		return err
 	}
-	maps, _ := ParseMaps(b)
+	b, cut := firstLines(b, mostMappings)
+	maps, _ := parseMaps(b, ps.shared)
 	if len(maps) == 0 && len(p.maps) > 0 {
 		return fs.ErrNotExist // it is ending
 	}
@@ -406,7 +420,7 @@ func (ps *Processes) readMaps(p *process) error {
 	}
 	ps.reads++
 	p.maps, p.keys, p.read, p.reading = maps, map[int]fileKey{}, time.Now(), ps.reads
-	p.exe, p.inside = "", 0
+	p.exe, p.inside, p.cut = "", 0, cut
 	return nil
 }
 
@@ -499,8 +513,8 @@ func (ps *Processes) object(p *process, i int) *object {
 	if o != nil {
 		ps.bytes += o.size()
 		ps.used[o] = ps.tick
-		ps.shrink()
 	}
+	ps.shrink(o)
 	return o
 }
 
@@ -542,9 +556,9 @@ func (ps *Processes) openDebug(p *process, id string) (*os.File, int64) {
 	return nil, 0
 }
 
-// shrink drops symbols that nobody asked for lately, when there are more than should be kept.
-func (ps *Processes) shrink() {
-	if ps.bytes <= maxBytes {
+// shrink drops symbols that nobody asked for lately, but never those of one file, when there are more than should be kept.
+func (ps *Processes) shrink(but *object) {
+	if ps.bytes <= ps.limits.symbols && len(ps.objects) <= ps.limits.files {
 		return
 	}
 	var all []*object
@@ -553,14 +567,19 @@ func (ps *Processes) shrink() {
 	}
 	slices.SortFunc(all, func(a, b *object) int { return int(ps.used[a]) - int(ps.used[b]) })
 	drop := map[*object]bool{}
-	for _, o := range all[:len(all)-1] { // never the one at hand
-		if ps.bytes <= maxBytes*3/4 {
+	for _, o := range all {
+		if o == but {
+			continue
+		}
+		if ps.bytes <= ps.limits.symbols*3/4 && len(ps.used) <= ps.limits.files*3/4 {
 			break
 		}
 		drop[o] = true
 		ps.bytes -= o.size()
 		delete(ps.used, o)
-		delete(ps.lean, o)
+		if ps.lean != nil {
+			ps.lean.drop(o)
+		}
 	}
 	for key, o := range ps.objects {
 		if o == nil || drop[o] {

@@ -432,8 +432,8 @@ func TestShrink(t *testing.T) {
 		ps.tick++
 		ps.used[o] = ps.tick
 		ps.bytes += o.size()
-		ps.shrink()
-		if ps.bytes > maxBytes {
+		ps.shrink(o)
+		if ps.bytes > ps.limits.symbols {
 			t.Fatalf("%d bytes", ps.bytes)
 		}
 	}

@@ -1,6 +1,8 @@
 package symbol
 
 import (
+	"bytes"
+	"cmp"
 	"debug/elf"
 	"os"
 	"runtime"
@@ -102,14 +104,44 @@ func FuzzGoFunction(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table []byte, size uint64) {
 		start, last := uint64(1000), uint64(0)
 		end := start + size%(1<<20)
-		if err := goFunction(table, start, end, func(pc uint64, _ UnwindRule) error {
-			if pc < start || pc >= end || pc <= last {
+		s := goSteps{w: newWindow(2), last: UnwindRule{CFA: CFAOther}, row: func(pc uint32, _ UnwindRule) error {
+			if uint64(pc) < start || uint64(pc) >= end || uint64(pc) <= last {
 				t.Fatalf("row at %d of %d to %d, behind %d", pc, start, end, last)
 			}
-			last = pc
+			last = uint64(pc)
 			return nil
-		}); err != nil {
+		}}
+		file := append([]byte{0}, table...) // steps at 0 are none
+		s.w.over(bytes.NewReader(file), 0, uint64(len(file)), nil)
+		if err := s.function(1, start, end); err != nil {
 			t.Fatal(err)
 		}
 	})
+}
+
+// BenchmarkGoRows reads the table of a program of 36 MB, given by GOROWS, or of this one.
+func BenchmarkGoRows(b *testing.B) {
+	name := cmp.Or(os.Getenv("GOROWS"), "/proc/self/exe")
+	f, err := os.Open(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		b.Fatal(err)
+	}
+	h, err := readHeader(f, info.Size())
+	if err != nil {
+		b.Fatal(err)
+	}
+	rows := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		rows = 0
+		if err := h.goRows(func(uint32, UnwindRule) error { rows++; return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(rows), "rows")
 }

@@ -150,6 +150,7 @@ func (u *Unwinding) file(p *process, m *Mapping) *unwound {
 	if of, ok := u.files[key]; ok {
 		return of
 	}
+	u.forgetFiles()
 	h, err := readHeader(f, key.size)
 	if err != nil {
 		u.files[key] = nil
@@ -164,6 +165,34 @@ func (u *Unwinding) file(p *process, m *Mapping) *unwound {
 	}
 	u.files[key] = of
 	return of
+}
+
+// mostUnwindFiles is how many files and contents are known that need no memory of the kernel's: a machine that builds makes
+// new files without end.
+const mostUnwindFiles = 4096
+
+// forgetFiles makes space for another file. Files without a table are read again when they are met again, and those whose
+// contents are known have their table again.
+func (u *Unwinding) forgetFiles() {
+	if len(u.same) >= mostUnwindFiles {
+		for d, of := range u.same {
+			if of.table == nil {
+				delete(u.same, d)
+			}
+		}
+	}
+	if len(u.files) < mostUnwindFiles {
+		return
+	}
+	found := map[*unwound]bool{}
+	for _, of := range u.same {
+		found[of] = true
+	}
+	for key, of := range u.files {
+		if of == nil || of.table == nil || found[of] {
+			delete(u.files, key)
+		}
+	}
 }
 
 // bias gives what is between the addresses of a mapping and the file's own; !ok: the file has no code there.

@@ -49,9 +49,11 @@ func NewEnv(root kernel.Root) *Env {
 	return &Env{root: root, symbols: symbol.NewKernel(root), types: root.Types(), providers: providers(), made: map[uint32]*check.Probe{}, targets: map[*check.Probe]*found{}, missing: map[string]error{}, timers: map[string]uint32{}}
 }
 
-// Close gives back what the lists were read with. Probes that it gave stay good.
+// Close gives back what the lists were read with, and the kernel's types: a program that runs keeps its probes, and they the Env.
+// Probes that it gave stay good.
 func (e *Env) Close() error {
 	e.closeUser()
+	e.types.Release()
 	t := e.tracefs
 	e.tracefs = nil
 	return t.Close()

@@ -1,6 +1,11 @@
 package main
 
-import "testing"
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+)
 
 func TestGrowth(t *testing.T) {
 	for _, c := range []struct {
@@ -9,6 +14,30 @@ func TestGrowth(t *testing.T) {
 	}{{0, 100}, {5 << 20, 100}, {10 << 20, 100}, {16 << 20, 62}, {20 << 20, 50}, {39 << 20, 25}, {41 << 20, 25}, {500 << 20, 25}} {
 		if got := growth(c.live); got != c.want {
 			t.Errorf("a heap of %d MB may grow by %d %%, want %d", c.live>>20, got, c.want)
+		}
+	}
+}
+
+// What the heap had for a moment is given back, at most once within heapAgain.
+func TestReleaseHeap(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the runtime gives back what its next goal does not need
+	free := func() uint64 {
+		s := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	var h heap
+	for i, given := range []bool{true, false} {
+		burst := make([]byte, 256<<20)
+		for at := 0; at < len(burst); at += 4096 {
+			burst[at] = 1
+		}
+		runtime.KeepAlive(burst)
+		burst = nil
+		runtime.GC()
+		before := free()
+		if h.release(); (free() < heapSpare) != given {
+			t.Errorf("burst %d: %d MB were free, %d are", i+1, before>>20, free()>>20)
 		}
 	}
 }

@@ -195,8 +195,10 @@ func (p *processors) rest() {
 // of a small machine would be collected for it alone, and again for what each second makes. One collection takes 4 ms there. On a
 // large machine what may grow is most of what could be spared: with 65 MB alive, half of it was 33.
 type heap struct {
-	live    [1]metrics.Sample
-	percent int
+	live     [1]metrics.Sample
+	percent  int
+	free     [1]metrics.Sample
+	released time.Time // when memory was last given back
 }
 
 // serverGrowth is the least that the heap of a server grows between collections: an eighth of what a server may take.
@@ -220,6 +222,24 @@ func (h *heap) fit() {
 	if off := percent - h.percent; off < -5 || off > 5 { // it stops all for a moment
 		debug.SetGCPercent(percent)
 		h.percent = percent
+	}
+}
+
+// Memory that the heap had for a moment, as for the joining of what was recorded, and that the system has not got back is given back
+// at once where it is heapSpare bytes and more, but not within heapAgain: it takes a collection. The runtime itself gives it back in
+// minutes, but for a tenth.
+const (
+	heapSpare = 8 << 20
+	heapAgain = time.Minute
+)
+
+// release gives memory back that is not needed.
+func (h *heap) release() {
+	h.free[0].Name = "/memory/classes/heap/free:bytes"
+	metrics.Read(h.free[:])
+	if v := h.free[0].Value; v.Kind() == metrics.KindUint64 && v.Uint64() >= heapSpare && time.Since(h.released) >= heapAgain {
+		debug.FreeOSMemory()
+		h.released = time.Now()
 	}
 }
 
@@ -424,6 +444,7 @@ func (m *served) watch(ctx context.Context, tell *term.Teller) {
 			return
 		case <-every.C:
 			h.fit()
+			h.release()
 			if time.Now().After(forget) {
 				kernel.ForgetProgram()
 				forget = time.Now().Add(forgetAgain)

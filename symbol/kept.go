@@ -1,0 +1,151 @@
+package symbol
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// What is kept of processes and files is bounded in sum, since other people's processes decide how many there
+// are, how many mappings each has and how many functions they run. What is dropped is read again when it is
+// asked for; of a process that has ended it can't be, so what was asked for last stays longest.
+
+// limits are the bounds of a Processes.
+type limits struct {
+	processes int // that are known
+	mappings  int // bytes of the mappings of all of them, but for the newest process
+	symbols   int // bytes of the files' symbols
+	files     int // that are known, also those that can't be read
+	addresses int // whose symbols are kept, of all files together, and besides those of one Learn; see learnt
+}
+
+// table: never changed
+var (
+	usualLimits = limits{processes: 4096, mappings: 16 << 20, symbols: 64 << 20, files: 16 << 10}
+	// leanLimits are those of a server. A server that samples 2 CPUs 49 times a second beside a build met
+	// 60 processes of 5 kB and 300 new addresses a second.
+	leanLimits = limits{processes: 512, mappings: 2 << 20, symbols: 1 << 20, files: 1 << 10, addresses: 16 << 10}
+)
+
+const (
+	// mostMappings is how many mappings of one process are kept, those with the lowest addresses: half of
+	// what the kernel lets a process have (vm.max_map_count).
+	mostMappings = 1 << 15
+	// mostUnseen is how many processes are counted of those that can't be looked into.
+	mostUnseen = 1 << 12
+	// idleProcess is for how long a process is kept that no address is asked of.
+	idleProcess = time.Minute
+	// mostTexts is how many paths of mappings are shared before they are collected anew.
+	mostTexts = 1 << 12
+)
+
+// cost returns how many bytes the mappings of a process take, near enough.
+func (p *process) cost() int { return 512 + 56*cap(p.maps) + 50*len(p.keys) }
+
+// makeSpace drops processes so that another one with so many bytes of mappings may come: those that nobody
+// asked for within idleProcess, and of the others those that were not asked for longest.
+func (ps *Processes) makeSpace(bytes int) {
+	now := time.Now()
+	if now.Sub(ps.swept) > idleProcess/4 {
+		ps.swept = now
+		for pid, p := range ps.procs {
+			if now.Sub(p.checked) > idleProcess {
+				delete(ps.procs, pid)
+			}
+		}
+	}
+	sum := bytes
+	for _, p := range ps.procs {
+		sum += p.cost()
+	}
+	if len(ps.procs) < ps.limits.processes && sum <= ps.limits.mappings {
+		return
+	}
+	all := make([]*process, 0, len(ps.procs))
+	for _, p := range ps.procs {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *process) int { return cmp.Compare(a.used, b.used) })
+	// Some more are dropped than need be: the next process does not have all of them put in order again.
+	for _, p := range all {
+		if len(ps.procs) <= ps.limits.processes*7/8 && sum <= ps.limits.mappings*7/8 {
+			break
+		}
+		sum -= p.cost()
+		delete(ps.procs, p.pid)
+	}
+}
+
+// shared returns a text with the same bytes that other mappings have too.
+func (ps *Processes) shared(b []byte) string {
+	if t, ok := ps.texts[string(b)]; ok {
+		return t
+	}
+	if ps.texts == nil || len(ps.texts) >= mostTexts {
+		ps.texts = map[string]string{}
+	}
+	t := string(b)
+	ps.texts[t] = t
+	return t
+}
+
+// learnt is the symbols of addresses, by files. It keeps two generations: what is asked for goes to the new one, and turn
+// drops the old one when the new one has half of what may be kept. So what is asked for again and again stays, and nothing
+// is dropped from one turn to the next.
+type learnt struct {
+	now, old map[*object]map[uint64]learned
+	n        int // addresses in now
+	most     int // addresses in both
+}
+
+// get returns what is known of an address.
+func (l *learnt) get(o *object, addr uint64) (learned, bool) {
+	if one, ok := l.now[o][addr]; ok {
+		return one, true
+	}
+	one, ok := l.old[o][addr]
+	if ok {
+		l.put(o, addr, one)
+	}
+	return one, ok
+}
+
+// turn makes space for what is learned next.
+func (l *learnt) turn() {
+	if l.n >= l.most/2 {
+		l.old, l.now, l.n = l.now, nil, 0
+	}
+}
+
+// put keeps what is known of an address.
+func (l *learnt) put(o *object, addr uint64, one learned) {
+	if l.now == nil {
+		l.now = map[*object]map[uint64]learned{}
+	}
+	of := l.now[o]
+	if of == nil {
+		of = map[uint64]learned{}
+		l.now[o] = of
+	}
+	if _, known := of[addr]; !known {
+		l.n++
+	}
+	of[addr] = one
+}
+
+// drop forgets a file.
+func (l *learnt) drop(o *object) {
+	l.n -= len(l.now[o])
+	delete(l.now, o)
+	delete(l.old, o)
+}
+
+// len returns how many addresses are kept.
+func (l *learnt) len() (n int) {
+	for _, g := range []map[*object]map[uint64]learned{l.now, l.old} {
+		for _, of := range g {
+			n += len(of)
+		}
+	}
+	return n
+}
