@@ -123,6 +123,10 @@ func (E) Error() string { return "" }
 		{"dead link", "links", map[string]string{"docs/A.md": "see [this](B.md#part) and [that](https://example.com/x)\n"}, "docs/A.md: links to B.md"},
 		{"live links", "links", map[string]string{"docs/A.md": "[up](../README.md) [folder](decisions/)\n", "README.md": "x", "docs/decisions/1.md": "x"}, ""},
 
+		{"a right asked of everybody", "rights", map[string]string{"store/a.go": "package store\nvar why = \"needs CAP_BPF\""}, "names a capability"},
+		{"a right asked of who lacks it", "rights", map[string]string{"store/a.go": "package store\nvar why = kernel.RefusedNote(\"needs CAP_BPF\", \"x\", 39)"}, ""},
+		{"a right in help", "rights", map[string]string{"view/a.go": "package view\nvar why = \"needs CAP_BPF\""}, ""},
+
 		{"untold room", "architecture", map[string]string{"store/a.go": "package store", "docs/ARCHITECTURE.md": "`measure/`"}, "has no paragraph on `store/`"},
 		{"told room", "architecture", map[string]string{"store/a.go": "package store", "docs/ARCHITECTURE.md": "`store/` keeps."}, ""},
 	}

@@ -75,6 +75,7 @@ var checks = []struct {
 	{"dependencies", checkDependencies},
 	{"architecture", checkArchitecture},
 	{"links", checkLinks},
+	{"rights", checkRights},
 }
 
 func TestPlan(t *testing.T) {

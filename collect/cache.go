@@ -39,7 +39,7 @@ func (Caches) Open(env *Env, want Want) (Reading, error) {
 		r.slabs, err = env.Root.OpenProc("slabinfo")
 		switch {
 		case errors.Is(err, measure.ErrDenied):
-			r.noSlabs = "slabs are shown to root only (/proc/slabinfo)"
+			r.noSlabs = kernel.RefusedNote("slabs are shown to root only (/proc/slabinfo)", "read /proc/slabinfo", unix.CAP_DAC_OVERRIDE)
 		case err != nil:
 			r.noSlabs = err.Error()
 		}
@@ -99,9 +99,14 @@ func (r *cacheReading) Read(out *Out) error {
 		r.put(out, "inode", v[0])
 		r.put(out, "inode-unused", v[1])
 	}
-	if n := r.numbers(v[:3], 2); n == 3 { // "allocated free max"; free is 0 since 2.6
+	limit, n := out.Table("cache.limit"), r.numbers(v[:3], 2)
+	if n >= 2 { // "allocated free max"; free is 0 since 2.6
 		r.put(out, "file", v[0]-min(v[1], v[0]))
-		out.Table("cache.limit").Row(float64(v[2]), "", "file")
+	}
+	if n == 3 {
+		limit.Row(float64(v[2]), "", "file")
+	} else {
+		limit.Lacks("/proc/sys/fs/file-nr does not tell how many files may be open")
 	}
 	buckets := out.Table("cache.buckets")
 	for name, n := range r.buckets {

@@ -151,6 +151,7 @@ type cgroupNode struct {
 	turn     int     // spreads what is read now and then over the groups
 	states   []cgroupState
 	levels   [cgroupLevels]float64 // as last read; NaN: none
+	limited  bool                  // it has a file of its quota
 	outer    float64               // version 1: least limit of the group and those that it is in, seen or not; NaN: none
 	devices  []cgroupDevice
 }
@@ -216,6 +217,9 @@ type cgroupReading struct {
 	limit      int
 	round      int
 	buf        []byte
+
+	keysSeen, keysMissed uint32 // cgroupKeys that a group's file has, and has not
+	ioThere              bool   // a group has a file of its I/O
 
 	slots     map[string]int // where names in files go in values
 	layout    *nameValues    // of the file at hand
@@ -331,6 +335,7 @@ func (r *cgroupReading) Read(out *Out) error {
 		}
 		r.namesLimit = 1024 + 2*len(r.names)
 	}
+	r.tellKeys(out)
 	return nil
 }
 
@@ -364,6 +369,7 @@ func (r *cgroupReading) readGroup(out *Out, t *cgroupTree, n *cgroupNode) {
 					return
 				}
 				n.absent |= 1 << i
+				r.noFile(f)
 			} else if !errors.Is(err, measure.ErrUnsupported) { // pressure files are there and say so when PSI is off
 				for _, id := range f.stats {
 					out.Table(id).Note("read " + n.dir + "/" + f.name + ": " + err.Error())

@@ -1,8 +1,6 @@
 package collect
 
 import (
-	"slices"
-
 	"culprit/kernel"
 	"culprit/measure"
 )
@@ -15,7 +13,8 @@ type cgroupFile struct {
 	stats      []measure.StatID
 	bit        uint32 // of what it gives: where two hierarchies have it, the first counts
 	when       cgroupWhen
-	pulse      bool // its growth says that the group used CPU
+	pulse      bool        // its growth says that the group used CPU
+	keys       []cgroupKey // what it counts in each group, with any controllers
 	// read takes in the text. had: it says what it should. changed: it says something else than at the reading before, or that is not known.
 	read func(r *cgroupReading, out *Out, n *cgroupNode, file int, b []byte) (had, changed bool)
 }
@@ -56,35 +55,36 @@ func allCgroupFiles() []cgroupFile {
 	stats := func(ids ...measure.StatID) []measure.StatID { return ids }
 	memory := stats("cgroup.memory")
 	pressure := stats("cgroup.pressure.time")
+	keys := func(k ...cgroupKey) []cgroupKey { return k }
 	return []cgroupFile{
-		{"cpuacct.usage", false, "cpuacct", stats("cgroup.cpu"), 0, whenParent, true, (*cgroupReading).holdUsage},
-		{"cpuacct.stat", false, "cpuacct", stats("cgroup.cpu"), gotCPU, whenBefore, false, (*cgroupReading).putUsage},
-		{"cpu.stat", false, "cpu", stats("cgroup.periods", "cgroup.throttled"), gotThrottling, whenActive, false, (*cgroupReading).putThrottling},
-		{"cpu.cfs_period_us", false, "cpu", stats("cgroup.quota"), 0, whenTurn, false, (*cgroupReading).holdNumber},
-		{"cpu.cfs_quota_us", false, "cpu", stats("cgroup.quota"), gotQuota, whenTurn, false, (*cgroupReading).putQuota1},
-		{"memory.usage_in_bytes", false, "memory", memory, gotCurrent, whenActive, false, levelReader(clCurrent)},
-		{"memory.limit_in_bytes", false, "memory", memory, gotLimit, whenTurn, false, levelReader(clLimit)},
-		{"memory.stat", false, "memory", memory, gotKinds, whenMemory, false, (*cgroupReading).putKinds},
-		{"memory.kmem.usage_in_bytes", false, "memory", memory, gotKernel, whenMemory, false, levelReader(clKernel)},
-		{"memory.failcnt", false, "memory", stats("cgroup.memory.events"), gotEvents, whenActive, false, (*cgroupReading).putFailures},
-		{"memory.oom_control", false, "memory", stats("cgroup.memory.events"), gotKills, whenActive, false, (*cgroupReading).putKills},
-		{"blkio.throttle.io_service_bytes_recursive", false, "blkio", stats("cgroup.io"), gotIO, whenParent, false, (*cgroupReading).putIO1},
-		{"pids.current", false, "pids", stats("cgroup.pids"), gotPids, whenActive, false, levelReader(clPids)},
+		{"cpuacct.usage", false, "cpuacct", stats("cgroup.cpu"), 0, whenParent, true, keys(ckTime), (*cgroupReading).holdUsage},
+		{"cpuacct.stat", false, "cpuacct", stats("cgroup.cpu"), gotCPU, whenBefore, false, keys(ckTime), (*cgroupReading).putUsage},
+		{"cpu.stat", false, "cpu", stats("cgroup.periods", "cgroup.throttled"), gotThrottling, whenActive, false, keys(ckPeriods, ckThrottledPeriods, ckThrottledTime), (*cgroupReading).putThrottling},
+		{"cpu.cfs_period_us", false, "cpu", stats("cgroup.quota"), 0, whenTurn, false, keys(ckQuota), (*cgroupReading).holdNumber},
+		{"cpu.cfs_quota_us", false, "cpu", stats("cgroup.quota"), gotQuota, whenTurn, false, keys(ckQuota), (*cgroupReading).putQuota1},
+		{"memory.usage_in_bytes", false, "memory", memory, gotCurrent, whenActive, false, nil, levelReader(clCurrent)},
+		{"memory.limit_in_bytes", false, "memory", memory, gotLimit, whenTurn, false, nil, levelReader(clLimit)},
+		{"memory.stat", false, "memory", memory, gotKinds, whenMemory, false, nil, (*cgroupReading).putKinds},
+		{"memory.kmem.usage_in_bytes", false, "memory", memory, gotKernel, whenMemory, false, nil, levelReader(clKernel)},
+		{"memory.failcnt", false, "memory", stats("cgroup.memory.events"), gotEvents, whenActive, false, keys(ckMax), (*cgroupReading).putFailures},
+		{"memory.oom_control", false, "memory", stats("cgroup.memory.events"), gotKills, whenActive, false, keys(ckOOMKill), (*cgroupReading).putKills},
+		{"blkio.throttle.io_service_bytes_recursive", false, "blkio", stats("cgroup.io"), gotIO, whenParent, false, keys(ckRead, ckWrite, ckDiscard), (*cgroupReading).putIO1},
+		{"pids.current", false, "pids", stats("cgroup.pids"), gotPids, whenActive, false, nil, levelReader(clPids)},
 
-		{"cpu.stat", true, "", stats("cgroup.cpu", "cgroup.periods", "cgroup.throttled"), gotCPU | gotThrottling, whenParent, true, (*cgroupReading).putCPU},
-		{"cpu.max", true, "", stats("cgroup.quota"), gotQuota, whenTurn, false, (*cgroupReading).putQuota2},
-		{"memory.current", true, "", memory, gotCurrent, whenActive, false, levelReader(clCurrent)},
-		{"memory.max", true, "", memory, gotLimit, whenTurn, false, levelReader(clLimit)},
-		{"memory.high", true, "", memory, gotHigh, whenTurn, false, levelReader(clHigh)},
-		{"memory.stat", true, "", memory, gotKinds | gotKernel, whenMemory, false, (*cgroupReading).putKinds},
-		{"memory.events", true, "", stats("cgroup.memory.events"), gotEvents | gotKills, whenParent, false, (*cgroupReading).putEvents},
-		{"io.stat", true, "", stats("cgroup.io"), gotIO, whenParent, false, (*cgroupReading).putIO2},
-		{"pids.current", true, "", stats("cgroup.pids"), gotPids, whenActive, false, levelReader(clPids)},
+		{"cpu.stat", true, "", stats("cgroup.cpu", "cgroup.periods", "cgroup.throttled"), gotCPU | gotThrottling, whenParent, true, keys(ckTime, ckPeriods, ckThrottledPeriods, ckThrottledTime), (*cgroupReading).putCPU},
+		{"cpu.max", true, "", stats("cgroup.quota"), gotQuota, whenTurn, false, nil, (*cgroupReading).putQuota2},
+		{"memory.current", true, "", memory, gotCurrent, whenActive, false, nil, levelReader(clCurrent)},
+		{"memory.max", true, "", memory, gotLimit, whenTurn, false, nil, levelReader(clLimit)},
+		{"memory.high", true, "", memory, gotHigh, whenTurn, false, nil, levelReader(clHigh)},
+		{"memory.stat", true, "", memory, gotKinds | gotKernel, whenMemory, false, nil, (*cgroupReading).putKinds},
+		{"memory.events", true, "", stats("cgroup.memory.events"), gotEvents | gotKills, whenParent, false, nil, (*cgroupReading).putEvents},
+		{"io.stat", true, "", stats("cgroup.io"), gotIO, whenParent, false, nil, (*cgroupReading).putIO2},
+		{"pids.current", true, "", stats("cgroup.pids"), gotPids, whenActive, false, nil, levelReader(clPids)},
 		// Who is held up in a child is so in its parent: a "some" that stood still there stood still here.
-		{"cpu.pressure", true, "", pressure, gotPressureCPU, whenParent, false, pressureReader(cgCPU)},
-		{"memory.pressure", true, "", pressure, gotPressureMemory, whenParent, false, pressureReader(cgMemory)},
-		{"io.pressure", true, "", pressure, gotPressureIO, whenParent, false, pressureReader(cgIO)},
-		{"irq.pressure", true, "", pressure, gotPressureIrq, whenParent, false, pressureReader(cgIrq)},
+		{"cpu.pressure", true, "", pressure, gotPressureCPU, whenParent, false, keys(ckPressure+0, ckPressure+1), pressureReader(cgCPU)},
+		{"memory.pressure", true, "", pressure, gotPressureMemory, whenParent, false, keys(ckPressure+2, ckPressure+3), pressureReader(cgMemory)},
+		{"io.pressure", true, "", pressure, gotPressureIO, whenParent, false, keys(ckPressure+4, ckPressure+5), pressureReader(cgIO)},
+		{"irq.pressure", true, "", pressure, gotPressureIrq, whenParent, false, nil, pressureReader(cgIrq)},
 	}
 }
 
@@ -122,6 +122,7 @@ func (r *cgroupReading) word(i int) measure.Label { return r.words.labels[i] }
 func (r *cgroupReading) holdUsage(out *Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
 	usage, ok := firstNumber(b)
 	if !ok {
+		r.keyedBy(ckTime, false)
 		return false, true
 	}
 	var d []float64
@@ -136,7 +137,11 @@ func (r *cgroupReading) putUsage(out *Out, n *cgroupNode, file int, b []byte) (h
 	growth, grew := r.growth, r.heldOK
 	v, seen := r.parse(b)
 	if !seen[cvUser] || !seen[cvSystem] {
+		r.keyedBy(ckTime, false)
 		return false, true
+	}
+	if grew {
+		r.keyedBy(ckTime, true)
 	}
 	d, ok, changed := r.diff(out, n, file, v[cvUser], v[cvSystem])
 	switch {
@@ -165,14 +170,16 @@ func shareOf(a, b, otherwise float64) float64 {
 // version 1 has given of the group already is left out.
 func (r *cgroupReading) putCPU(out *Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
 	v, seen := r.parse(b)
-	if !seen[cvUser] || !seen[cvSystem] {
-		return false, true
+	timed := seen[cvUser] && seen[cvSystem]
+	r.keyedBy(ckTime, timed)
+	if n.limited || seen[cvPeriods] || seen[cvThrottled] {
+		r.sawThrottling(seen, cvThrottledMicro)
 	}
 	d, ok, changed := r.diff(out, n, file, v[cvUser], v[cvSystem], v[cvPeriods], v[cvThrottled], v[cvThrottledMicro])
 	if !ok {
 		return true, changed
 	}
-	if n.name.done&gotCPU == 0 {
+	if timed && n.name.done&gotCPU == 0 {
 		t := out.Table("cgroup.cpu")
 		putSome(t, d[0]*1e3, n.name.label, r.word(cgUsr))
 		putSome(t, d[1]*1e3, n.name.label, r.word(cgSys))
@@ -186,14 +193,19 @@ func (r *cgroupReading) putCPU(out *Out, n *cgroupNode, file int, b []byte) (had
 // putThrottling reads cpu.stat of version 1, in nanoseconds.
 func (r *cgroupReading) putThrottling(out *Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
 	v, seen := r.parse(b)
-	if !seen[cvPeriods] || !seen[cvThrottled] {
-		return false, true
-	}
+	r.sawThrottling(seen, cvThrottledNano)
 	d, ok, changed := r.diff(out, n, file, v[cvPeriods], v[cvThrottled], v[cvThrottledNano])
 	if ok {
 		r.putPeriods(out, n, d[0], d[1], d[2])
 	}
 	return true, changed
+}
+
+// sawThrottling records which counters of throttling there are; the time has a name of its own in each version.
+func (r *cgroupReading) sawThrottling(seen *[cgroupValues]bool, time int) {
+	r.keyedBy(ckPeriods, seen[cvPeriods])
+	r.keyedBy(ckThrottledPeriods, seen[cvThrottled])
+	r.keyedBy(ckThrottledTime, seen[time])
 }
 
 func (r *cgroupReading) putPeriods(out *Out, n *cgroupNode, total, throttled, nanoseconds float64) {
@@ -234,6 +246,7 @@ func (n *cgroupNode) setLevel(level int, v float64, there bool) (had, changed bo
 // putQuota1 reads cpu.cfs_quota_us, -1 where there is none; the period is held.
 func (r *cgroupReading) putQuota1(_ *Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
 	quota, ok := firstNumber(b)
+	r.keyedBy(ckQuota, len(b) > 1 && r.heldOK)
 	return n.setLevel(clQuota, float64(quota)/float64(r.held), ok && r.heldOK && r.held > 0)
 }
 
@@ -241,6 +254,12 @@ func (r *cgroupReading) putQuota1(_ *Out, n *cgroupNode, _ int, b []byte) (had, 
 func (r *cgroupReading) putQuota2(_ *Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
 	c := kernel.Scan(b)
 	quota, period := c.Uint(), c.Uint()
+	n.limited = true
+	fields := 0
+	for w := kernel.Scan(b); w.Word() != nil; {
+		fields++
+	}
+	r.keyedBy(ckQuota, fields == 2)
 	return n.setLevel(clQuota, float64(quota)/float64(period), c.Err() == nil && period > 0)
 }
 
@@ -272,6 +291,7 @@ func (r *cgroupReading) putKinds(_ *Out, n *cgroupNode, _ int, b []byte) (had, c
 
 func (r *cgroupReading) putFailures(out *Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
 	v, ok := firstNumber(b)
+	r.keyedBy(ckMax, ok)
 	if !ok {
 		return false, true
 	}
@@ -285,6 +305,7 @@ func (r *cgroupReading) putFailures(out *Out, n *cgroupNode, file int, b []byte)
 // putKills reads memory.oom_control of version 1, which has "oom_kill N" since 4.13.
 func (r *cgroupReading) putKills(out *Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
 	v, seen := r.parse(b)
+	r.keyedBy(ckOOMKill, seen[cvOOMKill])
 	if !seen[cvOOMKill] {
 		return false, true
 	}
@@ -296,7 +317,10 @@ func (r *cgroupReading) putKills(out *Out, n *cgroupNode, file int, b []byte) (h
 }
 
 func (r *cgroupReading) putEvents(out *Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
-	v, _ := r.parse(b)
+	v, seen := r.parse(b)
+	for i, at := range [4]int{cvHigh, cvMax, cvOOM, cvOOMKill} {
+		r.keyedBy(ckHigh+cgroupKey(i), seen[at])
+	}
 	d, ok, changed := r.diff(out, n, file, v[cvHigh], v[cvMax], v[cvOOM], v[cvOOMKill])
 	if ok {
 		t := out.Table("cgroup.memory.events")
@@ -310,6 +334,11 @@ func (r *cgroupReading) putEvents(out *Out, n *cgroupNode, file int, b []byte) (
 func pressureReader(resource int) func(*cgroupReading, *Out, *cgroupNode, int, []byte) (bool, bool) {
 	return func(r *cgroupReading, out *Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
 		some, full, hasSome, hasFull := parsePressure(b)
+		key := ckPressure + cgroupKey(2*(resource-cgCPU))
+		if resource != cgIrq { // it has no line some
+			r.keyedBy(key, hasSome)
+		}
+		r.keyedBy(key+1, hasFull)
 		if !hasSome && !hasFull {
 			return false, true
 		}
@@ -325,124 +354,4 @@ func pressureReader(resource int) func(*cgroupReading, *Out, *cgroupNode, int, [
 		}
 		return true, changed
 	}
-}
-
-// parseDeviceNumber reads "254:0" as major<<32 | minor.
-func parseDeviceNumber(w []byte) (uint64, bool) {
-	major, minor := cutAt(w, ':')
-	a, err := kernel.ParseUint(major)
-	b, err2 := kernel.ParseUint(minor)
-	return a<<32 | b, err == nil && err2 == nil && a < 1<<32 && b < 1<<32
-}
-
-// parseIOLine2 reads a line of io.stat: "254:0 rbytes=90430464 wbytes=299008000 rios=8950 wios=1252 dbytes=50331648 dios=3021".
-// A device without I/O may stand there alone.
-func parseIOLine2(line []byte) (text []byte, device uint64, bytes [3]uint64, ok bool) {
-	c := kernel.Scan(line)
-	text = c.Word()
-	if device, ok = parseDeviceNumber(text); !ok {
-		return nil, 0, bytes, false
-	}
-	for w := c.Word(); w != nil; w = c.Word() {
-		key, value := cutAt(w, '=')
-		to := -1
-		switch string(key) {
-		case "rbytes":
-			to = 0
-		case "wbytes":
-			to = 1
-		case "dbytes":
-			to = 2
-		}
-		if to >= 0 {
-			v, err := kernel.ParseUint(value)
-			if err != nil {
-				return nil, 0, bytes, false
-			}
-			bytes[to] = v
-		}
-	}
-	return text, device, bytes, true
-}
-
-func (r *cgroupReading) putIO2(out *Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
-	known := n.states[file].round == r.round-1 && r.round > 1
-	for len(b) > 0 {
-		var line []byte
-		line, b = cutLine(b)
-		if text, device, bytes, ok := parseIOLine2(line); ok && r.putDevice(out, n, known, text, device, bytes) {
-			changed = true
-		}
-	}
-	return true, changed || !known
-}
-
-// putIO1 reads blkio.throttle.io_service_bytes_recursive: "254:0 Read 4096\n254:0 Write 0\n254:0 Sync ..\n ... Total", lines of a
-// device together.
-func (r *cgroupReading) putIO1(out *Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
-	known := n.states[file].round == r.round-1 && r.round > 1
-	var text []byte
-	var device uint64
-	var bytes [3]uint64
-	for len(b) > 0 {
-		var line []byte
-		line, b = cutLine(b)
-		c := kernel.Scan(line)
-		w := c.Word()
-		d, ok := parseDeviceNumber(w)
-		if !ok { // the last line, "Total 0"
-			continue
-		}
-		if text != nil && d != device {
-			changed = r.putDevice(out, n, known, text, device, bytes) || changed
-			bytes = [3]uint64{}
-		}
-		text, device = w, d
-		what := c.Word()
-		v := c.Uint()
-		if c.Err() != nil {
-			continue
-		}
-		switch string(what) {
-		case "Read":
-			bytes[0] = v
-		case "Write":
-			bytes[1] = v
-		case "Discard":
-			bytes[2] = v
-		}
-	}
-	if text != nil {
-		changed = r.putDevice(out, n, known, text, device, bytes) || changed
-	}
-	return true, changed || !known
-}
-
-// putDevice puts the I/O of a group at one device. A device that the group had never used before starts at zero, if the reading before
-// knew of its I/O. It says whether there was any.
-func (r *cgroupReading) putDevice(out *Out, n *cgroupNode, known bool, text []byte, number uint64, bytes [3]uint64) bool {
-	at := slices.IndexFunc(n.devices, func(d cgroupDevice) bool { return d.number == number })
-	ok := out.First && out.SinceBoot
-	if at < 0 {
-		at = len(n.devices)
-		n.devices = append(n.devices, cgroupDevice{number: number})
-		ok = ok || !out.First && (known || n.born == r.round)
-	} else {
-		ok = ok || !out.First && n.devices[at].round == r.round-1
-	}
-	d := &n.devices[at]
-	d.round = r.round
-	changed := d.last != bytes
-	if ok && changed {
-		t, name := out.Table("cgroup.io"), out.Label(r.deviceName(text, number))
-		for i, direction := range [3]int{cgRead, cgWrite, cgDiscard} {
-			v := float64(bytes[i] - d.last[i])
-			if bytes[i] < d.last[i] {
-				v, out.reset = measure.NaN, true
-			}
-			putSome(t, v, n.name.label, name, r.word(direction))
-		}
-	}
-	d.last = bytes
-	return changed
 }

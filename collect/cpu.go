@@ -3,6 +3,7 @@ package collect
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"culprit/kernel"
 	"culprit/measure"
@@ -68,6 +69,8 @@ type cpuTicks [cpuColumns]uint64
 // were, and their bit in has is 0.
 type statText struct {
 	has        statBits
+	badCPU     bool     // a line of a CPU is no list of numbers, or too short
+	columns    int      // that all CPUs' lines have: kernels before 2.6.33 have fewer than cpuColumns
 	all        cpuTicks // the sum over CPUs, also those that are off line now
 	cpus       []cpuLine
 	interrupts uint64 // since boot, of all sorts
@@ -85,6 +88,7 @@ const (
 	hasInterrupts
 	hasRunning
 	hasBlocked
+	hasAll
 )
 
 type cpuLine struct {
@@ -92,12 +96,12 @@ type cpuLine struct {
 	cpuTicks
 }
 
-var errNoStat = errors.New("read /proc/stat: no context switches in it")
+var errNoStat = errors.New("read /proc/stat: no counters in it")
 
 // parseStat reads /proc/stat into s, using s.cpus again. With modes false it passes over the CPUs. The intr line, the longest
 // by far on large machines (a number for each of thousands of interrupts), is read to its first number only.
 func (s *statText) parse(b []byte, modes bool) error {
-	s.cpus, s.has = s.cpus[:0], 0
+	s.cpus, s.has, s.badCPU, s.columns = s.cpus[:0], 0, false, cpuColumns
 	for len(b) > 0 {
 		end := bytes.IndexByte(b, '\n')
 		if end < 0 {
@@ -111,9 +115,7 @@ func (s *statText) parse(b []byte, modes bool) error {
 		switch line[0] {
 		case 'c':
 			if line[1] == 'p' && modes {
-				if !s.parseCPU(line) {
-					return errors.New("read /proc/stat: a cpu line is no list of numbers")
-				}
+				s.badCPU = !s.parseCPU(line) || s.badCPU
 			}
 			s.take(line, "ctxt ", &s.switches, hasSwitches)
 		case 'i':
@@ -124,7 +126,7 @@ func (s *statText) parse(b []byte, modes bool) error {
 			s.take(line, "procs_blocked ", &s.blocked, hasBlocked)
 		}
 	}
-	if s.has&hasSwitches == 0 {
+	if s.has == 0 && len(s.cpus) == 0 {
 		return errNoStat
 	}
 	return nil
@@ -152,8 +154,9 @@ func (s *statText) parseCPU(line []byte) bool {
 	if c.Err() != nil || n <= colSoftirq || len(name) < 3 || string(name[:3]) != "cpu" {
 		return false
 	}
+	s.columns = min(s.columns, n)
 	if len(name) == 3 {
-		s.all = ticks
+		s.all, s.has = ticks, s.has|hasAll
 		return true
 	}
 	cpu, err := kernel.ParseUint(name[3:])
@@ -259,6 +262,17 @@ func (r *cpuReading) putModes(out *Out) {
 		table.Note("this kernel does not measure the time of hard interrupts (built without CONFIG_IRQ_TIME_ACCOUNTING): it is in the mode that they interrupted")
 	}
 	r.round++
+	if r.text.badCPU {
+		table.Unmeasured("/proc/stat has a line of a CPU that is no list of numbers, or a short one")
+		return
+	}
+	if len(r.text.cpus) == 0 {
+		table.Unmeasured("/proc/stat has no line of a CPU")
+		return
+	}
+	if r.text.columns < cpuColumns {
+		table.Lacks("this kernel does not tell these modes apart: " + strings.Join(r.names[r.text.columns:cpuColumns], " "))
+	}
 	most := 2*float64(out.Over().Span()) + 20*tickNanoseconds
 	for i := range r.text.cpus {
 		line := &r.text.cpus[i]
@@ -282,6 +296,9 @@ func (r *cpuReading) putModes(out *Out) {
 		}
 		cpu := r.numbers.of(out, line.cpu)
 		for m, ticks := range delta {
+			if m >= r.text.columns {
+				break
+			}
 			v := float64(ticks) * tickNanoseconds
 			if !ok || m == colIrq && noIrq {
 				v = measure.NaN

@@ -90,7 +90,7 @@ type disk struct {
 type diskCounts struct {
 	number   uint64 // major<<32 | minor
 	name     []byte // part of the text
-	columns  int    // numbers after the name: 11, 15 since 4.18 (discards), 17 since 5.5 (flushes)
+	columns  int    // numbers after the name: 11, 15 since 4.18 (discards), 17 since 5.5 (flushes); 0: fewer
 	inflight uint64
 	amounts  [10]uint64 // operations of read write discard flush, merges of read write discard, sectors of read write discard
 	times    [6]uint64  // milliseconds: wait of read write discard flush, busy, queue
@@ -120,7 +120,27 @@ func parseDiskLine(line []byte) (d diskCounts, ok bool) {
 			d.inflight = v
 		}
 	}
-	return d, c.Err() == nil && d.columns >= 11
+	if d.columns < diskHasQueue { // 2.6 had four for a partition, of other meanings
+		d.columns = 0
+	}
+	return d, c.Err() == nil
+}
+
+// Columns, from 1, that are of no direction. A line that has fewer than the last is not read.
+const diskHasInflight, diskHasBusy, diskHasQueue = 9, 10, 11
+
+// diskNeeds are the columns, from 1, of operations, merges, bytes and wait of read, write, discard (4.18) and flush (5.5; 0: none).
+var diskNeeds = [4][4]int{{1, 2, 3, 4}, {5, 6, 7, 8}, {12, 13, 14, 15}, {16, 0, 0, 17}}
+
+// put puts a row that comes from a column, if the line has it. Kernels before 4.18 and 5.5 lack discards and flushes, which says
+// nothing of the other rows.
+func (c *diskCounts) put(t *Table, column int, v float64, labels ...measure.Label) {
+	switch {
+	case c.columns >= column:
+		t.Put(v, labels...)
+	case column <= diskHasQueue:
+		t.Lacks("/proc/diskstats has no column of it on this kernel")
+	}
 }
 
 func (r *diskReading) Read(out *Out) error {
@@ -151,7 +171,7 @@ func (r *diskReading) Read(out *Out) error {
 		if c.inflight >= 1<<31 { // below zero, as two CPUs' parts are read apart; later kernels say 0 themselves (part_in_flight)
 			level = 0
 		}
-		inflight.Put(level, d.label)
+		c.put(inflight, diskHasInflight, level, d.label)
 		// A device not seen at the reading before need not be new: the list is read in pieces, and one may be passed over when another
 		// goes meanwhile. So its first interval is left out, rather than counted from zero.
 		a, ok := r.amounts.Diff(out, d, false, c.amounts[:]...)
@@ -159,19 +179,16 @@ func (r *diskReading) Read(out *Out) error {
 		if !ok {
 			continue
 		}
-		for i, columns := range [4]int{11, 11, 15, 17} {
-			if c.columns < columns {
-				break
-			}
-			operations.Put(a[i], d.label, words[i])
-			wait.Put(t[i]*1e6, d.label, words[i])
+		for i, needs := range diskNeeds {
+			c.put(operations, needs[0], a[i], d.label, words[i])
+			c.put(wait, needs[3], t[i]*1e6, d.label, words[i])
 			if i < 3 {
-				merges.Put(a[4+i], d.label, words[i])
-				sizes.Put(a[7+i]*512, d.label, words[i])
+				c.put(merges, needs[1], a[4+i], d.label, words[i])
+				c.put(sizes, needs[2], a[7+i]*512, d.label, words[i])
 			}
 		}
-		busy.Put(t[4]*1e6, d.label)
-		queue.Put(t[5]*1e6, d.label)
+		c.put(busy, diskHasBusy, t[4]*1e6, d.label)
+		c.put(queue, diskHasQueue, t[5]*1e6, d.label)
 	}
 	r.amounts.Sweep()
 	r.times.Sweep()

@@ -9,6 +9,8 @@ import (
 
 	"culprit/kernel"
 	"culprit/measure"
+
+	"golang.org/x/sys/unix"
 )
 
 // flowWords are the words of the rows, by the constants below.
@@ -485,6 +487,7 @@ func (r *flowReading) say() {
 	}
 	if n.short > 0 && n.short < infoLimited {
 		r.out.NoteAll(fmt.Sprintf("this kernel tells %d bytes about a connection, too few for all statistics", n.short))
+		r.tables.limited.Unmeasured("this kernel does not count what limits a connection (Linux 4.10 and later do)")
 	}
 	if n.brief {
 		for _, t := range moved {
@@ -492,6 +495,7 @@ func (r *flowReading) say() {
 		}
 	}
 	if n.ownerless && r.owners.denied {
-		r.out.NoteAll(kernel.UnreadNote("the files of some processes may not be read: connections of theirs have no pid without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"))
+		r.out.NoteAll(kernel.UnreadNote("the files of some processes may not be read: connections of theirs have no pid without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
+			unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH))
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"culprit/kernel"
 	"culprit/measure"
+
+	"golang.org/x/sys/unix"
 )
 
 // softirqNames are the softirqs by number, as /proc/softirqs names them (softirq_to_name in kernel/softirq.c). table: never changed
@@ -229,7 +231,7 @@ func (t *handlerTimes) account(out *Out, own *Table, tables ...*Table) {
 			}
 			own.Put(float64(d))
 		default:
-			own.Unmeasured("the kernel tells what programs in it take to who has CAP_SYS_ADMIN")
+			own.Unmeasured(kernel.RefusedNote("the kernel tells what programs in it take to who has CAP_SYS_ADMIN", "read what programs in the kernel take", unix.CAP_SYS_ADMIN))
 		}
 	}
 	if t.stopped {

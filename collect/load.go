@@ -98,8 +98,9 @@ type schedstatReading struct {
 }
 
 // parseSchedstat calls f with each CPU and its run_delay, nanoseconds since boot: the eighth number of a cpu line in versions 15 to
-// 17 of the file (Documentation/scheduler/sched-stats.rst). Lines of scheduling domains are passed over.
-func parseSchedstat(b []byte, f func(cpu int, delay uint64)) {
+// 17 of the file (Documentation/scheduler/sched-stats.rst). Lines of scheduling domains are passed over. short: a line of a CPU has
+// fewer numbers.
+func parseSchedstat(b []byte, f func(cpu int, delay uint64)) (short bool) {
 	for len(b) > 0 {
 		var line []byte
 		line, b = cutLine(b)
@@ -112,8 +113,11 @@ func parseSchedstat(b []byte, f func(cpu int, delay uint64)) {
 		delay := c.Uint()
 		if c.Err() == nil && cpu < 1<<20 {
 			f(int(cpu), delay)
+		} else {
+			short = true
 		}
 	}
+	return short
 }
 
 func (r *schedstatReading) Read(out *Out) error {
@@ -122,11 +126,16 @@ func (r *schedstatReading) Read(out *Out) error {
 		return err
 	}
 	t := out.Table("sched.runwait")
-	parseSchedstat(b, func(cpu int, delay uint64) {
+	cpus := 0
+	short := parseSchedstat(b, func(cpu int, delay uint64) {
+		cpus++
 		if d, ok := r.last.Diff(out, cpu, false, delay); ok {
 			t.Put(d[0], r.numbers.of(out, cpu))
 		}
 	})
+	if short || cpus == 0 {
+		t.Lacks("/proc/schedstat has a CPU without the time that threads waited for it, or no CPU")
+	}
 	r.last.Sweep()
 	return nil
 }

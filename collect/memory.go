@@ -146,6 +146,10 @@ func (r *memoryReading) put(out *Out, b []byte) bool {
 			continue
 		}
 		size := float64(v) * 1024
+		if r.pages[i] && !r.seen[r.hugepage] {
+			t.Lacks("/proc/meminfo does not tell the size of a huge page, so " + r.kinds[i] + " is unknown")
+			continue
+		}
 		if r.pages[i] {
 			size *= float64(r.values[r.hugepage])
 		}

@@ -96,6 +96,15 @@ func (s *tableState) count(entries uint64, now time.Time) {
 	s.entries, s.at, s.counted = float64(entries), now, true
 }
 
+// countIf is count where the number is known; else the entries are unknown.
+func (s *tableState) countIf(known bool, entries uint64, now time.Time) {
+	if known {
+		s.count(entries, now)
+	} else {
+		s.entries, s.at, s.counted = measure.NaN, time.Time{}, false
+	}
+}
+
 // growth gives the change of the entries within an interval as long as over. Where they were counted less often than read,
 // it is the share of the interval in the change.
 func (s *tableState) growth(over measure.Span) float64 {
@@ -202,6 +211,11 @@ func (n *netCaches) Read(o *Out) error {
 			continue
 		}
 		read++
+		if t.established.entries != t.established.entries || t.udp.entries != t.udp.entries {
+			const why = "/proc/net/sockstat does not tell how many TCP or UDP sockets there are"
+			entries.Lacks(why)
+			growth.Lacks(why)
+		}
 		ns := s.label(o)
 		for _, c := range [...]*tableState{&t.established, &t.timewait, &t.orphan, &t.sockets, &t.udp, &t.track, &t.neighbour, &t.neighbour6,
 			&t.route, &t.route6, &t.fdb} {
@@ -324,45 +338,27 @@ func (t *tables) gather(o *Out, now time.Time) error {
 // gatherSockets reads the numbers of sockets. Each namespace has a share in one established table of the machine, unless it was made with
 // one of its own (net.ipv4.tcp_child_ehash_entries): tcp_ehash_entries is negative in those that share.
 func (t *tables) gatherSockets(now time.Time, slow bool) error {
-	var tcp, tw, udp, orphan, alloc uint64
-	take := func(protocol, state []byte, v uint64) {
-		switch string(protocol) {
-		case "TCP", "TCP6":
-			switch string(state) {
-			case "inuse":
-				tcp += v
-			case "tw":
-				tw += v
-			case "orphan":
-				orphan += v
-			case "alloc":
-				alloc += v
-			}
-		case "UDP", "UDP6", "UDPLITE", "UDPLITE6":
-			if string(state) == "inuse" {
-				udp += v
-			}
-		}
-	}
+	var c socketCounts
 	for _, f := range [...]*kernel.File{t.sock4, t.sock6} {
 		if f == nil {
 			continue
 		}
 		b, err := f.ReadOne()
 		if err == nil {
-			err = parseSockstat(b, take)
+			err = parseSockstat(b, c.take)
 		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", f.Path(), err)
 		}
 	}
-	t.established.count(tcp+tw, now)
-	t.timewait.count(tw, now)
-	t.udp.count(udp, now)
+	six := t.sock6 != nil // without IPv6 there are none of it
+	t.established.countIf(c.tcp.ok && c.tw.ok && (c.tcp6.ok || !six), c.tcp.n+c.tcp6.n+c.tw.n, now)
+	t.timewait.countIf(c.tw.ok, c.tw.n, now)
+	t.udp.countIf(c.udp.ok && (c.udp6.ok || !six), c.udp.n+c.udp6.n+c.lite.n, now)
 	if t.space.own() {
-		t.orphan.count(orphan, now)
+		t.orphan.countIf(c.orphan.ok, c.orphan.n, now)
 		if t.initial {
-			t.sockets.count(alloc, now)
+			t.sockets.countIf(c.alloc.ok, c.alloc.n, now)
 		}
 	}
 	if slow {
@@ -371,6 +367,38 @@ func (t *tables) gatherSockets(now time.Time, slow bool) error {
 		t.timewait.limit, t.orphan.limit = positive(t.maxTW), positive(t.maxOrphans)
 	}
 	return nil
+}
+
+// socketCounts are the numbers of sockets in sockstat and sockstat6. UDP-Lite is not in all kernels, and is with UDP.
+type socketCounts struct {
+	tcp, tcp6, tw, orphan, alloc, udp, udp6, lite struct {
+		n  uint64
+		ok bool
+	}
+}
+
+func (c *socketCounts) take(protocol, state []byte, v uint64) {
+	to := &c.lite
+	switch string(protocol) + " " + string(state) {
+	case "TCP inuse":
+		to = &c.tcp
+	case "TCP6 inuse":
+		to = &c.tcp6
+	case "TCP tw":
+		to = &c.tw
+	case "TCP orphan":
+		to = &c.orphan
+	case "TCP alloc":
+		to = &c.alloc
+	case "UDP inuse":
+		to = &c.udp
+	case "UDP6 inuse":
+		to = &c.udp6
+	case "UDPLITE inuse", "UDPLITE6 inuse":
+	default:
+		return
+	}
+	to.n, to.ok = to.n+v, true
 }
 
 // number reads a file of one number; ok is false where there is none.

@@ -22,6 +22,7 @@ type link struct {
 	counters      [linkCounters]uint64 // of this reading, by linkCounter
 	counted       uint32               // the reading that brought them
 	moved         bool                 // counters may be others than last
+	narrow        bool                 // the kernel counts nothing after txCompressed
 	last          [linkCounters]uint64
 	compared      uint32 // the reading that last holds; 0 none
 	lastCarrier   uint64
@@ -227,6 +228,7 @@ func linkStats(payload []byte) (index int32, stats []byte) {
 // follow takes counters as they stand in a message. Those of most devices are what they were, and then nothing is written.
 func (l *link) follow(b []byte) {
 	n := min(len(b)/8, linkCounters)
+	l.narrow = n <= rxNoHandler
 	for i := range l.counters[:n] {
 		if v := native.Uint64(b[8*i:]); v != l.counters[i] {
 			l.counters[i], l.moved = v, true

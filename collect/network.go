@@ -393,7 +393,7 @@ func (d *devices) readText(o *Out) error {
 		parseDev(b, func(name []byte, stats *[linkCounters]uint64) {
 			for _, l := range d.order {
 				if l.counted != d.now && l.name == string(name) {
-					l.counters, l.counted, l.moved = *stats, d.now, true
+					l.counters, l.counted, l.moved, l.narrow = *stats, d.now, true, true
 				}
 			}
 		})
@@ -578,7 +578,11 @@ func (d *devices) emit(n *netDevices, o *Out) {
 			t.both(t.errors, n, l, v[rxErrors], v[txErrors])
 			t.both(t.drops, n, l, v[rxDropped]+v[rxMissedErrors], v[txDropped])
 			t.both(t.fifo, n, l, v[rxFIFOErrors], v[txFIFOErrors])
-			t.nohandler.Put(v[rxNoHandler], ns, l.device)
+			if l.narrow {
+				t.nohandler.Lacks("this kernel, before 4.6, does not count packets to inactive ports")
+			} else {
+				t.nohandler.Put(v[rxNoHandler], ns, l.device)
+			}
 			t.collisions.Put(v[collisions], ns, l.device)
 			t.multicast.Put(v[multicast], ns, l.device)
 			t.reasons(n, o, l)

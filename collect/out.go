@@ -34,6 +34,7 @@ type Table struct {
 	batch measure.Batch
 	stat  *measure.Stat
 	blank bool         // nothing was measured in this interval
+	lacks bool         // see Lacks
 	spent measure.Span // CPU time that others took for it, beside its reading
 
 	skip bool // rows of this reading are not taken
@@ -82,7 +83,7 @@ func (o *Out) start(first bool) {
 		t.known, t.steady = len(b.Keys), t.epoch == o.Epoch
 		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], b.Notes[:0]
 		t.spent = 0
-		t.blank, t.alike, t.lent = false, t.like != nil, false
+		t.blank, t.lacks, t.alike, t.lent = false, false, t.like != nil, false
 		t.skip = t.skips()
 	}
 	now := time.Now()
@@ -137,7 +138,7 @@ func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
 		if t.skips() && !o.failed {
 			t.Note("the reading before failed, so there was nothing to compare with")
 		}
-		if t.skips() || o.failed || t.blank {
+		if t.skips() || o.failed || t.blank || t.lacks && !t.stat.Sparse && len(t.batch.Values) == 0 {
 			t.batch.Over.Start = o.over.End
 		}
 		batches = append(batches, &t.batch)
@@ -275,6 +276,16 @@ func (t *Table) Note(text string) {
 func (t *Table) Unmeasured(why string) {
 	if t != nil {
 		t.blank = true
+		t.Note(why)
+	}
+}
+
+// Lacks notes that the source has less than it could: why says what of it. A statistic that has no row then was not measured:
+// that it has none does not say that nothing happened. Where a row that is not there is 0 (measure.Stat.Sparse), the caller
+// knows whether anything was counted, and calls Unmeasured where nothing was.
+func (t *Table) Lacks(why string) {
+	if t != nil {
+		t.lacks = true
 		t.Note(why)
 	}
 }

@@ -102,6 +102,8 @@ func (c Processes) Open(env *Env, want Want) (Reading, error) {
 	if p, ok := parseSched(b); err == nil && ok && p.count > 0 {
 		r.sched = true
 	}
+	_, err = dir.ReadOne("self/io", r.buf)
+	r.noIO = errors.Is(err, fs.ErrNotExist)
 	b, err = dir.ReadOne("sys/kernel/task_delayacct", r.buf)
 	r.delayAcct = err != nil || len(b) > 0 && b[0] != '0' // before 5.14 there is no such file, and it is on
 	if !c.files && env.Root.Proc == "" && r.sameNamespace() {
@@ -198,10 +200,13 @@ type processReading struct {
 	ended    uint64 // processes known that ended within this interval
 	ioDenied bool   // /proc/PID/io of a process that ran may not be read
 
-	hidden bool // a process could not be read at all
-	files  filesReading
-	busy   lostClock
-	tables processTables
+	hidden     bool // a process could not be read at all
+	noSwitches bool // the status of a thread that ran does not tell its switches
+	noBlkio    bool // the stat line of a process that ran has no waits for disks
+	noIO       bool // this kernel has no /proc/PID/io
+	files      filesReading
+	busy       lostClock
+	tables     processTables
 }
 
 // process is what is known of one process: told apart by pid and start, so a pid that is used again is another.
@@ -259,6 +264,7 @@ func (r *processReading) Close() {
 func (r *processReading) Read(out *Out) error {
 	r.base = out.First && !out.SinceBoot
 	r.ended, r.ioDenied, r.hidden, r.failed = 0, false, false, nil
+	r.noSwitches, r.noBlkio = false, false
 	r.files = filesReading{}
 	r.gone, r.used, r.opens = r.gone[:0], 0, 0
 	now := r.now()
@@ -563,6 +569,7 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 	d.minor, d.major = climbed(s.minor, before.minor), climbed(s.major, before.major)
 	p.kids.look(s, before, r.tick)
 	if r.road == nil || !p.pulsed {
+		r.noBlkio = r.noBlkio || !s.hasBlkio
 		if r.delayAcct && s.hasBlkio { // of the first thread only, so it is all where there is one
 			d.kinds = commonDelays
 			for i := range d.delays {

@@ -241,7 +241,7 @@ type processMachine struct {
 func newProcessMachine(t *testing.T, files map[string]string) processMachine {
 	t.Helper()
 	now := 100 * measure.Second
-	all := map[string]string{"proc/self/schedstat": "1 1 1\n", "proc/stat": "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nctxt 1\n", "passwd": "alice:x:1000:\n"}
+	all := map[string]string{"proc/self/schedstat": "1 1 1\n", "proc/self/io": "rchar: 1\n", "proc/stat": "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nctxt 1\n", "passwd": "alice:x:1000:\n"}
 	for k, v := range files {
 		all[k] = v
 	}

@@ -112,12 +112,15 @@ func parseSwitches(b []byte) (voluntary, involuntary uint64, ok bool) {
 
 // parseUID finds the effective user in /proc/PID/status.
 func parseUID(b []byte) (uint32, bool) {
-	at := bytes.Index(b, []byte("\nUid:"))
-	if at < 0 {
-		return 0, false
+	if !bytes.HasPrefix(b, []byte("Uid:")) {
+		at := bytes.Index(b, []byte("\nUid:"))
+		if at < 0 {
+			return 0, false
+		}
+		b = b[at+1:]
 	}
-	c := kernel.Scan(b[at+5:])
-	c.Skip(1)
+	c := kernel.Scan(b)
+	c.Skip(2)
 	v := c.Uint()
 	return uint32(v), c.Err() == nil && v <= 1<<32-1
 }

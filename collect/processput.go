@@ -8,6 +8,8 @@ import (
 
 	"culprit/kernel"
 	"culprit/measure"
+
+	"golang.org/x/sys/unix"
 )
 
 // children is what a process got from children that it waited for.
@@ -31,7 +33,7 @@ func (k *children) look(now, before *procStat, tick uint64) {
 
 // lookIO reads the io file of a process that ran.
 func (r *processReading) lookIO(p *process, fresh, compare bool) {
-	if !r.wants.io && !r.wants.calls {
+	if r.noIO || !r.wants.io && !r.wants.calls {
 		return
 	}
 	b, err := r.read(p, "io", &p.ioFile, p.hasIO)
@@ -353,7 +355,17 @@ func (r *processReading) notes(out *Out) {
 	}
 	if r.ioDenied {
 		for _, id := range []measure.StatID{"process.io", "process.calls.bytes"} {
-			out.Table(id).Note(kernel.UnreadNote("the I/O of some processes may not be read: other users' take CAP_SYS_PTRACE"))
+			out.Table(id).Note(kernel.UnreadNote("the I/O of some processes may not be read: other users' take CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE))
+		}
+	}
+	if r.noIO {
+		for _, id := range []measure.StatID{"process.io", "process.calls.bytes"} {
+			out.Table(id).Unmeasured("this kernel does not count what processes read and write (built without CONFIG_TASK_IO_ACCOUNTING)")
+		}
+	}
+	if r.noSwitches {
+		for _, id := range []measure.StatID{"process.switches", "thread.switches"} {
+			out.Table(id).Note("/proc/PID/status does not tell the context switches of some threads: they are unknown")
 		}
 	}
 	r.putVisibility(out)
@@ -370,8 +382,11 @@ func (r *processReading) delayNotes(t *Table) {
 	case t == nil:
 	case !r.delayAcct:
 		t.Unmeasured("delay accounting is off; kernel.task_delayacct=1 turns it on for processes that start after that")
+	case r.road == nil && r.noBlkio:
+		t.Unmeasured("/proc/PID/stat does not tell how long a process waits for disks on this kernel")
 	case errors.Is(r.roadErr, measure.ErrDenied):
-		t.Note("without CAP_NET_ADMIN only the disk waits of processes with one thread are known, to 10 ms")
+		const known = "only the disk waits of processes with one thread are known, to 10 ms"
+		t.Note(kernel.RefusedNote("without CAP_NET_ADMIN "+known, known+": taskstats", unix.CAP_NET_ADMIN))
 	case r.road == nil:
 		t.Note("this kernel's taskstats are not usable, so only the disk waits of processes with one thread are known, to 10 ms")
 	case r.lateDelays:
@@ -403,8 +418,9 @@ func (r *processReading) putLost(out *Out, sum float64) {
 	if err == nil {
 		err = l.text.parse(b, true)
 	}
-	if err != nil {
-		t.Unmeasured("/proc/stat could not be read")
+	if err != nil || l.text.badCPU || l.text.has&hasAll == 0 {
+		t.Unmeasured("/proc/stat could not be read, or has no sum of the CPUs")
+		l.known = false
 		return
 	}
 	now := (l.text.all[colUser] + l.text.all[colNice] + l.text.all[colSystem]) * r.tick

@@ -1,6 +1,8 @@
 package collect
 
 import (
+	"errors"
+
 	"culprit/kernel"
 	"culprit/measure"
 )
@@ -79,8 +81,13 @@ func parseSoftnetLine(line []byte) (l softnetLine, ok bool) {
 			l.cpu = int(v)
 		}
 	}
-	return l, c.Err() == nil && l.columns >= 9
+	return l, c.Err() == nil && l.columns > 0
 }
+
+// Columns of /proc/net/softnet_stat, from 1: of packets, drops, squeezes, rps, flow limit; and of the backlog.
+var softnetColumns = [...]int{1, 2, 3, 10, 11}
+
+const softnetBacklog = 12
 
 func (r *softnetReading) Read(out *Out) error {
 	b, err := r.file.Read()
@@ -90,6 +97,7 @@ func (r *softnetReading) Read(out *Out) error {
 	packets, drops, squeezes := out.Table("softnet.packets"), out.Table("softnet.drops"), out.Table("softnet.squeezes")
 	rps, flowlimit, backlog := out.Table("softnet.rps"), out.Table("softnet.flowlimit"), out.Table("softnet.backlog")
 	r.online = r.online[:0]
+	lines := 0
 	for i := 0; len(b) > 0; i++ {
 		var text []byte
 		text, b = cutLine(b)
@@ -97,6 +105,7 @@ func (r *softnetReading) Read(out *Out) error {
 		if !ok {
 			continue
 		}
+		lines++
 		if l.cpu < 0 { // before 5.10: one line for each CPU on line, in their order
 			if l.cpu = r.nth(i); l.cpu < 0 {
 				packets.Note("/proc/net/softnet_stat does not say which CPU a line is of, nor does /sys/devices/system/cpu/online")
@@ -104,28 +113,31 @@ func (r *softnetReading) Read(out *Out) error {
 			}
 		}
 		cpu := r.numbers.of(out, l.cpu)
-		if l.columns >= 12 {
+		if l.columns >= softnetBacklog {
 			backlog.Put(float64(l.backlog), cpu)
 		} else {
-			backlog.Note("this kernel does not show the length of the backlog (5.10 and later do)")
+			backlog.Lacks("this kernel does not show the length of the backlog (5.10 and later do)")
 		}
 		d, ok := r.last.Diff(out, l.cpu, false, l.packets, l.drops, l.squeezes, l.rps, l.flowlimit)
 		if !ok {
 			continue
 		}
-		packets.Put(d[0], cpu)
-		drops.Put(d[1], cpu)
-		squeezes.Put(d[2], cpu)
-		if l.columns >= 10 {
-			rps.Put(d[3], cpu)
-		}
-		if l.columns >= 11 {
-			flowlimit.Put(d[4], cpu)
+		for i, t := range [...]*Table{packets, drops, squeezes, rps, flowlimit} {
+			if l.columns >= softnetColumns[i] {
+				t.Put(d[i], cpu)
+			} else {
+				t.Lacks("/proc/net/softnet_stat has no column of it on this kernel")
+			}
 		}
 	}
 	r.last.Sweep()
+	if lines == 0 {
+		return errNoSoftnet
+	}
 	return nil
 }
+
+var errNoSoftnet = errors.New("read /proc/net/softnet_stat: no line of a CPU in it")
 
 // nth gives the nth CPU on line, -1 when there is none.
 func (r *softnetReading) nth(n int) int {

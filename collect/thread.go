@@ -244,6 +244,7 @@ func (r *processReading) lookThread(p *process, t *thread, compare, byFiles bool
 		if err != nil || !ok {
 			if !errors.Is(err, fs.ErrNotExist) {
 				t.delta.voluntary, t.delta.involuntary = measure.NaN, measure.NaN
+				r.noSwitches = true
 			}
 		} else {
 			if !t.reset {

@@ -159,7 +159,10 @@ func (r *vmstatReading) Read(out *Out) error {
 		return nil
 	}
 	// pgfault counts both sorts, a major one a little earlier than pgmajfault does: one under way must not make minor negative.
-	d[r.minor] = max(0, d[r.minor]-d[r.major])
+	if d[r.minor] = max(0, d[r.minor]-d[r.major]); !r.rows[r.major].there {
+		d[r.minor] = measure.NaN
+		out.Table("memory.faults").Note("/proc/vmstat has no pgmajfault, so minor faults are unknown")
+	}
 	for i, row := range r.rows {
 		switch t := out.Table(row.stat); {
 		case t == nil || !row.there:

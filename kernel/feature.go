@@ -217,7 +217,7 @@ func (f Feature) try(r Root) error {
 	case Slabs:
 		_, err := r.ReadProc("slabinfo", nil)
 		if errors.Is(err, measure.ErrDenied) {
-			return &measure.Denied{Doing: "read /proc/slabinfo", Needs: "root or CAP_DAC_OVERRIDE"} // mode 0400
+			return Refused("read /proc/slabinfo", "root", unix.CAP_DAC_OVERRIDE) // mode 0400
 		}
 		return readable(err, "no /proc/slabinfo")
 	case KernelAddresses:
@@ -339,7 +339,7 @@ func (r Root) tryOthers() error {
 	if c, err := r.Capabilities(); err != nil {
 		return err
 	} else if !c.Has(unix.CAP_SYS_PTRACE) {
-		return &measure.Denied{Doing: "look into processes of other users", Needs: "CAP_SYS_PTRACE"}
+		return Refused("look into processes of other users", "", unix.CAP_SYS_PTRACE)
 	}
 	return nil
 }
@@ -363,11 +363,19 @@ func (r Root) tryKallsyms() error {
 	if n == 0 {
 		return fmt.Errorf("/proc/kallsyms is empty: %w", measure.ErrUnsupported)
 	}
-	needs := "CAP_SYSLOG"
-	if v := r.sysctl("kernel/kptr_restrict"); v != nil {
-		needs = fmt.Sprintf("CAP_SYSLOG (kernel.kptr_restrict is %d)", *v)
+	const doing = "read addresses in /proc/kallsyms"
+	or, v := "", r.sysctl("kernel/kptr_restrict")
+	switch {
+	case v != nil && *v > 1: // then not even who holds the capability may
+		return &measure.Denied{Doing: doing, Needs: fmt.Sprintf("kernel.kptr_restrict below 2 (is %d)", *v)}
+	case v != nil:
+		or = fmt.Sprintf("kernel.kptr_restrict 0 (is %d) and kernel.perf_event_paranoid below 2", *v)
 	}
-	return &measure.Denied{Doing: "read addresses in /proc/kallsyms", Needs: needs}
+	have, err := r.Capabilities()
+	if err != nil {
+		have = 0
+	}
+	return refused(have, doing, or, []int{unix.CAP_SYSLOG})
 }
 
 func (r Root) tryCgroups(v2 bool) error {
@@ -430,7 +438,7 @@ func tryEnter() error {
 		}
 		defer unix.Close(home)
 		if err := asErr(unix.Setns(home, unix.CLONE_NEWNET)); errors.Is(err, measure.ErrDenied) {
-			return &measure.Denied{Doing: "enter network namespaces", Needs: "CAP_SYS_ADMIN"}, false
+			return Refused("enter network namespaces", "", unix.CAP_SYS_ADMIN), false
 		} else if err != nil {
 			return err, false
 		}
@@ -455,11 +463,11 @@ func (r Root) tryPerf() error {
 	}
 	err = asErr(err)
 	if errors.Is(err, measure.ErrDenied) {
-		needs := "CAP_PERFMON"
+		or := ""
 		if v := r.sysctl("kernel/perf_event_paranoid"); v != nil {
-			needs = fmt.Sprintf("CAP_PERFMON or kernel.perf_event_paranoid below 1 (is %d)", *v)
+			or = fmt.Sprintf("kernel.perf_event_paranoid below 1 (is %d)", *v)
 		}
-		return &measure.Denied{Doing: "open perf events of a CPU", Needs: needs}
+		return Refused("open perf events of a CPU", or, unix.CAP_PERFMON)
 	}
 	return readable(err, "compiled without CONFIG_PERF_EVENTS")
 }

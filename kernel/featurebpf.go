@@ -268,7 +268,7 @@ func (r Root) allowed(err error) error {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		have, lookErr := r.Capabilities()
 		if lookErr == nil && !have.mayBPF() {
-			return &measure.Denied{Doing: "use BPF", Needs: "root, or CAP_BPF and CAP_PERFMON"}
+			return refused(have, "use BPF", "root", []int{unix.CAP_BPF, unix.CAP_PERFMON})
 		}
 		if _, known := errors.AsType[*ebpf.VerifierError](err); known && errors.Is(err, unix.EACCES) {
 			return fmt.Errorf("%s: %w", unwrapped(err), measure.ErrUnsupported)

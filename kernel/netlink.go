@@ -445,7 +445,7 @@ func (e *NetlinkError) Error() string {
 		s += " (" + e.Message + ")"
 	}
 	if e.refused() {
-		s += ", needs CAP_NET_ADMIN"
+		s += RefusedNote(", needs CAP_NET_ADMIN", "", unix.CAP_NET_ADMIN)
 	}
 	return s
 }
@@ -461,7 +461,7 @@ func (e *NetlinkError) refused() bool { return e.Errno == unix.EPERM || e.Errno 
 // it for want of CAP_NET_ADMIN (netlink_capable, GENL_ADMIN_PERM).
 func (e *NetlinkError) Unwrap() []error {
 	if e.refused() {
-		return []error{e.Errno, &measure.Denied{Doing: e.Doing, Needs: "CAP_NET_ADMIN"}}
+		return []error{e.Errno, Refused(e.Doing, "", unix.CAP_NET_ADMIN)}
 	}
 	return []error{e.Errno}
 }

@@ -240,9 +240,9 @@ func (ns NetNS) enter() error {
 	err = asErr(err)
 	switch {
 	case errors.Is(err, unix.EACCES) && strings.HasPrefix(ns.Name, "pid:"):
-		return &measure.Denied{Doing: "enter network namespace " + ns.Name, Needs: "CAP_SYS_PTRACE"}
+		return unreadable("enter network namespace " + ns.Name)
 	case errors.Is(err, measure.ErrDenied):
-		return &measure.Denied{Doing: "enter network namespace " + ns.Name, Needs: "CAP_SYS_ADMIN"}
+		return Refused("enter network namespace "+ns.Name, "", unix.CAP_SYS_ADMIN)
 	case err != nil:
 		return fmt.Errorf("enter network namespace %s: %w", ns.Name, err)
 	}

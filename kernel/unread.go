@@ -1,24 +1,15 @@
 package kernel
 
 import (
-	"sync"
-
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
 )
 
-// holdsPtrace reports whether this process holds CAP_SYS_PTRACE.
-// table: asked once, at the first refusal; rights are dropped before anything is read
-var holdsPtrace = sync.OnceValue(func() bool {
-	c, err := Root{}.Capabilities()
-	return err == nil && c.Has(unix.CAP_SYS_PTRACE)
-})
-
 // UnreadNote returns the note about processes that may not be looked into: lacking, the words that ask
-// for CAP_SYS_PTRACE, or where that is held what says so.
-func UnreadNote(lacking string) string {
-	if holdsPtrace() {
+// for the capabilities, or where those are held what says so.
+func UnreadNote(lacking string, capabilities ...int) string {
+	if Holds(capabilities...) {
 		return measure.UnreadThoughHeld()
 	}
 	return lacking
@@ -36,8 +27,8 @@ func (protected) Is(target error) bool { return target == measure.ErrDenied }
 
 // unreadable returns the error of processes that may not be looked into.
 func unreadable(doing string) error {
-	if holdsPtrace() {
+	if Holds(unix.CAP_SYS_PTRACE) {
 		return protected{}
 	}
-	return &measure.Denied{Doing: doing, Needs: "CAP_SYS_PTRACE"}
+	return Refused(doing, "", unix.CAP_SYS_PTRACE)
 }

@@ -17,6 +17,8 @@ import (
 
 	"culprit/kernel"
 	"culprit/measure"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Code is a file that a process executes: the program itself or a library. Its addresses are those that the file has for itself,
@@ -95,7 +97,7 @@ func (ps *Processes) Code(pid int) ([]*Code, error) {
 func (ps *Processes) unseen(pid int, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return &measure.Denied{Doing: fmt.Sprintf("look into process %d", pid), Needs: "CAP_SYS_PTRACE"}
+		return kernel.Refused(fmt.Sprintf("look into process %d", pid), "", unix.CAP_SYS_PTRACE)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("there is no process %d: %w", pid, fs.ErrNotExist)
 	}

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"culprit/kernel"
-	"culprit/measure"
+
+	"golang.org/x/sys/unix"
 )
 
 // Processes knows the symbols of processes. What it has read of a file it keeps for all processes that
@@ -199,7 +200,7 @@ func (ps *Processes) Notes() []string {
 	defer ps.mu.Unlock()
 	var out []string
 	if n := len(ps.denied); n > 0 {
-		out = append(out, fmt.Sprintf("addresses of %s have no names: %v", several(n), &measure.Denied{Doing: "read the maps of processes of others", Needs: "CAP_SYS_PTRACE"}))
+		out = append(out, fmt.Sprintf("addresses of %s have no names: %v", several(n), kernel.Refused("read the maps of processes of others", "", unix.CAP_SYS_PTRACE)))
 	}
 	if n := len(ps.gone); n > 0 {
 		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps could be read", several(n)))

@@ -44,17 +44,10 @@ func missingRight(root kernel.Root, doing string, refusal error) error {
 	if err != nil || have.Has(unix.CAP_SYS_ADMIN) {
 		return refusal
 	}
-	var lacks []string
-	if !have.Has(unix.CAP_BPF) {
-		lacks = append(lacks, "CAP_BPF")
-	}
-	if !have.Has(unix.CAP_PERFMON) {
-		lacks = append(lacks, "CAP_PERFMON")
-	}
-	if len(lacks) == 0 {
+	if have.Has(unix.CAP_BPF) && have.Has(unix.CAP_PERFMON) {
 		return refusal
 	}
-	return &measure.Denied{Doing: doing, Needs: strings.Join(lacks, " and ") + ", or root"}
+	return kernel.Refused(doing, "root", unix.CAP_BPF, unix.CAP_PERFMON)
 }
 
 // without tells what somebody without rights can do.

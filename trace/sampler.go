@@ -112,7 +112,7 @@ func (s *Sampler) enter(p *sampling) (*Source, error) {
 	env := NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	if err := kernel.RawTracepoints.Have(env.root); errors.Is(err, measure.ErrDenied) {
-		return nil, &measure.Denied{Doing: "load BPF programs that see stacks", Needs: "CAP_BPF and CAP_PERFMON, or root"}
+		return nil, missingRight(env.root, "load BPF programs that see stacks", err)
 	}
 	cpus, err := kernel.Root{}.PossibleCPUs()
 	if err != nil {

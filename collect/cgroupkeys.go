@@ -1,0 +1,100 @@
+package collect
+
+import (
+	"strings"
+
+	"culprit/measure"
+)
+
+// cgroupKey is one thing that files of control groups count. Which of them a kernel has depends on its release and on the
+// controllers that are on. Rows of these statistics are sparse: one that is not there reads as 0, so what no group counts is said.
+type cgroupKey uint8
+
+const (
+	ckTime cgroupKey = iota
+	ckPeriods
+	ckThrottledPeriods
+	ckThrottledTime
+	ckHigh
+	ckMax
+	ckOOM
+	ckOOMKill
+	ckRead
+	ckWrite
+	ckDiscard
+	ckPressure // and the next ones: some and full of cpu, memory, io, irq
+	ckQuota    = ckPressure + 8
+	cgroupKeys = ckQuota + 1
+)
+
+// cgroupKeyNames are the statistic of each key, and what the key is.
+func cgroupKeyNames() [cgroupKeys]struct {
+	stat measure.StatID
+	what string
+} {
+	names := [cgroupKeys]struct {
+		stat measure.StatID
+		what string
+	}{ckTime: {"cgroup.cpu", "CPU time"}, ckPeriods: {"cgroup.periods", "periods of a quota"}, ckThrottledPeriods: {"cgroup.periods", "throttled periods"},
+		ckThrottledTime: {"cgroup.throttled", "throttled time"}, ckHigh: {"cgroup.memory.events", "high"}, ckMax: {"cgroup.memory.events", "max"},
+		ckOOM: {"cgroup.memory.events", "oom"}, ckOOMKill: {"cgroup.memory.events", "oom_kill"}, ckRead: {"cgroup.io", "bytes read"},
+		ckWrite: {"cgroup.io", "bytes written"}, ckDiscard: {"cgroup.io", "bytes discarded"}, ckQuota: {"cgroup.quota", "the quota"}}
+	for i, resource := range pressureResources() {
+		names[int(ckPressure)+2*i].stat, names[int(ckPressure)+2*i].what = "cgroup.pressure.time", resource+" some"
+		names[int(ckPressure)+2*i+1].stat, names[int(ckPressure)+2*i+1].what = "cgroup.pressure.time", resource+" full"
+	}
+	return names
+}
+
+// keyedBy records whether a group that has the file has the key. A kernel does not change in this while it runs.
+func (r *cgroupReading) keyedBy(k cgroupKey, has bool) {
+	if has {
+		r.keysSeen |= 1 << k
+	} else {
+		r.keysMissed |= 1 << k
+	}
+}
+
+// noFile records that a group lacks a file that all groups of the hierarchy have. Other files of version 2 are those of
+// controllers, which may be off in a group.
+func (r *cgroupReading) noFile(f *cgroupFile) {
+	for _, k := range f.keys {
+		r.keyedBy(k, false)
+	}
+}
+
+// tellKeys says what no group counts. A statistic of which nothing is counted anywhere was not measured. Without the controller cpu
+// no group of version 2 has a quota, and none can be throttled: that is known.
+func (r *cgroupReading) tellKeys(out *Out) {
+	lacks := map[measure.StatID][]string{}
+	counted := map[measure.StatID]bool{}
+	for k, name := range cgroupKeyNames() {
+		switch bit := uint32(1) << k; {
+		case r.keysSeen&bit != 0:
+			counted[name.stat] = true
+		case r.keysMissed&bit != 0:
+			lacks[name.stat] = append(lacks[name.stat], name.what)
+		case name.stat == "cgroup.quota" || name.stat == "cgroup.periods" || name.stat == "cgroup.throttled":
+			counted[name.stat] = true
+		case name.stat == "cgroup.io" && r.ioThere: // no device was used: nothing says what would be counted
+			counted[name.stat] = true
+		}
+	}
+	for _, t := range out.tables {
+		id := t.stat.ID
+		what := strings.Join(lacks[id], ", ")
+		switch {
+		case id == "cgroup.top":
+		case !t.stat.Sparse && id != "cgroup.quota":
+			if len(t.batch.Values) == 0 {
+				t.Unmeasured("no control group in sight has a file of it: its controller is off, or this kernel does not have it")
+			}
+		case !counted[id] && what == "":
+			t.Unmeasured("no control group in sight has a file of it: its controller is off, or this kernel does not have it")
+		case !counted[id]:
+			t.Unmeasured("control groups of this kernel do not count it: " + what)
+		case what != "":
+			t.Note("control groups of this kernel do not count: " + what)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package culprit_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// tellsOfRights are the sources whose strings may name a capability without asking kernel.Refused for it, and why.
+var tellsOfRights = map[string]string{
+	"kernel/describe.go": "the names of capabilities",
+	"kernel/memlock.go":  "told only where the limit could not be raised, which its holder may",
+	"trace/shrink.go":    "told only where the limit could not be raised, which its holder may",
+	"measure/unread.go":  "says that it is held",
+}
+
+// asksForRights are the functions that name a capability only to who lacks it.
+var asksForRights = []string{"Refused", "RefusedNote", "UnreadNote"}
+
+// checkRights wants that no message asks for a right that is held: a string of a package below the views that names a capability
+// is an argument of a function that looks whether it is held. Help texts of views and commands are for everybody.
+func checkRights(t *tree) []string {
+	var out []string
+	for _, s := range t.sources {
+		if s.test || tellsOfRights[s.path] != "" || strings.HasPrefix(s.dir, "view") || strings.HasPrefix(s.dir, "cmd") || strings.HasPrefix(s.dir, "cases") {
+			continue
+		}
+		var asks []ast.Node // arguments within which a capability may be named
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && slices.Contains(asksForRights, calledName(call)) {
+				asks = append(asks, call)
+			}
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			text, err := strconv.Unquote(lit.Value)
+			if err != nil || !strings.Contains(text, "CAP_") {
+				return true
+			}
+			if !slices.ContainsFunc(asks, func(a ast.Node) bool { return a.Pos() <= lit.Pos() && lit.End() <= a.End() }) {
+				out = append(out, fmt.Sprintf("%s: %q names a capability; kernel.Refused and kernel.RefusedNote ask for it only where it is lacking",
+					t.fset.Position(lit.Pos()), text))
+			}
+			return true
+		})
+	}
+	return out
+}
+
+func calledName(call *ast.CallExpr) string {
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		return f.Sel.Name
+	}
+	return ""
+}
