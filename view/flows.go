@@ -20,8 +20,8 @@ the same), host pair, service port or process. rx and tx are payload that arrive
 over a group; deliv is the kernel's estimate of the rate at which the path delivered, the best of a group. %Link is the share of the traffic of the
 interfaces of this host that the flows can use.
 The last row is the residual: what the interfaces counted and no connection accounts for - headers, acknowledgements, UDP and other
-protocols, retransmits, forwarded packets, and connections that ended within the interval. It may be slightly negative when bytes counted on the interface in one interval are
-acknowledged in the next.`,
+protocols, retransmits, forwarded packets, and connections that ended within the interval. It is never below 0: bytes that an interface counted in one interval may be
+acknowledged in the next. Where connections exceed the interfaces by as little as that explains, the residual is 0; where by more, it is unknown, and a note says so.`,
 		Examples: []Example{
 			{"culprit flows 1", "the busiest connections"},
 			{"culprit flows --by process 1", "by process (nethogs), reconciled with the interfaces"},
@@ -143,7 +143,7 @@ func flowsTable(o Options, f *Frame) *Table {
 	}
 	for r := range p.Len() {
 		a, b := value(r, rx), value(r, tx)
-		sumRx, sumTx = sumRx+a, sumTx+b
+		sumRx, sumTx = sumRx+p.At(r, rx), sumTx+p.At(r, tx)
 		if a+b == 0 && p.At(r, retransmits) == 0 {
 			continue
 		}
@@ -154,14 +154,52 @@ func flowsTable(o Options, f *Frame) *Table {
 			cell(r, "peer"), number(r, "peerport"), number(r, "port"), T("tcp"), N(p.At(r, rx)), N(p.At(r, tx)), N(rtt(r)), N(p.At(r, retransmits)), N(delivery(r)),
 			N(sum(p.At(r, rx), p.At(r, tx)) / (rxAll + txAll)), N(float64(counts(r)))}})
 	}
-	none := Cell{Kind: IsNull}
-	residual := Row{Key: "residual", Total: true, Cells: []Cell{B(true), none, none, none, none, none, none, none, none, none,
-		N(rxAll - sumRx), N(txAll - sumTx), N(measure.NaN), N(measure.NaN), N(measure.NaN), N((rxAll + txAll - sumRx - sumTx) / (rxAll + txAll)), N(measure.NaN)}}
-	residual.Label = "(residual)"
 	if len(o["pid"]) == 0 && len(o["peer"]) == 0 {
-		t.Rows = append(t.Rows, residual)
+		over := bytes.Elapsed[0]
+		t.addResidual(residualOf(rxAll, sumRx, over), residualOf(txAll, sumTx, over), rxAll+txAll)
 	}
 	return t
+}
+
+// What of a whole is in none of its parts.
+type residual struct {
+	value   float64 // per second, never below 0; NaN where it is unknown
+	clamped bool    // the parts exceed the whole by as little as the times of counting explain: the value is 0
+	over    bool    // the parts exceed the whole by more: the value is unknown
+}
+
+// residualOf returns what interfaces moved that no connection accounts for, in bytes per second over a time. Bytes count on an
+// interface as they pass and for a connection as they are acknowledged, so that connections may have those of a moment before. Up to
+// what passes in that moment, a 20th of the time and ackLag, they exceed the interfaces without contradiction.
+func residualOf(whole, parts float64, over measure.Span) residual {
+	const ackLag = 50 * measure.Millisecond
+	left := whole - parts
+	switch {
+	case left != left || left >= 0:
+		return residual{value: left}
+	case over > 0 && -left <= parts*float64(over/20+ackLag)/float64(over):
+		return residual{clamped: true}
+	}
+	return residual{value: measure.NaN, over: true}
+}
+
+// addResidual adds the row of what no connection accounts for, with notes where it is not the plain difference. all is what the
+// interfaces moved both ways.
+func (t *Table) addResidual(rx, tx residual, all float64) {
+	cells := make([]Cell, len(t.Columns))
+	for i := range cells {
+		cells[i] = Cell{Kind: IsNull}
+	}
+	cells[t.Column("residual")] = B(true)
+	cells[t.Column("rx_bytes_per_s")], cells[t.Column("tx_bytes_per_s")] = N(rx.value), N(tx.value)
+	cells[t.Column("share")] = N((rx.value + tx.value) / all)
+	t.Rows = append(t.Rows, Row{Key: "residual", Total: true, Cells: cells, Label: "(residual)"})
+	if rx.clamped || tx.clamped {
+		t.Notes = append(t.Notes, "a residual of 0: connections had slightly more than the interfaces counted, as bytes are acknowledged a moment after they pass")
+	}
+	if rx.over || tx.over {
+		t.Notes = append(t.Notes, "an unknown residual: connections had more than the interfaces counted, and more than bytes of the moment before explain")
+	}
 }
 
 // linkBytes gives the bytes per second that the interfaces which hold addresses received and sent: those that this host's own connections

@@ -60,19 +60,21 @@ describe("rows", () => {
       const total = fromJSON({ ...base, by: [], series: [{ key: [], values: [whole] }] });
       return residual(total, total.series[0]!.values, fromJSON({ ...base, by: ["p"], series: rows }));
     };
-    const known = (left: number) => ({ values: Float64Array.of(left), exceeded: 0, excess: 0 });
-    const unknown = (excess: number) => ({ values: Float64Array.of(NaN), exceeded: 1, excess: expect.closeTo(excess, 9) });
+    const known = (left: number, clamped = 0) => ({ values: Float64Array.of(left), clamped, exceeded: 0, excess: 0 });
+    const unknown = (excess: number) => ({ values: Float64Array.of(NaN), clamped: 0, exceeded: 1, excess: expect.closeTo(excess, 9) });
     // Nine parts and a whole: 40 ms, of a second 4 %, of ten seconds 0.4 %.
-    expect(of(1, 1.039, 9)).toEqual(known(0));
+    expect(of(1, 1.039, 9)).toEqual(known(0, 1));
     expect(of(1, 1.041, 9)).toEqual(unknown(0.041));
-    expect(of(1, 1.0039, 9, 10_000)).toEqual(known(0));
+    expect(of(1, 1.0039, 9, 10_000)).toEqual(known(0, 1));
     expect(of(1, 1.0041, 9, 10_000)).toEqual(unknown(0.0041));
     expect(of(1, 1.0041, 9, 1000, "B/s"), "bytes have no ticks").toEqual(unknown(0.0041));
     expect(of(1, 0.75, 3)).toEqual(known(0.25));
     for (let n = 1; n < 400; n += 13) {
       for (let part = 0; part < 3; part += 0.07) {
-        const { values, exceeded } = of(1, part, n);
+        const { values, clamped, exceeded } = of(1, part, n);
         expect(values[0]! >= 0 || exceeded === 1, `${n} parts of ${part}`).toBe(true);
+        // Every value that is not the plain difference has its note.
+        expect(clamped + exceeded, `${n} parts of ${part}`).toBe(part > 1 + 1e-6 ? 1 : 0);
       }
     }
   });

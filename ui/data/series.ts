@@ -66,6 +66,8 @@ export function sum(columns: readonly Column[], cells: number): Float64Array {
 export interface Residual {
   /** A value a cell, never below 0; NaN where it is unknown. */
   values: Float64Array;
+  /** Cells in which the parts come to more than the whole by as little as the error of the clock ticks: 0 there. */
+  clamped: number;
   /** Cells in which the parts come to more than the whole by more than the error of the clock ticks: unknown there. */
   exceeded: number;
   /** The most that the parts exceed the whole by, in the unit of the answer; 0 where they don't. */
@@ -100,7 +102,7 @@ export function residual(total: Answer, whole: Column, parts: Answer): Residual 
   const columns = parts.series.map((s) => s.values);
   if (parts.rest) columns.push(parts.rest.values);
   const summed = sum(columns, cells);
-  const out: Residual = { values: new Float64Array(cells).fill(NaN), exceeded: 0, excess: 0 };
+  const out: Residual = { values: new Float64Array(cells).fill(NaN), clamped: 0, exceeded: 0, excess: 0 };
   // Rows that were neither sent nor folded into one are missing in the sum of the parts.
   const rowsMissing = !parts.rest && parts.rows > parts.series.length;
   if (total.step !== parts.step || rowsMissing) return out;
@@ -111,10 +113,13 @@ export function residual(total: Answer, whole: Column, parts: Answer): Residual 
     const left = v - summed[c]!;
     // Sums of many 32-bit values: what is less than a millionth of the total is rounding.
     const rounding = Math.abs(v) * 1e-6;
-    if (left < -rounding && left < -(ticksError(parts, c, measuredAt(parts, c)) + rounding)) {
-      out.exceeded++;
-      out.excess = Math.max(out.excess, -left);
-      continue;
+    if (left < -rounding) {
+      if (left < -(ticksError(parts, c, measuredAt(parts, c)) + rounding)) {
+        out.exceeded++;
+        out.excess = Math.max(out.excess, -left);
+        continue;
+      }
+      out.clamped++;
     }
     out.values[c] = left < rounding ? 0 : left;
   }

@@ -1,16 +1,14 @@
 package prom
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"culprit/measure"
+	"culprit/view"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -279,9 +277,8 @@ func (f *family) leave(level cut) int {
 
 // append appends the metric in the text format.
 func (f *family) append(b []byte) []byte {
-	name := f.metric.name
 	if f.failure != "" {
-		return append(b, "# "+string(f.metric.stat.ID)+" is missing: "+strings.ReplaceAll(f.failure, "\n", " ")+"\n"...)
+		return view.AppendMetricComment(b, string(f.metric.stat.ID)+" is missing: "+f.failure)
 	}
 	help := string(f.metric.stat.ID) + ": " + f.metric.stat.Help
 	switch f.metric.shape {
@@ -290,10 +287,9 @@ func (f *family) append(b []byte) []byte {
 	case rate:
 		help += "; per second of measured time"
 	}
-	b = appendHead(b, name, f.metric.shape.kind(), help)
+	b = view.AppendMetric(b, f.metric.name, f.metric.shape.kind(), help)
 	for _, l := range f.rows {
-		b = append(append(append(b, name...), l.labels...), ' ')
-		b = append(appendNumber(b, l.value), '\n')
+		b = view.AppendSample(b, f.metric.name, l.labels, l.value)
 	}
 	return b
 }
@@ -301,45 +297,24 @@ func (f *family) append(b []byte) []byte {
 // appendDropped appends how many series of which metric are left out.
 func appendDropped(b []byte, all []*family) []byte {
 	const name = "culprit_server_scrape_dropped_series"
-	b = appendHead(b, name, "gauge", "Series that this scrape leaves out, by metric: a scrape has at most "+
+	b = view.AppendMetric(b, name, "gauge", "Series that this scrape leaves out, by metric: a scrape has at most "+
 		strconv.Itoa(mostScraped)+". Of the widest metrics the counters that are 0 are left out first; remote write sends all.")
 	for _, f := range all {
 		if f.dropped > 0 {
-			b = append(append(append(b, name+`{metric="`...), f.metric.name...), `"} `...)
-			b = append(strconv.AppendInt(b, int64(f.dropped), 10), '\n')
+			b = view.AppendSample(b, name, string(view.AppendLabel(nil, "metric", f.metric.name)), float64(f.dropped))
 		}
 	}
 	return b
 }
 
-func appendHead(b []byte, name, kind, help string) []byte {
-	b = append(b, "# HELP "+name+" "+strings.NewReplacer("\\", `\\`, "\n", `\n`).Replace(help)+"\n"...)
-	return append(b, "# TYPE "+name+" "+kind+"\n"...)
-}
-
-// labelText returns labels as the text format has them, without the metric's name: {field="text",...}, "" without fields.
+// labelText returns labels as the text format has them, without the metric's name and the braces: field="text",... "" without
+// fields.
 func labelText(all labels.Labels) string {
-	var b bytes.Buffer
+	var b []byte
 	all.Range(func(l labels.Label) {
-		if l.Name == model.MetricNameLabel {
-			return
+		if l.Name != model.MetricNameLabel {
+			b = view.AppendLabel(b, l.Name, l.Value)
 		}
-		b.WriteByte(map[bool]byte{true: '{', false: ','}[b.Len() == 0])
-		b.WriteString(l.Name + `="` + strings.NewReplacer("\\", `\\`, `"`, `\"`, "\n", `\n`).Replace(l.Value) + `"`)
 	})
-	if b.Len() > 0 {
-		b.WriteByte('}')
-	}
-	return b.String()
-}
-
-// appendNumber appends a number with all its digits.
-func appendNumber(b []byte, v float64) []byte {
-	switch {
-	case math.IsInf(v, 1):
-		return append(b, "+Inf"...)
-	case math.IsInf(v, -1):
-		return append(b, "-Inf"...)
-	}
-	return strconv.AppendFloat(b, v, 'g', -1, 64)
+	return string(b)
 }

@@ -2,12 +2,10 @@ package web
 
 import (
 	"context"
-	"math"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"culprit/measure"
+	"culprit/view"
 )
 
 // Exporter appends what is recorded in Prometheus's text format: the statistics that are wanted, as they are at the end of a
@@ -54,18 +52,18 @@ func (s *Server) ownMetrics(b []byte) []byte {
 	h := s.Machine.Health()
 	put := func(name, kind, help, labels string, v float64) {
 		name = "culprit_server_" + name
-		b = append(b, "# HELP "+name+" "+help+"\n# TYPE "+name+" "+kind+"\n"+name+labels+" "...)
-		b = append(appendValue(b, v), '\n')
+		b = view.AppendSample(view.AppendMetric(b, name, kind, help), name, labels, v)
 	}
-	put("build_info", "gauge", "The version that runs.", `{version="`+escaped(s.About.Version)+`"}`, 1)
+	label := func(name, text string) string { return string(view.AppendLabel(nil, name, text)) }
+	put("build_info", "gauge", "The version that runs.", label("version", s.About.Version), 1)
 	put("start_time_seconds", "gauge", "When the recording began, since the Unix epoch.", "", float64(h.Started)/1e9)
 	put("newest_tick_seconds", "gauge", "The newest recorded tick, since the Unix epoch.", "", float64(s.live.newest.Load())/1e9)
 	put("cpu_ratio", "gauge", "Share of one CPU that the server takes, mean of a minute.", "", h.CPU)
 	if len(h.Spent) > 0 {
-		b = append(b, "# HELP culprit_server_spent_ratio The same by its parts.\n# TYPE culprit_server_spent_ratio gauge\n"...)
+		const name = "culprit_server_spent_ratio"
+		b = view.AppendMetric(b, name, "gauge", "The same by its parts.")
 		for _, p := range h.Spent {
-			b = append(b, `culprit_server_spent_ratio{part="`+escaped(p.What)+`"} `...)
-			b = append(appendValue(b, p.CPU), '\n')
+			b = view.AppendSample(b, name, label("part", p.What), p.CPU)
 		}
 	}
 	put("resident_memory_bytes", "gauge", "Resident memory of the server.", "", float64(h.Memory))
@@ -76,24 +74,4 @@ func (s *Server) ownMetrics(b []byte) []byte {
 	put("troubles", "gauge", "Things that are wrong with the recording now.", "", float64(len(h.Trouble)))
 	put("viewers", "gauge", "Open live views.", "", float64(s.viewers.Load()))
 	return b
-}
-
-// escaped makes a label's value fit between quotes.
-func escaped(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if !strings.ContainsAny(s, "\\\"\n") {
-		return s
-	}
-	return strings.NewReplacer("\\", `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
-}
-
-// appendValue appends a number with all its digits.
-func appendValue(b []byte, v float64) []byte {
-	switch {
-	case math.IsInf(v, 1):
-		return append(b, "+Inf"...)
-	case math.IsInf(v, -1):
-		return append(b, "-Inf"...)
-	}
-	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }

@@ -100,11 +100,13 @@ export function peaksOf(whole: Answer, a: Answer): Column | null {
   return Float64Array.from({ length: a.elapsed.length }, (_, c) => max[c + shift] ?? Number.NaN);
 }
 
-/** Says where what is in no row is unknown, as the rows of an answer come to more than their whole; "" where they don't. */
+/** Says where what is in no row is not the plain difference, as the rows of an answer come to more than their whole; "" where they don't. */
 export function excessNote(r: Residual, a: Answer, whole: string): string {
-  if (r.exceeded === 0) return "";
-  const where = `${r.exceeded} of ${a.elapsed.length} cells`;
-  return `In ${where} the rows exceed ${whole} by up to ${humane(r.excess, a.unit)}: what is in no row is unknown there.`;
+  const cells = (n: number): string => `In ${n} of ${a.elapsed.length} cells the rows exceed ${whole} by`;
+  const notes: string[] = [];
+  if (r.clamped > 0) notes.push(`${cells(r.clamped)} less than the error of the clock ticks: what is in no row is 0 there.`);
+  if (r.exceeded > 0) notes.push(`${cells(r.exceeded)} up to ${humane(r.excess, a.unit)}: what is in no row is unknown there.`);
+  return notes.join(" ");
 }
 
 /** Puts a view together. ranked: ids as of the last ranking; rows that are not in it come last. */
