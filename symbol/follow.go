@@ -74,9 +74,8 @@ func (ps *Processes) followed(pid int) *process {
 
 // put remembers a process.
 func (ps *Processes) put(p *process) {
-	if len(ps.procs) >= maxProcesses || ps.lean != nil && len(ps.procs) >= leanProcesses {
-		ps.forgetOldest()
-	}
+	delete(ps.procs, p.pid)
+	ps.makeSpace(p.cost())
 	ps.tick++
 	p.used = ps.tick
 	ps.procs[p.pid] = p

@@ -17,6 +17,8 @@ type limits struct {
 	symbols   int // bytes of the files' symbols
 	files     int // that are known, also those that can't be read
 	addresses int // whose symbols are kept, of all files together, and besides those of one Learn; see learnt
+
+	idle time.Duration // for how long a process is kept that no address is asked of; 0: as long as there is room
 }
 
 // table: never changed
@@ -24,7 +26,7 @@ var (
 	usualLimits = limits{processes: 4096, mappings: 16 << 20, symbols: 64 << 20, files: 16 << 10}
 	// leanLimits are those of a server. A server that samples 2 CPUs 49 times a second beside a build met
 	// 60 processes of 5 kB and 300 new addresses a second.
-	leanLimits = limits{processes: 512, mappings: 2 << 20, symbols: 1 << 20, files: 1 << 10, addresses: 16 << 10}
+	leanLimits = limits{processes: 512, mappings: 2 << 20, symbols: 1 << 20, files: 1 << 10, addresses: 16 << 10, idle: time.Minute}
 )
 
 const (
@@ -33,23 +35,27 @@ const (
 	mostMappings = 1 << 15
 	// mostUnseen is how many processes are counted of those that can't be looked into.
 	mostUnseen = 1 << 12
-	// idleProcess is for how long a process is kept that no address is asked of.
-	idleProcess = time.Minute
 	// mostTexts is how many paths of mappings are shared before they are collected anew.
 	mostTexts = 1 << 12
 )
 
 // cost returns how many bytes the mappings of a process take, near enough.
-func (p *process) cost() int { return 512 + 56*cap(p.maps) + 50*len(p.keys) }
+func (p *process) cost() int {
+	bytes := 512 + 56*cap(p.maps) + 50*len(p.keys)
+	for _, old := range p.former {
+		bytes += old.cost()
+	}
+	return bytes
+}
 
 // makeSpace drops processes so that another one with so many bytes of mappings may come: those that nobody
-// asked for within idleProcess, and of the others those that were not asked for longest.
+// asked for within limits.idle, and of the others those that were not asked for longest.
 func (ps *Processes) makeSpace(bytes int) {
 	now := time.Now()
-	if now.Sub(ps.swept) > idleProcess/4 {
+	if idle := ps.limits.idle; idle > 0 && now.Sub(ps.swept) > idle/4 {
 		ps.swept = now
 		for pid, p := range ps.procs {
-			if now.Sub(p.checked) > idleProcess {
+			if now.Sub(p.checked) > idle {
 				delete(ps.procs, pid)
 			}
 		}
