@@ -189,6 +189,10 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 		}
 		return f
 	}
+	if exact, ok := exactFunction(w, modules); ok {
+		w = exact
+	}
+	short := strings.Contains(w.function.plain, "[...]")
 	var trouble error
 	many := !w.function.isLit || !w.name.isLit
 	n := 0
@@ -209,7 +213,7 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 			}
 			f := funcs[same-1] // the best of the names that it has
 			fits := slices.ContainsFunc(funcs[i:same], func(f symbol.Function) bool {
-				return w.function.match(f.Name) || !w.function.any() && w.function.match(symbol.Readable(f.Name))
+				return w.function.match(f.Name) || !w.function.any() && w.function.match(symbol.Readable(f.Name)) || short && w.function.plain == shortTypes(f.Name)
 			})
 			for _, other := range funcs[i:same] {
 				f.Indirect = f.Indirect || other.Indirect
@@ -237,6 +241,46 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 		return trouble
 	}
 	return e.noFunction(w, pid, modules)
+}
+
+// exactFunction returns w for the function alone that is called as w's pattern is written, if there is one: main.(*conn).Read.
+func exactFunction(w *want, modules []*symbol.Code) (*want, bool) {
+	if w.function.isLit || w.function.any() || !strings.ContainsAny(w.function.text, "([") {
+		return nil, false
+	}
+	for _, c := range modules {
+		funcs, err := c.Functions()
+		if err != nil {
+			continue
+		}
+		if slices.ContainsFunc(funcs, func(f symbol.Function) bool { return f.Name == w.function.plain }) {
+			exact := *w
+			exact.function = w.function.asLiteral()
+			return &exact, true
+		}
+	}
+	return nil, false
+}
+
+// shortTypes returns the name of a Go function as Go prints it in stacks: with [...] for the types that it is an instance for.
+func shortTypes(name string) string {
+	var out strings.Builder
+	depth := 0
+	for i := range len(name) {
+		switch c := name[i]; c {
+		case '[':
+			if depth++; depth == 1 {
+				out.WriteString("[...]")
+			}
+		case ']':
+			depth--
+		default:
+			if depth == 0 {
+				out.WriteByte(c)
+			}
+		}
+	}
+	return out.String()
 }
 
 // pidNames are which probes of a function are asked for.

@@ -261,7 +261,7 @@ func (c *checker) predicateOf(s *syntax.Clause) {
 func (c *checker) probes(p *syntax.Probe) []*Probe {
 	named := *p
 	for _, part := range []*syntax.Name{&named.Provider, &named.Module, &named.Function, &named.Name} {
-		part.Text = c.macrosIn(part.Text, p.At())
+		part.Text = c.macrosIn(part.Text, p.At(), part == &named.Function && syntax.OfProcess(named.Provider.Text))
 	}
 	found, err := c.env.Probes(&named)
 	if err == nil && len(found) > 0 {
@@ -404,20 +404,25 @@ func names[V any](m map[string]V) []string {
 }
 
 // macrosIn puts what stands for macros into a piece of a probe description.
-func (c *checker) macrosIn(text string, at syntax.Span) string {
-	return c.o.Expand(text, func(name string) {
+func (c *checker) macrosIn(text string, at syntax.Span, symbol bool) string {
+	return c.o.Expand(text, symbol, func(name string) {
 		c.fail(at, syntax.UnknownMacro, "D_MACRO_UNDEF", "nothing was given for the macro %s", name)
 	})
 }
 
 // Expand puts what stands for macros into a piece of a probe description. missing is told of those that nothing was given for,
-// with their $.
-func (o Options) Expand(text string, missing func(name string)) string {
+// with their $; of a symbol, the name of a function in a process, a $ that begins no macro is part of the name. A \$ stays.
+func (o Options) Expand(text string, symbol bool, missing func(name string)) string {
 	if !strings.Contains(text, "$") {
 		return text
 	}
 	var out strings.Builder
 	for i := 0; i < len(text); {
+		if text[i] == '\\' && i+1 < len(text) {
+			out.WriteString(text[i : i+2])
+			i += 2
+			continue
+		}
 		if text[i] != '$' {
 			out.WriteByte(text[i])
 			i++
@@ -432,6 +437,11 @@ func (o Options) Expand(text string, missing func(name string)) string {
 			i++
 		}
 		value, ok := o.Macro(text[start:i])
+		if !ok && symbol && (start == i || text[start] > '9') {
+			out.WriteString(`\$`)
+			i = from + 1
+			continue
+		}
 		if !ok {
 			missing(text[from:i])
 		}
