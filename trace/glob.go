@@ -13,12 +13,16 @@ type glob struct {
 	text    string // as it was written
 	literal string // without \, where isLit
 	isLit   bool
+	plain   string // without \: a name that is written so is meant too, as main.(*conn).Read or main.f[...]
 	prefix  string // what every match begins with
 }
 
 // newGlob takes a part of a description, which the parser of D found whole: each [ has its ].
 func newGlob(text string) glob {
-	g := glob{text: text}
+	g := glob{text: text, plain: text}
+	if strings.IndexByte(text, '\\') >= 0 {
+		g.plain = unescaped(text)
+	}
 	var lit strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; c {
@@ -38,6 +42,23 @@ func newGlob(text string) glob {
 	return g
 }
 
+// unescaped returns a text without the backslashes before characters that mean themselves.
+func unescaped(text string) string {
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) {
+			i++
+		}
+		out.WriteByte(text[i])
+	}
+	return out.String()
+}
+
+// asLiteral returns a glob that stands for the one name that is written as g is.
+func (g *glob) asLiteral() glob {
+	return glob{text: g.text, plain: g.plain, literal: g.plain, isLit: true, prefix: g.plain}
+}
+
 // any says that everything matches.
 func (g *glob) any() bool { return g.text == "" || g.text == "*" }
 
@@ -46,7 +67,7 @@ func (g *glob) match(s string) bool {
 	switch {
 	case g.isLit:
 		return s == g.literal
-	case g.any():
+	case g.any(), s == g.plain:
 		return true
 	case !strings.HasPrefix(s, g.prefix):
 		return false

@@ -31,7 +31,12 @@ func (r *Request) list(env *Env, s source, o check.Options, out io.Writer) error
 		n := 0
 		var err error
 		for _, part := range []*syntax.Name{&d.Provider, &d.Module, &d.Function, &d.Name} {
-			part.Text = o.Expand(part.Text, func(name string) { err = fmt.Errorf("nothing was given for the macro %s", name) })
+			part.Text = o.Expand(part.Text, part == &d.Function && syntax.OfProcess(d.Provider.Text), func(name string) {
+				err = fmt.Errorf("nothing was given for the macro %s", name)
+				if hint := check.MacroHint(name); hint != "" {
+					err = fmt.Errorf("%w (%s)", err, hint)
+				}
+			})
 		}
 		if err != nil {
 			return err
@@ -60,6 +65,9 @@ func (r *Request) list(env *Env, s source, o check.Options, out io.Writer) error
 }
 
 func row(w io.Writer, id uint32, provider, module, function, name string) {
+	if syntax.OfProcess(provider) { // so that it can be asked for as it is printed
+		function = syntax.ProbePart(function)
+	}
 	fmt.Fprintf(w, "%5d %10s %17s %33s %s\n", id, provider, module, function, name)
 }
 

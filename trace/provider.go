@@ -314,7 +314,7 @@ func (e *Env) explain(w *want) *NoProbe {
 		return none
 	}
 	for _, p := range meant {
-		if p.why != nil && p.why(e, w) != "" {
+		if p.why != nil && !e.elsewhere(w) && p.why(e, w) != "" {
 			none.Err, none.Message = measure.ErrUnsupported, fmt.Sprintf("%s can't be had here: %s", w.text, p.why(e, w))
 			return none
 		}
@@ -330,6 +330,17 @@ func (e *Env) explainMissing(w *want, provider string, none *NoProbe) {
 	if near := e.nearEvents(w); near != "" {
 		none.Hint = "near are " + near
 	}
+}
+
+// elsewhere reports whether the kernel has the probe, but in another module or function than w names.
+func (e *Env) elsewhere(w *want) (there bool) {
+	if w.module.any() && w.function.any() {
+		return false
+	}
+	anywhere := *w
+	anywhere.module, anywhere.function = glob{}, glob{}
+	_ = e.search(&anywhere, func(*found) { there = true }) // timers, whose names can be wrong, have been told of
+	return there
 }
 
 // explainParts finds the part of the description without which it would match, and what is near it.
@@ -360,6 +371,8 @@ func (e *Env) explainParts(w *want, none *NoProbe) {
 		names := slices.Sorted(maps.Keys(there))
 		if near := measure.Nearest(text, names); near != "" {
 			none.Hint = "did you mean " + near + "?"
+		} else if len(names) == 1 && names[0] == "" {
+			none.Hint = "it has no " + part.what + ": leave that part empty"
 		} else if len(names) <= 8 {
 			none.Hint = "its " + part.what + " can be " + strings.Join(names, ", ")
 		} else {

@@ -86,6 +86,8 @@ func TestProbes(t *testing.T) {
 		"sdt:net::netif_rxx":           "no probe matches sdt:net::netif_rxx (did you mean netif_rx?)",
 		"syscall::reed:entry":          "no probe matches syscall::reed:entry (did you mean read?)",
 		"syscall::read:enter":          "no probe matches syscall::read:enter (its name can be entry, return)",
+		"sched:genunix::off-cpu":       "no probe matches sched:genunix::off-cpu (its module can be vmlinux)",
+		"sched::disp:off-cpu":          "no probe matches sched::disp:off-cpu (it has no function: leave that part empty)",
 		"sycall::read:entry":           "there is no provider sycall (did you mean syscall?)",
 		"nothing:::":                   "there is no provider nothing (providers are dtrace profile syscall io proc sched tcp udp ip lockstat vminfo sysinfo sdt rawtp fbt)",
 		"tick-0":                       "tick-0: 0 is never",

@@ -189,6 +189,9 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 		}
 		return f
 	}
+	if exact, ok := exactFunction(w, modules); ok {
+		w = exact
+	}
 	var trouble error
 	many := !w.function.isLit || !w.name.isLit
 	n := 0
@@ -232,6 +235,46 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 	return e.noFunction(w, pid, modules)
 }
 
+// exactFunction returns w for the function alone that is called as w's pattern is written, if there is one: main.(*conn).Read.
+func exactFunction(w *want, modules []*symbol.Code) (*want, bool) {
+	if w.function.isLit || w.function.any() || !strings.ContainsAny(w.function.text, "([") {
+		return nil, false
+	}
+	for _, c := range modules {
+		funcs, err := c.Functions()
+		if err != nil {
+			continue
+		}
+		if slices.ContainsFunc(funcs, func(f symbol.Function) bool { return f.Name == w.function.plain }) {
+			exact := *w
+			exact.function = w.function.asLiteral()
+			return &exact, true
+		}
+	}
+	return nil, false
+}
+
+// shortTypes returns the name of a Go function as Go prints it in stacks: with [...] for the types that it is an instance for.
+func shortTypes(name string) string {
+	var out strings.Builder
+	depth := 0
+	for i := range len(name) {
+		switch c := name[i]; c {
+		case '[':
+			if depth++; depth == 1 {
+				out.WriteString("[...]")
+			}
+		case ']':
+			depth--
+		default:
+			if depth == 0 {
+				out.WriteByte(c)
+			}
+		}
+	}
+	return out.String()
+}
+
 // pidNames are which probes of a function are asked for.
 type pidNames struct {
 	entry, ret bool
@@ -263,10 +306,12 @@ func pidNamesOf(w *want) (pidNames, error) {
 // those the best: fread, not _IO_fread. A name that fits only in its readable form comes after all others. !ok: no name fits.
 func (w *want) nameOf(aliases []symbol.Function) (f symbol.Function, ok bool) {
 	least := 0
+	short := strings.Contains(w.function.plain, "[...]")
 	for _, a := range aliases {
 		rank := len(a.Name) - len(strings.TrimLeft(a.Name, "_"))
 		switch {
 		case w.function.match(a.Name):
+		case short && w.function.plain == shortTypes(a.Name):
 		case w.function.match(symbol.Readable(a.Name)):
 			rank += len(a.Name)
 		default:

@@ -55,6 +55,7 @@ type checker struct {
 	expanded              int             // expressions that came from inlines and translators
 
 	clause    *Clause
+	unfound   bool               // a probe of the clause was reported as not found: what follows from that is not reported
 	predicate bool               // within one
 	body      *[]Stmt            // where statements go
 	spec      specUse            // what the clause did so far, where order matters
@@ -123,7 +124,7 @@ func (c *checker) program(prog *syntax.Program) {
 	syntax.Walk(prog, func(n syntax.Node) bool {
 		if m, ok := n.(*syntax.Macro); ok {
 			if _, ok := c.o.Macro(m.Name); !ok {
-				c.fail(m.At(), syntax.UnknownMacro, "D_MACRO_UNDEF", "nothing was given for the macro $%s", m.Name)
+				c.noMacro(m.At(), "$"+m.Name)
 			}
 		}
 		return true
@@ -168,6 +169,8 @@ func (c *checker) attributes(p *syntax.Pragma) {
 func (c *checker) oneClause(s *syntax.Clause) {
 	var all []*Probe
 	numbers := map[uint32]int{}
+	before := len(c.diags)
+	defer func() { c.unfound = false }()
 	for i, p := range s.Probes { // one that two descriptions match is there twice: its clause runs twice
 		found := c.probes(p)
 		all = append(all, found...)
@@ -180,6 +183,7 @@ func (c *checker) oneClause(s *syntax.Clause) {
 			}
 		}
 	}
+	c.unfound = len(c.diags) > before
 	for _, group := range c.meanings(s, all) {
 		c.clauseAt(s, group, numbers)
 	}
@@ -259,9 +263,12 @@ func (c *checker) predicateOf(s *syntax.Clause) {
 
 // probes gives what a description matches.
 func (c *checker) probes(p *syntax.Probe) []*Probe {
-	named := *p
+	named, before := *p, len(c.diags)
 	for _, part := range []*syntax.Name{&named.Provider, &named.Module, &named.Function, &named.Name} {
-		part.Text = c.macrosIn(part.Text, p.At())
+		part.Text = c.macrosIn(part.Text, p.At(), part == &named.Function && syntax.OfProcess(named.Provider.Text))
+	}
+	if len(c.diags) > before {
+		return nil
 	}
 	found, err := c.env.Probes(&named)
 	if err == nil && len(found) > 0 {
@@ -404,20 +411,39 @@ func names[V any](m map[string]V) []string {
 }
 
 // macrosIn puts what stands for macros into a piece of a probe description.
-func (c *checker) macrosIn(text string, at syntax.Span) string {
-	return c.o.Expand(text, func(name string) {
-		c.fail(at, syntax.UnknownMacro, "D_MACRO_UNDEF", "nothing was given for the macro %s", name)
+func (c *checker) macrosIn(text string, at syntax.Span, symbol bool) string {
+	return c.o.Expand(text, symbol, func(name string) {
+		c.noMacro(at, name)
 	})
 }
 
+// noMacro reports a macro, with its $, that has no value.
+func (c *checker) noMacro(at syntax.Span, name string) {
+	d := c.fail(at, syntax.UnknownMacro, "D_MACRO_UNDEF", "nothing was given for the macro %s", name)
+	d.Hint = MacroHint(name)
+}
+
+// MacroHint returns how to give a macro, with its $, a value; "": there is no advice.
+func MacroHint(name string) string {
+	if name = strings.TrimLeft(name, "$"); name == "target" {
+		return "-p PID or -c COMMAND sets it"
+	}
+	return ""
+}
+
 // Expand puts what stands for macros into a piece of a probe description. missing is told of those that nothing was given for,
-// with their $.
-func (o Options) Expand(text string, missing func(name string)) string {
+// with their $; of a symbol, the name of a function in a process, a $ that begins no macro is part of the name. A \$ stays.
+func (o Options) Expand(text string, symbol bool, missing func(name string)) string {
 	if !strings.Contains(text, "$") {
 		return text
 	}
 	var out strings.Builder
 	for i := 0; i < len(text); {
+		if text[i] == '\\' && i+1 < len(text) {
+			out.WriteString(text[i : i+2])
+			i += 2
+			continue
+		}
 		if text[i] != '$' {
 			out.WriteByte(text[i])
 			i++
@@ -432,6 +458,11 @@ func (o Options) Expand(text string, missing func(name string)) string {
 			i++
 		}
 		value, ok := o.Macro(text[start:i])
+		if !ok && symbol && (start == i || text[start] > '9') {
+			out.WriteString(`\$`)
+			i = from + 1
+			continue
+		}
 		if !ok {
 			missing(text[from:i])
 		}

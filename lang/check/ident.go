@@ -713,6 +713,9 @@ func (c *checker) argsRef(e *syntax.Index) value {
 		}
 	}
 	if first == nil {
+		if c.unfound {
+			return value{}
+		}
 		c.fail(e.At(), ArgsIndex, "D_ARGS_NONE", "this clause has no probe, so nothing is known of args[%d]", n)
 		return value{}
 	}
