@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -100,6 +101,11 @@ func (e *Env) code(w *want, pid int) ([]*symbol.Code, error) {
 	}
 	if pid <= 0 {
 		return nil, userFault(w, "D_PROC_BADPID", "", "there is no process %d", pid)
+	}
+	if _, err := e.namespace(); err != nil || e.space.proc != nil {
+		f := userFault(w, "D_PROC_GRAB", "", "%v", cmp.Or(err, e.space.proc))
+		f.Err = measure.ErrUnsupported
+		return nil, f
 	}
 	if e.users.of == nil {
 		e.users.of = symbol.NewProcesses(e.root)
