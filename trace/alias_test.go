@@ -125,7 +125,7 @@ func TestNameAsAskedOfLibc(t *testing.T) {
 		}
 	}
 	if n < 100 {
-		t.Skip("needs: libc with names")
+		t.Errorf("libc has %d functions", n)
 	}
 	for _, name := range []string{"fread", "fwrite", "fputs", "puts", "close", "socket", "calloc", "snprintf"} {
 		if !slices.Contains(any, name) {

@@ -1,12 +1,14 @@
 package trace
 
 import (
+	"fmt"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
 	"culprit/kernel"
+	"culprit/lang/check"
 )
 
 // thousand makes 1000 system calls that nobody else makes so often, at a place with a name.
@@ -111,5 +113,38 @@ func TestProcOfAnotherNamespace(t *testing.T) {
 				t.Errorf("printed %q, want %q in it", out, tt.want)
 			}
 		})
+	}
+}
+
+// The verifier takes each use of a process's numbers at each kind of site, within a namespace too.
+func TestNumbersLoadWithinANamespace(t *testing.T) {
+	if kernel.RawTracepoints.Have(kernel.Root{}) != nil {
+		t.Skip("needs: root (BPF)")
+	}
+	e := here(t)
+	if _, err := e.BTF(); err != nil {
+		t.Skip("needs: kernel feature BTF")
+	}
+	e.space = pidSpace{asked: true, of: &check.Namespace{Level: 3, Inum: 4026532001}}
+	for _, site := range []string{"BEGIN", "syscall::read:entry", "syscall::read:return", "profile-97", "tick-1s", "sdt:sched::sched_switch", "rawtp:::sched_switch", "sched:::on-cpu", "sched:::wakeup", "proc:::exit"} {
+		for _, use := range []string{
+			"trace(pid)", "trace(tid)", "trace(ppid)", "trace(progenyof(5))", "@[ustack()] = count()", "@[ustack(5), stack(5)] = count()", "@[usym(arg0)] = count()", "trace(ustackdepth)",
+			"self->x = pid; trace(self->x)", "self->a[tid] = 1; trace(self->a[ppid])", "trace(curpsinfo->pr_pid)", "trace(curpsinfo->pr_ppid + curpsinfo->pr_pgid + curpsinfo->pr_sid + curlwpsinfo->pr_lwpid)",
+			"trace(*(char *)arg0)", "ustack(); printf(\"%d %d %d %d\", pid, tid, ppid, progenyof(pid))",
+		} {
+			for _, text := range []string{fmt.Sprintf("%s { %s; }", site, use), fmt.Sprintf("%s /pid == 5/ { %s; }", site, use)} {
+				if err := loads(e, text); err != nil {
+					t.Errorf("%s: %v", text, err)
+				}
+			}
+		}
+	}
+	for i, text := range examples(t) {
+		if strings.Contains(text, "$target") || strings.HasPrefix(text, "fbt:") {
+			continue
+		}
+		if err := loads(e, text); err != nil {
+			t.Errorf("example %d, %s: %v", i+1, text, err)
+		}
 	}
 }
