@@ -196,6 +196,8 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 		return f
 	}
 	var trouble error
+	same := e.merging()
+	defer same.give(yield)
 	many := !w.function.isLit || !w.name.isLit
 	n := 0
 	for _, c := range modules {
@@ -209,12 +211,12 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 			continue
 		}
 		for i := 0; i < len(funcs); {
-			same := i + 1
-			for same < len(funcs) && funcs[same].Start == funcs[i].Start {
-				same++
+			next := i + 1
+			for next < len(funcs) && funcs[next].Start == funcs[i].Start {
+				next++
 			}
-			f, fits := w.nameOf(funcs[i:same])
-			i = same
+			f, fits := w.nameOf(funcs[i:next])
+			i = next
 			if !fits || !w.function.isLit && f.Size == 0 || !c.Executable(f.Start) {
 				continue
 			}
@@ -224,7 +226,7 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 				continue
 			}
 			n++
-			if err := e.functionProbes(w, kinds, f, spot{code: c, pid: pid}, provider, many, yield); err != nil {
+			if err := e.functionProbes(w, kinds, f, spot{code: c, pid: pid}, provider, many, same.add); err != nil {
 				trouble = err
 			}
 		}
@@ -262,6 +264,41 @@ func pidNamesOf(w *want) (pidNames, error) {
 	}
 	k.one, k.at = true, at
 	return k, nil
+}
+
+// A merging puts the probes of one name together: a file may have several functions of a name, as static ones of its sources are,
+// and they are one probe with several places.
+type merging struct {
+	env  *Env
+	list []*found
+	at   map[string]*found
+}
+
+func (e *Env) merging() *merging { return &merging{env: e, at: map[string]*found{}} }
+
+// add takes a probe of one function.
+func (m *merging) add(f *found) {
+	path := f.spots[0].code.Path
+	key := strings.Join([]string{path, f.Function, f.Name}, "\x00")
+	first := m.at[key]
+	if first == nil {
+		m.at[key] = f
+		m.list = append(m.list, f)
+		return
+	}
+	first.spots = append(first.spots, f.spots...)
+	parts := []string{f.Provider, path, f.Function, f.Name} // by other names of the functions there may be fewer
+	for _, s := range first.spots {
+		parts = append(parts, strconv.FormatUint(s.offset, 16))
+	}
+	first.ID = m.env.userID(parts...)
+}
+
+// give calls yield with each probe.
+func (m *merging) give(yield func(*found)) {
+	for _, f := range m.list {
+		yield(f)
+	}
 }
 
 // nameOf returns a function under the name by which w asks for it, out of the names that the function has, the best last. A name
