@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"culprit/kernel"
@@ -113,4 +114,13 @@ func usesIDs(p *ir.Program) bool {
 		}
 	}
 	return gen.WantsUserFrames(p)
+}
+
+// unique returns a program of culprit's own in which threads are told apart, and idle CPUs found, by the numbers of the first
+// namespace, where threads outside of culprit's have the number 0.
+func (e *Env) unique(text string) string {
+	if ns, err := e.namespace(); err != nil || ns == nil {
+		return text
+	}
+	return strings.NewReplacer("[tid]", "[curthread->pid]", "tid != 0", "curthread->pid != 0", "/pid != 0/", "/curthread->pid != 0/").Replace(text)
 }
