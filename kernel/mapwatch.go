@@ -20,12 +20,13 @@ import (
 // it starts from then on. It is perf's side-band: the kernel writes a record before the first instruction there is executed.
 // Close ends it. Several goroutines may use it.
 type MapWatch struct {
-	mu    sync.Mutex
-	rings []*sideband
-	poll  []unix.PollFd // of rings, and of stop in the end
-	stop  *os.File      // its end wakes Wait
-	stops *os.File
-	page  int
+	polling sync.RWMutex // held by Wait, so that Close closes no file that it waits for
+	mu      sync.Mutex
+	rings   []*sideband
+	poll    []unix.PollFd // of rings, and of stop in the end
+	stop    *os.File      // its end wakes Wait
+	stops   *os.File
+	page    int
 }
 
 // A sideband is the ring of one CPU.
@@ -104,11 +105,16 @@ func (r Root) WatchMaps(pid int) (*MapWatch, error) {
 // Close ends it, and a Wait with it. It may be called twice.
 func (w *MapWatch) Close() error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.stops != nil {
 		w.stops.Close() //nolint:errcheck // nothing was written
 		w.stops = nil
 	}
+	w.mu.Unlock()
+	w.polling.Lock()
+	defer w.polling.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stop.Close() //nolint:errcheck // nothing was read
 	for _, r := range w.rings {
 		if r.memory != nil {
 			unix.Munmap(r.memory) //nolint:errcheck // it was mapped
@@ -121,6 +127,8 @@ func (w *MapWatch) Close() error {
 
 // Wait waits until there is something to be read, but not longer than a while; false: it was closed.
 func (w *MapWatch) Wait(most time.Duration) bool {
+	w.polling.RLock()
+	defer w.polling.RUnlock()
 	w.mu.Lock()
 	if w.rings == nil {
 		w.mu.Unlock()

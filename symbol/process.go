@@ -43,6 +43,8 @@ type Processes struct {
 	found   map[*object]map[uint64][]string // what FindInlined has found
 
 	inlinings uint64 // how often something was found of those
+	inside    bool   // numbers of processes are those of a PID namespace
+	outside   bool   // somebody asked for a process that is outside of it
 	denied    map[int]bool
 	gone      map[int]bool
 }
@@ -89,6 +91,13 @@ func NewProcesses(root kernel.Root) *Processes {
 	return &Processes{root: root, limits: usualLimits, procs: map[int]*process{}, objects: map[fileKey]*object{}, used: map[*object]uint64{},
 		denied: map[int]bool{}, gone: map[int]bool{}}
 }
+
+// outsideMost is a number that no process has.
+const outsideMost = 1 << 31
+
+// Inside tells that numbers of processes are those of a PID namespace: 0, and what is above every number, are processes outside
+// of it, which can't be looked into. To be called before all else.
+func (ps *Processes) Inside() { ps.inside = true }
 
 // See reads the maps of a process and the symbols of what it runs, so that its addresses have names when it has ended.
 func (ps *Processes) See(pid int) error {
@@ -204,6 +213,9 @@ func (ps *Processes) Notes() []string {
 	}
 	if n := len(ps.gone); n > 0 {
 		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps could be read", several(n)))
+	}
+	if ps.outside {
+		out = append(out, "addresses of processes outside of this PID namespace have no names")
 	}
 	omitted, cut := 0, 0
 	for _, p := range ps.procs {
@@ -333,6 +345,10 @@ func (ps *Processes) inFile(p *process, i int, addr, near uint64) (Place, Spot) 
 
 // process gives what is known of a process; it reads its maps at the first time, and when another process has its number.
 func (ps *Processes) process(pid int) (*process, error) {
+	if ps.inside && (pid <= 0 || pid >= outsideMost) {
+		ps.outside = true
+		return nil, fs.ErrNotExist
+	}
 	ps.tick++
 	p := ps.procs[pid]
 	if p != nil {

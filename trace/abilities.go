@@ -20,6 +20,9 @@ import (
 func (e *Env) abilities(p *ir.Program) (gen.Kernel, error) {
 	k := gen.Kernel{Arch: runtime.GOARCH, Offset: e.offset, Symbol: e.function}
 	var err error
+	if k.Namespace, err = e.namespace(); err != nil {
+		return k, err
+	}
 	if k.CPUs, err = ebpf.PossibleCPU(); err != nil {
 		return k, fmt.Errorf("count the CPUs: %w", err)
 	}

@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,7 +127,7 @@ func TestNameAsAskedOfLibc(t *testing.T) {
 		}
 	}
 	if n < 100 {
-		t.Skip("needs: libc with names")
+		t.Errorf("libc has %d functions", n)
 	}
 	for _, name := range []string{"fread", "fwrite", "fputs", "puts", "close", "socket", "calloc", "snprintf"} {
 		if !slices.Contains(any, name) {
@@ -145,5 +147,31 @@ func TestTwoNamesOfOneFunction(t *testing.T) {
 		if !strings.Contains(" "+got+" ", " "+line+" ") {
 			t.Errorf("printed %q, want %q in it", got, line)
 		}
+	}
+}
+
+// Several functions of one name in a file are one probe, which fires at each of them, once.
+func TestFunctionsOfOneName(t *testing.T) {
+	needs(t, kernel.Uprobe)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"one.c": `__attribute__((noinline)) static long helper(long n) { __asm__ volatile("" : "+r"(n)); return n + 1; }
+			long one(long n) { long r = helper(n); __asm__ volatile("" : "+r"(r)); return r; }`,
+		"two.c": `__attribute__((noinline)) static long helper(long n) { __asm__ volatile("" : "+r"(n)); return n + 2; }
+			long two(long n) { long r = helper(n); __asm__ volatile("" : "+r"(r)); return r; }`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work := compiled(t, `long one(long), two(long);
+		int main(void) { long s = 0; for (int i = 0; i < 100; i++) { s += one(i); if (i % 2) s += two(i); } return s == 1; }`, filepath.Join(dir, "one.c"), filepath.Join(dir, "two.c"))
+	for _, tt := range []struct{ name, description string }{{"literal", "helper:entry"}, {"pattern", "help*:entry"}, {"return", "helper:return"}, {"offset", "helper:0"}, {"both", "helper:entry,pid$target:a.out:one:entry"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, _ := traceCommand(t, work, "pid$target:a.out:"+tt.description+` /probefunc == "helper"/ { @ = count(); }`)
+			if strings.TrimSpace(out) != "150" {
+				t.Errorf("it fired %s times, want 150", strings.TrimSpace(out))
+			}
+		})
 	}
 }

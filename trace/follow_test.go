@@ -106,7 +106,7 @@ func TestCommandSharesAreTrue(t *testing.T) {
 			}
 			libc, all := count("libc[^ ]*"), count(`[^\s]+`)
 			if all < 5 {
-				t.Skip("needs: CPU time")
+				t.Skip("needs: quiet machine")
 			}
 			if libc*100 < all*75 {
 				t.Errorf("libc has %d of %d samples: %s%s", libc, all, out, errs)

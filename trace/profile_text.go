@@ -69,13 +69,13 @@ func (p *Profile) text(env *Env) (string, error) {
 	}
 	switch p.Of {
 	case OffCPU:
-		return p.offCPU(switchState(env), who), nil
+		return env.unique(p.offCPU(switchState(env), who)), nil
 	case RunQueue:
 		woken, err := p.Who.terms(env, firstArgument)
 		if err != nil {
 			return "", err
 		}
-		return p.runQueue(switchState(env), who, woken), nil
+		return env.unique(p.runQueue(switchState(env), who, woken)), nil
 	case Locks:
 		kernels, users := p.stacks()
 		return p.locks(append(anyOf("cpu", p.CPUs), who...), futexCalls(env), func(kind, wait string) string {

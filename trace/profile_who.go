@@ -28,7 +28,7 @@ type subject struct{ pid, tid, name, task string }
 // table: made once, never changed
 var (
 	atHand        = subject{"pid", "tid", "execname", "curthread"}
-	firstArgument = subject{"args[0]->tgid", "args[0]->pid", "stringof(args[0]->comm)", "args[0]"}
+	firstArgument = subject{"xlate <psinfo_t *> (args[0])->pr_pid", "xlate <lwpsinfo_t *> (args[0])->pr_lwpid", "stringof(args[0]->comm)", "args[0]"}
 )
 
 // commMost is how many bytes of a name the kernel keeps.

@@ -39,6 +39,7 @@ type Env struct {
 	made      map[uint32]*check.Probe // by ID
 	targets   map[*check.Probe]*found
 	fbt       functions
+	space     pidSpace          // what IDs of processes are
 	multi     *bool             // whether kprobe.multi is there; nil: not asked yet
 	missing   map[string]error  // providers that could not be listed
 	timers    map[string]uint32 // those made by being named, and their numbers

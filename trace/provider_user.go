@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -101,6 +102,11 @@ func (e *Env) code(w *want, pid int) ([]*symbol.Code, error) {
 	if pid <= 0 {
 		return nil, userFault(w, "D_PROC_BADPID", "", "there is no process %d", pid)
 	}
+	if _, err := e.namespace(); err != nil || e.space.proc != nil {
+		f := userFault(w, "D_PROC_GRAB", "", "%v", cmp.Or(err, e.space.proc))
+		f.Err = measure.ErrUnsupported
+		return nil, f
+	}
 	if e.users.of == nil {
 		e.users.of = symbol.NewProcesses(e.root)
 		e.users.codes, e.users.ids = map[int][]*symbol.Code{}, map[string]uint32{}
@@ -193,6 +199,8 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 		w = exact
 	}
 	var trouble error
+	same := e.merging()
+	defer same.give(yield)
 	many := !w.function.isLit || !w.name.isLit
 	n := 0
 	for _, c := range modules {
@@ -206,12 +214,12 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 			continue
 		}
 		for i := 0; i < len(funcs); {
-			same := i + 1
-			for same < len(funcs) && funcs[same].Start == funcs[i].Start {
-				same++
+			next := i + 1
+			for next < len(funcs) && funcs[next].Start == funcs[i].Start {
+				next++
 			}
-			f, fits := w.nameOf(funcs[i:same])
-			i = same
+			f, fits := w.nameOf(funcs[i:next])
+			i = next
 			if !fits || !w.function.isLit && f.Size == 0 || !c.Executable(f.Start) {
 				continue
 			}
@@ -221,7 +229,7 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 				continue
 			}
 			n++
-			if err := e.functionProbes(w, kinds, f, spot{code: c, pid: pid}, provider, many, yield); err != nil {
+			if err := e.functionProbes(w, kinds, f, spot{code: c, pid: pid}, provider, many, same.add); err != nil {
 				trouble = err
 			}
 		}
@@ -299,6 +307,41 @@ func pidNamesOf(w *want) (pidNames, error) {
 	}
 	k.one, k.at = true, at
 	return k, nil
+}
+
+// A merging puts the probes of one name together: a file may have several functions of a name, as static ones of its sources are,
+// and they are one probe with several places.
+type merging struct {
+	env  *Env
+	list []*found
+	at   map[string]*found
+}
+
+func (e *Env) merging() *merging { return &merging{env: e, at: map[string]*found{}} }
+
+// add takes a probe of one function.
+func (m *merging) add(f *found) {
+	path := f.spots[0].code.Path
+	key := strings.Join([]string{path, f.Function, f.Name}, "\x00")
+	first := m.at[key]
+	if first == nil {
+		m.at[key] = f
+		m.list = append(m.list, f)
+		return
+	}
+	first.spots = append(first.spots, f.spots...)
+	parts := []string{f.Provider, path, f.Function, f.Name} // by other names of the functions there may be fewer
+	for _, s := range first.spots {
+		parts = append(parts, strconv.FormatUint(s.offset, 16))
+	}
+	first.ID = m.env.userID(parts...)
+}
+
+// give calls yield with each probe.
+func (m *merging) give(yield func(*found)) {
+	for _, f := range m.list {
+		yield(f)
+	}
 }
 
 // nameOf returns a function under the name by which w asks for it, out of the names that the function has, the best last. A name

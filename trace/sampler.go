@@ -120,7 +120,7 @@ func (s *Sampler) enter(p *sampling) (*Source, error) {
 	}
 	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
 	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
-	source, err := newSource("sampler", Script{Text: p.text, Mode: syntax.Mode{Last: syntax.PartName},
+	source, err := newSource("sampler", Script{Text: env.unique(p.text), Mode: syntax.Mode{Last: syntax.PartName},
 		// Strings are names of threads, which are shorter; nothing is told but when it is asked for.
 		Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}}, 0,
 		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room}, env, io.Discard)
@@ -291,7 +291,7 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 	if b.Over.Span() <= 0 {
 		return &d.rate
 	}
-	pid, cpu := slices.Index(b.By, "pid"), slices.Index(b.By, "cpu")
+	process, pid, cpu := slices.Index(b.By, "process"), slices.Index(b.By, "pid"), slices.Index(b.By, "cpu")
 	for i := range b.Rows() {
 		key := b.Key(i)
 		c := d.cpus[b.Labels[key[cpu]]]
@@ -300,7 +300,8 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		}
 		c.lacks -= b.Values[i]
 		c.came += b.Values[i]
-		if b.Labels[key[pid]] == "0" {
+		// Processes outside of this PID namespace have number 0 too.
+		if b.Labels[key[pid]] == "0" && strings.HasPrefix(b.Labels[key[process]], "swapper/") {
 			c.resting = true
 			c.asleep -= b.Values[i]
 		}

@@ -50,6 +50,10 @@ func Compile(s Script, env *Env, l gen.Limits) (*Compiled, error) {
 	if len(ds) > 0 {
 		return nil, s.origins.told(ds, "")
 	}
+	var err error
+	if s.Options.Namespace, err = env.namespace(); err != nil {
+		return nil, err
+	}
 	p, ds := check.Check(s.File, s.Text, tree, env, s.Options)
 	if len(ds) > 0 {
 		return nil, s.origins.told(ds, s.File)
@@ -58,6 +62,9 @@ func Compile(s Script, env *Env, l gen.Limits) (*Compiled, error) {
 	low, ds := ir.Lower(p)
 	if len(ds) > 0 {
 		return nil, s.origins.told(ds, s.File)
+	}
+	if err := env.numbers(low, s.Options); err != nil {
+		return nil, err
 	}
 	k, err := env.abilities(low)
 	if err != nil {

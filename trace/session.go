@@ -121,6 +121,9 @@ func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
 		spec.Programs[helperName(i)] = &ebpf.ProgramSpec{Name: "culprit_help", Type: h.Type, Instructions: h.Instructions, License: "GPL"}
 	}
 	s = &Session{script: c, batches: batches{}, probes: map[uint32]*check.Probe{}, kernel: env.symbols, processes: symbol.NewProcesses(env.root), first: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func()), shrunk: limits.Shrink}
+	if c.kernel.Namespace != nil {
+		s.processes.Inside()
+	}
 	err = env.root.Locking(func() (err error) {
 		s.maps, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: env.Types().Cache()})
 		return err

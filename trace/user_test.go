@@ -63,6 +63,22 @@ func TestUserHelper(t *testing.T) {
 		if _, err := r.Run(context.Background(), Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err != nil {
 			t.Fatal(err)
 		}
+	case "namespace": // runs a program in the namespace that it is in
+		r := program("%s", os.Getenv(helper+"_TEXT"))
+		switch command := os.Getenv(helper + "_COMMAND"); {
+		case strings.HasPrefix(command, "-p "):
+			c := exec.Command(strings.TrimPrefix(command, "-p "), "wait")
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer c.Process.Kill() //nolint:errcheck // it may have ended
+			r.Processes = []int{c.Process.Pid}
+		case command != "":
+			r.Commands = []string{command}
+		}
+		if _, err := r.Run(context.Background(), Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err != nil {
+			t.Fatal(err)
+		}
 	case "trace": // traces a process for ever
 		pid, _ := strconv.Atoi(os.Getenv(helper + "_PID"))
 		r := program("pid%d:a.out:go:entry { @ = count(); }", pid)

@@ -175,7 +175,7 @@ func (c *checker) load(lib *library) {
 		return
 	}
 	c.loaded[lib.name] = true
-	prog, ds := syntax.Displaced(lib.text, syntax.Mode{File: lib.name})
+	prog, ds := syntax.Displaced(c.o.Namespace.within(lib.text), syntax.Mode{File: lib.name})
 	if ds != nil {
 		c.fail(c.use, NotYet, "", "the library %s: %v", lib.name, ds)
 		return

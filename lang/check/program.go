@@ -170,8 +170,15 @@ type Options struct {
 	Target       int64             // $target; 0: none was given
 	Words        map[string]string // the other macros: "pid", "uid" ...; see Macro
 	Probes       bool              // -Z: descriptions that match nothing are allowed
+	Namespace    *Namespace        // whose process IDs are meant; nil: the first one's
 	NoTypes      bool              // do not read BTF: for tests of what needs none
 	All          map[string]string // every option by name, as it was set last
+}
+
+// A Namespace is the PID namespace of whoever runs a program.
+type Namespace struct {
+	Level int    // how far below the first one it is; above 0
+	Inum  uint32 // its number: the inode of /proc/self/ns/pid
 }
 
 // A Program is what a text means.

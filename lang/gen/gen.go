@@ -15,18 +15,19 @@ import (
 type Kernel struct {
 	TaskStorage bool // else self-> variables are in a hash by thread
 	RingBuffer  bool
-	Loop        bool   // bpf_loop
-	AtomicFetch bool   // atomic operations that give the old value, and exchange
-	LongKeys    bool   // keys of hash maps may be longer than 512 bytes (5.11)
-	NoPrealloc  bool   // hash maps may allocate elements in programs of every type; else they have all from the start
-	Cookies     bool   // bpf_get_attach_cookie in programs of every type
-	TypedRaw    bool   // BTF-typed raw tracepoints, and it costs nothing more to use them: the types were read already
-	Compat      bool   // system calls of 32-bit processes come too
-	Records     bool   // programs for system calls may be attached to perf's records of the trace events raw_syscalls
-	TaskBTF     bool   // bpf_get_current_task_btf, as one wants to know that quickly
-	Unwind      bool   // user space tells of processes how their stacks are walked; wants Loop, NoPrealloc, bpf_get_current_task_btf and bpf_task_pt_regs
-	CPUs        int    // possible ones
-	Arch        string // as GOARCH: "amd64", "arm64"; "": amd64
+	Loop        bool             // bpf_loop
+	AtomicFetch bool             // atomic operations that give the old value, and exchange
+	LongKeys    bool             // keys of hash maps may be longer than 512 bytes (5.11)
+	NoPrealloc  bool             // hash maps may allocate elements in programs of every type; else they have all from the start
+	Cookies     bool             // bpf_get_attach_cookie in programs of every type
+	TypedRaw    bool             // BTF-typed raw tracepoints, and it costs nothing more to use them: the types were read already
+	Compat      bool             // system calls of 32-bit processes come too
+	Records     bool             // programs for system calls may be attached to perf's records of the trace events raw_syscalls
+	TaskBTF     bool             // bpf_get_current_task_btf, as one wants to know that quickly
+	Unwind      bool             // user space tells of processes how their stacks are walked; wants Loop, NoPrealloc, bpf_get_current_task_btf and bpf_task_pt_regs
+	CPUs        int              // possible ones
+	Namespace   *check.Namespace // whose process IDs are meant; nil: the first one's
+	Arch        string           // as GOARCH: "amd64", "arm64"; "": amd64
 	// Offset tells where a member of a struct lies, in bytes: "task_struct", "real_parent"; nil: no types are at hand.
 	Offset func(typ, member string) (int, error)
 	// Symbol tells where a function of the kernel begins and how long it is; nil: no symbols are at hand.

@@ -38,6 +38,13 @@ func (b *builder) taskBTF() {
 
 // otherID makes pid, tid, uid and gid of the thread meant.
 func (b *builder) otherID(s *ir.Step) error {
+	if b.k.Namespace != nil && s.N != ir.Unique && (s.Which == check.BuiltinPID || s.Which == check.BuiltinTID) {
+		b.task()
+		b.idsOf()
+		b.half(s.Which)
+		b.put(s.Dst, asm.R0)
+		return nil
+	}
 	path := [][2]string{{"task_struct", "tgid"}}
 	switch s.Which {
 	case check.BuiltinTID:

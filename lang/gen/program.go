@@ -23,8 +23,9 @@ type builder struct {
 	site    check.Site
 	arm     bool
 
-	record   bool // what the program gets is perf's record of raw_syscalls:sys_enter or sys_exit
-	otherPID int  // where task_struct has the thread's id, if the thread meant is not the one at hand
+	record    bool // what the program gets is perf's record of raw_syscalls:sys_enter or sys_exit
+	numbering numbering
+	otherPID  int // where task_struct has the thread's id, if the thread meant is not the one at hand
 
 	code      Code
 	leave     label // the end of the program, with nothing to give back
@@ -111,6 +112,9 @@ func (w *Whole) builder(probes []*check.Probe, clauses []int) (*builder, error) 
 		if b.otherPID, err = b.offset("task_struct", "pid"); err != nil {
 			return nil, err
 		}
+	}
+	if err := b.learnNumbers(); err != nil {
+		return nil, err
 	}
 	if b.k.Unwind {
 		if _, err := b.offset("task_struct", "mm"); err != nil {
@@ -490,7 +494,7 @@ func (b *builder) makeFault() {
 	b.store(asm.R10, at, asm.R0, 8)
 	b.call(asm.FnGetSmpProcessorId)
 	b.store(asm.R10, at+16, asm.R0, 4)
-	b.call(asm.FnGetCurrentPidTgid)
+	b.ids()
 	b.store(asm.R10, at+20, asm.R0, 4)
 	b.mapPtr(asm.R1, MapRing)
 	b.mov(asm.R2, asm.R10)

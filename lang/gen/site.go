@@ -503,14 +503,17 @@ func (b *builder) builtin(s *ir.Step) error {
 			return err
 		}
 	case check.BuiltinPID, check.BuiltinTID, check.BuiltinUID, check.BuiltinGID:
-		if b.other() {
+		switch {
+		case b.other():
 			return b.otherID(s)
+		case s.Which == check.BuiltinUID || s.Which == check.BuiltinGID:
+			half(asm.FnGetCurrentUidGid, s.Which == check.BuiltinGID)
+		case s.N == ir.Unique:
+			half(asm.FnGetCurrentPidTgid, false)
+		default:
+			b.ids()
+			b.half(s.Which)
 		}
-		fn := asm.FnGetCurrentPidTgid
-		if s.Which == check.BuiltinUID || s.Which == check.BuiltinGID {
-			fn = asm.FnGetCurrentUidGid
-		}
-		half(fn, s.Which == check.BuiltinPID || s.Which == check.BuiltinGID)
 	case check.BuiltinCPU:
 		b.call(asm.FnGetSmpProcessorId)
 	case check.BuiltinCurthread:

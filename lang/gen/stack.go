@@ -317,8 +317,12 @@ func (b *builder) makeStack() {
 	kernel, owned := b.label(), b.label()
 	b.load(asm.R1, asm.R10, flags, 8, false)
 	b.ifImm(asm.JNE, asm.R1, flagUserStack, kernel, asm.R0)
-	b.call(asm.FnGetCurrentPidTgid)
+	b.ids()
 	b.add(asm.RSh.Imm(asm.R0, 32))
+	if b.k.Namespace != nil {
+		b.ifImm(asm.JNE, asm.R0, 0, owned, asm.R1)
+		b.movImm(asm.R0, Outside)
+	}
 	b.jump(owned)
 	b.bind(kernel)
 	b.movImm(asm.R0, 0)

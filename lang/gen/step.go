@@ -640,7 +640,7 @@ func (b *builder) emit(s *ir.Step) {
 	b.call(asm.FnGetSmpProcessorId)
 	r, o = at(16)
 	b.store(r, o, asm.R0, 4)
-	b.call(asm.FnGetCurrentPidTgid)
+	b.ids()
 	r, o = at(20)
 	b.store(r, o, asm.R0, 4)
 	b.movImm(asm.R4, wake(rec))

@@ -47,8 +47,13 @@ func (b *builder) parent(s *ir.Step) error {
 	b.task()
 	b.mov(asm.R3, asm.R0)
 	b.kernelWord(up, 8, slotTemp)
-	b.mov(asm.R3, asm.R0)
-	b.kernelWord(id, 4, slotTemp)
+	if b.k.Namespace != nil {
+		b.idsOf()
+		b.half(check.BuiltinPID)
+	} else {
+		b.mov(asm.R3, asm.R0)
+		b.kernelWord(id, 4, slotTemp)
+	}
 	b.put(s.Dst, asm.R0)
 	return nil
 }
@@ -74,8 +79,14 @@ func (b *builder) progeny(s *ir.Step) error {
 		b.mov(asm.R7, asm.R2)
 		b.movImm(asm.R8, 0)
 		b.bind(again)
-		b.mov(asm.R3, asm.R7)
-		b.kernelWord(id, 4, -8)
+		if b.k.Namespace != nil {
+			b.mov(asm.R0, asm.R7)
+			b.idsOf()
+			b.half(check.BuiltinPID)
+		} else {
+			b.mov(asm.R3, asm.R7)
+			b.kernelWord(id, 4, -8)
+		}
 		b.ifReg(asm.JEq, asm.R0, asm.R6, yes)
 		b.ifImm(asm.JEq, asm.R0, 0, no, asm.R1)
 		b.mov(asm.R3, asm.R7)

@@ -64,7 +64,7 @@ func (b *builder) makeWalk() {
 	b.load(asm.R9, asm.R8, mmAt, 8, false)
 	b.ifImm(asm.JEq, asm.R9, 0, plain, asm.R1) // a thread of the kernel
 	b.store(asm.R6, walkMM, asm.R9, 8)
-	b.call(asm.FnGetCurrentPidTgid)
+	b.ids()
 	b.add(asm.RSh.Imm(asm.R0, 32))
 	b.store(asm.R6, walkPID, asm.R0, 8)
 	b.store(asm.R10, key, asm.R0, 8)
@@ -77,8 +77,12 @@ func (b *builder) makeWalk() {
 	b.ifReg(asm.JEq, asm.R1, asm.R2, known)
 	b.ifImm(asm.JEq, asm.R1, 0, adopted, asm.R3)
 	b.bind(unknown)
+	outside := b.label() // user space can't look into it
+	b.load(asm.R1, asm.R6, walkPID, 8, false)
+	b.ifImm(asm.JEq, asm.R1, 0, outside, asm.R2)
 	b.mov(asm.R1, asm.R6)
 	b.callSub(b.function("want", b.makeWant))
+	b.bind(outside)
 	b.movImm(asm.R0, -2)
 	b.exit()
 	b.bind(adopted)

@@ -205,6 +205,9 @@ func (c *clause) number(e check.Expr) num {
 	return known(0)
 }
 
+// Unique is N of a builtin tid that tells all threads apart: also those that have no number in the PID namespace that is meant.
+const Unique = 1
+
 // builtin gives a variable of D. What stays the same through a clause is asked for once.
 func (c *clause) builtin(which check.BuiltinVar, n int) num {
 	key := builtin{which, n}

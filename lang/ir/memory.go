@@ -391,7 +391,11 @@ func (c *clause) threadKey() num {
 	if n, ok := c.known[thread{}]; ok {
 		return n
 	}
-	tid := c.builtin(check.BuiltinTID, 0)
+	which := 0
+	if c.lowerer.src.Options.Namespace != nil {
+		which = Unique // threads outside of the namespace have one number
+	}
+	tid := c.builtin(check.BuiltinTID, which)
 	r := c.reg()
 	idle, end := c.block(), c.block()
 	c.become(r, tid)

@@ -336,6 +336,9 @@ func builtinName(which check.BuiltinVar, n int) string {
 	if which == check.BuiltinArg || which == check.BuiltinSite || which == check.BuiltinURegs || which == check.BuiltinFrame || which == check.BuiltinUFrame {
 		return fmt.Sprint(w, n)
 	}
+	if which == check.BuiltinTID && n == Unique {
+		return "unique " + w
+	}
 	return w
 }
 
