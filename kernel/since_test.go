@@ -16,6 +16,8 @@ func TestSince(t *testing.T) {
 	for _, n := range Needs() {
 		t.Run(n.Name, func(t *testing.T) {
 			err := n.Have(r)
+			// The tests of emulated kernels make docs/KERNELS.md of this.
+			t.Logf("need\t%s\t%d.%d\t%v\t%s", n.Name, n.Major, n.Minor, err == nil, n.Without)
 			want := fmt.Sprintf("%d.%d brought it", n.Major, n.Minor)
 			if r.before(n.Major, n.Minor) {
 				if !errors.Is(err, measure.ErrUnsupported) && !errors.Is(err, measure.ErrDenied) {

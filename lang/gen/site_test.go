@@ -228,7 +228,7 @@ func TestStack(t *testing.T) {
 func TestStackCut(t *testing.T) {
 	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU()}
 	short, long := kernelHere(), old
-	short.LongKeys, long.LongKeys = false, true
+	short.LongKeys, long.LongKeys = false, since(5, 11)
 	for _, tt := range []struct {
 		name string
 		k    Kernel
