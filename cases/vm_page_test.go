@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -70,9 +71,13 @@ func checkKernelPage(t *testing.T, found map[string]*kernelFound) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	probes, err := probeTable(found)
+	if err != nil {
+		t.Error(err)
+	}
 	page := string(text)
 	for name, table := range map[string]string{
-		"commands": commandTable(t, found), "features": featureTable(t, found), "probes": probeTable(t, found),
+		"commands": commandTable(t, found), "features": featureTable(t, found), "probes": probes,
 	} {
 		begin, end := "<!-- "+name+", from go test ./cases -run TestKernels -update -->\n", "<!-- end of "+name+" -->\n"
 		before, rest, ok := strings.Cut(page, begin)
@@ -134,8 +139,7 @@ func featureTable(t *testing.T, found map[string]*kernelFound) string {
 
 // probeTable has a row per stable probe that an older kernel lacks and a newer one has. The message of the older one has to
 // name the version that brought it.
-func probeTable(t *testing.T, found map[string]*kernelFound) string {
-	t.Helper()
+func probeTable(found map[string]*kernelFound) (out string, err error) {
 	series, out := heads("probe", "")
 	newest := found[series[len(series)-1]].probes
 	var names []string
@@ -157,7 +161,7 @@ func probeTable(t *testing.T, found map[string]*kernelFound) string {
 			_, version, ok := strings.Cut(why, ": Linux ")
 			version, _, named := strings.Cut(version, " brought it")
 			if !ok || !named {
-				t.Errorf("%s on Linux %s: %q names no version", name, s, why)
+				err = errors.Join(err, fmt.Errorf("%s on Linux %s: %q names no version", name, s, why))
 			}
 			row += " | from " + version
 		}
@@ -165,5 +169,27 @@ func probeTable(t *testing.T, found map[string]*kernelFound) string {
 			out += row + " |\n"
 		}
 	}
-	return out
+	return out, err
+}
+
+// A probe that an older kernel lacks needs a version in its message; one that no kernel has does not.
+func TestProbeTable(t *testing.T) {
+	found := func(lock string) map[string]*kernelFound {
+		all := map[string]*kernelFound{}
+		series, _ := heads("", "")
+		for _, s := range series {
+			out := "    x_test.go:1: probe\tlockstat:::b\tyes\n    x_test.go:1: probe\tio:::wait\tcan't be had here\n"
+			if s == "5.10" {
+				out = "    x_test.go:1: probe\tlockstat:::b\t" + lock + "\n"
+			}
+			all[s] = readFound([]byte(out))
+		}
+		return all
+	}
+	if out, err := probeTable(found("no tracepoint e: Linux 5.19 brought it")); err != nil || !strings.Contains(out, "| `lockstat:::b` | from 5.19 | yes | yes | yes |\n") || strings.Contains(out, "io:::wait") {
+		t.Errorf("%v, %s", err, out)
+	}
+	if _, err := probeTable(found("no tracepoint e")); err == nil {
+		t.Error("a message without a version passes")
+	}
 }

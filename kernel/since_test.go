@@ -62,6 +62,9 @@ func TestOlder(t *testing.T) {
 			if err := n.Have(r); !errors.Is(err, measure.ErrUnsupported) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
+			if n.Word == "" && FileSince(r, n.File) != fmt.Sprintf("Linux %d.%d brought it", n.Major, n.Minor) || FileSince(Root{Proc: t.TempDir()}, n.File) != "" {
+				t.Errorf("%q for an old kernel, %q for one of no version", FileSince(r, n.File), FileSince(Root{Proc: t.TempDir()}, n.File))
+			}
 		})
 	}
 }
