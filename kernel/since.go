@@ -26,7 +26,6 @@ func Needs() []Need {
 	return []Need{ // table: one row per part of the kernel
 		{Name: "typed_tracepoints", Feature: TypedTracepoints, Major: 5, Minor: 5, Without: "raw tracepoints"},
 		{Name: "fentry", Feature: Fentry, Major: 5, Minor: 5, Without: "kprobes"},
-		{Name: "fexit", Feature: Fexit, Major: 5, Minor: 5, Without: "kretprobes"},
 		{Name: "ethtool_netlink", Feature: EthtoolNetlink, Major: 5, Minor: 6, Without: "driver names and counters by ioctl"},
 		{Name: "ring_buffer", Feature: RingBuffer, Major: 5, Minor: 8, Without: "no `trace`, `profile` or traced statistics"},
 		{Name: "bpf_statistics", Feature: BPFStatistics, Major: 5, Minor: 8, Without: "the cost of BPF programs is unknown"},

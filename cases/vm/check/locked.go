@@ -45,6 +45,11 @@ func locked(kib int, want string, args ...string) func(*scene, *Result) error {
 
 // limited runs a command of culprit with a limit of locked memory and without the right to raise it.
 func (s *scene) limited(kib int, args []string) (out, errs []byte, err error) {
+	// The commands that this process starts inherit the limit, and it starts no others any more.
+	limit := unix.Rlimit{Cur: uint64(kib) << 10, Max: uint64(kib) << 10}
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+		return nil, nil, fmt.Errorf("limit locked memory: %w", err)
+	}
 	// A capability that leaves the bounding set of a thread leaves it for the programs that this thread starts. The thread
 	// stays locked, and ends with this goroutine.
 	done := make(chan struct{})
@@ -55,7 +60,7 @@ func (s *scene) limited(kib int, args []string) (out, errs []byte, err error) {
 			err = fmt.Errorf("drop CAP_SYS_RESOURCE: %w", err)
 			return
 		}
-		cmd := exec.Command("/bin/sh", append([]string{"-c", fmt.Sprintf(`ulimit -l %d; exec "$0" "$@"`, kib), s.culprit}, args...)...)
+		cmd := exec.Command(s.culprit, args...)
 		cmd.WaitDelay = time.Second
 		timer := time.AfterFunc(patience, func() {
 			if cmd.Process != nil {

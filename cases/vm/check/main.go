@@ -52,7 +52,7 @@ type scene struct {
 const atOnce = 3
 
 // patience is how long a command may take, on an emulated machine that is busy.
-const patience = 90 * time.Second
+const patience = 240 * time.Second
 
 func main() {
 	culprit := flag.String("culprit", "./culprit", "the program")
