@@ -37,7 +37,7 @@ type check struct {
 	args   []string                    // of culprit; nil where run is set
 	run    func(*scene, *Result) error // in place of args
 	sane   func(b []byte) error        // looks at standard output; nil takes all of it
-	alone  bool                        // runs when all others have ended: their maps would count against its limit
+	alone  bool                        // nothing may run beside it: maps of others count against its limit
 	lesser string                      // what a note says that an older kernel lacks; "" where nothing may be lacking
 }
 
@@ -57,15 +57,16 @@ const patience = 240 * time.Second
 func main() {
 	culprit := flag.String("culprit", "./culprit", "the program")
 	disk := flag.String("disk", "", "disk, or file on one, that is written over; \"\" leaves disks idle")
+	alone := flag.Bool("alone", false, "run the checks that nothing may run beside, and no others")
 	only := flag.String("only", "", "check the rows that match this expression alone")
 	flag.Parse()
-	if err := checkAll(*culprit, *disk, *only); err != nil {
+	if err := checkAll(*culprit, *disk, *only, *alone); err != nil {
 		fmt.Fprintln(os.Stderr, "check:", err)
 		os.Exit(1)
 	}
 }
 
-func checkAll(culprit, disk, only string) error {
+func checkAll(culprit, disk, only string, alone bool) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -88,31 +89,23 @@ func checkAll(culprit, disk, only string) error {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
-	one := func(c check) {
-		r := s.check(c)
-		mu.Lock()
-		defer mu.Unlock()
-		json.NewEncoder(os.Stdout).Encode(r) //nolint:errcheck // who reads finds a row missing
+	if alone {
+		slots = make(chan struct{}, 1)
 	}
-	var last []check
 	for _, c := range checks() {
-		if !pattern.MatchString(c.row) {
-			continue
-		}
-		if c.alone {
-			last = append(last, c)
+		if c.alone != alone || !pattern.MatchString(c.row) {
 			continue
 		}
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			one(c)
+			r := s.check(c)
+			mu.Lock()
+			defer mu.Unlock()
+			json.NewEncoder(os.Stdout).Encode(r) //nolint:errcheck // who reads finds a row missing
 		})
 	}
 	all.Wait()
-	for _, c := range last {
-		one(c)
-	}
 	return nil
 }
 
