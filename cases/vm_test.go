@@ -13,24 +13,52 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// kernelSeries are the kernels that the rooms which deal with the kernel are tested on, beside the one that this machine runs: by
-// what only some of them have. musts are tests that may not be skipped there.
+// kernelSeries are the kernels that are emulated, beside the one that this machine runs. Each runs the commands of vm/check,
+// the golden programs, the worked examples and TestMembersLoad. Those of the middle run all other tests of the packages that
+// deal with the kernel too, each what the other leaves out. musts are tests that may not be skipped there.
 var kernelSeries = []struct { // table: kernels and what they are there for
 	series string
-	spared string // worked examples that the other has
-	other  string // tests that the other has
+	only   string // tests, as -test.run takes them
+	other  string // tests that another kernel runs
 	musts  []string
 }{
-	{"6.12", "[02468]", "FuzzGenerate|TestWalksAreTaken|TestUnlisted|TestProcessStatistics|TestTCPStatistics|TestUDPAndIPProbes|TestConnectionsWithoutSocket|TestStacksAtSystemCallsByRecords", []string{"TestSyscallStatistics", "TestFamiliesCompile", "TestAttachFunction/multi_entry", "TestAttachFunction/multi_return", "TestAttachFunction/fentry_entry", "TestAttachManyFunctions/any",
-		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestWrittenMany", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit", "TestHandlersOfTimers"}},
-	{"6.1", "[13579]", "TestProfileShares|TestProfileEnds|TestSamplerShares|TestSamplerKernelAlone|TestProfileOfOneCPU", []string{"TestSyscallStatistics", "TestProcessStatistics", "TestTCPStatistics", "TestFamiliesCompile", "TestAttachFunction/kprobe_entry", "TestAttachFunction/kprobe_return", "TestAttachFunction/fentry_entry", "TestAttachManyFunctions/kprobe",
-		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit", "TestHandlersOfTimers"}},
+	{"6.12", ".", "FuzzGenerate|TestWalksAreTaken|TestUnlisted|TestProcessStatistics|TestTCPStatistics|TestUDPAndIPProbes|TestConnectionsWithoutSocket|TestStacksAtSystemCallsByRecords", []string{"TestSyscallStatistics", "TestFamiliesCompile", "TestAttachFunction/multi_entry", "TestAttachFunction/multi_return", "TestAttachFunction/fentry_entry", "TestAttachManyFunctions/any",
+		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestWrittenMany", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit", "TestHandlersOfTimers", "TestMembersLoad"}},
+	{"6.1", ".", "TestProfileShares|TestProfileEnds|TestSamplerShares|TestSamplerKernelAlone|TestProfileOfOneCPU", []string{"TestSyscallStatistics", "TestProcessStatistics", "TestTCPStatistics", "TestFamiliesCompile", "TestAttachFunction/kprobe_entry", "TestAttachFunction/kprobe_return", "TestAttachFunction/fentry_entry", "TestAttachManyFunctions/kprobe",
+		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit", "TestHandlersOfTimers", "TestMembersLoad"}},
+	{"7.2", everywhere, "none", []string{"TestMembersLoad", "TestTwins", "TestObjectsAreNumbers", "TestFamiliesCompile"}},
+	{"5.10", everywhere, "none", []string{"TestMembersLoad", "TestTwins", "TestObjectsAreNumbers", "TestFamiliesCompile"}},
 }
 
-// The tests of kernel, trace and lang/gen, run as root by other kernels in an emulated machine (vm/run).
+// everywhere are the tests that every kernel runs: the golden programs of lang/gen, the worked examples of docs/D.md, each
+// member of each argument of each stable probe, traced statistics, and what kernels lack.
+const everywhere = "^(TestTwins|TestTwinsOfLongKeys|TestManyValues|TestRecord|TestGlobalsAndSelf|TestAggregations|TestDrops|TestNesting|TestStack|TestStackCut|TestTyped|TestFunctions|TestSyscalls|" +
+	"TestWorkedExamples|TestMembersLoad|TestObjectsAreNumbers|TestRenamedMembers|TestMissingProbesNameVersions|TestFramePointersAreTold|TestFamiliesCompile|" +
+	"TestSince|TestLocking|TestCountsLocked|TestMemory|TestNamer)$"
+
+// kernelScript runs in the emulated machine, with its default limit of locked memory. Garbage of tests is collected when it has
+// to be: an emulated machine has more memory than time.
+const kernelScript = `#!/bin/busybox sh
+dd if=/dev/zero of=/tmp/disk bs=1M count=8 2>/dev/null
+losetup -f /tmp/disk && disk=$(losetup -a | sed 's/:.*//')
+./check -culprit ./culprit -alone || failed=1
+# Its commands wait most of the time for the next interval. The tests beside them measure no time.
+./check -culprit ./culprit -disk "$disk" >/tmp/checked 2>&1 &
+tests() { (cd tests/$1 && GOGC=off GOMEMLIMIT=300MiB ./test -test.v -test.run "$2" -test.skip "$3"); }
+tests lang/gen "$@" || failed=1
+wait $! || failed=1
+cat /tmp/checked
+tests kernel "$@" || failed=1
+tests trace "$@" || failed=1
+exit ${failed:-0}
+`
+
+// The commands of culprit, as vm/check runs them, and the tests of kernel, trace and lang/gen, as root on other kernels in an
+// emulated machine (vm/run). docs/KERNELS.md is made of what works there: -update writes it.
 func TestKernels(t *testing.T) {
 	if quick() {
 		return
@@ -40,21 +68,73 @@ func TestKernels(t *testing.T) {
 			t.Skip("needs: tool " + tool)
 		}
 	}
+	dir := kernelFiles(t)
+	var mu sync.Mutex
+	found := map[string]*kernelFound{}
+	t.Run("on", func(t *testing.T) {
+		for _, k := range kernelSeries {
+			t.Run(k.series, func(t *testing.T) {
+				t.Parallel() // each is one thread of QEMU
+				if !haveKernel(k.series) {
+					t.Skip("needs: tool kernel-" + k.series + " (vm/kernels fetches it)")
+				}
+				// Two emulators are two busy CPUs. Nothing else runs beside them: starved, an emulated machine's clock stands still for seconds.
+				args := []string{"-n", "10", "vm/run", "-t", "900", "-k", k.series, "-m", "tcp_diag loop"}
+				for _, file := range []string{"tests", "check", "culprit"} {
+					args = append(args, "-f", filepath.Join(dir, file))
+				}
+				out, err := exec.Command("nice", append(args, filepath.Join(dir, "all"), k.only, skipThere(k.other))...).CombinedOutput()
+				f := readFound(out)
+				for _, r := range f.rows {
+					if r.Problem != "" {
+						t.Errorf("%s: %s", r.Row, r.Problem)
+					}
+				}
+				results, failed := testResults(out)
+				t.Logf("%d commands, the longest %s; %d tests, the longest %s", len(f.rows), f.longest(), len(results), longest(out))
+				for _, must := range k.musts {
+					if results[must] != "PASS" {
+						t.Errorf("%s: %q", must, results[must])
+					}
+				}
+				if failed != "" {
+					t.Error(failed)
+				} else if err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				found[k.series] = f
+			})
+		}
+	})
+	if !t.Failed() && len(found) == len(kernelSeries) {
+		checkKernelPage(t, found)
+	}
+}
+
+// kernelFiles builds what runs in the emulated machines, into a directory that it returns.
+func kernelFiles(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	tests := filepath.Join(dir, "tests")
-	var script bytes.Buffer // garbage is collected when it has to be: an emulated machine has more memory than time
-	for _, room := range []string{"lang/gen", "kernel", "trace"} {
-		build := exec.Command("go", "test", "-trimpath", "-c", "-o", filepath.Join(tests, room, "test"), "../"+room)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
+	build := func(args ...string) {
+		t.Helper()
+		run := exec.Command("go", args...)
+		run.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := run.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
+	}
+	build("build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "culprit"), "../cmd/culprit")
+	build("build", "-trimpath", "-ldflags=-w", "-o", filepath.Join(dir, "check"), "./vm/check")
+	for _, room := range []string{"lang/gen", "kernel", "trace"} {
+		build("test", "-trimpath", "-c", "-o", filepath.Join(tests, room, "test"), "../"+room)
 		if data := filepath.Join("..", room, "testdata"); isDir(data) {
 			if err := os.CopyFS(filepath.Join(tests, room, "testdata"), os.DirFS(data)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		fmt.Fprintf(&script, "(cd tests/%s && GOGC=off GOMEMLIMIT=400MiB ./test -test.v -test.skip \"$1\") || failed=1\n", room)
 	}
 	// The worked examples are read where they stand.
 	text, err := os.ReadFile("../docs/D.md")
@@ -64,44 +144,20 @@ func TestKernels(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(tests, "docs", "D.md"), text, 0o644)
 	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "all"), []byte(kernelScript), 0o755)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	script.WriteString("exit ${failed:-0}\n")
-	all := filepath.Join(dir, "all")
-	if err := os.WriteFile(all, script.Bytes(), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, k := range kernelSeries {
-		t.Run(k.series, func(t *testing.T) {
-			t.Parallel() // each is one thread of QEMU
-			if !haveKernel(k.series) {
-				t.Skip("needs: tool kernel-" + k.series + " (vm/kernels fetches it)")
-			}
-			// Two emulators are two busy CPUs. Nothing else runs beside them: starved, an emulated machine's clock stands still for seconds.
-			run := exec.Command("nice", "-n", "10", "vm/run", "-t", "600", "-k", k.series, "-m", "tcp_diag", "-f", tests, all, skipThere(k.spared, k.other))
-			out, err := run.CombinedOutput()
-			results, failed := testResults(out)
-			t.Logf("%d tests, the longest %s", len(results), longest(out))
-			for _, must := range k.musts {
-				if results[must] != "PASS" {
-					t.Errorf("%s: %q", must, results[must])
-				}
-			}
-			if failed != "" {
-				t.Error(failed)
-			} else if err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
-	}
+	return dir
 }
 
 // skipThere is the pattern of tests that a kernel is spared. The largest program of all takes an emulated verifier minutes. Some hold
-// what no kernel has a part in: the preprocessor, this program's own limits. How long threads wait is told otherwise by the clocks of two emulated CPUs. Worked examples keep an emulated machine busy for half
-// a minute: each kernel has those whose numbers end so. What is told of samples is told alike by both, and the older verifier is the stricter one: one has them.
-func skipThere(others, tests string) string {
-	return "^(" + tests + "|TestTCPProbes|TestPreprocessed|TestManyAggregations|TestSourceThatNobodyReads|TestFamilyBudget|TestFamilyThatCannotBe|TestRunQueueStatistics|TestSourceKeepsItsBudget|TestSessionKeepsItsBudget|TestSessionSaysWhatAProgramSays|TestSessionNamesAddresses)$|^TestWorkedExamples$/^all$/" + others + "$"
+// what no kernel has a part in: the preprocessor, this program's own limits. How long threads wait is told otherwise by the clocks of two
+// emulated CPUs. What is told of samples is told alike by both, and the older verifier is the stricter one: one has them.
+func skipThere(tests string) string {
+	return "^(" + tests + "|TestTCPProbes|TestPreprocessed|TestManyAggregations|TestSourceThatNobodyReads|TestFamilyBudget|TestFamilyThatCannotBe|TestRunQueueStatistics|TestSourceKeepsItsBudget|TestSessionKeepsItsBudget|TestSessionSaysWhatAProgramSays|TestSessionNamesAddresses)$"
 }
 
 // testResults reads what go test -v prints: how each test ended, and all that those printed which failed.

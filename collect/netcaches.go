@@ -25,6 +25,9 @@ func (NetCaches) Stats() []measure.Stat { return cacheStats() }
 // Open implements Collector. It needs no rights.
 func (NetCaches) Open(env *Env, want Want) (Reading, error) {
 	n := &netCaches{}
+	if since := kernel.FileSince(env.Root, tcpBucketsFile); since != "" {
+		n.noBuckets = "buckets of TCP's and UDP's tables are unknown: this kernel does not tell them, " + since
+	}
 	n.spaces = spaces[*tables]{env: env, open: openTables, close: (*tables).shut}
 	if err := n.spaces.start(); err != nil {
 		return nil, err
@@ -32,7 +35,10 @@ func (NetCaches) Open(env *Env, want Want) (Reading, error) {
 	return n, nil
 }
 
-type netCaches struct{ spaces spaces[*tables] }
+type netCaches struct {
+	spaces    spaces[*tables]
+	noBuckets string // why the kernel does not tell the buckets of TCP's tables; "": it is new enough
+}
 
 // tables are those of one namespace.
 type tables struct {
@@ -166,6 +172,9 @@ func openTables(s *space[*tables]) (*tables, error) {
 	return t, nil
 }
 
+// tcpBucketsFile has the buckets of the namespace's table of connections; negative: the table is that of the machine.
+const tcpBucketsFile = "sys/net/ipv4/tcp_ehash_entries"
+
 // late opens what may come later, with a module.
 func (t *tables) late() {
 	open := func(at **kernel.File, name string) {
@@ -176,7 +185,7 @@ func (t *tables) late() {
 	open(&t.sock6, "net/sockstat6")
 	open(&t.trie, "net/fib_triestat")
 	open(&t.rt6, "net/rt6_stats")
-	open(&t.tcpBuckets, "sys/net/ipv4/tcp_ehash_entries") // since 6.2
+	open(&t.tcpBuckets, tcpBucketsFile)                   // since 6.1
 	open(&t.udpBuckets, "sys/net/ipv4/udp_hash_entries")  // since 6.2
 	open(&t.maxTW, "sys/net/ipv4/tcp_max_tw_buckets")
 	open(&t.maxOrphans, "sys/net/ipv4/tcp_max_orphans")
@@ -199,6 +208,9 @@ func (n *netCaches) Close() { n.spaces.shut() }
 func (n *netCaches) Read(o *Out) error {
 	entries, buckets, limit, growth := o.Table("cache.entries"), o.Table("cache.buckets"), o.Table("cache.limit"), o.Table("cache.growth")
 	refused := o.Table("cache.refusals")
+	if n.noBuckets != "" {
+		buckets.Note(n.noBuckets)
+	}
 	now := time.Now()
 	var failed error
 	read := 0

@@ -64,6 +64,9 @@ const (
 	LockContention                   // tracepoints of threads that wait for locks of the kernel (5.19)
 	HashOnDemand                     // hash maps that allocate elements on demand, in programs of perf events (6.1)
 	OpenFiles                        // the number of a process's open files as the size of /proc/PID/fd (6.2)
+	TaskWalk                         // the threads of all processes by one BPF iterator (5.8)
+	ModuleTypes                      // types of loaded modules, /sys/kernel/btf (5.11)
+	SocketWalk                       // TCP connections by a BPF iterator over sockets that were marked (5.12)
 	features                         // how many there are
 )
 
@@ -162,6 +165,12 @@ func (f Feature) String() string {
 		return "hash_on_demand"
 	case OpenFiles:
 		return "open_files"
+	case TaskWalk:
+		return "task_walk"
+	case ModuleTypes:
+		return "module_types"
+	case SocketWalk:
+		return "socket_walk"
 	}
 	return fmt.Sprintf("feature %d", uint8(f))
 }
@@ -249,6 +258,8 @@ func (f Feature) try(r Root) error {
 		return r.tryContention()
 	case OpenFiles:
 		return r.tryOpenFiles()
+	case ModuleTypes:
+		return r.tryModuleTypes()
 	}
 	return f.tryBPF(r)
 }

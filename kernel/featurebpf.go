@@ -138,6 +138,18 @@ func (f Feature) tryScript(r Root) error {
 		n, err := NewNamer()
 		n.Close()
 		return err
+	case TaskWalk:
+		t, err := r.OpenTasks()
+		if err == nil {
+			t.Close()
+		}
+		return err
+	case SocketWalk:
+		c, err := r.OpenConnections()
+		if err == nil {
+			c.Close()
+		}
+		return err
 	}
 	return fmt.Errorf("no such feature: %w", measure.ErrUnclear)
 }

@@ -34,9 +34,10 @@ var ErrNoMemory = errors.New("nothing that can be read")
 // right to load such programs.
 func NewMemory() (m *Memory, err error) {
 	m = &Memory{all: make([]byte, memoryRoom)}
+	made := m // returns of an error set m to nil before they come here
 	defer func() {
 		if err != nil {
-			m.Close()
+			made.Close()
 			m, err = nil, fmt.Errorf("read the kernel's memory: %w", Root{}.allowed(err))
 		}
 	}()

@@ -34,9 +34,10 @@ const (
 // to load programs.
 func NewNamer() (n *Namer, err error) {
 	n = &Namer{}
+	made := n // returns of an error set n to nil before they come here
 	defer func() {
 		if err != nil {
-			n.Close()
+			made.Close()
 			n, err = nil, fmt.Errorf("ask the kernel for symbols: %w", Root{}.allowed(err))
 		}
 	}()

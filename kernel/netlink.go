@@ -444,8 +444,11 @@ func (e *NetlinkError) Error() string {
 	if e.Message != "" {
 		s += " (" + e.Message + ")"
 	}
-	if e.refused() {
+	switch {
+	case e.refused():
 		s += RefusedNote(", needs CAP_NET_ADMIN", "", unix.CAP_NET_ADMIN)
+	case e.absent:
+		s += ": the kernel has no diagnosis of these sockets; modprobe tcp_diag udp_diag loads it where it was built as a module"
 	}
 	return s
 }

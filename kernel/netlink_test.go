@@ -242,6 +242,19 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%s: %+v", test.name, err)
 		}
 	}
+	enoent := ^uint32(2) + 1
+	native.PutUint16(q.buf[6:], unix.NLM_F_DUMP) // as Dump does
+	diag := &Conn{protocol: unix.NETLINK_SOCK_DIAG}
+	for _, test := range []struct {
+		name    string
+		c       *Conn
+		modules bool
+	}{{"sockets", diag, true}, {"links", c, false}} {
+		err := test.c.status(&q, header{typ: unix.NLMSG_DONE}, le(enoent))
+		if got := strings.Contains(err.Error(), "modprobe tcp_diag"); got != test.modules || errors.Is(err, measure.ErrUnsupported) != test.modules {
+			t.Errorf("%s that are not there: %v", test.name, err)
+		}
+	}
 	if err := c.status(&q, header{typ: unix.NLMSG_ERROR}, nil); !errors.Is(err, measure.ErrUnclear) {
 		t.Errorf("an error without a number: %v", err)
 	}

@@ -26,15 +26,17 @@ func Needs() []Need {
 	return []Need{ // table: one row per part of the kernel
 		{Name: "typed_tracepoints", Feature: TypedTracepoints, Major: 5, Minor: 5, Without: "raw tracepoints"},
 		{Name: "fentry", Feature: Fentry, Major: 5, Minor: 5, Without: "kprobes"},
-		{Name: "fexit", Feature: Fexit, Major: 5, Minor: 5, Without: "kretprobes"},
 		{Name: "ethtool_netlink", Feature: EthtoolNetlink, Major: 5, Minor: 6, Without: "driver names and counters by ioctl"},
 		{Name: "ring_buffer", Feature: RingBuffer, Major: 5, Minor: 8, Without: "no `trace`, `profile` or traced statistics"},
 		{Name: "bpf_statistics", Feature: BPFStatistics, Major: 5, Minor: 8, Without: "the cost of BPF programs is unknown"},
+		{Name: "task_walk", Feature: TaskWalk, Major: 5, Minor: 8, Without: "/proc is read for each process"},
 		{Name: "program_run", Feature: ProgramRun, Major: 5, Minor: 10, Without: "no BEGIN, END and ticks"},
 		{Name: "task_storage", Feature: TaskStorage, Major: 5, Minor: 11, Without: "a hash by thread"},
 		{Name: "long_keys", Feature: LongKeys, Major: 5, Minor: 11, Without: "stacks and keys are stored in pieces, same results"},
 		{Name: "current_task", Feature: CurrentTask, Major: 5, Minor: 11, Without: "members of the current thread are copied"},
+		{Name: "module_types", Feature: ModuleTypes, Major: 5, Minor: 11, Without: "arguments of tracepoints and functions in modules have no types"},
 		{Name: "atomic_fetch", Feature: AtomicFetch, Major: 5, Minor: 12, Without: "slots are taken with a lock"},
+		{Name: "socket_walk", Feature: SocketWalk, Major: 5, Minor: 12, Without: "the kernel's table of connections is read (inet_diag)"},
 		{Name: "pressure/cpu full", File: "pressure/cpu", Word: "full", Major: 5, Minor: 13, Without: "no row of cpu pressure with scope full"},
 		{Name: "syscall_programs", Feature: SyscallPrograms, Major: 5, Minor: 14, Without: "kernel code that is not in kallsyms has no names"},
 		{Name: "sys/kernel/task_delayacct", File: "sys/kernel/task_delayacct", Major: 5, Minor: 14, Without: "delay accounting is set at boot, and on by default"},
@@ -68,6 +70,16 @@ func (f Feature) since() (major, minor int) {
 func (f Feature) Since(r Root) string {
 	if major, minor := f.since(); major > 0 && r.before(major, minor) {
 		return fmt.Sprintf("Linux %d.%d brought it", major, minor)
+	}
+	return ""
+}
+
+// FileSince returns "Linux X.Y brought it" for a file below /proc that the running kernel is too old for; "" otherwise.
+func FileSince(r Root, file string) string {
+	for _, n := range Needs() {
+		if n.File == file && n.Word == "" && r.before(n.Major, n.Minor) {
+			return fmt.Sprintf("Linux %d.%d brought it", n.Major, n.Minor)
+		}
 	}
 	return ""
 }
@@ -120,6 +132,22 @@ func (r Root) tryOpenFiles() error {
 	n, err := proc.OpenFiles(int32(os.Getpid()))
 	if err == nil && n == 0 {
 		return fmt.Errorf("/proc/PID/fd has no size: %w", measure.ErrUnsupported)
+	}
+	return err
+}
+
+// tryModuleTypes looks for the types of one loaded module.
+func (r Root) tryModuleTypes() error {
+	loaded, err := r.ReadProc("modules", nil)
+	if err != nil {
+		return readable(err, "compiled without CONFIG_MODULES")
+	}
+	if len(loaded) == 0 {
+		return fmt.Errorf("no module is loaded: %w", measure.ErrUnclear)
+	}
+	names, err := r.Types().Modules()
+	if err == nil && len(names) == 0 {
+		return fmt.Errorf("modules have no types, for lack of CONFIG_DEBUG_INFO_BTF_MODULES: %w", measure.ErrUnsupported)
 	}
 	return err
 }

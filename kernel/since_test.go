@@ -16,6 +16,8 @@ func TestSince(t *testing.T) {
 	for _, n := range Needs() {
 		t.Run(n.Name, func(t *testing.T) {
 			err := n.Have(r)
+			// The tests of emulated kernels make docs/KERNELS.md of this.
+			t.Logf("need\t%s\t%d.%d\t%v\t%s", n.Name, n.Major, n.Minor, err == nil, n.Without)
 			want := fmt.Sprintf("%d.%d brought it", n.Major, n.Minor)
 			if r.before(n.Major, n.Minor) {
 				if !errors.Is(err, measure.ErrUnsupported) && !errors.Is(err, measure.ErrDenied) {
@@ -59,6 +61,9 @@ func TestOlder(t *testing.T) {
 			want := fmt.Sprintf("this kernel is Linux 5.4.0-generic, and %d.%d brought it", n.Major, n.Minor)
 			if err := n.Have(r); !errors.Is(err, measure.ErrUnsupported) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
+			}
+			if n.Word == "" && FileSince(r, n.File) != fmt.Sprintf("Linux %d.%d brought it", n.Major, n.Minor) || FileSince(Root{Proc: t.TempDir()}, n.File) != "" {
+				t.Errorf("%q for an old kernel, %q for one of no version", FileSince(r, n.File), FileSince(Root{Proc: t.TempDir()}, n.File))
 			}
 		})
 	}

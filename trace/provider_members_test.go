@@ -150,10 +150,49 @@ func TestObjectsAreNumbers(t *testing.T) {
 		}
 		fmt.Fprintf(&uses, "trace(-(int64_t)%s); trace(~(uint64_t)%s); trace((uint16_t)(uint64_t)%s); @[%s] = sum((int64_t)%s); ", object, object, object, object, object)
 		fmt.Fprintf(&uses, "x[%s] = 1; trace(((struct tcp_sock *)%s)->snd_cwnd); trace(stringof((char *)%s)); ", object, object, object)
-		for use := range strings.SplitSeq(strings.TrimSuffix(uses.String(), "; "), "; ") {
-			if err := loads(e, "sdt:sched::sched_switch { "+use+"; }"); err != nil {
-				t.Errorf("%s: %v", use, err)
-			}
+		list := strings.Split(strings.TrimSuffix(uses.String(), "; "), "; ")
+		for i := range list {
+			list[i] += ";"
+		}
+		loadAll(t, e, "sdt:sched::sched_switch", list)
+	}
+}
+
+// TestRenamedMembers: a script reads a member by the name that older or newer kernels have for it.
+func TestRenamedMembers(t *testing.T) {
+	needs(t, kernel.RawTracepoints)
+	e := here(t)
+	if _, err := e.BTF(); err != nil {
+		t.Skip("needs: kernel feature BTF")
+	}
+	for _, member := range []string{"state", "__state"} {
+		if err := loads(e, "BEGIN { trace(curthread->"+member+"); }"); err != nil {
+			t.Errorf("%s: %v", member, err)
+		}
+	}
+}
+
+// TestMissingProbesNameVersions: why a stable probe is missing is told with the version of Linux that brought its tracepoint,
+// where the tests of newer kernels know one. The tests of emulated kernels read what is logged: a probe that a newer kernel
+// has and that is missing here has to name a version.
+func TestMissingProbesNameVersions(t *testing.T) {
+	needs(t, kernel.RawTracepoints)
+	e := here(t)
+	seen := map[string]bool{}
+	for _, p := range stableProbes() {
+		name := p.provider + ":::" + p.name
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		list, err := e.Probes(described(t, name))
+		switch {
+		case err != nil:
+			t.Logf("probe\t%s\t%s", name, strings.ReplaceAll(err.Error(), "\n", " "))
+		case len(list) == 0:
+			t.Logf("probe\t%s\tmissing", name)
+		default:
+			t.Logf("probe\t%s\tyes", name)
 		}
 	}
 }

@@ -131,7 +131,21 @@ func (s *stableProbe) missing() string {
 	if len(events) == 0 {
 		return ""
 	}
-	return "this kernel has no tracepoint " + strings.Join(events, " or ")
+	why := "this kernel has no tracepoint " + strings.Join(events, " or ")
+	for _, event := range events {
+		if version := eventSince[event]; version != "" {
+			return why + ": Linux " + version + " brought it"
+		}
+	}
+	return why
+}
+
+// eventSince is the version of Linux that brought a tracepoint, of those that stable probes use and Linux 5.10 lacks.
+//
+// table: made once, never changed
+var eventSince = map[string]string{
+	"contention_begin": "5.19", "contention_end": "5.19",
+	"block_io_start": "6.5", "block_io_done": "6.5",
 }
 
 // onWay makes f the probe that a way leads to, if this kernel has it.

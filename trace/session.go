@@ -131,9 +131,10 @@ func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
 	if err != nil {
 		return nil, c.rejected(err)
 	}
+	loaded := s // returns of an error set s to nil before they come here
 	defer func() {
 		if err != nil {
-			s.Close()
+			loaded.Close()
 		}
 	}()
 	for i, at := range gen.AggPlaces(c.IR) {

@@ -60,5 +60,5 @@ func pointers(c *Compiled, e *Env, u *unwinder) string {
 	if why == nil {
 		return ""
 	}
-	return fmt.Sprintf("user stacks follow frame pointers, and callers may be missing in programs that have none: %v", why)
+	return fmt.Sprintf("user stacks follow frame pointers in place of unwind tables, so callers may be missing in programs that keep none: %v", why)
 }

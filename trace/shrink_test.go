@@ -8,6 +8,9 @@ import (
 
 	"culprit/kernel"
 	"culprit/lang/gen"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 )
 
 // Maps get smaller until they fit; what never fits names both figures, and other errors end it at once.
@@ -56,5 +59,20 @@ func TestShrinking(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+// An error after the maps and programs are in the kernel is returned, and leaves nothing there.
+func TestLoadFailsLate(t *testing.T) {
+	needs(t, kernel.RawTracepoints)
+	e := here(t)
+	c, err := Compile(Script{Text: "BEGIN { @[pid] = count(); }"}, e, gen.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.helpers = append(c.helpers, &gen.Code{Type: ebpf.RawTracepoint, AttachTo: "no_such_event",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+	if s, err := Load(c, e); err == nil || s != nil || !strings.Contains(err.Error(), "no_such_event") {
+		t.Errorf("a session %v, %v", s, err)
 	}
 }

@@ -205,6 +205,9 @@ func (c *checker) field(name syntax.Name, s *Struct, tag string) (Field, bool) {
 		}
 		all = append(all, f.Name)
 	}
+	if f, ok := renamedField(s, name.Text); ok {
+		return f, true
+	}
 	near(c.fail(name.At(), NoMember, tag, "%s has no member %s", s, name.Text), name.Text, all)
 	return Field{}, false
 }
@@ -438,4 +441,33 @@ func (c *checker) cast(e *syntax.Cast) value {
 		}
 	}
 	return wrong()
+}
+
+// renamed are members of the kernel's structs that have another name in newer kernels, by struct: the older name first. A
+// script reads the one that the kernel has by either name.
+//
+// table: made once, never changed
+var renamed = map[string][][2]string{
+	"task_struct": {{"state", "__state"}}, // Linux 5.14, with another type of the same meaning
+}
+
+// renamedField finds a member by the name that it has in older or newer kernels.
+func renamedField(s *Struct, name string) (Field, bool) {
+	for _, names := range renamed[s.Name] {
+		other := ""
+		switch name {
+		case names[0]:
+			other = names[1]
+		case names[1]:
+			other = names[0]
+		default:
+			continue
+		}
+		for _, f := range s.Fields() {
+			if f.Name == other {
+				return f, true
+			}
+		}
+	}
+	return Field{}, false
 }

@@ -260,7 +260,7 @@ func TestGlobalsAndSelf(t *testing.T) {
 		h.store(g, w, 2)
 		h.end()
 		k := kernelHere()
-		k.TaskStorage = storage
+		k.TaskStorage = storage && since(5, 11)
 		r := load(t, h.p, k, Limits{})
 		prog := r.program(h.f.Clause.Probes, 0)
 		locked(func() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf/rlimit"
 )
 
 // A running is a program in the kernel.
@@ -28,9 +29,22 @@ type running struct {
 	feature  string // that the program needs, and may not be there
 }
 
-// kernelHere is what the kernel that tests run on can.
+// kernelHere is what the kernel that tests run on can, by its version: kernel's features, which try, are not to be had here.
 func kernelHere() Kernel {
-	return Kernel{TaskStorage: true, RingBuffer: true, Loop: true, AtomicFetch: true, LongKeys: true, NoPrealloc: true, Cookies: true, CPUs: ebpf.MustPossibleCPU()}
+	return Kernel{
+		TaskStorage: since(5, 11), RingBuffer: since(5, 8), Loop: since(5, 17), AtomicFetch: since(5, 12), LongKeys: since(5, 11),
+		NoPrealloc: since(6, 1), Cookies: since(5, 15), CPUs: ebpf.MustPossibleCPU(),
+	}
+}
+
+// since reports whether the kernel that tests run on is of a version or a newer one; true where that can't be read.
+func since(major, minor int) bool {
+	var a, b int
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err == nil {
+		_, err = fmt.Sscanf(string(release), "%d.%d", &a, &b)
+	}
+	return err != nil || a > major || a == major && b >= minor
 }
 
 func load(t testing.TB, p *ir.Program, k Kernel, lim Limits) *running {
@@ -56,6 +70,9 @@ func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs: root (BPF)")
+	}
+	if err := rlimit.RemoveMemlock(); err != nil { // which counts before Linux 5.11
+		t.Fatal(err)
 	}
 }
 

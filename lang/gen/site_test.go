@@ -228,7 +228,7 @@ func TestStack(t *testing.T) {
 func TestStackCut(t *testing.T) {
 	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU()}
 	short, long := kernelHere(), old
-	short.LongKeys, long.LongKeys = false, true
+	short.LongKeys, long.LongKeys = false, since(5, 11)
 	for _, tt := range []struct {
 		name string
 		k    Kernel
@@ -434,6 +434,9 @@ func TestFunctions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			probe := &check.Probe{ID: 50, Provider: "fbt", Module: "vmlinux", Function: "vfs_read", Name: c.probe, Site: c.site}
+			if c.site == check.SiteFexit && !since(5, 17) {
+				t.Skip("needs: kernel feature bpf_get_func_ret (5.17)") // trace uses kretprobes
+			}
 			h := newHand(64).clause(probe)
 			count := h.aggregation(check.Count, 16)
 			h.ours()

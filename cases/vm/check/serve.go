@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// recordFor is how long serve records; the first diagnosis is of ten seconds.
+const recordFor = "12s"
+
+// serve records for some seconds, with a traced statistic that is added meanwhile, and holds what is asked of the running
+// server and of its directory against what the load does.
+func serve(s *scene, _ *Result) error {
+	dir := filepath.Join(s.dir, "served")
+	cmd := exec.Command(s.culprit, "serve", "--dir", dir, "--listen", "127.0.0.1:7410", "--for", recordFor, "--budget", "0")
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	asked := s.askServer(dir)
+	select {
+	case err := <-ended:
+		if err != nil {
+			return fmt.Errorf("serve: %w: %s", err, said.String())
+		}
+	case <-time.After(patience):
+		cmd.Process.Kill() //nolint:errcheck // it is reported
+		return errors.New("serve goes on")
+	}
+	if asked != nil {
+		return asked
+	}
+	for _, q := range []struct {
+		name string
+		args []string
+		sane func([]byte) error
+	}{
+		{"recorded tool", []string{"tcp", "--from", "-1m", "--dir", dir, "--json"}, contains(`"in_segments_per_s":`)},
+		{"recorded profile", []string{"profile", "--from", "-1m", "--to", "now", "--dir", dir, "--format", "folded"}, contains("do_syscall_64", "main.spin")},
+		{"traced statistic", []string{"stat", "syscall.count", "--from", "-1m", "--dir", dir, "--json"}, positiveValue},
+	} {
+		out, errs, err := s.ask(q.args...)
+		if err == nil {
+			err = q.sane(out)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w in %.1500s%.1500s; serve said %.1500s", q.name, err, out, errs, said.String())
+		}
+	}
+	return nil
+}
+
+// askServer asks the running server what it has recorded, until it has some seconds and a diagnosis.
+func (s *scene) askServer(dir string) error {
+	var err error
+	added := false
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(500 * time.Millisecond) {
+		if !added {
+			_, _, err = s.ask("datasets", "add", "syscall.count by process", "--step", "1s", "--dir", dir)
+			added = err == nil
+			continue
+		}
+		if err = answered(dir); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// answered asks for CPU time and the diagnosis.
+func answered(dir string) error {
+	var a struct {
+		Series []struct{ Values []*float64 }
+	}
+	if err := get(dir, "api/ask?"+url.Values{"q": {`cpu.time where mode != "idle"`}, "from": {"-6s"}, "to": {"now"}, "step": {"0"}}.Encode(), &a); err != nil {
+		return err
+	}
+	known := 0
+	for _, series := range a.Series {
+		for _, v := range series.Values {
+			if v != nil && *v > 0 && *v < 2.2 {
+				known++
+			}
+		}
+	}
+	if known < 3 {
+		return fmt.Errorf("%d seconds have CPU time between 0 and 2 CPUs", known)
+	}
+	var d map[string]any
+	return get(dir, "api/diagnosis", &d)
+}
+
+// get asks the server whose token is in a directory.
+func get(dir, path string, into any) error {
+	token, err := os.ReadFile(filepath.Join(dir, "token"))
+	if err != nil {
+		return err
+	}
+	q, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:7410/"+path, nil)
+	if err != nil {
+		return err
+	}
+	q.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	answer, err := (&http.Client{Timeout: 20 * time.Second}).Do(q)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", path, answer.Status, b)
+	}
+	return json.Unmarshal(b, into)
+}
+
+// positiveValue is satisfied with an interval that has a value above 0.
+func positiveValue(b []byte) error {
+	var f frame
+	if err := json.Unmarshal(b, &f); err != nil {
+		return err
+	}
+	return positive("value")(f.Rows)
+}
