@@ -294,21 +294,20 @@ const (
 	// Segments of ticks below this are joined to one an hour: those of datasets with few rows or a long step.
 	smallTicks = 64 << 10
 
-	// Segments are joined up to so many rows: each takes 200 bytes of memory meanwhile, 8 MB. What has more becomes several, which answer
-	// together.
-	joinRows = 40_000
+	// Segments are joined up to so many bytes of memory that their keys take meanwhile. What has more becomes several, which answer
+	// together. Programs on the machine decide how many rows there are and how long their texts and stacks, so no number of rows is a
+	// bound; 40,000 rows of threads took 10 MB.
+	joinBytes = 5 << 20
 )
 
-// parted cuts a list of segments where the rows become too many to be joined.
-func parted(old []entry) (parts [][]entry) {
-	rows, from := 0, 0
-	for i, e := range old {
-		if rows += int(e.rows); rows > joinRows && i > from {
-			parts = append(parts, old[from:i:i])
-			rows, from = int(e.rows), i
-		}
+// joinCost returns how many bytes of memory the keys of a block take while it is joined with others, about: its own, and what a
+// keyring of it takes (ringOf).
+func (b *block) joinCost(width int) int {
+	n := 64*len(b.texts) + 96*len(b.stacks) + (100+12*width)*b.rows
+	for _, t := range b.texts {
+		n += len(t)
 	}
-	return append(parts, old[from:])
+	return n
 }
 
 // join joins what small segments an hour or a day has left.
@@ -345,10 +344,8 @@ func (s *Store) join() error {
 				if resolution == inMinutes {
 					into = append(into, inHours)
 				}
-				for _, old := range parted(old) {
-					if len(old) > 1 || resolution == inMinutes {
-						todo = append(todo, work{d, old, into})
-					}
+				if len(old) > 1 || resolution == inMinutes {
+					todo = append(todo, work{d, old, into})
 				}
 			}
 		}
@@ -358,23 +355,49 @@ func (s *Store) join() error {
 		s.builder.begin(newest)
 	}
 	for _, t := range todo {
-		if err := s.joinOne(t.set, t.old, t.into); err != nil {
+		if err := s.joinParts(t.set, t.old, t.into); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) joinOne(d *set, old []entry, into []uint8) error {
-	defer s.builder.done()
+// joinParts joins segments of one stretch of time: as many at once as joinBytes allows, in order.
+func (s *Store) joinParts(d *set, old []entry, into []uint8) error {
+	from, cost := 0, 0
 	var blocks []*block
-	for _, e := range old {
+	for i, e := range old {
 		b, err := e.read(&s.codec, s.disk.fetch, d, nil)
 		if err != nil {
-			return s.leave(d, old, err)
+			if err := s.leave(d, old[from:i+1], err); err != nil {
+				return err
+			}
+			from, cost, blocks = i+1, 0, nil
+			continue
 		}
+		more := b.joinCost(len(d.stack))
+		if len(blocks) > 0 && cost+more > joinBytes {
+			if err := s.joinOne(d, old[from:i:i], blocks, into); err != nil {
+				return err
+			}
+			from, cost, blocks = i, 0, nil
+		}
+		cost += more
 		blocks = append(blocks, b)
 	}
+	if len(blocks) == 0 {
+		return nil
+	}
+	return s.joinOne(d, old[from:], blocks, into)
+}
+
+// joinOne makes one segment, of each resolution, of segments that were read.
+func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) error {
+	if len(old) == 1 && len(into) == 1 { // it would be the same again
+		s.finished(d, old)
+		return nil
+	}
+	defer s.builder.done()
 	var fresh []entry
 	var segs []*segment
 	for _, resolution := range into {
@@ -417,6 +440,12 @@ func (s *Store) leave(d *set, old []entry, err error) error {
 		return err
 	}
 	s.disk.damage(fmt.Sprintf("%s, %s to %s: %v", d.desc.Query, old[0].over.Start, old[len(old)-1].over.End, err))
+	s.finished(d, old)
+	return nil
+}
+
+// finished takes note that segments are not to be joined with others, until the archive is opened again.
+func (s *Store) finished(d *set, old []entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, e := range d.index[old[0].resolution] {
@@ -425,7 +454,6 @@ func (s *Store) leave(d *set, old []entry, err error) error {
 			d.index[old[0].resolution][i].done = true
 		}
 	}
-	return nil
 }
 
 // get reads a value.

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,9 +160,9 @@ func (r *ringer) of(width int, b *block) (k *keyring, from [][]source) {
 func ringOf(stack []bool, blocks []*block) (k *keyring, from [][]source) {
 	width := len(stack)
 	k = &keyring{fields: make([]fieldWords, width)}
-	places := make([][][]uint32, len(blocks)) // of each block, of each field, of each word or node
+	places := make([][]placeMap, len(blocks)) // of each block, of each field, of each word or node
 	for i := range places {
-		places[i] = make([][]uint32, width)
+		places[i] = make([]placeMap, width)
 	}
 	frames := wordsOf(blocks, func(b *block, each func(uint32)) {
 		for _, n := range b.stacks {
@@ -173,10 +174,10 @@ func ringOf(stack []bool, blocks []*block) (k *keyring, from [][]source) {
 	for j := range width {
 		if stack[j] {
 			k.fields[j].nodes = mergeStacks(blocks, frames, func(b, n int, place uint32) {
-				if places[b][j] == nil {
-					places[b][j] = make([]uint32, len(blocks[b].stacks))
+				if places[b][j].at == nil {
+					places[b][j].at = make([]uint32, len(blocks[b].stacks))
 				}
-				places[b][j][n] = place
+				places[b][j].at[n] = place
 			})
 			continue
 		}
@@ -194,13 +195,16 @@ func ringOf(stack []bool, blocks []*block) (k *keyring, from [][]source) {
 		at   int // of its places
 		from source
 	}
-	var all []entry
-	var flat []uint32
+	rows := 0
+	for _, bl := range blocks {
+		rows += bl.rows
+	}
+	all, flat := make([]entry, 0, rows), make([]uint32, 0, rows*width)
 	for b, bl := range blocks {
 		for i := range bl.rows {
 			all = append(all, entry{len(flat), source{int32(b), int32(i)}})
 			for j, w := range bl.keys[i*width : (i+1)*width] {
-				flat = append(flat, places[b][j][w])
+				flat = append(flat, places[b][j].of(w))
 			}
 		}
 	}
@@ -211,6 +215,7 @@ func ringOf(stack []bool, blocks []*block) (k *keyring, from [][]source) {
 		return cmp.Or(cmp.Compare(a.from.block, b.from.block), cmp.Compare(a.from.row, b.from.row))
 	})
 	sources := make([]source, len(all))
+	from = make([][]source, 0, len(all))
 	for i, e := range all {
 		sources[i] = e.from
 		key := flat[e.at : e.at+width]
@@ -229,16 +234,32 @@ func ringOf(stack []bool, blocks []*block) (k *keyring, from [][]source) {
 // wordMap is the words that some blocks use, in order, and where each word of each block is in it.
 type wordMap struct {
 	words []string
-	place [][]uint32
+	place []placeMap
 }
 
+// A placeMap is the places of words, or nodes, that lie next to each other: at[i] is that of word first+i. Words of one field of a
+// block lie so.
+type placeMap struct {
+	first uint32
+	at    []uint32
+}
+
+func (p *placeMap) of(w uint32) uint32 { return p.at[w-p.first] }
+
 func wordsOf(blocks []*block, used func(b *block, each func(uint32))) wordMap {
-	m := wordMap{place: make([][]uint32, len(blocks))}
+	m := wordMap{place: make([]placeMap, len(blocks))}
 	at := map[string]uint32{}
 	for i, b := range blocks {
-		m.place[i] = make([]uint32, len(b.texts))
+		low, high := uint32(math.MaxUint32), uint32(0)
+		used(b, func(w uint32) { low, high = min(low, w), max(high, w) })
+		if low > high {
+			continue // it uses none
+		}
+		place := make([]uint32, high-low+1)
+		m.place[i] = placeMap{low, place}
 		used(b, func(w uint32) {
-			if m.place[i][w] != 0 {
+			p := &place[w-low]
+			if *p != 0 {
 				return
 			}
 			n, ok := at[b.texts[w]]
@@ -247,7 +268,7 @@ func wordsOf(blocks []*block, used func(b *block, each func(uint32))) wordMap {
 				at[b.texts[w]] = n
 				m.words = append(m.words, b.texts[w])
 			}
-			m.place[i][w] = n + 1
+			*p = n + 1
 		})
 	}
 	order := make([]uint32, len(m.words))
@@ -261,9 +282,9 @@ func wordsOf(blocks []*block, used func(b *block, each func(uint32))) wordMap {
 	}
 	m.words = sorted
 	for _, p := range m.place {
-		for w, n := range p {
+		for w, n := range p.at {
 			if n > 0 {
-				p[w] = rank[n-1]
+				p.at[w] = rank[n-1]
 			}
 		}
 	}
@@ -280,7 +301,7 @@ func mergeStacks(blocks []*block, frames wordMap, place func(block, n int, place
 			if n.parent >= 0 {
 				n.parent = int32(ids[b][n.parent])
 			}
-			n.symbol, n.module = frames.place[b][n.symbol], frames.place[b][n.module]
+			n.symbol, n.module = frames.place[b].of(n.symbol), frames.place[b].of(n.module)
 			ids[b][i] = t.of(n)
 		}
 	}

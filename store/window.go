@@ -47,6 +47,7 @@ type window struct {
 	slot   int64        // which windowSpan of time it is
 	newest measure.Time // tick
 	words  words
+	labels []*labelWords // of the newest batches' dictionaries
 	parts  map[uint32]*part
 	order  []*part
 	epoch  uint32       // counts the key frames
@@ -378,6 +379,7 @@ func (w *window) add(p *part, b *measure.Batch, room, most int) {
 	p.looked = true
 	t.elapsed = max(t.elapsed, b.Over.Span())
 	in.plan(p.set, b)
+	in.words = w.wordsOf(b.Labels)
 	dists := p.set.desc.Stat.Kind == measure.Dists
 	if !dists && in.again(b) && p.seen+len(in.rows) <= room {
 		for i, v := range b.Values {
@@ -463,8 +465,8 @@ type input struct {
 	next   int             // the row of the batch before that most likely comes next
 	fresh  []measure.Label // of this batch
 	freshR []int32
-	labels []uint32        // label of the batch's dictionary -> 1 + word
-	texts  []string        // what those labels read
+	words  *labelWords     // of the batch's dictionary
+	texts  []string        // of that of the batch before
 	frames []measure.Frame // of the batch before
 	nodes  []uint32        // of each of them: 1 + node
 	chain  []int32
@@ -476,7 +478,7 @@ func (in *input) plan(d *set, b *measure.Batch) {
 	// The dictionary only grows, but for rare times when it begins anew: then the rows found by label are not those. It may be
 	// kept by its readers, so what stands at one address stays.
 	if n := len(in.texts); n > 0 && (len(b.Labels) < n || &b.Labels[0] != &in.texts[0] && !slices.Equal(b.Labels[:n], in.texts)) {
-		in.keys, in.rows, in.labels = in.keys[:0], in.rows[:0], in.labels[:0]
+		in.keys, in.rows = in.keys[:0], in.rows[:0]
 	}
 	in.texts = b.Labels
 	// So are frames.
@@ -588,12 +590,52 @@ func (in *input) trim() {
 	in.rows, in.freshR = in.freshR, in.rows
 }
 
+// labelWords is which word each label of a dictionary is. The batches of a source share a dictionary, and so do all inputs: with 10,000
+// processes it has 100,000 labels, and a hundred datasets.
+type labelWords struct {
+	texts []string // of the labels
+	words []uint32 // label -> 1 + word; 0: not looked for yet
+	used  uint64   // tick of the window in which a batch last had it
+}
+
+// mostLabelWords is how many dictionaries are known: there is one for each source, and some begin a new one each tick.
+const mostLabelWords = 8
+
+// wordsOf returns the words of a dictionary: those that are known of it, of what it was before it grew, or of what it has become
+// since the batch took it.
+func (w *window) wordsOf(labels []string) *labelWords {
+	if len(labels) == 0 {
+		return &labelWords{}
+	}
+	oldest := 0
+	for i, d := range w.labels {
+		n := min(len(labels), len(d.texts))
+		if &labels[0] == &d.texts[0] || slices.Equal(labels[:n], d.texts[:n]) {
+			if d.used = w.last; len(labels) > n {
+				d.texts = labels
+			}
+			return d
+		}
+		if d.used < w.labels[oldest].used {
+			oldest = i
+		}
+	}
+	d := &labelWords{texts: labels, used: w.last}
+	if len(w.labels) < mostLabelWords {
+		w.labels = append(w.labels, d)
+	} else {
+		w.labels[oldest] = d
+	}
+	return d
+}
+
 // word gives the word of a label; false when there is none and none is to be made.
 func (in *input) word(w *window, labels []string, l measure.Label, grow bool) (uint32, bool) {
-	for int(l) >= len(in.labels) {
-		in.labels = append(in.labels, 0)
+	d := in.words
+	if n := int(l) + 1 - len(d.words); n > 0 {
+		d.words = append(d.words, make([]uint32, n)...)
 	}
-	if n := in.labels[l]; n != 0 && w.words.texts[n-1] == labels[l] {
+	if n := d.words[l]; n != 0 && w.words.texts[n-1] == labels[l] {
 		return n - 1, true
 	}
 	n, ok := w.words.at[labels[l]]
@@ -603,7 +645,7 @@ func (in *input) word(w *window, labels []string, l measure.Label, grow bool) (u
 		}
 		n = w.words.of(labels[l])
 	}
-	in.labels[l] = n + 1
+	d.words[l] = n + 1
 	return n, true
 }
 

@@ -28,6 +28,7 @@ type world struct {
 	Still       int // of so many pairs of connections one moves
 	Devices     int // idle network devices beside loopback, an even number
 	Namespaces  int // named network namespaces beside the world's own, each with its loopback up
+	Programs    int // programs that begin each second and end soon, as beside a build
 	Tools       []tool
 	Starts      bool // take the first lines too
 	Serve       bool // the server, and no tools
@@ -37,6 +38,7 @@ type world struct {
 // settings are what the children of this program are told.
 type settings struct {
 	World      world
+	Dir        string // for what the world writes
 	Culprit    string // the built program
 	Everything string // the test binary of cmd/culprit
 	Windows    int
@@ -51,7 +53,7 @@ func main() {
 	flag.StringVar(&s.Everything, "everything", "", "the test binary of cmd/culprit, which holds BenchmarkEverything")
 	flag.IntVar(&s.Windows, "windows", 3, "how many stretches are measured; the table has their median")
 	flag.DurationVar(&s.Window, "window", 3*time.Second, "length of a stretch")
-	flag.DurationVar(&s.Soak, "soak", 0, "let the server run so long, and see whether its memory stays flat")
+	flag.DurationVar(&s.Soak, "soak", 0, "let the server run so long in its worlds, and see whether its memory stays flat")
 	flag.Func("beside", "another build, whose server runs beside the first one's in the same world; may be given several times", func(path string) error {
 		s.Beside = append(s.Beside, path)
 		return nil
@@ -70,6 +72,12 @@ func main() {
 		err = least()
 	case "hold": // holds connections
 		err = hold(flag.Arg(1), flag.Arg(2))
+	case "remove":
+		err = removeLater(flag.Arg(1))
+	case "sleep": // has children that sleep
+		err = sleepers(flag.Arg(1))
+	case "programs": // starts programs
+		err = startPrograms(flag.Arg(1))
 	case "work": // what a traced program does
 		err = work(flag.Arg(1))
 	default:
@@ -99,7 +107,7 @@ func measureAll(s settings, only, question string) error {
 	var all []result
 	exact := slices.ContainsFunc(worlds(), func(w world) bool { return w.Name == only })
 	for _, w := range worlds() {
-		if !strings.Contains(w.Name, only) || exact && w.Name != only || s.Soak > 0 && w.Name != "server" {
+		if !strings.Contains(w.Name, only) || exact && w.Name != only || s.Soak > 0 && !w.Serve {
 			continue
 		}
 		s.World = w
@@ -131,6 +139,12 @@ func measureAll(s settings, only, question string) error {
 func enter(s settings) (result, error) {
 	runtime.LockOSThread() // the death signal is of the thread that started the child
 	defer runtime.UnlockOSThread()
+	dir, done, err := makeDirectory()
+	if err != nil {
+		return result{}, err
+	}
+	defer done()
+	s.Dir = dir
 	in, err := json.Marshal(s)
 	if err != nil {
 		return result{}, err

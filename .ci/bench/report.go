@@ -37,14 +37,16 @@ func report(out io.Writer, all []result) {
 
 // serverTable prints what the server used, stage by stage.
 func serverTable(out io.Writer, stages []stage) {
-	fmt.Fprint(out, "| program | after | who looks | values a second | % of one CPU since the line before | resident MB | of it its own | peak MB | archive MB |\n|---|---|---|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprint(out, "| program | after | who looks | values a second | % of one CPU since the line before | of it collections | resident MB | of it its own | peak MB | heap alive MB | next collection at MB | archive MB |\n"+
+		"|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, g := range stages {
 		who := "the page is open"
 		if g.After <= 30*time.Second {
 			who = "nobody"
 		}
 		mb := func(n int64) string { return number(float64(n)/1e6, 1) }
-		fmt.Fprintf(out, "| %s | %v | %s | %s | %s | %s | %s | %s | %s |\n", filepath.Base(g.Program), g.After, who, number(g.Values, 0), number(100*g.CPU, 2), mb(g.Resident), mb(g.Anon), mb(g.Peak), mb(g.Disk))
+		fmt.Fprintf(out, "| %s | %v | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", filepath.Base(g.Program), g.After, who, number(g.Values, 0),
+			number(100*g.CPU, 2), number(100*g.GC, 2), mb(g.Resident), mb(g.Anon), mb(g.Peak), mb(g.Heap), mb(g.Goal), mb(g.Disk))
 	}
 }
 

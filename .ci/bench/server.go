@@ -23,6 +23,9 @@ type stage struct {
 	Resident int64         // bytes at the end, pages of its program's file included
 	Anon     int64         // of it, what is its own alone
 	Peak     int64         // most bytes resident so far
+	Heap     int64         // bytes of the Go heap that were alive after the newest collection
+	Goal     int64         // bytes of it at which the next collection begins
+	GC       float64       // share of one CPU that collections took since the stage before
 	Values   float64       // values recorded a second, lately
 	Disk     int64         // bytes of its directory
 }
@@ -54,7 +57,9 @@ type serving struct {
 	dir     string
 	token   string
 	cmd     *exec.Cmd
+	heap    heapTrace
 	used    time.Duration // CPU time up to the look before
+	gc      time.Duration // of it collections
 	last    time.Time
 }
 
@@ -65,14 +70,19 @@ func (s *settings) serve() (r result, err error) {
 	var all []*serving
 	for i, program := range append([]string{s.Culprit}, s.Beside...) {
 		v := &serving{program: program, address: fmt.Sprint("127.0.0.1:", 7410+i)}
-		if v.dir, err = os.MkdirTemp("", "culprit-bench-"); err != nil {
+		if v.dir, err = os.MkdirTemp(s.Dir, ""); err != nil {
 			return r, err
 		}
-		defer os.RemoveAll(v.dir)
 		v.cmd = exec.Command(program, "serve", "--dir", v.dir, "--listen", v.address)
+		v.cmd.Env = append(os.Environ(), "GODEBUG=gctrace=1")
+		stderr, err := v.cmd.StderrPipe()
+		if err != nil {
+			return r, err
+		}
 		if err := v.cmd.Start(); err != nil {
 			return r, err
 		}
+		go v.heap.follow(stderr)
 		defer func() {
 			v.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
 			v.cmd.Wait()                          //nolint:errcheck // it was ended by a signal
@@ -84,6 +94,7 @@ func (s *settings) serve() (r result, err error) {
 		time.Sleep(time.Until(started.Add(after)))
 		for _, v := range all {
 			now, cpu, pid := time.Now(), tree(v.cmd.Process.Pid), v.cmd.Process.Pid
+			heap, goal, gc := v.heap.now()
 			if i == 0 { // starting, and the first diagnosis, are left out
 				b, err := os.ReadFile(filepath.Join(v.dir, "token"))
 				if err != nil {
@@ -91,7 +102,8 @@ func (s *settings) serve() (r result, err error) {
 				}
 				v.token = strings.TrimSpace(string(b))
 			} else {
-				g := stage{Program: v.program, After: after, CPU: (cpu - v.used).Seconds() / now.Sub(v.last).Seconds()}
+				g := stage{Program: v.program, After: after, Heap: heap, Goal: goal, CPU: (cpu - v.used).Seconds() / now.Sub(v.last).Seconds(),
+					GC: (gc - v.gc).Seconds() / now.Sub(v.last).Seconds()}
 				g.Resident, g.Anon, g.Peak = memory(pid, "VmRSS"), memory(pid, "RssAnon"), memory(pid, "VmHWM")
 				if g.Values, g.Disk, err = v.recorded(); err != nil {
 					return r, err
@@ -101,7 +113,7 @@ func (s *settings) serve() (r result, err error) {
 					serverTable(os.Stderr, r.Server[len(r.Server)-1:])
 				}
 			}
-			v.used, v.last = cpu, now
+			v.used, v.last, v.gc = cpu, now, gc
 			if i == 1 {
 				if err := v.look(); err != nil {
 					return r, fmt.Errorf("open the page: %w", err)

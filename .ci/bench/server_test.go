@@ -30,3 +30,40 @@ func TestPageAsks(t *testing.T) {
 		t.Errorf("the page asks\n%s\nthe benchmark\n%s", strings.Join(asked, "\n"), strings.Join(pageAsks, "\n"))
 	}
 }
+
+// A line of GODEBUG=gctrace=1 is read, and no other.
+func TestParseCollection(t *testing.T) {
+	const line = "gc 9 @2.104s 0%: 0.03+4.1+0.02 ms clock, 0.03+0.1/3.9/0.25+0.02 ms cpu, 12->13->8 MB, 14 MB goal, 0 MB stacks, 0 MB globals, 1 P"
+	alive, goal, spent, ok := parseCollection(line)
+	if !ok || alive != 8<<20 || goal != 14<<20 || spent.Microseconds() != 4300 {
+		t.Errorf("alive %d, next at %d, %v, %t", alive, goal, spent, ok)
+	}
+	for _, other := range []string{"", "culprit: gc", "gc 9 @2.104s 0%: of another form", "gc 1 @0s 0%: a, b ms cpu, 1->2->3 MB, 4 MB goal", strings.Replace(line, "12->13->8", "12->8", 1)} {
+		if _, _, _, ok := parseCollection(other); ok {
+			t.Errorf("%q is read", other)
+		}
+	}
+}
+
+// What is left of a world is removed when the process that made it ends, however it ends.
+func TestDirectoryIsRemoved(t *testing.T) {
+	dir := t.TempDir() + "/world"
+	if err := os.MkdirAll(dir+"/archive", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := os.Stdin
+	defer func() { os.Stdin = old }()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	os.Stdin = r
+	w.Close()
+	if err := removeLater(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+}

@@ -88,6 +88,7 @@ func worlds() []world {
 		{Name: "500 processes, 20,000 that move", Processes: 500, Connections: 20000, Still: 1, Starts: true, Tools: []tool{diagnosis, ours(inMemory, "flows")}},
 		{Name: "server", Processes: 600, Connections: 200, Still: 1, Devices: 10, Serve: true},
 		{Name: "server, 10 namespaces", Processes: 600, Connections: 200, Still: 1, Devices: 10, Namespaces: 10, Serve: true, Resident: 80},
+		{Name: "server, 10 namespaces, programs", Processes: 600, Connections: 200, Still: 1, Devices: 10, Namespaces: 10, Programs: 30, Serve: true, Resident: 80},
 		{Name: "server, 10,000 processes, 1,000 namespaces", Processes: 10000, Connections: 200, Namespaces: 1000, Serve: true, Resident: 120},
 		{Name: "server, 20,000 connections", Processes: 20, Connections: 20000, Serve: true},
 	}

@@ -81,24 +81,15 @@ func build(w world) error {
 			return fmt.Errorf("wait for the connections: %w", err)
 		}
 	}
-	for range w.Processes - holders - 1 { // this one counts too
-		if err := exec.Command("sleep", "infinity").Start(); err != nil {
-			return fmt.Errorf("start a sleeping process: %w", err)
+	if w.Programs > 0 {
+		cmd := exec.Command("/proc/self/exe", "programs", strconv.Itoa(w.Programs))
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			return fmt.Errorf("start what starts programs: %w", err)
 		}
 	}
-	return nil
-}
-
-// nameNamespaces makes n network namespaces with names and raises the loopback of each. Their names are in the world's own
-// /run/netns, so they end with it.
-func nameNamespaces(n int) error {
-	for i := range n {
-		name := fmt.Sprint("space", i)
-		for _, args := range [][]string{{"netns", "add", name}, {"-n", name, "link", "set", "lo", "up"}} {
-			if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-				return fmt.Errorf("add network namespace %s: %w: %s", name, err, out)
-			}
-		}
+	if left := w.Processes - holders - 2; left > 0 { // this one and their parent count too
+		return startSleepers(left)
 	}
 	return nil
 }
