@@ -37,12 +37,13 @@ const (
 	memoryOOM     = `memory.oom`
 	memoryRefault = `memory.refaults by kind`
 
-	diskBusy  = `disk.busy by device`
-	diskQueue = `disk.queue by device`
-	diskWait  = `disk.wait by device,direction`
-	diskOps   = `disk.operations by device,direction`
-	diskBytes = `disk.bytes by device,direction`
-	diskInfo  = `disk.info by device,kind,parent,rotational`
+	diskBusy     = `disk.busy by device`
+	diskQueue    = `disk.queue by device`
+	diskWait     = `disk.wait by device,direction`
+	diskOps      = `disk.operations by device,direction`
+	diskBytes    = `disk.bytes by device,direction`
+	diskInflight = `disk.inflight by device`
+	diskInfo     = `disk.info by device,kind,parent,rotational`
 
 	cgroupCPU       = `cgroup.cpu by cgroup`
 	cgroupPeriods   = `cgroup.periods by cgroup,kind`
