@@ -114,7 +114,7 @@ func randomMachine(quiet *canned, r *rand.Rand) *canned {
 		case 2:
 			c.stats[id] = &cannedStat{never: true}
 		case 3:
-			c.stats[id] = &cannedStat{notes: []string{"this kernel lacks it"}}
+			c.stats[id] = &cannedStat{notes: []string{"this kernel lacks it"}, never: true}
 		}
 	}
 	return &c

@@ -15,6 +15,7 @@ const (
 	processInfo    = `process.info by pid,process,cgroup`
 	processRSS     = `process.rss by pid,process`
 	processFaults  = `process.faults by pid,process,type where type = "major"`
+	processSight   = `process.visibility by visible,reason`
 	processThreads = `process.threads by pid,process`
 	threadCPU      = `thread.cpu by pid,process,tid,thread`
 
