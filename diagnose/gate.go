@@ -12,7 +12,8 @@ const (
 	innocentStall = 0.20
 	// innocentQueue: runnable tasks a CPU, on average.
 	innocentQueue = 2.0
-	// innocentBlocked: tasks that wait for I/O at any moment, on average (procs_blocked).
+	// innocentBlocked: tasks that wait for I/O at any moment, on average (procs_blocked), or processes in uninterruptible sleep
+	// (state D), as at a frozen file system, whose wait counts as no I/O.
 	innocentBlocked = 4.0
 )
 
@@ -123,6 +124,8 @@ func (g *gate) disk() {
 	t := g.table(blocked)
 	if v := t.mean(t.Sum(t.Rows), nil); v >= innocentBlocked {
 		g.add("disk", "%s tasks wait for I/O at any moment", digits(v))
+	} else if v := g.table(processStates).One("state", "D").Part(nil); v >= innocentBlocked {
+		g.add("disk", "%s processes are in uninterruptible sleep (state D) at any moment", digits(v))
 	}
 	g.queues()
 	g.hanging()

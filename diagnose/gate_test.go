@@ -91,6 +91,7 @@ func randomMachine(quiet *canned, r *rand.Rand) *canned {
 		put("memory.oom", func() float64 { return rate(3) })
 		put("cgroup.memory.events", func() float64 { return rate(3) }, "/app", "oom_kill")
 	}
+	put("process.count", func() float64 { return rate(20) }, "D")
 	put("disk.busy", share, "nvme0n1")
 	if r.IntN(3) == 0 {
 		put("disk.inflight", func() float64 { return float64(r.IntN(3)) }, "nvme0n1")
@@ -242,6 +243,7 @@ func contradictions(c *canned, resource string) (all []string) {
 		done := meanOf(c, "disk.operations", "nvme0n1", "read") + meanOf(c, "disk.operations", "nvme0n1", "write")
 		is(secondsAbove(c, 1, "disk.inflight", "nvme0n1") >= 5 && done == 0, "a disk has requests under way and completes none")
 		is(meanOf(c, "sched.blocked") >= 4, "four tasks are blocked")
+		is(meanOf(c, "process.count", "D") >= 4, "four processes are in state D")
 		each := meanOf(c, "disk.wait", "nvme0n1", "write") / 25
 		is(meanOf(c, "disk.busy", "nvme0n1") >= 0.9 && meanOf(c, "disk.queue", "nvme0n1") >= 2 && each >= 0.1,
 			"the disk is always busy, with a queue, and a write takes 100 ms")

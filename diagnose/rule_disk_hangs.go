@@ -24,6 +24,10 @@ func diskHangs() Rule {
 		Finds: []string{diskInflight, diskOps},
 		Uses:  []string{diskInfo, diskBusy, diskQueue, diskWait, diskBytes, pressure, blocked},
 		Check: func(l *Look) {
+			if len(l.Table(diskInflight).Rows) == 0 {
+				l.Unchecked("no disk is in sight")
+				return
+			}
 			tree := diskTreeOf(l.Table(diskInfo))
 			var hung []*fullDisk
 			for _, r := range l.Table(diskInflight).Rows {

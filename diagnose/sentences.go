@@ -16,6 +16,7 @@ const (
 	processRSS     = `process.rss by pid,process`
 	processFaults  = `process.faults by pid,process,type where type = "major"`
 	processSight   = `process.visibility by visible,reason`
+	processStates  = `process.count by state`
 	processThreads = `process.threads by pid,process`
 	threadCPU      = `thread.cpu by pid,process,tid,thread`
 
