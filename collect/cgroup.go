@@ -133,6 +133,7 @@ type cgroupTree struct {
 	cost       time.Duration // of that walk
 	readings   int           // since that walk
 	tooMany    bool
+	seen       bool // a file of it could be read
 }
 
 // cgroupNode is a group in one hierarchy.
@@ -220,6 +221,7 @@ type cgroupReading struct {
 
 	keysSeen, keysMissed uint32 // cgroupKeys that a group's file has, and has not
 	ioThere              bool   // a group has a file of its I/O
+	sawV2                bool   // a hierarchy of version 2 is in sight
 
 	slots     map[string]int // where names in files go in values
 	layout    *nameValues    // of the file at hand
@@ -369,7 +371,6 @@ func (r *cgroupReading) readGroup(out *Out, t *cgroupTree, n *cgroupNode) {
 					return
 				}
 				n.absent |= 1 << i
-				r.noFile(f)
 			} else if !errors.Is(err, measure.ErrUnsupported) { // pressure files are there and say so when PSI is off
 				for _, id := range f.stats {
 					out.Table(id).Note("read " + n.dir + "/" + f.name + ": " + err.Error())
@@ -377,6 +378,7 @@ func (r *cgroupReading) readGroup(out *Out, t *cgroupTree, n *cgroupNode) {
 			}
 			continue
 		}
+		t.seen = true
 		r.layout = &t.layouts[i]
 		had, changed := f.read(r, out, n, i, b)
 		n.states[i].round = r.round

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"slices"
 	"strings"
 
 	"culprit/measure"
@@ -55,17 +56,33 @@ func (r *cgroupReading) keyedBy(k cgroupKey, has bool) {
 	}
 }
 
-// noFile records that a group lacks a file that all groups of the hierarchy have. Other files of version 2 are those of
-// controllers, which may be off in a group.
-func (r *cgroupReading) noFile(f *cgroupFile) {
-	for _, k := range f.keys {
-		r.keyedBy(k, false)
+// lookForKeys records what no group of a hierarchy that is in sight has a file of. A hierarchy in which nothing can be opened is
+// not in sight: another mount lies upon it, as in a container.
+func (r *cgroupReading) lookForKeys(t *cgroupTree) {
+	if !t.seen {
+		return
+	}
+	r.sawV2 = r.sawV2 || t.v2
+	for i := range t.files {
+		known := true
+		for _, k := range t.files[i].keys {
+			known = known && (r.keysSeen|r.keysMissed)&(1<<k) != 0
+		}
+		if known || slices.ContainsFunc(t.order, func(n *cgroupNode) bool { return !n.gone && n.absent&(1<<i) == 0 }) {
+			continue
+		}
+		for _, k := range t.files[i].keys {
+			r.keyedBy(k, false)
+		}
 	}
 }
 
 // tellKeys says what no group counts. A statistic of which nothing is counted anywhere was not measured. Without the controller cpu
 // no group of version 2 has a quota, and none can be throttled: that is known.
 func (r *cgroupReading) tellKeys(out *Out) {
+	for _, t := range r.trees {
+		r.lookForKeys(t)
+	}
 	lacks := map[measure.StatID][]string{}
 	counted := map[measure.StatID]bool{}
 	for k, name := range cgroupKeyNames() {
@@ -74,7 +91,7 @@ func (r *cgroupReading) tellKeys(out *Out) {
 			counted[name.stat] = true
 		case r.keysMissed&bit != 0:
 			lacks[name.stat] = append(lacks[name.stat], name.what)
-		case name.stat == "cgroup.quota" || name.stat == "cgroup.periods" || name.stat == "cgroup.throttled":
+		case r.sawV2 && slices.Contains([]measure.StatID{"cgroup.quota", "cgroup.periods", "cgroup.throttled"}, name.stat):
 			counted[name.stat] = true
 		case name.stat == "cgroup.io" && r.ioThere: // no device was used: nothing says what would be counted
 			counted[name.stat] = true

@@ -257,10 +257,6 @@ const enoughInterrupts = 200_000
 func (r *cpuReading) putModes(out *Out) {
 	table := out.Table("cpu.time")
 	modes := r.words.of(out, r.names)
-	noIrq := r.text.all[colIrq] == 0 && r.text.interrupts >= enoughInterrupts
-	if noIrq {
-		table.Note("this kernel does not measure the time of hard interrupts (built without CONFIG_IRQ_TIME_ACCOUNTING): it is in the mode that they interrupted")
-	}
 	r.round++
 	if r.text.badCPU {
 		table.Unmeasured("/proc/stat has a line of a CPU that is no list of numbers, or a short one")
@@ -269,6 +265,10 @@ func (r *cpuReading) putModes(out *Out) {
 	if len(r.text.cpus) == 0 {
 		table.Unmeasured("/proc/stat has no line of a CPU")
 		return
+	}
+	noIrq := r.text.has&hasAll != 0 && r.text.all[colIrq] == 0 && r.text.interrupts >= enoughInterrupts
+	if noIrq {
+		table.Note("this kernel does not measure the time of hard interrupts (built without CONFIG_IRQ_TIME_ACCOUNTING): it is in the mode that they interrupted")
 	}
 	if r.text.columns < cpuColumns {
 		table.Lacks("this kernel does not tell these modes apart: " + strings.Join(r.names[r.text.columns:cpuColumns], " "))

@@ -134,6 +134,9 @@ func visibilityStat() measure.Stat {
 			{Name: "reason", Type: measure.Word, Help: "why not all: hidepid, pid namespace, unreadable; else empty"}}}
 }
 
+// partInSight begins the notes of process.visibility for people. Who decides by it reads the statistic.
+const partInSight = "not all processes of this machine can be seen: "
+
 // putVisibility says whether all processes of the machine can be seen. Threads of the kernel belong to the first pid namespace, and
 // to root: who sees process 2, kthreadd, sees all namespaces' processes and all users'.
 func (r *processReading) putVisibility(out *Out) {
@@ -159,9 +162,9 @@ func (r *processReading) putVisibility(out *Out) {
 	}
 	switch reason {
 	case "hidepid":
-		out.NoteAll(measure.PartInSight + "/proc is mounted with hidepid")
+		out.NoteAll(partInSight + "/proc is mounted with hidepid")
 	case "pid namespace":
-		out.NoteAll(measure.PartInSight + "/proc is of a pid namespace, as in a container")
+		out.NoteAll(partInSight + "/proc is of a pid namespace, as in a container")
 	case "unreadable":
 		out.NoteAll("some processes are in /proc and may not be read")
 	}

@@ -28,7 +28,7 @@ import (
 //	STATISTIC                       rows of it follow; they replace what was there
 //	STATISTIC +                     rows of it follow; they are added, or replace the rows of the same words
 //	STATISTIC ! reason              can't be had
-//	STATISTIC ? note                measured, no rows, with a note
+//	STATISTIC ? note                not measured, with the reason, as of a counter that the kernel lacks
 //	STATISTIC none                  measured, no rows
 //	STATISTIC never                 not measured yet
 //	  word word ... | values        a row: the statistic's fields in their order; "" is the empty word; a stack is its functions, callers first, parted by semicolons
@@ -188,7 +188,7 @@ func readCanned(t testing.TB, file string, c *canned) *canned {
 			case rest[0] == "!":
 				now.err = strings.Join(rest[1:], " ")
 			case rest[0] == "?":
-				now.notes = []string{strings.Join(rest[1:], " ")}
+				now.notes, now.never = []string{strings.Join(rest[1:], " ")}, true
 			case rest[0] == "never":
 				now.never = true
 			default:

@@ -12,7 +12,8 @@ const (
 	innocentStall = 0.20
 	// innocentQueue: runnable tasks a CPU, on average.
 	innocentQueue = 2.0
-	// innocentBlocked: tasks that wait for I/O at any moment, on average (procs_blocked).
+	// innocentBlocked: tasks that wait for I/O at any moment, on average (procs_blocked), or processes in uninterruptible sleep
+	// (state D), as at a frozen file system, whose wait counts as no I/O.
 	innocentBlocked = 4.0
 )
 
@@ -59,12 +60,23 @@ func (g *gate) add(resource, format string, args ...any) {
 	g.doubts = append(g.doubts, Doubt{resource, fmt.Sprintf(format, args...)})
 }
 
+// pressures holds the waiting of the machine's tasks, and of each control group's, against the resource that they wait for.
 func (g *gate) pressures() {
-	for _, p := range []struct{ resource, of, waits string }{
-		{"cpu", "cpu", "waits for a CPU"}, {"memory", "memory", "stands still for memory"}, {"disk", "io", "stands still for I/O"},
+	for _, p := range []struct{ resource, of, scope, waits, wait string }{
+		{"cpu", "cpu", "some", "some task waits for a CPU", "wait for a CPU"},
+		{"cpu", "irq", "full", "interrupts hold tasks up", "are held up by interrupts"}, // it has no line some
+		{"memory", "memory", "some", "some task stands still for memory", "stand still for memory"},
+		{"disk", "io", "some", "some task stands still for I/O", "stand still for I/O"},
 	} {
-		if v := g.table(pressure).One("resource", p.of, "scope", "some").Mean(nil); v >= innocentStall {
-			g.add(p.resource, "some task %s %s of the time (PSI)", p.waits, percent(v))
+		if v := g.table(pressure).One("resource", p.of, "scope", p.scope).Mean(nil); v >= innocentStall {
+			g.add(p.resource, "%s %s of the time (PSI)", p.waits, percent(v))
+			continue
+		}
+		for _, r := range g.table(cgroupPressure).Where("resource", p.of, "scope", p.scope) {
+			if v := r.Mean(nil); v >= innocentStall {
+				g.add(p.resource, "tasks of cgroup %s %s %s of the time (PSI)", clean(r.Word("cgroup")), p.wait, percent(v))
+				break
+			}
 		}
 	}
 }
@@ -94,12 +106,6 @@ func (g *gate) memory() {
 			break
 		}
 	}
-	for _, r := range g.table(cgroupPressure).Where("resource", "memory", "scope", "some") {
-		if v := r.Mean(nil); v >= innocentStall {
-			g.add("memory", "tasks of cgroup %s stand still for memory %s of the time (PSI)", clean(r.Word("cgroup")), percent(v))
-			break
-		}
-	}
 	psi := g.table(pressure).One("resource", "memory", "scope", "some").Mean(nil)
 	if in := g.table(memorySwap).One("direction", "in").Mean(nil); in >= swapIn && psi >= memoryStall {
 		g.add("memory", "%s are swapped in, and some task stands still for memory %s of the time (PSI)", bytesRate(in), percent(psi))
@@ -118,14 +124,11 @@ func (g *gate) disk() {
 	t := g.table(blocked)
 	if v := t.mean(t.Sum(t.Rows), nil); v >= innocentBlocked {
 		g.add("disk", "%s tasks wait for I/O at any moment", digits(v))
+	} else if v := g.table(processStates).One("state", "D").Part(nil); v >= innocentBlocked {
+		g.add("disk", "%s processes are in uninterruptible sleep (state D) at any moment", digits(v))
 	}
 	g.queues()
-	for _, r := range g.table(cgroupPressure).Where("resource", "io", "scope", "some") {
-		if v := r.Mean(nil); v >= innocentStall {
-			g.add("disk", "tasks of cgroup %s stand still for I/O %s of the time (PSI)", clean(r.Word("cgroup")), percent(v))
-			break
-		}
-	}
+	g.hanging()
 }
 
 // queues holds against the disks what they are busy with, however it is spread over the time.
@@ -134,8 +137,13 @@ func (g *gate) queues() {
 	for _, r := range busy.Rows {
 		device := r.Word("device")
 		length := queue.One("device", device).Mean(nil)
-		each := sumRows(waits, waits.Where("device", device), nil) / sumRows(ops, ops.Where("device", device), nil) * 1e9
-		if r.Mean(nil) >= diskBusyShare && length >= diskQueueLong && each >= diskSlowRotating {
+		done := sumRows(ops, ops.Where("device", device), nil)
+		each := sumRows(waits, waits.Where("device", device), nil) / done * 1e9
+		switch {
+		case !(r.Mean(nil) >= diskBusyShare && length >= diskQueueLong):
+		case done == 0:
+			g.add("disk", "%s is busy %s of the time with %s requests, and completes none", clean(device), percent(min(r.Mean(nil), 1)), digits(length))
+		case each >= diskSlowRotating:
 			g.add("disk", "%s is busy %s of the time with %s requests, and each takes %s", clean(device), percent(min(r.Mean(nil), 1)), digits(length), duration(each))
 		}
 	}
@@ -196,7 +204,7 @@ func explained(resource string, f *Finding, of map[string]string) bool {
 	case resource == "cpu":
 		return f.Rule == "cgroup-throttled" || f.Rule == "fork-storm" || f.Rule == "cache-purge" || f.Rule == "kernel-function" || f.Rule == "table-long"
 	case resource == "disk":
-		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == ioStalledID
+		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == ioStalledID || f.Rule == diskHangsID
 	case resource == "network":
 		return f.Rule == "tcp-listen-overflow"
 	}

@@ -17,34 +17,31 @@ type hiddenWork struct {
 	forks  float64 // processes and threads started a second; NaN not known
 	parent actor   // whose children, which were not seen themselves, used most; its rate is 0 where nobody waited for any
 	short  bool    // it is short-lived processes; else processes out of sight
-	scope  sight
+	unseen bool    // some processes of the machine can't be seen (process.visibility)
+	why    string  // the reason of process.visibility: hidepid, pid namespace, unreadable; "" not known
 }
-
-// sight is whether all processes of the machine can be seen.
-type sight uint8
-
-const (
-	sightUnknown sight = iota // nothing says that some can't be seen
-	sightPart
-)
 
 // hiddenOf finds out what hidden CPU time is. Processes may be out of sight for longer than a moment:
 // those of other users where /proc is mounted with hidepid, and inside a container those of all others.
 func hiddenOf(l *Look, s spell, cpus, busy float64) hiddenWork {
 	fork, children := l.Table(forks), l.Table(processShort)
-	h := hiddenWork{cpus: cpus, busy: busy, parent: parentOf(l, s.mask), scope: sightOf(l)}
+	h := hiddenWork{cpus: cpus, busy: busy, parent: parentOf(l, s.mask)}
+	h.unseen, h.why = unseenProcesses(l)
 	h.forks = fork.mean(fork.Sum(fork.Rows), s.mask)
 	proven := or(sumRows(children, children.Rows, s.mask), 0) >= cpus/2
-	h.short = proven || h.scope != sightPart && h.forks*shortMost >= cpus
+	h.short = proven || !h.unseen && h.forks*shortMost >= cpus
 	return h
 }
 
-// sightOf returns whether all processes of the machine can be seen.
-func sightOf(l *Look) sight {
-	if l.Table(processCPU).partial {
-		return sightPart
+// unseenProcesses reports whether some processes of the machine can't be seen, and the reason that process.visibility gives. Where
+// the statistic is missing nothing says that any can't.
+func unseenProcesses(l *Look) (some bool, why string) {
+	for _, r := range l.Table(processSight).Where("visible", "some") {
+		if r.Max() > 0 {
+			return true, r.Word("reason")
+		}
 	}
-	return sightUnknown
+	return false, ""
 }
 
 // share returns the part of the busy time that is hidden.
@@ -87,5 +84,14 @@ func (h hiddenWork) proofs(l *Look, f *Finding, s spell) {
 
 // caveats adds what processes out of sight may be.
 func (h hiddenWork) caveats(f *Finding) {
-	f.but(0, "They may be processes of other containers, or of other users where /proc is mounted with hidepid: look from the host, as root, to see them.")
+	switch h.why {
+	case "hidepid":
+		f.but(0, "/proc is mounted with hidepid: they are processes of other users. Look as root to see them.")
+	case "pid namespace":
+		f.but(0, "/proc is of a pid namespace, as in a container: they are processes outside of it. Look from the host to see them.")
+	case "unreadable":
+		f.but(0, "Some processes in /proc may not be read: they are among them. Look as root to see them.")
+	default:
+		f.but(0, "They may be processes of other containers, or of other users where /proc is mounted with hidepid: look from the host, as root, to see them.")
+	}
 }

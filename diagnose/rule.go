@@ -32,6 +32,7 @@ func All() []Rule {
 		memoryPressure(),
 		swapping(),
 		diskSaturated(),
+		diskHangs(),
 		ioStalled(),
 		linkSaturated(),
 		linkBelowMode(),

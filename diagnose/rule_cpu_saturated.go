@@ -34,7 +34,7 @@ func cpuSaturated() Rule {
 		ID: "cpu-saturated", Checks: "cpu", Resource: "cpu",
 		Needs: []string{cpuTime, runnable},
 		Finds: []string{processCPU},
-		Uses:  []string{pressure, processWait, processShort, forks}, Sampled: []string{stackSamples, stackRate},
+		Uses:  []string{pressure, processWait, processShort, processSight, forks}, Sampled: []string{stackSamples, stackRate},
 		Check: func(l *Look) {
 			m := machineOf(l.Table(cpuTime))
 			t := m.table

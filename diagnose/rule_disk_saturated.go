@@ -41,7 +41,7 @@ func diskSaturated() Rule {
 		ID: "disk-saturated", Checks: "disk", Resource: "disk",
 		Needs: []string{},
 		Finds: []string{diskBusy, diskQueue, diskWait, diskOps},
-		Uses:  []string{diskInfo, diskBytes, processIO, processDelay, pressure, memorySwap, cgroupIO, blocked},
+		Uses:  []string{diskInfo, diskBytes, processIO, processDelay, pressure, memorySwap, cgroupIO, blocked, diskInflight},
 		Check: func(l *Look) {
 			busy := l.Table(diskBusy)
 			io := l.Table(processIO)
@@ -122,7 +122,7 @@ func examineDisks(l *Look, tree diskTree) (full []*fullDisk, most busiestDisk) {
 		if kind != "path" {
 			most.consider(d)
 		}
-		if d.saturated() {
+		if _, hung := hangs(l, name); !hung && d.saturated() {
 			full = append(full, d)
 		}
 	}

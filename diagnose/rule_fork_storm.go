@@ -21,7 +21,7 @@ func forkStorm() Rule {
 		ID: "fork-storm", Checks: "short-lived processes",
 		Needs: []string{forks, cpuTime},
 		Finds: []string{processCPU},
-		Uses:  []string{processShort},
+		Uses:  []string{processShort, processSight},
 		Check: func(l *Look) {
 			t, m := l.Table(forks), machineOf(l.Table(cpuTime))
 			rate := t.Sum(t.Rows)

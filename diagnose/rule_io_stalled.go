@@ -30,7 +30,7 @@ func ioStalled() Rule {
 	return Rule{
 		ID: ioStalledID, Checks: "waiting for i/o",
 		Needs: []string{pressure, diskBusy},
-		Uses:  []string{blocked, cgroupPressure, cgroupIO, processIO, processInfo},
+		Uses:  []string{blocked, processStates, cgroupPressure, cgroupIO, processIO, processInfo},
 		Check: func(l *Look) {
 			t, disks := l.Table(pressure), l.Table(diskBusy)
 			some := t.One("resource", "io", "scope", "some")

@@ -86,8 +86,12 @@ func accuseListener(l *Look, netns string, row, over, drops *Row, s spell, lasts
 	noFile := most > 0 && files.Max() >= most-1
 	claim := fmt.Sprintf("%s accepts too slowly: %s connection attempts a second find its queue full, %s.", name, count(rate), when)
 	if noFile {
-		claim = fmt.Sprintf("%s can't accept: %s of %s file descriptors are open, the most it may have (EMFILE); %s connection attempts a second find its queue full, %s.",
-			name, count(files.Max()), count(most), count(rate), when)
+		open := count(files.Max()) + " of " + count(most) + " file descriptors are open, the most it may have"
+		if files.Max() > most { // a limit that was lowered, or descriptors above it that were inherited
+			open = count(files.Max()) + " file descriptors are open, and its limit is " + count(most)
+		}
+		claim = fmt.Sprintf("%s can't accept: %s (EMFILE); %s connection attempts a second find its queue full, %s.",
+			name, open, count(rate), when)
 	}
 	f := l.Found(identity, severity, confidence, culprit, claim)
 	for _, x := range []struct {

@@ -112,12 +112,7 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 	for i, list := range [][]string{rule.Needs, rule.Finds} {
 		for _, s := range list {
 			t := tables[s]
-			measured := 0
-			for _, sec := range t.Seconds {
-				if sec > 0 {
-					measured++
-				}
-			}
+			measured := t.measured()
 			switch {
 			case !t.Have():
 				lack(s, t.why)
@@ -145,7 +140,6 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 	var all []asked
 	notes, said := []string{}, map[string]bool{}
 	var sampled []string                  // notes of samples
-	partial := map[measure.StatID]bool{}  // of which not all processes are in sight
 	unread := map[measure.StatID]string{} // notes about processes that may not be looked into
 	note := func(s string) {
 		if s = printable(s); !said[s] {
@@ -194,7 +188,6 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 					unread[q.Stat] = printable(n)
 					continue
 				}
-				partial[q.Stat] = partial[q.Stat] || measure.AboutPartInSight(n)
 				tell(n)
 			}
 			for _, loss := range a.Loss {
@@ -212,8 +205,8 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		}
 		all = append(all, one)
 	}
-	// A source that can't have a statistic gives no rows and a note. A note that stands with rows elsewhere is about
-	// something else, and a statistic without rows beside it was looked for and is not there.
+	// A source that can't have a statistic says so by an interval in which nothing was measured; its notes say why. A statistic that
+	// was measured and has no rows is empty, whatever its notes say. A note that stands with rows elsewhere is about something else.
 	general := map[string]bool{}
 	for _, one := range all {
 		if one.answer != nil && one.table.rows > 0 {
@@ -223,7 +216,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		}
 	}
 	for i, one := range all {
-		if one.answer == nil || one.table.rows > 0 {
+		if one.answer == nil || one.table.rows > 0 || one.table.measured() > 0 {
 			continue
 		}
 		var why []string
@@ -255,7 +248,6 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		if one.table != nil {
 			t = one.table.onto(start, step, cells)
 		}
-		t.partial = partial[one.query.Stat]
 		t.why, t.unread = one.why, unread[one.query.Stat]
 		tables[one.sentence] = t
 	}

@@ -15,6 +15,8 @@ const (
 	processInfo    = `process.info by pid,process,cgroup`
 	processRSS     = `process.rss by pid,process`
 	processFaults  = `process.faults by pid,process,type where type = "major"`
+	processSight   = `process.visibility by visible,reason`
+	processStates  = `process.count by state`
 	processThreads = `process.threads by pid,process`
 	threadCPU      = `thread.cpu by pid,process,tid,thread`
 
@@ -37,12 +39,13 @@ const (
 	memoryOOM     = `memory.oom`
 	memoryRefault = `memory.refaults by kind`
 
-	diskBusy  = `disk.busy by device`
-	diskQueue = `disk.queue by device`
-	diskWait  = `disk.wait by device,direction`
-	diskOps   = `disk.operations by device,direction`
-	diskBytes = `disk.bytes by device,direction`
-	diskInfo  = `disk.info by device,kind,parent,rotational`
+	diskBusy     = `disk.busy by device`
+	diskQueue    = `disk.queue by device`
+	diskWait     = `disk.wait by device,direction`
+	diskOps      = `disk.operations by device,direction`
+	diskBytes    = `disk.bytes by device,direction`
+	diskInflight = `disk.inflight by device`
+	diskInfo     = `disk.info by device,kind,parent,rotational`
 
 	cgroupCPU       = `cgroup.cpu by cgroup`
 	cgroupPeriods   = `cgroup.periods by cgroup,kind`

@@ -24,7 +24,6 @@ type Table struct {
 	isStack []bool                       // of the sentence's fields; nil: none
 	stacks  *stacks                      // what stacksOf made of it
 	notes   []string                     // of samples: what may mislead
-	partial bool                         // not all processes of the machine are in sight
 	unread  string                       // the note about processes that may not be looked into; "" none
 	start   measure.Time
 	step    measure.Span
@@ -77,6 +76,17 @@ func (r *Row) words() []string {
 
 // Have says whether the table was measured. One without rows was, when there was nothing to see.
 func (t *Table) Have() bool { return t.why == "" }
+
+// measured returns in how many cells anything was measured.
+func (t *Table) measured() int {
+	n := 0
+	for _, sec := range t.Seconds {
+		if sec > 0 {
+			n++
+		}
+	}
+	return n
+}
 
 // column gives the index of a field in the rows' words, -1 when the sentence isn't broken down by it.
 func (t *Table) column(field string) int {
