@@ -128,39 +128,53 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	succeed(w, out, r.FormValue("query"))
 }
 
-// handler gives what answers a path, and whether the form may be posted; nil for an unknown path.
-func (a *API) handler(path string) (h func(*http.Request) (answer, *failure), posts bool) {
+// endpoint is what answers a path below api/v1/.
+type endpoint struct {
+	answer func(*http.Request) (answer, *failure)
+	posts  bool // its form may be posted
+}
+
+// endpoints lists what is answered, but for the values of a label, whose path has the label's name.
+func (a *API) endpoints() map[string]endpoint {
 	fixed := func(data any) func(*http.Request) (answer, *failure) {
 		return func(*http.Request) (answer, *failure) { return answer{data: data}, nil }
 	}
+	build := map[string]string{"version": engineVersion, "revision": a.version, "branch": "culprit", "buildUser": "", "buildDate": "", "goVersion": runtime.Version()}
+	return map[string]endpoint{
+		"query":            {a.query, true},
+		"query_range":      {a.queryRange, true},
+		"format_query":     {a.formatQuery, true},
+		"series":           {a.series, true},
+		"labels":           {a.labelNames, true},
+		"metadata":         {a.metadata, false},
+		"query_exemplars":  {a.exemplars, true},
+		"rules":            {fixed(map[string]any{"groups": []any{}}), false},
+		"alerts":           {fixed(map[string]any{"alerts": []any{}}), false},
+		"status/buildinfo": {fixed(build), false},
+	}
+}
+
+// Routes returns the methods that each path below api/v1/ takes.
+func Routes() map[string][]string {
+	out := map[string][]string{"label/{name}/values": {"GET"}}
+	for path, e := range new(API).endpoints() {
+		out[path] = []string{"GET"}
+		if e.posts {
+			out[path] = append(out[path], "POST")
+		}
+	}
+	return out
+}
+
+// handler gives what answers a path, and whether the form may be posted; nil for an unknown path.
+func (a *API) handler(path string) (h func(*http.Request) (answer, *failure), posts bool) {
 	if name, ok := strings.CutPrefix(path, "label/"); ok {
 		if name, ok = strings.CutSuffix(name, "/values"); ok {
 			return func(r *http.Request) (answer, *failure) { return a.labelValues(r, name) }, false
 		}
 	}
-	switch path {
-	case "query":
-		return a.query, true
-	case "query_range":
-		return a.queryRange, true
-	case "format_query":
-		return a.formatQuery, true
-	case "series":
-		return a.series, true
-	case "labels":
-		return a.labelNames, true
-	case "metadata":
-		return a.metadata, false
-	case "query_exemplars":
-		return a.exemplars, true
-	case "rules":
-		return fixed(map[string]any{"groups": []any{}}), false
-	case "alerts":
-		return fixed(map[string]any{"alerts": []any{}}), false
-	case "status/buildinfo":
-		return fixed(map[string]string{"version": engineVersion, "revision": a.version, "branch": "culprit", "buildUser": "", "buildDate": "", "goVersion": runtime.Version()}), false
-	}
-	return nil, false
+	e := a.endpoints()[path]
+	return e.answer, e.posts
 }
 
 func (a *API) query(r *http.Request) (answer, *failure) {

@@ -116,7 +116,8 @@ func (s *Scraper) family(ctx context.Context, m *metric, over measure.Interval) 
 		err = s.counter(ctx, f, over)
 	} else {
 		var all []reading
-		all, err = s.read(ctx, m, measure.Interval{Start: over.End.Add(-m.step), End: over.End})
+		cells := 1 + (latePart+m.step-1)/m.step
+		all, err = s.read(ctx, m, measure.Interval{Start: over.End.Add(-m.step * cells), End: over.End}, m.step)
 		for _, r := range all {
 			f.rows = append(f.rows, line{r.labels, m.value(r.value)})
 		}
@@ -138,8 +139,9 @@ type reading struct {
 	elapsed measure.Span
 }
 
-// read asks for the rows of a metric over a time.
-func (s *Scraper) read(ctx context.Context, m *metric, over measure.Interval) ([]reading, error) {
+// read asks for the rows of a metric over a time, in cells of a length; it returns those of the newest cell in which the metric was
+// measured: the newest tick may not be there yet, or be missing.
+func (s *Scraper) read(ctx context.Context, m *metric, over measure.Interval, step measure.Span) ([]reading, error) {
 	if over.Span() <= 0 {
 		return nil, nil
 	}
@@ -147,17 +149,21 @@ func (s *Scraper) read(ctx context.Context, m *metric, over measure.Interval) ([
 	seen := map[string]bool{} // two datasets may have a row
 	k := asker{reader: s.api.reader, now: over.End, left: maxSamples}
 	for _, where := range m.where {
-		a, err := k.ask(ctx, m, where, over, over.Span())
+		a, err := k.ask(ctx, m, where, over, step)
 		if err != nil {
 			return nil, err
 		}
-		if len(a.Elapsed) != 1 || a.Elapsed[0] <= 0 {
+		c := len(a.Elapsed) - 1
+		for c >= 0 && a.Elapsed[c] <= 0 {
+			c--
+		}
+		if c < 0 {
 			continue
 		}
 		key := make([]string, len(a.Query.By))
 		for i := range a.Series {
 			series := &a.Series[i]
-			if len(series.Values) == 0 || series.Values[0] != series.Values[0] {
+			if len(series.Values) <= c || series.Values[c] != series.Values[c] {
 				continue
 			}
 			for j, l := range series.Key {
@@ -165,7 +171,7 @@ func (s *Scraper) read(ctx context.Context, m *metric, over measure.Interval) ([
 			}
 			if text := labelText(m.labels(key)); !seen[text] {
 				seen[text] = true
-				all = append(all, reading{text, series.Values[0], a.Elapsed[0]})
+				all = append(all, reading{text, series.Values[c], a.Elapsed[c]})
 			}
 		}
 	}
@@ -182,11 +188,11 @@ func (s *Scraper) counter(ctx context.Context, f *family, over measure.Interval)
 		s.metrics[m.name] = c
 	}
 	until := max(c.settled, over.End.Add(-latePart))
-	settled, err := s.read(ctx, m, measure.Interval{Start: c.settled, End: until})
+	settled, err := s.read(ctx, m, measure.Interval{Start: c.settled, End: until}, until.Sub(c.settled))
 	if err != nil {
 		return err
 	}
-	recent, err := s.read(ctx, m, measure.Interval{Start: until, End: over.End})
+	recent, err := s.read(ctx, m, measure.Interval{Start: until, End: over.End}, over.End.Sub(until))
 	if err != nil {
 		return err
 	}

@@ -128,6 +128,34 @@ func TestScrape(t *testing.T) {
 	}
 }
 
+// TestScrapeWhileTicksAreLate: metrics whose newest tick is late, or missing, have the values of the tick before, for as long as a part
+// of a tick may be late. A scrape without them ends the series in the engine, and they begin anew a second later.
+func TestScrapeWhileTicksAreLate(t *testing.T) {
+	m := &memory{}
+	m.record(t, measure.Level, measure.Bytes, false, "memory.free")
+	m.record(t, measure.Delta, measure.Bytes, false, "disk.bytes by device")
+	m.record(t, measure.Delta, measure.Nanoseconds, false, "cpu.time by mode")
+	s := m.api(noon).NewScraper()
+	sec := func(n int) measure.Time { return noon.Add(measure.Span(n) * measure.Second) }
+	for n := 1; n <= 40; n++ {
+		m.put("cpu.time", sec(n), map[string]float64{"user": 1e9})
+		if n <= 20 {
+			m.put("memory.free", sec(n), map[string]float64{"": float64(1000 + n)})
+			m.put("disk.bytes", sec(n), map[string]float64{"sda": 10})
+		}
+		got, _ := scrape(t, s, noon, sec(n))
+		last := min(n, 20)
+		free, there := got[key("memory_free_bytes")]
+		if want := n <= 25; there != want || there && free != float64(1000+last) {
+			t.Errorf("after %d s: %v, there: %v, want %v", n, free, there, want)
+		}
+		bytes, there := got[key("disk_bytes_total", "device", "sda")]
+		if want := n <= 25; n != 25 && (there != want || there && bytes != float64(10*last)) { // either is right as the time ends
+			t.Errorf("after %d s: %v bytes, there: %v, want %v", n, bytes, there, want)
+		}
+	}
+}
+
 func tickOf(at measure.Time, rows map[string]float64) tick {
 	return tick{at: at, elapsed: measure.Second, rows: rows}
 }

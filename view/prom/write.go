@@ -62,6 +62,7 @@ type Writer struct {
 	CPU   func() measure.Span
 	Ticks func(ctx context.Context, after measure.Time) (measure.Time, error)
 
+	first  measure.Time                // what is before is not this writer's
 	from   measure.Time                // everything before is written
 	rows   map[string]map[string]*sent // by metric, by key
 	body   []byte
@@ -83,6 +84,7 @@ type sent struct {
 	sum    float64      // of a counter
 	there  bool         // in the newest cell
 	seen   measure.Time // end of the newest cell that had a value
+	last   measure.Time // of the newest sample
 
 	// counted are the amounts of the newest cells as they are in sum, oldest first: a part of a tick that is recorded later
 	// than its cell was written is counted in the next one.
@@ -114,6 +116,7 @@ func (a *API) NewWriter(to, token string, step measure.Span, host string) (*Writ
 	w := &Writer{api: a, to: u, token: token, step: step, client: &http.Client{Timeout: writeTime}, rows: map[string]map[string]*sent{},
 		labels: []labels.Label{{Name: "instance", Value: valid(host)}, {Name: "job", Value: "culprit"}}}
 	w.from = floor(measure.Time(a.now().UnixNano()), step)
+	w.first = w.from
 	return w, nil
 }
 
@@ -256,7 +259,7 @@ func (w *Writer) round(ctx context.Context, complete measure.Time) error {
 	w.from = over.End
 	for _, rows := range w.rows {
 		for key, r := range rows {
-			if !r.there && r.seen.Add(idleRow) < w.from {
+			if !r.there && r.seen.Add(idleRow) < w.from && r.last < w.from { // else it may come again where its marker is
 				delete(rows, key)
 			}
 		}
@@ -360,6 +363,7 @@ func (w *Writer) row(ctx context.Context, m *metric, r *sent, a *measure.Answer,
 	var samples []float
 	put := func(at measure.Time, v float64) {
 		t := ms(at)
+		r.last = at
 		if n := len(samples); n > 0 && samples[n-1].time >= t { // a row that comes again at once: its marker goes
 			samples[n-1].value = v
 			return
@@ -390,7 +394,7 @@ func (w *Writer) row(ctx context.Context, m *metric, r *sent, a *measure.Answer,
 			continue
 		case m.shape == counter:
 			if !r.there {
-				put(from, 0)
+				put(w.begin(r, from), 0)
 			}
 			r.count(m.amount(v, elapsed), a.Step)
 			put(to, m.value(r.sum))
@@ -412,6 +416,16 @@ func (w *Writer) row(ctx context.Context, m *metric, r *sent, a *measure.Answer,
 		return w.flush(ctx)
 	}
 	return nil
+}
+
+// begin returns the time of the sample of 0 with which a counter begins, the start of its first cell. Where a sample of the row may
+// have been sent of that time, it is a millisecond later: a receiver refuses a second one, and all that comes with it. It may have
+// been sent as the row ended there in the round before, or by the server that ran before this one.
+func (w *Writer) begin(r *sent, cell measure.Time) measure.Time {
+	if r.last >= cell || cell == w.first {
+		return cell.Add(measure.Millisecond)
+	}
+	return cell
 }
 
 // describe sends type, unit and help of the metrics.

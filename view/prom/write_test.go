@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -321,6 +322,62 @@ func TestWriterCountsLateParts(t *testing.T) {
 		}
 		if len(r.series) != 1 {
 			t.Errorf("%d series", len(r.series))
+		}
+	}
+}
+
+// TestWriterSendsNoTimeTwice: whatever ticks are missing, whenever rows come and go and the server is started anew, the samples of a
+// series are in the order of their times, each once. A receiver refuses all of a request that has a time again.
+func TestWriterSendsNoTimeTwice(t *testing.T) {
+	for seed := range uint64(40) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		step := []measure.Span{measure.Second, 5 * measure.Second, 15 * measure.Second}[seed%3]
+		m := &memory{}
+		for _, sentence := range []string{"disk.bytes by device", "net.drops by device"} {
+			m.record(t, measure.Delta, measure.Bytes, strings.HasPrefix(sentence, "net"), sentence)
+		}
+		m.record(t, measure.Level, measure.Bytes, false, "memory.size by kind")
+		r, to := receives(t)
+		var w *Writer
+		there, down := map[string]bool{}, 0
+		for s := 1; s <= 900; s++ {
+			at := noon.Add(measure.Span(s) * measure.Second)
+			for _, id := range []measure.StatID{"disk.bytes", "net.drops", "memory.size"} {
+				rows := map[string]float64{}
+				for _, name := range []string{"a", "b", "c"} {
+					if random.IntN(20) == 0 {
+						there[name] = !there[name]
+					}
+					if there[name] {
+						rows[name] = float64(1 + random.IntN(5))
+					}
+				}
+				if random.IntN(10) > 0 { // else a tick that is missing
+					m.put(id, at, rows)
+				}
+			}
+			if random.IntN(100) == 0 {
+				w, down = nil, random.IntN(20)
+			}
+			if down--; down > 0 {
+				continue
+			}
+			if w == nil {
+				a := m.api(at)
+				var err error
+				if w, err = a.NewWriter(to, "", step, "box"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.round(t.Context(), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(r.series) != 9 {
+			t.Errorf("seed %d: %d series", seed, len(r.series))
+		}
+		if t.Failed() {
+			return
 		}
 	}
 }

@@ -108,7 +108,7 @@ func (s *Server) change(w http.ResponseWriter, r *http.Request) error {
 	id := uint32(id64)
 	d := s.dataset(id)
 	if err != nil || d == nil {
-		return &fault{status: http.StatusNotFound, Code: "not-found", Message: "there is no dataset " + printable(r.PathValue("id"))}
+		return &fault{status: http.StatusNotFound, Code: "not-found", Message: "there is no dataset " + printable(r.PathValue("id")), Hint: "api/datasets lists them"}
 	}
 	var asked struct {
 		From *float64 `json:"from_ms"`

@@ -70,7 +70,7 @@ func (s *Server) guard(next http.Handler, trusted bool) http.Handler {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, most)
 		if len(r.URL.RawQuery) > mostQuery {
-			refuse(w, &fault{status: http.StatusRequestURITooLong, Code: "too-long", Message: "the address is too long"})
+			refuse(w, &fault{status: http.StatusRequestURITooLong, Code: "too-long", Message: "the address is too long", Hint: fmt.Sprintf("its query may have %d bytes", mostQuery)})
 			return
 		}
 		who := let{asker{may: Traces}, "command line"}
@@ -269,7 +269,7 @@ func (s *Server) changes(r *http.Request, a asker) *fault {
 		return &fault{status: http.StatusForbidden, Code: "forbidden", Message: "a change needs the header X-Culprit: 1"}
 	case takesFile(r.URL.Path):
 		if err != nil || kind != "application/octet-stream" {
-			return &fault{status: http.StatusUnsupportedMediaType, Code: "bad-request", Message: "a file needs the type application/octet-stream"}
+			return &fault{status: http.StatusUnsupportedMediaType, Code: "bad-request", Message: "a file needs another type", Hint: "send it with Content-Type: application/octet-stream"}
 		}
 	case err != nil || kind != "application/json":
 		return &fault{status: http.StatusUnsupportedMediaType, Code: "bad-request", Message: "a change needs a body of application/json"}

@@ -117,7 +117,7 @@ func (s *Server) changeScript(w http.ResponseWriter, r *http.Request) error {
 	id64, err := strconv.ParseUint(r.PathValue("id"), 10, 32)
 	id := uint32(id64)
 	if err != nil || !slices.ContainsFunc(s.Scripts.Scripts(), func(k measure.Script) bool { return k.ID == id }) {
-		return &fault{status: http.StatusNotFound, Code: "not-found", Message: "there is no script " + printable(r.PathValue("id"))}
+		return &fault{status: http.StatusNotFound, Code: "not-found", Message: "there is no script " + printable(r.PathValue("id")), Hint: "api/scripts lists them"}
 	}
 	if err := body(r, &struct{}{}); err != nil {
 		return err

@@ -6,11 +6,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
+	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -134,6 +138,15 @@ func (s *Server) routes() map[string]route {
 		"/api/profile/changes":        {"GET": s.diffChanges},
 		"/metrics":                    {"GET": s.metrics},
 	}
+}
+
+// Routes returns the methods that each path of the API takes, without the API of Prometheus.
+func Routes() map[string][]string {
+	out := map[string][]string{}
+	for path, methods := range new(Server).routes() {
+		out[path] = slices.Sorted(maps.Keys(methods))
+	}
+	return out
 }
 
 // Handler gives the handler of all requests. trusted is for a listener that has made sure that each peer may do everything: it asks for no token.
@@ -552,14 +565,48 @@ func body(r *http.Request, into any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	var large *http.MaxBytesError
+	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &large):
-		return &fault{status: http.StatusRequestEntityTooLarge, Code: "too-large", Message: "the body is too large"}
+		return &fault{status: http.StatusRequestEntityTooLarge, Code: "too-large", Message: "the body is too large", Hint: fmt.Sprintf("it may have %d bytes", large.Limit)}
+	case errors.As(err, &wrong):
+		f := badf("the body can't be read: %s where %s should be", wrong.Value, jsonWord(wrong.Type))
+		if wrong.Field != "" {
+			f.Message = wrong.Field + ": " + wrong.Value + " where " + jsonWord(wrong.Type) + " should be"
+		}
+		f.Hint = bodyHint
+		return f
+	case errors.Is(err, io.EOF):
+		return &fault{status: http.StatusBadRequest, Code: "bad-request", Message: "the body is empty", Hint: bodyHint}
 	case err != nil:
-		return badf("the body can't be read: %v", err)
+		f := badf("the body can't be read: %s", strings.TrimPrefix(err.Error(), "json: "))
+		f.Hint = bodyHint
+		return f
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return badf("the body has more than one object")
+		return &fault{status: http.StatusBadRequest, Code: "bad-request", Message: "the body has more than one object", Hint: bodyHint}
 	}
 	return nil
+}
+
+// bodyHint says what a body is.
+const bodyHint = "send one JSON object with the fields of docs/openapi.yaml"
+
+// jsonWord names what JSON has for a type of Go.
+func jsonWord(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a text"
+	case reflect.Int, reflect.Int64, reflect.Uint32, reflect.Uint64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Pointer:
+		return jsonWord(t.Elem())
+	}
+	return "an object"
 }

@@ -62,7 +62,7 @@ func (s *Server) used(r *http.Request, now measure.Time, names ...string) (*use,
 	tools := view.Tools()
 	i := slices.IndexFunc(tools, func(t *view.Tool) bool { return t.Name == name })
 	if i < 0 {
-		f := &fault{status: http.StatusNotFound, Code: "not-found", Message: "there is no tool " + printable(name)}
+		f := &fault{status: http.StatusNotFound, Code: "not-found", Message: "there is no tool " + printable(name), Hint: "api/tools lists them"}
 		var known []string
 		for _, t := range tools {
 			known = append(known, t.Name)
