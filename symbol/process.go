@@ -70,7 +70,8 @@ type process struct {
 	checked time.Time
 	used    uint64
 
-	jit jitMap
+	jit    jitMap
+	frames frameCheck
 }
 
 const (
@@ -390,7 +391,7 @@ func (ps *Processes) readMaps(p *process) error {
 	}
 	ps.reads++
 	p.maps, p.keys, p.read, p.reading = maps, map[int]fileKey{}, time.Now(), ps.reads
-	p.exe, p.inside = "", 0
+	p.exe, p.inside, p.frames = "", 0, frameCheck{}
 	return nil
 }
 
