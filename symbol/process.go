@@ -231,6 +231,7 @@ func (ps *Processes) within(pid int, addr, near uint64) (place Place, inlined []
 		inlined = l.inlined
 	} else {
 		name, from, ok = spot.file.find(spot.addr)
+		name = named(name, place.Module)
 	}
 	switch {
 	case spot.beyond && name == "":
@@ -511,6 +512,7 @@ func (ps *Processes) load(f *os.File, size int64, p *process) *object {
 	if len(o.syms) == 0 {
 		_ = o.readSymbols(h) // what could be read counts
 	}
+	o.addUnnamed(h)
 	return o
 }
 
