@@ -57,6 +57,26 @@ func (h *header) bounds(addrs []uint64, found func(addr, from uint64)) {
 	f.inside(f.ordered(h.frameHeader(newWindow(2), addr, size)), addrs, found)
 }
 
+// eachFunction calls found with where each function that .eh_frame describes begins and ends, until it returns
+// false.
+func (h *header) eachFunction(found func(from, to uint64) bool) {
+	if !h.unwindable() {
+		return
+	}
+	off, size, addr := h.frames()
+	if size == 0 || size > maxUnwindBytes || off > h.size || size > h.size-off {
+		return
+	}
+	w := newWindow(4)
+	w.over(h.r, int64(off), size, nil)
+	f := newFrameReader(w, addr, false, func(UnwindRow) error { return nil })
+	for p := range f.ordered(h.frameHeader(newWindow(2), addr, size)) {
+		if d, ok := f.part(p); ok && !found(uint64(d.from), uint64(d.to)) {
+			return
+		}
+	}
+}
+
 // frames returns where .eh_frame lies in the file, its size in bytes, and the address it is loaded at; size
 // 0: there is none.
 func (h *header) frames() (off, size, addr uint64) {

@@ -103,6 +103,7 @@ type header struct {
 	size    uint64 // bytes of the file
 	wide    bool
 	machine uint16
+	entry   uint64 // where the program begins; 0: it is none
 	progs   []prog
 	secs    []section
 	section []byte // names of the sections
@@ -148,7 +149,7 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 	var phoff, shoff uint64
 	var sizes []byte
 	if h.wide {
-		phoff, shoff, sizes = le.Uint64(e[32:]), le.Uint64(e[40:]), e[54:]
+		h.entry, phoff, shoff, sizes = le.Uint64(e[24:]), le.Uint64(e[32:]), le.Uint64(e[40:]), e[54:]
 	} else {
 		phoff, shoff, sizes = uint64(le.Uint32(e[28:])), uint64(le.Uint32(e[32:])), e[42:]
 	}

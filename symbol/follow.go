@@ -35,7 +35,7 @@ func (ps *Processes) Follow(events []kernel.MapEvent) (changed, ended []int) {
 			p := ps.followed(e.PID)
 			p.watched = true
 			p.retire()
-			p.maps, p.keys, p.exe, p.inside, p.jit = nil, map[int]fileKey{}, "", 0, jitMap{}
+			p.maps, p.keys, p.exe, p.inside, p.jit, p.frames = nil, map[int]fileKey{}, "", 0, jitMap{}, frameCheck{}
 			ps.renew(p)
 		case kernel.Mapped:
 			p, m := ps.followed(e.PID), mappingOf(e)
@@ -90,7 +90,7 @@ func (ps *Processes) renew(p *process) {
 // fork returns a process that has what p has.
 func (p *process) fork(ps *Processes, pid int) *process {
 	child := *p
-	child.pid, child.inside, child.jit, child.checked = pid, 0, jitMap{}, time.Now()
+	child.pid, child.inside, child.jit, child.frames, child.checked = pid, 0, jitMap{}, frameCheck{}, time.Now()
 	child.start, _, _ = ps.stat(pid)
 	child.keys = make(map[int]fileKey, len(p.keys))
 	for i, key := range p.keys {

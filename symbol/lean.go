@@ -116,6 +116,7 @@ func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint6
 // learn looks addresses up in a file, or in that which has its symbols: d, nil if there is none.
 func (h *header) learn(d *header, addrs []uint64, into map[uint64]learned) error {
 	err := h.learnNames(d, addrs, into)
+	h.nameStubs(addrs, into)
 	h.nameByBounds(addrs, into)
 	return err
 }

@@ -76,7 +76,8 @@ type process struct {
 	checked time.Time
 	used    uint64
 
-	jit jitMap
+	jit    jitMap
+	frames frameCheck
 
 	watched bool       // Follow reports its mappings
 	former  []*process // of one that is watched: what it had mapped before, the oldest first
@@ -280,6 +281,7 @@ func (ps *Processes) within(pid int, addr, near uint64) (place Place, inlined []
 		inlined = l.inlined
 	} else {
 		name, from, ok = spot.file.find(spot.addr)
+		name = named(name, place.Module)
 	}
 	switch {
 	case spot.beyond && name == "":
@@ -437,7 +439,7 @@ func (ps *Processes) readMaps(p *process) error {
 	}
 	ps.reads++
 	p.maps, p.keys, p.read, p.reading = maps, map[int]fileKey{}, time.Now(), ps.reads
-	p.exe, p.inside, p.cut = "", 0, cut
+	p.exe, p.inside, p.cut, p.frames = "", 0, cut, frameCheck{}
 	return nil
 }
 
@@ -557,6 +559,7 @@ func (ps *Processes) load(f *os.File, size int64, p *process) *object {
 	if len(o.syms) == 0 {
 		_ = o.readSymbols(h) // what could be read counts
 	}
+	o.addUnnamed(h)
 	return o
 }
 

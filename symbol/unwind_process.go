@@ -37,6 +37,8 @@ type unwound struct {
 	table *UnwindTable
 	why   NoTable
 	isGo  bool
+	gaps  []span      // code that the table tells of though the file's own table does not
+	sum   frameDigest // of that code
 }
 
 // Unwinding knows how to walk up the stacks of processes. What it has read of a file counts for all processes that have it. It is used
@@ -158,7 +160,7 @@ func (u *Unwinding) file(p *process, m *Mapping) *unwound {
 	}
 	d, ok := h.frameDigest()
 	of := u.same[d]
-	if of == nil || !ok {
+	if of == nil || !ok || !of.hasCode(h) {
 		if of = u.unwound(h); ok {
 			u.same[d] = of
 		}
@@ -193,6 +195,12 @@ func (u *Unwinding) forgetFiles() {
 			delete(u.files, key)
 		}
 	}
+}
+
+// hasCode reports whether a file has the code that the table was made of.
+func (of *unwound) hasCode(h *header) bool {
+	sum, ok := h.digest(of.gaps)
+	return ok && sum == of.sum
 }
 
 // bias gives what is between the addresses of a mapping and the file's own; !ok: the file has no code there.
@@ -233,8 +241,14 @@ func (u *Unwinding) unwound(h *header) *unwound {
 		if of.isGo && h.unwindable() {
 			return h.withGo(counted, unwind)
 		}
-		return unwind(counted)
+		if !h.unwindable() {
+			return nil
+		}
+		gaps, err := h.withGaps(counted, unwind)
+		of.gaps = gaps
+		return err
 	})
+	of.sum, _ = h.digest(of.gaps)
 	switch {
 	case errors.Is(err, ErrTooLong):
 		of.why = TooLarge

@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"time"
 
-	"culprit/lang/gen"
 	"culprit/measure"
 	"culprit/symbol"
 )
@@ -291,15 +290,13 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 		past := uint64(min(i, 1))
 		return (pcs[i]-past)<<1 | past
 	}
-	n := len(pcs)
-	stop := gen.Stop(0)
-	if pid != 0 && n > 0 {
-		if stop = gen.StopOf(pcs[n-1]); stop != 0 {
-			n--
-		}
-	}
 	found := 0
-	for i := range n {
+	for i, pc := range pcs {
+		if isPseudo(pc) {
+			of = append(of, f.pseudo(of, pc))
+			found++
+			continue
+		}
 		fn, ok := c.at[key(i)]
 		if !ok {
 			break
@@ -307,17 +304,23 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 		of = f.expand(of, fn)
 		found++
 	}
-	if found < n {
+	if found < len(pcs) {
 		if known {
 			return 0, false
 		}
 		of = of[:0]
-		places, spots, inlined := s.spots(pid, pcs[:n], reading)
-		for i := range places {
-			p, spot, within := &places[i], symbol.Spot{}, []string(nil)
-			if spots != nil {
-				spot, within = spots[i], inlined[i]
+		places, spots, inlined := s.spots(pid, addresses(pcs), reading)
+		n := 0
+		for i, pc := range pcs {
+			if isPseudo(pc) {
+				of = append(of, f.pseudo(of, pc))
+				continue
 			}
+			p, spot, within := &places[n], symbol.Spot{}, []string(nil)
+			if spots != nil {
+				spot, within = spots[n], inlined[n]
+			}
+			n++
 			fn := f.group(p.Module, within, f.function(*p, spot, uint64(min(i, 1))))
 			of = f.expand(of, fn)
 			if p.Module == "" && pid != 0 && reading != 0 { // generated code: its map may change
@@ -331,12 +334,8 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 			}
 		}
 	}
-	if stop != 0 {
-		module := ""
-		if n > 0 {
-			module = f.funcs[of[n-1]].module
-		}
-		of = append(of, f.function(symbol.Place{Name: stoppedFrame(stop, module), Address: pcs[n]}, symbol.Spot{}, 0))
+	if len(addresses(pcs)) >= ProfileFrames {
+		of = append(of, f.function(symbol.Place{Name: cutFrame}, symbol.Spot{}, 0))
 	}
 	return f.add(of), true
 }
@@ -359,8 +358,11 @@ func (s *Session) spots(pid int, pcs []uint64, reading uint64) ([]symbol.Place, 
 // innermost gives the frame of a stack that has the innermost frames of another one alone.
 func (f *frames) innermost(at int32, most int) int32 {
 	var of []int32
-	for ; at > 0 && len(of) < most; at = f.links[at].caller {
+	for ; at > 0 && most > 0; at = f.links[at].caller {
 		of = append(of, f.links[at].function)
+		if f.funcs[f.links[at].function].symbol != missingFrame {
+			most--
+		}
 	}
 	return f.add(of)
 }
@@ -431,6 +433,9 @@ func (s *Session) takeStacks() {
 	s.eachStack(true, func(key []byte, id uint32) {
 		pid, at, known, hashed := f.look(key)
 		if !known {
+			if pid != 0 {
+				f.pcs = s.marked(pid, f.pcs)
+			}
 			if at, known = s.chain(pid, f.pcs, pid != 0 && !f.later); known && !f.passing {
 				l, _ := f.lookedUp(pid)
 				l.at[hashed] = at
@@ -452,7 +457,7 @@ func (s *Session) takeStacks() {
 	})
 	var asked []symbol.Asked
 	for _, one := range fresh {
-		asked = append(asked, symbol.Asked{PID: one.pid, PCs: one.pcs})
+		asked = append(asked, symbol.Asked{PID: one.pid, PCs: addresses(one.pcs)})
 	}
 	s.processes.Learn(asked)
 	for hashed, one := range fresh {
@@ -466,22 +471,24 @@ func (s *Session) takeStacks() {
 	}
 }
 
-// places gives what is at the addresses of a stack; pid 0 is the kernel. A process's stack that could not be walked to its end has a place
-// behind the last one whose name says why.
+// places gives what is at the addresses of a stack; pid 0 is the kernel. A pseudo frame has a place whose name
+// is its text.
 func (s *Session) places(pid int, pcs []uint64) []symbol.Place {
 	if pid == 0 {
 		return s.kernel.Stack(pcs)
 	}
-	n := len(pcs)
-	if n == 0 || gen.StopOf(pcs[n-1]) == 0 {
-		return s.processes.Stack(pid, pcs)
-	}
-	out := s.processes.Stack(pid, pcs[:n-1])
+	known := s.processes.Stack(pid, addresses(pcs))
+	out := make([]symbol.Place, 0, len(pcs))
 	module := ""
-	if n > 1 {
-		module = out[n-2].Module
+	for _, pc := range pcs {
+		if isPseudo(pc) {
+			out = append(out, symbol.Place{Name: pseudoText(pc, module), Address: pc})
+			continue
+		}
+		out, known = append(out, known[0]), known[1:]
+		module = out[len(out)-1].Module
 	}
-	return append(out, symbol.Place{Name: stoppedFrame(gen.StopOf(pcs[n-1]), module), Address: pcs[n-1]})
+	return out
 }
 
 // trimFrames begins other frames where there are very many, unless somebody is still to be told of those.

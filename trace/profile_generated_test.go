@@ -72,3 +72,76 @@ func TestProfileOfRenamedCode(t *testing.T) {
 		t.Errorf("samples by name: %v", of)
 	}
 }
+
+// generatedLeaves runs two functions in anonymous memory, of which one has a frame and the other one has not.
+const generatedLeaves = `
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+__attribute__((noinline)) void caller(void (*f)(unsigned long)) { f(3000000); __asm__ volatile(""); }
+int main(void) {
+	unsigned char framed[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x48, 0xff, 0xc8, 0x75, 0xfb, 0x5d, 0xc3};
+	unsigned char bare[] = {0x48, 0x89, 0xf8, 0x48, 0xff, 0xc8, 0x75, 0xfb, 0xc3};
+	unsigned char *m = mmap(0, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(m + 0x100, framed, sizeof framed);
+	memcpy(m + 0x200, bare, sizeof bare);
+#ifdef NAMED
+	char name[64];
+	snprintf(name, 64, "/tmp/perf-%d.map", getpid());
+	FILE *f = fopen(name, "w");
+	fprintf(f, "%lx 40 framed\n%lx 40 bare\n", (unsigned long)m + 0x100, (unsigned long)m + 0x200);
+	fclose(f);
+#endif
+	for (time_t t = time(0); time(0) < t + 60;) {
+		for (int i = 0; i < 7; i++)
+			caller((void *)(m + 0x100));
+		for (int i = 0; i < 3; i++)
+			caller((void *)(m + 0x200));
+	}
+	return 0;
+}`
+
+// TestProfileOfGeneratedLeaves: a stack that begins in generated code without a frame lacks its caller, and is
+// marked; one that begins in code with a frame has its caller and no mark, also where no map names the code.
+func TestProfileOfGeneratedLeaves(t *testing.T) {
+	needs(t, kernel.RawTracepoints)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("needs: kernel feature x86-64")
+	}
+	for _, named := range []string{"-DNAMED", "-DUNNAMED"} {
+		pid := started(t, compiled(t, generatedLeaves, named))
+		t.Cleanup(func() {
+			os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
+		})
+		p := Profile{Hz: 499, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(4 * time.Second)}
+		got, err := p.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var whole, marked, silent, both int64
+		for s := range got.Stacks {
+			if len(s.User) == 0 || strings.Contains(s.User[0], "`") { // not in generated code
+				continue
+			}
+			mark, caller := slices.Contains(s.User, missingFrame), chain(s.User, "caller", "main")
+			switch {
+			case caller && mark:
+				both += s.Count
+			case caller:
+				whole += s.Count
+			case mark:
+				marked += s.Count
+			default:
+				silent += s.Count
+				t.Logf("%d: %q", s.Count, s.User)
+			}
+		}
+		all := whole + marked + silent + both
+		t.Logf("%s: of %d samples %d are whole, %d marked, %d neither, %d both", named, all, whole, marked, silent, both)
+		if all < 100 || silent > all/50 || both > all/50 || whole < all/2 || marked < all/10 {
+			t.Errorf("%s: of %d samples %d are whole, %d marked, %d neither, %d both", named, all, whole, marked, silent, both)
+		}
+	}
+}

@@ -12,7 +12,6 @@ import (
 
 	"culprit/lang/check"
 	"culprit/lang/format"
-	"culprit/lang/gen"
 	"culprit/lang/ir"
 	"culprit/lang/syntax"
 	"culprit/symbol"
@@ -190,7 +189,7 @@ func (s *Session) stack(id uint32) format.Value {
 	lines := make([]string, len(places))
 	for i, p := range places {
 		lines[i] = p.String()
-		if pid != 0 && s.has("noresolve") && gen.StopOf(p.Address) == 0 {
+		if pid != 0 && s.has("noresolve") && !isPseudo(p.Address) {
 			lines[i] = p.Unresolved()
 		}
 	}
@@ -206,7 +205,12 @@ func (s *Session) stack(id uint32) format.Value {
 func (s *Session) inlined(pid int, lines []string, places []symbol.Place, pcs []uint64) ([]string, []uint64) {
 	var all []string
 	var at []uint64
-	for i, names := range s.processes.InlinedIn(pid, pcs) {
+	within := s.processes.InlinedIn(pid, addresses(pcs))
+	for i := range pcs {
+		var names []string
+		if !isPseudo(pcs[i]) {
+			names, within = within[0], within[1:]
+		}
 		for _, name := range names {
 			all, at = append(all, symbol.Place{Module: places[i].Module, Name: name + inlinedMark}.String()), append(at, pcs[i])
 		}
@@ -223,7 +227,7 @@ func (s *Session) findInlined() {
 	var asked []symbol.Asked
 	for _, words := range s.raw {
 		if len(words) > 1 && words[0] != 0 {
-			asked = append(asked, symbol.Asked{PID: int(words[0]), PCs: words[1:]})
+			asked = append(asked, symbol.Asked{PID: int(words[0]), PCs: addresses(words[1:])})
 		}
 	}
 	runtime.LockOSThread() // whose time is counted
@@ -250,7 +254,10 @@ func (s *Session) rawStack(id uint32) (pid int, pcs []uint64, why string) {
 		return 0, nil, fmt.Sprintf("(stack %d is one of several)", id)
 	}
 	delete(s.raw, id)
-	return int(raw[0]), raw[1:], ""
+	if raw[0] == 0 {
+		return 0, raw[1:], ""
+	}
+	return int(raw[0]), s.marked(int(raw[0]), raw[1:]), ""
 }
 
 // readStacks reads the stacks that were seen until now, but those that were looked up: the process, then addresses. nil: this number

@@ -376,12 +376,15 @@ func TestStoppedFrames(t *testing.T) {
 			t.Errorf("%d: %q", s, text)
 		}
 		seen[text] = true
-		if gen.StopOf(s.Frame()) != s {
-			t.Errorf("%#x tells %d, not %d", s.Frame(), gen.StopOf(s.Frame()), s)
+		if e, ok := gen.EndingOf(s.Frame()); !ok || e != (gen.Ending{Stop: s}) {
+			t.Errorf("%#x tells %+v, not %d", s.Frame(), e, s)
+		}
+		if e, ok := gen.EndingOf(s.Frame() | 127); !ok || e != (gen.Ending{Stop: s, Doubt: 127}) {
+			t.Errorf("%#x with a doubt tells %+v, not %d", s.Frame(), e, s)
 		}
 	}
 	for _, address := range []uint64{0, 0x400000, 1<<47 - 1, 1<<56 - 1, 0xffffffffff600000} {
-		if gen.StopOf(address) != 0 {
+		if isPseudo(address) {
 			t.Errorf("%#x is an address", address)
 		}
 	}

@@ -107,7 +107,7 @@ func lay(p *ir.Program, k Kernel) layout {
 				switch s.Op {
 				case ir.OpStack:
 					n.stacks, n.frames = true, true
-					l.frames = max(l.frames, s.N)
+					l.frames = max(l.frames, s.N+bit(k.Unwind && s.Space == check.User)) // and an Ending
 				case ir.OpEmit, ir.OpFault, ir.OpRead, ir.OpReadMem, ir.OpReadStr:
 					n.ring = true
 				case ir.OpPoke:

@@ -122,6 +122,10 @@ func (b *builder) readStack(space check.Space, most int) {
 		b.bind(kernel)
 		b.store(asm.R10, slotHold, asm.R0, 8)
 		b.kernelStack(space)
+		few := b.label()
+		b.ifImm(asm.JSLE, asm.R1, int64(8*most), few, asm.R4)
+		b.movImm(asm.R1, int64(8*most))
+		b.bind(few)
 		b.load(asm.R0, asm.R10, slotHold, 8, false)
 		b.ifImm(asm.JNE, asm.R0, -2, known, asm.R4)
 		b.add(asm.Or.Imm(asm.R3, flagNotYet))
@@ -264,7 +268,7 @@ func (b *builder) stack(s *ir.Step) {
 		return
 	}
 	b.readStack(s.Space, s.N)
-	b.movImm(asm.R4, int64(8*s.N))
+	b.movImm(asm.R4, int64(8*(s.N+bit(s.Space == check.User && b.unwinds())))) // and an Ending
 	b.mov(asm.R5, asm.R9)
 	b.callSub(b.function("stack", b.makeStack))
 	b.put(s.Dst, asm.R0)
@@ -521,4 +525,12 @@ func (b *builder) frames(name string, space check.Space, most int, body func(len
 		body(stackLength(b.lay.frames))
 		b.exit()
 	}))
+}
+
+// bit returns 1 for true.
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

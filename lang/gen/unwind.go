@@ -42,7 +42,8 @@ const (
 	walkBlock  = 136 // of the process, that is looked into next
 	walkRows   = 144 // the same, of the page of the table
 	walkReturn = 152 // the return_instance that was looked at last, of functions with return probes
-	walkState  = 160
+	walkDoubt  = 160 // frames up to the first whose caller may be missing; 0: there is none
+	walkState  = 168
 )
 
 // walkFrames is where the frames are from the state on.
@@ -104,7 +105,7 @@ func (b *builder) makeWalk() {
 	b.store(asm.R6, walkSP, asm.R1, 8)
 	b.load(asm.R1, asm.R0, 8*4, 8, false)
 	b.store(asm.R6, walkBP, asm.R1, 8)
-	for _, at := range [...]int{walkN, walkStart, walkSize, walkBy, walkKept, walkBlock, walkRows, walkReturn} {
+	for _, at := range [...]int{walkN, walkStart, walkSize, walkBy, walkKept, walkBlock, walkRows, walkReturn, walkDoubt} {
 		b.storeImm(asm.R6, at, 0, 8, asm.R1)
 	}
 	b.storeImm(asm.R6, walkStop, int64(StopLong), 8, asm.R1)
@@ -121,14 +122,18 @@ func (b *builder) makeWalk() {
 	done := b.label()
 	b.load(asm.R0, asm.R6, walkN, 8, false)
 	b.load(asm.R1, asm.R6, walkStop, 8, false)
-	b.ifImm(asm.JEq, asm.R1, 0, done, asm.R2)
 	some, none := b.label(), b.label()
 	b.ifImm(asm.JNE, asm.R1, int64(StopUnknown), some, asm.R2)
 	b.ifImm(asm.JLE, asm.R0, 1, none, asm.R2) // nothing is known of the very first: the kernel's walk may tell more
 	b.bind(some)
+	b.load(asm.R4, asm.R6, walkDoubt, 8, false)
+	b.mov(asm.R2, asm.R1)
+	b.alu(asm.Or, asm.R2, asm.R4)
+	b.ifImm(asm.JEq, asm.R2, 0, done, asm.R3)
 	b.ifImm(asm.JGT, asm.R0, int64(b.lay.frames), done, asm.R2)
 	b.add(asm.Or.Imm(asm.R1, 2<<6)) // as Stop.Frame
 	b.add(asm.LSh.Imm(asm.R1, 56))
+	b.alu(asm.Or, asm.R1, asm.R4)
 	b.mov(asm.R2, asm.R0)
 	b.add(asm.LSh.Imm(asm.R2, 3))
 	b.mov(asm.R3, asm.R6)
@@ -535,6 +540,7 @@ func (b *builder) followPointer(ended, stop, next label) {
 	b.mov(asm.R1, asm.R7)
 	b.add(asm.And.Imm(asm.R1, 7))
 	b.ifImm(asm.JNE, asm.R1, 0, nothing, asm.R2)
+	b.doubt()
 	b.mov(asm.R3, asm.R7)
 	b.userWords(16, nothing)
 	b.load(asm.R1, asm.R6, walkTemp, 8, false)
@@ -547,6 +553,18 @@ func (b *builder) followPointer(ended, stop, next label) {
 	b.bind(nothing)
 	b.mov(asm.R1, asm.R9)
 	b.jump(stop)
+}
+
+// doubt notes that the frame pointer may not be that of the last frame, r8 being how its code is walked. Where a table has frames, it says nothing of
+// this code; where there is none, nothing says that the code has frame pointers.
+func (b *builder) doubt() {
+	sure := b.label()
+	b.ifImm(asm.JGE, asm.R8, CodePointers, sure, asm.R1)
+	b.load(asm.R1, asm.R6, walkDoubt, 8, false)
+	b.ifImm(asm.JNE, asm.R1, 0, sure, asm.R2)
+	b.load(asm.R1, asm.R6, walkN, 8, false)
+	b.store(asm.R6, walkDoubt, asm.R1, 8)
+	b.bind(sure)
 }
 
 // WantsUserFrames says whether a program looks at stacks of processes.

@@ -70,7 +70,7 @@ const (
 	BPLost
 )
 
-// A Stop is the last frame of a user stack that could not be walked to its end: it says why. No address of a process is such a
+// A Stop says why a user stack could not be walked to its end. It is told by the last frame; no address of a process is such a
 // number: the two highest bits are 10.
 type Stop uint8
 
@@ -87,17 +87,28 @@ const (
 	StopUnknown                   // no file is known to be there
 	StopGenerated                 // generated code without frame pointers
 	StopLong                      // it took more steps than are taken
+
+	// CallerMissing is never the Stop of an Ending. It stands for the doubt of one, where frames are listed.
+	CallerMissing Stop = 0x3f
 )
 
 // Frame gives the frame that a stop is told by.
 func (s Stop) Frame() uint64 { return 2<<62 | uint64(s)<<56 }
 
-// StopOf gives the stop that a frame tells; 0: it is an address.
-func StopOf(frame uint64) Stop {
+// An Ending is what the last frame of a user stack tells where it is no address.
+//
+//	| 2 bits 10 | 6 bits Stop | 56 bits Doubt |
+type Ending struct {
+	Stop  Stop // 0: the stack was walked to its end
+	Doubt int  // frames up to the first whose caller may be missing; 0: there is none
+}
+
+// EndingOf returns what a frame tells; !ok: it is an address.
+func EndingOf(frame uint64) (e Ending, ok bool) {
 	if frame>>62 != 2 {
-		return 0
+		return e, false
 	}
-	return Stop(frame >> 56 & 0x3f)
+	return Ending{Stop(frame >> 56 & 0x3f), int(frame & (1<<56 - 1))}, true
 }
 
 // unwindMaps makes the maps.

@@ -1,0 +1,121 @@
+package symbol
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"time"
+)
+
+// Code that a just-in-time compiler made has no unwind table, and stacks go on by its frame pointer. Whether
+// it has one at a place is found out by reading the code in the memory of the process.
+
+const (
+	// mostFrameCode is how much code before a place is read.
+	mostFrameCode = 32 << 10
+	// backFrameCode is the same where it is not known where the function begins.
+	backFrameCode = 4 << 10
+	// framesKept is how long a verdict holds: code may be replaced. In that time at most
+	// framesCode bytes of a process are read.
+	framesKept = 5 * time.Second
+	framesCode = 16 << 20
+)
+
+// A frameCheck is what was found of the generated code of a process.
+type frameCheck struct {
+	since  time.Time
+	framed map[uint64]bool
+	read   int // bytes of code
+}
+
+// Unframed reports for each address of a stack whether it lies in generated code that has no frame pointer of
+// its own there, or is not known to have one: a walk by frame pointers misses its caller. nil: none does.
+func (ps *Processes) Unframed(pid int, pcs []uint64) []bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p, err := ps.process(pid)
+	if err != nil {
+		return nil
+	}
+	var out []bool
+	for i, pc := range pcs {
+		near := pc - uint64(min(i, 1))
+		k := find(p.maps, near)
+		if k < 0 || !p.maps[k].generated() || ps.framed(p, &p.maps[k], near) {
+			continue
+		}
+		if out == nil {
+			out = make([]bool, len(pcs))
+		}
+		out[i] = true
+	}
+	return out
+}
+
+// generated reports whether a mapping holds code that comes from no file of code.
+func (m *Mapping) generated() bool {
+	if !m.Exec || strings.HasPrefix(m.Path, "[") {
+		return false
+	}
+	return m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/")
+}
+
+// framed reports whether the function at an address of generated code has set its frame pointer there.
+func (ps *Processes) framed(p *process, m *Mapping, addr uint64) bool {
+	c := &p.frames
+	if c.framed == nil || time.Since(c.since) > framesKept {
+		*c = frameCheck{since: time.Now(), framed: map[uint64]bool{}}
+	}
+	framed, known := c.framed[addr]
+	if !known && c.read < framesCode {
+		from, told := max(m.Start, addr-min(addr, backFrameCode)), false
+		if f, ok := ps.inCompiled(p, addr); ok && f.from >= m.Start && f.from <= addr && addr-f.from < mostFrameCode {
+			from, told = f.from, true
+		}
+		text := ps.memoryOf(p, from, min(m.End, addr+16))
+		c.read += len(text)
+		framed = hasFrame(text, addr-from, told)
+		c.framed[addr] = framed
+	}
+	return framed
+}
+
+// memoryOf reads the memory of a process; nil: it can't be read.
+func (ps *Processes) memoryOf(p *process, from, to uint64) []byte {
+	f, err := os.Open(ps.in(p.pid, "mem"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // it was read from
+	b := make([]byte, to-from)
+	n, _ := f.ReadAt(b, int64(from))
+	return b[:n]
+}
+
+// hasFrame reports whether the function that an offset of code lies in has set its frame pointer there. Told: the
+// code begins with the function; else the function is taken to begin where code before the offset does so as
+// compilers begin functions.
+func hasFrame(code []byte, at uint64, told bool) bool {
+	if at >= uint64(len(code)) {
+		return false
+	}
+	if !told {
+		start := max(bytes.LastIndex(code[:at+1], []byte("\x55\x48\x89\xe5")), bytes.LastIndex(code[:at+1], []byte("\x55\x48\x8b\xec")))
+		if start < 0 {
+			return false
+		}
+		code, at = code[start:], at-uint64(start)
+	}
+	r := readCode(code, 0, []uint32{0}, nil, true, 1<<63)
+	for at > 0 && r.at[at] == stateInner {
+		at--
+	}
+	switch n := r.at[at]; n {
+	case stateInner:
+		return false
+	case stateNone: // nothing in the function leads there: an exit, a handler
+		return told && beginsFunction(code)
+	default:
+		return r.states[n].fp > 0
+	}
+}

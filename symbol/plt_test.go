@@ -1,0 +1,131 @@
+package symbol
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"culprit/kernel"
+)
+
+const stubCalls = `
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+void *volatile keep;
+int main(int c, char **v) {
+	keep = malloc(10);
+	keep = &strlen;
+	if (c > 5) { keep = &free; free(keep); }
+	return getppid() + strlen(v[0]) > 1;
+}`
+
+// TestStubs: stubs of the procedure linkage table have the names that binutils gives them, whatever the linker
+// made of them.
+func TestStubs(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil || runtime.GOARCH != "amd64" {
+		t.Skip("needs: tool gcc")
+	}
+	objdump, err := exec.LookPath("objdump")
+	if err != nil {
+		t.Skip("needs: tool objdump")
+	}
+	source := filepath.Join(t.TempDir(), "stubs.c")
+	if err := os.WriteFile(source, []byte(stubCalls), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []string{"-Wl,-z,lazy -fcf-protection=none", "-Wl,-z,now -fcf-protection=none", "-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,lazy",
+		"-no-pie", "-O2 -s", "-O0 -fplt -Wl,-z,now", "-m32"} {
+		t.Run(flags, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "stubs")
+			if b, err := exec.Command(gcc, append([]string{"-o", out, source}, strings.Fields(flags)...)...).CombinedOutput(); err != nil {
+				t.Skipf("needs: tool gcc with %s: %.200s", flags, b)
+			}
+			text, err := exec.Command(objdump, "-d", "--no-show-raw-insn", out).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := headerAt(t, out)
+			tried := 0
+			for line := range strings.Lines(string(text)) { // 0000000000001030 <getppid@plt>:
+				addr, name, ok := strings.Cut(strings.TrimSpace(line), " <")
+				name, plt := strings.CutSuffix(name, "@plt>:")
+				if !ok || !plt || strings.Contains(name, "ABS") || !h.wide {
+					continue
+				}
+				tried++
+				at, err := kernel.ParseHex([]byte(addr))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, off := range []uint64{0, 4} {
+					into := map[uint64]learned{}
+					if err := h.learn(nil, []uint64{at + off}, into); err != nil || into[at+off].name != name+"@plt" || into[at+off].from != off {
+						t.Errorf("%x+%d: %+v, want %s@plt: %v", at, off, into[at+off], name, err)
+					}
+				}
+			}
+			if tried < 2 && h.wide {
+				t.Errorf("%d stubs were tried", tried)
+			}
+		})
+	}
+}
+
+// TestOneNaming: an address has one name, whether the symbols of its file are kept or each is looked for, in all
+// functions, stubs and gaps of files of all sorts.
+func TestOneNaming(t *testing.T) {
+	whole, stripped := compiledTwice(t, "-Wl,-z,lazy")
+	for _, name := range []string{whole, stripped, "/lib/x86_64-linux-gnu/libc.so.6", "/bin/bash", os.Args[0], goTool()} {
+		f, err := elf.Open(name)
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		h := headerAt(t, name)
+		ps, own := NewProcesses(kernel.Root{}), &process{pid: os.Getpid()}
+		o := ps.load(h.r.(*os.File), int64(h.size), own)
+		var addrs []uint64
+		for _, s := range f.Sections {
+			if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type == elf.SHT_NOBITS {
+				continue
+			}
+			step := max(1, s.Size/4000)
+			for a := s.Addr; a < s.Addr+s.Size; a += step {
+				addrs = append(addrs, a)
+			}
+		}
+		slices.Sort(addrs)
+		into := map[uint64]learned{}
+		if err := ps.learnFile(h.r.(*os.File), int64(h.size), own, addrs, into); err != nil {
+			t.Fatal(err)
+		}
+		wrong := 0
+		for _, a := range addrs {
+			kept, off, _ := o.find(a)
+			if l := into[a]; kept != l.name || kept != "" && off != l.from {
+				if wrong++; wrong < 5 {
+					t.Errorf("%s: %x is %s+%#x where symbols are kept, else %s+%#x", name, a, kept, off, l.name, l.from)
+				}
+			}
+		}
+		if wrong > 0 {
+			t.Errorf("%s: %d of %d addresses have two names", name, wrong, len(addrs))
+		}
+	}
+}
+
+// goTool returns a stripped program of Go, or "".
+func goTool() string {
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "bin", "gofmt")
+}

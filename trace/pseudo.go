@@ -1,0 +1,91 @@
+package trace
+
+import (
+	"slices"
+
+	"culprit/lang/gen"
+	"culprit/symbol"
+)
+
+// A stack of a process has pseudo frames: texts in place of functions, where callers may be missing. In a list
+// of addresses each is a number that no address is: the frame of a gen.Stop.
+
+const (
+	// missingFrame stands above a frame whose caller was found by a frame pointer that may be another
+	// function's.
+	missingFrame = "[caller may be missing]"
+	// cutFrame stands above the last of ProfileFrames frames.
+	cutFrame = "[stack cut off: more callers may be missing]"
+)
+
+// isPseudo reports whether a number stands for a pseudo frame.
+func isPseudo(pc uint64) bool {
+	_, ok := gen.EndingOf(pc)
+	return ok
+}
+
+// pseudoText returns the text of a pseudo frame above one in a module.
+func pseudoText(pc uint64, module string) string {
+	e, _ := gen.EndingOf(pc)
+	if e.Stop == gen.CallerMissing {
+		return missingFrame
+	}
+	return stoppedFrame(e.Stop, module)
+}
+
+// pseudo returns the number of the function that a pseudo frame above some others is.
+func (f *frames) pseudo(of []int32, pc uint64) int32 {
+	module := ""
+	if len(of) > 0 {
+		module = f.funcs[of[len(of)-1]].module
+	}
+	return f.function(symbol.Place{Name: pseudoText(pc, module), Address: pc}, symbol.Spot{}, 0)
+}
+
+// addresses returns a stack without its pseudo frames.
+func addresses(pcs []uint64) []uint64 {
+	i := slices.IndexFunc(pcs, isPseudo)
+	if i < 0 {
+		return pcs
+	}
+	out := slices.Clone(pcs[:i])
+	for _, pc := range pcs[i:] {
+		if !isPseudo(pc) {
+			out = append(out, pc)
+		}
+	}
+	return out
+}
+
+// marked turns what a program has written of a process's stack into addresses and pseudo frames. It
+// uses the memory of pcs.
+func (s *Session) marked(pid int, pcs []uint64) []uint64 {
+	n := len(pcs)
+	if n == 0 {
+		return pcs
+	}
+	e, ok := gen.EndingOf(pcs[n-1])
+	if ok {
+		pcs = pcs[:n-1]
+		n--
+	}
+	for i := range pcs { // what a frame pointer led to may be any number
+		if isPseudo(pcs[i]) {
+			pcs[i] |= 3 << 62
+		}
+	}
+	doubt := e.Doubt
+	for i, unframed := range s.processes.Unframed(pid, pcs) {
+		if unframed && (doubt == 0 || i+1 < doubt) {
+			doubt = i + 1
+			break
+		}
+	}
+	if doubt > 0 && (doubt < n || doubt == n && e.Stop == 0) { // else the text of the stop says it
+		pcs = slices.Insert(pcs, doubt, gen.CallerMissing.Frame())
+	}
+	if e.Stop != 0 {
+		pcs = append(pcs, e.Stop.Frame())
+	}
+	return pcs
+}
