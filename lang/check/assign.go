@@ -152,6 +152,15 @@ func (c *checker) target(e syntax.Expr, y *value, step bool) (value, bool) {
 	if s, ok := v.x.(*StringOf); ok && v.place {
 		return value{x: &Load{typed{e.At(), tString}, s.X}, t: tString, place: true}, false
 	}
+	if l, ok := v.x.(*Load); ok && !v.place {
+		if of, _ := l.CharOf(); of != nil && len(of.Keys) == 0 && of.Var.Home != Self {
+			v.place = true
+			return v, false
+		} else if of != nil {
+			c.notWritable(e, "a character can be assigned to in strings of this-> and of global variables only")
+			return value{}, false
+		}
+	}
 	if l, ok := v.x.(*Load); ok && v.place {
 		if s := spaceOf(l.X); s == Typed {
 			c.notWritable(e, "memory of the kernel can't be assigned to")
@@ -168,6 +177,23 @@ func (c *checker) target(e syntax.Expr, y *value, step bool) (value, bool) {
 	}
 	c.fail(e.At(), NotAssignable, "D_OP_LVAL", "this can't be assigned to")
 	return value{}, false
+}
+
+// CharOf returns the string variable of which l reads a character, and which one; nil: it reads something else.
+func (l *Load) CharOf() (of *VarRef, index Expr) {
+	if !isChar(l.T) {
+		return nil, nil
+	}
+	at := l.X
+	if b, ok := at.(*Binary); ok && b.Op == syntax.Add {
+		at, index = b.X, b.Y
+	}
+	if to, ok := at.(*Convert); ok {
+		if v, ok := to.X.(*VarRef); ok && v.T == Type(tString) {
+			return v, index
+		}
+	}
+	return nil, nil
 }
 
 // place gives a variable as what is assigned to: of a struct the variable itself, not its address.

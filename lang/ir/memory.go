@@ -538,6 +538,10 @@ func (c *clause) update(x check.Expr, reads bool, value func(num) num, post bool
 			c.complain(x.Place(), NotYet, "culprit cannot assign to this yet")
 			return number0
 		}
+		if of, index := l.CharOf(); of != nil {
+			now, old = c.updateChar(of, index, reads, value, x.Place())
+			break
+		}
 		var at Reg
 		var off int64
 		find := func() {
@@ -570,6 +574,36 @@ func (c *clause) update(x check.Expr, reads bool, value func(num) num, post bool
 		return c.bits(num{reg: c.two(OpShl, c.inReg(now), known(int64(field.Shift)), false)}, t)
 	}
 	return now
+}
+
+// updateChar gives a character of a string variable a new value. A string ends with its first 0, so what would stand behind
+// one becomes 0: that of the new value, or of an end before the character.
+func (c *clause) updateChar(of *check.VarRef, index check.Expr, reads bool, value func(num) num, at syntax.Span) (now, old num) {
+	m := c.home(of.Var)
+	i := number0
+	if index != nil {
+		i = c.value(index)
+	}
+	n := c.inReg(i)
+	c.need(c.flag(m), at)
+	c.failIf(n, Ge, int64(c.p.StrMost), false, FaultBadIndex, n, at)
+	address := c.two(OpAdd, c.addressOf(m.plus(8)), num{reg: n}, false)
+	if reads {
+		s := blank(OpRead)
+		s.A, s.Space, s.Size, s.Signed, s.At = address, check.Own, 1, true, at
+		old = num{reg: c.out(s), size: 1, signed: true}
+	}
+	now = value(old)
+	s := blank(OpPoke)
+	s.A, s.B, s.Size, s.At = address, c.inReg(now), 1, at
+	c.step(s)
+	text := c.alloc(c.p.StrSize)
+	read := blank(OpReadStr)
+	read.A, read.Space, read.At = c.addressOf(m.plus(8)), check.Own, at
+	read.Mem, read.Size, read.Imm = text, c.p.StrSize, c.most(c.p.StrSize)
+	c.out(read)
+	c.copyMem(m.plus(8), text, c.p.StrSize)
+	return now, old
 }
 
 // updateElement gives an element of an associative array, or a member of one, a new value. An element that becomes 0 is

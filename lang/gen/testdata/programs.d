@@ -206,3 +206,7 @@ BEGIN { this->a = "\xff"; this->b = "\x01"; trace(this->a == this->b); trace(thi
 BEGIN { trace(execname == "a"); trace(execname != "a"); trace(execname < "a"); trace(execname <= "a"); trace(execname > "a"); trace(execname >= "a"); trace(execname == "zzz"); trace(execname != "zzz"); trace(execname < "zzz"); trace(execname <= "zzz"); trace(execname > "zzz"); trace(execname >= "zzz"); }
 // Speculations.
 BEGIN { x = speculation(); trace(x); }
+// Characters of strings.
+BEGIN { s = "abcdef"; s[2] = 0; trace(s); trace(s == "ab"); a[s] = 1; trace(a["ab"]); s[1] = 'X'; trace(s); s[0]++; trace(s); s[5] = 'z'; trace(s); trace(s == "bX"); }
+BEGIN { this->s = strjoin("some", "thing"); this->n = 4; this->s[this->n] = '\0'; trace(strlen(this->s)); this->s[0] = 'h'; this->s[1] += 1; trace(this->s); @[this->s] = count(); @["hpme"] = count(); }
+BEGIN { this->s = "abc"; this->n = 300; this->s[this->n] = 'x'; } BEGIN { this->s[-1] = 'x'; } BEGIN { trace(this->s); }
