@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,4 +175,15 @@ func TestFunctionsOfOneName(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A program's own probe has the name of its function by which it was asked for.
+func TestUSDTNameAsAsked(t *testing.T) {
+	needs(t, kernel.Uprobe)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("needs: kernel feature x86-64")
+	}
+	work := compiled(t, strings.Replace(notes, "int main(", `extern __typeof(work) _IO_work __attribute__((alias("work"))); int main(`, 1))
+	out, _ := traceCommand(t, work, `app$target::work:guarded,app$target::_IO_work:guarded,app$target::_*:mem,app$target:::twice { @[probefunc, probename] = count(); }`)
+	matches(t, out, `(^| )work guarded 100`, `_IO_work guarded 100`, `_IO_work mem 100`, `(^| )work twice 200`)
 }

@@ -329,7 +329,7 @@ var dropWords = [ir.DropCount]struct {
 	ir.DropSpec:    {"SPECUNAVAIL", "failed speculation", false, "no speculative buffer available"},
 	ir.DropHeld:    {"SPEC", "speculative drop", false, "a speculation held more than it has room for: -x specsize=64m makes some"},
 	ir.DropNested:  {"PRINCIPAL", "lost firing", true, "a probe fired within itself, deeper than there is memory for"},
-	ir.DropLate:    {"PRINCIPAL", "missed firing", false, "ticks that could not run in time are made up for, up to 65536 of each; these were more"},
+	ir.DropLate:    {"PRINCIPAL", "missed firing", false, "ticks that were more than 65536 firings late, or late at the end; those that are less late run later"},
 	ir.DropMissed:  {"PRINCIPAL", "missed firing", false, "the kernel leaves a probe out that fires while its program runs on that CPU already, and returns of more calls than it keeps"},
 }
 

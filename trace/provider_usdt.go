@@ -15,6 +15,7 @@ import (
 // A usdt is a probe that a file has of its own: all places of it within one function, which may only ask whether it is watched.
 type usdt struct {
 	provider, function, name string
+	aliases                  []symbol.Function // the names of the function, the best last
 	places                   []usdtPlace
 	types                    []string    // of the arguments, as D has them; nil: their sizes tell
 	asked                    []usdtPlace // where it is asked whether the probe is watched
@@ -60,12 +61,17 @@ func readUSDT(c *symbol.Code) []usdt {
 			place.semaphore, ok = c.Counter(n.Semaphore)
 			deaf = !ok
 		}
-		key := [3]string{n.Provider, functionAt(funcs, n.Address), strings.ReplaceAll(n.Name, "__", "-")}
+		aliases := functionAt(funcs, n.Address)
+		function := ""
+		if len(aliases) > 0 {
+			function = aliases[len(aliases)-1].Name
+		}
+		key := [3]string{n.Provider, function, strings.ReplaceAll(n.Name, "__", "-")}
 		j, known := at[key]
 		if !known {
 			j = len(out)
 			at[key] = j
-			out = append(out, usdt{provider: key[0], function: key[1], name: key[2]})
+			out = append(out, usdt{provider: key[0], function: key[1], name: key[2], aliases: aliases})
 		}
 		if n.Enabled {
 			asked[key] = append(asked[key], place)
@@ -85,8 +91,8 @@ func readUSDT(c *symbol.Code) []usdt {
 	return out
 }
 
-// functionAt gives the function that an address is in; "": none is known.
-func functionAt(funcs []symbol.Function, addr uint64) string {
+// functionAt returns the names of the function that an address is in, the best last; nil: none is known.
+func functionAt(funcs []symbol.Function, addr uint64) []symbol.Function {
 	i, _ := slices.BinarySearchFunc(funcs, addr, func(f symbol.Function, a uint64) int {
 		if f.Start <= a {
 			return -1
@@ -95,11 +101,19 @@ func functionAt(funcs []symbol.Function, addr uint64) string {
 	})
 	for n := 0; i > 0 && n < 16; n++ {
 		i--
-		if f := funcs[i]; addr-f.Start < f.Size {
-			return f.Name
+		if addr-funcs[i].Start >= funcs[i].Size {
+			continue
 		}
+		from, to := i, i+1
+		for from > 0 && funcs[from-1].Start == funcs[i].Start {
+			from--
+		}
+		for to < len(funcs) && funcs[to].Start == funcs[i].Start {
+			to++
+		}
+		return funcs[from:to]
 	}
-	return ""
+	return nil
 }
 
 // operandsOf gives where the arguments of a probe are, in the order that D counts them.
@@ -166,11 +180,15 @@ func (e *Env) usdtProbes(w *want, pid int, yield func(*found)) error {
 	for _, c := range codes {
 		for _, u := range e.usdtOf(c) {
 			provider := u.provider + strconv.Itoa(pid)
-			if !w.provider.match(provider) || !w.function.match(u.function) || !w.name.match(u.name) || !w.module.match(c.Name) && !moduleFits(&w.module, c) {
+			function, fits := u.function, w.function.match(u.function)
+			if named, ok := w.nameOf(u.aliases); ok {
+				function, fits = named.Name, true
+			}
+			if !w.provider.match(provider) || !fits || !w.name.match(u.name) || !w.module.match(c.Name) && !moduleFits(&w.module, c) {
 				continue
 			}
 			f := &found{
-				Listed: Listed{ID: e.userID(provider, c.Path, u.function, u.name), Provider: provider, Module: c.Name, Function: u.function, Name: u.name},
+				Listed: Listed{ID: e.userID(provider, c.Path, function, u.name), Provider: provider, Module: c.Name, Function: function, Name: u.name},
 				site:   check.SiteUprobe, types: u.types,
 			}
 			for _, p := range u.places {
