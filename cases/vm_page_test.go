@@ -144,7 +144,7 @@ func probeTable(found map[string]*kernelFound) (out string, err error) {
 	newest := found[series[len(series)-1]].probes
 	var names []string
 	for name, have := range newest {
-		if have == "yes" {
+		if strings.HasPrefix(have, "yes ") {
 			names = append(names, name)
 		}
 	}
@@ -153,8 +153,13 @@ func probeTable(found map[string]*kernelFound) (out string, err error) {
 		row, lacking := "| `"+name+"`", false
 		for _, s := range series {
 			why := found[s].probes[name]
-			if why == "yes" {
+			if why == newest[name] {
 				row += " | yes"
+				continue
+			}
+			if n, ok := strings.CutPrefix(why, "yes "); ok { // a place that is missing leaves firings out
+				row += " | yes; " + n + " of " + strings.TrimPrefix(newest[name], "yes ") + " places"
+				lacking = true
 				continue
 			}
 			lacking = true
@@ -178,7 +183,7 @@ func TestProbeTable(t *testing.T) {
 		all := map[string]*kernelFound{}
 		series, _ := heads("", "")
 		for _, s := range series {
-			out := "    x_test.go:1: probe\tlockstat:::b\tyes\n    x_test.go:1: probe\tio:::wait\tcan't be had here\n"
+			out := "    x_test.go:1: probe\tlockstat:::b\tyes 2\n    x_test.go:1: probe\tio:::wait\tcan't be had here\n"
 			if s == "5.10" {
 				out = "    x_test.go:1: probe\tlockstat:::b\t" + lock + "\n"
 			}
@@ -187,6 +192,9 @@ func TestProbeTable(t *testing.T) {
 		return all
 	}
 	if out, err := probeTable(found("no tracepoint e: Linux 5.19 brought it")); err != nil || !strings.Contains(out, "| `lockstat:::b` | from 5.19 | yes | yes | yes |\n") || strings.Contains(out, "io:::wait") {
+		t.Errorf("%v, %s", err, out)
+	}
+	if out, err := probeTable(found("yes 1")); err != nil || !strings.Contains(out, "| `lockstat:::b` | yes; 1 of 2 places | yes | yes | yes |\n") {
 		t.Errorf("%v, %s", err, out)
 	}
 	if _, err := probeTable(found("no tracepoint e")); err == nil {

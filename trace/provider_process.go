@@ -1,6 +1,10 @@
 package trace
 
-import "culprit/lang/check"
+import (
+	"strings"
+
+	"culprit/lang/check"
+)
 
 func lwp(d string) check.Arg { return made("lwpsinfo_t", d) }
 func ps(d string) check.Arg  { return made("psinfo_t", d) }
@@ -14,6 +18,14 @@ const (
 	waits    = "!preempt && prev_state & 3" // TASK_INTERRUPTIBLE, TASK_UNINTERRUPTIBLE
 	runnable = "prev->pid != 0 && (preempt || prev_state == 0)"
 )
+
+// switched returns a way by sched_switch, and the way of a kernel before Linux 5.18. There the state is that of the thread, which
+// another CPU may just have begun to wake.
+func switched(w way) []way {
+	older := w
+	older.names, older.when = switching[:3], strings.ReplaceAll(w.when, "prev_state", "prev->__state")
+	return []way{w, older}
+}
 
 func procProbes() []stableProbe {
 	fork := []param{task("child", 1)}
@@ -83,21 +95,21 @@ func schedProbes() []stableProbe {
 		{provider: "sched", name: "enqueue", places: [][]way{
 			{{function: "sched_wakeup", event: "sched_wakeup", names: p, when: "!p->on_cpu", args: queued("p", "p")}},
 			{{function: "sched_wakeup_new", event: "sched_wakeup_new", names: p, args: queued("p", "p")}},
-			{{function: "sched_switch", event: "sched_switch", names: switching, when: runnable, args: queued("prev", "cpu")}},
+			switched(way{function: "sched_switch", event: "sched_switch", names: switching, when: runnable, args: queued("prev", "cpu")}),
 			{{function: "sched_migrate_task", event: "sched_migrate_task", names: moved, when: migrating, args: queued("p", "(int)to")}},
 		}},
 		// The thread that leaves the CPU is the one at hand; the arguments are the one that comes.
 		{provider: "sched", name: "off-cpu", places: at(way{event: "sched_switch", names: switching[:2], args: []check.Arg{lwp("next"), ps("next")}})},
 		{provider: "sched", name: "on-cpu", places: at(way{event: "sched_switch", names: switching[:2], thread: "next"})},
-		{provider: "sched", name: "preempt", places: at(way{event: "sched_switch", names: switching, when: runnable})},
+		{provider: "sched", name: "preempt", places: at(switched(way{event: "sched_switch", names: switching, when: runnable})...)},
 		// Of culprit's own: the thread at hand is the one that begins to wait for a CPU, woken or put aside. Moving it to another queue does not begin it anew.
 		{provider: "sched", name: "ready", places: [][]way{
-			{{function: "sched_switch", event: "sched_switch", names: switching, when: runnable, thread: "prev"}},
+			switched(way{function: "sched_switch", event: "sched_switch", names: switching, when: runnable, thread: "prev"}),
 			{{function: "sched_wakeup", event: "sched_wakeup", names: p, when: "!p->on_cpu", thread: "p"}},
 			{{function: "sched_wakeup_new", event: "sched_wakeup_new", names: p, thread: "p"}},
 		}},
 		{provider: "sched", name: "remain-cpu", places: at(way{event: "sched_exit_tp", names: []param{{"is_switch", "", 0}}, when: "!is_switch"})},
-		{provider: "sched", name: "sleep", places: at(way{event: "sched_switch", names: switching, when: waits})},
+		{provider: "sched", name: "sleep", places: at(switched(way{event: "sched_switch", names: switching, when: waits})...)},
 		{provider: "sched", name: "surrender", places: at(
 			way{event: "sched_set_need_resched_tp", names: []param{task("p", 0), {"where", "", 0}}, when: "p->pid != 0 && where != cpu", args: []check.Arg{lwp("p"), ps("p")}},
 			way{event: "reschedule_entry", when: "curthread->pid != 0", args: []check.Arg{lwp("curthread"), ps("curthread")}})},

@@ -146,6 +146,7 @@ func (s *stableProbe) missing() string {
 var eventSince = map[string]string{
 	"contention_begin": "5.19", "contention_end": "5.19",
 	"block_io_start": "6.5", "block_io_done": "6.5",
+	"sched_exit_tp": "6.15",
 }
 
 // onWay makes f the probe that a way leads to, if this kernel has it.

@@ -108,7 +108,7 @@ func sysinfoProbes() []stableProbe {
 	writes := []string{"write", "writev", "pwrite64", "pwritev", "pwritev2"}
 	// CLONE_THREAD, CLONE_VFORK.
 	return []stableProbe{
-		{provider: "sysinfo", name: "inv_swtch", places: at(way{event: "sched_switch", names: switching, when: runnable, args: one})},
+		{provider: "sysinfo", name: "inv_swtch", places: at(switched(way{event: "sched_switch", names: switching, when: runnable, args: one})...)},
 		born("nthreads", "flags & 0x10000"),
 		{provider: "sysinfo", name: "pswitch", places: at(way{event: "sched_switch", args: one})},
 		calls("readch", true, reads...),

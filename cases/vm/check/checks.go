@@ -171,7 +171,7 @@ func rowWith(field, value string, all ...sanity) sanity {
 func whole(rows []map[string]any) error {
 	for _, row := range rows {
 		sum := 0.0
-		for _, mode := range []string{"usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "guest_nice", "idle"} {
+		for _, mode := range []string{"usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "guest_nice", "idle", "unaccounted"} {
 			n, _ := row[mode].(float64)
 			sum += n
 		}

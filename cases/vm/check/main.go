@@ -143,7 +143,7 @@ func (s *scene) check(c check) (r Result) {
 var brought = regexp.MustCompile(`\b(\d\.\d+) brought it|came with (\d\.\d+)`)
 
 // never matches what no message may say on a kernel that culprit runs on, to root.
-var never = regexp.MustCompile(`forbidden by this kernel|could not tell|argument list too long|MEMLOCK may be too low|invalid argument|panic:|unknown func`)
+var never = regexp.MustCompile(`forbidden by this kernel|argument list too long|MEMLOCK may be too low|invalid argument|panic:|unknown func`)
 
 // A failure is a command that ended with another status than 0.
 type failure struct {

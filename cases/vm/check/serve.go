@@ -12,24 +12,29 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// recordFor is how long serve records; the first diagnosis is of ten seconds.
-const recordFor = "12s"
+// recordFor is how long serve records at least; the first diagnosis is of ten seconds.
+const recordFor = 11 * time.Second
 
 // serve records for some seconds, with a traced statistic that is added meanwhile, and holds what is asked of the running
 // server and of its directory against what the load does.
 func serve(s *scene, _ *Result) error {
 	dir := filepath.Join(s.dir, "served")
-	cmd := exec.Command(s.culprit, "serve", "--dir", dir, "--listen", "127.0.0.1:7410", "--for", recordFor, "--budget", "0")
+	cmd := exec.Command(s.culprit, "serve", "--dir", dir, "--listen", "127.0.0.1:7410", "--budget", "0")
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	began := time.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	asked := s.askServer(dir)
+	time.Sleep(recordFor - time.Since(began))
+	cmd.Process.Signal(unix.SIGTERM) //nolint:errcheck // its end is waited for
 	select {
 	case err := <-ended:
 		if err != nil {
