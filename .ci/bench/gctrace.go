@@ -13,7 +13,7 @@ import (
 type heapTrace struct {
 	mu     sync.Mutex    // guards all below
 	alive  int64         // bytes after the newest collection
-	goal   int64         // bytes at which the next one begins
+	goal   int64         // bytes that the heap was to have at most when that one ended
 	spent  time.Duration // CPU time of all collections
 	number int           // of collections
 }

@@ -37,7 +37,7 @@ func report(out io.Writer, all []result) {
 
 // serverTable prints what the server used, stage by stage.
 func serverTable(out io.Writer, stages []stage) {
-	fmt.Fprint(out, "| program | after | who looks | values a second | % of one CPU since the line before | of it collections | resident MB | of it its own | peak MB | heap alive MB | next collection at MB | archive MB |\n"+
+	fmt.Fprint(out, "| program | after | who looks | values a second | % of one CPU since the line before | of it collections | resident MB | of it its own | peak MB | heap alive MB | most before it MB | archive MB |\n"+
 		"|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, g := range stages {
 		who := "the page is open"
@@ -48,6 +48,17 @@ func serverTable(out io.Writer, stages []stage) {
 		fmt.Fprintf(out, "| %s | %v | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", filepath.Base(g.Program), g.After, who, number(g.Values, 0),
 			number(100*g.CPU, 2), number(100*g.GC, 2), mb(g.Resident), mb(g.Anon), mb(g.Peak), mb(g.Heap), mb(g.Goal), mb(g.Disk))
 	}
+}
+
+// lastOf returns the last stage of the first program: the others run beside it, to be compared with.
+func lastOf(stages []stage) stage {
+	end := stages[0]
+	for _, g := range stages {
+		if g.Program == end.Program {
+			end = g
+		}
+	}
+	return end
 }
 
 // growth is the slope in megabytes an hour of the straight line through what memory of its own the server had at the end of
@@ -113,11 +124,11 @@ func goals(out io.Writer, all []result) {
 	row("latest first line of a tool", "50", first, 0, "ms after the interval")
 	for _, r := range all {
 		if r.World.Resident > 0 && len(r.Server) > 0 {
-			end := r.Server[len(r.Server)-1]
+			end := lastOf(r.Server)
 			row(fmt.Sprintf("%s: resident after %v", r.World.Name, end.After), strconv.Itoa(r.World.Resident), float64(end.Resident)/1e6, 0, "MB")
 		}
 		if r.World.Name == "server" && len(r.Server) > 0 {
-			end := r.Server[len(r.Server)-1]
+			end := lastOf(r.Server)
 			row("the server with one viewer, "+number(end.Values, 0)+" values a second", "1", 100*end.CPU, 2, "% of one CPU")
 			row(fmt.Sprintf("the same, resident after %v", end.After), "80", float64(end.Resident)/1e6, 0, "MB")
 			if len(r.Server) > 4 {

@@ -24,7 +24,7 @@ type stage struct {
 	Anon     int64         // of it, what is its own alone
 	Peak     int64         // most bytes resident so far
 	Heap     int64         // bytes of the Go heap that were alive after the newest collection
-	Goal     int64         // bytes of it at which the next collection begins
+	Goal     int64         // bytes that it was to have at most when that one ended
 	GC       float64       // share of one CPU that collections took since the stage before
 	Values   float64       // values recorded a second, lately
 	Disk     int64         // bytes of its directory

@@ -36,7 +36,7 @@ func TestParseCollection(t *testing.T) {
 	const line = "gc 9 @2.104s 0%: 0.03+4.1+0.02 ms clock, 0.03+0.1/3.9/0.25+0.02 ms cpu, 12->13->8 MB, 14 MB goal, 0 MB stacks, 0 MB globals, 1 P"
 	alive, goal, spent, ok := parseCollection(line)
 	if !ok || alive != 8<<20 || goal != 14<<20 || spent.Microseconds() != 4300 {
-		t.Errorf("alive %d, next at %d, %v, %t", alive, goal, spent, ok)
+		t.Errorf("alive %d, goal %d, %v, %t", alive, goal, spent, ok)
 	}
 	for _, other := range []string{"", "culprit: gc", "gc 9 @2.104s 0%: of another form", "gc 1 @0s 0%: a, b ms cpu, 1->2->3 MB, 4 MB goal", strings.Replace(line, "12->13->8", "12->8", 1)} {
 		if _, _, _, ok := parseCollection(other); ok {
@@ -65,5 +65,13 @@ func TestDirectoryIsRemoved(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the directory is still there: %v", err)
+	}
+}
+
+// Goals are of the program that is measured, and not of one that runs beside it.
+func TestLastOf(t *testing.T) {
+	stages := []stage{{Program: "new", Resident: 1}, {Program: "old", Resident: 2}, {Program: "new", Resident: 3}, {Program: "old", Resident: 4}}
+	if got := lastOf(stages); got.Resident != 3 {
+		t.Errorf("%+v", got)
 	}
 }
