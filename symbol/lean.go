@@ -31,6 +31,8 @@ const mostLearned = 1 << 16
 // Lean has the symbols of files not be kept: Learn looks for those of addresses, and other addresses in files have no names. To be called before
 // all else.
 func (ps *Processes) Lean() {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
 	ps.lean = map[*object]map[uint64]learned{}
 }
 
