@@ -17,7 +17,11 @@ type inlineWish struct {
 }
 
 // Inlining has inlined functions be told too. To be called behind Lean, before all else.
-func (ps *Processes) Inlining() { ps.wished = map[*object]*inlineWish{} }
+func (ps *Processes) Inlining() {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.wished = map[*object]*inlineWish{}
+}
 
 // wish remembers addresses that inlined functions are to be looked for.
 func (ps *Processes) wish(o *object, p *process, mapping int, addrs []uint64) {

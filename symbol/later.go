@@ -30,6 +30,8 @@ const mostHeld = 512
 // Later has the symbols of files not be read before Resolve: places in files have the module alone. To be called before all else.
 func (ps *Processes) Later() {
 	ps.Lean()
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
 	ps.later = map[*object]*laterFile{}
 }
 

@@ -28,6 +28,8 @@ type learned struct {
 // Lean has the symbols of files not be kept: Learn looks for those of addresses, and other addresses in files have no names. To be called before
 // all else.
 func (ps *Processes) Lean() {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
 	ps.limits = leanLimits
 	ps.lean = &learnt{most: ps.limits.addresses}
 }

@@ -176,7 +176,9 @@ func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
 	}
 	s.known = env.knownProcesses()
 	s.meet()
-	if s.unwinder, err = newUnwinder(env.root, s.maps.Maps); err != nil {
+	if s.unwinder, err = newUnwinder(env.root, s.maps.Maps, func(pid int) {
+		s.processes.Meet(pid) //nolint:errcheck // one that can't be looked into has no names, which is told with them
+	}); err != nil {
 		return nil, err
 	}
 	s.pointers = pointers(c, env, s.unwinder)

@@ -27,6 +27,8 @@ type unwinder struct {
 	code, rows, rules, wanted *ebpf.Map
 	wake                      *ringbuf.Reader // has something when there is a wanted process that it was not told of
 	most                      int             // blocks of rows that there is room for
+	meet                      func(pid int)   // reads what a process has mapped, so that its addresses have names when it has ended
+	met                       map[int]uint64  // the mm of those for which meet was called
 
 	mu     sync.Mutex // guards what follows
 	known  *symbol.Unwinding
@@ -104,14 +106,15 @@ func (e *Env) unwinds(p *ir.Program) (bool, error) {
 }
 
 // newUnwinder makes the unwinder of a script; nil: its maps have nothing to tell.
-func newUnwinder(root kernel.Root, maps map[string]*ebpf.Map) (*unwinder, error) {
+// It calls meet for each process soon after the first sample of it.
+func newUnwinder(root kernel.Root, maps map[string]*ebpf.Map, meet func(pid int)) (*unwinder, error) {
 	if maps[gen.MapRows] == nil {
 		return nil, nil
 	}
 	u := &unwinder{
 		code: maps[gen.MapCode], rows: maps[gen.MapRows], rules: maps[gen.MapRules], wanted: maps[gen.MapWanted], most: int(maps[gen.MapRows].MaxEntries()),
 		rule: map[symbol.UnwindRule]uint16{}, tables: map[*symbol.UnwindTable]*loaded{}, procs: map[int]*walked{},
-		began: time.Now(), stop: make(chan struct{}), stopped: make(chan struct{}),
+		began: time.Now(), stop: make(chan struct{}), stopped: make(chan struct{}), meet: meet, met: map[int]uint64{},
 	}
 	u.known = symbol.NewUnwinding(root, u.load)
 	wake, err := ringbuf.NewReader(maps[gen.MapWake])
@@ -159,6 +162,7 @@ func (u *unwinder) follow() {
 		for u.wake.AvailableBytes() > 0 && u.wake.ReadInto(&told) == nil { // all are looked for at once
 		}
 		pause := wantedEach
+		u.meetWanted()
 		u.mu.Lock()
 		over := u.took >= atFirst+time.Since(u.began)/share
 		u.mu.Unlock()
@@ -193,6 +197,19 @@ func spent() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// meetWanted calls meet for the processes that programs asked for, before their tables are read: that may take
+// long, or not be due, and a short process is gone then.
+func (u *unwinder) meetWanted() {
+	var pid, mm uint64
+	all := u.wanted.Iterate()
+	for n := 0; n < gen.WantedMost && all.Next(&pid, &mm); n++ {
+		if before, ok := u.met[int(pid)]; !ok || before != mm {
+			u.met[int(pid)] = mm
+			u.meet(int(pid))
+		}
+	}
 }
 
 // look tells the kernel of the processes that programs asked for. It gives when those are due that were looked at a moment ago, zero if there are none:
@@ -452,6 +469,11 @@ func (u *unwinder) sweep() {
 		if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 			u.forget(pid, p.blocks)
 			delete(u.procs, pid)
+		}
+	}
+	for pid := range u.met {
+		if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			delete(u.met, pid)
 		}
 	}
 }
