@@ -16,6 +16,8 @@ func cacheStats() []measure.Stat {
 		{ID: "cache.limit", Kind: measure.Level, Unit: measure.Count, Fields: fields, Help: "entries beyond which the kernel refuses or evicts; a row only where there is a limit"},
 		{ID: "cache.refusals", Kind: measure.Delta, Unit: measure.Count, Fields: fields, Help: "entries that a full table refused, since nothing in it could be evicted; rows only of neighbour and neighbour6 " +
 			"(ndts_table_fulls of rtnetlink, Linux 4.3)"},
+		{ID: "cache.collections", Kind: measure.Delta, Unit: measure.Count, Fields: fields, Help: "times that a new entry found the table full, or nearly, and the kernel looked all of it through for entries " +
+			"that nobody uses; rows only of neighbour and neighbour6 (ndts_forced_gc_runs of rtnetlink)"},
 		{ID: "cache.growth", Kind: measure.Delta, Unit: measure.Count, Signed: true, Fields: fields, Help: "change of the entries; negative where they became fewer"},
 	}
 }

@@ -191,6 +191,12 @@ func (r *filesystemReading) Read(out *Out) error {
 			return err
 		}
 	}
+	r.put(out)
+	return nil
+}
+
+// put asks each file system and puts its rows.
+func (r *filesystemReading) put(out *Out) {
 	size, inodes := out.Table("filesystem.size"), out.Table("filesystem.inodes")
 	if r.skipped != "" {
 		size.Note(r.skipped)
@@ -219,17 +225,27 @@ func (r *filesystemReading) Read(out *Out) error {
 			unit = float64(r.fs.Bsize)
 		}
 		if r.fs.Blocks > 0 {
-			size.Put(float64(r.fs.Blocks)*unit, m.labels[0], m.labels[1], m.labels[2], kinds[0])
-			size.Put(float64(r.fs.Blocks-min(r.fs.Bfree, r.fs.Blocks))*unit, m.labels[0], m.labels[1], m.labels[2], kinds[1])
-			size.Put(float64(r.fs.Bavail)*unit, m.labels[0], m.labels[1], m.labels[2], kinds[2])
+			putUse(size, m, kinds, unit, r.fs.Blocks, r.fs.Bfree, r.fs.Bavail)
 		}
 		if r.fs.Files > 0 {
-			inodes.Put(float64(r.fs.Files), m.labels[0], m.labels[1], m.labels[2], kinds[0])
-			inodes.Put(float64(r.fs.Files-min(r.fs.Ffree, r.fs.Files)), m.labels[0], m.labels[1], m.labels[2], kinds[1])
-			inodes.Put(float64(r.fs.Ffree), m.labels[0], m.labels[1], m.labels[2], kinds[2])
+			putUse(inodes, m, kinds, 1, r.fs.Files, r.fs.Ffree, r.fs.Ffree)
 		}
 	}
-	return nil
+}
+
+// putUse puts total, used and available. Some file systems have more free than there is, or a number below zero where root has used
+// what is kept for it: what comes of that is unknown.
+func putUse(t *Table, m *mount, kinds []measure.Label, unit float64, total, free, available uint64) {
+	whole, used, left := float64(total), measure.Difference(float64(total), float64(free)), float64(available)
+	if measure.Difference(whole, left) != measure.Difference(whole, left) {
+		left = measure.NaN
+	}
+	if used != used || left != left {
+		t.Note("statfs " + m.path + " has more free than there is: what is used or available is unknown")
+	}
+	for i, v := range [3]float64{whole, used, left} {
+		t.Put(v*unit, m.labels[0], m.labels[1], m.labels[2], kinds[i])
+	}
 }
 
 func (r *filesystemReading) Close() {

@@ -519,3 +519,81 @@ func (k *keyedMachine) depends(file, key, row string) bool {
 	}
 	return false
 }
+
+// TestNothingBelowZero: whatever numbers a file has - those of a container's stand-in for it, or a torn reading - no amount and no
+// level is below zero, and none that is made by subtraction wraps around. Only growth that is declared as signed and what the kernel itself
+// shows below zero (Tcp MaxConn) may be.
+func TestNothingBelowZero(t *testing.T) {
+	absurd := []string{"0", "2147483649", "9223372036854775809", "18446744073709551488"}
+	for name, k := range keyedMachines() {
+		t.Run(name, func(t *testing.T) {
+			first, second := map[string]string{}, map[string]string{}
+			for file, keyed := range k.files {
+				text := k.texts[file]
+				if text == "" {
+					text = keyText(t, file)
+				}
+				first[file] = text
+				if second[file] = k.next[file]; second[file] == "" && keyed.grow != nil {
+					second[file] = keyed.grow(text)
+				}
+			}
+			for name, text := range k.next {
+				second[name] = text
+			}
+			for file := range k.files {
+				numbers := numbersIn(second[file])
+				for i := 0; i < len(numbers); i += 1 + len(numbers)/16 {
+					at := numbers[i]
+					for _, v := range absurd {
+						torn := second[file][:at[0]] + v + second[file][at[1]:]
+						k.noneBelowZero(t, file+": "+second[file][max(0, at[0]-30):at[0]]+v, len(v) < 12, k.readings(t, first, with(second, file, torn)))
+					}
+				}
+			}
+		})
+	}
+}
+
+// numbersIn returns where the decimal numbers of a text stand.
+func numbersIn(text string) (all [][2]int) {
+	for i := 0; i < len(text); i++ {
+		if text[i] < '0' || text[i] > '9' || i > 0 && !strings.ContainsRune(" \t\n=", rune(text[i-1])) {
+			continue
+		}
+		end := i
+		for end < len(text) && text[end] >= '0' && text[end] <= '9' {
+			end++
+		}
+		if end == len(text) || strings.ContainsRune(" \t\n", rune(text[end])) {
+			all = append(all, [2]int{i, end})
+		}
+		i = end
+	}
+	return all
+}
+
+// noneBelowZero checks the rows. small: all numbers of the files are below 2^32, so that a level that is not has wrapped around.
+func (k *keyedMachine) noneBelowZero(t *testing.T, of string, small bool, got map[measure.StatID]keyedRows) {
+	t.Helper()
+	for _, st := range k.collector.Stats() {
+		for row, v := range got[st.ID].rows {
+			switch {
+			case st.Signed || st.ID == "net.protocol.level":
+			case v < 0:
+				t.Errorf("%q: %s %s = %v", of, st.ID, row, v)
+			case v >= 1<<62 && st.Kind == measure.Level && small:
+				t.Errorf("%q: %s %s = %v: it wrapped around", of, st.ID, row, v)
+			case math.IsInf(v, 0):
+				t.Errorf("%q: %s %s is infinite", of, st.ID, row)
+			}
+		}
+		for _, pair := range [][3]string{{"memory.size", "free", "total"}, {"memory.size", "available", "total"}, {"memory.size", "swap_free", "swap_total"},
+			{"memory.size", "hugepages_free", "hugepages_total"}} {
+			part, whole := got[st.ID].rows[pair[1]], got[st.ID].rows[pair[2]]
+			if string(st.ID) == pair[0] && part > whole*1.01 {
+				t.Errorf("%q: %s %s is %v, more than %s, %v", of, st.ID, pair[1], part, pair[2], whole)
+			}
+		}
+	}
+}

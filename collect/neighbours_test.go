@@ -29,17 +29,17 @@ func TestParseNeighbourTable(t *testing.T) {
 		return append(append(b, attribute(5, config)...), attribute(7, stats)...)
 	}
 	name, k := parseNeighbourTable(message(11))
-	if want := (neighbourTable{ok: true, entries: 984, buckets: 1024, limit: 1024, counts: true, refused: 110}); string(name) != "arp_cache" || k != want {
+	if want := (neighbourTable{ok: true, entries: 984, buckets: 1024, limit: 1024, counts: true, collects: true, refused: 110, collected: 109}); string(name) != "arp_cache" || k != want {
 		t.Errorf("%s %+v, want %+v", name, k, want)
 	}
-	if _, k := parseNeighbourTable(message(10)); k.counts || k.entries != 984 {
+	if _, k := parseNeighbourTable(message(10)); k.counts || !k.collects || k.entries != 984 {
 		t.Errorf("without table_fulls: %+v", k)
 	}
 }
 
 // TestRefusals: growth between two readings; unknown at the first, between readings and after a reset.
 func TestRefusals(t *testing.T) {
-	var r refusals
+	var r sinceBoot
 	for i, tt := range []struct {
 		read bool
 		n    uint64

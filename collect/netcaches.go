@@ -68,26 +68,27 @@ type tableState struct {
 	counted                 bool      // in this reading
 	at, lastAt              time.Time // when entries was counted, and the time before
 	last                    float64   // entries at lastAt
-	refused                 refusals
+	refused, collected      sinceBoot
 	epoch                   int
 	label                   label
 }
 
-// refusals counts the entries that a full table refused.
-type refusals struct {
+// sinceBoot is a number that the kernel counts of a table since boot: entries that it refused when it was full, collections of what
+// nobody uses.
+type sinceBoot struct {
 	now, last uint64
 	counted   int // times that they were read, of which the latest two are known
 	fresh     bool
 }
 
 // count takes a fresh number since boot.
-func (r *refusals) count(n uint64) {
+func (r *sinceBoot) count(n uint64) {
 	r.last, r.now, r.fresh = r.now, n, true
 	r.counted++
 }
 
-// since returns the refusals between the latest two readings; NaN where there was none in this interval.
-func (r *refusals) since() float64 {
+// since returns the growth between the latest two readings; NaN where there was none in this interval.
+func (r *sinceBoot) since() float64 {
 	fresh := r.fresh
 	r.fresh = false
 	if !fresh || r.counted < 2 || r.now < r.last {
@@ -207,7 +208,7 @@ func (n *netCaches) Close() { n.spaces.shut() }
 // Read implements Reading.
 func (n *netCaches) Read(o *Out) error {
 	entries, buckets, limit, growth := o.Table("cache.entries"), o.Table("cache.buckets"), o.Table("cache.limit"), o.Table("cache.growth")
-	refused := o.Table("cache.refusals")
+	refused, collected := o.Table("cache.refusals"), o.Table("cache.collections")
 	if n.noBuckets != "" {
 		buckets.Note(n.noBuckets)
 	}
@@ -249,6 +250,9 @@ func (n *netCaches) Read(o *Out) error {
 			}
 			if c.refused.counted > 0 && !o.First {
 				refused.Put(c.refused.since(), ns, c.label)
+			}
+			if c.collected.counted > 0 && !o.First {
+				collected.Put(c.collected.since(), ns, c.label)
 			}
 			c.counted = false
 		}
@@ -300,6 +304,9 @@ func (t *tables) gather(o *Out, now time.Time) error {
 				s.buckets, s.limit = float64(k.buckets), float64(k.limit)
 				if k.counts {
 					s.refused.count(k.refused)
+				}
+				if k.collects {
+					s.collected.count(k.collected)
 				}
 			}
 		}
@@ -441,8 +448,8 @@ const sizeofNeighbourTable = 4 // struct ndtmsg, include/uapi/linux/neighbour.h
 type neighbourTable struct {
 	ok                      bool
 	entries, buckets, limit uint32
-	counts                  bool // the kernel counts refusals
-	refused                 uint64
+	counts, collects        bool // the kernel counts refusals, and forced collections
+	refused, collected      uint64
 }
 
 // takeNeighbours reads RTM_NEWNEIGHTBL; beside the tables it comes for each device, with its parameters, which don't matter here.
@@ -459,8 +466,8 @@ func (t *tables) takeNeighbours(_ uint16, payload []byte) error {
 }
 
 // parseNeighbourTable reads NDTA_NAME 1, NDTA_THRESH3 4 and NDTA_CONFIG 5: struct ndt_config of u16 key_len, entry_size, u32 entries,
-// last_flush, last_rand, hash_rnd, hash_mask; and NDTA_STATS 7: struct ndt_stats of eleven u64, whose last is table_fulls since Linux
-// 4.3 (include/uapi/linux/neighbour.h).
+// last_flush, last_rand, hash_rnd, hash_mask; and NDTA_STATS 7: struct ndt_stats of eleven u64, whose last two are forced_gc_runs and, since Linux
+// 4.3, table_fulls (include/uapi/linux/neighbour.h).
 func parseNeighbourTable(payload []byte) (name []byte, t neighbourTable) {
 	for a := kernel.AttrsOf(payload[min(sizeofNeighbourTable, len(payload)):]); a.Next(); {
 		switch v := a.Value(); {
@@ -470,8 +477,11 @@ func parseNeighbourTable(payload []byte) (name []byte, t neighbourTable) {
 			t.limit = native.Uint32(v)
 		case a.Type() == 5 && len(v) >= 24:
 			t.entries, t.buckets, t.ok = native.Uint32(v[4:]), native.Uint32(v[20:])+1, true
-		case a.Type() == 7 && len(v) >= 88:
-			t.refused, t.counts = native.Uint64(v[80:]), true
+		case a.Type() == 7 && len(v) >= 80:
+			t.collected, t.collects = native.Uint64(v[72:]), true
+			if len(v) >= 88 {
+				t.refused, t.counts = native.Uint64(v[80:]), true
+			}
 		}
 	}
 	return name, t

@@ -208,3 +208,46 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestNeighbourEdges: a table of neighbours is judged by what it refuses and by how often it is looked through, just below and just
+// above each threshold, however full it is.
+func TestNeighbourEdges(t *testing.T) {
+	for _, tt := range []struct {
+		name               string
+		collected, refused float64
+		want               Severity
+	}{
+		{"nothing", 0, 0, ""},
+		{"collections below", tableCollect * 0.99, 0, ""},
+		{"collections above", tableCollect * 1.01, 0, Medium},
+		{"one refusal in ten seconds", 0, 0.1, High},
+		{"both", tableCollect * 1.01, 0.1, High},
+	} {
+		for _, cache := range []string{"neighbour", "neighbour6"} {
+			for _, entries := range []string{"300", "984", "1023", "1024"} {
+				t.Run(tt.name+" "+cache+" "+entries, func(t *testing.T) {
+					c := readCanned(t, "testdata/quiet.txt", nil)
+					row := func(v string) cannedRow { return cannedRow{[]string{"", cache}, []string{v}} }
+					for id, v := range map[string]string{"cache.entries": entries, "cache.limit": "1024", "cache.collections": fmt.Sprint(tt.collected),
+						"cache.refusals": fmt.Sprint(tt.refused)} {
+						s := &cannedStat{rows: []cannedRow{row(v)}}
+						c.stats[id] = s
+					}
+					rep, err := Run(context.Background(), c, c.over(), c.step)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got := Severity("")
+					for _, f := range rep.Findings {
+						if f.Rule == "table-full" {
+							got = f.Severity
+						}
+					}
+					if got != tt.want {
+						t.Errorf("severity %q, want %q", got, tt.want)
+					}
+				})
+			}
+		}
+	}
+}

@@ -22,6 +22,9 @@ const (
 	packetDear = 10e3
 	// tableNear and tableFull: of the limit. Past it the kernel refuses new entries (conntrack: drops new connections).
 	tableNear, tableFull = 0.90, 0.99
+	// tableCollect: forced collections a second. A table of neighbours is looked through at most each five seconds while it is below
+	// its limit (gc_thresh3), and at each new entry when it is at it and little of it can be evicted.
+	tableCollect = 1.0
 	// leastLimit: a smaller limit is no limit of a table but a switch.
 	leastLimit = 16.0
 	// growSize: tables below it can grow for long before anybody notices.
@@ -177,7 +180,7 @@ func tableFullRule() Rule {
 	return Rule{
 		ID: "table-full", Checks: "table limits",
 		Needs: []string{cacheEntries, cacheLimit},
-		Uses:  []string{cacheRefused},
+		Uses:  []string{cacheRefused, cacheCollect, protocolEvents},
 		Check: func(l *Look) {
 			t, limits := l.Table(cacheEntries), l.Table(cacheLimit)
 			for _, r := range t.Rows {
@@ -233,10 +236,14 @@ func raiseLimit(f *Finding, cache string, now float64) {
 func refuses(l *Look, r, limit, refused *Row) {
 	s, t := whole(refused.table), refused.table
 	rate := refused.Part(s.mask)
-	if !(rate > 0) || s.of < leastSeconds {
+	cache, netns := r.Word("cache"), r.Word("netns")
+	if s.of < leastSeconds {
 		return
 	}
-	cache, netns := r.Word("cache"), r.Word("netns")
+	if !(rate > 0) {
+		collects(l, r, limit)
+		return
+	}
 	f := l.Found(slot(netns, cache), High, 0.95, Culprit{Kind: "table", Name: cache, NetNS: netns},
 		fmt.Sprintf("The table %s is full and refuses %s new entries a second: nothing in it can be evicted, and hosts become unreachable.", tableName(r), count(rate)))
 	f.proof(t, s, refused.Sentence(), rate, t.Unit, fmt.Sprintf("%s entries a second were refused", count(rate)))
@@ -246,8 +253,44 @@ func refuses(l *Look, r, limit, refused *Row) {
 			e.than(lim, "limit")
 		}
 	}
+	f.discards(l, cache, s)
 	f.Verify = "culprit caches 1 3"
 	raiseLimit(f, cache, limit.Mean(s.mask))
+}
+
+// collects accuses a table that refuses nothing yet, and that is looked through at nearly each new entry: little of it can be evicted.
+func collects(l *Look, r, limit *Row) {
+	cache, netns := r.Word("cache"), r.Word("netns")
+	runs := l.Table(cacheCollect).One("netns", netns, "cache", cache)
+	if runs == nil {
+		return
+	}
+	s, t := whole(runs.table), runs.table
+	rate := runs.Part(s.mask)
+	if !(rate >= tableCollect) {
+		return
+	}
+	f := l.Found(slot(netns, cache), Medium, 0.85, Culprit{Kind: "table", Name: cache, NetNS: netns},
+		fmt.Sprintf("The table %s is looked through %s times a second for entries to evict: it is at its limit, and little in it is unused. Nothing is refused yet.", tableName(r), count(rate)))
+	f.proof(t, s, runs.Sentence(), rate, t.Unit, fmt.Sprintf("%s forced collections a second", count(rate))).than(tableCollect, "many begin at")
+	if v := r.Mean(s.mask); v == v {
+		e := f.proof(r.table, s, r.Sentence(), v, r.table.Unit, fmt.Sprintf("%s entries", count(v)))
+		if lim := limit.Mean(s.mask); lim == lim {
+			e.than(lim, "limit")
+		}
+	}
+	f.discards(l, cache, s)
+	f.Verify = "culprit caches 1 3"
+	raiseLimit(f, cache, limit.Mean(s.mask))
+}
+
+// discards adds the packets that were thrown away while their host was looked for, which the kernel counts for the whole machine.
+func (f *Finding) discards(l *Look, cache string, s spell) {
+	protocol := map[string]string{"neighbour": "Arp", "neighbour6": "Ndisc"}[cache]
+	lost := l.Table(protocolEvents).One("netns", "", "protocol", protocol, "counter", "unresolved_discards")
+	if rate := lost.Part(s.mask); rate > 0 {
+		f.proof(lost.table, s, lost.Sentence(), rate, lost.table.Unit, fmt.Sprintf("%s packets/s were discarded while the address of their host was not known", count(rate)))
+	}
 }
 
 // limitKnob gives the sysctl of a table's limit, "" when it has none.

@@ -61,6 +61,7 @@ const (
 	cacheLimit   = `cache.limit by netns,cache`
 	cacheBytes   = `cache.bytes by netns,cache`
 	cacheRefused = `cache.refusals by netns,cache`
+	cacheCollect = `cache.collections by netns,cache`
 	cacheGrowth  = `cache.growth by netns,cache`
 
 	devicePackets   = `net.device.packets by netns,device,direction`
