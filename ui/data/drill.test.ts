@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Stat } from "./api";
-import { addsUp, drills, parse, print, wholeOf } from "./drill";
+import { addsUp, drills, parse, print, wholeOf, widerText } from "./drill";
 
 const stat = (id: string, fields: string, fold = "sum", help = ""): Stat => ({
   id,
@@ -102,6 +102,15 @@ describe("a sentence", () => {
     const speed = to("net.device.speed", "net.device.bytes by netns,device,direction", "cl3", "eth0", "rx");
     expect(speed.sentence).toBe('net.device.speed where netns = "cl3" and device = "eth0"');
     expect(speed.title).toContain('not narrowed by direction = "rx"');
+    expect(widerText(speed.wider)).toBe('not narrowed by direction = "rx"');
+    expect(widerText([])).toBe("");
+    // From there to a statistic that has the direction.
+    const packets = drills(parse(speed.sentence)!, [], all, speed.wider).find((d) => d.sentence.startsWith("net.device.packets"));
+    expect(packets?.sentence).toBe('net.device.packets where netns = "cl3" and device = "eth0" and direction = "rx"');
+    expect(packets?.wider).toEqual([]);
+    // A device of each namespace is a row of its own.
+    const each = drills(parse("net.device.bytes by direction")!, ["rx"], all);
+    expect(each.map((d) => d.sentence)).toContain('net.device.bytes by netns,device where direction = "rx"');
     const own = to("net.device.speed", "net.device.bytes by netns,device", "", "eth0");
     expect(own.sentence).toBe('net.device.speed where netns = "" and device = "eth0"');
     const flow = to("tcp.flow.delivery", 'tcp.flow.bytes by peer where netns = "srv"', "10.0.0.3");

@@ -149,7 +149,10 @@ export interface Drill {
   sentence: string;
   /** The same statistic, or another one that knows the thing. */
   same: boolean;
-  /** The terms that the other statistic can't take, as a sentence has them: its rows are not narrowed by these. */
+  /**
+   * Sentences whose terms the rows are not narrowed by, as their statistic has no such field. Each names the statistic whose
+   * fields its terms are of, so that a drill to a third statistic can carry them again.
+   */
   wider: string[];
 }
 
@@ -179,9 +182,28 @@ export function termText(t: Term): string {
   return `${t.field} ${t.op} ${t.op === "in" ? `(${values})` : values}`;
 }
 
+/** The words for terms that a graph is not narrowed by, of the sentences that have them; "" where there are none. */
+export function widerText(wider: readonly string[]): string {
+  const terms = wider.flatMap((text) => parse(text)?.where ?? []).map(termText);
+  return terms.length === 0 ? "" : `not narrowed by ${terms.join(", ")}`;
+}
+
+/** A term, and the statistic whose field it is about, with the field's help. */
+interface Held {
+  term: Term;
+  id: string;
+  help: string;
+}
+
 /** Terms for people: what an equality of the same field says already is left out. */
 function told(terms: readonly Term[]): Term[] {
   return terms.filter((t) => t.op === "=" || !terms.some((o) => o.field === t.field && o.op === "="));
+}
+
+/** Sentences that have these terms, one for each statistic whose fields they are about. */
+function sentencesOf(held: readonly Held[]): string[] {
+  const stats = [...new Set(held.map((h) => h.id))];
+  return stats.map((stat) => print({ stat, by: [], where: held.filter((h) => h.id === stat).map((h) => h.term) }));
 }
 
 const short = (t: Term): string => (t.op === "=" ? `${t.field} ${t.values[0] === "" ? '""' : t.values[0]}` : termText(t));
@@ -195,8 +217,25 @@ function anchorsOf(row: readonly Term[], all: readonly Term[]): Set<string> {
   return new Set(others.length > 0 ? others : fields);
 }
 
-/** All ways further into a row: by the fields that it isn't broken down by yet, and to other statistics of the same thing. */
-export function drills(q: Sentence, key: readonly string[], stats: readonly Stat[]): Drill[] {
+// Fields whose values are unique within a network namespace only: each has an eth0, a lo and a 127.0.0.1 of its own.
+const perNamespace = new Set(["device", "address", "local", "localport", "peer", "peerport"]);
+
+/**
+ * The fields that a graph is broken down by so that it has a row for each value of one. The network namespace is among them where
+ * rows of several namespaces would be one row: a device of the same name in another namespace is another device.
+ */
+function byOf(s: Stat, fixed: ReadonlySet<string>, field: string): string[] {
+  const fields = (s.fields ?? []).map((f) => f.name);
+  const free = field !== "netns" && fields.includes("netns") && !fixed.has("netns");
+  const apart = free && [field, ...fixed].some((f) => perNamespace.has(f) && fields.includes(f));
+  return apart ? ["netns", field] : [field];
+}
+
+/**
+ * All ways further into a row: by the fields that it isn't broken down by yet, and to other statistics of the same thing.
+ * wider: what the graph of the row itself is not narrowed by, as in Drill.
+ */
+export function drills(q: Sentence, key: readonly string[], stats: readonly Stat[], wider: readonly string[] = []): Drill[] {
   const own = stats.find((s) => s.id === q.stat);
   const terms = termsOf(q.by, key);
   const inner = narrowed(q, terms);
@@ -205,13 +244,18 @@ export function drills(q: Sentence, key: readonly string[], stats: readonly Stat
   const tail = of === "" ? "" : ` for ${of}`;
   const out: Drill[] = [];
   for (const f of own?.fields ?? []) {
-    if (fixed.has(f.name) || q.by.includes(f.name)) continue;
-    out.push({ title: `by ${f.name}${tail}`, sentence: print({ ...inner, by: [f.name] }), same: true, wider: [] });
+    if (!own || fixed.has(f.name) || q.by.includes(f.name)) continue;
+    const by = byOf(own, fixed, f.name);
+    out.push({ title: `by ${by.join(",")}${tail}`, sentence: print({ ...inner, by }), same: true, wider: [...wider] });
   }
+  const held: Held[] = [inner, ...wider.map(parse)].flatMap((from) => {
+    const stat = stats.find((s) => s.id === from?.stat);
+    return (from?.where ?? []).map((term) => ({ term, id: from!.stat, help: helpOf(stat, term.field) }));
+  });
   const anchors = anchorsOf(terms, inner.where);
   for (const s of stats) {
     if (s.id === q.stat || s.id.endsWith(".info")) continue;
-    const d = across(own, inner, anchors, s);
+    const d = across(held, anchors, s);
     if (d) out.push(d);
   }
   // The nearest first: of the same subsystem.
@@ -219,23 +263,26 @@ export function drills(q: Sentence, key: readonly string[], stats: readonly Stat
 }
 
 /** The same rows in another statistic: with every term that it has the field of; the title names the others. Null where no thing is shared. */
-function across(own: Stat | undefined, inner: Sentence, anchors: ReadonlySet<string>, s: Stat): Drill | null {
+function across(held: readonly Held[], anchors: ReadonlySet<string>, s: Stat): Drill | null {
   const fields = s.fields ?? [];
-  const has = (t: Term): boolean => {
-    const f = fields.find((x) => x.name === t.field);
-    return f !== undefined && meaning(s.id, f.name, f.help ?? "") === meaning(inner.stat, t.field, helpOf(own, t.field));
+  const has = ({ term, id, help }: Held): boolean => {
+    const f = fields.find((x) => x.name === term.field);
+    return f !== undefined && meaning(s.id, f.name, f.help ?? "") === meaning(id, term.field, help);
   };
-  const carried = inner.where.filter(has);
+  const carried = held.filter(has).map((h) => h.term);
   if (!carried.some((t) => t.op === "=" && anchors.has(t.field))) return null;
-  const lost = told(inner.where.filter((t) => !has(t)));
+  const missing = held.filter((h) => !has(h));
+  const named = told(missing.map((h) => h.term));
+  const lost = missing.filter((h) => named.includes(h.term));
   const pinned = new Set(carried.filter((t) => t.op === "=").map((t) => t.field));
   const free = fields.filter((f) => !pinned.has(f.name));
   const left = free.find((f) => f.name !== "netns" && f.name !== "pid") ?? free.find((f) => f.name === "netns");
-  const wider = lost.map(termText);
-  const not = wider.length > 0 ? ` (not narrowed by ${wider.join(", ")})` : "";
+  const by = left ? byOf(s, pinned, left.name) : [];
+  const wider = sentencesOf(lost);
+  const not = lost.length > 0 ? ` (${widerText(wider)})` : "";
   return {
-    title: `${s.id}${left ? ` by ${left.name}` : ""} for ${told(carried).map(short).join(", ")}${not}`,
-    sentence: print({ stat: s.id, by: left ? [left.name] : [], where: carried }),
+    title: `${s.id}${left ? ` by ${by.join(",")}` : ""} for ${told(carried).map(short).join(", ")}${not}`,
+    sentence: print({ stat: s.id, by, where: carried }),
     same: false,
     wider,
   };

@@ -14,7 +14,10 @@ const ip = (...args: string[]): void => {
   execFileSync("ip", args, { stdio: ["ignore", "ignore", "pipe"] });
 };
 
-/** 160 Mbit/s from one namespace to another, until it is ended. */
+/**
+ * 160 Mbit/s from one namespace to another, until it is ended, and 20 Mbit/s of datagrams through a second pair of devices. Both ends
+ * of that pair are named same0: the one receives nothing, the other everything.
+ */
 function traffic(): () => void {
   ip("netns", "add", one);
   ip("netns", "add", other);
@@ -23,16 +26,23 @@ function traffic(): () => void {
   ip("-n", other, "addr", "add", "10.251.7.2/30", "dev", "wire1");
   ip("-n", one, "link", "set", "wire0", "up");
   ip("-n", other, "link", "set", "wire1", "up");
-  const children: ChildProcess[] = [spawn("ip", ["netns", "exec", other, iperf, "-s"], { stdio: "ignore" })];
-  const send = () => {
-    const c = spawn("ip", ["netns", "exec", one, iperf, "-c", "10.251.7.2", "-b", "160M", "-t", "300"], { stdio: "ignore" });
+  ip("-n", one, "link", "add", "same0", "type", "veth", "peer", "name", "same0", "netns", other);
+  ip("-n", one, "addr", "add", "10.251.8.1/30", "dev", "same0");
+  ip("-n", other, "addr", "add", "10.251.8.2/30", "dev", "same0");
+  ip("-n", one, "link", "set", "same0", "up");
+  ip("-n", other, "link", "set", "same0", "up");
+  const inside = (netns: string, ...args: string[]) => spawn("ip", ["netns", "exec", netns, iperf, ...args], { stdio: "ignore" });
+  const children: ChildProcess[] = [inside(other, "-s"), inside(other, "-s", "-p", "5202")];
+  const send = (...args: string[]) => {
+    const c = inside(one, ...args, "-t", "300");
     c.on("exit", (code) => {
-      if (code === 1 && !ended) setTimeout(send, 200); // the other one was not listening yet
+      if (code === 1 && !ended) setTimeout(() => send(...args), 200); // the other one was not listening yet
     });
     children.push(c);
   };
   let ended = false;
-  send();
+  send("-c", "10.251.7.2", "-b", "160M");
+  send("-c", "10.251.8.2", "-p", "5202", "-u", "-b", "20M");
   return () => {
     ended = true;
     for (const c of children) c.kill("SIGTERM");
@@ -281,6 +291,102 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     await page.keyboard.press("i");
     await until("only that row", async () => (await sentenceOf(page, 0))?.includes('device = "wire0" and direction = "tx"'));
     expect(wrong).toEqual([]);
+    await context.close();
+  });
+
+  it("carries the namespace and every term from a row, and its title names the terms that are lost", async () => {
+    const both = 'net.device.bytes by netns,device,direction where device ~ "same*" and direction = "rx"';
+    const { page, context, wrong } = await eyes.at(served, `#analytics?last=30s&${at(both)}`);
+    const row = page.locator('[data-graph="0"] button.row', { hasText: `${one} same0 rx` });
+    await row.click();
+    const drill = async (text: string): Promise<void> => {
+      await page.locator('[data-graph="0"]').hover();
+      await page.keyboard.press("d");
+      await page.getByRole("dialog", { name: `${one} same0 rx` }).waitFor();
+      await page.keyboard.type(text);
+      await page.keyboard.press("Enter");
+    };
+    const value = async (graph: number, name: string): Promise<number> => number((await panel(page, graph)).rows[name]!.raw.split(" ")[0]!);
+
+    // This end receives next to nothing. With the other namespace's device of that name it would be 1,700 packets a second.
+    await drill("net.device.packets");
+    await page.locator('[data-graph="1"][data-state="shown"]').waitFor();
+    const kept = `where device ~ "same*" and netns = "${one}" and device = "same0" and direction = "rx"`;
+    expect(await sentenceOf(page, 1)).toBe(`net.device.packets ${kept}`);
+    const packets = (where: string) => served.get<Answer>(`ask?q=${encodeURIComponent(`net.device.packets ${where}`)}&from=-10s&to=now`);
+    const other0 = await packets(kept.replace(one, other));
+    expect(Math.max(...other0.series[0]!.values.map(Number))).toBeGreaterThan(1000);
+    expect(await value(1, "all")).toBeLessThan(100);
+    const title = (graph: number) => page.locator(`[data-graph="${graph}"] h2`).innerText();
+    expect(await title(1)).not.toContain("not narrowed");
+
+    // A statistic without directions.
+    await drill("net.device.uses");
+    await page.locator('[data-graph="1"] .wider').waitFor();
+    const uses = `net.device.uses by use where device ~ "same*" and netns = "${one}" and device = "same0"`;
+    expect(await sentenceOf(page, 1)).toBe(uses);
+    expect(await title(1)).toContain('not narrowed by direction = "rx"');
+    await accessible(page);
+    await picture(page, "analytics-wider");
+    // Whoever opens the link is told too.
+    await page.reload();
+    await page.locator('[data-graph="1"] .wider').waitFor();
+    // From there the term is carried again.
+    await page.locator('[data-graph="1"] .more').first().click();
+    await page.getByRole("dialog").waitFor();
+    await page.keyboard.type("net.device.packets");
+    await page.keyboard.press("Enter");
+    await until("the graph below", async () => (await sentenceOf(page, 2))?.startsWith("net.device.packets"));
+    for (const term of [`netns = "${one}"`, 'device = "same0"', 'direction = "rx"']) expect(await sentenceOf(page, 2)).toContain(term);
+    const lost = page.locator('[data-graph="2"] .wider');
+    expect(await lost.innerText()).toMatch(/^not narrowed by use = "[^"]+"$/);
+    // A graph of another statistic is a new question.
+    await page.locator('[data-graph="1"] .sentence').click();
+    await page.getByRole("combobox", { name: "sentence of graph 2" }).fill("cpu.time by mode");
+    await page.keyboard.press("Enter");
+    await until("it is gone", async () => (await title(1)).trim() === "cpu.time by mode");
+    expect(wrong.filter((w) => !w.includes("404"))).toEqual([]);
+    await context.close();
+  });
+
+  it("has a row for each namespace's device where a drill breaks down by devices", async () => {
+    const { page, context, wrong } = await eyes.at(served, `#analytics?last=30s&${at("net.device.bytes by direction")}`);
+    await page.locator('[data-graph="0"] button.row', { hasText: /^rx$/ }).click();
+    await page.keyboard.press("d");
+    await page.getByRole("dialog", { name: "rx" }).waitFor();
+    await page.keyboard.type("device for direction rx");
+    await page.keyboard.press("Enter");
+    await page.locator('[data-graph="1"][data-state="shown"]').waitFor();
+    expect(await sentenceOf(page, 1)).toBe('net.device.bytes by netns,device where direction = "rx"');
+    const rows = await until("both", async () => {
+      const names = Object.keys((await panel(page, 1)).rows).filter((n) => n.endsWith("same0"));
+      return names.length === 2 && names;
+    });
+    expect(rows.sort()).toEqual([`${one} same0`, `${other} same0`]);
+    expect(wrong).toEqual([]);
+    await context.close();
+  });
+
+  it("gets the data of a graph that was first asked for while the server was away", async () => {
+    const { page, context } = await eyes.at(served, `#analytics?last=30s&${at(wires)}`);
+    await page.locator('[data-graph="0"][data-state="shown"]').waitFor();
+    await served.down();
+    try {
+      await until("it is not connected", async () => (await page.getByRole("alert").count()) > 0, 15_000);
+      const add = page.getByRole("combobox", { name: "sentence of a new graph" });
+      await page.keyboard.press("g");
+      await add.fill("cpu.time by mode");
+      await page.keyboard.press("Enter");
+      await page.locator('[data-graph="1"][data-state="trouble"]').waitFor();
+      expect(await page.locator('[data-graph="1"] .trouble').innerText()).toContain("culprit does not answer");
+      // Long enough that what is tried again at once has been tried again.
+      await page.waitForTimeout(3000);
+    } finally {
+      await served.up();
+    }
+    await page.locator('[data-graph="1"][data-state="shown"]').waitFor({ timeout: 30_000 });
+    await until("its rows follow the time", async () => Object.keys((await panel(page, 1)).rows).includes("usr"));
+    expect(await page.locator('[data-graph="1"] .trouble').count()).toBe(0);
     await context.close();
   });
 

@@ -83,6 +83,22 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
       );
       expect(beyond.length).toBeGreaterThan(3);
       expect(Math.max(...beyond), `at ${width}`).toBeLessThanOrEqual(1);
+      // A name can be cut, its size or speed never.
+      const abouts = await page.evaluate(() =>
+        [...document.querySelectorAll<HTMLElement>("main .name .about")].map((a) => {
+          const cell = a.closest("th")!.getBoundingClientRect();
+          const at = a.getBoundingClientRect();
+          return {
+            text: a.textContent,
+            wide: at.width,
+            over: Math.max(at.right - cell.right, at.bottom - cell.bottom, a.scrollWidth - a.clientWidth),
+          };
+        }),
+      );
+      expect(
+        abouts.filter((a) => a.wide === 0 || a.over > 1),
+        `sizes and speeds at ${width}`,
+      ).toEqual([]);
     }
     // Nor is what can be done with a dataset beyond the edge.
     await page.goto(`${served.url}#datasets`);

@@ -77,15 +77,19 @@ export class Served {
     this.#child = child;
     child.stdout.on("data", (d) => (this.#output += d));
     child.stderr.on("data", (d) => (this.#output += d));
-    await until("culprit serve records", async () => {
-      if (child.exitCode !== null) throw new Error(`culprit serve ended: ${this.#output}`);
-      try {
-        const { series } = await this.get<{ series: unknown[] }>("ask?q=cpu.time&from=-3s&to=now&step=1000");
-        return series.length > 0;
-      } catch {
-        return false;
-      }
-    });
+    await until(
+      "culprit serve records",
+      async () => {
+        if (child.exitCode !== null) throw new Error(`culprit serve ended: ${this.#output}`);
+        try {
+          const { series } = await this.get<{ series: unknown[] }>("ask?q=cpu.time&from=-3s&to=now&step=1000");
+          return series.length > 0;
+        } catch {
+          return false;
+        }
+      },
+      90_000,
+    ); // the first seconds of a busy machine
   }
 
   /** Ends the program, and waits until it has. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parse } from "../../data/drill";
-import { commandLine, first, parseOptions, plain, printOptions } from "./graph";
+import { commandLine, first, optionsFor, parseOptions, plain, printOptions } from "./graph";
 
 describe("how a graph is shown", () => {
   it("is the same after print and parse, whatever the labels are", () => {
@@ -15,12 +15,18 @@ describe("how a graph is shown", () => {
         ],
         hidden: [["ö"]],
       },
+      { ...plain, wider: ['net.device.bytes where direction = "a b,c=d"', "cpu.time where cpu > 3"] },
     ])
       expect(parseOptions(printOptions(o))).toEqual(o);
     expect(printOptions(plain)).toBe("");
   });
   it("is the default where a text makes no sense", () => {
     for (const bad of [undefined, "", "nothing", "crop=7", "sel=%E0%A4%A", "crop="]) expect(parseOptions(bad)).toEqual(plain);
+  });
+  it("keeps what it is not narrowed by while its statistic stays", () => {
+    const o = { ...plain, selected: [["a"]], wider: ['net.device.bytes where direction = "rx"'] };
+    expect(optionsFor(o, "net.device.speed", 'net.device.speed where device = "lo"')).toEqual({ ...o, selected: [] });
+    expect(optionsFor(o, "net.device.speed", "cpu.time by mode")).toEqual(plain);
   });
   it("begins with sentences that can be taken apart", () => {
     for (const [q] of first) expect(parse(q), q).not.toBeNull();

@@ -1,5 +1,6 @@
 // How one graph is shown, as a short text of the URL: "stack bit crop=1 sel=eth0,rx sel=lo,rx".
 
+import { parse } from "../../data/drill";
 import type { Wire } from "../../data/units";
 
 export interface Options {
@@ -17,12 +18,14 @@ export interface Options {
   hidden: string[][];
   /** The numbers as a table, below. */
   table: boolean;
+  /** Sentences whose terms the graph is not narrowed by, though the row that it was opened from was: see Drill. */
+  wider: string[];
 }
 
 /** The shares, in percent, of cells that may stick out. */
 export const crops = [0, 0.1, 1, 5] as const;
 
-export const plain: Options = { stack: false, heat: false, wire: "byte", crop: 0, selected: [], hidden: [], table: false };
+export const plain: Options = { stack: false, heat: false, wire: "byte", crop: 0, selected: [], hidden: [], table: false, wider: [] };
 
 const label = (text: string): string => encodeURIComponent(text);
 const keyText = (key: readonly string[]): string => key.map(label).join(",");
@@ -37,7 +40,7 @@ function keyOfText(text: string): string[] | null {
 
 /** Reads a text; what it can't mean is left out. */
 export function parseOptions(text: string | undefined): Options {
-  const out: Options = { ...plain, selected: [], hidden: [] };
+  const out: Options = { ...plain, selected: [], hidden: [], wider: [] };
   for (const part of (text ?? "").split(" ")) {
     const [name, value = ""] = part.split("=", 2);
     if (part === "stack") out.stack = true;
@@ -45,12 +48,22 @@ export function parseOptions(text: string | undefined): Options {
     else if (part === "bit") out.wire = "bit";
     else if (part === "table") out.table = true;
     else if (name === "crop") out.crop = crops.find((c) => String(c) === value) ?? 0;
+    else if (name === "not") out.wider.push(...(keyOfText(value) ?? []));
     else if (name === "sel" || name === "hide") {
       const key = keyOfText(value);
       if (key) (name === "sel" ? out.selected : out.hidden).push(key);
     }
   }
   return out;
+}
+
+/**
+ * The options of a graph whose sentence changes: rows are chosen anew. What the graph is not narrowed by stays as long as the
+ * statistic stays.
+ */
+export function optionsFor(o: Options, before: string, after: string): Options {
+  const stays = parse(before)?.stat === parse(after)?.stat;
+  return { ...o, selected: [], hidden: [], wider: stays ? o.wider : [] };
 }
 
 /** Writes what parseOptions reads; "" for the default. */
@@ -63,6 +76,7 @@ export function printOptions(o: Options): string {
   for (const k of o.selected) parts.push(`sel=${keyText(k)}`);
   for (const k of o.hidden) parts.push(`hide=${keyText(k)}`);
   if (o.table) parts.push("table");
+  if (o.wider.length > 0) parts.push(`not=${keyText(o.wider)}`);
   return parts.join(" ");
 }
 
