@@ -209,10 +209,8 @@ func (e *emitter) mapValue(dst asm.Register, name string, off int) {
 
 // resolve gives jumps and calls their distances, and the places the offsets that the verifier counts in.
 func (e *emitter) resolve() error {
-	offset := make([]int, len(e.ins)+1)
-	for i := range e.ins {
-		offset[i+1] = offset[i] + int(e.ins[i].Width())
-	}
+	e.islands()
+	offset := e.offsets()
 	for _, f := range e.fixes {
 		to := e.labels[f.label]
 		if to < 0 {

@@ -265,7 +265,12 @@ func (b *builder) clause(f *ir.Func) error {
 		b.mapValue(asm.R1, MapState, 0)
 		b.load(asm.R1, asm.R1, 0, 8, false)
 		b.ends.join(b.flow)
-		b.ifImm(asm.JNE, asm.R1, want, b.end, asm.R0)
+		// The way past the clause is the one that goes straight on: the verifier follows that one first, and may have 8,192
+		// others to come back to (BPF_COMPLEXITY_LIMIT_JMP_SEQ), which a thousand clauses would exceed.
+		runs := b.label()
+		b.ifImm(asm.JEq, asm.R1, want, runs, asm.R0)
+		b.jump(b.end)
+		b.bind(runs)
 	}
 	if b.flow.time = never; usesTime(f) {
 		b.storeImm(asm.R10, slotTime, 0, 8, asm.R0)

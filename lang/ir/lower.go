@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"culprit/lang/check"
 	"culprit/lang/syntax"
@@ -78,8 +77,8 @@ func round(n, to int) int { return (n + to - 1) / to * to }
 func (l *lowerer) layout() {
 	p := l.p
 	strsize := int(l.src.Options.StrSize)
-	if n, err := strconv.Atoi(l.src.Options.All["strsize"]); err == nil && strsize == 0 {
-		strsize = n
+	if strsize == 0 {
+		strsize = int(min(check.OptionBytes(l.src.Options.All["strsize"]), maxScratch))
 	}
 	if strsize <= 0 {
 		strsize = 256

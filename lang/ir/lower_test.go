@@ -2,6 +2,7 @@ package ir_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"culprit/lang/check"
 	"culprit/lang/ir"
+	"culprit/lang/ir/irtest"
 	"culprit/lang/syntax"
 )
 
@@ -77,6 +79,37 @@ func TestGolden(t *testing.T) {
 		}
 		if got := p.String(); got != string(want) {
 			t.Errorf("%s differs; with -update it becomes:\n%s", golden, got)
+		}
+	}
+}
+
+// -x scratchsize is read with its unit: so many bytes can be allocated, and not one more. More than a firing can have is refused.
+func TestScratchSize(t *testing.T) {
+	for _, c := range []struct {
+		size string
+		most int
+	}{{"", 256}, {"9", 9}, {"100", 100}, {"0x20", 32}, {"1k", 1024}, {"8k", 8192}, {"15360", 15360}} {
+		for _, n := range []int{c.most, c.most + 1} {
+			all := map[string]string{}
+			if c.size != "" {
+				all["scratchsize"] = c.size
+			}
+			p := compile(t, fmt.Sprintf(`BEGIN { n = %d; p = (char *)alloca(n); p[n - 1] = 1; trace(p[n - 1]); }`, n), check.Options{All: all})
+			m := irtest.New(p)
+			m.Probe = &check.Probe{ID: 1, Provider: "dtrace", Name: "BEGIN"}
+			m.Fire(0)
+			want := "1"
+			if n > c.most {
+				want = "NOSCRATCH:0x0"
+			}
+			if got := irtest.Told(p, m.Records); got != want {
+				t.Errorf("scratchsize %q, %d bytes: %s, want %s", c.size, n, got, want)
+			}
+		}
+	}
+	for _, size := range []string{"15361", "16k", "1m", "1t"} {
+		if _, err := irtest.Compile(`BEGIN { n = 3; p = alloca(n); }`, check.Options{All: map[string]string{"scratchsize": size}}); err == nil || !strings.Contains(err.Error(), "15360 bytes at most") {
+			t.Errorf("scratchsize %s: %v", size, err)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package ir
 
 import (
-	"strconv"
-
 	"culprit/lang/check"
 	"culprit/lang/syntax"
 )
@@ -50,11 +48,10 @@ func (l *lowerer) layoutScratch() {
 		return
 	}
 	set := 0
-	if n, err := strconv.Atoi(l.src.Options.All["scratchsize"]); err == nil && n > 0 {
-		set = n
+	if n := check.OptionBytes(l.src.Options.All["scratchsize"]); n > 0 {
+		set = int(min(n, mostScratchSize))
 		if n > mostScratchSize {
 			l.complain(syntax.Span{}, TooLarge, "-x scratchsize=%d is more memory than a firing can have: %d bytes at most", n, mostScratchSize)
-			set = mostScratchSize
 		}
 	}
 	clauses := map[uint32]int{} // of a probe: how many clauses
