@@ -1,11 +1,13 @@
 package trace
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/kernel"
 	"culprit/lang/check"
@@ -40,7 +42,10 @@ func inNamespace(t *testing.T, levels int, proc bool, text, command string) (out
 	words = append(words, strings.Fields(help(t, "namespace"))...)
 	t.Setenv(helper+"_TEXT", text)
 	t.Setenv(helper+"_COMMAND", command)
-	c := exec.Command(words[0], words[1:]...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, words[0], words[1:]...)
+	c.WaitDelay = 5 * time.Second // what holds its output still
 	b, err := c.CombinedOutput()
 	if strings.Contains(string(b), "Operation not permitted") {
 		t.Skip("needs: root")

@@ -301,7 +301,7 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		c.lacks -= b.Values[i]
 		c.came += b.Values[i]
 		// Processes outside of this PID namespace have number 0 too.
-		if b.Labels[key[pid]] == "0" && strings.HasPrefix(b.Labels[key[process]], "swapper/") {
+		if b.Labels[key[pid]] == "0" && (process < 0 || strings.HasPrefix(b.Labels[key[process]], "swapper")) {
 			c.resting = true
 			c.asleep -= b.Values[i]
 		}
