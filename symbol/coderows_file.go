@@ -18,6 +18,8 @@ const (
 	// leastGap is the size of a gap that is read although no symbol lies in it. Smaller ones are the
 	// padding between functions.
 	leastGap = 32
+	// mostStartNames is how many bytes of names are read, where a bad file has them all long.
+	mostStartNames = 256 << 20
 	// mostGaps is how many gaps are read.
 	mostGaps = 1 << 16
 )
@@ -33,6 +35,7 @@ type gapRows struct {
 	starts []uint32 // of functions, and other symbols of code, in order
 	labels []uint32
 	asked  bool   // starts were read
+	names  int    // bytes of names that were read
 	read   []span // gaps that were read
 	left   uint64 // bytes that may still be read
 }
@@ -242,7 +245,11 @@ func (g *gapRows) start(b []byte, text *section) {
 		return
 	}
 	if elf.SymBind(b[4]>>4) == elf.STB_LOCAL {
-		if name := string(g.h.text(text, le.Uint32(b))); Bare(name) != name {
+		if g.names >= mostStartNames {
+			return
+		}
+		name := string(g.h.text(text, le.Uint32(b)))
+		if g.names += len(name) + 256; Bare(name) != name {
 			return
 		}
 	}

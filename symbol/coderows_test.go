@@ -168,7 +168,11 @@ func FuzzReadCode(f *testing.F) {
 	}
 	f.Add([]byte("\x55\x48\x89\xe5\x74\xfb\x50\xeb\xf8"), uint64(0x1000), uint16(3), true)
 	f.Fuzz(func(t *testing.T, b []byte, base uint64, start uint16, whole bool) {
-		r := readCode(b, base&(1<<32-1), []uint32{uint32(start)}, []uint32{uint32(start) / 2}, whole, base+1)
+		var r *codeReader
+		heapBound(t, len(b), func() {
+			r = readCode(b, base&(1<<32-1), []uint32{uint32(start)}, []uint32{uint32(start) / 2}, whole, base+1)
+			hasFrame(b, uint64(start), whole)
+		})
 		if r.steps > 8*len(b) {
 			t.Fatalf("%d instructions were read of %d bytes", r.steps, len(b))
 		}

@@ -41,7 +41,7 @@ func (ps *Processes) Unframed(pid int, pcs []uint64) []bool {
 	for i, pc := range pcs {
 		near := pc - uint64(min(i, 1))
 		k := find(p.maps, near)
-		if k < 0 || !p.maps[k].generated() || ps.framed(p, &p.maps[k], near) {
+		if k < 0 || !p.maps[k].generated() || ps.framed(p, &p.maps[k], pc, near) {
 			continue
 		}
 		if out == nil {
@@ -60,8 +60,9 @@ func (m *Mapping) generated() bool {
 	return m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/")
 }
 
-// framed reports whether the function at an address of generated code has set its frame pointer there.
-func (ps *Processes) framed(p *process, m *Mapping, addr uint64) bool {
+// framed reports whether the caller of generated code is found, as it is at pc: its function has set its frame
+// pointer there, or returns next. addr is pc, or lies in the call before it.
+func (ps *Processes) framed(p *process, m *Mapping, pc, addr uint64) bool {
 	c := &p.frames
 	if c.framed == nil || time.Since(c.since) > framesKept {
 		*c = frameCheck{since: time.Now(), framed: map[uint64]bool{}}
@@ -74,10 +75,15 @@ func (ps *Processes) framed(p *process, m *Mapping, addr uint64) bool {
 		}
 		text := ps.memoryOf(p, from, min(m.End, addr+16))
 		c.read += len(text)
-		framed = hasFrame(text, addr-from, told)
+		framed = hasFrame(text, addr-from, told) || returnsAt(text, pc-from)
 		c.framed[addr] = framed
 	}
 	return framed
+}
+
+// returnsAt reports whether code goes on at an offset with add $N,%rsp; ret. A walk knows the caller there.
+func returnsAt(code []byte, at uint64) bool {
+	return at+5 <= uint64(len(code)) && string(code[at:at+3]) == "\x48\x83\xc4" && code[at+3] < 0x80 && code[at+4] == 0xc3
 }
 
 // memoryOf reads the memory of a process; nil: it can't be read.

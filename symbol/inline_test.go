@@ -185,7 +185,8 @@ func FuzzInline(f *testing.F) {
 			return
 		}
 		looks := 0
-		names, _ := d.inlined([]uint64{addr}, func() bool { looks++; return looks > 100 })
+		var names [][]string
+		heapBound(t, len(b), func() { names, _ = d.inlined([]uint64{addr}, func() bool { looks++; return looks > 100 }) })
 		if len(names[0]) > mostInline {
 			t.Error("deeper than it may be")
 		}

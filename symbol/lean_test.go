@@ -136,7 +136,10 @@ func FuzzLean(f *testing.F) {
 			return
 		}
 		into := map[uint64]learned{}
-		_ = h.scan(uint32(elf.SHT_SYMTAB), []uint64{addr, addr | 1<<63}, into)
-		h.goTable().find(addr)
+		heapBound(t, len(data), func() {
+			_ = h.scan(uint32(elf.SHT_SYMTAB), []uint64{addr, addr | 1<<63}, into)
+			h.goTable().find(addr)
+			_ = h.learn(nil, []uint64{addr, addr | 1<<63}, into)
+		})
 	})
 }

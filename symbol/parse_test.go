@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 )
@@ -123,7 +124,10 @@ func FuzzELF(f *testing.F) {
 		}
 		_ = h.buildID()
 		o := &object{loads: h.segments()}
-		_ = o.readSymbols(h)
+		heapBound(t, len(b), func() {
+			_ = o.readSymbols(h)
+			o.addUnnamed(h)
+		})
 		for i := 1; i < len(o.syms); i++ {
 			if o.syms[i].addr < o.syms[i-1].addr {
 				t.Fatal("not in order")
@@ -139,6 +143,18 @@ func FuzzELF(f *testing.F) {
 			}
 		}
 	})
+}
+
+// heapBound fails where f allocates more than a reader of n bytes of somebody else's file may.
+func heapBound(t *testing.T, n int, f func()) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 8<<20+512*uint64(n) {
+		t.Errorf("%d bytes were allocated for %d", grown, n)
+	}
 }
 
 func vdsoBytes() []byte {

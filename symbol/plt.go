@@ -20,6 +20,8 @@ const (
 	// read for them.
 	mostStubs      = 1 << 16
 	mostStubRelocs = 1 << 20
+	// mostStubNames is how many bytes of names are kept of a file.
+	mostStubNames = 8 << 20
 )
 
 // A stub is a stretch of code that jumps to a function of another file.
@@ -50,12 +52,14 @@ func (h *header) stubs() []stub {
 	}
 	slots, lazy := h.stubSlots()
 	var out []stub
+	left := h.size // of what is read: bad files have many sections in one place
 	for _, s := range sections {
 		size := uint64(16)
-		text, err := h.read(s.off, min(s.size, mostStubs*size))
+		text, err := h.read(s.off, min(s.size, mostStubs*size, left))
 		if err != nil {
 			continue
 		}
+		left -= uint64(len(text))
 		if h.nameOf(&s) == ".plt.got" && !bytes.HasPrefix(text, []byte(endbr64)) {
 			size = 8
 		}
@@ -101,6 +105,7 @@ func (h *header) stubSlots() (slots map[uint64]string, lazy []string) {
 	le := binary.LittleEndian
 	const each, symSize = 24, 24
 	names := map[uint32]string{}
+	left, read := h.size, 0 // left as in stubs
 	for i := range h.secs {
 		s := &h.secs[i]
 		if s.kind != uint32(elf.SHT_RELA) || int(s.link) >= len(h.secs) || s.flags&uint64(elf.SHF_ALLOC) == 0 {
@@ -111,20 +116,22 @@ func (h *header) stubSlots() (slots map[uint64]string, lazy []string) {
 			continue
 		}
 		text, isLazy := &h.secs[syms.link], h.nameOf(s) == ".rela.plt"
-		table, err := h.read(s.off, min(s.size, mostStubRelocs*each))
+		table, err := h.read(s.off, min(s.size, mostStubRelocs*each, left))
 		if err != nil {
 			continue
 		}
+		left -= uint64(len(table))
 		for ; len(table) >= each; table = table[each:] {
 			info := le.Uint64(table[8:])
 			name, n := "", uint32(info>>32)
 			if kind := elf.R_X86_64(info & 0xffffffff); (kind == elf.R_X86_64_JMP_SLOT || kind == elf.R_X86_64_GLOB_DAT) && n != 0 {
 				known := false
-				if name, known = names[n]; !known && len(names) < mostStubs {
+				if name, known = names[n]; !known && len(names) < mostStubs && read < mostStubNames {
 					if b, err := h.read(syms.off+uint64(n)*symSize, 4); err == nil && uint64(n) < syms.size/symSize {
 						name = Readable(string(h.text(text, le.Uint32(b))))
 					}
 					names[n] = name
+					read += len(name)
 				}
 			}
 			if name != "" && len(slots) < 2*mostStubs {

@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"bytes"
 	"debug/elf"
 	"os"
 	"os/exec"
@@ -128,4 +129,32 @@ func goTool() string {
 		return ""
 	}
 	return filepath.Join(strings.TrimSpace(string(out)), "bin", "gofmt")
+}
+
+// FuzzStubs: of no file with sections of stubs does the reader fail, or take much memory.
+func FuzzStubs(f *testing.F) {
+	for _, name := range []string{"/bin/true", "/bin/bash"} {
+		if b, _ := sectionOf(name, ".rela.plt"); b != nil {
+			f.Add(b[:min(len(b), 1024)], []byte("\xff\x25\x10\x00\x00\x00\x68\x00\x00\x00\x00\xe9\x00\x00\x00\x00"), uint16(3))
+		}
+	}
+	f.Add([]byte{}, []byte(endbr64+"\xf2\xff\x25\x10\x00\x00\x00\x0f\x1f\x44"), uint16(4000))
+	f.Fuzz(func(t *testing.T, relocs, code []byte, n uint16) {
+		names := []byte("\x00.plt\x00.rela.plt\x00")
+		file := slices.Concat(names, relocs, code)
+		at := uint64(len(names))
+		h := &header{r: bytes.NewReader(file), size: uint64(len(file)), wide: true, machine: uint16(elf.EM_X86_64), section: names}
+		for range int(n)%2000 + 1 { // as many of each, in one place
+			h.secs = append(h.secs,
+				section{name: 1, kind: uint32(elf.SHT_PROGBITS), flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), addr: at, off: at + uint64(len(relocs)), size: uint64(len(code))},
+				section{name: 6, kind: uint32(elf.SHT_RELA), flags: uint64(elf.SHF_ALLOC), off: at, size: uint64(len(relocs)), link: 0})
+		}
+		heapBound(t, len(file), func() {
+			for _, s := range h.stubs() {
+				if s.to <= s.from || !strings.HasSuffix(s.name, "@plt") {
+					t.Errorf("%+v", s)
+				}
+			}
+		})
+	})
 }

@@ -43,7 +43,9 @@ func FuzzUnwind(f *testing.F) {
 func FuzzUnwindFile(f *testing.F) {
 	f.Add(memoryOfVDSO())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if of := NewUnwinding(kernel.Root{}, nil).inMemory(b); of.table != nil && len(of.table.Rows) == 0 {
+		var of *unwound
+		heapBound(t, len(b), func() { of = NewUnwinding(kernel.Root{}, nil).inMemory(b) })
+		if of.table != nil && len(of.table.Rows) == 0 {
 			t.Fatal("a table without rows")
 		}
 	})

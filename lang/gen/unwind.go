@@ -367,6 +367,7 @@ func (b *builder) makeFrame() {
 	b.exit()
 
 	b.bind(pointer)
+	b.beforeReturn(same)
 	b.followPointer(ended, stop, next)
 
 	// In no stretch that is known. What a frame pointer led to is no frame then, but for the first one; what a table led to is.
@@ -553,6 +554,38 @@ func (b *builder) followPointer(ended, stop, next label) {
 	b.bind(nothing)
 	b.mov(asm.R1, asm.R9)
 	b.jump(stop)
+}
+
+// beforeReturn goes to found with the CFA in r9 where generated code returns with the next two instructions, whether or not it has a frame pointer:
+//
+//	add $N,%rsp    48 83 c4 N
+//	ret            c3
+//
+// So do the pieces of code through which CPython calls each function with -X perf. It goes on here elsewhere.
+func (b *builder) beforeReturn(found label) {
+	other := b.label()
+	b.load(asm.R1, asm.R6, walkTable, 8, false)
+	b.add(asm.RSh.Imm(asm.R1, 32))
+	b.ifImm(asm.JNE, asm.R1, CodeGenerated, other, asm.R2)
+	b.load(asm.R3, asm.R6, walkPC, 8, false)
+	b.userWords(8, other)
+	b.load(asm.R9, asm.R6, walkTemp, 8, false)
+	b.mov(asm.R1, asm.R9)
+	b.add(asm.And.Imm(asm.R1, 0xffffff))
+	b.ifImm(asm.JNE, asm.R1, 0xc48348, other, asm.R2)
+	b.mov(asm.R1, asm.R9)
+	b.add(asm.RSh.Imm(asm.R1, 32))
+	b.add(asm.And.Imm(asm.R1, 0xff))
+	b.ifImm(asm.JNE, asm.R1, 0xc3, other, asm.R2)
+	b.add(asm.RSh.Imm(asm.R9, 24))
+	b.add(asm.And.Imm(asm.R9, 0xff))
+	b.ifImm(asm.JGE, asm.R9, 0x80, other, asm.R2)
+	b.load(asm.R1, asm.R6, walkSP, 8, false)
+	b.alu(asm.Add, asm.R9, asm.R1)
+	b.add(asm.Add.Imm(asm.R9, 8))
+	b.store(asm.R6, walkSP, asm.R9, 8)
+	b.jump(found)
+	b.bind(other)
 }
 
 // doubt notes that the frame pointer may not be that of the last frame, r8 being how its code is walked. Where a table has frames, it says nothing of
