@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// tellsOfRights are the sources whose strings may name a capability without asking kernel.Refused for it, and why.
+// tellsOfRights are the sources whose strings may name a capability without asking kernel.Refused
+// for it, and why.
 var tellsOfRights = map[string]string{
 	"kernel/describe.go": "the names of capabilities",
 	"kernel/memlock.go":  "told only where the limit could not be raised, which its holder may",
@@ -20,8 +21,9 @@ var tellsOfRights = map[string]string{
 // asksForRights are the functions that name a capability only to who lacks it.
 var asksForRights = []string{"Refused", "RefusedNote", "UnreadNote"}
 
-// checkRights wants that no message asks for a right that is held: a string of a package below the views that names a capability
-// is an argument of a function that looks whether it is held. Help texts of views and commands are for everybody.
+// checkRights wants that no message asks for a right that is held: a string of a package below the
+// views that names a capability is an argument of a function that looks whether it is held. Help
+// texts of views and commands are for everybody.
 func checkRights(t *tree) []string {
 	var out []string
 	for _, s := range t.sources {

@@ -7,8 +7,9 @@ import (
 	"culprit/measure"
 )
 
-// cgroupKey is one thing that files of control groups count. Which of them a kernel has depends on its release and on the
-// controllers that are on. Rows of these statistics are sparse: one that is not there reads as 0, so what no group counts is said.
+// cgroupKey is one thing that files of control groups count. Which of them a kernel has depends on
+// its release and on the controllers that are on. Rows of these statistics are sparse: one that is
+// not there reads as 0, so what no group counts is said.
 type cgroupKey uint8
 
 const (
@@ -47,7 +48,8 @@ func cgroupKeyNames() [cgroupKeys]struct {
 	return names
 }
 
-// keyedBy records whether a group that has the file has the key. A kernel does not change in this while it runs.
+// keyedBy records whether a group that has the file has the key. A kernel does not change in this
+// while it runs.
 func (r *cgroupReading) keyedBy(k cgroupKey, has bool) {
 	if has {
 		r.keysSeen |= 1 << k
@@ -56,8 +58,8 @@ func (r *cgroupReading) keyedBy(k cgroupKey, has bool) {
 	}
 }
 
-// lookForKeys records what no group of a hierarchy that is in sight has a file of. A hierarchy in which nothing can be opened is
-// not in sight: another mount lies upon it, as in a container.
+// lookForKeys records what no group of a hierarchy that is in sight has a file of. A hierarchy in
+// which nothing can be opened is not in sight: another mount lies upon it, as in a container.
 func (r *cgroupReading) lookForKeys(t *cgroupTree) {
 	if !t.seen {
 		return
@@ -77,8 +79,9 @@ func (r *cgroupReading) lookForKeys(t *cgroupTree) {
 	}
 }
 
-// tellKeys says what no group counts. A statistic of which nothing is counted anywhere was not measured. Without the controller cpu
-// no group of version 2 has a quota, and none can be throttled: that is known.
+// tellKeys says what no group counts. A statistic of which nothing is counted anywhere was not
+// measured. Without the controller cpu no group of version 2 has a quota, and none can be
+// throttled: that is known.
 func (r *cgroupReading) tellKeys(out *Out) {
 	for _, t := range r.trees {
 		r.lookForKeys(t)

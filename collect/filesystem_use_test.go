@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFilesystemUse: what is used and available is between 0 and the total, or unknown with a note, whatever statfs returns.
+// TestFilesystemUse: what is used and available is between 0 and the total, or unknown with a note,
+// whatever statfs returns.
 func TestFilesystemUse(t *testing.T) {
 	below := uint64(math.MaxUint64) - 127 // -128
 	for _, tt := range []struct {

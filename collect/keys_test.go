@@ -15,8 +15,9 @@ import (
 	"culprit/measure"
 )
 
-// keyedFile is a file of which a kernel may have fewer keys than another. cut makes the texts that lack one key: the name of
-// the key, and the text without it. grow makes the text of the next reading.
+// keyedFile is a file of which a kernel may have fewer keys than another. cut makes the texts that
+// lack one key: the name of the key, and the text without it. grow makes the text of the next
+// reading.
 type keyedFile struct {
 	cut  func(text string) map[string]string
 	grow func(text string) string
@@ -26,8 +27,8 @@ type keyedFile struct {
 // lineKeys are files of lines "name value": meminfo, vmstat, memory.stat.
 var lineKeys = keyedFile{cut: cutLines, grow: growFrom(1, 10)}
 
-// columnKeys are files of numbers in columns, of which later kernels have more at the end. The first names of a line, as many as
-// names says, tell what it is of.
+// columnKeys are files of numbers in columns, of which later kernels have more at the end. The
+// first names of a line, as many as names says, tell what it is of.
 func columnKeys(names, base int) keyedFile {
 	return keyedFile{grow: growFrom(names, base), cut: func(text string) map[string]string {
 		most := 0
@@ -84,7 +85,8 @@ func cutLines(text string) map[string]string {
 	return all
 }
 
-// cutWords leaves out each line, and behind the first word of each line each group of so many words.
+// cutWords leaves out each line, and behind the first word of each line each group of so many
+// words.
 func cutWords(text string, size int) map[string]string {
 	all := cutLines(text)
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -141,14 +143,15 @@ type keyedMachine struct {
 	texts     map[string]string    // those that are not in testdata/keys
 	beside    map[string]string    // files that stay as they are; DIR stands for the machine's folder
 	next      map[string]string    // texts of the next reading, of files that don't grow by rule
-	// dependent are rows that depend on more than their key, by "file key", or by "file" for all keys of it: prefixes of rows,
-	// parted by blanks. The reason stands beside each.
+	// dependent are rows that depend on more than their key, by "file key", or by "file" for all
+	// keys of it: prefixes of rows, parted by blanks. The reason stands beside each.
 	dependent map[string]string
 	touches   map[string]string // of a file, the only statistics that may lose rows by it; parted by blanks
 	spread    int               // so many statistics may lose rows by one key; 0: one
 }
 
-// cpuKeys are the lines of CPUs in /proc/stat: user nice system idle iowait irq softirq (2.6.0) steal guest guest_nice (2.6.33).
+// cpuKeys are the lines of CPUs in /proc/stat: user nice system idle iowait irq softirq (2.6.0)
+// steal guest guest_nice (2.6.33).
 var cpuKeys = keyedFile{cut: func(text string) map[string]string {
 	all := map[string]string{}
 	for n := 1; n < 11; n++ {
@@ -203,7 +206,8 @@ func keyedMachines() map[string]keyedMachine {
 	return map[string]keyedMachine{
 		"meminfo": {collector: Memory{}, files: map[string]keyedFile{"proc/meminfo": lineKeys}},
 		"vmstat": {collector: Vmstat{}, files: map[string]keyedFile{"proc/vmstat": lineKeys}, dependent: map[string]string{
-			// Sums of zones: a machine has those zones that it has, so one that is missing is none of it.
+			// Sums of zones: a machine has those zones that it has, so one that is missing is none
+			// of it.
 			"proc/vmstat allocstall_dma": "memory.stalls", "proc/vmstat allocstall_dma32": "memory.stalls", "proc/vmstat allocstall_normal": "memory.stalls",
 			"proc/vmstat allocstall_movable": "memory.stalls", "proc/vmstat allocstall_device": "memory.stalls", "proc/vmstat allocstall_high": "memory.stalls"}},
 		"stat": {collector: CPU{}, files: map[string]keyedFile{"proc/stat": {cut: cutLines, grow: growCPUs}}, dependent: map[string]string{
@@ -330,7 +334,8 @@ func processKeyFiles() keyedMachine {
 	return k
 }
 
-// statColumns are the columns of a process' stat line, of which 42 with the disk waits came with 2.6.18.
+// statColumns are the columns of a process' stat line, of which 42 with the disk waits came with
+// 2.6.18.
 var statColumns = keyedFile{must: true, cut: func(text string) map[string]string {
 	all, w := map[string]string{}, strings.Fields(text)
 	for n := 24; n < len(w); n++ {
@@ -360,7 +365,8 @@ func (r socketTablesReading) Read(o *Out) error {
 	return r.netCaches.Read(o)
 }
 
-// readings opens the collector on the files and takes two readings. What it can't read has no rows, and is unmeasured.
+// readings opens the collector on the files and takes two readings. What it can't read has no rows,
+// and is unmeasured.
 func (k *keyedMachine) readings(t *testing.T, first, second map[string]string) map[measure.StatID]keyedRows {
 	t.Helper()
 	m := &machine{t: t, dir: t.TempDir()}
@@ -420,8 +426,8 @@ func rowsByStat(out *Out) map[measure.StatID]keyedRows {
 	return all
 }
 
-// TestMissingKeys: a kernel that lacks a key, a line, a file or the last columns of one makes the rows of that key missing or
-// unknown with a note, and changes no other row. It never makes one 0.
+// TestMissingKeys: a kernel that lacks a key, a line, a file or the last columns of one makes the
+// rows of that key missing or unknown with a note, and changes no other row. It never makes one 0.
 func TestMissingKeys(t *testing.T) {
 	for name, k := range keyedMachines() {
 		t.Run(name, func(t *testing.T) {
@@ -520,9 +526,10 @@ func (k *keyedMachine) depends(file, key, row string) bool {
 	return false
 }
 
-// TestNothingBelowZero: whatever numbers a file has - those of a container's stand-in for it, or a torn reading - no amount and no
-// level is below zero, and none that is made by subtraction wraps around. Only growth that is declared as signed and what the kernel itself
-// shows below zero (Tcp MaxConn) may be.
+// TestNothingBelowZero: whatever numbers a file has - those of a container's stand-in for it, or a
+// torn reading - no amount and no level is below zero, and none that is made by subtraction wraps
+// around. Only growth that is declared as signed and what the kernel itself shows below zero (Tcp
+// MaxConn) may be.
 func TestNothingBelowZero(t *testing.T) {
 	absurd := []string{"0", "2147483649", "9223372036854775809", "18446744073709551488"}
 	for name, k := range keyedMachines() {
@@ -573,7 +580,8 @@ func numbersIn(text string) (all [][2]int) {
 	return all
 }
 
-// noneBelowZero checks the rows. small: all numbers of the files are below 2^32, so that a level that is not has wrapped around.
+// noneBelowZero checks the rows. small: all numbers of the files are below 2^32, so that a level
+// that is not has wrapped around.
 func (k *keyedMachine) noneBelowZero(t *testing.T, of string, small bool, got map[measure.StatID]keyedRows) {
 	t.Helper()
 	for _, st := range k.collector.Stats() {

@@ -7,17 +7,19 @@ const diskHangsID = "disk-hangs"
 
 // When a disk hangs.
 const (
-	// hangLeast: seconds for which a disk has requests under way and completes none. A disk that spins up, and a large discard,
-	// take less.
+	// hangLeast: seconds for which a disk has requests under way and completes none. A disk that
+	// spins up, and a large discard, take less.
 	hangLeast = 5.0
-	// hangBlocked: tasks that wait for I/O at any moment, on average, or hangStall, the share of time in which some task stands
-	// still for it (PSI some), from where on the requests are somebody's. Counters of requests under way have been wrong in some
-	// drivers, and then nobody waits.
+	// hangBlocked: tasks that wait for I/O at any moment, on average, or hangStall, the share of
+	// time in which some task stands still for it (PSI some), from where on the requests are
+	// somebody's. Counters of requests under way have been wrong in some drivers, and then nobody
+	// waits.
 	hangBlocked, hangStall = 0.5, 0.20
 )
 
-// diskHangs finds disks that have requests under way and complete none. Such a disk is busy all the time, and not saturated.
-// Before Linux 5.12 it counts as idle, since its time was counted when a request ended.
+// diskHangs finds disks that have requests under way and complete none. Such a disk is busy all the
+// time, and not saturated. Before Linux 5.12 it counts as idle, since its time was counted when a
+// request ended.
 func diskHangs() Rule {
 	return Rule{
 		ID: diskHangsID, Checks: "hanging disks",

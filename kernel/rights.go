@@ -19,9 +19,10 @@ var rights = sync.OnceValue(func() Capabilities {
 	return c
 })
 
-// Refused returns the error of something that the kernel refused for want of all of the given capabilities. It asks only for those
-// that this process lacks; or is what does as well, "" nothing. Where it holds them all, it asks for nothing and says who may
-// refuse then. errors.Is measure.ErrDenied.
+// Refused returns the error of something that the kernel refused for want of all of the given
+// capabilities. It asks only for those that this process lacks; or is what does as well, ""
+// nothing. Where it holds them all, it asks for nothing and says who may refuse then. errors.Is
+// measure.ErrDenied.
 func Refused(doing, or string, capabilities ...int) error {
 	return refused(rights(), doing, or, capabilities)
 }
@@ -38,8 +39,9 @@ func refused(have Capabilities, doing, or string, capabilities []int) error {
 	return &measure.Denied{Doing: doing, Needs: needs}
 }
 
-// RefusedNote returns the note about something that the kernel refused for want of all of the given capabilities: lacking, which
-// names them, or, where they are held, one that starts with what and asks for nothing.
+// RefusedNote returns the note about something that the kernel refused for want of all of the given
+// capabilities: lacking, which names them, or, where they are held, one that starts with what and
+// asks for nothing.
 func RefusedNote(lacking, what string, capabilities ...int) string {
 	return refusedNote(rights(), lacking, what, capabilities)
 }
@@ -54,8 +56,9 @@ func refusedNote(have Capabilities, note, what string, capabilities []int) strin
 // Holds reports whether this process has all of the capabilities.
 func Holds(capabilities ...int) bool { return len(lacking(rights(), capabilities)) == 0 }
 
-// lacking returns the names of the capabilities that are not held. CAP_SYS_ADMIN includes those that were parts of it until
-// Linux 5.8 and 5.9 (perfmon_capable, bpf_capable, checkpoint_restore_ns_capable).
+// lacking returns the names of the capabilities that are not held. CAP_SYS_ADMIN includes those
+// that were parts of it until Linux 5.8 and 5.9 (perfmon_capable, bpf_capable,
+// checkpoint_restore_ns_capable).
 func lacking(have Capabilities, capabilities []int) (names []string) {
 	for _, c := range capabilities {
 		switch c {
