@@ -62,48 +62,50 @@ func TestProfileMissingCallers(t *testing.T) {
 			}
 			pid := started(t, path)
 			p := Profile{Hz: 997, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(3 * time.Second)}
-			got, err := p.Run(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
 			var all, whole, marked, silent, seventy, thirty int64
 			var odd []string
-			for s := range got.Stacks {
-				if len(s.User) == 0 || !strings.HasPrefix(s.User[0], "work`") && s.User[0] != "[work]" {
-					continue
+			for deadline := time.Now().Add(time.Minute); all < 100 && time.Now().Before(deadline); { // others may have the CPUs
+				got, err := p.Run(t.Context())
+				if err != nil {
+					t.Fatal(err)
 				}
-				all += s.Count
-				main := false
-				if tt.named {
-					main = strings.Contains(s.User[0], "`main") || chain(s.User, "loop", "main")
-					if strings.Contains(s.User[0], "`leaf") {
-						main = chain(s.User, "leaf", "seventy", "loop", "main") || chain(s.User, "leaf", "thirty", "loop", "main")
+				for s := range got.Stacks {
+					if len(s.User) == 0 || !strings.HasPrefix(s.User[0], "work`") && s.User[0] != "[work]" {
+						continue
 					}
-				} else { // leaf, its caller, loop, main
-					main = strings.Contains(strings.Join(s.User, " "), "libc.so.6`__libc_start") && len(s.User) >= 6 || strings.Contains(strings.Join(s.User, " "), "`[libc.so.6") && len(s.User) >= 6
-				}
-				mark := slices.ContainsFunc(s.User, func(f string) bool {
-					return f == missingFrame || strings.HasPrefix(f, "[unwinding stopped") || strings.HasPrefix(f, "[no unwind table")
-				})
-				switch {
-				case main && !mark:
-					whole += s.Count
-				case mark:
-					marked += s.Count
-					odd = s.User
-				default:
-					silent += s.Count
-					t.Logf("%d: %q", s.Count, s.User)
-				}
-				if chain(s.User, "seventy") {
-					seventy += s.Count
-				} else if chain(s.User, "thirty") {
-					thirty += s.Count
+					all += s.Count
+					main := false
+					if tt.named {
+						main = strings.Contains(s.User[0], "`main") || chain(s.User, "loop", "main")
+						if strings.Contains(s.User[0], "`leaf") {
+							main = chain(s.User, "leaf", "seventy", "loop", "main") || chain(s.User, "leaf", "thirty", "loop", "main")
+						}
+					} else { // leaf, its caller, loop, main
+						main = strings.Contains(strings.Join(s.User, " "), "libc.so.6`__libc_start") && len(s.User) >= 6 || strings.Contains(strings.Join(s.User, " "), "`[libc.so.6") && len(s.User) >= 6
+					}
+					mark := slices.ContainsFunc(s.User, func(f string) bool {
+						return f == missingFrame || strings.HasPrefix(f, "[unwinding stopped") || strings.HasPrefix(f, "[no unwind table")
+					})
+					switch {
+					case main && !mark:
+						whole += s.Count
+					case mark:
+						marked += s.Count
+						odd = s.User
+					default:
+						silent += s.Count
+						t.Logf("%d: %q", s.Count, s.User)
+					}
+					if chain(s.User, "seventy") {
+						seventy += s.Count
+					} else if chain(s.User, "thirty") {
+						thirty += s.Count
+					}
 				}
 			}
 			t.Logf("of %d samples %d are whole, %d marked, %d neither; %d by seventy, %d by thirty; marked as %q", all, whole, marked, silent, seventy, thirty, odd)
 			if all < 100 {
-				t.Fatalf("%d samples; the notes are %q", all, got.Notes)
+				t.Fatalf("%d samples", all)
 			}
 			if float64(silent) > 0.005*float64(all) {
 				t.Errorf("%d of %d samples lack a caller and have no mark", silent, all)
