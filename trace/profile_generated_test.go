@@ -152,7 +152,7 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 // that called it.
 func TestProfileOfPython(t *testing.T) {
 	needs(t, kernel.RawTracepoints)
-	if runtime.GOARCH != "amd64" || !unwindable() {
+	if runtime.GOARCH != "amd64" || tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
 	script := filepath.Join(t.TempDir(), "split.py")
