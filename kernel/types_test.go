@@ -86,12 +86,11 @@ func BenchmarkTypes(b *testing.B) {
 
 // What was read is dropped by Release and read again when it is asked for.
 func TestReleaseTypes(t *testing.T) {
-	r := captured(t, nil)
-	if raw, err := os.ReadFile("/sys/kernel/btf/vmlinux"); err == nil {
-		r = captured(t, map[string]string{"sys/kernel/btf/vmlinux": string(raw)})
-	} else {
+	raw, err := os.ReadFile("/sys/kernel/btf/vmlinux")
+	if err != nil {
 		t.Skip("needs: kernel feature BTF")
 	}
+	r := captured(t, map[string]string{"sys/kernel/btf/vmlinux": string(raw)})
 	for _, root := range []Root{{}, r} {
 		types := root.Types()
 		first, err := types.Kernel()
