@@ -186,8 +186,8 @@ func (t *tables) late() {
 	open(&t.sock6, "net/sockstat6")
 	open(&t.trie, "net/fib_triestat")
 	open(&t.rt6, "net/rt6_stats")
-	open(&t.tcpBuckets, tcpBucketsFile)                   // since 6.1
-	open(&t.udpBuckets, "sys/net/ipv4/udp_hash_entries")  // since 6.2
+	open(&t.tcpBuckets, tcpBucketsFile)                  // since 6.1
+	open(&t.udpBuckets, "sys/net/ipv4/udp_hash_entries") // since 6.2
 	open(&t.maxTW, "sys/net/ipv4/tcp_max_tw_buckets")
 	open(&t.maxOrphans, "sys/net/ipv4/tcp_max_orphans")
 	open(&t.trackCount, "sys/net/netfilter/nf_conntrack_count")
