@@ -17,7 +17,7 @@ TOOLS   := $(CURDIR)/.cache/tools
 # The binary is static and without machine paths; the linters and the tests are built the same way, so that each package is compiled once.
 export CGO_ENABLED := 0
 
-.PHONY: help build run needs test race check bench grafana pictures fuzz clean install
+.PHONY: help build run needs test race kernels check bench grafana pictures fuzz clean install
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ test: needs ## install what tests need, run every tier this machine can run, say
 
 race: ## the rooms' tests under the race detector, where there is a C compiler for it
 	@.ci/race
+
+kernels: needs ## boot Linux 5.10, 6.1, 6.12 and 7.2 in an emulator and run every command there too, some 20 minutes; docs/KERNELS.md is made of it
+	CULPRIT_KERNEL_COMMANDS=1 $(GO) test -count=1 -timeout 60m ./cases -run TestKernels -v
 
 check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, errorlint, go.mod tidy, shellcheck; the page's types, lint and format
 	@.ci/check $(TOOLS)

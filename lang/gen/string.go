@@ -251,8 +251,10 @@ func (b *builder) bcopy(s *ir.Step) {
 		b.ifImm(asm.JGE, asm.R1, int64(r.size), next, asm.R2)
 		b.getNumber(asm.R2, s.C)
 		b.ifImm(asm.JGT, asm.R2, int64(r.size), tooMany, asm.R3)
-		b.mov(asm.R3, asm.R1)
-		b.alu(asm.Add, asm.R3, asm.R2)
+		// The sum begins with the size: as offset plus a constant, Linux 6.12 narrows the offset to a
+		// constant when the sum is compared, and then refuses to add it to an address.
+		b.mov(asm.R3, asm.R2)
+		b.alu(asm.Add, asm.R3, asm.R1)
 		b.ifImm(asm.JGT, asm.R3, int64(r.size), tooMany, asm.R5)
 		b.alu(asm.Add, asm.R4, asm.R1)
 		b.mov(asm.R1, asm.R4)
