@@ -21,11 +21,15 @@ func TestCacheKeepsWhatIsAskedAgain(t *testing.T) {
 			c.mu.Unlock()
 		}
 		c.put(7, &unpacked{bytes: 1000})
+		c.mu.Lock()
 		if c.kept[7] == nil || len(c.asked) != 0 || c.bytes != 1000 {
 			t.Fatalf("kept %v, asked %v, %d bytes", c.kept, c.asked, c.bytes)
 		}
+		c.mu.Unlock()
+		c.mu.Lock()
 		c.turn++ // a question
 		c.kept[7].turn = c.turn
+		c.mu.Unlock()
 		time.Sleep(cacheIdle + time.Second)
 		if c.mu.Lock(); c.kept[7] == nil {
 			t.Fatal("what was asked for within cacheIdle is dropped")
