@@ -46,7 +46,7 @@ race: ## the rooms' tests under the race detector, where there is a C compiler f
 	@.ci/race
 
 kernels: needs ## boot Linux 5.10, 6.1, 6.12 and 7.2 in an emulator and run every command there too, some 20 minutes; docs/KERNELS.md is made of it
-	CULPRIT_KERNEL_COMMANDS=1 $(GO) test -count=1 -parallel 2 -timeout 60m ./cases -run TestKernels -v
+	CULPRIT_KERNEL_COMMANDS=1 $(GO) test -count=1 -timeout 60m ./cases -run TestKernels -v
 
 check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, errorlint, go.mod tidy, shellcheck; the page's types, lint and format
 	@.ci/check $(TOOLS)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,7 @@ func TestKernels(t *testing.T) {
 	if withCommands() {
 		commands, seconds = "commands", "1500"
 	}
+	machines := make(chan struct{}, runtime.NumCPU()) // each keeps a CPU busy; starved, its clock stands still for seconds
 	var mu sync.Mutex
 	found := map[string]*kernelFound{}
 	t.Run("on", func(t *testing.T) {
@@ -91,7 +93,8 @@ func TestKernels(t *testing.T) {
 				if !haveKernel(k.series) {
 					t.Skip("needs: tool kernel-" + k.series + " (vm/kernels fetches it)")
 				}
-				// Two emulators are two busy CPUs. Nothing else runs beside them: starved, an emulated machine's clock stands still for seconds.
+				machines <- struct{}{}
+				defer func() { <-machines }()
 				args := []string{"-n", "10", "vm/run", "-t", seconds, "-k", k.series, "-m", "tcp_diag loop"}
 				for _, file := range []string{"tests", "check", "culprit"} {
 					args = append(args, "-f", filepath.Join(dir, file))
