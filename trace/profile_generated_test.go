@@ -170,7 +170,7 @@ func TestProfileOfPython(t *testing.T) {
 		}
 	}
 	if python == "" {
-		t.Skip("needs: tool python3.12 (or newer, with -X perf)")
+		t.Skip("needs: tool python3-X-perf (CPython 3.12 or newer)")
 	}
 	pid := started(t, python, "-X", "perf", script)
 	time.Sleep(time.Second) // until it has written its map
