@@ -130,7 +130,7 @@ func featureTable(t *testing.T, found map[string]*kernelFound) string {
 		out += "| " + need[0]
 		for _, s := range series {
 			if len(found[s].needs) <= i || found[s].needs[i][0] != need[0] {
-				t.Fatalf("%s tells nothing of %s", s, need[0])
+				t.Fatalf("%s: no result for %s", s, need[0])
 			}
 			out += " | " + map[string]string{"true": "yes", "false": "no"}[found[s].needs[i][2]]
 		}

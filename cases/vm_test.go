@@ -169,9 +169,12 @@ func kernelFiles(t *testing.T) string {
 	return dir
 }
 
-// skipThere is the pattern of tests that a kernel is spared. The largest program of all takes an emulated verifier minutes. Some hold
-// what no kernel has a part in: the preprocessor, this program's own limits. How long threads wait is told otherwise by the clocks of two
-// emulated CPUs. What is told of samples is told alike by both, and the older verifier is the stricter one: one has them.
+// skipThere returns the pattern of tests that an emulated kernel skips:
+//   - the largest programs: an emulated verifier needs minutes for one;
+//   - tests in which the kernel plays no part: the preprocessor, limits of culprit itself;
+//   - waiting times: the clocks of two emulated CPUs differ;
+//   - tests that need util-linux, which the emulated machine lacks;
+//   - those in tests, which another kernel runs.
 func skipThere(tests string) string {
 	return "^(" + tests + "|TestTCPProbes|TestPreprocessed|TestManyAggregations|TestSourceThatNobodyReads|TestFamilyBudget|TestFamilyThatCannotBe|TestRunQueueStatistics|TestSourceKeepsItsBudget|TestSessionKeepsItsBudget|TestSessionSaysWhatAProgramSays|TestSessionNamesAddresses|" +
 		"TestManyClauses|TestListedNamesAreReadBack|TestNumbersLoadWithinANamespace|TestProcOfAnotherNamespace|TestWatchMaps|TestTicksAreMadeUpFor|TestTicksOfAStoppedProcess|TestTicksFarBehind)$"

@@ -231,7 +231,8 @@ func (t *handlerTimes) account(out *Out, own *Table, tables ...*Table) {
 			}
 			own.Put(float64(d))
 		default:
-			own.Unmeasured(kernel.RefusedNote("the kernel tells what programs in it take to who has CAP_SYS_ADMIN", "read what programs in the kernel take", unix.CAP_SYS_ADMIN))
+			own.Unmeasured(kernel.RefusedNote("the CPU time of BPF programs needs CAP_SYS_ADMIN",
+				"read the CPU time of BPF programs", unix.CAP_SYS_ADMIN))
 		}
 	}
 	if t.stopped {

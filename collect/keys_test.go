@@ -27,8 +27,8 @@ type keyedFile struct {
 // lineKeys are files of lines "name value": meminfo, vmstat, memory.stat.
 var lineKeys = keyedFile{cut: cutLines, grow: growFrom(1, 10)}
 
-// columnKeys are files of numbers in columns, of which later kernels have more at the end. The
-// first names of a line, as many as names says, tell what it is of.
+// columnKeys returns the keys of a file with columns of numbers. Later kernels append columns. The first
+// fields of a line, names of them, identify the line.
 func columnKeys(names, base int) keyedFile {
 	return keyedFile{grow: growFrom(names, base), cut: func(text string) map[string]string {
 		most := 0

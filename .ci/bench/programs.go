@@ -23,8 +23,8 @@ var brief = [][]string{
 	{"bash", "-c", "for i in {1..3000}; do :; done"},
 }
 
-// startPrograms starts so many programs a second, one after the other in turn, until this process ends. One that takes longer
-// than its share of the second delays no other.
+// startPrograms starts the given number of programs per second, evenly spaced, until this process ends.
+// A program that runs longer than the space between two starts does not delay the next one.
 func startPrograms(each string) error {
 	n, err := strconv.Atoi(each)
 	if err != nil || n < 1 {

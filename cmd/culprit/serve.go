@@ -225,15 +225,15 @@ func (h *heap) fit() {
 	}
 }
 
-// Memory that the heap had for a moment, as for the joining of what was recorded, and that the system has not got back is given back
-// at once where it is heapSpare bytes and more, but not within heapAgain: it takes a collection. The runtime itself gives it back in
-// minutes, but for a tenth.
+// The heap grows for a moment when recorded segments are joined. The runtime returns free memory to the
+// system within minutes, except a tenth. The server returns it at once if heapSpare bytes or more are
+// free, at most once per heapAgain, since each time costs a garbage collection.
 const (
 	heapSpare = 8 << 20
 	heapAgain = time.Minute
 )
 
-// release gives memory back that is not needed.
+// release returns free heap memory to the system.
 func (h *heap) release() {
 	h.free[0].Name = "/memory/classes/heap/free:bytes"
 	metrics.Read(h.free[:])

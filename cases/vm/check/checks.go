@@ -146,7 +146,8 @@ func below(name string, bound float64) sanity {
 	}
 }
 
-// rowWith wants rows with a field of this value, of which all that is asked holds.
+// rowWith returns a check that at least one row has this value in the field, and that those rows pass
+// all of the given checks.
 func rowWith(field, value string, all ...sanity) sanity {
 	return func(rows []map[string]any) error {
 		var of []map[string]any

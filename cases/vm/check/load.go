@@ -116,7 +116,7 @@ func (l *load) talk(addr string) error {
 	return nil
 }
 
-// lockWord takes a lock as futex(2) describes it, keeps it for a moment and gives it back: 0 is free, 1 taken, 2 waited for.
+// lockWord takes a lock as futex(2) describes it, holds it for a moment and releases it: 0 is free, 1 held, 2 contended.
 func lockWord(word *uint32) {
 	for !atomic.CompareAndSwapUint32(word, 0, 1) {
 		atomic.CompareAndSwapUint32(word, 1, 2)

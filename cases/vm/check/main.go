@@ -1,5 +1,5 @@
-// Command check runs each command of culprit on the kernel that it is started on, beside a load that gives every
-// command something to see, and checks that the numbers are sane. It prints a Result per line as JSON.
+// Command check runs each command of culprit on the running kernel and checks that the numbers are sane.
+// A load runs beside it, so that no command has an empty result. It prints one Result per line as JSON.
 //
 //	check -culprit ./culprit -disk /dev/loop0
 //
@@ -102,7 +102,7 @@ func checkAll(culprit, disk, only string, alone bool) error {
 			r := s.check(c)
 			mu.Lock()
 			defer mu.Unlock()
-			json.NewEncoder(os.Stdout).Encode(r) //nolint:errcheck // who reads finds a row missing
+			json.NewEncoder(os.Stdout).Encode(r) //nolint:errcheck // the reader reports the missing row
 		})
 	}
 	all.Wait()
