@@ -37,7 +37,7 @@ needs: ## install what tests need, as make test does
 test: needs ## install what tests need, run every tier this machine can run, say what was skipped and why
 	@.ci/page build
 	@.ci/page test
-	@$(GO) build -trimpath -o $(TOOLS)/ ./.ci/tests
+	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/tests
 	@$(TOOLS)/tests -root .
 	@$(GO) build -trimpath -o $(TOOLS)/culprit ./cmd/culprit
 	@CULPRIT=$(TOOLS)/culprit .ci/page eyes
@@ -51,24 +51,24 @@ kernels: needs ## boot Linux 5.10, 6.1, 6.12 and 7.2 in an emulator and run ever
 check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, errorlint, go.mod tidy, shellcheck; the page's types, lint and format
 	@.ci/check $(TOOLS)
 
-# The linters, at the versions that .ci/lint/go.mod pins.
-$(TOOLS)/staticcheck: .ci/lint/go.mod .ci/lint/go.sum .ci/lint/types/main.go
-	@$(GO) -C .ci/lint build -o $(TOOLS)/ tool ./types
+# The linters, at the versions that tools/lint/go.mod pins.
+$(TOOLS)/staticcheck: tools/lint/go.mod tools/lint/go.sum tools/lint/types/main.go
+	@$(GO) -C tools/lint build -o $(TOOLS)/ tool ./types
 	@touch $@
 
 bench: build ## benchmarks beside the code (BENCH=pattern), then the cost beside the classic tools (WORLD=part of a name, SOAK=2h: the server for so long), then the archive beside Prometheus's (HOURS=24, RECORDED=dir), then the page on a screen
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 0.3s -benchmem ./...
 	@.ci/needs nicstat sar:sysstat ss:iproute2 top:procps bpftrace
-	@$(GO) build -o $(TOOLS)/ ./.ci/bench
+	@$(GO) build -o $(TOOLS)/ ./tools/bench
 	@$(GO) test -c -o $(TOOLS)/everything.test ./cmd/culprit
 	@$(TOOLS)/bench -culprit $(CURDIR)/bin/culprit -everything $(TOOLS)/everything.test -world '$(WORLD)' $(if $(SOAK),-soak $(SOAK))
-	@$(GO) -C .ci/archive build -o $(TOOLS)/archive .
+	@$(GO) -C tools/archive build -o $(TOOLS)/archive .
 	@$(TOOLS)/archive -hours $(HOURS) -recorded '$(RECORDED)'
 	@.ci/needs node:nodejs npm chromium
 	@CULPRIT=$(CURDIR)/bin/culprit ARCHIVE=$(TOOLS)/archive .ci/page speed
 
 grafana: build ## Grafana's own data source asks the built program; brings its modules, some minutes the first time
-	@$(GO) -C .ci/grafana build -o $(TOOLS)/grafana .
+	@$(GO) -C tools/grafana build -o $(TOOLS)/grafana .
 	@$(TOOLS)/grafana -culprit $(CURDIR)/bin/culprit
 
 pictures: build ## make the pictures of docs/img anew, in three minutes; needs root

@@ -25,7 +25,7 @@ var (
 )
 
 // BenchmarkEverything watches every statistic of every collector by all its fields, not what programs in the kernel measure or sample, through the catalogue: what is left of a
-// tool's work when nothing is shown. An operation is an interval. .ci/bench runs it in worlds of many processes and
+// tool's work when nothing is shown. An operation is an interval. tools/bench runs it in worlds of many processes and
 // connections, beside the classic tools.
 func BenchmarkEverything(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { Eyes, freeAddress, lacks, program, until } from "./stage";
 
 const runs = Number(process.env.RUNS ?? 5);
-/** Makes the archive of a day: .ci/archive. */
+/** Makes the archive of a day: tools/archive. */
 const archive = process.env.ARCHIVE ?? "";
 
 /** Median, and the greatest. */

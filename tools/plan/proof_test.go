@@ -1,4 +1,4 @@
-package culprit_test
+package plan_test
 
 import (
 	"strings"
@@ -118,7 +118,7 @@ func (E) Error() string { return "" }
 		{"no such room", "dependencies", map[string]string{"go.mod": mod + "require example.com/x v1.0.0\n", "docs/DEPENDENCIES.md": "| `example.com/x` | `attic` | speed |\n"}, `"attic", which is no room`},
 		{"indirect", "dependencies", map[string]string{"go.mod": mod + "require example.com/x v1.0.0 // indirect\n"}, ""},
 		{"listed", "dependencies", map[string]string{"go.mod": mod + "require example.com/x v1.0.0\n", "docs/DEPENDENCIES.md": "| `example.com/x` | `load` | speed |\n"}, ""},
-		{"tool", "dependencies", map[string]string{"go.mod": mod + "tool example.com/x\n"}, "tools live in .ci/lint/go.mod"},
+		{"tool", "dependencies", map[string]string{"go.mod": mod + "tool example.com/x\n"}, "tools live in tools/lint/go.mod"},
 
 		{"dead link", "links", map[string]string{"docs/A.md": "see [this](B.md#part) and [that](https://example.com/x)\n"}, "docs/A.md: links to B.md"},
 		{"live links", "links", map[string]string{"docs/A.md": "[up](../README.md) [folder](decisions/)\n", "README.md": "x", "docs/decisions/1.md": "x"}, ""},

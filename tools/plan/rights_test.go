@@ -1,4 +1,4 @@
-package culprit_test
+package plan_test
 
 import (
 	"fmt"

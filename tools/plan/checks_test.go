@@ -1,4 +1,4 @@
-package culprit_test
+package plan_test
 
 import (
 	"bytes"
@@ -306,7 +306,7 @@ func checkLength(t *tree) []string {
 	return out
 }
 
-// checkSkips wants the reason of each skip in a test to start as the test runner in .ci/tests wants it,
+// checkSkips wants the reason of each skip in a test to start as the test runner in tools/tests wants it,
 // also where this machine never comes to skip. Reasons put together at run time are left to the runner.
 func checkSkips(t *tree) []string {
 	var out []string
@@ -420,7 +420,7 @@ func checkDependencies(t *tree) []string {
 		line = strings.TrimSpace(line)
 		switch {
 		case strings.HasPrefix(line, "tool"):
-			out = append(out, "go.mod: tools live in .ci/lint/go.mod")
+			out = append(out, "go.mod: tools live in tools/lint/go.mod")
 		case line == "require (":
 			block = true
 			continue
