@@ -96,7 +96,7 @@ func (r *readings) rows(id measure.StatID, by ...string) map[string]float64 {
 		}
 		var words []string
 		for _, b := range by {
-			_, at := table.stat.Field(b)
+			_, at := table.Stat().Field(b)
 			words = append(words, r.words.word(key[at]))
 		}
 		sum[strings.Join(words, " ")] += v
