@@ -4,7 +4,6 @@ import (
 	"strings"
 	"unsafe"
 
-
 	"golang.org/x/sys/unix"
 )
 
