@@ -34,7 +34,7 @@ func (Filesystems) Stats() []measure.Stat {
 
 // Open reads the list of mounts.
 func (Filesystems) Open(env *Env, want Want) (Reading, error) {
-	r := &filesystemReading{root: env.Root, statfs: env.Root.Statfs, poll: -1, words: []string{"total", "used", "available"}}
+	r := &filesystemReading{root: env.Root, statfs: unix.Statfs, poll: -1, words: []string{"total", "used", "available"}}
 	if fd, err := unix.Open(env.Root.InProc("self/mountinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		r.poll = fd
 	}
@@ -47,7 +47,7 @@ func (Filesystems) Open(env *Env, want Want) (Reading, error) {
 
 type filesystemReading struct {
 	root    kernel.Root
-	statfs  func(path string, st *unix.Statfs_t, quick bool) error
+	statfs  func(path string, st *unix.Statfs_t) error
 	poll    int // of mountinfo; -1 none
 	mounts  []mount
 	skipped string // a note; "" nothing was skipped
@@ -62,7 +62,6 @@ type mount struct {
 	path, device, typ string
 	root              string // path within the file system that is mounted: "/" for all of it
 	super             string // options of the file system itself
-	quick             bool   // see fromMemory
 	epoch             int
 	labels            [3]measure.Label
 	why               string // statfs fails; "" it has not yet
@@ -110,15 +109,6 @@ func remote(typ string) bool {
 	return strings.HasPrefix(typ, "fuse.")
 }
 
-// fromMemory says whether the kernel answers statfs for the type from what it has in memory.
-func fromMemory(typ string) bool {
-	switch typ {
-	case "ext2", "ext3", "ext4", "xfs", "tmpfs", "devtmpfs", "squashfs", "erofs", "vfat", "iso9660":
-		return true
-	}
-	return false
-}
-
 // sizeless says whether file systems of the type have no size; statfs would say so too, at the cost of a call each.
 func sizeless(typ string) bool {
 	switch typ {
@@ -143,7 +133,6 @@ func chooseMounts(all []mount) (chosen []mount, skipped []string) {
 			skipped = append(skipped, m.path)
 		default:
 			// btrfs gives each subvolume a number of its own in statfs but one in mountinfo; the number names the file system.
-			m.quick = fromMemory(m.typ)
 			k, had := at[m.number]
 			if !had {
 				at[m.number] = len(chosen)
@@ -181,8 +170,9 @@ func (r *filesystemReading) changed() bool {
 	if r.poll < 0 {
 		return true
 	}
-	now, err := kernel.Excepted(r.poll)
-	return err != nil || now
+	ask := [1]unix.PollFd{{Fd: int32(r.poll), Events: unix.POLLPRI}}
+	_, err := unix.Poll(ask[:], 0)
+	return err != nil || ask[0].Revents&(unix.POLLPRI|unix.POLLERR) != 0
 }
 
 func (r *filesystemReading) Read(out *Out) error {
@@ -205,7 +195,7 @@ func (r *filesystemReading) put(out *Out) {
 	kinds := r.kinds.of(out, r.words)
 	for i := range r.mounts {
 		m := &r.mounts[i]
-		err := r.statfs(m.path, &r.fs, m.quick)
+		err := r.statfs(m.path, &r.fs)
 		if errors.Is(err, unix.ENOENT) {
 			continue // unmounted since
 		}

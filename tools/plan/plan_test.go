@@ -25,8 +25,7 @@ type room struct {
 // other modules are in docs/DEPENDENCIES.md, with the rooms that may import them.
 var plan = []room{
 	{"measure", "", "the waist: statistics, queries, batches, answers; standard library only"},
-	{"kernel/pages", "", "how little of the program's file is in memory, from before other packages start"},
-	{"kernel", "measure kernel/pages", "what this kernel is and can do"},
+	{"kernel", "measure", "what this kernel is and can do"},
 	{"symbol", "measure kernel", "address to place"},
 	{"collect", "measure kernel", "counters that the kernel keeps already"},
 	{"lang", "measure lang/*", "D to BPF instructions"},
