@@ -102,7 +102,7 @@ nonsense
 func TestFilesystems(t *testing.T) {
 	m := newMachine(t, Filesystems{}, map[string]string{"proc/self/mountinfo": mountsFile})
 	asked := map[string]bool{}
-	m.reading.(*filesystemReading).statfs = func(path string, fs *unix.Statfs_t, _ bool) error {
+	m.reading.(*filesystemReading).statfs = func(path string, fs *unix.Statfs_t) error {
 		asked[path] = true
 		switch path {
 		case "/gone":

@@ -34,7 +34,7 @@ func (Filesystems) Stats() []measure.Stat {
 
 // Open reads the list of mounts.
 func (Filesystems) Open(env *Env, want Want) (Reading, error) {
-	r := &filesystemReading{root: env.Root, statfs: env.Root.Statfs, poll: -1, words: []string{"total", "used", "available"}}
+	r := &filesystemReading{root: env.Root, statfs: unix.Statfs, poll: -1, words: []string{"total", "used", "available"}}
 	if fd, err := unix.Open(env.Root.InProc("self/mountinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		r.poll = fd
 	}
@@ -47,7 +47,7 @@ func (Filesystems) Open(env *Env, want Want) (Reading, error) {
 
 type filesystemReading struct {
 	root    kernel.Root
-	statfs  func(path string, st *unix.Statfs_t, quick bool) error
+	statfs  func(path string, st *unix.Statfs_t) error
 	poll    int // of mountinfo; -1 none
 	mounts  []filesystem
 	skipped string // a note; "" nothing was skipped
@@ -60,8 +60,7 @@ type filesystemReading struct {
 // filesystem is a mounted file system that is asked.
 type filesystem struct {
 	mountEntry
-	quick  bool // see fromMemory
-	epoch  int  // of labels; -1: none yet
+	epoch  int // of labels; -1: none yet
 	labels [3]measure.Label
 	why    string // statfs fails; "" it has not yet
 }
@@ -73,15 +72,6 @@ func remote(typ string) bool {
 		return true
 	}
 	return strings.HasPrefix(typ, "fuse.")
-}
-
-// fromMemory says whether the kernel answers statfs for the type from what it has in memory.
-func fromMemory(typ string) bool {
-	switch typ {
-	case "ext2", "ext3", "ext4", "xfs", "tmpfs", "devtmpfs", "squashfs", "erofs", "vfat", "iso9660":
-		return true
-	}
-	return false
 }
 
 // sizeless says whether file systems of the type have no size; statfs would say so too, at the cost of a call each.
@@ -111,9 +101,9 @@ func chooseMounts(all []mountEntry) (chosen []filesystem, skipped []string) {
 			k, had := at[m.number]
 			if !had {
 				at[m.number] = len(chosen)
-				chosen = append(chosen, filesystem{mountEntry: m, quick: fromMemory(m.typ), epoch: -1})
+				chosen = append(chosen, filesystem{mountEntry: m, epoch: -1})
 			} else if len(m.path) < len(chosen[k].path) {
-				chosen[k] = filesystem{mountEntry: m, quick: fromMemory(m.typ), epoch: -1}
+				chosen[k] = filesystem{mountEntry: m, epoch: -1}
 			}
 		}
 	}
@@ -145,8 +135,9 @@ func (r *filesystemReading) changed() bool {
 	if r.poll < 0 {
 		return true
 	}
-	now, err := kernel.Excepted(r.poll)
-	return err != nil || now
+	ask := [1]unix.PollFd{{Fd: int32(r.poll), Events: unix.POLLPRI}}
+	_, err := unix.Poll(ask[:], 0)
+	return err != nil || ask[0].Revents&(unix.POLLPRI|unix.POLLERR) != 0
 }
 
 func (r *filesystemReading) Read(out *Out) error {
@@ -169,7 +160,7 @@ func (r *filesystemReading) put(out *Out) {
 	kinds := r.kinds.of(out, r.words)
 	for i := range r.mounts {
 		m := &r.mounts[i]
-		err := r.statfs(m.path, &r.fs, m.quick)
+		err := r.statfs(m.path, &r.fs)
 		if errors.Is(err, unix.ENOENT) {
 			continue // unmounted since
 		}

@@ -32,7 +32,7 @@ func TestFilesystemUse(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &filesystemReading{poll: -1, words: []string{"total", "used", "available"}, mounts: []filesystem{{mountEntry: mountEntry{path: "/a", source: "a", typ: "ext4"}, epoch: -1}}}
 			r.root = kernel.Root{Proc: t.TempDir()}
-			r.statfs = func(_ string, st *unix.Statfs_t, _ bool) error {
+			r.statfs = func(_ string, st *unix.Statfs_t) error {
 				*st = unix.Statfs_t{Bsize: 4096, Frsize: 4096, Blocks: tt.total, Bfree: tt.free, Bavail: tt.available, Files: tt.total, Ffree: tt.free}
 				return nil
 			}
