@@ -25,8 +25,7 @@ type room struct {
 // other modules are in docs/DEPENDENCIES.md, with the rooms that may import them.
 var plan = []room{
 	{"measure", "", "the waist: statistics, queries, batches, answers; standard library only"},
-	{"kernel/pages", "", "how little of the program's file is in memory, from before other packages start"},
-	{"kernel", "measure kernel/pages", "what this kernel is and can do"},
+	{"kernel", "measure", "what this kernel is and can do"},
 	{"symbol", "measure kernel", "address to place"},
 	{"collect", "measure kernel", "counters that the kernel keeps already"},
 	{"lang", "measure lang/*", "D to BPF instructions"},
@@ -44,11 +43,13 @@ var plan = []room{
 	{"dataset", "measure", "the catalogue, and query to running source to answer"},
 	{"diagnose", "measure", "rules: symptom to evidence to finding"},
 	{"load", "measure", "the network load test"},
+	{"profile", "measure", "profiles: stacks in every common format, compared and drawn; pure"},
 	{"view", "measure diagnose load", "answer to table, chart, heat, flame; pure"},
-	{"view/flame", "measure", "profiles: stacks in every common format, compared and drawn; pure"},
-	{"view/web", "measure diagnose view view/flame", "HTTP: the page's server, and a client of it"},
+	{"view/web/api", "measure", "what server and client share: columns, error codes, times"},
+	{"view/web/client", "measure diagnose view/web/api", "a running server as a reader"},
+	{"view/web", "measure diagnose profile view view/web/api view/web/client", "HTTP: the server of the page and the API"},
 	{"view/prom", "measure view", "Prometheus's HTTP API and query language on a reader"},
-	{"view/term", "measure diagnose load view view/flame", "command line and terminal"},
+	{"view/term", "measure diagnose load profile view", "command line and terminal"},
 	{"ui", "", "the page: TypeScript, and the built page as a file system"},
 	{"cmd/culprit", "*", "the front door: flags, wiring, signals; decides nothing"},
 
