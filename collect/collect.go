@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"time"
 
 	"culprit/kernel"
 	"culprit/measure"
@@ -161,7 +162,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 		spent := kernel.ThreadTime()
 		for _, r := range open {
 			r.out.unseen = first && !s.env.SinceBoot
-			r.out.start(first)
+			r.out.start(first, time.Now())
 			why := r.failed
 			if r.reading != nil {
 				if err := r.reading.Read(r.out); err != nil {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/measure"
 
@@ -165,7 +166,7 @@ func TestDisksOfThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	out.start(true)
+	out.start(true, time.Now())
 	if err := r.Read(out); err != nil {
 		t.Fatal(err)
 	}
@@ -194,3 +195,5 @@ func TestDisksOfThisMachine(t *testing.T) {
 		t.Error("no devices")
 	}
 }
+
+func BenchmarkReadDisk(b *testing.B) { benchmarkEach(b, Disks{}, Filesystems{}) }

@@ -549,7 +549,7 @@ func grown(o *Out, last, now uint64) float64 {
 	case strconv.IntSize == 32 && last <= 1<<32-1 && last > 3<<30 && now < 1<<30:
 		return float64(now + 1<<32 - last)
 	}
-	o.reset = true
+	o.MarkReset()
 	return measure.NaN
 }
 

@@ -23,21 +23,39 @@ type machine struct {
 	env     Env
 	out     *Out
 	reading Reading
+	now     time.Time // of the latest reading
+}
+
+// emptyMachine returns a machine without files and without a collector.
+func emptyMachine(t *testing.T) *machine {
+	m := &machine{t: t, dir: t.TempDir(), now: time.Now()}
+	m.env.Root = kernel.Root{Proc: filepath.Join(m.dir, "proc"), Sys: filepath.Join(m.dir, "sys")}
+	return m
 }
 
 // newMachine puts the files, whose names begin with proc/ or sys/, and opens the collector with all its statistics wanted.
 func newMachine(t *testing.T, c Collector, files map[string]string) *machine {
 	t.Helper()
-	m := &machine{t: t, dir: t.TempDir()}
-	m.env.Root = kernel.Root{Proc: filepath.Join(m.dir, "proc"), Sys: filepath.Join(m.dir, "sys")}
+	m := emptyMachine(t)
 	m.put(files)
-	m.out = newOut(c.Stats(), newDictionary(), false)
-	var err error
-	if m.reading, err = c.Open(&m.env, wantAll(c)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.reading.Close)
+	m.open(c)
 	return m
+}
+
+// open opens the collector with all its statistics wanted, for as long as the test runs.
+func (m *machine) open(c Collector) {
+	m.t.Helper()
+	if err := m.tryOpen(c); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(m.reading.Close)
+}
+
+// tryOpen is open for a collector that may refuse, and that the caller closes.
+func (m *machine) tryOpen(c Collector) (err error) {
+	m.out = newOut(c.Stats(), newDictionary(), false)
+	m.reading, err = c.Open(&m.env, wantAll(c))
+	return err
 }
 
 // wantAll wants each statistic of a collector, with all its fields.
@@ -69,14 +87,17 @@ func (m *machine) put(files map[string]string) {
 // read takes a reading, as if a second had passed since the one before, and gives the rows as "stat label label": value.
 func (m *machine) read(first bool) map[string]float64 {
 	m.t.Helper()
-	if !first {
-		m.out.before = time.Now().Add(-time.Second)
-	}
-	m.out.start(first)
+	m.start(first)
 	if err := m.reading.Read(m.out); err != nil {
 		m.t.Fatal(err)
 	}
 	return rowsOf(m.t, m.out)
+}
+
+// start begins a reading, a second after the one before.
+func (m *machine) start(first bool) {
+	m.now = m.now.Add(time.Second)
+	m.out.start(first, m.now)
 }
 
 func rowsOf(t testing.TB, out *Out) map[string]float64 {
@@ -120,10 +141,17 @@ func near(a, b float64) bool {
 // notes gives all notes of the latest reading.
 func (m *machine) notes() string {
 	var all []string
-	for _, t := range m.out.tables {
-		all = append(all, t.batch.Notes...)
+	for _, t := range m.out.Tables() {
+		all = append(all, t.Batch().Notes...)
 	}
 	return strings.Join(all, "\n")
+}
+
+// benchmarkEach measures one reading of each collector.
+func benchmarkEach(b *testing.B, collectors ...Collector) {
+	for _, c := range collectors {
+		b.Run(fmt.Sprintf("%T", c), func(b *testing.B) { benchmarkRead(b, c) })
+	}
 }
 
 // benchmarkRead measures one reading of the running kernel, everything wanted that filter lets through (nil: all).
@@ -148,7 +176,7 @@ func benchmarkRead(b *testing.B, c Collector, stats ...measure.StatID) {
 	}
 	defer r.Close()
 	out := newOut(mine, newDictionary(), false)
-	out.start(true)
+	out.start(true, time.Now())
 	if err := r.Read(out); err != nil {
 		b.Fatal(err)
 	}
@@ -156,7 +184,7 @@ func benchmarkRead(b *testing.B, c Collector, stats ...measure.StatID) {
 	rows := 0
 	var batches []*measure.Batch
 	for b.Loop() {
-		out.start(false)
+		out.start(false, time.Now())
 		if err := r.Read(out); err != nil {
 			b.Fatal(err)
 		}
@@ -166,11 +194,4 @@ func benchmarkRead(b *testing.B, c Collector, stats ...measure.StatID) {
 		}
 	}
 	b.ReportMetric(float64(rows)/float64(b.N), "rows")
-}
-
-func BenchmarkSystem(b *testing.B) {
-	for _, c := range []Collector{CPU{}, Interrupts{}, Softirqs{}, Load{}, Schedstat{}, Pressure{}, Memory{}, Vmstat{}, Disks{}, Filesystems{}, Softnet{}, Caches{}, Machine{}, Cgroups{}} {
-		b.Run(fmt.Sprintf("%T", c), func(b *testing.B) { benchmarkRead(b, c) })
-	}
-	b.Run("collect.Caches without slabs", func(b *testing.B) { benchmarkRead(b, Caches{}, "cache.entries", "cache.growth", "cache.limit") })
 }
