@@ -385,7 +385,6 @@ func (s *Source) run(ctx context.Context, queries []measure.Query, sink measure.
 		return fmt.Errorf("run %d queries: step %v is not positive", len(queries), queries[0].Step)
 	}
 	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
-	defer plan.Close()
 	r := newReader(s, queries)
 	defer func() {
 		s.do(context.WithoutCancel(ctx), func(bool) { r.close() })

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"culprit/measure"
+	"culprit/view/web/api"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -392,7 +393,7 @@ func TestDescriptionHolds(t *testing.T) {
 	// What the examples don't reach: the rest, least and greatest, an error with a position, columns, an answer that can't be had, a boolean cell.
 	o := d.Paths["/api/ask"]["get"]
 	from := fmt.Sprint(int64(start / 1e6))
-	for _, given := range []map[string]string{{"q": "net.device.bytes by device,direction", "from": from, "top": "1", "step": "2s"}, {"q": "no.such"}, {"q": "memory.free by x"}, {"accept": ColumnsType},
+	for _, given := range []map[string]string{{"q": "net.device.bytes by device,direction", "from": from, "top": "1", "step": "2s"}, {"q": "no.such"}, {"q": "memory.free by x"}, {"accept": api.ColumnsType},
 		{"q": `tcp.rtt where peer = "denied"`}, {"q": "tcp.rtt by peer", "from": from, "top": "1"}} {
 		ask("/api/ask", "get", o, given)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/api"
 )
 
 // About is what a server says of the machine and of itself.
@@ -208,7 +209,7 @@ func (s *Server) Handler(trusted bool) http.Handler {
 // Shutdown waits for.
 func (s *Server) HTTP(trusted bool) *http.Server {
 	return &http.Server{
-		Handler: s.Handler(trusted), ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
+		Handler: s.Handler(trusted), ReadHeaderTimeout: headerTime, ReadTimeout: api.RequestTimeout, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // strangers could fill it; a fault of ours is told by health
 	}
 }
@@ -358,7 +359,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if width := columnsWanted(r.Header.Get("Accept")); width > 0 {
-		return s.send(w, r, ColumnsType+"; width="+strconv.Itoa(width), shaped.appendColumns(nil, width))
+		return s.send(w, r, api.ColumnsType+"; width="+strconv.Itoa(width), shaped.appendColumns(nil, width))
 	}
 	return s.sendJSON(w, r, shaped.appendJSON(nil))
 }
@@ -420,7 +421,7 @@ func tooManyCells(n int) error {
 func columnsWanted(accept string) int {
 	for _, item := range strings.Split(accept, ",") {
 		name, parameters, _ := strings.Cut(item, ";")
-		if strings.EqualFold(strings.TrimSpace(name), ColumnsType) {
+		if strings.EqualFold(strings.TrimSpace(name), api.ColumnsType) {
 			if strings.Contains(strings.ReplaceAll(parameters, " ", ""), "width=8") {
 				return 8
 			}
@@ -523,8 +524,8 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	b = view.AppendString(append(b, `,"host":`...), s.About.Host)
 	b = view.AppendString(append(b, `,"kernel":`...), s.About.Kernel)
 	b = strconv.AppendInt(append(b, `,"cpus":`...), int64(s.About.CPUs), 10)
-	b = appendMillis(append(b, `,"now_ms":`...), int64(s.now()))
-	b = appendMillis(append(b, `,"started_ms":`...), int64(h.Started))
+	b = api.AppendMillis(append(b, `,"now_ms":`...), int64(s.now()))
+	b = api.AppendMillis(append(b, `,"started_ms":`...), int64(h.Started))
 	b = view.AppendNumber(append(b, `,"cpu":`...), h.CPU)
 	b = append(b, `,"spent":[`...)
 	for i, p := range h.Spent {
