@@ -48,7 +48,7 @@ func (r *Row) WordAt(i int) string {
 		return ""
 	}
 	if i < len(r.Table.isStack) && r.Table.isStack[i] {
-		return measure.Folded(r.Table.Frames, r.key[i])
+		return measure.FoldedStack(r.Table.Frames, r.key[i])
 	}
 	if int(r.key[i]) >= len(r.Table.labels) {
 		return ""
@@ -65,6 +65,7 @@ func (r *Row) Stack(field string) (measure.Label, bool) {
 	return r.key[i], true
 }
 
+// Words returns the words of the row, in the order of the fields of its query.
 func (r *Row) Words() []string {
 	out := make([]string, len(r.key))
 	for i := range out {

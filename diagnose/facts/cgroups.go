@@ -93,6 +93,7 @@ func BusiestIn(l *diagnose.Look, g string, mask []bool) string {
 // TableName says which table it is: "tcp-established in namespace box".
 func TableName(r *diagnose.Row) string { return phrase.DeviceName(r.Word("netns"), r.Word("cache")) }
 
+// CgroupDepth returns the number of levels of a control group below the visible root.
 func CgroupDepth(name string) int {
 	if name == VisibleRoot {
 		return 0

@@ -37,6 +37,7 @@ type Disk struct {
 	Shown       string // the device that a finding is about, if that is another
 }
 
+// DiskOf returns a block device with its rows; busy is its row of disk.busy.
 func DiskOf(l *diagnose.Look, name, kind string, busy *diagnose.Row) *Disk {
 	return &Disk{Name: name, Kind: kind, Busy: busy, Queue: l.Table(DiskQueue).One("device", name), Wait: l.Table(DiskWait).Where("device", name),
 		Ops: l.Table(DiskOps).Where("device", name), bytes: l.Table(DiskBytes).Where("device", name), Stall: l.Table(Pressure).One("resource", "io", "scope", "some"),
@@ -71,6 +72,7 @@ func (d *Disk) Moved() float64 {
 	return series.Or(SumRows(d.bytes[0].Table, d.bytes, d.Period.Mask), 0)
 }
 
+// TimeByDirection returns ", reads 4 ms, writes 7 ms"; "" where one of the two is not known.
 func (d *Disk) TimeByDirection(mask []bool) string {
 	r, w := d.RequestTime(mask, "read"), d.RequestTime(mask, "write")
 	if r != r || w != w {

@@ -16,6 +16,7 @@ type DiskTree struct {
 	Head  map[string]string   // of a path: the disk that it is a path to
 }
 
+// DiskTreeOf reads the rows of disk.info.
 func DiskTreeOf(info *diagnose.Table) DiskTree {
 	t := DiskTree{Kinds: map[string]string{}, lower: map[string][]string{}, Head: map[string]string{}}
 	disk := map[string]string{} // of a partition

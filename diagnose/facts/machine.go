@@ -13,6 +13,7 @@ type Machine struct {
 	modes map[string]map[string]*diagnose.Row
 }
 
+// MachineOf reads the rows of cpu.time.
 func MachineOf(t *diagnose.Table) Machine {
 	m := Machine{Table: t, modes: map[string]map[string]*diagnose.Row{}}
 	for _, r := range t.Rows {

@@ -30,6 +30,7 @@ func (a Program) String() string {
 	return phrase.ProcessName(a.Name, a.PID())
 }
 
+// PID returns the process with most activity; 0 where none is known.
 func (a Program) PID() int {
 	if len(a.pids) == 0 {
 		return 0
@@ -37,6 +38,7 @@ func (a Program) PID() int {
 	return a.pids[0]
 }
 
+// Culprit returns the program as the culprit of a finding.
 func (a Program) Culprit() diagnose.Culprit {
 	return diagnose.Culprit{Kind: "process", Name: a.Name, PID: a.PID()}
 }

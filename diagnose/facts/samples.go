@@ -29,19 +29,21 @@ type Sample struct {
 
 // Entry is how a CPU came into the kernel, as the innermost such frame tells. Softirqs and interrupts stand on the stack of whatever task they found.
 type Entry struct {
-	Kind wayKind
+	Kind EntryKind
 	Name string // of a system call or a softirq; "" not known
 }
 
-type wayKind uint8
+// EntryKind is the kind of an Entry.
+type EntryKind uint8
 
+// The kinds of entries into the kernel.
 const (
-	inProgram wayKind = iota
-	InCall
-	inFault
-	InSoftirq
-	InInterrupt
-	InThread // of the kernel
+	InProgram   EntryKind = iota // not in the kernel
+	InCall                       // a system call
+	InFault                      // a page fault
+	InSoftirq                    // a softirq
+	InInterrupt                  // a hardware interrupt
+	InThread                     // a thread of the kernel
 )
 
 // String gives "in system call rmdir".
@@ -55,7 +57,7 @@ func (c Entry) String() string {
 	switch c.Kind {
 	case InCall:
 		return named("in system call ", "in system calls")
-	case inFault:
+	case InFault:
 		return "in page faults"
 	case InSoftirq:
 		return named("in softirq ", "in softirqs")
@@ -143,7 +145,7 @@ func entered(name, callee string) (Entry, bool) {
 	case "handle_softirqs", "__do_softirq", "__softirqentry_text_start":
 		return Entry{InSoftirq, softirqNames()[callee]}, true
 	case "exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "do_mem_abort", "el0_da", "el0_ia", "el1_abort":
-		return Entry{Kind: inFault}, true
+		return Entry{Kind: InFault}, true
 	case "common_interrupt", "asm_common_interrupt", "do_IRQ", "smp_apic_timer_interrupt", "el1_interrupt", "el0_interrupt", "gic_handle_irq", "handle_irq_event", "__irq_exit_rcu", "irq_exit_rcu", "irq_exit":
 		return Entry{Kind: InInterrupt}, true
 	case "do_syscall_64", "do_fast_syscall_32", "do_int80_emulation", "el0_svc_common", "invoke_syscall", "x64_sys_call":

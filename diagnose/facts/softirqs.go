@@ -14,6 +14,7 @@ import (
 // for long enough to speak of a state. A CPU of "" is all of them together.
 type SoftirqTime struct{ Table, cost *diagnose.Table }
 
+// SoftirqTimeOf returns the measured time of softirqs.
 func SoftirqTimeOf(l *diagnose.Look) SoftirqTime {
 	return SoftirqTime{l.Table(SoftirqTimes), l.Table(SoftirqTimeCost)}
 }

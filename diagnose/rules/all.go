@@ -41,6 +41,10 @@ func Set() diagnose.RuleSet {
 	return diagnose.RuleSet{Rules: All(), Doubts: doubtsOf, Explains: explained, Notes: notesOfCost}
 }
 
+// Queries returns each query of the rules once, in a fixed order: what must be measured before
+// diagnose.Run can find it in a reader.
+func Queries() []string { return diagnose.Queries(All()) }
+
 // resourceOf returns the resource of a rule.
 func resourceOf(rule string) string { return diagnose.RuleSet{Rules: All()}.Resource(rule) }
 

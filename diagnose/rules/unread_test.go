@@ -20,7 +20,7 @@ func TestUnreadProcessesAreToldOnce(t *testing.T) {
 			c := readCanned(t, tt.machine, nil)
 			for _, id := range []string{"process.io", "tcp.flow.bytes", "tcp.flow.rtt"} {
 				s := *c.stats[id]
-				s.notes = []string{measure.UnreadThoughHeld()}
+				s.notes = []string{measure.UnreadProcesses()}
 				c.stats[id] = &s
 			}
 			rep, err := diagnose.Run(context.Background(), c, Set(), c.over(), c.step)
