@@ -2,18 +2,18 @@ package measure
 
 import "slices"
 
-// May is what can be done with the values of a statistic. Kind and Fold decide it, here and nowhere
-// else: the catalogue hands it to the page.
+// Allowed lists the operations that make sense for the values of a statistic. Only Kind, Fold, Unit
+// and Signed decide; the catalogue passes the result to the page.
 type Allowed struct {
-	Sum        bool // rows add up: a total, the rows beyond the first as one, what is left of a whole
-	Stack      bool // rows can be drawn on one another: they add up, and none is below zero
-	Rate       bool // a value is an amount per second of the time measured
+	Sum        bool // rows add up: to a total, or to one row for the remaining ones
+	Stack      bool // rows can be drawn stacked: they add up and none is negative
+	Rate       bool // a value is an amount per second of measured time
 	Percentile bool // a value is a distribution, which has quantiles
 }
 
-// May returns what can be done with the values of st. Rows of distributions have no sum: a row is
-// shown by its mean, and the mean of two rows is not the sum of theirs. The same holds for rows that
-// fold to the greatest, the least or the mean, and for levels that are ratios of different wholes.
+// Allowed returns the operations that make sense for values of st. Rows of distributions are shown
+// by their means, and means do not add up. Neither do rows that fold to a maximum, minimum or mean,
+// nor ratios of different wholes.
 func (st *Stat) Allowed() Allowed {
 	sum := st.Fold == Sum && (st.Kind == Delta || st.Kind == Level && st.Unit != Ratio)
 	return Allowed{
@@ -43,7 +43,8 @@ func (st *Stat) AddsUp(q Query) bool {
 	return !overlaps
 }
 
-// Folded returns the words for one row that stands for all rows of st: "all", or which of them its value is.
+// FoldLabel returns the label of the one row that all rows of st fold to: "all", or how the row was
+// chosen.
 func (st *Stat) FoldLabel() string {
 	if st.Kind == Dists {
 		return "all"
@@ -51,13 +52,13 @@ func (st *Stat) FoldLabel() string {
 	return word(int(st.Fold), "all", "greatest of all", "mean of all", "least of all")
 }
 
-// pins reports whether q asks for one value of the field.
+// pins reports whether q selects exactly one value of the field.
 func (q Query) pins(field string) bool {
 	return slices.ContainsFunc(q.Where, func(t Term) bool {
 		return t.Field == field && (t.Op == Equal || t.Op == In && len(t.Values) == 1)
 	})
 }
 
-// tree reports whether f names a place in a tree of things: rows of one place, or below one parent,
-// overlap by no other field.
+// tree reports whether f is a position in a hierarchy. Rows with one position, or below one parent,
+// don't overlap by any other field.
 func (f Field) tree() bool { return f.Name == "parent" || f.Name == "handle" }

@@ -3,14 +3,24 @@ package measure
 import "testing"
 
 // Every kind with every fold: rows add up only where each is an amount or a size, folded by adding.
-func TestMay(t *testing.T) {
+func TestAllowed(t *testing.T) {
 	for kind := Delta; kind <= Dists; kind++ {
 		for fold := Sum; fold <= Min; fold++ {
 			for _, unit := range []Unit{Bytes, Nanoseconds, Ratio, Events} {
 				t.Run(kind.String()+" "+fold.String()+" "+string(unit), func(t *testing.T) {
-					st := Stat{Kind: kind, Fold: fold, Unit: unit, Fields: []Field{{Name: "device"}}}
+					st := Stat{
+						Kind:   kind,
+						Fold:   fold,
+						Unit:   unit,
+						Fields: []Field{{Name: "device"}},
+					}
 					sum := fold == Sum && kind != Dists && (kind != Level || unit != Ratio)
-					want := Allowed{Sum: sum, Stack: sum, Rate: kind == Delta, Percentile: kind == Dists}
+					want := Allowed{
+						Sum:        sum,
+						Stack:      sum,
+						Rate:       kind == Delta,
+						Percentile: kind == Dists,
+					}
 					if got := st.Allowed(); got != want {
 						t.Errorf("%+v, want %+v", got, want)
 					}
@@ -36,7 +46,12 @@ func TestAddsUp(t *testing.T) {
 	queues := Stat{ID: "net.qdisc.drops", Kind: Delta,
 		Fields: []Field{{Name: "device"}, over("kind"), over("handle"), over("parent")}}
 	latency := Stat{ID: "disk.latency", Kind: Dists, Fields: []Field{{Name: "device"}}}
-	stalled := Stat{ID: "pressure.time", Kind: Delta, Fold: Max, Fields: []Field{{Name: "resource"}}}
+	stalled := Stat{
+		ID:     "pressure.time",
+		Kind:   Delta,
+		Fold:   Max,
+		Fields: []Field{{Name: "resource"}},
+	}
 	for _, tt := range []struct {
 		of    Stat
 		query string
@@ -65,7 +80,7 @@ func TestAddsUp(t *testing.T) {
 	}
 }
 
-func TestFolded(t *testing.T) {
+func TestFoldLabel(t *testing.T) {
 	for _, tt := range []struct {
 		kind Kind
 		fold Fold
