@@ -82,9 +82,10 @@ tutorials: build ## make the outputs in docs/tutorials anew, on a machine that d
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/tutorials ./cases/lab
 	@$(TOOLS)/tutorials -culprit $(CURDIR)/bin/culprit -lab $(TOOLS)/lab docs/tutorials/*.md
 
-mutate: ## change COUNT=40 places of each package that computes numbers; print changes that no test notices
+mutate: ## change COUNT=40 places of each package that computes numbers; print changes that no test notices; then raise each threshold of the diagnosis
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/mutate
 	@$(TOOLS)/mutate -n $(COUNT) $(MUTATED)
+	$(GO) run ./tools/thresholds
 
 fuzz: ## run each fuzz target for FUZZ=20s
 	@.ci/fuzz $(FUZZ)
