@@ -70,7 +70,7 @@ func (Cgroups) Open(env *Env, want Want) (Reading, error) {
 			if m.typ != typ || seen[m.number] {
 				continue
 			}
-			files, controllers := cgroupFiles(m.super, pass == 1, want)
+			files, controllers := cgroupFiles(m.options, pass == 1, want)
 			if len(files) == 0 {
 				continue
 			}
@@ -88,7 +88,7 @@ func (Cgroups) Open(env *Env, want Want) (Reading, error) {
 		}
 	}
 	if len(r.trees) == 0 {
-		return nil, &missing{"no control groups that count this are mounted here (`ip netns exec` hides them: look from outside with --netns NAME)"}
+		return nil, unsupported("no control groups that count this are mounted here (`ip netns exec` hides them: look from outside with --netns NAME)")
 	}
 	if f, err := env.Root.OpenProc("cgroups"); err == nil {
 		r.numbers = f

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/kernel"
 	"culprit/measure"
@@ -31,19 +32,13 @@ func cgroupMachine(t *testing.T, files map[string]string) *machine {
 
 // cgroupsAt is a machine with the hierarchies of a mountinfo, in which DIR stands for the folder that the files are put into.
 func cgroupsAt(t *testing.T, mounts string, files map[string]string) *machine {
-	m := &machine{t: t, dir: t.TempDir()}
+	m := emptyMachine(t)
 	all := map[string]string{"proc/self/mountinfo": strings.ReplaceAll(mounts, "DIR", m.dir)}
 	for k, v := range files {
 		all[k] = v
 	}
-	m.env.Root.Proc, m.env.Root.Sys = m.dir+"/proc", m.dir+"/sys"
 	m.put(all)
-	m.out = newOut(Cgroups{}.Stats(), newDictionary(), false)
-	var err error
-	if m.reading, err = (Cgroups{}).Open(&m.env, wantAll(Cgroups{})); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.reading.Close)
+	m.open(Cgroups{})
 	return m
 }
 
@@ -56,7 +51,7 @@ func withTops(rows map[string]float64) map[string]float64 {
 }
 
 // again takes a reading in which every tree may be walked, however long the walk before took.
-func (m *machine) again() map[string]float64 {
+func again(m *machine) map[string]float64 {
 	m.t.Helper()
 	for _, tree := range m.reading.(*cgroupReading).trees {
 		tree.cost = 0
@@ -85,10 +80,10 @@ func TestCgroupsVersion1(t *testing.T) {
 		"cgroup.throttled|/a": 1e5, "cgroup.memory.events|/a|max": 4, "cgroup.memory.events|/a|oom_kill": 2, "cgroup.io|/a|254:0|read": 1000, "cgroup.io|/a|8:0|read": 7} {
 		levels[k] = v
 	}
-	expect(t, m.again(), "", levels)
+	expect(t, again(m), "", levels)
 	// Time that made no tick is divided as before.
 	m.put(map[string]string{at + "cpuacct.usage": "3010004000\n"})
-	expect(t, m.again(), "cgroup.cpu", map[string]float64{"cgroup.cpu|/a|usr": 3000, "cgroup.cpu|/a|sys": 1000})
+	expect(t, again(m), "cgroup.cpu", map[string]float64{"cgroup.cpu|/a|usr": 3000, "cgroup.cpu|/a|sys": 1000})
 }
 
 func TestCgroupsVersion2(t *testing.T) {
@@ -112,9 +107,9 @@ func TestCgroupsVersion2(t *testing.T) {
 		"cgroup.cpu|/c|usr": 200, "cgroup.cpu|/c|sys": 200} {
 		levels[k] = v
 	}
-	expect(t, m.again(), "", levels)
+	expect(t, again(m), "", levels)
 	m.put(map[string]string{at + "cpu.stat": stat(3, 50, 2)})
-	expect(t, m.again(), "cgroup.cpu|/b", map[string]float64{"cgroup.cpu|/b|usr": measure.NaN})
+	expect(t, again(m), "cgroup.cpu|/b", map[string]float64{"cgroup.cpu|/b|usr": measure.NaN})
 }
 
 func TestCgroupsComeAndGo(t *testing.T) {
@@ -123,13 +118,13 @@ func TestCgroupsComeAndGo(t *testing.T) {
 	m.read(true)
 	// A new group within another is found because the kernel's count changed, and counts from zero.
 	m.put(map[string]string{"cg/unified/cgroup.stat": "nr_descendants 3\n", "cg/unified/old/cpu.stat": use(1001), "cg/unified/new/cpu.stat": use(5), "cg/unified/new/in/cpu.stat": use(4)})
-	expect(t, m.again(), "cgroup.cpu", map[string]float64{"cgroup.cpu|/old|usr": 1e3, "cgroup.cpu|/new|usr": 5e3, "cgroup.cpu|/new/in|usr": 4e3})
+	expect(t, again(m), "cgroup.cpu", map[string]float64{"cgroup.cpu|/old|usr": 1e3, "cgroup.cpu|/new|usr": 5e3, "cgroup.cpu|/new/in|usr": 4e3})
 	// Groups go, and one of the old name comes: another one, of which the reading before knows nothing.
 	if err := os.RemoveAll(filepath.Join(m.dir, "cg/unified/new")); err != nil {
 		t.Fatal(err)
 	}
 	m.put(map[string]string{"cg/unified/cgroup.stat": "nr_descendants 1\n", "cg/unified/old/cpu.stat": use(1003)})
-	expect(t, m.again(), "cgroup.cpu", map[string]float64{"cgroup.cpu|/old|usr": 2e3})
+	expect(t, again(m), "cgroup.cpu", map[string]float64{"cgroup.cpu|/old|usr": 2e3})
 	if r := m.reading.(*cgroupReading); len(r.trees[len(r.trees)-1].order) != 2 {
 		t.Errorf("%d groups left", len(r.trees[len(r.trees)-1].order))
 	}
@@ -139,9 +134,9 @@ func TestCgroupsComeAndGo(t *testing.T) {
 		tree.cost = 1 << 40
 	}
 	m.read(false)
-	expect(t, m.again(), "cgroup.cpu", nil)
+	expect(t, again(m), "cgroup.cpu", nil)
 	m.put(map[string]string{"cg/unified/late/cpu.stat": use(4)})
-	expect(t, m.again(), "cgroup.cpu", map[string]float64{"cgroup.cpu|/late|usr": 3e3})
+	expect(t, again(m), "cgroup.cpu", map[string]float64{"cgroup.cpu|/late|usr": 3e3})
 }
 
 func FuzzCgroupFiles(f *testing.F) {
@@ -154,7 +149,7 @@ func FuzzCgroupFiles(f *testing.F) {
 		n.states = make([]cgroupState, len(allCgroupFiles()))
 		r.layout = &nameValues{slots: r.slots}
 		for i, text := range [][]byte{a, b, a} {
-			out.start(i == 0)
+			out.start(i == 0, time.Now())
 			r.round++
 			r.words.of(out, r.wordsList)
 			n.name.label = out.Label("/x")
@@ -179,19 +174,19 @@ func TestCgroupsQuiet(t *testing.T) {
 	use := func(n int) string { return fmt.Sprintf("usage_usec %d\nuser_usec %d\nsystem_usec 0\n", n, n) }
 	m := cgroupMachine(t, map[string]string{"cg/unified/p/cpu.stat": use(10), "cg/unified/p/q/cpu.stat": use(10), "cg/unified/p/q/pids.current": "1\n", "cg/unified/p/q/cpu.max": "max 100000\n"})
 	m.read(true)
-	m.again()
-	m.again()
+	again(m)
+	again(m)
 	// The parent stood still: the child's file says something that can't be, and is not looked at.
 	m.put(map[string]string{"cg/unified/p/q/cpu.stat": use(15)})
-	expect(t, m.again(), "cgroup.cpu", nil)
+	expect(t, again(m), "cgroup.cpu", nil)
 	m.put(map[string]string{"cg/unified/p/cpu.stat": use(17), "cg/unified/p/q/cpu.stat": use(17)})
-	expect(t, m.again(), "cgroup.cpu", map[string]float64{"cgroup.cpu|/p|usr": 7e3, "cgroup.cpu|/p/q|usr": 7e3})
+	expect(t, again(m), "cgroup.cpu", map[string]float64{"cgroup.cpu|/p|usr": 7e3, "cgroup.cpu|/p/q|usr": 7e3})
 	// A quiet group's threads are counted each eighth time, an active one's at once; a quota is found within 16 readings.
-	m.again()
+	again(m)
 	m.put(map[string]string{"cg/unified/p/q/pids.current": "2\n", "cg/unified/p/q/cpu.max": "50000 100000\n"})
 	found := map[string]int{}
 	for i := range 16 {
-		rows := m.again()
+		rows := again(m)
 		if rows["cgroup.pids|/p/q"] == 2 && found["pids"] == 0 {
 			found["pids"] = i + 1
 		}
@@ -203,5 +198,7 @@ func TestCgroupsQuiet(t *testing.T) {
 		t.Errorf("found after %v readings", found)
 	}
 	m.put(map[string]string{"cg/unified/p/q/pids.current": "3\n", "cg/unified/p/cpu.stat": use(18), "cg/unified/p/q/cpu.stat": use(18)})
-	expect(t, m.again(), "cgroup.pids", map[string]float64{"cgroup.pids|/p/q": 3})
+	expect(t, again(m), "cgroup.pids", map[string]float64{"cgroup.pids|/p/q": 3})
 }
+
+func BenchmarkReadCgroup(b *testing.B) { benchmarkRead(b, Cgroups{}) }

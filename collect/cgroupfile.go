@@ -101,7 +101,9 @@ func (r *cgroupReading) diff(out *Out, n *cgroupNode, file int, now ...uint64) (
 		r.delta[i] = float64(v - s.last[i])
 		if v < s.last[i] {
 			r.delta[i] = measure.NaN
-			out.reset = out.reset || ok
+			if ok {
+				out.MarkReset()
+			}
 		}
 		changed = changed || v != s.last[i]
 		s.last[i] = v
@@ -116,7 +118,7 @@ func putSome(t *Table, v float64, labels ...measure.Label) {
 	}
 }
 
-func (r *cgroupReading) word(i int) measure.Label { return r.words.labels[i] }
+func (r *cgroupReading) word(i int) measure.Label { return r.words.at(i) }
 
 // holdUsage reads cpuacct.usage, which is exact: nanoseconds that the scheduler measured. It keeps the growth for putUsage.
 func (r *cgroupReading) holdUsage(out *Out, n *cgroupNode, file int, b []byte) (had, changed bool) {

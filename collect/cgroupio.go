@@ -139,7 +139,8 @@ func (r *cgroupReading) putDevice(out *Out, n *cgroupNode, known bool, text []by
 		for i, direction := range [3]int{cgRead, cgWrite, cgDiscard} {
 			v := float64(bytes[i] - d.last[i])
 			if bytes[i] < d.last[i] {
-				v, out.reset = measure.NaN, true
+				v = measure.NaN
+				out.MarkReset()
 			}
 			putSome(t, v, n.name.label, name, r.word(direction))
 		}

@@ -100,13 +100,13 @@ func (r *cgroupReading) tellKeys(out *Out) {
 			counted[name.stat] = true
 		}
 	}
-	for _, t := range out.tables {
-		id := t.stat.ID
+	for _, t := range out.Tables() {
+		id := t.Batch().Stat
 		what := strings.Join(lacks[id], ", ")
 		switch {
 		case id == "cgroup.top":
-		case !t.stat.Sparse && id != "cgroup.quota":
-			if len(t.batch.Values) == 0 {
+		case !t.Stat().Sparse && id != "cgroup.quota":
+			if len(t.Batch().Values) == 0 {
 				t.Unmeasured("no control group in sight has a file of it: its controller is off, or this kernel does not have it")
 			}
 		case !counted[id] && what == "":

@@ -28,13 +28,13 @@ func cgroupTopStat() measure.Stat {
 // topOf says whether the top of a mounted hierarchy is a group. In version 1 only the true top has the file release_agent
 // (CFTYPE_ONLY_ON_ROOT); in version 2 only the true top lacks cgroup.events (CFTYPE_NOT_ON_ROOT). A mount of a part of the
 // hierarchy names that part in mountinfo.
-func topOf(root kernel.Root, m *mount, t *cgroupTree) cgroupTop {
+func topOf(root kernel.Root, m *mountEntry, t *cgroupTree) cgroupTop {
 	top := cgroupTop{controller: "v2"}
 	if t.v2 {
 		top.group = m.root != "/" || canOpen(root, m.path+"/cgroup.events")
 		return top
 	}
-	top.controller = controllersIn(m.super)
+	top.controller = controllersIn(m.options)
 	top.group = m.root != "/" || !canOpen(root, m.path+"/release_agent") && !canOpen(root, m.path+"/cgroup.sane_behavior")
 	return top
 }

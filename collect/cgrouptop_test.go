@@ -43,6 +43,6 @@ func TestCgroupTopEvents(t *testing.T) {
 		map[string]string{"cg/cgroup.events": "populated 1\n", "cg/memory.events": "low 0\nhigh 1\nmax 20\noom 300\noom_kill 4000\noom_group_kill 0\n"})
 	m.read(true)
 	m.put(map[string]string{"cg/memory.events": "low 9\nhigh 3\nmax 25\noom 307\noom_kill 4011\noom_group_kill 1\n"})
-	expect(t, m.again(), "cgroup.memory.events", map[string]float64{"cgroup.memory.events|/|high": 2, "cgroup.memory.events|/|max": 5,
+	expect(t, again(m), "cgroup.memory.events", map[string]float64{"cgroup.memory.events|/|high": 2, "cgroup.memory.events|/|max": 5,
 		"cgroup.memory.events|/|oom": 7, "cgroup.memory.events|/|oom_kill": 11})
 }

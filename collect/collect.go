@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"time"
 
 	"culprit/kernel"
 	"culprit/measure"
@@ -92,7 +93,7 @@ type running struct {
 	out     *Out
 }
 
-// Cost implements measure.Meter. Where the process does nothing else (kernel.Root.Alone) it is its own, and not told apart: 0.
+// Cost implements measure.Meter.
 func (s *Source) Cost(id measure.StatID) measure.Span { return s.meter.of(id) }
 
 // Run implements measure.Source. Ticks are planned, so that they don't drift: from the start, or by the wall clock. A tick that comes
@@ -108,7 +109,6 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 	}
 	// What opening takes is of the first interval, as is what the first reading takes: a look of ten seconds ends after ten.
 	plan := kernel.PlanTicks(ctx, step, queries[0].Over.Start)
-	defer plan.Close()
 	want := Want{}
 	for _, q := range queries {
 		fields := want[q.Stat]
@@ -156,16 +156,13 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 	read := func(first bool) {
 		words.startTick()
 		batches = batches[:0]
-		// The thread is ours while we read, so that its CPU clock tells what each reading took. Who is alone asks for no cost.
-		var spent measure.Span
-		if !s.env.Root.Alone {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			spent = kernel.ThreadTime()
-		}
+		// The CPU clock is the thread's, so the goroutine stays on it while it reads.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		spent := kernel.ThreadTime()
 		for _, r := range open {
 			r.out.unseen = first && !s.env.SinceBoot
-			r.out.start(first)
+			r.out.start(first, time.Now())
 			why := r.failed
 			if r.reading != nil {
 				if err := r.reading.Read(r.out); err != nil {
@@ -176,9 +173,6 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 				r.out.fail(why)
 			}
 			batches = r.out.finish(batches)
-			if s.env.Root.Alone {
-				continue
-			}
 			before := spent
 			spent = kernel.ThreadTime()
 			s.meter.add(r.out, spent-before)

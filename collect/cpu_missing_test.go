@@ -19,7 +19,7 @@ func TestStatLinesThatAreMissing(t *testing.T) {
 				m.read(true)
 				for i, text := range []string{broken, whole, whole} {
 					m.put(map[string]string{"proc/stat": text})
-					m.out.start(false)
+					m.start(false)
 					if err := m.reading.Read(m.out); err != nil {
 						t.Fatal(err)
 					}

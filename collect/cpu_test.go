@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/measure"
 )
@@ -160,7 +161,7 @@ func TestInterruptsAgreeWithStat(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		out.start(true)
+		out.start(true, time.Now())
 		if err := r.Read(out); err != nil {
 			t.Fatal(err)
 		}
@@ -191,4 +192,8 @@ func TestUnaccounted(t *testing.T) {
 			t.Errorf("%v with %g ns in modes: %g, want %g", c.wall, c.sum, got, c.want)
 		}
 	}
+}
+
+func BenchmarkReadCPU(b *testing.B) {
+	benchmarkEach(b, CPU{}, Interrupts{}, Softirqs{}, Load{}, Schedstat{}, Pressure{}, Machine{})
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/measure"
 
@@ -101,7 +102,7 @@ nonsense
 func TestFilesystems(t *testing.T) {
 	m := newMachine(t, Filesystems{}, map[string]string{"proc/self/mountinfo": mountsFile})
 	asked := map[string]bool{}
-	m.reading.(*filesystemReading).statfs = func(path string, fs *unix.Statfs_t, _ bool) error {
+	m.reading.(*filesystemReading).statfs = func(path string, fs *unix.Statfs_t) error {
 		asked[path] = true
 		switch path {
 		case "/gone":
@@ -165,7 +166,7 @@ func TestDisksOfThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	out.start(true)
+	out.start(true, time.Now())
 	if err := r.Read(out); err != nil {
 		t.Fatal(err)
 	}
@@ -194,3 +195,5 @@ func TestDisksOfThisMachine(t *testing.T) {
 		t.Error("no devices")
 	}
 }
+
+func BenchmarkReadDisk(b *testing.B) { benchmarkEach(b, Disks{}, Filesystems{}) }

@@ -80,15 +80,6 @@ func exists(root kernel.Root, name string) bool {
 	return err == nil
 }
 
-// sysWord gives the text of a file of sysfs without its newline; "" when it can't be read.
-func sysWord(root kernel.Root, name string) string {
-	b, err := root.ReadSys(name, make([]byte, 0, 128)) // most hold a word
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
-
 // names lists a directory of sysfs in order; nil when it can't be read.
 func names(root kernel.Root, name string) []string {
 	d, err := root.OpenSysDir(name)

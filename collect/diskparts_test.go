@@ -2,6 +2,7 @@ package collect
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,7 +72,12 @@ func diskMachine(t *testing.T, disks string, files map[string]string) *machine {
 			links[strings.ReplaceAll(name, "/", "!")] = target
 		}
 	}
-	m := newMachine(t, Disks{}, merge(files, map[string]string{"proc/diskstats": text}))
+	files = maps.Clone(files)
+	if files == nil {
+		files = map[string]string{}
+	}
+	files["proc/diskstats"] = text
+	m := newMachine(t, Disks{}, files)
 	dir := filepath.Join(m.dir, "sys/class/block")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"culprit/measure"
+	"time"
 )
 
 // systemCollectors are those whose labels are kept from reading to reading.
@@ -28,7 +27,7 @@ func TestLabelsAreMadeAgain(t *testing.T) {
 			words := newDictionary()
 			out := newOut(c.Stats(), words, true)
 			levels := func(first bool) map[string]bool {
-				out.start(first)
+				out.start(first, time.Now())
 				if err := r.Read(out); err != nil {
 					t.Fatal(err)
 				}
@@ -46,8 +45,7 @@ func TestLabelsAreMadeAgain(t *testing.T) {
 				return keys
 			}
 			before := levels(true)
-			words.index, words.words = map[string]measure.Label{}, nil
-			words.epoch++
+			words.reset()
 			words.label("nobody uses this")
 			after := levels(false)
 			for _, k := range slices.Sorted(maps.Keys(before)) {

@@ -34,7 +34,7 @@ func (Filesystems) Stats() []measure.Stat {
 
 // Open reads the list of mounts.
 func (Filesystems) Open(env *Env, want Want) (Reading, error) {
-	r := &filesystemReading{root: env.Root, statfs: env.Root.Statfs, poll: -1, words: []string{"total", "used", "available"}}
+	r := &filesystemReading{root: env.Root, statfs: unix.Statfs, poll: -1, words: []string{"total", "used", "available"}}
 	if fd, err := unix.Open(env.Root.InProc("self/mountinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		r.poll = fd
 	}
@@ -47,9 +47,9 @@ func (Filesystems) Open(env *Env, want Want) (Reading, error) {
 
 type filesystemReading struct {
 	root    kernel.Root
-	statfs  func(path string, st *unix.Statfs_t, quick bool) error
+	statfs  func(path string, st *unix.Statfs_t) error
 	poll    int // of mountinfo; -1 none
-	mounts  []mount
+	mounts  []filesystem
 	skipped string // a note; "" nothing was skipped
 	kinds   wordLabels
 	words   []string
@@ -57,48 +57,12 @@ type filesystemReading struct {
 	fs      unix.Statfs_t
 }
 
-type mount struct {
-	number            string // major:minor of the file system
-	path, device, typ string
-	root              string // path within the file system that is mounted: "/" for all of it
-	super             string // options of the file system itself
-	quick             bool   // see fromMemory
-	epoch             int
-	labels            [3]measure.Label
-	why               string // statfs fails; "" it has not yet
-}
-
-// parseMounts reads /proc/PID/mountinfo (proc_pid_mountinfo(5)), one mount a line in the order of mounting. A line that is none is
-// passed over.
-//
-//	27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
-func parseMounts(b []byte) []mount {
-	var all []mount
-	var text []byte
-	word := func(w []byte) string {
-		text = kernel.AppendUnescaped(text[:0], w)
-		return string(text)
-	}
-	for len(b) > 0 {
-		var line []byte
-		line, b = cutLine(b)
-		c := kernel.Scan(line)
-		c.Skip(2)
-		m := mount{epoch: -1}
-		m.number = string(c.Word())
-		m.root = word(c.Word())
-		m.path = word(c.Word())
-		c.Skip(1)
-		for w := c.Word(); w != nil && string(w) != "-"; w = c.Word() {
-		}
-		m.typ = word(c.Word())
-		m.device = word(c.Word())
-		m.super = word(c.Word())
-		if m.typ != "" && strings.HasPrefix(m.path, "/") {
-			all = append(all, m)
-		}
-	}
-	return all
+// filesystem is a mounted file system that is asked.
+type filesystem struct {
+	mountEntry
+	epoch  int // of labels; -1: none yet
+	labels [3]measure.Label
+	why    string // statfs fails; "" it has not yet
 }
 
 // remote says whether somebody else than this kernel answers statfs for the type, so that it may hang.
@@ -108,15 +72,6 @@ func remote(typ string) bool {
 		return true
 	}
 	return strings.HasPrefix(typ, "fuse.")
-}
-
-// fromMemory says whether the kernel answers statfs for the type from what it has in memory.
-func fromMemory(typ string) bool {
-	switch typ {
-	case "ext2", "ext3", "ext4", "xfs", "tmpfs", "devtmpfs", "squashfs", "erofs", "vfat", "iso9660":
-		return true
-	}
-	return false
 }
 
 // sizeless says whether file systems of the type have no size; statfs would say so too, at the cost of a call each.
@@ -130,7 +85,7 @@ func sizeless(typ string) bool {
 
 // chooseMounts gives those mounts that are worth asking: each file system once, at its shortest path, and of those mounted one upon
 // another the last, for that is what its path leads to. skipped names the remote ones.
-func chooseMounts(all []mount) (chosen []mount, skipped []string) {
+func chooseMounts(all []mountEntry) (chosen []filesystem, skipped []string) {
 	top := map[string]int{}
 	for i := range all {
 		top[all[i].path] = i
@@ -143,13 +98,12 @@ func chooseMounts(all []mount) (chosen []mount, skipped []string) {
 			skipped = append(skipped, m.path)
 		default:
 			// btrfs gives each subvolume a number of its own in statfs but one in mountinfo; the number names the file system.
-			m.quick = fromMemory(m.typ)
 			k, had := at[m.number]
 			if !had {
 				at[m.number] = len(chosen)
-				chosen = append(chosen, m)
+				chosen = append(chosen, filesystem{mountEntry: m, epoch: -1})
 			} else if len(m.path) < len(chosen[k].path) {
-				chosen[k] = m
+				chosen[k] = filesystem{mountEntry: m, epoch: -1}
 			}
 		}
 	}
@@ -181,8 +135,9 @@ func (r *filesystemReading) changed() bool {
 	if r.poll < 0 {
 		return true
 	}
-	now, err := kernel.Excepted(r.poll)
-	return err != nil || now
+	ask := [1]unix.PollFd{{Fd: int32(r.poll), Events: unix.POLLPRI}}
+	_, err := unix.Poll(ask[:], 0)
+	return err != nil || ask[0].Revents&(unix.POLLPRI|unix.POLLERR) != 0
 }
 
 func (r *filesystemReading) Read(out *Out) error {
@@ -205,7 +160,7 @@ func (r *filesystemReading) put(out *Out) {
 	kinds := r.kinds.of(out, r.words)
 	for i := range r.mounts {
 		m := &r.mounts[i]
-		err := r.statfs(m.path, &r.fs, m.quick)
+		err := r.statfs(m.path, &r.fs)
 		if errors.Is(err, unix.ENOENT) {
 			continue // unmounted since
 		}
@@ -218,7 +173,7 @@ func (r *filesystemReading) put(out *Out) {
 			continue
 		}
 		if m.epoch != out.Epoch {
-			m.epoch, m.labels = out.Epoch, [3]measure.Label{out.Label(m.path), out.Label(m.device), out.Label(m.typ)}
+			m.epoch, m.labels = out.Epoch, [3]measure.Label{out.Label(m.path), out.Label(m.source), out.Label(m.typ)}
 		}
 		unit := float64(r.fs.Frsize) // blocks are counted in fragments (statvfs(3))
 		if unit == 0 {
@@ -235,7 +190,7 @@ func (r *filesystemReading) put(out *Out) {
 
 // putUse puts total, used and available. Some file systems have more free than there is, or a number below zero where root has used
 // what is kept for it: what comes of that is unknown.
-func putUse(t *Table, m *mount, kinds []measure.Label, unit float64, total, free, available uint64) {
+func putUse(t *Table, m *filesystem, kinds []measure.Label, unit float64, total, free, available uint64) {
 	whole, used, left := float64(total), measure.Difference(float64(total), float64(free)), float64(available)
 	if measure.Difference(whole, left) != measure.Difference(whole, left) {
 		left = measure.NaN

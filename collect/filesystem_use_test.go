@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/kernel"
 	"culprit/measure"
@@ -29,17 +30,17 @@ func TestFilesystemUse(t *testing.T) {
 		{"both below zero", 1000, below, below, measure.NaN, measure.NaN},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := &filesystemReading{poll: -1, words: []string{"total", "used", "available"}, mounts: []mount{{path: "/a", device: "a", typ: "ext4", epoch: -1}}}
+			r := &filesystemReading{poll: -1, words: []string{"total", "used", "available"}, mounts: []filesystem{{mountEntry: mountEntry{path: "/a", source: "a", typ: "ext4"}, epoch: -1}}}
 			r.root = kernel.Root{Proc: t.TempDir()}
-			r.statfs = func(_ string, st *unix.Statfs_t, _ bool) error {
+			r.statfs = func(_ string, st *unix.Statfs_t) error {
 				*st = unix.Statfs_t{Bsize: 4096, Frsize: 4096, Blocks: tt.total, Bfree: tt.free, Bavail: tt.available, Files: tt.total, Ffree: tt.free}
 				return nil
 			}
 			out := newOut(Filesystems{}.Stats(), newDictionary(), false)
-			out.start(true)
-			out.start(false)
+			out.start(true, time.Now())
+			out.start(false, time.Now())
 			r.put(out)
-			notes := strings.Join(out.Table("filesystem.size").batch.Notes, " ")
+			notes := strings.Join(out.Table("filesystem.size").Batch().Notes, " ")
 			rows := rowsOf(t, out)
 			for kind, want := range map[string]float64{"total": float64(tt.total), "used": tt.used, "available": tt.left} {
 				if got := rows["filesystem.size|/a|a|ext4|"+kind]; !near(got, want*4096) {

@@ -245,7 +245,7 @@ func (c Flows) Open(env *Env, want Want) (Reading, error) {
 }
 
 func (r *flowReading) openSpace(sp *space[*flowSpace]) (*flowSpace, error) {
-	conn, err := kernel.Dial(unix.NETLINK_SOCK_DIAG, kernel.NetlinkOptions{Alone: sp.root.Alone})
+	conn, err := kernel.Dial(unix.NETLINK_SOCK_DIAG, kernel.NetlinkOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("TCP connections%s: %w", sp.of(), err)
 	}
@@ -257,14 +257,14 @@ func (r *flowReading) openSpace(sp *space[*flowSpace]) (*flowSpace, error) {
 	}
 	if r.want.Stat("tcp.flow.bytes", "tcp.flow.segments", "tcp.flow.retransmits", "tcp.flow.limited") {
 		// Before the first dump, so that no end is missed.
-		s.listen(sp.root.Alone)
+		s.listen()
 	}
 	return s, nil
 }
 
 // listen subscribes to the ends of connections. It takes no right (NL_CFG_F_NONROOT_RECV in net/core/sock_diag.c).
-func (s *flowSpace) listen(alone bool) {
-	ends, err := kernel.Dial(unix.NETLINK_SOCK_DIAG, kernel.NetlinkOptions{Receive: closedQueue, Alone: alone})
+func (s *flowSpace) listen() {
+	ends, err := kernel.Dial(unix.NETLINK_SOCK_DIAG, kernel.NetlinkOptions{Receive: closedQueue})
 	if err == nil {
 		err = errors.Join(ends.Join(groupTCPDestroy), ends.Join(groupTCP6Destroy))
 	}
@@ -379,7 +379,7 @@ func (r *flowReading) readSpace(sp *space[*flowSpace], s *flowSpace) error {
 	s.closed = s.closed[:0]
 	if s.retry != 0 && r.seconds >= s.retry {
 		s.retry, s.deaf = 0, ""
-		if err := sp.ns.In(func() error { s.listen(sp.root.Alone); return nil }); err != nil {
+		if err := sp.ns.In(func() error { s.listen(); return nil }); err != nil {
 			s.deaf = err.Error()
 		}
 	}

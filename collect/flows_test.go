@@ -74,7 +74,7 @@ func openReadings(t testing.TB, c Collector, ids ...measure.StatID) *readings {
 func (r *readings) read() {
 	r.t.Helper()
 	r.words.startTick()
-	r.out.start(r.first)
+	r.out.start(r.first, time.Now())
 	r.first = false
 	if err := r.r.Read(r.out); err != nil {
 		r.t.Fatal(err)
@@ -87,8 +87,8 @@ func (r *readings) rows(id measure.StatID, by ...string) map[string]float64 {
 	r.t.Helper()
 	sum, seen := map[string]float64{}, map[string]bool{}
 	table := r.out.Table(id)
-	for i, v := range table.batch.Values {
-		key := table.batch.Key(i)
+	for i, v := range table.Batch().Values {
+		key := table.Batch().Key(i)
 		if whole := fmt.Sprint(key); seen[whole] {
 			r.t.Errorf("%s has the key %v twice", id, key)
 		} else {
@@ -96,8 +96,8 @@ func (r *readings) rows(id measure.StatID, by ...string) map[string]float64 {
 		}
 		var words []string
 		for _, b := range by {
-			_, at := table.stat.Field(b)
-			words = append(words, r.words.words[key[at]])
+			_, at := table.Stat().Field(b)
+			words = append(words, r.words.word(key[at]))
 		}
 		sum[strings.Join(words, " ")] += v
 	}
@@ -352,9 +352,9 @@ func flowBytes(t *testing.T, flows Flows, local string, at unix.Sockaddr, to fun
 	if !names[name] || len(names) > 2 {
 		t.Errorf("connections that ended belong to %v, want %q and at most the unknown", names, name)
 	}
-	for _, table := range r.out.tables {
-		if len(table.batch.Loss)+len(table.batch.Notes) > 0 {
-			t.Errorf("%s: %v %v", table.stat.ID, table.batch.Loss, table.batch.Notes)
+	for _, table := range r.out.Tables() {
+		if len(table.Batch().Loss)+len(table.Batch().Notes) > 0 {
+			t.Errorf("%s: %v %v", table.Stat().ID, table.Batch().Loss, table.Batch().Notes)
 		}
 	}
 	if got := r.rows("tcp.connections", "state"); got["established"] != 2 || got["time-wait"]+got["fin-wait-2"] != 2 {
@@ -528,7 +528,7 @@ func TestFlowRoads(t *testing.T) {
 		p.close()
 		until(t, "the connection is gone", func() bool { return procStates(t)["established"] == 2 })
 		r.read()
-		if loss := r.out.Table("tcp.flow.segments").batch.Loss; len(loss) != 1 || loss[0].Events == 0 {
+		if loss := r.out.Table("tcp.flow.segments").Batch().Loss; len(loss) != 1 || loss[0].Events == 0 {
 			t.Errorf("an end that nobody heard of: %v", loss)
 		}
 	})
@@ -575,7 +575,7 @@ func flowsAllocateNothing(t *testing.T, flows Flows) {
 			must(t, err)
 			_, err = unix.Read(pairs[0].server, one)
 			must(t, err)
-			r.out.start(r.first)
+			r.out.start(r.first, time.Now())
 			r.first = false
 			must(t, r.r.Read(r.out))
 		}

@@ -38,7 +38,7 @@ func TestDiff(t *testing.T) {
 			o := newOut(nil, newDictionary(), c.sinceBoot)
 			counters := Counters[string]{Width32: c.width32}
 			for i, s := range c.steps {
-				o.start(i == 0)
+				o.start(i == 0, time.Now())
 				d, ok := counters.Diff(o, "eth0", s.born, s.now)
 				counters.Sweep()
 				if ok != s.ok || len(d) != 1 || s.want == nan != math.IsNaN(d[0]) || s.want != nan && d[0] != s.want {
@@ -56,7 +56,7 @@ func TestDiffOfObjectsThatComeAndGo(t *testing.T) {
 	o := newOut(nil, newDictionary(), false)
 	var c Counters[int]
 	read := func(first bool, objects map[int]uint64, born int) map[int]string {
-		o.start(first)
+		o.start(first, time.Now())
 		got := map[int]string{}
 		for k, v := range objects {
 			d, ok := c.Diff(o, k, k == born, v)
@@ -91,19 +91,19 @@ func TestDiffOfObjectsThatComeAndGo(t *testing.T) {
 func TestDiffAfterAGap(t *testing.T) {
 	o := newOut(nil, newDictionary(), false)
 	var c Counters[string]
-	o.start(true)
+	o.start(true, time.Now())
 	c.Diff(o, "cpu", false, 10)
 	c.Diff(o, "io", false, 10)
-	o.start(false)
+	o.start(false, time.Now())
 	c.Diff(o, "io", false, 20)
-	o.start(false)
+	o.start(false, time.Now())
 	if d, ok := c.Diff(o, "cpu", false, 30); ok {
 		t.Errorf("compared across a gap: %v", d)
 	}
 	if d, ok := c.Diff(o, "io", false, 25); !ok || d[0] != 5 {
 		t.Errorf("io: %v, %v", d, ok)
 	}
-	o.start(false)
+	o.start(false, time.Now())
 	if d, ok := c.Diff(o, "cpu", false, 31); !ok || d[0] != 1 {
 		t.Errorf("after the gap: %v, %v", d, ok)
 	}
@@ -290,9 +290,9 @@ func TestRunStopsWithItsSink(t *testing.T) {
 // A statistic that could not be had is unknown, also where absent rows mean 0.
 func TestUnmeasuredHasAnEmptyInterval(t *testing.T) {
 	o := newOut([]measure.Stat{{ID: "a.b.c", Kind: measure.Delta, Sparse: true}, {ID: "d.e.f", Kind: measure.Delta, Sparse: true}}, newDictionary(), false)
-	o.start(true)
+	o.start(true, time.Now())
 	o.finish(nil)
-	o.start(false)
+	o.start(false, time.Now())
 	o.Table("a.b.c").Unmeasured("it is off")
 	batches := o.finish(nil)
 	if a := batches[0]; a.Over.Span() != 0 || len(a.Notes) != 1 {
@@ -301,7 +301,7 @@ func TestUnmeasuredHasAnEmptyInterval(t *testing.T) {
 	if d := batches[1]; d.Over.Span() <= 0 || len(d.Notes) != 0 {
 		t.Errorf("measured: %v %q", d.Over, d.Notes)
 	}
-	o.start(false)
+	o.start(false, time.Now())
 	if a := o.finish(nil)[0]; a.Over.Span() <= 0 {
 		t.Errorf("measured again: %v", a.Over)
 	}

@@ -227,7 +227,7 @@ func (t *handlerTimes) account(out *Out, own *Table, tables ...*Table) {
 				t.devices, t.stopped = nil, true
 			}
 			for _, table := range tables {
-				table.spent = measure.Span(d) / measure.Span(len(tables))
+				table.AddCost(measure.Span(d) / measure.Span(len(tables)))
 			}
 			own.Put(float64(d))
 		default:

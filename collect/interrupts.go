@@ -117,14 +117,6 @@ func parseCPUHeader(dst []int, line []byte) ([]int, bool) {
 	}
 }
 
-// cutLine parts the first line of b from the rest.
-func cutLine(b []byte) (line, rest []byte) {
-	if i := bytes.IndexByte(b, '\n'); i >= 0 {
-		return b[:i], b[i+1:]
-	}
-	return b, nil
-}
-
 // parseCounts reads up to len(dst) numbers from the start of line into dst, modulo 2^32. It gives how many there were and
 // what follows them.
 func parseCounts(dst []uint32, line []byte) (n int, tail []byte) {

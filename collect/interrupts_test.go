@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 const interruptsFile = `           CPU0       CPU1       
@@ -102,7 +103,7 @@ func FuzzInterrupts(f *testing.F) {
 		m := &interruptsReading{lines: map[string]*irqLine{}}
 		out := newOut(Interrupts{}.Stats()[:2], newDictionary(), false)
 		for i, text := range []string{a, b, a} {
-			out.start(i == 0)
+			out.start(i == 0, time.Now())
 			m.take(out, []byte(text))
 			for _, batch := range out.finish(nil) {
 				for _, v := range batch.Values {
@@ -143,7 +144,7 @@ func BenchmarkInterruptsLarge(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		out.start(i == 0)
+		out.start(i == 0, time.Now())
 		if err := r.take(out, texts[i%2]); err != nil {
 			b.Fatal(err)
 		}

@@ -150,37 +150,6 @@ type keyedMachine struct {
 	spread    int               // so many statistics may lose rows by one key; 0: one
 }
 
-// cpuKeys are the lines of CPUs in /proc/stat: user nice system idle iowait irq softirq (2.6.0)
-// steal guest guest_nice (2.6.33).
-var cpuKeys = keyedFile{cut: func(text string) map[string]string {
-	all := map[string]string{}
-	for n := 1; n < 11; n++ {
-		cut := ""
-		for line := range strings.Lines(text) {
-			if w := strings.Fields(line); strings.HasPrefix(line, "cpu") {
-				line = strings.Join(w[:n], " ") + "\n"
-			}
-			cut += line
-		}
-		all[fmt.Sprintf("columns from %d on", n+1)] = cut
-	}
-	return all
-}, grow: growCPUs}
-
-// growCPUs adds ticks to the CPUs, fewer the farther to the right: a guest's time is in user's.
-func growCPUs(text string) string {
-	grown := ""
-	for n, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-		w := strings.Fields(line)
-		for i := 1; i < len(w); i++ {
-			v, _ := strconv.ParseUint(w[i], 10, 64)
-			w[i] = strconv.FormatUint(v+uint64(500-40*i+n), 10)
-		}
-		grown += strings.Join(w[:min(len(w), 11)], " ") + "\n"
-	}
-	return grown
-}
-
 func keyText(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "keys", name))
@@ -190,200 +159,22 @@ func keyText(t *testing.T, name string) string {
 	return string(b)
 }
 
-// keyedMachines are the readers of named keys and of columns that some kernels lack.
-func keyedMachines() map[string]keyedMachine {
-	softnet, number := columnKeys(0, 16), columnKeys(0, 10)
-	softnet.grow = func(text string) string { // the 13th column is the CPU
-		grown := growFrom(0, 16)(text)
-		for n, line := range strings.Split(strings.TrimSuffix(grown, "\n"), "\n") {
-			w := strings.Fields(line)
-			w[12] = strconv.Itoa(n)
-			grown = strings.Replace(grown, line, strings.Join(w, " "), 1)
-		}
-		return grown
-	}
-	cpus := map[string]string{"sys/devices/system/cpu/online": "0-1\n"}
-	return map[string]keyedMachine{
-		"meminfo": {collector: Memory{}, files: map[string]keyedFile{"proc/meminfo": lineKeys}},
-		"vmstat": {collector: Vmstat{}, files: map[string]keyedFile{"proc/vmstat": lineKeys}, dependent: map[string]string{
-			// Sums of zones: a machine has those zones that it has, so one that is missing is none
-			// of it.
-			"proc/vmstat allocstall_dma": "memory.stalls", "proc/vmstat allocstall_dma32": "memory.stalls", "proc/vmstat allocstall_normal": "memory.stalls",
-			"proc/vmstat allocstall_movable": "memory.stalls", "proc/vmstat allocstall_device": "memory.stalls", "proc/vmstat allocstall_high": "memory.stalls"}},
-		"stat": {collector: CPU{}, files: map[string]keyedFile{"proc/stat": {cut: cutLines, grow: growCPUs}}, dependent: map[string]string{
-			"proc/stat": "cpu.time|0|unaccounted cpu.time|1|unaccounted"}}, // what is left of the time that really passed
-		"stat cpu": {collector: CPU{}, files: map[string]keyedFile{"proc/stat": cpuKeys}, touches: map[string]string{"proc/stat": "cpu.time"}, dependent: map[string]string{
-			"proc/stat": "cpu.time|0|unaccounted cpu.time|1|unaccounted",
-			// A kernel that does not tell guests apart has them in user and nice.
-			"proc/stat columns from 9 on": "cpu.time|0|usr cpu.time|1|usr cpu.time|0|nice cpu.time|1|nice", "proc/stat columns from 10 on": "cpu.time|0|usr cpu.time|1|usr cpu.time|0|nice cpu.time|1|nice",
-			"proc/stat columns from 11 on": "cpu.time|0|nice cpu.time|1|nice"}},
-		"diskstats": {collector: Disks{}, files: map[string]keyedFile{"proc/diskstats": columnKeys(3, 10)}},
-		"pressure":  {collector: Pressure{}, files: map[string]keyedFile{"proc/pressure/cpu": optionKeys, "proc/pressure/io": optionKeys, "proc/pressure/memory": optionKeys}},
-		"softnet":   {collector: Softnet{}, files: map[string]keyedFile{"proc/net/softnet_stat": softnet}, beside: cpus},
-		"schedstat": {collector: Schedstat{}, files: map[string]keyedFile{"proc/schedstat": columnKeys(1, 10)}},
-		"load":      {collector: Load{}, files: map[string]keyedFile{"proc/loadavg": number}},
-		"protocols": {collector: NetProtocols{}, files: map[string]keyedFile{"proc/net/snmp": headedKeys, "proc/net/netstat": headedKeys, "proc/net/snmp6": lineKeys,
-			"proc/net/sockstat": pairKeys, "proc/net/sockstat6": pairKeys}, spread: 2}, // counters and levels of a protocol
-		"cgroup1": cgroupKeyFiles(1), "cgroup2": cgroupKeyFiles(2),
-		"processes": processKeyFiles(), "socket tables": {collector: socketTables{}, files: map[string]keyedFile{"proc/net/sockstat": pairKeys, "proc/net/sockstat6": pairKeys},
-			spread: 2, // entries and growth
-			// A protocol that is not in the kernel has no sockets.
-			dependent: map[string]string{"proc/net/sockstat UDPLITE:": "cache.entries||udp cache.growth||udp", "proc/net/sockstat UDPLITE: inuse": "cache.entries||udp cache.growth||udp",
-				"proc/net/sockstat6 UDPLITE6:": "cache.entries||udp cache.growth||udp", "proc/net/sockstat6 UDPLITE6: inuse": "cache.entries||udp cache.growth||udp",
-				"proc/net/sockstat6 ": "cache.entries||udp cache.growth||udp cache.entries||tcp-est cache.growth||tcp-est"}},
-		"softirqs": {collector: Softirqs{}, files: map[string]keyedFile{"proc/softirqs": lineKeys}},
-		"caches":   {collector: Caches{}, files: map[string]keyedFile{"proc/sys/fs/dentry-state": number, "proc/sys/fs/inode-state": number, "proc/sys/fs/file-nr": number}},
-	}
-}
-
-// cgroupKeyFiles is a machine with a control group of the version.
-func cgroupKeyFiles(version int) keyedMachine {
-	number := columnKeys(0, 10)
-	// The lines of a device are no keys: a group without them used none.
-	devices := func(keyed keyedFile, device string) keyedFile {
-		return keyedFile{grow: keyed.grow, cut: func(text string) map[string]string {
-			all := keyed.cut(text)
-			delete(all, "all")
-			delete(all, device)
-			return all
-		}}
-	}
-	ioLines := keyedFile{grow: growFrom(2, 10), cut: func(text string) map[string]string {
-		all := map[string]string{}
-		for _, kind := range []string{"Read", "Write", "Discard"} {
-			line, _, _ := strings.Cut(text[strings.Index(text, "254:0 "+kind):], "\n")
-			all[kind] = strings.Replace(text, line+"\n", "", 1)
-		}
-		return all
-	}}
-	k := keyedMachine{collector: Cgroups{}, beside: map[string]string{"cg/u/cgroup.stat": "nr_descendants 1\n"}, files: map[string]keyedFile{}, texts: map[string]string{}}
-	add := func(name string, keyed keyedFile, text string) {
-		k.files[name], k.texts[name] = keyed, text
-	}
-	if version == 2 {
-		at := "cg/u/a/"
-		k.touches = map[string]string{at + "cpu.stat": "cgroup.cpu cgroup.periods cgroup.throttled"}
-		// Without its controller no group has a quota.
-		k.dependent = map[string]string{at + "cpu.max ": "cgroup.quota"}
-		k.beside["proc/self/mountinfo"] = "41 31 0:40 / DIR/cg/u rw - cgroup2 cgroup2 rw\n"
-		add(at+"cpu.stat", lineKeys, "usage_usec 900\nuser_usec 500\nsystem_usec 400\nnr_periods 10\nnr_throttled 3\nthrottled_usec 700\n")
-		add(at+"cpu.max", keyedFile{cut: number.cut, grow: func(s string) string { return s }}, "50000 100000\n")
-		add(at+"memory.current", number, "5000\n")
-		add(at+"memory.max", number, "90000\n")
-		add(at+"memory.high", number, "80000\n")
-		add(at+"memory.stat", lineKeys, "anon 300\nfile 700\nkernel 90\n")
-		add(at+"memory.events", lineKeys, "low 0\nhigh 5\nmax 7\noom 2\noom_kill 3\n")
-		add(at+"io.stat", devices(optionKeys, "254:0"), "254:0 rbytes=100 wbytes=200 rios=3 wios=4 dbytes=50 dios=6\n")
-		add(at+"pids.current", number, "7\n")
-		for _, resource := range []string{"cpu", "memory", "io"} {
-			add(at+resource+".pressure", optionKeys, "some avg10=0.00 avg60=0.00 avg300=0.00 total=100\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=50\n")
-		}
-		return k
-	}
-	mounts := ""
-	for i, c := range []string{"cpu,cpuacct", "memory", "blkio", "pids"} {
-		mounts += fmt.Sprintf("3%d 31 0:3%d / DIR/cg/%s rw - cgroup cgroup rw,%s\n", i, i, c, c)
-		k.beside["cg/"+c+"/release_agent"] = "\n"
-	}
-	k.beside["proc/self/mountinfo"] = mounts
-	add("cg/cpu,cpuacct/a/cpuacct.usage", number, "2000000000\n")
-	add("cg/cpu,cpuacct/a/cpuacct.stat", lineKeys, "user 100\nsystem 100\n")
-	add("cg/cpu,cpuacct/a/cpu.stat", lineKeys, "nr_periods 10\nnr_throttled 1\nthrottled_time 500\n")
-	add("cg/cpu,cpuacct/a/cpu.cfs_period_us", number, "100000\n")
-	add("cg/cpu,cpuacct/a/cpu.cfs_quota_us", number, "150000\n")
-	add("cg/memory/a/memory.usage_in_bytes", number, "5000\n")
-	add("cg/memory/a/memory.limit_in_bytes", number, "90000\n")
-	add("cg/memory/a/memory.stat", lineKeys, "cache 0\nrss 0\nhierarchical_memory_limit 70000\ntotal_cache 70\ntotal_rss 30\n")
-	add("cg/memory/a/memory.kmem.usage_in_bytes", number, "90\n")
-	add("cg/memory/a/memory.failcnt", number, "1\n")
-	add("cg/memory/a/memory.oom_control", lineKeys, "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
-	add("cg/blkio/a/blkio.throttle.io_service_bytes_recursive", ioLines, "254:0 Read 4096\n254:0 Write 10\n254:0 Discard 5\n254:0 Total 4111\n")
-	add("cg/pids/a/pids.current", number, "7\n")
-	return k
-}
-
-// processKeyFiles is a machine with one process, and no taskstats.
-func processKeyFiles() keyedMachine {
-	now := 100 * measure.Second
-	p := madeUp{pid: 7, parent: 1, comm: "busy", usr: 100, sys: 50, minor: 10, major: 1, start: 500, rss: 3, wait: 4}
-	k := keyedMachine{collector: Processes{now: func() measure.Span { return now }, passwd: "/dev/null"}, texts: p.files("1505000000 2000 30", 20, 10, 100),
-		files: map[string]keyedFile{}, beside: map[string]string{"proc/sys/kernel/task_delayacct": "1\n",
-			"proc/stat": "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 9 9 9 9 9 9 9 9 9 9\nctxt 1\n"}}
-	k.texts["proc/7/limits"] = "Limit Soft Limit Hard Limit Units\nMax open files 1024 4096 files\n"
-	before := p
-	p.usr, p.sys, p.minor, p.major, p.rss, p.wait, p.state = 130, 60, 15, 2, 4, 9, "R"
-	k.next = p.files("1907000000 5000 41", 27, 14, 150)
-	k.next["proc/7/limits"] = k.texts["proc/7/limits"]
-	of := keyedFile{must: true, cut: cutLines} // a process without it has ended
-	for file, keyed := range map[string]keyedFile{"7/io": of, "7/status": of, "self/schedstat": columnKeys(0, 10), "self/io": {cut: func(string) map[string]string { return nil }, grow: strings.ToUpper}, "7/limits": lineKeys, "7/stat": statColumns} {
-		k.files["proc/"+file] = keyed
-	}
-	k.texts["proc/self/io"] = "rchar: 1\n"
-	for name, text := range before.files("1 1 1", 1, 1, 1) {
-		k.beside[strings.Replace(name, "proc/7/", "proc/7/task/7/", 1)] = text
-	}
-	k.texts["proc/self/schedstat"] = "1 1 1\n"
-	k.spread = 2                                                     // of the process and of its thread
-	k.dependent = map[string]string{"proc/7/status": "process.info", // a user that is not known is an empty word
-		"proc/self/schedstat": "process.cpu thread.cpu"} // then known to the tick
-	for name, text := range k.texts {
-		if _, keyed := k.files[name]; !keyed {
-			k.beside[name] = text
-		}
-	}
-	return k
-}
-
-// statColumns are the columns of a process' stat line, of which 42 with the disk waits came with
-// 2.6.18.
-var statColumns = keyedFile{must: true, cut: func(text string) map[string]string {
-	all, w := map[string]string{}, strings.Fields(text)
-	for n := 24; n < len(w); n++ {
-		all[fmt.Sprintf("columns from %d on", n+1)] = strings.Join(w[:n], " ") + "\n"
-	}
-	return all
-}}
-
-// socketTables are NetCaches without what netlink tells of this machine.
-type socketTables struct{ NetCaches }
-
-func (s socketTables) Open(env *Env, want Want) (Reading, error) {
-	r, err := s.NetCaches.Open(env, want)
-	if err != nil {
-		return nil, err
-	}
-	return socketTablesReading{r.(*netCaches)}, nil
-}
-
-type socketTablesReading struct{ *netCaches }
-
-func (r socketTablesReading) Read(o *Out) error {
-	for _, s := range r.spaces.list {
-		rest := time.Now().Add(time.Hour)
-		s.data.neighbourPace.next, s.data.fdbPace.next = rest, rest
-	}
-	return r.netCaches.Read(o)
-}
-
 // readings opens the collector on the files and takes two readings. What it can't read has no rows,
 // and is unmeasured.
 func (k *keyedMachine) readings(t *testing.T, first, second map[string]string) map[measure.StatID]keyedRows {
 	t.Helper()
-	m := &machine{t: t, dir: t.TempDir()}
-	m.env.Root.Proc, m.env.Root.Sys = m.dir+"/proc", m.dir+"/sys"
+	m := emptyMachine(t)
 	for name, text := range k.beside {
 		m.put(map[string]string{name: strings.ReplaceAll(text, "DIR", m.dir)})
 	}
 	m.put(first)
-	m.out = newOut(k.collector.Stats(), newDictionary(), false)
-	var err error
-	m.reading, err = k.collector.Open(&m.env, wantAll(k.collector))
+	err := m.tryOpen(k.collector)
 	if err == nil {
 		defer m.reading.Close()
 	}
 	for i, text := range []map[string]string{first, second} {
-		m.out.before = time.Now().Add(-time.Minute)
-		m.out.start(i == 0)
+		m.now = m.now.Add(time.Minute)
+		m.out.start(i == 0, m.now)
 		m.put(text)
 		failed := err
 		if failed == nil {
@@ -408,12 +199,12 @@ type keyedRows struct {
 }
 
 func rowsByStat(out *Out) map[measure.StatID]keyedRows {
-	all, stats := map[measure.StatID]keyedRows{}, map[measure.StatID]measure.Stat{}
-	for _, st := range out.stats {
-		stats[st.ID] = st
+	all, sparse := map[measure.StatID]keyedRows{}, map[measure.StatID]bool{}
+	for _, t := range out.Tables() {
+		sparse[t.Stat().ID] = t.Stat().Sparse
 	}
 	for _, b := range out.finish(nil) {
-		k := keyedRows{rows: map[string]float64{}, sparse: stats[b.Stat].Sparse, unmeasured: b.Over.Start == b.Over.End, notes: slices.Clone(b.Notes)}
+		k := keyedRows{rows: map[string]float64{}, sparse: sparse[b.Stat], unmeasured: b.Over.Start == b.Over.End, notes: slices.Clone(b.Notes)}
 		for i := range b.Rows() {
 			var words []string
 			for _, l := range b.Key(i) {
@@ -426,10 +217,10 @@ func rowsByStat(out *Out) map[measure.StatID]keyedRows {
 	return all
 }
 
-// TestMissingKeys: a kernel that lacks a key, a line, a file or the last columns of one makes the
+// checkMissingKeys: a kernel that lacks a key, a line, a file or the last columns of one makes the
 // rows of that key missing or unknown with a note, and changes no other row. It never makes one 0.
-func TestMissingKeys(t *testing.T) {
-	for name, k := range keyedMachines() {
+func checkMissingKeys(t *testing.T, machines map[string]keyedMachine) {
+	for name, k := range machines {
 		t.Run(name, func(t *testing.T) {
 			first, second := map[string]string{}, map[string]string{}
 			for file, keyed := range k.files {
@@ -526,13 +317,13 @@ func (k *keyedMachine) depends(file, key, row string) bool {
 	return false
 }
 
-// TestNothingBelowZero: whatever numbers a file has - those of a container's stand-in for it, or a
+// checkNothingBelowZero: whatever numbers a file has - those of a container's stand-in for it, or a
 // torn reading - no amount and no level is below zero, and none that is made by subtraction wraps
 // around. Only growth that is declared as signed and what the kernel itself shows below zero (Tcp
 // MaxConn) may be.
-func TestNothingBelowZero(t *testing.T) {
+func checkNothingBelowZero(t *testing.T, machines map[string]keyedMachine) {
 	absurd := []string{"0", "2147483649", "9223372036854775809", "18446744073709551488"}
-	for name, k := range keyedMachines() {
+	for name, k := range machines {
 		t.Run(name, func(t *testing.T) {
 			first, second := map[string]string{}, map[string]string{}
 			for file, keyed := range k.files {

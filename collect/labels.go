@@ -43,3 +43,6 @@ func (l *wordLabels) of(o *Out, words []string) []measure.Label {
 	}
 	return l.labels
 }
+
+// at returns the label of word i. Valid after labels of this reading.
+func (l *wordLabels) at(i int) measure.Label { return l.labels[i] }

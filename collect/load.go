@@ -77,19 +77,13 @@ func (Schedstat) Stats() []measure.Stat {
 func (Schedstat) Open(env *Env, want Want) (Reading, error) {
 	f, err := env.Root.OpenProc("schedstat")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &missing{"this kernel does not measure run-queue waits by CPU (built without CONFIG_SCHEDSTATS)"}
+		return nil, unsupported("this kernel does not measure run-queue waits by CPU (built without CONFIG_SCHEDSTATS)")
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &schedstatReading{file: f}, nil
 }
-
-// missing is an error of what this kernel has not.
-type missing struct{ text string }
-
-func (m *missing) Error() string        { return m.text }
-func (m *missing) Is(target error) bool { return target == measure.ErrUnsupported }
 
 type schedstatReading struct {
 	file    *kernel.File

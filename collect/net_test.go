@@ -3,6 +3,7 @@ package collect
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/measure"
 )
@@ -48,7 +49,7 @@ func tick(t testing.TB, c Collector, env *Env, ids ...string) *ticker {
 func (k *ticker) read() []*measure.Batch {
 	k.t.Helper()
 	k.words.startTick()
-	k.out.start(k.ticks == 0)
+	k.out.start(k.ticks == 0, time.Now())
 	k.ticks++
 	if err := k.reading.Read(k.out); err != nil {
 		k.t.Fatal(err)
@@ -78,4 +79,16 @@ func (k *ticker) rows() map[string]float64 {
 		}
 	}
 	return rows
+}
+
+// untilRows takes readings until one satisfies f.
+func untilRows(t testing.TB, k *ticker, what string, f func(map[string]float64) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if f(k.rows()) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond) // between two looks at the condition
+	}
+	t.Fatal("waited for " + what)
 }

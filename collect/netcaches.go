@@ -158,7 +158,7 @@ func openTables(s *space[*tables]) (*tables, error) {
 	if t.sock4, err = s.file("net/sockstat"); err != nil {
 		return nil, err
 	}
-	if t.routes, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Strict: true, Alone: s.root.Alone}); err != nil {
+	if t.routes, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Strict: true}); err != nil {
 		t.shut()
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"unsafe"
 
-	"culprit/kernel"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -51,10 +49,10 @@ func (s *scratch) free() {
 
 // driverCounters reads the counters of a device: struct ethtool_stats, u32 cmd, n_stats, then as many u64. The slice is valid
 // until the scratch is used again; nil when the driver has none.
-func driverCounters(root kernel.Root, fd int, name string, room []byte) []uint64 {
+func driverCounters(fd int, name string, room []byte) []uint64 {
 	native.PutUint32(room, unix.ETHTOOL_GSTATS)
 	native.PutUint32(room[4:], 0)
-	if ethtoolCall(root, fd, name, unsafe.Pointer(&room[0])) != 0 {
+	if ethtoolCall(fd, name, unsafe.Pointer(&room[0])) != 0 {
 		return nil
 	}
 	n := int(native.Uint32(room[4:]))
@@ -70,7 +68,7 @@ func counterNames(fd int, name string, n int, room []byte) []string {
 	native.PutUint32(room, unix.ETHTOOL_GSTRINGS)
 	native.PutUint32(room[4:], setOfCounters)
 	native.PutUint32(room[8:], uint32(n))
-	if ethtoolCall(kernel.Root{}, fd, name, unsafe.Pointer(&room[0])) != 0 || int(native.Uint32(room[8:])) != n {
+	if ethtoolCall(fd, name, unsafe.Pointer(&room[0])) != 0 || int(native.Uint32(room[8:])) != n {
 		return nil
 	}
 	names := make([]string, n)
@@ -105,7 +103,7 @@ func (e *ethtools) drivers(o *Out, table *Table, links []*link, read uint32, roo
 		if t == nil || l.counted != read || t.driver == "" || t.bare {
 			continue
 		}
-		values := driverCounters(e.root, e.fd, l.name, room)
+		values := driverCounters(e.fd, l.name, room)
 		if len(values) == 0 {
 			t.bare = true
 			continue
@@ -119,7 +117,7 @@ func (e *ethtools) drivers(o *Out, table *Table, links []*link, read uint32, roo
 			}
 			s = &driverStrings{names: names, last: make([]uint64, len(names)), labels: make([]label, len(names)), epoch: -1}
 			t.strings = s
-			if values = driverCounters(e.root, e.fd, l.name, room); len(values) != len(names) {
+			if values = driverCounters(e.fd, l.name, room); len(values) != len(names) {
 				continue
 			}
 		}

@@ -21,7 +21,6 @@ type ethtools struct {
 	family  kernel.Family //
 	events  *kernel.Conn  // ethtool's own events (ethtool -s); nil when they can't be had
 	fd      int           // any socket of the namespace, for ioctl; -1 none
-	root    kernel.Root
 
 	stale   bool
 	when    time.Time
@@ -148,12 +147,12 @@ func (e *ethtools) of(l *link) *ethtool {
 	return &e.none
 }
 
-// refresh asks again when it is time. quiet says that no events wait. It gives a text for a note when something could not be asked.
-func (e *ethtools) refresh(links []*link, now time.Time, quiet bool) (changed bool, note string) {
+// refresh asks again when it is time. It gives a text for a note when something could not be asked.
+func (e *ethtools) refresh(links []*link, now time.Time) (changed bool, note string) {
 	if e.failed != "" {
 		return false, e.failed
 	}
-	if e.events != nil && !quiet && e.events.Receive(0, e.onEvent) != nil {
+	if e.events != nil && e.events.Receive(0, e.onEvent) != nil {
 		e.stale = true
 	}
 	if !e.stale && now.Sub(e.when) < stillFacts {
@@ -414,19 +413,20 @@ var (
 const ethtoolGLinkSettings = 0x4c // ETHTOOL_GLINKSETTINGS, since 4.6
 
 // ethtoolCall is ioctl SIOCETHTOOL on the named device; data starts with the command.
-func ethtoolCall(root kernel.Root, fd int, name string, data unsafe.Pointer) unix.Errno {
+func ethtoolCall(fd int, name string, data unsafe.Pointer) unix.Errno {
 	var q ifreqData
 	if copy(q.name[:unix.IFNAMSIZ-1], name) < len(name) {
 		return unix.EINVAL
 	}
 	q.data = data
-	return root.Ioctl(fd, unix.SIOCETHTOOL, unsafe.Pointer(&q))
+	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&q)))
+	return e
 }
 
 // driverInfo gives the driver's name and the bus address (ETHTOOL_GDRVINFO); "" where the device has none.
 func driverInfo(fd int, name string) (driver, bus string) {
 	info := &ethtoolDriverInfo{cmd: unix.ETHTOOL_GDRVINFO}
-	if ethtoolCall(kernel.Root{}, fd, name, unsafe.Pointer(info)) != 0 {
+	if ethtoolCall(fd, name, unsafe.Pointer(info)) != 0 {
 		return "", ""
 	}
 	return cString(info.driver[:]), cString(info.bus[:])
@@ -436,12 +436,12 @@ func driverInfo(fd int, name string) (driver, bus string) {
 // how long the lists are, the second has the answer.
 func linkSettings(fd int, name string, t *ethtool) {
 	s := &ethtoolLinkSettings{cmd: ethtoolGLinkSettings}
-	if ethtoolCall(kernel.Root{}, fd, name, unsafe.Pointer(s)) != 0 || s.words >= 0 {
+	if ethtoolCall(fd, name, unsafe.Pointer(s)) != 0 || s.words >= 0 {
 		return
 	}
 	words := -s.words
 	*s = ethtoolLinkSettings{cmd: ethtoolGLinkSettings, words: words}
-	if ethtoolCall(kernel.Root{}, fd, name, unsafe.Pointer(s)) != 0 || s.words != words {
+	if ethtoolCall(fd, name, unsafe.Pointer(s)) != 0 || s.words != words {
 		return
 	}
 	t.duplex, t.autoneg = s.duplex, s.autoneg

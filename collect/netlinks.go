@@ -3,6 +3,7 @@ package collect
 import (
 	"encoding/binary"
 	"fmt"
+	"sort"
 	"strconv"
 
 	"culprit/kernel"
@@ -381,4 +382,8 @@ func (a *address) scopeWord() string {
 		return "host"
 	}
 	return strconv.Itoa(int(a.scope))
+}
+
+func sortLinks(list []*link) {
+	sort.Slice(list, func(i, j int) bool { return list[i].index < list[j].index })
 }

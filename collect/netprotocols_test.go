@@ -82,7 +82,7 @@ func TestNetProtocolsBroken(t *testing.T) {
 		"no colon":         "Ip\nIp\n",
 	} {
 		m := protocolMachine(t, map[string]string{"proc/net/snmp": text})
-		m.out.start(true)
+		m.start(true)
 		if err := m.reading.Read(m.out); err == nil || !strings.Contains(err.Error(), "net/snmp") {
 			t.Errorf("%s: %v", name, err)
 		}

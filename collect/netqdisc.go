@@ -308,7 +308,7 @@ func grown32(o *Out, last, now uint32) float64 {
 	if d := now - last; d < 1<<31 {
 		return float64(d)
 	}
-	o.reset = true
+	o.MarkReset()
 	return measure.NaN
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -143,7 +142,7 @@ type space[T any] struct {
 	data   T
 	failed string // why it can't be looked at; then data is zero
 	epoch  int
-	word   label
+	word   measure.Label
 	said   bool
 }
 
@@ -256,7 +255,7 @@ func (s *space[T]) file(name string) (*kernel.File, error) {
 }
 
 // label gives the label of the namespace's name.
-func (s *space[T]) label(o *Out) label {
+func (s *space[T]) label(o *Out) measure.Label {
 	if !s.said || s.epoch != o.Epoch {
 		s.word, s.epoch, s.said = o.Label(s.name), o.Epoch, true
 	}
@@ -269,10 +268,6 @@ func (s *space[T]) of() string {
 		return ""
 	}
 	return " of namespace " + strconv.Quote(s.name)
-}
-
-func sortLinks(list []*link) {
-	sort.Slice(list, func(i, j int) bool { return list[i].index < list[j].index })
 }
 
 // CheckNetns says whether Env.Netns names network namespaces that can be looked at: a *measure.Diagnostic on "--netns NAME" when there is

@@ -148,7 +148,6 @@ type devices struct {
 	space  *space[*devices]
 	routes *kernel.Conn
 	events *kernel.Conn // nil when events can't be had: then everything is read again each time
-	quiet  kernel.Quiet // of these events and those of tools
 	tools  ethtools
 
 	stale  changes
@@ -183,10 +182,10 @@ type changes struct{ links, addresses, routes, qdiscs, queues bool } // qdiscs a
 func (n *netDevices) openSpace(s *space[*devices]) (*devices, error) {
 	d := &devices{space: s, links: map[int32]*link{}, stale: changes{true, true, true, true, true}}
 	var err error
-	if d.routes, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Strict: true, Alone: s.root.Alone}); err != nil {
+	if d.routes, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Strict: true}); err != nil {
 		return nil, err
 	}
-	if d.events, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Alone: s.root.Alone}); err == nil {
+	if d.events, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{}); err == nil {
 		for _, group := range [...]uint32{unix.RTNLGRP_LINK, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR} {
 			if err = d.events.Join(group); err != nil {
 				d.events.Close()
@@ -195,12 +194,10 @@ func (n *netDevices) openSpace(s *space[*devices]) (*devices, error) {
 			}
 		}
 	}
-	d.tools.root = s.root
 	d.tools.open(func(protocol int) (*kernel.Conn, error) {
-		return kernel.Dial(protocol, kernel.NetlinkOptions{Alone: s.root.Alone})
+		return kernel.Dial(protocol, kernel.NetlinkOptions{})
 	}, plainSocket)
 	d.tools.ask(n.want.Stat("net.device.modes"), n.want.Stat("net.ring.size"))
-	d.quiet.Watch(d.events, d.tools.events)
 
 	d.qdiscs.open()
 	if n.want.Stat("net.device.uses") {
@@ -228,7 +225,6 @@ const rtextFilterSkipStats = 1 << 3
 
 func (d *devices) shut() {
 	d.routes.Close()
-	d.quiet.Close()
 	d.events.Close()
 	d.tools.close()
 	d.uses.close()
@@ -282,11 +278,9 @@ func (n *netDevices) Read(o *Out) error {
 // gather reads the namespace's state and counters.
 func (d *devices) gather(n *netDevices, o *Out) error {
 	d.now = n.reads
-	quiet := d.quiet.Now()
 	switch {
 	case d.events == nil:
 		d.stale = changes{true, true, true, true, true}
-	case quiet:
 	case d.events.Receive(0, d.onChange) != nil:
 		d.stale = changes{true, true, true, true, true} // ErrOverrun: something changed, nobody knows what
 	}
@@ -331,7 +325,7 @@ func (d *devices) gather(n *netDevices, o *Out) error {
 		}
 	}
 	if t := &n.tables; t.bound() || t.info != nil || t.modes != nil || t.ring != nil || t.driver != nil {
-		changed, note := d.tools.refresh(d.order, time.Now(), quiet)
+		changed, note := d.tools.refresh(d.order, time.Now())
 		if changed {
 			for _, l := range d.order {
 				l.info = l.info[:0]
@@ -555,7 +549,7 @@ func grown(o *Out, last, now uint64) float64 {
 	case strconv.IntSize == 32 && last <= 1<<32-1 && last > 3<<30 && now < 1<<30:
 		return float64(now + 1<<32 - last)
 	}
-	o.reset = true
+	o.MarkReset()
 	return measure.NaN
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"culprit/measure"
 )
@@ -13,7 +14,7 @@ import (
 // TestShape: batches of one shape have the same rows, and rows that stay have one shape.
 func TestShape(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
-	fields := words("a", "b")
+	fields := []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}}
 	stats := []measure.Stat{
 		{ID: "x.like.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
 		{ID: "x.lead.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
@@ -29,7 +30,7 @@ func TestShape(t *testing.T) {
 	kept := false
 	for n := range 5000 {
 		d.startTick()
-		o.start(n == 0)
+		o.start(n == 0, time.Now())
 		changed := len(rows) == 0 || rnd.IntN(4) == 0
 		if changed {
 			rows = rows[:0]
@@ -79,7 +80,7 @@ func TestShape(t *testing.T) {
 
 // TestLike: tables that share keys give the batches that they give alone, reading after reading, whether their rows are the other's or not.
 func TestLike(t *testing.T) {
-	fields := words("a", "b")
+	fields := []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}}
 	stats := []measure.Stat{
 		{ID: "x.lead.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
 		{ID: "x.like.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
@@ -94,7 +95,7 @@ func TestLike(t *testing.T) {
 	like.Like(nil)
 	(*Table)(nil).Like(lead)
 	for n, rows := range []string{"", "11111", "1101", "0111", "11112", "1111", "", "10", "11", "2"} {
-		o.start(false)
+		o.start(false, time.Now())
 		for i, kind := range rows {
 			key := []measure.Label{o.Number(int64(i)), o.Number(int64(n))}
 			lead.Put(float64(i), key...)
@@ -119,7 +120,7 @@ func TestLike(t *testing.T) {
 		}
 	}
 	if n := testing.AllocsPerRun(10, func() {
-		o.start(false)
+		o.start(false, time.Now())
 		for i := range 100 {
 			lead.Put(1, measure.Label(i&1), 0)
 			like.Put(1, measure.Label(i&1), 0)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"culprit/kernel"
 )
@@ -102,11 +103,11 @@ func (c *ownerCase) want(inode uint32, owner string) {
 	c.t.Helper()
 	words := newDictionary()
 	out := newOut(nil, words, false)
-	out.start(false)
+	out.start(false, time.Now())
 	c.epoch++ // no labels of an earlier dictionary
 	out.Epoch = c.epoch
 	l := c.o.labels(out, c.sockets[inode])
-	if got := words.words[l[0]] + " " + words.words[l[1]]; got != owner {
+	if got := words.word(l[0]) + " " + words.word(l[1]); got != owner {
 		c.t.Errorf("tick %d: socket %d belongs to %q, want %q", c.tick, inode, got, owner)
 	}
 }

@@ -67,7 +67,7 @@ func newLive(t testing.TB, c Processes) *live {
 
 func (l *live) read(first bool) map[string]float64 {
 	l.t.Helper()
-	l.out.start(first)
+	l.out.start(first, time.Now())
 	if err := l.reading.Read(l.out); err != nil {
 		l.t.Fatal(err)
 	}

@@ -517,7 +517,7 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 			}
 		}
 		*m.clock += measure.Second
-		m.out.start(false)
+		m.start(false)
 		if err := m.reading.Read(m.out); err != nil {
 			t.Error(err)
 		}

@@ -192,7 +192,7 @@ func hidePID(dir *kernel.Dir, buf []byte) string {
 			continue
 		}
 		hide = "" // a later mount covers an earlier one
-		for _, o := range bytes.Split([]byte(m.super), []byte(",")) {
+		for _, o := range bytes.Split([]byte(m.options), []byte(",")) {
 			if v, ok := bytes.CutPrefix(o, []byte("hidepid=")); ok && string(v) != "0" && string(v) != "off" {
 				hide = string(v)
 			}

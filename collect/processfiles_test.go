@@ -127,7 +127,7 @@ func FuzzFilesLimit(f *testing.F) {
 func TestNoProcessesInProc(t *testing.T) {
 	m := newProcessMachine(t, nil)
 	for _, first := range []bool{true, false} {
-		m.out.start(first)
+		m.start(first)
 		err := m.reading.Read(m.out)
 		if err == nil || !strings.Contains(err.Error(), "not mounted") {
 			t.Fatalf("no process in /proc: %v", err)

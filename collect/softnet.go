@@ -155,37 +155,3 @@ func (r *softnetReading) nth(n int) int {
 }
 
 func (r *softnetReading) Close() { r.file.Close() }
-
-// parseCPUList reads a list as "0-3,8,10-11\n", appending to dst. False when it is something else; an empty list is one.
-func parseCPUList(dst []int, b []byte) ([]int, bool) {
-	for len(b) > 0 && b[len(b)-1] == '\n' {
-		b = b[:len(b)-1]
-	}
-	for len(b) > 0 {
-		var part []byte
-		part, b = cutAt(b, ',')
-		from, to := cutAt(part, '-')
-		lo, err := kernel.ParseUint(from)
-		hi := lo
-		if err == nil && to != nil {
-			hi, err = kernel.ParseUint(to)
-		}
-		if err != nil || hi < lo || hi >= 1<<16 {
-			return dst, false
-		}
-		for ; lo <= hi; lo++ {
-			dst = append(dst, int(lo))
-		}
-	}
-	return dst, true
-}
-
-// cutAt parts b at the first sep; rest is nil where there is none.
-func cutAt(b []byte, sep byte) (part, rest []byte) {
-	for i, c := range b {
-		if c == sep {
-			return b[:i], b[i+1:]
-		}
-	}
-	return b, nil
-}

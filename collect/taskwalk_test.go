@@ -133,26 +133,3 @@ func TestProcessOfWhichOnlyAThreadIsSeen(t *testing.T) {
 		t.Errorf("signs %+v: those of 5 are not known, those of 9 are of both its threads", w.found)
 	}
 }
-
-// Who shows other namespaces than before has them listed at once.
-func TestShownNamespacesAreListed(t *testing.T) {
-	var n namespaces
-	later := time.Now().Add(time.Hour)
-	for i, c := range []struct {
-		shown []kernel.Task
-		now   bool
-	}{
-		{[]kernel.Task{{PID: 1, Net: 100}}, true},
-		{[]kernel.Task{{PID: 1, Net: 100, Run: 5}}, false},
-		{[]kernel.Task{{PID: 1, Net: 100}, {PID: 7, Net: 200}}, true},
-		{[]kernel.Task{{PID: 1, Net: 100}, {PID: 8, Net: 200}}, true},
-		{[]kernel.Task{{PID: 1, Net: 100}}, true},
-	} {
-		n.next = later
-		n.show(c.shown)
-		if n.next.IsZero() != c.now {
-			t.Errorf("%d: %v shown: listed at once %v, want %v", i, c.shown, n.next.IsZero(), c.now)
-		}
-	}
-	(*namespaces)(nil).show(nil) // nobody looks for any
-}

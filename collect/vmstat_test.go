@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/kernel"
 	"culprit/measure"
@@ -70,7 +71,7 @@ func TestVmstatOfKernels(t *testing.T) {
 			m := newMachine(t, Vmstat{}, map[string]string{"proc/vmstat": text(0)})
 			m.read(true)
 			m.put(map[string]string{"proc/vmstat": text(1)})
-			m.out.start(false)
+			m.start(false)
 			if err := m.reading.Read(m.out); err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +128,7 @@ func TestVmstatOfThisKernel(t *testing.T) {
 	}
 	defer r.Close()
 	out := newOut(Vmstat{}.Stats(), newDictionary(), false)
-	out.start(true)
+	out.start(true, time.Now())
 	if err := r.Read(out); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func FuzzMemory(f *testing.F) {
 		}
 		defer r.Close()
 		out := newOut(Memory{}.Stats(), newDictionary(), false)
-		out.start(true)
+		out.start(true, time.Now())
 		r.(*memoryReading).put(out, b)
 		got := rowsOf(t, out)
 		for row, v := range got {

@@ -32,9 +32,9 @@ func TestWholes(t *testing.T) {
 		}
 	}
 	for _, id := range []measure.StatID{"process.cpu", "thread.cpu"} {
-		q, err := measure.ParseQuery(all[id].Whole.Sentence)
+		q, err := measure.ParseQuery(all[id].Whole.Query)
 		if err != nil || len(q.By) != 0 || all[q.Stat].Unit != all[id].Unit || all[q.Stat].Kind != all[id].Kind {
-			t.Errorf("the whole of %s is %q: %v", id, all[id].Whole.Sentence, err)
+			t.Errorf("the whole of %s is %q: %v", id, all[id].Whole.Query, err)
 		}
 	}
 }

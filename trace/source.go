@@ -339,7 +339,7 @@ func (s *Source) Cost(id measure.StatID) measure.Span {
 }
 
 // Outside gives the CPU time that the script's programs have taken, in whatever process they ran.
-func (s *Source) Outside() measure.Span {
+func (s *Source) ExternalCost() measure.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return measure.Span(s.outside)
@@ -386,7 +386,6 @@ func (s *Source) run(ctx context.Context, queries []measure.Query, sink measure.
 		return fmt.Errorf("run %d queries: step %v is not positive", len(queries), queries[0].Step)
 	}
 	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
-	defer plan.Close()
 	r := newReader(s, queries)
 	defer func() {
 		s.do(context.WithoutCancel(ctx), func(bool) { r.close() })

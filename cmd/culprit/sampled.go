@@ -10,8 +10,8 @@ import (
 
 	"culprit/kernel"
 	"culprit/measure"
+	"culprit/profile"
 	"culprit/trace"
-	"culprit/view/flame"
 	"culprit/view/web"
 )
 
@@ -42,18 +42,18 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 		return nil, err
 	}
 	cut := int64(0)
-	t := flame.OfSampled(func(yield func(flame.Sampled) bool) {
+	t := profile.OfSampled(func(yield func(profile.Sampled) bool) {
 		for s := range got.Stacks {
 			if len(s.Kernel) >= trace.ProfileFrames || len(s.User) >= trace.ProfileFrames {
 				cut += s.Count
 			}
-			if !yield(flame.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, Count: s.Count, Amount: float64(s.Count)}) {
+			if !yield(profile.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, Count: s.Count, Amount: float64(s.Count)}) {
 				return
 			}
 		}
 	})
 	t.Seconds = got.Took.Seconds() * float64(cpus)
-	t.Taken = flame.Taken{At: began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
+	t.Taken = profile.Taken{At: began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
 	t.Notes = got.Notes
 	if cut > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("the stacks of %d samples have %d frames, which is the most: they may have been longer", cut, trace.ProfileFrames))

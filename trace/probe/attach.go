@@ -223,9 +223,7 @@ func (a *Attachment) Missed() Missed {
 	var m Missed
 	seen := map[*ebpf.Program]bool{}
 	for _, l := range a.links {
-		if n, ok := l.link.Missed(); ok {
-			m.Returns += n
-		}
+		m.Returns += l.link.Missed()
 		if p := l.placed.Program; !seen[p] {
 			seen[p] = true
 			if stats, err := p.Stats(); err == nil {

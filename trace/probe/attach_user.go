@@ -75,7 +75,7 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 			continue
 		}
 		for i, s := range g.spots {
-			link, err := e.root.AttachUprobe(p.Program, kernel.UserProbe{
+			link, err := kernel.AttachUprobe(p.Program, kernel.UserProbe{
 				Path: g.code.Opened(), Offset: s.offset, Return: p.Probes[g.which[i]].Site == check.SiteUretprobe, PID: g.pid, Semaphore: s.semaphore, Cookie: uint64(g.which[i]),
 			})
 			if err != nil {
@@ -111,7 +111,7 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 		return fmt.Errorf("this kernel lets no program write into a process (bpf_probe_write_user): %w", measure.ErrUnsupported)
 	}
 	defer prog.Close() // the link keeps it
-	link, err := e.root.AttachUprobe(prog, kernel.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid})
+	link, err := kernel.AttachUprobe(prog, kernel.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid})
 	if err != nil {
 		return err
 	}

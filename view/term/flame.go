@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"culprit/measure"
+	"culprit/profile"
 	"culprit/view"
-	"culprit/view/flame"
 
 	"github.com/spf13/cobra"
 )
@@ -45,21 +45,23 @@ func (o *pictured) flags(c *cobra.Command) {
 // A written is a format that profiles are written in.
 type written struct {
 	ending string
-	write  func(io.Writer, *flame.Tree, flame.Picture) error
-	differ func(io.Writer, *flame.Diff, flame.Picture) error // nil: it can't show a difference
-	least  func(flame.Picture) float64                       // the share of the whole below which it shows nothing; nil: it shows all
+	write  func(io.Writer, *profile.Tree, profile.Picture) error
+	differ func(io.Writer, *profile.Diff, profile.Picture) error // nil: it can't show a difference
+	least  func(profile.Picture) float64                         // the share of the whole below which it shows nothing; nil: it shows all
 }
 
 // formats are those that can be written.
 func formats() []written {
 	return []written{
-		{"svg", flame.WriteSVG, flame.WriteDiffSVG, flame.Picture.Least},
-		{"html", flame.WriteHTML, flame.WriteDiffHTML, nil},
-		{"folded", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteFolded(w, t) },
-			func(w io.Writer, d *flame.Diff, _ flame.Picture) error { return flame.WriteDiffFolded(w, d) }, nil},
-		{"pb.gz", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WritePProf(w, t) }, nil, nil},
-		{"json", func(w io.Writer, t *flame.Tree, p flame.Picture) error { return flame.WriteSpeedscope(w, t, p.Note) }, nil, nil},
-		{"txt", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteText(w, t) }, nil, nil},
+		{"svg", profile.WriteSVG, profile.WriteDiffSVG, profile.Picture.Least},
+		{"html", profile.WriteHTML, profile.WriteDiffHTML, nil},
+		{"folded", func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteFolded(w, t) },
+			func(w io.Writer, d *profile.Diff, _ profile.Picture) error { return profile.WriteDiffFolded(w, d) }, nil},
+		{"pb.gz", func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WritePProf(w, t) }, nil, nil},
+		{"json", func(w io.Writer, t *profile.Tree, p profile.Picture) error {
+			return profile.WriteSpeedscope(w, t, p.Note)
+		}, nil, nil},
+		{"txt", func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteText(w, t) }, nil, nil},
 	}
 }
 
@@ -80,7 +82,7 @@ func (o *pictured) chosen() (written, error) {
 		if o.format != "" {
 			return written{}, usagef("--table and --format exclude each other")
 		}
-		return written{"table", func(w io.Writer, t *flame.Tree, _ flame.Picture) error { return flame.WriteTable(w, t, o.rows) }, nil, nil}, nil
+		return written{"table", func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteTable(w, t, o.rows) }, nil, nil}, nil
 	}
 	want := o.format
 	if want == "" {
@@ -99,12 +101,12 @@ func (o *pictured) chosen() (written, error) {
 	return written{}, usagef("-o %s: the end of the name says the format, and is none of .%s; --format says it too", o.output, strings.Join(endings(), " ."))
 }
 
-func (o *pictured) picture(note string) flame.Picture {
-	return flame.Picture{Title: o.title, Note: note, Width: o.width, Inverted: o.inverted}
+func (o *pictured) picture(note string) profile.Picture {
+	return profile.Picture{Title: o.title, Note: note, Width: o.width, Inverted: o.inverted}
 }
 
 // put writes a profile to where it was asked.
-func (o *pictured) put(t Terminal, p *flame.Tree, note string) error {
+func (o *pictured) put(t Terminal, p *profile.Tree, note string) error {
 	f, err := o.chosen()
 	if err != nil {
 		return err
@@ -158,8 +160,8 @@ type differing struct {
 	json       bool
 }
 
-func (d *differing) norm() (flame.Norm, error) {
-	n := flame.Norm{Per: d.per}
+func (d *differing) norm() (profile.Norm, error) {
+	n := profile.Norm{Per: d.per}
 	text, flag := "", ""
 	switch {
 	case d.cpuSeconds != "" && d.work != "":
@@ -198,7 +200,7 @@ func (d *differing) norm() (flame.Norm, error) {
 func (p Program) flame() *cobra.Command {
 	var o pictured
 	var d differing
-	var read flame.Options
+	var read profile.Options
 	c := &cobra.Command{
 		Use:   "flame [flags] [FILE]...",
 		Short: "flame graphs of profiles in any common format, and what differs between two",
@@ -279,14 +281,14 @@ few samples stand behind the others and are counted.`, helpWidth),
 }
 
 // profiles reads files, or standard input when there are none, and adds them up. What may mislead is told.
-func (p Program) profiles(names []string, o flame.Options) (*flame.Tree, error) {
+func (p Program) profiles(names []string, o profile.Options) (*profile.Tree, error) {
 	if len(names) == 0 {
 		names = []string{"-"}
 	}
 	if p.Reading != nil {
 		p.Reading()
 	}
-	var all []*flame.Tree
+	var all []*profile.Tree
 	for _, name := range names {
 		t, err := readProfile(name, o)
 		if err != nil {
@@ -297,10 +299,10 @@ func (p Program) profiles(names []string, o flame.Options) (*flame.Tree, error) 
 		}
 		all = append(all, t)
 	}
-	return flame.Merge(all...)
+	return profile.Merge(all...)
 }
 
-func (p Program) diff(names []string, read flame.Options, n flame.Norm, o pictured, format written, asJSON bool) error {
+func (p Program) diff(names []string, read profile.Options, n profile.Norm, o pictured, format written, asJSON bool) error {
 	of := names
 	if len(names) == 1 { // of folded stacks with two amounts
 		of, read.Amount = []string{names[0], names[0]}, 1
@@ -316,7 +318,7 @@ func (p Program) diff(names []string, read flame.Options, n flame.Norm, o pictur
 	if err != nil {
 		return err
 	}
-	d, err := flame.Compare(before, after, n)
+	d, err := profile.Compare(before, after, n)
 	if err != nil {
 		return fmt.Errorf("compare %s and %s: %w", of[0], of[1], err)
 	}
@@ -327,16 +329,16 @@ func (p Program) diff(names []string, read flame.Options, n flame.Norm, o pictur
 	}
 	return into(p.Terminal, "", func(w io.Writer) error {
 		if asJSON {
-			return flame.WriteChangesJSON(w, d, o.rows)
+			return profile.WriteChangesJSON(w, d, o.rows)
 		}
-		return flame.WriteChanges(w, d, o.rows)
+		return profile.WriteChanges(w, d, o.rows)
 	})
 }
 
 // readProfile reads a file, or for - standard input.
-func readProfile(name string, o flame.Options) (*flame.Tree, error) {
+func readProfile(name string, o profile.Options) (*profile.Tree, error) {
 	if name == "-" {
-		return flame.Read(os.Stdin, "standard input", o)
+		return profile.Read(os.Stdin, "standard input", o)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -346,5 +348,5 @@ func readProfile(name string, o flame.Options) (*flame.Tree, error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory: %w", name, measure.ErrUnsupported)
 	}
-	return flame.Read(f, name, o)
+	return profile.Read(f, name, o)
 }

@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"culprit/measure"
+	"culprit/profile"
 	"culprit/view"
-	"culprit/view/flame"
 )
 
 // everybody says whether no thread is left out.
@@ -30,7 +30,7 @@ func (p Program) tell(notes []string, lost []measure.Loss) []string {
 
 // noted puts the notes of a profile into it, for the files that it is written to, and with them the
 // share of what has no name, which it prints.
-func (p Program) noted(t *flame.Tree, notes []string, what string) {
+func (p Program) noted(t *profile.Tree, notes []string, what string) {
 	t.Notes = notes
 	if n, all := t.Unnamed(), t.Sum(); n > 0 && n >= unnamedShare*all {
 		text := fmt.Sprintf("functions without a name have %.1f %% of the %s; they are shown as [unknown] or as [file]", 100*n/all, what)
@@ -79,12 +79,12 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 	}
 	if o.table {
 		return into(p.Terminal, o.output, func(w io.Writer) error {
-			return flame.WriteTableLines(w, tableLines(stacks), float64(left), "samples: "+note, o.rows)
+			return profile.WriteTableLines(w, tableLines(stacks), float64(left), "samples: "+note, o.rows)
 		})
 	}
 	t := treeOf(stacks, pids, q.ByThread)
 	t.Seconds = got.Took.Seconds() * float64(got.CPUs)
-	t.Taken = flame.Taken{At: got.Began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
+	t.Taken = profile.Taken{At: got.Began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
 	p.noted(t, notes, "samples")
 	return o.put(p.Terminal, t, note)
 }
@@ -123,10 +123,10 @@ func (s ProfiledStack) resting() bool {
 }
 
 // treeOf makes a profile of stacks.
-func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *flame.Tree {
-	return flame.OfSampled(func(yield func(flame.Sampled) bool) {
+func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *profile.Tree {
+	return profile.OfSampled(func(yield func(profile.Sampled) bool) {
 		for s := range stacks {
-			one := flame.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, State: s.State, Count: s.Count, Amount: float64(s.Amount)}
+			one := profile.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, State: s.State, Count: s.Count, Amount: float64(s.Amount)}
 			switch {
 			case tids && s.TID >= 0:
 				one.Process += "-" + strconv.Itoa(s.PID) + "/" + strconv.Itoa(s.TID)
@@ -134,7 +134,7 @@ func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *flame.Tree {
 				one.Process += "-" + strconv.Itoa(s.PID)
 			}
 			if w := s.Waker.folded(); w != nil {
-				one.Waker = &flame.Waker{Process: w.Process, User: w.User, Kernel: w.Kernel}
+				one.Waker = &profile.Waker{Process: w.Process, User: w.User, Kernel: w.Kernel}
 			}
 			if !yield(one) {
 				return
@@ -144,7 +144,7 @@ func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *flame.Tree {
 }
 
 // tableLines gives a line for each CPU and place in the kernel, and one for each CPU's time in programs.
-func tableLines(stacks iter.Seq[ProfiledStack]) []flame.TableLine {
+func tableLines(stacks iter.Seq[ProfiledStack]) []profile.TableLine {
 	type place struct {
 		cpu    int
 		caller string
@@ -157,9 +157,9 @@ func tableLines(stacks iter.Seq[ProfiledStack]) []flame.TableLine {
 		}
 		counts[place{s.CPU, caller}] += s.Count
 	}
-	lines := make([]flame.TableLine, 0, len(counts))
+	lines := make([]profile.TableLine, 0, len(counts))
 	for at, n := range counts {
-		lines = append(lines, flame.TableLine{Count: float64(n), CPU: at.cpu, Caller: at.caller})
+		lines = append(lines, profile.TableLine{Count: float64(n), CPU: at.cpu, Caller: at.caller})
 	}
 	return lines
 }

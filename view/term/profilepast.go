@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"culprit/measure"
-	"culprit/view/flame"
+	"culprit/profile"
 
 	"github.com/spf13/cobra"
 )
@@ -80,7 +80,7 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 }
 
 // norm gives what the amounts are divided by; before is nil until it is known.
-func (w *profiledPast) norm() (flame.Norm, error) {
+func (w *profiledPast) norm() (profile.Norm, error) {
 	d := differing{per: w.per, work: w.work}
 	if w.per == "" && w.work == "" {
 		d.per = "cpu-second"
@@ -89,7 +89,7 @@ func (w *profiledPast) norm() (flame.Norm, error) {
 }
 
 // against gives what a profile is compared with, what it is called, and how often it was sampled; 0: not known.
-func (p Program) against(ctx context.Context, w *profiledPast, of *aRecorded, part flame.Part) (t *flame.Tree, called string, hz float64, err error) {
+func (p Program) against(ctx context.Context, w *profiledPast, of *aRecorded, part profile.Part) (t *profile.Tree, called string, hz float64, err error) {
 	other, span := past{dir: w.dir, server: w.server}, of.over.Span()
 	switch _, _, notTime := parseMoment(w.diff, time.Now()); {
 	case isServer(w.diff):
@@ -111,7 +111,7 @@ func (p Program) against(ctx context.Context, w *profiledPast, of *aRecorded, pa
 		if len(part.CPUs)+len(part.PIDs)+len(part.Processes) > 0 || part.Kernel || part.User || part.Numbers {
 			p.tell([]string{w.diff + " is compared as it is: --cpu, --pid, --process, --kernel, --user and --pids choose of what was recorded alone"}, nil)
 		}
-		t, err := p.profiles([]string{w.diff}, flame.Options{})
+		t, err := p.profiles([]string{w.diff}, profile.Options{})
 		return t, w.diff, 0, err
 	}
 	before, err := p.recordedProfile(ctx, &other, span, part, false)
@@ -123,7 +123,7 @@ func (p Program) against(ctx context.Context, w *profiledPast, of *aRecorded, pa
 
 // profilePast writes a profile of what was recorded, or what differs between two.
 func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling, o pictured, idle, pids bool) error {
-	part := flame.Part{CPUs: q.CPUs, PIDs: q.PIDs, Processes: q.Processes, Kernel: q.Kernel, User: q.User, Idle: idle, Numbers: pids}
+	part := profile.Part{CPUs: q.CPUs, PIDs: q.PIDs, Processes: q.Processes, Kernel: q.Kernel, User: q.User, Idle: idle, Numbers: pids}
 	after, err := p.recordedProfile(ctx, &w.past, measure.Span(q.For), part, o.table)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 				sum += l.Count
 			}
 			return into(p.Terminal, o.output, func(out io.Writer) error {
-				return flame.WriteTableLines(out, after.lines, sum, "samples: "+after.note, o.rows)
+				return profile.WriteTableLines(out, after.lines, sum, "samples: "+after.note, o.rows)
 			})
 		}
 		return o.put(p.Terminal, after.Tree, after.note)
@@ -153,7 +153,7 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 	}
 	if n.Per == "cpu-second" {
 		if n.Before, n.After = before.Seconds, after.Tree.Seconds; n.Before == 0 && w.per == "" {
-			n = flame.Norm{Per: "sample"}
+			n = profile.Norm{Per: "sample"}
 			p.tell([]string{called + " does not tell how many CPU-seconds it is of: shares are compared"}, nil)
 		}
 	}
@@ -167,7 +167,7 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 	if w.server != "" {
 		mine = "the server at " + bare(w.server) + ", " + mine
 	}
-	d, err := flame.Compare(before, after.Tree, n)
+	d, err := profile.Compare(before, after.Tree, n)
 	if err != nil {
 		return fmt.Errorf("compare %s with %s: %w", mine, called, err)
 	}
@@ -186,9 +186,9 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 	}
 	return into(p.Terminal, "", func(out io.Writer) error {
 		if w.json {
-			return flame.WriteChangesJSON(out, d, o.rows)
+			return profile.WriteChangesJSON(out, d, o.rows)
 		}
-		return flame.WriteChanges(out, d, o.rows)
+		return profile.WriteChanges(out, d, o.rows)
 	})
 }
 
@@ -196,10 +196,10 @@ func moments(over measure.Interval) string { return moment(over.Start) + " to " 
 
 // aRecorded is a profile of what was recorded, and what is said of it.
 type aRecorded struct {
-	*flame.Recorded
+	*profile.Recorded
 	over  measure.Interval
 	note  string
-	lines []flame.TableLine // when a table is wanted
+	lines []profile.TableLine // when a table is wanted
 }
 
 // hz gives how often each CPU was sampled; 0: not known.
@@ -211,7 +211,7 @@ func (a *aRecorded) hz() float64 {
 }
 
 // recordedProfile makes a profile of the time that the flags name; --at is the end of so much of it. What may mislead is told.
-func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, part flame.Part, table bool) (*aRecorded, error) {
+func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, part profile.Part, table bool) (*aRecorded, error) {
 	r, err := p.replay(w, Look{Netns: "all"}, at)
 	if err != nil {
 		return nil, err
@@ -222,13 +222,13 @@ func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, 
 		return nil, err
 	}
 	part.Over = r.over
-	got, err := flame.AskRecorded(ctx, reader, part)
+	got, err := profile.AskRecorded(ctx, reader, part)
 	if err != nil {
 		return nil, err
 	}
 	out := &aRecorded{Recorded: got, over: r.over}
 	if table {
-		if out.lines, err = flame.AskLines(ctx, reader, part); err != nil {
+		if out.lines, err = profile.AskLines(ctx, reader, part); err != nil {
 			return nil, err
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"culprit/profile"
 	"culprit/view"
-	"culprit/view/flame"
 )
 
 // idleState is the State of a thread of the kernel that has nothing to do.
@@ -54,11 +54,11 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 	}
 	if o.table {
 		return into(p.Terminal, o.output, func(w io.Writer) error {
-			return flame.WriteWaits(w, waitLines(stacks), "waits: "+note, o.rows)
+			return profile.WriteWaits(w, waitLines(stacks), "waits: "+note, o.rows)
 		})
 	}
 	t := treeOf(stacks, pids, q.ByThread)
-	t.Unit, t.Taken = "ns", flame.Taken{At: got.Began, Over: got.Took}
+	t.Unit, t.Taken = "ns", profile.Taken{At: got.Began, Over: got.Took}
 	p.noted(t, notes, "time")
 	return o.put(p.Terminal, t, note)
 }
@@ -78,20 +78,20 @@ func (w *ProfiledWaker) folded() *ProfiledWaker {
 }
 
 // waitLines gives a line for each place, with how it waited there.
-func waitLines(stacks iter.Seq[ProfiledStack]) []flame.WaitLine {
+func waitLines(stacks iter.Seq[ProfiledStack]) []profile.WaitLine {
 	type place struct{ what, caller string }
-	at := map[place]*flame.WaitLine{}
+	at := map[place]*profile.WaitLine{}
 	for s := range stacks {
 		where := place{s.State, s.waitsIn()}
 		l := at[where]
 		if l == nil {
-			l = &flame.WaitLine{What: where.what, Caller: where.caller}
+			l = &profile.WaitLine{What: where.what, Caller: where.caller}
 			at[where] = l
 		}
 		l.Count += float64(s.Count)
 		l.Nanos += float64(s.Amount)
 	}
-	lines := make([]flame.WaitLine, 0, len(at))
+	lines := make([]profile.WaitLine, 0, len(at))
 	for _, l := range at {
 		lines = append(lines, *l)
 	}

@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 
-	"culprit/view/flame"
+	"culprit/profile"
 )
 
 // A server that records must live on whatever file somebody drops: what a reader makes of a small one may be large.
@@ -65,11 +65,11 @@ func unpacked(r io.Reader, most int64) (io.Reader, error) {
 			return in, nil
 		}
 		if packed == 2 {
-			return nil, &flame.ParseError{What: "it is packed more than twice"}
+			return nil, &profile.ParseError{What: "it is packed more than twice"}
 		}
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, &flame.ParseError{What: "damaged gzip: " + err.Error()}
+			return nil, &profile.ParseError{What: "damaged gzip: " + err.Error()}
 		}
 		r = &bounded{z, most}
 	}
@@ -91,7 +91,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
 	b.left -= int64(n)
 	if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = &flame.ParseError{What: "damaged gzip: " + err.Error()}
+		err = &profile.ParseError{What: "damaged gzip: " + err.Error()}
 	}
 	return n, err
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"culprit/view/flame"
+	"culprit/profile"
 )
 
 // norms are what the amounts of two profiles can be divided by.
@@ -20,12 +20,12 @@ var norms = []string{"sample", "cpu-second", "work"}
 const mostChanges = 100_000
 
 // compared reads two profiles and lays them over each other. done is called when the comparison is no longer needed.
-func (s *Server) compared(r *http.Request, more ...string) (d *flame.Diff, p *parameters, done func(), err error) {
+func (s *Server) compared(r *http.Request, more ...string) (d *profile.Diff, p *parameters, done func(), err error) {
 	p, err = parametersOf(r.URL.RawQuery, 0, append([]string{"before", "after", "per", "before_work", "after_work"}, more...), nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	norm := flame.Norm{Per: p.text("per")}
+	norm := profile.Norm{Per: p.text("per")}
 	if norm.Per == "" {
 		norm.Per = "sample"
 	}
@@ -53,13 +53,13 @@ func (s *Server) compared(r *http.Request, more ...string) (d *flame.Diff, p *pa
 			free()
 		}
 	}()
-	var both [2]*flame.Tree
+	var both [2]*profile.Tree
 	for i, name := range []string{"before", "after"} {
 		if both[i], err = s.treeOf(ctx, p.text(name)); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	d, err = flame.Compare(both[0], both[1], norm)
+	d, err = profile.Compare(both[0], both[1], norm)
 	if err != nil {
 		err = &fault{status: http.StatusConflict, Code: "incomparable", Message: err.Error(), Hint: "per=sample compares shares of any two profiles"}
 		return nil, nil, nil, err
@@ -74,11 +74,11 @@ func (s *Server) diffColumns(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	b, err := flame.AppendDiffColumns(nil, d)
+	b, err := profile.AppendDiffColumns(nil, d)
 	if err != nil {
 		return err
 	}
-	return s.send(w, r, flame.ColumnsType, b)
+	return s.send(w, r, profile.ColumnsType, b)
 }
 
 // diffChanges answers with the functions of a comparison by how much of it they explain.
@@ -93,7 +93,7 @@ func (s *Server) diffChanges(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := flame.WriteChangesJSON(&b, d, top); err != nil {
+	if err := profile.WriteChangesJSON(&b, d, top); err != nil {
 		return fmt.Errorf("tell the changes: %w", err)
 	}
 	return s.sendJSON(w, r, bytes.TrimSuffix(b.Bytes(), []byte("\n")))

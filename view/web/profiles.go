@@ -16,8 +16,9 @@ import (
 	"time"
 
 	"culprit/measure"
+	"culprit/profile"
 	"culprit/view"
-	"culprit/view/flame"
+	"culprit/view/web/api"
 )
 
 // What profiles may take. A server lives beside what it watches: what is larger is for `culprit flame`.
@@ -30,8 +31,8 @@ const (
 	profileTime  = 2 * time.Minute // to send one
 )
 
-// profile is a profile that the server keeps for a while, as it is sent.
-type profile struct {
+// A storedProfile is a profile that the server keeps for a while, encoded as it is sent.
+type storedProfile struct {
 	id      string // of its contents
 	name    string // what somebody calls it: of a file its name
 	kind    string // file or sample
@@ -52,15 +53,15 @@ type profile struct {
 
 // shelf keeps the newest profiles in memory.
 type shelf struct {
-	mu  sync.Mutex // guards all
-	all []*profile // the newest last
+	mu  sync.Mutex       // guards all
+	all []*storedProfile // the newest last
 }
 
 // put keeps a profile; the oldest go when there is no room. One that is there already is the newest again.
-func (s *shelf) put(p *profile) {
+func (s *shelf) put(p *storedProfile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = slices.DeleteFunc(s.all, func(q *profile) bool { return q.id == p.id })
+	s.all = slices.DeleteFunc(s.all, func(q *storedProfile) bool { return q.id == p.id })
 	s.all = append(s.all, p)
 	bytes := 0
 	for _, q := range s.all {
@@ -73,10 +74,10 @@ func (s *shelf) put(p *profile) {
 }
 
 // weight is how many bytes a profile takes.
-func (p *profile) weight() int { return len(p.zipped) + len(p.sketch) }
+func (p *storedProfile) weight() int { return len(p.zipped) + len(p.sketch) }
 
 // list gives the profiles, the newest first.
-func (s *shelf) list() []*profile {
+func (s *shelf) list() []*storedProfile {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Clone(s.all)
@@ -85,7 +86,7 @@ func (s *shelf) list() []*profile {
 }
 
 // get gives a profile.
-func (s *shelf) get(id string) (*profile, error) {
+func (s *shelf) get(id string) (*storedProfile, error) {
 	for _, p := range s.list() {
 		if p.id == id {
 			return p, nil
@@ -95,11 +96,11 @@ func (s *shelf) get(id string) (*profile, error) {
 		Hint: "a server keeps the newest ones in memory: drop the file again, or take it again"}
 }
 
-func (p *profile) appendJSON(b []byte) []byte {
+func (p *storedProfile) appendJSON(b []byte) []byte {
 	b = view.AppendString(append(b, `{"id":`...), p.id)
 	b = view.AppendString(append(b, `,"name":`...), p.name)
 	b = view.AppendString(append(b, `,"kind":`...), p.kind)
-	b = appendMillis(append(b, `,"at_ms":`...), int64(p.at))
+	b = api.AppendMillis(append(b, `,"at_ms":`...), int64(p.at))
 	b = view.AppendString(append(b, `,"unit":`...), p.unit)
 	b = view.AppendNumber(append(b, `,"amount":`...), p.amount)
 	orNull := func(v float64) float64 {
@@ -118,30 +119,30 @@ func (p *profile) appendJSON(b []byte) []byte {
 }
 
 // tree unpacks the profile.
-func (p *profile) tree() (*flame.Tree, error) {
+func (p *storedProfile) tree() (*profile.Tree, error) {
 	b, err := unzipped(p.zipped, p.size)
 	if err != nil {
 		return nil, err
 	}
-	return flame.ParseColumns(b)
+	return profile.ParseColumns(b)
 }
 
 // keep puts a tree on the shelf.
-func (s *Server) keep(t *flame.Tree, name, kind string) (*profile, error) {
+func (s *Server) keep(t *profile.Tree, name, kind string) (*storedProfile, error) {
 	if t.Len() > mostNodes {
 		return nil, tooLargef("the profile has %d calls, more than %d", t.Len(), mostNodes)
 	}
-	b, err := flame.AppendColumns(nil, t)
+	b, err := profile.AppendColumns(nil, t)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(b)
-	p := &profile{id: hex.EncodeToString(sum[:8]), name: name, kind: kind, at: s.now(), size: len(b), unit: t.Unit, notes: t.Notes, amount: t.Sum(), samples: t.Samples,
+	p := &storedProfile{id: hex.EncodeToString(sum[:8]), name: name, kind: kind, at: s.now(), size: len(b), unit: t.Unit, notes: t.Notes, amount: t.Sum(), samples: t.Samples,
 		seconds: t.Seconds, nodes: t.Len(), names: len(t.Functions) - 1, depth: t.Depth}
 	if p.zipped, err = s.zipped(b); err != nil {
 		return nil, err
 	}
-	sketch, any, err := flame.AppendSketch(nil, t)
+	sketch, any, err := profile.AppendSketch(nil, t)
 	if err == nil && any {
 		p.rough = len(sketch)
 		p.sketch, err = s.zipped(sketch)
@@ -214,10 +215,10 @@ func (s *Server) readProfile(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	var t *flame.Tree
+	var t *profile.Tree
 	in, err := unpacked(r.Body, mostUnpacked)
 	if err == nil {
-		t, err = flame.Read(&careful{ctx: ctx, in: in}, "", flame.Options{})
+		t, err = profile.Read(&careful{ctx: ctx, in: in}, "", profile.Options{})
 	}
 	if err != nil {
 		return unreadable(err)
@@ -257,7 +258,7 @@ func (s *Server) profiling(ctx context.Context) (context.Context, func(), error)
 
 // unreadable says why a file can't be read.
 func unreadable(err error) error {
-	var wrong *flame.ParseError
+	var wrong *profile.ParseError
 	var long *http.MaxBytesError
 	var f *fault
 	switch {
@@ -294,11 +295,11 @@ func (s *Server) profileColumns(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		b, err := flame.AppendColumns(nil, t)
+		b, err := profile.AppendColumns(nil, t)
 		if err != nil {
 			return err
 		}
-		return s.send(w, r, flame.ColumnsType, b)
+		return s.send(w, r, profile.ColumnsType, b)
 	}
 	p, err := s.shelf.get(q.text("id"))
 	if err != nil {
@@ -309,7 +310,7 @@ func (s *Server) profileColumns(w http.ResponseWriter, r *http.Request) error {
 		b, size = p.sketch, p.rough
 	}
 	h := w.Header()
-	h.Set("Content-Type", flame.ColumnsType)
+	h.Set("Content-Type", profile.ColumnsType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept-Encoding")
 	if accepts(r.Header.Get("Accept-Encoding"), "gzip") {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"culprit/measure"
-	"culprit/view/flame"
+	"culprit/profile"
 )
 
 // shelve has the server read a file, and gives what it says of it.
@@ -56,10 +56,10 @@ func TestProfileIsReadAndTold(t *testing.T) {
 			t.Error("not packed")
 		}
 		b, err := io.ReadAll(body)
-		if err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != flame.ColumnsType {
+		if err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != profile.ColumnsType {
 			t.Fatalf("%s %v %v", res.Status, res.Header, err)
 		}
-		tree, err := flame.ParseColumns(b)
+		tree, err := profile.ParseColumns(b)
 		if err != nil || tree.Sum() != 4 || tree.Len() != 5 {
 			t.Errorf("%+v %v", tree, err)
 		}
@@ -87,13 +87,13 @@ func TestSketchOfAProfile(t *testing.T) {
 		t.Helper()
 		res := s.get("/api/profile?"+query, "Accept-Encoding", "identity")
 		b, err := io.ReadAll(res.Body)
-		if err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != flame.ColumnsType {
+		if err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != profile.ColumnsType {
 			t.Fatalf("%s %v %v", res.Status, res.Header, err)
 		}
 		return b
 	}
 	whole, sketch := columns("id="+large.ID), columns("sketch=1&id="+large.ID)
-	if tree, err := flame.ParseColumns(whole); err != nil || tree.Len() != large.Nodes {
+	if tree, err := profile.ParseColumns(whole); err != nil || tree.Len() != large.Nodes {
 		t.Errorf("the whole: %v", err)
 	}
 	if !bytes.Equal(whole, columns("sketch=0&id="+large.ID)) {
@@ -102,7 +102,7 @@ func TestSketchOfAProfile(t *testing.T) {
 	if want := fmt.Sprintf(`"of":%d`, large.Nodes); len(sketch) > 4000 || sketch[6] != 2 || !bytes.Contains(sketch, []byte(want)) {
 		t.Errorf("%d bytes: %.200q", len(sketch), sketch)
 	}
-	if tree, err := flame.ParseColumns(columns("sketch=1&id=" + small.ID)); err != nil || tree.Len() != small.Nodes {
+	if tree, err := profile.ParseColumns(columns("sketch=1&id=" + small.ID)); err != nil || tree.Len() != small.Nodes {
 		t.Errorf("a small one: %v", err)
 	}
 	if got := s.code(s.get("/api/profile?sketch=yes&id=" + small.ID)); !strings.HasPrefix(got, "400 ") {
@@ -122,7 +122,7 @@ func TestShelfIsBounded(t *testing.T) {
 	}
 	var b shelf
 	for i := range 3 {
-		b.put(&profile{id: fmt.Sprint(i), zipped: make([]byte, mostShelf/2)})
+		b.put(&storedProfile{id: fmt.Sprint(i), zipped: make([]byte, mostShelf/2)})
 	}
 	if all := b.list(); len(all) != 2 || all[0].id != "2" {
 		t.Errorf("%d of half the room each", len(all))
@@ -209,7 +209,7 @@ func TestProfilesThatGrow(t *testing.T) {
 		t.Errorf("%d bytes: %v", n, err)
 	}
 	// Each stack is new, and each of its frames a node.
-	_, err := flame.Read(&careful{ctx: t.Context(), in: &branching{}}, "", flame.Options{})
+	_, err := profile.Read(&careful{ctx: t.Context(), in: &branching{}}, "", profile.Options{})
 	if err == nil || faultOf(unreadable(err)).Code != "too-large" {
 		t.Errorf("%v", err)
 	}
@@ -248,7 +248,7 @@ func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		return &Sampled{Tree: flame.OfSampled(slices.Values([]flame.Sampled{{Process: "sh", Kernel: []string{"kernel`do_idle+0x1"}, Count: 12, Amount: 12}})), CPU: 250 * measure.Millisecond}, nil
+		return &Sampled{Tree: profile.OfSampled(slices.Values([]profile.Sampled{{Process: "sh", Kernel: []string{"kernel`do_idle+0x1"}, Count: 12, Amount: 12}})), CPU: 250 * measure.Millisecond}, nil
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"culprit/measure"
-	"culprit/view/flame"
+	"culprit/profile"
 )
 
 // mostRecorded is how much time a profile of recorded samples may be of.
@@ -26,7 +26,7 @@ func stretchOf(name string) (over measure.Interval, ok bool) {
 }
 
 // treeOf gives the profile of a name: one on the shelf, or of what was recorded in a stretch of time.
-func (s *Server) treeOf(ctx context.Context, name string) (*flame.Tree, error) {
+func (s *Server) treeOf(ctx context.Context, name string) (*profile.Tree, error) {
 	over, ok := stretchOf(name)
 	if !ok {
 		p, err := s.shelf.get(name)
@@ -39,7 +39,7 @@ func (s *Server) treeOf(ctx context.Context, name string) (*flame.Tree, error) {
 		return nil, &fault{status: http.StatusRequestEntityTooLarge, Code: "too-large", Message: "a profile of more than a week", Hint: "ask for less time"}
 	}
 	// Idle CPUs too: the page leaves them out, and says how much that is.
-	got, err := flame.AskRecorded(ctx, s.Machine, flame.Part{Over: over, Idle: true})
+	got, err := profile.AskRecorded(ctx, s.Machine, profile.Part{Over: over, Idle: true})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"culprit/measure"
-	"culprit/view/flame"
+	"culprit/profile"
 )
 
 // Sampling is how the machine is to be sampled.
@@ -22,7 +22,7 @@ type Sampling struct {
 
 // Sampled is what came of it.
 type Sampled struct {
-	Tree *flame.Tree
+	Tree *profile.Tree
 	CPU  measure.Span // CPU time that the process took meanwhile, with all else that it does; 0: not known
 }
 

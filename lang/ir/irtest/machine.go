@@ -124,14 +124,6 @@ func (m *Machine) run(clause int) {
 	}
 }
 
-func bytesOf[T any](n int, v T) []T {
-	out := make([]T, n)
-	for i := range out {
-		out[i] = v
-	}
-	return out
-}
-
 // fault writes the record of a fault.
 func (m *Machine) fault(clause int, s *ir.Step, f fault) {
 	rec := make([]byte, ir.RecordHeader+24)
@@ -156,106 +148,6 @@ func (m *Machine) emit(number uint32, rec []byte) {
 	binary.NativeEndian.PutUint32(rec[16:], m.CPU)
 	binary.NativeEndian.PutUint32(rec[20:], m.TID)
 	m.Records = append(m.Records, rec)
-}
-
-// at gives the script's memory at a place; of what the thread does not have: none.
-func (m *Machine) at(p ir.Mem, size int) []byte {
-	var all []byte
-	off := p.Off
-	switch p.Base {
-	case ir.InScratch:
-		all = m.scratch
-	case ir.InGlobals:
-		all = m.Globals
-	case ir.InLiteral:
-		all = m.literals
-	case ir.InSelf:
-		if m.Self[m.TID] == nil {
-			m.Self[m.TID] = make([]byte, m.Program.Self)
-		}
-		all = m.Self[m.TID]
-	case ir.InValue:
-		for _, v := range m.values {
-			if v.Address == m.regs[p.Reg] {
-				all = v.Data
-			}
-		}
-		if all == nil {
-			panic(fmt.Sprintf("%v leads to no element", p))
-		}
-	}
-	return all[off : off+size]
-}
-
-// address gives the number by which a place can be read.
-func (m *Machine) address(p ir.Mem) uint64 {
-	off := uint64(p.Off)
-	switch p.Base {
-	case ir.InScratch:
-		return scratchAt + off
-	case ir.InGlobals:
-		return globalsAt + off
-	case ir.InLiteral:
-		return literalsAt + off
-	case ir.InSelf:
-		m.at(p, 0)
-		return selfAt + off
-	}
-	return m.regs[p.Reg] + off
-}
-
-// read gives up to n bytes at an address, fewer where the memory ends; none: nothing is there.
-func (m *Machine) read(space check.Space, address uint64, n int) []byte {
-	own := []Segment{{scratchAt, m.scratch}, {globalsAt, m.Globals}, {selfAt, m.Self[m.TID]}, {literalsAt, m.literals}}
-	for _, v := range m.values {
-		own = append(own, Segment(*v))
-	}
-	in := append(own, m.Kernel...)
-	if space == check.User {
-		in = m.User
-	}
-	for _, s := range in {
-		if address >= s.Address && address-s.Address < uint64(len(s.Data)) {
-			off := int(address - s.Address)
-			return s.Data[off:min(len(s.Data), off+n)]
-		}
-	}
-	return nil
-}
-
-// poke gives the n bytes at an address, if a program may write there by address.
-func (m *Machine) poke(address uint64, n int) []byte {
-	for _, s := range []Segment{
-		{scratchAt, m.scratch[:m.Program.This]},
-		{scratchAt + uint64(m.Program.Alloca.Off), m.scratch[m.Program.Alloca.Off:][:m.Program.Alloca.Size]},
-		{globalsAt, m.Globals},
-	} {
-		if address >= s.Address && address+uint64(n) <= s.Address+uint64(len(s.Data)) {
-			return s.Data[address-s.Address:][:n]
-		}
-	}
-	return nil
-}
-
-// number reads a number of len(b) bytes.
-func number(b []byte, signed bool) uint64 {
-	var v [8]byte
-	copy(v[:], b)
-	return extend(binary.LittleEndian.Uint64(v[:]), len(b), signed)
-}
-
-func extend(v uint64, size int, signed bool) uint64 {
-	shift := 64 - 8*size
-	if signed {
-		return uint64(int64(v) << shift >> shift)
-	}
-	return v << shift >> shift
-}
-
-func putNumber(b []byte, v uint64) {
-	var all [8]byte
-	binary.LittleEndian.PutUint64(all[:], v)
-	copy(b, all[:])
 }
 
 func (m *Machine) second(s *ir.Step) uint64 {

@@ -1,0 +1,422 @@
+package gen
+
+import (
+	"github.com/cilium/ebpf/asm"
+)
+
+// search leaves in r1 how far behind r0 + at the last of n entries is, each of size bytes and in order, that begins with a number of
+// width bytes not above target; the first, if none is. It changes r2 and r3. Differences must not overflow.
+func (b *builder) search(n, size, at, width int, target asm.Register) {
+	b.movImm(asm.R1, 0)
+	for n > 1 {
+		half := n / 2
+		b.mov(asm.R2, asm.R0)
+		b.alu(asm.Add, asm.R2, asm.R1)
+		b.load(asm.R3, asm.R2, at+half*size, width, false)
+		b.alu(asm.Sub, asm.R3, target)
+		b.add(asm.Sub.Imm(asm.R3, 1))
+		b.add(asm.ArSh.Imm(asm.R3, 63))
+		b.add(asm.And.Imm(asm.R3, int32(half*size))) // no branch: the verifier would follow each way
+		b.alu(asm.Add, asm.R1, asm.R3)
+		n -= half
+	}
+}
+
+// userWords reads size bytes of the process at the address in r3 to walkTemp of the state at r6.
+func (b *builder) userWords(size int, failed label) {
+	b.lift(asm.R1, asm.R6, walkTemp)
+	b.movImm(asm.R2, int64(size))
+	b.call(asm.FnProbeReadUser)
+	b.ifImm(asm.JNE, asm.R0, 0, failed, asm.R1)
+}
+
+// makeFrame makes the function that bpf_loop calls for each frame: where the state is stands at r2. It keeps the frame, and goes on to its caller.
+// 1 ends the walk.
+func (b *builder) makeFrame() {
+	const key = -8
+	inside, nowhere, stop, memory, pointer := b.label(), b.label(), b.label(), b.label(), b.label()
+	ended := b.label()
+	because := func(s Stop) {
+		b.movImm(asm.R1, int64(s))
+		b.jump(stop)
+	}
+	b.load(asm.R6, asm.R2, 0, 8, false)
+	b.load(asm.R7, asm.R6, walkLook, 8, false)
+	b.load(asm.R1, asm.R6, walkStart, 8, false)
+	b.load(asm.R2, asm.R6, walkSize, 8, false)
+	b.mov(asm.R3, asm.R7)
+	b.alu(asm.Sub, asm.R3, asm.R1)
+	b.ifReg(asm.JLT, asm.R3, asm.R2, inside)
+
+	// Which stretch of memory is it in?
+	b.movImm(asm.R1, 1<<57) // of a process with five levels of page tables
+	b.ifReg(asm.JGE, asm.R7, asm.R1, nowhere)
+	b.load(asm.R1, asm.R6, walkPID, 8, false)
+	b.store(asm.R10, key, asm.R1, 4)
+	b.load(asm.R8, asm.R6, walkBlock, 8, false)
+	b.store(asm.R10, key+4, asm.R8, 4)
+	b.mapPtr(asm.R1, MapCode)
+	b.lift(asm.R2, asm.R10, key)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, nowhere, asm.R1)
+	b.search(CodeEntries, CodeEntrySize, CodeHead, 8, asm.R7)
+	b.alu(asm.Add, asm.R0, asm.R1)
+	b.load(asm.R4, asm.R0, CodeHead+24, 8, false)
+	b.mov(asm.R1, asm.R4)
+	b.add(asm.RSh.Imm(asm.R1, 32))
+	found := b.label()
+	b.ifImm(asm.JNE, asm.R1, CodeChain, found, asm.R2)
+	b.ifImm(asm.JGE, asm.R8, CodeBlocks, nowhere, asm.R2)
+	b.add(asm.Add.Imm(asm.R8, 1))
+	b.store(asm.R6, walkBlock, asm.R8, 8)
+	b.movImm(asm.R0, 0)
+	b.exit() // the next turn looks there
+	b.bind(found)
+	b.storeImm(asm.R6, walkBlock, 0, 8, asm.R1)
+	b.load(asm.R1, asm.R0, CodeHead, 8, false)
+	b.load(asm.R2, asm.R0, CodeHead+8, 8, false)
+	b.load(asm.R5, asm.R0, CodeHead+16, 8, false)
+	b.alu(asm.Sub, asm.R2, asm.R1)
+	b.mov(asm.R3, asm.R7)
+	b.alu(asm.Sub, asm.R3, asm.R1)
+	b.ifReg(asm.JGE, asm.R3, asm.R2, nowhere)
+	b.store(asm.R6, walkStart, asm.R1, 8)
+	b.store(asm.R6, walkSize, asm.R2, 8)
+	b.store(asm.R6, walkBias, asm.R5, 8)
+	b.store(asm.R6, walkTable, asm.R4, 8)
+
+	b.bind(inside)
+	b.keepFrame(ended)
+	b.load(asm.R8, asm.R6, walkTable, 8, false)
+	b.mov(asm.R1, asm.R8)
+	b.add(asm.RSh.Imm(asm.R1, 32))
+	table := b.label()
+	b.ifImm(asm.JEq, asm.R1, CodeMixed, table, asm.R2)
+	b.ifImm(asm.JNE, asm.R1, CodeTable, pointer, asm.R2)
+	b.bind(table)
+
+	// By the table.
+	b.findRow(pointer, ended)
+	b.mov(asm.R8, asm.R0)
+	b.load(asm.R7, asm.R8, 0, 1, false)
+	other, signal, base, plain, there := b.label(), b.label(), b.label(), b.label(), b.label()
+	b.ifImm(asm.JEq, asm.R7, CFAEnd, ended, asm.R1)
+	b.ifImm(asm.JEq, asm.R7, CFASignal, signal, asm.R1)
+	b.ifImm(asm.JLT, asm.R7, CFASP, other, asm.R1)
+	b.ifImm(asm.JGE, asm.R7, CFASignal, other, asm.R1)
+	b.load(asm.R9, asm.R6, walkBP, 8, false)
+	b.ifImm(asm.JEq, asm.R7, CFABP, base, asm.R1)
+	b.ifImm(asm.JEq, asm.R7, CFAAtBP, base, asm.R1)
+	b.load(asm.R9, asm.R6, walkSP, 8, false)
+	b.bind(base)
+	b.load(asm.R1, asm.R8, 4, 4, true)
+	b.alu(asm.Add, asm.R9, asm.R1)
+	b.ifImm(asm.JNE, asm.R7, CFAPLT, plain, asm.R1)
+	b.load(asm.R1, asm.R6, walkPC, 8, false)
+	b.add(asm.And.Imm(asm.R1, 15))
+	b.load(asm.R2, asm.R8, 8, 4, false)
+	b.ifReg(asm.JLT, asm.R1, asm.R2, there)
+	b.add(asm.Add.Imm(asm.R9, 8))
+	b.jump(there)
+	b.bind(plain)
+	b.ifImm(asm.JLT, asm.R7, CFAAtSP, there, asm.R1)
+	b.mov(asm.R3, asm.R9)
+	b.userWords(8, memory)
+	b.load(asm.R9, asm.R6, walkTemp, 8, false)
+	b.bind(there)
+	stuck, same, lost, saved, ret, next := b.label(), b.label(), b.label(), b.label(), b.label(), b.label()
+	b.load(asm.R1, asm.R6, walkSP, 8, false)
+	b.ifReg(asm.JLE, asm.R9, asm.R1, stuck)
+	b.store(asm.R6, walkSP, asm.R9, 8)
+	b.ifImm(asm.JEq, asm.R7, CFAPLT, same, asm.R1)
+	b.load(asm.R7, asm.R8, 1, 1, false)
+	b.load(asm.R3, asm.R8, 8, 4, true)
+	b.ifImm(asm.JEq, asm.R7, BPSame, same, asm.R1)
+	b.ifImm(asm.JEq, asm.R7, BPLost, lost, asm.R1)
+	b.load(asm.R1, asm.R6, walkBP, 8, false)
+	b.ifImm(asm.JEq, asm.R7, BPAtBP, saved, asm.R2)
+	apart := b.label()
+	b.ifImm(asm.JNE, asm.R3, -16, apart, asm.R2)
+	b.alu(asm.Add, asm.R3, asm.R9) // most functions have it right below the place to return to
+	b.userWords(16, memory)
+	b.load(asm.R1, asm.R6, walkTemp, 8, false)
+	b.store(asm.R6, walkBP, asm.R1, 8)
+	b.load(asm.R1, asm.R6, walkTemp+8, 8, false)
+	b.jump(ret)
+	b.bind(apart)
+	b.mov(asm.R1, asm.R9)
+	b.bind(saved)
+	b.alu(asm.Add, asm.R3, asm.R1)
+	b.userWords(8, memory)
+	b.load(asm.R1, asm.R6, walkTemp, 8, false)
+	b.store(asm.R6, walkBP, asm.R1, 8)
+	b.jump(same)
+	b.bind(lost)
+	b.storeImm(asm.R6, walkBP, 1, 8, asm.R1) // which is no frame pointer
+	b.bind(same)
+	b.mov(asm.R3, asm.R9)
+	b.add(asm.Sub.Imm(asm.R3, 8))
+	b.userWords(8, memory)
+	b.load(asm.R1, asm.R6, walkTemp, 8, false)
+	b.bind(ret)
+	b.storeImm(asm.R6, walkBy, 0, 8, asm.R2)
+	b.bind(next)
+	b.storeImm(asm.R6, walkKept, 0, 8, asm.R2)
+	b.storeImm(asm.R6, walkBlock, 0, 8, asm.R2)
+	b.storeImm(asm.R6, walkRows, 0, 8, asm.R2)
+	b.ifImm(asm.JEq, asm.R1, 0, ended, asm.R2)
+	b.store(asm.R6, walkPC, asm.R1, 8)
+	b.add(asm.Sub.Imm(asm.R1, 1))
+	b.store(asm.R6, walkLook, asm.R1, 8)
+	b.movImm(asm.R0, 0)
+	b.exit()
+
+	b.bind(signal)
+	b.load(asm.R9, asm.R6, walkSP, 8, false)
+	for _, from := range [...][2]int{{signalBP, walkBP}, {signalSP, walkSP}, {signalPC, walkPC}} {
+		b.lift(asm.R3, asm.R9, from[0])
+		b.userWords(8, memory)
+		b.load(asm.R1, asm.R6, walkTemp, 8, false)
+		b.store(asm.R6, from[1], asm.R1, 8)
+	}
+	b.ifImm(asm.JEq, asm.R1, 0, ended, asm.R2)
+	b.store(asm.R6, walkLook, asm.R1, 8) // what was interrupted, not what was called from
+	for _, at := range [...]int{walkBy, walkKept, walkBlock, walkRows} {
+		b.storeImm(asm.R6, at, 0, 8, asm.R2)
+	}
+	b.movImm(asm.R0, 0)
+	b.exit()
+
+	b.bind(pointer)
+	b.beforeReturn(same)
+	b.followPointer(ended, stop, next)
+
+	// In no stretch that is known. What a frame pointer led to is no frame then, but for the first one; what a table led to is.
+	b.bind(nowhere)
+	b.afterReturnProbe(next)
+	b.mov(asm.R1, asm.R6)
+	b.callSub(b.function("want", b.makeWant))
+	b.load(asm.R1, asm.R6, walkBy, 8, false)
+	b.ifImm(asm.JNE, asm.R1, 0, stop, asm.R2)
+	b.keepFrame(ended)
+	because(StopUnknown)
+
+	b.bind(other)
+	because(StopOther)
+	b.bind(stuck)
+	because(StopStuck)
+	b.bind(memory)
+	b.movImm(asm.R1, int64(StopMemory))
+	b.jump(stop)
+	b.bind(ended)
+	b.movImm(asm.R1, 0)
+	b.bind(stop)
+	b.store(asm.R6, walkStop, asm.R1, 8)
+	b.movImm(asm.R0, 1)
+	b.exit()
+}
+
+// returnOffsets are where the kernel keeps what functions with return probes really return to (include/linux/uprobes.h); nil: not known.
+func (b *builder) returnOffsets() []int {
+	var out []int
+	for _, m := range [...][2]string{{"task_struct", "utask"}, {"uprobe_task", "return_instances"}, {"return_instance", "next"}, {"return_instance", "stack"}, {"return_instance", "orig_ret_vaddr"}} {
+		off, err := b.offset(m[0], m[1])
+		if err != nil {
+			return nil
+		}
+		out = append(out, off)
+	}
+	return out
+}
+
+// afterReturnProbe goes to next with the place in r1 that a function returns to in whose stead the place of a return probe is on the stack. It
+// looks at one such function a turn. It goes on here where there is none.
+func (b *builder) afterReturnProbe(next label) {
+	const at = -16
+	offs := b.returnOffsets()
+	if offs == nil {
+		return
+	}
+	more, look, none := b.label(), b.label(), b.label()
+	b.load(asm.R3, asm.R6, walkReturn, 8, false)
+	b.ifImm(asm.JNE, asm.R3, 0, more, asm.R1)
+	b.call(asm.FnGetCurrentTask)
+	b.mov(asm.R3, asm.R0)
+	b.kernelWord(offs[0], 8, at)
+	b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
+	b.mov(asm.R3, asm.R0)
+	b.kernelWord(offs[1], 8, at)
+	b.jump(look)
+	b.bind(more)
+	b.kernelWord(offs[2], 8, at)
+	b.bind(look)
+	b.store(asm.R6, walkReturn, asm.R0, 8)
+	b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
+	b.mov(asm.R9, asm.R0)
+	b.mov(asm.R3, asm.R0)
+	b.kernelWord(offs[3], 8, at)
+	b.load(asm.R1, asm.R6, walkSP, 8, false)
+	b.add(asm.Sub.Imm(asm.R1, 8))
+	other := b.label()
+	b.ifReg(asm.JNE, asm.R0, asm.R1, other)
+	b.storeImm(asm.R6, walkReturn, 0, 8, asm.R1)
+	b.mov(asm.R3, asm.R9)
+	b.kernelWord(offs[4], 8, at)
+	b.mov(asm.R1, asm.R0)
+	b.jump(next)
+	b.bind(other)
+	b.movImm(asm.R0, 0)
+	b.exit() // the next turn looks at the next one
+	b.bind(none)
+}
+
+// keepFrame puts the place of the state at r6 behind the frames that there are, unless it is there.
+func (b *builder) keepFrame(full label) {
+	kept := b.label()
+	b.load(asm.R1, asm.R6, walkKept, 8, false)
+	b.ifImm(asm.JNE, asm.R1, 0, kept, asm.R2)
+	b.storeImm(asm.R6, walkKept, 1, 8, asm.R1)
+	b.load(asm.R1, asm.R6, walkN, 8, false)
+	b.load(asm.R2, asm.R6, walkMost, 8, false)
+	b.ifReg(asm.JGE, asm.R1, asm.R2, full)
+	b.ifImm(asm.JGT, asm.R1, int64(b.lay.frames), full, asm.R2)
+	b.mov(asm.R2, asm.R1)
+	b.add(asm.LSh.Imm(asm.R2, 3))
+	b.mov(asm.R3, asm.R6)
+	b.add(asm.Add.Imm(asm.R3, int32(b.walkFrames())))
+	b.alu(asm.Add, asm.R3, asm.R2)
+	b.load(asm.R2, asm.R6, walkPC, 8, false)
+	b.store(asm.R3, 0, asm.R2, 8)
+	b.add(asm.Add.Imm(asm.R1, 1))
+	b.store(asm.R6, walkN, asm.R1, 8)
+	b.bind(kept)
+}
+
+// findRow leaves in r0 the rule for the place r7, in the table r8 of the state at r6.
+func (b *builder) findRow(none, ended label) {
+	const key = -8
+	row := b.label()
+	b.store(asm.R10, key, asm.R8, 4)
+	b.load(asm.R1, asm.R6, walkBias, 8, false)
+	b.alu(asm.Sub, asm.R7, asm.R1)
+	b.movImm(asm.R1, 1<<32)
+	b.ifReg(asm.JGE, asm.R7, asm.R1, none)
+	b.mov(asm.R9, asm.R7)
+	b.add(asm.RSh.Imm(asm.R9, RowsPageBits))
+	b.add(asm.LSh.Imm(asm.R9, 4))
+	b.add(asm.And.Imm(asm.R7, RowsPage-1))
+	b.load(asm.R8, asm.R6, walkRows, 8, false)
+	b.mov(asm.R1, asm.R9)
+	b.alu(asm.Or, asm.R1, asm.R8)
+	b.store(asm.R10, key+4, asm.R1, 4)
+	b.mapPtr(asm.R1, MapRows)
+	b.lift(asm.R2, asm.R10, key)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
+	b.search(RowsEntries, 4, 0, 2, asm.R7)
+	b.alu(asm.Add, asm.R0, asm.R1)
+	b.load(asm.R1, asm.R0, 2, 2, false)
+	b.ifImm(asm.JNE, asm.R1, RowsChain, row, asm.R2)
+	b.ifImm(asm.JGE, asm.R8, RowsBlocks-1, none, asm.R2)
+	b.add(asm.Add.Imm(asm.R8, 1))
+	b.store(asm.R6, walkRows, asm.R8, 8)
+	b.movImm(asm.R0, 0)
+	b.exit() // the next turn looks there
+	b.bind(row)
+	b.ifImm(asm.JEq, asm.R1, 0, none, asm.R2)
+	b.store(asm.R10, key, asm.R1, 4)
+	b.mapPtr(asm.R1, MapRules)
+	b.lift(asm.R2, asm.R10, key)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, ended, asm.R1)
+}
+
+// followPointer goes to the caller by the frame pointer: it leaves its place in r1. All that Go and just-in-time compilers make has
+// frame pointers, on stacks that may lie anywhere; elsewhere one that leads far away is none.
+func (b *builder) followPointer(ended, stop, next label) {
+	nothing, near, follow := b.label(), b.label(), b.label()
+	b.load(asm.R8, asm.R6, walkTable, 8, false)
+	b.add(asm.RSh.Imm(asm.R8, 32))
+	why := b.label()
+	// r9: what to tell if it leads nowhere.
+	for _, each := range [...]struct {
+		how  int64
+		stop Stop
+	}{{CodeTable, StopNoRow}, {CodeNoTable, StopNoTable}, {CodeTooLarge, StopTooLarge}, {CodeTooMany, StopTooMany}} {
+		b.movImm(asm.R9, int64(each.stop))
+		b.ifImm(asm.JEq, asm.R8, each.how, why, asm.R1)
+	}
+	b.movImm(asm.R9, int64(StopGenerated))
+	b.bind(why)
+	b.load(asm.R7, asm.R6, walkBP, 8, false)
+	b.ifImm(asm.JGE, asm.R8, CodePointers, near, asm.R1)
+	b.load(asm.R1, asm.R6, walkSP, 8, false)
+	b.mov(asm.R2, asm.R7)
+	b.alu(asm.Sub, asm.R2, asm.R1)
+	const largest = 16 << 20
+	b.ifImm(asm.JGE, asm.R2, largest, nothing, asm.R1)
+	b.jump(follow)
+	b.bind(near)
+	b.ifImm(asm.JEq, asm.R7, 0, ended, asm.R1)
+	b.bind(follow)
+	b.mov(asm.R1, asm.R7)
+	b.add(asm.And.Imm(asm.R1, 7))
+	b.ifImm(asm.JNE, asm.R1, 0, nothing, asm.R2)
+	b.doubt()
+	b.mov(asm.R3, asm.R7)
+	b.userWords(16, nothing)
+	b.load(asm.R1, asm.R6, walkTemp, 8, false)
+	b.store(asm.R6, walkBP, asm.R1, 8)
+	b.add(asm.Add.Imm(asm.R7, 16))
+	b.store(asm.R6, walkSP, asm.R7, 8)
+	b.store(asm.R6, walkBy, asm.R9, 8)
+	b.load(asm.R1, asm.R6, walkTemp+8, 8, false)
+	b.jump(next)
+	b.bind(nothing)
+	b.mov(asm.R1, asm.R9)
+	b.jump(stop)
+}
+
+// beforeReturn goes to found with the CFA in r9 where generated code returns with the next two instructions, whether or not it has a frame pointer:
+//
+//	add $N,%rsp    48 83 c4 N
+//	ret            c3
+//
+// So do the pieces of code through which CPython calls each function with -X perf. It goes on here elsewhere.
+func (b *builder) beforeReturn(found label) {
+	other := b.label()
+	b.load(asm.R1, asm.R6, walkTable, 8, false)
+	b.add(asm.RSh.Imm(asm.R1, 32))
+	b.ifImm(asm.JNE, asm.R1, CodeGenerated, other, asm.R2)
+	b.load(asm.R3, asm.R6, walkPC, 8, false)
+	b.userWords(8, other)
+	b.load(asm.R9, asm.R6, walkTemp, 8, false)
+	b.mov(asm.R1, asm.R9)
+	b.add(asm.And.Imm(asm.R1, 0xffffff))
+	b.ifImm(asm.JNE, asm.R1, 0xc48348, other, asm.R2)
+	b.mov(asm.R1, asm.R9)
+	b.add(asm.RSh.Imm(asm.R1, 32))
+	b.add(asm.And.Imm(asm.R1, 0xff))
+	b.ifImm(asm.JNE, asm.R1, 0xc3, other, asm.R2)
+	b.add(asm.RSh.Imm(asm.R9, 24))
+	b.add(asm.And.Imm(asm.R9, 0xff))
+	b.ifImm(asm.JGE, asm.R9, 0x80, other, asm.R2)
+	b.load(asm.R1, asm.R6, walkSP, 8, false)
+	b.alu(asm.Add, asm.R9, asm.R1)
+	b.add(asm.Add.Imm(asm.R9, 8))
+	b.store(asm.R6, walkSP, asm.R9, 8)
+	b.jump(found)
+	b.bind(other)
+}
+
+// doubt notes that the frame pointer may not be that of the last frame, r8 being how its code is walked. Where a table has frames, it says nothing of
+// this code; where there is none, nothing says that the code has frame pointers.
+func (b *builder) doubt() {
+	sure := b.label()
+	b.ifImm(asm.JGE, asm.R8, CodePointers, sure, asm.R1)
+	b.load(asm.R1, asm.R6, walkDoubt, 8, false)
+	b.ifImm(asm.JNE, asm.R1, 0, sure, asm.R2)
+	b.load(asm.R1, asm.R6, walkN, 8, false)
+	b.store(asm.R6, walkDoubt, asm.R1, 8)
+	b.bind(sure)
+}

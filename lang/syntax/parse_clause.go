@@ -1,0 +1,277 @@
+package syntax
+
+import (
+	"strings"
+)
+
+// program reads items to the end of the text. Between items p.off is where the next one is looked for.
+func (p *parser) program() *Program {
+	if p.at(0) == '#' && p.at(1) == '!' {
+		p.off = p.lineEnd(0)
+	}
+	some := false
+	for !p.stopped {
+		p.off = p.space(p.off)
+		if p.off >= len(p.text) || p.stopped {
+			break
+		}
+		if p.at(p.off) == ';' {
+			p.off++
+			continue
+		}
+		start := p.off
+		if item := p.item(); item != nil {
+			p.items = append(p.items, item)
+		}
+		some = true
+		p.failed, p.predicate, p.nest, p.depth = false, false, 0, 0
+		if p.off <= start { // never: but a text is no place to be caught in
+			p.off = start + 1
+		}
+	}
+	if !some && len(p.diags) == 0 {
+		p.report(EmptyProgram, len(p.text), len(p.text), "there is no clause in this program", `BEGIN { trace("hello"); }`)
+	}
+	return &Program{Span: Span{0, int32(len(p.text))}, Items: p.items}
+}
+
+func (p *parser) item() Item {
+	c := p.at(p.off)
+	switch c {
+	case '{', '/', ',':
+		p.report(MissingProbe, p.off, p.off+1, "there is no probe description before this "+string(rune(c)), "a clause is probe /predicate/ { actions }, with BEGIN for the start")
+		switch c {
+		case '{':
+			p.next()
+			p.block()
+		case '/':
+			p.off++
+			p.clauseRest(&Clause{Span: Span{int32(p.off - 1), 0}})
+		default:
+			p.off++
+		}
+		return nil
+	case '}':
+		if p.closers > 0 {
+			p.closers--
+			p.off++
+			return nil
+		}
+		p.report(UnmatchedClose, p.off, p.off+1, "there is no { that this } closes", "")
+		p.off++
+		return nil
+	}
+	if p.declares() {
+		return p.declaration()
+	}
+	if classes[c]&cProbe == 0 || c == '@' || c == '%' || c == '+' || c == '~' || c == '^' || c >= 0x80 {
+		p.tok = token{from: int32(p.off), to: int32(p.off)}
+		p.next()
+		if p.tok.kind == tEOF {
+			p.off = len(p.text)
+			return nil
+		}
+		p.fail(ExpectedItem, "no clause and no declaration begins with "+p.what(), "a clause is probe /predicate/ { actions }")
+		p.fault = int(p.tok.to)
+		if end := p.lineEnd(p.fault); strings.IndexByte(p.text[p.fault:end], '{') < 0 {
+			p.off = end
+			return nil
+		}
+		p.skipItem()
+		return nil
+	}
+	return p.clause()
+}
+
+// skipItem goes on after a failure outside of braces: behind the ";" or block that ends the item.
+func (p *parser) skipItem() {
+	p.sync(tSemi, tRBrace, tLBrace)
+	switch p.tok.kind {
+	case tLBrace:
+		p.fault = int(p.tok.to)
+		p.sync(tRBrace)
+		p.off = int(p.tok.to)
+	case tRBrace:
+		p.off = int(p.tok.to)
+		if p.closers > 0 {
+			p.closers--
+		}
+	default:
+		p.off = int(p.tok.to)
+	}
+}
+
+// declares says whether a declaration begins at p.off: with a word that only those begin with, or with a name, stars,
+// another name and what may follow the name of a variable. What holds a colon is a probe description, and so is a*b without
+// spaces unless a is a known type.
+func (p *parser) declares() bool {
+	end := p.off
+	for classes[p.at(end)]&cProbe != 0 {
+		if p.text[end] == ':' {
+			return false
+		}
+		end++
+	}
+	word := p.off
+	for classes[p.at(word)]&(cLetter|cDigit) != 0 || p.at(word) == '`' {
+		word++
+	}
+	if word == p.off || classes[p.at(p.off)]&cDigit != 0 {
+		return false
+	}
+	w := wordKind(p.text[p.off:word])
+	if w != wName && w != wReserved {
+		return w != wOperand || p.text[p.off:word] == "self" || p.text[p.off:word] == "this"
+	}
+	if p.text[p.off:word] == "provider" || p.text[p.off:word] == "translator" {
+		return true
+	}
+	skip := func(off int) int {
+		for off < len(p.text) && (classes[p.text[off]]&cSpace != 0 || p.text[off] == '*') {
+			off++
+		}
+		return off
+	}
+	name := skip(word)
+	if name == word || classes[p.at(name)]&cLetter == 0 {
+		return false
+	}
+	after := name
+	for classes[p.at(after)]&(cLetter|cDigit) != 0 {
+		after++
+	}
+	if name < end && !p.typeName(p.text[p.off:word]) { // a*b without spaces is a glob
+		return false
+	}
+	if p.at(after) == '*' {
+		return false
+	}
+	next := skip(after)
+	switch p.at(next) {
+	case ';', ',', '=', '[', '(':
+		return true
+	}
+	return name < end && next == len(p.text) // as with the semicolon that a printed clause has
+}
+
+// clause reads probe descriptions, a predicate and a block.
+func (p *parser) clause() Item {
+	c := &Clause{Span: Span{From: int32(p.off)}}
+	for {
+		probe := p.probe()
+		if probe == nil {
+			p.fault = p.off
+			p.quiet = true
+			p.off = p.space(p.off)
+			p.quiet = false
+			if next := p.at(p.off); next == '/' || next == '{' {
+				p.clauseBody()
+				return nil
+			}
+			if p.at(p.off) != ',' {
+				p.skipItem()
+				return nil
+			}
+		} else {
+			c.Probes = append(c.Probes, probe)
+		}
+		c.To = int32(p.off)
+		p.off = p.space(p.off)
+		if p.at(p.off) != ',' {
+			break
+		}
+		comma := p.off
+		p.off = p.space(p.off + 1)
+		if classes[p.at(p.off)]&cProbe == 0 {
+			p.report(MissingProbe, comma, comma+1, "there is no probe description behind this comma", "")
+			break
+		}
+	}
+	next := p.at(p.off)
+	if p.off < len(p.text) && next != '/' && next != '{' && next != ';' {
+		at, end := p.off, p.off
+		for classes[p.at(end)]&cProbe != 0 {
+			end++
+		}
+		if end > at {
+			p.report(ProbeSpaces, at, end, "this is a second probe description, or a part of the first behind a space",
+				"descriptions have commas between them and no spaces in them; one without actions ends with a semicolon")
+			p.off = end
+			p.off = p.space(p.off)
+			if next = p.at(p.off); next == '/' || next == '{' {
+				p.clauseBody()
+			} else {
+				p.fault = p.off
+				p.skipItem()
+			}
+			return nil
+		}
+		p.tok.to = int32(p.off)
+		p.next()
+		p.fail(ExpectedItem, "a predicate or a block should stand here, not "+p.what(), "a clause is probe /predicate/ { actions }")
+		p.skipItem()
+		return nil
+	}
+	if next == '/' {
+		p.off++
+		return p.clauseRest(c)
+	}
+	return p.clauseBlock(c)
+}
+
+// clauseBody reads the rest of a clause whose descriptions were wrong.
+func (p *parser) clauseBody() {
+	c := &Clause{}
+	if p.at(p.off) == '/' {
+		p.off++
+		p.clauseRest(c)
+	} else {
+		p.clauseBlock(c)
+	}
+}
+
+// clauseRest reads a predicate from behind its first slash, and the block.
+func (p *parser) clauseRest(c *Clause) Item {
+	slash := p.off - 1
+	p.predicate, p.nest, p.failed = true, 0, false
+	p.tok = token{from: int32(slash), to: int32(slash + 1)}
+	p.next()
+	if p.tok.kind == tSlash {
+		p.report(EmptyPredicate, slash, int(p.tok.to), "there is nothing in this predicate", "leave the slashes out to have the clause run always")
+	} else {
+		c.Predicate = p.expr()
+	}
+	p.predicate = false
+	if !p.failed && p.tok.kind == tSlash {
+		p.off = int(p.tok.to)
+		c.To = p.tok.to
+		p.off = p.space(p.off)
+		return p.clauseBlock(c)
+	}
+	if !p.failed && (p.tok.kind == tLBrace || p.tok.kind == tEOF || p.tok.kind == tSemi) {
+		p.report(UnclosedPredicate, slash, slash+1, "this predicate has no second slash", "a predicate stands between two slashes")
+		p.off = int(p.tok.from)
+		return p.clauseBlock(c)
+	}
+	if !p.failed {
+		p.unexpected()
+	}
+	p.sync(tLBrace, tRBrace)
+	p.off = int(p.tok.from)
+	if p.tok.kind == tLBrace {
+		return p.clauseBlock(c)
+	}
+	p.off = int(p.tok.to)
+	return c
+}
+
+// clauseBlock reads a block if there is one.
+func (p *parser) clauseBlock(c *Clause) Item {
+	if p.at(p.off) == '{' {
+		p.tok = token{from: int32(p.off), to: int32(p.off)}
+		p.next()
+		c.Body = p.block()
+		c.To = int32(p.off)
+	}
+	return c
+}

@@ -1,0 +1,238 @@
+package profile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// bpftraceLines reads what bpftrace prints of maps keyed by kstack and ustack, with other keys beside them or not.
+//
+//	@[
+//	    native_safe_halt+14
+//	    cpu_startup_entry+25
+//	, swapper]: 42
+//
+// Keys that are no stack stand for the process: they are the outermost frame, as they come behind the stack.
+type bpftraceLines struct {
+	b       *Builder
+	o       Options
+	stack   []uint32 // innermost first
+	inside  bool
+	started int
+	wrong   skipped
+	found   bool
+
+	name    string             // of the map whose entry is being read
+	maps    map[string]bool    // that have stacks
+	numbers map[string]float64 // counts of entries without a stack, by map and key; nil: too many
+	entries map[string]int     // how many those are, by map
+	first   int                // line of the first of them
+}
+
+// mostNumbers is how many entries of maps without stacks are kept.
+const mostNumbers = 10_000
+
+// number keeps an entry without a stack. It counts if other entries of its map have stacks.
+func (p *bpftraceLines) number(name string, keys []byte, count float64, n int) {
+	if len(p.entries) < 100 {
+		p.entries[name]++
+	}
+	if p.first == 0 {
+		p.first = n
+	}
+	if len(p.numbers) < mostNumbers {
+		p.numbers[name+"\x00"+string(keys)] += count
+	}
+}
+
+// leftovers adds the entries without a stack that belong to maps with stacks, and reports the others:
+// start times and sums that a script keeps are no stacks.
+func (p *bpftraceLines) leftovers() {
+	for _, key := range slices.Sorted(maps.Keys(p.numbers)) {
+		name, keys, _ := strings.Cut(key, "\x00")
+		if p.maps[name] && strings.HasPrefix(strings.TrimSpace(keys), ",") { // its stack was empty
+			p.key([]byte(keys))
+			p.done(p.numbers[key])
+			p.entries[name]--
+		}
+	}
+	var left []string
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(p.entries)) {
+		if n := p.entries[name]; n > 0 {
+			left, total = append(left, "@"+clean(shortened(name, 40))), total+n
+		}
+	}
+	if len(left) > 8 {
+		left = append(left[:8], "and others")
+	}
+	if total > 0 && p.found {
+		p.b.tree.note(plural(total, "entry has no stack and is", "entries have no stacks and are") + " left out: maps " + strings.Join(left, ", "))
+	}
+	if len(p.maps) > 1 {
+		p.b.tree.note("maps are added up: @" + clean(shortened(strings.Join(slices.Sorted(maps.Keys(p.maps)), ", @"), 200)))
+	}
+}
+
+// bpftraceJSON reads what bpftrace -f json prints: a value of JSON a line, of which those of type map are counts by key.
+//
+//	{"type": "map", "data": {"@": {"\n    native_safe_halt+14\n    cpu_startup_entry+25\n,swapper": 42}}}
+type bpftraceJSON struct {
+	bpftraceLines
+}
+
+func newBPFTraceJSON(o Options) *bpftraceJSON { return &bpftraceJSON{*newBPFTrace(o)} }
+
+func (p *bpftraceJSON) line(b []byte, n int) error {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil
+	}
+	var l struct {
+		Type string                     `json:"type"`
+		Data map[string]json.RawMessage `json:"data"`
+	}
+	var kind *json.UnmarshalTypeError
+	if err := json.Unmarshal(b, &l); err != nil {
+		if !errors.As(err, &kind) { // of what printf wrote, data is text
+			p.wrong.skip(n, "JSON: "+err.Error())
+		}
+		return nil
+	}
+	if l.Type != "map" {
+		return nil
+	}
+	for name, m := range l.Data {
+		name = strings.TrimPrefix(name, "@")
+		var counts map[string]float64
+		if json.Unmarshal(m, &counts) != nil {
+			continue // a number, or numbers of another kind
+		}
+		for key, count := range counts {
+			if !strings.Contains(key, "\n") {
+				p.number(name, []byte(key), count, n)
+				continue
+			}
+			p.maps[name] = true
+			for line := range strings.Lines(key) {
+				if line[0] == ' ' || line[0] == '\t' {
+					p.frame([]byte(line))
+				} else {
+					p.key(bytes.TrimSpace([]byte(line)))
+				}
+			}
+			if len(p.stack) > 0 {
+				p.done(count)
+			}
+		}
+	}
+	return nil
+}
+
+func newBPFTrace(o Options) *bpftraceLines {
+	return &bpftraceLines{b: NewBuilder(), o: o, maps: map[string]bool{}, numbers: map[string]float64{}, entries: map[string]int{}}
+}
+
+func (p *bpftraceLines) line(b []byte, n int) error {
+	if !p.inside {
+		if len(b) == 0 || b[0] != '@' {
+			return nil // of a printf, or Attaching 1 probe...
+		}
+		open := bytes.IndexByte(b, '[')
+		if open < 0 {
+			return nil
+		}
+		rest := b[open+1:]
+		if keys, count, ok := cutValue(rest); ok { // no frames
+			p.number(string(b[1:open]), keys, count, n)
+			return nil
+		}
+		p.inside, p.started, p.name = true, n, string(b[1:open])
+		p.key(rest)
+		return nil
+	}
+	if keys, count, ok := cutValue(b); ok {
+		p.key(keys)
+		p.done(count)
+		if len(p.maps) < 100 {
+			p.maps[p.name] = true
+		}
+		return nil
+	}
+	if bytes.HasPrefix(b, []byte("@")) && bytes.IndexByte(b, '[') > 0 {
+		p.wrong.skip(p.started, "a stack without a count")
+		p.stack, p.inside = p.stack[:0], false
+		return p.line(b, n)
+	}
+	p.frame(b)
+	return nil
+}
+
+// cutValue takes "]: 42" off the end of a line.
+func cutValue(b []byte) (rest []byte, count float64, ok bool) {
+	i := bytes.LastIndex(b, []byte("]: "))
+	if i < 0 {
+		return nil, 0, false
+	}
+	number := bytes.TrimSpace(b[i+3:])
+	if !isDigits(number) {
+		return nil, 0, false
+	}
+	return b[:i], parseCount(number), true
+}
+
+// key adds keys of a map that are no stack.
+func (p *bpftraceLines) key(b []byte) {
+	b = bytes.Trim(b, " \t,")
+	if len(b) > 0 {
+		p.stack = append(p.stack, p.b.Function(replaced(slices.Clone(b), ';', ':'), nil, Process))
+	}
+}
+
+func (p *bpftraceLines) frame(b []byte) {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || string(b) == "," {
+		return
+	}
+	if _, name, file, ok := parsePerfFrame(b); ok { // stack_mode=perf
+		if name = cutPlainOffset(cutOffset(name)); string(name) == "[unknown]" || len(name) == 0 {
+			name = append(append([]byte{'['}, baseName(file)...), ']')
+		}
+		p.stack = append(p.stack, p.b.Function(replaced(slices.Clone(name), ';', ':'), baseName(file), kindByFile(file)))
+		return
+	}
+	b = bytes.TrimPrefix(b, []byte(", "))
+	if !p.o.Offsets {
+		b = cutPlainOffset(b)
+	}
+	p.stack = append(p.stack, p.b.Function(replaced(slices.Clone(b), ';', ':'), nil, Code))
+}
+
+// cutPlainOffset takes +25 off the end of a name.
+func cutPlainOffset(b []byte) []byte {
+	if i := bytes.LastIndexByte(b, '+'); i > 0 && isDigits(b[i+1:]) {
+		return b[:i]
+	}
+	return b
+}
+
+func (p *bpftraceLines) done(count float64) {
+	slices.Reverse(p.stack)
+	p.b.Stack(p.stack, count)
+	p.stack, p.inside, p.found = p.stack[:0], false, true
+}
+
+func (p *bpftraceLines) end(lines int) (*Tree, error) {
+	if p.inside {
+		p.wrong.skip(p.started, "the stack that begins here has no count: the input is cut off")
+	}
+	p.leftovers()
+	t := p.b.Tree()
+	if !p.found && p.wrong.lines == 0 {
+		return nil, &ParseError{Line: max(1, p.first), What: "no map keyed by stacks in it: bpftrace prints stacks of @[kstack] = count() and @[ustack] = count()"}
+	}
+	return p.wrong.tell(t, lines)
+}

@@ -1,0 +1,252 @@
+package profile
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ColumnsType is the media type of a profile in columns. docs/FORMATS.md draws the format.
+const ColumnsType = "application/vnd.culprit.profile"
+
+const (
+	columnsMagic   = "CLPF"
+	columnsVersion = 1
+	columnsHead    = 12     // bytes before the JSON header
+	withBefore     = 1 << 0 // flag: a comparison, whose nodes have a column of what was before
+	isSketch       = 1 << 1 // flag: a sketch, in which function 0 stands for runs of narrow calls too
+	functionBytes  = 13     // of a function's columns: module, file, line, kind
+	nodeBytes      = 16     // of a node's: function, up, self; and 8 more in a comparison
+)
+
+// columnsHeader is the JSON header of columns.
+type columnsHeader struct {
+	Unit      string   `json:"unit"`
+	Share     bool     `json:"share"` // amounts are shares of all
+	Samples   float64  `json:"samples"`
+	Seconds   float64  `json:"seconds"`
+	Depth     int      `json:"depth"`
+	Nodes     int      `json:"nodes"`
+	Functions int      `json:"functions"`
+	Of        int      `json:"of,omitempty"`   // of a sketch: the nodes of the whole
+	Norm      string   `json:"norm,omitempty"` // of a comparison: how amounts were normalised, a sentence
+	Notes     []string `json:"notes"`
+	Names     []string `json:"names"`   // of functions
+	Modules   []string `json:"modules"` // that functions name by their place here; [0] is ""
+	Files     []string `json:"files"`   // the same
+}
+
+// AppendColumns appends a profile in columns: nodes in the order of a walk, those that one calls by name. Names are fit to be shown:
+// without control characters, and shortened where they are very long.
+func AppendColumns(b []byte, t *Tree) ([]byte, error) { return appendColumns(b, t, nil, 0) }
+
+// AppendDiffColumns appends a comparison in columns: amounts are normalised, Self is after.
+func AppendDiffColumns(b []byte, d *Diff) ([]byte, error) { return appendColumns(b, d.Tree, d, 0) }
+
+// appendColumns appends the columns of a tree, of a comparison, or of the sketch of a tree of so many nodes, which are in order.
+func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
+	order, place := t.walk(of > 0)
+	used := make([]uint32, len(t.Functions)) // one more than where a function stands among those that are sent
+	var functions []uint32
+	for _, n := range order {
+		if f := t.Function[n]; used[f] == 0 {
+			functions = append(functions, f)
+			used[f] = uint32(len(functions))
+		}
+	}
+	h := columnsHeader{Unit: t.Unit, Samples: t.Samples, Seconds: t.Seconds, Depth: t.Depth, Nodes: t.Len(), Functions: len(functions),
+		Notes: t.Notes, Names: make([]string, len(functions))}
+	flags := uint16(0)
+	if d != nil {
+		flags |= withBefore
+		h.Share, h.Norm = d.Norm.Per == "sample", d.Said
+	}
+	if of > 0 {
+		flags |= isSketch
+		h.Of = of
+	}
+	modules, files := newWords(), newWords()
+	var columns [2][]uint32
+	for i, f := range functions {
+		g := &t.Functions[f]
+		h.Names[i] = clean(shortened(g.Name, mostName))
+		columns[0], columns[1] = append(columns[0], modules.of(g.Module)), append(columns[1], files.of(g.File))
+	}
+	h.Modules, h.Files = modules.list, files.list
+	if h.Notes == nil {
+		h.Notes = []string{}
+	}
+	head, err := json.Marshal(h)
+	if err != nil {
+		return nil, fmt.Errorf("write a profile in columns: %w", err) // an amount that is no number
+	}
+	start := len(b)
+	each := nodeBytes
+	if d != nil {
+		each += 8
+	}
+	b = slices.Grow(b, columnsHead+len(head)+16+len(functions)*functionBytes+len(order)*each)
+	b = append(b, columnsMagic...)
+	b = append(b, columnsVersion, 0)
+	b = binary.LittleEndian.AppendUint16(b, flags)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(head)))
+	b = append(b, head...)
+	align := func() {
+		for (len(b)-start)%8 != 0 {
+			b = append(b, 0)
+		}
+	}
+	align()
+	for _, c := range columns {
+		for _, v := range c {
+			b = binary.LittleEndian.AppendUint32(b, v)
+		}
+	}
+	for _, f := range functions {
+		b = binary.LittleEndian.AppendUint32(b, uint32(t.Functions[f].Line))
+	}
+	for _, f := range functions {
+		b = append(b, byte(t.Functions[f].Kind))
+	}
+	align()
+	for _, n := range order {
+		b = binary.LittleEndian.AppendUint32(b, used[t.Function[n]]-1)
+	}
+	for i, n := range order {
+		up := uint32(0)
+		if n != 0 {
+			up = uint32(i) - uint32(place[t.Parent[n]])
+		}
+		b = binary.LittleEndian.AppendUint32(b, up)
+	}
+	column := func(values []float64) {
+		for _, n := range order {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(values[n]))
+		}
+	}
+	column(t.Self)
+	if d != nil {
+		column(d.BeforeSelf)
+	}
+	return b, nil
+}
+
+// walk gives the nodes in the order of a walk, those that one calls by name, and the place of each in it.
+func (t *Tree) walk(ordered bool) (order, place []int32) {
+	place = make([]int32, t.Len())
+	if ordered {
+		order = make([]int32, 0, t.Len())
+		for n := range place {
+			order, place[n] = append(order, int32(n)), int32(n)
+		}
+		return order, place
+	}
+	order = t.walkOrder()
+	for i, n := range order {
+		place[n] = int32(i)
+	}
+	return order, place
+}
+
+// words numbers texts as they come; "" is 0.
+type words struct {
+	list []string
+	at   map[string]uint32
+}
+
+func newWords() *words { return &words{[]string{""}, map[string]uint32{"": 0}} }
+
+func (w *words) of(text string) uint32 {
+	n, ok := w.at[text]
+	if !ok {
+		n = uint32(len(w.list))
+		w.at[text] = n
+		w.list = append(w.list, clean(shortened(text, mostName)))
+	}
+	return n
+}
+
+// ParseColumns reads a profile in columns, not a comparison. The result holds no part of the data. What is malformed is an error.
+func ParseColumns(data []byte) (*Tree, error) {
+	broken := func(format string, args ...any) error {
+		return fmt.Errorf("read a profile in columns: "+format, args...)
+	}
+	if len(data) < columnsHead || string(data[:4]) != columnsMagic {
+		return nil, broken("it is none")
+	}
+	if flags := binary.LittleEndian.Uint16(data[6:]); data[4] != columnsVersion || data[5] != 0 || flags != 0 {
+		return nil, broken("version %d, flags %#x: a comparison, a sketch, or made by a newer culprit", data[4], flags)
+	}
+	length := uint64(binary.LittleEndian.Uint32(data[8:]))
+	if length > uint64(len(data)-columnsHead) {
+		return nil, broken("the header is cut off")
+	}
+	var h columnsHeader
+	if err := json.Unmarshal(data[columnsHead:columnsHead+length], &h); err != nil {
+		return nil, broken("header: %w", err)
+	}
+	rest := data[min(uint64(len(data)), (columnsHead+length+7)&^7):]
+	if h.Nodes < 1 || h.Functions < 1 || len(h.Names) != h.Functions || h.Nodes > len(rest)/nodeBytes || h.Functions > len(rest)/functionBytes {
+		return nil, broken("%d nodes of %d functions with %d names in %d bytes", h.Nodes, h.Functions, len(h.Names), len(rest))
+	}
+	if want := (h.Functions*functionBytes+7)&^7 + h.Nodes*nodeBytes; len(rest) != want {
+		return nil, broken("%d bytes of columns, want %d", len(rest), want)
+	}
+	u32 := func() uint32 {
+		v := binary.LittleEndian.Uint32(rest)
+		rest = rest[4:]
+		return v
+	}
+	t := &Tree{Functions: make([]Function, h.Functions), Unit: h.Unit, Samples: max(0, h.Samples), Seconds: max(0, h.Seconds), Notes: h.Notes}
+	for i := range t.Functions {
+		t.Functions[i].Name = h.Names[i]
+	}
+	for i, list := range [2][]string{h.Modules, h.Files} {
+		for f := range t.Functions {
+			n := u32()
+			if uint64(n) >= uint64(len(list)) {
+				return nil, broken("function %d names module or file %d of %d", f, n, len(list))
+			}
+			if i == 0 {
+				t.Functions[f].Module = list[n]
+			} else {
+				t.Functions[f].File = list[n]
+			}
+		}
+	}
+	for f := range t.Functions {
+		t.Functions[f].Line = int(int32(u32()))
+	}
+	for f := range t.Functions {
+		if rest[f] > byte(Process) {
+			return nil, broken("function %d is of kind %d", f, rest[f])
+		}
+		t.Functions[f].Kind = Kind(rest[f])
+	}
+	rest = rest[len(rest)-h.Nodes*nodeBytes:]
+	t.Function, t.Parent, t.Self = make([]uint32, h.Nodes), make([]int32, h.Nodes), make([]float64, h.Nodes)
+	for n := range t.Function {
+		if t.Function[n] = u32(); uint64(t.Function[n]) >= uint64(h.Functions) || (t.Function[n] == 0) != (n == 0) {
+			return nil, broken("node %d names function %d of %d", n, t.Function[n], h.Functions)
+		}
+	}
+	for n := range t.Parent {
+		up := u32()
+		if uint64(up) > uint64(n) || (up == 0) != (n == 0) {
+			return nil, broken("the caller of node %d stands %d before it", n, up)
+		}
+		t.Parent[n] = int32(n) - int32(up)
+	}
+	t.Parent[0] = -1
+	for n := range t.Self {
+		v := math.Float64frombits(binary.LittleEndian.Uint64(rest[n*8:]))
+		if !(v >= 0) || math.IsInf(v, 1) {
+			return nil, broken("node %d has the amount %v", n, v)
+		}
+		t.Self[n] = v
+	}
+	t.sum()
+	return t, nil
+}

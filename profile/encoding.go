@@ -1,0 +1,154 @@
+package profile
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Texts come with byte order marks, in UTF-16 and with line ends of a carriage return alone. The readers
+// behind this file get UTF-8 with line feeds.
+
+// decoded returns a reader of the input in UTF-8 with line feeds, by its first bytes. Binary input is returned as it is.
+func decoded(head []byte, in io.Reader) io.Reader {
+	switch {
+	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
+		b := bufio.NewReaderSize(in, looked)
+		b.Discard(3) //nolint:errcheck // they are there
+		return b
+	case bytes.HasPrefix(head, []byte("\xff\xfe")) && len(head)%2 == 0 || wideText(head, 0):
+		return &wideReader{in: bufio.NewReaderSize(in, looked), order: binary.LittleEndian}
+	case bytes.HasPrefix(head, []byte("\xfe\xff")) || wideText(head, 1):
+		return &wideReader{in: bufio.NewReaderSize(in, looked), order: binary.BigEndian}
+	case bytes.IndexByte(head, '\r') >= 0 && bytes.IndexByte(head, '\n') < 0 && bytes.IndexByte(head, 0) < 0:
+		return &returnReader{in}
+	}
+	return in
+}
+
+// wideText reports whether bytes are ASCII in UTF-16 without a mark: every second byte, from the one after
+// text on, is zero.
+func wideText(head []byte, text int) bool {
+	n := min(len(head)&^1, 256)
+	for i := range n {
+		c := head[i]
+		if i%2 != text && c != 0 || i%2 == text && (c >= 0x7f || c < ' ' && c != '\n' && c != '\r' && c != '\t') {
+			return false
+		}
+	}
+	return n >= 8
+}
+
+// A wideReader reads UTF-16 as UTF-8, without the mark. What is no UTF-16 is U+FFFD.
+type wideReader struct {
+	in    *bufio.Reader
+	order binary.ByteOrder
+	left  []byte // decoded, and not read yet
+	text  []byte
+	begun bool
+}
+
+func (w *wideReader) unit() (rune, error) {
+	var b [2]byte
+	if _, err := io.ReadFull(w.in, b[:]); err != nil {
+		return 0, io.EOF
+	}
+	return rune(w.order.Uint16(b[:])), nil
+}
+
+func (w *wideReader) Read(p []byte) (int, error) {
+	if len(w.left) == 0 {
+		w.text = w.text[:0]
+		for len(w.text) < 4<<10 {
+			r, err := w.unit()
+			if err != nil {
+				if len(w.text) == 0 {
+					return 0, err
+				}
+				break
+			}
+			if !w.begun {
+				if w.begun = true; r == 0xfeff {
+					continue
+				}
+			}
+			if utf16.IsSurrogate(r) {
+				low, err := w.unit()
+				if err != nil {
+					low = 0
+				}
+				r = utf16.DecodeRune(r, low)
+			}
+			w.text = utf8.AppendRune(w.text, r)
+		}
+		w.left = w.text
+	}
+	n := copy(p, w.left)
+	w.left = w.left[n:]
+	return n, nil
+}
+
+// A returnReader reads carriage returns as line feeds.
+type returnReader struct{ in io.Reader }
+
+func (r *returnReader) Read(p []byte) (int, error) {
+	n, err := r.in.Read(p)
+	replaced(p[:n], '\r', '\n')
+	return n, err
+}
+
+// A gunzip reads gzip of one or several members. Bytes behind the last one that begin no member are
+// left out, as gzip(1) does; what they are is in behind.
+type gunzip struct {
+	in     *bufio.Reader
+	z      *gzip.Reader
+	behind string // "" there is nothing
+}
+
+func newGunzip(in io.Reader) (*gunzip, error) {
+	g := &gunzip{in: bufio.NewReaderSize(in, looked)}
+	z, err := gzip.NewReader(g.in)
+	if err != nil {
+		return nil, err
+	}
+	z.Multistream(false)
+	g.z = z
+	return g, nil
+}
+
+func (g *gunzip) Read(p []byte) (int, error) {
+	for {
+		if g.z == nil {
+			return 0, io.EOF
+		}
+		n, err := g.z.Read(p)
+		if !errors.Is(err, io.EOF) || n > 0 {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+		next, _ := g.in.Peek(2)
+		switch {
+		case len(next) == 0:
+			g.z = nil
+		case next[0] == 0x1f && len(next) == 2 && next[1] == 0x8b:
+			if err := g.z.Reset(g.in); err != nil {
+				return 0, err
+			}
+			g.z.Multistream(false)
+		default:
+			g.behind = fmt.Sprintf("bytes behind the end of the gzip data are left out, the first is %#02x", next[0])
+			if next[0] == 0 {
+				g.behind = "zeros behind the end of the gzip data are left out"
+			}
+			g.z = nil
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package profile
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// foldedLines reads one stack a line: outermost;...;innermost count.
+type foldedLines struct {
+	p     *pile
+	least float64
+	wrong skipped
+
+	metrics bool // lines had three amounts
+}
+
+func newFolded(o Options) *foldedLines { return &foldedLines{p: newPile(), least: o.Least} }
+
+func (f *foldedLines) line(b []byte, n int) error {
+	stack, count, ok := cutCount(b)
+	switch {
+	case len(b) > 0 && b[0] == '#' && isComment(b):
+	case ok && count < 0:
+		f.wrong.skip(n, "its count is below 0; two profiles are compared by --diff")
+	case ok:
+		f.p.add(stack, count)
+	case len(bytes.TrimSpace(b)) > 0 && b[0] != '#':
+		if stack, count, ok := cutMetrics(b); ok {
+			f.metrics = true
+			f.p.add(stack, count)
+			return nil
+		}
+		f.wrong.skip(n, "no count at its end")
+	}
+	return nil
+}
+
+func (f *foldedLines) end(lines int) (*Tree, error) {
+	t, err := f.wrong.tell(f.p.tree(f.least), lines)
+	if err == nil && f.metrics {
+		t.note("there are three amounts, time, idle and memory: these are the times")
+	}
+	return t, err
+}
+
+// cutMetrics takes austin's three amounts off the end of a line, time,idle,memory, and returns the time.
+func cutMetrics(b []byte) (stack []byte, time float64, ok bool) {
+	b = bytes.TrimRight(b, " \t")
+	at := bytes.LastIndexByte(b, ' ')
+	if at < 0 {
+		return nil, 0, false
+	}
+	first, rest, _ := bytes.Cut(b[at+1:], []byte(","))
+	idle, memory, ok := bytes.Cut(rest, []byte(","))
+	if !ok || !isDigits(first) || string(idle) != "0" && string(idle) != "1" || !isDigits(bytes.TrimPrefix(memory, []byte("-"))) {
+		return nil, 0, false
+	}
+	return b[:at], parseCount(first), true
+}
+
+// foldedTwice reads folded stacks with two amounts, before and after, as difffolded.pl and inferno-diff-folded write them.
+type foldedTwice struct {
+	foldedLines
+	amount int // 1: before
+}
+
+func newFoldedTwice(o Options) *foldedTwice { return &foldedTwice{*newFolded(o), o.Amount} }
+
+func (f *foldedTwice) line(b []byte, n int) error {
+	rest, after, ok := cutCount(b)
+	stack, before, both := cutCount(rest)
+	switch {
+	case len(b) > 0 && b[0] == '#' && isComment(b):
+	case ok && both && f.amount == 1:
+		f.p.add(stack, before)
+	case ok && both:
+		f.p.add(stack, after)
+	case len(bytes.TrimSpace(b)) > 0 && b[0] != '#':
+		f.wrong.skip(n, "no two counts at its end")
+	}
+	return nil
+}
+
+func (f *foldedTwice) end(n int) (*Tree, error) {
+	t, err := f.foldedLines.end(n)
+	if err == nil && f.amount == 0 {
+		t.note("there are two amounts, before and after: these are those after; --diff with this file alone compares them")
+	}
+	return t, err
+}
+
+// commonPrefix gives how many bytes two texts begin alike with.
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	i := 0
+	for ; i+32 <= n; i += 32 {
+		if string(a[i:i+32]) != string(b[i:i+32]) {
+			break
+		}
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// WriteFolded writes a line a stack, in the order of names: outermost;...;innermost amount. In names semicolons are colons and line
+// breaks blanks, and an empty one is -, as is a stack of blanks alone, since the format knows no other way.
+func WriteFolded(w io.Writer, t *Tree) error {
+	t = t.ByName()
+	out := bufio.NewWriterSize(w, 64<<10)
+	names := make([][]byte, len(t.Functions))
+	for i, f := range t.Functions {
+		names[i] = foldedName(f.Name)
+	}
+	var failed error
+	t.lines(names, func(node int32, line []byte) {
+		if len(bytes.TrimSpace(line)) == 0 { // nobody could tell it from a bare count
+			line = []byte("-")
+		}
+		if t.Self[node] > 0 && failed == nil {
+			_, failed = out.Write(append(AppendAmount(append(line, ' '), t.Self[node]), '\n'))
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	return out.Flush()
+}
+
+// lines gives each node with its stack as text, in the order of names. The line may be appended to, and is the callee's until it
+// returns.
+func (t *Tree) lines(names [][]byte, each func(node int32, line []byte)) {
+	from, list := t.children()
+	var line []byte
+	type step struct {
+		node int32
+		len  int // of the line before it
+	}
+	todo := []step{{0, 0}}
+	for len(todo) > 0 {
+		s := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		line = line[:s.len]
+		if s.node == 0 {
+			each(0, []byte(noStack))
+		} else {
+			if t.Parent[s.node] > 0 {
+				line = append(line, ';')
+			}
+			line = append(line, names[t.Function[s.node]]...)
+			each(s.node, line)
+		}
+		for _, c := range slices.Backward(list[from[s.node]:from[s.node+1]]) {
+			todo = append(todo, step{c, len(line)})
+		}
+	}
+}
+
+// noStack stands for the stack of amounts that have none.
+const noStack = "[no stack]"
+
+// AppendAmount appends an amount as a plain number: whole ones without a point, others with 15 digits that
+// count, so that a sum of 0.1 and 0.03 is 0.13 and not 0.12999999999999998.
+func AppendAmount(b []byte, v float64) []byte {
+	if v != math.Trunc(v) {
+		if short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 15, 64), 64); err == nil {
+			v = short
+		}
+	}
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
+}
+
+func foldedName(name string) []byte {
+	if name == "" {
+		return []byte{'-'}
+	}
+	b := []byte(name)
+	for i, c := range b {
+		switch c {
+		case ';':
+			b[i] = ':'
+		case '\n', '\r':
+			b[i] = ' '
+		}
+	}
+	return b
+}

@@ -1,0 +1,202 @@
+package profile
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fold reads a text and gives it back folded.
+func fold(t *testing.T, text string, o Options) string {
+	t.Helper()
+	tree, err := Read(strings.NewReader(text), "", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folded(t, tree)
+}
+
+func folded(t *testing.T, tree *Tree) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := WriteFolded(&b, tree); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestFolded(t *testing.T) {
+	for _, c := range []struct{ name, in, out string }{
+		{"one", "a;b;c 3\n", "a;b;c 3\n"},
+		{"no line end", "a;b;c 3", "a;b;c 3\n"},
+		{"sorted and added up", "b 1\na;c 2\na;b 1\na;c 3\n", "a;b 1\na;c 5\nb 1\n"},
+		{"a frame that begins like another", "a;bc 1\na;b 2\na;bc;d 4\n", "a;b 2\na;bc 1\na;bc;d 4\n"},
+		{"prefix to the last byte", "a;b;c 1\na;b 2\na;b;c;d 1\na 5\n", "a 5\na;b 2\na;b;c 1\na;b;c;d 1\n"},
+		{"fractions", "a 0.5\na 1.25\n", "a 1.75\n"},
+		{"carriage returns", "a;b 1\r\na;c 2\r\n", "a;b 1\na;c 2\n"},
+		{"empty frames", "a;;b 1\n;x 2\n", "-;x 2\na;-;b 1\n"},
+		{"blanks in names", "operator new(unsigned long);a b 7\n", "operator new(unsigned long);a b 7\n"},
+		{"a name that ends with a blank", "a;b  7\n", "a;b  7\n"},
+		{"comments and junk", "# made by x\n\na 1\njunk\n", "a 1\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := fold(t, c.in, Options{}); got != c.out {
+				t.Errorf("got %q, want %q", got, c.out)
+			}
+		})
+	}
+}
+
+func TestTotals(t *testing.T) {
+	tree, err := Read(strings.NewReader("a;b 1\na;b;c 2\nd 4\n"), "", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tree.Sum() != 7 || tree.Len() != 5 || tree.Depth != 3 {
+		t.Fatalf("sum %v, %d nodes, depth %d", tree.Sum(), tree.Len(), tree.Depth)
+	}
+	for i := 1; i < tree.Len(); i++ {
+		if tree.Parent[i] >= int32(i) {
+			t.Errorf("node %d stands before its caller", i)
+		}
+		if want := map[string]float64{"a": 3, "b": 3, "c": 2, "d": 4}[tree.Name(i)]; tree.Total[i] != want {
+			t.Errorf("%s: total %v, want %v", tree.Name(i), tree.Total[i], want)
+		}
+	}
+}
+
+func TestErrorsHavePlaces(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                           "f:1: there is nothing in it",
+		"one\ntwo\n":                 "f:1: no format of stacks",
+		"\n\nhello world\n":          "f:3: no format of stacks",
+		"\x00\x01\x02":               "f:byte 0: neither text",
+		"\x1f\x8bnot really":         "f:byte 0: not gzip",
+		"a;b nothing\nc;d nothing\n": "f:1: no format",
+	} {
+		_, err := Read(strings.NewReader(in), "f", Options{})
+		var p *ParseError
+		if !errors.As(err, &p) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", in, err, want)
+		}
+	}
+}
+
+// hostile are names that must do nothing where they are shown.
+var hostile = []string{ // table: what a program's symbols may be
+	`<script>alert(1)</script>`, `"><svg onload=alert(1)>`, `'onmouseover='alert(1)`, "a\x00b\x1b[31m", "]]>--><!--", "</title></style><script>x</script>",
+	"\u202eevil", "\xff\xfe", strings.Repeat("x", 10000), "${alert(1)}", "\u2028", "&lt;", "`", "\\u003cscript\\u003e", "__proto__", "constructor",
+}
+
+func TestSVGIsXML(t *testing.T) {
+	b := NewBuilder()
+	for i, name := range hostile {
+		b.Stack([]uint32{b.Named([]byte("main")), b.Function([]byte(name), []byte(name), Kind(i%5))}, float64(i+1))
+	}
+	var out bytes.Buffer
+	if err := WriteSVG(&out, b.Tree(), Picture{Title: hostile[0], Note: hostile[1]}); err != nil {
+		t.Fatal(err)
+	}
+	checkXML(t, out.Bytes())
+}
+
+// checkXML holds a picture to being XML in which no element or attribute stands that can run something.
+func checkXML(t *testing.T, b []byte) {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(b))
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("not XML: %v", err)
+		}
+		if e, ok := tok.(xml.StartElement); ok {
+			switch e.Name.Local {
+			case "svg", "g", "title", "rect", "text", "style":
+			default:
+				t.Fatalf("element %s", e.Name.Local)
+			}
+			for _, a := range e.Attr {
+				if strings.HasPrefix(strings.ToLower(a.Name.Local), "on") || strings.Contains(a.Name.Local, "href") {
+					t.Fatalf("attribute %s", a.Name.Local)
+				}
+			}
+		}
+	}
+}
+
+func FuzzFolded(f *testing.F) {
+	f.Add("a;b;c 3\na;b 2\n")
+	f.Add("a;bc 1\na;b 2\na;bc;d 4\n;;; 1\n")
+	f.Add("a 0.5\na 1.25 \n# x\n 7\n")
+	f.Add("i0000\x15 1") // with a line's end it has the length of a field of protocol buffers
+	f.Add("2\t\x0400000 1")
+	f.Add("2\x12\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef 1")
+	f.Add("{ 1\n")
+	f.Add("{\"[< 1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		tree, err := Read(strings.NewReader(text), "", Options{})
+		if err != nil {
+			return
+		}
+		checkTree(t, tree)
+		once := folded(t, tree)
+		again, err := Read(strings.NewReader(once), "", Options{})
+		if once == "" || Sniff([]byte(once), true) == FoldedTwice { // all names end with a number: it can't be told from two amounts
+			return
+		}
+		if err != nil {
+			t.Fatalf("%q was written, and not read: %v", once, err)
+		}
+		if twice := folded(t, again); lines(twice) != lines(once) {
+			t.Errorf("%q became %q", once, twice)
+		}
+		var out bytes.Buffer
+		if err := WriteSVG(&out, tree, Picture{}); err != nil {
+			t.Fatal(err)
+		}
+		checkXML(t, out.Bytes())
+	})
+}
+
+// lines gives the lines of folded text in order, those of one stack as one: a name may be another one in folded text, stand elsewhere, or be one that was there.
+func lines(text string) string {
+	sums := map[string]float64{}
+	for line := range strings.Lines(text) {
+		stack, count, _ := cutCount([]byte(strings.TrimSuffix(line, "\n")))
+		sums[string(stack)] += count
+	}
+	var out []string
+	for stack, sum := range sums {
+		out = append(out, fmt.Sprintf("%q %.9g\n", stack, sum))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "")
+}
+
+// checkTree holds a tree to what it promises.
+func checkTree(t *testing.T, tree *Tree) {
+	t.Helper()
+	n := tree.Len()
+	if n == 0 || len(tree.Function) != n || len(tree.Self) != n || len(tree.Total) != n || tree.Parent[0] != -1 || tree.Function[0] != 0 {
+		t.Fatalf("columns of %d nodes: %d %d %d", n, len(tree.Function), len(tree.Self), len(tree.Total))
+	}
+	for i := 1; i < n; i++ {
+		if p := tree.Parent[i]; p < 0 || p >= int32(i) {
+			t.Fatalf("node %d has caller %d", i, p)
+		}
+		if f := tree.Function[i]; f == 0 || int(f) >= len(tree.Functions) {
+			t.Fatalf("node %d has function %d of %d", i, f, len(tree.Functions))
+		}
+		if s := tree.Self[i]; s != s || s < 0 || tree.Total[i] < s {
+			t.Fatalf("node %d has itself %v of %v", i, s, tree.Total[i])
+		}
+	}
+}

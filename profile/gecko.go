@@ -1,0 +1,309 @@
+package profile
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Firefox's profiles, also written by samply and perf script report gecko: the processed form has a column
+// for each field, the raw one a schema and rows. Stacks are a tree of prefixes.
+//
+// Source: docs-developer/ of the Firefox Profiler, "processed-profile-format" and "gecko-profile-format".
+
+type geckoFile struct {
+	Meta struct {
+		Interval float64 `json:"interval"` // ms
+	} `json:"meta"`
+	Threads   []geckoThread `json:"threads"`
+	Processes []geckoFile   `json:"processes"`
+	Shared    *geckoThread  `json:"shared"`  // tables of all threads, since version 55
+	Profile   *geckoFile    `json:"profile"` // the profile, in a file of Firefox's developer tools
+}
+
+// UnmarshalJSON reads a profile. Until version 3 a thread could be a string: the profile of another
+// process.
+func (f *geckoFile) UnmarshalJSON(raw []byte) error {
+	type plain geckoFile
+	var in struct {
+		plain
+		Threads []json.RawMessage `json:"threads"`
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return err
+	}
+	*f = geckoFile(in.plain)
+	for _, thread := range in.Threads {
+		if !bytes.HasPrefix(thread, []byte(`"`)) {
+			var t geckoThread
+			if err := json.Unmarshal(thread, &t); err != nil {
+				return err
+			}
+			f.Threads = append(f.Threads, t)
+			continue
+		}
+		var text string
+		if err := json.Unmarshal(thread, &text); err != nil {
+			return err
+		}
+		var process geckoFile
+		if err := json.Unmarshal([]byte(text), &process); err != nil {
+			return err
+		}
+		f.Processes = append(f.Processes, process)
+	}
+	return nil
+}
+
+type geckoThread struct {
+	Name        string          `json:"name"`
+	ProcessName string          `json:"processName"`
+	PID         json.RawMessage `json:"pid"`
+	Samples     json.RawMessage `json:"samples"`
+	Stacks      json.RawMessage `json:"stackTable"`
+	Frames      json.RawMessage `json:"frameTable"`
+	Functions   json.RawMessage `json:"funcTable"`
+	StringArray []string        `json:"stringArray"`
+	StringTable json.RawMessage `json:"stringTable"` // raw, and old versions
+}
+
+// A geckoTable is a table of either form.
+type geckoTable struct {
+	columns map[string]json.RawMessage
+	schema  map[string]int
+	rows    [][]json.RawMessage
+}
+
+func newGeckoTable(raw json.RawMessage) (t geckoTable) {
+	var rows struct {
+		Schema map[string]int      `json:"schema"`
+		Data   [][]json.RawMessage `json:"data"`
+	}
+	if len(raw) == 0 {
+		return t
+	}
+	if json.Unmarshal(raw, &rows) == nil && rows.Schema != nil {
+		t.schema, t.rows = rows.Schema, rows.Data
+		return t
+	}
+	_ = json.Unmarshal(raw, &t.columns) // what has no columns has no rows
+	return t
+}
+
+// column returns the numbers of a column; NaN is null.
+func (t *geckoTable) column(name string) []float64 {
+	if t.schema != nil {
+		at, ok := t.schema[name]
+		if !ok {
+			return nil
+		}
+		out := make([]float64, len(t.rows))
+		for i, r := range t.rows {
+			if out[i] = math.NaN(); at >= 0 && at < len(r) {
+				out[i] = geckoNumber(r[at])
+			}
+		}
+		return out
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(t.columns[name], &list) != nil {
+		return nil
+	}
+	out := make([]float64, len(list))
+	for i, v := range list {
+		out[i] = geckoNumber(v)
+	}
+	return out
+}
+
+func geckoNumber(raw json.RawMessage) float64 {
+	var v *float64
+	if json.Unmarshal(raw, &v) != nil || v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// index returns a number as an index of so many; -1 it is none.
+func index(v float64, of int) int {
+	if !(v >= 0) || v >= float64(of) || v != math.Trunc(v) {
+		return -1
+	}
+	return int(v)
+}
+
+func readGecko(r io.Reader) (*Tree, error) {
+	var f geckoFile
+	if err := decodeJSON(r, string(Gecko), &f); err != nil {
+		return nil, err
+	}
+	if f.Profile != nil && len(f.Threads) == 0 {
+		f = *f.Profile
+	}
+	g := gecko{b: NewBuilder(), others: map[string]int{}}
+	g.several = g.count(&f, 0) > 1
+	if err := g.file(&f, 0); err != nil {
+		return nil, err
+	}
+	t := g.b.Tree()
+	t.Unit = "samples"
+	if g.weights != "" && g.weights != "samples" {
+		t.Unit = clean(shortened(strings.TrimPrefix(g.weights, "tracing-"), 40))
+	}
+	if len(g.others) > 0 {
+		t.note(othersNote(g.weights, g.others))
+	}
+	if g.idle > 0 {
+		t.note(plural(g.idle, "sample has no stack and is", "samples have no stacks and are") + " left out")
+	}
+	return nonEmpty(t, Gecko)
+}
+
+// A gecko is a profile of Firefox's while it is read.
+type gecko struct {
+	b       *Builder
+	several bool   // there are several threads
+	weights string // what the amounts are
+	others  map[string]int
+	idle    int
+}
+
+// mostProcesses is how deep processes may be in one another.
+const mostProcesses = 100
+
+func (g *gecko) count(f *geckoFile, depth int) int {
+	n := len(f.Threads)
+	for i := range f.Processes {
+		if depth < mostProcesses {
+			n += g.count(&f.Processes[i], depth+1)
+		}
+	}
+	return n
+}
+
+func (g *gecko) file(f *geckoFile, depth int) error {
+	for i := range f.Threads {
+		if err := g.thread(&f.Threads[i], f.Shared, i); err != nil {
+			return err
+		}
+	}
+	for i := range f.Processes {
+		if depth == mostProcesses {
+			return jsonError(Gecko, "processes are more than %d deep", mostProcesses)
+		}
+		if err := g.file(&f.Processes[i], depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names returns the function of each frame of a thread.
+func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
+	texts := t.StringArray
+	if len(texts) == 0 {
+		_ = json.Unmarshal(t.StringTable, &texts) // of old versions an object
+	}
+	if len(texts) == 0 && shared != nil {
+		texts = shared.StringArray
+	}
+	frames := newGeckoTable(t.Frames)
+	text := func(v float64) string {
+		if i := index(v, len(texts)); i >= 0 {
+			return texts[i]
+		}
+		return "[unknown]"
+	}
+	if locations := frames.column("location"); locations != nil {
+		out := make([]uint32, len(locations))
+		for i, l := range locations {
+			out[i] = b.Named(jsonName(text(l)))
+		}
+		return out
+	}
+	functions := newGeckoTable(t.Functions)
+	names, files, lines := functions.column("name"), functions.column("fileName"), functions.column("lineNumber")
+	of := frames.column("func")
+	out := make([]uint32, len(of))
+	for i, v := range of {
+		name, file := "[unknown]", ""
+		k := index(v, len(names))
+		if k >= 0 {
+			name = text(names[k])
+			if k < len(files) && index(files[k], len(texts)) >= 0 {
+				file = text(files[k])
+			}
+		}
+		out[i] = b.Named(jsonName(name))
+		if g := &b.tree.Functions[out[i]]; g.File == "" && file != "" {
+			g.File = file
+			if k < len(lines) && lines[k] > 0 && lines[k] < math.MaxInt32 {
+				g.Line = int(lines[k])
+			}
+		}
+	}
+	return out
+}
+
+func (g *gecko) thread(t, shared *geckoThread, n int) error {
+	if shared != nil {
+		if len(t.Stacks) == 0 {
+			t.Stacks = shared.Stacks
+		}
+		if len(t.Frames) == 0 {
+			t.Frames, t.Functions = shared.Frames, shared.Functions
+		}
+	}
+	samples, stacks := newGeckoTable(t.Samples), newGeckoTable(t.Stacks)
+	of, weights := samples.column("stack"), samples.column("weight")
+	var kind string
+	_ = json.Unmarshal(samples.columns["weightType"], &kind) // absent: samples
+	if len(of) == 0 {
+		return nil
+	}
+	if kind == "" {
+		kind = "samples"
+	}
+	if g.weights == "" {
+		g.weights = kind
+	}
+	if kind != g.weights {
+		g.others[kind] += len(of)
+		return nil
+	}
+	frames, prefixes := stacks.column("frame"), stacks.column("prefix")
+	names := t.names(g.b, shared)
+	var stack []uint32
+	for i, s := range of {
+		at := index(s, len(frames))
+		if at < 0 {
+			if !math.IsNaN(s) {
+				return jsonError(Gecko, "thread %d: sample %d is of stack %v, of %d", n, i, s, len(frames))
+			}
+			g.idle++
+			continue
+		}
+		stack = stack[:0]
+		for at >= 0 {
+			f := index(frames[at], len(names))
+			if f < 0 || len(stack) >= MostDepth || at >= len(prefixes) {
+				return jsonError(Gecko, "thread %d: stack %d is of frame %v, of %d, or deeper than 65,536 frames", n, at, frames[at], len(names))
+			}
+			stack = append(stack, names[f])
+			at = index(prefixes[at], len(frames))
+		}
+		if g.several {
+			stack = append(stack, g.b.Function(jsonName(t.Name), nil, Process))
+		}
+		slices.Reverse(stack)
+		weight := 1.0
+		if i < len(weights) && !math.IsNaN(weights[i]) {
+			weight = weights[i]
+		}
+		g.b.Stack(stack, weight)
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package profile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// othersNote tells of samples that belong to other events.
+func othersNote(event string, others map[string]int) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		all = append(all, fmt.Sprintf("%s (%s)", clean(shortened(name, 60)), plural(others[name], "sample", "samples")))
+	}
+	if len(all) > 8 {
+		all = append(all[:8], "and others")
+	}
+	if event == "" {
+		return "there are " + strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("samples of %s alone; left out: %s, which --event shows", clean(shortened(event, 60)), strings.Join(all, ", "))
+}

@@ -1,0 +1,406 @@
+package profile
+
+import (
+	"bytes"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// perfLines reads what perf script prints: for each sample a line that tells of it, then a frame a line, the innermost first, then an
+// empty line.
+//
+//	java 12688/12764 [002] 6544038.708352:     235 cpu-clock:uhH:
+//	        ffffffff8103ce3b native_safe_halt+0x6 ([kernel.kallsyms])
+//	            7f1e2215d058 __read+0xd (/lib/x86_64-linux-gnu/libc-2.15.so)
+//
+// Most stacks and most lines were there before: what they came to is kept by hashes of 64 bits, for stacks two with seeds of their own, which are
+// taken for the bytes. Of a stack that is known no line is looked at.
+type perfLines struct {
+	b        *Builder // of the functions
+	s        stash
+	o        Options
+	seeds    [2]maphash.Seed
+	cache    outside[perfLine]  // by the hash of the line, without its address, and of whether the process is Java's
+	several  [][]uint32         // what lines came to that are not one function
+	known    outside[perfStack] // by the hash of the stack's text and the process
+	key      [2]uint64          // of the stack that is being read; zero: it is not to be kept
+	begun    int                // the first line behind the sample's
+	missed   int                // lines that were not there, since there is room for so many
+	strange  int                // stacks, the same
+	process  []byte
+	text     []byte // of a function, while it is looked up
+	java     bool
+	period   float64
+	inside   bool // a sample
+	skip     bool // and it is of another event
+	found    bool // a sample was seen
+	headless bool // samples have no line of their own: a stack begins behind an empty line
+	event    []byte
+	others   map[string]int // samples of other events
+	kinds    map[string]int // samples of the event by the kind of CPU: cpu_core/cycles/
+	pending  []byte         // a line that begins a sample if a frame follows it
+	framed   bool           // a sample had a frame
+	stack    []uint32       // innermost first
+	wrong    skipped
+	samples  int
+}
+
+// A perfLine is what a line came to.
+type perfLine struct {
+	hash uint64
+	is   int32 // a function, or below 0 the complement of an index into several; 0 is free
+}
+
+// A perfStack is what the lines of a stack came to.
+type perfStack struct {
+	key   [2]uint64
+	stack int32
+	lines int32 // 0 is free
+}
+
+// stackPlace gives where a stack is; where it is not, the place that it may have: one that is free, or the one of a stack that is thrown out.
+func stackPlace(all []perfStack, key *[2]uint64) *perfStack {
+	at, mask := key[0], uint64(len(all)-1)
+	for way := range uint64(stackWays) {
+		if e := &all[(at+way)&mask]; e.lines == 0 || e.key == *key {
+			return e
+		}
+	}
+	return &all[(at+key[1]%stackWays)&mask]
+}
+
+// stackWays is in how many places a stack may be.
+const stackWays = 4
+
+// How many lines and stacks are kept, at first and at most. One that is thrown out is read anew.
+const (
+	firstKept  = 1 << 8
+	mostLines  = 1 << 14
+	mostStacks = 1 << 16
+	// There is room for more lines when so many times the room was not enough; for more stacks when half of it may be taken.
+	patienceKept = 2
+)
+
+func newPerf(o Options) *perfLines {
+	p := &perfLines{b: NewBuilder(), o: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, cache: newOutside[perfLine](firstKept),
+		known: newOutside[perfStack](firstKept), others: map[string]int{}, kinds: map[string]int{}}
+	p.event = []byte(o.Event)
+	return p
+}
+
+func (p *perfLines) line(b []byte, n int) error {
+	switch {
+	case len(b) == 0:
+		p.sample(n)
+		p.pending = p.pending[:0]
+	case b[0] == '#' && !p.headOf(b):
+	case p.inside:
+		p.within(b, n)
+	default:
+		if b = bytes.TrimRight(b, " \t"); len(b) == 0 {
+			p.pending = p.pending[:0]
+			return nil
+		}
+		p.outside(b, n)
+	}
+	return nil
+}
+
+// headOf reports whether a line begins a sample wherever it stands.
+func (p *perfLines) headOf(b []byte) bool {
+	h, ok := parsePerfHead(b)
+	return ok && h.sure()
+}
+
+// within reads a line behind the first one of a sample.
+func (p *perfLines) within(b []byte, n int) {
+	if len(bytes.TrimSpace(b)) == 0 {
+		p.sample(n)
+		return
+	}
+	if !p.skip && p.frame(b, n) {
+		return
+	}
+	if _, _, _, ok := parseAnyFrame(b); ok {
+		return
+	}
+	p.key = [2]uint64{} // the text up to the next empty line is not this stack's alone
+	if h, ok := parsePerfHead(b); ok && h.sure() {
+		p.sample(n)
+		p.head(b, n, h)
+		return
+	}
+	switch {
+	case p.skip || isRecord(b):
+	case isAside(b):
+		if file, line, ok := sourceLine(b); ok && len(p.stack) > 0 {
+			if f := &p.b.tree.Functions[p.stack[len(p.stack)-1]]; f.File == "" {
+				f.File, f.Line = file, line
+			}
+		}
+	default:
+		p.wrong.skip(n, "no frame: address, name and (file)")
+	}
+}
+
+// outside reads a line between samples. One that may begin a sample only if a frame follows it waits for the next.
+func (p *perfLines) outside(b []byte, n int) {
+	if h, ok := parsePerfHead(b); ok && h.sure() {
+		p.drop(n - 1)
+		p.head(b, n, h)
+		return
+	}
+	if len(p.pending) > 0 {
+		if _, _, _, ok := parseAnyFrame(b); ok {
+			if h, ok := looseHead(p.pending); ok {
+				p.head(p.pending, n-1, h)
+				p.pending = p.pending[:0]
+				p.within(b, n)
+				return
+			}
+		}
+	}
+	p.drop(n - 1)
+	if (!p.found || p.headless) && isPadded(b) { // perf script -F ip,sym prints no head
+		p.headless = true
+		p.head(b, n-1, perfHead{period: 1})
+		p.within(b, n)
+		return
+	}
+	if isRecord(b) {
+		return
+	}
+	if h, ok := parsePerfHead(b); ok && len(h.event) > 0 && p.standsAlone(&h, b, n) {
+		return
+	}
+	p.pending = append(p.pending[:0], b...)
+}
+
+// standsAlone reads a sample of one line that has an event, a frame behind it and no time.
+func (p *perfLines) standsAlone(h *perfHead, b []byte, n int) bool {
+	if _, ok := frameIn(h.rest); !ok {
+		return false
+	}
+	p.head(b, n, *h)
+	return true
+}
+
+// drop leaves the line out that waited for a frame.
+func (p *perfLines) drop(n int) {
+	if len(p.pending) > 0 {
+		p.wrong.skip(n, "neither the line of a sample nor a frame: command, number, time, event")
+		p.pending = p.pending[:0]
+	}
+}
+
+// parseCount reads digits; 0 when they are none.
+func parseCount(b []byte) float64 {
+	n := uint64(0)
+	for _, c := range b {
+		if c < '0' || c > '9' || n > 1<<59 {
+			return 0
+		}
+		n = 10*n + uint64(c-'0')
+	}
+	return float64(n)
+}
+
+// head begins a sample.
+func (p *perfLines) head(b []byte, n int, h perfHead) {
+	p.inside, p.begun = true, n+1
+	p.found, p.skip = true, false
+	if len(h.event) > 0 && !p.wanted(h.event) {
+		p.skip = true
+		if len(p.others) < 100 {
+			p.others[string(cutModifiers(h.event))]++
+		}
+		return
+	}
+	p.process = append(p.process[:0], h.command...)
+	replaced(p.process, ' ', '_')
+	switch {
+	case p.o.TID:
+		p.process = append(append(append(append(p.process, '-'), h.pid...), '/'), h.tid...)
+	case p.o.PID:
+		p.process = append(append(p.process, '-'), h.pid...)
+	case len(p.process) == 0:
+		p.process = append(p.process, "[no command]"...)
+	}
+	replaced(p.process, ';', ':')
+	p.java = bytes.HasPrefix(p.process, []byte("java"))
+	p.period = h.period
+	if f, ok := frameIn(h.rest); ok { // the only frame of a sample
+		p.frame(f, n)
+		p.sample(n)
+	}
+}
+
+// wanted reports whether samples of an event are read, and chooses the event by the first sample. On
+// CPUs of several kinds (cpu_core, cpu_atom) perf counts one event as one for each kind: they are added up.
+func (p *perfLines) wanted(event []byte) bool {
+	bare := cutModifiers(event)
+	name, hybrid := hybridEvent(event)
+	if len(p.event) == 0 {
+		p.event = slices.Clone(bare)
+		if hybrid {
+			p.event = slices.Clone(name)
+		}
+	}
+	if bytes.Equal(event, p.event) || bytes.Equal(bare, p.event) {
+		return true
+	}
+	if hybrid && bytes.Equal(name, p.event) {
+		if len(p.kinds) < 100 {
+			p.kinds[string(event)]++
+		}
+		return true
+	}
+	return false
+}
+
+// block takes the stack of the sample whose line was the last one, if it is known and whole; it gives how many bytes and lines that
+// were, or that it wants more bytes to be there.
+func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
+	if !p.inside || len(p.stack) > 0 || p.begun != n {
+		return 0, 0
+	}
+	end := bytes.Index(b, []byte("\n\n"))
+	if end < 0 {
+		return moreBytes, 0
+	}
+	if end == 0 {
+		return 0, 0
+	}
+	if p.skip {
+		return 0, 0
+	}
+	// The process is no part of the block. Its hash is stirred in.
+	for i, seed := range p.seeds {
+		p.key[i] = maphash.Bytes(seed, b[:end]) ^ maphash.Bytes(seed, p.process)*0x9e3779b97f4a7c15
+	}
+	e := stackPlace(p.known.all, &p.key)
+	if e.key != p.key || e.lines == 0 {
+		return 0, 0
+	}
+	p.s.add(e.stack, p.period)
+	p.samples++
+	p.inside, p.key = false, [2]uint64{}
+	return end + 2, int(e.lines)
+}
+
+// frame reads a frame; false: the line is none.
+func (p *perfLines) frame(b []byte, n int) bool {
+	key := b
+	if !p.o.Addresses { // the address says nothing
+		at := 0
+		for at < len(b) && (b[at] == ' ' || b[at] == '\t') {
+			at++
+		}
+		for at < len(b) && b[at] != ' ' && b[at] != '\t' {
+			at++
+		}
+		key = b[at:]
+	}
+	hash := maphash.Bytes(p.seeds[0], key)
+	if p.java {
+		hash++
+	}
+	e := &p.cache.all[hash&uint64(len(p.cache.all)-1)]
+	if e.hash != hash || e.is == 0 {
+		if p.missed++; p.missed > patienceKept*len(p.cache.all) && len(p.cache.all) < mostLines {
+			p.missed = 0
+			p.cache.widen(func(all []perfLine, e *perfLine) {
+				if e.is != 0 {
+					all[e.hash&uint64(len(all)-1)] = *e
+				}
+			})
+			e = &p.cache.all[hash&uint64(len(p.cache.all)-1)]
+		}
+		first := len(p.stack)
+		var ok bool
+		if p.stack, ok = p.functions(p.stack, b); !ok {
+			return false
+		}
+		e.hash = hash
+		if len(p.stack) == first+1 {
+			e.is = int32(p.stack[first])
+		} else if len(p.several) < mostLines {
+			p.several = append(p.several, slices.Clone(p.stack[first:]))
+			e.is = -int32(len(p.several))
+		} else {
+			e.is = 0
+		}
+		return true
+	}
+	if e.is > 0 {
+		p.stack = append(p.stack, uint32(e.is))
+		return true
+	}
+	p.stack = append(p.stack, p.several[-e.is-1]...)
+	return true
+}
+
+// sample adds the stack that was gathered.
+func (p *perfLines) sample(n int) {
+	if p.inside && !p.skip {
+		p.framed = p.framed || len(p.stack) > 0
+		p.stack = append(p.stack, p.b.Function(p.process, nil, Process))
+		if len(p.stack) > MostDepth {
+			p.stack = p.stack[len(p.stack)-MostDepth:]
+			p.s.cut++
+		}
+		slices.Reverse(p.stack)
+		stack := p.s.stack(p.stack)
+		p.s.add(stack, p.period)
+		p.samples++
+		if p.key != [2]uint64{} {
+			if p.strange++; p.strange > len(p.known.all)/2 && len(p.known.all) < mostStacks {
+				p.strange = 0
+				p.known.widen(func(all []perfStack, e *perfStack) {
+					if e.lines != 0 {
+						*stackPlace(all, &e.key) = *e
+					}
+				})
+			}
+			e := stackPlace(p.known.all, &p.key)
+			*e = perfStack{p.key, stack, int32(n - p.begun + 1)}
+		}
+	}
+	p.stack, p.inside, p.skip, p.key = p.stack[:0], false, false, [2]uint64{}
+}
+
+// close lets go of what is needed as long as there are lines.
+func (p *perfLines) close() {
+	p.cache.close()
+	p.known.close()
+	p.several = nil
+}
+
+func (p *perfLines) end(n int) (*Tree, error) {
+	p.sample(n)
+	p.drop(n)
+	p.close()
+	t := p.s.tree(p.b, p.o.Least)
+	t.Samples = float64(p.samples)
+	if t.Sum() != t.Samples {
+		t.Unit = eventUnit(string(p.event))
+	}
+	if len(p.others) > 0 {
+		t.note(othersNote(string(p.event), p.others))
+	}
+	if len(p.kinds) > 1 {
+		t.note("CPUs of several kinds: samples are added up of " + strings.Join(slices.Sorted(maps.Keys(p.kinds)), " and "))
+	}
+	if p.found && !p.framed && t.Sum() > 0 {
+		t.note("no sample has a stack: these are counts by process; perf record -g records stacks")
+	}
+	if !p.found {
+		return nil, &ParseError{Line: max(1, p.wrong.first), What: "no samples in it"}
+	}
+	if t.Sum() == 0 && p.o.Event != "" && len(p.others) > 0 {
+		return nil, &ParseError{Line: 1, What: "no samples of event " + p.o.Event + " in it; " + othersNote("", p.others)}
+	}
+	return p.wrong.tell(t, n)
+}

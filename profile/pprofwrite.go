@@ -1,0 +1,99 @@
+package profile
+
+import (
+	"cmp"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/google/pprof/profile"
+)
+
+// WritePProf writes a profile for pprof and what reads its format, packed by gzip. Amounts are whole numbers there. Samples of
+// CPUs have two values as Go's have, samples/count and cpu/nanoseconds; the period, the time and the duration are those of
+// Tree.Taken. Notes are comments.
+func WritePProf(w io.Writer, t *Tree) error {
+	p := &profile.Profile{TimeNanos: int64(t.Taken.At), DurationNanos: int64(t.Taken.Over), Period: 1}
+	for _, n := range t.Notes {
+		p.Comments = append(p.Comments, strings.ToValidUTF8(n, "\uFFFD"))
+	}
+	values := pprofValues(p, t)
+	locations := pprofLocations(p, t)
+	for i := range t.Len() {
+		if t.Self[i] == 0 {
+			continue
+		}
+		s := &profile.Sample{Value: values(t.Self[i])}
+		for n := int32(i); n > 0; n = t.Parent[n] {
+			s.Location = append(s.Location, locations[t.Function[n]])
+		}
+		p.Sample = append(p.Sample, s)
+	}
+	return p.Write(w)
+}
+
+// pprofValues says in the profile what its values are, and returns what makes them of an amount. Servers of profiles name a
+// profile by its sample type and period type: none may be left out.
+func pprofValues(p *profile.Profile, t *Tree) func(amount float64) []int64 {
+	whole := func(v float64) int64 { return int64(math.Round(min(v, 1<<62))) }
+	only := func(kind, unit string) {
+		p.SampleType = []*profile.ValueType{{Type: kind, Unit: unit}}
+		p.PeriodType = &profile.ValueType{Type: kind, Unit: unit}
+	}
+	switch each := float64(t.Taken.Each); {
+	case t.Unit == "samples" && each > 0:
+		p.PeriodType = &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}
+		p.SampleType = []*profile.ValueType{{Type: "samples", Unit: "count"}, p.PeriodType}
+		p.DefaultSampleType = "cpu"
+		p.Period = int64(t.Taken.Each)
+		return func(v float64) []int64 { return []int64{whole(v), whole(v * each)} }
+	case t.Unit == "ns" && t.Seconds > 0:
+		only("cpu", "nanoseconds")
+		p.Period = max(1, int64(t.Taken.Each))
+	case t.Unit == "ns": // waits
+		only("delay", "nanoseconds")
+	case t.Unit == "bytes":
+		only("space", "bytes")
+	default:
+		only(cmp.Or(strings.ToValidUTF8(t.Unit, "\uFFFD"), "samples"), "count")
+	}
+	return func(v float64) []int64 { return []int64{whole(v)} }
+}
+
+// pprofLocations adds the functions, and the files that they are in, to the profile. It returns a location for each function.
+func pprofLocations(p *profile.Profile, t *Tree) []*profile.Location {
+	mappings := map[string]*profile.Mapping{}
+	locations := make([]*profile.Location, len(t.Functions))
+	for i := 1; i < len(t.Functions); i++ {
+		f := &t.Functions[i]
+		name, source := strings.ToValidUTF8(f.Name, "\uFFFD"), strings.ToValidUTF8(f.File, "\uFFFD")
+		fn := &profile.Function{ID: uint64(i), Name: name, SystemName: name, Filename: source, StartLine: int64(f.Line)}
+		p.Function = append(p.Function, fn)
+		l := &profile.Location{ID: uint64(i), Line: []profile.Line{{Function: fn, Line: int64(f.Line)}}}
+		if file := pprofFile(f); file != "" {
+			m := mappings[file]
+			if m == nil {
+				// HasFunctions keeps readers from looking for symbols once more.
+				m = &profile.Mapping{ID: uint64(len(p.Mapping) + 1), File: file, HasFunctions: true, HasFilenames: true, HasLineNumbers: true}
+				mappings[file] = m
+				p.Mapping = append(p.Mapping, m)
+			}
+			l.Mapping = m
+		}
+		p.Location = append(p.Location, l)
+		locations[i] = l
+	}
+	return locations
+}
+
+// pprofFile returns the file of a function's mapping, which says also what kind of code it is.
+func pprofFile(f *Function) string {
+	file := strings.ToValidUTF8(f.Module, "\uFFFD")
+	switch {
+	case f.Kind == Kernel && kindByFile([]byte(file)) != Kernel:
+		return "[" + cmp.Or(file, "kernel.kallsyms") + "]"
+	case f.Kind == JIT && kindByFile([]byte(file)) != JIT:
+		return "perf-.map"
+	}
+	return file
+}

@@ -1,0 +1,74 @@
+package profile
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// A Sampled is a stack as a sampler of this machine tells it: frames as DTrace prints them - module`name+0x1f -, the innermost first.
+type Sampled struct {
+	Process      string
+	User, Kernel []string
+	State        string // of waits: how it waited, or for what kind of lock; "": it did not
+	Waker        *Waker // who ended the wait; nil: not told
+	Count        int64  // samples, or waits
+	Amount       float64
+}
+
+// A Waker is who ended a wait.
+type Waker struct {
+	Process      string
+	User, Kernel []string
+}
+
+// OfSampled makes a profile of stacks: below each process its own functions, then the kernel's; of waits then how it waited, and who ended it. A function
+// without a name is told by its file, as one. What it is given is not kept.
+func OfSampled(stacks iter.Seq[Sampled]) *Tree {
+	b := NewBuilder()
+	var path []uint32
+	var text []byte
+	add := func(lines []string, of Kind) {
+		for _, line := range slices.Backward(lines) {
+			module, name, found := strings.Cut(line, "`")
+			if !found {
+				module, name = "", line
+			}
+			if i := strings.LastIndex(name, "+0x"); i > 0 && !strings.HasSuffix(name, "]") { // not of [program+0x1240]
+				name = name[:i]
+			}
+			kind, nameless := of, strings.HasPrefix(name, "0x")
+			switch {
+			case nameless && module != "":
+				name = "[" + module + "]"
+			case nameless:
+				name = "[unknown]"
+			case kind == Code && strings.HasSuffix(name, "_[i]"):
+				kind = Inlined
+			case kind == Code && module == "":
+				kind = JIT
+			}
+			text = append(append(text[:0], name...), module...)
+			path = append(path, b.Function(text[:len(name)], text[len(name):], kind))
+		}
+	}
+	samples := int64(0)
+	for s := range stacks {
+		path = append(path[:0], b.Function([]byte(s.Process), nil, Process))
+		add(s.User, Code)
+		add(s.Kernel, Kernel)
+		if s.State != "" {
+			path = append(path, b.Function([]byte("["+s.State+"]"), nil, Kernel))
+		}
+		if w := s.Waker; w != nil {
+			path = append(path, b.Function([]byte("woken by "+w.Process), nil, Process))
+			add(w.User, Code)
+			add(w.Kernel, Kernel)
+		}
+		b.Stack(path, s.Amount)
+		samples += s.Count
+	}
+	t := b.Tree()
+	t.Samples = float64(samples)
+	return t
+}

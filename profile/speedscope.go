@@ -1,0 +1,239 @@
+package profile
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// speedscope's own format, https://www.speedscope.app/file-format-schema.json: frames that profiles share, and profiles either of
+// stacks with weights or of functions that open and close.
+
+type scopeFrame struct {
+	Name string `json:"name"`
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+type scopeFile struct {
+	Schema string `json:"$schema"`
+	Shared struct {
+		Frames []scopeFrame `json:"frames"`
+	} `json:"shared"`
+	Profiles []scopeProfile `json:"profiles"`
+	Active   *int           `json:"activeProfileIndex"`
+}
+
+type scopeProfile struct {
+	Type    string       `json:"type"`
+	Name    string       `json:"name"`
+	Unit    string       `json:"unit"`
+	End     float64      `json:"endValue"`
+	Samples [][]int      `json:"samples"`
+	Weights []float64    `json:"weights"`
+	Events  []scopeEvent `json:"events"`
+}
+
+type scopeEvent struct {
+	Type  string  `json:"type"`
+	Frame int     `json:"frame"`
+	At    float64 `json:"at"`
+}
+
+func readSpeedscope(r io.Reader) (*Tree, error) {
+	var f scopeFile
+	if err := decodeJSON(r, "profile of speedscope", &f); err != nil {
+		return nil, err
+	}
+	if len(f.Profiles) == 0 {
+		return nil, &ParseError{What: "JSON, and no profile of speedscope: it has no profiles"}
+	}
+	b := NewBuilder()
+	frames := make([]uint32, len(f.Shared.Frames))
+	for i, s := range f.Shared.Frames {
+		frames[i] = b.Named([]byte(s.Name))
+		if g := &b.tree.Functions[frames[i]]; g.File == "" {
+			g.File, g.Line = s.File, min(max(0, s.Line), math.MaxInt32)
+		}
+	}
+	first := 0
+	if f.Active != nil && *f.Active >= 0 && *f.Active < len(f.Profiles) {
+		first = *f.Active
+	}
+	unit, others := f.Profiles[first].Unit, 0
+	for i := range f.Profiles {
+		p := &f.Profiles[i]
+		if p.Unit != unit {
+			others++
+			continue
+		}
+		if err := p.read(b, frames, i); err != nil {
+			return nil, err
+		}
+	}
+	t := b.Tree()
+	t.Unit = map[string]string{"nanoseconds": "ns", "none": "samples", "": "samples"}[unit]
+	if t.Unit == "" {
+		t.Unit = clean(shortened(unit, 40))
+	}
+	switch {
+	case others > 0:
+		t.note(fmt.Sprintf("%s left out, whose amounts are not %s", plural(others, "profile is", "profiles are"), clean(shortened(unit, 40))))
+	case len(f.Profiles) > 1:
+		t.note(fmt.Sprintf("%d profiles are added up", len(f.Profiles)))
+	}
+	return t, nil
+}
+
+// decodeJSON reads a profile that is one value of JSON.
+func decodeJSON(r io.Reader, what string, into any) error {
+	in := &io.LimitedReader{R: r, N: mostProfile}
+	d := json.NewDecoder(in)
+	err := d.Decode(into)
+	if err == nil {
+		return nil
+	}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case in.N == 0:
+		return &ParseError{Byte: mostProfile, What: "a profile of more than 2 GB"}
+	case errors.As(err, &syntax):
+		return &ParseError{Byte: syntax.Offset, What: "JSON: " + err.Error()}
+	case errors.As(err, &kind):
+		return &ParseError{Byte: kind.Offset, What: what + ": " + kindError(kind)}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &ParseError{Byte: mostProfile - in.N, What: "JSON: cut off"}
+	}
+	return err
+}
+
+func (p *scopeProfile) read(b *Builder, frames []uint32, n int) error {
+	wrong := func(format string, args ...any) error {
+		return &ParseError{What: fmt.Sprintf("speedscope: profile %d: ", n+1) + fmt.Sprintf(format, args...)}
+	}
+	switch p.Type {
+	case "sampled":
+		if len(p.Weights) != len(p.Samples) {
+			return wrong("%d samples have %d weights", len(p.Samples), len(p.Weights))
+		}
+		var stack []uint32
+		for i, s := range p.Samples {
+			stack = stack[:0]
+			for _, f := range s {
+				if f < 0 || f >= len(frames) {
+					return wrong("sample %d names frame %d of %d", i+1, f, len(frames))
+				}
+				stack = append(stack, frames[f])
+			}
+			b.Stack(stack, p.Weights[i])
+		}
+		return nil
+	case "evented":
+		path, at := []Call{{}}, 0.0
+		for i, e := range p.Events {
+			if e.Frame < 0 || e.Frame >= len(frames) {
+				return wrong("event %d names frame %d of %d", i+1, e.Frame, len(frames))
+			}
+			if i > 0 && e.At < at {
+				return wrong("event %d goes back in time", i+1)
+			}
+			top := path[len(path)-1]
+			if top.Node > 0 {
+				b.Add(top.Node, e.At-at)
+			}
+			at = e.At
+			switch {
+			case e.Type == "O" && len(path) <= MostDepth:
+				path = append(path, b.Child(top, frames[e.Frame]))
+			case e.Type == "C" && top.Node > 0 && b.tree.Function[top.Node] == frames[e.Frame]:
+				path = path[:len(path)-1]
+			case e.Type == "C":
+				return wrong("event %d closes what is not open", i+1)
+			default:
+				return wrong("event %d is of type %q, or deeper than 65,536 frames", i+1, e.Type)
+			}
+		}
+		if top := path[len(path)-1]; top.Node > 0 { // cut off: what is open ends with the profile
+			if p.End > at && !math.IsInf(p.End, 1) {
+				b.Add(top.Node, p.End-at)
+			}
+			b.tree.note(plural(len(path)-1, "function was", "functions were") + " still open at the end of a profile: it is taken for theirs")
+		}
+		return nil
+	}
+	return wrong("type %q is neither sampled nor evented", p.Type)
+}
+
+// WriteSpeedscope writes a profile for https://www.speedscope.app.
+func WriteSpeedscope(w io.Writer, t *Tree, name string) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	frames := make([]scopeFrame, len(t.Functions)-1)
+	for i, f := range t.Functions[1:] {
+		file := f.File
+		if file == "" {
+			file = f.Module
+		}
+		frames[i] = scopeFrame{f.Name, file, f.Line}
+	}
+	unit := map[string]string{"ns": "nanoseconds", "bytes": "bytes", "seconds": "seconds", "milliseconds": "milliseconds", "microseconds": "microseconds"}[t.Unit]
+	if unit == "" {
+		unit = "none"
+	}
+	head, err := json.Marshal(struct {
+		Schema   string `json:"$schema"`
+		Name     string `json:"name"`
+		Exporter string `json:"exporter"`
+		Active   int    `json:"activeProfileIndex"`
+		// speedscope reads no notes, and leaves out what it does not know.
+		Notes []string `json:"notes,omitempty"`
+	}{"https://www.speedscope.app/file-format-schema.json", name, "culprit", 0, mostNotes(t.Notes)})
+	if err != nil {
+		return err
+	}
+	shared, err := json.Marshal(frames)
+	if err != nil {
+		return err
+	}
+	title, err := json.Marshal(name)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s,\"shared\":{\"frames\":%s},\"profiles\":[{\"type\":\"sampled\",\"name\":%s,\"unit\":%q,\"startValue\":0,\"endValue\":%s,\"samples\":[",
+		head[:len(head)-1], shared, title, unit, AppendAmount(nil, t.Sum()))
+	var b []byte
+	var path []uint32
+	comma := ""
+	for i := range t.Len() {
+		if t.Self[i] == 0 {
+			continue
+		}
+		path = path[:0]
+		for n := int32(i); n > 0; n = t.Parent[n] {
+			path = append(path, t.Function[n]-1)
+		}
+		b = append(append(b[:0], comma...), '[')
+		for k, f := range slices.Backward(path) {
+			b = AppendAmount(b, float64(f))
+			if k > 0 {
+				b = append(b, ',')
+			}
+		}
+		out.Write(append(b, ']')) //nolint:errcheck // told when it is flushed
+		comma = ","
+	}
+	out.WriteString(`],"weights":[`) //nolint:errcheck // the same
+	comma = ""
+	for i := range t.Len() {
+		if t.Self[i] > 0 {
+			out.Write(AppendAmount(append(b[:0], comma...), t.Self[i])) //nolint:errcheck // the same
+			comma = ","
+		}
+	}
+	out.WriteString("]}]}\n") //nolint:errcheck // the same
+	return out.Flush()
+}

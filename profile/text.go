@@ -1,0 +1,121 @@
+package profile
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// mostName is how many bytes of a name a picture carries; a name may have ten thousand, and nobody reads them.
+const mostName = 1000
+
+// shortened cuts a name at most bytes, between characters, and says how long it was.
+func shortened(name string, most int) string {
+	if len(name) <= most {
+		return name
+	}
+	cut := most
+	for cut > 0 && !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return name[:cut] + "... (" + thousands(strconv.Itoa(len(name))) + " bytes)"
+}
+
+// AppendXML appends a text as character data of XML and HTML, fit for an attribute in double quotes too: what means something there is
+// escaped, what may not be there - control characters, bytes that are no UTF-8 - is U+FFFD, and so is what turns the direction of
+// writing around, which could make a name look like another.
+func AppendXML(b []byte, s string) []byte {
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			switch {
+			case c == '&':
+				b = append(b, "&amp;"...)
+			case c == '<':
+				b = append(b, "&lt;"...)
+			case c == '>':
+				b = append(b, "&gt;"...)
+			case c == '"':
+				b = append(b, "&quot;"...)
+			case c == '\'':
+				b = append(b, "&#39;"...)
+			case c < ' ' || c == 0x7f:
+				b = append(b, "\uFFFD"...)
+			default:
+				b = append(b, c)
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if !showable(r) {
+			r = utf8.RuneError
+		}
+		b = utf8.AppendRune(b, r)
+		i += n
+	}
+	return b
+}
+
+// showable says whether a character beyond ASCII may stand in XML and reads as it is written.
+func showable(r rune) bool {
+	switch {
+	case r < 0xa0, r == 0xfffe, r == 0xffff, r == 0x61c, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0xfeff:
+		return false
+	}
+	return true
+}
+
+// clean gives a text in one line, without what does something to a terminal.
+func clean(s string) string {
+	plain := true
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r > 0x7f && !showable(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// amount gives an amount as a person reads it: 12,345, 0.25.
+func amount(v float64) string { return string(appendRead(nil, v)) }
+
+// appendRead appends an amount as a person reads it.
+func appendRead(b []byte, v float64) []byte {
+	from := len(b)
+	if v != math.Trunc(v) && math.Abs(v) < 1e6 {
+		b = strconv.AppendFloat(b, v, 'f', 3, 64)
+		return append(b[:from], bytes.TrimRight(bytes.TrimRight(b[from:], "0"), ".")...)
+	}
+	b = strconv.AppendFloat(b, math.Round(v), 'f', 0, 64)
+	if v < 0 {
+		from++
+	}
+	for i := len(b) - 3; i > from; i -= 3 {
+		b = slices.Insert(b, i, ',')
+	}
+	return b
+}
+
+// share gives a part of a whole in percent with two digits behind the point.
+func share(part, whole float64) string { return string(appendShare(nil, part, whole)) }
+
+// appendShare appends what share gives.
+func appendShare(b []byte, part, whole float64) []byte {
+	if whole == 0 {
+		return append(b, "0.00%"...)
+	}
+	return append(strconv.AppendFloat(b, 100*part/whole, 'f', 2, 64), '%')
+}

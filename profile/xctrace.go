@@ -1,0 +1,104 @@
+package profile
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// readXCTrace reads what xctrace export gives of a time profile: rows, each with a backtrace, innermost frame first. A backtrace or a frame
+// that was there before is named by its number.
+//
+//	<row><backtrace id="10"><frame id="11" name="foo" addr="0x18d3df0f1"/><frame ref="9"/></backtrace></row>
+//	<row><backtrace ref="10"/></row>
+func readXCTrace(r io.Reader) (*Tree, error) {
+	limited := &io.LimitedReader{R: r, N: mostProfile + 1}
+	d := xml.NewDecoder(limited)
+	b := NewBuilder()
+	frames, stacks := map[string]uint32{}, map[string][]uint32{} // by number
+	var stack []uint32
+	inside, ended, id := false, false, ""
+	wrong := func(format string, args ...any) error {
+		line, _ := d.InputPos()
+		return &ParseError{Line: line, What: "xctrace: " + fmt.Sprintf(format, args...)}
+	}
+	rows := 0
+	for {
+		token, err := d.RawToken()
+		if err != nil {
+			var syntax *xml.SyntaxError
+			switch {
+			case limited.N <= 0:
+				return nil, &ParseError{Byte: mostProfile, What: "a profile of more than 2 GB"}
+			case errors.Is(err, io.EOF) && ended:
+				if rows == 0 {
+					return nil, wrong("no backtraces in it")
+				}
+				return b.Tree(), nil
+			case errors.Is(err, io.EOF):
+				return nil, wrong("the input is cut off")
+			case errors.As(err, &syntax):
+				return nil, &ParseError{Line: syntax.Line, What: "XML: " + syntax.Msg}
+			}
+			return nil, fmt.Errorf("read: %w", err)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			switch e.Name.Local {
+			case "backtrace":
+				if ref, ok := attribute(e, "ref"); ok {
+					known, there := stacks[ref]
+					if !there {
+						return nil, wrong("a backtrace %.20q that was not told before", ref)
+					}
+					b.Stack(known, 1)
+					rows++
+					continue
+				}
+				inside, stack = true, stack[:0]
+				id, _ = attribute(e, "id")
+			case "frame":
+				if !inside {
+					continue
+				}
+				if ref, ok := attribute(e, "ref"); ok {
+					f, there := frames[ref]
+					if !there {
+						return nil, wrong("a frame %.20q that was not told before", ref)
+					}
+					stack = append(stack, f)
+					continue
+				}
+				name, _ := attribute(e, "name")
+				f := b.Function(replaced([]byte(string(withoutRust([]byte(name)))), ';', ':'), nil, Code)
+				if n, ok := attribute(e, "id"); ok {
+					frames[n] = f
+				}
+				stack = append(stack, f)
+			}
+		case xml.EndElement:
+			ended = ended || e.Name.Local == xctraceRoot
+			if e.Name.Local != "backtrace" || !inside {
+				continue
+			}
+			inside = false
+			slices.Reverse(stack)
+			stacks[id] = slices.Clone(stack)
+			b.Stack(stack, 1)
+			rows++
+		}
+	}
+}
+
+const xctraceRoot = "trace-query-result"
+
+func attribute(e xml.StartElement, name string) (string, bool) {
+	for _, a := range e.Attr {
+		if a.Name.Local == name {
+			return a.Value, true
+		}
+	}
+	return "", false
+}
