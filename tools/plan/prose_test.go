@@ -390,7 +390,8 @@ func (p *prose) textFile(file, text string) {
 			continue
 		}
 		p.words(file, n, l)
-		if markdown && strings.HasPrefix(l, "|") || formatted[path.Ext(file)] && !comment.MatchString(l) {
+		code := formatted[path.Ext(file)] && !comment.MatchString(l)
+		if code || markdown && strings.HasPrefix(l, "|") {
 			continue
 		}
 		p.columns(file, n, l)
