@@ -142,7 +142,7 @@ func (s *Server) keep(t *profile.Tree, name, kind string) (*storedProfile, error
 	if p.zipped, err = s.zipped(b); err != nil {
 		return nil, err
 	}
-	sketch, any, err := profile.AppendSketch(nil, t)
+	sketch, any, err := profile.AppendOverview(nil, t)
 	if err == nil && any {
 		p.rough = len(sketch)
 		p.sketch, err = s.zipped(sketch)

@@ -248,7 +248,7 @@ func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		return &Sampled{Tree: profile.OfSampled(slices.Values([]profile.Sampled{{Process: "sh", Kernel: []string{"kernel`do_idle+0x1"}, Count: 12, Amount: 12}})), CPU: 250 * measure.Millisecond}, nil
+		return &Sampled{Tree: profile.FromSamples(slices.Values([]profile.Sampled{{Process: "sh", Kernel: []string{"kernel`do_idle+0x1"}, Count: 12, Amount: 12}})), CPU: 250 * measure.Millisecond}, nil
 	}
 }
 

@@ -47,8 +47,8 @@ func (s *Server) treeOf(ctx context.Context, name string) (*profile.Tree, error)
 	if t.Len() > mostNodes {
 		return nil, tooLargef("the profile has %d calls, more than %d", t.Len(), mostNodes)
 	}
-	if got.Samples < 0.9*got.Due && got.Due > 20 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%.0f samples came of %.0f that were due", got.Samples, got.Due))
+	if got.Samples < 0.9*got.Expected && got.Expected > 20 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%.0f samples came of %.0f that were due", got.Samples, got.Expected))
 	}
 	for _, l := range got.Loss {
 		t.Notes = append(t.Notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
