@@ -20,6 +20,9 @@ type planned struct {
 	purpose string
 }
 
+// collectorImports is what each package of collectors may import.
+const collectorImports = "measure kernel collect collect/procfs collect/collecttest"
+
 // plan lists all packages, a package below those that it imports. A directory with Go code that is
 // not listed fails the test, and so does a line without a package. A new package needs a line here
 // and a paragraph in docs/ARCHITECTURE.md. docs/DEPENDENCIES.md lists other modules.
@@ -31,7 +34,16 @@ var plan = []planned{
 	},
 	{"kernel", "measure", "what this kernel is and can do"},
 	{"symbol", "measure kernel", "address to place"},
-	{"collect", "measure kernel", "counters that the kernel keeps already"},
+	{"collect", "measure kernel", "the engine of counter sources: runs collectors, emits batches"},
+	{"collect/collecttest", "measure kernel collect", "machines and checks for tests of collectors"},
+	{"collect/procfs", "measure kernel", "parsers of files that several collectors read"},
+	{"collect/cpu", collectorImports, "CPU time, scheduler, interrupts, pressure"},
+	{"collect/memory", collectorImports, "memory, paging, kernel caches"},
+	{"collect/disk", collectorImports, "block devices and file systems"},
+	{"collect/network", collectorImports, "devices, protocols, connections, tables"},
+	{"collect/process", collectorImports, "processes and threads"},
+	{"collect/cgroup", collectorImports, "control groups"},
+	{"collect/all", "measure kernel collect collect/*", "the list of all collectors"},
 	{"lang/syntax", "measure", "D text to nodes"},
 	{"lang/cpp", "measure lang/syntax", "C's preprocessor"},
 	{"lang/format", "measure lang/syntax", "what D prints"},
@@ -47,10 +59,24 @@ var plan = []planned{
 		"measure lang/syntax lang/check lang/format lang/ir lang/ir/irtest",
 		"instructions",
 	},
-	{"trace", "measure kernel symbol lang/syntax lang/cpp lang/check lang/format lang/ir lang/gen lang/ir/irtest", "programs in the kernel, and draining them"},
+	{
+		"trace/probe",
+		"measure kernel symbol lang/syntax lang/check lang/ir lang/gen",
+		"which probes there are, and attaching to them",
+	},
+	{
+		"trace",
+		"measure kernel symbol lang/syntax lang/cpp lang/check lang/format lang/ir lang/gen lang/ir/irtest trace/probe",
+		"programs in the kernel, and draining them",
+	},
 	{"store", "measure", "the archive of batches"},
 	{"dataset", "measure", "the catalogue, and query to running source to answer"},
-	{"diagnose", "measure", "rules: symptom to evidence to finding"},
+	{"diagnose/phrase", "", "numbers and names in the texts of findings"},
+	{"diagnose/series", "measure", "arithmetic with unknown values"},
+	{"diagnose/threshold", "", "the constants by which rules decide"},
+	{"diagnose", "measure diagnose/phrase diagnose/series diagnose/threshold", "the engine: rules to findings, ranked; history"},
+	{"diagnose/facts", "measure diagnose diagnose/phrase diagnose/series diagnose/threshold", "what rules read out of the answers"},
+	{"diagnose/rules", "measure diagnose diagnose/*", "one file per rule: symptom to evidence to finding"},
 	{"load", "measure", "the network load test"},
 	{"profile", "measure", "profiles: stacks in every common format, compared and drawn; pure"},
 	{"view", "measure diagnose load", "answer to table, chart, heat, flame; pure"},
@@ -62,7 +88,7 @@ var plan = []planned{
 		"HTTP: the server of the page and the API",
 	},
 	{"view/prom", "measure view", "Prometheus's HTTP API and query language on a reader"},
-	{"view/term", "measure diagnose load profile view", "command line and terminal"},
+	{"view/term", "measure diagnose diagnose/rules load profile view", "command line and terminal"},
 	{"ui", "", "the page: TypeScript, and the built page as a file system"},
 	{"cmd/culprit", "*", "flags, wiring, signals; decides nothing"},
 

@@ -13,7 +13,7 @@ import (
 func BenchmarkGraph(b *testing.B) {
 	m := &memory{}
 	m.record(b, measure.Delta, measure.Bytes, false, "net.device.bytes by device,direction")
-	m.sets[0].Since = noon
+	m.sets[0].Created = noon
 	a := New(instant{}, m.datasets, "test")
 	a.now = noon.Add(60 * measure.Minute).AsTime
 	for _, q := range []string{`rate(culprit_net_device_bytes_total[5m])`, `culprit_net_device_bytes_per_second`, `sum by (direction) (rate(culprit_net_device_bytes_total[1m]))`, `topk(5, avg_over_time(culprit_net_device_bytes_per_second[1m]))`} {

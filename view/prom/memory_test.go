@@ -165,7 +165,7 @@ func (m *memory) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 		}
 		s.Values = r.sum
 		if q.Step > measure.Second {
-			s.SetSpan(r.low, r.high)
+			s.SetRange(r.low, r.high)
 		}
 		a.Series = append(a.Series, s)
 	}

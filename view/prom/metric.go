@@ -94,7 +94,7 @@ func ofStat(sets []measure.Dataset) metric {
 			cmp.Compare(a.ID, b.ID))
 	})
 	best := sets[0]
-	m := metric{stat: best.Stat, step: max(best.Query.Step, 0), oldest: best.Since, per: 1}
+	m := metric{stat: best.Stat, step: max(best.Query.Step, 0), oldest: best.Created, per: 1}
 	if m.stat.ID == "" {
 		m.stat.ID = best.Query.Stat
 	}
@@ -109,7 +109,7 @@ func ofStat(sets []measure.Dataset) metric {
 			continue
 		}
 		m.where = append(m.where, d.Query.Where)
-		m.oldest = min(m.oldest, d.Since)
+		m.oldest = min(m.oldest, d.Created)
 		if d.Query.Step > 0 && d.Query.Step < m.step {
 			m.step = d.Query.Step
 		}
