@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -19,7 +18,7 @@ type Out struct {
 
 	stats  []measure.Stat
 	tables []*Table
-	words  *dictionary
+	words  *Dictionary
 	before time.Time
 	over   measure.Interval
 	reset  bool
@@ -52,7 +51,9 @@ type Table struct {
 	own   []measure.Label //
 }
 
-func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
+// NewOut returns an Out for the statistics of one collector. The labels of its rows are words of the
+// dictionary.
+func NewOut(stats []measure.Stat, words *Dictionary, sinceBoot bool) *Out {
 	o := &Out{stats: stats, words: words, SinceBoot: sinceBoot}
 	for i := range stats {
 		by := make([]string, len(stats[i].Fields))
@@ -66,7 +67,8 @@ func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
 	return o
 }
 
-func (o *Out) start(first bool) {
+// Start begins a reading at the time now. first: no reading came before it.
+func (o *Out) Start(first bool, now time.Time) {
 	o.First, o.reset, o.Epoch = first, false, o.words.epoch
 	o.number++
 	if o.failed {
@@ -86,7 +88,6 @@ func (o *Out) start(first bool) {
 		t.blank, t.lacks, t.alike, t.lent = false, false, t.like != nil, false
 		t.skip = t.skips()
 	}
-	now := time.Now()
 	if first {
 		o.before = now
 		if o.SinceBoot {
@@ -112,8 +113,8 @@ func between(before, now time.Time) measure.Interval {
 	return measure.Interval{Start: end.Add(-measure.Span(now.Sub(before))), End: end}
 }
 
-// fail says that the reading could not be done, and why: what it gave is dropped.
-func (o *Out) fail(why string) {
+// Fail says that the reading could not be done, and why: what it gave is dropped.
+func (o *Out) Fail(why string) {
 	o.failed = true
 	for _, t := range o.tables {
 		b := &t.batch
@@ -121,8 +122,8 @@ func (o *Out) fail(why string) {
 	}
 }
 
-// finish gives the batches. Over is empty where nothing was measured, so that rows which are not there are unknown, not 0.
-func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
+// Finish gives the batches. Over is empty where nothing was measured, so that rows which are not there are unknown, not 0.
+func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 	if o.reset {
 		o.NoteAll("a counter went backwards and was left out for one interval")
 	}
@@ -160,6 +161,24 @@ func (t *Table) shape(epoch int) {
 	t.steady, t.rows, t.epoch, t.model = true, len(b.Values), epoch, model
 }
 
+// MarkReset notes that a counter went backwards.
+func (o *Out) MarkReset() { o.reset = true }
+
+// Tables returns the tables of all wanted statistics.
+func (o *Out) Tables() []*Table { return o.tables }
+
+// Stat returns the statistic of the table.
+func (t *Table) Stat() *measure.Stat { return t.stat }
+
+// Batch returns the batch that the table fills.
+func (t *Table) Batch() *measure.Batch { return &t.batch }
+
+// AddCost adds CPU time that was spent for the table outside its reading, as by BPF programs.
+func (t *Table) AddCost(spent measure.Span) { t.spent += spent }
+
+// Cost returns what AddCost added in this reading.
+func (t *Table) Cost() measure.Span { return t.spent }
+
 // Over gives the interval since the reading before (or since boot).
 func (o *Out) Over() measure.Interval { return o.over }
 
@@ -174,15 +193,15 @@ func (o *Out) Table(id measure.StatID) *Table {
 }
 
 // Label gives the label of a word. It holds while Epoch stays the same.
-func (o *Out) Label(word string) measure.Label { return o.words.label(word) }
+func (o *Out) Label(word string) measure.Label { return o.words.Label(word) }
 
 // LabelBytes is Label for bytes that belong to somebody else; it allocates only for a new word.
-func (o *Out) LabelBytes(word []byte) measure.Label { return o.words.labelBytes(word) }
+func (o *Out) LabelBytes(word []byte) measure.Label { return o.words.LabelBytes(word) }
 
 // Number gives the label of a decimal number.
 func (o *Out) Number(n int64) measure.Label {
 	var buf [20]byte
-	return o.words.labelBytes(strconv.AppendInt(buf[:0], n, 10))
+	return o.words.LabelBytes(strconv.AppendInt(buf[:0], n, 10))
 }
 
 // NoteAll says on all wanted statistics of the collector what may mislead.
@@ -221,7 +240,7 @@ func (t *Table) Row(value float64, labels ...string) {
 	var room [20]measure.Label
 	key := room[:0]
 	for _, w := range labels {
-		key = append(key, t.out.words.label(w))
+		key = append(key, t.out.words.Label(w))
 	}
 	t.Put(value, key...)
 }
@@ -295,113 +314,4 @@ func (t *Table) Loss(reason string, events uint64) {
 	if t != nil {
 		t.batch.Loss = append(t.batch.Loss, measure.Loss{Reason: reason, Events: events})
 	}
-}
-
-// Counters holds the counters of the reading before, by object: a device, a CPU, a process. Objects are told apart by what
-// never changes while they live (an interface's index, not its name), so that a rename loses nothing and a new
-// object of an old name starts anew.
-type Counters[K comparable] struct {
-	Width32 bool // the counters wrap at 2^32 (kernel's unsigned int or 32-bit long)
-
-	rows  map[K]*counted
-	delta []float64
-	round uint32
-}
-
-type counted struct {
-	last    []uint64
-	round   uint32
-	reading int // Out.number when last was read
-}
-
-// Diff gives how much each counter of the object has grown since the reading before; the slice is reused by the next call. A counter that
-// went backwards was reset, and gives NaN (a wrap of a 32-bit counter is counted through). An object not seen at the reading before gives ok false, as there
-// is nothing to compare with - unless it was born after the reading before, or we count from boot: then it began at zero.
-func (c *Counters[K]) Diff(o *Out, key K, born bool, now ...uint64) (delta []float64, ok bool) {
-	if c.rows == nil {
-		c.rows = map[K]*counted{}
-	}
-	row := c.rows[key]
-	fresh := row == nil || len(row.last) != len(now) || row.reading < o.number-1
-	if fresh {
-		row = &counted{last: make([]uint64, len(now))}
-		c.rows[key] = row
-	}
-	row.round, row.reading = c.round, o.number
-	ok = !fresh || born && !o.First || o.First && o.SinceBoot
-	c.delta = c.delta[:0]
-	for i, v := range now {
-		d := float64(v - row.last[i])
-		if v < row.last[i] {
-			switch {
-			case c.Width32 && row.last[i] <= math.MaxUint32 && row.last[i] > 3<<30 && v < 1<<30:
-				d = float64(v + 1<<32 - row.last[i])
-			default:
-				d = measure.NaN
-				o.reset = o.reset || ok
-			}
-		}
-		c.delta = append(c.delta, d)
-		row.last[i] = v
-	}
-	return c.delta, ok
-}
-
-// Sweep forgets the objects that have not been seen since the Sweep before; call it at the end of each reading.
-func (c *Counters[K]) Sweep() {
-	for k, r := range c.rows {
-		if r.round != c.round {
-			delete(c.rows, k)
-		}
-	}
-	c.round++
-}
-
-// dictionary gives each word a number. It is shared by all batches of a run and made anew when most of it has fallen out of use.
-type dictionary struct {
-	index map[string]measure.Label
-	words []string
-	epoch int
-	limit int
-	fresh bool // made anew at the last tick: learn the limit from it
-}
-
-const fewWords = 1 << 16 // below this a dictionary is never made anew: 2 to 4 MB
-
-func newDictionary() *dictionary {
-	return &dictionary{index: map[string]measure.Label{}, limit: fewWords}
-}
-
-// startTick drops all words when they have grown past the limit; the limit then follows what one tick really uses.
-func (d *dictionary) startTick() {
-	if d.fresh {
-		d.fresh, d.limit = false, max(fewWords, 4*len(d.words))
-	}
-	if len(d.words) <= d.limit {
-		return
-	}
-	d.index, d.words = make(map[string]measure.Label, 1<<12), make([]string, 0, 1<<12)
-	d.fresh = true
-	d.epoch++
-}
-
-func (d *dictionary) label(w string) measure.Label {
-	if l, ok := d.index[w]; ok {
-		return l
-	}
-	return d.add(w)
-}
-
-func (d *dictionary) labelBytes(w []byte) measure.Label {
-	if l, ok := d.index[string(w)]; ok {
-		return l
-	}
-	return d.add(string(w))
-}
-
-func (d *dictionary) add(w string) measure.Label {
-	l := measure.Label(len(d.words))
-	d.index[w] = l
-	d.words = append(d.words, w)
-	return l
 }

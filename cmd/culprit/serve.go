@@ -19,6 +19,7 @@ import (
 	"culprit/collect"
 	"culprit/dataset"
 	"culprit/diagnose"
+	"culprit/diagnose/rules"
 	"culprit/kernel"
 	"culprit/measure"
 	"culprit/store"
@@ -62,7 +63,7 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		return err
 	}
 	set.SetBudget(o.Budget)
-	m := &served{Set: set, History: diagnose.NewHistory(set, archive, kernel.ThreadTime), dir: dir, size: o.Size}
+	m := &served{Set: set, History: diagnose.NewHistory(set, archive, rules.Set(), kernel.ThreadTime), dir: dir, size: o.Size}
 	door, err := openDoor(dir, o, m)
 	if err != nil {
 		return err
@@ -296,7 +297,7 @@ func after(d time.Duration, f func()) (stop func()) {
 
 // defaults lists every sentence that a tool or a rule may ask.
 func defaults() []string {
-	all := diagnose.Sentences(diagnose.All())
+	all := rules.Queries()
 	for _, t := range view.Tools() {
 		for _, o := range choices(t) {
 			all = append(all, t.Ask(o)...)
@@ -355,12 +356,12 @@ func (m *served) Health() measure.Health {
 	h := m.Set.Health()
 	h.Memory, h.DiskLimit, h.Disk = kernel.ResidentMemory(), m.size, m.bytes()
 	if t := m.History.Trouble(); t != "" {
-		h.Trouble = append(h.Trouble, measure.Trouble{Key: "diagnosis", Text: t})
+		h.Problems = append(h.Problems, measure.Problem{Key: "diagnosis", Text: t})
 	}
 	if m.writer != nil {
 		h.Refused = m.writer.Lost()
 		if t := m.writer.Trouble(); t != "" {
-			h.Trouble = append(h.Trouble, measure.Trouble{Key: "remote write", Text: t})
+			h.Problems = append(h.Problems, measure.Problem{Key: "remote write", Text: t})
 		}
 	}
 	return h
@@ -433,7 +434,7 @@ func (m *served) watch(ctx context.Context, tell *term.Teller) {
 		case <-every.C:
 			h.fit()
 			h.release()
-			tell.Trouble(m.Health().Trouble)
+			tell.Trouble(m.Health().Problems)
 		}
 	}
 }

@@ -29,17 +29,19 @@ type Machine interface {
 
 	// Datasets lists the datasets, by ID. Held returns what one holds, and Usage what it costs.
 	Datasets() []measure.Dataset
-	Held(id uint32) measure.Holding // zero for an unknown ID
-	Usage(id uint32) measure.Usage  // NaN and 0 for a suspended dataset and an unknown ID
+	Held(id uint32) measure.Stored // zero for an unknown ID
+	Usage(id uint32) measure.Usage // NaN and 0 for a suspended dataset and an unknown ID
 
 	// Enable starts to record a query with Step set and Over zero. It returns the ID of the
 	// dataset, which may be an older one that covers the query. The error is a *measure.Diagnostic
 	// if the query is invalid; another error says why it is refused, such as the budget.
 	Enable(caller string, q measure.Query) (uint32, error)
 
-	// Suspend stops the recording of a dataset and keeps what it holds; Resume continues it. Both
-	// do nothing if that is its state already.
+	// Suspend stops the recording of a dataset and keeps what it holds. It does nothing if the
+	// dataset is suspended.
 	Suspend(caller string, id uint32) error
+
+	// Resume continues the recording of a dataset. It does nothing if the dataset is recorded.
 	Resume(caller string, id uint32) error
 
 	// Destroy deletes a dataset and all that it holds.

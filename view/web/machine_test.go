@@ -99,12 +99,12 @@ func newMemory(t testing.TB) *memory {
 		m.sets = append(
 			m.sets,
 			measure.Dataset{
-				ID:    uint32(i + 1),
-				Query: q,
-				Stat:  st,
-				Since: start,
-				State: measure.Recording,
-				Maker: "default",
+				ID:      uint32(i + 1),
+				Query:   q,
+				Stat:    st,
+				Created: start,
+				State:   measure.Recording,
+				Creator: "default",
 			},
 		)
 	}
@@ -328,7 +328,7 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 		}
 		a.Series[i].Values = values
 		if several {
-			a.Series[i].SetSpan(s.least, s.most)
+			a.Series[i].SetRange(s.least, s.most)
 		}
 	}
 	return a, nil
@@ -362,7 +362,7 @@ func (m *memory) Health() measure.Health {
 		Disk:      1 << 20,
 		DiskLimit: 2 << 30,
 		Late:      1,
-		Trouble:   []measure.Trouble{{Key: "disk", Text: "the disk is full"}},
+		Problems:  []measure.Problem{{Key: "disk", Text: "the disk is full"}},
 	}
 }
 
@@ -372,8 +372,8 @@ func (m *memory) Datasets() []measure.Dataset {
 	return slices.Clone(m.sets)
 }
 
-func (m *memory) Held(id uint32) measure.Holding {
-	return measure.Holding{
+func (m *memory) Held(id uint32) measure.Stored {
+	return measure.Stored{
 		Over:    measure.Interval{Start: start, End: start + 60*second},
 		Disk:    1000,
 		Memory:  10,
@@ -399,17 +399,17 @@ func (m *memory) Enable(who string, q measure.Query) (uint32, error) {
 	m.sets = append(
 		m.sets,
 		measure.Dataset{
-			ID:    id,
-			Query: q,
-			Stat:  *m.stat(q.Stat),
-			Since: start,
-			State: measure.Recording,
-			Maker: who,
+			ID:      id,
+			Query:   q,
+			Stat:    *m.stat(q.Stat),
+			Created: start,
+			State:   measure.Recording,
+			Creator: who,
 		},
 	)
 	m.changes = append(
 		m.changes,
-		measure.Change{At: start, Who: who, What: "made", Dataset: id, Sentence: q.String()},
+		measure.Change{At: start, Actor: who, Action: "made", Dataset: id, Query: q.String()},
 	)
 	return id, nil
 }
@@ -424,12 +424,12 @@ func (m *memory) set(who, what string, id uint32, over measure.Interval, change 
 	m.changes = append(
 		m.changes,
 		measure.Change{
-			At:       start,
-			Who:      who,
-			What:     what,
-			Dataset:  id,
-			Sentence: m.sets[i].Query.String(),
-			Over:     over,
+			At:      start,
+			Actor:   who,
+			Action:  what,
+			Dataset: id,
+			Query:   m.sets[i].Query.String(),
+			Over:    over,
 		},
 	)
 	change(i)
@@ -560,7 +560,7 @@ func (m scripted) Add(who string, s measure.Script, record bool) (uint32, error)
 	if m.refusing != nil {
 		return 0, m.refusing
 	}
-	s.ID, s.Maker, s.State, s.Since, s.CPU, s.Output = uint32(
+	s.ID, s.Creator, s.State, s.Created, s.CPU, s.Output = uint32(
 		len(m.programs)+1,
 	), who, measure.ScriptRunning, start, measure.NaN, "said\n"
 	s.Loss, s.Notes, s.Stats = []measure.Loss{

@@ -234,19 +234,19 @@ func described(t *testing.T) (*site, *memory) {
 	}
 	m.report(start+2*second, `{"host":"here","findings":[]}`)
 	m.changes = []measure.Change{
-		{At: start, Who: "default", What: "made", Dataset: 1, Sentence: "x"},
+		{At: start, Actor: "default", Action: "made", Dataset: 1, Query: "x"},
 		{
-			At:       start,
-			Who:      "page",
-			What:     "discarded",
-			Dataset:  1,
-			Sentence: "x",
-			Over:     measure.Interval{Start: start, End: start + second},
+			At:      start,
+			Actor:   "page",
+			Action:  "discarded",
+			Dataset: 1,
+			Query:   "x",
+			Over:    measure.Interval{Start: start, End: start + second},
 		},
 	}
 	m.programs = []measure.Script{
 		{ID: 1, Name: "one", Text: "BEGIN", State: measure.ScriptRunning, Stats: m.stats[:2]},
-		{ID: 2, Name: "two", Text: "END", Why: "x", State: measure.ScriptSpent},
+		{ID: 2, Name: "two", Text: "END", Reason: "x", State: measure.ScriptOverBudget},
 	}
 	m.stats[0].Program = "BEGIN"
 	s := serve(

@@ -169,8 +169,8 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 	b = view.AppendString(append(b, `,"unit":`...), string(st.Unit))
 	b = view.AppendString(append(b, `,"rate_unit":`...), string(st.AnswerUnit()))
 	b = view.AppendString(append(b, `,"fold":`...), st.Fold.String())
-	b = appendMay(append(b, `,"may":`...), st.May())
-	b = view.AppendString(append(b, `,"folded":`...), st.Folded())
+	b = appendMay(append(b, `,"may":`...), st.Allowed())
+	b = view.AppendString(append(b, `,"folded":`...), st.FoldLabel())
 	b = strconv.AppendBool(append(b, `,"sparse":`...), st.Sparse)
 	if st.Traced {
 		b = append(b, `,"traced":true`...)
@@ -192,7 +192,7 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 	}
 	b = append(b, ']')
 	if st.Whole != (measure.Whole{}) {
-		b = view.AppendString(append(b, `,"whole":{"sentence":`...), st.Whole.Sentence)
+		b = view.AppendString(append(b, `,"whole":{"sentence":`...), st.Whole.Query)
 		b = append(view.AppendString(append(b, `,"rest":`...), st.Whole.Rest), '}')
 	}
 	if st.Program != "" {
@@ -202,7 +202,7 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 }
 
 // appendMay appends which operations make sense for the values of a statistic.
-func appendMay(b []byte, may measure.May) []byte {
+func appendMay(b []byte, may measure.Allowed) []byte {
 	b = strconv.AppendBool(append(b, `{"sum":`...), may.Sum)
 	b = strconv.AppendBool(append(b, `,"stack":`...), may.Stack)
 	b = strconv.AppendBool(append(b, `,"rate":`...), may.Rate)

@@ -32,11 +32,11 @@ func (s *status) health(w http.ResponseWriter, r *http.Request) error {
 	b = api.AppendMillis(append(b, `,"started_ms":`...), int64(h.Started))
 	b = view.AppendNumber(append(b, `,"cpu":`...), h.CPU)
 	b = append(b, `,"spent":[`...)
-	for i, p := range h.Spent {
+	for i, p := range h.Costs {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = view.AppendString(append(b, `{"what":`...), p.What)
+		b = view.AppendString(append(b, `{"what":`...), p.Name)
 		b = append(view.AppendNumber(append(b, `,"cpu":`...), p.CPU), '}')
 	}
 	b = append(b, ']')
@@ -54,7 +54,7 @@ func (s *status) health(w http.ResponseWriter, r *http.Request) error {
 
 // trouble lists the problems of the recording and of the server.
 func (s *status) trouble(h *measure.Health) (all []string) {
-	for _, t := range h.Trouble {
+	for _, t := range h.Problems {
 		all = append(all, t.Text)
 	}
 	if f := s.faults.newest.Load(); f != nil {
@@ -133,11 +133,11 @@ func (s *status) ownMetrics(b []byte) []byte {
 	gauge("newest_tick_seconds", "The newest recorded tick, since the Unix epoch.",
 		float64(s.clock.newest.Load())/1e9)
 	gauge("cpu_ratio", "Share of one CPU that the server uses, mean of a minute.", h.CPU)
-	if len(h.Spent) > 0 {
+	if len(h.Costs) > 0 {
 		const name = prefix + "spent_ratio"
 		b = view.AppendMetric(b, name, "gauge", "The same by its parts.")
-		for _, p := range h.Spent {
-			b = view.AppendSample(b, name, label("part", p.What), p.CPU)
+		for _, p := range h.Costs {
+			b = view.AppendSample(b, name, label("part", p.Name), p.CPU)
 		}
 	}
 	gauge("resident_memory_bytes", "Resident memory of the server.", float64(h.Memory))
@@ -146,7 +146,7 @@ func (s *status) ownMetrics(b []byte) []byte {
 	counter("late_ticks_total", "Ticks that were late or skipped.", float64(h.Late))
 	counter("refused_samples_total", "Samples that the receiver of remote write refused.",
 		float64(h.Refused))
-	gauge("troubles", "Current problems of the recording.", float64(len(h.Trouble)))
+	gauge("troubles", "Current problems of the recording.", float64(len(h.Problems)))
 	gauge("viewers", "Open live views.", float64(s.live.viewers.Load()))
 	return b
 }
