@@ -258,7 +258,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
     await drop(page, "notes.txt", "these are no stacks\nat all\n");
     await until("why", async () => (await page.locator("[role=alert]").count()) > 0);
     expect(await page.locator("[role=alert]").innerText()).toContain(
-      "notes.txt: 1: no format of stacks that is known here",
+      "notes.txt: 1: no known format of stacks",
     );
     await drop(
       page,
