@@ -229,7 +229,7 @@ func (ts *types) convert(t btf.Type) Type {
 		if k := ts.kernelStruct(t.Name, t.Kind == btf.FwdUnion); k != nil {
 			return k
 		}
-		return &Struct{Name: t.Name, Union: t.Kind == btf.FwdUnion, Only: true, Fields: func() []Field { return nil }}
+		return &Struct{Name: t.Name, Union: t.Kind == btf.FwdUnion, Only: true, Fields: func() []StructMember { return nil }}
 	case *btf.Typedef:
 		k := ts.from(t.Type)
 		if i, ok := k.(*Int); ok && i.Enum == nil && i.Name != "_Bool" {
@@ -262,9 +262,9 @@ func (ts *types) convert(t btf.Type) Type {
 
 func (ts *types) members(key btf.Type, k *Struct, members []btf.Member) Type {
 	ts.made[key] = k
-	var fields []Field
+	var fields []StructMember
 	done := false
-	k.Fields = func() []Field {
+	k.Fields = func() []StructMember {
 		if !done {
 			done = true
 			fields = ts.fields(nil, 0, members, k.Union)
@@ -275,7 +275,7 @@ func (ts *types) members(key btf.Type, k *Struct, members []btf.Member) Type {
 }
 
 // fields gives members, those of anonymous structs among them.
-func (ts *types) fields(out []Field, base int64, members []btf.Member, union bool) []Field {
+func (ts *types) fields(out []StructMember, base int64, members []btf.Member, union bool) []StructMember {
 	for _, m := range members {
 		at := base*8 + int64(m.Offset)
 		if m.Name == "" {
@@ -290,10 +290,10 @@ func (ts *types) fields(out []Field, base int64, members []btf.Member, union boo
 		t := ts.from(m.Type)
 		if i, ok := t.(*Int); ok && m.BitfieldSize > 0 {
 			held, off := bitField(i, at, int64(m.BitfieldSize))
-			out = append(out, Field{m.Name, off, held, union})
+			out = append(out, StructMember{m.Name, off, held, union})
 			continue
 		}
-		out = append(out, Field{m.Name, at / 8, t, union})
+		out = append(out, StructMember{m.Name, at / 8, t, union})
 	}
 	return out
 }

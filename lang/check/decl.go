@@ -163,13 +163,13 @@ func (ts *types) structType(t *syntax.Struct) Type {
 		if k := ts.kernelStruct(t.Tag.Text, t.Union); k != nil {
 			return k
 		}
-		k := &Struct{Name: t.Tag.Text, Union: t.Union, Only: true, Fields: func() []Field { return nil }}
+		k := &Struct{Name: t.Tag.Text, Union: t.Union, Only: true, Fields: func() []StructMember { return nil }}
 		ts.tags[key] = k
 		return k
 	}
 	k := ts.tags[key]
 	if t.Tag.Text == "" || k == nil {
-		k = &Struct{Name: t.Tag.Text, Union: t.Union, Only: true, Fields: func() []Field { return nil }}
+		k = &Struct{Name: t.Tag.Text, Union: t.Union, Only: true, Fields: func() []StructMember { return nil }}
 	} else if !k.Only {
 		c.fail(t.Tag.At(), Redeclared, "D_DECL_TYPERED", "%s is declared a second time", key)
 	}
@@ -184,7 +184,7 @@ func (ts *types) structType(t *syntax.Struct) Type {
 // layOut places the members of a struct as C for Linux does.
 func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 	c := ts.c
-	var fields []Field
+	var fields []StructMember
 	seen := map[string]bool{}
 	var bits, most, align int64 = 0, 0, 1 // bits used so far
 	for _, f := range t.Fields {
@@ -241,7 +241,7 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 			if f.Name.Text != "" {
 				held := *i
 				held.Bits, held.Shift = int8(n), int8(bits%size)
-				fields = append(fields, Field{Name: f.Name.Text, Offset: bits / size * size / 8, Type: &held})
+				fields = append(fields, StructMember{Name: f.Name.Text, Offset: bits / size * size / 8, Type: &held})
 				align = max(align, a)
 			}
 			bits += n
@@ -257,7 +257,7 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 					fields = append(fields, in)
 				}
 			} else {
-				fields = append(fields, Field{Name: f.Name.Text, Offset: bits / 8, Type: ft})
+				fields = append(fields, StructMember{Name: f.Name.Text, Offset: bits / 8, Type: ft})
 			}
 			if ft.Size() > maxArray*8-bits/8 {
 				c.fail(f.At(), BadArray, "D_DECL_ARRBIG", "%s is too large", k)
@@ -268,7 +268,7 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 		}
 		most = max(most, bits)
 	}
-	k.Fields = func() []Field { return fields }
+	k.Fields = func() []StructMember { return fields }
 	k.Bytes = ((most+7)/8 + align - 1) / align * align
 	k.Only = false
 	ts.aligns[k] = align

@@ -322,7 +322,7 @@ func (c *checker) builtin(e *syntax.Ident, b builtin) value {
 		c.stable(e.At(), "curthread")
 		s := c.types.kernelStruct("task_struct", false)
 		if s == nil {
-			s = &Struct{Name: "task_struct", Only: true, Fields: func() []Field { return nil }}
+			s = &Struct{Name: "task_struct", Only: true, Fields: func() []StructMember { return nil }}
 		}
 		t = &Pointer{Elem: s, Space: Kernel}
 	}

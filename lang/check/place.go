@@ -159,7 +159,7 @@ func (c *checker) member(e *syntax.Member) value {
 }
 
 // fieldOf gives a member of the struct that lies at the address v.
-func (c *checker) fieldOf(at syntax.Span, v value, f Field) value {
+func (c *checker) fieldOf(at syntax.Span, v value, f StructMember) value {
 	space := spaceOf(v.x)
 	p := &Pointer{Elem: f.Type, Space: space}
 	var addr Expr
@@ -197,7 +197,7 @@ func (c *checker) fieldOf(at syntax.Span, v value, f Field) value {
 }
 
 // field finds a member, also in the anonymous members of members.
-func (c *checker) field(name syntax.Name, s *Struct, tag string) (Field, bool) {
+func (c *checker) field(name syntax.Name, s *Struct, tag string) (StructMember, bool) {
 	var all []string
 	for _, f := range s.Fields() {
 		if f.Name == name.Text {
@@ -209,7 +209,7 @@ func (c *checker) field(name syntax.Name, s *Struct, tag string) (Field, bool) {
 		return f, true
 	}
 	near(c.fail(name.At(), NoMember, tag, "%s has no member %s", s, name.Text), name.Text, all)
-	return Field{}, false
+	return StructMember{}, false
 }
 
 // index gives X[keys]: an element of an associative array, of an array, or beyond a pointer.
@@ -452,7 +452,7 @@ var renamed = map[string][][2]string{
 }
 
 // renamedField finds a member by the name that it has in older or newer kernels.
-func renamedField(s *Struct, name string) (Field, bool) {
+func renamedField(s *Struct, name string) (StructMember, bool) {
 	for _, names := range renamed[s.Name] {
 		other := ""
 		switch name {
@@ -469,5 +469,5 @@ func renamedField(s *Struct, name string) (Field, bool) {
 			}
 		}
 	}
-	return Field{}, false
+	return StructMember{}, false
 }

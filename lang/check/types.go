@@ -62,11 +62,11 @@ type Struct struct {
 	Union  bool
 	Bytes  int64
 	Only   bool // only named: no member is known
-	Fields func() []Field
+	Fields func() []StructMember
 }
 
-// A Field is a member of a struct. Those of anonymous members stand in their places among the others.
-type Field struct {
+// A StructMember is a member of a struct. Those of anonymous members stand in their places among the others.
+type StructMember struct {
 	Name   string
 	Offset int64 // bytes from the start; of a bit field: of the integer that holds it
 	Type   Type

@@ -146,7 +146,7 @@ func (c *checker) translated(e *syntax.Member, v value) value {
 }
 
 // memberOf gives one member of a translation.
-func (c *checker) memberOf(at syntax.Span, xl *translation, f Field, list []*syntax.TranslatorMember) value {
+func (c *checker) memberOf(at syntax.Span, xl *translation, f StructMember, list []*syntax.TranslatorMember) value {
 	if text := xl.with[f.Name]; text != "" {
 		return c.memberIs(at, xl, f, c.within(at, xl.probe, text))
 	}
@@ -161,7 +161,7 @@ func (c *checker) memberOf(at syntax.Span, xl *translation, f Field, list []*syn
 }
 
 // memberAs gives one member of a translation as a translator says it.
-func (c *checker) memberAs(at syntax.Span, xl *translation, f Field, m *syntax.TranslatorMember) value {
+func (c *checker) memberAs(at syntax.Span, xl *translation, f StructMember, m *syntax.TranslatorMember) value {
 	if c.depth > 32 {
 		c.fail(at, syntax.TooDeep, "", "translators are nested too deep")
 		return value{}
@@ -183,7 +183,7 @@ func (c *checker) memberAs(at syntax.Span, xl *translation, f Field, m *syntax.T
 }
 
 // memberIs gives a value as a member of a translation.
-func (c *checker) memberIs(at syntax.Span, xl *translation, f Field, v value) value {
+func (c *checker) memberIs(at syntax.Span, xl *translation, f StructMember, v value) value {
 	if !v.ok() || v.xl != nil {
 		return v
 	}

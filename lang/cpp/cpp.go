@@ -68,7 +68,7 @@ type run struct {
 
 // Run takes a text through the preprocessor. Its name is for messages, and its directory is where "files" are looked for
 // first; "" is text of a command line. It gives a Source, or diagnostics that tell why there is none.
-func Run(name, text string, c Config) (*Source, syntax.Diagnostics) {
+func Run(name, text string, c Config) (*Output, syntax.Diagnostics) {
 	p := &run{c: c, macros: map[string]*macro{}, once: map[string]bool{}}
 	p.predefine()
 	f := newFile(name, text)
@@ -87,7 +87,7 @@ func Run(name, text string, c Config) (*Source, syntax.Diagnostics) {
 		return nil, p.faults
 	}
 	p.out.end(place{f, len(text), len(text)})
-	return &Source{Text: p.out.b.String(), Included: p.included, Warnings: p.warnings, marks: p.out.marks}, nil
+	return &Output{Text: p.out.b.String(), Included: p.included, Warnings: p.warnings, marks: p.out.marks}, nil
 }
 
 // report tells of a fault; the same one is told once.

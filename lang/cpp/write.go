@@ -8,8 +8,8 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A Source is the text that came out, and where each byte of it comes from.
-type Source struct {
+// A Output is the text that came out, and where each byte of it comes from.
+type Output struct {
 	Text     string
 	Included []Inclusion // in their order
 	Warnings syntax.Diagnostics
@@ -76,13 +76,13 @@ func (m mark) continues(next mark) bool {
 func (w *writer) end(at place) { w.marks = append(w.marks, mark{out: w.b.Len(), at: at}) }
 
 // mark gives the mark that a byte of the text is under.
-func (s *Source) mark(pos int) mark {
+func (s *Output) mark(pos int) mark {
 	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].out > pos })
 	return s.marks[max(i-1, 0)]
 }
 
 // place gives the piece of a file that a piece of the text comes from, and the macro that made its beginning; "": none.
-func (s *Source) place(from, to int) (place, string) {
+func (s *Output) place(from, to int) (place, string) {
 	m := s.mark(from)
 	at := m.at
 	if m.macro != "" {
@@ -104,14 +104,14 @@ func (s *Source) place(from, to int) (place, string) {
 }
 
 // Place gives file, line and column, from 1, of where a byte of the text comes from.
-func (s *Source) Place(pos int) (name string, line, column int) {
+func (s *Output) Place(pos int) (name string, line, column int) {
 	at, _ := s.place(pos, pos)
 	d := syntax.Diagnose(at.file.name, at.file.raw, at.span(), "", "", "")
 	return d.File, d.Line, d.Column
 }
 
 // Diagnose gives a diagnostic about the text at the place that somebody wrote.
-func (s *Source) Diagnose(d *syntax.Diagnostic) *syntax.Diagnostic {
+func (s *Output) Diagnose(d *syntax.Diagnostic) *syntax.Diagnostic {
 	at, macro := s.place(d.Pos, d.Pos+d.Len)
 	out := syntax.Diagnose(at.file.name, at.file.raw, at.span(), d.Code, d.Message, d.Hint)
 	out.Tag, out.Near = d.Tag, d.Near

@@ -29,12 +29,12 @@ type Aggregation struct {
 	Func    Function
 	Buckets Buckets // of Quantize, Lquantize and Llquantize
 	Normal  uint64  // what values are divided by when they are printed; 0 and 1: nothing
-	Rows    []Row   // in any order; printing puts a copy in order
+	Rows    []AggregationRow   // in any order; printing puts a copy in order
 	Printed bool    // a printa has shown it: it is not printed at the end
 }
 
-// A Row is the value of an aggregation for one key.
-type Row struct {
+// A AggregationRow is the value of an aggregation for one key.
+type AggregationRow struct {
 	Key []Value // all rows of an aggregation have keys of the same kinds and sizes
 	// Data is the value. Count, Sum, Min, Max: one number. Avg: how many, and their sum. Stddev: how many, their sum, the low
 	// and the high half of the sum of their squares. The others: as many counts as there are buckets.
@@ -108,9 +108,9 @@ func (a *Aggregation) Truncate(n int64) {
 	if least {
 		keep = -keep
 	}
-	kept := make([]Row, 0, min(uint64(len(rows)), keep))
+	kept := make([]AggregationRow, 0, min(uint64(len(rows)), keep))
 	for _, r := range rows[:cap(kept)] {
-		kept = append(kept, r.Row)
+		kept = append(kept, r.AggregationRow)
 	}
 	a.Rows = kept
 }
@@ -124,7 +124,7 @@ type weight struct {
 }
 
 type weighed struct {
-	Row
+	AggregationRow
 	weight weight
 }
 

@@ -122,7 +122,7 @@ func TestPictures(t *testing.T) {
 		a    Aggregation
 		want string
 	}{
-		{"quantize", Style{}, Aggregation{Func: Quantize, Rows: []Row{{Data: dist(quant, 1, 2, 3, 8)}}}, "\n" + head + `
+		{"quantize", Style{}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Data: dist(quant, 1, 2, 3, 8)}}}, "\n" + head + `
                0 |                                         0        
                1 |@@@@@@@@@@                               1        
                2 |@@@@@@@@@@@@@@@@@@@@                     2        
@@ -131,27 +131,27 @@ func TestPictures(t *testing.T) {
               16 |                                         0        
 
 `[1:]},
-		{"empty", Style{}, Aggregation{Func: Quantize, Rows: []Row{{Data: dist(quant)}}}, "\n" + head + `
+		{"empty", Style{}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Data: dist(quant)}}}, "\n" + head + `
               -1 |                                         0        
                0 |                                         0        
                1 |                                         0        
 
 `[1:]},
-		{"weights", Style{}, Aggregation{Func: Quantize, Rows: []Row{{Data: weights}}}, "\n" + head + `
+		{"weights", Style{}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Data: weights}}}, "\n" + head + `
                0                     |                     0        
                1                     |@@@@@@@@@@@@@@@      30       
                2                @@@@@|                     -10      
                4                     |                     0        
 
 `[1:]},
-		{"normal", Style{}, Aggregation{Func: Quantize, Normal: 2, Rows: []Row{{Data: weights}}}, "\n" + head + `
+		{"normal", Style{}, Aggregation{Func: Quantize, Normal: 2, Rows: []AggregationRow{{Data: weights}}}, "\n" + head + `
                0                     |                     0        
                1                     |@@@@@@@@@@@@@@@      15       
                2                @@@@@|                     -5       
                4                     |                     0        
 
 `[1:]},
-		{"lquantize", Style{}, Aggregation{Func: Lquantize, Buckets: lin, Rows: []Row{{Data: dist(lin, -1, 5, 95, 100, 1e9)}}}, "\n" + head + `
+		{"lquantize", Style{}, Aggregation{Func: Lquantize, Buckets: lin, Rows: []AggregationRow{{Data: dist(lin, -1, 5, 95, 100, 1e9)}}}, "\n" + head + `
              < 0 |@@@@@@@@                                 1        
                0 |@@@@@@@@                                 1        
               10 |                                         0        
@@ -166,7 +166,7 @@ func TestPictures(t *testing.T) {
           >= 100 |@@@@@@@@@@@@@@@@                         2        
 
 `[1:]},
-		{"llquantize", Style{}, Aggregation{Func: Llquantize, Buckets: ll, Rows: []Row{{Data: dist(ll, 0, 8, 15, 1e6)}}}, "\n" + head + strings.ReplaceAll(`
+		{"llquantize", Style{}, Aggregation{Func: Llquantize, Buckets: ll, Rows: []AggregationRow{{Data: dist(ll, 0, 8, 15, 1e6)}}}, "\n" + head + strings.ReplaceAll(`
               -1 |                                         0        
                0 |@@@@@@@@@@                               1        
                1 |                                         0        
@@ -201,31 +201,31 @@ func TestPictures(t *testing.T) {
 `, "\n", "\n")[1:]},
 		// Twenty steps in 0 to 9 are halves: those that are no whole numbers are left out, at the ends the next one outwards
 		// stands.
-		{"halves", Style{}, Aggregation{Func: Llquantize, Buckets: fine, Rows: []Row{{Data: dist(fine, 9, 10)}}}, "\n" + head + `
+		{"halves", Style{}, Aggregation{Func: Llquantize, Buckets: fine, Rows: []AggregationRow{{Data: dist(fine, 9, 10)}}}, "\n" + head + `
                8 |                                         0        
                9 |@@@@@@@@@@@@@@@@@@@@                     1        
               10 |@@@@@@@@@@@@@@@@@@@@                     1        
               15 |                                         0        
 
 `[1:]},
-		{"zoom", Style{Zoom: true}, Aggregation{Func: Quantize, Rows: []Row{{Data: dist(quant, 1, 2, 2, 2)}}}, "\n" + head + `
+		{"zoom", Style{Zoom: true}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Data: dist(quant, 1, 2, 2, 2)}}}, "\n" + head + `
                0 |                                         0        
                1 |@@@@@@@@@@@@@                            1        
                2 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@   3        
                4 |                                         0        
 
 `[1:]},
-		{"hist", Style{Hist: true}, Aggregation{Func: Count, Rows: []Row{{Key: []Value{str("a")}, Data: []int64{1}}, {Key: []Value{str("b")}, Data: []int64{3}}}}, `
+		{"hist", Style{Hist: true}, Aggregation{Func: Count, Rows: []AggregationRow{{Key: []Value{str("a")}, Data: []int64{1}}, {Key: []Value{str("b")}, Data: []int64{3}}}}, `
               key  ------------- Distribution ------------- count    
                 a |@@@@@@@@@@                               1        
                 b |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@           3        
 `},
-		{"pack", Style{Pack: true, Encoding: "ascii"}, Aggregation{Func: Quantize, Rows: []Row{{Key: []Value{str("a")}, Data: dist(quant, 1, 2, 2, 2)}, {Key: []Value{str("b")}, Data: dist(quant, 4)}}}, `
+		{"pack", Style{Pack: true, Encoding: "ascii"}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Key: []Value{str("a")}, Data: dist(quant, 1, 2, 2, 2)}, {Key: []Value{str("b")}, Data: dist(quant, 4)}}}, `
               key  min .-----. max  | count
                 b    0 :   X : 8    | 1
                 a    0 : xx  : 8    | 4
 `},
-		{"utf8", Style{Encoding: "utf8"}, Aggregation{Func: Quantize, Rows: []Row{{Data: dist(quant, 1, 2, 2)}}}, "\n" + head + `
+		{"utf8", Style{Encoding: "utf8"}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Data: dist(quant, 1, 2, 2)}}}, "\n" + head + `
                0 |                                         0        
                1 |█████████████▎                           1        
                2 |██████████████████████████▋              2        
@@ -242,7 +242,7 @@ func TestPictures(t *testing.T) {
 
 func TestTables(t *testing.T) {
 	key := func(vs ...Value) []Value { return vs }
-	count := &Aggregation{Name: "a", Func: Count, Rows: []Row{
+	count := &Aggregation{Name: "a", Func: Count, Rows: []AggregationRow{
 		{Key: key(str("bash"), i32(2)), Data: []int64{10}}, {Key: key(str("cat"), i32(1)), Data: []int64{2}}, {Key: key(str("awk"), i32(3)), Data: []int64{10}}}}
 	got := string((&Style{}).Table(nil, count))
 	want := `
@@ -271,7 +271,7 @@ func TestTables(t *testing.T) {
 	}
 
 	// Several side by side: a key that one lacks has 0 there; rows by the first value.
-	sum := &Aggregation{Name: "b", Func: Sum, Rows: []Row{{Key: key(str("dd"), i32(9)), Data: []int64{-5}}, {Key: key(str("cat"), i32(1)), Data: []int64{7}}}}
+	sum := &Aggregation{Name: "b", Func: Sum, Rows: []AggregationRow{{Key: key(str("dd"), i32(9)), Data: []int64{-5}}, {Key: key(str("cat"), i32(1)), Data: []int64{7}}}}
 	f, _ := Parse("%s %d: %@d %@d %@d\n")
 	joined, err := (&Style{}).Printa(nil, f, count, sum)
 	if want := "dd 9: 0 -5 -5\ncat 1: 2 7 7\nawk 3: 10 0 0\nbash 2: 10 0 0\n"; err != nil || string(joined) != want {
@@ -287,17 +287,17 @@ func TestTables(t *testing.T) {
 	}
 
 	// Keys as they stand in tables: integers of 1 and 2 bytes without their sign, all by their size; text in 50.
-	keys := &Aggregation{Func: Max, Rows: []Row{{Key: key(IntOf(-1, 1, true), IntOf(-1, 2, true), i32(-1), IntOf(-1, 8, true), PlaceOf("vmlinux`f", 7), str("")), Data: []int64{3}}}}
+	keys := &Aggregation{Func: Max, Rows: []AggregationRow{{Key: key(IntOf(-1, 1, true), IntOf(-1, 2, true), i32(-1), IntOf(-1, 8, true), PlaceOf("vmlinux`f", 7), str("")), Data: []int64{3}}}}
 	got = string((&Style{}).Aggregations(nil, []*Aggregation{keys}))
 	if want := " 255 65535       -1               -1  vmlinux`f" + strings.Repeat(" ", 41+52) + "                3\n"; got != want {
 		t.Errorf("keys: got %q, want %q", got, want)
 	}
-	stack := &Aggregation{Func: Count, Rows: []Row{{Key: key(StackOf([]string{"vmlinux`f+0x1", "vmlinux`g"}, []uint64{1, 2})), Data: []int64{3}}}}
+	stack := &Aggregation{Func: Count, Rows: []AggregationRow{{Key: key(StackOf([]string{"vmlinux`f+0x1", "vmlinux`g"}, []uint64{1, 2})), Data: []int64{3}}}}
 	got = string((&Style{}).Aggregations(nil, []*Aggregation{stack}))
 	if want := "\n              vmlinux`f+0x1\n              vmlinux`g\n                3\n"; got != want {
 		t.Errorf("stack: got %q, want %q", got, want)
 	}
-	cpus := &Aggregation{Func: Count, Rows: []Row{{Data: []int64{3}, PerCPU: [][]int64{{1}, {2}}}}}
+	cpus := &Aggregation{Func: Count, Rows: []AggregationRow{{Data: []int64{3}, PerCPU: [][]int64{{1}, {2}}}}}
 	got = string((&Style{PerCPU: true}).Aggregations(nil, []*Aggregation{cpus}))
 	if want := "                 3\n    [CPU 0]                1\n    [CPU 1]                2\n"; got != want[1:] {
 		t.Errorf("aggpercpu: got %q, want %q", got, want)
@@ -308,7 +308,7 @@ func TestTruncateAndClear(t *testing.T) {
 	make := func() *Aggregation {
 		a := &Aggregation{Func: Min}
 		for i, n := range []int64{5, 3, 9, 3, 1} {
-			a.Rows = append(a.Rows, Row{Key: []Value{i32(int64(i))}, Data: []int64{n}})
+			a.Rows = append(a.Rows, AggregationRow{Key: []Value{i32(int64(i))}, Data: []int64{n}})
 		}
 		return a
 	}
@@ -411,11 +411,11 @@ func FuzzAggregation(f *testing.F) {
 		if err != nil || a.size() > 5000 {
 			return
 		}
-		row := Row{Key: []Value{TextOf(string(data), 256), i32(p)}}
+		row := AggregationRow{Key: []Value{TextOf(string(data), 256), i32(p)}}
 		for i, c := range data {
 			row.Data = append(row.Data, int64(int8(c))<<(i%57))
 		}
-		a.Rows = []Row{row, {Key: row.Key, Data: nil}, {Key: []Value{BytesOf(data), IntOf(q, 8, false)}, Data: []int64{p, q, r, steps}}}
+		a.Rows = []AggregationRow{row, {Key: row.Key, Data: nil}, {Key: []Value{BytesOf(data), IntOf(q, 8, false)}, Data: []int64{p, q, r, steps}}}
 		s := Style{SortKey: options&1 != 0, SortRev: options&2 != 0, Zoom: options&4 != 0, Hist: options&8 != 0, Pack: options&16 != 0, RawBytes: options&32 != 0, SortKeyPos: int(options >> 10)}
 		if options&64 != 0 {
 			s.Encoding = "utf8"

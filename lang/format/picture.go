@@ -189,7 +189,7 @@ func (s *Style) blocks(dst []byte, n int64, c *scale) []byte {
 }
 
 // packedRange gives the buckets that a packed picture of several rows shows.
-func packedRange(b Buckets, rows []Row) (first, last int) {
+func packedRange(b Buckets, rows []AggregationRow) (first, last int) {
 	if b.form == linear {
 		return 0, b.Len() - 1
 	}

@@ -10,16 +10,16 @@ func (f Function) String() string {
 }
 
 // Sorted gives the rows in the order in which they are printed.
-func (s *Style) Sorted(a *Aggregation) []Row {
-	out := make([]Row, 0, len(a.Rows))
+func (s *Style) Sorted(a *Aggregation) []AggregationRow {
+	out := make([]AggregationRow, 0, len(a.Rows))
 	for _, r := range s.sorted(a) {
-		out = append(out, r.Row)
+		out = append(out, r.AggregationRow)
 	}
 	return out
 }
 
 // Value gives the number that is printed of a row, normalized; false: the row is a distribution.
-func (a *Aggregation) Value(r Row) (int64, bool) {
+func (a *Aggregation) Value(r AggregationRow) (int64, bool) {
 	data := a.sound(r.Data)
 	switch a.Func {
 	case Quantize, Lquantize, Llquantize:

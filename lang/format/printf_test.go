@@ -266,7 +266,7 @@ func FuzzPrintf(f *testing.F) {
 				args = append(args, IntOf(n, 8, n%2 == 0))
 			}
 		}
-		a := &Aggregation{Func: Avg, Rows: []Row{{Key: args, Data: []int64{n, n}}}}
+		a := &Aggregation{Func: Avg, Rows: []AggregationRow{{Key: args, Data: []int64{n, n}}}}
 		out, err := (&Style{Group: ","}).Printa(nil, format, a)
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)

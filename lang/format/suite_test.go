@@ -409,14 +409,14 @@ func (m *machine) aggregate(to *syntax.Aggregation, c *syntax.Call) {
 	if n := weightAt[c.Func.Text]; n > 0 && len(args) > n {
 		weight = args[n]
 	}
-	var row *Row
+	var row *AggregationRow
 	for i := range a.Rows {
 		if (&Style{}).compareKeys(a.Rows[i].Key, key) == 0 {
 			row = &a.Rows[i]
 		}
 	}
 	if row == nil {
-		a.Rows = append(a.Rows, Row{Key: key, Data: make([]int64, a.size())})
+		a.Rows = append(a.Rows, AggregationRow{Key: key, Data: make([]int64, a.size())})
 		row = &a.Rows[len(a.Rows)-1]
 		a.clear(row.Data)
 	}

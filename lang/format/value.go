@@ -2,12 +2,12 @@ package format
 
 import "strings"
 
-// Kind is the sort of a Value.
-type Kind uint8
+// ValueKind is the sort of a Value.
+type ValueKind uint8
 
 // The kinds of values.
 const (
-	Int      Kind = iota
+	Int      ValueKind = iota
 	Floating      // Num holds the bits of a float64
 	Chars         // string of D
 	Raw           // an array or struct as its bytes, in the order of memory
@@ -17,7 +17,7 @@ const (
 
 // A Value is one thing to print: an argument of an action, an element of an aggregation's key.
 type Value struct {
-	Kind   Kind
+	Kind   ValueKind
 	Size   int    // bytes that it takes in the kernel: 1, 2, 4 or 8 of an Int, strsize of Chars
 	Signed bool   // of an Int
 	Num    uint64 // Int: its bits, of which the lowest Size bytes count. Place: the address

@@ -16,7 +16,7 @@ func (c *clause) element(e *check.VarRef) element {
 	return element{n, c.key(c.p.Tables[n].Key, e.Keys, 0, false)}
 }
 
-func (c *clause) onElement(op Op, e element) Reg {
+func (c *clause) onElement(op Opcode, e element) Reg {
 	s := blank(op)
 	s.N, s.Mem = e.table, e.key
 	if op == OpDelete {

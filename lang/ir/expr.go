@@ -109,7 +109,7 @@ func (c *clause) inReg(n num) Reg {
 func (c *clause) regOf(e check.Expr) Reg { return c.inReg(c.value(e)) }
 
 // two makes a step of two operands.
-func (c *clause) two(op Op, a Reg, b num, signed bool) Reg {
+func (c *clause) two(op Opcode, a Reg, b num, signed bool) Reg {
 	s := blank(op)
 	s.A, s.B, s.Imm, s.Signed = a, b.reg, b.imm, signed
 	if !b.known() {
@@ -308,7 +308,7 @@ func (c *clause) compute(op syntax.Op, x, y num, t check.Type, at syntax.Span) n
 		if x.known() {
 			x, y = y, x
 		}
-		ops := map[syntax.Op]Op{syntax.Add: OpAdd, syntax.Mul: OpMul, syntax.Or: OpOr, syntax.Xor: OpXor, syntax.And: OpAnd}
+		ops := map[syntax.Op]Opcode{syntax.Add: OpAdd, syntax.Mul: OpMul, syntax.Or: OpOr, syntax.Xor: OpXor, syntax.And: OpAnd}
 		if y.known() {
 			switch {
 			case y.imm == 0 && (op == syntax.Add || op == syntax.Or || op == syntax.Xor), y.imm == 1 && op == syntax.Mul:

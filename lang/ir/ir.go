@@ -25,8 +25,8 @@ type Program struct {
 	This     int     // bytes of this->, at the start of Scratch
 	Alloca   Region  // of Scratch: what alloca and copyin hand out; it lives until the firing ends
 	Literals []byte  // read-only; each literal begins at a multiple of 8 and is followed by zeroes up to the next
-	Places   []Place // of the variables, by check.Var.ID
-	Tables   []Table
+	Places   []VarStorage // of the variables, by check.Var.ID
+	Tables   []AssocArray
 	Aggs     []Agg // by check.Aggregation.ID
 	Records  []Record
 	Clauses  []*Func // by check.Clause.Index
@@ -38,19 +38,19 @@ type Program struct {
 // A Region is a part of a memory.
 type Region struct{ Off, Size int }
 
-// A Place is where a variable without keys lives; of one with keys: its table. A string has a u64 before its text, 0 or 1:
+// A VarStorage is where a variable without keys lives; of one with keys: its table. A string has a u64 before its text, 0 or 1:
 // whether it was ever given a value. One that was not is no string at all: it is less than the empty one, and using its
 // text is a fault at the address 0.
 //
 // All strings in the script's memory have zeroes behind their end, as far as they have room. Steps that take a string may
 // look at StrSize bytes from where it begins, and there are as many, for short ones too.
-type Place struct {
+type VarStorage struct {
 	Table int // -1: none
 	Mem   Mem
 }
 
-// A Table is an associative array: a hash map.
-type Table struct {
+// A AssocArray is an associative array: a hash map.
+type AssocArray struct {
 	Var   *check.Var
 	Key   Tuple
 	Value int // bytes
@@ -215,7 +215,7 @@ type Block struct{ Steps []Step }
 
 // A Step is one thing to do. Which fields mean something is told by Op.
 type Step struct {
-	Op      Op
+	Op      Opcode
 	Dst     Reg
 	A, B, C Reg
 	Imm     int64
@@ -248,13 +248,13 @@ const (
 	Ge
 )
 
-// Op is what a step does.
-type Op uint8
+// Opcode is what a step does.
+type Opcode uint8
 
 // The steps. [A] is what register A holds; memory steps do not fail, Read steps fault with FaultBadAddr at an address that
 // is not there.
 const (
-	OpConst Op = iota // Dst = Imm
+	OpConst Opcode = iota // Dst = Imm
 	OpMove            // Dst = A
 	OpAdd             // Dst = A + B; where B is None: A + Imm, and so on down to OpSar
 	OpSub

@@ -91,7 +91,7 @@ func (l *lowerer) layout() {
 	bounds := l.bounds()
 	for _, v := range l.src.Vars {
 		for len(p.Places) <= v.ID {
-			p.Places = append(p.Places, Place{Table: -1})
+			p.Places = append(p.Places, VarStorage{Table: -1})
 		}
 		most, what := [...]int{check.Global: maxGlobals, check.Self: maxSelf, check.This: maxScratch}[v.Home], "variable"
 		if len(v.Keys) > 0 {
@@ -104,7 +104,7 @@ func (l *lowerer) layout() {
 		if len(v.Keys) > 0 {
 			key := l.tuple(v.Keys, bounds.vars[v.ID], v.Home == check.Self)
 			p.Places[v.ID].Table = len(p.Tables)
-			p.Tables = append(p.Tables, Table{Var: v, Key: key, Value: round(l.storage(v.Type), 8)})
+			p.Tables = append(p.Tables, AssocArray{Var: v, Key: key, Value: round(l.storage(v.Type), 8)})
 			continue
 		}
 		var base Base
@@ -356,7 +356,7 @@ func (c *clause) place(b *block) {
 }
 
 // blank gives a step without registers.
-func blank(op Op) Step {
+func blank(op Opcode) Step {
 	return Step{Op: op, Dst: None, A: None, B: None, C: None, Mem: nowhere, From: nowhere, From2: nowhere}
 }
 

@@ -158,7 +158,7 @@ func (s *Step) cond() string {
 // Words for operators.
 //
 // table: names
-var opWords = map[Op]string{OpAdd: "+", OpSub: "-", OpMul: "*", OpDiv: "/", OpMod: "%", OpAnd: "&", OpOr: "|", OpXor: "^", OpShl: "<<", OpShr: ">>"}
+var opWords = map[Opcode]string{OpAdd: "+", OpSub: "-", OpMul: "*", OpDiv: "/", OpMod: "%", OpAnd: "&", OpOr: "|", OpXor: "^", OpShl: "<<", OpShr: ">>"}
 
 // Words for the spaces.
 //

@@ -479,6 +479,6 @@ func (r *runtime) row(a *format.Aggregation, key []format.Value, n int) []int64 
 	case format.Sum:
 		data = data[:1]
 	}
-	a.Rows = append(a.Rows, format.Row{Key: key, Data: data})
+	a.Rows = append(a.Rows, format.AggregationRow{Key: key, Data: data})
 	return data
 }

@@ -17,7 +17,7 @@ import (
 // TestVerify breaks a good program in each way that Verify tells of.
 func TestVerify(t *testing.T) {
 	const text = `BEGIN { a[1] = pid; trace(a[1]); trace(execname); this->x = 10 / a[2]; @[execname] = sum(1); trace(copyinstr(1)); s = strjoin(execname, "x"); trace(s == "y"); }`
-	step := func(p *ir.Program, op ir.Op) *ir.Step {
+	step := func(p *ir.Program, op ir.Opcode) *ir.Step {
 		for _, b := range p.Clauses[0].Blocks {
 			for i := range b.Steps {
 				if b.Steps[i].Op == op {

@@ -468,17 +468,17 @@ type Struct struct {
 	Union  bool
 	Module string
 	Tag    Name
-	Fields []*Field // nil: only named
+	Fields []*StructMember // nil: only named
 }
 
-// A Field is a member of a struct.
+// A StructMember is a member of a struct.
 //
-//	Field = Base Var [ ":" Expr ] { "," Var [ ":" Expr ] } ";" .
+//	StructMember = Base Var [ ":" Expr ] { "," Var [ ":" Expr ] } ";" .
 //
 // Each Var is a field of its own here; the types of those of one line lead to the same base. A struct or union without
 // a Var is an anonymous member, whose members count as the outer's: its Name is "". So is the name of a bit field that
 // only fills space.
-type Field struct {
+type StructMember struct {
 	Span
 	Name Name
 	Type Type

@@ -19,7 +19,7 @@ type Mode struct {
 	File string
 
 	// Last is what a probe description with fewer than four parts ends with.
-	Last Part
+	Last DescriptionPart
 
 	// Types says whether a name that the text does not declare is a type: one of the kernel's. nil: not known. See Cast.
 	Types func(name string) bool
@@ -29,12 +29,12 @@ type Mode struct {
 	Macros func(name string) (value string, ok bool)
 }
 
-// Part is a part of a probe description.
-type Part uint8
+// DescriptionPart is a part of a probe description.
+type DescriptionPart uint8
 
 // The parts of a probe description: what dtrace's -n, -f, -m and -P take.
 const (
-	PartName     Part = iota // the name, as in scripts
+	PartName     DescriptionPart = iota // the name, as in scripts
 	PartFunction             // the function: "read" is syscall::read:
 	PartModule               // the module
 	PartProvider             // the provider

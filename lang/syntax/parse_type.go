@@ -332,11 +332,11 @@ func (p *parser) structType(union bool) Type {
 }
 
 // fields reads one line of a struct.
-func (p *parser) fields() []*Field {
+func (p *parser) fields() []*StructMember {
 	base, _ := p.specs(false)
-	var out []*Field
+	var out []*StructMember
 	for !p.failed && p.tok.kind != tSemi {
-		f := &Field{Span: Span{From: p.tok.from}, Base: base, Type: base}
+		f := &StructMember{Span: Span{From: p.tok.from}, Base: base, Type: base}
 		if p.tok.kind != tColon {
 			f.Name, f.Type = p.declarator(base, nameMust)
 		}
@@ -351,7 +351,7 @@ func (p *parser) fields() []*Field {
 	}
 	if len(out) == 0 && !p.failed {
 		if s, ok := base.(*Struct); ok && s.Fields != nil {
-			out = append(out, &Field{Span: s.Span, Base: base, Type: base})
+			out = append(out, &StructMember{Span: s.Span, Base: base, Type: base})
 		} else {
 			p.fail(ExpectedName, "this member has no name", "")
 		}

@@ -108,7 +108,7 @@ func TestMacros(t *testing.T) {
 func TestProbes(t *testing.T) {
 	for _, c := range []struct {
 		text string
-		last syntax.Part
+		last syntax.DescriptionPart
 		want [4]string
 	}{
 		{"a:b:c:d", syntax.PartName, [4]string{"a", "b", "c", "d"}},
@@ -179,7 +179,7 @@ func TestWalk(t *testing.T) {
 			order = append(order, n.Tag.Text)
 		case *syntax.Aggregation:
 			order = append(order, "@"+n.Name)
-		case *syntax.Field:
+		case *syntax.StructMember:
 			order = append(order, "."+n.Name.Text)
 		}
 		return true

@@ -29,7 +29,7 @@ func Print(n Node) string {
 		p.typed(n.Type, nil, n.Name.Text)
 	case *Param:
 		p.typed(n.Type, nil, n.Name.Text)
-	case *Field:
+	case *StructMember:
 		p.typed(n.Type, nil, n.Name.Text)
 		p.bits(n)
 	case *EnumValue:

@@ -194,7 +194,7 @@ func (p *printer) ofModule(module, name string) {
 	p.put(name)
 }
 
-func (p *printer) bits(f *Field) {
+func (p *printer) bits(f *StructMember) {
 	if f.Bits != nil {
 		p.put(" : ")
 		p.expr(f.Bits, bindCond)

@@ -91,7 +91,7 @@ func walkBelow(n Node, visit func(Node) bool) {
 				Walk(f.Bits, visit)
 			}
 		}
-	case *Field:
+	case *StructMember:
 		Walk(n.Type, visit)
 		Walk(n.Bits, visit)
 	case *Enum:

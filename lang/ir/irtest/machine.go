@@ -34,7 +34,7 @@ type Machine struct {
 	// What the program leaves.
 	Globals []byte
 	Self    map[uint32][]byte // by thread
-	Tables  []map[string]*Value
+	Tables  []map[string]*Element
 	Aggs    []map[string][]byte // by key, of Sparse ones with the bucket; values as ir.Agg draws them
 	Records [][]byte
 	Drops   [ir.DropCount]uint64
@@ -47,7 +47,7 @@ type Machine struct {
 	random            uint64
 	speculations      uint64
 	next              uint64 // where the next element's value lies
-	values            []*Value
+	values            []*Element
 }
 
 // A Segment is memory that can be read.
@@ -56,8 +56,8 @@ type Segment struct {
 	Data    []byte
 }
 
-// A Value is the value of an element, and where it lies.
-type Value struct {
+// A Element is the value of an element, and where it lies.
+type Element struct {
 	Address uint64
 	Data    []byte
 }
@@ -74,7 +74,7 @@ const (
 // New gives a machine for a program.
 func New(p *ir.Program) *Machine {
 	return &Machine{
-		Program: p, Globals: make([]byte, p.Globals), Self: map[uint32][]byte{}, Tables: make([]map[string]*Value, len(p.Tables)),
+		Program: p, Globals: make([]byte, p.Globals), Self: map[uint32][]byte{}, Tables: make([]map[string]*Element, len(p.Tables)),
 		Aggs: make([]map[string][]byte, len(p.Aggs)), Numbers: map[check.BuiltinVar]uint64{}, literals: p.Literals, stacks: map[string]uint64{}, next: valuesAt,
 	}
 }
@@ -376,7 +376,7 @@ func setText(dst []byte, s string, most int) {
 // make gives the address of an element's value.
 func (m *Machine) make(table int, key string) uint64 {
 	if m.Tables[table] == nil {
-		m.Tables[table] = map[string]*Value{}
+		m.Tables[table] = map[string]*Element{}
 	}
 	t := m.Tables[table]
 	if v := t[key]; v != nil {
@@ -386,7 +386,7 @@ func (m *Machine) make(table int, key string) uint64 {
 		m.Drops[ir.DropDynamic]++
 		return 0
 	}
-	v := &Value{Address: m.next, Data: make([]byte, m.Program.Tables[table].Value)}
+	v := &Element{Address: m.next, Data: make([]byte, m.Program.Tables[table].Value)}
 	m.next += uint64(len(v.Data)+63) &^ 63
 	m.values = append(m.values, v)
 	t[key] = v
