@@ -21,7 +21,7 @@ func mustExpr(t *testing.T, text string, mode syntax.Mode) syntax.Expr {
 	return x
 }
 
-// TestShape looks at trees as other rooms do: by type and member.
+// TestShape inspects trees as other packages do: by type and member.
 func TestShape(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"a", "*syntax.Ident"}, {"self->a", "*syntax.Ident"}, {"`a", "*syntax.Ident"}, {"$a", "*syntax.Macro"}, {"1", "*syntax.Int"},
@@ -32,7 +32,11 @@ func TestShape(t *testing.T) {
 		{"(kind)-1", "*syntax.Cast"}, {"(kinda)-1", "*syntax.Binary"}, {"(a_t)-1", "*syntax.Cast"}, {"(a_t *)-1", "*syntax.Cast"}, {"(a) (b)", "*syntax.Cast"},
 		{"sizeof (kind)", "*syntax.SizeOf"},
 	} {
-		x := mustExpr(t, c.text, syntax.Mode{Types: func(name string) bool { return name == "kind" }})
+		x := mustExpr(
+			t,
+			c.text,
+			syntax.Mode{Types: func(name string) bool { return name == "kind" }},
+		)
 		if got := fmt.Sprintf("%T", x); got != c.want {
 			t.Errorf("%s is %s, want %s", c.text, got, c.want)
 		}
@@ -40,13 +44,15 @@ func TestShape(t *testing.T) {
 			t.Errorf("%s stands at %v", c.text, at)
 		}
 	}
-	if x := mustExpr(t, "sizeof (kind)", syntax.Mode{Types: func(string) bool { return true }}).(*syntax.SizeOf); x.Type == nil || x.X != nil {
+	if x := mustExpr(t, "sizeof (kind)", syntax.Mode{Types: func(string) bool { return true }}).(*syntax.SizeOf); x.Type == nil ||
+		x.X != nil {
 		t.Errorf("sizeof of a known type: %+v", x)
 	}
 	m := mustExpr(t, "((struct sock *)arg0)->sk.family", syntax.Mode{}).(*syntax.Member)
 	inner := m.X.(*syntax.Member)
 	cast := inner.X.(*syntax.Cast)
-	if m.Arrow || !inner.Arrow || m.Name.Text != "family" || cast.Type.(*syntax.Pointer).Elem.(*syntax.Struct).Tag.Text != "sock" {
+	if m.Arrow || !inner.Arrow || m.Name.Text != "family" ||
+		cast.Type.(*syntax.Pointer).Elem.(*syntax.Struct).Tag.Text != "sock" {
 		t.Errorf("%+v %+v", m, inner)
 	}
 }
@@ -74,8 +80,22 @@ func TestValues(t *testing.T) {
 }
 
 func TestMacros(t *testing.T) {
-	given := map[string]string{"1": "42", "2": "-7", "3": "read", "4": "/etc/passwd", "5": `"quoted"`, "6": "0x10", "7": "99999999999999999999", "8": "1st", "9": "if", "target": "123", "x": "vmlinux`jiffies"}
-	mode := syntax.Mode{Macros: func(name string) (string, bool) { v, ok := given[name]; return v, ok }}
+	given := map[string]string{
+		"1":      "42",
+		"2":      "-7",
+		"3":      "read",
+		"4":      "/etc/passwd",
+		"5":      `"quoted"`,
+		"6":      "0x10",
+		"7":      "99999999999999999999",
+		"8":      "1st",
+		"9":      "if",
+		"target": "123",
+		"x":      "vmlinux`jiffies",
+	}
+	mode := syntax.Mode{
+		Macros: func(name string) (string, bool) { v, ok := given[name]; return v, ok },
+	}
 	for text, want := range map[string]string{
 		"$1": "42", "$2": "-7", "$3": "read", "$4": `"/etc/passwd"`, "$5": `"quoted"`, "$6": "0x10", "$7": `"99999999999999999999"`, "$8": `"1st"`, "$9": `"if"`,
 		"$$1": `"42"`, "$$3": `"read"`, "$target + 1": "123 + 1", "self->$3": "self->read", "a->$3": "a->read", "$3->x[$1]": "read->x[42]", "$1$": "",
@@ -94,13 +114,15 @@ func TestMacros(t *testing.T) {
 		}
 	}
 	probes, ds := syntax.ParseProbes("pid$target::$3:entry, a$$1b", mode)
-	if ds != nil || len(probes) != 2 || syntax.Print(probes[0]) != "pid123::read:entry" || probes[1].Name.Text != "a42b" {
+	if ds != nil || len(probes) != 2 || syntax.Print(probes[0]) != "pid123::read:entry" ||
+		probes[1].Name.Text != "a42b" {
 		t.Errorf("%v %v", probes, ds)
 	}
 	if at := probes[0].Provider.Span; at != (syntax.Span{From: 0, To: 10}) {
 		t.Errorf("provider stands at %v", at)
 	}
-	if _, ds := syntax.ParseExpr("a->$4", mode); len(ds) != 1 || ds[0].Code != syntax.ExpectedMember {
+	if _, ds := syntax.ParseExpr("a->$4", mode); len(ds) != 1 ||
+		ds[0].Code != syntax.ExpectedMember {
 		t.Errorf("a->$4: %v", ds)
 	}
 }
@@ -132,7 +154,8 @@ func TestProbes(t *testing.T) {
 			t.Errorf("%s: %q", c.text, got)
 		}
 	}
-	if _, ds := syntax.ParseProbes("a:b", syntax.Mode{Last: syntax.PartProvider}); len(ds) != 1 || ds[0].Code != syntax.ProbeParts {
+	if _, ds := syntax.ParseProbes("a:b", syntax.Mode{Last: syntax.PartProvider}); len(ds) != 1 ||
+		ds[0].Code != syntax.ProbeParts {
 		t.Errorf("two parts where there is one: %v", ds)
 	}
 	if list, ds := syntax.ParseProbes(" a:b,c:d\n e ", syntax.Mode{}); ds != nil || len(list) != 3 {
@@ -143,16 +166,25 @@ func TestProbes(t *testing.T) {
 			t.Errorf("%q parses", text)
 		}
 	}
-	if list, _ := syntax.ParseProbes("17", syntax.Mode{}); len(list) != 1 || list[0].ID != 17 || list[0].Parts != 0 {
+	if list, _ := syntax.ParseProbes("17", syntax.Mode{}); len(list) != 1 || list[0].ID != 17 ||
+		list[0].Parts != 0 {
 		t.Errorf("17: %+v", list)
 	}
 }
 
-// TestMade prints nodes that were made and not parsed, as a breakdown or a predicate is put into a program.
+// TestMade prints nodes that are made and not parsed, as trace makes them for a breakdown or a
+// predicate.
 func TestMade(t *testing.T) {
 	x := &syntax.Binary{Op: syntax.Mul,
-		X: &syntax.Binary{Op: syntax.Add, X: &syntax.Ident{Name: "a"}, Y: &syntax.Int{Value: 5, Unsigned: true, Long: 2}},
-		Y: &syntax.Unary{Op: syntax.Neg, X: &syntax.Unary{Op: syntax.Neg, X: &syntax.String{Value: "\x80\n"}}}}
+		X: &syntax.Binary{
+			Op: syntax.Add,
+			X:  &syntax.Ident{Name: "a"},
+			Y:  &syntax.Int{Value: 5, Unsigned: true, Long: 2},
+		},
+		Y: &syntax.Unary{
+			Op: syntax.Neg,
+			X:  &syntax.Unary{Op: syntax.Neg, X: &syntax.String{Value: "\x80\n"}},
+		}}
 	const want = `(a + 5ull) * -(-"\200\n")`
 	if got := syntax.Print(x); got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -164,7 +196,10 @@ func TestMade(t *testing.T) {
 }
 
 func TestWalk(t *testing.T) {
-	prog, ds := syntax.Parse("struct s { int a, *b; } x[2], *y; a:b /c/ { if (d) { @e[f] = g(h); } else i->j = (struct k *)l; }", syntax.Mode{})
+	prog, ds := syntax.Parse(
+		"struct s { int a, *b; } x[2], *y; a:b /c/ { if (d) { @e[f] = g(h); } else i->j = (struct k *)l; }",
+		syntax.Mode{},
+	)
 	if ds != nil {
 		t.Fatal(ds)
 	}
@@ -196,7 +231,10 @@ func TestWalk(t *testing.T) {
 
 func TestDiagnostics(t *testing.T) {
 	_, ds := syntax.Parse("BEGIN\n{\n\tx = ü;\n\ty = ;\r\n}\n", syntax.Mode{File: "a.d"})
-	if len(ds) != 2 || ds[0].Line != 3 || ds[0].Column != 6 || ds[1].Line != 4 || ds[1].Column != 6 || ds[1].Source != "\ty = ;" || ds[1].Tag != "D_SYNTAX" {
+	if len(ds) != 2 || ds[0].Line != 3 || ds[0].Column != 6 || ds[1].Line != 4 ||
+		ds[1].Column != 6 ||
+		ds[1].Source != "\ty = ;" ||
+		ds[1].Tag != "D_SYNTAX" {
 		t.Fatalf("%+v", ds)
 	}
 	var err error = ds
@@ -204,29 +242,32 @@ func TestDiagnostics(t *testing.T) {
 	if !errors.As(err, &one) || one != ds[0] {
 		t.Error("errors.As finds no diagnostic")
 	}
-	if got, want := err.Error(), "a.d:3:6: the character ü begins nothing in D\na.d:4:6: a value should stand before ;"; got != want {
+	if got, want := err.Error(), "a.d:3:6: unexpected character ü\na.d:4:6: expected a value before ;"; got != want {
 		t.Errorf("%s", got)
 	}
-	if m := ds[1].Measure(); *m != (measure.Diagnostic{Text: "\ty = ;", Pos: 5, Len: 1, Code: "expected-expression", Message: "a value should stand before ;"}) {
+	if m := ds[1].Measure(); *m != (measure.Diagnostic{Text: "\ty = ;", Pos: 5, Len: 1, Code: "expected-expression", Message: "expected a value before ;"}) {
 		t.Errorf("%+v", m)
 	}
 }
 
-// TestPlaces looks at texts that a preprocessor put together.
+// TestPlaces parses texts with a preprocessor's line marks.
 func TestPlaces(t *testing.T) {
 	const text = "# 1 \"a.d\"\n# 1 \"b.h\" 1\nint x;\nint *;\n# a comment\n#line 2 \"a.d\"\nint y;\nint *;\n"
 	_, ds := syntax.Parse(text, syntax.Mode{File: "text"})
-	if len(ds) != 2 || ds[0].File != "b.h" || ds[0].Line != 2 || ds[1].File != "a.d" || ds[1].Line != 3 {
+	if len(ds) != 2 || ds[0].File != "b.h" || ds[0].Line != 2 || ds[1].File != "a.d" ||
+		ds[1].Line != 3 {
 		t.Errorf("%v", ds)
 	}
 	for _, text := range []string{"# 12 apples\nint *;", "# x\n int *;", "#\nint *;"} {
-		if _, ds := syntax.Parse(text, syntax.Mode{}); len(ds) != 1 || ds[0].Line != 2 || ds[0].File != "" {
+		if _, ds := syntax.Parse(text, syntax.Mode{}); len(ds) != 1 || ds[0].Line != 2 ||
+			ds[0].File != "" {
 			t.Errorf("%v", ds)
 		}
 	}
 }
 
-// TestHostile reads texts that are long in one way: none may take more than its length, or nest the parser out of memory.
+// TestHostile parses texts that are long in one way: none may take more time than its length
+// justifies, or too deep a stack.
 func TestHostile(t *testing.T) {
 	const n = 200000
 	for _, piece := range []string{
@@ -238,20 +279,27 @@ func TestHostile(t *testing.T) {
 			text := before + strings.Repeat(piece, n/len(piece))
 			prog, ds := syntax.Parse(text, syntax.Mode{})
 			if (prog == nil) == (len(ds) == 0) || len(ds) > 21 {
-				t.Fatalf("%q after %q: tree %v, %d diagnostics", piece, before, prog != nil, len(ds))
+				t.Fatalf(
+					"%q after %q: tree %v, %d diagnostics",
+					piece,
+					before,
+					prog != nil,
+					len(ds),
+				)
 			}
 		}
 	}
 }
 
-// TestPeerSuite reads the programs of dtrace's own tests, from an unpacked dtrace-tests package: what is to run must parse,
-// and what has a mistake in its text must be told so by dtrace's name for it.
+// TestPeerSuite parses the programs of dtrace's own tests, from an unpacked dtrace-tests package.
+// Programs that should run must parse; programs with a mistake must be refused with dtrace's name
+// for it.
 func TestPeerSuite(t *testing.T) {
 	dir := os.Getenv("CULPRIT_DTRACE_TESTS")
 	if dir == "" {
 		t.Skip("needs: tool dtrace-tests (unpacked, in CULPRIT_DTRACE_TESTS)")
 	}
-	// What this room alone can't tell, and why.
+	// Mistakes that this package alone can't find, with the reason.
 	known := map[string]string{
 		"tst.APIVersion.d":                  "has no clause, and runs with -V",
 		"err.D_PRAGMA_INVAL.d":              "has two mistakes",
