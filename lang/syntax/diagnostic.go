@@ -172,8 +172,9 @@ func Diagnose(file, text string, at Span, code Code, message, hint string) *Diag
 		from = hash
 	}
 	return &Diagnostic{
-		File: file, Pos: pos, Len: min(end, stop) - pos, Line: line, Column: pos - start + 1, Source: strings.TrimSuffix(text[start:stop], "\r"),
-		Code: code, Message: message, Hint: hint,
+		File: file, Pos: pos, Len: min(end, stop) - pos, Line: line, Column: pos - start + 1,
+		Source: strings.TrimSuffix(text[start:stop], "\r"),
+		Code:   code, Message: message, Hint: hint,
 	}
 }
 

@@ -66,22 +66,16 @@ var ops = [opCount]struct {
 	text string
 	bind uint8
 }{
-	Set: {"=", bindAssign},
-	Comma: {
-		",",
-		bindComma,
-	}, LogOr: {"||", bindLogOr}, LogXor: {"^^", bindLogXor}, LogAnd: {"&&", bindLogAnd},
-	Or: {
-		"|",
-		bindOr,
-	}, Xor: {"^", bindXor}, And: {"&", bindAnd}, Eq: {"==", bindEq}, Ne: {"!=", bindEq},
+	Set:   {"=", bindAssign},
+	Comma: {",", bindComma}, LogOr: {"||", bindLogOr}, LogXor: {"^^", bindLogXor},
+	LogAnd: {"&&", bindLogAnd},
+	Or:     {"|", bindOr}, Xor: {"^", bindXor}, And: {"&", bindAnd}, Eq: {"==", bindEq},
+	Ne: {"!=", bindEq},
 	Lt: {"<", bindLess}, Le: {"<=", bindLess}, Gt: {">", bindLess}, Ge: {">=", bindLess},
 	Shl: {"<<", bindShift}, Shr: {">>", bindShift}, Add: {"+", bindAdd}, Sub: {"-", bindAdd},
 	Mul: {"*", bindMul}, Div: {"/", bindMul}, Mod: {"%", bindMul},
-	Plus: {
-		"+",
-		bindUnary,
-	}, Neg: {"-", bindUnary}, Not: {"!", bindUnary}, BitNot: {"~", bindUnary}, Deref: {"*", bindUnary}, Addr: {"&", bindUnary},
+	Plus: {"+", bindUnary}, Neg: {"-", bindUnary}, Not: {"!", bindUnary}, BitNot: {"~", bindUnary},
+	Deref: {"*", bindUnary}, Addr: {"&", bindUnary},
 }
 
 // String returns the operator as it is written: "+".

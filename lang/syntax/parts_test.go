@@ -24,12 +24,18 @@ func mustExpr(t *testing.T, text string, mode syntax.Mode) syntax.Expr {
 // TestShape inspects trees as other packages do: by type and member.
 func TestShape(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"a", "*syntax.Ident"}, {"self->a", "*syntax.Ident"}, {"`a", "*syntax.Ident"}, {"$a", "*syntax.Macro"}, {"1", "*syntax.Int"},
-		{"'a'", "*syntax.Char"}, {`"a"`, "*syntax.String"}, {"@a[1]", "*syntax.Aggregation"}, {"a[1]", "*syntax.Index"}, {"a.b", "*syntax.Member"},
-		{"a(1)", "*syntax.Call"}, {"-a", "*syntax.Unary"}, {"a++", "*syntax.Step"}, {"a + b", "*syntax.Binary"}, {"a, b", "*syntax.Binary"},
-		{"a += b", "*syntax.Assign"}, {"a ? b : c", "*syntax.Cond"}, {"(int)a", "*syntax.Cast"}, {"sizeof a", "*syntax.SizeOf"},
-		{"stringof a", "*syntax.StringOf"}, {"offsetof(a, b)", "*syntax.OffsetOf"}, {"xlate <a> (b)", "*syntax.Xlate"}, {"(a)", "*syntax.Ident"},
-		{"(kind)-1", "*syntax.Cast"}, {"(kinda)-1", "*syntax.Binary"}, {"(a_t)-1", "*syntax.Cast"}, {"(a_t *)-1", "*syntax.Cast"}, {"(a) (b)", "*syntax.Cast"},
+		{"a", "*syntax.Ident"}, {"self->a", "*syntax.Ident"}, {"`a", "*syntax.Ident"},
+		{"$a", "*syntax.Macro"}, {"1", "*syntax.Int"},
+		{"'a'", "*syntax.Char"}, {`"a"`, "*syntax.String"}, {"@a[1]", "*syntax.Aggregation"},
+		{"a[1]", "*syntax.Index"}, {"a.b", "*syntax.Member"},
+		{"a(1)", "*syntax.Call"}, {"-a", "*syntax.Unary"}, {"a++", "*syntax.Step"},
+		{"a + b", "*syntax.Binary"}, {"a, b", "*syntax.Binary"},
+		{"a += b", "*syntax.Assign"}, {"a ? b : c", "*syntax.Cond"}, {"(int)a", "*syntax.Cast"},
+		{"sizeof a", "*syntax.SizeOf"},
+		{"stringof a", "*syntax.StringOf"}, {"offsetof(a, b)", "*syntax.OffsetOf"},
+		{"xlate <a> (b)", "*syntax.Xlate"}, {"(a)", "*syntax.Ident"},
+		{"(kind)-1", "*syntax.Cast"}, {"(kinda)-1", "*syntax.Binary"}, {"(a_t)-1", "*syntax.Cast"},
+		{"(a_t *)-1", "*syntax.Cast"}, {"(a) (b)", "*syntax.Cast"},
 		{"sizeof (kind)", "*syntax.SizeOf"},
 	} {
 		x := mustExpr(
@@ -97,8 +103,10 @@ func TestMacros(t *testing.T) {
 		Macros: func(name string) (string, bool) { v, ok := given[name]; return v, ok },
 	}
 	for text, want := range map[string]string{
-		"$1": "42", "$2": "-7", "$3": "read", "$4": `"/etc/passwd"`, "$5": `"quoted"`, "$6": "0x10", "$7": `"99999999999999999999"`, "$8": `"1st"`, "$9": `"if"`,
-		"$$1": `"42"`, "$$3": `"read"`, "$target + 1": "123 + 1", "self->$3": "self->read", "a->$3": "a->read", "$3->x[$1]": "read->x[42]", "$1$": "",
+		"$1": "42", "$2": "-7", "$3": "read", "$4": `"/etc/passwd"`, "$5": `"quoted"`, "$6": "0x10",
+		"$7": `"99999999999999999999"`, "$8": `"1st"`, "$9": `"if"`,
+		"$$1": `"42"`, "$$3": `"read"`, "$target + 1": "123 + 1", "self->$3": "self->read",
+		"a->$3": "a->read", "$3->x[$1]": "read->x[42]", "$1$": "",
 	} {
 		x, ds := syntax.ParseExpr(text, mode)
 		if want == "" {
@@ -271,9 +279,14 @@ func TestPlaces(t *testing.T) {
 func TestHostile(t *testing.T) {
 	const n = 200000
 	for _, piece := range []string{
-		"(", "[", "{", "/", "!", "-", "a?", "a?b:", "a:", "a,", "@[", "a(", "a[", "if(", "if(a)", "if(a);else ", "sizeof(", "sizeof ", "stringof ", "(a)(", "(a_t)", "(int)",
-		"x=", "a->", "a,b,", "struct{", "struct s{", "struct s{int a;}", "enum{a=(", "int(*", "int a[", "int a(int ", "*", "int *", "int x;", "inline int x=", "translator a<", "#", "\n#", "\n#pragma D option a=b", "/*", "//", "\"", "'",
-		"\\", "a\\", "$", "$$1", "`", "a`", "0x", "9", ".", "a:b{", "a:b{}", "a:b/", "a{if(a){", "while(", "BEGIN{while(a){}}", "BEGIN{x y\n", "}", "a{a:b{", ";", "{;", "a b ", "\x00", "\xff", "xlate<", "offsetof(", "1+", "1 1 ", "BEGIN {x=1\n", "a /b / ",
+		"(", "[", "{", "/", "!", "-", "a?", "a?b:", "a:", "a,", "@[", "a(", "a[", "if(", "if(a)",
+		"if(a);else ", "sizeof(", "sizeof ", "stringof ", "(a)(", "(a_t)", "(int)",
+		"x=", "a->", "a,b,", "struct{", "struct s{", "struct s{int a;}", "enum{a=(", "int(*",
+		"int a[", "int a(int ", "*", "int *", "int x;", "inline int x=", "translator a<", "#",
+		"\n#", "\n#pragma D option a=b", "/*", "//", "\"", "'",
+		"\\", "a\\", "$", "$$1", "`", "a`", "0x", "9", ".", "a:b{", "a:b{}", "a:b/", "a{if(a){",
+		"while(", "BEGIN{while(a){}}", "BEGIN{x y\n", "}", "a{a:b{", ";", "{;", "a b ", "\x00",
+		"\xff", "xlate<", "offsetof(", "1+", "1 1 ", "BEGIN {x=1\n", "a /b / ",
 	} {
 		for _, before := range []string{"", "BEGIN { ", "BEGIN { x = ", "BEGIN /", "int ", "struct s { "} {
 			text := before + strings.Repeat(piece, n/len(piece))

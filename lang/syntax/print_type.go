@@ -109,9 +109,12 @@ func qualWords(q Qual) string {
 //
 // table: the text of each kind
 var basicNames = [...]string{
-	KindVoid: "void", KindBool: "_Bool", KindChar: "char", KindSChar: "signed char", KindUChar: "unsigned char",
-	KindShort: "short", KindUShort: "unsigned short", KindInt: "int", KindUInt: "unsigned int", KindLong: "long", KindULong: "unsigned long",
-	KindLongLong: "long long", KindULongLong: "unsigned long long", KindFloat: "float", KindDouble: "double", KindLongDouble: "long double",
+	KindVoid: "void", KindBool: "_Bool", KindChar: "char", KindSChar: "signed char",
+	KindUChar: "unsigned char",
+	KindShort: "short", KindUShort: "unsigned short", KindInt: "int", KindUInt: "unsigned int",
+	KindLong: "long", KindULong: "unsigned long",
+	KindLongLong: "long long", KindULongLong: "unsigned long long", KindFloat: "float",
+	KindDouble: "double", KindLongDouble: "long double",
 	KindString: "string",
 }
 

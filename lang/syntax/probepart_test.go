@@ -10,11 +10,20 @@ import (
 //
 // table: by language
 var functionNames = []string{
-	"main", "main.(*conn).Read", "main.(*pair[go.shape.int,go.shape.struct { main.s string }]).first", "main.sum[...]", "net/http.(*conn).serve",
-	"internal/sync.(*HashTrieMap[go.shape.interface {},go.shape.interface {}]).initSlow", "hash/maphash.WriteComparable[go.shape.struct { Name string; Value uint64 }]", "a/b c",
-	"type:.eq.main.T", "type:.eq.[2]interface {}", "type:.hash.struct { runtime.gList; runtime.n int32 }", "go:buildid", "main.f[go.shape.struct { a string \"json:\\\"a\\\"\" }]",
-	"_ZN4core3fmt3num3imp52_$LT$impl$u20$core..fmt..Display$u20$for$u20$u32$GT$3fmt17h0E", "$target", "a$", "a$1", "shop::Cart::add(int, char const*)", "std::vector<int, std::allocator<int> >::push_back",
-	"operator new[](unsigned long)", "f(", "f)", "f[", "f]", "f[]", "f[]]", "a\\b", "a,b", "a;b", "a=b", "a'b", "main.main.func1·dwrap·1", "memcpy@@GLIBC_2.14", "a b", "{", "*", "?", ".", "a/b/c", "/", "return/x",
+	"main", "main.(*conn).Read",
+	"main.(*pair[go.shape.int,go.shape.struct { main.s string }]).first", "main.sum[...]",
+	"net/http.(*conn).serve",
+	"internal/sync.(*HashTrieMap[go.shape.interface {},go.shape.interface {}]).initSlow",
+	"hash/maphash.WriteComparable[go.shape.struct { Name string; Value uint64 }]", "a/b c",
+	"type:.eq.main.T", "type:.eq.[2]interface {}",
+	"type:.hash.struct { runtime.gList; runtime.n int32 }", "go:buildid",
+	"main.f[go.shape.struct { a string \"json:\\\"a\\\"\" }]",
+	"_ZN4core3fmt3num3imp52_$LT$impl$u20$core..fmt..Display$u20$for$u20$u32$GT$3fmt17h0E",
+	"$target", "a$", "a$1", "shop::Cart::add(int, char const*)",
+	"std::vector<int, std::allocator<int> >::push_back",
+	"operator new[](unsigned long)", "f(", "f)", "f[", "f]", "f[]", "f[]]", "a\\b", "a,b", "a;b",
+	"a=b", "a'b", "main.main.func1·dwrap·1", "memcpy@@GLIBC_2.14", "a b", "{", "*", "?", ".",
+	"a/b/c", "/", "return/x",
 }
 
 // TestProbePart checks that the result parses as the function of a process probe before a
