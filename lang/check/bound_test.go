@@ -49,7 +49,7 @@ func TestOptions(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	if _, ok := o.All["flowindent"]; ok {
-		t.Error("flowindent was told no")
+		t.Error("flowindent is set to no")
 	}
 	if r := p.Clauses[0].Body[0].(*check.Record); r.Action.Frames != 7 {
 		t.Errorf("%d frames", r.Action.Frames)

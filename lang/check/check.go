@@ -329,12 +329,12 @@ func (c *checker) probes(p *syntax.Probe) []*Probe {
 		return nil
 	}
 	d := c.fail(p.At(), NoProbe, "D_PDESC_ZERO", "no probe matches %s", syntax.Print(&named))
-	var told *syntax.Diagnostic
+	var reason *syntax.Diagnostic
 	switch {
-	case errors.As(err, &told):
-		d.Message, d.Hint, d.Near = told.Message, told.Hint, told.Near
-		if told.Tag != "" {
-			d.Tag = told.Tag
+	case errors.As(err, &reason):
+		d.Message, d.Hint, d.Near = reason.Message, reason.Hint, reason.Near
+		if reason.Tag != "" {
+			d.Tag = reason.Tag
 		}
 	case err != nil:
 		d.Message = err.Error()

@@ -269,7 +269,7 @@ func TestErr(t *testing.T) {
 			out += "[" + d.Tag + "] " + d.Marked() + "\n\n"
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: told of %v, marked at %v\n%s", name, got, want, ds.Marked())
+			t.Errorf("%s: reported at %v, marked at %v\n%s", name, got, want, ds.Marked())
 		}
 		golden(t, strings.TrimSuffix(name, ".d")+".golden", strings.TrimSuffix(out, "\n"))
 	}

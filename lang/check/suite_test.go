@@ -492,7 +492,7 @@ func TestPeerSuite(t *testing.T) {
 			all[group]++
 			complaint := ""
 			if runs && ds != nil {
-				complaint = "told to be wrong: " + ds[0].Tag + "\n" + ds.Marked()
+				complaint = "reported as wrong: " + ds[0].Tag + "\n" + ds.Marked()
 			}
 			if wrong {
 				tag := strings.Split(base, ".")[1]
@@ -501,7 +501,7 @@ func TestPeerSuite(t *testing.T) {
 				} else if !strings.HasPrefix(tag, "D_") {
 					complaint = ""
 				} else if !slices.ContainsFunc(ds, func(d *syntax.Diagnostic) bool { return d.Tag == tag }) {
-					complaint = "told as " + ds[0].Tag + "\n" + ds.Marked()
+					complaint = "reported as " + ds[0].Tag + "\n" + ds.Marked()
 				}
 			}
 			switch {

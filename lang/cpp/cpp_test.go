@@ -208,7 +208,7 @@ func TestPlaces(t *testing.T) {
 		if place := fmt.Sprintf("%s:%d:%d %s", got.File, got.Line, got.Column, got.Source[got.Column-1:got.Column-1+got.Len]); place != c.want ||
 			got.Hint != c.hint {
 			t.Errorf(
-				"%s: %s is told at %q with %q, want %q with %q",
+				"%s: %s is reported at %q with %q, want %q with %q",
 				c.in,
 				c.find,
 				place,
@@ -320,36 +320,36 @@ func TestExamplesOfCodes(t *testing.T) {
 // TestMistakes checks the message and the position of each mistake.
 func TestMistakes(t *testing.T) {
 	for in, want := range map[string]string{
-		"#else":                             "1:1: #else without #if",
-		"#if 1\n#else\n#else\n#endif":       "3:1: #else after #else",
-		"#if\n#endif":                       "1:1: missing expression after #if (#if defined(NAME), #if NAME > 2)",
-		"#if !defined\n#endif":              "1:6: missing macro name after defined",
-		"#if defined(X\n#endif":             "1:5: missing ) after defined(",
-		"#if (1\n#endif":                    "1:1: missing )",
-		"#if 1 2\n#endif":                   "1:7: unexpected text after the expression",
-		"#if 1 ? 2\n#endif":                 "1:1: missing : after ?",
-		"#if \"a\"\n#endif":                 `1:5: \"a\" is not allowed here in a preprocessor expression`,
-		"#if 1.5\n#endif":                   "1:5: floating-point number in a preprocessor expression",
-		"#if 0x\n#endif":                    "1:5: 0x is not a valid 64-bit number",
-		"#if ''\n#endif":                    "1:5: empty character constant",
-		"#define":                           "1:1: missing macro name after #define (#define NAME)",
-		"#define F(a, a) 1":                 "1:14: duplicate parameter a of F (#define F(a, b) ...)",
-		"#define F(a":                       "1:11: missing ) after the parameters of F (#define F(a, b) ...)",
-		"#define F(a b) 1":                  "1:13: expected a comma between parameters (#define F(a, b) ...)",
-		"#define F(..., b) 1":               "1:14: expected ) after ... (#define F(a, b) ...)",
-		"#define F(1) 1":                    "1:11: 1 is not a valid macro parameter (#define F(a, b) ...)",
-		"#define F(a,) 1":                   "1:13: missing parameter after the last comma (#define F(a, b) ...)",
-		"#define defined 1":                 "1:9: defined can't be the name of a macro",
-		"#define A ## x":                    "1:11: ## needs a token on both sides",
-		"#define F(x) __VA_ARGS__":          "1:14: __VA_ARGS__ in a macro without ... among its parameters (#define F(...) __VA_ARGS__)",
-		"#define F(x) x\nF(1,2)":            "2:1: F takes 1 argument, got 2",
-		"/* a":                              "1:1: unclosed comment (end it with */)",
-		"#include":                          `1:1: missing file name after #include (#include "file" or #include <file>)`,
-		"#includ <a.h>":                     "1:1: unknown directive #includ (did you mean #include? with -C a # begins a preprocessor line; comments are /* ... */)",
-		"#include \"no.h\"":                 "1:1: file no.h not found (searched: the directory of the including file, and the directories of -I)",
-		"#error old one":                    "1:1: #error: old one",
-		"#define F(x) x\nF(\n#pragma x\n1)": "3:1: #pragma among the arguments of F",
-		"_Pragma(1)":                        `1:1: _Pragma requires a string (_Pragma("D option quiet"))`,
+		"#else":                             "line 1, column 1: #else without #if",
+		"#if 1\n#else\n#else\n#endif":       "line 3, column 1: #else after #else",
+		"#if\n#endif":                       "line 1, column 1: missing expression after #if (#if defined(NAME), #if NAME > 2)",
+		"#if !defined\n#endif":              "line 1, column 6: missing macro name after defined",
+		"#if defined(X\n#endif":             "line 1, column 5: missing ) after defined(",
+		"#if (1\n#endif":                    "line 1, column 1: missing )",
+		"#if 1 2\n#endif":                   "line 1, column 7: unexpected text after the expression",
+		"#if 1 ? 2\n#endif":                 "line 1, column 1: missing : after ?",
+		"#if \"a\"\n#endif":                 `line 1, column 5: \"a\" is not allowed here in a preprocessor expression`,
+		"#if 1.5\n#endif":                   "line 1, column 5: floating-point number in a preprocessor expression",
+		"#if 0x\n#endif":                    "line 1, column 5: 0x is not a valid 64-bit number",
+		"#if ''\n#endif":                    "line 1, column 5: empty character constant",
+		"#define":                           "line 1, column 1: missing macro name after #define (#define NAME)",
+		"#define F(a, a) 1":                 "line 1, column 14: duplicate parameter a of F (#define F(a, b) ...)",
+		"#define F(a":                       "line 1, column 11: missing ) after the parameters of F (#define F(a, b) ...)",
+		"#define F(a b) 1":                  "line 1, column 13: expected a comma between parameters (#define F(a, b) ...)",
+		"#define F(..., b) 1":               "line 1, column 14: expected ) after ... (#define F(a, b) ...)",
+		"#define F(1) 1":                    "line 1, column 11: 1 is not a valid macro parameter (#define F(a, b) ...)",
+		"#define F(a,) 1":                   "line 1, column 13: missing parameter after the last comma (#define F(a, b) ...)",
+		"#define defined 1":                 "line 1, column 9: defined can't be the name of a macro",
+		"#define A ## x":                    "line 1, column 11: ## needs a token on both sides",
+		"#define F(x) __VA_ARGS__":          "line 1, column 14: __VA_ARGS__ in a macro without ... among its parameters (#define F(...) __VA_ARGS__)",
+		"#define F(x) x\nF(1,2)":            "line 2, column 1: F takes 1 argument, got 2",
+		"/* a":                              "line 1, column 1: unclosed comment (end it with */)",
+		"#include":                          `line 1, column 1: missing file name after #include (#include "file" or #include <file>)`,
+		"#includ <a.h>":                     "line 1, column 1: unknown directive #includ (did you mean #include? with -C a # begins a preprocessor line; comments are /* ... */)",
+		"#include \"no.h\"":                 "line 1, column 1: file no.h not found (searched: the directory of the including file, and the directories of -I)",
+		"#error old one":                    "line 1, column 1: #error: old one",
+		"#define F(x) x\nF(\n#pragma x\n1)": "line 3, column 1: #pragma among the arguments of F",
+		"_Pragma(1)":                        `line 1, column 1: _Pragma requires a string (_Pragma("D option quiet"))`,
 	} {
 		_, ds := cpp.Run("", in, config())
 		if len(ds) != 1 || ds[0].Error() != want {
@@ -363,7 +363,7 @@ func TestMistakes(t *testing.T) {
 	}
 	if _, ds := cpp.Run("", strings.Repeat("#error x\n", 100), config()); len(ds) != 21 ||
 		ds[20].Code != syntax.TooMany {
-		t.Errorf("%d are told", len(ds))
+		t.Errorf("%d are reported", len(ds))
 	}
 }
 

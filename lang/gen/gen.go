@@ -89,7 +89,7 @@ type Code struct {
 	Attach       ebpf.AttachType
 	AttachTo     string // of typed programs: "sys_enter"; of others the probe tells
 	Instructions asm.Instructions
-	Origins       []Origin // where in the text instructions come from, by instruction: for what the verifier says
+	Origins      []Origin // where in the text instructions come from, by instruction: for what the verifier says
 	Maps         map[string]*ebpf.MapSpec
 	Cookies      bool // each probe must be attached with its index among those given to Assemble as the cookie
 }

@@ -17,14 +17,14 @@ import (
 // A Program is what all clauses share, and the clauses.
 type Program struct {
 	Source   *check.Program
-	StrSize  int     // bytes of memory that a string has: strsize, made a multiple of 8
-	StrMost  int     // most bytes of a string's text: strsize - 1
-	Globals  int     // bytes of the globals
-	Self     int     // bytes of what a thread has
-	Scratch  int     // bytes of a firing: this->, temporaries, keys, records; zeroed are the first This bytes alone
-	This     int     // bytes of this->, at the start of Scratch
-	Alloca   Region  // of Scratch: what alloca and copyin hand out; it lives until the firing ends
-	Literals []byte  // read-only; each literal begins at a multiple of 8 and is followed by zeroes up to the next
+	StrSize  int          // bytes of memory that a string has: strsize, made a multiple of 8
+	StrMost  int          // most bytes of a string's text: strsize - 1
+	Globals  int          // bytes of the globals
+	Self     int          // bytes of what a thread has
+	Scratch  int          // bytes of a firing: this->, temporaries, keys, records; zeroed are the first This bytes alone
+	This     int          // bytes of this->, at the start of Scratch
+	Alloca   Region       // of Scratch: what alloca and copyin hand out; it lives until the firing ends
+	Literals []byte       // read-only; each literal begins at a multiple of 8 and is followed by zeroes up to the next
 	Places   []VarStorage // of the variables, by check.Var.ID
 	Tables   []AssocArray
 	Aggs     []Agg // by check.Aggregation.ID
@@ -255,8 +255,8 @@ type Opcode uint8
 // is not there.
 const (
 	OpConst Opcode = iota // Dst = Imm
-	OpMove            // Dst = A
-	OpAdd             // Dst = A + B; where B is None: A + Imm, and so on down to OpSar
+	OpMove                // Dst = A
+	OpAdd                 // Dst = A + B; where B is None: A + Imm, and so on down to OpSar
 	OpSub
 	OpMul
 	OpDiv // Signed; B is not 0: ir asks before. The smallest number by -1 gives itself

@@ -28,13 +28,18 @@ type Diagnostic struct {
 // Code identifies one kind of mistake. It does not change between releases.
 type Code string
 
+// position returns "script.d:3:14", or "line 3, column 14" for text of a command line.
+func (d *Diagnostic) position() string {
+	if d.File != "" {
+		return fmt.Sprintf("%s:%d:%d", d.File, d.Line, d.Column)
+	}
+	return fmt.Sprintf("line %d, column %d", d.Line, d.Column)
+}
+
 // Error returns position, message, the similar name and the hint on one line: "script.d:3:14:
 // message (hint)".
 func (d *Diagnostic) Error() string {
-	s := fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Message)
-	if d.File != "" {
-		s = d.File + ":" + s
-	}
+	s := d.position() + ": " + d.Message
 	if h := d.help(); h != "" {
 		s += " (" + h + ")"
 	}
@@ -95,11 +100,7 @@ func (d *Diagnostic) Marked() string {
 	if carets == 0 {
 		caret.WriteByte('^')
 	}
-	place := fmt.Sprintf("%d:%d: ", d.Line, d.Column)
-	if d.File != "" {
-		place = d.File + ":" + place
-	}
-	out := place + d.Message + "\n" + line.String() + right + "\n" + caret.String()
+	out := d.position() + ": " + d.Message + "\n" + line.String() + right + "\n" + caret.String()
 	if h := d.help(); h != "" {
 		out += "\nhint: " + h
 	}

@@ -143,7 +143,7 @@ func TestErr(t *testing.T) {
 			got = append(got, [2]int{d.Pos, d.Pos + d.Len})
 		}
 		if len(got) != len(want) {
-			t.Errorf("%s: %d faults told of, %d marked\n%s", name, len(got), len(want), ds.Marked())
+			t.Errorf("%s: %d mistakes reported, %d marked\n%s", name, len(got), len(want), ds.Marked())
 		} else {
 			for i := range got {
 				if got[i] != want[i] {

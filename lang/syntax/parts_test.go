@@ -317,10 +317,10 @@ func TestPeerSuite(t *testing.T) {
 		"tst.APIVersion.d":                  "has no clause, and runs with -V",
 		"err.D_PRAGMA_INVAL.d":              "has two mistakes",
 		"err.D_IDENT_UNDEF.afterprobe.d":    "runs with -C",
-		"err.D_DECL_INCOMPLETE.order2.d":    "is a call of a value in parentheses, and told so",
-		"err.D_DECL_TYPERED.BadTransDecl.d": "has a semicolon missing, and is told so",
+		"err.D_DECL_INCOMPLETE.order2.d":    "reported as a call of a value in parentheses",
+		"err.D_DECL_TYPERED.BadTransDecl.d": "reported as a missing semicolon",
 	}
-	parsed, told, skipped := 0, 0, 0
+	parsed, refused, skipped := 0, 0, 0
 	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
 		if err != nil || info.IsDir() || filepath.Ext(path) != ".d" {
 			return err
@@ -344,14 +344,14 @@ func TestPeerSuite(t *testing.T) {
 				t.Errorf("%s", ds.Marked())
 			}
 		case strings.HasPrefix(base, "err.D_"):
-			told++
+			refused++
 			tag := strings.Split(base, ".")[1]
 			ok := false
 			for _, d := range ds {
 				ok = ok || d.Tag == tag
 			}
 			if !ok {
-				t.Errorf("told as %s:\n%s", ds[0].Tag, ds.Marked())
+				t.Errorf("refused as %s:\n%s", ds[0].Tag, ds.Marked())
 			}
 		}
 		return nil
@@ -359,5 +359,5 @@ func TestPeerSuite(t *testing.T) {
 	if err != nil || parsed == 0 {
 		t.Errorf("%d programs parsed: %v", parsed, err)
 	}
-	t.Logf("%d parsed, %d told what is wrong, %d need more than this room", parsed, told, skipped)
+	t.Logf("%d parsed, %d refused, %d need other packages", parsed, refused, skipped)
 }
