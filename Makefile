@@ -6,6 +6,8 @@ SHELL := /bin/bash
 GO       ?= go
 PREFIX   ?= /usr/local
 FUZZ     ?= 20s
+COUNT    ?= 40
+MUTATED  ?= ./collect/... ./view ./dataset ./diagnose/... ./measure ./profile/...
 BENCH    ?= .
 WORLD    ?=
 FOR      ?=
@@ -17,7 +19,7 @@ TOOLS   := $(CURDIR)/.cache/tools
 # The binary is static and without machine paths; the linters and the tests are built the same way, so that each package is compiled once.
 export CGO_ENABLED := 0
 
-.PHONY: help build run needs test race kernels check bench grafana pictures fuzz clean install
+.PHONY: help build run needs test race kernels check bench grafana pictures tutorials mutate fuzz clean install
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +76,15 @@ grafana: build ## Grafana's own data source asks the built program; brings its m
 pictures: build ## make the pictures of docs/img anew, in three minutes; needs root
 	@.ci/needs ip:iproute2 iperf3 unshare:util-linux node:nodejs npm chromium
 	@.ci/pictures
+
+tutorials: build ## make the outputs in docs/tutorials anew, on a machine that does nothing else; needs root
+	@.ci/needs ip:iproute2 ethtool
+	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/tutorials ./cases/lab
+	@$(TOOLS)/tutorials -culprit $(CURDIR)/bin/culprit -lab $(TOOLS)/lab docs/tutorials/*.md
+
+mutate: ## change COUNT=40 places of each package that computes numbers; print changes that no test notices
+	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/mutate
+	@$(TOOLS)/mutate -n $(COUNT) $(MUTATED)
 
 fuzz: ## run each fuzz target for FUZZ=20s
 	@.ci/fuzz $(FUZZ)

@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -11,48 +10,53 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Out takes the rows of one reading of one collector. It is used by one goroutine and reused from tick to tick.
+// Out collects the rows of one reading of one collector. One goroutine uses it, from tick to tick.
 type Out struct {
-	First     bool // the first reading of the run, or the first after one that failed: nothing to compare with
+	// nothing to compare with: the first reading of the run, or the first after a failed one
+	First     bool
 	SinceBoot bool // the first reading counts from boot: Diff compares it with zero
-	Epoch     int  // changes when labels made earlier have become void
+	Epoch     int  // changes when labels made earlier are no longer valid
 
 	stats  []measure.Stat
 	tables []*Table
-	words  *dictionary
+	words  *Dictionary
 	before time.Time
 	over   measure.Interval
 	reset  bool
 	failed bool // the latest reading failed
-	unseen bool // the reading begins a run and is given to nobody: rows of states would only take room
+	unseen bool // nobody receives this reading, the first of a run: it needs no rows
 	number int  // of the reading, from 1
 }
 
-// Table takes the rows of one statistic. A nil Table takes nothing: what was not asked for costs a call.
+// Table collects the rows of one statistic. The methods of a nil Table do nothing, so a collector
+// need not check whether a statistic is wanted.
 type Table struct {
 	out   *Out
 	batch measure.Batch
 	stat  *measure.Stat
 	blank bool         // nothing was measured in this interval
-	lacks bool         // see Lacks
-	spent measure.Span // CPU time that others took for it, beside its reading
+	lacks bool         // Lacks was called
+	spent measure.Span // CPU time spent outside the reading
 
-	skip bool // rows of this reading are not taken
+	skip bool // rows of this reading are dropped
 
-	// Of the reading before, to tell whether the rows are the same.
-	known  int           // so many labels of the batch's keys are still those
-	steady bool          // all rows of this reading have the keys that they had then
-	rows   int           // so many there were
-	epoch  int           // of their labels
-	model  measure.Shape // of the rows of like, where they had its keys; else 0
+	// The rest finds out whether the rows have the keys of the previous reading.
+	known  int           // how many labels of batch.Keys are of that reading
+	steady bool          // all rows so far have the same keys as then
+	rows   int           // how many rows it had
+	epoch  int           // Out.Epoch of its labels
+	model  measure.Shape // Shape of like, where the rows had its keys; else 0
 
-	like  *Table          // see Like
-	alike bool            // all rows of this reading have the keys of like's first rows, and none is in the batch
-	lent  bool            // the batch has keys of like's, and own is the room for its own
+	like *Table // table whose keys are shared; see Like
+	// all rows so far have the keys of the first rows of like; batch.Keys is empty
+	alike bool
+	lent  bool            // batch.Keys is a part of like's, and own is its own buffer
 	own   []measure.Label //
 }
 
-func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
+// NewOut returns an Out for the statistics of one collector. The labels of its rows are words of
+// the dictionary.
+func NewOut(stats []measure.Stat, words *Dictionary, sinceBoot bool) *Out {
 	o := &Out{stats: stats, words: words, SinceBoot: sinceBoot}
 	for i := range stats {
 		by := make([]string, len(stats[i].Fields))
@@ -66,12 +70,13 @@ func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
 	return o
 }
 
-func (o *Out) start(first bool) {
+// Start begins a reading at the time now. first means that it is the first of the run.
+func (o *Out) Start(first bool, now time.Time) {
 	o.First, o.reset, o.Epoch = first, false, o.words.epoch
 	o.number++
 	if o.failed {
-		// Some counters may be of that reading and some of the one before it, so no interval is right for all of
-		// them: begin anew.
+		// Some counters may be of the failed reading and some of the one before it, so no interval
+		// is right for all of them: compare with neither.
 		o.First, o.SinceBoot, o.failed = true, false, false
 	}
 	for _, t := range o.tables {
@@ -86,7 +91,6 @@ func (o *Out) start(first bool) {
 		t.blank, t.lacks, t.alike, t.lent = false, false, t.like != nil, false
 		t.skip = t.skips()
 	}
-	now := time.Now()
 	if first {
 		o.before = now
 		if o.SinceBoot {
@@ -97,7 +101,7 @@ func (o *Out) start(first bool) {
 	o.before = now
 }
 
-// uptime gives the time since boot, with that spent suspended: clock_gettime(2), CLOCK_BOOTTIME.
+// uptime returns the time since boot, including suspension: clock_gettime(2), CLOCK_BOOTTIME.
 func uptime() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {
@@ -106,25 +110,31 @@ func uptime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// between gives the interval that ends at now's wall clock and is as long as the monotonic clock says.
+// between returns the interval that ends at now's wall clock. Its length is that of the monotonic
+// clock.
 func between(before, now time.Time) measure.Interval {
 	end := measure.Time(now.UnixNano())
 	return measure.Interval{Start: end.Add(-measure.Span(now.Sub(before))), End: end}
 }
 
-// fail says that the reading could not be done, and why: what it gave is dropped.
-func (o *Out) fail(why string) {
+// Fail ends a reading that could not be done and drops its rows. why becomes a note on each
+// statistic.
+func (o *Out) Fail(why string) {
 	o.failed = true
 	for _, t := range o.tables {
 		b := &t.batch
-		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], append(b.Notes[:0], why)
+		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], append(
+			b.Notes[:0],
+			why,
+		)
 	}
 }
 
-// finish gives the batches. Over is empty where nothing was measured, so that rows which are not there are unknown, not 0.
-func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
+// Finish ends the reading and appends its batches to batches. Over is empty for a statistic that
+// was not measured, so that missing rows mean unknown and not 0.
+func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 	if o.reset {
-		o.NoteAll("a counter went backwards and was left out for one interval")
+		o.NoteAll("a counter went backwards; its growth in this interval is unknown")
 	}
 	for _, t := range o.tables {
 		t.shape(o.Epoch)
@@ -136,9 +146,10 @@ func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
 		}
 		t.batch.Over, t.batch.Labels = o.over, o.words.words
 		if t.skips() && !o.failed {
-			t.Note("the reading before failed, so there was nothing to compare with")
+			t.Note("the previous reading failed, so there is nothing to compare with")
 		}
-		if t.skips() || o.failed || t.blank || t.lacks && !t.stat.Sparse && len(t.batch.Values) == 0 {
+		if t.skips() || o.failed || t.blank ||
+			t.lacks && !t.stat.Sparse && len(t.batch.Values) == 0 {
 			t.batch.Over.Start = o.over.End
 		}
 		batches = append(batches, &t.batch)
@@ -146,7 +157,8 @@ func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
 	return batches
 }
 
-// shape says whether the rows are those of the reading before. A table that is like another is told after it, wherever it stands.
+// shape sets the batch's Shape, which changes when the keys of the rows do. It sets that of like
+// first.
 func (t *Table) shape(epoch int) {
 	model := measure.Shape(0)
 	if t.alike {
@@ -154,16 +166,35 @@ func (t *Table) shape(epoch int) {
 		model = t.like.batch.Shape
 	}
 	b := &t.batch
-	if !t.steady || len(b.Values) != t.rows || model != t.model || b.Shape == 0 || len(b.Dists) > 0 {
+	if !t.steady || len(b.Values) != t.rows || model != t.model || b.Shape == 0 ||
+		len(b.Dists) > 0 {
 		b.Shape = measure.NewShape()
 	}
 	t.steady, t.rows, t.epoch, t.model = true, len(b.Values), epoch, model
 }
 
-// Over gives the interval since the reading before (or since boot).
+// MarkReset notes on all statistics that a counter went backwards.
+func (o *Out) MarkReset() { o.reset = true }
+
+// Tables returns the tables of all wanted statistics.
+func (o *Out) Tables() []*Table { return o.tables }
+
+// Stat returns the statistic of the table.
+func (t *Table) Stat() *measure.Stat { return t.stat }
+
+// Batch returns the batch that the table fills.
+func (t *Table) Batch() *measure.Batch { return &t.batch }
+
+// AddCost adds CPU time that was spent for the table outside its reading, as by BPF programs.
+func (t *Table) AddCost(spent measure.Span) { t.spent += spent }
+
+// Cost returns what AddCost added in this reading.
+func (t *Table) Cost() measure.Span { return t.spent }
+
+// Over returns the interval since the previous reading, or since boot.
 func (o *Out) Over() measure.Interval { return o.over }
 
-// Table gives the table of a statistic, nil when it is not wanted.
+// Table returns the table of a statistic, nil if the statistic is not wanted.
 func (o *Out) Table(id measure.StatID) *Table {
 	for _, t := range o.tables {
 		if t.stat.ID == id {
@@ -173,35 +204,38 @@ func (o *Out) Table(id measure.StatID) *Table {
 	return nil
 }
 
-// Label gives the label of a word. It holds while Epoch stays the same.
-func (o *Out) Label(word string) measure.Label { return o.words.label(word) }
+// Label returns the label of a word. It is valid while Epoch stays the same.
+func (o *Out) Label(word string) measure.Label { return o.words.Label(word) }
 
-// LabelBytes is Label for bytes that belong to somebody else; it allocates only for a new word.
-func (o *Out) LabelBytes(word []byte) measure.Label { return o.words.labelBytes(word) }
+// LabelBytes is Label for bytes that the caller may change later. It allocates only for a new word.
+func (o *Out) LabelBytes(word []byte) measure.Label { return o.words.LabelBytes(word) }
 
-// Number gives the label of a decimal number.
+// Number returns the label of a decimal number.
 func (o *Out) Number(n int64) measure.Label {
 	var buf [20]byte
-	return o.words.labelBytes(strconv.AppendInt(buf[:0], n, 10))
+	return o.words.LabelBytes(strconv.AppendInt(buf[:0], n, 10))
 }
 
-// NoteAll says on all wanted statistics of the collector what may mislead.
+// NoteAll adds a note to all wanted statistics of the collector.
 func (o *Out) NoteAll(text string) {
 	for _, t := range o.tables {
 		t.Note(text)
 	}
 }
 
-// Like says that the rows of the table mostly have the keys of another's, which has the same fields and is given each row first. Then their
-// batches share the keys, and nobody else notices. The other must be like none. Told before any row of a reading; either may be nil.
+// Like lets the table share the keys of another table that has the same fields. The caller puts
+// each row into the other table first. Rows with other keys are allowed and end the sharing for
+// this reading. Call Like before the first row of a reading. The other table must not be like a
+// third. Either may be nil.
 func (t *Table) Like(other *Table) {
-	if t == nil || other == nil || other == t || other.like != nil || len(other.batch.By) != len(t.batch.By) {
+	if t == nil || other == nil || other == t || other.like != nil ||
+		len(other.batch.By) != len(t.batch.By) {
 		return
 	}
 	t.like, t.alike = other, len(t.batch.Values) == 0
 }
 
-// shares puts a row without its key, where that is the key of the other's row.
+// shares adds a row without its key if other's row has the same key.
 func (t *Table) shares(value float64, labels []measure.Label) bool {
 	n, from := len(t.batch.Values)*len(labels), t.like.batch.Keys
 	if n+len(labels) <= len(from) && slices.Equal(from[n:n+len(labels)], labels) {
@@ -213,7 +247,8 @@ func (t *Table) shares(value float64, labels []measure.Label) bool {
 	return false
 }
 
-// Row puts a row, labels in the order of the statistic's fields. On the first reading a Delta takes none, except since boot.
+// Row adds a row with a label for each field of the statistic, in their order. The first reading
+// takes no rows of a Delta, except when it counts from boot.
 func (t *Table) Row(value float64, labels ...string) {
 	if t == nil || t.skip {
 		return
@@ -221,12 +256,12 @@ func (t *Table) Row(value float64, labels ...string) {
 	var room [20]measure.Label
 	key := room[:0]
 	for _, w := range labels {
-		key = append(key, t.out.words.label(w))
+		key = append(key, t.out.words.Label(w))
 	}
 	t.Put(value, key...)
 }
 
-// Put is Row with labels made before by Out.Label.
+// Put is Row with labels of Out.Label.
 func (t *Table) Put(value float64, labels ...measure.Label) {
 	if t == nil || t.skip {
 		return
@@ -241,7 +276,7 @@ func (t *Table) Put(value float64, labels ...measure.Label) {
 	b.Values = append(b.Values, value)
 	if n := len(b.Keys); t.steady {
 		if end := n + len(labels); end <= t.known && slices.Equal(b.Keys[n:end:end], labels) {
-			b.Keys = b.Keys[:end] // they lie there already
+			b.Keys = b.Keys[:end] // equal to the labels that are there
 			return
 		}
 		t.steady = false
@@ -255,11 +290,19 @@ func (t *Table) skips() bool {
 
 func (t *Table) check(n int) {
 	if n != len(t.batch.By) {
-		panic("collect: " + string(t.stat.ID) + " takes " + strconv.Itoa(len(t.batch.By)) + " labels, got " + strconv.Itoa(n))
+		panic(
+			"collect: " + string(
+				t.stat.ID,
+			) + " takes " + strconv.Itoa(
+				len(t.batch.By),
+			) + " labels, got " + strconv.Itoa(
+				n,
+			),
+		)
 	}
 }
 
-// Note adds a note to the statistic's batch, once an interval.
+// Note adds a note to the statistic's batch. The same text is added once for each interval.
 func (t *Table) Note(text string) {
 	if t == nil {
 		return
@@ -272,7 +315,8 @@ func (t *Table) Note(text string) {
 	t.batch.Notes = append(t.batch.Notes, text)
 }
 
-// Unmeasured says that the statistic could not be had in this interval, and why: rows that are not there are unknown then, not 0.
+// Unmeasured notes why the statistic was not measured in this interval. Missing rows then mean
+// unknown and not 0.
 func (t *Table) Unmeasured(why string) {
 	if t != nil {
 		t.blank = true
@@ -280,9 +324,9 @@ func (t *Table) Unmeasured(why string) {
 	}
 }
 
-// Lacks notes that the source has less than it could: why says what of it. A statistic that has no row then was not measured:
-// that it has none does not say that nothing happened. Where a row that is not there is 0 (measure.Stat.Sparse), the caller
-// knows whether anything was counted, and calls Unmeasured where nothing was.
+// Lacks notes that the source lacks a part of what it could have. A statistic without any row then
+// counts as not measured. For a sparse statistic (measure.Stat.Sparse), where a missing row means
+// 0, the caller must call Unmeasured if nothing was counted.
 func (t *Table) Lacks(why string) {
 	if t != nil {
 		t.lacks = true
@@ -295,113 +339,4 @@ func (t *Table) Loss(reason string, events uint64) {
 	if t != nil {
 		t.batch.Loss = append(t.batch.Loss, measure.Loss{Reason: reason, Events: events})
 	}
-}
-
-// Counters holds the counters of the reading before, by object: a device, a CPU, a process. Objects are told apart by what
-// never changes while they live (an interface's index, not its name), so that a rename loses nothing and a new
-// object of an old name starts anew.
-type Counters[K comparable] struct {
-	Width32 bool // the counters wrap at 2^32 (kernel's unsigned int or 32-bit long)
-
-	rows  map[K]*counted
-	delta []float64
-	round uint32
-}
-
-type counted struct {
-	last    []uint64
-	round   uint32
-	reading int // Out.number when last was read
-}
-
-// Diff gives how much each counter of the object has grown since the reading before; the slice is reused by the next call. A counter that
-// went backwards was reset, and gives NaN (a wrap of a 32-bit counter is counted through). An object not seen at the reading before gives ok false, as there
-// is nothing to compare with - unless it was born after the reading before, or we count from boot: then it began at zero.
-func (c *Counters[K]) Diff(o *Out, key K, born bool, now ...uint64) (delta []float64, ok bool) {
-	if c.rows == nil {
-		c.rows = map[K]*counted{}
-	}
-	row := c.rows[key]
-	fresh := row == nil || len(row.last) != len(now) || row.reading < o.number-1
-	if fresh {
-		row = &counted{last: make([]uint64, len(now))}
-		c.rows[key] = row
-	}
-	row.round, row.reading = c.round, o.number
-	ok = !fresh || born && !o.First || o.First && o.SinceBoot
-	c.delta = c.delta[:0]
-	for i, v := range now {
-		d := float64(v - row.last[i])
-		if v < row.last[i] {
-			switch {
-			case c.Width32 && row.last[i] <= math.MaxUint32 && row.last[i] > 3<<30 && v < 1<<30:
-				d = float64(v + 1<<32 - row.last[i])
-			default:
-				d = measure.NaN
-				o.reset = o.reset || ok
-			}
-		}
-		c.delta = append(c.delta, d)
-		row.last[i] = v
-	}
-	return c.delta, ok
-}
-
-// Sweep forgets the objects that have not been seen since the Sweep before; call it at the end of each reading.
-func (c *Counters[K]) Sweep() {
-	for k, r := range c.rows {
-		if r.round != c.round {
-			delete(c.rows, k)
-		}
-	}
-	c.round++
-}
-
-// dictionary gives each word a number. It is shared by all batches of a run and made anew when most of it has fallen out of use.
-type dictionary struct {
-	index map[string]measure.Label
-	words []string
-	epoch int
-	limit int
-	fresh bool // made anew at the last tick: learn the limit from it
-}
-
-const fewWords = 1 << 16 // below this a dictionary is never made anew: 2 to 4 MB
-
-func newDictionary() *dictionary {
-	return &dictionary{index: map[string]measure.Label{}, limit: fewWords}
-}
-
-// startTick drops all words when they have grown past the limit; the limit then follows what one tick really uses.
-func (d *dictionary) startTick() {
-	if d.fresh {
-		d.fresh, d.limit = false, max(fewWords, 4*len(d.words))
-	}
-	if len(d.words) <= d.limit {
-		return
-	}
-	d.index, d.words = make(map[string]measure.Label, 1<<12), make([]string, 0, 1<<12)
-	d.fresh = true
-	d.epoch++
-}
-
-func (d *dictionary) label(w string) measure.Label {
-	if l, ok := d.index[w]; ok {
-		return l
-	}
-	return d.add(w)
-}
-
-func (d *dictionary) labelBytes(w []byte) measure.Label {
-	if l, ok := d.index[string(w)]; ok {
-		return l
-	}
-	return d.add(string(w))
-}
-
-func (d *dictionary) add(w string) measure.Label {
-	l := measure.Label(len(d.words))
-	d.index[w] = l
-	d.words = append(d.words, w)
-	return l
 }

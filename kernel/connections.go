@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,10 +34,9 @@ type Connections struct {
 	out           *ebpf.Map
 	records       []byte // what is in out: the number of records, and from connectionRecord on these
 	progs         []*ebpf.Program
-	info          [missesWord + 1]uint64 // of the program that marks, the first of progs
-	link          *Link                  // of the program that marks
-	adopt, walk   int                    // of the iterators
-	buf           []byte                 // for what the iterators write: nothing
+	link          *Link      // of the program that marks
+	adopt, walk   *link.Iter // iterators
+	buf           []byte     // for what the iterators write: nothing
 	one           Connection
 }
 
@@ -96,7 +97,7 @@ func (r Root) OpenConnections() (*Connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Connections{adopt: -1, walk: -1, buf: make([]byte, 64)}
+	c := &Connections{buf: make([]byte, 64)}
 	if err := c.open(at); err != nil {
 		c.Close()
 		return nil, r.allowed(err)
@@ -154,29 +155,13 @@ func (c *Connections) open(at *connectionMembers) (err error) {
 	return err
 }
 
-// iterator makes the link of an iterator, over a map if one is given.
-func iterator(prog *ebpf.Program, over *ebpf.Map) (int, error) {
-	// The part of union bpf_attr for BPF_LINK_CREATE, and union bpf_iter_link_info.
-	var attr struct {
-		prog, target, kind, flags uint32
-		info                      uint64
-		infoLen, _                uint32
-	}
-	attr.prog, attr.kind = uint32(prog.FD()), unix.BPF_TRACE_ITER
-	var pin keeper
-	defer pin.Unpin()
-	if over != nil {
-		info := new([4]uint32) // the map's number first; what else is in it is of other iterators
-		info[0] = uint32(over.FD())
-		attr.info, attr.infoLen = pin.at(unsafe.Pointer(info)), 4
-	}
-	link, err := bpf(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(prog)
-	runtime.KeepAlive(over)
+// iterator attaches an iterator, over a map unless that is nil. The caller closes it.
+func iterator(prog *ebpf.Program, over *ebpf.Map) (*link.Iter, error) {
+	it, err := link.AttachIter(link.IterOptions{Program: prog, Map: over})
 	if err != nil {
-		return -1, fmt.Errorf("attach: %w", err)
+		return nil, fmt.Errorf("attach: %w", linkErr(err))
 	}
-	return link, nil
+	return it, nil
 }
 
 // Close takes the programs and all marks away; a second Close does nothing.
@@ -185,9 +170,9 @@ func (c *Connections) Close() {
 		return
 	}
 	c.link.Close() //nolint:errcheck // nothing more is wanted of it
-	for _, fd := range []int{c.adopt, c.walk} {
-		if fd >= 0 {
-			unix.Close(fd)
+	for _, it := range []*link.Iter{c.adopt, c.walk} {
+		if it != nil {
+			it.Close()
 		}
 	}
 	for _, p := range c.progs {
@@ -226,23 +211,14 @@ func (c *Connections) Counted() (failed, short uint64) {
 	return at(countFailed) + c.missed(), at(countShort)
 }
 
-// missesWord is where struct bpf_prog_info has recursion_misses (include/uapi/linux/bpf.h, since 5.12).
-const missesWord = 26
-
-// missed gives how often the program that marks was not run because it ran already on that CPU: an interrupt came while it did.
+// missed returns how many times the program that marks sockets was not run because it was running on
+// that CPU; 1 where the kernel does not say.
 func (c *Connections) missed() uint64 {
-	var attr struct {
-		fd, size uint32
-		info     uint64
-	}
-	clear(c.info[:]) // what it says of lengths would be asked for
-	attr.fd, attr.size, attr.info = uint32(c.progs[0].FD()), uint32(unsafe.Sizeof(c.info)), uint64(uintptr(unsafe.Pointer(&c.info)))
-	_, err := bpf(unix.BPF_OBJ_GET_INFO_BY_FD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(c)
-	if err != nil || attr.size < uint32(unsafe.Sizeof(c.info)) {
+	stats, err := c.progs[0].Stats()
+	if err != nil {
 		return 1
 	}
-	return c.info[missesWord]
+	return stats.RecursionMisses
 }
 
 // Each calls f with each socket that is connecting, connected, closing or listening, in all network namespaces, in no order, until f says that it wants
@@ -278,25 +254,23 @@ var ErrManyConnections = errors.New("more connections than are walked")
 
 // readIterator reads all that an iterator writes. take is given what has come, and gives what of it is to be given again with what comes next; its error
 // ends the reading, and is given.
-func readIterator(link int, doing string, buf []byte, take func([]byte) ([]byte, error)) error {
-	// The part of union bpf_attr for BPF_ITER_CREATE.
-	attr := struct{ link, flags uint32 }{link: uint32(link)}
-	fd, err := bpf(unix.BPF_ITER_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+func readIterator(it *link.Iter, doing string, buf []byte, take func([]byte) ([]byte, error)) error {
+	file, err := it.Open()
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", doing, linkErr(err))
 	}
-	defer unix.Close(fd)
+	defer file.Close()
 	for has := 0; ; {
-		n, err := unix.Read(fd, buf[has:])
+		n, err := file.Read(buf[has:])
 		switch {
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN): // EAGAIN: a million steps without a record
+		case errors.Is(err, unix.EAGAIN): // a million steps without a record
 			continue
+		case errors.Is(err, io.EOF) && has > 0:
+			return fmt.Errorf("%s: %w", doing, fs.ErrInvalid)
+		case errors.Is(err, io.EOF):
+			return nil
 		case err != nil:
 			return fmt.Errorf("%s: %w", doing, asErr(err))
-		case n == 0 && has > 0:
-			return fmt.Errorf("%s: %w", doing, fs.ErrInvalid)
-		case n == 0:
-			return nil
 		}
 		rest, err := take(buf[:has+n])
 		if err != nil {

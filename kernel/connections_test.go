@@ -323,31 +323,6 @@ func TestConnectionsWithoutSocket(t *testing.T) {
 	}
 }
 
-// What the kernel says of the program that marks is read where it stands.
-func TestConnectionsMissed(t *testing.T) {
-	c := openConnections(t)
-	misses := func() uint64 {
-		t.Helper()
-		stats, err := c.progs[0].Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stats.RecursionMisses
-	}
-	info, err := c.progs[0].Info()
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, _ := info.ID()
-	least, got := misses(), c.missed() // others' sockets may add to it meanwhile
-	if most := misses(); got < least || got > most || c.info[0]>>32 != uint64(id) {
-		t.Errorf("%d missed by program %d, want %d to %d by %d", got, c.info[0]>>32, least, most, id)
-	}
-	if loaded, ok := info.LoadTime(); ok && c.info[5] != uint64(loaded.Nanoseconds()) {
-		t.Errorf("loaded at %d, want %d", c.info[5], loaded.Nanoseconds())
-	}
-}
-
 // A second Close does nothing, and what was closed before it was opened neither.
 func TestConnectionsClosed(t *testing.T) {
 	c := openConnections(t)

@@ -67,7 +67,7 @@ const (
 	TaskWalk                         // the threads of all processes by one BPF iterator (5.8)
 	ModuleTypes                      // types of loaded modules, /sys/kernel/btf (5.11)
 	SocketWalk                       // TCP connections by a BPF iterator over sockets that were marked (5.12)
-	features                         // how many there are
+	featureCount                     // how many there are
 )
 
 // String gives the name that `culprit version --json` shows.
@@ -177,7 +177,7 @@ func (f Feature) String() string {
 
 // Features lists all features.
 func Features() []Feature {
-	list := make([]Feature, features)
+	list := make([]Feature, featureCount)
 	for i := range list {
 		list[i] = Feature(i)
 	}

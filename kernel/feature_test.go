@@ -58,7 +58,7 @@ func TestHave(t *testing.T) {
 		{CgroupV1, map[string]string{"proc/self/mountinfo": "31 23 0:28 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n"}, measure.ErrUnsupported, ""},
 		{CgroupV1, map[string]string{"proc/self/mountinfo": "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"}, nil, ""},
 		{Taskstats, nil, measure.ErrUnclear, "captured tree"},
-		{features, nil, measure.ErrUnclear, ""},
+		{featureCount, nil, measure.ErrUnclear, ""},
 	}
 	for _, test := range tests {
 		err := test.feature.Have(captured(t, test.files))
@@ -71,7 +71,7 @@ func TestHave(t *testing.T) {
 // On whatever kernel this runs, each feature gives one of the four answers and says why.
 func TestDescribeThisKernel(t *testing.T) {
 	d := Root{}.Describe()
-	if d.Release == "" || d.OnlineCPUs < 1 || d.PossibleCPUs < d.OnlineCPUs || d.PageBytes < 4096 || len(d.Features) != int(features) {
+	if d.Release == "" || d.OnlineCPUs < 1 || d.PossibleCPUs < d.OnlineCPUs || d.PageBytes < 4096 || len(d.Features) != int(featureCount) {
 		t.Errorf("%+v", d)
 	}
 	for _, f := range d.Features {

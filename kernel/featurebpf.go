@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
-	"unsafe"
 
 	"culprit/measure"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
@@ -41,21 +40,16 @@ func (f Feature) tryBPF(r Root) error {
 			if f == EventCookies {
 				cookie = 1
 			}
-			return attachEvent(p, timerEvent(3600e9), -1, int(cpus[0]), cookie)
+			return attachEvent(p, timerEvent(3600e9), int(cpus[0]), cookie)
 		})
 	case Kprobe, Kretprobe:
 		return r.tryProgram(idle(ebpf.Kprobe), func(p *ebpf.Program) (*Link, error) {
 			return r.AttachKprobe(p, FunctionProbe{Function: quietFunction, Return: f == Kretprobe})
 		})
-	case KprobeMulti, KprobeSession:
-		spec := idle(ebpf.Kprobe)
-		spec.AttachType = ebpf.AttachTraceKprobeMulti
-		if f == KprobeSession {
-			spec.AttachType = ebpf.AttachTraceKprobeSession
-		}
-		return r.tryProgram(spec, func(p *ebpf.Program) (*Link, error) {
-			return AttachKprobeMulti(p, MultiProbe{Functions: []string{quietFunction}, Cookies: []uint64{1}, Session: f == KprobeSession})
-		})
+	case KprobeMulti:
+		return r.probe(features.HaveBPFLinkKprobeMulti)
+	case KprobeSession:
+		return r.probe(features.HaveBPFLinkKprobeSession)
 	case Fentry, Fexit:
 		spec := idle(ebpf.Tracing)
 		spec.AttachType, spec.AttachTo = ebpf.AttachTraceFEntry, quietFunction
@@ -69,40 +63,32 @@ func (f Feature) tryBPF(r Root) error {
 			return err
 		}
 		return r.tryProgram(idle(ebpf.Kprobe), func(p *ebpf.Program) (*Link, error) {
-			return r.AttachUprobe(p, UserProbe{Path: path, Offset: offset})
+			return AttachUprobe(p, UserProbe{Path: path, Offset: offset})
 		})
 	case UprobeMulti:
-		spec := idle(ebpf.Kprobe)
-		spec.AttachType = ebpf.AttachTraceUprobeMulti
-		return r.tryProgram(spec, func(p *ebpf.Program) (*Link, error) {
-			// To attach and to take off takes the kernel 60 ms, half of the start of a script that asks. A kernel that knows such links
-			// looks at the file before all else that may fail, and says that a directory is none.
-			link, err := AttachUprobeMulti(p, MultiUserProbe{Path: "/", Offsets: []uint64{0}})
-			if errors.Is(err, unix.EBADF) {
-				return nil, nil
-			}
-			if err == nil {
-				link.Close() //nolint:errcheck // it was a trial
-				err = fmt.Errorf("a directory can be probed: %w", measure.ErrUnclear)
-			}
-			return nil, err
-		})
+		return r.probe(features.HaveBPFLinkUprobeMulti)
 	case ProgramRun:
 		return r.tryProgram(idle(ebpf.RawTracepoint), func(p *ebpf.Program) (*Link, error) {
 			_, err := p.Run(&ebpf.RunOptions{Context: make([]byte, 96)})
 			return nil, err
 		})
 	case RingBuffer:
-		return r.tryMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: uint32(PageSize())})
+		return r.probe(func() error { return features.HaveMapType(ebpf.RingBuf) })
 	case MapInMap:
-		inner := &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1}
-		return r.tryMap(&ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: inner})
+		return r.probe(func() error { return features.HaveMapType(ebpf.ArrayOfMaps) })
 	case TaskStorage:
-		return r.tryTaskStorage()
+		return r.probe(func() error {
+			if err := features.HaveMapType(ebpf.TaskStorage); err != nil {
+				return err
+			}
+			return features.HaveProgramHelper(ebpf.RawTracepoint, asm.FnTaskStorageGet)
+		})
 	case BPFLoop:
 		return r.tryProgram(loops(), nil)
 	case BPFStacks:
-		return r.tryProgram(takesStack(), nil)
+		return r.probe(func() error {
+			return features.HaveProgramHelper(ebpf.RawTracepoint, asm.FnGetStack)
+		})
 	case BPFStatistics:
 		return r.allowed(enableStats())
 	}
@@ -184,23 +170,6 @@ func loops() *ebpf.ProgramSpec {
 	return spec
 }
 
-// takesStack is a program that takes the kernel's stack and the process's.
-func takesStack() *ebpf.ProgramSpec {
-	spec := idle(ebpf.RawTracepoint)
-	spec.Instructions = asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}
-	for _, user := range []int32{0, 1 << 8} { // BPF_F_USER_STACK
-		spec.Instructions = append(spec.Instructions,
-			asm.Mov.Reg(asm.R1, asm.R6),
-			asm.Mov.Reg(asm.R2, asm.RFP),
-			asm.Add.Imm(asm.R2, -64),
-			asm.Mov.Imm(asm.R3, 64),
-			asm.Mov.Imm(asm.R4, user),
-			asm.FnGetStack.Call())
-	}
-	spec.Instructions = append(spec.Instructions, asm.Mov.Imm(asm.R0, 0), asm.Return())
-	return spec
-}
-
 // tryProgram loads a program, and attaches it unless attach is nil.
 func (r Root) tryProgram(spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (*Link, error)) error {
 	prog, err := NewProgram(spec)
@@ -233,31 +202,9 @@ func (r Root) tryMap(spec *ebpf.MapSpec) error {
 	return m.Close()
 }
 
-// tryTaskStorage makes a map that hangs on tasks, and loads a program for raw tracepoints that looks the current one up.
-func (r Root) tryTaskStorage() error {
-	m, err := NewMap(&ebpf.MapSpec{
-		Type: ebpf.TaskStorage, KeySize: 4, ValueSize: 8, Flags: unix.BPF_F_NO_PREALLOC,
-		Key: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}, Value: &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed},
-	})
-	if err != nil {
-		return r.allowed(err)
-	}
-	defer m.Close()
-	spec := idle(ebpf.RawTracepoint)
-	spec.Instructions = asm.Instructions{
-		asm.FnGetCurrentTaskBtf.Call(),
-		asm.Mov.Reg(asm.R2, asm.R0),
-		asm.LoadMapPtr(asm.R1, m.FD()),
-		asm.Mov.Imm(asm.R3, 0),
-		asm.Mov.Imm(asm.R4, 1), // BPF_LOCAL_STORAGE_GET_F_CREATE
-		asm.FnTaskStorageGet.Call(),
-		asm.Mov.Imm(asm.R0, 0),
-		asm.Return(),
-	}
-	err = r.tryProgram(spec, nil)
-	runtime.KeepAlive(m)
-	return err
-}
+// probe asks cilium/ebpf's features for one. It remembers that a feature is there or is not, and asks
+// again after any other error.
+func (r Root) probe(have func() error) error { return r.allowed(r.Locking(have)) }
 
 // enableStats lets the kernel count what BPF programs cost, for as long as the descriptor is open: here for a moment.
 func enableStats() error {
@@ -318,52 +265,4 @@ func ownCode() (path string, offset uint64, err error) {
 		}
 	}
 	return "", 0, fmt.Errorf("this program has no first instruction: %w", measure.ErrUnclear)
-}
-
-// A MultiUserProbe is many places of a program or library that one program is attached to in one go (uprobe.multi, Linux 6.6).
-type MultiUserProbe struct {
-	Path       string
-	Offsets    []uint64 // in the file
-	Semaphores []uint64 // see UserProbe; nil: none
-	Cookies    []uint64 // nil: none
-	Return     bool
-	PID        int // only this process; 0: all
-}
-
-// AttachUprobeMulti attaches a program to all of the places, or to none.
-func AttachUprobeMulti(prog *ebpf.Program, m MultiUserProbe) (*Link, error) {
-	if len(m.Offsets) == 0 || m.Semaphores != nil && len(m.Semaphores) != len(m.Offsets) || m.Cookies != nil && len(m.Cookies) != len(m.Offsets) {
-		return nil, fmt.Errorf("%d places, %d semaphores, %d cookies: %w", len(m.Offsets), len(m.Semaphores), len(m.Cookies), fs.ErrInvalid)
-	}
-	// The part of union bpf_attr for BPF_LINK_CREATE.
-	var attr struct {
-		prog, target, kind, flags          uint32
-		path, offsets, semaphores, cookies uint64
-		count, multiFlags, pid             uint32
-		_                                  uint32
-	}
-	var keep keeper
-	defer keep.Unpin()
-	var err error
-	if attr.path, err = keep.text(m.Path); err != nil {
-		return nil, err
-	}
-	attr.prog, attr.kind = uint32(prog.FD()), unix.BPF_TRACE_UPROBE_MULTI
-	attr.count, attr.pid = uint32(len(m.Offsets)), uint32(m.PID)
-	attr.offsets = keep.at(unsafe.Pointer(&m.Offsets[0]))
-	if m.Semaphores != nil {
-		attr.semaphores = keep.at(unsafe.Pointer(&m.Semaphores[0]))
-	}
-	if m.Cookies != nil {
-		attr.cookies = keep.at(unsafe.Pointer(&m.Cookies[0]))
-	}
-	if m.Return {
-		attr.multiFlags = unix.BPF_F_UPROBE_MULTI_RETURN
-	}
-	fd, err := bpf(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(prog)
-	if err != nil {
-		return nil, err
-	}
-	return &Link{fd: fd}, nil
 }

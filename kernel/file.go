@@ -23,12 +23,6 @@ const firstBuffer = 4096
 // empty field means /proc or /sys; the zero Root is the running kernel.
 type Root struct {
 	Proc, Sys string
-
-	// Alone says that the process has nothing else to do while the kernel is asked through this Root (but for files of
-	// processes): the system call then does not tell Go's scheduler. One that tells it wakes the runtime's monitor thread,
-	// which costs as much as reading some files does, but one that hangs while it does not tell stops the whole process.
-	// What is asked so waits for locks of the kernel at most, which no signal ends either.
-	Alone bool
 }
 
 // Real says that this is the running kernel and no captured files.
@@ -57,22 +51,10 @@ func (r Root) OpenProc(name string) (*File, error) { return r.Open(r.InProc(name
 func (r Root) OpenSys(name string) (*File, error) { return r.Open(r.InSys(name)) }
 
 // Open opens a file by its whole path, to be kept open: one of a control group.
-func (r Root) Open(path string) (*File, error) {
-	f, err := Open(path)
-	if f != nil {
-		f.alone = r.Alone
-	}
-	return f, err
-}
+func (r Root) Open(path string) (*File, error) { return Open(path) }
 
 // OpenProcDir opens a directory below the proc root; OpenProcDir("") is the proc root itself.
-func (r Root) OpenProcDir(name string) (*Dir, error) {
-	d, err := OpenDir(r.InProc(name))
-	if d != nil {
-		d.alone = r.Alone && name != ""
-	}
-	return d, err
-}
+func (r Root) OpenProcDir(name string) (*Dir, error) { return OpenDir(r.InProc(name)) }
 
 // OpenSysDir opens a directory below the sys root.
 func (r Root) OpenSysDir(name string) (*Dir, error) { return OpenDir(r.InSys(name)) }
@@ -86,10 +68,9 @@ func (r Root) ReadSys(name string, buf []byte) ([]byte, error) { return ReadFile
 // File is a file of /proc, /sys or a cgroup kept open and read again from its start as often as wanted, into a buffer
 // that grows to fit and is used again: no allocation once it fits. Each Read shows the state at that moment.
 type File struct {
-	fd    int
-	path  string
-	buf   []byte
-	alone bool // see Root.Alone
+	fd   int
+	path string
+	buf  []byte
 }
 
 // Open opens path for reading. Who opens closes: there is no finalizer.
@@ -108,7 +89,7 @@ func (f *File) Path() string { return f.path }
 // bytes, because files of many records (seq_file) hand out one page or less a call. The error is bare (no path,
 // no allocation); errors.Is fs.ErrNotExist when the process, device or cgroup behind the file is gone.
 func (f *File) Read() ([]byte, error) {
-	b, err := readAll(f.fd, f.buf, false, f.alone)
+	b, err := readAll(f.fd, f.buf, false)
 	f.buf = b
 	return b, err
 }
@@ -119,17 +100,17 @@ func (f *File) Read() ([]byte, error) {
 // (single_open in fs/proc and net). It does not hold for /proc/vmstat, interrupts, diskstats, net/dev, softnet_stat,
 // slabinfo, mountinfo: those would be cut short at a page.
 func (f *File) ReadOne() ([]byte, error) {
-	b, err := readAll(f.fd, f.buf, true, f.alone)
+	b, err := readAll(f.fd, f.buf, true)
 	f.buf = b
 	return b, err
 }
 
 // ReadInto is Read into a buffer that many Files share (thousands of /proc/PID/stat kept open). It gives the content, in
 // buf or in a grown one that should be passed the next time; on an error it gives the buffer, emptied.
-func (f *File) ReadInto(buf []byte) ([]byte, error) { return readAll(f.fd, buf, false, f.alone) }
+func (f *File) ReadInto(buf []byte) ([]byte, error) { return readAll(f.fd, buf, false) }
 
 // ReadOneInto is ReadOne into a shared buffer; see ReadInto.
-func (f *File) ReadOneInto(buf []byte) ([]byte, error) { return readAll(f.fd, buf, true, f.alone) }
+func (f *File) ReadOneInto(buf []byte) ([]byte, error) { return readAll(f.fd, buf, true) }
 
 // Close closes the file; a second Close does nothing.
 func (f *File) Close() error {
@@ -149,7 +130,7 @@ func ReadFile(path string, buf []byte) ([]byte, error) {
 	if err != nil {
 		return buf[:0], err
 	}
-	b, err := readAll(fd, buf, false, false)
+	b, err := readAll(fd, buf, false)
 	unix.Close(fd)
 	return b, err
 }
@@ -157,10 +138,9 @@ func ReadFile(path string, buf []byte) ([]byte, error) {
 // Dir is a directory kept open: /proc to walk its processes, /proc/PID/task, a cgroup. Reading below it costs less than
 // by whole paths.
 type Dir struct {
-	fd    int
-	path  string
-	buf   []byte
-	alone bool // see Root.Alone; of Open, ReadFile and ReadOne
+	fd   int
+	path string
+	buf  []byte
 }
 
 // OpenDir opens a directory. Who opens closes.
@@ -188,43 +168,43 @@ func (d *Dir) Close() error {
 // Open opens a file below the directory, to be kept open.
 func (d *Dir) Open(name string) (*File, error) {
 	var p [pathBuffer]byte
-	fd, err := openAt(d.fd, append(p[:0], name...), 0, d.alone)
+	fd, err := openAt(d.fd, append(p[:0], name...), 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: d.path + "/" + name, Err: err}
 	}
-	return &File{fd: fd, path: d.path + "/" + name, alone: d.alone}, nil
+	return &File{fd: fd, path: d.path + "/" + name}, nil
 }
 
 // ReadFile reads a file below the directory once, like the function ReadFile.
 func (d *Dir) ReadFile(name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
-	return readAt(d.fd, append(p[:0], name...), buf, false, d.alone)
+	return readAt(d.fd, append(p[:0], name...), buf, false)
 }
 
 // ReadOne reads a file of one record (see File.ReadOne) below the directory once: open, one read, close.
 func (d *Dir) ReadOne(name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
-	return readAt(d.fd, append(p[:0], name...), buf, true, d.alone)
+	return readAt(d.fd, append(p[:0], name...), buf, true)
 }
 
 // ReadPID reads the file name of process pid where d is /proc (or of thread pid where d is /proc/PID/task) whole. The buffer
 // is used as by ReadFile; errors.Is fs.ErrNotExist when the process has ended.
 func (d *Dir) ReadPID(pid int32, name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
-	return readAt(d.fd, appendPID(p[:0], pid, name), buf, false, false)
+	return readAt(d.fd, appendPID(p[:0], pid, name), buf, false)
 }
 
 // ReadPIDOne is ReadPID for a file of one record (see File.ReadOne): stat, status, io, schedstat, statm, cgroup, comm.
 func (d *Dir) ReadPIDOne(pid int32, name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
-	return readAt(d.fd, appendPID(p[:0], pid, name), buf, true, false)
+	return readAt(d.fd, appendPID(p[:0], pid, name), buf, true)
 }
 
 // OpenPID opens the file name of process pid where d is /proc, to be kept open. To keep thousands open, use
 // ReadInto with one buffer, and mind RLIMIT_NOFILE (Go raises the soft limit to the hard one). The error is bare.
 func (d *Dir) OpenPID(pid int32, name string) (*File, error) {
 	var p [pathBuffer]byte
-	fd, err := openAt(d.fd, appendPID(p[:0], pid, name), 0, false)
+	fd, err := openAt(d.fd, appendPID(p[:0], pid, name), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +235,7 @@ func (d *Dir) ListFDs(pid int32, dst []int32) ([]int32, error) {
 
 func (d *Dir) listNumbers(pid int32, name string, dst []int32) ([]int32, error) {
 	var p [pathBuffer]byte
-	fd, err := openAt(d.fd, appendPID(p[:0], pid, name), unix.O_DIRECTORY, false)
+	fd, err := openAt(d.fd, appendPID(p[:0], pid, name), unix.O_DIRECTORY)
 	if err != nil {
 		return dst, err
 	}
@@ -333,25 +313,21 @@ func appendPID(p []byte, pid int32, name string) []byte {
 
 func open(path string, flags int) (int, error) {
 	var p [pathBuffer]byte
-	return openAt(unix.AT_FDCWD, append(p[:0], path...), flags, false)
+	return openAt(unix.AT_FDCWD, append(p[:0], path...), flags)
 }
 
 // openAt opens path (no NUL at its end yet) below the directory fd.
-func openAt(fd int, path []byte, flags int, alone bool) (int, error) {
+func openAt(fd int, path []byte, flags int) (int, error) {
 	for _, c := range path {
 		if c == 0 {
 			return -1, errno(unix.EINVAL)
 		}
 	}
 	path = append(path, 0)
+	flags |= unix.O_RDONLY | unix.O_CLOEXEC
 	for {
-		var n uintptr
-		var e unix.Errno
-		if flags |= unix.O_RDONLY | unix.O_CLOEXEC; alone {
-			n, _, e = unix.RawSyscall6(unix.SYS_OPENAT, uintptr(fd), uintptr(unsafe.Pointer(&path[0])), uintptr(flags), 0, 0, 0)
-		} else {
-			n, _, e = unix.Syscall6(unix.SYS_OPENAT, uintptr(fd), uintptr(unsafe.Pointer(&path[0])), uintptr(flags), 0, 0, 0)
-		}
+		n, _, e := unix.Syscall6(unix.SYS_OPENAT, uintptr(fd), uintptr(unsafe.Pointer(&path[0])),
+			uintptr(flags), 0, 0, 0)
 		switch e {
 		case 0:
 			return int(n), nil
@@ -362,23 +338,19 @@ func openAt(fd int, path []byte, flags int, alone bool) (int, error) {
 	}
 }
 
-func readAt(dir int, path, buf []byte, one, alone bool) ([]byte, error) {
-	fd, err := openAt(dir, path, 0, alone)
+func readAt(dir int, path, buf []byte, one bool) ([]byte, error) {
+	fd, err := openAt(dir, path, 0)
 	if err != nil {
 		return buf[:0], err
 	}
-	b, err := readAll(fd, buf, one, alone)
-	if alone {
-		unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
-	} else {
-		unix.Close(fd)
-	}
+	b, err := readAll(fd, buf, one)
+	unix.Close(fd)
 	return b, err
 }
 
 // readAll reads fd from offset 0 into buf, which grows; on an error it gives the buffer emptied. one: a read that does not
-// fill the buffer ends it. alone: see Root.Alone.
-func readAll(fd int, buf []byte, one, alone bool) ([]byte, error) {
+// fill the buffer ends it.
+func readAll(fd int, buf []byte, one bool) ([]byte, error) {
 	b := buf[:cap(buf)]
 	if len(b) == 0 {
 		b = make([]byte, firstBuffer)
@@ -391,44 +363,18 @@ func readAll(fd int, buf []byte, one, alone bool) ([]byte, error) {
 			b = append(b, make([]byte, max(len(b), firstBuffer))...)
 			b = b[:cap(b)]
 		}
-		m, err := pread(fd, b[n:], n, alone)
-		if err != 0 {
-			if err == unix.EINTR {
-				continue
-			}
-			return b[:0], errno(err)
+		m, err := unix.Pread(fd, b[n:], int64(n))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return b[:0], asErr(err)
 		}
 		n += m
 		if m == 0 || one && n < len(b) {
 			return b[:n], nil
 		}
 	}
-}
-
-// pread is pread(2). The offset takes one register only where int has 64 bits.
-func pread(fd int, b []byte, at int, alone bool) (int, unix.Errno) {
-	if strconv.IntSize != 64 {
-		n, err := unix.Pread(fd, b, int64(at))
-		if err == nil {
-			return n, 0
-		}
-		var e unix.Errno
-		if !errors.As(err, &e) {
-			e = unix.EIO
-		}
-		return 0, e
-	}
-	var n uintptr
-	var e unix.Errno
-	if alone {
-		n, _, e = unix.RawSyscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(at), 0, 0)
-	} else {
-		n, _, e = unix.Syscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(at), 0, 0)
-	}
-	if e != 0 {
-		return 0, e
-	}
-	return int(n), 0
 }
 
 func listPIDs(fd int, buf []byte, dst []int32) ([]int32, error) {

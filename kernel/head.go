@@ -10,7 +10,7 @@ import (
 // length a stranger decides, as cmdline. The content is in buf; the error is bare.
 func (d *Dir) ReadPIDHead(pid int32, name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
-	fd, err := openAt(d.fd, appendPID(p[:0], pid, name), 0, false)
+	fd, err := openAt(d.fd, appendPID(p[:0], pid, name), 0)
 	if err != nil {
 		return buf[:0], err
 	}

@@ -35,8 +35,6 @@ type NetlinkOptions struct {
 	Timeout time.Duration
 	// Receive is the size of the socket's queue in bytes, for those who Join; 0 leaves the kernel's default (212,992).
 	Receive int
-	// Alone says that the process has nothing else to do during a request; see Root.Alone.
-	Alone bool
 }
 
 // Conn is a netlink socket: one request at a time, answers in a receive buffer that is used again, so that a dump of any
@@ -51,7 +49,6 @@ type Conn struct {
 	seq      uint32
 	strict   bool
 	unread   bool // an answer was not read to its end
-	alone    bool // see Root.Alone
 	timeout  time.Duration
 	deadline time.Time
 	families map[string]Family
@@ -112,7 +109,7 @@ func Dial(protocol int, o NetlinkOptions) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket %s: %w", protocolName(protocol), asErr(err))
 	}
-	c := &Conn{fd: fd, protocol: protocol, timeout: o.Timeout, alone: o.Alone}
+	c := &Conn{fd: fd, protocol: protocol, timeout: o.Timeout}
 	if c.timeout <= 0 {
 		c.timeout = 5 * time.Second
 	}
@@ -297,18 +294,9 @@ func (c *Conn) limit() time.Time {
 func (c *Conn) send(b []byte) error {
 	for {
 		// Unconnected and without an address: to the kernel (netlink_sendmsg).
-		var e unix.Errno
-		if c.alone {
-			_, _, e = unix.RawSyscall(unix.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-		} else {
-			_, _, e = unix.Syscall(unix.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-		}
-		switch e {
-		case 0:
-			return nil
-		case unix.EINTR:
-		default:
-			return errno(e)
+		_, err := unix.Write(c.fd, b)
+		if !errors.Is(err, unix.EINTR) {
+			return asErr(err)
 		}
 	}
 }
@@ -370,13 +358,8 @@ func (c *Conn) recvmsg(offer int) (int, unix.Errno) {
 	c.msg.Name = (*byte)(unsafe.Pointer(&c.from))
 	c.msg.Namelen = unix.SizeofSockaddrNetlink
 	// MSG_TRUNC asks for the whole length of a datagram that is longer than the buffer.
-	var n uintptr
-	var e unix.Errno
-	if c.alone {
-		n, _, e = unix.RawSyscall(unix.SYS_RECVMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&c.msg)), unix.MSG_DONTWAIT|unix.MSG_TRUNC)
-	} else {
-		n, _, e = unix.Syscall(unix.SYS_RECVMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&c.msg)), unix.MSG_DONTWAIT|unix.MSG_TRUNC)
-	}
+	n, _, e := unix.Syscall(unix.SYS_RECVMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&c.msg)),
+		unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 	return int(n), e
 }
 

@@ -18,7 +18,7 @@ const socketLink = "socket:["
 // (proc_fd_permission and proc_fd_link in fs/proc). f says whether to go on.
 func (d *Dir) Sockets(pid int32, buf []byte, f func(fd int32, inode uint64) bool) (seen int, err error) {
 	var p [pathBuffer]byte
-	dir, err := openAt(d.fd, appendPID(p[:0], pid, "fd"), unix.O_DIRECTORY, false)
+	dir, err := openAt(d.fd, appendPID(p[:0], pid, "fd"), unix.O_DIRECTORY)
 	if err != nil {
 		return 0, err
 	}

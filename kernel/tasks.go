@@ -1,9 +1,7 @@
 package kernel
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"runtime"
 	"unsafe"
@@ -13,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,7 +20,7 @@ import (
 // where reading /proc/PID/schedstat of a file kept open takes 2 to 5. It hangs on file descriptors alone.
 type Tasks struct {
 	prog *ebpf.Program
-	link int
+	link *link.Iter
 	rss  bool
 	buf  []byte
 	task Task // the one at hand
@@ -112,7 +111,7 @@ func (t *Tasks) Close() {
 	if t == nil || t.prog == nil {
 		return
 	}
-	unix.Close(t.link)
+	t.link.Close()
 	t.prog.Close()
 	t.prog = nil
 }
@@ -120,32 +119,13 @@ func (t *Tasks) Close() {
 // Each calls f with each thread, those that have ended and were not waited for included, in ascending order of TID. The Task is valid during the
 // call only. A thread that starts or ends meanwhile may be there or not.
 func (t *Tasks) Each(f func(*Task)) error {
-	// The part of union bpf_attr for BPF_ITER_CREATE.
-	attr := struct{ link, flags uint32 }{link: uint32(t.link)}
-	fd, err := bpf(unix.BPF_ITER_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	if err != nil {
-		return fmt.Errorf("walk the kernel's tasks: %w", err)
-	}
-	defer unix.Close(fd)
-	for has := 0; ; {
-		n, err := unix.Read(fd, t.buf[has:])
-		switch {
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN): // EAGAIN: a million steps without a record
-			continue
-		case err != nil:
-			return fmt.Errorf("walk the kernel's tasks: %w", asErr(err))
-		case n == 0 && has > 0:
-			return fmt.Errorf("walk the kernel's tasks: %w", fs.ErrInvalid)
-		case n == 0:
-			return nil
-		}
-		b := t.buf[:has+n]
+	return readIterator(t.link, "walk the kernel's tasks", t.buf, func(b []byte) ([]byte, error) {
 		for ; len(b) >= taskRecord; b = b[taskRecord:] {
 			copy((*[taskRecord]byte)(unsafe.Pointer(&t.task))[:], b)
 			f(&t.task)
 		}
-		has = copy(t.buf, b)
-	}
+		return b, nil
+	})
 }
 
 // offsets are where in the kernel's structs stands what the program reads: bytes.

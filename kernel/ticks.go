@@ -15,7 +15,6 @@ const clockPatience = 10 * measure.Second
 type Ticks struct {
 	step  time.Duration
 	sleep func(time.Duration) error // until then, or the context ends
-	close func()
 	begun bool
 
 	next  time.Time // of a run that counts from its start
@@ -25,19 +24,14 @@ type Ticks struct {
 	now  func() measure.Time // the wall clock
 }
 
-// PlanTicks plans the ticks of a measure.Source that begins now (from = 0), whenever its first wait is, or when the wall clock says from. Who makes
-// it closes it.
+// PlanTicks plans the ticks of a measure.Source that begins now (from = 0), whenever its first wait is, or when the wall clock says from.
 func PlanTicks(ctx context.Context, step measure.Span, from measure.Time) *Ticks {
-	alarm := NewAlarm(ctx)
-	return &Ticks{step: step.AsDuration(), next: time.Now(), wall: from, now: func() measure.Time { return measure.Time(time.Now().UnixNano()) },
-		sleep: alarm.Wait, close: alarm.Close}
+	return &Ticks{step: step.AsDuration(), next: time.Now(), wall: from, now: wallClock,
+		sleep: func(d time.Duration) error { return sleep(ctx, d) }}
 }
 
 // mostLead is the part of a step by which readings may come before the whole steps; see Wait.
 const mostLead = 20
-
-// Close gives back the timer.
-func (t *Ticks) Close() { t.close() }
 
 // Wait waits for the next reading. False: the context ended. The one after it is planned when Wait is called again, so that it is
 // after the time that the reading took. In a run that counts from its start the readings after the first begin so much before the whole steps as the
@@ -83,5 +77,23 @@ func (t *Ticks) waitWall() bool {
 			return false
 		}
 		now = t.now()
+	}
+}
+
+func wallClock() measure.Time { return measure.Time(time.Now().UnixNano()) }
+
+// sleep returns after d, at once when d is not positive, or with the context's error when the
+// context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
 	}
 }

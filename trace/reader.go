@@ -202,7 +202,6 @@ func (r *reader) blind(at measure.Time, why error) (out []*measure.Batch) {
 // blindly gives batches that could not look, and say why, at each tick until the context ends.
 func blindly(ctx context.Context, stats []measure.Stat, queries []measure.Query, sink measure.Sink, why string) error {
 	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
-	defer plan.Close()
 	for first := true; plan.Wait(); first = false {
 		if first {
 			continue

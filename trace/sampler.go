@@ -18,6 +18,7 @@ import (
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
 	"culprit/measure"
+	"culprit/trace/probe"
 )
 
 // The statistics of a Sampler.
@@ -109,10 +110,10 @@ func (s *Sampler) enter(p *sampling) (*Source, error) {
 		return p.source, nil
 	}
 	s.mu.Unlock()
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
-	if err := kernel.RawTracepoints.Have(env.root); errors.Is(err, measure.ErrDenied) {
-		return nil, missingRight(env.root, "load BPF programs that see stacks", err)
+	if err := kernel.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
+		return nil, probe.MissingRight(env.Root(), "load BPF programs that see stacks", err)
 	}
 	cpus, err := kernel.Root{}.PossibleCPUs()
 	if err != nil {
@@ -120,7 +121,7 @@ func (s *Sampler) enter(p *sampling) (*Source, error) {
 	}
 	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
 	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
-	source, err := newSource("sampler", Script{Text: env.unique(p.text), Mode: syntax.Mode{Last: syntax.PartName},
+	source, err := newSource("sampler", Script{Text: env.WithGlobalIDs(p.text), Mode: syntax.Mode{Last: syntax.PartName},
 		// Strings are names of threads, which are shorter; nothing is told but when it is asked for.
 		Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}}, 0,
 		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room}, env, io.Discard)
@@ -171,7 +172,7 @@ func (s *Sampler) leave(p *sampling) {
 	for _, st := range source.stats {
 		s.past[st.ID] += source.Cost(st.ID)
 	}
-	s.outside += source.Outside()
+	s.outside += source.ExternalCost()
 	p.source = nil
 }
 
@@ -189,13 +190,13 @@ func (s *Sampler) Cost(id measure.StatID) measure.Span {
 }
 
 // Outside implements measure.Outsider.
-func (s *Sampler) Outside() measure.Span {
+func (s *Sampler) ExternalCost() measure.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.outside
 	for _, p := range []*sampling{&s.all, &s.kernels} {
 		if p.source != nil {
-			all += p.source.Outside()
+			all += p.source.ExternalCost()
 		}
 	}
 	return all

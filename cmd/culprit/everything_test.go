@@ -32,7 +32,7 @@ func BenchmarkEverything(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	tune(nil)
 	keepLow()
-	c := machine{Catalogue: dataset.New(sources(collect.Env{Root: kernel.Root{Alone: true}, Long: *everyLong}, 0)...), brief: true, begin: new(sync.Once)}
+	c := machine{Catalogue: dataset.New(sources(collect.Env{Root: kernel.Root{}, Long: *everyLong}, 0)...), brief: true, begin: new(sync.Once)}
 	var queries []measure.Query
 	for _, st := range c.Stats() {
 		if without(st.ID) || st.Traced || strings.HasPrefix(string(st.ID), "cpu.stack.") {

@@ -13,7 +13,7 @@ import (
 	"culprit/measure"
 	"culprit/view"
 	"culprit/view/term"
-	"culprit/view/web"
+	"culprit/view/web/client"
 )
 
 // hostTime is how long a host may take to answer all that it is asked in a look; hostsAtOnce how many are asked at the same time.
@@ -50,7 +50,7 @@ type host struct {
 	address, token string
 	shown          string // the address without the token
 	name           string // that it gave
-	client         *web.Client
+	client         *client.Client
 }
 
 // Look implements term.Hosts.
@@ -99,13 +99,13 @@ func (h *host) look(ctx context.Context, sentences []string, span measure.Span) 
 // ask fills in what a host tells.
 func (h *host) ask(ctx context.Context, sentences []string, span measure.Span, out *view.Host) error {
 	if h.client == nil {
-		c, err := web.DialURL(ctx, h.address, h.token)
+		c, err := client.DialURL(ctx, h.address, h.token)
 		if err != nil {
 			return err
 		}
 		h.client = c
 	}
-	about, err := h.client.Here(ctx)
+	about, err := h.client.Clock(ctx)
 	if err != nil {
 		return err
 	}

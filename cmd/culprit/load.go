@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"culprit/collect"
+	"culprit/collect/all"
 	"culprit/dataset"
 	"culprit/diagnose"
+	"culprit/diagnose/rules"
 	"culprit/kernel"
 	"culprit/load"
 	"culprit/measure"
@@ -32,7 +34,7 @@ func loadMachine() load.Machine {
 }
 
 func catalogueOf(netns string) *dataset.Catalogue {
-	return dataset.New(collect.New(collect.Env{Netns: netns}, collect.All()...))
+	return dataset.New(collect.New(collect.Env{Netns: netns}, all.Collectors()...))
 }
 
 // diagnoseWhile looks at the machine until the context ends. What programs in the kernel would measure for it is left out: they run at each packet, and it is the
@@ -46,7 +48,7 @@ func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, err
 		traced[st.ID] = st.Traced
 	}
 	var queries []measure.Query
-	for _, sentence := range diagnose.Sentences(diagnose.All()) {
+	for _, sentence := range rules.Queries() {
 		q, err := c.Parse(sentence)
 		if err != nil || traced[q.Stat] {
 			continue // the rule that asks it will say that it is missing
@@ -58,7 +60,7 @@ func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, err
 	if err != nil {
 		return nil, err
 	}
-	report, err := diagnose.Run(context.WithoutCancel(ctx), reader, measure.Interval{}, 0)
+	report, err := diagnose.Run(context.WithoutCancel(ctx), reader, rules.Set(), measure.Interval{}, 0)
 	if err != nil {
 		return nil, err
 	}

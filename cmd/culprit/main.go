@@ -84,10 +84,8 @@ func program(t term.Terminal) term.Program {
 // The heap may grow by half until it is collected, not to the double. With 20,000 connections that keeps 9 MB of 35
 // and costs no CPU time that could be measured, since a collection takes 2 ms and most of an interval is spent in the kernel.
 //
-// Of the program's file two thirds are touched by the start alone: every package that is linked in makes its tables, also those of
-// the server. args is the command line: of flame the first collection is put off.
+// args is the command line: for flame the first collection is put off.
 func tune(args []string) {
-	kernel.ForgetProgram()
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
@@ -160,10 +158,9 @@ const (
 	firstGrowth = 200
 )
 
-// reading fits the process to a command that reads files and has nothing to do with the machine: what the start needed of the program is dropped, and as long as the
-// heap is small, a collection, which takes a millisecond then, comes at each eighth that it has grown.
+// reading fits the process to a command that reads files and no counters of the machine. While the
+// heap is small, a collection takes a millisecond and starts whenever the heap has grown by an eighth.
 func reading() {
-	kernel.ForgetProgram()
 	if os.Getenv("GOGC") != "" {
 		return
 	}
@@ -183,7 +180,7 @@ func open(l term.Look) (term.Machine, error) {
 	if err := collect.CheckNetns(l.Netns); err != nil {
 		return nil, err
 	}
-	all := sources(collect.Env{Root: kernel.Root{Alone: l.Alone}, Netns: l.Netns, SinceBoot: l.SinceBoot}, 0)
+	all := sources(collect.Env{Root: kernel.Root{}, Netns: l.Netns, SinceBoot: l.SinceBoot}, 0)
 	all = append(all, trace.NewSampler(lookHz()))
 	return machine{Catalogue: dataset.New(all...), brief: l.Alone, begin: new(sync.Once)}, nil
 }
@@ -206,13 +203,10 @@ type machine struct {
 	begin *sync.Once
 }
 
-// begun is told of each tick. With the first nearly all is done that is done once, and much of the program's file is not needed any more.
+// begun is called at each tick. After the first one the heap holds nearly all that it will hold.
 func (m machine) begun() {
 	if m.brief {
-		m.begin.Do(func() {
-			kernel.ForgetProgram()
-			keepLowNow()
-		})
+		m.begin.Do(keepLowNow)
 	}
 }
 

@@ -22,7 +22,6 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		return nil, err
 	}
 	keepLow()
-	_ = kernel.SlackTimers(profileSlack) // who may not pays the little that it saves
 	p := trace.Profile{Of: profileOf(q.Of), Hz: q.Hz, CPUs: q.CPUs, Who: trace.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups},
 		Kernel: q.Kernel, User: q.User, ByCPU: q.ByCPU, ByThread: q.ByThread, Offsets: q.ByCPU, Wakers: q.Wakers, Least: q.Least, Unwind: q.Unwind, Inline: q.Inline, For: measure.Span(q.For)}
 	began := measure.Time(time.Now().UnixNano())
@@ -47,9 +46,6 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	}
 	return out, nil
 }
-
-// profileSlack is how much longer threads may sleep than they ask for: of a second between two looks it is nothing.
-const profileSlack = 4 * time.Millisecond
 
 // profileOf gives what the tracer calls what the command line asks.
 func profileOf(of term.ProfileOf) trace.ProfileOf {

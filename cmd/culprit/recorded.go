@@ -18,7 +18,7 @@ import (
 	"culprit/measure"
 	"culprit/store"
 	"culprit/view/term"
-	"culprit/view/web"
+	"culprit/view/web/client"
 )
 
 // socketOf gives the socket of the server that records in a directory.
@@ -31,10 +31,10 @@ func archiveOf(dir string) string { return filepath.Join(dir, "archive") }
 const dialTime = 10 * time.Second
 
 // dial connects to the server that runs in a directory. errors.Is fs.ErrNotExist when none does.
-func dial(dir string) (*web.Client, error) {
+func dial(dir string) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
-	c, err := web.Dial(ctx, socketOf(dir))
+	c, err := client.Dial(ctx, socketOf(dir))
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED): // the socket of one that has gone
 		return nil, fmt.Errorf("no server runs in %s: %w", dir, fs.ErrNotExist)
@@ -94,7 +94,7 @@ func elsewhereRecorded(address string) (term.Recorded, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
-	c, err := web.DialURL(ctx, address, tokenFor(u, os.Getenv("CULPRIT_TOKEN")))
+	c, err := client.DialURL(ctx, address, tokenFor(u, os.Getenv("CULPRIT_TOKEN")))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", u.Host, err)
 	}
@@ -129,7 +129,7 @@ func named(netns string) []measure.Term {
 }
 
 // atServer is what a running server has recorded.
-type atServer struct{ client *web.Client }
+type atServer struct{ client *client.Client }
 
 func (a *atServer) Held() (over measure.Interval) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
@@ -239,7 +239,7 @@ func server(asked string) (term.Server, error) {
 }
 
 // running is a server as the command line speaks to it.
-type running struct{ *web.Client }
+type running struct{ *client.Client }
 
 // Datasets lists what the server records, by ID.
 func (r running) Datasets(ctx context.Context) ([]term.Kept, error) {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"culprit/measure"
-	"culprit/view/web"
+	"culprit/view/web/client"
 )
 
 // burnt keeps what burns from being left out.
@@ -131,7 +131,7 @@ func TestSampledPast(t *testing.T) {
 	c.says(t, "records in", time.Minute)
 	right("by the next server")
 
-	client, err := web.Dial(t.Context(), socketOf(dir))
+	client, err := client.Dial(t.Context(), socketOf(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestSampledByNobody(t *testing.T) {
 		_ = c.Wait()         // killed
 	}()
 	eventually(t, "it says why there are no stacks", 30*time.Second, func() error {
-		client, err := web.Dial(t.Context(), socketOf(dir))
+		client, err := client.Dial(t.Context(), socketOf(dir))
 		if err != nil {
 			return err
 		}

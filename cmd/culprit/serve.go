@@ -19,6 +19,7 @@ import (
 	"culprit/collect"
 	"culprit/dataset"
 	"culprit/diagnose"
+	"culprit/diagnose/rules"
 	"culprit/kernel"
 	"culprit/measure"
 	"culprit/store"
@@ -62,7 +63,7 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		return err
 	}
 	set.SetBudget(o.Budget)
-	m := &served{Set: set, History: diagnose.NewHistory(set, archive, kernel.ThreadTime), dir: dir, size: o.Size}
+	m := &served{Set: set, History: diagnose.NewHistory(set, archive, rules.Set(), kernel.ThreadTime), dir: dir, size: o.Size}
 	door, err := openDoor(dir, o, m)
 	if err != nil {
 		return err
@@ -143,9 +144,6 @@ const (
 	// serverMemory is from where on the heap is collected more eagerly than by its growth: far above what a server usually has, and as much as
 	// the systemd unit allows. A bound near to what is alive (that and half of it and 24 MB) took 3 % off the peak.
 	serverMemory = 400 << 20
-	// serverSlack is how much longer than asked for a sleep may last: nothing here is waited for so exactly but the ticks, whose alarms have no
-	// slack. Between 4 and 10 % of what the server takes is saved.
-	serverSlack = 4 * time.Millisecond
 )
 
 // tuneServer fits the Go runtime to a server; see tune.
@@ -153,7 +151,6 @@ func tuneServer() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(serverMemory)
 	}
-	_ = kernel.SlackTimers(serverSlack) // who may not pays the little that it saves; systemd has it in the unit
 }
 
 // processors gives the Go runtime serverCPUs while there are questions, and for a while after.
@@ -300,7 +297,7 @@ func after(d time.Duration, f func()) (stop func()) {
 
 // defaults lists every sentence that a tool or a rule may ask.
 func defaults() []string {
-	all := diagnose.Sentences(diagnose.All())
+	all := rules.Queries()
 	for _, t := range view.Tools() {
 		for _, o := range choices(t) {
 			all = append(all, t.Ask(o)...)
@@ -359,12 +356,12 @@ func (m *served) Health() measure.Health {
 	h := m.Set.Health()
 	h.Memory, h.DiskLimit, h.Disk = kernel.ResidentMemory(), m.size, m.bytes()
 	if t := m.History.Trouble(); t != "" {
-		h.Trouble = append(h.Trouble, measure.Trouble{Key: "diagnosis", Text: t})
+		h.Problems = append(h.Problems, measure.Problem{Key: "diagnosis", Text: t})
 	}
 	if m.writer != nil {
 		h.Refused = m.writer.Lost()
 		if t := m.writer.Trouble(); t != "" {
-			h.Trouble = append(h.Trouble, measure.Trouble{Key: "remote write", Text: t})
+			h.Problems = append(h.Problems, measure.Problem{Key: "remote write", Text: t})
 		}
 	}
 	return h
@@ -425,19 +422,11 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// When a server forgets its program (kernel.ForgetProgram): after the start and the first diagnosis, and again after a while, for a question about the
-// past, a page that opens and a compaction touch much that is not needed again for long. What runs on comes back, in less than a millisecond.
-const (
-	forgetFirst = 20 * time.Second
-	forgetAgain = 10 * time.Minute
-)
-
 // watch tells what goes wrong, as it begins and ends.
 func (m *served) watch(ctx context.Context, tell *term.Teller) {
 	every := time.NewTicker(5 * time.Second)
 	defer every.Stop()
 	var h heap
-	forget := time.Now().Add(forgetFirst)
 	for {
 		select {
 		case <-ctx.Done():
@@ -445,11 +434,7 @@ func (m *served) watch(ctx context.Context, tell *term.Teller) {
 		case <-every.C:
 			h.fit()
 			h.release()
-			if time.Now().After(forget) {
-				kernel.ForgetProgram()
-				forget = time.Now().Add(forgetAgain)
-			}
-			tell.Trouble(m.Health().Trouble)
+			tell.Trouble(m.Health().Problems)
 		}
 	}
 }

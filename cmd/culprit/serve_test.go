@@ -23,7 +23,7 @@ import (
 	"culprit/measure"
 	"culprit/store"
 	"culprit/trace"
-	"culprit/view/web"
+	"culprit/view/web/client"
 )
 
 // culprit is a program that runs, and whose lines can be waited for.
@@ -158,7 +158,7 @@ func TestKilledServerKeeps(t *testing.T) {
 	for round := range 3 {
 		c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
 		c.says(t, "?token=", 20*time.Second)
-		client, err := web.Dial(t.Context(), filepath.Join(dir, "culprit.sock"))
+		client, err := client.Dial(t.Context(), filepath.Join(dir, "culprit.sock"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestServe(t *testing.T) {
 	recorded := func(sentence string, least int) {
 		t.Helper()
 		eventually(t, sentence+" is recorded", 20*time.Second, func() error {
-			client, err := web.Dial(t.Context(), filepath.Join(dir, "culprit.sock"))
+			client, err := client.Dial(t.Context(), filepath.Join(dir, "culprit.sock"))
 			if err != nil {
 				return err
 			}

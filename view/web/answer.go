@@ -7,6 +7,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/api"
 )
 
 // shaped is an answer as it is sent: its rows by their weight, heaviest first, and what is beyond the first ones folded into one.
@@ -91,7 +92,7 @@ func weight(a *measure.Answer, st *measure.Stat, i int) float64 {
 	switch {
 	case a.Kind == measure.Dists:
 		return values(a.Series[i].Dists())
-	case st == nil || !st.May().Sum:
+	case st == nil || !st.Allowed().Sum:
 		return a.Mean(i)
 	}
 	whole := measure.NaN
@@ -172,8 +173,8 @@ func (s *shaped) appendHead(b []byte, exact bool) []byte {
 	if s.Sparse {
 		b = append(b, `,"sparse":true`...)
 	}
-	b = appendMillis(append(b, `,"start_ms":`...), int64(s.Start))
-	b = appendMillis(append(b, `,"step_ms":`...), int64(s.Step))
+	b = api.AppendMillis(append(b, `,"start_ms":`...), int64(s.Start))
+	b = api.AppendMillis(append(b, `,"step_ms":`...), int64(s.Step))
 	if exact {
 		b = strconv.AppendInt(append(b, `,"start_ns":`...), int64(s.Start), 10)
 		b = strconv.AppendInt(append(b, `,"step_ns":`...), int64(s.Step), 10)
@@ -184,7 +185,7 @@ func (s *shaped) appendHead(b []byte, exact bool) []byte {
 			if c > 0 {
 				b = append(b, ',')
 			}
-			b = appendMillis(b, int64(e))
+			b = api.AppendMillis(b, int64(e))
 		}
 		b = append(b, ']')
 	}
@@ -294,20 +295,4 @@ func appendExact(b []byte, v float64) []byte {
 		return append(b, "null"...)
 	}
 	return strconv.AppendFloat(b, v, 'g', -1, 64)
-}
-
-// appendMillis appends nanoseconds as milliseconds, exactly.
-func appendMillis(b []byte, ns int64) []byte {
-	if ns < 0 {
-		b, ns = append(b, '-'), -ns
-	}
-	b = strconv.AppendInt(b, ns/1e6, 10)
-	if part := ns % 1e6; part != 0 {
-		b = append(b, '.')
-		for scale := int64(1e5); part > 0; scale /= 10 {
-			b = append(b, byte('0'+part/scale))
-			part %= scale
-		}
-	}
-	return b
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"culprit/measure"
+	"culprit/view/web/api"
 )
 
 // sample is an answer with all that an answer can have.
@@ -29,7 +30,7 @@ func sample() *measure.Answer {
 		},
 		Loss: []measure.Loss{{Reason: "a damaged part", Events: 12}}, Notes: []string{"a note"},
 	}
-	a.Series[1].SetSpan([]float64{1, measure.NaN, 2}, []float64{20, measure.NaN, 1 << 60})
+	a.Series[1].SetRange([]float64{1, measure.NaN, 2}, []float64{20, measure.NaN, 1 << 60})
 	return a
 }
 
@@ -43,7 +44,7 @@ func TestColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := DecodeColumns(s.appendColumns(nil, width))
+		got, err := api.DecodeColumns(s.appendColumns(nil, width))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +64,7 @@ func TestColumns(t *testing.T) {
 		if s, err = shape(sample(), sumStat(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if got, err = DecodeColumns(s.appendColumns(nil, width)); err != nil {
+		if got, err = api.DecodeColumns(s.appendColumns(nil, width)); err != nil {
 			t.Fatal(err)
 		}
 		if len(got.Answer.Series) != 1 || got.Rows != 4 || got.Left != 3 || got.Rest[0] != 1 || got.Rest[1] == got.Rest[1] || got.Rest[2] != 3.5 {
@@ -113,7 +114,7 @@ func TestColumnsOfDistributionsAndStacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := DecodeColumns(s.appendColumns(nil, 8))
+	got, err := api.DecodeColumns(s.appendColumns(nil, 8))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestColumnsOfDistributionsAndStacks(t *testing.T) {
 func TestColumnsOverHTTP(t *testing.T) {
 	s := serve(t, newMemory(t).filled(120)).until(start + 120*second)
 	for accept, want := range map[string]string{
-		ColumnsType: ColumnsType + "; width=4", ColumnsType + ";width=8": ColumnsType + "; width=8", "application/json": "application/json", "*/*": "application/json", "text/html, " + ColumnsType + "; q=1": ColumnsType + "; width=4",
+		api.ColumnsType: api.ColumnsType + "; width=4", api.ColumnsType + ";width=8": api.ColumnsType + "; width=8", "application/json": "application/json", "*/*": "application/json", "text/html, " + api.ColumnsType + "; q=1": api.ColumnsType + "; width=4",
 	} {
 		res := s.get(ask("net.device.bytes by device,direction", "from", "-2m", "step", "1s"), "Accept", accept, "Accept-Encoding", "identity")
 		if got := res.Header.Get("Content-Type"); got != want {
@@ -138,8 +139,8 @@ func TestColumnsOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(want, ColumnsType) {
-			c, err := DecodeColumns(b)
+		if strings.HasPrefix(want, api.ColumnsType) {
+			c, err := api.DecodeColumns(b)
 			if err != nil || len(c.Answer.Elapsed) != 120 || c.Answer.Series[0].Values[7] != 5000 {
 				t.Errorf("%v %+v", err, c)
 			}
@@ -186,7 +187,7 @@ func FuzzDecodeColumns(f *testing.F) {
 	}
 	f.Add([]byte("CLPT\x01\x04\x00\x00\xff\xff\xff\xff{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := DecodeColumns(data)
+		c, err := api.DecodeColumns(data)
 		if err != nil {
 			return
 		}
@@ -223,14 +224,7 @@ func FuzzParseTime(f *testing.F) {
 	})
 }
 
-// Times go out and come in exactly.
-func TestMillis(t *testing.T) {
-	for _, ns := range []int64{0, 1, 999_999, 1_000_000, 1_500_000, 1_700_000_000_123_456_789, -1, -1_000_001, -1_500_000} {
-		text := string(appendMillis(nil, ns))
-		if got, ok := parseMillis(text); !ok || got != ns && ns >= 0 {
-			t.Errorf("%d: %q: %d %v", ns, text, got, ok)
-		}
-	}
+func TestParseTime(t *testing.T) {
 	for text, want := range map[string]measure.Time{"now": 7e15, "-10m": 7e15 - 600e9, "-1d": 7e15 - 86400e9, "+1w": 7e15 + 7*86400e9, "-99999h": 0, "1500.5": 1500500000, "1970-01-01T00:00:01.5Z": 15e8} {
 		if got, err := parseTime(text, 7e15); err != nil || got != want {
 			t.Errorf("%q: %v %v, want %v", text, int64(got), err, int64(want))
@@ -270,7 +264,7 @@ func BenchmarkEncode(b *testing.B) {
 			v := float64(i*1000) + float64(c%77)*1.2345678
 			s.Values, least, most = append(s.Values, v), append(least, v/2), append(most, v*2)
 		}
-		s.SetSpan(least, most)
+		s.SetRange(least, most)
 		a.Series = append(a.Series, s)
 	}
 	for _, one := range []struct {

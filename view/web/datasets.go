@@ -8,6 +8,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/api"
 )
 
 // datasets lists what is recorded.
@@ -31,10 +32,10 @@ func (s *Server) appendDataset(b []byte, d *measure.Dataset) []byte {
 	b = view.AppendString(append(b, `,"sentence":`...), d.Query.String())
 	b = view.AppendString(append(b, `,"kind":`...), d.Stat.Kind.String())
 	b = view.AppendString(append(b, `,"unit":`...), string(d.Stat.AnswerUnit()))
-	b = appendMillis(append(b, `,"step_ms":`...), int64(d.Query.Step))
-	b = appendMillis(append(b, `,"since_ms":`...), int64(d.Since))
+	b = api.AppendMillis(append(b, `,"step_ms":`...), int64(d.Query.Step))
+	b = api.AppendMillis(append(b, `,"since_ms":`...), int64(d.Created))
 	b = view.AppendString(append(b, `,"state":`...), d.State.String())
-	b = view.AppendString(append(b, `,"maker":`...), d.Maker)
+	b = view.AppendString(append(b, `,"maker":`...), d.Creator)
 	b = strconv.AppendInt(append(b, `,"rows":`...), int64(held.Rows), 10)
 	b = view.AppendNumber(append(b, `,"samples_per_s":`...), usage.Samples)
 	b = strconv.AppendUint(append(b, `,"samples":`...), held.Samples, 10)
@@ -52,7 +53,7 @@ func appendTime(b []byte, t measure.Time) []byte {
 	if t == 0 {
 		return append(b, "null"...)
 	}
-	return appendMillis(b, int64(t))
+	return api.AppendMillis(b, int64(t))
 }
 
 // enable begins to record a sentence.
@@ -166,14 +167,14 @@ func (s *Server) changed(w http.ResponseWriter, r *http.Request) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendMillis(append(b, `{"at_ms":`...), int64(c.At))
-		b = view.AppendString(append(b, `,"who":`...), c.Who)
-		b = view.AppendString(append(b, `,"what":`...), c.What)
+		b = api.AppendMillis(append(b, `{"at_ms":`...), int64(c.At))
+		b = view.AppendString(append(b, `,"who":`...), c.Actor)
+		b = view.AppendString(append(b, `,"what":`...), c.Action)
 		b = strconv.AppendUint(append(b, `,"dataset":`...), uint64(c.Dataset), 10)
-		b = view.AppendString(append(b, `,"sentence":`...), c.Sentence)
+		b = view.AppendString(append(b, `,"sentence":`...), c.Query)
 		if c.Over != (measure.Interval{}) {
-			b = appendMillis(append(b, `,"from_ms":`...), int64(c.Over.Start))
-			b = appendMillis(append(b, `,"to_ms":`...), int64(c.Over.End))
+			b = api.AppendMillis(append(b, `,"from_ms":`...), int64(c.Over.Start))
+			b = api.AppendMillis(append(b, `,"to_ms":`...), int64(c.Over.End))
 		}
 		b = append(b, '}')
 	}

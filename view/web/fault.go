@@ -9,6 +9,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/api"
 )
 
 // fault is an error on its way to an asker: a status, and what the JSON says. A Code is a stable word that programs decide by.
@@ -29,20 +30,6 @@ func (f *fault) Error() string {
 		return f.Message + " (" + f.Hint + ")"
 	}
 	return f.Message
-}
-
-// kinds are the codes that stand for an error of measure, each with its status.
-//
-// table: which errors of measure have which code
-var kinds = []struct {
-	code   string
-	status int
-	err    error
-}{
-	{"unsupported", http.StatusNotImplemented, measure.ErrUnsupported},
-	{"denied", http.StatusForbidden, measure.ErrDenied},
-	{"unclear", http.StatusNotFound, measure.ErrUnclear},
-	{"too-large", http.StatusRequestEntityTooLarge, measure.ErrTooLarge},
 }
 
 // faultOf gives what an asker is told of an error.
@@ -68,9 +55,9 @@ func faultOf(err error) *fault {
 		return &fault{status: http.StatusServiceUnavailable, Code: "busy", Message: "it took too long", Hint: "ask for less time or longer cells"}
 	}
 	f = &fault{status: http.StatusInternalServerError, Code: "broken", Message: err.Error()}
-	for _, k := range kinds {
-		if errors.Is(err, k.err) {
-			f.status, f.Code = k.status, k.code
+	for _, k := range api.Codes {
+		if errors.Is(err, k.Err) {
+			f.status, f.Code = k.Status, k.Word
 			break
 		}
 	}

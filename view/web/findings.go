@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"culprit/measure"
+	"culprit/view/web/api"
 )
 
 // mostFindings bounds the reports of one answer, in bytes.
@@ -37,7 +38,7 @@ func (s *Server) tellReport(at measure.Time, document []byte) {
 
 // appendReport appends a diagnosis with its time, in one line. A document that is no JSON is null.
 func appendReport(b []byte, at measure.Time, document []byte) []byte {
-	b = appendMillis(append(b, `{"at_ms":`...), int64(at))
+	b = api.AppendMillis(append(b, `{"at_ms":`...), int64(at))
 	b = append(b, `,"report":`...)
 	var line bytes.Buffer
 	if err := json.Compact(&line, document); err != nil {

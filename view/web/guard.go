@@ -19,13 +19,12 @@ import (
 
 // Limits of a request. A sentence, a path and a cookie fit easily; only a profile is a file.
 const (
-	mostHeader  = 16 << 10
-	mostBody    = 64 << 10
-	mostQuery   = 64 << 10 // the expressions of Prometheus's API come in bodies of forms, too
-	headerTime  = 5 * time.Second
-	requestTime = 20 * time.Second // to send a whole request
-	answerTime  = time.Minute      // to take a whole answer
-	idleTime    = 2 * time.Minute
+	mostHeader = 16 << 10
+	mostBody   = 64 << 10
+	mostQuery  = 64 << 10 // the expressions of Prometheus's API come in bodies of forms, too
+	headerTime = 5 * time.Second
+	answerTime = time.Minute // to take a whole answer
+	idleTime   = 2 * time.Minute
 )
 
 // contentPolicy lets the page load from its own server and nothing else: no inline script, no inline style, no frame.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"culprit/measure"
+	"culprit/view/web/api"
 )
 
 func TestStrangers(t *testing.T) {
@@ -488,7 +489,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		r := &http.Request{Method: method, URL: u, Host: "culprit", Header: http.Header{"X-Culprit": {"1"}, "Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
 		if columns {
-			r.Header.Set("Accept", ColumnsType)
+			r.Header.Set("Accept", api.ColumnsType)
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
@@ -498,8 +499,8 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
 		case kind == "application/json" && method != "HEAD" && !json.Valid(w.Body.Bytes()):
 			t.Errorf("%s %s: no JSON: %s", method, path, w.Body)
-		case strings.HasPrefix(kind, ColumnsType):
-			if _, err := DecodeColumns(w.Body.Bytes()); err != nil {
+		case strings.HasPrefix(kind, api.ColumnsType):
+			if _, err := api.DecodeColumns(w.Body.Bytes()); err != nil {
 				t.Errorf("%s %s: %v", method, path, err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/api"
 )
 
 const (
@@ -238,7 +239,7 @@ func (s *Server) liveAnswers(w http.ResponseWriter, r *http.Request) error {
 		sentences[i] = queries[i].String()
 	}
 	return s.stream(w, r, "answers "+strconv.Itoa(top)+" "+strings.Join(sentences, "\n"), "tick", func(ctx context.Context, at measure.Time) []byte {
-		b := appendMillis([]byte(`{"at_ms":`), int64(at))
+		b := api.AppendMillis([]byte(`{"at_ms":`), int64(at))
 		b = append(b, `,"answers":[`...)
 		for i := range queries {
 			if i > 0 {
@@ -306,8 +307,8 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, f *feed, every m
 		e, fresh := f.newestEvent()
 		if e != nil && e.at > last {
 			if last != 0 && every > 0 && e.at.Sub(last) > every+every/2 {
-				b := appendMillis([]byte("event: gap\ndata: {\"from_ms\":"), int64(last))
-				b = appendMillis(append(b, `,"to_ms":`...), int64(e.at.Add(-every)))
+				b := api.AppendMillis([]byte("event: gap\ndata: {\"from_ms\":"), int64(last))
+				b = api.AppendMillis(append(b, `,"to_ms":`...), int64(e.at.Add(-every)))
 				if !put(append(b, ",\"reason\":\"this viewer or the server was too slow\"}\n\n"...)) {
 					return nil
 				}

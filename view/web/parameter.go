@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"culprit/measure"
+	"culprit/view/web/api"
 )
 
 // What a single request may ask for.
@@ -128,7 +128,7 @@ func parseTime(text string, now measure.Time) (measure.Time, error) {
 	case err == nil:
 		return 0, fmt.Errorf("%q is out of range", text)
 	}
-	if ns, ok := parseMillis(text); ok && ns >= 0 {
+	if ns, ok := api.ParseMillis(text); ok && ns >= 0 {
 		if measure.Time(ns) > lastTime {
 			return 0, fmt.Errorf("%q is out of range", text)
 		}
@@ -147,7 +147,7 @@ func parseTime(text string, now measure.Time) (measure.Time, error) {
 
 // parseSpan reads milliseconds, or a number with a unit: "10s", "1m", "1d". At least a millisecond.
 func parseSpan(text string) (measure.Span, error) {
-	if ns, ok := parseMillis(text); ok {
+	if ns, ok := api.ParseMillis(text); ok {
 		if ns < int64(measure.Millisecond) || ns > int64(longest) {
 			return 0, fmt.Errorf("%q is out of range: 1 ms to 36 years", text)
 		}
@@ -158,28 +158,6 @@ func parseSpan(text string) (measure.Span, error) {
 		return 0, fmt.Errorf("%q is no span of time (milliseconds, or 10s, 1m, 1h, 1d)", text)
 	}
 	return s, nil
-}
-
-// parseMillis reads a decimal number of milliseconds exactly, as nanoseconds: fractions beyond them are cut.
-func parseMillis(text string) (int64, bool) {
-	whole, part, _ := strings.Cut(text, ".")
-	ms, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || whole[0] == '+' || ms > math.MaxInt64/2_000_000 || ms < -math.MaxInt64/2_000_000 {
-		return 0, false
-	}
-	ns := ms * 1e6
-	scale := int64(1e5)
-	for i := range len(part) {
-		if part[i] < '0' || part[i] > '9' {
-			return 0, false
-		}
-		d := int64(part[i]-'0') * scale
-		if whole[0] == '-' {
-			d = -d
-		}
-		ns, scale = ns+d, scale/10
-	}
-	return ns, true
 }
 
 // parseUnits reads a number with a unit of time, days and weeks too. Not negative.

@@ -18,6 +18,7 @@ import (
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/view"
+	"culprit/view/web/api"
 )
 
 // What profiles may take. A server lives beside what it watches: what is larger is for `culprit flame`.
@@ -99,7 +100,7 @@ func (p *storedProfile) appendJSON(b []byte) []byte {
 	b = view.AppendString(append(b, `{"id":`...), p.id)
 	b = view.AppendString(append(b, `,"name":`...), p.name)
 	b = view.AppendString(append(b, `,"kind":`...), p.kind)
-	b = appendMillis(append(b, `,"at_ms":`...), int64(p.at))
+	b = api.AppendMillis(append(b, `,"at_ms":`...), int64(p.at))
 	b = view.AppendString(append(b, `,"unit":`...), p.unit)
 	b = view.AppendNumber(append(b, `,"amount":`...), p.amount)
 	orNull := func(v float64) float64 {

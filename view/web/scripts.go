@@ -8,6 +8,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/api"
 )
 
 // Scripts are the D programs of a server, whose aggregations are statistics. Safe for use by several goroutines.
@@ -30,10 +31,10 @@ func (s *Server) appendScript(b []byte, k *measure.Script) []byte {
 	b = view.AppendString(append(b, `,"name":`...), k.Name)
 	b = view.AppendString(append(b, `,"text":`...), k.Text)
 	b = view.AppendNumber(append(b, `,"budget":`...), k.Budget)
-	b = view.AppendString(append(b, `,"maker":`...), k.Maker)
-	b = appendMillis(append(b, `,"since_ms":`...), int64(k.Since))
+	b = view.AppendString(append(b, `,"maker":`...), k.Creator)
+	b = api.AppendMillis(append(b, `,"since_ms":`...), int64(k.Created))
 	b = view.AppendString(append(b, `,"state":`...), k.State.String())
-	b = view.AppendString(append(b, `,"why":`...), k.Why)
+	b = view.AppendString(append(b, `,"why":`...), k.Reason)
 	b = view.AppendNumber(append(b, `,"cpu":`...), k.CPU)
 	b = view.AppendString(append(b, `,"output":`...), k.Output)
 	b = appendStrings(append(b, `,"notes":`...), k.Notes)

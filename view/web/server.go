@@ -23,6 +23,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/api"
 )
 
 // About is what a server says of the machine and of itself.
@@ -208,7 +209,7 @@ func (s *Server) Handler(trusted bool) http.Handler {
 // Shutdown waits for.
 func (s *Server) HTTP(trusted bool) *http.Server {
 	return &http.Server{
-		Handler: s.Handler(trusted), ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
+		Handler: s.Handler(trusted), ReadHeaderTimeout: headerTime, ReadTimeout: api.RequestTimeout, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // strangers could fill it; a fault of ours is told by health
 	}
 }
@@ -358,7 +359,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if width := columnsWanted(r.Header.Get("Accept")); width > 0 {
-		return s.send(w, r, ColumnsType+"; width="+strconv.Itoa(width), shaped.appendColumns(nil, width))
+		return s.send(w, r, api.ColumnsType+"; width="+strconv.Itoa(width), shaped.appendColumns(nil, width))
 	}
 	return s.sendJSON(w, r, shaped.appendJSON(nil))
 }
@@ -420,7 +421,7 @@ func tooManyCells(n int) error {
 func columnsWanted(accept string) int {
 	for _, item := range strings.Split(accept, ",") {
 		name, parameters, _ := strings.Cut(item, ";")
-		if strings.EqualFold(strings.TrimSpace(name), ColumnsType) {
+		if strings.EqualFold(strings.TrimSpace(name), api.ColumnsType) {
 			if strings.Contains(strings.ReplaceAll(parameters, " ", ""), "width=8") {
 				return 8
 			}
@@ -471,8 +472,8 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 	b = view.AppendString(append(b, `,"unit":`...), string(st.Unit))
 	b = view.AppendString(append(b, `,"rate_unit":`...), string(st.AnswerUnit()))
 	b = view.AppendString(append(b, `,"fold":`...), st.Fold.String())
-	b = appendMay(append(b, `,"may":`...), st.May())
-	b = view.AppendString(append(b, `,"folded":`...), st.Folded())
+	b = appendMay(append(b, `,"may":`...), st.Allowed())
+	b = view.AppendString(append(b, `,"folded":`...), st.FoldLabel())
 	b = strconv.AppendBool(append(b, `,"sparse":`...), st.Sparse)
 	if st.Traced {
 		b = append(b, `,"traced":true`...)
@@ -494,7 +495,7 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 	}
 	b = append(b, ']')
 	if st.Whole != (measure.Whole{}) {
-		b = view.AppendString(append(b, `,"whole":{"sentence":`...), st.Whole.Sentence)
+		b = view.AppendString(append(b, `,"whole":{"sentence":`...), st.Whole.Query)
 		b = append(view.AppendString(append(b, `,"rest":`...), st.Whole.Rest), '}')
 	}
 	if st.Program != "" {
@@ -504,7 +505,7 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 }
 
 // appendMay appends what can be done with the values of a statistic.
-func appendMay(b []byte, may measure.May) []byte {
+func appendMay(b []byte, may measure.Allowed) []byte {
 	b = strconv.AppendBool(append(b, `{"sum":`...), may.Sum)
 	b = strconv.AppendBool(append(b, `,"stack":`...), may.Stack)
 	b = strconv.AppendBool(append(b, `,"rate":`...), may.Rate)
@@ -523,15 +524,15 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	b = view.AppendString(append(b, `,"host":`...), s.About.Host)
 	b = view.AppendString(append(b, `,"kernel":`...), s.About.Kernel)
 	b = strconv.AppendInt(append(b, `,"cpus":`...), int64(s.About.CPUs), 10)
-	b = appendMillis(append(b, `,"now_ms":`...), int64(s.now()))
-	b = appendMillis(append(b, `,"started_ms":`...), int64(h.Started))
+	b = api.AppendMillis(append(b, `,"now_ms":`...), int64(s.now()))
+	b = api.AppendMillis(append(b, `,"started_ms":`...), int64(h.Started))
 	b = view.AppendNumber(append(b, `,"cpu":`...), h.CPU)
 	b = append(b, `,"spent":[`...)
-	for i, p := range h.Spent {
+	for i, p := range h.Costs {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = view.AppendString(append(b, `{"what":`...), p.What)
+		b = view.AppendString(append(b, `{"what":`...), p.Name)
 		b = append(view.AppendNumber(append(b, `,"cpu":`...), p.CPU), '}')
 	}
 	b = append(b, ']')
@@ -541,7 +542,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	b = strconv.AppendInt(append(b, `,"disk_limit_bytes":`...), h.DiskLimit, 10)
 	b = view.AppendNumber(append(b, `,"cpu_limit":`...), h.CPULimit)
 	var trouble []string
-	for _, t := range h.Trouble {
+	for _, t := range h.Problems {
 		trouble = append(trouble, t.Text)
 	}
 	if f := s.fault.Load(); f != nil {

@@ -9,6 +9,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/api"
 )
 
 // mostTables bounds the tables of one request.
@@ -222,7 +223,7 @@ func frameOf(answers []*measure.Answer, at measure.Time, step measure.Span) *vie
 func cellOf(a *measure.Answer, c int) *measure.Answer {
 	one := *a
 	one.Series, one.Elapsed, one.Start = nil, []measure.Span{0}, a.Start
-	one.Lay(nil, 0)
+	one.SetColumn(nil, 0)
 	if c < 0 || c >= len(a.Elapsed) {
 		return &one
 	}
@@ -260,8 +261,8 @@ func (s *Server) liveTool(w http.ResponseWriter, r *http.Request) error {
 
 // appendTable appends a table as the page has it: the rows as lists, the columns with what is needed to show them.
 func appendTable(b []byte, t *view.Table) []byte {
-	b = appendMillis(append(b, `{"start_ms":`...), int64(t.Over.Start))
-	b = appendMillis(append(b, `,"end_ms":`...), int64(t.Over.End))
+	b = api.AppendMillis(append(b, `{"start_ms":`...), int64(t.Over.Start))
+	b = api.AppendMillis(append(b, `,"end_ms":`...), int64(t.Over.End))
 	b = append(b, `,"columns":[`...)
 	for i, c := range t.Columns {
 		if i > 0 {

@@ -14,7 +14,7 @@ const unwinding = "unwind tables"
 // checks are all rows, the longest first.
 func checks() []check {
 	all := []check{
-		{row: "`serve`, recorded numbers, profile and diagnosis", run: serve},
+		{row: "`serve`, recorded numbers, profile and diagnosis", alone: true, run: serve},
 		{row: "`diagnose`", args: []string{"diagnose", "--for", "8s", "--json"}, sane: diagnosis},
 		{row: "`profile`", args: []string{"profile", "--for", "2s", "--format", "folded"}, sane: contains("do_syscall_64", "main.spin"), lesser: unwinding},
 		{row: "`profile --off-cpu`", args: []string{"profile", "--off-cpu", "--for", "1s", "--table"}, sane: contains("sleeping"), lesser: unwinding},

@@ -62,7 +62,7 @@ func (s *scene) limited(kib int, args []string) (out, errs []byte, err error) {
 		}
 		cmd := exec.Command(s.culprit, args...)
 		cmd.WaitDelay = time.Second
-		timer := time.AfterFunc(patience, func() {
+		timer := time.AfterFunc(commandTimeout, func() {
 			if cmd.Process != nil {
 				cmd.Process.Kill() //nolint:errcheck // its end is reported
 			}

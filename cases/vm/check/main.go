@@ -37,7 +37,7 @@ type check struct {
 	args   []string                    // of culprit; nil where run is set
 	run    func(*scene, *Result) error // in place of args
 	sane   func(b []byte) error        // looks at standard output; nil takes all of it
-	alone  bool                        // nothing may run beside it: maps of others count against its limit
+	alone  bool                        // runs first, with nothing beside it: for limits of memory, and for samples in time
 	lesser string                      // what a note says that an older kernel lacks; "" where nothing may be lacking
 }
 
@@ -51,8 +51,8 @@ type scene struct {
 // atOnce is how many commands run beside each other: most of their time they wait for the next interval.
 const atOnce = 3
 
-// patience is how long a command may take, on an emulated machine that is busy.
-const patience = 240 * time.Second
+// commandTimeout is how long a command may take on a busy emulated machine.
+const commandTimeout = 420 * time.Second
 
 func main() {
 	culprit := flag.String("culprit", "./culprit", "the program")
@@ -159,7 +159,7 @@ func (f *failure) Error() string {
 
 // ask runs a command of culprit.
 func (s *scene) ask(args ...string) (out, errs []byte, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	return run(exec.CommandContext(ctx, s.culprit, args...), args)
 }

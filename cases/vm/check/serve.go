@@ -40,7 +40,7 @@ func serve(s *scene, _ *Result) error {
 		if err != nil {
 			return fmt.Errorf("serve: %w: %s", err, said.String())
 		}
-	case <-time.After(patience):
+	case <-time.After(commandTimeout):
 		cmd.Process.Kill() //nolint:errcheck // it is reported
 		return errors.New("serve goes on")
 	}
@@ -53,7 +53,7 @@ func serve(s *scene, _ *Result) error {
 		sane func([]byte) error
 	}{
 		{"recorded tool", []string{"tcp", "--from", "-1h", "--dir", dir, "--json"}, contains(`"in_segments_per_s":`)},
-		{"recorded profile", []string{"profile", "--from", "-1h", "--to", "now", "--dir", dir, "--format", "folded"}, contains("do_syscall_64", "main.spin")},
+		{"recorded profile", recordedProfile(dir), spins},
 		{"traced statistic", []string{"stat", "syscall.count", "--from", "-1h", "--dir", dir, "--json"}, positiveValue},
 	} {
 		out, errs, err := s.ask(q.args...)
@@ -67,24 +67,42 @@ func serve(s *scene, _ *Result) error {
 	return nil
 }
 
-// askServer asks the running server what it has recorded, until it has some seconds and a diagnosis.
+// askServer queries the running server until it has recorded some seconds of each kind and a
+// diagnosis. It returns the last error when that takes longer than commandTimeout.
 func (s *scene) askServer(dir string) error {
 	var err error
 	added := false
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(500 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < commandTimeout; time.Sleep(500 * time.Millisecond) {
 		if !added {
 			_, _, err = s.ask("datasets", "add", "syscall.count by process", "--step", "1s", "--dir", dir)
 			added = err == nil
 			continue
 		}
-		if err = answered(dir); err == nil {
+		if err = answered(dir); err != nil {
+			continue
+		}
+		// An emulated machine takes seconds to read the unwind tables of the load.
+		var out []byte
+		if out, _, err = s.ask(recordedProfile(dir)...); err == nil {
+			err = spins(out)
+		}
+		if err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-// answered asks for CPU time, the recorded profile and the diagnosis. On a starved machine each comes late.
+// recordedProfile returns the arguments that print all recorded stacks of dir.
+func recordedProfile(dir string) []string {
+	return []string{"profile", "--from", "-1h", "--to", "now", "--dir", dir, "--format", "folded"}
+}
+
+// spins returns an error unless folded stacks contain system calls and the load's loop.
+func spins(folded []byte) error { return contains("do_syscall_64", "main.spin")(folded) }
+
+// answered returns nil once CPU time, samples, a traced statistic and a diagnosis are recorded. On a
+// starved machine each comes late.
 func answered(dir string) error {
 	for _, q := range []struct {
 		sentence string
@@ -97,6 +115,8 @@ func answered(dir string) error {
 	} {
 		var a struct {
 			Series []struct{ Values []*float64 }
+			Notes  json.RawMessage
+			Loss   json.RawMessage
 		}
 		if err := get(dir, "api/ask?"+url.Values{"q": {q.sentence}, "from": {"-20m"}, "to": {"now"}, "step": {"1000"}}.Encode(), &a); err != nil {
 			return err
@@ -113,7 +133,8 @@ func answered(dir string) error {
 			}
 		}
 		if known < q.seconds {
-			return fmt.Errorf("%s is above 0 in %d seconds", q.sentence, known)
+			return fmt.Errorf("%s is above 0 in %d seconds; notes %s, loss %s",
+				q.sentence, known, a.Notes, a.Loss)
 		}
 	}
 	var d map[string]any
