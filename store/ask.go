@@ -16,15 +16,15 @@ import (
 const maxValues = 8 << 20
 
 // maxWhole bounds the values of an answer with Query.Top before the largest rows alone are gathered: 28 MB.
-const maxWhole = 1 << 20
+const maxValuesBeforeTop = 1 << 20
 
 // limits are maxWhole and maxValues, but for tests.
-type limits struct{ whole, values int }
+type limits struct{ beforeTop, values int }
 
 var errTooLarge = errors.New("the answer would be too large: ask for fewer rows, a larger step or a shorter time")
 
 // worthFork is how many values segments must hold for a second goroutine to help.
-const worthFork = 10_000
+const minParallelValues = 10_000
 
 // Ask answers from what is held.
 func (s *Store) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
@@ -36,25 +36,25 @@ func (s *Store) Ask(ctx context.Context, q measure.Query) (*measure.Answer, erro
 }
 
 func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, err error) {
-	room, _ := s.rooms.Get().(*gatherRoom)
+	room, _ := s.buffers.Get().(*gatherBuffers)
 	if room == nil {
-		room = &gatherRoom{}
+		room = &gatherBuffers{}
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			a, err = nil, measure.Recovered("answering a query", p) // the room is in an unknown state: not used again
 			return
 		}
-		room.leave()
-		s.rooms.Put(room)
+		room.release()
+		s.buffers.Put(room)
 	}()
 	limit := s.limits.values
 	if q.Top > 0 {
-		limit = s.limits.whole
+		limit = s.limits.beforeTop
 	}
-	g, err := s.gathered(ctx, q, limit, room, nil)
+	g, err := s.gatherRows(ctx, q, limit, room, nil)
 	if q.Top > 0 && errors.Is(err, errTooLarge) {
-		g, err = s.largest(ctx, q, room)
+		g, err = s.gatherLargest(ctx, q, room)
 	}
 	if errors.Is(err, errTooLarge) && !errors.Is(err, measure.ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", err, measure.ErrTooLarge)
@@ -66,7 +66,7 @@ func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, er
 }
 
 // gathered gathers the rows of a query, at most limit values; with pick those that it picks.
-func (s *Store) gathered(ctx context.Context, q measure.Query, limit int, room *gatherRoom, pick *pick) (*gather, error) {
+func (s *Store) gatherRows(ctx context.Context, q measure.Query, limit int, room *gatherBuffers, pick *ranking) (*gather, error) {
 	j, err := s.prepare(q, limit, room, pick)
 	if err != nil {
 		return nil, err
@@ -90,19 +90,19 @@ type job struct {
 
 // prepare gathers what is in memory and pins the segments that are needed. With an error nothing is pinned.
 // The windows may change when the lock is released, so they are read under it.
-func (s *Store) prepare(q measure.Query, limit int, room *gatherRoom, pick *pick) (*job, error) {
+func (s *Store) prepare(q measure.Query, limit int, room *gatherBuffers, pick *ranking) (*job, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	g, over, err := s.begin(q, limit, room)
+	g, over, err := s.newGather(q, limit, room)
 	if err == nil && pick != nil {
-		err = g.only(pick)
+		err = g.useRanking(pick)
 	}
 	if err != nil {
 		return nil, err
 	}
 	j := &job{store: s, gather: g}
 	for _, p := range g.plan(over) {
-		for _, e := range g.set.needs(p) {
+		for _, e := range g.set.segmentsFor(p) {
 			j.needed, j.pieces = append(j.needed, e), append(j.pieces, p.over)
 		}
 	}
@@ -133,7 +133,7 @@ func (j *job) close() {
 func (j *job) read(ctx context.Context) (err error) {
 	s, g := j.store, j.gather
 	get := func(key, room []byte) ([]byte, error) { return s.disk.getFrom(j.snapshot, key, room) }
-	if len(j.needed) >= worthSeeking {
+	if len(j.needed) >= minSeekSegments {
 		j.seeker = &seeker{disk: s.disk, from: j.snapshot, at: map[byte]*pebble.Iterator{}}
 		get = j.seeker.get
 	}
@@ -144,15 +144,15 @@ func (j *job) read(ctx context.Context) (err error) {
 	for _, e := range j.needed {
 		values += e.samples
 	}
-	next := inTurn(read)
-	if values > worthFork {
-		laid := g.fork()
+	next := readInOrder(read)
+	if values > minParallelValues {
+		laid := g.foldInBackground()
 		defer func() {
 			if broken := laid(); broken != nil {
 				err = broken
 			}
 		}()
-		ahead, stop := readAhead(len(j.needed), read)
+		ahead, stop := readInBackground(len(j.needed), read)
 		defer stop()
 		next = ahead
 	}
@@ -173,15 +173,15 @@ func (j *job) read(ctx context.Context) (err error) {
 		if err := g.add(b, j.pieces[i]); err != nil {
 			return err
 		}
-		if b.free != nil {
-			b.free()
+		if b.release != nil {
+			b.release()
 		}
 	}
 	return nil
 }
 
 // inTurn opens one segment after the other.
-func inTurn(read func(i int, last *block) (*block, error)) func(i int) (*block, error) {
+func readInOrder(read func(i int, last *block) (*block, error)) func(i int) (*block, error) {
 	var last *block
 	return func(i int) (*block, error) {
 		b, err := read(i, last)
@@ -194,13 +194,13 @@ func inTurn(read func(i int, last *block) (*block, error)) func(i int) (*block, 
 
 // readAhead opens the first n segments in another goroutine, two or three before they are asked for, until stop,
 // which waits for it. A panic there is the error of the segment, a *measure.Fault.
-func readAhead(n int, read func(i int, last *block) (*block, error)) (next func(i int) (*block, error), stop func()) {
+func readInBackground(n int, read func(i int, last *block) (*block, error)) (next func(i int) (*block, error), stop func()) {
 	type opened struct {
 		b   *block
 		err error
 	}
 	blocks, done := make(chan opened, 2), make(chan struct{})
-	one := inTurn(read)
+	one := readInOrder(read)
 	open := func(i int) (o opened) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -208,8 +208,8 @@ func readAhead(n int, read func(i int, last *block) (*block, error)) (next func(
 			}
 		}()
 		b, err := one(i)
-		if err == nil && b.warm != nil {
-			b.warm()
+		if err == nil && b.preload != nil {
+			b.preload()
 		}
 		return opened{b, err}
 	}
@@ -236,7 +236,7 @@ func readAhead(n int, read func(i int, last *block) (*block, error)) (next func(
 }
 
 // begin finds the dataset and the grid of an answer. mu is held.
-func (s *Store) begin(q measure.Query, limit int, room *gatherRoom) (*gather, measure.Interval, error) {
+func (s *Store) newGather(q measure.Query, limit int, room *gatherBuffers) (*gather, measure.Interval, error) {
 	over := q.Over
 	if s.closed {
 		return nil, over, errClosed
@@ -252,7 +252,7 @@ func (s *Store) begin(q measure.Query, limit int, room *gatherRoom) (*gather, me
 		}
 		step = d.step()
 	}
-	held := s.held(d)
+	held := s.heldTime(d)
 	if over.Start == 0 {
 		over.Start = floor(held.Start, step)
 	}
@@ -260,7 +260,7 @@ func (s *Store) begin(q measure.Query, limit int, room *gatherRoom) (*gather, me
 		over.End = max(held.End, over.Start)
 	}
 	over.End = max(over.End, over.Start)
-	floors := s.floors(d)
+	floors := s.resolutionStarts(d)
 	if coarse := coarsest(floors, over); coarse > 0 && (step%coarse != 0 || floor(over.Start, coarse) != over.Start) {
 		step = (max(step, coarse) + coarse - 1) / coarse * coarse
 		over.Start = floor(over.Start, coarse)
@@ -276,7 +276,7 @@ func (s *Store) begin(q measure.Query, limit int, room *gatherRoom) (*gather, me
 }
 
 // floors gives where each resolution begins, ticks also in memory; far ahead where there is nothing.
-func (s *Store) floors(d *set) (out [3]measure.Time) {
+func (s *Store) resolutionStarts(d *set) (out [3]measure.Time) {
 	for r := range out {
 		out[r] = math.MaxInt64
 		if list := d.index[r]; len(list) > 0 {
@@ -349,7 +349,7 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 			others = append(others, d.desc.Query.String())
 			continue
 		}
-		held := s.held(d)
+		held := s.heldTime(d)
 		if q.Over.Start != 0 {
 			held.Start = max(held.Start, q.Over.Start)
 		}
@@ -388,7 +388,7 @@ func (s *Store) Held(id uint32) measure.Stored {
 	if d == nil {
 		return measure.Stored{}
 	}
-	h := measure.Stored{Over: s.held(d), Rows: d.rows}
+	h := measure.Stored{Over: s.heldTime(d), Rows: d.rows}
 	for r, list := range d.index {
 		for _, e := range list {
 			h.Disk += int64(e.bytes)

@@ -9,25 +9,25 @@ import (
 
 // builder makes segments of blocks: of a window's part, or of segments that become one. Its slices are used again.
 type builder struct {
-	codec *codec
-	pack  packer
-	wide  packer // of the columns of rollups
-	dense []float64
-	all   []float64
-	row   rolled
-	part  rolled
-	rolls [keptColumns][]float64 // of the rows of a group of a rollup
-	rings ringer
+	codec      *codec
+	packer     packer
+	rollPacker packer // of the columns of rollups
+	dense      []float64
+	all        []float64
+	row        rolled
+	part       rolled
+	rolls      [keptColumns][]float64 // of the rows of a group of a rollup
+	keySorter  keySorter
 
-	of   []*block // whose keyring is at hand; nil: none is
-	k    *keyring
-	from [][]source
-	ring uint64 // number of that keyring as a value of its own; 0: it has none yet
+	keysOf     []*block // whose keyring is at hand; nil: none is
+	keyTable   *keyTable
+	rowSources [][]source
+	keysID     uint64 // number of that keyring as a value of its own; 0: it has none yet
 
-	number func() uint64 // gives the next number, of segments and what they share
-	known  map[[sha256.Size]byte]uint64
-	hour   int64 // of which known is
-	plain  []byte
+	nextID    func() uint64 // gives the next number, of segments and what they share
+	sharedIDs map[[sha256.Size]byte]uint64
+	hour      int64 // of which known is
+	plain     []byte
 }
 
 // share gives the number of ticks or keys: of those that another segment of this hour has too, or of a new value, which is
@@ -38,10 +38,10 @@ func (w *builder) share(s *segment, kind byte, head, plain []byte) uint64 {
 	h.Write(head)
 	h.Write(plain)
 	sum := [sha256.Size]byte(h.Sum(nil))
-	id, ok := w.known[sum]
+	id, ok := w.sharedIDs[sum]
 	if !ok {
-		id = w.number()
-		w.known[sum] = id
+		id = w.nextID()
+		w.sharedIDs[sum] = id
 		value := w.codec.compress(head, plain)
 		s.shared = append(s.shared, pair{ownKey(kind, id), value})
 		s.bytes += uint64(len(value))
@@ -54,42 +54,42 @@ func (w *builder) share(s *segment, kind byte, head, plain []byte) uint64 {
 }
 
 // begin begins the work of an hour. What a value takes with it when it rots is bounded by that.
-func (w *builder) begin(at measure.Time) {
-	if slot := slotOf(at, hour); w.known == nil || slot != w.hour {
+func (w *builder) beginHour(at measure.Time) {
+	if slot := slotOf(at, hour); w.sharedIDs == nil || slot != w.hour {
 		w.forget()
 		w.hour = slot
 	}
 }
 
 // forget lets segments have nothing in common with those before.
-func (w *builder) forget() { w.known = map[[sha256.Size]byte]uint64{} }
+func (w *builder) forget() { w.sharedIDs = map[[sha256.Size]byte]uint64{} }
 
 // gone takes note of ticks and keys that are erased.
-func (w *builder) gone(ids map[uint64]bool) {
-	for sum, id := range w.known {
+func (w *builder) forgetShared(ids map[uint64]bool) {
+	for sum, id := range w.sharedIDs {
 		if ids[id] {
-			delete(w.known, sum)
+			delete(w.sharedIDs, sum)
 		}
 	}
 }
 
 // keys gives the keyring of blocks and where its rows are: the same as before for the same slice, for blocks are made into segments of
 // several resolutions. done lets go of it.
-func (w *builder) keys(stack []bool, blocks []*block) (*keyring, [][]source) {
-	if len(w.of) == 0 || len(w.of) != len(blocks) || &w.of[0] != &blocks[0] {
+func (w *builder) keys(stack []bool, blocks []*block) (*keyTable, [][]source) {
+	if len(w.keysOf) == 0 || len(w.keysOf) != len(blocks) || &w.keysOf[0] != &blocks[0] {
 		if len(blocks) == 1 && !slices.Contains(stack, true) {
-			w.k, w.from = w.rings.of(len(stack), blocks[0])
+			w.keyTable, w.rowSources = w.keySorter.sortKeys(len(stack), blocks[0])
 		} else {
-			w.k, w.from = ringOf(stack, blocks)
+			w.keyTable, w.rowSources = mergeKeys(stack, blocks)
 		}
-		w.of, w.ring = blocks, 0
+		w.keysOf, w.keysID = blocks, 0
 	}
-	return w.k, w.from
+	return w.keyTable, w.rowSources
 }
 
 func (w *builder) done() {
-	w.of, w.k, w.from = nil, nil, nil
-	w.rings.forget()
+	w.keysOf, w.keyTable, w.rowSources = nil, nil, nil
+	w.keySorter.forget()
 	if cap(w.plain) > 1<<18 { // few will need it
 		w.plain = nil
 	}
@@ -124,7 +124,7 @@ func (w *builder) build(d *set, resolution uint8, blocks []*block) (*segment, er
 }
 
 // making is a segment under way.
-type making struct {
+type segmentInProgress struct {
 	s    *segment
 	out  *block // its ticks or cells
 	unit measure.Span
@@ -136,9 +136,9 @@ type making struct {
 	n     int // rows of the group under way
 }
 
-func (w *builder) start(d *set, resolution uint8, blocks []*block) *making {
-	w.pack.codec, w.wide.codec = w.codec, w.codec
-	m := &making{s: &segment{entry: entry{set: d.desc.ID, resolution: resolution}}, out: &block{}, unit: d.step()}
+func (w *builder) start(d *set, resolution uint8, blocks []*block) *segmentInProgress {
+	w.packer.codec, w.rollPacker.codec = w.codec, w.codec
+	m := &segmentInProgress{s: &segment{entry: entry{set: d.desc.ID, resolution: resolution}}, out: &block{}, unit: d.step()}
 	w.keys(d.stack, blocks)
 	if resolution == inTicks {
 		m.into = joinTicks(m.out, blocks)
@@ -162,22 +162,22 @@ func (w *builder) start(d *set, resolution uint8, blocks []*block) *making {
 	return m
 }
 
-func (w *builder) finish(m *making) *segment {
+func (w *builder) finish(m *segmentInProgress) *segment {
 	s := m.s
-	s.rows, s.groups, s.ticks = uint32(w.k.rows), uint32(len(s.packed)), uint32(len(m.out.ticks)+len(m.out.cells))
+	s.rows, s.groups, s.ticks = uint32(w.keyTable.rows), uint32(len(s.packed)), uint32(len(m.out.ticks)+len(m.out.cells))
 	s.over = m.out.over(m.unit)
-	if s.version = segmentVersion; !s.lone() {
+	if s.version = segmentVersion; !s.headerless() {
 		s.head = s.header(m.rows)
 	}
 	s.bytes = uint64(len(s.head))
 	w.plain = appendClock(w.plain[:0], m.unit, m.out)
 	clock := w.share(s, kindClock, clockHead(s.resolution), w.plain)
-	if w.ring == 0 {
-		w.plain = w.k.append(w.plain[:0])
-		w.ring = w.share(s, kindKeys, keysHead(), w.plain)
+	if w.keysID == 0 {
+		w.plain = w.keyTable.append(w.plain[:0])
+		w.keysID = w.share(s, kindKeys, keysHead(), w.plain)
 	}
-	s.id = w.number()
-	s.clock, s.keys = uint32(s.id-clock), uint32(s.id-w.ring)
+	s.id = w.nextID()
+	s.clock, s.keys = uint32(s.id-clock), uint32(s.id-w.keysID)
 	for _, g := range s.packed {
 		s.bytes += uint64(len(g))
 	}
@@ -211,11 +211,11 @@ func (w *builder) window(d *set, blocks []*block) (both []*segment, err error) {
 			return nil, err
 		}
 		present, packed := 0, false
-		if b.stays != nil {
-			present, packed = w.pack.stays(b.stays(int(sources[0].row)), len(b.ticks))
+		if b.runsOf != nil {
+			present, packed = w.packer.packRuns(b.runsOf(int(sources[0].row)), len(b.ticks))
 		}
 		if !packed {
-			present = w.pack.row(w.all)
+			present = w.packer.packRow(w.all)
 		}
 		w.packed(ticks, present)
 		if minutes != nil {
@@ -303,8 +303,8 @@ func joinCells(out *block, blocks []*block, span measure.Span) [][]int32 {
 			o.at = c.at
 			o.elapsed += c.elapsed
 			o.ticks += c.ticks
-			o.gone.span += c.gone.span
-			o.gone.ticks += c.gone.ticks
+			o.partial.span += c.partial.span
+			o.partial.ticks += c.partial.ticks
 		}
 		for _, p := range place[i] {
 			to := int32(-1)
@@ -330,7 +330,7 @@ func joinCells(out *block, blocks []*block, span measure.Span) [][]int32 {
 // not look go to the nearest cell.
 func (b *block) takeNotes(from *block, into []int32, near bool) {
 	at := map[int32]int{} // note -> its newest run
-	for _, r := range from.runs {
+	for _, r := range from.noteRuns {
 		note := int32(slices.Index(b.notes, from.notes[r.note]))
 		if note < 0 {
 			note = int32(len(b.notes))
@@ -346,12 +346,12 @@ func (b *block) takeNotes(from *block, into []int32, near bool) {
 					continue
 				}
 			}
-			if k, ok := at[note]; ok && (b.runs[k].last == to || b.runs[k].last+1 == to) {
-				b.runs[k].last = to
+			if k, ok := at[note]; ok && (b.noteRuns[k].last == to || b.noteRuns[k].last+1 == to) {
+				b.noteRuns[k].last = to
 				continue
 			}
-			at[note] = len(b.runs)
-			b.runs = append(b.runs, noteRun{note, to, to})
+			at[note] = len(b.noteRuns)
+			b.noteRuns = append(b.noteRuns, noteRun{note, to, to})
 		}
 	}
 }
@@ -378,9 +378,9 @@ func (b *block) addLoss(tick int32, l measure.Loss) {
 	b.loss = append(b.loss, tickLoss{tick, l})
 }
 
-func (w *builder) columns(m *making, blocks []*block) error {
+func (w *builder) columns(m *segmentInProgress, blocks []*block) error {
 	w.all = slices.Grow(w.all[:0], len(m.out.ticks))[:len(m.out.ticks)]
-	for _, sources := range w.from {
+	for _, sources := range w.rowSources {
 		fillWith(w.all, absent())
 		for _, src := range sources {
 			b, to := blocks[src.block], m.into[src.block]
@@ -399,28 +399,28 @@ func (w *builder) columns(m *making, blocks []*block) error {
 }
 
 // column takes the row that is laid on all ticks.
-func (w *builder) column(m *making) {
-	w.packed(m, w.pack.row(w.all))
+func (w *builder) column(m *segmentInProgress) {
+	w.packed(m, w.packer.packRow(w.all))
 }
 
 // packed counts a row that was packed, which so many ticks have.
-func (w *builder) packed(m *making, present int) {
+func (w *builder) packed(m *segmentInProgress, present int) {
 	m.s.samples += uint64(present)
-	if w.pack.rows >= groupRows || w.pack.size >= groupBytes {
+	if w.packer.rows >= groupRows || w.packer.size >= groupBytes {
 		w.endColumns(m)
 	}
 }
 
-func (w *builder) endColumns(m *making) {
-	if w.pack.rows > 0 {
-		m.rows = append(m.rows, w.pack.rows)
-		m.s.packed = append(m.s.packed, slices.Clone(w.pack.take()))
+func (w *builder) endColumns(m *segmentInProgress) {
+	if w.packer.rows > 0 {
+		m.rows = append(m.rows, w.packer.rows)
+		m.s.packed = append(m.s.packed, slices.Clone(w.packer.finish()))
 	}
 }
 
-func (w *builder) rollups(m *making, d *set, blocks []*block) error {
+func (w *builder) rollups(m *segmentInProgress, d *set, blocks []*block) error {
 	cells := m.out.cells
-	for _, sources := range w.from {
+	for _, sources := range w.rowSources {
 		w.row.reset(len(cells))
 		for _, src := range sources {
 			b := blocks[src.block]
@@ -445,38 +445,38 @@ func (w *builder) rollups(m *making, d *set, blocks []*block) error {
 }
 
 // roll takes the row that is rolled up.
-func (w *builder) roll(m *making) {
+func (w *builder) roll(m *segmentInProgress) {
 	for _, v := range w.row.columns[rollSum] {
 		m.s.samples += uint64(b2i(v == v))
 	}
-	w.row.keep(&w.rolls, m.kind, m.out.cells)
+	w.row.appendTo(&w.rolls, m.kind, m.out.cells)
 	if m.n++; m.n >= rollRows || m.n*len(m.out.cells) >= rollValues {
 		w.endRolls(m)
 	}
 }
 
-func (w *builder) endRolls(m *making) {
+func (w *builder) endRolls(m *segmentInProgress) {
 	if m.n == 0 {
 		return
 	}
 	for k, all := range w.rolls {
-		w.wide.row(all)
+		w.rollPacker.packRow(all)
 		w.rolls[k] = all[:0]
 	}
 	m.rows = append(m.rows, m.n)
-	m.s.packed = append(m.s.packed, slices.Clone(w.wide.take()))
+	m.s.packed = append(m.s.packed, slices.Clone(w.rollPacker.finish()))
 	m.n = 0
 }
 
 // distributions joins those of a row that fall into one cell.
-func (w *builder) distributions(m *making, blocks []*block, ticks bool) error {
+func (w *builder) distributions(m *segmentInProgress, blocks []*block, ticks bool) error {
 	g, s := distGroup{}, m.s
 	flush := func() {
 		m.rows = append(m.rows, g.rows)
 		s.packed = append(s.packed, w.codec.compress(nil, g.b))
 		g = distGroup{}
 	}
-	for _, sources := range w.from {
+	for _, sources := range w.rowSources {
 		var entries []distEntry
 		cells := map[int32]*measure.Dist{}
 		for _, src := range sources {

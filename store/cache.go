@@ -12,20 +12,20 @@ import (
 // hundreds, and would unpack all of it. A segment is kept when it was asked for cacheFrom times, and dropped when nobody asked for
 // it within cacheIdle. Its lock is taken last.
 type cache struct {
-	mu    sync.Mutex // guards all below
-	kept  map[uint64]*unpacked
-	asked map[uint64]int // of segments that are not kept: how often, since age was last called
-	bytes int
-	turn  uint64      // counts the questions
-	aged  uint64      // turn at which age was last called
-	next  *time.Timer // calls age; nil: nothing is there that could age
+	mu      sync.Mutex // guards all below
+	kept    map[uint64]*unpacked
+	asked   map[uint64]int // of segments that are not kept: how often, since age was last called
+	bytes   int
+	queries uint64      // counts the questions
+	agedAt  uint64      // turn at which age was last called
+	next    *time.Timer // calls age; nil: nothing is there that could age
 }
 
 // unpacked is a segment that is unpacked. Only turn changes.
 type unpacked struct {
-	block block
-	bytes int
-	turn  uint64 // of the newest question
+	block  block
+	bytes  int
+	usedAt uint64 // of the newest question
 }
 
 const (
@@ -34,7 +34,7 @@ const (
 	cacheIdle  = 15 * time.Second // after twice this at the latest, what nobody asks for is dropped
 	// cacheFrom is how often a segment is asked for until it is kept. A diagnosis just after a window has become segments asks for
 	// each once or twice, and never again.
-	cacheFrom = 3
+	cacheAfter = 3
 )
 
 // read opens a segment to be asked about a time.
@@ -44,13 +44,13 @@ func (c *cache) read(codec *codec, e entry, get getter, d *set, over measure.Int
 		return e.read(codec, get, d, last)
 	}
 	c.mu.Lock()
-	c.turn++
+	c.queries++
 	u := c.kept[e.id]
 	often := 0
 	if u != nil {
-		u.turn = c.turn
+		u.usedAt = c.queries
 	} else {
-		often = c.ask(e.id)
+		often = c.countQuery(e.id)
 	}
 	c.mu.Unlock()
 	if u != nil {
@@ -58,13 +58,13 @@ func (c *cache) read(codec *codec, e entry, get getter, d *set, over measure.Int
 		return &b, nil
 	}
 	b, err := e.read(codec, get, d, last)
-	if err != nil || often < cacheFrom {
+	if err != nil || often < cacheAfter {
 		return b, err
 	}
 	if u = unpack(b); u != nil {
 		c.put(e.id, u)
-		if b.free != nil {
-			b.free()
+		if b.release != nil {
+			b.release()
 		}
 		b := u.block
 		return &b, nil
@@ -73,19 +73,19 @@ func (c *cache) read(codec *codec, e entry, get getter, d *set, over measure.Int
 }
 
 // ask counts a question about a segment that is not kept, and gives how many there were. mu is held.
-func (c *cache) ask(id uint64) int {
+func (c *cache) countQuery(id uint64) int {
 	if c.asked == nil {
 		c.asked = map[uint64]int{}
 	}
 	c.asked[id]++
-	c.wait()
+	c.scheduleEviction()
 	return c.asked[id]
 }
 
 // wait has age called after a while. mu is held.
-func (c *cache) wait() {
+func (c *cache) scheduleEviction() {
 	if c.next == nil {
-		c.next = time.AfterFunc(cacheIdle, c.age)
+		c.next = time.AfterFunc(cacheIdle, c.evictIdle)
 	}
 }
 
@@ -122,9 +122,9 @@ func unpack(b *block) *unpacked {
 		}
 	}
 	u := &unpacked{block: *b, bytes: bytes + 10*cap(all.values)}
-	u.block.warm, u.block.fold, u.block.free, u.block.room = nil, nil, nil, nil
+	u.block.preload, u.block.fold, u.block.release, u.block.clockBuffers = nil, nil, nil, nil
 	u.block.alive = func(i, from, to int) bool { return rows[i].alive(from, to) }
-	u.block.stays = func(i int) *runs { return &rows[i] }
+	u.block.runsOf = func(i int) *runs { return &rows[i] }
 	u.block.column = func(i, from, to int, out []float64) error {
 		rows[i].dense(from, to, out)
 		return nil
@@ -142,15 +142,15 @@ func (c *cache) put(id uint64, u *unpacked) {
 	if c.kept[id] != nil {
 		return // another question was faster
 	}
-	u.turn = c.turn
+	u.usedAt = c.queries
 	c.kept[id] = u
 	delete(c.asked, id)
-	c.wait()
+	c.scheduleEviction()
 	c.bytes += u.bytes
 	for c.bytes > cacheBytes {
 		oldest := id
 		for k, o := range c.kept {
-			if o.turn < c.kept[oldest].turn {
+			if o.usedAt < c.kept[oldest].usedAt {
 				oldest = k
 			}
 		}
@@ -164,18 +164,18 @@ func (c *cache) drop(id uint64) {
 }
 
 // age lets go of what was not asked for since it was called before, and has itself called again while anything is left.
-func (c *cache) age() {
+func (c *cache) evictIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next, c.asked = nil, nil
 	for id, u := range c.kept {
-		if u.turn <= c.aged {
+		if u.usedAt <= c.agedAt {
 			c.drop(id)
 		}
 	}
-	c.aged = c.turn
+	c.agedAt = c.queries
 	if len(c.kept) > 0 {
-		c.wait()
+		c.scheduleEviction()
 	}
 }
 

@@ -44,8 +44,8 @@ type packer struct {
 }
 
 // stays is row for a column of which it is known from when on it has which value; false when its values do not stay for long.
-func (g *packer) stays(c *runs, ticks int) (present int, ok bool) {
-	if n := len(c.starts); n == 0 || c.starts[0] != 0 || !fewRuns(n, ticks) {
+func (g *packer) packRuns(c *runs, ticks int) (present int, ok bool) {
+	if n := len(c.starts); n == 0 || c.starts[0] != 0 || !worthRuns(n, ticks) {
 		return 0, false
 	}
 	for _, v := range c.values {
@@ -87,12 +87,12 @@ func (g *packer) stays(c *runs, ticks int) (present int, ok bool) {
 			}
 		}
 	}
-	g.end(h)
+	g.endRow(h)
 	return ticks, true
 }
 
 // row appends a column. It gives how many ticks have the row.
-func (g *packer) row(values []float64) (present int) {
+func (g *packer) packRow(values []float64) (present int) {
 	h := append(g.head[:0], 0)
 	sum := 0.0
 	for _, v := range values {
@@ -138,12 +138,12 @@ func (g *packer) row(values []float64) (present int) {
 	default:
 		h = g.values(h, known, runs)
 	}
-	g.end(h)
+	g.endRow(h)
 	return len(values) - gaps
 }
 
 // end ends a column, of which this is the head.
-func (g *packer) end(h []byte) {
+func (g *packer) endRow(h []byte) {
 	g.head = h
 	before := len(g.heads)
 	g.heads = appendUvarint(g.heads, uint64(len(h)))
@@ -155,7 +155,7 @@ func (g *packer) end(h []byte) {
 // runsOf counts the runs of values that are the same; of more than are few, some more than those.
 func runsOf(v []float64) int {
 	runs := b2i(len(v) > 0)
-	for from := 1; from < len(v) && fewRuns(runs, len(v)); from += 16 {
+	for from := 1; from < len(v) && worthRuns(runs, len(v)); from += 16 {
 		for i := from; i < min(from+16, len(v)); i++ {
 			runs += b2i(math.Float64bits(v[i]) != math.Float64bits(v[i-1]))
 		}
@@ -164,7 +164,7 @@ func runsOf(v []float64) int {
 }
 
 // fewRuns says whether so many runs are kept as such.
-func fewRuns(runs, values int) bool { return runs*5 <= values*2 || runs == 1 }
+func worthRuns(runs, values int) bool { return runs*5 <= values*2 || runs == 1 }
 
 // appendRuns writes how many values in a line do not satisfy, do, do not ... until the end.
 func appendRuns(h []byte, values []float64, yes func(float64) bool) []byte {
@@ -184,7 +184,7 @@ func appendRuns(h []byte, values []float64, yes func(float64) bool) []byte {
 
 func (g *packer) values(h []byte, known []float64, runs int) []byte {
 	scale, whole := g.asWhole(known)
-	few := fewRuns(runs, len(known))
+	few := worthRuns(runs, len(known))
 	if !whole {
 		if few {
 			h[0] |= modeSteps
@@ -329,7 +329,7 @@ func gcd(a, b uint64) uint64 {
 }
 
 // take gives the bytes of the group, which stay until the next, and begins anew.
-func (g *packer) take() []byte {
+func (g *packer) finish() []byte {
 	b := appendUvarint(g.out[:0], uint64(g.rows))
 	b = g.stream(b, g.heads)
 	for k := range g.planes {
@@ -372,16 +372,16 @@ func readStream(c *codec, r *reader, room *[]byte) []byte {
 
 // group is a group that is open for reading.
 type group struct {
-	heads  []rowHead
-	planes [8][]byte
-	value  []byte    // what it was read from, which it keeps
-	room   [9][]byte // for what was packed
+	heads         []rowHead
+	planes        [8][]byte
+	value         []byte    // what it was read from, which it keeps
+	streamBuffers [9][]byte // for what was packed
 
 	// Room for one row.
-	words    []uint64
-	stays    []int32
-	numbers  []int64
-	floating []float64
+	words      []uint64
+	runLengths []int32
+	numbers    []int64
+	floating   []float64
 }
 
 // rowHead is what is known of a row before its values are unpacked.
@@ -403,19 +403,19 @@ type rowHead struct {
 func (g *group) open(c *codec, b []byte, long func(before []rowHead) int) error {
 	r := &reader{b: b}
 	rows := r.uvarint()
-	heads := &reader{b: readStream(c, r, &g.room[8])}
+	heads := &reader{b: readStream(c, r, &g.streamBuffers[8])}
 	for k := range g.planes {
-		g.planes[k] = readStream(c, r, &g.room[k])
+		g.planes[k] = readStream(c, r, &g.streamBuffers[k])
 	}
 	if r.err != nil || rows > uint64(len(heads.b)) {
-		return errBroken
+		return errCorrupt
 	}
 	g.heads = slices.Grow(g.heads[:0], int(rows))
 	var offset [8]int32
 	for range rows {
 		h := rowHead{}
 		if !h.open(&reader{b: heads.bytes(heads.uvarint())}, long(g.heads)) || heads.err != nil {
-			return errBroken
+			return errCorrupt
 		}
 		h.offset = offset
 		stored := h.n
@@ -425,7 +425,7 @@ func (g *group) open(c *codec, b []byte, long func(before []rowHead) int) error 
 		for k := range h.width {
 			offset[k] += int32(stored)
 			if int(offset[k]) > len(g.planes[k]) {
-				return errBroken
+				return errCorrupt
 			}
 		}
 		g.heads = append(g.heads, h)
@@ -572,10 +572,10 @@ func (g *group) lengths(h *rowHead, r *reader) ([]int32, []int64, bool) {
 	if runs < 1 || runs > left || runs > uint64(len(r.b))+1 {
 		return nil, nil, false
 	}
-	if uint64(cap(g.stays)) < runs {
-		g.stays, g.numbers = make([]int32, 2*runs), make([]int64, 2*runs)
+	if uint64(cap(g.runLengths)) < runs {
+		g.runLengths, g.numbers = make([]int32, 2*runs), make([]int64, 2*runs)
 	}
-	lengths, numbers := g.stays[:runs], g.numbers[:runs]
+	lengths, numbers := g.runLengths[:runs], g.numbers[:runs]
 	b := r.b
 	for i := range lengths[1:] {
 		var n uint64

@@ -15,29 +15,29 @@ type codec struct {
 	dec  *zstd.Decoder
 	err  error
 
-	groups sync.Pool // of *group, to be used again
-	clocks sync.Pool // of *clockRoom
+	groupPool sync.Pool // of *group, to be used again
+	clockPool sync.Pool // of *clockRoom
 }
 
 // group gives room for a group.
 func (c *codec) group() *group {
-	if g, ok := c.groups.Get().(*group); ok {
+	if g, ok := c.groupPool.Get().(*group); ok {
 		return g
 	}
 	return &group{}
 }
 
 // clockRoom is room for the ticks of a segment.
-type clockRoom struct {
+type clockBuffers struct {
 	value, plain []byte
 	ticks        []tick
 }
 
-func (c *codec) clock() *clockRoom {
-	if r, ok := c.clocks.Get().(*clockRoom); ok {
+func (c *codec) clockBuffers() *clockBuffers {
+	if r, ok := c.clockPool.Get().(*clockBuffers); ok {
 		return r
 	}
-	return &clockRoom{}
+	return &clockBuffers{}
 }
 
 func (c *codec) open() {
@@ -67,21 +67,21 @@ func (c *codec) decompress(out, packed []byte, limit uint64) ([]byte, error) {
 	}
 	if n > limit || n > 4096*uint64(len(packed)+16) {
 		// zstd's best is far from it on what is kept here; a wrong length must not take memory.
-		return nil, fmt.Errorf("%d bytes that unfold to %d: %w", len(packed), n, errBroken)
+		return nil, fmt.Errorf("%d bytes that unfold to %d: %w", len(packed), n, errCorrupt)
 	}
 	if uint64(cap(out)) < n {
 		out = make([]byte, 0, n)
 	}
 	var h zstd.Header
 	if err := h.Decode(r.b); err != nil || h.HasFCS && h.FrameContentSize != n {
-		return nil, errBroken
+		return nil, errCorrupt
 	}
 	plain, err := c.dec.DecodeAll(r.b, out[:0])
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBroken, err)
+		return nil, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
 	if uint64(len(plain)) != n {
-		return nil, errBroken
+		return nil, errCorrupt
 	}
 	return plain, nil
 }

@@ -12,7 +12,7 @@ import (
 // keyring is the keys of a segment: for each field its words in order, and for each row a place in each of these lists. Rows are in
 // the order of their places, so that like things lie together. A field of stacks has nodes in place of words: in the order in which
 // a walk from the roots meets them, which is the order of the stacks themselves.
-type keyring struct {
+type keyTable struct {
 	fields []fieldWords
 	frames []string // symbols and modules of the nodes
 	rows   int
@@ -59,7 +59,7 @@ type source struct {
 
 // ringer makes the keyring of one block. All parts of a window share its words, so their order is found once; the slices are used again, by
 // the next call.
-type ringer struct {
+type keySorter struct {
 	texts   []string // whose order is known
 	rank    []uint32 // of each of them: its place in the order
 	places  []uint32 // of each of them: 1 + its place among the words of the field at hand
@@ -68,23 +68,23 @@ type ringer struct {
 	rows    []int32
 	sources []source
 	from    [][]source
-	ring    keyring
+	table   keyTable
 }
 
 // forget lets go of what belongs to others, and of memory that few will need.
-func (r *ringer) forget() {
+func (r *keySorter) forget() {
 	const many = 1 << 16
 	r.texts = nil
-	for j := range r.ring.fields {
-		clear(r.ring.fields[j].words)
+	for j := range r.table.fields {
+		clear(r.table.fields[j].words)
 	}
 	if cap(r.flat) > many || cap(r.rank) > many {
-		*r = ringer{}
+		*r = keySorter{}
 	}
 }
 
 // order finds the order of some words.
-func (r *ringer) order(texts []string) {
+func (r *keySorter) order(texts []string) {
 	if len(texts) == len(r.texts) && (len(texts) == 0 || &texts[0] == &r.texts[0]) {
 		return
 	}
@@ -106,9 +106,9 @@ func (r *ringer) order(texts []string) {
 }
 
 // of is ringOf for one block without stacks.
-func (r *ringer) of(width int, b *block) (k *keyring, from [][]source) {
+func (r *keySorter) sortKeys(width int, b *block) (k *keyTable, from [][]source) {
 	r.order(b.texts)
-	k = &r.ring
+	k = &r.table
 	k.fields = slices.Grow(k.fields[:0], width)[:width]
 	r.flat = slices.Grow(r.flat[:0], b.rows*width)[:b.rows*width]
 	for j := range width {
@@ -157,9 +157,9 @@ func (r *ringer) of(width int, b *block) (k *keyring, from [][]source) {
 }
 
 // ringOf makes the keyring of the rows of some blocks, and for each of its rows the rows of the blocks that have this key.
-func ringOf(stack []bool, blocks []*block) (k *keyring, from [][]source) {
+func mergeKeys(stack []bool, blocks []*block) (k *keyTable, from [][]source) {
 	width := len(stack)
-	k = &keyring{fields: make([]fieldWords, width)}
+	k = &keyTable{fields: make([]fieldWords, width)}
 	places := make([][]placeMap, len(blocks)) // of each block, of each field, of each word or node
 	for i := range places {
 		places[i] = make([]placeMap, width)
@@ -349,7 +349,7 @@ func mergeStacks(blocks []*block, frames wordMap, place func(block, n int, place
 //	  u8 1: nodes: uvarint count, { uvarint distance to the parent's place, 0 at a root; uvarint symbol, module, offset }
 //	  u8 0: words
 //	  { varint place - the place of the row before }
-func (k *keyring) append(b []byte) []byte {
+func (k *keyTable) append(b []byte) []byte {
 	b = appendUvarint(b, uint64(k.rows))
 	b = appendUvarint(b, uint64(len(k.fields)))
 	b = appendWords(b, k.frames)

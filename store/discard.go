@@ -24,21 +24,21 @@ func (s *Store) Discard(id uint32, over measure.Interval) error {
 		s.mu.Unlock()
 		return errReadOnly
 	}
-	if s.now != nil && s.now.parts[id] != nil {
-		s.past, s.now = append(slices.Clip(s.past), s.now), nil
+	if s.window != nil && s.window.parts[id] != nil {
+		s.closedWindows, s.window = append(slices.Clip(s.closedWindows), s.window), nil
 	}
 	s.mu.Unlock()
-	if err := s.do(func() error { return s.discard(d, over) }); err != nil {
+	if err := s.runInCompactor(func() error { return s.discard(d, over) }); err != nil {
 		return fmt.Errorf("discard of dataset %d: %w", id, err)
 	}
 	return nil
 }
 
 // do has the clerk do something when all that is closed is on disk, and waits for it.
-func (s *Store) do(what func() error) error {
+func (s *Store) runInCompactor(what func() error) error {
 	done := make(chan error, 1)
 	job := func() {
-		err := s.disk.alive()
+		err := s.disk.writeError()
 		if err == nil {
 			err = what()
 		}
@@ -52,7 +52,7 @@ func (s *Store) do(what func() error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-s.clerked:
+	case <-s.compactorDone:
 		return errClosed
 	}
 }
@@ -90,7 +90,7 @@ func (s *Store) discard(d *set, over measure.Interval) error {
 			if err != nil {
 				continue // it can't be read, so nothing is lost that was there
 			}
-			b = b.only(func(at measure.Time) bool {
+			b = b.filter(func(at measure.Time) bool {
 				gone := at > over.Start && at.Add(-span) < over.End
 				if resolution == inTicks {
 					gone = at > over.Start && at <= over.End
@@ -116,7 +116,7 @@ func (s *Store) discard(d *set, over measure.Interval) error {
 			if e.joins && slotOf(e.over.Start+1, hour) == slot {
 				b, err := e.read(&s.codec, s.disk.fetch, d, nil)
 				if err == nil {
-					blocks, of = append(blocks, b.only(inside)), e
+					blocks, of = append(blocks, b.filter(inside)), e
 				}
 			}
 		}
@@ -125,11 +125,11 @@ func (s *Store) discard(d *set, over measure.Interval) error {
 			return err
 		}
 	}
-	if err := s.put(segs); err != nil {
+	if err := s.writeSegments(segs); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	d.without(old)
+	d.remove(old)
 	for _, e := range fresh {
 		d.insert(e)
 	}
@@ -141,7 +141,7 @@ func (s *Store) discard(d *set, over measure.Interval) error {
 }
 
 // only gives the block with the ticks or cells that are wanted.
-func (b *block) only(wanted func(at measure.Time) bool) *block {
+func (b *block) filter(wanted func(at measure.Time) bool) *block {
 	out := &block{texts: b.texts, stacks: b.stacks, keys: b.keys, rows: b.rows}
 	n := len(b.ticks) + len(b.cells)
 	var from []int
@@ -217,22 +217,22 @@ func (s *Store) Drop(id uint32) error {
 		s.mu.Unlock()
 		return errReadOnly
 	}
-	if s.now != nil {
-		if p := s.now.parts[id]; p != nil {
-			delete(s.now.parts, id)
-			s.now.order = slices.DeleteFunc(s.now.order, func(o *part) bool { return o == p })
+	if s.window != nil {
+		if p := s.window.parts[id]; p != nil {
+			delete(s.window.parts, id)
+			s.window.order = slices.DeleteFunc(s.window.order, func(o *part) bool { return o == p })
 		}
 	}
 	delete(s.sets, id)
 	s.ofStat[d.desc.Query.Stat] = slices.DeleteFunc(s.ofStat[d.desc.Query.Stat], func(o *set) bool { return o == d })
-	next := s.next
+	next := s.nextDataset
 	s.mu.Unlock()
-	err := s.do(func() error {
+	err := s.runInCompactor(func() error {
 		if err := s.disk.save([]pair{{metaKey("next"), binary.BigEndian.AppendUint32(nil, next)}}); err != nil {
 			return err
 		}
 		old := slices.Concat(d.index[:]...)
-		return s.disk.forget(id, old, s.unused(old))
+		return s.disk.deleteDataset(id, old, s.unusedShared(old))
 	})
 	if err != nil {
 		return fmt.Errorf("drop dataset %d: %w", id, err)
@@ -241,7 +241,7 @@ func (s *Store) Drop(id uint32) error {
 }
 
 // forget deletes a dataset's description and segments, and other keys.
-func (d *disk) forget(id uint32, old []entry, others [][]byte) error {
+func (d *disk) deleteDataset(id uint32, old []entry, others [][]byte) error {
 	return d.guard(func() error {
 		b := d.pebble().NewBatch()
 		defer b.Close()
@@ -253,7 +253,7 @@ func (d *disk) forget(id uint32, old []entry, others [][]byte) error {
 			}
 		}
 		for i := range old {
-			err = errors.Join(err, old[i].eraseGroups(b))
+			err = errors.Join(err, old[i].deleteGroups(b))
 		}
 		for _, k := range others {
 			err = errors.Join(err, b.Delete(k, nil))

@@ -3,12 +3,12 @@ package store
 import "math"
 
 // layer takes a row of a segment to the cells without laying it on ticks before: of each stretch of ticks it keeps what the cell wants to know.
-type layer struct {
-	stretches []stretch
-	weights   []float64 // of each tick: what an amount is divided by to be a rate; nil: values are states
-	light     []float64 // of each stretch: the least of its weights
-	heavy     []float64 // and the most
-	steady    bool      // they are the same in each stretch, or there are none
+type cellFolder struct {
+	stretches    []stretch
+	weights      []float64 // of each tick: what an amount is divided by to be a rate; nil: values are states
+	leastWeight  []float64 // of each stretch: the least of its weights
+	mostWeight   []float64 // and the most
+	equalWeights bool      // they are the same in each stretch, or there are none
 
 	// Of the row at hand, of each stretch.
 	n                []uint32 // values
@@ -16,17 +16,17 @@ type layer struct {
 }
 
 // plan begins with the ticks of a block.
-func (f *layer) plan(stretches []stretch, weights []float64) {
-	f.stretches, f.weights, f.steady = stretches, weights, true
-	f.light, f.heavy = f.light[:0], f.heavy[:0]
+func (f *cellFolder) plan(stretches []stretch, weights []float64) {
+	f.stretches, f.weights, f.equalWeights = stretches, weights, true
+	f.leastWeight, f.mostWeight = f.leastWeight[:0], f.mostWeight[:0]
 	if weights != nil {
 		for _, st := range stretches {
 			light, heavy := weights[st.from], weights[st.from]
 			for _, w := range weights[st.from+1 : st.to] {
 				light, heavy = min(light, w), max(heavy, w)
 			}
-			f.light, f.heavy = append(f.light, light), append(f.heavy, heavy)
-			f.steady = f.steady && light == heavy
+			f.leastWeight, f.mostWeight = append(f.leastWeight, light), append(f.mostWeight, heavy)
+			f.equalWeights = f.equalWeights && light == heavy
 		}
 	}
 	if n := len(stretches); cap(f.n) < n {
@@ -39,19 +39,19 @@ func (f *layer) plan(stretches []stretch, weights []float64) {
 }
 
 // same takes a row that has one value in all ticks.
-func (f *layer) same(v float64) {
+func (f *cellFolder) foldConstant(v float64) {
 	for k, st := range f.stretches {
 		n := st.to - st.from
 		f.n[k], f.sum[k], f.least[k], f.most[k] = uint32(n), v*float64(n), v, v
 		if f.weights != nil {
-			a, b := v/f.light[k], v/f.heavy[k]
+			a, b := v/f.leastWeight[k], v/f.mostWeight[k]
 			f.least[k], f.most[k] = min(a, b), max(a, b)
 		}
 	}
 }
 
 // floats takes a row that has a value in each tick.
-func (f *layer) floats(v []float64) {
+func (f *cellFolder) foldFloats(v []float64) {
 	for k, st := range f.stretches {
 		f.n[k] = uint32(st.to - st.from)
 		if f.weights != nil {
@@ -63,7 +63,7 @@ func (f *layer) floats(v []float64) {
 }
 
 // pieces takes the known values of a row that only some ticks have: runs are those of rowHead.present, of so many ticks.
-func (f *layer) pieces(runs []byte, ticks int, known []float64) {
+func (f *cellFolder) foldSparse(runs []byte, ticks int, known []float64) {
 	clear(f.n)
 	r := reader{b: runs}
 	count := int(r.uvarint())
@@ -88,7 +88,7 @@ func (f *layer) pieces(runs []byte, ticks int, known []float64) {
 }
 
 // piece takes values of ticks in a line that lie in one stretch.
-func (f *layer) piece(k, from int, v []float64) {
+func (f *cellFolder) piece(k, from int, v []float64) {
 	var sum, least, most float64
 	if f.weights != nil {
 		sum, least, most = extentRates(v, f.weights[from:from+len(v)])
@@ -103,7 +103,7 @@ func (f *layer) piece(k, from int, v []float64) {
 }
 
 // sure bounds whole numbers of which as many as a segment has ticks can be added without loss.
-const sure = 1 << 42
+const maxExactInt = 1 << 42
 
 // numbers are whole numbers that stand for (base + number * by) / scale.
 type numbers struct {
@@ -126,11 +126,11 @@ func (n *numbers) sum(count, sum, least, most int64) (float64, bool) {
 	if n.scale != 1 {
 		v /= n.scale
 	}
-	return v, low > -sure && high < sure && least > -sure && most < sure && low <= high
+	return v, low > -maxExactInt && high < maxExactInt && least > -maxExactInt && most < maxExactInt && low <= high
 }
 
 // whole takes a row that has a whole number in each tick; false when they are too large for that.
-func (f *layer) whole(num numbers, u []int64) bool {
+func (f *cellFolder) foldInts(num numbers, u []int64) bool {
 	for k, st := range f.stretches {
 		v := u[st.from:st.to]
 		sum, least, most := int64(0), v[0], v[0]
@@ -147,9 +147,9 @@ func (f *layer) whole(num numbers, u []int64) bool {
 		f.least[k], f.most[k] = num.of(least), num.of(most)
 		switch {
 		case f.weights == nil:
-		case f.light[k] == f.heavy[k]:
-			f.least[k] /= f.light[k]
-			f.most[k] /= f.light[k]
+		case f.leastWeight[k] == f.mostWeight[k]:
+			f.least[k] /= f.leastWeight[k]
+			f.most[k] /= f.leastWeight[k]
 		default:
 			f.rates(k, num, v, least, most)
 		}
@@ -159,9 +159,9 @@ func (f *layer) whole(num numbers, u []int64) bool {
 
 // rates finds the least and the most rate of amounts whose ticks took unlike times. Those times are nearly the same, so few amounts have to be
 // divided: the least rate is of an amount that is hardly above the least, or of a negative one.
-func (f *layer) rates(k int, num numbers, v []int64, least, most int64) {
+func (f *cellFolder) rates(k int, num numbers, v []int64, least, most int64) {
 	weights := f.weights[f.stretches[k].from:f.stretches[k].to]
-	near := f.heavy[k] / f.light[k] * (1 + 1e-9)
+	near := f.mostWeight[k] / f.leastWeight[k] * (1 + 1e-9)
 	low, high := num.of(least), num.of(most)
 	if low < 0 { // division turns their order around
 		low, high = math.Inf(1), math.Inf(-1)
@@ -191,7 +191,7 @@ func (n *numbers) above(v float64) int64 {
 func clamp(v float64) int64 { return int64(max(-1<<62, min(1<<62, v))) }
 
 // stays takes a row of whole numbers that stay for a while: so many ticks each, as long as rates are of steady times.
-func (f *layer) stays(num numbers, lengths []int32, u []int64) bool {
+func (f *cellFolder) foldRuns(num numbers, lengths []int32, u []int64) bool {
 	k, at := 0, int32(0)
 	var count, sum, least, most int64
 	for i, n := range lengths {
@@ -220,8 +220,8 @@ func (f *layer) stays(num numbers, lengths []int32, u []int64) bool {
 			}
 			f.n[k], f.least[k], f.most[k] = uint32(count), num.of(least), num.of(most)
 			if f.weights != nil {
-				f.least[k] /= f.light[k]
-				f.most[k] /= f.light[k]
+				f.least[k] /= f.leastWeight[k]
+				f.most[k] /= f.leastWeight[k]
 			}
 			k++
 			count, sum = 0, 0
@@ -231,7 +231,7 @@ func (f *layer) stays(num numbers, lengths []int32, u []int64) bool {
 }
 
 // fold takes row i to the cells; false when it has to be laid on ticks for that.
-func (g *group) fold(i int, f *layer) (bool, error) {
+func (g *group) fold(i int, f *cellFolder) (bool, error) {
 	h := &g.heads[i]
 	if h.flags&rowUnknown != 0 {
 		return false, nil
@@ -245,18 +245,18 @@ func (g *group) fold(i int, f *layer) (bool, error) {
 	case !full:
 	case mode == modeSame:
 		v := r.value()
-		f.same(v)
+		f.foldConstant(v)
 		return r.err == nil && v == v, r.err
 	case mode == modePlanes:
-		if f.whole(numbers{h.base, int64(h.divisor), powers[h.scale]}, g.units(h)) {
+		if f.foldInts(numbers{h.base, int64(h.divisor), powers[h.scale]}, g.units(h)) {
 			return true, nil
 		}
-	case mode == modeRuns && f.steady:
+	case mode == modeRuns && f.equalWeights:
 		lengths, values, ok := g.lengths(h, &r)
 		if !ok {
-			return true, errBroken
+			return true, errCorrupt
 		}
-		if f.stays(numbers{0, 1, powers[h.scale]}, lengths, values) {
+		if f.foldRuns(numbers{0, 1, powers[h.scale]}, lengths, values) {
 			return true, nil
 		}
 	}
@@ -268,9 +268,9 @@ func (g *group) fold(i int, f *layer) (bool, error) {
 		return true, err
 	}
 	if full {
-		f.floats(known)
+		f.foldFloats(known)
 	} else {
-		f.pieces(h.present, h.all, known)
+		f.foldSparse(h.present, h.all, known)
 	}
 	for k, n := range f.n {
 		if n > 0 && f.sum[k] != f.sum[k] {

@@ -31,40 +31,40 @@ const (
 
 // framer makes frames. Its slices are used again.
 type framer struct {
-	codec   *codec
-	w       *window
-	key     bool
-	epoch   uint32
-	words   []byte // told in this frame
-	count   int
-	body    []byte
-	section []byte // of the part under way
-	token   []byte // values of the run of tokens under way
-	kind    int
-	run     int
-	out     []byte
+	codec    *codec
+	w        *window
+	key      bool
+	epoch    uint32
+	newWords []byte // told in this frame
+	count    int
+	body     []byte
+	section  []byte // of the part under way
+	token    []byte // values of the run of tokens under way
+	kind     int
+	run      int
+	out      []byte
 }
 
 // start begins the frame of a tick.
 func (f *framer) start(w *window, at measure.Time) {
-	f.w, f.words, f.body, f.count = w, f.words[:0], f.body[:0], 0
-	f.key = w.epoch == 0 || at.Sub(w.keyed) >= measure.Minute || at < w.keyed
+	f.w, f.newWords, f.body, f.count = w, f.newWords[:0], f.body[:0], 0
+	f.key = w.epoch == 0 || at.Sub(w.keyFrameAt) >= measure.Minute || at < w.keyFrameAt
 	if f.key {
 		w.epoch++
-		w.keyed = at
+		w.keyFrameAt = at
 	}
 	f.epoch = w.epoch
 }
 
 // word tells a word when this epoch has not had it.
-func (f *framer) word(n uint32) uint64 {
-	for int(n) >= len(f.w.said) {
-		f.w.said = append(f.w.said, make([]uint32, int(n)+64-len(f.w.said))...)
+func (f *framer) addWord(n uint32) uint64 {
+	for int(n) >= len(f.w.toldWords) {
+		f.w.toldWords = append(f.w.toldWords, make([]uint32, int(n)+64-len(f.w.toldWords))...)
 	}
-	if f.w.said[n] != f.epoch {
-		f.w.said[n] = f.epoch
-		f.words = appendUvarint(f.words, uint64(n))
-		f.words = appendText(f.words, f.w.words.texts[n])
+	if f.w.toldWords[n] != f.epoch {
+		f.w.toldWords[n] = f.epoch
+		f.newWords = appendUvarint(f.newWords, uint64(n))
+		f.newWords = appendText(f.newWords, f.w.words.texts[n])
 		f.count++
 	}
 	return uint64(n)
@@ -81,12 +81,12 @@ func (f *framer) part(p *part) (grown int) {
 	info := &p.ticks[t]
 	info.partial = p.failed && p.looked
 	p.open = false
-	p.noted()
-	if p.lost > 0 {
-		p.addLoss(measure.Loss{Reason: "more rows in a tick than the archive takes", Events: p.lost})
+	p.endNotes()
+	if p.rowsOverLimit > 0 {
+		p.addLoss(measure.Loss{Reason: "more rows in a tick than the archive takes", Events: p.rowsOverLimit})
 	}
-	if p.short > 0 {
-		p.addLoss(measure.Loss{Reason: "memory was short, and this dataset has more than its share of it: new rows were left out", Events: p.short})
+	if p.rowsOverMemory > 0 {
+		p.addLoss(measure.Loss{Reason: "memory was short, and this dataset has more than its share of it: new rows were left out", Events: p.rowsOverMemory})
 	}
 	whole := p.epoch != f.epoch // also where the key frame was of other datasets
 	p.epoch = f.epoch
@@ -95,14 +95,14 @@ func (f *framer) part(p *part) (grown int) {
 	if info.partial {
 		flags |= partPartial
 	}
-	if !whole && t > 0 && slices.Equal(p.said, p.before) {
+	if !whole && t > 0 && slices.Equal(p.notesNow, p.notesBefore) {
 		flags |= partNoted
 	}
 	b = append(b, flags)
 	b = f.losses(b, p, t)
 	if flags&partNoted == 0 {
-		b = appendUvarint(b, uint64(len(p.said)))
-		for _, n := range p.said {
+		b = appendUvarint(b, uint64(len(p.notesNow)))
+		for _, n := range p.notesNow {
 			b = appendText(b, p.notes[n])
 		}
 	}
@@ -181,15 +181,15 @@ func (f *framer) part(p *part) (grown int) {
 func (f *framer) came(b []byte, p *part, row uint32, dists bool) []byte {
 	c := &p.state[row]
 	c.before = c.now
-	told := c.told == f.epoch
+	told := c.toldKeyIn == f.epoch
 	b = appendUvarint(b, uint64(row)<<1|uint64(b2i(!told)))
 	if !told {
-		c.told = f.epoch
+		c.toldKeyIn = f.epoch
 		for j, k := range p.rows.key(int(row)) {
 			if p.set.stack[j] {
 				b = f.node(b, p, k)
 			} else {
-				b = appendUvarint(b, f.word(k))
+				b = appendUvarint(b, f.addWord(k))
 			}
 		}
 	}
@@ -201,12 +201,12 @@ func (f *framer) came(b []byte, p *part, row uint32, dists bool) []byte {
 
 // node writes a stack: the nodes that this epoch has not had, the outermost first.
 func (f *framer) node(b []byte, p *part, n uint32) []byte {
-	for len(p.told) < len(p.stacks.nodes) {
-		p.told = append(p.told, 0)
+	for len(p.toldNodes) < len(p.stacks.nodes) {
+		p.toldNodes = append(p.toldNodes, 0)
 	}
 	var chain []uint32
-	for at := int32(n); at >= 0 && p.told[at] != f.epoch; at = p.stacks.nodes[at].parent {
-		p.told[at] = f.epoch
+	for at := int32(n); at >= 0 && p.toldNodes[at] != f.epoch; at = p.stacks.nodes[at].parent {
+		p.toldNodes[at] = f.epoch
 		chain = append(chain, uint32(at))
 	}
 	b = appendUvarint(b, uint64(n))
@@ -215,8 +215,8 @@ func (f *framer) node(b []byte, p *part, n uint32) []byte {
 		nd := p.stacks.nodes[chain[i]]
 		b = appendUvarint(b, uint64(chain[i]))
 		b = appendUvarint(b, uint64(nd.parent+1))
-		b = appendUvarint(b, f.word(nd.symbol))
-		b = appendUvarint(b, f.word(nd.module))
+		b = appendUvarint(b, f.addWord(nd.symbol))
+		b = appendUvarint(b, f.addWord(nd.module))
 		b = appendUvarint(b, nd.offset)
 	}
 	return b
@@ -273,7 +273,7 @@ func (f *framer) finish(at measure.Time) []byte {
 	b = binary.AppendVarint(b, int64(at))
 	head := len(b)
 	b = appendUvarint(b, uint64(f.count))
-	b = append(b, f.words...)
+	b = append(b, f.newWords...)
 	b = append(b, f.body...)
 	f.out = b
 	if len(b)-head >= 16<<10 {
@@ -311,7 +311,7 @@ func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
 func appendUvarint(b []byte, v uint64) []byte { return binary.AppendUvarint(b, v) }
 
-var errBroken = errors.New("broken")
+var errCorrupt = errors.New("broken")
 
 // reader takes bytes apart. After the first fault everything reads as zero, and err is set.
 type reader struct {
@@ -321,7 +321,7 @@ type reader struct {
 
 func (r *reader) fail() {
 	if r.err == nil {
-		r.err = errBroken
+		r.err = errCorrupt
 	}
 	r.b = nil
 }
@@ -468,7 +468,7 @@ func (u *unframer) frame(h frameHead, r *reader, sets map[uint32]*set) error {
 		u.words, u.parts, u.valid = map[uint64]uint32{}, map[uint32]*unframedPart{}, true
 	}
 	if !u.valid {
-		return errBroken
+		return errCorrupt
 	}
 	for range r.count() {
 		n := r.uvarint()
@@ -527,7 +527,7 @@ func (u *unframer) part(h frameHead, id uint64, r *reader, sets map[uint32]*set)
 		p.addLoss(measure.Loss{Reason: reason, Events: r.uvarint()})
 	}
 	if flags&partNoted != 0 {
-		p.said = append(p.said, p.before...)
+		p.notesNow = append(p.notesNow, p.notesBefore...)
 	} else {
 		for range r.count() {
 			p.note(r.text())
@@ -609,15 +609,15 @@ func (u *unframer) part(h frameHead, id uint64, r *reader, sets map[uint32]*set)
 		kept = append(kept, row)
 	}
 	up.live = kept
-	p.extra += p.settle()
+	p.extra += p.endTick()
 }
 
 // settle ends the tick under way as framer.part does, without a frame.
-func (p *part) settle() (grown int) {
+func (p *part) endTick() (grown int) {
 	t := int32(len(p.ticks) - 1)
 	p.ticks[t].partial = p.failed && p.looked
 	p.open = false
-	p.noted()
+	p.endNotes()
 	kept := p.live[:0]
 	for _, row := range p.live {
 		c := &p.state[row]

@@ -9,19 +9,19 @@ import (
 
 // block is a stretch of one dataset, ready to be read: ticks, keys of rows, and the rows' values over the ticks.
 type block struct {
-	ticks  []tick
-	cells  []cellInfo // of a rollup, which has no ticks
-	texts  []string   // words of the keys
-	once   bool       // each of them is there once
-	stacks []node     // of fields that hold stacks
-	keys   []uint32   // row after row, as many as the dataset has fields: words, or nodes
-	rows   int
+	ticks         []tick
+	cells         []cellInfo // of a rollup, which has no ticks
+	texts         []string   // words of the keys
+	distinctTexts bool       // each of them is there once
+	stacks        []node     // of fields that hold stacks
+	keys          []uint32   // row after row, as many as the dataset has fields: words, or nodes
+	rows          int
 	// column lays row i on the ticks from one up to another; values are amounts or states, absent() or unknown(). Rows are asked for in order.
 	column func(i, from, to int, out []float64) error
 	// stays gives row i as a column; nil where there are none.
-	stays func(i int) *runs
+	runsOf func(i int) *runs
 	// fold takes row i to the cells without laying it on ticks, as far as it can; nil where nothing can.
-	fold func(i int, f *layer) (bool, error)
+	fold func(i int, f *cellFolder) (bool, error)
 	// alive says whether some tick from one up to another had row i; nil where that takes as long as to look at the values.
 	alive func(i, from, to int) bool
 	// roll gives the cells of row i of a rollup.
@@ -29,16 +29,16 @@ type block struct {
 	// dists tells the distributions of row i; nil for other kinds.
 	dists func(i int, each func(tick int, d *reader)) error
 	// warm unpacks what column is to tell, when that is little; nil where it does not help. Another goroutine may then go on with the block.
-	warm  func()
-	free  func()     // gives the room that groups took back, when nothing is asked for any more; nil: there is none
-	room  *clockRoom // of the ticks; nil: they have none that can be used again
-	laid  bool       // nothing looks at the ticks any more
-	loss  []tickLoss
-	notes []string
-	runs  []noteRun // which ticks bore which
+	preload      func()
+	release      func()        // gives the room that groups took back, when nothing is asked for any more; nil: there is none
+	clockBuffers *clockBuffers // of the ticks; nil: they have none that can be used again
+	ticksDone    bool          // nothing looks at the ticks any more
+	loss         []tickLoss
+	notes        []string
+	noteRuns     []noteRun // which ticks bore which
 
 	version byte   // of the segment that it was read from
-	ring    uint64 // number of its keys on disk, 0: none; they are those of each block with that number
+	keysID  uint64 // number of its keys on disk, 0: none; they are those of each block with that number
 }
 
 // at gives the time of a tick, or the end of a cell.
@@ -51,8 +51,8 @@ func (b *block) at(i int) measure.Time {
 
 // block gives the part as a block, good as long as the part does not change.
 func (p *part) block(w *window) *block {
-	b := &block{ticks: p.ticks, texts: w.words.texts, once: true, stacks: p.stacks.nodes, keys: p.rows.keys, rows: p.rows.n, loss: p.loss, notes: p.notes, runs: p.runs}
-	b.stays = p.whole
+	b := &block{ticks: p.ticks, texts: w.words.texts, distinctTexts: true, stacks: p.stacks.nodes, keys: p.rows.keys, rows: p.rows.n, loss: p.loss, notes: p.notes, noteRuns: p.noteRuns}
+	b.runsOf = p.runsOf
 	b.alive = func(i, from, to int) bool { return p.alive(i, from, to) }
 	b.column = func(i, from, to int, out []float64) error {
 		p.dense(i, from, to, out)
@@ -60,7 +60,7 @@ func (p *part) block(w *window) *block {
 	}
 	if p.set.desc.Stat.Kind == measure.Dists {
 		b.dists = func(i int, each func(int, *reader)) error {
-			c := p.whole(i)
+			c := p.runsOf(i)
 			for j, start := range c.starts {
 				end := len(p.ticks)
 				if j+1 < len(c.starts) {
@@ -81,48 +81,48 @@ func (p *part) block(w *window) *block {
 
 // gather makes an answer of blocks: it filters and folds the rows of each tick, then folds the ticks of each cell.
 type gather struct {
-	query   measure.Query
-	set     *set
-	start   measure.Time
-	step    measure.Span
-	cells   int
-	columns []int // of the dataset, for each field of the query
-	terms   []measure.Term
-	at      []int // column of each term
-	room    int   // values that the answer may still take
+	query      measure.Query
+	set        *set
+	start      measure.Time
+	step       measure.Span
+	cells      int
+	columns    []int // of the dataset, for each field of the query
+	terms      []measure.Term
+	at         []int // column of each term
+	valuesLeft int   // values that the answer may still take
 
-	elapsed []measure.Span // of each cell
-	ticks   []uint32       // measured ticks of each cell
-	gone    []lacking      // of each cell: what its partial ticks were
-	partial bool           // some tick was
+	elapsed      []measure.Span // of each cell
+	ticks        []uint32       // measured ticks of each cell
+	partialTicks []unknownTime  // of each cell: what its partial ticks were
+	partial      bool           // some tick was
 
-	words  words
-	stacks trie
-	rows   table
-	loss   []measure.Loss
-	notes  []string
-	floors [3]measure.Time // where each resolution begins
-	wide   bool            // some cell is of several ticks, so least and most are kept
-	bounds bool            // least and most of folded rows came from rollups
-	rough  bool            // so did values that are exact only tick by tick
-	sums   bool            // of the cells the sums alone are kept
+	words       words
+	stacks      trie
+	rows        table
+	loss        []measure.Loss
+	notes       []string
+	floors      [3]measure.Time // where each resolution begins
+	extremes    bool            // some cell is of several ticks, so least and most are kept
+	boundsOnly  bool            // least and most of folded rows came from rollups
+	approximate bool            // so did values that are exact only tick by tick
+	sumsOnly    bool            // of the cells the sums alone are kept
 
 	stacked, wanted int // fields of stacks, of the dataset and of the query
 
-	ring   uint64 // of the newest block whose rows were matched, 0: not to be told again; how many rows each of their series has
-	folded map[int32]int
+	matchedKeys   uint64 // of the newest block whose rows were matched, 0: not to be told again; how many rows each of their series has
+	rowsPerSeries map[int32]int
 
-	from, to int         // ticks of a block that lie in some cell, and those between
-	full     chan *chunk // to be laid by another goroutine; nil: there is none
-	free     chan *chunk
-	slab     []float64 // room for values of series
-	due      int       // series that are known to come
-	pick     *pick     // the rows that are series of their own; nil: all
-	*gatherRoom
+	from, to  int         // ticks of a block that lie in some cell, and those between
+	full      chan *chunk // to be laid by another goroutine; nil: there is none
+	free      chan *chunk
+	valueSlab []float64 // room for values of series
+	expected  int       // series that are known to come
+	ranking   *ranking  // the rows that are series of their own; nil: all
+	*gatherBuffers
 }
 
 // lacking is a part of a cell of which it is unknown what a row was.
-type lacking struct {
+type unknownTime struct {
 	span  measure.Span
 	ticks int32
 }
@@ -131,17 +131,17 @@ type lacking struct {
 type gathered struct {
 	sum, least, most []float64 // least and most are nil where a cell is of one tick at most
 	n                []uint32  // ticks that had a value
-	off              map[int32]lacking
+	unknown          map[int32]unknownTime
 	dists            []measure.Dist
-	there            bool // some tick asked for had the row
+	present          bool // some tick asked for had the row
 }
 
-func newGather(q measure.Query, d *set, start measure.Time, step measure.Span, cells, room int, from *gatherRoom) *gather {
-	g := &gather{gatherRoom: from, query: q, set: d, start: start, step: step, cells: cells, room: room,
-		elapsed: make([]measure.Span, cells), ticks: make([]uint32, cells), gone: make([]lacking, cells)}
+func newGather(q measure.Query, d *set, start measure.Time, step measure.Span, cells, room int, from *gatherBuffers) *gather {
+	g := &gather{gatherBuffers: from, query: q, set: d, start: start, step: step, cells: cells, valuesLeft: room,
+		elapsed: make([]measure.Span, cells), ticks: make([]uint32, cells), partialTicks: make([]unknownTime, cells)}
 	g.rows = table{width: len(q.By), keys: from.keys[:0], slots: from.slots[:0]}
 	g.words.at = from.texts
-	g.sums = d.desc.Stat.Kind == measure.Delta && d.desc.Stat.Fold == measure.Sum && slices.Contains(d.stack, true)
+	g.sumsOnly = d.desc.Stat.Kind == measure.Delta && d.desc.Stat.Fold == measure.Sum && slices.Contains(d.stack, true)
 	for _, f := range q.By {
 		c := slices.Index(d.desc.Query.By, f)
 		g.columns = append(g.columns, c)
@@ -172,13 +172,13 @@ func (g *gather) cell(at measure.Time) int {
 
 // match gives for each row of a block its series, or -1; in how many rows of the block each series has.
 func (g *gather) match(b *block) (series []int32, in map[int32]int, err error) {
-	if b.ring != 0 && b.ring == g.ring && (b.alive == nil || g.to-g.from == len(b.ticks)) {
-		return g.matched, g.folded, nil
+	if b.keysID != 0 && b.keysID == g.matchedKeys && (b.alive == nil || g.to-g.from == len(b.ticks)) {
+		return g.matched, g.rowsPerSeries, nil
 	}
 	defer func() {
-		g.ring, g.matched, g.folded = b.ring, series, in
+		g.matchedKeys, g.matched, g.rowsPerSeries = b.keysID, series, in
 		if err != nil || b.alive != nil && g.to-g.from < len(b.ticks) {
-			g.ring = 0
+			g.matchedKeys = 0
 		}
 	}()
 	series = slices.Grow(g.matched[:0], b.rows)[:b.rows]
@@ -209,7 +209,7 @@ func (g *gather) match(b *block) (series []int32, in map[int32]int, err error) {
 		return nodes[n] - 1
 	}
 	if len(g.terms) == 0 && g.stacked == g.wanted && (b.alive == nil || g.to-g.from == len(b.ticks)) {
-		g.stacks.follow(b.stacks, nodes, word) // all of them are wanted
+		g.stacks.addAll(b.stacks, nodes, word) // all of them are wanted
 	}
 	width := len(g.set.desc.Query.By)
 	key := make([]uint32, len(g.columns))
@@ -242,12 +242,12 @@ rows:
 			}
 		}
 		n, fresh := g.rows.row(key)
-		if g.pick != nil {
-			if n = g.pick.seriesOf(n); n < 0 {
+		if g.ranking != nil {
+			if n = g.ranking.seriesOf(n); n < 0 {
 				continue
 			}
 		} else if fresh {
-			if g.room -= g.cells; g.room < 0 {
+			if g.valuesLeft -= g.cells; g.valuesLeft < 0 {
 				return nil, nil, errTooLarge
 			}
 			g.series = append(g.series, g.newSeries())
@@ -275,7 +275,7 @@ func (g *gather) distinct(b *block) bool {
 			return false
 		}
 	}
-	return b.once && g.rows.n == 0 && len(g.words.texts) == 0 && g.stacked == 0 && len(g.columns) == len(g.set.desc.Query.By) && len(g.columns) > 0
+	return b.distinctTexts && g.rows.n == 0 && len(g.words.texts) == 0 && g.stacked == 0 && len(g.columns) == len(g.set.desc.Query.By) && len(g.columns) > 0
 }
 
 // matchDistinct is match where distinct says so. Nothing is looked for, and room is made at once.
@@ -309,7 +309,7 @@ rows:
 		series[i] = int32(n)
 		n++
 	}
-	if g.room -= n * g.cells; g.room < 0 {
+	if g.valuesLeft -= n * g.cells; g.valuesLeft < 0 {
 		return errTooLarge
 	}
 	g.reserve(n)
@@ -326,7 +326,7 @@ rows:
 		}
 		g.rows.n++
 		g.series = append(g.series, g.newSeries())
-		g.due--
+		g.expected--
 	}
 	return nil
 }
@@ -335,47 +335,47 @@ rows:
 func (g *gather) reserve(n int) {
 	g.rows.keys = slices.Grow(g.rows.keys, n*g.rows.width)
 	g.series = slices.Grow(g.series, n)
-	g.due = n
+	g.expected = n
 	if g.set.desc.Stat.Kind == measure.Dists {
 		return
 	}
-	if n *= g.cells; g.wide {
+	if n *= g.cells; g.extremes {
 		n *= 3
 	}
-	g.slab = make([]float64, n)
+	g.valueSlab = make([]float64, n)
 }
 
 func (g *gather) newSeries() *gathered {
-	s := &g.made.take(1, g.ahead())[0]
+	s := &g.seriesSlab.take(1, g.batchSize())[0]
 	if g.set.desc.Stat.Kind == measure.Dists {
 		s.dists = make([]measure.Dist, g.cells)
 		return s
 	}
 	s.sum = g.values()
-	if g.wide {
+	if g.extremes {
 		s.least, s.most = g.values(), g.values()
 	}
-	s.n = g.counts.take(g.cells, g.ahead())
+	s.n = g.counts.take(g.cells, g.batchSize())
 	return s
 }
 
 // ahead is for how many series room is made at once: most answers have few cells and many series.
-func (g *gather) ahead() int { return max(1, g.due, min(len(g.series), 1000/max(1, g.cells))) }
+func (g *gather) batchSize() int { return max(1, g.expected, min(len(g.series), 1000/max(1, g.cells))) }
 
 // values gives room for a value of each cell.
 func (g *gather) values() []float64 {
-	if len(g.slab) < g.cells {
-		g.slab = make([]float64, g.cells*g.ahead())
+	if len(g.valueSlab) < g.cells {
+		g.valueSlab = make([]float64, g.cells*g.batchSize())
 	}
-	v := g.slab[:g.cells:g.cells]
-	g.slab = g.slab[g.cells:]
+	v := g.valueSlab[:g.cells:g.cells]
+	g.valueSlab = g.valueSlab[g.cells:]
 	return v
 }
 
 // widen begins to keep least and most: a cell gets its second tick.
-func (g *gather) widen() {
+func (g *gather) keepExtremes() {
 	g.drain()
-	g.wide = true
+	g.extremes = true
 	rate := g.set.desc.Stat.Kind == measure.Delta
 	for _, s := range g.series {
 		s.least, s.most = g.values(), g.values()
@@ -393,7 +393,7 @@ func (g *gather) widen() {
 }
 
 // clock lays the ticks of a block on the cells, those in over only.
-func (g *gather) clock(b *block, over measure.Interval) (any bool) {
+func (g *gather) placeTicks(b *block, over measure.Interval) (any bool) {
 	g.cellOf, g.weights = g.cellOf[:0], g.weights[:0]
 	var elapsed measure.Span
 	var weight float64
@@ -416,15 +416,15 @@ func (g *gather) clock(b *block, over measure.Interval) (any bool) {
 			continue
 		}
 		any = true
-		if g.ticks[c] > 0 && !g.wide && !g.sums {
-			g.widen()
+		if g.ticks[c] > 0 && !g.extremes && !g.sumsOnly {
+			g.keepExtremes()
 		}
 		g.elapsed[c] += t.elapsed
 		g.ticks[c]++
 		if t.partial {
 			g.partial = true
-			g.gone[c].span += t.elapsed
-			g.gone[c].ticks++
+			g.partialTicks[c].span += t.elapsed
+			g.partialTicks[c].ticks++
 		}
 	}
 	g.stretches, g.from, g.to = g.stretches[:0], 0, 0
@@ -451,21 +451,21 @@ func (g *gather) clock(b *block, over measure.Interval) (any bool) {
 			continue
 		}
 		any = true
-		if g.ticks[c]+cell.ticks > 1 && !g.wide && !g.sums {
-			g.widen()
+		if g.ticks[c]+cell.ticks > 1 && !g.extremes && !g.sumsOnly {
+			g.keepExtremes()
 		}
 		g.elapsed[c] += cell.elapsed
 		g.ticks[c] += cell.ticks
-		g.gone[c].span += cell.gone.span
-		g.gone[c].ticks += cell.gone.ticks
-		g.partial = g.partial || cell.gone.ticks > 0
+		g.partialTicks[c].span += cell.partial.span
+		g.partialTicks[c].ticks += cell.partial.ticks
+		g.partial = g.partial || cell.partial.ticks > 0
 	}
 	for _, l := range b.loss {
 		if at := b.at(int(l.tick)); at > over.Start && at <= over.End && g.cell(at) >= 0 {
 			g.addLoss(l.loss)
 		}
 	}
-	for _, r := range b.runs {
+	for _, r := range b.noteRuns {
 		for t := r.first; t <= r.last; t++ {
 			if at := b.at(int(t)); at > over.Start && at <= over.End && g.cell(at) >= 0 {
 				g.note(b.notes[r.note])
@@ -503,9 +503,9 @@ func (g *gather) note(n string) {
 // answer makes the answer of what was gathered.
 func (g *gather) answer() *measure.Answer {
 	st := &g.set.desc.Stat
-	if g.rough {
+	if g.approximate {
 		g.note("rows were folded from rollups: the " + st.Fold.String() + " is of their means over a minute or an hour")
-	} else if g.bounds && (g.pick == nil || len(g.query.By) < len(g.set.desc.Query.By)) { // else only the rest is folded
+	} else if g.boundsOnly && (g.ranking == nil || len(g.query.By) < len(g.set.desc.Query.By)) { // else only the rest is folded
 		g.note("rows were folded from rollups: min and max are bounds, the true ones lie between")
 	}
 	a := &measure.Answer{Query: g.query, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Start: g.start, Step: g.step,
@@ -519,16 +519,16 @@ func (g *gather) answer() *measure.Answer {
 		keys[i] = measure.Label(k)
 	}
 	w := g.rows.width
-	if g.pick != nil {
+	if g.ranking != nil {
 		g.answerRest(a)
 	}
 	for i, s := range g.series {
-		if !s.there || g.pick != nil && i == g.pick.rest {
+		if !s.present || g.ranking != nil && i == g.ranking.restSeries {
 			continue
 		}
 		row := i
-		if g.pick != nil {
-			row = g.pick.rows[i]
+		if g.ranking != nil {
+			row = g.ranking.rows[i]
 		}
 		a.Series = append(a.Series, measure.Series{})
 		out := &a.Series[len(a.Series)-1]
@@ -539,7 +539,7 @@ func (g *gather) answer() *measure.Answer {
 		}
 		g.finish(s)
 		out.Values = s.sum
-		if g.wide {
+		if g.extremes {
 			out.SetRange(s.least, s.most)
 		}
 	}
@@ -552,16 +552,16 @@ func (g *gather) answer() *measure.Answer {
 func (g *gather) finish(s *gathered) {
 	st := &g.set.desc.Stat
 	extremes := func(c int, least, most float64) {
-		if g.wide {
+		if g.extremes {
 			s.least[c], s.most[c] = min(s.least[c], least), max(s.most[c], most)
 		}
 	}
 	for c := range s.sum {
 		span, ticks := g.elapsed[c], int64(g.ticks[c])
-		if g.partial || s.off != nil {
-			o := s.off[int32(c)]
-			span -= g.gone[c].span + o.span
-			ticks -= int64(g.gone[c].ticks + o.ticks)
+		if g.partial || s.unknown != nil {
+			o := s.unknown[int32(c)]
+			span -= g.partialTicks[c].span + o.span
+			ticks -= int64(g.partialTicks[c].ticks + o.ticks)
 		}
 		n := int64(s.n[c])
 		switch {

@@ -21,16 +21,16 @@ func (g *gather) addRolls(b *block, series []int32, several map[int32]int) error
 		}
 		row.reset(len(b.cells))
 		if err := b.roll(i, &row.columns); err != nil {
-			g.broken(b, err)
+			g.addDamage(b, err)
 			row.reset(len(b.cells))
 			for c, cell := range b.cells {
-				row.columns[rollOffSpan][c] = float64(cell.elapsed - cell.gone.span)
-				row.columns[rollOffTick][c] = float64(int32(cell.ticks) - cell.gone.ticks)
+				row.columns[rollOffSpan][c] = float64(cell.elapsed - cell.partial.span)
+				row.columns[rollOffTick][c] = float64(int32(cell.ticks) - cell.partial.ticks)
 			}
 		}
 		rows := several[s]
 		if rows == 0 {
-			g.layRolls(b, g.series[s], &row)
+			g.addRollRow(b, g.series[s], &row)
 			continue
 		}
 		f := open[s]
@@ -44,7 +44,7 @@ func (g *gather) addRolls(b *block, series []int32, several map[int32]int) error
 		}
 		g.foldRolls(b, &f.row, &row, f.left == rows)
 		if f.left--; f.left == 0 {
-			g.layRolls(b, g.series[s], &f.row)
+			g.addRollRow(b, g.series[s], &f.row)
 			delete(open, s)
 		}
 	}
@@ -54,7 +54,7 @@ func (g *gather) addRolls(b *block, series []int32, several map[int32]int) error
 // foldRolls folds a row into those before. A sum's least is at least the sum of the leasts, where a row that was not in all ticks
 // may have been nothing.
 func (g *gather) foldRolls(b *block, into, row *rolled, first bool) {
-	g.bounds = true
+	g.boundsOnly = true
 	fold := g.set.desc.Stat.Fold
 	for c := range b.cells {
 		sum, missing := row.columns[rollSum][c], row.columns[rollMissing][c]
@@ -84,7 +84,7 @@ func (g *gather) foldRolls(b *block, into, row *rolled, first bool) {
 			is[rollMost][c] += most
 			continue
 		}
-		g.rough = true
+		g.approximate = true
 		// Of means over the cell, since single ticks are not to be had: the one with the most ticks lends its number.
 		n, m := float64(b.cells[c].ticks)-is[rollMissing][c], float64(b.cells[c].ticks)-missing
 		mean, _ := fold.Combine(is[rollSum][c]/n, 1, sum/m)
@@ -108,25 +108,25 @@ func lesser(a, b float64) float64 {
 	return a
 }
 
-func (g *gather) layRolls(b *block, s *gathered, row *rolled) {
+func (g *gather) addRollRow(b *block, s *gathered, row *rolled) {
 	for i := range b.cells {
 		c := g.cellOf[i]
 		if c < 0 {
 			continue
 		}
 		if off := row.columns[rollOffTick][i]; off == off {
-			s.there = true
-			s.away(c, measure.Span(row.columns[rollOffSpan][i]), int32(off))
+			s.present = true
+			s.addUnknown(c, measure.Span(row.columns[rollOffSpan][i]), int32(off))
 		}
 		sum := row.columns[rollSum][i]
 		if sum != sum {
 			continue
 		}
-		s.there = true
+		s.present = true
 		s.sum[c] += sum
 		before := s.n[c]
 		s.n[c] += b.cells[i].ticks - uint32(row.columns[rollMissing][i])
-		if !g.wide {
+		if !g.extremes {
 			continue
 		}
 		least, most := row.columns[rollLeast][i], row.columns[rollMost][i]
@@ -152,7 +152,7 @@ func (g *gather) plan(over measure.Interval) (pieces []piece) {
 		return g.step%span == 0 && floor(g.start, span) == g.start
 	}
 	// Folded rows are exact only tick by tick. A sum over more ticks than can be read in a second or two is told from rollups.
-	exact := len(g.query.By) < len(d.desc.Query.By) && !g.sums
+	exact := len(g.query.By) < len(d.desc.Query.By) && !g.sumsOnly
 	if exact {
 		var samples uint64
 		for _, e := range d.index[inTicks] {
@@ -189,7 +189,7 @@ func (g *gather) plan(over measure.Interval) (pieces []piece) {
 const maxExact = 300e6
 
 // needs gives the segments of a piece. Where hours answer, minutes that no hour has yet answer with them.
-func (d *set) needs(p piece) (out []entry) {
+func (d *set) segmentsFor(p piece) (out []entry) {
 	for _, e := range d.index[p.resolution] {
 		if e.over.End > p.over.Start && e.over.Start < p.over.End {
 			out = append(out, e)

@@ -16,10 +16,10 @@ func (s *Store) load() error {
 		whole := s.disk.salvage(prefix(kind), func(key, value []byte) {
 			var d measure.Dataset
 			if err := json.Unmarshal(value, &d); err != nil {
-				s.disk.damage(fmt.Sprintf("dataset %x: %v", key[1:], err))
+				s.disk.noteDamage(fmt.Sprintf("dataset %x: %v", key[1:], err))
 			} else if s.sets[d.ID] == nil {
-				s.enter(newSet(d))
-				s.next = max(s.next, d.ID+1)
+				s.register(newSet(d))
+				s.nextDataset = max(s.nextDataset, d.ID+1)
 			}
 		})
 		if whole && len(s.sets) > 0 {
@@ -27,7 +27,7 @@ func (s *Store) load() error {
 		}
 	}
 	if next, err := s.disk.get(metaKey("next")); err == nil && len(next) == 4 {
-		s.next = max(s.next, binary.BigEndian.Uint32(next))
+		s.nextDataset = max(s.nextDataset, binary.BigEndian.Uint32(next))
 	}
 	s.loadIndex()
 	return s.loadFrames()
@@ -38,10 +38,10 @@ func (s *Store) loadFrames() error {
 	var u *unframer
 	replay := func(key, value []byte) error {
 		seq := frameSeq(key)
-		s.seq = max(s.seq, seq+1)
+		s.nextFrame = max(s.nextFrame, seq+1)
 		h, r, err := openFrame(&s.codec, value)
 		if err != nil {
-			s.disk.damage(fmt.Sprintf("frame %d: %v", seq, err))
+			s.disk.noteDamage(fmt.Sprintf("frame %d: %v", seq, err))
 			if u != nil {
 				u.valid = false
 			}
@@ -49,10 +49,10 @@ func (s *Store) loadFrames() error {
 		}
 		if u == nil || u.w.seq != h.window {
 			u = &unframer{w: newWindow(h.window, slotOf(h.at, windowSpan))}
-			if s.now != nil {
-				s.past = append(s.past, s.now)
+			if s.window != nil {
+				s.closedWindows = append(s.closedWindows, s.window)
 			}
-			s.now = u.w
+			s.window = u.w
 		} else if seq != u.w.last+1 {
 			u.valid = false // what a frame leaves out is as it was in the one before
 		}
@@ -60,14 +60,14 @@ func (s *Store) loadFrames() error {
 		s.newest = h.at
 		if !u.valid && !h.key {
 			for id := range u.w.parts {
-				s.owe(s.sets[id], "not on disk when the program ended", 0)
+				s.addPendingLoss(s.sets[id], "not on disk when the program ended", 0)
 			}
 			return nil
 		}
 		err = u.frame(h, r, s.sets)
-		s.next = max(s.next, u.most+1) // as for segments
+		s.nextDataset = max(s.nextDataset, u.most+1) // as for segments
 		if err != nil {
-			s.disk.damage(fmt.Sprintf("frame %d of %s: %v", seq, h.at, err))
+			s.disk.noteDamage(fmt.Sprintf("frame %d of %s: %v", seq, h.at, err))
 		}
 		return nil
 	}
@@ -79,11 +79,11 @@ func (s *Store) loadFrames() error {
 		if err == nil {
 			break
 		}
-		s.disk.damage(plain(err))
+		s.disk.noteDamage(firstLine(err))
 		if n > 0 {
 			skip = 1
 		}
-		from = frameKeyOf(max(s.seq, frameSeq(from)) + skip)
+		from = frameKeyOf(max(s.nextFrame, frameSeq(from)) + skip)
 		if skip < 16 {
 			continue
 		}
@@ -111,23 +111,23 @@ func (s *Store) loadIndex() {
 		whole := s.disk.salvage(prefix(kind), func(key, value []byte) {
 			e, err := readEntry(key, value)
 			if err != nil {
-				s.disk.damage(fmt.Sprintf("index entry %x: %v", key, err))
+				s.disk.noteDamage(fmt.Sprintf("index entry %x: %v", key, err))
 				return
 			}
 			if known[e.id] {
 				return
 			}
 			known[e.id] = true
-			s.next = max(s.next, e.set+1) // also of one whose description is damaged: the number stays its own
+			s.nextDataset = max(s.nextDataset, e.set+1) // also of one whose description is damaged: the number stays its own
 			s.lastID = max(s.lastID, e.id)
-			s.seq = max(s.seq, e.last+1)
+			s.nextFrame = max(s.nextFrame, e.last+1)
 			if d := s.sets[e.set]; d != nil {
 				d.index[e.resolution] = append(d.index[e.resolution], e)
 				s.newest = max(s.newest, e.over.End)
-			} else if whole := len(s.disk.faults) == 0; whole {
+			} else if whole := len(s.disk.damages) == 0; whole {
 				s.stale = append(s.stale, e)
 			} else {
-				s.apart = append(s.apart, e)
+				s.undescribed = append(s.undescribed, e)
 			}
 		})
 		if whole {
@@ -140,7 +140,7 @@ func (s *Store) loadIndex() {
 				return cmp.Or(cmp.Compare(a.over.Start, b.over.Start), cmp.Compare(a.id, b.id))
 			})
 			if old := superseded(d.index[resolution]); old != nil {
-				d.without(old)
+				d.remove(old)
 				s.stale = append(s.stale, old...)
 			}
 		}
@@ -176,23 +176,23 @@ func (s *Store) forgetArchived() {
 				w.order = slices.DeleteFunc(w.order, func(o *part) bool { return o == p })
 			}
 		}
-		if some && w == s.now { // it was closed: what is new must not go under its name
-			s.past, s.now = append(s.past, w), nil
+		if some && w == s.window { // it was closed: what is new must not go under its name
+			s.closedWindows, s.window = append(s.closedWindows, w), nil
 		}
 	}
 }
 
 // windows gives those that are in memory, oldest first.
 func (s *Store) windows() []*window {
-	if s.now == nil {
-		return s.past
+	if s.window == nil {
+		return s.closedWindows
 	}
-	return append(slices.Clone(s.past), s.now)
+	return append(slices.Clone(s.closedWindows), s.window)
 }
 
 // held gives the time from the start of the oldest tick to the end of the newest. What is held in rollups alone begins and ends with their
 // cells; a cell in which ticks begin or end says no more than they do.
-func (s *Store) held(d *set) (over measure.Interval) {
+func (s *Store) heldTime(d *set) (over measure.Interval) {
 	take := func(o measure.Interval, cell measure.Span) {
 		switch {
 		case over == (measure.Interval{}):

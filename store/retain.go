@@ -30,7 +30,7 @@ func (s *Store) retainTo(size int64) error {
 			for i := range d.index[resolution] {
 				e := d.index[resolution][i]
 				waits := resolution == inMinutes && !e.done // for its hours to be made
-				if !waits && s.newest >= s.quiet && s.newest.Sub(e.over.End) > keep[resolution] {
+				if !waits && s.newest >= s.distrustClockUntil && s.newest.Sub(e.over.End) > keep[resolution] {
 					old = append(old, e)
 					total -= int64(e.bytes) + entryOverhead
 				} else if large {
@@ -51,7 +51,7 @@ func (s *Store) retainTo(size int64) error {
 	}
 	for _, d := range s.sets {
 		if mine := slices.DeleteFunc(slices.Clone(old), func(e entry) bool { return e.set != d.desc.ID }); len(mine) > 0 {
-			d.without(mine)
+			d.remove(mine)
 		}
 	}
 	s.mu.Unlock()
@@ -68,20 +68,20 @@ const logShare = 32
 // a kind stays. It looks each hour, and when many have come.
 func (s *Store) retainLog() error {
 	s.mu.RLock()
-	newest, quiet := s.newest, s.quiet
+	newest, quiet := s.newest, s.distrustClockUntil
 	s.mu.RUnlock()
 	limit := s.options.Size / logShare
 	s.disk.mu.Lock()
-	due := newest != 0 && (s.logKept == 0 || newest.Sub(s.logKept) >= hour || s.disk.told >= limit/16)
+	due := newest != 0 && (s.logCheckedAt == 0 || newest.Sub(s.logCheckedAt) >= hour || s.disk.logBytes >= limit/16)
 	if due {
-		s.disk.told = 0 // what comes from here on may be counted twice, and is not missed
+		s.disk.logBytes = 0 // what comes from here on may be counted twice, and is not missed
 	}
 	s.disk.mu.Unlock()
 	if !due {
 		return nil
 	}
 	s.disk.settle()
-	s.logKept = newest
+	s.logCheckedAt = newest
 	type kind struct {
 		head, last []byte
 		bytes      int64
@@ -101,7 +101,7 @@ func (s *Store) retainLog() error {
 		return nil
 	})
 	if err != nil {
-		s.disk.damage(plain(err)) // what can't be counted stays
+		s.disk.noteDamage(firstLine(err)) // what can't be counted stays
 		return nil
 	}
 	var all int64
@@ -114,14 +114,14 @@ func (s *Store) retainLog() error {
 		_, err := s.disk.walk(k.head, k.last, false, func(key, value []byte) error {
 			old := newest >= quiet && newest.Sub(keyTime(key[len(k.head):])) > s.options.KeepHours
 			if !old && k.bytes <= goal {
-				return errEnough
+				return errStop
 			}
 			k.bytes -= int64(len(key) + len(value))
 			until = append(until[:0], key...)
 			return nil
 		})
-		if err != nil && !errors.Is(err, errEnough) {
-			s.disk.damage(plain(err))
+		if err != nil && !errors.Is(err, errStop) {
+			s.disk.noteDamage(firstLine(err))
 		}
 		all += k.bytes
 		if until != nil {
@@ -136,4 +136,4 @@ func (s *Store) retainLog() error {
 	return nil
 }
 
-var errEnough = errors.New("enough")
+var errStop = errors.New("enough")

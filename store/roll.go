@@ -23,7 +23,7 @@ type cellInfo struct {
 	at      measure.Time // its end
 	elapsed measure.Span // measured
 	ticks   uint32       // measured
-	gone    lacking      // what of it was in partial ticks
+	partial unknownTime  // what of it was in partial ticks
 }
 
 // rolled is one row of a rollup while it is made.
@@ -59,8 +59,8 @@ func rollTicks(ticks []tick, span measure.Span) (cells []cellInfo, cellOf []int3
 		c.elapsed += t.elapsed
 		c.ticks++
 		if t.partial {
-			c.gone.span += t.elapsed
-			c.gone.ticks++
+			c.partial.span += t.elapsed
+			c.partial.ticks++
 		}
 	}
 	return cells, cellOf

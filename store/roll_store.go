@@ -23,7 +23,7 @@ const (
 )
 
 // partOne is the part that stands for the mean itself: extremes of rates are kept to one part in so many, rounded outward.
-const partOne = 1 << 16
+const partScale = 1 << 16
 
 // rollKind is what must be known of a dataset to keep its rollups.
 type rollKind struct {
@@ -38,7 +38,7 @@ func (d *set) rollKind() rollKind {
 }
 
 // keep appends the columns of a row.
-func (r *rolled) keep(kept *[keptColumns][]float64, k rollKind, cells []cellInfo) {
+func (r *rolled) appendTo(kept *[keptColumns][]float64, k rollKind, cells []cellInfo) {
 	for c, sum := range r.columns[rollSum] {
 		off := r.columns[rollOffTick][c]
 		kept[keptSum] = append(kept[keptSum], sum)
@@ -48,12 +48,12 @@ func (r *rolled) keep(kept *[keptColumns][]float64, k rollKind, cells []cellInfo
 			continue
 		}
 		missing := r.columns[rollMissing][c]
-		e := extremes{sum: sum, n: float64(cells[c].ticks) - missing, zeros: k.zero && missing-float64(cells[c].gone.ticks)-orZero(off) > 0}
+		e := extremes{sum: sum, n: float64(cells[c].ticks) - missing, zeros: k.zero && missing-float64(cells[c].partial.ticks)-orZero(off) > 0}
 		e.least, e.most = r.columns[rollLeast][c], r.columns[rollMost][c]
 		if e.zeros {
 			e.least, e.most = min(e.least, 0), max(e.most, 0)
 		}
-		e.spare(k)
+		e.pack(k)
 		kept[keptMissing] = append(kept[keptMissing], missing)
 		kept[keptLeastPart] = append(kept[keptLeastPart], e.leastPart)
 		kept[keptMostPart] = append(kept[keptMostPart], e.mostPart)
@@ -79,14 +79,14 @@ type extremes struct {
 
 // above gives the part that is so far above the mean of a tick, and below what is so far below it.
 func (e *extremes) above(k rollKind, part float64) float64 {
-	return part * (e.sum / (e.n * k.unit * partOne))
+	return part * (e.sum / (e.n * k.unit * partScale))
 }
 func (e *extremes) below(k rollKind, part float64) float64 {
-	return e.sum / (e.n * k.unit) * partOne / part
+	return e.sum / (e.n * k.unit) * partScale / part
 }
 
 // spare leaves out what can be told from the rest, and makes parts of rates.
-func (e *extremes) spare(k rollKind) {
+func (e *extremes) pack(k rollKind) {
 	e.leastPart, e.mostPart = absent(), absent()
 	if !k.rate {
 		mean := e.sum / e.n
@@ -108,7 +108,7 @@ func (e *extremes) spare(k rollKind) {
 	least, most := e.least, e.most
 	e.least, e.most = absent(), absent()
 	if most != 0 || math.Signbit(most) {
-		if p, ok := partOf(most, most*e.n*k.unit/e.sum, func(p float64) bool { return e.above(k, p) >= most }); ok && e.above(k, p) <= most*(1+1.5/partOne) {
+		if p, ok := partOf(most, most*e.n*k.unit/e.sum, func(p float64) bool { return e.above(k, p) >= most }); ok && e.above(k, p) <= most*(1+1.5/partScale) {
 			e.mostPart = p
 			if below := e.above(k, p-1); e.n == 1 && !e.zeros && below <= least && least <= most {
 				return
@@ -118,7 +118,7 @@ func (e *extremes) spare(k rollKind) {
 		}
 	}
 	if least != 0 || math.Signbit(least) || e.n == 1 && !e.zeros && !isAbsent(e.mostPart) {
-		if p, ok := partOf(least, e.sum/(e.n*k.unit)/least, func(p float64) bool { return e.below(k, p) <= least }); ok && e.below(k, p) >= least*(1-1.5/partOne) {
+		if p, ok := partOf(least, e.sum/(e.n*k.unit)/least, func(p float64) bool { return e.below(k, p) <= least }); ok && e.below(k, p) >= least*(1-1.5/partScale) {
 			e.leastPart = p
 		} else {
 			e.least = outward(least, -1)
@@ -131,7 +131,7 @@ func partOf(bound, ratio float64, enough func(p float64) bool) (p float64, ok bo
 	if !(bound > 0) || !(ratio > 0.25 && ratio < 1<<24) {
 		return 0, false
 	}
-	p = math.Ceil(ratio * partOne)
+	p = math.Ceil(ratio * partScale)
 	for enough(p - 1) {
 		p--
 	}
@@ -144,7 +144,7 @@ func partOf(bound, ratio float64, enough func(p float64) bool) (p float64, ok bo
 func same(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
 // tell puts back what spare has left out.
-func (e *extremes) tell(k rollKind) {
+func (e *extremes) unpack(k rollKind) {
 	if !k.rate {
 		mean := e.sum / e.n
 		if isAbsent(e.least) {
@@ -192,7 +192,7 @@ const maxRollGroup = 1 << 21
 // open takes the bytes of a group of so many rows apart.
 func (g *rollGroup) open(c *codec, b []byte, rows, cells int) error {
 	if rows*cells > maxRollGroup {
-		return errBroken
+		return errCorrupt
 	}
 	all := rows * cells
 	open := &g.packed
@@ -206,7 +206,7 @@ func (g *rollGroup) open(c *codec, b []byte, rows, cells int) error {
 		return err
 	}
 	if len(open.heads) != keptColumns {
-		return errBroken
+		return errCorrupt
 	}
 	for k := range g.columns {
 		n := open.heads[k].all
@@ -240,10 +240,10 @@ func (g *rollGroup) row(i int, k rollKind, cells []cellInfo, out *[rollColumns][
 			continue
 		}
 		missing := g.columns[keptMissing][n]
-		e := extremes{sum: sum, n: float64(cells[c].ticks) - missing, zeros: k.zero && missing-float64(cells[c].gone.ticks)-orZero(off) > 0}
+		e := extremes{sum: sum, n: float64(cells[c].ticks) - missing, zeros: k.zero && missing-float64(cells[c].partial.ticks)-orZero(off) > 0}
 		e.leastPart, e.mostPart = g.columns[keptLeastPart][n], g.columns[keptMostPart][n]
 		e.least, e.most = g.columns[keptLeast][n], g.columns[keptMost][n]
-		e.tell(k)
+		e.unpack(k)
 		out[rollMissing][c], out[rollLeast][c], out[rollMost][c] = missing, e.least, e.most
 		n++
 	}

@@ -17,10 +17,10 @@ type seeker struct {
 }
 
 // worthSeeking is of how many segments a question must be to be read by a seeker.
-const worthSeeking = 8
+const minSeekSegments = 8
 
 func (s *seeker) get(key, room []byte) ([]byte, error) {
-	value, found, ok := s.sought(key, room)
+	value, found, ok := s.lockedSeek(key, room)
 	if !ok {
 		return s.disk.getFrom(s.from, key, room) // it says what is damaged
 	}
@@ -30,7 +30,7 @@ func (s *seeker) get(key, room []byte) ([]byte, error) {
 	return value, nil
 }
 
-func (s *seeker) sought(key, room []byte) (value []byte, found, ok bool) {
+func (s *seeker) lockedSeek(key, room []byte) (value []byte, found, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seek(key, room)

@@ -78,7 +78,7 @@ func (e *entry) value() []byte {
 
 func readEntry(key, value []byte) (e entry, err error) {
 	if len(key) != segmentKeyLen {
-		return e, errBroken
+		return e, errCorrupt
 	}
 	e.set, e.resolution = binary.BigEndian.Uint32(key[1:]), key[5]
 	e.over.Start, e.id = keyTime(key[6:]), binary.BigEndian.Uint64(key[14:])
@@ -135,8 +135,8 @@ func appendTicks(b []byte, unit measure.Span, ticks []tick, cells []cellInfo) []
 		last = c.at
 		b = binary.AppendVarint(b, int64(c.elapsed-unit))
 		b = appendUvarint(b, uint64(c.ticks))
-		b = binary.AppendVarint(b, int64(c.gone.span))
-		b = appendUvarint(b, uint64(c.gone.ticks))
+		b = binary.AppendVarint(b, int64(c.partial.span))
+		b = appendUvarint(b, uint64(c.partial.ticks))
 	}
 	return b
 }
@@ -155,7 +155,7 @@ func readTicks(r *reader, b *block, rolled bool) {
 			at += measure.Time(r.varint()) + measure.Time(unit)
 			c := &b.cells[i]
 			c.at, c.elapsed, c.ticks = at, measure.Span(r.varint())+unit, uint32(r.uvarint())
-			c.gone = lacking{measure.Span(r.varint()), int32(r.uvarint())}
+			c.partial = unknownTime{measure.Span(r.varint()), int32(r.uvarint())}
 		}
 		return
 	}
@@ -185,8 +185,8 @@ func appendClock(h []byte, unit measure.Span, b *block) []byte {
 	for _, n := range b.notes {
 		h = appendText(h, n)
 	}
-	h = appendUvarint(h, uint64(len(b.runs)))
-	for _, r := range b.runs {
+	h = appendUvarint(h, uint64(len(b.noteRuns)))
+	for _, r := range b.noteRuns {
 		h = appendUvarint(h, uint64(r.note))
 		h = appendUvarint(h, uint64(r.first))
 		h = appendUvarint(h, uint64(r.last-r.first))
@@ -212,7 +212,7 @@ const (
 // openHeader takes a header apart that has ticks and keys within: a block whose values are yet to be found, and the rows of each group.
 func openHeader(c *codec, value []byte, resolution uint8, stack []bool) (*block, []int, error) {
 	if len(value) < 2 || value[1] != resolution {
-		return nil, nil, errBroken
+		return nil, nil, errCorrupt
 	}
 	if value[0] != 1 && (value[0] != rollsFrom || resolution == inTicks) {
 		return nil, nil, fmt.Errorf("a segment of version %d, which this program does not know", value[0])
@@ -251,7 +251,7 @@ func readClock(r *reader, b *block, resolution uint8) {
 			r.fail()
 			break
 		}
-		b.runs = append(b.runs, noteRun{int32(note), int32(first), int32(first + more)})
+		b.noteRuns = append(b.noteRuns, noteRun{int32(note), int32(first), int32(first + more)})
 	}
 }
 
@@ -277,7 +277,7 @@ func readGroups(r *reader, all int) []int {
 // openOwn unpacks ticks, or keys, that are a value of their own. head is what stands before them.
 func openOwn(c *codec, value, head []byte, limit uint64, room []byte) (*reader, error) {
 	if len(value) < len(head) || !bytes.Equal(value[1:len(head)], head[1:]) {
-		return nil, errBroken
+		return nil, errCorrupt
 	}
 	if value[0] != head[0] {
 		return nil, fmt.Errorf("ticks or keys of version %d, which this program does not know", value[0])
@@ -287,14 +287,14 @@ func openOwn(c *codec, value, head []byte, limit uint64, room []byte) (*reader, 
 }
 
 // lone says whether a segment has no header: one group has all its rows, or there are none.
-func (e *entry) lone() bool { return e.version > 0 && e.groups <= 1 }
+func (e *entry) headerless() bool { return e.version > 0 && e.groups <= 1 }
 
 // open reads all of a segment but its groups: a block whose values are yet to be found, and the rows of each group. last is what was
 // opened before, or nil.
 func (e *entry) open(c *codec, get getter, d *set, last *block) (*block, []int, error) {
 	b := &block{version: e.version}
 	var value []byte
-	if !e.lone() {
+	if !e.headerless() {
 		var err error
 		if value, err = must(get, segmentKey(kindHeader, e.set, e.resolution, e.over.Start, e.id), nil); err != nil {
 			return nil, nil, err
@@ -303,7 +303,7 @@ func (e *entry) open(c *codec, get getter, d *set, last *block) (*block, []int, 
 			return openHeader(c, value, e.resolution, d.stack)
 		}
 		if len(value) < 2 || value[1] != e.resolution || e.version != 0 && value[0] != e.version {
-			return nil, nil, errBroken
+			return nil, nil, errCorrupt
 		}
 		if b.version = value[0]; b.version < ownFrom || b.version > segmentVersion {
 			return nil, nil, fmt.Errorf("a segment of version %d, which this program does not know", value[0])
@@ -312,14 +312,14 @@ func (e *entry) open(c *codec, get getter, d *set, last *block) (*block, []int, 
 	if err := e.openClock(c, get, b); err != nil {
 		return nil, nil, err
 	}
-	if b.ring = e.keysID(); last != nil && last.ring == b.ring {
+	if b.keysID = e.keysID(); last != nil && last.keysID == b.keysID {
 		b.texts, b.stacks, b.keys, b.rows = last.texts, last.stacks, last.keys, last.rows
 	} else if err := e.openKeys(c, get, d, b); err != nil {
 		return nil, nil, err
 	}
-	if e.lone() {
+	if e.headerless() {
 		if b.rows != int(e.rows) || b.rows > 0 && e.groups == 0 {
-			return nil, nil, errBroken
+			return nil, nil, errCorrupt
 		}
 		return b, []int{b.rows}[:e.groups], nil
 	}
@@ -354,18 +354,18 @@ func (e *entry) openClock(c *codec, get getter, b *block) error {
 }
 
 func (e *entry) openOneClock(c *codec, get getter, b *block, kind byte) error {
-	b.room = c.clock()
-	own, err := must(get, ownKey(kind, e.clockID()), b.room.value)
+	b.clockBuffers = c.clockBuffers()
+	own, err := must(get, ownKey(kind, e.clockID()), b.clockBuffers.value)
 	if err != nil {
 		return err
 	}
-	b.room.value = own
-	r, err := openOwn(c, own, clockHead(e.resolution), maxClock, b.room.plain)
+	b.clockBuffers.value = own
+	r, err := openOwn(c, own, clockHead(e.resolution), maxClock, b.clockBuffers.plain)
 	if err != nil {
 		return err
 	}
-	b.room.plain, b.ticks = r.b, b.room.ticks[:0]
-	defer func() { b.room.ticks = b.ticks }()
+	b.clockBuffers.plain, b.ticks = r.b, b.clockBuffers.ticks[:0]
+	defer func() { b.clockBuffers.ticks = b.ticks }()
 	if readClock(r, b, e.resolution); r.err == nil && len(b.ticks)+len(b.cells) != int(e.ticks) {
 		r.fail()
 	}
@@ -376,7 +376,7 @@ func clockHead(resolution uint8) []byte { return []byte{ownVersion, resolution} 
 func keysHead() []byte                  { return []byte{ownVersion} }
 
 // mostEarly is how many groups of a segment are unpacked before they are asked for.
-const mostEarly = 4
+const maxPreloaded = 4
 
 // getter reads the value of a key; it gives nil where there is none. The bytes are the caller's, in its room where that is enough.
 type getter func(key, room []byte) ([]byte, error)
@@ -424,28 +424,28 @@ func (e *entry) read(c *codec, get getter, d *set, last *block) (*block, error) 
 			err = g.open(c, value, func([]rowHead) int { return ticks })
 		}
 		if err == nil && len(o.group.heads) != groups[n]*per {
-			err = errBroken
+			err = errCorrupt
 		}
 		o.err = err
 		return o
 	}
 	var early []opened // groups that warm has unpacked
-	if e.resolution == inTicks && len(groups) <= mostEarly {
-		b.warm = func() {
+	if e.resolution == inTicks && len(groups) <= maxPreloaded {
+		b.preload = func() {
 			for n := range groups {
 				early = append(early, unpack(n))
 			}
 		}
 	}
 	at, now, late := -1, opened{}, opened{}
-	b.free = func() {
+	b.release = func() {
 		for _, o := range append(early, late) {
 			if o.group != nil {
-				c.groups.Put(o.group)
+				c.groupPool.Put(o.group)
 			}
 		}
-		if b.laid && b.room != nil {
-			c.clocks.Put(b.room)
+		if b.ticksDone && b.clockBuffers != nil {
+			c.clockPool.Put(b.clockBuffers)
 		}
 	}
 	find := func(i int) (open *group, row int, err error) {
@@ -455,7 +455,7 @@ func (e *entry) read(c *codec, get getter, d *set, last *block) (*block, error) 
 				now = early[n]
 			} else {
 				if late.group != nil {
-					c.groups.Put(late.group)
+					c.groupPool.Put(late.group)
 				}
 				late = unpack(n)
 				now = late
@@ -478,7 +478,7 @@ func (e *entry) read(c *codec, get getter, d *set, last *block) (*block, error) 
 			copy(out, all[from:to])
 			return err
 		}
-		b.fold = func(i int, f *layer) (bool, error) {
+		b.fold = func(i int, f *cellFolder) (bool, error) {
 			open, row, err := find(i)
 			if err != nil {
 				return true, err
@@ -582,7 +582,7 @@ func (b *block) readDists(c *codec, starts []int, ticks int, fetch func(n int, r
 func readDistGroup(plain []byte, rows, ticks int) ([][]distEntry, error) {
 	r := &reader{b: plain}
 	if rows > len(plain) {
-		return nil, errBroken
+		return nil, errCorrupt
 	}
 	out := make([][]distEntry, rows)
 	for i := range out {
@@ -592,7 +592,7 @@ func readDistGroup(plain []byte, rows, ticks int) ([][]distEntry, error) {
 		for range n {
 			gap := r.uvarint()
 			if gap >= uint64(ticks) || last+1+int(gap) >= ticks {
-				return nil, errBroken
+				return nil, errCorrupt
 			}
 			last += 1 + int(gap)
 			out[i] = append(out[i], distEntry{last, r.bytes(r.uvarint())})

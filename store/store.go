@@ -30,7 +30,7 @@ type Options struct {
 	fs    vfs.FS           // nil: the machine's
 	clock func() time.Time // nil: the machine's
 
-	patience time.Duration // until Pebble is opened anew when it has given up, at least; 0: 5 seconds
+	retryAfter time.Duration // until Pebble is opened anew when it has given up, at least; 0: 5 seconds
 }
 
 func (o Options) filled() Options {
@@ -40,7 +40,7 @@ func (o Options) filled() Options {
 	fill(&o.Size, 2<<30)
 	fill(&o.Rows, 20000)
 	fill(&o.Memory, 32<<20)
-	fill(&o.patience, 5*time.Second)
+	fill(&o.retryAfter, 5*time.Second)
 	if o.fs == nil {
 		o.fs = vfs.Default
 	}
@@ -64,45 +64,45 @@ type Store struct {
 	disk    *disk
 	codec   codec
 	cache   cache
-	rooms   sync.Pool // of *gatherRoom
+	buffers sync.Pool // of *gatherRoom
 	limits  limits
 
-	mu        sync.RWMutex // guards all below; taken before disk.mu
-	sets      map[uint32]*set
-	ofStat    map[measure.StatID][]*set // the same by statistic
-	next      uint32                    // the ID of the next dataset
-	now       *window
-	past      []*window // closed, and not yet on disk as segments
-	seq       uint64    // of the next frame
-	framer    framer
-	closed    bool
-	newest    measure.Time // tick
-	quiet     measure.Time // until the newest tick is past this, the clock is not believed and nothing is let go of
-	rung      uint64       // how often the clerk was called
-	rested    uint64       // until which call all is done
-	worked    uint64
-	rest      *sync.Cond // of mu: rested has changed
-	documents int64      // bytes of documents, when they were last counted
-	apart     []entry    // of datasets whose description is damaged: they stay where they are
+	mu                 sync.RWMutex // guards all below; taken before disk.mu
+	sets               map[uint32]*set
+	ofStat             map[measure.StatID][]*set // the same by statistic
+	nextDataset        uint32                    // the ID of the next dataset
+	window             *window
+	closedWindows      []*window // closed, and not yet on disk as segments
+	nextFrame          uint64    // of the next frame
+	framer             framer
+	closed             bool
+	newest             measure.Time // tick
+	distrustClockUntil measure.Time // until the newest tick is past this, the clock is not believed and nothing is let go of
+	requested          uint64       // how often the clerk was called
+	finished           uint64       // until which call all is done
+	started            uint64
+	finishedChanged    *sync.Cond // of mu: rested has changed
+	documents          int64      // bytes of documents, when they were last counted
+	undescribed        []entry    // of datasets whose description is damaged: they stay where they are
 
-	bell    chan struct{}
-	jobs    chan func()   // for the clerk, each after all that is closed is on disk
-	clerked chan struct{} // the clerk has gone
+	wake          chan struct{}
+	jobs          chan func()   // for the clerk, each after all that is closed is on disk
+	compactorDone chan struct{} // the clerk has gone
 
 	// The clerk's own.
-	builder builder
-	logKept measure.Time // when retainLog last looked, by the newest tick
-	lastID  uint64       // of a segment
-	stale   []entry      // left by a crash, to be erased
+	builder      builder
+	logCheckedAt measure.Time // when retainLog last looked, by the newest tick
+	lastID       uint64       // of a segment
+	stale        []entry      // left by a crash, to be erased
 }
 
 // set is a dataset.
 type set struct {
-	desc  measure.Dataset
-	stack []bool         // of each field: it holds stacks
-	rows  int            // in the newest tick
-	owed  []measure.Loss // to be told with the next tick
-	index [3][]entry     // of each resolution, by start; a list is never changed in place
+	desc        measure.Dataset
+	stack       []bool         // of each field: it holds stacks
+	rows        int            // in the newest tick
+	pendingLoss []measure.Loss // to be told with the next tick
+	index       [3][]entry     // of each resolution, by start; a list is never changed in place
 }
 
 func newSet(d measure.Dataset) *set {
@@ -146,33 +146,33 @@ func OpenReadOnly(dir string) (*Store, error) {
 }
 
 func open(dir string, o Options, readOnly bool) (*Store, error) {
-	s := &Store{limits: limits{maxWhole, maxValues}, options: o.filled(), dir: dir, sets: map[uint32]*set{}, ofStat: map[measure.StatID][]*set{}, next: 1,
-		bell: make(chan struct{}, 1), jobs: make(chan func()), clerked: make(chan struct{})}
-	s.rest = sync.NewCond(&s.mu)
+	s := &Store{limits: limits{maxValuesBeforeTop, maxValues}, options: o.filled(), dir: dir, sets: map[uint32]*set{}, ofStat: map[measure.StatID][]*set{}, nextDataset: 1,
+		wake: make(chan struct{}, 1), jobs: make(chan func()), compactorDone: make(chan struct{})}
+	s.finishedChanged = sync.NewCond(&s.mu)
 	d, err := openDisk(dir, s.options, readOnly)
 	if err != nil {
 		return nil, err
 	}
 	s.disk = d
-	s.framer.codec, s.builder.codec, s.builder.number = &s.codec, &s.codec, s.segmentID
+	s.framer.codec, s.builder.codec, s.builder.nextID = &s.codec, &s.codec, s.segmentID
 	if err := s.load(); err != nil {
-		close(s.clerked)
-		d.close(s.clerked)
+		close(s.compactorDone)
+		d.close(s.compactorDone)
 		return nil, err
 	}
 	if readOnly {
-		close(s.clerked)
+		close(s.compactorDone)
 	} else {
-		go s.clerk()
-		s.call()
+		go s.compact()
+		s.requestWork()
 	}
 	return s, nil
 }
 
 // call gives the clerk something to do; mu may be held.
-func (s *Store) call() {
-	s.rung++
-	s.ring()
+func (s *Store) requestWork() {
+	s.requested++
+	s.wakeCompactor()
 }
 
 // Settle waits until all that was appended is on disk, and all that can be done with it is done.
@@ -183,9 +183,9 @@ func (s *Store) Settle() {
 	if s.closed {
 		return
 	}
-	s.call()
-	for want := s.rung; s.rested < want; {
-		s.rest.Wait()
+	s.requestWork()
+	for want := s.requested; s.finished < want; {
+		s.finishedChanged.Wait()
 	}
 }
 
@@ -200,12 +200,12 @@ func (s *Store) Close() error {
 	if !s.disk.readOnly {
 		// A write that failed may show at the next sync only; then the newest minutes become segments from memory.
 		s.disk.settle()
-		if s.disk.alive() == nil {
+		if s.disk.writeError() == nil {
 			if err := s.disk.sync(); err != nil {
-				s.disk.die(err)
+				s.disk.giveUp(err)
 			}
 		}
-		if s.disk.lags() {
+		if s.disk.missesFrames() {
 			s.Settle()
 		}
 	}
@@ -217,7 +217,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.cache.close()
-	return s.disk.close(s.clerked)
+	return s.disk.close(s.compactorDone)
 }
 
 var errClosed = errors.New("the archive is closed")
@@ -254,7 +254,7 @@ func (s *Store) Save(d measure.Dataset) (uint32, error) {
 	}
 	changed := old.desc
 	changed.State = d.State
-	pairs, err := described(nil, changed)
+	pairs, err := descriptionPairs(nil, changed)
 	if err == nil {
 		err = s.disk.save(pairs)
 	}
@@ -278,30 +278,30 @@ func (s *Store) Add(all []measure.Dataset) ([]uint32, error) {
 	all = slices.Clone(all)
 	for i := range all {
 		d := &all[i]
-		d.ID, d.Query.Over = s.next+uint32(i), measure.Interval{}
-		if pairs, err = described(pairs, *d); err != nil {
+		d.ID, d.Query.Over = s.nextDataset+uint32(i), measure.Interval{}
+		if pairs, err = descriptionPairs(pairs, *d); err != nil {
 			return nil, fmt.Errorf("save dataset %d: %w", d.ID, err)
 		}
 		ids[i] = d.ID
 	}
 	if err := s.disk.save(pairs); err != nil {
-		return nil, fmt.Errorf("save %d datasets from %d on: %w", len(all), s.next, err)
+		return nil, fmt.Errorf("save %d datasets from %d on: %w", len(all), s.nextDataset, err)
 	}
 	for _, d := range all {
-		s.enter(newSet(d))
+		s.register(newSet(d))
 	}
-	s.next += uint32(len(all))
+	s.nextDataset += uint32(len(all))
 	return ids, nil
 }
 
 // enter makes a dataset known. mu is held.
-func (s *Store) enter(d *set) {
+func (s *Store) register(d *set) {
 	s.sets[d.desc.ID] = d
 	s.ofStat[d.desc.Query.Stat] = append(s.ofStat[d.desc.Query.Stat], d)
 }
 
 // described appends what is written of a description.
-func described(to []pair, d measure.Dataset) ([]pair, error) {
+func descriptionPairs(to []pair, d measure.Dataset) ([]pair, error) {
 	value, err := json.Marshal(d)
 	if err != nil {
 		return nil, err
@@ -331,7 +331,7 @@ func (s *Store) Append(at measure.Time, ids []uint32, batches []*measure.Batch) 
 	if len(ids) == 0 {
 		return nil
 	}
-	short, full := s.crowded()
+	short, full := s.checkMemory()
 	var left []bool // of each batch
 	if full {
 		if left = s.leftOut(ids, batches); !slices.Contains(left, false) {
@@ -348,70 +348,70 @@ func (s *Store) Append(at measure.Time, ids []uint32, batches []*measure.Batch) 
 		p := w.part(s.sets[id])
 		if !p.open {
 			p.begin(at)
-			for _, l := range p.set.owed {
+			for _, l := range p.set.pendingLoss {
 				p.addLoss(l)
 			}
-			p.set.owed = nil
+			p.set.pendingLoss = nil
 		}
 		most := math.MaxInt
 		if short {
-			most = s.most(p)
+			most = s.maxRows(p)
 		}
 		w.add(p, batches[i], s.options.Rows, most)
 	}
-	w.left = false
+	w.rowsLeftOut = false
 	for _, p := range w.order {
 		if p.open {
-			w.left = w.left || p.short > 0
+			w.rowsLeftOut = w.rowsLeftOut || p.rowsOverMemory > 0
 			p.extra += s.framer.part(p)
 			p.set.rows = len(p.live)
 		}
 	}
 	if size := w.size(); size-before > s.options.Memory/6 {
-		w.base = size
+		w.sizeWithManyRows = size
 	}
 	w.newest = max(w.newest, at)
-	s.clock(at)
-	w.last = s.seq
-	s.disk.enqueue(frameKeyOf(s.seq), slices.Clone(s.framer.finish(at)))
-	s.seq++
-	if s.disk.lags() {
-		s.call()
+	s.noteTickTime(at)
+	w.last = s.nextFrame
+	s.disk.enqueue(frameKeyOf(s.nextFrame), slices.Clone(s.framer.finish(at)))
+	s.nextFrame++
+	if s.disk.missesFrames() {
+		s.requestWork()
 	}
 	return nil
 }
 
 // clock takes the time of a tick. A clock that jumps ahead is believed after an hour: what is old by it alone would be lost for good.
-func (s *Store) clock(at measure.Time) {
+func (s *Store) noteTickTime(at measure.Time) {
 	if s.newest != 0 && at.Sub(s.newest) > hour {
-		s.quiet = at.Add(hour)
+		s.distrustClockUntil = at.Add(hour)
 	}
 	s.newest = at
 }
 
 // fills says whether a window takes more than its share. The keys of one tick with very many rows alone may be more: it then holds
 // several ticks, half as much again, as long as their rows are the same; else each tick would be a window, and the next be short of memory.
-func (w *window) fills(share int) bool {
+func (w *window) isFull(share int) bool {
 	size := w.size()
-	return size >= share && (w.left || size >= w.base+w.base/2)
+	return size >= share && (w.rowsLeftOut || size >= w.sizeWithManyRows+w.sizeWithManyRows/2)
 }
 
 // windowFor gives the window that takes a tick; a new one when the time is another's, or goes back.
 func (s *Store) windowFor(at measure.Time, ids []uint32) *window {
 	slot := slotOf(at, windowSpan)
-	if s.now != nil {
+	if s.window != nil {
 		back := false
 		for _, id := range ids {
-			if p := s.now.parts[id]; p != nil && (p.ticks[len(p.ticks)-1].at >= at || len(p.ticks) >= maxTicks) {
+			if p := s.window.parts[id]; p != nil && (p.ticks[len(p.ticks)-1].at >= at || len(p.ticks) >= maxTicks) {
 				back = true
 			}
 		}
-		if s.now.slot == slot && !back && !s.now.fills(s.options.Memory/3) {
-			return s.now
+		if s.window.slot == slot && !back && !s.window.isFull(s.options.Memory/3) {
+			return s.window
 		}
-		s.past = append(slices.Clip(s.past), s.now)
-		s.call()
+		s.closedWindows = append(slices.Clip(s.closedWindows), s.window)
+		s.requestWork()
 	}
-	s.now = newWindow(s.seq, slot)
-	return s.now
+	s.window = newWindow(s.nextFrame, slot)
+	return s.window
 }

@@ -42,52 +42,52 @@ type tickLoss struct {
 
 // window holds the newest ticks of all datasets in memory, as columns. Guarded by Store.mu; when it is closed nothing changes it.
 type window struct {
-	seq    uint64       // of its first frame: its name on disk
-	last   uint64       // of its newest frame
-	slot   int64        // which windowSpan of time it is
-	newest measure.Time // tick
-	words  words
-	labels []*labelWords // of the newest batches' dictionaries
-	parts  map[uint32]*part
-	order  []*part
-	epoch  uint32       // counts the key frames
-	keyed  measure.Time // tick of the newest key frame
-	said   []uint32     // of each word: the epoch in which a frame last told it
-	base   int          // its size after the newest tick that brought very many rows
-	left   bool         // the newest tick left rows out, for memory was short
+	seq              uint64       // of its first frame: its name on disk
+	last             uint64       // of its newest frame
+	slot             int64        // which windowSpan of time it is
+	newest           measure.Time // tick
+	words            words
+	labels           []*labelWords // of the newest batches' dictionaries
+	parts            map[uint32]*part
+	order            []*part
+	epoch            uint32       // counts the key frames
+	keyFrameAt       measure.Time // tick of the newest key frame
+	toldWords        []uint32     // of each word: the epoch in which a frame last told it
+	sizeWithManyRows int          // its size after the newest tick that brought very many rows
+	rowsLeftOut      bool         // the newest tick left rows out, for memory was short
 }
 
 // part is what a window holds of one dataset: ticks, and rows that are columns of values over the ticks.
 type part struct {
-	set    *set
-	ticks  []tick
-	rows   table
-	cols   []runs   // of each row: closed ticks
-	state  []state  // of each row: the tick under way
-	log    []change // what the newest ticks changed and is not in cols yet
-	heads  []int32  // of each row: 1 + its newest change in log, 0 when it has none
-	live   []uint32 // rows that the newest finished tick has
-	came   []uint32 // rows of the tick under way that the one before did not have
-	seen   int      // rows in the tick under way
-	open   bool     // a tick is under way
-	blob   []byte   // distributions, one after the other
-	loss   []tickLoss
-	notes  []string // each once
-	runs   []noteRun
-	lasts  []int32  // of each note: 1 + its newest run
-	said   []uint16 // notes of the tick under way
-	before []uint16 // notes of the tick before
-	stacks trie
-	told   []uint32 // of each node: the epoch in which a frame last told it
-	epoch  uint32   // in which a frame last told all its rows
-	extra  int      // bytes that rows and columns take, about
-	lost   uint64   // rows that the tick under way left out: more than a dataset may have
-	short  uint64   // rows that the tick under way left out: new ones while memory was short
-	failed bool     // a batch of the tick under way could not look
-	looked bool
-	means  map[uint32]int // how many values a row of the tick under way is the mean of
-	inputs []*input       // one for each batch of a tick, in order
-	nth    int            // which batch of the tick is next
+	set            *set
+	ticks          []tick
+	rows           table
+	cols           []runs   // of each row: closed ticks
+	state          []state  // of each row: the tick under way
+	log            []change // what the newest ticks changed and is not in cols yet
+	heads          []int32  // of each row: 1 + its newest change in log, 0 when it has none
+	live           []uint32 // rows that the newest finished tick has
+	came           []uint32 // rows of the tick under way that the one before did not have
+	seen           int      // rows in the tick under way
+	open           bool     // a tick is under way
+	blob           []byte   // distributions, one after the other
+	loss           []tickLoss
+	notes          []string // each once
+	noteRuns       []noteRun
+	newestRun      []int32  // of each note: 1 + its newest run
+	notesNow       []uint16 // notes of the tick under way
+	notesBefore    []uint16 // notes of the tick before
+	stacks         trie
+	toldNodes      []uint32 // of each node: the epoch in which a frame last told it
+	epoch          uint32   // in which a frame last told all its rows
+	extra          int      // bytes that rows and columns take, about
+	rowsOverLimit  uint64   // rows that the tick under way left out: more than a dataset may have
+	rowsOverMemory uint64   // rows that the tick under way left out: new ones while memory was short
+	failed         bool     // a batch of the tick under way could not look
+	looked         bool
+	means          map[uint32]int // how many values a row of the tick under way is the mean of
+	inputs         []*input       // one for each batch of a tick, in order
+	nextInput      int            // which batch of the tick is next
 }
 
 // noteRun is a stretch of ticks that each bore a note.
@@ -96,7 +96,7 @@ type noteRun struct {
 }
 
 // mostNotes is how many different notes a part keeps.
-const mostNotes = 100
+const maxNotes = 100
 
 // runs is one row over ticks: from tick starts[i] on the value is values[i].
 type runs struct {
@@ -106,10 +106,10 @@ type runs struct {
 
 // state is what is at hand of a row while ticks come. A distribution's value is the place of its bytes in the blob.
 type state struct {
-	now    float64 // of tick seen
-	before float64 // of the frame before
-	seen   int32   // the newest tick that had the row; -1 none
-	told   uint32  // the epoch in which a frame last told its key
+	now       float64 // of tick seen
+	before    float64 // of the frame before
+	seen      int32   // the newest tick that had the row; -1 none
+	toldKeyIn uint32  // the epoch in which a frame last told its key
 }
 
 // maxTicks is the most ticks that a window takes, so that they can be numbered in 16 bits.
@@ -132,9 +132,9 @@ func (w *window) part(d *set) *part {
 // begin starts a tick.
 func (p *part) begin(at measure.Time) {
 	p.ticks = append(p.ticks, tick{at: at})
-	p.open, p.seen, p.lost, p.short, p.failed, p.looked, p.nth = true, 0, 0, 0, false, false, 0
+	p.open, p.seen, p.rowsOverLimit, p.rowsOverMemory, p.failed, p.looked, p.nextInput = true, 0, 0, 0, false, false, 0
 	p.came = p.came[:0]
-	p.said, p.before = p.before[:0], p.said
+	p.notesNow, p.notesBefore = p.notesBefore[:0], p.notesNow
 	clear(p.means)
 }
 
@@ -184,20 +184,20 @@ type change struct {
 }
 
 const (
-	loggedRows = 4096    // a part with more rows does without: it would be as much to walk through
-	mostLogged = 8 << 10 // changes
+	maxLoggedRows = 4096    // a part with more rows does without: it would be as much to walk through
+	maxLogged     = 8 << 10 // changes
 )
 
 // push writes the value that a row has from the tick under way on, and gives about how many bytes of memory that took.
 func (p *part) push(row uint32, t int32, v float64) (grown int) {
-	if p.rows.n > loggedRows {
+	if p.rows.n > maxLoggedRows {
 		if len(p.log) > 0 {
-			grown = p.settled()
+			grown = p.applyLog()
 		}
 		return grown + p.cols[row].push(t, v)
 	}
-	if len(p.log) >= min(16*len(p.cols), mostLogged) {
-		grown = p.settled()
+	if len(p.log) >= min(16*len(p.cols), maxLogged) {
+		grown = p.applyLog()
 	}
 	for len(p.heads) <= int(row) {
 		p.heads = append(p.heads, 0)
@@ -208,7 +208,7 @@ func (p *part) push(row uint32, t int32, v float64) (grown int) {
 }
 
 // settled takes the changes to the columns.
-func (p *part) settled() (grown int) {
+func (p *part) applyLog() (grown int) {
 	for row, head := range p.heads {
 		if head > 0 {
 			grown += p.cols[row].extend(p.log, head)
@@ -286,7 +286,7 @@ func (p *part) alive(row, from, to int) bool {
 }
 
 // whole gives a row as a column with all that changed.
-func (p *part) whole(row int) *runs {
+func (p *part) runsOf(row int) *runs {
 	c := &p.cols[row]
 	if row >= len(p.heads) || p.heads[row] == 0 {
 		return c
@@ -360,11 +360,11 @@ func (c *runs) alive(from, to int) bool {
 
 // add puts the rows of a batch into the tick under way: so many rows the dataset may have in a tick, and so many the window.
 func (w *window) add(p *part, b *measure.Batch, room, most int) {
-	if p.nth == len(p.inputs) {
+	if p.nextInput == len(p.inputs) {
 		p.inputs = append(p.inputs, &input{})
 	}
-	in := p.inputs[p.nth]
-	p.nth++
+	in := p.inputs[p.nextInput]
+	p.nextInput++
 	t := &p.ticks[len(p.ticks)-1]
 	for _, l := range b.Loss {
 		p.addLoss(l)
@@ -381,14 +381,14 @@ func (w *window) add(p *part, b *measure.Batch, room, most int) {
 	in.plan(p.set, b)
 	in.words = w.wordsOf(b.Labels)
 	dists := p.set.desc.Stat.Kind == measure.Dists
-	if !dists && in.again(b) && p.seen+len(in.rows) <= room {
+	if !dists && in.sameKeys(b) && p.seen+len(in.rows) <= room {
 		for i, v := range b.Values {
 			if v != v {
 				v = unknown()
 			}
 			p.put(int(in.rows[i]), false, v)
 		}
-		in.tell(p)
+		in.noteMissingField(p)
 		return
 	}
 	for i := range b.Rows() {
@@ -409,7 +409,7 @@ func (w *window) add(p *part, b *measure.Batch, room, most int) {
 		p.put(row, fresh, v)
 	}
 	in.trim()
-	in.tell(p)
+	in.noteMissingField(p)
 }
 
 func (p *part) addLoss(l measure.Loss) {
@@ -427,26 +427,26 @@ func (p *part) addLoss(l measure.Loss) {
 func (p *part) note(n string) {
 	i := slices.Index(p.notes, n)
 	if i < 0 {
-		if i = len(p.notes); i == mostNotes {
+		if i = len(p.notes); i == maxNotes {
 			return
 		}
-		p.notes, p.lasts = append(p.notes, n), append(p.lasts, 0)
+		p.notes, p.newestRun = append(p.notes, n), append(p.newestRun, 0)
 	}
-	if !slices.Contains(p.said, uint16(i)) {
-		p.said = append(p.said, uint16(i))
+	if !slices.Contains(p.notesNow, uint16(i)) {
+		p.notesNow = append(p.notesNow, uint16(i))
 	}
 }
 
 // noted ends the notes of the tick under way.
-func (p *part) noted() {
+func (p *part) endNotes() {
 	t := int32(len(p.ticks) - 1)
-	for _, n := range p.said {
-		if k := p.lasts[n] - 1; k >= 0 && p.runs[k].last+1 == t {
-			p.runs[k].last = t
+	for _, n := range p.notesNow {
+		if k := p.newestRun[n] - 1; k >= 0 && p.noteRuns[k].last+1 == t {
+			p.noteRuns[k].last = t
 			continue
 		}
-		p.runs = append(p.runs, noteRun{int32(n), t, t})
-		p.lasts[n] = int32(len(p.runs))
+		p.noteRuns = append(p.noteRuns, noteRun{int32(n), t, t})
+		p.newestRun[n] = int32(len(p.noteRuns))
 	}
 }
 
@@ -460,21 +460,21 @@ type input struct {
 	missing string
 	planned bool
 
-	keys   []measure.Label // of the batch before, row after row
-	rows   []int32
-	next   int             // the row of the batch before that most likely comes next
-	fresh  []measure.Label // of this batch
-	freshR []int32
-	words  *labelWords     // of the batch's dictionary
-	texts  []string        // of that of the batch before
-	frames []measure.Frame // of the batch before
-	nodes  []uint32        // of each of them: 1 + node
-	chain  []int32
-	key    []uint32
+	keys      []measure.Label // of the batch before, row after row
+	rows      []int32
+	next      int             // the row of the batch before that most likely comes next
+	fresh     []measure.Label // of this batch
+	freshRows []int32
+	words     *labelWords     // of the batch's dictionary
+	texts     []string        // of that of the batch before
+	frames    []measure.Frame // of the batch before
+	nodes     []uint32        // of each of them: 1 + node
+	chain     []int32
+	key       []uint32
 }
 
 func (in *input) plan(d *set, b *measure.Batch) {
-	in.next, in.fresh, in.freshR = 0, in.fresh[:0], in.freshR[:0]
+	in.next, in.fresh, in.freshRows = 0, in.fresh[:0], in.freshRows[:0]
 	// The dictionary only grows, but for rare times when it begins anew: then the rows found by label are not those. It may be
 	// kept by its readers, so what stands at one address stays.
 	if n := len(in.texts); n > 0 && (len(b.Labels) < n || &b.Labels[0] != &in.texts[0] && !slices.Equal(b.Labels[:n], in.texts)) {
@@ -507,11 +507,11 @@ func (in *input) plan(d *set, b *measure.Batch) {
 }
 
 // again says whether a batch has the keys of the one before, and all of them are rows.
-func (in *input) again(b *measure.Batch) bool {
+func (in *input) sameKeys(b *measure.Batch) bool {
 	return len(in.terms) == 0 && len(in.rows) == len(b.Values) && slices.Equal(in.keys, b.Keys)
 }
 
-func (in *input) tell(p *part) {
+func (in *input) noteMissingField(p *part) {
 	if in.missing != "" {
 		p.note(string(p.set.desc.Query.Stat) + " was measured without the field " + in.missing)
 	}
@@ -533,7 +533,7 @@ func (in *input) row(w *window, p *part, b *measure.Batch, i int, from []measure
 		in.next++
 		row := int(in.rows[n])
 		if p.seen >= room && p.state[row].seen != int32(len(p.ticks)-1) {
-			p.lost++
+			p.rowsOverLimit++
 			return -1, false
 		}
 		in.remember(from, row)
@@ -557,12 +557,12 @@ func (in *input) row(w *window, p *part, b *measure.Batch, i int, from []measure
 		row = p.rows.find(in.key)
 	}
 	if p.seen >= room && (row < 0 || p.state[row].seen != int32(len(p.ticks)-1)) {
-		p.lost++
+		p.rowsOverLimit++
 		return -1, false
 	}
 	fresh := false
 	if row < 0 && p.rows.n >= most {
-		p.short++
+		p.rowsOverMemory++
 		return -1, false
 	}
 	if row < 0 {
@@ -581,13 +581,13 @@ func (in *input) row(w *window, p *part, b *measure.Batch, i int, from []measure
 }
 
 func (in *input) remember(from []measure.Label, row int) {
-	in.fresh, in.freshR = append(in.fresh, from...), append(in.freshR, int32(row))
+	in.fresh, in.freshRows = append(in.fresh, from...), append(in.freshRows, int32(row))
 }
 
 // trim makes the rows of this batch those to guess the next by.
 func (in *input) trim() {
 	in.keys, in.fresh = in.fresh, in.keys
-	in.rows, in.freshR = in.freshR, in.rows
+	in.rows, in.freshRows = in.freshRows, in.rows
 }
 
 // labelWords is which word each label of a dictionary is. The batches of a source share a dictionary, and so do all inputs: with 10,000
@@ -599,7 +599,7 @@ type labelWords struct {
 }
 
 // mostLabelWords is how many dictionaries are known: there is one for each source, and some begin a new one each tick.
-const mostLabelWords = 8
+const maxLabelWords = 8
 
 // wordsOf returns the words of a dictionary: those that are known of it, of what it was before it grew, or of what it has become
 // since the batch took it.
@@ -621,7 +621,7 @@ func (w *window) wordsOf(labels []string) *labelWords {
 		}
 	}
 	d := &labelWords{texts: labels, used: w.last}
-	if len(w.labels) < mostLabelWords {
+	if len(w.labels) < maxLabelWords {
 		w.labels = append(w.labels, d)
 	} else {
 		w.labels[oldest] = d
@@ -656,7 +656,7 @@ func (in *input) stack(w *window, p *part, frames []measure.Frame, l measure.Lab
 	}
 	in.chain = in.chain[:0]
 	parent := int32(-1)
-	for at := int32(l); at >= 0 && int(at) < len(frames) && len(in.chain) < mostDeep; at = frames[at].Parent {
+	for at := int32(l); at >= 0 && int(at) < len(frames) && len(in.chain) < maxStackDepth; at = frames[at].Parent {
 		if n := in.nodes[at]; n > 0 {
 			parent = int32(n - 1)
 			break
@@ -677,7 +677,7 @@ func (in *input) stack(w *window, p *part, frames []measure.Frame, l measure.Lab
 		}
 		n := p.stacks.of(node{parent, w.words.of(f.Symbol), w.words.of(f.Module), f.Offset})
 		parent = int32(n)
-		if len(in.chain) < mostDeep { // else it hangs on no root, but on where it was cut
+		if len(in.chain) < maxStackDepth { // else it hangs on no root, but on where it was cut
 			in.nodes[at] = n + 1
 		}
 	}
@@ -688,4 +688,4 @@ func (in *input) stack(w *window, p *part, frames []measure.Frame, l measure.Lab
 }
 
 // mostDeep is how many frames a stack keeps, those nearest to its end.
-const mostDeep = 1024
+const maxStackDepth = 1024

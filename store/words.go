@@ -182,7 +182,7 @@ func (t *trie) of(n node) uint32 {
 
 // follow takes in all nodes of a block, callers before those they call: into gets 1 + the number of each. Blocks have like nodes in like order, so the one that
 // follows on the one before here mostly is the one that does so there.
-func (t *trie) follow(nodes []node, into []uint32, word func(uint32) uint32) {
+func (t *trie) addAll(nodes []node, into []uint32, word func(uint32) uint32) {
 	if len(t.nodes) == 0 {
 		t.nodes = slices.Grow(t.nodes, len(nodes))
 	}

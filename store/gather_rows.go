@@ -9,7 +9,7 @@ import (
 // How rows that are unpacked go to the cells of an answer: by one goroutine, or unpacked by one and laid by another.
 
 // lap is a block of ticks on its way into the cells.
-type lap struct {
+type blockInProgress struct {
 	block     *block
 	from, to  int               // ticks that lie in some cell, and those between
 	weights   []float64         // of each tick: what an amount is divided by to be a rate
@@ -17,7 +17,7 @@ type lap struct {
 	partial   bool              // some tick was
 	into      []*gathered       // of each row; nil: not asked for
 	several   map[*gathered]int // how many rows of the block it has; 0 is one
-	open      map[*gathered]*folding
+	folding   map[*gathered]*folding
 }
 
 // folding is a series of which some rows of a block are folded already.
@@ -29,7 +29,7 @@ type folding struct {
 
 // chunk is some rows of a lap, unpacked, one after the other.
 type chunk struct {
-	lap    *lap
+	block  *blockInProgress
 	rows   []int32
 	values []float64
 }
@@ -39,14 +39,14 @@ const chunkValues = 32 << 10
 
 // add takes the ticks of a block that lie in over.
 func (g *gather) add(b *block, over measure.Interval) error {
-	if !g.clock(b, over) {
+	if !g.placeTicks(b, over) {
 		return nil
 	}
 	series, several, err := g.match(b)
 	if err != nil {
 		return err
 	}
-	if g.sums {
+	if g.sumsOnly {
 		return g.addSums(b, series)
 	}
 	if b.dists != nil {
@@ -57,19 +57,19 @@ func (g *gather) add(b *block, over measure.Interval) error {
 		g.drain()
 		return g.addRolls(b, series, several)
 	}
-	if b.fold != nil && len(several) == 0 && g.wide && !g.part(b) {
+	if b.fold != nil && len(several) == 0 && g.extremes && !g.partialTick(b) {
 		return g.addFolded(b, series)
 	}
-	l := &lap{block: b, from: g.from, to: g.to, weights: g.weights, stretches: g.stretches}
+	l := &blockInProgress{block: b, from: g.from, to: g.to, weights: g.weights, stretches: g.stretches}
 	if g.full != nil { // who lays it has these still when the next block comes
 		g.weights, g.stretches, l.into = nil, nil, make([]*gathered, len(series))
 	} else {
 		l.into = zeroed(&g.into, len(series))
 	}
-	l.partial = g.part(b)
+	l.partial = g.partialTick(b)
 	for s, rows := range several {
 		if l.several == nil {
-			l.several, l.open = map[*gathered]int{}, map[*gathered]*folding{}
+			l.several, l.folding = map[*gathered]int{}, map[*gathered]*folding{}
 		}
 		l.several[g.series[s]] = rows
 	}
@@ -83,20 +83,20 @@ func (g *gather) add(b *block, over measure.Interval) error {
 		at := len(c.values)
 		c.values = slices.Grow(c.values, n)[:at+n]
 		if err := b.column(i, l.from, l.to, c.values[at:]); err != nil {
-			g.broken(b, err)
+			g.addDamage(b, err)
 			fillWith(c.values[at:], unknown())
 		}
 		if c.rows = append(c.rows, int32(i)); len(c.values)+n > chunkValues {
-			g.hand(c)
+			g.submit(c)
 			c = g.chunk(l)
 		}
 	}
-	g.hand(c)
+	g.submit(c)
 	return nil
 }
 
 // part says whether some tick of a block that is asked for was partial.
-func (g *gather) part(b *block) bool {
+func (g *gather) partialTick(b *block) bool {
 	return slices.ContainsFunc(b.ticks[g.from:g.to], func(t tick) bool { return t.partial })
 }
 
@@ -107,9 +107,9 @@ func (g *gather) addFolded(b *block, series []int32) error {
 	if g.set.desc.Stat.Kind != measure.Delta {
 		weights = nil
 	}
-	f := &g.layer
+	f := &g.folder
 	f.plan(g.stretches, weights)
-	l := lap{block: b, from: g.from, to: g.to, weights: g.weights, stretches: g.stretches}
+	l := blockInProgress{block: b, from: g.from, to: g.to, weights: g.weights, stretches: g.stretches}
 	for i, n := range series {
 		if n < 0 {
 			continue
@@ -117,31 +117,31 @@ func (g *gather) addFolded(b *block, series []int32) error {
 		s := g.series[n]
 		ok, err := b.fold(i, f)
 		if err == nil && ok {
-			s.lay(f)
+			s.addCells(f)
 			continue
 		}
-		c := &g.spare
+		c := &g.spareChunk
 		c.values = slices.Grow(c.values[:0], l.to-l.from)[:l.to-l.from]
 		if err == nil {
 			err = b.column(i, l.from, l.to, c.values)
 		}
 		if err != nil {
-			g.broken(b, err)
+			g.addDamage(b, err)
 			fillWith(c.values, unknown())
 		}
-		g.lay(&l, s, c.values)
+		g.foldRow(&l, s, c.values)
 	}
-	b.laid = true
+	b.ticksDone = true
 	return nil
 }
 
 // lay adds what a layer has of a row to the cells.
-func (s *gathered) lay(f *layer) {
+func (s *gathered) addCells(f *cellFolder) {
 	for k, n := range f.n {
 		if n == 0 {
 			continue
 		}
-		s.there = true
+		s.present = true
 		sum, least, most, c := f.sum[k], f.least[k], f.most[k], f.stretches[k].cell
 		if s.n[c] > 0 {
 			sum, least, most = sum+s.sum[c], min(least, s.least[c]), max(most, s.most[c])
@@ -153,7 +153,7 @@ func (s *gathered) lay(f *layer) {
 
 // fork has another goroutine lay what add unpacks, in the same order, until join. Three chunks are on their way at
 // most. A panic there is returned by join as a *measure.Fault; until then chunks are taken and dropped.
-func (g *gather) fork() (join func() error) {
+func (g *gather) foldInBackground() (join func() error) {
 	full, free, done := make(chan *chunk, chunks), make(chan *chunk, chunks), make(chan struct{})
 	for range chunks {
 		free <- &chunk{}
@@ -166,7 +166,7 @@ func (g *gather) fork() (join func() error) {
 				fault = measure.Recovered("adding up rows", p)
 			}
 		}()
-		g.take(c)
+		g.foldChunk(c)
 	}
 	go func() {
 		defer close(done)
@@ -205,37 +205,37 @@ func (g *gather) drain() {
 }
 
 // chunk gives an empty chunk.
-func (g *gather) chunk(l *lap) *chunk {
-	c := &g.spare
+func (g *gather) chunk(l *blockInProgress) *chunk {
+	c := &g.spareChunk
 	if g.full != nil {
 		c = <-g.free
 	}
-	c.lap, c.rows, c.values = l, c.rows[:0], c.values[:0]
+	c.block, c.rows, c.values = l, c.rows[:0], c.values[:0]
 	return c
 }
 
 // hand has a chunk laid.
-func (g *gather) hand(c *chunk) {
+func (g *gather) submit(c *chunk) {
 	if g.full != nil {
 		g.full <- c
 	} else {
-		g.take(c)
+		g.foldChunk(c)
 	}
 }
 
 // take folds the rows of a chunk, and lays them on the cells. It touches nothing but the lap and the values of its series.
-func (g *gather) take(c *chunk) {
-	l := c.lap
+func (g *gather) foldChunk(c *chunk) {
+	l := c.block
 	n := l.to - l.from
 	fold := g.set.desc.Stat.Fold
 	for k, row := range c.rows {
 		s, values := l.into[row], c.values[k*n:(k+1)*n]
 		rows := l.several[s]
 		if rows == 0 {
-			g.lay(l, s, values)
+			g.foldRow(l, s, values)
 			continue
 		}
-		f := l.open[s]
+		f := l.folding[s]
 		if f == nil {
 			f = &folding{values: slices.Clone(values), left: rows - 1}
 			if fold == measure.Mean {
@@ -244,19 +244,19 @@ func (g *gather) take(c *chunk) {
 					f.n[t] = b2i(v == v)
 				}
 			}
-			l.open[s] = f
+			l.folding[s] = f
 			continue
 		}
 		foldInto(fold, f.values, f.n, values)
 		if f.left--; f.left == 0 {
-			g.lay(l, s, f.values)
-			delete(l.open, s)
+			g.foldRow(l, s, f.values)
+			delete(l.folding, s)
 		}
 	}
 }
 
 // broken tells that rows of a block could not be read.
-func (g *gather) broken(b *block, err error) {
+func (g *gather) addDamage(b *block, err error) {
 	g.addLoss(measure.Loss{Reason: "damaged in the archive: " + err.Error(), Events: uint64(len(b.ticks) + len(b.cells))})
 }
 
@@ -298,12 +298,12 @@ func foldInto(fold measure.Fold, into []float64, n []int, row []float64) {
 type stretch struct{ cell, from, to int32 }
 
 // lay adds the values of a series over the ticks of a lap to its cells.
-func (g *gather) lay(l *lap, s *gathered, values []float64) {
+func (g *gather) foldRow(l *blockInProgress, s *gathered, values []float64) {
 	rate := g.set.desc.Stat.Kind == measure.Delta
 	for _, st := range l.stretches {
 		v := values[int(st.from)-l.from : int(st.to)-l.from]
 		if l.partial {
-			g.layGaps(l, s, st, v)
+			g.foldGaps(l, s, st, v)
 			continue
 		}
 		var sum, least, most float64
@@ -313,12 +313,12 @@ func (g *gather) lay(l *lap, s *gathered, values []float64) {
 			sum, least, most = extent(v)
 		}
 		if sum != sum { // some tick has no value
-			g.layGaps(l, s, st, v)
+			g.foldGaps(l, s, st, v)
 			continue
 		}
 		c := st.cell
-		s.there = true
-		if !g.wide {
+		s.present = true
+		if !g.extremes {
 			s.n[c], s.sum[c] = 1, sum
 			continue
 		}
@@ -355,27 +355,27 @@ func extent(v []float64) (sum, least, most float64) {
 }
 
 // layGaps is lay for a stretch in which some tick may have no value.
-func (g *gather) layGaps(l *lap, s *gathered, st stretch, values []float64) {
+func (g *gather) foldGaps(l *blockInProgress, s *gathered, st stretch, values []float64) {
 	rate := g.set.desc.Stat.Kind == measure.Delta
 	c := st.cell
 	n, sum, least, most := s.n[c], s.sum[c], 0.0, 0.0
-	if g.wide {
+	if g.extremes {
 		least, most = s.least[c], s.most[c]
 	}
 	for i, v := range values {
 		t := int(st.from) + i
 		if v != v {
 			if !isAbsent(v) {
-				s.there = true
+				s.present = true
 				if !l.block.ticks[t].partial { // else gather.gone has it, as for all rows
-					s.away(c, l.block.ticks[t].elapsed, 1)
+					s.addUnknown(c, l.block.ticks[t].elapsed, 1)
 				}
 			}
 			continue
 		}
 		if l.block.ticks[t].partial {
 			// Known after all, so what is counted as gone for all rows is not for this one.
-			s.away(c, -l.block.ticks[t].elapsed, -1)
+			s.addUnknown(c, -l.block.ticks[t].elapsed, -1)
 		}
 		sum += v
 		if rate && v != 0 {
@@ -388,19 +388,19 @@ func (g *gather) layGaps(l *lap, s *gathered, st stretch, values []float64) {
 		}
 		n++
 	}
-	s.there = s.there || n > s.n[c]
+	s.present = s.present || n > s.n[c]
 	s.n[c], s.sum[c] = n, sum
-	if g.wide {
+	if g.extremes {
 		s.least[c], s.most[c] = least, most
 	}
 }
 
-func (s *gathered) away(c int32, span measure.Span, ticks int32) {
-	if s.off == nil {
-		s.off = map[int32]lacking{}
+func (s *gathered) addUnknown(c int32, span measure.Span, ticks int32) {
+	if s.unknown == nil {
+		s.unknown = map[int32]unknownTime{}
 	}
-	l := s.off[c]
-	s.off[c] = lacking{l.span + span, l.ticks + ticks}
+	l := s.unknown[c]
+	s.unknown[c] = unknownTime{l.span + span, l.ticks + ticks}
 }
 
 func (g *gather) addDists(b *block, series []int32) error {
@@ -412,11 +412,11 @@ func (g *gather) addDists(b *block, series []int32) error {
 		err := b.dists(i, func(t int, d *reader) {
 			if c := g.cellOf[t]; c >= 0 {
 				mergeBuckets(d, &into[c])
-				g.series[s].there = true
+				g.series[s].present = true
 			}
 		})
 		if err != nil {
-			g.broken(b, err)
+			g.addDamage(b, err)
 		}
 	}
 	return nil

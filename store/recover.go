@@ -22,14 +22,14 @@ func (p *part) size() int {
 // While memory is short each dataset may have its share of half of it, and always a few rows: what one with very many does must not
 // show in the others.
 const (
-	fewRows  = 16
+	minRows  = 16
 	rowBytes = 256 // of a row that is new to a window, about, with its words and the values of its first minute
 )
 
 func (s *Store) share() int { return s.options.Memory / 2 / max(1, len(s.sets)) }
 
 // takes gives the bytes that a dataset takes in all windows.
-func (s *Store) takes(id uint32) (bytes int) {
+func (s *Store) memoryOf(id uint32) (bytes int) {
 	for _, w := range s.windows() {
 		if p := w.parts[id]; p != nil {
 			bytes += p.size()
@@ -39,16 +39,16 @@ func (s *Store) takes(id uint32) (bytes int) {
 }
 
 // most gives how many rows a part may have while memory is short.
-func (s *Store) most(p *part) int {
-	return max(fewRows, p.rows.n+(s.share()-s.takes(p.set.desc.ID))/rowBytes)
+func (s *Store) maxRows(p *part) int {
+	return max(minRows, p.rows.n+(s.share()-s.memoryOf(p.set.desc.ID))/rowBytes)
 }
 
 // leftOut says which batches are not taken while memory is full and what is in it may not go: those of datasets that have their share.
 func (s *Store) leftOut(ids []uint32, batches []*measure.Batch) []bool {
 	left := make([]bool, len(ids))
 	for i, id := range ids {
-		if left[i] = s.takes(id) >= s.share(); left[i] {
-			s.owe(s.sets[id], "left out while the disk took nothing and memory was full", uint64(batches[i].Rows()))
+		if left[i] = s.memoryOf(id) >= s.share(); left[i] {
+			s.addPendingLoss(s.sets[id], "left out while the disk took nothing and memory was full", uint64(batches[i].Rows()))
 		}
 	}
 	return left
@@ -56,7 +56,7 @@ func (s *Store) leftOut(ids []uint32, batches []*measure.Batch) []bool {
 
 // crowded makes room in memory for a tick when the disk has not taken what is there. It says whether memory is short all the same, and
 // whether it is full: then only datasets below their share may add to it.
-func (s *Store) crowded() (short, full bool) {
+func (s *Store) checkMemory() (short, full bool) {
 	size := 0
 	for _, w := range s.windows() {
 		size += w.size()
@@ -64,7 +64,7 @@ func (s *Store) crowded() (short, full bool) {
 	if size <= s.options.Memory {
 		return false, false
 	}
-	if s.disk.alive() == nil {
+	if s.disk.writeError() == nil {
 		return true, false // the clerk is at it
 	}
 	if s.options.KeepOld {
@@ -91,7 +91,7 @@ func (s *Store) dropOldest() int {
 	}
 	var most *part
 	var in int
-	for i, w := range s.past {
+	for i, w := range s.closedWindows {
 		for _, p := range w.order {
 			if takes[p.set] > s.share() && (most == nil || takes[p.set] > takes[most.set]) {
 				most, in = p, i
@@ -101,23 +101,23 @@ func (s *Store) dropOldest() int {
 	if most == nil {
 		return 0
 	}
-	s.owe(most.set, "dropped from memory while the disk took nothing", uint64(most.samples()))
+	s.addPendingLoss(most.set, "dropped from memory while the disk took nothing", uint64(most.samples()))
 	for _, l := range most.loss {
-		s.owe(most.set, l.loss.Reason, l.loss.Events)
+		s.addPendingLoss(most.set, l.loss.Reason, l.loss.Events)
 	}
-	was := s.past[in]
-	rest := was.without(most)
-	s.past = slices.Clone(s.past)
+	was := s.closedWindows[in]
+	rest := was.withoutPart(most)
+	s.closedWindows = slices.Clone(s.closedWindows)
 	if len(rest.order) == 0 {
-		s.past = slices.Delete(s.past, in, in+1)
+		s.closedWindows = slices.Delete(s.closedWindows, in, in+1)
 	} else {
-		s.past[in] = rest
+		s.closedWindows[in] = rest
 	}
 	return max(1, was.size()-rest.size())
 }
 
 // without gives a closed window without a part and without the words that only this part had; the window itself stays as it is.
-func (w *window) without(gone *part) *window {
+func (w *window) withoutPart(gone *part) *window {
 	out := newWindow(w.seq, w.slot)
 	out.last, out.newest = w.last, w.newest
 	for _, p := range w.order {
@@ -155,56 +155,56 @@ func (p *part) samples() (n int) {
 }
 
 // owe keeps a loss until the dataset's next tick, which carries it.
-func (s *Store) owe(d *set, reason string, events uint64) {
-	for i := range d.owed {
-		if d.owed[i].Reason == reason {
-			d.owed[i].Events += events
+func (s *Store) addPendingLoss(d *set, reason string, events uint64) {
+	for i := range d.pendingLoss {
+		if d.pendingLoss[i].Reason == reason {
+			d.pendingLoss[i].Events += events
 			return
 		}
 	}
-	d.owed = append(d.owed, measure.Loss{Reason: reason, Events: events})
+	d.pendingLoss = append(d.pendingLoss, measure.Loss{Reason: reason, Events: events})
 }
 
 // ready gives nil when the clerk may write. It opens Pebble anew when that has given up, and hands it what memory has kept meanwhile.
-func (s *Store) ready() error {
+func (s *Store) prepareDisk() error {
 	d := s.disk
-	if err := d.room(); err != nil {
+	if err := d.checkWritable(); err != nil {
 		d.mu.Lock()
-		torn := d.torn
+		torn := d.mustReopen
 		d.mu.Unlock()
 		if !torn {
-			return s.shrink(err)
+			return s.freeDiskSpace(err)
 		}
-		if err := d.again(); err != nil {
+		if err := d.reopen(); err != nil {
 			return err
 		}
-		if err := d.room(); err != nil {
+		if err := d.checkWritable(); err != nil {
 			return err
 		}
-		if err := s.strays(); err != nil {
+		if err := s.eraseUnindexed(); err != nil {
 			return err
 		}
 	}
 	d.mu.Lock()
-	behind := d.behind
+	behind := d.framesMissing
 	d.mu.Unlock()
 	if !behind {
 		return nil
 	}
 	// Frames are missing on disk, so the window is closed now and becomes segments.
 	s.mu.Lock()
-	if s.now != nil {
-		s.past, s.now = append(slices.Clip(s.past), s.now), nil
+	if s.window != nil {
+		s.closedWindows, s.window = append(slices.Clip(s.closedWindows), s.window), nil
 	}
 	d.mu.Lock()
-	d.behind = false
+	d.framesMissing = false
 	d.mu.Unlock()
 	s.mu.Unlock()
 	return nil
 }
 
 // shrink lets the oldest go when the disk is full.
-func (s *Store) shrink(full error) error {
+func (s *Store) freeDiskSpace(full error) error {
 	if s.options.KeepOld {
 		return full
 	}
@@ -229,7 +229,7 @@ func (s *Store) shrink(full error) error {
 }
 
 // strays erases segments that are on disk and not in the index: Pebble gave up before it had said that they are there.
-func (s *Store) strays() error {
+func (s *Store) eraseUnindexed() error {
 	known := map[uint64]bool{}
 	s.mu.RLock()
 	for _, d := range s.sets {
@@ -259,10 +259,10 @@ func (s *Store) Trouble() []measure.Problem {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []measure.Problem
-	if d.dead != nil {
-		out = append(out, measure.Problem{Key: "archive: disk", Text: "what is recorded stays in memory for now: " + d.dead.Error()})
+	if d.failure != nil {
+		out = append(out, measure.Problem{Key: "archive: disk", Text: "what is recorded stays in memory for now: " + d.failure.Error()})
 	}
-	for _, f := range d.faults {
+	for _, f := range d.damages {
 		out = append(out, measure.Problem{Key: "archive: " + f, Text: "the archive is damaged: " + f})
 	}
 	return out

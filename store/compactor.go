@@ -16,61 +16,61 @@ import (
 // a crash in between both are there, and load tells by the windows that a segment is made of which is the old.
 
 // ring asks the clerk to look around.
-func (s *Store) ring() {
+func (s *Store) wakeCompactor() {
 	select {
-	case s.bell <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (s *Store) clerk() {
-	defer close(s.clerked)
+func (s *Store) compact() {
+	defer close(s.compactorDone)
 	for {
 		var job func()
 		select {
-		case <-s.bell:
+		case <-s.wake:
 		case job = <-s.jobs:
 		case <-s.disk.quit:
 			return
 		}
-		s.work()
+		s.runCompactor()
 		if job != nil {
 			job()
 		}
 		s.mu.Lock()
-		s.rested = s.worked
-		s.rest.Broadcast()
+		s.finished = s.started
+		s.finishedChanged.Broadcast()
 		s.mu.Unlock()
 	}
 }
 
 // work does what there is to do.
-func (s *Store) work() {
+func (s *Store) runCompactor() {
 	s.mu.Lock()
-	s.worked = s.rung
+	s.started = s.requested
 	s.mu.Unlock()
-	if s.ready() != nil {
+	if s.prepareDisk() != nil {
 		return
 	}
 	if s.stale != nil && s.erase(s.stale) == nil {
 		s.stale = nil
 	}
-	for s.disk.alive() == nil {
+	for s.disk.writeError() == nil {
 		s.mu.RLock()
 		var w *window
-		if len(s.past) > 0 {
-			w = s.past[0]
+		if len(s.closedWindows) > 0 {
+			w = s.closedWindows[0]
 		}
 		s.mu.RUnlock()
 		if w == nil {
 			break
 		}
-		if err := s.archive(w); err != nil {
+		if err := s.packWindow(w); err != nil {
 			s.disk.fail(err)
 			return
 		}
 	}
-	if s.disk.alive() == nil {
+	if s.disk.writeError() == nil {
 		if err := s.join(); err != nil {
 			s.disk.fail(err)
 		}
@@ -84,10 +84,10 @@ func (s *Store) work() {
 }
 
 // archive makes the segments of a window that is closed.
-func (s *Store) archive(w *window) error {
+func (s *Store) packWindow(w *window) error {
 	s.disk.settle() // its frames are all there
 	defer s.builder.done()
-	s.builder.begin(w.newest)
+	s.builder.beginHour(w.newest)
 	var fresh []entry
 	for _, p := range w.order {
 		if len(p.ticks) == 0 {
@@ -102,7 +102,7 @@ func (s *Store) archive(w *window) error {
 			seg.first, seg.last = w.seq, w.seq
 			fresh = append(fresh, seg.entry)
 		}
-		if err := s.put(both); err != nil {
+		if err := s.writeSegments(both); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (s *Store) archive(w *window) error {
 			orphans = append(orphans, e)
 		}
 	}
-	s.past = slices.DeleteFunc(slices.Clone(s.past), func(o *window) bool { return o.seq == w.seq }) // another when some of it was dropped meanwhile
+	s.closedWindows = slices.DeleteFunc(slices.Clone(s.closedWindows), func(o *window) bool { return o.seq == w.seq }) // another when some of it was dropped meanwhile
 	s.mu.Unlock()
 	if err := s.erase(orphans); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (s *Store) segmentID() uint64 {
 }
 
 // put writes segments, all or none.
-func (s *Store) put(segs []*segment) error {
+func (s *Store) writeSegments(segs []*segment) error {
 	err := s.disk.put(segs)
 	if err != nil {
 		s.builder.forget()
@@ -182,11 +182,11 @@ func (s *Store) erase(old []entry) error {
 	if len(old) == 0 {
 		return nil
 	}
-	return s.disk.erase(old, s.unused(old))
+	return s.disk.erase(old, s.unusedShared(old))
 }
 
 // unused gives the keys of ticks and keys that some segments have and no other, and has no other built with them.
-func (s *Store) unused(old []entry) (keys [][]byte) {
+func (s *Store) unusedShared(old []entry) (keys [][]byte) {
 	type own struct {
 		kind byte
 		id   uint64
@@ -211,7 +211,7 @@ func (s *Store) unused(old []entry) (keys [][]byte) {
 			used(list)
 		}
 	}
-	used(s.apart)
+	used(s.undescribed)
 	s.mu.RUnlock()
 	ids := map[uint64]bool{}
 	for o := range gone {
@@ -221,7 +221,7 @@ func (s *Store) unused(old []entry) (keys [][]byte) {
 		}
 		ids[o.id] = true
 	}
-	s.builder.gone(ids)
+	s.builder.forgetShared(ids)
 	return keys
 }
 
@@ -241,7 +241,7 @@ func (d *disk) erase(old []entry, others [][]byte) error {
 					return err
 				}
 			}
-			if err := e.eraseGroups(b); err != nil {
+			if err := e.deleteGroups(b); err != nil {
 				return err
 			}
 		}
@@ -250,10 +250,10 @@ func (d *disk) erase(old []entry, others [][]byte) error {
 }
 
 // fewGroups is how many groups are deleted each by itself: what deletes a range has its price in all that is read later.
-const fewGroups = 8
+const maxSingleDeletes = 8
 
-func (e *entry) eraseGroups(b *pebble.Batch) error {
-	if e.groups > fewGroups {
+func (e *entry) deleteGroups(b *pebble.Batch) error {
+	if e.groups > maxSingleDeletes {
 		from := e.groupsKey()
 		return b.DeleteRange(from, bound(from), nil)
 	}
@@ -275,7 +275,7 @@ func (d *set) insert(e entry) {
 }
 
 // without removes entries.
-func (d *set) without(old []entry) {
+func (d *set) remove(old []entry) {
 	ids := make(map[uint64]bool, len(old))
 	for _, e := range old {
 		ids[e.id] = true
@@ -334,7 +334,7 @@ func (s *Store) join() error {
 					}
 				}
 				end := measure.Time((slot + 1) * int64(span))
-				if len(old) == 0 || newest < end.Add(windowSpan) || newest < s.quiet {
+				if len(old) == 0 || newest < end.Add(windowSpan) || newest < s.distrustClockUntil {
 					continue
 				}
 				if resolution == inTicks && bytes > smallTicks {
@@ -352,7 +352,7 @@ func (s *Store) join() error {
 	}
 	s.mu.RUnlock()
 	if len(todo) > 0 {
-		s.builder.begin(newest)
+		s.builder.beginHour(newest)
 	}
 	for _, t := range todo {
 		if err := s.joinParts(t.set, t.old, t.into); err != nil {
@@ -369,7 +369,7 @@ func (s *Store) joinParts(d *set, old []entry, into []uint8) error {
 	for i, e := range old {
 		b, err := e.read(&s.codec, s.disk.fetch, d, nil)
 		if err != nil {
-			if err := s.leave(d, old[from:i+1], err); err != nil {
+			if err := s.keepUnjoined(d, old[from:i+1], err); err != nil {
 				return err
 			}
 			from, cost, blocks = i+1, 0, nil
@@ -394,7 +394,7 @@ func (s *Store) joinParts(d *set, old []entry, into []uint8) error {
 // joinOne makes one segment, of each resolution, of segments that were read.
 func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) error {
 	if len(old) == 1 && len(into) == 1 { // it would be the same again
-		s.finished(d, old)
+		s.markDone(d, old)
 		return nil
 	}
 	defer s.builder.done()
@@ -403,7 +403,7 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 	for _, resolution := range into {
 		seg, err := s.builder.build(d, resolution, blocks)
 		if err != nil {
-			return s.leave(d, old, err)
+			return s.keepUnjoined(d, old, err)
 		}
 		if seg == nil {
 			continue
@@ -417,7 +417,7 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 		segs = append(segs, seg)
 		fresh = append(fresh, seg.entry)
 	}
-	if err := s.put(segs); err != nil {
+	if err := s.writeSegments(segs); err != nil {
 		return err
 	}
 	if err := s.disk.sync(); err != nil {
@@ -425,7 +425,7 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 		return err
 	}
 	s.mu.Lock()
-	d.without(old)
+	d.remove(old)
 	for _, e := range fresh {
 		d.insert(e)
 	}
@@ -434,18 +434,18 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 }
 
 // leave keeps segments as they are, since one of them can't be read; they are not tried again.
-func (s *Store) leave(d *set, old []entry, err error) error {
+func (s *Store) keepUnjoined(d *set, old []entry, err error) error {
 	s.builder.forget()
-	if s.disk.alive() != nil {
+	if s.disk.writeError() != nil {
 		return err
 	}
-	s.disk.damage(fmt.Sprintf("%s, %s to %s: %v", d.desc.Query, old[0].over.Start, old[len(old)-1].over.End, err))
-	s.finished(d, old)
+	s.disk.noteDamage(fmt.Sprintf("%s, %s to %s: %v", d.desc.Query, old[0].over.Start, old[len(old)-1].over.End, err))
+	s.markDone(d, old)
 	return nil
 }
 
 // finished takes note that segments are not to be joined with others, until the archive is opened again.
-func (s *Store) finished(d *set, old []entry) {
+func (s *Store) markDone(d *set, old []entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, e := range d.index[old[0].resolution] {
@@ -463,22 +463,22 @@ func (d *disk) get(key []byte) ([]byte, error) { return d.fetch(key, nil) }
 func (d *disk) fetch(key, room []byte) ([]byte, error) { return d.getFrom(d.pebble(), key, room) }
 
 // mostBad bounds the keys that are remembered for being damaged.
-const mostBad = 10_000
+const maxDamagedKeys = 10_000
 
 // getFrom reads a value, and one that is damaged only once: Pebble looks for the wrong bit by trying each, for up to seconds.
 func (d *disk) getFrom(from pebble.Reader, key, room []byte) ([]byte, error) {
 	d.mu.Lock()
-	err := d.bad[string(key)]
+	err := d.damagedKeys[string(key)]
 	d.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	v, err := read(from, key, room)
 	if err != nil && pebble.IsCorruptionError(err) {
-		err = errors.New(plain(err))
+		err = errors.New(firstLine(err))
 		d.mu.Lock()
-		if len(d.bad) < mostBad {
-			d.bad[string(key)] = err
+		if len(d.damagedKeys) < maxDamagedKeys {
+			d.damagedKeys[string(key)] = err
 		}
 		d.mu.Unlock()
 	}

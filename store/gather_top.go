@@ -14,64 +14,64 @@ import (
 // which ranks them, then the largest in the cells that were asked for, and all others as one series where rows add up.
 
 // pick is which rows of a gather are series, and the tables in which the rows have their numbers.
-type pick struct {
-	words  words
-	stacks trie
-	table  table
-	series []int32 // of each row of table; those beyond its end are in rest
-	rows   []int   // of each series but rest
-	rest   int     // the series of all other rows; -1: they are in none
-	all    int     // rows that were there
+type ranking struct {
+	words      words
+	stacks     trie
+	table      table
+	series     []int32 // of each row of table; those beyond its end are in rest
+	rows       []int   // of each series but rest
+	restSeries int     // the series of all other rows; -1: they are in none
+	all        int     // rows that were there
 }
 
 // seriesOf returns the series of a row, or -1.
-func (p *pick) seriesOf(row int) int {
+func (p *ranking) seriesOf(row int) int {
 	if row < len(p.series) {
 		return int(p.series[row])
 	}
-	return p.rest // it came since the rows were ranked
+	return p.restSeries // it came since the rows were ranked
 }
 
 // largest gathers the q.Top largest rows, and the rest.
-func (s *Store) largest(ctx context.Context, q measure.Query, room *gatherRoom) (*gather, error) {
-	room.leave()
+func (s *Store) gatherLargest(ctx context.Context, q measure.Query, room *gatherBuffers) (*gather, error) {
+	room.release()
 	s.mu.RLock()
-	grid, over, err := s.begin(q, s.limits.values, &gatherRoom{})
+	grid, over, err := s.newGather(q, s.limits.values, &gatherBuffers{})
 	s.mu.RUnlock()
 	if err != nil {
 		return nil, err
 	}
 	whole := q
 	whole.Over, whole.Step = over, grid.step*measure.Span(max(1, grid.cells))
-	ranked, err := s.gathered(ctx, whole, s.limits.values, room, nil)
+	ranked, err := s.gatherRows(ctx, whole, s.limits.values, room, nil)
 	if err != nil {
 		return nil, err
 	}
-	return s.gathered(ctx, q, s.limits.values, &gatherRoom{}, ranked.ranks(q.Top))
+	return s.gatherRows(ctx, q, s.limits.values, &gatherBuffers{}, ranked.rank(q.Top))
 }
 
 // ranks picks the top largest rows. The gather is not used any more.
-func (g *gather) ranks(top int) *pick {
+func (g *gather) rank(top int) *ranking {
 	type ranked struct {
 		row    int
 		weight float64
 	}
 	var all []ranked
 	for i, s := range g.series {
-		if s.there {
+		if s.present {
 			all = append(all, ranked{i, g.weight(s)})
 		}
 	}
 	slices.SortFunc(all, func(x, y ranked) int {
 		return cmp.Or(-cmp.Compare(x.weight, y.weight), cmp.Compare(x.row, y.row)) // NaN is below all numbers
 	})
-	p := &pick{words: g.words, stacks: g.stacks, table: g.rows, series: make([]int32, g.rows.n), rest: -1, all: len(all)}
+	p := &ranking{words: g.words, stacks: g.stacks, table: g.rows, series: make([]int32, g.rows.n), restSeries: -1, all: len(all)}
 	kept := all[:min(top, len(all))]
 	if st := &g.set.desc.Stat; st.Fold == measure.Sum && st.Kind != measure.Dists {
-		p.rest = len(kept)
+		p.restSeries = len(kept)
 	}
 	for i := range p.series {
-		p.series[i] = int32(p.rest)
+		p.series[i] = int32(p.restSeries)
 	}
 	for i, r := range kept {
 		p.series[r.row], p.rows = int32(i), append(p.rows, r.row)
@@ -103,12 +103,12 @@ func (g *gather) weight(s *gathered) float64 {
 }
 
 // only makes the picked rows the series of a gather that has none yet.
-func (g *gather) only(p *pick) error {
-	n := len(p.rows) + b2i(p.rest >= 0)
-	if g.cells > 0 && n > g.room/g.cells {
+func (g *gather) useRanking(p *ranking) error {
+	n := len(p.rows) + b2i(p.restSeries >= 0)
+	if g.cells > 0 && n > g.valuesLeft/g.cells {
 		return errTooLarge
 	}
-	g.pick, g.words, g.stacks, g.rows = p, p.words, p.stacks, p.table
+	g.ranking, g.words, g.stacks, g.rows = p, p.words, p.stacks, p.table
 	for range n {
 		g.series = append(g.series, g.newSeries())
 	}
@@ -117,7 +117,7 @@ func (g *gather) only(p *pick) error {
 
 // answerRest adds what is known of the rows that were not picked.
 func (g *gather) answerRest(a *measure.Answer) {
-	p := g.pick
+	p := g.ranking
 	left := p.all - len(p.rows)
 	if left <= 0 {
 		return
@@ -125,8 +125,8 @@ func (g *gather) answerRest(a *measure.Answer) {
 	a.Rest.Rows = left
 	a.Notes = append(slices.Clip(a.Notes), fmt.Sprintf("%s of %s rows: the largest in the whole time",
 		thousands(len(p.rows)), thousands(p.all)))
-	if p.rest >= 0 {
-		s := g.series[p.rest]
+	if p.restSeries >= 0 {
+		s := g.series[p.restSeries]
 		g.finish(s)
 		a.Rest.Values = s.sum
 	}
