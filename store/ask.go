@@ -12,21 +12,24 @@ import (
 	"culprit/measure"
 )
 
-// maxValues bounds the values of one answer: at 28 bytes each while it is made, what a server can take.
+// maxValues limits the values of one answer. Each takes 28 bytes while the answer is made.
 const maxValues = 8 << 20
 
-// maxWhole bounds the values of an answer with Query.Top before the largest rows alone are gathered: 28 MB.
+// maxValuesBeforeTop limits the values of an answer with Query.Top before only the largest rows are
+// gathered: 28 MB.
 const maxValuesBeforeTop = 1 << 20
 
-// limits are maxWhole and maxValues, but for tests.
+// limits are maxValuesBeforeTop and maxValues; tests use smaller ones.
 type limits struct{ beforeTop, values int }
 
-var errTooLarge = errors.New("the answer would be too large: ask for fewer rows, a larger step or a shorter time")
+var errTooLarge = errors.New(
+	"the answer would be too large: ask for fewer rows, a larger step or a shorter time")
 
-// worthFork is how many values segments must hold for a second goroutine to help.
+// minParallelValues is how many values segments must contain to use a second goroutine.
 const minParallelValues = 10_000
 
-// Ask answers from what is held.
+// Ask answers q from the recorded data. The error is ErrUnclear when no dataset covers q,
+// ErrTooLarge when the answer exceeds maxValues.
 func (s *Store) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
 	a, err := s.ask(ctx, q)
 	if err != nil {
@@ -42,7 +45,8 @@ func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, er
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			a, err = nil, measure.Recovered("answering a query", p) // the room is in an unknown state: not used again
+			// the buffers are in an unknown state and are not reused
+			a, err = nil, measure.Recovered("answering a query", p)
 			return
 		}
 		room.release()
@@ -65,8 +69,15 @@ func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, er
 	return g.answer(), nil
 }
 
-// gathered gathers the rows of a query, at most limit values; with pick those that it picks.
-func (s *Store) gatherRows(ctx context.Context, q measure.Query, limit int, room *gatherBuffers, pick *ranking) (*gather, error) {
+// gatherRows gathers the rows of a query, at most limit values; with pick, the rows that it
+// selects.
+func (s *Store) gatherRows(
+	ctx context.Context,
+	q measure.Query,
+	limit int,
+	room *gatherBuffers,
+	pick *ranking,
+) (*gather, error) {
 	j, err := s.prepare(q, limit, room, pick)
 	if err != nil {
 		return nil, err
@@ -78,19 +89,24 @@ func (s *Store) gatherRows(ctx context.Context, q measure.Query, limit int, room
 	return j.gather, nil
 }
 
-// job is a query of which all but the segments is gathered.
+// job is a query whose data in memory has been gathered and whose segments have not.
 type job struct {
 	store    *Store
 	gather   *gather
 	needed   []entry
-	pieces   []measure.Interval // of each needed segment, the time that it answers
+	pieces   []measure.Interval // per needed segment: the time that it answers
 	snapshot *pebble.Snapshot   // nil only if no segment is needed
 	seeker   *seeker            // nil: few segments
 }
 
-// prepare gathers what is in memory and pins the segments that are needed. With an error nothing is pinned.
-// The windows may change when the lock is released, so they are read under it.
-func (s *Store) prepare(q measure.Query, limit int, room *gatherBuffers, pick *ranking) (*job, error) {
+// prepare gathers the data in memory and pins the needed segments. After an error nothing is
+// pinned. Windows may change once the lock is released, so they are read under it.
+func (s *Store) prepare(
+	q measure.Query,
+	limit int,
+	room *gatherBuffers,
+	pick *ranking,
+) (*job, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	g, over, err := s.newGather(q, limit, room)
@@ -166,8 +182,17 @@ func (j *job) read(ctx context.Context) (err error) {
 			return err
 		}
 		if err != nil {
-			g.addLoss(measure.Loss{Reason: fmt.Sprintf("damaged in the archive, %s to %s: %v", e.over.Start, e.over.End, err),
-				Events: e.samples})
+			g.addLoss(
+				measure.Loss{
+					Reason: fmt.Sprintf(
+						"damaged in the archive, %s to %s: %v",
+						e.over.Start,
+						e.over.End,
+						err,
+					),
+					Events: e.samples,
+				},
+			)
 			continue
 		}
 		if err := g.add(b, j.pieces[i]); err != nil {
@@ -180,7 +205,7 @@ func (j *job) read(ctx context.Context) (err error) {
 	return nil
 }
 
-// inTurn opens one segment after the other.
+// readInOrder reads one segment after another.
 func readInOrder(read func(i int, last *block) (*block, error)) func(i int) (*block, error) {
 	var last *block
 	return func(i int) (*block, error) {
@@ -192,9 +217,13 @@ func readInOrder(read func(i int, last *block) (*block, error)) func(i int) (*bl
 	}
 }
 
-// readAhead opens the first n segments in another goroutine, two or three before they are asked for, until stop,
-// which waits for it. A panic there is the error of the segment, a *measure.Fault.
-func readInBackground(n int, read func(i int, last *block) (*block, error)) (next func(i int) (*block, error), stop func()) {
+// readInBackground reads the first n segments in another goroutine, two or three ahead of next.
+// stop ends that goroutine and waits for it. A panic in it becomes the error of the segment, a
+// *measure.Fault.
+func readInBackground(
+	n int,
+	read func(i int, last *block) (*block, error),
+) (next func(i int) (*block, error), stop func()) {
 	type opened struct {
 		b   *block
 		err error
@@ -229,14 +258,18 @@ func readInBackground(n int, read func(i int, last *block) (*block, error)) (nex
 	}
 	stop = func() {
 		close(done)
-		for range blocks { // until it has gone
+		for range blocks { // until the goroutine has returned
 		}
 	}
 	return next, stop
 }
 
-// begin finds the dataset and the grid of an answer. mu is held.
-func (s *Store) newGather(q measure.Query, limit int, room *gatherBuffers) (*gather, measure.Interval, error) {
+// newGather finds the dataset and the grid of an answer. mu is held.
+func (s *Store) newGather(
+	q measure.Query,
+	limit int,
+	room *gatherBuffers,
+) (*gather, measure.Interval, error) {
 	over := q.Over
 	if s.closed {
 		return nil, over, errClosed
@@ -248,7 +281,10 @@ func (s *Store) newGather(q measure.Query, limit int, room *gatherBuffers) (*gat
 	step, notes := q.Step, []string(nil)
 	if step < d.step() {
 		if step > 0 {
-			notes = append(notes, fmt.Sprintf("recorded each %s, which is the step of the answer", d.step()))
+			notes = append(
+				notes,
+				fmt.Sprintf("recorded each %s, which is the step of the answer", d.step()),
+			)
 		}
 		step = d.step()
 	}
@@ -261,10 +297,18 @@ func (s *Store) newGather(q measure.Query, limit int, room *gatherBuffers) (*gat
 	}
 	over.End = max(over.End, over.Start)
 	floors := s.resolutionStarts(d)
-	if coarse := coarsest(floors, over); coarse > 0 && (step%coarse != 0 || floor(over.Start, coarse) != over.Start) {
+	if coarse := coarsest(floors, over); coarse > 0 &&
+		(step%coarse != 0 || floor(over.Start, coarse) != over.Start) {
 		step = (max(step, coarse) + coarse - 1) / coarse * coarse
 		over.Start = floor(over.Start, coarse)
-		notes = append(notes, fmt.Sprintf("what is older is kept in steps of %s only: the step of the answer is %s", coarse, step))
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"what is older is kept in steps of %s only: the step of the answer is %s",
+				coarse,
+				step,
+			),
+		)
 	}
 	cells := (int64(over.Span()) + int64(step) - 1) / int64(step)
 	if cells > maxValues {
@@ -275,7 +319,8 @@ func (s *Store) newGather(q measure.Query, limit int, room *gatherBuffers) (*gat
 	return g, over, nil
 }
 
-// floors gives where each resolution begins, ticks also in memory; far ahead where there is nothing.
+// resolutionStarts returns the start of each resolution, ticks in memory included; MaxInt64 for an
+// empty one.
 func (s *Store) resolutionStarts(d *set) (out [3]measure.Time) {
 	for r := range out {
 		out[r] = math.MaxInt64
@@ -291,13 +336,15 @@ func (s *Store) resolutionStarts(d *set) (out [3]measure.Time) {
 	return out
 }
 
-// coarsest gives the span of the rollups that alone hold some of a time; 0 when all that is held of it is held in ticks.
+// coarsest returns the span of the rollups that alone contain a part of the time; 0 when ticks
+// contain all of it.
 func coarsest(floors [3]measure.Time, over measure.Interval) (span measure.Span) {
 	finer := floors[inTicks]
 	for _, r := range []uint8{inMinutes, inHours} {
 		// A rollup's first cell begins before the first tick in it.
 		if from := floors[r]; from < math.MaxInt64 {
-			if until := floor(finer, spanOf(r)); from < until && over.Start < until && over.End > from {
+			if until := floor(finer, spanOf(r)); from < until && over.Start < until &&
+				over.End > from {
 				span = spanOf(r)
 			}
 			finer = min(finer, from)
@@ -310,7 +357,8 @@ func floor(t measure.Time, step measure.Span) measure.Time {
 	return t - measure.Time((int64(t)%int64(step)+int64(step))%int64(step))
 }
 
-// covers says whether a dataset holds what a query needs: its fields, and no row left out that the query wants.
+// covers reports whether a dataset can answer a query: it has the fields, and its predicate
+// excludes no row that the query selects.
 func (d *set) covers(q measure.Query) bool {
 	if d.desc.Query.Stat != q.Stat {
 		return false
@@ -329,14 +377,19 @@ func (d *set) covers(q measure.Query) bool {
 		}
 	}
 	for _, t := range q.Where {
-		if !slices.Contains(d.desc.Query.By, t.Field) && !slices.ContainsFunc(d.desc.Query.Where, func(own measure.Term) bool { return same(own, t) }) {
+		if !slices.Contains(d.desc.Query.By, t.Field) &&
+			!slices.ContainsFunc(
+				d.desc.Query.Where,
+				func(own measure.Term) bool { return same(own, t) },
+			) {
 			return false
 		}
 	}
 	return true
 }
 
-// choose gives the dataset that covers the query, holds most of its time, and of those the one with the fewest fields.
+// choose returns the dataset that covers the query and most of its time; among equals the one with
+// the fewest fields.
 func (s *Store) choose(q measure.Query) (*set, error) {
 	var best *set
 	var bestSpan measure.Span
@@ -358,7 +411,9 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 		}
 		span := max(0, held.Span())
 		fields := func(d *set) int { return len(d.desc.Query.By) }
-		if best == nil || span > bestSpan || span == bestSpan && (fields(d) < fields(best) || fields(d) == fields(best) && d.desc.ID < best.desc.ID) {
+		if best == nil || span > bestSpan ||
+			span == bestSpan &&
+				(fields(d) < fields(best) || fields(d) == fields(best) && d.desc.ID < best.desc.ID) {
 			best, bestSpan = d, span
 		}
 	}
@@ -367,7 +422,11 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 		return best, nil
 	case others != nil:
 		slices.Sort(others)
-		return nil, fmt.Errorf("no dataset has all that it needs; recorded is: %s: %w", others[0], measure.ErrUnclear)
+		return nil, fmt.Errorf(
+			"no dataset has all that it needs; recorded is: %s: %w",
+			others[0],
+			measure.ErrUnclear,
+		)
 	}
 	return nil, fmt.Errorf("it was never recorded: %w", measure.ErrUnclear)
 }
@@ -380,7 +439,7 @@ func addLoss(all []measure.Loss, l measure.Loss) []measure.Loss {
 	return append(all, l)
 }
 
-// Held says what there is of a dataset.
+// Held describes what the archive contains of a dataset.
 func (s *Store) Held(id uint32) measure.Stored {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -2,36 +2,38 @@ package store
 
 import "slices"
 
-// Room that questions use one after the other.
+// Buffers that one query passes on to the next.
 
-// gatherRoom is what one question leaves to the next: room that no answer keeps.
+// gatherBuffers are the buffers of a query that no answer refers to.
 type gatherBuffers struct {
 	series     []*gathered
-	counts     slab[uint32]      // for how many ticks values are of
-	seriesSlab slab[gathered]    // series themselves
-	matched    []int32           // series of each row of the newest block whose rows were matched
-	weights    []float64         // of each tick of a block: what an amount is divided by to be a rate
-	stretches  []stretch         // of a block's ticks, those that are measured and asked for
-	into       []*gathered       // of a lap
+	counts     slab[uint32]      // number of ticks per value
+	seriesSlab slab[gathered]    // the series
+	matched    []int32           // series of each row of the block whose rows were matched last
+	weights    []float64         // per tick of a block: the divisor of amounts for rates
+	stretches  []stretch         // of the measured ticks of a block that the query selects
+	into       []*gathered       // of a block in progress
 	keys       []uint32          // of the table of rows
-	slots      []uint32          // and its slots
+	slots      []uint32          // of the table of rows
 	texts      map[string]uint32 // of words
 	spareChunk chunk
 	folder     cellFolder
 	cellOf     []int32
-	mapped     []uint32 // of each word of a block: 1 + ours. All datasets of a window share its words, so these are many
-	nodes      []uint32 // of each node
-	verdicts   []int8   // of each word and term: 1 matches, -1 does not
-	seen       []int32  // of each series: how many rows of the block at hand it has
+	// Per word of a block: 1 + the word of the answer. All datasets of a window share its words, so
+	// there are many.
+	mapped   []uint32
+	nodes    []uint32 // per node
+	verdicts []int8   // per word and term: 1 matches, -1 does not
+	seen     []int32  // per series: how many rows of the current block it has
 }
 
-// slab is room for things that are used together and given up together.
+// slab allocates items that are used together and released together.
 type slab[T any] struct {
 	items []T
 	used  int
 }
 
-// take gives room for n, which are zero; when it lacks, for ahead times as many at once.
+// take returns n zero items. When the slab is exhausted it allocates n*ahead items at once.
 func (s *slab[T]) take(n, ahead int) []T {
 	if len(s.items)-s.used < n {
 		s.items, s.used = make([]T, max(n*ahead, min(2*len(s.items), maxKept))), 0
@@ -40,7 +42,7 @@ func (s *slab[T]) take(n, ahead int) []T {
 	return s.items[s.used-n : s.used : s.used]
 }
 
-// give takes all back.
+// release makes all items available again.
 func (s *slab[T]) release() {
 	clear(s.items[:s.used])
 	s.used = 0
@@ -49,10 +51,10 @@ func (s *slab[T]) release() {
 	}
 }
 
-// mostKept is how many things of a kind are kept from one question to the next, about.
+// maxKept is the approximate number of items of a kind that are kept from one query to the next.
 const maxKept = 16 << 10
 
-// leave lets go of all that belongs to an answer, and of more room than most questions need.
+// release drops references to the answer, and buffers that are larger than most queries need.
 func (r *gatherBuffers) release() {
 	r.spareChunk.block = nil // and with it the window
 	r.counts.release()
@@ -66,7 +68,7 @@ func (r *gatherBuffers) release() {
 	clear(r.texts)
 }
 
-// zeroed gives n zeros, in room where that is enough.
+// zeroed returns n zeros, in room if that is large enough.
 func zeroed[T any](room *[]T, n int) []T {
 	*room = slices.Grow((*room)[:0], n)[:n]
 	clear(*room)

@@ -7,7 +7,8 @@ import (
 	"culprit/measure"
 )
 
-// builder makes segments of blocks: of a window's part, or of segments that become one. Its slices are used again.
+// builder makes segments from blocks: from a part of a window, or from segments to be joined. It
+// reuses its slices.
 type builder struct {
 	codec      *codec
 	packer     packer
@@ -19,19 +20,20 @@ type builder struct {
 	rolls      [keptColumns][]float64 // of the rows of a group of a rollup
 	keySorter  keySorter
 
-	keysOf     []*block // whose keyring is at hand; nil: none is
+	keysOf     []*block // the blocks that keyTable belongs to; nil: none
 	keyTable   *keyTable
 	rowSources [][]source
-	keysID     uint64 // number of that keyring as a value of its own; 0: it has none yet
+	keysID     uint64 // ID under which that table is stored; 0: not stored yet
 
-	nextID    func() uint64 // gives the next number, of segments and what they share
+	nextID    func() uint64 // returns the next ID, of segments and of values that they share
 	sharedIDs map[[sha256.Size]byte]uint64
-	hour      int64 // of which known is
+	hour      int64 // number of the hour that sharedIDs belongs to
 	plain     []byte
 }
 
-// share gives the number of ticks or keys: of those that another segment of this hour has too, or of a new value, which is
-// written with this segment. When a segment that was built is not written, or it is not known whether it was, all must be forgotten.
+// share returns the ID of ticks or keys. Equal values of one hour have one ID; a new value is
+// written with this segment. When a built segment is not written, or may not have been, the caller
+// must call forget.
 func (w *builder) share(s *segment, kind byte, head, plain []byte) uint64 {
 	h := sha256.New()
 	h.Write([]byte{kind})
@@ -53,7 +55,8 @@ func (w *builder) share(s *segment, kind byte, head, plain []byte) uint64 {
 	return id
 }
 
-// begin begins the work of an hour. What a value takes with it when it rots is bounded by that.
+// beginHour starts the sharing of values in an hour. A corrupt shared value therefore affects an
+// hour at most.
 func (w *builder) beginHour(at measure.Time) {
 	if slot := slotOf(at, hour); w.sharedIDs == nil || slot != w.hour {
 		w.forget()
@@ -61,10 +64,10 @@ func (w *builder) beginHour(at measure.Time) {
 	}
 }
 
-// forget lets segments have nothing in common with those before.
+// forget makes later segments share nothing with earlier ones.
 func (w *builder) forget() { w.sharedIDs = map[[sha256.Size]byte]uint64{} }
 
-// gone takes note of ticks and keys that are erased.
+// forgetShared removes deleted ticks and keys.
 func (w *builder) forgetShared(ids map[uint64]bool) {
 	for sum, id := range w.sharedIDs {
 		if ids[id] {
@@ -73,8 +76,8 @@ func (w *builder) forgetShared(ids map[uint64]bool) {
 	}
 }
 
-// keys gives the keyring of blocks and where its rows are: the same as before for the same slice, for blocks are made into segments of
-// several resolutions. done lets go of it.
+// keys returns the key table of blocks and the sources of its rows. The result is cached for the
+// same slice of blocks, because blocks become segments of several resolutions. done clears it.
 func (w *builder) keys(stack []bool, blocks []*block) (*keyTable, [][]source) {
 	if len(w.keysOf) == 0 || len(w.keysOf) != len(blocks) || &w.keysOf[0] != &blocks[0] {
 		if len(blocks) == 1 && !slices.Contains(stack, true) {
@@ -90,19 +93,19 @@ func (w *builder) keys(stack []bool, blocks []*block) (*keyTable, [][]source) {
 func (w *builder) done() {
 	w.keysOf, w.keyTable, w.rowSources = nil, nil, nil
 	w.keySorter.forget()
-	if cap(w.plain) > 1<<18 { // few will need it
+	if cap(w.plain) > 1<<18 { // few datasets need it
 		w.plain = nil
 	}
 }
 
-// A group of a rollup is closed when its rows have so many cells, or are so many.
+// A group of a rollup is closed at this many cells of its rows, or this many rows.
 const (
 	rollValues = 4096
 	rollRows   = 1024
 )
 
-// build makes one segment of a resolution out of blocks of the same resolution or a finer one. nil when they hold no
-// ticks. A slice of blocks must not change until done is called. The segment has its number.
+// build makes one segment of a resolution from blocks of the same or a finer resolution; nil when
+// they have no ticks. The blocks must not change until done is called. The segment has its ID.
 func (w *builder) build(d *set, resolution uint8, blocks []*block) (*segment, error) {
 	m := w.start(d, resolution, blocks)
 	if m == nil {
@@ -123,22 +126,26 @@ func (w *builder) build(d *set, resolution uint8, blocks []*block) (*segment, er
 	return w.finish(m), nil
 }
 
-// making is a segment under way.
+// segmentInProgress is a segment that is being built.
 type segmentInProgress struct {
 	s    *segment
 	out  *block // its ticks or cells
 	unit measure.Span
-	into [][]int32 // of each block, of each tick or cell: where it goes
+	into [][]int32 // per block, per tick or cell: its index in out
 	rows []int     // of its groups
 
 	kind  rollKind // of a rollup
 	plans []rollPlan
-	n     int // rows of the group under way
+	n     int // rows of the current group
 }
 
 func (w *builder) start(d *set, resolution uint8, blocks []*block) *segmentInProgress {
 	w.packer.codec, w.rollPacker.codec = w.codec, w.codec
-	m := &segmentInProgress{s: &segment{entry: entry{set: d.desc.ID, resolution: resolution}}, out: &block{}, unit: d.step()}
+	m := &segmentInProgress{
+		s:    &segment{entry: entry{set: d.desc.ID, resolution: resolution}},
+		out:  &block{},
+		unit: d.step(),
+	}
 	w.keys(d.stack, blocks)
 	if resolution == inTicks {
 		m.into = joinTicks(m.out, blocks)
@@ -164,7 +171,13 @@ func (w *builder) start(d *set, resolution uint8, blocks []*block) *segmentInPro
 
 func (w *builder) finish(m *segmentInProgress) *segment {
 	s := m.s
-	s.rows, s.groups, s.ticks = uint32(w.keyTable.rows), uint32(len(s.packed)), uint32(len(m.out.ticks)+len(m.out.cells))
+	s.rows, s.groups, s.ticks = uint32(
+		w.keyTable.rows,
+	), uint32(
+		len(s.packed),
+	), uint32(
+		len(m.out.ticks)+len(m.out.cells),
+	)
 	s.over = m.out.over(m.unit)
 	if s.version = segmentVersion; !s.headerless() {
 		s.head = s.header(m.rows)
@@ -188,7 +201,8 @@ func (w *builder) finish(m *segmentInProgress) *segment {
 func (w *builder) window(d *set, blocks []*block) (both []*segment, err error) {
 	_, from := w.keys(d.stack, blocks)
 	single := func(sources []source) bool { return len(sources) == 1 }
-	if d.desc.Stat.Kind == measure.Dists || len(blocks) != 1 || slices.ContainsFunc(from, func(s []source) bool { return !single(s) }) {
+	if d.desc.Stat.Kind == measure.Dists || len(blocks) != 1 ||
+		slices.ContainsFunc(from, func(s []source) bool { return !single(s) }) {
 		for _, resolution := range []uint8{inTicks, inMinutes} {
 			s, err := w.build(d, resolution, blocks)
 			if err != nil {
@@ -200,7 +214,7 @@ func (w *builder) window(d *set, blocks []*block) (both []*segment, err error) {
 		}
 		return both, nil
 	}
-	// Each row is laid on its ticks once, for both.
+	// Each row is expanded to ticks once, for both segments.
 	ticks, minutes, b := w.start(d, inTicks, blocks), w.start(d, inMinutes, blocks), blocks[0]
 	if ticks == nil {
 		return nil, nil
@@ -233,7 +247,7 @@ func (w *builder) window(d *set, blocks []*block) (both []*segment, err error) {
 	return both, nil
 }
 
-// over gives the time from the start of the first to the end of the last tick or cell.
+// over returns the time from the start of the first to the end of the last tick or cell.
 func (b *block) over(unit measure.Span) (over measure.Interval) {
 	take := func(at measure.Time) {
 		if over.End == 0 && over.Start == 0 {
@@ -250,7 +264,7 @@ func (b *block) over(unit measure.Span) (over measure.Interval) {
 	return over
 }
 
-// joinTicks lines the ticks of blocks up.
+// joinTicks appends the ticks of blocks and returns, per block, the index of each tick in out.
 func joinTicks(out *block, blocks []*block) [][]int32 {
 	into := make([][]int32, len(blocks))
 	for i, b := range blocks {
@@ -266,10 +280,12 @@ func joinTicks(out *block, blocks []*block) [][]int32 {
 	return into
 }
 
-// joinCells makes cells that long of ticks and cells, in order of time.
+// joinCells makes cells of the span from ticks or cells, in order of time. It returns, per block,
+// the index of each tick or cell in out; -1 when it was not measured.
 func joinCells(out *block, blocks []*block, span measure.Span) [][]int32 {
 	cells := make([][]cellInfo, len(blocks))
-	place := make([][]int32, len(blocks)) // of each tick or cell of a block: its place in cells of the block
+	// per tick or cell of a block: its index in the block's cells
+	place := make([][]int32, len(blocks))
 	for i, b := range blocks {
 		if b.cells == nil {
 			cells[i], place[i] = rollTicks(b.ticks, span)
@@ -315,7 +331,7 @@ func joinCells(out *block, blocks []*block, span measure.Span) [][]int32 {
 		}
 		for _, l := range b.loss {
 			to := into[i][l.tick]
-			if to < 0 { // a tick that could not look belongs to the nearest cell, so that its loss is told
+			if to < 0 { // the loss of an unmeasured tick goes to the nearest cell
 				to = nearest(into[i], int(l.tick))
 			}
 			if to >= 0 {
@@ -326,8 +342,8 @@ func joinCells(out *block, blocks []*block, span measure.Span) [][]int32 {
 	return into
 }
 
-// takeNotes takes the notes of a block whose ticks or cells have gone into those of b; near: those of a tick that could
-// not look go to the nearest cell.
+// takeNotes adds the notes of a block whose ticks or cells were added to b. With near, a note of an
+// unmeasured tick goes to the nearest cell.
 func (b *block) takeNotes(from *block, into []int32, near bool) {
 	at := map[int32]int{} // note -> its newest run
 	for _, r := range from.noteRuns {
@@ -387,7 +403,7 @@ func (w *builder) columns(m *segmentInProgress, blocks []*block) error {
 			if len(to) == 0 {
 				continue
 			}
-			// The ticks of a block stay in a line.
+			// The ticks of a block stay consecutive.
 			if err := b.column(int(src.row), 0, len(to), w.all[to[0]:int(to[0])+len(to)]); err != nil {
 				return err
 			}
@@ -398,12 +414,12 @@ func (w *builder) columns(m *segmentInProgress, blocks []*block) error {
 	return nil
 }
 
-// column takes the row that is laid on all ticks.
+// column adds the row in w.all.
 func (w *builder) column(m *segmentInProgress) {
 	w.packed(m, w.packer.packRow(w.all))
 }
 
-// packed counts a row that was packed, which so many ticks have.
+// packed counts a packed row that present ticks have, and closes a full group.
 func (w *builder) packed(m *segmentInProgress, present int) {
 	m.s.samples += uint64(present)
 	if w.packer.rows >= groupRows || w.packer.size >= groupBytes {
@@ -444,7 +460,7 @@ func (w *builder) rollups(m *segmentInProgress, d *set, blocks []*block) error {
 	return nil
 }
 
-// roll takes the row that is rolled up.
+// roll adds the rolled-up row in w.row.
 func (w *builder) roll(m *segmentInProgress) {
 	for _, v := range w.row.columns[rollSum] {
 		m.s.samples += uint64(b2i(v == v))
@@ -468,7 +484,7 @@ func (w *builder) endRolls(m *segmentInProgress) {
 	m.n = 0
 }
 
-// distributions joins those of a row that fall into one cell.
+// distributions merges the distributions of a row that belong to one cell.
 func (w *builder) distributions(m *segmentInProgress, blocks []*block, ticks bool) error {
 	g, s := distGroup{}, m.s
 	flush := func() {

@@ -6,35 +6,38 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// turns lets Pebble's compactions run, as many at a time as Pebble wants, as Pebble's own scheduler does. But that one wakes ten times a second to see
-// whether more are wanted, which costs a server that works once a second as much as writing down what it records. Here it is seen when
-// something happens: a compaction is wanted or has ended, or a memtable was flushed, after which level 0 may be higher than before.
+// compactionTurns runs Pebble's compactions, as many at a time as Pebble allows, like Pebble's own
+// scheduler. That one polls ten times a second, which costs as much CPU as recording. This one
+// reacts to events: a compaction is requested or has ended, or a memtable was flushed, which may
+// raise level 0.
 type compactionTurns struct {
 	db pebble.DBForCompaction // set before all other calls
 
-	mu      sync.Mutex // taken after Pebble's, and let go before Pebble is called; guards both below
+	// Taken after Pebble's locks, and released before Pebble is called. It guards the fields below.
+	mu      sync.Mutex
 	running int
 	ended   bool
 
-	calling sync.Mutex // held while a waiting compaction is called, one by one; taken before Pebble's
+	// Held while waiting compactions are started, one by one; taken before Pebble's locks.
+	calling sync.Mutex
 	calls   sync.WaitGroup
 }
 
-// Register tells whose turns these are.
+// Register sets the database.
 func (t *compactionTurns) Register(_ int, db pebble.DBForCompaction) { t.db = db }
 
-// Unregister waits until nobody is being given a turn. There will be no other.
+// Unregister waits until no compaction is being started. No other will start.
 func (t *compactionTurns) Unregister() {
 	t.mu.Lock()
 	t.ended = true
 	t.mu.Unlock()
 	t.calls.Wait()
-	t.calling.Lock() // whoever gave one has seen that it is over
+	t.calling.Lock() // callWaiting has seen that the turns ended
 	defer t.calling.Unlock()
 }
 
-// TrySchedule gives a turn when there is one. When there is none some compaction runs, for Pebble wants one at a time at least; whoever waits is called at
-// its end.
+// TrySchedule grants a compaction if the limit allows it. Otherwise some compaction runs, because
+// Pebble always allows one; waiting ones are started when it ends.
 func (t *compactionTurns) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +57,7 @@ func (t *compactionTurns) UpdateGetAllowedWithoutPermission() {
 	}
 }
 
-// free says whether there is a turn.
+// free reports whether another compaction may run.
 func (t *compactionTurns) free() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,8 +70,9 @@ func (t *compactionTurns) count(n int) {
 	t.mu.Unlock()
 }
 
-// give calls those who wait, as long as there are turns. A turn counts from when it was taken: whoever tried for one meanwhile would be told that some
-// compaction runs, while none does. So there may be one too many for a moment, which does no harm.
+// callWaiting starts waiting compactions up to the limit. A compaction is counted after it was
+// started: otherwise a concurrent TrySchedule could be refused although none runs. So one too many
+// may run for a moment, which is harmless.
 func (t *compactionTurns) callWaiting() {
 	t.calling.Lock()
 	defer t.calling.Unlock()
@@ -83,12 +87,12 @@ func (t *compactionTurns) callWaiting() {
 // turn is the right of one compaction to run.
 type turn struct{ of *compactionTurns }
 
-// Started, MeasureCPU and CumulativeStats tell how it goes, which nobody here asks for.
+// Started, MeasureCPU and CumulativeStats are statistics that are not used here.
 func (turn) Started()                                          {}
 func (turn) MeasureCPU(pebble.CompactionGoroutineKind)         {}
 func (turn) CumulativeStats(pebble.CompactionGrantHandleStats) {}
 
-// Done ends it.
+// Done ends the compaction and starts waiting ones.
 func (t turn) Done() {
 	t.of.count(-1)
 	t.of.callWaiting()

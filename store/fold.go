@@ -2,20 +2,21 @@ package store
 
 import "math"
 
-// layer takes a row of a segment to the cells without laying it on ticks before: of each stretch of ticks it keeps what the cell wants to know.
+// cellFolder folds a row of a segment into cells without expanding it to ticks. For each stretch of
+// ticks it computes what the cell needs.
 type cellFolder struct {
 	stretches    []stretch
-	weights      []float64 // of each tick: what an amount is divided by to be a rate; nil: values are states
-	leastWeight  []float64 // of each stretch: the least of its weights
-	mostWeight   []float64 // and the most
-	equalWeights bool      // they are the same in each stretch, or there are none
+	weights      []float64 // per tick: the divisor of amounts for rates; nil: values are states
+	leastWeight  []float64 // per stretch: the smallest of its weights
+	mostWeight   []float64 // per stretch: the largest of its weights
+	equalWeights bool      // the weights are equal within each stretch, or nil
 
-	// Of the row at hand, of each stretch.
-	n                []uint32 // values
+	// Of the current row, per stretch.
+	n                []uint32 // number of values
 	sum, least, most []float64
 }
 
-// plan begins with the ticks of a block.
+// plan prepares for the ticks of a block.
 func (f *cellFolder) plan(stretches []stretch, weights []float64) {
 	f.stretches, f.weights, f.equalWeights = stretches, weights, true
 	f.leastWeight, f.mostWeight = f.leastWeight[:0], f.mostWeight[:0]
@@ -38,7 +39,7 @@ func (f *cellFolder) plan(stretches []stretch, weights []float64) {
 	f.n, f.sum, f.least, f.most = f.n[:n], f.sum[:n], f.least[:n], f.most[:n]
 }
 
-// same takes a row that has one value in all ticks.
+// foldConstant folds a row that has one value in all ticks.
 func (f *cellFolder) foldConstant(v float64) {
 	for k, st := range f.stretches {
 		n := st.to - st.from
@@ -50,19 +51,22 @@ func (f *cellFolder) foldConstant(v float64) {
 	}
 }
 
-// floats takes a row that has a value in each tick.
+// foldFloats folds a row that has a value in each tick.
 func (f *cellFolder) foldFloats(v []float64) {
 	for k, st := range f.stretches {
 		f.n[k] = uint32(st.to - st.from)
 		if f.weights != nil {
-			f.sum[k], f.least[k], f.most[k] = extentRates(v[st.from:st.to], f.weights[st.from:st.to])
+			f.sum[k], f.least[k], f.most[k] = extentRates(
+				v[st.from:st.to],
+				f.weights[st.from:st.to],
+			)
 		} else {
 			f.sum[k], f.least[k], f.most[k] = extent(v[st.from:st.to])
 		}
 	}
 }
 
-// pieces takes the known values of a row that only some ticks have: runs are those of rowHead.present, of so many ticks.
+// foldSparse folds the known values of a row that only some ticks have. runs are rowHead.present.
 func (f *cellFolder) foldSparse(runs []byte, ticks int, known []float64) {
 	clear(f.n)
 	r := reader{b: runs}
@@ -87,7 +91,7 @@ func (f *cellFolder) foldSparse(runs []byte, ticks int, known []float64) {
 	}
 }
 
-// piece takes values of ticks in a line that lie in one stretch.
+// piece folds values of consecutive ticks that are in one stretch.
 func (f *cellFolder) piece(k, from int, v []float64) {
 	var sum, least, most float64
 	if f.weights != nil {
@@ -102,10 +106,10 @@ func (f *cellFolder) piece(k, from int, v []float64) {
 	f.sum[k], f.least[k], f.most[k] = sum, least, most
 }
 
-// sure bounds whole numbers of which as many as a segment has ticks can be added without loss.
+// maxExactInt limits integers so that their sum over all ticks of a segment is exact.
 const maxExactInt = 1 << 42
 
-// numbers are whole numbers that stand for (base + number * by) / scale.
+// numbers are integers that represent (base + number * by) / scale.
 type numbers struct {
 	base, by int64
 	scale    float64
@@ -119,17 +123,20 @@ func (n *numbers) of(u int64) float64 {
 	return v
 }
 
-// sum gives the sum of numbers of which the sum, the least and the most are known; false when it would not be exact.
+// sum returns the sum of numbers, given their sum, least and most; false when it would not be
+// exact.
 func (n *numbers) sum(count, sum, least, most int64) (float64, bool) {
 	low, high := n.base+least*n.by, n.base+most*n.by
 	v := float64(count*n.base + sum*n.by)
 	if n.scale != 1 {
 		v /= n.scale
 	}
-	return v, low > -maxExactInt && high < maxExactInt && least > -maxExactInt && most < maxExactInt && low <= high
+	return v, low > -maxExactInt && high < maxExactInt && least > -maxExactInt &&
+		most < maxExactInt &&
+		low <= high
 }
 
-// whole takes a row that has a whole number in each tick; false when they are too large for that.
+// foldInts folds a row that has an integer in each tick; false when they are too large for that.
 func (f *cellFolder) foldInts(num numbers, u []int64) bool {
 	for k, st := range f.stretches {
 		v := u[st.from:st.to]
@@ -157,18 +164,19 @@ func (f *cellFolder) foldInts(num numbers, u []int64) bool {
 	return true
 }
 
-// rates finds the least and the most rate of amounts whose ticks took unlike times. Those times are nearly the same, so few amounts have to be
-// divided: the least rate is of an amount that is hardly above the least, or of a negative one.
+// rates computes the lowest and highest rate of amounts whose ticks have different lengths. The
+// lengths are nearly equal, so few amounts have to be divided: only an amount close to the smallest
+// can have the lowest rate, unless it is negative.
 func (f *cellFolder) rates(k int, num numbers, v []int64, least, most int64) {
 	weights := f.weights[f.stretches[k].from:f.stretches[k].to]
 	near := f.mostWeight[k] / f.leastWeight[k] * (1 + 1e-9)
 	low, high := num.of(least), num.of(most)
-	if low < 0 { // division turns their order around
+	if low < 0 { // division may reverse their order
 		low, high = math.Inf(1), math.Inf(-1)
 	} else {
 		low, high = low*near, high/near
 	}
-	// Back to numbers as they are kept: one more on each side for rounding.
+	// Back to stored numbers, with a margin of one for rounding.
 	upTo, from := num.below(low), num.above(high)
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	for t, x := range v {
@@ -180,7 +188,8 @@ func (f *cellFolder) rates(k int, num numbers, v []int64, least, most int64) {
 	f.least[k], f.most[k] = lowest, highest
 }
 
-// below gives a number that is not less than any whose value is at most v, and above one that is not more than any whose value is at least v.
+// below returns a number not less than any whose value is at most v. above returns one not greater
+// than any whose value is at least v.
 func (n *numbers) below(v float64) int64 {
 	return clamp(math.Ceil((v*n.scale-float64(n.base))/float64(n.by))) + 1
 }
@@ -190,7 +199,7 @@ func (n *numbers) above(v float64) int64 {
 
 func clamp(v float64) int64 { return int64(max(-1<<62, min(1<<62, v))) }
 
-// stays takes a row of whole numbers that stay for a while: so many ticks each, as long as rates are of steady times.
+// foldRuns folds a row of integers in runs of the given lengths. It requires equalWeights.
 func (f *cellFolder) foldRuns(num numbers, lengths []int32, u []int64) bool {
 	k, at := 0, int32(0)
 	var count, sum, least, most int64
@@ -230,7 +239,7 @@ func (f *cellFolder) foldRuns(num numbers, lengths []int32, u []int64) bool {
 	return true
 }
 
-// fold takes row i to the cells; false when it has to be laid on ticks for that.
+// fold folds row i into the cells; false when the row has to be expanded to ticks for that.
 func (g *group) fold(i int, f *cellFolder) (bool, error) {
 	h := &g.heads[i]
 	if h.flags&rowUnknown != 0 {

@@ -6,38 +6,39 @@ import (
 	"culprit/measure"
 )
 
-// How rows that are unpacked go to the cells of an answer: by one goroutine, or unpacked by one and laid by another.
+// Rows are folded into the cells of an answer by the goroutine that unpacks them, or by another
+// one.
 
-// lap is a block of ticks on its way into the cells.
+// blockInProgress is a block of ticks that is being folded.
 type blockInProgress struct {
 	block     *block
-	from, to  int               // ticks that lie in some cell, and those between
-	weights   []float64         // of each tick: what an amount is divided by to be a rate
-	stretches []stretch         // of the ticks that are measured and asked for
-	partial   bool              // some tick was
-	into      []*gathered       // of each row; nil: not asked for
-	several   map[*gathered]int // how many rows of the block it has; 0 is one
+	from, to  int               // the range of ticks that are in some cell
+	weights   []float64         // per tick: the divisor of amounts for rates
+	stretches []stretch         // of the measured ticks that the query selects
+	partial   bool              // some tick is partial
+	into      []*gathered       // per row; nil: not selected
+	several   map[*gathered]int // number of rows of a series in the block; 0 means one
 	folding   map[*gathered]*folding
 }
 
-// folding is a series of which some rows of a block are folded already.
+// folding is a series some of whose rows in a block are folded already.
 type folding struct {
 	values []float64
-	n      []int // how many values each is the mean of
+	n      []int // number of values in each mean
 	left   int
 }
 
-// chunk is some rows of a lap, unpacked, one after the other.
+// chunk contains some unpacked rows of a block, one after another.
 type chunk struct {
 	block  *blockInProgress
 	rows   []int32
 	values []float64
 }
 
-// chunkValues is how many values a chunk has, about.
+// chunkValues is the approximate number of values of a chunk.
 const chunkValues = 32 << 10
 
-// add takes the ticks of a block that lie in over.
+// add adds the ticks of a block that are in over.
 func (g *gather) add(b *block, over measure.Interval) error {
 	if !g.placeTicks(b, over) {
 		return nil
@@ -60,8 +61,14 @@ func (g *gather) add(b *block, over measure.Interval) error {
 	if b.fold != nil && len(several) == 0 && g.extremes && !g.partialTick(b) {
 		return g.addFolded(b, series)
 	}
-	l := &blockInProgress{block: b, from: g.from, to: g.to, weights: g.weights, stretches: g.stretches}
-	if g.full != nil { // who lays it has these still when the next block comes
+	l := &blockInProgress{
+		block:     b,
+		from:      g.from,
+		to:        g.to,
+		weights:   g.weights,
+		stretches: g.stretches,
+	}
+	if g.full != nil { // the goroutine that folds the block still uses these during the next block
 		g.weights, g.stretches, l.into = nil, nil, make([]*gathered, len(series))
 	} else {
 		l.into = zeroed(&g.into, len(series))
@@ -95,12 +102,13 @@ func (g *gather) add(b *block, over measure.Interval) error {
 	return nil
 }
 
-// part says whether some tick of a block that is asked for was partial.
+// partialTick reports whether a selected tick of a block is partial.
 func (g *gather) partialTick(b *block) bool {
 	return slices.ContainsFunc(b.ticks[g.from:g.to], func(t tick) bool { return t.partial })
 }
 
-// addFolded is add where each row of a block is a series of its own: rows go to their cells as they are unpacked.
+// addFolded is add for a block each of whose rows is a separate series: rows are folded while they
+// are unpacked.
 func (g *gather) addFolded(b *block, series []int32) error {
 	g.drain()
 	weights := g.weights
@@ -109,7 +117,13 @@ func (g *gather) addFolded(b *block, series []int32) error {
 	}
 	f := &g.folder
 	f.plan(g.stretches, weights)
-	l := blockInProgress{block: b, from: g.from, to: g.to, weights: g.weights, stretches: g.stretches}
+	l := blockInProgress{
+		block:     b,
+		from:      g.from,
+		to:        g.to,
+		weights:   g.weights,
+		stretches: g.stretches,
+	}
 	for i, n := range series {
 		if n < 0 {
 			continue
@@ -135,7 +149,7 @@ func (g *gather) addFolded(b *block, series []int32) error {
 	return nil
 }
 
-// lay adds what a layer has of a row to the cells.
+// addCells adds a folded row to the cells.
 func (s *gathered) addCells(f *cellFolder) {
 	for k, n := range f.n {
 		if n == 0 {
@@ -151,8 +165,9 @@ func (s *gathered) addCells(f *cellFolder) {
 	}
 }
 
-// fork has another goroutine lay what add unpacks, in the same order, until join. Three chunks are on their way at
-// most. A panic there is returned by join as a *measure.Fault; until then chunks are taken and dropped.
+// foldInBackground starts a goroutine that folds what add unpacks, in the same order, until join.
+// At most three chunks are in transit. join returns a panic of the goroutine as a *measure.Fault;
+// after a panic, chunks are discarded.
 func (g *gather) foldInBackground() (join func() error) {
 	full, free, done := make(chan *chunk, chunks), make(chan *chunk, chunks), make(chan struct{})
 	for range chunks {
@@ -190,7 +205,7 @@ func (g *gather) foldInBackground() (join func() error) {
 
 const chunks = 3
 
-// drain waits until all that was handed over is laid.
+// drain waits until all submitted chunks are folded.
 func (g *gather) drain() {
 	if g.full == nil {
 		return
@@ -204,7 +219,7 @@ func (g *gather) drain() {
 	}
 }
 
-// chunk gives an empty chunk.
+// chunk returns an empty chunk.
 func (g *gather) chunk(l *blockInProgress) *chunk {
 	c := &g.spareChunk
 	if g.full != nil {
@@ -214,7 +229,7 @@ func (g *gather) chunk(l *blockInProgress) *chunk {
 	return c
 }
 
-// hand has a chunk laid.
+// submit passes a chunk on to be folded.
 func (g *gather) submit(c *chunk) {
 	if g.full != nil {
 		g.full <- c
@@ -223,7 +238,8 @@ func (g *gather) submit(c *chunk) {
 	}
 }
 
-// take folds the rows of a chunk, and lays them on the cells. It touches nothing but the lap and the values of its series.
+// foldChunk folds the rows of a chunk into cells. It modifies only the block and the values of its
+// series.
 func (g *gather) foldChunk(c *chunk) {
 	l := c.block
 	n := l.to - l.from
@@ -255,12 +271,18 @@ func (g *gather) foldChunk(c *chunk) {
 	}
 }
 
-// broken tells that rows of a block could not be read.
+// addDamage adds a loss for rows of a block that could not be read.
 func (g *gather) addDamage(b *block, err error) {
-	g.addLoss(measure.Loss{Reason: "damaged in the archive: " + err.Error(), Events: uint64(len(b.ticks) + len(b.cells))})
+	g.addLoss(
+		measure.Loss{
+			Reason: "damaged in the archive: " + err.Error(),
+			Events: uint64(len(b.ticks) + len(b.cells)),
+		},
+	)
 }
 
-// foldInto folds the values of a row into those of the rows before. Absent and unknown count as no value; unknown outlasts absent.
+// foldInto folds the values of a row into those of the previous rows. Absent and unknown count as
+// no value; unknown has precedence over absent.
 func foldInto(fold measure.Fold, into []float64, n []int, row []float64) {
 	if fold == measure.Sum {
 		for t, v := range row {
@@ -294,10 +316,10 @@ func foldInto(fold measure.Fold, into []float64, n []int, row []float64) {
 	}
 }
 
-// stretch is ticks in a line that lie in one cell.
+// stretch is a range of consecutive ticks in one cell.
 type stretch struct{ cell, from, to int32 }
 
-// lay adds the values of a series over the ticks of a lap to its cells.
+// foldRow adds the values of a series over the ticks of a block to its cells.
 func (g *gather) foldRow(l *blockInProgress, s *gathered, values []float64) {
 	rate := g.set.desc.Stat.Kind == measure.Delta
 	for _, st := range l.stretches {
@@ -330,8 +352,8 @@ func (g *gather) foldRow(l *blockInProgress, s *gathered, values []float64) {
 	}
 }
 
-// extentRates gives the sum of amounts, and the least and most of the rates that they are; the sum is NaN when some amount is. Without
-// branches, which are as good as random here: with them it takes twice as long.
+// extentRates returns the sum of amounts, and the least and most of their rates. The sum is NaN
+// when an amount is. min and max have no branches; random branches would take twice as long.
 func extentRates(v, weights []float64) (sum, least, most float64) {
 	weights = weights[:len(v)]
 	sum, least = v[0], v[0]/weights[0]
@@ -354,7 +376,7 @@ func extent(v []float64) (sum, least, most float64) {
 	return sum, least, most
 }
 
-// layGaps is lay for a stretch in which some tick may have no value.
+// foldGaps is foldRow for a stretch in which some tick may have no value.
 func (g *gather) foldGaps(l *blockInProgress, s *gathered, st stretch, values []float64) {
 	rate := g.set.desc.Stat.Kind == measure.Delta
 	c := st.cell
@@ -367,14 +389,16 @@ func (g *gather) foldGaps(l *blockInProgress, s *gathered, st stretch, values []
 		if v != v {
 			if !isAbsent(v) {
 				s.present = true
-				if !l.block.ticks[t].partial { // else gather.gone has it, as for all rows
+				// otherwise gather.partialTicks counts it, as for all rows
+				if !l.block.ticks[t].partial {
 					s.addUnknown(c, l.block.ticks[t].elapsed, 1)
 				}
 			}
 			continue
 		}
 		if l.block.ticks[t].partial {
-			// Known after all, so what is counted as gone for all rows is not for this one.
+			// The value is known although the tick is partial, so undo for this row what
+			// partialTicks counts for all rows.
 			s.addUnknown(c, -l.block.ticks[t].elapsed, -1)
 		}
 		sum += v

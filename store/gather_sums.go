@@ -1,9 +1,9 @@
 package store
 
-// Rows of stacks are many, most of them are folded into few, and nobody asks for the least and the most of single ticks of one. So of their cells the sums alone
-// are kept, which a row can be added to by itself.
+// Stacks have many rows, most are folded into few, and no view shows the least and most of single
+// ticks. So only the sums of their cells are gathered, which can be added row by row.
 
-// addSums takes the ticks or cells of a block.
+// addSums adds the ticks or cells of a block.
 func (g *gather) addSums(b *block, series []int32) error {
 	g.drain()
 	f := &g.folder
@@ -51,14 +51,14 @@ func (g *gather) addSums(b *block, series []int32) error {
 	return nil
 }
 
-// sums adds the sum of a row over so many ticks to a cell.
+// addSum adds the sum of a row over n ticks to a cell.
 func (s *gathered) addSum(cell int32, n uint32, sum float64) {
 	s.present = true
 	s.n[cell] += n
 	s.sum[cell] += sum
 }
 
-// sumColumn adds a row of which some values are unknown: those are in no sum.
+// sumColumn adds a row with unknown values, which no sum contains.
 func (g *gather) sumColumn(b *block, i int, s *gathered) error {
 	c := &g.spareChunk
 	n := g.to - g.from
@@ -82,7 +82,7 @@ func (g *gather) sumColumn(b *block, i int, s *gathered) error {
 	return nil
 }
 
-// runs takes a row of a window to the cells: the number of values and the sum of each stretch.
+// sumRuns folds a row of a window: the number of values and the sum of each stretch.
 func (f *cellFolder) sumRuns(c *runs) {
 	clear(f.n)
 	clear(f.sum)

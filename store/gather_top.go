@@ -10,18 +10,19 @@ import (
 	"culprit/measure"
 )
 
-// A query with Query.Top whose rows are too many is gathered twice: first all rows in one cell of the whole time,
-// which ranks them, then the largest in the cells that were asked for, and all others as one series where rows add up.
+// A query with Query.Top that has too many rows is gathered twice. First all rows are gathered in
+// one cell for the whole time, which ranks them. Then the largest are gathered in the requested
+// cells, and all others as one series if rows add up.
 
-// pick is which rows of a gather are series, and the tables in which the rows have their numbers.
+// ranking selects the rows of a gather that are series, with the tables that number the rows.
 type ranking struct {
 	words      words
 	stacks     trie
 	table      table
-	series     []int32 // of each row of table; those beyond its end are in rest
-	rows       []int   // of each series but rest
-	restSeries int     // the series of all other rows; -1: they are in none
-	all        int     // rows that were there
+	series     []int32 // per row of table; later rows are in restSeries
+	rows       []int   // per series except restSeries
+	restSeries int     // the series of all other rows; -1: none
+	all        int     // number of rows that exist
 }
 
 // seriesOf returns the series of a row, or -1.
@@ -29,11 +30,15 @@ func (p *ranking) seriesOf(row int) int {
 	if row < len(p.series) {
 		return int(p.series[row])
 	}
-	return p.restSeries // it came since the rows were ranked
+	return p.restSeries // the row is newer than the ranking
 }
 
-// largest gathers the q.Top largest rows, and the rest.
-func (s *Store) gatherLargest(ctx context.Context, q measure.Query, room *gatherBuffers) (*gather, error) {
+// gatherLargest gathers the q.Top largest rows, and the rest.
+func (s *Store) gatherLargest(
+	ctx context.Context,
+	q measure.Query,
+	room *gatherBuffers,
+) (*gather, error) {
 	room.release()
 	s.mu.RLock()
 	grid, over, err := s.newGather(q, s.limits.values, &gatherBuffers{})
@@ -50,7 +55,7 @@ func (s *Store) gatherLargest(ctx context.Context, q measure.Query, room *gather
 	return s.gatherRows(ctx, q, s.limits.values, &gatherBuffers{}, ranked.rank(q.Top))
 }
 
-// ranks picks the top largest rows. The gather is not used any more.
+// rank selects the top largest rows. The gather is not used afterwards.
 func (g *gather) rank(top int) *ranking {
 	type ranked struct {
 		row    int
@@ -63,9 +68,17 @@ func (g *gather) rank(top int) *ranking {
 		}
 	}
 	slices.SortFunc(all, func(x, y ranked) int {
-		return cmp.Or(-cmp.Compare(x.weight, y.weight), cmp.Compare(x.row, y.row)) // NaN is below all numbers
+		// NaN is below all numbers
+		return cmp.Or(-cmp.Compare(x.weight, y.weight), cmp.Compare(x.row, y.row))
 	})
-	p := &ranking{words: g.words, stacks: g.stacks, table: g.rows, series: make([]int32, g.rows.n), restSeries: -1, all: len(all)}
+	p := &ranking{
+		words:      g.words,
+		stacks:     g.stacks,
+		table:      g.rows,
+		series:     make([]int32, g.rows.n),
+		restSeries: -1,
+		all:        len(all),
+	}
 	kept := all[:min(top, len(all))]
 	if st := &g.set.desc.Stat; st.Fold == measure.Sum && st.Kind != measure.Dists {
 		p.restSeries = len(kept)
@@ -79,8 +92,8 @@ func (g *gather) rank(top int) *ranking {
 	return p
 }
 
-// weight returns what a row is ranked by: of rows that add up the amount in the whole time, of others the mean, of
-// distributions the number of values; NaN where nothing is known.
+// weight returns the rank value of a series: the total amount if rows add up, the number of values
+// for distributions, otherwise the mean. NaN when nothing is known.
 func (g *gather) weight(s *gathered) float64 {
 	if s.dists != nil {
 		n := uint64(0)
@@ -102,7 +115,7 @@ func (g *gather) weight(s *gathered) float64 {
 	return sum / float64(n)
 }
 
-// only makes the picked rows the series of a gather that has none yet.
+// useRanking makes the selected rows the series of a gather that has none yet.
 func (g *gather) useRanking(p *ranking) error {
 	n := len(p.rows) + b2i(p.restSeries >= 0)
 	if g.cells > 0 && n > g.valuesLeft/g.cells {
@@ -115,7 +128,7 @@ func (g *gather) useRanking(p *ranking) error {
 	return nil
 }
 
-// answerRest adds what is known of the rows that were not picked.
+// answerRest adds a summary of the rows that were not selected.
 func (g *gather) answerRest(a *measure.Answer) {
 	p := g.ranking
 	left := p.all - len(p.rows)
@@ -123,8 +136,11 @@ func (g *gather) answerRest(a *measure.Answer) {
 		return
 	}
 	a.Rest.Rows = left
-	a.Notes = append(slices.Clip(a.Notes), fmt.Sprintf("%s of %s rows: the largest in the whole time",
-		thousands(len(p.rows)), thousands(p.all)))
+	a.Notes = append(
+		slices.Clip(a.Notes),
+		fmt.Sprintf("%s of %s rows: the largest in the whole time",
+			thousands(len(p.rows)), thousands(p.all)),
+	)
 	if p.restSeries >= 0 {
 		s := g.series[p.restSeries]
 		g.finish(s)

@@ -10,7 +10,8 @@ import (
 	"culprit/measure"
 )
 
-// load reads descriptions, the index and frames. What is damaged is told by Trouble, the rest is there.
+// load reads descriptions, the index and frames. It reports corrupt data through Problems and keeps
+// the rest.
 func (s *Store) load() error {
 	for _, kind := range []byte{kindDataset, kindDatasetAgain} {
 		whole := s.disk.salvage(prefix(kind), func(key, value []byte) {
@@ -33,7 +34,7 @@ func (s *Store) load() error {
 	return s.loadFrames()
 }
 
-// loadFrames replays what is not in segments yet.
+// loadFrames replays the frames that are not in segments yet.
 func (s *Store) loadFrames() error {
 	var u *unframer
 	replay := func(key, value []byte) error {
@@ -54,7 +55,7 @@ func (s *Store) loadFrames() error {
 			}
 			s.window = u.w
 		} else if seq != u.w.last+1 {
-			u.valid = false // what a frame leaves out is as it was in the one before
+			u.valid = false // a frame omits what has not changed since the previous one
 		}
 		u.w.last, u.w.newest = seq, max(u.w.newest, h.at)
 		s.newest = h.at
@@ -71,8 +72,9 @@ func (s *Store) loadFrames() error {
 		}
 		return nil
 	}
-	// Behind damage it goes on a little further on, since damage is of a block of some frames; each attempt may take Pebble a second. What is
-	// behind a larger hole is reached from the end.
+	// After damage, reading continues a little further on, because damage affects a block of some
+	// frames. Each attempt may take Pebble a second, so the distance doubles. Frames behind a
+	// larger hole are read from the end.
 	from, end := prefix(kindFrame), bound(prefix(kindFrame))
 	for skip := uint64(1); ; skip *= 2 {
 		n, err := s.disk.walk(from, end, false, replay)
@@ -103,8 +105,8 @@ func (s *Store) loadFrames() error {
 	return nil
 }
 
-// loadIndex reads what segments there are. Of segments that are made of the same windows, of which a crash has left both, the one
-// that is made of more stays.
+// loadIndex reads the index. After a crash two segments may contain the same windows; the one with
+// more windows stays.
 func (s *Store) loadIndex() {
 	known := map[uint64]bool{}
 	for _, kind := range []byte{kindIndex, kindIndexAgain} {
@@ -118,7 +120,8 @@ func (s *Store) loadIndex() {
 				return
 			}
 			known[e.id] = true
-			s.nextDataset = max(s.nextDataset, e.set+1) // also of one whose description is damaged: the number stays its own
+			// also for a dataset whose description is corrupt: its ID is not used again
+			s.nextDataset = max(s.nextDataset, e.set+1)
 			s.lastID = max(s.lastID, e.id)
 			s.nextFrame = max(s.nextFrame, e.last+1)
 			if d := s.sets[e.set]; d != nil {
@@ -147,17 +150,20 @@ func (s *Store) loadIndex() {
 	}
 }
 
-// superseded gives the entries whose windows a later one has too.
+// superseded returns the entries whose windows are contained in a later segment.
 func superseded(list []entry) (old []entry) {
 	byID := slices.Clone(list)
 	slices.SortFunc(byID, func(a, b entry) int { return int(b.id) - int(a.id) })
 	for i, e := range byID {
-		// A segment that joins has a later number than its parts, and parts that it joins start within the same day.
+		// A joined segment has a larger ID than its parts, and its parts start on the same day.
 		if slices.ContainsFunc(byID[:i], func(o entry) bool {
 			if o.joins == e.joins && o.first == e.first && o.last == e.last && o.over == e.over {
-				return true // written twice, since it was not known whether the first outlasted
+				// written twice, because it was unknown whether the first write succeeded
+				return true
 			}
-			return o.joins && o.first <= e.first && o.last >= e.last && o.over.Start <= e.over.Start && o.over.End >= e.over.End
+			return o.joins && o.first <= e.first && o.last >= e.last &&
+				o.over.Start <= e.over.Start &&
+				o.over.End >= e.over.End
 		}) {
 			old = append(old, e)
 		}
@@ -165,24 +171,28 @@ func superseded(list []entry) (old []entry) {
 	return old
 }
 
-// forgetArchived removes from the windows what is in segments: a crash came before their frames were removed.
+// forgetArchived removes from the windows what segments contain already: a crash prevented the
+// deletion of their frames.
 func (s *Store) forgetArchived() {
 	for _, w := range s.windows() {
 		some := false
 		for id, p := range w.parts {
-			if slices.ContainsFunc(p.set.index[inTicks], func(e entry) bool { return e.first == w.seq && !e.joins }) {
+			if slices.ContainsFunc(
+				p.set.index[inTicks],
+				func(e entry) bool { return e.first == w.seq && !e.joins },
+			) {
 				some = true
 				delete(w.parts, id)
 				w.order = slices.DeleteFunc(w.order, func(o *part) bool { return o == p })
 			}
 		}
-		if some && w == s.window { // it was closed: what is new must not go under its name
+		if some && w == s.window { // The window was closed, so later ticks must not use its number.
 			s.closedWindows, s.window = append(s.closedWindows, w), nil
 		}
 	}
 }
 
-// windows gives those that are in memory, oldest first.
+// windows returns the windows in memory, oldest first.
 func (s *Store) windows() []*window {
 	if s.window == nil {
 		return s.closedWindows
@@ -190,8 +200,9 @@ func (s *Store) windows() []*window {
 	return append(slices.Clone(s.closedWindows), s.window)
 }
 
-// held gives the time from the start of the oldest tick to the end of the newest. What is held in rollups alone begins and ends with their
-// cells; a cell in which ticks begin or end says no more than they do.
+// heldTime returns the time from the start of the oldest tick to the end of the newest. Where only
+// rollups exist, it begins and ends with their cells. A cell that contains the first or last tick
+// does not extend it.
 func (s *Store) heldTime(d *set) (over measure.Interval) {
 	take := func(o measure.Interval, cell measure.Span) {
 		switch {
@@ -211,7 +222,13 @@ func (s *Store) heldTime(d *set) (over measure.Interval) {
 	}
 	for _, w := range s.windows() {
 		if p := w.parts[d.desc.ID]; p != nil && len(p.ticks) > 0 {
-			take(measure.Interval{Start: p.ticks[0].at.Add(-d.step()), End: p.ticks[len(p.ticks)-1].at}, 0)
+			take(
+				measure.Interval{
+					Start: p.ticks[0].at.Add(-d.step()),
+					End:   p.ticks[len(p.ticks)-1].at,
+				},
+				0,
+			)
 		}
 	}
 	for r, list := range d.index {

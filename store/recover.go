@@ -6,7 +6,7 @@ import (
 	"culprit/measure"
 )
 
-// size gives about how many bytes a window takes.
+// size estimates the bytes of memory of a window.
 func (w *window) size() int {
 	n := w.words.bytes
 	for _, p := range w.order {
@@ -16,19 +16,30 @@ func (w *window) size() int {
 }
 
 func (p *part) size() int {
-	return p.extra + cap(p.blob) + 24*len(p.stacks.nodes) + 32*cap(p.ticks) + 16*cap(p.log) + 4*cap(p.heads)
+	return p.extra + cap(
+		p.blob,
+	) + 24*len(
+		p.stacks.nodes,
+	) + 32*cap(
+		p.ticks,
+	) + 16*cap(
+		p.log,
+	) + 4*cap(
+		p.heads,
+	)
 }
 
-// While memory is short each dataset may have its share of half of it, and always a few rows: what one with very many does must not
-// show in the others.
+// While memory is short each dataset may have its share of half of it, and always a few rows. A
+// dataset with very many rows must not affect the others.
 const (
-	minRows  = 16
-	rowBytes = 256 // of a row that is new to a window, about, with its words and the values of its first minute
+	minRows = 16
+	// of a new row of a window, approximately, with its words and the values of its first minute
+	rowBytes = 256
 )
 
 func (s *Store) share() int { return s.options.Memory / 2 / max(1, len(s.sets)) }
 
-// takes gives the bytes that a dataset takes in all windows.
+// memoryOf returns the bytes that a dataset takes in all windows.
 func (s *Store) memoryOf(id uint32) (bytes int) {
 	for _, w := range s.windows() {
 		if p := w.parts[id]; p != nil {
@@ -38,24 +49,29 @@ func (s *Store) memoryOf(id uint32) (bytes int) {
 	return bytes
 }
 
-// most gives how many rows a part may have while memory is short.
+// maxRows returns how many rows a part may have while memory is short.
 func (s *Store) maxRows(p *part) int {
 	return max(minRows, p.rows.n+(s.share()-s.memoryOf(p.set.desc.ID))/rowBytes)
 }
 
-// leftOut says which batches are not taken while memory is full and what is in it may not go: those of datasets that have their share.
+// leftOut reports which batches are refused while memory is full and its content must stay: those
+// of datasets that have their share.
 func (s *Store) leftOut(ids []uint32, batches []*measure.Batch) []bool {
 	left := make([]bool, len(ids))
 	for i, id := range ids {
 		if left[i] = s.memoryOf(id) >= s.share(); left[i] {
-			s.addPendingLoss(s.sets[id], "left out while the disk took nothing and memory was full", uint64(batches[i].Rows()))
+			s.addPendingLoss(
+				s.sets[id],
+				"left out while the disk took nothing and memory was full",
+				uint64(batches[i].Rows()),
+			)
 		}
 	}
 	return left
 }
 
-// crowded makes room in memory for a tick when the disk has not taken what is there. It says whether memory is short all the same, and
-// whether it is full: then only datasets below their share may add to it.
+// checkMemory frees memory for a tick when the disk has not taken earlier ones. short means that
+// memory is still short; full, that only datasets below their share may add to it.
 func (s *Store) checkMemory() (short, full bool) {
 	size := 0
 	for _, w := range s.windows() {
@@ -65,7 +81,7 @@ func (s *Store) checkMemory() (short, full bool) {
 		return false, false
 	}
 	if s.disk.writeError() == nil {
-		return true, false // the clerk is at it
+		return true, false // the compactor will free memory
 	}
 	if s.options.KeepOld {
 		return true, true
@@ -80,8 +96,8 @@ func (s *Store) checkMemory() (short, full bool) {
 	return size > s.options.Memory, false
 }
 
-// dropOldest lets the oldest go of the dataset that takes most of memory, and gives how many bytes that frees; 0 when no dataset has more
-// than its share.
+// dropOldest drops the oldest part of the dataset that takes most memory, and returns the freed
+// bytes; 0 when no dataset exceeds its share.
 func (s *Store) dropOldest() int {
 	takes := map[*set]int{}
 	for _, w := range s.windows() {
@@ -101,7 +117,11 @@ func (s *Store) dropOldest() int {
 	if most == nil {
 		return 0
 	}
-	s.addPendingLoss(most.set, "dropped from memory while the disk took nothing", uint64(most.samples()))
+	s.addPendingLoss(
+		most.set,
+		"dropped from memory while the disk took nothing",
+		uint64(most.samples()),
+	)
 	for _, l := range most.loss {
 		s.addPendingLoss(most.set, l.loss.Reason, l.loss.Events)
 	}
@@ -116,7 +136,8 @@ func (s *Store) dropOldest() int {
 	return max(1, was.size()-rest.size())
 }
 
-// without gives a closed window without a part and without the words that only this part had; the window itself stays as it is.
+// withoutPart returns a copy of a closed window without a part and without the words that only this
+// part uses.
 func (w *window) withoutPart(gone *part) *window {
 	out := newWindow(w.seq, w.slot)
 	out.last, out.newest = w.last, w.newest
@@ -135,7 +156,11 @@ func (w *window) withoutPart(gone *part) *window {
 		kept.stacks = trie{nodes: slices.Clone(p.stacks.nodes)}
 		for i := range kept.stacks.nodes {
 			n := &kept.stacks.nodes[i]
-			n.symbol, n.module = out.words.of(w.words.texts[n.symbol]), out.words.of(w.words.texts[n.module])
+			n.symbol, n.module = out.words.of(
+				w.words.texts[n.symbol],
+			), out.words.of(
+				w.words.texts[n.module],
+			)
 		}
 		out.parts[p.set.desc.ID] = &kept
 		out.order = append(out.order, &kept)
@@ -154,7 +179,7 @@ func (p *part) samples() (n int) {
 	return n
 }
 
-// owe keeps a loss until the dataset's next tick, which carries it.
+// addPendingLoss stores a loss for the dataset's next tick.
 func (s *Store) addPendingLoss(d *set, reason string, events uint64) {
 	for i := range d.pendingLoss {
 		if d.pendingLoss[i].Reason == reason {
@@ -165,7 +190,8 @@ func (s *Store) addPendingLoss(d *set, reason string, events uint64) {
 	d.pendingLoss = append(d.pendingLoss, measure.Loss{Reason: reason, Events: events})
 }
 
-// ready gives nil when the clerk may write. It opens Pebble anew when that has given up, and hands it what memory has kept meanwhile.
+// prepareDisk returns nil when the compactor may write. It reopens Pebble after a failure, and
+// closes the window so that data that stayed in memory becomes segments.
 func (s *Store) prepareDisk() error {
 	d := s.disk
 	if err := d.checkWritable(); err != nil {
@@ -191,7 +217,7 @@ func (s *Store) prepareDisk() error {
 	if !behind {
 		return nil
 	}
-	// Frames are missing on disk, so the window is closed now and becomes segments.
+	// Frames are missing on disk, so close the window now: it becomes segments.
 	s.mu.Lock()
 	if s.window != nil {
 		s.closedWindows, s.window = append(slices.Clip(s.closedWindows), s.window), nil
@@ -203,7 +229,7 @@ func (s *Store) prepareDisk() error {
 	return nil
 }
 
-// shrink lets the oldest go when the disk is full.
+// freeDiskSpace deletes the oldest data when the disk is full. It returns full.
 func (s *Store) freeDiskSpace(full error) error {
 	if s.options.KeepOld {
 		return full
@@ -228,7 +254,8 @@ func (s *Store) freeDiskSpace(full error) error {
 	return full
 }
 
-// strays erases segments that are on disk and not in the index: Pebble gave up before it had said that they are there.
+// eraseUnindexed deletes segments on disk that are not in the index: Pebble gave up before it
+// confirmed them.
 func (s *Store) eraseUnindexed() error {
 	known := map[uint64]bool{}
 	s.mu.RLock()
@@ -253,17 +280,26 @@ func (s *Store) eraseUnindexed() error {
 	return s.erase(strays)
 }
 
-// Trouble returns what is wrong now.
+// Trouble returns the current problems.
 func (s *Store) Trouble() []measure.Problem {
 	d := s.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []measure.Problem
 	if d.failure != nil {
-		out = append(out, measure.Problem{Key: "archive: disk", Text: "what is recorded stays in memory for now: " + d.failure.Error()})
+		out = append(
+			out,
+			measure.Problem{
+				Key:  "archive: disk",
+				Text: "new data stays in memory for now: " + d.failure.Error(),
+			},
+		)
 	}
 	for _, f := range d.damages {
-		out = append(out, measure.Problem{Key: "archive: " + f, Text: "the archive is damaged: " + f})
+		out = append(
+			out,
+			measure.Problem{Key: "archive: " + f, Text: "the archive is corrupt: " + f},
+		)
 	}
 	return out
 }
