@@ -410,10 +410,7 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 			held.End = min(held.End, q.Over.End)
 		}
 		span := max(0, held.Span())
-		fields := func(d *set) int { return len(d.desc.Query.By) }
-		if best == nil || span > bestSpan ||
-			span == bestSpan &&
-				(fields(d) < fields(best) || fields(d) == fields(best) && d.desc.ID < best.desc.ID) {
+		if best == nil || span > bestSpan || span == bestSpan && d.simpler(best) {
 			best, bestSpan = d, span
 		}
 	}
@@ -431,8 +428,18 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 	return nil, fmt.Errorf("it was never recorded: %w", measure.ErrUnclear)
 }
 
+// simpler reports whether d has fewer fields than o, or as many and a smaller ID.
+func (d *set) simpler(o *set) bool {
+	if n, m := len(d.desc.Query.By), len(o.desc.Query.By); n != m {
+		return n < m
+	}
+	return d.desc.ID < o.desc.ID
+}
+
+// addLoss adds l to all, or to the loss of the same reason in it.
 func addLoss(all []measure.Loss, l measure.Loss) []measure.Loss {
-	if i := slices.IndexFunc(all, func(o measure.Loss) bool { return o.Reason == l.Reason }); i >= 0 {
+	same := func(o measure.Loss) bool { return o.Reason == l.Reason }
+	if i := slices.IndexFunc(all, same); i >= 0 {
 		all[i].Events += l.Events
 		return all
 	}

@@ -404,7 +404,8 @@ func (w *builder) columns(m *segmentInProgress, blocks []*block) error {
 				continue
 			}
 			// The ticks of a block stay consecutive.
-			if err := b.column(int(src.row), 0, len(to), w.all[to[0]:int(to[0])+len(to)]); err != nil {
+			out := w.all[to[0] : int(to[0])+len(to)]
+			if err := b.column(int(src.row), 0, len(to), out); err != nil {
 				return err
 			}
 		}

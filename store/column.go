@@ -785,7 +785,8 @@ func (g *group) whole(h *rowHead, out []float64) {
 		case 3:
 			high, top := g.planes[1][h.offset[1]:][:n], g.planes[2][h.offset[2]:][:n]
 			for i, b := range g.planes[0][h.offset[0]:][:n] {
-				out[i] = float64(h.base + int64((uint64(b)|uint64(high[i])<<8|uint64(top[i])<<16)*h.divisor))
+				u := uint64(b) | uint64(high[i])<<8 | uint64(top[i])<<16
+				out[i] = float64(h.base + int64(u*h.divisor))
 			}
 		default:
 			for i, u := range g.bytes(h, n) {

@@ -258,7 +258,8 @@ func (d *disk) erase(old []entry, others [][]byte) error {
 		}
 		for _, e := range old {
 			for _, kind := range []byte{kindIndex, kindIndexAgain, kindHeader} {
-				if err := b.Delete(segmentKey(kind, e.set, e.resolution, e.over.Start, e.id), nil); err != nil {
+				key := segmentKey(kind, e.set, e.resolution, e.over.Start, e.id)
+				if err := b.Delete(key, nil); err != nil {
 					return err
 				}
 			}

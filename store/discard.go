@@ -236,7 +236,8 @@ func (s *Store) Drop(id uint32) error {
 	next := s.nextDataset
 	s.mu.Unlock()
 	err := s.runInCompactor(func() error {
-		if err := s.disk.save([]pair{{metaKey("next"), binary.BigEndian.AppendUint32(nil, next)}}); err != nil {
+		value := binary.BigEndian.AppendUint32(nil, next)
+		if err := s.disk.save([]pair{{metaKey("next"), value}}); err != nil {
 			return err
 		}
 		old := slices.Concat(d.index[:]...)

@@ -85,7 +85,9 @@ func pebbleOptions(g *opening, flawed, readOnly bool) *pebble.Options {
 	log := &quietLogger{g}
 	o.EventListener = &pebble.EventListener{
 		BackgroundError: g.backgroundError,
-		DataCorruption:  func(info pebble.DataCorruptionInfo) { g.disk.noteDamagedTable(info.Details) },
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			g.disk.noteDamagedTable(info.Details)
+		},
 	}
 	o.Logger, o.LoggerAndTracer = log, log
 	for i := range o.Levels {
@@ -246,7 +248,8 @@ func (d *disk) setAside(why error) error {
 	}
 	d.noteDamage(
 		fmt.Sprintf(
-			"what was recorded could not be read (%s): it is now in %s, and a new archive was created",
+			"what was recorded could not be read (%s): it is now in %s, "+
+				"and a new archive was created",
 			firstLine(why),
 			aside,
 		),

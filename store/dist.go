@@ -9,7 +9,7 @@ import (
 
 // A distribution is stored as its non-empty buckets, in a part's blob after its length:
 //
-//	u8 base, uvarint buckets, { varint bucket - previous (the first: itself), uvarint count }, value sum
+//	u8 base, uvarint buckets, { varint bucket - previous, uvarint count }, value sum
 
 func appendBuckets(b []byte, d *measure.Dist) []byte {
 	n := 0

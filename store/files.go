@@ -136,7 +136,8 @@ func lock(fs vfs.FS, name string, readOnly bool) (io.Closer, error) {
 		return nil, err
 	}
 	// It must be an fcntl lock like Pebble's, or the two would not conflict.
-	if err := syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_RDLCK, Whence: io.SeekStart}); err != nil {
+	shared := syscall.Flock_t{Type: syscall.F_RDLCK, Whence: io.SeekStart}
+	if err := syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &shared); err != nil {
 		f.Close()
 		return nil, err
 	}

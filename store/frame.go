@@ -95,7 +95,8 @@ func (f *framer) part(p *part) (grown int) {
 	if p.rowsOverMemory > 0 {
 		p.addLoss(
 			measure.Loss{
-				Reason: "memory was short, and this dataset has more than its share of it: new rows were left out",
+				Reason: "memory was short, and this dataset has more than its share of it: " +
+					"new rows were left out",
 				Events: p.rowsOverMemory,
 			},
 		)

@@ -412,7 +412,9 @@ func (g *gather) newSeries() *gathered {
 }
 
 // batchSize is how many series are allocated at once: most answers have few cells and many series.
-func (g *gather) batchSize() int { return max(1, g.expected, min(len(g.series), 1000/max(1, g.cells))) }
+func (g *gather) batchSize() int {
+	return max(1, g.expected, min(len(g.series), 1000/max(1, g.cells)))
+}
 
 // values returns one value per cell.
 func (g *gather) values() []float64 {
@@ -538,13 +540,7 @@ func (d *set) weight(span measure.Span) float64 {
 }
 
 func (g *gather) addLoss(l measure.Loss) {
-	for i := range g.loss {
-		if g.loss[i].Reason == l.Reason {
-			g.loss[i].Events += l.Events
-			return
-		}
-	}
-	g.loss = append(g.loss, l)
+	g.loss = addLoss(g.loss, l)
 }
 
 func (g *gather) note(n string) {
@@ -558,7 +554,8 @@ func (g *gather) answer() *measure.Answer {
 	st := &g.set.desc.Stat
 	if g.approximate {
 		g.note(
-			"rows were folded from rollups: the " + st.Fold.String() + " is of their means over a minute or an hour",
+			"rows were folded from rollups: the " + st.Fold.String() +
+				" is of their means over a minute or an hour",
 		)
 		// otherwise only the remaining rows are folded
 	} else if g.boundsOnly && (g.ranking == nil || len(g.query.By) < len(g.set.desc.Query.By)) {

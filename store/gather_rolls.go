@@ -78,7 +78,8 @@ func (g *gather) foldRolls(b *block, into, row *rolled, first bool) {
 		}
 		is := &into.columns
 		if is[rollSum][c] != is[rollSum][c] {
-			is[rollSum][c], is[rollMissing][c], is[rollLeast][c], is[rollMost][c] = sum, missing, least, most
+			is[rollSum][c], is[rollMissing][c] = sum, missing
+			is[rollLeast][c], is[rollMost][c] = least, most
 			continue
 		}
 		if fold == measure.Sum {

@@ -181,13 +181,7 @@ func (p *part) samples() (n int) {
 
 // addPendingLoss stores a loss for the dataset's next tick.
 func (s *Store) addPendingLoss(d *set, reason string, events uint64) {
-	for i := range d.pendingLoss {
-		if d.pendingLoss[i].Reason == reason {
-			d.pendingLoss[i].Events += events
-			return
-		}
-	}
-	d.pendingLoss = append(d.pendingLoss, measure.Loss{Reason: reason, Events: events})
+	d.pendingLoss = addLoss(d.pendingLoss, measure.Loss{Reason: reason, Events: events})
 }
 
 // prepareDisk returns nil when the compactor may write. It reopens Pebble after a failure, and

@@ -51,9 +51,8 @@ func (s *Store) retainTo(size int64) error {
 		}
 	}
 	for _, d := range s.sets {
-		if mine := slices.DeleteFunc(slices.Clone(old), func(e entry) bool { return e.set != d.desc.ID }); len(
-			mine,
-		) > 0 {
+		mine := slices.DeleteFunc(slices.Clone(old), func(e entry) bool { return e.set != d.desc.ID })
+		if len(mine) > 0 {
 			d.remove(mine)
 		}
 	}

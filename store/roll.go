@@ -177,7 +177,8 @@ func (r *rolled) cells(of *[rollColumns][]float64, into []int32, theirs, ours []
 			had := float64(theirs[i].ticks) - of[rollMissing][i]
 			if m := &r.columns[rollMissing][c]; *m != *m {
 				*m = float64(ours[c].ticks) - had
-				r.columns[rollSum][c], r.columns[rollLeast][c], r.columns[rollMost][c] = s, of[rollLeast][i], of[rollMost][i]
+				r.columns[rollSum][c] = s
+				r.columns[rollLeast][c], r.columns[rollMost][c] = of[rollLeast][i], of[rollMost][i]
 			} else {
 				*m -= had
 				r.columns[rollSum][c] += s

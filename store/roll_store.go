@@ -121,7 +121,8 @@ func (e *extremes) pack(k rollKind) {
 	least, most := e.least, e.most
 	e.least, e.most = absent(), absent()
 	if most != 0 || math.Signbit(most) {
-		if p, ok := partOf(most, most*e.n*k.unit/e.sum, func(p float64) bool { return e.above(k, p) >= most }); ok &&
+		enough := func(p float64) bool { return e.above(k, p) >= most }
+		if p, ok := partOf(most, most*e.n*k.unit/e.sum, enough); ok &&
 			e.above(k, p) <= most*(1+1.5/partScale) {
 			e.mostPart = p
 			if below := e.above(k, p-1); e.n == 1 && !e.zeros && below <= least && least <= most {
@@ -132,7 +133,8 @@ func (e *extremes) pack(k rollKind) {
 		}
 	}
 	if least != 0 || math.Signbit(least) || e.n == 1 && !e.zeros && !isAbsent(e.mostPart) {
-		if p, ok := partOf(least, e.sum/(e.n*k.unit)/least, func(p float64) bool { return e.below(k, p) <= least }); ok &&
+		enough := func(p float64) bool { return e.below(k, p) <= least }
+		if p, ok := partOf(least, e.sum/(e.n*k.unit)/least, enough); ok &&
 			e.below(k, p) >= least*(1-1.5/partScale) {
 			e.leastPart = p
 		} else {
@@ -250,7 +252,8 @@ func (g *rollGroup) row(i int, k rollKind, cells []cellInfo, out *[rollColumns][
 	at, n := i*len(cells), g.from[i]
 	for c := range cells {
 		sum, off := g.columns[keptSum][at+c], g.columns[keptOffTick][at+c]
-		out[rollSum][c], out[rollOffSpan][c], out[rollOffTick][c] = sum, g.columns[keptOffSpan][at+c], off
+		out[rollSum][c], out[rollOffTick][c] = sum, off
+		out[rollOffSpan][c] = g.columns[keptOffSpan][at+c]
 		if sum != sum {
 			out[rollMissing][c], out[rollLeast][c], out[rollMost][c] = absent(), absent(), absent()
 			continue

@@ -42,7 +42,8 @@ func (s *seeker) seek(key, room []byte) (value []byte, found, ok bool) {
 	it := s.at[key[0]]
 	if it == nil {
 		var err error
-		if it, err = s.from.NewIter(&pebble.IterOptions{LowerBound: key[:1], UpperBound: bound(key[:1])}); err != nil {
+		kind := &pebble.IterOptions{LowerBound: key[:1], UpperBound: bound(key[:1])}
+		if it, err = s.from.NewIter(kind); err != nil {
 			return nil, false, false
 		}
 		s.at[key[0]] = it

@@ -74,7 +74,10 @@ const entryVersion = 3 // 2 lacks the segment's version, 1 also the IDs of ticks
 func (e *entry) value() []byte {
 	b := []byte{entryVersion, byte(b2i(e.joins))}
 	b = binary.AppendVarint(b, int64(e.over.End))
-	for _, v := range []uint64{e.first, e.last, uint64(e.ticks), uint64(e.rows), uint64(e.groups), e.samples, e.bytes, uint64(e.clock), uint64(e.keys), uint64(e.version)} {
+	for _, v := range []uint64{
+		e.first, e.last, uint64(e.ticks), uint64(e.rows), uint64(e.groups),
+		e.samples, e.bytes, uint64(e.clock), uint64(e.keys), uint64(e.version),
+	} {
 		b = appendUvarint(b, v)
 	}
 	return b
@@ -303,7 +306,8 @@ func (e *entry) open(c *codec, get getter, d *set, last *block) (*block, []int, 
 	var value []byte
 	if !e.headerless() {
 		var err error
-		if value, err = must(get, segmentKey(kindHeader, e.set, e.resolution, e.over.Start, e.id), nil); err != nil {
+		key := segmentKey(kindHeader, e.set, e.resolution, e.over.Start, e.id)
+		if value, err = must(get, key, nil); err != nil {
 			return nil, nil, err
 		}
 		if e.clock == 0 {

@@ -135,7 +135,8 @@ func (w *window) part(d *set) *part {
 // begin starts a tick.
 func (p *part) begin(at measure.Time) {
 	p.ticks = append(p.ticks, tick{at: at})
-	p.open, p.seen, p.rowsOverLimit, p.rowsOverMemory, p.failed, p.looked, p.nextInput = true, 0, 0, 0, false, false, 0
+	p.open, p.failed, p.looked = true, false, false
+	p.seen, p.rowsOverLimit, p.rowsOverMemory, p.nextInput = 0, 0, 0, 0
 	p.came = p.came[:0]
 	p.notesNow, p.notesBefore = p.notesBefore[:0], p.notesNow
 	clear(p.means)
@@ -481,18 +482,22 @@ type input struct {
 	key       []uint32
 }
 
+// extends reports whether long begins with the elements of short. Equal addresses suffice.
+func extends[T comparable](short, long []T) bool {
+	n := len(short)
+	return n == 0 || len(long) >= n && (&long[0] == &short[0] || slices.Equal(long[:n], short))
+}
+
 func (in *input) plan(d *set, b *measure.Batch) {
 	in.next, in.fresh, in.freshRows = 0, in.fresh[:0], in.freshRows[:0]
 	// A dictionary is append-only; rarely a source starts a new one, and then the remembered rows
 	// are wrong. Readers may keep a dictionary, so its content at one address never changes.
-	if n := len(in.texts); n > 0 &&
-		(len(b.Labels) < n || &b.Labels[0] != &in.texts[0] && !slices.Equal(b.Labels[:n], in.texts)) {
+	if !extends(in.texts, b.Labels) {
 		in.keys, in.rows = in.keys[:0], in.rows[:0]
 	}
 	in.texts = b.Labels
 	// The same holds for frames.
-	if n := len(in.frames); n > 0 &&
-		(len(b.Frames) < n || &b.Frames[0] != &in.frames[0] && !slices.Equal(b.Frames[:n], in.frames)) {
+	if !extends(in.frames, b.Frames) {
 		in.keys, in.rows, in.nodes = in.keys[:0], in.rows[:0], in.nodes[:0]
 	}
 	in.frames = b.Frames
@@ -682,7 +687,10 @@ func (in *input) stack(
 	}
 	in.chain = in.chain[:0]
 	parent := int32(-1)
-	for at := int32(l); at >= 0 && int(at) < len(frames) && len(in.chain) < maxStackDepth; at = frames[at].Parent {
+	for at := int32(l); at >= 0 && int(at) < len(frames); at = frames[at].Parent {
+		if len(in.chain) == maxStackDepth {
+			break
+		}
 		if n := in.nodes[at]; n > 0 {
 			parent = int32(n - 1)
 			break
