@@ -59,7 +59,16 @@ var plan = []planned{
 		"measure lang/syntax lang/check lang/format lang/ir lang/ir/irtest",
 		"instructions",
 	},
-	{"trace", "measure kernel symbol lang/syntax lang/cpp lang/check lang/format lang/ir lang/gen lang/ir/irtest", "programs in the kernel, and draining them"},
+	{
+		"trace/probe",
+		"measure kernel symbol lang/syntax lang/check lang/ir lang/gen",
+		"which probes there are, and attaching to them",
+	},
+	{
+		"trace",
+		"measure kernel symbol lang/syntax lang/cpp lang/check lang/format lang/ir lang/gen lang/ir/irtest trace/probe",
+		"programs in the kernel, and draining them",
+	},
 	{"store", "measure", "the archive of batches"},
 	{"dataset", "measure", "the catalogue, and query to running source to answer"},
 	{"diagnose/phrase", "", "numbers and names in the texts of findings"},
