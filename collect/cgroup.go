@@ -462,7 +462,7 @@ func (r *cgroupReading) readFile(n *cgroupNode, i int, f *cgroupFile, files int)
 		r.buf, err = kernel.ReadFile(n.dir+"/"+f.name, r.buf)
 		return r.buf, err
 	}
-	file, err := r.root.Open(n.dir + "/" + f.name)
+	file, err := kernel.Open(n.dir + "/" + f.name)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func topOf(root kernel.Root, m *mountEntry, t *cgroupTree) cgroupTop {
 }
 
 func canOpen(root kernel.Root, path string) bool {
-	f, err := root.Open(path)
+	f, err := kernel.Open(path)
 	if err != nil {
 		return false
 	}

@@ -42,7 +42,7 @@ func (r *cgroupReading) due(t *cgroupTree) bool {
 func (r *cgroupReading) count(t *cgroupTree) (uint64, bool) {
 	if t.v2 {
 		if t.counter == nil {
-			f, err := r.root.Open(t.dir + "/cgroup.stat")
+			f, err := kernel.Open(t.dir + "/cgroup.stat")
 			if err != nil {
 				return 0, false
 			}

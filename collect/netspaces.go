@@ -30,7 +30,7 @@ type namespaces struct {
 	next       time.Time // when to list again at the latest
 	folder     unix.Timespec
 
-	shown   []kernel.Task // one process of each namespace
+	shown   []kernel.ProcessNet // one process of each namespace
 	shownAt time.Time     // when they were
 }
 
@@ -41,14 +41,14 @@ const (
 )
 
 // show is told one process of each namespace that any process is in, by who has looked at all of them; first is not kept.
-func (n *namespaces) show(first []kernel.Task) {
+func (n *namespaces) show(first []kernel.ProcessNet) {
 	if n == nil {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shownAt = time.Now()
-	if !slices.EqualFunc(n.shown, first, func(a, b kernel.Task) bool { return a.PID == b.PID && a.Net == b.Net }) {
+	if !slices.Equal(n.shown, first) {
 		n.shown = append(n.shown[:0], first...)
 		n.next = time.Time{} // at once
 	}

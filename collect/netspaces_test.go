@@ -11,14 +11,14 @@ func TestShownNamespacesAreListed(t *testing.T) {
 	var n namespaces
 	later := time.Now().Add(time.Hour)
 	for i, c := range []struct {
-		shown []kernel.Task
+		shown []kernel.ProcessNet
 		now   bool
 	}{
-		{[]kernel.Task{{PID: 1, Net: 100}}, true},
-		{[]kernel.Task{{PID: 1, Net: 100, Run: 5}}, false},
-		{[]kernel.Task{{PID: 1, Net: 100}, {PID: 7, Net: 200}}, true},
-		{[]kernel.Task{{PID: 1, Net: 100}, {PID: 8, Net: 200}}, true},
-		{[]kernel.Task{{PID: 1, Net: 100}}, true},
+		{[]kernel.ProcessNet{{PID: 1, Net: 100}}, true},
+		{[]kernel.ProcessNet{{PID: 1, Net: 100}}, false},
+		{[]kernel.ProcessNet{{PID: 1, Net: 100}, {PID: 7, Net: 200}}, true},
+		{[]kernel.ProcessNet{{PID: 1, Net: 100}, {PID: 8, Net: 200}}, true},
+		{[]kernel.ProcessNet{{PID: 1, Net: 100}}, true},
 	} {
 		n.next = later
 		n.show(c.shown)

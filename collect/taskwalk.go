@@ -20,7 +20,7 @@ type taskWalk struct {
 	pids   [2][]int32
 	found  []taskSeen    // of this reading: first threads, by PID
 	others []taskSeen    // and all others
-	nets   []kernel.Task // the first process of each network namespace
+	nets   []kernel.ProcessNet // the first process of each network namespace
 	each   func(*kernel.Task)
 }
 
@@ -158,8 +158,8 @@ func (w *taskWalk) take(t *kernel.Task) {
 	}
 	s.signs.rest, s.signs.cgroups = mixed(t.State, t.Parent, t.Resident, 0), t.Cgroups
 	w.found = append(w.found, s)
-	if t.Net != 0 && !slices.ContainsFunc(w.nets, func(o kernel.Task) bool { return o.Net == t.Net }) {
-		w.nets = append(w.nets, *t)
+	if t.Net != 0 && !slices.ContainsFunc(w.nets, func(o kernel.ProcessNet) bool { return o.Net == t.Net }) {
+		w.nets = append(w.nets, kernel.ProcessNet{PID: t.PID, Net: t.Net})
 	}
 }
 

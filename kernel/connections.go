@@ -100,7 +100,7 @@ func (r Root) OpenConnections() (*Connections, error) {
 	c := &Connections{buf: make([]byte, 64)}
 	if err := c.open(at); err != nil {
 		c.Close()
-		return nil, r.allowed(err)
+		return nil, r.Classify(err)
 	}
 	return c, nil
 }
@@ -115,14 +115,14 @@ func (c *Connections) open(at *connectionMembers) (err error) {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	if c.counted, err = unix.Mmap(c.counts.FD(), 0, PageSize(), unix.PROT_READ, unix.MAP_SHARED); err != nil {
-		return fmt.Errorf("look into a map: %w", asErr(err))
+		return fmt.Errorf("look into a map: %w", AsError(err))
 	}
 	if c.out, err = NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4, ValueSize: connectionRecord, MaxEntries: 1 + connectionRoom, Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	size := ((1+connectionRoom)*connectionRecord + PageSize() - 1) / PageSize() * PageSize()
 	if c.records, err = unix.Mmap(c.out.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return fmt.Errorf("look into a map: %w", asErr(err))
+		return fmt.Errorf("look into a map: %w", AsError(err))
 	}
 	load := func(name, to string, how ebpf.AttachType, p asm.Instructions) (*ebpf.Program, error) {
 		prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.Tracing, AttachType: how, AttachTo: to, License: "GPL",
@@ -197,7 +197,7 @@ func (c *Connections) Close() {
 func (c *Connections) Adopt() (net uint64, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if net, err = nsInode("/proc/thread-self/ns/net"); err != nil {
+	if net, err = NamespaceInode("/proc/thread-self/ns/net"); err != nil {
 		return 0, fmt.Errorf("look for connections: %w", err)
 	}
 	return net, readIterator(c.adopt, "look for connections", c.buf, func([]byte) ([]byte, error) { return nil, nil })
@@ -270,7 +270,7 @@ func readIterator(it *link.Iter, doing string, buf []byte, take func([]byte) ([]
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("%s: %w", doing, asErr(err))
+			return fmt.Errorf("%s: %w", doing, AsError(err))
 		}
 		rest, err := take(buf[:has+n])
 		if err != nil {

@@ -84,7 +84,7 @@ func (c *Conn) getSome(at, size int, build func(int, *Request), answer func(int,
 					return c.wrap(q, errMalformed)
 				}
 				if code := int32(native.Uint32(payload)); code < 0 {
-					refusal = errno(-int64(code))
+					refusal = Errno(-int64(code))
 				}
 				h.typ, payload = 0, nil
 			}

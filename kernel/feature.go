@@ -3,9 +3,9 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"strings"
 
 	"culprit/measure"
 
@@ -238,7 +238,7 @@ func (f Feature) try(r Root) error {
 	case CgroupV1, CgroupV2:
 		return r.tryCgroups(f == CgroupV2)
 	}
-	if r.captured() {
+	if r.Captured() {
 		return fmt.Errorf("a captured tree can't tell: %w", measure.ErrUnclear)
 	}
 	switch f {
@@ -251,7 +251,7 @@ func (f Feature) try(r Root) error {
 	case EthtoolNetlink:
 		return tryFamily("ethtool")
 	case EnterNamespaces:
-		return tryEnter()
+		return TryEnter()
 	case PerfEvents:
 		return r.tryPerf()
 	case LockContention:
@@ -336,14 +336,14 @@ func (r Root) tryOthers() error {
 	me := uint32(os.Geteuid())
 	for _, pid := range pids {
 		var st unix.Stat_t
-		if unix.Fstatat(proc.fd, fmt.Sprint(pid), &st, 0) != nil || st.Uid == me {
+		if unix.Stat(r.InProc(fmt.Sprint(pid)), &st) != nil || st.Uid == me {
 			continue
 		}
 		switch _, err := proc.ReadPIDOne(pid, "io", nil); {
 		case err == nil:
 			return nil
 		case errors.Is(err, measure.ErrDenied):
-			return unreadable(fmt.Sprintf("read io of process %d", pid))
+			return Unreadable(fmt.Sprintf("read io of process %d", pid))
 		}
 	}
 	// Nobody else is here: what would be asked is whether the capability is there (ptrace_may_access).
@@ -356,15 +356,15 @@ func (r Root) tryOthers() error {
 }
 
 func (r Root) tryKallsyms() error {
-	f, err := r.OpenProc("kallsyms")
+	f, err := os.Open(r.InProc("kallsyms"))
 	if err != nil {
-		return readable(err, "compiled without CONFIG_KALLSYMS")
+		return readable(AsError(err), "compiled without CONFIG_KALLSYMS")
 	}
 	defer f.Close()
 	var page [4096]byte // the first symbols are enough: all addresses are hidden or none
-	n, err := unix.Pread(f.fd, page[:], 0)
-	if err != nil {
-		return asErr(err)
+	n, err := f.Read(page[:])
+	if err != nil && !errors.Is(err, io.EOF) {
+		return AsError(err)
 	}
 	for c := Scan(page[:n]); !c.End(); c.NextLine() {
 		if c.Hex() != 0 {
@@ -386,7 +386,7 @@ func (r Root) tryKallsyms() error {
 	if err != nil {
 		have = 0
 	}
-	return refused(have, doing, or, []int{unix.CAP_SYSLOG})
+	return have.Refused(doing, or, unix.CAP_SYSLOG)
 }
 
 func (r Root) tryCgroups(v2 bool) error {
@@ -441,22 +441,6 @@ func tryInetDiag() error {
 	return c.Dump(&q, nil)
 }
 
-func tryEnter() error {
-	return onThread(func() (error, bool) {
-		home, err := open("/proc/thread-self/ns/net", 0)
-		if err != nil {
-			return readable(err, "compiled without CONFIG_NET_NS"), false
-		}
-		defer unix.Close(home)
-		if err := asErr(unix.Setns(home, unix.CLONE_NEWNET)); errors.Is(err, measure.ErrDenied) {
-			return Refused("enter network namespaces", "", unix.CAP_SYS_ADMIN), false
-		} else if err != nil {
-			return err, false
-		}
-		return nil, false
-	})
-}
-
 func (r Root) tryPerf() error {
 	cpus, err := r.OnlineCPUs()
 	if err != nil {
@@ -472,7 +456,7 @@ func (r Root) tryPerf() error {
 		unix.Close(fd)
 		return nil
 	}
-	err = asErr(err)
+	err = AsError(err)
 	if errors.Is(err, measure.ErrDenied) {
 		or := ""
 		if v := r.sysctl("kernel/perf_event_paranoid"); v != nil {
@@ -495,13 +479,4 @@ func (r Root) sysctl(name string) *int {
 		return nil
 	}
 	return &v
-}
-
-// line reads a file of one line, without blanks around it; "" when it can't be had.
-func (r Root) line(name string) string {
-	b, err := r.ReadProc(name, nil)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
 }

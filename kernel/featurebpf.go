@@ -2,9 +2,7 @@ package kernel
 
 import (
 	"debug/elf"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"culprit/measure"
 
@@ -40,7 +38,7 @@ func (f Feature) tryBPF(r Root) error {
 			if f == EventCookies {
 				cookie = 1
 			}
-			return attachEvent(p, timerEvent(3600e9), int(cpus[0]), cookie)
+			return AttachTimer(p, cpus[0], 3600*measure.Second, cookie)
 		})
 	case Kprobe, Kretprobe:
 		return r.tryProgram(idle(ebpf.Kprobe), func(p *ebpf.Program) (*Link, error) {
@@ -90,7 +88,7 @@ func (f Feature) tryBPF(r Root) error {
 			return features.HaveProgramHelper(ebpf.RawTracepoint, asm.FnGetStack)
 		})
 	case BPFStatistics:
-		return r.allowed(enableStats())
+		return r.Classify(enableStats())
 	}
 	return f.tryScript(r)
 }
@@ -112,7 +110,7 @@ func (f Feature) tryScript(r Root) error {
 	case HashOnDemand:
 		m, err := NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_NO_PREALLOC})
 		if err != nil {
-			return r.allowed(err)
+			return r.Classify(err)
 		}
 		defer m.Close()
 		return r.tryCode(ebpf.PerfEvent, asm.LoadMapPtr(asm.R1, m.FD()))
@@ -174,7 +172,7 @@ func loops() *ebpf.ProgramSpec {
 func (r Root) tryProgram(spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (*Link, error)) error {
 	prog, err := NewProgram(spec)
 	if err != nil {
-		return r.allowed(fmt.Errorf("load: %w", err))
+		return r.Classify(fmt.Errorf("load: %w", err))
 	}
 	defer prog.Close()
 	if attach == nil {
@@ -182,7 +180,7 @@ func (r Root) tryProgram(spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (*Li
 	}
 	link, err := attach(prog)
 	if err != nil {
-		return r.allowed(fmt.Errorf("attach: %w", err))
+		return r.Classify(fmt.Errorf("attach: %w", err))
 	}
 	return link.Close()
 }
@@ -197,14 +195,14 @@ func (r Root) tryCode(t ebpf.ProgramType, ins ...asm.Instruction) error {
 func (r Root) tryMap(spec *ebpf.MapSpec) error {
 	m, err := NewMap(spec)
 	if err != nil {
-		return r.allowed(err)
+		return r.Classify(err)
 	}
 	return m.Close()
 }
 
 // probe asks cilium/ebpf's features for one. It remembers that a feature is there or is not, and asks
 // again after any other error.
-func (r Root) probe(have func() error) error { return r.allowed(r.Locking(have)) }
+func (r Root) probe(have func() error) error { return r.Classify(r.Locking(have)) }
 
 // enableStats lets the kernel count what BPF programs cost, for as long as the descriptor is open: here for a moment.
 func enableStats() error {
@@ -213,42 +211,6 @@ func enableStats() error {
 		return err
 	}
 	return closer.Close()
-}
-
-// allowed turns what the kernel said of something of BPF into the three answers. EPERM for one who has the rights means that this
-// kernel forbids it to everybody; "invalid" and "too big" are what a kernel says that has never heard of it.
-func (r Root) allowed(err error) error {
-	if limit, ok := errors.AsType[*MemoryLimit](err); ok {
-		return limit
-	}
-	switch {
-	case err == nil, errors.Is(err, measure.ErrUnsupported), errors.Is(err, measure.ErrUnclear):
-		return err
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		have, lookErr := r.Capabilities()
-		if lookErr == nil && !have.mayBPF() {
-			return refused(have, "use BPF", "root", []int{unix.CAP_BPF, unix.CAP_PERFMON})
-		}
-		if _, known := errors.AsType[*ebpf.VerifierError](err); known && errors.Is(err, unix.EACCES) {
-			return fmt.Errorf("%s: %w", unwrapped(err), measure.ErrUnsupported)
-		}
-		if r.filtered() {
-			return &measure.Denied{Doing: "use BPF", Needs: "bpf(2) and perf_event_open(2), which a filter of system calls keeps from this process (a container's, or SystemCallFilter= of a unit)"}
-		}
-		return fmt.Errorf("forbidden by this kernel, also to who has the right: %w", measure.ErrUnsupported)
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL), errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESRCH),
-		errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS), errors.Is(err, fs.ErrNotExist), errors.Is(err, btf.ErrNotFound), errors.Is(err, unix.Errno(524)):
-		return fmt.Errorf("%s: %w", unwrapped(err), measure.ErrUnsupported)
-	}
-	return err
-}
-
-// unwrapped gives what the kernel said, without what a library put before it.
-func unwrapped(err error) error {
-	if e, ok := errors.AsType[unix.Errno](err); ok {
-		return e
-	}
-	return err
 }
 
 // ownCode gives a place in this program that is executed once, before all else: its first instruction.

@@ -19,39 +19,11 @@ var ErrTooLong = errors.New("file too long")
 // firstBuffer is what a reader starts with: seq_file renders into one page at first, so a smaller buffer costs calls.
 const firstBuffer = 4096
 
-// Root says where the proc and sys file systems are, so that a directory of captured files can stand in for them. An
-// empty field means /proc or /sys; the zero Root is the running kernel.
-type Root struct {
-	Proc, Sys string
-}
-
-// Real says that this is the running kernel and no captured files.
-func (r Root) Real() bool { return r.Proc == "" && r.Sys == "" }
-
-// InProc gives the path of a file below the proc root: InProc("net/snmp").
-func (r Root) InProc(name string) string {
-	if r.Proc == "" {
-		return "/proc/" + name
-	}
-	return r.Proc + "/" + name
-}
-
-// InSys gives the path of a file below the sys root: InSys("class/net").
-func (r Root) InSys(name string) string {
-	if r.Sys == "" {
-		return "/sys/" + name
-	}
-	return r.Sys + "/" + name
-}
-
 // OpenProc opens a file below the proc root, to be kept open.
-func (r Root) OpenProc(name string) (*File, error) { return r.Open(r.InProc(name)) }
+func (r Root) OpenProc(name string) (*File, error) { return Open(r.InProc(name)) }
 
 // OpenSys opens a file below the sys root, to be kept open.
-func (r Root) OpenSys(name string) (*File, error) { return r.Open(r.InSys(name)) }
-
-// Open opens a file by its whole path, to be kept open: one of a control group.
-func (r Root) Open(path string) (*File, error) { return Open(path) }
+func (r Root) OpenSys(name string) (*File, error) { return Open(r.InSys(name)) }
 
 // OpenProcDir opens a directory below the proc root; OpenProcDir("") is the proc root itself.
 func (r Root) OpenProcDir(name string) (*Dir, error) { return OpenDir(r.InProc(name)) }
@@ -119,7 +91,7 @@ func (f *File) Close() error {
 	}
 	err := unix.Close(f.fd)
 	f.fd, f.buf = -1, nil
-	return asErr(err)
+	return AsError(err)
 }
 
 // ReadFile opens, reads whole and closes, without allocating when buf is long enough. It gives the content, in buf or in
@@ -162,7 +134,7 @@ func (d *Dir) Close() error {
 	}
 	err := unix.Close(d.fd)
 	d.fd, d.buf = -1, nil
-	return asErr(err)
+	return AsError(err)
 }
 
 // Open opens a file below the directory, to be kept open.
@@ -216,7 +188,7 @@ func (d *Dir) OpenPID(pid int32, name string) (*File, error) {
 // be in or not; each pid comes once.
 func (d *Dir) ListPIDs(dst []int32) ([]int32, error) {
 	if _, err := unix.Seek(d.fd, 0, unix.SEEK_SET); err != nil {
-		return dst, asErr(err)
+		return dst, AsError(err)
 	}
 	return listPIDs(d.fd, d.direntBuffer(), dst)
 }
@@ -249,7 +221,7 @@ func (d *Dir) listNumbers(pid int32, name string, dst []int32) ([]int32, error) 
 // use d.
 func (d *Dir) Names(f func(name []byte, isDir bool) bool) error {
 	if _, err := unix.Seek(d.fd, 0, unix.SEEK_SET); err != nil {
-		return asErr(err)
+		return AsError(err)
 	}
 	buf := d.direntBuffer()
 	for {
@@ -292,12 +264,12 @@ func (d *Dir) ReadLink(pid int32, name string, buf []byte) ([]byte, error) {
 // readLinkAt reads the link path, which has its NUL, below the directory fd.
 func readLinkAt(fd int, path, buf []byte) ([]byte, error) {
 	if len(buf) == 0 {
-		return buf, errno(unix.EINVAL)
+		return buf, Errno(unix.EINVAL)
 	}
 	n, _, e := unix.Syscall6(unix.SYS_READLINKAT, uintptr(fd), uintptr(unsafe.Pointer(&path[0])),
 		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
 	if e != 0 {
-		return buf[:0], errno(e)
+		return buf[:0], Errno(e)
 	}
 	return buf[:n], nil
 }
@@ -320,7 +292,7 @@ func open(path string, flags int) (int, error) {
 func openAt(fd int, path []byte, flags int) (int, error) {
 	for _, c := range path {
 		if c == 0 {
-			return -1, errno(unix.EINVAL)
+			return -1, Errno(unix.EINVAL)
 		}
 	}
 	path = append(path, 0)
@@ -333,7 +305,7 @@ func openAt(fd int, path []byte, flags int) (int, error) {
 			return int(n), nil
 		case unix.EINTR:
 		default:
-			return -1, errno(e)
+			return -1, Errno(e)
 		}
 	}
 }
@@ -368,7 +340,7 @@ func readAll(fd int, buf []byte, one bool) ([]byte, error) {
 			continue
 		}
 		if err != nil {
-			return b[:0], asErr(err)
+			return b[:0], AsError(err)
 		}
 		n += m
 		if m == 0 || one && n < len(b) {
@@ -402,7 +374,7 @@ func getdents(fd int, buf []byte) (int, error) {
 	for {
 		n, err := unix.Getdents(fd, buf)
 		if err == nil || !errors.Is(err, unix.EINTR) {
-			return n, asErr(err)
+			return n, AsError(err)
 		}
 	}
 }

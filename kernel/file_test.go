@@ -18,17 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func write(t testing.TB, path, content string) string {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestFileGrowsAndShrinks(t *testing.T) {
 	path := write(t, filepath.Join(t.TempDir(), "f"), "")
 	f, err := Open(path)
@@ -132,7 +121,7 @@ func TestErrno(t *testing.T) {
 		{unix.EIO, unix.EIO, measure.ErrUnsupported},
 	}
 	for _, test := range tests {
-		err := fmt.Errorf("read x: %w", errno(test.errno))
+		err := fmt.Errorf("read x: %w", Errno(test.errno))
 		if !errors.Is(err, test.is) || !errors.Is(err, test.errno) || errors.Is(err, test.no) {
 			t.Errorf("%v: is %v, and not %v: wrong", test.errno, test.is, test.no)
 		}

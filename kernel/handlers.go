@@ -88,7 +88,7 @@ func (r Root) OpenHandlers(lines int) (*Handlers, error) {
 	h.slots = (slotLine + h.lines + 7) &^ 7 // CPUs share no line of the cache
 	if err := h.open(); err != nil {
 		h.Close()
-		return nil, r.allowed(err)
+		return nil, r.Classify(err)
 	}
 	// Counting what programs take is another right (CAP_SYS_ADMIN); without it the cost is not known.
 	if c, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err == nil {
@@ -107,7 +107,7 @@ func (h *Handlers) open() (err error) {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	if h.mem, err = unix.Mmap(h.sums.FD(), 0, (size+PageSize()-1)&^(PageSize()-1), unix.PROT_READ, unix.MAP_SHARED); err != nil {
-		return fmt.Errorf("look into a map: %w", asErr(err))
+		return fmt.Errorf("look into a map: %w", AsError(err))
 	}
 	h.last = make([]uint64, size/8)
 	enter, err := h.load("enter", h.enterProgram(stateHard))

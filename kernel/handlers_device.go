@@ -52,7 +52,7 @@ func (h *Handlers) OpenDevices(types *Types) (*DeviceTimes, error) {
 	d := &DeviceTimes{keys: make([]deviceKey, n), sums: make([]deviceSum, n)}
 	if err := d.open(h, at); err != nil {
 		d.Close()
-		return nil, types.root.allowed(err)
+		return nil, types.root.Classify(err)
 	}
 	return d, nil
 }

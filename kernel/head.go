@@ -21,7 +21,7 @@ func (d *Dir) ReadPIDHead(pid int32, name string, buf []byte) ([]byte, error) {
 			return buf[:n], nil
 		}
 		if !errors.Is(err, unix.EINTR) {
-			return buf[:0], asErr(err)
+			return buf[:0], AsError(err)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (l *Link) Close() error {
 	}
 	err := unix.Close(l.fd)
 	l.fd = -1
-	return asErr(err)
+	return AsError(err)
 }
 
 // Missed returns how many times the function ran without the program: another probe was running on
@@ -71,9 +71,9 @@ func linkErr(err error) error {
 	e, known := errors.AsType[unix.Errno](err)
 	switch {
 	case known && e == notSupported:
-		return errno(unix.EOPNOTSUPP)
+		return Errno(unix.EOPNOTSUPP)
 	case known:
-		return errno(e)
+		return Errno(e)
 	case errors.Is(err, ebpf.ErrNotSupported):
 		return fmt.Errorf("%w: %w", err, measure.ErrUnsupported)
 	}
@@ -111,7 +111,7 @@ func AttachRawTracepoint(prog *ebpf.Program, name string, cookie uint64) (*Link,
 	// cilium/ebpf v0.22 has no cookie for raw tracepoints.
 	text, err := unix.BytePtrFromString(name)
 	if err != nil {
-		return nil, asErr(err)
+		return nil, AsError(err)
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -160,9 +160,9 @@ func AttachKprobeMulti(prog *ebpf.Program, m MultiProbe) (*Link, error) {
 
 // AttachTimer attaches a program of type PerfEvent to a timer of one CPU: a perf event on the CPU's
 // clock that fires once per interval of wall time. The caller closes the Link. Requires CAP_BPF and
-// CAP_PERFMON.
-func AttachTimer(prog *ebpf.Program, cpu int32, interval measure.Span) (*Link, error) {
-	return attachEvent(prog, timerEvent(interval), int(cpu), 0)
+// CAP_PERFMON, and for a cookie other than 0 Linux 5.15.
+func AttachTimer(prog *ebpf.Program, cpu int32, interval measure.Span, cookie uint64) (*Link, error) {
+	return attachEvent(prog, timerEvent(interval), int(cpu), cookie)
 }
 
 // AttachTraceEvent attaches a program of type TracePoint to the records that perf makes of a trace
@@ -194,7 +194,7 @@ func AttachTraceEvent(prog *ebpf.Program, id int) (*Link, error) {
 	}
 	fd, err := unix.FcntlInt(uintptr(holder.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return nil, asErr(err)
+		return nil, AsError(err)
 	}
 	return &Link{fd: fd}, nil
 }
@@ -220,18 +220,18 @@ func timerEvent(interval measure.Span) *unix.PerfEventAttr {
 func attachEvent(prog *ebpf.Program, attr *unix.PerfEventAttr, cpu int, cookie uint64) (*Link, error) {
 	fd, err := unix.PerfEventOpen(attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
-		return nil, asErr(err)
+		return nil, AsError(err)
 	}
 	l := &Link{fd: fd}
 	if cookie != 0 {
 		l, err = linkEvent(prog, fd, cookie)
 		defer unix.Close(fd) // the link keeps the event open
 	} else {
-		err = asErr(unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, prog.FD()))
+		err = AsError(unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, prog.FD()))
 		runtime.KeepAlive(prog)
 	}
 	if err == nil {
-		err = asErr(unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0))
+		err = AsError(unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0))
 	}
 	if err != nil {
 		l.Close()
@@ -281,7 +281,7 @@ func (r Root) AttachKprobe(prog *ebpf.Program, p FunctionProbe) (*Link, error) {
 	}
 	name, err := unix.BytePtrFromString(p.Function)
 	if err != nil {
-		return nil, asErr(err)
+		return nil, AsError(err)
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -359,7 +359,7 @@ func AttachUprobeMulti(prog *ebpf.Program, m MultiUserProbe) (*Link, error) {
 		Addresses: m.Offsets, RefCtrOffsets: m.Semaphores, Cookies: m.Cookies, PID: uint32(m.PID),
 	})
 	if _, known := errors.AsType[unix.Errno](err); !known && errors.Is(err, fs.ErrNotExist) {
-		return nil, errno(unix.ESRCH) // cilium/ebpf replaces it
+		return nil, Errno(unix.ESRCH) // cilium/ebpf replaces it
 	}
 	return attached(l, err)
 }

@@ -87,14 +87,14 @@ func (r Root) WatchMaps(pid int) (*MapWatch, error) {
 		fd, err := unix.PerfEventOpen(attr, pid, int(cpu), -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
 			w.Close()
-			return nil, fmt.Errorf("watch the mappings of process %d: %w", pid, asErr(err))
+			return nil, fmt.Errorf("watch the mappings of process %d: %w", pid, AsError(err))
 		}
 		ring := &sideband{fd: fd}
 		w.rings = append(w.rings, ring)
 		ring.memory, err = unix.Mmap(fd, 0, (1+sidebandPages)*w.page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			w.Close()
-			return nil, fmt.Errorf("map the ring of mappings: %w", asErr(err))
+			return nil, fmt.Errorf("map the ring of mappings: %w", AsError(err))
 		}
 		w.poll = append(w.poll, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}

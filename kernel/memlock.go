@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"os"
 	"time"
 
 	"culprit/measure"
@@ -61,7 +61,7 @@ func (r Root) memlock() memlock {
 		raise: func(soft, hard uint64) error {
 			return unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: soft, Max: hard})
 		},
-		counts: r.countsLocked,
+		counts: func() bool { return r.countsLocked() },
 		pause:  func() { time.Sleep(lockedPause) },
 	}
 }
@@ -121,7 +121,7 @@ func (r Root) locking(f func() error, m memlock) error {
 	if limitErr != nil || soft == unix.RLIM_INFINITY || r.filtered() {
 		return err
 	}
-	if have, lookErr := r.Capabilities(); lookErr == nil && !have.mayBPF() {
+	if have, lookErr := r.Capabilities(); lookErr == nil && !have.MayBPF() {
 		return err // the right is missing, whatever the limit is
 	}
 	for range lockedRetries {
@@ -133,44 +133,21 @@ func (r Root) locking(f func() error, m memlock) error {
 	return &MemoryLimit{Limit: soft}
 }
 
-// mayBPF reports whether the kernel lets a process with these capabilities load the programs that culprit uses.
-func (c Capabilities) mayBPF() bool {
-	return c.Has(unix.CAP_SYS_ADMIN) || c.Has(unix.CAP_BPF) && c.Has(unix.CAP_PERFMON)
-}
-
 // lockedCharge is a function of the kernel that only those have that charge BPF against RLIMIT_MEMLOCK: it went with 5.11, and
 // a distribution that backports the change to an older version has it no more either.
 const lockedCharge = "__bpf_prog_charge"
 
 // countsLocked reports whether the kernel charges BPF maps and programs against RLIMIT_MEMLOCK.
 func (r Root) countsLocked() bool {
-	if !r.before(5, 11) {
+	if !r.Before(5, 11) {
 		return false
 	}
-	f, err := r.OpenProc("kallsyms")
+	f, err := os.Open(r.InProc("kallsyms"))
 	if err != nil {
 		return true // it can't be looked up, and upstream's kernels of this version do
 	}
 	defer f.Close()
-	return hasSymbol(&fileReader{file: f}, lockedCharge)
-}
-
-// A fileReader reads a File from its beginning to its end.
-type fileReader struct {
-	file *File
-	at   int64
-}
-
-func (r *fileReader) Read(b []byte) (int, error) {
-	n, err := unix.Pread(r.file.fd, b, r.at)
-	if err != nil {
-		return 0, asErr(err)
-	}
-	if n == 0 {
-		return 0, io.EOF
-	}
-	r.at += int64(n)
-	return n, nil
+	return hasSymbol(f, lockedCharge)
 }
 
 // hasSymbol reports whether a list like that of /proc/kallsyms has a function of a name.
@@ -181,13 +158,4 @@ func hasSymbol(list io.Reader, name string) bool {
 		}
 	}
 	return false
-}
-
-// before reports whether the kernel's release is older than major.minor; false where the release can't be read.
-func (r Root) before(major, minor int) bool {
-	var a, b int
-	if _, err := fmt.Sscanf(strings.TrimSpace(r.line("sys/kernel/osrelease")), "%d.%d", &a, &b); err != nil {
-		return false
-	}
-	return a < major || a == major && b < minor
 }

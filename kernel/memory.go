@@ -38,7 +38,7 @@ func NewMemory() (m *Memory, err error) {
 	defer func() {
 		if err != nil {
 			made.Close()
-			m, err = nil, fmt.Errorf("read the kernel's memory: %w", Root{}.allowed(err))
+			m, err = nil, fmt.Errorf("read the kernel's memory: %w", Root{}.Classify(err))
 		}
 	}()
 	if m.room, err = NewMap(&ebpf.MapSpec{Name: "culprit_memory", Type: ebpf.Array, KeySize: 4, ValueSize: memoryRoom, MaxEntries: 1}); err != nil {

@@ -38,7 +38,7 @@ func NewNamer() (n *Namer, err error) {
 	defer func() {
 		if err != nil {
 			made.Close()
-			n, err = nil, fmt.Errorf("ask the kernel for symbols: %w", Root{}.allowed(err))
+			n, err = nil, fmt.Errorf("ask the kernel for symbols: %w", Root{}.Classify(err))
 		}
 	}()
 	if n.words, err = NewMap(&ebpf.MapSpec{Name: "culprit_names", Type: ebpf.Array, KeySize: 4, ValueSize: namerRoom, MaxEntries: 1}); err != nil {

@@ -107,7 +107,7 @@ func (c *Conn) giveBack(b *[receiveBuffer]byte) {
 func Dial(protocol int, o NetlinkOptions) (*Conn, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
-		return nil, fmt.Errorf("open netlink socket %s: %w", protocolName(protocol), asErr(err))
+		return nil, fmt.Errorf("open netlink socket %s: %w", protocolName(protocol), AsError(err))
 	}
 	c := &Conn{fd: fd, protocol: protocol, timeout: o.Timeout}
 	if c.timeout <= 0 {
@@ -135,7 +135,7 @@ func Dial(protocol int, o NetlinkOptions) (*Conn, error) {
 		}
 	}
 	unix.Close(fd)
-	return nil, fmt.Errorf("bind netlink socket %s: %w", protocolName(protocol), asErr(err))
+	return nil, fmt.Errorf("bind netlink socket %s: %w", protocolName(protocol), AsError(err))
 }
 
 // Close closes the socket; a second Close does nothing.
@@ -145,7 +145,7 @@ func (c *Conn) Close() error {
 	}
 	err := unix.Close(c.fd)
 	c.fd, c.buf = -1, nil
-	return asErr(err)
+	return AsError(err)
 }
 
 // Strict says whether strict checking was asked for and this kernel does it.
@@ -271,7 +271,7 @@ func (c *Conn) drain(limit time.Time) error {
 			c.unread = false
 			return nil
 		default:
-			return errno(e)
+			return Errno(e)
 		}
 	}
 	return errLate
@@ -296,7 +296,7 @@ func (c *Conn) send(b []byte) error {
 		// Unconnected and without an address: to the kernel (netlink_sendmsg).
 		_, err := unix.Write(c.fd, b)
 		if !errors.Is(err, unix.EINTR) {
-			return asErr(err)
+			return AsError(err)
 		}
 	}
 }
@@ -338,13 +338,13 @@ func (c *Conn) receive(limit time.Time, offer int) ([]byte, error) {
 			ms := int(left.Milliseconds()) + 1
 			fds := [1]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
 			if _, err := unix.Poll(fds[:], ms); err != nil && !errors.Is(err, unix.EINTR) {
-				return nil, asErr(err)
+				return nil, AsError(err)
 			}
 		case unix.EINTR:
 		case unix.ENOBUFS:
 			return nil, ErrOverrun
 		default:
-			return nil, errno(e)
+			return nil, Errno(e)
 		}
 	}
 }
@@ -367,7 +367,7 @@ func (c *Conn) recvmsg(offer int) (int, unix.Errno) {
 // Receive; make another for requests.
 func (c *Conn) Join(group uint32) error {
 	if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, int(group)); err != nil {
-		return fmt.Errorf("join netlink group %d of %s: %w", group, protocolName(c.protocol), asErr(err))
+		return fmt.Errorf("join netlink group %d of %s: %w", group, protocolName(c.protocol), AsError(err))
 	}
 	return nil
 }
@@ -438,7 +438,7 @@ func (e *NetlinkError) Error() string {
 
 // Is is described at NetlinkError.
 func (e *NetlinkError) Is(target error) bool {
-	return e.absent && target == measure.ErrUnsupported || errno(e.Errno).Is(target)
+	return e.absent && target == measure.ErrUnsupported || Errno(e.Errno).Is(target)
 }
 
 func (e *NetlinkError) refused() bool { return e.Errno == unix.EPERM || e.Errno == unix.EACCES }

@@ -30,7 +30,7 @@ func (ns NetNS) Own() bool { return ns.path == "" }
 // Inode is 0.
 func (r Root) OwnNetNS() NetNS {
 	var st unix.Stat_t
-	if r.captured() || unix.Stat("/proc/self/ns/net", &st) != nil {
+	if r.Captured() || unix.Stat("/proc/self/ns/net", &st) != nil {
 		return NetNS{}
 	}
 	return NetNS{Inode: st.Ino}
@@ -52,9 +52,6 @@ func (r Root) InHostNetNS() bool {
 	return false
 }
 
-// captured says whether the root is a directory that stands in for the running kernel.
-func (r Root) captured() bool { return r.Proc != "" && r.Proc != "/proc" }
-
 // FindNetNS finds a network namespace by the name that NetNS.Name has: "" or a name of /run/netns or "pid:NNN". errors.Is
 // fs.ErrNotExist when there is none; measure.ErrDenied when the process may not be looked at (CAP_SYS_PTRACE).
 func (r Root) FindNetNS(name string) (NetNS, error) {
@@ -69,10 +66,10 @@ func (r Root) FindNetNS(name string) (NetNS, error) {
 			return NetNS{}, fmt.Errorf("find network namespace %q: %w", name, err)
 		}
 		path = "/proc/" + pid + "/ns/net"
-	case strings.Contains(name, "/") || name == "." || name == ".." || r.captured():
+	case strings.Contains(name, "/") || name == "." || name == ".." || r.Captured():
 		return NetNS{}, fmt.Errorf("find network namespace %q: %w", name, fs.ErrNotExist)
 	}
-	inode, err := nsInode(path)
+	inode, err := NamespaceInode(path)
 	if err != nil {
 		return NetNS{}, fmt.Errorf("find network namespace %q: %w", name, err)
 	}
@@ -80,22 +77,6 @@ func (r Root) FindNetNS(name string) (NetNS, error) {
 		return NetNS{Name: name, Inode: inode}, nil
 	}
 	return NetNS{name, inode, path}, nil
-}
-
-// nsInode gives the inode of a namespace file; fs.ErrNotExist for a name under which no namespace is mounted (any more).
-func nsInode(path string) (uint64, error) {
-	var st unix.Stat_t
-	var fst unix.Statfs_t
-	if err := unix.Stat(path, &st); err != nil {
-		return 0, asErr(err)
-	}
-	if err := unix.Statfs(path, &fst); err != nil {
-		return 0, asErr(err)
-	}
-	if fst.Type != unix.NSFS_MAGIC {
-		return 0, fmt.Errorf("%s is no namespace: %w", path, fs.ErrNotExist)
-	}
-	return st.Ino, nil
 }
 
 // NetNamespaces lists network namespaces, each once: first the tool's own, then those with a name, then those that
@@ -107,12 +88,12 @@ func (r Root) NetNamespaces(limit int) ([]NetNS, error) { return r.NetNamespaces
 
 // NetNamespacesOf is NetNamespaces where it is known (by Tasks) which processes to look at: one of each namespace, in ascending order. When one of
 // them has gone, or has moved to another, all are looked at.
-func (r Root) NetNamespacesOf(first []Task, limit int) ([]NetNS, error) {
+func (r Root) NetNamespacesOf(first []ProcessNet, limit int) ([]NetNS, error) {
 	if limit <= 0 {
 		limit = 1024
 	}
 	list := []NetNS{r.OwnNetNS()}
-	if r.captured() {
+	if r.Captured() {
 		return list, nil
 	}
 	seen := map[uint64]bool{list[0].Inode: true}
@@ -134,7 +115,7 @@ func (r Root) NetNamespacesOf(first []Task, limit int) ([]NetNS, error) {
 	}
 	for _, e := range names {
 		path := netnsFolder + "/" + e.Name()
-		if inode, err := nsInode(path); err == nil {
+		if inode, err := NamespaceInode(path); err == nil {
 			add(NetNS{e.Name(), inode, path})
 		}
 	}
@@ -177,9 +158,15 @@ func (r Root) NetNamespacesOf(first []Task, limit int) ([]NetNS, error) {
 		if denied == 1 {
 			who = "one process"
 		}
-		return list, unreadable("look for the network namespaces of " + who)
+		return list, Unreadable("look for the network namespaces of " + who)
 	}
 	return list, nil
+}
+
+// A ProcessNet is a process and the inode of its network namespace.
+type ProcessNet struct {
+	PID int32
+	Net uint64
 }
 
 // nsLink reads "net:[4026531840]".
@@ -207,9 +194,9 @@ func (ns NetNS) In(f func() error) error {
 		return f()
 	}
 	return onThread(func() (err error, dirty bool) {
-		home, err := open("/proc/thread-self/ns/net", 0)
+		home, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return fmt.Errorf("remember the own network namespace: %w", err), false
+			return fmt.Errorf("remember the own network namespace: %w", AsError(err)), false
 		}
 		defer unix.Close(home)
 		if err := ns.enter(); err != nil {
@@ -226,7 +213,7 @@ func (ns NetNS) In(f func() error) error {
 
 // enter moves the calling thread.
 func (ns NetNS) enter() error {
-	fd, err := open(ns.path, 0)
+	fd, err := unix.Open(ns.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		defer unix.Close(fd)
 		var st unix.Stat_t
@@ -237,10 +224,10 @@ func (ns NetNS) enter() error {
 			err = unix.Setns(fd, unix.CLONE_NEWNET)
 		}
 	}
-	err = asErr(err)
+	err = AsError(err)
 	switch {
 	case errors.Is(err, unix.EACCES) && strings.HasPrefix(ns.Name, "pid:"):
-		return unreadable("enter network namespace " + ns.Name)
+		return Unreadable("enter network namespace " + ns.Name)
 	case errors.Is(err, measure.ErrDenied):
 		return Refused("enter network namespace "+ns.Name, "", unix.CAP_SYS_ADMIN)
 	case err != nil:
@@ -282,12 +269,33 @@ func (ns NetNS) Dial(protocol int, o NetlinkOptions) (c *Conn, err error) {
 // OpenNet opens /proc/net/NAME as the namespace shows it ("snmp", "netstat", "softnet_stat"), to be kept open: the file
 // stays with the namespace, and holds it alive. In a captured tree it is net/NAME below the proc root.
 func (r Root) OpenNet(ns NetNS, name string) (f *File, err error) {
-	if r.captured() {
+	if r.Captured() {
 		return r.OpenProc("net/" + name)
 	}
 	err = ns.In(func() error {
-		f, err = r.Open("/proc/thread-self/net/" + name)
+		f, err = Open("/proc/thread-self/net/" + name)
 		return err
 	})
 	return f, err
+}
+
+// TryEnter reports whether this process may enter network namespaces: nil, measure.ErrUnsupported or
+// measure.ErrDenied.
+func TryEnter() error {
+	return onThread(func() (error, bool) {
+		home, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("compiled without CONFIG_NET_NS: %w", measure.ErrUnsupported)
+			}
+			return AsError(err), false
+		}
+		defer unix.Close(home)
+		if err := AsError(unix.Setns(home, unix.CLONE_NEWNET)); errors.Is(err, measure.ErrDenied) {
+			return Refused("enter network namespaces", "", unix.CAP_SYS_ADMIN), false
+		} else if err != nil {
+			return err, false
+		}
+		return nil, false
+	})
 }

@@ -36,7 +36,7 @@ func namespace(t testing.TB) NetNS {
 		if err == nil {
 			ns.Name = "made by a test"
 			ns.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
-			ns.Inode, err = nsInode(ns.path)
+			ns.Inode, err = NamespaceInode(ns.path)
 		}
 		made <- err
 		<-end
@@ -180,16 +180,16 @@ func TestNetNamespaces(t *testing.T) {
 		seen[n.Inode] = true
 	}
 	// One who knows which processes to look at is told the same, also when one of them has moved.
-	of := func(first ...Task) bool {
+	of := func(first ...ProcessNet) bool {
 		some, err := Root{}.NetNamespacesOf(first, 0)
 		if err != nil && !errors.Is(err, measure.ErrDenied) {
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(some, func(n NetNS) bool { return n.Name == name && n.Inode == ns.Inode })
 	}
-	self, child := Task{PID: int32(os.Getpid()), Net: list[0].Inode}, Task{PID: int32(cmd.Process.Pid), Net: ns.Inode}
-	if !of(self, child) || !of(self, Task{PID: child.PID, Net: self.Net}) || of(self) {
-		t.Errorf("by two processes %v, by two of which one has moved %v, by one that is elsewhere %v", of(self, child), of(self, Task{PID: child.PID, Net: self.Net}), of(self))
+	self, child := ProcessNet{PID: int32(os.Getpid()), Net: list[0].Inode}, ProcessNet{PID: int32(cmd.Process.Pid), Net: ns.Inode}
+	if !of(self, child) || !of(self, ProcessNet{PID: child.PID, Net: self.Net}) || of(self) {
+		t.Errorf("by two processes %v, by two of which one has moved %v, by one that is elsewhere %v", of(self, child), of(self, ProcessNet{PID: child.PID, Net: self.Net}), of(self))
 	}
 	found, err := Root{}.FindNetNS(name)
 	if err != nil || found.Inode != ns.Inode || found.Own() {

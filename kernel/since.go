@@ -68,7 +68,7 @@ func (f Feature) since() (major, minor int) {
 
 // Since returns "Linux X.Y brought it" for a feature that the running kernel is too old for; "" otherwise.
 func (f Feature) Since(r Root) string {
-	if major, minor := f.since(); major > 0 && r.before(major, minor) {
+	if major, minor := f.since(); major > 0 && r.Before(major, minor) {
 		return fmt.Sprintf("Linux %d.%d brought it", major, minor)
 	}
 	return ""
@@ -77,7 +77,7 @@ func (f Feature) Since(r Root) string {
 // FileSince returns "Linux X.Y brought it" for a file below /proc that the running kernel is too old for; "" otherwise.
 func FileSince(r Root, file string) string {
 	for _, n := range Needs() {
-		if n.File == file && n.Word == "" && r.before(n.Major, n.Minor) {
+		if n.File == file && n.Word == "" && r.Before(n.Major, n.Minor) {
 			return fmt.Sprintf("Linux %d.%d brought it", n.Major, n.Minor)
 		}
 	}
@@ -101,8 +101,8 @@ func (n Need) Have(r Root) error {
 
 // older returns err, or, where the running kernel is older than major.minor, an error that names that version.
 func (r Root) older(major, minor int, err error) error {
-	if major > 0 && errors.Is(err, measure.ErrUnsupported) && r.before(major, minor) {
-		return fmt.Errorf("this kernel is Linux %s, and %d.%d brought it: %w", r.line("sys/kernel/osrelease"), major, minor, measure.ErrUnsupported)
+	if major > 0 && errors.Is(err, measure.ErrUnsupported) && r.Before(major, minor) {
+		return fmt.Errorf("this kernel is Linux %s, and %d.%d brought it: %w", r.Line("sys/kernel/osrelease"), major, minor, measure.ErrUnsupported)
 	}
 	return err
 }

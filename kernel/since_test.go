@@ -19,7 +19,7 @@ func TestSince(t *testing.T) {
 			// The tests of emulated kernels make docs/KERNELS.md of this.
 			t.Logf("need\t%s\t%d.%d\t%v\t%s", n.Name, n.Major, n.Minor, err == nil, n.Without)
 			want := fmt.Sprintf("%d.%d brought it", n.Major, n.Minor)
-			if r.before(n.Major, n.Minor) {
+			if r.Before(n.Major, n.Minor) {
 				if !errors.Is(err, measure.ErrUnsupported) && !errors.Is(err, measure.ErrDenied) {
 					t.Errorf("a kernel older than %d.%d has it: %v", n.Major, n.Minor, err)
 				} else if errors.Is(err, measure.ErrUnsupported) && !strings.Contains(err.Error(), want) {

@@ -78,7 +78,7 @@ func (d *Dir) OpenFiles(pid int32) (int, error) {
 	var st unix.Statx_t
 	_, _, e := unix.Syscall6(unix.SYS_STATX, uintptr(d.fd), uintptr(unsafe.Pointer(&path[0])), 0, unix.STATX_SIZE, uintptr(unsafe.Pointer(&st)), 0)
 	if e != 0 {
-		return 0, errno(e)
+		return 0, Errno(e)
 	}
 	return int(st.Size), nil
 }

@@ -69,12 +69,12 @@ func (r Root) OpenTasks() (*Tasks, error) {
 		Instructions: at.program(space == "pid:[4026531836]")}
 	prog, err := NewProgram(spec)
 	if err != nil {
-		return nil, r.allowed(fmt.Errorf("load: %w", err))
+		return nil, r.Classify(fmt.Errorf("load: %w", err))
 	}
 	link, err := iterator(prog, nil)
 	if err != nil {
 		prog.Close()
-		return nil, r.allowed(err)
+		return nil, r.Classify(err)
 	}
 	t := &Tasks{prog: prog, link: link, rss: len(at.rss) > 0, buf: make([]byte, 32<<10)}
 	if err := t.try(); err != nil {
@@ -89,7 +89,7 @@ func (t *Tasks) try() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	pid, tid := int32(os.Getpid()), int32(unix.Gettid())
-	own, err := nsInode("/proc/thread-self/ns/net")
+	own, err := NamespaceInode("/proc/thread-self/ns/net")
 	if err != nil {
 		return fmt.Errorf("%w: %w", measure.ErrUnclear, err)
 	}

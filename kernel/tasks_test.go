@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 
@@ -33,7 +34,7 @@ func TestTasksOfThisProcess(t *testing.T) {
 	low, high := map[int32]uint64{}, map[int32]uint64{}
 	look := func(to map[int32]uint64) {
 		for _, tid := range before {
-			b, err := os.ReadFile("/proc/self/task/" + string(appendPID(nil, tid, "schedstat")))
+			b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/schedstat", tid))
 			if err != nil {
 				continue
 			}

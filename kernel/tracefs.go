@@ -30,7 +30,7 @@ func (r Root) OpenTracefs() (*Tracefs, error) {
 			return nil, tracefsErr(err)
 		}
 		var st unix.Statfs_t
-		if r.captured() || r.Sys != "" || unix.Fstatfs(dir.fd, &st) == nil && st.Type == unix.TRACEFS_MAGIC {
+		if r.Captured() || r.Sys != "" || unix.Fstatfs(dir.fd, &st) == nil && st.Type == unix.TRACEFS_MAGIC {
 			return &Tracefs{dir}, nil
 		}
 		dir.Close() // the place for it, with nothing mounted there
@@ -51,14 +51,14 @@ func mountTracefs() (int, error) {
 	if errors.Is(err, unix.ENODEV) {
 		return -1, fmt.Errorf("compiled without CONFIG_TRACING: %w", measure.ErrUnsupported)
 	} else if err != nil {
-		return -1, asErr(err)
+		return -1, AsError(err)
 	}
 	defer unix.Close(super)
 	if err := unix.FsconfigCreate(super); err != nil {
-		return -1, asErr(err)
+		return -1, AsError(err)
 	}
 	fd, err := unix.Fsmount(super, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
-	return fd, asErr(err)
+	return fd, AsError(err)
 }
 
 func tracefsErr(err error) error {

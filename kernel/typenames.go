@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"unsafe"
 
 	"github.com/cilium/ebpf/btf"
 )
@@ -201,5 +202,5 @@ func (n *TypeNames) name(off uint32) string {
 	if end < 0 {
 		return ""
 	}
-	return asString(b[:end])
+	return unsafe.String(unsafe.SliceData(b), end)
 }

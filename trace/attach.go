@@ -175,7 +175,7 @@ func (a *Attachment) timer(e *Env, p *Placed, probe *check.Probe) (*kernel.Link,
 		if f := e.targets[probe]; f.counter > 0 {
 			link, err = kernel.AttachCounter(p.Program, cpu, f.counter-1)
 		} else {
-			link, err = kernel.AttachTimer(p.Program, cpu, f.every)
+			link, err = kernel.AttachTimer(p.Program, cpu, f.every, 0)
 		}
 		if err != nil {
 			for _, l := range links {

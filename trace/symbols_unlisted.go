@@ -181,7 +181,7 @@ func pointerMember(t btf.Type, name string) (target btf.Type, off int) {
 // banner finds linux_banner: what /proc/version says, with a 0 behind it, in the memory that the kernel's own constants lie in. The error
 // is errNotListed where that is not known, or where it stands twice.
 func (e *Env) banner(m *kernel.Memory) (uint64, error) {
-	f, err := e.root.Open("/proc/version")
+	f, err := kernel.Open("/proc/version")
 	if err != nil {
 		return 0, err
 	}
