@@ -2,9 +2,9 @@ package collect
 
 import "culprit/measure"
 
-// cacheStats declares the statistics of kernel caches and tables. The collectors that share them declare them by this, and
+// CacheStats declares the statistics of kernel caches and tables. The collectors that share them declare them by this, and
 // each puts rows of its own: the machine's (dentries, inodes, slabs) and the network namespaces' (connections, routes ...).
-func cacheStats() []measure.Stat {
+func CacheStats() []measure.Stat {
 	fields := []measure.Field{
 		{Name: "netns", Type: measure.Word, Help: "network namespace; empty is the tool's own, and for what belongs to the whole machine"},
 		{Name: "cache", Type: measure.Word, Help: "cache or table: dentry, inode, tcp-established, conntrack, neighbour, route, slab:NAME ..."},

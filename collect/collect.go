@@ -18,7 +18,7 @@ type Env struct {
 	Long      bool   // it goes on for hours: what is dear to begin and cheap to keep is worth it
 	Programs  bool   // of command lines the program alone: arguments may have secrets
 
-	namespaces *namespaces // found once for all collectors of a Source; nil: each looks for itself
+	Namespaces *Namespaces // found once for all collectors of a Source; nil: each looks for itself
 }
 
 // Collector is one source of counters, such as a file of procfs or a netlink family. It holds no state of its own: Open
@@ -69,7 +69,7 @@ type Source struct {
 // New makes the source. Two collectors may not offer the same statistic unless they declare it alike (they then each
 // give a batch with rows of their own, as the caches do).
 func New(env Env, collectors ...Collector) *Source {
-	env.namespaces = &namespaces{}
+	env.Namespaces = &Namespaces{}
 	s := &Source{env: env, collectors: collectors, meter: &meter{cost: map[measure.StatID]float64{}}}
 	seen := map[measure.StatID]bool{}
 	for _, c := range collectors {
@@ -123,7 +123,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 			fields[t.Field] = true
 		}
 	}
-	words := newDictionary()
+	words := NewDictionary()
 	var open []*running
 	defer func() {
 		for _, r := range open {
@@ -142,7 +142,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 		if len(mine) == 0 {
 			continue
 		}
-		r := &running{out: newOut(mine, words, s.env.SinceBoot)}
+		r := &running{out: NewOut(mine, words, s.env.SinceBoot)}
 		reading, err := c.Open(&s.env, want)
 		if err != nil {
 			r.failed = err.Error()
@@ -154,7 +154,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 
 	var batches []*measure.Batch
 	read := func(first bool) {
-		words.startTick()
+		words.StartTick()
 		batches = batches[:0]
 		// The CPU clock is the thread's, so the goroutine stays on it while it reads.
 		runtime.LockOSThread()
@@ -162,7 +162,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 		spent := kernel.ThreadTime()
 		for _, r := range open {
 			r.out.unseen = first && !s.env.SinceBoot
-			r.out.start(first, time.Now())
+			r.out.Start(first, time.Now())
 			why := r.failed
 			if r.reading != nil {
 				if err := r.reading.Read(r.out); err != nil {
@@ -170,9 +170,9 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 				}
 			}
 			if why != "" {
-				r.out.fail(why)
+				r.out.Fail(why)
 			}
-			batches = r.out.finish(batches)
+			batches = r.out.Finish(batches)
 			before := spent
 			spent = kernel.ThreadTime()
 			s.meter.add(r.out, spent-before)

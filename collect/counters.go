@@ -1,8 +1,9 @@
 package collect
 
 import (
-	"culprit/measure"
 	"math"
+
+	"culprit/measure"
 )
 
 // Counters holds the counters of the reading before, by object: a device, a CPU, a process. Objects are told apart by what

@@ -2,16 +2,17 @@ package collect
 
 import "culprit/measure"
 
-const noLabel = ^measure.Label(0)
+// NoLabel is no label of any dictionary.
+const NoLabel = ^measure.Label(0)
 
-// numberLabels keeps the labels of small numbers, as those of CPUs, so that a row costs no look-up. The zero value is ready.
-type numberLabels struct {
+// NumberLabels keeps the labels of small numbers, as those of CPUs, so that a row costs no look-up. The zero value is ready.
+type NumberLabels struct {
 	epoch  int
 	labels []measure.Label
 }
 
-// of gives the label of n, which must not be negative; those below a few thousand are kept.
-func (l *numberLabels) of(o *Out, n int) measure.Label {
+// Of gives the label of n, which must not be negative; those below a few thousand are kept.
+func (l *NumberLabels) Of(o *Out, n int) measure.Label {
 	if n >= 1<<14 { // more than any machine has CPUs (NR_CPUS is 8192 at most)
 		return o.Number(int64(n))
 	}
@@ -19,22 +20,22 @@ func (l *numberLabels) of(o *Out, n int) measure.Label {
 		l.epoch, l.labels = o.Epoch, l.labels[:0]
 	}
 	for len(l.labels) <= n {
-		l.labels = append(l.labels, noLabel)
+		l.labels = append(l.labels, NoLabel)
 	}
-	if l.labels[n] == noLabel {
+	if l.labels[n] == NoLabel {
 		l.labels[n] = o.Number(int64(n))
 	}
 	return l.labels[n]
 }
 
-// wordLabels keeps the labels of a fixed list of words, by their place in it.
-type wordLabels struct {
+// WordLabels keeps the labels of a fixed list of words, by their place in it.
+type WordLabels struct {
 	epoch  int
 	labels []measure.Label
 }
 
-// of gives the labels of the words, which must be the same each time.
-func (l *wordLabels) of(o *Out, words []string) []measure.Label {
+// Of gives the labels of the words, which must be the same each time.
+func (l *WordLabels) Of(o *Out, words []string) []measure.Label {
 	if l.epoch != o.Epoch || len(l.labels) != len(words) {
 		l.epoch, l.labels = o.Epoch, l.labels[:0]
 		for _, w := range words {
@@ -44,5 +45,5 @@ func (l *wordLabels) of(o *Out, words []string) []measure.Label {
 	return l.labels
 }
 
-// at returns the label of word i. Valid after labels of this reading.
-func (l *wordLabels) at(i int) measure.Label { return l.labels[i] }
+// At returns the label of word i. Valid after labels of this reading.
+func (l *WordLabels) At(i int) measure.Label { return l.labels[i] }

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostSpaces is how many network namespaces are looked at with "all". Each costs two or three sockets and ten open files.
-const mostSpaces = 64
+// MaxNamespaces is how many network namespaces are looked at with "all". Each costs two or three sockets and ten open files.
+const MaxNamespaces = 64
 
-// namespaces finds the network namespaces that Env.Netns means, for all collectors of a source together: looking at every process
+// Namespaces finds the network namespaces that Env.Netns means, for all collectors of a source together: looking at every process
 // is too dear to be done by each of them, or each second. Safe from several goroutines.
-type namespaces struct {
+type Namespaces struct {
 	mu         sync.Mutex
 	list       []kernel.NetNS
 	note       string
@@ -36,12 +36,12 @@ type namespaces struct {
 
 const (
 	checkSpaces = 300 * time.Millisecond // below any interval in use: collectors of one tick share one look
-	listSpaces  = 5 * time.Second        // how soon a namespace without a name is found
+	ListEvery   = 5 * time.Second        // how soon a namespace without a name is found
 	trustShown  = 2 * time.Second        // how long what was shown is believed
 )
 
-// show is told one process of each namespace that any process is in, by who has looked at all of them; first is not kept.
-func (n *namespaces) show(first []kernel.ProcessNet) {
+// Report is told one process of each namespace that any process is in, by who has looked at all of them; first is not kept.
+func (n *Namespaces) Report(first []kernel.ProcessNet) {
 	if n == nil {
 		return
 	}
@@ -56,7 +56,7 @@ func (n *namespaces) show(first []kernel.ProcessNet) {
 
 // now gives the namespaces that are there now, a note where some may be missing, and a number that changes with the list. The
 // list must not be changed. An error means that a namespace that was asked for by name is not there.
-func (n *namespaces) now(env *Env) (list []kernel.NetNS, note string, generation int, err error) {
+func (n *Namespaces) now(env *Env) (list []kernel.NetNS, note string, generation int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if env.Netns == "" {
@@ -89,13 +89,13 @@ func (n *namespaces) now(env *Env) (list []kernel.NetNS, note string, generation
 		if now.Sub(n.shownAt) > trustShown {
 			first = nil
 		}
-		list, err := env.Root.NetNamespacesOf(first, mostSpaces)
+		list, err := env.Root.NetNamespacesOf(first, MaxNamespaces)
 		n.note = ""
 		if err != nil {
 			n.note = err.Error()
 		}
 		// Looking at thousands of processes takes milliseconds: at most a thousandth of a CPU.
-		n.next = now.Add(max(listSpaces, 1000*time.Since(now)))
+		n.next = now.Add(max(ListEvery, 1000*time.Since(now)))
 		if !slices.Equal(list, n.list) {
 			n.list = list
 			n.generation++
@@ -105,7 +105,7 @@ func (n *namespaces) now(env *Env) (list []kernel.NetNS, note string, generation
 }
 
 // moved says whether a namespace that is known has gone, or the folder of named ones has changed.
-func (n *namespaces) moved(env *Env) bool {
+func (n *Namespaces) moved(env *Env) bool {
 	var st unix.Stat_t
 	if unix.Stat("/run/netns", &st) == nil && st.Mtim != n.folder {
 		n.folder = st.Mtim
@@ -121,61 +121,61 @@ func (n *namespaces) moved(env *Env) bool {
 	return false
 }
 
-// spaces keeps a T for each network namespace that Env asks for: made when the namespace appears, ended when it goes. Files
+// PerNamespace keeps a T for each network namespace that Env asks for: made when the namespace appears, ended when it goes. Files
 // and sockets of a T hold its namespace alive, so it is let go as soon as it has lost its name and processes.
-type spaces[T any] struct {
-	env        *Env
-	open       func(*space[T]) (T, error) // called inside the namespace; must not start goroutines
-	close      func(T)
-	list       []*space[T]
-	all        []*space[T] // with those that can't be entered
-	generation int
-	matches    int // how often list was made
-	found      *namespaces
+type PerNamespace[T any] struct {
+	Env        *Env
+	Open       func(*Namespace[T]) (T, error) // called inside the namespace; must not start goroutines
+	Close      func(T)
+	List       []*Namespace[T]
+	all        []*Namespace[T] // with those that can't be entered
+	Generation int
+	Matches    int // how often list was made
+	found      *Namespaces
 }
 
-// space is one network namespace.
-type space[T any] struct {
-	ns     kernel.NetNS
-	root   kernel.Root
-	name   string // "" the tool's own
-	data   T
+// Namespace is one network namespace.
+type Namespace[T any] struct {
+	NetNS  kernel.NetNS
+	Root   kernel.Root
+	Name   string // "" the tool's own
+	Data   T
 	failed string // why it can't be looked at; then data is zero
 	epoch  int
 	word   measure.Label
 	said   bool
 }
 
-// start finds the namespaces for the first time. An error means that none can be looked at.
-func (s *spaces[T]) start() error {
-	s.found = s.env.namespaces
+// Start finds the namespaces for the first time. An error means that none can be looked at.
+func (s *PerNamespace[T]) Start() error {
+	s.found = s.Env.Namespaces
 	if s.found == nil {
-		s.found = &namespaces{}
+		s.found = &Namespaces{}
 	}
-	list, _, generation, err := s.found.now(s.env)
+	list, _, generation, err := s.found.now(s.Env)
 	if err != nil {
 		return err
 	}
 	s.match(list, generation)
 	switch {
-	case len(s.list) > 0:
+	case len(s.List) > 0:
 		return nil
 	case len(s.all) > 0:
 		return errors.New(s.all[0].failed)
 	}
-	return fmt.Errorf("network namespace %q: %w", s.env.Netns, fs.ErrNotExist)
+	return fmt.Errorf("network namespace %q: %w", s.Env.Netns, fs.ErrNotExist)
 }
 
-// follow gives the namespaces that are there now, and notes those that can't be looked at.
-func (s *spaces[T]) follow(o *Out) []*space[T] {
-	list, note, generation, err := s.found.now(s.env)
+// Follow gives the namespaces that are there now, and notes those that can't be looked at.
+func (s *PerNamespace[T]) Follow(o *Out) []*Namespace[T] {
+	list, note, generation, err := s.found.now(s.Env)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		o.NoteAll("network namespace " + s.env.Netns + " is not there")
+		o.NoteAll("network namespace " + s.Env.Netns + " is not there")
 	case err != nil:
 		o.NoteAll(err.Error())
 	}
-	if generation != s.generation {
+	if generation != s.Generation {
 		s.match(list, generation)
 	}
 	if note != "" {
@@ -186,88 +186,89 @@ func (s *spaces[T]) follow(o *Out) []*space[T] {
 			o.NoteAll(sp.failed)
 		}
 	}
-	return s.list
+	return s.List
 }
 
 // match opens what is new in list and closes what is not in it any more.
-func (s *spaces[T]) match(list []kernel.NetNS, generation int) {
-	s.generation = generation
-	s.matches++
+func (s *PerNamespace[T]) match(list []kernel.NetNS, generation int) {
+	s.Generation = generation
+	s.Matches++
 	before := s.all
-	s.all, s.list = nil, nil
+	s.all, s.List = nil, nil
 	for _, ns := range list {
-		var sp *space[T]
+		var sp *Namespace[T]
 		for i, old := range before {
-			if old != nil && old.ns.Inode == ns.Inode {
+			if old != nil && old.NetNS.Inode == ns.Inode {
 				sp, before[i] = old, nil
 				break
 			}
 		}
 		if sp == nil {
-			sp = &space[T]{ns: ns, root: s.env.Root, name: ns.Name}
+			sp = &Namespace[T]{NetNS: ns, Root: s.Env.Root, Name: ns.Name}
 			err := ns.In(func() (err error) {
-				sp.data, err = s.open(sp)
+				sp.Data, err = s.Open(sp)
 				return err
 			})
 			switch {
 			case errors.Is(err, fs.ErrNotExist) && !ns.Own(): // it went meanwhile
-				s.generation--
+				s.Generation--
 				continue
 			case err != nil:
-				sp.failed = "network namespace" + strings.TrimPrefix(sp.of(), " of namespace") + ": " + err.Error()
+				sp.failed = "network namespace" + strings.TrimPrefix(sp.Of(), " of namespace") + ": " + err.Error()
 			}
 		}
-		if sp.name != ns.Name {
-			sp.name, sp.said = ns.Name, false
+		if sp.Name != ns.Name {
+			sp.Name, sp.said = ns.Name, false
 		}
-		sp.ns = ns
+		sp.NetNS = ns
 		s.all = append(s.all, sp)
 		if sp.failed == "" {
-			s.list = append(s.list, sp)
+			s.List = append(s.List, sp)
 		}
 	}
 	for _, old := range before {
 		if old != nil && old.failed == "" {
-			s.close(old.data)
+			s.Close(old.Data)
 		}
 	}
 }
 
-func (s *spaces[T]) shut() {
-	for _, sp := range s.list {
-		s.close(sp.data)
+// Shut closes the data of all namespaces.
+func (s *PerNamespace[T]) Shut() {
+	for _, sp := range s.List {
+		s.Close(sp.Data)
 	}
-	s.list, s.all = nil, nil
+	s.List, s.all = nil, nil
 }
 
-// own says whether this is the tool's own namespace, with which go the numbers that the kernel keeps for the whole machine.
-func (s *space[T]) own() bool { return s.ns.Own() }
+// Own says whether this is the tool's own namespace, with which go the numbers that the kernel keeps for the whole machine.
+func (s *Namespace[T]) Own() bool { return s.NetNS.Own() }
 
-// file opens a file below /proc as the namespace has it: net/snmp, sys/net/ipv4/tcp_ehash_entries. To be called inside only.
-func (s *space[T]) file(name string) (*kernel.File, error) {
-	if net, ok := strings.CutPrefix(name, "net/"); ok && s.own() {
-		return s.root.OpenNet(s.ns, net)
+// OpenProc opens a file below /proc as the namespace has it: net/snmp, sys/net/ipv4/tcp_ehash_entries. To be called inside only.
+func (s *Namespace[T]) OpenProc(name string) (*kernel.File, error) {
+	if net, ok := strings.CutPrefix(name, "net/"); ok && s.Own() {
+		return s.Root.OpenNet(s.NetNS, net)
 	} else if ok {
 		return kernel.Open("/proc/thread-self/net/" + net)
 	}
 	// What /proc/sys/net shows depends on the thread that opens (net_ctl_header_lookup in net/sysctl_net.c).
-	return s.root.OpenProc(name)
+	return s.Root.OpenProc(name)
 }
 
-// label gives the label of the namespace's name.
-func (s *space[T]) label(o *Out) measure.Label {
+// Label gives the label of the namespace's name.
+func (s *Namespace[T]) Label(o *Out) measure.Label {
 	if !s.said || s.epoch != o.Epoch {
-		s.word, s.epoch, s.said = o.Label(s.name), o.Epoch, true
+		s.word, s.epoch, s.said = o.Label(s.Name), o.Epoch, true
 	}
 	return s.word
 }
 
-// of gives " of namespace NAME", or "" for the tool's own.
-func (s *space[T]) of() string {
-	if s.name == "" {
+// Of gives " of namespace NAME", or "" for the tool's own.
+func (s *Namespace[T]) Of() string {
+	if s.Name == "" {
 		return ""
 	}
-	return " of namespace " + strconv.Quote(s.name)
+	return " of namespace " + strconv.Quote(s.Name)
 }
 
 // CheckNetns says whether Env.Netns names network namespaces that can be looked at: a *measure.Diagnostic on "--netns NAME" when there is

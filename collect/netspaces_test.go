@@ -1,14 +1,15 @@
 package collect
 
 import (
-	"culprit/kernel"
 	"testing"
 	"time"
+
+	"culprit/kernel"
 )
 
 // Who shows other namespaces than before has them listed at once.
 func TestShownNamespacesAreListed(t *testing.T) {
-	var n namespaces
+	var n Namespaces
 	later := time.Now().Add(time.Hour)
 	for i, c := range []struct {
 		shown []kernel.ProcessNet
@@ -21,10 +22,10 @@ func TestShownNamespacesAreListed(t *testing.T) {
 		{[]kernel.ProcessNet{{PID: 1, Net: 100}}, true},
 	} {
 		n.next = later
-		n.show(c.shown)
+		n.Report(c.shown)
 		if n.next.IsZero() != c.now {
 			t.Errorf("%d: %v shown: listed at once %v, want %v", i, c.shown, n.next.IsZero(), c.now)
 		}
 	}
-	(*namespaces)(nil).show(nil) // nobody looks for any
+	(*Namespaces)(nil).Report(nil) // nobody looks for any
 }

@@ -18,7 +18,7 @@ type Out struct {
 
 	stats  []measure.Stat
 	tables []*Table
-	words  *dictionary
+	words  *Dictionary
 	before time.Time
 	over   measure.Interval
 	reset  bool
@@ -51,7 +51,9 @@ type Table struct {
 	own   []measure.Label //
 }
 
-func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
+// NewOut returns an Out for the statistics of one collector. The labels of its rows are words of the
+// dictionary.
+func NewOut(stats []measure.Stat, words *Dictionary, sinceBoot bool) *Out {
 	o := &Out{stats: stats, words: words, SinceBoot: sinceBoot}
 	for i := range stats {
 		by := make([]string, len(stats[i].Fields))
@@ -65,7 +67,8 @@ func newOut(stats []measure.Stat, words *dictionary, sinceBoot bool) *Out {
 	return o
 }
 
-func (o *Out) start(first bool, now time.Time) {
+// Start begins a reading at the time now. first: no reading came before it.
+func (o *Out) Start(first bool, now time.Time) {
 	o.First, o.reset, o.Epoch = first, false, o.words.epoch
 	o.number++
 	if o.failed {
@@ -110,8 +113,8 @@ func between(before, now time.Time) measure.Interval {
 	return measure.Interval{Start: end.Add(-measure.Span(now.Sub(before))), End: end}
 }
 
-// fail says that the reading could not be done, and why: what it gave is dropped.
-func (o *Out) fail(why string) {
+// Fail says that the reading could not be done, and why: what it gave is dropped.
+func (o *Out) Fail(why string) {
 	o.failed = true
 	for _, t := range o.tables {
 		b := &t.batch
@@ -119,8 +122,8 @@ func (o *Out) fail(why string) {
 	}
 }
 
-// finish gives the batches. Over is empty where nothing was measured, so that rows which are not there are unknown, not 0.
-func (o *Out) finish(batches []*measure.Batch) []*measure.Batch {
+// Finish gives the batches. Over is empty where nothing was measured, so that rows which are not there are unknown, not 0.
+func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 	if o.reset {
 		o.NoteAll("a counter went backwards and was left out for one interval")
 	}
@@ -190,15 +193,15 @@ func (o *Out) Table(id measure.StatID) *Table {
 }
 
 // Label gives the label of a word. It holds while Epoch stays the same.
-func (o *Out) Label(word string) measure.Label { return o.words.label(word) }
+func (o *Out) Label(word string) measure.Label { return o.words.Label(word) }
 
 // LabelBytes is Label for bytes that belong to somebody else; it allocates only for a new word.
-func (o *Out) LabelBytes(word []byte) measure.Label { return o.words.labelBytes(word) }
+func (o *Out) LabelBytes(word []byte) measure.Label { return o.words.LabelBytes(word) }
 
 // Number gives the label of a decimal number.
 func (o *Out) Number(n int64) measure.Label {
 	var buf [20]byte
-	return o.words.labelBytes(strconv.AppendInt(buf[:0], n, 10))
+	return o.words.LabelBytes(strconv.AppendInt(buf[:0], n, 10))
 }
 
 // NoteAll says on all wanted statistics of the collector what may mislead.
@@ -237,7 +240,7 @@ func (t *Table) Row(value float64, labels ...string) {
 	var room [20]measure.Label
 	key := room[:0]
 	for _, w := range labels {
-		key = append(key, t.out.words.label(w))
+		key = append(key, t.out.words.Label(w))
 	}
 	t.Put(value, key...)
 }

@@ -2,8 +2,8 @@ package collect
 
 import "culprit/measure"
 
-// unsupported returns an error that is measure.ErrUnsupported: this kernel lacks what text says.
-func unsupported(text string) error { return &unsupportedError{text} }
+// Unsupported returns an error that is measure.ErrUnsupported: this kernel lacks what text says.
+func Unsupported(text string) error { return &unsupportedError{text} }
 
 type unsupportedError struct{ text string }
 

@@ -45,7 +45,7 @@ func wholes(stats []measure.Stat) {
 			}
 		}
 		if st.ID == "process.cpu" || st.ID == "thread.cpu" {
-			st.Whole = measure.Whole{Sentence: `cpu.time where mode in ("usr", "nice", "sys")`, Rest: "in no row: ended or not seen"}
+			st.Whole = measure.Whole{Query: `cpu.time where mode in ("usr", "nice", "sys")`, Rest: "in no row: ended or not seen"}
 		}
 	}
 }

@@ -224,7 +224,7 @@ func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) 
 	if f.stat.Kind == measure.Delta {
 		f.stat.Unit.Rates(values, b.Over.Span())
 	}
-	a.Lay(values, b.Shape)
+	a.SetColumn(values, b.Shape)
 	s.series = s.series[:first+len(values)]
 	a.Series = s.series[first:len(s.series):len(s.series)]
 	before := f.laid
@@ -307,7 +307,7 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 		if g.shape = 0; f.stat.Kind != measure.Dists && !slices.Contains(g.from, 0) && len(g.to) <= mostFolded {
 			g.shape = measure.NewShape()
 		}
-		a.Lay(values, g.shape)
+		a.SetColumn(values, g.shape)
 	} else {
 		f.table.keys = nil // they are the answer's now
 	}
@@ -349,5 +349,5 @@ func (f *fold) refill(a *measure.Answer, batches []*measure.Batch) {
 		to = to[len(b.Values):]
 	}
 	a.Series = f.series
-	a.Lay(f.values, f.folding.shape)
+	a.SetColumn(f.values, f.folding.shape)
 }

@@ -144,7 +144,7 @@ func TestBriefAnswersBesideOneAnother(t *testing.T) {
 			if g, w := values(got[i]), values(want[i]); !maps.Equal(g, w) {
 				t.Fatalf("tick %d, %v: %v where ticks are kept, %v where not", tick, queries[i], w, g)
 			}
-			cells, shape := got[i].Laid()
+			cells, shape := got[i].Column()
 			keys := ""
 			for k, s := range got[i].Series {
 				if keys += fmt.Sprint(s.Key); shape != 0 && &s.Values[0] != &cells[k] {

@@ -36,7 +36,7 @@ type Archive interface {
 	Drop(id uint32) error
 
 	// Held says what there is of a dataset.
-	Held(id uint32) measure.Holding
+	Held(id uint32) measure.Stored
 
 	// Log keeps a document of a kind ("change", "diagnosis") with its time, as long as what is kept longest. The newest of a kind stays.
 	Log(kind string, at measure.Time, document []byte) error
@@ -44,5 +44,5 @@ type Archive interface {
 	Logged(ctx context.Context, kind string, over measure.Interval, each func(at measure.Time, document []byte) error) error
 
 	// Trouble returns what is wrong now: a full disk, damaged parts. Empty when all is well.
-	Trouble() []measure.Trouble
+	Trouble() []measure.Problem
 }

@@ -133,12 +133,12 @@ func (s *Set) endRest() error {
 	}
 	last := map[uint32]measure.Change{}
 	for _, c := range changes {
-		if c.What == "suspended" || c.What == "resumed" {
+		if c.Action == "suspended" || c.Action == "resumed" {
 			last[c.Dataset] = c
 		}
 	}
 	for _, d := range slices.Clone(s.Datasets()) {
-		if c := last[d.ID]; d.State == measure.Suspended && c.Who == byBudget && c.What == "suspended" {
+		if c := last[d.ID]; d.State == measure.Suspended && c.Actor == byBudget && c.Action == "suspended" {
 			if err := s.Resume(byBudget, d.ID); err != nil {
 				s.say("budget", err.Error())
 			}

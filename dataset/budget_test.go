@@ -43,7 +43,7 @@ func TestBudget(t *testing.T) {
 			if strings.TrimSpace(got) != want {
 				t.Errorf("at rest:%s, want %s", got, want)
 			}
-			if said := fmt.Sprint(s.Health().Trouble); strings.Contains(said, "more than the 2 % that it may take: big.one") != (want != "") {
+			if said := fmt.Sprint(s.Health().Problems); strings.Contains(said, "more than the 2 % that it may take: big.one") != (want != "") {
 				t.Errorf("said: %s", said)
 			}
 		}

@@ -101,13 +101,13 @@ func (s *Set) make(who string, q measure.Query) (uint32, error) {
 	if err != nil {
 		return 0, fmt.Errorf("record %s: %w", q, err)
 	}
-	s.log(measure.Change{Who: who, What: "made", Dataset: id, Sentence: q.String()})
+	s.log(measure.Change{Actor: who, Action: "made", Dataset: id, Query: q.String()})
 	return id, nil
 }
 
 // describe describes a new dataset.
 func (s *Set) describe(who string, q measure.Query) measure.Dataset {
-	return measure.Dataset{Query: q, Stat: *s.measures().Stat(q.Stat), Since: now(), State: measure.Recording, Maker: who}
+	return measure.Dataset{Query: q, Stat: *s.measures().Stat(q.Stat), Created: now(), State: measure.Recording, Creator: who}
 }
 
 func (s *Set) find(id uint32) (measure.Dataset, error) {
@@ -150,7 +150,7 @@ func (s *Set) turn(who string, d measure.Dataset, state measure.State) error {
 	if _, err := s.archive.Save(d); err != nil {
 		return fmt.Errorf("%s dataset %d: %w", map[measure.State]string{measure.Recording: "resume", measure.Suspended: "suspend"}[state], d.ID, err)
 	}
-	s.log(measure.Change{Who: who, What: what, Dataset: d.ID, Sentence: d.Query.String()})
+	s.log(measure.Change{Actor: who, Action: what, Dataset: d.ID, Query: d.Query.String()})
 	s.apply()
 	return nil
 }
@@ -172,7 +172,7 @@ func (s *Set) Destroy(who string, id uint32) error {
 	if err != nil {
 		err = fmt.Errorf("destroy dataset %d: %w", id, err)
 	} else {
-		s.log(measure.Change{Who: who, What: "destroyed", Dataset: id, Sentence: d.Query.String()})
+		s.log(measure.Change{Actor: who, Action: "destroyed", Dataset: id, Query: d.Query.String()})
 	}
 	s.apply()
 	return err
@@ -207,7 +207,7 @@ func (s *Set) Discard(who string, id uint32, over measure.Interval) error {
 	if err := s.archive.Discard(id, over); err != nil {
 		return fmt.Errorf("discard of dataset %d: %w", id, err)
 	}
-	s.log(measure.Change{Who: who, What: "discarded", Dataset: id, Sentence: d.Query.String(), Over: over})
+	s.log(measure.Change{Actor: who, Action: "discarded", Dataset: id, Query: d.Query.String(), Over: over})
 	return nil
 }
 
@@ -219,13 +219,13 @@ func (s *Set) log(c measure.Change) {
 		err = s.archive.Log(changeKind, c.At, b)
 	}
 	if err != nil {
-		s.say("audit", fmt.Sprintf("a change of the datasets (%s by %s) could not be written down: %v", c.What, c.Who, err))
+		s.say("audit", fmt.Sprintf("a change of the datasets (%s by %s) could not be written down: %v", c.Action, c.Actor, err))
 	}
 }
 
 // clock writes down that the machine's clock was set.
 func (s *Set) clock(what string, over measure.Interval) {
-	s.log(measure.Change{Who: "clock", What: what, Over: over})
+	s.log(measure.Change{Actor: "clock", Action: what, Over: over})
 }
 
 // Changes gives the audit over a time, oldest first; all of it for a zero time.
@@ -298,7 +298,7 @@ func (s *Set) makeDefaults(sentences []string) error {
 		known = slices.DeleteFunc(known, func(k string) bool {
 			q, bad := measure.ParseQuery(k)
 			return bad == nil && !slices.ContainsFunc(s.Datasets(), func(d measure.Dataset) bool { return d.Query.Stat == q.Stat }) &&
-				!slices.ContainsFunc(changes, func(c measure.Change) bool { return err == nil && c.What == "destroyed" && c.Sentence == k })
+				!slices.ContainsFunc(changes, func(c measure.Change) bool { return err == nil && c.Action == "destroyed" && c.Query == k })
 		})
 	}
 	fresh := false
@@ -315,7 +315,7 @@ func (s *Set) makeDefaults(sentences []string) error {
 			switch ok := fits(d, s.measures().Stat(q.Stat)); {
 			case ok && covers(d.Query, q):
 				is = true
-			case d.Maker == byDefault:
+			case d.Creator == byDefault:
 				earlier = append(earlier, d)
 			}
 		}
@@ -339,7 +339,7 @@ func (s *Set) makeDefaults(sentences []string) error {
 			return err
 		}
 		for i, d := range making {
-			s.log(measure.Change{Who: byDefault, What: "made", Dataset: ids[i], Sentence: d.Query.String()})
+			s.log(measure.Change{Actor: byDefault, Action: "made", Dataset: ids[i], Query: d.Query.String()})
 			for _, e := range ending[i] {
 				if err := s.turn(byDefault, e, measure.Suspended); err != nil {
 					return err

@@ -153,10 +153,10 @@ func (m *memory) Drop(id uint32) error {
 	return nil
 }
 
-func (m *memory) Held(id uint32) measure.Holding {
+func (m *memory) Held(id uint32) measure.Stored {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var h measure.Holding
+	var h measure.Stored
 	for _, t := range m.ticks {
 		for i, of := range t.ids {
 			if of == id {
@@ -192,7 +192,7 @@ func (m *memory) Logged(_ context.Context, kind string, over measure.Interval, e
 	return nil
 }
 
-func (m *memory) Trouble() []measure.Trouble { return nil }
+func (m *memory) Trouble() []measure.Problem { return nil }
 
 // stamps gives the times at which a dataset has something.
 func (m *memory) stamps(id uint32) []measure.Time {

@@ -380,7 +380,7 @@ func (r *recorder) rewind(at measure.Time, ahead measure.Span) measure.Time {
 			ok = ok && r.set.archive.Discard(k.dataset.ID, over) == nil
 		}
 		if ok {
-			r.set.log(measure.Change{Who: "clock", What: "discarded", Over: over})
+			r.set.log(measure.Change{Actor: "clock", Action: "discarded", Over: over})
 			r.first = at
 			return at
 		}

@@ -15,7 +15,7 @@ import (
 
 // Runner is a script that runs. Safe for several goroutines.
 type Runner interface {
-	measure.Outsider
+	measure.ExternalMeter
 	measure.Source
 	// Ended is closed when it has ended.
 	Ended() <-chan struct{}
@@ -119,7 +119,7 @@ func (s *Scripts) Begin() {
 		if k.Again {
 			if err := s.run(k); err != nil {
 				s.mu.Lock()
-				k.State, k.Why = measure.ScriptFailed, err.Error()
+				k.State, k.Reason = measure.ScriptFailed, err.Error()
 				s.mu.Unlock()
 				s.set.say("script "+k.Name, fmt.Sprintf("the script %s could not be started: %v", k.Name, err))
 			}
@@ -153,7 +153,7 @@ func (s *Scripts) run(k *scripted) error {
 		runner.Stop()
 		return errEnded
 	}
-	k.runner, k.State, k.Why, k.Stats, k.began, k.spent, k.Again = runner, measure.ScriptRunning, "", runner.Stats(), time.Now(), nil, true
+	k.runner, k.State, k.Reason, k.Stats, k.began, k.spent, k.Again = runner, measure.ScriptRunning, "", runner.Stats(), time.Now(), nil, true
 	paused := k.Paused
 	k.Paused = nil
 	s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *Scripts) over(k *scripted, runner Runner) {
 		state, why = measure.ScriptFailed, err.Error()
 		var spent interface{ Spent() bool }
 		if errors.As(err, &spent) && spent.Spent() {
-			state = measure.ScriptSpent
+			state = measure.ScriptOverBudget
 		}
 		s.set.say("script "+k.Name, fmt.Sprintf("the script %s is %s: %v", k.Name, state, err))
 	}
@@ -217,13 +217,13 @@ func (s *Scripts) pause(k *scripted, runner Runner, state measure.ScriptState, w
 	}
 	s.set.RemoveSource(runner)
 	s.mu.Lock()
-	k.State, k.Why, k.Paused, k.Again = state, why, paused, false
+	k.State, k.Reason, k.Paused, k.Again = state, why, paused, false
 	s.mu.Unlock()
 	s.keep()
 }
 
 func (s *Scripts) audit(who, what string, k *scripted) {
-	s.set.log(measure.Change{Who: who, What: what, Sentence: "script " + k.Name})
+	s.set.log(measure.Change{Actor: who, Action: what, Query: "script " + k.Name})
 }
 
 // Scripts lists the scripts, by ID.
@@ -248,7 +248,7 @@ func (k *scripted) told() measure.Script {
 	if k.State != measure.ScriptRunning {
 		return t
 	}
-	at := spentAt{time.Now(), k.runner.Outside()}
+	at := spentAt{time.Now(), k.runner.ExternalCost()}
 	if n := len(k.spent); n == 0 || at.at.Sub(k.spent[n-1].at) >= time.Second {
 		k.spent = append(k.spent, at)
 	}
@@ -316,7 +316,7 @@ func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, er
 	if len(s.all) >= mostScripts {
 		return 0, fmt.Errorf("there are %d scripts already: remove one", len(s.all))
 	}
-	k := &scripted{Script: measure.Script{ID: s.last + 1, Name: given.Name, Text: given.Text, Budget: given.Budget, Maker: who, Since: now()}}
+	k := &scripted{Script: measure.Script{ID: s.last + 1, Name: given.Name, Text: given.Text, Budget: given.Budget, Creator: who, Created: now()}}
 	if err := s.run(k); err != nil {
 		return 0, err
 	}

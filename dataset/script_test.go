@@ -27,7 +27,7 @@ func (r *runs) Said() string                     { return "said" }
 func (r *runs) Notes() []string                  { return nil }
 func (r *runs) Lost() []measure.Loss             { return nil }
 func (r *runs) Cost(measure.StatID) measure.Span { return measure.Second }
-func (r *runs) Outside() measure.Span            { return measure.Second }
+func (r *runs) ExternalCost() measure.Span       { return measure.Second }
 
 // dear is an end for its cost.
 type dear struct{ error }
@@ -107,8 +107,8 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(5 * time.Second)
-			if got := what(s, scripts); got != "one suspended, script2 stopped, 2 suspended, 3 suspended" || fmt.Sprint(s.Health().Trouble) != "[the script one is suspended: too dear]" {
-				t.Errorf("then %s, %q", got, s.Health().Trouble)
+			if got := what(s, scripts); got != "one suspended, script2 stopped, 2 suspended, 3 suspended" || fmt.Sprint(s.Health().Problems) != "[the script one is suspended: too dear]" {
+				t.Errorf("then %s, %q", got, s.Health().Problems)
 			}
 			if s.Stats()[3].ID != "trace.one.a" { // of the dataset
 				t.Errorf("what was recorded is forgotten: %+v", s.Stats())
@@ -120,8 +120,8 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(5 * time.Second)
-			if got := what(s, scripts); got != "one running, script2 stopped, 2 recording, 3 suspended" || len(s.Health().Trouble) > 0 {
-				t.Errorf("after a start %s, %q", got, s.Health().Trouble)
+			if got := what(s, scripts); got != "one running, script2 stopped, 2 recording, 3 suspended" || len(s.Health().Problems) > 0 {
+				t.Errorf("after a start %s, %q", got, s.Health().Problems)
 			}
 			unbroken(t, "the others", a.stamps(1), measure.Second, 18)
 			scripts.Close()

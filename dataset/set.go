@@ -229,9 +229,9 @@ func (s *Set) Datasets() []measure.Dataset {
 }
 
 // Held says what there is of a dataset; zero for one that is not known.
-func (s *Set) Held(id uint32) measure.Holding {
+func (s *Set) Held(id uint32) measure.Stored {
 	if _, err := s.find(id); err != nil {
-		return measure.Holding{}
+		return measure.Stored{}
 	}
 	return s.archive.Held(id)
 }

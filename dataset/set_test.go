@@ -373,7 +373,7 @@ func TestRestart(t *testing.T) {
 			}
 			var got []string
 			for _, c := range changes {
-				got = append(got, fmt.Sprint(c.Who, " ", c.What, " ", c.Dataset))
+				got = append(got, fmt.Sprint(c.Actor, " ", c.Action, " ", c.Dataset))
 			}
 			want := "default made 1, default made 2, page made 3, command line suspended 3, page destroyed 1, default made 4, default suspended 2, default made 5"
 			if text := strings.Join(got, ", "); text != want {
@@ -453,7 +453,7 @@ func TestSpent(t *testing.T) {
 		whole, parts := s.spent(&a, &b)
 		got := fmt.Sprintf("%.3g:", whole)
 		for _, p := range parts {
-			what, _, _ := strings.Cut(p.What, ":")
+			what, _, _ := strings.Cut(p.Name, ":")
 			got += fmt.Sprintf(" %s %.2g,", what, p.CPU)
 		}
 		if got = strings.TrimSuffix(got, ","); got != c.want {
@@ -495,19 +495,19 @@ func TestTrouble(t *testing.T) {
 		src.fails.Store(true)
 		live(t, src, a, []string{"m.a"}, func(s *Set) {
 			time.Sleep(time.Second)
-			if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0].Text, "the file is gone") {
+			if got := s.Health().Problems; len(got) != 1 || !strings.Contains(got[0].Text, "the file is gone") {
 				t.Errorf("trouble %q", got)
 			}
 			src.fails.Store(false)
 			time.Sleep(10 * time.Second)
-			if got := s.Health().Trouble; len(got) != 0 || len(a.stamps(1)) < 2 {
+			if got := s.Health().Problems; len(got) != 0 || len(a.stamps(1)) < 2 {
 				t.Errorf("trouble %q, %d ticks", got, len(a.stamps(1)))
 			}
 			a.mu.Lock()
 			a.refuse = errors.New("no space left")
 			a.mu.Unlock()
 			time.Sleep(2 * time.Second)
-			if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0].Text, "no space left") {
+			if got := s.Health().Problems; len(got) != 1 || !strings.Contains(got[0].Text, "no space left") {
 				t.Errorf("trouble %q", got)
 			}
 		})
@@ -614,8 +614,8 @@ func TestSourceThatIsHeldUp(t *testing.T) {
 						t.Fatal(err)
 					}
 					for _, c := range changes {
-						if c.Who == "clock" {
-							t.Errorf("%s: the clock was %s", what, c.What)
+						if c.Actor == "clock" {
+							t.Errorf("%s: the clock was %s", what, c.Action)
 						}
 					}
 				})
@@ -632,12 +632,12 @@ func TestSourceThatIsSilent(t *testing.T) {
 		b.holds = map[int]stall{4: {before: 30 * time.Second}}
 		s, stop := recordTwo(t, a, b, m)
 		time.Sleep(20 * time.Second)
-		if got := s.Health().Trouble; len(got) != 1 || !strings.Contains(got[0].Text, "m.c and what is measured with it has given nothing since") {
+		if got := s.Health().Problems; len(got) != 1 || !strings.Contains(got[0].Text, "m.c and what is measured with it has given nothing since") {
 			t.Errorf("trouble %q", got)
 		}
 		unbroken(t, "m.a", m.stamps(1), measure.Second, 18)
 		time.Sleep(20 * time.Second)
-		if got := s.Health().Trouble; len(got) != 0 {
+		if got := s.Health().Problems; len(got) != 0 {
 			t.Errorf("when it has come, trouble %q", got)
 		}
 		stop()
@@ -697,8 +697,8 @@ func TestClockThatIsSet(t *testing.T) {
 				}
 				var says []string
 				for _, c := range changes {
-					if c.Who == "clock" {
-						says = append(says, c.What)
+					if c.Actor == "clock" {
+						says = append(says, c.Action)
 					}
 				}
 				if strings.Join(got, " ") != c.want || strings.Join(says, ", ") != c.says {
@@ -758,7 +758,7 @@ func TestArchiveAheadOfTheClock(t *testing.T) {
 				if text := strings.Join(got, " "); text != c.want {
 					t.Errorf("%s: kept %s, want %s", c.name, text, c.want)
 				}
-				if said := fmt.Sprint(s.Health().Trouble); (said != "[]") != (c.trouble != "") || !strings.Contains(said, c.trouble) {
+				if said := fmt.Sprint(s.Health().Problems); (said != "[]") != (c.trouble != "") || !strings.Contains(said, c.trouble) {
 					t.Errorf("%s: trouble %q, want %q", c.name, said, c.trouble)
 				}
 			})

@@ -89,11 +89,11 @@ func (s *Set) account() {
 		s.recorded += d
 	}
 	for _, source := range c.sources {
-		o, ok := source.(measure.Outsider)
+		o, ok := source.(measure.ExternalMeter)
 		if !ok {
 			continue
 		}
-		out := o.Outside()
+		out := o.ExternalCost()
 		s.outside += out - s.beyond[source]
 		s.beyond[source] = out
 		for _, st := range source.Stats() {
@@ -130,29 +130,29 @@ func (s *Set) Usage(id uint32) measure.Usage {
 
 // Health says how the recording does. Memory, Disk and DiskLimit are left zero: who has made the set knows them.
 func (s *Set) Health() measure.Health {
-	h := measure.Health{Started: s.started, CPU: measure.NaN, CPULimit: s.budget.share, Late: s.late.Load(), Trouble: s.archive.Trouble()}
+	h := measure.Health{Started: s.started, CPU: measure.NaN, CPULimit: s.budget.share, Late: s.late.Load(), Problems: s.archive.Trouble()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.looks); n > 1 {
-		h.CPU, h.Spent = s.spent(&s.looks[0], &s.looks[n-1])
+		h.CPU, h.Costs = s.spent(&s.looks[0], &s.looks[n-1])
 	}
-	h.Trouble = slices.Clip(h.Trouble)
+	h.Problems = slices.Clip(h.Problems)
 	for _, about := range slices.Sorted(maps.Keys(s.troubles)) {
-		h.Trouble = append(h.Trouble, measure.Trouble{Key: "recording: " + about, Text: s.troubles[about]})
+		h.Problems = append(h.Problems, measure.Problem{Key: "recording: " + about, Text: s.troubles[about]})
 	}
 	return h
 }
 
 // spent says what the process has taken between two looks, and for what.
-func (s *Set) spent(a, b *look) (float64, []measure.Spent) {
+func (s *Set) spent(a, b *look) (float64, []measure.CostPart) {
 	over := float64(b.at.Sub(a.at))
 	whole := float64(b.process-a.process) / over
-	parts := []measure.Spent{{What: "datasets", CPU: (b.recorded - a.recorded) / over}}
+	parts := []measure.CostPart{{Name: "datasets", CPU: (b.recorded - a.recorded) / over}}
 	for i, m := range s.meters {
-		parts = append(parts, measure.Spent{What: m.what, CPU: float64(b.meters[i]-a.meters[i]) / over})
+		parts = append(parts, measure.CostPart{Name: m.what, CPU: float64(b.meters[i]-a.meters[i]) / over})
 	}
 	if idle := b.idle - a.idle; idle > 0 {
-		parts = append(parts, measure.Spent{What: "scripts that nobody records", CPU: idle / over})
+		parts = append(parts, measure.CostPart{Name: "scripts that nobody records", CPU: idle / over})
 	}
 	rest := whole
 	for _, p := range parts {
@@ -163,8 +163,8 @@ func (s *Set) spent(a, b *look) (float64, []measure.Spent) {
 	if used := b.garbage.used - a.garbage.used; used > 0 {
 		garbage = min(rest, whole*(b.garbage.collecting-a.garbage.collecting)/used)
 	}
-	return whole, append(parts, measure.Spent{What: "garbage collection", CPU: garbage},
-		measure.Spent{What: "the rest: Go's runtime as it wakes and sleeps, connections, writing to disk", CPU: rest - garbage})
+	return whole, append(parts, measure.CostPart{Name: "garbage collection", CPU: garbage},
+		measure.CostPart{Name: "the rest: Go's runtime as it wakes and sleeps, connections, writing to disk", CPU: rest - garbage})
 }
 
 // garbage is what Go's runtime tells of its processors' time so far, in seconds by the wall clock. Where others have the CPU meanwhile that is more than the CPU time, of

@@ -352,7 +352,7 @@ func (w *Window) take(a *measure.Answer, b *measure.Batch) {
 	}
 	over := measure.Span(0)
 	if b == nil {
-		_, shape := a.Laid()
+		_, shape := a.Column()
 		w.put(k, a, shape, len(a.Series), func(i int) ([]measure.Label, float64) { return a.Series[i].Key, a.Series[i].Values[0] })
 	} else {
 		values := b.Values

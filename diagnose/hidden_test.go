@@ -49,7 +49,7 @@ func TestWordingDecidesNothing(t *testing.T) {
 	if err != nil || len(files) < 50 {
 		t.Fatalf("%d cases, %v", len(files), err)
 	}
-	words := []string{"x", "not all processes of this machine can be seen: /proc is mounted with hidepid", measure.UnreadThoughHeld(),
+	words := []string{"x", "not all processes of this machine can be seen: /proc is mounted with hidepid", measure.UnreadProcesses(),
 		"this kernel does not count it", "/proc could not be read"}
 	for _, file := range files {
 		t.Run(file, func(t *testing.T) {

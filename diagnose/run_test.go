@@ -31,7 +31,7 @@ func TestUnreadProcessesAreToldOnce(t *testing.T) {
 			c := readCanned(t, tt.machine, nil)
 			for _, id := range []string{"process.io", "tcp.flow.bytes", "tcp.flow.rtt"} {
 				s := *c.stats[id]
-				s.notes = []string{measure.UnreadThoughHeld()}
+				s.notes = []string{measure.UnreadProcesses()}
 				c.stats[id] = &s
 			}
 			rep, err := Run(context.Background(), c, c.over(), c.step)

@@ -49,7 +49,7 @@ func (r *Row) word(i int) string {
 		return ""
 	}
 	if i < len(r.table.isStack) && r.table.isStack[i] {
-		return measure.Folded(r.table.frames, r.key[i])
+		return measure.FoldedStack(r.table.frames, r.key[i])
 	}
 	if int(r.key[i]) >= len(r.table.labels) {
 		return ""

@@ -10,7 +10,7 @@ import (
 // for the capabilities, or where those are held what says so.
 func UnreadNote(lacking string, capabilities ...int) string {
 	if Holds(capabilities...) {
-		return measure.UnreadThoughHeld()
+		return measure.UnreadProcesses()
 	}
 	return lacking
 }
@@ -20,7 +20,7 @@ func UnreadNote(lacking string, capabilities ...int) string {
 type protected struct{}
 
 // Error returns the note.
-func (protected) Error() string { return measure.UnreadThoughHeld() }
+func (protected) Error() string { return measure.UnreadProcesses() }
 
 // Is makes errors.Is(err, measure.ErrDenied) true.
 func (protected) Is(target error) bool { return target == measure.ErrDenied }

@@ -135,20 +135,20 @@ func (w *watching) add(t *measure.Tick, device string) {
 			}
 			switch {
 			case n == 0:
-				cpu, mode := a.Word(i, "cpu"), a.Word(i, "mode")
+				cpu, mode := a.LabelOf(i, "cpu"), a.LabelOf(i, "mode")
 				s.modes[mode] += v
 				if mode != "idle" && mode != "iowait" {
 					s.busy[cpu] += v
 				} else {
 					s.busy[cpu] += 0
 				}
-			case a.Word(i, "netns") != "" || a.Word(i, "device") != device:
+			case a.LabelOf(i, "netns") != "" || a.LabelOf(i, "device") != device:
 			case n == 1:
-				s.wire[a.Word(i, "direction")] += v
+				s.wire[a.LabelOf(i, "direction")] += v
 			default:
-				d := a.Word(i, "direction")
+				d := a.LabelOf(i, "direction")
 				if l, ok := s.limit[d]; v > 0 && (!ok || v < l.bits) {
-					s.limit[d] = limitSeen{v, a.Word(i, "from")}
+					s.limit[d] = limitSeen{v, a.LabelOf(i, "from")}
 				}
 			}
 		}

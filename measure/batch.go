@@ -43,45 +43,47 @@ func (b *Batch) Key(i int) []Label { return b.Keys[i*len(b.By) : (i+1)*len(b.By)
 
 // Series is one row of an answer: its key and a value for each cell of the answer's grid. There are tens of thousands at once: it is small.
 type Series struct {
-	Key    []Label   // as many as Query.By
-	Values []float64 // one a cell; Delta: per second over the cell's measured time; Level: the mean over it; NaN = not measured
-	more   *more     // what few series have
+	Key     []Label        // as many as Query.By
+	Values  []float64      // one a cell; Delta: per second over the cell's measured time; Level: the mean over it; NaN = not measured
+	details *seriesDetails // what few series have
 }
 
-type more struct {
+type seriesDetails struct {
 	least, most []float64
 	dists       []Dist
 }
 
 // Min gives for each cell the least of the values that it was made of; nil when each cell is one measurement.
 func (s *Series) Min() []float64 {
-	if s.more == nil {
+	if s.details == nil {
 		return nil
 	}
-	return s.more.least
+	return s.details.least
 }
 
 // Max gives the greatest, as Min the least.
 func (s *Series) Max() []float64 {
-	if s.more == nil {
+	if s.details == nil {
 		return nil
 	}
-	return s.more.most
+	return s.details.most
 }
 
 // Dists gives the distribution of each cell, of a statistic of kind Dists; else nil.
 func (s *Series) Dists() []Dist {
-	if s.more == nil {
+	if s.details == nil {
 		return nil
 	}
-	return s.more.dists
+	return s.details.dists
 }
 
 // SetSpan sets what Min and Max give.
-func (s *Series) SetSpan(least, most []float64) { s.more = &more{least: least, most: most} }
+func (s *Series) SetRange(least, most []float64) {
+	s.details = &seriesDetails{least: least, most: most}
+}
 
 // SetDists sets what Dists gives.
-func (s *Series) SetDists(dists []Dist) { s.more = &more{dists: dists} }
+func (s *Series) SetDists(dists []Dist) { s.details = &seriesDetails{dists: dists} }
 
 // Answer is a table over time: cell c covers (Start+c*Step, Start+(c+1)*Step]. Elapsed[c] is the time that was truly measured
 // in the cell, the weight to average rates with; 0 means that nothing was.
@@ -116,12 +118,12 @@ func (a *Answer) Label(i, by int) string {
 	if l := a.Series[i].Key[by]; by >= len(a.Stacks) || !a.Stacks[by] {
 		return a.Labels[l]
 	} else {
-		return Folded(a.Frames, l)
+		return FoldedStack(a.Frames, l)
 	}
 }
 
 // By gives the index of the named field in the answer's key, or -1.
-func (a *Answer) By(name string) int {
+func (a *Answer) FieldIndex(name string) int {
 	for i, n := range a.Query.By {
 		if n == name {
 			return i
@@ -131,8 +133,8 @@ func (a *Answer) By(name string) int {
 }
 
 // Word gives the text of the named field for series i, "" when the answer has no such field.
-func (a *Answer) Word(i int, name string) string {
-	if k := a.By(name); k >= 0 {
+func (a *Answer) LabelOf(i int, name string) string {
+	if k := a.FieldIndex(name); k >= 0 {
 		return a.Label(i, k)
 	}
 	return ""

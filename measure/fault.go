@@ -10,13 +10,13 @@ import (
 // Fault is a panic that was recovered: an error of culprit itself, which ended one query and nothing else.
 type Fault struct {
 	Doing string // what was being done: "answering a query"
-	What  any    // the value of the panic
+	Value any    // the value of the panic
 	Where string // file and line of the innermost function of culprit; "?" if unknown
 }
 
 // Error returns what was done, what happened and where.
 func (f *Fault) Error() string {
-	return fmt.Sprintf("a fault of culprit itself while %s: %v at %s", f.Doing, f.What, f.Where)
+	return fmt.Sprintf("a fault of culprit itself while %s: %v at %s", f.Doing, f.Value, f.Where)
 }
 
 // Recovered returns the fault that recover reported as p. It must be called before the deferred function returns:

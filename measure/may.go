@@ -4,7 +4,7 @@ import "slices"
 
 // May is what can be done with the values of a statistic. Kind and Fold decide it, here and nowhere
 // else: the catalogue hands it to the page.
-type May struct {
+type Allowed struct {
 	Sum        bool // rows add up: a total, the rows beyond the first as one, what is left of a whole
 	Stack      bool // rows can be drawn on one another: they add up, and none is below zero
 	Rate       bool // a value is an amount per second of the time measured
@@ -14,9 +14,9 @@ type May struct {
 // May returns what can be done with the values of st. Rows of distributions have no sum: a row is
 // shown by its mean, and the mean of two rows is not the sum of theirs. The same holds for rows that
 // fold to the greatest, the least or the mean, and for levels that are ratios of different wholes.
-func (st *Stat) May() May {
+func (st *Stat) Allowed() Allowed {
 	sum := st.Fold == Sum && (st.Kind == Delta || st.Kind == Level && st.Unit != Ratio)
-	return May{
+	return Allowed{
 		Sum:        sum,
 		Stack:      sum && !st.Signed,
 		Rate:       st.Kind == Delta,
@@ -27,7 +27,7 @@ func (st *Stat) May() May {
 // AddsUp reports whether the rows of an answer to q add up to a whole: values of st may be summed,
 // and no two rows count the same thing.
 func (st *Stat) AddsUp(q Query) bool {
-	if !st.May().Sum {
+	if !st.Allowed().Sum {
 		return false
 	}
 	overlaps := false
@@ -44,7 +44,7 @@ func (st *Stat) AddsUp(q Query) bool {
 }
 
 // Folded returns the words for one row that stands for all rows of st: "all", or which of them its value is.
-func (st *Stat) Folded() string {
+func (st *Stat) FoldLabel() string {
 	if st.Kind == Dists {
 		return "all"
 	}

@@ -10,8 +10,8 @@ func TestMay(t *testing.T) {
 				t.Run(kind.String()+" "+fold.String()+" "+string(unit), func(t *testing.T) {
 					st := Stat{Kind: kind, Fold: fold, Unit: unit, Fields: []Field{{Name: "device"}}}
 					sum := fold == Sum && kind != Dists && (kind != Level || unit != Ratio)
-					want := May{Sum: sum, Stack: sum, Rate: kind == Delta, Percentile: kind == Dists}
-					if got := st.May(); got != want {
+					want := Allowed{Sum: sum, Stack: sum, Rate: kind == Delta, Percentile: kind == Dists}
+					if got := st.Allowed(); got != want {
 						t.Errorf("%+v, want %+v", got, want)
 					}
 					if got := st.AddsUp(Query{By: []string{"device"}}); got != sum {
@@ -21,7 +21,7 @@ func TestMay(t *testing.T) {
 					if got := st.Overcounts(Query{}) != ""; got != sum {
 						t.Errorf("overcounts: %v, want %v", got, sum)
 					}
-					if st.Signed = true; st.May().Stack {
+					if st.Signed = true; st.Allowed().Stack {
 						t.Error("a stack of amounts below zero")
 					}
 				})
@@ -76,7 +76,7 @@ func TestFolded(t *testing.T) {
 	} {
 		t.Run(tt.kind.String()+" "+tt.fold.String(), func(t *testing.T) {
 			st := Stat{Kind: tt.kind, Fold: tt.fold}
-			if got := st.Folded(); got != tt.want {
+			if got := st.FoldLabel(); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})

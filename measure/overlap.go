@@ -8,7 +8,7 @@ import (
 // Overcounts says in a sentence that the rows of an answer to the query count some things more than once, since it adds up over a field whose values overlap; ""
 // where it does not. A field that the query is by, or asks for one value of, is not added up over.
 func (st *Stat) Overcounts(q Query) string {
-	if !st.May().Sum {
+	if !st.Allowed().Sum {
 		return ""
 	}
 	var over []string

@@ -129,7 +129,7 @@ func quote(v string) string {
 func ParseQuery(text string) (Query, error) {
 	p := &parser{text: text}
 	p.next()
-	q, err := p.sentence()
+	q, err := p.query()
 	if err != nil {
 		return Query{}, err
 	}
@@ -214,7 +214,7 @@ func (p *parser) unexpected(want string) error {
 	return p.fail(p.tok.pos, p.tok.end-p.tok.pos, "syntax", "expected "+want+", found "+p.text[p.tok.pos:p.tok.end], "")
 }
 
-func (p *parser) sentence() (Query, error) {
+func (p *parser) query() (Query, error) {
 	var q Query
 	id, err := p.word("the name of a statistic")
 	if err != nil {

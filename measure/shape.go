@@ -13,10 +13,10 @@ func NewShape() Shape { return Shape(shapes.Add(1)) }
 
 // Lay says of an answer of one cell that its series have the Shape, and that series i has the value values[i] and that its Values lie there. Who gives a copy
 // of the answer other rows lays it anew, with nil and 0.
-func (a *Answer) Lay(values []float64, shape Shape) { a.values, a.shape = values, shape }
+func (a *Answer) SetColumn(values []float64, shape Shape) { a.values, a.shape = values, shape }
 
 // Laid gives what Lay was told; nil and 0 where that was nothing.
-func (a *Answer) Laid() ([]float64, Shape) {
+func (a *Answer) Column() ([]float64, Shape) {
 	if a.shape == 0 || len(a.values) != len(a.Series) {
 		return nil, 0
 	}

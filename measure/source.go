@@ -35,10 +35,10 @@ type Meter interface {
 
 // Outsider is a Meter whose costs are in part not this process's CPU time: what it put into the kernel runs in whoever comes by. Safe for several
 // goroutines.
-type Outsider interface {
+type ExternalMeter interface {
 	Meter
 	// Outside gives that part of all costs so far.
-	Outside() Span
+	ExternalCost() Span
 }
 
 // Reader answers questions from what was measured. Safe for use by several goroutines.

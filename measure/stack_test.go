@@ -15,7 +15,7 @@ func TestStacksAsWords(t *testing.T) {
 	if got := a.Label(0, 0); got != "nginx" {
 		t.Errorf("the word is %q", got)
 	}
-	w := a.Worded(nil)
+	w := a.StacksAsText(nil)
 	var got []string
 	for i := range w.Series {
 		got = append(got, w.Labels[w.Series[i].Key[0]], w.Labels[w.Series[i].Key[1]])
@@ -23,15 +23,15 @@ func TestStacksAsWords(t *testing.T) {
 	if want := []string{"nginx", "main;operator:", "nginx", ""}; !slices.Equal(got, want) {
 		t.Errorf("the words are %q, want %q", got, want)
 	}
-	if w.Worded(nil) != w || len(a.Labels) != 1 || a.Series[0].Key[1] != 2 {
+	if w.StacksAsText(nil) != w || len(a.Labels) != 1 || a.Series[0].Key[1] != 2 {
 		t.Error("what has no stacks is to stay as it is, and so is the answer that was given")
 	}
 	for _, broken := range [][]Frame{{{Symbol: "a", Parent: 0}}, {{Symbol: "a", Parent: 7}}, {{Symbol: "a", Parent: 1}, {Symbol: "b", Parent: 0}}} {
-		if got := Folded(broken, 0); len(got) > 10 { // it ends, whatever the callers are
+		if got := FoldedStack(broken, 0); len(got) > 10 { // it ends, whatever the callers are
 			t.Errorf("a broken chain is %q", got)
 		}
 	}
-	if got := Folded(frames, 9); got != "" {
+	if got := FoldedStack(frames, 9); got != "" {
 		t.Errorf("a frame that is not there is %q", got)
 	}
 }

@@ -118,8 +118,8 @@ func NameOf(text string) string {
 
 // Whole is what the rows of a statistic are parts of, where they do not add up to it. Zero: they do, or it is not known.
 type Whole struct {
-	Sentence string // of one row, of the same unit
-	Rest     string // what of it is in no row, in a few words
+	Query string `json:"Sentence"` // of one row, of the same unit
+	Rest  string // what of it is in no row, in a few words
 }
 
 // Stacks says of each field whether it holds stacks; nil where none does.

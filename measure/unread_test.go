@@ -7,7 +7,7 @@ import (
 
 // The note is known again, within a longer one too, and asks for no right.
 func TestUnreadThoughHeld(t *testing.T) {
-	note := UnreadThoughHeld()
+	note := UnreadProcesses()
 	if !AboutUnreadProcesses(note) || !AboutUnreadProcesses("look for namespaces: "+note) {
 		t.Errorf("%q is not known again", note)
 	}

@@ -120,7 +120,7 @@ func OfAnswer(a *measure.Answer, p Part) *Recorded {
 	for _, e := range a.Elapsed {
 		out.Took += e
 	}
-	process, kernel, user, pid := a.By("process"), a.By("kernel"), a.By("user"), a.By("pid")
+	process, kernel, user, pid := a.FieldIndex("process"), a.FieldIndex("kernel"), a.FieldIndex("user"), a.FieldIndex("pid")
 	b := NewBuilder()
 	f := &forest{b: b, frames: a.Frames, functions: [2][]uint32{make([]uint32, len(a.Frames)), make([]uint32, len(a.Frames))}}
 	names := map[string]uint32{}

@@ -381,14 +381,14 @@ func addLoss(all []measure.Loss, l measure.Loss) []measure.Loss {
 }
 
 // Held says what there is of a dataset.
-func (s *Store) Held(id uint32) measure.Holding {
+func (s *Store) Held(id uint32) measure.Stored {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	d := s.sets[id]
 	if d == nil {
-		return measure.Holding{}
+		return measure.Stored{}
 	}
-	h := measure.Holding{Over: s.held(d), Rows: d.rows}
+	h := measure.Stored{Over: s.held(d), Rows: d.rows}
 	for r, list := range d.index {
 		for _, e := range list {
 			h.Disk += int64(e.bytes)

@@ -540,7 +540,7 @@ func (g *gather) answer() *measure.Answer {
 		g.finish(s)
 		out.Values = s.sum
 		if g.wide {
-			out.SetSpan(s.least, s.most)
+			out.SetRange(s.least, s.most)
 		}
 	}
 	g.keys, g.slots, g.texts = g.rows.keys, g.rows.slots, g.words.at

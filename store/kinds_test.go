@@ -159,7 +159,7 @@ func TestStacksFolded(t *testing.T) {
 		}
 		text := func(l measure.Label) string {
 			if whole[l] == "" {
-				whole[l] = measure.Folded(b.Frames, l)
+				whole[l] = measure.FoldedStack(b.Frames, l)
 			}
 			return whole[l]
 		}

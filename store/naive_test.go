@@ -46,7 +46,7 @@ func (n *naive) append(at measure.Time, ids []uint32, batches []*measure.Batch) 
 				for j, l := range b.Key(r) {
 					st := n.sets[id].Stat
 					if f, _ := st.Field(b.By[j]); f.Type == measure.Stack {
-						key = append(key, measure.Folded(b.Frames, l))
+						key = append(key, measure.FoldedStack(b.Frames, l))
 					} else {
 						key = append(key, b.Labels[l])
 					}

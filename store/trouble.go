@@ -254,16 +254,16 @@ func (s *Store) strays() error {
 }
 
 // Trouble returns what is wrong now.
-func (s *Store) Trouble() []measure.Trouble {
+func (s *Store) Trouble() []measure.Problem {
 	d := s.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var out []measure.Trouble
+	var out []measure.Problem
 	if d.dead != nil {
-		out = append(out, measure.Trouble{Key: "archive: disk", Text: "what is recorded stays in memory for now: " + d.dead.Error()})
+		out = append(out, measure.Problem{Key: "archive: disk", Text: "what is recorded stays in memory for now: " + d.dead.Error()})
 	}
 	for _, f := range d.faults {
-		out = append(out, measure.Trouble{Key: "archive: " + f, Text: "the archive is damaged: " + f})
+		out = append(out, measure.Problem{Key: "archive: " + f, Text: "the archive is damaged: " + f})
 	}
 	return out
 }

@@ -181,7 +181,7 @@ func (f *Family) settle(r *familyRun) {
 	for _, st := range r.source.stats {
 		f.past[st.ID] += r.source.Cost(st.ID)
 	}
-	f.outside += r.source.Outside()
+	f.outside += r.source.ExternalCost()
 }
 
 // Cost implements measure.Meter.
@@ -196,12 +196,12 @@ func (f *Family) Cost(id measure.StatID) measure.Span {
 }
 
 // Outside implements measure.Outsider.
-func (f *Family) Outside() measure.Span {
+func (f *Family) ExternalCost() measure.Span {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := f.outside
 	for _, r := range f.running {
-		all += r.source.Outside()
+		all += r.source.ExternalCost()
 	}
 	return all
 }
@@ -227,7 +227,7 @@ func (f *Family) Run(ctx context.Context, queries []measure.Query, sink measure.
 
 // follow reads a run until the context ends, or, after it was stopped for what it took, has rested.
 func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Query, sink measure.Sink) error {
-	cost := r.source.Outside()
+	cost := r.source.ExternalCost()
 	live := queries[0].Over.Start == 0 // of what is recorded the cost is told beside it
 	return r.source.Run(ctx, queries, measure.SinkFunc(func(batches []*measure.Batch) error {
 		f.mu.Lock()
@@ -241,7 +241,7 @@ func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Que
 				b.Notes = []string{f.halted(r, b.Notes)}
 			}
 		}
-		now := r.source.Outside()
+		now := r.source.ExternalCost()
 		if live && len(batches) > 0 {
 			b := batches[0]
 			if over := b.Over.Span(); over > 0 {

@@ -213,7 +213,7 @@ func watchFamily(t *testing.T, sentences []string, begun func(), done func(*meas
 	if !errors.Is(err, enough) {
 		t.Fatalf("%v: %v, %v", err, got.sums, got.dists)
 	}
-	if f.Outside() <= 0 {
+	if f.ExternalCost() <= 0 {
 		t.Error("it cost nothing")
 	}
 	if len(f.running) > 0 {

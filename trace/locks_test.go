@@ -93,7 +93,7 @@ func watchLocks(t *testing.T, table LockTable, function, text string, done func(
 			for i := range b.Rows() {
 				key := b.Key(i)
 				kind := b.Labels[key[0]]
-				if table.Stacks && !strings.Contains(measure.Folded(b.Frames, key[len(key)-1]), function) {
+				if table.Stacks && !strings.Contains(measure.FoldedStack(b.Frames, key[len(key)-1]), function) {
 					continue
 				}
 				if table.Processes && b.Labels[key[2]] != fmt.Sprint(c.Process.Pid) {

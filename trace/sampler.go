@@ -171,7 +171,7 @@ func (s *Sampler) leave(p *sampling) {
 	for _, st := range source.stats {
 		s.past[st.ID] += source.Cost(st.ID)
 	}
-	s.outside += source.Outside()
+	s.outside += source.ExternalCost()
 	p.source = nil
 }
 
@@ -189,13 +189,13 @@ func (s *Sampler) Cost(id measure.StatID) measure.Span {
 }
 
 // Outside implements measure.Outsider.
-func (s *Sampler) Outside() measure.Span {
+func (s *Sampler) ExternalCost() measure.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.outside
 	for _, p := range []*sampling{&s.all, &s.kernels} {
 		if p.source != nil {
-			all += p.source.Outside()
+			all += p.source.ExternalCost()
 		}
 	}
 	return all

@@ -109,8 +109,8 @@ func TestSamplerShares(t *testing.T) {
 	if s.all.source != nil {
 		t.Error("nobody reads, and it goes on")
 	}
-	if s.Cost(SampledStacks) <= 0 || s.Outside() <= 0 {
-		t.Errorf("it has cost %v, %v of it elsewhere", s.Cost(SampledStacks), s.Outside())
+	if s.Cost(SampledStacks) <= 0 || s.ExternalCost() <= 0 {
+		t.Errorf("it has cost %v, %v of it elsewhere", s.Cost(SampledStacks), s.ExternalCost())
 	}
 }
 
@@ -265,7 +265,7 @@ func TestSamplerKernelAlone(t *testing.T) {
 			}
 			for i := range b.Rows() {
 				if key := b.Key(i); b.Labels[key[1]] == pid {
-					if stack := measure.Folded(b.Frames, key[3]); strings.Contains(stack, "vfs_read") {
+					if stack := measure.FoldedStack(b.Frames, key[3]); strings.Contains(stack, "vfs_read") {
 						reads += b.Values[i]
 					} else if stack == "" {
 						inside += b.Values[i]

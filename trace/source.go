@@ -338,7 +338,7 @@ func (s *Source) Cost(id measure.StatID) measure.Span {
 }
 
 // Outside gives the CPU time that the script's programs have taken, in whatever process they ran.
-func (s *Source) Outside() measure.Span {
+func (s *Source) ExternalCost() measure.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return measure.Span(s.outside)

@@ -185,8 +185,8 @@ func TestSourceCountsEveryCallOnce(t *testing.T) {
 	if !strings.Contains(said.String(), " getpgid 0 ") {
 		t.Errorf("printed %q", said.String())
 	}
-	if s.Outside() <= 0 || s.Cost("trace.test.calls") <= 0 || s.Cost("trace.test.none") != 0 {
-		t.Errorf("costs %v, %v of it outside", s.Cost("trace.test.calls"), s.Outside())
+	if s.ExternalCost() <= 0 || s.Cost("trace.test.calls") <= 0 || s.Cost("trace.test.none") != 0 {
+		t.Errorf("costs %v, %v of it outside", s.Cost("trace.test.calls"), s.ExternalCost())
 	}
 }
 
@@ -228,11 +228,11 @@ func TestSourceThatNobodyReads(t *testing.T) {
 		syscall::getpgid:entry /pid == %d/ { @[timestamp] = count(); }`, os.Getpid())
 	const rounds, each = 4, 20 // there is room for 48
 	for range rounds {
-		before := s.Outside()
+		before := s.ExternalCost()
 		for range each {
 			unix.Getpgid(0) //nolint:errcheck // it is made to be counted
 		}
-		for deadline := time.Now().Add(10 * time.Second); s.Outside() == before; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); s.ExternalCost() == before; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("what it costs stays the same")
 			}

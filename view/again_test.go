@@ -35,7 +35,7 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 		for i, a := range answers {
 			shape := measure.Shape(0)
 			if a != nil {
-				_, shape = a.Laid()
+				_, shape = a.Column()
 			}
 			if a == nil || rnd.IntN(10) == 0 {
 				if a, shape = rows(i), 0; rnd.IntN(5) > 0 {
@@ -51,10 +51,10 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 				}
 				b.Series[k] = measure.Series{Key: s.Key, Values: values[k : k+1]}
 			}
-			b.Lay(values, shape)
+			b.SetColumn(values, shape)
 			answers[i] = &b
 			c := b
-			c.Lay(nil, 0)
+			c.SetColumn(nil, 0)
 			f.Answers, bare.Answers = append(f.Answers, &b), append(bare.Answers, &c)
 		}
 		laid.Add(f)

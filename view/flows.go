@@ -210,15 +210,15 @@ func linkBytes(f *Frame, only []string) (rx, tx float64) {
 	moved := map[device][2]float64{}
 	a := f.Of("net.device.address")
 	for i := range a.Series {
-		if len(only) > 0 && !anyMatch(only, a.Word(i, "device")) {
+		if len(only) > 0 && !anyMatch(only, a.LabelOf(i, "device")) {
 			continue
 		}
-		moved[device{a.Word(i, "netns"), a.Word(i, "device")}] = [2]float64{}
+		moved[device{a.LabelOf(i, "netns"), a.LabelOf(i, "device")}] = [2]float64{}
 	}
 	b := f.Of("net.device.bytes")
 	for i, s := range b.Series {
-		d, direction := device{b.Word(i, "netns"), b.Word(i, "device")}, 0
-		if b.Word(i, "direction") != "rx" {
+		d, direction := device{b.LabelOf(i, "netns"), b.LabelOf(i, "device")}, 0
+		if b.LabelOf(i, "direction") != "rx" {
 			direction = 1
 		}
 		if m, holds := moved[d]; holds && s.Values[0] == s.Values[0] {
@@ -230,19 +230,19 @@ func linkBytes(f *Frame, only []string) (rx, tx float64) {
 	info := f.Of("net.device.info")
 	devices := map[device]bool{}
 	for i := range info.Series {
-		devices[device{info.Word(i, "netns"), info.Word(i, "device")}] = true
+		devices[device{info.LabelOf(i, "netns"), info.LabelOf(i, "device")}] = true
 	}
 	onTop, stands := map[device][]device{}, map[device]bool{} // the devices on top of one; whether one stands on another
 	for i := range info.Series {
-		kind, lower := info.Word(i, "kind"), info.Word(i, "lower")
+		kind, lower := info.LabelOf(i, "kind"), info.LabelOf(i, "lower")
 		if lower == "" || kind == "veth" || kind == "netkit" || kind == "vxcan" { // of these it is the other end
 			continue
 		}
-		under := device{info.Word(i, "netns"), lower}
+		under := device{info.LabelOf(i, "netns"), lower}
 		if at := strings.LastIndexByte(lower, '@'); !devices[under] && at >= 0 { // in another namespace
 			under = device{lower[at+1:], lower[:at]}
 		}
-		if upper := (device{info.Word(i, "netns"), info.Word(i, "device")}); devices[under] {
+		if upper := (device{info.LabelOf(i, "netns"), info.LabelOf(i, "device")}); devices[under] {
 			onTop[under], stands[upper] = append(onTop[under], upper), true
 		}
 	}
@@ -266,10 +266,10 @@ func linkBytes(f *Frame, only []string) (rx, tx float64) {
 		}
 	}
 	for i := range info.Series {
-		add(device{info.Word(i, "netns"), info.Word(i, "device")})
+		add(device{info.LabelOf(i, "netns"), info.LabelOf(i, "device")})
 	}
 	for i := range a.Series { // those whose facts are not known
-		add(device{a.Word(i, "netns"), a.Word(i, "device")})
+		add(device{a.LabelOf(i, "netns"), a.LabelOf(i, "device")})
 	}
 	return rx, tx
 }
@@ -282,27 +282,27 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 	here, loops := map[string]bool{}, map[string]bool{} // by namespace and address: on a wanted interface; by namespace: its loopback is wanted
 	addresses, info := f.Of("net.device.address"), f.Of("net.device.info")
 	for i := range addresses.Series {
-		at := addresses.Word(i, "netns") + " " + addresses.Word(i, "address")
-		here[at] = here[at] || anyMatch(o["interface"], addresses.Word(i, "device"))
+		at := addresses.LabelOf(i, "netns") + " " + addresses.LabelOf(i, "address")
+		here[at] = here[at] || anyMatch(o["interface"], addresses.LabelOf(i, "device"))
 	}
 	for i := range info.Series {
-		if info.Word(i, "kind") == "loopback" && anyMatch(o["interface"], info.Word(i, "device")) {
-			loops[info.Word(i, "netns")] = true
+		if info.LabelOf(i, "kind") == "loopback" && anyMatch(o["interface"], info.LabelOf(i, "device")) {
+			loops[info.LabelOf(i, "netns")] = true
 		}
 	}
 	wanted := func(i int) bool {
-		netns, peer := a.Word(i, "netns"), a.Word(i, "peer")
+		netns, peer := a.LabelOf(i, "netns"), a.LabelOf(i, "peer")
 		if _, own := here[netns+" "+peer]; own || strings.HasPrefix(peer, "127.") { // both ends are here: it goes over the loopback, whose addresses it has or not
 			return loops[netns]
 		}
-		return here[netns+" "+a.Word(i, "local")]
+		return here[netns+" "+a.LabelOf(i, "local")]
 	}
 	b := *a
 	b.Series = nil
-	b.Lay(nil, 0)
+	b.SetColumn(nil, 0)
 	for i, s := range a.Series {
 		if len(o["interface"]) > 0 && !wanted(i) ||
-			len(o["pid"]) > 0 && !anyMatch(o["pid"], a.Word(i, "pid")) || len(o["peer"]) > 0 && !anyMatch(o["peer"], a.Word(i, "peer")) {
+			len(o["pid"]) > 0 && !anyMatch(o["pid"], a.LabelOf(i, "pid")) || len(o["peer"]) > 0 && !anyMatch(o["peer"], a.LabelOf(i, "peer")) {
 			continue
 		}
 		b.Series = append(b.Series, s)
@@ -312,14 +312,14 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 
 // withPort adds the field "port" to an answer about flows: the listener's port, local for a server, the peer's for a client.
 func withPort(a *measure.Answer) *measure.Answer {
-	side, local, peer := a.By("side"), a.By("localport"), a.By("peerport")
+	side, local, peer := a.FieldIndex("side"), a.FieldIndex("localport"), a.FieldIndex("peerport")
 	if side < 0 || local < 0 || peer < 0 {
 		return a
 	}
 	b := *a
 	b.Query.By = append(append([]string(nil), a.Query.By...), "port")
 	b.Series = make([]measure.Series, len(a.Series))
-	b.Lay(nil, 0)
+	b.SetColumn(nil, 0)
 	for i, s := range a.Series {
 		port := s.Key[peer]
 		if a.Label(i, side) == "server" {

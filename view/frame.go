@@ -82,7 +82,7 @@ type filter struct {
 func newFilter(a *measure.Answer, where []string) filter {
 	f := filter{a: a, n: len(where) / 2}
 	for k := range f.n {
-		f.columns[k], f.words[k] = a.By(where[2*k]), where[2*k+1]
+		f.columns[k], f.words[k] = a.FieldIndex(where[2*k]), where[2*k+1]
 	}
 	return f
 }

@@ -57,7 +57,7 @@ func irqTable(o Options, f *Frame) *Table {
 	var cpus []string
 	for _, a := range []*measure.Answer{soft, hard} {
 		for i := range a.Series {
-			if c := a.Word(i, "cpu"); !slices.Contains(cpus, c) {
+			if c := a.LabelOf(i, "cpu"); !slices.Contains(cpus, c) {
 				cpus = append(cpus, c)
 			}
 		}

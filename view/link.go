@@ -70,19 +70,19 @@ func linkTable(o Options, f *Frame) *Table {
 	p.Join("info", info)
 	p.Sort()
 	addresses := gather(f.Of("net.device.address"), func(a *measure.Answer, i int) string {
-		return a.Word(i, "address") + "/" + a.Word(i, "prefix")
+		return a.LabelOf(i, "address") + "/" + a.LabelOf(i, "prefix")
 	})
 	uses := gather(f.Of("net.device.uses"), func(a *measure.Answer, i int) string {
 		if a.Series[i].Values[0] > 0 {
-			return a.Word(i, "use")
+			return a.LabelOf(i, "use")
 		}
 		return ""
 	})
 	modes := map[string]map[string]string{}
 	for _, list := range []string{"supported", "advertised", "partner"} {
 		modes[list] = gather(f.Of("net.device.modes"), func(a *measure.Answer, i int) string {
-			if a.Word(i, "list") == list {
-				return a.Word(i, "mode")
+			if a.LabelOf(i, "list") == list {
+				return a.LabelOf(i, "mode")
 			}
 			return ""
 		})
@@ -133,7 +133,7 @@ func gather(a *measure.Answer, say func(a *measure.Answer, i int) string) map[st
 	lists := map[string][]string{}
 	for i := range a.Series {
 		if s := say(a, i); s != "" {
-			id := a.Word(i, "netns") + " " + a.Word(i, "device")
+			id := a.LabelOf(i, "netns") + " " + a.LabelOf(i, "device")
 			lists[id] = append(lists[id], s)
 		}
 	}
@@ -150,18 +150,18 @@ func gather(a *measure.Answer, say func(a *measure.Answer, i int) string) map[st
 func bestModes(a *measure.Answer) map[string]float64 {
 	partner := map[string]map[string]bool{}
 	for i := range a.Series {
-		if a.Word(i, "list") == "partner" {
-			id := a.Word(i, "netns") + " " + a.Word(i, "device")
+		if a.LabelOf(i, "list") == "partner" {
+			id := a.LabelOf(i, "netns") + " " + a.LabelOf(i, "device")
 			if partner[id] == nil {
 				partner[id] = map[string]bool{}
 			}
-			partner[id][a.Word(i, "mode")] = true
+			partner[id][a.LabelOf(i, "mode")] = true
 		}
 	}
 	best := map[string]float64{}
 	for i, s := range a.Series {
-		id := a.Word(i, "netns") + " " + a.Word(i, "device")
-		if a.Word(i, "list") != "supported" || partner[id] != nil && !partner[id][a.Word(i, "mode")] {
+		id := a.LabelOf(i, "netns") + " " + a.LabelOf(i, "device")
+		if a.LabelOf(i, "list") != "supported" || partner[id] != nil && !partner[id][a.LabelOf(i, "mode")] {
 			continue
 		}
 		if v := s.Values[0]; v > best[id] {

@@ -156,19 +156,19 @@ func locksTable(o Options, f *Frame) *Table {
 				over = max(over, a.Elapsed[0])
 			}
 			for i := range a.Series {
-				r := lockRow{kind: a.Word(i, "kind")}
+				r := lockRow{kind: a.LabelOf(i, "kind")}
 				id := ""
 				if lockRows(o, LocksByKind) {
 					id = r.kind
 				}
 				if lockRows(o, LocksByProcess) {
-					r.process = a.Word(i, "process")
+					r.process = a.LabelOf(i, "process")
 				}
 				if lockRows(o, LocksByPID) {
-					r.pid = a.Word(i, "pid")
+					r.pid = a.LabelOf(i, "pid")
 				}
 				if LocksStacks(o) {
-					frames := innermostFirst(a.Word(i, "stack"))
+					frames := innermostFirst(a.LabelOf(i, "stack"))
 					at := max(0, WaitsIn(frames, family == "futex.wait"))
 					r.stack = frames[at:]
 					r.stack = r.stack[:min(depth, len(r.stack))]

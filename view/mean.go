@@ -58,9 +58,9 @@ func (m *Mean) Add(f *Frame) {
 		k := m.answers[i]
 		k.of = *a
 		k.of.Series, k.of.Labels, k.of.Elapsed, k.of.Loss, k.of.Notes = nil, nil, nil, nil, nil
-		k.of.Lay(nil, 0)
+		k.of.SetColumn(nil, 0)
 		k.elapsed += a.Elapsed[0]
-		values, shape := a.Laid()
+		values, shape := a.Column()
 		if shape != 0 && shape == k.shape && !k.peak {
 			k.add(values, float64(a.Elapsed[0]))
 			continue

@@ -104,7 +104,7 @@ func memTable(_ Options, f *Frame) *Table {
 
 // cpuShares gives a function from mode to its share of all CPUs' time.
 func cpuShares(time *measure.Answer) func(mode string) float64 {
-	whole, column := 0.0, time.By("mode")
+	whole, column := 0.0, time.FieldIndex("mode")
 	for i := range time.Series {
 		if v := time.Series[i].Values[0]; v == v {
 			whole += v

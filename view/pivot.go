@@ -76,7 +76,7 @@ func NewPivot(by ...string) *Pivot {
 func (p *Pivot) columnsOf(a *measure.Answer) []int {
 	p.at = p.at[:0]
 	for _, f := range p.by {
-		p.at = append(p.at, a.By(f))
+		p.at = append(p.at, a.FieldIndex(f))
 	}
 	return p.at
 }
@@ -104,7 +104,7 @@ func (p *Pivot) row(key []measure.Label) int {
 // Add makes a column of the answer's series that have the words (pairs of field and word); several series of one row add up. It
 // gives the column's number. A row that the answer has no series for is NaN there, or 0 for a sparse statistic that was measured.
 func (p *Pivot) Add(a *measure.Answer, where ...string) int {
-	values, shape := a.Laid()
+	values, shape := a.Column()
 	same, c := p.again(isAdd, a, shape, "", where)
 	if same != nil {
 		at := p.columnAgain(a)
@@ -132,7 +132,7 @@ func (p *Pivot) Add(a *measure.Answer, where ...string) int {
 
 // AddTwo is Add twice in one go: for the series whose field has the one word, and for those that have the other.
 func (p *Pivot) AddTwo(a *measure.Answer, field, one, two string) (first, second int) {
-	values, shape := a.Laid()
+	values, shape := a.Column()
 	words := [...]string{one, two}
 	same, c := p.again(isAddTwo, a, shape, field, words[:])
 	if same != nil {
@@ -201,7 +201,7 @@ func (p *Pivot) put(column, n int, v float64) {
 
 // Join keeps the answer's series beside each row of the same key that there is already, for Word to read.
 func (p *Pivot) Join(name string, a *measure.Answer, where ...string) {
-	_, shape := a.Laid()
+	_, shape := a.Column()
 	same, c := p.again(isJoin, a, shape, name, where)
 	var series []int32
 	if len(p.joins) < cap(p.joins) {
@@ -281,7 +281,7 @@ func (p *Pivot) Word(row int, name, field string) string { return p.wordOf(p.ord
 func (p *Pivot) wordOf(n int, name, field string) string {
 	for i := len(p.joins) - 1; i >= 0; i-- {
 		if j := &p.joins[i]; j.name == name && n < len(j.series) && j.series[n] > 0 {
-			return j.answer.Word(int(j.series[n]-1), field)
+			return j.answer.LabelOf(int(j.series[n]-1), field)
 		}
 	}
 	return ""
@@ -420,7 +420,7 @@ func (p *Pivot) Distinct(a *measure.Answer, fields ...string) func(row int) int 
 	seen.clear(len(fields))
 	var at []int
 	for _, f := range fields {
-		at = append(at, a.By(f))
+		at = append(at, a.FieldIndex(f))
 	}
 	counts, tuple := slices.Grow(p.counts[:0], p.keys.n)[:p.keys.n], make([]measure.Label, len(fields))
 	clear(counts)

@@ -51,10 +51,10 @@ func TestPivotAndMeanAgreeWithMaps(t *testing.T) {
 			}
 			want[col] = map[string]float64{}
 			for i, s := range a.Series {
-				if len(where) > 0 && a.Word(i, where[0]) != where[1] {
+				if len(where) > 0 && a.LabelOf(i, where[0]) != where[1] {
 					continue
 				}
-				id := a.Word(i, "x") + " " + a.Word(i, "y")
+				id := a.LabelOf(i, "x") + " " + a.LabelOf(i, "y")
 				rows[id] = true
 				v := s.Values[0]
 				if old, ok := want[col][id]; ok && old == old {
@@ -74,7 +74,7 @@ func TestPivotAndMeanAgreeWithMaps(t *testing.T) {
 			if len(by) == 2 {
 				m.Add(&Frame{Answers: []*measure.Answer{a}})
 				for i, s := range a.Series {
-					id := a.Word(i, "x") + " " + a.Word(i, "y")
+					id := a.LabelOf(i, "x") + " " + a.LabelOf(i, "y")
 					if v := s.Values[0]; v == v {
 						sum[id] += v
 						weight[id]++
@@ -103,7 +103,7 @@ func TestPivotAndMeanAgreeWithMaps(t *testing.T) {
 		if m.Len() > 0 {
 			a := m.Frame().Answers[0]
 			for i := range a.Series {
-				id := a.Word(i, "x") + " " + a.Word(i, "y")
+				id := a.LabelOf(i, "x") + " " + a.LabelOf(i, "y")
 				v := measure.NaN
 				if weight[id] > 0 {
 					v = sum[id] / weight[id]

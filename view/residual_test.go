@@ -78,7 +78,7 @@ func TestNoResidualBelowZero(t *testing.T) {
 				parts := 0.0
 				a := f.Of("tcp.flow.bytes")
 				for i := range a.Series {
-					if a.Word(i, "direction") == direction {
+					if a.LabelOf(i, "direction") == direction {
 						parts += a.Series[i].Values[0]
 					}
 				}

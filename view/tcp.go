@@ -140,7 +140,7 @@ func tcpTable(o Options, f *Frame) *Table {
 func namespacesOf(a *measure.Answer) []string {
 	var namespaces []string
 	for i := range a.Series {
-		if ns := a.Word(i, "netns"); !slices.Contains(namespaces, ns) {
+		if ns := a.LabelOf(i, "netns"); !slices.Contains(namespaces, ns) {
 			namespaces = append(namespaces, ns)
 		}
 	}
@@ -152,7 +152,7 @@ func namespacesOf(a *measure.Answer) []string {
 // each time, so it is looked for first where it was.
 func (f *Frame) counter(a *measure.Answer, ns, name string) float64 {
 	protocol, word, _ := strings.Cut(name, ".")
-	inNS, inProtocol, inWord := a.By("netns"), a.By("protocol"), a.By("counter")
+	inNS, inProtocol, inWord := a.FieldIndex("netns"), a.FieldIndex("protocol"), a.FieldIndex("counter")
 	is := func(i int) bool {
 		return (inNS < 0 && ns == "" || inNS >= 0 && a.Label(i, inNS) == ns) && a.Label(i, inWord) == word && a.Label(i, inProtocol) == protocol
 	}
@@ -186,8 +186,8 @@ func counterTable(a *measure.Answer) *Table {
 		if s.Values[0] == 0 {
 			continue
 		}
-		name := a.Word(i, "protocol") + "." + a.Word(i, "counter")
-		ns := a.Word(i, "netns")
+		name := a.LabelOf(i, "protocol") + "." + a.LabelOf(i, "counter")
+		ns := a.LabelOf(i, "netns")
 		label := ""
 		if ns != "" {
 			label = ns + "/" + name

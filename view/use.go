@@ -112,7 +112,7 @@ func useTable(_ Options, f *Frame) *Table {
 	cpus := map[string]bool{}
 	time := f.Of("cpu.time")
 	for i := range time.Series {
-		cpus[time.Word(i, "cpu")] = true
+		cpus[time.LabelOf(i, "cpu")] = true
 	}
 	add(N(math.Max(0, f.One("sched.runnable")-float64(len(cpus)))), number("cpu_saturation", "cpu", Plain, 1, 5, "runnable tasks beyond the CPUs"))
 	add(N(sum(f.One("memory.scan"), f.One("memory.swap", "direction", "out"))), number("memory_saturation_bytes_per_s", "mem", MiB, 1, 5, "MiB/s scanned and swapped out"))

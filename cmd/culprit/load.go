@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"culprit/collect"
+	"culprit/collect/all"
 	"culprit/dataset"
 	"culprit/diagnose"
 	"culprit/kernel"
@@ -32,7 +33,7 @@ func loadMachine() load.Machine {
 }
 
 func catalogueOf(netns string) *dataset.Catalogue {
-	return dataset.New(collect.New(collect.Env{Netns: netns}, collect.All()...))
+	return dataset.New(collect.New(collect.Env{Netns: netns}, all.Collectors()...))
 }
 
 // diagnoseWhile looks at the machine until the context ends. What programs in the kernel would measure for it is left out: they run at each packet, and it is the

@@ -87,7 +87,7 @@ func (l *locking) Watch(ctx context.Context, queries []measure.Query, each func(
 				a.Loss[n].Reason = lockLoss(a.Loss[n].Reason)
 			}
 		}
-		cost := l.source.Outside()
+		cost := l.source.ExternalCost()
 		if over := t.Over.Span(); over > 0 && len(t.Answers) > 0 {
 			if share := float64(cost-l.cost) / float64(over); share > dearLocks {
 				a := t.Answers[0]

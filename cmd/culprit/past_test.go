@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"culprit/collect"
+	"culprit/collect/all"
 	"culprit/dataset"
 	"culprit/diagnose"
 	"culprit/measure"
@@ -230,7 +231,7 @@ func sortedTexts(texts []string) []string { return slices.Sorted(slices.Values(t
 const ticks = 3
 
 func TestPastIsWhatWasLive(t *testing.T) {
-	source := measured(t, collect.New(collect.Env{}, collect.All()...), sentences(), ticks)
+	source := measured(t, collect.New(collect.Env{}, all.Collectors()...), sentences(), ticks)
 	base := measure.Time(time.Now().Add(-time.Hour).Truncate(time.Second).UnixNano())
 	source.spread(base)
 	live := dataset.New(source)

@@ -37,7 +37,7 @@ func TestPromQLOnAnArchive(t *testing.T) {
 		for _, f := range q.By {
 			st.Fields = append(st.Fields, measure.Field{Name: f, Type: measure.Word})
 		}
-		id, err := a.Save(measure.Dataset{Query: q, Stat: st, State: measure.Recording, Since: measure.Time(1)})
+		id, err := a.Save(measure.Dataset{Query: q, Stat: st, State: measure.Recording, Created: measure.Time(1)})
 		if err != nil {
 			t.Fatal(err)
 		}

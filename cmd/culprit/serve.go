@@ -355,12 +355,12 @@ func (m *served) Health() measure.Health {
 	h := m.Set.Health()
 	h.Memory, h.DiskLimit, h.Disk = kernel.ResidentMemory(), m.size, m.bytes()
 	if t := m.History.Trouble(); t != "" {
-		h.Trouble = append(h.Trouble, measure.Trouble{Key: "diagnosis", Text: t})
+		h.Problems = append(h.Problems, measure.Problem{Key: "diagnosis", Text: t})
 	}
 	if m.writer != nil {
 		h.Refused = m.writer.Lost()
 		if t := m.writer.Trouble(); t != "" {
-			h.Trouble = append(h.Trouble, measure.Trouble{Key: "remote write", Text: t})
+			h.Problems = append(h.Problems, measure.Problem{Key: "remote write", Text: t})
 		}
 	}
 	return h
@@ -433,7 +433,7 @@ func (m *served) watch(ctx context.Context, tell *term.Teller) {
 		case <-every.C:
 			h.fit()
 			h.release()
-			tell.Trouble(m.Health().Trouble)
+			tell.Trouble(m.Health().Problems)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"culprit/collect"
+	"culprit/collect/all"
 	"culprit/measure"
 	"culprit/trace"
 )
@@ -9,9 +10,9 @@ import (
 // sources lists what measures this machine: what the kernel counts by itself, and what programs in the kernel measure for who asks, each of which may take
 // the budget.
 func sources(env collect.Env, budget trace.Budget) []measure.Source {
-	all := []measure.Source{collect.New(env, collect.All()...)}
+	list := []measure.Source{collect.New(env, all.Collectors()...)}
 	for _, f := range trace.Families(budget) {
-		all = append(all, f)
+		list = append(list, f)
 	}
-	return all
+	return list
 }

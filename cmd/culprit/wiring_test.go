@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"culprit/collect"
+	"culprit/collect/all"
 	"culprit/dataset"
 	"culprit/diagnose"
 	"culprit/measure"
@@ -131,7 +132,7 @@ func TestListsAreWhole(t *testing.T) {
 		names = append(names, r.ID)
 	}
 	kinds := map[string]bool{}
-	for _, c := range collect.All() {
+	for _, c := range all.Collectors() {
 		kind := fmt.Sprintf("%T", c)
 		if kinds[kind] {
 			t.Errorf("%s is listed twice", kind)

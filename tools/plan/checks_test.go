@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -65,14 +66,22 @@ func readTree(fsys fs.FS) (*tree, error) {
 		if path.Ext(p) != ".go" || inTestdata(p) {
 			return nil
 		}
-		file, err := parser.ParseFile(t.fset, p, data, parser.ParseComments|parser.SkipObjectResolution)
+		file, err := parser.ParseFile(
+			t.fset,
+			p,
+			data,
+			parser.ParseComments|parser.SkipObjectResolution,
+		)
 		if err != nil {
 			return err
 		}
-		t.sources = append(t.sources, &source{p, path.Dir(p), file, strings.HasSuffix(p, "_test.go")})
+		t.sources = append(
+			t.sources,
+			&source{p, path.Dir(p), file, strings.HasSuffix(p, "_test.go")},
+		)
 		return nil
 	})
-	// A directory with a go.mod of its own is another house: a tool that is no part of the program.
+	// A directory with a go.mod of its own is a tool that is not part of the program.
 	t.sources = slices.DeleteFunc(t.sources, func(s *source) bool {
 		for dir := s.dir; dir != "."; dir = path.Dir(dir) {
 			if t.texts[dir+"/go.mod"] != nil {
@@ -93,7 +102,7 @@ func inTestdata(p string) bool { return slices.Contains(strings.Split(p, "/"), "
 
 func trimStar(pattern string) string { return strings.TrimSuffix(pattern, "/*") }
 
-// covers says whether pattern, a directory or "dir/*", stands for dir.
+// covers reports whether pattern, a directory or "dir/*", includes dir.
 func covers(pattern, dir string) bool {
 	if pattern == "*" || pattern == dir || trimStar(pattern) == dir {
 		return true
@@ -102,15 +111,15 @@ func covers(pattern, dir string) bool {
 	return all && strings.HasPrefix(dir, below)
 }
 
-func (r room) lookList() []string { return strings.Fields(r.looks) }
+func (p planned) importList() []string { return strings.Fields(p.imports) }
 
-func roomOf(dir string) (room, bool) {
-	for _, r := range plan {
-		if covers(r.dir, dir) {
-			return r, true
+func planOf(dir string) (planned, bool) {
+	for _, p := range plan {
+		if covers(p.dir, dir) {
+			return p, true
 		}
 	}
-	return room{}, false
+	return planned{}, false
 }
 
 func (t *tree) at(pos token.Pos, format string, args ...any) string {
@@ -118,25 +127,29 @@ func (t *tree) at(pos token.Pos, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: ", p.Filename, p.Line) + fmt.Sprintf(format, args...)
 }
 
-// unwanted are packages that no room imports, with the reason.
+// unwanted are packages that nothing imports, with the reason.
 var unwanted = map[string]string{
 	"C":         "the binary is static and builds without a C compiler",
-	"log":       "errors go up, notes go on the answer; nobody chats on the side",
+	"log":       "errors are returned and notes are part of the answer",
 	"io/ioutil": "deprecated",
 	"plugin":    "the binary is static",
 }
 
-// checkImports holds every file to the plan: rooms that it may look into, modules of others that
-// docs/DEPENDENCIES.md grants it, no directory outside the plan.
+// checkImports wants each import of each file to be allowed: packages of the tree by the plan,
+// modules of others by docs/DEPENDENCIES.md. Each directory with Go code is in the plan.
 func checkImports(t *tree) []string {
 	var out []string
 	granted := t.dependencies()
 	strangers := map[string]bool{}
 	for _, s := range t.sources {
-		r, known := roomOf(s.dir)
+		r, known := planOf(s.dir)
 		if !known {
 			if !strangers[s.dir] {
-				out = append(out, s.dir+": holds Go code but is not in the plan; a new room is a decision: a line in plan_test.go, a paragraph in docs/ARCHITECTURE.md")
+				out = append(
+					out,
+					s.dir+": contains Go code but is not in the plan: it needs a line in "+
+						"plan_test.go and a paragraph in docs/ARCHITECTURE.md",
+				)
 			}
 			strangers[s.dir] = true
 			continue
@@ -156,18 +169,35 @@ func checkImports(t *tree) []string {
 			switch {
 			case ours:
 				ok := s.test && target == s.dir
-				for _, look := range r.lookList() {
-					ok = ok || covers(look, target)
+				for _, imported := range r.importList() {
+					ok = ok || covers(imported, target)
 				}
 				if !ok {
-					out = append(out, t.at(spec.Pos(), "%s may not look into %s (it may look into: %s)", s.dir, target, cmpOr(r.looks, "nothing")))
+					out = append(
+						out,
+						t.at(
+							spec.Pos(),
+							"%s may not import %s (it may import: %s)",
+							s.dir,
+							target,
+							cmp.Or(r.imports, "nothing"),
+						),
+					)
 				}
 			case strings.Contains(first, "."):
 				module, d, ok := findModule(granted, name)
 				if !ok {
-					out = append(out, t.at(spec.Pos(), "%s is of a module that docs/DEPENDENCIES.md does not list", name))
-				} else if !slices.ContainsFunc(d.rooms, func(r string) bool { return covers(r, s.dir) }) {
-					out = append(out, t.at(spec.Pos(), "docs/DEPENDENCIES.md does not grant %s to %s", module, s.dir))
+					out = append(
+						out,
+						t.at(
+							spec.Pos(),
+							"%s is of a module that docs/DEPENDENCIES.md does not list",
+							name,
+						),
+					)
+				} else if !d.grants(s.dir) {
+					const text = "docs/DEPENDENCIES.md does not grant %s to %s"
+					out = append(out, t.at(spec.Pos(), text, module, s.dir))
 				}
 			}
 		}
@@ -175,25 +205,49 @@ func checkImports(t *tree) []string {
 	return out
 }
 
-func cmpOr(s, otherwise string) string {
-	if s == "" {
-		return otherwise
+// checkPlanned wants each line of the plan to have a directory with Go code.
+func checkPlanned(t *tree) []string {
+	var out []string
+	for _, p := range plan {
+		if !slices.ContainsFunc(t.sources, func(s *source) bool { return covers(p.dir, s.dir) }) {
+			out = append(out, fmt.Sprintf("the plan lists %s, which contains no Go code", p.dir))
+		}
 	}
-	return s
+	return out
 }
 
-// drawers are directory and package names that say nothing about what is inside.
-var drawers = []string{"internal", "pkg", "util", "utils", "common", "helpers", "helper", "types", "config", "model", "models", "misc", "base", "shared", "lib"}
+// vague are names of directories and packages that say nothing about their content.
+var vague = []string{
+	"internal",
+	"pkg",
+	"util",
+	"utils",
+	"common",
+	"helpers",
+	"helper",
+	"types",
+	"config",
+	"model",
+	"models",
+	"misc",
+	"base",
+	"shared",
+	"lib",
+}
 
 func checkNames(t *tree) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, s := range t.sources {
-		for _, part := range append(strings.Split(s.dir, "/"), strings.TrimSuffix(s.file.Name.Name, "_test")) {
+		name := strings.TrimSuffix(s.file.Name.Name, "_test")
+		for _, part := range append(strings.Split(s.dir, "/"), name) {
 			key := s.dir + " " + part
-			if slices.Contains(drawers, part) && !seen[key] {
+			if slices.Contains(vague, part) && !seen[key] {
 				seen[key] = true
-				out = append(out, fmt.Sprintf("%s: %q is a drawer, not a room: name it after what it holds", s.dir, part))
+				out = append(
+					out,
+					fmt.Sprintf("%s: %q is a vague name: name it after its content", s.dir, part),
+				)
 			}
 		}
 	}
@@ -222,7 +276,8 @@ func checkDocs(t *tree) []string {
 				if d.Recv == nil {
 					out = append(out, t.at(d.Pos(), "func %s has no comment", d.Name.Name))
 				} else if name := receiver(d); ast.IsExported(name) && !obvious[d.Name.Name] {
-					out = append(out, t.at(d.Pos(), "method %s.%s has no comment", name, d.Name.Name))
+					method := name + "." + d.Name.Name
+					out = append(out, t.at(d.Pos(), "method %s has no comment", method))
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
@@ -238,7 +293,8 @@ func checkDocs(t *tree) []string {
 					case *ast.ValueSpec:
 						for _, n := range v.Names {
 							if n.IsExported() && v.Doc == nil && v.Comment == nil && d.Doc == nil {
-								out = append(out, t.at(n.Pos(), "%s %s has no comment", d.Tok, n.Name))
+								text := t.at(n.Pos(), "%s %s has no comment", d.Tok, n.Name)
+								out = append(out, text)
 							}
 						}
 					}
@@ -248,7 +304,7 @@ func checkDocs(t *tree) []string {
 	}
 	for _, dir := range slices.Sorted(maps.Keys(packages)) {
 		if !packages[dir] {
-			out = append(out, dir+": the package has no comment that says what it is for and what it refuses to do")
+			out = append(out, dir+": the package has no comment")
 		}
 	}
 	return out
@@ -264,7 +320,10 @@ func (t *tree) bareMethods(spec *ast.TypeSpec) []string {
 	for _, m := range face.Methods.List {
 		for _, n := range m.Names {
 			if n.IsExported() && m.Doc == nil && m.Comment == nil && !obvious[n.Name] {
-				out = append(out, t.at(n.Pos(), "interface method %s.%s has no comment", spec.Name.Name, n.Name))
+				out = append(
+					out,
+					t.at(n.Pos(), "interface method %s.%s has no comment", spec.Name.Name, n.Name),
+				)
 			}
 		}
 	}
@@ -299,15 +358,17 @@ func checkLength(t *tree) []string {
 			continue
 		}
 		data := t.texts[p]
-		if n := bytes.Count(data, []byte("\n")); n > 1000 && !inTestdata(p) && !generated.Match(data) {
-			out = append(out, fmt.Sprintf("%s: %d lines; past 1,000 look for the seam", p, n))
+		if n := bytes.Count(data, []byte("\n")); n > 1000 && !inTestdata(p) &&
+			!generated.Match(data) {
+			out = append(out, fmt.Sprintf("%s: %d lines; split files past 1,000", p, n))
 		}
 	}
 	return out
 }
 
-// checkSkips wants the reason of each skip in a test to start as the test runner in tools/tests wants it,
-// also where this machine never comes to skip. Reasons put together at run time are left to the runner.
+// checkSkips wants the reason of each skip in a test to start as the test runner in tools/tests
+// wants it, also where this machine never comes to skip. Reasons put together at run time are left
+// to the runner.
 func checkSkips(t *tree) []string {
 	var out []string
 	for _, s := range t.sources {
@@ -326,7 +387,10 @@ func checkSkips(t *tree) []string {
 			switch sel.Sel.Name {
 			case "SkipNow", "Short":
 				if len(call.Args) == 0 {
-					out = append(out, t.at(call.Pos(), "%s gives no reason: t.Skip(\"needs: ...\")", sel.Sel.Name))
+					out = append(
+						out,
+						t.at(call.Pos(), "%s has no reason: t.Skip(\"needs: ...\")", sel.Sel.Name),
+					)
 				}
 			case "Skip", "Skipf":
 				if len(call.Args) == 0 {
@@ -338,7 +402,16 @@ func checkSkips(t *tree) []string {
 				}
 				text, ok := start.(*ast.BasicLit)
 				if ok && text.Kind == token.STRING && !skipForm.MatchString(text.Value) {
-					out = append(out, t.at(call.Pos(), "skip %s: a reason is \"needs: root\", \"needs: cap:NAME\", \"needs: kernel feature NAME\", \"needs: tool NAME\" or \"needs: quiet machine\"", text.Value))
+					out = append(
+						out,
+						t.at(
+							call.Pos(),
+							"skip %s: a reason is \"needs: root\", \"needs: cap:NAME\", "+
+								"\"needs: kernel feature NAME\", \"needs: tool NAME\" or "+
+								"\"needs: quiet machine\"",
+							text.Value,
+						),
+					)
 				}
 			}
 			return true
@@ -347,13 +420,15 @@ func checkSkips(t *tree) []string {
 	return out
 }
 
-var skipForm = regexp.MustCompile("^[\"`]needs: (root\\b|cap:|kernel feature |tool |quiet machine|%[sv])")
+var skipForm = regexp.MustCompile(
+	"^[\"`]needs: (root\\b|cap:|kernel feature |tool |quiet machine|%[sv])",
+)
 
 // generated is the go command's mark, which other tools use too.
 var generated = regexp.MustCompile(`(?m)^(//|#|/\*) Code generated .* DO NOT EDIT\.`)
 
-// private matches what belongs to somebody's machine and not in the tree. The words are put together
-// here so that this file does not match itself.
+// private matches names of machines and registries. The words are joined here so that this file
+// does not match itself.
 var private = regexp.MustCompile(
 	`(^|[^A-Za-z0-9_.])/wo` + `rk/` +
 		`|\.\./sha` + `red\b` +
@@ -367,7 +442,7 @@ func checkText(t *tree) []string {
 		for line := range bytes.Lines(t.texts[p]) {
 			n++
 			if m := private.Find(line); m != nil {
-				out = append(out, fmt.Sprintf("%s:%d: names a place outside the tree: %s", p, n, m))
+				out = append(out, fmt.Sprintf("%s:%d: names a path outside the tree: %s", p, n, m))
 			}
 		}
 	}
@@ -376,11 +451,16 @@ func checkText(t *tree) []string {
 
 // A dependency is a row of docs/DEPENDENCIES.md.
 type dependency struct {
-	rooms  []string
-	reason string
+	packages []string
+	reason   string
 }
 
-// dependencies parses the rows `| module | rooms | reason |` of docs/DEPENDENCIES.md.
+// grants reports whether the package of dir may import the module.
+func (d dependency) grants(dir string) bool {
+	return slices.ContainsFunc(d.packages, func(p string) bool { return covers(p, dir) })
+}
+
+// dependencies parses the rows `| module | packages | reason |` of docs/DEPENDENCIES.md.
 func (t *tree) dependencies() map[string]dependency {
 	out := map[string]dependency{}
 	for line := range strings.Lines(string(t.texts["docs/DEPENDENCIES.md"])) {
@@ -394,7 +474,7 @@ func (t *tree) dependencies() map[string]dependency {
 		}
 		d := dependency{reason: strings.TrimSpace(cells[2])}
 		for _, r := range strings.Split(cells[1], ",") {
-			d.rooms = append(d.rooms, strings.Trim(strings.TrimSpace(r), "`"))
+			d.packages = append(d.packages, strings.Trim(strings.TrimSpace(r), "`"))
 		}
 		out[module] = d
 	}
@@ -431,35 +511,56 @@ func checkDependencies(t *tree) []string {
 		if one {
 			line = single
 		}
-		if f := strings.Fields(line); (block || one) && len(f) >= 2 && !strings.HasSuffix(line, "// indirect") {
+		if f := strings.Fields(line); (block || one) && len(f) >= 2 &&
+			!strings.HasSuffix(line, "// indirect") {
 			required[f[0]] = true
 		}
 	}
 	for _, m := range slices.Sorted(maps.Keys(required)) {
 		if listed[m].reason == "" {
-			out = append(out, fmt.Sprintf("go.mod: %s is not in docs/DEPENDENCIES.md with its rooms and the reason", m))
+			out = append(
+				out,
+				fmt.Sprintf(
+					"go.mod: %s is not in docs/DEPENDENCIES.md with its packages and the reason",
+					m,
+				),
+			)
 		}
 	}
 	for _, m := range slices.Sorted(maps.Keys(listed)) {
 		if !required[m] {
-			out = append(out, fmt.Sprintf("docs/DEPENDENCIES.md: go.mod does not require %s directly", m))
+			out = append(
+				out,
+				fmt.Sprintf("docs/DEPENDENCIES.md: go.mod does not require %s directly", m),
+			)
 		}
-		for _, r := range listed[m].rooms {
-			if _, known := roomOf(trimStar(r)); !known {
-				out = append(out, fmt.Sprintf("docs/DEPENDENCIES.md: %s is granted to %q, which is no room", m, r))
+		for _, r := range listed[m].packages {
+			known := slices.ContainsFunc(
+				plan,
+				func(p planned) bool { return covers(r, p.dir) || covers(p.dir, r) },
+			)
+			if !known {
+				out = append(
+					out,
+					fmt.Sprintf(
+						"docs/DEPENDENCIES.md: %s is granted to %q, which is no package",
+						m,
+						r,
+					),
+				)
 			}
 		}
 	}
 	return out
 }
 
-// checkArchitecture wants each room that holds something to be told of in docs/ARCHITECTURE.md.
+// checkArchitecture wants a paragraph in docs/ARCHITECTURE.md for each package of the plan.
 func checkArchitecture(t *tree) []string {
 	var out []string
 	page := string(t.texts["docs/ARCHITECTURE.md"])
 	seen := map[string]bool{}
 	for _, s := range t.sources {
-		r, known := roomOf(s.dir)
+		r, known := planOf(s.dir)
 		dir := trimStar(r.dir)
 		if !known || dir == "." || seen[dir] {
 			continue
@@ -474,7 +575,7 @@ func checkArchitecture(t *tree) []string {
 
 var link = regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)\s]*)?\)`)
 
-// checkLinks wants what a page links to in the tree to be there.
+// checkLinks wants the target of each link within the tree to exist.
 func checkLinks(t *tree) []string {
 	var out []string
 	for _, p := range slices.Sorted(maps.Keys(t.texts)) {
@@ -488,7 +589,7 @@ func checkLinks(t *tree) []string {
 				there = there || strings.HasPrefix(q, to+"/")
 			}
 			if !there {
-				out = append(out, fmt.Sprintf("%s: links to %s, which is not there", p, m[1]))
+				out = append(out, fmt.Sprintf("%s: links to %s, which does not exist", p, m[1]))
 			}
 		}
 	}
@@ -499,7 +600,7 @@ func checkLinks(t *tree) []string {
 //
 //   - no package-level variable is assigned to, has its elements or fields assigned, its address
 //     taken or a pointer method called, anywhere in its package;
-//   - a variable whose value can change in place (map, slice, pointer, channel, function, interface,
+//   - a variable whose value can change in place (map, slice, pointer, channel, function, interface
 //     or a type that this test cannot see) says why it exists in a comment with `table: reason`,
 //     on the line, above it or above its group; so does every exported one;
 //   - sentinel errors, compiled patterns, embedded files and interface assertions need no reason.
@@ -509,7 +610,10 @@ func checkState(t *tree) []string {
 	for _, s := range t.sources {
 		for _, decl := range s.file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-				out = append(out, t.at(f.Pos(), "func init: cmd wires things up in plain sight"))
+				out = append(
+					out,
+					t.at(f.Pos(), "func init is refused: cmd/culprit wires things up"),
+				)
 			}
 		}
 		if !s.test {
@@ -555,16 +659,26 @@ func (t *tree) packageState(sources []*source) []string {
 						continue
 					}
 					if ast.IsExported(n.Name) {
-						out = append(out, t.at(n.Pos(), "exported var %s: any room could change it; make it a function, or say why with `// table: reason`", n.Name))
+						out = append(
+							out,
+							t.at(
+								n.Pos(),
+								"exported var %s: any package could change it; make it a function, "+
+									"or write the reason as `// table: reason`",
+								n.Name,
+							),
+						)
 					} else if obj := info.Defs[n]; obj != nil && changeable(obj.Type()) {
-						out = append(out, t.at(n.Pos(), "var %s (%s) can change in place; say why it is safe with `// table: reason`, or make it local", n.Name, obj.Type()))
+						const text = "var %s (%s) can change in place; write why that is safe " +
+							"as `// table: reason`, or make it local"
+						out = append(out, t.at(n.Pos(), text, n.Name, obj.Type()))
 					}
 				}
 			}
 		}
 	}
 
-	// owner gives the package-level variable that an expression leads to, or nil.
+	// owner returns the package-level variable that an expression leads to, or nil.
 	owner := func(e ast.Expr) *ast.Ident {
 		for {
 			switch x := e.(type) {
@@ -579,7 +693,8 @@ func (t *tree) packageState(sources []*source) []string {
 			case *ast.SelectorExpr:
 				e = x.X
 			case *ast.Ident:
-				if v, ok := info.Uses[x].(*types.Var); ok && pkg != nil && v.Parent() == pkg.Scope() {
+				v, ok := info.Uses[x].(*types.Var)
+				if ok && pkg != nil && v.Parent() == pkg.Scope() {
 					return x
 				}
 				return nil
@@ -590,7 +705,10 @@ func (t *tree) packageState(sources []*source) []string {
 	}
 	blame := func(e ast.Expr, what string) {
 		if id := owner(e); id != nil {
-			out = append(out, t.at(e.Pos(), "package-level %s is %s: state belongs to a value that somebody made", id.Name, what))
+			out = append(
+				out,
+				t.at(e.Pos(), "package-level %s is %s: state belongs to a value", id.Name, what),
+			)
 		}
 	}
 	for _, f := range files {
@@ -617,13 +735,15 @@ func (t *tree) packageState(sources []*source) []string {
 					blame(x.X, "pointed at")
 				}
 			case *ast.CallExpr:
-				if id, ok := x.Fun.(*ast.Ident); ok && len(x.Args) > 0 && slices.Contains([]string{"delete", "clear", "copy"}, id.Name) {
+				id, ok := x.Fun.(*ast.Ident)
+				if ok && len(x.Args) > 0 && changesFirst(id.Name) {
 					if _, builtin := info.Uses[id].(*types.Builtin); builtin {
 						blame(x.Args[0], "changed")
 					}
 				}
 			case *ast.SelectorExpr:
-				if sel := info.Selections[x]; sel != nil && sel.Kind() == types.MethodVal && callsByAddress(sel) {
+				sel := info.Selections[x]
+				if sel != nil && sel.Kind() == types.MethodVal && callsByAddress(sel) {
 					blame(x.X, "changed by a pointer method")
 				}
 			}
@@ -633,7 +753,10 @@ func (t *tree) packageState(sources []*source) []string {
 	return out
 }
 
-// callsByAddress says whether a method value takes the address of a variable that is no pointer.
+// changesFirst reports whether a built-in function changes its first argument.
+func changesFirst(name string) bool { return name == "delete" || name == "clear" || name == "copy" }
+
+// callsByAddress reports whether a method value takes the address of a variable that is no pointer.
 func callsByAddress(sel *types.Selection) bool {
 	if _, pointer := types.Unalias(sel.Recv()).Underlying().(*types.Pointer); pointer {
 		return false
@@ -651,7 +774,8 @@ func changeable(typ types.Type) bool {
 		return changeable(u.Elem())
 	case *types.Struct: // a field of a type that cannot be seen is not held against it
 		for f := range u.Fields() {
-			if b, ok := f.Type().Underlying().(*types.Basic); (!ok || b.Kind() != types.Invalid) && changeable(f.Type()) {
+			b, basic := f.Type().Underlying().(*types.Basic)
+			if (!basic || b.Kind() != types.Invalid) && changeable(f.Type()) {
 				return true
 			}
 		}
@@ -673,10 +797,12 @@ var reason = regexp.MustCompile(`\btable:\s+\S`)
 
 // constants are what makes or names a value that nobody can change.
 var constants = []string{
-	"errors.New", "fmt.Errorf", "regexp.MustCompile", "strings.NewReplacer", "binary.NativeEndian", "binary.LittleEndian", "binary.BigEndian",
+	"errors.New", "fmt.Errorf", "regexp.MustCompile", "strings.NewReplacer",
+	"binary.NativeEndian", "binary.LittleEndian", "binary.BigEndian",
 }
 
-// harmless says whether a declaration needs no reason: nothing but sentinel errors and compiled patterns.
+// harmless reports whether a declaration needs no reason: nothing but sentinel errors and compiled
+// patterns.
 func harmless(v *ast.ValueSpec) bool {
 	for _, e := range v.Values {
 		if call, ok := e.(*ast.CallExpr); ok {
@@ -695,7 +821,11 @@ func harmless(v *ast.ValueSpec) bool {
 }
 
 func embedded(doc *ast.CommentGroup) bool {
-	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") })
+	return doc != nil &&
+		slices.ContainsFunc(
+			doc.List,
+			func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") },
+		)
 }
 
 type emptyImporter struct{}

@@ -6,8 +6,8 @@ import (
 	"testing/fstest"
 )
 
-// TestChecksCanFail gives each check a small tree that breaks one promise and one that keeps it.
-// want is a part of the only complaint; "" means that there must be none.
+// TestChecksCanFail runs each check on small trees that break one rule, and on trees that break
+// none. want is a part of the only complaint; "" means no complaint.
 func TestChecksCanFail(t *testing.T) {
 	const mod = "module culprit\n\ngo 1.26\n"
 	long := "// Package measure is long.\npackage measure\n" + strings.Repeat("\n", 1000)
@@ -16,19 +16,19 @@ func TestChecksCanFail(t *testing.T) {
 		files       map[string]string
 		want        string
 	}{
-		{"room below", "imports", map[string]string{"collect/a.go": "package collect\nimport _ \"culprit/kernel\""}, ""},
-		{"room beside", "imports", map[string]string{"collect/a.go": "package collect\nimport _ \"culprit/store\""}, "collect may not look into store"},
-		{"waist looks up", "imports", map[string]string{"measure/a.go": "package measure\nimport _ \"culprit/kernel\""}, "measure may not look into kernel (it may look into: nothing)"},
-		{"test looks too far", "imports", map[string]string{"view/a_test.go": "package view_test\nimport _ \"culprit/collect\""}, "view may not look into collect"},
+		{"package below", "imports", map[string]string{"collect/a.go": "package collect\nimport _ \"culprit/kernel\""}, ""},
+		{"package beside", "imports", map[string]string{"collect/a.go": "package collect\nimport _ \"culprit/store\""}, "collect may not import store"},
+		{"import of a package above", "imports", map[string]string{"measure/a.go": "package measure\nimport _ \"culprit/kernel\""}, "measure may not import kernel (it may import: nothing)"},
+		{"import of a test", "imports", map[string]string{"view/a_test.go": "package view_test\nimport _ \"culprit/collect\""}, "view may not import collect"},
 		{"own external test", "imports", map[string]string{"view/a_test.go": "package view_test\nimport _ \"culprit/view\""}, ""},
-		{"door sees all", "imports", map[string]string{"cmd/culprit/a.go": "package main\nimport _ \"culprit/collect\""}, ""},
-		{"lab sees none", "imports", map[string]string{"cases/hub/a.go": "package main\nimport _ \"culprit/measure\""}, "cases/hub may not look into measure"},
-		{"everything below lang", "imports", map[string]string{"trace/a.go": "package trace\nimport (_ \"culprit/lang\"; _ \"culprit/lang/ir\")"}, ""},
-		{"lang upward", "imports", map[string]string{"lang/syntax/a.go": "package syntax\nimport _ \"culprit/lang/check\""}, "lang/syntax may not look into lang/check"},
-		{"unknown directory", "imports", map[string]string{"attic/a.go": "package attic"}, "attic: holds Go code but is not in the plan"},
-		{"unknown directory below", "imports", map[string]string{"store/attic/a.go": "package attic"}, "store/attic: holds Go code but is not in the plan"},
-		{"fixtures are no rooms", "imports", map[string]string{"store/testdata/a.go": "package attic"}, ""},
-		{"chatter", "imports", map[string]string{"store/a.go": "package store\nimport _ \"log\""}, `imports "log"`},
+		{"cmd imports all", "imports", map[string]string{"cmd/culprit/a.go": "package main\nimport _ \"culprit/collect\""}, ""},
+		{"lab imports none", "imports", map[string]string{"cases/hub/a.go": "package main\nimport _ \"culprit/measure\""}, "cases/hub may not import measure"},
+		{"a folder and all below it", "imports", map[string]string{"cmd/culprit/a.go": "package main\nimport _ \"culprit/lang/ir\""}, ""},
+		{"lang upward", "imports", map[string]string{"lang/syntax/a.go": "package syntax\nimport _ \"culprit/lang/check\""}, "lang/syntax may not import lang/check"},
+		{"unknown directory", "imports", map[string]string{"attic/a.go": "package attic"}, "attic: contains Go code but is not in the plan"},
+		{"unknown directory below", "imports", map[string]string{"store/attic/a.go": "package attic"}, "store/attic: contains Go code but is not in the plan"},
+		{"fixtures are no packages", "imports", map[string]string{"store/testdata/a.go": "package attic"}, ""},
+		{"log", "imports", map[string]string{"store/a.go": "package store\nimport _ \"log\""}, `imports "log"`},
 		{"C", "imports", map[string]string{"store/a.go": "package store\nimport \"C\""}, `imports "C"`},
 		{"module not listed", "imports", map[string]string{"store/a.go": "package store\nimport _ \"example.com/x/y\""}, "docs/DEPENDENCIES.md does not list"},
 		{"module not granted", "imports", map[string]string{
@@ -40,8 +40,11 @@ func TestChecksCanFail(t *testing.T) {
 			"docs/DEPENDENCIES.md": "| `example.com/x` | `load`, `store` | speed |\n",
 		}, ""},
 
-		{"drawer directory", "names", map[string]string{"store/internal/a.go": "package disk"}, `"internal" is a drawer`},
-		{"drawer package", "names", map[string]string{"store/a.go": "package util"}, `"util" is a drawer`},
+		{"package of the plan is gone", "planned", allPlannedBut("store"), "the plan lists store"},
+		{"all packages of the plan", "planned", allPlannedBut(""), ""},
+
+		{"vague directory", "names", map[string]string{"store/internal/a.go": "package disk"}, `"internal" is a vague name`},
+		{"vague package", "names", map[string]string{"store/a.go": "package util"}, `"util" is a vague name`},
 		{"good name", "names", map[string]string{"store/a.go": "package store"}, ""},
 
 		{"package", "docs", map[string]string{"store/a.go": "package store", "store/b.go": "package store"}, "store: the package has no comment"},
@@ -103,19 +106,19 @@ func (E) Error() string { return "" }
 
 		{"skip of another form", "skips", map[string]string{"store/a_test.go": "package store\nfunc f(t T) { t.Skip(\"too slow\") }"}, `skip "too slow"`},
 		{"skip of a sum", "skips", map[string]string{"store/a_test.go": "package store\nfunc f(t T) { t.Skip(\"needs: \" + why + \".\") }"}, `skip "needs: "`},
-		{"skip of no form", "skips", map[string]string{"store/a_test.go": "package store\nfunc f(t T) { t.SkipNow() }"}, "SkipNow gives no reason"},
-		{"short mode", "skips", map[string]string{"store/a_test.go": "package store\nfunc f() bool { return testing.Short() }"}, "Short gives no reason"},
+		{"skip of no form", "skips", map[string]string{"store/a_test.go": "package store\nfunc f(t T) { t.SkipNow() }"}, "SkipNow has no reason"},
+		{"short mode", "skips", map[string]string{"store/a_test.go": "package store\nfunc f() bool { return testing.Short() }"}, "Short has no reason"},
 		{"skip with a need", "skips", map[string]string{"store/a_test.go": "package store\nfunc f(t T) { t.Skip(\"needs: root (namespaces)\"); t.Skipf(\"needs: kernel feature %s\", x) }"}, ""},
 
-		{"machine path", "text", map[string]string{"docs/A.md": "ok\nsee /wo" + "rk/main\n"}, "docs/A.md:2: names a place outside the tree"},
-		{"folder beside", "text", map[string]string{"docs/A.md": "see ../sha" + "red/HOUSE.md\n"}, "names a place outside the tree"},
-		{"registry", "text", map[string]string{".ci/run": "GOPROXY=https://proxy.gol" + "ang.org\n"}, "names a place outside the tree"},
+		{"machine path", "text", map[string]string{"docs/A.md": "ok\nsee /wo" + "rk/main\n"}, "docs/A.md:2: names a path outside the tree"},
+		{"folder beside", "text", map[string]string{"docs/A.md": "see ../sha" + "red/HOUSE.md\n"}, "names a path outside the tree"},
+		{"registry", "text", map[string]string{".ci/run": "GOPROXY=https://proxy.gol" + "ang.org\n"}, "names a path outside the tree"},
 		{"path of our own", "text", map[string]string{"docs/A.md": "see net/work/x and /proc/net\n"}, ""},
 
 		{"not listed", "dependencies", map[string]string{"go.mod": mod + "require example.com/x v1.0.0\n"}, "example.com/x is not in docs/DEPENDENCIES.md"},
 		{"no reason", "dependencies", map[string]string{"go.mod": mod + "require (\n\texample.com/x v1.0.0\n)\n", "docs/DEPENDENCIES.md": "| `example.com/x` | `load` | |\n"}, "example.com/x is not in docs/DEPENDENCIES.md"},
 		{"not required", "dependencies", map[string]string{"go.mod": mod, "docs/DEPENDENCIES.md": "| `example.com/x` | `load` | speed |\n"}, "go.mod does not require example.com/x"},
-		{"no such room", "dependencies", map[string]string{"go.mod": mod + "require example.com/x v1.0.0\n", "docs/DEPENDENCIES.md": "| `example.com/x` | `attic` | speed |\n"}, `"attic", which is no room`},
+		{"no such package", "dependencies", map[string]string{"go.mod": mod + "require example.com/x v1.0.0\n", "docs/DEPENDENCIES.md": "| `example.com/x` | `attic` | speed |\n"}, `"attic", which is no package`},
 		{"indirect", "dependencies", map[string]string{"go.mod": mod + "require example.com/x v1.0.0 // indirect\n"}, ""},
 		{"listed", "dependencies", map[string]string{"go.mod": mod + "require example.com/x v1.0.0\n", "docs/DEPENDENCIES.md": "| `example.com/x` | `load` | speed |\n"}, ""},
 		{"tool", "dependencies", map[string]string{"go.mod": mod + "tool example.com/x\n"}, "tools live in tools/lint/go.mod"},
@@ -127,8 +130,8 @@ func (E) Error() string { return "" }
 		{"a right asked of who lacks it", "rights", map[string]string{"store/a.go": "package store\nvar why = kernel.RefusedNote(\"needs CAP_BPF\", \"x\", 39)"}, ""},
 		{"a right in help", "rights", map[string]string{"view/a.go": "package view\nvar why = \"needs CAP_BPF\""}, ""},
 
-		{"untold room", "architecture", map[string]string{"store/a.go": "package store", "docs/ARCHITECTURE.md": "`measure/`"}, "has no paragraph on `store/`"},
-		{"told room", "architecture", map[string]string{"store/a.go": "package store", "docs/ARCHITECTURE.md": "`store/` keeps."}, ""},
+		{"package without a paragraph", "architecture", map[string]string{"store/a.go": "package store", "docs/ARCHITECTURE.md": "`measure/`"}, "has no paragraph on `store/`"},
+		{"package with a paragraph", "architecture", map[string]string{"store/a.go": "package store", "docs/ARCHITECTURE.md": "`store/` keeps."}, ""},
 	}
 	tried := map[string]int{}
 	for _, tt := range tests {
@@ -160,7 +163,18 @@ func (E) Error() string { return "" }
 	}
 	for _, c := range checks {
 		if tried[c.name] == 0 {
-			t.Errorf("nothing shows that the check %q can fail", c.name)
+			t.Errorf("no case shows that the check %q can fail", c.name)
 		}
 	}
+}
+
+// allPlannedBut returns a Go file for each line of the plan but that of dir.
+func allPlannedBut(dir string) map[string]string {
+	files := map[string]string{}
+	for _, p := range plan {
+		if p.dir != dir {
+			files[strings.ReplaceAll(p.dir, "*", "any")+"/a.go"] = "package a"
+		}
+	}
+	return files
 }

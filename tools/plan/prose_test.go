@@ -18,31 +18,33 @@ import (
 	"unicode/utf8"
 )
 
-// This file checks how the texts of the tree read: docs/GLOSSARY.md lists the words that are not used,
-// a line has at most 100 columns, and the comment of an exported function says what a caller needs.
+// This file checks how the texts of the tree read: docs/GLOSSARY.md lists the words that are not
+// used, a line has at most 100 columns, and the comment of an exported function says what a caller
+// needs.
 
 const (
 	maxColumns = 100
 	tabColumns = 4
 	glossary   = "docs/GLOSSARY.md"
-	// allowedFile lists how many complaints each directory may have: "directory count" lines. It shrinks.
+	// allowedFile lists how many complaints each directory may have: "directory count" lines. It
+	// shrinks.
 	allowedFile = "tools/plan/testdata/prose.txt"
 )
 
 var update = flag.Bool("update", false, "write the number of prose complaints of each directory")
 
-// TestProse fails when a directory has more complaints than testdata/prose.txt allows. It prints the
-// complaints of such a directory; -v prints those of all directories.
+// TestProse fails when a directory has more complaints than testdata/prose.txt allows. It prints
+// the complaints of such a directory; -v prints those of all directories.
 func TestProse(t *testing.T) {
-	house, err := readTree(os.DirFS("../.."))
+	files, err := readTree(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed, err := parseAllowed(string(house.texts[allowedFile]))
+	allowed, err := parseAllowed(string(files.texts[allowedFile]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := checkProse(house)
+	found := checkProse(files)
 	if *update {
 		var b strings.Builder
 		for _, dir := range slices.Sorted(maps.Keys(found)) {
@@ -56,7 +58,12 @@ func TestProse(t *testing.T) {
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
 		if len(found[dir]) <= allowed[dir] {
 			if testing.Verbose() {
-				t.Logf("%s: %d complaints\n%s", dir, len(found[dir]), strings.Join(found[dir], "\n"))
+				t.Logf(
+					"%s: %d complaints\n%s",
+					dir,
+					len(found[dir]),
+					strings.Join(found[dir], "\n"),
+				)
 			}
 			continue
 		}
@@ -88,7 +95,11 @@ func parseAllowed(text string) (map[string]int, error) {
 
 // checkProse returns the complaints of each directory, in the order of files and lines.
 func checkProse(t *tree) map[string][]string {
-	p := &prose{tree: t, refused: refusedWords(string(t.texts[glossary])), found: map[string][]complaint{}}
+	p := &prose{
+		tree:    t,
+		refused: refusedWords(string(t.texts[glossary])),
+		found:   map[string][]complaint{},
+	}
 	parsed := map[string]bool{}
 	for _, s := range t.sources {
 		parsed[s.path] = true
@@ -131,8 +142,8 @@ type refusedWord struct {
 	instead string
 }
 
-// refusedWords parses the rows of the glossary's second part. A cell that has a remark in parentheses
-// describes a habit, not a word; it is left to the reader.
+// refusedWords parses the rows of the glossary's second part. A cell that has a remark in
+// parentheses describes a habit, not a word; it is left to the reader.
 func refusedWords(page string) []refusedWord {
 	_, list, _ := strings.Cut(page, "## Words not used")
 	var out []refusedWord
@@ -162,7 +173,8 @@ func (p *prose) words(file string, line int, text string) {
 	for l := range strings.Lines(text) {
 		spaced := " " + strings.Join(splitWords(l), " ") + " "
 		for _, r := range p.refused {
-			if strings.Contains(spaced, " "+r.words+" ") || strings.Contains(spaced, " "+r.words+"s ") {
+			if strings.Contains(spaced, " "+r.words+" ") ||
+				strings.Contains(spaced, " "+r.words+"s ") {
 				p.complain(file, line, "%q: write %s", r.words, r.instead)
 			}
 		}
@@ -170,8 +182,8 @@ func (p *prose) words(file string, line int, text string) {
 	}
 }
 
-// splitWords splits text at everything but letters, and identifiers where a small letter is followed
-// by a capital: "roadAny" is "road", "any". The words are in lower case.
+// splitWords splits text at everything but letters, and identifiers where a small letter is
+// followed by a capital: "maxRows" is "max", "rows". The words are in lower case.
 func splitWords(text string) []string {
 	var b strings.Builder
 	var last rune
@@ -295,13 +307,14 @@ var tableRow = regexp.MustCompile(`^\t+(\{.*\},?|("[^"]*"|\w+): .*,)( *//.*)?\n?
 func (p *prose) columns(file string, line int, text string) {
 	text = strings.TrimRight(text, "\n")
 	n := utf8.RuneCountInString(text) + (tabColumns-1)*strings.Count(text, "\t")
-	if n > maxColumns && strings.ContainsAny(strings.TrimSpace(strings.TrimLeft(text, "\t /#*")), " ") {
+	if n > maxColumns &&
+		strings.ContainsAny(strings.TrimSpace(strings.TrimLeft(text, "\t /#*")), " ") {
 		p.complain(file, line, "%d columns, at most %d", n, maxColumns)
 	}
 }
 
-// docComments wants the comment of an exported function to begin with its name and a verb that is not
-// refused, to name its errors where it returns one, and to name who closes what it opens.
+// docComments wants the comment of an exported function to begin with its name and a verb that is
+// not refused, to name its errors where it returns one, and to name who closes what it opens.
 func (p *prose) docComments(s *source) {
 	for _, d := range s.file.Decls {
 		f, ok := d.(*ast.FuncDecl)
@@ -319,11 +332,22 @@ func (p *prose) docComments(s *source) {
 		lower := strings.ToLower(text)
 		opens := strings.HasPrefix(f.Name.Name, "Open") || strings.HasPrefix(f.Name.Name, "Attach")
 		if returnsError(f) && opens && !strings.Contains(lower, "close") {
-			p.complain(s.path, line, "the comment of %s does not say who closes the result", f.Name.Name)
+			p.complain(
+				s.path,
+				line,
+				"the comment of %s does not say who closes the result",
+				f.Name.Name,
+			)
 		}
-		named := strings.Contains(lower, "err") || strings.Contains(lower, "fail") || strings.Contains(lower, "refuse")
+		named := strings.Contains(lower, "err") || strings.Contains(lower, "fail") ||
+			strings.Contains(lower, "refuse")
 		if returnsError(f) && !named {
-			p.complain(s.path, line, "the comment of %s does not say when it returns an error", f.Name.Name)
+			p.complain(
+				s.path,
+				line,
+				"the comment of %s does not say when it returns an error",
+				f.Name.Name,
+			)
 		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// tellsOfRights are the sources whose strings may name a capability without asking kernel.Refused
-// for it, and why.
-var tellsOfRights = map[string]string{
+// namesRights are the files whose strings may name a capability without a call of kernel.Refused,
+// and the reason.
+var namesRights = map[string]string{
 	"kernel/describe.go": "the names of capabilities",
-	"kernel/memlock.go":  "told only where the limit could not be raised, which its holder may",
-	"trace/shrink.go":    "told only where the limit could not be raised, which its holder may",
+	"kernel/memlock.go":  "printed only where the limit could not be raised, which needs the capability",
+	"trace/shrink.go":    "printed only where the limit could not be raised, which needs the capability",
 	"measure/unread.go":  "says that it is held",
 }
 
@@ -27,12 +27,15 @@ var asksForRights = []string{"Refused", "RefusedNote", "UnreadNote"}
 func checkRights(t *tree) []string {
 	var out []string
 	for _, s := range t.sources {
-		if s.test || tellsOfRights[s.path] != "" || strings.HasPrefix(s.dir, "view") || strings.HasPrefix(s.dir, "cmd") || strings.HasPrefix(s.dir, "cases") {
+		if s.test || namesRights[s.path] != "" || strings.HasPrefix(s.dir, "view") ||
+			strings.HasPrefix(s.dir, "cmd") ||
+			strings.HasPrefix(s.dir, "cases") {
 			continue
 		}
 		var asks []ast.Node // arguments within which a capability may be named
 		ast.Inspect(s.file, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && slices.Contains(asksForRights, calledName(call)) {
+			if call, ok := n.(*ast.CallExpr); ok &&
+				slices.Contains(asksForRights, calledName(call)) {
 				asks = append(asks, call)
 			}
 			lit, ok := n.(*ast.BasicLit)
@@ -43,9 +46,19 @@ func checkRights(t *tree) []string {
 			if err != nil || !strings.Contains(text, "CAP_") {
 				return true
 			}
-			if !slices.ContainsFunc(asks, func(a ast.Node) bool { return a.Pos() <= lit.Pos() && lit.End() <= a.End() }) {
-				out = append(out, fmt.Sprintf("%s: %q names a capability; kernel.Refused and kernel.RefusedNote ask for it only where it is lacking",
-					t.fset.Position(lit.Pos()), text))
+			if !slices.ContainsFunc(
+				asks,
+				func(a ast.Node) bool { return a.Pos() <= lit.Pos() && lit.End() <= a.End() },
+			) {
+				out = append(
+					out,
+					fmt.Sprintf(
+						"%s: %q names a capability; kernel.Refused and kernel.RefusedNote ask for it "+
+							"only where it is missing",
+						t.fset.Position(lit.Pos()),
+						text,
+					),
+				)
 			}
 			return true
 		})

@@ -34,7 +34,8 @@ import (
 // midnight is in the middle of the world's forty minutes.
 const midnight = measure.Time(1772409600e9) // 2026-03-02T00:00:00Z
 
-// world is forty minutes around midnight, with rows that come and go, ticks that are missing, and a gap.
+// world is forty minutes around midnight with rows that appear and disappear, missing ticks and a
+// gap.
 func world(t testing.TB) *memory {
 	m := &memory{}
 	m.record(t, measure.Delta, measure.Bytes, false, "net.device.bytes by netns,device,direction")
@@ -57,10 +58,10 @@ func world(t testing.TB) *memory {
 			bytes["blue|veth1|rx"] = whole(500)
 			bytes["blue|veth1|tx"] = whole(50)
 		}
-		if s%400 > 200 { // comes and goes
+		if s%400 > 200 { // appears and disappears
 			bytes["blue|tun0|rx"] = whole(5)
 		}
-		switch { // its first second of the day hides all of the day before
+		switch { // the first second of the day hides the reset of the counter
 		case s == 0:
 			bytes["|eth2|rx"] = 1e9
 		default:
@@ -79,7 +80,12 @@ func world(t testing.TB) *memory {
 			busy["77|postgres"] = whole(1e9)
 		}
 		m.put("process.cpu", at, busy)
-		m.put("memory.size", at, map[string]float64{"free": 1e9 + whole(1e9), "used": 3e9 - whole(1e9), "dirty": whole(1e5) * 4096})
+		m.put(
+			"memory.size",
+			at,
+			map[string]float64{"free": 1e9 + whole(1e9), "used": 3e9 - whole(1e9),
+				"dirty": whole(1e5) * 4096},
+		)
 		load += (r.Float64() - 0.5) / 10
 		m.put("sched.load", at, map[string]float64{"1m": load, "5m": load / 3, "15m": -load})
 		rtt := map[string]float64{"192.0.2.1": whole(1e8)}
@@ -91,19 +97,25 @@ func world(t testing.TB) *memory {
 		}
 		m.put("tcp.flow.rtt", at, rtt)
 		fast, slow := whole(100), whole(20)
-		m.put("request.latency", at, map[string]float64{"0.1": fast, "0.5": fast + slow, "1": fast + slow + 1, "+Inf": fast + slow + 1 + whole(2)})
+		m.put(
+			"request.latency",
+			at,
+			map[string]float64{"0.1": fast, "0.5": fast + slow, "1": fast + slow + 1,
+				"+Inf": fast + slow + 1 + whole(2)},
+		)
 	}
 	return m
 }
 
-// written is a series as it stands in a store of Prometheus.
+// written is a series as a Prometheus server stores it.
 type written struct {
 	labels labels.Labels
 	points floats
 }
 
-// told writes down the samples of a dataset from its ticks, by the words of docs/PROMETHEUS.md and not by the code of this room.
-func told(m *memory, d measure.Dataset) []written {
+// samplesOf computes the samples of a dataset from its ticks. It follows docs/PROMETHEUS.md and
+// shares no code with this package.
+func samplesOf(m *memory, d measure.Dataset) []written {
 	ticks := map[measure.Time]tick{}
 	all := map[string]bool{}
 	first, last := measure.Time(math.MaxInt64), measure.Time(0)
@@ -178,22 +190,26 @@ func told(m *memory, d measure.Dataset) []written {
 	return out
 }
 
-// shelf is a store of Prometheus's kind that holds all samples and knows no hints.
-type shelf []written
+// sampleStore is a storage that holds all samples and ignores hints.
+type sampleStore []written
 
-func (s shelf) Querier(int64, int64) (storage.Querier, error) { return s, nil }
-func (s shelf) Close() error                                  { return nil }
-func (s shelf) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+func (s sampleStore) Querier(int64, int64) (storage.Querier, error) { return s, nil }
+func (s sampleStore) Close() error                                  { return nil }
+
+func (s sampleStore) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher,
+) ([]string, annotations.Annotations, error) {
 	return nil, nil, nil
 }
-func (s shelf) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+
+func (s sampleStore) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher,
+) ([]string, annotations.Annotations, error) {
 	return nil, nil, nil
 }
 
-type onShelf struct{ written }
+type storedSeries struct{ written }
 
-func (o onShelf) Labels() labels.Labels { return o.labels }
-func (o onShelf) Iterator(chunkenc.Iterator) chunkenc.Iterator {
+func (o storedSeries) Labels() labels.Labels { return o.labels }
+func (o storedSeries) Iterator(chunkenc.Iterator) chunkenc.Iterator {
 	return storage.NewListSeriesIterator(o.points)
 }
 
@@ -203,11 +219,13 @@ type found struct {
 }
 
 func (f *found) Next() bool                        { f.at++; return f.at <= len(f.all) }
-func (f *found) At() storage.Series                { return onShelf{f.all[f.at-1]} }
+func (f *found) At() storage.Series                { return storedSeries{f.all[f.at-1]} }
 func (f *found) Err() error                        { return nil }
 func (f *found) Warnings() annotations.Annotations { return nil }
 
-func (s shelf) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+func (s sampleStore) Select(_ context.Context, _ bool, _ *storage.SelectHints,
+	matchers ...*labels.Matcher,
+) storage.SeriesSet {
 	f := &found{}
 	for _, w := range s {
 		ok := true
@@ -221,8 +239,9 @@ func (s shelf) Select(_ context.Context, _ bool, _ *storage.SelectHints, matcher
 	return f
 }
 
-// expressions are what the comparisons ask. Old and new Prometheus differ in whether a sample at the very start of a range is in it;
-// so moments and the inner range of a subquery, which is evaluated at whole seconds, are half a second off.
+// expressions are the compared queries. Versions of Prometheus differ in whether a range includes a
+// sample at its start. So moments and the inner range of a subquery, which is evaluated at whole
+// seconds, are half a second off.
 var expressions = []string{
 	`culprit_net_device_bytes_total`,
 	`culprit_net_device_bytes_per_second{device!="lo"}`,
@@ -312,13 +331,17 @@ var expressions = []string{
 	`42`,
 }
 
-// moments are when the comparisons look: in the quiet, at comings and goings, in the gap, after midnight, after the end.
-var moments = []float64{-1199.5, -1100.5, -870.5, -869.5, -700.5, -698.5, -694.5, -600.5, -599.5, -500.5, -471.5, -469.5, -300.5, -0.5, 0.5, 1.5, 60.5, 299.5, 301.5, 303.5, 700.5, 1199.5, 1201.5, 1210.5, 1216.5, 1400.5}
+// moments are the times of the compared queries: quiet times, rows that appear and disappear, the
+// gap, after midnight, after the end.
+var moments = []float64{-1199.5, -1100.5, -870.5, -869.5, -700.5, -698.5, -694.5, -600.5, -599.5,
+	-500.5, -471.5, -469.5, -300.5, -0.5, 0.5, 1.5, 60.5, 299.5, 301.5, 303.5, 700.5, 1199.5,
+	1201.5, 1210.5, 1216.5, 1400.5}
 
 // ranges are start, end and step of graphs.
-var ranges = [][3]float64{{-1250.5, 1300.5, 15}, {-60.5, 60.5, 1}, {-650.5, -400.5, 7}, {-1100.5, 1100.5, 300}}
+var ranges = [][3]float64{{-1250.5, 1300.5, 15}, {-60.5, 60.5, 1}, {-650.5, -400.5, 7},
+	{-1100.5, 1100.5, 300}}
 
-// rows are a result as a map from labels to times to values.
+// rows returns a result as a map from labels to times to values.
 func rows(t testing.TB, result string) map[string]map[string]string {
 	t.Helper()
 	var r struct {
@@ -367,7 +390,7 @@ func rows(t testing.TB, result string) map[string]map[string]string {
 	return out
 }
 
-// differ says where two results differ by more than their last bits.
+// differ describes where two results differ by more than rounding; "" when they don't.
 func differ(a, b map[string]map[string]string) string {
 	for name, points := range a {
 		for at, v := range points {
@@ -377,7 +400,9 @@ func differ(a, b map[string]map[string]string) string {
 			}
 			x, errX := strconv.ParseFloat(v, 64)
 			y, errY := strconv.ParseFloat(w, 64)
-			if v != w && (errX != nil || errY != nil || !(math.Abs(x-y) <= 1e-9*max(math.Abs(x), math.Abs(y), 1e-3))) {
+			if v != w &&
+				(errX != nil || errY != nil ||
+					!(math.Abs(x-y) <= 1e-9*max(math.Abs(x), math.Abs(y), 1e-3))) {
 				return fmt.Sprintf("%s at %s: %s, but the other has %s", name, at, v, w)
 			}
 		}
@@ -396,14 +421,15 @@ func around(s float64) string {
 	return strconv.FormatFloat(float64(midnight)/1e9+s, 'f', -1, 64)
 }
 
-// TestSameAsAllSamples compares what the engine says with the samples that this room makes with what it says with all
-// samples: so what is asked of the reader is enough, and what is told of it right. Here times and ranges are also whole seconds.
+// TestSameAsAllSamples compares the engine's answers over this package with its answers over all
+// samples. So the queries to the reader suffice, and their answers are used correctly. Here times
+// and ranges are also whole seconds.
 func TestSameAsAllSamples(t *testing.T) {
 	m := world(t)
 	a := m.api(midnight.Add(1500 * measure.Second))
-	var all shelf
+	var all sampleStore
 	for _, d := range m.sets {
-		all = append(all, told(m, d)...)
+		all = append(all, samplesOf(m, d)...)
 	}
 	parse := func(s string) time.Time {
 		at, err := parseTime(s)
@@ -435,7 +461,8 @@ func TestSameAsAllSamples(t *testing.T) {
 				at := around(s + off)
 				got := rows(t, data(t, a, "query", "query", text, "time", at))
 				filled += len(got)
-				if d := differ(got, want(a.engine.NewInstantQuery(t.Context(), all, nil, text, parse(at)))); d != "" {
+				q, err := a.engine.NewInstantQuery(t.Context(), all, nil, text, parse(at))
+				if d := differ(got, want(q, err)); d != "" {
 					t.Fatalf("%s at %s (%g): %s", text, at, s+off, d)
 				}
 			}
@@ -444,10 +471,17 @@ func TestSameAsAllSamples(t *testing.T) {
 					continue // has no graph
 				}
 				start, end, step := around(r[0]+off), around(r[1]+off), fmt.Sprint(r[2])
-				got := rows(t, data(t, a, "query_range", "query", text, "start", start, "end", end, "step", step))
+				got := rows(
+					t,
+					data(t, a, "query_range", "query", text, "start", start, "end", end, "step",
+						step),
+				)
 				filled += len(got)
-				if d := differ(got, want(a.engine.NewRangeQuery(t.Context(), all, nil, text, parse(start), parse(end), time.Duration(r[2]*1e9)))); d != "" {
-					t.Fatalf("%s from %s to %s (%g to %g): %s", text, start, end, r[0]+off, r[1]+off, d)
+				q, err := a.engine.NewRangeQuery(t.Context(), all, nil, text,
+					parse(start), parse(end), time.Duration(r[2]*1e9))
+				if d := differ(got, want(q, err)); d != "" {
+					t.Fatalf("%s from %s to %s (%g to %g): %s", text, start, end, r[0]+off,
+						r[1]+off, d)
 				}
 			}
 		}
@@ -457,7 +491,8 @@ func TestSameAsAllSamples(t *testing.T) {
 	}
 }
 
-// TestSameAsPrometheus writes the samples into a Prometheus and compares what it says with what this room says.
+// TestSameAsPrometheus writes the samples to a Prometheus server and compares its answers with
+// those of this package.
 func TestSameAsPrometheus(t *testing.T) {
 	path, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -468,12 +503,15 @@ func TestSameAsPrometheus(t *testing.T) {
 	base := prometheus(t, path)
 	var all []written
 	for _, d := range m.sets {
-		all = append(all, told(m, d)...)
+		all = append(all, samplesOf(m, d)...)
 	}
-	for s := int64(-1300); s < 1300; s += 200 { // in order of time over all series, as it wants them
+	// Prometheus requires the order of time over all series.
+	for s := int64(-1300); s < 1300; s += 200 {
 		remoteWrite(t, base, all, ms(midnight)+s*1000, ms(midnight)+(s+200)*1000)
 	}
-	ask := func(path string, form ...string) map[string]map[string]string { return asked(t, base, path, form...) }
+	ask := func(path string, form ...string) map[string]map[string]string {
+		return asked(t, base, path, form...)
+	}
 	for _, expression := range expressions {
 		for _, s := range moments {
 			form := []string{"query", expression, "time", around(s)}
@@ -486,8 +524,10 @@ func TestSameAsPrometheus(t *testing.T) {
 			if strings.HasPrefix(expression, `"`) {
 				continue // has no graph
 			}
-			form := []string{"query", expression, "start", around(r[0]), "end", around(r[1]), "step", fmt.Sprint(r[2])}
-			if d := differ(rows(t, data(t, a, "query_range", form...)), ask("query_range", form...)); d != "" {
+			form := []string{"query", expression, "start", around(r[0]), "end", around(r[1]),
+				"step", fmt.Sprint(r[2])}
+			own := rows(t, data(t, a, "query_range", form...))
+			if d := differ(own, ask("query_range", form...)); d != "" {
 				t.Errorf("%s from %g to %g: %s", expression, r[0], r[1], d)
 				break
 			}
@@ -495,7 +535,7 @@ func TestSameAsPrometheus(t *testing.T) {
 	}
 }
 
-// asked gives what a Prometheus answers.
+// asked returns the answer of a Prometheus server.
 func asked(t *testing.T, base, path string, form ...string) map[string]map[string]string {
 	t.Helper()
 	v := url.Values{}
@@ -518,7 +558,7 @@ func asked(t *testing.T, base, path string, form ...string) map[string]map[strin
 	return rows(t, string(out.Data))
 }
 
-// prometheus starts one that takes what is written to it, and gives its address.
+// prometheus starts a Prometheus server that accepts remote write and returns its address.
 func prometheus(t *testing.T, path string) string {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
@@ -532,7 +572,8 @@ func prometheus(t *testing.T, path string) string {
 	address := l.Addr().String()
 	_ = l.Close()
 	var out bytes.Buffer
-	c := exec.Command(path, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--storage.tsdb.retention.time=100y",
+	c := exec.Command(path, "--config.file="+config,
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--storage.tsdb.retention.time=100y",
 		"--web.listen-address="+address, "--web.enable-remote-write-receiver", "--log.level=warn")
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Start(); err != nil {
@@ -564,7 +605,8 @@ func prometheus(t *testing.T, path string) string {
 	}
 }
 
-// remoteWrite sends the samples from a time (milliseconds, inclusive) to another (exclusive) as a WriteRequest of remote write 1.0.
+// remoteWrite sends the samples from a time (milliseconds, inclusive) to another (exclusive) in a
+// WriteRequest of remote write 1.0.
 func remoteWrite(t *testing.T, base string, all []written, from, to int64) {
 	field := func(b []byte, n int, v []byte) []byte {
 		return append(binary.AppendUvarint(append(b, byte(n<<3|2)), uint64(len(v))), v...)
@@ -586,10 +628,13 @@ func remoteWrite(t *testing.T, base string, all []written, from, to int64) {
 		}
 		request = field(request, 1, series)
 	}
-	// Snappy's block format, of literals only: the length, then pieces of up to 65536 bytes with tag 61 and their length - 1.
+	// Snappy's block format with literals only: the length, then pieces of up to 65536 bytes, each
+	// with tag 61 and its length - 1.
 	packed := binary.AppendUvarint(nil, uint64(len(request)))
 	for piece := range slices.Chunk(request, 65536) {
-		packed = append(binary.LittleEndian.AppendUint16(append(packed, 61<<2), uint16(len(piece)-1)), piece...)
+		packed = append(
+			binary.LittleEndian.AppendUint16(append(packed, 61<<2), uint16(len(piece)-1)),
+			piece...)
 	}
 	r, err := http.NewRequest(http.MethodPost, base+"/api/v1/write", bytes.NewReader(packed))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package prom speaks Prometheus: its HTTP API and its query language, by Prometheus's own engine, over a measure.Reader.
-// Statistics become metrics as docs/PROMETHEUS.md tells. It keeps no data and no state of its own, scrapes nothing, and
-// evaluates no rules.
+// Package prom implements Prometheus's HTTP API over a measure.Reader, with Prometheus's own query
+// engine. docs/PROMETHEUS.md describes how statistics become metrics. The package stores no data,
+// scrapes nothing and evaluates no rules.
 package prom

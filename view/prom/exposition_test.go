@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 )
 
-// FuzzExposition holds the one writer of the text format against Prometheus's own parser: whatever the texts and numbers are, the
-// parser finds the same labels and value, and nothing else.
+// FuzzExposition compares the writer of the text format with Prometheus's own parser: for any texts
+// and numbers the parser finds the same labels and value, and nothing else.
 func FuzzExposition(f *testing.F) {
 	f.Add("eth0", "bytes", "help", 1.5)
 	f.Add("a\\\"b\nc", "}\n# TYPE x counter\nx 1\n", "first\nsecond \\ third", math.Inf(1))
@@ -51,7 +51,8 @@ func FuzzExposition(f *testing.F) {
 				}
 				var l labels.Labels
 				p.Labels(&l)
-				if series == 0 && (l.Get("first") != valid(first) || l.Get("second") != valid(second)) {
+				if series == 0 &&
+					(l.Get("first") != valid(first) || l.Get("second") != valid(second)) {
 					t.Errorf("labels %s, want %q and %q", l, first, second)
 				}
 				series++

@@ -13,31 +13,38 @@ import (
 const (
 	day = 24 * 60 * measure.Minute
 
-	// budget is how many cells a row has at most where a coarser cell gives the same answer: 3 hours at one second.
+	// budget is the number of cells per row above which longer cells are used where they give the
+	// same answer: 3 hours at one second.
 	budget = 11000
 
-	// maxCells is how many cells a question may have, rows or no rows: two months of seconds.
+	// maxCells is the number of cells per query above which it is refused, whatever the number of
+	// rows: two months of seconds.
 	maxCells = 5_000_000
 
-	// A question to the reader has firstChunk cells as long as the number of rows isn't known, then as many as make about
-	// chunkValues values, at most chunk: so that too much is noticed before it is in memory.
+	// A request to the reader has firstChunk cells until the number of rows is known. Then it has
+	// as many as return about chunkValues values, at most chunk. So a query that is too large is
+	// refused before its values are in memory.
 	firstChunk, chunkValues, chunk = 300, 1_000_000, 4096
 )
 
-// steps are the lengths of cells, each a part of the hour and of the day, so that cells end at midnight.
-// table: a constant that Go cannot spell as one
+// steps are the lengths of cells. Each divides the hour, so that cells end at midnight.
+// table: a constant that Go cannot express
 var steps = []measure.Span{
-	measure.Second, 2 * measure.Second, 5 * measure.Second, 10 * measure.Second, 15 * measure.Second, 30 * measure.Second,
-	measure.Minute, 2 * measure.Minute, 5 * measure.Minute, 10 * measure.Minute, 15 * measure.Minute, 30 * measure.Minute, 60 * measure.Minute,
+	measure.Second, 2 * measure.Second, 5 * measure.Second, 10 * measure.Second,
+	15 * measure.Second, 30 * measure.Second, measure.Minute, 2 * measure.Minute,
+	5 * measure.Minute, 10 * measure.Minute, 15 * measure.Minute, 30 * measure.Minute,
+	60 * measure.Minute,
 }
 
-// coarser are the resolutions that an archive may still have of a time of which it has no finer one.
-var coarser = []measure.Span{measure.Minute, 60 * measure.Minute} // table: a constant that Go cannot spell as one
+// coarser are the resolutions that an archive may still have after it deleted the finer ones.
+// table: a constant that Go cannot express
+var coarser = []measure.Span{measure.Minute, 60 * measure.Minute}
 
-// errTooMuch says that a question would bring more values into memory than is allowed.
-var errTooMuch = errors.New("query would load too many samples: ask for a shorter time, fewer rows, or a longer step")
+// errTooMuch is the error of a query that would load more values than maxSamples.
+var errTooMuch = errors.New("query would load too many samples: " +
+	"ask for a shorter time, fewer rows, or a longer step")
 
-// stretch is a part of the time that was asked for, in cells of one length.
+// stretch is a part of the queried time in cells of one length.
 type stretch struct {
 	start   measure.Time
 	step    measure.Span
@@ -46,9 +53,9 @@ type stretch struct {
 
 func (s *stretch) end() measure.Time { return s.start.Add(s.step * measure.Span(len(s.elapsed))) }
 
-// table is what a reader told of one metric: stretches in order of time, and rows that have cells in each.
+// table is the answer for one metric: stretches in order of time, and the rows with their cells.
 type table struct {
-	cell      measure.Span // length between the samples to be made
+	cell      measure.Span // interval between the samples to be made
 	now       measure.Time
 	stretches []stretch
 	rows      []*row
@@ -57,7 +64,7 @@ type table struct {
 	notes     []string
 }
 
-// row is one combination of labels. values[s] and dists[s] belong to stretch s; nil = nothing there.
+// row is one combination of labels. values[s] and dists[s] belong to stretch s; nil means no value.
 type row struct {
 	key    []string
 	values [][]float64
@@ -66,16 +73,19 @@ type row struct {
 	past   []measure.Dist // likewise
 }
 
-// asker asks a reader for rows and counts what it gets.
+// asker queries a reader and counts the values that it returns.
 type asker struct {
 	reader measure.Reader
 	now    measure.Time
-	left   int // values that may still be had
+	left   int // values that may still be loaded
 }
 
-// fetch gives the rows of the statistic over the time in cells of the given length, or longer ones where the shorter are gone.
-// choose picks the values of a series: the means, or the least or greatest in a cell.
-func (k *asker) fetch(ctx context.Context, m *metric, terms []measure.Term, over measure.Interval, cell measure.Span, choose func(*measure.Series) []float64) (*table, error) {
+// fetch returns the rows of the metric over an interval, in cells of the given length, or in longer
+// ones where the archive has no shorter ones. choose selects the values of a series: the means, or
+// the least or greatest of each cell. The error is errTooMuch or the reader's.
+func (k *asker) fetch(ctx context.Context, m *metric, terms []measure.Term, over measure.Interval,
+	cell measure.Span, choose func(*measure.Series) []float64,
+) (*table, error) {
 	if over.Span()/cell > maxCells {
 		return nil, errTooMuch
 	}
@@ -100,9 +110,12 @@ func (k *asker) fetch(ctx context.Context, m *metric, terms []measure.Term, over
 	return t, nil
 }
 
-// into asks for a time in cells of one length, and appends what comes to the table. A reader that has a part of it in longer cells
-// only may answer in these: then it is asked for whole ones, so that none is cut in two.
-func (k *asker) into(ctx context.Context, t *table, m *metric, terms []measure.Term, over measure.Interval, cell measure.Span, choose func(*measure.Series) []float64) error {
+// into queries an interval in cells of one length and appends the answers to the table. A reader
+// may answer in longer cells where it has no others. Then the query is repeated for whole cells of
+// that length, so that none is cut.
+func (k *asker) into(ctx context.Context, t *table, m *metric, terms []measure.Term,
+	over measure.Interval, cell measure.Span, choose func(*measure.Series) []float64,
+) error {
 	n := firstChunk
 	for at := over.Start; at < over.End; {
 		to := min(at.Add(cell*measure.Span(n)), over.End)
@@ -130,21 +143,27 @@ func (k *asker) into(ctx context.Context, t *table, m *metric, terms []measure.T
 	return nil
 }
 
-// ask asks one question. Nothing held is an answer without rows, so each error is one.
-func (k *asker) ask(ctx context.Context, m *metric, terms []measure.Term, over measure.Interval, cell measure.Span) (*measure.Answer, error) {
+// ask makes one query. A reader without data returns an answer without rows, so each error is a
+// failure.
+func (k *asker) ask(ctx context.Context, m *metric, terms []measure.Term, over measure.Interval,
+	cell measure.Span,
+) (*measure.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return k.reader.Ask(ctx, measure.Query{Stat: m.stat.ID, By: m.by, Where: terms, Over: over, Step: cell})
+	q := measure.Query{Stat: m.stat.ID, By: m.by, Where: terms, Over: over, Step: cell}
+	return k.reader.Ask(ctx, q)
 }
 
 // add appends an answer as a stretch.
 func (t *table) add(a *measure.Answer, choose func(*measure.Series) []float64) {
 	n, skip := len(t.stretches), 0
-	if n > 0 && a.Start < t.stretches[n-1].end() { // never tell a time twice
-		skip = min(int((t.stretches[n-1].end().Sub(a.Start)+a.Step-1)/a.Step), len(a.Elapsed))
+	if n > 0 && a.Start < t.stretches[n-1].end() { // no time occurs twice
+		late := t.stretches[n-1].end().Sub(a.Start)
+		skip = min(int((late+a.Step-1)/a.Step), len(a.Elapsed))
 	}
-	t.stretches = append(t.stretches, stretch{a.Start.Add(a.Step * measure.Span(skip)), a.Step, a.Elapsed[skip:]})
+	start := a.Start.Add(a.Step * measure.Span(skip))
+	t.stretches = append(t.stretches, stretch{start, a.Step, a.Elapsed[skip:]})
 	for _, l := range a.Loss {
 		if !slices.Contains(t.loss, l) {
 			t.loss = append(t.loss, l)
@@ -166,7 +185,8 @@ func (t *table) add(a *measure.Answer, choose func(*measure.Series) []float64) {
 			r.values, r.dists = append(r.values, nil), append(r.dists, nil)
 		}
 		values, dists := choose(s), s.Dists()
-		r.values, r.dists = append(r.values, values[min(skip, len(values)):]), append(r.dists, dists[min(skip, len(dists)):])
+		r.values = append(r.values, values[min(skip, len(values)):])
+		r.dists = append(r.dists, dists[min(skip, len(dists)):])
 	}
 	for _, r := range t.rows {
 		for len(r.values) <= n {
@@ -188,11 +208,15 @@ func (t *table) row(key []string) *row {
 	return t.rows[i]
 }
 
-// older looks whether the time before the first measured cell is held in longer cells, and if so puts them before the others.
-// It says when there is nothing more to look for. Longer cells may hold something there for three reasons. The shorter ones were
-// dropped for their age: then they are wanted. The recording began in the middle of one: then no other is measured before. The
-// time asked for begins in a gap, and the one that holds its start reaches back before the gap: then the shorter are still there.
-func (k *asker) older(ctx context.Context, t *table, m *metric, terms []measure.Term, over measure.Interval, choose func(*measure.Series) []float64) (done bool, err error) {
+// older looks for longer cells before the first measured cell, and prepends them to the table. It
+// reports whether the search is done. Longer cells can contain something there for three reasons:
+//   - the archive deleted the shorter ones: then they are used;
+//   - the recording began in the middle of a long cell: then no cell before it is measured;
+//   - the queried time begins in a gap, and the long cell at its start reaches back before the gap:
+//     then the shorter cells still exist.
+func (k *asker) older(ctx context.Context, t *table, m *metric, terms []measure.Term,
+	over measure.Interval, choose func(*measure.Series) []float64,
+) (done bool, err error) {
 	step := t.cell
 	if len(t.stretches) > 0 {
 		step = t.stretches[0].step
@@ -210,26 +234,17 @@ func (k *asker) older(ctx context.Context, t *table, m *metric, terms []measure.
 		}
 		head := &table{cell: t.cell, now: t.now, index: map[string]int{}}
 		from, whole, to := floor(over.Start, c), floor(first, c), -floor(-first, c)
-		if err := k.into(ctx, head, m, terms, measure.Interval{Start: from, End: to}, c, choose); err != nil {
+		wide := measure.Interval{Start: from, End: to}
+		if err := k.into(ctx, head, m, terms, wide, c, choose); err != nil {
 			return true, err
 		}
 		if found && !head.measured(from, whole) || !head.measured(from, to) {
 			continue
 		}
-		for _, finer := range append([]measure.Span{step}, coarser[:i]...) {
-			for _, beside := range []measure.Interval{{Start: from, End: over.Start}, {Start: over.End, End: to}} {
-				beside.Start = floor(beside.Start, finer)
-				if beside.Start >= beside.End || finer < step {
-					continue
-				}
-				a, err := k.ask(ctx, m, terms, beside, finer)
-				if err != nil {
-					return true, err
-				}
-				if a.Step == finer && slices.ContainsFunc(a.Elapsed, func(e measure.Span) bool { return e > 0 }) {
-					return true, nil
-				}
-			}
+		finerExists, err := k.finerBeside(ctx, m, terms, over,
+			measure.Interval{Start: from, End: to}, append([]measure.Span{step}, coarser[:i]...))
+		if err != nil || finerExists {
+			return true, err
 		}
 		if !head.measured(whole, to) {
 			to = whole
@@ -241,11 +256,38 @@ func (k *asker) older(ctx context.Context, t *table, m *metric, terms []measure.
 	return true, nil
 }
 
-// measured says whether a cell between two times was measured.
+// finerBeside reports whether the parts of the interval wide outside of over were measured in cells
+// of one of the finer lengths, the first of which is the shortest that is wanted.
+func (k *asker) finerBeside(ctx context.Context, m *metric, terms []measure.Term,
+	over, wide measure.Interval, finer []measure.Span,
+) (bool, error) {
+	for _, cell := range finer {
+		for _, beside := range []measure.Interval{
+			{Start: wide.Start, End: over.Start}, {Start: over.End, End: wide.End},
+		} {
+			beside.Start = floor(beside.Start, cell)
+			if beside.Start >= beside.End || cell < finer[0] {
+				continue
+			}
+			a, err := k.ask(ctx, m, terms, beside, cell)
+			if err != nil {
+				return false, err
+			}
+			measured := func(e measure.Span) bool { return e > 0 }
+			if a.Step == cell && slices.ContainsFunc(a.Elapsed, measured) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// measured reports whether a cell between two times was measured.
 func (t *table) measured(from, to measure.Time) bool {
 	for _, s := range t.stretches {
 		for i, e := range s.elapsed {
-			if e > 0 && s.start.Add(s.step*measure.Span(i)) >= from && s.start.Add(s.step*measure.Span(i+1)) <= to {
+			start := s.start.Add(s.step * measure.Span(i))
+			if e > 0 && start >= from && start.Add(s.step) <= to {
 				return true
 			}
 		}
@@ -253,7 +295,7 @@ func (t *table) measured(from, to measure.Time) bool {
 	return false
 }
 
-// cut forgets the cells that end at the time or earlier.
+// cut removes the cells that end at the given time or earlier.
 func (t *table) cut(by measure.Time) {
 	for n := range t.stretches {
 		s := &t.stretches[n]
@@ -270,7 +312,7 @@ func (t *table) cut(by measure.Time) {
 	}
 }
 
-// prepend puts the stretches of an earlier table, up to a time, before those of this one.
+// prepend inserts the stretches of an earlier table, up to a time, before those of t.
 func (t *table) prepend(head *table, to measure.Time) {
 	n := len(head.stretches)
 	for i := range head.stretches {
@@ -302,8 +344,9 @@ func (t *table) prepend(head *table, to measure.Time) {
 	}
 }
 
-// lead gives each row what it gathered between the midnight before the first stretch and that stretch, so that the value of a
-// counter at a time is the same whatever time was asked for. It asks in hours, then in minutes, then in cells.
+// lead sets what each row gathered between the midnight before the first stretch and that stretch.
+// So the value of a counter at a time does not depend on the start of the query. It queries hours,
+// then minutes, then cells.
 func (k *asker) lead(ctx context.Context, t *table, m *metric, terms []measure.Term) error {
 	end := t.stretches[0].start
 	at := floor(end, day)
@@ -317,7 +360,8 @@ func (k *asker) lead(ctx context.Context, t *table, m *metric, terms []measure.T
 			return err
 		}
 		inside := func(i int) bool {
-			return i < len(a.Elapsed) && a.Start.Add(a.Step*measure.Span(i)) >= at && a.Start.Add(a.Step*measure.Span(i+1)) <= to
+			start := a.Start.Add(a.Step * measure.Span(i))
+			return i < len(a.Elapsed) && start >= at && start.Add(a.Step) <= to
 		}
 		key := make([]string, len(a.Query.By))
 		for i := range a.Series {
@@ -346,8 +390,9 @@ func (k *asker) lead(ctx context.Context, t *table, m *metric, terms []measure.T
 	return nil
 }
 
-// amount gives back the amount in the statistic's own unit of which a reader made a rate. Where the product is a whole number
-// but for the last bits, it is that number: amounts are counted, and sums of them must be the same however they are cut.
+// amount returns the amount, in the statistic's own unit, from which a reader computed a rate. A
+// product that is a whole number but for rounding becomes that number: amounts are counts, and
+// their sum must not depend on the cells.
 func (m *metric) amount(rate float64, elapsed measure.Span) float64 {
 	v := rate * elapsed.Seconds()
 	if m.stat.Unit == measure.Nanoseconds {
@@ -359,7 +404,7 @@ func (m *metric) amount(rate float64, elapsed measure.Span) float64 {
 	return v
 }
 
-// floor gives the multiple of the span at or before t.
+// floor returns the greatest multiple of s that is not after t.
 func floor(t measure.Time, s measure.Span) measure.Time {
 	r := t % measure.Time(s)
 	if r < 0 {

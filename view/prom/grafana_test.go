@@ -12,8 +12,9 @@ import (
 	"culprit/measure"
 )
 
-// TestGrafana sends what Grafana's Prometheus data source sends, and holds what it needs of each answer. testdata/grafana.txt
-// has a request a line - method, path, form - and below it, indented, what the answer must have: its status and parts of it.
+// TestGrafana sends the requests of Grafana's Prometheus data source and checks what it needs of
+// each answer. testdata/grafana.txt has a request per line - method, path, form - and below it,
+// indented, the status and parts of the answer.
 func TestGrafana(t *testing.T) {
 	text, err := os.ReadFile("testdata/grafana.txt")
 	if err != nil {
@@ -53,7 +54,7 @@ func TestGrafana(t *testing.T) {
 	}
 }
 
-// TestLimits holds what is refused, and how.
+// TestLimits checks which requests are refused, and how.
 func TestLimits(t *testing.T) {
 	m := device(t)
 	a := m.api(noon.Add(600 * measure.Second))
@@ -80,13 +81,13 @@ func TestLimits(t *testing.T) {
 		{"query", []string{"query", "count_over_time(culprit_net_device_bytes_total[100y])", "time", seconds(noon + 600e9)}, 422, "query would load too many samples"},
 		{"query", []string{"query", "rate(culprit_net_device_bytes_total[100y])", "time", seconds(noon + 600e9)}, 200, "vector"},
 		{"query", []string{"query", "max_over_time(vector(1)[100y:1ms])"}, 422, "query processing would load too many samples into memory in a subquery"},
-		{"query", []string{"query", deep}, 400, "more than 5000 words"},
+		{"query", []string{"query", deep}, 400, "more than 5000 tokens"},
 		{"query", []string{"query", strings.Repeat("-", 4000) + "1"}, 200, "scalar"},
 		{"query", []string{"query", "sum(" + strings.Repeat("x+", 2000) + "x)"}, 200, "vector"},
 		{"query", []string{"query", strings.Repeat("(", 2400) + "1" + strings.Repeat(")", 2400)}, 200, "scalar"},
 		{"query", []string{"query", `culprit_net_device_bytes_total{device=~"` + strings.Repeat("x|", 20000) + `eth0"}`, "time", seconds(noon + 600e9)}, 200, "eth0"},
 		{"query_range", []string{"query", "max_over_time(max_over_time(vector(1)[1d:1ms])[1d:1s])", "start", "0", "end", "1", "step", "1"}, 422, "a subquery"},
-		{"format_query", []string{"query", deep}, 400, "more than 5000 words"},
+		{"format_query", []string{"query", deep}, 400, "more than 5000 tokens"},
 		{"query", []string{"query", strings.Repeat(" ", maxQuery) + "1"}, 400, "longer than 65536 bytes"},
 		{"query", []string{"query", "\xff\x00{"}, 400, "parse error"},
 		{"query", []string{"query", ""}, 400, "parse error: no expression found in input"},
@@ -118,31 +119,36 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s %.100v took %v", c.path, c.form, time.Since(began))
 		}
 	}
-	for method, code := range map[string]int{http.MethodPut: 405, http.MethodDelete: 405, http.MethodPost: 405} {
+	for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPost} {
 		w := httptest.NewRecorder()
 		a.ServeHTTP(w, httptest.NewRequest(method, "/api/v1/metadata", nil))
-		if w.Code != code || w.Header().Get("Allow") != "GET" {
+		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET" {
 			t.Errorf("%s: %d", method, w.Code)
 		}
 	}
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, "/api/v1/query", strings.NewReader("query=1&x="+strings.Repeat("y", maxRequest)))
+	r := httptest.NewRequest(http.MethodPost, "/api/v1/query",
+		strings.NewReader("query=1&x="+strings.Repeat("y", maxRequest)))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if a.ServeHTTP(w, r); w.Code != 400 {
 		t.Errorf("a large form: %d", w.Code)
 	}
 }
 
-// FuzzAPI sends anything; whatever comes back is JSON of Prometheus's shape and never a server's error.
+// FuzzAPI checks that the answer to any request is JSON of Prometheus's form and never a server
+// error.
 func FuzzAPI(f *testing.F) {
+	paths := []string{"query", "query_range", "series", "labels", "format_query",
+		"query_exemplars", "label/device/values"}
 	for i, q := range expressions {
-		f.Add([]string{"query", "query_range", "series", "labels", "format_query", "query_exemplars", "label/device/values"}[i%7], q, "1772366700", "1772367000", "15", q)
+		f.Add(paths[i%len(paths)], q, "1772366700", "1772367000", "15", q)
 	}
 	f.Add("query_range", "up[", "-1e300", "NaN", "0", "{")
 	m := device(f)
 	a := m.api(noon.Add(600 * measure.Second))
 	f.Fuzz(func(t *testing.T, path, query, start, end, step, match string) {
-		form := []string{"query", query, "start", start, "end", end, "time", end, "step", step, "match[]", match, "timeout", "1"}
+		form := []string{"query", query, "start", start, "end", end, "time", end, "step", step,
+			"match[]", match, "timeout", "1"}
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.URL.Path = "/api/v1/" + path
 		r.URL.RawQuery = encode(form)
@@ -155,7 +161,9 @@ func FuzzAPI(f *testing.F) {
 		if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
 			t.Fatalf("%v: %s", err, w.Body)
 		}
-		if ok := w.Code == 200; ok != (out.Status == "success") || ok != (out.Data != nil) || !ok && (out.Error == "" || out.ErrorType == "") || w.Code == 500 {
+		if ok := w.Code == 200; ok != (out.Status == "success") || ok != (out.Data != nil) ||
+			!ok && (out.Error == "" || out.ErrorType == "") ||
+			w.Code == 500 {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	})

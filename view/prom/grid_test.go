@@ -10,8 +10,9 @@ import (
 	"culprit/measure"
 )
 
-// long is two days of a device, tick by tick: 1000 bytes a second and 7000 in the first second of each minute, which is 1100 a
-// second; and a level that is 1, but 61 in the first second of each minute, which is 2 in the mean.
+// long is two days of a device, tick by tick: 1,000 bytes per second and 7,000 in the first second
+// of each minute, 1,100 per second in the mean. It also has a level of 1 that is 61 in the first
+// second of each minute, 2 in the mean.
 func long(t testing.TB) *memory {
 	m := &memory{}
 	m.record(t, measure.Delta, measure.Bytes, false, "net.device.bytes by device")
@@ -30,7 +31,7 @@ func long(t testing.TB) *memory {
 	return m
 }
 
-// numbers gives the values of the one row of a result.
+// numbers returns the values of the only row of a result.
 func numbers(t testing.TB, result string) []float64 {
 	t.Helper()
 	r := rows(t, result)
@@ -54,7 +55,8 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), mat
 
 const hour = 60 * measure.Minute
 
-// TestGrid holds the cells that are asked for against what the engine can use, and the numbers against what was put in.
+// TestGrid compares the queried cells with what the engine can use, and the numbers with the
+// recorded ones.
 func TestGrid(t *testing.T) {
 	m := long(t)
 	end := midnight.Add(2 * day)
@@ -63,7 +65,7 @@ func TestGrid(t *testing.T) {
 		query string
 		over  measure.Span
 		step  int
-		cell  measure.Span // of the main question
+		cell  measure.Span // of the main query
 		want  float64      // each value
 	}{
 		{`rate(culprit_net_device_bytes_total[5m])`, hour, 60, measure.Second, 0},
@@ -79,16 +81,18 @@ func TestGrid(t *testing.T) {
 		{`sum_over_time(culprit_sched_load[10m])`, day, 600, measure.Second, 1200},
 		{`culprit_sched_load`, hour, 60, measure.Second, 1}, // a moment is one sample
 		{`culprit_sched_load`, day, 60, 10 * measure.Second, 1},
-		{`culprit_sched_load`, day, 5, 5 * measure.Second, 0}, // at least one sample a step
+		{`culprit_sched_load`, day, 5, 5 * measure.Second, 0}, // at least one sample per step
 	} {
 		m.asked = nil
-		form := []string{"query", c.query, "start", seconds(end.Add(-c.over)), "end", seconds(end), "step", strconv.Itoa(c.step)}
+		form := []string{"query", c.query, "start", seconds(end.Add(-c.over)), "end", seconds(end),
+			"step", strconv.Itoa(c.step)}
 		if int(c.over/measure.Second)/c.step > maxPoints {
 			form[3] = seconds(end.Add(-measure.Span(maxPoints*c.step) * measure.Second))
 		}
 		values := numbers(t, data(t, a, "query_range", form...))
 		if m.asked[0].Step != c.cell {
-			t.Errorf("%s over %v: asked in cells of %v, want %v", c.query, c.over, m.asked[0].Step, c.cell)
+			t.Errorf("%s over %v: asked in cells of %v, want %v", c.query, c.over, m.asked[0].Step,
+				c.cell)
 		}
 		for _, v := range values {
 			if c.want != 0 && !near(v, c.want) {
@@ -99,7 +103,8 @@ func TestGrid(t *testing.T) {
 		if len(values) < int(c.over/measure.Second)/c.step-1 && len(values) < maxPoints {
 			t.Errorf("%s over %v: %d values", c.query, c.over, len(values))
 		}
-		// Whatever the cells, no byte is lost: the mean of the rates is that of the device, but for the ends of ranges.
+		// Whatever the cells, no byte is lost: the mean of the rates is that of the device, except
+		// at the ends of ranges.
 		if c.want == 0 && c.query != `culprit_sched_load` && c.step != 3600 && c.step != 60 {
 			for _, v := range values {
 				if math.Abs(v-1100) > 25 {
@@ -111,11 +116,13 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestSameMoment holds that a counter has the same value at a moment however it is asked for.
+// TestSameMoment checks that a counter has the same value at a moment in all queries.
 func TestSameMoment(t *testing.T) {
 	m := long(t)
 	a := m.api(midnight.Add(2 * day))
-	at := midnight.Add(day + 13*hour + 17*measure.Minute + 30*measure.Second) // a multiple of all cells that are used
+	at := midnight.Add(
+		day + 13*hour + 17*measure.Minute + 30*measure.Second,
+	) // a multiple of all cells that are used
 	want := float64(13*3600+17*60+30)*1000 + (13*60+18)*6000
 	if got := numbers(t, data(t, a, "query", "query", `culprit_net_device_bytes_total`, "time", seconds(at)))[0]; got != want {
 		t.Errorf("a moment: %v, want %v", got, want)
@@ -124,21 +131,28 @@ func TestSameMoment(t *testing.T) {
 		start := at.Add(-measure.Span(step*500) * measure.Second)
 		start = max(start, midnight.Add(measure.Minute))
 		start += (at - start) % measure.Time(step*1e9)
-		r := rows(t, data(t, a, "query_range", "query", `culprit_net_device_bytes_total`, "start", seconds(start), "end", seconds(at), "step", strconv.Itoa(step)))
+		r := rows(
+			t,
+			data(t, a, "query_range", "query", `culprit_net_device_bytes_total`, "start",
+				seconds(start), "end", seconds(at), "step", strconv.Itoa(step)),
+		)
 		for _, points := range r {
-			if got := points[fmt.Sprint(float64(at)/1e9)]; got != strconv.FormatFloat(want, 'f', -1, 64) {
+			if got := points[fmt.Sprint(float64(at)/1e9)]; got != strconv.FormatFloat(want, 'f', -1,
+				64) {
 				t.Errorf("in steps of %d: %q, want %v", step, got, want)
 			}
 		}
 	}
-	// All of yesterday, over its midnight.
-	if got := numbers(t, data(t, a, "query", "query", `increase(culprit_net_device_bytes_total[1d])`, "time", seconds(midnight.Add(day+hour))))[0]; math.Abs(got-1100*86400) > 7000 {
+	// All of yesterday, across its midnight.
+	if got := numbers(t, data(t, a, "query", "query", `increase(culprit_net_device_bytes_total[1d])`, "time", seconds(midnight.Add(day+hour))))[0]; math.Abs(
+		got-1100*86400,
+	) > 7000 {
 		t.Errorf("increase over a day: %v, want %v but for a burst at the edge", got, 1100*86400)
 	}
 }
 
-// TestOlder holds that a time of which only minutes or hours are kept is told at the spacing that the query needs, and that the
-// numbers are those of the minutes and hours.
+// TestOlder checks times of which only minutes or hours are kept: samples have the interval that
+// the query needs, and the values of the minutes or hours.
 func TestOlder(t *testing.T) {
 	m := long(t)
 	m.minute, m.fine = midnight.Add(12*hour), midnight.Add(36*hour+90*measure.Second)
@@ -158,18 +172,24 @@ func TestOlder(t *testing.T) {
 		{`max_over_time(culprit_sched_load[2h])`, 13 * hour, 24 * hour, 61},                   // the greatest is kept
 		{`avg_over_time(culprit_net_device_bytes_per_second[2m])`, 2 * hour, 40 * hour, 1100}, // rates
 	} {
-		values := numbers(t, data(t, a, "query_range", "query", c.query, "start", seconds(midnight.Add(c.start)), "end", seconds(midnight.Add(c.start+c.over)), "step", "600"))
+		values := numbers(
+			t,
+			data(t, a, "query_range", "query", c.query, "start", seconds(midnight.Add(c.start)),
+				"end", seconds(midnight.Add(c.start+c.over)), "step", "600"),
+		)
 		if len(values) != int(c.over/(600*measure.Second))+1 {
 			t.Errorf("%s from %v over %v: %d values", c.query, c.start, c.over, len(values))
 		}
 		for _, v := range values {
-			if math.Abs(v-c.want) > 0.03*c.want { // rate() guesses what lies before its first sample
+			if math.Abs(
+				v-c.want,
+			) > 0.03*c.want { // rate() extrapolates before its first sample
 				t.Errorf("%s from %v over %v: %v, want %v", c.query, c.start, c.over, v, c.want)
 				break
 			}
 		}
 	}
-	// A moment of which only the hour is kept has the mean of the hour; a counter there is on a straight line.
+	// A moment of which only the hour is kept has the mean of the hour; a counter is interpolated.
 	at := midnight.Add(5*hour + 30*measure.Minute)
 	if got := numbers(t, data(t, a, "query", "query", `culprit_sched_load`, "time", seconds(at)))[0]; got != 2 {
 		t.Errorf("a moment of an hour: %v, want 2", got)
@@ -177,17 +197,19 @@ func TestOlder(t *testing.T) {
 	if got, want := numbers(t, data(t, a, "query", "query", `culprit_net_device_bytes_total`, "time", seconds(at)))[0], 1100*5.5*3600; got != want {
 		t.Errorf("a counter within an hour: %v, want %v", got, want)
 	}
-	// A gap is a gap, though the hour around it was measured.
+	// A gap stays a gap, although the hour around it was measured.
 	kept := m.ticks["sched.load"]
 	m.ticks["sched.load"] = append(slices.Clone(kept[:40*3600]), kept[41*3600+1800:]...)
 	for _, minutes := range []measure.Span{40*60 + 10, 40*60 + 30, 41*60 + 20} {
 		at := midnight.Add(minutes * measure.Minute)
-		if r := rows(t, data(t, a, "query", "query", `avg_over_time(culprit_sched_load[5m])`, "time", seconds(at))); len(r) > 0 {
+		if r := rows(t, data(t, a, "query", "query", `avg_over_time(culprit_sched_load[5m])`, "time", seconds(at))); len(
+			r,
+		) > 0 {
 			t.Errorf("%v minutes, in a gap: %v", minutes, r)
 		}
 	}
 	m.ticks["sched.load"] = kept
-	// A recording that began within the time that is asked for is not mistaken for one of which the start is kept coarser.
+	// A recording that began within the queried time has no coarser cells at its start.
 	if m.minute, m.fine = 0, 0; true {
 		got := numbers(t, data(t, a, "query", "query", `count_over_time(culprit_sched_load[1h])`, "time", seconds(midnight.Add(30*measure.Minute))))[0]
 		if got != 1800 {
@@ -196,7 +218,7 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// TestPushdown holds which matchers become predicates of the question, and that all say the same as without.
+// TestPushdown checks which matchers become predicates of the query, and that results don't change.
 func TestPushdown(t *testing.T) {
 	m := &memory{}
 	m.record(t, measure.Level, measure.Count, false, "some.thing by a,b")
@@ -230,7 +252,8 @@ func TestPushdown(t *testing.T) {
 	} {
 		m.asked = nil
 		got := []float64{}
-		for _, points := range rows(t, data(t, a, "query", "query", "culprit_some_thing"+c.selector, "time", seconds(noon))) {
+		body := data(t, a, "query", "query", "culprit_some_thing"+c.selector, "time", seconds(noon))
+		for _, points := range rows(t, body) {
 			for _, v := range points {
 				f, _ := strconv.ParseFloat(v, 64)
 				got = append(got, f)
@@ -249,8 +272,8 @@ func TestPushdown(t *testing.T) {
 	}
 }
 
-// TestSparse holds that an absent row of a sparse statistic is 0 where it moved elsewhere in the time asked for, so that means are
-// right, and that sums of rates are the same where it is absent.
+// TestSparse checks that an absent row of a sparse statistic is 0 where it moved elsewhere in the
+// queried time. So means are right, and sums of rates stay the same.
 func TestSparse(t *testing.T) {
 	m := &memory{}
 	m.record(t, measure.Delta, measure.Nanoseconds, true, "process.cpu by pid")
@@ -274,7 +297,8 @@ func TestSparse(t *testing.T) {
 		{`culprit_process_cpu_seconds_per_second{pid="2"}`, 400, 0},
 		{`count(culprit_process_cpu_seconds_total)`, 1200, 1},
 	} {
-		if got := numbers(t, data(t, a, "query", "query", c.query, "time", seconds(noon+c.at*1e9))); len(got) != 1 || !near(got[0], c.want) {
+		got := numbers(t, data(t, a, "query", "query", c.query, "time", seconds(noon+c.at*1e9)))
+		if len(got) != 1 || !near(got[0], c.want) {
 			t.Errorf("%s at %d: %v, want %v", c.query, c.at, got, c.want)
 		}
 	}

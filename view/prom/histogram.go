@@ -11,13 +11,13 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 )
 
-// histograms are the samples of a distribution: native histograms with custom bounds, which are those of the
-// Dist's buckets, each the largest value that its bucket holds. So no count moves to another bucket.
+// histograms are the samples of a distribution: native histograms whose custom bounds are those of
+// the Dist's buckets, each the largest value of its bucket. So no count moves to another bucket.
 type histograms struct {
 	series *series
 	metric *metric
 	events []event
-	at     int // the sample that counts and sum stand at; -1 before the first
+	at     int // the sample up to which counts and sum are gathered; -1 before the first
 	base   uint8
 	bounds []float64 // shared by all histograms of the series
 	first  int32     // bucket of counts[0]
@@ -25,26 +25,26 @@ type histograms struct {
 	sum    float64
 }
 
-// event is one sample: what came since the one before.
+// event is one sample: the distributions since the sample before.
 type event struct {
-	of    *histograms
-	index int
-	time  int64
-	dists []measure.Dist
-	share float64 // of the distributions, where a long cell is told in several samples
-	anew  bool    // a new day
-	stale bool
+	of     *histograms
+	index  int
+	time   int64
+	dists  []measure.Dist
+	share  float64 // of the distributions, where a long cell becomes several samples
+	newDay bool    // the first sample after midnight
+	stale  bool
 }
 
 func newHistograms(s *series) *histograms {
 	h := &histograms{series: s, metric: s.metric, at: -1}
 	t, r := s.table, s.row
 	for _, d := range r.past {
-		h.learn(d)
+		h.setBase(d)
 	}
 	for _, ds := range r.dists {
 		for _, d := range ds {
-			h.learn(d)
+			h.setBase(d)
 		}
 	}
 	h.bounds = bounds(h.base, h.metric.per)
@@ -52,60 +52,62 @@ func newHistograms(s *series) *histograms {
 		h.add(d, 1)
 	}
 	var today measure.Time
-	there, first, anew := false, true, false
-	put := func(at measure.Time, e event) {
+	present, first, newDay := false, true, false
+	add := func(at measure.Time, e event) {
 		e.time, e.of, e.index = ms(at), h, len(h.events)
-		if n := len(h.events); n > 0 && h.events[n-1].time >= e.time { // where a row comes again at once, its marker goes
+		if n := len(h.events); n > 0 &&
+			h.events[n-1].time >= e.time { // the row reappears at its marker
 			h.events[n-1].stale = false
 			return
 		}
-		e.anew, anew = anew, false
+		e.newDay, newDay = newDay, false
 		switch {
-		case e.time < s.mint: // not to be told, but to be counted
-			h.take(e)
+		case e.time < s.mint: // it is counted, but is no sample of the series
+			h.advance(e)
 		case e.time <= s.maxt:
 			h.events = append(h.events, e)
 		}
 	}
 	newest := t.cells(func(n, i int, from, to measure.Time, elapsed measure.Span) {
 		if d := floor(to-1, day); d != today {
-			anew = !first
+			newDay = !first
 			today = d
 		}
 		if elapsed == 0 || n < 0 {
-			if there {
-				put(from.Add(t.cell), event{stale: true})
+			if present {
+				add(from.Add(t.cell), event{stale: true})
 			}
-			there, first = false, false
+			present, first = false, false
 			return
 		}
 		var dists []measure.Dist
 		if r.dists[n] != nil && i < len(r.dists[n]) && len(r.dists[n][i].Counts) > 0 {
 			dists = r.dists[n][i : i+1]
 		}
-		if !there && !first {
-			put(from, event{})
+		if !present && !first {
+			add(from, event{})
 		}
 		parts := max(int(to.Sub(from)/t.cell), 1)
 		for p := 1; p <= parts; p++ {
-			put(from.Add(t.cell*measure.Span(p)), event{dists: dists, share: 1 / float64(parts)})
+			share := 1 / float64(parts)
+			add(from.Add(t.cell*measure.Span(p)), event{dists: dists, share: share})
 		}
-		there, first = true, false
+		present, first = true, false
 	})
-	if there && t.ended(newest) {
-		put(newest.Add(t.cell), event{stale: true})
+	if present && t.ended(newest) {
+		add(newest.Add(t.cell), event{stale: true})
 	}
 	return h
 }
 
-// learn takes the base of the first distribution that is not empty.
-func (h *histograms) learn(d measure.Dist) {
+// setBase sets the base to that of the first distribution that is not empty.
+func (h *histograms) setBase(d measure.Dist) {
 	if h.bounds == nil && len(d.Counts) > 0 {
 		h.base, h.bounds = d.Base, []float64{}
 	}
 }
 
-// bounds gives the largest value of each bucket in the base unit.
+// bounds returns the largest value of each bucket in the base unit.
 func bounds(base uint8, per float64) []float64 {
 	n := int(measure.BucketOf(base, 1<<63)) + 1<<base
 	out := make([]float64, 0, n)
@@ -119,8 +121,9 @@ func bounds(base uint8, per float64) []float64 {
 	return out
 }
 
-func (h *histograms) take(e event) {
-	if e.anew {
+// advance adds the distributions of the next sample to the counts, which begin at 0 each day.
+func (h *histograms) advance(e event) {
+	if e.newDay {
 		clear(h.counts)
 		h.sum = 0
 	}
@@ -129,6 +132,7 @@ func (h *histograms) take(e event) {
 	}
 }
 
+// add adds a share of a distribution to the counts, in buckets of the base of h.
 func (h *histograms) add(d measure.Dist, share float64) {
 	for i, n := range d.Counts {
 		if n == 0 {
@@ -162,22 +166,23 @@ func (h *histograms) Get(i int) chunks.Sample { return &h.events[i] }
 // T implements chunks.Sample.
 func (e *event) T() int64 { return e.time }
 
-// ST implements chunks.Sample: start times are not told.
+// ST implements chunks.Sample: there are no start times.
 func (e *event) ST() int64 { return 0 }
 
-// F implements chunks.Sample; there is none.
+// F implements chunks.Sample: a histogram has no float.
 func (e *event) F() float64 { return 0 }
 
-// H implements chunks.Sample; there is none of whole numbers.
+// H implements chunks.Sample: the counts are floats.
 func (e *event) H() *histogram.Histogram { return nil }
 
 // Type implements chunks.Sample.
 func (e *event) Type() chunkenc.ValueType { return chunkenc.ValFloatHistogram }
 
-// Copy implements chunks.Sample. What it gives is not changed by anybody.
+// Copy implements chunks.Sample. Events are never changed.
 func (e *event) Copy() chunks.Sample { return e }
 
-// FH implements chunks.Sample. Samples are read in order of time, so what was counted up to the one before is counted already.
+// FH implements chunks.Sample. Samples are read in order of time: the counts already contain the
+// samples before. A read of an earlier sample starts again.
 func (e *event) FH() *histogram.FloatHistogram {
 	h := e.of
 	to := &histogram.FloatHistogram{Schema: histogram.CustomBucketsSchema, CustomValues: h.bounds}
@@ -191,9 +196,9 @@ func (e *event) FH() *histogram.FloatHistogram {
 	}
 	for h.at < e.index {
 		h.at++
-		h.take(h.events[h.at])
+		h.advance(h.events[h.at])
 	}
-	if e.anew {
+	if e.newDay {
 		to.CounterResetHint = histogram.CounterReset
 	}
 	for _, c := range h.counts {

@@ -22,23 +22,24 @@ import (
 )
 
 const (
-	// engineVersion is the release of Prometheus whose engine this is, which Grafana asks to know what it can do. A test holds it
-	// against go.mod.
+	// engineVersion is the release of Prometheus whose engine is used. Grafana asks for it to learn
+	// what the server supports. A test compares it with go.mod.
 	engineVersion = "3.10.0"
 
-	lookback   = 5 * measure.Minute // how far back a moment sees, as Prometheus has it
+	lookback   = 5 * measure.Minute // how far an instant query looks back, as in Prometheus
 	timeout    = 30 * time.Second   // of one query
 	maxSamples = 20_000_000         // in memory for one query, 8 to 16 bytes each
-	maxPoints  = 11000              // of a graph, as Prometheus has it
+	maxPoints  = 11000              // of a graph, as in Prometheus
 	maxRequest = 1 << 20            // bytes of a form
 	maxQuery   = 64 << 10           // bytes of an expression
-	maxWords   = 5000               // of an expression, matchers aside: the time to parse it grows with their square
-	maxInner   = 1_000_000          // steps of a subquery, which the engine does not count before it is too late
-	atOnce     = 4                  // queries; more wait
+	maxTokens  = 5000               // outside of {}; the time to parse grows with their square
+	maxInner   = 1_000_000          // steps of a subquery, which the engine counts too late
+	maxQueries = 4                  // at the same time; more wait
 )
 
-// API answers Prometheus's HTTP API from a reader. It is an http.Handler for everything below api/v1/, and a storage.Queryable.
-// It asks no questions about who asks: that is for the server that it is mounted in. Safe for several goroutines.
+// API answers Prometheus's HTTP API from a reader. It is an http.Handler for all paths below
+// api/v1/ and a storage.Queryable. It does not check who may ask: the server that mounts it does.
+// Safe for several goroutines.
 type API struct {
 	reader   measure.Reader
 	datasets func() []measure.Dataset
@@ -48,30 +49,34 @@ type API struct {
 	running  chan struct{}
 }
 
-// New makes the API of what is recorded. datasets gives the datasets as they are now; version is culprit's.
+// New returns the API of a reader. datasets returns the current datasets; version is culprit's.
 func New(r measure.Reader, datasets func() []measure.Dataset, version string) *API {
 	return &API{
-		reader: r, datasets: datasets, version: version, now: time.Now, running: make(chan struct{}, atOnce),
+		reader: r, datasets: datasets, version: version, now: time.Now,
+		running: make(chan struct{}, maxQueries),
 		engine: promql.NewEngine(promql.EngineOpts{
-			MaxSamples: maxSamples, Timeout: timeout, LookbackDelta: lookback.AsDuration(), EnableAtModifier: true, EnableNegativeOffset: true,
+			MaxSamples: maxSamples, Timeout: timeout, LookbackDelta: lookback.AsDuration(),
+			EnableAtModifier: true, EnableNegativeOffset: true,
 			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
 		}),
 	}
 }
 
-// failure is an error as Prometheus tells it.
+// failure is an error in Prometheus's form.
 type failure struct {
 	status int
 	kind   string // bad_data, execution, timeout, canceled, internal, not_found
 	err    error
 }
 
+// bad returns the failure of a request that is invalid.
 func bad(err error) *failure { return &failure{http.StatusBadRequest, "bad_data", err} }
 
 func badParameter(name string, err error) *failure {
 	return bad(fmt.Errorf("invalid parameter %q: %w", name, err))
 }
 
+// failed returns the failure of a valid request, by the kind of its error.
 func failed(err error) *failure {
 	var canceled promql.ErrQueryCanceled
 	var late promql.ErrQueryTimeout
@@ -87,14 +92,14 @@ func failed(err error) *failure {
 	return &failure{http.StatusUnprocessableEntity, "execution", err}
 }
 
-// answer is what goes out.
+// answer is the result of a request.
 type answer struct {
 	data     any
 	warnings annotations.Annotations
-	close    func() // after data was written; may be nil
+	close    func() // frees data after it was written; may be nil
 }
 
-// ServeHTTP implements http.Handler. What stands in the path up to api/v1/ doesn't matter.
+// ServeHTTP implements http.Handler. It ignores the part of the path before api/v1/.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	if i := strings.Index(path, "api/v1/"); i >= 0 {
@@ -104,12 +109,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, posts := a.handler(path)
 	switch {
 	case h == nil:
-		fail(w, &failure{http.StatusNotFound, "not_found", fmt.Errorf("no such endpoint: %s", path)})
+		err := fmt.Errorf("no such endpoint: %s", path)
+		fail(w, &failure{http.StatusNotFound, "not_found", err})
 		return
-	case r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodPost && posts:
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+	case r.Method == http.MethodPost && posts:
 	default:
 		w.Header().Set("Allow", map[bool]string{true: "GET, POST", false: "GET"}[posts])
-		fail(w, &failure{http.StatusMethodNotAllowed, "bad_data", fmt.Errorf("method %s is not allowed", r.Method)})
+		err := fmt.Errorf("method %s is not allowed", r.Method)
+		fail(w, &failure{http.StatusMethodNotAllowed, "bad_data", err})
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
@@ -128,18 +136,22 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	succeed(w, out, r.FormValue("query"))
 }
 
-// endpoint is what answers a path below api/v1/.
+// endpoint is the handler of a path below api/v1/.
 type endpoint struct {
 	answer func(*http.Request) (answer, *failure)
-	posts  bool // its form may be posted
+	posts  bool // it also accepts POST
 }
 
-// endpoints lists what is answered, but for the values of a label, whose path has the label's name.
+// endpoints returns the handlers by path. Values of a label are missing: their path contains the
+// label's name.
 func (a *API) endpoints() map[string]endpoint {
 	fixed := func(data any) func(*http.Request) (answer, *failure) {
 		return func(*http.Request) (answer, *failure) { return answer{data: data}, nil }
 	}
-	build := map[string]string{"version": engineVersion, "revision": a.version, "branch": "culprit", "buildUser": "", "buildDate": "", "goVersion": runtime.Version()}
+	build := map[string]string{
+		"version": engineVersion, "revision": a.version, "branch": "culprit",
+		"buildUser": "", "buildDate": "", "goVersion": runtime.Version(),
+	}
 	return map[string]endpoint{
 		"query":            {a.query, true},
 		"query_range":      {a.queryRange, true},
@@ -154,7 +166,7 @@ func (a *API) endpoints() map[string]endpoint {
 	}
 }
 
-// Routes returns the methods that each path below api/v1/ takes.
+// Routes returns the methods of each path below api/v1/.
 func Routes() map[string][]string {
 	out := map[string][]string{"label/{name}/values": {"GET"}}
 	for path, e := range new(API).endpoints() {
@@ -166,7 +178,7 @@ func Routes() map[string][]string {
 	return out
 }
 
-// handler gives what answers a path, and whether the form may be posted; nil for an unknown path.
+// handler returns the handler of a path and whether it accepts POST; nil for an unknown path.
 func (a *API) handler(path string) (h func(*http.Request) (answer, *failure), posts bool) {
 	if name, ok := strings.CutPrefix(path, "label/"); ok {
 		if name, ok = strings.CutSuffix(name, "/values"); ok {
@@ -182,9 +194,12 @@ func (a *API) query(r *http.Request) (answer, *failure) {
 	if err != nil {
 		return answer{}, badParameter("time", err)
 	}
-	return a.run(r, func(ctx context.Context, text string, o promql.QueryOpts) (promql.Query, error) {
-		return a.engine.NewInstantQuery(ctx, a, o, text, at)
-	})
+	return a.run(
+		r,
+		func(ctx context.Context, text string, o promql.QueryOpts) (promql.Query, error) {
+			return a.engine.NewInstantQuery(ctx, a, o, text, at)
+		},
+	)
 }
 
 func (a *API) queryRange(r *http.Request) (answer, *failure) {
@@ -197,25 +212,36 @@ func (a *API) queryRange(r *http.Request) (answer, *failure) {
 		return answer{}, badParameter("end", err)
 	}
 	if end.Before(start) {
-		return answer{}, badParameter("end", errors.New("end timestamp must not be before start time"))
+		return answer{}, badParameter("end",
+			errors.New("end timestamp must not be before start time"))
 	}
 	step, err := parseSpan(r.FormValue("step"))
 	if err != nil {
 		return answer{}, badParameter("step", err)
 	}
 	if step < time.Millisecond {
-		return answer{}, badParameter("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
+		const text = "zero or negative query resolution step widths are not accepted. " +
+			"Try a positive integer"
+		return answer{}, badParameter("step", errors.New(text))
 	}
 	if end.Sub(start)/step > maxPoints {
-		return answer{}, bad(errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"))
+		const text = "exceeded maximum resolution of 11,000 points per timeseries. " +
+			"Try decreasing the query resolution (?step=XX)"
+		return answer{}, bad(errors.New(text))
 	}
-	return a.run(r, func(ctx context.Context, text string, o promql.QueryOpts) (promql.Query, error) {
-		return a.engine.NewRangeQuery(ctx, a, o, text, start, end, step)
-	})
+	return a.run(
+		r,
+		func(ctx context.Context, text string, o promql.QueryOpts) (promql.Query, error) {
+			return a.engine.NewRangeQuery(ctx, a, o, text, start, end, step)
+		},
+	)
 }
 
-// run runs a query when it is its turn.
-func (a *API) run(r *http.Request, prepare func(context.Context, string, promql.QueryOpts) (promql.Query, error)) (answer, *failure) {
+// prepared makes a query of an expression.
+type prepared func(context.Context, string, promql.QueryOpts) (promql.Query, error)
+
+// run executes a query, at most maxQueries at the same time.
+func (a *API) run(r *http.Request, prepare prepared) (answer, *failure) {
 	limit, err := limitOf(r, "limit")
 	if err != nil {
 		return answer{}, badParameter("limit", err)
@@ -233,7 +259,7 @@ func (a *API) run(r *http.Request, prepare func(context.Context, string, promql.
 			return answer{}, bad(fmt.Errorf("error parsing lookback delta duration: %w", err))
 		}
 	}
-	text, err := textOf(r, "query")
+	text, err := expressionOf(r, "query")
 	if err != nil {
 		return answer{}, badParameter("query", err)
 	}
@@ -274,13 +300,14 @@ func (a *API) run(r *http.Request, prepare func(context.Context, string, promql.
 	return out, nil
 }
 
-// textOf gives an expression, unless it would take too long to understand.
-func textOf(r *http.Request, name string) (string, error) {
+// expressionOf returns the expression in a parameter. The error says that it would take too long to
+// parse.
+func expressionOf(r *http.Request, name string) (string, error) {
 	text := r.FormValue(name)
 	if len(text) > maxQuery {
 		return "", fmt.Errorf("longer than %d bytes", maxQuery)
 	}
-	words, inside := 0, false
+	tokens, inside := 0, false
 	var item parser.Item
 	for l := parser.Lex(text); ; {
 		l.NextItem(&item)
@@ -291,15 +318,15 @@ func textOf(r *http.Request, name string) (string, error) {
 			inside = item.Typ == parser.LEFT_BRACE
 		}
 		if !inside {
-			words++
+			tokens++
 		}
-		if words > maxWords {
-			return "", fmt.Errorf("more than %d words", maxWords)
+		if tokens > maxTokens {
+			return "", fmt.Errorf("more than %d tokens", maxTokens)
 		}
 	}
 }
 
-// innerSteps gives how often the innermost of the subqueries is evaluated.
+// innerSteps returns how often the innermost of the subqueries is evaluated.
 func innerSteps(s *parser.EvalStmt) (most float64) {
 	parser.Inspect(s.Expr, func(n parser.Node, path []parser.Node) error {
 		sub, ok := n.(*parser.SubqueryExpr)
@@ -324,7 +351,7 @@ func innerSteps(s *parser.EvalStmt) (most float64) {
 var errTruncated = errors.New("results truncated due to limit")
 
 func (a *API) formatQuery(r *http.Request) (answer, *failure) {
-	text, err := textOf(r, "query")
+	text, err := expressionOf(r, "query")
 	if err != nil {
 		return answer{}, badParameter("query", err)
 	}
@@ -335,9 +362,9 @@ func (a *API) formatQuery(r *http.Request) (answer, *failure) {
 	return answer{data: e.Pretty(0)}, nil
 }
 
-// exemplars checks the query; there are no exemplars.
+// exemplars checks the query and returns an empty list.
 func (a *API) exemplars(r *http.Request) (answer, *failure) {
-	text, err := textOf(r, "query")
+	text, err := expressionOf(r, "query")
 	if err != nil {
 		return answer{}, badParameter("query", err)
 	}
@@ -347,7 +374,7 @@ func (a *API) exemplars(r *http.Request) (answer, *failure) {
 	return answer{data: []any{}}, nil
 }
 
-// selection is what the endpoints about series are asked for.
+// selection contains the parameters of the endpoints about series.
 type selection struct {
 	querier  storage.Querier
 	hints    *storage.SelectHints
@@ -377,8 +404,10 @@ func (a *API) selection(r *http.Request) (s selection, f *failure) {
 		return s, badParameter("match[]", err)
 	}
 	for _, set := range s.matchers {
-		if !slices.ContainsFunc(set, func(m *labels.Matcher) bool { return !m.Matches("") }) {
-			return s, badParameter("match[]", errors.New("match[] must contain at least one non-empty matcher"))
+		nonEmpty := func(m *labels.Matcher) bool { return !m.Matches("") }
+		if !slices.ContainsFunc(set, nonEmpty) {
+			const text = "match[] must contain at least one non-empty matcher"
+			return s, badParameter("match[]", errors.New(text))
 		}
 	}
 	s.hints = &storage.SelectHints{Start: start.UnixMilli(), End: end.UnixMilli(), Func: "series"}
@@ -421,23 +450,30 @@ func (a *API) series(r *http.Request) (answer, *failure) {
 	return out, nil
 }
 
+// finder returns the names or values that match one selector.
+type finder func(storage.Querier, []*labels.Matcher) ([]string, annotations.Annotations, error)
+
 func (a *API) labelNames(r *http.Request) (answer, *failure) {
-	return a.texts(r, func(q storage.Querier, matchers []*labels.Matcher) ([]string, annotations.Annotations, error) {
+	find := func(q storage.Querier, matchers []*labels.Matcher,
+	) ([]string, annotations.Annotations, error) {
 		return q.LabelNames(r.Context(), nil, matchers...)
-	})
+	}
+	return a.texts(r, find)
 }
 
 func (a *API) labelValues(r *http.Request, name string) (answer, *failure) {
 	if name == "" || valid(name) != name {
 		return answer{}, bad(fmt.Errorf("invalid label name: %q", name))
 	}
-	return a.texts(r, func(q storage.Querier, matchers []*labels.Matcher) ([]string, annotations.Annotations, error) {
+	find := func(q storage.Querier, matchers []*labels.Matcher,
+	) ([]string, annotations.Annotations, error) {
 		return q.LabelValues(r.Context(), name, nil, matchers...)
-	})
+	}
+	return a.texts(r, find)
 }
 
-// texts answers with the texts that are found for any of the selectors.
-func (a *API) texts(r *http.Request, find func(storage.Querier, []*labels.Matcher) ([]string, annotations.Annotations, error)) (answer, *failure) {
+// texts answers with the union of what find returns for each selector.
+func (a *API) texts(r *http.Request, find finder) (answer, *failure) {
 	s, f := a.selection(r)
 	if f != nil {
 		return answer{}, f
@@ -509,11 +545,13 @@ func timeOf(r *http.Request, name string, otherwise time.Time) (time.Time, error
 	return otherwise, nil
 }
 
-// parseTime reads seconds since the epoch or RFC 3339, to the millisecond. Times beyond those of the engine are the nearest that it has.
+// parseTime parses seconds since the epoch or RFC 3339, to the millisecond. Times that the engine
+// can't represent become the nearest that it can.
 func parseTime(s string) (time.Time, error) {
 	const most = 9e15 / 1000 // milliseconds that a float64 holds exactly
 	if v, err := strconv.ParseFloat(s, 64); err == nil && v == v {
-		return time.UnixMilli(int64(math.Round(min(max(v, -most), most) * 1000))).UTC(), nil
+		v = math.Round(min(max(v, -most), most) * 1000)
+		return time.UnixMilli(int64(v)).UTC(), nil
 	}
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return t, nil
@@ -521,11 +559,12 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", s)
 }
 
-// parseSpan reads seconds, or Prometheus's notation of a duration: 1h30m.
+// parseSpan parses seconds, or Prometheus's notation of a duration: 1h30m.
 func parseSpan(s string) (time.Duration, error) {
 	if v, err := strconv.ParseFloat(s, 64); err == nil && v == v {
 		if math.Abs(v) > math.MaxInt64/1e9 {
-			return 0, fmt.Errorf("cannot parse %q to a valid duration. It overflows int64", s)
+			const overflow = "cannot parse %q to a valid duration. It overflows int64"
+			return 0, fmt.Errorf(overflow, s)
 		}
 		return time.Duration(v * 1e9), nil
 	}

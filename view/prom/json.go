@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 )
 
+// parseUnits parses Prometheus's notation of a duration: 1h30m.
 func parseUnits(s string) (time.Duration, error) {
 	d, err := model.ParseDuration(s)
 	return time.Duration(d), err
@@ -39,9 +41,10 @@ func send(w http.ResponseWriter, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // who has gone needs no answer
+	_, _ = w.Write(b) // a client that disconnected needs no answer
 }
 
+// appendTexts appends a member ,"name":[texts], nothing when there are none.
 func appendTexts(b []byte, name string, texts []string) []byte {
 	for i, s := range texts {
 		if i == 0 {
@@ -57,7 +60,8 @@ func appendTexts(b []byte, name string, texts []string) []byte {
 	return b
 }
 
-// appendData writes a value of PromQL in Prometheus's form, anything else as it is.
+// appendData appends a value of PromQL in Prometheus's form, anything else as encoding/json writes
+// it.
 func appendData(b []byte, data any) ([]byte, error) {
 	switch v := data.(type) {
 	case promql.Vector:
@@ -148,7 +152,7 @@ func appendPoint(b []byte, t int64, v float64) []byte {
 	return append(appendFloat(b, v), ']')
 }
 
-// appendTime writes milliseconds as seconds.
+// appendTime appends milliseconds as seconds.
 func appendTime(b []byte, t int64) []byte {
 	if t < 0 {
 		b, t = append(b, '-'), -t
@@ -160,7 +164,7 @@ func appendTime(b []byte, t int64) []byte {
 	return b
 }
 
-// appendFloat writes a number as text, since JSON has no NaN.
+// appendFloat appends a number in quotes, since JSON has no NaN.
 func appendFloat(b []byte, v float64) []byte {
 	form := byte('f')
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
@@ -169,7 +173,8 @@ func appendFloat(b []byte, v float64) []byte {
 	return append(strconv.AppendFloat(append(b, '"'), v, form, -1, 64), '"')
 }
 
-// appendHistogram writes a histogram: each bucket that is not empty as [which bounds belong to it, lower, upper, count].
+// appendHistogram appends a histogram. Each bucket that is not empty is [which bounds it includes,
+// lower, upper, count].
 func appendHistogram(b []byte, t int64, h *histogram.FloatHistogram) []byte {
 	b = appendTime(append(b, '['), t)
 	b = appendFloat(append(b, `,{"count":`...), h.Count)
@@ -186,7 +191,7 @@ func appendHistogram(b []byte, t int64, h *histogram.FloatHistogram) []byte {
 			b = append(b, ',')
 		}
 		first = false
-		closed := byte('2') // neither bound belongs to the bucket
+		closed := byte('2') // the bucket includes neither bound
 		switch {
 		case k.LowerInclusive && k.UpperInclusive:
 			closed = '3'
@@ -205,11 +210,12 @@ func appendHistogram(b []byte, t int64, h *histogram.FloatHistogram) []byte {
 	return append(b, "}]"...)
 }
 
-// appendText writes a text in quotes. Most need no escapes.
+// appendText appends a text in quotes. It has a fast path for texts without escapes.
 func appendText(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			text, _ := json.Marshal(s) // a string always can
+		c := s[i]
+		if c < 0x20 || c >= 0x7f || strings.IndexByte(`"\<>&`, c) >= 0 {
+			text, _ := json.Marshal(s) // never fails for a string
 			return append(b, text...)
 		}
 	}

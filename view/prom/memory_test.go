@@ -12,32 +12,34 @@ import (
 	"culprit/measure"
 )
 
-// memory is an archive in memory, tick by tick: the reader that the tests ask.
+// memory is an archive in memory, tick by tick: the reader of the tests.
 type memory struct {
 	mu     sync.Mutex // guards asked
 	sets   []measure.Dataset
 	ticks  map[measure.StatID][]tick
-	fine   measure.Time // seconds are kept from then on, before only minutes
-	minute measure.Time // minutes are kept from then on, before only hours
+	fine   measure.Time // older ticks exist as minutes only
+	minute measure.Time // older minutes exist as hours only
 	asked  []measure.Query
 	loss   []measure.Loss
 	notes  []string
 }
 
-// tick is what one reading gave. Rows that it has not were absent.
+// tick is one reading. Rows that it does not contain were absent.
 type tick struct {
 	at      measure.Time
 	elapsed measure.Span
-	rows    map[string]float64 // key, with its texts parted by |
+	rows    map[string]float64 // by key, whose texts are separated by |
 	dists   map[string]measure.Dist
 }
 
 func (m *memory) datasets() []measure.Dataset { return m.sets }
 
 // record makes a dataset.
-func (m *memory) record(t testing.TB, kind measure.Kind, unit measure.Unit, sparse bool, sentence string) {
+func (m *memory) record(t testing.TB, kind measure.Kind, unit measure.Unit, sparse bool,
+	query string,
+) {
 	t.Helper()
-	q, err := measure.ParseQuery(sentence)
+	q, err := measure.ParseQuery(query)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,8 @@ func (m *memory) record(t testing.TB, kind measure.Kind, unit measure.Unit, spar
 	for _, f := range q.By {
 		st.Fields = append(st.Fields, measure.Field{Name: f, Type: measure.Word})
 	}
-	m.sets = append(m.sets, measure.Dataset{ID: uint32(len(m.sets) + 1), Query: q, Stat: st, State: measure.Recording})
+	m.sets = append(m.sets,
+		measure.Dataset{ID: uint32(len(m.sets) + 1), Query: q, Stat: st, State: measure.Recording})
 }
 
 // put adds a tick of one second.
@@ -57,15 +60,16 @@ func (m *memory) put(id measure.StatID, at measure.Time, rows map[string]float64
 	m.ticks[id] = append(m.ticks[id], tick{at: at, elapsed: measure.Second, rows: rows})
 }
 
-// cellRow is one row of an answer while it is being made.
+// cellRow is one row of an answer under construction.
 type cellRow struct {
 	sum, low, high []float64
 	count          []int
 	dists          []measure.Dist
 }
 
-// Ask implements measure.Reader by the rules of an archive: rows are folded first (as sums), then time; amounts by the measured
-// time of the cell, levels as their mean over the ticks in which they were there.
+// Ask implements measure.Reader by the rules of an archive. Rows are folded first (as sums), then
+// time. Amounts are divided by the measured time of the cell; levels are means over the ticks that
+// had the row.
 func (m *memory) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
 	m.mu.Lock()
 	m.asked = append(m.asked, q)
@@ -76,17 +80,20 @@ func (m *memory) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 	}
 	d := m.sets[at]
 	n := int(q.Over.Span() / q.Step)
-	a := &measure.Answer{Query: q, Kind: d.Stat.Kind, Unit: d.Stat.AnswerUnit(), Sparse: d.Stat.Sparse, Start: q.Over.Start, Step: q.Step,
-		Elapsed: make([]measure.Span, n), Loss: m.loss, Notes: m.notes}
+	a := &measure.Answer{Query: q, Kind: d.Stat.Kind, Unit: d.Stat.AnswerUnit(),
+		Sparse: d.Stat.Sparse, Start: q.Over.Start, Step: q.Step, Elapsed: make([]measure.Span, n),
+		Loss: m.loss, Notes: m.notes}
 	table := map[string]*cellRow{}
 	var order []string
-	first := sort.Search(len(m.ticks[q.Stat]), func(i int) bool { return m.ticks[q.Stat][i].at > q.Over.Start })
+	first := sort.Search(len(m.ticks[q.Stat]),
+		func(i int) bool { return m.ticks[q.Stat][i].at > q.Over.Start })
 	for _, t := range m.ticks[q.Stat][first:] {
 		if t.at > q.Over.End {
 			break
 		}
 		c := int(t.at.Sub(q.Over.Start)-1) / int(q.Step)
-		if c >= n || q.Step < measure.Minute && t.at <= m.fine || q.Step < 60*measure.Minute && t.at <= m.minute {
+		if c >= n || q.Step < measure.Minute && t.at <= m.fine ||
+			q.Step < 60*measure.Minute && t.at <= m.minute {
 			continue
 		}
 		a.Elapsed[c] += t.elapsed
@@ -98,7 +105,8 @@ func (m *memory) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 		}
 		row := func(k string) *cellRow {
 			if table[k] == nil {
-				table[k] = &cellRow{make([]float64, n), make([]float64, n), make([]float64, n), make([]int, n), make([]measure.Dist, n)}
+				table[k] = &cellRow{make([]float64, n), make([]float64, n), make([]float64, n),
+					make([]int, n), make([]measure.Dist, n)}
 				order = append(order, k)
 			}
 			return table[k]
@@ -157,7 +165,7 @@ func (m *memory) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 		}
 		s.Values = r.sum
 		if q.Step > measure.Second {
-			s.SetSpan(r.low, r.high)
+			s.SetRange(r.low, r.high)
 		}
 		a.Series = append(a.Series, s)
 	}

@@ -10,35 +10,41 @@ import (
 	"culprit/view"
 )
 
-// shape is what the samples of a metric are made of.
+// shape says how the samples of a metric are made from a statistic.
 type shape uint8
 
 const (
-	gauge        shape = iota + 1 // a Level, as it is
-	rate                          // a Delta: its amount per second, a gauge
-	counter                       // a Delta: the amounts since midnight UTC, added up
-	distribution                  // a Dist: the distributions since midnight UTC, added up
+	gauge        shape = iota + 1 // a Level, unchanged
+	rate                          // a Delta: its amount per second; a gauge to Prometheus
+	counter                       // a Delta: the sum of amounts since midnight UTC
+	distribution                  // a Dist: the sum of distributions since midnight UTC
 )
 
-// kind is the word that Prometheus has for the type of a metric.
+// kind returns Prometheus's word for the type of a metric.
 func (s shape) kind() string {
-	return [...]string{gauge: "gauge", rate: "gauge", counter: "counter", distribution: "histogram"}[s]
+	switch s {
+	case counter:
+		return "counter"
+	case distribution:
+		return "histogram"
+	}
+	return "gauge"
 }
 
-// metric is a name that PromQL knows, and where its rows come from.
+// metric is a name in PromQL and the query for its rows.
 type metric struct {
 	name   string
 	shape  shape
-	unit   string  // Prometheus's word of the base unit: bytes, seconds; "" for plain numbers
-	per    float64 // the statistic's own units in one base unit: 1e9 nanoseconds
+	unit   string  // Prometheus's word for the base unit: bytes, seconds; "" for plain numbers
+	per    float64 // the statistic's own units in one base unit: 1e9 for nanoseconds
 	stat   measure.Stat
 	by     []string
-	where  [][]measure.Term // one question each; their rows are one set, and a row that two of them have is the same
-	step   measure.Span     // the finest that was recorded
-	oldest measure.Time     // nothing was recorded before; 0 = unknown
+	where  [][]measure.Term // one query each; a row that two of them return is the same row
+	step   measure.Span     // the finest recorded
+	oldest measure.Time     // the begin of the recording; 0: unknown
 }
 
-// metrics gives what the datasets are as metrics, by name.
+// metrics returns the metrics of the datasets, sorted by name.
 func metrics(sets []measure.Dataset) []*metric {
 	groups := map[measure.StatID][]measure.Dataset{}
 	for _, d := range sets {
@@ -56,9 +62,10 @@ func metrics(sets []measure.Dataset) []*metric {
 		shapes := shapesOf(&m.stat)
 		base, word := view.MetricName(&m.stat)
 		free := func() bool {
-			return !slices.ContainsFunc(shapes, func(s shape) bool { return taken[base+suffix(s)] })
+			used := func(s shape) bool { return taken[base+suffix(s)] }
+			return !slices.ContainsFunc(shapes, used)
 		}
-		if !free() { // the name of this one ends as that of the other with its unit
+		if !free() { // the name ends with a unit, and another statistic's name and unit equal it
 			base += "_" + cmp.Or(word, "count")
 		}
 		for n := 2; !free(); n++ {
@@ -75,22 +82,25 @@ func metrics(sets []measure.Dataset) []*metric {
 	return out
 }
 
-// ofStat gives what the datasets of one statistic have in common as metrics. They may differ in their fields: then those
-// with the fields of the best are taken - one without a predicate rather than with, more fields rather than fewer, the
-// older rather than the newer - since rows of different breakdowns side by side would be counted twice.
+// ofStat returns what the datasets of one statistic have in common as metrics. If their fields
+// differ, only datasets with the fields of the best one are used: rows of different breakdowns
+// together would count twice. The best has no predicate, then the most fields, then the lowest ID.
 func ofStat(sets []measure.Dataset) metric {
 	sets = slices.Clone(sets)
 	slices.SortFunc(sets, func(a, b measure.Dataset) int {
-		return cmp.Or(cmp.Compare(min(len(a.Query.Where), 1), min(len(b.Query.Where), 1)),
-			cmp.Compare(len(b.Query.By), len(a.Query.By)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(
+			cmp.Compare(min(len(a.Query.Where), 1), min(len(b.Query.Where), 1)),
+			cmp.Compare(len(b.Query.By), len(a.Query.By)),
+			cmp.Compare(a.ID, b.ID))
 	})
 	best := sets[0]
-	m := metric{stat: best.Stat, step: max(best.Query.Step, 0), oldest: best.Since, per: 1}
+	m := metric{stat: best.Stat, step: max(best.Query.Step, 0), oldest: best.Created, per: 1}
 	if m.stat.ID == "" {
 		m.stat.ID = best.Query.Stat
 	}
 	for _, f := range best.Query.By {
-		if field, at := best.Stat.Field(f); at < 0 || field.Type != measure.Stack { // stacks are folded away
+		field, at := best.Stat.Field(f)
+		if at < 0 || field.Type != measure.Stack { // stacks are folded
 			m.by = append(m.by, f)
 		}
 	}
@@ -99,13 +109,13 @@ func ofStat(sets []measure.Dataset) metric {
 			continue
 		}
 		m.where = append(m.where, d.Query.Where)
-		m.oldest = min(m.oldest, d.Since)
+		m.oldest = min(m.oldest, d.Created)
 		if d.Query.Step > 0 && d.Query.Step < m.step {
 			m.step = d.Query.Step
 		}
 	}
 	if len(best.Query.Where) == 0 {
-		m.where = m.where[:1] // has all rows
+		m.where = m.where[:1] // it has all rows
 	}
 	if m.step == 0 {
 		m.step = measure.Second
@@ -127,7 +137,7 @@ func shapesOf(st *measure.Stat) []shape {
 	switch {
 	case st.Kind == measure.Dists:
 		return []shape{distribution}
-	case st.Kind == measure.Delta && st.Signed: // goes down too, which a counter must not
+	case st.Kind == measure.Delta && st.Signed: // it can decrease, which a counter must not
 		return []shape{rate}
 	case st.Kind == measure.Delta:
 		return []shape{counter, rate}
@@ -139,7 +149,7 @@ func suffix(s shape) string {
 	return [...]string{gauge: "", rate: "_per_second", counter: "_total", distribution: ""}[s]
 }
 
-// help is what the metadata say of the metric: the statistic, and what its numbers are.
+// help returns the help text of the metric: the statistic, and how its values are made.
 func (m *metric) help() string {
 	s := string(m.stat.ID) + ": " + m.stat.Help
 	switch m.shape {

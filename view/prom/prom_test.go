@@ -16,14 +16,14 @@ import (
 // noon is in the middle of a day, so that counters have a past.
 const noon = measure.Time(1772366400e9) // 2026-03-01T12:00:00Z
 
-// at gives the API with a clock that stands at a time.
+// at returns the API with its clock at a given time.
 func (m *memory) api(now measure.Time) *API {
 	a := New(m, m.datasets, "test")
 	a.now = func() time.Time { return now.AsTime() }
 	return a
 }
 
-// get asks the API and gives the status and what came.
+// get sends a request and returns the status and the body.
 func get(t testing.TB, a *API, path string, form ...string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -42,7 +42,7 @@ func encode(form []string) string {
 	return v.Encode()
 }
 
-// data asks and wants success.
+// data sends a request and fails the test unless it succeeds.
 func data(t testing.TB, a *API, path string, form ...string) string {
 	t.Helper()
 	code, body := get(t, a, path, form...)
@@ -55,7 +55,8 @@ func data(t testing.TB, a *API, path string, form ...string) string {
 
 func seconds(at measure.Time) string { return string(appendTime(nil, ms(at))) }
 
-// device is ten minutes of a device that gets 1000 bytes each second, and of one that is there from the fourth to the fifth.
+// device is ten minutes of a device that receives 1,000 bytes each second, and of one that exists
+// from the fourth to the fifth minute.
 func device(t testing.TB) *memory {
 	m := &memory{}
 	m.record(t, measure.Delta, measure.Bytes, false, "net.device.bytes by netns,device,direction")
@@ -76,7 +77,8 @@ func TestCounter(t *testing.T) {
 		{`culprit_net_device_bytes_total{direction="rx"}`, seconds(noon + 600e9), `{"resultType":"vector","result":[{"metric":{"__name__":"culprit_net_device_bytes_total","device":"eth0","direction":"rx"},"value":[1772367000,"600000"]}]}`},
 		{`rate(culprit_net_device_bytes_total{device=~"eth.*",direction!="tx"}[1m])`, seconds(noon + 600e9), `{"resultType":"vector","result":[{"metric":{"device":"eth0","direction":"rx"},"value":[1772367000,"1000"]}]}`},
 		{`culprit_net_device_bytes_per_second{direction="tx"}`, seconds(noon + 600e9), `{"resultType":"vector","result":[{"metric":{"__name__":"culprit_net_device_bytes_per_second","device":"eth0","direction":"tx"},"value":[1772367000,"10"]}]}`},
-		// All that the second device got counts, also what it got in its first second; and it is gone when it is gone.
+		// All bytes of the second device count, also those of its first second; its row ends with
+		// it.
 		{`increase(culprit_net_device_bytes_total{device="veth1"}[5m])`, seconds(noon + 400e9), `{"resultType":"vector","result":[{"metric":{"device":"veth1","direction":"rx","netns":"blue"},"value":[1772366800,"302.5"]}]}`},
 		{`last_over_time(culprit_net_device_bytes_total{device="veth1"}[5m])`, seconds(noon + 400e9), `{"resultType":"vector","result":[{"metric":{"__name__":"culprit_net_device_bytes_total","device":"veth1","direction":"rx","netns":"blue"},"value":[1772366800,"300"]}]}`},
 		{`culprit_net_device_bytes_total{device="veth1"}`, seconds(noon + 300e9), `{"resultType":"vector","result":[{"metric":{"__name__":"culprit_net_device_bytes_total","device":"veth1","direction":"rx","netns":"blue"},"value":[1772366700,"300"]}]}`},
@@ -89,7 +91,7 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// TestVersion holds the release that Grafana is told against the engine that is built in.
+// TestVersion compares the release that Grafana sees with the engine's module.
 func TestVersion(t *testing.T) {
 	mod, err := os.ReadFile("../../go.mod")
 	if err != nil {
@@ -97,7 +99,10 @@ func TestVersion(t *testing.T) {
 	}
 	// Release 3.10.0 of Prometheus is v0.310.0 as a module.
 	p := strings.Split(engineVersion, ".")
-	if want := "github.com/prometheus/prometheus v0." + p[0] + p[1] + "." + p[2] + "\n"; !strings.Contains(string(mod), want) {
+	if want := "github.com/prometheus/prometheus v0." + p[0] + p[1] + "." + p[2] + "\n"; !strings.Contains(
+		string(mod),
+		want,
+	) {
 		t.Errorf("engineVersion is %s, go.mod has no line %q", engineVersion, want)
 	}
 }

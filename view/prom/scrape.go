@@ -15,74 +15,78 @@ import (
 )
 
 const (
-	// mostScraped is how many series a scrape has at most: of more, the widest metrics are left out.
-	mostScraped = 2000
-	// mostKept is how many rows of counters are kept between scrapes.
-	mostKept = 10 * mostScraped
+	// maxScrapedSeries is the number of series in a scrape above which the metrics with the most
+	// rows are omitted.
+	maxScrapedSeries = 2000
+	// maxCounterRows is the number of counter rows that are kept between scrapes.
+	maxCounterRows = 10 * maxScrapedSeries
 )
 
-// Scraper writes what is recorded in Prometheus's text format: the metrics that remote write sends. Counters are summed from
-// when the server began, up to the newest tick of each scrape, so they cost nothing while nobody scrapes. Safe for several
-// goroutines.
+// Scraper writes what is recorded in Prometheus's text format: the metrics that remote write sends.
+// Counters are sums since the server began, up to the newest tick. Sums advance at a scrape only,
+// so counters that nobody scrapes cost nothing. Safe for several goroutines.
 type Scraper struct {
 	api *API
 
 	mu      sync.Mutex // guards what follows
-	metrics map[string]*scraped
-	kept    int            // rows of all counters
-	out     map[string]cut // what the newest scrape left out, by metric
+	metrics map[string]*metricState
+	kept    int                 // rows of all counters
+	out     map[string]omission // what the newest scrape left out, by metric
 }
 
-// scraped is a metric between scrapes.
-type scraped struct {
-	settled measure.Time      // up to which amounts are in the rows' sums for good
-	rows    map[string]*tally // of a counter, by labels
+// metricState is a metric between scrapes.
+type metricState struct {
+	settled measure.Time           // the rows' sums contain all amounts up to it
+	rows    map[string]*counterRow // of a counter, by labels
 }
 
-// tally is a row of a counter. Its value is settled + recent.
-type tally struct {
-	settled float64      // amounts up to scraped.settled
-	recent  float64      // amounts after it, which late parts of ticks may still raise
+// counterRow is a row of a counter. Its value is settled + recent.
+type counterRow struct {
+	settled float64      // amounts up to metricState.settled
+	recent  float64      // amounts after it, which late parts of ticks may still increase
 	seen    measure.Time // the end of the newest scrape that had the row
 }
 
-// cut is how much of a metric is left out.
-type cut uint8
+// omission says how much of a metric a scrape omits.
+type omission uint8
 
 const (
-	zeros cut = iota + 1 // the counters that have never moved
+	zeros omission = iota + 1 // the counters that are still 0
 	whole
 )
 
-// NewScraper returns a scraper that has not been asked yet.
+// NewScraper returns a Scraper whose counters begin at the first scrape.
 func (a *API) NewScraper() *Scraper {
-	return &Scraper{api: a, metrics: map[string]*scraped{}, out: map[string]cut{}}
+	return &Scraper{api: a, metrics: map[string]*metricState{}, out: map[string]omission{}}
 }
 
-// family is a metric of one scrape: the lines of its rows.
+// family is a metric in one scrape.
 type family struct {
 	metric  *metric
 	rows    []line
-	failure string // why there are no rows; "" for none
-	dropped int    // rows that are left out
+	failure string // why the metric could not be read; ""
+	dropped int    // rows that are omitted
 }
 
-// line is the text of a row, its labels and value.
+// line is one row in the text format: its labels and value.
 type line struct {
 	labels string
 	value  float64
 }
 
-// Append appends the metrics that are wanted, by the ID of their statistic, as they are at the end of over; counters since its
-// start. At most mostScraped series come: culprit_server_scrape_dropped_series says how many of which metric are left out. The
-// error is the context's; a metric that can't be read is a comment with the reason.
-func (s *Scraper) Append(ctx context.Context, b []byte, over measure.Interval, wanted func(measure.StatID) bool) ([]byte, error) {
+// Append appends the metrics for which wanted reports true, as they are at the end of over;
+// counters count from its start. It appends at most maxScrapedSeries series:
+// culprit_server_scrape_dropped_series counts the omitted ones by metric. A metric that can't be
+// read becomes a comment with the reason. The error is the context's.
+func (s *Scraper) Append(ctx context.Context, b []byte, over measure.Interval,
+	wanted func(measure.StatID) bool,
+) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*family
 	known := map[string]bool{}
 	for _, m := range metrics(s.api.datasets()) {
-		if !isWritten(m) {
+		if !isExported(m) {
 			continue
 		}
 		known[m.name] = true
@@ -98,17 +102,17 @@ func (s *Scraper) Append(ctx context.Context, b []byte, over measure.Interval, w
 	for name := range s.metrics {
 		if !known[name] {
 			s.kept -= len(s.metrics[name].rows)
-			delete(s.metrics, name) // it is no longer recorded
+			delete(s.metrics, name) // it is not recorded any more
 		}
 	}
-	s.fit(all)
+	s.limit(all)
 	for _, f := range all {
 		b = f.append(b)
 	}
 	return appendDropped(b, all), nil
 }
 
-// family reads a metric. A question that fails is told in the family; the error is the context's.
+// family reads a metric. A query that fails sets the family's failure; the error is the context's.
 func (s *Scraper) family(ctx context.Context, m *metric, over measure.Interval) (*family, error) {
 	f := &family{metric: m}
 	var err error
@@ -116,8 +120,9 @@ func (s *Scraper) family(ctx context.Context, m *metric, over measure.Interval) 
 		err = s.counter(ctx, f, over)
 	} else {
 		var all []reading
-		cells := 1 + (latePart+m.step-1)/m.step
-		all, err = s.read(ctx, m, measure.Interval{Start: over.End.Add(-m.step * cells), End: over.End}, m.step)
+		cells := 1 + (maxLateness+m.step-1)/m.step
+		newest := measure.Interval{Start: over.End.Add(-m.step * cells), End: over.End}
+		all, err = s.read(ctx, m, newest, m.step)
 		for _, r := range all {
 			f.rows = append(f.rows, line{r.labels, m.value(r.value)})
 		}
@@ -132,21 +137,22 @@ func (s *Scraper) family(ctx context.Context, m *metric, over measure.Interval) 
 	return f, nil
 }
 
-// reading is the value of a row over a time: of a gauge, or the mean rate of a counter, and how much of the time was measured.
+// reading is the value of a row over an interval.
 type reading struct {
 	labels  string
-	value   float64
-	elapsed measure.Span
+	value   float64      // of a gauge; the mean rate of a counter
+	elapsed measure.Span // how much of the interval was measured
 }
 
-// read asks for the rows of a metric over a time, in cells of a length; it returns those of the newest cell in which the metric was
-// measured: the newest tick may not be there yet, or be missing.
-func (s *Scraper) read(ctx context.Context, m *metric, over measure.Interval, step measure.Span) ([]reading, error) {
+// read queries the rows of a metric over an interval, in cells of the given length. It returns the
+// rows of the newest measured cell: the newest tick may not be recorded yet.
+func (s *Scraper) read(ctx context.Context, m *metric, over measure.Interval, step measure.Span,
+) ([]reading, error) {
 	if over.Span() <= 0 {
 		return nil, nil
 	}
 	var all []reading
-	seen := map[string]bool{} // two datasets may have a row
+	seen := map[string]bool{} // two datasets may have the same row
 	k := asker{reader: s.api.reader, now: over.End, left: maxSamples}
 	for _, where := range m.where {
 		a, err := k.ask(ctx, m, where, over, step)
@@ -178,21 +184,24 @@ func (s *Scraper) read(ctx context.Context, m *metric, over measure.Interval, st
 	return all, nil
 }
 
-// counter adds what came since the scrape before to the rows of a counter, and writes those that are there: in the newest
-// seconds, or for a sparse statistic in the last idleRow.
+// counter adds the amounts since the scrape before to the rows of a counter, and sets the lines of
+// present rows. A row is present when the newest seconds have it, or the last sparseHold of a
+// sparse statistic.
 func (s *Scraper) counter(ctx context.Context, f *family, over measure.Interval) error {
 	m := f.metric
 	c := s.metrics[m.name]
 	if c == nil {
-		c = &scraped{settled: over.Start, rows: map[string]*tally{}}
+		c = &metricState{settled: over.Start, rows: map[string]*counterRow{}}
 		s.metrics[m.name] = c
 	}
-	until := max(c.settled, over.End.Add(-latePart))
-	settled, err := s.read(ctx, m, measure.Interval{Start: c.settled, End: until}, until.Sub(c.settled))
+	until := max(c.settled, over.End.Add(-maxLateness))
+	settled, err := s.read(ctx, m, measure.Interval{Start: c.settled, End: until},
+		until.Sub(c.settled))
 	if err != nil {
 		return err
 	}
-	recent, err := s.read(ctx, m, measure.Interval{Start: until, End: over.End}, over.End.Sub(until))
+	recent, err := s.read(ctx, m, measure.Interval{Start: until, End: over.End},
+		over.End.Sub(until))
 	if err != nil {
 		return err
 	}
@@ -212,12 +221,12 @@ func (s *Scraper) counter(ctx context.Context, f *family, over measure.Interval)
 			f.dropped++
 		}
 	}
-	stays := measure.Span(0)
+	hold := measure.Span(0)
 	if m.stat.Sparse {
-		stays = idleRow
+		hold = sparseHold
 	}
 	for labels, r := range c.rows {
-		if r.seen.Add(stays) < over.End {
+		if r.seen.Add(hold) < over.End {
 			delete(c.rows, labels)
 			s.kept--
 			continue
@@ -227,14 +236,15 @@ func (s *Scraper) counter(ctx context.Context, f *family, over measure.Interval)
 	return nil
 }
 
-// row returns the row of a counter that was seen up to a time; nil when there are mostKept.
-func (s *Scraper) row(c *scraped, labels string, at measure.Time) *tally {
+// row returns the row of a counter and marks it as seen up to at. It returns nil when a new row
+// would exceed maxCounterRows.
+func (s *Scraper) row(c *metricState, labels string, at measure.Time) *counterRow {
 	r := c.rows[labels]
 	if r == nil {
-		if s.kept >= mostKept {
+		if s.kept >= maxCounterRows {
 			return nil
 		}
-		r = &tally{}
+		r = &counterRow{}
 		c.rows[labels] = r
 		s.kept++
 	}
@@ -242,26 +252,29 @@ func (s *Scraper) row(c *scraped, labels string, at measure.Time) *tally {
 	return r
 }
 
-// fit leaves out what is beyond mostScraped: of the widest metrics first the counters that have never moved, then whole
-// metrics. What was left out before comes back only when there is a tenth of mostScraped to spare, so that no metric comes and goes.
-func (s *Scraper) fit(all []*family) {
+// limit omits rows beyond maxScrapedSeries. It begins with the metrics that have the most rows:
+// first their counters that are still 0, then whole metrics. What was omitted before returns only
+// when a tenth of maxScrapedSeries is free, so that a metric does not appear and disappear.
+func (s *Scraper) limit(all []*family) {
 	order := slices.Clone(all)
-	slices.SortStableFunc(order, func(a, b *family) int { return cmp.Compare(len(b.rows), len(a.rows)) })
+	slices.SortStableFunc(order, func(a, b *family) int {
+		return cmp.Compare(len(b.rows), len(a.rows))
+	})
 	total := 0
 	for _, f := range all {
 		total += len(f.rows)
 	}
-	out := map[string]cut{}
-	for _, level := range []cut{zeros, whole} {
+	out := map[string]omission{}
+	for _, level := range []omission{zeros, whole} {
 		for _, f := range order {
-			limit := mostScraped
+			most := maxScrapedSeries
 			if s.out[f.metric.name] >= level {
-				limit -= mostScraped / 10
+				most -= maxScrapedSeries / 10
 			}
-			if total <= limit {
+			if total <= most {
 				continue
 			}
-			if n := f.leave(level); n > 0 {
+			if n := f.omit(level); n > 0 {
 				total -= n
 				out[f.metric.name] = level
 			}
@@ -270,8 +283,8 @@ func (s *Scraper) fit(all []*family) {
 	s.out = out
 }
 
-// leave leaves rows out and returns how many.
-func (f *family) leave(level cut) int {
+// omit removes rows and returns how many.
+func (f *family) omit(level omission) int {
 	n := len(f.rows)
 	f.rows = slices.DeleteFunc(f.rows, func(l line) bool {
 		return level == whole || f.metric.shape == counter && l.value == 0
@@ -300,21 +313,24 @@ func (f *family) append(b []byte) []byte {
 	return b
 }
 
-// appendDropped appends how many series of which metric are left out.
+// appendDropped appends the number of omitted series by metric.
 func appendDropped(b []byte, all []*family) []byte {
 	const name = "culprit_server_scrape_dropped_series"
-	b = view.AppendMetric(b, name, "gauge", "Series that this scrape leaves out, by metric: a scrape has at most "+
-		strconv.Itoa(mostScraped)+". Of the widest metrics the counters that are 0 are left out first; remote write sends all.")
+	help := "Series omitted from this scrape, by metric: a scrape has at most " +
+		strconv.Itoa(maxScrapedSeries) + ". Of the metrics with the most series, " +
+		"counters that are 0 are omitted first; remote write sends all."
+	b = view.AppendMetric(b, name, "gauge", help)
 	for _, f := range all {
 		if f.dropped > 0 {
-			b = view.AppendSample(b, name, string(view.AppendLabel(nil, "metric", f.metric.name)), float64(f.dropped))
+			labels := string(view.AppendLabel(nil, "metric", f.metric.name))
+			b = view.AppendSample(b, name, labels, float64(f.dropped))
 		}
 	}
 	return b
 }
 
-// labelText returns labels as the text format has them, without the metric's name and the braces: field="text",... "" without
-// fields.
+// labelText returns labels in the text format, without the metric's name and the braces:
+// field="text",... It returns "" without fields.
 func labelText(all labels.Labels) string {
 	var b []byte
 	all.Range(func(l labels.Label) {

@@ -17,7 +17,7 @@ import (
 
 func every(measure.StatID) bool { return true }
 
-// scrape asks for all up to a time, and reads what comes with Prometheus's own parser.
+// scrape scrapes up to a time and reads the result with Prometheus's own parser.
 func scrape(t testing.TB, s *Scraper, start, end measure.Time) (map[string]float64, int) {
 	t.Helper()
 	b, err := s.Append(t.Context(), nil, measure.Interval{Start: start, End: end}, every)
@@ -58,7 +58,8 @@ func key(name string, more ...string) string {
 	return labels.FromStrings(append([]string{"__name__", "culprit_" + name}, more...)...).String()
 }
 
-// TestScrape: counters since the server began, gauges of the newest tick, rows that go, and a part of a tick that comes late.
+// TestScrape checks counters since the server began, gauges of the newest tick, rows that end, and
+// a part of a tick that is recorded late.
 func TestScrape(t *testing.T) {
 	m := &memory{}
 	m.record(t, measure.Delta, measure.Bytes, false, "net.device.bytes by device,direction")
@@ -83,8 +84,14 @@ func TestScrape(t *testing.T) {
 	tick(1, 100, 7)
 	tick(2, 50, 0)
 	one, _ := scrape(t, s, start, sec(2))
-	for k, want := range map[string]float64{eth0: 150, key("net_device_bytes_total", "device", "a\"b\\c\n", "direction", "rx"): 6,
-		key("cpu_time_seconds_total", "cpu", "0", "mode", "user"): 0.5, key("net_drops_total", "device", "eth0"): 7, key("memory_free_bytes"): 1e9 + 2} {
+	odd := key("net_device_bytes_total", "device", "a\"b\\c\n", "direction", "rx")
+	for k, want := range map[string]float64{
+		eth0: 150,
+		odd:  6,
+		key("cpu_time_seconds_total", "cpu", "0", "mode", "user"): 0.5,
+		key("net_drops_total", "device", "eth0"):                  7,
+		key("memory_free_bytes"):                                  1e9 + 2,
+	} {
 		if one[k] != want {
 			t.Errorf("%s is %v, want %v", k, one[k], want)
 		}
@@ -95,10 +102,11 @@ func TestScrape(t *testing.T) {
 	for i := 3; i <= 20; i++ {
 		tick(i, 10, 0)
 	}
-	if two, _ := scrape(t, s, start, sec(20)); two[eth0] != 150+18*10 || two[key("net_drops_total", "device", "eth0")] != 7 {
+	if two, _ := scrape(t, s, start, sec(20)); two[eth0] != 150+18*10 ||
+		two[key("net_drops_total", "device", "eth0")] != 7 {
 		t.Errorf("after 20 ticks: %v", two)
 	}
-	// A source's part of a tick is recorded three seconds late: the next scrape counts it.
+	// A source records its part of a tick three seconds late: the next scrape counts it.
 	for i := 21; i <= 23; i++ {
 		if i != 21 {
 			tick(i, 10, 0)
@@ -111,7 +119,7 @@ func TestScrape(t *testing.T) {
 	if three, _ := scrape(t, s, start, sec(24)); three[eth0] != 150+18*10+20+1000 {
 		t.Errorf("with the late part %s is %v, want 1350", eth0, three[eth0])
 	}
-	// A row that has gone is left out within seconds; one of a sparse statistic after five minutes.
+	// A row that ended is omitted within seconds; one of a sparse statistic after five minutes.
 	for i := 24; i <= 40; i++ {
 		m.put("net.device.bytes", sec(i), map[string]float64{"lo|rx": 1})
 		m.put("net.drops", sec(i), nil)
@@ -128,8 +136,9 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// TestScrapeWhileTicksAreLate: metrics whose newest tick is late, or missing, have the values of the tick before, for as long as a part
-// of a tick may be late. A scrape without them ends the series in the engine, and they begin anew a second later.
+// TestScrapeWhileTicksAreLate checks that metrics whose newest tick is late or missing have the
+// values of the tick before, as long as a part of a tick may be late. A scrape without them would
+// end the series, and restart them a second later.
 func TestScrapeWhileTicksAreLate(t *testing.T) {
 	m := &memory{}
 	m.record(t, measure.Level, measure.Bytes, false, "memory.free")
@@ -150,7 +159,8 @@ func TestScrapeWhileTicksAreLate(t *testing.T) {
 			t.Errorf("after %d s: %v, there: %v, want %v", n, free, there, want)
 		}
 		bytes, there := got[key("disk_bytes_total", "device", "sda")]
-		if want := n <= 25; n != 25 && (there != want || there && bytes != float64(10*last)) { // either is right as the time ends
+		if want := n <= 25; n != 25 &&
+			(there != want || there && bytes != float64(10*last)) {
 			t.Errorf("after %d s: %v bytes, there: %v, want %v", n, bytes, there, want)
 		}
 	}
@@ -160,13 +170,16 @@ func tickOf(at measure.Time, rows map[string]float64) tick {
 	return tick{at: at, elapsed: measure.Second, rows: rows}
 }
 
-// TestScrapeSendsWhatRemoteWriteSends: one rule for both, and the query API has the same names and labels.
+// TestScrapeSendsWhatRemoteWriteSends checks that both export the same metrics, with the names and
+// labels of the query API.
 func TestScrapeSendsWhatRemoteWriteSends(t *testing.T) {
 	m := world(t)
-	for _, f := range narrow {
-		m.record(t, measure.Delta, measure.Events, true, "narrow."+f+" by "+f)
+	for _, f := range highCardinality {
+		m.record(t, measure.Delta, measure.Events, true, "highCardinality."+f+" by "+f)
 		for i := range 30 {
-			m.put(measure.StatID("narrow."+f), midnight.Add(measure.Span(i+1)*measure.Second), map[string]float64{strings.Repeat("secret", 500): 1})
+			m.put(measure.StatID("highCardinality."+f),
+				midnight.Add(measure.Span(i+1)*measure.Second),
+				map[string]float64{strings.Repeat("secret", 500): 1})
 		}
 	}
 	end := midnight.Add(30 * measure.Second)
@@ -175,7 +188,7 @@ func TestScrapeSendsWhatRemoteWriteSends(t *testing.T) {
 	through(t, m, to, measure.Second, midnight, end)
 	sent := map[string]bool{}
 	for k, samples := range r.series {
-		if v := samples[len(samples)-1].Value; !math.IsNaN(v) { // else it has ended
+		if v := samples[len(samples)-1].Value; !math.IsNaN(v) { // otherwise it ended
 			sent[k] = true
 		}
 	}
@@ -192,7 +205,9 @@ func TestScrapeSendsWhatRemoteWriteSends(t *testing.T) {
 	}
 	a := m.api(end)
 	for k := range got {
-		if name := strings.Split(strings.TrimPrefix(k, `{__name__="`), `"`)[0]; !strings.Contains(name, "_server_") &&
+		if name := strings.Split(strings.TrimPrefix(k, `{__name__="`), `"`)[0]; !strings.Contains(
+			name, "_server_",
+		) &&
 			len(rows(t, data(t, a, "query", "query", k, "time", seconds(end)))) != 1 {
 			t.Errorf("the query API does not know %s", k)
 		}
@@ -206,7 +221,8 @@ func with(k string) string {
 	return "{" + strings.Join(all, ", ") + "}"
 }
 
-// TestScrapeIsBounded: more rows than a scrape may have leave out the widest statistic, and the gauge says how many.
+// TestScrapeIsBounded checks that a scrape of too many rows omits the metric with the most, and
+// that the gauge counts them.
 func TestScrapeIsBounded(t *testing.T) {
 	m := &memory{}
 	m.record(t, measure.Delta, measure.Events, false, "net.protocol.events by netns,counter")
@@ -237,30 +253,33 @@ func TestScrapeIsBounded(t *testing.T) {
 	}
 	dropped := key("server_scrape_dropped_series", "metric", "culprit_net_protocol_events_total")
 	for i, c := range []struct{ moving, sockets, events, wantSockets int }{
-		{100, 200, 100, 200},  // those that never moved go
-		{1900, 200, 0, 200},   // and then the widest
-		{1900, 50, 0, 50},     // which does not come back for a few rows
-		{1900, 2500, 0, 0},    // and then the next
+		{100, 200, 100, 200},  // rows that are 0 are omitted first
+		{1900, 200, 0, 200},   // then the metric with the most rows
+		{1900, 50, 0, 50},     // which stays omitted for a few rows
+		{1900, 2500, 0, 0},    // then the next metric
 		{1900, 1850, 0, 0},    // as above
-		{1900, 1700, 0, 1700}, // there is room again
+		{1900, 1700, 0, 1700}, // enough series are free again
 	} {
 		got, size := fill(i+1, c.moving, c.sockets)
-		if e, n := count(got, "net_protocol_events_total"), count(got, "net_sockets"); e != c.events || n != c.wantSockets {
-			t.Errorf("%d: %d of the events and %d of the sockets, want %d and %d", i, e, n, c.events, c.wantSockets)
+		if e, n := count(got, "net_protocol_events_total"), count(got, "net_sockets"); e != c.events ||
+			n != c.wantSockets {
+			t.Errorf("%d: %d of the events and %d of the sockets, want %d and %d", i, e, n,
+				c.events, c.wantSockets)
 		}
 		if got[dropped] != float64(12000-c.events) {
 			t.Errorf("%d: %v are said to be left out, want %d", i, got[dropped], 12000-c.events)
 		}
-		if len(got) > mostScraped+10 || size > 300e3 || count(got, "cpu_time_seconds_total") != 1 {
+		if len(got) > maxScrapedSeries+10 || size > 300e3 ||
+			count(got, "cpu_time_seconds_total") != 1 {
 			t.Errorf("%d: %d series, %d bytes", i, len(got), size)
 		}
 	}
-	if s.kept > mostKept {
+	if s.kept > maxCounterRows {
 		t.Errorf("%d rows are kept", s.kept)
 	}
 }
 
-// TestScraperKeepsBoundedRows: names that others make without end do not fill the memory.
+// TestScraperKeepsBoundedRows checks that an endless number of names does not fill the memory.
 func TestScraperKeepsBoundedRows(t *testing.T) {
 	m := &memory{}
 	m.record(t, measure.Delta, measure.Events, true, "exec.count by process")
@@ -271,12 +290,13 @@ func TestScraperKeepsBoundedRows(t *testing.T) {
 			names[fmt.Sprintf("p%d-%d", n, i)] = 1
 		}
 		m.put("exec.count", at, names)
-		if got, _ := scrape(t, s, noon, at); len(got) > mostScraped+10 {
+		if got, _ := scrape(t, s, noon, at); len(got) > maxScrapedSeries+10 {
 			t.Fatalf("%d series", len(got))
 		}
 	}
-	if s.kept > mostKept || s.kept != len(s.metrics["culprit_exec_count_total"].rows) {
-		t.Errorf("%d rows are said to be kept, %d are", s.kept, len(s.metrics["culprit_exec_count_total"].rows))
+	if s.kept > maxCounterRows || s.kept != len(s.metrics["culprit_exec_count_total"].rows) {
+		t.Errorf("%d rows are said to be kept, %d are", s.kept,
+			len(s.metrics["culprit_exec_count_total"].rows))
 	}
 	m.sets = nil
 	if scrape(t, s, noon, noon.Add(measure.Minute)); s.kept != 0 || len(s.metrics) != 0 {

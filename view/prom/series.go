@@ -13,10 +13,10 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 )
 
-// grace is how long the tick after the newest may be under way: until then nobody knows that it is missing.
+// grace is how long a tick may be late before it counts as missing.
 const grace = 15 * measure.Second
 
-// series is one row of a table as PromQL sees it.
+// series is one row of a table. It implements storage.Series.
 type series struct {
 	labels     labels.Labels
 	metric     *metric
@@ -28,7 +28,7 @@ type series struct {
 // Labels implements storage.Series.
 func (s *series) Labels() labels.Labels { return s.labels }
 
-// Iterator implements storage.Series. Each has samples of its own.
+// Iterator implements storage.Series. It ignores the iterator that it could reuse.
 func (s *series) Iterator(chunkenc.Iterator) chunkenc.Iterator {
 	if s.metric.shape == distribution {
 		return storage.NewListSeriesIteratorWithCopy(newHistograms(s))
@@ -36,9 +36,12 @@ func (s *series) Iterator(chunkenc.Iterator) chunkenc.Iterator {
 	return storage.NewListSeriesIterator(newFloats(s))
 }
 
-// cells walks over all cells of a table in order of time, also over the holes between stretches, up to the newest that was
-// measured. It gives the stretch (-1 in a hole), the cell in it, and the time; and last the end of the newest measured cell.
-func (t *table) cells(each func(stretch, cell int, from, to measure.Time, elapsed measure.Span)) (newest measure.Time) {
+// cells calls each for all cells of a table in order of time, up to the newest measured cell, and
+// for the holes between stretches, whose stretch is -1. It returns the end of the newest measured
+// cell.
+func (t *table) cells(
+	each func(stretch, cell int, from, to measure.Time, elapsed measure.Span),
+) (newest measure.Time) {
 	for _, s := range t.stretches {
 		for i, e := range s.elapsed {
 			if e > 0 {
@@ -67,13 +70,13 @@ func (t *table) cells(each func(stretch, cell int, from, to measure.Time, elapse
 	return newest
 }
 
-// ended says whether a tick after the newest that was found was looked for, and should have come.
+// ended reports whether the tick after the newest is missing: it was queried, and grace has passed.
 func (t *table) ended(newest measure.Time) bool {
 	n := len(t.stretches)
 	return n > 0 && newest < t.stretches[n-1].end() && newest.Add(max(grace, 3*t.cell)) <= t.now
 }
 
-// ms gives Prometheus's time.
+// ms returns a time in Prometheus's milliseconds, rounded down.
 func ms(t measure.Time) int64 {
 	if t < 0 && t%1e6 != 0 {
 		return int64(t)/1e6 - 1
@@ -90,19 +93,20 @@ type float struct {
 // floats are the samples of a gauge, a rate or a counter.
 type floats []float
 
-// newFloats writes down the samples of the series:
-//   - at the end of each cell that was measured its value; in a cell longer than the others as many as those would have had,
-//     the same value for a gauge, on a straight line for a counter;
-//   - where the row has no value in the next cell, a stale marker there;
-//   - for a counter, where the row comes (again), its value at the start of the cell, so that what the row gathered in its first
-//     cell counts; and if what it gathers in its first cell after midnight would hide that it began anew, a zero after midnight.
+// newFloats returns the samples of the series:
+//   - one at the end of each measured cell. A cell longer than the others has as many samples as
+//     those would have: the same value for a gauge, a straight line for a counter;
+//   - a stale marker in the first cell without a value;
+//   - for a counter, its value at the start of the cell in which the row (re)appears, so that the
+//     amount of the first cell counts. When the first amount after midnight would hide the
+//     counter's reset, a zero after midnight is added.
 func newFloats(s *series) floats {
 	var f floats
 	m, t, r := s.metric, s.table, s.row
 	adds := m.shape == counter
 	sum, before := r.before, 0.0
 	var today measure.Time
-	there, first := false, true
+	present, first := false, true
 	newest := t.cells(func(n, i int, from, to measure.Time, elapsed measure.Span) {
 		v := measure.NaN
 		if n >= 0 {
@@ -124,10 +128,10 @@ func newFloats(s *series) floats {
 			before = 0
 		}
 		if v != v {
-			if there {
+			if present {
 				f.put(s, from.Add(t.cell), math.Float64frombits(value.StaleNaN))
 			}
-			there, first = false, false
+			present, first = false, false
 			return
 		}
 		parts := max(int(to.Sub(from)/t.cell), 1)
@@ -135,42 +139,44 @@ func newFloats(s *series) floats {
 			for p := 1; p <= parts; p++ {
 				f.put(s, from.Add(t.cell*measure.Span(p)), m.value(v))
 			}
-			there, first = true, false
+			present, first = true, false
 			return
 		}
 		amount := m.amount(v, elapsed)
 		switch {
-		case !there && !first:
+		case !present && !first:
 			f.put(s, from, m.value(sum))
-		case there && before > 0 && amount/float64(parts) >= before:
+		case present && before > 0 && amount/float64(parts) >= before:
 			f.put(s, today.Add(measure.Millisecond), 0)
 		}
 		for p := 1; p <= parts; p++ {
-			f.put(s, from.Add(t.cell*measure.Span(p)), m.value(sum+amount*float64(p)/float64(parts)))
+			part := amount * float64(p) / float64(parts)
+			f.put(s, from.Add(t.cell*measure.Span(p)), m.value(sum+part))
 		}
 		sum += amount
-		there, first = true, false
+		present, first = true, false
 	})
-	if there && t.ended(newest) {
+	if present && t.ended(newest) {
 		f.put(s, newest.Add(t.cell), math.Float64frombits(value.StaleNaN))
 	}
 	return f
 }
 
-// value gives a value in the base unit.
+// value converts a value to the metric's base unit.
 func (m *metric) value(v float64) float64 {
-	if m.shape == rate { // nanoseconds per second are told as seconds per second already
+	if m.shape == rate { // rates of nanoseconds are already in seconds per second
 		return v
 	}
 	return v / m.per
 }
 
+// put appends a sample, if it is in the time of the series.
 func (f *floats) put(s *series, at measure.Time, v float64) {
 	t := ms(at)
 	if t < s.mint || t > s.maxt {
 		return
 	}
-	if n := len(*f); n > 0 && (*f)[n-1].time >= t { // where a row comes again at once, its marker goes
+	if n := len(*f); n > 0 && (*f)[n-1].time >= t { // the row reappears at the time of its marker
 		(*f)[n-1].value = v
 		return
 	}
@@ -186,16 +192,16 @@ func (f floats) Get(i int) chunks.Sample { return &f[i] }
 // T implements chunks.Sample.
 func (f *float) T() int64 { return f.time }
 
-// ST implements chunks.Sample: start times are not told.
+// ST implements chunks.Sample: there are no start times.
 func (f *float) ST() int64 { return 0 }
 
 // F implements chunks.Sample.
 func (f *float) F() float64 { return f.value }
 
-// H implements chunks.Sample; there is none.
+// H implements chunks.Sample: a float has no histogram.
 func (f *float) H() *histogram.Histogram { return nil }
 
-// FH implements chunks.Sample; there is none.
+// FH implements chunks.Sample: a float has no histogram.
 func (f *float) FH() *histogram.FloatHistogram { return nil }
 
 // Type implements chunks.Sample.

@@ -15,32 +15,37 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// exact are the functions whose result depends on how many samples there are in a range, or which, and not only on what they
-// amount to: they get the samples as they were recorded, however many.
-// table: a constant that Go cannot spell as one
-var exact = map[string]bool{
-	"count_over_time": true, "sum_over_time": true, "stddev_over_time": true, "stdvar_over_time": true, "quantile_over_time": true,
-	"mad_over_time": true, "changes": true, "resets": true, "irate": true, "idelta": true, "first_over_time": true,
-	"ts_of_max_over_time": true, "ts_of_min_over_time": true, "ts_of_first_over_time": true, "ts_of_last_over_time": true, "timestamp": true,
+// sampleSensitive are the functions whose result depends on the number or choice of samples in a
+// range: they get the samples as they were recorded, however many.
+// table: a constant that Go cannot express
+var sampleSensitive = map[string]bool{
+	"count_over_time": true, "sum_over_time": true, "stddev_over_time": true,
+	"stdvar_over_time": true, "quantile_over_time": true, "mad_over_time": true, "changes": true,
+	"resets": true, "irate": true, "idelta": true, "first_over_time": true,
+	"ts_of_max_over_time": true, "ts_of_min_over_time": true, "ts_of_first_over_time": true,
+	"ts_of_last_over_time": true, "timestamp": true,
 }
 
-// querier answers the selectors of one query. It implements storage.Querier; for one goroutine.
+// querier answers the selectors of one query. It implements storage.Querier, for one goroutine.
 type querier struct {
 	metrics    []*metric
 	asker      asker
 	mint, maxt int64
 }
 
-// Querier implements storage.Queryable, so that Prometheus's engine can ask.
+// Querier implements storage.Queryable, for Prometheus's engine. The error is always nil.
 func (a *API) Querier(mint, maxt int64) (storage.Querier, error) {
-	return &querier{metrics: metrics(a.datasets()), asker: asker{a.reader, measure.Time(a.now().UnixNano()), maxSamples}, mint: mint, maxt: maxt}, nil
+	k := asker{a.reader, measure.Time(a.now().UnixNano()), maxSamples}
+	return &querier{metrics: metrics(a.datasets()), asker: k, mint: mint, maxt: maxt}, nil
 }
 
 // Close implements storage.Querier.
 func (q *querier) Close() error { return nil }
 
-// Select implements storage.Querier. What a reader notes is an info, what was lost a warning.
-func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+// Select implements storage.Querier. Notes of an answer become infos, losses become warnings.
+func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints,
+	matchers ...*labels.Matcher,
+) storage.SeriesSet {
 	h := storage.SelectHints{Start: q.mint, End: q.maxt}
 	if hints != nil {
 		h = *hints
@@ -57,7 +62,8 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 			continue
 		}
 		for _, where := range m.where {
-			t, err := q.asker.fetch(ctx, m, append(slices.Clone(where), terms...), over, cell, chooser(&h, m))
+			terms := append(slices.Clone(where), terms...)
+			t, err := q.asker.fetch(ctx, m, terms, over, cell, chooser(&h, m))
 			if err != nil {
 				return storage.ErrSeriesSet(err)
 			}
@@ -68,7 +74,9 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 				set.warnings.Add(fmt.Errorf("%w: %s: %s", annotations.PromQLInfo, m.stat.ID, n))
 			}
 			if m.shape == counter && t.falls() {
-				set.warnings.Add(fmt.Errorf("%s goes down too, so %s is no counter: use %s", m.stat.ID, m.name, strings.TrimSuffix(m.name, suffix(counter))+suffix(rate)))
+				rates := strings.TrimSuffix(m.name, suffix(counter)) + suffix(rate)
+				set.warnings.Add(fmt.Errorf("%s can also decrease, so %s is not a counter: use %s",
+					m.stat.ID, m.name, rates))
 			}
 			for _, r := range t.rows {
 				if !r.wanted(rest) || h.Func == "series" && !t.has(r) {
@@ -79,20 +87,25 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 					continue
 				}
 				seen[l.Hash()] = l
-				set.series = append(set.series, &series{labels: l, metric: m, table: t, row: r, mint: h.Start, maxt: h.End})
+				set.series = append(set.series,
+					&series{labels: l, metric: m, table: t, row: r, mint: h.Start, maxt: h.End})
 			}
 		}
 	}
 	if sorted {
-		slices.SortFunc(set.series, func(a, b *series) int { return labels.Compare(a.labels, b.labels) })
+		slices.SortFunc(set.series, func(a, b *series) int {
+			return labels.Compare(a.labels, b.labels)
+		})
 	}
 	return set
 }
 
-// grid gives the time to ask for, from before the first sample that is wanted, and the length of the cells: as recorded; or,
-// where the answer is the same and there would be more than budget of them, longer, but never so long that a range has fewer than
-// five samples, a step of a graph none, or a moment none within the time that the engine looks back.
-func (q *querier) grid(m *metric, h *storage.SelectHints) (over measure.Interval, cell measure.Span) {
+// grid returns the interval to query and the length of its cells. The cells are as recorded, or
+// longer where the answer is the same and there would be more than budget. They are short enough
+// for five samples in a range, one in a step of a graph, and one in the time that the engine looks
+// back from a moment.
+func (q *querier) grid(m *metric, h *storage.SelectHints,
+) (over measure.Interval, cell measure.Span) {
 	end := min(fromMS(h.End), q.asker.now.Add(measure.Minute))
 	start := max(fromMS(h.Start), m.oldest)
 	if end <= start {
@@ -109,17 +122,19 @@ func (q *querier) grid(m *metric, h *storage.SelectHints) (over measure.Interval
 		limit = min(limit, measure.Span(h.Step)*measure.Millisecond)
 	}
 	cell = m.step
-	if !exact[h.Func] {
+	if !sampleSensitive[h.Func] {
 		for _, s := range steps {
 			if s > cell && cell < want && s <= limit && s%m.step == 0 {
 				cell = s
 			}
 		}
 	}
-	// From a whole minute, which the coarser resolutions have too, and a cell before the first, so that it is known whether a row
-	// was there before; and a cell more than the last, at whose start a row may come.
+	// The interval starts at a whole minute, which the coarser resolutions have too, and a cell
+	// before the first: this shows whether a row was present before. It ends a cell after the last,
+	// at whose start a row may appear.
 	grain := max(measure.Minute, cell)
-	return measure.Interval{Start: floor(start.Add(-cell), grain), End: floor(end, cell).Add(cell)}, cell
+	return measure.Interval{Start: floor(start.Add(-cell), grain),
+		End: floor(end, cell).Add(cell)}, cell
 }
 
 func fromMS(t int64) measure.Time {
@@ -127,7 +142,8 @@ func fromMS(t int64) measure.Time {
 	return measure.Time(min(max(t, -most), most)) * 1e6
 }
 
-// chooser gives which values of a cell a function wants to see: the greatest for max_over_time, the least for min_over_time.
+// chooser returns the function that selects the values of a cell: the greatest for max_over_time,
+// the least for min_over_time, the means for others.
 func chooser(h *storage.SelectHints, m *metric) func(*measure.Series) []float64 {
 	return func(s *measure.Series) []float64 {
 		switch {
@@ -141,10 +157,13 @@ func chooser(h *storage.SelectHints, m *metric) func(*measure.Series) []float64 
 	}
 }
 
-// LabelValues implements storage.Querier. The names of all metrics are given without asking whether they have rows.
-func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+// LabelValues implements storage.Querier. Names of metrics are listed without a query for rows.
+func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.LabelHints,
+	matchers ...*labels.Matcher,
+) ([]string, annotations.Annotations, error) {
 	values := map[string]bool{}
-	if name == model.MetricNameLabel && !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name != model.MetricNameLabel }) {
+	other := func(m *labels.Matcher) bool { return m.Name != model.MetricNameLabel }
+	if name == model.MetricNameLabel && !slices.ContainsFunc(matchers, other) {
 		for _, m := range q.metrics {
 			if matches(matchers, model.MetricNameLabel, m.name) {
 				values[m.name] = true
@@ -152,19 +171,23 @@ func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.Label
 		}
 		return keys(values), nil, nil
 	}
-	here, err := labels.NewMatcher(labels.MatchNotEqual, name, "")
+	present, err := labels.NewMatcher(labels.MatchNotEqual, name, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	set := q.Select(ctx, false, &storage.SelectHints{Start: q.mint, End: q.maxt, Func: "series"}, append(slices.Clone(matchers), here)...)
+	hints := &storage.SelectHints{Start: q.mint, End: q.maxt, Func: "series"}
+	set := q.Select(ctx, false, hints, append(slices.Clone(matchers), present)...)
 	for set.Next() {
 		values[set.At().Labels().Get(name)] = true
 	}
 	return keys(values), set.Warnings(), set.Err()
 }
 
-// LabelNames implements storage.Querier. Without matchers they are the fields of all metrics, without asking for rows.
-func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+// LabelNames implements storage.Querier. Without matchers it returns the fields of all metrics,
+// without a query for rows.
+func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints,
+	matchers ...*labels.Matcher,
+) ([]string, annotations.Annotations, error) {
 	names := map[string]bool{}
 	if len(matchers) == 0 {
 		for _, m := range q.metrics {
@@ -175,7 +198,8 @@ func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matcher
 		}
 		return keys(names), nil, nil
 	}
-	set := q.Select(ctx, false, &storage.SelectHints{Start: q.mint, End: q.maxt, Func: "series"}, matchers...)
+	hints := &storage.SelectHints{Start: q.mint, End: q.maxt, Func: "series"}
+	set := q.Select(ctx, false, hints, matchers...)
 	for set.Next() {
 		set.At().Labels().Range(func(l labels.Label) { names[l.Name] = true })
 	}
@@ -200,13 +224,14 @@ func matches(matchers []*labels.Matcher, name, text string) bool {
 	return true
 }
 
-// check is a matcher that is not exactly a term, with the place of its field in the key.
+// check is a matcher that the reader cannot decide, with the index of its field in the key.
 type check struct {
 	at      int
 	matcher *labels.Matcher
 }
 
-// plan says what of the matchers the reader can decide, and what is left; not ok when no row of the metric can match.
+// plan divides matchers into terms for the reader and checks for the rows. It reports false when no
+// row of the metric can match.
 func (m *metric) plan(matchers []*labels.Matcher) (terms []measure.Term, rest []check, ok bool) {
 	for _, l := range matchers {
 		at := slices.Index(m.by, l.Name)
@@ -220,8 +245,8 @@ func (m *metric) plan(matchers []*labels.Matcher) (terms []measure.Term, rest []
 				return nil, nil, false
 			}
 		default:
-			t, exact := term(l)
-			if exact {
+			t, same := term(l)
+			if same {
 				terms = append(terms, t...)
 			} else {
 				rest = append(rest, check{at, l})
@@ -231,7 +256,7 @@ func (m *metric) plan(matchers []*labels.Matcher) (terms []measure.Term, rest []
 	return terms, rest, true
 }
 
-// term gives a matcher as terms, if there are any that say exactly the same.
+// term returns a matcher as terms, and whether any are exactly equivalent.
 func term(l *labels.Matcher) ([]measure.Term, bool) {
 	op, values := measure.Equal, []string{l.Value}
 	switch l.Type {
@@ -243,19 +268,22 @@ func term(l *labels.Matcher) ([]measure.Term, bool) {
 			return nil, false
 		}
 	}
-	if slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, `\x`) }) {
-		return nil, false // may stand for a byte that is no text
+	escaped := func(v string) bool { return strings.Contains(v, `\x`) }
+	if slices.ContainsFunc(values, escaped) {
+		return nil, false // it may represent a byte that is not UTF-8
 	}
 	if l.Type != labels.MatchNotRegexp {
 		return []measure.Term{{Field: l.Name, Op: op, Values: values}}, true
 	}
 	var terms []measure.Term
 	for _, v := range values {
-		terms = append(terms, measure.Term{Field: l.Name, Op: measure.NotEqual, Values: []string{v}})
+		not := measure.Term{Field: l.Name, Op: measure.NotEqual, Values: []string{v}}
+		terms = append(terms, not)
 	}
 	return terms, true
 }
 
+// wanted reports whether a row passes all checks.
 func (r *row) wanted(rest []check) bool {
 	for _, c := range rest {
 		if !c.matcher.Matches(valid(r.key[c.at])) {
@@ -265,7 +293,7 @@ func (r *row) wanted(rest []check) bool {
 	return true
 }
 
-// labels gives the labels of a row. An empty text is no label, as Prometheus has it.
+// labels returns the labels of a row. As in Prometheus, an empty value is no label.
 func (m *metric) labels(key []string) labels.Labels {
 	b := labels.NewScratchBuilder(len(key) + 1)
 	b.Add(model.MetricNameLabel, m.name)
@@ -278,7 +306,7 @@ func (m *metric) labels(key []string) labels.Labels {
 	return b.Labels()
 }
 
-// valid gives the text with each byte that is not UTF-8 as \xHH, since labels must be UTF-8.
+// valid returns s with each byte that is not UTF-8 as \xHH, since labels must be UTF-8.
 func valid(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -296,17 +324,18 @@ func valid(s string) string {
 	return b.String()
 }
 
-// has says whether a row was measured at all.
+// has reports whether a row has any value.
 func (t *table) has(r *row) bool {
 	for n := range t.stretches {
-		if r.dists[n] != nil || slices.ContainsFunc(r.values[n], func(v float64) bool { return v == v }) {
+		number := func(v float64) bool { return v == v }
+		if r.dists[n] != nil || slices.ContainsFunc(r.values[n], number) {
 			return true
 		}
 	}
 	return false
 }
 
-// falls says whether an amount is negative.
+// falls reports whether an amount is negative.
 func (t *table) falls() bool {
 	for _, r := range t.rows {
 		for _, vs := range r.values {
@@ -318,7 +347,7 @@ func (t *table) falls() bool {
 	return false
 }
 
-// seriesSet is what a selector found.
+// seriesSet is the result of a selector.
 type seriesSet struct {
 	series   []*series
 	at       int

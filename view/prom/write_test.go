@@ -23,14 +23,14 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 )
 
-// receiver takes remote write, as Prometheus's own packages read it.
+// receiver accepts remote write and reads it with Prometheus's own packages.
 type receiver struct {
 	t      *testing.T
 	mu     sync.Mutex // guards what follows
 	series map[string][]prompb.Sample
 	units  map[string]string // type and unit, by metric
 	asked  int
-	refuse func(n int) int // a status for request n, 0: take it
+	refuse func(n int) int // the status of request n, 0: accept it
 	auth   string          // of the newest request
 }
 
@@ -60,7 +60,9 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.t.Error(err)
 		return
 	}
-	if h := req.Header; h.Get("Content-Encoding") != "snappy" || h.Get("Content-Type") != "application/x-protobuf" || h.Get("X-Prometheus-Remote-Write-Version") != "0.1.0" {
+	if h := req.Header; h.Get("Content-Encoding") != "snappy" ||
+		h.Get("Content-Type") != "application/x-protobuf" ||
+		h.Get("X-Prometheus-Remote-Write-Version") != "0.1.0" {
 		r.t.Errorf("headers %v", h)
 	}
 	for _, m := range got.Metadata {
@@ -86,7 +88,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// receives starts one.
+// receives starts a receiver and returns its address.
 func receives(t *testing.T) (*receiver, string) {
 	r := &receiver{t: t, series: map[string][]prompb.Sample{}, units: map[string]string{}}
 	s := httptest.NewServer(r)
@@ -94,8 +96,9 @@ func receives(t *testing.T) (*receiver, string) {
 	return r, s.URL + "/api/v1/write"
 }
 
-// through writes what a world has from a time to another.
-func through(t *testing.T, m *memory, to string, step measure.Span, from, end measure.Time) *Writer {
+// through writes what m recorded between two times.
+func through(t *testing.T, m *memory, to string, step measure.Span, from, end measure.Time,
+) *Writer {
 	t.Helper()
 	a := m.api(from)
 	w, err := a.NewWriter(to, "secret", step, "box")
@@ -110,7 +113,7 @@ func through(t *testing.T, m *memory, to string, step measure.Span, from, end me
 	return w
 }
 
-// grown adds up what a counter gained, over resets, as increase() does.
+// grown returns the increase of a counter, over resets, like increase().
 func grown(samples []prompb.Sample) (sum float64) {
 	before := 0.0
 	for i, p := range samples {
@@ -128,7 +131,8 @@ func grown(samples []prompb.Sample) (sum float64) {
 	return sum
 }
 
-// TestWrittenIsAllThatWasRecorded: counters gain exactly what was counted, over gaps, rows that come and go, and midnight; gauges have each sample.
+// TestWrittenIsAllThatWasRecorded checks that counters increase by exactly what was counted, over
+// gaps, rows that appear and disappear, and midnight; and that gauges have each sample.
 func TestWrittenIsAllThatWasRecorded(t *testing.T) {
 	m := world(t)
 	from, end := midnight.Add(-1200*measure.Second), midnight.Add(1140*measure.Second)
@@ -146,7 +150,8 @@ func TestWrittenIsAllThatWasRecorded(t *testing.T) {
 			if tick.at > from && tick.at <= end {
 				for k, v := range tick.rows {
 					f := strings.Split(k, "|")
-					own := labels.FromStrings("__name__", "culprit_net_device_bytes_total", "device", f[1], "direction", f[2], "instance", "box", "job", "culprit")
+					own := labels.FromStrings("__name__", "culprit_net_device_bytes_total",
+						"device", f[1], "direction", f[2], "instance", "box", "job", "culprit")
 					if f[0] != "" {
 						own = labels.NewBuilder(own).Set("netns", f[0]).Labels()
 					}
@@ -158,8 +163,12 @@ func TestWrittenIsAllThatWasRecorded(t *testing.T) {
 			if tick.at <= from || tick.at > end || step > measure.Second {
 				continue
 			}
-			key := labels.FromStrings("__name__", "culprit_memory_size_bytes", "instance", "box", "job", "culprit", "kind", "free").String()
-			if !slices.ContainsFunc(r.series[key], func(p prompb.Sample) bool { return p.Timestamp == ms(tick.at) && p.Value == tick.rows["free"] }) {
+			key := labels.FromStrings("__name__", "culprit_memory_size_bytes", "instance", "box", "job", "culprit", "kind", "free").
+				String()
+			if !slices.ContainsFunc(
+				r.series[key],
+				func(p prompb.Sample) bool { return p.Timestamp == ms(tick.at) && p.Value == tick.rows["free"] },
+			) {
 				t.Fatalf("%s has no %v at %d", key, tick.rows["free"], ms(tick.at))
 			}
 			gauges++
@@ -176,14 +185,18 @@ func TestWrittenIsAllThatWasRecorded(t *testing.T) {
 			if strings.Contains(key, "process") || strings.Contains(key, "per_second") {
 				t.Errorf("%s is written", key)
 			}
-			if slices.ContainsFunc(samples, func(p prompb.Sample) bool { return math.IsNaN(p.Value) && !value.IsStaleNaN(p.Value) }) {
+			if slices.ContainsFunc(
+				samples,
+				func(p prompb.Sample) bool { return math.IsNaN(p.Value) && !value.IsStaleNaN(p.Value) },
+			) {
 				t.Errorf("%s has a value that is none", key)
 			}
 		}
 		// A gap ends each row.
 		gap := ms(midnight.Add(-595 * measure.Second))
 		for key, samples := range r.series {
-			i := slices.IndexFunc(samples, func(p prompb.Sample) bool { return p.Timestamp >= gap-20000 && value.IsStaleNaN(p.Value) })
+			i := slices.IndexFunc(samples,
+				func(p prompb.Sample) bool { return p.Timestamp >= gap-20000 && value.IsStaleNaN(p.Value) })
 			if strings.Contains(key, "memory") && (i < 0 || samples[i].Timestamp > gap+20000) {
 				t.Errorf("%s goes on over the gap", key)
 			}
@@ -191,17 +204,19 @@ func TestWrittenIsAllThatWasRecorded(t *testing.T) {
 	}
 }
 
-// TestWriterWhenRefused: what the receiver can't take now comes later, and what it never takes is counted and left.
+// TestWriterWhenRefused checks that samples that the receiver can't accept now are sent later, and
+// that rejected samples are counted and skipped.
 func TestWriterWhenRefused(t *testing.T) {
 	m := world(t)
 	r, to := receives(t)
 	r.refuse = func(n int) int { return map[int]int{2: 503, 4: 400}[n] }
 	from := midnight.Add(-1200 * measure.Second)
 	w := through(t, m, to, measure.Second, from, from.Add(5*measure.Minute))
-	if n := w.Lost(); n == 0 || n > 2*mostWritten {
+	if n := w.Lost(); n == 0 || n > 2*maxRequestSamples {
 		t.Errorf("%d lost", n)
 	}
-	key := labels.FromStrings("__name__", "culprit_memory_size_bytes", "instance", "box", "job", "culprit", "kind", "free").String()
+	key := labels.FromStrings("__name__", "culprit_memory_size_bytes", "instance", "box", "job", "culprit", "kind", "free").
+		String()
 	if n := len(r.series[key]); n < 150 {
 		t.Errorf("%d samples", n)
 	}
@@ -213,7 +228,9 @@ func TestWriterWhenRefused(t *testing.T) {
 	if err := w.round(t.Context(), w.from.Add(measure.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.Trouble(); !strings.Contains(got, "the receiver has refused ") || !strings.Contains(got, ": 400 Bad Request out of order") || strings.Contains(got, "and more") {
+	if got := w.Trouble(); !strings.Contains(got, "the receiver rejected ") ||
+		!strings.Contains(got, ": 400 Bad Request out of order") ||
+		strings.Contains(got, "and more") {
 		t.Errorf("%q", got)
 	}
 	for _, bad := range []string{"", "localhost:9090", "ftp://x/", "http://", "http://a b/"} {
@@ -228,11 +245,11 @@ func TestWriterWhenRefused(t *testing.T) {
 	}
 }
 
-// TestWriterAfterAnHour: a receiver that was away for long gets the last hour.
+// TestWriterAfterAnHour checks that a receiver that was away for hours gets the last hour.
 func TestWriterAfterAnHour(t *testing.T) {
 	m := world(t)
 	r, to := receives(t)
-	a := m.api(midnight.Add(-3 * writeBack))
+	a := m.api(midnight.Add(-3 * maxBacklog))
 	w, err := a.NewWriter(to, "", 15*measure.Second, "box")
 	if err != nil {
 		t.Fatal(err)
@@ -247,12 +264,14 @@ func TestWriterAfterAnHour(t *testing.T) {
 	for _, samples := range r.series {
 		first = min(first, samples[0].Timestamp)
 	}
-	if want := ms(now.Add(-writeBack)); first < want-15000 || first > want+30000 || w.from < now.Add(-15*measure.Second) {
+	if want := ms(now.Add(-maxBacklog)); first < want-15000 || first > want+30000 ||
+		w.from < now.Add(-15*measure.Second) {
 		t.Errorf("from %d, want %d; up to %v of %v", first, want, w.from, now)
 	}
 }
 
-// TestWriterIntoPrometheus: a Prometheus that is written to says what this room says.
+// TestWriterIntoPrometheus compares the answers of a Prometheus server that was written to with
+// those of this package.
 func TestWriterIntoPrometheus(t *testing.T) {
 	path, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -270,11 +289,16 @@ func TestWriterIntoPrometheus(t *testing.T) {
 	for _, expression := range []string{"culprit_memory_size_bytes", "culprit_tcp_flow_rtt_seconds", "culprit_sched_load", "sum by (kind) (avg_over_time(culprit_memory_size_bytes[1m]))",
 		"irate(culprit_net_device_bytes_total[1m])", "irate(culprit_cpu_time_seconds_total[10s])"} {
 		for s := -317; s < 600; s += 33 {
-			at := fmt.Sprintf("%d.5", int64(midnight)/1e9+int64(s)) // between samples: before 3.0 a range had both of its ends
+			at := fmt.Sprintf(
+				"%d.5",
+				int64(midnight)/1e9+int64(s),
+			) // between samples: before 3.0 a range included both ends
 			own := rows(t, data(t, a, "query", "query", expression, "time", at))
-			body := asked(t, base, "query", "query", "sum without (instance, job) ("+expression+")", "time", at)
+			body := asked(t, base, "query", "query", "sum without (instance, job) ("+expression+")",
+				"time", at)
 			if !strings.HasPrefix(expression, "sum") {
-				own = rows(t, data(t, a, "query", "query", "sum without () ("+expression+")", "time", at))
+				own = rows(t,
+					data(t, a, "query", "query", "sum without () ("+expression+")", "time", at))
 			}
 			if d := differ(own, body); d != "" {
 				t.Fatalf("%s at %d: %s", expression, s, d)
@@ -287,13 +311,15 @@ func TestWriterIntoPrometheus(t *testing.T) {
 	}
 }
 
-// TestWriterCountsLateParts: what a source records of a cell after it was written is in the next sample of the counter.
+// TestWriterCountsLateParts checks that what a source records of a written cell is in the next
+// sample of the counter.
 func TestWriterCountsLateParts(t *testing.T) {
 	for _, step := range []measure.Span{measure.Second, 5 * measure.Second, 15 * measure.Second} {
 		m := &memory{}
 		m.record(t, measure.Delta, measure.Bytes, false, "disk.bytes by device")
 		for i := range 120 {
-			m.put("disk.bytes", noon.Add(measure.Span(i+1)*measure.Second), map[string]float64{"sda": 10})
+			m.put("disk.bytes", noon.Add(measure.Span(i+1)*measure.Second),
+				map[string]float64{"sda": 10})
 		}
 		all := m.ticks["disk.bytes"]
 		late := []int{44, 59, 74} // the last seconds of cells
@@ -311,7 +337,7 @@ func TestWriterCountsLateParts(t *testing.T) {
 			if err := w.round(t.Context(), noon.Add(measure.Span(s)*measure.Second)); err != nil {
 				t.Fatal(err)
 			}
-			if s%15 == 0 { // by then the late part is there
+			if s%15 == 0 { // the late part is recorded now
 				copy(m.ticks["disk.bytes"][:s], all[:s])
 			}
 		}
@@ -326,15 +352,16 @@ func TestWriterCountsLateParts(t *testing.T) {
 	}
 }
 
-// TestWriterSendsNoTimeTwice: whatever ticks are missing, whenever rows come and go and the server is started anew, the samples of a
-// series are in the order of their times, each once. A receiver refuses all of a request that has a time again.
+// TestWriterSendsNoTimeTwice checks that the samples of a series are in the order of time, each
+// once, with missing ticks, rows that appear and disappear, and restarts of the server. A receiver
+// rejects a whole request that repeats a time.
 func TestWriterSendsNoTimeTwice(t *testing.T) {
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		step := []measure.Span{measure.Second, 5 * measure.Second, 15 * measure.Second}[seed%3]
 		m := &memory{}
-		for _, sentence := range []string{"disk.bytes by device", "net.drops by device"} {
-			m.record(t, measure.Delta, measure.Bytes, strings.HasPrefix(sentence, "net"), sentence)
+		for _, query := range []string{"disk.bytes by device", "net.drops by device"} {
+			m.record(t, measure.Delta, measure.Bytes, strings.HasPrefix(query, "net"), query)
 		}
 		m.record(t, measure.Level, measure.Bytes, false, "memory.size by kind")
 		r, to := receives(t)
@@ -352,7 +379,7 @@ func TestWriterSendsNoTimeTwice(t *testing.T) {
 						rows[name] = float64(1 + random.IntN(5))
 					}
 				}
-				if random.IntN(10) > 0 { // else a tick that is missing
+				if random.IntN(10) > 0 { // otherwise the tick is missing
 					m.put(id, at, rows)
 				}
 			}
@@ -382,13 +409,15 @@ func TestWriterSendsNoTimeTwice(t *testing.T) {
 	}
 }
 
-// TestWriterWaitsForTheTick: a cell is written as soon as its last tick is recorded, and at the latest latestWrite after its end;
-// hosts spread over a twentieth of the step, so that a sample is sent within a tenth of it.
+// TestWriterWaitsForTheTick checks that a cell is written once its last tick is recorded, and at
+// the latest maxWriteDelay after its end. Hosts spread over a twentieth of the step, so that a
+// sample is sent within a tenth of it.
 func TestWriterWaitsForTheTick(t *testing.T) {
 	step := 15 * measure.Second
 	spreads := map[measure.Span]bool{}
 	for i := range 200 {
-		w, err := New(&memory{}, nil, "test").NewWriter("http://localhost/", "", step, fmt.Sprintf("host%d", i))
+		w, err := New(&memory{}, nil,
+			"test").NewWriter("http://localhost/", "", step, fmt.Sprintf("host%d", i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -402,7 +431,7 @@ func TestWriterWaitsForTheTick(t *testing.T) {
 		t.Errorf("200 hosts write at %d moments", len(spreads))
 	}
 	end := noon.Add(step)
-	clock := end.Add(step / spreadDiv) // of a host that need not sleep
+	clock := end.Add(step / spreadDivisor) // of a host that doesn't sleep
 	m := &memory{}
 	w, err := m.api(clock).NewWriter("http://localhost/", "", step, "box")
 	if err != nil {
@@ -417,7 +446,7 @@ func TestWriterWaitsForTheTick(t *testing.T) {
 	if got, err := w.await(t.Context(), end); err != nil || got != end {
 		t.Errorf("complete up to %v, %v", got, err)
 	}
-	w.api.now = func() time.Time { return end.Add(latestWrite).AsTime() }
+	w.api.now = func() time.Time { return end.Add(maxWriteDelay).AsTime() }
 	w.Ticks = func(ctx context.Context, _ measure.Time) (measure.Time, error) {
 		<-ctx.Done()
 		return 0, ctx.Err()

@@ -37,7 +37,7 @@ type Server interface {
 // Kept is a dataset with what there is of it and what it costs.
 type Kept struct {
 	measure.Dataset
-	Held  measure.Holding
+	Held  measure.Stored
 	Usage measure.Usage
 }
 
@@ -303,10 +303,10 @@ func datasetTable(all []Kept, words []string) *view.Table {
 		add(&cpu, d.Usage.CPU)
 		add(&lost, events)
 		add(&samples, float64(d.Held.Samples))
-		since, from, to := clock(d.Since), clock(d.Held.Over.Start), clock(d.Held.Over.End)
+		since, from, to := clock(d.Created), clock(d.Held.Over.Start), clock(d.Held.Over.End)
 		t.Rows = append(t.Rows, view.Row{Key: strconv.FormatUint(uint64(d.ID), 10), Cells: []view.Cell{
 			view.N(float64(d.ID)), view.T(d.State.String()), view.TOrNull(length(d.Held.Over.Span())), view.N(float64(d.Held.Rows)), view.N(d.Usage.Samples),
-			view.N(float64(d.Held.Memory)), view.N(float64(d.Held.Disk)), view.N(d.Usage.CPU), view.N(events), view.N(d.Query.Step.Seconds()), view.T(d.Maker),
+			view.N(float64(d.Held.Memory)), view.N(float64(d.Held.Disk)), view.N(d.Usage.CPU), view.N(events), view.N(d.Query.Step.Seconds()), view.T(d.Creator),
 			since[0], since[1], view.N(float64(d.Held.Samples)), from[0], to[0], view.T(d.Stat.Kind.String()), view.T(string(d.Stat.AnswerUnit())), view.T(text)}})
 	}
 	if n := len(t.Rows); n > 1 {
@@ -356,9 +356,9 @@ func changeTable(all []measure.Change) *view.Table {
 		if c.Dataset == 0 {
 			id = view.N(measure.NaN)
 		}
-		cells := append(clock(c.At), view.T(c.Who), view.T(c.What), id)
+		cells := append(clock(c.At), view.T(c.Actor), view.T(c.Action), id)
 		cells = append(append(cells, clock(c.Over.Start)...), clock(c.Over.End)...)
-		t.Rows = append(t.Rows, view.Row{Key: strconv.Itoa(i), Cells: append(cells, view.TOrNull(c.Sentence))})
+		t.Rows = append(t.Rows, view.Row{Key: strconv.Itoa(i), Cells: append(cells, view.TOrNull(c.Query))})
 	}
 	if len(t.Rows) == 0 {
 		t.Notes = append(t.Notes, "nothing was changed")

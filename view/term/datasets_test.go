@@ -44,8 +44,8 @@ func (r *records) Enable(_ context.Context, sentence string, step measure.Span) 
 }
 
 func (r *records) Changes(_ context.Context, over measure.Interval) ([]measure.Change, error) {
-	return []measure.Change{{At: 1e18, Who: "page", What: "suspended", Dataset: 2, Sentence: "cpu.time by mode"},
-		{At: 1e18, Who: "clock", What: "set back", Over: measure.Interval{Start: 9e17, End: 1e18}}}, r.note("changes %v", over.Start == 0)
+	return []measure.Change{{At: 1e18, Actor: "page", Action: "suspended", Dataset: 2, Query: "cpu.time by mode"},
+		{At: 1e18, Actor: "clock", Action: "set back", Over: measure.Interval{Start: 9e17, End: 1e18}}}, r.note("changes %v", over.Start == 0)
 }
 
 func (r *records) call(t *testing.T, line string) (status int, out, errs string) {
@@ -98,10 +98,10 @@ func twoDatasets() *records {
 	}
 	st := measure.Stat{Kind: measure.Delta, Unit: measure.Nanoseconds}
 	return &records{kept: []Kept{
-		{Dataset: measure.Dataset{ID: 2, Query: q("cpu.time by mode"), Stat: st, Since: 1e18, State: measure.Suspended, Maker: "default"},
+		{Dataset: measure.Dataset{ID: 2, Query: q("cpu.time by mode"), Stat: st, Created: 1e18, State: measure.Suspended, Creator: "default"},
 			Usage: measure.Usage{CPU: measure.NaN}},
-		{Dataset: measure.Dataset{ID: 3, Query: q("process.cpu by pid"), Stat: st, Since: 1e18, State: measure.Recording, Maker: "page"},
-			Held:  measure.Holding{Over: measure.Interval{Start: 1e18, End: 2e18}, Disk: 3 << 20, Rows: 812, Loss: []measure.Loss{{Reason: "a damaged part", Events: 5}}},
+		{Dataset: measure.Dataset{ID: 3, Query: q("process.cpu by pid"), Stat: st, Created: 1e18, State: measure.Recording, Creator: "page"},
+			Held:  measure.Stored{Over: measure.Interval{Start: 1e18, End: 2e18}, Disk: 3 << 20, Rows: 812, Loss: []measure.Loss{{Reason: "a damaged part", Events: 5}}},
 			Usage: measure.Usage{CPU: 0.0123, Samples: 812}},
 	}}
 }

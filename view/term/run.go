@@ -143,7 +143,7 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 	n, gaps := 0, []string(nil)
 	err := m.Watch(ctx, queries, func(tick *measure.Tick) error {
 		for i, a := range tick.Answers {
-			tick.Answers[i] = a.Worded(tool.Stack)
+			tick.Answers[i] = a.StacksAsText(tool.Stack)
 		}
 		f.Over, f.Answers = tick.Over, tick.Answers
 		if p.past && isGap(tick) {

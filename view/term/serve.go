@@ -38,7 +38,7 @@ type Serving struct {
 type Teller struct {
 	t    Terminal
 	mu   sync.Mutex
-	said []measure.Trouble
+	said []measure.Problem
 }
 
 // Say prints a line.
@@ -57,13 +57,13 @@ func (w *Teller) Diagnosis(r *diagnose.Report) {
 
 // Trouble prints what is wrong now: each trouble as it begins, and when it is over. What only changes its text, such as a count,
 // is not printed again.
-func (w *Teller) Trouble(all []measure.Trouble) {
+func (w *Teller) Trouble(all []measure.Problem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	in := func(list []measure.Trouble, key string) bool {
-		return slices.ContainsFunc(list, func(t measure.Trouble) bool { return t.Key == key })
+	in := func(list []measure.Problem, key string) bool {
+		return slices.ContainsFunc(list, func(t measure.Problem) bool { return t.Key == key })
 	}
-	var lasting []measure.Trouble // with the text that was printed
+	var lasting []measure.Problem // with the text that was printed
 	for _, t := range w.said {
 		if in(all, t.Key) {
 			lasting = append(lasting, t)

@@ -102,11 +102,11 @@ func TestServeFlags(t *testing.T) {
 func TestTellerSaysTroublesOnce(t *testing.T) {
 	_, out, errs := runServe(t, func(_ context.Context, _ Serving, tell *Teller) error {
 		tell.Say("here")
-		disk := measure.Trouble{Key: "disk", Text: "the disk is full"}
-		away := func(text string) measure.Trouble {
-			return measure.Trouble{Key: "remote write", Text: "a\x1b[31mb " + text}
+		disk := measure.Problem{Key: "disk", Text: "the disk is full"}
+		away := func(text string) measure.Problem {
+			return measure.Problem{Key: "remote write", Text: "a\x1b[31mb " + text}
 		}
-		for _, all := range [][]measure.Trouble{nil, {disk}, {disk}, {disk, away("for 1 s")}, {away("for 2 s")}, {away("for 3 s")}, nil, nil} {
+		for _, all := range [][]measure.Problem{nil, {disk}, {disk}, {disk, away("for 1 s")}, {away("for 2 s")}, {away("for 3 s")}, nil, nil} {
 			tell.Trouble(all)
 		}
 		return nil

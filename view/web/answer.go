@@ -92,7 +92,7 @@ func weight(a *measure.Answer, st *measure.Stat, i int) float64 {
 	switch {
 	case a.Kind == measure.Dists:
 		return values(a.Series[i].Dists())
-	case st == nil || !st.May().Sum:
+	case st == nil || !st.Allowed().Sum:
 		return a.Mean(i)
 	}
 	whole := measure.NaN

@@ -30,7 +30,7 @@ func sample() *measure.Answer {
 		},
 		Loss: []measure.Loss{{Reason: "a damaged part", Events: 12}}, Notes: []string{"a note"},
 	}
-	a.Series[1].SetSpan([]float64{1, measure.NaN, 2}, []float64{20, measure.NaN, 1 << 60})
+	a.Series[1].SetRange([]float64{1, measure.NaN, 2}, []float64{20, measure.NaN, 1 << 60})
 	return a
 }
 
@@ -264,7 +264,7 @@ func BenchmarkEncode(b *testing.B) {
 			v := float64(i*1000) + float64(c%77)*1.2345678
 			s.Values, least, most = append(s.Values, v), append(least, v/2), append(most, v*2)
 		}
-		s.SetSpan(least, most)
+		s.SetRange(least, most)
 		a.Series = append(a.Series, s)
 	}
 	for _, one := range []struct {

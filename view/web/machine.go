@@ -27,8 +27,8 @@ type Machine interface {
 
 	// Datasets lists what is recorded, by ID; Held and Usage say what there is of one and what it costs.
 	Datasets() []measure.Dataset
-	Held(id uint32) measure.Holding // zero for an unknown one
-	Usage(id uint32) measure.Usage  // NaN and 0 for one that is suspended or unknown
+	Held(id uint32) measure.Stored // zero for an unknown one
+	Usage(id uint32) measure.Usage // NaN and 0 for one that is suspended or unknown
 
 	// Enable begins to record a query (Step is set, Over is zero) and gives the dataset's ID: that of the dataset which covers it already
 	// where there is one. A *measure.Diagnostic for a query that can't be; another error says why it is refused (the budget). who stands in the audit.

@@ -65,7 +65,7 @@ func newMemory(t testing.TB) *memory {
 		for _, f := range st.Fields {
 			q.By = append(q.By, f.Name)
 		}
-		m.sets = append(m.sets, measure.Dataset{ID: uint32(i + 1), Query: q, Stat: st, Since: start, State: measure.Recording, Maker: "default"})
+		m.sets = append(m.sets, measure.Dataset{ID: uint32(i + 1), Query: q, Stat: st, Created: start, State: measure.Recording, Creator: "default"})
 	}
 	return m
 }
@@ -250,7 +250,7 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 		}
 		a.Series[i].Values = values
 		if several {
-			a.Series[i].SetSpan(s.least, s.most)
+			a.Series[i].SetRange(s.least, s.most)
 		}
 	}
 	return a, nil
@@ -277,7 +277,7 @@ func (m *memory) Tick(ctx context.Context, after measure.Time) (measure.Time, er
 }
 
 func (m *memory) Health() measure.Health {
-	return measure.Health{Started: start, CPU: 0.01, Memory: 50 << 20, Disk: 1 << 20, DiskLimit: 2 << 30, Late: 1, Trouble: []measure.Trouble{{Key: "disk", Text: "the disk is full"}}}
+	return measure.Health{Started: start, CPU: 0.01, Memory: 50 << 20, Disk: 1 << 20, DiskLimit: 2 << 30, Late: 1, Problems: []measure.Problem{{Key: "disk", Text: "the disk is full"}}}
 }
 
 func (m *memory) Datasets() []measure.Dataset {
@@ -286,8 +286,8 @@ func (m *memory) Datasets() []measure.Dataset {
 	return slices.Clone(m.sets)
 }
 
-func (m *memory) Held(id uint32) measure.Holding {
-	return measure.Holding{Over: measure.Interval{Start: start, End: start + 60*second}, Disk: 1000, Memory: 10, Samples: 5, Rows: 2, Loss: []measure.Loss{{Reason: "damaged", Events: 3}}}
+func (m *memory) Held(id uint32) measure.Stored {
+	return measure.Stored{Over: measure.Interval{Start: start, End: start + 60*second}, Disk: 1000, Memory: 10, Samples: 5, Rows: 2, Loss: []measure.Loss{{Reason: "damaged", Events: 3}}}
 }
 
 func (m *memory) Usage(id uint32) measure.Usage { return measure.Usage{CPU: measure.NaN, Samples: 4} }
@@ -299,8 +299,8 @@ func (m *memory) Enable(who string, q measure.Query) (uint32, error) {
 		return 0, m.refusing
 	}
 	id := m.sets[len(m.sets)-1].ID + 1
-	m.sets = append(m.sets, measure.Dataset{ID: id, Query: q, Stat: *m.stat(q.Stat), Since: start, State: measure.Recording, Maker: who})
-	m.changes = append(m.changes, measure.Change{At: start, Who: who, What: "made", Dataset: id, Sentence: q.String()})
+	m.sets = append(m.sets, measure.Dataset{ID: id, Query: q, Stat: *m.stat(q.Stat), Created: start, State: measure.Recording, Creator: who})
+	m.changes = append(m.changes, measure.Change{At: start, Actor: who, Action: "made", Dataset: id, Query: q.String()})
 	return id, nil
 }
 
@@ -311,7 +311,7 @@ func (m *memory) set(who, what string, id uint32, over measure.Interval, change 
 	if i < 0 {
 		return errors.New("no such dataset")
 	}
-	m.changes = append(m.changes, measure.Change{At: start, Who: who, What: what, Dataset: id, Sentence: m.sets[i].Query.String(), Over: over})
+	m.changes = append(m.changes, measure.Change{At: start, Actor: who, Action: what, Dataset: id, Query: m.sets[i].Query.String(), Over: over})
 	change(i)
 	return nil
 }
@@ -403,7 +403,7 @@ func (m scripted) Add(who string, s measure.Script, record bool) (uint32, error)
 	if m.refusing != nil {
 		return 0, m.refusing
 	}
-	s.ID, s.Maker, s.State, s.Since, s.CPU, s.Output = uint32(len(m.programs)+1), who, measure.ScriptRunning, start, measure.NaN, "said\n"
+	s.ID, s.Creator, s.State, s.Created, s.CPU, s.Output = uint32(len(m.programs)+1), who, measure.ScriptRunning, start, measure.NaN, "said\n"
 	s.Loss, s.Notes, s.Stats = []measure.Loss{{Reason: "full", Events: 2}}, []string{"a note"}, m.stats[:1]
 	m.programs = append(m.programs, s)
 	return s.ID, nil

@@ -69,7 +69,7 @@ func TestClientManagesDatasets(t *testing.T) {
 		t.Fatalf("%d changes, %v, want %d", len(changes), err, len(want))
 	}
 	for i := range want {
-		if changes[i].What != want[i].What || changes[i].Dataset != want[i].Dataset || changes[i].Who != want[i].Who || changes[i].Over != want[i].Over {
+		if changes[i].Action != want[i].Action || changes[i].Dataset != want[i].Dataset || changes[i].Actor != want[i].Actor || changes[i].Over != want[i].Over {
 			t.Errorf("change %+v, want %+v", changes[i], want[i])
 		}
 	}

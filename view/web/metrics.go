@@ -59,11 +59,11 @@ func (s *Server) ownMetrics(b []byte) []byte {
 	put("start_time_seconds", "gauge", "When the recording began, since the Unix epoch.", "", float64(h.Started)/1e9)
 	put("newest_tick_seconds", "gauge", "The newest recorded tick, since the Unix epoch.", "", float64(s.live.newest.Load())/1e9)
 	put("cpu_ratio", "gauge", "Share of one CPU that the server takes, mean of a minute.", "", h.CPU)
-	if len(h.Spent) > 0 {
+	if len(h.Costs) > 0 {
 		const name = "culprit_server_spent_ratio"
 		b = view.AppendMetric(b, name, "gauge", "The same by its parts.")
-		for _, p := range h.Spent {
-			b = view.AppendSample(b, name, label("part", p.What), p.CPU)
+		for _, p := range h.Costs {
+			b = view.AppendSample(b, name, label("part", p.Name), p.CPU)
 		}
 	}
 	put("resident_memory_bytes", "gauge", "Resident memory of the server.", "", float64(h.Memory))
@@ -71,7 +71,7 @@ func (s *Server) ownMetrics(b []byte) []byte {
 	put("disk_limit_bytes", "gauge", "Size that the archive may take, 0 for no limit.", "", float64(h.DiskLimit))
 	put("late_ticks_total", "counter", "Ticks that came late or were left out.", "", float64(h.Late))
 	put("refused_samples_total", "counter", "Samples that the receiver of remote write would not take.", "", float64(h.Refused))
-	put("troubles", "gauge", "Things that are wrong with the recording now.", "", float64(len(h.Trouble)))
+	put("troubles", "gauge", "Things that are wrong with the recording now.", "", float64(len(h.Problems)))
 	put("viewers", "gauge", "Open live views.", "", float64(s.viewers.Load()))
 	return b
 }

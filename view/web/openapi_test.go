@@ -223,8 +223,8 @@ func described(t *testing.T) (*site, *memory) {
 		m.ticks[i].rows["tcp.rtt"] = []line{{[]string{"a"}, 1e6}, {[]string{"b"}, 2.5}}
 	}
 	m.report(start+2*second, `{"host":"here","findings":[]}`)
-	m.changes = []measure.Change{{At: start, Who: "default", What: "made", Dataset: 1, Sentence: "x"}, {At: start, Who: "page", What: "discarded", Dataset: 1, Sentence: "x", Over: measure.Interval{Start: start, End: start + second}}}
-	m.programs = []measure.Script{{ID: 1, Name: "one", Text: "BEGIN", State: measure.ScriptRunning, Stats: m.stats[:2]}, {ID: 2, Name: "two", Text: "END", Why: "x", State: measure.ScriptSpent}}
+	m.changes = []measure.Change{{At: start, Actor: "default", Action: "made", Dataset: 1, Query: "x"}, {At: start, Actor: "page", Action: "discarded", Dataset: 1, Query: "x", Over: measure.Interval{Start: start, End: start + second}}}
+	m.programs = []measure.Script{{ID: 1, Name: "one", Text: "BEGIN", State: measure.ScriptRunning, Stats: m.stats[:2]}, {ID: 2, Name: "two", Text: "END", Reason: "x", State: measure.ScriptOverBudget}}
 	m.stats[0].Program = "BEGIN"
 	s := serve(t, m, func(s *Server) { s.Scripts, s.Sample = scripted{m}, sampler(nil) }).until(start + 4*second)
 	s.shelve("example", "main;work;copy 3\nmain;idle 1\n")

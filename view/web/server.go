@@ -472,8 +472,8 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 	b = view.AppendString(append(b, `,"unit":`...), string(st.Unit))
 	b = view.AppendString(append(b, `,"rate_unit":`...), string(st.AnswerUnit()))
 	b = view.AppendString(append(b, `,"fold":`...), st.Fold.String())
-	b = appendMay(append(b, `,"may":`...), st.May())
-	b = view.AppendString(append(b, `,"folded":`...), st.Folded())
+	b = appendMay(append(b, `,"may":`...), st.Allowed())
+	b = view.AppendString(append(b, `,"folded":`...), st.FoldLabel())
 	b = strconv.AppendBool(append(b, `,"sparse":`...), st.Sparse)
 	if st.Traced {
 		b = append(b, `,"traced":true`...)
@@ -495,7 +495,7 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 	}
 	b = append(b, ']')
 	if st.Whole != (measure.Whole{}) {
-		b = view.AppendString(append(b, `,"whole":{"sentence":`...), st.Whole.Sentence)
+		b = view.AppendString(append(b, `,"whole":{"sentence":`...), st.Whole.Query)
 		b = append(view.AppendString(append(b, `,"rest":`...), st.Whole.Rest), '}')
 	}
 	if st.Program != "" {
@@ -505,7 +505,7 @@ func appendStat(b []byte, st *measure.Stat) []byte {
 }
 
 // appendMay appends what can be done with the values of a statistic.
-func appendMay(b []byte, may measure.May) []byte {
+func appendMay(b []byte, may measure.Allowed) []byte {
 	b = strconv.AppendBool(append(b, `{"sum":`...), may.Sum)
 	b = strconv.AppendBool(append(b, `,"stack":`...), may.Stack)
 	b = strconv.AppendBool(append(b, `,"rate":`...), may.Rate)
@@ -528,11 +528,11 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	b = api.AppendMillis(append(b, `,"started_ms":`...), int64(h.Started))
 	b = view.AppendNumber(append(b, `,"cpu":`...), h.CPU)
 	b = append(b, `,"spent":[`...)
-	for i, p := range h.Spent {
+	for i, p := range h.Costs {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = view.AppendString(append(b, `{"what":`...), p.What)
+		b = view.AppendString(append(b, `{"what":`...), p.Name)
 		b = append(view.AppendNumber(append(b, `,"cpu":`...), p.CPU), '}')
 	}
 	b = append(b, ']')
@@ -542,7 +542,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	b = strconv.AppendInt(append(b, `,"disk_limit_bytes":`...), h.DiskLimit, 10)
 	b = view.AppendNumber(append(b, `,"cpu_limit":`...), h.CPULimit)
 	var trouble []string
-	for _, t := range h.Trouble {
+	for _, t := range h.Problems {
 		trouble = append(trouble, t.Text)
 	}
 	if f := s.fault.Load(); f != nil {

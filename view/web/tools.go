@@ -223,7 +223,7 @@ func frameOf(answers []*measure.Answer, at measure.Time, step measure.Span) *vie
 func cellOf(a *measure.Answer, c int) *measure.Answer {
 	one := *a
 	one.Series, one.Elapsed, one.Start = nil, []measure.Span{0}, a.Start
-	one.Lay(nil, 0)
+	one.SetColumn(nil, 0)
 	if c < 0 || c >= len(a.Elapsed) {
 		return &one
 	}

@@ -244,7 +244,7 @@ func (d *decoder) readRow(i int) (measure.Series, error) {
 		series.Values = d.readColumn()
 		if r.MinMax {
 			minima := d.readColumn()
-			series.SetSpan(minima, d.readColumn())
+			series.SetRange(minima, d.readColumn())
 		}
 		return series, nil
 	}

@@ -13,7 +13,7 @@ import (
 // Dataset is a dataset of the server, with what it holds and what it costs.
 type Dataset struct {
 	measure.Dataset
-	Held  measure.Holding
+	Held  measure.Stored
 	Usage measure.Usage
 }
 
@@ -59,10 +59,10 @@ func (c *Client) dataset(j *datasetJSON) (Dataset, error) {
 	q.Step = measure.Span(parseTime(j.Step))
 	d := Dataset{
 		Dataset: measure.Dataset{
-			ID: j.ID, Query: q, Stat: measure.Stat{ID: q.Stat}, Since: parseTime(j.Since),
-			State: parseEnum(measure.Recording, measure.Suspended, j.State), Maker: j.Maker,
+			ID: j.ID, Query: q, Stat: measure.Stat{ID: q.Stat}, Created: parseTime(j.Since),
+			State: parseEnum(measure.Recording, measure.Suspended, j.State), Creator: j.Maker,
 		},
-		Held: measure.Holding{
+		Held: measure.Stored{
 			Over: measure.Interval{Start: parseTime(j.From), End: parseTime(j.To)},
 			Disk: j.Disk, Memory: j.Memory, Samples: j.Samples, Rows: j.Rows, Loss: j.Loss,
 		},
@@ -152,7 +152,7 @@ func (c *Client) Changes(ctx context.Context, over measure.Interval) ([]measure.
 	var out []measure.Change
 	for _, j := range list.Changes {
 		out = append(out, measure.Change{
-			At: parseTime(j.At), Who: j.Who, What: j.What, Dataset: j.Dataset, Sentence: j.Query,
+			At: parseTime(j.At), Actor: j.Who, Action: j.What, Dataset: j.Dataset, Query: j.Query,
 			Over: measure.Interval{Start: parseTime(j.From), End: parseTime(j.To)},
 		})
 	}

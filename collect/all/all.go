@@ -1,0 +1,38 @@
+// Package all lists every collector.
+package all
+
+import (
+	"culprit/collect"
+	"culprit/collect/cgroup"
+	"culprit/collect/cpu"
+	"culprit/collect/disk"
+	"culprit/collect/memory"
+	"culprit/collect/network"
+	"culprit/collect/process"
+)
+
+// Collectors returns every collector. The list is also the documentation: one line for each source,
+// with what it reads.
+func Collectors() []collect.Collector {
+	return []collect.Collector{
+		cpu.CPU{},           // /proc/stat: CPU modes, context switches, forks, run queue
+		cpu.Interrupts{},    // /proc/interrupts, /proc/irq
+		cpu.Softirqs{},      // /proc/softirqs
+		cpu.Load{},          // /proc/loadavg
+		cpu.Schedstat{},     // /proc/schedstat: time waited for each CPU
+		cpu.Pressure{},      // /proc/pressure
+		network.Devices{},   // rtnetlink, ethtool: network devices and their queues
+		network.Protocols{}, // /proc/net/snmp, netstat, snmp6, sockstat, stat/nf_conntrack
+		network.Tables{},    // TCP, UDP, conntrack, neighbour, route and bridge tables
+		memory.Memory{},     // /proc/meminfo
+		memory.Vmstat{},     // /proc/vmstat: paging, swap, faults, reclaim
+		disk.Disks{},        // /proc/diskstats, /sys/block
+		disk.Filesystems{},  // statfs of /proc/self/mountinfo
+		network.Softnet{},   // /proc/net/softnet_stat
+		memory.Caches{},     // /proc/sys/fs, /proc/slabinfo: dentries, inodes, files, slabs
+		cpu.Machine{},       // /sys/devices/system/cpu, uname
+		network.Flows{},     // sock_diag, /proc/PID/fd: TCP connections and listeners
+		cgroup.Cgroups{},    // control groups, version 1 and 2
+		process.Processes{}, // /proc/PID, taskstats: processes and threads
+	}
+}

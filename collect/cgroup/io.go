@@ -1,0 +1,152 @@
+package cgroup
+
+import (
+	"slices"
+
+	"culprit/collect"
+	"culprit/collect/procfs"
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// parseDeviceNumber reads "254:0" as major<<32 | minor.
+func parseDeviceNumber(w []byte) (uint64, bool) {
+	major, minor := procfs.CutAt(w, ':')
+	a, err := kernel.ParseUint(major)
+	b, err2 := kernel.ParseUint(minor)
+	return a<<32 | b, err == nil && err2 == nil && a < 1<<32 && b < 1<<32
+}
+
+// parseIOLine2 reads a line of io.stat: "254:0 rbytes=90430464 wbytes=299008000 rios=8950 wios=1252 dbytes=50331648 dios=3021".
+// A device without I/O may stand there alone.
+func parseIOLine2(line []byte) (text []byte, device uint64, bytes [3]uint64, has ioKeys, ok bool) {
+	c := kernel.Scan(line)
+	text = c.Word()
+	if device, ok = parseDeviceNumber(text); !ok {
+		return nil, 0, bytes, has, false
+	}
+	for w := c.Word(); w != nil; w = c.Word() {
+		key, value := procfs.CutAt(w, '=')
+		to := -1
+		switch string(key) {
+		case "rbytes":
+			to = 0
+		case "wbytes":
+			to = 1
+		case "dbytes":
+			to = 2
+		}
+		if to >= 0 {
+			v, err := kernel.ParseUint(value)
+			if err != nil {
+				return nil, 0, bytes, has, false
+			}
+			bytes[to], has[to] = v, true
+		}
+	}
+	return text, device, bytes, has, true
+}
+
+// ioKeys says which of reads, writes and discards a line or a group of lines has.
+type ioKeys [3]bool
+
+// sawIO records which kinds of I/O a group counts. A device without any I/O may stand there alone.
+func (r *cgroupReading) sawIO(has ioKeys) {
+	if has == (ioKeys{}) {
+		return
+	}
+	for i, there := range has {
+		r.keyedBy(ckRead+cgroupKey(i), there)
+	}
+}
+
+func (r *cgroupReading) putIO2(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+	known := n.states[file].round == r.round-1 && r.round > 1
+	r.ioThere = true
+	for len(b) > 0 {
+		var line []byte
+		line, b = procfs.CutLine(b)
+		text, device, bytes, has, ok := parseIOLine2(line)
+		if !ok {
+			continue
+		}
+		r.sawIO(has)
+		changed = r.putDevice(out, n, known, text, device, bytes) || changed
+	}
+	return true, changed || !known
+}
+
+// putIO1 reads blkio.throttle.io_service_bytes_recursive: "254:0 Read 4096\n254:0 Write 0\n254:0 Sync ..\n ... Total", lines of a
+// device together.
+func (r *cgroupReading) putIO1(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+	known := n.states[file].round == r.round-1 && r.round > 1
+	r.ioThere = true
+	var text []byte
+	var device uint64
+	var bytes [3]uint64
+	var has ioKeys
+	for len(b) > 0 {
+		var line []byte
+		line, b = procfs.CutLine(b)
+		c := kernel.Scan(line)
+		w := c.Word()
+		d, ok := parseDeviceNumber(w)
+		if !ok { // the last line, "Total 0"
+			continue
+		}
+		if text != nil && d != device {
+			r.sawIO(has)
+			changed = r.putDevice(out, n, known, text, device, bytes) || changed
+			bytes, has = [3]uint64{}, ioKeys{}
+		}
+		text, device = w, d
+		what := c.Word()
+		v := c.Uint()
+		if c.Err() != nil {
+			continue
+		}
+		switch string(what) {
+		case "Read":
+			bytes[0], has[0] = v, true
+		case "Write":
+			bytes[1], has[1] = v, true
+		case "Discard":
+			bytes[2], has[2] = v, true
+		}
+	}
+	if text != nil {
+		r.sawIO(has)
+		changed = r.putDevice(out, n, known, text, device, bytes) || changed
+	}
+	return true, changed || !known
+}
+
+// putDevice puts the I/O of a group at one device. A device that the group had never used before starts at zero, if the reading before
+// knew of its I/O. It says whether there was any.
+func (r *cgroupReading) putDevice(out *collect.Out, n *cgroupNode, known bool, text []byte, number uint64, bytes [3]uint64) bool {
+	at := slices.IndexFunc(n.devices, func(d cgroupDevice) bool { return d.number == number })
+	ok := out.First && out.SinceBoot
+	if at < 0 {
+		at = len(n.devices)
+		n.devices = append(n.devices, cgroupDevice{number: number})
+		ok = ok || !out.First && (known || n.born == r.round)
+	} else {
+		ok = ok || !out.First && n.devices[at].round == r.round-1
+	}
+	d := &n.devices[at]
+	d.round = r.round
+	changed := d.last != bytes
+	if ok && changed {
+		t, name := out.Table("cgroup.io"), out.Label(r.deviceName(text, number))
+		for i, direction := range [3]int{cgRead, cgWrite, cgDiscard} {
+			v := float64(bytes[i] - d.last[i])
+			if bytes[i] < d.last[i] {
+				v = measure.NaN
+				out.MarkReset()
+			}
+			putSome(t, v, n.name.label, name, r.word(direction))
+		}
+	}
+	d.last = bytes
+	return changed
+}

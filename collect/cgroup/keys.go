@@ -1,0 +1,122 @@
+package cgroup
+
+import (
+	"slices"
+	"strings"
+
+	"culprit/collect"
+	"culprit/collect/procfs"
+	"culprit/measure"
+)
+
+// cgroupKey is one thing that files of control groups count. Which of them a kernel has depends on
+// its release and on the controllers that are on. Rows of these statistics are sparse: one that is
+// not there reads as 0, so what no group counts is said.
+type cgroupKey uint8
+
+const (
+	ckTime cgroupKey = iota
+	ckPeriods
+	ckThrottledPeriods
+	ckThrottledTime
+	ckHigh
+	ckMax
+	ckOOM
+	ckOOMKill
+	ckRead
+	ckWrite
+	ckDiscard
+	ckPressure // and the next ones: some and full of cpu, memory, io, irq
+	ckQuota    = ckPressure + 8
+	cgroupKeys = ckQuota + 1
+)
+
+// cgroupKeyNames are the statistic of each key, and what the key is.
+func cgroupKeyNames() [cgroupKeys]struct {
+	stat measure.StatID
+	what string
+} {
+	names := [cgroupKeys]struct {
+		stat measure.StatID
+		what string
+	}{ckTime: {"cgroup.cpu", "CPU time"}, ckPeriods: {"cgroup.periods", "periods of a quota"}, ckThrottledPeriods: {"cgroup.periods", "throttled periods"},
+		ckThrottledTime: {"cgroup.throttled", "throttled time"}, ckHigh: {"cgroup.memory.events", "high"}, ckMax: {"cgroup.memory.events", "max"},
+		ckOOM: {"cgroup.memory.events", "oom"}, ckOOMKill: {"cgroup.memory.events", "oom_kill"}, ckRead: {"cgroup.io", "bytes read"},
+		ckWrite: {"cgroup.io", "bytes written"}, ckDiscard: {"cgroup.io", "bytes discarded"}, ckQuota: {"cgroup.quota", "the quota"}}
+	for i, resource := range procfs.PressureResources() {
+		names[int(ckPressure)+2*i].stat, names[int(ckPressure)+2*i].what = "cgroup.pressure.time", resource+" some"
+		names[int(ckPressure)+2*i+1].stat, names[int(ckPressure)+2*i+1].what = "cgroup.pressure.time", resource+" full"
+	}
+	return names
+}
+
+// keyedBy records whether a group that has the file has the key. A kernel does not change in this
+// while it runs.
+func (r *cgroupReading) keyedBy(k cgroupKey, has bool) {
+	if has {
+		r.keysSeen |= 1 << k
+	} else {
+		r.keysMissed |= 1 << k
+	}
+}
+
+// lookForKeys records what no group of a hierarchy that is in sight has a file of. A hierarchy in
+// which nothing can be opened is not in sight: another mount lies upon it, as in a container.
+func (r *cgroupReading) lookForKeys(t *cgroupTree) {
+	if !t.seen {
+		return
+	}
+	r.sawV2 = r.sawV2 || t.v2
+	for i := range t.files {
+		known := true
+		for _, k := range t.files[i].keys {
+			known = known && (r.keysSeen|r.keysMissed)&(1<<k) != 0
+		}
+		if known || slices.ContainsFunc(t.order, func(n *cgroupNode) bool { return !n.gone && n.absent&(1<<i) == 0 }) {
+			continue
+		}
+		for _, k := range t.files[i].keys {
+			r.keyedBy(k, false)
+		}
+	}
+}
+
+// tellKeys says what no group counts. A statistic of which nothing is counted anywhere was not
+// measured. Without the controller cpu no group of version 2 has a quota, and none can be
+// throttled: that is known.
+func (r *cgroupReading) tellKeys(out *collect.Out) {
+	for _, t := range r.trees {
+		r.lookForKeys(t)
+	}
+	lacks := map[measure.StatID][]string{}
+	counted := map[measure.StatID]bool{}
+	for k, name := range cgroupKeyNames() {
+		switch bit := uint32(1) << k; {
+		case r.keysSeen&bit != 0:
+			counted[name.stat] = true
+		case r.keysMissed&bit != 0:
+			lacks[name.stat] = append(lacks[name.stat], name.what)
+		case r.sawV2 && slices.Contains([]measure.StatID{"cgroup.quota", "cgroup.periods", "cgroup.throttled"}, name.stat):
+			counted[name.stat] = true
+		case name.stat == "cgroup.io" && r.ioThere: // no device was used: nothing says what would be counted
+			counted[name.stat] = true
+		}
+	}
+	for _, t := range out.Tables() {
+		id := t.Batch().Stat
+		what := strings.Join(lacks[id], ", ")
+		switch {
+		case id == "cgroup.top":
+		case !t.Stat().Sparse && id != "cgroup.quota":
+			if len(t.Batch().Values) == 0 {
+				t.Unmeasured("no control group in sight has a file of it: its controller is off, or this kernel does not have it")
+			}
+		case !counted[id] && what == "":
+			t.Unmeasured("no control group in sight has a file of it: its controller is off, or this kernel does not have it")
+		case !counted[id]:
+			t.Unmeasured("control groups of this kernel do not count it: " + what)
+		case what != "":
+			t.Note("control groups of this kernel do not count: " + what)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package cgroup
+
+import (
+	"os"
+	"time"
+
+	"culprit/collect/procfs"
+	"culprit/kernel"
+
+	"golang.org/x/sys/unix"
+)
+
+func readLink(path string) (string, error) { return os.Readlink(path) }
+
+// openFilesLimit gives the number of files that this process may have open.
+func openFilesLimit() int {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return 1024
+	}
+	return int(min(l.Cur, 1<<20))
+}
+
+// due says whether the tree has to be walked now. The kernel's own number of groups tells when some came or went: /proc/cgroups has
+// it for version 1 (those that were removed and still hold memory are in it, so a new one and the end of an old one may cancel:
+// hence a walk now and then), cgroup.stat for version 2. A walk that took long is not repeated before a hundred times as long.
+func (r *cgroupReading) due(t *cgroupTree) bool {
+	count, known := r.count(t)
+	due := t.order == nil || t.dirty || !known || count != t.count || t.readings >= cgroupRewalk
+	if due && t.order != nil && time.Since(t.walked) < 100*t.cost {
+		t.late = true
+		return false
+	}
+	if due {
+		if t.readings >= cgroupRewalk && count == t.count {
+			t.late = true // what is found now may have begun long ago
+		}
+		t.count = count
+	}
+	return due
+}
+
+func (r *cgroupReading) count(t *cgroupTree) (uint64, bool) {
+	if t.v2 {
+		if t.counter == nil {
+			f, err := kernel.Open(t.dir + "/cgroup.stat")
+			if err != nil {
+				return 0, false
+			}
+			t.counter = f
+		}
+		b, err := t.counter.ReadOneInto(r.buf)
+		r.buf = b
+		if err != nil {
+			return 0, false
+		}
+		return parseCgroupCount(b, "nr_descendants", 0)
+	}
+	if r.numbers == nil {
+		return 0, false
+	}
+	if r.counts == nil { // one reading tells of all hierarchies
+		b, err := r.numbers.ReadOne()
+		if err != nil || b == nil {
+			b = []byte{}
+		}
+		r.counts = b
+	}
+	return parseCgroupCount(r.counts, t.controller, 1)
+}
+
+// parseCgroupCount finds the line that begins with name and gives the number after it, skip words on: "memory 4 15 1" in
+// /proc/cgroups (controller, hierarchy, groups, enabled), "nr_descendants 3" in cgroup.stat.
+func parseCgroupCount(b []byte, name string, skip int) (uint64, bool) {
+	for len(b) > 0 {
+		var line []byte
+		line, b = procfs.CutLine(b)
+		c := kernel.Scan(line)
+		if string(c.Word()) != name {
+			continue
+		}
+		c.Skip(skip)
+		v := c.Uint()
+		return v, c.Err() == nil
+	}
+	return 0, false
+}
+
+// walk brings the tree up to date. The link count of a cgroup directory is 2 and one for each group in it (kernfs_refresh_inode), so a
+// directory is read only when that has changed or a group in it is gone; on file systems that don't count so, always.
+func (r *cgroupReading) walk(t *cgroupTree) {
+	start := time.Now()
+	first := t.order == nil
+	born := r.round
+	if first || t.late {
+		born = 0
+	}
+	for _, n := range t.order {
+		if n.gone {
+			continue
+		}
+		n.absent = 0
+	}
+	t.order = t.order[:0]
+	t.tooMany = false
+	r.visit(t, t.root, born)
+	t.dirty, t.late, t.readings = false, false, 0
+	t.walked, t.cost = start, time.Since(start)
+}
+
+func (r *cgroupReading) visit(t *cgroupTree, n *cgroupNode, born int) {
+	if len(t.order) >= mostCgroups {
+		t.tooMany = true
+		return
+	}
+	t.order = append(t.order, n)
+	var st unix.Stat_t
+	if unix.Stat(n.dir, &st) != nil {
+		return // gone meanwhile; reading it will say so
+	}
+	again := int64(st.Nlink) != n.links || st.Nlink < 2
+	for _, c := range n.children {
+		again = again || c.gone
+	}
+	if again {
+		n.links = int64(st.Nlink)
+		r.list(n, born)
+	}
+	for _, c := range n.children {
+		r.visit(t, c, born)
+	}
+}
+
+// list reads the directory of a group for the groups in it.
+func (r *cgroupReading) list(n *cgroupNode, born int) {
+	old := map[string]*cgroupNode{}
+	for _, c := range n.children {
+		if !c.gone {
+			old[c.dir] = c
+		}
+	}
+	n.children = n.children[:0]
+	if d, err := kernel.OpenDir(n.dir); err == nil {
+		err := d.Names(func(name []byte, isDir bool) bool {
+			if !isDir {
+				return true
+			}
+			dir := n.dir + "/" + string(name)
+			c := old[dir]
+			if c == nil {
+				parent := n.name.path
+				if parent == "/" {
+					parent = ""
+				}
+				c = r.node(n, dir, r.name(parent+"/"+string(name)), born)
+			}
+			delete(old, dir)
+			n.children = append(n.children, c)
+			return true
+		})
+		d.Close()
+		if err != nil {
+			n.links = -1
+		}
+	}
+	for _, c := range old {
+		r.remove(c)
+	}
+}
+
+// remove lets a group and all in it go.
+func (r *cgroupReading) remove(n *cgroupNode) {
+	n.gone = true
+	r.drop(n)
+	for _, c := range n.children {
+		r.remove(c)
+	}
+}

@@ -1,0 +1,175 @@
+package cpu
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"culprit/collect"
+	"culprit/collect/collecttest"
+	"culprit/kernel"
+)
+
+// timesTick reads irq.time and softirq.time of this machine; it skips where nobody measures them.
+func timesTick(t *testing.T, more ...string) *collecttest.Ticker {
+	t.Helper()
+	k := collecttest.OpenTicker(t, Interrupts{}, &collect.Env{}, append(more, "irq.time", "softirq.time")...)
+	k.Rows()
+	r := k.Reading.(*interruptsReading)
+	if r.times.h == nil {
+		if !strings.Contains(r.times.why, "denied") && !strings.Contains(r.times.why, "supported") {
+			t.Error(r.times.why)
+		}
+		t.Skip("needs: cap:CAP_BPF:", r.times.why)
+	}
+	if p := <-r.times.coming; p == nil { // as the reading that finds it there
+		t.Skip("needs: kernel feature BTF")
+	} else {
+		r.times.coming <- p
+	}
+	return k
+}
+
+// What a veth's driver polls for is that device's; datagrams over loopback are no device's.
+func TestSoftirqTimeByDevice(t *testing.T) {
+	s := collecttest.NewScene(t, "a", "b")
+	s.Cable()
+	s.Run("ip netns exec @a ethtool -K va tso off >/dev/null && ip netns exec @b ethtool -K vb gro on >/dev/null")
+	k := timesTick(t)
+	k.Rows()
+	began := time.Now()
+	s.Send(3000, 1000)
+	device, all := 0.0, 0.0
+	for row, v := range k.Rows() {
+		name, keys, _ := strings.Cut(row, " ")
+		switch words := strings.Split(keys, ","); {
+		case v < 0 || v != v:
+			t.Errorf("%s: %v", row, v)
+		case name == "softirq.time" && words[1] == "NET_RX":
+			all += v
+			if words[2] == s.Prefix+"b/vb" {
+				device += v
+			}
+		}
+	}
+	wall := float64(time.Since(began))
+	if device < 3000*50 || device > all || all > 2*wall*float64(len(k.Reading.(*interruptsReading).cpus)) {
+		t.Errorf("NET_RX took %v ns, of it vb %v, in %v", all, device, wall)
+	}
+}
+
+// Times have the labels that counts have, and are no longer than the interval.
+func TestInterruptTimes(t *testing.T) {
+	k := timesTick(t)
+	k.Rows()
+	began := time.Now()
+	var rows map[string]float64
+	collecttest.UntilRows(t, k, "the local timer", func(now map[string]float64) bool {
+		rows = now
+		for row := range now {
+			if strings.HasPrefix(row, "irq.time LOC,") {
+				return true
+			}
+		}
+		began = time.Now()
+		return false
+	})
+	for row, v := range rows {
+		if v <= 0 || v > float64(time.Since(began)) {
+			t.Errorf("%s: %v ns", row, v)
+		}
+		if strings.HasPrefix(row, "irq.time LOC,") && !strings.Contains(row, "Local timer interrupts") {
+			t.Errorf("%s has not the text that its count has", row)
+		}
+	}
+	if _, known := k.Reading.(*interruptsReading).times.h.Cost(); known {
+		collecttest.UntilRows(t, k, "of what the programs took", func(map[string]float64) bool { return k.Out.Table("irq.time").Cost() > 0 })
+	}
+}
+
+// From before it was measured nothing is known, nor of captured files: that is no 0.
+func TestInterruptTimesUnknown(t *testing.T) {
+	proc := t.TempDir()
+	if err := os.WriteFile(filepath.Join(proc, "interrupts"), []byte("           CPU0\n  1:         10   IO-APIC   1-edge      i8042\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range []*collect.Env{{SinceBoot: true}, {Root: kernel.Root{Proc: proc, Sys: t.TempDir()}}} {
+		k := collecttest.OpenTicker(t, Interrupts{}, env, "irq.time", "softirq.time")
+		for _, b := range k.Read() {
+			if len(b.Values) > 0 || len(b.Notes) == 0 || !strings.HasPrefix(b.Notes[0], "the time that interrupts take is") || b.Over.Start != b.Over.End {
+				t.Errorf("%s: %v, notes %q", b.Stat, b.Values, b.Notes)
+			}
+		}
+	}
+}
+
+func TestDearness(t *testing.T) {
+	for share, want := range map[float64]string{0: "", 0.01: "", 0.011: "1", 0.049: "2", 0.21: "20", 3: "50"} {
+		if got := dearness(share); got != want {
+			t.Errorf("%v: more than %q %%, want %q", share, got, want)
+		}
+	}
+}
+
+// What measuring takes is told at each reading to who asks for it, in place of a note; it never falls, also when devices are not told apart any more.
+func TestCostOfTimes(t *testing.T) {
+	k := timesTick(t, "irq.time.cost")
+	r := k.Reading.(*interruptsReading)
+	if _, known := r.times.h.Cost(); !known {
+		t.Skip("needs: cap:CAP_SYS_ADMIN")
+	}
+	s := collecttest.NewScene(t, "a", "b")
+	s.Cable()
+	k.Rows()
+	before, _ := r.times.h.Cost()
+	before += r.times.devices.Cost()
+	began := time.Now()
+	s.Send(3000, 1000)
+	cost := k.Rows()["irq.time.cost"]
+	after, _ := r.times.h.Cost()
+	after += r.times.devices.Cost()
+	// 3,000 packets take a microsecond of programs at the least, and no more than all that was counted meanwhile or the time that went by.
+	if cost < 3000*10 || cost > float64(after-before)+float64(time.Since(began)) {
+		t.Errorf("%v ns, of programs that took %v more", cost, after-before)
+	}
+	r.times.cost -= time.Hour // as if it had taken that since
+	if cost := k.Rows()["irq.time.cost"]; cost < float64(time.Hour) {
+		t.Errorf("%v ns, and an hour should be in it", cost)
+	}
+	if r.times.devices != nil || r.times.dear == "" || slices.ContainsFunc(k.Notes, func(n string) bool { return strings.Contains(n, "measuring the time of interrupts takes") }) {
+		t.Fatalf("devices %v, more than %q %%, notes %q", r.times.devices, r.times.dear, k.Notes)
+	}
+	for range 3 {
+		if cost := k.Rows()["irq.time.cost"]; cost < 0 || cost > float64(time.Minute) {
+			t.Errorf("then %v ns", cost)
+		}
+	}
+}
+
+// Programs that see each packet are taken away where they take too much; the softirq's time stays whole.
+func TestDevicesAreBounded(t *testing.T) {
+	k := timesTick(t)
+	r := k.Reading.(*interruptsReading)
+	if _, known := r.times.h.Cost(); !known {
+		t.Skip("needs: cap:CAP_SYS_ADMIN")
+	}
+	k.Rows()
+	for range costEvery + 2 {
+		r.times.cost = -time.Hour // as if it had taken that since
+		k.Rows()
+	}
+	if r.times.devices != nil || !slices.ContainsFunc(k.Notes, func(n string) bool { return strings.Contains(n, "is not measured any more") }) {
+		t.Errorf("devices %v, notes %q", r.times.devices, k.Notes)
+	}
+	collecttest.UntilRows(t, k, "a softirq", func(rows map[string]float64) bool {
+		for row := range rows {
+			if strings.HasPrefix(row, "softirq.time ") {
+				return true
+			}
+		}
+		return false
+	})
+}

@@ -1,0 +1,180 @@
+package cpu
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"culprit/collect"
+	"culprit/collect/procfs"
+	"culprit/kernel"
+	"culprit/measure"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine tells what machine this is, which CPUs it has and how fast they run, from uname(2) and /sys/devices/system/cpu.
+type Machine struct{}
+
+// Stats lists what describes the machine.
+func (Machine) Stats() []measure.Stat {
+	return []measure.Stat{
+		{ID: "system.info", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "1: what this machine is",
+			Fields: []measure.Field{{Name: "host", Type: measure.Word, Help: "host name"}, {Name: "kernel", Type: measure.Word, Help: "release, as uname -r"},
+				{Name: "arch", Type: measure.Word, Help: "as uname -m"}, {Name: "machine", Type: measure.Word, Help: "maker and product; empty when the firmware does not say"}}},
+		{ID: "cpu.online", Kind: measure.Level, Unit: measure.Count, Help: "1 for a CPU on line, 0 for one off line; their sum is the number of CPUs",
+			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}, {Name: "socket", Type: measure.Word, Help: "physical package; empty while off line"},
+				{Name: "core", Type: measure.Word, Help: "core within the socket; CPUs of one core are hardware threads; empty while off line"}}},
+		{ID: "cpu.frequency", Kind: measure.Level, Unit: measure.Hertz, Fold: measure.Mean, Help: "speed at which a CPU runs (cpufreq scaling_cur_freq); no row where the kernel can't tell, as in most virtual machines",
+			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}}},
+	}
+}
+
+// Open opens what there is of each CPU.
+func (Machine) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
+	r := &machineReading{root: env.Root, frequencies: want.Stat("cpu.frequency")}
+	if want.Stat("system.info") {
+		r.info = describeMachine(env.Root)
+	}
+	return r, nil
+}
+
+// describeMachine gives host, kernel, arch, machine.
+func describeMachine(root kernel.Root) []string {
+	text := func(b []byte, err error) string {
+		if err != nil {
+			return ""
+		}
+		return strings.Trim(string(b), " \n\x00")
+	}
+	var uts unix.Utsname
+	arch := ""
+	if unix.Uname(&uts) == nil {
+		arch = unix.ByteSliceToString(uts.Machine[:])
+	}
+	model := text(root.ReadSys("firmware/devicetree/base/model", nil))
+	if model == "" {
+		vendor, product := text(root.ReadSys("class/dmi/id/sys_vendor", nil)), text(root.ReadSys("class/dmi/id/product_name", nil))
+		model = strings.TrimSpace(vendor + " " + strings.TrimPrefix(product, vendor+" "))
+	}
+	return []string{text(root.ReadProc("sys/kernel/hostname", nil)), text(root.ReadProc("sys/kernel/osrelease", nil)), arch, model}
+}
+
+type machineReading struct {
+	root        kernel.Root
+	info        []string
+	frequencies bool
+	online      []byte // the list as it was
+	file        *kernel.File
+	cpus        []machineCPU
+	numbers     collect.NumberLabels
+	infoLabels  collect.WordLabels
+	buf         []byte
+}
+
+type machineCPU struct {
+	cpu          int
+	online       bool
+	socket, core string
+	frequency    *kernel.File // nil: none
+}
+
+func (r *machineReading) Read(out *collect.Out) error {
+	if r.info != nil {
+		out.Table("system.info").Put(1, r.infoLabels.Of(out, r.info)...)
+	}
+	online, frequency := out.Table("cpu.online"), out.Table("cpu.frequency")
+	if online == nil && frequency == nil {
+		return nil
+	}
+	if err := r.look(); err != nil {
+		return err
+	}
+	any := false
+	for i := range r.cpus {
+		c := &r.cpus[i]
+		on := 0.0
+		if c.online {
+			on = 1
+		}
+		online.Put(on, r.numbers.Of(out, c.cpu), out.Label(c.socket), out.Label(c.core))
+		if c.frequency == nil {
+			continue
+		}
+		any = true
+		b, err := c.frequency.ReadOneInto(r.buf)
+		r.buf = b
+		v := measure.NaN
+		if err == nil {
+			s := kernel.Scan(b)
+			if khz := s.Uint(); s.Err() == nil && khz > 0 {
+				v = float64(khz) * 1e3
+			}
+		}
+		frequency.Put(v, r.numbers.Of(out, c.cpu))
+	}
+	if !any {
+		frequency.Note("no CPU here tells its frequency (no cpufreq driver, as in most virtual machines)")
+	}
+	return nil
+}
+
+// look takes in the list of CPUs on line, and looks at all of them anew when it has changed.
+func (r *machineReading) look() error {
+	if r.file == nil {
+		f, err := r.root.OpenSys("devices/system/cpu/online")
+		if err != nil {
+			return err
+		}
+		r.file = f
+	}
+	b, err := r.file.ReadOne()
+	if err != nil {
+		return err
+	}
+	if string(b) == string(r.online) && r.cpus != nil {
+		return nil
+	}
+	on, ok := procfs.ParseCPUList(nil, b)
+	if !ok || len(on) == 0 {
+		return errors.New("read /sys/devices/system/cpu/online: no list of CPUs")
+	}
+	r.online = append(r.online[:0], b...)
+	present := on
+	if b, err := r.root.ReadSys("devices/system/cpu/present", nil); err == nil {
+		if p, ok := procfs.ParseCPUList(nil, b); ok && len(p) > 0 {
+			present = p
+		}
+	}
+	r.closeCPUs()
+	up := map[int]bool{}
+	for _, n := range on {
+		up[n] = true
+	}
+	for _, n := range present {
+		c := machineCPU{cpu: n, online: up[n]}
+		if c.online {
+			dir := "devices/system/cpu/cpu" + strconv.Itoa(n)
+			c.socket, c.core = procfs.ReadSysWord(r.root, dir+"/topology/physical_package_id"), procfs.ReadSysWord(r.root, dir+"/topology/core_id")
+			if r.frequencies {
+				if f, err := r.root.OpenSys(dir + "/cpufreq/scaling_cur_freq"); err == nil {
+					c.frequency = f
+				}
+			}
+		}
+		r.cpus = append(r.cpus, c)
+	}
+	return nil
+}
+
+func (r *machineReading) closeCPUs() {
+	for _, c := range r.cpus {
+		c.frequency.Close()
+	}
+	r.cpus = nil
+}
+
+func (r *machineReading) Close() {
+	r.closeCPUs()
+	r.file.Close()
+}

@@ -1,0 +1,319 @@
+package disk
+
+import (
+	"bytes"
+
+	"culprit/collect"
+	"culprit/collect/procfs"
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// Disks reads /proc/diskstats and what /sys/block says of each device: all of them, idle and virtual ones too. A view chooses by
+// disk.info's kind, for a request to a virtual device (dm, md, loop) is counted again at the disks below it, and one to a
+// partition again at its disk.
+//
+// The kernel's times are in milliseconds and wrap at 2^32 (Documentation/admin-guide/iostats.rst). Since 5.0 disk.busy is sampled: a
+// request counts for at least the clock tick in which it began or ended, so many short ones may be over- and few under-stated.
+type Disks struct{}
+
+func diskFields(names ...string) []measure.Field {
+	help := map[string]string{"device": "name in /proc/diskstats", "direction": "read write discard flush"}
+	var f []measure.Field
+	for _, n := range names {
+		f = append(f, measure.Field{Name: n, Type: measure.Word, Help: help[n]})
+	}
+	return f
+}
+
+// Stats lists what is counted of each block device.
+func (Disks) Stats() []measure.Stat {
+	both, one := diskFields("device", "direction"), diskFields("device")
+	return []measure.Stat{
+		{ID: "disk.operations", Kind: measure.Delta, Unit: measure.Operations, Help: "requests finished (/proc/diskstats)", Fields: both},
+		{ID: "disk.merges", Kind: measure.Delta, Unit: measure.Operations, Help: "requests merged into a neighbour while they waited (/proc/diskstats)", Fields: both},
+		{ID: "disk.bytes", Kind: measure.Delta, Unit: measure.Bytes, Help: "bytes of finished requests (/proc/diskstats sectors, of 512 bytes always)", Fields: both},
+		{ID: "disk.wait", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "time that finished requests spent in the queue and at the device; by disk.operations: the mean wait (/proc/diskstats)", Fields: both},
+		{ID: "disk.busy", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "time with at least one request under way (/proc/diskstats)", Fields: one},
+		{ID: "disk.queue", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "time of all requests under way; its rate is the mean length of the queue (/proc/diskstats)", Fields: one},
+		{ID: "disk.inflight", Kind: measure.Level, Unit: measure.Operations, Help: "requests under way now (/proc/diskstats)", Fields: one},
+		{ID: "disk.info", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "1 for each block device (/sys/block)",
+			Fields: []measure.Field{{Name: "device", Type: measure.Word, Help: "name in /proc/diskstats"},
+				{Name: "kind", Type: measure.Word, Help: "disk; partition; virtual: made of other devices, files or memory (dm md loop zram); path: one of the ways to a multipath disk (NVMe, dm)"},
+				{Name: "parent", Type: measure.Word, Help: "a partition's disk, a path's disk, the devices below a virtual one parted by commas; else empty"},
+				{Name: "rotational", Type: measure.Word, Help: "1: says it is a spinning disk; 0: says it is not; virtual machines often say 1 of anything"},
+				{Name: "scheduler", Type: measure.Word, Help: "I/O scheduler; none, or empty for a device without"}}},
+		diskPartsStat(),
+		{ID: "disk.errors", Kind: measure.Delta, Unit: measure.Events, Help: "requests that failed (SCSI: /sys/block/*/device/ioerr_cnt; md: md/rd*/errors); no row for devices that keep no count", Fields: one},
+	}
+}
+
+// Open opens /proc/diskstats.
+func (Disks) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
+	f, err := env.Root.OpenProc("diskstats")
+	if err != nil {
+		return nil, err
+	}
+	r := &diskReading{file: f, root: env.Root, disks: map[uint64]*disk{}, times: collect.Counters[*disk]{Width32: true},
+		describe: want.Stat("disk.info", "disk.parts", "disk.errors"), errors: want.Stat("disk.errors"), directions: []string{"read", "write", "discard", "flush"}}
+	r.others = blockDevices{root: env.Root, known: r.known, number: r.named}
+	return r, nil
+}
+
+type diskReading struct {
+	file             *kernel.File
+	root             kernel.Root
+	others           blockDevices
+	disks            map[uint64]*disk // by device number
+	order            []*disk
+	round            uint32
+	amounts, times   collect.Counters[*disk]
+	errs             collect.Counters[*disk]
+	describe, errors bool
+	directions       []string
+	words            collect.WordLabels
+	next             int // whose description is read again next
+	buf              []byte
+}
+
+// disk is one block device. Another of the same number is another disk.
+type disk struct {
+	name   string
+	number uint64
+	round  uint32
+	epoch  int
+	label  measure.Label
+	info   diskInfo
+	looked bool // info was read
+	labels [5]measure.Label
+}
+
+// diskCounts is what one line of /proc/diskstats says.
+type diskCounts struct {
+	number   uint64 // major<<32 | minor
+	name     []byte // part of the text
+	columns  int    // numbers after the name: 11, 15 since 4.18 (discards), 17 since 5.5 (flushes); 0: fewer
+	inflight uint64
+	amounts  [10]uint64 // operations of read write discard flush, merges of read write discard, sectors of read write discard
+	times    [6]uint64  // milliseconds: wait of read write discard flush, busy, queue
+}
+
+// Where the numbers of a line go, in their order (Documentation/admin-guide/iostats.rst): a0.. amounts, t0.. times, i inflight.
+const diskColumns = "a0 a4 a7 t0 a1 a5 a8 t1 i0 t4 t5 a2 a6 a9 t2 a3 t3"
+
+// parseDiskLine reads one line: " 254  0 vda 68939 11028 3277930 14748 ...".
+func parseDiskLine(line []byte) (d diskCounts, ok bool) {
+	c := kernel.Scan(line)
+	major, minor := c.Uint(), c.Uint()
+	d.name = c.Word()
+	if c.Err() != nil || len(d.name) == 0 || major >= 1<<32 || minor >= 1<<32 {
+		return d, false
+	}
+	d.number = major<<32 | minor
+	for at := 0; at < len(diskColumns) && c.More(); at += 3 {
+		v := c.Uint()
+		d.columns++
+		switch slot := diskColumns[at+1] - '0'; diskColumns[at] {
+		case 'a':
+			d.amounts[slot] = v
+		case 't':
+			d.times[slot] = v & (1<<32 - 1)
+		default:
+			d.inflight = v
+		}
+	}
+	if d.columns < diskHasQueue { // 2.6 had four for a partition, of other meanings
+		d.columns = 0
+	}
+	return d, c.Err() == nil
+}
+
+// Columns, from 1, that are of no direction. A line that has fewer than the last is not read.
+const diskHasInflight, diskHasBusy, diskHasQueue = 9, 10, 11
+
+// diskNeeds are the columns, from 1, of operations, merges, bytes and wait of read, write, discard (4.18) and flush (5.5; 0: none).
+var diskNeeds = [4][4]int{{1, 2, 3, 4}, {5, 6, 7, 8}, {12, 13, 14, 15}, {16, 0, 0, 17}}
+
+// put puts a row that comes from a column, if the line has it. Kernels before 4.18 and 5.5 lack discards and flushes, which says
+// nothing of the other rows.
+func (c *diskCounts) put(t *collect.Table, column int, v float64, labels ...measure.Label) {
+	switch {
+	case c.columns >= column:
+		t.Put(v, labels...)
+	case column <= diskHasQueue:
+		t.Lacks("/proc/diskstats has no column of it on this kernel")
+	}
+}
+
+func (r *diskReading) Read(out *collect.Out) error {
+	b, err := r.file.Read()
+	if err != nil {
+		return err
+	}
+	operations, merges, sizes := out.Table("disk.operations"), out.Table("disk.merges"), out.Table("disk.bytes")
+	wait, busy, queue, inflight := out.Table("disk.wait"), out.Table("disk.busy"), out.Table("disk.queue"), out.Table("disk.inflight")
+	words := r.words.Of(out, r.directions)
+	r.round++
+	r.order = r.order[:0]
+	for len(b) > 0 {
+		var line []byte
+		line, b = procfs.CutLine(b)
+		c, ok := parseDiskLine(line)
+		if !ok {
+			continue
+		}
+		d := r.disk(&c)
+		if d.epoch != out.Epoch || d.round == 0 {
+			d.epoch, d.label = out.Epoch, out.Label(d.name)
+			d.setLabels(out)
+		}
+		d.round = r.round
+		r.order = append(r.order, d)
+		level := float64(c.inflight)
+		if c.inflight >= 1<<31 { // below zero, as two CPUs' parts are read apart; later kernels say 0 themselves (part_in_flight)
+			level = 0
+		}
+		c.put(inflight, diskHasInflight, level, d.label)
+		// A device not seen at the reading before need not be new: the list is read in pieces, and one may be passed over when another
+		// goes meanwhile. So its first interval is left out, rather than counted from zero.
+		a, ok := r.amounts.Diff(out, d, false, c.amounts[:]...)
+		t, _ := r.times.Diff(out, d, false, c.times[:]...)
+		if !ok {
+			continue
+		}
+		for i, needs := range diskNeeds {
+			c.put(operations, needs[0], a[i], d.label, words[i])
+			c.put(wait, needs[3], t[i]*1e6, d.label, words[i])
+			if i < 3 {
+				c.put(merges, needs[1], a[4+i], d.label, words[i])
+				c.put(sizes, needs[2], a[7+i]*512, d.label, words[i])
+			}
+		}
+		c.put(busy, diskHasBusy, t[4]*1e6, d.label)
+		c.put(queue, diskHasQueue, t[5]*1e6, d.label)
+	}
+	r.amounts.Sweep()
+	r.times.Sweep()
+	if len(r.order) < len(r.disks) {
+		for n, d := range r.disks {
+			if d.round != r.round {
+				d.info.close()
+				delete(r.disks, n)
+			}
+		}
+	}
+	if r.describe {
+		r.putInfo(out)
+	}
+	return nil
+}
+
+// disk gives the device of a line, a new one when the number now has another name.
+func (r *diskReading) disk(c *diskCounts) *disk {
+	d := r.disks[c.number]
+	if d != nil && d.name == string(c.name) {
+		return d
+	}
+	if d != nil {
+		d.info.close()
+	}
+	d = &disk{name: string(c.name), number: c.number}
+	r.disks[c.number] = d
+	return d
+}
+
+// known says whether a device of that name is in /proc/diskstats.
+func (r *diskReading) known(name string) bool {
+	for _, d := range r.disks {
+		if d.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// named returns the name of the device of a number; "" where /proc/diskstats has none.
+func (r *diskReading) named(major, minor uint32) string {
+	if d := r.disks[uint64(major)<<32|uint64(minor)]; d != nil {
+		return d.name
+	}
+	return ""
+}
+
+func (r *diskReading) putInfo(out *collect.Out) {
+	for _, d := range r.order { // when all names are known: a loop device stands before the disk of its file
+		if !d.looked {
+			d.info, d.looked = readDiskInfo(&r.others, d.name, r.errors), true
+			d.setLabels(out)
+		}
+	}
+	info, errs, parts := out.Table("disk.info"), out.Table("disk.errors"), out.Table("disk.parts")
+	if len(r.order) > 0 && r.round%10 == 0 { // one each tenth reading: a scheduler that was changed, a leg that came
+		d := r.order[r.next%len(r.order)]
+		r.next++
+		d.info.close()
+		d.info = readDiskInfo(&r.others, d.name, r.errors)
+		d.setLabels(out)
+	}
+	counted := false
+	for _, d := range r.order {
+		info.Put(1, d.labels[:]...)
+		for _, p := range d.info.parts {
+			parts.Row(1, p.device, p.part, p.relation)
+		}
+		if d.info.guessed {
+			info.Note("what kind of device each is, is guessed by its name: /sys/class/block is not to be seen here")
+		}
+		if errs == nil || len(d.info.errors) == 0 {
+			continue
+		}
+		counted = true
+		var sum uint64
+		ok := true
+		for _, f := range d.info.errors {
+			n, good := r.readCount(f)
+			sum += n
+			ok = ok && good
+		}
+		if !ok {
+			errs.Put(measure.NaN, d.label)
+			errs.Note("the errors of " + d.name + " could not be read")
+			continue
+		}
+		if delta, ok := r.errs.Diff(out, d, false, sum); ok {
+			errs.Put(delta[0], d.label)
+		}
+	}
+	r.errs.Sweep()
+	if !counted {
+		errs.Note("no disk here keeps a count of its errors (SCSI and md ones do, NVMe and virtio ones don't)")
+	}
+}
+
+// readCount reads one number: "0x1f" (SCSI) or "31" (md).
+func (r *diskReading) readCount(f *kernel.File) (uint64, bool) {
+	b, err := f.ReadOneInto(r.buf)
+	r.buf = b
+	if err != nil {
+		return 0, false
+	}
+	b = bytes.TrimSpace(b)
+	var v uint64
+	if bytes.HasPrefix(b, []byte("0x")) {
+		v, err = kernel.ParseHex(b)
+	} else {
+		v, err = kernel.ParseUint(b)
+	}
+	return v, err == nil
+}
+
+func (d *disk) setLabels(out *collect.Out) {
+	d.labels = [5]measure.Label{out.Label(d.name), out.Label(d.info.kind), out.Label(d.info.parent), out.Label(d.info.rotational), out.Label(d.info.scheduler)}
+}
+
+func (r *diskReading) Close() {
+	r.file.Close()
+	for _, d := range r.disks {
+		d.info.close()
+	}
+}

@@ -1,0 +1,97 @@
+package disk
+
+import (
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"culprit/collect/procfs"
+	"culprit/kernel"
+)
+
+// diskInfo is what sysfs says of a block device.
+type diskInfo struct {
+	kind       string // disk partition virtual path
+	guessed    bool   // by its name, for want of sysfs
+	parts      []diskPart
+	parent     string
+	rotational string
+	scheduler  string
+	errors     []*kernel.File // each holds a number of errors; none where the device keeps no count
+}
+
+func (i *diskInfo) close() {
+	for _, f := range i.errors {
+		f.Close()
+	}
+	i.errors = nil
+}
+
+// readDiskInfo reads /sys/class/block/NAME, where a '/' in a name stands as '!'. Of a device that has gone, or where sysfs is not to
+// be seen, the name says what it is.
+func readDiskInfo(b *blockDevices, name string, errors bool) diskInfo {
+	info, root := diskInfo{kind: "disk"}, b.root
+	dir := "class/block/" + strings.ReplaceAll(name, "/", "!")
+	target := sysLink(root, dir)
+	queue := dir
+	switch {
+	case target == "" && !exists(root, dir):
+		info.guessed = true
+		info.kind, info.parent = guessKind(b, name)
+	case exists(root, dir+"/partition"):
+		info.kind, info.parent = "partition", baseName(path.Dir(target))
+		queue = "class/block/" + path.Base(path.Dir(target))
+	case procfs.ReadSysWord(root, dir+"/hidden") == "1" && strings.HasPrefix(name, "nvme"):
+		info.kind, info.parent = "path", nvmeDisk(name)
+	case strings.Contains(target, "/devices/virtual/nvme-subsystem/"):
+		// A multipath NVMe disk: virtual to sysfs, and yet the disk itself.
+	case strings.Contains(target, "/devices/virtual/"):
+		info.kind = "virtual"
+		info.parent = strings.Join(names(root, dir+"/slaves"), ",")
+	}
+	info.readParts(b, name, dir)
+	info.rotational = procfs.ReadSysWord(root, queue+"/queue/rotational")
+	info.scheduler = procfs.ReadSysWord(root, queue+"/queue/scheduler")
+	if _, after, ok := strings.Cut(info.scheduler, "["); ok { // "none [mq-deadline] kyber"
+		info.scheduler, _, _ = strings.Cut(after, "]")
+	}
+	if !errors || info.kind == "partition" {
+		return info
+	}
+	for _, file := range []string{dir + "/device/ioerr_cnt"} {
+		if f, err := root.OpenSys(file); err == nil {
+			info.errors = append(info.errors, f)
+		}
+	}
+	if strings.HasPrefix(name, "md") {
+		for _, member := range names(root, dir+"/md") {
+			if strings.HasPrefix(member, "dev-") {
+				if f, err := root.OpenSys(dir + "/md/" + member + "/errors"); err == nil {
+					info.errors = append(info.errors, f)
+				}
+			}
+		}
+	}
+	return info
+}
+
+func exists(root kernel.Root, name string) bool {
+	_, err := os.Stat(root.InSys(name))
+	return err == nil
+}
+
+// names lists a directory of sysfs in order; nil when it can't be read.
+func names(root kernel.Root, name string) []string {
+	d, err := root.OpenSysDir(name)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	var list []string
+	if err := d.Names(func(n []byte, _ bool) bool { list = append(list, string(n)); return true }); err != nil {
+		return nil
+	}
+	slices.Sort(list)
+	return list
+}

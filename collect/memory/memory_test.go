@@ -1,0 +1,251 @@
+package memory
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"culprit/collect"
+	"culprit/collect/collecttest"
+	"culprit/measure"
+)
+
+func TestMemory(t *testing.T) {
+	m := collecttest.NewMachine(t, Memory{}, map[string]string{"proc/meminfo": `MemTotal:       24684092 kB
+MemFree:        23365796 kB
+SReclaimable:     302612 kB
+Unheard:              12 kB
+HugePages_Total:       3
+HugePages_Free:        1
+Hugepagesize:       2048 kB
+`})
+	want := map[string]float64{"memory.size|total": 24684092 * 1024, "memory.size|free": 23365796 * 1024, "memory.size|slab_reclaimable": 302612 * 1024,
+		"memory.size|hugepages_total": 6 << 20, "memory.size|hugepages_free": 2 << 20, "memory.size|hugepage": 2 << 20}
+	collecttest.Expect(t, m.Read(true), "", want)
+	collecttest.Expect(t, m.Read(false), "", want)
+}
+
+func TestVmstat(t *testing.T) {
+	page := float64(os.Getpagesize())
+	first := `nr_free_pages 915316
+workingset_refault_anon 0
+workingset_refault_file 100
+pgpgin 1000
+pgpgout 2000
+pswpin 1
+pswpout 2
+allocstall_dma 1
+allocstall_normal 10
+pgfault 5000
+pgmajfault 50
+pgsteal_kswapd 0
+pgsteal_direct 7
+pgscan_kswapd 10
+pgscan_direct 20
+oom_kill 0
+compact_stall 4
+`
+	m := collecttest.NewMachine(t, Vmstat{}, map[string]string{"proc/vmstat": first})
+	collecttest.Expect(t, m.Read(true), "", nil)
+	m.Put(map[string]string{"proc/vmstat": strings.NewReplacer("pgpgin 1000", "pgpgin 1100", "pswpout 2", "pswpout 5", "stall_dma 1", "stall_dma 3", "stall_normal 10", "stall_normal 11",
+		"pgfault 5000", "pgfault 5030", "pgmajfault 50", "pgmajfault 60", "refault_file 100", "refault_file 103", "pgscan_direct 20", "pgscan_direct 30",
+		"pgsteal_direct 7", "pgsteal_direct 8", "oom_kill 0", "oom_kill 1").Replace(first)})
+	collecttest.Expect(t, m.Read(false), "", map[string]float64{
+		"memory.paging|in": 100 * 1024, "memory.paging|out": 0, "memory.swap|in": 0, "memory.swap|out": 3 * page,
+		"memory.faults|minor": 20, "memory.faults|major": 10, "memory.stalls": 3, "memory.oom": 1, "memory.compaction": 0,
+		"memory.scan|kswapd": 0, "memory.scan|direct": 10 * page, "memory.reclaim|kswapd": 0, "memory.reclaim|direct": page,
+		"memory.refaults|anon": 0, "memory.refaults|file": 3 * page,
+	})
+	// A major fault whose two counters are read apart.
+	m.Put(map[string]string{"proc/vmstat": "pgfault 5030\npgmajfault 61\npgpgin 5\n"})
+	rows := m.Read(false)
+	collecttest.Expect(t, rows, "memory.faults", map[string]float64{"memory.faults|minor": 0, "memory.faults|major": 1})
+	collecttest.Expect(t, rows, "memory.paging", map[string]float64{"memory.paging|in": measure.NaN})
+}
+
+// A file that a container hides behind an empty one gives the reason with the blanks.
+func TestEmptyMemoryFilesAreToldOf(t *testing.T) {
+	for name, c := range map[string]collect.Collector{"proc/meminfo": Memory{}, "proc/vmstat": Vmstat{}} {
+		m := collecttest.NewMachine(t, c, map[string]string{name: ""})
+		m.Start(true)
+		if err := m.Reading.Read(m.Out); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("an empty %s: %v", name, err)
+		}
+	}
+}
+
+// vmstats are the lines of /proc/vmstat that matter here, as kernels from 3.10 on write them.
+//
+// table: captures
+var vmstats = map[string]string{
+	"3.10": `pgpgin 7344136
+pgpgout 1541180576
+pswpin 1476
+pswpout 35045
+pgfault 37085
+pgmajfault 1
+pgsteal_kswapd_dma 0
+pgsteal_kswapd_dma32 600
+pgsteal_kswapd_normal 10
+pgsteal_kswapd_movable 0
+pgsteal_direct_dma 0
+pgsteal_direct_dma32 200
+pgsteal_direct_normal 5
+pgsteal_direct_movable 0
+pgscan_kswapd_dma 0
+pgscan_kswapd_dma32 700
+pgscan_kswapd_normal 10
+pgscan_kswapd_movable 0
+pgscan_direct_dma 0
+pgscan_direct_dma32 300
+pgscan_direct_normal 5
+pgscan_direct_movable 0
+pgscan_direct_throttle 99
+zone_reclaim_failed 0
+allocstall 12
+compact_stall 3
+`,
+	"4.4": `workingset_refault 40
+workingset_activate 20
+pgpgin 7344136
+pgpgout 1541180576
+pswpin 1476
+pswpout 35045
+pgfault 37085
+pgmajfault 1
+pgsteal_kswapd_dma32 610
+pgsteal_direct_dma32 205
+pgscan_kswapd_dma32 710
+pgscan_direct_dma32 305
+pgscan_direct_throttle 99
+allocstall 12
+compact_stall 3
+`,
+	"4.18": `workingset_refault 40
+workingset_activate 20
+pgpgin 7344136
+pgpgout 1541180576
+pswpin 1476
+pswpout 35045
+allocstall_dma 0
+allocstall_dma32 2
+allocstall_normal 10
+allocstall_movable 0
+pgskip_normal 0
+pgfault 37085
+pgmajfault 1
+pgsteal_kswapd 610
+pgsteal_direct 205
+pgscan_kswapd 710
+pgscan_direct 305
+pgscan_direct_throttle 99
+oom_kill 0
+compact_stall 3
+`,
+	"6.1": `workingset_refault_anon 0
+workingset_refault_file 40
+pgpgin 7344136
+pgpgout 1541180576
+pswpin 1476
+pswpout 35045
+allocstall_normal 12
+allocstall_device 0
+pgfault 37085
+pgmajfault 1
+pgsteal_kswapd 610
+pgsteal_direct 205
+pgsteal_anon 100
+pgsteal_file 715
+pgscan_kswapd 710
+pgscan_direct 305
+pgscan_direct_throttle 99
+pgscan_anon 100
+pgscan_file 915
+oom_kill 0
+compact_stall 3
+`,
+	"7.0": `workingset_refault_anon 0
+workingset_refault_file 40
+pgpgin 7344136
+pgpgout 1541180576
+pswpin 1476
+pswpout 35045
+allocstall_normal 12
+pgfault 37085
+pgmajfault 1
+pgsteal_kswapd 610
+pgsteal_direct 205
+pgsteal_khugepaged 0
+pgsteal_proactive 0
+pgscan_kswapd 710
+pgscan_direct 305
+pgscan_khugepaged 0
+pgscan_proactive 0
+pgscan_direct_throttle 99
+oom_kill 0
+compact_stall 3
+`,
+}
+
+// TestVmstatOfAllKernels: each statistic has its rows by the names of each kernel, or says why it has none.
+func TestVmstatOfAllKernels(t *testing.T) {
+	page := float64(os.Getpagesize())
+	missing := map[string][]measure.StatID{"3.10": {"memory.refaults", "memory.oom"}, "4.4": {"memory.oom"}}
+	for release, text := range vmstats {
+		zeros := ""
+		for line := range strings.Lines(text) {
+			name, _, _ := strings.Cut(line, " ")
+			zeros += name + " 0\n"
+		}
+		m := collecttest.NewMachine(t, Vmstat{}, map[string]string{"proc/vmstat": zeros})
+		m.Read(true)
+		m.Put(map[string]string{"proc/vmstat": text})
+		got := m.Read(false)
+		for key, want := range map[string]float64{"memory.scan|kswapd": 710 * page, "memory.scan|direct": 305 * page, "memory.reclaim|kswapd": 610 * page,
+			"memory.reclaim|direct": 205 * page, "memory.stalls": 12, "memory.compaction": 3, "memory.refaults|file": 40 * page, "memory.faults|major": 1} {
+			id, _, _ := strings.Cut(key, "|")
+			if v, ok := got[key]; v != want || !ok {
+				if !slices.Contains(missing[release], measure.StatID(id)) {
+					t.Errorf("%s: %s is %v, want %v", release, key, v, want)
+				}
+			}
+		}
+		for _, b := range m.Out.Finish(nil) {
+			lacks := slices.Contains(missing[release], b.Stat)
+			if told := b.Over.Span() == 0 && len(b.Notes) > 0; told != lacks || lacks != (len(b.Values) == 0) {
+				t.Errorf("%s: %s has %d rows over %v and notes %q", release, b.Stat, len(b.Values), b.Over.Span(), b.Notes)
+			}
+		}
+	}
+}
+
+// TestPartsOfMemory: whatever is a part of something is never more than that, or unknown: what is left is never below 0.
+func TestPartsOfMemory(t *testing.T) {
+	numbers := []string{"0", "1", "512", "1024", "18446744073709551488", "18446744073709551615"}
+	for line := range strings.SplitSeq("MemFree MemTotal\nMemAvailable MemTotal\nSwapFree SwapTotal", "\n") {
+		part, whole, _ := strings.Cut(line, " ")
+		kinds := map[string]string{}
+		for l := range strings.SplitSeq(memoryKinds, "\n") {
+			name, kind, _ := strings.Cut(l, " ")
+			kinds[name] = "memory.size|" + strings.TrimPrefix(kind, "*")
+		}
+		for _, p := range numbers {
+			for _, w := range numbers {
+				m := collecttest.NewMachine(t, Memory{}, map[string]string{"proc/meminfo": whole + ": " + w + " kB\n" + part + ": " + p + " kB\nHugepagesize: 2048 kB\n"})
+				got := m.Read(true)
+				pv, known := got[kinds[part]]
+				if known && pv > got[kinds[whole]]*1.01 {
+					t.Errorf("%s %s of %s %s: %v of %v", part, p, whole, w, pv, got[kinds[whole]])
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	collecttest.BenchmarkEach(b, Memory{}, Vmstat{}, Caches{})
+	b.Run("memory.Caches without slabs", func(b *testing.B) {
+		collecttest.BenchmarkRead(b, Caches{}, "cache.entries", "cache.growth", "cache.limit")
+	})
+}

@@ -1,0 +1,199 @@
+package memory
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"culprit/collect"
+	"culprit/collect/procfs"
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// Vmstat reads /proc/vmstat: paging, swapping, faults and reclaim.
+type Vmstat struct{}
+
+// Stats lists what happens to memory.
+func (Vmstat) Stats() []measure.Stat {
+	direction := []measure.Field{{Name: "direction", Type: measure.Word, Help: "in: from disk; out: to disk"}}
+	by := []measure.Field{{Name: "by", Type: measure.Word, Help: "kswapd: in the background; direct: a process that wanted memory had to; khugepaged, proactive"}}
+	return []measure.Stat{
+		{ID: "memory.paging", Kind: measure.Delta, Unit: measure.Bytes, Help: "bytes read from and written to block devices (/proc/vmstat pgpgin pgpgout)", Fields: direction},
+		{ID: "memory.swap", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory swapped in and out (/proc/vmstat pswpin pswpout)", Fields: direction},
+		{ID: "memory.faults", Kind: measure.Delta, Unit: measure.Events, Help: "page faults (/proc/vmstat pgfault pgmajfault)",
+			Fields: []measure.Field{{Name: "type", Type: measure.Word, Help: "major: had to read from disk; minor: had not"}}},
+		{ID: "memory.scan", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory looked through for something to free (/proc/vmstat pgscan_*)", Fields: by},
+		{ID: "memory.reclaim", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory freed by reclaim (/proc/vmstat pgsteal_*)", Fields: by},
+		{ID: "memory.stalls", Kind: measure.Delta, Unit: measure.Events, Help: "allocations that had to reclaim memory themselves first (/proc/vmstat allocstall_*)"},
+		{ID: "memory.oom", Kind: measure.Delta, Unit: measure.Events, Help: "processes killed for want of memory (/proc/vmstat oom_kill)"},
+		{ID: "memory.refaults", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory fetched again soon after it was reclaimed (/proc/vmstat workingset_refault_*)",
+			Fields: []measure.Field{{Name: "kind", Type: measure.Word, Help: "anon: from swap; file: from files"}}},
+		{ID: "memory.compaction", Kind: measure.Delta, Unit: measure.Events, Help: "allocations that had to wait for memory to be made contiguous (/proc/vmstat compact_stall)"},
+	}
+}
+
+// vmstatRows has the rows of all statistics: names in /proc/vmstat, the statistic, its label if it has one, and the unit of the
+// counter: k kilobytes (pgpgin is in sectors inside the kernel and halved on its way out), p pages, 1 events.
+//
+// Names changed. A / parts the names of later and earlier kernels, the first that the file has counts; a + adds names up. ZONE stands
+// for each of the zones. Per zone until 4.7 (pgscan_kswapd_normal), per node since; allocstall the other way round. One
+// workingset_refault, of files alone, until 5.8. workingset_refault since 3.15, oom_kill since 4.13, pgscan_khugepaged since 6.1,
+// pgscan_proactive since 6.16.
+const vmstatRows = `pgpgin memory.paging in k
+pgpgout memory.paging out k
+pswpin memory.swap in p
+pswpout memory.swap out p
+pgfault memory.faults minor 1
+pgmajfault memory.faults major 1
+pgscan_kswapd/pgscan_kswapd_ZONE memory.scan kswapd p
+pgscan_direct/pgscan_direct_ZONE memory.scan direct p
+pgscan_khugepaged memory.scan khugepaged p
+pgscan_proactive memory.scan proactive p
+pgsteal_kswapd/pgsteal_kswapd_ZONE memory.reclaim kswapd p
+pgsteal_direct/pgsteal_direct_ZONE memory.reclaim direct p
+pgsteal_khugepaged memory.reclaim khugepaged p
+pgsteal_proactive memory.reclaim proactive p
+allocstall_ZONE/allocstall memory.stalls - 1
+oom_kill memory.oom - 1
+workingset_refault_anon memory.refaults anon p
+workingset_refault_file/workingset_refault memory.refaults file p
+compact_stall memory.compaction - 1`
+
+// zones are those that a counter may be told apart by.
+const zones = "dma dma32 normal high movable device"
+
+// Open opens /proc/vmstat.
+func (Vmstat) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
+	f, err := env.Root.OpenProc("vmstat")
+	if err != nil {
+		return nil, err
+	}
+	r := &vmstatReading{file: f, names: procfs.NameValues{Slots: map[string]int{}}, missing: map[measure.StatID]string{}}
+	for line := range strings.SplitSeq(vmstatRows, "\n") {
+		r.addRow(strings.Fields(line))
+	}
+	r.text, r.seen = make([]uint64, len(r.names.Slots)), make([]bool, len(r.names.Slots))
+	r.values = make([]uint64, len(r.rows))
+	return r, nil
+}
+
+func (r *vmstatReading) addRow(w []string) {
+	row := vmstatRow{stat: measure.StatID(w[1]), label: w[2], scale: 1}
+	switch w[3] {
+	case "k":
+		row.scale = 1024
+	case "p":
+		row.scale = float64(os.Getpagesize())
+	}
+	switch w[0] {
+	case "pgfault":
+		r.minor = len(r.rows)
+	case "pgmajfault":
+		r.major = len(r.rows)
+	}
+	slot := len(r.names.Slots)
+	for era := range strings.SplitSeq(w[0], "/") {
+		for _, name := range zoneNames(era) {
+			r.names.Slots[name] = slot // names that are added up share a slot
+		}
+		row.slots = append(row.slots, slot)
+		slot = len(r.names.Slots)
+	}
+	r.rows = append(r.rows, row)
+	if had := r.missing[row.stat]; had != "" {
+		r.missing[row.stat] = had + ", " + w[0]
+	} else {
+		r.missing[row.stat] = w[0]
+	}
+}
+
+// zoneNames returns the names that a name with ZONE stands for.
+func zoneNames(name string) []string {
+	if !strings.Contains(name, "ZONE") {
+		return []string{name}
+	}
+	var all []string
+	for _, z := range strings.Fields(zones) {
+		all = append(all, strings.ReplaceAll(name, "ZONE", z))
+	}
+	return all
+}
+
+type vmstatReading struct {
+	file         *kernel.File
+	names        procfs.NameValues
+	rows         []vmstatRow
+	text         []uint64 // by slot
+	seen         []bool
+	values       []uint64 // of the rows
+	last         collect.Counters[struct{}]
+	minor, major int                       // rows
+	missing      map[measure.StatID]string // the names that a statistic comes from
+	has          map[measure.StatID]bool   // statistics of which the file has a counter
+}
+
+type vmstatRow struct {
+	stat  measure.StatID
+	label string // "-" none
+	scale float64
+	slots []int // by era, the latest first
+	there bool  // the file has it
+}
+
+func (r *vmstatReading) Read(out *collect.Out) error {
+	b, err := r.file.Read()
+	if err != nil {
+		return err
+	}
+	r.names.Parse(b, r.text, r.seen)
+	if !slices.Contains(r.seen, true) {
+		return errNoVmstat
+	}
+	r.take()
+	for id, names := range r.missing {
+		if !r.has[id] {
+			out.Table(id).Unmeasured("this kernel does not count it: /proc/vmstat has none of " + names)
+		}
+	}
+	d, ok := r.last.Diff(out, struct{}{}, false, r.values...)
+	if !ok {
+		return nil
+	}
+	// pgfault counts both sorts, a major one a little earlier than pgmajfault does: one under way must not make minor negative.
+	if d[r.minor] = max(0, d[r.minor]-d[r.major]); !r.rows[r.major].there {
+		d[r.minor] = measure.NaN
+		out.Table("memory.faults").Note("/proc/vmstat has no pgmajfault, so minor faults are unknown")
+	}
+	for i, row := range r.rows {
+		switch t := out.Table(row.stat); {
+		case t == nil || !row.there:
+		case row.label == "-":
+			t.Put(d[i] * row.scale)
+		default:
+			t.Put(d[i]*row.scale, out.Label(row.label))
+		}
+	}
+	return nil
+}
+
+// take sets the values of the rows, each by the latest names that the file has.
+func (r *vmstatReading) take() {
+	if r.has == nil {
+		r.has = map[measure.StatID]bool{}
+	}
+	clear(r.has)
+	for i := range r.rows {
+		row := &r.rows[i]
+		row.there, r.values[i] = false, 0
+		for _, slot := range row.slots {
+			if r.seen[slot] {
+				row.there, r.values[i] = true, r.text[slot]
+				r.has[row.stat] = true
+				break
+			}
+		}
+	}
+}
+
+func (r *vmstatReading) Close() { r.file.Close() }

@@ -1,0 +1,389 @@
+package network
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sort"
+	"strconv"
+
+	"culprit/kernel"
+
+	"golang.org/x/sys/unix"
+)
+
+// native is the byte order in which the kernel writes its binary structures.
+var native = binary.NativeEndian
+
+// link is one network device as its namespace knows it. The facts come from RTM_NEWLINK (rtnetlink(7)) and stay until an
+// event says that something changed; the counters come with each reading.
+type link struct {
+	linkFacts
+	round uint32 // of the dump that saw it last
+
+	counters      [linkCounters]uint64 // of this reading, by linkCounter
+	counted       uint32               // the reading that brought them
+	moved         bool                 // counters may be others than last
+	narrow        bool                 // the kernel counts nothing after txCompressed
+	last          [linkCounters]uint64
+	compared      uint32 // the reading that last holds; 0 none
+	lastCarrier   uint64
+	carrierBefore bool
+
+	delta [linkCounters]float64 // amounts of this reading; NaN where a counter went backwards
+	fresh bool                  // delta holds this reading's amounts
+	idle  bool                  // all of delta is 0
+
+	root   *qdisc  // the root queueing discipline; nil for none or one that does not count
+	shaped float64 // bit/s that the disciplines let through at most; 0 no bound
+
+	outran bool // it carried more than the speed that ethtool tells
+
+	tool *ethtool // what ethtool tells; nil: nothing
+
+	below   *link    // the lower device, the other end of the pair or what a VXLAN sends over; nil: none, or in a namespace that is not looked at
+	belowIn *devices // the namespace of below
+	uppers  int      // devices on top of this one
+
+	epoch  int // of the labels below; they are void when out.Epoch is another
+	ns     label
+	device label
+	info   []label // of net.device.info; empty when it must be made anew
+}
+
+// linkFacts is what RTM_NEWLINK tells.
+type linkFacts struct {
+	index       int32
+	arphrd      uint16 // hardware type, ARPHRD_* of if_arp.h: 1 Ethernet, 772 loopback, 65534 none
+	flags       uint32 // IFF_* of if.h
+	name        string
+	kind        string // IFLA_INFO_KIND: veth, bridge, vlan ...; "" for hardware and loopback
+	slave       string // IFLA_INFO_SLAVE_KIND: what the master is: bridge, bond, vrf
+	mac         string // aa:bb:cc:dd:ee:ff; "" when it has none
+	mtu         uint32
+	operstate   uint8 // IF_OPER_*, RFC 2863
+	master      int32 // index in the same namespace; 0 none
+	lower       int32 // index of the device below, of the peer for veth; 0 none
+	lowerNS     int32 // namespace of lower and over as an id of this one (IFLA_LINK_NETNSID); -1 the same
+	over        int32 // index of the device that a VXLAN sends its packets over (IFLA_VXLAN_LINK); 0 none
+	promiscuity uint32
+	rxQueues    uint32
+	txQueues    uint32
+	xdp         bool
+	carrier     uint64 // changes so far
+	hasCarrier  bool   // the kernel counts them (since 4.16)
+}
+
+// linkCounter is a position in struct rtnl_link_stats64 of include/uapi/linux/if_link.h, where each is explained.
+const (
+	rxPackets = iota
+	txPackets
+	rxBytes
+	txBytes
+	rxErrors
+	txErrors
+	rxDropped
+	txDropped
+	multicast
+	collisions
+	rxLengthErrors
+	rxOverErrors
+	rxCRCErrors
+	rxFrameErrors
+	rxFIFOErrors
+	rxMissedErrors
+	txAbortedErrors
+	txCarrierErrors
+	txFIFOErrors
+	txHeartbeatErrors
+	txWindowErrors
+	rxCompressed
+	txCompressed
+	rxNoHandler        // since 4.6
+	rxOtherHostDropped // since 5.19
+	linkCounters
+)
+
+// parseLink reads the payload of an RTM_NEWLINK or RTM_DELLINK message: struct ifinfomsg and attributes. Strings are made
+// anew only where they differ from those in f, which is what was known of the device before (or zero). stats, when not
+// nil, takes IFLA_STATS64; hasStats says that it was there.
+func parseLink(payload []byte, f *linkFacts, stats *[linkCounters]uint64) (hasStats bool, err error) {
+	if len(payload) < unix.SizeofIfInfomsg {
+		return false, fmt.Errorf("link message of %d bytes: %w", len(payload), errShort)
+	}
+	name, kind, slave, mac := f.name, f.kind, f.slave, f.mac
+	*f = linkFacts{
+		arphrd:  native.Uint16(payload[2:]),
+		index:   int32(native.Uint32(payload[4:])),
+		flags:   native.Uint32(payload[8:]),
+		lowerNS: -1,
+	}
+	a := kernel.AttrsOf(payload[unix.SizeofIfInfomsg:])
+	for a.Next() {
+		switch a.Type() {
+		case unix.IFLA_IFNAME:
+			f.name = keep(name, a.Text())
+		case unix.IFLA_ADDRESS:
+			var buf [3 * 32]byte
+			f.mac = keep(mac, appendMAC(buf[:0], a.Value()))
+		case unix.IFLA_MTU:
+			f.mtu = uint32(a.Uint())
+		case unix.IFLA_MASTER:
+			f.master = int32(a.Uint())
+		case unix.IFLA_LINK:
+			f.lower = int32(a.Uint())
+		case unix.IFLA_LINK_NETNSID:
+			f.lowerNS = int32(a.Int())
+		case unix.IFLA_OPERSTATE:
+			f.operstate = uint8(a.Uint())
+		case unix.IFLA_PROMISCUITY:
+			f.promiscuity = uint32(a.Uint())
+		case unix.IFLA_NUM_RX_QUEUES:
+			f.rxQueues = uint32(a.Uint())
+		case unix.IFLA_NUM_TX_QUEUES:
+			f.txQueues = uint32(a.Uint())
+		case unix.IFLA_CARRIER_CHANGES:
+			f.carrier, f.hasCarrier = a.Uint(), true
+		case unix.IFLA_STATS64:
+			if stats != nil {
+				copyStats(stats, a.Value())
+				hasStats = true
+			}
+		case unix.IFLA_XDP:
+			for x := a.Nested(); x.Next(); {
+				if x.Type() == unix.IFLA_XDP_ATTACHED {
+					f.xdp = x.Uint() != 0
+				}
+			}
+		case unix.IFLA_LINKINFO:
+			for i := a.Nested(); i.Next(); {
+				switch i.Type() {
+				case unix.IFLA_INFO_KIND:
+					f.kind = keep(kind, i.Text())
+				case unix.IFLA_INFO_SLAVE_KIND:
+					f.slave = keep(slave, i.Text())
+				case unix.IFLA_INFO_DATA: // behind the kind (rtnl_link_info_fill)
+					if f.kind == "vxlan" {
+						for x := i.Nested(); x.Next(); {
+							if x.Type() == unix.IFLA_VXLAN_LINK {
+								f.over = int32(x.Uint())
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if f.lower == f.index && f.lowerNS == -1 {
+		f.lower = 0 // tunnels without a lower device name themselves
+	}
+	if f.index <= 0 || f.name == "" {
+		return hasStats, fmt.Errorf("link message without index or name: %w", errShort)
+	}
+	return hasStats, a.Err()
+}
+
+// copyStats reads struct rtnl_link_stats64, which grows at its end from kernel to kernel: what is not there is 0.
+func copyStats(stats *[linkCounters]uint64, b []byte) {
+	if len(b) >= 8*linkCounters {
+		b = b[:8*linkCounters]
+		for i := range stats {
+			stats[i] = native.Uint64(b[8*i:])
+		}
+		return
+	}
+	for i := range stats {
+		if len(b) < 8 {
+			stats[i] = 0
+			continue
+		}
+		stats[i] = native.Uint64(b)
+		b = b[8:]
+	}
+}
+
+// parseLinkStats reads the payload of an RTM_NEWSTATS message: struct if_stats_msg (u8 family, 3 bytes, u32 index, u32 mask)
+// and IFLA_STATS_LINK_64. ok is false when it holds no counters.
+func parseLinkStats(payload []byte, stats *[linkCounters]uint64) (index int32, ok bool) {
+	index, v := linkStats(payload)
+	if v == nil {
+		return index, false
+	}
+	copyStats(stats, v)
+	return index, index > 0
+}
+
+// linkStats gives the counters of such a message as they stand in it, nil where it has none.
+func linkStats(payload []byte) (index int32, stats []byte) {
+	if len(payload) < sizeofStatsMsg {
+		return 0, nil
+	}
+	index = int32(native.Uint32(payload[4:]))
+	for a := kernel.AttrsOf(payload[sizeofStatsMsg:]); a.Next(); {
+		if a.Type() == unix.IFLA_STATS_LINK_64 {
+			return index, a.Value()
+		}
+	}
+	return index, nil
+}
+
+// follow takes counters as they stand in a message. Those of most devices are what they were, and then nothing is written.
+func (l *link) follow(b []byte) {
+	n := min(len(b)/8, linkCounters)
+	l.narrow = n <= rxNoHandler
+	for i := range l.counters[:n] {
+		if v := native.Uint64(b[8*i:]); v != l.counters[i] {
+			l.counters[i], l.moved = v, true
+		}
+	}
+	for i := n; i < linkCounters; i++ {
+		l.moved = l.moved || l.counters[i] != 0
+		l.counters[i] = 0
+	}
+}
+
+// parseDev reads /proc/net/dev and calls f with each device: for both directions bytes packets errs drop fifo, then what differs
+// (dev_seq_printf_stats in net/core/net-procfs.c). Its drop holds the missed ones already. Lines that are none are passed over. stats is
+// valid during the call.
+func parseDev(b []byte, f func(name []byte, stats *[linkCounters]uint64)) {
+	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+		name := c.Until(':')
+		if name == nil {
+			continue
+		}
+		var s [linkCounters]uint64
+		c.Clear()
+		s[rxBytes], s[rxPackets], s[rxErrors], s[rxDropped], s[rxFIFOErrors] = c.Uint(), c.Uint(), c.Uint(), c.Uint(), c.Uint()
+		s[rxFrameErrors], s[rxCompressed], s[multicast] = c.Uint(), c.Uint(), c.Uint()
+		s[txBytes], s[txPackets], s[txErrors], s[txDropped], s[txFIFOErrors] = c.Uint(), c.Uint(), c.Uint(), c.Uint(), c.Uint()
+		s[collisions], s[txCarrierErrors], s[txCompressed] = c.Uint(), c.Uint(), c.Uint()
+		if c.Err() == nil {
+			f(name, &s)
+		}
+	}
+}
+
+const sizeofStatsMsg = 12 // struct if_stats_msg, include/uapi/linux/if_link.h
+
+// keep gives old when it says the same as b, so that what did not change is not allocated again.
+func keep(old string, b []byte) string {
+	if old == string(b) {
+		return old
+	}
+	return string(b)
+}
+
+// appendMAC appends a hardware address in hexadecimal with colons. Infiniband's has 20 bytes; longer ones are cut at 32.
+func appendMAC(dst, b []byte) []byte {
+	const digits = "0123456789abcdef"
+	for i, c := range b[:min(len(b), 32)] {
+		if i > 0 {
+			dst = append(dst, ':')
+		}
+		dst = append(dst, digits[c>>4], digits[c&15])
+	}
+	return dst
+}
+
+// word of the device's kind: the kernel's own where it has one, tap apart from tun, and names for what has none.
+func (f *linkFacts) kindWord() string {
+	switch f.kind {
+	case "":
+	case "tun":
+		if f.arphrd == unix.ARPHRD_ETHER {
+			return "tap"
+		}
+		return "tun"
+	default:
+		return f.kind
+	}
+	switch f.arphrd {
+	case unix.ARPHRD_LOOPBACK:
+		return "loopback"
+	case unix.ARPHRD_ETHER:
+		return "ethernet"
+	case unix.ARPHRD_INFINIBAND:
+		return "infiniband"
+	case unix.ARPHRD_PPP:
+		return "ppp"
+	case unix.ARPHRD_TUNNEL, unix.ARPHRD_TUNNEL6, unix.ARPHRD_SIT, unix.ARPHRD_IPGRE, unix.ARPHRD_IP6GRE:
+		return "tunnel"
+	case unix.ARPHRD_IEEE80211, unix.ARPHRD_IEEE80211_PRISM, unix.ARPHRD_IEEE80211_RADIOTAP:
+		return "wireless"
+	}
+	return "type-" + strconv.Itoa(int(f.arphrd))
+}
+
+// ethernet says whether frames of the device would have preamble, gap and FCS on a wire.
+func (f *linkFacts) ethernet() bool { return f.arphrd == unix.ARPHRD_ETHER }
+
+func (f *linkFacts) up() bool { return f.flags&unix.IFF_UP != 0 }
+
+// operWord gives the word of an operational state as ip(8) has it, in lower case.
+func operWord(state uint8) string {
+	words := [...]string{"unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"}
+	if int(state) < len(words) {
+		return words[state]
+	}
+	return "unknown"
+}
+
+// flagWords gives the flags as ip(8) lists them. UP is left to the admin field, and stays here as well, because users look
+// for "UP,LOWER_UP".
+func flagWords(flags uint32) string {
+	words := [...]struct {
+		bit  uint32
+		word string
+	}{
+		{unix.IFF_LOOPBACK, "LOOPBACK"}, {unix.IFF_BROADCAST, "BROADCAST"}, {unix.IFF_POINTOPOINT, "POINTOPOINT"},
+		{unix.IFF_MULTICAST, "MULTICAST"}, {unix.IFF_NOARP, "NOARP"}, {unix.IFF_ALLMULTI, "ALLMULTI"},
+		{unix.IFF_PROMISC, "PROMISC"}, {unix.IFF_MASTER, "MASTER"}, {unix.IFF_SLAVE, "SLAVE"}, {unix.IFF_DEBUG, "DEBUG"},
+		{unix.IFF_DYNAMIC, "DYNAMIC"}, {unix.IFF_UP, "UP"}, {unix.IFF_LOWER_UP, "LOWER_UP"}, {unix.IFF_DORMANT, "DORMANT"},
+	}
+	var buf [160]byte
+	b := buf[:0]
+	for _, w := range words {
+		if flags&w.bit != 0 {
+			if len(b) > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, w.word...)
+		}
+	}
+	return string(b)
+}
+
+// address is one IP address of a device, from RTM_NEWADDR.
+type address struct {
+	index  int32
+	family uint8
+	prefix uint8
+	scope  uint8 // RT_SCOPE_*
+	text   string
+}
+
+// familyWord gives inet or inet6.
+func (a *address) familyWord() string {
+	if a.family == unix.AF_INET6 {
+		return "inet6"
+	}
+	return "inet"
+}
+
+// scopeWord gives the word that ip(8) has.
+func (a *address) scopeWord() string {
+	switch a.scope {
+	case unix.RT_SCOPE_UNIVERSE:
+		return "global"
+	case unix.RT_SCOPE_SITE:
+		return "site"
+	case unix.RT_SCOPE_LINK:
+		return "link"
+	case unix.RT_SCOPE_HOST:
+		return "host"
+	}
+	return strconv.Itoa(int(a.scope))
+}
+
+func sortLinks(list []*link) {
+	sort.Slice(list, func(i, j int) bool { return list[i].index < list[j].index })
+}

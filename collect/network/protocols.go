@@ -1,0 +1,469 @@
+package network
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"culprit/collect"
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// Protocols reads the counters of IP, ICMP, TCP and UDP (/proc/net/snmp, netstat, snmp6), of connection tracking
+// (/proc/net/stat/nf_conntrack) and the numbers of sockets (/proc/net/sockstat, sockstat6). It needs no rights.
+type Protocols struct{}
+
+// Stats implements Collector.
+func (Protocols) Stats() []measure.Stat {
+	fields := words("netns", "protocol", "counter")
+	return []measure.Stat{
+		{ID: "net.protocol.events", Kind: measure.Delta, Unit: measure.Events, Fields: fields,
+			Help: "/proc/net/snmp, netstat, snmp6: protocol Ip Icmp Tcp Udp TcpExt IpExt Ip6 ...; protocol and counter together are nstat's name; Conntrack, Arp, Ndisc are of /proc/net/stat"},
+		{ID: "net.protocol.level", Kind: measure.Level, Unit: measure.Count, Fields: fields, Help: "those of /proc/net/snmp that are no counters: Tcp CurrEstab, RtoMax ..."},
+		{ID: "net.sockets", Kind: measure.Level, Unit: measure.Count, Fields: words("netns", "protocol", "state"),
+			Help: "/proc/net/sockstat: inuse and tw of each namespace; orphan and alloc, which the kernel counts for the whole machine, with the tool's own"},
+		{ID: "net.sockets.memory", Kind: measure.Level, Unit: measure.Bytes, Fields: words("netns", "protocol"),
+			Help: "/proc/net/sockstat: buffers of all sockets of the machine (FRAG: of the namespace)"},
+	}
+}
+
+// Open implements Collector.
+func (Protocols) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
+	n := &netProtocols{want: want}
+	n.spaces = collect.PerNamespace[*protocolFiles]{Env: env, Open: n.openSpace, Close: (*protocolFiles).shut}
+	if err := n.spaces.Start(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+type netProtocols struct {
+	want   collect.Want
+	spaces collect.PerNamespace[*protocolFiles]
+}
+
+// protocolFiles are the open files of one namespace. One that the kernel does not have (IPv6 or conntrack not loaded) is
+// nil, and looked for again now and then.
+type protocolFiles struct {
+	space                                                                 *collect.Namespace[*protocolFiles]
+	snmp, netstat, snmp6, conntrack, arp, ndisc, sock4, sock6             *kernel.File
+	snmpTable, netstatTable, snmp6Table, trackTable, arpTable, ndiscTable counterTable
+	ticks                                                                 int
+}
+
+func (n *netProtocols) openSpace(s *collect.Namespace[*protocolFiles]) (*protocolFiles, error) {
+	f := &protocolFiles{space: s}
+	var err error
+	if n.want.Stat("net.protocol.events", "net.protocol.level") {
+		if f.snmp, err = s.OpenProc("net/snmp"); err != nil {
+			return nil, err
+		}
+		if f.netstat, err = s.OpenProc("net/netstat"); err != nil {
+			f.shut()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// late opens what may come later: modules of IPv6 and conntrack.
+func (f *protocolFiles) late(want collect.Want) {
+	open := func(at **kernel.File, name string) {
+		if *at == nil {
+			*at, _ = f.space.OpenProc(name) // not in this kernel, or not loaded yet
+		}
+	}
+	if want.Stat("net.protocol.events", "net.protocol.level") {
+		open(&f.snmp6, "net/snmp6")
+		open(&f.conntrack, "net/stat/nf_conntrack")
+		if f.space.Own() { // tables of the whole machine
+			open(&f.arp, "net/stat/arp_cache")
+			open(&f.ndisc, "net/stat/ndisc_cache")
+		}
+	}
+	if want.Stat("net.sockets", "net.sockets.memory") {
+		open(&f.sock4, "net/sockstat")
+		open(&f.sock6, "net/sockstat6")
+	}
+}
+
+func (f *protocolFiles) lacking() bool {
+	return f.snmp6 == nil || f.conntrack == nil || f.sock4 == nil || f.sock6 == nil
+}
+
+func (f *protocolFiles) shut() {
+	for _, k := range [...]*kernel.File{f.snmp, f.netstat, f.snmp6, f.conntrack, f.arp, f.ndisc, f.sock4, f.sock6} {
+		k.Close()
+	}
+}
+
+// Close implements Reading.
+func (n *netProtocols) Close() { n.spaces.Shut() }
+
+// lateEvery is how many readings pass between looks for files that were not there.
+const lateEvery = 16
+
+// Read implements Reading.
+func (n *netProtocols) Read(o *collect.Out) error {
+	events, levels := o.Table("net.protocol.events"), o.Table("net.protocol.level")
+	sockets, memory := o.Table("net.sockets"), o.Table("net.sockets.memory")
+	var failed error
+	read := 0
+	for _, s := range n.spaces.Follow(o) {
+		f := s.Data
+		if f.ticks++; f.ticks%lateEvery == 1 && f.lacking() {
+			_ = s.NetNS.In(func() error { f.late(n.want); return nil }) // it will be tried again
+		}
+		ns := s.Label(o)
+		err := errors.Join(
+			f.snmpTable.read(f.snmp, false, (*counterTable).parsePairs),
+			f.netstatTable.read(f.netstat, false, (*counterTable).parsePairs),
+			f.snmp6Table.read(f.snmp6, false, (*counterTable).parseLines),
+			f.trackTable.read(f.conntrack, true, (*counterTable).parseTrack),
+			f.arpTable.read(f.arp, true, (*counterTable).parseARP),
+			f.ndiscTable.read(f.ndisc, true, (*counterTable).parseNDisc),
+		)
+		for _, t := range [...]*counterTable{&f.snmpTable, &f.netstatTable, &f.snmp6Table, &f.trackTable, &f.arpTable, &f.ndiscTable} {
+			t.emit(o, events, levels, ns)
+		}
+		if sockets != nil || memory != nil {
+			err = errors.Join(err, f.sockets(o, f.sock4, sockets, memory, ns), f.sockets(o, f.sock6, sockets, memory, ns))
+		}
+		if err != nil {
+			failed = fmt.Errorf("read protocol counters%s: %w", s.Of(), err)
+			o.NoteAll(failed.Error())
+			continue
+		}
+		read++
+	}
+	if read == 0 {
+		return failed
+	}
+	return nil
+}
+
+// counterTable is a file of counters with names: what was read of it, in its own order. The order and the names differ from kernel to
+// kernel and may change while it runs, so each line is checked against the names it had before, and looked at closely only where
+// they changed.
+type counterTable struct {
+	lines []counterLine
+	n     int  // lines in use
+	used  int  // lines in use at the reading before
+	again bool // the reading before succeeded: what appears now began at zero
+	moved bool // in this reading a line has changed, and known is up to date
+	known map[string]knownCounter
+}
+
+// knownCounter is what a counter was before the lines moved.
+type knownCounter struct {
+	last     uint64
+	compared bool
+}
+
+// counterLine is the counters of one protocol.
+type counterLine struct {
+	header  []byte // as it stood in the file, to compare
+	columns []counterColumn
+	perCPU  bool // sums over the CPUs
+	narrow  bool // of 32-bit counters, which wrap (struct ip_conntrack_stat)
+}
+
+type counterColumn struct {
+	protocol, counter string
+	gauge             bool
+	now, last         uint64
+	negative          bool // now is below zero: only gauges are
+	compared          bool
+	epoch             int
+	labels            [2]label
+}
+
+func (t *counterTable) read(f *kernel.File, perCPU bool, parse func(*counterTable, []byte) error) error {
+	t.used, t.n, t.moved = t.n, 0, false
+	again := false
+	defer func() { t.again = again }()
+	if f == nil {
+		return nil
+	}
+	var b []byte
+	var err error
+	if perCPU { // a record for each CPU: more than a page on large machines
+		b, err = f.Read()
+	} else {
+		b, err = f.ReadOne()
+	}
+	if errors.Is(err, fs.ErrNotExist) { // its module was taken out
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", f.Path(), err)
+	}
+	if err := parse(t, b); err != nil {
+		t.n = 0 // half a file is none
+		return fmt.Errorf("parse %s: %w", f.Path(), err)
+	}
+	again = t.n > 0
+	return nil
+}
+
+// line gives line i of the table with the columns that header names. fill is called to name them when they are new.
+func (t *counterTable) line(header []byte, fill func(l *counterLine)) *counterLine {
+	if t.n == len(t.lines) {
+		t.lines = append(t.lines, counterLine{})
+	}
+	l := &t.lines[t.n]
+	t.n++
+	if bytes.Equal(l.header, header) {
+		return l
+	}
+	t.remember()
+	l.header, l.columns = append(l.header[:0], header...), nil
+	fill(l)
+	for i := range l.columns {
+		c := &l.columns[i]
+		c.epoch, c.gauge = -1, isGauge(c.protocol, c.counter)
+		c.compared = t.again
+		if k, ok := t.known[c.protocol+" "+c.counter]; ok {
+			c.last, c.compared = k.last, k.compared
+		}
+	}
+	return l
+}
+
+// remember keeps what all counters were, once in a reading, before lines move: the first ICMP message of a type makes a new line
+// (IcmpMsg of snmp, Icmp6InType of snmp6) and all below it stand one lower.
+func (t *counterTable) remember() {
+	if t.moved {
+		return
+	}
+	t.moved = true
+	if t.known == nil {
+		t.known = map[string]knownCounter{}
+	}
+	for k, v := range t.known { // gone, perhaps for long: if it comes again there is nothing to compare with
+		v.compared = false
+		t.known[k] = v
+	}
+	for i := range t.lines[:t.used] {
+		for j := range t.lines[i].columns {
+			c := &t.lines[i].columns[j]
+			t.known[c.protocol+" "+c.counter] = knownCounter{c.last, c.compared}
+		}
+	}
+}
+
+// parsePairs reads /proc/net/snmp and netstat: for each protocol a line of names and a line of values. The columns' now are set.
+func (t *counterTable) parsePairs(b []byte) error {
+	for c := kernel.Scan(b); !c.End(); {
+		header, values := c.Line(), c.Line()
+		if len(header) == 0 {
+			continue
+		}
+		head := bytes.IndexByte(header, ':')
+		if head <= 0 || len(values) <= head || !bytes.Equal(header[:head+1], values[:head+1]) {
+			return fmt.Errorf("%.20q is not followed by its values: %w", header, measure.ErrUnclear)
+		}
+		l := t.line(header, func(l *counterLine) {
+			protocol := string(header[:head])
+			for w := kernel.Scan(header[head+1:]); ; {
+				name := w.Word()
+				if name == nil {
+					break
+				}
+				l.columns = append(l.columns, counterColumn{protocol: protocol, counter: string(name)})
+			}
+		})
+		w := kernel.Scan(values[head+1:])
+		for i := range l.columns {
+			if err := l.columns[i].set(w.Word()); err != nil {
+				return fmt.Errorf("%s %s: %w", l.columns[i].protocol, l.columns[i].counter, err)
+			}
+		}
+	}
+	return nil
+}
+
+// parseLines reads /proc/net/snmp6: one name and one value a line. They are one counterLine each.
+func (t *counterTable) parseLines(b []byte) error {
+	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+		name := c.Word()
+		if name == nil {
+			continue
+		}
+		l := t.line(name, func(l *counterLine) {
+			protocol, counter := splitCounter(string(name))
+			l.columns = append(l.columns, counterColumn{protocol: protocol, counter: counter})
+		})
+		if err := l.columns[0].set(c.Word()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// parseTrack reads /proc/net/stat/nf_conntrack.
+func (t *counterTable) parseTrack(b []byte) error { return t.parseCPUs(b, "Conntrack", true) }
+
+// parseARP reads /proc/net/stat/arp_cache.
+func (t *counterTable) parseARP(b []byte) error { return t.parseCPUs(b, "Arp", false) }
+
+// parseNDisc reads /proc/net/stat/ndisc_cache.
+func (t *counterTable) parseNDisc(b []byte) error { return t.parseCPUs(b, "Ndisc", false) }
+
+// parseCPUs reads a file of names, then one line of hexadecimal values for each CPU, which are added up. The column of entries is
+// the same number on every line, and no counter.
+func (t *counterTable) parseCPUs(b []byte, protocol string, narrow bool) error {
+	c := kernel.Scan(b)
+	header := c.Line()
+	if len(header) == 0 {
+		return nil
+	}
+	l := t.line(header, func(l *counterLine) {
+		l.perCPU, l.narrow = true, narrow
+		for w := kernel.Scan(header); ; {
+			name := w.Word()
+			if name == nil {
+				break
+			}
+			l.columns = append(l.columns, counterColumn{protocol: protocol, counter: string(name)})
+		}
+	})
+	for i := range l.columns {
+		l.columns[i].now = 0
+	}
+	for ; !c.End(); c.NextLine() {
+		if !c.More() {
+			continue
+		}
+		for i := range l.columns {
+			l.columns[i].now += c.Hex()
+		}
+	}
+	return c.Err()
+}
+
+// splitCounter parts a name of /proc/net/snmp6 into protocol and counter: Udp6InErrors is Udp6 and InErrors.
+func splitCounter(name string) (protocol, counter string) {
+	for _, p := range [...]string{"Ip6", "Icmp6", "UdpLite6", "Udp6"} {
+		if len(name) > len(p) && name[:len(p)] == p {
+			return p, name[len(p):]
+		}
+	}
+	return "", name
+}
+
+// set reads a value; only gauges (Tcp MaxConn -1) may be negative.
+func (c *counterColumn) set(word []byte) (err error) {
+	c.negative = len(word) > 0 && word[0] == '-'
+	if c.negative {
+		word = word[1:]
+		c.gauge = true
+	}
+	c.now, err = kernel.ParseUint(word)
+	return err
+}
+
+// isGauge says whether an entry of the SNMP tables is a state and no counter.
+func isGauge(protocol, counter string) bool {
+	switch protocol {
+	case "Ip":
+		return counter == "Forwarding" || counter == "DefaultTTL"
+	case "Tcp":
+		switch counter {
+		case "RtoAlgorithm", "RtoMin", "RtoMax", "MaxConn", "CurrEstab":
+			return true
+		}
+	case "MPTcpExt":
+		return counter == "MPCurrEstab"
+	case "Conntrack", "Arp", "Ndisc":
+		return counter == "entries"
+	}
+	return false
+}
+
+// emit puts the rows of what was just read.
+func (t *counterTable) emit(o *collect.Out, events, levels *collect.Table, ns label) {
+	for i := range t.lines {
+		l := &t.lines[i]
+		if i >= t.n {
+			for j := range l.columns {
+				l.columns[j].compared = false
+			}
+			continue
+		}
+		for j := range l.columns {
+			c := &l.columns[j]
+			if c.epoch != o.Epoch {
+				c.epoch, c.labels = o.Epoch, [2]label{o.Label(c.protocol), o.Label(c.counter)}
+			}
+			if c.gauge {
+				if !l.perCPU {
+					v := float64(c.now)
+					if c.negative {
+						v = -v
+					}
+					levels.Put(v, ns, c.labels[0], c.labels[1])
+				}
+				continue
+			}
+			if c.compared || o.First && o.SinceBoot {
+				d := 0.0
+				if l.narrow {
+					d = grown32(o, uint32(c.last), uint32(c.now))
+				} else {
+					d = grown(o, c.last, c.now)
+				}
+				events.Put(d, ns, c.labels[0], c.labels[1])
+			}
+			c.last, c.compared = c.now, true
+		}
+	}
+}
+
+// parseSockstat reads /proc/net/sockstat or sockstat6, "TCP: inuse 1 orphan 0 ...", and calls f with each number.
+func parseSockstat(b []byte, f func(protocol, state []byte, v uint64)) error {
+	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+		protocol := c.Until(':')
+		if protocol == nil {
+			continue
+		}
+		for c.More() {
+			state := c.Word()
+			v := c.Uint()
+			if err := c.Err(); err != nil {
+				return fmt.Errorf("%s %s: %w", protocol, state, err)
+			}
+			f(protocol, state, v)
+		}
+	}
+	return nil
+}
+
+func (f *protocolFiles) sockets(o *collect.Out, file *kernel.File, sockets, memory *collect.Table, ns label) error {
+	if file == nil {
+		return nil
+	}
+	b, err := file.ReadOne()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", file.Path(), err)
+	}
+	own := f.space.Own()
+	return parseSockstat(b, func(protocol, state []byte, v uint64) {
+		switch string(state) {
+		case "mem": // pages, of the whole machine
+			if own {
+				memory.Put(float64(v)*pageSize(), ns, o.LabelBytes(protocol))
+			}
+		case "memory": // bytes
+			memory.Put(float64(v), ns, o.LabelBytes(protocol))
+		case "orphan", "alloc":
+			if own {
+				sockets.Put(float64(v), ns, o.LabelBytes(protocol), o.LabelBytes(state))
+			}
+		default:
+			sockets.Put(float64(v), ns, o.LabelBytes(protocol), o.LabelBytes(state))
+		}
+	})
+}

@@ -1,0 +1,2 @@
+// Package process collects the counters of processes and threads.
+package process

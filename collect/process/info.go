@@ -1,0 +1,135 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"time"
+
+	"culprit/collect"
+	"culprit/collect/procfs"
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// mostCommand is how much of a command line is read: bytes.
+const mostCommand = 4096
+
+// processInfo is what a process is.
+type processInfo struct {
+	stale                 bool
+	uid                   uint32
+	user, cgroup, command string
+	epoch                 int // the labels', plus one
+	userL, cgroupL        measure.Label
+	commandL              measure.Label
+	parentL, stateL       measure.Label
+	parent                int32
+	state                 byte
+}
+
+// readInfo reads what is wanted of process.info. What can't be read stays as it was, or "".
+func (r *processReading) readInfo(p *process) {
+	i := p.info
+	fresh := i == nil
+	if fresh {
+		i = &processInfo{uid: ^uint32(0)}
+		p.info = i
+	}
+	i.stale = fresh && p.ran && r.listed > 0 && measure.Span((p.stat.start)*r.tick)+2*measure.Second > r.listed // between fork and execve it is not yet what it will be
+	i.epoch, p.stirred = 0, false
+	if r.wants.user {
+		if b, err := r.once(p.pid, "status"); err == nil {
+			if uid, ok := parseUID(b); ok && uid != i.uid {
+				i.uid, i.user = uid, r.users.name(uid)
+			}
+		}
+	}
+	if r.wants.cgroup {
+		if b, err := r.dir.ReadPID(p.pid, "cgroup", r.buf); err == nil {
+			r.text = appendClean(r.text[:0], parseCgroup(b, r.controllers))
+			if i.cgroup != string(r.text) {
+				i.cgroup = string(r.text)
+			}
+			r.buf = b[:cap(b)]
+		}
+	}
+	if r.wants.command && !p.stat.kernel {
+		if b, err := r.dir.ReadPIDHead(p.pid, "cmdline", r.buf[:mostCommand]); err == nil {
+			if r.programs {
+				b = programOf(b)
+			}
+			r.text = appendCommand(r.text[:0], b)
+			if i.command != string(r.text) {
+				i.command = string(r.text)
+			}
+		}
+	}
+}
+
+func (i *processInfo) put(out *collect.Out, t *processTables, p *process) {
+	if i.epoch != out.Epoch+1 {
+		i.epoch = out.Epoch + 1
+		i.userL, i.cgroupL, i.commandL = out.Label(i.user), out.Label(i.cgroup), out.Label(i.command)
+		i.state, i.parent = 0, -1
+	}
+	if i.parent != p.stat.parent {
+		i.parent, i.parentL = p.stat.parent, out.Number(int64(p.stat.parent))
+	}
+	if i.state != p.stat.state {
+		i.state, i.stateL = p.stat.state, t.letter(out, p.stat.state)
+	}
+	pid, name := p.name.of(out, p.pid, p.comm)
+	t.info.Put(1, pid, name, i.parentL, i.userL, i.cgroupL, i.commandL, i.stateL)
+}
+
+// users knows the names of users from a file like /etc/passwd, which it reads again when it has changed and a number is not in it.
+type users struct {
+	path    string
+	names   map[uint32]string
+	changed time.Time
+}
+
+// name gives the name of a user, or the number in digits where the file has none (users of a directory service, of containers).
+func (u *users) name(uid uint32) string {
+	if n, ok := u.names[uid]; ok {
+		return n
+	}
+	if u.names == nil {
+		u.names = map[uint32]string{}
+	}
+	if info, err := os.Stat(u.path); err == nil && !info.ModTime().Equal(u.changed) {
+		u.changed = info.ModTime()
+		clear(u.names)
+		if b, err := kernel.ReadFile(u.path, nil); err == nil {
+			parsePasswd(b, u.names)
+		}
+		if n, ok := u.names[uid]; ok {
+			return n
+		}
+	}
+	n := strconv.FormatUint(uint64(uid), 10)
+	u.names[uid] = n
+	return n
+}
+
+// parsePasswd reads passwd(5): name:password:uid:...; the first name of a number counts.
+func parsePasswd(b []byte, names map[uint32]string) {
+	for len(b) > 0 {
+		var line []byte
+		line, b = procfs.CutLine(b)
+		name, rest, ok := bytes.Cut(line, []byte(":"))
+		if !ok || len(name) == 0 || name[0] == '+' || name[0] == '-' || name[0] == '#' {
+			continue
+		}
+		_, rest, _ = bytes.Cut(rest, []byte(":"))
+		number, _, _ := bytes.Cut(rest, []byte(":"))
+		uid, err := kernel.ParseUint(number)
+		if err != nil || uid > 1<<32-1 {
+			continue
+		}
+		if _, has := names[uint32(uid)]; !has {
+			names[uint32(uid)] = string(appendClean(nil, name))
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package process
+
+import (
+	"bytes"
+	"math"
+	"unicode/utf8"
+
+	"culprit/collect/procfs"
+	"culprit/kernel"
+)
+
+// procStat is /proc/PID/stat (proc_pid_stat(5), do_task_stat in fs/proc/array.c), the part that is used. The same line of
+// /proc/PID/task/TID/stat tells of one thread.
+type procStat struct {
+	comm           []byte // part of the text; up to 15 bytes of anything but NUL (up to 63 for kernel workers)
+	state          byte   // R S D T t Z X I P
+	parent         int32  // 0: none that is visible here
+	minor, major   uint64 // page faults, of the threads that have ended too
+	childMinor     uint64 // minor faults of children that were waited for: each has some, so it grows whenever one is
+	usr, sys       uint64 // ticks, both of the ended threads too; their sum is the true run time, its parts are shares found by sampling
+	childUsr       uint64 // ticks of children that were waited for, and of theirs
+	childSys       uint64
+	threads        uint64
+	start          uint64 // ticks since boot
+	rss            uint64 // pages; counted per CPU, so off by up to 64 pages a CPU since 6.2
+	blkio          uint64 // ticks that the first thread waited for a disk; only with delay accounting
+	hasBlkio       bool
+	kernel, worker bool // PF_KTHREAD, PF_WQ_WORKER
+}
+
+// Flags of a task, include/linux/sched.h.
+const (
+	flagWorker       = 0x00000020 // PF_WQ_WORKER
+	flagKernelThread = 0x00200000 // PF_KTHREAD
+)
+
+// parseStat reads a stat line; false when it is none. The name may hold anything, blanks, parentheses and newlines
+// too, so it goes to the last ')' of the text: behind it stand only numbers and one letter.
+func (s *procStat) parseStat(b []byte) bool {
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 1 || end < open {
+		return false
+	}
+	comm := b[open+1 : end]
+	c := kernel.Scan(b[end+1:])
+	state := c.Word()
+	if len(state) != 1 || state[0]|0x20 < 'a' || state[0]|0x20 > 'z' { // "R", "S" ... (task_state_array in fs/proc/array.c)
+		return false
+	}
+	*s = procStat{comm: comm, state: state[0]}
+	s.parent = int32(min(max(c.Int(), 0), math.MaxInt32))
+	c.Skip(4) // pgrp session tty_nr tpgid
+	flags := c.Uint()
+	s.kernel, s.worker = flags&flagKernelThread != 0, flags&flagWorker != 0
+	s.minor, s.childMinor = c.Uint(), c.Uint()
+	s.major = c.Uint()
+	c.Skip(1)
+	s.usr, s.sys = c.Uint(), c.Uint()
+	s.childUsr, s.childSys = uint64(max(c.Int(), 0)), uint64(max(c.Int(), 0))
+	c.Skip(2) // priority nice
+	s.threads = c.Uint()
+	c.Skip(1)
+	s.start = c.Uint()
+	c.Skip(1)
+	s.rss = uint64(max(c.Int(), 0))
+	if c.Err() != nil {
+		return false
+	}
+	c.Skip(17) // rsslim .. policy
+	if c.More() {
+		s.blkio = c.Uint()
+		s.hasBlkio = c.Err() == nil
+	}
+	return true
+}
+
+// stableName gives the name of a process without what a worker of the kernel does at the moment ("kworker/0:1-events" has the
+// name kworker/0:1, wq_worker_comm in kernel/workqueue.c), which would make another row each time.
+func stableName(s *procStat) []byte {
+	const prefix = "kworker/"
+	if s.worker && bytes.HasPrefix(s.comm, []byte(prefix)) {
+		if i := bytes.IndexAny(s.comm, "-+"); i > len(prefix) {
+			return s.comm[:i]
+		}
+	}
+	return s.comm
+}
+
+// parseSched reads /proc/PID/schedstat, of one thread: nanoseconds on a CPU, nanoseconds waited for one, times run. All are 0
+// where the kernel does not keep them.
+func parseSched(b []byte) (p pulse, ok bool) {
+	c := kernel.Scan(b)
+	p = pulse{run: c.Uint(), wait: c.Uint(), count: c.Uint()}
+	return p, c.Err() == nil
+}
+
+// parseSwitches finds the context switches in /proc/PID/status or .../task/TID/status: of one thread. They stand at the end.
+func parseSwitches(b []byte) (voluntary, involuntary uint64, ok bool) {
+	at := bytes.LastIndex(b, []byte("\nvoluntary_ctxt_switches:"))
+	if at < 0 {
+		return 0, 0, false
+	}
+	c := kernel.Scan(b[at+1:])
+	c.Until(':')
+	voluntary = c.Uint()
+	c.NextLine()
+	if string(c.Until(':')) != "nonvoluntary_ctxt_switches" {
+		return 0, 0, false
+	}
+	involuntary = c.Uint()
+	return voluntary, involuntary, c.Err() == nil
+}
+
+// parseUID finds the effective user in /proc/PID/status.
+func parseUID(b []byte) (uint32, bool) {
+	if !bytes.HasPrefix(b, []byte("Uid:")) {
+		at := bytes.Index(b, []byte("\nUid:"))
+		if at < 0 {
+			return 0, false
+		}
+		b = b[at+1:]
+	}
+	c := kernel.Scan(b)
+	c.Skip(2)
+	v := c.Uint()
+	return uint32(v), c.Err() == nil && v <= 1<<32-1
+}
+
+// ioBytes is the part of /proc/PID/io that is used: bytes. It holds what children had that were waited for.
+type ioBytes struct{ rchar, wchar, read, write uint64 }
+
+func parseIO(b []byte) (io ioBytes, ok bool) {
+	found := 0
+	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+		var to *uint64
+		switch string(c.Until(':')) {
+		case "rchar":
+			to = &io.rchar
+		case "wchar":
+			to = &io.wchar
+		case "read_bytes":
+			to = &io.read
+		case "write_bytes":
+			to = &io.write
+		default:
+			continue
+		}
+		if *to = c.Uint(); c.Err() != nil {
+			return io, false
+		}
+		found++
+	}
+	return io, found == 4
+}
+
+func (a ioBytes) add(b ioBytes) ioBytes {
+	return ioBytes{a.rchar + b.rchar, a.wchar + b.wchar, a.read + b.read, a.write + b.write}
+}
+
+// cgroupControllers says, in this order, whose hierarchy of cgroup v1 names the cgroup where v2 has the process in its root.
+func cgroupControllers() []string {
+	return []string{"cpu", "cpuacct", "memory", "name=systemd", "pids"}
+}
+
+// parseCgroup picks from /proc/PID/cgroup the cgroup that says most about a process: its place in the unified hierarchy; if
+// that is the root, the first of v1's cpu, cpuacct, memory, systemd, pids that is not the root; else "/". The path is part of b; nil
+// when there is no cgroup at all.
+//
+//	hierarchy:controller,controller:/path
+func parseCgroup(b []byte, controllers []string) []byte {
+	var best []byte
+	rank := len(controllers) + 1
+	for len(b) > 0 {
+		var line []byte
+		line, b = procfs.CutLine(b)
+		first := bytes.IndexByte(line, ':')
+		if first < 0 {
+			continue
+		}
+		second := bytes.IndexByte(line[first+1:], ':')
+		if second < 0 {
+			continue
+		}
+		names, path := line[first+1:first+1+second], line[first+2+second:]
+		if best == nil && len(path) > 0 {
+			best = path[:1] // "/"
+		}
+		if len(path) <= 1 {
+			continue
+		}
+		if len(names) == 0 { // v2
+			return path
+		}
+		for len(names) > 0 {
+			name := names
+			if i := bytes.IndexByte(names, ','); i >= 0 {
+				name, names = names[:i], names[i+1:]
+			} else {
+				names = nil
+			}
+			for i, c := range controllers[:min(rank, len(controllers))] {
+				if string(name) == c {
+					best, rank = path, i
+				}
+			}
+		}
+	}
+	return best
+}
+
+// appendClean appends text that a stranger chose: UTF-8 in any case, no control characters, NULs between arguments as blanks.
+func appendClean(dst, text []byte) []byte {
+	for len(text) > 0 {
+		c := text[0]
+		if c < utf8.RuneSelf {
+			switch {
+			case c == 0 || c == '\n' || c == '\t':
+				c = ' '
+			case c < ' ' || c == 0x7f:
+				c = '?'
+			}
+			dst, text = append(dst, c), text[1:]
+			continue
+		}
+		r, n := utf8.DecodeRune(text)
+		if r >= 0x80 && r < 0xa0 { // C1 controls: terminals obey them
+			r = '?'
+		}
+		dst, text = utf8.AppendRune(dst, r), text[n:]
+	}
+	return dst
+}
+
+// appendCommand cleans a command line: arguments parted by one blank, nothing behind the last.
+func appendCommand(dst, cmdline []byte) []byte {
+	return appendClean(dst, bytes.TrimRight(cmdline, "\x00"))
+}
+
+// programOf cuts a command line to its program. A process that has written over its arguments, as PostgreSQL and nginx do, has one
+// text in their place: of that the first word is left.
+func programOf(cmdline []byte) []byte {
+	program, rest, _ := bytes.Cut(cmdline, []byte{0})
+	if len(bytes.Trim(rest, "\x00")) == 0 {
+		program, _, _ = bytes.Cut(program, []byte(" "))
+	}
+	return program
+}

@@ -1,0 +1,210 @@
+package process
+
+import (
+	"slices"
+
+	"culprit/kernel"
+)
+
+// taskWalk tells which processes are there and which have run from one walk over the kernel's list of threads (kernel.Tasks): a tenth of what it
+// takes to list /proc and to read a file of each. It says who is to be looked at, and nothing else: all numbers come from where they come from
+// without it. nil is a walk that there isn't.
+//
+// A kernel may show a process in /proc and not to the walk: one that is run as a guest hid its supervisor so. Who is there is told by /proc then, of which
+// the walk is held against a listing at first and now and then; whom it doesn't show is asked for each time.
+type taskWalk struct {
+	coming chan *kernel.Tasks // nil: it has come, or will not
+	tasks  *kernel.Tasks      // nil: not yet, or no longer
+	looks  int
+	whole  bool // it shows all that /proc does
+	pids   [2][]int32
+	found  []taskSeen    // of this reading: first threads, by PID
+	others []taskSeen    // and all others
+	nets   []kernel.ProcessNet // the first process of each network namespace
+	each   func(*kernel.Task)
+}
+
+// taskSigns are what a process shows: while a sign stands still, so does what it is of.
+type taskSigns struct {
+	known   bool
+	pulse   uint64 // of all threads: none of them has run, begun or ended
+	rest    uint64 // state, parent and resident size
+	cgroups uint64
+}
+
+type taskSeen struct {
+	pid   int32
+	signs taskSigns
+}
+
+// startTaskWalk begins to open the walk, which reads the kernel's types; nobody waits for it.
+func startTaskWalk(root kernel.Root) *taskWalk {
+	w := &taskWalk{coming: make(chan *kernel.Tasks, 1)}
+	w.each = w.take
+	go func() {
+		t, err := root.OpenTasks()
+		if err != nil {
+			t = nil // not here, or not for this user: /proc tells the same
+		}
+		w.coming <- t
+	}()
+	return w
+}
+
+// on says whether it is there.
+func (w *taskWalk) on() bool { return w != nil && w.tasks != nil }
+
+// wait waits until it is there, or is known not to come.
+func (w *taskWalk) wait() {
+	if w.coming != nil {
+		w.tasks = <-w.coming
+		w.coming = nil
+	}
+}
+
+func (w *taskWalk) close() {
+	if w == nil {
+		return
+	}
+	w.wait()
+	w.tasks.Close()
+	w.tasks = nil
+}
+
+// look walks, and says whether it did; dir is /proc.
+func (w *taskWalk) look(dir *kernel.Dir) bool {
+	if w == nil {
+		return false
+	}
+	if w.coming != nil {
+		select {
+		case w.tasks = <-w.coming:
+			w.coming = nil
+		default:
+			return false
+		}
+	}
+	if w.tasks == nil {
+		return false
+	}
+	check := w.looks%walkCheck == 0
+	if w.looks++; check {
+		w.pids[0] = listed(dir, w.pids[0])
+	}
+	w.found, w.others, w.nets = w.found[:0], w.others[:0], w.nets[:0]
+	if w.tasks.Each(w.each) != nil || len(w.found) == 0 {
+		w.close()
+		return false
+	}
+	w.sort()
+	if check {
+		w.pids[1] = listed(dir, w.pids[1])
+		w.whole = w.pids[0] != nil && w.pids[1] != nil
+		for _, pid := range w.pids[0] {
+			_, still := slices.BinarySearch(w.pids[1], pid)
+			w.whole = w.whole && (!still || w.of(pid) != nil)
+		}
+	}
+	return true
+}
+
+// walkCheck is each how many walks one is held against a listing: a millisecond for 600 processes.
+const walkCheck = 60
+
+// listed gives the processes of /proc in order; nil when they can't be listed.
+func listed(dir *kernel.Dir, pids []int32) []int32 {
+	pids, err := dir.ListPIDs(pids[:0])
+	if err != nil {
+		return nil
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// of gives what is known of a process; nil: it was not seen.
+func (w *taskWalk) of(pid int32) *taskSeen {
+	at, ok := slices.BinarySearchFunc(w.found, taskSeen{pid: pid}, byPID)
+	if !ok {
+		return nil
+	}
+	return &w.found[at]
+}
+
+func byPID(a, b taskSeen) int { return int(a.pid) - int(b.pid) }
+
+// sort puts the processes in order, and joins their other threads to them.
+func (w *taskWalk) sort() {
+	if !slices.IsSortedFunc(w.found, byPID) {
+		slices.SortFunc(w.found, byPID)
+	}
+	for i := range w.others {
+		o := &w.others[i]
+		at, ok := slices.BinarySearchFunc(w.found, *o, byPID)
+		if !ok { // a thread that was just becoming the first one, by execve
+			o.signs.known, o.signs.rest, o.signs.cgroups = false, 0, 0
+			w.found = slices.Insert(w.found, at, *o)
+			continue
+		}
+		w.found[at].signs.pulse += o.signs.pulse
+	}
+}
+
+// take takes in a thread.
+func (w *taskWalk) take(t *kernel.Task) {
+	s := taskSeen{pid: t.PID, signs: taskSigns{known: true, pulse: mixed(t.Run, t.Wait, t.Count, uint64(t.TID))}}
+	if t.TID != t.PID {
+		w.others = append(w.others, s)
+		return
+	}
+	s.signs.rest, s.signs.cgroups = mixed(t.State, t.Parent, t.Resident, 0), t.Cgroups
+	w.found = append(w.found, s)
+	if t.Net != 0 && !slices.ContainsFunc(w.nets, func(o kernel.ProcessNet) bool { return o.Net == t.Net }) {
+		w.nets = append(w.nets, kernel.ProcessNet{PID: t.PID, Net: t.Net})
+	}
+}
+
+// list appends the processes in ascending order.
+func (w *taskWalk) list(pids []int32) []int32 {
+	for i := range w.found {
+		pids = append(pids, w.found[i].pid)
+	}
+	return pids
+}
+
+// mixed makes one number of several such that other numbers make another one, but for one chance in 2^64.
+func mixed(words ...uint64) uint64 {
+	var h uint64
+	for _, v := range words { // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)
+		h += v + 0x9e3779b97f4a7c15
+		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+		h = (h ^ h>>27) * 0x94d049bb133111eb
+		h ^= h >> 31
+	}
+	return h
+}
+
+// pulseByWalk finds out who ran.
+func (r *processReading) pulseByWalk() {
+	found := r.walk.found
+	for _, p := range r.procs {
+		for len(found) > 0 && found[0].pid < p.pid {
+			found = found[1:]
+		}
+		var now taskSigns
+		if len(found) > 0 && found[0].pid == p.pid {
+			now = found[0].signs
+		}
+		last := &p.walked
+		p.ran = last.known && now.known && now.pulse != last.pulse
+		p.unsure = !last.known || !now.known
+		if p.info != nil && !p.unsure && now.cgroups != last.cgroups {
+			p.info.stale = true
+		}
+		// Of one that was not seen before, or is not now, nobody knows for how long its stat has been so.
+		p.restless = p.restless || p.unsure || now.rest != last.rest
+		p.stirred = p.stirred || p.unsure
+		*last = now
+		r.closeFile(&p.pulse)
+		p.felt = pulse{}
+	}
+}

@@ -1,0 +1,291 @@
+package process
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+// thread is one thread of a process. Threads are followed where nothing else tells what their process did (no taskstats), or where
+// thread.* is wanted and there are several.
+type thread struct {
+	tid   int32
+	known bool
+	ran   bool
+	gone  bool
+	reset bool   // another thread took its place: its counters are a new start
+	seen  bool   // in the latest listing
+	base  string // "task/TID/"
+	now   pulse
+	last  pulse // up to where delta counts
+	vol   uint64
+	inv   uint64
+	stat  procStat
+	comm  string
+	clock cpuClock
+	delta threadDelta
+	file  *kernel.File // schedstat
+	name  labelPair    // tid, name
+}
+
+type threadDelta struct{ usr, sys, wait, voluntary, involuntary, minor, major float64 }
+
+func newThread(tid int32) *thread {
+	return &thread{tid: tid, base: "task/" + strconv.Itoa(int(tid)) + "/"}
+}
+
+// needThreads says whether the threads of a process must be felt one by one when there is no other road. CPU time alone stands in stat.
+func (r *processReading) needThreads() bool {
+	w := &r.wants
+	return w.runwait || w.switches || w.io || w.calls || w.thread
+}
+
+// pulseByFiles finds out whether p ran from the schedstat of each of its threads.
+//
+// A process of one thread whose schedstat stands still has not run, so it has not made a thread either. With several, a
+// thread that ended shows by its file, and a new one by the thread that made it.
+func (r *processReading) pulseByFiles(p *process) {
+	if !r.sched || p.known && len(p.threads) == 0 {
+		p.ran = true // no way to tell
+		for _, t := range p.threads {
+			t.ran = true
+		}
+		return
+	}
+	if len(p.threads) == 0 {
+		p.threads = append(p.threads, newThread(p.pid))
+	}
+	for _, t := range p.threads {
+		r.feelThread(p, t)
+		p.ran = p.ran || t.ran || t.gone
+	}
+}
+
+// feelThread reads a thread's schedstat.
+func (r *processReading) feelThread(p *process, t *thread) {
+	t.ran = !t.known
+	if !r.sched {
+		return
+	}
+	name := "schedstat"
+	if t.tid != p.pid {
+		name = t.base + name
+	}
+	b, err := r.read(p, name, &t.file, true)
+	now, ok := parseSched(b)
+	switch {
+	case err == nil && ok && now.run >= t.last.run:
+		t.ran = t.ran || now != t.now
+		t.now = now
+	case err == nil && ok: // the first thread's place was taken by the one that called execve, or its id was used again
+		t.now, t.last, t.ran, t.reset = now, now, true, true
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		t.gone = true
+	default:
+		r.hidden = true
+		t.gone = true
+	}
+}
+
+// lookThreads brings the threads of p, which has run, up to date, and sums up what taskstats would have told.
+func (r *processReading) lookThreads(p *process, before *procStat, compare bool) {
+	byFiles := r.road == nil || !p.pulsed
+	switch {
+	case byFiles && r.needThreads(), r.wants.thread && (p.split || p.stat.threads > 1):
+	case byFiles && r.sched && p.stat.threads == 1: // its only thread gives the exact run time
+	default:
+		r.dropThreads(p)
+		return
+	}
+	if r.wants.thread && p.stat.threads > 1 && !p.split {
+		r.split(p, before)
+	}
+	changed := uint64(len(p.threads)) != p.stat.threads || !byFiles
+	for _, t := range p.threads {
+		changed = changed || t.gone
+	}
+	if changed && !r.listThreads(p, byFiles) {
+		return
+	}
+	if !byFiles {
+		r.feelByTaskstats(p)
+	}
+	d := p.delta
+	for _, t := range p.threads {
+		if !t.ran {
+			continue
+		}
+		r.lookThread(p, t, compare, byFiles)
+		if byFiles {
+			d.wait += t.delta.wait
+			d.voluntary += t.delta.voluntary
+			d.involuntary += t.delta.involuntary
+		}
+	}
+}
+
+// split begins to follow the threads of a process that had but one until now: what the process did so far was the first thread's.
+func (r *processReading) split(p *process, before *procStat) {
+	p.split = true
+	if before.threads != 1 {
+		return
+	}
+	if len(p.threads) == 0 {
+		t := newThread(p.pid)
+		t.known, t.now, t.last = true, p.last.pulse, p.last.pulse
+		t.vol, t.inv = p.last.voluntary, p.last.involuntary
+		p.threads = append(p.threads, t)
+	}
+	if t := p.threads[0]; t.tid == p.pid {
+		t.clock, t.stat = p.clock, *before
+	}
+}
+
+func (r *processReading) dropThreads(p *process) {
+	for _, t := range p.threads {
+		r.closeFile(&t.file)
+	}
+	p.threads = nil
+}
+
+// listThreads brings p.threads in line with /proc/PID/task.
+func (r *processReading) listThreads(p *process, feel bool) bool {
+	var err error
+	if r.tids, err = r.dir.ListTIDs(p.pid, r.tids[:0]); err != nil {
+		return false
+	}
+	for _, t := range p.threads {
+		t.seen = false
+	}
+	has := len(p.threads)
+	for k, tid := range r.tids {
+		var t *thread
+		if k < has && p.threads[k].tid == tid { // most often nothing has moved
+			t = p.threads[k]
+		} else {
+			for _, other := range p.threads[:has] {
+				if other.tid == tid {
+					t = other
+					break
+				}
+			}
+		}
+		if t == nil || t.gone {
+			if t != nil {
+				t.seen = false
+			}
+			t = newThread(tid)
+			if feel {
+				r.feelThread(p, t)
+			}
+			t.ran = true
+			p.threads = append(p.threads, t)
+		}
+		t.seen = true
+	}
+	live := p.threads[:0]
+	for _, t := range p.threads {
+		if t.seen && !t.gone {
+			live = append(live, t)
+			continue
+		}
+		r.closeFile(&t.file)
+	}
+	clear(p.threads[len(live):])
+	p.threads = live
+	return true
+}
+
+// feelByTaskstats feels all threads of p at once.
+func (r *processReading) feelByTaskstats(p *process) {
+	r.tids = r.tids[:0]
+	for _, t := range p.threads {
+		r.tids = append(r.tids, t.tid)
+	}
+	err := r.road.get(taskstatsPID, r.tids, func(i int, s *taskStats, err error) {
+		t := p.threads[i]
+		if err != nil {
+			t.ran = false
+			return
+		}
+		t.ran = !t.known || s.pulse != t.now
+		t.now = s.pulse
+		if !t.known {
+			return
+		}
+		if s.run < t.last.run { // see feelThread
+			t.last, t.reset = s.pulse, true
+			t.vol, t.inv = s.voluntary, s.involuntary
+		}
+		t.delta.voluntary, t.delta.involuntary = climbed(s.voluntary, t.vol), climbed(s.involuntary, t.inv)
+		t.vol, t.inv = s.voluntary, s.involuntary
+	})
+	if err != nil {
+		r.failed = err
+	}
+}
+
+// lookThread makes the delta of a thread that ran. A thread that was not known began at zero, when its process is compared at all.
+func (r *processReading) lookThread(p *process, t *thread, compare, byFiles bool) {
+	vol, inv := t.delta.voluntary, t.delta.involuntary
+	fresh := !t.known
+	t.delta = threadDelta{wait: climbed(t.now.wait, t.last.wait)}
+	t.last, t.known = t.now, true
+	if byFiles && r.wants.switches || r.wants.threadSwitches && (byFiles || fresh) {
+		name := "status"
+		if t.tid != p.pid {
+			name = t.base + name
+		}
+		b, err := r.once(p.pid, name)
+		v, i, ok := parseSwitches(b)
+		if err != nil || !ok {
+			if !errors.Is(err, fs.ErrNotExist) {
+				t.delta.voluntary, t.delta.involuntary = measure.NaN, measure.NaN
+				r.noSwitches = true
+			}
+		} else {
+			if !t.reset {
+				t.delta.voluntary, t.delta.involuntary = climbed(v, t.vol), climbed(i, t.inv)
+			}
+			t.vol, t.inv = v, i
+		}
+	} else if !byFiles {
+		t.delta.voluntary, t.delta.involuntary = vol, inv
+	}
+	if p.split && r.wants.thread {
+		r.lookThreadStat(p, t, fresh, compare)
+	}
+	t.reset = false
+	if !compare {
+		t.delta = threadDelta{}
+	}
+}
+
+// lookThreadStat reads what only the thread's stat line tells: name, faults, user and system time.
+func (r *processReading) lookThreadStat(p *process, t *thread, fresh, compare bool) {
+	b, err := r.once(p.pid, t.base+"stat")
+	if err != nil || !r.line.parseStat(b) {
+		t.gone = true
+		return
+	}
+	s := &r.line
+	r.text = appendClean(r.text[:0], s.comm)
+	if t.comm != string(r.text) {
+		t.comm, t.name = string(r.text), labelPair{}
+	}
+	u, y := s.usr*r.tick, s.sys*r.tick
+	if fresh && !compare || t.reset {
+		t.clock.start(t.now.run, r.sched || r.road != nil, u, y)
+	} else {
+		usr, sys := t.clock.advance(t.now.run, r.sched || r.road != nil, u, y)
+		t.delta.usr, t.delta.sys = float64(usr), float64(sys)
+	}
+	if !t.reset {
+		t.delta.minor, t.delta.major = climbed(s.minor, t.stat.minor), climbed(s.major, t.stat.major)
+	}
+	t.stat = *s
+	t.stat.comm = nil
+}

@@ -1,0 +1,48 @@
+package procfs
+
+import (
+	"strings"
+
+	"culprit/kernel"
+)
+
+// Mount is a line of mountinfo.
+type Mount struct {
+	Number             string // major:minor of the file system
+	Path, Source, Type string
+	Root               string // path within the file system that is mounted: "/" for all of it
+	Options            string // of the file system itself
+}
+
+// ParseMounts reads /proc/PID/mountinfo (proc_pid_mountinfo(5)), one mount a line in the order of mounting. A line that is none is
+// passed over.
+//
+//	27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
+func ParseMounts(b []byte) []Mount {
+	var all []Mount
+	var text []byte
+	word := func(w []byte) string {
+		text = kernel.AppendUnescaped(text[:0], w)
+		return string(text)
+	}
+	for len(b) > 0 {
+		var line []byte
+		line, b = CutLine(b)
+		c := kernel.Scan(line)
+		c.Skip(2)
+		var m Mount
+		m.Number = string(c.Word())
+		m.Root = word(c.Word())
+		m.Path = word(c.Word())
+		c.Skip(1)
+		for w := c.Word(); w != nil && string(w) != "-"; w = c.Word() {
+		}
+		m.Type = word(c.Word())
+		m.Source = word(c.Word())
+		m.Options = word(c.Word())
+		if m.Type != "" && strings.HasPrefix(m.Path, "/") {
+			all = append(all, m)
+		}
+	}
+	return all
+}
