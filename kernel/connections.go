@@ -93,7 +93,7 @@ func (r Root) OpenConnections() (*Connections, error) {
 	if b, err := os.ReadFile("/proc/self/uid_map"); err != nil || strings.Join(strings.Fields(string(b)), " ") != "0 0 4294967295" {
 		return nil, fmt.Errorf("connections are asked for in the first user namespace alone: %w", measure.ErrUnsupported)
 	}
-	at, err := connectionOffsets(r.Types())
+	at, err := connectionOffsets(r.NewTypes())
 	if err != nil {
 		return nil, err
 	}

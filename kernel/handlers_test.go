@@ -67,7 +67,7 @@ func TestHandlersOfSoftirqs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	devices, err := h.OpenDevices((Root{}).Types())
+	devices, err := h.OpenDevices((Root{}).NewTypes())
 	if err != nil {
 		t.Skip("needs: kernel feature BTF:", err)
 	}

@@ -41,7 +41,7 @@ func (e *MemoryLimit) Is(target error) bool { return target == measure.ErrDenied
 // RaiseLocked raises RLIMIT_MEMLOCK of the whole process as far as it may - without bound with CAP_SYS_RESOURCE, else to the
 // hard limit - where the kernel charges BPF maps and programs against it (before 5.11). It does nothing on other kernels.
 func (r Root) RaiseLocked() {
-	if m := r.memlock(); m.counts() {
+	if m := r.thisMemlock(); m.counts() {
 		m.raiseMost()
 	}
 }
@@ -49,9 +49,9 @@ func (r Root) RaiseLocked() {
 // Locking calls f, which makes BPF maps or programs. When f fails with EPERM and this kernel charges them against
 // RLIMIT_MEMLOCK, it does as RaiseLocked and calls f again. f must release what it made before it returns an error. The error
 // is a *MemoryLimit where the limit still stands in the way, and f's own otherwise.
-func (r Root) Locking(f func() error) error { return r.locking(f, r.memlock()) }
+func (r Root) Locking(f func() error) error { return r.locking(f, r.thisMemlock()) }
 
-func (r Root) memlock() memlock {
+func (r Root) thisMemlock() memlock {
 	return memlock{
 		limit: func() (soft, hard uint64, err error) {
 			var l unix.Rlimit

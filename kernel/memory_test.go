@@ -25,7 +25,7 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	spec, err := Root{}.Types().Kernel()
+	spec, err := Root{}.NewTypes().Kernel()
 	if err != nil {
 		t.Fatal(err)
 	}

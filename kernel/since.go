@@ -145,7 +145,7 @@ func (r Root) tryModuleTypes() error {
 	if len(loaded) == 0 {
 		return fmt.Errorf("no module is loaded: %w", measure.ErrUnclear)
 	}
-	names, err := r.Types().Modules()
+	names, err := r.NewTypes().Modules()
 	if err == nil && len(names) == 0 {
 		return fmt.Errorf("modules have no types, for lack of CONFIG_DEBUG_INFO_BTF_MODULES: %w", measure.ErrUnsupported)
 	}

@@ -55,7 +55,7 @@ func (r Root) OpenTasks() (*Tasks, error) {
 	if !r.Real() {
 		return nil, fmt.Errorf("captured files have no tasks: %w", measure.ErrUnsupported)
 	}
-	types := r.Types()
+	types := r.NewTypes()
 	at, err := taskOffsets(types)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ func TestTypeNamesAgree(t *testing.T) {
 	if err := BTF.Have(Root{}); err != nil {
 		t.Skip("needs: kernel feature BTF")
 	}
-	types := Root{}.Types()
+	types := Root{}.NewTypes()
 	names, err := types.TypeNames("")
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func BenchmarkFindFunction(b *testing.B) {
 		b.Skip("needs: kernel feature BTF")
 	}
 	for b.Loop() {
-		names, err := Root{}.Types().TypeNames("")
+		names, err := Root{}.NewTypes().TypeNames("")
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func BenchmarkTypeNames(b *testing.B) {
 		b.Skip("needs: kernel feature BTF")
 	}
 	for b.Loop() {
-		names, err := Root{}.Types().TypeNames("")
+		names, err := Root{}.NewTypes().TypeNames("")
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -24,8 +24,8 @@ type Types struct {
 	names map[string]*TypeNames
 }
 
-// Types gives the kernel's types, unread.
-func (r Root) Types() *Types { return &Types{root: r, cache: btf.NewCache()} }
+// NewTypes gives the kernel's types, unread.
+func (r Root) NewTypes() *Types { return &Types{root: r, cache: btf.NewCache()} }
 
 // Kernel gives the types of the kernel itself, without its modules. The error is measure.ErrUnsupported for a kernel without BTF.
 func (t *Types) Kernel() (*btf.Spec, error) {

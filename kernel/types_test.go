@@ -15,7 +15,7 @@ func TestTypesOfThisKernel(t *testing.T) {
 	if err := BTF.Have(Root{}); err != nil {
 		t.Skip("needs: kernel feature BTF")
 	}
-	types := Root{}.Types()
+	types := Root{}.NewTypes()
 	spec, err := types.Kernel()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func blob(t *testing.T, name string) string {
 
 func TestTypesOfACapturedKernel(t *testing.T) {
 	r := captured(t, map[string]string{"sys/kernel/btf/vmlinux": blob(t, "parrot")})
-	types := r.Types()
+	types := r.NewTypes()
 	spec, err := types.Kernel()
 	if err != nil {
 		t.Fatal(err)
@@ -65,10 +65,10 @@ func TestTypesOfACapturedKernel(t *testing.T) {
 	if _, err := types.Module("../../x"); !errors.Is(err, measure.ErrUnsupported) {
 		t.Error(err)
 	}
-	if _, err := (captured(t, nil).Types()).Kernel(); !errors.Is(err, measure.ErrUnsupported) {
+	if _, err := (captured(t, nil).NewTypes()).Kernel(); !errors.Is(err, measure.ErrUnsupported) {
 		t.Error(err)
 	}
-	if _, err := (captured(t, map[string]string{"sys/kernel/btf/vmlinux": string(bytes.Repeat([]byte{7}, 99))}).Types()).Kernel(); !errors.Is(err, measure.ErrUnclear) {
+	if _, err := (captured(t, map[string]string{"sys/kernel/btf/vmlinux": string(bytes.Repeat([]byte{7}, 99))}).NewTypes()).Kernel(); !errors.Is(err, measure.ErrUnclear) {
 		t.Error(err)
 	}
 }
@@ -78,7 +78,7 @@ func BenchmarkTypes(b *testing.B) {
 		b.Skip("needs: kernel feature BTF")
 	}
 	for b.Loop() {
-		if _, err := (Root{}).Types().Kernel(); err != nil {
+		if _, err := (Root{}).NewTypes().Kernel(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestReleaseTypes(t *testing.T) {
 	}
 	r := captured(t, map[string]string{"sys/kernel/btf/vmlinux": string(raw)})
 	for _, root := range []Root{{}, r} {
-		types := root.Types()
+		types := root.NewTypes()
 		first, err := types.Kernel()
 		if err != nil {
 			t.Fatal(err)

@@ -47,7 +47,7 @@ type Env struct {
 
 // NewEnv gives what can be traced below root; for what is attached it must be the running kernel's. Who makes it closes it.
 func NewEnv(root kernel.Root) *Env {
-	return &Env{root: root, symbols: symbol.NewKernel(root), types: root.Types(), providers: providers(), made: map[uint32]*check.Probe{}, targets: map[*check.Probe]*found{}, missing: map[string]error{}, timers: map[string]uint32{}}
+	return &Env{root: root, symbols: symbol.NewKernel(root), types: root.NewTypes(), providers: providers(), made: map[uint32]*check.Probe{}, targets: map[*check.Probe]*found{}, missing: map[string]error{}, timers: map[string]uint32{}}
 }
 
 // Close gives back what the lists were read with, and the kernel's types: a program that runs keeps its probes, and they the Env.

@@ -58,7 +58,7 @@ func (t *handlerTimes) begin(highest int, byDevice bool) {
 	t.net = t.root.OwnNetNS().Inode
 	t.coming = make(chan *kernel.DeviceTimes, 1)
 	go func() {
-		p, err := h.OpenDevices(t.root.Types())
+		p, err := h.OpenDevices(t.root.NewTypes())
 		if err != nil {
 			p = nil // not told apart by device
 		}
