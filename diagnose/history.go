@@ -44,6 +44,7 @@ type Log interface {
 type History struct {
 	recording Recording
 	log       Log
+	rules     RuleSet
 	cpu       func() measure.Span
 
 	mu     sync.Mutex // guards all below
@@ -57,8 +58,8 @@ type History struct {
 }
 
 // NewHistory makes the history of a recording. cpu gives the CPU time of the calling thread.
-func NewHistory(r Recording, log Log, cpu func() measure.Span) *History {
-	return &History{recording: r, log: log, cpu: cpu, told: make(chan struct{})}
+func NewHistory(r Recording, log Log, rules RuleSet, cpu func() measure.Span) *History {
+	return &History{recording: r, log: log, rules: rules, cpu: cpu, told: make(chan struct{})}
 }
 
 // Run diagnoses until the context or the recording ends.
@@ -111,7 +112,7 @@ func (h *History) look(ctx context.Context, at measure.Time) (*Report, []byte, m
 	runtime.LockOSThread() // its CPU clock is read
 	defer runtime.UnlockOSThread()
 	before := h.cpu()
-	report, err := Run(ctx, h.recording, measure.Interval{Start: at.Add(-HistoryOver), End: at}, measure.Second)
+	report, err := Run(ctx, h.recording, h.rules, measure.Interval{Start: at.Add(-HistoryOver), End: at}, measure.Second)
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -39,7 +39,7 @@ func (r *recording) Ask(_ context.Context, q measure.Query) (*measure.Answer, er
 	}
 	cells := int(q.Over.Span() / q.Step)
 	a := &measure.Answer{Query: q, Kind: measure.Delta, Unit: "event/s", Start: q.Over.Start, Step: q.Step, Elapsed: slices.Repeat([]measure.Span{q.Step}, cells)}
-	if q.String() != memorySwap {
+	if q.String() != swapQuery {
 		return nil, measure.ErrUnsupported
 	}
 	v := 0.0
@@ -89,7 +89,7 @@ func TestHistory(t *testing.T) {
 	r := &recording{until: sec(start + 400), sick: func(at measure.Time) bool { return at > sec(start+100) && at <= sec(start+260) }}
 	l := &memoryLog{}
 	used := measure.Span(0)
-	h := NewHistory(r, l, func() measure.Span { used += measure.Millisecond; return used })
+	h := NewHistory(r, l, swapRule(), func() measure.Span { used += measure.Millisecond; return used })
 	h.Run(t.Context())
 	var got []int
 	var findings []int
@@ -127,7 +127,7 @@ func TestHistoryIsCheap(t *testing.T) {
 	r := &recording{until: measure.Time(2000 * measure.Second), sick: func(measure.Time) bool { return false }}
 	l := &memoryLog{full: errors.New("no space left")}
 	used := measure.Span(0)
-	h := NewHistory(r, l, func() measure.Span { used += 45 * measure.Millisecond; return used })
+	h := NewHistory(r, l, swapRule(), func() measure.Span { used += 45 * measure.Millisecond; return used })
 	h.Run(t.Context())
 	if h.Cost() != 45*measure.Millisecond {
 		t.Errorf("a diagnosis costs %v", h.Cost())
@@ -140,4 +140,18 @@ func TestHistoryIsCheap(t *testing.T) {
 	if h.Trouble() == "" {
 		t.Error("a log that refuses is no trouble")
 	}
+}
+
+const swapQuery = `memory.swap by direction`
+
+// swapRule finds any swap traffic that lasts.
+func swapRule() RuleSet {
+	return RuleSet{Rules: []Rule{{ID: "swap", Checks: "swap", Needs: []string{swapQuery}, Check: func(l *Look) {
+		t := l.Table(swapQuery)
+		in := t.One("direction", "in")
+		if s, ok := Lasting(t, HasValue(in), func(c int) bool { return in.At(c) > 0 }); ok {
+			f := l.Found("", Medium, 1, Culprit{Kind: "memory", Name: "swap"}, "It swaps.")
+			f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit, "swapped in")
+		}
+	}}}}
 }

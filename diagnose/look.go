@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
 	"culprit/measure"
 )
 
@@ -12,7 +14,7 @@ import (
 type Look struct {
 	rule      *Rule
 	tables    map[string]*Table
-	findings  []*Finding
+	Findings  []*Finding
 	fine      []Exoneration
 	doubts    []Doubt
 	missing   []Missing
@@ -30,7 +32,7 @@ func (l *Look) Table(sentence string) *Table {
 		}
 	}
 	l.stray = append(l.stray, sentence)
-	return &Table{why: "the rule does not name it", Seconds: make([]float64, 0)}
+	return &Table{Why: "the rule does not name it", Seconds: make([]float64, 0)}
 }
 
 // Fine records that the resource shows nothing wrong, with the numbers that say so.
@@ -52,48 +54,59 @@ func (l *Look) Skipped(format string, args ...any) {
 // Found starts a finding: its identity among the rule's findings (may be ""), severity, confidence and claim. The rule
 // adds evidence and the rest to it.
 func (l *Look) Found(identity string, severity Severity, confidence float64, culprit Culprit, claim string) *Finding {
-	f := &Finding{ID: l.rule.ID, Rule: l.rule.ID, Severity: severity, Confidence: Number(math.Round(clamp(or(confidence, 0), 0, 1)*100) / 100),
+	f := &Finding{ID: l.rule.ID, Rule: l.rule.ID, Severity: severity, Confidence: Number(math.Round(series.Clamp(series.Or(confidence, 0), 0, 1)*100) / 100),
 		Culprit: culprit, Claim: claim, Explains: Number(measure.NaN), Effect: Number(measure.NaN)}
 	if identity != "" {
 		f.ID += "/" + identity
 	}
-	if f.Culprit.Name = clean(f.Culprit.Name); f.Culprit.Name == "" {
+	if f.Culprit.Name = phrase.Clean(f.Culprit.Name); f.Culprit.Name == "" {
 		f.Culprit.Name = "unknown"
 	}
-	l.findings = append(l.findings, f)
+	l.Findings = append(l.Findings, f)
 	return f
 }
 
-// proof adds a line of evidence: the text for people, the sentence with its table (for the time), the value and unit.
-func (f *Finding) proof(t *Table, s spell, sentence string, value float64, unit measure.Unit, text string) *Evidence {
+// AddEvidence adds a line of evidence: the text for people, the sentence with its table (for the time), the value and unit.
+func (f *Finding) AddEvidence(t *Table, s Period, sentence string, value float64, unit measure.Unit, text string) *Evidence {
 	f.Evidence = append(f.Evidence, Evidence{Text: text, Statistic: sentence, Value: Number(value), Unit: string(unit),
 		Over: t.times(s), ComparedWith: Number(measure.NaN)})
 	return &f.Evidence[len(f.Evidence)-1]
 }
 
-// than says what the value is to be compared with.
-func (e *Evidence) than(value float64, as string) { e.ComparedWith, e.ComparedAs = Number(value), as }
+// CompareTo says what the value is to be compared with.
+func (e *Evidence) CompareTo(value float64, as string) {
+	e.ComparedWith, e.ComparedAs = Number(value), as
+}
 
-// but adds a sentence that speaks against the finding, and takes the share doubt (0..1) off its confidence.
-func (f *Finding) but(doubt float64, format string, args ...any) {
+// AddCaveat adds a sentence that speaks against the finding, and takes the share doubt (0..1) off its confidence.
+func (f *Finding) AddCaveat(doubt float64, format string, args ...any) {
 	f.Against = append(f.Against, fmt.Sprintf(format, args...))
 	f.Confidence = Number(math.Round(float64(f.Confidence)*(1-doubt)*100) / 100)
 }
 
 // times gives the moments between which the spell lay.
-func (t *Table) times(s spell) [2]Time {
+func (t *Table) times(s Period) [2]Time {
 	if s.first < 0 || s.end < s.first {
-		return [2]Time{t.start, t.start.Add(t.step * measure.Span(len(t.Seconds)))}
+		return [2]Time{t.start, t.start.Add(t.Step * measure.Span(len(t.Seconds)))}
 	}
-	return [2]Time{t.start.Add(t.step * measure.Span(s.first)), t.start.Add(t.step * measure.Span(s.end+1))}
+	return [2]Time{t.start.Add(t.Step * measure.Span(s.first)), t.start.Add(t.Step * measure.Span(s.end+1))}
 }
 
-// loses sets the share of time that the trouble takes from tasks, or of what is asked for: 0..1.
-func (f *Finding) loses(share float64) {
-	f.Effect = Number(math.Round(clamp(share, 0, 1)*1000) / 1000)
+// SetEffect sets the share of time that the trouble takes from tasks, or of what is asked for: 0..1.
+func (f *Finding) SetEffect(share float64) {
+	f.Effect = Number(math.Round(series.Clamp(share, 0, 1)*1000) / 1000)
 }
 
-// explains sets the share of the symptom that the culprit accounts for, when it is known.
-func (f *Finding) explains(share float64) {
-	f.Explains = Number(math.Round(clamp(share, 0, 1)*1000) / 1000)
+// SetExplains sets the share of the symptom that the culprit accounts for, when it is known.
+func (f *Finding) SetExplains(share float64) {
+	f.Explains = Number(math.Round(series.Clamp(share, 0, 1)*1000) / 1000)
+}
+
+// MarkUnchecked records that the rule checked nothing; what it skipped says why.
+func (l *Look) MarkUnchecked() { l.unchecked = true }
+
+// Doubtful records that the resource can't be ruled out though nobody is accused, and the numbers that
+// speak against it.
+func (l *Look) Doubtful(format string, args ...any) {
+	l.doubts = append(l.doubts, Doubt{Resource: l.rule.Resource, Because: fmt.Sprintf(format, args...)})
 }

@@ -37,9 +37,9 @@ type Finding struct {
 	Verify     string     `json:"verify"`     // a shell command that anyone can run to see it
 	Fix        *Fix       `json:"fix"`        // null when there is none to type
 
-	covers    []cover     // whose findings are symptoms of this one
-	function  *onFunction // of kernel-function
-	direction string      // that is full, of link-saturated
+	covers []cover // whose findings are symptoms of this one
+	// subject is what the rule found, in a type of its own, for rules whose findings explain this one.
+	Subject any
 }
 
 // Severity is how bad a finding is.
@@ -135,3 +135,9 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 
 // Known says whether n is a number.
 func (n Number) Known() bool { return n == n }
+
+// Doubt is a resource that no finding accuses and that can't be ruled out either.
+type Doubt struct {
+	Resource string `json:"resource"` // cpu memory disk network
+	Because  string `json:"because"`  // the number that speaks against it
+}

@@ -23,38 +23,36 @@ type Rule struct {
 	Check func(*Look)
 }
 
-// All gives every rule. The order is that of the list of what was checked.
-func All() []Rule {
-	return []Rule{
-		cpuSaturated(),
-		cpuOneSaturated(),
-		cpuSoftirq(),
-		memoryPressure(),
-		swapping(),
-		diskSaturated(),
-		diskHangs(),
-		ioStalled(),
-		linkSaturated(),
-		linkBelowMode(),
-		macShared(),
-		interfaceUnused(),
-		netDrops(),
-		tcpListenOverflow(),
-		tcpRetransmits(),
-		peerSlow(),
-		tableLong(),
-		tableFullRule(),
-		tableGrowing(),
-		cachePurge(),
-		kernelFunction(),
-		cgroupThrottledRule(),
-		forkStorm(),
-	}
+// RuleSet is the rules of a diagnosis, with what is said across them.
+type RuleSet struct {
+	Rules []Rule // in the order of Report.Checked
+
+	// Doubts returns the numbers that keep a resource from being ruled out, whatever its rules
+	// report. nil: none.
+	Doubts func(Tables) []Doubt
+	// Explains reports whether a finding is the cause of what Doubts holds against a resource.
+	// nil: a finding explains what is held against the resource of its rule.
+	Explains func(f *Finding, resource string) bool
+	// Notes returns notes for the report. nil: none.
+	Notes func(Tables) []string
 }
 
-// Sentences gives every sentence that the rules ask, once each, in a fixed order, and the one that tells the host's name: what must be
+// Tables returns the answer to a query of any rule; a table without rows when no rule has the query.
+type Tables func(query string) *Table
+
+// Resource returns the resource of a rule; "" for a rule without one, and for an unknown rule.
+func (s RuleSet) Resource(id string) string {
+	for _, r := range s.Rules {
+		if r.ID == id {
+			return r.Resource
+		}
+	}
+	return ""
+}
+
+// Queries gives every sentence that the rules ask, once each, in a fixed order, and the one that tells the host's name: what must be
 // measured before Run can find it in a reader.
-func Sentences(rules []Rule) []string {
+func Queries(rules []Rule) []string {
 	var all []string
 	seen := map[string]bool{}
 	for _, r := range rules {

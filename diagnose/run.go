@@ -7,28 +7,28 @@ import (
 	"slices"
 	"strings"
 
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/threshold"
 	"culprit/measure"
 )
 
 // hostSentence gives the host's name.
 const hostSentence = "system.info by host"
 
-// Run asks what all rules need over the given time and gives what they found. The reader must answer from what was
-// measured already; to measure first, run Sentences(All()) for as long as over. A step of one second is best. A zero over
+// Run asks what the rules of a set need over the given time and gives what they found. The reader must answer from what was
+// measured already; to measure first, run Sentences for as long as over. A step of one second is best. A zero over
 // means all that the reader has. The error is the context's: a rule that could not ask is a Missing in the report.
-func Run(ctx context.Context, r measure.Reader, over measure.Interval, step measure.Span) (*Report, error) {
-	return RunRules(ctx, r, All(), over, step)
-}
-
-// RunRules is Run with rules of one's own choice.
-func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.Interval, step measure.Span) (*Report, error) {
-	traced := map[string]bool{stackSamples: true, stackRate: true}
+func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interval, step measure.Span) (*Report, error) {
+	rules := set.Rules
+	traced := map[string]bool{}
 	for _, rule := range rules {
-		for _, s := range rule.Traced {
-			traced[s] = true
+		for _, list := range [][]string{rule.Traced, rule.Sampled} {
+			for _, s := range list {
+				traced[s] = true
+			}
 		}
 	}
-	tables, notes, err := ask(ctx, r, Sentences(rules), traced, over, step)
+	tables, notes, sampled, err := ask(ctx, r, Queries(rules), traced, over, step)
 	if err != nil {
 		return nil, err
 	}
@@ -37,15 +37,21 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 	if t := tables[hostSentence]; t != nil {
 		t.filled()
 		if rep.Start == 0 && rep.End == 0 {
-			rep.Start, rep.End = t.start, t.start.Add(t.step*measure.Span(len(t.Seconds)))
+			rep.Start, rep.End = t.start, t.start.Add(t.Step*measure.Span(len(t.Seconds)))
 			rep.Start = min(rep.Start, rep.End.Add(-longest(tables)))
 		}
 		if len(t.Rows) > 0 {
-			rep.Host = clean(t.Rows[len(t.Rows)-1].Word("host"))
+			rep.Host = phrase.Clean(t.Rows[len(t.Rows)-1].Word("host"))
 		}
 	}
-	if note := noteOfCost(tables[softirqTimeCost]); note != "" {
-		rep.Notes = append(rep.Notes, note)
+	byQuery := func(query string) *Table {
+		if t := tables[query]; t != nil {
+			return t.filled()
+		}
+		return &Table{Why: "no rule asks it"}
+	}
+	if set.Notes != nil {
+		rep.Notes = append(rep.Notes, set.Notes(byQuery)...)
 	}
 	var looks []*Look
 	for i := range rules {
@@ -55,10 +61,10 @@ func RunRules(ctx context.Context, r measure.Reader, rules []Rule, over measure.
 			rules[i].Check(l)
 		}
 	}
-	settle(rep, looks, tables)
+	settle(rep, set, looks, byQuery)
 	rep.Notes = append(rep.Notes, unreadNotes(rep, tables)...)
-	if t := tables[stackSamples]; t != nil && restsOn(rep.Findings, measure.StackSamples) {
-		for _, n := range t.notes { // what misleads about samples matters to who reads shares of them
+	if restsOn(rep.Findings, measure.StackSamples) {
+		for _, n := range sampled { // they matter only to a reader of shares of samples
 			if !slices.Contains(rep.Notes, n) {
 				rep.Notes = append(rep.Notes, n)
 			}
@@ -115,9 +121,9 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 			measured := t.measured()
 			switch {
 			case !t.Have():
-				lack(s, t.why)
-			case measured < leastCells:
-				lack(s, fmt.Sprintf("it was measured %s, a state needs %d measurements", plural(measured, "time", "times"), leastCells))
+				lack(s, t.Why)
+			case measured < threshold.LeastCells:
+				lack(s, fmt.Sprintf("it was measured %s, a state needs %d measurements", phrase.Plural(measured, "time", "times"), threshold.LeastCells))
 			case i == 0 && t.rows == 0:
 				lack(s, "this kernel does not count it, or it is not to be read from here")
 			case i == 0 && !t.numeric, t.rows > 0 && !t.numeric:
@@ -129,7 +135,7 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 }
 
 // ask gets the answers to all sentences and lays them on one grid. Why one that is traced could not be had is no note.
-func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[string]bool, over measure.Interval, step measure.Span) (map[string]*Table, []string, error) {
+func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[string]bool, over measure.Interval, step measure.Span) (tables map[string]*Table, notes, sampled []string, err error) {
 	type asked struct {
 		sentence string
 		query    measure.Query
@@ -138,11 +144,11 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		why      string
 	}
 	var all []asked
-	notes, said := []string{}, map[string]bool{}
-	var sampled []string                  // notes of samples
+	said := map[string]bool{}
+	notes = []string{}
 	unread := map[measure.StatID]string{} // notes about processes that may not be looked into
 	note := func(s string) {
-		if s = printable(s); !said[s] {
+		if s = phrase.Printable(s); !said[s] {
 			said[s] = true
 			notes = append(notes, s)
 		}
@@ -150,7 +156,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 	for _, s := range sentences {
 		q, err := measure.ParseQuery(s)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read the sentence of a rule: %w", err)
+			return nil, nil, nil, fmt.Errorf("read the sentence of a rule: %w", err)
 		}
 		q.Over, q.Step = over, step
 		one := asked{sentence: s, query: q}
@@ -168,7 +174,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 			a, err = r.Ask(ctx, q)
 		}
 		if ctx.Err() != nil {
-			return nil, nil, context.Cause(ctx)
+			return nil, nil, nil, context.Cause(ctx)
 		}
 		one.answer = a
 		switch {
@@ -177,15 +183,15 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		case a == nil || len(a.Elapsed) == 0:
 			one.answer, one.why = nil, "nothing was measured"
 		}
-		quiet := traced[s] && a != nil && len(a.Series) == 0 && (one.table == nil || one.table.rows == 0)
+		quiet := (traced[s] || q.Stat == measure.StackSamples) && a != nil && len(a.Series) == 0 && (one.table == nil || one.table.rows == 0)
 		tell := note
-		if s == stackSamples {
-			tell = func(n string) { sampled = append(sampled, printable(n)) }
+		if q.Stat == measure.StackSamples {
+			tell = func(n string) { sampled = append(sampled, phrase.Printable(n)) }
 		}
 		if a != nil && err == nil && !quiet {
 			for _, n := range a.Notes {
 				if measure.AboutUnreadProcesses(n) {
-					unread[q.Stat] = printable(n)
+					unread[q.Stat] = phrase.Printable(n)
 					continue
 				}
 				tell(n)
@@ -225,7 +231,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 				why = append(why, n)
 			}
 		}
-		all[i].why = printable(strings.Join(why, "; "))
+		all[i].why = phrase.Printable(strings.Join(why, "; "))
 	}
 	// The grid: from the earliest start to the latest end of all answers of the wanted step.
 	var start, end measure.Time
@@ -242,19 +248,16 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 	if step > 0 && end > start {
 		cells = int(min(int64(end.Sub(start)/step), mostCells))
 	}
-	tables := map[string]*Table{}
+	tables = map[string]*Table{}
 	for _, one := range all {
-		t := &Table{Query: one.query, Seconds: make([]float64, cells), start: start, step: step}
+		t := &Table{Query: one.query, Seconds: make([]float64, cells), start: start, Step: step}
 		if one.table != nil {
 			t = one.table.onto(start, step, cells)
 		}
-		t.why, t.unread = one.why, unread[one.query.Stat]
+		t.Why, t.unread = one.why, unread[one.query.Stat]
 		tables[one.sentence] = t
 	}
-	if t := tables[stackSamples]; t != nil {
-		t.notes = sampled
-	}
-	return tables, notes, nil
+	return tables, notes, sampled, nil
 }
 
 // mostCells bounds the memory of a look: a week of seconds. A longer time wants a longer step.
@@ -265,9 +268,9 @@ func because(err error) string {
 	var d *measure.Diagnostic
 	switch {
 	case errors.As(err, &d):
-		return "not known here: " + printable(d.Message)
+		return "not known here: " + phrase.Printable(d.Message)
 	case errors.Is(err, measure.ErrUnsupported) && errors.Unwrap(err) == nil:
 		return "unsupported by this kernel" // the bare sentinel says no more
 	}
-	return printable(err.Error())
+	return phrase.Printable(err.Error())
 }

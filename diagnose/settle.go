@@ -11,14 +11,14 @@ type cover struct {
 	when func(*Finding) bool // nil: always
 }
 
-// covering adds to f what it explains.
-func (f *Finding) covering(rule string, when func(*Finding) bool) {
+// Cover adds to f what it explains.
+func (f *Finding) Cover(rule string, when func(*Finding) bool) {
 	f.covers = append(f.covers, cover{rule, when})
 }
 
-// weight of a severity in the ranking: one trouble that holds the machine back outweighs two that merely degrade it, and
+// Weight of a severity in the ranking: one trouble that holds the machine back outweighs two that merely degrade it, and
 // no number of remarks outweighs a trouble. 0 for what is no severity.
-func (s Severity) weight() float64 {
+func (s Severity) Weight() float64 {
 	switch s {
 	case High:
 		return 1
@@ -37,11 +37,11 @@ func (f *Finding) score() float64 {
 	if f.Effect.Known() {
 		effect = float64(f.Effect)
 	}
-	return f.Severity.weight() * float64(f.Confidence) * (0.5 + 0.5*effect)
+	return f.Severity.Weight() * float64(f.Confidence) * (0.5 + 0.5*effect)
 }
 
 // settle puts symptoms below their causes, exonerates the innocent, ranks, and fills the report.
-func settle(rep *Report, looks []*Look, tables map[string]*Table) {
+func settle(rep *Report, set RuleSet, looks []*Look, tables Tables) {
 	var all []*Finding
 	resource := map[string]string{} // of a rule
 	guilty := map[string]bool{}     // resources with a trouble, or with a rule that could not look
@@ -56,10 +56,10 @@ func settle(rep *Report, looks []*Look, tables map[string]*Table) {
 			rep.Checked = append(rep.Checked, l.rule.Checks)
 		}
 		// Each rule of a resource must say that it is fine: silence is no innocence.
-		if len(l.fine) == 0 && len(l.findings) == 0 {
+		if len(l.fine) == 0 && len(l.Findings) == 0 {
 			guilty[l.rule.Resource] = true
 		}
-		for _, f := range l.findings {
+		for _, f := range l.Findings {
 			if len(f.Evidence) == 0 || seen[f.ID] {
 				continue // an accusation without proof is none; of two with one identity the first, stronger one stays
 			}
@@ -78,7 +78,11 @@ func settle(rep *Report, looks []*Look, tables map[string]*Table) {
 	for _, l := range looks {
 		doubts = append(doubts, l.doubts...)
 	}
-	open, inDoubt := doubtful(doubts, doubtsOf(tables), all, resource)
+	var held []Doubt
+	if set.Doubts != nil {
+		held = set.Doubts(tables)
+	}
+	open, inDoubt := doubtful(doubts, held, all, set)
 	for _, d := range open {
 		if fine := because[d.Resource]; len(fine) > 0 {
 			d.Because += "; otherwise " + strings.Join(fine, ", ")
@@ -151,4 +155,48 @@ func merge(all []*Finding) []*Finding {
 		}
 	}
 	return out
+}
+
+// doubtful returns the resources that are in doubt, each once with what its rules say, or else with
+// what the gate says, and no finding explains.
+func doubtful(rules, gate []Doubt, findings []*Finding, set RuleSet) (all []Doubt, names map[string]bool) {
+	names = map[string]bool{}
+	for _, d := range gate {
+		names[d.Resource] = true
+	}
+	for _, d := range rules {
+		names[d.Resource] = true
+	}
+	for _, resource := range []string{"cpu", "memory", "disk", "network"} {
+		if !names[resource] {
+			continue
+		}
+		var texts []string
+		for _, list := range [][]Doubt{rules, gate} {
+			for _, d := range list {
+				if d.Resource == resource {
+					texts = append(texts, d.Because)
+				}
+			}
+			if len(texts) > 0 {
+				break
+			}
+		}
+		known := false
+		for _, f := range findings {
+			known = known || set.explains(f, resource)
+		}
+		if !known {
+			all = append(all, Doubt{resource, strings.Join(texts, ", ")})
+		}
+	}
+	return all, names
+}
+
+// explains reports whether a finding is the cause of what is held against a resource.
+func (s RuleSet) explains(f *Finding, resource string) bool {
+	if s.Explains == nil {
+		return s.Resource(f.Rule) == resource
+	}
+	return s.Explains(f, resource)
 }

@@ -18,15 +18,14 @@ type Table struct {
 	Rows    []*Row
 	index   map[string]*Row              // by all words
 	by      map[string]map[string][]*Row // by some fields, then by their words
-	why     string                       // why it could not be had; "" = it was
+	Why     string                       // why it could not be had; "" = it was
 	labels  []string                     // of the answer: the words of the rows' keys
-	frames  []measure.Frame              // of the answer: of keys that are stacks
+	Frames  []measure.Frame              // of the answer: of keys that are stacks
 	isStack []bool                       // of the sentence's fields; nil: none
-	stacks  *stacks                      // what stacksOf made of it
-	notes   []string                     // of samples: what may mislead
+	Cached  any                          // what a rule made of the table
 	unread  string                       // the note about processes that may not be looked into; "" none
 	start   measure.Time
-	step    measure.Span
+	Step    measure.Span
 
 	// The rows are asked for when somebody looks: most tables of connections nobody looks at.
 	rows    int                             // how many there are
@@ -39,43 +38,44 @@ type Table struct {
 // Row is one row of a table. The nil Row has no words and no values, so that a row that isn't there reads as unknown.
 type Row struct {
 	Values []float64 // one a cell; NaN = not measured
-	table  *Table
+	Table  *Table
 	key    []measure.Label // into table.labels, in the order of the sentence's fields
 }
 
-// word gives the i-th word, "" when there is none: an answer from afar must not hurt.
-func (r *Row) word(i int) string {
+// WordAt gives the i-th word, "" when there is none: an answer from afar must not hurt.
+func (r *Row) WordAt(i int) string {
 	if i < 0 || i >= len(r.key) {
 		return ""
 	}
-	if i < len(r.table.isStack) && r.table.isStack[i] {
-		return measure.FoldedStack(r.table.frames, r.key[i])
+	if i < len(r.Table.isStack) && r.Table.isStack[i] {
+		return measure.FoldedStack(r.Table.Frames, r.key[i])
 	}
-	if int(r.key[i]) >= len(r.table.labels) {
+	if int(r.key[i]) >= len(r.Table.labels) {
 		return ""
 	}
-	return r.table.labels[r.key[i]]
+	return r.Table.labels[r.key[i]]
 }
 
-// stack gives the frame of a field that is a stack, an index into the table's frames; false where it is none.
-func (r *Row) stack(field string) (measure.Label, bool) {
-	i := r.table.column(field)
-	if i < 0 || i >= len(r.key) || i >= len(r.table.isStack) || !r.table.isStack[i] || int(r.key[i]) >= len(r.table.frames) {
+// Stack gives the frame of a field that is a stack, an index into the table's frames; false where it is none.
+func (r *Row) Stack(field string) (measure.Label, bool) {
+	i := r.Table.Column(field)
+	if i < 0 || i >= len(r.key) || i >= len(r.Table.isStack) || !r.Table.isStack[i] || int(r.key[i]) >= len(r.Table.Frames) {
 		return 0, false
 	}
 	return r.key[i], true
 }
 
-func (r *Row) words() []string {
+// Words returns the words of the row, in the order of the fields of its query.
+func (r *Row) Words() []string {
 	out := make([]string, len(r.key))
 	for i := range out {
-		out[i] = r.word(i)
+		out[i] = r.WordAt(i)
 	}
 	return out
 }
 
 // Have says whether the table was measured. One without rows was, when there was nothing to see.
-func (t *Table) Have() bool { return t.why == "" }
+func (t *Table) Have() bool { return t.Why == "" }
 
 // measured returns in how many cells anything was measured.
 func (t *Table) measured() int {
@@ -88,8 +88,8 @@ func (t *Table) measured() int {
 	return n
 }
 
-// column gives the index of a field in the rows' words, -1 when the sentence isn't broken down by it.
-func (t *Table) column(field string) int {
+// Column gives the index of a field in the rows' words, -1 when the sentence isn't broken down by it.
+func (t *Table) Column(field string) int {
 	for i, f := range t.Query.By {
 		if f == field {
 			return i
@@ -125,13 +125,13 @@ func (t *Table) sorted(terms []string) map[string][]*Row {
 	index := make(map[string][]*Row, len(t.Rows))
 	columns := make([]int, 0, len(terms)/2)
 	for i := 0; i+1 < len(terms); i += 2 {
-		columns = append(columns, t.column(terms[i]))
+		columns = append(columns, t.Column(terms[i]))
 	}
 	var key []byte
 	for _, r := range t.Rows {
 		key = key[:0]
 		for _, c := range columns {
-			key = append(key, r.word(c)...)
+			key = append(key, r.WordAt(c)...)
 			key = append(key, 0)
 		}
 		index[string(key)] = append(index[string(key)], r)
@@ -147,12 +147,12 @@ func (t *Table) One(terms ...string) *Row {
 	return nil
 }
 
-// row gives the row with exactly these words, in the order of the sentence's fields; nil when there is none.
-func (t *Table) row(words []string) *Row {
+// Exact gives the row with exactly these words, in the order of the sentence's fields; nil when there is none.
+func (t *Table) Exact(words []string) *Row {
 	if t.index == nil {
 		t.index = make(map[string]*Row, len(t.Rows))
 		for _, r := range t.Rows {
-			t.index[strings.Join(r.words(), "\x00")] = r
+			t.index[strings.Join(r.Words(), "\x00")] = r
 		}
 	}
 	return t.index[strings.Join(words, "\x00")]
@@ -163,7 +163,7 @@ func (r *Row) Word(field string) string {
 	if r == nil {
 		return ""
 	}
-	return r.word(r.table.column(field))
+	return r.WordAt(r.Table.Column(field))
 }
 
 // At gives the value in cell c, NaN when there is none.
@@ -174,12 +174,12 @@ func (r *Row) At(c int) float64 {
 	return r.Values[c]
 }
 
-// Sentence gives a sentence that asks for this row alone.
-func (r *Row) Sentence() string {
+// Query gives a sentence that asks for this row alone.
+func (r *Row) Query() string {
 	if r == nil {
 		return ""
 	}
-	return r.table.asking(r.words())
+	return r.Table.asking(r.Words())
 }
 
 func (t *Table) asking(words []string) string {
@@ -201,9 +201,9 @@ func fixed(where []measure.Term, field string) bool {
 	return false
 }
 
-// Asking gives the sentence of the table's statistic broken down by the given fields, where the given words hold:
+// QueryOf gives the sentence of the table's statistic broken down by the given fields, where the given words hold:
 // Asking("process", "pid", "12") with a by of one field. Terms on netns "" are left out.
-func (t *Table) Asking(by []string, terms ...string) string {
+func (t *Table) QueryOf(by []string, terms ...string) string {
 	q := measure.Query{Stat: t.Query.Stat, By: by, Where: append([]measure.Term(nil), t.Query.Where...)}
 	for i := 0; i+1 < len(terms); i += 2 {
 		if !(terms[i] == "netns" && terms[i+1] == "") && !fixed(t.Query.Where, terms[i]) {
@@ -246,7 +246,7 @@ func (t *Table) Keys(field string) []string {
 // outlined makes a table of an answer, on the answer's own grid, without its rows.
 func outlined(a *measure.Answer, q measure.Query) *Table {
 	cells := len(a.Elapsed)
-	t := &Table{Query: q, Unit: a.Unit, Seconds: make([]float64, cells), start: a.Start, step: a.Step}
+	t := &Table{Query: q, Unit: a.Unit, Seconds: make([]float64, cells), start: a.Start, Step: a.Step}
 	for c, e := range a.Elapsed {
 		if e > 0 {
 			t.Seconds[c] = e.Seconds()
@@ -262,7 +262,7 @@ func outlined(a *measure.Answer, q measure.Query) *Table {
 func tabulate(a *measure.Answer, q measure.Query) *Table {
 	t := outlined(a, q)
 	t.take(a)
-	t.rows, t.numeric = len(a.Series), t.numbers()
+	t.rows, t.numeric = len(a.Series), t.HasNumbers()
 	return t
 }
 
@@ -271,14 +271,14 @@ func tabulate(a *measure.Answer, q measure.Query) *Table {
 func (t *Table) take(a *measure.Answer) {
 	by, cells := t.Query.By, len(t.Seconds)
 	signed := t.Query.Stat == "cache.growth"
-	t.labels, t.frames, t.isStack = a.Labels, a.Frames, a.Stacks
+	t.labels, t.Frames, t.isStack = a.Labels, a.Frames, a.Stacks
 	rows := make([]Row, 0, len(a.Series)) // never grows: t.Rows points into it
 	t.Rows = make([]*Row, 0, len(a.Series))
 	for _, s := range a.Series {
 		if len(s.Key) < len(by) {
 			continue
 		}
-		r := Row{table: t, key: s.Key[:len(by):len(by)]}
+		r := Row{Table: t, key: s.Key[:len(by):len(by)]}
 		if r.Values = s.Values; len(s.Values) != cells {
 			r.Values = slices.Repeat([]float64{measure.NaN}, cells)
 			copy(r.Values, s.Values)
@@ -296,10 +296,10 @@ func (t *Table) take(a *measure.Answer) {
 // onto lays the table on a grid of cells cells from start; one of another step is not moved. Mostly it lies there already.
 func (t *Table) onto(start measure.Time, step measure.Span, cells int) *Table {
 	shift := 0
-	if t.step > 0 && t.step == step {
+	if t.Step > 0 && t.Step == step {
 		shift = int(math.Round(float64(t.start.Sub(start)) / float64(step)))
 	}
-	t.start, t.step, t.own = start, step, t.Seconds
+	t.start, t.Step, t.own = start, step, t.Seconds
 	if shift == 0 && len(t.Seconds) == cells {
 		return t
 	}
@@ -333,7 +333,7 @@ func (t *Table) filled() *Table {
 	a, err := t.fill()
 	t.fill = nil
 	if err != nil {
-		t.why = because(err)
+		t.Why = because(err)
 		return t
 	}
 	grid := t.Seconds
@@ -344,8 +344,8 @@ func (t *Table) filled() *Table {
 	return t
 }
 
-// numbers says whether any cell of any row has a value.
-func (t *Table) numbers() bool {
+// HasNumbers says whether any cell of any row has a value.
+func (t *Table) HasNumbers() bool {
 	for _, r := range t.Rows {
 		for _, v := range r.Values {
 			if v == v {
@@ -354,4 +354,9 @@ func (t *Table) numbers() bool {
 		}
 	}
 	return false
+}
+
+// With returns a row with the labels of r and other values.
+func (r *Row) With(values []float64) *Row {
+	return &Row{Values: values, Table: r.Table, key: r.key}
 }

@@ -1,51 +1,62 @@
 package measure
 
-// Label is an index into the Labels of the batch or answer that it stands in.
+// Label is an index into the Labels of a Batch or an Answer.
 type Label uint32
 
-// Frame is one place in a stack.
+// Frame is one function in a stack.
 type Frame struct {
-	Symbol string // function, or hexadecimal address when it has no name
-	Module string // file or kernel module; "" unknown
-	Offset uint64 // from the symbol's start
-	Parent int32  // index of the caller's frame in Frames, or -1 at the root
+	Symbol string // function; its hexadecimal address when it has no name
+	Module string // file or kernel module; "" when unknown
+	Offset uint64 // in bytes, from the start of the symbol
+	Parent int32  // index of the caller's frame in Frames; -1 at the root
 }
 
-// Loss says that something was not measured, and how much of it is known to be missing. It is data, not an error.
+// Loss is one reason why data is missing, and how much is known to be missing. It is data, not an
+// error.
 type Loss struct {
 	Reason string `json:"reason"` // one clause: "ring buffer full"
-	Events uint64 `json:"events"` // how many were lost; 0 = unknown number
+	Events uint64 `json:"events"` // number of events lost; 0 when the number is unknown
 }
 
-// Batch is what a source measured of one statistic in one interval. Row i has the labels Keys[i*len(By):(i+1)*len(By)] and
-// the value Values[i] (Delta: amount within Over; Level: state at Over.End) or the distribution Dists[i]. A row's value is
-// NaN where it could not be measured. Keys are distinct. A batch with no rows says: looked, and there was nothing - unless
-// its interval is empty (Over.Start = Over.End), which says: could not look. Notes say why.
+// Batch contains the values of one statistic for one interval. Row i has the labels
+// Keys[i*len(By):(i+1)*len(By)]. Its value is Values[i] (Delta: the amount within Over; Level: the
+// state at Over.End) or its distribution is Dists[i]. A value is NaN when it could not be measured.
+// Keys are distinct.
+//
+// A batch without rows means that the source looked and found nothing. If its interval is empty as
+// well (Over.Start = Over.End), the source could not look; Notes say why.
 type Batch struct {
-	Stat   StatID
-	By     []string
-	Over   Interval
-	Labels []string // a dictionary that only grows, and may be kept; may hold words that no row uses
-	Frames []Frame  // of Stack fields: a label of such a field is an index into Frames. May be kept as Labels: it only grows, or another takes its place. A frame without symbol and caller is the empty stack
+	Stat StatID
+	By   []string
+	Over Interval
+	// append-only, so a sink may keep the slice; may contain labels that no row uses
+	Labels []string
+	// Frames are the frames of Stack fields: a label of such a field is an index into Frames. The
+	// slice is append-only or replaced as a whole, so a sink may keep it. A frame without symbol
+	// and caller is the empty stack.
+	Frames []Frame
 	Keys   []Label
-	Shape  Shape // of the rows
+	Shape  Shape // identifies the rows; 0 when unknown
 	Values []float64
 	Dists  []Dist
 	Loss   []Loss
-	Notes  []string // what may mislead, in one sentence each; the same text every time, so that it can be said once
+	Notes  []string // caveats; each keeps its text from batch to batch
 }
 
-// Rows gives the number of rows.
+// Rows returns the number of rows.
 func (b *Batch) Rows() int { return max(len(b.Values), len(b.Dists)) }
 
-// Key gives the labels of row i, as many as By.
+// Key returns the labels of row i, one per field of By.
 func (b *Batch) Key(i int) []Label { return b.Keys[i*len(b.By) : (i+1)*len(b.By)] }
 
-// Series is one row of an answer: its key and a value for each cell of the answer's grid. There are tens of thousands at once: it is small.
+// Series is one row of an answer: its key and one value per cell of the answer's time grid. An
+// answer may have tens of thousands, so it is small.
 type Series struct {
-	Key     []Label        // as many as Query.By
-	Values  []float64      // one a cell; Delta: per second over the cell's measured time; Level: the mean over it; NaN = not measured
-	details *seriesDetails // what few series have
+	Key []Label // one per field of Query.By
+	// Values has one value per cell. Delta: the rate per second of measured time; Level: the mean.
+	// NaN: not measured.
+	Values  []float64
+	details *seriesDetails // nil for most series
 }
 
 type seriesDetails struct {
@@ -53,7 +64,7 @@ type seriesDetails struct {
 	dists       []Dist
 }
 
-// Min gives for each cell the least of the values that it was made of; nil when each cell is one measurement.
+// Min returns the smallest measurement of each cell; nil when each cell is one measurement.
 func (s *Series) Min() []float64 {
 	if s.details == nil {
 		return nil
@@ -61,7 +72,7 @@ func (s *Series) Min() []float64 {
 	return s.details.least
 }
 
-// Max gives the greatest, as Min the least.
+// Max returns the largest measurement of each cell; nil when each cell is one measurement.
 func (s *Series) Max() []float64 {
 	if s.details == nil {
 		return nil
@@ -69,7 +80,7 @@ func (s *Series) Max() []float64 {
 	return s.details.most
 }
 
-// Dists gives the distribution of each cell, of a statistic of kind Dists; else nil.
+// Dists returns the distribution of each cell; nil unless the statistic's kind is Dists.
 func (s *Series) Dists() []Dist {
 	if s.details == nil {
 		return nil
@@ -77,43 +88,46 @@ func (s *Series) Dists() []Dist {
 	return s.details.dists
 }
 
-// SetSpan sets what Min and Max give.
+// SetRange sets the results of Min and Max.
 func (s *Series) SetRange(least, most []float64) {
 	s.details = &seriesDetails{least: least, most: most}
 }
 
-// SetDists sets what Dists gives.
+// SetDists sets the result of Dists.
 func (s *Series) SetDists(dists []Dist) { s.details = &seriesDetails{dists: dists} }
 
-// Answer is a table over time: cell c covers (Start+c*Step, Start+(c+1)*Step]. Elapsed[c] is the time that was truly measured
-// in the cell, the weight to average rates with; 0 means that nothing was.
+// Answer is the result of a query: rows over a time grid. Cell c covers (Start+c*Step,
+// Start+(c+1)*Step]. Elapsed[c] is the measured time within the cell, the weight for averages of
+// rates; 0 when nothing was measured.
 type Answer struct {
 	Query   Query
 	Kind    Kind
-	Unit    Unit // of the values: of the rate, for a Delta
-	Sparse  bool // in an answer of one cell, a row that is absent reads as 0
+	Unit    Unit // of the values: the unit of the rate for a Delta
+	Sparse  bool // in an answer of one cell, an absent row means 0
 	Start   Time
 	Step    Span
 	Elapsed []Span
 	Labels  []string
 	Frames  []Frame
-	Stacks  []bool // of each field of Query.By: its labels are indices into Frames; nil: none is a stack
-	Series  []Series
-	Loss    []Loss
-	Notes   []string
-	Rest    Rest // rows that are not in Series, since Query.Top allowed that; zero: none
+	// per field of Query.By: its labels are indices into Frames; nil: no field is a stack
+	Stacks []bool
+	Series []Series
+	Loss   []Loss
+	Notes  []string
+	Rest   Rest // the rows that Query.Top left out; zero when there are none
 
-	shape  Shape     // see Lay
-	values []float64 // see Lay
+	shape  Shape     // set by SetColumn
+	values []float64 // set by SetColumn
 }
 
-// Rest is what an answer holds of the rows beyond the largest ones.
+// Rest summarizes the rows that an answer leaves out.
 type Rest struct {
-	Rows   int       // how many rows; 0: none
-	Values []float64 // their sum per cell; nil where a sum means nothing: a fold other than sum, distributions
+	Rows   int       // number of rows; 0: none
+	Values []float64 // their sum per cell; nil when they cannot be summed
 }
 
-// Label gives the text of series i in column by (an index into Query.By); of a stack as Folded has it.
+// Label returns the text of series i in column by, an index into Query.By. A stack is formatted by
+// FoldedStack.
 func (a *Answer) Label(i, by int) string {
 	if l := a.Series[i].Key[by]; by >= len(a.Stacks) || !a.Stacks[by] {
 		return a.Labels[l]
@@ -122,7 +136,7 @@ func (a *Answer) Label(i, by int) string {
 	}
 }
 
-// By gives the index of the named field in the answer's key, or -1.
+// FieldIndex returns the index of the named field in the answer's key, or -1.
 func (a *Answer) FieldIndex(name string) int {
 	for i, n := range a.Query.By {
 		if n == name {
@@ -132,7 +146,7 @@ func (a *Answer) FieldIndex(name string) int {
 	return -1
 }
 
-// Word gives the text of the named field for series i, "" when the answer has no such field.
+// LabelOf returns the text of the named field for series i; "" when the answer lacks that field.
 func (a *Answer) LabelOf(i int, name string) string {
 	if k := a.FieldIndex(name); k >= 0 {
 		return a.Label(i, k)
@@ -140,7 +154,8 @@ func (a *Answer) LabelOf(i int, name string) string {
 	return ""
 }
 
-// Mean gives the mean of series i over the answer, each cell weighted by its measured time; NaN when nothing was measured.
+// Mean returns the mean of series i, each cell weighted by its measured time; NaN when nothing was
+// measured.
 func (a *Answer) Mean(i int) float64 {
 	var sum, weight float64
 	for c, v := range a.Series[i].Values {
@@ -156,7 +171,7 @@ func (a *Answer) Mean(i int) float64 {
 	return sum / weight
 }
 
-// Last gives the value of series i in the latest cell that has one; NaN when none has.
+// Last returns the value of series i in its latest cell that has one; NaN when none has.
 func (a *Answer) Last(i int) float64 {
 	v := a.Series[i].Values
 	for c := len(v) - 1; c >= 0; c-- {
@@ -167,7 +182,7 @@ func (a *Answer) Last(i int) float64 {
 	return NaN
 }
 
-// Max gives the largest value of series i; NaN when it has none.
+// Max returns the largest value of series i; NaN when it has no value.
 func (a *Answer) Max(i int) float64 {
 	m := NaN
 	for _, v := range a.Series[i].Values {
@@ -178,13 +193,14 @@ func (a *Answer) Max(i int) float64 {
 	return m
 }
 
-// Over gives the time that the answer's grid spans.
+// Over returns the time that the answer's grid spans.
 func (a *Answer) Over() Interval {
 	return Interval{a.Start, a.Start.Add(a.Step * Span(len(a.Elapsed)))}
 }
 
-// Tick is what a watcher is told each interval: one answer of one cell for each of its queries, all of one reading.
+// Tick is what a watcher receives each interval: one answer of one cell for each of its queries,
+// all of one reading.
 type Tick struct {
 	Over    Interval
-	Answers []*Answer // as many as the queries, none nil
+	Answers []*Answer // one per query, in their order; none is nil
 }

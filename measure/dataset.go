@@ -6,69 +6,82 @@ type State uint8
 // The states.
 const (
 	Recording State = iota + 1
-	Suspended       // what it has stays; nothing is added
+	Suspended       // recorded data stays; nothing is added
 )
 
-// String gives the word of the state: recording or suspended.
+// String returns the word of the state: recording or suspended.
 func (s State) String() string { return word(int(s), "", "recording", "suspended") }
 
-// Dataset is one statistic that is recorded, in one breakdown.
+// Dataset is a query whose answers are recorded.
 type Dataset struct {
-	ID      uint32 // 1 or more; never used again in one archive
-	Query   Query  // what is recorded: statistic, fields, predicate, step; Over is zero
-	Stat    Stat   // as it was when the dataset was made: what the numbers mean, also to a program that no longer measures it
-	Created Time   // when it was made
+	ID    uint32 // 1 or more; an archive never uses an ID again
+	Query Query  // statistic, fields, predicate and step; Over is zero
+	// Stat describes the statistic as it was when the dataset was created, so that its numbers can
+	// be read by a program that no longer measures it.
+	Stat    Stat
+	Created Time
 	State   State
-	Creator string `json:"Maker"` // who asked for it: default, command line, page
+	Creator string `json:"Maker"` // default, command line or page
 }
 
-// Holding is what an archive has of a dataset.
+// Stored describes what an archive contains of a dataset.
 type Stored struct {
-	Over    Interval // from the start of the oldest to the end of the newest; zero when nothing is held
-	Disk    int64    // bytes
-	Memory  int64    // bytes
-	Samples uint64   // values on disk in the finest resolution, so without those of the newest five minutes
-	Rows    int      // in the newest tick
-	Loss    []Loss   // told by the ticks in memory, the newest five minutes or less, by reason
+	// from the start of the oldest tick to the end of the newest; zero when the dataset is empty
+	Over   Interval
+	Disk   int64 // bytes
+	Memory int64 // bytes
+	// values on disk in the finest resolution; those of the newest five minutes are in memory
+	Samples uint64
+	Rows    int    // in the newest tick
+	Loss    []Loss // losses of the ticks in memory (at most the newest five minutes), by reason
 }
 
-// Change is one entry of the audit of datasets.
+// Change is one entry of the audit log of datasets.
 type Change struct {
-	At      Time
-	Actor   string   `json:"Who"`  // default, command line, page, clock
-	Action  string   `json:"What"` // made, suspended, resumed, destroyed, discarded; of the clock: set forward, set back
-	Dataset uint32   // 0: all that are recorded
-	Query   string   `json:"Sentence"`
-	Over    Interval // of a discard; of a clock: from the earlier of its two times to the later
+	At    Time
+	Actor string `json:"Who"` // default, command line, page or clock
+	// made, suspended, resumed, destroyed or discarded; of the clock: set forward or set back
+	Action  string `json:"What"`
+	Dataset uint32 // 0: all recorded datasets
+	Query   string `json:"Sentence"`
+	// the discarded time; of the clock: from the earlier of its two times to the later
+	Over Interval
 }
 
 // Usage is what it costs to record a dataset.
 type Usage struct {
-	CPU     float64 // share of one CPU, mean over the last minute: its part of reading, folding and keeping; NaN = not known yet
-	Samples float64 // values kept a second, mean over the last minute
+	// CPU is the share of one CPU, a mean over the last minute: the dataset's part of reading,
+	// folding and storing. NaN when not known yet.
+	CPU     float64
+	Samples float64 // values stored per second, mean over the last minute
 }
 
-// Spent is what a part of a program takes.
+// CostPart is the CPU time of one part of a program.
 type CostPart struct {
 	Name string  // a few words
 	CPU  float64 // share of one CPU, mean over the last minute
 }
 
-// Health is what a program that records says of itself.
+// Health describes the state of a recording program.
 type Health struct {
-	Started   Time
-	CPU       float64    // share of one CPU that the whole process takes, with what its programs in the kernel take of others, mean over the last minute; NaN = not known yet
-	Costs     []CostPart // the same by its parts: their sum is CPU. First the datasets, last what is in no other part. nil = not known yet
-	Memory    int64      // resident bytes
-	Disk      int64      // bytes of the archive
-	DiskLimit int64      // bytes that it may take; 0 = no limit
-	CPULimit  float64    // share of one CPU that recording may take; 0 = no limit
-	Refused   uint64     // samples that an engine elsewhere, to which is written, would not take, since the start
-	Late      uint64     // ticks that were left out or came more than half a step late, since the start
-	Problems  []Problem  // what is wrong now
+	Started Time
+	// CPU is the share of one CPU that the process takes, including its programs in the kernel; a
+	// mean over the last minute. NaN when not known yet.
+	CPU float64
+	// Costs splits CPU into parts that add up to it: the datasets first, last the remainder. nil
+	// when not known yet.
+	Costs     []CostPart
+	Memory    int64     // resident bytes
+	Disk      int64     // bytes of the archive
+	DiskLimit int64     // bytes that the archive may take; 0 = no limit
+	CPULimit  float64   // share of one CPU that recording may take; 0 = no limit
+	Refused   uint64    // samples that remote-write receivers refused since the start
+	Late      uint64    // ticks that were skipped or more than half a step late, since the start
+	Problems  []Problem // current problems
 }
 
-// Trouble is something that is wrong now. Its key stays the same for as long as it lasts: the text may have counts and times.
+// Problem is something that is wrong now. Key stays the same while the problem lasts; Text may
+// contain counts and times that change.
 type Problem struct{ Key, Text string }
 
 // String returns the text.

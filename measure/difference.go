@@ -1,8 +1,9 @@
 package measure
 
-// Difference returns whole less its parts, for a level that is made by subtraction, as used = total - free. Numbers that were read one
-// after the other may be off a little: a result below 0 by at most a hundredth of the whole is 0. One further below, or of a number
-// that is not known or negative, is NaN: one of them can't be right. The result is never negative and never more than the whole.
+// Difference returns whole minus its parts, for a level computed by subtraction: used = total -
+// free. Numbers read one after another may be slightly inconsistent, so a result below 0 by at most
+// 1 % of the whole is 0. A lower result, or a negative or NaN input, is NaN. The result is never
+// negative and never more than the whole.
 func Difference(whole float64, parts ...float64) float64 {
 	if !(whole >= 0) {
 		return NaN

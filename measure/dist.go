@@ -2,8 +2,9 @@ package measure
 
 import "math/bits"
 
-// Dist is a distribution of non-negative integers in log-linear buckets: each power of two is cut into 2^Base equal
-// buckets, so a value is known within a share of 2^-Base; values below 2^Base are exact.
+// Dist is a distribution of non-negative integers in log-linear buckets. Each power of two is
+// divided into 2^Base equal buckets, so a value is known within a relative error of 2^-Base. Values
+// below 2^Base are exact.
 //
 //	Base 2:  0 1 2 3 | 4 5 6 7 | 8-9 10-11 12-13 14-15 | 16-19 ...
 //	bucket   0 1 2 3   4 5 6 7   8   9     10    11      12
@@ -13,10 +14,10 @@ type Dist struct {
 	Base   uint8    // 0..6
 	First  int32    // the bucket number of Counts[0]
 	Counts []uint64 // values in each bucket
-	Sum    float64  // of the values themselves, in the statistic's unit
+	Sum    float64  // of the exact values, in the statistic's unit
 }
 
-// BucketOf gives the bucket of value v.
+// BucketOf returns the bucket of value v.
 func BucketOf(base uint8, v uint64) int32 {
 	if v < 1<<base {
 		return int32(v)
@@ -25,8 +26,8 @@ func BucketOf(base uint8, v uint64) int32 {
 	return int32(power<<base) + int32(v>>power)
 }
 
-// BucketStart gives the smallest value of a bucket; the bucket ends before the next one's start. Past the last
-// bucket of 64-bit values it gives the largest value.
+// BucketStart returns the smallest value of a bucket, which ends before the start of the next. Past
+// the last bucket of 64-bit values it returns the largest value.
 func BucketStart(base uint8, bucket int32) uint64 {
 	if bucket < 2<<base {
 		return uint64(max(bucket, 0))
@@ -58,7 +59,7 @@ func (d *Dist) count(bucket int32, n uint64) {
 	d.Counts[bucket-d.First] += n
 }
 
-// Merge adds all of o; when o has another Base its buckets count at their starts.
+// Merge adds all values of o. If o has another Base, each of its buckets counts at its start.
 func (d *Dist) Merge(o Dist) {
 	for i, n := range o.Counts {
 		if n == 0 {
@@ -73,7 +74,7 @@ func (d *Dist) Merge(o Dist) {
 	d.Sum += o.Sum
 }
 
-// Count gives the number of values.
+// Count returns the number of values.
 func (d *Dist) Count() uint64 {
 	var n uint64
 	for _, c := range d.Counts {
@@ -82,7 +83,7 @@ func (d *Dist) Count() uint64 {
 	return n
 }
 
-// Mean gives Sum/Count, NaN when empty.
+// Mean returns Sum/Count; NaN when d is empty.
 func (d *Dist) Mean() float64 {
 	if n := d.Count(); n > 0 {
 		return d.Sum / float64(n)
@@ -90,7 +91,8 @@ func (d *Dist) Mean() float64 {
 	return NaN
 }
 
-// Quantile gives the value below which the share q (0..1) of the values lies, linear within a bucket; NaN when empty.
+// Quantile returns the value below which the share q (0 to 1) of the values lies, interpolated
+// linearly within a bucket; NaN when d is empty.
 func (d *Dist) Quantile(q float64) float64 {
 	total := d.Count()
 	if total == 0 {

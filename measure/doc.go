@@ -1,6 +1,6 @@
-// Package measure is the waist of culprit: the words in which every room speaks to every other. A source answers queries
-// with batches, a reader answers them with answers, and neither knows who asked.
+// Package measure is the shared vocabulary of culprit's packages: a source emits batches for
+// queries, a reader returns answers to queries, and neither depends on the other.
 //
-// It refuses to do anything: no reading, no storing, no drawing. It imports the standard library only, so that any room
-// may import it and a value that has passed through it carries no trace of where it came from.
+// The package reads, stores and draws nothing. It imports only the standard library, so any package
+// may import it.
 package measure

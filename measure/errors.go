@@ -6,39 +6,40 @@ import (
 	"strings"
 )
 
-// The three ways in which a thing can't be had; decide with errors.Is.
+// The three ways in which something is unavailable. Use errors.Is to tell them apart.
 var (
-	ErrUnsupported = errors.New("unsupported")    // this kernel never will
-	ErrDenied      = errors.New("denied")         // you may not; a Denied says which capability is missing
-	ErrUnclear     = errors.New("could not tell") // the attempt itself broke
+	ErrUnsupported = errors.New("unsupported")    // this kernel does not have it
+	ErrDenied      = errors.New("denied")         // a right is missing; a Denied names it
+	ErrUnclear     = errors.New("could not tell") // the attempt itself failed
 )
 
-// ErrTooLarge says that the answer would be larger than the reader is willing to hold: ask for less time, longer cells or fewer fields.
+// ErrTooLarge means that the answer would be larger than the reader's limit. A shorter time, longer
+// cells or fewer fields make it smaller.
 var ErrTooLarge = errors.New("too large")
 
-// Denied is an ErrDenied that names the right that is missing.
+// Denied is an ErrDenied that names the missing right.
 type Denied struct {
-	Doing string // what was being done, object last: "read io of process 12"
+	Doing string // the operation, object last: "read io of process 12"
 	Needs string // the capability or sysctl: "CAP_NET_ADMIN"
 }
 
-// Error gives one line: what was denied and what it needs.
+// Error returns one line: the denied operation and the missing right.
 func (d *Denied) Error() string { return d.Doing + ": denied, needs " + d.Needs }
 
-// Is makes errors.Is(err, ErrDenied) true.
+// Is reports whether target is ErrDenied.
 func (d *Denied) Is(target error) bool { return target == ErrDenied }
 
-// Diagnostic tells a user what is wrong with a text they wrote, and where.
+// Diagnostic is an error in a text that a user wrote, with its position.
 type Diagnostic struct {
 	Text    string // the whole input
-	Pos     int    // byte offset of the fault in Text, 0..len(Text)
-	Len     int    // bytes at fault; at least 1 is marked
+	Pos     int    // byte offset of the error in Text, 0..len(Text)
+	Len     int    // length of the error in bytes; at least 1 is marked
 	Code    string // stable word: unknown-statistic, unknown-field, syntax ...
-	Message string // one clause, no full stop
-	Hint    string // what to write instead; "" when there is nothing useful to say
+	Message string // one clause without a full stop
+	Hint    string // the correction; "" when there is none
 }
 
-// Error gives the message, its 1-based column and the hint in one line.
+// Error returns the message, its 1-based column and the hint in one line.
 func (d *Diagnostic) Error() string {
 	s := fmt.Sprintf("column %d: %s", d.Pos+1, d.Message)
 	if d.Hint != "" {
@@ -47,7 +48,8 @@ func (d *Diagnostic) Error() string {
 	return s
 }
 
-// Marked gives the text with a caret line under the fault, then the message and the hint: several lines, no final newline.
+// Marked returns the text with a line of carets under the error, then the message and the hint. It
+// has several lines and no final newline.
 func (d *Diagnostic) Marked() string {
 	pos := min(max(d.Pos, 0), len(d.Text))
 	line := strings.Map(func(r rune) rune {
@@ -57,15 +59,17 @@ func (d *Diagnostic) Marked() string {
 		return r
 	}, d.Text)
 	n := len([]rune(d.Text[:pos]))
-	out := "  " + line + "\n  " + strings.Repeat(" ", n) + strings.Repeat("^", max(1, d.Len)) + "\n" + d.Message
+	carets := strings.Repeat(" ", n) + strings.Repeat("^", max(1, d.Len))
+	out := "  " + line + "\n  " + carets + "\n" + d.Message
 	if d.Hint != "" {
 		out += "\nhint: " + d.Hint
 	}
 	return out
 }
 
-// Nearest gives the candidate that a mistyped word most likely meant, or "" when none is near: at most a third of the
-// word's letters (and at least one) may be added, dropped, changed or swapped, or the word is a part of exactly one candidate.
+// Nearest returns the candidate closest to a mistyped word; "" when none is close. Close means an
+// edit distance of at most a third of the word's letters (at least 1), or that the word is part of
+// exactly one candidate.
 func Nearest(word string, candidates []string) string {
 	best, at := "", max(1, len(word)/3)+1
 	part, parts := "", 0
@@ -83,7 +87,8 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance is the optimal string alignment distance of a and b; limit is given back when it is limit or more.
+// distance returns the optimal string alignment distance of a and b, or limit when the distance is
+// limit or more.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit || len(a) > 200 || len(b) > 200 {
 		return limit

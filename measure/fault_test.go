@@ -22,7 +22,8 @@ func TestRecoveredNamesTheLineOfThePanic(t *testing.T) {
 		"index":       func() { _ = []int{}[len(name0)] },
 	} {
 		got := recovered(f)
-		if got == nil || !strings.Contains(got.Where, "fault_test.go:") || !strings.Contains(got.Error(), "while testing") {
+		if got == nil || !strings.Contains(got.Where, "fault_test.go:") ||
+			!strings.Contains(got.Error(), "while testing") {
 			t.Errorf("%s: %v", name, got)
 		}
 		if again := recovered(func() { panic(got) }); again != got {

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Overcounts says in a sentence that the rows of an answer to the query count some things more than once, since it adds up over a field whose values overlap; ""
-// where it does not. A field that the query is by, or asks for one value of, is not added up over.
+// Overcounts returns a caveat when rows of an answer to q count some things more than once, because
+// q sums over a field whose values overlap; "" when they don't. A field in q.By, or one of which q
+// selects a single value, is not summed over.
 func (st *Stat) Overcounts(q Query) string {
 	if !st.Allowed().Sum {
 		return ""
@@ -24,5 +25,6 @@ func (st *Stat) Overcounts(q Query) string {
 	if over == nil {
 		return ""
 	}
-	return string(q.Stat) + " overlaps by " + strings.Join(over, " and ") + ": this sum counts some of it more than once. Ask by " + strings.Join(over, ",") + ", or for one"
+	return string(q.Stat) + " overlaps by " + strings.Join(over, " and ") +
+		": this sum counts some of it more than once. Ask by " + strings.Join(over, ",") + ", or for one"
 }

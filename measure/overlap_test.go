@@ -3,10 +3,12 @@ package measure
 import "testing"
 
 func TestOvercounts(t *testing.T) {
-	kinds := Stat{ID: "memory.size", Kind: Level, Fields: []Field{{Name: "kind", Overlaps: true}}}
-	groups := Stat{ID: "cgroup.memory", Kind: Level, Fields: []Field{{Name: "cgroup", Overlaps: true}, {Name: "kind", Overlaps: true}}}
-	queues := Stat{ID: "net.qdisc.drops", Kind: Delta, Fields: []Field{{Name: "device"}, {Name: "kind", Overlaps: true}, {Name: "handle", Overlaps: true}, {Name: "parent", Overlaps: true}}}
-	most := Stat{ID: "irq.affinity", Kind: Level, Fold: Max, Fields: []Field{{Name: "affinity", Overlaps: true}}}
+	over := func(name string) Field { return Field{Name: name, Overlaps: true} }
+	kinds := Stat{ID: "memory.size", Kind: Level, Fields: []Field{over("kind")}}
+	groups := Stat{ID: "cgroup.memory", Kind: Level, Fields: []Field{over("cgroup"), over("kind")}}
+	queues := Stat{ID: "net.qdisc.drops", Kind: Delta,
+		Fields: []Field{{Name: "device"}, over("kind"), over("handle"), over("parent")}}
+	most := Stat{ID: "irq.affinity", Kind: Level, Fold: Max, Fields: []Field{over("affinity")}}
 	plain := Stat{ID: "cpu.time", Kind: Delta, Fields: []Field{{Name: "cpu"}, {Name: "mode"}}}
 	for _, c := range []struct {
 		of    Stat

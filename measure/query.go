@@ -9,7 +9,7 @@ import (
 // Op is a comparison in a predicate.
 type Op uint8
 
-// The comparisons. Matches (~) is a glob of * ? [..]; In is membership in a list.
+// The comparisons. Matches (~) is a glob of * ? [..]; In tests membership in a list.
 const (
 	Equal Op = iota + 1
 	NotEqual
@@ -22,19 +22,21 @@ const (
 	In
 )
 
-// String gives the operator as a sentence has it.
+// String returns the operator as it appears in a query.
 func (o Op) String() string {
 	return word(int(o), "", "=", "!=", "<", "<=", ">", ">=", "~", "!~", "in")
 }
 
-// Term is one condition of a predicate: Field Op Values. Values has one element, several for In.
+// Term is one condition of a predicate: Field Op Values. Values has one element; for In it may have
+// several.
 type Term struct {
 	Field  string
 	Op     Op
 	Values []string
 }
 
-// Match says whether a label satisfies the term. < <= > >= compare as numbers, and are false where either side is none.
+// Match reports whether a label satisfies the term. The operators < <= > >= compare numbers; they
+// are false when either side is not a number.
 func (t Term) Match(label string) bool {
 	switch t.Op {
 	case Equal:
@@ -42,7 +44,9 @@ func (t Term) Match(label string) bool {
 	case NotEqual:
 		return label != t.Values[0]
 	case Matches, NotMatches:
-		ok, err := path.Match(strings.ReplaceAll(t.Values[0], "/", "\x01"), strings.ReplaceAll(label, "/", "\x01"))
+		// path.Match treats / specially; a glob of a label does not.
+		pattern := strings.ReplaceAll(t.Values[0], "/", "\x01")
+		ok, err := path.Match(pattern, strings.ReplaceAll(label, "/", "\x01"))
 		return err == nil && ok == (t.Op == Matches)
 	case In:
 		for _, v := range t.Values {
@@ -70,18 +74,23 @@ func (t Term) Match(label string) bool {
 	return false
 }
 
-// Query asks for one statistic, broken down by the fields By, of the rows that satisfy all terms, over Over in steps of Step.
-// Its text - the sentence - has no time in it: net.bytes by client,direction where process = "nginx".
+// Query asks for one statistic, broken down by the fields By, for the rows that satisfy all terms
+// of Where, over the time Over in steps of Step. Its text has no time: net.bytes by
+// client,direction where process = "nginx".
 type Query struct {
 	Stat  StatID
 	By    []string
 	Where []Term
-	Over  Interval // zero: from now on (a source, a watch), or all there is (a reader); a source may be told when to begin, see Source.Run
-	Step  Span     // zero: the reader's own
-	Top   int      // a reader may answer with so many of the largest rows where all are too many, see Answer.Rest; 0: all or an error
+	// Over is the time range. Zero means from now on for a source and a watch, and everything for a
+	// reader. For a source, a Start delays the first reading; see Source.Run.
+	Over Interval
+	Step Span // zero: the reader chooses
+	// Top limits the answer to this many of the largest rows when all rows are too many; see
+	// Answer.Rest. 0: all rows, or an error.
+	Top int
 }
 
-// String gives the sentence; ParseQuery gives the same query back, but for Over and Step.
+// String returns the query's text. ParseQuery returns the same query for it, without Over and Step.
 func (q Query) String() string {
 	var b strings.Builder
 	b.WriteString(string(q.Stat))
@@ -120,12 +129,13 @@ func quote(v string) string {
 	return v
 }
 
-// ParseQuery reads a sentence. It knows the grammar and no statistic: the catalogue checks names. A wrong text gives a
-// *Diagnostic with the position.
+// ParseQuery parses the text of a query. It checks the grammar, not the names of statistics and
+// fields. The error is a *Diagnostic with the position.
 //
-//	sentence = stat [ "by" field { "," field } ] [ "where" term { "and" term } ]
-//	term     = field ( "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "!~" ) value | field "in" "(" value { "," value } ")"
-//	value    = word | number | '"' text with Go's escapes '"'
+//	query = stat [ "by" field { "," field } ] [ "where" term { "and" term } ]
+//	term  = field ( "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "!~" ) value
+//	| field "in" "(" value { "," value } ")"
+//	value = word | number | '"' text with Go's escapes '"'
 func ParseQuery(text string) (Query, error) {
 	p := &parser{text: text}
 	p.next()
@@ -151,14 +161,19 @@ type parser struct {
 
 func wordByte(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
-		c == '_' || c == '.' || c == '-' || c == ':' || c == '/' || c == '*' || c == '?' || c == '@' || c == '+' || c == '%' || c >= 0x80
+		strings.IndexByte("_.-:/*?@+%", c) >= 0 || c >= 0x80
 }
 
 func (p *parser) fail(pos, n int, code, message, hint string) *Diagnostic {
 	if p.err == nil {
-		p.err = &Diagnostic{Text: p.text, Pos: pos, Len: n, Code: code, Message: message, Hint: hint}
+		p.err = &Diagnostic{p.text, pos, n, code, message, hint}
 	}
 	return p.err
+}
+
+// syntax reports a syntax error at tok.
+func (p *parser) syntax(tok token, message, hint string) *Diagnostic {
+	return p.fail(tok.pos, max(1, tok.end-tok.pos), "syntax", message, hint)
 }
 
 func (p *parser) next() {
@@ -181,7 +196,8 @@ func (p *parser) next() {
 		if err != nil {
 			p.at = len(p.text)
 			p.tok = token{'s', "", start, p.at}
-			p.fail(start, 1, "syntax", "this quoted text has no end", `close it with "; a quote inside is \"`)
+			p.fail(start, 1, "syntax", "this quoted text has no end",
+				`close it with "; a quote inside is \"`)
 			return
 		}
 		s, _ := strconv.Unquote(end) // QuotedPrefix has checked it
@@ -189,8 +205,10 @@ func (p *parser) next() {
 		p.tok = token{'s', s, start, p.at}
 	default:
 		p.at++
-		if strings.IndexByte("!<>=", c) >= 0 && p.at < len(p.text) && (p.text[p.at] == '=' || c == '!' && p.text[p.at] == '~') {
-			p.at++
+		if strings.IndexByte("!<>=", c) >= 0 && p.at < len(p.text) {
+			if next := p.text[p.at]; next == '=' || c == '!' && next == '~' {
+				p.at++
+			}
 		}
 		p.tok = token{'o', p.text[start:p.at], start, p.at}
 	}
@@ -209,9 +227,9 @@ func (p *parser) word(what string) (string, error) {
 
 func (p *parser) unexpected(want string) error {
 	if p.tok.kind == 0 {
-		return p.fail(p.tok.pos, 1, "syntax", "the sentence ends where "+want+" should stand", "")
+		return p.syntax(p.tok, "the query ends where "+want+" is expected", "")
 	}
-	return p.fail(p.tok.pos, p.tok.end-p.tok.pos, "syntax", "expected "+want+", found "+p.text[p.tok.pos:p.tok.end], "")
+	return p.syntax(p.tok, "expected "+want+", found "+p.text[p.tok.pos:p.tok.end], "")
 }
 
 func (p *parser) query() (Query, error) {
@@ -231,7 +249,7 @@ func (p *parser) query() (Query, error) {
 			}
 			for _, other := range q.By {
 				if other == f {
-					return q, p.fail(at.pos, at.end-at.pos, "syntax", "field "+f+" is named twice", "")
+					return q, p.syntax(at, "field "+f+" is named twice", "")
 				}
 			}
 			q.By = append(q.By, f)
@@ -258,8 +276,9 @@ func (p *parser) query() (Query, error) {
 		return q, p.err
 	}
 	if p.tok.kind != 0 {
-		return q, p.fail(p.tok.pos, p.tok.end-p.tok.pos, "syntax", "the sentence should end before "+p.text[p.tok.pos:p.tok.end],
-			`a sentence is: statistic by field,field where field = "value" and ...`)
+		found := p.text[p.tok.pos:p.tok.end]
+		return q, p.syntax(p.tok, "expected the end of the query, found "+found,
+			`a query is: statistic by field,field where field = "value" and ...`)
 	}
 	return q, nil
 }
@@ -311,7 +330,11 @@ func (p *parser) term() (Term, error) {
 	}
 	if t.Op == Matches || t.Op == NotMatches {
 		if _, err := path.Match(t.Values[0], ""); err != nil {
-			return t, p.fail(at.pos, at.end-at.pos, "syntax", "this is no pattern: "+t.Values[0], "patterns use * ? and [a-z]")
+			return t, p.syntax(
+				at,
+				"not a valid pattern: "+t.Values[0],
+				"patterns use * ? and [a-z]",
+			)
 		}
 	}
 	return t, nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestSentencesReadBack(t *testing.T) {
+func TestQueryTextParsesToTheSameQuery(t *testing.T) {
 	for in, want := range map[string]string{
 		`net.device.bytes`: `net.device.bytes`,
 		`net.device.bytes by device,direction where device != lo`: `net.device.bytes by device,direction where device != "lo"`,
@@ -26,18 +26,18 @@ func TestSentencesReadBack(t *testing.T) {
 	}
 }
 
-func TestWrongSentencesSayWhere(t *testing.T) {
+func TestSyntaxErrorsHavePositions(t *testing.T) {
 	for in, want := range map[string]string{
-		``:                        "column 1: the sentence ends where the name of a statistic should stand",
-		`cpu.time by`:             "column 12: the sentence ends where the name of a field should stand",
+		``:                        "column 1: the query ends where the name of a statistic is expected",
+		`cpu.time by`:             "column 12: the query ends where the name of a field is expected",
 		`cpu.time by cpu,cpu`:     "column 17: field cpu is named twice",
-		`cpu.time cpu`:            "column 10: the sentence should end before cpu",
-		`cpu.time where cpu`:      "column 19: the sentence ends where a comparison",
-		`cpu.time where cpu = `:   "column 22: the sentence ends where a value should stand",
+		`cpu.time cpu`:            "column 10: expected the end of the query, found cpu",
+		`cpu.time where cpu`:      "column 19: the query ends where a comparison",
+		`cpu.time where cpu = `:   "column 22: the query ends where a value is expected",
 		`cpu.time where cpu ~ "[`: "column 22: this quoted text has no end",
 		`cpu.time where cpu ! 3`:  "column 20: expected a comparison",
 		`cpu.time where cpu in 3`: "column 23: expected (",
-		`cpu.time where m ~ "["`:  "column 20: this is no pattern",
+		`cpu.time where m ~ "["`:  "column 20: not a valid pattern",
 	} {
 		_, err := ParseQuery(in)
 		var d *Diagnostic
@@ -56,8 +56,14 @@ func TestTermsMatch(t *testing.T) {
 		label string
 		want  bool
 	}{
-		{Equal, "a", "a", true}, {NotEqual, "a", "a", false}, {Less, "10", "9", true}, {Less, "10", "x", false},
-		{GreaterEqual, "3", "3", true}, {Matches, "eth*", "eth0", true}, {Matches, "/dev/*", "/dev/a/b", true}, {NotMatches, "eth*", "lo", true},
+		{Equal, "a", "a", true},
+		{NotEqual, "a", "a", false},
+		{Less, "10", "9", true},
+		{Less, "10", "x", false},
+		{GreaterEqual, "3", "3", true},
+		{Matches, "eth*", "eth0", true},
+		{Matches, "/dev/*", "/dev/a/b", true},
+		{NotMatches, "eth*", "lo", true},
 	} {
 		if got := (Term{"f", c.op, []string{c.value}}).Match(c.label); got != c.want {
 			t.Errorf("%s %s %s: %v", c.label, c.op, c.value, got)
@@ -67,7 +73,12 @@ func TestTermsMatch(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	names := []string{"net.device.bytes", "net.device.packets", "cpu.time", "disk.device.bytes"}
-	for in, want := range map[string]string{"net.device.byte": "net.device.bytes", "cpu.tiem": "cpu.time", "packets": "net.device.packets", "zzz": ""} {
+	for in, want := range map[string]string{
+		"net.device.byte": "net.device.bytes",
+		"cpu.tiem":        "cpu.time",
+		"packets":         "net.device.packets",
+		"zzz":             "",
+	} {
 		if got := Nearest(in, names); got != want {
 			t.Errorf("%s: %q, want %q", in, got, want)
 		}

@@ -1,37 +1,40 @@
 package measure
 
-// ScriptState says how a script does.
+// ScriptState says whether a script runs.
 type ScriptState uint8
 
 // The states of a script.
 const (
 	ScriptRunning    ScriptState = iota + 1
-	ScriptStopped                // by somebody
+	ScriptStopped                // by a user
 	ScriptEnded                  // by itself
-	ScriptOverBudget             // for it took more than its budget
-	ScriptFailed                 // it could not begin, or broke
+	ScriptOverBudget             // its cost exceeded its budget
+	ScriptFailed                 // it could not start, or it failed while it ran
 )
 
-// String gives the word of the state: running, stopped, ended, suspended or failed.
+// String returns the word of the state: running, stopped, ended, suspended or failed.
 func (s ScriptState) String() string {
 	return word(int(s), "", "running", "stopped", "ended", "suspended", "failed")
 }
 
-// Script is a D program that a server runs, or ran: its aggregations are statistics as long as it runs.
+// Script is a D program that a server runs or has run. Its aggregations are statistics while it
+// runs.
 type Script struct {
-	ID      uint32 // 1 or more; never used again by one archive
-	Name    string // stands in its statistics: trace.NAME.AGGREGATION. As NameOf makes it
+	ID      uint32 // 1 or more; an archive never uses an ID again
+	Name    string // part of its statistics' IDs, trace.NAME.AGGREGATION; made by NameOf
 	Text    string
-	Budget  float64 // the most that it may take of one CPU: a share; 0 = no bound
+	Budget  float64 // the largest share of one CPU that it may take; 0 = no limit
 	Creator string  `json:"Maker"`
-	Created Time    `json:"Since"` // when it was given
+	Created Time    `json:"Since"`
 	State   ScriptState
-	Reason  string `json:"Why"` // why it does not run, beyond its state; "" = nothing to say
+	// why it does not run, in addition to State; "" when State says enough
+	Reason string `json:"Why"`
 
-	// What is known only of one that runs, or has since the server started.
-	Stats  []Stat   `json:"-"`
-	Output string   `json:"-"` // the last of what it printed
-	CPU    float64  `json:"-"` // share of one CPU that its programs took, mean over the last seconds; NaN = not known
-	Loss   []Loss   `json:"-"` // since it began
-	Notes  []string `json:"-"` // what could not be attached, and what else may mislead
+	// The following are set only when the script has run since the server started.
+	Stats  []Stat `json:"-"`
+	Output string `json:"-"` // the end of its printed output
+	// share of one CPU that its programs took, mean over the last seconds; NaN when unknown
+	CPU   float64  `json:"-"`
+	Loss  []Loss   `json:"-"` // since it started
+	Notes []string `json:"-"` // what could not be attached, and other caveats
 }

@@ -2,70 +2,78 @@ package measure
 
 import "context"
 
-// Sink takes what sources measure.
+// Sink receives what sources measure.
 type Sink interface {
-	// Accept takes all the batches that one reading of one source gave. The batches and everything in them belong to the
-	// source and are overwritten after the return: copy what is to stay. Not called by two goroutines at once for one Run.
-	// An error stops the run, which returns it.
+	// Accept receives all batches of one reading of one source. The batches and their contents
+	// belong to the source, which overwrites them after the call: copy what you keep. One Run calls
+	// it from one goroutine at a time. An error ends the run, which returns it.
 	Accept([]*Batch) error
 }
 
-// Source measures. Its queries come validated: known statistics and fields.
+// Source measures. Its queries are valid: their statistics and fields exist.
 type Source interface {
-	// Stats lists what the source can measure. The slice must not be changed.
+	// Stats lists what the source can measure. Don't modify the result.
 	Stats() []Stat
 
-	// Run measures all the queries on one tick of queries[0].Step (all steps are equal) until the context ends, and
-	// gives the sink one Accept a tick. It reads once at the start, so the first batches cover a true interval. Batches may be finer than
-	// asked - more fields, unfiltered - and never coarser: they have the fields of the terms too. Returns nil when the context ended; a cancelled context lets a
-	// tick under way finish. A statistic that can't be had gives a batch without rows whose Notes say why.
+	// Run measures all queries on one tick of queries[0].Step until ctx ends. All steps are equal.
+	// It calls Accept once per tick. It reads once at the start, so the first batches cover a true
+	// interval. It returns nil when ctx ended, after a tick in progress has finished.
 	//
-	// When queries[0].Over.Start is set, the first reading is at that moment of the wall clock, and the ticks are where the wall clock is a
-	// multiple of the step, never before; a tick that is late is taken late and those missed meanwhile are left out. A clock
-	// that is set back by a few seconds is waited for, and the batch after it covers the whole time.
+	// Batches may be finer than the query, with more fields or unfiltered rows, but never coarser:
+	// they have the fields of Where too. A statistic that cannot be measured results in a batch
+	// without rows whose Notes say why.
+	//
+	// If queries[0].Over.Start is set, the first reading is at that wall-clock time, and ticks are
+	// at multiples of the step. A tick is never early. After a late tick, the ticks missed
+	// meanwhile are skipped. When the clock is set back by a few seconds, Run waits for it; the
+	// next batch covers the whole time.
 	Run(ctx context.Context, queries []Query, sink Sink) error
 }
 
-// Meter is a Source that knows what it costs to measure. Safe for several goroutines.
+// Meter is a Source that knows the cost of its measurements. Safe for concurrent use.
 type Meter interface {
-	// Cost gives the CPU time that reading the statistic has taken since the source was made, in all runs together: a
-	// reading that gives several statistics is shared among them by their rows.
+	// Cost returns the CPU time spent on reading the statistic since the source was created, in all
+	// runs. The cost of a reading that yields several statistics is divided by their numbers of
+	// rows.
 	Cost(StatID) Span
 }
 
-// Outsider is a Meter whose costs are in part not this process's CPU time: what it put into the kernel runs in whoever comes by. Safe for several
-// goroutines.
+// ExternalMeter is a Meter part of whose cost is not CPU time of this process: its programs in the
+// kernel run in the context of other processes. Safe for concurrent use.
 type ExternalMeter interface {
 	Meter
-	// Outside gives that part of all costs so far.
+	// ExternalCost returns that part of the cost of all statistics since the source was created.
 	ExternalCost() Span
 }
 
-// Reader answers questions from what was measured. Safe for use by several goroutines.
+// Reader answers queries from recorded data. Safe for concurrent use.
 type Reader interface {
-	// Ask gives the answer over Query.Over in cells of Query.Step. Errors: a *Diagnostic for an unknown statistic or field;
-	// errors.Is ErrUnsupported, ErrDenied, ErrUnclear where it could not be measured at all. Nothing measured
-	// yet is not an error: an answer without series. The answer is the asker's, to keep and to change, but for its Labels.
+	// Ask returns the answer over q.Over in cells of q.Step. The error is a *Diagnostic for an
+	// unknown statistic or field; otherwise errors.Is ErrUnsupported, ErrDenied or ErrUnclear tells
+	// why nothing could be measured. If nothing has been measured yet, the answer has no series and
+	// the error is nil. The caller may keep and modify the answer except its Labels.
 	Ask(ctx context.Context, q Query) (*Answer, error)
 }
 
-// Outliner is a Reader that can tell of an answer for less than the answer costs.
+// Outliner is a Reader that can summarize an answer for less than the cost of the answer.
 type Outliner interface {
 	Reader
-	// Outline gives the answer that Ask would give at this moment, without its series, how many those are, and whether any of
-	// their values is a number. False where that is not cheaper to know than the answer, or there is none.
+	// Outline returns the answer that Ask would return now without its series, the number of
+	// series, and whether any of their values is a number. ok is false when that is not cheaper
+	// than Ask, or when there is no answer.
 	Outline(ctx context.Context, q Query) (a *Answer, rows int, numbers bool, ok bool)
 }
 
-// Watcher answers questions as time passes.
+// Watcher answers queries as time passes.
 type Watcher interface {
-	// Watch asks all queries each Step of queries[0] until the context ends or each returns an error, which Watch then
-	// returns. The first tick comes one step after the start. The tick and its answers are the callee's to keep.
+	// Watch answers all queries each Step of queries[0] until ctx ends or each returns an error,
+	// which Watch returns. The first tick is one step after the start. each may keep the tick and
+	// its answers.
 	Watch(ctx context.Context, queries []Query, each func(*Tick) error) error
 }
 
-// SinkFunc makes a function a Sink.
+// SinkFunc is a function that implements Sink.
 type SinkFunc func([]*Batch) error
 
-// Accept calls f.
+// Accept calls f and returns its error.
 func (f SinkFunc) Accept(b []*Batch) error { return f(b) }

@@ -5,22 +5,25 @@ import (
 	"strings"
 )
 
-// The statistics that a profile of a time is made of.
+// The statistics of which a recorded profile consists.
 const (
 	StackSamples StatID = "cpu.stack.samples" // by process, pid, cpu, kernel and user
-	StackRate    StatID = "cpu.stack.rate"    // by cpu: samples that are due each second
+	StackRate    StatID = "cpu.stack.rate"    // by cpu: samples expected per second
 )
 
-// Folded gives the text of the stack that ends in a frame: its functions from the outermost to the innermost, parted by semicolons, as flame graphs are
-// drawn of. A semicolon in a name becomes a colon. "" for a frame that is not there and for the empty stack.
+// FoldedStack returns the stack that ends in frame at: its function names from the outermost to the
+// innermost, separated by semicolons, the format of flame graph tools. A semicolon in a name
+// becomes a colon. The result is "" for a frame that does not exist and for the empty stack.
 func FoldedStack(frames []Frame, at Label) string {
 	return foldedStack(frames, at, nil)
 }
 
-// folded is Folded with names that name gives; nil: functions alone.
+// foldedStack is FoldedStack with names returned by name; nil: function names.
 func foldedStack(frames []Frame, at Label, name func(*Frame) string) string {
 	var names []string
-	for i := int64(at); i >= 0 && i < int64(len(frames)) && len(names) <= len(frames); i = int64(frames[i].Parent) {
+	n := int64(len(frames))
+	// A corrupt chain may be a circle: it has at most as many names as there are frames.
+	for i := int64(at); i >= 0 && i < n && len(names) <= len(frames); i = int64(frames[i].Parent) {
 		text := frames[i].Symbol
 		if name != nil && text != "" {
 			text = name(&frames[i])
@@ -33,8 +36,9 @@ func foldedStack(frames []Frame, at Label, name func(*Frame) string) string {
 	return strings.Join(names, ";")
 }
 
-// Worded gives the answer with each stack as a word, its Folded text, with what name calls a frame, or with functions alone where it is nil: for those who show rows and draw no stacks. An answer without stacks is
-// given as it is; of another the series are copies, their values are not.
+// StacksAsText returns the answer with each stack replaced by its folded text, for readers that
+// show rows and draw no stacks. name returns the text of a frame; nil: function names. An answer
+// without stacks is returned unchanged. Otherwise the series are copies that share their values.
 func (a *Answer) StacksAsText(name func(*Frame) string) *Answer {
 	if !slices.Contains(a.Stacks, true) {
 		return a
@@ -43,7 +47,7 @@ func (a *Answer) StacksAsText(name func(*Frame) string) *Answer {
 	out.Stacks, out.Frames = nil, nil
 	out.SetColumn(nil, 0)
 	out.Labels = slices.Clone(a.Labels)
-	words := map[Label]Label{}
+	texts := map[Label]Label{}
 	out.Series = slices.Clone(a.Series)
 	for i := range out.Series {
 		s := &out.Series[i]
@@ -52,10 +56,10 @@ func (a *Answer) StacksAsText(name func(*Frame) string) *Answer {
 			if !a.Stacks[k] {
 				continue
 			}
-			w, ok := words[l]
+			w, ok := texts[l]
 			if !ok {
 				w = Label(len(out.Labels))
-				words[l] = w
+				texts[l] = w
 				out.Labels = append(out.Labels, foldedStack(a.Frames, l, name))
 			}
 			s.Key[k] = w

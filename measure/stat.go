@@ -5,27 +5,28 @@ import (
 	"strings"
 )
 
-// NaN stands for "not measured". 0 stands only for a measured zero.
-var NaN = math.NaN() // table: a constant that Go cannot spell as one
+// NaN means "not measured". 0 always is a measured zero.
+var NaN = math.NaN() // table: a constant that Go cannot declare as one
 
 // StatID names a statistic: subsystem.object.quantity, as in net.device.bytes.
 type StatID string
 
-// Kind says how a statistic's values behave over time.
+// Kind says how the values of a statistic behave in time.
 type Kind uint8
 
-// The kinds. A Delta is an amount that came to pass within an interval (its answers are rates); a Level is a state at the
-// end of the interval; a Dist is a distribution of single values seen within the interval.
+// The kinds. A Delta is an amount within an interval; answers contain its rate. A Level is a state
+// at the end of an interval. A Dists statistic has a distribution of the values that occurred
+// within an interval.
 const (
 	Delta Kind = iota + 1
 	Level
 	Dists
 )
 
-// String gives the word of the kind: delta, level or dist.
+// String returns the word of the kind: delta, level or dist.
 func (k Kind) String() string { return word(int(k), "", "delta", "level", "dist") }
 
-// Type says what a field holds.
+// Type says what a field contains.
 type Type uint8
 
 // The types: Word is text, Number a decimal integer, Stack a chain of Frames (innermost first).
@@ -35,14 +36,15 @@ const (
 	Stack
 )
 
-// String gives the word of the type: word, number or stack.
+// String returns the word of the type: word, number or stack.
 func (t Type) String() string { return word(int(t), "", "word", "number", "stack") }
 
-// Fold says how values of one statistic combine when a query asks for fewer fields than were measured.
+// Fold says how values of one statistic combine when a query has fewer fields than were measured.
 type Fold uint8
 
-// The folds. Sum is right for amounts and for sizes; Max for "worst of"; Mean for states that don't add, as a round trip time
-// (rows weigh the same); Min for "best of". NaN rows are left out; a fold of nothing but NaN is NaN.
+// The folds. Sum suits amounts and sizes, Max the worst value, Min the best. Mean suits states that
+// don't add up, such as a round-trip time; all rows have the same weight. NaN rows are left out;
+// the fold of NaN rows only is NaN.
 const (
 	Sum Fold = iota
 	Max
@@ -50,10 +52,11 @@ const (
 	Min
 )
 
-// String gives the word of the fold: sum, max, mean or min.
+// String returns the word of the fold: sum, max, mean or min.
 func (f Fold) String() string { return word(int(f), "sum", "max", "mean", "min") }
 
-// Combine folds v into the value so far, which stands for n values already. NaN counts as no value.
+// Combine folds v into sofar, the fold of n values, and returns the fold and its number of values.
+// NaN counts as no value.
 func (f Fold) Combine(sofar float64, n int, v float64) (float64, int) {
 	switch {
 	case v != v:
@@ -72,37 +75,39 @@ func (f Fold) Combine(sofar float64, n int, v float64) (float64, int) {
 	return sofar + v, n + 1
 }
 
-// Field is one way to break a statistic down.
+// Field is a property that divides or filters a statistic.
 type Field struct {
 	Name string // lower case, one word: device, direction, pid
 	Type Type
 	Unit Unit   // of a Number; "" for a name or an identity
 	Help string // one line
 
-	// Overlaps says that what one value counts another may count too: groups within groups, kinds of memory. Rows of several values add up to no
-	// whole, so a breakdown has one only where the query asks for one value.
+	// Overlaps means that two values of the field may count the same thing: nested groups, kinds of
+	// memory. Rows of several values then don't add up to a whole, so a default breakdown has the
+	// field only where the query selects one value.
 	Overlaps bool `json:",omitzero"`
 }
 
-// Stat describes a statistic: what a source can measure, and how it may be broken down.
+// Stat describes a statistic: what a source measures, and how it can be broken down.
 type Stat struct {
 	ID     StatID
 	Kind   Kind
-	Unit   Unit // of one value: of the amount for a Delta, not of its rate
+	Unit   Unit // of one value: for a Delta, of the amount and not of its rate
 	Fold   Fold
-	Sparse bool   // rows whose value is 0 may be left out of a batch: where the batch was taken, absent reads as 0
-	Traced bool   // programs in the kernel measure it, which run at each event: nobody pays for it who does not ask
-	Signed bool   // a Delta whose amounts may be negative: their sum is no counter
-	Help   string // one line; says the source, as in "/proc/net/softnet_stat column 3"
+	Sparse bool   // a batch may leave out rows whose value is 0: an absent row means 0
+	Traced bool   // measured by BPF programs at each event, only while a query needs it
+	Signed bool   // a Delta whose amounts may be negative: their sum is not a counter
+	Help   string // one line; names the source: "/proc/net/softnet_stat column 3"
 	Fields []Field
 	Whole  Whole `json:",omitzero"`
 
-	// Program is the text of the D program that measures it, as it was given; "" for what the kernel counts by itself. Another program's numbers are
-	// those of another statistic, also where the ID is the same.
+	// Program is the D program that measures the statistic; "" when it is a kernel counter. A
+	// changed program makes it another statistic, even with the same ID.
 	Program string `json:",omitzero"`
 }
 
-// NameOf makes of a text a word that can be part of a StatID: letters, digits and _; "" where nothing of it can.
+// NameOf converts text to a word that can be part of a StatID: letters, digits and _. The result is
+// "" when text has no letter or digit.
 func NameOf(text string) string {
 	var b []byte
 	for _, c := range []byte(strings.ToLower(text)) {
@@ -116,13 +121,14 @@ func NameOf(text string) string {
 	return strings.Trim(string(b), "_")
 }
 
-// Whole is what the rows of a statistic are parts of, where they do not add up to it. Zero: they do, or it is not known.
+// Whole describes a total that is larger than the sum of a statistic's rows. Zero: the rows add up
+// to the total, or that is unknown.
 type Whole struct {
-	Query string `json:"Sentence"` // of one row, of the same unit
-	Rest  string // what of it is in no row, in a few words
+	Query string `json:"Sentence"` // a query for the total; its answer has one row of the same unit
+	Rest  string // a few words for the part of the total that no row contains
 }
 
-// Stacks says of each field whether it holds stacks; nil where none does.
+// Stacks reports for each of the fields whether it contains stacks; nil when none does.
 func (s *Stat) Stacks(by []string) (out []bool) {
 	for i, name := range by {
 		if f, _ := s.Field(name); f.Type == Stack {
@@ -135,7 +141,7 @@ func (s *Stat) Stacks(by []string) (out []bool) {
 	return out
 }
 
-// Field gives the named field of s and its index, or -1.
+// Field returns the named field of s and its index, or -1.
 func (s *Stat) Field(name string) (Field, int) {
 	for i, f := range s.Fields {
 		if f.Name == name {
@@ -145,7 +151,7 @@ func (s *Stat) Field(name string) (Field, int) {
 	return Field{}, -1
 }
 
-// AnswerUnit gives the unit of an Answer's values: the rate's for a Delta.
+// AnswerUnit returns the unit of an Answer's values: the unit of the rate for a Delta.
 func (s *Stat) AnswerUnit() Unit {
 	if s.Kind == Delta {
 		return s.Unit.PerSecond()

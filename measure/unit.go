@@ -1,13 +1,13 @@
 package measure
 
-// Unit says what a value counts. It is also the text that JSON and the page show.
+// Unit says what a value counts. JSON and the page show it as text.
 type Unit string
 
-// Units in use. Shares are ratios from 0 to 1, never percent. Times are nanoseconds. Pages, ticks, jiffies and sectors end
-// at the parser.
+// Units in use. Shares are ratios from 0 to 1, never percent. Times are nanoseconds. Parsers
+// convert pages, ticks, jiffies and sectors.
 const (
 	Count       Unit = "1"     // a plain number: threads, entries
-	Events      Unit = "event" // things that happened: interrupts, faults, switches
+	Events      Unit = "event" // occurrences: interrupts, faults, switches
 	Bytes       Unit = "B"
 	BitsPerSec  Unit = "bit/s" // a speed as a level: link rate, delivery rate
 	Packets     Unit = "packet"
@@ -18,7 +18,8 @@ const (
 	Samples     Unit = "sample" // of a profile
 )
 
-// PerSecond gives the unit of this unit's rate. Time per second is a ratio: a CPU that worked 0.3 s in each second has rate 0.3.
+// PerSecond returns the unit of this unit's rate. Time per second is a ratio: a CPU that is busy
+// 0.3 s in each second has the rate 0.3.
 func (u Unit) PerSecond() Unit {
 	switch u {
 	case Nanoseconds:
@@ -29,7 +30,7 @@ func (u Unit) PerSecond() Unit {
 	return u + "/s"
 }
 
-// Rates makes each amount what Rate gives of it.
+// Rates replaces each amount by its Rate.
 func (u Unit) Rates(amounts []float64, over Span) {
 	if over <= 0 {
 		for i := range amounts {
@@ -46,7 +47,8 @@ func (u Unit) Rates(amounts []float64, over Span) {
 	}
 }
 
-// Rate gives amount (in u) per second over the span, in u.PerSecond(). NaN when the span is not positive.
+// Rate returns amount, in unit u, per second over the span, in unit u.PerSecond(). NaN when the
+// span is not positive.
 func (u Unit) Rate(amount float64, over Span) float64 {
 	if over <= 0 {
 		return NaN

@@ -2,16 +2,18 @@ package measure
 
 import "strings"
 
-// unreadThoughHeld ends each note about processes that may not be looked into though the right to do so
-// is held. All sources say it in the same words, so that a report has it once.
-const unreadProcesses = "may not be looked into though CAP_SYS_PTRACE is held: a security module or a user namespace protects them"
+// unreadProcesses ends each note about processes that may not be read although the right to do so
+// is held. All sources use the same text, so that a report contains it once.
+const unreadProcesses = "may not be looked into though CAP_SYS_PTRACE is held: " +
+	"a security module or a user namespace protects them"
 
-// UnreadThoughHeld returns the note about processes that may not be looked into though the right to do
-// so is held. It asks for no right.
+// UnreadProcesses returns the note about processes that may not be read although the right to do so
+// is held.
 func UnreadProcesses() string {
-	return "some processes " + unreadProcesses + "; their I/O, connections and namespaces are unknown"
+	const unknown = "; their I/O, connections and namespaces are unknown"
+	return "some processes " + unreadProcesses + unknown
 }
 
-// AboutUnreadProcesses reports whether a note is about processes that may not be looked into though the
-// right to do so is held. It matters to findings alone that rest on the statistic with the note.
+// AboutUnreadProcesses reports whether note is about such processes. The note matters only to
+// findings that rest on the statistic with the note.
 func AboutUnreadProcesses(note string) bool { return strings.Contains(note, unreadProcesses) }

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// The note is known again, within a longer one too, and asks for no right.
-func TestUnreadThoughHeld(t *testing.T) {
+// The note is recognized, also inside a longer one, and it does not ask for a right.
+func TestUnreadProcesses(t *testing.T) {
 	note := UnreadProcesses()
 	if !AboutUnreadProcesses(note) || !AboutUnreadProcesses("look for namespaces: "+note) {
-		t.Errorf("%q is not known again", note)
+		t.Errorf("%q is not recognized", note)
 	}
 	if AboutUnreadProcesses("look into process 12: denied, needs CAP_SYS_PTRACE") {
-		t.Error("a note that asks for the right is taken for one that does not")
+		t.Error("a note that asks for the right is recognized as one that does not")
 	}
 	if strings.Contains(note, "needs") || strings.Contains(note, "take") {
 		t.Errorf("%q asks for a right", note)

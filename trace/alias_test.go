@@ -12,6 +12,8 @@ import (
 
 	"culprit/kernel"
 	"culprit/lang/syntax"
+	"culprit/symbol"
+	"culprit/trace/probe"
 )
 
 // aliased is a program whose functions have several names each.
@@ -54,12 +56,12 @@ func running(t *testing.T, path string) int {
 }
 
 // listedNames returns the functions of the probes that a description of a process matches.
-func listedNames(t *testing.T, e *Env, pid int, module, function string) []string {
+func listedNames(t *testing.T, e *probe.Env, pid int, module, function string) []string {
 	t.Helper()
 	var out []string
 	part := func(s string) syntax.Name { return syntax.Name{Text: s} }
 	d := &syntax.Probe{Parts: 4, Provider: part("pid" + strconv.Itoa(pid)), Module: part(module), Function: part(function), Name: part("entry")}
-	if err := e.List(d, func(l Listed) { out = append(out, l.Function) }); err != nil {
+	if err := e.List(d, func(l probe.Listed) { out = append(out, l.Function) }); err != nil {
 		t.Errorf("%s:%s: %v", module, function, err)
 	}
 	slices.Sort(out)
@@ -74,7 +76,7 @@ func TestNameAsAsked(t *testing.T) {
 	}{{name: "symtab"}, {name: "dynsym", flags: []string{"-rdynamic", "-s"}}, {name: "static-pie", flags: []string{"-static-pie"}}} {
 		t.Run(file.name, func(t *testing.T) {
 			pid := running(t, compiled(t, aliased, file.flags...))
-			e := NewEnv(kernel.Root{})
+			e := probe.NewEnv(kernel.Root{})
 			defer e.Close()
 			for _, tt := range []struct{ ask, want string }{
 				{"work", "work"}, {"_IO_work", "_IO_work"}, {"__libc_work", "__libc_work"},
@@ -92,12 +94,15 @@ func TestNameAsAsked(t *testing.T) {
 // Every name that the machine's libc has of a function can be asked for, and is the name of its probe.
 func TestNameAsAskedOfLibc(t *testing.T) {
 	pid := running(t, compiled(t, aliased))
-	e := NewEnv(kernel.Root{})
+	e := probe.NewEnv(kernel.Root{})
 	defer e.Close()
 	any := listedNames(t, e, pid, "libc.so.6", "")
-	codes, err := e.code(&want{}, pid)
+	codes, err := symbol.NewProcesses(kernel.Root{}).Code(pid)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, c := range codes {
+		defer c.Close()
 	}
 	n := 0
 	for _, c := range codes {

@@ -7,17 +7,21 @@ import (
 
 	"culprit/kernel"
 	"culprit/lang/gen"
+	"culprit/lang/syntax"
+	"culprit/trace/probe"
 )
 
 // BenchmarkCompileLong makes instructions of a script of ten thousand lines, which is at all system calls: a program for each.
 func BenchmarkCompileLong(b *testing.B) {
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
 	var names []string
-	for _, name := range syscallNames {
-		if env.syscallEvents()[syscallEvent(name)] {
-			names = append(names, name)
-		}
+	list, diags := syntax.ParseProbes("syscall:::entry", syntax.Mode{})
+	if len(diags) > 0 {
+		b.Fatal(diags)
+	}
+	if err := env.List(list[0], func(l probe.Listed) { names = append(names, l.Function) }); err != nil {
+		b.Fatal(err)
 	}
 	if len(names) == 0 {
 		b.Skip("needs: root")

@@ -17,6 +17,7 @@ import (
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
 	"culprit/measure"
+	"culprit/trace/probe"
 )
 
 // A familyRun is a program of a family that runs, and who reads it.
@@ -46,10 +47,10 @@ var errRested = errors.New("it has rested")
 func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	f.start.Lock()
 	defer f.start.Unlock()
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	self := 0
-	if !env.root.InPIDNamespace() { // where the kernel has another number for this process
+	if !env.Root().InPIDNamespace() { // where the kernel has another number for this process
 		self = os.Getpid()
 	}
 	p, err := f.program(queries, self)
@@ -92,7 +93,7 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 }
 
 // spare takes out the clauses whose probe this kernel lacks and that may be left out.
-func (f *Family) spare(tree *syntax.Program, env *Env) {
+func (f *Family) spare(tree *syntax.Program, env *probe.Env) {
 	tree.Items = slices.DeleteFunc(tree.Items, func(item syntax.Item) bool {
 		c, ok := item.(*syntax.Clause)
 		if !ok || len(c.Probes) != 1 || !slices.Contains(f.maybe, syntax.Print(c.Probes[0])) {
@@ -114,9 +115,9 @@ func (p *familyProgram) key() string {
 }
 
 // load brings a program into the kernel. The error is a measure.Denied that names the right that is missing, or wraps measure.ErrUnsupported.
-func (f *Family) load(p *familyProgram, env *Env) (*Source, error) {
-	if err := kernel.RawTracepoints.Have(env.root); errors.Is(err, measure.ErrDenied) {
-		return nil, missingRight(env.root, "use BPF", err)
+func (f *Family) load(p *familyProgram, env *probe.Env) (*Source, error) {
+	if err := kernel.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
+		return nil, probe.MissingRight(env.Root(), "use BPF", err)
 	}
 	s, err := newSource(f.file, Script{Text: syntax.Print(p.tree), Mode: syntax.Mode{Last: syntax.PartName},
 		Options: check.Options{StrSize: familyString, All: map[string]string{"switchrate": "1s"}}}, f.budget,

@@ -1,10 +1,8 @@
 package trace
 
 import (
-	"slices"
+	"culprit/trace/probe"
 	"strconv"
-
-	"culprit/lang/check"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +17,7 @@ type naming struct {
 func namingOf(name string) *naming {
 	switch name {
 	case "syscall":
-		return &naming{syscallOf, eachSyscall}
+		return &naming{probe.SyscallName, probe.EachSyscall}
 	case "errno":
 		return &naming{errnoName, eachErrno}
 	case "request":
@@ -79,31 +77,6 @@ func (n *naming) word(key string) string {
 		return key
 	}
 	return n.say(number)
-}
-
-// syscallOf gives the name of a system call by the number of its return probe.
-func syscallOf(id int64) string {
-	nr := (id - firstSyscall) / 2
-	switch {
-	case nr >= 0 && nr < int64(len(syscallNames)):
-		return syscallNames[nr]
-	case nr >= check.CompatCalls && nr < check.CompatCalls+int64(len(narrowSyscalls)):
-		return narrowSyscalls[nr-check.CompatCalls]
-	}
-	return strconv.FormatInt(nr, 10)
-}
-
-func eachSyscall(yield func(int64, string) bool) {
-	for nr, name := range syscallNames {
-		if name != "" && !yield(int64(firstSyscall+2*nr+1), name) {
-			return
-		}
-	}
-	for nr, name := range narrowSyscalls {
-		if name != "" && !slices.Contains(syscallNames[:], name) && !yield(int64(firstSyscall+2*(nr+check.CompatCalls)+1), name) {
-			return
-		}
-	}
 }
 
 // noError is what is said where a system call returned no error.

@@ -8,10 +8,11 @@ import (
 
 	"culprit/lang/check"
 	"culprit/lang/syntax"
+	"culprit/trace/probe"
 )
 
 // list prints the probes that the parts of a request match, all when there are none.
-func (r *Request) list(env *Env, s source, o check.Options, out io.Writer) error {
+func (r *Request) list(env *probe.Env, s source, o check.Options, out io.Writer) error {
 	descriptions := []*syntax.Probe{{Parts: 4}}
 	if len(r.Parts) > 0 {
 		tree, ds := syntax.Parse(s.text, s.mode)
@@ -44,7 +45,7 @@ func (r *Request) list(env *Env, s source, o check.Options, out io.Writer) error
 		if r.Verbose {
 			n, err = r.listWith(env, d, w)
 		} else {
-			err = env.List(d, func(l Listed) {
+			err = env.List(d, func(l probe.Listed) {
 				n++
 				row(w, l.ID, l.Provider, l.Module, l.Function, l.Name)
 			})
@@ -54,7 +55,7 @@ func (r *Request) list(env *Env, s source, o check.Options, out io.Writer) error
 		}
 		if err != nil {
 			w.Flush() //nolint:errcheck // the error is told
-			var none *NoProbe
+			var none *probe.NoProbe
 			if errors.As(err, &none) { // its place in the text is of no use here
 				return errors.New(none.Error())
 			}
@@ -85,7 +86,7 @@ const stability = `
 `
 
 // listWith lists probes with their arguments.
-func (r *Request) listWith(env *Env, d *syntax.Probe, w io.Writer) (int, error) {
+func (r *Request) listWith(env *probe.Env, d *syntax.Probe, w io.Writer) (int, error) {
 	all, err := env.Probes(d)
 	for _, p := range all {
 		row(w, p.ID, p.Provider, p.Module, p.Function, p.Name)

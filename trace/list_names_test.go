@@ -9,17 +9,18 @@ import (
 
 	"culprit/kernel"
 	"culprit/lang/syntax"
+	"culprit/trace/probe"
 )
 
 // Every function of this program that -l prints is that one function when it is asked for as it was printed: methods with
 // pointers, instances for types with spaces and braces, paths with slashes and colons.
 func TestListedNamesAreReadBack(t *testing.T) {
 	needs(t, kernel.RawTracepoints)
-	e := NewEnv(kernel.Root{})
+	e := probe.NewEnv(kernel.Root{})
 	defer e.Close()
 	provider := fmt.Sprint("pid", os.Getpid())
 	var names []string
-	if err := e.List(&syntax.Probe{Parts: 4, Provider: syntax.Name{Text: provider}, Module: syntax.Name{Text: "a.out"}, Name: syntax.Name{Text: "entry"}}, func(l Listed) {
+	if err := e.List(&syntax.Probe{Parts: 4, Provider: syntax.Name{Text: provider}, Module: syntax.Name{Text: "a.out"}, Name: syntax.Name{Text: "entry"}}, func(l probe.Listed) {
 		if strings.ContainsAny(l.Function, "()[]{}*/: ,;$\\") {
 			names = append(names, l.Function)
 		}
@@ -48,22 +49,10 @@ func TestListedNamesAreReadBack(t *testing.T) {
 			continue
 		}
 		found := []string{}
-		err := e.List(tree.Items[0].(*syntax.Clause).Probes[0], func(l Listed) { found = append(found, l.Function+":"+l.Name) })
+		err := e.List(tree.Items[0].(*syntax.Clause).Probes[0], func(l probe.Listed) { found = append(found, l.Function+":"+l.Name) })
 		if found = slices.Compact(found); err != nil || len(found) != 1 || found[0] != name+":entry" { // a file may have several functions of one name
 			t.Errorf("%s is %v, %v", text, found, err)
 		}
 	}
 	t.Log(len(names), "names", kinds)
-}
-
-// A Go function is found by the name that Go prints in stacks, with [...] for its types.
-func TestShortTypes(t *testing.T) {
-	for _, c := range []struct{ name, want string }{
-		{"main.f", "main.f"}, {"main.f[go.shape.int]", "main.f[...]"}, {"main.(*pair[go.shape.int,go.shape.struct { main.s string }]).first", "main.(*pair[...]).first"},
-		{"main.f[go.shape.[]int].func1", "main.f[...].func1"}, {"main.f[go.shape.map[string][]int]", "main.f[...]"},
-	} {
-		if got := shortTypes(c.name); got != c.want {
-			t.Errorf("%s is %s, want %s", c.name, got, c.want)
-		}
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
 	"culprit/measure"
+	"culprit/trace/probe"
 )
 
 // A LockTable is the waits for locks as statistics: those of the kernel's locks, lock.wait.count, lock.wait.time, lock.wait.max and lock.wait.dist, and the same of futex.wait for what
@@ -43,7 +44,7 @@ func lockFamilies() []struct{ agg, stat, of string } {
 }
 
 // text gives the program.
-func (t *LockTable) text(env *Env) (string, error) {
+func (t *LockTable) text(env *probe.Env) (string, error) {
 	who, err := t.Profile.Who.terms(env, atHand)
 	if err != nil {
 		return "", err
@@ -68,7 +69,7 @@ func (t *LockTable) text(env *Env) (string, error) {
 	p := t.Profile
 	p.Of = Locks
 	terms := append(anyOf("cpu", p.CPUs), who...)
-	if env != nil && !env.root.InPIDNamespace() { // where the kernel has another number for this process
+	if env != nil && !env.Root().InPIDNamespace() { // where the kernel has another number for this process
 		terms = append(terms, fmt.Sprintf("pid != %d", os.Getpid()))
 	}
 	return p.locks(terms, futexCalls(env), add("lock", "stack", "this->at"), add("futex", "ustack", "this->userAt")), nil
@@ -77,7 +78,7 @@ func (t *LockTable) text(env *Env) (string, error) {
 // Source brings the program into the kernel; its clauses wait for Live. The error is a measure.Denied that names the right that is missing, measure.ErrUnsupported where this kernel can't.
 // Who makes it calls Live, or Close.
 func (t *LockTable) Source() (*Source, error) {
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	p := t.Profile
 	p.Of, p.doing = Locks, "locks"

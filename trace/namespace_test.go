@@ -130,7 +130,7 @@ func TestNumbersLoadWithinANamespace(t *testing.T) {
 	if _, err := e.BTF(); err != nil {
 		t.Skip("needs: kernel feature BTF")
 	}
-	e.space = pidSpace{asked: true, of: &check.Namespace{Level: 3, Inum: 4026532001}}
+	e.SetPIDNamespace(&check.Namespace{Level: 3, Inum: 4026532001})
 	for _, site := range []string{"BEGIN", "syscall::read:entry", "syscall::read:return", "profile-97", "tick-1s", "sdt:sched::sched_switch", "rawtp:::sched_switch", "sched:::on-cpu", "sched:::wakeup", "proc:::exit"} {
 		for _, use := range []string{
 			"trace(pid)", "trace(tid)", "trace(ppid)", "trace(progenyof(5))", "@[ustack()] = count()", "@[ustack(5), stack(5)] = count()", "@[usym(arg0)] = count()", "trace(ustackdepth)",
@@ -163,8 +163,8 @@ func TestOwnProgramsWithinANamespace(t *testing.T) {
 	if _, err := e.BTF(); err != nil {
 		t.Skip("needs: kernel feature BTF")
 	}
-	e.space = pidSpace{asked: true, of: &check.Namespace{Level: 1, Inum: 4026532001}}
-	texts := map[string]string{"sampler": e.unique(samplerText(99)), "kernels": e.unique(kernelsText(99))}
+	e.SetPIDNamespace(&check.Namespace{Level: 1, Inum: 4026532001})
+	texts := map[string]string{"sampler": e.WithGlobalIDs(samplerText(99)), "kernels": e.WithGlobalIDs(kernelsText(99))}
 	for _, p := range []Profile{{Of: OnCPU, Hz: 99}, {Of: OffCPU}, {Of: OffCPU, Wakers: true, ByThread: true}, {Of: RunQueue}, {Of: RunQueue, Who: Who{PIDs: []int{5}, TIDs: []int{6}}}, {Of: Locks}} {
 		text, err := p.text(e)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/trace/probe"
 )
 
 // narrowProgram makes a 32-bit program that calls getpriority(0, 0x12345) so often, then mmap2() with nothing, then exit(3).
@@ -56,9 +57,9 @@ func TestSessionKnows32BitProcesses(t *testing.T) {
 	if err := os.WriteFile(file, narrowProgram(calls), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
-	if !env.narrow() {
+	if !env.Has32BitCalls() {
 		t.Skip("needs: kernel feature 32-bit processes")
 	}
 	run := func() {

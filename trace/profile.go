@@ -17,6 +17,7 @@ import (
 	"culprit/lang/ir"
 	"culprit/lang/syntax"
 	"culprit/measure"
+	"culprit/trace/probe"
 )
 
 // A Profile is what stacks are gathered of, and whose: by a program in D that adds up in the kernel.
@@ -91,7 +92,7 @@ const profileStacks = 32768
 // Run gathers for as long as was asked, or until the context ends. The error is a measure.Denied that names the right that is missing, measure.ErrUnsupported
 // where this kernel can't.
 func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
 	if err := p.may(env); err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	options := check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")}, Words: macros()}
 	limits := gen.Limits{Ring: 64 << 10, Stacks: profileStacks}
 	if p.Of == OnCPU { // each look leaves the maps empty, so they have to hold what is sampled in some seconds
-		cpus, err := env.root.PossibleCPUs()
+		cpus, err := env.Root().PossibleCPUs()
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"culprit/trace/probe"
 	"fmt"
 	"strings"
 
@@ -62,20 +63,20 @@ func (p *Profile) state(n int64) string {
 }
 
 // text gives the program.
-func (p *Profile) text(env *Env) (string, error) {
+func (p *Profile) text(env *probe.Env) (string, error) {
 	who, err := p.Who.terms(env, atHand)
 	if err != nil {
 		return "", err
 	}
 	switch p.Of {
 	case OffCPU:
-		return env.unique(p.offCPU(switchState(env), who)), nil
+		return env.WithGlobalIDs(p.offCPU(switchState(env), who)), nil
 	case RunQueue:
 		woken, err := p.Who.terms(env, firstArgument)
 		if err != nil {
 			return "", err
 		}
-		return env.unique(p.runQueue(switchState(env), who, woken)), nil
+		return env.WithGlobalIDs(p.runQueue(switchState(env), who, woken)), nil
 	case Locks:
 		kernels, users := p.stacks()
 		return p.locks(append(anyOf("cpu", p.CPUs), who...), futexCalls(env), func(kind, wait string) string {
@@ -137,7 +138,7 @@ func (p *Profile) onCPU(terms []string) string {
 
 // switchState gives an expression for the state of the thread that leaves its CPU, in sdt:sched::sched_switch. Before Linux 5.18 the
 // tracepoint did not say what it was when that was looked at, and the thread is asked, which may have been woken since.
-func switchState(env *Env) string {
+func switchState(env *probe.Env) string {
 	spec, err := env.BTF()
 	if err != nil {
 		return "arg3"
@@ -256,11 +257,11 @@ func (p *Profile) runQueue(state string, who, woken []string) string {
 }
 
 // futexCalls gives the system calls besides futex(2) that wait for futexes, as far as this kernel has them: 5.16, 6.7.
-func futexCalls(env *Env) (calls []string) {
+func futexCalls(env *probe.Env) (calls []string) {
 	if env == nil {
 		return nil
 	}
-	there := env.syscallEvents()
+	there := env.SyscallEvents()
 	for _, call := range []string{"futex_waitv", "futex_wait"} {
 		if there[call] {
 			calls = append(calls, call)

@@ -9,6 +9,7 @@ import (
 
 	"culprit/kernel"
 	"culprit/measure"
+	"culprit/trace/probe"
 
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
@@ -51,7 +52,7 @@ func either(each []string) []string {
 }
 
 // terms gives what must hold of a thread.
-func (w *Who) terms(env *Env, of subject) ([]string, error) {
+func (w *Who) terms(env *probe.Env, of subject) ([]string, error) {
 	terms := append(anyOf(of.pid, w.PIDs), anyOf(of.tid, w.TIDs)...)
 	var each []string
 	for _, name := range w.Processes {
@@ -84,8 +85,8 @@ func quoted(s string) string {
 }
 
 // cgroupTerm gives a term that holds of threads in a control group, or in one below it.
-func cgroupTerm(env *Env, path, task string) (string, error) {
-	all, err := env.root.Cgroups()
+func cgroupTerm(env *probe.Env, path, task string) (string, error) {
+	all, err := env.Root().Cgroups()
 	if err != nil {
 		return "", err
 	}

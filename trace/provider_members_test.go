@@ -12,6 +12,7 @@ import (
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
+	"culprit/trace/probe"
 )
 
 // translated returns the members that the library's translators to a type have, by type.
@@ -34,7 +35,7 @@ func translated(t *testing.T) map[string][]string {
 }
 
 // loads reports why the kernel refuses a script; nil where it loads, or where the compiler says that a translator lacks the member.
-func loads(e *Env, text string) error {
+func loads(e *probe.Env, text string) error {
 	c, err := Compile(Script{Text: text}, e, gen.Limits{})
 	if len(lacking(err)) > 0 {
 		return nil
@@ -67,7 +68,7 @@ func lacking(err error) (lines []int) {
 
 // loadAll loads a probe with all uses in one script, one per line, which takes an emulated machine a tenth of the time. Where
 // that is refused it loads each use by itself.
-func loadAll(t *testing.T, e *Env, name string, uses []string) {
+func loadAll(t *testing.T, e *probe.Env, name string, uses []string) {
 	t.Helper()
 	for len(uses) > 0 {
 		c, err := Compile(Script{Text: name + " {\n" + strings.Join(uses, "\n") + "\n}"}, e, gen.Limits{})
@@ -100,8 +101,7 @@ func TestMembersLoad(t *testing.T) {
 	}
 	e := here(t)
 	members, loaded := translated(t), map[string]bool{}
-	for _, p := range stableProbes() {
-		name := p.provider + ":::" + p.name
+	for _, name := range probe.StableNames() {
 		list, err := e.Probes(described(t, name))
 		if err != nil || len(list) == 0 || list[0].Meaning == nil {
 			continue // this kernel lacks it
@@ -179,8 +179,7 @@ func TestMissingProbesNameVersions(t *testing.T) {
 	needs(t, kernel.RawTracepoints)
 	e := here(t)
 	seen := map[string]bool{}
-	for _, p := range stableProbes() {
-		name := p.provider + ":::" + p.name
+	for _, name := range probe.StableNames() {
 		if seen[name] {
 			continue
 		}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"culprit/kernel"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +31,7 @@ func TestStableProbesOfProcesses(t *testing.T) {
 // What is written past the page cache is what the device is asked for.
 func TestStableProbesOfDevices(t *testing.T) {
 	e := here(t)
-	newCounter(t)
+	needs(t, kernel.RawTracepoints)
 	if _, err := e.Probes(described(t, "io:::start")); err != nil {
 		t.Skip("needs: kernel feature block_events")
 	}

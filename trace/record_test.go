@@ -13,6 +13,7 @@ import (
 
 	"culprit/kernel"
 	"culprit/lang/gen"
+	"culprit/trace/probe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -22,7 +23,7 @@ import (
 const keepsRaw = ` profile:::profile-1 /0/ { }`
 
 // syscallTypes gives the types of the programs that a script's system calls have.
-func syscallTypes(t *testing.T, env *Env, text string) []ebpf.ProgramType {
+func syscallTypes(t *testing.T, env *probe.Env, text string) []ebpf.ProgramType {
 	t.Helper()
 	c, err := Compile(Script{Text: text}, env, gen.Limits{})
 	if err != nil {
@@ -43,7 +44,7 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")
 	}
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
 	const plain = `syscall::getpgid:entry /arg0 == 0x7fffff/ { @ = count(); }`
 	probe := fmt.Sprintf(`syscall::getpgid:entry /pid == %d && arg0 == 0x7fffff/ { @[probefunc, arg0, stackdepth, stack(), stack(2)] = count(); }
@@ -54,7 +55,7 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 	if types := syscallTypes(t, env, probe+keepsRaw); types[0] == ebpf.TracePoint || types[1] == ebpf.TracePoint {
 		t.Errorf("beside a timer: programs of types %v", types)
 	}
-	if !env.perfRecords() {
+	if !env.HasPerfRecords() {
 		t.Skip("needs: kernel feature trace events of raw_syscalls")
 	}
 	if types := syscallTypes(t, env, probe); len(types) != 2 || types[0] != ebpf.TracePoint || types[1] != ebpf.TracePoint {
@@ -103,9 +104,9 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 // System calls of 32-bit processes are in perf's records too, with the arguments of theirs.
 func TestRecordsOf32BitProcesses(t *testing.T) {
 	const calls = 100
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
-	if runtime.GOARCH != "amd64" || !env.narrow() {
+	if runtime.GOARCH != "amd64" || !env.Has32BitCalls() {
 		t.Skip("needs: kernel feature 32-bit processes")
 	}
 	file := filepath.Join(t.TempDir(), "narrow")
@@ -132,9 +133,9 @@ func TestRecordsLeaveNothing(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")
 	}
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
-	if !env.perfRecords() {
+	if !env.HasPerfRecords() {
 		t.Skip("needs: kernel feature trace events of raw_syscalls")
 	}
 	c, err := Compile(Script{Text: `syscall::getpgid:entry { @[stack()] = count(); }`}, env, gen.Limits{})

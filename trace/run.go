@@ -14,6 +14,7 @@ import (
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
+	"culprit/trace/probe"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,7 +46,7 @@ func (r *Request) Run(ctx context.Context, std Streams) (status int, err error) 
 	for _, w := range s.warnings {
 		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, w.Marked())
 	}
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
 	when, err := r.stopAt(s)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
 	"culprit/measure"
+	"culprit/trace/probe"
 )
 
 // The statistics of a Sampler.
@@ -109,10 +110,10 @@ func (s *Sampler) enter(p *sampling) (*Source, error) {
 		return p.source, nil
 	}
 	s.mu.Unlock()
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
-	if err := kernel.RawTracepoints.Have(env.root); errors.Is(err, measure.ErrDenied) {
-		return nil, missingRight(env.root, "load BPF programs that see stacks", err)
+	if err := kernel.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
+		return nil, probe.MissingRight(env.Root(), "load BPF programs that see stacks", err)
 	}
 	cpus, err := kernel.Root{}.PossibleCPUs()
 	if err != nil {
@@ -120,7 +121,7 @@ func (s *Sampler) enter(p *sampling) (*Source, error) {
 	}
 	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
 	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
-	source, err := newSource("sampler", Script{Text: env.unique(p.text), Mode: syntax.Mode{Last: syntax.PartName},
+	source, err := newSource("sampler", Script{Text: env.WithGlobalIDs(p.text), Mode: syntax.Mode{Last: syntax.PartName},
 		// Strings are names of threads, which are shorter; nothing is told but when it is asked for.
 		Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}}, 0,
 		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room}, env, io.Discard)

@@ -11,6 +11,7 @@ import (
 	"culprit/lang/gen"
 	"culprit/lang/ir"
 	"culprit/lang/syntax"
+	"culprit/trace/probe"
 
 	"github.com/cilium/ebpf/asm"
 )
@@ -45,13 +46,13 @@ type Unit struct {
 
 // Compile makes a script ready. A syntax.Diagnostics tells what is wrong with the text; any other error what is wrong with
 // this kernel.
-func Compile(s Script, env *Env, l gen.Limits) (*Compiled, error) {
+func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	tree, ds := syntax.Parse(s.Text, s.Mode)
 	if len(ds) > 0 {
 		return nil, s.origins.told(ds, "")
 	}
 	var err error
-	if s.Options.Namespace, err = env.namespace(); err != nil {
+	if s.Options.Namespace, err = env.PIDNamespace(); err != nil {
 		return nil, err
 	}
 	p, ds := check.Check(s.File, s.Text, tree, env, s.Options)
@@ -63,10 +64,10 @@ func Compile(s Script, env *Env, l gen.Limits) (*Compiled, error) {
 	if len(ds) > 0 {
 		return nil, s.origins.told(ds, s.File)
 	}
-	if err := env.numbers(low, s.Options); err != nil {
+	if err := env.CheckProcessIDs(low, s.Options); err != nil {
 		return nil, err
 	}
-	k, err := env.abilities(low)
+	k, err := env.KernelFeatures(low)
 	if err != nil {
 		return nil, err
 	}

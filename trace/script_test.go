@@ -8,6 +8,7 @@ import (
 	"culprit/kernel"
 	"culprit/lang/check"
 	"culprit/lang/syntax"
+	"culprit/trace/probe"
 
 	"github.com/cilium/ebpf/btf"
 )
@@ -36,7 +37,7 @@ func TestUnitsOfOneCPU(t *testing.T) {
 		if len(ds) > 0 {
 			t.Fatal(ds)
 		}
-		e := NewEnv(kernel.Root{})
+		e := probe.NewEnv(kernel.Root{})
 		p, ds := check.Check("", text, tree, e, check.Options{})
 		e.Close()
 		if len(ds) > 0 {
@@ -86,5 +87,17 @@ func TestUnitsByResult(t *testing.T) {
 	}
 	if n := len(units(p, map[int]bool{0: true})); n != 4 {
 		t.Errorf("%d units with arg1, want 4: int, unsigned, unsigned char, all else", n)
+	}
+}
+
+// Probes whose arguments are read alike are one unit; others are another.
+func TestUnitsOfPlaces(t *testing.T) {
+	a, b := []check.Operand{{Kind: check.OperandNumber, Number: 1}}, []check.Operand{{Kind: check.OperandNumber, Number: 2}}
+	p := &check.Probe{ID: 1, Site: check.SiteUprobe, Operands: a}
+	p.Also = []*check.Probe{{ID: 1, Site: check.SiteUprobe, Operands: b}}
+	other := &check.Probe{ID: 2, Site: check.SiteUprobe, Operands: a}
+	got := units(&check.Program{Clauses: []*check.Clause{{Index: 0, Probes: []*check.Probe{p, other}}}}, nil)
+	if len(got) != 2 || len(got[0].Probes) != 2 || len(got[1].Probes) != 1 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"culprit/measure"
+	"culprit/trace/probe"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ type Session struct {
 	inlining  time.Duration           // CPU time of looking for inlined functions
 	frames    *frames                 // of stacks, in place of both; nil: they are told as text
 	batches   batches                 // to read stacks
-	attached  *Attachment
+	attached  *probe.Attachment
 	detached  bool
 	off       sync.WaitGroup          // until it is
 	helpers   []*kernel.Link          // of programs besides those of the probes
@@ -86,7 +87,7 @@ type run struct {
 
 // Load brings a script into the kernel: nothing runs yet. The caller closes the session. Where locked memory is limited and the
 // limit counts (kernel.MemoryLimit), maps have less room, down to a small part of the usual; Shrunk tells.
-func Load(c *Compiled, env *Env) (*Session, error) {
+func Load(c *Compiled, env *probe.Env) (*Session, error) {
 	return shrinking(c.limits, func(l gen.Limits) (*Session, error) { return load(c, env, l) }, func() uint64 {
 		object, err := gen.Maps(c.IR, c.kernel, c.limits)
 		if err != nil {
@@ -97,7 +98,7 @@ func Load(c *Compiled, env *Env) (*Session, error) {
 }
 
 // load is Load with limits.
-func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
+func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error) {
 	object, err := gen.Maps(c.IR, c.kernel, limits)
 	if err != nil {
 		return nil, err
@@ -120,11 +121,11 @@ func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
 	for i, h := range c.helpers {
 		spec.Programs[helperName(i)] = &ebpf.ProgramSpec{Name: "culprit_help", Type: h.Type, Instructions: h.Instructions, License: "GPL"}
 	}
-	s = &Session{script: c, batches: batches{}, probes: map[uint32]*check.Probe{}, kernel: env.symbols, processes: symbol.NewProcesses(env.root), first: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func()), shrunk: limits.Shrink}
+	s = &Session{script: c, batches: batches{}, probes: map[uint32]*check.Probe{}, kernel: env.KernelSymbols(), processes: symbol.NewProcesses(env.Root()), first: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func()), shrunk: limits.Shrink}
 	if c.kernel.Namespace != nil {
 		s.processes.Inside()
 	}
-	err = env.root.Locking(func() (err error) {
+	err = env.Root().Locking(func() (err error) {
 		s.maps, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: env.Types().Cache()})
 		return err
 	})
@@ -153,13 +154,13 @@ func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
 		return nil, fmt.Errorf("hold the clauses back: %w", err)
 	}
 	for i, h := range c.helpers {
-		link, err := attachTracepoint(s.maps.Programs[helperName(i)], h.AttachTo, 0)
+		link, err := probe.AttachTracepoint(s.maps.Programs[helperName(i)], h.AttachTo, 0)
 		if err != nil {
 			return nil, fmt.Errorf("attach to tracepoint %s: %w", h.AttachTo, err)
 		}
 		s.helpers = append(s.helpers, link)
 	}
-	var placed []Placed
+	var placed []probe.Placed
 	for i, u := range c.Units {
 		program := s.maps.Programs[programName(i)]
 		for _, p := range u.Probes {
@@ -169,14 +170,14 @@ func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
 			s.runs = append(s.runs, run{probe: u.Probes[0], program: program, every: time.Duration(env.Every(u.Probes[0]))})
 			continue
 		}
-		placed = append(placed, Placed{Program: program, Probes: u.Probes, CPU: u.CPU})
+		placed = append(placed, probe.Placed{Program: program, Probes: u.Probes, CPU: u.CPU})
 	}
 	if s.attached, err = env.Attach(placed); err != nil {
 		return nil, err
 	}
-	s.known = env.knownProcesses()
+	s.known = env.KnownProcesses()
 	s.meet()
-	if s.unwinder, err = newUnwinder(env.root, s.maps.Maps, func(pid int) {
+	if s.unwinder, err = newUnwinder(env.Root(), s.maps.Maps, func(pid int) {
 		s.processes.Meet(pid) //nolint:errcheck // one that can't be looked into has no names, which is told with them
 	}); err != nil {
 		return nil, err
@@ -184,7 +185,7 @@ func load(c *Compiled, env *Env, limits gen.Limits) (s *Session, err error) {
 	s.pointers = pointers(c, env, s.unwinder)
 	s.acquaint(s.known)
 	if len(env.Started) > 0 && namesUser(c.Program.Text) {
-		s.follower = newFollower(env.root, env.Started, s.processes, s.unwinder)
+		s.follower = newFollower(env.Root(), env.Started, s.processes, s.unwinder)
 	}
 	return s, nil
 }
@@ -194,7 +195,7 @@ func helperName(n int) string { return fmt.Sprint("helper", n) }
 func programName(unit int) string { return fmt.Sprint("unit", unit) }
 
 // Attachment tells what was attached, and what could not be.
-func (s *Session) Attachment() *Attachment { return s.attached }
+func (s *Session) Attachment() *probe.Attachment { return s.attached }
 
 // acquaint tells the programs how the stacks of processes are walked before there is a sample of them.
 func (s *Session) acquaint(pids []int) {
@@ -267,7 +268,7 @@ func (s *Session) ended() bool {
 // fire runs the clauses of a probe that is run by hand.
 func (s *Session) fire(r *run, args ...uint64) error {
 	var err error
-	s.first(func() { _, err = Run(r.program, args...) })
+	s.first(func() { _, err = probe.RunOnce(r.program, args...) })
 	if err != nil {
 		return fmt.Errorf("run %v: %w", r.probe, err)
 	}
@@ -310,7 +311,7 @@ const (
 // Run lets the script run until it exits, the context ends, or over is closed, and tells the listener all of it. It gives the
 // status of exit().
 func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (status int, failed error) {
-	told := &telling{session: s, to: l, alone: over == nil && len(s.attached.links) == 0 && !slices.ContainsFunc(s.runs, func(r run) bool { return r.every > 0 })}
+	told := &telling{session: s, to: l, alone: over == nil && !s.attached.HasLinks() && !slices.ContainsFunc(s.runs, func(r run) bool { return r.every > 0 })}
 	defer func() { status = told.status }()
 	if s.has("destructive") {
 		// Before its first program, Go makes a process to see what the kernel can: the script is not to see that one.
@@ -325,7 +326,7 @@ func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (st
 		if err := s.set(gen.Active); err != nil {
 			return 0, fmt.Errorf("let the clauses run: %w", err)
 		}
-		s.watching = len(s.attached.links) > 0
+		s.watching = s.attached.HasLinks()
 		if s.begun != nil {
 			s.begun()
 		}

@@ -352,3 +352,11 @@ func TestFiringsAreToldWhole(t *testing.T) {
 		}
 	}
 }
+
+// What curcpu tells is where the program runs, also through a variable.
+func TestCurcpu(t *testing.T) {
+	text := `cpuinfo_t *c; BEGIN { c = curcpu; printf("%d %d %d %d", c->cpu_id == cpu, c->cpu_chip == chip, c->cpu_lgrp == lgrp, (int64_t)curcpu != -1); } BEGIN { exit(0); }`
+	if status, out, errs := traced(t, program("%s", text), nil); status != 0 || out != "1 1 1 1\n" || errs != "" {
+		t.Errorf("status %d, printed %q and said %q", status, out, errs)
+	}
+}

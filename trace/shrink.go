@@ -6,6 +6,7 @@ import (
 
 	"culprit/kernel"
 	"culprit/lang/gen"
+	"culprit/trace/probe"
 )
 
 // How maps are made smaller where locked memory is limited: by shrinkStep at a time, down to 1/shrinkMost of the usual.
@@ -52,11 +53,11 @@ func (s *Session) caveats() []string {
 
 // pointers returns a sentence that says why user stacks follow frame pointers although that was not asked for; "" where they
 // do not, or the script looks at none. c was loaded into the kernel of e, with u to walk stacks.
-func pointers(c *Compiled, e *Env, u *unwinder) string {
+func pointers(c *Compiled, e *probe.Env, u *unwinder) string {
 	if u != nil || c.Program.Options.All["unwind"] == "fp" || !gen.WantsUserFrames(c.IR) {
 		return ""
 	}
-	why := e.noTables()
+	why := e.UnwindTablesMissing()
 	if why == nil {
 		return ""
 	}

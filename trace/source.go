@@ -19,6 +19,7 @@ import (
 	"culprit/lang/ir"
 	"culprit/lang/syntax"
 	"culprit/measure"
+	"culprit/trace/probe"
 )
 
 // A Source is a script whose aggregations are statistics: trace.NAME.AGGREGATION by the keys of the aggregation. It runs from Live until it ends by itself, its
@@ -59,11 +60,11 @@ const patience = 4
 
 // NewSource compiles a script and brings it into the kernel; its clauses wait for Live. What it prints goes to out, which must not fail. Without a
 // budget it takes what it takes. A syntax.Diagnostics tells what is wrong with the text. Who makes it calls Live, or Close.
-func NewSource(name string, script Script, budget Budget, env *Env, out io.Writer) (*Source, error) {
+func NewSource(name string, script Script, budget Budget, env *probe.Env, out io.Writer) (*Source, error) {
 	return newSource(name, script, budget, gen.Limits{}, env, out)
 }
 
-func newSource(name string, script Script, budget Budget, limits gen.Limits, env *Env, out io.Writer) (*Source, error) {
+func newSource(name string, script Script, budget Budget, limits gen.Limits, env *probe.Env, out io.Writer) (*Source, error) {
 	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{name}, macros()
 	c, err := Compile(script, env, limits)
 	if err != nil {
@@ -221,7 +222,7 @@ func constant(x check.Expr) bool {
 func (s *Source) Stats() []measure.Stat { return s.stats }
 
 // Attachment tells what was attached, and what could not be.
-func (s *Source) Attachment() *Attachment { return s.session.Attachment() }
+func (s *Source) Attachment() *probe.Attachment { return s.session.Attachment() }
 
 // Live runs the script until it exits, the context ends, or its budget is spent: then the error is an *ErrBudget. It takes everything out of the kernel. It is called
 // once.

@@ -13,6 +13,7 @@ import (
 
 	"culprit/kernel"
 	"culprit/measure"
+	"culprit/trace/probe"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,7 +44,7 @@ func sourceOf(t *testing.T, budget Budget, format string, args ...any) (*Source,
 	} else if err != nil {
 		t.Skip("needs: kernel feature raw tracepoints")
 	}
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	t.Cleanup(func() { env.Close() })
 	said := &tail{}
 	s, err := NewSource("test", Script{Text: fmt.Sprintf(format, args...)}, budget, env, said)
@@ -298,7 +299,7 @@ func TestSourceKeepsItsBudget(t *testing.T) {
 }
 
 func TestSourceChangesNothing(t *testing.T) {
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
 	for _, text := range []string{`BEGIN { system("true"); }`, "#pragma D option destructive\nBEGIN { system(\"true\"); }"} {
 		_, err := NewSource("test", Script{Text: text}, 0, env, &tail{})

@@ -12,8 +12,6 @@ import (
 
 	"culprit/kernel"
 	"culprit/lang/gen"
-	"culprit/lang/ir"
-	"culprit/measure"
 	"culprit/symbol"
 
 	"github.com/cilium/ebpf"
@@ -71,39 +69,6 @@ const (
 	// tellTook is how much of it is worth a note.
 	tellTook = 100 * time.Millisecond
 )
-
-// unwindNeeds are what programs need to walk the stacks of processes by tables.
-var unwindNeeds = [...]kernel.Feature{kernel.BPFLoop, kernel.CurrentTask, kernel.TaskRegisters, kernel.HashOnDemand} // table: never changed
-
-// noTables returns why programs can't walk the stacks of processes by unwind tables, or nil. Where the kernel is too old, the
-// error names the newest version among those that brought what is missing.
-func (e *Env) noTables() error {
-	if runtime.GOARCH != "amd64" {
-		return fmt.Errorf("unwind tables are for x86-64: %w", measure.ErrUnsupported)
-	}
-	if _, err := e.offset("task_struct", "mm"); err != nil {
-		return err
-	}
-	for _, f := range slices.Backward(unwindNeeds[:]) { // the newest first
-		if err := f.Have(e.root); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unwinds decides by the option unwind, and by what the kernel can, whether user stacks are walked by tables.
-func (e *Env) unwinds(p *ir.Program) (bool, error) {
-	how := p.Source.Options.All["unwind"]
-	if how == "fp" || !gen.WantsUserFrames(p) {
-		return false, nil
-	}
-	why := e.noTables()
-	if how == "tables" && why != nil {
-		return false, fmt.Errorf("walk user stacks by tables (-x unwind=tables): %w", why)
-	}
-	return why == nil, nil
-}
 
 // newUnwinder makes the unwinder of a script; nil: its maps have nothing to tell.
 // It calls meet for each process soon after the first sample of it.

@@ -11,6 +11,7 @@ import (
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
 	"culprit/measure"
+	"culprit/trace/probe"
 )
 
 // BenchmarkUnwindTables brings what a process executes into the kernel, each time anew: how long it takes, and what it takes there.
@@ -38,7 +39,7 @@ func BenchmarkUnwindTables(b *testing.B) {
 			defer c.Process.Kill() //nolint:errcheck // it was killed before
 			for b.Loop() {
 				b.StopTimer()
-				env := NewEnv(kernel.Root{})
+				env := probe.NewEnv(kernel.Root{})
 				compiled, err := Compile(Script{Text: "profile-1 { @[ustack()] = count(); }", Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": "tables"}}}, env, gen.Limits{})
 				if err != nil {
 					b.Fatal(err)

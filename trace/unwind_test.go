@@ -19,6 +19,7 @@ import (
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
 	"culprit/symbol"
+	"culprit/trace/probe"
 )
 
 // deepCalls spends 70 % of its time in one function and 30 % in another, both called back by the C library's qsort, below functions whose
@@ -60,9 +61,9 @@ int main(int argc, char **argv) {
 // tablesMissing reports whether this kernel has no way to walk the stacks of processes by tables.
 func tablesMissing(t testing.TB) bool {
 	t.Helper()
-	e := NewEnv(kernel.Root{})
+	e := probe.NewEnv(kernel.Root{})
 	defer e.Close() //nolint:errcheck // only read
-	return e.noTables() != nil
+	return e.UnwindTablesMissing() != nil
 }
 
 // TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is too old for unwind tables,
@@ -78,7 +79,7 @@ func TestFramePointersAreTold(t *testing.T) {
 		{"asked for", "profile-9 { @[ustack()] = count(); }", "fp", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e := NewEnv(kernel.Root{})
+			e := probe.NewEnv(kernel.Root{})
 			defer e.Close() //nolint:errcheck // only read
 			script := Script{Text: test.text}
 			if test.unwind != "" {
@@ -248,7 +249,7 @@ func TestWalksAreTaken(t *testing.T) {
 		`sched:::on-cpu, sched:::off-cpu { @[ustack()] = count(); }`,
 		`io:::start { @[ustack()] = count(); }`,
 	} {
-		env := NewEnv(kernel.Root{})
+		env := probe.NewEnv(kernel.Root{})
 		c, err := Compile(Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": "tables"}}}, env, gen.Limits{})
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
@@ -397,7 +398,7 @@ func TestWantedAgain(t *testing.T) {
 	if tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
 	c, err := Compile(Script{Text: `profile-97 /pid == -1/ { @[ustack()] = count(); }`, Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": "tables"}}}, env, gen.Limits{})
 	if err != nil {

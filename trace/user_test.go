@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"culprit/kernel"
-	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
 	"culprit/symbol"
+	"culprit/trace/probe"
 
 	"golang.org/x/sys/unix"
 )
@@ -194,10 +194,9 @@ func TestPidProviderOneByOne(t *testing.T) {
 		c.Process.Kill() //nolint:errcheck // it may have ended
 		c.Wait()         //nolint:errcheck // it was killed
 	})
-	env := NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
-	no := false
-	env.users.multi = &no
+	env.Method = probe.AttachKprobe
 	text := fmt.Sprintf(`pid%[1]d:a.out:go:entry { n++; @s = sum(arg6); } pid%[1]d:a.out:outer:return { @m = sum(arg1 > 0); } pid%[1]d:a.out:go:entry /n == 3000/ { exit(0); }
 		pid%[1]d:a.out:[go]*:entry { @[probefunc] = count(); }`, c.Process.Pid)
 	var script *Compiled
@@ -578,22 +577,5 @@ func TestPidProviderOfADeletedProgram(t *testing.T) {
 	_, out, errs := traced(t, r, nil)
 	if n, err := strconv.Atoi(strings.TrimSpace(out)); err != nil || n < 5000 || errs != "" {
 		t.Errorf("printed %q and said %q", out, errs)
-	}
-}
-
-// Numbers of probes and their units: one for all places whose arguments lie alike, another for the others.
-func TestUnitsOfPlaces(t *testing.T) {
-	e := NewEnv(kernel.Root{})
-	defer e.Close()
-	a, b := []check.Operand{{Kind: check.OperandNumber, Number: 1}}, []check.Operand{{Kind: check.OperandNumber, Number: 2}}
-	f := &found{Listed: Listed{ID: firstUser, Provider: "x1", Name: "y"}, by: userProvider, site: check.SiteUprobe, spots: []spot{{offset: 1, operands: a}, {offset: 2, operands: b}, {offset: 3, operands: a}}}
-	p := e.intern(f)
-	if len(p.Also) != 1 || len(e.targets[p].spots) != 2 || len(e.targets[p.Also[0]].spots) != 1 || p.Also[0].Operands[0].Number != 2 || p.Also[0].ID != p.ID {
-		t.Errorf("%+v", p)
-	}
-	other := &check.Probe{ID: firstUser + 1, Site: check.SiteUprobe, Operands: a}
-	got := units(&check.Program{Clauses: []*check.Clause{{Index: 0, Probes: []*check.Probe{p, other}}}}, nil)
-	if len(got) != 2 || len(got[0].Probes) != 2 || len(got[1].Probes) != 1 {
-		t.Errorf("%+v", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"culprit/collect/all"
 	"culprit/dataset"
 	"culprit/diagnose"
+	"culprit/diagnose/rules"
 	"culprit/kernel"
 	"culprit/load"
 	"culprit/measure"
@@ -47,7 +48,7 @@ func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, err
 		traced[st.ID] = st.Traced
 	}
 	var queries []measure.Query
-	for _, sentence := range diagnose.Sentences(diagnose.All()) {
+	for _, sentence := range rules.Queries() {
 		q, err := c.Parse(sentence)
 		if err != nil || traced[q.Stat] {
 			continue // the rule that asks it will say that it is missing
@@ -59,7 +60,7 @@ func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, err
 	if err != nil {
 		return nil, err
 	}
-	report, err := diagnose.Run(context.WithoutCancel(ctx), reader, measure.Interval{}, 0)
+	report, err := diagnose.Run(context.WithoutCancel(ctx), reader, rules.Set(), measure.Interval{}, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/all"
 	"culprit/dataset"
-	"culprit/diagnose"
+	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/store"
 	"culprit/trace"
@@ -397,5 +397,5 @@ func sentences() (all []string) {
 			all = append(all, tool.Ask(o)...)
 		}
 	}
-	return notOf(trace.NewSampler(99), append(all, diagnose.Sentences(diagnose.All())...))
+	return notOf(trace.NewSampler(99), append(all, rules.Queries()...))
 }

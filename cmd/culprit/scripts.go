@@ -12,11 +12,12 @@ import (
 	"culprit/lang/syntax"
 	"culprit/measure"
 	"culprit/trace"
+	"culprit/trace/probe"
 )
 
 // startScript begins a script of the server's.
 func startScript(k measure.Script) (dataset.Runner, error) {
-	env := trace.NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	said := &tail{}
 	source, err := trace.NewSource(k.Name, trace.Script{Text: k.Text, Mode: syntax.Mode{Last: syntax.PartName}}, trace.Budget(k.Budget), env, said)

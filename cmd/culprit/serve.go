@@ -19,6 +19,7 @@ import (
 	"culprit/collect"
 	"culprit/dataset"
 	"culprit/diagnose"
+	"culprit/diagnose/rules"
 	"culprit/kernel"
 	"culprit/measure"
 	"culprit/store"
@@ -62,7 +63,7 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		return err
 	}
 	set.SetBudget(o.Budget)
-	m := &served{Set: set, History: diagnose.NewHistory(set, archive, kernel.ThreadTime), dir: dir, size: o.Size}
+	m := &served{Set: set, History: diagnose.NewHistory(set, archive, rules.Set(), kernel.ThreadTime), dir: dir, size: o.Size}
 	door, err := openDoor(dir, o, m)
 	if err != nil {
 		return err
@@ -76,8 +77,8 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 	scripts.Begin()
 
 	if os.Getenv("GOMAXPROCS") == "" {
-		p := &processors{questions: door.site.Questions}
-		door.site.Asked = p.asked
+		p := &processors{questions: door.site.RunningQueries}
+		door.site.QueryStarted = p.asked
 	}
 	if o.WriteTo != "" {
 		if m.writer, err = writer(o, m); err != nil {
@@ -296,7 +297,7 @@ func after(d time.Duration, f func()) (stop func()) {
 
 // defaults lists every sentence that a tool or a rule may ask.
 func defaults() []string {
-	all := diagnose.Sentences(diagnose.All())
+	all := rules.Queries()
 	for _, t := range view.Tools() {
 		for _, o := range choices(t) {
 			all = append(all, t.Ask(o)...)

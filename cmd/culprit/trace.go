@@ -11,6 +11,7 @@ import (
 	"culprit/lang/syntax"
 	"culprit/measure"
 	"culprit/trace"
+	"culprit/trace/probe"
 	"culprit/view/term"
 )
 
@@ -46,7 +47,7 @@ func programName() string { return filepath.Base(os.Args[0]) }
 
 // scripted lets a program in D measure.
 func scripted(ctx context.Context, name, file, text string, says *os.File) (term.Machine, func(), error) {
-	env := trace.NewEnv(kernel.Root{})
+	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	source, err := trace.NewSource(name, trace.Script{Text: text, File: file, Mode: syntax.Mode{Last: syntax.PartName}}, 0, env, says)
 	if err != nil {

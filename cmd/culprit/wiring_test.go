@@ -10,7 +10,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/all"
 	"culprit/dataset"
-	"culprit/diagnose"
+	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/trace"
 	"culprit/view"
@@ -25,7 +25,7 @@ func catalogue() *dataset.Catalogue {
 
 func TestSentencesOfRules(t *testing.T) {
 	c := catalogue()
-	for _, s := range diagnose.Sentences(diagnose.All()) {
+	for _, s := range rules.Queries() {
 		if _, err := c.Parse(s); err != nil {
 			t.Errorf("%s: %v", s, err)
 		}
@@ -36,7 +36,7 @@ func TestSentencesOfRules(t *testing.T) {
 func TestRulesKnowWhatIsTraced(t *testing.T) {
 	c := catalogue()
 	traced := 0
-	for _, r := range diagnose.All() {
+	for _, r := range rules.All() {
 		for _, s := range r.Traced {
 			traced++
 			if q, err := c.Parse(s); err != nil || !c.Stat(q.Stat).Traced {
@@ -122,7 +122,7 @@ func TestListsAreWhole(t *testing.T) {
 		names = append(names, tool.Name)
 	}
 	names = nil
-	for _, r := range diagnose.All() {
+	for _, r := range rules.All() {
 		if r.ID == "" || r.Checks == "" || len(r.Needs)+len(r.Finds) == 0 {
 			t.Errorf("rule %q lacks an id, what it checks, or sentences", r.ID)
 		}

@@ -169,7 +169,7 @@ func TestDatasetsAreChanged(t *testing.T) {
 		"datasets discard 3":   "needs --from and --to",
 		"datasets discard 3 --from -1h --to " + time.Now().Add(time.Hour).Format(time.RFC3339): "in the future",
 		"datasets add":              "takes one sentence",
-		"datasets add x+by":         "the sentence ends where",
+		"datasets add x+by":         "the query ends where",
 		"datasets add x --step 0.5": "whole seconds",
 		"datasets --json --csv":     "exclude each other",
 		"datasets changes --to -5m": "--to needs --from",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"culprit/diagnose"
+	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/view"
 
@@ -113,7 +114,7 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 		return err
 	}
 	// A look that was interrupted is still told: with what was seen until then.
-	report, err := diagnose.Run(context.WithoutCancel(ctx), reader, measure.Interval{}, 0)
+	report, err := diagnose.Run(context.WithoutCancel(ctx), reader, rules.Set(), measure.Interval{}, 0)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 
 // asked gives the queries of all rules.
 func asked(machine Machine, step measure.Span) (queries []measure.Query) {
-	for _, sentence := range diagnose.Sentences(diagnose.All()) {
+	for _, sentence := range rules.Queries() {
 		q, err := machine.Parse(sentence)
 		if err != nil {
 			continue // the rule that asks it will say that it is missing
@@ -158,7 +159,7 @@ func (d *diagnosis) review(ctx context.Context, p Program, c *cobra.Command, loo
 	if err != nil {
 		return err
 	}
-	report, err := diagnose.Run(ctx, reader, over, step)
+	report, err := diagnose.Run(ctx, reader, rules.Set(), over, step)
 	if err != nil {
 		return err
 	}

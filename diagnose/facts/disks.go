@@ -1,0 +1,89 @@
+package facts
+
+import (
+	"slices"
+
+	"culprit/diagnose"
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
+	"culprit/diagnose/threshold"
+	"culprit/measure"
+)
+
+// Hangs returns when a device had requests under way and completed none, if that lasted.
+func Hangs(l *diagnose.Look, device string) (diagnose.Period, bool) {
+	ops := l.Table(DiskOps)
+	under := l.Table(DiskInflight).One("device", device)
+	if under == nil {
+		return diagnose.Period{}, false
+	}
+	done := ops.Sum(ops.Where("device", device))
+	s, ok := diagnose.Lasting(under.Table, func(c int) bool { return under.At(c) == under.At(c) && done[c] == done[c] },
+		func(c int) bool { return under.At(c) >= 1 && done[c] == 0 })
+	return s, ok && s.Held >= threshold.HangLeast
+}
+
+// Disk is a disk under suspicion.
+type Disk struct {
+	Name, Kind  string
+	Rotating    bool
+	Busy, Queue *diagnose.Row
+	Wait, Ops   []*diagnose.Row
+	bytes       []*diagnose.Row
+	Stall       *diagnose.Row
+	Bandwidth   bool // it serves its requests quickly, and they are large
+	Period      diagnose.Period
+	Title       string // how claims name it
+	Shown       string // the device that a finding is about, if that is another
+}
+
+// DiskOf returns a block device with its rows; busy is its row of disk.busy.
+func DiskOf(l *diagnose.Look, name, kind string, busy *diagnose.Row) *Disk {
+	return &Disk{Name: name, Kind: kind, Busy: busy, Queue: l.Table(DiskQueue).One("device", name), Wait: l.Table(DiskWait).Where("device", name),
+		Ops: l.Table(DiskOps).Where("device", name), bytes: l.Table(DiskBytes).Where("device", name), Stall: l.Table(Pressure).One("resource", "io", "scope", "some"),
+		Rotating: l.Table(DiskInfo).One("device", name, "rotational", "1") != nil}
+}
+
+// RequestTime gives the time a request took, ns, over the masked cells; NaN when none was done, or waits are not known. A discard or flush counts too.
+func (d *Disk) RequestTime(mask []bool, directions ...string) float64 {
+	var wait, ops float64
+	sum := func(rows []*diagnose.Row) float64 {
+		v := 0.0
+		for _, r := range rows {
+			if len(directions) > 0 && r.Word("direction") != directions[0] {
+				continue
+			}
+			v += series.Or(r.Part(mask), 0)
+		}
+		return v
+	}
+	wait, ops = sum(d.Wait), sum(d.Ops)
+	if ops == 0 || !slices.ContainsFunc(d.Wait, func(r *diagnose.Row) bool { return r.Mean(mask) >= 0 }) {
+		return measure.NaN // waits that are not known are no waits of 0
+	}
+	return wait / ops * 1e9 // wait is a ratio: seconds a second
+}
+
+// Moved gives the bytes a second that the disk reads and writes.
+func (d *Disk) Moved() float64 {
+	if len(d.bytes) == 0 {
+		return 0
+	}
+	return series.Or(SumRows(d.bytes[0].Table, d.bytes, d.Period.Mask), 0)
+}
+
+// TimeByDirection returns ", reads 4 ms, writes 7 ms"; "" where one of the two is not known.
+func (d *Disk) TimeByDirection(mask []bool) string {
+	r, w := d.RequestTime(mask, "read"), d.RequestTime(mask, "write")
+	if r != r || w != w {
+		return ""
+	}
+	return ", reads " + phrase.Duration(r) + ", writes " + phrase.Duration(w)
+}
+
+// Uncounted reports whether a device counts no time for the requests that it serves, as md does before
+// Linux 5.10 and a multipath disk on some kernels.
+func Uncounted(l *diagnose.Look, device string) bool {
+	busy, bytes := l.Table(DiskBusy).One("device", device).Mean(nil), l.Table(DiskBytes)
+	return !(busy > 0) && SumRows(bytes, bytes.Where("device", device), nil) > 0
+}

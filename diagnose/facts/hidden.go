@@ -1,0 +1,99 @@
+package facts
+
+import (
+	"fmt"
+
+	"culprit/diagnose"
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
+	"culprit/diagnose/threshold"
+)
+
+// OutOfSight is the culprit where hidden work is that of processes that live on, unseen.
+const OutOfSight = "processes out of sight"
+
+// HiddenWork is CPU time that none of the processes seen has used, nor interrupts, nor other guests.
+type HiddenWork struct {
+	cpus   float64 // that it takes
+	busy   float64 // CPUs that are busy in all
+	forks  float64 // processes and threads started a second; NaN not known
+	parent Program // whose children, which were not seen themselves, used most; its rate is 0 where nobody waited for any
+	Short  bool    // it is short-lived processes; else processes out of sight
+	unseen bool    // some processes of the machine can't be seen (process.visibility)
+	why    string  // the reason of process.visibility: hidepid, pid namespace, unreadable; "" not known
+}
+
+// HiddenWorkOf finds out what hidden CPU time is. Processes may be out of sight for longer than a moment:
+// those of other users where /proc is mounted with hidepid, and inside a container those of all others.
+func HiddenWorkOf(l *diagnose.Look, s diagnose.Period, cpus, busy float64) HiddenWork {
+	fork, children := l.Table(Forks), l.Table(ProcessShort)
+	h := HiddenWork{cpus: cpus, busy: busy, parent: ParentOfShort(l, s.Mask)}
+	h.unseen, h.why = unseenProcesses(l)
+	h.forks = fork.Mean(fork.Sum(fork.Rows), s.Mask)
+	proven := series.Or(SumRows(children, children.Rows, s.Mask), 0) >= cpus/2
+	h.Short = proven || !h.unseen && h.forks*threshold.ShortMost >= cpus
+	return h
+}
+
+// unseenProcesses reports whether some processes of the machine can't be seen, and the reason that process.visibility gives. Where
+// the statistic is missing nothing says that any can't.
+func unseenProcesses(l *diagnose.Look) (some bool, why string) {
+	for _, r := range l.Table(ProcessSight).Where("visible", "some") {
+		if r.Max() > 0 {
+			return true, r.Word("reason")
+		}
+	}
+	return false, ""
+}
+
+// share returns the part of the busy time that is hidden.
+func (h HiddenWork) share() float64 { return h.cpus / h.busy }
+
+// Culprit returns whose work it is, as the end of a claim, the culprit and its identity.
+func (h HiddenWork) Culprit() (who string, culprit diagnose.Culprit, identity string) {
+	if !h.Short {
+		return phrase.Percent(h.share()) + " of their busy time goes to processes that can't be seen from here",
+			diagnose.Culprit{Kind: "host", Name: OutOfSight}, ""
+	}
+	who, culprit, identity = phrase.Percent(h.share())+" of their busy time goes to processes too short-lived to be seen",
+		diagnose.Culprit{Kind: "process", Name: "short-lived processes"}, "short-lived"
+	if h.parent.Rate >= threshold.CPUActor*h.cpus {
+		who += ", " + phrase.Percent(min(h.parent.Rate/h.busy, h.share())) + " to children of " + h.parent.String()
+		culprit.Name, culprit.PID, identity = h.parent.Name, h.parent.PID(), identity+":"+h.parent.Identity()
+	}
+	return who, culprit, identity
+}
+
+// AddEvidence adds how many processes start, and whose children they are.
+func (h HiddenWork) AddEvidence(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) {
+	fork := l.Table(Forks)
+	if h.Short && h.parent.Rate > 0 {
+		short := l.Table(ProcessShort)
+		f.AddEvidence(short, s, h.parent.Query(short), h.parent.Rate, short.Unit, fmt.Sprintf("children of %s that lived too shortly to be seen used %s CPUs", h.parent, phrase.Digits(h.parent.Rate)))
+	}
+	if h.forks != h.forks {
+		return
+	}
+	text := phrase.Count(h.forks) + " new processes and threads a second"
+	if h.forks == 1 {
+		text = "1 new process or thread a second"
+	}
+	if !h.Short && h.forks*threshold.ShortMost < h.cpus {
+		text += fmt.Sprintf(": too few for short-lived ones to use %s CPUs", phrase.Digits(h.cpus))
+	}
+	f.AddEvidence(fork, s, Forks, h.forks, fork.Unit, text)
+}
+
+// AddCaveats adds what processes out of sight may be.
+func (h HiddenWork) AddCaveats(f *diagnose.Finding) {
+	switch h.why {
+	case "hidepid":
+		f.AddCaveat(0, "/proc is mounted with hidepid: they are processes of other users. Look as root to see them.")
+	case "pid namespace":
+		f.AddCaveat(0, "/proc is of a pid namespace, as in a container: they are processes outside of it. Look from the host to see them.")
+	case "unreadable":
+		f.AddCaveat(0, "Some processes in /proc may not be read: they are among them. Look as root to see them.")
+	default:
+		f.AddCaveat(0, "They may be processes of other containers, or of other users where /proc is mounted with hidepid: look from the host, as root, to see them.")
+	}
+}

@@ -1,0 +1,173 @@
+package facts
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"culprit/diagnose"
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
+	"culprit/measure"
+)
+
+// Program is a group of processes of one name, the unit in which people think of load: eight workers are one culprit.
+type Program struct {
+	Name   string
+	pids   []int   // most active first
+	Rate   float64 // of all of them
+	First  float64 // of the most active one
+	Rows   []*diagnose.Row
+	Series []float64
+}
+
+// String gives "iperf3[123]", or "nginx (8 processes, first of them 123)".
+func (a Program) String() string {
+	if len(a.pids) > 1 {
+		return phrase.Clean(a.Name) + " (" + phrase.Plural(len(a.pids), "process", "processes") + ", most by " + strconv.Itoa(a.pids[0]) + ")"
+	}
+	return phrase.ProcessName(a.Name, a.PID())
+}
+
+// PID returns the process with most activity; 0 where none is known.
+func (a Program) PID() int {
+	if len(a.pids) == 0 {
+		return 0
+	}
+	return a.pids[0]
+}
+
+// Culprit returns the program as the culprit of a finding.
+func (a Program) Culprit() diagnose.Culprit {
+	return diagnose.Culprit{Kind: "process", Name: a.Name, PID: a.PID()}
+}
+
+// Identity gives the actor's part of a finding's id: the name, since pids change with each start.
+func (a Program) Identity() string { return phrase.Clean(a.Name) }
+
+// Programs groups rows with fields pid and process by name, the most active group first. Rates are parts of the whole masked
+// time: a process that ran in one cell of ten counts a tenth. A process with less than a hundredth of its group is
+// not counted in.
+func Programs(t *diagnose.Table, rows []*diagnose.Row, mask []bool) []Program {
+	type one struct {
+		pid  int
+		rate float64
+	}
+	groups := map[string]*Program{}
+	pids := map[string]map[int]float64{}
+	var names []string
+	for _, r := range rows {
+		rate := r.Part(mask)
+		if !(rate > 0) {
+			continue
+		}
+		name := r.Word("process")
+		a := groups[name]
+		if a == nil {
+			a = &Program{Name: name}
+			groups[name], pids[name] = a, map[int]float64{}
+			names = append(names, name)
+		}
+		pid, _ := strconv.Atoi(r.Word("pid"))
+		a.Rate += rate
+		a.Rows = append(a.Rows, r)
+		pids[name][pid] += rate
+	}
+	var out []Program
+	for _, name := range names {
+		a := groups[name]
+		var ones []one
+		for pid, rate := range pids[name] {
+			ones = append(ones, one{pid, rate})
+		}
+		sort.Slice(ones, func(i, j int) bool {
+			if ones[i].rate != ones[j].rate {
+				return ones[i].rate > ones[j].rate
+			}
+			return ones[i].pid < ones[j].pid
+		})
+		for _, o := range ones {
+			if o.pid > 0 && (len(a.pids) == 0 || o.rate >= a.Rate/100) {
+				a.pids = append(a.pids, o.pid)
+			}
+		}
+		a.First = ones[0].rate
+		a.Series = t.Sum(a.Rows)
+		out = append(out, *a)
+	}
+	sort.SliceStable(out, func(i, j int) bool {
+		if out[i].Rate != out[j].Rate {
+			return out[i].Rate > out[j].Rate
+		}
+		return out[i].Name < out[j].Name
+	})
+	return out
+}
+
+// Query gives a sentence for the actor's numbers: of the one process, or of all of its name.
+func (a Program) Query(t *diagnose.Table, by ...string) string {
+	if len(a.pids) == 1 {
+		return t.QueryOf(by, "pid", strconv.Itoa(a.pids[0]))
+	}
+	return t.QueryOf(by, "process", a.Name)
+}
+
+// OtherPrograms names up to n actors after the first with their share of total: "rsync[7] 20 %, cc1 (3 processes ...) 9 %".
+func OtherPrograms(all []Program, total float64, n int) string {
+	var s []string
+	for i, a := range all {
+		if i == 0 || i > n || !(a.Rate/total >= 0.03) {
+			continue
+		}
+		s = append(s, a.String()+" "+phrase.Percent(a.Rate/total))
+	}
+	return strings.Join(s, ", ")
+}
+
+// ParentOfShort gives who waited for the children with most CPU time that lived too shortly to be seen; rate 0 when nobody did.
+func ParentOfShort(l *diagnose.Look, mask []bool) Program {
+	t := l.Table(ProcessShort)
+	if all := Programs(t, t.Rows, mask); len(all) > 0 {
+		return all[0]
+	}
+	return Program{}
+}
+
+// ModeOf says in which mode an actor spends its CPU time.
+func ModeOf(a Program, mask []bool) string {
+	switch k := KernelShare(a, mask); {
+	case k != k:
+		return "mode unknown"
+	case k < 0.1:
+		return "in user mode"
+	case k > 0.9:
+		return "in the kernel"
+	default:
+		return phrase.Percent(k) + " of it in the kernel"
+	}
+}
+
+// KernelShare gives the part of an actor's CPU time that is in the kernel, NaN when it has none.
+func KernelShare(a Program, mask []bool) float64 {
+	sys, all := 0.0, 0.0
+	for _, r := range a.Rows {
+		v := series.Or(r.Part(mask), 0)
+		all += v
+		if r.Word("mode") == "sys" {
+			sys += v
+		}
+	}
+	if all == 0 {
+		return measure.NaN
+	}
+	return sys / all
+}
+
+// PIDWord is a pid as the statistics have it.
+func PIDWord(pid int) string {
+	if pid <= 0 {
+		return ""
+	}
+	return fmt.Sprint(pid)
+}

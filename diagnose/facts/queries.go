@@ -1,0 +1,102 @@
+package facts
+
+// The sentences that several rules ask. Rules share them to the letter, so that each is measured and asked once.
+const (
+	CPUTime        = `cpu.time by cpu,mode`
+	Runnable       = `sched.runnable`
+	Blocked        = `sched.blocked`
+	Forks          = `sched.forks`
+	Pressure       = `pressure.time by resource,scope`
+	ProcessCPU     = `process.cpu by pid,process,mode`
+	ProcessShort   = `process.short by pid,process`
+	ProcessWait    = `process.runwait by pid,process`
+	ProcessDelay   = `process.delay by pid,process,reason`
+	ProcessIO      = `process.io by pid,process,direction`
+	ProcessInfo    = `process.info by pid,process,cgroup`
+	ProcessRSS     = `process.rss by pid,process`
+	ProcessFaults  = `process.faults by pid,process,type where type = "major"`
+	ProcessSight   = `process.visibility by visible,reason`
+	ProcessStates  = `process.count by state`
+	ProcessThreads = `process.threads by pid,process`
+	ThreadCPU      = `thread.cpu by pid,process,tid,thread`
+
+	Softirqs        = `softirq.count by cpu,vector`
+	Interrupts      = `irq.count by irq,cpu,device`
+	SoftirqTimes    = `softirq.time by cpu,vector,device`
+	SoftirqTimeCost = `irq.time.cost`
+	SoftnetDrops    = `softnet.drops by cpu`
+	SoftnetSqueezes = `softnet.squeezes by cpu`
+	SoftnetPackets  = `softnet.packets by cpu`
+
+	StackSamples = `cpu.stack.samples by process,pid,cpu,kernel`
+	StackRate    = `cpu.stack.rate by cpu`
+
+	MemorySize    = `memory.size by kind`
+	MemorySwap    = `memory.swap by direction`
+	MemoryScan    = `memory.scan by by`
+	MemoryStalls  = `memory.stalls`
+	MemoryFaults  = `memory.faults by type`
+	MemoryOOM     = `memory.oom`
+	MemoryRefault = `memory.refaults by kind`
+
+	DiskBusy     = `disk.busy by device`
+	DiskQueue    = `disk.queue by device`
+	DiskWait     = `disk.wait by device,direction`
+	DiskOps      = `disk.operations by device,direction`
+	DiskBytes    = `disk.bytes by device,direction`
+	DiskInflight = `disk.inflight by device`
+	DiskInfo     = `disk.info by device,kind,parent,rotational`
+
+	CgroupCPU           = `cgroup.cpu by cgroup`
+	CgroupPeriods       = `cgroup.periods by cgroup,kind`
+	CgroupThrottledTime = `cgroup.throttled by cgroup`
+	CgroupQuota         = `cgroup.quota by cgroup`
+	CgroupMemory        = `cgroup.memory by cgroup,kind`
+	CgroupEvents        = `cgroup.memory.events by cgroup,event`
+	CgroupPressure      = `cgroup.pressure.time by cgroup,resource,scope`
+	CgroupIO            = `cgroup.io by cgroup,device,direction`
+
+	CacheEntries = `cache.entries by netns,cache`
+	CacheBuckets = `cache.buckets by netns,cache`
+	CacheLimit   = `cache.limit by netns,cache`
+	CacheBytes   = `cache.bytes by netns,cache`
+	CacheRefused = `cache.refusals by netns,cache`
+	CacheCollect = `cache.collections by netns,cache`
+	CacheGrowth  = `cache.growth by netns,cache`
+
+	DevicePackets   = `net.device.packets by netns,device,direction`
+	DeviceBytes     = `net.device.bytes by netns,device,direction`
+	DeviceWire      = `net.device.wire by netns,device,direction`
+	DeviceErrors    = `net.device.errors by netns,device,direction`
+	DeviceDrops     = `net.device.drops by netns,device,direction`
+	DeviceDetail    = `net.device.errors.detail by netns,device,direction,reason`
+	DeviceFifo      = `net.device.fifo by netns,device,direction`
+	DeviceNoHandler = `net.device.nohandler by netns,device`
+	DeviceSpeed     = `net.device.speed by netns,device`
+	DeviceCapacity  = `net.device.capacity by netns,device,direction,from`
+	DeviceInfo      = `net.device.info by netns,device,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,flags`
+	DeviceAddress   = `net.device.address by netns,device,family,address,scope`
+	DeviceModes     = `net.device.modes by netns,device,list,mode`
+	DeviceUses      = `net.device.uses by netns,device,use`
+	QdiscDrops      = `net.qdisc.drops by netns,device,kind,handle,parent`
+	QdiscPackets    = `net.qdisc.packets by netns,device,kind,handle,parent`
+	QdiscBytes      = `net.qdisc.bytes by netns,device,kind,handle,parent`
+	QdiscBacklog    = `net.qdisc.backlog by netns,device,kind,handle,parent`
+	QdiscRate       = `net.qdisc.rate by netns,device,kind,handle,parent`
+	ProtocolEvents  = `net.protocol.events by netns,protocol,counter`
+
+	FlowBytes       = `tcp.flow.bytes by netns,local,localport,peer,peerport,pid,process,side,direction`
+	FlowRetransmits = `tcp.flow.retransmits by netns,local,localport,peer,peerport,pid,process,side`
+	FlowSegments    = `tcp.flow.segments by netns,local,localport,peer,peerport,pid,process,side,direction`
+	FlowRTT         = `tcp.flow.rtt by netns,local,localport,peer,peerport,pid,process,side`
+	FlowMinRTT      = `tcp.flow.minrtt by netns,local,localport,peer,peerport,pid,process,side`
+	FlowDelivery    = `tcp.flow.delivery by netns,local,localport,peer,peerport,pid,process,side`
+	FlowUnsent      = `tcp.flow.unsent by netns,local,localport,peer,peerport,pid,process,side`
+	FlowUnacked     = `tcp.flow.unacked by netns,local,localport,peer,peerport,pid,process,side`
+	FlowMSS         = `tcp.flow.mss by netns,local,localport,peer,peerport,pid,process,side`
+	FlowLimited     = `tcp.flow.limited by netns,local,localport,peer,peerport,pid,process,side,by`
+	ListenQueue     = `tcp.listen.queue by netns,local,localport,pid,process`
+	ListenLimit     = `tcp.listen.limit by netns,local,localport,pid,process`
+	Descriptors     = `process.files by pid,process`
+	DescriptorLimit = `process.files.limit by pid,process`
+)

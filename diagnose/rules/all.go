@@ -1,0 +1,57 @@
+package rules
+
+import (
+	"culprit/diagnose"
+	"culprit/diagnose/facts"
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/threshold"
+)
+
+// All gives every rule. The order is that of the list of what was checked.
+func All() []diagnose.Rule {
+	return []diagnose.Rule{
+		cpuSaturated(),
+		cpuOneSaturated(),
+		cpuSoftirq(),
+		memoryPressure(),
+		swapping(),
+		diskSaturated(),
+		diskHangs(),
+		ioStalled(),
+		linkSaturated(),
+		linkBelowMode(),
+		macShared(),
+		interfaceUnused(),
+		netDrops(),
+		tcpListenOverflow(),
+		tcpRetransmits(),
+		peerSlow(),
+		tableLong(),
+		tableFull(),
+		tableGrowing(),
+		cachePurge(),
+		kernelFunction(),
+		cgroupThrottled(),
+		forkStorm(),
+	}
+}
+
+// Set returns all rules, with what is said across them.
+func Set() diagnose.RuleSet {
+	return diagnose.RuleSet{Rules: All(), Doubts: doubtsOf, Explains: explained, Notes: notesOfCost}
+}
+
+// Queries returns each query of the rules once, in a fixed order: what must be measured before
+// diagnose.Run can find it in a reader.
+func Queries() []string { return diagnose.Queries(All()) }
+
+// resourceOf returns the resource of a rule.
+func resourceOf(rule string) string { return diagnose.RuleSet{Rules: All()}.Resource(rule) }
+
+// notesOfCost returns a note on what the measuring took, where it is much: it is within what was measured.
+func notesOfCost(tables diagnose.Tables) []string {
+	if v := tables(facts.SoftirqTimeCost).One().Mean(nil); v >= threshold.WorthSaying {
+		return []string{"measuring the time of softirqs took " + phrase.Percent(v) + " of a CPU itself, most of it within the time measured"}
+	}
+	return nil
+}

@@ -1,0 +1,266 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"culprit/diagnose"
+	"culprit/diagnose/facts"
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
+	"culprit/diagnose/threshold"
+	"culprit/measure"
+)
+
+// diskSaturated finds disks that have more to do than they can, and for whom.
+func diskSaturated() diagnose.Rule {
+	return diagnose.Rule{
+		ID: "disk-saturated", Checks: "disk", Resource: "disk",
+		Needs: []string{},
+		Finds: []string{facts.DiskBusy, facts.DiskQueue, facts.DiskWait, facts.DiskOps},
+		Uses:  []string{facts.DiskInfo, facts.DiskBytes, facts.ProcessIO, facts.ProcessDelay, facts.Pressure, facts.MemorySwap, facts.CgroupIO, facts.Blocked, facts.DiskInflight},
+		Check: func(l *diagnose.Look) {
+			busy := l.Table(facts.DiskBusy)
+			io := l.Table(facts.ProcessIO)
+			// In containers /proc/diskstats may be empty while programs use the host's disks.
+			if moved := series.Or(facts.SumRows(io, io.Rows, nil), 0); len(busy.Rows) == 0 && moved > 0 {
+				l.Unchecked("no disk is in sight, but programs read and write %s", phrase.BytesRate(moved))
+				return
+			}
+			tree := facts.DiskTreeOf(l.Table(facts.DiskInfo))
+			full, idle := examineDisks(l, tree)
+			switch {
+			case len(busy.Rows) == 0 || idle.disk == nil && len(full) == 0 && idle.unknown == 0:
+				l.Unchecked("no disk is in sight")
+				return
+			case idle.disk == nil && len(full) == 0:
+				l.Unchecked("how busy the disks are is not known")
+				return
+			}
+			groups := tree.Groups(full, func(device string) bool { return facts.Uncounted(l, device) })
+			// Where a real disk is full, a device of memory or of a file that is full too is not the limit.
+			real := slices.DeleteFunc(slices.Clone(groups), func(g facts.DiskGroup) bool {
+				return !slices.ContainsFunc(g.Members, func(d *facts.Disk) bool { return d.Kind != "virtual" })
+			})
+			if len(real) == 0 {
+				real = groups // only a mapper or a RAID shows it: better it than nothing
+			}
+			for _, g := range real {
+				accuseDisks(l, g, tree, len(real) == 1)
+			}
+			if len(full) == 0 {
+				l.Fine("%s", idle.text())
+			}
+		},
+	}
+}
+
+// busiestDisk is the disk that is busy for most of the time. What is made of others counts where
+// nothing else is seen.
+type busiestDisk struct {
+	disk    *facts.Disk
+	busy    float64
+	made    bool // of other devices, of a file or of memory
+	unknown int  // disks of which it is not known how busy they are
+}
+
+// consider takes a disk into account.
+func (b *busiestDisk) consider(d *facts.Disk) {
+	busy := d.Busy.Mean(nil)
+	if busy != busy {
+		b.unknown++
+		return
+	}
+	made := d.Kind == "virtual" || strings.HasPrefix(d.Name, "loop")
+	if b.disk == nil || b.made && !made || b.made == made && busy > b.busy {
+		b.disk, b.busy, b.made = d, busy, made
+	}
+}
+
+// text returns the numbers of the busiest disk, as evidence that it is well.
+func (b *busiestDisk) text() string {
+	text := fmt.Sprintf("busiest disk %s %s busy", phrase.Clean(b.disk.Name), phrase.Percent(min(b.busy, 1)))
+	if w := b.disk.RequestTime(nil); w == w {
+		text += ", " + phrase.Duration(w) + " a request"
+	}
+	return text
+}
+
+// examineDisks returns the devices that are saturated, and the busiest disk of all. Partitions are left
+// out, their disk is in the list; and so are loop devices, whose file's disk is.
+func examineDisks(l *diagnose.Look, tree facts.DiskTree) (full []*facts.Disk, most busiestDisk) {
+	for _, r := range l.Table(facts.DiskBusy).Rows {
+		name := r.Word("device")
+		kind := tree.Kinds[name]
+		if name == "" || kind == "partition" || kind == "" && strings.HasPrefix(name, "loop") {
+			continue
+		}
+		d := facts.DiskOf(l, name, kind, r)
+		if kind != "path" {
+			most.consider(d)
+		}
+		if _, hung := facts.Hangs(l, name); !hung && saturated(d) {
+			full = append(full, d)
+		}
+	}
+	return full, most
+}
+
+// accuseDisks tells of one full disk, whatever devices show it.
+func accuseDisks(l *diagnose.Look, g facts.DiskGroup, tree facts.DiskTree, only bool) {
+	d := g.Representative(tree)
+	d.Title = phrase.Clean(d.Name)
+	head := tree.Head[d.Name]
+	if head == "" {
+		head = g.Joined
+	}
+	if head != "" { // the device that programs use shows nothing itself
+		d.Title = fmt.Sprintf("%s (by its part %s)", phrase.Clean(head), phrase.Clean(d.Name))
+		d.Shown = head
+	}
+	f := accuseDisk(l, d, only)
+	for i, o := range g.Others(d) {
+		if i == 3 {
+			break
+		}
+		way := "lies on the same disk"
+		switch {
+		case tree.On(d.Name, o.Name):
+			way = "on which it lies"
+		case tree.On(o.Name, d.Name):
+			way = "which lies on it"
+		}
+		busy := min(o.Busy.Mean(d.Period.Mask), 1)
+		if busy == busy {
+			f.AddEvidence(o.Busy.Table, d.Period, o.Busy.Query(), busy, o.Busy.Table.Unit, fmt.Sprintf("%s, %s, is busy %s of the time", phrase.Clean(o.Name), way, phrase.Percent(busy)))
+		}
+	}
+}
+
+// saturated decides, and fills in since when. Busy with a queue in most cells, and either requests take long or tasks
+// are seen to stand still for it.
+func saturated(d *facts.Disk) bool {
+	var ok bool
+	d.Period, ok = diagnose.Lasting(d.Busy.Table, diagnose.HasValue(d.Busy), func(c int) bool {
+		return d.Busy.At(c) >= threshold.DiskBusyShare && d.Queue.At(c) >= threshold.DiskQueueLong
+	})
+	if !ok {
+		return false
+	}
+	ops := 0.0
+	for _, r := range d.Ops {
+		ops += series.Or(r.Part(d.Period.Mask), 0)
+	}
+	if d.Rotating && (ops >= threshold.RotatingOps || d.Moved() >= threshold.RotatingBytes) {
+		d.Rotating = false
+	}
+	slow := threshold.DiskSlow
+	if d.Rotating {
+		slow = threshold.DiskSlowRotating
+	}
+	w, stalls := d.RequestTime(d.Period.Mask), d.Stall.Mean(d.Period.Mask) >= threshold.DiskStall
+	queue := d.Queue.Mean(d.Period.Mask)
+	if w >= slow || !d.Rotating && w >= threshold.DiskStallSlow && (stalls || queue >= threshold.DiskQueueDeep) {
+		return true
+	}
+	d.Bandwidth = !d.Rotating && (stalls && queue >= threshold.DiskLargeQueue || queue >= threshold.DiskLargeDeep) && d.Moved() >= threshold.DiskLarge*ops && ops > 0
+	return d.Bandwidth
+}
+
+func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
+	s, t := d.Period, d.Busy.Table
+	bytesT, io := l.Table(facts.DiskBytes), l.Table(facts.ProcessIO)
+	read, write := bytesT.One("device", d.Name, "direction", "read").Mean(s.Mask), bytesT.One("device", d.Name, "direction", "write").Mean(s.Mask)
+	moved := series.Or(read, 0) + series.Or(write, 0)
+	swap := l.Table(facts.MemorySwap)
+	swapped := series.Or(facts.SumRows(swap, swap.Rows, s.Mask), 0)
+
+	identity := d.Name
+	if d.Shown != "" {
+		identity = d.Shown
+	}
+	culprit, who, share := diagnose.Culprit{Kind: "disk", Name: identity}, "", measure.NaN
+	all := facts.Programs(io, io.Rows, s.Mask)
+	total := 0.0
+	for _, a := range all {
+		total += a.Rate
+	}
+	switch {
+	case moved > 0 && swapped >= 0.5*moved:
+		culprit, who, share = diagnose.Culprit{Kind: "memory", Name: "swap"}, "; most of it is swap", min(swapped/moved, 1)
+	case len(all) > 0 && moved > 0 && all[0].Rate >= 0.3*moved && (only || all[0].Rate <= 1.3*moved):
+		a := all[0]
+		share = min(a.Rate/moved, 1)
+		culprit = a.Culprit()
+		who = fmt.Sprintf("; %s does %s of it, %s", a, phrase.Percent(share), wayOf(a, s.Mask))
+	case len(all) > 0 && total > 0 && all[0].Rate >= 0.5*total:
+		who = fmt.Sprintf("; %s reads and writes the most", all[0])
+	}
+	claim := fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.", d.Title,
+		phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), phrase.Duration(series.Or(d.RequestTime(s.Mask), 0)), s, who)
+	severity := diagnose.High
+	if d.Bandwidth {
+		severity = diagnose.Medium
+		claim = fmt.Sprintf("%s gives all its bandwidth: %s, %s busy with %s large requests at once, for %s%s.", d.Title, phrase.BytesRate(moved),
+			phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), s, who)
+	}
+	f := l.Found(phrase.Clean(identity), severity, 0.93, culprit, claim)
+	f.SetExplains(share)
+	f.AddEvidence(t, s, d.Busy.Query(), min(d.Busy.Mean(s.Mask), 1), t.Unit, fmt.Sprintf("%s busy %s of the time", phrase.Clean(d.Name), phrase.Percent(min(d.Busy.Mean(s.Mask), 1))))
+	q := d.Queue.Table
+	f.AddEvidence(q, s, d.Queue.Query(), d.Queue.Mean(s.Mask), q.Unit, fmt.Sprintf("%s requests in it or before it on average", phrase.Digits(d.Queue.Mean(s.Mask)))).CompareTo(threshold.DiskQueueLong, "a long queue begins at")
+	if w := d.RequestTime(s.Mask); w == w {
+		wt := d.Wait[0].Table
+		f.AddEvidence(wt, s, wt.QueryOf(nil, "device", d.Name), facts.SumRows(wt, d.Wait, s.Mask), wt.Unit, fmt.Sprintf("a request takes %s%s: in a second requests wait %s s together, and %s are done", phrase.Duration(w), d.TimeByDirection(s.Mask),
+			phrase.Digits(facts.SumRows(wt, d.Wait, s.Mask)), phrase.Count(facts.SumRows(d.Ops[0].Table, d.Ops, s.Mask))))
+	}
+	if moved > 0 {
+		f.AddEvidence(bytesT, s, bytesT.QueryOf(nil, "device", d.Name), moved, bytesT.Unit, fmt.Sprintf("%s read, %s written", phrase.BytesRate(series.Or(read, 0)), phrase.BytesRate(series.Or(write, 0))))
+	}
+	if len(all) > 0 && total > 0 {
+		a := all[0]
+		f.AddEvidence(io, s, a.Query(io), a.Rate, io.Unit, fmt.Sprintf("%s: %s, %s", a, phrase.BytesRate(a.Rate), wayOf(a, s.Mask))).CompareTo(moved, "what the disk moved")
+		if more := facts.OtherPrograms(all, total, 3); more != "" {
+			f.AddEvidence(io, s, `process.io by process`, total-a.Rate, io.Unit, "then "+more)
+		}
+	}
+	if v := d.Stall.Mean(s.Mask); v == v {
+		f.SetEffect(v)
+		f.AddEvidence(d.Stall.Table, s, d.Stall.Query(), v, d.Stall.Table.Unit, fmt.Sprintf("some task stands still for I/O %s of the time (PSI)", phrase.Percent(v)))
+	}
+	if !io.Have() {
+		f.AddCaveat(0.05, "Which process reads and writes is not known: %s.", io.Why)
+	} else if moved > 0 && total < 0.5*moved && culprit.Name != "swap" {
+		f.AddCaveat(0.05, "Processes account for %s of what the disk moved; the rest was written by the kernel later than it was ordered, or is metadata.", phrase.Percent(total/moved))
+	}
+	if w := d.RequestTime(s.Mask); d.Bandwidth && w == w {
+		f.AddCaveat(0.1, "Each request is served quickly, in %s: who asks for little at a time does not feel it.", phrase.Duration(w))
+	}
+	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
+	if culprit.Kind == "process" && culprit.PID > 0 {
+		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", culprit.PID), Undo: fmt.Sprintf("ionice -c 0 -p %d", culprit.PID), Risk: "low: it gives way to others; works with the bfq scheduler only"}
+	}
+	return f
+}
+
+// wayOf says whether an actor reads or writes.
+func wayOf(a facts.Program, mask []bool) string {
+	write, all := 0.0, 0.0
+	for _, r := range a.Rows {
+		v := series.Or(r.Part(mask), 0)
+		all += v
+		if r.Word("direction") == "write" {
+			write += v
+		}
+	}
+	switch {
+	case all == 0:
+		return "direction unknown"
+	case write > 0.9*all:
+		return "writing"
+	case write < 0.1*all:
+		return "reading"
+	}
+	return phrase.Percent(write/all) + " of it writing"
+}

@@ -1,0 +1,174 @@
+package rules
+
+import (
+	"fmt"
+	"sort"
+
+	"culprit/diagnose"
+	"culprit/diagnose/facts"
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/threshold"
+)
+
+// tightCgroup is a control group whose own limit is too small for what is in use within.
+type tightCgroup struct {
+	name                 string
+	current, limit, high *diagnose.Row
+	hits, throttles      *diagnose.Row // events max and high
+	kills                *diagnose.Row
+	s                    diagnose.Period
+	killed               bool          // the kernel killed processes for its limit
+	full                 bool          // allocations go on to reach its limit, memory.max
+	slowed               bool          // allocations go on to exceed memory.high, which makes tasks reclaim and sleep
+	stall                *diagnose.Row // PSI of the group, or of the machine where the group's is not known
+	stalled, refaults    float64
+}
+
+// cgroupsMemory accuses control groups whose own limit is too small: it is reached again and again,
+// and tasks stand still or the machine reads again what it just dropped; or processes were killed. It
+// returns the groups accused, the innermost of each branch.
+func cgroupsMemory(l *diagnose.Look) (accused []tightCgroup) {
+	names := l.Table(facts.CgroupMemory).Keys("cgroup")
+	// Events are counted for the groups above as well, so the innermost comes first.
+	sort.SliceStable(names, func(i, j int) bool { return facts.CgroupDepth(names[i]) > facts.CgroupDepth(names[j]) })
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		g, ok := tightCgroupOf(l, name)
+		for _, o := range accused {
+			ok = ok && !facts.Below(o.name, name)
+		}
+		if ok {
+			accused = append(accused, g)
+		}
+	}
+	for i := range accused {
+		accused[i].accuse(l)
+	}
+	return accused
+}
+
+// tightCgroupOf reads the numbers of a control group and reports whether they accuse it.
+func tightCgroupOf(l *diagnose.Look, name string) (tightCgroup, bool) {
+	m, events := l.Table(facts.CgroupMemory), l.Table(facts.CgroupEvents)
+	event := func(word string) *diagnose.Row { return events.One("cgroup", name, "event", word) }
+	level := func(kind string) *diagnose.Row { return m.One("cgroup", name, "kind", kind) }
+	g := tightCgroup{name: name, current: level("current"), limit: level("limit"), high: level("high"),
+		hits: event("max"), throttles: event("high"), kills: event("oom_kill")}
+	var lasts bool
+	g.s, lasts = diagnose.Lasting(m, diagnose.HasValue(g.current), func(c int) bool {
+		return g.current.At(c) >= threshold.CgroupFull*g.limit.At(c) && g.hits.At(c) >= threshold.CgroupHits
+	})
+	g.full = lasts && g.limit.Mean(nil) > 0
+	if slow, ok := diagnose.Lasting(events, diagnose.HasValue(g.throttles), func(c int) bool { return g.throttles.At(c) >= threshold.CgroupHits }); ok && !g.full {
+		g.s, g.slowed = slow, true
+	}
+	g.killed = g.kills.Part(nil) > 0 && g.limit.Mean(nil) > 0 && g.reachedItsLimit(event("oom"))
+	if g.killed && !g.full && !g.slowed {
+		g.s = diagnose.WholePeriod(m)
+	}
+	again, psi := l.Table(facts.MemoryRefault), l.Table(facts.CgroupPressure).One("cgroup", name, "resource", "memory", "scope", "some")
+	g.stall, g.stalled = psi, psi.Mean(g.s.Mask)
+	if g.stalled != g.stalled {
+		g.stall = l.Table(facts.Pressure).One("resource", "memory", "scope", "some")
+		g.stalled = g.stall.Mean(g.s.Mask)
+	}
+	g.refaults = again.Mean(again.Sum(again.Rows), g.s.Mask)
+	// A group that writes or reads a big file through the page cache lives at its limit in good health:
+	// pages are dropped and never wanted again. Harm shows in stalls or in pages that come back.
+	harmed := g.stalled >= threshold.MemoryStall || g.full && g.refaults >= threshold.MemoryRefaults
+	return g, g.killed || (g.full || g.slowed) && harmed
+}
+
+// reachedItsLimit reports whether kills in the group are for its own limit. The kernel counts those
+// for want of memory of the machine, or for the limit of a group above, as well.
+func (g *tightCgroup) reachedItsLimit(ooms *diagnose.Row) bool {
+	if g.hits == nil && ooms == nil {
+		return true // it is not counted
+	}
+	return g.hits.Part(nil) > 0 || ooms.Part(nil) > 0
+}
+
+// does says what the limit does to the group, as the middle of a claim.
+func (g *tightCgroup) does(events *diagnose.Table) string {
+	switch {
+	case g.killed:
+		if n := g.kills.Part(nil) * diagnose.WholePeriod(events).Known; n >= 0.5 {
+			return fmt.Sprintf("the kernel killed %s in it", phrase.Plural(int(n+0.5), "process", "processes"))
+		}
+		return "the kernel killed processes in it"
+	case g.slowed:
+		return fmt.Sprintf("%s allocations a second exceed memory.high for %s, which makes its tasks reclaim memory and sleep", phrase.Count(g.throttles.Mean(g.s.Mask)), g.s)
+	}
+	return fmt.Sprintf("%s allocations a second hit the limit for %s", phrase.Count(g.hits.Mean(g.s.Mask)), g.s)
+}
+
+// use returns how much of which limit the group uses: for the claim and for the evidence, the number
+// and the limit. A process that is killed gives its memory back at once: then the mean of what was
+// seen each second may be next to nothing.
+func (g *tightCgroup) use() (claim, evidence string, used, limit float64) {
+	used, limit = g.current.Mean(g.s.Mask), g.limit.Mean(g.s.Mask)
+	word := "limit"
+	if h := g.high.Mean(g.s.Mask); g.slowed && (h > 0 || !(limit > 0)) {
+		limit, word = h, "memory.high"
+	}
+	switch {
+	case !(limit > 0):
+		return phrase.Memory(used) + " in use", phrase.Memory(used) + " in use", used, limit
+	case g.killed && !(used >= threshold.CgroupFull*limit):
+		used = g.current.Max()
+		return "its limit is " + phrase.Memory(limit),
+			fmt.Sprintf("up to %s of %s in use when it was read; who is killed gives back what it had", phrase.Memory(used), phrase.Memory(limit)), used, limit
+	}
+	return phrase.Memory(used) + " of its " + phrase.Memory(limit) + " " + word, fmt.Sprintf("%s of %s in use", phrase.Memory(used), phrase.Memory(limit)), used, limit
+}
+
+func (g *tightCgroup) accuse(l *diagnose.Look) {
+	m, events := l.Table(facts.CgroupMemory), l.Table(facts.CgroupEvents)
+	severity, confidence := diagnose.Medium, 0.85
+	if g.stalled >= threshold.MemoryStallHigh || g.killed || g.refaults >= 5*threshold.MemoryRefaults {
+		severity, confidence = diagnose.High, 0.9
+	}
+	claim, inUse, used, limit := g.use()
+	who := ""
+	if inside := facts.LargestIn(l, g.name, g.s.Mask); inside != "" {
+		who = "; in it: " + inside
+	}
+	f := l.Found(facts.CgroupIdentity(g.name), severity, confidence, diagnose.Culprit{Kind: "cgroup", Name: g.name},
+		fmt.Sprintf("Cgroup %s is too small for what is in use within: %s, %s%s.", facts.CgroupName(g.name), claim, g.does(events), who))
+	if used == used {
+		e := f.AddEvidence(m, g.s, g.current.Query(), used, m.Unit, inUse)
+		if limit > 0 {
+			e.CompareTo(limit, "limit")
+		}
+	}
+	g.proofs(l, f)
+	f.Verify = fmt.Sprintf("cd /sys/fs/cgroup && cat ./memory%s/memory.failcnt .%s/memory.events 2>/dev/null", phrase.Shell(g.name), phrase.Shell(g.name))
+	if g.name == facts.VisibleRoot {
+		f.AddCaveat(0, "Who runs this container has set the limit: it can be raised from outside only.")
+	}
+	f.Cover("disk-saturated", func(o *diagnose.Finding) bool { return rereads(l, o, g.refaults, g.s.Mask) })
+	f.Cover("swapping", nil)
+}
+
+// proofs adds the events, the stalls and what is read again.
+func (g *tightCgroup) proofs(l *diagnose.Look, f *diagnose.Finding) {
+	events, again := l.Table(facts.CgroupEvents), l.Table(facts.MemoryRefault)
+	if v := g.throttles.Part(g.s.Mask); g.slowed {
+		f.AddEvidence(events, g.s, g.throttles.Query(), v, events.Unit, fmt.Sprintf("%s times a second memory.high was exceeded", phrase.Count(v)))
+	}
+	if v := g.hits.Part(g.s.Mask); v > 0 {
+		f.AddEvidence(events, g.s, g.hits.Query(), v, events.Unit, fmt.Sprintf("%s times a second the limit was hit", phrase.Count(v)))
+	}
+	if g.killed {
+		f.AddEvidence(events, g.s, g.kills.Query(), g.kills.Part(nil), events.Unit, "processes in it were killed for memory")
+	}
+	if g.stalled == g.stalled {
+		f.AddEvidence(g.stall.Table, g.s, g.stall.Query(), g.stalled, g.stall.Table.Unit, fmt.Sprintf("tasks stand still for memory %s of the time (PSI)", phrase.Percent(g.stalled)))
+		f.SetEffect(g.stalled)
+	}
+	if g.refaults >= threshold.MemoryRefaults {
+		f.AddEvidence(again, g.s, `memory.refaults`, g.refaults, again.Unit, fmt.Sprintf("the machine reads %s again that it had thrown out shortly before", phrase.BytesRate(g.refaults)))
+	}
+}

@@ -1,0 +1,264 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"culprit/diagnose"
+	"culprit/diagnose/facts"
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
+	"culprit/diagnose/threshold"
+)
+
+// memoryPressure finds that memory, of the machine or of one cgroup, is too small for what is in use.
+func memoryPressure() diagnose.Rule {
+	return diagnose.Rule{
+		ID: "memory-pressure", Checks: "memory", Resource: "memory",
+		Needs: []string{facts.MemorySize, facts.MemoryScan},
+		Uses: []string{facts.MemoryStalls, facts.MemoryRefault, facts.MemoryFaults, facts.MemoryOOM, facts.MemorySwap, facts.Pressure, facts.ProcessRSS, facts.ProcessFaults, facts.ProcessInfo,
+			facts.CgroupMemory, facts.CgroupEvents, facts.CgroupPressure, facts.DiskBytes},
+		Check: func(l *diagnose.Look) {
+			machineMemory(l, cgroupsMemory(l))
+		},
+	}
+}
+
+// machineNumbers are the machine's memory and the signs that it is short. Rows are nil, and series
+// without numbers, where a kernel does not tell.
+type machineNumbers struct {
+	size                 *diagnose.Table
+	total, avail         *diagnose.Row
+	psi, direct, major   *diagnose.Row
+	stalls, again        []float64 // allocations that waited; pages read again
+	stallsOf, refaultsOf *diagnose.Table
+	killsOf              *diagnose.Table
+	kills                float64 // a second, less those for the limit of a cgroup
+}
+
+func machineNumbersOf(l *diagnose.Look, accused []tightCgroup) machineNumbers {
+	n := machineNumbers{size: l.Table(facts.MemorySize), stallsOf: l.Table(facts.MemoryStalls), refaultsOf: l.Table(facts.MemoryRefault), killsOf: l.Table(facts.MemoryOOM)}
+	n.total, n.avail = n.size.One("kind", "total"), n.size.One("kind", "available")
+	n.psi = l.Table(facts.Pressure).One("resource", "memory", "scope", "some")
+	n.direct, n.major = l.Table(facts.MemoryScan).One("by", "direct"), l.Table(facts.MemoryFaults).One("type", "major")
+	n.stalls, n.again = n.stallsOf.Sum(n.stallsOf.Rows), n.refaultsOf.Sum(n.refaultsOf.Rows)
+	n.kills = series.Or(n.killsOf.Mean(n.killsOf.Sum(n.killsOf.Rows), nil), 0)
+	for _, g := range accused {
+		if g.killed {
+			n.kills = 0 // told of the cgroup
+		}
+	}
+	return n
+}
+
+// pinches reports whether somebody feels that memory is short in cell c. The pressure says it where
+// the kernel tells it: what reserved huge pages leave may be little, and a program that starts reads
+// itself in.
+func (n machineNumbers) pinches(c int) bool {
+	psi := n.psi.At(c)
+	looks := n.direct.At(c) >= threshold.MemoryDirect || series.AtOrZero(n.stalls, c) >= threshold.MemoryStallsRate || series.AtOrZero(n.again, c) >= threshold.MemoryRefaults
+	if psi == psi {
+		return psi >= threshold.MemoryStall || psi >= threshold.MemoryFelt && looks
+	}
+	return looks || !n.refaultsOf.HasNumbers() && n.major.At(c) >= threshold.MemoryMajor
+}
+
+// share returns how much of the memory is available, 0..1.
+func (n machineNumbers) share(mask []bool) float64 { return n.avail.Mean(mask) / n.total.Mean(mask) }
+
+// machineMemory accuses the machine of having too little memory, or says why it does not. accused are
+// the control groups that are short by their own limit.
+func machineMemory(l *diagnose.Look, accused []tightCgroup) {
+	n := machineNumbersOf(l, accused)
+	if !(n.total.Mean(nil) > 0) || !(n.avail.Mean(nil) <= n.total.Mean(nil)) {
+		l.Unchecked("how much memory is available is not known")
+		return
+	}
+	s, short := diagnose.Lasting(n.size, diagnose.HasValue(n.avail), func(c int) bool { return n.avail.At(c) < threshold.MemoryLow*n.total.At(c) && n.pinches(c) })
+	// The kernel's estimate of what is available counts file pages that are in constant use: stalls and refaults together
+	// mean something also above memoryLow. With plenty available it is the limit of a cgroup that makes them.
+	if !short {
+		stalled, ok := diagnose.Lasting(n.size, diagnose.HasValue(n.avail), func(c int) bool {
+			return n.psi.At(c) >= threshold.MemoryStallHigh && series.AtOrZero(n.again, c) >= threshold.MemoryRefaults
+		})
+		if ok && n.share(stalled.Mask) < threshold.MemoryPlenty && len(accused) == 0 {
+			s, short = stalled, true
+		}
+	}
+	switch {
+	case short:
+		n.accuse(l, s)
+	case n.kills > 0:
+		n.accuse(l, diagnose.WholePeriod(n.size))
+	case len(accused) == 0:
+		n.spare(l)
+	}
+}
+
+// spare says that memory is not short, with the numbers; or what keeps them from saying that.
+func (n machineNumbers) spare(l *diagnose.Look) {
+	text := fmt.Sprintf("%s of %s available", phrase.Percent(n.share(nil)), phrase.Memory(n.total.Mean(nil)))
+	if own := ownLimit(l); own != "" {
+		text += ", " + own
+	}
+	stalled := n.psi.Mean(nil)
+	switch {
+	case stalled >= threshold.InnocentStall && n.share(nil) >= threshold.MemoryPlenty:
+		seen := "no cgroup can be seen from here"
+		if l.Table(facts.CgroupMemory).HasNumbers() {
+			seen = "none that can be seen is known to be at its limit"
+		}
+		l.Doubtful("some task stands still for memory %s of the time (PSI) while %s: the limit of a cgroup does that, and %s", phrase.Percent(stalled), text, seen)
+	case stalled == stalled:
+		l.Fine("%s, stalled for memory %s of the time", text, phrase.Percent(stalled))
+	case n.share(nil) < threshold.MemoryLow && !n.refaultsOf.HasNumbers():
+		l.Doubtful("%s, and this kernel tells neither how long tasks wait for memory nor what it reads again", text)
+	default:
+		l.Fine("%s", text)
+	}
+}
+
+// ownLimit says how much of the limit of the visible root is in use; "" on a machine without one.
+func ownLimit(l *diagnose.Look) string {
+	m := l.Table(facts.CgroupMemory)
+	used, limit := m.One("cgroup", facts.VisibleRoot, "kind", "current").Mean(nil), m.One("cgroup", facts.VisibleRoot, "kind", "limit").Mean(nil)
+	if !(limit > 0) || used != used {
+		return ""
+	}
+	return fmt.Sprintf("%s of this container's limit of %s in use", phrase.Memory(used), phrase.Memory(limit))
+}
+
+// holder is the program with most memory.
+type holder struct {
+	all      []facts.Program
+	culprit  diagnose.Culprit
+	identity string
+	share    float64 // of all memory
+	text     string
+}
+
+// holderOf finds who holds the memory. Huge pages that are reserved belong to nobody's resident memory.
+func (n machineNumbers) holderOf(l *diagnose.Look, s diagnose.Period) holder {
+	rss := l.Table(facts.ProcessRSS)
+	h := holder{culprit: diagnose.Culprit{Kind: "memory", Name: "memory"}, text: "no single program stands out", all: facts.Programs(rss, rss.Rows, s.Mask)}
+	total := n.total.Mean(s.Mask)
+	if len(h.all) > 0 {
+		first := h.all[0]
+		h.share = first.Rate / total
+		h.text = fmt.Sprintf("the largest program, %s, holds %s of it", first, phrase.Percent(h.share))
+		if h.share >= 0.2 {
+			h.culprit, h.identity = first.Culprit(), first.Identity()
+			h.text = fmt.Sprintf("%s holds %s of it, %s", first, phrase.Memory(first.Rate), phrase.Percent(h.share))
+		}
+	}
+	if huge := n.size.One("kind", "hugepages_total").Mean(s.Mask) / total; huge >= threshold.MemoryPlenty {
+		h.text += fmt.Sprintf("; %s is reserved for huge pages", phrase.Percent(huge))
+	}
+	return h
+}
+
+func (n machineNumbers) accuse(l *diagnose.Look, s diagnose.Period) {
+	total, share := n.total.Mean(s.Mask), n.share(s.Mask)
+	h := n.holderOf(l, s)
+	severity, confidence := diagnose.Medium, 0.85
+	stalled, swap := n.psi.Mean(s.Mask), l.Table(facts.MemorySwap)
+	if stalled >= threshold.MemoryStallHigh || n.kills > 0 || facts.SumRows(swap, swap.Rows, s.Mask) >= threshold.SwapBoth {
+		severity, confidence = diagnose.High, 0.95
+	}
+	claim := fmt.Sprintf("Memory is short: %s of %s available for %s; %s.", phrase.Percent(share), phrase.Memory(total), s, h.text)
+	if n.kills > 0 {
+		claim = fmt.Sprintf("Memory ran out: the kernel killed %s in this time, %s of %s was available; %s.",
+			phrase.Plural(int(n.kills*s.Known+0.5), "process", "processes"), phrase.Percent(share), phrase.Memory(total), h.text)
+	}
+	f := l.Found(h.identity, severity, confidence, h.culprit, claim)
+	f.SetExplains(h.share)
+	n.proofs(l, f, s)
+	if n.kills > 0 {
+		if share > 2*threshold.MemoryLow {
+			f.AddCaveat(0.2, "%s of memory is available: the kill came at a peak between two readings, or at the limit of a cgroup or of a memory node.", phrase.Percent(share))
+		}
+		f.AddEvidence(n.killsOf, s, facts.MemoryOOM, n.kills, n.killsOf.Unit, "the kernel killed processes to get memory")
+	}
+	h.proofs(l, f, s, total)
+	refaults := n.refaultsOf.Mean(n.again, s.Mask)
+	f.Verify = "vmstat 1 5; cat /proc/pressure/memory; ps -eo pid,rss,comm --sort=-rss | head"
+	f.Cover("swapping", nil)
+	f.Cover("disk-saturated", func(o *diagnose.Finding) bool {
+		return o.Culprit.Name == "swap" || refaults >= threshold.MemoryRefaults
+	})
+}
+
+// proofs adds the machine's numbers.
+func (n machineNumbers) proofs(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) {
+	avail, total := n.avail.Mean(s.Mask), n.total.Mean(s.Mask)
+	f.AddEvidence(n.size, s, n.avail.Query(), avail, n.size.Unit, fmt.Sprintf("%s available of %s", phrase.Memory(avail), phrase.Memory(total))).CompareTo(total, "all memory")
+	if huge := n.size.One("kind", "hugepages_total"); huge.Mean(s.Mask) >= threshold.MemoryPlenty*total {
+		f.AddEvidence(n.size, s, huge.Query(), huge.Mean(s.Mask), n.size.Unit, fmt.Sprintf("%s reserved for huge pages", phrase.Memory(huge.Mean(s.Mask)))).CompareTo(total, "all memory")
+	}
+	if v := n.psi.Mean(s.Mask); v == v {
+		f.AddEvidence(n.psi.Table, s, n.psi.Query(), v, n.psi.Table.Unit, fmt.Sprintf("some task stands still for memory %s of the time (PSI)", phrase.Percent(v)))
+		f.SetEffect(v)
+	} else {
+		f.AddCaveat(0.1, "How long tasks stand still for memory is not known: this kernel tells no pressure.")
+	}
+	if v := n.direct.Mean(s.Mask); v >= threshold.MemoryDirect {
+		f.AddEvidence(n.direct.Table, s, n.direct.Query(), v, n.direct.Table.Unit, fmt.Sprintf("tasks look for memory themselves, %s scanned (direct reclaim)", phrase.BytesRate(v)))
+	}
+	if v := n.stallsOf.Mean(n.stalls, s.Mask); v >= threshold.MemoryStallsRate {
+		f.AddEvidence(n.stallsOf, s, facts.MemoryStalls, v, n.stallsOf.Unit, fmt.Sprintf("%s allocations a second had to wait", phrase.Count(v)))
+	}
+	if v := n.refaultsOf.Mean(n.again, s.Mask); v >= threshold.MemoryRefaults/10 {
+		f.AddEvidence(n.refaultsOf, s, `memory.refaults`, v, n.refaultsOf.Unit, fmt.Sprintf("%s are read again that were thrown out shortly before", phrase.BytesRate(v)))
+	}
+	if v := n.major.Mean(s.Mask); v >= threshold.MemoryMajor/10 {
+		f.AddEvidence(n.major.Table, s, n.major.Query(), v, n.major.Table.Unit, fmt.Sprintf("%s faults a second read from disk", phrase.Count(v)))
+	}
+}
+
+// proofs adds the programs with most memory.
+func (h holder) proofs(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period, total float64) {
+	if len(h.all) == 0 {
+		return
+	}
+	rss, a := l.Table(facts.ProcessRSS), h.all[0]
+	f.AddEvidence(rss, s, a.Query(rss), a.Rate, rss.Unit, fmt.Sprintf("%s holds %s resident", a, phrase.Memory(a.Rate))).CompareTo(total, "all memory")
+	if more := facts.OtherPrograms(h.all, total, 3); more != "" {
+		f.AddEvidence(rss, s, `process.rss by process`, h.all[1].Rate, rss.Unit, "then "+more)
+	}
+	if g := growth(rss, a.Series); g > 0.02*total/s.Known && g > 1e6 {
+		f.AddEvidence(rss, s, a.Query(rss), g, "B/s", fmt.Sprintf("it grows by %s", phrase.BytesRate(g)))
+	}
+}
+
+// rereads says whether a disk is busy because of pages that were thrown out and come back: most of what it does is reading,
+// and half of that is such pages.
+func rereads(l *diagnose.Look, disk *diagnose.Finding, refaults float64, mask []bool) bool {
+	name := strings.TrimPrefix(disk.ID, "disk-saturated/")
+	t := l.Table(facts.DiskBytes)
+	read := series.Or(t.One("device", name, "direction", "read").Mean(mask), 0)
+	all := series.Or(facts.SumRows(t, t.Where("device", name), mask), 0)
+	return refaults >= threshold.MemoryRefaults && read >= 0.5*all && refaults >= 0.5*read
+}
+
+// growth gives by how much a level grows a second when it grows in nearly every cell, else 0.
+func growth(t *diagnose.Table, v []float64) float64 {
+	first, last, up, steps, prev := -1, -1, 0, 0, 0.0
+	for c, x := range v {
+		if x != x || t.Seconds[c] <= 0 {
+			continue
+		}
+		if first < 0 {
+			first = c
+		} else {
+			steps++
+			if x > prev {
+				up++
+			}
+		}
+		prev, last = x, c
+	}
+	if steps < 2 || float64(up) < 0.9*float64(steps) || last == first {
+		return 0
+	}
+	return (v[last] - v[first]) / (t.Step.Seconds() * float64(last-first))
+}

@@ -1,0 +1,210 @@
+package rules
+
+import (
+	"fmt"
+	"strconv"
+
+	"culprit/diagnose"
+	"culprit/diagnose/facts"
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
+	"culprit/diagnose/threshold"
+)
+
+// tcpListenOverflow finds servers that accept connections more slowly than they come.
+func tcpListenOverflow() diagnose.Rule {
+	return diagnose.Rule{
+		ID: "tcp-listen-overflow", Checks: "listen queues",
+		Needs: []string{facts.ProtocolEvents},
+		Uses:  []string{facts.ListenQueue, facts.ListenLimit, facts.DeviceAddress, facts.Descriptors, facts.DescriptorLimit},
+		Check: func(l *diagnose.Look) {
+			t := l.Table(facts.ProtocolEvents)
+			told := false
+			for _, netns := range t.Keys("netns") {
+				over := t.One("netns", netns, "protocol", "TcpExt", "counter", "ListenOverflows")
+				drops := t.One("netns", netns, "protocol", "TcpExt", "counter", "ListenDrops")
+				if over.Mean(nil) == over.Mean(nil) || drops.Mean(nil) == drops.Mean(nil) {
+					told = true
+				}
+				half := halfOpen(t, netns)
+				if s, ok := diagnose.Lasting(t, diagnose.HasValue(half), func(c int) bool { return half.At(c) >= threshold.HalfRate }); ok {
+					accuseHalfOpen(l, netns, half, s)
+				}
+				// ListenDrops has what found either queue full, and what was dropped for other reasons. Only ListenOverflows is the
+				// accept queue: a flood of SYNs is no server that accepts too slowly.
+				row := over
+				if row == nil || row.Mean(nil) != row.Mean(nil) {
+					row = drops
+				}
+				lost := 0.0
+				for c, sec := range t.Seconds {
+					lost += series.Or(row.At(c), 0) * sec
+				}
+				s, ok := diagnose.Lasting(t, diagnose.HasValue(row), func(c int) bool { return row.At(c) >= threshold.ListenLost })
+				if ok {
+					accuseListener(l, netns, row, over, drops, s, true)
+				} else if lost >= 10 && s.Known >= threshold.LeastSeconds {
+					accuseListener(l, netns, row, over, drops, s, false)
+				}
+			}
+			if !told {
+				l.Unchecked("ListenOverflows is not among the counters")
+			}
+		},
+	}
+}
+
+func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.Row, s diagnose.Period, lasts bool) {
+	t := l.Table(facts.ProtocolEvents)
+	q, limits := l.Table(facts.ListenQueue), l.Table(facts.ListenLimit)
+	// The listener: whose queue is full. A queue over its limit by one is what the kernel calls full.
+	var who *diagnose.Row
+	fullest, limit := 0.0, 0.0
+	for _, r := range q.Where("netns", netns) {
+		lim := limits.One("netns", netns, "local", r.Word("local"), "localport", r.Word("localport"), "pid", r.Word("pid")).Max()
+		if most := r.Max(); lim >= 0 && most >= 1 && most >= lim && most/max(lim, 1) > fullest {
+			who, fullest, limit = r, most/max(lim, 1), lim
+		}
+	}
+	rate := row.Part(s.Mask)
+	severity, confidence := diagnose.Medium, 0.85
+	when := "for " + s.String()
+	if lasts {
+		severity, confidence = diagnose.High, 0.9
+	} else {
+		when = fmt.Sprintf("in %s of %s s", phrase.Seconds(s.Held), phrase.Seconds(s.Known))
+	}
+	culprit, identity := diagnose.Culprit{Kind: "host", Name: "a listener", NetNS: netns}, phrase.Identity(netns, "listener")
+	name := "A server" + phrase.NamespaceSuffix(netns)
+	if who != nil {
+		pid, _ := strconv.Atoi(who.Word("pid"))
+		process := who.Word("process")
+		culprit, identity = diagnose.Culprit{Kind: "process", Name: process, PID: pid, NetNS: netns, Local: facts.PlainAddress(who.Word("local")) + ":" + who.Word("localport")}, phrase.Identity(netns, process+":"+who.Word("localport"))
+		name = phrase.ProcessName(process, pid) + " on port " + phrase.Clean(who.Word("localport")) + phrase.NamespaceSuffix(netns)
+	}
+	files, most := openFiles(l, culprit.PID)
+	noFile := most > 0 && files.Max() >= most-1
+	claim := fmt.Sprintf("%s accepts too slowly: %s connection attempts a second find its queue full, %s.", name, phrase.Count(rate), when)
+	if noFile {
+		open := phrase.Count(files.Max()) + " of " + phrase.Count(most) + " file descriptors are open, the most it may have"
+		if files.Max() > most { // a limit that was lowered, or descriptors above it that were inherited
+			open = phrase.Count(files.Max()) + " file descriptors are open, and its limit is " + phrase.Count(most)
+		}
+		claim = fmt.Sprintf("%s can't accept: %s (EMFILE); %s connection attempts a second find its queue full, %s.",
+			name, open, phrase.Count(rate), when)
+	}
+	f := l.Found(identity, severity, confidence, culprit, claim)
+	for _, x := range []struct {
+		r    *diagnose.Row
+		text string
+	}{{over, "%s connections a second found the accept queue full"}, {drops, "%s connection attempts a second were dropped at a listener"}} {
+		if v := x.r.Part(s.Mask); v > 0 {
+			f.AddEvidence(t, s, x.r.Query(), v, t.Unit, fmt.Sprintf(x.text, phrase.Count(v)))
+		}
+	}
+	switch {
+	case noFile:
+		open := l.Table(facts.Descriptors)
+		f.AddEvidence(open, s, files.Query(), files.Max(), open.Unit, fmt.Sprintf("up to %s file descriptors of the process are open", phrase.Count(files.Max()))).CompareTo(most, "limit")
+		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("prlimit --pid %d --nofile=%.0f", culprit.PID, 4*most), Undo: fmt.Sprintf("prlimit --pid %d --nofile=%.0f", culprit.PID, most),
+			Risk: "low: until the process ends; a process that leaks descriptors fills any limit, and its service file has the lasting one (LimitNOFILE=)"}
+	case most > 0 || culprit.PID == 0:
+	default:
+		f.AddCaveat(0, "A server without a free file descriptor (EMFILE) looks the same, and how many it has open was not seen: compare it with its limit.")
+	}
+	if who != nil {
+		f.AddEvidence(q, s, who.Query(), who.Max(), q.Unit, fmt.Sprintf("up to %s connections wait to be accepted, %s may", phrase.Count(who.Max()), phrase.Count(limit))).CompareTo(limit, "limit")
+		f.SetExplains(1)
+	} else {
+		f.AddCaveat(0.1, "Which listener it is could not be seen: no queue was full at a reading.")
+	}
+	if c := t.One("netns", netns, "protocol", "TcpExt", "counter", "SyncookiesSent"); c.Part(s.Mask) > 0 {
+		f.AddEvidence(t, s, c.Query(), c.Part(s.Mask), t.Unit, fmt.Sprintf("%s SYN cookies a second were sent: attempts came faster than they were completed", phrase.Count(c.Part(s.Mask))))
+	}
+	f.Verify = phrase.InNamespace(netns, "ss -tln") + "; " + phrase.InNamespace(netns, "nstat -az TcpExtListenOverflows TcpExtListenDrops")
+	if culprit.PID > 0 {
+		f.Verify += fmt.Sprintf("; ls /proc/%[1]d/fd | wc -l; grep 'open files' /proc/%[1]d/limits", culprit.PID)
+	}
+	coverAttempts(f, l, netns)
+	// Attempts that wait for room in the accept queue stay half open, and that queue runs full as well.
+	f.Cover("tcp-listen-overflow", func(o *diagnose.Finding) bool { return o.Culprit.NetNS == netns && o.Culprit.Name == halfOpened })
+}
+
+// halfOpened is what accuseHalfOpen accuses.
+const halfOpened = "half-open connections"
+
+// coverAttempts adds what is sent again for a full queue of the namespace: answers of it, and attempts of clients in sight.
+func coverAttempts(f *diagnose.Finding, l *diagnose.Look, netns string) {
+	where := facts.Addresses(l.Table(facts.DeviceAddress))
+	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
+		return o.Culprit.NetNS == netns || o.Culprit.Peer != "" && len(where[facts.DeviceID{NetNS: netns, Name: facts.PlainAddress(o.Culprit.Peer)}]) > 0
+	})
+}
+
+// Counters of attempts that found the queue of connections that are not completed yet full (tcp_conn_request in net/ipv4/tcp_input.c):
+// dropped, or answered by a cookie instead of being kept.
+const halfDropped, halfCookie = "TCPReqQFullDrop", "TCPReqQFullDoCookies"
+
+// halfOpen gives the attempts that were dropped or had a cookie that nobody brought back; nil when neither is counted. Where every
+// attempt gets a cookie (tcp_syncookies = 2), most are brought back.
+func halfOpen(t *diagnose.Table, netns string) *diagnose.Row {
+	of := func(counter string) *diagnose.Row {
+		return t.One("netns", netns, "protocol", "TcpExt", "counter", counter)
+	}
+	dropped, cookies, back := of(halfDropped), of(halfCookie), of("SyncookiesRecv")
+	like := dropped
+	if like == nil {
+		like = cookies
+	}
+	if like == nil {
+		return nil
+	}
+	out := like.With(append([]float64(nil), like.Values...))
+	for c := range out.Values {
+		if out.Values[c] == out.Values[c] {
+			unanswered := series.Or(cookies.At(c), 0) - series.Or(back.At(c), 0)
+			if unanswered < 0.5*series.Or(cookies.At(c), 0) {
+				unanswered = 0
+			}
+			out.Values[c] = series.Or(dropped.At(c), 0) + unanswered
+		}
+	}
+	return out
+}
+
+// accuseHalfOpen tells that more connections are asked for than are completed: whoever asks does not answer the answer.
+func accuseHalfOpen(l *diagnose.Look, netns string, half *diagnose.Row, s diagnose.Period) {
+	t := l.Table(facts.ProtocolEvents)
+	dropped := t.One("netns", netns, "protocol", "TcpExt", "counter", halfDropped)
+	cookie := t.One("netns", netns, "protocol", "TcpExt", "counter", halfCookie)
+	severity, what := diagnose.Medium, "answered by SYN cookies"
+	if series.Or(dropped.Mean(s.Mask), 0) >= 0.5*half.Mean(s.Mask) {
+		severity, what = diagnose.High, "dropped"
+	}
+	f := l.Found(phrase.Identity(netns, "half-open"), severity, 0.85, diagnose.Culprit{Kind: "host", Name: halfOpened, NetNS: netns},
+		fmt.Sprintf("More connections are asked for%s than are completed: %s attempts a second find the queue of those under way full and are %s, for %s.", phrase.NamespaceSuffix(netns), phrase.Count(half.Mean(s.Mask)), what, s))
+	for _, x := range []struct {
+		r    *diagnose.Row
+		text string
+	}{{dropped, "%s attempts a second were dropped, since the queue was full and SYN cookies are off"}, {cookie, "%s attempts a second were answered by a SYN cookie"}} {
+		if v := x.r.Mean(s.Mask); v > 0 {
+			f.AddEvidence(t, s, x.r.Query(), v, t.Unit, fmt.Sprintf(x.text, phrase.Count(v)))
+		}
+	}
+	f.AddCaveat(0, "Who asks can't be told: senders of a flood of SYNs write any address into them. Clients behind a path that loses the answers look the same.")
+	f.Verify = phrase.InNamespace(netns, "ss -Htn state syn-recv") + " | head; " + phrase.InNamespace(netns, "nstat -az "+"TcpExt"+halfDropped+" TcpExt"+halfCookie)
+	if severity == diagnose.High {
+		f.Fix = &diagnose.Fix{Command: phrase.InNamespace(netns, "sysctl net.ipv4.tcp_syncookies=1"), Undo: phrase.InNamespace(netns, "sysctl net.ipv4.tcp_syncookies=0"), Risk: "low: connections by cookie lack some options; the kernel's own value is 1"}
+	}
+	coverAttempts(f, l, netns)
+}
+
+// openFiles returns the open descriptors of a process and the most it may have; 0 where that was not seen.
+func openFiles(l *diagnose.Look, pid int) (files *diagnose.Row, most float64) {
+	files = l.Table(facts.Descriptors).One("pid", strconv.Itoa(pid))
+	limit := l.Table(facts.DescriptorLimit).One("pid", strconv.Itoa(pid)).Max()
+	if pid == 0 || files.Max() != files.Max() || limit != limit {
+		return files, 0
+	}
+	return files, limit
+}

@@ -1,0 +1,143 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/lang/ir"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+)
+
+// abilities finds out, by trying, what of the kernel a program can use. Only that is tried which the program could use: each
+// trial takes the time of loading a program.
+func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
+	k := gen.Kernel{Arch: runtime.GOARCH, Offset: e.MemberOffset, Symbol: e.function}
+	var err error
+	if k.Namespace, err = e.PIDNamespace(); err != nil {
+		return k, err
+	}
+	if k.CPUs, err = ebpf.PossibleCPU(); err != nil {
+		return k, fmt.Errorf("count the CPUs: %w", err)
+	}
+	// What is tried needs locked memory on some kernels, and would be taken for missing without it.
+	e.root.RaiseLocked()
+	// Records, and programs at all.
+	if err := kernel.RingBuffer.Have(e.root); err != nil {
+		return k, fmt.Errorf("trace: %w", err)
+	}
+	k.RingBuffer = true
+	if p.Self > 0 {
+		k.TaskStorage = kernel.TaskStorage.Have(e.root) == nil
+	}
+	k.Loop = kernel.BPFLoop.Have(e.root) == nil
+	k.LongKeys = kernel.LongKeys.Have(e.root) == nil
+	k.NoPrealloc = kernel.HashOnDemand.Have(e.root) == nil
+	k.Compat = e.Has32BitCalls()
+	k.Records = e.records(p)
+	k.AtomicFetch = k.NoPrealloc || kernel.AtomicFetch.Have(e.root) == nil // the atomics are older
+	if k.Unwind, err = e.walksByTables(p); err != nil {
+		return k, err
+	}
+	asked := false
+	for _, c := range p.Source.Clauses {
+		for _, probe := range c.Probes {
+			switch probe.Site {
+			case check.SiteSyscallEntry, check.SiteSyscallReturn:
+				if k.Compat && !asked {
+					k.TaskBTF, asked = kernel.CurrentTask.Have(e.root) == nil, true
+				}
+			case check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe, check.SiteUretprobe:
+				k.Cookies = kernel.EventCookies.Have(e.root) == nil // older than kprobe.multi and uprobe.multi, which have them too
+				return k, nil
+			}
+		}
+	}
+	return k, nil
+}
+
+// function tells where a function of the kernel itself lies, and how long it is.
+func (e *Env) function(name string) (address, size uint64, err error) {
+	address, size, ok := e.symbols.Function(name)
+	if !ok {
+		return 0, 0, fmt.Errorf("function %s: %w", name, measure.ErrUnsupported)
+	}
+	return address, size, nil
+}
+
+// memberOf finds a member, those of members without a name too.
+func memberOf(t btf.Type, name string) (off int, ok bool) {
+	var members []btf.Member
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Struct:
+		members = t.Members
+	case *btf.Union:
+		members = t.Members
+	}
+	for _, m := range members {
+		if m.Name == name {
+			return int(m.Offset.Bytes()), true
+		}
+		if m.Name == "" {
+			if off, ok = memberOf(m.Type, name); ok {
+				return int(m.Offset.Bytes()) + off, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// offset tells where a member of a struct of the kernel lies, in bytes.
+func (e *Env) MemberOffset(typ, member string) (int, error) {
+	spec, err := e.BTF()
+	if err != nil {
+		return 0, err
+	}
+	var s *btf.Struct
+	if err := spec.TypeByName(typ, &s); err != nil {
+		if errors.Is(err, btf.ErrNotFound) {
+			return 0, fmt.Errorf("struct %s: %w", typ, measure.ErrUnsupported)
+		}
+		return 0, fmt.Errorf("read struct %s: %w", typ, err)
+	}
+	if off, ok := memberOf(s, member); ok {
+		return off, nil
+	}
+	return 0, fmt.Errorf("struct %s has no member %s: %w", typ, member, measure.ErrUnsupported)
+}
+
+// records tells whether programs for system calls may be attached to perf's records of raw_syscalls. The kernel runs no other program of
+// perf's, a timer's or a kprobe's, within one that hangs there, so a script that has some of both keeps to the raw tracepoints.
+func (e *Env) records(p *ir.Program) bool {
+	for _, c := range p.Source.Clauses {
+		for _, probe := range c.Probes {
+			switch probe.Site {
+			case check.SitePerfEvent, check.SiteKprobe, check.SiteKretprobe:
+				return false
+			}
+		}
+	}
+	return e.HasPerfRecords()
+}
+
+// perfRecords tells whether perf's records of raw_syscalls are what lang/gen takes them for.
+func (e *Env) HasPerfRecords() bool {
+	t, err := e.openTracefs()
+	if err != nil {
+		return false
+	}
+	number, args := gen.RecordedAt()
+	for _, event := range [...]string{"sys_enter", "sys_exit"} {
+		f, err := t.Format("raw_syscalls", event)
+		if err != nil || len(f.Fields) != 2 || f.Fields[0].Offset != number || f.Fields[1].Offset != args || f.Fields[0].Size != 8 {
+			return false
+		}
+	}
+	return true
+}

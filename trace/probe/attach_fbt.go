@@ -1,0 +1,80 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/measure"
+
+	"golang.org/x/sys/unix"
+)
+
+// attachFunctions attaches a program to functions of the kernel by the road that Fit told the loader of.
+func (e *Env) attachFunctions(a *Attachment, p *Placed) {
+	if e.targets[p.Probes[0]].method == AttachMulti {
+		cookies := make([]uint64, len(p.Probes))
+		for i := range cookies {
+			cookies[i] = uint64(i)
+		}
+		a.together(p, p.Probes, cookies)
+		return
+	}
+	a.each(p, func(i int, probe *check.Probe) (*kernel.Link, error) {
+		name := probe.Function
+		if probe.Module != "vmlinux" {
+			name = probe.Module + ":" + name
+		}
+		link, err := e.root.AttachKprobe(p.Program, kernel.FunctionProbe{
+			Function: name, Return: probe.Site == check.SiteKretprobe, Cookie: uint64(i),
+		})
+		return link, functionErr(err)
+	})
+}
+
+// together attaches a program to many functions in one go. The kernel takes all of them or none and doesn't tell which was the
+// trouble: then each half is tried, down to those that can't be had.
+func (a *Attachment) together(p *Placed, probes []*check.Probe, cookies []uint64) {
+	names := make([]string, len(probes))
+	for i, probe := range probes {
+		names[i] = probe.Function
+	}
+	link, err := kernel.AttachKprobeMulti(p.Program, kernel.MultiProbe{
+		Functions: names, Cookies: cookies, Return: probes[0].Site == check.SiteKretprobe,
+	})
+	switch {
+	case err == nil:
+		a.links = append(a.links, attached{link, p})
+		a.Attached += len(probes)
+	case len(probes) == 1 || !perFunction(err):
+		for _, probe := range probes {
+			a.Skipped = append(a.Skipped, Skipped{probe, fmt.Errorf("attach %s: %w", probe, functionErr(err))})
+		}
+	default:
+		half := len(probes) / 2
+		a.together(p, probes[:half], cookies[:half])
+		a.together(p, probes[half:], cookies[half:])
+	}
+}
+
+// perFunction says whether an error of attaching may be due to one function, and not to all of it.
+func perFunction(err error) bool {
+	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, measure.ErrUnsupported) && !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.EMFILE)
+}
+
+// functionErr says what the kernel means by an error of attaching to a function.
+func functionErr(err error) error {
+	switch {
+	case err == nil, errors.Is(err, measure.ErrDenied), errors.Is(err, measure.ErrUnsupported):
+		return err
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
+		return fmt.Errorf("the kernel has no such function, or one that it doesn't let be probed: %w", err)
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return fmt.Errorf("several functions have this name: %w", err)
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EILSEQ):
+		return fmt.Errorf("the kernel doesn't let it be probed: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package probe
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+)
+
+// peek calls the kernel's function vfs_read as often as it is told.
+func peek(t testing.TB, times int) {
+	t.Helper()
+	fd, err := unix.Open("/proc/self/exe", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	for range times {
+		var b [1]byte
+		if n, err := unix.Pread(fd, b[:], 1); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+	}
+}
+
+// By each road, the calls that this thread makes of a function are those that are counted, until it is taken off.
+func TestAttachFunction(t *testing.T) {
+	needs(t, kernel.Kprobe)
+	for _, test := range []struct {
+		road    AttachMethod
+		feature kernel.Feature
+		name    string
+	}{
+		{AttachKprobe, kernel.Kprobe, "entry"}, {AttachKprobe, kernel.Kretprobe, "return"},
+		{AttachMulti, kernel.KprobeMulti, "entry"}, {AttachMulti, kernel.KprobeMulti, "return"},
+		{AttachFentry, kernel.Fentry, "entry"}, {AttachAny, kernel.Kprobe, "entry"}, {AttachAny, kernel.Kprobe, "return"},
+	} {
+		t.Run(test.road.String()+" "+test.name, func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			needs(t, test.feature)
+			e, c := here(t), newCounter(t)
+			e.Method = test.road
+			probe := one(t, e, "fbt::vfs_read:"+test.name)
+			if test.road == AttachFentry {
+				if args, why := probe.Arguments(); len(args) != 4 || args[2].Name != "count" || probe.Site != check.SiteFentry {
+					t.Fatal(args, why, probe.Site)
+				}
+			}
+			spec := ebpf.ProgramSpec{Type: ebpf.Kprobe}
+			if probe.Site == check.SiteFentry {
+				spec = ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: ebpf.AttachTraceFEntry}
+			}
+			e.Fit(&spec, []*check.Probe{probe})
+			a := attach(t, e, Placed{Program: c.load(e, spec, mine()...), Probes: []*check.Probe{probe}, CPU: -1})
+			before := c.value()
+			peek(t, 100)
+			if got := c.value() - before; got != 100 {
+				t.Errorf("%d of 100", got)
+			}
+			if m := a.Missed(); m != (Missed{}) {
+				t.Errorf("%+v", m)
+			}
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+			after := c.value()
+			peek(t, 1)
+			if got := c.value(); got != after {
+				t.Error("it fires after it was taken off")
+			}
+		})
+	}
+}
+
+// Many functions at once: the program finds out by its cookie at which it is, and what can't be had is left out and named.
+func TestAttachManyFunctions(t *testing.T) {
+	needs(t, kernel.Kprobe)
+	for _, road := range []AttachMethod{AttachAny, AttachKprobe} {
+		t.Run(road.String(), func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			e, c := here(t), newCounter(t)
+			e.Method = road
+			probes, err := e.Probes(described(t, "fbt::vfs_r*:entry"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			which := -1
+			for i, p := range probes {
+				if p.Function == "vfs_read" {
+					which = i
+				}
+			}
+			// One that there isn't, as if it had gone with its module.
+			gone := *probes[0]
+			gone.Function = "vfs_lost_in_space"
+			e.targets[&gone] = &found{Listed: Listed{ID: 1 << 31, Function: gone.Function}, site: gone.Site}
+			all := append(probes[:len(probes):len(probes)], &gone)
+			spec := ebpf.ProgramSpec{Type: ebpf.Kprobe}
+			e.Fit(&spec, all)
+			prog := c.load(e, spec, append(mine(), asm.Mov.Reg(asm.R1, asm.R6), asm.FnGetAttachCookie.Call(), asm.JNE.Imm(asm.R0, int32(which), "out"))...)
+			a, err := e.Attach([]Placed{{Program: prog, Probes: all, CPU: -1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			if len(a.Skipped) != 1 || a.Skipped[0].Probe != &gone || a.Attached != len(probes) || !strings.Contains(a.String(), "1 skipped because the kernel has no such function") {
+				t.Error(a)
+			}
+			before := c.value() // attaching reads files too
+			peek(t, 100)
+			if got := c.value() - before; got != 100 {
+				t.Errorf("%d of 100", got)
+			}
+			t.Log(a)
+		})
+	}
+}
+
+func BenchmarkAttachFunctions(b *testing.B) {
+	for _, road := range []AttachMethod{AttachMulti, AttachKprobe} {
+		for _, what := range []string{"fbt::vfs_read:entry", "fbt::tcp_*:entry"} {
+			b.Run(road.String()+" "+what, func(b *testing.B) {
+				needs(b, kernel.Kprobe)
+				if road == AttachMulti {
+					needs(b, kernel.KprobeMulti)
+				}
+				e, c := here(b), newCounter(b)
+				e.Method = road
+				probes, err := e.Probes(described(b, what))
+				if err != nil {
+					b.Fatal(err)
+				}
+				spec := ebpf.ProgramSpec{Type: ebpf.Kprobe}
+				e.Fit(&spec, probes)
+				prog := c.load(e, spec)
+				for b.Loop() {
+					a, err := e.Attach([]Placed{{Program: prog, Probes: probes, CPU: -1}})
+					if err != nil {
+						b.Fatal(err)
+					}
+					b.StopTimer()
+					if a.Attached == 0 {
+						b.Fatal(a)
+					}
+					b.ReportMetric(float64(a.Attached), "probes")
+					a.Close()
+					b.StartTimer()
+				}
+			})
+		}
+	}
+}

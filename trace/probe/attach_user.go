@@ -1,0 +1,169 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/measure"
+	"culprit/symbol"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// canUserMulti finds out once whether the kernel attaches to many places of programs in one go, and to all threads of a process:
+// before 6.10 it was the thread alone whose number was given. Nothing tells directly; cookies of tracepoints came with 6.10.
+func (e *Env) canUserMulti() bool {
+	if e.Method == AttachKprobe {
+		return false
+	}
+	if e.users.multi == nil {
+		have := kernel.UprobeMulti.Have(e.root) == nil && kernel.TracepointCookies.Have(e.root) == nil
+		e.users.multi = &have
+	}
+	return *e.users.multi
+}
+
+// A group is places of one file in one process, with the numbers of their probes among those that a program serves.
+type group struct {
+	code  *symbol.Code
+	pid   int
+	spots []spot
+	which []int
+}
+
+// attachUser attaches a program to its places in processes: those of a file in one go where the kernel can do that.
+func (e *Env) attachUser(a *Attachment, p *Placed) {
+	type key struct {
+		code *symbol.Code
+		pid  int
+	}
+	at := map[key]*group{}
+	var groups []*group
+	failed := map[int]error{}
+	for i, probe := range p.Probes {
+		for _, s := range e.targets[probe].asked {
+			if err := e.enable(a, p, s); err != nil {
+				a.Passed = append(a.Passed, Skipped{probe, fmt.Errorf("attach %s: %w", probe, err)})
+				break
+			}
+		}
+		for _, s := range e.targets[probe].spots {
+			if err := s.code.Probeable(s.offset); err != nil {
+				failed[i] = err
+				continue
+			}
+			k := key{s.code, s.pid}
+			g := at[k]
+			if g == nil {
+				g = &group{code: s.code, pid: s.pid}
+				at[k] = g
+				groups = append(groups, g)
+			}
+			g.spots, g.which = append(g.spots, s), append(g.which, i)
+		}
+	}
+	for _, g := range groups {
+		if e.canUserMulti() {
+			a.userTogether(p, g, failed)
+			continue
+		}
+		for i, s := range g.spots {
+			link, err := kernel.AttachUprobe(p.Program, kernel.UserProbe{
+				Path: g.code.Opened(), Offset: s.offset, Return: p.Probes[g.which[i]].Site == check.SiteUretprobe, PID: g.pid, Semaphore: s.semaphore, Cookie: uint64(g.which[i]),
+			})
+			if err != nil {
+				failed[g.which[i]] = err
+				continue
+			}
+			a.links = append(a.links, attached{link, p})
+		}
+	}
+	for i, probe := range p.Probes {
+		if err := failed[i]; err != nil {
+			a.Skipped = append(a.Skipped, Skipped{probe, fmt.Errorf("attach %s: %w", probe, userErr(err))})
+			continue
+		}
+		a.Attached++
+	}
+}
+
+// enable answers, where a program asks whether one of its probes is watched, that it is.
+func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
+	if slices.ContainsFunc(a.enabled, func(o spot) bool { return o.code == s.code && o.offset == s.offset && o.pid == s.pid }) {
+		return nil
+	}
+	if len(s.operands) == 0 {
+		return fmt.Errorf("where the answer goes is not told: %w", measure.ErrUnsupported)
+	}
+	code, err := gen.Enable(gen.Kernel{Arch: runtime.GOARCH}, s.operands[0])
+	if err != nil {
+		return err
+	}
+	prog, err := kernel.NewProgram(&ebpf.ProgramSpec{Name: "culprit_enable", Type: code.Type, Instructions: code.Instructions, License: "GPL"})
+	if err != nil {
+		return fmt.Errorf("this kernel lets no program write into a process (bpf_probe_write_user): %w", measure.ErrUnsupported)
+	}
+	defer prog.Close() // the link keeps it
+	link, err := kernel.AttachUprobe(prog, kernel.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid})
+	if err != nil {
+		return err
+	}
+	a.links = append(a.links, attached{link, p})
+	a.enabled = append(a.enabled, s)
+	return nil
+}
+
+// userTogether attaches a program to places of one file in one go; of those that can't be had together each half by itself.
+func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
+	m := kernel.MultiUserProbe{Path: g.code.Opened(), PID: g.pid, Return: p.Probes[g.which[0]].Site == check.SiteUretprobe}
+	for i, s := range g.spots {
+		m.Offsets = append(m.Offsets, s.offset)
+		m.Cookies = append(m.Cookies, uint64(g.which[i]))
+		if s.semaphore != 0 && m.Semaphores == nil {
+			m.Semaphores = make([]uint64, len(g.spots))
+		}
+		if s.semaphore != 0 {
+			m.Semaphores[i] = s.semaphore
+		}
+	}
+	link, err := kernel.AttachUprobeMulti(p.Program, m)
+	switch {
+	case err == nil:
+		a.links = append(a.links, attached{link, p})
+	case len(g.spots) == 1 || !perPlace(err):
+		for _, i := range g.which {
+			failed[i] = err
+		}
+	default:
+		half := len(g.spots) / 2
+		a.userTogether(p, &group{g.code, g.pid, g.spots[:half], g.which[:half]}, failed)
+		a.userTogether(p, &group{g.code, g.pid, g.spots[half:], g.which[half:]}, failed)
+	}
+}
+
+// perPlace says whether an error of attaching may be due to one place, and not to all of it.
+func perPlace(err error) bool {
+	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.EMFILE)
+}
+
+// userErr says what the kernel means by an error of attaching to a place of a process.
+func userErr(err error) error {
+	switch {
+	case errors.Is(err, measure.ErrDenied), errors.Is(err, symbol.ErrUnsafe):
+		return err
+	case errors.Is(err, unix.ESRCH):
+		return fmt.Errorf("the process has ended: %w", err)
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.Errno(524)), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EILSEQ):
+		return fmt.Errorf("the kernel doesn't put a breakpoint on the instruction there: %w", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the file is gone: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,67 @@
+package probe
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// nearEvents names up to three tracepoints that have words in common with the function that a description asks for; "" when none
+// has: what to look at where functions can't be probed.
+func (e *Env) nearEvents(w *want) string {
+	events, err := e.TraceEvents()
+	if err != nil || w.function.any() {
+		return ""
+	}
+	type near struct {
+		name  string
+		score int
+	}
+	var list []near
+	asked := words(w.function.text)
+	for _, event := range events {
+		if eventless(event.Subsystem) {
+			continue
+		}
+		if score := likeness(asked, words(event.Name)); score > 0 {
+			list = append(list, near{"sdt:" + event.Subsystem + "::" + event.Name, score})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b near) int { return cmp.Or(b.score-a.score, len(a.name)-len(b.name)) })
+	var names []string
+	for _, n := range list[:min(3, len(list))] {
+		if n.score*2 < list[0].score {
+			break
+		}
+		names = append(names, n.name)
+	}
+	return strings.Join(names, " ")
+}
+
+// words takes a name apart at its underscores, without what every other name has too.
+func words(name string) []string {
+	list := strings.FieldsFunc(name, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') })
+	return slices.DeleteFunc(list, func(word string) bool {
+		switch word {
+		case "do", "sys", "x64", "se", "ksys", "get", "set", "to", "of", "in", "from", "kernel":
+			return true
+		}
+		return len(word) < 2
+	})
+}
+
+// likeness counts the letters of the words that two names have in common; the first words, which tell the subsystem, twice.
+func likeness(a, b []string) int {
+	score := 0
+	for i, word := range a {
+		j := slices.Index(b, word)
+		if j < 0 {
+			continue
+		}
+		score += len(word)
+		if i == 0 && j == 0 {
+			score += len(word)
+		}
+	}
+	return score
+}

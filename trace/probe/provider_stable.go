@@ -1,0 +1,301 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// A stableProbe is a probe of D that means the same on every system, on top of what this one tells.
+type stableProbe struct {
+	provider, name string
+	// places are where it fires, each a probe of its own as in DTrace, which tells them apart by their functions. Of the ways to
+	// come by one the first counts that this kernel has.
+	places [][]way
+	lacks  string // what there would have to be, when there is no place; "": the tracepoints
+}
+
+// A way is how to come by a probe: a tracepoint, a system call or a counter of the kernel's software events.
+type way struct {
+	function string // the probe's FUNCTION, where the name has several places
+	event    string // the tracepoint
+	syscall  string // the system call's entry, or with returns its return
+	returns  bool
+	counter  uint64 // 1 + the software event of perf (PERF_COUNT_SW_...)
+
+	names  []param
+	when   string   // D, of names; see check.Meaning; %s is the address of the first of symbols that there is
+	symbol []string // functions of the kernel
+	thread string   // which of the names is the thread meant; "": the one at hand
+	args   []check.Arg
+
+	before, after string // clauses of D
+}
+
+// A param is an argument of the way: of a tracepoint by its type, as its place differs from kernel to kernel.
+type param struct {
+	name string // in D's texts
+	of   string // the struct that it points to; "": it is a number; other: it points to something else. Of a system call: its type as C text
+	nth  int    // which of those; of a system call: which of all
+}
+
+const (
+	other       = "(other)"
+	firstStable = 8000
+	mostPlaces  = 16 // of one probe: the step from its number to the next
+)
+
+// task gives the name of a thread among a tracepoint's arguments.
+func task(name string, nth int) param { return param{name, "task_struct", nth} }
+
+// value gives an argument that is a plain value.
+func value(c, d string) check.Arg { return check.Arg{C: c, D: d} }
+
+// made gives an argument that is a pointer to a struct of D.
+func made(t, d string) check.Arg { return check.Arg{C: t + " *", D: d, Xlate: t} }
+
+// told gives the same with members that the probe tells of itself, pairs of member and text.
+func told(t, d string, pairs ...string) check.Arg {
+	a := made(t, d)
+	a.With = map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		a.With[pairs[i]] = pairs[i+1]
+	}
+	return a
+}
+
+// stableProbes are those that there are, provider by provider. A number comes of the place here.
+func stableProbes() []stableProbe {
+	return slices.Concat(ioProbes(), procProbes(), schedProbes(), tcpProbes(), udpProbes(), ipProbes(), lockstatProbes(), vminfoProbes(), sysinfoProbes())
+}
+
+// StableNames returns the names of all stable probes, as "provider:::name", also of those that this
+// kernel lacks. A probe with several places has its name several times.
+func StableNames() []string {
+	all := stableProbes()
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].provider + ":::" + all[i].name
+	}
+	return names
+}
+
+// at makes the places of a probe that has one, by one of several ways.
+func at(ways ...way) [][]way { return [][]way{ways} }
+
+// stableProvider lists the stable probes of one provider that this kernel has.
+func stableProvider(name string) *provider {
+	return &provider{
+		name: name, first: firstStable, last: firstSDT - 1, settled: true,
+		list: func(e *Env, w *want, yield func(*found)) error {
+			for i, s := range stableProbes() {
+				if s.provider != name || w.id == 0 && !w.name.match(s.name) {
+					continue
+				}
+				for k, ways := range s.places {
+					f := &found{Listed: Listed{ID: firstStable + uint32(i*mostPlaces+k), Provider: name, Module: "vmlinux", Name: s.name}}
+					for j := range ways {
+						ok, err := e.onWay(f, &ways[j])
+						if err != nil {
+							return err
+						}
+						if ok {
+							yield(f)
+							break
+						}
+					}
+				}
+			}
+			return nil
+		},
+		args: stableArgs,
+		why: func(_ *Env, w *want) string {
+			for _, s := range stableProbes() {
+				if s.provider == name && w.name.isLit && w.name.literal == s.name {
+					return s.missing()
+				}
+			}
+			return ""
+		},
+	}
+}
+
+// missing says what a kernel must have for a probe.
+func (s *stableProbe) missing() string {
+	if s.lacks != "" {
+		return s.lacks
+	}
+	var events []string
+	for _, ways := range s.places {
+		for _, w := range ways {
+			if w.event != "" && !slices.Contains(events, w.event) {
+				events = append(events, w.event)
+			}
+		}
+	}
+	if len(events) == 0 {
+		return ""
+	}
+	why := "this kernel has no tracepoint " + strings.Join(events, " or ")
+	for _, event := range events {
+		if version := eventSince[event]; version != "" {
+			return why + ": Linux " + version + " brought it"
+		}
+	}
+	return why
+}
+
+// eventSince is the version of Linux that brought a tracepoint, of those that stable probes use and Linux 5.10 lacks.
+//
+// table: made once, never changed
+var eventSince = map[string]string{
+	"contention_begin": "5.19", "contention_end": "5.19",
+	"block_io_start": "6.5", "block_io_done": "6.5",
+	"sched_exit_tp": "6.15",
+}
+
+// onWay makes f the probe that a way leads to, if this kernel has it.
+func (e *Env) onWay(f *found, w *way) (bool, error) {
+	f.Function, f.way = w.function, w
+	switch {
+	case w.counter > 0:
+		f.site, f.counter = check.SitePerfEvent, w.counter
+		return true, nil
+	case w.syscall != "":
+		number, ok := syscallNumber(w.syscall)
+		f.site, f.key, f.compat = check.SiteSyscallEntry, number, e.calls32Bit()[w.syscall]
+		if w.returns {
+			f.site = check.SiteSyscallReturn
+		}
+		return ok, nil
+	}
+	f.site, f.event = check.SiteRawTracepoint, w.event
+	events, err := e.TraceEvents()
+	if err != nil {
+		return false, err
+	}
+	if !hasEvent(events, w.event) && !e.bareTracepoint(w.event) {
+		return false, nil
+	}
+	if len(w.symbol) > 0 && e.firstSymbol(w) == 0 {
+		return false, nil
+	}
+	for _, p := range w.names {
+		if p.nth > 0 || p.of != "" && p.of != "task_struct" || len(w.names) > 1 { // it may not be there: only types tell
+			args, why := tracepointArgs(e, f, nil)
+			if why == "" {
+				_, err := pick(args, w.names)
+				return err == nil, nil
+			}
+			break
+		}
+	}
+	return true, nil
+}
+
+// firstSymbol gives the address of the first of a way's functions that this kernel has; 0: of none.
+func (e *Env) firstSymbol(w *way) uint64 {
+	for _, name := range w.symbol {
+		if address, _, ok := e.symbols.Lookup("vmlinux", name); ok {
+			return address
+		}
+	}
+	return 0
+}
+
+func syscallNumber(name string) (uint64, bool) {
+	nr := slices.Index(syscallNames[:], name)
+	return uint64(max(nr, 0)), nr >= 0
+}
+
+func hasEvent(events []kernel.Event, name string) bool {
+	for _, e := range events {
+		if e.Name == name && !eventless(e.Subsystem) {
+			return true
+		}
+	}
+	return false
+}
+
+// bareTracepoint says whether the kernel has a tracepoint that has no trace event.
+func (e *Env) bareTracepoint(name string) bool {
+	if !strings.HasSuffix(name, "_tp") { // as all of them are called that are asked for here
+		return false
+	}
+	names, err := e.types.TypeNames("")
+	return err == nil && slices.Contains(namesOf(names, kernel.KindTypedef), tracepointType+name)
+}
+
+// pick finds the arguments that are meant, and gives them their names.
+func pick(all []check.Arg, names []param) ([]check.Arg, error) {
+	var out []check.Arg
+	for _, p := range names {
+		nth := p.nth
+		for _, a := range all {
+			if pointsTo(a.Type) != p.of {
+				continue
+			}
+			if nth--; nth >= 0 {
+				continue
+			}
+			a.Name = p.name
+			out = append(out, a)
+			break
+		}
+		if nth >= 0 {
+			return nil, fmt.Errorf("argument %s %s: %w", p.of, p.name, measure.ErrUnsupported)
+		}
+	}
+	return out, nil
+}
+
+// stableArgs finds out what a stable probe means here.
+func stableArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
+	w := f.way
+	m := &check.Meaning{Event: f.event, When: w.when, Before: w.before, After: w.after}
+	p.Meaning = m
+	if len(w.symbol) > 0 {
+		m.When = fmt.Sprintf(w.when, fmt.Sprintf("%#x", e.firstSymbol(w)))
+	}
+	if f.event == "" {
+		for _, n := range w.names { // whose types and places are those of the way
+			m.Names = append(m.Names, check.Arg{Name: n.name, C: n.of, From: n.nth})
+		}
+		return w.args, ""
+	}
+	all, why := tracepointArgs(e, f, p)
+	if all == nil && why != "" {
+		m.Why = why
+		return nil, why
+	}
+	var err error
+	if m.Names, err = pick(all, w.names); err != nil {
+		m.Why = "the tracepoint " + f.event + " of this kernel has other arguments"
+		return nil, m.Why
+	}
+	p.Site = check.SiteTracepointBTF
+	for _, n := range m.Names {
+		if n.Name == w.thread {
+			m.Thread = n.From + 1
+		}
+	}
+	return w.args, ""
+}
+
+// pointsTo gives the name of the struct that a type points to; "" for what isn't a pointer.
+func pointsTo(t btf.Type) string {
+	pointer, ok := btf.UnderlyingType(t).(*btf.Pointer)
+	if !ok {
+		return ""
+	}
+	if s, ok := btf.UnderlyingType(pointer.Target).(*btf.Struct); ok {
+		return s.Name
+	}
+	return other
+}

@@ -1,0 +1,172 @@
+package probe
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"culprit/lang/check"
+)
+
+// firstSyscall is the number of the probe syscall:vmlinux:read:entry, where read is 0.
+const firstSyscall = 2000
+
+// syscallProvider has an entry and a return for each system call, under the names that programs know (fstat, where the kernel's
+// own function is newfstat). Which of them the kernel has is told by its trace events; where those can't be read all are
+// listed. 32-bit programs on a 64-bit kernel have numbers of their own, which mean other calls: they fire the probes of the same
+// names, and those calls that only they have are probes too.
+func syscallProvider() *provider {
+	return &provider{
+		name: "syscall", first: firstSyscall, last: firstSyscall + 4095,
+		list: listSyscalls,
+		args: syscallArgs,
+	}
+}
+
+func listSyscalls(e *Env, w *want, yield func(*found)) error {
+	if !w.module.match("vmlinux") {
+		return nil
+	}
+	var there map[string]bool
+	f := &found{}
+	for nr, name := range syscallNames {
+		if name == "" || w.id == 0 && !w.function.match(name) || w.id != 0 && int(w.id-firstSyscall)/2 != nr {
+			continue
+		}
+		if there == nil {
+			there = e.SyscallEvents()
+		}
+		if len(there) > 0 && !there[syscallEvent(name)] && !unseen(name) {
+			continue
+		}
+		*f = found{
+			Listed: Listed{ID: firstSyscall + uint32(2*nr), Provider: "syscall", Module: "vmlinux", Function: name, Name: "entry"},
+			site:   check.SiteSyscallEntry, key: uint64(nr),
+		}
+		f.compat = e.calls32Bit()[name]
+		yield(f)
+		f.ID++
+		f.Name, f.site = "return", check.SiteSyscallReturn
+		yield(f)
+	}
+	if !e.Has32BitCalls() {
+		return nil
+	}
+	for nr, name := range narrowSyscalls {
+		nr += check.CompatCalls
+		if name == "" || w.id == 0 && !w.function.match(name) || w.id != 0 && int(w.id-firstSyscall)/2 != nr || slices.Contains(syscallNames, name) {
+			continue
+		}
+		*f = found{
+			Listed: Listed{ID: firstSyscall + uint32(2*nr), Provider: "syscall", Module: "vmlinux", Function: name, Name: "entry"},
+			site:   check.SiteSyscallEntry, key: uint64(nr),
+		}
+		yield(f)
+		f.ID++
+		f.Name, f.site = "return", check.SiteSyscallReturn
+		yield(f)
+	}
+	return nil
+}
+
+// narrow says whether processes of 32 bits can make system calls here.
+func (e *Env) Has32BitCalls() bool { return len(e.calls32Bit()) > 0 }
+
+// narrowCalls gives what each system call is known by when a process of 32 bits makes it; nothing where they can't.
+func (e *Env) calls32Bit() map[string]uint64 {
+	if e.narrowed != nil {
+		return e.narrowed
+	}
+	e.narrowed = map[string]uint64{}
+	if runtime.GOARCH == "amd64" {
+		if _, err := os.Stat(e.root.InProc("sys/abi/vsyscall32")); err != nil { // there with CONFIG_IA32_EMULATION
+			return e.narrowed
+		}
+	} // on arm64 it costs next to nothing to ask in vain
+	for nr, name := range narrowSyscalls {
+		if name != "" {
+			e.narrowed[name] = uint64(check.CompatCalls + nr)
+		}
+	}
+	return e.narrowed
+}
+
+// syscallEvents gives the names of system calls as trace events have them, made once; empty when that can't be known.
+func (e *Env) SyscallEvents() map[string]bool {
+	if e.calls != nil {
+		return e.calls
+	}
+	there := map[string]bool{}
+	e.calls = there
+	events, err := e.TraceEvents()
+	if err != nil {
+		return there
+	}
+	for _, event := range events {
+		if event.Subsystem != "syscalls" {
+			continue
+		}
+		if name, ok := strings.CutPrefix(event.Name, "sys_enter_"); ok {
+			there[name] = true
+		}
+	}
+	return there
+}
+
+// unseen says that a system call has no trace event though the kernel has it: those that are not made by the macro
+// SYSCALL_DEFINE.
+func unseen(name string) bool { return name == "rt_sigreturn" }
+
+// syscallEvent gives the name that the kernel's macro SYSCALL_DEFINE, and so the trace event, has for a system call.
+func syscallEvent(name string) string {
+	switch name {
+	case "stat", "fstat", "lstat", "uname":
+		return "new" + name
+	case "fstatat": // newfstatat on x86, where the number has that name
+		return "newfstatat"
+	case "sendfile":
+		return "sendfile64"
+	case "umount2":
+		return "umount"
+	case "fadvise64":
+		if syscallNames[0] != "read" { // all but x86-64 number the call of four 64-bit words
+			return "fadvise64_64"
+		}
+	}
+	return name
+}
+
+// syscallArgs has the arguments of the call at its entry, and what it returned at its return. Their types are those that the
+// kernel writes into the format of its trace event.
+func syscallArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
+	if f.site == check.SiteSyscallReturn {
+		ret := check.Arg{Name: "ret", C: "long", From: 0}
+		return []check.Arg{ret, ret}, "" // arg0 and arg1, as dtrace has it
+	}
+	t, err := e.openTracefs()
+	if err != nil {
+		return nil, err.Error()
+	}
+	format, err := t.Format("syscalls", "sys_enter_"+syscallEvent(f.Function))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "the kernel has no trace event of " + f.Function + ", which would tell its arguments"
+	}
+	if err != nil {
+		return nil, err.Error()
+	}
+	args := []check.Arg{} // not nil: a call without arguments has none for certain
+	for _, field := range format.Fields {
+		if field.Name == "__syscall_nr" || field.Name == "nr" {
+			continue
+		}
+		// Newer kernels append copies of what pointers lead to.
+		if strings.HasPrefix(field.Type, "__data_loc") {
+			continue
+		}
+		args = append(args, check.Arg{Name: field.Name, C: field.Type, From: len(args), User: strings.HasSuffix(field.Type, "*")})
+	}
+	return args, ""
+}

@@ -1,0 +1,227 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"culprit/lang/check"
+	"culprit/symbol"
+)
+
+// A usdt is a probe that a file has of its own: all places of it within one function, which may only ask whether it is watched.
+type usdt struct {
+	provider, function, name string
+	aliases                  []symbol.Function // the names of the function, the best last
+	places                   []usdtPlace
+	types                    []string    // of the arguments, as D has them; nil: their sizes tell
+	asked                    []usdtPlace // where it is asked whether the probe is watched
+}
+
+// A usdtPlace is one of the places of a probe.
+type usdtPlace struct {
+	offset, semaphore uint64
+	operands          []check.Operand
+}
+
+// usdtOf gives the probes that a file has of its own, read once.
+func (e *Env) usdtOf(c *symbol.Code) []usdt {
+	if known, ok := e.users.kinds[c]; ok {
+		return known
+	}
+	list := readUSDT(c)
+	e.users.kinds[c] = list
+	return list
+}
+
+func readUSDT(c *symbol.Code) []usdt {
+	notes, err := c.Notes()
+	if err != nil || !c.Wide {
+		return nil
+	}
+	var funcs []symbol.Function
+	if len(notes) > 0 {
+		funcs, _ = c.Functions() // without them the function is not told
+	}
+	at := map[[3]string]int{}
+	asked := map[[3]string][]usdtPlace{} // by the function too: another one asks for itself
+	var out []usdt
+	for i := range notes {
+		n := &notes[i]
+		off, ok := c.Offset(n.Address)
+		if !ok || !c.Executable(n.Address) {
+			continue
+		}
+		place := usdtPlace{offset: off, operands: operandsOf(n, c)}
+		deaf := false // it has a counter that nobody can count in
+		if n.Semaphore != 0 {
+			place.semaphore, ok = c.Counter(n.Semaphore)
+			deaf = !ok
+		}
+		aliases := functionAt(funcs, n.Address)
+		function := ""
+		if len(aliases) > 0 {
+			function = aliases[len(aliases)-1].Name
+		}
+		key := [3]string{n.Provider, function, strings.ReplaceAll(n.Name, "__", "-")}
+		j, known := at[key]
+		if !known {
+			j = len(out)
+			at[key] = j
+			out = append(out, usdt{provider: key[0], function: key[1], name: key[2], aliases: aliases})
+		}
+		if n.Enabled {
+			asked[key] = append(asked[key], place)
+			continue
+		}
+		if deaf {
+			asked[key] = append(asked[key], usdtPlace{offset: place.offset})
+		}
+		if len(out[j].places) == 0 {
+			out[j].types = n.Types
+		}
+		out[j].places = append(out[j].places, place)
+	}
+	for i := range out {
+		out[i].asked = asked[[3]string{out[i].provider, out[i].function, out[i].name}]
+	}
+	return out
+}
+
+// functionAt returns the names of the function that an address is in, the best last; nil: none is known.
+func functionAt(funcs []symbol.Function, addr uint64) []symbol.Function {
+	i, _ := slices.BinarySearchFunc(funcs, addr, func(f symbol.Function, a uint64) int {
+		if f.Start <= a {
+			return -1
+		}
+		return 1
+	})
+	for n := 0; i > 0 && n < 16; n++ {
+		i--
+		if addr-funcs[i].Start >= funcs[i].Size {
+			continue
+		}
+		from, to := i, i+1
+		for from > 0 && funcs[from-1].Start == funcs[i].Start {
+			from--
+		}
+		for to < len(funcs) && funcs[to].Start == funcs[i].Start {
+			to++
+		}
+		return funcs[from:to]
+	}
+	return nil
+}
+
+// operandsOf gives where the arguments of a probe are, in the order that D counts them.
+func operandsOf(n *symbol.Note, c *symbol.Code) []check.Operand {
+	args := n.Arguments(runtime.GOARCH, c.Variable)
+	out := []check.Operand{}
+	for _, a := range args {
+		o := check.Operand{Size: a.Size, Signed: a.Signed, Number: a.Number, Reg: a.Register, Shift: a.Shift, Index: a.Index, Scale: a.Scale, Why: a.Why}
+		if o.Reg == "pc" { // of which the instruction's address is known
+			o.Number -= int64(n.Address)
+		}
+		switch a.Where {
+		case symbol.InConstant:
+			o.Kind = check.OperandNumber
+			o.Number = cut(o.Number, a.Size, a.Signed)
+		case symbol.InRegister:
+			o.Kind = check.OperandReg
+		case symbol.InMemory:
+			o.Kind = check.OperandMemory
+		case symbol.AtAddress:
+			o.Kind, o.Reg, o.Number = check.OperandReg, "pc", a.Number-int64(n.Address)
+		}
+		out = append(out, o)
+	}
+	if n.Map == nil {
+		return out
+	}
+	mapped := []check.Operand{}
+	for _, from := range n.Map {
+		o := check.Operand{Why: "the program doesn't tell where it is"}
+		if from < len(out) {
+			o = out[from]
+		}
+		mapped = append(mapped, o)
+	}
+	return mapped
+}
+
+// cut makes a number one of so many bytes.
+func cut(n int64, size int, signed bool) int64 {
+	if size >= 8 {
+		return n
+	}
+	shift := 64 - 8*size
+	if signed {
+		return n << shift >> shift
+	}
+	return int64(uint64(n) << shift >> shift)
+}
+
+// usdtProbes lists the probes that the files of a process have of their own, whose provider is called by the process too.
+func (e *Env) usdtProbes(w *want, pid int, yield func(*found)) error {
+	codes, err := e.code(w, pid)
+	if err != nil {
+		if !w.provider.isLit {
+			return err
+		}
+		name, _, _ := processOf(w.provider.literal)
+		if f := (*NoProbe)(nil); errors.As(err, &f) && name != "pid" { // no such process, no such provider
+			f.Tag = "D_PDESC_ZERO"
+		}
+		return err
+	}
+	for _, c := range codes {
+		for _, u := range e.usdtOf(c) {
+			provider := u.provider + strconv.Itoa(pid)
+			function, fits := u.function, w.function.match(u.function)
+			if named, ok := w.nameOf(u.aliases); ok {
+				function, fits = named.Name, true
+			}
+			if !w.provider.match(provider) || !fits || !w.name.match(u.name) || !w.module.match(c.Name) && !moduleFits(&w.module, c) {
+				continue
+			}
+			f := &found{
+				Listed: Listed{ID: e.userID(provider, c.Path, function, u.name), Provider: provider, Module: c.Name, Function: function, Name: u.name},
+				site:   check.SiteUprobe, types: u.types,
+			}
+			for _, p := range u.places {
+				f.spots = append(f.spots, spot{code: c, pid: pid, offset: p.offset, semaphore: p.semaphore, operands: p.operands})
+			}
+			for _, p := range u.asked {
+				f.asked = append(f.asked, spot{code: c, pid: pid, offset: p.offset, operands: p.operands})
+			}
+			yield(f)
+		}
+	}
+	return nil
+}
+
+// usdtArgs gives the arguments of a probe as a program's file tells them.
+func usdtArgs(_ *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
+	if len(f.spots) == 0 || f.spots[0].operands == nil || f.goes() {
+		return nil, ""
+	}
+	args := []check.Arg{}
+	for i, o := range f.spots[0].operands {
+		c := ""
+		if i < len(f.types) {
+			c = f.types[i]
+		} else {
+			c = map[bool]string{true: "int", false: "uint"}[o.Signed] + fmt.Sprint(8*o.Size) + "_t"
+		}
+		args = append(args, check.Arg{C: c, From: i, User: strings.Contains(c, "*") || strings.Contains(c, "[")})
+	}
+	return args, ""
+}
+
+// goes says whether a probe is of a function of Go, whose arguments have no types here.
+func (f *found) goes() bool {
+	return f.types == nil && strings.HasPrefix(f.Provider, "pid") && f.spots[0].code.Go
+}

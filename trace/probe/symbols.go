@@ -1,0 +1,88 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"culprit/measure"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// Symbol gives the address and the type of a variable of the kernel; see check.Env. Only variables per CPU have a type in the
+// kernel's BTF; the others are what variable says, or have none. A kernel whose table has functions alone (no CONFIG_KALLSYMS_ALL)
+// is asked for the address in other ways: see unlisted.
+func (e *Env) Symbol(module, name string) (uint64, btf.Type, error) {
+	if module == "vmlinux" || module == "kernel" {
+		module = ""
+	}
+	addr, _, ok := e.symbols.Lookup(module, name)
+	if !ok {
+		if err := e.symbols.Err(); err != nil {
+			return 0, nil, err
+		}
+		var err error
+		if module != "" {
+			err = fmt.Errorf("module %s has no symbol %s: %w", module, name, measure.ErrUnsupported)
+		} else if addr, err = e.unlisted(name); err != nil && !errors.Is(err, errNotListed) {
+			return 0, nil, err
+		} else if err != nil {
+			err = fmt.Errorf("the kernel has no symbol %s: %w", name, measure.ErrUnsupported)
+			if _, _, all := e.symbols.Lookup("", "init_task"); !all {
+				err = fmt.Errorf("the kernel's table of symbols has functions and no variables (CONFIG_KALLSYMS_ALL): %w", measure.ErrUnsupported)
+			}
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+	}
+	spec, err := e.BTF()
+	if err != nil {
+		return addr, nil, nil
+	}
+	var v *btf.Var
+	if err := spec.TypeByName(name, &v); err == nil {
+		return addr, v.Type, nil
+	} else if !errors.Is(err, btf.ErrNotFound) {
+		return addr, nil, nil
+	}
+	return addr, e.variable(spec, name), nil
+}
+
+// variable gives the type of a variable that BTF does not tell, from what the kernel's headers declare; nil: not known.
+func (e *Env) variable(spec *btf.Spec, name string) btf.Type {
+	long := &btf.Int{Name: "unsigned long", Size: 8}
+	word := &btf.Int{Name: "unsigned int", Size: 4}
+	char := &btf.Int{Name: "char", Size: 1, Encoding: btf.Signed}
+	switch {
+	case slices.Contains([]string{"max_pfn", "min_low_pfn", "max_low_pfn", "jiffies", "totalreserve_pages", "_totalram_pages", "avenrun"}, name):
+		if name == "avenrun" {
+			return &btf.Array{Type: long, Nelems: 3}
+		}
+		return long
+	case slices.Contains([]string{"nr_cpu_ids", "nr_irqs"}, name):
+		return word
+	case slices.Contains([]string{"crashing_cpu", "nr_threads", "panic_timeout"}, name):
+		return &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	case name == "linux_banner":
+		return &btf.Array{Type: char, Nelems: 256}
+	case name == "saved_command_line":
+		return &btf.Pointer{Target: char}
+	}
+	if path, ok := fromInitTask[name]; ok {
+		if t, err := pointed(spec, path); err == nil {
+			return t
+		}
+		return nil
+	}
+	named := map[string]string{"init_mm": "mm_struct", "cad_pid": "pid"}[name]
+	var s *btf.Struct
+	if named == "" || spec.TypeByName(named, &s) != nil {
+		return nil
+	}
+	if name == "cad_pid" {
+		return &btf.Pointer{Target: s}
+	}
+	return s
+}

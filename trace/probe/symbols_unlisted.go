@@ -1,0 +1,229 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"culprit/kernel"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// A table of symbols that has functions alone (a kernel without CONFIG_KALLSYMS_ALL) says nothing of variables. Those that are told
+// here the kernel itself points to from where they are always reached, or their text is known and stands once in its memory.
+
+// errNotListed says that an address isn't known in another way either.
+var errNotListed = errors.New("not in the table of symbols")
+
+// fromInitTask are variables that the first task of all, init_task, points to as long as the machine runs: it is the idle
+// thread of the first CPU and never changes what it began with (init/init_task.c). Members, each a pointer.
+// table: made once, never changed
+var fromInitTask = map[string]string{
+	"init_task":      "",
+	"init_cred":      "cred",
+	"init_user_ns":   "cred.user_ns",
+	"init_fs":        "fs",
+	"init_files":     "files",
+	"init_nsproxy":   "nsproxy",
+	"init_net":       "nsproxy.net_ns",
+	"init_uts_ns":    "nsproxy.uts_ns",
+	"init_ipc_ns":    "nsproxy.ipc_ns",
+	"init_pid_ns":    "nsproxy.pid_ns_for_children",
+	"init_cgroup_ns": "nsproxy.cgroup_ns",
+	"init_css_set":   "cgroups",
+	"cgrp_dfl_root":  "cgroups.dfl_cgrp.root",
+}
+
+// unlisted gives the address of a variable of the kernel that its table of symbols doesn't tell. The error is errNotListed where
+// there is no other way, else what went wrong with it.
+func (e *Env) unlisted(name string) (uint64, error) {
+	if a, ok := e.unnamed[name]; ok {
+		return a, nil
+	}
+	path, pointed := fromInitTask[name]
+	if !pointed && name != "linux_banner" {
+		return 0, errNotListed
+	}
+	m, err := kernel.NewMemory()
+	if err != nil {
+		return 0, fmt.Errorf("look for %s, which the kernel's table of symbols has not: %w", name, err)
+	}
+	defer m.Close()
+	var addr uint64
+	if pointed {
+		addr, err = e.reached(m, path)
+	} else {
+		addr, err = e.banner(m)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for %s, which the kernel's table of symbols has not: %w", name, err)
+	}
+	if e.unnamed == nil {
+		e.unnamed = map[string]uint64{}
+	}
+	e.unnamed[name] = addr
+	return addr, nil
+}
+
+// reached follows members from init_task: each process has it as the parent of its parents, and itself is its own.
+func (e *Env) reached(m *kernel.Memory, path string) (uint64, error) {
+	spec, err := e.BTF()
+	if err != nil {
+		return 0, err
+	}
+	var first error
+	for range 3 { // a parent may end while it is looked at
+		at, err := initTask(spec, m)
+		if err == nil && path != "" {
+			_, at, err = follow(spec, path, m.Word, at)
+		}
+		if err == nil {
+			return at, nil
+		}
+		first = err
+	}
+	return 0, first
+}
+
+// initTask gives the address of init_task.
+func initTask(spec *btf.Spec, m *kernel.Memory) (uint64, error) {
+	at, err := m.Task()
+	if err != nil {
+		return 0, err
+	}
+	const generations = 1000
+	for range generations {
+		_, parent, err := follow(spec, "group_leader.real_parent", m.Word, at)
+		if err != nil {
+			return 0, err
+		}
+		if parent == at {
+			// It is the kernel's own, number 0, and no process.
+			task, err := taskStruct(spec)
+			if err != nil {
+				return 0, err
+			}
+			off, ok := memberOf(task, "pid")
+			number := make([]byte, 4)
+			if !ok {
+				return 0, fmt.Errorf("task_struct has no member pid: %w", measure.ErrUnsupported)
+			}
+			if err := m.Read(at+uint64(off), number); err != nil {
+				return 0, err
+			}
+			if !bytes.Equal(number, make([]byte, 4)) {
+				return 0, errors.New("a task that is its own parent has a number")
+			}
+			return at, nil
+		}
+		at = parent
+	}
+	return 0, errors.New("parents of this process have no end")
+}
+
+func taskStruct(spec *btf.Spec) (*btf.Struct, error) {
+	var task *btf.Struct
+	if err := spec.TypeByName("task_struct", &task); err != nil {
+		return nil, fmt.Errorf("task_struct: %w", err)
+	}
+	return task, nil
+}
+
+// pointed gives the type of what members of init_task lead to; "": its own.
+func pointed(spec *btf.Spec, path string) (btf.Type, error) {
+	t, _, err := follow(spec, path, func(uint64) (uint64, error) { return 0, nil }, 0)
+	return t, err
+}
+
+// follow goes from a task_struct at an address along members that are pointers. It gives where the last one leads, and its type.
+func follow(spec *btf.Spec, path string, word func(uint64) (uint64, error), at uint64) (btf.Type, uint64, error) {
+	task, err := taskStruct(spec)
+	if err != nil {
+		return nil, 0, err
+	}
+	var t btf.Type = task
+	for name := range strings.SplitSeq(path, ".") {
+		if name == "" {
+			break
+		}
+		member, off := pointerMember(t, name)
+		if member == nil {
+			return nil, 0, fmt.Errorf("%s has no pointer %s: %w", t.TypeName(), name, measure.ErrUnsupported)
+		}
+		if at, err = word(at + uint64(off)); err != nil {
+			return nil, 0, err
+		}
+		t = member
+	}
+	return t, at, nil
+}
+
+// pointerMember finds a member that is a pointer to a struct, and gives that struct; nil: there is none.
+func pointerMember(t btf.Type, name string) (target btf.Type, off int) {
+	s, ok := btf.UnderlyingType(t).(*btf.Struct)
+	if !ok {
+		return nil, 0
+	}
+	for _, m := range s.Members {
+		if p, ok := btf.UnderlyingType(m.Type).(*btf.Pointer); ok && m.Name == name {
+			if target, ok := btf.UnderlyingType(p.Target).(*btf.Struct); ok {
+				return target, int(m.Offset.Bytes())
+			}
+		}
+	}
+	return nil, 0
+}
+
+// banner finds linux_banner: what /proc/version says, with a 0 behind it, in the memory that the kernel's own constants lie in. The error
+// is errNotListed where that is not known, or where it stands twice.
+func (e *Env) banner(m *kernel.Memory) (uint64, error) {
+	f, err := kernel.Open("/proc/version")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	text, err := f.Read()
+	if err != nil {
+		return 0, err
+	}
+	begin, _, ok := e.symbols.Lookup("", "__start_rodata")
+	if !ok || len(text) < 2 || text[len(text)-1] != '\n' {
+		return 0, errNotListed
+	}
+	end := uint64(0)
+	for _, name := range []string{"__start_ro_after_init", "__end_rodata", "__init_begin"} {
+		if a, _, ok := e.symbols.Lookup("", name); ok && a > begin && (end == 0 || a < end) {
+			end = a
+		}
+	}
+	const most = 64 << 20 // of constants
+	if end == 0 || end-begin > most {
+		return 0, errNotListed
+	}
+	text = append(slices.Clone(text), 0)
+	var found []uint64
+	const step = 1 << 20
+	piece := make([]byte, step+len(text)-1)
+	for at := begin; at < end; at += step {
+		b := piece[:min(uint64(len(piece)), end-at)]
+		if err := m.Read(at, b); err != nil {
+			return 0, err
+		}
+		for from := 0; ; {
+			i := bytes.Index(b[from:], text)
+			if i < 0 {
+				break
+			}
+			found = append(found, at+uint64(from+i))
+			from += i + 1
+		}
+	}
+	if len(found) != 1 {
+		return 0, errNotListed
+	}
+	return found[0], nil
+}

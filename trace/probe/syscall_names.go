@@ -1,0 +1,36 @@
+package probe
+
+import (
+	"slices"
+	"strconv"
+
+	"culprit/lang/check"
+)
+
+// SyscallName returns the name of a system call by the ID of its return probe, or its number where
+// it has no name.
+func SyscallName(id int64) string {
+	nr := (id - firstSyscall) / 2
+	switch {
+	case nr >= 0 && nr < int64(len(syscallNames)):
+		return syscallNames[nr]
+	case nr >= check.CompatCalls && nr < check.CompatCalls+int64(len(narrowSyscalls)):
+		return narrowSyscalls[nr-check.CompatCalls]
+	}
+	return strconv.FormatInt(nr, 10)
+}
+
+// EachSyscall calls yield with the ID of the return probe and the name of each system call, until yield
+// returns false. A 32-bit call is named only where no 64-bit call has its name.
+func EachSyscall(yield func(int64, string) bool) {
+	for nr, name := range syscallNames {
+		if name != "" && !yield(int64(firstSyscall+2*nr+1), name) {
+			return
+		}
+	}
+	for nr, name := range narrowSyscalls {
+		if name != "" && !slices.Contains(syscallNames[:], name) && !yield(int64(firstSyscall+2*(nr+check.CompatCalls)+1), name) {
+			return
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Topology gives the chip and the NUMA node of each CPU by its number, as /sys/devices/system/cpu tells them. What it does not tell
+// is 0, as of CPUs that are off.
+func (e *Env) Topology() (chips, nodes []int) { return topology("/sys/devices/system/cpu") }
+
+func topology(dir string) (chips, nodes []int) {
+	const most = 1 << 13 // CPUs that Linux can be built for
+	cpus, err := filepath.Glob(dir + "/cpu[0-9]*")
+	if err != nil {
+		return nil, nil
+	}
+	put := func(list []int, cpu, n int) []int {
+		for len(list) <= cpu {
+			list = append(list, 0)
+		}
+		list[cpu] = n
+		return list
+	}
+	for _, path := range cpus {
+		cpu, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(path), "cpu"))
+		if err != nil || cpu < 0 || cpu >= most {
+			continue
+		}
+		if b, err := os.ReadFile(path + "/topology/physical_package_id"); err == nil {
+			if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && n >= 0 { // -1: not known
+				chips = put(chips, cpu, n)
+			}
+		}
+		links, err := filepath.Glob(path + "/node[0-9]*")
+		if err != nil || len(links) == 0 {
+			continue
+		}
+		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(links[0]), "node")); err == nil {
+			nodes = put(nodes, cpu, n)
+		}
+	}
+	return chips, nodes
+}

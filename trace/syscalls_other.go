@@ -1,9 +1,0 @@
-//go:build !amd64 && !arm64
-
-package trace
-
-// table: no names of system calls are known on this processor.
-var syscallNames []string
-
-// table: nor are those of 32-bit processes
-var narrowSyscalls []string
