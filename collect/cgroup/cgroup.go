@@ -11,6 +11,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -61,7 +62,7 @@ func (Cgroups) Stats() []measure.Stat {
 
 // Open finds the hierarchies that are mounted.
 func (Cgroups) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	b, err := env.Root.ReadProc("self/mountinfo", nil)
+	b, err := proc.ReadProc(env.Root, "self/mountinfo", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (Cgroups) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 	if len(r.trees) == 0 {
 		return nil, collect.Unsupported("no control groups that count this are mounted here (`ip netns exec` hides them: look from outside with --netns NAME)")
 	}
-	if f, err := env.Root.OpenProc("cgroups"); err == nil {
+	if f, err := proc.OpenProc(env.Root, "cgroups"); err == nil {
 		r.numbers = f
 	}
 	return r, nil
@@ -128,7 +129,7 @@ type cgroupTree struct {
 	top        cgroupTop
 	order      []*cgroupNode // parents before children
 	count      uint64        // of groups, as the kernel said when the tree was walked
-	counter    *kernel.File  // version 2: cgroup.stat of the top
+	counter    *proc.File    // version 2: cgroup.stat of the top
 	dirty      bool          // a group was gone
 	late       bool          // a walk was due at the reading before and put off
 	walked     time.Time
@@ -144,7 +145,7 @@ type cgroupNode struct {
 	name     *cgroupName
 	children []*cgroupNode
 	links    int64 // link count of the directory when it was read; -1 not yet
-	open     []*kernel.File
+	open     []*proc.File
 	parent   *cgroupNode // nil: the top
 	absent   uint32      // files that are not there, by place in the tree's files
 	same     uint32      // files known to be as at the reading before, in this one
@@ -209,8 +210,8 @@ const (
 type cgroupReading struct {
 	root       kernel.Root
 	trees      []*cgroupTree
-	numbers    *kernel.File // /proc/cgroups
-	counts     []byte       // its text at this reading; nil not read yet, empty unreadable
+	numbers    *proc.File // /proc/cgroups
+	counts     []byte     // its text at this reading; nil not read yet, empty unreadable
 	names      map[string]*cgroupName
 	namesLimit int // above it, names of groups that are gone are dropped
 	devices    map[uint64]string
@@ -461,15 +462,15 @@ func (r *cgroupReading) readFile(n *cgroupNode, i int, f *cgroupFile, files int)
 		return r.buf, err
 	}
 	if r.opened >= r.limit {
-		r.buf, err = kernel.ReadFile(n.dir+"/"+f.name, r.buf)
+		r.buf, err = proc.ReadFile(n.dir+"/"+f.name, r.buf)
 		return r.buf, err
 	}
-	file, err := kernel.Open(n.dir + "/" + f.name)
+	file, err := proc.Open(n.dir + "/" + f.name)
 	if err != nil {
 		return nil, err
 	}
 	if n.open == nil {
-		n.open = make([]*kernel.File, files)
+		n.open = make([]*proc.File, files)
 	}
 	n.open[i] = file
 	r.opened++

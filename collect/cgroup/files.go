@@ -3,7 +3,7 @@ package cgroup
 import (
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -227,7 +227,7 @@ func (r *cgroupReading) parse(b []byte) (*[cgroupValues]uint64, *[cgroupValues]b
 
 // firstNumber reads a file that is one number.
 func firstNumber(b []byte) (uint64, bool) {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	v := c.Uint()
 	return v, c.Err() == nil
 }
@@ -256,11 +256,11 @@ func (r *cgroupReading) putQuota1(_ *collect.Out, n *cgroupNode, _ int, b []byte
 
 // putQuota2 reads cpu.max: "max 100000" or "50000 100000".
 func (r *cgroupReading) putQuota2(_ *collect.Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	quota, period := c.Uint(), c.Uint()
 	n.limited = true
 	fields := 0
-	for w := kernel.Scan(b); w.Word() != nil; {
+	for w := proc.Scan(b); w.Word() != nil; {
 		fields++
 	}
 	r.keyedBy(ckQuota, fields == 2)

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // procStat is /proc/PID/stat (proc_pid_stat(5), do_task_stat in fs/proc/array.c), the part that is used. The same line of
@@ -42,7 +42,7 @@ func (s *procStat) parseStat(b []byte) bool {
 		return false
 	}
 	comm := b[open+1 : end]
-	c := kernel.Scan(b[end+1:])
+	c := proc.Scan(b[end+1:])
 	state := c.Word()
 	if len(state) != 1 || state[0]|0x20 < 'a' || state[0]|0x20 > 'z' { // "R", "S" ... (task_state_array in fs/proc/array.c)
 		return false
@@ -89,7 +89,7 @@ func stableName(s *procStat) []byte {
 // parseSched reads /proc/PID/schedstat, of one thread: nanoseconds on a CPU, nanoseconds waited for one, times run. All are 0
 // where the kernel does not keep them.
 func parseSched(b []byte) (p pulse, ok bool) {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	p = pulse{run: c.Uint(), wait: c.Uint(), count: c.Uint()}
 	return p, c.Err() == nil
 }
@@ -100,7 +100,7 @@ func parseSwitches(b []byte) (voluntary, involuntary uint64, ok bool) {
 	if at < 0 {
 		return 0, 0, false
 	}
-	c := kernel.Scan(b[at+1:])
+	c := proc.Scan(b[at+1:])
 	c.Until(':')
 	voluntary = c.Uint()
 	c.NextLine()
@@ -120,7 +120,7 @@ func parseUID(b []byte) (uint32, bool) {
 		}
 		b = b[at+1:]
 	}
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	c.Skip(2)
 	v := c.Uint()
 	return uint32(v), c.Err() == nil && v <= 1<<32-1
@@ -131,7 +131,7 @@ type ioBytes struct{ rchar, wchar, read, write uint64 }
 
 func parseIO(b []byte) (io ioBytes, ok bool) {
 	found := 0
-	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		var to *uint64
 		switch string(c.Until(':')) {
 		case "rchar":

@@ -10,6 +10,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -82,7 +83,7 @@ func (Processes) Stats() []measure.Stat {
 
 // Open opens /proc and finds the best road to the pulses.
 func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	dir, err := env.Root.OpenProcDir("")
+	dir, err := proc.OpenProcDir(env.Root, "")
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +122,7 @@ func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 	r.self = int32(os.Getpid())
 	r.hide = hidePID(dir, nil)
 	if r.wants.lost {
-		if r.stat, err = env.Root.OpenProc("stat"); err != nil {
+		if r.stat, err = proc.OpenProc(env.Root, "stat"); err != nil {
 			r.wants.lost = false
 		}
 	}
@@ -154,7 +155,7 @@ func wantProcesses(w collect.Want) processWants {
 }
 
 type processReading struct {
-	dir         *kernel.Dir
+	dir         *proc.Dir
 	root        kernel.Root
 	wants       processWants
 	programs    bool // command lines without their arguments
@@ -172,7 +173,7 @@ type processReading struct {
 	controllers []string
 	reasons     []string
 	users       users
-	stat        *kernel.File // /proc/stat
+	stat        *proc.File // /proc/stat
 
 	listed measure.Span // time since boot of the listing before
 	base   bool         // this reading is the first: nothing to compare with
@@ -229,15 +230,15 @@ type process struct {
 	delta    *processDelta // of this interval, if it ran in it
 	kids     children
 	files    openFiles
-	threads  []*thread    // those felt by files, and those of a split process
-	file     *kernel.File // stat
-	ioFile   *kernel.File
-	pulse    *kernel.File // schedstat, beside taskstats
-	felt     pulse        // what it said
-	walked   taskSigns    // what the walk said, in place of both
-	unsure   bool         // the walk can't tell whether it ran
-	restless bool         // it did not run, and yet something of its stat has changed that was not read again
-	stirred  bool         // it ran since its info was read
+	threads  []*thread  // those felt by files, and those of a split process
+	file     *proc.File // stat
+	ioFile   *proc.File
+	pulse    *proc.File // schedstat, beside taskstats
+	felt     pulse      // what it said
+	walked   taskSigns  // what the walk said, in place of both
+	unsure   bool       // the walk can't tell whether it ran
+	restless bool       // it did not run, and yet something of its stat has changed that was not read again
+	stirred  bool       // it ran since its info was read
 	info     *processInfo
 	name     labelPair
 }
@@ -353,7 +354,7 @@ func (r *processReading) drop(p *process) {
 	p.threads = nil
 }
 
-func (r *processReading) closeFile(f **kernel.File) {
+func (r *processReading) closeFile(f **proc.File) {
 	if *f != nil {
 		(*f).Close()
 		*f = nil
@@ -427,7 +428,7 @@ func (r *processReading) taken(i int, t *taskStats, err error) {
 }
 
 // read reads a file of a process, keeping it open where that is allowed and asked for. The text is in r.buf.
-func (r *processReading) read(p *process, name string, file **kernel.File, keep bool) ([]byte, error) {
+func (r *processReading) read(p *process, name string, file **proc.File, keep bool) ([]byte, error) {
 	var b []byte
 	var err error
 	if *file == nil && keep && r.keep > 0 {

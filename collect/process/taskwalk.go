@@ -4,24 +4,27 @@ import (
 	"slices"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 )
 
-// taskWalk tells which processes are there and which have run from one walk over the kernel's list of threads (kernel.Tasks): a tenth of what it
+// taskWalk tells which processes are there and which have run from one walk over the kernel's list of threads (bpf.Tasks): a tenth of what it
 // takes to list /proc and to read a file of each. It says who is to be looked at, and nothing else: all numbers come from where they come from
 // without it. nil is a walk that there isn't.
 //
 // A kernel may show a process in /proc and not to the walk: one that is run as a guest hid its supervisor so. Who is there is told by /proc then, of which
 // the walk is held against a listing at first and now and then; whom it doesn't show is asked for each time.
 type taskWalk struct {
-	coming chan *kernel.Tasks // nil: it has come, or will not
-	tasks  *kernel.Tasks      // nil: not yet, or no longer
+	coming chan *bpf.Tasks // nil: it has come, or will not
+	tasks  *bpf.Tasks      // nil: not yet, or no longer
 	looks  int
 	whole  bool // it shows all that /proc does
 	pids   [2][]int32
-	found  []taskSeen    // of this reading: first threads, by PID
-	others []taskSeen    // and all others
-	nets   []kernel.ProcessNet // the first process of each network namespace
-	each   func(*kernel.Task)
+	found  []taskSeen           // of this reading: first threads, by PID
+	others []taskSeen           // and all others
+	nets   []netlink.ProcessNet // the first process of each network namespace
+	each   func(*bpf.Task)
 }
 
 // taskSigns are what a process shows: while a sign stands still, so does what it is of.
@@ -39,10 +42,10 @@ type taskSeen struct {
 
 // startTaskWalk begins to open the walk, which reads the kernel's types; nobody waits for it.
 func startTaskWalk(root kernel.Root) *taskWalk {
-	w := &taskWalk{coming: make(chan *kernel.Tasks, 1)}
+	w := &taskWalk{coming: make(chan *bpf.Tasks, 1)}
 	w.each = w.take
 	go func() {
-		t, err := root.OpenTasks()
+		t, err := bpf.OpenTasks(root)
 		if err != nil {
 			t = nil // not here, or not for this user: /proc tells the same
 		}
@@ -72,7 +75,7 @@ func (w *taskWalk) close() {
 }
 
 // look walks, and says whether it did; dir is /proc.
-func (w *taskWalk) look(dir *kernel.Dir) bool {
+func (w *taskWalk) look(dir *proc.Dir) bool {
 	if w == nil {
 		return false
 	}
@@ -112,7 +115,7 @@ func (w *taskWalk) look(dir *kernel.Dir) bool {
 const walkCheck = 60
 
 // listed gives the processes of /proc in order; nil when they can't be listed.
-func listed(dir *kernel.Dir, pids []int32) []int32 {
+func listed(dir *proc.Dir, pids []int32) []int32 {
 	pids, err := dir.ListPIDs(pids[:0])
 	if err != nil {
 		return nil
@@ -150,7 +153,7 @@ func (w *taskWalk) sort() {
 }
 
 // take takes in a thread.
-func (w *taskWalk) take(t *kernel.Task) {
+func (w *taskWalk) take(t *bpf.Task) {
 	s := taskSeen{pid: t.PID, signs: taskSigns{known: true, pulse: mixed(t.Run, t.Wait, t.Count, uint64(t.TID))}}
 	if t.TID != t.PID {
 		w.others = append(w.others, s)
@@ -158,8 +161,8 @@ func (w *taskWalk) take(t *kernel.Task) {
 	}
 	s.signs.rest, s.signs.cgroups = mixed(t.State, t.Parent, t.Resident, 0), t.Cgroups
 	w.found = append(w.found, s)
-	if t.Net != 0 && !slices.ContainsFunc(w.nets, func(o kernel.ProcessNet) bool { return o.Net == t.Net }) {
-		w.nets = append(w.nets, kernel.ProcessNet{PID: t.PID, Net: t.Net})
+	if t.Net != 0 && !slices.ContainsFunc(w.nets, func(o netlink.ProcessNet) bool { return o.Net == t.Net }) {
+		w.nets = append(w.nets, netlink.ProcessNet{PID: t.PID, Net: t.Net})
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +18,7 @@ import (
 // openWalk gives the walk, or skips where there is none.
 func openWalk(t *testing.T) *taskWalk {
 	t.Helper()
-	tasks, err := kernel.Root{}.OpenTasks()
+	tasks, err := bpf.OpenTasks(kernel.Root{})
 	switch {
 	case errors.Is(err, measure.ErrDenied):
 		t.Skip("needs: cap:CAP_BPF:", err)
@@ -35,7 +37,7 @@ func openWalk(t *testing.T) *taskWalk {
 // read in between says anything new.
 func TestSignsOfTheWalkHold(t *testing.T) {
 	w := openWalk(t)
-	dir, err := kernel.Root{}.OpenProcDir("")
+	dir, err := proc.OpenProcDir(kernel.Root{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +124,7 @@ func TestSignsOfTheWalkHold(t *testing.T) {
 // A thread in the middle of execve may be all that is seen of its process: the process is there all the same, and is asked for.
 func TestProcessOfWhichOnlyAThreadIsSeen(t *testing.T) {
 	w := &taskWalk{}
-	for _, k := range []kernel.Task{{PID: 3, TID: 3, Count: 1}, {PID: 9, TID: 9, Count: 5}, {PID: 5, TID: 11, Count: 1}, {PID: 9, TID: 12, Count: 2}} {
+	for _, k := range []bpf.Task{{PID: 3, TID: 3, Count: 1}, {PID: 9, TID: 9, Count: 5}, {PID: 5, TID: 11, Count: 1}, {PID: 9, TID: 12, Count: 2}} {
 		w.take(&k)
 	}
 	w.sort()
