@@ -14,8 +14,8 @@ import (
 var namesRights = map[string]string{
 	"kernel/capabilities.go": "the names of capabilities",
 	"kernel/bpf/memlock.go":  "printed only where the limit could not be raised, which needs the capability",
-	"trace/shrink.go":    "printed only where the limit could not be raised, which needs the capability",
-	"measure/unread.go":  "says that it is held",
+	"trace/shrink.go":        "printed only where the limit could not be raised, which needs the capability",
+	"measure/unread.go":      "says that it is held",
 }
 
 // asksForRights are the functions that name a capability only to who lacks it.
