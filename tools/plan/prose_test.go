@@ -362,6 +362,13 @@ func returnsError(f *ast.FuncDecl) bool {
 	})
 }
 
+// formatted are the files of the page: its formatter wraps all code that can be wrapped, so only
+// comments are checked.
+var formatted = map[string]bool{".ts": true, ".svelte": true, ".css": true} // table: by extension
+
+// comment matches a line of the page that contains a comment.
+var comment = regexp.MustCompile(`^\s*(//|/?\*|<!--)|\s// `)
+
 // textFile checks a file that is not Go. Tables, indented and fenced blocks of Markdown, and the
 // sources of pictures, are not wrapped.
 func (p *prose) textFile(file, text string) {
@@ -383,8 +390,10 @@ func (p *prose) textFile(file, text string) {
 			continue
 		}
 		p.words(file, n, l)
-		if !markdown || !strings.HasPrefix(l, "|") {
-			p.columns(file, n, l)
+		code := formatted[path.Ext(file)] && !comment.MatchString(l)
+		if code || markdown && strings.HasPrefix(l, "|") {
+			continue
 		}
+		p.columns(file, n, l)
 	}
 }
