@@ -8,7 +8,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -77,7 +77,7 @@ var (
 // Open opens /proc/meminfo. An error means that nothing can be measured. The caller closes the
 // Reading.
 func (Memory) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	f, err := env.Root.OpenProc("meminfo")
+	f, err := proc.OpenProc(env.Root, "meminfo")
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (Memory) Open(env *collect.Env, want collect.Want) (collect.Reading, error)
 }
 
 type memoryReading struct {
-	file     *kernel.File
+	file     *proc.File
 	names    procfs.NameValues
 	kinds    []string
 	pages    []bool // counts huge pages, not kilobytes

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -256,8 +257,8 @@ func (t *deviceTables) bound() bool { return t.speed != nil || t.capacity != nil
 // devices is one namespace: its sockets and its devices.
 type devices struct {
 	space  *collect.Namespace[*devices]
-	routes *kernel.Conn
-	events *kernel.Conn // nil: no events, so all is read again each time
+	routes *netlink.Conn
+	events *netlink.Conn // nil: no events, so all is read again each time
 	tools  ethtools
 
 	stale  changes
@@ -277,14 +278,14 @@ type devices struct {
 	usesStale bool
 	peers     peers
 
-	askLinks, askStats, askAddresses kernel.Request
+	askLinks, askStats, askAddresses netlink.Request
 	// bound once: a method value allocates
 	onLink, onStats, onAddress, onChange func(uint16, []byte) error
 	dropAddresses, nothing               func()
 	// this kernel lacks RTM_GETSTATS (before 4.7): the counters come with the links
 	noStats bool
 	// /proc/net/dev, if netlink has no counters at all
-	text       *kernel.File
+	text       *proc.File
 	spare      linkFacts
 	spareStats [linkCounters]uint64
 }
@@ -296,10 +297,10 @@ type changes struct{ links, addresses, routes, qdiscs, queues bool }
 func (n *netDevices) openSpace(s *collect.Namespace[*devices]) (*devices, error) {
 	d := &devices{space: s, links: map[int32]*link{}, stale: changes{true, true, true, true, true}}
 	var err error
-	if d.routes, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Strict: true}); err != nil {
+	if d.routes, err = netlink.Dial(unix.NETLINK_ROUTE, netlink.Options{Strict: true}); err != nil {
 		return nil, err
 	}
-	if d.events, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{}); err == nil {
+	if d.events, err = netlink.Dial(unix.NETLINK_ROUTE, netlink.Options{}); err == nil {
 		for _, group := range [...]uint32{unix.RTNLGRP_LINK, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR} {
 			if err = d.events.Join(group); err != nil {
 				d.events.Close()
@@ -308,8 +309,8 @@ func (n *netDevices) openSpace(s *collect.Namespace[*devices]) (*devices, error)
 			}
 		}
 	}
-	d.tools.open(func(protocol int) (*kernel.Conn, error) {
-		return kernel.Dial(protocol, kernel.NetlinkOptions{})
+	d.tools.open(func(protocol int) (*netlink.Conn, error) {
+		return netlink.Dial(protocol, netlink.Options{})
 	}, plainSocket)
 	d.tools.ask(n.want.Stat("net.device.modes"), n.want.Stat("net.ring.size"))
 
@@ -439,7 +440,7 @@ func (d *devices) gather(n *netDevices, o *collect.Out) error {
 		switch err := d.routes.DumpRetry(&d.askAddresses, 3, d.dropAddresses, d.onAddress); {
 		case err == nil:
 			d.stale.addresses, d.usesStale = false, true
-		case errors.Is(err, kernel.ErrInterrupted):
+		case errors.Is(err, netlink.ErrInterrupted):
 		default:
 			n.tables.address.Note("addresses could not be read: " + err.Error())
 		}
@@ -528,7 +529,7 @@ func (d *devices) readLinks() error {
 	case err == nil:
 		d.stale.links = false
 	// some may be missing: keep them and read again next time
-	case errors.Is(err, kernel.ErrInterrupted):
+	case errors.Is(err, netlink.ErrInterrupted):
 		d.round--
 		d.index()
 		return nil
@@ -587,7 +588,7 @@ func (d *devices) readStats() error {
 	d.strays, d.counting = false, 0
 	err := d.routes.DumpRetry(&d.askStats, 3, d.nothing, d.onStats)
 	// each answer is a whole device, so those that came are right
-	if errors.Is(err, kernel.ErrInterrupted) {
+	if errors.Is(err, netlink.ErrInterrupted) {
 		d.stale.links = true
 		return nil
 	}

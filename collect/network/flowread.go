@@ -9,6 +9,7 @@ import (
 
 	"culprit/collect"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -475,7 +476,7 @@ func (r *flowReading) emitCounts(s *flowSpace) {
 // a socket in TIME_WAIT or FIN_WAIT2. "inuse" is the number of sockets in the tables, including
 // listeners (sockstat_seq_show in net/ipv4/proc.c).
 func parseTCPSockets(b []byte, line, word string) (uint64, bool) {
-	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		if string(c.Word()) != line {
 			continue
 		}

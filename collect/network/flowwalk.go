@@ -3,10 +3,11 @@ package network
 import (
 	"culprit/collect"
 	"culprit/kernel"
+	"culprit/kernel/bpf"
 )
 
 // flowWalk reads the sockets of all namespaces by one walk over the existing ones
-// (kernel.Connections). Otherwise the kernel's table is walked for each namespace, which takes a
+// (bpf.Connections). Otherwise the kernel's table is walked for each namespace, which takes a
 // millisecond if it has 262,144 buckets, as on a machine with 32 GB. The walk produces inet_diag's
 // messages, which the same code parses. nil means not available.
 //
@@ -14,14 +15,14 @@ import (
 // TIME_WAIT, listeners that of SYN_RECV. If there may be connections in FIN_WAIT2 without a socket,
 // the namespace is dumped.
 type flowWalk struct {
-	coming chan *kernel.Connections // nil: received, or will not come
-	conns  *kernel.Connections      // nil: not yet, or no longer open
-	short  uint64                   // connections so far that lost their socket in FIN_WAIT2
+	coming chan *bpf.Connections // nil: received, or will not come
+	conns  *bpf.Connections      // nil: not yet, or no longer open
+	short  uint64                // connections so far that lost their socket in FIN_WAIT2
 	// the second until which nothing is walked, because there are too many sockets
 	until uint32
 	text  []byte // messages of this reading
 	found []walkedSocket
-	each  func(*kernel.Connection) bool
+	each  func(*bpf.Connection) bool
 }
 
 // walkedSocket is a socket of this reading's walk.
@@ -42,10 +43,10 @@ const (
 
 // startFlowWalk opens the walk in the background, since that reads the kernel's types.
 func startFlowWalk(root kernel.Root) *flowWalk {
-	w := &flowWalk{coming: make(chan *kernel.Connections, 1)}
+	w := &flowWalk{coming: make(chan *bpf.Connections, 1)}
 	w.each = w.take
 	go func() {
-		c, err := root.OpenConnections()
+		c, err := bpf.OpenConnections(root)
 		if err != nil {
 			c = nil // not available, or not for this user: dumps have the same
 		}
@@ -118,7 +119,7 @@ func (w *flowWalk) look(second uint32, counting bool) bool {
 }
 
 // take stores a socket and reports whether it can take more.
-func (w *flowWalk) take(k *kernel.Connection) (more bool) {
+func (w *flowWalk) take(k *bpf.Connection) (more bool) {
 	from := len(w.text)
 	w.text = append(w.text, k.Message...)
 	w.found = append(

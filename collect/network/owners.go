@@ -13,6 +13,7 @@ import (
 
 	"culprit/collect"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -57,7 +58,7 @@ const (
 // Work is counted in open files read, at a microsecond each, and limited for each tick. The next
 // tick continues where this one ended.
 type owners struct {
-	proc   *kernel.Dir
+	proc   *proc.Dir
 	pids   []int32 // of the round; negative: one with many sockets, read completely at the end
 	next   int     // index in pids where the round continues; it ends at len(pids)
 	round  uint32
@@ -123,7 +124,7 @@ const (
 const initialPIDs = "pid:[4026531836]"
 
 func openOwners(root kernel.Root) (*owners, error) {
-	proc, err := root.OpenProcDir("")
+	proc, err := proc.OpenProcDir(root, "")
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +211,7 @@ func parseOwner(b []byte) (name []byte, start uint64, ok bool) {
 	if from < 0 || to < from {
 		return nil, 0, false
 	}
-	c := kernel.Scan(b[to+1:])
+	c := proc.Scan(b[to+1:])
 	c.Skip(19)
 	start = c.Uint()
 	return b[from+1 : to], start, c.Err() == nil

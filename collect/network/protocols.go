@@ -7,7 +7,7 @@ import (
 	"io/fs"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -74,7 +74,7 @@ type netProtocols struct {
 // conntrack not loaded) is nil and tried again now and then.
 type protocolFiles struct {
 	space                                                                 *collect.Namespace[*protocolFiles]
-	snmp, netstat, snmp6, conntrack, arp, ndisc, sock4, sock6             *kernel.File
+	snmp, netstat, snmp6, conntrack, arp, ndisc, sock4, sock6             *proc.File
 	snmpTable, netstatTable, snmp6Table, trackTable, arpTable, ndiscTable counterTable
 	ticks                                                                 int
 }
@@ -96,7 +96,7 @@ func (n *netProtocols) openSpace(s *collect.Namespace[*protocolFiles]) (*protoco
 
 // late opens what may appear later: modules of IPv6 and conntrack.
 func (f *protocolFiles) late(want collect.Want) {
-	open := func(at **kernel.File, name string) {
+	open := func(at **proc.File, name string) {
 		if *at == nil {
 			*at, _ = f.space.OpenProc(name) // not in this kernel, or not loaded yet
 		}
@@ -120,7 +120,7 @@ func (f *protocolFiles) lacking() bool {
 }
 
 func (f *protocolFiles) shut() {
-	for _, k := range [...]*kernel.File{f.snmp, f.netstat, f.snmp6, f.conntrack, f.arp, f.ndisc, f.sock4, f.sock6} {
+	for _, k := range [...]*proc.File{f.snmp, f.netstat, f.snmp6, f.conntrack, f.arp, f.ndisc, f.sock4, f.sock6} {
 		k.Close()
 	}
 }
@@ -211,7 +211,7 @@ type counterColumn struct {
 }
 
 func (t *counterTable) read(
-	f *kernel.File,
+	f *proc.File,
 	perCPU bool,
 	parse func(*counterTable, []byte) error,
 ) error {
@@ -292,7 +292,7 @@ func (t *counterTable) remember() {
 // parsePairs parses /proc/net/snmp and netstat: for each protocol a line of names and a line of
 // values. It sets now of the columns.
 func (t *counterTable) parsePairs(b []byte) error {
-	for c := kernel.Scan(b); !c.End(); {
+	for c := proc.Scan(b); !c.End(); {
 		header, values := c.Line(), c.Line()
 		if len(header) == 0 {
 			continue
@@ -303,7 +303,7 @@ func (t *counterTable) parsePairs(b []byte) error {
 		}
 		l := t.line(header, func(l *counterLine) {
 			protocol := string(header[:head])
-			for w := kernel.Scan(header[head+1:]); ; {
+			for w := proc.Scan(header[head+1:]); ; {
 				name := w.Word()
 				if name == nil {
 					break
@@ -314,7 +314,7 @@ func (t *counterTable) parsePairs(b []byte) error {
 				)
 			}
 		})
-		w := kernel.Scan(values[head+1:])
+		w := proc.Scan(values[head+1:])
 		for i := range l.columns {
 			if err := l.columns[i].set(w.Word()); err != nil {
 				return fmt.Errorf("%s %s: %w", l.columns[i].protocol, l.columns[i].counter, err)
@@ -326,7 +326,7 @@ func (t *counterTable) parsePairs(b []byte) error {
 
 // parseLines parses /proc/net/snmp6: one name and one value for each line. Each is a counterLine.
 func (t *counterTable) parseLines(b []byte) error {
-	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		name := c.Word()
 		if name == nil {
 			continue
@@ -354,14 +354,14 @@ func (t *counterTable) parseNDisc(b []byte) error { return t.parseCPUs(b, "Ndisc
 // parseCPUs parses a file with a line of names, then a line of hexadecimal values for each CPU, and
 // adds them up. The column entries has the same number in every line and is not a counter.
 func (t *counterTable) parseCPUs(b []byte, protocol string, narrow bool) error {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	header := c.Line()
 	if len(header) == 0 {
 		return nil
 	}
 	l := t.line(header, func(l *counterLine) {
 		l.perCPU, l.narrow = true, narrow
-		for w := kernel.Scan(header); ; {
+		for w := proc.Scan(header); ; {
 			name := w.Word()
 			if name == nil {
 				break
@@ -401,7 +401,7 @@ func (c *counterColumn) set(word []byte) (err error) {
 		word = word[1:]
 		c.gauge = true
 	}
-	c.now, err = kernel.ParseUint(word)
+	c.now, err = proc.ParseUint(word)
 	return err
 }
 
@@ -465,7 +465,7 @@ func (t *counterTable) emit(o *collect.Out, events, levels *collect.Table, ns la
 // parseSockstat parses /proc/net/sockstat or sockstat6, "TCP: inuse 1 orphan 0 ...", and calls f
 // with each number.
 func parseSockstat(b []byte, f func(protocol, state []byte, v uint64)) error {
-	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		protocol := c.Until(':')
 		if protocol == nil {
 			continue
@@ -484,7 +484,7 @@ func parseSockstat(b []byte, f func(protocol, state []byte, v uint64)) error {
 
 func (f *protocolFiles) sockets(
 	o *collect.Out,
-	file *kernel.File,
+	file *proc.File,
 	sockets, memory *collect.Table,
 	ns label,
 ) error {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/netlink"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -76,7 +76,7 @@ type qdiscCounters struct {
 func parseQdisc(payload []byte, q *qdisc) error {
 	q.rate, q.ceil, q.fallback, q.caught, q.resized, q.perFlow, q.now = 0, 0, 0, false, false, false, qdiscCounters{}
 	var options []byte
-	a := kernel.AttrsOf(payload[min(sizeofTC, len(payload)):])
+	a := netlink.AttrsOf(payload[min(sizeofTC, len(payload)):])
 	for a.Next() {
 		switch a.Type() {
 		case tcaKind:
@@ -134,7 +134,7 @@ func (q *qdisc) options(b []byte) {
 	if q.kind == "netem" { // struct tc_netem_qopt comes before the attributes
 		b = b[min(sizeofNetemQopt, len(b)):]
 	}
-	for a := kernel.AttrsOf(b); a.Next(); {
+	for a := netlink.AttrsOf(b); a.Next(); {
 		v := a.Value()
 		switch q.kind {
 		case "tbf":
@@ -184,8 +184,8 @@ type qdiscs struct {
 	changed  bool
 	idle     bool    // all of them are noqueue, and the latest dump was complete
 	htb      []int32 // devices that have one
-	ask      kernel.Request
-	askClass kernel.Request
+	ask      netlink.Request
+	askClass netlink.Request
 	take     func(uint16, []byte) error
 	restart  func()
 }
@@ -230,7 +230,7 @@ func (s *qdiscs) takeOne(typ uint16, payload []byte) error {
 // read dumps all of them and the classes of HTB with their counters, and differences these. still
 // means that nothing was announced since the previous reading.
 func (s *qdiscs) read(
-	conn *kernel.Conn,
+	conn *netlink.Conn,
 	links map[int32]*link,
 	o *collect.Out,
 	read uint32,
@@ -247,7 +247,7 @@ func (s *qdiscs) read(
 	}
 	s.changed, s.idle, s.htb = false, false, s.htb[:0]
 	err := conn.DumpRetry(&s.ask, 3, s.restart, s.take)
-	interrupted := errors.Is(err, kernel.ErrInterrupted)
+	interrupted := errors.Is(err, netlink.ErrInterrupted)
 	if err != nil && !interrupted {
 		return err
 	}

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -77,15 +78,15 @@ const usesHelp = "reasons for a device to receive, by kind, 0 if there is none: 
 // stillFacts for what has no event.
 type uses struct {
 	space        *collect.Namespace[*devices]
-	diag         *kernel.Conn
-	packet, igmp *kernel.File
+	diag         *netlink.Conn
+	packet, igmp *proc.File
 	lacks        [useKinds]string // why a kind cannot be counted
 	when         time.Time
 	pace         pace // routes and neighbours of a large router
 	counts       map[int32]*[useKinds]float64
 	everywhere   [useKinds]float64 // packet sockets bound to no device, which receive from all
 
-	askRoutes, askNeighbours, askSockets, askTC kernel.Request
+	askRoutes, askNeighbours, askSockets, askTC netlink.Request
 	onRoute, onNeighbour, onSocket, onFilter    func(uint16, []byte) error
 	filters                                     float64
 	epoch                                       int
@@ -106,7 +107,7 @@ func (u *uses) open(s *collect.Namespace[*devices]) {
 	if u.igmp, err = s.OpenProc("net/igmp"); err != nil {
 		u.igmp = nil
 	}
-	if u.diag, err = kernel.Dial(unix.NETLINK_SOCK_DIAG, kernel.NetlinkOptions{}); err != nil {
+	if u.diag, err = netlink.Dial(unix.NETLINK_SOCK_DIAG, netlink.Options{}); err != nil {
 		u.diag = nil
 		u.lacks[useBoundSocket] = err.Error()
 	}
@@ -152,7 +153,7 @@ func (u *uses) refresh(d *devices, now time.Time) {
 		u.askRoutes.Begin(unix.RTM_GETROUTE, 0)
 		u.askRoutes.Extend(unix.SizeofRtMsg)[0] = family
 		if err := d.routes.Dump(&u.askRoutes, u.onRoute); err != nil &&
-			!errors.Is(err, kernel.ErrInterrupted) &&
+			!errors.Is(err, netlink.ErrInterrupted) &&
 			!errors.Is(err, measure.ErrUnsupported) {
 			u.lacks[useRoute], u.lacks[useConnected] = err.Error(), err.Error()
 		}
@@ -160,7 +161,7 @@ func (u *uses) refresh(d *devices, now time.Time) {
 	u.askNeighbours.Begin(unix.RTM_GETNEIGH, 0)
 	u.askNeighbours.Extend(unix.SizeofNdMsg)
 	if err := d.routes.Dump(&u.askNeighbours, u.onNeighbour); err != nil &&
-		!errors.Is(err, kernel.ErrInterrupted) {
+		!errors.Is(err, netlink.ErrInterrupted) {
 		u.lacks[useNeighbour] = err.Error()
 	}
 	u.pace.took(began)
@@ -203,9 +204,9 @@ func parseRoute(payload []byte, f func(index int32, connected bool)) {
 	}
 	connected := payload[5] == unix.RTPROT_KERNEL
 	var one int32
-	var many kernel.Attrs
+	var many netlink.Attrs
 	several := false
-	for a := kernel.AttrsOf(payload[unix.SizeofRtMsg:]); a.Next(); {
+	for a := netlink.AttrsOf(payload[unix.SizeofRtMsg:]); a.Next(); {
 		switch a.Type() {
 		case unix.RTA_DST:
 			if v := a.Value(); connected && len(v) == 16 && v[0] == 0xfe && v[1]&0xc0 == 0x80 {
@@ -265,7 +266,7 @@ func (u *uses) countFilters(d *devices, q *qdisc) {
 	native.PutUint32(h[12:], parent)
 	u.filters = 0
 	if err := d.routes.Dump(&u.askTC, u.onFilter); err != nil &&
-		!errors.Is(err, kernel.ErrInterrupted) {
+		!errors.Is(err, netlink.ErrInterrupted) {
 		u.lacks[useTC] = err.Error()
 	}
 	u.of(q.key.index)[useTC] += u.filters
@@ -285,7 +286,7 @@ func isFilter(payload []byte) bool {
 		return false
 	}
 	handle := native.Uint32(payload[8:])
-	for a := kernel.AttrsOf(payload[sizeofTC:]); a.Next(); {
+	for a := netlink.AttrsOf(payload[sizeofTC:]); a.Next(); {
 		if a.Type() == tcaKind && string(a.Text()) == "u32" {
 			handle &= 0xfff // TC_U32_NODE
 		}
@@ -329,7 +330,7 @@ func (u *uses) readFiles() {
 // with the device (0: all) of each socket that receives, and whether it receives all protocols
 // (ETH_P_ALL).
 func parsePackets(b []byte, f func(index int32, all bool)) {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	for c.NextLine() && !c.End() {
 		c.Clear()
 		c.Skip(3)
@@ -345,7 +346,7 @@ func parsePackets(b []byte, f func(index int32, all bool)) {
 // group except 224.0.0.1, which all devices join.
 func parseIGMP(b []byte, f func(index int32)) {
 	var index uint64
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	for c.NextLine() && !c.End() {
 		c.Clear()
 		line := c.Rest()
@@ -379,7 +380,7 @@ func (u *uses) readSockets() {
 		for _, family := range [...]uint8{unix.AF_INET, unix.AF_INET6} {
 			boundRequest(&u.askSockets, family, protocol)
 			if err := u.diag.Dump(&u.askSockets, u.onSocket); err != nil &&
-				!errors.Is(err, kernel.ErrInterrupted) &&
+				!errors.Is(err, netlink.ErrInterrupted) &&
 				!errors.Is(err, measure.ErrUnsupported) {
 				u.lacks[useBoundSocket] = err.Error()
 			}
@@ -395,7 +396,7 @@ func (u *uses) readSockets() {
 //
 //	0  DEV_COND yes 8, no 12 | index 0    bound to nothing: to 8; else to the end
 //	8  JMP      yes 4, no 8               takes no, always: refuse
-func boundRequest(q *kernel.Request, family, protocol uint8) {
+func boundRequest(q *netlink.Request, family, protocol uint8) {
 	const jump, devCondition = 1, 9 // INET_DIAG_BC_JMP, INET_DIAG_BC_DEV_COND
 	q.Begin(unix.SOCK_DIAG_BY_FAMILY, 0)
 	h := q.Extend(56)
