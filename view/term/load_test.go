@@ -150,7 +150,7 @@ func TestLoadTold(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 5 || !strings.HasPrefix(lines[0], "time,seconds,run,way,end_s,bits_per_s,") {
 		t.Errorf("CSV: %s", out)
 	}
-	if status, out, said := loadRun(t, "compare", kept, kept); status != 0 || !strings.Contains(out, "no difference that two runs can show: +0.0 %") {
+	if status, out, said := loadRun(t, "compare", kept, kept); status != 0 || !strings.Contains(out, "no significant difference in two runs: +0.0 %") {
 		t.Errorf("status %d: %s%s", status, said, out)
 	}
 }
