@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/trace"
@@ -17,7 +18,7 @@ import (
 
 // sampled samples this machine for somebody who looks at the server's page.
 func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
-	online, err := kernel.Root{}.OnlineCPUs()
+	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 		return nil, err
 	}
 	cut := int64(0)
-	t := profile.OfSampled(func(yield func(profile.Sampled) bool) {
+	t := profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for s := range got.Stacks {
 			if len(s.Kernel) >= trace.ProfileFrames || len(s.User) >= trace.ProfileFrames {
 				cut += s.Count

@@ -137,7 +137,7 @@ func (s *profiles) keep(t *profile.Tree, name, kind string) (*storedProfile, err
 	if p.columns, err = s.pack(columns); err != nil {
 		return nil, err
 	}
-	sketch, any, err := profile.AppendSketch(nil, t)
+	sketch, any, err := profile.AppendOverview(nil, t)
 	if err == nil && any {
 		p.sketchSize = len(sketch)
 		p.sketch, err = s.pack(sketch)

@@ -227,9 +227,9 @@ func (s *profiles) tree(ctx context.Context, id string) (*profile.Tree, error) {
 	if t.Len() > maxCalls {
 		return nil, profileTooLarge("the profile has %d calls, more than %d", t.Len(), maxCalls)
 	}
-	if got.Samples < 0.9*got.Due && got.Due > 20 {
+	if got.Samples < 0.9*got.Expected && got.Expected > 20 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%.0f samples of %.0f that were due",
-			got.Samples, got.Due))
+			got.Samples, got.Expected))
 	}
 	for _, l := range got.Loss {
 		t.Notes = append(t.Notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))

@@ -272,7 +272,7 @@ func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error
 			return nil, ctx.Err()
 		}
 		return &Sampled{
-			Tree: profile.OfSampled(
+			Tree: profile.FromSamples(
 				slices.Values(
 					[]profile.Sampled{
 						{
