@@ -9,22 +9,22 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// OutOfSight is the culprit where hidden work is that of processes that live on, unseen.
+// OutOfSight is the culprit when hidden work is that of long-lived processes that are not visible.
 const OutOfSight = "processes that are not visible"
 
-// HiddenWork is CPU time that none of the processes seen has used, nor interrupts, nor other guests.
+// HiddenWork is CPU time that no visible process, no interrupt and no other guest has used.
 type HiddenWork struct {
-	cpus   float64 // that it takes
-	busy   float64 // CPUs that are busy in all
-	forks  float64 // processes and threads started a second; NaN not known
-	parent Program // whose children, which were not seen themselves, used most; its rate is 0 where nobody waited for any
-	Short  bool    // it is short-lived processes; else processes that are not visible
-	unseen bool    // some processes of the machine can't be seen (process.visibility)
-	why    string  // the reason of process.visibility: hidepid, pid namespace, unreadable; "" not known
+	cpus   float64 // hidden work
+	busy   float64 // CPUs that are busy in total
+	forks  float64 // processes and threads started per second; NaN unknown
+	parent Program // the parent of most short-lived children; rate 0 when there is none
+	Short  bool    // short-lived processes; else processes that are not visible
+	unseen bool    // some processes of the machine are not visible (process.visibility)
+	why    string  // the reason in process.visibility: hidepid, pid namespace, unreadable; "" unknown
 }
 
-// HiddenWorkOf finds out what hidden CPU time is. Processes may be out of sight for longer than a moment:
-// those of other users where /proc is mounted with hidepid, and inside a container those of all others.
+// HiddenWorkOf finds the source of hidden CPU time. Long-lived processes may be invisible: those of
+// other users where /proc is mounted with hidepid, and in a container all others of the machine.
 func HiddenWorkOf(l *diagnose.Look, s diagnose.Period, cpus, busy float64) HiddenWork {
 	fork, children := l.Table(Forks), l.Table(ProcessShort)
 	h := HiddenWork{cpus: cpus, busy: busy, parent: ParentOfShort(l, s.Mask)}
@@ -35,8 +35,8 @@ func HiddenWorkOf(l *diagnose.Look, s diagnose.Period, cpus, busy float64) Hidde
 	return h
 }
 
-// unseenProcesses reports whether some processes of the machine can't be seen, and the reason that process.visibility gives. Where
-// the statistic is missing nothing says that any can't.
+// unseenProcesses reports whether some processes of the machine are not visible, and the reason in
+// process.visibility. Without the statistic it reports false.
 func unseenProcesses(l *diagnose.Look) (some bool, why string) {
 	for _, r := range l.Table(ProcessSight).Where("visible", "some") {
 		if r.Max() > 0 {
@@ -46,10 +46,10 @@ func unseenProcesses(l *diagnose.Look) (some bool, why string) {
 	return false, ""
 }
 
-// share returns the part of the busy time that is hidden.
+// share returns the hidden part of the busy time.
 func (h HiddenWork) share() float64 { return h.cpus / h.busy }
 
-// Culprit returns whose work it is, as the end of a claim, the culprit and its identity.
+// Culprit returns the source of the hidden work: the end of a claim, the culprit and its identity.
 func (h HiddenWork) Culprit() (who string, culprit diagnose.Culprit, identity string) {
 	if !h.Short {
 		return phrase.Percent(h.share()) + " of the busy time is used by processes that are not visible from here",
@@ -64,7 +64,7 @@ func (h HiddenWork) Culprit() (who string, culprit diagnose.Culprit, identity st
 	return who, culprit, identity
 }
 
-// AddEvidence adds how many processes start, and whose children they are.
+// AddEvidence adds the rate of new processes, and the parent of the short-lived ones.
 func (h HiddenWork) AddEvidence(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) {
 	fork := l.Table(Forks)
 	if h.Short && h.parent.Rate > 0 {
@@ -84,7 +84,7 @@ func (h HiddenWork) AddEvidence(l *diagnose.Look, f *diagnose.Finding, s diagnos
 	f.AddEvidence(fork, s, Forks, h.forks, fork.Unit, text)
 }
 
-// AddCaveats adds what processes that are not visible may be.
+// AddCaveats adds what invisible processes may be.
 func (h HiddenWork) AddCaveats(f *diagnose.Finding) {
 	switch h.why {
 	case "hidepid":
