@@ -9,8 +9,8 @@ import (
 	"culprit/measure"
 )
 
-// BenchmarkRunLarge judges ten seconds of a machine of containers: 1,000 devices, 5,000 processes, 20,000 connections, of which one in a hundred moves, or
-// all do.
+// BenchmarkRunLarge diagnoses ten seconds of a machine with containers: 1,000 devices, 5,000
+// processes, 20,000 connections, of which one in a hundred is active, or all are.
 func BenchmarkRunLarge(b *testing.B) {
 	b.Run("few move", func(b *testing.B) { benchmarkLarge(b, 100) })
 	b.Run("all move", func(b *testing.B) { benchmarkLarge(b, 1) })
@@ -73,6 +73,6 @@ func (k kept) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error)
 		}
 		k.answers[q.String()] = a
 	}
-	mine := *a // who asks drops the series
+	mine := *a // the reader drops the series
 	return &mine, nil
 }

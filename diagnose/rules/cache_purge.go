@@ -12,7 +12,7 @@ import (
 	"culprit/measure"
 )
 
-// cachePurge finds processes that spend their time in the kernel on throwing a large cache away.
+// cachePurge finds processes that spend their kernel time on evicting a large cache.
 func cachePurge() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "cache-purge", Checks: "cache purges",
@@ -36,7 +36,7 @@ func cachePurge() diagnose.Rule {
 					continue
 				}
 				if s.Share() >= threshold.LeastShare {
-					s = diagnose.WholePeriod(k.Table) // of seconds without a sample of it some are chance
+					s = diagnose.WholePeriod(k.Table) // some seconds lack samples by chance
 				}
 				if g.share = k.Table.Mean(v, s.Mask); g.share >= threshold.PurgeSeen {
 					g.accuse(l, k, s)
@@ -46,25 +46,26 @@ func cachePurge() diagnose.Rule {
 	}
 }
 
-// purging is what one group of processes throws away by one system call, or a thread of the kernel by itself.
+// purging is what one program evicts by one system call, or a kernel thread by itself.
 type purging struct {
 	facts.Purge
 	process string
 	in      facts.Entry
 	rows    []*facts.Sample
-	pids    map[string]float64 // samples a second, by process
+	pids    map[string]float64 // samples per second, by process
 	by      map[string]float64 // the same by function
-	callers map[string]float64 // the same by who called that
+	callers map[string]float64 // the same by caller of the function
 	share   float64            // of a CPU
 }
 
-// purgesOf gives what is thrown away, by whom. The outermost function counts, which has called the others.
+// purgesOf returns what is evicted, by program. The outermost function counts, which has called the
+// others.
 func purgesOf(k *facts.Samples) (out []*purging) {
 	known, all := facts.CachePurgers(), map[string]*purging{}
 	for _, r := range k.Rows {
 		switch {
 		case r.Entry.Kind == facts.InCall && (strings.HasPrefix(r.Entry.Name, "exit") || strings.HasPrefix(r.Entry.Name, "wait")) || buries(r.Path):
-			continue // files of /proc of processes that have ended: as many as there are ends
+			continue // /proc files of ended processes: as many as there are ends
 		case r.Entry.Kind != facts.InCall && r.Entry.Kind != facts.InThread:
 			continue
 		}
@@ -93,8 +94,8 @@ func purgesOf(k *facts.Samples) (out []*purging) {
 	return out
 }
 
-// buries says whether a path takes the files of /proc away of a process that has ended. The name of the system call does not always tell:
-// compilers put wait4 into its caller.
+// buries reports whether a path removes the /proc files of an ended process. The system call is not
+// always visible: compilers inline wait4.
 func buries(path []string) bool {
 	for _, name := range path {
 		switch name {
@@ -125,7 +126,7 @@ func (g *purging) accuse(l *diagnose.Look, k *facts.Samples, s diagnose.Period) 
 		who += " (" + phrase.Plural(len(g.pids), "process", "processes") + ")"
 	}
 	if worker, _, ok := strings.Cut(identity, "/"); ok && worker == "kworker" {
-		identity = worker // its numbers are the kernel's of the moment
+		identity = worker // the kernel changes its numbers
 	}
 	proportion := ""
 	if g.Cache != "" {
@@ -175,7 +176,7 @@ func (g *purging) accuse(l *diagnose.Look, k *facts.Samples, s diagnose.Period) 
 	})
 }
 
-// sizeProof adds how much there is in the cache; false when that is not known, or little.
+// sizeProof adds the size of the cache; false when it is unknown or small.
 func (g *purging) sizeProof(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) bool {
 	t, told := l.Table(facts.CacheEntries), false
 	caches := []string{g.Cache}
@@ -188,7 +189,7 @@ func (g *purging) sizeProof(l *diagnose.Look, f *diagnose.Finding, s diagnose.Pe
 			continue
 		}
 		r := rows[0]
-		for _, o := range rows { // of all namespaces the largest
+		for _, o := range rows { // the largest of all namespaces
 			if o.Max() > r.Max() {
 				r = o
 			}

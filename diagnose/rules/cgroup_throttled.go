@@ -10,7 +10,7 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// cgroupThrottled finds cgroups that their own CPU limit holds back.
+// cgroupThrottled finds cgroups that are limited by their CPU quota.
 func cgroupThrottled() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "cgroup-throttled", Checks: "cpu limits of cgroups",
@@ -60,7 +60,8 @@ func cgroupThrottled() diagnose.Rule {
 					c := l.Table(facts.CgroupCPU)
 					f.AddEvidence(c, s, c.QueryOf(nil, "cgroup", g), used, c.Unit, fmt.Sprintf("it used %s CPUs", phrase.Digits(used))).CompareTo(quota, "limit")
 				} else if pc, rows := l.Table(facts.ProcessCPU), facts.RowsInCgroup(l, l.Table(facts.ProcessCPU), g); len(rows) > 0 {
-					// Under cgroup v1 time is counted in another hierarchy than it is limited in.
+					// Under cgroup v1 CPU time is counted in another hierarchy than it is limited
+					// in.
 					if all := facts.Programs(pc, rows, s.Mask); len(all) > 0 {
 						f.AddEvidence(pc, s, all[0].Query(pc), all[0].Rate, pc.Unit, fmt.Sprintf("%s in it used %s CPUs", all[0], phrase.Digits(all[0].Rate))).CompareTo(quota, "limit")
 					}
@@ -76,8 +77,8 @@ func cgroupThrottled() diagnose.Rule {
 	}
 }
 
-// moreQuota doubles a cgroup's CPU limit, in the way of whoever manages it. nil when the limit isn't known, or is set outside the
-// cgroup namespace.
+// moreQuota doubles the CPU limit of a cgroup, with the tool that manages it. nil when the limit is
+// unknown, or set outside the cgroup namespace.
 func moreQuota(g string, quota float64) *diagnose.Fix {
 	if !(quota > 0) || quota > 10000 || g == facts.VisibleRoot {
 		return nil

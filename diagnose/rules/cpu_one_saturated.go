@@ -13,8 +13,8 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// cpuOneSaturated finds a thread, or a CPU shared by several, that is at its end while other CPUs idle: work that more CPUs
-// would not make faster.
+// cpuOneSaturated finds a thread that saturates a CPU, or a CPU saturated by several threads, while
+// other CPUs idle: more CPUs would not make that work faster.
 func cpuOneSaturated() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "cpu-one-saturated", Checks: "single cpus and threads", Resource: "cpu",
@@ -33,7 +33,7 @@ func cpuOneSaturated() diagnose.Rule {
 			}
 			room := func(c int) bool { return m.Idle(c)*m.CPUs >= threshold.OneIdle }
 			hot := hotThreads(l, room)
-			// Three compressors are one culprit: the first of a name speaks for all.
+			// Three compressors are one culprit: the first process of a name represents all.
 			told := map[string]int{}
 			for _, h := range hot {
 				told[h.process]++
@@ -63,11 +63,11 @@ func cpuOneSaturated() diagnose.Rule {
 type hotThread struct {
 	process, thread string
 	pid, tid        int
-	row             *diagnose.Row // its CPU time, over all modes
+	row             *diagnose.Row // its CPU time over all modes
 	values          []float64
 	table           *diagnose.Table
 	s               diagnose.Period
-	sure            bool // it is one thread, not a process of several
+	sure            bool // one thread, not a process of several
 }
 
 // hotThreads returns the threads that saturate a CPU, the busiest first.
@@ -94,7 +94,7 @@ func hotThreads(l *diagnose.Look, room func(int) bool) []hotThread {
 			pids[r.Word("pid")] = true
 		}
 	}
-	// Without threads a process tells it, when it has only one or its use sits exactly at one CPU.
+	// Without threads a process shows it, when it has one thread or uses exactly one CPU.
 	t := l.Table(facts.ProcessCPU)
 	byPID := map[string][]*diagnose.Row{}
 	var order []string
@@ -123,8 +123,8 @@ func hotThreads(l *diagnose.Look, room func(int) bool) []hotThread {
 	return hot
 }
 
-// busiestTasks names the process and the thread that use most CPU time, each with its share of one
-// CPU: a process of several threads may use more than one. "" where no process was measured.
+// busiestTasks returns the process and the thread that use most CPU time, each with its share of
+// one CPU: a process of several threads may use more than one. "" when no process was measured.
 func busiestTasks(l *diagnose.Look) string {
 	process := busiestRow(l.Table(facts.ProcessCPU), "pid")
 	if process.row == nil {
@@ -137,7 +137,7 @@ func busiestTasks(l *diagnose.Look) string {
 	return text
 }
 
-// usage is what one task uses of a CPU: a row of the task, and its share over all its rows.
+// usage is the CPU use of one task: a row of the task, and its share over all its rows.
 type usage struct {
 	row   *diagnose.Row
 	share float64
@@ -148,7 +148,8 @@ func (u usage) name(name, number string) string {
 	return phrase.ProcessName(u.row.Word(name), id)
 }
 
-// busiestRow returns the task, told apart by a field, that uses most; row is nil where none was seen.
+// busiestRow returns the task with most CPU time; field identifies a task. row is nil when there is
+// none.
 func busiestRow(t *diagnose.Table, field string) (most usage) {
 	shares := map[string]float64{}
 	for _, r := range t.Rows {
@@ -216,7 +217,7 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	}
 }
 
-// busiest gives the CPU with the least idle time and its busy share.
+// busiest returns the CPU with the least idle time and its busy share.
 func busiest(m facts.Machine, mask []bool) (string, float64) {
 	name, most := "", -1.0
 	for _, cpu := range m.Names {
@@ -227,8 +228,9 @@ func busiest(m facts.Machine, mask []bool) (string, float64) {
 	return name, most
 }
 
-// hotCPU finds a CPU that several tasks keep full while others idle: bound to it, or an uneven scheduler. What interrupts take
-// beside them counts: tasks have no more of that CPU either. One that is taken by interrupts is the rule cpu-softirq's.
+// hotCPU finds a CPU that several tasks saturate while others idle: they are bound to it, or the
+// scheduler is uneven. Interrupts count too, since tasks cannot use that time. A CPU that
+// interrupts saturate is left to rule cpu-softirq.
 func hotCPU(l *diagnose.Look, m facts.Machine, room func(int) bool) bool {
 	work := facts.InterruptWork(m, facts.SoftirqTimeOf(l))
 	for _, cpu := range m.Names {
@@ -270,7 +272,8 @@ func hotCPU(l *diagnose.Look, m facts.Machine, room func(int) bool) bool {
 	return false
 }
 
-// ranOn gives the processes of one name that were sampled on a CPU most, with their share of it; 0 when nothing was sampled.
+// ranOn returns the program that was sampled most on a CPU, with its share of the CPU; 0 when
+// nothing was sampled.
 func ranOn(l *diagnose.Look, cpu string, mask []bool) (facts.Program, float64) {
 	k := facts.SamplesOf(l)
 	if !k.Enough(mask) {

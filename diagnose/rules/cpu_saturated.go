@@ -12,7 +12,7 @@ import (
 	"culprit/measure"
 )
 
-// cpuSaturated finds that all CPUs together are the limit, by whom and in which mode.
+// cpuSaturated finds that all CPUs together are the limit, with the culprit and the mode.
 func cpuSaturated() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "cpu-saturated", Checks: "cpu", Resource: "cpu",
@@ -53,9 +53,9 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	for _, a := range all {
 		seen += a.Rate
 	}
-	hidden := 1 - (seen+m.CPUs*(steal+soft))/busy // of the busy time: neither processes, nor interrupts, nor the hypervisor
+	hidden := 1 - (seen+m.CPUs*(steal+soft))/busy // in no process, interrupt or other guest
 	unseen := facts.HiddenWorkOf(l, s, hidden*busy, busy)
-	perhaps := false // the most active program may be niced, which is not proven
+	perhaps := false // the program may be niced, which is not proven
 	if len(all) > 0 {
 		a := all[0]
 		proven, low := niced(a, m, all, s.Mask), m.CPUs*m.Share(s.Mask, "nice", "guest_nice")
@@ -92,7 +92,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	}
 	switch {
 	case nice >= threshold.CPUNice:
-		// All of it runs at low priority by its owner's wish: whoever needs a CPU gets it.
+		// All of it is low-priority work by the choice of its owner: any other task gets a CPU.
 		severity, confidence = diagnose.Low, 0.9
 	case nice >= threshold.CPUSomeNice:
 		severity = diagnose.Medium
@@ -158,7 +158,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	if perhaps {
 		f.Verify += fmt.Sprintf("; ps -o ni,pid,comm -p %d", culprit.PID)
 	}
-	// What is of low priority already gives way no more for being told to.
+	// Work that has low priority already gains nothing from renice.
 	if culprit.PID > 0 && !strings.HasPrefix(identity, "short-lived") && nice < 0.8*share && !perhaps {
 		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("renice -n 10 -p %d", culprit.PID), Undo: fmt.Sprintf("renice -n 0 -p %d", culprit.PID),
 			Risk: "low: it yields to others and takes longer itself; if it had a nice value of its own, restore that"}
@@ -167,11 +167,13 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	f.Cover("fork-storm", func(*diagnose.Finding) bool { return strings.HasPrefix(identity, "short-lived") })
 }
 
-// niced gives the CPUs' worth of an actor's time that is proven to be work of low priority, 0 where nothing is. The mode nice
-// has such work only while it is in user mode: what it does in the kernel is in sys, as everybody's. But where an actor has more
-// user time than there is of usual priority, the rest of it is niced, and so is that share of what it does in the kernel. Modes are
-// what ticks see, and tasks that wake with the ticks are seen too often: where processes have more user time than the modes have,
-// all of it is taken to be missing in equal parts.
+// niced returns the CPU time of a program that is proven to be low-priority work, in CPUs; 0 when
+// none is. The mode nice counts it in user mode only: its kernel time is in sys, like that of any
+// task. But when a program has more user time than there is of usual priority, the rest is niced,
+// and so is the same share of its kernel time.
+//
+// Modes are sampled by ticks, which see tasks that wake with the ticks too often. When processes
+// have more user time than the modes, all processes are assumed to lack equal parts.
 func niced(a facts.Program, m facts.Machine, all []facts.Program, mask []bool) float64 {
 	of := func(a facts.Program) float64 { return a.Rate * series.Or(1-facts.KernelShare(a, mask), 0) }
 	users := 0.0

@@ -11,7 +11,7 @@ import (
 	"culprit/measure"
 )
 
-// cpuSoftirq finds one CPU taken by interrupt work while others idle.
+// cpuSoftirq finds one CPU saturated by interrupt work while others idle.
 func cpuSoftirq() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "cpu-softirq", Checks: "interrupt work of single cpus", Resource: "cpu",
@@ -34,7 +34,7 @@ func cpuSoftirq() diagnose.Rule {
 			}
 			if len(m.Names) < 2 {
 				l.Fine("interrupt work %s", phrase.Percent(most))
-				return // there is no other CPU that could take a part
+				return // no other CPU could take a part
 			}
 			found := false
 			all := make([]float64, len(m.Table.Seconds)) // the work of all CPUs
@@ -45,7 +45,7 @@ func cpuSoftirq() diagnose.Rule {
 			}
 			for _, cpu := range m.Names {
 				s, ok := diagnose.Lasting(m.Table, m.Known, func(c int) bool {
-					own := h.OwnCost(c) // the CPU is not to be full of our looking
+					own := h.OwnCost(c) // the cost of measuring must not make the CPU full
 					irq, idle := work[cpu][c]-own, m.Of(cpu, c, "idle", "iowait")
 					othersIdle := (m.Each(c, "idle", "iowait")*m.CPUs - idle) / (m.CPUs - 1)
 					return irq >= threshold.SoftirqHalf && idle+own <= threshold.SoftirqNoIdle && othersIdle >= threshold.SoftirqOthersIdle && irq >= 2*(all[c]-work[cpu][c])/(m.CPUs-1)
@@ -77,7 +77,7 @@ func accuseSoftirq(l *diagnose.Look, m facts.Machine, cpu string, irq float64, s
 	}
 	h := facts.SoftirqTimeOf(l)
 	kind := vector.Word("vector")
-	if most, share := h.Busiest(s.Mask, cpu); share > 0 { // no count tells what takes the time
+	if most, share := h.Busiest(s.Mask, cpu); share > 0 { // counts do not show what takes the time
 		kind, vector = most, vectors.One("cpu", cpu, "vector", most)
 	}
 	devices := l.Table(facts.Interrupts)
@@ -133,7 +133,7 @@ func accuseSoftirq(l *diagnose.Look, m facts.Machine, cpu string, irq float64, s
 	if len(ofDevices) > 0 {
 		dev = ofDevices[0]
 	}
-	// /sys shows the devices of one namespace.
+	// /sys contains the devices of one namespace.
 	if dev.Name != "" && dev.Name != "lo" && dev.NetNS == "" && (kind == "" || strings.HasPrefix(kind, "NET")) {
 		q := "/sys/class/net/" + phrase.Shell(dev.Name) + "/queues/rx-0/rps_cpus"
 		f.Fix = &diagnose.Fix{Command: "echo " + cpuMask(len(m.Names)) + " > " + q, Undo: "echo 0 > " + q, Risk: "low: receive work above the driver is spread over the CPUs; each packet costs slightly more"}
@@ -146,7 +146,8 @@ func accuseSoftirq(l *diagnose.Look, m facts.Machine, cpu string, irq float64, s
 	f.Cover("cpu-one-saturated", func(o *diagnose.Finding) bool { return o.Culprit.Name == cpu && o.Culprit.Kind == "cpu" })
 }
 
-// handledProof adds what was measured of a CPU: the kind of softirq that takes most of it, and the devices whose packets do.
+// handledProof adds the measured time on a CPU: the kind of softirq with most time, and the devices
+// whose packets take it.
 func handledProof(f *diagnose.Finding, h facts.SoftirqTime, vector string, devices []facts.DeviceID, cpu string, s diagnose.Period) {
 	v := h.Vector(s.Mask, cpu, vector)
 	if vector == "" || !(v > 0) {
@@ -162,7 +163,7 @@ func handledProof(f *diagnose.Finding, h facts.SoftirqTime, vector string, devic
 	}
 }
 
-// packetsProof adds what a packet costs on the CPU, and whether packets were lost or left over there.
+// packetsProof adds the cost of a packet on the CPU, and packets that were lost or left over there.
 func packetsProof(l *diagnose.Look, f *diagnose.Finding, m facts.Machine, cpu string, s diagnose.Period) {
 	packets := l.Table(facts.SoftnetPackets)
 	if r := packets.One("cpu", cpu); r.Mean(s.Mask) >= 1 {
@@ -180,7 +181,8 @@ func packetsProof(l *diagnose.Look, f *diagnose.Finding, m facts.Machine, cpu st
 	}
 }
 
-// receiver gives the device of the own namespace that receives most packets; "" when none is known.
+// receiver returns the device of the own namespace that receives most packets; "" when none is
+// known.
 func receiver(l *diagnose.Look, s diagnose.Period) string {
 	name, most := "", measure.NaN
 	for _, r := range l.Table(facts.DevicePackets).Where("netns", "", "direction", "rx") {
@@ -191,7 +193,8 @@ func receiver(l *diagnose.Look, s diagnose.Period) string {
 	return name
 }
 
-// cpuMask gives the hexadecimal mask of the first n CPUs as sysfs wants it: groups of 32 bits.
+// cpuMask returns the hexadecimal mask of the first n CPUs in the format of sysfs: groups of 32
+// bits.
 func cpuMask(n int) string {
 	if n <= 0 {
 		return "0"

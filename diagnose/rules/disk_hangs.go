@@ -9,12 +9,12 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// diskHangsID is the id of the rule disk-hangs.
+// diskHangsID is the ID of rule disk-hangs.
 const diskHangsID = "disk-hangs"
 
-// diskHangs finds disks that have requests under way and complete none. Such a disk is busy all the
-// time, and not saturated. Before Linux 5.12 it counts as idle, since its time was counted when a
-// request ended.
+// diskHangs finds disks that have requests in flight and complete none. Such a disk is busy all the
+// time, and not saturated. Before Linux 5.12 it counts as idle, since busy time was counted at the
+// end of a request.
 func diskHangs() diagnose.Rule {
 	return diagnose.Rule{
 		ID: diskHangsID, Checks: "hanging disks",
@@ -51,7 +51,7 @@ func accuseHang(l *diagnose.Look, d *facts.Disk) {
 	waiting, stall := b.Mean(b.Sum(b.Rows), d.Period.Mask), psi.Mean(d.Period.Mask)
 	requests := phrase.Plural(int(under.Mean(d.Period.Mask)+0.5), "request", "requests")
 	if !(waiting >= threshold.HangBlocked) && !(stall >= threshold.HangStall) {
-		return // the gate doubts the disks
+		return // the doubts keep the disks from being ruled out
 	}
 	f := l.Found(phrase.Clean(d.Name), diagnose.High, 0.9, diagnose.Culprit{Kind: "disk", Name: d.Name},
 		fmt.Sprintf("%s hangs: %s in flight, none completed for %s.", phrase.Clean(d.Name), requests, d.Period))

@@ -13,7 +13,8 @@ import (
 	"culprit/measure"
 )
 
-// diskSaturated finds disks that have more to do than they can, and for whom.
+// diskSaturated finds disks with more requests than they can serve, and the program that causes
+// them.
 func diskSaturated() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "disk-saturated", Checks: "disk", Resource: "disk",
@@ -23,7 +24,7 @@ func diskSaturated() diagnose.Rule {
 		Check: func(l *diagnose.Look) {
 			busy := l.Table(facts.DiskBusy)
 			io := l.Table(facts.ProcessIO)
-			// In containers /proc/diskstats may be empty while programs use the host's disks.
+			// In containers /proc/diskstats may be empty while programs use the disks of the host.
 			if moved := series.Or(facts.SumRows(io, io.Rows, nil), 0); len(busy.Rows) == 0 && moved > 0 {
 				l.Unchecked("no disk is visible, but programs read and write %s", phrase.BytesRate(moved))
 				return
@@ -39,12 +40,12 @@ func diskSaturated() diagnose.Rule {
 				return
 			}
 			groups := tree.Groups(full, func(device string) bool { return facts.Uncounted(l, device) })
-			// Where a real disk is full, a device of memory or of a file that is full too is not the limit.
+			// When a real disk is full, a full device of memory or of a file is not the limit.
 			real := slices.DeleteFunc(slices.Clone(groups), func(g facts.DiskGroup) bool {
 				return !slices.ContainsFunc(g.Members, func(d *facts.Disk) bool { return d.Kind != "virtual" })
 			})
 			if len(real) == 0 {
-				real = groups // only a mapper or a RAID shows it: better it than nothing
+				real = groups // only a mapper or a RAID shows it: better than nothing
 			}
 			for _, g := range real {
 				accuseDisks(l, g, tree, len(real) == 1)
@@ -56,16 +57,16 @@ func diskSaturated() diagnose.Rule {
 	}
 }
 
-// busiestDisk is the disk that is busy for most of the time. What is made of others counts where
-// nothing else is seen.
+// busiestDisk is the disk with most busy time. Virtual devices count only when no other disk is
+// seen.
 type busiestDisk struct {
 	disk    *facts.Disk
 	busy    float64
-	made    bool // of other devices, of a file or of memory
-	unknown int  // disks of which it is not known how busy they are
+	made    bool // from other devices, a file or memory
+	unknown int  // number of disks whose utilization is unknown
 }
 
-// consider takes a disk into account.
+// consider includes a disk.
 func (b *busiestDisk) consider(d *facts.Disk) {
 	busy := d.Busy.Mean(nil)
 	if busy != busy {
@@ -78,7 +79,7 @@ func (b *busiestDisk) consider(d *facts.Disk) {
 	}
 }
 
-// text returns the numbers of the busiest disk, as evidence that it is well.
+// text returns the numbers of the busiest disk, which show that it is not full.
 func (b *busiestDisk) text() string {
 	text := fmt.Sprintf("busiest disk %s %s busy", phrase.Clean(b.disk.Name), phrase.Percent(min(b.busy, 1)))
 	if w := b.disk.RequestTime(nil); w == w {
@@ -87,8 +88,8 @@ func (b *busiestDisk) text() string {
 	return text
 }
 
-// examineDisks returns the devices that are saturated, and the busiest disk of all. Partitions are left
-// out, their disk is in the list; and so are loop devices, whose file's disk is.
+// examineDisks returns the saturated devices, and the busiest disk of all. Partitions and loop
+// devices are left out: their disk is in the list.
 func examineDisks(l *diagnose.Look, tree facts.DiskTree) (full []*facts.Disk, most busiestDisk) {
 	for _, r := range l.Table(facts.DiskBusy).Rows {
 		name := r.Word("device")
@@ -107,7 +108,7 @@ func examineDisks(l *diagnose.Look, tree facts.DiskTree) (full []*facts.Disk, mo
 	return full, most
 }
 
-// accuseDisks tells of one full disk, whatever devices show it.
+// accuseDisks reports one full disk, whichever devices show it.
 func accuseDisks(l *diagnose.Look, g facts.DiskGroup, tree facts.DiskTree, only bool) {
 	d := g.Representative(tree)
 	d.Title = phrase.Clean(d.Name)
@@ -138,8 +139,8 @@ func accuseDisks(l *diagnose.Look, g facts.DiskGroup, tree facts.DiskTree, only 
 	}
 }
 
-// saturated decides, and fills in since when. Busy with a queue in most cells, and either requests take long or tasks
-// are seen to stand still for it.
+// saturated reports whether a disk is saturated, and sets its period: busy with a queue in most
+// cells, and either requests take long or tasks stall on it.
 func saturated(d *facts.Disk) bool {
 	var ok bool
 	d.Period, ok = diagnose.Lasting(d.Busy.Table, diagnose.HasValue(d.Busy), func(c int) bool {
@@ -244,7 +245,7 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	return f
 }
 
-// wayOf says whether an actor reads or writes.
+// wayOf describes whether a program reads or writes.
 func wayOf(a facts.Program, mask []bool) string {
 	write, all := 0.0, 0.0
 	for _, r := range a.Rows {

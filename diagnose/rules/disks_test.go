@@ -9,8 +9,8 @@ import (
 	"culprit/diagnose"
 )
 
-// cannedDisk is a block device of a canned machine. A full one is busy all the time with forty
-// requests, a silent one serves as much and counts no time.
+// cannedDisk is a block device of a canned machine. A full one is always busy with forty requests;
+// a silent one serves as many and counts no time.
 type cannedDisk struct {
 	name, kind, parent string
 	state              string // full silent idle
@@ -44,8 +44,8 @@ func withDisks(t *testing.T, disks []cannedDisk) *canned {
 	return c
 }
 
-// TestOneFullDiskIsOneFinding: whatever lies on a full disk or below it, the disk is told once, by the
-// name that says most.
+// TestOneFullDiskIsOneFinding: whatever is on a full disk or below it, the disk is one finding,
+// with the name that programs use.
 func TestOneFullDiskIsOneFinding(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -10,15 +10,16 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// gate holds the numbers of resources against their innocence. It knows the tables of all rules, which
-// may be fewer than all sentences.
+// gate collects numbers that keep resources from being ruled out. The tables may be those of some
+// rules only.
 type gate struct {
 	table  diagnose.Tables
 	doubts []diagnose.Doubt
 }
 
-// doubtsOf returns what speaks against ruling a resource out: its pressure, and numbers that contradict
-// that nothing is wrong. Rules decide by states that last; this looks at the whole time.
+// doubtsOf returns what speaks against ruling a resource out: its pressure, and numbers that
+// contradict the absence of a fault. Rules decide by states that last; this considers the whole
+// time range.
 func doubtsOf(tables diagnose.Tables) []diagnose.Doubt {
 	g := &gate{table: tables}
 	g.pressures()
@@ -33,11 +34,11 @@ func (g *gate) add(resource, format string, args ...any) {
 	g.doubts = append(g.doubts, diagnose.Doubt{Resource: resource, Because: fmt.Sprintf(format, args...)})
 }
 
-// pressures holds the waiting of the machine's tasks, and of each control group's, against the resource that they wait for.
+// pressures considers the stall times of the machine, and of each control group.
 func (g *gate) pressures() {
 	for _, p := range []struct{ resource, of, scope, waits, wait string }{
 		{"cpu", "cpu", "some", "some task waits for a CPU", "wait for a CPU"},
-		{"cpu", "irq", "full", "interrupts delay tasks", "are delayed by interrupts"}, // it has no line some
+		{"cpu", "irq", "full", "interrupts delay tasks", "are delayed by interrupts"}, // it has no "some"
 		{"memory", "memory", "some", "some task is stalled on memory", "are stalled on memory"},
 		{"disk", "io", "some", "some task is stalled on I/O", "are stalled on I/O"},
 	} {
@@ -104,7 +105,7 @@ func (g *gate) disk() {
 	g.hanging()
 }
 
-// queues holds against the disks what they are busy with, however it is spread over the time.
+// queues considers busy disks with slow requests, however they are spread over the time.
 func (g *gate) queues() {
 	busy, queue, waits, ops := g.table(facts.DiskBusy), g.table(facts.DiskQueue), g.table(facts.DiskWait), g.table(facts.DiskOps)
 	for _, r := range busy.Rows {
@@ -145,8 +146,7 @@ func (g *gate) network() {
 	}
 }
 
-// drops holds what interfaces lose against what they carry. Frames of protocols that nobody speaks are
-// no loss.
+// drops considers packets that interfaces lose. Frames of protocols without a listener are no loss.
 func (g *gate) drops() {
 	drops, packets, harmless := g.table(facts.DeviceDrops), g.table(facts.DevicePackets), g.table(facts.DeviceNoHandler)
 	for _, r := range drops.Rows {
@@ -166,7 +166,7 @@ func (g *gate) drops() {
 	}
 }
 
-// hanging holds against the disks that one has requests under way and completes none.
+// hanging considers disks with requests in flight that complete none.
 func (g *gate) hanging() {
 	under, ops := g.table(facts.DiskInflight), g.table(facts.DiskOps)
 	kinds := facts.DiskTreeOf(g.table(facts.DiskInfo)).Kinds
@@ -188,11 +188,10 @@ func (g *gate) hanging() {
 	}
 }
 
-// explained reports whether a finding is the cause of waiting for a resource, or of what else speaks
-// against it.
+// explained reports whether a finding is the cause of a doubt about a resource.
 func explained(f *diagnose.Finding, resource string) bool {
 	switch {
-	case f.Severity == diagnose.Low && f.Rule != "cpu-saturated": // a remark; of busy CPUs that nobody waits for it says all
+	case f.Severity == diagnose.Low && f.Rule != "cpu-saturated": // a remark; for cpu-saturated it means that no task waits
 		return false
 	case resourceOf(f.Rule) == resource:
 		return true

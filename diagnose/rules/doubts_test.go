@@ -12,8 +12,8 @@ import (
 	"culprit/diagnose"
 )
 
-// TestInnocentWithoutContradiction: of machines with any numbers at all, no resource is ruled out
-// whose own numbers say otherwise, or that nothing was measured of.
+// TestInnocentWithoutContradiction: for machines with random numbers, no resource is ruled out
+// whose own numbers contradict that, or that was not measured.
 func TestInnocentWithoutContradiction(t *testing.T) {
 	fine, doubtful := map[string]int{}, map[string]int{}
 	quiet := readCanned(t, "testdata/quiet.txt", nil)
@@ -50,7 +50,7 @@ func TestInnocentWithoutContradiction(t *testing.T) {
 	}
 }
 
-// randomMachine is the quiet machine with some of its numbers replaced, or taken away.
+// randomMachine returns the quiet machine with some of its numbers replaced or removed.
 func randomMachine(quiet *canned, r *rand.Rand) *canned {
 	c := *quiet
 	c.stats = map[string]*cannedStat{}
@@ -123,7 +123,7 @@ func randomMachine(quiet *canned, r *rand.Rand) *canned {
 	return &c
 }
 
-// randomCells makes values that are constant, come in bursts, or differ from cell to cell.
+// randomCells returns values that are constant, come in bursts, or differ from cell to cell.
 func randomCells(r *rand.Rand, cells int, value func() float64) (words []string) {
 	a, b, kind, from := value(), value(), r.IntN(3), r.IntN(cells)
 	for c := range cells {
@@ -139,7 +139,7 @@ func randomCells(r *rand.Rand, cells int, value func() float64) (words []string)
 	return words
 }
 
-// randomCPUs gives the CPUs modes that sum to their time.
+// randomCPUs sets modes of the CPUs that sum to their time.
 func randomCPUs(c *canned, r *rand.Rand) {
 	s := &cannedStat{}
 	for cpu := range 4 {
@@ -181,7 +181,7 @@ func meanOf(c *canned, id string, words ...string) float64 {
 	return math.NaN()
 }
 
-// secondsAbove returns for how many cells a canned row is at least least.
+// secondsAbove returns the number of cells in which a canned row is at least least.
 func secondsAbove(c *canned, least float64, id string, words ...string) (n int) {
 	for _, row := range c.stats[id].rows {
 		if strings.Join(row.words, "\x00") != strings.Join(words, "\x00") {
@@ -200,8 +200,8 @@ func secondsAbove(c *canned, least float64, id string, words ...string) (n int) 
 	return n
 }
 
-// contradictions says what of a machine's numbers speaks against a resource. It is written from the
-// raw rows and with numbers of its own, so that a slip in a rule or in the gate shows.
+// contradictions returns the numbers of a machine that speak against ruling out a resource. It
+// reads the raw rows and has its own constants, so that an error in a rule or in the doubts shows.
 func contradictions(c *canned, resource string) (all []string) {
 	is := func(wrong bool, text string) {
 		if wrong {

@@ -11,7 +11,7 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// netDrops finds packets that this machine loses: devices, queues, backlogs, sockets.
+// netDrops finds packets that this machine loses: in devices, queues, backlogs, sockets.
 func netDrops() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "net-drops", Checks: "lost packets", Resource: "network",
@@ -42,8 +42,8 @@ func netDrops() diagnose.Rule {
 	}
 }
 
-// lossy finds whether losses last: at least rate a second and share of what was handled, lost ones included when the
-// counter of the handled ones leaves them out.
+// lossy returns the period in which losses are at least rate per second and the given share of all
+// packets. handled does not include the lost ones.
 func lossy(t *diagnose.Table, lost, handled func(c int) float64, rate, share float64) (diagnose.Period, bool) {
 	return diagnose.Lasting(t, func(c int) bool { return lost(c) == lost(c) && handled(c) == handled(c) }, func(c int) bool {
 		return lost(c) >= rate && lost(c) >= share*(handled(c)+lost(c))
@@ -57,8 +57,9 @@ func severityOfLoss(share float64) diagnose.Severity {
 	return diagnose.Medium
 }
 
-// deviceLoses tells two kinds apart. What the card had no room for (missed, fifo, over) and what it did not send is lost
-// for sure. What is merely "dropped" on the way in may be frames of protocols that nobody listens to, as on any trunk port.
+// deviceLoses distinguishes two kinds of loss. Packets without a buffer in the card (missed, fifo,
+// over) and packets that were not sent are lost. Received packets that are only counted as dropped
+// may be frames of protocols without a listener, as on any trunk port.
 func deviceLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	direction := packets.Word("direction")
 	if direction == "rx" {
@@ -92,7 +93,7 @@ func deviceLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 		return
 	}
 	v := row.Mean(s.Mask)
-	share := v / max(packets.Mean(s.Mask), v) // received packets count the dropped ones in
+	share := v / max(packets.Mean(s.Mask), v) // received packets include the dropped ones
 	severity, confidence := diagnose.Low, 0.6
 	if share >= threshold.DropsHigh {
 		severity = diagnose.Medium
@@ -128,7 +129,7 @@ func ringLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row, s diagn
 	}
 }
 
-// details adds the kinds of errors that the device counts.
+// details adds the errors of the device by reason.
 func details(l *diagnose.Look, f *diagnose.Finding, d *facts.Device, direction string, s diagnose.Period) {
 	t := l.Table(facts.DeviceDetail)
 	for _, r := range t.Where("netns", d.NetNS, "device", d.Name, "direction", direction) {
@@ -163,8 +164,8 @@ func deviceDamages(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	f.Verify = phrase.InNamespace(d.NetNS, "ip -s -s link show dev "+phrase.Shell(d.Name)) + "; " + phrase.InNamespace(d.NetNS, "ethtool -S "+phrase.Shell(d.Name))
 }
 
-// queueLoses looks at the queues before the device. A classful one counts what its children drop too, so the largest counter
-// of the device is all of it.
+// queueLoses checks the queues before the device. A classful queue includes the drops of its
+// children: the largest counter is the total.
 func queueLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	t := l.Table(facts.QdiscDrops)
 	var worst *diagnose.Row
@@ -176,7 +177,8 @@ func queueLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	if worst == nil {
 		return
 	}
-	// A queue counts segments; the device counts a super-frame once. Compare with the queue's own count where there is one.
+	// A queue counts segments, the device counts a super-frame once. Compare with the count of the
+	// queue if there is one.
 	handled := l.Table(facts.QdiscPackets).One("netns", d.NetNS, "device", d.Name, "kind", worst.Word("kind"), "handle", worst.Word("handle"), "parent", worst.Word("parent"))
 	if handled == nil {
 		handled = packets
@@ -200,14 +202,15 @@ func queueLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	f.Verify = phrase.InNamespace(d.NetNS, "tc -s qdisc show dev "+phrase.Shell(d.Name))
 }
 
-// coverRetransmits adds what TCP of the namespace sends again: most of that was lost on the way out of it.
+// coverRetransmits covers retransmits in the namespace when most of them were lost on the way out
+// of it.
 func coverRetransmits(f *diagnose.Finding, netns string, lost float64) {
 	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
 		return o.Culprit.NetNS == netns && len(o.Evidence) > 0 && lost >= threshold.AgainShare*float64(o.Evidence[0].Value)
 	})
 }
 
-// senders says whether datagrams, which nobody slows down, are what the queue loses.
+// senders adds UDP senders when datagrams are what the queue loses: they do not slow down.
 func senders(l *diagnose.Look, f *diagnose.Finding, netns string, s diagnose.Period, lost float64) {
 	t := l.Table(facts.ProtocolEvents)
 	for _, p := range []string{"Udp", "Udp6"} {
@@ -218,8 +221,9 @@ func senders(l *diagnose.Look, f *diagnose.Finding, netns string, s diagnose.Per
 	}
 }
 
-// datagramSender adds who sends datagrams, where CPUs were sampled: the kernel counts those of processes nowhere. In which namespace a
-// process does is not in the samples, so it accuses nobody by itself.
+// datagramSender adds the sender of datagrams, when CPUs were sampled: the kernel does not count
+// datagrams by process. Samples do not have the namespace, so the sender is evidence and not the
+// culprit.
 func datagramSender(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) {
 	k := facts.SamplesOf(l)
 	if !k.Enough(s.Mask) {
@@ -287,7 +291,7 @@ func backlogLoses(l *diagnose.Look) {
 	}
 }
 
-// socketsLose finds datagrams that came and found no room in the socket of their reader.
+// socketsLose finds datagrams that arrived at a full socket buffer.
 func socketsLose(l *diagnose.Look) {
 	t := l.Table(facts.ProtocolEvents)
 	for _, netns := range t.Keys("netns") {

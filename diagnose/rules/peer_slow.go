@@ -13,7 +13,7 @@ import (
 	"culprit/measure"
 )
 
-// peerSlow finds one peer among the equals of a service whose own path holds it back.
+// peerSlow finds one peer among the equals of a service that its own path limits.
 func peerSlow() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "peer-slow", Checks: "peers of a service",
@@ -29,8 +29,8 @@ func peerSlow() diagnose.Rule {
 	}
 }
 
-// services groups the connections whose peers want the same: those of one port, and of one program where its ports have too
-// few peers each (a server for each client, as iperf3 has).
+// services groups connections whose peers want the same: those of one port, and those of one
+// program when its ports have too few peers each (iperf3 has one server per client).
 func services(l *diagnose.Look, direction string) []facts.FlowGroup {
 	if !enoughPeers(l.Table(facts.FlowBytes), direction) {
 		return nil
@@ -62,11 +62,12 @@ func services(l *diagnose.Look, direction string) []facts.FlowGroup {
 	return append(out, facts.GroupFlows(few, func(f *facts.Flow) [2]string { return [2]string{f.NetNS, f.Process} })...)
 }
 
-// enoughPeers says whether so many peers are at work, of all services together, that one of them could be the odd one. Most machines with very many connections
-// have them with few: proxies, databases, themselves.
+// enoughPeers reports whether enough peers are active, over all services, for one to be the odd
+// one. Most machines with very many connections have them with few peers: proxies, databases,
+// themselves.
 func enoughPeers(t *diagnose.Table, direction string) bool {
 	peer, way := t.Column("peer"), t.Column("direction")
-	rates, merged := map[string]float64{}, map[string]float64{} // by the word as it stands, and by the address that it means
+	rates, merged := map[string]float64{}, map[string]float64{} // by the word, and by the address that it means
 	for _, r := range t.Rows {
 		if rate := r.Part(nil); rate > 0 && r.WordAt(way) == direction {
 			rates[r.WordAt(peer)] += rate
@@ -92,13 +93,13 @@ func peerName(f *facts.Flow) string {
 type peerOf struct {
 	name    string
 	flows   []*facts.Flow
-	series  []float64 // B/s of payload to it, or from it
+	series  []float64 // B/s of payload to it or from it
 	rate    float64
-	waiting []float64 // bytes that wait for it, see waitingFor; nil until asked for, by waits
-	ends    float64   // bit/s, see delivery; 0 until asked for
+	waiting []float64 // bytes queued for it, see waitingFor; nil before waits is called
+	ends    float64   // bit/s, see delivery; 0 before delivery is called
 }
 
-// waits gives the bytes that wait for the peer in each cell.
+// waits returns the bytes that are queued for the peer in each cell.
 func (p *peerOf) waits(l *diagnose.Look) []float64 {
 	if p.waiting == nil {
 		p.waiting = make([]float64, len(p.series))
@@ -111,7 +112,8 @@ func (p *peerOf) waits(l *diagnose.Look) []float64 {
 	return p.waiting
 }
 
-// delivery gives what the peer's path was seen to deliver, bit/s: the fastest of its connections. NaN when it is not told.
+// delivery returns the delivery rate of the peer's path, bit/s: that of its fastest connection. NaN
+// when unknown.
 func (p *peerOf) delivery(l *diagnose.Look) float64 {
 	if p.ends == 0 {
 		p.ends = measure.NaN
@@ -145,7 +147,7 @@ func checkService(l *diagnose.Look, g facts.FlowGroup, direction string) {
 		return
 	}
 	sort.SliceStable(peers, func(i, j int) bool { return peers[i].rate < peers[j].rate })
-	// Half of them can be the odd ones at most: the others' median must still be what is normal.
+	// At most half of the peers can be slow: the median of the others must be the normal rate.
 	normal := peers[len(peers)/2].rate
 	type suspect struct {
 		at     int
@@ -178,9 +180,10 @@ func checkService(l *diagnose.Look, g facts.FlowGroup, direction string) {
 	}
 }
 
-// waitingFor gives the bytes that wait for a connection's peer in each cell: those that the socket has not sent, and those sent
-// that stand in a queue on the way. The latter are what is not acknowledged beyond what a path without queues would hold:
-// twice the rate times the least round trip that was seen.
+// waitingFor returns the bytes that are queued for the peer of a connection in each cell: unsent
+// bytes in the socket, and sent bytes in queues on the path. The latter are the unacknowledged
+// bytes above what a path without queues holds, which is twice the rate times the lowest round
+// trip.
 func waitingFor(l *diagnose.Look, f *facts.Flow) []float64 {
 	unsent, unacked := f.RowIn(l.Table(facts.FlowUnsent)), f.RowIn(l.Table(facts.FlowUnacked))
 	mss, least := f.RowIn(l.Table(facts.FlowMSS)), f.RowIn(l.Table(facts.FlowMinRTT)).Mean(nil)
@@ -202,7 +205,8 @@ func column(peers []*peerOf, of func(*peerOf) float64) []float64 {
 	return v
 }
 
-// stepPinned gives the speed of Ethernet, bit/s, at whose payload the peer's rate sits without moving; 0 when it does not.
+// stepPinned returns the speed of Ethernet, bit/s, at whose payload the peer's rate stays constant;
+// 0 when there is none.
 func stepPinned(p *peerOf) float64 {
 	mine := series.Median(p.series)
 	for _, v := range []float64{10e6, 100e6, 1e9, 2.5e9, 10e9} {
@@ -213,7 +217,7 @@ func stepPinned(p *peerOf) float64 {
 	return 0
 }
 
-// checkSender finds a peer that sends to us through a line that is full elsewhere.
+// checkSender finds a peer that sends to this machine through a line that is full elsewhere.
 func checkSender(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf) {
 	t := l.Table(facts.FlowBytes)
 	mine, step := series.Median(p.series), stepPinned(p)
@@ -241,7 +245,8 @@ func checkSender(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf)
 	f.Verify = phrase.InNamespace(first.NetNS, "ss -tin dst "+phrase.Shell(p.name))
 }
 
-// serviceOf names what the flows have in common: "nginx (port 443)", "port 2049", "iperf3", "this machine on port 22".
+// serviceOf returns what the flows have in common: "nginx (port 443)", "port 2049", "iperf3", "this
+// machine on port 22".
 func serviceOf(g facts.FlowGroup) string {
 	first, ports, names := g.Flows[0], map[string]bool{}, map[string]bool{}
 	for _, f := range g.Flows {
@@ -263,7 +268,7 @@ func serviceOf(g facts.FlowGroup) string {
 	return phrase.Clean(first.Process) + " (port " + phrase.Clean(first.Localport) + ")"
 }
 
-// checkPeer finds the peer if it is held back by its own path.
+// checkPeer reports the peer if its own path limits it.
 func checkPeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf) {
 	t := l.Table(facts.FlowBytes)
 	middle := func(c int) float64 {
@@ -305,14 +310,15 @@ func checkPeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf) {
 	accusePeer(l, g, p, rest, s, mine, normal, z, waits, waitsOthers, fast, step)
 }
 
-// stepOf gives the speed of Ethernet at which a path is seen to end, bit/s; 0 when it ends between steps or the others'
-// paths end at the same.
+// stepOf returns the speed of Ethernet at which a path ends, bit/s; 0 when it ends between two
+// speeds, or the paths of the others end at the same.
 func stepOf(delivery, goodput, others float64) float64 {
 	if !(delivery > 0) {
 		delivery = goodput
 	}
 	for _, step := range []float64{10e6, 100e6, 1e9, 2.5e9, 5e9, 10e9, 25e9, 40e9, 100e9} {
-		// What the kernel last measured of a path may be of a burst, and stand for seconds: a little above the step what arrives is the witness.
+		// The last measurement of the kernel may be of a burst, and stay for seconds. Slightly
+		// above the step the received rate decides.
 		seen := delivery
 		if seen > threshold.StepHigh*step && seen <= threshold.StepBurst*step {
 			seen = goodput
@@ -384,8 +390,9 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 	}
 	f.Verify = phrase.InNamespace(first.NetNS, fmt.Sprintf("ss -tin dst %s", phrase.Shell(p.name)))
 	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool { return o.Culprit.NetNS == first.NetNS && o.Culprit.Peer == p.name })
-	// Where the peer's end is in sight too, its full link is the same trouble seen from there; and so is the port of a switch on the way to it, which
-	// carries what the peer gets and headers, of connections that are none of its own.
+	// When the other end is visible too, its full link is the same fault seen from there. So is the
+	// port of a switch on the path, which carries the peer's data and headers, of connections that
+	// are not its own.
 	f.Cover("link-saturated", func(o *diagnose.Finding) bool {
 		if o.Culprit.NetNS == first.NetNS || step == 0 {
 			return false
@@ -398,7 +405,7 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 	})
 }
 
-// proveWaitingFor shows that the peer asks for more than it gets.
+// proveWaitingFor adds the evidence that the peer asks for more than it gets.
 func proveWaitingFor(l *diagnose.Look, f *diagnose.Finding, p *peerOf, s diagnose.Period, waits, waitsOthers float64) {
 	first := p.flows[0]
 	text := fmt.Sprintf("%s queued for it: it asks for more than it gets; for the others %s", phrase.Bytes(waits), phrase.Bytes(waitsOthers))

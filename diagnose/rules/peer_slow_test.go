@@ -9,7 +9,8 @@ import (
 	"culprit/diagnose/facts"
 )
 
-// Peers are counted by what they move in all, an address within IPv6 with the same one without: where a slow one could be found, none of it may be passed.
+// Peers are counted by their total rate, with an IPv4-mapped address as the same peer. None may be
+// missed when a slow one could be found.
 func TestEnoughPeers(t *testing.T) {
 	for _, x := range []struct {
 		name  string

@@ -15,19 +15,20 @@ import (
 	"culprit/measure"
 )
 
-// answers makes a Reader of a function.
+// answers is a Reader from a function.
 type answers func(q measure.Query) (*measure.Answer, error)
 
 func (f answers) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) { return f(q) }
 
-// made gives an answer with so many cells and series, whose labels are words and whose values come from value.
+// made returns an answer with the given numbers of cells and series. Labels are from words, values
+// from value.
 func made(q measure.Query, cells, series int, words []string, r *rand.Rand, value func() float64) *measure.Answer {
 	a := &measure.Answer{Query: q, Start: cannedStart, Step: measure.Second, Labels: words, Unit: "1"}
 	if q.Stat == measure.StackSamples {
 		a.Stacks = make([]bool, len(q.By))
 		a.Stacks[slices.Index(q.By, "kernel")] = true
 		a.Frames = []measure.Frame{{Parent: -1}}
-		for n := range len(words) { // as many as words, so that some labels are too large where there are fewer
+		for n := range len(words) { // as many as words: some labels are out of range
 			a.Frames = append(a.Frames, measure.Frame{Symbol: someFunctions[r.IntN(len(someFunctions))], Parent: int32(r.IntN(n+3) - 1)})
 		}
 		a.Frames = a.Frames[:1+r.IntN(len(a.Frames))]
@@ -48,18 +49,18 @@ func made(q measure.Query, cells, series int, words []string, r *rand.Rand, valu
 	return a
 }
 
-// someWords are labels that make rules take their branches, and some that no machine should have.
+// someWords are labels that reach the branches of rules, and some that no machine should have.
 var someWords = []string{"", "0", "1", "2", "eth0", "eth1", "lo", "tx", "rx", "idle", "usr", "sys", "soft", "iowait", "ethernet", "veth", "tap", "ethtool", "qdisc",
 	"total", "available", "throttled", "nvme0n1", "disk", "read", "write", "in", "out", "10.0.0.1", "10.0.0.2", "server", "client", "some", "cpu", "memory", "io", "Tcp", "TcpExt",
 	"RetransSegs", "OutSegs", "ListenOverflows", "ListenDrops", "conntrack", "tcp-established", "supported", "partner", "up", "02:00:00:00:00:01", "busy", "rwnd", "/app",
 	"current", "limit", "max", "$(reboot)\x1b[31m", "a'b;c\nd", "\xff\xfe"}
 
-// someFunctions are what rules know, and what no kernel has. Callers may go in circles.
+// someFunctions are functions that rules know, and some that no kernel has. Callers may be cyclic.
 var someFunctions = []string{"handle_softirqs", "net_rx_action", "__inet_lookup_established", "do_syscall_64", "__x64_sys_rmdir", "shrink_dcache_parent", "shrink_dentry_list.isra.0", "kthread", "gc_worker",
 	"asm_sysvec_apic_timer_interrupt", "native_queued_spin_lock_slowpath", "_raw_spin_unlock_irqrestore", "rep_movs_alternative", "", "bpf_prog_1", "a function\x1b[31m", "\xff"}
 
-// TestNothingAccusesNobody: answers without numbers, with one cell, with none, and refused ones accuse nobody and pass
-// nothing as checked in silence.
+// TestNothingAccusesNobody: answers without numbers, with one cell, without cells, and refused ones
+// accuse nobody, and nothing counts as checked in silence.
 func TestNothingAccusesNobody(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	number := func() float64 { return math.Exp(r.NormFloat64() * 10) }
@@ -109,7 +110,7 @@ func TestNothingAccusesNobody(t *testing.T) {
 	}
 }
 
-// TestRandomAnswersAreHarmless: whatever the numbers, a report is well-formed and the rules don't panic.
+// TestRandomAnswersAreHarmless: whatever the numbers, a report is well-formed, and no rule panics.
 func TestRandomAnswersAreHarmless(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -158,7 +159,8 @@ func TestRandomAnswersAreHarmless(t *testing.T) {
 	}
 }
 
-// TestJSON: the report's JSON has the promised names, null for the unknown, and reads back.
+// TestJSON: the JSON of a report has the documented names, null for unknown values, and can be read
+// back.
 func TestJSON(t *testing.T) {
 	c := readCanned(t, "testdata/link-saturated/fires.txt", nil)
 	rep, err := diagnose.Run(context.Background(), c, Set(), c.over(), c.step)
@@ -202,7 +204,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestCancelled: a cancelled look is no report.
+// TestCancelled: a cancelled diagnosis has no report.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -211,8 +213,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestNeighbourEdges: a table of neighbours is judged by what it refuses and by how often it is looked through, just below and just
-// above each threshold, however full it is.
+// TestNeighbourEdges: a neighbour table is judged by its refusals and its collections, just below
+// and just above each threshold, however full it is.
 func TestNeighbourEdges(t *testing.T) {
 	for _, tt := range []struct {
 		name               string

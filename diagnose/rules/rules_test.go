@@ -17,8 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "write the .golden files")
 
-// TestCases runs all rules over each canned machine. The findings must be exactly the expected ones - a machine that is
-// sick in one way must not be accused in another - and their sentences those of the .golden file.
+// TestCases runs all rules over each canned machine. The findings must be exactly the expected
+// ones: a machine with one fault must not be accused of another. Their texts must be those of the
+// .golden file.
 func TestCases(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*/*.txt")
 	if len(files) < 3 {
@@ -86,7 +87,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// outliner is a canned machine that tells answers in outline first.
+// outliner is a canned machine that answers with outlines first.
 type outliner struct {
 	*canned
 	outlined, asked int
@@ -129,7 +130,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// TestEveryRuleHasItsCases: a firing, a silent and a missing-data case for each.
+// TestEveryRuleHasItsCases: each rule has a firing, a silent and a missing-data case.
 func TestEveryRuleHasItsCases(t *testing.T) {
 	for _, r := range All() {
 		for _, kind := range []string{"fires", "silent", "missing"} {
@@ -154,7 +155,8 @@ func TestEveryRuleHasItsCases(t *testing.T) {
 	}
 }
 
-// TestSentences: every sentence is one, asks for fields that the statistic has, and is named by the rule that asks it.
+// TestSentences: every query of a rule parses, has fields of its statistic, and is declared by the
+// rule that asks it.
 func TestSentences(t *testing.T) {
 	stats := contract(t)
 	for _, s := range diagnose.Queries(All()) {
@@ -179,7 +181,8 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// TestTracedIsQuiet: why times could not be measured is said nowhere, and what may mislead about those that were is.
+// TestTracedIsQuiet: the reason why traced times are missing is not reported; caveats about
+// measured ones are.
 func TestTracedIsQuiet(t *testing.T) {
 	run := func(softirqs *cannedStat) *diagnose.Report {
 		c := readCanned(t, "testdata/interface-unused/fires-measured.txt", nil)
@@ -209,7 +212,7 @@ func TestTracedIsQuiet(t *testing.T) {
 	}
 }
 
-// evidenceAbout gives the evidence that has the words in it.
+// evidenceAbout returns the evidence that contains words.
 func evidenceAbout(f diagnose.Finding, words string) string {
 	for _, e := range f.Evidence {
 		if strings.Contains(e.Text, words) {
@@ -237,7 +240,7 @@ func asksWhatIs(stats map[string]measure.Stat, q measure.Query) error {
 	return nil
 }
 
-// wellFormed checks what every report must be, whatever was measured.
+// wellFormed checks the invariants of every report.
 func wellFormed(t *testing.T, rep *diagnose.Report) {
 	t.Helper()
 	stats := contract(t)
@@ -290,7 +293,7 @@ func wellFormed(t *testing.T, rep *diagnose.Report) {
 	}
 }
 
-// render writes a report as the .golden files have it.
+// render returns a report in the format of the .golden files.
 func render(rep *diagnose.Report) string {
 	var b strings.Builder
 	for _, f := range rep.Findings {

@@ -10,7 +10,8 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// swapping finds that memory is fetched back from disk all the time. Pages that only go out are what swap is for.
+// swapping finds that pages are swapped in all the time. Pages that only go out are what swap is
+// for.
 func swapping() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "swapping", Checks: "swap", Resource: "memory",
@@ -39,7 +40,8 @@ func swapping() diagnose.Rule {
 			}
 			culprit, identity, who := diagnose.Culprit{Kind: "memory", Name: "swap"}, "", ""
 			share := 0.0
-			// Who waits for it: the delay accounting says it to the nanosecond; major faults say it nearly.
+			// The process that waits: delay accounting measures it in nanoseconds, major faults are
+			// an estimate.
 			for _, sentence := range []string{facts.ProcessDelay, facts.ProcessFaults} {
 				d := l.Table(sentence)
 				rows := d.Rows

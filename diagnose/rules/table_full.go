@@ -10,7 +10,7 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// tableFull finds tables near the limit from which on the kernel refuses or evicts.
+// tableFull finds tables near the limit above which the kernel refuses or evicts entries.
 func tableFull() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "table-full", Checks: "table limits",
@@ -58,7 +58,7 @@ func tableFull() diagnose.Rule {
 	}
 }
 
-// raiseLimit adds how to raise the limit of a table that has a knob.
+// raiseLimit adds the fix for a table whose limit is a sysctl.
 func raiseLimit(f *diagnose.Finding, cache string, now float64) {
 	if knob := limitKnob(cache); knob != "" && now > 0 {
 		f.Verify = "sysctl " + knob
@@ -66,8 +66,8 @@ func raiseLimit(f *diagnose.Finding, cache string, now float64) {
 	}
 }
 
-// refuses accuses a table that counts what it refuses, by that. Such a table evicts what nobody uses
-// when it is full, so that entries near its limit are no trouble.
+// refuses reports a table by the entries that it refuses, when it counts them. Such a table evicts
+// unused entries when it is full: entries near its limit are no fault.
 func refuses(l *diagnose.Look, r, limit, refused *diagnose.Row) {
 	s, t := diagnose.WholePeriod(refused.Table), refused.Table
 	rate := refused.Part(s.Mask)
@@ -93,7 +93,8 @@ func refuses(l *diagnose.Look, r, limit, refused *diagnose.Row) {
 	raiseLimit(f, cache, limit.Mean(s.Mask))
 }
 
-// collects accuses a table that refuses nothing yet, and that is looked through at nearly each new entry: little of it can be evicted.
+// collects reports a table that refuses nothing yet, and is searched at nearly each new entry: few
+// entries can be evicted.
 func collects(l *diagnose.Look, r, limit *diagnose.Row) {
 	cache, netns := r.Word("cache"), r.Word("netns")
 	runs := l.Table(facts.CacheCollect).One("netns", netns, "cache", cache)
@@ -119,7 +120,8 @@ func collects(l *diagnose.Look, r, limit *diagnose.Row) {
 	raiseLimit(f, cache, limit.Mean(s.Mask))
 }
 
-// proveDiscards adds the packets that were thrown away while their host was looked for, which the kernel counts for the whole machine.
+// proveDiscards adds the packets that were discarded before the address of their host was known.
+// The kernel counts them for the whole machine.
 func proveDiscards(f *diagnose.Finding, l *diagnose.Look, cache string, s diagnose.Period) {
 	protocol := map[string]string{"neighbour": "Arp", "neighbour6": "Ndisc"}[cache]
 	lost := l.Table(facts.ProtocolEvents).One("netns", "", "protocol", protocol, "counter", "unresolved_discards")
@@ -128,7 +130,7 @@ func proveDiscards(f *diagnose.Finding, l *diagnose.Look, cache string, s diagno
 	}
 }
 
-// limitKnob gives the sysctl of a table's limit, "" when it has none.
+// limitKnob returns the sysctl of a table's limit, "" when there is none.
 func limitKnob(cache string) string {
 	switch cache {
 	case "conntrack":

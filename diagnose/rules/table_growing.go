@@ -10,7 +10,7 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// tableGrowing finds tables that grow steadily and nothing shrinks: a leak in the making.
+// tableGrowing finds tables that grow steadily and never shrink: a possible leak.
 func tableGrowing() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "table-growing", Checks: "table growth",
@@ -30,7 +30,8 @@ func tableGrowing() diagnose.Rule {
 				if !ok || s.Share() < 0.9 || len(t.Seconds) < 5 || rate*threshold.GrowDouble < r.Last() || g.Max() > 5*rate {
 					continue
 				}
-				// What doubled within the look is a load that has just begun.
+				// A table that doubled within the time range belongs to a load that has just
+				// started.
 				if before := r.Last() - rate*s.Held; before < r.Last()/2 {
 					continue
 				}
@@ -47,7 +48,8 @@ func tableGrowing() diagnose.Rule {
 				f.AddCaveat(0.2, "%s s are short: a load that has just started looks the same.", phrase.Seconds(s.Known))
 				f.Verify = "culprit caches 1 10"
 				if !strings.HasPrefix(cache, "slab:") {
-					// Each entry of a table takes an object or two of a slab, and a connection a file.
+					// Each entry of a table uses an object or two of a slab, and a connection a
+					// file.
 					f.Cover("table-growing", func(o *diagnose.Finding) bool {
 						return strings.HasPrefix(o.Culprit.Name, "slab:") || cache != "file" && (o.Culprit.Name == "file" || strings.HasPrefix(o.Culprit.Name, "tcp-") && cache > o.Culprit.Name)
 					})
@@ -57,7 +59,7 @@ func tableGrowing() diagnose.Rule {
 	}
 }
 
-// ahead gives a time to come: 40 s, 7 minutes.
+// ahead returns a time in the future: 40 s, 7 minutes.
 func ahead(s float64) string {
 	if s < 120 {
 		return phrase.Digits(s) + " s"
@@ -65,14 +67,15 @@ func ahead(s float64) string {
 	return phrase.Digits(s/60) + " minutes"
 }
 
-// leaks says whether growth of a cache means anything. What the kernel drops when memory runs low (dentries, inodes, most
-// slabs) grows with every file looked at, and connections in TIME-WAIT leave by themselves.
+// leaks reports whether growth of a cache is a sign of a leak. Caches that the kernel shrinks when
+// memory is low (dentries, inodes, most slabs) grow with every file that is read, and connections
+// in TIME-WAIT expire by themselves.
 func leaks(cache string) bool {
 	switch cache {
 	case "dentry", "dentry-unused", "inode", "inode-unused", "tcp-timewait":
 		return false
 	case "dentry-negative":
-		return true // nothing bounds them but memory; purges of big directories take as long as there are many
+		return true // bounded by memory alone; removing a large directory takes time for each
 	}
 	for _, shrinks := range []string{"dentry", "inode", "radix_tree", "xarray", "buffer_head", "ext4_", "xfs_", "btrfs_", "shmem", "proc_", "kernfs", "extent", "vm_area", "anon_vma", "maple", "kmalloc"} {
 		if strings.HasPrefix(cache, "slab:") && strings.Contains(cache, shrinks) {

@@ -42,7 +42,8 @@ func accuseLong(l *diagnose.Look, r, b *diagnose.Row, s diagnose.Period) {
 	chain := entries / buckets
 	m := facts.MachineOf(l.Table(facts.CPUTime))
 	packets := l.Table(facts.SoftnetPackets)
-	// The CPU with most softirq work is the one that walks the chains. What of it is NET_RX is known where it was measured.
+	// The CPU with most softirq work walks the chains. Its NET_RX part is known where it was
+	// measured.
 	h := facts.SoftirqTimeOf(l)
 	cpu, soft, measured := "", 0.0, false
 	for _, name := range m.Names {
@@ -90,14 +91,16 @@ func accuseLong(l *diagnose.Look, r, b *diagnose.Row, s diagnose.Period) {
 	}
 	f.Cover("kernel-function", func(o *diagnose.Finding) bool { return facts.TableWalkers()[facts.SubjectFunction(o).Name] == cache })
 	if severity == diagnose.High {
-		// The walks are softirq work, on top of whatever task was running: neither that CPU nor that task is the cause.
+		// The walks are softirq work on top of any running task: neither that CPU nor that task is
+		// the cause.
 		f.Cover("cpu-softirq", nil)
 		f.Cover("cpu-saturated", nil)
 		f.Cover("cpu-one-saturated", nil)
 	}
 }
 
-// walksProof adds what functions that look a table up take of the CPU where they take most; NaN when it was not sampled.
+// walksProof adds the functions that search the table on the CPU where they take most time. It
+// returns their time; NaN when nothing was sampled.
 func walksProof(l *diagnose.Look, f *diagnose.Finding, cache string, s diagnose.Period) float64 {
 	k, in := facts.SamplesOf(l), facts.TableWalkers()
 	if !k.Enough(s.Mask) {
@@ -130,7 +133,7 @@ func walksProof(l *diagnose.Look, f *diagnose.Finding, cache string, s diagnose.
 	return most
 }
 
-// tableAdvice gives the commands for the tables that have a knob.
+// tableAdvice returns the commands for tables whose size can be set.
 func tableAdvice(cache, netns string, entries float64) (string, *diagnose.Fix) {
 	want := 1024
 	for float64(want) < entries && want < 1<<24 {

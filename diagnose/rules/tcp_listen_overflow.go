@@ -11,7 +11,7 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// tcpListenOverflow finds servers that accept connections more slowly than they come.
+// tcpListenOverflow finds servers that accept connections more slowly than they arrive.
 func tcpListenOverflow() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "tcp-listen-overflow", Checks: "listen queues",
@@ -30,8 +30,8 @@ func tcpListenOverflow() diagnose.Rule {
 				if s, ok := diagnose.Lasting(t, diagnose.HasValue(half), func(c int) bool { return half.At(c) >= threshold.HalfRate }); ok {
 					accuseHalfOpen(l, netns, half, s)
 				}
-				// ListenDrops has what found either queue full, and what was dropped for other reasons. Only ListenOverflows is the
-				// accept queue: a flood of SYNs is no server that accepts too slowly.
+				// ListenDrops counts both full queues, and other drops. Only ListenOverflows is the
+				// accept queue: a SYN flood is not a slow server.
 				row := over
 				if row == nil || row.Mean(nil) != row.Mean(nil) {
 					row = drops
@@ -57,7 +57,7 @@ func tcpListenOverflow() diagnose.Rule {
 func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.Row, s diagnose.Period, lasts bool) {
 	t := l.Table(facts.ProtocolEvents)
 	q, limits := l.Table(facts.ListenQueue), l.Table(facts.ListenLimit)
-	// The listener: whose queue is full. A queue over its limit by one is what the kernel calls full.
+	// The listener with a full queue. The kernel allows one connection above the limit.
 	var who *diagnose.Row
 	fullest, limit := 0.0, 0.0
 	for _, r := range q.Where("netns", netns) {
@@ -87,7 +87,7 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 	claim := fmt.Sprintf("%s accepts too slowly: %s connection attempts per second find its queue full, %s.", name, phrase.Count(rate), when)
 	if noFile {
 		open := phrase.Count(files.Max()) + " of " + phrase.Count(most) + " file descriptors are open, its limit"
-		if files.Max() > most { // a limit that was lowered, or descriptors above it that were inherited
+		if files.Max() > most { // the limit was lowered, or descriptors above it were inherited
 			open = phrase.Count(files.Max()) + " file descriptors are open, and its limit is " + phrase.Count(most)
 		}
 		claim = fmt.Sprintf("%s cannot accept: %s (EMFILE); %s connection attempts per second find its queue full, %s.",
@@ -126,14 +126,16 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 		f.Verify += fmt.Sprintf("; ls /proc/%[1]d/fd | wc -l; grep 'open files' /proc/%[1]d/limits", culprit.PID)
 	}
 	coverAttempts(f, l, netns)
-	// Attempts that wait for room in the accept queue stay half open, and that queue runs full as well.
+	// Attempts that wait for the accept queue stay half open, so the SYN queue becomes full as
+	// well.
 	f.Cover("tcp-listen-overflow", func(o *diagnose.Finding) bool { return o.Culprit.NetNS == netns && o.Culprit.Name == halfOpened })
 }
 
-// halfOpened is what accuseHalfOpen accuses.
+// halfOpened is the culprit of accuseHalfOpen.
 const halfOpened = "half-open connections"
 
-// coverAttempts adds what is sent again for a full queue of the namespace: answers of it, and attempts of clients in sight.
+// coverAttempts covers retransmits that a full queue of the namespace causes: of its answers, and
+// of attempts of visible clients.
 func coverAttempts(f *diagnose.Finding, l *diagnose.Look, netns string) {
 	where := facts.Addresses(l.Table(facts.DeviceAddress))
 	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
@@ -141,12 +143,12 @@ func coverAttempts(f *diagnose.Finding, l *diagnose.Look, netns string) {
 	})
 }
 
-// Counters of attempts that found the queue of connections that are not completed yet full (tcp_conn_request in net/ipv4/tcp_input.c):
-// dropped, or answered by a cookie instead of being kept.
+// Counters of attempts that found the SYN queue full (tcp_conn_request in net/ipv4/tcp_input.c):
+// dropped, or answered by a cookie.
 const halfDropped, halfCookie = "TCPReqQFullDrop", "TCPReqQFullDoCookies"
 
-// halfOpen gives the attempts that were dropped or had a cookie that nobody brought back; nil when neither is counted. Where every
-// attempt gets a cookie (tcp_syncookies = 2), most are brought back.
+// halfOpen returns the attempts that were dropped, or had a cookie that was not returned; nil when
+// neither is counted. Where every attempt gets a cookie (tcp_syncookies = 2), most are returned.
 func halfOpen(t *diagnose.Table, netns string) *diagnose.Row {
 	of := func(counter string) *diagnose.Row {
 		return t.One("netns", netns, "protocol", "TcpExt", "counter", counter)
@@ -172,7 +174,7 @@ func halfOpen(t *diagnose.Table, netns string) *diagnose.Row {
 	return out
 }
 
-// accuseHalfOpen tells that more connections are asked for than are completed: whoever asks does not answer the answer.
+// accuseHalfOpen reports that more connections are attempted than completed.
 func accuseHalfOpen(l *diagnose.Look, netns string, half *diagnose.Row, s diagnose.Period) {
 	t := l.Table(facts.ProtocolEvents)
 	dropped := t.One("netns", netns, "protocol", "TcpExt", "counter", halfDropped)
@@ -199,7 +201,7 @@ func accuseHalfOpen(l *diagnose.Look, netns string, half *diagnose.Row, s diagno
 	coverAttempts(f, l, netns)
 }
 
-// openFiles returns the open descriptors of a process and the most it may have; 0 where that was not seen.
+// openFiles returns the open descriptors of a process and their limit; 0 when unknown.
 func openFiles(l *diagnose.Look, pid int) (files *diagnose.Row, most float64) {
 	files = l.Table(facts.Descriptors).One("pid", strconv.Itoa(pid))
 	limit := l.Table(facts.DescriptorLimit).One("pid", strconv.Itoa(pid)).Max()

@@ -10,7 +10,7 @@ import (
 	"culprit/measure"
 )
 
-// tcpRetransmits finds that a good part of what TCP sends must be sent again, and to whom.
+// tcpRetransmits finds that a large share of TCP segments is retransmitted, and to which peer.
 func tcpRetransmits() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "tcp-retransmits", Checks: "retransmits", Resource: "network",
@@ -28,7 +28,7 @@ func tcpRetransmits() diagnose.Rule {
 						most = max(most, again.Mean(nil)/out.Mean(nil))
 					}
 				}
-				// OutSegs leaves those out that were sent again (RFC 4022, tcpOutSegs).
+				// OutSegs does not include retransmits (RFC 4022, tcpOutSegs).
 				s, ok := diagnose.Lasting(t, func(c int) bool { return again.At(c) == again.At(c) && out.At(c) == out.At(c) }, func(c int) bool {
 					return again.At(c) >= threshold.RetransmitRate && again.At(c) >= threshold.RetransmitShare*(out.At(c)+again.At(c))
 				})
@@ -96,7 +96,8 @@ func accuseLoss(l *diagnose.Look, netns string, again, out *diagnose.Row, s diag
 		p := peers[best]
 		f.AddEvidence(flows, s, flows.QueryOf([]string{"peer"}, "netns", netns, "peer", rawPeer(flows, netns, p.name)), p.rate, flows.Unit, fmt.Sprintf("%s: %s segments/s retransmitted", phrase.Clean(p.name), phrase.Count(p.rate)))
 	}
-	// Sent again for nothing: the other end says by DSACK that it had them already. Then packets were late, not lost.
+	// Spurious retransmits: the other end reports by DSACK that it had them already. The packets
+	// were late, not lost.
 	if d := t.One("netns", netns, "protocol", "TcpExt", "counter", "TCPDSACKRecv"); d.Mean(s.Mask) >= 0.5*again.Mean(s.Mask) {
 		f.AddEvidence(t, s, d.Query(), d.Mean(s.Mask), t.Unit, fmt.Sprintf("%s/s of them had arrived already (DSACK)", phrase.Count(d.Mean(s.Mask))))
 		f.AddCaveat(0.2, "Half or more of them had arrived already: packets are late or reordered, not lost.")
@@ -111,12 +112,12 @@ func accuseLoss(l *diagnose.Look, netns string, again, out *diagnose.Row, s diag
 	}
 }
 
-// flowsIn gives the rows of a tcp.flow table without direction as flows of one namespace.
+// flowsIn returns the rows of a tcp.flow table without direction as flows of one namespace.
 func flowsIn(t *diagnose.Table, netns string, mask []bool) []*facts.Flow {
 	return facts.FlowsOf(t, "", mask, func(f *facts.Flow) bool { return f.NetNS == netns })
 }
 
-// rawPeer gives the peer's address as the statistic has it.
+// rawPeer returns the address of a peer as a word of the statistic.
 func rawPeer(t *diagnose.Table, netns, plain string) string {
 	for _, r := range t.Where("netns", netns) {
 		if facts.PlainAddress(r.Word("peer")) == plain {
@@ -126,7 +127,7 @@ func rawPeer(t *diagnose.Table, netns, plain string) string {
 	return plain
 }
 
-// lossOf gives the mean of lost over handled plus lost.
+// lossOf returns the mean of lost / (handled + lost).
 func lossOf(lost, handled *diagnose.Row, mask []bool) float64 {
 	a, b := lost.Mean(mask), handled.Mean(mask)
 	if !(a+b > 0) {

@@ -8,8 +8,8 @@ import (
 	"culprit/measure"
 )
 
-// TestUnreadProcessesAreToldOnce: that some processes may not be looked into is told once, and only
-// where a finding rests on a statistic that they are missing from.
+// TestUnreadProcessesAreToldOnce: the note about processes that could not be read appears once, and
+// only when a finding rests on a statistic that lacks them.
 func TestUnreadProcessesAreToldOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name, machine string
