@@ -11,7 +11,7 @@ import (
 	"culprit/measure"
 )
 
-// recording ticks each second as fast as it is asked, and has swapping that begins and ends.
+// recording ticks each second, as fast as it is called, and has swap traffic for a while.
 type recording struct {
 	last  measure.Time
 	until measure.Time
@@ -32,7 +32,7 @@ func (r *recording) Tick(ctx context.Context, after measure.Time) (measure.Time,
 	return r.last, nil
 }
 
-// Ask knows swap traffic alone: the rule of that needs no other number.
+// Ask answers for swap traffic alone: the rule needs no other number.
 func (r *recording) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
 	if n := len(r.asked); n == 0 || r.asked[n-1] != q.Over {
 		r.asked = append(r.asked, q.Over)
@@ -82,7 +82,8 @@ func (l *memoryLog) Logged(_ context.Context, _ string, _ measure.Interval, each
 	return nil
 }
 
-// What is found is written down when it begins, each minute while it lasts, and when it ends; what is well once.
+// TestHistory: findings are logged when they begin, each minute while they last, and when they end;
+// no findings once.
 func TestHistory(t *testing.T) {
 	const start = 1000
 	sec := func(n int) measure.Time { return measure.Time(n) * measure.Time(measure.Second) }
@@ -122,7 +123,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// A diagnosis that is dear comes more seldom, and a log that refuses is told.
+// TestHistoryIsCheap: an expensive diagnosis is less frequent, and a full log is reported.
 func TestHistoryIsCheap(t *testing.T) {
 	r := &recording{until: measure.Time(2000 * measure.Second), sick: func(measure.Time) bool { return false }}
 	l := &memoryLog{full: errors.New("no space left")}

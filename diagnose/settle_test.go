@@ -6,8 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// TestOrderOfFindings: severity first, then what a trouble takes from tasks; how much of a table's
-// limit is used is no effect.
+// TestOrderOfFindings: severity first, then the time that a fault takes from tasks; the fill of a
+// table is no effect.
 func TestOrderOfFindings(t *testing.T) {
 	finding := func(id string, severity Severity, effect float64) *Finding {
 		return &Finding{ID: id, Severity: severity, Confidence: 0.9, Effect: Number(effect), Explains: 1}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestEverydayFamilies: each family knows its own functions, and none that merely begins as one of
-// them does.
+// TestEverydayFamilies: each family has its own functions, and none that only begins like one of
+// them.
 func TestEverydayFamilies(t *testing.T) {
 	for _, tt := range []struct {
 		work   string
@@ -75,8 +75,8 @@ func TestEverydayFamilies(t *testing.T) {
 	}
 }
 
-// TestFamiliesHaveNoBarePrefix: no exact name makes a longer one everyday, no function is of two
-// families, and what rules know by name is in none.
+// TestFamiliesHaveNoBarePrefix: no exact name makes a longer one everyday, no function is in two
+// families, and no function with a known cause is in any.
 func TestFamiliesHaveNoBarePrefix(t *testing.T) {
 	of := map[string]string{}
 	for _, f := range everydayFamilies() {

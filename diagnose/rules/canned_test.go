@@ -18,22 +18,25 @@ import (
 //
 //	# anything                      a comment
 //	from FILE                       start with all that FILE has (path beside this file)
-//	cells N | step 1s               the grid; 10 cells of a second unless said
-//	expect ID [severity]            a finding that must be there; all that are there must be expected
+//	cells N | step 1s               the grid; 10 cells of a second by default
+//	expect ID [severity]            a finding that must be there; there must be no other
 //	expect nothing                  no finding at all
-//	unchecked RULE                  the rule must say that it could not look
-//	fine RESOURCE                   the resource must be among the innocent
-//	doubtful RESOURCE               the resource must be among those that can't be ruled out
-//	STATISTIC                       rows of it follow; they replace what was there
-//	STATISTIC +                     rows of it follow; they are added, or replace the rows of the same words
-//	STATISTIC ! reason              can't be had
-//	STATISTIC ? note                not measured, with the reason, as of a counter that the kernel lacks
+//	unchecked RULE                  the rule must report that it could not check
+//	fine RESOURCE                   the resource must be ruled out
+//	doubtful RESOURCE               the resource must be in doubt
+//	STATISTIC                       its rows follow; they replace earlier ones
+//	STATISTIC +                     its rows follow; they are added, or replace those with the
+//	                                same words
+//	STATISTIC ! reason              refused, with the reason
+//	STATISTIC ? note                not measured, with the reason
 //	STATISTIC none                  measured, no rows
 //	STATISTIC never                 not measured yet
-//	  word word ... | values        a row: the statistic's fields in their order; "" is the empty word; a stack is its functions, callers first, parted by semicolons
+//	  word word ... | values        a row: the words of the statistic's fields in their order; ""
+//	                                is the empty word; a stack is its functions, callers first,
+//	                                separated by semicolons
 //
-// Values are as an answer has them (rates of deltas), one a cell: a number, "-" for not measured, x*n for n times x,
-// a..b*n for n values from a to b. The last one goes on to the end.
+// Values are rates of deltas, or levels, one per cell: a number, "-" for not measured, x*n for n
+// times x, a..b*n for n values from a to b. The last one is repeated to the end.
 type canned struct {
 	cells    int
 	step     measure.Span
@@ -202,7 +205,7 @@ func readLines(t testing.TB, file string, all []string, c *canned) *canned {
 	return c
 }
 
-// quotedFields cuts a line at white space; "..." is one word.
+// quotedFields splits a line at white space; "..." is one word.
 func quotedFields(line string) []string {
 	var out []string
 	for {
@@ -267,10 +270,10 @@ func cannedNumber(w string) (float64, error) {
 	return strconv.ParseFloat(w, 64)
 }
 
-// cannedStart is when every canned range begins.
+// cannedStart is the begin of every canned time range.
 const cannedStart = measure.Time(1767323045 * 1e9) // 2026-01-02T03:04:05Z
 
-// Ask folds and filters the canned rows as the dataset does.
+// Ask folds and filters the canned rows like the dataset.
 func (c *canned) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
 	st, ok := c.contract[string(q.Stat)]
 	if !ok {
@@ -376,7 +379,7 @@ rows:
 	return a, nil
 }
 
-// grown gives the frame of a stack, with new ones where the answer has not got them.
+// grown returns the frame of a stack, and adds missing frames to the answer.
 func grown(a *measure.Answer, stack string) measure.Label {
 	at := -1
 	if stack == "" {

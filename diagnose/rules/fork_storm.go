@@ -10,7 +10,7 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// forkStorm finds machines whose CPU time goes into processes too short-lived to be seen.
+// forkStorm finds machines whose CPU time is used by short-lived processes.
 func forkStorm() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "fork-storm", Checks: "short-lived processes",
@@ -29,12 +29,12 @@ func forkStorm() diagnose.Rule {
 			seen := series.Or(facts.SumRows(pc, pc.Rows, s.Mask), 0) + m.CPUs*m.Share(s.Mask, "soft", "irq", "steal")
 			hidden := 1 - seen/busy
 			if hidden < threshold.ForkHidden || !facts.HiddenWorkOf(l, s, hidden*busy, busy).Short {
-				return // processes that live on, out of sight, may be what uses the time
+				return // long-lived processes that are not visible may use the time
 			}
 			v := t.Mean(rate, s.Mask)
 			severity := diagnose.Medium
 			if m.Share(s.Mask, "idle", "iowait") >= threshold.ForkIdle {
-				severity = diagnose.Low // a build or a script at work; others find room beside it
+				severity = diagnose.Low // a build or a script at work; idle CPUs are left for others
 			}
 			culprit, identity, who := diagnose.Culprit{Kind: "process", Name: "short-lived processes"}, "", ""
 			parent := facts.ParentOfShort(l, s.Mask)

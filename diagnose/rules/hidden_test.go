@@ -11,8 +11,8 @@ import (
 	"culprit/measure"
 )
 
-// TestHiddenWork: CPU time that no process seen has used is that of short-lived ones only where enough
-// of them start and all would be seen, or where their parents account for it.
+// TestHiddenWork: hidden CPU time belongs to short-lived processes only when enough of them start
+// and all would be visible, or when their parents account for it.
 func TestHiddenWork(t *testing.T) {
 	for _, tt := range []struct {
 		name, forks, children string
@@ -43,8 +43,8 @@ func TestHiddenWork(t *testing.T) {
 	}
 }
 
-// TestWordingDecidesNothing: what a diagnosis finds, checks and rules out does not depend on what the notes of the answers say, only
-// nor on whether there are any.
+// TestWordingDecidesNothing: the findings, the checks and the resources ruled out do not depend on
+// the text of notes, only on whether there are any.
 func TestWordingDecidesNothing(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.txt")
 	if err != nil || len(files) < 50 {
@@ -79,7 +79,7 @@ func TestWordingDecidesNothing(t *testing.T) {
 	}
 }
 
-// decisions is all of a report but its words about what is missing.
+// decisions returns a report without the texts about missing things.
 func decisions(rep *diagnose.Report) string {
 	text := ""
 	for _, f := range rep.Findings {

@@ -13,7 +13,7 @@ import (
 	"culprit/measure"
 )
 
-// interfaceUnused finds interfaces whose packets the machine receives only to throw them away.
+// interfaceUnused finds interfaces whose received packets the machine drops without use.
 func interfaceUnused() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "interface-unused", Checks: "unused interfaces",
@@ -32,7 +32,7 @@ func interfaceUnused() diagnose.Rule {
 	}
 }
 
-// unused is an interface under suspicion.
+// unused is an interface that may be unused.
 type unused struct {
 	l      *diagnose.Look
 	n      facts.Network
@@ -41,22 +41,24 @@ type unused struct {
 	rx, tx *diagnose.Row
 	rate   float64 // packets/s received
 
-	bare      bool          // it has no address by which anybody could reach it
-	routed    bool          // somebody added a route out of it, or a host was found on it: unnumbered links and those of containers
+	bare      bool          // it has no address at which it could be reached
+	routed    bool          // it has a route that was added, or a known neighbour: unnumbered links and those of containers
 	address   string        // one that it has
 	twin      *facts.Device // another device with its MAC and its rate
-	otherhost float64       // packets/s that were for another host, by the device's own counter
-	dropped   float64       // packets/s that the namespace's IP refused for reasons that such an interface gives
-	reason    *diagnose.Row // the counter that saw most of dropped
+	otherhost float64       // packets/s for other hosts, by the counter of the device
+	dropped   float64       // packets/s that IP of the namespace drops for reasons that such an interface causes
+	reason    *diagnose.Row // the counter with most of dropped
 	forwards  float64       // packets/s that the namespace forwards
 }
 
-// suspect gives the interface when it receives and sends nothing, lasting, and nobody is known who uses it.
+// suspect returns an interface that receives, sends nothing for as long as a state lasts, and has
+// no known user; else nil.
 func suspect(l *diagnose.Look, n facts.Network, d *facts.Device) *unused {
 	switch d.Kind {
 	case "ethernet", "veth", "tap", "wireless", "macvtap", "":
 	default:
-		// A bridge, bond or tunnel receives what its ports or its peer give it; loopback and ifb receive what was sent here.
+		// A bridge, bond or tunnel receives from its ports or its peer; loopback and ifb receive
+		// what was sent here.
 		return nil
 	}
 	if d.Loopback() || d.Master != "" {
@@ -81,7 +83,7 @@ func suspect(l *diagnose.Look, n facts.Network, d *facts.Device) *unused {
 	if !ok {
 		return nil
 	}
-	// Nor may anybody have answered in between: a receiver that acknowledges once in a while is one.
+	// A receiver that acknowledges from time to time is a user: consider the whole time range.
 	u.rate = u.rx.Mean(u.s.Mask)
 	if u.tx.Mean(nil) > threshold.UnusedAnswer*u.rx.Mean(nil) {
 		return nil
@@ -111,7 +113,7 @@ func (u *unused) learn() {
 		p := l.Table(facts.DevicePackets)
 		rx := p.One("netns", o.NetNS, "device", o.Name, "direction", "rx").Mean(mask)
 		tx := series.Or(p.One("netns", o.NetNS, "device", o.Name, "direction", "tx").Mean(mask), 0)
-		// A hub brings what the twin receives, and perhaps what it sends too.
+		// A hub repeats what the twin receives, and perhaps what it sends.
 		if rx >= threshold.UnusedRate && (facts.SimilarRate(u.rate, rx) || facts.SimilarRate(u.rate, rx+tx)) && (u.twin == nil || math.Abs(rx/u.rate-1) < 0.01) {
 			u.twin = o
 		}
@@ -132,8 +134,9 @@ func (u *unused) learn() {
 	}
 }
 
-// guilty decides. A receiver of datagrams, of multicast, a port of a router whose answers leave elsewhere: all of them
-// receive without sending and are innocent, so an interface with an address must be seen to waste what it receives.
+// guilty decides. Receivers of datagrams or multicast, and ports of a router whose answers leave
+// elsewhere, receive without sending and are in use. So an interface with an address must be seen
+// to drop what it receives.
 func (u *unused) guilty() bool {
 	switch {
 	case u.forwards >= 0.5*u.rate:
@@ -164,7 +167,7 @@ func (u *unused) accuse() {
 			case t == t:
 				allTaken += t
 			case rate >= threshold.UnusedRate:
-				allTaken = measure.NaN // its packets are worked on where it is not measured
+				allTaken = measure.NaN // its packets are processed where it is not measured
 			}
 		}
 	}
@@ -203,7 +206,7 @@ func (u *unused) accuse() {
 		fmt.Sprintf("%s receives %s unused packets/s%s and sends %s: %s.", phrase.DeviceName(d.NetNS, d.Name), phrase.Count(u.rate), which, none(u.tx.Mean(s.Mask)), why))
 	f.SetExplains(share)
 	if taken/allTaken >= 0 {
-		f.SetExplains(taken / allTaken) // what is refused costs less than what is delivered
+		f.SetExplains(taken / allTaken) // dropped packets cost less than delivered ones
 	}
 	f.AddEvidence(p, s, u.rx.Query(), u.rate, p.Unit, fmt.Sprintf("receives %s packets/s, %s of what all interfaces receive, for %s", phrase.Count(u.rate), phrase.Percent(share), s)).CompareTo(total, "all interfaces")
 	f.AddEvidence(p, s, u.tx.Query(), u.tx.Mean(s.Mask), p.Unit, fmt.Sprintf("sends %s packets/s", phrase.Count(u.tx.Mean(s.Mask))))
@@ -249,7 +252,8 @@ func (u *unused) accuse() {
 	u.advise(f)
 }
 
-// cost estimates what receiving a packet takes, in seconds of CPU: softirq time over packets received, of the whole machine.
+// cost estimates the CPU time of receiving a packet, in seconds: the softirq time of the machine
+// divided by its received packets.
 func (u *unused) cost() (float64, *diagnose.Table) {
 	m := facts.MachineOf(u.l.Table(facts.CPUTime))
 	packets := u.l.Table(facts.SoftnetPackets)
@@ -261,7 +265,7 @@ func (u *unused) cost() (float64, *diagnose.Table) {
 	if v := soft / rate; v < 1e-3 {
 		return v, packets
 	}
-	return 0, nil // no packet of a working machine takes a millisecond: something else is in the softirq time
+	return 0, nil // no packet of a healthy machine takes a millisecond: the softirq time is of something else
 }
 
 func (u *unused) advise(f *diagnose.Finding) {
@@ -289,7 +293,7 @@ func (u *unused) advise(f *diagnose.Finding) {
 	f.Cover("cpu-softirq", func(*diagnose.Finding) bool { return f.Explains >= 0.4 })
 }
 
-// none gives "none" for nothing, else the count.
+// none returns "none" for less than 0.05, else the rate.
 func none(v float64) string {
 	if !(v >= 0.05) {
 		return "none"

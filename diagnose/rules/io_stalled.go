@@ -11,11 +11,11 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// ioStalledID is the id of the rule io-stalled.
+// ioStalledID is the ID of rule io-stalled.
 const ioStalledID = "io-stalled"
 
-// ioStalled finds tasks that wait for I/O though no disk has much to do: for a limit of their cgroup
-// (io.max), a network file system without a server, a frozen file system.
+// ioStalled finds tasks that wait for I/O although no disk has much to do: because of a limit of
+// their cgroup (io.max), a network file system without a server, or a frozen file system.
 func ioStalled() diagnose.Rule {
 	return diagnose.Rule{
 		ID: ioStalledID, Checks: "waiting for i/o",
@@ -42,8 +42,8 @@ func ioStalled() diagnose.Rule {
 	}
 }
 
-// stalledGroup returns the innermost control group that makes the machine wait for I/O; nil when none
-// is known to.
+// stalledGroup returns the innermost control group that causes the stalls of the machine; nil when
+// none is known.
 func stalledGroup(l *diagnose.Look, s diagnose.Period, machine float64) *diagnose.Row {
 	rows := append([]*diagnose.Row(nil), l.Table(facts.CgroupPressure).Where("resource", "io", "scope", "some")...)
 	sort.SliceStable(rows, func(i, j int) bool {
@@ -106,7 +106,7 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 	}
 }
 
-// proveStallOfGroup adds what the control group waits for and moves.
+// proveStallOfGroup adds the stalls and the traffic of the control group.
 func proveStallOfGroup(f *diagnose.Finding, l *diagnose.Look, group *diagnose.Row, s diagnose.Period) {
 	g, v := group.Word("cgroup"), group.Mean(s.Mask)
 	f.AddEvidence(group.Table, s, group.Query(), v, group.Table.Unit, fmt.Sprintf("tasks of cgroup %s are stalled on I/O %s of the time (PSI)", phrase.Clean(g), phrase.Percent(v)))

@@ -12,7 +12,7 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// kernelFunction finds single functions of the kernel that take a large part of the busy time.
+// kernelFunction finds single kernel functions that take a large share of the busy time.
 func kernelFunction() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "kernel-function", Checks: "functions of the kernel",
@@ -31,7 +31,7 @@ func kernelFunction() diagnose.Rule {
 				return len(cpus[i]) < len(cpus[j]) || len(cpus[i]) == len(cpus[j]) && cpus[i] < cpus[j]
 			})
 			told := map[string]bool{}
-			for _, cpu := range append([]string{""}, cpus...) { // the machine first
+			for _, cpu := range append([]string{""}, cpus...) { // the whole machine first
 				want := facts.AnyCPU
 				if cpu != "" {
 					want = facts.OnCPU(cpu)
@@ -46,7 +46,8 @@ func kernelFunction() diagnose.Rule {
 	}
 }
 
-// suspects gives the functions that take much of what the wanted rows do: those for which one turns round for locks as one, by the name of the one most met.
+// suspects returns the functions that take much time in the wanted rows. Functions that spin on
+// locks count as one, with the name of the most frequent one.
 func suspects(k *facts.Samples, want func(*facts.Sample) bool) (out []*facts.FunctionTime) {
 	busy := k.Sum(nil, want)
 	if busy < threshold.FunctionBusy {
@@ -80,7 +81,7 @@ func suspects(k *facts.Samples, want func(*facts.Sample) bool) (out []*facts.Fun
 	return much
 }
 
-// functionThreshold gives the share from where on a function is told.
+// functionThreshold returns the share from which a function is reported.
 func functionThreshold(name string) float64 {
 	if facts.TableWalkers()[name] != "" || facts.KindOf(name) == facts.Contention {
 		return threshold.FunctionShare
@@ -117,7 +118,7 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 		cpus[r.CPU] += v
 		for i, name := range r.Path {
 			if name == facts.OwnFunction(r.Path) {
-				for i++; i < len(r.Path) && locks && facts.KindOf(r.Path[i]) != ""; i++ { // who wants the lock, and not how it is taken
+				for i++; i < len(r.Path) && locks && facts.KindOf(r.Path[i]) != ""; i++ { // the caller that needs the lock, and not how it is taken
 				}
 				if i < len(r.Path) {
 					callers[r.Path[i]] += v

@@ -11,7 +11,7 @@ import (
 	"culprit/measure"
 )
 
-// linkBelowMode finds interfaces that negotiated less than they could.
+// linkBelowMode finds interfaces that negotiated less than they support.
 func linkBelowMode() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "link-below-mode", Checks: "link modes",
@@ -32,8 +32,8 @@ func linkBelowMode() diagnose.Rule {
 	}
 }
 
-// bestMode gives the fastest mode of a list: supported, advertised, partner. 0 when the list is not known. A mode's value
-// is its speed.
+// bestMode returns the fastest mode of a list (supported, advertised, partner) and its name. 0 when
+// the list is unknown. The value of a mode is its speed.
 func bestMode(l *diagnose.Look, d *facts.Device, which string) (float64, string) {
 	best, name := 0.0, ""
 	for _, r := range l.Table(facts.DeviceModes).Where("netns", d.NetNS, "device", d.Name, "list", which) {
@@ -55,7 +55,7 @@ func checkMode(l *diagnose.Look, d *facts.Device) {
 	if d.Loopback() || d.Down() || d.State == "down" || !(speed > 0) || !(supported > speed) && !half {
 		return
 	}
-	for c := range t.Seconds { // it must be the state, not a negotiation under way
+	for c := range t.Seconds { // a state, not a negotiation
 		if v := row.At(c); v == v && v != speed {
 			return
 		}

@@ -12,7 +12,8 @@ import (
 	"culprit/measure"
 )
 
-// linkSaturated finds interfaces at the limit of their line or shaper, and who fills them with what.
+// linkSaturated finds interfaces at the limit of their line or shaper, and the process that fills
+// them.
 func linkSaturated() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "link-saturated", Checks: "network", Resource: "network",
@@ -73,7 +74,7 @@ func linkSaturated() diagnose.Rule {
 				}
 			}
 			fullClasses(l, n, full)
-			unknown.tell(l)
+			unknown.report(l)
 			if best != best && len(unknown) > 0 {
 				l.MarkUnchecked()
 			}
@@ -88,7 +89,7 @@ func linkSaturated() diagnose.Rule {
 	}
 }
 
-// unknownLimits gathers the links that carry something and whose capacity is not known, by the reason.
+// unknownLimits are links with traffic and unknown capacity, by the reason.
 type unknownLimits []unknownLimit
 
 type unknownLimit struct {
@@ -111,8 +112,8 @@ func (u *unknownLimits) add(why string, rate float64, words string) {
 	*u = append(*u, unknownLimit{why, rate, words, 1})
 }
 
-// tell says it: a machine of containers has hundreds of such links, so one line a reason.
-func (u unknownLimits) tell(l *diagnose.Look) {
+// report records one line per reason: a machine with containers has hundreds of such links.
+func (u unknownLimits) report(l *diagnose.Look) {
 	for _, one := range u {
 		words := one.words
 		if one.n > 1 {
@@ -129,13 +130,13 @@ type fullLink struct {
 	wire      *diagnose.Row
 	lim       facts.Capacity
 	s         diagnose.Period
-	also      *fullLink // the other direction, when that is full too
+	also      *fullLink // the other direction, if it is full too
 }
 
 func (f *fullLink) use() float64 { return f.wire.Mean(f.s.Mask) * 8 / f.lim.Bits }
 
-// carriedByOther says whether another full device is the same frames seen a second time: what stands on a full device is
-// full because of it, and a member of a full bond is full with its master.
+// carriedByOther reports whether another full device carries the same frames: a device above a full
+// one is full because of it, and a member of a full bond is full with its master.
 func carriedByOther(n facts.Network, f *fullLink, full []*fullLink) bool {
 	for _, o := range full {
 		if o != f && o.d.NetNS == f.d.NetNS && o.direction == f.direction && (f.d.LowerDevice() == o.d.Name || f.d.Master == o.d.Name) && f.lim.From != "its shaper lets" {
@@ -211,7 +212,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		confidence = 0.7
 	}
 	fd := l.Found(phrase.Identity(d.NetNS, d.Name), diagnose.High, confidence, culprit, claim)
-	fd.SetEffect(f.s.Share()) // whoever sends waits while it is full
+	fd.SetEffect(f.s.Share()) // senders wait while it is full
 	fd.Subject = fullDirection(f.direction)
 	fd.SetExplains(explained)
 	sentence := f.wire.Query()
@@ -237,7 +238,8 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 	f.coverSymptoms(fd, flows)
 }
 
-// owner says in a word who carries most of a direction that is full too; "" when nobody does, or it can't be told.
+// owner returns the process with most of the traffic in its direction, as a phrase; "" when there
+// is none.
 func (f *fullLink) owner(l *diagnose.Look, n facts.Network) string {
 	share, flows := f.carried(l, n)
 	type program struct {
@@ -274,7 +276,8 @@ func (f *fullLink) source() string {
 	return f.lim.From
 }
 
-// carried gives the flows that go through the link, with a function that gives each one's share of the wire.
+// carried returns the flows through the link, and a function that returns the share of each on the
+// wire.
 func (f *fullLink) carried(l *diagnose.Look, n facts.Network) (func(*facts.Flow) float64, []*facts.Flow) {
 	own := map[string]bool{}
 	for _, d := range n.Over(f.d) {
@@ -287,7 +290,7 @@ func (f *fullLink) carried(l *diagnose.Look, n facts.Network) (func(*facts.Flow)
 		}
 		local, peer := x.Pair()
 		if len(where[facts.DeviceID{NetNS: x.NetNS, Name: peer}]) > 0 {
-			return false // both ends are here: it goes over loopback whatever its addresses are
+			return false // both ends are here: it goes over loopback, whatever its addresses are
 		}
 		for _, dev := range where[facts.DeviceID{NetNS: x.NetNS, Name: local}] {
 			if own[dev] {
@@ -302,7 +305,7 @@ func (f *fullLink) carried(l *diagnose.Look, n facts.Network) (func(*facts.Flow)
 	for _, x := range flows {
 		sum += x.WireRate(mss)
 	}
-	rate = max(rate, sum) // an estimate of headers must not make more than all of it
+	rate = max(rate, sum) // the estimate of headers must not exceed the total
 	return func(x *facts.Flow) float64 { return x.WireRate(mss) / rate }, flows
 }
 
@@ -328,7 +331,8 @@ func (f *fullLink) proveFlows(l *diagnose.Look, fd *diagnose.Finding, byProcess,
 	}
 }
 
-// proveWaiting shows that more wants to go than can: unsent bytes, a queue before the device, senders that were busy.
+// proveWaiting adds evidence for more demand than capacity: unsent bytes, a queue before the
+// device, busy senders.
 func (f *fullLink) proveWaiting(l *diagnose.Look, fd *diagnose.Finding, flows []*facts.Flow) {
 	if q := l.Table(facts.QdiscBacklog); q.Have() && f.direction == "tx" {
 		if rows := q.Where("netns", f.d.NetNS, "device", f.d.Name); len(rows) > 0 {
@@ -364,7 +368,8 @@ func (f *fullLink) proveWaiting(l *diagnose.Look, fd *diagnose.Finding, flows []
 	}
 }
 
-// forwarded says what else fills a link that no TCP connection of the machine explains.
+// forwarded returns what else fills a link, as a phrase, when no TCP connection of the machine
+// explains it.
 func forwarded(l *diagnose.Look, f *fullLink) string {
 	p := l.Table(facts.ProtocolEvents)
 	packets := l.Table(facts.DevicePackets).One("netns", f.d.NetNS, "device", f.d.Name, "direction", f.direction).Mean(f.s.Mask)
@@ -402,7 +407,7 @@ func (f *fullLink) advise(fd *diagnose.Finding, c diagnose.Culprit) {
 	}
 	fd.Verify = strings.Join(verify, "; ")
 	if f.direction != "tx" || f.lim.From == "its shaper lets" {
-		return // what the others send can't be ordered here, and the shaper is somebody's wish
+		return // remote senders cannot be controlled here, and a shaper is intended
 	}
 	if c.Kind == "process" {
 		fd.Fix = &diagnose.Fix{Command: phrase.InNamespace(ns, fmt.Sprintf("tc qdisc replace dev %s root fq", dev)), Undo: phrase.InNamespace(ns, fmt.Sprintf("tc qdisc del dev %s root", dev)),
@@ -420,14 +425,15 @@ func (f *fullLink) coverSymptoms(fd *diagnose.Finding, flows []*facts.Flow) {
 	fd.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
 		return o.Culprit.NetNS == ns && (o.Culprit.Peer == "" || peers[o.Culprit.Peer])
 	})
-	// Both ends of a cable within this machine are full together: the sender is the cause.
+	// Both ends of a cable inside this machine are full together: the sender is the cause.
 	if f.direction == "tx" && fd.Culprit.Peer != "" {
 		fd.Cover("link-saturated", func(o *diagnose.Finding) bool {
 			return o.Culprit.Peer == fd.Culprit.Local && o.Culprit.Local == fd.Culprit.Peer && strings.Contains(o.Claim, " rx ")
 		})
 	}
-	// So are the two ends of a veth; whoever knows a process tells more, and the sender's end is where the queue is. What fills
-	// the same direction at the far end goes the other way: another trouble.
+	// So are the two ends of a veth. A finding with a process covers one without; else the end of
+	// the sender, which has the queue, covers the other. Traffic in the same direction at the far
+	// end is another fault.
 	if far, ok := f.d.VethPeer(); ok {
 		fd.Cover("link-saturated", func(o *diagnose.Finding) bool {
 			return o.Culprit.NetNS == far.NetNS && o.Culprit.Interface == far.Name && o.Subject != fullDirection(f.direction) && (fd.Culprit.Kind == o.Culprit.Kind && f.direction == "tx" || fd.Culprit.Kind != o.Culprit.Kind && o.Culprit.Kind == "interface")
@@ -438,7 +444,8 @@ func (f *fullLink) coverSymptoms(fd *diagnose.Finding, flows []*facts.Flow) {
 			})
 		}
 	}
-	// A queue that is full drops here and there: that is how TCP learns the speed. Losing a good part is its own trouble.
+	// A full queue drops some packets: TCP learns the speed that way. Many drops are a fault of
+	// their own.
 	fd.Cover("net-drops", func(o *diagnose.Finding) bool {
 		return o.Culprit.NetNS == ns && o.Culprit.Name == dev && o.Severity != diagnose.High
 	})

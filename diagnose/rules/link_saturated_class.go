@@ -12,8 +12,8 @@ import (
 	"culprit/measure"
 )
 
-// fullClasses finds classes of HTB shapers at their ceiling: those in them get no more, however much of the link is free. full is
-// the links that are.
+// fullClasses finds classes of HTB shapers at their ceiling: their traffic gets no more, even on an
+// idle link. full are the full links.
 func fullClasses(l *diagnose.Look, n facts.Network, full []*fullLink) {
 	rates, through := l.Table(facts.QdiscRate), l.Table(facts.QdiscBytes)
 	if classes := rates.Where("kind", "htb"); len(classes) > 0 && !through.Have() {
@@ -45,7 +45,7 @@ func fullClasses(l *diagnose.Look, n facts.Network, full []*fullLink) {
 		found = append(found, class{&fullLink{d: d, direction: "tx", wire: b, lim: facts.Capacity{Bits: ceil, From: "its shaper lets"}, s: s}, r.Word("handle"), r.Word("parent")})
 	}
 	for _, c := range found {
-		inner := false // one within it is full: that one is nearer to who is in it
+		inner := false // a class below it is full: it is nearer to the traffic
 		for _, o := range found {
 			inner = inner || o.f.d == c.f.d && o.parent == c.handle
 		}
@@ -59,7 +59,7 @@ func (f *fullLink) accuseClass(l *diagnose.Look, n facts.Network, handle string,
 	d, s, t := f.d, f.s, f.wire.Table
 	rate := f.wire.Mean(s.Mask)
 	waits := l.Table(facts.QdiscBacklog).Exact(f.wire.Words()).Mean(s.Mask)
-	severity := diagnose.Medium // it is somebody's wish that it gets no more
+	severity := diagnose.Medium // the limit is intended
 	if waits >= 1 {
 		severity = diagnose.High
 	}
@@ -105,8 +105,9 @@ func (f *fullLink) accuseClass(l *diagnose.Look, n facts.Network, handle string,
 	})
 }
 
-// inClass gives the connection with most payload of the only program whose connections to one peer carry as much as the class, with
-// their payload and how many they are; nil when none does, or several do.
+// inClass returns the largest connection of the only program whose connections to one peer carry as
+// much as the class, with their payload and their number; nil when there is no such program, or
+// several.
 func (f *fullLink) inClass(l *diagnose.Look, n facts.Network) (who *facts.Flow, payload float64, links int) {
 	_, flows := f.carried(l, n)
 	type end struct {

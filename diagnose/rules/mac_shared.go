@@ -10,7 +10,7 @@ import (
 	"culprit/measure"
 )
 
-// macShared finds two devices that stand in one network with one hardware address.
+// macShared finds two devices in one namespace with the same hardware address.
 func macShared() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "mac-shared", Checks: "mac addresses",

@@ -10,7 +10,7 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// tightCgroup is a control group whose own limit is too small for what is in use within.
+// tightCgroup is a control group whose own limit is too small for its working set.
 type tightCgroup struct {
 	name                 string
 	current, limit, high *diagnose.Row
@@ -18,18 +18,18 @@ type tightCgroup struct {
 	kills                *diagnose.Row
 	s                    diagnose.Period
 	killed               bool          // the kernel killed processes for its limit
-	full                 bool          // allocations go on to reach its limit, memory.max
-	slowed               bool          // allocations go on to exceed memory.high, which makes tasks reclaim and sleep
-	stall                *diagnose.Row // PSI of the group, or of the machine where the group's is not known
+	full                 bool          // allocations keep reaching its limit, memory.max
+	slowed               bool          // allocations keep exceeding memory.high, so tasks reclaim and sleep
+	stall                *diagnose.Row // PSI of the group, or of the machine when that is unknown
 	stalled, refaults    float64
 }
 
-// cgroupsMemory accuses control groups whose own limit is too small: it is reached again and again,
-// and tasks stand still or the machine reads again what it just dropped; or processes were killed. It
-// returns the groups accused, the innermost of each branch.
+// cgroupsMemory reports control groups whose own limit is too small: it is reached repeatedly, and
+// tasks stall or evicted pages are read again; or processes were killed. It returns these groups,
+// the innermost of each branch.
 func cgroupsMemory(l *diagnose.Look) (accused []tightCgroup) {
 	names := l.Table(facts.CgroupMemory).Keys("cgroup")
-	// Events are counted for the groups above as well, so the innermost comes first.
+	// Events count for the groups above as well: the innermost group comes first.
 	sort.SliceStable(names, func(i, j int) bool { return facts.CgroupDepth(names[i]) > facts.CgroupDepth(names[j]) })
 	for _, name := range names {
 		if name == "" {
@@ -49,7 +49,7 @@ func cgroupsMemory(l *diagnose.Look) (accused []tightCgroup) {
 	return accused
 }
 
-// tightCgroupOf reads the numbers of a control group and reports whether they accuse it.
+// tightCgroupOf reads the numbers of a control group, and reports whether its limit is too small.
 func tightCgroupOf(l *diagnose.Look, name string) (tightCgroup, bool) {
 	m, events := l.Table(facts.CgroupMemory), l.Table(facts.CgroupEvents)
 	event := func(word string) *diagnose.Row { return events.One("cgroup", name, "event", word) }
@@ -75,22 +75,22 @@ func tightCgroupOf(l *diagnose.Look, name string) (tightCgroup, bool) {
 		g.stalled = g.stall.Mean(g.s.Mask)
 	}
 	g.refaults = again.Mean(again.Sum(again.Rows), g.s.Mask)
-	// A group that writes or reads a big file through the page cache lives at its limit in good health:
-	// pages are dropped and never wanted again. Harm shows in stalls or in pages that come back.
+	// A group that writes or reads a big file through the page cache is at its limit and healthy:
+	// its pages are evicted and not needed again. Harm shows in stalls or refaults.
 	harmed := g.stalled >= threshold.MemoryStall || g.full && g.refaults >= threshold.MemoryRefaults
 	return g, g.killed || (g.full || g.slowed) && harmed
 }
 
-// reachedItsLimit reports whether kills in the group are for its own limit. The kernel counts those
-// for want of memory of the machine, or for the limit of a group above, as well.
+// reachedItsLimit reports whether kills in the group are for its own limit. The kernel also counts
+// kills for the whole machine, or for the limit of a group above.
 func (g *tightCgroup) reachedItsLimit(ooms *diagnose.Row) bool {
 	if g.hits == nil && ooms == nil {
-		return true // it is not counted
+		return true // not counted
 	}
 	return g.hits.Part(nil) > 0 || ooms.Part(nil) > 0
 }
 
-// does says what the limit does to the group, as the middle of a claim.
+// does describes the effect of the limit, as the middle of a claim.
 func (g *tightCgroup) does(events *diagnose.Table) string {
 	switch {
 	case g.killed:
@@ -104,9 +104,9 @@ func (g *tightCgroup) does(events *diagnose.Table) string {
 	return fmt.Sprintf("%s allocations per second hit the limit for %s", phrase.Count(g.hits.Mean(g.s.Mask)), g.s)
 }
 
-// use returns how much of which limit the group uses: for the claim and for the evidence, the number
-// and the limit. A process that is killed gives its memory back at once: then the mean of what was
-// seen each second may be next to nothing.
+// use returns how much of which limit the group uses: for the claim, for the evidence, as a number,
+// and the limit. A killed process frees its memory at once: the mean of the readings may be close
+// to 0.
 func (g *tightCgroup) use() (claim, evidence string, used, limit float64) {
 	used, limit = g.current.Mean(g.s.Mask), g.limit.Mean(g.s.Mask)
 	word := "limit"
@@ -152,7 +152,7 @@ func (g *tightCgroup) accuse(l *diagnose.Look) {
 	f.Cover("swapping", nil)
 }
 
-// proofs adds the events, the stalls and what is read again.
+// proofs adds the events, the stalls and the refaults.
 func (g *tightCgroup) proofs(l *diagnose.Look, f *diagnose.Finding) {
 	events, again := l.Table(facts.CgroupEvents), l.Table(facts.MemoryRefault)
 	if v := g.throttles.Part(g.s.Mask); g.slowed {

@@ -11,7 +11,8 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// memoryPressure finds that memory, of the machine or of one cgroup, is too small for what is in use.
+// memoryPressure finds that the memory of the machine, or the limit of a cgroup, is too small for
+// the working set.
 func memoryPressure() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "memory-pressure", Checks: "memory", Resource: "memory",
@@ -24,8 +25,8 @@ func memoryPressure() diagnose.Rule {
 	}
 }
 
-// machineNumbers are the machine's memory and the signs that it is short. Rows are nil, and series
-// without numbers, where a kernel does not tell.
+// machineNumbers are the memory of the machine and the signs that it is short. Rows are nil, and
+// series empty, where a kernel has none.
 type machineNumbers struct {
 	size                 *diagnose.Table
 	total, avail         *diagnose.Row
@@ -33,7 +34,7 @@ type machineNumbers struct {
 	stalls, again        []float64 // allocations that waited; pages read again
 	stallsOf, refaultsOf *diagnose.Table
 	killsOf              *diagnose.Table
-	kills                float64 // a second, less those for the limit of a cgroup
+	kills                float64 // per second, without those for the limit of a cgroup
 }
 
 func machineNumbersOf(l *diagnose.Look, accused []tightCgroup) machineNumbers {
@@ -45,15 +46,15 @@ func machineNumbersOf(l *diagnose.Look, accused []tightCgroup) machineNumbers {
 	n.kills = series.Or(n.killsOf.Mean(n.killsOf.Sum(n.killsOf.Rows), nil), 0)
 	for _, g := range accused {
 		if g.killed {
-			n.kills = 0 // told of the cgroup
+			n.kills = 0 // reported for the cgroup
 		}
 	}
 	return n
 }
 
-// pinches reports whether somebody feels that memory is short in cell c. The pressure says it where
-// the kernel tells it: what reserved huge pages leave may be little, and a program that starts reads
-// itself in.
+// pinches reports whether tasks are slowed by lack of memory in cell c. Pressure decides where the
+// kernel has it: little may be left beside reserved huge pages, and a program that starts reads its
+// pages.
 func (n machineNumbers) pinches(c int) bool {
 	psi := n.psi.At(c)
 	looks := n.direct.At(c) >= threshold.MemoryDirect || series.AtOrZero(n.stalls, c) >= threshold.MemoryStallsRate || series.AtOrZero(n.again, c) >= threshold.MemoryRefaults
@@ -66,8 +67,8 @@ func (n machineNumbers) pinches(c int) bool {
 // share returns how much of the memory is available, 0..1.
 func (n machineNumbers) share(mask []bool) float64 { return n.avail.Mean(mask) / n.total.Mean(mask) }
 
-// machineMemory accuses the machine of having too little memory, or says why it does not. accused are
-// the control groups that are short by their own limit.
+// machineMemory reports that the machine lacks memory, or why it does not. accused are the control
+// groups at their own limit.
 func machineMemory(l *diagnose.Look, accused []tightCgroup) {
 	n := machineNumbersOf(l, accused)
 	if !(n.total.Mean(nil) > 0) || !(n.avail.Mean(nil) <= n.total.Mean(nil)) {
@@ -75,8 +76,9 @@ func machineMemory(l *diagnose.Look, accused []tightCgroup) {
 		return
 	}
 	s, short := diagnose.Lasting(n.size, diagnose.HasValue(n.avail), func(c int) bool { return n.avail.At(c) < threshold.MemoryLow*n.total.At(c) && n.pinches(c) })
-	// The kernel's estimate of what is available counts file pages that are in constant use: stalls and refaults together
-	// mean something also above memoryLow. With plenty available it is the limit of a cgroup that makes them.
+	// The kernel's estimate of available memory includes file pages in constant use: stalls with
+	// refaults count above MemoryLow too. With plenty available they are caused by the limit of a
+	// cgroup.
 	if !short {
 		stalled, ok := diagnose.Lasting(n.size, diagnose.HasValue(n.avail), func(c int) bool {
 			return n.psi.At(c) >= threshold.MemoryStallHigh && series.AtOrZero(n.again, c) >= threshold.MemoryRefaults
@@ -95,7 +97,7 @@ func machineMemory(l *diagnose.Look, accused []tightCgroup) {
 	}
 }
 
-// spare says that memory is not short, with the numbers; or what keeps them from saying that.
+// spare records that memory is not short, with the numbers, or what keeps it from being ruled out.
 func (n machineNumbers) spare(l *diagnose.Look) {
 	text := fmt.Sprintf("%s of %s available", phrase.Percent(n.share(nil)), phrase.Memory(n.total.Mean(nil)))
 	if own := ownLimit(l); own != "" {
@@ -118,7 +120,8 @@ func (n machineNumbers) spare(l *diagnose.Look) {
 	}
 }
 
-// ownLimit says how much of the limit of the visible root is in use; "" on a machine without one.
+// ownLimit returns how much of the limit of the visible root is in use, as a phrase; "" on a
+// machine without one.
 func ownLimit(l *diagnose.Look) string {
 	m := l.Table(facts.CgroupMemory)
 	used, limit := m.One("cgroup", facts.VisibleRoot, "kind", "current").Mean(nil), m.One("cgroup", facts.VisibleRoot, "kind", "limit").Mean(nil)
@@ -137,7 +140,8 @@ type holder struct {
 	text     string
 }
 
-// holderOf finds who holds the memory. Huge pages that are reserved belong to nobody's resident memory.
+// holderOf returns the program with most memory. Reserved huge pages are in no process's resident
+// memory.
 func (n machineNumbers) holderOf(l *diagnose.Look, s diagnose.Period) holder {
 	rss := l.Table(facts.ProcessRSS)
 	h := holder{culprit: diagnose.Culprit{Kind: "memory", Name: "memory"}, text: "no single program stands out", all: facts.Programs(rss, rss.Rows, s.Mask)}
@@ -188,7 +192,7 @@ func (n machineNumbers) accuse(l *diagnose.Look, s diagnose.Period) {
 	})
 }
 
-// proofs adds the machine's numbers.
+// proofs adds the numbers of the machine.
 func (n machineNumbers) proofs(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) {
 	avail, total := n.avail.Mean(s.Mask), n.total.Mean(s.Mask)
 	f.AddEvidence(n.size, s, n.avail.Query(), avail, n.size.Unit, fmt.Sprintf("%s available of %s", phrase.Memory(avail), phrase.Memory(total))).CompareTo(total, "all memory")
@@ -230,8 +234,8 @@ func (h holder) proofs(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period,
 	}
 }
 
-// rereads says whether a disk is busy because of pages that were thrown out and come back: most of what it does is reading,
-// and half of that is such pages.
+// rereads reports whether a disk is busy with refaults: most of its work is reading, and half of
+// that is pages evicted before.
 func rereads(l *diagnose.Look, disk *diagnose.Finding, refaults float64, mask []bool) bool {
 	name := strings.TrimPrefix(disk.ID, "disk-saturated/")
 	t := l.Table(facts.DiskBytes)
@@ -240,7 +244,7 @@ func rereads(l *diagnose.Look, disk *diagnose.Finding, refaults float64, mask []
 	return refaults >= threshold.MemoryRefaults && read >= 0.5*all && refaults >= 0.5*read
 }
 
-// growth gives by how much a level grows a second when it grows in nearly every cell, else 0.
+// growth returns the growth of a level per second when it grows in nearly every cell, else 0.
 func growth(t *diagnose.Table, v []float64) float64 {
 	first, last, up, steps, prev := -1, -1, 0, 0, 0.0
 	for c, x := range v {
