@@ -18,8 +18,9 @@ const HistoryOver = 10 * measure.Second
 // How often a running recording is diagnosed.
 const (
 	historyEvery = 10 * measure.Second // the least time between two
-	historyShare = 1000                // a diagnosis may use a thousandth of a CPU: above 10 ms they are less frequent
-	historyAgain = measure.Minute      // lasting findings are logged this often
+	// a diagnosis may use a thousandth of a CPU: above 10 ms they are less frequent
+	historyShare = 1000
+	historyAgain = measure.Minute // lasting findings are logged this often
 )
 
 // historyKind is the kind of the documents in the log.
@@ -38,7 +39,8 @@ type Log interface {
 	Log(kind string, at measure.Time, document []byte) error
 	// Logged calls each for the documents of a time range, oldest first. It stops at the first
 	// error of each and returns it.
-	Logged(ctx context.Context, kind string, over measure.Interval, each func(at measure.Time, document []byte) error) error
+	Logged(ctx context.Context, kind string, over measure.Interval,
+		each func(at measure.Time, document []byte) error) error
 }
 
 // History diagnoses a recording while it runs. It logs the findings when they change, and once per
@@ -91,7 +93,8 @@ func (h *History) run(ctx context.Context) error {
 		}
 		found := found(report)
 		var fault error
-		if when == 0 || !slices.Equal(found, logged) || len(found) > 0 && at.Sub(when) >= historyAgain {
+		if when == 0 || !slices.Equal(found, logged) || len(found) > 0 &&
+			at.Sub(when) >= historyAgain {
 			if fault = h.log.Log(historyKind, at, document); fault == nil {
 				logged, when = found, at
 			}
@@ -111,11 +114,13 @@ func (h *History) run(ctx context.Context) error {
 
 // look diagnoses the time range that ends at a tick. It returns the report, its JSON and the CPU
 // time that the diagnosis used.
-func (h *History) look(ctx context.Context, at measure.Time) (*Report, []byte, measure.Span, error) {
+func (h *History) look(ctx context.Context, at measure.Time) (*Report, []byte, measure.Span,
+	error) {
 	runtime.LockOSThread() // its CPU clock is read
 	defer runtime.UnlockOSThread()
 	before := h.cpu()
-	report, err := Run(ctx, h.recording, h.rules, measure.Interval{Start: at.Add(-HistoryOver), End: at}, measure.Second)
+	report, err := Run(ctx, h.recording, h.rules,
+		measure.Interval{Start: at.Add(-HistoryOver), End: at}, measure.Second)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -193,6 +198,7 @@ func (h *History) Report(ctx context.Context, after measure.Time) (measure.Time,
 
 // Reports calls each for the logged diagnoses of a time range, oldest first. It stops at the first
 // error of each and returns it. The document is valid during the call only.
-func (h *History) Reports(ctx context.Context, over measure.Interval, each func(at measure.Time, document []byte) error) error {
+func (h *History) Reports(ctx context.Context, over measure.Interval,
+	each func(at measure.Time, document []byte) error) error {
 	return h.log.Logged(ctx, historyKind, over, each)
 }

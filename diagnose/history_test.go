@@ -38,7 +38,8 @@ func (r *recording) Ask(_ context.Context, q measure.Query) (*measure.Answer, er
 		r.asked = append(r.asked, q.Over)
 	}
 	cells := int(q.Over.Span() / q.Step)
-	a := &measure.Answer{Query: q, Kind: measure.Delta, Unit: "event/s", Start: q.Over.Start, Step: q.Step, Elapsed: slices.Repeat([]measure.Span{q.Step}, cells)}
+	a := &measure.Answer{Query: q, Kind: measure.Delta, Unit: "event/s", Start: q.Over.Start,
+		Step: q.Step, Elapsed: slices.Repeat([]measure.Span{q.Step}, cells)}
 	if q.String() != swapQuery {
 		return nil, measure.ErrUnsupported
 	}
@@ -48,7 +49,8 @@ func (r *recording) Ask(_ context.Context, q measure.Query) (*measure.Answer, er
 	}
 	a.Labels, a.Unit = []string{"in", "out"}, "B/s"
 	for i := range 2 {
-		a.Series = append(a.Series, measure.Series{Key: []measure.Label{measure.Label(i)}, Values: slices.Repeat([]float64{v}, cells)})
+		a.Series = append(a.Series, measure.Series{Key: []measure.Label{measure.Label(i)},
+			Values: slices.Repeat([]float64{v}, cells)})
 	}
 	return a, nil
 }
@@ -73,7 +75,8 @@ func (l *memoryLog) Log(kind string, at measure.Time, doc []byte) error {
 	return nil
 }
 
-func (l *memoryLog) Logged(_ context.Context, _ string, _ measure.Interval, each func(measure.Time, []byte) error) error {
+func (l *memoryLog) Logged(_ context.Context, _ string, _ measure.Interval,
+	each func(measure.Time, []byte) error) error {
 	for i := range l.at {
 		if err := each(l.at[i], l.docs[i]); err != nil {
 			return err
@@ -87,10 +90,12 @@ func (l *memoryLog) Logged(_ context.Context, _ string, _ measure.Interval, each
 func TestHistory(t *testing.T) {
 	const start = 1000
 	sec := func(n int) measure.Time { return measure.Time(n) * measure.Time(measure.Second) }
-	r := &recording{until: sec(start + 400), sick: func(at measure.Time) bool { return at > sec(start+100) && at <= sec(start+260) }}
+	r := &recording{until: sec(start + 400),
+		sick: func(at measure.Time) bool { return at > sec(start+100) && at <= sec(start+260) }}
 	l := &memoryLog{}
 	used := measure.Span(0)
-	h := NewHistory(r, l, swapRule(), func() measure.Span { used += measure.Millisecond; return used })
+	h := NewHistory(r, l, swapRule(),
+		func() measure.Span { used += measure.Millisecond; return used })
 	h.Run(t.Context())
 	var got []int
 	var findings []int
@@ -125,10 +130,12 @@ func TestHistory(t *testing.T) {
 
 // TestHistoryIsCheap: an expensive diagnosis is less frequent, and a full log is reported.
 func TestHistoryIsCheap(t *testing.T) {
-	r := &recording{until: measure.Time(2000 * measure.Second), sick: func(measure.Time) bool { return false }}
+	r := &recording{until: measure.Time(2000 * measure.Second),
+		sick: func(measure.Time) bool { return false }}
 	l := &memoryLog{full: errors.New("no space left")}
 	used := measure.Span(0)
-	h := NewHistory(r, l, swapRule(), func() measure.Span { used += 45 * measure.Millisecond; return used })
+	h := NewHistory(r, l, swapRule(),
+		func() measure.Span { used += 45 * measure.Millisecond; return used })
 	h.Run(t.Context())
 	if h.Cost() != 45*measure.Millisecond {
 		t.Errorf("a diagnosis costs %v", h.Cost())
@@ -147,12 +154,13 @@ const swapQuery = `memory.swap by direction`
 
 // swapRule finds any swap traffic that lasts.
 func swapRule() RuleSet {
-	return RuleSet{Rules: []Rule{{ID: "swap", Checks: "swap", Needs: []string{swapQuery}, Check: func(l *Look) {
-		t := l.Table(swapQuery)
-		in := t.One("direction", "in")
-		if s, ok := Lasting(t, HasValue(in), func(c int) bool { return in.At(c) > 0 }); ok {
-			f := l.Found("", Medium, 1, Culprit{Kind: "memory", Name: "swap"}, "It swaps.")
-			f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit, "swapped in")
-		}
-	}}}}
+	return RuleSet{Rules: []Rule{{ID: "swap", Checks: "swap", Needs: []string{swapQuery},
+		Check: func(l *Look) {
+			t := l.Table(swapQuery)
+			in := t.One("direction", "in")
+			if s, ok := Lasting(t, HasValue(in), func(c int) bool { return in.At(c) > 0 }); ok {
+				f := l.Found("", Medium, 1, Culprit{Kind: "memory", Name: "swap"}, "It swaps.")
+				f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit, "swapped in")
+			}
+		}}}}
 }

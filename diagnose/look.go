@@ -19,12 +19,14 @@ type Look struct {
 	doubts    []Doubt
 	missing   []Missing
 	unchecked bool
-	stray     []string // queries that the rule does not declare: an error of the rule, which tests detect
+	// queries that the rule does not declare: an error of the rule, which tests detect
+	stray []string
 }
 
 // Table returns the answer to one of the rule's queries.
 func (l *Look) Table(sentence string) *Table {
-	for _, list := range [][]string{l.rule.Needs, l.rule.Finds, l.rule.Uses, l.rule.Traced, l.rule.Sampled} {
+	for _, list := range [][]string{l.rule.Needs, l.rule.Finds, l.rule.Uses, l.rule.Traced,
+		l.rule.Sampled} {
 		for _, s := range list {
 			if s == sentence {
 				return l.tables[s].filled()
@@ -37,7 +39,8 @@ func (l *Look) Table(sentence string) *Table {
 
 // Fine records that the resource is not at fault, with the numbers that show it.
 func (l *Look) Fine(format string, args ...any) {
-	l.fine = append(l.fine, Exoneration{Resource: l.rule.Resource, Because: fmt.Sprintf(format, args...)})
+	l.fine = append(l.fine,
+		Exoneration{Resource: l.rule.Resource, Because: fmt.Sprintf(format, args...)})
 }
 
 // Unchecked records that the rule could check nothing, although its queries were answered.
@@ -48,14 +51,18 @@ func (l *Look) Unchecked(format string, args ...any) {
 
 // Skipped records that one of the things that the rule checks could not be checked.
 func (l *Look) Skipped(format string, args ...any) {
-	l.missing = append(l.missing, Missing{Rule: l.rule.ID, Checks: l.rule.Checks, Why: fmt.Sprintf(format, args...)})
+	l.missing = append(l.missing,
+		Missing{Rule: l.rule.ID, Checks: l.rule.Checks, Why: fmt.Sprintf(format, args...)})
 }
 
 // Found adds a finding. identity distinguishes it from others of the rule and may be "". The rule
 // adds evidence and the rest to it.
-func (l *Look) Found(identity string, severity Severity, confidence float64, culprit Culprit, claim string) *Finding {
-	f := &Finding{ID: l.rule.ID, Rule: l.rule.ID, Severity: severity, Confidence: Number(math.Round(series.Clamp(series.Or(confidence, 0), 0, 1)*100) / 100),
-		Culprit: culprit, Claim: claim, Explains: Number(measure.NaN), Effect: Number(measure.NaN)}
+func (l *Look) Found(identity string, severity Severity, confidence float64, culprit Culprit,
+	claim string) *Finding {
+	f := &Finding{ID: l.rule.ID, Rule: l.rule.ID, Severity: severity,
+		Confidence: Number(math.Round(series.Clamp(series.Or(confidence, 0), 0, 1)*100) / 100),
+		Culprit:    culprit, Claim: claim,
+		Explains: Number(measure.NaN), Effect: Number(measure.NaN)}
 	if identity != "" {
 		f.ID += "/" + identity
 	}
@@ -68,8 +75,10 @@ func (l *Look) Found(identity string, severity Severity, confidence float64, cul
 
 // AddEvidence adds a line of evidence: the text, the query with its table (for the time range), the
 // value and its unit.
-func (f *Finding) AddEvidence(t *Table, s Period, sentence string, value float64, unit measure.Unit, text string) *Evidence {
-	f.Evidence = append(f.Evidence, Evidence{Text: text, Statistic: sentence, Value: Number(value), Unit: string(unit),
+func (f *Finding) AddEvidence(t *Table, s Period, sentence string, value float64, unit measure.Unit,
+	text string) *Evidence {
+	f.Evidence = append(f.Evidence, Evidence{Text: text, Statistic: sentence, Value: Number(value),
+		Unit: string(unit),
 		Over: t.times(s), ComparedWith: Number(measure.NaN)})
 	return &f.Evidence[len(f.Evidence)-1]
 }
@@ -90,7 +99,8 @@ func (t *Table) times(s Period) [2]Time {
 	if s.first < 0 || s.end < s.first {
 		return [2]Time{t.start, t.start.Add(t.Step * measure.Span(len(t.Seconds)))}
 	}
-	return [2]Time{t.start.Add(t.Step * measure.Span(s.first)), t.start.Add(t.Step * measure.Span(s.end+1))}
+	return [2]Time{t.start.Add(t.Step * measure.Span(s.first)),
+		t.start.Add(t.Step * measure.Span(s.end+1))}
 }
 
 // SetEffect sets the share of time that the fault takes from tasks, or of demand that it leaves
@@ -110,5 +120,6 @@ func (l *Look) MarkUnchecked() { l.unchecked = true }
 // Doubtful records that the resource cannot be ruled out although no culprit is known, with the
 // numbers that speak against it.
 func (l *Look) Doubtful(format string, args ...any) {
-	l.doubts = append(l.doubts, Doubt{Resource: l.rule.Resource, Because: fmt.Sprintf(format, args...)})
+	l.doubts = append(l.doubts,
+		Doubt{Resource: l.rule.Resource, Because: fmt.Sprintf(format, args...)})
 }

@@ -22,20 +22,23 @@ type Report struct {
 
 // Finding is one fault with its culprit and evidence.
 type Finding struct {
-	ID         string     `json:"id"`         // stable: rule and identity of the culprit, link-saturated/eth0
-	Rule       string     `json:"rule"`       // Rule.ID
-	Severity   Severity   `json:"severity"`   // high: it limits the machine now
-	Confidence Number     `json:"confidence"` // 0..1
-	Culprit    Culprit    `json:"culprit"`    //
-	Claim      string     `json:"claim"`      // one sentence
-	Explains   Number     `json:"explains"`   // 0..1, share of the symptom; null when unknown
-	Effect     Number     `json:"effect"`     // 0..1, share of time taken from tasks, or of demand; null when unknown
-	Evidence   []Evidence `json:"evidence"`   // at least one, the strongest first
-	Symptoms   []Symptom  `json:"symptoms"`   // findings of other rules that this one explains
-	Exonerated []string   `json:"exonerated"` // resources that are ruled out: "cpu", "disk"; numbers in Report.Fine
-	Against    []string   `json:"against"`    // caveats
-	Verify     string     `json:"verify"`     // a shell command that shows the fault
-	Fix        *Fix       `json:"fix"`        // null when there is no command for it
+	// stable: rule and identity of the culprit, link-saturated/eth0
+	ID         string   `json:"id"`
+	Rule       string   `json:"rule"`       // Rule.ID
+	Severity   Severity `json:"severity"`   // high: it limits the machine now
+	Confidence Number   `json:"confidence"` // 0..1
+	Culprit    Culprit  `json:"culprit"`    //
+	Claim      string   `json:"claim"`      // one sentence
+	Explains   Number   `json:"explains"`   // 0..1, share of the symptom; null when unknown
+	// 0..1, share of time taken from tasks, or of demand; null when unknown
+	Effect   Number     `json:"effect"`
+	Evidence []Evidence `json:"evidence"` // at least one, the strongest first
+	Symptoms []Symptom  `json:"symptoms"` // findings of other rules that this one explains
+	// resources that are ruled out: "cpu", "disk"; numbers in Report.Fine
+	Exonerated []string `json:"exonerated"`
+	Against    []string `json:"against"` // caveats
+	Verify     string   `json:"verify"`  // a shell command that shows the fault
+	Fix        *Fix     `json:"fix"`     // null when there is no command for it
 
 	covers []cover // rules whose findings are symptoms of this one
 	// Subject is what the rule found, in a type of that rule: other rules read it to decide whether
@@ -56,7 +59,8 @@ const (
 
 // Culprit is the cause that a finding names.
 type Culprit struct {
-	Kind      string `json:"kind"` // process interface peer cpu disk table cgroup host memory function
+	// process interface peer cpu disk table cgroup host memory function
+	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	PID       int    `json:"pid,omitempty"` // of a process; 0: none, or several
 	NetNS     string `json:"netns,omitempty"`
@@ -94,9 +98,10 @@ type Exoneration struct {
 
 // Missing is something that could not be checked.
 type Missing struct {
-	Rule      string `json:"rule"`
-	Checks    string `json:"checks"`    // what was not checked, Rule.Checks
-	Statistic string `json:"statistic"` // the query without an answer; "" when something else is missing
+	Rule   string `json:"rule"`
+	Checks string `json:"checks"` // what was not checked, Rule.Checks
+	// the query without an answer; "" when something else is missing
+	Statistic string `json:"statistic"`
 	Why       string `json:"why"`
 }
 

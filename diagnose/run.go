@@ -21,7 +21,8 @@ const hostSentence = "system.info by host"
 //
 // The error is that of the context, or a query of a rule that cannot be parsed. A query without an
 // answer is a Missing in the report.
-func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interval, step measure.Span) (*Report, error) {
+func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interval,
+	step measure.Span) (*Report, error) {
 	rules := set.Rules
 	traced := map[string]bool{}
 	for _, rule := range rules {
@@ -35,7 +36,8 @@ func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interv
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{}, Fine: []Exoneration{}, Doubtful: []Doubt{},
+	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{},
+		Fine: []Exoneration{}, Doubtful: []Doubt{},
 		Missing: []Missing{}, Notes: notes}
 	if t := tables[hostSentence]; t != nil {
 		t.filled()
@@ -95,7 +97,8 @@ func longest(tables map[string]*Table) measure.Span {
 // finding rests on a statistic that has one.
 func unreadNotes(rep *Report, tables map[string]*Table) (notes []string) {
 	for _, t := range tables {
-		if t.unread != "" && !slices.Contains(notes, t.unread) && restsOn(rep.Findings, t.Query.Stat) {
+		if t.unread != "" && !slices.Contains(notes, t.unread) &&
+			restsOn(rep.Findings, t.Query.Stat) {
 			notes = append(notes, t.unread)
 		}
 	}
@@ -117,7 +120,8 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 	l := &Look{rule: rule, tables: tables}
 	lack := func(sentence, why string) {
 		l.unchecked = true
-		l.missing = append(l.missing, Missing{Rule: rule.ID, Checks: rule.Checks, Statistic: sentence, Why: why})
+		l.missing = append(l.missing,
+			Missing{Rule: rule.ID, Checks: rule.Checks, Statistic: sentence, Why: why})
 	}
 	for i, list := range [][]string{rule.Needs, rule.Finds} {
 		for _, s := range list {
@@ -127,7 +131,8 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 			case !t.Have():
 				lack(s, t.Why)
 			case measured < threshold.LeastCells:
-				lack(s, fmt.Sprintf("it was measured %s; a rule needs %d measurements", phrase.Plural(measured, "time", "times"), threshold.LeastCells))
+				lack(s, fmt.Sprintf("it was measured %s; a rule needs %d measurements",
+					phrase.Plural(measured, "time", "times"), threshold.LeastCells))
 			case i == 0 && t.rows == 0:
 				lack(s, "this kernel does not count it, or it cannot be read from here")
 			case i == 0 && !t.numeric, t.rows > 0 && !t.numeric:
@@ -140,7 +145,9 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 
 // ask asks all queries and aligns their answers on one grid. traced are queries whose missing
 // answers are not noted.
-func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[string]bool, over measure.Interval, step measure.Span) (tables map[string]*Table, notes, sampled []string, err error) {
+func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[string]bool,
+	over measure.Interval, step measure.Span) (tables map[string]*Table, notes, sampled []string,
+	err error) {
 	type asked struct {
 		sentence string
 		query    measure.Query
@@ -188,7 +195,8 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		case a == nil || len(a.Elapsed) == 0:
 			one.answer, one.why = nil, "nothing was measured"
 		}
-		quiet := (traced[s] || q.Stat == measure.StackSamples) && a != nil && len(a.Series) == 0 && (one.table == nil || one.table.rows == 0)
+		quiet := (traced[s] || q.Stat == measure.StackSamples) && a != nil && len(a.Series) == 0 &&
+			(one.table == nil || one.table.rows == 0)
 		tell := note
 		if q.Stat == measure.StackSamples {
 			tell = func(n string) { sampled = append(sampled, phrase.Printable(n)) }

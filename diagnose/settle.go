@@ -160,7 +160,8 @@ func merge(all []*Finding) []*Finding {
 
 // doubtful returns the doubts that no finding explains, one per resource, with the text of its
 // rules or else of the gate. names has all resources in doubt.
-func doubtful(rules, gate []Doubt, findings []*Finding, set RuleSet) (all []Doubt, names map[string]bool) {
+func doubtful(rules, gate []Doubt, findings []*Finding, set RuleSet) (all []Doubt,
+	names map[string]bool) {
 	names = map[string]bool{}
 	for _, d := range gate {
 		names[d.Resource] = true

@@ -62,7 +62,8 @@ func (r *Row) WordAt(i int) string {
 // stack.
 func (r *Row) Stack(field string) (measure.Label, bool) {
 	i := r.Table.Column(field)
-	if i < 0 || i >= len(r.key) || i >= len(r.Table.isStack) || !r.Table.isStack[i] || int(r.key[i]) >= len(r.Table.Frames) {
+	if i < 0 || i >= len(r.key) || i >= len(r.Table.isStack) || !r.Table.isStack[i] ||
+		int(r.key[i]) >= len(r.Table.Frames) {
 		return 0, false
 	}
 	return r.key[i], true
@@ -192,7 +193,8 @@ func (t *Table) asking(words []string) string {
 	q := measure.Query{Stat: t.Query.Stat, Where: append([]measure.Term(nil), t.Query.Where...)}
 	for i, f := range t.Query.By {
 		if i < len(words) && !(words[i] == "" && f == "netns") && !fixed(t.Query.Where, f) {
-			q.Where = append(q.Where, measure.Term{Field: f, Op: measure.Equal, Values: []string{words[i]}})
+			q.Where = append(q.Where,
+				measure.Term{Field: f, Op: measure.Equal, Values: []string{words[i]}})
 		}
 	}
 	return q.String()
@@ -210,10 +212,12 @@ func fixed(where []measure.Term, field string) bool {
 // QueryOf returns a query of the table's statistic by the given fields, where the given words hold:
 // QueryOf([]string{"mode"}, "pid", "12"). Terms for the netns "" are left out.
 func (t *Table) QueryOf(by []string, terms ...string) string {
-	q := measure.Query{Stat: t.Query.Stat, By: by, Where: append([]measure.Term(nil), t.Query.Where...)}
+	q := measure.Query{Stat: t.Query.Stat, By: by,
+		Where: append([]measure.Term(nil), t.Query.Where...)}
 	for i := 0; i+1 < len(terms); i += 2 {
 		if !(terms[i] == "netns" && terms[i+1] == "") && !fixed(t.Query.Where, terms[i]) {
-			q.Where = append(q.Where, measure.Term{Field: terms[i], Op: measure.Equal, Values: []string{terms[i+1]}})
+			q.Where = append(q.Where,
+				measure.Term{Field: terms[i], Op: measure.Equal, Values: []string{terms[i+1]}})
 		}
 	}
 	return q.String()
@@ -252,7 +256,8 @@ func (t *Table) Keys(field string) []string {
 // outlined returns a table of an answer on the grid of the answer, without rows.
 func outlined(a *measure.Answer, q measure.Query) *Table {
 	cells := len(a.Elapsed)
-	t := &Table{Query: q, Unit: a.Unit, Seconds: make([]float64, cells), start: a.Start, Step: a.Step}
+	t := &Table{Query: q, Unit: a.Unit, Seconds: make([]float64, cells), start: a.Start,
+		Step: a.Step}
 	for c, e := range a.Elapsed {
 		if e > 0 {
 			t.Seconds[c] = e.Seconds()

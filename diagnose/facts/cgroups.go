@@ -37,7 +37,9 @@ func memberOf(word, g string) bool {
 // cgroupListed reports whether a process with this word in the field cgroup is in group g under
 // cgroup v1, where the word may list one path per controller.
 func cgroupListed(word, g string) bool {
-	for _, w := range strings.FieldsFunc(word, func(r rune) bool { return r == ',' || r == ' ' || r == ';' }) {
+	for _, w := range strings.FieldsFunc(word, func(r rune) bool {
+		return r == ',' || r == ' ' || r == ';'
+	}) {
 		if i := strings.IndexByte(w, '/'); i >= 0 && Below(w[i:], g) {
 			return true
 		}
@@ -45,8 +47,8 @@ func cgroupListed(word, g string) bool {
 	return false
 }
 
-// RowsInCgroup returns the rows of a table with the field pid whose processes are in a control group or
-// below it.
+// RowsInCgroup returns the rows of a table with the field pid whose processes are in a control
+// group or below it.
 func RowsInCgroup(l *diagnose.Look, t *diagnose.Table, g string) []*diagnose.Row {
 	in := map[string]bool{}
 	for _, r := range l.Table(ProcessInfo).Rows {
@@ -93,7 +95,10 @@ func BusiestIn(l *diagnose.Look, g string, mask []bool) string {
 }
 
 // TableName returns the name of a kernel table: "tcp-established in namespace box".
-func TableName(r *diagnose.Row) string { return phrase.DeviceName(r.Word("netns"), r.Word("cache")) }
+func TableName(r *diagnose.Row) string {
+	return phrase.DeviceName(r.Word("netns"),
+		r.Word("cache"))
+}
 
 // CgroupDepth returns the number of levels of a control group below the visible root.
 func CgroupDepth(name string) int {

@@ -48,8 +48,10 @@ func NetworkOf(t *diagnose.Table) Network {
 			n.All = append(n.All, d)
 		}
 		mtu, _ := strconv.ParseFloat(r.Word("mtu"), 64)
-		*d = Device{DeviceID: p, Kind: r.Word("kind"), driver: r.Word("driver"), MAC: strings.ToLower(r.Word("mac")), admin: r.Word("admin"), State: r.Word("state"),
-			Duplex: r.Word("duplex"), Autoneg: r.Word("autoneg"), Master: r.Word("master"), lower: r.Word("lower"), flags: r.Word("flags"), mtu: mtu}
+		*d = Device{DeviceID: p, Kind: r.Word("kind"), driver: r.Word("driver"),
+			MAC: strings.ToLower(r.Word("mac")), admin: r.Word("admin"), State: r.Word("state"),
+			Duplex: r.Word("duplex"), Autoneg: r.Word("autoneg"), Master: r.Word("master"),
+			lower: r.Word("lower"), flags: r.Word("flags"), mtu: mtu}
 	}
 	return n
 }
@@ -64,7 +66,8 @@ func (n Network) Get(p DeviceID) *Device {
 
 // Loopback reports whether the device is the loopback of its namespace.
 func (d *Device) Loopback() bool {
-	return d.Kind == "loopback" || d.Name == "lo" || strings.Contains(d.flags, "loopback") || strings.Contains(d.flags, "LOOPBACK")
+	return d.Kind == "loopback" || d.Name == "lo" || strings.Contains(d.flags, "loopback") ||
+		strings.Contains(d.flags, "LOOPBACK")
 }
 
 // Down reports whether the device is set down.
@@ -212,7 +215,8 @@ func (d *Device) capacity(bits float64, from string, set bool) Capacity {
 		return Capacity{Why: "its speed is unknown"}
 	}
 	switch d.Kind {
-	case "veth", "bridge", "dummy", "ifb", "vxlan", "geneve", "gre", "ipip", "sit", "wireguard", "netkit", "nlmon", "vcan":
+	case "veth", "bridge", "dummy", "ifb", "vxlan", "geneve", "gre", "ipip", "sit", "wireguard",
+		"netkit", "nlmon", "vcan":
 		return Capacity{Why: "the speed of a " + d.Kind + " is no limit, and it has no shaper"}
 	case "tun", "tap":
 		if bits == tunSpeed && !set {
@@ -234,7 +238,10 @@ func (d *Device) capacity(bits float64, from string, set bool) Capacity {
 func (l Capacity) Firm() bool { return l.Bits > 0 && l.From != "the virtual card reports" }
 
 // SimilarRate reports whether two rates may be those of devices on one hub.
-func SimilarRate(a, b float64) bool { return a < threshold.UnusedTwin*b && b < threshold.UnusedTwin*a }
+func SimilarRate(a, b float64) bool {
+	return a < threshold.UnusedTwin*b &&
+		b < threshold.UnusedTwin*a
+}
 
 // SharedMAC reports whether two devices have the same MAC and do not belong to one stack.
 func SharedMAC(n Network, a, b *Device) bool {
@@ -256,7 +263,8 @@ func realMAC(mac string) bool {
 // ipvlan shares that of its parent by design.
 func OwnMAC(d *Device) bool {
 	switch d.Kind {
-	case "ethernet", "veth", "tap", "macvlan", "vlan", "wireless", "bond", "bridge", "team", "macvtap", "vxlan":
+	case "ethernet", "veth", "tap", "macvlan", "vlan", "wireless", "bond", "bridge", "team",
+		"macvtap", "vxlan":
 		return !d.Down() && realMAC(d.MAC) && d.Master == ""
 	}
 	return false

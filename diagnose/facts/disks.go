@@ -19,7 +19,9 @@ func Hangs(l *diagnose.Look, device string) (diagnose.Period, bool) {
 		return diagnose.Period{}, false
 	}
 	done := ops.Sum(ops.Where("device", device))
-	s, ok := diagnose.Lasting(under.Table, func(c int) bool { return under.At(c) == under.At(c) && done[c] == done[c] },
+	s, ok := diagnose.Lasting(under.Table, func(c int) bool {
+		return under.At(c) == under.At(c) && done[c] == done[c]
+	},
 		func(c int) bool { return under.At(c) >= 1 && done[c] == 0 })
 	return s, ok && s.Held >= threshold.HangLeast
 }
@@ -40,8 +42,11 @@ type Disk struct {
 
 // DiskOf returns a block device with its rows; busy is its row of disk.busy.
 func DiskOf(l *diagnose.Look, name, kind string, busy *diagnose.Row) *Disk {
-	return &Disk{Name: name, Kind: kind, Busy: busy, Queue: l.Table(DiskQueue).One("device", name), Wait: l.Table(DiskWait).Where("device", name),
-		Ops: l.Table(DiskOps).Where("device", name), bytes: l.Table(DiskBytes).Where("device", name), Stall: l.Table(Pressure).One("resource", "io", "scope", "some"),
+	return &Disk{Name: name, Kind: kind, Busy: busy, Queue: l.Table(DiskQueue).One("device", name),
+		Wait:     l.Table(DiskWait).Where("device", name),
+		Ops:      l.Table(DiskOps).Where("device", name),
+		bytes:    l.Table(DiskBytes).Where("device", name),
+		Stall:    l.Table(Pressure).One("resource", "io", "scope", "some"),
 		Rotating: l.Table(DiskInfo).One("device", name, "rotational", "1") != nil}
 }
 
@@ -60,7 +65,9 @@ func (d *Disk) RequestTime(mask []bool, directions ...string) float64 {
 		return v
 	}
 	wait, ops = sum(d.Wait), sum(d.Ops)
-	if ops == 0 || !slices.ContainsFunc(d.Wait, func(r *diagnose.Row) bool { return r.Mean(mask) >= 0 }) {
+	if ops == 0 || !slices.ContainsFunc(d.Wait, func(r *diagnose.Row) bool {
+		return r.Mean(mask) >= 0
+	}) {
 		return measure.NaN // unknown waits are not 0
 	}
 	return wait / ops * 1e9 // wait is a ratio: seconds per second

@@ -18,7 +18,8 @@ type DiskTree struct {
 
 // DiskTreeOf reads the rows of disk.info.
 func DiskTreeOf(info *diagnose.Table) DiskTree {
-	t := DiskTree{Kinds: map[string]string{}, lower: map[string][]string{}, Head: map[string]string{}}
+	t := DiskTree{Kinds: map[string]string{}, lower: map[string][]string{},
+		Head: map[string]string{}}
 	disk := map[string]string{} // of a partition
 	for _, r := range info.Rows {
 		name, parent := r.Word("device"), r.Word("parent")
@@ -95,7 +96,8 @@ func (t DiskTree) Groups(full []*Disk, silent func(device string) bool) (all []D
 			return "", true
 		}
 		for _, upper := range t.above(a.Name) {
-			if t.On(upper, b.Name) && (silent(upper) || t.Head[a.Name] == upper && t.Head[b.Name] == upper) {
+			if t.On(upper, b.Name) &&
+				(silent(upper) || t.Head[a.Name] == upper && t.Head[b.Name] == upper) {
 				return upper, true
 			}
 		}

@@ -12,8 +12,9 @@ import (
 type Flow struct {
 	NetNS, Local, Localport, Peer, Peerport, Process, Side string
 	PID                                                    int
-	Rate                                                   float64 // B/s of payload in the requested direction
-	Row                                                    *diagnose.Row
+	// B/s of payload in the requested direction
+	Rate float64
+	Row  *diagnose.Row
 }
 
 // Pair returns the addresses of both ends in the plain form.
@@ -23,7 +24,8 @@ func (f *Flow) Pair() (local, peer string) { return PlainAddress(f.Local), Plain
 // first.
 func FlowsOf(t *diagnose.Table, direction string, mask []bool, keep func(*Flow) bool) []*Flow {
 	var at [9]int
-	for i, field := range [...]string{"netns", "local", "localport", "peer", "peerport", "pid", "process", "side", "direction"} {
+	for i, field := range [...]string{"netns", "local", "localport", "peer", "peerport", "pid",
+		"process", "side", "direction"} {
 		at[i] = t.Column(field)
 	}
 	var out []*Flow
@@ -40,7 +42,8 @@ func FlowsOf(t *diagnose.Table, direction string, mask []bool, keep func(*Flow) 
 			room = make([]Flow, 0, 256)
 		}
 		pid, _ := strconv.Atoi(r.WordAt(at[5]))
-		room = append(room, Flow{NetNS: r.WordAt(at[0]), Local: r.WordAt(at[1]), Localport: r.WordAt(at[2]), Peer: r.WordAt(at[3]), Peerport: r.WordAt(at[4]),
+		room = append(room, Flow{NetNS: r.WordAt(at[0]), Local: r.WordAt(at[1]),
+			Localport: r.WordAt(at[2]), Peer: r.WordAt(at[3]), Peerport: r.WordAt(at[4]),
 			Process: r.WordAt(at[6]), Side: r.WordAt(at[7]), PID: pid, Rate: rate, Row: r})
 		if f := &room[len(room)-1]; keep(f) {
 			out = append(out, f)
@@ -56,7 +59,8 @@ func FlowsOf(t *diagnose.Table, direction string, mask []bool, keep func(*Flow) 
 // fields that follow those of a connection.
 func (f *Flow) RowIn(t *diagnose.Table, more ...string) *diagnose.Row {
 	r := f.Row
-	words := []string{r.Word("netns"), r.Word("local"), r.Word("localport"), r.Word("peer"), r.Word("peerport"), r.Word("pid"), r.Word("process"), r.Word("side")}
+	words := []string{r.Word("netns"), r.Word("local"), r.Word("localport"), r.Word("peer"),
+		r.Word("peerport"), r.Word("pid"), r.Word("process"), r.Word("side")}
 	return t.Exact(append(words, more...))
 }
 

@@ -20,7 +20,8 @@ type HiddenWork struct {
 	parent Program // the parent of most short-lived children; rate 0 when there is none
 	Short  bool    // short-lived processes; else processes that are not visible
 	unseen bool    // some processes of the machine are not visible (process.visibility)
-	why    string  // the reason in process.visibility: hidepid, pid namespace, unreadable; "" unknown
+	// the reason in process.visibility: hidepid, pid namespace, unreadable; "" unknown
+	why string
 }
 
 // HiddenWorkOf finds the source of hidden CPU time. Long-lived processes may be invisible: those of
@@ -52,14 +53,18 @@ func (h HiddenWork) share() float64 { return h.cpus / h.busy }
 // Culprit returns the source of the hidden work: the end of a claim, the culprit and its identity.
 func (h HiddenWork) Culprit() (who string, culprit diagnose.Culprit, identity string) {
 	if !h.Short {
-		return phrase.Percent(h.share()) + " of the busy time is used by processes that are not visible from here",
+		return phrase.Percent(h.share()) + " of the busy time is used by processes that are not " +
+				"visible from here",
 			diagnose.Culprit{Kind: "host", Name: OutOfSight}, ""
 	}
-	who, culprit, identity = phrase.Percent(h.share())+" of the busy time is used by processes too short-lived to be seen",
+	who, culprit, identity = phrase.Percent(h.share())+" of the busy time is used by processes "+
+		"too short-lived to be seen",
 		diagnose.Culprit{Kind: "process", Name: "short-lived processes"}, "short-lived"
 	if h.parent.Rate >= threshold.CPUActor*h.cpus {
-		who += ", " + phrase.Percent(min(h.parent.Rate/h.busy, h.share())) + " to children of " + h.parent.String()
-		culprit.Name, culprit.PID, identity = h.parent.Name, h.parent.PID(), identity+":"+h.parent.Identity()
+		who += ", " + phrase.Percent(min(h.parent.Rate/h.busy, h.share())) + " to children of " +
+			h.parent.String()
+		culprit.Name, culprit.PID, identity = h.parent.Name, h.parent.PID(),
+			identity+":"+h.parent.Identity()
 	}
 	return who, culprit, identity
 }
@@ -69,7 +74,9 @@ func (h HiddenWork) AddEvidence(l *diagnose.Look, f *diagnose.Finding, s diagnos
 	fork := l.Table(Forks)
 	if h.Short && h.parent.Rate > 0 {
 		short := l.Table(ProcessShort)
-		f.AddEvidence(short, s, h.parent.Query(short), h.parent.Rate, short.Unit, fmt.Sprintf("short-lived children of %s used %s CPUs", h.parent, phrase.Digits(h.parent.Rate)))
+		f.AddEvidence(short, s, h.parent.Query(short), h.parent.Rate, short.Unit,
+			fmt.Sprintf("short-lived children of %s used %s CPUs", h.parent,
+				phrase.Digits(h.parent.Rate)))
 	}
 	if h.forks != h.forks {
 		return
@@ -88,12 +95,16 @@ func (h HiddenWork) AddEvidence(l *diagnose.Look, f *diagnose.Finding, s diagnos
 func (h HiddenWork) AddCaveats(f *diagnose.Finding) {
 	switch h.why {
 	case "hidepid":
-		f.AddCaveat(0, "/proc is mounted with hidepid: they are processes of other users. Run culprit as root to see them.")
+		f.AddCaveat(0, "/proc is mounted with hidepid: they are processes of other users. Run "+
+			"culprit as root to see them.")
 	case "pid namespace":
-		f.AddCaveat(0, "/proc is that of a pid namespace, as in a container: they are processes outside of it. Run culprit on the host to see them.")
+		f.AddCaveat(0, "/proc is that of a pid namespace, as in a container: they are processes "+
+			"outside of it. Run culprit on the host to see them.")
 	case "unreadable":
-		f.AddCaveat(0, "Some processes in /proc may not be read: they are among them. Run culprit as root to see them.")
+		f.AddCaveat(0, "Some processes in /proc may not be read: they are among them. Run culprit "+
+			"as root to see them.")
 	default:
-		f.AddCaveat(0, "They may be processes of other containers, or of other users where /proc is mounted with hidepid: run culprit on the host, as root, to see them.")
+		f.AddCaveat(0, "They may be processes of other containers, or of other users where /proc "+
+			"is mounted with hidepid: run culprit on the host, as root, to see them.")
 	}
 }

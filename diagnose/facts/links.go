@@ -47,10 +47,13 @@ func BothWays(l *diagnose.Look, d *Device, direction string, row *diagnose.Row) 
 // none.
 func LimitOf(l *diagnose.Look, d *Device, direction string) Capacity {
 	lim := Capacity{Why: "its speed is unknown"}
-	set := l.Table(DeviceModes).One("netns", d.NetNS, "device", d.Name, "list", "supported").Max() > 0
-	for _, r := range l.Table(DeviceCapacity).Where("netns", d.NetNS, "device", d.Name, "direction", direction) {
+	set := l.Table(DeviceModes).One("netns", d.NetNS, "device", d.Name, "list",
+		"supported").Max() > 0
+	for _, r := range l.Table(DeviceCapacity).Where("netns", d.NetNS, "device", d.Name, "direction",
+		direction) {
 		one := d.capacity(r.Last(), r.Word("from"), set)
-		if one.Bits > 0 && (lim.Bits == 0 || one.Bits < lim.Bits) || lim.Bits == 0 && one.Why != "" && r.Word("from") != "unknown" {
+		if one.Bits > 0 && (lim.Bits == 0 || one.Bits < lim.Bits) || lim.Bits == 0 &&
+			one.Why != "" && r.Word("from") != "unknown" {
 			lim = one
 		}
 	}

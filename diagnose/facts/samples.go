@@ -99,7 +99,8 @@ func SamplesOf(l *diagnose.Look) *Samples {
 			like.Entry, like.Path = walked(t.Frames, at)
 			known[at] = like
 		}
-		one := &Sample{Row: r, Process: r.Word("process"), PID: r.Word("pid"), CPU: r.Word("cpu"), Entry: like.Entry, Path: like.Path}
+		one := &Sample{Row: r, Process: r.Word("process"), PID: r.Word("pid"), CPU: r.Word("cpu"),
+			Entry: like.Entry, Path: like.Path}
 		if one.PID == "0" && one.Entry.Kind != InSoftirq && one.Entry.Kind != InInterrupt {
 			continue // the idle task
 		}
@@ -148,11 +149,15 @@ func entered(name, callee string) (Entry, bool) {
 	switch name {
 	case "handle_softirqs", "__do_softirq", "__softirqentry_text_start":
 		return Entry{InSoftirq, softirqNames()[callee]}, true
-	case "exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "do_mem_abort", "el0_da", "el0_ia", "el1_abort":
+	case "exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "do_mem_abort", "el0_da",
+		"el0_ia", "el1_abort":
 		return Entry{Kind: InFault}, true
-	case "common_interrupt", "asm_common_interrupt", "do_IRQ", "smp_apic_timer_interrupt", "el1_interrupt", "el0_interrupt", "gic_handle_irq", "handle_irq_event", "__irq_exit_rcu", "irq_exit_rcu", "irq_exit":
+	case "common_interrupt", "asm_common_interrupt", "do_IRQ", "smp_apic_timer_interrupt",
+		"el1_interrupt", "el0_interrupt", "gic_handle_irq", "handle_irq_event", "__irq_exit_rcu",
+		"irq_exit_rcu", "irq_exit":
 		return Entry{Kind: InInterrupt}, true
-	case "do_syscall_64", "do_fast_syscall_32", "do_int80_emulation", "el0_svc_common", "invoke_syscall", "x64_sys_call":
+	case "do_syscall_64", "do_fast_syscall_32", "do_int80_emulation", "el0_svc_common",
+		"invoke_syscall", "x64_sys_call":
 		return Entry{InCall, calledBy(callee)}, true
 	}
 	for _, prefix := range []string{"sysvec_", "__sysvec_", "asm_sysvec_"} {
@@ -160,7 +165,8 @@ func entered(name, callee string) (Entry, bool) {
 			return Entry{Kind: InInterrupt}, true
 		}
 	}
-	for _, prefix := range []string{"__x64_sys_", "__arm64_sys_", "__ia32_sys_", "__ia32_compat_sys_", "__arm64_compat_sys_", "__s390x_sys_", "__riscv_sys_"} {
+	for _, prefix := range []string{"__x64_sys_", "__arm64_sys_", "__ia32_sys_",
+		"__ia32_compat_sys_", "__arm64_compat_sys_", "__s390x_sys_", "__riscv_sys_"} {
 		if call, ok := strings.CutPrefix(name, prefix); ok {
 			return Entry{InCall, strings.TrimPrefix(call, "new")}, true
 		}
@@ -182,8 +188,13 @@ func calledBy(worker string) string {
 // softirqNames returns the softirq of each function that runs one.
 func softirqNames() map[string]string {
 	return map[string]string{
-		"net_rx_action": "NET_RX", "net_tx_action": "NET_TX", "run_timer_softirq": "TIMER", "tasklet_action": "TASKLET", "tasklet_hi_action": "HI", "workqueue_softirq_action": "TASKLET",
-		"blk_done_softirq": "BLOCK", "irq_poll_softirq": "IRQ_POLL", "run_rebalance_domains": "SCHED", "sched_balance_softirq": "SCHED", "hrtimer_run_softirq": "HRTIMER", "rcu_core_si": "RCU", "rcu_process_callbacks": "RCU",
+		"net_rx_action": "NET_RX", "net_tx_action": "NET_TX", "run_timer_softirq": "TIMER",
+		"tasklet_action": "TASKLET", "tasklet_hi_action": "HI",
+		"workqueue_softirq_action": "TASKLET",
+		"blk_done_softirq":         "BLOCK", "irq_poll_softirq": "IRQ_POLL",
+		"run_rebalance_domains": "SCHED", "sched_balance_softirq": "SCHED",
+		"hrtimer_run_softirq": "HRTIMER", "rcu_core_si": "RCU",
+		"rcu_process_callbacks": "RCU",
 	}
 }
 
@@ -324,8 +335,10 @@ func OwnFunction(path []string) string {
 
 func latch(name string) bool {
 	switch name {
-	case "_raw_spin_unlock_irqrestore", "_raw_spin_unlock_irq", "_raw_read_unlock_irqrestore", "_raw_write_unlock_irqrestore", "__raw_spin_unlock_irqrestore", "__raw_spin_unlock_irq",
-		"raw_spin_rq_unlock_irq", "arch_local_irq_restore", "arch_local_irq_enable", "native_irq_enable", "pv_native_irq_enable":
+	case "_raw_spin_unlock_irqrestore", "_raw_spin_unlock_irq", "_raw_read_unlock_irqrestore",
+		"_raw_write_unlock_irqrestore", "__raw_spin_unlock_irqrestore", "__raw_spin_unlock_irq",
+		"raw_spin_rq_unlock_irq", "arch_local_irq_restore", "arch_local_irq_enable",
+		"native_irq_enable", "pv_native_irq_enable":
 		return true
 	}
 	return false
@@ -352,7 +365,8 @@ func (s *Samples) OfProgram(a Program) func(*Sample) bool {
 // AddFunctions adds evidence for the kernel functions with most time in the wanted rows. whole is
 // the CPU time to compare with, and of its name: "CPU 0's time". It returns the functions that it
 // named.
-func (s *Samples) AddFunctions(f *diagnose.Finding, sp diagnose.Period, want func(*Sample) bool, whole float64, of string, sentence string) (named []string) {
+func (s *Samples) AddFunctions(f *diagnose.Finding, sp diagnose.Period, want func(*Sample) bool,
+	whole float64, of string, sentence string) (named []string) {
 	if !s.Enough(sp.Mask) || !(whole > 0) {
 		return nil
 	}
@@ -364,7 +378,9 @@ func (s *Samples) AddFunctions(f *diagnose.Finding, sp diagnose.Period, want fun
 			continue // the other number does not include it
 		}
 		named = append(named, t.Name)
-		f.AddEvidence(s.Table, sp, sentence, t.Self, "CPU", fmt.Sprintf("%s takes %s of %s, %s%s (sampled)", phrase.Clean(t.Name), phrase.Percent(t.Self/whole), of, t.MainEntry(), walksTable(t.Name)))
+		f.AddEvidence(s.Table, sp, sentence, t.Self, "CPU",
+			fmt.Sprintf("%s takes %s of %s, %s%s (sampled)", phrase.Clean(t.Name),
+				phrase.Percent(t.Self/whole), of, t.MainEntry(), walksTable(t.Name)))
 	}
 	return named
 }

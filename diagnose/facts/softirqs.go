@@ -24,7 +24,10 @@ func SoftirqTimeOf(l *diagnose.Look) SoftirqTime {
 func (h SoftirqTime) OwnCost(c int) float64 { return series.Or(h.cost.One().At(c), 0) }
 
 // MeanOwnCost is the mean of OwnCost over the cells in mask.
-func (h SoftirqTime) MeanOwnCost(mask []bool) float64 { return series.Or(h.cost.One().Mean(mask), 0) }
+func (h SoftirqTime) MeanOwnCost(mask []bool) float64 {
+	return series.Or(h.cost.One().Mean(mask),
+		0)
+}
 
 // Label returns the device as a word of the field device of softirq.time: eth0, or box/eth0 in
 // another network namespace.

@@ -8,7 +8,8 @@ import (
 
 // FunctionSubject is the subject of a finding about a kernel function: where the function runs.
 type FunctionSubject struct {
-	Name, CPU, Process string // CPU "": several; Process "": softirqs, interrupts, or many processes
+	// CPU "": several; Process "": softirqs, interrupts, or many processes
+	Name, CPU, Process string
 	Entry              Entry
 }
 
@@ -30,12 +31,14 @@ func CoverFunction(f *diagnose.Finding) {
 
 // AddKernelFunctions adds the kernel functions in which an accused program spends its CPU time. It
 // reports whether there was one.
-func AddKernelFunctions(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period, all []Program, culprit diagnose.Culprit) bool {
+func AddKernelFunctions(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period, all []Program,
+	culprit diagnose.Culprit) bool {
 	k := SamplesOf(l)
 	for _, a := range all {
 		if culprit.Kind == "process" && a.Name == culprit.Name && a.PID() == culprit.PID {
 			t := l.Table(StackSamples)
-			return len(k.AddFunctions(f, s, k.OfProgram(a), a.Rate, "its CPU time", a.Query(t, "kernel"))) > 0
+			return len(k.AddFunctions(f, s, k.OfProgram(a), a.Rate, "its CPU time",
+				a.Query(t, "kernel"))) > 0
 		}
 	}
 	return false

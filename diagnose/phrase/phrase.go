@@ -78,7 +78,8 @@ func LinkRate(v float64) string {
 func OutOf(v, limit float64) string {
 	l := LinkRate(limit)
 	n, unit, _ := strings.Cut(l, " ")
-	scale := map[string]float64{"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}[unit]
+	scale := map[string]float64{"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9,
+		"Tbit/s": 1e12}[unit]
 	return Digits(v/scale) + " of " + n + " " + unit
 }
 
@@ -86,7 +87,10 @@ func OutOf(v, limit float64) string {
 func BytesRate(v float64) string { return scaled(v, 1000, "B/s", "kB/s", "MB/s", "GB/s") }
 
 // Bytes returns an amount of data, decimal: 390 kB; whole bytes below 1 kB.
-func Bytes(v float64) string { return scaled(wholeBytes(v, 1000), 1000, "B", "kB", "MB", "GB", "TB") }
+func Bytes(v float64) string {
+	return scaled(wholeBytes(v, 1000), 1000, "B", "kB", "MB", "GB",
+		"TB")
+}
 
 // Memory returns an amount of memory, binary: 3.7 GiB.
 func Memory(v float64) string {
@@ -171,7 +175,8 @@ func Shell(name string) string {
 	name = Clean(name)
 	ok := name != "" && name[0] != '-'
 	for _, c := range []byte(name) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_./:@%+=,-", c) >= 0) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("_./:@%+=,-", c) >= 0) {
 			ok = false
 		}
 	}

@@ -52,7 +52,8 @@ func resourceOf(rule string) string { return diagnose.RuleSet{Rules: All()}.Reso
 // of what was measured.
 func notesOfCost(tables diagnose.Tables) []string {
 	if v := tables(facts.SoftirqTimeCost).One().Mean(nil); v >= threshold.CostNoted {
-		return []string{"measuring softirq time took " + phrase.Percent(v) + " of a CPU, most of it inside the measured time"}
+		return []string{"measuring softirq time took " + phrase.Percent(v) +
+			" of a CPU, most of it inside the measured time"}
 	}
 	return nil
 }

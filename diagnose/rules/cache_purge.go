@@ -64,7 +64,9 @@ func purgesOf(k *facts.Samples) (out []*purging) {
 	known, all := facts.CachePurgers(), map[string]*purging{}
 	for _, r := range k.Rows {
 		switch {
-		case r.Entry.Kind == facts.InCall && (strings.HasPrefix(r.Entry.Name, "exit") || strings.HasPrefix(r.Entry.Name, "wait")) || buries(r.Path):
+		case r.Entry.Kind == facts.InCall &&
+			(strings.HasPrefix(r.Entry.Name, "exit") || strings.HasPrefix(r.Entry.Name, "wait")) ||
+			buries(r.Path):
 			continue // /proc files of ended processes: as many as there are ends
 		case r.Entry.Kind != facts.InCall && r.Entry.Kind != facts.InThread:
 			continue
@@ -77,7 +79,8 @@ func purgesOf(k *facts.Samples) (out []*purging) {
 			key := r.Process + "\x00" + r.Entry.Name + "\x00" + p.What
 			g := all[key]
 			if g == nil {
-				g = &purging{Purge: p, process: r.Process, in: r.Entry, pids: map[string]float64{}, by: map[string]float64{}, callers: map[string]float64{}}
+				g = &purging{Purge: p, process: r.Process, in: r.Entry, pids: map[string]float64{},
+					by: map[string]float64{}, callers: map[string]float64{}}
 				all[key] = g
 				out = append(out, g)
 			}
@@ -139,25 +142,32 @@ func (g *purging) accuse(l *diagnose.Look, k *facts.Samples, s diagnose.Period) 
 	if caller != "" {
 		below = ", called by " + phrase.Clean(caller)
 	}
-	f := l.Found(identity+"/"+phrase.Clean(function), severity, 0.9, diagnose.Culprit{Kind: "process", Name: g.process, PID: pid},
-		fmt.Sprintf("%s spends %s of a CPU%s on evicting %s (%s%s), for %s%s.", who, phrase.Percent(g.share), where, g.What, phrase.Clean(function), below, s, proportion))
+	f := l.Found(identity+"/"+phrase.Clean(function), severity, 0.9,
+		diagnose.Culprit{Kind: "process", Name: g.process, PID: pid},
+		fmt.Sprintf("%s spends %s of a CPU%s on evicting %s (%s%s), for %s%s.", who,
+			phrase.Percent(g.share), where, g.What, phrase.Clean(function), below, s, proportion))
 	f.SetEffect(g.share)
 	sentence := k.Table.QueryOf([]string{"kernel"}, "process", g.process)
 	if pid > 0 {
 		sentence = k.Table.QueryOf([]string{"kernel"}, "pid", facts.PIDWord(pid))
 	}
-	f.AddEvidence(k.Table, s, sentence, g.share, "CPU", fmt.Sprintf("%s and what it calls take %s of a CPU%s (sampled)", phrase.Clean(function), phrase.Percent(g.share), where))
+	f.AddEvidence(k.Table, s, sentence, g.share, "CPU",
+		fmt.Sprintf("%s and what it calls take %s of a CPU%s (sampled)", phrase.Clean(function),
+			phrase.Percent(g.share), where))
 	pc := l.Table(facts.ProcessCPU)
 	for _, a := range facts.Programs(pc, pc.Where("process", g.process), s.Mask) {
 		if a.Rate >= g.share/2 {
 			part := min(g.share/a.Rate, 1)
-			f.AddEvidence(pc, s, a.Query(pc), a.Rate, pc.Unit, fmt.Sprintf("%s uses %s of a CPU in total, %s of it there", a, phrase.Percent(a.Rate), phrase.Percent(part)))
+			f.AddEvidence(pc, s, a.Query(pc), a.Rate, pc.Unit,
+				fmt.Sprintf("%s uses %s of a CPU in total, %s of it there", a,
+					phrase.Percent(a.Rate), phrase.Percent(part)))
 			f.SetExplains(part)
 		}
 	}
 	known := g.sizeProof(l, f, s)
 	if g.Cache != "" && !known {
-		f.AddCaveat(0.2, "The size of the cache is unknown or small: these may be many small purges.")
+		f.AddCaveat(0.2, "The size of the cache is unknown or small: these may be many small "+
+			"purges.")
 	}
 	if severity != diagnose.High && g.in.Kind == facts.InCall {
 		f.AddCaveat(0, "Only the caller and tasks on the same CPU wait for it.")
@@ -167,12 +177,17 @@ func (g *purging) accuse(l *diagnose.Look, k *facts.Samples, s diagnose.Period) 
 		f.Verify = "culprit profile --process " + phrase.Shell(g.process) + " --kernel --for 10s"
 	}
 	if g.in.Kind == facts.InCall && g.in.Name != "" {
-		q := measure.Query{Stat: "syscall.latency", By: []string{"syscall"}, Where: []measure.Term{{Field: "process", Op: measure.Equal, Values: []string{phrase.Clean(g.process)}}, {Field: "syscall", Op: measure.Equal, Values: []string{phrase.Clean(g.in.Name)}}}}
+		q := measure.Query{Stat: "syscall.latency", By: []string{"syscall"},
+			Where: []measure.Term{{Field: "process", Op: measure.Equal,
+				Values: []string{phrase.Clean(g.process)}},
+				{Field: "syscall", Op: measure.Equal,
+					Values: []string{phrase.Clean(g.in.Name)}}}}
 		f.Verify += "; culprit stat " + phrase.Shell(q.String()) + " 1 5"
 	}
 	f.Cover("kernel-function", func(o *diagnose.Finding) bool {
 		f := facts.SubjectFunction(o)
-		return f != nil && (facts.CachePurgers()[f.Name].What == g.What || f.Process == g.process && g.share >= threshold.PurgeFelt)
+		return f != nil && (facts.CachePurgers()[f.Name].What == g.What || f.Process == g.process &&
+			g.share >= threshold.PurgeFelt)
 	})
 }
 
@@ -195,11 +210,15 @@ func (g *purging) sizeProof(l *diagnose.Look, f *diagnose.Finding, s diagnose.Pe
 			}
 		}
 		if v := r.Mean(s.Mask); v == v && r.Max() >= threshold.PurgeSize {
-			text := map[string]string{"dentry-negative": "cached names of files that do not exist (negative dentries)", "dentry-unused": "cached names that are not in use"}[cache]
+			text := map[string]string{
+				"dentry-negative": "cached names of files that do not exist (negative dentries)",
+				"dentry-unused":   "cached names that are not in use",
+			}[cache]
 			if text == "" {
 				text = "entries of " + facts.TableName(r)
 			}
-			f.AddEvidence(t, s, r.Query(), v, t.Unit, fmt.Sprintf("%s %s, %s at most", phrase.Count(v), text, phrase.Count(r.Max())))
+			f.AddEvidence(t, s, r.Query(), v, t.Unit,
+				fmt.Sprintf("%s %s, %s at most", phrase.Count(v), text, phrase.Count(r.Max())))
 			told = true
 		}
 	}

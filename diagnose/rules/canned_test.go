@@ -69,7 +69,8 @@ func contract(t testing.TB) map[string]measure.Stat {
 		t.Fatal(err)
 	}
 	kinds := map[string]measure.Kind{"Delta": measure.Delta, "Level": measure.Level}
-	folds := map[string]measure.Fold{"Sum": measure.Sum, "Max": measure.Max, "Mean": measure.Mean, "Min": measure.Min}
+	folds := map[string]measure.Fold{"Sum": measure.Sum, "Max": measure.Max, "Mean": measure.Mean,
+		"Min": measure.Min}
 	out := map[string]measure.Stat{}
 	for n, line := range strings.Split(string(b), "\n") {
 		f := strings.Fields(line)
@@ -83,7 +84,8 @@ func contract(t testing.TB) map[string]measure.Stat {
 		if !ok {
 			t.Fatalf("statistics.txt:%d: fold %s", n+1, f[3])
 		}
-		s := measure.Stat{ID: measure.StatID(f[0]), Kind: kinds[f[1]], Unit: measure.Unit(f[2]), Fold: fold}
+		s := measure.Stat{ID: measure.StatID(f[0]), Kind: kinds[f[1]], Unit: measure.Unit(f[2]),
+			Fold: fold}
 		for _, name := range strings.Split(strings.Trim(f[4], "[]"), ",") {
 			if name != "" {
 				f := measure.Field{Name: name, Type: measure.Word}
@@ -101,7 +103,8 @@ func contract(t testing.TB) map[string]measure.Stat {
 func readCanned(t testing.TB, file string, c *canned) *canned {
 	t.Helper()
 	if c == nil {
-		c = &canned{cells: 10, step: measure.Second, stats: map[string]*cannedStat{}, expect: map[string]string{}, contract: contract(t)}
+		c = &canned{cells: 10, step: measure.Second, stats: map[string]*cannedStat{},
+			expect: map[string]string{}, contract: contract(t)}
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -151,7 +154,8 @@ func readLines(t testing.TB, file string, all []string, c *canned) *canned {
 		switch words[0] {
 		case "from":
 			readCanned(t, filepath.Join(filepath.Dir(file), rest[0]), c)
-			c.expect, c.nothing, c.silent, c.fine, c.doubtful = map[string]string{}, false, nil, nil, nil
+			c.expect, c.nothing, c.silent, c.fine, c.doubtful = map[string]string{}, false, nil,
+				nil, nil
 		case "cells":
 			c.cells, err = strconv.Atoi(rest[0])
 			if err != nil {
@@ -277,19 +281,22 @@ const cannedStart = measure.Time(1767323045 * 1e9) // 2026-01-02T03:04:05Z
 func (c *canned) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
 	st, ok := c.contract[string(q.Stat)]
 	if !ok {
-		return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-statistic", Message: "unknown statistic " + string(q.Stat)}
+		return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-statistic",
+			Message: "unknown statistic " + string(q.Stat)}
 	}
 	var by []int
 	for _, f := range q.By {
 		_, i := st.Field(f)
 		if i < 0 {
-			return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-field", Message: string(q.Stat) + " has no field " + f}
+			return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-field",
+				Message: string(q.Stat) + " has no field " + f}
 		}
 		by = append(by, i)
 	}
 	for _, w := range q.Where {
 		if _, i := st.Field(w.Field); i < 0 {
-			return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-field", Message: string(q.Stat) + " has no field " + w.Field}
+			return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-field",
+				Message: string(q.Stat) + " has no field " + w.Field}
 		}
 	}
 	s := c.stats[string(q.Stat)]
@@ -299,7 +306,8 @@ func (c *canned) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 	if s.err != "" {
 		return nil, fmt.Errorf("%w: %s", measure.ErrDenied, s.err)
 	}
-	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Start: cannedStart, Step: c.step, Notes: s.notes, Stacks: st.Stacks(q.By)}
+	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Start: cannedStart,
+		Step: c.step, Notes: s.notes, Stacks: st.Stacks(q.By)}
 	if a.Stacks != nil {
 		a.Frames = []measure.Frame{{Parent: -1}} // the empty stack
 	}
@@ -396,5 +404,6 @@ func grown(a *measure.Answer, stack string) measure.Label {
 }
 
 func (c *canned) over() measure.Interval {
-	return measure.Interval{Start: cannedStart, End: cannedStart.Add(c.step * measure.Span(c.cells))}
+	return measure.Interval{Start: cannedStart,
+		End: cannedStart.Add(c.step * measure.Span(c.cells))}
 }

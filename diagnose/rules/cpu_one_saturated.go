@@ -18,9 +18,11 @@ import (
 func cpuOneSaturated() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "cpu-one-saturated", Checks: "single cpus and threads", Resource: "cpu",
-		Needs: []string{facts.CPUTime},
-		Finds: []string{facts.ProcessCPU},
-		Uses:  []string{facts.ThreadCPU, facts.ProcessThreads, facts.ProcessWait}, Traced: []string{facts.SoftirqTimes, facts.SoftirqTimeCost}, Sampled: []string{facts.StackSamples, facts.StackRate},
+		Needs:   []string{facts.CPUTime},
+		Finds:   []string{facts.ProcessCPU},
+		Uses:    []string{facts.ThreadCPU, facts.ProcessThreads, facts.ProcessWait},
+		Traced:  []string{facts.SoftirqTimes, facts.SoftirqTimeCost},
+		Sampled: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {
 			m := facts.MachineOf(l.Table(facts.CPUTime))
 			if len(m.Names) < 2 {
@@ -78,7 +80,9 @@ func hotThreads(l *diagnose.Look, room func(int) bool) []hotThread {
 		if strings.HasPrefix(h.process, "ksoftirqd/") || strings.HasPrefix(h.process, "swapper") {
 			return false // interrupt work, which has its own rule; idle work
 		}
-		s, ok := diagnose.Lasting(h.table, nil, func(c int) bool { return h.values[c] >= threshold.OneFull && h.values[c] <= widest && room(c) })
+		s, ok := diagnose.Lasting(h.table, nil, func(c int) bool {
+			return h.values[c] >= threshold.OneFull && h.values[c] <= widest && room(c)
+		})
 		if !ok {
 			return false
 		}
@@ -90,7 +94,8 @@ func hotThreads(l *diagnose.Look, room func(int) bool) []hotThread {
 	for _, r := range threads.Rows {
 		pid, _ := strconv.Atoi(r.Word("pid"))
 		tid, _ := strconv.Atoi(r.Word("tid"))
-		if consider(hotThread{process: r.Word("process"), thread: r.Word("thread"), pid: pid, tid: tid, row: r, values: r.Values, table: threads, sure: true}, threshold.OneWide) {
+		if consider(hotThread{process: r.Word("process"), thread: r.Word("thread"), pid: pid,
+			tid: tid, row: r, values: r.Values, table: threads, sure: true}, threshold.OneWide) {
 			pids[r.Word("pid")] = true
 		}
 	}
@@ -111,10 +116,12 @@ func hotThreads(l *diagnose.Look, room func(int) bool) []hotThread {
 			continue
 		}
 		pid, _ := strconv.Atoi(k)
-		consider(hotThread{process: byPID[k][0].Word("process"), pid: pid, values: t.Sum(byPID[k]), table: t, sure: n < 1.5}, threshold.OneWide)
+		consider(hotThread{process: byPID[k][0].Word("process"), pid: pid, values: t.Sum(byPID[k]),
+			table: t, sure: n < 1.5}, threshold.OneWide)
 	}
 	sort.SliceStable(hot, func(i, j int) bool {
-		a, b := hot[i].table.Mean(hot[i].values, hot[i].s.Mask), hot[j].table.Mean(hot[j].values, hot[j].s.Mask)
+		a, b := hot[i].table.Mean(hot[i].values, hot[i].s.Mask),
+			hot[j].table.Mean(hot[j].values, hot[j].s.Mask)
 		if a > b+0.01 || b > a+0.01 {
 			return a > b
 		}
@@ -130,9 +137,11 @@ func busiestTasks(l *diagnose.Look) string {
 	if process.row == nil {
 		return ""
 	}
-	text := fmt.Sprintf("busiest process %s %s of a CPU", process.name("process", "pid"), phrase.Percent(process.share))
+	text := fmt.Sprintf("busiest process %s %s of a CPU", process.name("process", "pid"),
+		phrase.Percent(process.share))
 	if thread := busiestRow(l.Table(facts.ThreadCPU), "tid"); thread.row != nil {
-		text += fmt.Sprintf(", busiest thread %s %s", thread.name("thread", "tid"), phrase.Percent(thread.share))
+		text += fmt.Sprintf(", busiest thread %s %s", thread.name("thread", "tid"),
+			phrase.Percent(thread.share))
 	}
 	return text
 }
@@ -189,17 +198,25 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	if !h.sure {
 		severity = diagnose.Low
 	}
-	f := l.Found(phrase.Clean(h.process), severity, 0.9, diagnose.Culprit{Kind: "process", Name: h.process, PID: h.pid},
-		fmt.Sprintf("%s saturates a CPU%s: %s of one CPU for %s%s, while %s of %d CPUs idle.", what, like, phrase.Percent(min(use, 1)), s, mode, phrase.Digits(idle*m.CPUs), int(m.CPUs)))
+	f := l.Found(phrase.Clean(h.process), severity, 0.9,
+		diagnose.Culprit{Kind: "process", Name: h.process, PID: h.pid},
+		fmt.Sprintf("%s saturates a CPU%s: %s of one CPU for %s%s, while %s of %d CPUs idle.", what,
+			like, phrase.Percent(min(use, 1)), s, mode, phrase.Digits(idle*m.CPUs), int(m.CPUs)))
 	sentence := t.QueryOf(nil, "pid", facts.PIDWord(h.pid))
 	if h.tid > 0 {
 		sentence = t.QueryOf(nil, "pid", facts.PIDWord(h.pid), "tid", facts.PIDWord(h.tid))
 	}
-	f.AddEvidence(t, s, sentence, use, t.Unit, fmt.Sprintf("uses %s of one CPU", phrase.Percent(use))).CompareTo(1, "one CPU")
-	f.AddEvidence(m.Table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs, m.Table.Unit, fmt.Sprintf("%s of %d CPUs are idle", phrase.Digits(idle*m.CPUs), int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
+	f.AddEvidence(t, s, sentence, use, t.Unit,
+		fmt.Sprintf("uses %s of one CPU", phrase.Percent(use))).CompareTo(1, "one CPU")
+	f.AddEvidence(m.Table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs,
+		m.Table.Unit, fmt.Sprintf("%s of %d CPUs are idle", phrase.Digits(idle*m.CPUs),
+			int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
 	if cpu, share := busiest(m, s.Mask); share >= 0.85 {
-		f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("idle", "iowait")`, cpu), 1-share, m.Table.Unit,
-			fmt.Sprintf("CPU %s is busy %s of the time, idle %s", phrase.Clean(cpu), phrase.Percent(share), phrase.Percent(1-share)))
+		f.AddEvidence(m.Table, s,
+			fmt.Sprintf(`cpu.time where cpu = %q and mode in ("idle", "iowait")`, cpu), 1-share,
+			m.Table.Unit,
+			fmt.Sprintf("CPU %s is busy %s of the time, idle %s", phrase.Clean(cpu),
+				phrase.Percent(share), phrase.Percent(1-share)))
 	}
 	facts.CoverFunction(f)
 	if all := facts.Programs(pc, pc.Where("pid", facts.PIDWord(h.pid)), s.Mask); len(all) > 0 {
@@ -208,7 +225,8 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	f.SetExplains(use / max(m.CPUs*(1-idle), use))
 	f.SetEffect(use / m.CPUs)
 	if !h.sure {
-		f.AddCaveat(0.3, "The split among its threads is unknown: it may be two threads with half a CPU each.")
+		f.AddCaveat(0.3, "The split among its threads is unknown: it may be two threads with half "+
+			"a CPU each.")
 	}
 	f.AddCaveat(0, "A thread that spins while it waits looks the same.")
 	f.Verify = fmt.Sprintf("pidstat -t -u -p %d 1 3; mpstat -P ALL 1 3", h.pid)
@@ -237,33 +255,51 @@ func hotCPU(l *diagnose.Look, m facts.Machine, room func(int) bool) bool {
 		s, ok := diagnose.Lasting(m.Table, m.Known, func(c int) bool {
 			return m.Of(cpu, c, "usr", "sys", "nice", "soft", "irq") >= threshold.OneFull && room(c)
 		})
-		use, irq, idle := m.One(cpu, s.Mask, "usr", "sys", "nice"), m.One(cpu, s.Mask, "soft", "irq"), m.Share(s.Mask, "idle", "iowait")
-		if !ok || use < threshold.OneTasks || use < threshold.OneFull && m.Table.Mean(work[cpu], s.Mask) >= threshold.SoftirqHalf {
+		use, irq, idle := m.One(cpu, s.Mask, "usr", "sys", "nice"),
+			m.One(cpu, s.Mask, "soft", "irq"), m.Share(s.Mask, "idle", "iowait")
+		if !ok || use < threshold.OneTasks || use < threshold.OneFull &&
+			m.Table.Mean(work[cpu], s.Mask) >= threshold.SoftirqHalf {
 			continue
 		}
 		full := fmt.Sprintf("full of tasks, %s", phrase.Percent(use))
 		if use < threshold.OneFull {
-			full = fmt.Sprintf("full, %s tasks and %s interrupts,", phrase.Percent(use), phrase.Percent(irq))
+			full = fmt.Sprintf("full, %s tasks and %s interrupts,", phrase.Percent(use),
+				phrase.Percent(irq))
 		}
 		who, part := ranOn(l, cpu, s.Mask)
 		most := ""
 		if part >= threshold.OneMost*use {
 			most = fmt.Sprintf("; %s runs there %s of the time", who, phrase.Percent(min(part, 1)))
 		}
-		f := l.Found("cpu"+phrase.Clean(cpu), diagnose.Medium, 0.75, diagnose.Culprit{Kind: "cpu", Name: cpu},
-			fmt.Sprintf("CPU %s is %s for %s, while %s of %d CPUs idle; no single thread saturates it%s.", phrase.Clean(cpu), full, s, phrase.Digits(idle*m.CPUs), int(m.CPUs), most))
-		f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("usr", "sys", "nice")`, cpu), use, m.Table.Unit, fmt.Sprintf("CPU %s runs tasks %s of the time", phrase.Clean(cpu), phrase.Percent(use)))
+		f := l.Found("cpu"+phrase.Clean(cpu), diagnose.Medium, 0.75,
+			diagnose.Culprit{Kind: "cpu", Name: cpu},
+			fmt.Sprintf("CPU %s is %s for %s, while %s of %d CPUs idle; no single thread "+
+				"saturates it%s.", phrase.Clean(cpu), full, s, phrase.Digits(idle*m.CPUs),
+				int(m.CPUs), most))
+		f.AddEvidence(m.Table, s,
+			fmt.Sprintf(`cpu.time where cpu = %q and mode in ("usr", "sys", "nice")`, cpu), use,
+			m.Table.Unit, fmt.Sprintf("CPU %s runs tasks %s of the time", phrase.Clean(cpu),
+				phrase.Percent(use)))
 		if use < threshold.OneFull {
-			f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("soft", "irq")`, cpu), irq, m.Table.Unit, fmt.Sprintf("and interrupt work %s", phrase.Percent(irq)))
+			f.AddEvidence(m.Table, s,
+				fmt.Sprintf(`cpu.time where cpu = %q and mode in ("soft", "irq")`, cpu), irq,
+				m.Table.Unit, fmt.Sprintf("and interrupt work %s", phrase.Percent(irq)))
 		}
-		f.AddEvidence(m.Table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs, m.Table.Unit, fmt.Sprintf("%s of %d CPUs are idle", phrase.Digits(idle*m.CPUs), int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
+		f.AddEvidence(m.Table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs,
+			m.Table.Unit, fmt.Sprintf("%s of %d CPUs are idle", phrase.Digits(idle*m.CPUs),
+				int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
 		if part >= 0.1 {
 			samples := l.Table(facts.StackSamples)
-			f.AddEvidence(samples, s, samples.QueryOf([]string{"process"}, "cpu", cpu), part, m.Table.Unit, fmt.Sprintf("%s runs there %s of the time (sampled)", who, phrase.Percent(min(part, 1))))
+			f.AddEvidence(samples, s, samples.QueryOf([]string{"process"}, "cpu", cpu), part,
+				m.Table.Unit, fmt.Sprintf("%s runs there %s of the time (sampled)", who,
+					phrase.Percent(min(part, 1))))
 		}
 		w := l.Table(facts.ProcessWait)
-		if waiting := facts.Programs(w, w.Rows, s.Mask); len(waiting) > 0 && waiting[0].Rate >= 0.1 {
-			f.AddEvidence(w, s, waiting[0].Query(w), waiting[0].Rate, w.Unit, fmt.Sprintf("%s waits for a CPU: %s of its tasks at any moment", waiting[0], phrase.Digits(waiting[0].Rate)))
+		if waiting := facts.Programs(w, w.Rows, s.Mask); len(waiting) > 0 &&
+			waiting[0].Rate >= 0.1 {
+			f.AddEvidence(w, s, waiting[0].Query(w), waiting[0].Rate, w.Unit,
+				fmt.Sprintf("%s waits for a CPU: %s of its tasks at any moment", waiting[0],
+					phrase.Digits(waiting[0].Rate)))
 		}
 		f.AddCaveat(0, "Tasks may be bound to this CPU on purpose.")
 		f.Verify = "mpstat -P ALL 1 3; ps -eLo psr,pid,comm,pcpu --sort=-pcpu | head"

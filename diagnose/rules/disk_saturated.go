@@ -20,13 +20,16 @@ func diskSaturated() diagnose.Rule {
 		ID: "disk-saturated", Checks: "disk", Resource: "disk",
 		Needs: []string{},
 		Finds: []string{facts.DiskBusy, facts.DiskQueue, facts.DiskWait, facts.DiskOps},
-		Uses:  []string{facts.DiskInfo, facts.DiskBytes, facts.ProcessIO, facts.ProcessDelay, facts.Pressure, facts.MemorySwap, facts.CgroupIO, facts.Blocked, facts.DiskInflight},
+		Uses: []string{facts.DiskInfo, facts.DiskBytes, facts.ProcessIO, facts.ProcessDelay,
+			facts.Pressure, facts.MemorySwap, facts.CgroupIO, facts.Blocked, facts.DiskInflight},
 		Check: func(l *diagnose.Look) {
 			busy := l.Table(facts.DiskBusy)
 			io := l.Table(facts.ProcessIO)
 			// In containers /proc/diskstats may be empty while programs use the disks of the host.
-			if moved := series.Or(facts.SumRows(io, io.Rows, nil), 0); len(busy.Rows) == 0 && moved > 0 {
-				l.Unchecked("no disk is visible, but programs read and write %s", phrase.BytesRate(moved))
+			if moved := series.Or(facts.SumRows(io, io.Rows, nil), 0); len(busy.Rows) == 0 &&
+				moved > 0 {
+				l.Unchecked("no disk is visible, but programs read and write %s",
+					phrase.BytesRate(moved))
 				return
 			}
 			tree := facts.DiskTreeOf(l.Table(facts.DiskInfo))
@@ -39,10 +42,14 @@ func diskSaturated() diagnose.Rule {
 				l.Unchecked("the utilization of the disks is unknown")
 				return
 			}
-			groups := tree.Groups(full, func(device string) bool { return facts.Uncounted(l, device) })
+			groups := tree.Groups(full, func(device string) bool {
+				return facts.Uncounted(l, device)
+			})
 			// When a real disk is full, a full device of memory or of a file is not the limit.
 			real := slices.DeleteFunc(slices.Clone(groups), func(g facts.DiskGroup) bool {
-				return !slices.ContainsFunc(g.Members, func(d *facts.Disk) bool { return d.Kind != "virtual" })
+				return !slices.ContainsFunc(g.Members, func(d *facts.Disk) bool {
+					return d.Kind != "virtual"
+				})
 			})
 			if len(real) == 0 {
 				real = groups // only a mapper or a RAID shows it: better than nothing
@@ -81,7 +88,8 @@ func (b *busiestDisk) consider(d *facts.Disk) {
 
 // text returns the numbers of the busiest disk, which show that it is not full.
 func (b *busiestDisk) text() string {
-	text := fmt.Sprintf("busiest disk %s %s busy", phrase.Clean(b.disk.Name), phrase.Percent(min(b.busy, 1)))
+	text := fmt.Sprintf("busiest disk %s %s busy", phrase.Clean(b.disk.Name),
+		phrase.Percent(min(b.busy, 1)))
 	if w := b.disk.RequestTime(nil); w == w {
 		text += ", " + phrase.Duration(w) + " per request"
 	}
@@ -134,7 +142,9 @@ func accuseDisks(l *diagnose.Look, g facts.DiskGroup, tree facts.DiskTree, only 
 		}
 		busy := min(o.Busy.Mean(d.Period.Mask), 1)
 		if busy == busy {
-			f.AddEvidence(o.Busy.Table, d.Period, o.Busy.Query(), busy, o.Busy.Table.Unit, fmt.Sprintf("%s, %s, is busy %s of the time", phrase.Clean(o.Name), way, phrase.Percent(busy)))
+			f.AddEvidence(o.Busy.Table, d.Period, o.Busy.Query(), busy, o.Busy.Table.Unit,
+				fmt.Sprintf("%s, %s, is busy %s of the time", phrase.Clean(o.Name), way,
+					phrase.Percent(busy)))
 		}
 	}
 }
@@ -162,17 +172,21 @@ func saturated(d *facts.Disk) bool {
 	}
 	w, stalls := d.RequestTime(d.Period.Mask), d.Stall.Mean(d.Period.Mask) >= threshold.DiskStall
 	queue := d.Queue.Mean(d.Period.Mask)
-	if w >= slow || !d.Rotating && w >= threshold.DiskStallSlow && (stalls || queue >= threshold.DiskQueueDeep) {
+	if w >= slow || !d.Rotating && w >= threshold.DiskStallSlow &&
+		(stalls || queue >= threshold.DiskQueueDeep) {
 		return true
 	}
-	d.Bandwidth = !d.Rotating && (stalls && queue >= threshold.DiskLargeQueue || queue >= threshold.DiskLargeDeep) && d.Moved() >= threshold.DiskLarge*ops && ops > 0
+	d.Bandwidth = !d.Rotating &&
+		(stalls && queue >= threshold.DiskLargeQueue || queue >= threshold.DiskLargeDeep) &&
+		d.Moved() >= threshold.DiskLarge*ops && ops > 0
 	return d.Bandwidth
 }
 
 func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	s, t := d.Period, d.Busy.Table
 	bytesT, io := l.Table(facts.DiskBytes), l.Table(facts.ProcessIO)
-	read, write := bytesT.One("device", d.Name, "direction", "read").Mean(s.Mask), bytesT.One("device", d.Name, "direction", "write").Mean(s.Mask)
+	read, write := bytesT.One("device", d.Name, "direction", "read").Mean(s.Mask),
+		bytesT.One("device", d.Name, "direction", "write").Mean(s.Mask)
 	moved := series.Or(read, 0) + series.Or(write, 0)
 	swap := l.Table(facts.MemorySwap)
 	swapped := series.Or(facts.SumRows(swap, swap.Rows, s.Mask), 0)
@@ -189,8 +203,10 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	}
 	switch {
 	case moved > 0 && swapped >= 0.5*moved:
-		culprit, who, share = diagnose.Culprit{Kind: "memory", Name: "swap"}, "; most of it is swap", min(swapped/moved, 1)
-	case len(all) > 0 && moved > 0 && all[0].Rate >= 0.3*moved && (only || all[0].Rate <= 1.3*moved):
+		culprit, who, share = diagnose.Culprit{Kind: "memory", Name: "swap"},
+			"; most of it is swap", min(swapped/moved, 1)
+	case len(all) > 0 && moved > 0 && all[0].Rate >= 0.3*moved &&
+		(only || all[0].Rate <= 1.3*moved):
 		a := all[0]
 		share = min(a.Rate/moved, 1)
 		culprit = a.Culprit()
@@ -198,49 +214,69 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	case len(all) > 0 && total > 0 && all[0].Rate >= 0.5*total:
 		who = fmt.Sprintf("; %s does the most I/O", all[0])
 	}
-	claim := fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.", d.Title,
-		phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), phrase.Duration(series.Or(d.RequestTime(s.Mask), 0)), s, who)
+	claim := fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.",
+		d.Title,
+		phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)),
+		phrase.Duration(series.Or(d.RequestTime(s.Mask), 0)), s, who)
 	severity := diagnose.High
 	if d.Bandwidth {
 		severity = diagnose.Medium
-		claim = fmt.Sprintf("%s is at its full bandwidth: %s, %s busy with %s large requests at once, for %s%s.", d.Title, phrase.BytesRate(moved),
-			phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), s, who)
+		claim = fmt.Sprintf("%s is at its full bandwidth: %s, %s busy with %s large requests at "+
+			"once, for %s%s.", d.Title, phrase.BytesRate(moved),
+			phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), s,
+			who)
 	}
 	f := l.Found(phrase.Clean(identity), severity, 0.93, culprit, claim)
 	f.SetExplains(share)
-	f.AddEvidence(t, s, d.Busy.Query(), min(d.Busy.Mean(s.Mask), 1), t.Unit, fmt.Sprintf("%s busy %s of the time", phrase.Clean(d.Name), phrase.Percent(min(d.Busy.Mean(s.Mask), 1))))
+	f.AddEvidence(t, s, d.Busy.Query(), min(d.Busy.Mean(s.Mask), 1), t.Unit,
+		fmt.Sprintf("%s busy %s of the time", phrase.Clean(d.Name),
+			phrase.Percent(min(d.Busy.Mean(s.Mask), 1))))
 	q := d.Queue.Table
-	f.AddEvidence(q, s, d.Queue.Query(), d.Queue.Mean(s.Mask), q.Unit, fmt.Sprintf("%s requests in it or queued, on average", phrase.Digits(d.Queue.Mean(s.Mask)))).CompareTo(threshold.DiskQueueLong, "threshold")
+	f.AddEvidence(q, s, d.Queue.Query(), d.Queue.Mean(s.Mask), q.Unit,
+		fmt.Sprintf("%s requests in it or queued, on average",
+			phrase.Digits(d.Queue.Mean(s.Mask)))).CompareTo(threshold.DiskQueueLong, "threshold")
 	if w := d.RequestTime(s.Mask); w == w {
 		wt := d.Wait[0].Table
-		f.AddEvidence(wt, s, wt.QueryOf(nil, "device", d.Name), facts.SumRows(wt, d.Wait, s.Mask), wt.Unit, fmt.Sprintf("a request takes %s%s: per second, requests wait %s s in total and %s complete", phrase.Duration(w), d.TimeByDirection(s.Mask),
-			phrase.Digits(facts.SumRows(wt, d.Wait, s.Mask)), phrase.Count(facts.SumRows(d.Ops[0].Table, d.Ops, s.Mask))))
+		f.AddEvidence(wt, s, wt.QueryOf(nil, "device", d.Name), facts.SumRows(wt, d.Wait, s.Mask),
+			wt.Unit, fmt.Sprintf("a request takes %s%s: per second, requests wait %s s in total "+
+				"and %s complete", phrase.Duration(w), d.TimeByDirection(s.Mask),
+				phrase.Digits(facts.SumRows(wt, d.Wait, s.Mask)),
+				phrase.Count(facts.SumRows(d.Ops[0].Table, d.Ops, s.Mask))))
 	}
 	if moved > 0 {
-		f.AddEvidence(bytesT, s, bytesT.QueryOf(nil, "device", d.Name), moved, bytesT.Unit, fmt.Sprintf("%s read, %s written", phrase.BytesRate(series.Or(read, 0)), phrase.BytesRate(series.Or(write, 0))))
+		f.AddEvidence(bytesT, s, bytesT.QueryOf(nil, "device", d.Name), moved, bytesT.Unit,
+			fmt.Sprintf("%s read, %s written", phrase.BytesRate(series.Or(read, 0)),
+				phrase.BytesRate(series.Or(write, 0))))
 	}
 	if len(all) > 0 && total > 0 {
 		a := all[0]
-		f.AddEvidence(io, s, a.Query(io), a.Rate, io.Unit, fmt.Sprintf("%s: %s, %s", a, phrase.BytesRate(a.Rate), wayOf(a, s.Mask))).CompareTo(moved, "what the disk moved")
+		f.AddEvidence(io, s, a.Query(io), a.Rate, io.Unit,
+			fmt.Sprintf("%s: %s, %s", a, phrase.BytesRate(a.Rate),
+				wayOf(a, s.Mask))).CompareTo(moved, "what the disk moved")
 		if more := facts.OtherPrograms(all, total, 3); more != "" {
 			f.AddEvidence(io, s, `process.io by process`, total-a.Rate, io.Unit, "then "+more)
 		}
 	}
 	if v := d.Stall.Mean(s.Mask); v == v {
 		f.SetEffect(v)
-		f.AddEvidence(d.Stall.Table, s, d.Stall.Query(), v, d.Stall.Table.Unit, fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(v)))
+		f.AddEvidence(d.Stall.Table, s, d.Stall.Query(), v, d.Stall.Table.Unit,
+			fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(v)))
 	}
 	if !io.Have() {
 		f.AddCaveat(0.05, "The processes that read and write are unknown: %s.", io.Why)
 	} else if moved > 0 && total < 0.5*moved && culprit.Name != "swap" {
-		f.AddCaveat(0.05, "Processes account for %s of the disk's traffic; the rest is metadata or was written back later by the kernel.", phrase.Percent(total/moved))
+		f.AddCaveat(0.05, "Processes account for %s of the disk's traffic; the rest is metadata "+
+			"or was written back later by the kernel.", phrase.Percent(total/moved))
 	}
 	if w := d.RequestTime(s.Mask); d.Bandwidth && w == w {
-		f.AddCaveat(0.1, "Each request still takes only %s: programs with small requests do not notice.", phrase.Duration(w))
+		f.AddCaveat(0.1, "Each request still takes only %s: programs with small requests do not "+
+			"notice.", phrase.Duration(w))
 	}
 	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
 	if culprit.Kind == "process" && culprit.PID > 0 {
-		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", culprit.PID), Undo: fmt.Sprintf("ionice -c 0 -p %d", culprit.PID), Risk: "low: it yields to others; effective with the bfq scheduler only"}
+		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", culprit.PID),
+			Undo: fmt.Sprintf("ionice -c 0 -p %d", culprit.PID),
+			Risk: "low: it yields to others; effective with the bfq scheduler only"}
 	}
 	return f
 }

@@ -18,7 +18,8 @@ func peerSlow() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "peer-slow", Checks: "peers of a service",
 		Finds: []string{facts.FlowBytes, facts.FlowUnsent},
-		Uses:  []string{facts.FlowUnacked, facts.FlowMSS, facts.FlowDelivery, facts.FlowRTT, facts.FlowMinRTT, facts.FlowRetransmits, facts.FlowLimited},
+		Uses: []string{facts.FlowUnacked, facts.FlowMSS, facts.FlowDelivery, facts.FlowRTT,
+			facts.FlowMinRTT, facts.FlowRetransmits, facts.FlowLimited},
 		Check: func(l *diagnose.Look) {
 			for _, direction := range []string{"tx", "rx"} {
 				for _, g := range services(l, direction) {
@@ -35,7 +36,9 @@ func services(l *diagnose.Look, direction string) []facts.FlowGroup {
 	if !enoughPeers(l.Table(facts.FlowBytes), direction) {
 		return nil
 	}
-	all := facts.FlowsOf(l.Table(facts.FlowBytes), direction, nil, func(f *facts.Flow) bool { return f.Rate > 0 })
+	all := facts.FlowsOf(l.Table(facts.FlowBytes), direction, nil, func(f *facts.Flow) bool {
+		return f.Rate > 0
+	})
 	type service struct {
 		netns, port string
 		client      bool
@@ -59,7 +62,9 @@ func services(l *diagnose.Look, direction string) []facts.FlowGroup {
 			}
 		}
 	}
-	return append(out, facts.GroupFlows(few, func(f *facts.Flow) [2]string { return [2]string{f.NetNS, f.Process} })...)
+	return append(out, facts.GroupFlows(few, func(f *facts.Flow) [2]string {
+		return [2]string{f.NetNS, f.Process}
+	})...)
 }
 
 // enoughPeers reports whether enough peers are active, over all services, for one to be the odd
@@ -67,7 +72,8 @@ func services(l *diagnose.Look, direction string) []facts.FlowGroup {
 // themselves.
 func enoughPeers(t *diagnose.Table, direction string) bool {
 	peer, way := t.Column("peer"), t.Column("direction")
-	rates, merged := map[string]float64{}, map[string]float64{} // by the word, and by the address that it means
+	// by the word, and by the address that it means
+	rates, merged := map[string]float64{}, map[string]float64{}
 	for _, r := range t.Rows {
 		if rate := r.Part(nil); rate > 0 && r.WordAt(way) == direction {
 			rates[r.WordAt(peer)] += rate
@@ -77,7 +83,8 @@ func enoughPeers(t *diagnose.Table, direction string) bool {
 	for word, rate := range rates {
 		address := facts.PlainAddress(word)
 		was := merged[address]
-		if merged[address] = was + rate; was < threshold.PeerActive && was+rate >= threshold.PeerActive {
+		if merged[address] = was + rate; was < threshold.PeerActive &&
+			was+rate >= threshold.PeerActive {
 			active++
 		}
 	}
@@ -169,7 +176,9 @@ func checkService(l *diagnose.Look, g facts.FlowGroup, direction string) {
 		}
 		suspects = append(suspects, suspect{i, weight})
 	}
-	sort.SliceStable(suspects, func(i, j int) bool { return suspects[i].weight > suspects[j].weight })
+	sort.SliceStable(suspects, func(i, j int) bool {
+		return suspects[i].weight > suspects[j].weight
+	})
 	for _, x := range suspects[:min(len(suspects), threshold.PeerSuspects)] {
 		rest := append(append([]*peerOf(nil), peers[:x.at]...), peers[x.at+1:]...)
 		if direction == "tx" {
@@ -210,7 +219,8 @@ func column(peers []*peerOf, of func(*peerOf) float64) []float64 {
 func stepPinned(p *peerOf) float64 {
 	mine := series.Median(p.series)
 	for _, v := range []float64{10e6, 100e6, 1e9, 2.5e9, 10e9} {
-		if mine*8 >= threshold.PinLow*v && mine*8 <= threshold.PinHigh*v && series.Spread(p.series) <= threshold.PinSpread*mine {
+		if mine*8 >= threshold.PinLow*v && mine*8 <= threshold.PinHigh*v &&
+			series.Spread(p.series) <= threshold.PinSpread*mine {
 			return v
 		}
 	}
@@ -221,7 +231,9 @@ func stepPinned(p *peerOf) float64 {
 func checkSender(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf) {
 	t := l.Table(facts.FlowBytes)
 	mine, step := series.Median(p.series), stepPinned(p)
-	normal := series.Median(column(rest, func(o *peerOf) float64 { return series.Median(o.series) }))
+	normal := series.Median(column(rest, func(o *peerOf) float64 {
+		return series.Median(o.series)
+	}))
 	if !(mine < threshold.PeerHalf*normal) {
 		return
 	}
@@ -229,18 +241,32 @@ func checkSender(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf)
 		v := series.AtOrZero(p.series, c) * 8
 		return v >= threshold.PinLow*step && v <= threshold.PinHigh*step
 	})
-	others := column(rest, func(o *peerOf) float64 { return series.Or(t.Part(o.series, s.Mask), 0) })
-	if z := series.Deviations(mine, others, threshold.PeerFloor); !ok || s.Share() < threshold.PinShare || !(z <= -threshold.PeerAway) {
+	others := column(rest, func(o *peerOf) float64 {
+		return series.Or(t.Part(o.series, s.Mask), 0)
+	})
+	if z := series.Deviations(mine, others, threshold.PeerFloor); !ok ||
+		s.Share() < threshold.PinShare || !(z <= -threshold.PeerAway) {
 		return
 	}
 	first := p.flows[0]
-	f := l.Found(phrase.Identity(first.NetNS, p.name), diagnose.Medium, 0.75, diagnose.Culprit{Kind: "peer", Name: p.name, PID: first.PID, NetNS: first.NetNS, Local: facts.PlainAddress(first.Local), Peer: p.name},
-		fmt.Sprintf("%s sends %s to %s while its %d equals send %s: %s below their median for %s, and constantly at the payload of a %s link.", phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g),
-			len(rest), phrase.BytesRate(normal), phrase.Percent(1-mine/normal), s, phrase.LinkRate(step)))
+	f := l.Found(phrase.Identity(first.NetNS, p.name), diagnose.Medium, 0.75,
+		diagnose.Culprit{Kind: "peer", Name: p.name, PID: first.PID, NetNS: first.NetNS,
+			Local: facts.PlainAddress(first.Local), Peer: p.name},
+		fmt.Sprintf("%s sends %s to %s while its %d equals send %s: %s below their median for %s, "+
+			"and constantly at the payload of a %s link.", phrase.Clean(p.name),
+			phrase.BytesRate(mine), serviceOf(g),
+			len(rest), phrase.BytesRate(normal), phrase.Percent(1-mine/normal), s,
+			phrase.LinkRate(step)))
 	f.SetExplains(1)
-	f.AddEvidence(t, s, t.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer, "direction", "rx"), mine, t.Unit,
-		fmt.Sprintf("%s sends %s, %s of payload, and varies by %s", phrase.Clean(p.name), phrase.BytesRate(mine), phrase.BitRate(mine*8), phrase.Percent(series.Spread(p.series)/mine))).CompareTo(normal, "median of the others")
-	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, "netns", first.NetNS, "direction", "rx"), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s", len(rest), phrase.BytesRate(normal)))
+	f.AddEvidence(t, s, t.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer, "direction", "rx"),
+		mine, t.Unit,
+		fmt.Sprintf("%s sends %s, %s of payload, and varies by %s", phrase.Clean(p.name),
+			phrase.BytesRate(mine), phrase.BitRate(mine*8),
+			phrase.Percent(series.Spread(p.series)/mine))).CompareTo(normal,
+		"median of the others")
+	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, "netns", first.NetNS, "direction", "rx"),
+		normal, t.Unit, fmt.Sprintf("the median of the %d others is %s", len(rest),
+			phrase.BytesRate(normal)))
 	f.AddCaveat(0, "The queue of the sender is not visible from here: it may have no more to send.")
 	f.Verify = phrase.InNamespace(first.NetNS, "ss -tin dst "+phrase.Shell(p.name))
 }
@@ -272,11 +298,14 @@ func serviceOf(g facts.FlowGroup) string {
 func checkPeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf) {
 	t := l.Table(facts.FlowBytes)
 	middle := func(c int) float64 {
-		return series.Median(column(rest, func(o *peerOf) float64 { return series.AtOrZero(o.series, c) }))
+		return series.Median(column(rest, func(o *peerOf) float64 {
+			return series.AtOrZero(o.series, c)
+		}))
 	}
 	s, ok := diagnose.Lasting(t, nil, func(c int) bool {
 		m := middle(c)
-		return m > 0 && series.AtOrZero(p.series, c) < threshold.PeerNear*m && p.waits(l)[c] >= threshold.PeerBacklog
+		return m > 0 && series.AtOrZero(p.series, c) < threshold.PeerNear*m &&
+			p.waits(l)[c] >= threshold.PeerBacklog
 	})
 	if !ok {
 		return
@@ -296,13 +325,17 @@ func checkPeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf) {
 	z = min(series.Or(z, 0), series.Or(zlog, 0))
 
 	waits := series.Or(t.Part(p.waits(l), s.Mask), 0)
-	waitsOthers := series.Or(series.Median(column(rest, func(o *peerOf) float64 { return series.Or(t.Part(o.waits(l), s.Mask), 0) })), 0)
+	waitsOthers := series.Or(series.Median(column(rest, func(o *peerOf) float64 {
+		return series.Or(t.Part(o.waits(l), s.Mask), 0)
+	})), 0)
 	fast := series.Median(column(rest, func(o *peerOf) float64 { return o.delivery(l) }))
-	alone, slower := waitsOthers <= threshold.PeerBacklogOthers*waits, p.delivery(l) > 0 && fast >= threshold.PeerFaster*p.delivery(l)
+	alone, slower := waitsOthers <= threshold.PeerBacklogOthers*waits,
+		p.delivery(l) > 0 && fast >= threshold.PeerFaster*p.delivery(l)
 	step := stepOf(p.delivery(l), mine*8, fast)
 	far := mine < threshold.PeerHalf*normal
 	switch {
-	case far && (alone || slower) && (z <= -threshold.PeerAway || step > 0 && z <= -threshold.PeerAwayStep):
+	case far && (alone || slower) &&
+		(z <= -threshold.PeerAway || step > 0 && z <= -threshold.PeerAwayStep):
 	case !far && alone && slower && step > 0 && z <= -threshold.PeerAway:
 	default:
 		return
@@ -323,14 +356,16 @@ func stepOf(delivery, goodput, others float64) float64 {
 		if seen > threshold.StepHigh*step && seen <= threshold.StepBurst*step {
 			seen = goodput
 		}
-		if seen >= threshold.StepLow*step && seen <= threshold.StepHigh*step && !(others <= 1.25*step) {
+		if seen >= threshold.StepLow*step && seen <= threshold.StepHigh*step &&
+			!(others <= 1.25*step) {
 			return step
 		}
 	}
 	return 0
 }
 
-func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, s diagnose.Period, mine, normal, z, waits, waitsOthers, fast, step float64) {
+func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, s diagnose.Period,
+	mine, normal, z, waits, waitsOthers, fast, step float64) {
 	t, first := l.Table(facts.FlowBytes), p.flows[0]
 	below := 1 - mine/normal
 	severity, confidence, why := diagnose.Medium, 0.85, "; its path delivers no more"
@@ -343,10 +378,15 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 		if !(seen >= threshold.StepLow*step && seen <= threshold.StepHigh*step) {
 			seen = mine * 8
 		}
-		why = fmt.Sprintf("; its path delivers %s, the payload of a %s link", phrase.BitRate(seen), phrase.LinkRate(step))
+		why = fmt.Sprintf("; its path delivers %s, the payload of a %s link", phrase.BitRate(seen),
+			phrase.LinkRate(step))
 	}
-	f := l.Found(phrase.Identity(first.NetNS, p.name), severity, confidence, diagnose.Culprit{Kind: "peer", Name: p.name, PID: first.PID, NetNS: first.NetNS, Local: facts.PlainAddress(first.Local), Peer: p.name},
-		fmt.Sprintf("%s gets %s from %s while its %d equals get %s: %s below their median for %s%s.", phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g), len(rest), phrase.BytesRate(normal), phrase.Percent(below), s, why))
+	f := l.Found(phrase.Identity(first.NetNS, p.name), severity, confidence,
+		diagnose.Culprit{Kind: "peer", Name: p.name, PID: first.PID, NetNS: first.NetNS,
+			Local: facts.PlainAddress(first.Local), Peer: p.name},
+		fmt.Sprintf("%s gets %s from %s while its %d equals get %s: "+
+			"%s below their median for %s%s.",
+			phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g), len(rest), phrase.BytesRate(normal), phrase.Percent(below), s, why))
 	missing := 0.0
 	for _, o := range append([]*peerOf{p}, rest...) {
 		missing += max(0, normal-series.Or(t.Part(o.series, s.Mask), 0))
@@ -359,8 +399,12 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 	case rest[0].flows[0].Localport != first.Localport:
 		ports = []string{"netns", first.NetNS, "process", first.Process, "direction", "tx"}
 	}
-	f.AddEvidence(t, s, t.QueryOf(nil, append(ports, "peer", first.Peer)...), mine, t.Unit, fmt.Sprintf("%s gets %s", phrase.Clean(p.name), phrase.BytesRate(mine))).CompareTo(normal, "median of the others")
-	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, ports...), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s; the peer is %s robust deviations below", len(rest), phrase.BytesRate(normal), phrase.Digits(min(-z, 999))))
+	f.AddEvidence(t, s, t.QueryOf(nil, append(ports, "peer", first.Peer)...), mine, t.Unit,
+		fmt.Sprintf("%s gets %s", phrase.Clean(p.name), phrase.BytesRate(mine))).CompareTo(normal,
+		"median of the others")
+	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, ports...), normal, t.Unit,
+		fmt.Sprintf("the median of the %d others is %s; the peer is %s robust deviations below",
+			len(rest), phrase.BytesRate(normal), phrase.Digits(min(-z, 999))))
 	proveWaitingFor(l, f, p, s, waits, waitsOthers)
 	if p.delivery(l) > 0 {
 		d := l.Table(facts.FlowDelivery)
@@ -368,7 +412,8 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 		if fast > 0 {
 			text += ", the others " + phrase.BitRate(fast)
 		}
-		e := f.AddEvidence(d, s, d.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer), p.delivery(l), d.Unit, text)
+		e := f.AddEvidence(d, s, d.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer),
+			p.delivery(l), d.Unit, text)
 		if fast > 0 {
 			e.CompareTo(fast, "median of the others")
 		}
@@ -376,20 +421,26 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 	if rtt := first.RowIn(l.Table(facts.FlowRTT)); rtt.Mean(s.Mask) > 0 {
 		text := "round trip " + phrase.Duration(rtt.Mean(s.Mask))
 		e := f.AddEvidence(rtt.Table, s, rtt.Query(), rtt.Mean(s.Mask), rtt.Table.Unit, text)
-		if v := series.Median(column(rest, func(o *peerOf) float64 { return o.flows[0].RowIn(l.Table(facts.FlowRTT)).Mean(s.Mask) })); v > 0 {
+		if v := series.Median(column(rest, func(o *peerOf) float64 {
+			return o.flows[0].RowIn(l.Table(facts.FlowRTT)).Mean(s.Mask)
+		})); v > 0 {
 			e.Text += ", the others " + phrase.Duration(v)
 			e.CompareTo(v, "median of the others")
 		}
 	}
 	rwnd := series.Or(first.RowIn(l.Table(facts.FlowLimited), "rwnd").Mean(s.Mask), 0)
 	if rwnd >= 0.5 {
-		f.AddCaveat(0.2, "The receive window limits it %s of the time: the peer reads slowly, rather than its link.", phrase.Percent(min(rwnd, 1)))
+		f.AddCaveat(0.2, "The receive window limits it %s of the time: the peer reads slowly, "+
+			"rather than its link.", phrase.Percent(min(rwnd, 1)))
 	}
 	if step == 0 {
-		f.AddCaveat(0.1, "The rate of its path is no speed of Ethernet: loss, a shaper or a long path are as likely as a slow link.")
+		f.AddCaveat(0.1, "The rate of its path is no speed of Ethernet: loss, a shaper or a long "+
+			"path are as likely as a slow link.")
 	}
 	f.Verify = phrase.InNamespace(first.NetNS, fmt.Sprintf("ss -tin dst %s", phrase.Shell(p.name)))
-	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool { return o.Culprit.NetNS == first.NetNS && o.Culprit.Peer == p.name })
+	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
+		return o.Culprit.NetNS == first.NetNS && o.Culprit.Peer == p.name
+	})
 	// When the other end is visible too, its full link is the same fault seen from there. So is the
 	// port of a switch on the path, which carries the peer's data and headers, of connections that
 	// are not its own.
@@ -399,23 +450,28 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 		}
 		if o.Culprit.Peer == "" {
 			carried := float64(o.Evidence[0].Value)
-			return o.Evidence[0].Unit == string(measure.BitsPerSec) && carried >= mine*8 && carried <= threshold.PeerHeaders*mine*8
+			return o.Evidence[0].Unit == string(measure.BitsPerSec) && carried >= mine*8 &&
+				carried <= threshold.PeerHeaders*mine*8
 		}
 		return o.Culprit.Local == p.name && o.Culprit.Peer == facts.PlainAddress(first.Local)
 	})
 }
 
 // proveWaitingFor adds the evidence that the peer asks for more than it gets.
-func proveWaitingFor(l *diagnose.Look, f *diagnose.Finding, p *peerOf, s diagnose.Period, waits, waitsOthers float64) {
+func proveWaitingFor(l *diagnose.Look, f *diagnose.Finding, p *peerOf, s diagnose.Period, waits,
+	waitsOthers float64) {
 	first := p.flows[0]
-	text := fmt.Sprintf("%s queued for it: it asks for more than it gets; for the others %s", phrase.Bytes(waits), phrase.Bytes(waitsOthers))
+	text := fmt.Sprintf("%s queued for it: it asks for more than it gets; for the others %s",
+		phrase.Bytes(waits), phrase.Bytes(waitsOthers))
 	u := l.Table(facts.FlowUnsent)
 	unsent := 0.0
 	for _, x := range p.flows {
 		unsent += series.Or(x.RowIn(u).Part(s.Mask), 0)
 	}
-	e := f.AddEvidence(u, s, u.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer), unsent, u.Unit, text)
+	e := f.AddEvidence(u, s, u.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer), unsent,
+		u.Unit, text)
 	if unsent < 0.9*waits {
-		e.Text += fmt.Sprintf(" (%s of it unsent in the socket, the rest in queues on the path)", phrase.Bytes(unsent))
+		e.Text += fmt.Sprintf(" (%s of it unsent in the socket, the rest in queues on the path)",
+			phrase.Bytes(unsent))
 	}
 }

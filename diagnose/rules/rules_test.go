@@ -76,11 +76,14 @@ func TestCases(t *testing.T) {
 			}
 			wellFormed(t, rep)
 			o := &outliner{canned: c}
-			if late, err := diagnose.Run(context.Background(), o, Set(), c.over(), c.step); err != nil || render(late) != render(rep) {
-				t.Errorf("with rows asked for when they are looked at, the report is another: %v\n%s", err, render(late))
+			if late, err := diagnose.Run(context.Background(), o, Set(), c.over(),
+				c.step); err != nil || render(late) != render(rep) {
+				t.Errorf("with rows asked for when they are looked at, the report is another: "+
+					"%v\n%s", err, render(late))
 			}
 			if o.outlined == 0 || o.asked >= o.outlined {
-				t.Errorf("of %d tables that were told in outline %d were asked for", o.outlined, o.asked)
+				t.Errorf("of %d tables that were told in outline %d were asked for", o.outlined,
+					o.asked)
 			}
 			golden(t, strings.TrimSuffix(file, ".txt")+".golden", render(rep))
 		})
@@ -98,7 +101,8 @@ func (o *outliner) Ask(ctx context.Context, q measure.Query) (*measure.Answer, e
 	return o.canned.Ask(ctx, q)
 }
 
-func (o *outliner) Outline(ctx context.Context, q measure.Query) (a *measure.Answer, rows int, numbers, ok bool) {
+func (o *outliner) Outline(ctx context.Context, q measure.Query) (a *measure.Answer, rows int,
+	numbers, ok bool) {
 	a, err := o.canned.Ask(ctx, q)
 	if err != nil || a == nil {
 		return nil, 0, false, false
@@ -193,21 +197,26 @@ func TestTracedIsQuiet(t *testing.T) {
 		}
 		return rep
 	}
-	for name, s := range map[string]*cannedStat{"noted": {notes: []string{"use BPF: needs root"}}, "refused": {err: "needs root"}, "never": nil} {
+	for name, s := range map[string]*cannedStat{"noted": {notes: []string{"use BPF: needs root"}},
+		"refused": {err: "needs root"}, "never": nil} {
 		rep := run(s)
 		if len(rep.Notes) > 0 || len(rep.Missing) > 0 || len(rep.Findings) != 1 {
-			t.Errorf("%s: %q, missing %v, %d findings", name, rep.Notes, rep.Missing, len(rep.Findings))
+			t.Errorf("%s: %q, missing %v, %d findings", name, rep.Notes, rep.Missing,
+				len(rep.Findings))
 		}
-		if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e, "about 2 % of a CPU (estimated)") {
+		if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e,
+			"about 2 % of a CPU (estimated)") {
 			t.Errorf("%s: %s", name, e)
 		}
 	}
 	dear := "measuring the time of interrupts takes more than 5 % of one CPU here"
-	rep := run(&cannedStat{notes: []string{dear}, rows: []cannedRow{{[]string{"1", "NET_RX", "qfe0"}, []string{"0.1"}}}})
+	rep := run(&cannedStat{notes: []string{dear},
+		rows: []cannedRow{{[]string{"1", "NET_RX", "qfe0"}, []string{"0.1"}}}})
 	if len(rep.Notes) != 1 || rep.Notes[0] != dear {
 		t.Errorf("%q", rep.Notes)
 	}
-	if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e, "10 % of a CPU, 11.6 us each (measured)") {
+	if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e,
+		"10 % of a CPU, 11.6 us each (measured)") {
 		t.Error(e)
 	}
 }
@@ -250,10 +259,12 @@ func wellFormed(t *testing.T, rep *diagnose.Report) {
 			t.Errorf("id %s of %s", f.ID, f.Rule)
 		}
 		ids[f.ID] = true
-		if !(f.Confidence >= 0 && f.Confidence <= 1) || f.Explains.Known() && !(f.Explains >= 0 && f.Explains <= 1) {
+		if !(f.Confidence >= 0 && f.Confidence <= 1) || f.Explains.Known() &&
+			!(f.Explains >= 0 && f.Explains <= 1) {
 			t.Errorf("%s: confidence %v explains %v", f.ID, f.Confidence, f.Explains)
 		}
-		if f.Severity.Weight() == 0 || f.Culprit.Kind == "" || f.Culprit.Name == "" || f.Verify == "" || len(f.Evidence) == 0 {
+		if f.Severity.Weight() == 0 || f.Culprit.Kind == "" || f.Culprit.Name == "" ||
+			f.Verify == "" || len(f.Evidence) == 0 {
 			t.Errorf("%s is not complete: %+v", f.ID, f)
 		}
 		texts := append([]string{f.Claim, f.Verify}, f.Against...)
@@ -268,12 +279,15 @@ func wellFormed(t *testing.T, rep *diagnose.Report) {
 			} else if err := asksWhatIs(stats, q); err != nil {
 				t.Errorf("%s: evidence %q: %v", f.ID, e.Statistic, err)
 			}
-			if !e.Value.Known() || e.Unit == "" || e.Over[0] < rep.Start || e.Over[1] > rep.End || e.Over[0] >= e.Over[1] {
+			if !e.Value.Known() || e.Unit == "" || e.Over[0] < rep.Start || e.Over[1] > rep.End ||
+				e.Over[0] >= e.Over[1] {
 				t.Errorf("%s: evidence %+v", f.ID, e)
 			}
 		}
 		for _, s := range texts {
-			if strings.Contains(s, "NaN") || strings.Contains(s, "?") && !strings.Contains(s, "$?") || strings.Contains(s, "Inf") || strings.Contains(s, "%!") || strings.Contains(s, "  ") {
+			if strings.Contains(s, "NaN") || strings.Contains(s, "?") &&
+				!strings.Contains(s, "$?") || strings.Contains(s, "Inf") ||
+				strings.Contains(s, "%!") || strings.Contains(s, "  ") {
 				t.Errorf("%s says %q", f.ID, s)
 			}
 		}
@@ -282,12 +296,14 @@ func wellFormed(t *testing.T, rep *diagnose.Report) {
 		}
 	}
 	for _, d := range rep.Doubtful {
-		if d.Because == "" || strings.Contains(d.Because, "?") || strings.Contains(d.Because, "NaN") || strings.Contains(d.Because, "%!") {
+		if d.Because == "" || strings.Contains(d.Because, "?") ||
+			strings.Contains(d.Because, "NaN") || strings.Contains(d.Because, "%!") {
 			t.Errorf("%s is in doubt because of %q", d.Resource, d.Because)
 		}
 	}
 	for _, e := range rep.Fine {
-		if strings.Contains(e.Because, "?") || strings.Contains(e.Because, "NaN") || strings.Contains(e.Because, "%!") {
+		if strings.Contains(e.Because, "?") || strings.Contains(e.Because, "NaN") ||
+			strings.Contains(e.Because, "%!") {
 			t.Errorf("%s is innocent because of %q", e.Resource, e.Because)
 		}
 	}
@@ -306,7 +322,8 @@ func render(rep *diagnose.Report) string {
 		}
 		fmt.Fprintf(&b, "\n  %s\n  culprit %+v\n", f.Claim, f.Culprit)
 		for _, e := range f.Evidence {
-			fmt.Fprintf(&b, "  - %s\n      %s = %.6g %s", e.Text, e.Statistic, float64(e.Value), e.Unit)
+			fmt.Fprintf(&b, "  - %s\n      %s = %.6g %s", e.Text, e.Statistic, float64(e.Value),
+				e.Unit)
 			if e.ComparedWith.Known() {
 				fmt.Fprintf(&b, ", %s %.6g", e.ComparedAs, float64(e.ComparedWith))
 			}
@@ -318,9 +335,11 @@ func render(rep *diagnose.Report) string {
 		for _, s := range f.Against {
 			fmt.Fprintf(&b, "  against: %s\n", s)
 		}
-		fmt.Fprintf(&b, "  exonerated: %s\n  verify: %s\n", strings.Join(f.Exonerated, " "), f.Verify)
+		fmt.Fprintf(&b, "  exonerated: %s\n  verify: %s\n", strings.Join(f.Exonerated, " "),
+			f.Verify)
 		if f.Fix != nil {
-			fmt.Fprintf(&b, "  fix: %s\n  undo: %s\n  risk: %s\n", f.Fix.Command, f.Fix.Undo, f.Fix.Risk)
+			fmt.Fprintf(&b, "  fix: %s\n  undo: %s\n  risk: %s\n", f.Fix.Command, f.Fix.Undo,
+				f.Fix.Risk)
 		}
 	}
 	for _, e := range rep.Fine {

@@ -14,7 +14,8 @@ func TestUnreadProcessesAreToldOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name, machine string
 		want          int
-	}{{"nothing is found", "testdata/quiet.txt", 0}, {"a link is full", "testdata/table-full/fires.txt", 0},
+	}{{"nothing is found", "testdata/quiet.txt", 0},
+		{"a link is full", "testdata/table-full/fires.txt", 0},
 		{"a disk is full", "testdata/disk-saturated/fires.txt", 1}} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := readCanned(t, tt.machine, nil)
