@@ -425,7 +425,7 @@ func (a *Aggregate) row(key []byte) []int64 {
 	row := format.Row{Data: a.fresh()}
 	kept := slices.Clone(key)
 	for _, f := range a.Of.Key.Fields {
-		row.Key = append(row.Key, a.session.key(kept, f))
+		row.Key = append(row.Key, a.session.Key(kept, f))
 	}
 	a.Rows = append(a.Rows, row)
 	a.rows[string(kept)] = row.Data
