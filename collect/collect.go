@@ -10,42 +10,49 @@ import (
 	"culprit/measure"
 )
 
-// Env is what all collectors of one source share.
+// Env is what all collectors of one Source share.
 type Env struct {
-	Root      kernel.Root
-	Netns     string // network namespaces to look at: "" the tool's own, a name as `ip netns` shows, or "all"
-	SinceBoot bool   // the first reading is emitted too, over the time since boot
-	Long      bool   // it goes on for hours: what is dear to begin and cheap to keep is worth it
-	Programs  bool   // of command lines the program alone: arguments may have secrets
+	Root kernel.Root
+	// network namespaces to read: "" is the tool's own, "all" is every one, else a name of `ip
+	// netns`
+	Netns     string
+	SinceBoot bool // also emit the first reading, over the time since boot
+	// the run lasts for hours, so costly preparations that make readings cheaper pay off
+	Long     bool
+	Programs bool // of command lines, emit only the program: arguments may contain secrets
 
-	Namespaces *Namespaces // found once for all collectors of a Source; nil: each looks for itself
+	// shared by all collectors of a Source; nil: each collector finds its own
+	Namespaces *Namespaces
 }
 
-// Collector is one source of counters, such as a file of procfs or a netlink family. It holds no state of its own: Open
-// makes a Reading, and each run has its own.
+// Collector is one source of counters, such as a file of /proc or a netlink family. It has no
+// state: each call of Open returns a Reading of its own.
 type Collector interface {
-	// Stats lists what it can measure, always the same.
+	// Stats returns the statistics that the collector can measure, always the same.
 	Stats() []measure.Stat
-	// Open gets ready to measure what is wanted, which is at least one of its statistics. An error here means that none
-	// of them can be had: it becomes a note on each.
+	// Open prepares to measure the wanted statistics, at least one of which is the collector's. An
+	// error means that none of them can be measured; it becomes a note on each.
 	Open(env *Env, want Want) (Reading, error)
 }
 
-// Reading is an open collector: the files it keeps open and the counters of the reading before.
+// Reading is an open collector: its open files and the counters of the previous reading.
 type Reading interface {
-	// Read takes one reading and puts a row into out for everything wanted. When out.First it has nothing to compare
-	// with and puts no row of any Delta (out.Diff sees to that). What can't be read becomes NaN with a note, or a note
-	// alone; the error is for "nothing could be read": it becomes a note on all wanted statistics of the collector, the
-	// rows put so far are dropped, and the next reading begins anew, with out.First.
+	// Read takes one reading and puts the rows of all wanted statistics into out. In the first
+	// reading (out.First) it puts no row of a Delta, as there is nothing to compare with;
+	// Counters.Diff takes care of that. What cannot be read becomes NaN with a note, or only a
+	// note.
+	//
+	// An error means that nothing could be read. It becomes a note on all wanted statistics of the
+	// collector, the rows put so far are dropped, and the next reading has out.First set.
 	Read(out *Out) error
-	// Close gives the files back. Nothing is read after it.
+	// Close releases the files. Read is not called after it.
 	Close()
 }
 
-// Want says which statistics and fields somebody asked for, so that a collector can leave out dear work.
+// Want maps the wanted statistics to their wanted fields, so that a collector can skip costly work.
 type Want map[measure.StatID]map[string]bool
 
-// Stat says whether any of the statistics is wanted.
+// Stat reports whether any of the statistics is wanted.
 func (w Want) Stat(ids ...measure.StatID) bool {
 	for _, id := range ids {
 		if w[id] != nil {
@@ -55,10 +62,10 @@ func (w Want) Stat(ids ...measure.StatID) bool {
 	return false
 }
 
-// Field says whether the field of the statistic is wanted, in a breakdown or a predicate.
+// Field reports whether a breakdown or predicate uses the field of the statistic.
 func (w Want) Field(id measure.StatID, field string) bool { return w[id][field] }
 
-// Source is the collectors as one measure.Source: one tick, one reading of each collector that is wanted.
+// Source runs collectors as one measure.Source. At each tick it reads each wanted collector once.
 type Source struct {
 	env        Env
 	collectors []Collector
@@ -66,11 +73,15 @@ type Source struct {
 	meter      *meter
 }
 
-// New makes the source. Two collectors may not offer the same statistic unless they declare it alike (they then each
-// give a batch with rows of their own, as the caches do).
+// New returns a Source of the collectors. Two collectors may offer the same statistic only if they
+// declare it alike, as those of cache.entries do. Each then emits a batch with its own rows.
 func New(env Env, collectors ...Collector) *Source {
 	env.Namespaces = &Namespaces{}
-	s := &Source{env: env, collectors: collectors, meter: &meter{cost: map[measure.StatID]float64{}}}
+	s := &Source{
+		env:        env,
+		collectors: collectors,
+		meter:      &meter{cost: map[measure.StatID]float64{}},
+	}
 	seen := map[measure.StatID]bool{}
 	for _, c := range collectors {
 		for _, st := range c.Stats() {
@@ -84,20 +95,21 @@ func New(env Env, collectors ...Collector) *Source {
 	return s
 }
 
-// Stats lists all that the collectors measure.
+// Stats returns the statistics of all collectors.
 func (s *Source) Stats() []measure.Stat { return s.stats }
 
 type running struct {
 	reading Reading
-	failed  string // why Open failed; then reading is nil
+	failed  string // why Open failed, or a fault of the collector; reading is then nil
 	out     *Out
 }
 
 // Cost implements measure.Meter.
 func (s *Source) Cost(id measure.StatID) measure.Span { return s.meter.of(id) }
 
-// Run implements measure.Source. Ticks are planned, so that they don't drift: from the start, or by the wall clock. A tick that comes
-// late is taken late and those missed meanwhile are left out, the next batch covering the whole time.
+// Run implements measure.Source. Ticks are planned from the start or by the wall clock, so they do
+// not drift. After a late tick the missed ones are left out, and the next batch covers all of the
+// time.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
@@ -107,7 +119,8 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 	if step <= 0 {
 		return fmt.Errorf("run %d queries: step %v is not positive", len(queries), step)
 	}
-	// What opening takes is of the first interval, as is what the first reading takes: a look of ten seconds ends after ten.
+	// Planned before Open, so that opening and the first reading are part of the first interval: a
+	// run of ten seconds ends after ten seconds.
 	plan := kernel.PlanTicks(ctx, step, queries[0].Over.Start)
 	want := Want{}
 	for _, q := range queries {
@@ -156,7 +169,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 	read := func(first bool) {
 		words.StartTick()
 		batches = batches[:0]
-		// The CPU clock is the thread's, so the goroutine stays on it while it reads.
+		// ThreadTime is the CPU time of the thread, so the goroutine must not change threads.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		spent := kernel.ThreadTime()

@@ -6,11 +6,11 @@ import (
 	"culprit/measure"
 )
 
-// Counters holds the counters of the reading before, by object: a device, a CPU, a process. Objects are told apart by what
-// never changes while they live (an interface's index, not its name), so that a rename loses nothing and a new
-// object of an old name starts anew.
+// Counters keeps the counters of the previous reading by object: a device, a CPU, a process. The
+// key must never change while the object exists: an interface's index, not its name. Then a rename
+// loses nothing, and a new object with an old name is not compared with the old one.
 type Counters[K comparable] struct {
-	Width32 bool // the counters wrap at 2^32 (kernel's unsigned int or 32-bit long)
+	Width32 bool // the counters wrap at 2^32 (the kernel's unsigned int, or a 32-bit long)
 
 	rows  map[K]*counted
 	delta []float64
@@ -20,12 +20,17 @@ type Counters[K comparable] struct {
 type counted struct {
 	last    []uint64
 	round   uint32
-	reading int // Out.number when last was read
+	reading int // Out.number of the last reading that had the object
 }
 
-// Diff gives how much each counter of the object has grown since the reading before; the slice is reused by the next call. A counter that
-// went backwards was reset, and gives NaN (a wrap of a 32-bit counter is counted through). An object not seen at the reading before gives ok false, as there
-// is nothing to compare with - unless it was born after the reading before, or we count from boot: then it began at zero.
+// Diff returns how much each counter of the object has grown since the previous reading. The next
+// call reuses the slice.
+//
+// NaN means that a counter went backwards, so it was reset. With Width32 a wrap is not a reset.
+//
+// ok is false for an object that the previous reading did not have, as there is nothing to compare
+// with. Two kinds of object count from zero instead: one that was born since that reading, and
+// every object when out counts from boot.
 func (c *Counters[K]) Diff(o *Out, key K, born bool, now ...uint64) (delta []float64, ok bool) {
 	if c.rows == nil {
 		c.rows = map[K]*counted{}
@@ -56,7 +61,8 @@ func (c *Counters[K]) Diff(o *Out, key K, born bool, now ...uint64) (delta []flo
 	return c.delta, ok
 }
 
-// Sweep forgets the objects that have not been seen since the Sweep before; call it at the end of each reading.
+// Sweep removes the objects that have not been seen since the previous Sweep. Call it at the end of
+// each reading.
 func (c *Counters[K]) Sweep() {
 	for k, r := range c.rows {
 		if r.round != c.round {

@@ -41,7 +41,8 @@ func TestDiff(t *testing.T) {
 				o.Start(i == 0, time.Now())
 				d, ok := counters.Diff(o, "eth0", s.born, s.now)
 				counters.Sweep()
-				if ok != s.ok || len(d) != 1 || s.want == nan != math.IsNaN(d[0]) || s.want != nan && d[0] != s.want {
+				if ok != s.ok || len(d) != 1 || s.want == nan != math.IsNaN(d[0]) ||
+					s.want != nan && d[0] != s.want {
 					t.Errorf("step %d: %v, %v, want %v, %v", i, d, ok, s.want, s.ok)
 				}
 				if wantReset := s.want == nan; o.reset != wantReset {
@@ -75,7 +76,11 @@ func TestDiffOfObjectsThatComeAndGo(t *testing.T) {
 	got := read(false, map[int]uint64{1: 11, 3: 70}, 0) // 2 went; 3 came, of unknown age
 	expect(got, 1, "1 true")
 	expect(got, 3, "70 false")
-	got = read(false, map[int]uint64{1: 12, 2: 500, 3: 75, 4: 8}, 4) // another 2 came; 4 was born since
+	got = read(
+		false,
+		map[int]uint64{1: 12, 2: 500, 3: 75, 4: 8},
+		4,
+	) // another 2 came; 4 was born since
 	expect(got, 2, "500 false")
 	expect(got, 3, "5 true")
 	expect(got, 4, "8 true")
@@ -86,8 +91,8 @@ func TestDiffOfObjectsThatComeAndGo(t *testing.T) {
 	}
 }
 
-// A file that could not be read once, of a collector that never sweeps: what it grew by in two intervals is not to pass for
-// one's.
+// A collector that never sweeps could not read its file once. The growth over two intervals must
+// not count as that of one.
 func TestDiffAfterAGap(t *testing.T) {
 	o := NewOut(nil, NewDictionary(), false)
 	var c Counters[string]
@@ -109,7 +114,7 @@ func TestDiffAfterAGap(t *testing.T) {
 	}
 }
 
-// The labels of a tick hold through it; a dictionary full of words out of use is made anew between ticks.
+// Labels are valid through a tick. A dictionary full of unused words is reset between ticks.
 func TestDictionaryForgets(t *testing.T) {
 	d := NewDictionary()
 	for i := range 3 * fewWords {
@@ -126,8 +131,8 @@ func TestDictionaryForgets(t *testing.T) {
 	}
 }
 
-// gauge is a collector for tests of the frame: count grows by ten a reading, level is the number of the reading, and some
-// readings fail.
+// gauge is a collector: count grows by ten at each reading, level is the number of the reading, and
+// some readings fail.
 type gauge struct {
 	name   string
 	open   error
@@ -138,8 +143,18 @@ type gauge struct {
 func (g gauge) Stats() []measure.Stat {
 	field := []measure.Field{{Name: "thing", Type: measure.Word}}
 	return []measure.Stat{
-		{ID: measure.StatID(g.name + ".count"), Kind: measure.Delta, Unit: measure.Events, Fields: field},
-		{ID: measure.StatID(g.name + ".level"), Kind: measure.Level, Unit: measure.Count, Fields: field},
+		{
+			ID:     measure.StatID(g.name + ".count"),
+			Kind:   measure.Delta,
+			Unit:   measure.Events,
+			Fields: field,
+		},
+		{
+			ID:     measure.StatID(g.name + ".level"),
+			Kind:   measure.Level,
+			Unit:   measure.Count,
+			Fields: field,
+		},
 	}
 }
 
@@ -166,14 +181,20 @@ func (g *gaugeReading) Read(o *Out) error {
 
 func (g *gaugeReading) Close() { *g.closed++ }
 
-// told is what a sink remembers of a batch.
+// told is what a sink received of a batch.
 type told struct {
 	rows  []string
 	notes []string
 	empty bool // the interval
 }
 
-func run(t *testing.T, env Env, ticks int, ask []string, collectors ...Collector) []map[string]told {
+func run(
+	t *testing.T,
+	env Env,
+	ticks int,
+	ask []string,
+	collectors ...Collector,
+) []map[string]told {
 	t.Helper()
 	var queries []measure.Query
 	for _, s := range ask {
@@ -183,7 +204,9 @@ func run(t *testing.T, env Env, ticks int, ask []string, collectors ...Collector
 	defer stop()
 	var all []map[string]told
 	var last measure.Time
-	err := New(env, collectors...).Run(ctx, queries, measure.SinkFunc(func(batches []*measure.Batch) error {
+	err := New(
+		env,
+		collectors...).Run(ctx, queries, measure.SinkFunc(func(batches []*measure.Batch) error {
 		tick := map[string]told{}
 		for _, b := range batches {
 			to := told{notes: slices.Clone(b.Notes), empty: b.Over.Span() == 0}
@@ -215,18 +238,29 @@ func TestRun(t *testing.T) {
 	closed := 0
 	good, other := gauge{name: "good", closed: &closed}, gauge{name: "other", closed: &closed}
 	absent := gauge{name: "absent", closed: &closed, open: errors.New("no such file")}
-	ticks := run(t, Env{}, 2, []string{"good.count", "good.level", "absent.level"}, good, other, absent)
+	ticks := run(
+		t,
+		Env{},
+		2,
+		[]string{"good.count", "good.level", "absent.level"},
+		good,
+		other,
+		absent,
+	)
 	for i, tick := range ticks {
 		if len(tick) != 3 {
 			t.Errorf("tick %d gives %v: not what was asked for", i, tick)
 		}
-		if g := tick["good.count"]; !slices.Equal(g.rows, []string{"a 10"}) || g.empty || len(g.notes) > 0 {
+		if g := tick["good.count"]; !slices.Equal(g.rows, []string{"a 10"}) || g.empty ||
+			len(g.notes) > 0 {
 			t.Errorf("tick %d: good.count %+v", i, g)
 		}
-		if g := tick["good.level"]; !slices.Equal(g.rows, []string{fmt.Sprint("a ", i+2)}) || g.empty {
+		if g := tick["good.level"]; !slices.Equal(g.rows, []string{fmt.Sprint("a ", i+2)}) ||
+			g.empty {
 			t.Errorf("tick %d: good.level %+v", i, g)
 		}
-		if a := tick["absent.level"]; len(a.rows) > 0 || !a.empty || !slices.Equal(a.notes, []string{"no such file"}) {
+		if a := tick["absent.level"]; len(a.rows) > 0 || !a.empty ||
+			!slices.Equal(a.notes, []string{"no such file"}) {
 			t.Errorf("tick %d: absent.level %+v", i, a)
 		}
 	}
@@ -237,7 +271,13 @@ func TestRun(t *testing.T) {
 
 func TestRunSinceBoot(t *testing.T) {
 	closed := 0
-	ticks := run(t, Env{SinceBoot: true}, 2, []string{"good.count"}, gauge{name: "good", closed: &closed})
+	ticks := run(
+		t,
+		Env{SinceBoot: true},
+		2,
+		[]string{"good.count"},
+		gauge{name: "good", closed: &closed},
+	)
 	for i, tick := range ticks {
 		if g := tick["good.count"]; !slices.Equal(g.rows, []string{"a 10"}) || g.empty {
 			t.Errorf("tick %d: %+v", i, g)
@@ -245,30 +285,40 @@ func TestRunSinceBoot(t *testing.T) {
 	}
 }
 
-// After a reading that failed no counter may be compared with one of the reading before it: what it grew by would be of
-// two intervals, or of one, depending on how far the failed reading came.
+// After a failed reading no counter may be compared with an earlier one. Its growth would be that
+// of one interval or of two, depending on how far the failed reading came.
 func TestRunAfterFailure(t *testing.T) {
-	for name, fails := range map[string]map[int]bool{"in mid-run": {3: true}, "at the first reading": {1: true}} {
+	for name, fails := range map[string]map[int]bool{"in mid-run": {3: true}, "at the first " +
+		"reading": {1: true}} {
 		t.Run(name, func(t *testing.T) {
 			closed := 0
-			ticks := run(t, Env{}, 5, []string{"good.count", "good.level"}, gauge{name: "good", closed: &closed, fails: fails})
+			ticks := run(
+				t,
+				Env{},
+				5,
+				[]string{"good.count", "good.level"},
+				gauge{name: "good", closed: &closed, fails: fails},
+			)
 			for i, tick := range ticks {
 				n := i + 2 // the number of the reading that ends the tick
 				count, level := tick["good.count"], tick["good.level"]
 				switch {
 				case fails[n]:
-					if len(count.rows)+len(level.rows) > 0 || !count.empty || !level.empty || !slices.Equal(count.notes, []string{"the file is gone"}) {
+					if len(count.rows)+len(level.rows) > 0 || !count.empty || !level.empty ||
+						!slices.Equal(count.notes, []string{"the file is gone"}) {
 						t.Errorf("failed reading %d: %+v, %+v", n, count, level)
 					}
 				case fails[n-1]:
-					if len(count.rows) > 0 || !count.empty || len(count.notes) != 1 || !strings.Contains(count.notes[0], "failed") {
+					if len(count.rows) > 0 || !count.empty || len(count.notes) != 1 ||
+						!strings.Contains(count.notes[0], "failed") {
 						t.Errorf("reading %d, after the failed one: %+v", n, count)
 					}
 					if !slices.Equal(level.rows, []string{fmt.Sprint("a ", n)}) || level.empty {
 						t.Errorf("reading %d, after the failed one: %+v", n, level)
 					}
 				default:
-					if !slices.Equal(count.rows, []string{"a 10"}) || count.empty || len(count.notes) > 0 {
+					if !slices.Equal(count.rows, []string{"a 10"}) || count.empty ||
+						len(count.notes) > 0 {
 						t.Errorf("reading %d: %+v", n, count)
 					}
 				}
@@ -280,16 +330,26 @@ func TestRunAfterFailure(t *testing.T) {
 func TestRunStopsWithItsSink(t *testing.T) {
 	closed := 0
 	full := errors.New("disk full")
-	err := New(Env{}, gauge{name: "good", closed: &closed}).Run(t.Context(), []measure.Query{{Stat: "good.level", Step: measure.Millisecond}},
+	err := New(
+		Env{},
+		gauge{name: "good", closed: &closed},
+	).Run(t.Context(), []measure.Query{{Stat: "good.level", Step: measure.Millisecond}},
 		measure.SinkFunc(func([]*measure.Batch) error { return full }))
 	if !errors.Is(err, full) || closed != 1 {
 		t.Errorf("%v, %d closed", err, closed)
 	}
 }
 
-// A statistic that could not be had is unknown, also where absent rows mean 0.
+// A statistic that was not measured is unknown, even where missing rows mean 0.
 func TestUnmeasuredHasAnEmptyInterval(t *testing.T) {
-	o := NewOut([]measure.Stat{{ID: "a.b.c", Kind: measure.Delta, Sparse: true}, {ID: "d.e.f", Kind: measure.Delta, Sparse: true}}, NewDictionary(), false)
+	o := NewOut(
+		[]measure.Stat{
+			{ID: "a.b.c", Kind: measure.Delta, Sparse: true},
+			{ID: "d.e.f", Kind: measure.Delta, Sparse: true},
+		},
+		NewDictionary(),
+		false,
+	)
 	o.Start(true, time.Now())
 	o.Finish(nil)
 	o.Start(false, time.Now())

@@ -4,23 +4,25 @@ import (
 	"culprit/measure"
 )
 
-// Dictionary gives each word a number. It is shared by all batches of a run and made anew when most of it has fallen out of use.
+// Dictionary numbers words. All batches of a run share it. It is reset when most of its words are
+// no longer in use.
 type Dictionary struct {
 	index map[string]measure.Label
 	words []string
 	epoch int
 	limit int
-	fresh bool // made anew at the last tick: learn the limit from it
+	fresh bool // reset at the last tick: StartTick sets the limit by its size
 }
 
-const fewWords = 1 << 16 // below this a dictionary is never made anew: 2 to 4 MB
+const fewWords = 1 << 16 // a smaller dictionary is never reset: 2 to 4 MB
 
 // NewDictionary returns an empty dictionary.
 func NewDictionary() *Dictionary {
 	return &Dictionary{index: map[string]measure.Label{}, limit: fewWords}
 }
 
-// StartTick drops all words when they have grown past the limit; the limit then follows what one tick really uses.
+// StartTick drops all words if there are more than the limit. It then sets the limit to four times
+// the words that one tick uses.
 func (d *Dictionary) StartTick() {
 	if d.fresh {
 		d.fresh, d.limit = false, max(fewWords, 4*len(d.words))
@@ -31,7 +33,7 @@ func (d *Dictionary) StartTick() {
 	d.Reset()
 }
 
-// Reset drops all words, so that labels made before are void.
+// Reset drops all words. Labels made before are invalid.
 func (d *Dictionary) Reset() {
 	d.index, d.words = make(map[string]measure.Label, 1<<12), make([]string, 0, 1<<12)
 	d.fresh = true
@@ -41,7 +43,7 @@ func (d *Dictionary) Reset() {
 // Word returns the word of a label.
 func (d *Dictionary) Word(l measure.Label) string { return d.words[l] }
 
-// Label returns the label of a word, a new one for a new word.
+// Label returns the label of a word and adds a new word.
 func (d *Dictionary) Label(w string) measure.Label {
 	if l, ok := d.index[w]; ok {
 		return l
@@ -49,7 +51,7 @@ func (d *Dictionary) Label(w string) measure.Label {
 	return d.add(w)
 }
 
-// LabelBytes is Label for bytes that the caller changes later.
+// LabelBytes is Label for bytes that the caller may change later.
 func (d *Dictionary) LabelBytes(w []byte) measure.Label {
 	if l, ok := d.index[string(w)]; ok {
 		return l

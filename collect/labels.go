@@ -2,18 +2,18 @@ package collect
 
 import "culprit/measure"
 
-// NoLabel is no label of any dictionary.
+// NoLabel is a label that no dictionary has.
 const NoLabel = ^measure.Label(0)
 
-// NumberLabels keeps the labels of small numbers, as those of CPUs, so that a row costs no look-up. The zero value is ready.
+// NumberLabels caches the labels of small numbers, such as CPU numbers. The zero value is ready.
 type NumberLabels struct {
 	epoch  int
 	labels []measure.Label
 }
 
-// Of gives the label of n, which must not be negative; those below a few thousand are kept.
+// Of returns the label of n, which must not be negative.
 func (l *NumberLabels) Of(o *Out, n int) measure.Label {
-	if n >= 1<<14 { // more than any machine has CPUs (NR_CPUS is 8192 at most)
+	if n >= 1<<14 { // more than the CPUs of any machine: NR_CPUS is 8192 at most
 		return o.Number(int64(n))
 	}
 	if l.epoch != o.Epoch {
@@ -28,13 +28,13 @@ func (l *NumberLabels) Of(o *Out, n int) measure.Label {
 	return l.labels[n]
 }
 
-// WordLabels keeps the labels of a fixed list of words, by their place in it.
+// WordLabels caches the labels of a fixed list of words. The zero value is ready.
 type WordLabels struct {
 	epoch  int
 	labels []measure.Label
 }
 
-// Of gives the labels of the words, which must be the same each time.
+// Of returns the labels of the words. The words must be the same in each call.
 func (l *WordLabels) Of(o *Out, words []string) []measure.Label {
 	if l.epoch != o.Epoch || len(l.labels) != len(words) {
 		l.epoch, l.labels = o.Epoch, l.labels[:0]
@@ -45,5 +45,5 @@ func (l *WordLabels) Of(o *Out, words []string) []measure.Label {
 	return l.labels
 }
 
-// At returns the label of word i. Valid after labels of this reading.
+// At returns the label of word i. It is valid after Of was called in this reading.
 func (l *WordLabels) At(i int) measure.Label { return l.labels[i] }

@@ -6,13 +6,14 @@ import (
 	"culprit/measure"
 )
 
-// meter adds up what reading has cost, by statistic.
+// meter adds up the CPU time of readings by statistic.
 type meter struct {
 	mu   sync.Mutex
 	cost map[measure.StatID]float64 // nanoseconds of CPU time
 }
 
-// add shares what a reading took among its statistics: by rows, and each as if it had one more, since looking costs too.
+// add divides the CPU time of one reading among its statistics, in proportion to their rows. Each
+// statistic counts as one row more, as reading costs time also without rows.
 func (m *meter) add(o *Out, spent measure.Span) {
 	parts := 0
 	for _, t := range o.tables {
@@ -20,7 +21,15 @@ func (m *meter) add(o *Out, spent measure.Span) {
 	}
 	m.mu.Lock()
 	for _, t := range o.tables {
-		m.cost[t.stat.ID] += float64(spent)*float64(1+t.batch.Rows())/float64(parts) + float64(t.spent)
+		m.cost[t.stat.ID] += float64(
+			spent,
+		)*float64(
+			1+t.batch.Rows(),
+		)/float64(
+			parts,
+		) + float64(
+			t.spent,
+		)
 	}
 	m.mu.Unlock()
 }

@@ -16,31 +16,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxNamespaces is how many network namespaces are looked at with "all". Each costs two or three sockets and ten open files.
+// MaxNamespaces is how many network namespaces are read with "all". Each needs two or three sockets
+// and ten open files.
 const MaxNamespaces = 64
 
-// Namespaces finds the network namespaces that Env.Netns means, for all collectors of a source together: looking at every process
-// is too dear to be done by each of them, or each second. Safe from several goroutines.
+// Namespaces finds the network namespaces that Env.Netns means. All collectors of a Source share
+// it, since to look at every process is too expensive for each collector and each second. It may be
+// used by several goroutines.
 type Namespaces struct {
 	mu         sync.Mutex
 	list       []kernel.NetNS
 	note       string
 	generation int
-	checked    time.Time // when those listed were last seen to be there
+	checked    time.Time // when the listed namespaces were last seen to exist
 	next       time.Time // when to list again at the latest
 	folder     unix.Timespec
 
-	shown   []kernel.Task // one process of each namespace
-	shownAt time.Time     // when they were
+	shown   []kernel.Task // one process of each namespace, from Report
+	shownAt time.Time     // when Report was called
 }
 
 const (
-	checkSpaces = 300 * time.Millisecond // below any interval in use: collectors of one tick share one look
-	ListEvery   = 5 * time.Second        // how soon a namespace without a name is found
-	trustShown  = 2 * time.Second        // how long what was shown is believed
+	// below any interval in use, so that all collectors check once for each tick
+	checkSpaces = 300 * time.Millisecond
+	// ListEvery is how soon a namespace without a name is found.
+	ListEvery  = 5 * time.Second
+	trustShown = 2 * time.Second // how long the processes of Report are used
 )
 
-// Report is told one process of each namespace that any process is in, by who has looked at all of them; first is not kept.
+// Report passes on one process of each namespace that has processes. The caller has looked at all
+// processes. Report copies first.
 func (n *Namespaces) Report(first []kernel.Task) {
 	if n == nil {
 		return
@@ -48,14 +53,19 @@ func (n *Namespaces) Report(first []kernel.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shownAt = time.Now()
-	if !slices.EqualFunc(n.shown, first, func(a, b kernel.Task) bool { return a.PID == b.PID && a.Net == b.Net }) {
+	if !slices.EqualFunc(
+		n.shown,
+		first,
+		func(a, b kernel.Task) bool { return a.PID == b.PID && a.Net == b.Net },
+	) {
 		n.shown = append(n.shown[:0], first...)
-		n.next = time.Time{} // at once
+		n.next = time.Time{} // list at once
 	}
 }
 
-// now gives the namespaces that are there now, a note where some may be missing, and a number that changes with the list. The
-// list must not be changed. An error means that a namespace that was asked for by name is not there.
+// now returns the namespaces that exist now, a note if some may be missing, and a generation that
+// changes with the list. The caller must not change the list. An error means that a namespace that
+// was named does not exist.
 func (n *Namespaces) now(env *Env) (list []kernel.NetNS, note string, generation int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,7 +104,7 @@ func (n *Namespaces) now(env *Env) (list []kernel.NetNS, note string, generation
 		if err != nil {
 			n.note = err.Error()
 		}
-		// Looking at thousands of processes takes milliseconds: at most a thousandth of a CPU.
+		// To look at thousands of processes takes milliseconds. This spends at most 0.1 % of a CPU.
 		n.next = now.Add(max(ListEvery, 1000*time.Since(now)))
 		if !slices.Equal(list, n.list) {
 			n.list = list
@@ -104,7 +114,7 @@ func (n *Namespaces) now(env *Env) (list []kernel.NetNS, note string, generation
 	return n.list, n.note, n.generation, nil
 }
 
-// moved says whether a namespace that is known has gone, or the folder of named ones has changed.
+// moved reports whether a known namespace has gone, or the directory of named ones has changed.
 func (n *Namespaces) moved(env *Env) bool {
 	var st unix.Stat_t
 	if unix.Stat("/run/netns", &st) == nil && st.Mtim != n.folder {
@@ -121,32 +131,34 @@ func (n *Namespaces) moved(env *Env) bool {
 	return false
 }
 
-// PerNamespace keeps a T for each network namespace that Env asks for: made when the namespace appears, ended when it goes. Files
-// and sockets of a T hold its namespace alive, so it is let go as soon as it has lost its name and processes.
+// PerNamespace keeps a T for each network namespace of Env.Netns: opened when the namespace
+// appears, closed when it goes. The files and sockets of a T keep its namespace alive, so a T is
+// closed as soon as its namespace has neither a name nor processes.
 type PerNamespace[T any] struct {
-	Env        *Env
-	Open       func(*Namespace[T]) (T, error) // called inside the namespace; must not start goroutines
+	Env *Env
+	// called inside the namespace; must not start goroutines
+	Open       func(*Namespace[T]) (T, error)
 	Close      func(T)
 	List       []*Namespace[T]
-	all        []*Namespace[T] // with those that can't be entered
+	all        []*Namespace[T] // also those that could not be opened
 	Generation int
-	Matches    int // how often list was made
+	Matches    int // how often List was made
 	found      *Namespaces
 }
 
-// Namespace is one network namespace.
+// Namespace is one network namespace with its data.
 type Namespace[T any] struct {
 	NetNS  kernel.NetNS
 	Root   kernel.Root
-	Name   string // "" the tool's own
+	Name   string // "" is the tool's own
 	Data   T
-	failed string // why it can't be looked at; then data is zero
+	failed string // why Open failed; Data is then zero
 	epoch  int
 	word   measure.Label
 	said   bool
 }
 
-// Start finds the namespaces for the first time. An error means that none can be looked at.
+// Start finds the namespaces for the first time. An error means that none can be read.
 func (s *PerNamespace[T]) Start() error {
 	s.found = s.Env.Namespaces
 	if s.found == nil {
@@ -166,7 +178,7 @@ func (s *PerNamespace[T]) Start() error {
 	return fmt.Errorf("network namespace %q: %w", s.Env.Netns, fs.ErrNotExist)
 }
 
-// Follow gives the namespaces that are there now, and notes those that can't be looked at.
+// Follow returns the namespaces that exist now and can be read. It notes the others.
 func (s *PerNamespace[T]) Follow(o *Out) []*Namespace[T] {
 	list, note, generation, err := s.found.now(s.Env)
 	switch {
@@ -189,7 +201,7 @@ func (s *PerNamespace[T]) Follow(o *Out) []*Namespace[T] {
 	return s.List
 }
 
-// match opens what is new in list and closes what is not in it any more.
+// match opens the new namespaces of list and closes those that are not in it.
 func (s *PerNamespace[T]) match(list []kernel.NetNS, generation int) {
 	s.Generation = generation
 	s.Matches++
@@ -214,7 +226,10 @@ func (s *PerNamespace[T]) match(list []kernel.NetNS, generation int) {
 				s.Generation--
 				continue
 			case err != nil:
-				sp.failed = "network namespace" + strings.TrimPrefix(sp.Of(), " of namespace") + ": " + err.Error()
+				sp.failed = "network namespace" + strings.TrimPrefix(
+					sp.Of(),
+					" of namespace",
+				) + ": " + err.Error()
 			}
 		}
 		if sp.Name != ns.Name {
@@ -241,21 +256,24 @@ func (s *PerNamespace[T]) Shut() {
 	s.List, s.all = nil, nil
 }
 
-// Own says whether this is the tool's own namespace, with which go the numbers that the kernel keeps for the whole machine.
+// Own reports whether this is the tool's own namespace. Numbers that the kernel keeps for the whole
+// machine are emitted with it.
 func (s *Namespace[T]) Own() bool { return s.NetNS.Own() }
 
-// OpenProc opens a file below /proc as the namespace has it: net/snmp, sys/net/ipv4/tcp_ehash_entries. To be called inside only.
+// OpenProc opens a file below /proc as this namespace sees it: net/snmp,
+// sys/net/ipv4/tcp_ehash_entries. Call it only inside PerNamespace.Open.
 func (s *Namespace[T]) OpenProc(name string) (*kernel.File, error) {
 	if net, ok := strings.CutPrefix(name, "net/"); ok && s.Own() {
 		return s.Root.OpenNet(s.NetNS, net)
 	} else if ok {
 		return kernel.Open("/proc/thread-self/net/" + net)
 	}
-	// What /proc/sys/net shows depends on the thread that opens (net_ctl_header_lookup in net/sysctl_net.c).
+	// The content of /proc/sys/net depends on the thread that opens the file (net_ctl_header_lookup
+	// in net/sysctl_net.c).
 	return s.Root.OpenProc(name)
 }
 
-// Label gives the label of the namespace's name.
+// Label returns the label of the namespace's name.
 func (s *Namespace[T]) Label(o *Out) measure.Label {
 	if !s.said || s.epoch != o.Epoch {
 		s.word, s.epoch, s.said = o.Label(s.Name), o.Epoch, true
@@ -263,7 +281,7 @@ func (s *Namespace[T]) Label(o *Out) measure.Label {
 	return s.word
 }
 
-// Of gives " of namespace NAME", or "" for the tool's own.
+// Of returns " of namespace NAME", or "" for the tool's own.
 func (s *Namespace[T]) Of() string {
 	if s.Name == "" {
 		return ""
@@ -271,8 +289,9 @@ func (s *Namespace[T]) Of() string {
 	return " of namespace " + strconv.Quote(s.Name)
 }
 
-// CheckNetns says whether Env.Netns names network namespaces that can be looked at: a *measure.Diagnostic on "--netns NAME" when there is
-// none of the name, with the near one; measure.ErrDenied where this user may not.
+// CheckNetns checks that name, a value of Env.Netns, names network namespaces that can be read. It
+// returns a *measure.Diagnostic on "--netns NAME" with the nearest name if there is none of that
+// name, and measure.ErrDenied if this user may not enter it.
 func CheckNetns(name string) error {
 	if name == "" || name == "all" {
 		return nil
@@ -283,10 +302,16 @@ func CheckNetns(name string) error {
 		return err
 	}
 	text := "--netns " + name
-	d := &measure.Diagnostic{Text: text, Pos: len("--netns "), Len: len(name), Code: "unknown-netns", Message: "there is no network namespace " + name,
-		Hint: "`ip netns` lists those with a name; all means every one"}
+	d := &measure.Diagnostic{
+		Text:    text,
+		Pos:     len("--netns "),
+		Len:     len(name),
+		Code:    "unknown-netns",
+		Message: "there is no network namespace " + name,
+		Hint:    "`ip netns` lists the named ones; \"all\" means every namespace",
+	}
 	var names []string
-	all, _ := root.NetNamespaces(0) // the list is good also with an error, which says what is missing from it
+	all, _ := root.NetNamespaces(0) // an error says what is missing from the list; the rest is good
 	for _, ns := range all {
 		if ns.Name != "" {
 			names = append(names, ns.Name)

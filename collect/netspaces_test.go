@@ -7,7 +7,7 @@ import (
 	"culprit/kernel"
 )
 
-// Who shows other namespaces than before has them listed at once.
+// Namespaces that differ from the last report are listed at once.
 func TestShownNamespacesAreListed(t *testing.T) {
 	var n Namespaces
 	later := time.Now().Add(time.Hour)
@@ -27,5 +27,5 @@ func TestShownNamespacesAreListed(t *testing.T) {
 			t.Errorf("%d: %v shown: listed at once %v, want %v", i, c.shown, n.next.IsZero(), c.now)
 		}
 	}
-	(*Namespaces)(nil).Report(nil) // nobody looks for any
+	(*Namespaces)(nil).Report(nil) // no Source, so no Namespaces
 }

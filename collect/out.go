@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Out takes the rows of one reading of one collector. It is used by one goroutine and reused from tick to tick.
+// Out collects the rows of one reading of one collector. One goroutine uses it, from tick to tick.
 type Out struct {
-	First     bool // the first reading of the run, or the first after one that failed: nothing to compare with
+	// nothing to compare with: the first reading of the run, or the first after a failed one
+	First     bool
 	SinceBoot bool // the first reading counts from boot: Diff compares it with zero
-	Epoch     int  // changes when labels made earlier have become void
+	Epoch     int  // changes when labels made earlier are no longer valid
 
 	stats  []measure.Stat
 	tables []*Table
@@ -23,36 +24,38 @@ type Out struct {
 	over   measure.Interval
 	reset  bool
 	failed bool // the latest reading failed
-	unseen bool // the reading begins a run and is given to nobody: rows of states would only take room
+	unseen bool // nobody receives this reading, the first of a run: it needs no rows
 	number int  // of the reading, from 1
 }
 
-// Table takes the rows of one statistic. A nil Table takes nothing: what was not asked for costs a call.
+// Table collects the rows of one statistic. The methods of a nil Table do nothing, so a collector
+// need not check whether a statistic is wanted.
 type Table struct {
 	out   *Out
 	batch measure.Batch
 	stat  *measure.Stat
 	blank bool         // nothing was measured in this interval
-	lacks bool         // see Lacks
-	spent measure.Span // CPU time that others took for it, beside its reading
+	lacks bool         // Lacks was called
+	spent measure.Span // CPU time spent outside the reading
 
-	skip bool // rows of this reading are not taken
+	skip bool // rows of this reading are dropped
 
-	// Of the reading before, to tell whether the rows are the same.
-	known  int           // so many labels of the batch's keys are still those
-	steady bool          // all rows of this reading have the keys that they had then
-	rows   int           // so many there were
-	epoch  int           // of their labels
-	model  measure.Shape // of the rows of like, where they had its keys; else 0
+	// The rest finds out whether the rows have the keys of the previous reading.
+	known  int           // how many labels of batch.Keys are of that reading
+	steady bool          // all rows so far have the same keys as then
+	rows   int           // how many rows it had
+	epoch  int           // Out.Epoch of its labels
+	model  measure.Shape // Shape of like, where the rows had its keys; else 0
 
-	like  *Table          // see Like
-	alike bool            // all rows of this reading have the keys of like's first rows, and none is in the batch
-	lent  bool            // the batch has keys of like's, and own is the room for its own
+	like *Table // table whose keys are shared; see Like
+	// all rows so far have the keys of the first rows of like; batch.Keys is empty
+	alike bool
+	lent  bool            // batch.Keys is a part of like's, and own is its own buffer
 	own   []measure.Label //
 }
 
-// NewOut returns an Out for the statistics of one collector. The labels of its rows are words of the
-// dictionary.
+// NewOut returns an Out for the statistics of one collector. The labels of its rows are words of
+// the dictionary.
 func NewOut(stats []measure.Stat, words *Dictionary, sinceBoot bool) *Out {
 	o := &Out{stats: stats, words: words, SinceBoot: sinceBoot}
 	for i := range stats {
@@ -67,13 +70,13 @@ func NewOut(stats []measure.Stat, words *Dictionary, sinceBoot bool) *Out {
 	return o
 }
 
-// Start begins a reading at the time now. first: no reading came before it.
+// Start begins a reading at the time now. first means that it is the first of the run.
 func (o *Out) Start(first bool, now time.Time) {
 	o.First, o.reset, o.Epoch = first, false, o.words.epoch
 	o.number++
 	if o.failed {
-		// Some counters may be of that reading and some of the one before it, so no interval is right for all of
-		// them: begin anew.
+		// Some counters may be of the failed reading and some of the one before it, so no interval
+		// is right for all of them: compare with neither.
 		o.First, o.SinceBoot, o.failed = true, false, false
 	}
 	for _, t := range o.tables {
@@ -98,7 +101,7 @@ func (o *Out) Start(first bool, now time.Time) {
 	o.before = now
 }
 
-// uptime gives the time since boot, with that spent suspended: clock_gettime(2), CLOCK_BOOTTIME.
+// uptime returns the time since boot, including suspension: clock_gettime(2), CLOCK_BOOTTIME.
 func uptime() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {
@@ -107,25 +110,31 @@ func uptime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// between gives the interval that ends at now's wall clock and is as long as the monotonic clock says.
+// between returns the interval that ends at now's wall clock. Its length is that of the monotonic
+// clock.
 func between(before, now time.Time) measure.Interval {
 	end := measure.Time(now.UnixNano())
 	return measure.Interval{Start: end.Add(-measure.Span(now.Sub(before))), End: end}
 }
 
-// Fail says that the reading could not be done, and why: what it gave is dropped.
+// Fail ends a reading that could not be done and drops its rows. why becomes a note on each
+// statistic.
 func (o *Out) Fail(why string) {
 	o.failed = true
 	for _, t := range o.tables {
 		b := &t.batch
-		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], append(b.Notes[:0], why)
+		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], append(
+			b.Notes[:0],
+			why,
+		)
 	}
 }
 
-// Finish gives the batches. Over is empty where nothing was measured, so that rows which are not there are unknown, not 0.
+// Finish ends the reading and appends its batches to batches. Over is empty for a statistic that
+// was not measured, so that missing rows mean unknown and not 0.
 func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 	if o.reset {
-		o.NoteAll("a counter went backwards and was left out for one interval")
+		o.NoteAll("a counter went backwards; its growth in this interval is unknown")
 	}
 	for _, t := range o.tables {
 		t.shape(o.Epoch)
@@ -137,9 +146,10 @@ func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 		}
 		t.batch.Over, t.batch.Labels = o.over, o.words.words
 		if t.skips() && !o.failed {
-			t.Note("the reading before failed, so there was nothing to compare with")
+			t.Note("the previous reading failed, so there is nothing to compare with")
 		}
-		if t.skips() || o.failed || t.blank || t.lacks && !t.stat.Sparse && len(t.batch.Values) == 0 {
+		if t.skips() || o.failed || t.blank ||
+			t.lacks && !t.stat.Sparse && len(t.batch.Values) == 0 {
 			t.batch.Over.Start = o.over.End
 		}
 		batches = append(batches, &t.batch)
@@ -147,7 +157,8 @@ func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 	return batches
 }
 
-// shape says whether the rows are those of the reading before. A table that is like another is told after it, wherever it stands.
+// shape sets the batch's Shape, which changes when the keys of the rows do. It sets that of like
+// first.
 func (t *Table) shape(epoch int) {
 	model := measure.Shape(0)
 	if t.alike {
@@ -155,13 +166,14 @@ func (t *Table) shape(epoch int) {
 		model = t.like.batch.Shape
 	}
 	b := &t.batch
-	if !t.steady || len(b.Values) != t.rows || model != t.model || b.Shape == 0 || len(b.Dists) > 0 {
+	if !t.steady || len(b.Values) != t.rows || model != t.model || b.Shape == 0 ||
+		len(b.Dists) > 0 {
 		b.Shape = measure.NewShape()
 	}
 	t.steady, t.rows, t.epoch, t.model = true, len(b.Values), epoch, model
 }
 
-// MarkReset notes that a counter went backwards.
+// MarkReset notes on all statistics that a counter went backwards.
 func (o *Out) MarkReset() { o.reset = true }
 
 // Tables returns the tables of all wanted statistics.
@@ -179,10 +191,10 @@ func (t *Table) AddCost(spent measure.Span) { t.spent += spent }
 // Cost returns what AddCost added in this reading.
 func (t *Table) Cost() measure.Span { return t.spent }
 
-// Over gives the interval since the reading before (or since boot).
+// Over returns the interval since the previous reading, or since boot.
 func (o *Out) Over() measure.Interval { return o.over }
 
-// Table gives the table of a statistic, nil when it is not wanted.
+// Table returns the table of a statistic, nil if the statistic is not wanted.
 func (o *Out) Table(id measure.StatID) *Table {
 	for _, t := range o.tables {
 		if t.stat.ID == id {
@@ -192,35 +204,38 @@ func (o *Out) Table(id measure.StatID) *Table {
 	return nil
 }
 
-// Label gives the label of a word. It holds while Epoch stays the same.
+// Label returns the label of a word. It is valid while Epoch stays the same.
 func (o *Out) Label(word string) measure.Label { return o.words.Label(word) }
 
-// LabelBytes is Label for bytes that belong to somebody else; it allocates only for a new word.
+// LabelBytes is Label for bytes that the caller may change later. It allocates only for a new word.
 func (o *Out) LabelBytes(word []byte) measure.Label { return o.words.LabelBytes(word) }
 
-// Number gives the label of a decimal number.
+// Number returns the label of a decimal number.
 func (o *Out) Number(n int64) measure.Label {
 	var buf [20]byte
 	return o.words.LabelBytes(strconv.AppendInt(buf[:0], n, 10))
 }
 
-// NoteAll says on all wanted statistics of the collector what may mislead.
+// NoteAll adds a note to all wanted statistics of the collector.
 func (o *Out) NoteAll(text string) {
 	for _, t := range o.tables {
 		t.Note(text)
 	}
 }
 
-// Like says that the rows of the table mostly have the keys of another's, which has the same fields and is given each row first. Then their
-// batches share the keys, and nobody else notices. The other must be like none. Told before any row of a reading; either may be nil.
+// Like lets the table share the keys of another table that has the same fields. The caller puts
+// each row into the other table first. Rows with other keys are allowed and end the sharing for
+// this reading. Call Like before the first row of a reading. The other table must not be like a
+// third. Either may be nil.
 func (t *Table) Like(other *Table) {
-	if t == nil || other == nil || other == t || other.like != nil || len(other.batch.By) != len(t.batch.By) {
+	if t == nil || other == nil || other == t || other.like != nil ||
+		len(other.batch.By) != len(t.batch.By) {
 		return
 	}
 	t.like, t.alike = other, len(t.batch.Values) == 0
 }
 
-// shares puts a row without its key, where that is the key of the other's row.
+// shares adds a row without its key if other's row has the same key.
 func (t *Table) shares(value float64, labels []measure.Label) bool {
 	n, from := len(t.batch.Values)*len(labels), t.like.batch.Keys
 	if n+len(labels) <= len(from) && slices.Equal(from[n:n+len(labels)], labels) {
@@ -232,7 +247,8 @@ func (t *Table) shares(value float64, labels []measure.Label) bool {
 	return false
 }
 
-// Row puts a row, labels in the order of the statistic's fields. On the first reading a Delta takes none, except since boot.
+// Row adds a row with a label for each field of the statistic, in their order. The first reading
+// takes no rows of a Delta, except when it counts from boot.
 func (t *Table) Row(value float64, labels ...string) {
 	if t == nil || t.skip {
 		return
@@ -245,7 +261,7 @@ func (t *Table) Row(value float64, labels ...string) {
 	t.Put(value, key...)
 }
 
-// Put is Row with labels made before by Out.Label.
+// Put is Row with labels of Out.Label.
 func (t *Table) Put(value float64, labels ...measure.Label) {
 	if t == nil || t.skip {
 		return
@@ -260,7 +276,7 @@ func (t *Table) Put(value float64, labels ...measure.Label) {
 	b.Values = append(b.Values, value)
 	if n := len(b.Keys); t.steady {
 		if end := n + len(labels); end <= t.known && slices.Equal(b.Keys[n:end:end], labels) {
-			b.Keys = b.Keys[:end] // they lie there already
+			b.Keys = b.Keys[:end] // equal to the labels that are there
 			return
 		}
 		t.steady = false
@@ -274,11 +290,19 @@ func (t *Table) skips() bool {
 
 func (t *Table) check(n int) {
 	if n != len(t.batch.By) {
-		panic("collect: " + string(t.stat.ID) + " takes " + strconv.Itoa(len(t.batch.By)) + " labels, got " + strconv.Itoa(n))
+		panic(
+			"collect: " + string(
+				t.stat.ID,
+			) + " takes " + strconv.Itoa(
+				len(t.batch.By),
+			) + " labels, got " + strconv.Itoa(
+				n,
+			),
+		)
 	}
 }
 
-// Note adds a note to the statistic's batch, once an interval.
+// Note adds a note to the statistic's batch. The same text is added once for each interval.
 func (t *Table) Note(text string) {
 	if t == nil {
 		return
@@ -291,7 +315,8 @@ func (t *Table) Note(text string) {
 	t.batch.Notes = append(t.batch.Notes, text)
 }
 
-// Unmeasured says that the statistic could not be had in this interval, and why: rows that are not there are unknown then, not 0.
+// Unmeasured notes why the statistic was not measured in this interval. Missing rows then mean
+// unknown and not 0.
 func (t *Table) Unmeasured(why string) {
 	if t != nil {
 		t.blank = true
@@ -299,9 +324,9 @@ func (t *Table) Unmeasured(why string) {
 	}
 }
 
-// Lacks notes that the source has less than it could: why says what of it. A statistic that has no row then was not measured:
-// that it has none does not say that nothing happened. Where a row that is not there is 0 (measure.Stat.Sparse), the caller
-// knows whether anything was counted, and calls Unmeasured where nothing was.
+// Lacks notes that the source lacks a part of what it could have. A statistic without any row then
+// counts as not measured. For a sparse statistic (measure.Stat.Sparse), where a missing row means
+// 0, the caller must call Unmeasured if nothing was counted.
 func (t *Table) Lacks(why string) {
 	if t != nil {
 		t.lacks = true

@@ -11,7 +11,8 @@ import (
 	"culprit/measure"
 )
 
-// TestShape: batches of one shape have the same rows, and rows that stay have one shape.
+// TestShape checks that batches of equal Shape have equal keys, and that equal keys keep their
+// Shape.
 func TestShape(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	fields := []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}}
@@ -39,7 +40,7 @@ func TestShape(t *testing.T) {
 			}
 		}
 		if rnd.IntN(100) == 0 {
-			o.Label(fmt.Sprint("word ", n)) // now and then all words are given anew
+			o.Label(fmt.Sprint("word ", n)) // sometimes all words get new labels
 		}
 		odd := rnd.IntN(10) == 0
 		for i, r := range rows {
@@ -57,13 +58,32 @@ func TestShape(t *testing.T) {
 		for k, b := range o.Finish(nil) {
 			now := ""
 			for i := range b.Values {
-				now += fmt.Sprint(b.Labels[b.Key(i)[0]], ".", b.Labels[b.Key(i)[1]], " ", b.Key(i), " ")
+				now += fmt.Sprint(
+					b.Labels[b.Key(i)[0]],
+					".",
+					b.Labels[b.Key(i)[1]],
+					" ",
+					b.Key(i),
+					" ",
+				)
 			}
 			switch {
 			case b.Shape == 0 || len(b.Keys) != 2*len(b.Values):
-				t.Fatalf("reading %d: shape %d, %d labels of %d rows", n, b.Shape, len(b.Keys), len(b.Values))
+				t.Fatalf(
+					"reading %d: shape %d, %d labels of %d rows",
+					n,
+					b.Shape,
+					len(b.Keys),
+					len(b.Values),
+				)
 			case b.Shape == shapes[k] && now != before[k]:
-				t.Fatalf("reading %d, %s: the rows were %s and are %s, of one shape", n, b.Stat, before[k], now)
+				t.Fatalf(
+					"reading %d, %s: the rows were %s and are %s, of one shape",
+					n,
+					b.Stat,
+					before[k],
+					now,
+				)
 			case b.Shape == shapes[k]:
 				same++
 			case kept && !changed && !failed && !odd && now == before[k] && now != "" && k < 2:
@@ -78,7 +98,8 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestLike: tables that share keys give the batches that they give alone, reading after reading, whether their rows are the other's or not.
+// TestLike compares tables that share keys with tables that do not, over many readings, with equal
+// and with different rows.
 func TestLike(t *testing.T) {
 	fields := []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}}
 	stats := []measure.Stat{
@@ -88,7 +109,15 @@ func TestLike(t *testing.T) {
 		{ID: "x.other.count", Kind: measure.Level, Unit: measure.Count, Fields: fields[:1]},
 	}
 	o := NewOut(stats, NewDictionary(), false)
-	lead, like, alone, other := o.Table(stats[0].ID), o.Table(stats[1].ID), o.Table(stats[2].ID), o.Table(stats[3].ID)
+	lead, like, alone, other := o.Table(
+		stats[0].ID,
+	), o.Table(
+		stats[1].ID,
+	), o.Table(
+		stats[2].ID,
+	), o.Table(
+		stats[3].ID,
+	)
 	like.Like(lead)
 	lead.Like(like)  // no circles
 	other.Like(lead) // other fields
@@ -112,11 +141,26 @@ func TestLike(t *testing.T) {
 			o.Fail("for a test")
 		}
 		batches := o.Finish(nil)
-		if a, b := batches[1], batches[2]; !slices.Equal(a.Keys, b.Keys) || !slices.Equal(a.Values, b.Values) || len(a.Keys) != 2*len(a.Values) {
-			t.Errorf("reading %d, %q: keys %v, values %v; alone %v, %v", n, rows, a.Keys, a.Values, b.Keys, b.Values)
+		if a, b := batches[1], batches[2]; !slices.Equal(a.Keys, b.Keys) ||
+			!slices.Equal(a.Values, b.Values) ||
+			len(a.Keys) != 2*len(a.Values) {
+			t.Errorf(
+				"reading %d, %q: keys %v, values %v; alone %v, %v",
+				n,
+				rows,
+				a.Keys,
+				a.Values,
+				b.Keys,
+				b.Values,
+			)
 		}
 		if len(batches[0].Keys) != 2*len(batches[0].Values) {
-			t.Errorf("reading %d: the leader has keys %v of %d rows", n, batches[0].Keys, len(batches[0].Values))
+			t.Errorf(
+				"reading %d: the leader has keys %v of %d rows",
+				n,
+				batches[0].Keys,
+				len(batches[0].Values),
+			)
 		}
 	}
 	if n := testing.AllocsPerRun(10, func() {

@@ -2,7 +2,7 @@ package collect
 
 import "culprit/measure"
 
-// Unsupported returns an error that is measure.ErrUnsupported: this kernel lacks what text says.
+// Unsupported returns an error with the text. errors.Is reports it as measure.ErrUnsupported.
 func Unsupported(text string) error { return &unsupportedError{text} }
 
 type unsupportedError struct{ text string }

@@ -7,16 +7,16 @@ import (
 	"culprit/measure"
 )
 
-// wholes says of the statistics what their rows add up to: which fields have values that overlap, and what is the whole of rows that are not all of it.
-// Here and not at each statistic, for it is seen best side by side.
+// wholes sets which fields of the statistics have overlapping values, and the query for the whole
+// of rows that are only a part. One table shows them side by side.
 func wholes(stats []measure.Stat) {
 	overlaps := []struct {
-		begins string // the statistics: the first that fits
+		begins string // prefix of the statistics; the first match counts
 		fields string
 	}{
 		{"memory.size", "kind"},
 		{"filesystem.", "kind"},
-		{"disk.", "device"}, // partitions and their disk, what is made of devices and those
+		{"disk.", "device"}, // partitions and their disk; a stacked device and its members
 		{"cgroup.memory.events", "cgroup"},
 		{"cgroup.memory", "kind cgroup"},
 		{"cgroup.", "cgroup scope kind"},
@@ -31,21 +31,28 @@ func wholes(stats []measure.Stat) {
 		{"tcp.flow.limited", "by"}, // busy includes rwnd and sndbuf
 		{"net.ring.size", "bound"},
 		{"net.sockets.memory", ""},
-		{"net.sockets", "protocol state"}, // used: those of all protocols; alloc includes inuse and orphan
+		// used is the sum over protocols; alloc includes inuse and orphan
+		{"net.sockets", "protocol state"},
 	}
 	for i := range stats {
 		st := &stats[i]
 		for _, o := range overlaps {
 			if strings.HasPrefix(string(st.ID), o.begins) {
-				st.Fields = slices.Clone(st.Fields) // collectors share them among statistics
+				st.Fields = slices.Clone(st.Fields) // statistics share the slice
 				for k := range st.Fields {
-					st.Fields[k].Overlaps = slices.Contains(strings.Fields(o.fields), st.Fields[k].Name)
+					st.Fields[k].Overlaps = slices.Contains(
+						strings.Fields(o.fields),
+						st.Fields[k].Name,
+					)
 				}
 				break
 			}
 		}
 		if st.ID == "process.cpu" || st.ID == "thread.cpu" {
-			st.Whole = measure.Whole{Query: `cpu.time where mode in ("usr", "nice", "sys")`, Rest: "in no row: ended or not seen"}
+			st.Whole = measure.Whole{
+				Query: `cpu.time where mode in ("usr", "nice", "sys")`,
+				Rest:  "in no row: ended or not seen",
+			}
 		}
 	}
 }

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// What is not read is recognised all the same, so that the error says what it is and what to do.
+// Formats that are not read are recognised too, so that the error can name them and say what to do.
 
-// A magic is what a format begins with that is not read.
+// A magic is the begin of a format that is not read.
 type magic struct {
 	at    int64 // byte of the input
 	begin string
 	what  string
 }
 
-// magics are the formats that are recognised by their first bytes.
+// magics are the formats recognised by their first bytes.
 //
 // table: magic numbers of file(1) and of the tools themselves
 var magics = []magic{
@@ -72,18 +72,21 @@ var magics = []magic{
 }
 
 const (
-	callgrindAdvice   = "a file of callgrind: it has what each function called, and no stacks; gprof2dot or KCachegrind reads it"
-	instrumentsAdvice = "a call tree that was copied from Instruments: xctrace export --xpath of the time profile writes one that is read"
+	callgrindAdvice = "a file of callgrind: it has what each function called, and no stacks; " +
+		"gprof2dot or KCachegrind reads it"
+	instrumentsAdvice = "a call tree copied from Instruments: " +
+		"xctrace export --xpath of the time profile writes one that is read"
 )
 
-// advice returns what is wrong with an input that is recognised and is not read; nil: it is not recognised.
+// advice returns the error of an input of a known format that is not read; nil for others.
 func advice(head []byte) *ParseError {
 	text := bytes.TrimLeft(head, " \t\r\n")
 	if looksBinary(head) || len(text) == 0 {
 		text = head
 	}
 	first, _, _ := bytes.Cut(text, []byte("\n"))
-	isStack := bytes.IndexByte(first, ';') >= 0 && counted(trimCR(first)) // of a function whose name begins like a magic
+	// The name of a function can begin like a magic.
+	isStack := bytes.IndexByte(first, ';') >= 0 && counted(trimCR(first))
 	for _, m := range magics {
 		if isStack && controlAt([]byte(m.begin)) < 0 && m.begin[len(m.begin)-1] < 0x80 {
 			continue
@@ -98,10 +101,10 @@ func advice(head []byte) *ParseError {
 	return tableAdvice(head)
 }
 
-// looksBinary reports whether there are bytes that no text has.
+// looksBinary reports whether the input contains bytes that text does not.
 func looksBinary(head []byte) bool { return controlAt(head) >= 0 }
 
-// controlAt returns where the first byte is that no text has; -1: there is none.
+// controlAt returns the position of the first byte that text does not contain; -1 for none.
 func controlAt(head []byte) int {
 	for i, c := range head {
 		if c < ' ' && c != '\n' && c != '\t' && c != '\r' && c != 0x1b && c != '\f' {
@@ -111,53 +114,79 @@ func controlAt(head []byte) int {
 	return -1
 }
 
-// unknownFormat returns the error of an input whose format could not be found out, behind so many lines.
+// unknownFormat returns the error of an input of an unknown format, after skipped lines.
 func unknownFormat(head []byte, skipped int) error {
 	if i := controlAt(head); i >= 0 {
-		return &ParseError{Byte: int64(i), What: "neither text nor pprof: no format of stacks that is known here. " + readable}
+		const what = "neither text nor pprof: no known format of stacks. "
+		return &ParseError{Byte: int64(i), What: what + readable}
 	}
-	line := skipped + 1 + bytes.Count(head[:len(head)-len(bytes.TrimLeft(head, "\r\n\t "))], []byte("\n"))
+	blank := len(head) - len(bytes.TrimLeft(head, "\r\n\t "))
+	line := skipped + 1 + bytes.Count(head[:blank], []byte("\n"))
 	first := bytes.TrimSpace(head)
 	if i := bytes.IndexAny(first, "\r\n"); i >= 0 {
 		first = first[:i]
 	}
-	return &ParseError{Line: line, What: fmt.Sprintf("no format of stacks that is known here: %q. %s", shortened(string(first), 60), readable)}
+	begin := shortened(string(first), 60)
+	return &ParseError{Line: line, What: fmt.Sprintf("no known format of stacks: %q. %s", begin, readable)}
 }
 
-const readable = "Stacks are read of perf script, folded lines (function;function count), pprof, speedscope, Chrome, Firefox, DTrace, bpftrace, jstack, gdb, goroutines and others: culprit flame --help lists them"
+// readable is the end of an error about an unknown format.
+const readable = "Readable: perf script, folded lines (function;function count), pprof, speedscope, " +
+	"Chrome, Firefox, DTrace, bpftrace, jstack, gdb, goroutines and others: " +
+	"culprit flame --help lists them"
 
-// tableHeads are words of the heads of tables, each with the tool that prints them.
+// tableHeads are words of table headings, each with the tool that prints them.
 //
 // table: heads that the tools print
 var tableHeads = []struct {
 	words []string
 	what  string
 }{
-	{[]string{"%usr", "%idle"}, "mpstat"}, {[]string{"minf", "mjf", "xcal"}, "mpstat"}, {[]string{"%user", "%iowait", "%idle"}, "sar or iostat"},
-	{[]string{"r", "b", "swpd", "free"}, "vmstat"}, {[]string{"kthr", "memory", "page"}, "vmstat"}, {[]string{"procs", "-----------memory----------"}, "vmstat"},
-	{[]string{"PID", "%CPU", "COMMAND"}, "ps or top"}, {[]string{"PID", "TTY", "TIME", "CMD"}, "ps"}, {[]string{"UID", "PID", "PPID", "CMD"}, "ps"},
-	{[]string{"load", "average:"}, "top or uptime"}, {[]string{"Tasks:", "running,"}, "top"},
-	{[]string{"PID", "%usr", "Command"}, "pidstat"}, {[]string{"Device", "r/s", "w/s"}, "iostat"}, {[]string{"Device:", "tps"}, "iostat"},
-	{[]string{"Filesystem", "Use%"}, "df"}, {[]string{"total", "used", "free", "shared"}, "free"}, {[]string{"Proto", "Recv-Q", "Send-Q"}, "netstat"},
-	{[]string{"Netid", "State", "Recv-Q"}, "ss"}, {[]string{"IFACE", "rxpck/s"}, "sar"}, {[]string{"Int", "rKb/s", "wKb/s"}, "nicstat"},
-	{[]string{"LINK", "PROPERTY", "VALUE"}, "dladm"}, {[]string{"indv", "cuml", "rcnt"}, "lockstat"}, {[]string{"%", "time", "seconds", "usecs/call"}, "strace -c"},
-	{[]string{"Performance", "counter", "stats", "for"}, "perf stat"}, {[]string{"IRQ", "Vect", "IPL"}, "mdb"}, {[]string{"CPU0", "CPU1"}, "/proc/interrupts"},
-	{[]string{"%Cpu(s):"}, "top"}, {[]string{"%CPU", "%Mem", "%Disk"}, "sysperfstat"}, {[]string{"flat", "flat%", "sum%", "cum"}, "pprof -top"},
+	{[]string{"%usr", "%idle"}, "mpstat"},
+	{[]string{"minf", "mjf", "xcal"}, "mpstat"},
+	{[]string{"%user", "%iowait", "%idle"}, "sar or iostat"},
+	{[]string{"r", "b", "swpd", "free"}, "vmstat"},
+	{[]string{"kthr", "memory", "page"}, "vmstat"},
+	{[]string{"procs", "-----------memory----------"}, "vmstat"},
+	{[]string{"PID", "%CPU", "COMMAND"}, "ps or top"},
+	{[]string{"PID", "TTY", "TIME", "CMD"}, "ps"},
+	{[]string{"UID", "PID", "PPID", "CMD"}, "ps"},
+	{[]string{"load", "average:"}, "top or uptime"},
+	{[]string{"Tasks:", "running,"}, "top"},
+	{[]string{"PID", "%usr", "Command"}, "pidstat"},
+	{[]string{"Device", "r/s", "w/s"}, "iostat"},
+	{[]string{"Device:", "tps"}, "iostat"},
+	{[]string{"Filesystem", "Use%"}, "df"},
+	{[]string{"total", "used", "free", "shared"}, "free"},
+	{[]string{"Proto", "Recv-Q", "Send-Q"}, "netstat"},
+	{[]string{"Netid", "State", "Recv-Q"}, "ss"},
+	{[]string{"IFACE", "rxpck/s"}, "sar"},
+	{[]string{"Int", "rKb/s", "wKb/s"}, "nicstat"},
+	{[]string{"LINK", "PROPERTY", "VALUE"}, "dladm"},
+	{[]string{"indv", "cuml", "rcnt"}, "lockstat"},
+	{[]string{"%", "time", "seconds", "usecs/call"}, "strace -c"},
+	{[]string{"Performance", "counter", "stats", "for"}, "perf stat"},
+	{[]string{"IRQ", "Vect", "IPL"}, "mdb"},
+	{[]string{"CPU0", "CPU1"}, "/proc/interrupts"},
+	{[]string{"%Cpu(s):"}, "top"},
+	{[]string{"%CPU", "%Mem", "%Disk"}, "sysperfstat"},
+	{[]string{"flat", "flat%", "sum%", "cum"}, "pprof -top"},
 	{[]string{"-------------", "Distribution", "-------------"}, "DTrace's quantize"},
 }
 
-// tableHead reports whether a line is the head of a table that is recognised, or of perf report.
+// tableHead reports whether a line is the heading of a known table or of perf report.
 func tableHead(line []byte) bool { return tableOf(line) != "" || isReportHead(line) }
 
-// isReportHead reports whether a line is of the head that perf report prints.
+// isReportHead reports whether a line belongs to the heading of perf report.
 func isReportHead(line []byte) bool {
 	if len(line) == 0 || line[0] != '#' {
 		return false
 	}
-	return bytes.Contains(line, []byte("Overhead ")) || bytes.HasPrefix(line, []byte("# Samples: ")) && bytes.Contains(line, []byte(" of event"))
+	return bytes.Contains(line, []byte("Overhead ")) ||
+		bytes.HasPrefix(line, []byte("# Samples: ")) && bytes.Contains(line, []byte(" of event"))
 }
 
-// tableOf returns the tool that prints a head with these words; "" there is none.
+// tableOf returns the tool that prints this heading; "" for an unknown one.
 func tableOf(line []byte) string {
 	if len(line) > 400 {
 		line = line[:400]
@@ -182,23 +211,27 @@ next:
 	return ""
 }
 
-// tableAdvice returns what is wrong with a table of numbers that has no stacks; nil: it is none.
+// tableAdvice returns the error of a table of numbers without stacks; nil for other inputs.
 func tableAdvice(head []byte) *ParseError {
 	n, counted, columns, stacks, rulers, first := 0, 0, 0, 0, 0, 0
 	for line := range bytes.Lines(head) {
 		n++
 		line = bytes.TrimRight(line, " \t\r\n")
 		if isReportHead(line) {
-			return &ParseError{Line: n, What: "this is what perf report prints, shares without whole stacks: perf script -i perf.data writes stacks"}
+			return &ParseError{Line: n, What: "this is the output of perf report, shares without " +
+				"whole stacks: perf script -i perf.data writes stacks"}
 		}
-		if bytes.HasPrefix(line, []byte("Thread ")) && (bytes.Contains(line, []byte(" (active")) || bytes.Contains(line, []byte(" (idle"))) && line[len(line)-1] == '"' {
-			return &ParseError{Line: n, What: "this is what py-spy dump prints, one moment of each thread: py-spy record --format raw writes folded stacks"}
+		state := bytes.Contains(line, []byte(" (active")) || bytes.Contains(line, []byte(" (idle"))
+		if bytes.HasPrefix(line, []byte("Thread ")) && state && line[len(line)-1] == '"' {
+			return &ParseError{Line: n, What: "this is the output of py-spy dump, one moment of each " +
+				"thread: py-spy record --format raw writes folded stacks"}
 		}
 		if bytes.Contains(line, []byte("log opened")) && bytes.Contains(line, []byte("apyrus")) {
-			return &ParseError{Line: n, What: "this is a log of Papyrus: speedscope reads it, and exports a profile that is read"}
+			return &ParseError{Line: n, What: "this is a log of Papyrus: " +
+				"speedscope reads it, and exports a profile that is read"}
 		}
 		if tool := tableOf(line); tool != "" {
-			return &ParseError{Line: n, What: "this is a table of numbers without stacks, as " + tool + " prints: culprit flame reads stacks, as culprit profile and perf script write them"}
+			return &ParseError{Line: n, What: numbersAdvice + ", as " + tool + " prints" + stacksAdvice}
 		}
 		if len(line) == 0 || line[0] == '#' {
 			continue
@@ -210,7 +243,8 @@ func tableAdvice(head []byte) *ParseError {
 			rulers++
 		}
 		if numbers := numberColumns(line); numbers > 0 {
-			if counted++; numbers > 2 || numbers == 2 && len(bytes.Fields(line)) == 2 || numbers == len(bytes.Fields(line)) && numbers > 1 {
+			words := len(bytes.Fields(line))
+			if counted++; numbers > 2 || numbers == 2 && words == 2 || numbers == words && numbers > 1 {
 				if columns++; first == 0 {
 					first = n
 				}
@@ -218,12 +252,17 @@ func tableAdvice(head []byte) *ParseError {
 		}
 	}
 	if stacks == 0 && counted > 0 && (2*columns > counted || rulers > 0 && counted > columns/2) {
-		return &ParseError{Line: max(1, first), What: "this is a table of numbers without stacks: culprit flame reads stacks, as culprit profile and perf script write them"}
+		return &ParseError{Line: max(1, first), What: numbersAdvice + stacksAdvice}
 	}
 	return nil
 }
 
-// isRuler reports whether a line is the rule below a table's head.
+const (
+	numbersAdvice = "this is a table of numbers without stacks"
+	stacksAdvice  = ": culprit flame reads stacks, as culprit profile and perf script write them"
+)
+
+// isRuler reports whether a line is the rule below the heading of a table.
 func isRuler(line []byte) bool {
 	return len(line) >= 8 && len(bytes.Trim(line, "-+|= ")) == 0 && bytes.Contains(line, []byte("----"))
 }
@@ -238,7 +277,7 @@ func numberColumns(line []byte) int {
 	return n
 }
 
-// isNumber reports whether a word is a number as tables have them: 1,234 0.5 12:30:01 3% 10M.
+// isNumber reports whether a word is a number in a table: 1,234 0.5 12:30:01 3% 10M.
 func isNumber(w []byte) bool {
 	w = bytes.TrimRight(bytes.TrimPrefix(w, []byte("-")), "%KMGTkms")
 	if len(w) == 0 || w[0] < '0' || w[0] > '9' {

@@ -9,13 +9,14 @@ import (
 	"unicode/utf16"
 )
 
-// TestMagics holds that each format that is known by its first bytes is refused with what it is and what to do.
+// TestMagics checks that each format known by its first bytes is refused with its name and advice.
 func TestMagics(t *testing.T) {
 	for _, m := range magics {
 		for _, rest := range []string{"", "\x00\x01\x02\x03", "\nmain;a 3\nmain;b 4\n", strings.Repeat("rest 5\n", 20000)} {
 			in := strings.Repeat("\x01", int(m.at)) + m.begin + rest
 			_, err := Read(strings.NewReader(in), "f", Options{})
-			if rest == "" && m.begin[0] != '\x00' && len(m.begin) < 4 || err != nil && strings.Contains(err.Error(), m.what) {
+			if rest == "" && m.begin[0] != '\x00' && len(m.begin) < 4 ||
+				err != nil && strings.Contains(err.Error(), m.what) {
 				continue
 			}
 			t.Errorf("%q and %.10q: %v", m.begin, rest, err)
@@ -23,7 +24,7 @@ func TestMagics(t *testing.T) {
 	}
 }
 
-// TestTables holds that tables of numbers are refused, with a head that is recognised and without.
+// TestTables checks that tables of numbers are refused, with and without a known heading.
 func TestTables(t *testing.T) {
 	for name, in := range map[string]string{
 		"mpstat":        "15:36:10 CPU %usr %nice %sys %iowait %irq %soft %steal %guest %idle\n15:36:11 all 0.33 0.00 0.00 0.00 0.00 0.00 0.00 0.00 99.67\n",
@@ -40,7 +41,9 @@ func TestTables(t *testing.T) {
 		"/proc/stat":    "cpu  1 2 3 4\ncpu0 1 2 3 4\nintr 5 6 7 8\n",
 	} {
 		_, err := Read(strings.NewReader(in), "f", Options{})
-		if err == nil || !strings.Contains(err.Error(), "culprit flame reads stacks") && !strings.Contains(err.Error(), "perf script -i") {
+		if err == nil ||
+			!strings.Contains(err.Error(), "culprit flame reads stacks") &&
+				!strings.Contains(err.Error(), "perf script -i") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -51,13 +54,15 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestCommentsDecideNothing puts comments before texts of all kinds, less and more than is looked at.
+// TestCommentsDecideNothing inserts comments before texts of all kinds, shorter and longer than
+// detectBytes.
 func TestCommentsDecideNothing(t *testing.T) {
-	texts := map[string]string{"folded": "a;b 3\n", "perf": perfText, "DTrace": dtraceText, "bpftrace": bpftraceText, "gdb": gdbText, "jstack": jstackText}
+	texts := map[string]string{"folded": "a;b 3\n", "perf": perfText, "DTrace": dtraceText,
+		"bpftrace": bpftraceText, "gdb": gdbText, "jstack": jstackText}
 	for name, in := range texts {
 		want := fold(t, in, Options{})
 		for _, line := range []string{"# L1 Data 32K [0-1] 5\n", "#\n", "# interval: 100\n", "# bpf_prog_info 7: x addr 0x1 size 128\n", "\n", "# cmdline : sh -c a; sleep 5\n"} {
-			for _, times := range []int{1, looked/len(line) + 1, 3 * looked / len(line)} {
+			for _, times := range []int{1, detectBytes/len(line) + 1, 3 * detectBytes / len(line)} {
 				if got := fold(t, strings.Repeat(line, times)+in, Options{}); got != want {
 					t.Errorf("%s behind %d times %q: got\n%swant\n%s", name, times, line, got, want)
 				}
@@ -66,7 +71,7 @@ func TestCommentsDecideNothing(t *testing.T) {
 	}
 }
 
-// TestEncodings writes texts in other encodings and with other line ends.
+// TestEncodings reads texts in other encodings and with other line ends.
 func TestEncodings(t *testing.T) {
 	for _, in := range []string{"main;a 3\nmain;ä𝄞 7\n", perfText, dtraceText} {
 		want := fold(t, in, Options{})
@@ -93,7 +98,9 @@ func TestEncodings(t *testing.T) {
 			"members of gzip": packed.String(), "gzip and zeros": packed.String() + strings.Repeat("\x00", 600), "gzip and more": packed.String() + "padding",
 		}
 		if !strings.Contains(in, "ä") {
-			forms["UTF-16LE without a mark"], forms["UTF-16BE without a mark"] = wide(binary.LittleEndian, false), wide(binary.BigEndian, false)
+			forms["UTF-16LE without a mark"], forms["UTF-16BE without a mark"] = wide(
+				binary.LittleEndian, false,
+			), wide(binary.BigEndian, false)
 		}
 		for form, text := range forms {
 			if got := fold(t, text, Options{}); got != want {
@@ -103,7 +110,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestFoldedNumbers reads amounts as programs write them.
+// TestFoldedNumbers reads amounts in the forms that programs write.
 func TestFoldedNumbers(t *testing.T) {
 	for in, want := range map[string]string{
 		"a;b 1.5e-05\na;c 1e3\na;d +4\na;e 2.5\n":    "a;b 0.000015\na;c 1000\na;d 4\na;e 2.5\n",
@@ -118,10 +125,10 @@ func TestFoldedNumbers(t *testing.T) {
 	}
 }
 
-// TestManyComments puts more comments before a text than are looked at to find its format.
+// TestManyComments inserts more comments before a text than detectBytes.
 func TestManyComments(t *testing.T) {
 	line := "# L1 Data 32K [0-1] 5\n"
-	if got := fold(t, strings.Repeat(line, mostLooked/len(line)+1)+perfCorpus[0].in, Options{}); got != perfCorpus[0].out {
+	if got := fold(t, strings.Repeat(line, maxDetectBytes/len(line)+1)+perfCorpus[0].in, Options{}); got != perfCorpus[0].out {
 		t.Errorf("got %s", got)
 	}
 }

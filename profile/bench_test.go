@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// perfScript makes perf script output of so many samples, whose stacks come again.
+// perfScript returns perf script output with the given number of samples, whose stacks repeat.
 func perfScript(samples int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	var stacks []string
@@ -17,13 +17,20 @@ func perfScript(samples int) []byte {
 		var b strings.Builder
 		for range 10 + r.IntN(30) {
 			f := r.IntN(r.IntN(3000) + 1)
-			fmt.Fprintf(&b, "\t%16x ns::tcp_recv_%d::run(std::vector<int> const&)+0x%x (/usr/lib/x86_64-linux-gnu/libthing.so.1.2)\n", 0x7f0000000000+f*64+r.IntN(4)*16, f, r.IntN(4)*16)
+			fmt.Fprintf(
+				&b,
+				"\t%16x ns::tcp_recv_%d::run(std::vector<int> const&)+0x%x (/usr/lib/x86_64-linux-gnu/libthing.so.1.2)\n",
+				0x7f0000000000+f*64+r.IntN(4)*16,
+				f,
+				r.IntN(4)*16,
+			)
 		}
 		stacks = append(stacks, b.String()+"\n")
 	}
 	var out bytes.Buffer
 	for i := range samples {
-		fmt.Fprintf(&out, "nginx %5d [%03d] %d.%06d:     250000 cpu-clock:pppH: \n%s", 1000+i%5, i%8, i/100, i%100*10000, stacks[r.IntN(len(stacks))])
+		fmt.Fprintf(&out, "nginx %5d [%03d] %d.%06d:     250000 cpu-clock:pppH: \n%s", 1000+i%5,
+			i%8, i/100, i%100*10000, stacks[r.IntN(len(stacks))])
 	}
 	return out.Bytes()
 }
@@ -38,7 +45,7 @@ func BenchmarkPerf(b *testing.B) {
 	}
 }
 
-// distinct makes folded stacks, none of which comes again.
+// distinct returns folded stacks without repetition.
 func distinct(stacks, depth int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	var out bytes.Buffer

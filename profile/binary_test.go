@@ -36,7 +36,7 @@ func unpacked(t *testing.T, b []byte) []byte {
 	return out
 }
 
-// What is written for other tools is read as what it was.
+// TestThereAndBack checks that profiles written for other tools are read back unchanged.
 func TestThereAndBack(t *testing.T) {
 	for _, text := range []string{"a;b;c 3\na;b 2\nd 7\n", "x;x;x 1\nx;y;x 5\n", "\"q\" <b>;é 1\n"} {
 		tree := profileOf(t, text)
@@ -92,7 +92,7 @@ func profileOfPerf(t *testing.T) *Tree {
 	return tree
 }
 
-// A profile that Go's runtime writes: goroutines by stack, this one among them.
+// TestPProfOfGo reads a profile of Go's runtime: goroutines by stack, including its own.
 func TestPProfOfGo(t *testing.T) {
 	var b bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 0); err != nil {
@@ -103,10 +103,12 @@ func TestPProfOfGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkTree(t, tree)
-	if s := folded(t, tree); !strings.Contains(s, "testing.tRunner;culprit/profile.TestPProfOfGo;runtime/pprof.(*Profile).WriteTo") {
+	if s := folded(t, tree); !strings.Contains(s,
+		"testing.tRunner;culprit/profile.TestPProfOfGo;runtime/pprof.(*Profile).WriteTo") {
 		t.Errorf("no such stack in\n%s", s)
 	}
-	if _, err := Read(bytes.NewReader(packed(t, []byte{0x0a, 0x04, 0x08, 0x01, 0x10, 0x02, 0x12, 0x7f})), "f", Options{}); err == nil || !strings.Contains(err.Error(), "f: byte 6: pprof") && !strings.Contains(err.Error(), "f:byte 6: pprof") {
+	if _, err := Read(bytes.NewReader(packed(t, []byte{0x0a, 0x04, 0x08, 0x01, 0x10, 0x02, 0x12, 0x7f})), "f", Options{}); err == nil ||
+		!strings.Contains(err.Error(), "f: byte 6: pprof") && !strings.Contains(err.Error(), "f:byte 6: pprof") {
 		t.Errorf("a cut profile: %v", err)
 	}
 }
@@ -121,7 +123,8 @@ func TestSpeedscope(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := folded(t, tree); got != "main 5\nmain;f 5\n" || tree.Unit != "milliseconds" || len(tree.Notes) != 1 {
+	if got := folded(t, tree); got != "main 5\nmain;f 5\n" || tree.Unit != "milliseconds" ||
+		len(tree.Notes) != 1 {
 		t.Errorf("%q of %s, notes %q", got, tree.Unit, tree.Notes)
 	}
 	for in, want := range map[string]string{

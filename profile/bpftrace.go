@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// bpftraceLines reads what bpftrace prints of maps keyed by kstack and ustack, with other keys beside them or not.
+// bpftraceLines reads maps that bpftrace prints, keyed by kstack or ustack and possibly other keys:
 //
 //	@[
 //	    native_safe_halt+14
 //	    cpu_startup_entry+25
 //	, swapper]: 42
 //
-// Keys that are no stack stand for the process: they are the outermost frame, as they come behind the stack.
+// Keys that are not stacks name the process: they become the outermost frame.
 type bpftraceLines struct {
 	b       *Builder
 	o       Options
@@ -27,16 +27,16 @@ type bpftraceLines struct {
 	found   bool
 
 	name    string             // of the map whose entry is being read
-	maps    map[string]bool    // that have stacks
+	maps    map[string]bool    // maps with stacks
 	numbers map[string]float64 // counts of entries without a stack, by map and key; nil: too many
-	entries map[string]int     // how many those are, by map
-	first   int                // line of the first of them
+	entries map[string]int     // number of entries without a stack, by map
+	first   int                // line of the first entry without a stack
 }
 
-// mostNumbers is how many entries of maps without stacks are kept.
-const mostNumbers = 10_000
+// maxNumbers is the number of entries without a stack that are kept.
+const maxNumbers = 10_000
 
-// number keeps an entry without a stack. It counts if other entries of its map have stacks.
+// number keeps an entry without a stack. It counts when other entries of its map have stacks.
 func (p *bpftraceLines) number(name string, keys []byte, count float64, n int) {
 	if len(p.entries) < 100 {
 		p.entries[name]++
@@ -44,13 +44,13 @@ func (p *bpftraceLines) number(name string, keys []byte, count float64, n int) {
 	if p.first == 0 {
 		p.first = n
 	}
-	if len(p.numbers) < mostNumbers {
+	if len(p.numbers) < maxNumbers {
 		p.numbers[name+"\x00"+string(keys)] += count
 	}
 }
 
-// leftovers adds the entries without a stack that belong to maps with stacks, and reports the others:
-// start times and sums that a script keeps are no stacks.
+// leftovers adds the entries without a stack of maps with stacks. It reports the others: scripts
+// also keep start times and sums.
 func (p *bpftraceLines) leftovers() {
 	for _, key := range slices.Sorted(maps.Keys(p.numbers)) {
 		name, keys, _ := strings.Cut(key, "\x00")
@@ -71,16 +71,27 @@ func (p *bpftraceLines) leftovers() {
 		left = append(left[:8], "and others")
 	}
 	if total > 0 && p.found {
-		p.b.tree.note(plural(total, "entry has no stack and is", "entries have no stacks and are") + " left out: maps " + strings.Join(left, ", "))
+		p.b.tree.note(
+			plural(total, "entry has no stack and is",
+				"entries have no stacks and are") + " left out: maps " + strings.Join(
+				left,
+				", ",
+			),
+		)
 	}
 	if len(p.maps) > 1 {
-		p.b.tree.note("maps are added up: @" + clean(shortened(strings.Join(slices.Sorted(maps.Keys(p.maps)), ", @"), 200)))
+		p.b.tree.note(
+			"maps are added up: @" + clean(
+				shortened(strings.Join(slices.Sorted(maps.Keys(p.maps)), ", @"), 200),
+			),
+		)
 	}
 }
 
-// bpftraceJSON reads what bpftrace -f json prints: a value of JSON a line, of which those of type map are counts by key.
+// bpftraceJSON reads the output of bpftrace -f json: one JSON value per line. Those of type map
+// contain counts by key:
 //
-//	{"type": "map", "data": {"@": {"\n    native_safe_halt+14\n    cpu_startup_entry+25\n,swapper": 42}}}
+//	{"type": "map", "data": {"@": {"\n    native_safe_halt+14\n    do_idle+25\n,swapper": 42}}}
 type bpftraceJSON struct {
 	bpftraceLines
 }
@@ -97,7 +108,7 @@ func (p *bpftraceJSON) line(b []byte, n int) error {
 	}
 	var kind *json.UnmarshalTypeError
 	if err := json.Unmarshal(b, &l); err != nil {
-		if !errors.As(err, &kind) { // of what printf wrote, data is text
+		if !errors.As(err, &kind) { // the data of a printf are text
 			p.wrong.skip(n, "JSON: "+err.Error())
 		}
 		return nil
@@ -133,13 +144,14 @@ func (p *bpftraceJSON) line(b []byte, n int) error {
 }
 
 func newBPFTrace(o Options) *bpftraceLines {
-	return &bpftraceLines{b: NewBuilder(), o: o, maps: map[string]bool{}, numbers: map[string]float64{}, entries: map[string]int{}}
+	return &bpftraceLines{b: NewBuilder(), o: o, maps: map[string]bool{},
+		numbers: map[string]float64{}, entries: map[string]int{}}
 }
 
 func (p *bpftraceLines) line(b []byte, n int) error {
 	if !p.inside {
 		if len(b) == 0 || b[0] != '@' {
-			return nil // of a printf, or Attaching 1 probe...
+			return nil // a printf, or Attaching 1 probe...
 		}
 		open := bytes.IndexByte(b, '[')
 		if open < 0 {
@@ -171,7 +183,7 @@ func (p *bpftraceLines) line(b []byte, n int) error {
 	return nil
 }
 
-// cutValue takes "]: 42" off the end of a line.
+// cutValue removes "]: 42" from the end of a line.
 func cutValue(b []byte) (rest []byte, count float64, ok bool) {
 	i := bytes.LastIndex(b, []byte("]: "))
 	if i < 0 {
@@ -184,7 +196,7 @@ func cutValue(b []byte) (rest []byte, count float64, ok bool) {
 	return b[:i], parseCount(number), true
 }
 
-// key adds keys of a map that are no stack.
+// key adds keys of a map that are not stacks.
 func (p *bpftraceLines) key(b []byte) {
 	b = bytes.Trim(b, " \t,")
 	if len(b) > 0 {
@@ -201,7 +213,8 @@ func (p *bpftraceLines) frame(b []byte) {
 		if name = cutPlainOffset(cutOffset(name)); string(name) == "[unknown]" || len(name) == 0 {
 			name = append(append([]byte{'['}, baseName(file)...), ']')
 		}
-		p.stack = append(p.stack, p.b.Function(replaced(slices.Clone(name), ';', ':'), baseName(file), kindByFile(file)))
+		p.stack = append(p.stack,
+			p.b.Function(replaced(slices.Clone(name), ';', ':'), baseName(file), kindByFile(file)))
 		return
 	}
 	b = bytes.TrimPrefix(b, []byte(", "))
@@ -211,7 +224,7 @@ func (p *bpftraceLines) frame(b []byte) {
 	p.stack = append(p.stack, p.b.Function(replaced(slices.Clone(b), ';', ':'), nil, Code))
 }
 
-// cutPlainOffset takes +25 off the end of a name.
+// cutPlainOffset removes +25 from the end of a name.
 func cutPlainOffset(b []byte) []byte {
 	if i := bytes.LastIndexByte(b, '+'); i > 0 && isDigits(b[i+1:]) {
 		return b[:i]
@@ -232,7 +245,9 @@ func (p *bpftraceLines) end(lines int) (*Tree, error) {
 	p.leftovers()
 	t := p.b.Tree()
 	if !p.found && p.wrong.lines == 0 {
-		return nil, &ParseError{Line: max(1, p.first), What: "no map keyed by stacks in it: bpftrace prints stacks of @[kstack] = count() and @[ustack] = count()"}
+		return nil, &ParseError{Line: max(1, p.first),
+			What: "no map keyed by stacks in it: " +
+				"bpftrace prints stacks of @[kstack] = count() and @[ustack] = count()"}
 	}
-	return p.wrong.tell(t, lines)
+	return p.wrong.report(t, lines)
 }

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// ColumnsType is the media type of a profile in columns. docs/FORMATS.md draws the format.
+// ColumnsType is the media type of a profile in columns. docs/FORMATS.md describes the format.
 const ColumnsType = "application/vnd.culprit.profile"
 
 const (
 	columnsMagic   = "CLPF"
 	columnsVersion = 1
 	columnsHead    = 12     // bytes before the JSON header
-	withBefore     = 1 << 0 // flag: a comparison, whose nodes have a column of what was before
-	isSketch       = 1 << 1 // flag: a sketch, in which function 0 stands for runs of narrow calls too
+	withBefore     = 1 << 0 // flag: a comparison, with a column of the totals before
+	isOverview     = 1 << 1 // flag: an overview; function 0 also means a run of narrow calls
 	functionBytes  = 13     // of a function's columns: module, file, line, kind
 	nodeBytes      = 16     // of a node's: function, up, self; and 8 more in a comparison
 )
@@ -24,31 +24,35 @@ const (
 // columnsHeader is the JSON header of columns.
 type columnsHeader struct {
 	Unit      string   `json:"unit"`
-	Share     bool     `json:"share"` // amounts are shares of all
+	Share     bool     `json:"share"` // amounts are shares of the whole
 	Samples   float64  `json:"samples"`
 	Seconds   float64  `json:"seconds"`
 	Depth     int      `json:"depth"`
 	Nodes     int      `json:"nodes"`
 	Functions int      `json:"functions"`
-	Of        int      `json:"of,omitempty"`   // of a sketch: the nodes of the whole
-	Norm      string   `json:"norm,omitempty"` // of a comparison: how amounts were normalised, a sentence
+	Of        int      `json:"of,omitempty"`   // of an overview: nodes of the whole profile
+	Norm      string   `json:"norm,omitempty"` // of a comparison: how amounts are normalised
 	Notes     []string `json:"notes"`
 	Names     []string `json:"names"`   // of functions
-	Modules   []string `json:"modules"` // that functions name by their place here; [0] is ""
-	Files     []string `json:"files"`   // the same
+	Modules   []string `json:"modules"` // functions contain the index; [0] is ""
+	Files     []string `json:"files"`   // as above
 }
 
-// AppendColumns appends a profile in columns: nodes in the order of a walk, those that one calls by name. Names are fit to be shown:
-// without control characters, and shortened where they are very long.
+// AppendColumns appends a profile in columns: nodes in depth-first order, callees sorted by name.
+// Names are printable: without control characters, and shortened where very long. The error says
+// that an amount is not a number.
 func AppendColumns(b []byte, t *Tree) ([]byte, error) { return appendColumns(b, t, nil, 0) }
 
-// AppendDiffColumns appends a comparison in columns: amounts are normalised, Self is after.
+// AppendDiffColumns appends a comparison in columns: amounts are normalised, Self is after. The
+// error is that of AppendColumns.
 func AppendDiffColumns(b []byte, d *Diff) ([]byte, error) { return appendColumns(b, d.Tree, d, 0) }
 
-// appendColumns appends the columns of a tree, of a comparison, or of the sketch of a tree of so many nodes, which are in order.
+// appendColumns appends a tree; a comparison when d is not nil; the overview of a tree of of nodes
+// when of is not 0. An overview is already in order.
 func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
 	order, place := t.walk(of > 0)
-	used := make([]uint32, len(t.Functions)) // one more than where a function stands among those that are sent
+	used := make([]uint32,
+		len(t.Functions)) // index of each function in the output + 1; 0: not used
 	var functions []uint32
 	for _, n := range order {
 		if f := t.Function[n]; used[f] == 0 {
@@ -56,23 +60,25 @@ func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
 			used[f] = uint32(len(functions))
 		}
 	}
-	h := columnsHeader{Unit: t.Unit, Samples: t.Samples, Seconds: t.Seconds, Depth: t.Depth, Nodes: t.Len(), Functions: len(functions),
-		Notes: t.Notes, Names: make([]string, len(functions))}
+	h := columnsHeader{Unit: t.Unit, Samples: t.Samples, Seconds: t.Seconds, Depth: t.Depth,
+		Nodes: t.Len(), Functions: len(functions), Notes: t.Notes,
+		Names: make([]string, len(functions))}
 	flags := uint16(0)
 	if d != nil {
 		flags |= withBefore
-		h.Share, h.Norm = d.Norm.Per == "sample", d.Said
+		h.Share, h.Norm = d.Norm.Per == "sample", d.NormText
 	}
 	if of > 0 {
-		flags |= isSketch
+		flags |= isOverview
 		h.Of = of
 	}
 	modules, files := newWords(), newWords()
 	var columns [2][]uint32
 	for i, f := range functions {
 		g := &t.Functions[f]
-		h.Names[i] = clean(shortened(g.Name, mostName))
-		columns[0], columns[1] = append(columns[0], modules.of(g.Module)), append(columns[1], files.of(g.File))
+		h.Names[i] = clean(shortened(g.Name, maxName))
+		columns[0], columns[1] = append(columns[0], modules.of(g.Module)), append(columns[1],
+			files.of(g.File))
 	}
 	h.Modules, h.Files = modules.list, files.list
 	if h.Notes == nil {
@@ -80,7 +86,7 @@ func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
 	}
 	head, err := json.Marshal(h)
 	if err != nil {
-		return nil, fmt.Errorf("write a profile in columns: %w", err) // an amount that is no number
+		return nil, fmt.Errorf("write a profile in columns: %w", err) // an amount is not a number
 	}
 	start := len(b)
 	each := nodeBytes
@@ -133,7 +139,8 @@ func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
 	return b, nil
 }
 
-// walk gives the nodes in the order of a walk, those that one calls by name, and the place of each in it.
+// walk returns the nodes in depth-first order, callees sorted by name, and the position of each
+// node in that order.
 func (t *Tree) walk(ordered bool) (order, place []int32) {
 	place = make([]int32, t.Len())
 	if ordered {
@@ -150,7 +157,7 @@ func (t *Tree) walk(ordered bool) (order, place []int32) {
 	return order, place
 }
 
-// words numbers texts as they come; "" is 0.
+// words assigns numbers to texts in order of appearance; "" is 0.
 type words struct {
 	list []string
 	at   map[string]uint32
@@ -163,12 +170,13 @@ func (w *words) of(text string) uint32 {
 	if !ok {
 		n = uint32(len(w.list))
 		w.at[text] = n
-		w.list = append(w.list, clean(shortened(text, mostName)))
+		w.list = append(w.list, clean(shortened(text, maxName)))
 	}
 	return n
 }
 
-// ParseColumns reads a profile in columns, not a comparison. The result holds no part of the data. What is malformed is an error.
+// ParseColumns reads a profile in columns. It copies what it keeps of data. The error says where
+// data are malformed, or that they contain a comparison or an overview.
 func ParseColumns(data []byte) (*Tree, error) {
 	broken := func(format string, args ...any) error {
 		return fmt.Errorf("read a profile in columns: "+format, args...)
@@ -176,8 +184,12 @@ func ParseColumns(data []byte) (*Tree, error) {
 	if len(data) < columnsHead || string(data[:4]) != columnsMagic {
 		return nil, broken("it is none")
 	}
-	if flags := binary.LittleEndian.Uint16(data[6:]); data[4] != columnsVersion || data[5] != 0 || flags != 0 {
-		return nil, broken("version %d, flags %#x: a comparison, a sketch, or made by a newer culprit", data[4], flags)
+	if flags := binary.LittleEndian.Uint16(data[6:]); data[4] != columnsVersion || data[5] != 0 ||
+		flags != 0 {
+		return nil, broken(
+			"version %d, flags %#x: a comparison, a sketch, or made by a newer culprit", data[4],
+			flags,
+		)
 	}
 	length := uint64(binary.LittleEndian.Uint32(data[8:]))
 	if length > uint64(len(data)-columnsHead) {
@@ -188,8 +200,11 @@ func ParseColumns(data []byte) (*Tree, error) {
 		return nil, broken("header: %w", err)
 	}
 	rest := data[min(uint64(len(data)), (columnsHead+length+7)&^7):]
-	if h.Nodes < 1 || h.Functions < 1 || len(h.Names) != h.Functions || h.Nodes > len(rest)/nodeBytes || h.Functions > len(rest)/functionBytes {
-		return nil, broken("%d nodes of %d functions with %d names in %d bytes", h.Nodes, h.Functions, len(h.Names), len(rest))
+	if h.Nodes < 1 || h.Functions < 1 || len(h.Names) != h.Functions ||
+		h.Nodes > len(rest)/nodeBytes ||
+		h.Functions > len(rest)/functionBytes {
+		return nil, broken("%d nodes of %d functions with %d names in %d bytes", h.Nodes,
+			h.Functions, len(h.Names), len(rest))
 	}
 	if want := (h.Functions*functionBytes+7)&^7 + h.Nodes*nodeBytes; len(rest) != want {
 		return nil, broken("%d bytes of columns, want %d", len(rest), want)
@@ -199,7 +214,8 @@ func ParseColumns(data []byte) (*Tree, error) {
 		rest = rest[4:]
 		return v
 	}
-	t := &Tree{Functions: make([]Function, h.Functions), Unit: h.Unit, Samples: max(0, h.Samples), Seconds: max(0, h.Seconds), Notes: h.Notes}
+	t := &Tree{Functions: make([]Function, h.Functions), Unit: h.Unit, Samples: max(0, h.Samples),
+		Seconds: max(0, h.Seconds), Notes: h.Notes}
 	for i := range t.Functions {
 		t.Functions[i].Name = h.Names[i]
 	}
@@ -226,9 +242,11 @@ func ParseColumns(data []byte) (*Tree, error) {
 		t.Functions[f].Kind = Kind(rest[f])
 	}
 	rest = rest[len(rest)-h.Nodes*nodeBytes:]
-	t.Function, t.Parent, t.Self = make([]uint32, h.Nodes), make([]int32, h.Nodes), make([]float64, h.Nodes)
+	t.Function, t.Parent, t.Self = make([]uint32, h.Nodes), make([]int32,
+		h.Nodes), make([]float64, h.Nodes)
 	for n := range t.Function {
-		if t.Function[n] = u32(); uint64(t.Function[n]) >= uint64(h.Functions) || (t.Function[n] == 0) != (n == 0) {
+		if t.Function[n] = u32(); uint64(t.Function[n]) >= uint64(h.Functions) ||
+			(t.Function[n] == 0) != (n == 0) {
 			return nil, broken("node %d names function %d of %d", n, t.Function[n], h.Functions)
 		}
 	}

@@ -8,21 +8,50 @@ import (
 	"testing"
 )
 
-// corpus is what becomes of each file of testdata/corpus: the sum of its amounts, or words of the error.
+// corpus is the result of each file of testdata/corpus: the sum of its amounts, or words of the
+// error.
 //
 // table: file and result
 var corpus = map[string]struct {
 	sum    float64
-	stacks string // folded; "" not compared
+	stacks string // folded; "": not compared
 	advice string
 }{
-	"perf-header.txt": {130, "app;main;spin 130\n", ""}, "perf-pid-tid.txt.gz": {100, "app;main;spin 100\n", ""}, "perf-task-events.txt": {100, "app;main;spin 100\n", ""},
-	"perf-no-dso.txt": {100, "app;main;spin 100\n", ""}, "perf-sched.txt": {1, "app;schedule;__schedule 1\n", ""}, "perf-utf16.txt": {100, "app;main;spin 100\n", ""},
-	"simpleperf.txt": {1000, "Worker;main;Lock::unlock 1000\n", ""}, "folded.txt": {10, "main;a 3\nmain;b 7\n", ""}, "folded-floats.txt": {0.13, "main;a 0.13\n", ""},
-	"austin.txt": {1000, "", ""}, "dtrace.txt": {3, "unix`b;unix`a 3\n", ""}, "bcc-profile.txt": {10, "app;main;other 3\napp;main;work 7\n", ""},
-	"bpftrace.txt": {4, "g;f 4\n", ""}, "pmcstat.txt": {10, "main;other 3\nmain;work 7\n", ""}, "goroutines.txt": {2, "main.main 1\nmain.w 1\n", ""},
-	"speedscope-sampled.json": {0.38, "a 0.25\na;b 0.13\n", ""}, "speedscope-incomplete.json": {10, "a 10\n", ""}, "chrome-trace.json": {5000, "a 5000\n", ""},
-	"hermes.json": {2, "main 2\n", ""}, "gecko.json.gz": {2, "main 2\n", ""}, "old.cpuprofile": {4, "a 4\n", ""}, "v8.heapprofile": {64, "a 64\n", ""},
+	"perf-header.txt": {
+		130,
+		"app;main;spin 130\n",
+		"",
+	}, "perf-pid-tid.txt.gz": {100, "app;main;spin 100\n", ""}, "perf-task-events.txt": {100, "app;main;spin 100\n", ""},
+	"perf-no-dso.txt": {
+		100,
+		"app;main;spin 100\n",
+		"",
+	}, "perf-sched.txt": {1, "app;schedule;__schedule 1\n", ""}, "perf-utf16.txt": {100, "app;main;spin 100\n", ""},
+	"simpleperf.txt": {
+		1000,
+		"Worker;main;Lock::unlock 1000\n",
+		"",
+	}, "folded.txt": {10, "main;a 3\nmain;b 7\n", ""}, "folded-floats.txt": {0.13, "main;a 0.13\n", ""},
+	"austin.txt": {
+		1000,
+		"",
+		"",
+	}, "dtrace.txt": {3, "unix`b;unix`a 3\n", ""}, "bcc-profile.txt": {10, "app;main;other 3\napp;main;work 7\n", ""},
+	"bpftrace.txt": {
+		4,
+		"g;f 4\n",
+		"",
+	}, "pmcstat.txt": {10, "main;other 3\nmain;work 7\n", ""}, "goroutines.txt": {2, "main.main 1\nmain.w 1\n", ""},
+	"speedscope-sampled.json": {
+		0.38,
+		"a 0.25\na;b 0.13\n",
+		"",
+	}, "speedscope-incomplete.json": {10, "a 10\n", ""}, "chrome-trace.json": {5000, "a 5000\n", ""},
+	"hermes.json": {
+		2,
+		"main 2\n",
+		"",
+	}, "gecko.json.gz": {2, "main 2\n", ""}, "old.cpuprofile": {4, "a 4\n", ""}, "v8.heapprofile": {64, "a 64\n", ""},
 	"stackprof.json":        {2, "m 2\n", ""},
 	"firefox-devtools.json": {3, "main 1\nmain;work 2\n", ""},
 	"gecko-3.json":          {3, "Content;paint 2\nGeckoMain;main 1\n", ""},
@@ -33,10 +62,18 @@ var corpus = map[string]struct {
 	"cut.cpuprofile":        {30000, "[unknown] 10000\na 20000\n", ""},
 	"archive.tar.gz":        {advice: "tar -xf"},
 
-	"callgrind.out": {advice: "a file of callgrind"}, "instruments.txt": {advice: "xctrace export"}, "dhat.json": {advice: "DHAT"}, "haskell.json": {advice: "GHC"},
-	"safari.json": {advice: "Safari"}, "v8-preprocessed.json": {advice: "--cpu-prof"}, "v8.log": {advice: "--cpu-prof"}, "papyrus.log": {advice: "Papyrus"},
-	"art.trace": {advice: "Android"}, "legacy-cpu.gperf": {advice: "google-pprof --proto"}, "legacy-heap.gperf": {advice: "pprof -proto"}, "legacy-contention.gperf": {advice: "pprof -proto"},
-	"perf.data": {advice: "perf script -i"}, "recording.jfr": {advice: "jfrconv"}, "profile.zst": {advice: "zstd -dc"}, "mpstat.txt": {advice: "culprit flame reads stacks"},
+	"callgrind.out": {
+		advice: "a file of callgrind",
+	}, "instruments.txt": {advice: "xctrace export"}, "dhat.json": {advice: "DHAT"}, "haskell.json": {advice: "GHC"},
+	"safari.json": {
+		advice: "Safari",
+	}, "v8-preprocessed.json": {advice: "--cpu-prof"}, "v8.log": {advice: "--cpu-prof"}, "papyrus.log": {advice: "Papyrus"},
+	"art.trace": {
+		advice: "Android",
+	}, "legacy-cpu.gperf": {advice: "google-pprof --proto"}, "legacy-heap.gperf": {advice: "pprof -proto"}, "legacy-contention.gperf": {advice: "pprof -proto"},
+	"perf.data": {
+		advice: "perf script -i",
+	}, "recording.jfr": {advice: "jfrconv"}, "profile.zst": {advice: "zstd -dc"}, "mpstat.txt": {advice: "culprit flame reads stacks"},
 }
 
 func TestCorpus(t *testing.T) {
@@ -75,12 +112,14 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestCorpusComments inserts a comment at the beginning, at the end and behind each empty line of each
-// text of the corpus, behind each line where a line is a stack: the stacks stay as they are.
+// TestCorpusComments inserts a comment at the begin, at the end and after each empty line of each
+// text of the corpus, and after each line of formats with a stack per line. The stacks must not
+// change.
 func TestCorpusComments(t *testing.T) {
 	texts := 0
 	for name, want := range corpus {
-		if want.advice != "" || !strings.HasSuffix(name, ".txt") || strings.Contains(name, "utf16") {
+		if want.advice != "" || !strings.HasSuffix(name, ".txt") ||
+			strings.Contains(name, "utf16") {
 			continue
 		}
 		texts++
@@ -107,12 +146,13 @@ func TestCorpusComments(t *testing.T) {
 	}
 }
 
-// TestCorpusAndProse appends text that is no stack to each text of the corpus. It is left out with a
-// note, or, where hardly anything else is there, the input is refused.
+// TestCorpusAndProse appends text without stacks to each text of the corpus. It is skipped with a
+// note. The input is refused when it contains hardly anything else.
 func TestCorpusAndProse(t *testing.T) {
 	const prose = "# not this one\n* (see the notes) of 17:03:55: by name, and more\n"
 	for name, want := range corpus {
-		if want.advice != "" || !strings.HasSuffix(name, ".txt") || strings.Contains(name, "utf16") {
+		if want.advice != "" || !strings.HasSuffix(name, ".txt") ||
+			strings.Contains(name, "utf16") {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

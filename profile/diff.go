@@ -12,36 +12,42 @@ import (
 	"strings"
 )
 
-// A Norm says what the amounts of two profiles are divided by, so that they can be compared.
+// A Norm defines by what the amounts of two profiles are divided for a comparison.
 type Norm struct {
 	Per           string  // sample, cpu-second or work
-	Before, After float64 // CPU-seconds or units of work that the profiles are of; for sample not used
+	Before, After float64 // CPU-seconds or units of work of each profile; not used for sample
 }
 
-// A Diff is two profiles laid over each other: functions are one when their names are, but for what compilers number anew: see sameName. Amounts are divided as the norm says.
+// A Diff is a comparison of two profiles. Functions are the same when sameName returns the same for
+// both. Amounts are normalised.
 type Diff struct {
-	Tree       *Tree     // the calls of both; its amounts are those of after
+	Tree       *Tree     // the calls of both profiles, with the amounts of after
 	BeforeSelf []float64 // of each node
-	Before     []float64 // of each node and what it calls
+	Before     []float64 // of each node including its callees
 	Norm       Norm
 	Unit       string // of the normalised amounts
-	Said       string // the norm as a sentence
+	NormText   string // describes the norm
 
-	whole   [2]float64 // amounts before they were divided
-	samples [2]float64 // how many samples there were; NaN not known
-	scale   [2]float64 // what an amount is multiplied with
-	most    float64    // largest change of a node, for colours
+	whole   [2]float64 // amounts before normalisation
+	samples [2]float64 // number of samples; NaN: unknown
+	scale   [2]float64 // the normalised amount of 1
+	most    float64    // the largest change of a node, for colours
 }
 
-// Compare lays two profiles over each other.
+// Compare compares two profiles. The error says why they can't be compared: different units, an
+// empty profile, an unknown norm or number of samples.
 func Compare(before, after *Tree, n Norm) (*Diff, error) {
 	if before.Unit != after.Unit && n.Per != "sample" {
-		return nil, fmt.Errorf("the profiles count different things, %s and %s: only their shares can be compared", clean(before.Unit), clean(after.Unit))
+		return nil, fmt.Errorf(
+			"the profiles count different things, %s and %s: only their shares can be compared",
+			clean(before.Unit), clean(after.Unit),
+		)
 	}
 	if before.Sum() <= 0 || after.Sum() <= 0 {
 		return nil, fmt.Errorf("a profile is empty: there is nothing to compare")
 	}
-	d := &Diff{Norm: n, whole: [2]float64{before.Sum(), after.Sum()}, samples: [2]float64{before.sampled(), after.sampled()}}
+	d := &Diff{Norm: n, whole: [2]float64{before.Sum(), after.Sum()},
+		samples: [2]float64{before.sampled(), after.sampled()}}
 	counts := func(i int) string {
 		if math.IsNaN(d.samples[i]) {
 			return amount(d.whole[i]) + " " + clean([2]*Tree{before, after}[i].Unit)
@@ -52,19 +58,24 @@ func Compare(before, after *Tree, n Norm) (*Diff, error) {
 	case "sample":
 		d.scale = [2]float64{1 / before.Sum(), 1 / after.Sum()}
 		d.Unit = "of all samples"
-		d.Said = fmt.Sprintf("Normalised per sample: each profile is 100%%, before %s, after %s.", counts(0), counts(1))
+		d.NormText = fmt.Sprintf(
+			"Normalised per sample: each profile is 100%%, before %s, after %s.", counts(0),
+			counts(1),
+		)
 	case "cpu-second", "work":
 		if n.Per == "cpu-second" && n.Before == 0 && n.After == 0 {
 			n.Before, n.After = before.Seconds, after.Seconds
 		}
 		if !(n.Before > 0) || !(n.After > 0) || math.IsInf(n.Before+n.After, 0) {
-			return nil, fmt.Errorf("per %s: how many there were is not known for both profiles", n.Per)
+			return nil, fmt.Errorf("per %s: how many there were is not known for both profiles",
+				n.Per)
 		}
 		d.Norm = n
 		d.scale = [2]float64{1 / n.Before, 1 / n.After}
 		what := map[string]string{"cpu-second": "CPU-second", "work": "unit of work"}[n.Per]
 		d.Unit = before.Unit + " a " + what
-		d.Said = fmt.Sprintf("Normalised per %s: before %s over %s, after %s over %s.", what, counts(0), amount(n.Before), counts(1), amount(n.After))
+		d.NormText = fmt.Sprintf("Normalised per %s: before %s over %s, after %s over %s.", what,
+			counts(0), amount(n.Before), counts(1), amount(n.After))
 	default:
 		return nil, fmt.Errorf("normalisation %q is none of sample, cpu-second, work", n.Per)
 	}
@@ -115,11 +126,11 @@ func Compare(before, after *Tree, n Norm) (*Diff, error) {
 	return d, nil
 }
 
-// leastPeriod is from where on a number that divides all amounts of a profile is taken for the period of its samples.
-const leastPeriod = 1000
+// minPeriod is the lowest common divisor of all amounts that is taken as the period of the samples.
+const minPeriod = 1000
 
-// sampled gives how many samples a profile is of; NaN not known. Where only amounts are known that all are multiples of one large
-// number, that number is the period: perf script's amounts are.
+// sampled returns the number of samples of a profile; NaN when it is unknown. When all amounts are
+// multiples of a large number, that number is the period, as in the output of perf script.
 func (t *Tree) sampled() float64 {
 	if t.Samples > 0 {
 		return t.Samples
@@ -140,7 +151,7 @@ func (t *Tree) sampled() float64 {
 		}
 	}
 	switch {
-	case common >= leastPeriod:
+	case common >= minPeriod:
 		return t.Sum() / float64(common)
 	case t.Unit == "samples" && t.Sum() < 1e9:
 		return t.Sum()
@@ -148,28 +159,29 @@ func (t *Tree) sampled() float64 {
 	return math.NaN()
 }
 
-// A Change is what one function has more or less.
+// A Change is the difference of one function between two profiles.
 type Change struct {
 	Function *Function
-	// Amounts as the norm says: in the function itself, and with what it calls, before and after.
+	// Normalised amounts: of the function itself, and including its callees.
 	SelfBefore, SelfAfter, Before, After float64
-	// Explains is the function's own change by the sum of all changes in the same direction; ExplainsBelow that of the function
-	// with what it calls, which callers and called share.
+	// Explains is the function's own change divided by the sum of all changes in the same
+	// direction. ExplainsBelow is the same including callees; callers and callees share it.
 	Explains, ExplainsBelow float64
-	// Sigmas is the change of the function itself, SigmasBelow with what it calls, by its standard deviation, were the samples
-	// independent; NaN where the number of samples is not known.
+	// Sigmas is the own change in standard deviations, SigmasBelow the change including callees,
+	// for independent samples. NaN: the number of samples is unknown.
 	Sigmas, SigmasBelow float64
-	// Confidence is how probable it is that chance alone would not have changed any function that much: 0 to 1, NaN not known.
+	// Confidence is the probability that chance alone changes no function as much: 0 to 1, NaN when
+	// unknown.
 	Confidence float64
 }
 
-// sure is from which confidence on a change counts as one.
-const sure = 0.95
+// significance is the lowest confidence of a change that is not noise.
+const significance = 0.95
 
-// Noise says whether chance may have made the change.
-func (c *Change) Noise() bool { return c.Confidence < sure }
+// Noise reports whether chance may have caused the change.
+func (c *Change) Noise() bool { return c.Confidence < significance }
 
-// Changes gives all functions: those that changed beyond chance first, among them those that explain most.
+// Changes returns all functions: significant changes first, then by how much they explain.
 func (d *Diff) Changes() []Change {
 	t := d.Tree
 	all := make([]Change, len(t.Functions))
@@ -196,11 +208,14 @@ func (d *Diff) Changes() []Change {
 	known := !math.IsNaN(d.samples[0] + d.samples[1])
 	for i := range all {
 		c := &all[i]
-		c.Explains, c.ExplainsBelow = explains(c.SelfAfter-c.SelfBefore, up, down), explains(c.After-c.Before, up, down)
+		c.Explains, c.ExplainsBelow = explains(c.SelfAfter-c.SelfBefore, up, down), explains(
+			c.After-c.Before, up, down,
+		)
 		c.Sigmas, c.SigmasBelow, c.Confidence = math.NaN(), math.NaN(), math.NaN()
 		if known {
-			c.Sigmas, c.SigmasBelow = d.sigmas(c.SelfBefore, c.SelfAfter), d.sigmas(c.Before, c.After)
-			// Of so many functions some move that far by chance.
+			c.Sigmas, c.SigmasBelow = d.sigmas(c.SelfBefore, c.SelfAfter), d.sigmas(c.Before,
+				c.After)
+			// With many functions, some change that much by chance.
 			by := max(math.Abs(c.Sigmas), math.Abs(c.SigmasBelow))
 			c.Confidence = 1 - min(1, float64(len(all))*math.Erfc(by/math.Sqrt2))
 		}
@@ -213,8 +228,11 @@ func (d *Diff) Changes() []Change {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(math.Abs(b.SelfAfter-b.SelfBefore), math.Abs(a.SelfAfter-a.SelfBefore)),
-			cmp.Compare(math.Abs(b.After-b.Before), math.Abs(a.After-a.Before)), strings.Compare(a.Function.Name, b.Function.Name))
+		return cmp.Or(
+			cmp.Compare(math.Abs(b.SelfAfter-b.SelfBefore), math.Abs(a.SelfAfter-a.SelfBefore)),
+			cmp.Compare(math.Abs(b.After-b.Before), math.Abs(a.After-a.Before)),
+			strings.Compare(a.Function.Name, b.Function.Name),
+		)
 	})
 	return all
 }
@@ -227,13 +245,13 @@ func explains(change, up, down float64) float64 {
 	return change / whole
 }
 
-// sigmas gives a change by its standard deviation. Shares of a number of samples vary as drawings do, amounts as events do, each
-// taken to be what both profiles together say.
+// sigmas returns a change in standard deviations. Shares of a number of samples have a binomial
+// distribution, amounts a Poisson distribution, with the mean of both profiles.
 func (d *Diff) sigmas(before, after float64) float64 {
 	if before == after {
 		return 0
 	}
-	// Samples that the amounts are, and what one sample weighs once normalised.
+	// The numbers of samples, and the normalised weight of one sample.
 	n, m := d.samples[0], d.samples[1]
 	one, other := d.whole[0]*d.scale[0]/n, d.whole[1]*d.scale[1]/m
 	var variance float64
@@ -244,14 +262,14 @@ func (d *Diff) sigmas(before, after float64) float64 {
 		rate := (before/one + after/other) / (1/one + 1/other)
 		variance = rate*one + rate*other
 	}
-	if variance <= 0 { // all of it before and after
+	if variance <= 0 { // the function is the whole profile both times
 		return 0
 	}
 	return (after - before) / math.Sqrt(variance)
 }
 
-// told tells of a node in a picture.
-func (d *Diff) told(node int32) string {
+// nodeTitle returns the title of a node in a picture.
+func (d *Diff) nodeTitle(node int32) string {
 	b, a := d.Before[node], d.Tree.Total[node]
 	return d.amount(b) + " before, " + d.amount(a) + " after: " + d.signed(a-b)
 }
@@ -274,7 +292,7 @@ func (d *Diff) signed(v float64) string {
 	return s
 }
 
-// significant gives an amount with four digits that count.
+// significant formats an amount with four significant digits.
 func significant(v float64) string {
 	if v == 0 || math.Abs(v) >= 1000 {
 		return amount(v)
@@ -282,13 +300,13 @@ func significant(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// colour gives a node's: red for more, blue for less, the stronger the larger the change is beside the largest.
+// colour returns a node's colour: red for more, blue for less, stronger for larger changes.
 func (d *Diff) colour(node int32) string {
 	v := 0.0
 	if d.most > 0 {
 		v = (d.Tree.Total[node] - d.Before[node]) / d.most
 	}
-	// By the root, as most changes are small beside the largest.
+	// By the square root, since most changes are small compared with the largest.
 	pale := 235 - int(math.Round(165*math.Sqrt(min(1, math.Abs(v)))))
 	if v < 0 {
 		return fmt.Sprintf("#%02x%02xf0", pale, min(255, pale+15))
@@ -299,17 +317,18 @@ func (d *Diff) colour(node int32) string {
 	return "#e4e4e4"
 }
 
-// WriteDiffSVG draws a difference: the calls as they are after, red where they have more than before, blue where less. What was before
-// alone has no width, and is in the table.
+// WriteDiffSVG draws a comparison: the calls as they are after, red where they have more than
+// before, blue where less. Calls that exist only before have no width and are in the table. The
+// error is the writer's.
 func WriteDiffSVG(w io.Writer, d *Diff, p Picture) error {
 	if p.Note == "" {
-		p.Note = d.Said
+		p.Note = d.NormText
 	}
 	return writeSVG(w, d.Tree, d, p)
 }
 
-// WriteDiffFolded writes stack, amount before and amount after a line, as FlameGraph's difffolded.pl does. Amounts are those that were
-// read.
+// WriteDiffFolded writes a line per stack with the amounts before and after, in the form of
+// FlameGraph's difffolded.pl, not normalised. The error is the writer's.
 func WriteDiffFolded(w io.Writer, d *Diff) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	names := make([][]byte, len(d.Tree.Functions))
@@ -323,7 +342,9 @@ func WriteDiffFolded(w io.Writer, d *Diff) error {
 		if b == 0 && a == 0 || err != nil {
 			return
 		}
-		line = append(AppendAmount(append(AppendAmount(append(line, ' '), round(b)), ' '), round(a)), '\n')
+		line = append(
+			AppendAmount(append(AppendAmount(append(line, ' '), round(b)), ' '), round(a)), '\n',
+		)
 		_, err = out.Write(line)
 	})
 	if err != nil {
@@ -332,14 +353,17 @@ func WriteDiffFolded(w io.Writer, d *Diff) error {
 	return out.Flush()
 }
 
-// WriteChanges writes the functions by how much of the difference they explain, the first most of them (0: all).
+// WriteChanges writes the functions that explain most of the difference, at most most of them; 0
+// means all. The error is the writer's.
 func WriteChanges(w io.Writer, d *Diff, most int) error {
 	out := bufio.NewWriter(w)
-	write := func(s string) { out.WriteString(s) } //nolint:errcheck // told when it is flushed
-	write(d.Said + "\n")
+	write := func(s string) { out.WriteString(s) } //nolint:errcheck // Flush returns it
+	write(d.NormText + "\n")
 	changes := d.Changes()
 	if math.IsNaN(d.samples[0] + d.samples[1]) {
-		write("How many samples the amounts stand for is not known, so nothing tells change from chance.\n")
+		write(
+			"The number of samples is unknown, so changes can't be distinguished from chance.\n",
+		)
 	}
 	noise := 0
 	for i := range changes {
@@ -349,7 +373,12 @@ func WriteChanges(w io.Writer, d *Diff, most int) error {
 	}
 	width := 10
 	write(pad("itself", 2*width) + pad("", width) + pad("with what it calls", 2*width+8) + "\n")
-	write(pad("before", width) + pad("after", width) + pad("explains", width) + pad("before", width) + pad("after", width) + pad("explains", width) + pad("sigma", 8) + "  function\n")
+	write(
+		pad("before", width) + pad("after", width) + pad("explains", width) + pad(
+			"before",
+			width,
+		) + pad("after", width) + pad("explains", width) + pad("sigma", 8) + "  function\n",
+	)
 	shown := 0
 	for i := range changes {
 		c := &changes[i]
@@ -364,18 +393,32 @@ func WriteChanges(w io.Writer, d *Diff, most int) error {
 		if !math.IsNaN(c.Sigmas) {
 			by = strconv.FormatFloat(cmp.Or(c.Sigmas, c.SigmasBelow), 'f', 1, 64)
 		}
-		write(pad(d.amount(c.SelfBefore), width) + pad(d.amount(c.SelfAfter), width) + pad(signedPercent(c.Explains), width) +
-			pad(d.amount(c.Before), width) + pad(d.amount(c.After), width) + pad(signedPercent(c.ExplainsBelow), width) + pad(by, 8) +
-			"  " + clean(shortened(c.Function.Place(), mostName)) + "\n")
+		write(
+			pad(d.amount(c.SelfBefore), width) + pad(d.amount(c.SelfAfter),
+				width) + pad(signedPercent(c.Explains), width) +
+				pad(d.amount(c.Before), width) + pad(
+				d.amount(c.After),
+				width,
+			) + pad(signedPercent(c.ExplainsBelow), width) + pad(by, 8) +
+				"  " + clean(
+				shortened(c.Function.Qualified(), maxName),
+			) + "\n",
+		)
 	}
 	if shown == 0 {
-		write("No function changed by more than chance would do.\n")
+		write("No function changed significantly.\n")
 	}
 	if left := len(changes) - noise - shown; left > 0 {
 		write(plural(left, "more function", "more functions") + "\n")
 	}
 	if noise > 0 {
-		write(plural(noise, "function", "functions") + " changed by no more than chance may do with so many samples (under 95% confidence)\n")
+		write(
+			plural(
+				noise,
+				"function",
+				"functions",
+			) + " may have changed by chance (under 95% confidence)\n",
+		)
 	}
 	return out.Flush()
 }
@@ -402,8 +445,8 @@ type jsonChange struct {
 	Confidence    *float64 `json:"confidence"`
 }
 
-// WriteChangesJSON writes one object: the norm, and the functions ranked as WriteChanges ranks them, with those that chance may have
-// changed behind them. What is not known is null.
+// WriteChangesJSON writes one object with the norm and the functions in the order of WriteChanges,
+// then those that may have changed by chance. Unknown values are null. The error is the writer's.
 func WriteChangesJSON(w io.Writer, d *Diff, most int) error {
 	known := func(v float64) *float64 {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -418,19 +461,23 @@ func WriteChangesJSON(w io.Writer, d *Diff, most int) error {
 	}
 	out := struct {
 		Per       string       `json:"normalised_per"`
-		Said      string       `json:"normalisation"`
+		NormText  string       `json:"normalisation"`
 		Before    side         `json:"before"`
 		After     side         `json:"after"`
 		Functions []jsonChange `json:"functions"`
 		More      int          `json:"more"`
-	}{d.Norm.Per, d.Said, side{d.whole[0], known(d.samples[0]), 1 / d.scale[0]}, side{d.whole[1], known(d.samples[1]), 1 / d.scale[1]}, []jsonChange{}, 0}
+	}{d.Norm.Per, d.NormText, side{d.whole[0], known(d.samples[0]), 1 / d.scale[0]}, side{d.whole[1], known(d.samples[1]), 1 / d.scale[1]}, []jsonChange{}, 0}
 	for i, c := range d.Changes() {
 		if most > 0 && i >= most {
 			out.More++
 			continue
 		}
-		out.Functions = append(out.Functions, jsonChange{c.Function.Name, c.Function.Module, c.SelfBefore, c.SelfAfter, c.Before, c.After, c.Explains,
-			c.ExplainsBelow, known(c.Sigmas), known(c.SigmasBelow), known(c.Confidence)})
+		out.Functions = append(
+			out.Functions,
+			jsonChange{c.Function.Name, c.Function.Module, c.SelfBefore, c.SelfAfter, c.Before,
+				c.After, c.Explains, c.ExplainsBelow, known(c.Sigmas), known(c.SigmasBelow),
+				known(c.Confidence)},
+		)
 	}
 	return json.NewEncoder(w).Encode(out)
 }

@@ -17,7 +17,7 @@ func profileOf(t *testing.T, text string) *Tree {
 	return tree
 }
 
-// The lookup takes 10% before and 55% after; what it stands in for shrinks.
+// The lookup takes 10% before and 55% after; the shares of the others decrease.
 const (
 	fast = "main;recv;lookup 100\nmain;recv;copy 500\nmain;idle 400\n"
 	slow = "main;recv;lookup 1100\nmain;recv;copy 500\nmain;idle 400\n"
@@ -30,7 +30,8 @@ func TestDiffRanks(t *testing.T) {
 	}
 	all := d.Changes()
 	c := all[0]
-	if c.Function.Name != "lookup" || math.Abs(c.SelfBefore-0.1) > 1e-12 || math.Abs(c.SelfAfter-0.55) > 1e-12 {
+	if c.Function.Name != "lookup" || math.Abs(c.SelfBefore-0.1) > 1e-12 ||
+		math.Abs(c.SelfAfter-0.55) > 1e-12 {
 		t.Fatalf("first is %+v", c)
 	}
 	if math.Abs(c.Explains-1) > 1e-12 || c.Noise() || c.Sigmas < 20 {
@@ -47,25 +48,30 @@ func TestDiffRanks(t *testing.T) {
 	if err := WriteChanges(&out, d, 0); err != nil {
 		t.Fatal(err)
 	}
-	if s := out.String(); !strings.Contains(s, "Normalised per sample") || !strings.Contains(s, "55.00%   +100.0%") {
+	if s := out.String(); !strings.Contains(s, "Normalised per sample") ||
+		!strings.Contains(s, "55.00%   +100.0%") {
 		t.Errorf("table:\n%s", s)
 	}
 }
 
 func TestDiffByWork(t *testing.T) {
-	// The same work cost twice as much CPU, and nothing moved in shares.
-	d, err := Compare(profileOf(t, "a;b 300\na;c 700\n"), profileOf(t, "a;b 600\na;c 1400\n"), Norm{Per: "work", Before: 100, After: 100})
+	// The same work takes twice the CPU time, and no share changes.
+	d, err := Compare(profileOf(t, "a;b 300\na;c 700\n"), profileOf(t, "a;b 600\na;c 1400\n"),
+		Norm{Per: "work", Before: 100, After: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := d.Changes()[0]
-	if c.Function.Name != "c" || c.SelfBefore != 7 || c.SelfAfter != 14 || math.Abs(c.Explains-0.7) > 1e-12 || c.Noise() {
+	if c.Function.Name != "c" || c.SelfBefore != 7 || c.SelfAfter != 14 ||
+		math.Abs(c.Explains-0.7) > 1e-12 ||
+		c.Noise() {
 		t.Errorf("first is %+v", c)
 	}
 }
 
 func TestDiffKnowsNoise(t *testing.T) {
-	d, err := Compare(profileOf(t, "a;b 30\na;c 70\n"), profileOf(t, "a;b 36\na;c 64\n"), Norm{Per: "sample"})
+	d, err := Compare(profileOf(t, "a;b 30\na;c 70\n"), profileOf(t, "a;b 36\na;c 64\n"),
+		Norm{Per: "sample"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +80,9 @@ func TestDiffKnowsNoise(t *testing.T) {
 			t.Errorf("%s changed by %v sigmas, and is taken for sure", c.Function.Name, c.Sigmas)
 		}
 	}
-	// The same shares of a thousand times as many samples are no chance.
-	d, err = Compare(profileOf(t, "a;b 30001\na;c 70002\n"), profileOf(t, "a;b 36003\na;c 64001\n"), Norm{Per: "sample"})
+	// With a thousand times as many samples, the same shares are significant.
+	d, err = Compare(profileOf(t, "a;b 30001\na;c 70002\n"), profileOf(t, "a;b 36003\na;c 64001\n"),
+		Norm{Per: "sample"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +91,7 @@ func TestDiffKnowsNoise(t *testing.T) {
 	}
 }
 
-// Amounts of a period each say how many samples they are.
+// TestSampled checks that amounts with a common period give the number of samples.
 func TestSampled(t *testing.T) {
 	for text, want := range map[string]float64{"a 20202020\nb 10101010\n": 3, "a 3\nb 4\n": 7, "a 1.5\n": math.NaN(), "a 123456789012\nb 1\n": math.NaN()} {
 		if got := profileOf(t, text).sampled(); got != want && (got == got || want == want) {
@@ -94,7 +101,8 @@ func TestSampled(t *testing.T) {
 }
 
 func TestDiffRecursion(t *testing.T) {
-	d, err := Compare(profileOf(t, "f;f;f;g 10\n"), profileOf(t, "f;f;f;g 5\nf;h 5\n"), Norm{Per: "sample"})
+	d, err := Compare(profileOf(t, "f;f;f;g 10\n"), profileOf(t, "f;f;f;g 5\nf;h 5\n"),
+		Norm{Per: "sample"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +114,8 @@ func TestDiffRecursion(t *testing.T) {
 }
 
 func TestDiffWrites(t *testing.T) {
-	d, err := Compare(profileOf(t, fast+"gone;x 5\n"), profileOf(t, slow+`<script>"new";y 7`+"\n"), Norm{Per: "sample"})
+	d, err := Compare(profileOf(t, fast+"gone;x 5\n"), profileOf(t, slow+`<script>"new";y 7`+"\n"),
+		Norm{Per: "sample"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +128,8 @@ func TestDiffWrites(t *testing.T) {
 	if err := WriteDiffFolded(&out, d); err != nil {
 		t.Fatal(err)
 	}
-	if s := out.String(); !strings.Contains(s, "main;recv;lookup 100 1100\n") || !strings.Contains(s, "gone;x 5 0\n") {
+	if s := out.String(); !strings.Contains(s, "main;recv;lookup 100 1100\n") ||
+		!strings.Contains(s, "gone;x 5 0\n") {
 		t.Errorf("folded:\n%s", s)
 	}
 	out.Reset()
@@ -130,7 +140,9 @@ func TestDiffWrites(t *testing.T) {
 		Functions []struct{ Function string }
 		More      int
 	}
-	if err := json.Unmarshal(out.Bytes(), &back); err != nil || len(back.Functions) != 3 || back.Functions[0].Function != "lookup" || back.More == 0 {
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || len(back.Functions) != 3 ||
+		back.Functions[0].Function != "lookup" ||
+		back.More == 0 {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }

@@ -5,26 +5,27 @@ import (
 	"slices"
 )
 
-// dtraceLines reads what DTrace prints of aggregations keyed by stack() and ustack(): frames, the innermost first, then the count.
+// dtraceLines reads aggregations keyed by stack() or ustack() that DTrace prints: frames, innermost
+// first, then the count.
 //
 //	genunix`kmem_cache_free+0xce
 //	unix`sys_syscall+0x17a
 //	  1
 //
-// Stacks of the kernel and of the program that stand behind one another are one. What stands before the first empty line and
-// has no count is the head.
+// A kernel stack followed by a user stack is one stack. Text before the first empty line that has
+// no count is the heading.
 type dtraceLines struct {
 	b       *Builder
 	o       Options
-	frames  map[string][]uint32 // by the line
-	kept    int                 // bytes of their keys
+	frames  map[string][]uint32 // by line
+	kept    int                 // bytes of the keys
 	stack   []uint32            // innermost first
-	started int                 // line of the stack's first frame
-	block   bool                // a stack was there, or an empty line
+	started int                 // line of the first frame
+	block   bool                // after the heading: a stack or an empty line was read
 	wrong   skipped
 }
 
-// keptLines is how many bytes of lines are kept with what they came to, until all are forgotten.
+// keptLines is the size of the cache of lines, in bytes; then it is cleared.
 const keptLines = 8 << 20
 
 func newDTrace(o Options) *dtraceLines {
@@ -37,14 +38,14 @@ func (d *dtraceLines) line(b []byte, n int) error {
 		return nil
 	}
 	if len(b) == 0 {
-		if !d.block { // the head
+		if !d.block { // the heading
 			d.stack, d.block = d.stack[:0], true
 		}
 		return nil
 	}
 	if isDigits(b) {
 		d.block = true
-		d.end1(parseCount(b), n)
+		d.endStack(parseCount(b), n)
 		return nil
 	}
 	if len(d.stack) == 0 {
@@ -63,13 +64,15 @@ func (d *dtraceLines) line(b []byte, n int) error {
 	return nil
 }
 
-// isDTraceNoise reports whether a line is neither a frame nor a count: the command, what dtrace reports
-// of itself, the head of its table and the probe that printed, an interrupt, a gap in pasted output.
+// isDTraceNoise reports whether a line is neither a frame nor a count: the command, dtrace's own
+// messages, the heading of its table, the probe that printed, an interrupt, a gap in pasted output.
 func isDTraceNoise(b []byte) bool {
 	if len(b) == 0 {
 		return false
 	}
-	if b[0] == '#' || string(b) == "..." || string(b) == "[...]" || string(b) == "--" || string(b) == "^C" || bytes.HasPrefix(b, []byte("dtrace: ")) {
+	if b[0] == '#' || string(b) == "..." || string(b) == "[...]" || string(b) == "--" ||
+		string(b) == "^C" ||
+		bytes.HasPrefix(b, []byte("dtrace: ")) {
 		return true
 	}
 	w := perfWords{b: b}
@@ -82,14 +85,14 @@ func isDTraceNoise(b []byte) bool {
 	return isDigits(first) && isDigits(second) && bytes.IndexByte(third, ':') >= 0
 }
 
-// end1 ends a stack.
-func (d *dtraceLines) end1(count float64, n int) {
+// endStack ends a stack with its count.
+func (d *dtraceLines) endStack(count float64, n int) {
 	if len(d.stack) == 0 {
 		d.wrong.skip(n, "a count without a stack")
 		return
 	}
 	slices.Reverse(d.stack)
-	if d.o.Offsets { // where the innermost function was interrupted tells it not from itself
+	if d.o.Offsets { // the place of the interrupt doesn't make it another function
 		last := len(d.stack) - 1
 		f := d.b.tree.Functions[d.stack[last]]
 		d.stack[last] = d.b.Function(cutAnyOffset([]byte(f.Name)), []byte(f.Module), f.Kind)
@@ -98,7 +101,7 @@ func (d *dtraceLines) end1(count float64, n int) {
 	d.stack = d.stack[:0]
 }
 
-// cutAnyOffset takes what is behind the last + off a name, as stack collapsers do.
+// cutAnyOffset removes the last + and all after it from a name, as stack collapsers do.
 func cutAnyOffset(b []byte) []byte {
 	if i := bytes.LastIndexByte(b, '+'); i > 0 {
 		return b[:i]
@@ -106,7 +109,7 @@ func cutAnyOffset(b []byte) []byte {
 	return b
 }
 
-// bccProcess returns the process below a stack that bcc's tools print: -                app (77).
+// bccProcess returns the process below a stack printed by bcc's tools: -                app (77).
 func bccProcess(b []byte) ([]byte, bool) {
 	rest, ok := bytes.CutPrefix(b, []byte("- "))
 	i := bytes.LastIndex(rest, []byte(" ("))
@@ -116,7 +119,7 @@ func bccProcess(b []byte) ([]byte, bool) {
 	return bytes.TrimSpace(rest[:i]), true
 }
 
-// stapFrame takes a frame of SystemTap apart: 0xffffffff81000000 : work+0x10/0x20 [app].
+// stapFrame parses a frame of SystemTap: 0xffffffff81000000 : work+0x10/0x20 [app].
 func stapFrame(b []byte) (name, module []byte, ok bool) {
 	address, rest, ok := bytes.Cut(b, []byte(" : "))
 	if !ok || !bytes.HasPrefix(address, []byte("0x")) || !isHex(address[2:]) {
@@ -126,7 +129,8 @@ func stapFrame(b []byte) (name, module []byte, ok bool) {
 	if i := bytes.LastIndex(rest, []byte(" [")); i > 0 && rest[len(rest)-1] == ']' {
 		rest, module = bytes.TrimSpace(rest[:i]), baseName(rest[i+2:len(rest)-1])
 	}
-	if i := bytes.LastIndexByte(rest, '/'); i > 0 && bytes.HasPrefix(rest[i+1:], []byte("0x")) && isHex(rest[i+3:]) {
+	if i := bytes.LastIndexByte(rest, '/'); i > 0 && bytes.HasPrefix(rest[i+1:], []byte("0x")) &&
+		isHex(rest[i+3:]) {
 		rest = rest[:i]
 	}
 	if rest = cutOffset(rest); len(rest) == 0 || bytes.HasPrefix(rest, []byte("0x")) {
@@ -142,7 +146,7 @@ func firstNonEmpty(a, b []byte) []byte {
 	return b
 }
 
-// functions gives what a frame stands for, innermost first.
+// functions appends the functions of a frame, innermost first.
 func (d *dtraceLines) functions(out []uint32, b []byte) []uint32 {
 	if name, ok := bccProcess(b); ok {
 		return append(out, d.b.Function(replaced(slices.Clone(name), ';', ':'), nil, Process))
@@ -203,11 +207,12 @@ func (d *dtraceLines) functions(out []uint32, b []byte) []uint32 {
 
 func (d *dtraceLines) end(lines int) (*Tree, error) {
 	if len(d.stack) > 0 && d.block {
-		return nil, &ParseError{Line: d.started, What: "the stack that begins here has no count: the input is cut off"}
+		return nil, &ParseError{Line: d.started,
+			What: "the stack that begins here has no count: the input is cut off"}
 	}
 	t := d.b.Tree()
 	if t.Sum() == 0 && d.wrong.lines == 0 {
 		return nil, &ParseError{Line: max(1, lines), What: "no stacks in it"}
 	}
-	return d.wrong.tell(t, lines)
+	return d.wrong.report(t, lines)
 }

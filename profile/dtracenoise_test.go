@@ -5,12 +5,16 @@ import (
 	"testing"
 )
 
-// TestDTraceNoise puts lines that are no frames between stacks and before the first: only the stacks stay.
+// TestDTraceNoise inserts lines that are no frames between stacks and before the first. The stacks
+// must not change.
 func TestDTraceNoise(t *testing.T) {
-	stacks := []string{"ip`a+0xcf\nunix`sys_syscall+0x17a\n1216\n", "ip`b+0xcf\nip`c\nunix`thread_start+0x8\n2211\n"}
+	stacks := []string{"ip`a+0xcf\nunix`sys_syscall+0x17a\n1216\n",
+		"ip`b+0xcf\nip`c\nunix`thread_start+0x8\n2211\n"}
 	want := "unix`sys_syscall;ip`a 1216\nunix`thread_start;ip`c;ip`b 2211\n"
-	noise := []string{"# dtrace -n 'f:entry{@[stack()]=count();}'", "dtrace: description 'f:entry' matched 1 probe", "dtrace: 5 drops on CPU 0", "...", "[...]", "^C", "",
-		"CPU     ID                    FUNCTION:NAME", "CPU ID FUNCTION:NAME", "  0  64091                        :tick-60s", "dtrace: script 'x.d' matched 2 probes"}
+	noise := []string{"# dtrace -n 'f:entry{@[stack()]=count();}'",
+		"dtrace: description 'f:entry' matched 1 probe", "dtrace: 5 drops on CPU 0", "...", "[...]",
+		"^C", "", "CPU     ID                    FUNCTION:NAME", "CPU ID FUNCTION:NAME",
+		"  0  64091                        :tick-60s", "dtrace: script 'x.d' matched 2 probes"}
 	all := strings.Join(noise, "\n") + "\n"
 	for _, line := range append(noise, all) {
 		for at := range 3 {
@@ -42,24 +46,31 @@ func TestBPFTraceLeftovers(t *testing.T) {
 	if got := fold(t, json, Options{}); got != "app;g;f 42\n" {
 		t.Errorf("JSON: got\n%s", got)
 	}
-	if tree, err := Read(strings.NewReader("@start[4711]: 31824\n@n[app]: 3\n"), "f", Options{}); err == nil || !strings.Contains(err.Error(), "no map keyed by stacks") {
+	if tree, err := Read(strings.NewReader("@start[4711]: 31824\n@n[app]: 3\n"), "f", Options{}); err == nil ||
+		!strings.Contains(err.Error(), "no map keyed by stacks") {
 		t.Errorf("numbers alone: %v, %v", tree, err)
 	}
 	tree := readString(t, stacks+"@start[1]: 4\n@bytes[\n  f+1\n]: 3\n")
-	if notes := strings.Join(tree.Notes, "\n"); !strings.Contains(notes, "1 entry has no stack") || !strings.Contains(notes, "maps are added up: @bytes, @usecs") {
+	if notes := strings.Join(tree.Notes, "\n"); !strings.Contains(notes, "1 entry has no stack") ||
+		!strings.Contains(notes, "maps are added up: @bytes, @usecs") {
 		t.Errorf("notes: %q", notes)
 	}
 }
 
-// TestSpeedscopeOpenEvents closes what is open at each place where a trace can be cut off.
+// TestSpeedscopeOpenEvents checks that functions that are still open end with the trace, wherever
+// it is cut off.
 func TestSpeedscopeOpenEvents(t *testing.T) {
-	events := []string{`{"type":"O","frame":0,"at":0}`, `{"type":"O","frame":1,"at":2}`, `{"type":"C","frame":1,"at":5}`, `{"type":"C","frame":0,"at":10}`}
+	events := []string{`{"type":"O","frame":0,"at":0}`, `{"type":"O","frame":1,"at":2}`,
+		`{"type":"C","frame":1,"at":5}`, `{"type":"C","frame":0,"at":10}`}
 	for n, want := range []string{"", "main 10\n", "main 2\nmain;work 8\n", "main 7\nmain;work 3\n", "main 7\nmain;work 3\n"} {
 		if n == 0 {
 			continue
 		}
 		in := `{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{"frames":[{"name":"main"},{"name":"work"}]},"profiles":[
-{"type":"evented","name":"cut off","unit":"milliseconds","startValue":0,"endValue":10,"events":[` + strings.Join(events[:n], ",") + `]}]}`
+{"type":"evented","name":"cut off","unit":"milliseconds","startValue":0,"endValue":10,"events":[` + strings.Join(
+			events[:n],
+			",",
+		) + `]}]}`
 		tree := readString(t, in)
 		if got := folded(t, tree); got != want {
 			t.Errorf("%d events: got %s, want %s", n, got, want)

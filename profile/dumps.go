@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// Debuggers print the stacks of all threads at one moment. Each stack is a sample; several such dumps behind one another make a profile.
+// Debuggers print the stacks of all threads at one moment. Each stack is a sample. Several dumps in
+// a row are a profile.
 
-// debuggerLines reads what gdb prints of bt and thread apply all bt, what eu-stack and pstack print, and what Python's faulthandler does:
-// a frame a line, the innermost first.
+// debuggerLines reads bt and thread apply all bt of gdb, eu-stack, pstack, and Python's
+// faulthandler: a line per frame, innermost first.
 //
 //	Thread 1 (Thread 0x7f8b1c7d2740 (LWP 1234)):
 //	#0  0x00007f8b1bd2c9d3 in epoll_wait () from /lib64/libc.so.6
@@ -24,7 +25,7 @@ import (
 type debuggerLines struct {
 	b     *Builder
 	o     Options
-	above uint32 // the process or thread that the stack is of; 0: it is not to be told
+	above uint32 // the process or thread of the stack; 0: it is not wanted
 	pid   []byte
 	stack []uint32 // innermost first
 	found bool
@@ -42,7 +43,8 @@ func (d *debuggerLines) line(b []byte, _ int) error {
 		d.frame(bytes.TrimSpace(rest))
 	case bytes.HasPrefix(b, []byte(`  File "`)):
 		d.python(b[len(`  File "`):])
-	case len(b) > 0 && (b[0] == ' ' || b[0] == '\t') && len(d.stack) > 0: // what a frame has besides: arguments, source lines
+	case len(b) > 0 && (b[0] == ' ' || b[0] == '\t') && len(d.stack) > 0:
+		// More about a frame: arguments, source lines.
 	default:
 		d.done()
 		if id, ok := bytes.CutPrefix(b, []byte("PID ")); ok && d.o.PID {
@@ -56,7 +58,7 @@ func (d *debuggerLines) line(b []byte, _ int) error {
 	return nil
 }
 
-// firstWord gives a text up to the first blank or colon.
+// firstWord returns a text up to the first blank or colon.
 func firstWord(b []byte) []byte {
 	if i := bytes.IndexAny(b, " \t:"); i >= 0 {
 		return b[:i]
@@ -64,11 +66,13 @@ func firstWord(b []byte) []byte {
 	return b
 }
 
-// frame reads what stands behind the number: 0xaddress in name (arguments) from file, name (arguments) at source, or 0xaddress name - file.
+// frame parses the part of a frame after the number: 0xaddress in name (arguments) from file, name
+// (arguments) at source, or 0xaddress name - file.
 func (d *debuggerLines) frame(b []byte) {
 	var module []byte
 	address, rest, more := bytes.Cut(b, []byte(" "))
-	if isAddress := bytes.HasPrefix(address, []byte("0x")) && isHex(address[2:]); isAddress || len(b) == 0 {
+	if isAddress := bytes.HasPrefix(address, []byte("0x")) && isHex(address[2:]); isAddress ||
+		len(b) == 0 {
 		if b = bytes.TrimSpace(rest); !more || len(b) == 0 {
 			b = []byte("[unknown]")
 		}
@@ -79,7 +83,7 @@ func (d *debuggerLines) frame(b []byte) {
 	} else if i := bytes.LastIndex(b, []byte(" - ")); i > 0 {
 		module, b = baseName(b[i+3:]), b[:i]
 	}
-	// The arguments of this call stand behind a blank, those of a function's type don't.
+	// The arguments of a call follow a blank, those of a function's type don't.
 	depth := 0
 	for i, c := range b {
 		switch c {
@@ -88,7 +92,9 @@ func (d *debuggerLines) frame(b []byte) {
 		case '>', ']', '}':
 			depth--
 		case '(':
-			if depth <= 0 && i > 0 && b[i-1] == ' ' && !bytes.HasPrefix(b[i:], []byte("(anonymous namespace)")) && !bytes.HasSuffix(b[:i], []byte("operator ")) {
+			if depth <= 0 && i > 0 && b[i-1] == ' ' &&
+				!bytes.HasPrefix(b[i:], []byte("(anonymous namespace)")) &&
+				!bytes.HasSuffix(b[:i], []byte("operator ")) {
 				b = b[:i-1]
 			} else {
 				depth++
@@ -107,10 +113,11 @@ func (d *debuggerLines) frame(b []byte) {
 	if len(b) == 0 {
 		b = []byte("[unknown]")
 	}
-	d.stack = append(d.stack, d.b.Function(replaced(slices.Clone(withoutRust(b)), ';', ':'), module, Code))
+	d.stack = append(d.stack,
+		d.b.Function(replaced(slices.Clone(withoutRust(b)), ';', ':'), module, Code))
 }
 
-// python reads a frame of faulthandler's, behind its first quote: file:line:function is its name.
+// python parses a frame of faulthandler after its first quote. Its name is file:line:function.
 func (d *debuggerLines) python(b []byte) {
 	file, rest, ok := bytes.Cut(b, []byte(`", line `))
 	line, name, ok2 := bytes.Cut(rest, []byte(" in "))
@@ -141,7 +148,7 @@ func (d *debuggerLines) end(lines int) (*Tree, error) {
 	return d.b.Tree(), nil
 }
 
-// jstackLines reads the dumps that jstack, jcmd Thread.print and a JVM's SIGQUIT give.
+// jstackLines reads the dumps of jstack, jcmd Thread.print and a JVM's SIGQUIT.
 //
 //	"pool-1-thread-7" #12 prio=5 os_prio=0 tid=0x00007f nid=0x1c runnable [0x00007f]
 //	   java.lang.Thread.State: RUNNABLE
@@ -149,16 +156,16 @@ func (d *debuggerLines) end(lines int) (*Tree, error) {
 //		- locked <0x00000000> (a java.io.BufferedInputStream)
 //		at org.example.Main.run(Main.java:12)
 //
-// As stack collapsers do it counts the threads that run: not those that wait by their state, nor those that are in a call for events or
-// connections, nor the JVM's own.
+// Like stack collapsers, it counts running threads only. It omits threads that wait by their state,
+// those in a call for events or connections, and the JVM's own.
 type jstackLines struct {
 	b      *Builder
 	o      Options
 	thread uint32 // 0: no stack has begun
-	state  string // "" not told
+	state  string // "": unknown
 	own    bool   // of the JVM
 	stack  []uint32
-	others map[string]int // stacks that were left out, by why
+	others map[string]int // number of omitted stacks, by reason
 	found  bool
 	wrong  skipped
 }
@@ -175,11 +182,14 @@ func (j *jstackLines) line(b []byte, n int) error {
 	case b[0] == '"':
 		j.done()
 		name, _, _ := bytes.Cut(b[1:], []byte(`"`))
-		for _, own := range []string{"C1 CompilerThread", "C2 CompilerThread", "Signal Dispatcher", "Service Thread", "Attach Listener"} {
+		for _, own := range []string{
+			"C1 CompilerThread", "C2 CompilerThread", "Signal Dispatcher", "Service Thread",
+			"Attach Listener",
+		} {
 			j.own = j.own || bytes.Contains(name, []byte(own))
 		}
 		if i := bytes.LastIndexByte(name, '-'); i >= 0 && isDigits(name[i+1:]) && !j.o.TID {
-			name = name[:i] // threads of a pool are one
+			name = name[:i] // threads of a pool have one name
 		}
 		j.thread = j.b.Function(replaced(slices.Clone(name), ';', ':'), nil, Process)
 	case bytes.HasPrefix(text, []byte("java.lang.Thread.State: ")):
@@ -189,22 +199,30 @@ func (j *jstackLines) line(b []byte, n int) error {
 	case bytes.HasPrefix(text, []byte("at ")) && j.thread != 0:
 		name, _, _ := bytes.Cut(text[3:], []byte("("))
 		switch {
-		case bytes.Contains(name, []byte("epollWait")) || bytes.Contains(name, []byte("EPoll.wait")):
+		case bytes.Contains(name, []byte("epollWait")),
+			bytes.Contains(name, []byte("EPoll.wait")):
 			j.state = "waiting for events"
-		case bytes.HasSuffix(name, []byte("socketAccept")) || bytes.HasSuffix(name, []byte("socketRead0")) || bytes.HasSuffix(name, []byte("accept0")) && bytes.Contains(name, []byte("Socket")):
+		case bytes.HasSuffix(name, []byte("socketAccept")),
+			bytes.HasSuffix(name, []byte("socketRead0")),
+			bytes.HasSuffix(name, []byte("accept0")) && bytes.Contains(name, []byte("Socket")):
 			j.state = "waiting for the network"
 		}
 		j.stack = append(j.stack, j.b.Function(replaced(slices.Clone(name), ';', ':'), nil, Code))
-	case text[0] == '-' || bytes.HasPrefix(b, []byte("Full thread dump")) || bytes.HasPrefix(b, []byte("JNI global ref")) || isDate(b) || j.thread == 0:
-	case bytes.HasPrefix(text, []byte("Locked ownable synchronizers")) || bytes.HasPrefix(text, []byte("No compile task")) || bytes.HasPrefix(text, []byte("Compiling:")):
-	case bytes.HasPrefix(text, []byte("Carrying virtual thread")) || bytes.HasPrefix(text, []byte("Threads class SMR info")) || bytes.HasPrefix(text, []byte("_java_thread_list")):
+	case text[0] == '-', bytes.HasPrefix(b, []byte("Full thread dump")),
+		bytes.HasPrefix(b, []byte("JNI global ref")), isDate(b), j.thread == 0:
+	case bytes.HasPrefix(text, []byte("Locked ownable synchronizers")),
+		bytes.HasPrefix(text, []byte("No compile task")),
+		bytes.HasPrefix(text, []byte("Compiling:")):
+	case bytes.HasPrefix(text, []byte("Carrying virtual thread")),
+		bytes.HasPrefix(text, []byte("Threads class SMR info")),
+		bytes.HasPrefix(text, []byte("_java_thread_list")):
 	default:
 		j.wrong.skip(n, "neither a thread, nor its state, nor a frame")
 	}
 	return nil
 }
 
-// isDate says whether a line begins with a year, as dumps do.
+// isDate reports whether a line begins with a year, as dumps do.
 func isDate(b []byte) bool { return len(b) > 4 && isDigits(b[:4]) && b[4] == '-' }
 
 func (j *jstackLines) done() {
@@ -240,5 +258,5 @@ func (j *jstackLines) end(lines int) (*Tree, error) {
 	if !j.found && len(j.others) == 0 && j.wrong.lines == 0 {
 		return nil, &ParseError{Line: 1, What: "no threads in it"}
 	}
-	return j.wrong.tell(t, lines)
+	return j.wrong.report(t, lines)
 }

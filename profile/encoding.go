@@ -12,44 +12,46 @@ import (
 	"unicode/utf8"
 )
 
-// Texts come with byte order marks, in UTF-16 and with line ends of a carriage return alone. The readers
-// behind this file get UTF-8 with line feeds.
+// Inputs can have a byte order mark, UTF-16, or carriage returns as line ends. The readers get
+// UTF-8 with line feeds.
 
-// decoded returns a reader of the input in UTF-8 with line feeds, by its first bytes. Binary input is returned as it is.
+// decoded returns a reader of the input in UTF-8 with line feeds, by its first bytes. It returns in
+// itself for binary input and text that is already in that form.
 func decoded(head []byte, in io.Reader) io.Reader {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
-		b := bufio.NewReaderSize(in, looked)
-		b.Discard(3) //nolint:errcheck // they are there
+		b := bufio.NewReaderSize(in, detectBytes)
+		b.Discard(3) //nolint:errcheck // the bytes are buffered
 		return b
 	case bytes.HasPrefix(head, []byte("\xff\xfe")) && len(head)%2 == 0 || wideText(head, 0):
-		return &wideReader{in: bufio.NewReaderSize(in, looked), order: binary.LittleEndian}
+		return &wideReader{in: bufio.NewReaderSize(in, detectBytes), order: binary.LittleEndian}
 	case bytes.HasPrefix(head, []byte("\xfe\xff")) || wideText(head, 1):
-		return &wideReader{in: bufio.NewReaderSize(in, looked), order: binary.BigEndian}
-	case bytes.IndexByte(head, '\r') >= 0 && bytes.IndexByte(head, '\n') < 0 && bytes.IndexByte(head, 0) < 0:
+		return &wideReader{in: bufio.NewReaderSize(in, detectBytes), order: binary.BigEndian}
+	case bytes.IndexByte(head, '\r') >= 0 && !bytes.ContainsAny(head, "\n\x00"):
 		return &returnReader{in}
 	}
 	return in
 }
 
-// wideText reports whether bytes are ASCII in UTF-16 without a mark: every second byte, from the one after
-// text on, is zero.
+// wideText reports whether bytes are ASCII in UTF-16 without a mark: every second byte, from the
+// one after text on, is zero.
 func wideText(head []byte, text int) bool {
 	n := min(len(head)&^1, 256)
 	for i := range n {
 		c := head[i]
-		if i%2 != text && c != 0 || i%2 == text && (c >= 0x7f || c < ' ' && c != '\n' && c != '\r' && c != '\t') {
+		if i%2 != text && c != 0 ||
+			i%2 == text && (c >= 0x7f || c < ' ' && c != '\n' && c != '\r' && c != '\t') {
 			return false
 		}
 	}
 	return n >= 8
 }
 
-// A wideReader reads UTF-16 as UTF-8, without the mark. What is no UTF-16 is U+FFFD.
+// A wideReader converts UTF-16 to UTF-8, without the mark. Invalid UTF-16 becomes U+FFFD.
 type wideReader struct {
 	in    *bufio.Reader
 	order binary.ByteOrder
-	left  []byte // decoded, and not read yet
+	left  []byte // decoded and not yet read
 	text  []byte
 	begun bool
 }
@@ -94,7 +96,7 @@ func (w *wideReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A returnReader reads carriage returns as line feeds.
+// A returnReader replaces carriage returns by line feeds.
 type returnReader struct{ in io.Reader }
 
 func (r *returnReader) Read(p []byte) (int, error) {
@@ -103,16 +105,16 @@ func (r *returnReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A gunzip reads gzip of one or several members. Bytes behind the last one that begin no member are
-// left out, as gzip(1) does; what they are is in behind.
+// A gunzip reads gzip of one or several members. It ignores bytes after the last member, as gzip(1)
+// does; behind describes them.
 type gunzip struct {
 	in     *bufio.Reader
 	z      *gzip.Reader
-	behind string // "" there is nothing
+	behind string // "": none
 }
 
 func newGunzip(in io.Reader) (*gunzip, error) {
-	g := &gunzip{in: bufio.NewReaderSize(in, looked)}
+	g := &gunzip{in: bufio.NewReaderSize(in, detectBytes)}
 	z, err := gzip.NewReader(g.in)
 	if err != nil {
 		return nil, err
@@ -144,7 +146,9 @@ func (g *gunzip) Read(p []byte) (int, error) {
 			}
 			g.z.Multistream(false)
 		default:
-			g.behind = fmt.Sprintf("bytes behind the end of the gzip data are left out, the first is %#02x", next[0])
+			g.behind = fmt.Sprintf(
+				"bytes behind the end of the gzip data are left out, the first is %#02x", next[0],
+			)
 			if next[0] == 0 {
 				g.behind = "zeros behind the end of the gzip data are left out"
 			}

@@ -9,16 +9,16 @@ import (
 	"strconv"
 )
 
-// foldedLines reads one stack a line: outermost;...;innermost count.
+// foldedLines reads a stack per line: outermost;...;innermost count.
 type foldedLines struct {
-	p     *pile
+	p     *textTree
 	least float64
 	wrong skipped
 
 	metrics bool // lines had three amounts
 }
 
-func newFolded(o Options) *foldedLines { return &foldedLines{p: newPile(), least: o.Least} }
+func newFolded(o Options) *foldedLines { return &foldedLines{p: newTextTree(), least: o.Least} }
 
 func (f *foldedLines) line(b []byte, n int) error {
 	stack, count, ok := cutCount(b)
@@ -40,14 +40,15 @@ func (f *foldedLines) line(b []byte, n int) error {
 }
 
 func (f *foldedLines) end(lines int) (*Tree, error) {
-	t, err := f.wrong.tell(f.p.tree(f.least), lines)
+	t, err := f.wrong.report(f.p.tree(f.least), lines)
 	if err == nil && f.metrics {
 		t.note("there are three amounts, time, idle and memory: these are the times")
 	}
 	return t, err
 }
 
-// cutMetrics takes austin's three amounts off the end of a line, time,idle,memory, and returns the time.
+// cutMetrics removes austin's three amounts time,idle,memory from the end of a line and returns the
+// time.
 func cutMetrics(b []byte) (stack []byte, time float64, ok bool) {
 	b = bytes.TrimRight(b, " \t")
 	at := bytes.LastIndexByte(b, ' ')
@@ -56,13 +57,15 @@ func cutMetrics(b []byte) (stack []byte, time float64, ok bool) {
 	}
 	first, rest, _ := bytes.Cut(b[at+1:], []byte(","))
 	idle, memory, ok := bytes.Cut(rest, []byte(","))
-	if !ok || !isDigits(first) || string(idle) != "0" && string(idle) != "1" || !isDigits(bytes.TrimPrefix(memory, []byte("-"))) {
+	if !ok || !isDigits(first) || string(idle) != "0" && string(idle) != "1" ||
+		!isDigits(bytes.TrimPrefix(memory, []byte("-"))) {
 		return nil, 0, false
 	}
 	return b[:at], parseCount(first), true
 }
 
-// foldedTwice reads folded stacks with two amounts, before and after, as difffolded.pl and inferno-diff-folded write them.
+// foldedTwice reads folded stacks with two amounts, before and after, as difffolded.pl and
+// inferno-diff-folded write them.
 type foldedTwice struct {
 	foldedLines
 	amount int // 1: before
@@ -88,12 +91,14 @@ func (f *foldedTwice) line(b []byte, n int) error {
 func (f *foldedTwice) end(n int) (*Tree, error) {
 	t, err := f.foldedLines.end(n)
 	if err == nil && f.amount == 0 {
-		t.note("there are two amounts, before and after: these are those after; --diff with this file alone compares them")
+		t.note(
+			"there are two amounts, before and after: this is after; --diff with this file alone compares them",
+		)
 	}
 	return t, err
 }
 
-// commonPrefix gives how many bytes two texts begin alike with.
+// commonPrefix returns the length of the common prefix of two texts.
 func commonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	i := 0
@@ -108,8 +113,9 @@ func commonPrefix(a, b []byte) int {
 	return i
 }
 
-// WriteFolded writes a line a stack, in the order of names: outermost;...;innermost amount. In names semicolons are colons and line
-// breaks blanks, and an empty one is -, as is a stack of blanks alone, since the format knows no other way.
+// WriteFolded writes a line per stack, sorted by name: outermost;...;innermost amount. In names,
+// semicolons become colons and line breaks blanks. Empty names, and stacks of blanks only, become
+// "-", since the format can't represent them. The error is the writer's.
 func WriteFolded(w io.Writer, t *Tree) error {
 	t = t.ByName()
 	out := bufio.NewWriterSize(w, 64<<10)
@@ -119,7 +125,7 @@ func WriteFolded(w io.Writer, t *Tree) error {
 	}
 	var failed error
 	t.lines(names, func(node int32, line []byte) {
-		if len(bytes.TrimSpace(line)) == 0 { // nobody could tell it from a bare count
+		if len(bytes.TrimSpace(line)) == 0 { // it would look like a count without a stack
 			line = []byte("-")
 		}
 		if t.Self[node] > 0 && failed == nil {
@@ -132,14 +138,14 @@ func WriteFolded(w io.Writer, t *Tree) error {
 	return out.Flush()
 }
 
-// lines gives each node with its stack as text, in the order of names. The line may be appended to, and is the callee's until it
-// returns.
+// lines calls each with each node and its stack as text, sorted by name. each may append to line,
+// which is valid until it returns.
 func (t *Tree) lines(names [][]byte, each func(node int32, line []byte)) {
 	from, list := t.children()
 	var line []byte
 	type step struct {
 		node int32
-		len  int // of the line before it
+		len  int // of the line of its caller
 	}
 	todo := []step{{0, 0}}
 	for len(todo) > 0 {
@@ -161,11 +167,11 @@ func (t *Tree) lines(names [][]byte, each func(node int32, line []byte)) {
 	}
 }
 
-// noStack stands for the stack of amounts that have none.
+// noStack is the frame of amounts without a stack.
 const noStack = "[no stack]"
 
-// AppendAmount appends an amount as a plain number: whole ones without a point, others with 15 digits that
-// count, so that a sum of 0.1 and 0.03 is 0.13 and not 0.12999999999999998.
+// AppendAmount appends an amount: whole numbers without a point, others with 15 significant digits,
+// so that 0.1 + 0.03 is 0.13 and not 0.12999999999999998.
 func AppendAmount(b []byte, v float64) []byte {
 	if v != math.Trunc(v) {
 		if short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 15, 64), 64); err == nil {

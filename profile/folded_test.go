@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// fold reads a text and gives it back folded.
+// fold reads a text and returns it folded.
 func fold(t *testing.T, text string, o Options) string {
 	t.Helper()
 	tree, err := Read(strings.NewReader(text), "", o)
@@ -73,11 +73,11 @@ func TestTotals(t *testing.T) {
 func TestErrorsHavePlaces(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                           "f:1: there is nothing in it",
-		"one\ntwo\n":                 "f:1: no format of stacks",
-		"\n\nhello world\n":          "f:3: no format of stacks",
+		"one\ntwo\n":                 "f:1: no known format of stacks",
+		"\n\nhello world\n":          "f:3: no known format of stacks",
 		"\x00\x01\x02":               "f:byte 0: neither text",
 		"\x1f\x8bnot really":         "f:byte 0: not gzip",
-		"a;b nothing\nc;d nothing\n": "f:1: no format",
+		"a;b nothing\nc;d nothing\n": "f:1: no known format",
 	} {
 		_, err := Read(strings.NewReader(in), "f", Options{})
 		var p *ParseError
@@ -87,7 +87,7 @@ func TestErrorsHavePlaces(t *testing.T) {
 	}
 }
 
-// hostile are names that must do nothing where they are shown.
+// hostile are names that must have no effect where they are shown.
 var hostile = []string{ // table: what a program's symbols may be
 	`<script>alert(1)</script>`, `"><svg onload=alert(1)>`, `'onmouseover='alert(1)`, "a\x00b\x1b[31m", "]]>--><!--", "</title></style><script>x</script>",
 	"\u202eevil", "\xff\xfe", strings.Repeat("x", 10000), "${alert(1)}", "\u2028", "&lt;", "`", "\\u003cscript\\u003e", "__proto__", "constructor",
@@ -96,7 +96,10 @@ var hostile = []string{ // table: what a program's symbols may be
 func TestSVGIsXML(t *testing.T) {
 	b := NewBuilder()
 	for i, name := range hostile {
-		b.Stack([]uint32{b.Named([]byte("main")), b.Function([]byte(name), []byte(name), Kind(i%5))}, float64(i+1))
+		b.Stack(
+			[]uint32{b.Named([]byte("main")), b.Function([]byte(name), []byte(name), Kind(i%5))},
+			float64(i+1),
+		)
 	}
 	var out bytes.Buffer
 	if err := WriteSVG(&out, b.Tree(), Picture{Title: hostile[0], Note: hostile[1]}); err != nil {
@@ -105,7 +108,7 @@ func TestSVGIsXML(t *testing.T) {
 	checkXML(t, out.Bytes())
 }
 
-// checkXML holds a picture to being XML in which no element or attribute stands that can run something.
+// checkXML checks that a picture is XML without elements or attributes that can run code.
 func checkXML(t *testing.T, b []byte) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(b))
@@ -124,7 +127,8 @@ func checkXML(t *testing.T, b []byte) {
 				t.Fatalf("element %s", e.Name.Local)
 			}
 			for _, a := range e.Attr {
-				if strings.HasPrefix(strings.ToLower(a.Name.Local), "on") || strings.Contains(a.Name.Local, "href") {
+				if strings.HasPrefix(strings.ToLower(a.Name.Local), "on") ||
+					strings.Contains(a.Name.Local, "href") {
 					t.Fatalf("attribute %s", a.Name.Local)
 				}
 			}
@@ -136,7 +140,7 @@ func FuzzFolded(f *testing.F) {
 	f.Add("a;b;c 3\na;b 2\n")
 	f.Add("a;bc 1\na;b 2\na;bc;d 4\n;;; 1\n")
 	f.Add("a 0.5\na 1.25 \n# x\n 7\n")
-	f.Add("i0000\x15 1") // with a line's end it has the length of a field of protocol buffers
+	f.Add("i0000\x15 1") // with a line's end it is the length of a protobuf field
 	f.Add("2\t\x0400000 1")
 	f.Add("2\x12\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef\xef 1")
 	f.Add("{ 1\n")
@@ -149,7 +153,11 @@ func FuzzFolded(f *testing.F) {
 		checkTree(t, tree)
 		once := folded(t, tree)
 		again, err := Read(strings.NewReader(once), "", Options{})
-		if once == "" || Sniff([]byte(once), true) == FoldedTwice { // all names end with a number: it can't be told from two amounts
+		if once == "" ||
+			DetectFormat(
+				[]byte(once),
+				true,
+			) == FoldedTwice { // all names end with a number: it can't be told from two amounts
 			return
 		}
 		if err != nil {
@@ -166,7 +174,8 @@ func FuzzFolded(f *testing.F) {
 	})
 }
 
-// lines gives the lines of folded text in order, those of one stack as one: a name may be another one in folded text, stand elsewhere, or be one that was there.
+// lines returns the sorted lines of folded text, with equal stacks added: in folded text different
+// names can become equal.
 func lines(text string) string {
 	sums := map[string]float64{}
 	for line := range strings.Lines(text) {
@@ -181,12 +190,15 @@ func lines(text string) string {
 	return strings.Join(out, "")
 }
 
-// checkTree holds a tree to what it promises.
+// checkTree checks the invariants of a tree.
 func checkTree(t *testing.T, tree *Tree) {
 	t.Helper()
 	n := tree.Len()
-	if n == 0 || len(tree.Function) != n || len(tree.Self) != n || len(tree.Total) != n || tree.Parent[0] != -1 || tree.Function[0] != 0 {
-		t.Fatalf("columns of %d nodes: %d %d %d", n, len(tree.Function), len(tree.Self), len(tree.Total))
+	if n == 0 || len(tree.Function) != n || len(tree.Self) != n || len(tree.Total) != n ||
+		tree.Parent[0] != -1 ||
+		tree.Function[0] != 0 {
+		t.Fatalf("columns of %d nodes: %d %d %d", n, len(tree.Function), len(tree.Self),
+			len(tree.Total))
 	}
 	for i := 1; i < n; i++ {
 		if p := tree.Parent[i]; p < 0 || p >= int32(i) {

@@ -101,7 +101,8 @@ func TestPerfTellsOfOtherEvents(t *testing.T) {
 	}
 }
 
-// The lines of a table add up to the whole, stacks without frames among them.
+// TestTableAddsUp checks that the lines of a table add up to the whole, including stacks without
+// frames.
 func TestTableAddsUp(t *testing.T) {
 	tree, err := Read(strings.NewReader(perfText), "", Options{})
 	if err != nil {
@@ -131,9 +132,9 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// readAs reads a text by one format's reader, whatever it looks like.
+// readAs reads a text with the reader of the given format.
 func readAs(f Format, text string, o Options) (*Tree, error) {
-	return readLines(strings.NewReader(text), make([]byte, looked), 0, 0, newLiner(f, o))
+	return readLines(strings.NewReader(text), make([]byte, detectBytes), 0, 0, newLineReader(f, o))
 }
 
 func fuzzText(f *testing.F, as Format, seeds ...string) {
@@ -144,7 +145,8 @@ func fuzzText(f *testing.F, as Format, seeds ...string) {
 		var tree *Tree
 		var err error
 		heapBound(t, len(text), func() {
-			tree, err = readAs(as, text, Options{PID: all, Marks: all, Addresses: all, Offsets: all})
+			tree, err = readAs(as, text,
+				Options{PID: all, Marks: all, Addresses: all, Offsets: all})
 		})
 		if err == nil {
 			checkTree(t, tree)
@@ -153,7 +155,7 @@ func fuzzText(f *testing.F, as Format, seeds ...string) {
 	})
 }
 
-// checkWriters holds all that can be made of a tree to what it promises.
+// checkWriters checks the invariants of all output of a tree.
 func checkWriters(t *testing.T, tree *Tree) {
 	t.Helper()
 	var out bytes.Buffer
@@ -178,10 +180,13 @@ func checkWriters(t *testing.T, tree *Tree) {
 func FuzzPerf(f *testing.F) {
 	fuzzText(f, Perf, perfText, "  a 1 [0] 2.5: 7 cycles:  401136 f+0x1 (x)\n")
 }
-func FuzzDTrace(f *testing.F)   { fuzzText(f, DTrace, dtraceText, "  L->->;+\n  2\n") }
-func FuzzBPFTrace(f *testing.F) { fuzzText(f, BPFTrace, bpftraceText, "@[\n ffffff a+1 (x)\n]: 3\n") }
+func FuzzDTrace(f *testing.F) { fuzzText(f, DTrace, dtraceText, "  L->->;+\n  2\n") }
 
-// FuzzRead gives any bytes to whatever reader they look to be for.
+func FuzzBPFTrace(f *testing.F) {
+	fuzzText(f, BPFTrace, bpftraceText, "@[\n ffffff a+1 (x)\n]: 3\n")
+}
+
+// FuzzRead passes any bytes to the reader that detects them.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{perfText, dtraceText, bpftraceText, "a;b 1\n", "\x1f\x8b\x08\x00", jstackText, gdbText, euStackText, faultText, goRawText, inlinedText, sampleText, vtuneText,
 		vsText, ghcText, xctraceText, v8Text, bpftraceJSONText, twiceText} {
@@ -195,7 +200,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if bytes.HasPrefix(in, []byte{0x1f, 0x8b}) {
-			return // of what is packed the text is larger than the input
+			return // the unpacked text is larger than the input
 		}
 		var tree *Tree
 		var err error

@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// Firefox's profiles, also written by samply and perf script report gecko: the processed form has a column
-// for each field, the raw one a schema and rows. Stacks are a tree of prefixes.
+// Firefox's profiles are also written by samply and perf script report gecko. The processed form
+// has a column per field, the raw form a schema and rows. Stacks are a tree of prefixes.
 //
-// Source: docs-developer/ of the Firefox Profiler, "processed-profile-format" and "gecko-profile-format".
+// Source: docs-developer/ of the Firefox Profiler, "processed-profile-format" and
+// "gecko-profile-format".
 
 type geckoFile struct {
 	Meta struct {
@@ -24,8 +25,8 @@ type geckoFile struct {
 	Profile   *geckoFile    `json:"profile"` // the profile, in a file of Firefox's developer tools
 }
 
-// UnmarshalJSON reads a profile. Until version 3 a thread could be a string: the profile of another
-// process.
+// UnmarshalJSON parses a profile. Up to version 3 a thread can be a string: the profile of another
+// process. The error is that of encoding/json.
 func (f *geckoFile) UnmarshalJSON(raw []byte) error {
 	type plain geckoFile
 	var in struct {
@@ -70,7 +71,7 @@ type geckoThread struct {
 	StringTable json.RawMessage `json:"stringTable"` // raw, and old versions
 }
 
-// A geckoTable is a table of either form.
+// A geckoTable is a table in either form.
 type geckoTable struct {
 	columns map[string]json.RawMessage
 	schema  map[string]int
@@ -89,11 +90,11 @@ func newGeckoTable(raw json.RawMessage) (t geckoTable) {
 		t.schema, t.rows = rows.Schema, rows.Data
 		return t
 	}
-	_ = json.Unmarshal(raw, &t.columns) // what has no columns has no rows
+	_ = json.Unmarshal(raw, &t.columns) // without columns there are no rows
 	return t
 }
 
-// column returns the numbers of a column; NaN is null.
+// column returns the numbers of a column; null is NaN.
 func (t *geckoTable) column(name string) []float64 {
 	if t.schema != nil {
 		at, ok := t.schema[name]
@@ -127,7 +128,7 @@ func geckoNumber(raw json.RawMessage) float64 {
 	return *v
 }
 
-// index returns a number as an index of so many; -1 it is none.
+// index returns a number as an index below of; -1 when it is none.
 func index(v float64, of int) int {
 	if !(v >= 0) || v >= float64(of) || v != math.Trunc(v) {
 		return -1
@@ -157,27 +158,30 @@ func readGecko(r io.Reader) (*Tree, error) {
 		t.note(othersNote(g.weights, g.others))
 	}
 	if g.idle > 0 {
-		t.note(plural(g.idle, "sample has no stack and is", "samples have no stacks and are") + " left out")
+		t.note(
+			plural(g.idle, "sample has no stack and is",
+				"samples have no stacks and are") + " left out",
+		)
 	}
 	return nonEmpty(t, Gecko)
 }
 
-// A gecko is a profile of Firefox's while it is read.
+// A gecko is the state of reading a Firefox profile.
 type gecko struct {
 	b       *Builder
 	several bool   // there are several threads
-	weights string // what the amounts are
+	weights string // the type of the amounts
 	others  map[string]int
 	idle    int
 }
 
-// mostProcesses is how deep processes may be in one another.
-const mostProcesses = 100
+// maxProcesses is how deep profiles of processes may be nested.
+const maxProcesses = 100
 
 func (g *gecko) count(f *geckoFile, depth int) int {
 	n := len(f.Threads)
 	for i := range f.Processes {
-		if depth < mostProcesses {
+		if depth < maxProcesses {
 			n += g.count(&f.Processes[i], depth+1)
 		}
 	}
@@ -191,8 +195,8 @@ func (g *gecko) file(f *geckoFile, depth int) error {
 		}
 	}
 	for i := range f.Processes {
-		if depth == mostProcesses {
-			return jsonError(Gecko, "processes are more than %d deep", mostProcesses)
+		if depth == maxProcesses {
+			return jsonError(Gecko, "processes are more than %d deep", maxProcesses)
 		}
 		if err := g.file(&f.Processes[i], depth+1); err != nil {
 			return err
@@ -225,7 +229,9 @@ func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
 		return out
 	}
 	functions := newGeckoTable(t.Functions)
-	names, files, lines := functions.column("name"), functions.column("fileName"), functions.column("lineNumber")
+	names, files, lines := functions.column("name"), functions.column(
+		"fileName",
+	), functions.column("lineNumber")
 	of := frames.column("func")
 	out := make([]uint32, len(of))
 	for i, v := range of {
@@ -281,7 +287,8 @@ func (g *gecko) thread(t, shared *geckoThread, n int) error {
 		at := index(s, len(frames))
 		if at < 0 {
 			if !math.IsNaN(s) {
-				return jsonError(Gecko, "thread %d: sample %d is of stack %v, of %d", n, i, s, len(frames))
+				return jsonError(Gecko, "thread %d: sample %d is of stack %v, of %d", n, i, s,
+					len(frames))
 			}
 			g.idle++
 			continue
@@ -289,8 +296,10 @@ func (g *gecko) thread(t, shared *geckoThread, n int) error {
 		stack = stack[:0]
 		for at >= 0 {
 			f := index(frames[at], len(names))
-			if f < 0 || len(stack) >= MostDepth || at >= len(prefixes) {
-				return jsonError(Gecko, "thread %d: stack %d is of frame %v, of %d, or deeper than 65,536 frames", n, at, frames[at], len(names))
+			if f < 0 || len(stack) >= MaxDepth || at >= len(prefixes) {
+				return jsonError(Gecko,
+					"thread %d: stack %d is of frame %v, of %d, or deeper than 65,536 frames", n,
+					at, frames[at], len(names))
 			}
 			stack = append(stack, names[f])
 			at = index(prefixes[at], len(frames))

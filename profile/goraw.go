@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// goRawLines reads what go tool pprof -raw prints: samples, which name locations by number, innermost first, and behind them what the
-// locations are.
+// goRawLines reads go tool pprof -raw: samples with numbers of locations, innermost first, then the
+// locations.
 //
 //	PeriodType: cpu nanoseconds
 //	Samples:
@@ -19,18 +19,18 @@ import (
 //	             runtime.futexsleep /usr/lib/go/src/runtime/os_linux.go:69:0 s=50
 //	Mappings
 //
-// A location with several lines is functions that were put into one another, the innermost first.
+// A location with several lines contains inlined functions, innermost first.
 type goRawLines struct {
 	b         *Builder
 	value     string
-	part      string // of the file: the heading that was read last
+	part      string // of the file: the newest heading
 	unit      string
 	column    int // of the amounts
 	samples   []goRawSample
-	locations []int              // of all samples
-	frames    map[int][][]byte   // of a location: names, innermost first
-	files     map[string]srcLine // by name
-	at        int                // the location that was read last
+	locations []int                  // of all samples
+	frames    map[int][][]byte       // of a location: names, innermost first
+	files     map[string]sourcePlace // by name
+	at        int                    // the newest location
 	wrong     skipped
 }
 
@@ -40,13 +40,14 @@ type goRawSample struct {
 	line     int // in the file
 }
 
-type srcLine struct {
+type sourcePlace struct {
 	file string
 	line int
 }
 
 func newGoRaw(o Options) *goRawLines {
-	return &goRawLines{b: NewBuilder(), value: o.Value, frames: map[int][][]byte{}, files: map[string]srcLine{}}
+	return &goRawLines{b: NewBuilder(), value: o.Value, frames: map[int][][]byte{},
+		files: map[string]sourcePlace{}}
 }
 
 func (g *goRawLines) line(b []byte, n int) error {
@@ -68,7 +69,8 @@ func (g *goRawLines) line(b []byte, n int) error {
 	return nil
 }
 
-// columns chooses among the amounts: the one asked for, the profile's own choice, or the first.
+// columns chooses one of the amounts: the requested one, the profile's default, or the first. The
+// error is a *ParseError.
 func (g *goRawLines) columns(b []byte, n int) error {
 	var names []string
 	chosen := -1
@@ -81,7 +83,8 @@ func (g *goRawLines) columns(b []byte, n int) error {
 		}
 	}
 	if chosen < 0 {
-		return &ParseError{Line: n, What: "no amount " + g.value + ": there are " + strings.Join(names, ", ")}
+		return &ParseError{Line: n,
+			What: "no amount " + g.value + ": there are " + strings.Join(names, ", ")}
 	}
 	g.column = chosen
 	switch g.unit {
@@ -95,7 +98,7 @@ func (g *goRawLines) columns(b []byte, n int) error {
 	return nil
 }
 
-// sample reads amounts: locations. What labels a sample has stands on lines of their own.
+// sample parses amounts: locations. Labels of a sample are on lines of their own.
 func (g *goRawLines) sample(b []byte, n int) {
 	amounts, stack, ok := bytes.Cut(b, []byte(":"))
 	values := bytes.Fields(amounts)
@@ -109,7 +112,7 @@ func (g *goRawLines) sample(b []byte, n int) {
 	s := goRawSample{amount: parseCount(values[g.column]), from: len(g.locations), line: n}
 	for _, id := range bytes.Fields(stack) {
 		i, err := strconv.Atoi(string(id))
-		if err != nil || len(g.locations)-s.from >= MostDepth {
+		if err != nil || len(g.locations)-s.from >= MaxDepth {
 			g.wrong.skip(n, "no amounts and locations")
 			g.locations = g.locations[:s.from]
 			return
@@ -120,7 +123,8 @@ func (g *goRawLines) sample(b []byte, n int) {
 	g.samples = append(g.samples, s)
 }
 
-// location reads number: 0xaddress M=mapping function file:line:column s=line, or of a further function the rest of it.
+// location parses number: 0xaddress M=mapping function file:line:column s=line, or the part from
+// the function on for further functions of a location.
 func (g *goRawLines) location(b []byte, n int) {
 	number, rest, ok := bytes.Cut(b, []byte(": 0x"))
 	if ok && isDigits(number) {
@@ -159,11 +163,11 @@ func (g *goRawLines) location(b []byte, n int) {
 			at = i
 		}
 	}
-	g.files[string(name)] = srcLine{string(file), at}
+	g.files[string(name)] = sourcePlace{string(file), at}
 }
 
-// cutPlace parts a function's name, which may hold blanks, from where it is: the place is the first word that has a colon and a digit
-// behind it, and no brackets are open before it.
+// cutPlace separates a function's name, which may contain blanks, from its place: the first word
+// with a colon before a digit, outside of brackets.
 func cutPlace(b []byte) (name, place []byte, ok bool) {
 	depth := 0
 	for i, c := range b {
@@ -218,5 +222,5 @@ func (g *goRawLines) end(lines int) (*Tree, error) {
 	}
 	t := g.b.Tree()
 	t.Unit = clean(shortened(g.unit, 40))
-	return g.wrong.tell(t, lines)
+	return g.wrong.report(t, lines)
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// goroutineLines reads stacks of goroutines, as a crash, SIGQUIT and /debug/pprof/goroutine?debug=2 print
-// them, each goroutine one sample:
+// goroutineLines reads stacks of goroutines of a crash, SIGQUIT and /debug/pprof/goroutine?debug=2.
+// Each goroutine is a sample:
 //
 //	goroutine 7 [chan receive, 2 minutes]:
 //	main.worker(0xc000012345)
@@ -17,7 +17,7 @@ import (
 //	created by main.main in goroutine 1
 //		/srv/app/main.go:18 +0x65
 //
-// and with debug=1, which has goroutines with the same stack once, with their number:
+// It also reads debug=1, which contains each distinct stack once with its number of goroutines:
 //
 //	2 @ 0x43a1b6 0x40a5e5
 //	#	0x4a2b32	main.worker+0x32	/srv/app/main.go:30
@@ -27,7 +27,7 @@ type goroutineLines struct {
 	count   float64
 	inside  bool
 	creator bool           // the line before was "created by"
-	states  map[string]int // goroutines by what they wait for
+	states  map[string]int // number of goroutines by state
 	found   bool
 	wrong   skipped
 }
@@ -36,7 +36,8 @@ func newGoroutines() *goroutineLines {
 	return &goroutineLines{b: NewBuilder(), states: map[string]int{}}
 }
 
-// goroutineHead returns the state of a goroutine's first line: goroutine 7 [chan receive, 2 minutes]:
+// goroutineHead returns the state in a goroutine's first line: goroutine 7 [chan receive, 2
+// minutes]:
 func goroutineHead(b []byte) (state string, ok bool) {
 	rest, ok := bytes.CutPrefix(b, []byte("goroutine "))
 	if !ok || !bytes.HasSuffix(rest, []byte("]:")) {
@@ -51,7 +52,7 @@ func goroutineHead(b []byte) (state string, ok bool) {
 	return state, true
 }
 
-// goroutineCount returns how many goroutines have the stack that follows: 2 @ 0x43a1b6 0x40a5e5.
+// goroutineCount returns the number of goroutines with the following stack: 2 @ 0x43a1b6 0x40a5e5.
 func goroutineCount(b []byte) (count float64, ok bool) {
 	number, rest, ok := bytes.Cut(b, []byte(" @"))
 	if !ok || !isDigits(number) || len(rest) > 0 && !bytes.HasPrefix(rest, []byte(" 0x")) {
@@ -78,7 +79,8 @@ func (g *goroutineLines) line(b []byte, n int) error {
 	switch {
 	case len(b) == 0:
 		g.done()
-	case !g.inside || bytes.HasPrefix(b, []byte("# labels:")) || bytes.HasPrefix(b, []byte("...")): // of the program itself
+	case !g.inside, bytes.HasPrefix(b, []byte("# labels:")), bytes.HasPrefix(b, []byte("...")):
+		// Output of the program itself.
 	case bytes.HasPrefix(b, []byte("#\t")):
 		g.symbol(b)
 	case b[0] == '\t' || b[0] == ' ':
@@ -97,7 +99,7 @@ func (g *goroutineLines) line(b []byte, n int) error {
 	return nil
 }
 
-// place reads where the function before is: /srv/app/main.go:30 +0x45.
+// place parses the place of the function before: /srv/app/main.go:30 +0x45.
 func (g *goroutineLines) place(b []byte) {
 	if g.creator || len(g.stack) == 0 {
 		return
@@ -113,7 +115,7 @@ func (g *goroutineLines) place(b []byte) {
 	}
 }
 
-// symbol reads a frame of debug=1: #, address, function+offset, place, with tabs between.
+// symbol parses a frame of debug=1: #, address, function+offset and place, separated by tabs.
 func (g *goroutineLines) symbol(b []byte) {
 	fields := bytes.Split(bytes.TrimLeft(b[1:], "\t"), []byte("\t"))
 	if len(fields) < 2 {
@@ -153,17 +155,19 @@ func (g *goroutineLines) end(lines int) (*Tree, error) {
 	if len(states) > 0 {
 		t.note("goroutines at one moment, those that wait as well: " + strings.Join(states, ", "))
 	}
-	return g.wrong.tell(t, lines)
+	return g.wrong.report(t, lines)
 }
 
-// pmcLines reads the call graphs of FreeBSD's pmcstat -G: callees first, each with its share and samples.
+// pmcLines reads call graphs of FreeBSD's pmcstat -G: callees first, each with its share and
+// samples.
 //
 //	@ CPU_CLK_UNHALTED [10 samples]
 //
 //	70.00%  [7]        work @ /boot/kernel/kernel
 //	 100.0%  [7]         main
 //
-// The depth is how many blanks the line begins with. A function's own samples are those that it has more than its callers.
+// The depth is the number of blanks at the begin of a line. A function's own samples are those that
+// its callers don't have.
 type pmcLines struct {
 	b      *Builder
 	path   []pmcCall
@@ -176,12 +180,12 @@ type pmcLines struct {
 
 type pmcCall struct {
 	function uint32
-	left     float64 // samples whose callers have not come yet
+	left     float64 // samples whose callers were not read yet
 }
 
 func newPMC() *pmcLines { return &pmcLines{b: NewBuilder(), others: map[string]int{}} }
 
-// pmcHead takes the head of an event's call graph apart.
+// pmcHead parses the heading of an event's call graph.
 func pmcHead(b []byte) (event string, samples int, ok bool) {
 	rest, ok := bytes.CutPrefix(b, []byte("@ "))
 	name, number, ok2 := bytes.Cut(rest, []byte(" ["))
@@ -216,11 +220,14 @@ func (p *pmcLines) line(b []byte, n int) error {
 	if p.skip {
 		return nil
 	}
-	if len(share) == 0 || share[len(share)-1] != '%' || len(count) < 3 || count[0] != '[' || !isDigits(count[1:len(count)-1]) || len(name) == 0 || depth > len(p.path) {
+	if len(share) == 0 || share[len(share)-1] != '%' || len(count) < 3 || count[0] != '[' ||
+		!isDigits(count[1:len(count)-1]) ||
+		len(name) == 0 ||
+		depth > len(p.path) {
 		p.wrong.skip(n, "no share, samples and function")
 		return nil
 	}
-	if depth >= MostDepth {
+	if depth >= MaxDepth {
 		return &ParseError{Line: n, What: "deeper than 65,536 frames"}
 	}
 	name, file, _ := bytes.Cut(name, []byte(" @ "))
@@ -229,7 +236,11 @@ func (p *pmcLines) line(b []byte, n int) error {
 	if depth > 0 {
 		p.path[depth-1].left -= samples
 	}
-	p.path = append(p.path, pmcCall{p.b.Function(replaced(slices.Clone(name), ';', ':'), baseName(file), Code), samples})
+	p.path = append(
+		p.path,
+		pmcCall{p.b.Function(replaced(slices.Clone(name), ';', ':'), baseName(file), Code),
+			samples},
+	)
 	p.found = true
 	return nil
 }
@@ -256,5 +267,5 @@ func (p *pmcLines) end(lines int) (*Tree, error) {
 	if len(p.others) > 0 {
 		p.b.tree.note(othersNote(p.event, p.others))
 	}
-	return p.wrong.tell(p.b.Tree(), lines)
+	return p.wrong.report(p.b.Tree(), lines)
 }

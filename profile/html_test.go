@@ -18,7 +18,10 @@ import (
 func TestHTML(t *testing.T) {
 	b := NewBuilder()
 	for i, name := range hostile {
-		b.Stack([]uint32{b.Named([]byte("main")), b.Function([]byte(name), []byte(name), Kind(i%5))}, float64(i+1))
+		b.Stack(
+			[]uint32{b.Named([]byte("main")), b.Function([]byte(name), []byte(name), Kind(i%5))},
+			float64(i+1),
+		)
 	}
 	tree := b.Tree()
 	var out bytes.Buffer
@@ -46,12 +49,14 @@ func TestHTML(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &data); err != nil {
 		t.Fatal(err)
 	}
-	if data.Nodes != tree.Len() || len(data.Names) != len(data.Kinds) || len(data.Names) != len(data.Modules) || len(data.Names) != len(data.Shades) {
+	if data.Nodes != tree.Len() || len(data.Names) != len(data.Kinds) ||
+		len(data.Names) != len(data.Modules) ||
+		len(data.Names) != len(data.Shades) {
 		t.Errorf("%d nodes, %d names", data.Nodes, len(data.Names))
 	}
 }
 
-// TestPageData reads what a page is given as the page does, and wants the tree.
+// TestPageData reads the data of a page like its script and compares them with the tree.
 func TestPageData(t *testing.T) {
 	for _, in := range []string{"a;b;c 3\na;b 2\na;d;c 300\ne 70000\n", "a;b 0.5\na 2\nc 1\n", "a " + strconv.Itoa(1<<53-1) + "\n", "a 2\nb 99999999999999999999\n"} {
 		tree := profileOf(t, in)
@@ -105,13 +110,16 @@ func TestPageData(t *testing.T) {
 				lines = append(lines, paths[i]+" "+string(AppendAmount(nil, self))+"\n")
 			}
 		}
-		if got, want := strings.Join(lines, ""), folded(t, tree); got != want || len(b) != 0 || totals[0] != tree.Sum() {
-			t.Errorf("%q: the page has %q, %v in all, and %d bytes more", in, got, totals[0], len(b))
+		if got, want := strings.Join(lines, ""), folded(t, tree); got != want || len(b) != 0 ||
+			totals[0] != tree.Sum() {
+			t.Errorf("%q: the page has %q, %v in all, and %d bytes more", in, got, totals[0],
+				len(b))
 		}
 	}
 }
 
-// TestLargePage reads what a large page is given: a sketch that points at calls of the whole, behind the script all of them, and nothing is lost.
+// TestLargePage reads the data of a large page: an overview that refers to calls of the whole, then
+// all calls after the script. Nothing is lost.
 func TestLargePage(t *testing.T) {
 	b := NewBuilder()
 	for i := range 60_000 {
@@ -154,7 +162,9 @@ func TestLargePage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(element("columns"))))
+		z, err := gzip.NewReader(
+			base64.NewDecoder(base64.StdEncoding, strings.NewReader(element("columns"))),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +204,8 @@ func TestLargePage(t *testing.T) {
 		}
 		few, whole := read(&first, data.First), read(&all, data.Nodes)
 		if len(all) != 0 || data.First > data.Nodes/100 {
-			t.Errorf("%d bytes more; %d nodes of %d are drawn first", len(all), data.First, data.Nodes)
+			t.Errorf("%d bytes more; %d nodes of %d are drawn first", len(all), data.First,
+				data.Nodes)
 		}
 		id, runs, sum, was := 0, 0, 0.0, 0.0
 		for i := range data.First {
@@ -209,15 +220,19 @@ func TestLargePage(t *testing.T) {
 				runs++
 				continue
 			}
-			if few.function[i] != whole.function[id] || few.depth[i] != whole.depth[id] || few.total[i] != whole.total[id] || few.self[i] != whole.self[id] {
+			if few.function[i] != whole.function[id] || few.depth[i] != whole.depth[id] ||
+				few.total[i] != whole.total[id] ||
+				few.self[i] != whole.self[id] {
 				t.Fatalf("node %d is not that at %d", i, id)
 			}
 			if data.Before && few.before[i] != whole.before[id] {
 				t.Fatalf("node %d was %v, and %v", i, few.before[i], whole.before[id])
 			}
 		}
-		if len(first) != 0 || runs == 0 || math.Abs(sum-whole.total[0]) > 1e-9*sum || data.Before && math.Abs(was-whole.before[0]) > 1e-9 {
-			t.Errorf("%d bytes more, %d runs, %v of %v, %v before", len(first), runs, sum, whole.total[0], was)
+		if len(first) != 0 || runs == 0 || math.Abs(sum-whole.total[0]) > 1e-9*sum ||
+			data.Before && math.Abs(was-whole.before[0]) > 1e-9 {
+			t.Errorf("%d bytes more, %d runs, %v of %v, %v before", len(first), runs, sum,
+				whole.total[0], was)
 		}
 	}
 }
@@ -247,8 +262,8 @@ func TestSVGLeavesOut(t *testing.T) {
 	if err := WriteSVG(&out, profileOf(t, in.String()), Picture{Note: "deep"}); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out.String(), "<title>"); n != mostBoxes {
-		t.Errorf("%d calls drawn, want %d", n, mostBoxes)
+	if n := strings.Count(out.String(), "<title>"); n != maxBoxes {
+		t.Errorf("%d calls drawn, want %d", n, maxBoxes)
 	}
 	if want := "deep, 50,152 calls with the least left out"; !strings.Contains(out.String(), want) {
 		t.Errorf("it doesn't say %q", want)

@@ -12,9 +12,10 @@ import (
 	"strings"
 )
 
-// Profiles in JSON besides speedscope's and V8's: which there are, and the small ones.
+// This file detects formats of JSON and reads the small ones. speedscope, V8, trace events and
+// Firefox have files of their own.
 
-// The formats of JSON that are recognised besides.
+// The other formats of JSON.
 const (
 	TraceEvents Format = "Chrome's trace events"
 	Gecko       Format = "Firefox's profile"
@@ -24,21 +25,27 @@ const (
 	V8Heap      Format = "V8's heap profile"
 )
 
-// jsonMagics are keys of profiles in JSON that are not read.
+// jsonMagics are keys of formats of JSON that are not read.
 //
 // table: keys of the tools' own formats
 var jsonMagics = []struct{ key, what string }{
-	{"ticks", "a preprocessed log of V8's profiler: node --cpu-prof writes a .cpuprofile, which is read"},
-	{"root_frame", "a session of pyinstrument: pyinstrument -r speedscope writes a profile that is read"},
+	{"ticks",
+		"a preprocessed log of V8's profiler: node --cpu-prof writes a .cpuprofile, which is read"},
+	{"root_frame",
+		"a session of pyinstrument: pyinstrument -r speedscope writes a profile that is read"},
 	{"dhatFileVersion", "a profile of DHAT: it counts blocks of memory; dh_view.html shows it"},
 	{"cost_centres", "a profile of GHC in JSON (-pj): ghc-prof's text, +RTS -p, is read"},
-	{"stringTable", "a profile of an unknown kind: speedscope, Firefox, Chrome, V8, stackprof, Pyroscope and d3 are read"},
+	{
+		"stringTable",
+		"a profile of an unknown kind: " +
+			"speedscope, Firefox, Chrome, V8, stackprof, Pyroscope and d3 are read",
+	},
 	{"resourceProfiles", "a profile of OpenTelemetry in JSON: pprof is read"},
 	{"resource_profiles", "a profile of OpenTelemetry in JSON: pprof is read"},
 	{"recording", "a recording of Safari's Web Inspector: it is not read"},
 }
 
-// jsonFormat returns the format of a value of JSON by the keys that are in it; "" it is none that is read.
+// jsonFormat returns the format of a JSON value by its keys; "" when it is not a known one.
 func jsonFormat(text []byte) Format {
 	has := func(names ...string) bool {
 		for _, name := range names {
@@ -65,7 +72,8 @@ func jsonFormat(text []byte) Format {
 		return V8
 	case has("$schema"), has("shared", "profiles"):
 		return Speedscope
-	case has("meta") && (has("threads") || has("libs") || has("stackTable") || has("preprocessedProfileVersion")):
+	case has("meta", "threads"), has("meta", "libs"), has("meta", "stackTable"),
+		has("meta", "preprocessedProfileVersion"):
 		return Gecko
 	case has("children") && (has("value") || has("v")):
 		return D3
@@ -75,7 +83,7 @@ func jsonFormat(text []byte) Format {
 	return ""
 }
 
-// isBPFTraceJSON reports whether text begins as a line of bpftrace -f json: {"type": "map", "data": ...
+// isBPFTraceJSON reports whether text begins like bpftrace -f json: {"type": "map", "data": ...
 func isBPFTraceJSON(text []byte) bool {
 	first, _, _ := bytes.Cut(text, []byte("\n"))
 	key, rest, _ := bytes.Cut(first, []byte(":"))
@@ -83,17 +91,19 @@ func isBPFTraceJSON(text []byte) bool {
 		bytes.Contains(rest, []byte(`"data"`))
 }
 
-// unknownJSON returns the error of a value of JSON that is no profile that is read.
+// unknownJSON returns the error of a JSON value that is not a known profile.
 func unknownJSON(text []byte) error {
 	for _, m := range jsonMagics {
 		if bytes.Contains(text, []byte(`"`+m.key+`"`)) {
 			return &ParseError{Line: 1, What: "this is " + m.what}
 		}
 	}
-	return &ParseError{Line: 1, What: "JSON of no profile that is known here: profiles of speedscope, Firefox, Chrome (trace events and .cpuprofile), stackprof, Pyroscope, d3 and bpftrace are read"}
+	return &ParseError{Line: 1,
+		What: "JSON of an unknown kind: profiles of speedscope, Firefox, Chrome " +
+			"(trace events and .cpuprofile), stackprof, Pyroscope, d3 and bpftrace are read"}
 }
 
-// readJSON reads one of the formats of JSON that are read at once.
+// readJSON reads one of the JSON formats of this file, trace events or a Firefox profile.
 func readJSON(f Format, r io.Reader) (*Tree, error) {
 	switch f {
 	case TraceEvents:
@@ -112,12 +122,12 @@ func readJSON(f Format, r io.Reader) (*Tree, error) {
 	return nil, &ParseError{What: "no reader of " + string(f)}
 }
 
-// jsonError returns the error of a profile whose parts don't fit together.
+// jsonError returns the error of a profile whose parts are inconsistent.
 func jsonError(f Format, format string, args ...any) error {
 	return &ParseError{What: string(f) + ": " + fmt.Sprintf(format, args...)}
 }
 
-// kindError says which value of a profile has the wrong type, without the names of Go's types.
+// kindError describes a value of the wrong type without the names of Go's types.
 func kindError(e *json.UnmarshalTypeError) string {
 	kind := map[reflect.Kind]string{
 		reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "a list",
@@ -130,7 +140,7 @@ func kindError(e *json.UnmarshalTypeError) string {
 	return where + " is a JSON " + e.Value + ", and " + cmp.Or(kind, "a number") + " is expected"
 }
 
-// A jsonNumber is a number, or a string that contains one: writers of trace events use both.
+// A jsonNumber is a number or a string that contains one: writers of trace events use both.
 type jsonNumber float64
 
 func (n *jsonNumber) UnmarshalJSON(raw []byte) error {
@@ -140,13 +150,14 @@ func (n *jsonNumber) UnmarshalJSON(raw []byte) error {
 	}
 	v, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return &json.UnmarshalTypeError{Value: shortened(string(raw), 40), Type: reflect.TypeFor[float64]()}
+		return &json.UnmarshalTypeError{Value: shortened(string(raw), 40),
+			Type: reflect.TypeFor[float64]()}
 	}
 	*n = jsonNumber(v)
 	return nil
 }
 
-// nonEmpty returns the tree, or an error where nothing is in it.
+// nonEmpty returns the tree, or an error when it is empty.
 func nonEmpty(t *Tree, f Format) (*Tree, error) {
 	if t.Sum() == 0 {
 		return nil, jsonError(f, "no samples in it")
@@ -154,7 +165,7 @@ func nonEmpty(t *Tree, f Format) (*Tree, error) {
 	return t, nil
 }
 
-// jsonName returns a name as a tree has it.
+// jsonName returns a name in the form of a tree.
 func jsonName(name string) []byte {
 	if name == "" {
 		name = "(anonymous)"
@@ -162,7 +173,7 @@ func jsonName(name string) []byte {
 	return []byte(strings.ReplaceAll(name, ";", ":"))
 }
 
-// A d3Node is a call of d3-flame-graph: its value includes those of its children.
+// A d3Node is a call in d3-flame-graph's format. Its value includes those of its children.
 type d3Node struct {
 	Name     string   `json:"name"`
 	Short    string   `json:"n"`
@@ -210,13 +221,16 @@ func readD3(r io.Reader) (*Tree, error) {
 	}
 	t := b.Tree()
 	if negative > 0 {
-		t.note(plural(negative, "call has", "calls have") + " less than what it calls: its own is 0")
+		t.note(
+			plural(negative, "call has", "calls have") + " less than what it calls: its own is 0",
+		)
 	}
 	return nonEmpty(t, D3)
 }
 
-// readPyroscope reads flamebearer JSON. A level is a list of bars, each of four numbers: the distance from
-// the end of the bar before, the total, the own amount and the name. A comparison has seven.
+// readPyroscope reads flamebearer JSON. A level is a list of bars of four numbers: the distance
+// from the end of the bar before, the total, the own amount, the index of the name. A comparison
+// has seven.
 func readPyroscope(r io.Reader) (*Tree, error) {
 	var p struct {
 		Bearer struct {
@@ -243,7 +257,8 @@ func readPyroscope(r io.Reader) (*Tree, error) {
 	above := []bar{{0, math.Inf(1), Call{}}}
 	for l, level := range p.Bearer.Levels {
 		if len(level)%4 != 0 {
-			return nil, jsonError(Pyroscope, "level %d has %d numbers, no multiple of 4", l, len(level))
+			return nil, jsonError(Pyroscope, "level %d has %d numbers, no multiple of 4", l,
+				len(level))
 		}
 		var bars []bar
 		at, up := 0.0, 0
@@ -251,7 +266,8 @@ func readPyroscope(r io.Reader) (*Tree, error) {
 			from := at + level[i]
 			at = from + level[i+1]
 			name := level[i+3]
-			if !(level[i] >= 0) || !(level[i+1] >= 0) || !(name >= 0) || name != math.Trunc(name) || name >= float64(len(p.Bearer.Names)) {
+			if !(level[i] >= 0) || !(level[i+1] >= 0) || !(name >= 0) || name != math.Trunc(name) ||
+				name >= float64(len(p.Bearer.Names)) {
 				return nil, jsonError(Pyroscope, "level %d: bar %d is %v", l, i/4, level[i:i+4])
 			}
 			for up < len(above) && above[up].to <= from && level[i+1] > 0 {
@@ -261,8 +277,8 @@ func readPyroscope(r io.Reader) (*Tree, error) {
 				return nil, jsonError(Pyroscope, "level %d: bar %d is below none", l, i/4)
 			}
 			call := above[up].call
-			if l > 0 { // the first bar is all
-				if l > MostDepth {
+			if l > 0 { // the first bar is the root
+				if l > MaxDepth {
 					return nil, jsonError(Pyroscope, "deeper than 65,536 frames")
 				}
 				call = b.Child(call, b.Named(jsonName(p.Bearer.Names[int(name)])))
@@ -279,8 +295,8 @@ func readPyroscope(r io.Reader) (*Tree, error) {
 	return nonEmpty(t, Pyroscope)
 }
 
-// readStackProf reads stackprof's JSON: raw is a list of stacks, each its depth, its frames, the
-// outermost first, and how often it was there. Without raw only the frames' own samples are known.
+// readStackProf reads stackprof's JSON. raw is a list of stacks: the depth, the frames, outermost
+// first, and the count. Without raw, only the frames' own samples are known.
 func readStackProf(r io.Reader) (*Tree, error) {
 	var p struct {
 		Mode   string `json:"mode"`
@@ -310,8 +326,9 @@ func readStackProf(r io.Reader) (*Tree, error) {
 	var stack []uint32
 	for i := 0; i < len(p.Raw); {
 		depth, err := p.Raw[i].Int64()
-		if err != nil || depth < 0 || depth > MostDepth || i+int(depth)+1 >= len(p.Raw) {
-			return nil, jsonError(StackProf, "raw: at %d a stack of %s frames in %d numbers", i, shortened(p.Raw[i].String(), 20), len(p.Raw))
+		if err != nil || depth < 0 || depth > MaxDepth || i+int(depth)+1 >= len(p.Raw) {
+			return nil, jsonError(StackProf, "raw: at %d a stack of %s frames in %d numbers", i,
+				shortened(p.Raw[i].String(), 20), len(p.Raw))
 		}
 		stack = stack[:0]
 		for _, id := range p.Raw[i+1 : i+1+int(depth)] {
@@ -320,7 +337,8 @@ func readStackProf(r io.Reader) (*Tree, error) {
 		i += 1 + int(depth)
 		count, err := p.Raw[i].Float64()
 		if err != nil || count < 0 {
-			return nil, jsonError(StackProf, "raw: at %d the count %s", i, shortened(p.Raw[i].String(), 20))
+			return nil, jsonError(StackProf, "raw: at %d the count %s", i,
+				shortened(p.Raw[i].String(), 20))
 		}
 		b.Stack(stack, count)
 		i++
@@ -329,12 +347,14 @@ func readStackProf(r io.Reader) (*Tree, error) {
 		for id, f := range p.Frames {
 			b.Stack([]uint32{function(id)}, f.Samples)
 		}
-		b.tree.note("there are no stacks, since stackprof recorded without raw: true: functions have their own samples alone")
+		b.tree.note(
+			"no stacks: stackprof recorded without raw: true; functions have their own samples only",
+		)
 	}
 	return nonEmpty(b.Tree(), StackProf)
 }
 
-// A heapNode is a call of V8's heap profile: the bytes that it holds itself, and what it calls.
+// A heapNode is a call in V8's heap profile, with the bytes that it holds itself.
 type heapNode struct {
 	Call     v8Call     `json:"callFrame"`
 	Self     float64    `json:"selfSize"`

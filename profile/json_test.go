@@ -28,18 +28,44 @@ const (
 	v8HeapJSON    = `{"head":{"callFrame":{"functionName":"(root)"},"selfSize":0,"id":1,"children":[{"callFrame":{"functionName":"alloc","url":"app.js","lineNumber":3},"selfSize":4096,"id":2,"children":[{"callFrame":{"functionName":"inner"},"selfSize":16,"children":[]}]}]},"samples":[]}`
 )
 
-// jsonCorpus is a profile of each format of JSON, with its stacks.
+// jsonCorpus is a profile in each JSON format, with its stacks.
 //
 // table: input and result
 var jsonCorpus = []struct{ name, in, out string }{
-	{"Firefox, processed", geckoProcessed, "main 1\nmain;work 2\n"}, {"Firefox, shared tables", geckoShared, "A;main 2\nA;main;work 5\nB;main;work 1\n"},
-	{"Firefox, raw", geckoRaw, "main 1\nmain;work (a.js:3) 2\n"}, {"Chrome, whole calls", chromeX, "main 30000\nmain;a 30000\nmain;b 40000\n"},
-	{"Chrome, begins and ends", chromeB, "main 70000\nmain;a 30000\n"}, {"Chrome, no end of the list", strings.TrimSuffix(chromeB, "]") + ",", "main 70000\nmain;a 30000\n"},
-	{"Chrome, open calls", `[{"ph":"B","name":"main","ts":0,"pid":1,"tid":1},{"ph":"B","name":"a","ts":10,"pid":1,"tid":1},{"ph":"X","name":"b","ts":20,"dur":80,"pid":1,"tid":1}]`, "main 10000\nmain;a 10000\nmain;a;b 80000\n"},
-	{"Chrome, threads", `[{"ph":"X","name":"m","ts":0,"dur":1,"pid":1,"tid":1},{"ph":"X","name":"m","ts":0,"dur":2,"pid":1,"tid":2}]`, "thread 1/1;m 1000\nthread 1/2;m 2000\n"},
-	{"Hermes", `{"traceEvents":[],"samples":[{"cpu":"-1","ts":"1","sf":2,"weight":"1"},{"sf":"1"}],"stackFrames":{"1":{"name":"main"},"2":{"name":"work","parent":1}}}`, "main 1\nmain;work 1\n"},
-	{"DevTools", devTools, "main 100000\nmain;work 200000\n"}, {"Pyroscope", pyroscopeJSON, "idle 2\nmain 1\nmain;work 7\n"},
-	{"d3", d3JSON, "main 3\nmain;work 7\n"}, {"stackprof", stackProfJSON, "Object#main 1\nObject#main;Object#work 2\n"}, {"V8's heap", v8HeapJSON, "alloc 4096\nalloc;inner 16\n"},
+	{
+		"Firefox, processed",
+		geckoProcessed,
+		"main 1\nmain;work 2\n",
+	}, {"Firefox, shared tables", geckoShared, "A;main 2\nA;main;work 5\nB;main;work 1\n"},
+	{
+		"Firefox, raw",
+		geckoRaw,
+		"main 1\nmain;work (a.js:3) 2\n",
+	}, {"Chrome, whole calls", chromeX, "main 30000\nmain;a 30000\nmain;b 40000\n"},
+	{
+		"Chrome, begins and ends",
+		chromeB,
+		"main 70000\nmain;a 30000\n",
+	}, {"Chrome, no end of the list", strings.TrimSuffix(chromeB, "]") + ",", "main 70000\nmain;a 30000\n"},
+	{"Chrome, open calls",
+		`[{"ph":"B","name":"main","ts":0,"pid":1,"tid":1},{"ph":"B","name":"a","ts":10,"pid":1,"tid":1},{"ph":"X","name":"b","ts":20,"dur":80,"pid":1,"tid":1}]`,
+		"main 10000\nmain;a 10000\nmain;a;b 80000\n"},
+	{"Chrome, threads",
+		`[{"ph":"X","name":"m","ts":0,"dur":1,"pid":1,"tid":1},{"ph":"X","name":"m","ts":0,"dur":2,"pid":1,"tid":2}]`,
+		"thread 1/1;m 1000\nthread 1/2;m 2000\n"},
+	{"Hermes",
+		`{"traceEvents":[],"samples":[{"cpu":"-1","ts":"1","sf":2,"weight":"1"},{"sf":"1"}],"stackFrames":{"1":{"name":"main"},"2":{"name":"work","parent":1}}}`,
+		"main 1\nmain;work 1\n"},
+	{
+		"DevTools",
+		devTools,
+		"main 100000\nmain;work 200000\n",
+	}, {"Pyroscope", pyroscopeJSON, "idle 2\nmain 1\nmain;work 7\n"},
+	{
+		"d3",
+		d3JSON,
+		"main 3\nmain;work 7\n",
+	}, {"stackprof", stackProfJSON, "Object#main 1\nObject#main;Object#work 2\n"}, {"V8's heap", v8HeapJSON, "alloc 4096\nalloc;inner 16\n"},
 }
 
 func TestJSONFormats(t *testing.T) {
@@ -54,10 +80,10 @@ func TestJSONFormats(t *testing.T) {
 	}
 }
 
-// TestJSONOfNoProfile holds that JSON without stacks is refused with advice.
+// TestJSONOfNoProfile checks that JSON without stacks is refused with advice.
 func TestJSONOfNoProfile(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"a": 1}`: "JSON of no profile that is known here", `[{"a": 1}]`: "JSON of no profile that is known here",
+		`{"a": 1}`: "JSON of an unknown kind", `[{"a": 1}]`: "JSON of an unknown kind",
 		`{"root_frame": {}}`: "pyinstrument -r speedscope", `{"dhatFileVersion": 2}`: "DHAT", `{"program": "x", "cost_centres": []}`: "GHC",
 		`{"traceEvents":[]}`: "no samples in it", `{"meta":{"preprocessedProfileVersion":47},"threads":[]}`: "no samples in it", `{"name":"root","value":0,"children":[]}`: "no samples in it",
 		`{"version":1,"flamebearer":{"names":["total"],"levels":[[0,10,0,0],[0,10,3,1]]}}`: "level 1", `{"version":1,"flamebearer":{},"metadata":{"format":"double"}}`: "a comparison",
@@ -71,7 +97,8 @@ func TestJSONOfNoProfile(t *testing.T) {
 	}
 }
 
-// heapBound fails a fuzz target whose reader takes more memory than a bound, for inputs of a few kilobytes.
+// heapBound fails a fuzz target whose reader allocates more memory than a bound, for inputs of a
+// few kilobytes.
 func heapBound(t *testing.T, in int, read func()) {
 	t.Helper()
 	var before, after runtime.MemStats

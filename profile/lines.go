@@ -10,32 +10,34 @@ import (
 	"strings"
 )
 
-// A liner reads a text line by line.
-type liner interface {
-	line(b []byte, n int) error // the bytes are the caller's again afterwards
+// A lineReader reads a text line by line.
+type lineReader interface {
+	line(b []byte, n int) error // b is valid until it returns
 	end(lines int) (*Tree, error)
 }
 
-// A blocker is a liner that can take several lines at once. It is asked before each line, numbered n, with all that is there behind
-// it, and gives how many bytes and lines it took; none: the line is for line; moreBytes: it would like to see what comes behind, if that is near.
-type blocker interface {
-	liner
+// A blockReader is a lineReader that can consume several lines at once. block is called before each
+// line, numbered n, with all bytes read from it on. It returns the number of bytes and lines
+// consumed. 0 means that line reads the line; moreBytes means that block wants to see more bytes,
+// if they are near.
+type blockReader interface {
+	lineReader
 	block(b []byte, n int) (bytesTaken, lines int)
 }
 
 const (
 	moreBytes = -1
-	nearBytes = 256 << 10 // of it that a blocker may want to see
+	nearBytes = 256 << 10 // of it that a blockReader may want to see
 )
 
-// MostLine is how long a line may be.
-const MostLine = 64 << 20
+// MaxLine is the highest length of a line.
+const MaxLine = 64 << 20
 
-// readLines gives a liner all lines of an input, of which the first bytes were read already into a buffer that is readLines's now.
-// Before them were the lines of comments that have been dropped.
-func readLines(r io.Reader, buf []byte, have, dropped int, l liner) (*Tree, error) {
+// readLines passes all lines of an input to l. buf[:have] contains the bytes already read;
+// readLines owns buf. dropped lines of comments came before.
+func readLines(r io.Reader, buf []byte, have, dropped int, l lineReader) (*Tree, error) {
 	n := dropped
-	blocks, _ := l.(blocker)
+	blocks, _ := l.(blockReader)
 	if c, ok := l.(interface{ close() }); ok {
 		defer c.close()
 	}
@@ -79,7 +81,7 @@ func readLines(r io.Reader, buf []byte, have, dropped int, l liner) (*Tree, erro
 		case err != nil:
 			return nil, fmt.Errorf("read: %w", err)
 		case have == len(buf):
-			if have >= MostLine {
+			if have >= MaxLine {
 				return nil, &ParseError{Line: n + 1, What: "the line is longer than 64 MB"}
 			}
 			buf = append(buf, make([]byte, have)...)
@@ -94,7 +96,8 @@ func trimCR(b []byte) []byte {
 	return b
 }
 
-// cutCount takes the number off the end of a line: digits, with a part behind a point or not, behind a blank.
+// cutCount removes a number from the end of a line: digits, possibly with a decimal part, after a
+// blank.
 func cutCount(line []byte) (stack []byte, count float64, ok bool) {
 	end := len(line)
 	for end > 0 && (line[end-1] == ' ' || line[end-1] == '\t') {
@@ -125,14 +128,15 @@ func cutCount(line []byte) (stack []byte, count float64, ok bool) {
 	count = float64(n)
 	if point >= 0 || end-i > 18 {
 		var err error
-		if count, err = strconv.ParseFloat(string(line[i:end]), 64); err != nil || math.IsInf(count, 0) {
+		if count, err = strconv.ParseFloat(string(line[i:end]), 64); err != nil ||
+			math.IsInf(count, 0) {
 			return nil, 0, false
 		}
 	}
-	return line[:i-1], count, true // one blank alone: there are functions whose names end with one
+	return line[:i-1], count, true // only one blank: names of functions can end with one
 }
 
-// cutScientific takes a number with a sign or an exponent off the end of a line.
+// cutScientific removes a number with a sign or an exponent from the end of a line.
 func cutScientific(line []byte, end int) (stack []byte, count float64, ok bool) {
 	at := bytes.LastIndexAny(line[:end], " \t")
 	if at < 0 || at+1 >= end || end-at > 32 {
@@ -146,7 +150,7 @@ func cutScientific(line []byte, end int) (stack []byte, count float64, ok bool) 
 	return line[:at], count, err == nil && !math.IsInf(count, 0)
 }
 
-// skipped counts lines that made no sense.
+// skipped counts lines that could not be parsed.
 type skipped struct {
 	lines, first int
 	why          string
@@ -159,29 +163,36 @@ func (s *skipped) skip(line int, why string) {
 	s.lines++
 }
 
-// mostSkipped is the share of an input's lines that may be left out. Where more are, few lines look like
-// stacks by chance: the input is something else.
-const mostSkipped = 0.99
+// maxSkipped is the highest share of skipped lines. Above it, few lines look like stacks by chance:
+// the input is something else.
+const maxSkipped = 0.99
 
-// fewSkipped is how many lines may be left out in any case: records and warnings between few samples.
+// fewSkipped is a number of skipped lines that is always allowed: records and warnings between few
+// samples.
 const fewSkipped = 1000
 
-// tell adds to a tree's notes which of the input's lines were left out. It returns a *ParseError where
-// nothing was understood, or next to nothing.
-func (s *skipped) tell(t *Tree, lines int) (*Tree, error) {
+// report adds a note about skipped lines to a tree. It returns a *ParseError when no line, or
+// almost none, was parsed.
+func (s *skipped) report(t *Tree, lines int) (*Tree, error) {
 	switch {
 	case s.lines > 0 && t.Sum() == 0:
 		return nil, &ParseError{Line: s.first, What: s.why}
-	case s.lines > fewSkipped && float64(s.lines) > mostSkipped*float64(lines):
-		return nil, &ParseError{Line: s.first, What: fmt.Sprintf("%s of %s lines are no part of a stack: %s",
-			thousands(strconv.Itoa(s.lines)), thousands(strconv.Itoa(lines)), s.why)}
+	case s.lines > fewSkipped && float64(s.lines) > maxSkipped*float64(lines):
+		return nil, &ParseError{
+			Line: s.first,
+			What: fmt.Sprintf("%s of %s lines are no part of a stack: %s",
+				thousands(strconv.Itoa(s.lines)), thousands(strconv.Itoa(lines)), s.why),
+		}
 	case s.lines > 0:
-		t.note(fmt.Sprintf("%s left out, the first is line %d: %s", plural(s.lines, "line is", "lines are"), s.first, s.why))
+		t.note(
+			fmt.Sprintf("%s left out, the first is line %d: %s",
+				plural(s.lines, "line is", "lines are"), s.first, s.why),
+		)
 	}
 	return t, nil
 }
 
-// plural gives a number with its noun: 1 line, 2,345 lines.
+// plural returns a number with its noun: 1 line, 2,345 lines.
 func plural(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -189,7 +200,7 @@ func plural(n int, one, more string) string {
 	return thousands(strconv.Itoa(n)) + " " + more
 }
 
-// thousands puts commas into a whole number.
+// thousands inserts commas into a whole number.
 func thousands(s string) string {
 	sign := ""
 	if strings.HasPrefix(s, "-") {

@@ -2,7 +2,7 @@ package profile
 
 import "fmt"
 
-// Merge adds profiles up: all must count the same.
+// Merge returns the sum of profiles. The error says that their units differ.
 func Merge(all ...*Tree) (*Tree, error) {
 	if len(all) == 1 {
 		return all[0], nil
@@ -12,7 +12,8 @@ func Merge(all ...*Tree) (*Tree, error) {
 	samples, seconds := 0.0, 0.0
 	for k, t := range all {
 		if t.Unit != all[0].Unit {
-			return nil, fmt.Errorf("profiles of %s and of %s can't be added up", clean(all[0].Unit), clean(t.Unit))
+			return nil, fmt.Errorf("profiles of %s and of %s can't be added up", clean(all[0].Unit),
+				clean(t.Unit))
 		}
 		to := make([]uint32, len(t.Functions))
 		for i := 1; i < len(to); i++ {
@@ -31,7 +32,7 @@ func Merge(all ...*Tree) (*Tree, error) {
 		for _, n := range t.Notes {
 			u.note(n)
 		}
-		// What one of them doesn't say is not known of all.
+		// A sum is unknown when one of its parts is.
 		if n := t.sampled(); n == n && (k == 0 || samples > 0) {
 			samples += n
 		} else {
@@ -48,7 +49,7 @@ func Merge(all ...*Tree) (*Tree, error) {
 	return t, nil
 }
 
-// taken returns when several profiles were taken: from the earliest on, and for how long in all.
+// taken returns the earliest begin of several profiles and the sum of their lengths.
 func taken(all []*Tree) Taken {
 	out := all[0].Taken
 	for _, t := range all[1:] {

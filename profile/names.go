@@ -4,10 +4,10 @@ import (
 	"bytes"
 )
 
-// The name of a function, as different tools wrote it down, is brought to one form: without argument lists, without the offset, without
-// what Rust's compiler adds, so that one function has one name.
+// Tools write the name of one function in different ways. This file reduces it to one form: without
+// arguments, offset and the additions of Rust's compiler.
 
-// cutOffset takes +0x1f off the end of a name.
+// cutOffset removes +0x1f from the end of a name.
 func cutOffset(name []byte) []byte {
 	i := bytes.LastIndexByte(name, '+')
 	if i < 0 || i+3 >= len(name) || name[i+1] != '0' || name[i+2] != 'x' || !isHex(name[i+3:]) {
@@ -34,12 +34,13 @@ func isDigits(b []byte) bool {
 	return len(b) > 0
 }
 
-// operators are C++'s that have brackets or arrows in them, the longest first.
+// operators are C++'s operators with brackets or arrows, the longest first.
 //
 // table: the C++ standard, over.oper
 var operators = []string{"<=>", "->*", "<<=", ">>=", "()", "[]", "<<", ">>", "->", "<=", ">=", "<", ">"}
 
-// operatorAt returns how long the C++ operator at i is, behind the word operator; 0: there is none.
+// operatorAt returns the length of the C++ operator at i, after the word operator; 0 when there is
+// none.
 func operatorAt(name []byte, i int) int {
 	if !bytes.HasSuffix(name[:i], []byte("operator")) {
 		return 0
@@ -52,8 +53,8 @@ func operatorAt(name []byte, i int) int {
 	return 0
 }
 
-// outsideBrackets calls each with each byte of a name that is within no brackets, until it returns
-// false. The brackets of operator() and operator<, and the arrow of a function's type, are none.
+// outsideBrackets calls each with the position of each byte outside of brackets, until it returns
+// false. The brackets of operator() and operator<, and the arrow of a function's type, don't count.
 func outsideBrackets(name []byte, each func(i int) bool) {
 	depth := 0
 	for i := 0; i < len(name); i++ {
@@ -75,8 +76,8 @@ func outsideBrackets(name []byte, each func(i int) bool) {
 	}
 }
 
-// withoutArguments cuts the list of arguments off a name. What is within brackets, Go's "(*T)" behind a point, and C++'s "(anonymous
-// namespace)" are no such list.
+// withoutArguments removes the list of arguments from a name. Go's "(*T)" after a point and C++'s
+// "(anonymous namespace)" are not argument lists.
 func withoutArguments(name []byte) []byte {
 	if bytes.IndexByte(name, '(') < 0 {
 		return name
@@ -92,8 +93,8 @@ func withoutArguments(name []byte) []byte {
 	return name[:end]
 }
 
-// cutInlined parts a name of a Java map, a->b->c, behind its first function. The arrows of C++'s
-// operator-> and of Rust's fn() -> T are part of names.
+// cutInlined divides a name of a Java map, a->b->c, after its first function. The arrows of C++'s
+// operator-> and of Rust's fn() -> T are parts of names.
 func cutInlined(name []byte) (one, rest []byte, more bool) {
 	if !bytes.Contains(name, []byte("->")) {
 		return name, nil, false
@@ -112,18 +113,20 @@ func cutInlined(name []byte) (one, rest []byte, more bool) {
 	return name[:at], name[at+2:], true
 }
 
-// rustSigns are what Rust's compiler writes for characters that linkers don't take.
+// rustSigns are the escapes of Rust's compiler for characters that linkers don't accept.
 //
 // table: rustc's legacy mangling, library/rustc-demangle
 var rustSigns = []struct{ sign, text string }{
-	{"$SP$", "@"}, {"$BP$", "*"}, {"$RF$", "&"}, {"$LT$", "<"}, {"$GT$", ">"}, {"$LP$", "("}, {"$RP$", ")"}, {"$C$", ","},
-	{"$u7e$", "~"}, {"$u20$", " "}, {"$u27$", "'"}, {"$u3d$", "="}, {"$u5b$", "["}, {"$u5d$", "]"}, {"$u7b$", "{"}, {"$u7d$", "}"},
-	{"$u3b$", ";"}, {"$u2b$", "+"}, {"$u21$", "!"}, {"$u22$", "\""},
+	{"$SP$", "@"}, {"$BP$", "*"}, {"$RF$", "&"}, {"$LT$", "<"}, {"$GT$", ">"},
+	{"$LP$", "("}, {"$RP$", ")"}, {"$C$", ","}, {"$u7e$", "~"}, {"$u20$", " "},
+	{"$u27$", "'"}, {"$u3d$", "="}, {"$u5b$", "["}, {"$u5d$", "]"}, {"$u7b$", "{"},
+	{"$u7d$", "}"}, {"$u3b$", ";"}, {"$u2b$", "+"}, {"$u21$", "!"}, {"$u22$", "\""},
 }
 
 const rustHash = 17 // bytes: h, and sixteen hexadecimal digits
 
-// withoutRust undoes what a demangler that knows no Rust leaves behind: the hash at the end and the signs. Other names stay.
+// withoutRust removes the hash and the escapes that demanglers without Rust support leave. It
+// returns other names unchanged.
 func withoutRust(name []byte) []byte {
 	if n := len(name) - rustHash; n < 2 || name[n] != 'h' || !isHex(name[n+1:]) {
 		return name
@@ -156,10 +159,10 @@ next:
 	return out
 }
 
-// baseName gives what is behind the last slash of a path.
+// baseName returns the part of a path after the last slash.
 func baseName(path []byte) []byte { return path[bytes.LastIndexByte(path, '/')+1:] }
 
-// replaced gives a text with each byte from changed to another, in place.
+// replaced replaces each byte from by to, in place, and returns b.
 func replaced(b []byte, from, to byte) []byte {
 	for i := range b {
 		if b[i] == from {
@@ -169,20 +172,24 @@ func replaced(b []byte, from, to byte) []byte {
 	return b
 }
 
-// kindByFile says by the file that a function is in where its code lives.
+// kindByFile returns the kind of a function by the path of its file.
 func kindByFile(path []byte) Kind {
 	base := baseName(path)
-	switch {
-	case len(path) == 0 || string(path) == "[unknown]" || string(path) == "[vdso]" || string(path) == "[vsyscall]" || string(path) == "[stack]" || string(path) == "[heap]":
+	begins := func(prefix string) bool { return bytes.HasPrefix(base, []byte(prefix)) }
+	ends := func(suffix string) bool { return bytes.HasSuffix(base, []byte(suffix)) }
+	switch string(path) {
+	case "", "[unknown]", "[vdso]", "[vsyscall]", "[stack]", "[heap]":
 		return Code
-	case path[0] == '[' || string(base) == "vmlinux" || bytes.HasPrefix(base, []byte("vmlinux-")) || bytes.HasPrefix(base, []byte("vmlinux_")):
-		return Kernel
-	case bytes.HasSuffix(base, []byte(".ko")) || bytes.Contains(base, []byte(".ko.")) || bytes.HasPrefix(base, []byte("bpf_prog_")):
-		return Kernel
-	case bytes.HasPrefix(base, []byte("perf-")) && bytes.HasSuffix(base, []byte(".map")) || bytes.HasPrefix(base, []byte("jitted-")) && bytes.HasSuffix(base, []byte(".so")):
-		return JIT
-	case string(path) == "inlined":
+	case "inlined":
 		return Inlined
+	}
+	switch {
+	case path[0] == '[', string(base) == "vmlinux", begins("vmlinux-"), begins("vmlinux_"):
+		return Kernel
+	case ends(".ko"), bytes.Contains(base, []byte(".ko.")), begins("bpf_prog_"):
+		return Kernel
+	case begins("perf-") && ends(".map"), begins("jitted-") && ends(".so"):
+		return JIT
 	}
 	return Code
 }

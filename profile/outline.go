@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// Some tools write a tree of calls down, a call a line, each below its caller and further to the right.
+// Some tools write a tree of calls, a call per line, each below its caller and indented more.
 
-// An outline is the calls from the root to the line that was read last.
+// An outline is the calls from the root to the newest line.
 type outline struct {
 	b    *Builder
 	path []outlined
@@ -19,12 +19,12 @@ type outline struct {
 type outlined struct {
 	call   Call
 	amount float64 // of the line
-	below  float64 // of that, what the lines below it have
+	below  float64 // the part of the amount that the lines below have
 }
 
-// enter goes on with a call that so many calls stand above; false where callers are missing.
+// enter adds a call below depth callers. It reports false when callers are missing.
 func (o *outline) enter(depth int, function uint32, amount float64) bool {
-	if depth > len(o.path) || depth > MostDepth {
+	if depth > len(o.path) || depth > MaxDepth {
 		return false
 	}
 	o.path = o.path[:depth]
@@ -37,7 +37,7 @@ func (o *outline) enter(depth int, function uint32, amount float64) bool {
 	return true
 }
 
-// moduled gives the function of a name and a module, called module`name.
+// moduled returns the function module`name.
 func (o *outline) moduled(module, name []byte) uint32 {
 	text := name
 	if len(module) > 0 {
@@ -46,18 +46,18 @@ func (o *outline) moduled(module, name []byte) uint32 {
 	return o.b.Function(replaced(slices.Clone(text), ';', ':'), module, Code)
 }
 
-// sampleLines reads what sample of macOS prints. A line's number has those below it in it.
+// sampleLines reads the output of macOS's sample. The number of a line includes those below it.
 //
 //	Call graph:
 //	    825 Thread_15758523   DispatchQueue_1: com.apple.main-thread  (serial)
 //	    + 825 start  (in libdyld.dylib) + 1  [0x7fff737cf3d5]
 //	    +   800 main  (in rg) + 41  [0x10384b549]
 //
-// As stack collapsers do it leaves out stacks that end in a system call that waits.
+// Like stack collapsers, it omits stacks that end in a system call that waits.
 type sampleLines struct {
 	outline
 	begun, ended bool
-	waits        bool // the last line is such a system call
+	waits        bool // the newest line is a system call that waits
 	waiting      float64
 	wrong        skipped
 }
@@ -65,7 +65,8 @@ type sampleLines struct {
 // waitCalls are the system calls of macOS in which a thread waits.
 //
 // table: the list of FlameGraph's and inferno's collapsers
-var waitCalls = []string{"__psynch_cvwait", "__select", "__semwait_signal", "__ulock_wait", "__wait4", "__workq_kernreturn", "kevent", "mach_msg_trap", "read", "semaphore_wait_trap"}
+var waitCalls = []string{"__psynch_cvwait", "__select", "__semwait_signal", "__ulock_wait",
+	"__wait4", "__workq_kernreturn", "kevent", "mach_msg_trap", "read", "semaphore_wait_trap"}
 
 func newSample() *sampleLines { return &sampleLines{outline: outline{b: NewBuilder()}} }
 
@@ -86,7 +87,8 @@ func (s *sampleLines) line(b []byte, n int) error {
 	rest, ok := bytes.CutPrefix(b, []byte("    "))
 	indent := len(rest) - len(bytes.TrimLeft(rest, " +|:!"))
 	if !ok || indent%2 != 0 || indent == len(rest) {
-		s.wrong.skip(n, "no line of a call graph: four blanks, two signs for each caller, samples, function")
+		s.wrong.skip(n,
+			"no line of a call graph: four blanks, two signs for each caller, samples, function")
 		return nil
 	}
 	count, rest, _ := bytes.Cut(rest[indent:], []byte(" "))
@@ -106,11 +108,12 @@ func (s *sampleLines) line(b []byte, n int) error {
 		s.wrong.skip(n, "its callers are missing")
 		return nil
 	}
-	s.waits = slices.ContainsFunc(waitCalls, func(w string) bool { return bytes.HasSuffix(name, []byte(w)) })
+	s.waits = slices.ContainsFunc(waitCalls,
+		func(w string) bool { return bytes.HasSuffix(name, []byte(w)) })
 	return nil
 }
 
-// leave adds what the calls below a depth have in themselves.
+// leave ends the calls from a depth on and adds their own amounts.
 func (s *sampleLines) leave(depth int) {
 	for len(s.path) > depth {
 		last := s.path[len(s.path)-1]
@@ -136,17 +139,18 @@ func (s *sampleLines) end(lines int) (*Tree, error) {
 	if s.waiting > 0 {
 		t.note(plural(int(s.waiting), "sample", "samples") + " of threads that waited left out")
 	}
-	return s.wrong.tell(t, lines)
+	return s.wrong.report(t, lines)
 }
 
-// vtuneLines reads the call tree that VTune exports as comma-separated values: function, seconds in it, module.
+// vtuneLines reads the call tree that VTune exports as comma-separated values: function, own
+// seconds, module.
 //
 //	Function Stack,CPU Time:Self,Module
 //	Total,0.0,[Unknown]
 //	 RtlUserThreadStart,0.0,ntdll.dll
 type vtuneLines struct {
 	outline
-	time, module int // columns; below 0: not there
+	time, module int // indexes of columns; below 0: absent
 	wrong        skipped
 }
 
@@ -201,10 +205,10 @@ func (v *vtuneLines) line(b []byte, n int) error {
 func (v *vtuneLines) end(lines int) (*Tree, error) {
 	t := v.b.Tree()
 	t.Unit = "ms"
-	return v.wrong.tell(t, lines)
+	return v.wrong.report(t, lines)
 }
 
-// cutCells takes a line of comma-separated values apart. A value with a comma stands between quotes, and has two for one.
+// cutCells splits a line of comma-separated values. A value with a comma is quoted; "" is a quote.
 func cutCells(b []byte) (cells [][]byte) {
 	for {
 		if len(b) > 0 && b[0] == '"' {
@@ -236,14 +240,15 @@ func cutCells(b []byte) (cells [][]byte) {
 	}
 }
 
-// visualStudioLines reads the call tree that Visual Studio's profiler exports as comma-separated values. Amounts are numbers of calls.
+// visualStudioLines reads the call tree that Visual Studio's profiler exports as comma-separated
+// values. Amounts are numbers of calls.
 //
 //	Level,Function Name,Number of Calls,...
 //	0,"Raytracer.exe",0,100.00,...
 //	1,"Tracer.TraceImage(int32)","2,893,824",91.25,...
 //
-// Callers have their calls in them, in part: of the calls of a function those of the last one that it calls are taken off, as inferno
-// does it.
+// The number of a caller includes its callees only in part. Like inferno, the reader subtracts the
+// calls of its last callee.
 type visualStudioLines struct {
 	outline
 	begun bool
@@ -256,7 +261,8 @@ func newVisualStudio() *visualStudioLines {
 
 func (v *visualStudioLines) line(b []byte, n int) error {
 	if !v.begun {
-		v.begun = bytes.HasPrefix(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), []byte(visualStudioHead))
+		v.begun = bytes.HasPrefix(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")),
+			[]byte(visualStudioHead))
 		return nil
 	}
 	if len(bytes.TrimSpace(b)) == 0 {
@@ -269,7 +275,7 @@ func (v *visualStudioLines) line(b []byte, n int) error {
 	}
 	calls := withoutSeparators(cells[2])
 	depth := int(parseCount(cells[0])) - 1
-	if depth < 0 { // of the program itself
+	if depth < 0 { // output of the program itself
 		v.leave(0)
 		return nil
 	}
@@ -280,12 +286,13 @@ func (v *visualStudioLines) line(b []byte, n int) error {
 	if depth < len(v.path) {
 		v.leave(depth)
 	}
-	v.enter(depth, v.b.Function(replaced(slices.Clone(cells[1]), ';', ':'), nil, Code), parseCount(calls))
+	v.enter(depth, v.b.Function(replaced(slices.Clone(cells[1]), ';', ':'), nil, Code),
+		parseCount(calls))
 	return nil
 }
 
-// withoutSeparators gives the digits of a whole number that is written in groups of three, all with one sign between them; nil if it is
-// none.
+// withoutSeparators returns the digits of a whole number in groups of three with one separator; nil
+// when it is not such a number.
 func withoutSeparators(b []byte) []byte {
 	i := bytes.IndexAny(b, ",. ")
 	if i < 0 || i > 3 {
@@ -301,7 +308,7 @@ func withoutSeparators(b []byte) []byte {
 	return digits
 }
 
-// leave adds the calls of the functions below a depth.
+// leave ends the calls from a depth on and adds their own amounts.
 func (v *visualStudioLines) leave(depth int) {
 	before := 0.0
 	one := len(v.path) == depth+1
@@ -324,12 +331,12 @@ func (v *visualStudioLines) end(lines int) (*Tree, error) {
 	}
 	t := v.b.Tree()
 	t.Unit = "calls"
-	return v.wrong.tell(t, lines)
+	return v.wrong.report(t, lines)
 }
 
 const visualStudioHead = "Level,Function Name,Number of Calls"
 
-// ghcLines reads the cost centres of a program of Haskell, as GHC's run-time system writes them into a .prof file.
+// ghcLines reads the cost centres of a Haskell program in a .prof file of GHC's run-time system.
 //
 //	COST CENTRE  MODULE  SRC            no.  entries  %time %alloc   %time %alloc  ticks     bytes
 //
@@ -338,22 +345,27 @@ const visualStudioHead = "Level,Function Name,Number of Calls"
 type ghcLines struct {
 	outline
 	value          string
-	module, amount int // columns of characters
+	module, amount int // positions in a line, in characters
 	begun, ended   bool
 	wrong          skipped
 }
 
-func newGHC(o Options) *ghcLines { return &ghcLines{outline: outline{b: NewBuilder()}, value: o.Value} }
+func newGHC(o Options) *ghcLines {
+	return &ghcLines{outline: outline{b: NewBuilder()}, value: o.Value}
+}
 
-// ghcHead are the words above the tree of cost centres.
-var ghcHead = [][]byte{[]byte("COST"), []byte("CENTRE"), []byte("MODULE"), []byte("SRC"), []byte("no."), []byte("entries"), []byte("%time"), []byte("%alloc"), []byte("%time"), []byte("%alloc")} // table: never changed
+// ghcHead are the words of the heading.
+var ghcHead = [][]byte{[]byte("COST"), []byte("CENTRE"), []byte("MODULE"), []byte("SRC"),
+	[]byte("no."), []byte("entries"), []byte("%time"), []byte("%alloc"), []byte("%time"),
+	[]byte("%alloc")} // table: never changed
 
 func isGHCHead(b []byte) bool {
 	if !bytes.HasPrefix(bytes.TrimSpace(b), ghcHead[0]) { // nearly all lines
 		return false
 	}
 	words := bytes.Fields(b)
-	return len(words) >= len(ghcHead) && slices.EqualFunc(words[:len(ghcHead)], ghcHead, bytes.Equal)
+	return len(words) >= len(ghcHead) &&
+		slices.EqualFunc(words[:len(ghcHead)], ghcHead, bytes.Equal)
 }
 
 func (g *ghcLines) line(b []byte, n int) error {
@@ -387,16 +399,17 @@ func (g *ghcLines) line(b []byte, n int) error {
 	return nil
 }
 
-// columns finds out where the columns are.
+// columns finds the columns in the heading. The error is a *ParseError.
 func (g *ghcLines) columns(b []byte, n int) error {
 	g.module = bytes.Index(b, []byte("MODULE"))
 	switch g.value {
 	case "", "time":
 		g.amount = bytes.Index(b, []byte("%time"))
-	case "ticks", "bytes": // they stand at the right, and may be wider than their names
+	case "ticks", "bytes": // aligned to the right, and may be wider than the heading
 		i := bytes.Index(b, []byte(g.value))
 		if i < 0 {
-			return &ParseError{Line: n, What: "no column " + g.value + ": it is there after +RTS -P"}
+			return &ParseError{Line: n,
+				What: "no column " + g.value + ": it is there after +RTS -P"}
 		}
 		g.amount = len(bytes.TrimRight(b[:i], " "))
 	default:
@@ -405,7 +418,7 @@ func (g *ghcLines) columns(b []byte, n int) error {
 	return nil
 }
 
-// wordAt gives the word that stands at a character of a line, or behind it.
+// wordAt returns the word at or after a position of a line, in characters.
 func wordAt(b []byte, at int) []byte {
 	for i := range string(b) {
 		if at == 0 {
@@ -431,5 +444,5 @@ func (g *ghcLines) end(lines int) (*Tree, error) {
 	if !g.begun || len(t.Parent) == 1 && g.wrong.lines == 0 {
 		return nil, &ParseError{Line: max(1, lines), What: "no cost centres in it"}
 	}
-	return g.wrong.tell(t, lines)
+	return g.wrong.report(t, lines)
 }

@@ -1,4 +1,4 @@
-// The page of one profile. Everything of the profile is put in as text, never as markup.
+// The page of one profile. Text of the profile is inserted as text, never as markup.
 "use strict";
 (() => {
 	const data = JSON.parse(document.getElementById("data").textContent);
@@ -7,7 +7,8 @@
 	const rows = 18, font = '11px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 	const most = data.most;
 
-	// Columns: nodes stand in the order of a walk, callers first, what they call by name. Read a slice at a time, so that no frame waits.
+	// Columns: nodes in depth-first order, callees sorted by name. They are read in slices, so that
+	// no animation frame waits.
 	function* columns(bytes, n, sketched) {
 		let byte = 0;
 		function next() {
@@ -66,7 +67,7 @@
 			c.ids = new Int32Array(n);
 			for (let i = 0, id = 0; i < n; i++) c.ids[i] = id += next();
 		}
-		const filled = new Float64Array(n); // what of a node is to the left of the next one that it calls
+		const filled = new Float64Array(n); // sum of the callees of each node read so far
 		for (let i = 1; i < n; i += slice, yield) edges(filled, i, Math.min(n, i + slice));
 		for (let i = n; i > 0; i -= slice, yield) ends(Math.max(0, i - slice), i);
 		return c;
@@ -81,11 +82,11 @@
 	}
 
 	let n, parent, depth, end, left, fn, total, self, before, deepest;
-	let ids = null; // of a sketch: where its nodes stand among all
+	let ids = null; // of an overview: the index of each node in the whole
 	function use(c) {
 		({ n, parent, depth, end, left, fn, total, self, before, deepest, ids } = c);
 	}
-	const isRun = (i) => fn[i] === 0 && i > 0; // of narrow calls, in a sketch
+	const isRun = (i) => fn[i] === 0 && i > 0; // of narrow calls, in an overview
 	const among = (i) => (ids ? ids[i] : i);
 	{
 		const work = columns(unfolded("first"), data.first, data.first < data.nodes);
@@ -98,7 +99,7 @@
 	const dark = matchMedia("(prefers-color-scheme: dark)");
 	const hue = { c: [36, 88], k: [8, 78], j: [110, 45], i: [176, 45], p: [220, 12] };
 
-	// Colours are the bytes of a pixel, 0xAABBGGRR.
+	// Colours are the bytes of a pixel: 0xAABBGGRR.
 	function pixel(h, s, l) {
 		const part = (n) => {
 			const k = (n + h / 30) % 12;
@@ -118,7 +119,7 @@
 		const light = dark.matches ? 78 - 28 * strong : 93 - 33 * strong;
 		return v === 0 ? pixel(0, 0, light) : pixel(v > 0 ? 8 : 216, 25 + 60 * strong, light);
 	}
-	// paint works out the colours: eight shades of each kind.
+	// paint computes the colours: eight shades of each kind.
 	function paint() {
 		const style = getComputedStyle(document.documentElement), palette = {};
 		ring = style.getPropertyValue("--focus");
@@ -150,17 +151,18 @@
 		$("more").textContent = text;
 	}
 
-	// place gives where a node is: its left edge and width in pixels, or null when it is not to be seen.
+	// place returns the left edge and width of a node in pixels, or null when it is not visible.
 	function place(i) {
 		const scale = total[zoom] ? wide / total[zoom] : 0;
 		if (i === zoom) return [0, wide];
 		if (i > zoom && i < end[zoom]) return [(left[i] - left[zoom]) * scale, total[i] * scale];
-		if (i < zoom && end[i] >= end[zoom]) return [0, wide]; // it calls what is shown
+		if (i < zoom && end[i] >= end[zoom]) return [0, wide]; // it is a caller of the zoomed node
 		return null;
 	}
 	const top = (d) => (upside ? d * rows : Math.max(high, (deepest + 1) * rows) - (d + 1) * rows);
 
-	// draw makes a line of pixels for each depth in sight, which the canvas stretches to the height of a row, with names on what is wide enough.
+	// draw draws a line of pixels for each visible depth, which the canvas stretches to the height
+	// of a row, and the names of wide nodes.
 	const layer = document.createElement("canvas"), lines = layer.getContext("2d");
 	let image = null;
 	function draw() {
@@ -203,8 +205,9 @@
 		outline(hover, dark.matches ? "#fff" : "#000", scroll);
 		outline(at, ring, scroll);
 	}
-	// boxes colours the pixels of what is in sight, and lists the nodes that are wide enough for a name: node, left edge, width. All in one function, of its own
-	// variables: it goes through ten thousands of nodes before anything has made it fast.
+	// boxes colours the visible pixels and lists the nodes that are wide enough for a name: node,
+	// left edge, width. It is one function with its own variables, since it visits tens of
+	// thousands of nodes before the browser optimises it.
 	function boxes(pixels, width, first, last, labels) {
 		const starts = left, ends = end, totals = total, depths = depth, names = fn, hits = found, shades = colours, marked = mark, past = before;
 		const unit = totals[zoom] ? width / totals[zoom] : 0, least = unit ? (0.3 * ratio) / unit : Infinity, from = starts[zoom];
@@ -213,7 +216,7 @@
 		for (let i = zoom; i < stop; ) {
 			const amount = totals[i];
 			if ((amount < least && i !== zoom) || depths[i] > last) {
-				i = ends[i]; // nothing that it calls is wider, or less deep
+				i = ends[i]; // its callees are not wider, and deeper
 				continue;
 			}
 			if (depths[i] >= first && (names[i] !== 0 || i === 0)) one(i, i === zoom ? 0 : (starts[i] - from) * unit, i === zoom ? width : amount * unit);
@@ -233,7 +236,7 @@
 			if (w >= text) labels.push(i, x / ratio, w / ratio);
 		}
 	}
-	// outline marks a node that is in sight.
+	// outline marks a visible node.
 	function outline(i, style, scroll) {
 		const where = i >= 0 && !isRun(i) && place(i);
 		if (!where || where[1] < 0.3) return;
@@ -256,13 +259,13 @@
 		canvas.height = Math.round(high * ratio);
 		canvas.style.width = wide + "px";
 		canvas.style.height = high + "px";
-		$("room").style.height = Math.max(high, (deepest + 1) * rows) + "px";
+		$("space").style.height = Math.max(high, (deepest + 1) * rows) + "px";
 		pen.font = font;
 		charWide = pen.measureText("mmmmmmmmmm").width / 10;
 		redraw();
 	}
 
-	// show brings a node into view.
+	// show scrolls to a node.
 	function show(i) {
 		const y = top(depth[i]);
 		if (y < frame.scrollTop) frame.scrollTop = y - rows;
@@ -298,7 +301,7 @@
 		return -1;
 	}
 
-	// count tells how much of what is shown has a function that was searched for in its stacks.
+	// count prints the share of the shown calls with a matching function in their stack.
 	function count() {
 		if (!found || ids) {
 			$("found").textContent = found ? "…" : "";
@@ -424,10 +427,10 @@
 	frame.scrollTop = frame.scrollHeight;
 	if (linked && (!ids || ids.includes(linked))) into(ids ? ids.indexOf(linked) : linked);
 	else tell(0);
-	draw(); // now: the next frame may have to wait for what comes behind this script
+	draw(); // now: the next frame may wait for the data after this script
 	frame.focus();
 
-	// All calls come behind what is drawn.
+	// The columns of all calls follow after the overview.
 	async function rest() {
 		const told = $("rest");
 		told.textContent = `${data.nodes.toLocaleString("en")} calls, the widest of them first …`;
@@ -435,7 +438,7 @@
 		if (document.readyState === "loading") await new Promise((done) => document.addEventListener("DOMContentLoaded", done));
 		try {
 			const unpacked = new DecompressionStream("gzip"), feed = unpacked.writable.getWriter();
-			feed.write(unfolded("columns")).catch(() => {}); // the reader is told
+			feed.write(unfolded("columns")).catch(() => {}); // the reader reports the error
 			feed.close().catch(() => {});
 			const work = columns(new Uint8Array(await new Response(unpacked.readable).arrayBuffer()), data.nodes, false);
 			const { port1, port2 } = new MessageChannel();

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// callTrees are inferno's collections of what is no perf script and not of DTrace, and what it makes of them.
+// callTrees are inferno's test data other than those of perf script and DTrace, with inferno's
+// results.
 func callTrees(data string) (cases []peer) {
 	for _, c := range []struct {
 		in, want string
@@ -19,10 +20,11 @@ func callTrees(data string) (cases []peer) {
 	}{
 		{in: "perf/single-event.txt", want: "single-event-collapsed.txt"},
 		{in: "perf/no-events.txt", want: "no-events-collapsed.txt"},
-		// Of several lines with the same names inferno counts the last one; here, as with FlameGraph's script, they are added up.
+		// inferno keeps the last of several lines with the same names. This package adds them, like
+		// FlameGraph's script.
 		{in: "sample/sample.txt", want: "sample-default.txt", more: 2},
 		{in: "vtune/vtune.csv", want: "vtune-default.txt"},
-		{in: "vsprof/CallTreeSummary.csv", want: "vsprof-default.txt", more: 5}, // the same
+		{in: "vsprof/CallTreeSummary.csv", want: "vsprof-default.txt", more: 5}, // as above
 		{in: "ghcprof/percent.prof", want: "percent.txt"},
 		{in: "ghcprof/ticks.prof", want: "ticks.txt"},
 		{in: "ghcprof/ticks.prof", want: "ticks_ticks.txt", o: Options{Value: "ticks"}},
@@ -34,16 +36,25 @@ func callTrees(data string) (cases []peer) {
 		{in: "xctrace/simple_frame_without_binary_info.xml", want: "simple_frame_without_binary_info.folded"},
 	} {
 		in := filepath.Join(data, "collapse-"+c.in)
-		cases = append(cases, peer{in: in, want: filepath.Join(filepath.Dir(in), "results", c.want), o: c.o, more: c.more})
+		cases = append(
+			cases,
+			peer{in: in, want: filepath.Join(filepath.Dir(in), "results", c.want), o: c.o,
+				more: c.more},
+		)
 	}
-	// Of two amounts each is the other file's. What inferno normalises or strips of addresses is what --diff does.
+	// Files with two amounts: the other file contains the other amount. --diff does what inferno's
+	// options to normalise and strip addresses do.
 	diff := filepath.Join(data, "diff-folded")
-	return append(cases,
-		peer{in: filepath.Join(diff, "results/default.txt"), want: filepath.Join(diff, "before.txt"), o: Options{Amount: 1}},
-		peer{in: filepath.Join(diff, "results/default.txt"), want: filepath.Join(diff, "after.txt"), o: Options{Amount: 2}})
+	return append(
+		cases,
+		peer{in: filepath.Join(diff, "results/default.txt"),
+			want: filepath.Join(diff, "before.txt"), o: Options{Amount: 1}},
+		peer{in: filepath.Join(diff, "results/default.txt"), want: filepath.Join(diff, "after.txt"),
+			o: Options{Amount: 2}},
+	)
 }
 
-// Why a file of inferno's is not held to a result of its.
+// Reasons why a file of inferno is not compared with a result of inferno.
 const (
 	itself  = "folded already: a line's amount is that of its stack"
 	refused = "inferno refuses it, or says what is wrong: so it is here, as an error or a note"
@@ -52,7 +63,8 @@ const (
 	unlike  = "no stacks: names and their attributes, colours, or another text"
 )
 
-// others are inferno's files that callTrees and TestPeers don't have, by the end of their names.
+// others are the files of inferno that callTrees and TestPeers don't contain, by the end of their
+// names.
 var others = map[string]string{ // table: never changed
 	"collapse-dtrace/only-header-lines.txt":                                        refused,
 	"collapse-guess/invalid-perf-with-empty-line-after-event-line.txt":             refused,
@@ -110,7 +122,8 @@ var others = map[string]string{ // table: never changed
 	"flamegraph/palette-map/palette_invalid.map":                                   unlike,
 }
 
-// accountFor wants each file of inferno's test data in the table, and what the table says of it true.
+// accountFor checks that the table contains each file of inferno's test data, and that its
+// statements are true.
 func accountFor(t *testing.T, data string, cases []peer) {
 	held := map[string]bool{}
 	for _, c := range cases {
@@ -118,7 +131,8 @@ func accountFor(t *testing.T, data string, cases []peer) {
 	}
 	seen := map[string]int{}
 	err := filepath.WalkDir(data, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || filepath.Base(filepath.Dir(path)) == "results" || strings.HasSuffix(path, ".svg") {
+		if err != nil || e.IsDir() || filepath.Base(filepath.Dir(path)) == "results" ||
+			strings.HasSuffix(path, ".svg") {
 			return err
 		}
 		name := strings.TrimPrefix(path, data+"/")
@@ -184,7 +198,8 @@ func accountFor(t *testing.T, data string, cases []peer) {
 	}
 }
 
-// TestScripts holds what becomes of dumps and lists, of which FlameGraph has scripts and no collection, to what the scripts make of them.
+// TestScripts compares readers of dumps and lists with FlameGraph's scripts, which have no test
+// data.
 func TestScripts(t *testing.T) {
 	dir := os.Getenv("CULPRIT_FLAMEGRAPH")
 	if _, err := exec.LookPath("perl"); dir == "" || err != nil {

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestPeers reads the stack samples that FlameGraph and inferno test themselves with, and holds what becomes of them to what those
-// tools make of them. The collections are where CULPRIT_FLAMEGRAPH and CULPRIT_INFERNO say; nothing of them is here.
+// TestPeers reads the test data of FlameGraph and inferno and compares the results.
+// CULPRIT_FLAMEGRAPH and CULPRIT_INFERNO are the directories of these tools; no file of them is in
+// this repository.
 func TestPeers(t *testing.T) {
 	var cases []peer
 	if dir := os.Getenv("CULPRIT_FLAMEGRAPH"); dir != "" {
@@ -20,11 +21,20 @@ func TestPeers(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range in {
-				if strings.Contains(f, "Yamakaky") { // of inferno, below: names of Rust are read as it reads them
+				if strings.Contains(
+					f,
+					"Yamakaky",
+				) { // inferno's, below: names of Rust are read like inferno reads them
 					continue
 				}
-				want := filepath.Join(dir, "test/results", strings.TrimSuffix(filepath.Base(f), ".txt")+"-collapsed-"+name+".txt")
-				cases = append(cases, peer{in: f, want: want, o: o, drop: map[string]string{"kernel": "_[j]", "jit": "_[k]"}[name], flamegraph: true})
+				want := filepath.Join(dir, "test/results",
+					strings.TrimSuffix(filepath.Base(f), ".txt")+"-collapsed-"+name+".txt")
+				cases = append(
+					cases,
+					peer{in: f, want: want, o: o,
+						drop:       map[string]string{"kernel": "_[j]", "jit": "_[k]"}[name],
+						flamegraph: true},
+				)
 			}
 		}
 	}
@@ -45,7 +55,8 @@ func TestPeers(t *testing.T) {
 				in = strings.TrimSuffix(strings.TrimSuffix(name, "-jit"), "-kernel")
 				want = in + "-collapsed" + strings.TrimPrefix(name, in)
 			}
-			p := peer{in: filepath.Join(data, "collapse-"+kind, in+".txt"), want: filepath.Join(data, "collapse-"+kind, "results", want+".txt"), o: c.o}
+			p := peer{in: filepath.Join(data, "collapse-"+kind, in+".txt"),
+				want: filepath.Join(data, "collapse-"+kind, "results", want+".txt"), o: c.o}
 			switch {
 			case strings.HasSuffix(name, "-jit"):
 				p.drop = "_[k]"
@@ -56,13 +67,30 @@ func TestPeers(t *testing.T) {
 		}
 		if other := os.Getenv("CULPRIT_FLAMEGRAPH"); other != "" {
 			for name, o := range map[string]Options{"pid": {PID: true}, "tid": {TID: true}, "kernel": {Marks: true}, "jit": {Marks: true}, "all": {Marks: true}, "addrs": {Addresses: true}} {
-				cases = append(cases, peer{in: filepath.Join(other, "test/perf-rust-Yamakaky-dcpu.txt"), o: o, drop: map[string]string{"kernel": "_[j]", "jit": "_[k]"}[name],
-					want: filepath.Join(data, "collapse-perf/results/perf-rust-Yamakaky-dcpu-collapsed-"+name+".txt")})
+				cases = append(
+					cases,
+					peer{
+						in:   filepath.Join(other, "test/perf-rust-Yamakaky-dcpu.txt"),
+						o:    o,
+						drop: map[string]string{"kernel": "_[j]", "jit": "_[k]"}[name],
+						want: filepath.Join(data,
+							"collapse-perf/results/perf-rust-Yamakaky-dcpu-collapsed-"+name+".txt"),
+					},
+				)
 			}
-			cases = append(cases,
-				peer{in: filepath.Join(other, "example-perf-stacks.txt.gz"), want: filepath.Join(data, "collapse-perf/results/example-perf-stacks-collapsed.txt")},
-				peer{in: filepath.Join(other, "example-dtrace-stacks.txt"), want: filepath.Join(data, "collapse-dtrace/results/dtrace-example.txt")},
-				peer{in: filepath.Join(other, "example-dtrace-stacks.txt"), want: filepath.Join(data, "collapse-dtrace/results/dtrace-example-offsets.txt"), o: Options{Offsets: true}})
+			cases = append(
+				cases,
+				peer{
+					in: filepath.Join(other, "example-perf-stacks.txt.gz"),
+					want: filepath.Join(data,
+						"collapse-perf/results/example-perf-stacks-collapsed.txt"),
+				},
+				peer{in: filepath.Join(other, "example-dtrace-stacks.txt"),
+					want: filepath.Join(data, "collapse-dtrace/results/dtrace-example.txt")},
+				peer{in: filepath.Join(other, "example-dtrace-stacks.txt"),
+					want: filepath.Join(data, "collapse-dtrace/results/dtrace-example-offsets.txt"),
+					o:    Options{Offsets: true}},
+			)
 		}
 	}
 	if dir := os.Getenv("CULPRIT_INFERNO"); dir != "" {
@@ -70,7 +98,9 @@ func TestPeers(t *testing.T) {
 		accountFor(t, filepath.Join(dir, "tests/data"), cases)
 	}
 	if len(cases) == 0 {
-		t.Skip("needs: tool flamegraph-tests (unpacked, in CULPRIT_FLAMEGRAPH, and inferno's in CULPRIT_INFERNO)")
+		t.Skip(
+			"needs: tool flamegraph-tests (unpacked, in CULPRIT_FLAMEGRAPH, and inferno's in CULPRIT_INFERNO)",
+		)
 	}
 	same := 0
 	for _, c := range cases {
@@ -81,23 +111,25 @@ func TestPeers(t *testing.T) {
 	t.Logf("%d of %d the same", same, len(cases))
 }
 
-// A peer is an input and what another tool makes of it.
+// A peer is an input and the result of another tool.
 type peer struct {
 	in, want string
 	o        Options
-	drop     string // a mark that the tool was not asked for
+	drop     string // a mark that the tool does not print by default
 
-	flamegraph bool // and not inferno
-	more       int  // of so many stacks more is counted here, for a reason that is told
+	flamegraph bool // instead of inferno
+	more       int  // number of stacks with a higher count here, for a stated reason
 }
 
-// known makes two texts alike that differ for a reason: FlameGraph takes quotes out of names, has older results in which Java's
-// signatures keep their L where the process has a number, and takes the vDSO for the kernel.
+// known makes two texts equal that differ for a known reason. FlameGraph removes quotes from names
+// and takes the vDSO for the kernel. In older results Java's signatures keep their L where the
+// process has a number.
 func (c peer) known(line string) string {
 	if !c.flamegraph {
 		return line
 	}
-	line = strings.NewReplacer("\"", "", "'", "", "__vdso_gettimeofday_[k]", "__vdso_gettimeofday").Replace(line)
+	line = strings.NewReplacer("\"", "", "'", "", "__vdso_gettimeofday_[k]", "__vdso_gettimeofday").
+		Replace(line)
 	if c.o.PID || c.o.TID {
 		frames := strings.Split(line, ";")
 		for i, f := range frames {
@@ -121,7 +153,9 @@ func (c peer) check(t *testing.T) bool {
 		t.Error(err)
 		return false
 	}
-	if c.flamegraph && !bytes.HasSuffix(in, []byte("\n\n")) { // it forgets a sample behind which no empty line stands
+	if c.flamegraph &&
+		!bytes.HasSuffix(in,
+			[]byte("\n\n")) { // it drops a sample without an empty line after it
 		in = in[:bytes.LastIndex(in, []byte("\n\n"))+2]
 	}
 	tree, err := Read(bytes.NewReader(in), c.in, c.o)
@@ -153,7 +187,8 @@ func (c peer) check(t *testing.T) bool {
 		}
 	}
 	if c.more > 0 {
-		t.Errorf("%s: %d stacks that were known to differ are the same", filepath.Base(c.want), c.more)
+		t.Errorf("%s: %d stacks that were known to differ are the same", filepath.Base(c.want),
+			c.more)
 	}
 	if bad > 0 {
 		t.Error(fmt.Sprint(c.want, ": ", bad, " of ", len(other), " lines differ"))
@@ -161,7 +196,7 @@ func (c peer) check(t *testing.T) bool {
 	return bad == 0
 }
 
-// amounts reads folded text by lines, as the tools that write it mean it.
+// amounts returns the amounts of folded text by stack, as the tools that write it intend.
 func (c peer) amounts(text, drop string) map[string]float64 {
 	out := map[string]float64{}
 	for line := range strings.Lines(text) {

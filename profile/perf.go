@@ -8,60 +8,63 @@ import (
 	"strings"
 )
 
-// perfLines reads what perf script prints: for each sample a line that tells of it, then a frame a line, the innermost first, then an
-// empty line.
+// perfLines reads the output of perf script: for each sample a line about it, then a line per
+// frame, innermost first, then an empty line.
 //
 //	java 12688/12764 [002] 6544038.708352:     235 cpu-clock:uhH:
 //	        ffffffff8103ce3b native_safe_halt+0x6 ([kernel.kallsyms])
 //	            7f1e2215d058 __read+0xd (/lib/x86_64-linux-gnu/libc-2.15.so)
 //
-// Most stacks and most lines were there before: what they came to is kept by hashes of 64 bits, for stacks two with seeds of their own, which are
-// taken for the bytes. Of a stack that is known no line is looked at.
+// Most lines and stacks repeat, so their results are cached by hash: 64 bits for a line, two hashes
+// with different seeds for a stack. Equal hashes are taken as equal text. The lines of a known
+// stack are not parsed.
 type perfLines struct {
-	b        *Builder // of the functions
-	s        stash
-	o        Options
-	seeds    [2]maphash.Seed
-	cache    outside[perfLine]  // by the hash of the line, without its address, and of whether the process is Java's
-	several  [][]uint32         // what lines came to that are not one function
-	known    outside[perfStack] // by the hash of the stack's text and the process
-	key      [2]uint64          // of the stack that is being read; zero: it is not to be kept
-	begun    int                // the first line behind the sample's
-	missed   int                // lines that were not there, since there is room for so many
-	strange  int                // stacks, the same
-	process  []byte
-	text     []byte // of a function, while it is looked up
-	java     bool
-	period   float64
-	inside   bool // a sample
-	skip     bool // and it is of another event
-	found    bool // a sample was seen
-	headless bool // samples have no line of their own: a stack begins behind an empty line
-	event    []byte
-	others   map[string]int // samples of other events
-	kinds    map[string]int // samples of the event by the kind of CPU: cpu_core/cycles/
-	pending  []byte         // a line that begins a sample if a frame follows it
-	framed   bool           // a sample had a frame
-	stack    []uint32       // innermost first
-	wrong    skipped
-	samples  int
+	b     *Builder // of the functions
+	s     stackSet
+	o     Options
+	seeds [2]maphash.Seed
+	// cache is by the hash of the line without its address, and of whether the process is Java.
+	cache        offHeap[perfLine]
+	several      [][]uint32         // results of lines that are not exactly one function
+	known        offHeap[perfStack] // by the hash of the stack's text and the process
+	key          [2]uint64          // of the current stack; zero: it is not cached
+	firstFrame   int                // the line after the sample's
+	missedLines  int                // lines not found since the cache grew
+	missedStacks int                // stacks not found since the cache grew
+	process      []byte
+	text         []byte // of a function, during its lookup
+	java         bool
+	period       float64
+	inside       bool // within a sample
+	skip         bool // the sample is of another event
+	found        bool // a sample was read
+	headless     bool // samples have no line of their own: a stack begins after an empty line
+	event        []byte
+	others       map[string]int // number of samples of other events
+	kinds        map[string]int // number of samples by kind of CPU: cpu_core/cycles/
+	pending      []byte         // a line that begins a sample if a frame follows
+	framed       bool           // a sample had a frame
+	stack        []uint32       // innermost first
+	wrong        skipped
+	samples      int
 }
 
-// A perfLine is what a line came to.
+// A perfLine is the cached result of a line.
 type perfLine struct {
 	hash uint64
-	is   int32 // a function, or below 0 the complement of an index into several; 0 is free
+	is   int32 // a function; below 0 the complement of an index into several; 0: free
 }
 
-// A perfStack is what the lines of a stack came to.
+// A perfStack is the cached result of a stack.
 type perfStack struct {
 	key   [2]uint64
 	stack int32
-	lines int32 // 0 is free
+	lines int32 // 0: free
 }
 
-// stackPlace gives where a stack is; where it is not, the place that it may have: one that is free, or the one of a stack that is thrown out.
-func stackPlace(all []perfStack, key *[2]uint64) *perfStack {
+// findStack returns the slot of a stack. If the stack is not cached, it returns a free slot or one
+// to evict.
+func findStack(all []perfStack, key *[2]uint64) *perfStack {
 	at, mask := key[0], uint64(len(all)-1)
 	for way := range uint64(stackWays) {
 		if e := &all[(at+way)&mask]; e.lines == 0 || e.key == *key {
@@ -71,21 +74,24 @@ func stackPlace(all []perfStack, key *[2]uint64) *perfStack {
 	return &all[(at+key[1]%stackWays)&mask]
 }
 
-// stackWays is in how many places a stack may be.
+// stackWays is the number of slots in which a stack can be.
 const stackWays = 4
 
-// How many lines and stacks are kept, at first and at most. One that is thrown out is read anew.
+// The sizes of the caches. Evicted lines and stacks are parsed again.
 const (
-	firstKept  = 1 << 8
-	mostLines  = 1 << 14
-	mostStacks = 1 << 16
-	// There is room for more lines when so many times the room was not enough; for more stacks when half of it may be taken.
-	patienceKept = 2
+	firstKept = 1 << 8
+	maxLines  = 1 << 14
+	maxStacks = 1 << 16
+	// The cache of lines grows after missesPerLine misses per line, that of stacks after a miss for
+	// every second stack.
+	missesPerLine = 2
 )
 
 func newPerf(o Options) *perfLines {
-	p := &perfLines{b: NewBuilder(), o: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, cache: newOutside[perfLine](firstKept),
-		known: newOutside[perfStack](firstKept), others: map[string]int{}, kinds: map[string]int{}}
+	p := &perfLines{b: NewBuilder(), o: o,
+		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		cache: newOffHeap[perfLine](firstKept), known: newOffHeap[perfStack](firstKept),
+		others: map[string]int{}, kinds: map[string]int{}}
 	p.event = []byte(o.Event)
 	return p
 }
@@ -103,18 +109,18 @@ func (p *perfLines) line(b []byte, n int) error {
 			p.pending = p.pending[:0]
 			return nil
 		}
-		p.outside(b, n)
+		p.between(b, n)
 	}
 	return nil
 }
 
-// headOf reports whether a line begins a sample wherever it stands.
+// headOf reports whether a line begins a sample in any context.
 func (p *perfLines) headOf(b []byte) bool {
 	h, ok := parsePerfHead(b)
 	return ok && h.sure()
 }
 
-// within reads a line behind the first one of a sample.
+// within parses a line after the first one of a sample.
 func (p *perfLines) within(b []byte, n int) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		p.sample(n)
@@ -126,7 +132,7 @@ func (p *perfLines) within(b []byte, n int) {
 	if _, _, _, ok := parseAnyFrame(b); ok {
 		return
 	}
-	p.key = [2]uint64{} // the text up to the next empty line is not this stack's alone
+	p.key = [2]uint64{} // the text up to the next empty line contains more than the stack
 	if h, ok := parsePerfHead(b); ok && h.sure() {
 		p.sample(n)
 		p.head(b, n, h)
@@ -145,8 +151,9 @@ func (p *perfLines) within(b []byte, n int) {
 	}
 }
 
-// outside reads a line between samples. One that may begin a sample only if a frame follows it waits for the next.
-func (p *perfLines) outside(b []byte, n int) {
+// between parses a line between samples. A line that begins a sample only if a frame follows is
+// kept until the next line.
+func (p *perfLines) between(b []byte, n int) {
 	if h, ok := parsePerfHead(b); ok && h.sure() {
 		p.drop(n - 1)
 		p.head(b, n, h)
@@ -163,7 +170,8 @@ func (p *perfLines) outside(b []byte, n int) {
 		}
 	}
 	p.drop(n - 1)
-	if (!p.found || p.headless) && isPadded(b) { // perf script -F ip,sym prints no head
+	if (!p.found || p.headless) &&
+		isPadded(b) { // perf script -F ip,sym prints no line of the sample
 		p.headless = true
 		p.head(b, n-1, perfHead{period: 1})
 		p.within(b, n)
@@ -178,7 +186,7 @@ func (p *perfLines) outside(b []byte, n int) {
 	p.pending = append(p.pending[:0], b...)
 }
 
-// standsAlone reads a sample of one line that has an event, a frame behind it and no time.
+// standsAlone parses a sample of one line that has an event and a frame after it, and no time.
 func (p *perfLines) standsAlone(h *perfHead, b []byte, n int) bool {
 	if _, ok := frameIn(h.rest); !ok {
 		return false
@@ -187,7 +195,7 @@ func (p *perfLines) standsAlone(h *perfHead, b []byte, n int) bool {
 	return true
 }
 
-// drop leaves the line out that waited for a frame.
+// drop skips the line that was kept for a frame.
 func (p *perfLines) drop(n int) {
 	if len(p.pending) > 0 {
 		p.wrong.skip(n, "neither the line of a sample nor a frame: command, number, time, event")
@@ -195,7 +203,7 @@ func (p *perfLines) drop(n int) {
 	}
 }
 
-// parseCount reads digits; 0 when they are none.
+// parseCount parses digits; it returns 0 for other text.
 func parseCount(b []byte) float64 {
 	n := uint64(0)
 	for _, c := range b {
@@ -209,7 +217,7 @@ func parseCount(b []byte) float64 {
 
 // head begins a sample.
 func (p *perfLines) head(b []byte, n int, h perfHead) {
-	p.inside, p.begun = true, n+1
+	p.inside, p.firstFrame = true, n+1
 	p.found, p.skip = true, false
 	if len(h.event) > 0 && !p.wanted(h.event) {
 		p.skip = true
@@ -231,14 +239,14 @@ func (p *perfLines) head(b []byte, n int, h perfHead) {
 	replaced(p.process, ';', ':')
 	p.java = bytes.HasPrefix(p.process, []byte("java"))
 	p.period = h.period
-	if f, ok := frameIn(h.rest); ok { // the only frame of a sample
+	if f, ok := frameIn(h.rest); ok { // the only frame of the sample
 		p.frame(f, n)
 		p.sample(n)
 	}
 }
 
-// wanted reports whether samples of an event are read, and chooses the event by the first sample. On
-// CPUs of several kinds (cpu_core, cpu_atom) perf counts one event as one for each kind: they are added up.
+// wanted reports whether samples of an event are read. The first sample chooses the event. On CPUs
+// of several kinds (cpu_core, cpu_atom) perf counts an event once per kind: these are added.
 func (p *perfLines) wanted(event []byte) bool {
 	bare := cutModifiers(event)
 	name, hybrid := hybridEvent(event)
@@ -260,10 +268,10 @@ func (p *perfLines) wanted(event []byte) bool {
 	return false
 }
 
-// block takes the stack of the sample whose line was the last one, if it is known and whole; it gives how many bytes and lines that
-// were, or that it wants more bytes to be there.
+// block consumes the stack of the current sample if it is cached and complete. It returns the
+// number of bytes and lines, or moreBytes.
 func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
-	if !p.inside || len(p.stack) > 0 || p.begun != n {
+	if !p.inside || len(p.stack) > 0 || p.firstFrame != n {
 		return 0, 0
 	}
 	end := bytes.Index(b, []byte("\n\n"))
@@ -276,11 +284,11 @@ func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
 	if p.skip {
 		return 0, 0
 	}
-	// The process is no part of the block. Its hash is stirred in.
+	// The process is not part of the block: its hash is mixed in.
 	for i, seed := range p.seeds {
 		p.key[i] = maphash.Bytes(seed, b[:end]) ^ maphash.Bytes(seed, p.process)*0x9e3779b97f4a7c15
 	}
-	e := stackPlace(p.known.all, &p.key)
+	e := findStack(p.known.all, &p.key)
 	if e.key != p.key || e.lines == 0 {
 		return 0, 0
 	}
@@ -290,10 +298,10 @@ func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
 	return end + 2, int(e.lines)
 }
 
-// frame reads a frame; false: the line is none.
+// frame parses a frame. It reports false when the line is none.
 func (p *perfLines) frame(b []byte, n int) bool {
 	key := b
-	if !p.o.Addresses { // the address says nothing
+	if !p.o.Addresses { // the address is not needed
 		at := 0
 		for at < len(b) && (b[at] == ' ' || b[at] == '\t') {
 			at++
@@ -309,9 +317,10 @@ func (p *perfLines) frame(b []byte, n int) bool {
 	}
 	e := &p.cache.all[hash&uint64(len(p.cache.all)-1)]
 	if e.hash != hash || e.is == 0 {
-		if p.missed++; p.missed > patienceKept*len(p.cache.all) && len(p.cache.all) < mostLines {
-			p.missed = 0
-			p.cache.widen(func(all []perfLine, e *perfLine) {
+		if p.missedLines++; p.missedLines > missesPerLine*len(p.cache.all) &&
+			len(p.cache.all) < maxLines {
+			p.missedLines = 0
+			p.cache.grow(func(all []perfLine, e *perfLine) {
 				if e.is != 0 {
 					all[e.hash&uint64(len(all)-1)] = *e
 				}
@@ -326,7 +335,7 @@ func (p *perfLines) frame(b []byte, n int) bool {
 		e.hash = hash
 		if len(p.stack) == first+1 {
 			e.is = int32(p.stack[first])
-		} else if len(p.several) < mostLines {
+		} else if len(p.several) < maxLines {
 			p.several = append(p.several, slices.Clone(p.stack[first:]))
 			e.is = -int32(len(p.several))
 		} else {
@@ -342,13 +351,13 @@ func (p *perfLines) frame(b []byte, n int) bool {
 	return true
 }
 
-// sample adds the stack that was gathered.
+// sample adds the current stack.
 func (p *perfLines) sample(n int) {
 	if p.inside && !p.skip {
 		p.framed = p.framed || len(p.stack) > 0
 		p.stack = append(p.stack, p.b.Function(p.process, nil, Process))
-		if len(p.stack) > MostDepth {
-			p.stack = p.stack[len(p.stack)-MostDepth:]
+		if len(p.stack) > MaxDepth {
+			p.stack = p.stack[len(p.stack)-MaxDepth:]
 			p.s.cut++
 		}
 		slices.Reverse(p.stack)
@@ -356,22 +365,23 @@ func (p *perfLines) sample(n int) {
 		p.s.add(stack, p.period)
 		p.samples++
 		if p.key != [2]uint64{} {
-			if p.strange++; p.strange > len(p.known.all)/2 && len(p.known.all) < mostStacks {
-				p.strange = 0
-				p.known.widen(func(all []perfStack, e *perfStack) {
+			if p.missedStacks++; p.missedStacks > len(p.known.all)/2 &&
+				len(p.known.all) < maxStacks {
+				p.missedStacks = 0
+				p.known.grow(func(all []perfStack, e *perfStack) {
 					if e.lines != 0 {
-						*stackPlace(all, &e.key) = *e
+						*findStack(all, &e.key) = *e
 					}
 				})
 			}
-			e := stackPlace(p.known.all, &p.key)
-			*e = perfStack{p.key, stack, int32(n - p.begun + 1)}
+			e := findStack(p.known.all, &p.key)
+			*e = perfStack{p.key, stack, int32(n - p.firstFrame + 1)}
 		}
 	}
 	p.stack, p.inside, p.skip, p.key = p.stack[:0], false, false, [2]uint64{}
 }
 
-// close lets go of what is needed as long as there are lines.
+// close frees the caches.
 func (p *perfLines) close() {
 	p.cache.close()
 	p.known.close()
@@ -391,7 +401,11 @@ func (p *perfLines) end(n int) (*Tree, error) {
 		t.note(othersNote(string(p.event), p.others))
 	}
 	if len(p.kinds) > 1 {
-		t.note("CPUs of several kinds: samples are added up of " + strings.Join(slices.Sorted(maps.Keys(p.kinds)), " and "))
+		t.note(
+			"CPUs of several kinds: samples are added up of " + strings.Join(
+				slices.Sorted(maps.Keys(p.kinds)), " and ",
+			),
+		)
 	}
 	if p.found && !p.framed && t.Sum() > 0 {
 		t.note("no sample has a stack: these are counts by process; perf record -g records stacks")
@@ -400,7 +414,8 @@ func (p *perfLines) end(n int) (*Tree, error) {
 		return nil, &ParseError{Line: max(1, p.wrong.first), What: "no samples in it"}
 	}
 	if t.Sum() == 0 && p.o.Event != "" && len(p.others) > 0 {
-		return nil, &ParseError{Line: 1, What: "no samples of event " + p.o.Event + " in it; " + othersNote("", p.others)}
+		return nil, &ParseError{Line: 1,
+			What: "no samples of event " + p.o.Event + " in it; " + othersNote("", p.others)}
 	}
-	return p.wrong.tell(t, n)
+	return p.wrong.report(t, n)
 }

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// functions gives what a line stands for, innermost first: a name may have what was inlined behind it, a->b->c.
+// functions appends the functions of a line, innermost first: a name can contain inlined functions,
+// a->b->c.
 func (p *perfLines) functions(out []uint32, b []byte) ([]uint32, bool) {
 	address, name, file, ok := parseAnyFrame(b)
 	if !ok {
@@ -70,7 +71,7 @@ func (p *perfLines) functions(out []uint32, b []byte) ([]uint32, bool) {
 	return out, true
 }
 
-// eventUnit gives what an event's period counts.
+// eventUnit returns the unit of an event's period.
 func eventUnit(event string) string {
 	name, _, _ := bytes.Cut([]byte(event), []byte(":"))
 	switch string(name) {

@@ -2,7 +2,7 @@ package profile
 
 import "bytes"
 
-// The grammar of what perf script prints, by fields: which of them are there depends on -F.
+// This file is the grammar of perf script's output. Which fields exist depends on -F.
 
 // A perfHead is the first line of a sample.
 type perfHead struct {
@@ -11,7 +11,7 @@ type perfHead struct {
 	timed                          bool // it has a time
 }
 
-// sure reports whether a line with this head begins a sample wherever it stands.
+// sure reports whether a line with this head begins a sample in any context.
 func (h *perfHead) sure() bool { return h.timed && len(h.event) > 0 }
 
 // perfWords iterates over the words of a line.
@@ -33,14 +33,14 @@ func (w *perfWords) next() (word []byte, ok bool) {
 	return w.b[w.start:at], at > w.start
 }
 
-// parsePerfHead takes the first line of a sample apart:
+// parsePerfHead parses the first line of a sample:
 //
 //	command  thread or process/thread  [CPU]  flags  time:  period  event:  rest
 //
-// Each field may be absent. The command may contain blanks and numbers: the thread is the last number
-// before the CPU or the time, or without both the first number behind the command. Rest is what is
-// behind the event: a frame, or the arguments of a tracepoint. ok is false for lines of records
-// (PERF_RECORD_*, "instruction trace error") and for lines that have no field but a command.
+// Each field can be absent. The command can contain blanks and numbers: the thread is the last
+// number before the CPU or the time; without both, the first number after the command. The rest
+// after the event is a frame, or the arguments of a tracepoint. It reports false for lines of
+// records (PERF_RECORD_*, "instruction trace error") and for lines with only a command.
 func parsePerfHead(b []byte) (h perfHead, ok bool) {
 	h.period = 1
 	w := perfWords{b: b}
@@ -82,12 +82,14 @@ func parsePerfHead(b []byte) (h perfHead, ok bool) {
 	}
 }
 
-// perfAnchor returns where the CPU or the time stands, or without both what is behind the thread, and
-// where the thread stands; the same place where there is no thread, and -1 where there is none of them.
+// perfAnchor returns the position of the CPU or the time, or without both of the text after the
+// thread, and the position of the thread. Without a thread both are equal; without any of them they
+// are -1.
 func perfAnchor(b []byte) (anchor, ids int) {
 	w := perfWords{b: b}
-	before, numeric, first := 0, false, -1 // the word before, and the first number that is not the first word
-	bare := -1                             // a CPU or time without a thread before it
+	// The word before; whether it is a number; the first number that is not the first word.
+	before, numeric, first := 0, false, -1
+	bare := -1 // a CPU or time without a thread before it
 	for {
 		word, ok := w.next()
 		if !ok {
@@ -102,10 +104,11 @@ func perfAnchor(b []byte) (anchor, ids int) {
 				bare = w.start
 			}
 		case word[len(word)-1] == ':' && bare < 0 && first >= 0 && len(word) > 1:
-			return -2, first // an event: neither CPU nor time is before it
+			return -2, first // an event without a CPU or time before it
 		}
 		pid, tid, both := bytes.Cut(word, []byte("/"))
-		numeric = isDigits(bytes.TrimPrefix(pid, []byte("-"))) && (!both || isDigits(bytes.TrimPrefix(tid, []byte("-"))))
+		numeric = isDigits(bytes.TrimPrefix(pid, []byte("-"))) &&
+			(!both || isDigits(bytes.TrimPrefix(tid, []byte("-"))))
 		if numeric && first < 0 && w.start > 0 && len(bytes.Trim(b[:w.start], " \t")) > 0 {
 			first = w.start
 		}
@@ -125,7 +128,8 @@ func perfAnchor(b []byte) (anchor, ids int) {
 
 // isPerfCPU reports whether a word is [012].
 func isPerfCPU(word []byte) bool {
-	return len(word) > 2 && word[0] == '[' && word[len(word)-1] == ']' && isDigits(word[1:len(word)-1])
+	return len(word) > 2 && word[0] == '[' && word[len(word)-1] == ']' &&
+		isDigits(word[1:len(word)-1])
 }
 
 func isTime(b []byte) bool {
@@ -133,8 +137,8 @@ func isTime(b []byte) bool {
 	return isDigits(whole) && isDigits(part)
 }
 
-// looseHead takes apart the first line of a sample that has neither time nor event: a command, with a
-// thread and a CPU or without. Such a line is one only if a frame is behind it.
+// looseHead parses the first line of a sample with neither time nor event: a command, with or
+// without a thread and a CPU. Such a line begins a sample only if a frame follows.
 func looseHead(b []byte) (h perfHead, ok bool) {
 	if bytes.Contains(b, []byte("PERF_RECORD_")) || len(bytes.TrimSpace(b)) == 0 {
 		return h, false
@@ -142,11 +146,12 @@ func looseHead(b []byte) (h perfHead, ok bool) {
 	if h, ok = parsePerfHead(b); ok {
 		return h, true
 	}
-	return perfHead{command: bytes.Trim(b, " \t"), pid: []byte("?"), tid: []byte("?"), period: 1}, true
+	return perfHead{command: bytes.Trim(b, " \t"), pid: []byte("?"), tid: []byte("?"),
+		period: 1}, true
 }
 
-// parsePerfFrame takes a frame's line apart: address name (file). The name may hold blanks and
-// parentheses, and so may the file.
+// parsePerfFrame parses the line of a frame: address name (file). The name and the file can contain
+// blanks and parentheses.
 func parsePerfFrame(b []byte) (address, name, file []byte, ok bool) {
 	b = bytes.Trim(b, " \t")
 	end := 0
@@ -173,13 +178,14 @@ func parsePerfFrame(b []byte) (address, name, file []byte, ok bool) {
 	return address, bytes.Trim(b[end:at], " \t"), b[at+1 : len(b)-1], true
 }
 
-// leastAddress is how many digits an address has at least that stands behind other fields in a line.
-const leastAddress = 4
+// minAddress is the lowest number of digits of an address after other fields of a line.
+const minAddress = 4
 
-// parseAnyFrame takes a frame's line apart that may lack the file, or the name and the file. It is one
-// only within a sample: the line begins with a blank.
+// parseAnyFrame parses the line of a frame that may lack the file, or the name and the file. Only
+// within a sample is such a line a frame: it begins with a blank.
 func parseAnyFrame(b []byte) (address, name, file []byte, ok bool) {
-	if address, name, file, ok = parsePerfFrame(b); ok || len(b) == 0 || b[0] != ' ' && b[0] != '\t' {
+	if address, name, file, ok = parsePerfFrame(b); ok || len(b) == 0 ||
+		b[0] != ' ' && b[0] != '\t' {
 		return address, name, file, ok
 	}
 	padded := isPadded(b)
@@ -189,7 +195,7 @@ func parseAnyFrame(b []byte) (address, name, file []byte, ok bool) {
 	} else {
 		address = b
 	}
-	if !isHex(address) || !padded && (len(address) < leastAddress ||
+	if !isHex(address) || !padded && (len(address) < minAddress ||
 		len(name) > 0 && isHex(firstWord(name)) && isDigits(address)) {
 		return nil, nil, nil, false
 	}
@@ -199,22 +205,23 @@ func parseAnyFrame(b []byte) (address, name, file []byte, ok bool) {
 	return address, name, []byte("[unknown]"), true
 }
 
-// addressWidth is how wide perf script prints the address of a frame, behind a tab.
+// addressWidth is the width of an address that perf script prints after a tab.
 const addressWidth = 16
 
-// isPadded reports whether a line begins as perf script begins a frame's: a tab and an address of that
-// width, padded by blanks.
+// isPadded reports whether a line begins like a frame of perf script: a tab and an address padded
+// with blanks to that width.
 func isPadded(b []byte) bool {
 	b, ok := bytes.CutPrefix(b, []byte("\t"))
 	if !ok || len(b) < addressWidth {
 		return false
 	}
-	return isHex(bytes.TrimLeft(b[:addressWidth], " ")) && (len(b) == addressWidth || b[addressWidth] == ' ')
+	return isHex(bytes.TrimLeft(b[:addressWidth], " ")) &&
+		(len(b) == addressWidth || b[addressWidth] == ' ')
 }
 
-// frameIn returns the frame that stands in a sample's own line behind the event. Before it there may be
-// the address and the source of data (perf mem: 68100142 |OP LOAD|LVL L1 hit|...), a weight, the kind of
-// a branch; behind it where the branch went.
+// frameIn returns the frame in a sample's own line after the event. Before it can be the address
+// and the source of data (perf mem: 68100142 |OP LOAD|LVL L1 hit|...), a weight and the kind of a
+// branch; after it the target of the branch.
 func frameIn(rest []byte) ([]byte, bool) {
 	if from, _, branch := bytes.Cut(rest, []byte(" => ")); branch {
 		rest = from
@@ -229,7 +236,7 @@ func frameIn(rest []byte) ([]byte, bool) {
 		if !ok {
 			return nil, false
 		}
-		if isHex(word) && (words == 0 && !skipped || len(word) >= leastAddress) {
+		if isHex(word) && (words == 0 && !skipped || len(word) >= minAddress) {
 			_, _, _, ok = parsePerfFrame(rest[w.start:])
 			return rest[w.start:], ok
 		}
@@ -240,8 +247,8 @@ func frameIn(rest []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// isAside reports whether a line within a sample tells of the frame or the sample before it and is
-// neither: the source line, the branches before it, the bytes of the instruction.
+// isAside reports whether a line within a sample describes the frame or sample before it: the
+// source line, the branches before it, the bytes of the instruction.
 func isAside(b []byte) bool {
 	b = bytes.TrimSpace(b)
 	first, _, _ := bytes.Cut(b, []byte(" "))
@@ -255,10 +262,11 @@ func isAside(b []byte) bool {
 	case "ilen:", "insn:", "bytecode:", "regs:", "ABI:", "brstack:", "...":
 		return true
 	}
-	return bytes.HasPrefix(first, []byte("0x")) && bytes.IndexByte(first, '/') > 0 || bytes.HasPrefix(first, []byte("??:"))
+	return bytes.HasPrefix(first, []byte("0x")) && bytes.IndexByte(first, '/') > 0 ||
+		bytes.HasPrefix(first, []byte("??:"))
 }
 
-// sourceLine takes a frame's source line apart: app.c:7.
+// sourceLine parses the source line of a frame: app.c:7.
 func sourceLine(b []byte) (file string, line int, ok bool) {
 	b = bytes.TrimSpace(b)
 	i := bytes.LastIndexByte(b, ':')
@@ -268,27 +276,35 @@ func sourceLine(b []byte) (file string, line int, ok bool) {
 	return string(b[:i]), int(parseCount(b[i+1:])), true
 }
 
-// isRecord reports whether a line is one of perf's records or messages: no sample, and no stack of folded lines.
+// isRecord reports whether a line is a record or message of perf: neither a sample nor a folded
+// stack.
 func isRecord(b []byte) bool {
 	b = bytes.TrimSpace(b)
-	return bytes.Contains(b, []byte("PERF_RECORD_")) || bytes.HasPrefix(b, []byte("instruction trace error")) ||
+	return bytes.Contains(b, []byte("PERF_RECORD_")) ||
+		bytes.HasPrefix(b, []byte("instruction trace error")) ||
 		bytes.HasPrefix(b, []byte("Processed ")) || bytes.HasPrefix(b, []byte("Warning:")) ||
-		bytes.HasPrefix(b, []byte("Check IO/CPU overload")) || bytes.HasPrefix(b, []byte("addr2line: ")) ||
-		bytes.HasPrefix(b, []byte("cmd__addr2line: ")) || bytes.HasPrefix(b, []byte("[ perf record: "))
+		bytes.HasPrefix(b, []byte("Check IO/CPU overload")) ||
+		bytes.HasPrefix(b, []byte("addr2line: ")) ||
+		bytes.HasPrefix(b, []byte("cmd__addr2line: ")) ||
+		bytes.HasPrefix(b, []byte("[ perf record: "))
 }
 
-// cutModifiers takes what says whose events are counted off an event: cycles:u, cpu-clock:uhH.
+// cutModifiers removes the modifiers of an event: cycles:u, cpu-clock:uhH.
 func cutModifiers(event []byte) []byte {
-	if i := bytes.LastIndexByte(event, ':'); i > 0 && len(bytes.Trim(event[i+1:], "ukhpPGHISDWeb")) == 0 {
+	if i := bytes.LastIndexByte(event, ':'); i > 0 &&
+		len(bytes.Trim(event[i+1:], "ukhpPGHISDWeb")) == 0 {
 		return event[:i]
 	}
 	return event
 }
 
-// hybridEvent returns the event that a CPU's kind counts: cycles of cpu_core/cycles/P and cpu_atom/cycles/.
+// hybridEvent returns the event counted by one kind of CPU: cycles for cpu_core/cycles/P and
+// cpu_atom/cycles/.
 func hybridEvent(event []byte) (name []byte, ok bool) {
 	unit, rest, ok := bytes.Cut(event, []byte("/"))
-	if !ok || !bytes.HasPrefix(unit, []byte("cpu_")) && !bytes.HasPrefix(unit, []byte("armv8_")) && !bytes.HasPrefix(unit, []byte("apple_")) {
+	if !ok ||
+		!bytes.HasPrefix(unit, []byte("cpu_")) && !bytes.HasPrefix(unit, []byte("armv8_")) &&
+			!bytes.HasPrefix(unit, []byte("apple_")) {
 		return nil, false
 	}
 	i := bytes.LastIndexByte(rest, '/')

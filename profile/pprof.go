@@ -15,10 +15,11 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// mostProfile is how many bytes a profile in pprof's or speedscope's format may have: it is read whole.
-const mostProfile = 2 << 30
+// maxProfile is the highest size of a profile in pprof's or a JSON format, in bytes: it is read
+// whole.
+const maxProfile = 2 << 30
 
-// pprofReader makes a tree of a profile.
+// pprofReader converts a pprof profile to a tree.
 type pprofReader struct {
 	p      *profile.Profile
 	o      Options
@@ -28,16 +29,18 @@ type pprofReader struct {
 }
 
 func readPProf(r io.Reader, o Options) (*Tree, error) {
-	in, err := io.ReadAll(io.LimitReader(r, mostProfile+1))
+	in, err := io.ReadAll(io.LimitReader(r, maxProfile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read: %w", err)
 	}
-	if int64(len(in)) > mostProfile {
-		return nil, &ParseError{Byte: mostProfile, What: "a profile of more than 2 GB"}
+	if int64(len(in)) > maxProfile {
+		return nil, &ParseError{Byte: maxProfile, What: "a profile of more than 2 GB"}
 	}
 	if looksOTLP(in) {
-		return nil, &ParseError{What: "profiles of OpenTelemetry (OTLP), a format that still changes: " +
-			"it is not read here. Export them as pprof"}
+		return nil, &ParseError{
+			What: "profiles of OpenTelemetry (OTLP), a format that still changes: " +
+				"it is not read here. Export them as pprof",
+		}
 	}
 	p, err := profile.ParseUncompressed(in)
 	if err == nil {
@@ -49,10 +52,12 @@ func readPProf(r io.Reader, o Options) (*Tree, error) {
 	return treeOfPProf(p, o)
 }
 
-// treeOfPProf makes a tree of one of the values of a profile.
+// treeOfPProf returns the tree of one of the values of a profile.
 func treeOfPProf(p *profile.Profile, o Options) (*Tree, error) {
 	if err := p.RemoveUninteresting(); err != nil { // drop_frames
-		return nil, &ParseError{What: "pprof: its pattern of frames to be dropped can't be read: " + err.Error()}
+		return nil, &ParseError{
+			What: "pprof: its pattern of frames to be dropped can't be read: " + err.Error(),
+		}
 	}
 	value, err := chosenValue(p, o.Value)
 	if err != nil {
@@ -65,8 +70,10 @@ func treeOfPProf(p *profile.Profile, o Options) (*Tree, error) {
 		return nil, &ParseError{What: fmt.Sprintf("pprof: no sample has the label %q; there are %s",
 			o.Label, cmp.Or(listed(labelsOf(p)), "none"))}
 	}
-	r := &pprofReader{p: p, o: o, b: NewBuilder(), frames: map[*profile.Location][]uint32{}, label: map[string]uint32{}}
-	counts := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "samples" && t.Unit == "count" })
+	r := &pprofReader{p: p, o: o, b: NewBuilder(), frames: map[*profile.Location][]uint32{},
+		label: map[string]uint32{}}
+	counts := slices.IndexFunc(p.SampleType,
+		func(t *profile.ValueType) bool { return t.Type == "samples" && t.Unit == "count" })
 	taken := 0.0
 	var stack []uint32
 	for _, s := range p.Sample {
@@ -88,7 +95,7 @@ func treeOfPProf(p *profile.Profile, o Options) (*Tree, error) {
 	return t, nil
 }
 
-// describePProf sets what a profile says of itself.
+// describePProf sets the metadata of a profile.
 func describePProf(t *Tree, p *profile.Profile, value int, o Options) {
 	kind, unit := p.SampleType[value].Type, p.SampleType[value].Unit
 	t.Unit = map[string]string{"nanoseconds": "ns", "count": kind}[unit]
@@ -97,14 +104,23 @@ func describePProf(t *Tree, p *profile.Profile, value int, o Options) {
 		t.Seconds = t.Sum() / 1e9
 	}
 	t.Taken = Taken{At: measure.Time(p.TimeNanos), Over: measure.Span(p.DurationNanos)}
-	if period := p.PeriodType; period != nil && period.Type == "cpu" && period.Unit == "nanoseconds" && p.Period > 1 {
+	if period := p.PeriodType; period != nil && period.Type == "cpu" &&
+		period.Unit == "nanoseconds" &&
+		p.Period > 1 {
 		t.Taken.Each = measure.Span(p.Period)
 	}
 	if len(p.SampleType) > 1 {
-		t.note(fmt.Sprintf("the values are %s; this is %s", listed(valueNames(p)), clean(shortened(kind, 60))))
+		t.note(
+			fmt.Sprintf("the values are %s; this is %s", listed(valueNames(p)),
+				clean(shortened(kind, 60))),
+		)
 	}
 	if all := labelsOf(p); len(all) > 0 && o.Label == "" {
-		t.note("samples have the labels " + listed(all) + ": --label NAME puts the values of one below the root")
+		t.note(
+			"samples have the labels " + listed(
+				all,
+			) + ": --label NAME puts the values of one below the root",
+		)
 	}
 	for _, c := range p.Comments[:min(len(p.Comments), 20)] {
 		t.note(clean(shortened(c, 300)))
@@ -133,7 +149,7 @@ func labelsOf(p *profile.Profile) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// listed joins names for a message, ten at most.
+// listed joins at most ten names for a message.
 func listed(names []string) string {
 	var out []string
 	for _, n := range names[:min(len(names), 10)] {
@@ -145,7 +161,7 @@ func listed(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// chosenValue returns which of the values is meant: the one that is asked for, the profile's own choice, or its last.
+// chosenValue returns the index of a value: the requested one, the profile's default, or the last.
 func chosenValue(p *profile.Profile, asked string) (int, error) {
 	if len(p.SampleType) == 0 {
 		return 0, &ParseError{What: "pprof: the profile does not say what its values are"}
@@ -156,12 +172,16 @@ func chosenValue(p *profile.Profile, asked string) (int, error) {
 		}
 	}
 	if asked != "" {
-		return 0, &ParseError{What: fmt.Sprintf("pprof: there is no value %q; there are %s", asked, listed(valueNames(p)))}
+		return 0, &ParseError{
+			What: fmt.Sprintf("pprof: there is no value %q; there are %s", asked,
+				listed(valueNames(p))),
+		}
 	}
 	return len(p.SampleType) - 1, nil
 }
 
-// checkAmounts refuses a profile that no picture can show: one without samples, or with negative amounts.
+// checkAmounts returns an error for a profile without samples or with negative amounts, which no
+// picture can show.
 func checkAmounts(p *profile.Profile, value int) error {
 	negative, sums := 0, make([]float64, len(p.SampleType))
 	for _, s := range p.Sample {
@@ -182,17 +202,27 @@ func checkAmounts(p *profile.Profile, value int) error {
 	case len(p.Sample) == 0:
 		return &ParseError{What: "pprof: the profile has no samples"}
 	case negative > 0:
-		return &ParseError{What: fmt.Sprintf("pprof: %s, so it is the difference of two profiles: compare those, with culprit flame --diff BEFORE AFTER",
-			plural(negative, "sample has a negative amount", "samples have negative amounts"))}
+		return &ParseError{
+			What: fmt.Sprintf(
+				"pprof: %s, so it is the difference of two profiles: "+
+					"compare those, with culprit flame --diff BEFORE AFTER",
+				plural(negative, "sample has a negative amount", "samples have negative amounts"),
+			),
+		}
 	case sums[value] == 0 && len(others) > 0:
-		return &ParseError{What: fmt.Sprintf("pprof: all amounts of %s are 0: choose another value with --value: %s", name, listed(others))}
+		return &ParseError{
+			What: fmt.Sprintf(
+				"pprof: all amounts of %s are 0: choose another value with --value: %s", name,
+				listed(others),
+			),
+		}
 	case sums[value] == 0:
 		return &ParseError{What: fmt.Sprintf("pprof: all amounts of %s are 0", name)}
 	}
 	return nil
 }
 
-// labelled returns the frame of a sample's value of the label that is asked for.
+// labelled returns the frame of a sample's value of the requested label.
 func (r *pprofReader) labelled(s *profile.Sample) uint32 {
 	words := slices.Clone(s.Label[r.o.Label])
 	for i, n := range s.NumLabel[r.o.Label] {
@@ -237,7 +267,9 @@ func (r *pprofReader) stack(l *profile.Location) []uint32 {
 		}
 		n := r.b.Function(name, module, k)
 		if g := &r.b.tree.Functions[n]; g.File == "" {
-			g.File, g.Line = f.Filename, int(min(max(0, cmp.Or(f.StartLine, line.Line)), math.MaxInt32))
+			g.File, g.Line = f.Filename, int(
+				min(max(0, cmp.Or(f.StartLine, line.Line)), math.MaxInt32),
+			)
 		}
 		out = append(out, n)
 	}

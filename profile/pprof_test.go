@@ -12,7 +12,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// TestPProfFiles: what each file of testdata/pprof is read as, or why it is refused.
+// TestPProfFiles checks the result or the error of each file of testdata/pprof.
 func TestPProfFiles(t *testing.T) {
 	for _, c := range []struct {
 		file   string
@@ -56,20 +56,25 @@ func TestPProfFiles(t *testing.T) {
 			t.Errorf("%s %+v: %v", c.file, c.o, err)
 			continue
 		}
-		if got := folded(t, tree); got != c.folded || !strings.Contains(strings.Join(tree.Notes, "\n"), c.says) {
-			t.Errorf("%s %+v: %q, want %q; notes %q, want %q", c.file, c.o, got, c.folded, tree.Notes, c.says)
+		if got := folded(t, tree); got != c.folded ||
+			!strings.Contains(strings.Join(tree.Notes, "\n"), c.says) {
+			t.Errorf("%s %+v: %q, want %q; notes %q, want %q", c.file, c.o, got, c.folded,
+				tree.Notes, c.says)
 		}
 	}
 }
 
-// TestPProfDropFrames: frames that a profile wants dropped are dropped with what they call, as pprof does.
+// TestPProfDropFrames checks that frames that a profile drops are dropped with their callees, as
+// pprof does.
 func TestPProfDropFrames(t *testing.T) {
-	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}}, DropFrames: "malloc.*", KeepFrames: "malloc_kept"}
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}},
+		DropFrames: "malloc.*", KeepFrames: "malloc_kept"}
 	s := &profile.Sample{Value: []int64{10}}
 	for i, name := range []string{"malloc_internal", "malloc", "work", "main"} {
 		f := &profile.Function{ID: uint64(i + 1), Name: name}
 		l := &profile.Location{ID: uint64(i + 1), Line: []profile.Line{{Function: f}}}
-		p.Function, p.Location, s.Location = append(p.Function, f), append(p.Location, l), append(s.Location, l)
+		p.Function, p.Location, s.Location = append(p.Function, f), append(p.Location,
+			l), append(s.Location, l)
 	}
 	p.Sample = []*profile.Sample{s}
 	var b bytes.Buffer
@@ -85,8 +90,9 @@ func TestPProfDropFrames(t *testing.T) {
 	}
 }
 
-// TestPProfForServers: what Parca and Pyroscope refuse, or can't name, is in no profile that is written. They name a profile by
-// its sample type and period type, and pprof looks for symbols where a mapping does not say that it has functions.
+// TestPProfForServers checks that written profiles are accepted by Parca and Pyroscope. They name a
+// profile by its sample type and period type, and pprof looks for symbols where a mapping does not
+// say that it has functions.
 func TestPProfForServers(t *testing.T) {
 	const text = "main;work 70\nmain;other 30\n"
 	each := measure.Second / 49
@@ -127,8 +133,10 @@ func TestPProfForServers(t *testing.T) {
 		if types != c.types || p.Period <= 0 {
 			t.Errorf("%s: %s, period %d; want %s", name, types, p.Period, c.types)
 		}
-		if p.TimeNanos != int64(c.taken.At) || p.DurationNanos != int64(c.taken.Over) || c.taken.Each > 0 && p.Period != int64(c.taken.Each) {
-			t.Errorf("%s: at %d for %d, period %d; want %+v", name, p.TimeNanos, p.DurationNanos, p.Period, c.taken)
+		if p.TimeNanos != int64(c.taken.At) || p.DurationNanos != int64(c.taken.Over) ||
+			c.taken.Each > 0 && p.Period != int64(c.taken.Each) {
+			t.Errorf("%s: at %d for %d, period %d; want %+v", name, p.TimeNanos, p.DurationNanos,
+				p.Period, c.taken)
 		}
 		sums := make([]int64, len(p.SampleType))
 		for _, s := range p.Sample {
@@ -150,7 +158,8 @@ func TestPProfForServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := folded(t, back); got != folded(t, tree) || back.Taken != c.taken || !strings.Contains(strings.Join(back.Notes, "\n"), "3 samples were lost") {
+		if got := folded(t, back); got != folded(t, tree) || back.Taken != c.taken ||
+			!strings.Contains(strings.Join(back.Notes, "\n"), "3 samples were lost") {
 			t.Errorf("%s came back as %q, %+v, notes %q", name, got, back.Taken, back.Notes)
 		}
 	}

@@ -9,11 +9,12 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// WritePProf writes a profile for pprof and what reads its format, packed by gzip. Amounts are whole numbers there. Samples of
-// CPUs have two values as Go's have, samples/count and cpu/nanoseconds; the period, the time and the duration are those of
-// Tree.Taken. Notes are comments.
+// WritePProf writes a profile in pprof's format, packed by gzip. Amounts are rounded to whole
+// numbers. Samples of CPUs have the two values of Go's profiles, samples/count and cpu/nanoseconds.
+// Period, time and duration are those of Tree.Taken. Notes are comments. The error is the writer's.
 func WritePProf(w io.Writer, t *Tree) error {
-	p := &profile.Profile{TimeNanos: int64(t.Taken.At), DurationNanos: int64(t.Taken.Over), Period: 1}
+	p := &profile.Profile{TimeNanos: int64(t.Taken.At), DurationNanos: int64(t.Taken.Over),
+		Period: 1}
 	for _, n := range t.Notes {
 		p.Comments = append(p.Comments, strings.ToValidUTF8(n, "\uFFFD"))
 	}
@@ -32,8 +33,9 @@ func WritePProf(w io.Writer, t *Tree) error {
 	return p.Write(w)
 }
 
-// pprofValues says in the profile what its values are, and returns what makes them of an amount. Servers of profiles name a
-// profile by its sample type and period type: none may be left out.
+// pprofValues sets the types of the profile's values and returns the function that converts an
+// amount. Servers of profiles name a profile by its sample type and period type, so both are always
+// set.
 func pprofValues(p *profile.Profile, t *Tree) func(amount float64) []int64 {
 	whole := func(v float64) int64 { return int64(math.Round(min(v, 1<<62))) }
 	only := func(kind, unit string) {
@@ -60,21 +62,25 @@ func pprofValues(p *profile.Profile, t *Tree) func(amount float64) []int64 {
 	return func(v float64) []int64 { return []int64{whole(v)} }
 }
 
-// pprofLocations adds the functions, and the files that they are in, to the profile. It returns a location for each function.
+// pprofLocations adds the functions and their files to the profile. It returns a location for each
+// function.
 func pprofLocations(p *profile.Profile, t *Tree) []*profile.Location {
 	mappings := map[string]*profile.Mapping{}
 	locations := make([]*profile.Location, len(t.Functions))
 	for i := 1; i < len(t.Functions); i++ {
 		f := &t.Functions[i]
 		name, source := strings.ToValidUTF8(f.Name, "\uFFFD"), strings.ToValidUTF8(f.File, "\uFFFD")
-		fn := &profile.Function{ID: uint64(i), Name: name, SystemName: name, Filename: source, StartLine: int64(f.Line)}
+		fn := &profile.Function{ID: uint64(i), Name: name, SystemName: name, Filename: source,
+			StartLine: int64(f.Line)}
 		p.Function = append(p.Function, fn)
-		l := &profile.Location{ID: uint64(i), Line: []profile.Line{{Function: fn, Line: int64(f.Line)}}}
+		l := &profile.Location{ID: uint64(i),
+			Line: []profile.Line{{Function: fn, Line: int64(f.Line)}}}
 		if file := pprofFile(f); file != "" {
 			m := mappings[file]
 			if m == nil {
-				// HasFunctions keeps readers from looking for symbols once more.
-				m = &profile.Mapping{ID: uint64(len(p.Mapping) + 1), File: file, HasFunctions: true, HasFilenames: true, HasLineNumbers: true}
+				// HasFunctions prevents readers from looking up symbols again.
+				m = &profile.Mapping{ID: uint64(len(p.Mapping) + 1), File: file, HasFunctions: true,
+					HasFilenames: true, HasLineNumbers: true}
 				mappings[file] = m
 				p.Mapping = append(p.Mapping, m)
 			}
@@ -86,7 +92,7 @@ func pprofLocations(p *profile.Profile, t *Tree) []*profile.Location {
 	return locations
 }
 
-// pprofFile returns the file of a function's mapping, which says also what kind of code it is.
+// pprofFile returns the file of a function's mapping, which also shows the kind of its code.
 func pprofFile(f *Function) string {
 	file := strings.ToValidUTF8(f.Module, "\uFFFD")
 	switch {

@@ -9,31 +9,34 @@ import (
 	"strconv"
 )
 
-// Options say how a reader names what it reads. The zero value is what stack collapsers do by default.
+// Options are the choices of a reader. The zero value does what stack collapsers do by default.
 type Options struct {
-	Event     string // of perf script: the samples of this event alone; "" the first event's
-	PID       bool   // the process's number behind its name, where a format has it
-	TID       bool   // and the thread's
-	Addresses bool   // functions without a name are told apart by address
-	Marks     bool   // _[k] behind functions of the kernel, _[j] behind those made at run time
-	Offsets   bool   // DTrace's offsets are kept: one node for each place of a call
-	Label     string // of pprof: the values of this label are below the root, as pprof's -tagroot has it
-	Value     string // of pprof and GHC: which of several amounts; "" the profile's own choice
-	Amount    int    // of folded stacks with two amounts: 1 the one before, 2 the one after; nothing else is read then. 0: after, and a note
+	Event     string // of perf script: read this event only; "": the first
+	PID       bool   // append the process number to its name, if the format has it
+	TID       bool   // append the thread number too
+	Addresses bool   // distinguish functions without a name by address
+	Marks     bool   // append _[k] to functions of the kernel, _[j] to JIT-compiled ones
+	Offsets   bool   // keep DTrace's offsets: one node for each call site
+	Label     string // of pprof: insert this label's values below the root, as pprof -tagroot
+	Value     string // of pprof and GHC: read this amount; "": the profile's default
+	// Amount selects one of the two amounts of folded stacks: 1 is before, 2 is after. Other
+	// formats are refused then. 0: after, with a note.
+	Amount int
 
-	// Nodes that have less than this share of the whole may be left out, since they will not be shown: see Picture.Least.
+	// Least is a share of the whole: nodes with less may be dropped, since nobody will see them.
+	// See Picture.Least.
 	Least float64
 }
 
-// A ParseError says what is wrong with an input, and where.
+// A ParseError is an error in an input, with its position.
 type ParseError struct {
-	Name string // of the input; "" not known
+	Name string // of the input; "": unknown
 	Line int    // from 1; 0: the input is binary, and Byte counts
 	Byte int64  // from 0
 	What string
 }
 
-// Error gives one line: name:line: what.
+// Error returns one line: name:line: what.
 func (e *ParseError) Error() string {
 	at := strconv.Itoa(e.Line)
 	if e.Line == 0 {
@@ -45,10 +48,10 @@ func (e *ParseError) Error() string {
 	return e.Name + ":" + at + ": " + e.What
 }
 
-// A Format is a way of writing stacks down.
+// A Format is a file format of stacks.
 type Format string
 
-// The formats that are recognised.
+// The text formats.
 const (
 	Folded     Format = "folded"
 	Perf       Format = "perf script"
@@ -72,11 +75,11 @@ const (
 	PMCStat      Format = "pmcstat"
 )
 
-// looked is how much of an input is looked at to find out its format, and then at a time.
-const looked = 64 << 10
+// detectBytes is how much of an input is read to detect its format.
+const detectBytes = 64 << 10
 
-// MostBytes is how much an input may unpack to.
-const MostBytes = 16 << 30
+// MaxBytes is the highest size of an unpacked input.
+const MaxBytes = 16 << 30
 
 // Read reads a profile in any format. The error is a *ParseError where the input is at fault.
 func Read(r io.Reader, name string, o Options) (*Tree, error) {
@@ -89,13 +92,13 @@ func Read(r io.Reader, name string, o Options) (*Tree, error) {
 }
 
 func read(r io.Reader, o Options, packed int) (*Tree, error) {
-	room := make([]byte, looked)
-	n, err := io.ReadFull(r, room)
+	buf := make([]byte, detectBytes)
+	n, err := io.ReadFull(r, buf)
 	whole := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if err != nil && (!whole || n == 0 && !errors.Is(err, io.EOF)) {
 		return nil, fmt.Errorf("read: %w", err)
 	}
-	head := room[:n]
+	head := buf[:n]
 	if len(head) == 0 {
 		return nil, &ParseError{Line: 1, What: "there is nothing in it"}
 	}
@@ -108,13 +111,14 @@ func read(r io.Reader, o Options, packed int) (*Tree, error) {
 			return read(text, o, plain)
 		}
 	}
-	return readText(r, room, n, whole, o)
+	return readText(r, buf, n, whole, o)
 }
 
-// plain is how often an input is packed at most, and one more: what is inside is text that was decoded.
+// plain as packed means that the input was decoded to UTF-8. It is above all numbers of gzip
+// layers.
 const plain = 3
 
-// readPacked reads what gzip has packed.
+// readPacked reads an input packed by gzip.
 func readPacked(in io.Reader, o Options, packed int) (*Tree, error) {
 	if packed > 1 {
 		return nil, &ParseError{What: "it is packed more than twice"}
@@ -123,8 +127,9 @@ func readPacked(in io.Reader, o Options, packed int) (*Tree, error) {
 	if err != nil {
 		return nil, &ParseError{What: "not gzip: " + err.Error()}
 	}
-	t, err := read(io.LimitReader(z, MostBytes), o, packed+1)
-	if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+	t, err := read(io.LimitReader(z, MaxBytes), o, packed+1)
+	if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) ||
+		errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, &ParseError{What: "damaged gzip: " + err.Error()}
 	}
 	if err == nil && z.behind != "" {
@@ -133,34 +138,36 @@ func readPacked(in io.Reader, o Options, packed int) (*Tree, error) {
 	return t, err
 }
 
-// mostLooked is how much of an input is looked at, behind its first comments, when less does not show the format.
-const mostLooked = 4 << 20
+// maxDetectBytes is how much of an input is read, after its first comments, when detectBytes don't
+// show the format.
+const maxDetectBytes = 4 << 20
 
-// readText reads an input that is not packed, of which the first bytes are in room.
-func readText(r io.Reader, room []byte, n int, whole bool, o Options) (*Tree, error) {
+// readText reads an unpacked input. buf[:n] contains its first bytes.
+func readText(r io.Reader, buf []byte, n int, whole bool, o Options) (*Tree, error) {
 	skipped := 0
-	if profile, _ := looksPProf(room[:n], whole); !profile && !looksBinary(room[:n]) {
+	if profile, _ := looksPProf(buf[:n], whole); !profile && !looksBinary(buf[:n]) {
 		var err error
-		if room, n, skipped, whole, err = withoutComments(r, room, n, whole); err != nil {
+		if buf, n, skipped, whole, err = withoutComments(r, buf, n, whole); err != nil {
 			return nil, err
 		}
 	}
 	if n == 0 {
 		return nil, &ParseError{Line: skipped + 1, What: "there is nothing in it but comments"}
 	}
-	format := Sniff(room[:n], whole)
-	for format == "" && !whole && n < mostLooked && advice(room[:n]) == nil {
-		if n == len(room) {
-			room = append(room, make([]byte, len(room))...)
+	format := DetectFormat(buf[:n], whole)
+	for format == "" && !whole && n < maxDetectBytes && advice(buf[:n]) == nil {
+		if n == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
 		}
-		got, err := io.ReadFull(r, room[n:])
+		got, err := io.ReadFull(r, buf[n:])
 		n += got
-		if whole = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); err != nil && !whole {
+		if whole = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); err != nil &&
+			!whole {
 			return nil, fmt.Errorf("read: %w", err)
 		}
-		format = Sniff(room[:n], whole)
+		format = DetectFormat(buf[:n], whole)
 	}
-	head := room[:n]
+	head := buf[:n]
 	if o.Amount != 0 && format != FoldedTwice {
 		return nil, &ParseError{Line: 1, What: "these are not folded stacks with two amounts each"}
 	}
@@ -188,7 +195,7 @@ func readText(r io.Reader, room []byte, n int, whole bool, o Options) (*Tree, er
 		}
 		return nil, unknownFormat(head, skipped)
 	default:
-		return readLines(r, room, n, skipped, newLiner(format, o))
+		return readLines(r, buf, n, skipped, newLineReader(format, o))
 	}
 }
 
@@ -197,15 +204,15 @@ func isText(f Format) bool {
 	return f == Folded || f == FoldedTwice || f == DTrace
 }
 
-// withoutComments drops comments and empty lines from the beginning of an input, however many they are,
-// so that the format is found by what is behind them. It returns the buffer, how much is in it, how many
-// lines were dropped and whether the input has ended.
-func withoutComments(r io.Reader, room []byte, n int, whole bool) ([]byte, int, int, bool, error) {
+// withoutComments drops all comments and empty lines at the begin of an input, so that the first
+// data show the format. It returns the buffer, the bytes in it, the number of dropped lines and
+// whether the input has ended.
+func withoutComments(r io.Reader, buf []byte, n int, whole bool) ([]byte, int, int, bool, error) {
 	dropped := 0
 	for {
 		at := 0
 		for {
-			i := bytes.IndexByte(room[at:n], '\n')
+			i := bytes.IndexByte(buf[at:n], '\n')
 			end, next := at+i, at+i+1
 			if i < 0 {
 				if !whole || at == n {
@@ -213,27 +220,30 @@ func withoutComments(r io.Reader, room []byte, n int, whole bool) ([]byte, int, 
 				}
 				end, next = n, n
 			}
-			if line := trimCR(room[at:end]); !isComment(line) && len(bytes.TrimSpace(line)) > 0 || tableHead(line) || bytes.HasPrefix(line, []byte("# callgrind")) {
-				copy(room, room[at:n])
-				return room, n - at, dropped, whole, nil
+			if line := trimCR(buf[at:end]); !isComment(line) && len(bytes.TrimSpace(line)) > 0 ||
+				tableHead(line) ||
+				bytes.HasPrefix(line, []byte("# callgrind")) {
+				copy(buf, buf[at:n])
+				return buf, n - at, dropped, whole, nil
 			}
 			at = next
 			dropped++
 		}
-		n = copy(room, room[at:n])
-		if whole || n == len(room) {
-			return room, n, dropped, whole, nil
+		n = copy(buf, buf[at:n])
+		if whole || n == len(buf) {
+			return buf, n, dropped, whole, nil
 		}
-		got, err := io.ReadFull(r, room[n:])
+		got, err := io.ReadFull(r, buf[n:])
 		n += got
-		if whole = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); err != nil && !whole {
+		if whole = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); err != nil &&
+			!whole {
 			return nil, 0, 0, false, fmt.Errorf("read: %w", err)
 		}
 	}
 }
 
-// isComment reports whether a line is a comment. A function's name may begin with # as well: a stack has a
-// semicolon, and no blank behind the #.
+// isComment reports whether a line is a comment. The name of a function may also begin with #: a
+// stack has a semicolon and no blank after the #.
 func isComment(line []byte) bool {
 	if len(line) == 0 || line[0] != '#' {
 		return false
@@ -243,10 +253,12 @@ func isComment(line []byte) bool {
 	}
 	stack, _, more := bytes.Cut(line[1:], []byte(";"))
 	word := firstField(stack)
-	if !more && (len(word) == 0 || stack[0] == ' ' || stack[0] == '\t' || stack[0] == '#' || stack[0] == '!') {
+	if !more &&
+		(len(word) == 0 || bytes.IndexByte([]byte(" \t#!"), stack[0]) >= 0) {
 		return true
 	}
-	return bytes.HasSuffix(word, []byte(":")) || bytes.Contains(stack, []byte(" : ")) && (stack[0] == ' ' || stack[0] == '\t') ||
+	return bytes.HasSuffix(word, []byte(":")) ||
+		bytes.Contains(stack, []byte(" : ")) && (stack[0] == ' ' || stack[0] == '\t') ||
 		bytes.HasPrefix(line, []byte("# ")) && bytes.Contains(stack, []byte(": "))
 }
 
@@ -257,8 +269,8 @@ func firstField(b []byte) []byte {
 	return word
 }
 
-// newLiner gives the reader of a format that is lines of text.
-func newLiner(f Format, o Options) liner {
+// newLineReader returns the reader of a format of text lines.
+func newLineReader(f Format, o Options) lineReader {
 	switch f {
 	case FoldedTwice:
 		return newFoldedTwice(o)

@@ -178,11 +178,11 @@ func TestMoreFormats(t *testing.T) {
 		{in: bpftraceJSONText, is: BPFTraceJSON, out: "swapper;cpu_startup_entry;native_safe_halt 42\nvfs_read;cat 2\n"},
 		{in: twiceText, is: FoldedTwice, out: "main 3\nmain;a 10\n", noted: "two amounts"},
 		{in: twiceText, is: FoldedTwice, o: Options{Amount: 1}, out: "main;a 1\nmain;b;c 2.5\n"},
-		// Names that end with a number are no second amount when another line has none.
+		// Names that end with a number are not amounts when another line has only one number.
 		{in: "main;a 1 10\nmain;b 3\n", is: Folded, out: "main;a 1 10\nmain;b 3\n"},
 	} {
 		name, _, _ := strings.Cut(c.in, "\n")
-		if is := Sniff([]byte(c.in), true); is != c.is {
+		if is := DetectFormat([]byte(c.in), true); is != c.is {
 			t.Errorf("%s: is %s", name, is)
 		}
 		tree, err := Read(strings.NewReader(c.in), name, c.o)
@@ -193,10 +193,12 @@ func TestMoreFormats(t *testing.T) {
 		if got := folded(t, tree); got != c.out {
 			t.Errorf("%s: got\n%swant\n%s", name, got, c.out)
 		}
-		if unit := tree.Unit; c.unit != "" && unit != c.unit || c.unit == "" && unit != "samples" && c.is != V8 {
+		if unit := tree.Unit; c.unit != "" && unit != c.unit ||
+			c.unit == "" && unit != "samples" && c.is != V8 {
 			t.Errorf("%s: unit %s", name, unit)
 		}
-		if said := strings.Join(tree.Notes, "\n"); c.noted == "" && said != "" || !strings.Contains(said, c.noted) {
+		if said := strings.Join(tree.Notes, "\n"); c.noted == "" && said != "" ||
+			!strings.Contains(said, c.noted) {
 			t.Errorf("%s: notes %q, want %q", name, said, c.noted)
 		}
 		if c.sample > 0 && tree.Samples != c.sample {
@@ -209,7 +211,7 @@ func TestMoreErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		xctraceText[:300]: "f:3: XML: unexpected EOF",
 		xctraceText[:strings.LastIndex(xctraceText, "<row>")]:        "f:3: xctrace: the input is cut off",
-		strings.Replace(xctraceText, `ref="3"`, `ref="7"`, 1):        `f:3: xctrace: a frame "7" that was not told before`,
+		strings.Replace(xctraceText, `ref="3"`, `ref="7"`, 1):        `f:3: xctrace: a reference to an unknown frame, "7"`,
 		strings.Replace(v8Text, `"hitCount":2`, `"children":[2]`, 1): "f:byte 0: .cpuprofile: node 3 calls node 2, which has a caller",
 		v8Text[:300]:                              "f:byte 300: JSON: cut off",
 		"Function Stack,Module\nmain,x\n":         "f:1: VTune: no column CPU Time:Self",
@@ -223,7 +225,8 @@ func TestMoreErrors(t *testing.T) {
 		}
 	}
 	for in, value := range map[string]string{goRawText: "faults", ghcText: "faults"} {
-		if _, err := Read(strings.NewReader(in), "f", Options{Value: value}); err == nil || !strings.Contains(err.Error(), "no amount faults: there are ") {
+		if _, err := Read(strings.NewReader(in), "f", Options{Value: value}); err == nil ||
+			!strings.Contains(err.Error(), "no amount faults: there are ") {
 			t.Errorf("%.60q: %v", in, err)
 		}
 	}

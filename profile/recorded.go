@@ -10,30 +10,31 @@ import (
 	"culprit/measure"
 )
 
-// A Part says which of the samples that were recorded a profile is made of.
+// A Part selects recorded samples.
 type Part struct {
 	Over      measure.Interval
-	CPUs      []int    // none: all
-	PIDs      []int    // none: all
-	Processes []string // names of threads; none: all
-	Kernel    bool     // samples within the kernel alone, with its stack
-	User      bool     // samples outside the kernel alone, with the program's stack
-	Idle      bool     // samples of CPUs that have nothing to do too
-	Numbers   bool     // processes are told apart by number
+	CPUs      []int    // empty: all
+	PIDs      []int    // empty: all
+	Processes []string // names of threads; empty: all
+	Kernel    bool     // only samples in the kernel, with the kernel stack
+	User      bool     // only samples outside the kernel, with the program's stack
+	Idle      bool     // also samples of idle CPUs
+	Numbers   bool     // distinguish processes by number
 }
 
-// A Recorded is a profile of samples that were recorded.
+// A Recorded is a profile of recorded samples.
 type Recorded struct {
-	Tree    *Tree        // Samples and Seconds are set, and Notes
-	Samples float64      // that came, of the CPUs and processes that were asked for, idle ones too
-	Resting float64      // of them of idle CPUs
-	Due     float64      // samples that should have come of these CPUs
-	CPUs    int          // that were sampled, of those that were asked for
-	Took    measure.Span // of the time, while samples were taken
-	Loss    []measure.Loss
+	Tree     *Tree        // Samples and Seconds are set, and Notes
+	Samples  float64      // recorded of the selected CPUs and processes, including idle ones
+	Idle     float64      // the part of Samples from idle CPUs
+	Expected float64      // number of samples that these CPUs should have had
+	CPUs     int          // number of selected CPUs that were sampled
+	Took     measure.Span // the part of the time in which samples were taken
+	Loss     []measure.Loss
 }
 
-// AskRecorded makes a profile of what a reader has of a time. The error is the reader's, or says that there is no sample.
+// AskRecorded returns the profile of a recorded time. The error is the reader's; it is a
+// measure.ErrUnclear when there are no samples.
 func AskRecorded(ctx context.Context, r measure.Reader, p Part) (*Recorded, error) {
 	by := []string{"process", "kernel", "user"}
 	if p.Numbers {
@@ -48,14 +49,14 @@ func AskRecorded(ctx context.Context, r measure.Reader, p Part) (*Recorded, erro
 	if err != nil {
 		return nil, err
 	}
-	out := OfAnswer(a, p)
+	out := FromAnswer(a, p)
 	rates, err := r.Ask(ctx, due)
 	if err != nil {
 		return nil, err
 	}
 	for i := range rates.Series {
 		n := amountOf(rates, i)
-		out.Due += n
+		out.Expected += n
 		if n > 0 {
 			out.CPUs++
 		}
@@ -63,27 +64,30 @@ func AskRecorded(ctx context.Context, r measure.Reader, p Part) (*Recorded, erro
 	t := out.Tree
 	t.Seconds = out.Took.Seconds() * float64(out.CPUs)
 	t.Taken = Taken{At: p.Over.Start, Over: out.Took}
-	if out.Due > 0 {
-		t.Taken.Each = measure.Span(t.Seconds / out.Due * 1e9)
+	if out.Expected > 0 {
+		t.Taken.Each = measure.Span(t.Seconds / out.Expected * 1e9)
 	}
 	for _, n := range a.Notes {
 		t.note(n)
 	}
 	if out.Took == 0 {
-		return nil, unrecorded(fmt.Sprintf("no stacks were recorded from %s to %s%s", local(p.Over.Start), local(p.Over.End), because(a.Notes)))
+		return nil, unrecorded(
+			fmt.Sprintf("no stacks were recorded from %s to %s%s", local(p.Over.Start),
+				local(p.Over.End), because(a.Notes)),
+		)
 	}
 	return out, nil
 }
 
-// unrecorded says that a time has no samples: nothing has gone wrong, there is nothing to tell.
+// unrecorded is the error of a time without samples.
 type unrecorded string
 
 func (u unrecorded) Error() string { return string(u) }
 
-// Is makes it a measure.ErrUnclear.
+// Is reports whether target is measure.ErrUnclear.
 func (unrecorded) Is(target error) bool { return target == measure.ErrUnclear }
 
-// query asks for the samples of the part.
+// query returns the query for the samples of the part.
 func (p *Part) query(by ...string) measure.Query {
 	q := measure.Query{Stat: measure.StackSamples, By: by, Over: p.Over, Step: p.Over.Span()}
 	numbers := func(field string, values []int) {
@@ -99,7 +103,8 @@ func (p *Part) query(by ...string) measure.Query {
 	numbers("cpu", p.CPUs)
 	numbers("pid", p.PIDs)
 	if len(p.Processes) > 0 {
-		q.Where = append(q.Where, measure.Term{Field: "process", Op: measure.In, Values: p.Processes})
+		q.Where = append(q.Where,
+			measure.Term{Field: "process", Op: measure.In, Values: p.Processes})
 	}
 	return q
 }
@@ -113,16 +118,18 @@ func because(notes []string) string {
 
 func local(t measure.Time) string { return t.AsTime().Local().Format("2006-01-02 15:04:05") }
 
-// OfAnswer makes a profile of an answer to a question for measure.StackSamples by process, kernel and user, and pid where numbers are wanted. Over, CPUs, PIDs and
-// Processes of the part are the question's affair. Due and CPUs of the result are for the caller.
-func OfAnswer(a *measure.Answer, p Part) *Recorded {
+// FromAnswer returns the profile of an answer for measure.StackSamples by process, kernel and user,
+// and by pid if p.Numbers. The query selects time, CPUs and processes; p's fields for them are
+// ignored. The caller sets Expected and CPUs of the result.
+func FromAnswer(a *measure.Answer, p Part) *Recorded {
 	out := &Recorded{Loss: a.Loss}
 	for _, e := range a.Elapsed {
 		out.Took += e
 	}
 	process, kernel, user, pid := a.FieldIndex("process"), a.FieldIndex("kernel"), a.FieldIndex("user"), a.FieldIndex("pid")
 	b := NewBuilder()
-	f := &forest{b: b, frames: a.Frames, functions: [2][]uint32{make([]uint32, len(a.Frames)), make([]uint32, len(a.Frames))}}
+	f := &stackDecoder{b: b, frames: a.Frames,
+		functions: [2][]uint32{make([]uint32, len(a.Frames)), make([]uint32, len(a.Frames))}}
 	names := map[string]uint32{}
 	for i := range a.Series {
 		n := amountOf(a, i)
@@ -133,8 +140,8 @@ func OfAnswer(a *measure.Answer, p Part) *Recorded {
 		key := a.Series[i].Key
 		inKernel := a.Frames[key[kernel]].Symbol != ""
 		name := a.Label(i, process)
-		if isSwapper(name) && inKernel && Resting(a.Frames[key[kernel]].Symbol) {
-			out.Resting += n
+		if isSwapper(name) && inKernel && IsIdleFunction(a.Frames[key[kernel]].Symbol) {
+			out.Idle += n
 			if !p.Idle {
 				continue
 			}
@@ -162,7 +169,8 @@ func OfAnswer(a *measure.Answer, p Part) *Recorded {
 	return out
 }
 
-// amountOf gives what a series came to over the whole answer. Samples are whole; what a rate loses of that is made good.
+// amountOf returns the samples of a series over the whole answer, rounded, since a rate is not
+// exact.
 func amountOf(a *measure.Answer, i int) float64 {
 	sum := 0.0
 	for c, v := range a.Series[i].Values {
@@ -176,30 +184,31 @@ func amountOf(a *measure.Answer, i int) float64 {
 	return sum
 }
 
-// isSwapper says whether a name is that of an idle task: swapper/0.
+// isSwapper reports whether a name is that of an idle task: swapper/0.
 func isSwapper(name string) bool { return strings.HasPrefix(name, "swapper/") || name == "swapper" }
 
-// A forest is the stacks of an answer on their way into a profile.
-type forest struct {
+// A stackDecoder converts the stacks of an answer to functions of a Builder.
+type stackDecoder struct {
 	b         *Builder
 	frames    []measure.Frame
-	functions [2][]uint32 // of each frame as one of a program, and as one of the kernel; 0: not yet
+	functions [2][]uint32 // of each frame in a program, and in the kernel; 0: not yet known
 	path      []uint32
 }
 
-// put adds the functions of a stack to the path, the outermost first.
-func (f *forest) put(at measure.Label, kind Kind) {
+// put appends the functions of a stack to the path, outermost first.
+func (f *stackDecoder) put(at measure.Label, kind Kind) {
 	from, known := len(f.path), f.functions[0]
 	if kind == Kernel {
 		known = f.functions[1]
 	}
-	for i := int32(at); i >= 0 && len(f.path) < MostDepth; i = f.frames[i].Parent {
+	for i := int32(at); i >= 0 && len(f.path) < MaxDepth; i = f.frames[i].Parent {
 		if known[i] == 0 {
 			fr, k := &f.frames[i], kind
 			switch {
 			case fr.Symbol == "":
 				continue // the empty stack
-			case kind == Code && fr.Module == "" && !strings.HasPrefix(fr.Symbol, "[") && !strings.HasPrefix(fr.Symbol, "("):
+			case kind == Code && fr.Module == "" && !strings.HasPrefix(fr.Symbol, "[") &&
+				!strings.HasPrefix(fr.Symbol, "("):
 				k = JIT
 			}
 			known[i] = f.b.Function([]byte(fr.Symbol), []byte(fr.Module), k)
@@ -211,18 +220,42 @@ func (f *forest) put(at measure.Label, kind Kind) {
 	}
 }
 
-// Resting says whether a function of the kernel waits for work: a CPU whose idle task is in it has nothing to do.
-func Resting(function string) bool {
+// IsIdleFunction reports whether the idle task waits for work in this kernel function: its CPU is
+// idle.
+func IsIdleFunction(function string) bool {
 	switch function {
-	case "default_idle", "default_idle_call", "native_safe_halt", "pv_native_safe_halt", "arch_cpu_idle", "mwait_idle", "mwait_idle_with_hints", "intel_idle",
-		"intel_idle_irq", "intel_idle_ibrs", "acpi_idle_enter", "acpi_idle_do_entry", "acpi_safe_halt", "io_idle", "poll_idle", "cpu_idle_poll", "cpuidle_enter_state",
-		"cpuidle_enter", "do_idle", "tdx_safe_halt", "xen_safe_halt", "amd_e400_idle", "cpu_do_idle", "psci_enter_idle_state", "haltpoll_enter_idle":
+	case "default_idle",
+		"default_idle_call",
+		"native_safe_halt",
+		"pv_native_safe_halt",
+		"arch_cpu_idle",
+		"mwait_idle",
+		"mwait_idle_with_hints",
+		"intel_idle",
+		"intel_idle_irq",
+		"intel_idle_ibrs",
+		"acpi_idle_enter",
+		"acpi_idle_do_entry",
+		"acpi_safe_halt",
+		"io_idle",
+		"poll_idle",
+		"cpu_idle_poll",
+		"cpuidle_enter_state",
+		"cpuidle_enter",
+		"do_idle",
+		"tdx_safe_halt",
+		"xen_safe_halt",
+		"amd_e400_idle",
+		"cpu_do_idle",
+		"psci_enter_idle_state",
+		"haltpoll_enter_idle":
 		return true
 	}
 	return false
 }
 
-// AskLines makes the lines of a table of what a reader has of a time: one for each CPU and function of the kernel that was sampled, and one for each CPU's time in programs.
+// AskLines returns the lines of a table of recorded samples: one for each CPU and kernel function,
+// and one for each CPU's time in programs. The error is the reader's.
 func AskLines(ctx context.Context, r measure.Reader, p Part) ([]TableLine, error) {
 	a, err := r.Ask(ctx, p.query("cpu", "process", "kernel"))
 	if err != nil {
@@ -244,7 +277,8 @@ func AskLines(ctx context.Context, r measure.Reader, p Part) ([]TableLine, error
 				caller = leaf.Module + "`" + caller
 			}
 		}
-		if !(n > 0) || p.Kernel && leaf.Symbol == "" || p.User && leaf.Symbol != "" || !p.Idle && isSwapper(a.Label(i, 1)) && Resting(leaf.Symbol) {
+		if !(n > 0) || p.Kernel && leaf.Symbol == "" || p.User && leaf.Symbol != "" ||
+			!p.Idle && isSwapper(a.Label(i, 1)) && IsIdleFunction(leaf.Symbol) {
 			continue
 		}
 		cpu, err := strconv.Atoi(a.Label(i, 0))

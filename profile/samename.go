@@ -2,22 +2,29 @@ package profile
 
 import "bytes"
 
-// cloneSuffixes are what compilers put behind the name of a function that they copy, part or move.
+// cloneSuffixes are the suffixes that compilers append to functions that they clone, split or move.
 //
 // table: GCC's and Clang's names of clones; a number may follow
-var cloneSuffixes = []string{".isra", ".constprop", ".cold", ".part", ".lto_priv", ".llvm", ".localalias", ".ctor", ".dtor", ".__uniq", ".warm", ".hot", ".unlikely"}
+var cloneSuffixes = []string{".isra", ".constprop", ".cold", ".part", ".lto_priv", ".llvm",
+	".localalias", ".ctor", ".dtor", ".__uniq", ".warm", ".hot", ".unlikely"}
 
-// sameName returns the name under which functions of two profiles are compared: without what differs
-// from one build or one run to another. Clones (f.isra.0, f.cold) are f; Java's lambdas and hidden classes
-// lose number and address (A$$Lambda$14/0x7f.run is A$$Lambda.run), C++'s and Swift's lambdas their number
-// (f::{lambda(int)#2} is f::{lambda(int)}), V8's functions the mark of their tier (*f and ~f are f).
+// sameName returns the name under which functions of two profiles are compared. It removes what
+// differs between builds and runs:
+//   - clones: f.isra.0 and f.cold are f;
+//   - Java's lambdas and hidden classes: A$$Lambda$14/0x7f.run is A$$Lambda.run;
+//   - lambdas of C++ and Swift: f::{lambda(int)#2} is f::{lambda(int)};
+//   - the tier of V8's functions: *f and ~f are f.
 func sameName(name []byte) []byte {
 	name = withoutClones(name)
-	if bytes.Contains(name, []byte("Lambda")) || bytes.Contains(name, []byte("/0x")) || bytes.Contains(name, []byte("$Proxy")) || bytes.Contains(name, []byte("GeneratedMethodAccessor")) {
+	if bytes.Contains(name, []byte("Lambda")) || bytes.Contains(name, []byte("/0x")) ||
+		bytes.Contains(name, []byte("$Proxy")) ||
+		bytes.Contains(name, []byte("GeneratedMethodAccessor")) {
 		name = withoutJavaNumbers(name)
 	}
 	name = withoutLambdaNumbers(name)
-	if len(name) > 1 && (name[0] == '*' || name[0] == '~' && !bytes.Contains(name, []byte("::")) || name[0] == '^') && isIdentifier(name[1]) {
+	if len(name) > 1 &&
+		(name[0] == '*' || name[0] == '~' && !bytes.Contains(name, []byte("::")) || name[0] == '^') &&
+		isIdentifier(name[1]) {
 		name = name[1:]
 	}
 	return name
@@ -27,8 +34,8 @@ func isIdentifier(c byte) bool {
 	return c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// withoutClones takes the suffixes of clones off a name, as often as there are, also in the form of c++filt:
-// f(int) [clone .isra.0].
+// withoutClones removes all clone suffixes of a name, also in the form of c++filt: f(int) [clone
+// .isra.0].
 func withoutClones(name []byte) []byte {
 	for {
 		short := name
@@ -54,7 +61,7 @@ func withoutClones(name []byte) []byte {
 	}
 }
 
-// withoutJavaNumbers takes numbers and addresses off classes that a JVM makes at run time.
+// withoutJavaNumbers removes numbers and addresses from classes that a JVM generates.
 func withoutJavaNumbers(name []byte) []byte {
 	out := make([]byte, 0, len(name))
 	for i := 0; i < len(name); i++ {
@@ -69,7 +76,8 @@ func withoutJavaNumbers(name []byte) []byte {
 			}
 		}
 		made := bytes.HasSuffix(out, []byte("$$Lambda")) && (name[i] == '$' || name[i] == '/') ||
-			bytes.HasSuffix(out, []byte("$Proxy")) || bytes.HasSuffix(out, []byte("GeneratedMethodAccessor"))
+			bytes.HasSuffix(out,
+				[]byte("$Proxy")) || bytes.HasSuffix(out, []byte("GeneratedMethodAccessor"))
 		if end := digitsFrom(name, i); made && end > i {
 			i = end - 1
 			continue
@@ -79,7 +87,7 @@ func withoutJavaNumbers(name []byte) []byte {
 	return out
 }
 
-// digitsFrom returns where the digits at i end, of which the first may be behind a $ or a /.
+// digitsFrom returns the end of the digits at i, which may follow a $ or a /.
 func digitsFrom(name []byte, i int) int {
 	end := i
 	if name[i] == '$' || name[i] == '/' {
@@ -95,7 +103,7 @@ func digitsFrom(name []byte, i int) int {
 	return end
 }
 
-// withoutLambdaNumbers takes the numbers off {lambda(int)#2} and, of Clang, $_2 and 'lambda2'.
+// withoutLambdaNumbers removes the numbers of {lambda(int)#2} and of Clang's $_2 and 'lambda2'.
 func withoutLambdaNumbers(name []byte) []byte {
 	for _, mark := range []string{"#", "$_", "'lambda"} {
 		from := 0
@@ -109,7 +117,11 @@ func withoutLambdaNumbers(name []byte) []byte {
 			for end < len(name) && name[end] >= '0' && name[end] <= '9' {
 				end++
 			}
-			inside := mark != "#" || end < len(name) && name[end] == '}' && (bytes.Contains(name[:i], []byte("{lambda")) || bytes.Contains(name[:i], []byte("{closure")) || bytes.Contains(name[:i], []byte("{unnamed")))
+			inside := mark != "#" ||
+				end < len(name) && name[end] == '}' &&
+					(bytes.Contains(name[:i], []byte("{lambda")) ||
+						bytes.Contains(name[:i], []byte("{closure")) ||
+						bytes.Contains(name[:i], []byte("{unnamed")))
 			if end == i || !inside {
 				from = i
 				continue

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestDiffOfNamesThatAreNumberedAnew compares a function under the names of two runs or builds: nothing has changed.
+// TestDiffOfNamesThatAreNumberedAnew compares a function under its names in two runs or builds:
+// nothing changed.
 func TestDiffOfNamesThatAreNumberedAnew(t *testing.T) {
 	for _, c := range []struct{ before, after, same string }{
 		{"Split$$Lambda$1/0x00007f72ec000a08.applyAsLong", "Split$$Lambda$14/0x00007fb1c4000a30.applyAsLong", "Split$$Lambda.applyAsLong"},
@@ -19,17 +20,20 @@ func TestDiffOfNamesThatAreNumberedAnew(t *testing.T) {
 		{"main::$_0::operator()", "main::$_12::operator()", "main::$_::operator()"},
 		{"*render", "~render", "render"}, {"^render", "render", "render"},
 	} {
-		if b, a := string(sameName([]byte(c.before))), string(sameName([]byte(c.after))); b != c.same || a != c.same {
+		if b, a := string(sameName([]byte(c.before))), string(sameName([]byte(c.after))); b != c.same ||
+			a != c.same {
 			t.Errorf("%s and %s: %s and %s, want %s", c.before, c.after, b, a, c.same)
 		}
-		before, after := readString(t, "main;"+c.before+" 700\nmain;x 300\n"), readString(t, "main;"+c.after+" 700\nmain;x 300\n")
+		before, after := readString(t, "main;"+c.before+" 700\nmain;x 300\n"), readString(t,
+			"main;"+c.after+" 700\nmain;x 300\n")
 		d, err := Compare(before, after, Norm{Per: "sample"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, change := range d.Changes() {
 			if math.Abs(change.SelfAfter-change.SelfBefore) > 1e-9 {
-				t.Errorf("%s: %s from %v to %v", c.before, change.Function.Name, change.SelfBefore, change.SelfAfter)
+				t.Errorf("%s: %s from %v to %v", c.before, change.Function.Name, change.SelfBefore,
+					change.SelfAfter)
 			}
 		}
 	}

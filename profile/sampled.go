@@ -6,25 +6,26 @@ import (
 	"strings"
 )
 
-// A Sampled is a stack as a sampler of this machine tells it: frames as DTrace prints them - module`name+0x1f -, the innermost first.
+// A Sampled is a stack of this machine's sampler. Frames are in DTrace's form, module`name+0x1f,
+// innermost first.
 type Sampled struct {
 	Process      string
 	User, Kernel []string
-	State        string // of waits: how it waited, or for what kind of lock; "": it did not
-	Waker        *Waker // who ended the wait; nil: not told
+	State        string // of waits: the thread's state, or the kind of lock; "": no wait
+	Waker        *Waker // the thread that ended the wait; nil: unknown
 	Count        int64  // samples, or waits
 	Amount       float64
 }
 
-// A Waker is who ended a wait.
+// A Waker is the thread that ended a wait.
 type Waker struct {
 	Process      string
 	User, Kernel []string
 }
 
-// OfSampled makes a profile of stacks: below each process its own functions, then the kernel's; of waits then how it waited, and who ended it. A function
-// without a name is told by its file, as one. What it is given is not kept.
-func OfSampled(stacks iter.Seq[Sampled]) *Tree {
+// FromSamples returns a profile of stacks: below each process its own functions, then the kernel's.
+// For waits the state and the waker follow. A function without a name is named after its file.
+func FromSamples(stacks iter.Seq[Sampled]) *Tree {
 	b := NewBuilder()
 	var path []uint32
 	var text []byte
@@ -34,7 +35,8 @@ func OfSampled(stacks iter.Seq[Sampled]) *Tree {
 			if !found {
 				module, name = "", line
 			}
-			if i := strings.LastIndex(name, "+0x"); i > 0 && !strings.HasSuffix(name, "]") { // not of [program+0x1240]
+			if i := strings.LastIndex(name, "+0x"); i > 0 &&
+				!strings.HasSuffix(name, "]") { // not of [program+0x1240]
 				name = name[:i]
 			}
 			kind, nameless := of, strings.HasPrefix(name, "0x")

@@ -5,12 +5,13 @@ import (
 	"testing"
 )
 
-// TestSampledFunctionsByAddress: functions that are told apart by their address alone stay apart, and the
-// offset within one is no part of its name.
+// TestSampledFunctionsByAddress checks that functions distinguished only by address stay separate,
+// and that the offset within one is not part of its name.
 func TestSampledFunctionsByAddress(t *testing.T) {
-	tree := OfSampled(slices.Values([]Sampled{
+	tree := FromSamples(slices.Values([]Sampled{
 		{Process: "app", User: []string{"app`[app+0x1240]", "app`main+0x7"}, Count: 7, Amount: 7},
-		{Process: "app", User: []string{"app`[app+0x1280]+0x3", "app`main+0x9"}, Count: 3, Amount: 3},
+		{Process: "app", User: []string{"app`[app+0x1280]+0x3", "app`main+0x9"}, Count: 3,
+			Amount: 3},
 		{Process: "app", User: []string{"app`[app+0x1280]", "app`main"}, Count: 2, Amount: 2},
 	}))
 	var names []string

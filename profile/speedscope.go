@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// speedscope's own format, https://www.speedscope.app/file-format-schema.json: frames that profiles share, and profiles either of
-// stacks with weights or of functions that open and close.
+// speedscope's own format: https://www.speedscope.app/file-format-schema.json. Profiles share
+// frames. A profile is a list of stacks with weights, or of functions that open and close.
 
 type scopeFrame struct {
 	Name string `json:"name"`
@@ -82,16 +82,19 @@ func readSpeedscope(r io.Reader) (*Tree, error) {
 	}
 	switch {
 	case others > 0:
-		t.note(fmt.Sprintf("%s left out, whose amounts are not %s", plural(others, "profile is", "profiles are"), clean(shortened(unit, 40))))
+		t.note(
+			fmt.Sprintf("%s left out, whose amounts are not %s",
+				plural(others, "profile is", "profiles are"), clean(shortened(unit, 40))),
+		)
 	case len(f.Profiles) > 1:
 		t.note(fmt.Sprintf("%d profiles are added up", len(f.Profiles)))
 	}
 	return t, nil
 }
 
-// decodeJSON reads a profile that is one value of JSON.
+// decodeJSON reads a profile that is one JSON value of at most maxProfile bytes.
 func decodeJSON(r io.Reader, what string, into any) error {
-	in := &io.LimitedReader{R: r, N: mostProfile}
+	in := &io.LimitedReader{R: r, N: maxProfile}
 	d := json.NewDecoder(in)
 	err := d.Decode(into)
 	if err == nil {
@@ -101,20 +104,22 @@ func decodeJSON(r io.Reader, what string, into any) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case in.N == 0:
-		return &ParseError{Byte: mostProfile, What: "a profile of more than 2 GB"}
+		return &ParseError{Byte: maxProfile, What: "a profile of more than 2 GB"}
 	case errors.As(err, &syntax):
 		return &ParseError{Byte: syntax.Offset, What: "JSON: " + err.Error()}
 	case errors.As(err, &kind):
 		return &ParseError{Byte: kind.Offset, What: what + ": " + kindError(kind)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return &ParseError{Byte: mostProfile - in.N, What: "JSON: cut off"}
+		return &ParseError{Byte: maxProfile - in.N, What: "JSON: cut off"}
 	}
 	return err
 }
 
 func (p *scopeProfile) read(b *Builder, frames []uint32, n int) error {
 	wrong := func(format string, args ...any) error {
-		return &ParseError{What: fmt.Sprintf("speedscope: profile %d: ", n+1) + fmt.Sprintf(format, args...)}
+		return &ParseError{
+			What: fmt.Sprintf("speedscope: profile %d: ", n+1) + fmt.Sprintf(format, args...),
+		}
 	}
 	switch p.Type {
 	case "sampled":
@@ -148,7 +153,7 @@ func (p *scopeProfile) read(b *Builder, frames []uint32, n int) error {
 			}
 			at = e.At
 			switch {
-			case e.Type == "O" && len(path) <= MostDepth:
+			case e.Type == "O" && len(path) <= MaxDepth:
 				path = append(path, b.Child(top, frames[e.Frame]))
 			case e.Type == "C" && top.Node > 0 && b.tree.Function[top.Node] == frames[e.Frame]:
 				path = path[:len(path)-1]
@@ -158,18 +163,24 @@ func (p *scopeProfile) read(b *Builder, frames []uint32, n int) error {
 				return wrong("event %d is of type %q, or deeper than 65,536 frames", i+1, e.Type)
 			}
 		}
-		if top := path[len(path)-1]; top.Node > 0 { // cut off: what is open ends with the profile
+		if top := path[len(path)-1]; top.Node > 0 { // cut off: open functions end with the profile
 			if p.End > at && !math.IsInf(p.End, 1) {
 				b.Add(top.Node, p.End-at)
 			}
-			b.tree.note(plural(len(path)-1, "function was", "functions were") + " still open at the end of a profile: it is taken for theirs")
+			b.tree.note(
+				plural(
+					len(path)-1,
+					"function was",
+					"functions were",
+				) + " still open at the end of a profile: it is taken for theirs",
+			)
 		}
 		return nil
 	}
 	return wrong("type %q is neither sampled nor evented", p.Type)
 }
 
-// WriteSpeedscope writes a profile for https://www.speedscope.app.
+// WriteSpeedscope writes a profile for https://www.speedscope.app. The error is the writer's.
 func WriteSpeedscope(w io.Writer, t *Tree, name string) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	frames := make([]scopeFrame, len(t.Functions)-1)
@@ -180,7 +191,10 @@ func WriteSpeedscope(w io.Writer, t *Tree, name string) error {
 		}
 		frames[i] = scopeFrame{f.Name, file, f.Line}
 	}
-	unit := map[string]string{"ns": "nanoseconds", "bytes": "bytes", "seconds": "seconds", "milliseconds": "milliseconds", "microseconds": "microseconds"}[t.Unit]
+	unit := map[string]string{
+		"ns": "nanoseconds", "bytes": "bytes", "seconds": "seconds",
+		"milliseconds": "milliseconds", "microseconds": "microseconds",
+	}[t.Unit]
 	if unit == "" {
 		unit = "none"
 	}
@@ -189,9 +203,12 @@ func WriteSpeedscope(w io.Writer, t *Tree, name string) error {
 		Name     string `json:"name"`
 		Exporter string `json:"exporter"`
 		Active   int    `json:"activeProfileIndex"`
-		// speedscope reads no notes, and leaves out what it does not know.
+		// speedscope ignores unknown members, such as these notes.
 		Notes []string `json:"notes,omitempty"`
-	}{"https://www.speedscope.app/file-format-schema.json", name, "culprit", 0, mostNotes(t.Notes)})
+	}{
+		"https://www.speedscope.app/file-format-schema.json", name, "culprit", 0,
+		boundedNotes(t.Notes),
+	})
 	if err != nil {
 		return err
 	}
@@ -203,7 +220,8 @@ func WriteSpeedscope(w io.Writer, t *Tree, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s,\"shared\":{\"frames\":%s},\"profiles\":[{\"type\":\"sampled\",\"name\":%s,\"unit\":%q,\"startValue\":0,\"endValue\":%s,\"samples\":[",
+	fmt.Fprintf(out,
+		"%s,\"shared\":{\"frames\":%s},\"profiles\":[{\"type\":\"sampled\",\"name\":%s,\"unit\":%q,\"startValue\":0,\"endValue\":%s,\"samples\":[",
 		head[:len(head)-1], shared, title, unit, AppendAmount(nil, t.Sum()))
 	var b []byte
 	var path []uint32
@@ -223,17 +241,19 @@ func WriteSpeedscope(w io.Writer, t *Tree, name string) error {
 				b = append(b, ',')
 			}
 		}
-		out.Write(append(b, ']')) //nolint:errcheck // told when it is flushed
+		out.Write(append(b, ']')) //nolint:errcheck // Flush returns it
 		comma = ","
 	}
-	out.WriteString(`],"weights":[`) //nolint:errcheck // the same
+	out.WriteString(`],"weights":[`) //nolint:errcheck // as above
 	comma = ""
 	for i := range t.Len() {
 		if t.Self[i] > 0 {
-			out.Write(AppendAmount(append(b[:0], comma...), t.Self[i])) //nolint:errcheck // the same
+			out.Write(
+				AppendAmount(append(b[:0], comma...), t.Self[i]),
+			) //nolint:errcheck // as above
 			comma = ","
 		}
 	}
-	out.WriteString("]}]}\n") //nolint:errcheck // the same
+	out.WriteString("]}]}\n") //nolint:errcheck // as above
 	return out.Flush()
 }

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// storyText is what DTrace prints of a CPU's kernel stacks with their counts, of a network with a long chain of cached routes.
+// storyText is DTrace output: kernel stacks of a CPU with counts, from a network with a long chain
+// of cached routes.
 const storyText = "CPU     ID                    FUNCTION:NAME\n 23  80614                      :tick-60s \n\n\n" + `
               dls` + "`" + `i_dls_link_rx+0x2ba
               mac` + "`" + `mac_rx_deliver+0x5d
@@ -48,9 +49,10 @@ const storyText = "CPU     ID                    FUNCTION:NAME\n 23  80614      
               2113
 `
 
-// The picture of what DTrace prints has the shares of what was printed, of each function by itself and with what it calls.
+// TestDTraceStoryToSVG checks that the picture of DTrace output shows the shares of each function,
+// own and including callees.
 func TestDTraceStoryToSVG(t *testing.T) {
-	// Read once more, as simply as can be: blocks with a blank line between them, the last line a number.
+	// A simple second reader: blocks separated by blank lines, each with a number as its last line.
 	inclusive, whole := map[string]float64{}, 0.0
 	for _, block := range strings.Split(storyText, "\n\n") {
 		lines := strings.Fields(block)
@@ -107,7 +109,8 @@ func TestDTraceStoryToSVG(t *testing.T) {
 	}
 	for name, n := range inclusive {
 		if got[name] != n || math.Abs(shares[name]-100*n/whole) > 0.011 {
-			t.Errorf("%s has %v samples, %v%%; in what was printed %v, %s%%", name, got[name], shares[name], n, fmt.Sprintf("%.2f", 100*n/whole))
+			t.Errorf("%s has %v samples, %v%%; in what was printed %v, %s%%", name, got[name],
+				shares[name], n, fmt.Sprintf("%.2f", 100*n/whole))
 		}
 	}
 }

@@ -9,23 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// A Picture says how a tree is drawn.
+// A Picture defines how a tree is drawn.
 type Picture struct {
-	Title    string // above it; "" Flame Graph
-	Note     string // below the title: what it is of
+	Title    string // above the picture; "": Flame Graph
+	Note     string // below the title
 	Width    int    // pixels; 0: 1200
 	Inverted bool   // the root at the top
 }
 
 const (
-	rowHeight  = 17   // px, of a frame
-	fontSize   = 11   // px, of a monospaced font
-	charWidth  = 6.63 // px: 0.6021 em of the usual monospaced fonts, and a little
-	sideMargin = 10
-	thinnest   = 0.12 // px: what is thinner is not drawn; at the usual width what has less than a hundredth of a percent
+	rowHeight   = 17   // px, of a frame
+	fontSize    = 11   // px, of a monospaced font
+	charWidth   = 6.63 // px: 0.6021 em of the usual monospaced fonts, rounded up
+	sideMargin  = 10
+	minBoxWidth = 0.12 // px; narrower calls are not drawn: less than 0.01 % at the usual width
 )
 
-// measures gives the width of a picture and that of its root, px.
+// measures returns the width of a picture and that of its root, in px.
 func (p Picture) measures() (width int, inner float64) {
 	if width = p.Width; width == 0 {
 		width = 1200
@@ -33,16 +33,17 @@ func (p Picture) measures() (width int, inner float64) {
 	return width, float64(max(width, 100) - 2*sideMargin)
 }
 
-// Least gives the share of the whole below which an SVG draws nothing.
+// Least returns the share of the whole below which an SVG draws nothing.
 func (p Picture) Least() float64 {
 	_, inner := p.measures()
-	return thinnest / inner
+	return minBoxWidth / inner
 }
 
-// mostBoxes is how many calls a picture has: with more of them, those with the least are left out, and it says so.
-const mostBoxes = 100_000
+// maxBoxes is the number of calls in a picture. Of more calls, those with the least are omitted,
+// and the picture says so.
+const maxBoxes = 100_000
 
-// hue gives one of 8 shades by a function's name, the same in every picture.
+// hue returns one of 8 shades by a function's name, the same in each picture.
 func hue(name string) byte {
 	h := uint32(2166136261)
 	for i := range len(name) {
@@ -51,11 +52,11 @@ func hue(name string) byte {
 	return '0' + byte((h^h>>15)%8)
 }
 
-// letter gives the class of a kind's colours.
-func (k Kind) letter() byte { return "ckjip"[k] }
+// colourClass returns the letter of the colours of a kind.
+func (k Kind) colourClass() byte { return "ckjip"[k] }
 
-// WriteSVG draws a tree as a picture that any viewer opens: no script, nothing from elsewhere, each frame with its name and amounts as
-// title.
+// WriteSVG draws a tree as a picture without scripts and external resources. Each frame has its
+// name and amounts as its title. The error is the writer's.
 func WriteSVG(w io.Writer, t *Tree, p Picture) error {
 	return writeSVG(w, t, nil, p)
 }
@@ -63,20 +64,23 @@ func WriteSVG(w io.Writer, t *Tree, p Picture) error {
 func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 	width, inner := p.measures()
 	whole := t.Sum()
-	shown, kept := t, []int32(nil) // nil: all of them
-	if least := whole * p.Least(); slices.ContainsFunc(t.Total[1:], func(v float64) bool { return v < least }) {
+	shown, kept := t, []int32(nil) // nil: all nodes
+	if least := whole * p.Least(); slices.ContainsFunc(t.Total[1:],
+		func(v float64) bool { return v < least }) {
 		shown, kept = t.prune(least, math.MaxInt)
 	}
-	if n := shown.Len(); n > mostBoxes {
+	if n := shown.Len(); n > maxBoxes {
 		var of []int32
-		shown, of = shown.heaviest(mostBoxes)
+		shown, of = shown.heaviest(maxBoxes)
 		if kept != nil {
 			for i, k := range of {
 				of[i] = kept[k]
 			}
 		}
 		kept = of
-		p.Note = strings.TrimPrefix(p.Note+", "+plural(n-shown.Len(), "call", "calls")+" with the least left out", ", ")
+		p.Note = strings.TrimPrefix(
+			p.Note+", "+plural(n-shown.Len(), "call", "calls")+" with the least left out", ", ",
+		)
 	}
 	was := func(i int32) int32 {
 		if kept != nil {
@@ -92,7 +96,9 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 	b := make([]byte, 0, 64<<10)
 	num := func(v float64) { b = strconv.AppendFloat(b, v, 'f', -1, 64) }
 	tenth := func(v float64) { num(float64(int64(v*10+0.5)) / 10) }
-	b = append(b, `<?xml version="1.0" encoding="UTF-8"?>`+"\n"+`<svg xmlns="http://www.w3.org/2000/svg" version="1.1" width="`...)
+	b = append(
+		b,
+		`<?xml version="1.0" encoding="UTF-8"?>`+"\n"+`<svg xmlns="http://www.w3.org/2000/svg" version="1.1" width="`...)
 	num(float64(width))
 	b = append(b, `" height="`...)
 	num(float64(height))
@@ -100,7 +106,10 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 	num(float64(width))
 	b = append(b, ' ')
 	num(float64(height))
-	b = append(b, "\">\n<style>"+svgStyle+"</style>\n<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n<text class=\"title\" x=\""...)
+	b = append(
+		b,
+		"\">\n<style>"+svgStyle+"</style>\n<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n"+
+			"<text class=\"title\" x=\""...)
 	num(float64(width) / 2)
 	b = append(b, "\" y=\"22\">"...)
 	title := p.Title
@@ -138,15 +147,15 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 			y = top + (shown.Depth-depth)*rowHeight
 		}
 		b = append(b, "<g><title>"...)
-		b = AppendXML(b, shortened(f.Name, mostName))
+		b = AppendXML(b, shortened(f.Name, maxName))
 		if f.Module != "" && i > 0 && f.Name != "["+f.Module+"]" {
 			b = append(b, " ["...)
-			b = AppendXML(b, shortened(f.Module, mostName))
+			b = AppendXML(b, shortened(f.Module, maxName))
 			b = append(b, ']')
 		}
 		b = append(b, " ("...)
 		if d != nil {
-			b = AppendXML(b, d.told(was(i)))
+			b = AppendXML(b, d.nodeTitle(was(i)))
 		} else {
 			b = appendRead(b, shown.Total[i])
 			b = append(b, ' ')
@@ -170,7 +179,7 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 			if i == 0 {
 				b = append(b, 'r')
 			} else {
-				b = append(b, f.Kind.letter(), ' ', 's', hue(f.Name))
+				b = append(b, f.Kind.colourClass(), ' ', 's', hue(f.Name))
 			}
 			b = append(b, '"')
 		}
@@ -202,11 +211,11 @@ const (
 	noteWidth  = 6  // px, of a character of them, about
 )
 
-// noteLines returns the notes of a profile as lines for the bottom of a picture.
+// noteLines returns the notes of a profile as lines at the bottom of a picture.
 func noteLines(notes []string, width int) []string {
 	most := max(20, (width-2*sideMargin)/noteWidth)
 	var lines []string
-	for _, note := range mostNotes(notes) {
+	for _, note := range boundedNotes(notes) {
 		line := "Note:"
 		for _, word := range strings.Fields(note) {
 			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > most {
@@ -220,7 +229,8 @@ func noteLines(notes []string, width int) []string {
 	return lines
 }
 
-// fit gives as much of a name as a box holds, ".." behind what was cut; "" where three characters don't fit.
+// fit returns the part of a name that fits into a box, with ".." if it was cut; "" if three
+// characters don't fit.
 func fit(name string, wide float64) string {
 	most := int(wide / charWidth)
 	if most < 3 {
@@ -239,8 +249,8 @@ func fit(name string, wide float64) string {
 	return name
 }
 
-// svgStyle has the colours: warm ones for programs, orange for the kernel, green for what was made at run time, blue-green for what was
-// inlined, grey for processes, each in eight shades.
+// svgStyle contains the colours, in eight shades each: red to yellow for programs, orange for the
+// kernel, green for JIT code, blue-green for inlined functions, grey for processes.
 const svgStyle = `text{font:11px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1a1a1a;pointer-events:none}` +
 	`.title{font:600 16px system-ui,sans-serif;text-anchor:middle}.note{font:11px system-ui,sans-serif;text-anchor:middle;fill:#555}.left{text-anchor:start}` +
 	`.bg{fill:#fff}rect{shape-rendering:crispEdges}g:hover rect{stroke:#000;stroke-width:1}` +

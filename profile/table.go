@@ -13,11 +13,11 @@ import (
 // A Row is one function of a profile.
 type Row struct {
 	Function *Function
-	Self     float64 // amount in the function itself
-	Total    float64 // and in what it calls; a function that calls itself counts once
+	Self     float64 // amount of the function itself
+	Total    float64 // including its callees; recursive calls count once
 }
 
-// Rows gives the functions of a profile, those with the most in themselves first.
+// Rows returns the functions of a profile, sorted by their own amount, highest first.
 func (t *Tree) Rows() []Row {
 	rows := make([]Row, len(t.Functions))
 	for i := range rows {
@@ -31,28 +31,31 @@ func (t *Tree) Rows() []Row {
 	}
 	rows = slices.DeleteFunc(rows[1:], func(r Row) bool { return r.Total == 0 })
 	slices.SortFunc(rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(b.Self, a.Self), cmp.Compare(b.Total, a.Total), strings.Compare(a.Function.Name, b.Function.Name), strings.Compare(a.Function.Module, b.Function.Module))
+		return cmp.Or(cmp.Compare(b.Self, a.Self), cmp.Compare(b.Total, a.Total),
+			strings.Compare(a.Function.Name, b.Function.Name),
+			strings.Compare(a.Function.Module, b.Function.Module))
 	})
 	return rows
 }
 
-// inclusive gives what stands below each function, each amount once however often the function stands in a stack.
+// inclusive returns the amount of each function including its callees. Recursive calls count once.
 func (t *Tree) inclusive() []float64 {
 	total := make([]float64, len(t.Functions))
 	t.outermost(func(node int) { total[t.Function[node]] += t.Total[node] })
 	return total
 }
 
-// outermost gives the nodes above which their function does not stand.
+// outermost calls each for the nodes that no other node of the same function calls, directly or
+// indirectly.
 func (t *Tree) outermost(each func(node int)) {
-	// Nodes in the order of a walk: children of a node behind it, so that what is open is a stack.
-	from, list := t.families()
-	open := make([]int32, len(t.Functions)) // how often each function stands in the path
+	// Depth-first: the open calls form a stack.
+	from, list := t.callees()
+	open := make([]int32, len(t.Functions)) // number of open calls of each function
 	todo := []int32{0}
 	for len(todo) > 0 {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if n < 0 { // the end of a node
+		if n < 0 { // all callees of ^n are done
 			open[t.Function[^n]]--
 			continue
 		}
@@ -65,16 +68,18 @@ func (t *Tree) outermost(each func(node int)) {
 	}
 }
 
-// WriteTable writes a profile by functions as lockstat prints one: the amount in each function itself, its share of all, the shares so
-// far, the CPU ("-": not told), and the function.
+// WriteTable writes a profile by function in the form of lockstat: own amount, share, cumulative
+// share, CPU ("-": unknown), function. It writes at most most functions; 0 means all. The error is
+// the writer's.
 func WriteTable(w io.Writer, t *Tree, most int) error {
 	lines := make([]TableLine, 0, 64)
 	for _, r := range t.Rows() {
 		switch {
 		case r.Self > 0 && r.Function.Kind == Process:
-			lines = append(lines, TableLine{Count: r.Self, CPU: -1, Caller: r.Function.Place() + " (no frames)"})
+			lines = append(lines,
+				TableLine{Count: r.Self, CPU: -1, Caller: r.Function.Qualified() + " (no frames)"})
 		case r.Self > 0:
-			lines = append(lines, TableLine{Count: r.Self, CPU: -1, Caller: r.Function.Place()})
+			lines = append(lines, TableLine{Count: r.Self, CPU: -1, Caller: r.Function.Qualified()})
 		}
 	}
 	if t.Self[0] > 0 {
@@ -83,28 +88,30 @@ func WriteTable(w io.Writer, t *Tree, most int) error {
 	return WriteTableLines(w, lines, t.Sum(), t.Unit, most)
 }
 
-// Place gives a function's name with its module before it, as DTrace does: module`name.
-func (f *Function) Place() string {
+// Qualified returns the function's name after its module, as DTrace prints it: module`name.
+func (f *Function) Qualified() string {
 	if f.Module == "" || strings.Contains(f.Name, "`") {
 		return f.Name
 	}
 	return f.Module + "`" + f.Name
 }
 
-// A TableLine is a line of WriteTableLines.
+// A TableLine is a line of a table of WriteTableLines.
 type TableLine struct {
 	Count  float64
-	CPU    int // below 0: not told
+	CPU    int // below 0: unknown
 	Caller string
 }
 
-// WriteTableLines writes lines, the first most of them (0: all), and how much the others have.
+// WriteTableLines writes the first most lines (0: all), highest count first, and the sum of the
+// others. The error is the writer's.
 func WriteTableLines(w io.Writer, lines []TableLine, whole float64, unit string, most int) error {
 	slices.SortStableFunc(lines, func(a, b TableLine) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Caller, b.Caller), cmp.Compare(a.CPU, b.CPU))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Caller, b.Caller),
+			cmp.Compare(a.CPU, b.CPU))
 	})
 	out := bufio.NewWriter(w)
-	write := func(s string) { out.WriteString(s) } //nolint:errcheck // told when it is flushed
+	write := func(s string) { out.WriteString(s) } //nolint:errcheck // Flush returns it
 	write(pad("Count", 9) + " indv cuml  CPU Caller\n" + strings.Repeat("-", 79) + "\n")
 	sum := 0.0
 	for i, l := range lines {
@@ -113,7 +120,10 @@ func WriteTableLines(w io.Writer, lines []TableLine, whole float64, unit string,
 			for _, l := range lines[i:] {
 				rest += l.Count
 			}
-			write(pad(amount(rest), 9) + pad(percent(rest, whole), 5) + "  100%    - (" + plural(len(lines)-i, "other", "others") + ")\n")
+			write(
+				pad(amount(rest), 9) + pad(percent(rest, whole),
+					5) + "  100%    - (" + plural(len(lines)-i, "other", "others") + ")\n",
+			)
 			break
 		}
 		sum += l.Count
@@ -121,7 +131,13 @@ func WriteTableLines(w io.Writer, lines []TableLine, whole float64, unit string,
 		if l.CPU >= 0 {
 			cpu = strconv.Itoa(l.CPU)
 		}
-		write(pad(amount(l.Count), 9) + pad(percent(l.Count, whole), 5) + pad(percent(sum, whole), 5) + pad(cpu, 5) + " " + clean(shortened(l.Caller, mostName)) + "\n")
+		write(
+			pad(amount(l.Count), 9) + pad(percent(l.Count, whole),
+				5) + pad(percent(sum, whole), 5) + pad(
+				cpu,
+				5,
+			) + " " + clean(shortened(l.Caller, maxName)) + "\n",
+		)
 	}
 	write(strings.Repeat("-", 79) + "\n" + pad(amount(whole), 9) + " " + unit + "\n")
 	return out.Flush()
@@ -134,20 +150,22 @@ func percent(part, whole float64) string {
 	return strconv.Itoa(int(math.Round(100*part/whole))) + "%"
 }
 
-// pad puts a text at the right of a column.
+// pad aligns a text to the right of a column.
 func pad(s string, width int) string { return strings.Repeat(" ", max(0, width-len(s))) + s }
 
-// WriteText writes a profile as a tree of calls, what has the most first; what has less than a thousandth is left out.
+// WriteText writes a profile as a tree of calls, the highest totals first, without calls of less
+// than a thousandth of the whole. The error is the writer's.
 func WriteText(w io.Writer, t *Tree) error {
 	out := bufio.NewWriterSize(w, 64<<10)
-	write := func(s string) { out.WriteString(s) } //nolint:errcheck // told when it is flushed
+	write := func(s string) { out.WriteString(s) } //nolint:errcheck // Flush returns it
 	whole := t.Sum()
 	shown := t.Prune(whole / 1000)
-	from, list := shown.families()
+	from, list := shown.callees()
 	for i := range shown.Len() {
 		c := list[from[i]:from[i+1]]
 		slices.SortStableFunc(c, func(a, b int32) int {
-			return cmp.Or(cmp.Compare(shown.Total[b], shown.Total[a]), cmp.Compare(shown.Name(int(a)), shown.Name(int(b))))
+			return cmp.Or(cmp.Compare(shown.Total[b], shown.Total[a]),
+				cmp.Compare(shown.Name(int(a)), shown.Name(int(b))))
 		})
 	}
 	width := max(9, len(amount(whole)))
@@ -165,14 +183,20 @@ func WriteText(w io.Writer, t *Tree) error {
 		if v := shown.Self[s.node]; v > 0 {
 			self = share(v, whole)
 		}
-		// A chain of calls goes no further to the right than a hundred steps; how deep it is stands before it then.
+		// The indent ends at a depth of 100; deeper calls have their depth in brackets.
 		indent := strings.Repeat("  ", s.depth)
 		if s.depth > 100 {
 			indent = strings.Repeat("  ", 100) + "[" + strconv.Itoa(s.depth) + "] "
 		}
-		write(pad(amount(shown.Total[s.node]), width) + pad(share(shown.Total[s.node], whole), 8) + pad(self, 8) + "  " + indent + clean(shortened(f.Name, mostName)))
-		if f.Module != "" && f.Kind != Process && !strings.Contains(f.Name, "`") && f.Name != "["+f.Module+"]" {
-			write(" [" + clean(shortened(f.Module, mostName)) + "]")
+		write(
+			pad(amount(shown.Total[s.node]), width) + pad(share(shown.Total[s.node], whole),
+				8) + pad(self, 8) + "  " + indent + clean(
+				shortened(f.Name, maxName),
+			),
+		)
+		if f.Module != "" && f.Kind != Process && !strings.Contains(f.Name, "`") &&
+			f.Name != "["+f.Module+"]" {
+			write(" [" + clean(shortened(f.Module, maxName)) + "]")
 		}
 		write("\n")
 		c := list[from[s.node]:from[s.node+1]]

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// mostName is how many bytes of a name a picture carries; a name may have ten thousand, and nobody reads them.
-const mostName = 1000
+// maxName is the number of bytes of a name in a picture. Names can have ten thousand.
+const maxName = 1000
 
-// shortened cuts a name at most bytes, between characters, and says how long it was.
+// shortened cuts a name to at most most bytes, between characters, and appends its length.
 func shortened(name string, most int) string {
 	if len(name) <= most {
 		return name
@@ -24,9 +24,9 @@ func shortened(name string, most int) string {
 	return name[:cut] + "... (" + thousands(strconv.Itoa(len(name))) + " bytes)"
 }
 
-// AppendXML appends a text as character data of XML and HTML, fit for an attribute in double quotes too: what means something there is
-// escaped, what may not be there - control characters, bytes that are no UTF-8 - is U+FFFD, and so is what turns the direction of
-// writing around, which could make a name look like another.
+// AppendXML appends a text as character data of XML and HTML, also for attributes in double quotes.
+// It escapes markup. It replaces control characters, invalid UTF-8 and characters that change the
+// direction of text by U+FFFD: the last could disguise a name.
 func AppendXML(b []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -60,16 +60,24 @@ func AppendXML(b []byte, s string) []byte {
 	return b
 }
 
-// showable says whether a character beyond ASCII may stand in XML and reads as it is written.
+// showable reports whether a character beyond ASCII is allowed in XML and does not change how other
+// text looks.
 func showable(r rune) bool {
 	switch {
-	case r < 0xa0, r == 0xfffe, r == 0xffff, r == 0x61c, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0xfeff:
+	case r < 0xa0,
+		r == 0xfffe,
+		r == 0xffff,
+		r == 0x61c,
+		r >= 0x200b && r <= 0x200f,
+		r >= 0x2028 && r <= 0x202e,
+		r >= 0x2066 && r <= 0x2069,
+		r == 0xfeff:
 		return false
 	}
 	return true
 }
 
-// clean gives a text in one line, without what does something to a terminal.
+// clean returns a text as one line without characters that control a terminal.
 func clean(s string) string {
 	plain := true
 	for i := range len(s) {
@@ -89,10 +97,10 @@ func clean(s string) string {
 	}, s)
 }
 
-// amount gives an amount as a person reads it: 12,345, 0.25.
+// amount formats an amount for people: 12,345, 0.25.
 func amount(v float64) string { return string(appendRead(nil, v)) }
 
-// appendRead appends an amount as a person reads it.
+// appendRead appends an amount in the form of amount.
 func appendRead(b []byte, v float64) []byte {
 	from := len(b)
 	if v != math.Trunc(v) && math.Abs(v) < 1e6 {
@@ -109,10 +117,10 @@ func appendRead(b []byte, v float64) []byte {
 	return b
 }
 
-// share gives a part of a whole in percent with two digits behind the point.
+// share formats a part of a whole in percent with two decimals.
 func share(part, whole float64) string { return string(appendShare(nil, part, whole)) }
 
-// appendShare appends what share gives.
+// appendShare appends the text that share returns.
 func appendShare(b []byte, part, whole float64) []byte {
 	if whole == 0 {
 		return append(b, "0.00%"...)

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Trace events, as Chrome, Perfetto, py-spy and others write them: an event is a call that begins (B) and
-// ends (E), or both (X). What DevTools records has a profile of V8 in pieces (ProfileChunk) besides, which
-// is read instead.
+// Trace events are written by Chrome, Perfetto, py-spy and others. An event is the begin of a call
+// (B), its end (E), or both (X). A trace of DevTools can also contain a V8 profile in pieces
+// (ProfileChunk), which is read instead.
 //
 // Source: "Trace Event Format". Times are microseconds.
 
@@ -29,13 +29,13 @@ type traceEvent struct {
 	Args     json.RawMessage `json:"args"`
 }
 
-// A traceSpan is a call: when it began and ended.
+// A traceSpan is the begin and end of a call.
 type traceSpan struct {
 	from, to float64
 	name     uint32
 }
 
-// A traceThread is what was read of a thread.
+// A traceThread contains the calls of a thread.
 type traceThread struct {
 	name  string
 	spans []traceSpan
@@ -43,8 +43,8 @@ type traceThread struct {
 	last  float64
 }
 
-// mostChunks is how many profiles of V8 may be in one trace.
-const mostChunks = 1000
+// maxChunks is the number of V8 profiles in one trace that are read.
+const maxChunks = 1000
 
 // A traceReader reads trace events.
 type traceReader struct {
@@ -52,14 +52,15 @@ type traceReader struct {
 	threads  map[string]*traceThread
 	order    []string
 	chunks   map[string]*v8Profile
-	stray    int // ends of what did not begin
+	stray    int // number of ends without a begin
 	cut      bool
 	profiles []string
 	samples  []traceSample
 	frames   map[string]traceFrame
 }
 
-// A traceSample is a stack, by the number of its innermost frame, as Hermes writes it beside the events.
+// A traceSample is a stack, by the number of its innermost frame. Hermes writes it beside the
+// events.
 type traceSample struct {
 	Frame  json.RawMessage `json:"sf"`
 	Weight *jsonNumber     `json:"weight"` // nil: 1
@@ -67,10 +68,10 @@ type traceSample struct {
 	TID    json.RawMessage `json:"tid"`
 }
 
-// thread returns the key of the thread that was sampled.
+// thread returns the key of the sampled thread.
 func (s *traceSample) thread() string { return traceKey(s.PID, s.TID) }
 
-// traceKey joins identifiers. Writers use numbers and strings for the same one.
+// traceKey joins identifiers. Writers use a number and a string for the same one.
 func traceKey(ids ...json.RawMessage) string {
 	var key []string
 	for _, id := range ids {
@@ -79,28 +80,30 @@ func traceKey(ids ...json.RawMessage) string {
 	return strings.Join(key, "/")
 }
 
-// A traceFrame is a frame, and the number of its caller.
+// A traceFrame is a frame with the number of its caller.
 type traceFrame struct {
 	Name   string          `json:"name"`
 	Parent json.RawMessage `json:"parent"`
 }
 
 func readTraceEvents(r io.Reader) (*Tree, error) {
-	in := &io.LimitedReader{R: r, N: mostProfile}
+	in := &io.LimitedReader{R: r, N: maxProfile}
 	d := json.NewDecoder(in)
-	t := &traceReader{b: NewBuilder(), threads: map[string]*traceThread{}, chunks: map[string]*v8Profile{}}
+	t := &traceReader{b: NewBuilder(), threads: map[string]*traceThread{},
+		chunks: map[string]*v8Profile{}}
 	err := t.read(d)
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
 	case in.N <= 0:
-		return nil, &ParseError{Byte: mostProfile, What: "a profile of more than 2 GB"}
+		return nil, &ParseError{Byte: maxProfile, What: "a profile of more than 2 GB"}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		t.cut = true // the end of the list may be absent
+		t.cut = true // the end of the list may be missing
 	case errors.As(err, &syntax):
 		return nil, &ParseError{Byte: syntax.Offset, What: "JSON: " + err.Error()}
 	case errors.As(err, &kind):
-		return nil, &ParseError{Byte: d.InputOffset(), What: string(TraceEvents) + ": " + kindError(kind)}
+		return nil, &ParseError{Byte: d.InputOffset(),
+			What: string(TraceEvents) + ": " + kindError(kind)}
 	case err != nil:
 		return nil, err
 	}
@@ -167,7 +170,8 @@ func (t *traceReader) list(d *json.Decoder) error {
 
 func (t *traceReader) event(e *traceEvent) error {
 	switch {
-	case e.Phase == "P" && (e.Name == "Profile" || e.Name == "ProfileChunk"), e.Name == "CpuProfile":
+	case e.Phase == "P" && (e.Name == "Profile" || e.Name == "ProfileChunk"),
+		e.Name == "CpuProfile":
 		return t.chunk(e)
 	case e.Phase == "M" && e.Name == "thread_name":
 		var args struct {
@@ -190,7 +194,7 @@ func (t *traceReader) event(e *traceEvent) error {
 	case "X":
 		th.spans = append(th.spans, traceSpan{from, from + duration, t.b.Named(jsonName(e.Name))})
 	case "B":
-		if len(th.open) >= MostDepth {
+		if len(th.open) >= MaxDepth {
 			return jsonError(TraceEvents, "deeper than 65,536 frames")
 		}
 		th.open = append(th.open, len(th.spans))
@@ -219,7 +223,7 @@ func (t *traceReader) thread(e *traceEvent) *traceThread {
 	return th
 }
 
-// tree returns the calls of all threads, each with the time that it took itself.
+// tree returns the calls of all threads with their own time.
 func (t *traceReader) tree() (*Tree, error) {
 	busy, open := 0, 0
 	for _, key := range t.order {
@@ -239,10 +243,19 @@ func (t *traceReader) tree() (*Tree, error) {
 		}
 	}
 	if open > 0 {
-		t.b.tree.note(plural(open, "call was", "calls were") + " still open at the end: the thread's last event is taken for theirs")
+		t.b.tree.note(
+			plural(
+				open,
+				"call was",
+				"calls were",
+			) + " still open at the end: the thread's last event is taken for theirs",
+		)
 	}
 	if t.stray > 0 {
-		t.b.tree.note(plural(t.stray, "end of a call is", "ends of calls are") + " left out, whose begin is not there")
+		t.b.tree.note(
+			plural(t.stray, "end of a call is",
+				"ends of calls are") + " left out, whose begin is not there",
+		)
 	}
 	if t.cut && busy > 0 && open == 0 {
 		t.b.tree.note("the list of events has no end")
@@ -252,7 +265,7 @@ func (t *traceReader) tree() (*Tree, error) {
 	return nonEmpty(tree, TraceEvents)
 }
 
-// add adds a thread's calls below root. A call that ends behind its caller ends with it.
+// add adds a thread's calls below root. A call that ends after its caller ends with it.
 func (th *traceThread) add(b *Builder, root Call) error {
 	for i := range th.spans {
 		th.spans[i].to = min(th.spans[i].to, max(th.last, th.spans[i].from))
@@ -265,7 +278,7 @@ func (th *traceThread) add(b *Builder, root Call) error {
 		to   float64
 	}
 	path, at := []active{{root, math.Inf(1)}}, 0.0
-	leave := func(until float64) { // ends what ends before
+	leave := func(until float64) { // ends calls that end before
 		for len(path) > 1 && path[len(path)-1].to <= until {
 			top := path[len(path)-1]
 			b.Add(top.call.Node, (top.to-at)*1000)
@@ -279,7 +292,7 @@ func (th *traceThread) add(b *Builder, root Call) error {
 			b.Add(top.call.Node, (s.from-at)*1000)
 		}
 		at = s.from
-		if len(path) > MostDepth {
+		if len(path) > MaxDepth {
 			return jsonError(TraceEvents, "deeper than 65,536 frames")
 		}
 		path = append(path, active{b.Child(top.call, s.name), min(s.to, top.to)})
@@ -308,8 +321,8 @@ func (t *traceReader) chunk(e *traceEvent) error {
 	}
 	p := t.chunks[key]
 	if p == nil {
-		if len(t.chunks) >= mostChunks {
-			return jsonError(TraceEvents, "more than %d profiles", mostChunks)
+		if len(t.chunks) >= maxChunks {
+			return jsonError(TraceEvents, "more than %d profiles", maxChunks)
 		}
 		p = &v8Profile{}
 		t.chunks[key] = p
@@ -340,7 +353,8 @@ func (t *traceReader) profile() (*Tree, error) {
 		}
 	}
 	best.linkParents()
-	if n := len(best.Deltas); n > 0 && best.End == 0 { // the last sample lasts as long as the others
+	if n := len(best.Deltas); n > 0 &&
+		best.End == 0 { // the last sample lasts as long as the others
 		total := 0.0
 		for _, d := range best.Deltas {
 			total += d
@@ -349,12 +363,15 @@ func (t *traceReader) profile() (*Tree, error) {
 	}
 	tree, err := best.tree()
 	if err == nil && filled > 1 {
-		tree.note(fmt.Sprintf("there are %s profiles: this is the one with the most samples", strconv.Itoa(filled)))
+		tree.note(
+			fmt.Sprintf("there are %s profiles: this is the one with the most samples",
+				strconv.Itoa(filled)),
+		)
 	}
 	return tree, err
 }
 
-// linkParents adds nodes that name their parent to the children of that parent. Some versions write both.
+// linkParents adds nodes that refer to their parent to its children. Some versions write both.
 func (p *v8Profile) linkParents() {
 	place := make(map[int64]int, len(p.Nodes))
 	for i := range p.Nodes {
@@ -369,7 +386,7 @@ func (p *v8Profile) linkParents() {
 	}
 }
 
-// sampled reads the samples or the frames that stand beside the events.
+// sampled reads samples or frames beside the events.
 func (t *traceReader) sampled(d *json.Decoder, samples bool) error {
 	var into any = &t.frames
 	if samples {
@@ -383,7 +400,7 @@ func (t *traceReader) sampled(d *json.Decoder, samples bool) error {
 	return err
 }
 
-// stacks returns the stacks that stand beside the events.
+// stacks returns the stacks beside the events.
 func (t *traceReader) stacks() (*Tree, error) {
 	b := NewBuilder()
 	threads := map[string]bool{}
@@ -396,8 +413,10 @@ func (t *traceReader) stacks() (*Tree, error) {
 		stack = stack[:0]
 		for id := strings.Trim(string(s.Frame), `"`); id != "" && id != "null"; {
 			f, ok := t.frames[id]
-			if !ok || len(stack) >= MostDepth {
-				return nil, jsonError(TraceEvents, "sample %d is of frame %s, which is not there, or deeper than 65,536 frames", i+1, shortened(id, 20))
+			if !ok || len(stack) >= MaxDepth {
+				return nil, jsonError(TraceEvents,
+					"sample %d is of frame %s, which is not there, or deeper than 65,536 frames",
+					i+1, shortened(id, 20))
 			}
 			stack = append(stack, b.Named(jsonName(f.Name)))
 			id = strings.Trim(string(f.Parent), `"`)

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// TestUnnamed: the amount without a name is that of the stacks whose innermost function of the
-// program, or else of the kernel, has none; of any stacks in one tree it is the sum.
+// TestUnnamed checks that the amount without a name is that of the stacks whose innermost function
+// of the program, or without one of the kernel, has none. For several stacks in one tree it is the
+// sum.
 func TestUnnamed(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -24,15 +25,31 @@ func TestUnnamed(t *testing.T) {
 		{"unknown", Sampled{User: []string{"0x7f12", "app`main"}}, true},
 		{"module alone", Sampled{User: []string{"libx.so`0x12", "app`main"}}, true},
 		{"caller unknown", Sampled{User: []string{"app`f", "0x7f12"}}, false},
-		{"kernel below unknown", Sampled{User: []string{"0x7f12"}, Kernel: []string{"vmlinux`read", "vmlinux`entry"}}, true},
-		{"kernel below named", Sampled{User: []string{"app`f"}, Kernel: []string{"0xffff0", "vmlinux`entry"}}, false},
+		{"kernel below unknown",
+			Sampled{User: []string{"0x7f12"}, Kernel: []string{"vmlinux`read", "vmlinux`entry"}},
+			true},
+		{"kernel below named",
+			Sampled{User: []string{"app`f"}, Kernel: []string{"0xffff0", "vmlinux`entry"}}, false},
 		{"kernel alone", Sampled{Kernel: []string{"vmlinux`f", "0xffff0"}}, false},
 		{"kernel unknown", Sampled{Kernel: []string{"0xffff0", "vmlinux`f"}}, true},
 		{"no frames", Sampled{}, false},
-		{"wait", Sampled{User: []string{"app`f"}, Kernel: []string{"vmlinux`schedule"}, State: "sleeping"}, false},
-		{"unnamed wait", Sampled{User: []string{"0x12"}, State: "sleeping", Waker: &Waker{Process: "w", User: []string{"w`g"}}}, true},
-		{"unnamed waker", Sampled{User: []string{"app`f"}, Waker: &Waker{Process: "w", User: []string{"0x12"}}}, false},
-		{"stopped", Sampled{User: []string{"app`f", "[unwinding stopped: stack not readable]"}}, false},
+		{
+			"wait",
+			Sampled{User: []string{"app`f"}, Kernel: []string{"vmlinux`schedule"},
+				State: "sleeping"},
+			false,
+		},
+		{
+			"unnamed wait",
+			Sampled{User: []string{"0x12"}, State: "sleeping",
+				Waker: &Waker{Process: "w", User: []string{"w`g"}}},
+			true,
+		},
+		{"unnamed waker",
+			Sampled{User: []string{"app`f"}, Waker: &Waker{Process: "w", User: []string{"0x12"}}},
+			false},
+		{"stopped", Sampled{User: []string{"app`f", "[unwinding stopped: stack not readable]"}},
+			false},
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	var all []Sampled
@@ -45,19 +62,21 @@ func TestUnnamed(t *testing.T) {
 		}
 		want += amount
 		all = append(all, tt.of)
-		if got := OfSampled(slices.Values([]Sampled{tt.of})).Unnamed(); got != amount {
+		if got := FromSamples(slices.Values([]Sampled{tt.of})).Unnamed(); got != amount {
 			t.Errorf("%s: %v of %v", tt.name, got, tt.of.Amount)
 		}
 	}
-	if got := OfSampled(slices.Values(all)).Unnamed(); got != want {
+	if got := FromSamples(slices.Values(all)).Unnamed(); got != want {
 		t.Errorf("all: %v, want %v", got, want)
 	}
 }
 
-// TestNotesInFiles: what is said of a profile is in every file that can be passed on, escaped, and
-// bounded.
+// TestNotesInFiles checks that the notes of a profile are in every file that can be passed on,
+// escaped and bounded.
 func TestNotesInFiles(t *testing.T) {
-	tree := OfSampled(slices.Values([]Sampled{{Process: "app", User: []string{"app`f"}, Count: 1, Amount: 1}}))
+	tree := FromSamples(
+		slices.Values([]Sampled{{Process: "app", User: []string{"app`f"}, Count: 1, Amount: 1}}),
+	)
 	lost := `lost: no room for <b>"another"</b> stack (17)`
 	tree.Notes = append(tree.Notes, lost, strings.Repeat("word ", 60)+"end")
 	for n := range 100 {
@@ -104,7 +123,8 @@ func TestNotesInFiles(t *testing.T) {
 	}
 	tree.Notes = nil
 	html.Reset()
-	if err := WriteHTML(&html, tree, Picture{}); err != nil || strings.Contains(html.String(), "<details") {
+	if err := WriteHTML(&html, tree, Picture{}); err != nil ||
+		strings.Contains(html.String(), "<details") {
 		t.Errorf("a page without notes: %v", err)
 	}
 }

@@ -8,14 +8,15 @@ import (
 	"culprit/measure"
 )
 
-// silent is a reader that knows the statistics, and was told nothing.
+// silent is a reader that knows the statistics and has no data.
 type silent struct{ measure.Reader }
 
 func (silent) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
-	return &measure.Answer{Query: q, Kind: measure.Delta, Unit: measure.Samples, Start: q.Over.Start, Step: q.Over.Span(), Elapsed: []measure.Span{0}}, nil
+	return &measure.Answer{Query: q, Kind: measure.Delta, Unit: measure.Samples,
+		Start: q.Over.Start, Step: q.Over.Span(), Elapsed: []measure.Span{0}}, nil
 }
 
-// A time without samples is told as such, and as nothing that broke.
+// TestNothingRecorded checks that a time without samples has its own error.
 func TestNothingRecorded(t *testing.T) {
 	_, err := AskRecorded(t.Context(), silent{}, Part{Over: measure.Interval{Start: 1e9, End: 3e9}})
 	if !errors.Is(err, measure.ErrUnclear) || err == nil || errors.Is(err, measure.ErrDenied) {

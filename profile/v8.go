@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// A v8Profile is a .cpuprofile, as Node.js and Chromium write it: a tree of calls, and which node was there at each sample.
+// A v8Profile is a .cpuprofile of Node.js or Chromium: a tree of calls, and the current node at
+// each sample.
 //
 // Source: Profiler.Profile of the Chrome DevTools Protocol. Times are microseconds.
 type v8Profile struct {
@@ -25,7 +26,7 @@ type v8Node struct {
 	Call     v8Call  `json:"callFrame"`
 	Hits     float64 `json:"hitCount"`
 	Children []int64 `json:"children"`
-	Parent   int64   `json:"parent"` // in place of children, in pieces of DevTools
+	Parent   int64   `json:"parent"` // instead of children, in pieces of DevTools
 }
 
 type v8Call struct {
@@ -41,7 +42,7 @@ type v8Old struct {
 	Children []v8Old `json:"children"`
 }
 
-// flat gives a tree of an old version as a list.
+// flat returns the tree of an old version as a list.
 func (o *v8Old) flat() []v8Node {
 	var nodes []v8Node
 	todo := []*v8Old{o}
@@ -70,12 +71,15 @@ func readV8(r io.Reader) (*Tree, error) {
 	return p.tree()
 }
 
-// tree gives the calls. An amount is the time from a sample to the next one, or where no times are told the number of samples.
+// tree returns the calls. An amount is the time from a sample to the next, or the number of samples
+// when there are no times.
 func (p *v8Profile) tree() (*Tree, error) {
 	place := make(map[int64]int, len(p.Nodes))
 	for i := range p.Nodes {
 		if _, twice := place[p.Nodes[i].ID]; twice {
-			return nil, &ParseError{What: fmt.Sprintf(".cpuprofile: two nodes have the number %d", p.Nodes[i].ID)}
+			return nil, &ParseError{
+				What: fmt.Sprintf(".cpuprofile: two nodes have the number %d", p.Nodes[i].ID),
+			}
 		}
 		place[p.Nodes[i].ID] = i
 	}
@@ -92,7 +96,7 @@ func (p *v8Profile) tree() (*Tree, error) {
 			}
 			samples++
 			d := (until - at) * 1000
-			if !(d > 0) || math.IsInf(d, 1) { // of samples that were taken out of turn it is below 0
+			if !(d > 0) || math.IsInf(d, 1) { // below 0 for samples out of order
 				continue
 			}
 			if n, ok := place[id]; ok {
@@ -108,15 +112,18 @@ func (p *v8Profile) tree() (*Tree, error) {
 			}
 		}
 	}
-	parent := make([]int, len(p.Nodes)) // and one more; 0: none
+	parent := make([]int, len(p.Nodes)) // index + 1; 0: none
 	for i := range p.Nodes {
 		for _, c := range p.Nodes[i].Children {
 			n, ok := place[c]
-			if !ok { // cut out of the file
+			if !ok { // missing in the file
 				continue
 			}
 			if parent[n] != 0 || n == i {
-				return nil, &ParseError{What: fmt.Sprintf(".cpuprofile: node %d calls node %d, which has a caller", p.Nodes[i].ID, c)}
+				return nil, &ParseError{
+					What: fmt.Sprintf(".cpuprofile: node %d calls node %d, which has a caller",
+						p.Nodes[i].ID, c),
+				}
 			}
 			parent[n] = i + 1
 		}
@@ -129,7 +136,7 @@ func (p *v8Profile) tree() (*Tree, error) {
 		if parent[root] != 0 {
 			continue
 		}
-		if c := &p.Nodes[root].Call; c.Name != "(root)" { // that one is the root already
+		if c := &p.Nodes[root].Call; c.Name != "(root)" { // (root) is the root already
 			calls[root] = b.Child(Call{}, c.function(b))
 		}
 		todo := []int{root}
@@ -154,7 +161,10 @@ func (p *v8Profile) tree() (*Tree, error) {
 	}
 	if lost > 0 {
 		b.Stack([]uint32{b.Named([]byte("[unknown]"))}, lostAmount)
-		b.tree.note(plural(lost, "sample is", "samples are") + " of calls that the file lacks: their functions are [unknown]")
+		b.tree.note(
+			plural(lost, "sample is",
+				"samples are") + " of calls that the file lacks: their functions are [unknown]",
+		)
 	}
 	t := b.Tree()
 	if t.Sum() == 0 {
@@ -166,14 +176,14 @@ func (p *v8Profile) tree() (*Tree, error) {
 	return t, nil
 }
 
-// function gives the function of a call.
+// function returns the function of a call.
 func (c *v8Call) function(b *Builder) uint32 {
 	name, kind := c.Name, JIT
 	switch {
 	case name == "":
 		name = "(anonymous)"
 	case c.URL == "":
-		kind = Code // of V8 itself
+		kind = Code // part of V8 itself
 	}
 	module := ""
 	if c.URL != "" {

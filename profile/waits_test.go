@@ -7,7 +7,9 @@ import (
 
 func TestWriteWaits(t *testing.T) {
 	lines := func() []WaitLine {
-		return []WaitLine{{Count: 4, Nanos: 1e6, What: "mutex", Caller: "vmlinux`pipe_write+0x1"}, {Count: 1, Nanos: 3e6, What: "spin lock", Caller: "evil\x1b[31m"}, {Count: 2, Nanos: 0, What: "futex", Caller: "(none)"}}
+		return []WaitLine{{Count: 4, Nanos: 1e6, What: "mutex", Caller: "vmlinux`pipe_write+0x1"},
+			{Count: 1, Nanos: 3e6, What: "spin lock", Caller: "evil\x1b[31m"},
+			{Count: 2, Nanos: 0, What: "futex", Caller: "(none)"}}
 	}
 	for most, want := range map[int]string{
 		0: `    Count indv cuml        nsec Lock or state          Caller

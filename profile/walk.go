@@ -1,36 +1,37 @@
 package profile
 
-// A walker goes through a tree as a picture is drawn: each node before those that it calls, and those in the order of names.
+// A walker visits a tree in depth-first order, callees sorted by name: the order of a picture.
 type walker struct {
 	t     *Tree
 	order []int32 // nil: the tree's own
 	path  []walked
 }
 
-// A walked is a node on the way from the root.
+// A walked is a node on the current path.
 type walked struct {
 	node int32
-	next float64 // where the next that it calls begins
+	next float64 // where its next callee begins
 }
 
 func (t *Tree) walker() *walker {
 	w := &walker{t: t}
-	if !t.walks() {
+	if !t.inWalkOrder() {
 		w.order = t.walkOrder()
 	}
 	return w
 }
 
-// walks says whether the nodes are in the order of a walk.
-func (t *Tree) walks() bool {
+// inWalkOrder reports whether the nodes are stored in depth-first order, callees sorted by name.
+func (t *Tree) inWalkOrder() bool {
 	var path []int32
 	for i := range t.Parent {
-		last := int32(-1) // that the same one calls
+		last := int32(-1) // the callee before, of the same caller
 		for len(path) > 0 && path[len(path)-1] != t.Parent[i] {
 			last = path[len(path)-1]
 			path = path[:len(path)-1]
 		}
-		if len(path) == 0 && i > 0 || last >= 0 && compareFunctions(t.Functions, t.Function[last], t.Function[i]) > 0 {
+		if len(path) == 0 && i > 0 ||
+			last >= 0 && compareFunctions(t.Functions, t.Function[last], t.Function[i]) > 0 {
 			return false
 		}
 		path = append(path, int32(i))
@@ -38,7 +39,7 @@ func (t *Tree) walks() bool {
 	return true
 }
 
-// walkOrder gives the nodes in the order of a walk.
+// walkOrder returns the nodes in depth-first order, callees sorted by name.
 func (t *Tree) walkOrder() []int32 {
 	from, list := t.children()
 	order := make([]int32, 0, t.Len())
@@ -54,7 +55,8 @@ func (t *Tree) walkOrder() []int32 {
 	return order
 }
 
-// at gives the nth node of the walk, which is asked for one after the other, how far it is from the root, and where in the whole it begins.
+// at returns the nth node of the walk, its depth, and where in the whole it begins. Call it for n =
+// 0, 1, 2, ...
 func (w *walker) at(n int) (node int32, depth int, left float64) {
 	node = int32(n)
 	if w.order != nil {
@@ -72,7 +74,7 @@ func (w *walker) at(n int) (node int32, depth int, left float64) {
 	return node, len(w.path) - 1, left
 }
 
-// depths gives how far each node is from the root.
+// depths returns the depth of each node; the root has 0.
 func (t *Tree) depths() []int32 {
 	d := make([]int32, t.Len())
 	for i := 1; i < len(d); i++ {

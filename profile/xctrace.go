@@ -8,13 +8,16 @@ import (
 	"slices"
 )
 
-// readXCTrace reads what xctrace export gives of a time profile: rows, each with a backtrace, innermost frame first. A backtrace or a frame
-// that was there before is named by its number.
+// readXCTrace reads a time profile of xctrace export: rows with a backtrace each, innermost frame
+// first. A repeated backtrace or frame is a reference to its number.
 //
-//	<row><backtrace id="10"><frame id="11" name="foo" addr="0x18d3df0f1"/><frame ref="9"/></backtrace></row>
+//	<row><backtrace id="10"><frame id="11" name="foo" addr="0x18d3df0f1"/><frame
+//
+// ref="9"/></backtrace></row>
+//
 //	<row><backtrace ref="10"/></row>
 func readXCTrace(r io.Reader) (*Tree, error) {
-	limited := &io.LimitedReader{R: r, N: mostProfile + 1}
+	limited := &io.LimitedReader{R: r, N: maxProfile + 1}
 	d := xml.NewDecoder(limited)
 	b := NewBuilder()
 	frames, stacks := map[string]uint32{}, map[string][]uint32{} // by number
@@ -31,7 +34,7 @@ func readXCTrace(r io.Reader) (*Tree, error) {
 			var syntax *xml.SyntaxError
 			switch {
 			case limited.N <= 0:
-				return nil, &ParseError{Byte: mostProfile, What: "a profile of more than 2 GB"}
+				return nil, &ParseError{Byte: maxProfile, What: "a profile of more than 2 GB"}
 			case errors.Is(err, io.EOF) && ended:
 				if rows == 0 {
 					return nil, wrong("no backtraces in it")
@@ -51,7 +54,7 @@ func readXCTrace(r io.Reader) (*Tree, error) {
 				if ref, ok := attribute(e, "ref"); ok {
 					known, there := stacks[ref]
 					if !there {
-						return nil, wrong("a backtrace %.20q that was not told before", ref)
+						return nil, wrong("a reference to an unknown backtrace, %.20q", ref)
 					}
 					b.Stack(known, 1)
 					rows++
@@ -66,13 +69,14 @@ func readXCTrace(r io.Reader) (*Tree, error) {
 				if ref, ok := attribute(e, "ref"); ok {
 					f, there := frames[ref]
 					if !there {
-						return nil, wrong("a frame %.20q that was not told before", ref)
+						return nil, wrong("a reference to an unknown frame, %.20q", ref)
 					}
 					stack = append(stack, f)
 					continue
 				}
 				name, _ := attribute(e, "name")
-				f := b.Function(replaced([]byte(string(withoutRust([]byte(name)))), ';', ':'), nil, Code)
+				plain := []byte(string(withoutRust([]byte(name))))
+				f := b.Function(replaced(plain, ';', ':'), nil, Code)
 				if n, ok := attribute(e, "id"); ok {
 					frames[n] = f
 				}

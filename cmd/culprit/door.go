@@ -35,11 +35,11 @@ type door struct {
 // openDoor listens. Nothing is answered before serve.
 func openDoor(dir string, o term.Serving, m *served) (*door, error) {
 	tokenFile := filepath.Join(dir, "token")
-	token, made, err := web.ReadToken(tokenFile)
+	token, made, err := web.ReadServerToken(tokenFile)
 	if err != nil {
 		return nil, err
 	}
-	if err := web.MayListen(o.Listen, o.Cert != "", token); err != nil {
+	if err := web.CheckListen(o.Listen, o.Cert != "", token); err != nil {
 		return nil, err
 	}
 	var certificate tls.Certificate
@@ -63,7 +63,7 @@ func openDoor(dir string, o term.Serving, m *served) (*door, error) {
 		host = "localhost"
 	}
 	d.site = web.New(m, web.About{Version: version, Host: host, Kernel: kernelRelease(), CPUs: runtime.NumCPU()}, token)
-	d.site.Passes = &web.Passes{Path: passesOf(dir)}
+	d.site.Tokens = &web.Tokens{Path: passesOf(dir)}
 	api := prom.New(m, m.Datasets, version)
 	d.site.Prometheus, d.site.Export = api, api.NewScraper()
 	d.site.Page, d.site.CPU = ui.Files(), kernel.ThreadTime

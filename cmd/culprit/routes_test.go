@@ -330,7 +330,7 @@ func (g *guarded) others(path string, methods []string) {
 // tellsWhatToDo wants each kind of refusal without a hint to say in its message what is right.
 func (g *guarded) tellsWhatToDo() {
 	g.t.Helper()
-	right := regexp.MustCompile(`at most|from .* to |is no |is neither|is not before|must be|expected|should stand|should be|out of range: |it takes|there is no |is given|ask for|no probe matches|there is nothing at|` +
+	right := regexp.MustCompile(`at most|from .* to |is no |is not |is neither|is not before|must be|expected|should stand|should be|out of range: |it takes|there is no |is given|ask for|choose|can add|no probe matches|there is nothing at|` +
 		`zero byte|out of range$|URL escape`)
 	for message, what := range g.refusals {
 		if !right.MatchString(message) {

@@ -42,7 +42,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 		return nil, err
 	}
 	cut := int64(0)
-	t := profile.OfSampled(func(yield func(profile.Sampled) bool) {
+	t := profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for s := range got.Stacks {
 			if len(s.Kernel) >= trace.ProfileFrames || len(s.User) >= trace.ProfileFrames {
 				cut += s.Count

@@ -77,8 +77,8 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 	scripts.Begin()
 
 	if os.Getenv("GOMAXPROCS") == "" {
-		p := &processors{questions: door.site.Questions}
-		door.site.Asked = p.asked
+		p := &processors{questions: door.site.RunningQueries}
+		door.site.QueryStarted = p.asked
 	}
 	if o.WriteTo != "" {
 		if m.writer, err = writer(o, m); err != nil {

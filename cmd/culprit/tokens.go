@@ -27,24 +27,24 @@ type letIn struct{ dir string }
 
 // List implements term.Tokens.
 func (l letIn) List() ([]term.Token, error) {
-	all, err := web.ReadPasses(passesOf(l.dir))
+	all, err := web.ReadTokens(passesOf(l.dir))
 	var out []term.Token
 	for _, p := range all {
-		out = append(out, term.Token{Name: p.Name, May: p.May.String(), Made: p.Made, Until: p.Until})
+		out = append(out, term.Token{Name: p.Name, May: p.May.String(), Made: p.Made, Until: p.Ends})
 	}
 	return out, unusable(err)
 }
 
 // Add implements term.Tokens.
 func (l letIn) Add(t term.Token) (string, error) {
-	may, err := web.RoleOf(t.May)
+	may, err := web.ParseRole(t.May)
 	if err != nil {
 		return "", err
 	}
 	if err := l.recorded(); err != nil {
 		return "", err
 	}
-	secret, err := web.AddPass(passesOf(l.dir), web.Pass{Name: t.Name, May: may, Made: t.Made, Until: t.Until})
+	secret, err := web.AddToken(passesOf(l.dir), web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until})
 	return secret, unusable(err)
 }
 
@@ -53,7 +53,7 @@ func (l letIn) Remove(name string) error {
 	if err := l.recorded(); err != nil {
 		return err
 	}
-	return unusable(web.RemovePass(passesOf(l.dir), name))
+	return unusable(web.RemoveToken(passesOf(l.dir), name))
 }
 
 // recorded says what is wrong where no server has ever recorded: a token there would let nobody in.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestCollectors checks that each collector is listed once: a merge easily drops a line of a list.
+// TestCollectors checks that each collector is listed once. A merge easily drops a line of a list.
 func TestCollectors(t *testing.T) {
 	listed := map[string]int{}
 	for _, c := range Collectors() {

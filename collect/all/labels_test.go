@@ -17,13 +17,27 @@ import (
 	"culprit/collect/network"
 )
 
-// systemCollectors are those whose labels are kept from reading to reading.
+// systemCollectors are the collectors that cache labels between readings.
 func systemCollectors() []collect.Collector {
-	return []collect.Collector{cpu.CPU{}, cpu.Interrupts{}, cpu.Softirqs{}, cpu.Load{}, cpu.Pressure{}, memory.Memory{}, memory.Vmstat{}, disk.Disks{}, disk.Filesystems{}, network.Softnet{}, memory.Caches{}, cpu.Machine{}, cgroup.Cgroups{}}
+	return []collect.Collector{
+		cpu.CPU{},
+		cpu.Interrupts{},
+		cpu.Softirqs{},
+		cpu.Load{},
+		cpu.Pressure{},
+		memory.Memory{},
+		memory.Vmstat{},
+		disk.Disks{},
+		disk.Filesystems{},
+		network.Softnet{},
+		memory.Caches{},
+		cpu.Machine{},
+		cgroup.Cgroups{},
+	}
 }
 
-// When the dictionary is made anew, labels made before are void: whoever keeps some must make them again. Every label is then
-// another one, because a word that nobody uses takes the first number.
+// After a reset of the dictionary, labels made before are invalid, so cached labels must be made
+// again. Each label then changes, because an unused word takes the first number.
 func TestLabelsAreMadeAgain(t *testing.T) {
 	for _, c := range systemCollectors() {
 		t.Run(fmt.Sprintf("%T", c), func(t *testing.T) {
@@ -40,9 +54,13 @@ func TestLabelsAreMadeAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				keys := map[string]bool{}
-				for k := range collecttest.RowsOf(t, out) { // panics on a label that is not in the dictionary
-					// Only rows that are there whatever happens on the machine meanwhile.
-					if id, _, _ := strings.Cut(k, "|"); !strings.HasPrefix(id, "cgroup.") && !strings.HasPrefix(k, "cache.entries||slab") && !strings.HasPrefix(k, "cache.growth") && !strings.HasPrefix(k, "cache.bytes") {
+				// panics on a label that is not in the dictionary
+				for k := range collecttest.RowsOf(t, out) {
+					// Only rows that exist whatever happens on the machine meanwhile.
+					if id, _, _ := strings.Cut(k, "|"); !strings.HasPrefix(id, "cgroup.") &&
+						!strings.HasPrefix(k, "cache.entries||slab") &&
+						!strings.HasPrefix(k, "cache.growth") &&
+						!strings.HasPrefix(k, "cache.bytes") {
 						for _, st := range c.Stats() {
 							if string(st.ID) == id && !st.Sparse {
 								keys[k] = true

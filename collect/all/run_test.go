@@ -12,7 +12,7 @@ import (
 	"culprit/measure"
 )
 
-// A run that is told when to begin reads then, and says with each batch where it read.
+// A run with a start time reads at that time and puts the time of reading into each batch.
 func TestRunByTheWallClock(t *testing.T) {
 	s := collect.New(collect.Env{}, cpu.Load{})
 	step := 50 * measure.Millisecond
@@ -21,7 +21,9 @@ func TestRunByTheWallClock(t *testing.T) {
 	enough := errors.New("enough")
 	last := measure.Time(0)
 	n := 0
-	err := s.Run(t.Context(), []measure.Query{{Stat: s.Stats()[0].ID, Step: step, Over: measure.Interval{Start: from}}},
+	err := s.Run(
+		t.Context(),
+		[]measure.Query{{Stat: s.Stats()[0].ID, Step: step, Over: measure.Interval{Start: from}}},
 		measure.SinkFunc(func(b []*measure.Batch) error {
 			over := b[0].Over
 			if over.Start < from || over.End < from.Add(step) {
@@ -36,13 +38,14 @@ func TestRunByTheWallClock(t *testing.T) {
 				return enough
 			}
 			return nil
-		}))
+		}),
+	)
 	if !errors.Is(err, enough) {
 		t.Error(err)
 	}
 }
 
-// What the statistics cost adds up to what the thread has spent, no more, and is shared by rows.
+// The costs of the statistics add up to at most the CPU time of the thread.
 func TestCostIsMetered(t *testing.T) {
 	s := collect.New(collect.Env{}, cpu.CPU{}, memory.Vmstat{})
 	var queries []measure.Query

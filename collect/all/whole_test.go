@@ -34,7 +34,8 @@ func TestWholes(t *testing.T) {
 	}
 	for _, id := range []measure.StatID{"process.cpu", "thread.cpu"} {
 		q, err := measure.ParseQuery(all[id].Whole.Query)
-		if err != nil || len(q.By) != 0 || all[q.Stat].Unit != all[id].Unit || all[q.Stat].Kind != all[id].Kind {
+		if err != nil || len(q.By) != 0 || all[q.Stat].Unit != all[id].Unit ||
+			all[q.Stat].Kind != all[id].Kind {
 			t.Errorf("the whole of %s is %q: %v", id, all[id].Whole.Query, err)
 		}
 	}

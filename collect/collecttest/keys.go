@@ -16,21 +16,20 @@ import (
 	"culprit/measure"
 )
 
-// KeyedFile is a file of which a kernel may have fewer keys than another. cut makes the texts that
-// lack one key: the name of the key, and the text without it. grow makes the text of the next
-// reading.
+// KeyedFile is a file of which some kernels have fewer keys than others. Cut returns, for each key,
+// the text without it. Grow returns the text of the next reading.
 type KeyedFile struct {
 	Cut  func(text string) map[string]string
 	Grow func(text string) string
-	Must bool // the file is there in any case
+	Must bool // every machine has the file
 }
 
 // LineKeys are files of lines "name value": meminfo, vmstat, memory.stat.
 // table: a function and its name, never changed
 var LineKeys = KeyedFile{Cut: CutLines, Grow: GrowFrom(1, 10)}
 
-// ColumnKeys returns the keys of a file with columns of numbers. Later kernels append columns. The first
-// fields of a line, names of them, identify the line.
+// ColumnKeys returns the keys of a file with columns of numbers, to which later kernels append
+// columns. The first fields of a line, as many as names, identify it. Numbers have the base.
 func ColumnKeys(names, base int) KeyedFile {
 	return KeyedFile{Grow: GrowFrom(names, base), Cut: func(text string) map[string]string {
 		most := 0
@@ -50,7 +49,7 @@ func ColumnKeys(names, base int) KeyedFile {
 	}}
 }
 
-// HeadedKeys are snmp and netstat: a line of names, then a line of values.
+// HeadedKeys are files like snmp and netstat: a line of names, then a line of values.
 // table: a function and its name, never changed
 var HeadedKeys = KeyedFile{Grow: GrowFrom(1, 10), Cut: func(text string) map[string]string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -68,7 +67,8 @@ var HeadedKeys = KeyedFile{Grow: GrowFrom(1, 10), Cut: func(text string) map[str
 	return all
 }}
 
-// PairKeys are sockstat ("TCP: inuse 1 orphan 0"): names and values after the name of the line.
+// PairKeys are files like sockstat ("TCP: inuse 1 orphan 0"): names and values after the line's
+// name.
 // table: a function and its name, never changed
 var PairKeys = KeyedFile{Grow: GrowFrom(1, 10), Cut: func(text string) map[string]string {
 	return cutWords(text, 2)
@@ -80,18 +80,21 @@ var OptionKeys = KeyedFile{Grow: growOptions, Cut: func(text string) map[string]
 	return cutWords(text, 1)
 }}
 
-// CutLines leaves out each line in turn, and all of them.
+// CutLines returns the text without each of its lines, and without any line.
 func CutLines(text string) map[string]string {
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	all := map[string]string{"all": ""}
 	for i, l := range lines {
-		all[strings.Join(strings.Fields(l)[:1], "")] = strings.Join(slices.Delete(slices.Clone(lines), i, i+1), "")
+		all[strings.Join(strings.Fields(l)[:1], "")] = strings.Join(
+			slices.Delete(slices.Clone(lines), i, i+1),
+			"",
+		)
 	}
 	return all
 }
 
-// cutWords leaves out each line, and behind the first word of each line each group of so many
-// words.
+// cutWords returns the text without each of its lines, and without each group of size words after
+// the first word of a line.
 func cutWords(text string, size int) map[string]string {
 	all := CutLines(text)
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -107,7 +110,8 @@ func cutWords(text string, size int) map[string]string {
 	return all
 }
 
-// GrowFrom adds to each number, from a word of the line on, another amount.
+// GrowFrom returns a function that adds a different amount to each number, from word first of a
+// line.
 func GrowFrom(first, base int) func(string) string {
 	return func(text string) string {
 		grown := ""
@@ -144,15 +148,16 @@ func growOptions(text string) string {
 // KeyedMachine is a collector with the files that it reads.
 type KeyedMachine struct {
 	Collector collect.Collector
-	Files     map[string]KeyedFile // those of which keys are left out
-	Texts     map[string]string    // those that are not in testdata/keys
-	Beside    map[string]string    // files that stay as they are; DIR stands for the machine's folder
-	Next      map[string]string    // texts of the next reading, of files that don't grow by rule
-	// dependent are rows that depend on more than their key, by "file key", or by "file" for all
-	// keys of it: prefixes of rows, parted by blanks. The reason stands beside each.
+	Files     map[string]KeyedFile // files of which keys are cut
+	Texts     map[string]string    // their texts, where testdata/keys does not have them
+	Beside    map[string]string    // files that do not change; DIR means the machine's directory
+	Next      map[string]string    // texts of the next reading, where Grow does not make them
+	// Dependent are rows that depend on more than their key: prefixes of rows, separated by spaces.
+	// The index is "file key", or "file" for all of its keys. The reason is written beside each.
 	Dependent map[string]string
-	Touches   map[string]string // of a file, the only statistics that may lose rows by it; parted by blanks
-	Spread    int               // so many statistics may lose rows by one key; 0: one
+	// the only statistics that may lose rows by the file, separated by spaces
+	Touches map[string]string
+	Spread  int // how many statistics may lose rows by one key; 0: one
 }
 
 func keyText(t *testing.T, name string) string {
@@ -164,9 +169,12 @@ func keyText(t *testing.T, name string) string {
 	return string(b)
 }
 
-// readings opens the collector on the files and takes two readings. What it can't read has no rows,
-// and is unmeasured.
-func (k *KeyedMachine) readings(t *testing.T, first, second map[string]string) map[measure.StatID]keyedRows {
+// readings opens the collector on the files and takes two readings. Statistics that could not be
+// read have no rows and are unmeasured.
+func (k *KeyedMachine) readings(
+	t *testing.T,
+	first, second map[string]string,
+) map[measure.StatID]keyedRows {
 	t.Helper()
 	m := EmptyMachine(t)
 	for name, text := range k.Beside {
@@ -195,10 +203,10 @@ func (k *KeyedMachine) readings(t *testing.T, first, second map[string]string) m
 	return rowsByStat(m.Out)
 }
 
-// keyedRows is what a statistic had at a reading.
+// keyedRows are the rows of one statistic in one reading.
 type keyedRows struct {
 	rows       map[string]float64
-	sparse     bool // a row that is not there is 0
+	sparse     bool // a missing row means 0
 	unmeasured bool
 	notes      []string
 }
@@ -209,7 +217,12 @@ func rowsByStat(out *collect.Out) map[measure.StatID]keyedRows {
 		sparse[t.Stat().ID] = t.Stat().Sparse
 	}
 	for _, b := range out.Finish(nil) {
-		k := keyedRows{rows: map[string]float64{}, sparse: sparse[b.Stat], unmeasured: b.Over.Start == b.Over.End, notes: slices.Clone(b.Notes)}
+		k := keyedRows{
+			rows:       map[string]float64{},
+			sparse:     sparse[b.Stat],
+			unmeasured: b.Over.Start == b.Over.End,
+			notes:      slices.Clone(b.Notes),
+		}
 		for i := range b.Rows() {
 			var words []string
 			for _, l := range b.Key(i) {
@@ -222,8 +235,9 @@ func rowsByStat(out *collect.Out) map[measure.StatID]keyedRows {
 	return all
 }
 
-// CheckMissingKeys: a kernel that lacks a key, a line, a file or the last columns of one makes the
-// rows of that key missing or unknown with a note, and changes no other row. It never makes one 0.
+// CheckMissingKeys checks kernels that lack a key, a line, a file or the last columns of a file.
+// The rows of that key must be missing, or unknown with a note. They must never be 0, and no other
+// row may change.
 func CheckMissingKeys(t *testing.T, machines map[string]KeyedMachine) {
 	for name, k := range machines {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +264,13 @@ func CheckMissingKeys(t *testing.T, machines map[string]KeyedMachine) {
 			for file, keyed := range k.Files {
 				cut, later := keyed.Cut(first[file]), keyed.Cut(second[file])
 				for _, key := range slices.Sorted(maps.Keys(cut)) {
-					k.compare(t, file, key, whole, k.readings(t, with(first, file, cut[key]), with(second, file, later[key])))
+					k.compare(
+						t,
+						file,
+						key,
+						whole,
+						k.readings(t, with(first, file, cut[key]), with(second, file, later[key])),
+					)
 				}
 				if keyed.Must {
 					continue
@@ -270,8 +290,12 @@ func with(files map[string]string, name, text string) map[string]string {
 	return files
 }
 
-// compare holds what was read without a key against what was read with it.
-func (k *KeyedMachine) compare(t *testing.T, file, key string, whole, got map[measure.StatID]keyedRows) {
+// compare compares the rows that were read without a key with those that were read with it.
+func (k *KeyedMachine) compare(
+	t *testing.T,
+	file, key string,
+	whole, got map[measure.StatID]keyedRows,
+) {
 	t.Helper()
 	lacks, lose := strings.TrimSpace(file+" "+key), []string{}
 	for id, w := range whole {
@@ -295,7 +319,8 @@ func (k *KeyedMachine) compare(t *testing.T, file, key string, whole, got map[me
 		if lost > 0 && key != "" {
 			lose = append(lose, string(id))
 		}
-		if only := k.Touches[file]; lost > 0 && only != "" && key != "" && !slices.Contains(strings.Fields(only), string(id)) {
+		if only := k.Touches[file]; lost > 0 && only != "" && key != "" &&
+			!slices.Contains(strings.Fields(only), string(id)) {
 			t.Errorf("without %s: %s lacks %d rows, and only %s come of it", lacks, id, lost, only)
 		}
 		switch told := slices.ContainsFunc(g.notes, func(n string) bool { return !slices.Contains(w.notes, n) }); {
@@ -312,7 +337,7 @@ func (k *KeyedMachine) compare(t *testing.T, file, key string, whole, got map[me
 	}
 }
 
-// depends says whether a row may be another without the key.
+// depends reports whether a row may differ without the key.
 func (k *KeyedMachine) depends(file, key, row string) bool {
 	for _, prefix := range strings.Fields(k.Dependent[file] + " " + k.Dependent[file+" "+key]) {
 		if strings.HasPrefix(row, prefix) {
@@ -322,10 +347,10 @@ func (k *KeyedMachine) depends(file, key, row string) bool {
 	return false
 }
 
-// CheckNothingBelowZero: whatever numbers a file has - those of a container's stand-in for it, or a
-// torn reading - no amount and no level is below zero, and none that is made by subtraction wraps
-// around. Only growth that is declared as signed and what the kernel itself shows below zero (Tcp
-// MaxConn) may be.
+// CheckNothingBelowZero checks that no amount and no level is below zero, and that no difference
+// wraps around, whatever numbers a file has. A container may show absurd numbers, and a reading may
+// be torn. Two kinds of rows are excepted: growth that is declared as signed, and what the kernel
+// itself shows below zero (Tcp MaxConn).
 func CheckNothingBelowZero(t *testing.T, machines map[string]KeyedMachine) {
 	absurd := []string{"0", "2147483649", "9223372036854775809", "18446744073709551488"}
 	for name, k := range machines {
@@ -350,7 +375,12 @@ func CheckNothingBelowZero(t *testing.T, machines map[string]KeyedMachine) {
 					at := numbers[i]
 					for _, v := range absurd {
 						torn := second[file][:at[0]] + v + second[file][at[1]:]
-						k.noneBelowZero(t, file+": "+second[file][max(0, at[0]-30):at[0]]+v, len(v) < 12, k.readings(t, first, with(second, file, torn)))
+						k.noneBelowZero(
+							t,
+							file+": "+second[file][max(0, at[0]-30):at[0]]+v,
+							len(v) < 12,
+							k.readings(t, first, with(second, file, torn)),
+						)
 					}
 				}
 			}
@@ -358,10 +388,11 @@ func CheckNothingBelowZero(t *testing.T, machines map[string]KeyedMachine) {
 	}
 }
 
-// numbersIn returns where the decimal numbers of a text stand.
+// numbersIn returns the begin and end of each decimal number in a text.
 func numbersIn(text string) (all [][2]int) {
 	for i := 0; i < len(text); i++ {
-		if text[i] < '0' || text[i] > '9' || i > 0 && !strings.ContainsRune(" \t\n=", rune(text[i-1])) {
+		if text[i] < '0' || text[i] > '9' ||
+			i > 0 && !strings.ContainsRune(" \t\n=", rune(text[i-1])) {
 			continue
 		}
 		end := i
@@ -376,9 +407,14 @@ func numbersIn(text string) (all [][2]int) {
 	return all
 }
 
-// noneBelowZero checks the rows. small: all numbers of the files are below 2^32, so that a level
-// that is not has wrapped around.
-func (k *KeyedMachine) noneBelowZero(t *testing.T, of string, small bool, got map[measure.StatID]keyedRows) {
+// noneBelowZero checks the rows. small means that all numbers of the files are below 2^32, so that
+// a larger level has wrapped around.
+func (k *KeyedMachine) noneBelowZero(
+	t *testing.T,
+	of string,
+	small bool,
+	got map[measure.StatID]keyedRows,
+) {
 	t.Helper()
 	for _, st := range k.Collector.Stats() {
 		for row, v := range got[st.ID].rows {
@@ -396,7 +432,15 @@ func (k *KeyedMachine) noneBelowZero(t *testing.T, of string, small bool, got ma
 			{"memory.size", "hugepages_free", "hugepages_total"}} {
 			part, whole := got[st.ID].rows[pair[1]], got[st.ID].rows[pair[2]]
 			if string(st.ID) == pair[0] && part > whole*1.01 {
-				t.Errorf("%q: %s %s is %v, more than %s, %v", of, st.ID, pair[1], part, pair[2], whole)
+				t.Errorf(
+					"%q: %s %s is %v, more than %s, %v",
+					of,
+					st.ID,
+					pair[1],
+					part,
+					pair[2],
+					whole,
+				)
 			}
 		}
 	}

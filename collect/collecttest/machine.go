@@ -17,14 +17,14 @@ import (
 	"culprit/measure"
 )
 
-// Machine is a made-up machine: a directory of files in place of /proc and /sys, and one collector that reads it.
+// Machine is a directory of files instead of /proc and /sys, with one collector that reads it.
 type Machine struct {
 	T       *testing.T
 	Dir     string
 	Env     collect.Env
 	Out     *collect.Out
 	Reading collect.Reading
-	now     time.Time // of the latest reading
+	now     time.Time // time of the latest reading
 }
 
 // EmptyMachine returns a machine without files and without a collector.
@@ -34,7 +34,8 @@ func EmptyMachine(t *testing.T) *Machine {
 	return m
 }
 
-// NewMachine puts the files, whose names begin with proc/ or sys/, and opens the collector with all its statistics wanted.
+// NewMachine writes the files and opens the collector with all its statistics wanted. The names of
+// the files begin with proc/ or sys/.
 func NewMachine(t *testing.T, c collect.Collector, files map[string]string) *Machine {
 	t.Helper()
 	m := EmptyMachine(t)
@@ -43,7 +44,7 @@ func NewMachine(t *testing.T, c collect.Collector, files map[string]string) *Mac
 	return m
 }
 
-// Open opens the collector with all its statistics wanted, for as long as the test runs.
+// Open opens the collector with all its statistics wanted. The end of the test closes it.
 func (m *Machine) Open(c collect.Collector) {
 	m.T.Helper()
 	if err := m.TryOpen(c); err != nil {
@@ -52,14 +53,14 @@ func (m *Machine) Open(c collect.Collector) {
 	m.T.Cleanup(m.Reading.Close)
 }
 
-// TryOpen is open for a collector that may refuse, and that the caller closes.
+// TryOpen is Open for a collector that may refuse. The caller closes m.Reading.
 func (m *Machine) TryOpen(c collect.Collector) (err error) {
 	m.Out = collect.NewOut(c.Stats(), collect.NewDictionary(), false)
 	m.Reading, err = c.Open(&m.Env, WantAll(c))
 	return err
 }
 
-// WantAll wants each statistic of a collector, with all its fields.
+// WantAll returns a Want of all statistics of the collector with all their fields.
 func WantAll(c collect.Collector) collect.Want {
 	w := collect.Want{}
 	for _, st := range c.Stats() {
@@ -71,7 +72,7 @@ func WantAll(c collect.Collector) collect.Want {
 	return w
 }
 
-// Put writes files in place, so that those which are open change.
+// Put writes files in place, so that an open file changes.
 func (m *Machine) Put(files map[string]string) {
 	m.T.Helper()
 	for name, text := range files {
@@ -85,7 +86,7 @@ func (m *Machine) Put(files map[string]string) {
 	}
 }
 
-// Read takes a reading, as if a second had passed since the one before, and gives the rows as "stat label label": value.
+// Read takes a reading, one second after the previous one, and returns its rows as RowsOf does.
 func (m *Machine) Read(first bool) map[string]float64 {
 	m.T.Helper()
 	m.Start(first)
@@ -95,7 +96,7 @@ func (m *Machine) Read(first bool) map[string]float64 {
 	return RowsOf(m.T, m.Out)
 }
 
-// Start begins a reading, a second after the one before.
+// Start begins a reading, one second after the previous one.
 func (m *Machine) Start(first bool) {
 	m.now = m.now.Add(time.Second)
 	m.Out.Start(first, m.now)
@@ -121,12 +122,17 @@ func RowsOf(t testing.TB, out *collect.Out) map[string]float64 {
 	return rows
 }
 
-// Expect compares the rows whose key begins with prefix with what is wanted.
+// Expect compares the rows whose key begins with prefix with the wanted ones.
 func Expect(t *testing.T, rows map[string]float64, prefix string, want map[string]float64) {
 	t.Helper()
 	for _, k := range slices.Sorted(maps.Keys(rows)) {
 		if w, ok := want[k]; strings.HasPrefix(k, prefix) && (!ok || !Near(rows[k], w)) {
-			t.Errorf("%s = %v, want %s", k, rows[k], map[bool]string{true: fmt.Sprint(w), false: "no row"}[ok])
+			t.Errorf(
+				"%s = %v, want %s",
+				k,
+				rows[k],
+				map[bool]string{true: fmt.Sprint(w), false: "no row"}[ok],
+			)
 		}
 	}
 	for k, w := range want {
@@ -141,7 +147,7 @@ func Near(a, b float64) bool {
 	return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) <= 1e-9*math.Abs(b)
 }
 
-// Notes gives all notes of the latest reading.
+// Notes returns all notes of the latest reading, a line for each.
 func (m *Machine) Notes() string {
 	var all []string
 	for _, t := range m.Out.Tables() {
@@ -157,7 +163,8 @@ func BenchmarkEach(b *testing.B, collectors ...collect.Collector) {
 	}
 }
 
-// BenchmarkRead measures one reading of the running kernel, everything wanted that filter lets through (nil: all).
+// BenchmarkRead measures one reading of the running kernel with the statistics, or with all of the
+// collector if none is named.
 func BenchmarkRead(b *testing.B, c collect.Collector, stats ...measure.StatID) {
 	b.Helper()
 	env := collect.Env{}
@@ -168,7 +175,10 @@ func BenchmarkRead(b *testing.B, c collect.Collector, stats ...measure.StatID) {
 				delete(want, id)
 			}
 		}
-		mine = slices.DeleteFunc(mine, func(st measure.Stat) bool { return !slices.Contains(stats, st.ID) })
+		mine = slices.DeleteFunc(
+			mine,
+			func(st measure.Stat) bool { return !slices.Contains(stats, st.ID) },
+		)
 	}
 	r, err := c.Open(&env, want)
 	if errors.Is(err, measure.ErrUnsupported) {

@@ -12,11 +12,11 @@ import (
 	"culprit/kernel"
 )
 
-// Scene is a set of network namespaces made for one test, gone with it.
+// Scene is a set of network namespaces for one test, removed when it ends.
 type Scene struct {
 	t      testing.TB
 	Prefix string
-	sink   net.PacketConn // of send, in b
+	sink   net.PacketConn // receives what Send sends, in namespace b
 }
 
 // NewScene makes the namespaces, each with a loopback device that is up. It needs root.
@@ -43,12 +43,13 @@ func (s *Scene) Add(name string) {
 	ns := s.Prefix + name
 	s.t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", ns).Run() })
 	s.Run("ip netns add " + ns)
-	// Without IPv6 nothing is sent but what the test sends.
-	s.Run("ip netns exec " + ns + " sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6'")
+	// Without IPv6 the kernel sends nothing of its own.
+	s.Run("ip netns exec " + ns + " sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; " +
+		"echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6'")
 	s.Run("ip -n " + ns + " link set lo up")
 }
 
-// Run runs a command line; @ stands for the prefix of the namespaces.
+// Run runs a command line in which @ means the prefix of the namespaces.
 func (s *Scene) Run(line string) {
 	s.t.Helper()
 	line = strings.ReplaceAll(line, "@", s.Prefix)
@@ -57,10 +58,12 @@ func (s *Scene) Run(line string) {
 	}
 }
 
-// Cable joins a and b by a veth of fixed neighbours: va (10.77.0.1) and vb (10.77.0.2).
+// Cable joins namespaces a and b by a veth pair with permanent neighbours: va is 10.77.0.1, vb is
+// 10.77.0.2.
 func (s *Scene) Cable() {
 	s.t.Helper()
-	s.Run("ip link add va netns @a address 02:00:00:00:77:01 type veth peer name vb netns @b address 02:00:00:00:77:02")
+	s.Run("ip link add va netns @a address 02:00:00:00:77:01 type veth peer name vb netns @b " +
+		"address 02:00:00:00:77:02")
 	s.Run("ip -n @a addr add 10.77.0.1/24 dev va && ip -n @b addr add 10.77.0.2/24 dev vb")
 	s.Run("ip -n @a link set va up && ip -n @b link set vb up")
 	s.Run("ip -n @a neigh replace 10.77.0.2 lladdr 02:00:00:00:77:02 dev va nud permanent")
@@ -68,10 +71,12 @@ func (s *Scene) Cable() {
 	s.Carries("va")
 }
 
-// Carries waits until a device of a is up: until then the kernel drops what it is given (noop_qdisc).
+// Carries waits until a device of namespace a is up. Until then the kernel drops all packets
+// (noop_qdisc).
 func (s *Scene) Carries(device string) {
 	s.t.Helper()
-	s.Run("for i in $(seq 200); do ip -n @a link show " + device + " | grep -q 'state UP' && exit 0; sleep 0.05; done; exit 1")
+	s.Run("for i in $(seq 200); do ip -n @a link show " + device + " | grep -q 'state UP' && " +
+		"exit 0; sleep 0.05; done; exit 1")
 }
 
 // In runs f in a namespace of the scene.
@@ -86,7 +91,8 @@ func (s *Scene) In(name string, f func() error) {
 	}
 }
 
-// Send sends n datagrams of size bytes from a to b, where a socket takes them in: a refusal by ICMP would swallow the next write.
+// Send sends n datagrams of size bytes from a to b. A socket in b receives them, since an ICMP
+// refusal would fail the next write.
 func (s *Scene) Send(n, size int) {
 	s.t.Helper()
 	if s.sink == nil {

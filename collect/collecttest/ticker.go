@@ -9,7 +9,7 @@ import (
 	"culprit/measure"
 )
 
-// Ticker runs one collector by hand: each tick gives the rows of one reading as "statistic label,label" to value.
+// Ticker runs one collector tick by tick.
 type Ticker struct {
 	t       testing.TB
 	Reading collect.Reading
@@ -19,7 +19,8 @@ type Ticker struct {
 	Notes   []string
 }
 
-// OpenTicker opens the collector for the statistics ids, without breakdown; for all where ids is empty.
+// OpenTicker opens the collector for the statistics ids without breakdown, or for all if ids is
+// empty.
 func OpenTicker(t testing.TB, c collect.Collector, env *collect.Env, ids ...string) *Ticker {
 	t.Helper()
 	want := collect.Want{}
@@ -85,14 +86,14 @@ func (k *Ticker) Rows() map[string]float64 {
 	return rows
 }
 
-// UntilRows takes readings until one satisfies f.
+// UntilRows takes readings until f returns true for one. It fails the test after 20 seconds.
 func UntilRows(t testing.TB, k *Ticker, what string, f func(map[string]float64) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		if f(k.Rows()) {
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // between two looks at the condition
+		time.Sleep(20 * time.Millisecond) // poll interval
 	}
 	t.Fatal("waited for " + what)
 }

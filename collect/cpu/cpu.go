@@ -9,27 +9,46 @@ import (
 	"culprit/measure"
 )
 
-// CPU reads /proc/stat: where each CPU's time went, and the scheduler's counters.
+// CPU reads /proc/stat: the time of each CPU by mode, and the scheduler's counters.
 //
-// The kernel shows times in ticks of 10 ms (USER_HZ, 100 on every architecture with Linux's own ABI numbers but Alpha and IA-64),
-// so one second is known to 1 %. Idle and iowait need care. On kernels without a tick while idle (NO_HZ) they are made up at
-// each reading: the time of an idle CPU counts as iowait while a task that slept there waits for a disk, and as idle as soon
-// as that task wakes elsewhere (get_cpu_iowait_time_us in kernel/time/tick-sched.c, proc(5): "may decrease"). So only their sum
-// is taken as a counter and iowait as a part of it. A decrease of a tick or two is rounding and counts as nothing;
-// a larger one (idle starts at 0 when a CPU comes back on line, before 6.9) makes that CPU unknown for one interval.
+// The kernel shows times in ticks of 10 ms (USER_HZ, 100 on every architecture that culprit
+// supports), so one second is known to 1 %.
+//
+// Idle and iowait need care. A kernel without a tick on idle CPUs (NO_HZ) computes them at each
+// reading (get_cpu_iowait_time_us in kernel/time/tick-sched.c). The time of an idle CPU counts as
+// iowait while a task that slept there waits for a disk. It counts as idle as soon as that task
+// wakes elsewhere, so iowait may decrease (proc(5)). Only the sum of both is therefore used as a
+// counter, and iowait is a part of it.
+//
+// A decrease of one or two ticks is rounding and counts as 0. A larger decrease makes that CPU
+// unknown for one interval. It occurs before Linux 6.9, where idle starts at 0 when a CPU comes
+// online.
 type CPU struct{}
 
-// Stats lists the CPU's modes and the scheduler's counters.
+// Stats returns the time by mode and the scheduler's counters.
 func (CPU) Stats() []measure.Stat {
 	return []measure.Stat{
-		{ID: "cpu.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "CPU time by mode; the modes of a CPU sum to the wall time (/proc/stat)",
+		{ID: "cpu.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "CPU time by " +
+			"mode; the modes of a CPU add up to the wall time (/proc/stat)",
 			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"},
-				{Name: "mode", Type: measure.Word, Help: "usr nice sys iowait irq soft steal guest guest_nice idle, unaccounted: busy between two ticks; guest is not in usr, nor guest_nice in nice"}}},
-		{ID: "sched.switches", Kind: measure.Delta, Unit: measure.Events, Help: "context switches (/proc/stat ctxt)"},
-		{ID: "system.interrupts", Kind: measure.Delta, Unit: measure.Events, Help: "interrupts of the whole machine (/proc/stat intr); cpu.interrupts tells the CPUs apart"},
-		{ID: "sched.forks", Kind: measure.Delta, Unit: measure.Events, Help: "processes and threads made (/proc/stat processes)"},
-		{ID: "sched.runnable", Kind: measure.Level, Unit: measure.Count, Help: "threads running or waiting for a CPU, without the one that looks (/proc/stat procs_running - 1)"},
-		{ID: "sched.blocked", Kind: measure.Level, Unit: measure.Count, Help: "threads waiting for a disk (/proc/stat procs_blocked)"},
+				{Name: "mode", Type: measure.Word, Help: "usr nice sys iowait irq soft steal " +
+					"guest guest_nice idle, unaccounted: busy between two ticks; usr is " +
+					"without guest, nice without guest_nice"}}},
+		{ID: "sched.switches", Kind: measure.Delta, Unit: measure.Events, Help: "context " +
+			"switches (/proc/stat ctxt)"},
+		{
+			ID:   "system.interrupts",
+			Kind: measure.Delta,
+			Unit: measure.Events,
+			Help: "interrupts of the whole machine (/proc/stat intr); cpu.interrupts has them " +
+				"by CPU",
+		},
+		{ID: "sched.forks", Kind: measure.Delta, Unit: measure.Events, Help: "processes and " +
+			"threads created (/proc/stat processes)"},
+		{ID: "sched.runnable", Kind: measure.Level, Unit: measure.Count, Help: "threads " +
+			"running or waiting for a CPU, without culprit's own (/proc/stat procs_running - 1)"},
+		{ID: "sched.blocked", Kind: measure.Level, Unit: measure.Count, Help: "threads waiting " +
+			"for a disk (/proc/stat procs_blocked)"},
 	}
 }
 
@@ -42,7 +61,7 @@ func (CPU) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	return &cpuReading{file: f, modes: want.Stat("cpu.time"), names: cpuModes()}, nil
 }
 
-// fewTicks is a decrease that rounding explains: one tick each of idle and iowait.
+// fewTicks is a decrease that is rounding: one tick each of idle and iowait.
 const fewTicks = 2
 
 type cpuReading struct {
@@ -58,19 +77,32 @@ type cpuReading struct {
 }
 
 type lastCPU struct {
-	round uint32 // of the reading that saw it; 0 never
+	round uint32 // of the reading that had it; 0: never
 	ticks procfs.CPUTicks
 }
 
-// cpuModes are the words of cpu.time's mode, in the order of /proc/stat's columns.
-// The last one is no column: see unaccounted.
+// cpuModes returns the values of cpu.time's field mode in the order of /proc/stat's columns. The
+// last one is no column: see unaccounted.
 func cpuModes() []string {
-	return []string{"usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest", "guest_nice", "unaccounted"}
+	return []string{
+		"usr",
+		"nice",
+		"sys",
+		"idle",
+		"iowait",
+		"irq",
+		"soft",
+		"steal",
+		"guest",
+		"guest_nice",
+		"unaccounted",
+	}
 }
 
-// unaccounted gives the part of the wall time, in nanoseconds, that no mode of a CPU has; 0 when it is within what the granularity of ticks
-// explains. Idle time is measured, but most kernels count busy time by looking at each timer tick which mode it interrupts; work that begins just
-// after a tick and ends before the next, as of programs that pace themselves by timers, is in no mode at all. It is busy time all the same.
+// unaccounted returns the part of the wall time, in nanoseconds, that is in no mode of a CPU; 0 if
+// the granularity of ticks explains it. Idle time is measured exactly. For busy time most kernels
+// look at each timer tick which mode it interrupts. Work that begins just after a tick and ends
+// before the next one is in no mode. Programs that pace themselves by timers work like this.
 func unaccounted(wall measure.Span, sum float64) float64 {
 	lost := float64(wall) - sum
 	if lost < 0.05*float64(wall) || lost < 4*procfs.TickNanoseconds {
@@ -112,8 +144,18 @@ func (r *cpuReading) putSched(out *collect.Out) {
 			t.Put(d[0])
 		}
 	}
-	putLevel(out.Table("sched.runnable"), text.Has&procfs.HasRunning != 0, float64(max(text.Running, 1)-1), "procs_running")
-	putLevel(out.Table("sched.blocked"), text.Has&procfs.HasBlocked != 0, float64(text.Blocked), "procs_blocked")
+	putLevel(
+		out.Table("sched.runnable"),
+		text.Has&procfs.HasRunning != 0,
+		float64(max(text.Running, 1)-1),
+		"procs_running",
+	)
+	putLevel(
+		out.Table("sched.blocked"),
+		text.Has&procfs.HasBlocked != 0,
+		float64(text.Blocked),
+		"procs_blocked",
+	)
 }
 
 func putLevel(t *collect.Table, has bool, v float64, line string) {
@@ -125,11 +167,11 @@ func putLevel(t *collect.Table, has bool, v float64, line string) {
 }
 
 func noStatLine(name string) string {
-	return "/proc/stat has no line " + name + ", or what it has there can't be (below 0)"
+	return "/proc/stat has no line " + name + ", or its number is not valid (below 0)"
 }
 
-// enoughInterrupts took at least 50 ms: 0.25 microseconds each is less than any takes. If the kernel says that all of them
-// together took not one tick, then it does not measure them.
+// enoughInterrupts is a number of interrupts that took at least 50 ms: none takes less than 0.25
+// us. If the kernel counts not one tick for all of them, it does not measure them.
 const enoughInterrupts = 200_000
 
 func (r *cpuReading) putModes(out *collect.Out) {
@@ -137,19 +179,26 @@ func (r *cpuReading) putModes(out *collect.Out) {
 	modes := r.words.Of(out, r.names)
 	r.round++
 	if r.text.BadCPU {
-		table.Unmeasured("/proc/stat has a line of a CPU that is no list of numbers, or a short one")
+		table.Unmeasured("/proc/stat has a malformed or short line of a CPU")
 		return
 	}
 	if len(r.text.CPUs) == 0 {
 		table.Unmeasured("/proc/stat has no line of a CPU")
 		return
 	}
-	noIrq := r.text.Has&procfs.HasAll != 0 && r.text.All[procfs.CPUIRQ] == 0 && r.text.Interrupts >= enoughInterrupts
+	noIrq := r.text.Has&procfs.HasAll != 0 && r.text.All[procfs.CPUIRQ] == 0 &&
+		r.text.Interrupts >= enoughInterrupts
 	if noIrq {
-		table.Note("this kernel does not measure the time of hard interrupts (built without CONFIG_IRQ_TIME_ACCOUNTING): it is in the mode that they interrupted")
+		table.Note("this kernel does not measure the time of hard interrupts (built without " +
+			"CONFIG_IRQ_TIME_ACCOUNTING): it is counted in the interrupted mode")
 	}
 	if r.text.Columns < procfs.CPUColumns {
-		table.Lacks("this kernel does not tell these modes apart: " + strings.Join(r.names[r.text.Columns:procfs.CPUColumns], " "))
+		table.Lacks(
+			"this kernel does not count these modes separately: " + strings.Join(
+				r.names[r.text.Columns:procfs.CPUColumns],
+				" ",
+			),
+		)
 	}
 	most := 2*float64(out.Over().Span()) + 20*procfs.TickNanoseconds
 	for i := range r.text.CPUs {
@@ -162,14 +211,15 @@ func (r *cpuReading) putModes(out *collect.Out) {
 		delta, ok := growth(&last.ticks, &line.CPUTicks, known)
 		last.round = r.round
 		if !known {
-			continue // a CPU that has just come on line: the next interval is its first
+			continue // just came online: the next interval is its first
 		}
 		var sum float64
 		for _, ticks := range delta {
 			sum += float64(ticks) * procfs.TickNanoseconds
 		}
 		if !ok || sum > most && !out.First {
-			table.Note("the times of a CPU jumped (it went off line, or the machine was stopped): unknown for one interval")
+			table.Note("the times of a CPU jumped (it went offline, or the machine was " +
+				"stopped): unknown for one interval")
 			ok = false
 		}
 		cpu := r.numbers.Of(out, line.CPU)
@@ -184,21 +234,23 @@ func (r *cpuReading) putModes(out *collect.Out) {
 			table.Put(v, cpu, modes[m])
 		}
 		if out.First {
-			continue // since boot: with suspensions and CPUs that came later the wall time is no measure
+			// since boot: the wall time includes suspension and the time before a CPU came online
+			continue
 		}
 		lost := measure.NaN
 		if ok {
 			lost = unaccounted(out.Over().Span(), sum)
 		}
 		if lost > 0 {
-			table.Note("part of the CPUs' busy time fell between the kernel's ticks and is in no mode: it is counted as unaccounted")
+			table.Note("part of the CPUs' busy time fell between the kernel's ticks and is in " +
+				"no mode: it is counted as unaccounted")
 		}
 		table.Put(lost, cpu, modes[procfs.CPUColumns])
 	}
 }
 
-// growth gives the ticks of each mode since last, guests taken out of usr and nice, and brings last up to date. It is
-// false when a counter has gone back by more than rounding explains; last is then the new start.
+// growth returns the ticks of each mode since last and then sets last to now. It subtracts guests
+// from usr and nice. ok is false if a counter decreased by more than rounding explains.
 func growth(last, now *procfs.CPUTicks, known bool) (d [procfs.CPUColumns]uint64, ok bool) {
 	if !known {
 		*last = *now

@@ -8,14 +8,26 @@ import (
 	"culprit/collect/collecttest"
 )
 
-// A line of /proc/stat that is not there, or that is below zero, makes its statistic unknown for as long, and only it.
+// A missing or negative line of /proc/stat makes its statistic, and only it, unknown for that
+// interval.
 func TestStatLinesThatAreMissing(t *testing.T) {
-	lines := []string{"cpu  1 1 1 1 1 1 1 1 1 1", "cpu0 1 1 1 1 1 1 1 1 1 1", "intr 70 1 2", "ctxt 50", "processes 30", "procs_running 4", "procs_blocked 3"}
+	lines := []string{
+		"cpu  1 1 1 1 1 1 1 1 1 1",
+		"cpu0 1 1 1 1 1 1 1 1 1 1",
+		"intr 70 1 2",
+		"ctxt 50",
+		"processes 30",
+		"procs_running 4",
+		"procs_blocked 3",
+	}
 	for line, stat := range map[string]string{"intr ": "system.interrupts", "processes ": "sched.forks", "procs_running ": "sched.runnable", "procs_blocked ": "sched.blocked"} {
 		for name, instead := range map[string]string{"missing": "", "negative": line + "-2049562273", "too large": line + "99999999999999999999999"} {
 			t.Run(stat+" "+name, func(t *testing.T) {
 				whole := strings.Join(lines, "\n") + "\n"
-				at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, line) })
+				at := slices.IndexFunc(
+					lines,
+					func(l string) bool { return strings.HasPrefix(l, line) },
+				)
 				broken := strings.Replace(whole, lines[at], instead, 1)
 				m := collecttest.NewMachine(t, CPU{}, map[string]string{"proc/stat": whole})
 				m.Read(true)

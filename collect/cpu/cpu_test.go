@@ -14,7 +14,14 @@ import (
 )
 
 func statFile(ctxt int, cpus ...string) string {
-	return "cpu  0 0 0 0 0 1 0 0 0 0\n" + strings.Join(cpus, "\n") + fmt.Sprintf("\nintr 818950 0 0 1\nctxt %d\nbtime 1795252139\nprocesses 7\nprocs_running 3\nprocs_blocked 2\nsoftirq 3 1 2\n", ctxt)
+	return "cpu  0 0 0 0 0 1 0 0 0 0\n" + strings.Join(
+		cpus,
+		"\n",
+	) + fmt.Sprintf(
+		"\nintr 818950 0 0 1\nctxt %d\nbtime 1795252139\nprocesses 7\nprocs_running "+
+			"3\nprocs_blocked 2\nsoftirq 3 1 2\n",
+		ctxt,
+	)
 }
 
 func modesOf(cpu string, ms map[string]float64) map[string]float64 {
@@ -32,12 +39,13 @@ func TestCPUModes(t *testing.T) {
 	const before = "cpu0 1000 200 300 10000 500 10 20 30 100 50"
 	for name, c := range map[string]struct {
 		now  string
-		want map[string]float64 // milliseconds; "*" all
+		want map[string]float64 // milliseconds; "*" for all others
 		note string
 	}{
 		"guest is taken out of usr and nice": {"cpu0 1060 210 305 10010 505 13 22 35 120 55",
 			map[string]float64{"usr": 400, "guest": 200, "nice": 50, "guest_nice": 50, "sys": 50, "idle": 100, "iowait": 50, "irq": 30, "soft": 20, "steal": 50}, ""},
-		"iowait turns into idle when the sleeper wakes elsewhere": {"cpu0 1000 200 300 10500 100 10 20 30 100 50",
+		"iowait turns into idle when the sleeper wakes elsewhere": {"cpu0 1000 200 300 10500 " +
+			"100 10 20 30 100 50",
 			map[string]float64{"idle": 1000}, ""},
 		"idle steps back while iowait goes on": {"cpu0 1000 200 300 9990 610 10 20 30 100 50",
 			map[string]float64{"iowait": 1000}, ""},
@@ -46,16 +54,31 @@ func TestCPUModes(t *testing.T) {
 			"jumped"},
 		"a busy counter began anew": {"cpu0 5 200 300 10099 500 10 20 30 100 50", map[string]float64{"*": measure.NaN},
 			"jumped"},
-		"a counter leapt: the machine was stopped": {"cpu0 1000 200 300 10000 500 10 20 900030 100 50", map[string]float64{"*": measure.NaN},
+		"a counter leapt: the machine was stopped": {"cpu0 1000 200 300 10000 500 10 20 900030 " +
+			"100 50", map[string]float64{"*": measure.NaN},
 			"jumped"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := collecttest.NewMachine(t, CPU{}, map[string]string{"proc/stat": statFile(100, before)})
+			m := collecttest.NewMachine(
+				t,
+				CPU{},
+				map[string]string{"proc/stat": statFile(100, before)},
+			)
 			collecttest.Expect(t, m.Read(true), "cpu.time", nil)
 			m.Put(map[string]string{"proc/stat": statFile(150, c.now)})
 			rows := m.Read(false)
 			collecttest.Expect(t, rows, "cpu.time", modesOf("0", c.want))
-			collecttest.Expect(t, rows, "sched", map[string]float64{"sched.switches": 50, "sched.forks": 0, "sched.runnable": 2, "sched.blocked": 2})
+			collecttest.Expect(
+				t,
+				rows,
+				"sched",
+				map[string]float64{
+					"sched.switches": 50,
+					"sched.forks":    0,
+					"sched.runnable": 2,
+					"sched.blocked":  2,
+				},
+			)
 			if (c.note == "") != (m.Notes() == "") || !strings.Contains(m.Notes(), c.note) {
 				t.Errorf("notes %q", m.Notes())
 			}
@@ -63,13 +86,21 @@ func TestCPUModes(t *testing.T) {
 	}
 }
 
-// A tick that was clamped must not be counted twice when the counter comes forward again.
+// A tick that was clamped must not be counted again when the counter increases.
 func TestCPUClampKeepsTheSum(t *testing.T) {
-	m := collecttest.NewMachine(t, CPU{}, map[string]string{"proc/stat": statFile(0, "cpu0 0 0 0 1000 0 0 0 0 0 0")})
+	m := collecttest.NewMachine(
+		t,
+		CPU{},
+		map[string]string{"proc/stat": statFile(0, "cpu0 0 0 0 1000 0 0 0 0 0 0")},
+	)
 	m.Read(true)
 	var sum float64
 	for _, idle := range []int{1050, 1049, 1051, 1100} {
-		m.Put(map[string]string{"proc/stat": statFile(0, fmt.Sprintf("cpu0 0 0 0 %d 0 0 0 0 0 0", idle))})
+		m.Put(
+			map[string]string{
+				"proc/stat": statFile(0, fmt.Sprintf("cpu0 0 0 0 %d 0 0 0 0 0 0", idle)),
+			},
+		)
 		sum += m.Read(false)["cpu.time|0|idle"]
 	}
 	if sum != 1e9 {
@@ -100,7 +131,11 @@ func TestCPUHotplug(t *testing.T) {
 }
 
 func TestCPUSinceBoot(t *testing.T) {
-	m := collecttest.NewMachine(t, CPU{}, map[string]string{"proc/stat": statFile(100, "cpu0 10 0 0 90 0 0 0 0 0 0")})
+	m := collecttest.NewMachine(
+		t,
+		CPU{},
+		map[string]string{"proc/stat": statFile(100, "cpu0 10 0 0 90 0 0 0 0 0 0")},
+	)
 	m.Out.SinceBoot = true
 	rows := m.Read(true)
 	want := modesOf("0", map[string]float64{"usr": 100, "idle": 900})
@@ -111,7 +146,12 @@ func TestCPUSinceBoot(t *testing.T) {
 
 func TestCPUSaysWhenInterruptTimeIsNotMeasured(t *testing.T) {
 	file := func(usr int) string {
-		return strings.Replace(statFile(0, fmt.Sprintf("cpu0 %d 0 0 0 0 0 0 0 0 0", usr)), "0 0 1 0 0 0 0\n", "0 0 0 0 0 0 0\n", 1)
+		return strings.Replace(
+			statFile(0, fmt.Sprintf("cpu0 %d 0 0 0 0 0 0 0 0 0", usr)),
+			"0 0 1 0 0 0 0\n",
+			"0 0 0 0 0 0 0\n",
+			1,
+		)
 	}
 	m := collecttest.NewMachine(t, CPU{}, map[string]string{"proc/stat": file(100)})
 	m.Read(true)
@@ -125,7 +165,8 @@ func TestCPUSaysWhenInterruptTimeIsNotMeasured(t *testing.T) {
 }
 
 func TestStatMalformed(t *testing.T) {
-	for _, text := range []string{"", "cpu\n", "cpu0 1 2 x 4 5 6 7\nctxt 1\n", "cpu0 1 2\nctxt 1\n", "cpuX 1 2 3 4 5 6 7 8\nctxt 1\n", "cpu99999999 1 2 3 4 5 6 7 8\nctxt 1\n", "ctxt \n"} {
+	for _, text := range []string{"", "cpu\n", "cpu0 1 2 x 4 5 6 7\nctxt 1\n", "cpu0 1 2\nctxt " +
+		"1\n", "cpuX 1 2 3 4 5 6 7 8\nctxt 1\n", "cpu99999999 1 2 3 4 5 6 7 8\nctxt 1\n", "ctxt \n"} {
 		var s procfs.Stat
 		if err := s.Parse([]byte(text), true); err == nil && !s.BadCPU {
 			t.Errorf("%q was taken: %+v", text, s)
@@ -147,7 +188,7 @@ func FuzzStat(f *testing.F) {
 	})
 }
 
-// The two roads to the number of interrupts: the total of /proc/stat and the sum of /proc/interrupts lines must grow alike.
+// The total of /proc/stat and the sum of the lines of /proc/interrupts must grow alike.
 func TestInterruptsAgreeWithStat(t *testing.T) {
 	total := func() (stat uint64, rows float64) {
 		b, err := os.ReadFile("/proc/stat")
@@ -181,7 +222,7 @@ func TestInterruptsAgreeWithStat(t *testing.T) {
 	}
 }
 
-// Work that falls between ticks is in no mode, and is told when it is more than the granularity of ticks.
+// Work between ticks is in no mode. It is emitted if it exceeds the granularity of ticks.
 func TestUnaccounted(t *testing.T) {
 	for _, c := range []struct {
 		wall measure.Span
@@ -198,5 +239,14 @@ func TestUnaccounted(t *testing.T) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	collecttest.BenchmarkEach(b, CPU{}, Interrupts{}, Softirqs{}, Load{}, Schedstat{}, Pressure{}, Machine{})
+	collecttest.BenchmarkEach(
+		b,
+		CPU{},
+		Interrupts{},
+		Softirqs{},
+		Load{},
+		Schedstat{},
+		Pressure{},
+		Machine{},
+	)
 }

@@ -1,3 +1,3 @@
-// Package cpu collects what CPUs do: time by mode, the scheduler, interrupts, softirqs, pressure and
-// the CPUs that the machine has.
+// Package cpu collects what CPUs do: time by mode, the scheduler, interrupts, softirqs, pressure
+// and the CPUs that the machine has.
 package cpu

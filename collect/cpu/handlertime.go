@@ -12,40 +12,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// softirqNames are the softirqs by number, as /proc/softirqs names them (softirq_to_name in kernel/softirq.c). table: never changed
-var softirqNames = [...]string{"HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"}
+// softirqNames are the softirqs by number, named as in /proc/softirqs (softirq_to_name in
+// kernel/softirq.c).
+// table: never changed
+var softirqNames = [...]string{
+	"HI",
+	"TIMER",
+	"NET_TX",
+	"NET_RX",
+	"BLOCK",
+	"IRQ_POLL",
+	"TASKLET",
+	"SCHED",
+	"HRTIMER",
+	"RCU",
+}
 
-const netRX = 3 // of softirqNames
+const netRX = 3 // index in softirqNames
 
-// handlerTimes gives irq.time and softirq.time: kernel.Handlers measures them from the first reading on.
+// handlerTimes measures irq.time and softirq.time by kernel.Handlers, from the first reading on.
 type handlerTimes struct {
 	root    kernel.Root
 	open    bool
 	h       *kernel.Handlers
-	why     string                   // h can't be had
-	coming  chan *kernel.DeviceTimes // nil: it has come, or will not
-	devices *kernel.DeviceTimes      // nil: not yet, or can't be had
+	why     string                   // why h could not be opened
+	coming  chan *kernel.DeviceTimes // nil: received, or will not come
+	devices *kernel.DeviceTimes      // nil: not yet opened, or not available
 	names   map[uint64]string        // of other network namespaces, by inode
-	named   time.Time                // when they may be looked for again
-	net     uint64                   // inode of our own network namespace
-	softly  bool                     // softirqs can be preempted
-	cost    time.Duration            // when it was asked last
-	gone    time.Duration            // of it, of programs that are not there any more
+	named   time.Time                // when names may be listed again
+	net     uint64                   // inode of the tool's own network namespace
+	softly  bool                     // real-time kernel: softirqs can be preempted
+	cost    time.Duration            // CPU time of the programs when last read
+	gone    time.Duration            // part of cost by programs that are closed
 	asked   time.Time
 	round   int
-	stopped bool      // devices are not told apart any more, for what it took
-	dear    string    // what of a CPU it takes more than, in per cent; "" below one
-	softirq []float64 // NET_RX by CPU, in this reading: what no device has had of it; below 0 what devices had of a softirq that goes on
+	stopped bool   // devices are no longer measured because of the cost
+	dear    string // exceeded share of a CPU in percent, by costBucket
+	// NET_RX time in this reading by CPU, without that of devices; below 0 if devices have time of
+	// a softirq that still runs
+	softirq []float64
 	numbers collect.NumberLabels
 	text    []byte
 }
 
-// begin opens what measures, which takes some milliseconds. highest is the highest number of an interrupt.
+// begin opens the programs, which takes some milliseconds. highest is the highest interrupt number.
 func (t *handlerTimes) begin(highest int, byDevice bool) {
 	t.open, t.asked = true, time.Now()
 	h, err := t.root.OpenHandlers(highest)
 	if err != nil {
-		t.why = "the time that interrupts take is measured by programs in the kernel: " + err.Error()
+		t.why = "the time of interrupts is measured by programs in the kernel: " + err.Error()
 		return
 	}
 	t.h = h
@@ -60,7 +75,7 @@ func (t *handlerTimes) begin(highest int, byDevice bool) {
 	go func() {
 		p, err := h.OpenDevices(t.root.Types())
 		if err != nil {
-			p = nil // not told apart by device
+			p = nil // softirq.time is then without devices
 		}
 		t.coming <- p
 	}()
@@ -76,7 +91,7 @@ func (t *handlerTimes) close() {
 	t.h = nil
 }
 
-// read puts what was measured since the reading before. r has the interrupts' names.
+// read puts the times since the previous reading. r has the names of the interrupts.
 func (t *handlerTimes) read(out *collect.Out, r *interruptsReading) {
 	lines, soft, own := out.Table("irq.time"), out.Table("softirq.time"), out.Table("irq.time.cost")
 	if lines == nil && soft == nil && own == nil {
@@ -94,7 +109,7 @@ func (t *handlerTimes) read(out *collect.Out, r *interruptsReading) {
 	if t.h == nil || out.First && out.SinceBoot {
 		why := t.why
 		if t.h != nil {
-			why = "the time that interrupts take is not known from before it was measured"
+			why = "the time of interrupts before the first reading is not known"
 		}
 		for _, table := range []*collect.Table{lines, soft, own} {
 			table.Unmeasured(why)
@@ -110,17 +125,20 @@ func (t *handlerTimes) read(out *collect.Out, r *interruptsReading) {
 	}
 	for k := range kernel.HandlerKinds {
 		if !t.h.Has(k) {
-			lines.Note("the time of " + k.String() + " is not known: this kernel has no tracepoint there")
+			lines.Note("the time of " + k.String() + " is not known: this kernel has no " +
+				"tracepoint for it")
 		}
 	}
 	if t.h.Lost() > 0 {
-		lines.Note("interrupts with numbers far beyond those of the start are left out")
+		lines.Note("interrupts with numbers far above those at the start are left out")
 	}
 	if t.softly {
-		soft.Note("on this real-time kernel the time of a softirq has that in it in which it was preempted")
+		soft.Note("on this real-time kernel the time of a softirq includes the time in which " +
+			"it was preempted")
 	}
 	none := out.Label("")
-	// What devices had is read first: then it is within what softirqs had, but for one that goes on.
+	// Devices are read first. Their time is then within that of softirqs, except for one that still
+	// runs.
 	if t.devices != nil && soft != nil {
 		if err := t.devices.Each(func(p kernel.DeviceTime) {
 			*t.rest(p.CPU) -= float64(p.Time)
@@ -158,15 +176,17 @@ func (t *handlerTimes) read(out *collect.Out, r *interruptsReading) {
 	t.account(out, own, lines, soft)
 }
 
-// nameOf gives the name of a network namespace by its inode, as --netns all shows it; net:INODE where it has none.
+// nameOf returns the name of a network namespace by its inode, as --netns all shows it; net:INODE
+// if it has no name.
 func (t *handlerTimes) nameOf(net uint64) string {
 	if name, known := t.names[net]; known {
 		return name
 	}
-	// Looking at thousands of processes takes milliseconds: not at each reading.
+	// To look at thousands of processes takes milliseconds: not at each reading.
 	if now := time.Now(); now.After(t.named) {
 		t.names = map[uint64]string{}
-		all, _ := t.root.NetNamespaces(collect.MaxNamespaces) // the error is of those that are not in it
+		// an error says what is missing; the rest is good
+		all, _ := t.root.NetNamespaces(collect.MaxNamespaces)
 		for _, ns := range all {
 			t.names[ns.Inode] = ns.Name
 		}
@@ -185,17 +205,25 @@ func (t *handlerTimes) rest(cpu int) *float64 {
 	return &t.softirq[cpu]
 }
 
-func (t *handlerTimes) line(out *collect.Out, lines *collect.Table, r *interruptsReading, name string, cpu measure.Label, v float64) {
+func (t *handlerTimes) line(
+	out *collect.Out,
+	lines *collect.Table,
+	r *interruptsReading,
+	name string,
+	cpu measure.Label,
+	v float64,
+) {
 	if line := r.lines[name]; line != nil {
 		l := line.label(out)
 		lines.Put(v, l[0], cpu, l[1], l[2])
 		return
 	}
-	none := out.Label("") // it has ended
+	none := out.Label("") // the namespace is gone
 	lines.Put(v, out.Label(name), cpu, none, none)
 }
 
-// dearness tells in steps what of a CPU measuring takes more than, in per cent; "" below one.
+// costBucket returns the largest of 1, 2, 5, 10 ... percent that the share of a CPU exceeds, ""
+// below one percent. So the note changes rarely.
 func dearness(share float64) (percent string) {
 	for _, step := range []int{1, 2, 5, 10, 20, 50} {
 		if 100*share > float64(step) {
@@ -205,16 +233,18 @@ func dearness(share float64) (percent string) {
 	return percent
 }
 
-// mostForDevices is the share of one CPU that programs may take where they see each packet.
+// mostForDevices is the share of one CPU that the programs of each packet may use.
 const mostForDevices = 0.2
 
-// costEvery is how many readings are between two questions for the cost, but for the first: each program is asked.
+// costEvery is how many readings pass before the cost is read again, which asks for each program.
 const costEvery = 10
 
-// account tells what measuring took: to the meter, to own, which may be nil, and else who looks where that is much.
+// account reads the CPU time of the programs. It adds it to the cost of the tables, puts it into
+// own, which may be nil, and notes it if it is high.
 func (t *handlerTimes) account(out *collect.Out, own *collect.Table, tables ...*collect.Table) {
 	tables = slices.DeleteFunc(tables, func(t *collect.Table) bool { return t == nil })
-	if t.round++; own != nil || t.round <= costEvery || t.round%costEvery == 2 { // a short look is bounded too
+	// the first readings count too, so that a short run is bounded
+	if t.round++; own != nil || t.round <= costEvery || t.round%costEvery == 2 {
 		cost, known := t.h.Cost()
 		switch {
 		case known:
@@ -237,11 +267,15 @@ func (t *handlerTimes) account(out *collect.Out, own *collect.Table, tables ...*
 		}
 	}
 	if t.stopped {
-		out.Table("softirq.time").Note("what of NET_RX is of each device is not measured any more: it took more than 20 % of one CPU")
+		out.Table("softirq.time").Note("the time of NET_RX by device is no longer measured: it " +
+			"took more than 20 % of one CPU")
 	}
 	for _, table := range tables {
 		if t.dear != "" && own == nil {
-			table.Note("measuring the time of interrupts takes more than " + t.dear + " % of one CPU here")
+			table.Note(
+				"to measure the time of interrupts takes more than " + t.dear + " % of one CPU " +
+					"here",
+			)
 		}
 	}
 }

@@ -13,10 +13,15 @@ import (
 	"culprit/kernel"
 )
 
-// timesTick reads irq.time and softirq.time of this machine; it skips where nobody measures them.
+// timesTick opens irq.time and softirq.time of this machine. It skips the test if they are not
+// available.
 func timesTick(t *testing.T, more ...string) *collecttest.Ticker {
 	t.Helper()
-	k := collecttest.OpenTicker(t, Interrupts{}, &collect.Env{}, append(more, "irq.time", "softirq.time")...)
+	k := collecttest.OpenTicker(
+		t,
+		Interrupts{},
+		&collect.Env{},
+		append(more, "irq.time", "softirq.time")...)
 	k.Rows()
 	r := k.Reading.(*interruptsReading)
 	if r.times.h == nil {
@@ -25,7 +30,7 @@ func timesTick(t *testing.T, more ...string) *collecttest.Ticker {
 		}
 		t.Skip("needs: cap:CAP_BPF:", r.times.why)
 	}
-	if p := <-r.times.coming; p == nil { // as the reading that finds it there
+	if p := <-r.times.coming; p == nil { // as the first reading after it is available
 		t.Skip("needs: kernel feature BTF")
 	} else {
 		r.times.coming <- p
@@ -33,11 +38,12 @@ func timesTick(t *testing.T, more ...string) *collecttest.Ticker {
 	return k
 }
 
-// What a veth's driver polls for is that device's; datagrams over loopback are no device's.
+// Packets that a veth's driver polls belong to that device. Datagrams over loopback belong to none.
 func TestSoftirqTimeByDevice(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	s.Cable()
-	s.Run("ip netns exec @a ethtool -K va tso off >/dev/null && ip netns exec @b ethtool -K vb gro on >/dev/null")
+	s.Run("ip netns exec @a ethtool -K va tso off >/dev/null && ip netns exec @b ethtool -K vb " +
+		"gro on >/dev/null")
 	k := timesTick(t)
 	k.Rows()
 	began := time.Now()
@@ -56,12 +62,13 @@ func TestSoftirqTimeByDevice(t *testing.T) {
 		}
 	}
 	wall := float64(time.Since(began))
-	if device < 3000*50 || device > all || all > 2*wall*float64(len(k.Reading.(*interruptsReading).cpus)) {
+	if device < 3000*50 || device > all ||
+		all > 2*wall*float64(len(k.Reading.(*interruptsReading).cpus)) {
 		t.Errorf("NET_RX took %v ns, of it vb %v, in %v", all, device, wall)
 	}
 }
 
-// Times have the labels that counts have, and are no longer than the interval.
+// Times have the labels of the counts and are at most as long as the interval.
 func TestInterruptTimes(t *testing.T) {
 	k := timesTick(t)
 	k.Rows()
@@ -81,25 +88,34 @@ func TestInterruptTimes(t *testing.T) {
 		if v <= 0 || v > float64(time.Since(began)) {
 			t.Errorf("%s: %v ns", row, v)
 		}
-		if strings.HasPrefix(row, "irq.time LOC,") && !strings.Contains(row, "Local timer interrupts") {
+		if strings.HasPrefix(row, "irq.time LOC,") && !strings.Contains(row, "Local timer "+
+			"interrupts") {
 			t.Errorf("%s has not the text that its count has", row)
 		}
 	}
 	if _, known := k.Reading.(*interruptsReading).times.h.Cost(); known {
-		collecttest.UntilRows(t, k, "of what the programs took", func(map[string]float64) bool { return k.Out.Table("irq.time").Cost() > 0 })
+		collecttest.UntilRows(
+			t,
+			k,
+			"of what the programs took",
+			func(map[string]float64) bool { return k.Out.Table("irq.time").Cost() > 0 },
+		)
 	}
 }
 
-// From before it was measured nothing is known, nor of captured files: that is no 0.
+// The time before the first reading is unknown, not 0. So is that of captured files.
 func TestInterruptTimesUnknown(t *testing.T) {
 	proc := t.TempDir()
-	if err := os.WriteFile(filepath.Join(proc, "interrupts"), []byte("           CPU0\n  1:         10   IO-APIC   1-edge      i8042\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(proc, "interrupts"), []byte("           CPU0\n  1:    "+
+		"     10   IO-APIC   1-edge      i8042\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, env := range []*collect.Env{{SinceBoot: true}, {Root: kernel.Root{Proc: proc, Sys: t.TempDir()}}} {
 		k := collecttest.OpenTicker(t, Interrupts{}, env, "irq.time", "softirq.time")
 		for _, b := range k.Read() {
-			if len(b.Values) > 0 || len(b.Notes) == 0 || !strings.HasPrefix(b.Notes[0], "the time that interrupts take is") || b.Over.Start != b.Over.End {
+			if len(b.Values) > 0 || len(b.Notes) == 0 ||
+				!strings.HasPrefix(b.Notes[0], "the time of interrupts") ||
+				b.Over.Start != b.Over.End {
 				t.Errorf("%s: %v, notes %q", b.Stat, b.Values, b.Notes)
 			}
 		}
@@ -114,7 +130,8 @@ func TestDearness(t *testing.T) {
 	}
 }
 
-// What measuring takes is told at each reading to who asks for it, in place of a note; it never falls, also when devices are not told apart any more.
+// A query for the cost gets it at each reading, and then no note. It never decreases, even when
+// devices are no longer measured.
 func TestCostOfTimes(t *testing.T) {
 	k := timesTick(t, "irq.time.cost")
 	r := k.Reading.(*interruptsReading)
@@ -131,15 +148,22 @@ func TestCostOfTimes(t *testing.T) {
 	cost := k.Rows()["irq.time.cost"]
 	after, _ := r.times.h.Cost()
 	after += r.times.devices.Cost()
-	// 3,000 packets take a microsecond of programs at the least, and no more than all that was counted meanwhile or the time that went by.
+	// 3,000 packets take the programs at least a microsecond, and at most the time that passed.
 	if cost < 3000*10 || cost > float64(after-before)+float64(time.Since(began)) {
 		t.Errorf("%v ns, of programs that took %v more", cost, after-before)
 	}
-	r.times.cost -= time.Hour // as if it had taken that since
+	r.times.cost -= time.Hour // pretends that the programs took it since
 	if cost := k.Rows()["irq.time.cost"]; cost < float64(time.Hour) {
 		t.Errorf("%v ns, and an hour should be in it", cost)
 	}
-	if r.times.devices != nil || r.times.dear == "" || slices.ContainsFunc(k.Notes, func(n string) bool { return strings.Contains(n, "measuring the time of interrupts takes") }) {
+	if r.times.devices != nil || r.times.dear == "" ||
+		slices.ContainsFunc(
+			k.Notes,
+			func(n string) bool {
+				return strings.Contains(n, "measuring the time of interrupts "+
+					"takes")
+			},
+		) {
 		t.Fatalf("devices %v, more than %q %%, notes %q", r.times.devices, r.times.dear, k.Notes)
 	}
 	for range 3 {
@@ -149,7 +173,8 @@ func TestCostOfTimes(t *testing.T) {
 	}
 }
 
-// Programs that see each packet are taken away where they take too much; the softirq's time stays whole.
+// The programs of each packet are closed if they take too much. The softirq's time remains
+// complete.
 func TestDevicesAreBounded(t *testing.T) {
 	k := timesTick(t)
 	r := k.Reading.(*interruptsReading)
@@ -158,10 +183,14 @@ func TestDevicesAreBounded(t *testing.T) {
 	}
 	k.Rows()
 	for range costEvery + 2 {
-		r.times.cost = -time.Hour // as if it had taken that since
+		r.times.cost = -time.Hour // pretends that the programs took it since
 		k.Rows()
 	}
-	if r.times.devices != nil || !slices.ContainsFunc(k.Notes, func(n string) bool { return strings.Contains(n, "is not measured any more") }) {
+	if r.times.devices != nil ||
+		!slices.ContainsFunc(
+			k.Notes,
+			func(n string) bool { return strings.Contains(n, "is no longer measured") },
+		) {
 		t.Errorf("devices %v, notes %q", r.times.devices, k.Notes)
 	}
 	collecttest.UntilRows(t, k, "a softirq", func(rows map[string]float64) bool {

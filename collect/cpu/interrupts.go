@@ -10,42 +10,105 @@ import (
 	"culprit/measure"
 )
 
-// Interrupts reads /proc/interrupts: how often each interrupt came to each CPU; and /proc/irq, where each may go.
+// Interrupts reads /proc/interrupts, the count of each interrupt on each CPU, and /proc/irq, the
+// CPUs that may receive it.
 //
-// The file is long on large machines (500 lines of 256 CPUs are 1.4 MB) and mostly the same from reading to reading: a line
-// that has not changed is not parsed. The kernel's counters have 32 bits and wrap (a 1000 Hz timer in 50 days). An
-// interrupt that was freed and set up anew starts at zero.
+// The file is long on large machines: 500 lines for 256 CPUs are 1.4 MB. Most lines are the same
+// from reading to reading, and an unchanged line is not parsed. The kernel's counters have 32 bits
+// and wrap; a 1000 Hz timer wraps in 50 days. An interrupt that is freed and set up again starts at
+// zero.
 //
-// A CPU's sum leaves out the line TLB of x86: those shootdowns arrive as function calls and are counted in CAL already since
-// 4.8 (commit 82ba4faca1bf). So the sum is the "intr" of /proc/stat and vmstat's "in".
+// The sum of a CPU leaves out the line TLB of x86. These shootdowns arrive as function calls and
+// are also in CAL since Linux 4.8 (commit 82ba4faca1bf). So the sum equals "intr" of /proc/stat and
+// "in" of vmstat.
 type Interrupts struct{}
 
-// Stats lists the counts per CPU and per interrupt, times, and affinities.
+// Stats returns the counts by CPU and by interrupt, the times and the affinities.
 func (Interrupts) Stats() []measure.Stat {
-	irq := measure.Field{Name: "irq", Type: measure.Word, Help: "its number, or the name of one inside the CPU: LOC RES CAL TLB NMI ..."}
-	device := measure.Field{Name: "device", Type: measure.Word, Help: "names of its handlers, as drivers gave them: virtio3-rx, nvme0q1; for one inside the CPU what it is for"}
-	typ := measure.Field{Name: "type", Type: measure.Word, Help: "controller, number there and trigger: PCI-MSIX-0000:00:04.0 1-edge; empty inside the CPU"}
+	irq := measure.Field{Name: "irq", Type: measure.Word, Help: "its number, or its name if it " +
+		"is internal to the CPU: LOC RES CAL TLB NMI ..."}
+	device := measure.Field{Name: "device", Type: measure.Word, Help: "names of its handlers, " +
+		"as drivers set them: virtio3-rx, nvme0q1; of one internal to the CPU, its purpose"}
+	typ := measure.Field{Name: "type", Type: measure.Word, Help: "controller, number there and " +
+		"trigger: PCI-MSIX-0000:00:04.0 1-edge; empty if internal to the CPU"}
 	return []measure.Stat{
-		{ID: "cpu.interrupts", Kind: measure.Delta, Unit: measure.Events, Help: "interrupts of all sorts taken by a CPU (/proc/interrupts; TLB is within CAL)",
+		{ID: "cpu.interrupts", Kind: measure.Delta, Unit: measure.Events, Help: "interrupts of " +
+			"all kinds on a CPU (/proc/interrupts; TLB is in CAL)",
 			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}}},
-		{ID: "irq.count", Kind: measure.Delta, Unit: measure.Events, Sparse: true, Help: "interrupts (/proc/interrupts)",
-			Fields: []measure.Field{irq, {Name: "cpu", Type: measure.Number, Help: "CPU number; empty for ERR and MIS, which are counted for the whole machine"}, device, typ}},
+		{
+			ID:     "irq.count",
+			Kind:   measure.Delta,
+			Unit:   measure.Events,
+			Sparse: true,
+			Help:   "interrupts (/proc/interrupts)",
+			Fields: []measure.Field{
+				irq,
+				{
+					Name: "cpu",
+					Type: measure.Number,
+					Help: "CPU number; empty for ERR and MIS, which are counted for the whole " +
+						"machine",
+				},
+				device,
+				typ,
+			},
+		},
 		{ID: "irq.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Traced: true,
-			Help:   "time in the handlers of interrupts that have a line, and of LOC RES CAL IWI (tracepoints irq:irq_handler_*, irq_vectors:*); no softirq is in it",
-			Fields: []measure.Field{irq, {Name: "cpu", Type: measure.Number, Help: "CPU number"}, device, typ}},
+			Help: "time in the handlers of interrupts that have a line, and of LOC RES CAL " +
+				"IWI (tracepoints irq:irq_handler_*, irq_vectors:*), without softirqs",
+			Fields: []measure.Field{
+				irq,
+				{Name: "cpu", Type: measure.Number, Help: "CPU number"},
+				device,
+				typ,
+			}},
 		{ID: "irq.time.cost", Kind: measure.Delta, Unit: measure.Nanoseconds, Traced: true,
-			Help: "CPU time, of all CPUs, of the programs in the kernel that measure irq.time and softirq.time, while these are asked beside it (run_time_ns of BPF programs; the kernel's way to them is not in it); within those times"},
-		{ID: "softirq.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Traced: true,
-			Help: "time in softirqs, without that of interrupts that came meanwhile (tracepoints irq:softirq_*, net:netif_receive_skb, napi:napi_poll)",
-			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}, {Name: "vector", Type: measure.Word, Help: "NET_RX NET_TX BLOCK TIMER SCHED RCU TASKLET HI ..."},
-				{Name: "device", Type: measure.Word, Help: "of NET_RX: the network device that the packet came in by, with its network namespace where that is another, as blue/eth0, or net:INODE/eth0 where it has no name; empty: all else"}}},
-		{ID: "irq.affinity", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "1 for each interrupt with a handler: the CPUs it may go to (/proc/irq/N)",
-			Fields: []measure.Field{irq, device, typ, {Name: "affinity", Type: measure.Word, Help: "CPUs it may go to, as 0-3,8; empty when unreadable"},
-				{Name: "effective", Type: measure.Word, Help: "CPUs it does go to; empty where the kernel does not say"}}},
+			Help: "CPU time, on all CPUs, of the BPF programs that measure irq.time and " +
+				"softirq.time while a query needs these too (run_time_ns of BPF programs, " +
+				"without the kernel's call); included in those times"},
+		{
+			ID:     "softirq.time",
+			Kind:   measure.Delta,
+			Unit:   measure.Nanoseconds,
+			Sparse: true,
+			Traced: true,
+			Help: "time in softirqs, without interrupts that came meanwhile (tracepoints " +
+				"irq:softirq_*, net:netif_receive_skb, napi:napi_poll)",
+			Fields: []measure.Field{
+				{Name: "cpu", Type: measure.Number, Help: "CPU number"},
+				{
+					Name: "vector",
+					Type: measure.Word,
+					Help: "NET_RX NET_TX BLOCK TIMER SCHED RCU TASKLET HI ...",
+				},
+				{Name: "device", Type: measure.Word, Help: "of NET_RX: the network device that " +
+					"received the packet, after its network namespace if that is another " +
+					"(blue/eth0, or net:INODE/eth0 if it has no name); empty: all else"},
+			},
+		},
+		{
+			ID:   "irq.affinity",
+			Kind: measure.Level,
+			Unit: measure.Count,
+			Fold: measure.Max,
+			Help: "1 for each interrupt with a handler: the CPUs that may receive it (/proc/irq/N)",
+			Fields: []measure.Field{
+				irq,
+				device,
+				typ,
+				{
+					Name: "affinity",
+					Type: measure.Word,
+					Help: "CPUs that may receive it, as 0-3,8; empty if unreadable",
+				},
+				{Name: "effective", Type: measure.Word, Help: "CPUs that do receive it; empty " +
+					"if the kernel does not show it"},
+			},
+		},
 	}
 }
 
-// Open opens /proc/interrupts, and /proc/irq when affinities are wanted.
+// Open opens /proc/interrupts, and /proc/irq if affinities are wanted.
 func (Interrupts) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &interruptsReading{lines: map[string]*irqLine{}, times: handlerTimes{root: env.Root}}
 	var err error
@@ -62,20 +125,20 @@ func (Interrupts) Open(env *collect.Env, want collect.Want) (collect.Reading, er
 
 type interruptsReading struct {
 	file  *kernel.File
-	dir   *kernel.Dir // nil when affinities are not wanted or noDir
+	dir   *kernel.Dir // nil if affinities are not wanted or noDir
 	noDir string
 
 	header  []byte    // the line that names the CPUs
 	cpus    []int     // the CPU of each column
-	fresh   []bool    // columns of CPUs that have just come on line
+	fresh   []bool    // columns of CPUs that just came online
 	sums    []float64 // of this interval, by column
-	row     []uint32  // of the line at hand
+	row     []uint32  // of the current line
 	lines   map[string]*irqLine
 	order   []*irqLine // as in the file
 	round   uint32
 	numbers collect.NumberLabels
-	next    int // whose affinity is read next
-	open    int // files of affinity kept open
+	next    int // index in order: whose affinity is read next
+	open    int // open affinity files
 	buf     []byte
 	times   handlerTimes
 }
@@ -83,24 +146,24 @@ type interruptsReading struct {
 // irqLine is one line of /proc/interrupts.
 type irqLine struct {
 	name   string
-	text   []byte   // what follows the name, as it was
-	counts []uint32 // by column; one alone for a line that counts for the whole machine
+	text   []byte   // what follows the name, unparsed
+	counts []uint32 // by column; only one if the line counts for the whole machine
 	tail   []byte   // what follows the counts
 	round  uint32
 
 	device, typ         string
 	affinity, effective string
 	affinityRead        bool
-	paths               [2]string       // of the two files of affinity
+	paths               [2]string       // of the two affinity files
 	files               [2]*kernel.File // nil: opened at each reading
-	epoch               int             // of labels; -1 none
+	epoch               int             // of labels; -1: none
 	labels              [5]measure.Label
 }
 
 var errNoCPUs = errors.New("read /proc/interrupts: no line of CPUs at its start")
 
-// parseCPUHeader reads the first line of /proc/interrupts or /proc/softirqs, "CPU0 CPU1 CPU4", appending to dst. False when it is
-// something else.
+// parseCPUHeader parses the first line of /proc/interrupts or /proc/softirqs, "CPU0 CPU1 CPU4", and
+// appends the numbers to dst. It returns false for anything else.
 func parseCPUHeader(dst []int, line []byte) ([]int, bool) {
 	c := kernel.Scan(line)
 	for {
@@ -119,8 +182,8 @@ func parseCPUHeader(dst []int, line []byte) ([]int, bool) {
 	}
 }
 
-// parseCounts reads up to len(dst) numbers from the start of line into dst, modulo 2^32. It gives how many there were and
-// what follows them.
+// parseCounts parses up to len(dst) numbers at the start of line into dst, modulo 2^32. It returns
+// how many there are and what follows them.
 func parseCounts(dst []uint32, line []byte) (n int, tail []byte) {
 	at := 0
 	for n < len(dst) {
@@ -143,9 +206,10 @@ func parseCounts(dst []uint32, line []byte) (n int, tail []byte) {
 	return n, line[at:]
 }
 
-// parseIRQTail takes apart what follows the counts of a numbered interrupt, made by show_interrupts in kernel/irq/proc.c: the
-// chip, which may have blanks in it, the number at the chip with "-edge" or the like, on some machines Edge or Level, and the
-// handlers, parted by commas. typ has single blanks.
+// parseIRQTail splits what follows the counts of a numbered interrupt, which show_interrupts in
+// kernel/irq/proc.c prints: the chip, which may contain spaces; the number at the chip, with
+// "-edge" or similar; on some machines Edge or Level; the handlers, separated by commas. typ has
+// single spaces.
 //
 //	"PCI-MSIX-0000:00:04.0   1-edge      virtio3-rx"     (x86)
 //	"    GICv3  27 Level     arch_timer"                 (ARM)
@@ -164,7 +228,7 @@ func parseIRQTail(tail []byte) (typ, device string) {
 		}
 	}
 	if end < 0 {
-		// No number: handlers stand behind the last wide gap.
+		// No number: the handlers follow the last wide gap.
 		trimmed := bytes.TrimSpace(tail)
 		if i := bytes.LastIndex(trimmed, []byte("  ")); i >= 0 {
 			return string(bytes.Join(bytes.Fields(trimmed[:i]), []byte(" "))), string(trimmed[i+2:])
@@ -174,7 +238,11 @@ func parseIRQTail(tail []byte) (typ, device string) {
 	for end < len(words) && (string(words[end]) == "Edge" || string(words[end]) == "Level" || words[end][0] == '-') {
 		end++
 	}
-	return string(bytes.Join(words[:end], []byte(" "))), string(bytes.Join(words[end:], []byte(" ")))
+	return string(
+			bytes.Join(words[:end], []byte(" ")),
+		), string(
+			bytes.Join(words[end:], []byte(" ")),
+		)
 }
 
 func numbered(name string) bool { return len(name) > 0 && name[0]-'0' <= 9 }
@@ -194,7 +262,7 @@ func (r *interruptsReading) Read(out *collect.Out) error {
 	return nil
 }
 
-// take takes in the text of /proc/interrupts.
+// take parses /proc/interrupts and puts the counts.
 func (r *interruptsReading) take(out *collect.Out, b []byte) error {
 	header, b := procfs.CutLine(b)
 	if !bytes.Equal(header, r.header) || r.cpus == nil {
@@ -255,7 +323,7 @@ func (r *interruptsReading) Close() {
 	r.dir.Close()
 }
 
-// setCPUs takes in a header that has changed: CPUs came or went. What is known of those that stay is kept.
+// setCPUs applies a changed header, when CPUs came or went. It keeps the counts of those that stay.
 func (r *interruptsReading) setCPUs(header []byte, out *collect.Out) error {
 	cpus, ok := parseCPUHeader(nil, header)
 	if !ok {
@@ -283,12 +351,24 @@ func (r *interruptsReading) setCPUs(header []byte, out *collect.Out) error {
 		line.counts, line.text = now, line.text[:0]
 	}
 	r.header = append(r.header[:0], header...)
-	r.cpus, r.fresh, r.sums, r.row = cpus, fresh, make([]float64, len(cpus)), make([]uint32, len(cpus))
+	r.cpus, r.fresh, r.sums, r.row = cpus, fresh, make(
+		[]float64,
+		len(cpus),
+	), make(
+		[]uint32,
+		len(cpus),
+	)
 	return nil
 }
 
-// count takes in a line that is new or has changed.
-func (r *interruptsReading) count(out *collect.Out, table *collect.Table, line *irqLine, text []byte, born bool) {
+// count parses a line that is new or has changed.
+func (r *interruptsReading) count(
+	out *collect.Out,
+	table *collect.Table,
+	line *irqLine,
+	text []byte,
+	born bool,
+) {
 	line.text = append(line.text[:0], text...)
 	n, tail := parseCounts(r.row, text)
 	if born || !bytes.Equal(tail, line.tail) {
@@ -298,7 +378,7 @@ func (r *interruptsReading) count(out *collect.Out, table *collect.Table, line *
 		line.describe()
 	}
 	if len(line.counts) != len(r.cpus) {
-		line.counts = make([]uint32, len(r.cpus)) // all zero: where an interrupt begins
+		line.counts = make([]uint32, len(r.cpus)) // all zero: an interrupt begins there
 	}
 	machine := line.machine(n, len(r.cpus))
 	within := line.name == "TLB"
@@ -306,7 +386,7 @@ func (r *interruptsReading) count(out *collect.Out, table *collect.Table, line *
 		last := line.counts[i]
 		d := now - last
 		if now < last && !(last > 3<<30 && now < 1<<30) {
-			d = now // freed and set up anew: counted from zero
+			d = now // freed and set up again: counted from zero
 		}
 		line.counts[i] = now
 		if d == 0 || out.First && !out.SinceBoot || r.fresh[i] && !out.First {
@@ -327,12 +407,13 @@ func (r *interruptsReading) count(out *collect.Out, table *collect.Table, line *
 	}
 }
 
-// machine says whether the line counts for the whole machine: ERR and MIS on x86, Err on ARM have one number.
+// machine reports whether the line counts for the whole machine: ERR and MIS on x86 and Err on ARM
+// have one number.
 func (l *irqLine) machine(counts, cpus int) bool {
 	return counts == 1 && cpus > 1 || l.name == "ERR" || l.name == "MIS" || l.name == "Err"
 }
 
-// describe makes the device and type of what follows the counts.
+// describe sets the device and type from what follows the counts.
 func (l *irqLine) describe() {
 	l.epoch = -1
 	if numbered(l.name) {
@@ -342,20 +423,27 @@ func (l *irqLine) describe() {
 	}
 }
 
-// label gives the labels of irq, device and type.
+// label returns the labels of irq, device and type.
 func (l *irqLine) label(out *collect.Out) []measure.Label {
 	if l.epoch != out.Epoch {
 		l.epoch = out.Epoch
-		l.labels = [5]measure.Label{out.Label(l.name), out.Label(l.device), out.Label(l.typ), out.Label(l.affinity), out.Label(l.effective)}
+		l.labels = [5]measure.Label{
+			out.Label(l.name),
+			out.Label(l.device),
+			out.Label(l.typ),
+			out.Label(l.affinity),
+			out.Label(l.effective),
+		}
 	}
 	return l.labels[:]
 }
 
-// affinities is how many interrupts' affinities are read again in one reading, at two files and 13 microseconds each, one where it is
-// kept open. So a change shows after a few readings, on a machine with hundreds of interrupts after some tens; a new interrupt's is read at once.
+// affinities is how many interrupts' affinities are read again in one reading. Each has two files
+// at 13 us, or one that is kept open. So a change shows after a few readings, or after some tens on
+// a machine with hundreds of interrupts. A new interrupt's affinity is read at once.
 const affinities = 8
 
-// mostAffinityFiles bounds how many of them are kept open.
+// mostAffinityFiles is how many of them are kept open.
 const mostAffinityFiles = 128
 
 func (r *interruptsReading) putAffinity(out *collect.Out, table *collect.Table) {
@@ -378,15 +466,18 @@ func (r *interruptsReading) putAffinity(out *collect.Out, table *collect.Table) 
 	}
 }
 
-// readAffinity reads where the interrupt may go and goes. Both files may be missing (the interrupt was freed, the kernel does not
-// keep it for this controller); that reads as empty.
+// readAffinity reads which CPUs may and do receive the interrupt. A missing file reads as empty:
+// the interrupt was freed, or the kernel does not keep it for this controller.
 func (r *interruptsReading) readAffinity(line *irqLine) {
 	line.affinityRead = true
 	if !numbered(line.name) || line.device == "" {
 		return
 	}
 	if line.paths[0] == "" {
-		line.paths = [2]string{line.name + "/smp_affinity_list", line.name + "/effective_affinity_list"}
+		line.paths = [2]string{
+			line.name + "/smp_affinity_list",
+			line.name + "/effective_affinity_list",
+		}
 	}
 	for i, to := range []*string{&line.affinity, &line.effective} {
 		if now := bytes.TrimSpace(r.affinityFile(line, i)); string(now) != *to {
@@ -395,7 +486,8 @@ func (r *interruptsReading) readAffinity(line *irqLine) {
 	}
 }
 
-// affinityFile gives the text of one of the two files, nothing where it is missing. A file kept open says so when its interrupt is freed.
+// affinityFile returns the text of one of the two files, nothing if it is missing. To read a file
+// that is kept open fails when its interrupt is freed.
 func (r *interruptsReading) affinityFile(line *irqLine, i int) []byte {
 	var err error
 	if f := line.files[i]; f != nil {
@@ -423,7 +515,7 @@ func (r *interruptsReading) affinityFile(line *irqLine, i int) []byte {
 	return r.buf
 }
 
-// drop closes what is kept open of an interrupt.
+// drop closes the open files of an interrupt.
 func (r *interruptsReading) drop(line *irqLine) {
 	for i, f := range line.files {
 		if f != nil {

@@ -20,12 +20,24 @@ ERR:          0
 `
 
 func TestInterrupts(t *testing.T) {
-	m := collecttest.NewMachine(t, Interrupts{}, map[string]string{"proc/interrupts": interruptsFile,
-		"proc/irq/24/smp_affinity_list": "0-1\n", "proc/irq/24/effective_affinity_list": "0\n",
-		"proc/irq/36/smp_affinity_list": "1\n", "proc/irq/36/effective_affinity_list": "1\n", "proc/irq/41/smp_affinity_list": "0\n"})
-	collecttest.Expect(t, m.Read(true), "", map[string]float64{"irq.affinity|24|ACPI:Ged|IO-APIC 5-edge|0-1|0": 1,
-		"irq.affinity|36|virtio1-req.0|PCI-MSIX-0000:00:02.0 1-edge|1|1": 1, "irq.affinity|41|virtio3-rx, other handler|PCI-MSIX-0000:00:04.0 1-edge|0|": 1})
-	m.Put(map[string]string{"proc/irq/36/smp_affinity_list": "0\n", "proc/interrupts": `           CPU0       CPU1       
+	m := collecttest.NewMachine(
+		t,
+		Interrupts{},
+		map[string]string{"proc/interrupts": interruptsFile,
+			"proc/irq/24/smp_affinity_list": "0-1\n", "proc/irq/24/effective_affinity_list": "0\n",
+			"proc/irq/36/smp_affinity_list": "1\n", "proc/irq/36/effective_affinity_list": "1\n", "proc/irq/41/smp_affinity_list": "0\n"},
+	)
+	collecttest.Expect(
+		t,
+		m.Read(true),
+		"",
+		map[string]float64{"irq.affinity|24|ACPI:Ged|IO-APIC 5-edge|0-1|0": 1,
+			"irq.affinity|36|virtio1-req.0|PCI-MSIX-0000:00:02.0 1-edge|1|1": 1, "irq.affinity|41|virtio3-rx, other handler|PCI-MSIX-0000:00:04.0 1-edge|0|": 1},
+	)
+	m.Put(
+		map[string]string{
+			"proc/irq/36/smp_affinity_list": "0\n",
+			"proc/interrupts": `           CPU0       CPU1       
  24:          1          0  IO-APIC   5-edge      ACPI:Ged
  36:          0          5 PCI-MSIX-0000:00:09.0   0-edge      nvme0q1
  37:          3          0 PCI-MSIX-0000:00:02.0   2-edge      virtio1-req.1
@@ -33,7 +45,9 @@ func TestInterrupts(t *testing.T) {
 NMI:          0          0   Non-maskable interrupts
 LOC:     270837     272211   Local timer interrupts
 ERR:          2
-`})
+`,
+		},
+	)
 	collecttest.Expect(t, m.Read(false), "", map[string]float64{
 		"cpu.interrupts|0": 3 + 10 + 10, "cpu.interrupts|1": 5 + 20,
 		"irq.count|36|1|nvme0q1|PCI-MSIX-0000:00:09.0 0-edge":                   5,
@@ -58,7 +72,11 @@ func TestInterruptsHotplug(t *testing.T) {
 		}
 		return s + "   Local timer interrupts\n"
 	}
-	m := collecttest.NewMachine(t, Interrupts{}, map[string]string{"proc/interrupts": line("CPU0 CPU1 CPU2", 10, 20, 30)})
+	m := collecttest.NewMachine(
+		t,
+		Interrupts{},
+		map[string]string{"proc/interrupts": line("CPU0 CPU1 CPU2", 10, 20, 30)},
+	)
 	m.Read(true)
 	for _, step := range []struct {
 		file string
@@ -71,7 +89,7 @@ func TestInterruptsHotplug(t *testing.T) {
 		m.Put(map[string]string{"proc/interrupts": step.file})
 		rows := m.Read(false)
 		collecttest.Expect(t, rows, "cpu.interrupts", step.want)
-		irqs := map[string]float64{} // the one interrupt there is makes up all of them; a row of none is left out
+		irqs := map[string]float64{} // the only interrupt is the sum; without any it has no row
 		for k, v := range step.want {
 			if v != 0 {
 				irqs["irq.count|LOC|"+k[len("cpu.interrupts|"):]+"|Local timer interrupts|"] = v
@@ -83,15 +101,16 @@ func TestInterruptsHotplug(t *testing.T) {
 
 func TestIRQTail(t *testing.T) {
 	for tail, want := range map[string][2]string{
-		"  IO-APIC   5-edge      ACPI:Ged":                         {"IO-APIC 5-edge", "ACPI:Ged"},
-		" PCI-MSI 524288-edge      eth0-rx-0":                      {"PCI-MSI 524288-edge", "eth0-rx-0"},
-		"     GICv3  27 Level     arch_timer":                      {"GICv3 27 Level", "arch_timer"},
-		"  GICv2m   0 Edge    -msi      eth0, eth1 fancy":          {"GICv2m 0 Edge -msi", "eth0, eth1 fancy"},
-		" Hyper-V PCIe MSI 3221225472-edge      mlx5_async0@pci:1": {"Hyper-V PCIe MSI 3221225472-edge", "mlx5_async0@pci:1"},
-		"    XT-PIC      cascade":                                  {"XT-PIC", "cascade"},
-		"  IO-APIC  14-fasteoi ":                                   {"IO-APIC 14-fasteoi", ""},
-		"      None":                                               {"None", ""},
-		"":                                                         {"", ""},
+		"  IO-APIC   5-edge      ACPI:Ged":                {"IO-APIC 5-edge", "ACPI:Ged"},
+		" PCI-MSI 524288-edge      eth0-rx-0":             {"PCI-MSI 524288-edge", "eth0-rx-0"},
+		"     GICv3  27 Level     arch_timer":             {"GICv3 27 Level", "arch_timer"},
+		"  GICv2m   0 Edge    -msi      eth0, eth1 fancy": {"GICv2m 0 Edge -msi", "eth0, eth1 fancy"},
+		" Hyper-V PCIe MSI 3221225472-edge      mlx5_async0@pci:1": {"Hyper-V PCIe MSI " +
+			"3221225472-edge", "mlx5_async0@pci:1"},
+		"    XT-PIC      cascade": {"XT-PIC", "cascade"},
+		"  IO-APIC  14-fasteoi ":  {"IO-APIC 14-fasteoi", ""},
+		"      None":              {"None", ""},
+		"":                        {"", ""},
 	} {
 		if typ, device := parseIRQTail([]byte(tail)); typ != want[0] || device != want[1] {
 			t.Errorf("%q: type %q, device %q", tail, typ, device)
@@ -119,7 +138,7 @@ func FuzzInterrupts(f *testing.F) {
 	})
 }
 
-// A machine of 256 CPUs and 500 interrupts, of which ten have come to every CPU since the reading before.
+// A machine of 256 CPUs and 500 interrupts, of which ten came to every CPU since the last reading.
 func BenchmarkInterruptsLarge(b *testing.B) {
 	var texts [2][]byte
 	for i := range texts {

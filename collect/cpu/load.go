@@ -10,15 +10,23 @@ import (
 	"culprit/measure"
 )
 
-// Load reads /proc/loadavg: the load averages, and how many threads there are.
+// Load reads /proc/loadavg: the load averages and the number of threads.
 type Load struct{}
 
-// Stats lists sched.load and sched.tasks.
+// Stats returns sched.load and sched.tasks.
 func (Load) Stats() []measure.Stat {
 	return []measure.Stat{
-		{ID: "sched.load", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "load average: threads running, waiting for a CPU or in uninterruptible sleep, damped (/proc/loadavg)",
-			Fields: []measure.Field{{Name: "window", Type: measure.Word, Help: "1m 5m 15m"}}},
-		{ID: "sched.tasks", Kind: measure.Level, Unit: measure.Count, Help: "threads that exist, the kernel's own too (/proc/loadavg)"},
+		{
+			ID:   "sched.load",
+			Kind: measure.Level,
+			Unit: measure.Count,
+			Fold: measure.Max,
+			Help: "load average: threads running, waiting for a CPU or in uninterruptible " +
+				"sleep, damped (/proc/loadavg)",
+			Fields: []measure.Field{{Name: "window", Type: measure.Word, Help: "1m 5m 15m"}},
+		},
+		{ID: "sched.tasks", Kind: measure.Level, Unit: measure.Count, Help: "threads that " +
+			"exist, including the kernel's own (/proc/loadavg)"},
 	}
 }
 
@@ -33,7 +41,8 @@ func (Load) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 
 type loadReading struct{ file *kernel.File }
 
-// parseLoad reads "0.69 0.41 0.20 1/94 13674": loads over 1, 5 and 15 minutes, threads running / existing, the latest pid.
+// parseLoad parses "0.69 0.41 0.20 1/94 13674": loads over 1, 5 and 15 minutes, running / existing
+// threads, the latest pid.
 func parseLoad(b []byte) (load [3]float64, tasks uint64, err error) {
 	c := kernel.Scan(b)
 	for i := range load {
@@ -65,21 +74,30 @@ func (r *loadReading) Read(out *collect.Out) error {
 
 func (r *loadReading) Close() { r.file.Close() }
 
-// Schedstat reads /proc/schedstat: how long threads were ready and waited for each CPU. Kernels without CONFIG_SCHEDSTATS have not
-// the file.
+// Schedstat reads /proc/schedstat: how long threads waited in the run queue of each CPU. The file
+// needs CONFIG_SCHEDSTATS.
 type Schedstat struct{}
 
-// Stats lists sched.runwait.
+// Stats returns sched.runwait.
 func (Schedstat) Stats() []measure.Stat {
-	return []measure.Stat{{ID: "sched.runwait", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "time that threads waited in a CPU's run queue, summed over the threads (/proc/schedstat)",
-		Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}}}}
+	return []measure.Stat{
+		{
+			ID:   "sched.runwait",
+			Kind: measure.Delta,
+			Unit: measure.Nanoseconds,
+			Help: "time that threads waited in a CPU's run queue, summed over the threads " +
+				"(/proc/schedstat)",
+			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}},
+		},
+	}
 }
 
 // Open opens /proc/schedstat.
 func (Schedstat) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	f, err := env.Root.OpenProc("schedstat")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, collect.Unsupported("this kernel does not measure run-queue waits by CPU (built without CONFIG_SCHEDSTATS)")
+		return nil, collect.Unsupported("this kernel does not measure run-queue waits by CPU " +
+			"(built without CONFIG_SCHEDSTATS)")
 	}
 	if err != nil {
 		return nil, err
@@ -93,9 +111,9 @@ type schedstatReading struct {
 	numbers collect.NumberLabels
 }
 
-// parseSchedstat calls f with each CPU and its run_delay, nanoseconds since boot: the eighth number of a cpu line in versions 15 to
-// 17 of the file (Documentation/scheduler/sched-stats.rst). Lines of scheduling domains are passed over. short: a line of a CPU has
-// fewer numbers.
+// parseSchedstat calls f with each CPU and its run_delay in nanoseconds since boot. It is the
+// eighth number of a cpu line in versions 15 to 17 (Documentation/scheduler/sched-stats.rst). Lines
+// of scheduling domains are skipped. short means that a cpu line has fewer numbers.
 func parseSchedstat(b []byte, f func(cpu int, delay uint64)) (short bool) {
 	for len(b) > 0 {
 		var line []byte

@@ -10,10 +10,22 @@ import (
 )
 
 func TestNoPressureNoSchedstat(t *testing.T) {
-	m := collecttest.NewMachine(t, Load{}, map[string]string{"proc/loadavg": "0.69 0.41 0.20 1/94 13674\n"})
-	collecttest.Expect(t, m.Read(true), "", map[string]float64{"sched.load|1m": 0.69, "sched.load|5m": 0.41, "sched.load|15m": 0.2, "sched.tasks": 94})
+	m := collecttest.NewMachine(t, Load{}, map[string]string{"proc/loadavg": "0.69 0.41 0.20 " +
+		"1/94 13674\n"})
+	collecttest.Expect(
+		t,
+		m.Read(true),
+		"",
+		map[string]float64{
+			"sched.load|1m":  0.69,
+			"sched.load|5m":  0.41,
+			"sched.load|15m": 0.2,
+			"sched.tasks":    94,
+		},
+	)
 	for _, c := range []collect.Collector{Pressure{}, Schedstat{}} {
-		if _, err := c.Open(&m.Env, collecttest.WantAll(c)); err == nil || !strings.Contains(err.Error(), "CONFIG_") {
+		if _, err := c.Open(&m.Env, collecttest.WantAll(c)); err == nil ||
+			!strings.Contains(err.Error(), "CONFIG_") {
 			t.Errorf("%T: %v", c, err)
 		}
 	}
@@ -23,10 +35,19 @@ func TestSchedstat(t *testing.T) {
 	file := func(a, b string) string {
 		return "version 17\ntimestamp 4295101238\ncpu0 0 0 0 0 0 0 159382451538 " + a + " 53092\ndomain0 SMT 03 1 2 3 4\ncpu1 0 0 0 0 0 0 1 " + b + " 5\n"
 	}
-	m := collecttest.NewMachine(t, Schedstat{}, map[string]string{"proc/schedstat": file("1000", "50")})
+	m := collecttest.NewMachine(
+		t,
+		Schedstat{},
+		map[string]string{"proc/schedstat": file("1000", "50")},
+	)
 	m.Read(true)
 	m.Put(map[string]string{"proc/schedstat": file("3500", "50")})
-	collecttest.Expect(t, m.Read(false), "", map[string]float64{"sched.runwait|0": 2500, "sched.runwait|1": 0})
+	collecttest.Expect(
+		t,
+		m.Read(false),
+		"",
+		map[string]float64{"sched.runwait|0": 2500, "sched.runwait|1": 0},
+	)
 }
 
 func FuzzLoadFiles(f *testing.F) {
@@ -42,9 +63,11 @@ func FuzzLoadFiles(f *testing.F) {
 	})
 }
 
-// TestUnreadableNumbersOfStat: what /proc/stat does not say in a number is unknown, not 0 or as it was before.
+// TestUnreadableNumbersOfStat checks that a malformed number of /proc/stat is unknown: neither 0
+// nor the previous one.
 func TestUnreadableNumbersOfStat(t *testing.T) {
-	whole := "cpu  1 0 0 0 0 0 0 0 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\nintr 5 1 2\nctxt 9\nprocesses 7\nprocs_running 2\nprocs_blocked 1\n"
+	whole := "cpu  1 0 0 0 0 0 0 0 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\nintr 5 1 2\nctxt " +
+		"9\nprocesses 7\nprocs_running 2\nprocs_blocked 1\n"
 	for name, id := range map[string]measure.StatID{"processes": "sched.forks", "intr": "system.interrupts", "procs_running": "sched.runnable", "procs_blocked": "sched.blocked"} {
 		for _, value := range []string{"-2049562273", "", "x", "99999999999999999999999"} {
 			m := collecttest.NewMachine(t, CPU{}, map[string]string{"proc/stat": whole})

@@ -13,24 +13,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine tells what machine this is, which CPUs it has and how fast they run, from uname(2) and /sys/devices/system/cpu.
+// Machine describes the machine, its CPUs and their frequencies, by uname(2) and
+// /sys/devices/system/cpu.
 type Machine struct{}
 
-// Stats lists what describes the machine.
+// Stats returns system.info, cpu.online and cpu.frequency.
 func (Machine) Stats() []measure.Stat {
 	return []measure.Stat{
-		{ID: "system.info", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "1: what this machine is",
-			Fields: []measure.Field{{Name: "host", Type: measure.Word, Help: "host name"}, {Name: "kernel", Type: measure.Word, Help: "release, as uname -r"},
-				{Name: "arch", Type: measure.Word, Help: "as uname -m"}, {Name: "machine", Type: measure.Word, Help: "maker and product; empty when the firmware does not say"}}},
-		{ID: "cpu.online", Kind: measure.Level, Unit: measure.Count, Help: "1 for a CPU on line, 0 for one off line; their sum is the number of CPUs",
-			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}, {Name: "socket", Type: measure.Word, Help: "physical package; empty while off line"},
-				{Name: "core", Type: measure.Word, Help: "core within the socket; CPUs of one core are hardware threads; empty while off line"}}},
-		{ID: "cpu.frequency", Kind: measure.Level, Unit: measure.Hertz, Fold: measure.Mean, Help: "speed at which a CPU runs (cpufreq scaling_cur_freq); no row where the kernel can't tell, as in most virtual machines",
-			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}}},
+		{
+			ID:   "system.info",
+			Kind: measure.Level,
+			Unit: measure.Count,
+			Fold: measure.Max,
+			Help: "1: name, kernel and hardware of the machine",
+			Fields: []measure.Field{
+				{Name: "host", Type: measure.Word, Help: "host name"},
+				{Name: "kernel", Type: measure.Word, Help: "release, as uname -r"},
+				{
+					Name: "arch",
+					Type: measure.Word,
+					Help: "as uname -m",
+				},
+				{
+					Name: "machine",
+					Type: measure.Word,
+					Help: "maker and product; empty if the firmware does not have them",
+				},
+			},
+		},
+		{ID: "cpu.online", Kind: measure.Level, Unit: measure.Count, Help: "1 for an online " +
+			"CPU, 0 for an offline one; their sum is the number of online CPUs",
+			Fields: []measure.Field{
+				{Name: "cpu", Type: measure.Number, Help: "CPU number"},
+				{Name: "socket", Type: measure.Word, Help: "physical package; empty while offline"},
+				{Name: "core", Type: measure.Word, Help: "core within the socket; CPUs of one " +
+					"core are hardware threads; empty while offline"},
+			}},
+		{
+			ID:   "cpu.frequency",
+			Kind: measure.Level,
+			Unit: measure.Hertz,
+			Fold: measure.Mean,
+			Help: "frequency of a CPU (cpufreq scaling_cur_freq); no row if the kernel does " +
+				"not know it, as in most virtual machines",
+			Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}},
+		},
 	}
 }
 
-// Open opens what there is of each CPU.
+// Open lists the CPUs and opens their frequency files.
 func (Machine) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &machineReading{root: env.Root, frequencies: want.Stat("cpu.frequency")}
 	if want.Stat("system.info") {
@@ -39,7 +70,7 @@ func (Machine) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 	return r, nil
 }
 
-// describeMachine gives host, kernel, arch, machine.
+// describeMachine returns host, kernel, arch and machine.
 func describeMachine(root kernel.Root) []string {
 	text := func(b []byte, err error) string {
 		if err != nil {
@@ -54,17 +85,26 @@ func describeMachine(root kernel.Root) []string {
 	}
 	model := text(root.ReadSys("firmware/devicetree/base/model", nil))
 	if model == "" {
-		vendor, product := text(root.ReadSys("class/dmi/id/sys_vendor", nil)), text(root.ReadSys("class/dmi/id/product_name", nil))
+		vendor, product := text(
+			root.ReadSys("class/dmi/id/sys_vendor", nil),
+		), text(
+			root.ReadSys("class/dmi/id/product_name", nil),
+		)
 		model = strings.TrimSpace(vendor + " " + strings.TrimPrefix(product, vendor+" "))
 	}
-	return []string{text(root.ReadProc("sys/kernel/hostname", nil)), text(root.ReadProc("sys/kernel/osrelease", nil)), arch, model}
+	return []string{
+		text(root.ReadProc("sys/kernel/hostname", nil)),
+		text(root.ReadProc("sys/kernel/osrelease", nil)),
+		arch,
+		model,
+	}
 }
 
 type machineReading struct {
 	root        kernel.Root
 	info        []string
 	frequencies bool
-	online      []byte // the list as it was
+	online      []byte // content of the file
 	file        *kernel.File
 	cpus        []machineCPU
 	numbers     collect.NumberLabels
@@ -114,12 +154,13 @@ func (r *machineReading) Read(out *collect.Out) error {
 		frequency.Put(v, r.numbers.Of(out, c.cpu))
 	}
 	if !any {
-		frequency.Note("no CPU here tells its frequency (no cpufreq driver, as in most virtual machines)")
+		frequency.Note("no CPU here shows its frequency (no cpufreq driver, as in most virtual " +
+			"machines)")
 	}
 	return nil
 }
 
-// look takes in the list of CPUs on line, and looks at all of them anew when it has changed.
+// look reads the list of online CPUs. If it changed, it reads all CPUs again.
 func (r *machineReading) look() error {
 	if r.file == nil {
 		f, err := r.root.OpenSys("devices/system/cpu/online")
@@ -155,7 +196,13 @@ func (r *machineReading) look() error {
 		c := machineCPU{cpu: n, online: up[n]}
 		if c.online {
 			dir := "devices/system/cpu/cpu" + strconv.Itoa(n)
-			c.socket, c.core = procfs.ReadSysWord(r.root, dir+"/topology/physical_package_id"), procfs.ReadSysWord(r.root, dir+"/topology/core_id")
+			c.socket, c.core = procfs.ReadSysWord(
+				r.root,
+				dir+"/topology/physical_package_id",
+			), procfs.ReadSysWord(
+				r.root,
+				dir+"/topology/core_id",
+			)
 			if r.frequencies {
 				if f, err := r.root.OpenSys(dir + "/cpufreq/scaling_cur_freq"); err == nil {
 					c.frequency = f

@@ -10,24 +10,34 @@ import (
 	"culprit/measure"
 )
 
-// Pressure reads /proc/pressure (PSI): for how long some, or all, of the threads that had work to do were held up by the lack
-// of a resource. See Documentation/accounting/psi.rst.
+// Pressure reads /proc/pressure (PSI): how long some, or all, of the threads with work to do waited
+// for a resource. See Documentation/accounting/psi.rst.
 type Pressure struct{}
 
 func pressureFields() []measure.Field {
 	return []measure.Field{{Name: "resource", Type: measure.Word, Help: "cpu memory io irq"},
-		{Name: "scope", Type: measure.Word, Help: "some: at least one thread was held up; full: all were, so nothing was done"}}
+		{Name: "scope", Type: measure.Word, Help: "some: at least one thread waited; full: all " +
+			"threads waited, so no work was done"}}
 }
 
-// Stats lists pressure.time.
+// Stats returns pressure.time.
 func (Pressure) Stats() []measure.Stat {
-	return []measure.Stat{{ID: "pressure.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Fold: measure.Max, Help: "time in which threads were held up for want of a resource (/proc/pressure)",
-		Fields: pressureFields()}}
+	return []measure.Stat{
+		{
+			ID:     "pressure.time",
+			Kind:   measure.Delta,
+			Unit:   measure.Nanoseconds,
+			Fold:   measure.Max,
+			Help:   "time in which threads waited for a resource (/proc/pressure)",
+			Fields: pressureFields(),
+		},
+	}
 }
 
-const noPSI = "this kernel has no pressure stall information: built without CONFIG_PSI, or switched off at boot (psi=1 turns it on)"
+const noPSI = "this kernel has no pressure stall information: built without CONFIG_PSI, or " +
+	"switched off at boot (psi=1 turns it on)"
 
-// Open opens what there is in /proc/pressure.
+// Open opens the files of /proc/pressure that exist.
 func (Pressure) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &pressureReading{}
 	for _, name := range procfs.PressureResources() {
@@ -64,7 +74,7 @@ func (r *pressureReading) Read(out *collect.Out) error {
 		f := &r.files[i]
 		b, err := f.file.ReadOne()
 		if errors.Is(err, measure.ErrUnsupported) {
-			continue // there, but switched off: EOPNOTSUPP
+			continue // exists but is switched off: EOPNOTSUPP
 		}
 		if err != nil {
 			t.Note("read " + f.file.Path() + ": " + err.Error())

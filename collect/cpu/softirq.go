@@ -9,14 +9,29 @@ import (
 	"culprit/measure"
 )
 
-// Softirqs reads /proc/softirqs: how often each kind of deferred interrupt work ran on each CPU. The kernel's counters have
-// 32 bits and wrap.
+// Softirqs reads /proc/softirqs: how often each kind of softirq ran on each CPU. The kernel's
+// counters have 32 bits and wrap.
 type Softirqs struct{}
 
-// Stats lists softirq.count.
+// Stats returns softirq.count.
 func (Softirqs) Stats() []measure.Stat {
-	return []measure.Stat{{ID: "softirq.count", Kind: measure.Delta, Unit: measure.Events, Sparse: true, Help: "softirqs run (/proc/softirqs)",
-		Fields: []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}, {Name: "vector", Type: measure.Word, Help: "NET_RX NET_TX BLOCK TIMER SCHED RCU TASKLET HI ..."}}}}
+	return []measure.Stat{
+		{
+			ID:     "softirq.count",
+			Kind:   measure.Delta,
+			Unit:   measure.Events,
+			Sparse: true,
+			Help:   "softirqs run (/proc/softirqs)",
+			Fields: []measure.Field{
+				{Name: "cpu", Type: measure.Number, Help: "CPU number"},
+				{
+					Name: "vector",
+					Type: measure.Word,
+					Help: "NET_RX NET_TX BLOCK TIMER SCHED RCU TASKLET HI ...",
+				},
+			},
+		},
+	}
 }
 
 // Open opens /proc/softirqs.
@@ -39,7 +54,7 @@ type softirqReading struct {
 
 type softirqLine struct {
 	name   string
-	counts []uint32 // by column: every possible CPU, on line or not
+	counts []uint32 // by column: every possible CPU, online or not
 }
 
 var errNoSoftirqs = errors.New("read /proc/softirqs: no line of CPUs at its start")

@@ -9,16 +9,18 @@ import (
 	"culprit/measure"
 )
 
-// Disks reads /proc/diskstats and what /sys/block says of each device: all of them, idle and virtual ones too. A view chooses by
-// disk.info's kind, for a request to a virtual device (dm, md, loop) is counted again at the disks below it, and one to a
-// partition again at its disk.
+// Disks reads /proc/diskstats, and from /sys/block what each device is. It emits all devices, also
+// idle and virtual ones, and views choose by the field kind of disk.info. A request to a virtual
+// device (dm, md, loop) is counted again at the disks below it, and one to a partition at its disk.
 //
-// The kernel's times are in milliseconds and wrap at 2^32 (Documentation/admin-guide/iostats.rst). Since 5.0 disk.busy is sampled: a
-// request counts for at least the clock tick in which it began or ended, so many short ones may be over- and few under-stated.
+// The kernel's times are in milliseconds and wrap at 2^32 (Documentation/admin-guide/iostats.rst).
+// Since Linux 5.0 disk.busy is sampled: a request counts for at least the clock tick in which it
+// began or ended. So many short requests may be over-counted and few of them under-counted.
 type Disks struct{}
 
 func diskFields(names ...string) []measure.Field {
-	help := map[string]string{"device": "name in /proc/diskstats", "direction": "read write discard flush"}
+	help := map[string]string{"device": "name in /proc/diskstats", "direction": "read write " +
+		"discard flush"}
 	var f []measure.Field
 	for _, n := range names {
 		f = append(f, measure.Field{Name: n, Type: measure.Word, Help: help[n]})
@@ -26,25 +28,69 @@ func diskFields(names ...string) []measure.Field {
 	return f
 }
 
-// Stats lists what is counted of each block device.
+// Stats returns the counters and the description of each block device.
 func (Disks) Stats() []measure.Stat {
 	both, one := diskFields("device", "direction"), diskFields("device")
 	return []measure.Stat{
-		{ID: "disk.operations", Kind: measure.Delta, Unit: measure.Operations, Help: "requests finished (/proc/diskstats)", Fields: both},
-		{ID: "disk.merges", Kind: measure.Delta, Unit: measure.Operations, Help: "requests merged into a neighbour while they waited (/proc/diskstats)", Fields: both},
-		{ID: "disk.bytes", Kind: measure.Delta, Unit: measure.Bytes, Help: "bytes of finished requests (/proc/diskstats sectors, of 512 bytes always)", Fields: both},
-		{ID: "disk.wait", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "time that finished requests spent in the queue and at the device; by disk.operations: the mean wait (/proc/diskstats)", Fields: both},
-		{ID: "disk.busy", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "time with at least one request under way (/proc/diskstats)", Fields: one},
-		{ID: "disk.queue", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "time of all requests under way; its rate is the mean length of the queue (/proc/diskstats)", Fields: one},
-		{ID: "disk.inflight", Kind: measure.Level, Unit: measure.Operations, Help: "requests under way now (/proc/diskstats)", Fields: one},
-		{ID: "disk.info", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "1 for each block device (/sys/block)",
-			Fields: []measure.Field{{Name: "device", Type: measure.Word, Help: "name in /proc/diskstats"},
-				{Name: "kind", Type: measure.Word, Help: "disk; partition; virtual: made of other devices, files or memory (dm md loop zram); path: one of the ways to a multipath disk (NVMe, dm)"},
-				{Name: "parent", Type: measure.Word, Help: "a partition's disk, a path's disk, the devices below a virtual one parted by commas; else empty"},
-				{Name: "rotational", Type: measure.Word, Help: "1: says it is a spinning disk; 0: says it is not; virtual machines often say 1 of anything"},
-				{Name: "scheduler", Type: measure.Word, Help: "I/O scheduler; none, or empty for a device without"}}},
+		{
+			ID:     "disk.operations",
+			Kind:   measure.Delta,
+			Unit:   measure.Operations,
+			Help:   "requests finished (/proc/diskstats)",
+			Fields: both,
+		},
+		{
+			ID:     "disk.merges",
+			Kind:   measure.Delta,
+			Unit:   measure.Operations,
+			Help:   "requests merged into a neighbour while they waited (/proc/diskstats)",
+			Fields: both,
+		},
+		{ID: "disk.bytes", Kind: measure.Delta, Unit: measure.Bytes, Help: "bytes of finished " +
+			"requests (/proc/diskstats sectors, always of 512 bytes)", Fields: both},
+		{ID: "disk.wait", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "time that " +
+			"finished requests spent in the queue and at the device; divided by " +
+			"disk.operations: the mean wait (/proc/diskstats)", Fields: both},
+		{ID: "disk.busy", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "time with at " +
+			"least one request in progress (/proc/diskstats)", Fields: one},
+		{
+			ID:   "disk.queue",
+			Kind: measure.Delta,
+			Unit: measure.Nanoseconds,
+			Help: "time of all requests in progress; its rate is the mean length of the " +
+				"queue (/proc/diskstats)",
+			Fields: one,
+		},
+		{
+			ID:     "disk.inflight",
+			Kind:   measure.Level,
+			Unit:   measure.Operations,
+			Help:   "requests in progress now (/proc/diskstats)",
+			Fields: one,
+		},
+		{
+			ID:   "disk.info",
+			Kind: measure.Level,
+			Unit: measure.Count,
+			Fold: measure.Max,
+			Help: "1 for each block device (/sys/block)",
+			Fields: []measure.Field{{Name: "device", Type: measure.Word, Help: "name in " +
+				"/proc/diskstats"},
+				{Name: "kind", Type: measure.Word, Help: "disk; partition; virtual: made of " +
+					"other devices, files or memory (dm md loop zram); path: one of several " +
+					"paths to a multipath disk (NVMe, dm)"},
+				{Name: "parent", Type: measure.Word, Help: "the disk of a partition or path, " +
+					"or the devices below a virtual one, separated by commas; else empty"},
+				{Name: "rotational", Type: measure.Word, Help: "1: reports that it is a " +
+					"spinning disk; 0: reports that it is not; virtual machines often report 1 " +
+					"for any disk"},
+				{Name: "scheduler", Type: measure.Word, Help: "I/O scheduler; none, or empty " +
+					"if the device has none"}},
+		},
 		diskPartsStat(),
-		{ID: "disk.errors", Kind: measure.Delta, Unit: measure.Events, Help: "requests that failed (SCSI: /sys/block/*/device/ioerr_cnt; md: md/rd*/errors); no row for devices that keep no count", Fields: one},
+		{ID: "disk.errors", Kind: measure.Delta, Unit: measure.Events, Help: "failed requests " +
+			"(SCSI: /sys/block/*/device/ioerr_cnt; md: md/rd*/errors); no row for devices " +
+			"without a counter", Fields: one},
 	}
 }
 
@@ -54,8 +100,19 @@ func (Disks) Open(env *collect.Env, want collect.Want) (collect.Reading, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &diskReading{file: f, root: env.Root, disks: map[uint64]*disk{}, times: collect.Counters[*disk]{Width32: true},
-		describe: want.Stat("disk.info", "disk.parts", "disk.errors"), errors: want.Stat("disk.errors"), directions: []string{"read", "write", "discard", "flush"}}
+	r := &diskReading{
+		file:  f,
+		root:  env.Root,
+		disks: map[uint64]*disk{},
+		times: collect.Counters[*disk]{Width32: true},
+		describe: want.Stat(
+			"disk.info",
+			"disk.parts",
+			"disk.errors",
+		),
+		errors:     want.Stat("disk.errors"),
+		directions: []string{"read", "write", "discard", "flush"},
+	}
 	r.others = blockDevices{root: env.Root, known: r.known, number: r.named}
 	return r, nil
 }
@@ -72,11 +129,11 @@ type diskReading struct {
 	describe, errors bool
 	directions       []string
 	words            collect.WordLabels
-	next             int // whose description is read again next
+	next             int // index of the disk whose description is read next
 	buf              []byte
 }
 
-// disk is one block device. Another of the same number is another disk.
+// disk is one block device. A device with the same number and another name is another disk.
 type disk struct {
 	name   string
 	number uint64
@@ -88,20 +145,24 @@ type disk struct {
 	labels [5]measure.Label
 }
 
-// diskCounts is what one line of /proc/diskstats says.
+// diskCounts is one line of /proc/diskstats.
 type diskCounts struct {
-	number   uint64 // major<<32 | minor
-	name     []byte // part of the text
-	columns  int    // numbers after the name: 11, 15 since 4.18 (discards), 17 since 5.5 (flushes); 0: fewer
+	number uint64 // major<<32 | minor
+	name   []byte // part of the text
+	// numbers after the name: 11, 15 since Linux 4.18 (discards), 17 since 5.5 (flushes); 0: fewer
+	columns  int
 	inflight uint64
-	amounts  [10]uint64 // operations of read write discard flush, merges of read write discard, sectors of read write discard
-	times    [6]uint64  // milliseconds: wait of read write discard flush, busy, queue
+	// operations of read write discard flush, merges of read write discard, sectors of read write
+	// discard
+	amounts [10]uint64
+	times   [6]uint64 // milliseconds: wait of read write discard flush, busy, queue
 }
 
-// Where the numbers of a line go, in their order (Documentation/admin-guide/iostats.rst): a0.. amounts, t0.. times, i inflight.
+// Where the numbers of a line go, in their order (Documentation/admin-guide/iostats.rst): a0..
+// amounts, t0.. times, i inflight.
 const diskColumns = "a0 a4 a7 t0 a1 a5 a8 t1 i0 t4 t5 a2 a6 a9 t2 a3 t3"
 
-// parseDiskLine reads one line: " 254  0 vda 68939 11028 3277930 14748 ...".
+// parseDiskLine parses one line: " 254 0 vda 68939 11028 3277930 14748 ...".
 func parseDiskLine(line []byte) (d diskCounts, ok bool) {
 	c := kernel.Scan(line)
 	major, minor := c.Uint(), c.Uint()
@@ -122,20 +183,21 @@ func parseDiskLine(line []byte) (d diskCounts, ok bool) {
 			d.inflight = v
 		}
 	}
-	if d.columns < diskHasQueue { // 2.6 had four for a partition, of other meanings
+	if d.columns < diskHasQueue { // Linux 2.6 had four for a partition, with other meanings
 		d.columns = 0
 	}
 	return d, c.Err() == nil
 }
 
-// Columns, from 1, that are of no direction. A line that has fewer than the last is not read.
+// Columns, from 1, that have no direction. A line with fewer columns than diskHasQueue is not read.
 const diskHasInflight, diskHasBusy, diskHasQueue = 9, 10, 11
 
-// diskNeeds are the columns, from 1, of operations, merges, bytes and wait of read, write, discard (4.18) and flush (5.5; 0: none).
+// diskNeeds are the columns, from 1, of operations, merges, bytes and wait of read, write, discard
+// (4.18) and flush (5.5; 0: none).
 var diskNeeds = [4][4]int{{1, 2, 3, 4}, {5, 6, 7, 8}, {12, 13, 14, 15}, {16, 0, 0, 17}}
 
-// put puts a row that comes from a column, if the line has it. Kernels before 4.18 and 5.5 lack discards and flushes, which says
-// nothing of the other rows.
+// put puts a row that comes from a column, if the line has it. Kernels before 4.18 and 5.5 lack
+// discards and flushes, but not the other rows.
 func (c *diskCounts) put(t *collect.Table, column int, v float64, labels ...measure.Label) {
 	switch {
 	case c.columns >= column:
@@ -150,8 +212,22 @@ func (r *diskReading) Read(out *collect.Out) error {
 	if err != nil {
 		return err
 	}
-	operations, merges, sizes := out.Table("disk.operations"), out.Table("disk.merges"), out.Table("disk.bytes")
-	wait, busy, queue, inflight := out.Table("disk.wait"), out.Table("disk.busy"), out.Table("disk.queue"), out.Table("disk.inflight")
+	operations, merges, sizes := out.Table(
+		"disk.operations",
+	), out.Table(
+		"disk.merges",
+	), out.Table(
+		"disk.bytes",
+	)
+	wait, busy, queue, inflight := out.Table(
+		"disk.wait",
+	), out.Table(
+		"disk.busy",
+	), out.Table(
+		"disk.queue",
+	), out.Table(
+		"disk.inflight",
+	)
 	words := r.words.Of(out, r.directions)
 	r.round++
 	r.order = r.order[:0]
@@ -170,12 +246,15 @@ func (r *diskReading) Read(out *collect.Out) error {
 		d.round = r.round
 		r.order = append(r.order, d)
 		level := float64(c.inflight)
-		if c.inflight >= 1<<31 { // below zero, as two CPUs' parts are read apart; later kernels say 0 themselves (part_in_flight)
+		// below zero: the parts of two CPUs are read at different times; later kernels show 0
+		// (part_in_flight)
+		if c.inflight >= 1<<31 {
 			level = 0
 		}
 		c.put(inflight, diskHasInflight, level, d.label)
-		// A device not seen at the reading before need not be new: the list is read in pieces, and one may be passed over when another
-		// goes meanwhile. So its first interval is left out, rather than counted from zero.
+		// A device that the previous reading did not have need not be new: the list is read in
+		// pieces, and a device may be missed when another goes meanwhile. So its first interval is
+		// left out instead of counted from zero.
 		a, ok := r.amounts.Diff(out, d, false, c.amounts[:]...)
 		t, _ := r.times.Diff(out, d, false, c.times[:]...)
 		if !ok {
@@ -208,7 +287,7 @@ func (r *diskReading) Read(out *collect.Out) error {
 	return nil
 }
 
-// disk gives the device of a line, a new one when the number now has another name.
+// disk returns the device of a line, a new one if its number now has another name.
 func (r *diskReading) disk(c *diskCounts) *disk {
 	d := r.disks[c.number]
 	if d != nil && d.name == string(c.name) {
@@ -222,7 +301,7 @@ func (r *diskReading) disk(c *diskCounts) *disk {
 	return d
 }
 
-// known says whether a device of that name is in /proc/diskstats.
+// known reports whether /proc/diskstats has a device of that name.
 func (r *diskReading) known(name string) bool {
 	for _, d := range r.disks {
 		if d.name == name {
@@ -232,7 +311,7 @@ func (r *diskReading) known(name string) bool {
 	return false
 }
 
-// named returns the name of the device of a number; "" where /proc/diskstats has none.
+// named returns the name of a device by its number; "" if /proc/diskstats does not have it.
 func (r *diskReading) named(major, minor uint32) string {
 	if d := r.disks[uint64(major)<<32|uint64(minor)]; d != nil {
 		return d.name
@@ -241,14 +320,16 @@ func (r *diskReading) named(major, minor uint32) string {
 }
 
 func (r *diskReading) putInfo(out *collect.Out) {
-	for _, d := range r.order { // when all names are known: a loop device stands before the disk of its file
+	// after all names are known: a loop device comes before the disk of its file
+	for _, d := range r.order {
 		if !d.looked {
 			d.info, d.looked = readDiskInfo(&r.others, d.name, r.errors), true
 			d.setLabels(out)
 		}
 	}
 	info, errs, parts := out.Table("disk.info"), out.Table("disk.errors"), out.Table("disk.parts")
-	if len(r.order) > 0 && r.round%10 == 0 { // one each tenth reading: a scheduler that was changed, a leg that came
+	// one at each tenth reading: a scheduler may have changed, or a path been added
+	if len(r.order) > 0 && r.round%10 == 0 {
 		d := r.order[r.next%len(r.order)]
 		r.next++
 		d.info.close()
@@ -262,7 +343,8 @@ func (r *diskReading) putInfo(out *collect.Out) {
 			parts.Row(1, p.device, p.part, p.relation)
 		}
 		if d.info.guessed {
-			info.Note("what kind of device each is, is guessed by its name: /sys/class/block is not to be seen here")
+			info.Note("the kind of each device is guessed from its name: /sys/class/block is " +
+				"not readable here")
 		}
 		if errs == nil || len(d.info.errors) == 0 {
 			continue
@@ -286,7 +368,8 @@ func (r *diskReading) putInfo(out *collect.Out) {
 	}
 	r.errs.Sweep()
 	if !counted {
-		errs.Note("no disk here keeps a count of its errors (SCSI and md ones do, NVMe and virtio ones don't)")
+		errs.Note("no disk here counts its errors (SCSI and md disks do, NVMe and virtio disks " +
+			"do not)")
 	}
 }
 
@@ -308,7 +391,13 @@ func (r *diskReading) readCount(f *kernel.File) (uint64, bool) {
 }
 
 func (d *disk) setLabels(out *collect.Out) {
-	d.labels = [5]measure.Label{out.Label(d.name), out.Label(d.info.kind), out.Label(d.info.parent), out.Label(d.info.rotational), out.Label(d.info.scheduler)}
+	d.labels = [5]measure.Label{
+		out.Label(d.name),
+		out.Label(d.info.kind),
+		out.Label(d.info.parent),
+		out.Label(d.info.rotational),
+		out.Label(d.info.scheduler),
+	}
 }
 
 func (r *diskReading) Close() {

@@ -24,37 +24,147 @@ func TestDisks(t *testing.T) {
 		}
 		return s + "\n"
 	}
-	m := collecttest.NewMachine(t, Disks{}, map[string]string{"proc/diskstats": line("vda", 100, 10, 1000, 50, 200, 20, 2000, 4294967290, 3, 500, 600, 5, 0, 10, 1, 7, 8)})
+	m := collecttest.NewMachine(
+		t,
+		Disks{},
+		map[string]string{
+			"proc/diskstats": line(
+				"vda",
+				100,
+				10,
+				1000,
+				50,
+				200,
+				20,
+				2000,
+				4294967290,
+				3,
+				500,
+				600,
+				5,
+				0,
+				10,
+				1,
+				7,
+				8,
+			),
+		},
+	)
 	collecttest.Expect(t, m.Read(true), "disk.inflight", map[string]float64{"disk.inflight|vda": 3})
-	m.Put(map[string]string{"proc/diskstats": line("vda", 110, 11, 1100, 60, 220, 20, 2010, 4, 4294967295, 700, 1100, 5, 0, 10, 1, 9, 12) +
-		"   7 0 loop0 1 2 3 4 5 6 7 8 0 10 11\n" + "broken line\n 8 1 sdz 1 2\n"})
+	m.Put(
+		map[string]string{
+			"proc/diskstats": line(
+				"vda",
+				110,
+				11,
+				1100,
+				60,
+				220,
+				20,
+				2010,
+				4,
+				4294967295,
+				700,
+				1100,
+				5,
+				0,
+				10,
+				1,
+				9,
+				12,
+			) +
+				"   7 0 loop0 1 2 3 4 5 6 7 8 0 10 11\n" + "broken line\n 8 1 sdz 1 2\n",
+		},
+	)
 	want := map[string]float64{
 		"disk.operations|vda|read": 10, "disk.operations|vda|write": 20, "disk.operations|vda|discard": 0, "disk.operations|vda|flush": 2,
 		"disk.merges|vda|read": 1, "disk.merges|vda|write": 0, "disk.merges|vda|discard": 0,
 		"disk.bytes|vda|read": 100 * 512, "disk.bytes|vda|write": 10 * 512, "disk.bytes|vda|discard": 0,
 		"disk.wait|vda|read": 10e6, "disk.wait|vda|write": 10e6, "disk.wait|vda|discard": 0, "disk.wait|vda|flush": 4e6,
 		"disk.busy|vda": 200e6, "disk.queue|vda": 500e6, "disk.inflight|vda": 0,
-		"disk.inflight|loop0":   0,                                                              // came in between: nothing of it can be compared yet
-		"disk.info|vda|disk|||": 1, "disk.info|loop0|virtual|||": 1, "disk.info|sdz|disk|||": 1, // its line is too short for anything else
+		// came meanwhile: nothing to compare with yet
+		"disk.inflight|loop0": 0,
+		// its line is too short for anything else
+		"disk.info|vda|disk|||": 1, "disk.info|loop0|virtual|||": 1, "disk.info|sdz|disk|||": 1,
 	}
 	collecttest.Expect(t, m.Read(false), "", want)
-	// The newcomer's next interval; a kernel of 11 columns knows no discards.
-	m.Put(map[string]string{"proc/diskstats": line("vda", 110, 11, 1100, 60, 220, 20, 2010, 4, 0, 700, 1100, 5, 0, 10, 1, 9, 12) + "   7 0 loop0 2 2 5 4 5 6 7 8 0 10 11\n"})
+	// The next interval of the new device; a kernel with 11 columns has no discards.
+	m.Put(
+		map[string]string{
+			"proc/diskstats": line(
+				"vda",
+				110,
+				11,
+				1100,
+				60,
+				220,
+				20,
+				2010,
+				4,
+				0,
+				700,
+				1100,
+				5,
+				0,
+				10,
+				1,
+				9,
+				12,
+			) + "   7 0 loop0 2 2 5 4 5 6 7 8 0 10 11\n",
+		},
+	)
 	rows := m.Read(false)
-	collecttest.Expect(t, rows, "disk.operations|loop0", map[string]float64{"disk.operations|loop0|read": 1, "disk.operations|loop0|write": 0})
-	collecttest.Expect(t, rows, "disk.bytes|loop0", map[string]float64{"disk.bytes|loop0|read": 1024, "disk.bytes|loop0|write": 0})
-	// Another disk of the same number, of which nothing is known yet; and a reset.
-	m.Put(map[string]string{"proc/diskstats": line("vdb", 1, 0, 8, 1, 0, 0, 0, 0, 0, 1, 1) + "   7 0 loop0 0 2 5 4 5 6 7 8 0 10 11\n"})
-	collecttest.Expect(t, m.Read(false), "disk.operations", map[string]float64{"disk.operations|loop0|read": measure.NaN, "disk.operations|loop0|write": 0})
+	collecttest.Expect(
+		t,
+		rows,
+		"disk.operations|loop0",
+		map[string]float64{"disk.operations|loop0|read": 1, "disk.operations|loop0|write": 0},
+	)
+	collecttest.Expect(
+		t,
+		rows,
+		"disk.bytes|loop0",
+		map[string]float64{"disk.bytes|loop0|read": 1024, "disk.bytes|loop0|write": 0},
+	)
+	// Another disk with the same number has nothing to compare with; and one counter was reset.
+	m.Put(
+		map[string]string{
+			"proc/diskstats": line(
+				"vdb",
+				1,
+				0,
+				8,
+				1,
+				0,
+				0,
+				0,
+				0,
+				0,
+				1,
+				1,
+			) + "   7 0 loop0 0 2 5 4 5 6 7 8 0 10 11\n",
+		},
+	)
+	collecttest.Expect(
+		t,
+		m.Read(false),
+		"disk.operations",
+		map[string]float64{
+			"disk.operations|loop0|read":  measure.NaN,
+			"disk.operations|loop0|write": 0,
+		},
+	)
 	if !strings.Contains(m.Notes(), "backwards") {
 		t.Errorf("notes %q", m.Notes())
 	}
 }
 
 func FuzzDiskLine(f *testing.F) {
-	f.Add([]byte(" 254       0 vda 68939 11028 3277930 14748 10238 22855 2633336 5007 0 6408 20190 6989 54 1367384 414 645 19"))
+	f.Add([]byte(" 254       0 vda 68939 11028 3277930 14748 10238 22855 2633336 5007 0 6408 " +
+		"20190 6989 54 1367384 414 645 19"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if d, ok := parseDiskLine(b); ok && (d.columns > 0 && d.columns < 11 || len(d.name) == 0 || d.times[0] >= 1<<32) {
+		if d, ok := parseDiskLine(b); ok &&
+			(d.columns > 0 && d.columns < 11 || len(d.name) == 0 || d.times[0] >= 1<<32) {
 			t.Fatalf("%q: %+v", b, d)
 		}
 	})
@@ -62,7 +172,9 @@ func FuzzDiskLine(f *testing.F) {
 
 func TestDiskInfo(t *testing.T) {
 	m := collecttest.NewMachine(t, Disks{}, map[string]string{
-		"proc/diskstats": "8 0 sda 1 0 0 0 0 0 0 0 0 0 0\n8 1 sda1 1 0 0 0 0 0 0 0 0 0 0\n253 0 dm-0 1 0 0 0 0 0 0 0 0 0 0\n259 0 nvme0n1 1 0 0 0 0 0 0 0 0 0 0\n259 1 nvme0c1n1 1 0 0 0 0 0 0 0 0 0 0\n9 0 md0 1 0 0 0 0 0 0 0 0 0 0\n",
+		"proc/diskstats": "8 0 sda 1 0 0 0 0 0 0 0 0 0 0\n8 1 sda1 1 0 0 0 0 0 0 0 0 0 0\n253 " +
+			"0 dm-0 1 0 0 0 0 0 0 0 0 0 0\n259 0 nvme0n1 1 0 0 0 0 0 0 0 0 0 0\n259 1 " +
+			"nvme0c1n1 1 0 0 0 0 0 0 0 0 0 0\n9 0 md0 1 0 0 0 0 0 0 0 0 0 0\n",
 		"sys/devices/pci/block/sda/queue/rotational": "1\n", "sys/devices/pci/block/sda/queue/scheduler": "none [mq-deadline] kyber\n",
 		"sys/devices/pci/block/sda/sda1/partition": "1\n", "sys/devices/pci/block/sda/device/ioerr_cnt": "0x1f\n",
 		"sys/devices/virtual/block/dm-0/slaves/sda1/dev": "", "sys/devices/virtual/block/dm-0/slaves/sdb1/dev": "",
@@ -80,10 +192,31 @@ func TestDiskInfo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	collecttest.Expect(t, m.Read(true), "disk.info", map[string]float64{"disk.info|sda|disk||1|mq-deadline": 1, "disk.info|sda1|partition|sda|1|mq-deadline": 1, "disk.info|dm-0|virtual|sda1,sdb1||": 1,
-		"disk.info|nvme0n1|disk||0|": 1, "disk.info|nvme0c1n1|path|nvme0n1||": 1, "disk.info|md0|virtual|||": 1})
-	m.Put(map[string]string{"sys/devices/pci/block/sda/device/ioerr_cnt": "0x21\n", "sys/devices/virtual/block/md0/md/dev-sdb1/errors": "4\n"})
-	collecttest.Expect(t, m.Read(false), "disk.errors", map[string]float64{"disk.errors|sda": 2, "disk.errors|md0": 3})
+	collecttest.Expect(
+		t,
+		m.Read(true),
+		"disk.info",
+		map[string]float64{
+			"disk.info|sda|disk||1|mq-deadline":          1,
+			"disk.info|sda1|partition|sda|1|mq-deadline": 1,
+			"disk.info|dm-0|virtual|sda1,sdb1||":         1,
+			"disk.info|nvme0n1|disk||0|":                 1,
+			"disk.info|nvme0c1n1|path|nvme0n1||":         1,
+			"disk.info|md0|virtual|||":                   1,
+		},
+	)
+	m.Put(
+		map[string]string{
+			"sys/devices/pci/block/sda/device/ioerr_cnt":       "0x21\n",
+			"sys/devices/virtual/block/md0/md/dev-sdb1/errors": "4\n",
+		},
+	)
+	collecttest.Expect(
+		t,
+		m.Read(false),
+		"disk.errors",
+		map[string]float64{"disk.errors|sda": 2, "disk.errors|md0": 3},
+	)
 	if strings.Contains(m.Notes(), "no disk here") {
 		t.Errorf("notes %q", m.Notes())
 	}
@@ -103,7 +236,11 @@ nonsense
 `
 
 func TestFilesystems(t *testing.T) {
-	m := collecttest.NewMachine(t, Filesystems{}, map[string]string{"proc/self/mountinfo": mountsFile})
+	m := collecttest.NewMachine(
+		t,
+		Filesystems{},
+		map[string]string{"proc/self/mountinfo": mountsFile},
+	)
 	asked := map[string]bool{}
 	m.Reading.(*filesystemReading).statfs = func(path string, fs *unix.Statfs_t) error {
 		asked[path] = true
@@ -113,14 +250,26 @@ func TestFilesystems(t *testing.T) {
 		case "/broken":
 			return unix.EIO
 		}
-		*fs = unix.Statfs_t{Bsize: 1 << 20, Frsize: 4096, Blocks: 100, Bfree: 40, Bavail: 30, Files: 10, Ffree: 4}
+		*fs = unix.Statfs_t{
+			Bsize:  1 << 20,
+			Frsize: 4096,
+			Blocks: 100,
+			Bfree:  40,
+			Bavail: 30,
+			Files:  10,
+			Ffree:  4,
+		}
 		if path == "/over" {
-			fs.Files = 0 // btrfs and the like
+			fs.Files = 0 // as btrfs does
 		}
 		return nil
 	}
 	size := func(row string, total float64) map[string]float64 {
-		return map[string]float64{"filesystem.size|" + row + "|total": total, "filesystem.size|" + row + "|used": total * .6, "filesystem.size|" + row + "|available": total * .3}
+		return map[string]float64{
+			"filesystem.size|" + row + "|total":     total,
+			"filesystem.size|" + row + "|used":      total * .6,
+			"filesystem.size|" + row + "|available": total * .3,
+		}
 	}
 	want := map[string]float64{}
 	for _, row := range []string{"/|/dev/vda|ext4", "/a b|tmp fs|tmpfs", "/over|/dev/vdb|xfs"} {
@@ -130,7 +279,16 @@ func TestFilesystems(t *testing.T) {
 	}
 	rows := m.Read(true)
 	collecttest.Expect(t, rows, "filesystem.size", want)
-	collecttest.Expect(t, rows, "filesystem.inodes|/|", map[string]float64{"filesystem.inodes|/|/dev/vda|ext4|total": 10, "filesystem.inodes|/|/dev/vda|ext4|used": 6, "filesystem.inodes|/|/dev/vda|ext4|available": 4})
+	collecttest.Expect(
+		t,
+		rows,
+		"filesystem.inodes|/|",
+		map[string]float64{
+			"filesystem.inodes|/|/dev/vda|ext4|total":     10,
+			"filesystem.inodes|/|/dev/vda|ext4|used":      6,
+			"filesystem.inodes|/|/dev/vda|ext4|available": 4,
+		},
+	)
 	collecttest.Expect(t, rows, "filesystem.inodes|/over", nil)
 	for _, n := range []string{"/nfs", "/home/u/.gvfs", "statfs /broken: input/output error"} {
 		if !strings.Contains(m.Notes(), n) {
@@ -158,7 +316,7 @@ func FuzzMounts(f *testing.F) {
 	})
 }
 
-// The running kernel's two roads to the size of the root file system's devices: nothing may be larger than the machine says.
+// The counters of /proc/diskstats and those of sysfs agree on the running kernel.
 func TestDisksOfThisMachine(t *testing.T) {
 	if _, err := os.Stat("/proc/diskstats"); err != nil {
 		t.Skip("needs: kernel feature CONFIG_BLOCK")
@@ -182,14 +340,15 @@ func TestDisksOfThisMachine(t *testing.T) {
 		if strings.HasPrefix(k, "disk.info|") {
 			infos++
 			dev := strings.Split(k, "|")[1]
-			// sysfs shows the same counters as /proc/diskstats: reads finished may only have grown since.
+			// sysfs shows the same counters: finished reads can only have grown since.
 			b, err := os.ReadFile("/sys/class/block/" + dev + "/stat")
 			if err != nil {
 				continue
 			}
 			var now uint64
 			fmt.Sscan(string(b), &now)
-			if was := rows["disk.operations|"+dev+"|read"]; was > float64(now) || was < float64(now)*0.5-100 {
+			if was := rows["disk.operations|"+dev+"|read"]; was > float64(now) ||
+				was < float64(now)*0.5-100 {
 				t.Errorf("%s: %v reads by diskstats, %d by sysfs", dev, was, now)
 			}
 		}

@@ -12,31 +12,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filesystems asks statfs(2) of each mounted file system how full it is. /proc/self/mountinfo is read again only after the kernel
-// has said, by poll(2), that it changed.
+// Filesystems reads by statfs(2) how full each mounted file system is. It reads
+// /proc/self/mountinfo again only after poll(2) reports a change.
 //
-// File systems that other machines or processes answer for are left out and named in a note, since statfs of one whose
-// server is gone waits for it without end: NFS, CIFS, FUSE, Ceph and the like. One that is mounted in several places is shown
-// once, at the shortest path; one without a size (proc, sysfs, cgroup) not at all.
+// It leaves out file systems that another machine or process serves, such as NFS, CIFS, FUSE and
+// Ceph, and names them in a note: statfs of one whose server is gone hangs. A file system that is
+// mounted at several paths is shown once, at the shortest. One without a size (proc, sysfs, cgroup)
+// is not shown.
 type Filesystems struct{}
 
-// Stats lists sizes and inodes.
+// Stats returns sizes and inodes.
 func (Filesystems) Stats() []measure.Stat {
 	fields := func(kinds string) []measure.Field {
-		return []measure.Field{{Name: "mount", Type: measure.Word, Help: "where it is mounted"}, {Name: "device", Type: measure.Word, Help: "what is mounted, as in mount(8)"},
-			{Name: "type", Type: measure.Word, Help: "ext4 xfs btrfs tmpfs overlay ...; squashfs, iso9660 and erofs are always full"}, {Name: "kind", Type: measure.Word, Help: kinds}}
+		return []measure.Field{
+			{Name: "mount", Type: measure.Word, Help: "where it is mounted"},
+			{Name: "device", Type: measure.Word, Help: "what is mounted, as in mount(8)"},
+			{Name: "type", Type: measure.Word, Help: "ext4 xfs btrfs tmpfs overlay ...; " +
+				"squashfs, iso9660 and erofs are always full"},
+			{Name: "kind", Type: measure.Word, Help: kinds},
+		}
 	}
 	return []measure.Stat{
-		{ID: "filesystem.size", Kind: measure.Level, Unit: measure.Bytes, Help: "size of a file system and what of it is used (statfs); kinds overlap and don't add up",
-			Fields: fields("total; used; available: to users other than root; used + available is less than total where some is kept for root")},
-		{ID: "filesystem.inodes", Kind: measure.Level, Unit: measure.Count, Help: "inodes of a file system; no row where it makes them as needed (statfs)",
-			Fields: fields("total used available")},
+		{ID: "filesystem.size", Kind: measure.Level, Unit: measure.Bytes, Help: "size of a " +
+			"file system and its use (statfs); kinds overlap and do not add up",
+			Fields: fields("total; used; available: to users other than root; used + available " +
+				"is less than total if some is reserved for root")},
+		{
+			ID:     "filesystem.inodes",
+			Kind:   measure.Level,
+			Unit:   measure.Count,
+			Help:   "inodes of a file system; no row if it creates them as needed (statfs)",
+			Fields: fields("total used available"),
+		},
 	}
 }
 
 // Open reads the list of mounts.
 func (Filesystems) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	r := &filesystemReading{root: env.Root, statfs: unix.Statfs, poll: -1, words: []string{"total", "used", "available"}}
+	r := &filesystemReading{
+		root:   env.Root,
+		statfs: unix.Statfs,
+		poll:   -1,
+		words:  []string{"total", "used", "available"},
+	}
 	if fd, err := unix.Open(env.Root.InProc("self/mountinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		r.poll = fd
 	}
@@ -50,43 +68,87 @@ func (Filesystems) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 type filesystemReading struct {
 	root    kernel.Root
 	statfs  func(path string, st *unix.Statfs_t) error
-	poll    int // of mountinfo; -1 none
+	poll    int // descriptor of mountinfo; -1: none
 	mounts  []filesystem
-	skipped string // a note; "" nothing was skipped
+	skipped string // a note; "": nothing was skipped
 	kinds   collect.WordLabels
 	words   []string
 	buf     []byte
 	fs      unix.Statfs_t
 }
 
-// filesystem is a mounted file system that is asked.
+// filesystem is a mounted file system whose size is read.
 type filesystem struct {
 	procfs.Mount
 	epoch  int // of labels; -1: none yet
 	labels [3]measure.Label
-	why    string // statfs fails; "" it has not yet
+	why    string // why statfs fails; "": it has not yet
 }
 
-// remote says whether somebody else than this kernel answers statfs for the type, so that it may hang.
+// remote reports whether another machine or process answers statfs for the type, so that it may
+// hang.
 func remote(typ string) bool {
 	switch typ {
-	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "afs", "gfs2", "ocfs2", "orangefs", "beegfs", "gpfs", "pvfs2", "coda", "ncpfs", "virtiofs", "fuse", "fuseblk":
+	case "nfs",
+		"nfs4",
+		"cifs",
+		"smb3",
+		"smbfs",
+		"9p",
+		"ceph",
+		"glusterfs",
+		"lustre",
+		"afs",
+		"gfs2",
+		"ocfs2",
+		"orangefs",
+		"beegfs",
+		"gpfs",
+		"pvfs2",
+		"coda",
+		"ncpfs",
+		"virtiofs",
+		"fuse",
+		"fuseblk":
 		return true
 	}
 	return strings.HasPrefix(typ, "fuse.")
 }
 
-// sizeless says whether file systems of the type have no size; statfs would say so too, at the cost of a call each.
+// sizeless reports whether file systems of the type have no size. statfs shows it too, but costs a
+// call.
 func sizeless(typ string) bool {
 	switch typ {
-	case "proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "debugfs", "tracefs", "securityfs", "bpf", "pstore", "configfs", "autofs", "binfmt_misc", "nsfs", "rpc_pipefs", "selinuxfs", "fusectl", "efivarfs", "nfsd", "hugetlbfs", "ramfs":
+	case "proc",
+		"sysfs",
+		"cgroup",
+		"cgroup2",
+		"devpts",
+		"mqueue",
+		"debugfs",
+		"tracefs",
+		"securityfs",
+		"bpf",
+		"pstore",
+		"configfs",
+		"autofs",
+		"binfmt_misc",
+		"nsfs",
+		"rpc_pipefs",
+		"selinuxfs",
+		"fusectl",
+		"efivarfs",
+		"nfsd",
+		"hugetlbfs",
+		"ramfs":
 		return true
 	}
 	return false
 }
 
-// chooseMounts gives those mounts that are worth asking: each file system once, at its shortest path, and of those mounted one upon
-// another the last, for that is what its path leads to. skipped names the remote ones.
+// chooseMounts returns the mounts to read: each file system once, at its shortest path. Of those
+// mounted over one another it takes the last, to which the path leads. skipped are the paths of
+// remote ones.
 func chooseMounts(all []procfs.Mount) (chosen []filesystem, skipped []string) {
 	top := map[string]int{}
 	for i := range all {
@@ -99,7 +161,8 @@ func chooseMounts(all []procfs.Mount) (chosen []filesystem, skipped []string) {
 		case remote(m.Type):
 			skipped = append(skipped, m.Path)
 		default:
-			// btrfs gives each subvolume a number of its own in statfs but one in mountinfo; the number names the file system.
+			// btrfs has one number for each subvolume in statfs but only one in mountinfo, which
+			// identifies the file system.
 			k, had := at[m.Number]
 			if !had {
 				at[m.Number] = len(chosen)
@@ -126,13 +189,16 @@ func (r *filesystemReading) list() error {
 		if len(skipped) > 5 {
 			skipped, more = skipped[:5], " ..."
 		}
-		r.skipped = "network and FUSE file systems are not asked, as they may hang: " + strings.Join(skipped, " ") + more
+		r.skipped = "network and FUSE file systems are not read, as they may hang: " + strings.Join(
+			skipped,
+			" ",
+		) + more
 	}
 	return nil
 }
 
-// changed says whether mounts may have changed since the last call: mountinfo answers poll with an exceptional condition once for each
-// open file (proc(5)).
+// changed reports whether mounts may have changed since the last call. mountinfo reports an
+// exceptional condition to poll once for each open file (proc(5)).
 func (r *filesystemReading) changed() bool {
 	if r.poll < 0 {
 		return true
@@ -152,7 +218,7 @@ func (r *filesystemReading) Read(out *collect.Out) error {
 	return nil
 }
 
-// put asks each file system and puts its rows.
+// put reads each file system and puts its rows.
 func (r *filesystemReading) put(out *collect.Out) {
 	size, inodes := out.Table("filesystem.size"), out.Table("filesystem.inodes")
 	if r.skipped != "" {
@@ -175,7 +241,11 @@ func (r *filesystemReading) put(out *collect.Out) {
 			continue
 		}
 		if m.epoch != out.Epoch {
-			m.epoch, m.labels = out.Epoch, [3]measure.Label{out.Label(m.Path), out.Label(m.Source), out.Label(m.Type)}
+			m.epoch, m.labels = out.Epoch, [3]measure.Label{
+				out.Label(m.Path),
+				out.Label(m.Source),
+				out.Label(m.Type),
+			}
 		}
 		unit := float64(r.fs.Frsize) // blocks are counted in fragments (statvfs(3))
 		if unit == 0 {
@@ -190,15 +260,29 @@ func (r *filesystemReading) put(out *collect.Out) {
 	}
 }
 
-// putUse puts total, used and available. Some file systems have more free than there is, or a number below zero where root has used
-// what is kept for it: what comes of that is unknown.
-func putUse(t *collect.Table, m *filesystem, kinds []measure.Label, unit float64, total, free, available uint64) {
-	whole, used, left := float64(total), measure.Difference(float64(total), float64(free)), float64(available)
+// putUse puts total, used and available. Some file systems report more free space than there is, or
+// a negative number when root uses its reserve. The values that follow from them are unknown.
+func putUse(
+	t *collect.Table,
+	m *filesystem,
+	kinds []measure.Label,
+	unit float64,
+	total, free, available uint64,
+) {
+	whole, used, left := float64(
+		total,
+	), measure.Difference(
+		float64(total),
+		float64(free),
+	), float64(
+		available,
+	)
 	if measure.Difference(whole, left) != measure.Difference(whole, left) {
 		left = measure.NaN
 	}
 	if used != used || left != left {
-		t.Note("statfs " + m.Path + " has more free than there is: what is used or available is unknown")
+		t.Note("statfs " + m.Path + " reports more free space than there is: used or available " +
+			"is unknown")
 	}
 	for i, v := range [3]float64{whole, used, left} {
 		t.Put(v*unit, m.labels[0], m.labels[1], m.labels[2], kinds[i])

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFilesystemUse: what is used and available is between 0 and the total, or unknown with a note,
-// whatever statfs returns.
+// TestFilesystemUse checks that used and available are between 0 and the total, or unknown with a
+// note, whatever statfs returns.
 func TestFilesystemUse(t *testing.T) {
 	below := uint64(math.MaxUint64) - 127 // -128
 	for _, tt := range []struct {
@@ -33,10 +33,24 @@ func TestFilesystemUse(t *testing.T) {
 		{"both below zero", 1000, below, below, measure.NaN, measure.NaN},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := &filesystemReading{poll: -1, words: []string{"total", "used", "available"}, mounts: []filesystem{{Mount: procfs.Mount{Path: "/a", Source: "a", Type: "ext4"}, epoch: -1}}}
+			r := &filesystemReading{
+				poll:  -1,
+				words: []string{"total", "used", "available"},
+				mounts: []filesystem{
+					{Mount: procfs.Mount{Path: "/a", Source: "a", Type: "ext4"}, epoch: -1},
+				},
+			}
 			r.root = kernel.Root{Proc: t.TempDir()}
 			r.statfs = func(_ string, st *unix.Statfs_t) error {
-				*st = unix.Statfs_t{Bsize: 4096, Frsize: 4096, Blocks: tt.total, Bfree: tt.free, Bavail: tt.available, Files: tt.total, Ffree: tt.free}
+				*st = unix.Statfs_t{
+					Bsize:  4096,
+					Frsize: 4096,
+					Blocks: tt.total,
+					Bfree:  tt.free,
+					Bavail: tt.available,
+					Files:  tt.total,
+					Ffree:  tt.free,
+				}
 				return nil
 			}
 			out := collect.NewOut(Filesystems{}.Stats(), collect.NewDictionary(), false)
@@ -46,7 +60,10 @@ func TestFilesystemUse(t *testing.T) {
 			notes := strings.Join(out.Table("filesystem.size").Batch().Notes, " ")
 			rows := collecttest.RowsOf(t, out)
 			for kind, want := range map[string]float64{"total": float64(tt.total), "used": tt.used, "available": tt.left} {
-				if got := rows["filesystem.size|/a|a|ext4|"+kind]; !collecttest.Near(got, want*4096) {
+				if got := rows["filesystem.size|/a|a|ext4|"+kind]; !collecttest.Near(
+					got,
+					want*4096,
+				) {
 					t.Errorf("%s = %v, want %v", kind, got, want*4096)
 				}
 			}
@@ -55,7 +72,10 @@ func TestFilesystemUse(t *testing.T) {
 					t.Errorf("inodes %s = %v", kind, got)
 				}
 			}
-			if unknown := tt.used != tt.used || tt.left != tt.left; unknown != strings.Contains(notes, "unknown") {
+			if unknown := tt.used != tt.used || tt.left != tt.left; unknown != strings.Contains(
+				notes,
+				"unknown",
+			) {
 				t.Errorf("notes %q", notes)
 			}
 		})

@@ -10,15 +10,16 @@ import (
 	"culprit/kernel"
 )
 
-// diskInfo is what sysfs says of a block device.
+// diskInfo is the description of a block device in sysfs.
 type diskInfo struct {
 	kind       string // disk partition virtual path
-	guessed    bool   // by its name, for want of sysfs
+	guessed    bool   // by its name, without sysfs
 	parts      []diskPart
 	parent     string
 	rotational string
 	scheduler  string
-	errors     []*kernel.File // each holds a number of errors; none where the device keeps no count
+	// each file has a number of errors; none if the device does not count them
+	errors []*kernel.File
 }
 
 func (i *diskInfo) close() {
@@ -28,8 +29,8 @@ func (i *diskInfo) close() {
 	i.errors = nil
 }
 
-// readDiskInfo reads /sys/class/block/NAME, where a '/' in a name stands as '!'. Of a device that has gone, or where sysfs is not to
-// be seen, the name says what it is.
+// readDiskInfo reads /sys/class/block/NAME, in which a '/' of the name is a '!'. It guesses by the
+// name if the device has gone or sysfs is not readable.
 func readDiskInfo(b *blockDevices, name string, errors bool) diskInfo {
 	info, root := diskInfo{kind: "disk"}, b.root
 	dir := "class/block/" + strings.ReplaceAll(name, "/", "!")
@@ -45,7 +46,7 @@ func readDiskInfo(b *blockDevices, name string, errors bool) diskInfo {
 	case procfs.ReadSysWord(root, dir+"/hidden") == "1" && strings.HasPrefix(name, "nvme"):
 		info.kind, info.parent = "path", nvmeDisk(name)
 	case strings.Contains(target, "/devices/virtual/nvme-subsystem/"):
-		// A multipath NVMe disk: virtual to sysfs, and yet the disk itself.
+		// A multipath NVMe disk is virtual in sysfs, but is the disk itself.
 	case strings.Contains(target, "/devices/virtual/"):
 		info.kind = "virtual"
 		info.parent = strings.Join(names(root, dir+"/slaves"), ",")
@@ -81,7 +82,7 @@ func exists(root kernel.Root, name string) bool {
 	return err == nil
 }
 
-// names lists a directory of sysfs in order; nil when it can't be read.
+// names returns the sorted names in a directory of sysfs; nil if it cannot be read.
 func names(root kernel.Root, name string) []string {
 	d, err := root.OpenSysDir(name)
 	if err != nil {

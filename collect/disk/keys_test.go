@@ -6,10 +6,15 @@ import (
 	"culprit/collect/collecttest"
 )
 
-// keyedDisk are the readers of named keys and of columns that some kernels lack.
+// keyedMachines are the collectors of files that lack keys or columns on some kernels.
 func keyedMachines() map[string]collecttest.KeyedMachine {
 	return map[string]collecttest.KeyedMachine{
-		"diskstats": {Collector: Disks{}, Files: map[string]collecttest.KeyedFile{"proc/diskstats": collecttest.ColumnKeys(3, 10)}},
+		"diskstats": {
+			Collector: Disks{},
+			Files: map[string]collecttest.KeyedFile{
+				"proc/diskstats": collecttest.ColumnKeys(3, 10),
+			},
+		},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskPart says that a request to device is counted again at part, which is below it.
+// diskPart is a device part, below another, at which its requests are counted again.
 type diskPart struct {
 	device, part, relation string
 }
@@ -21,22 +21,30 @@ func diskPartsStat() measure.Stat {
 	word := func(name, help string) measure.Field {
 		return measure.Field{Name: name, Type: measure.Word, Help: help}
 	}
-	return measure.Stat{ID: "disk.parts", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max,
-		Help: "1 for each device that serves another's requests: both count them, and one full disk is full in both (/sys/block/*/slaves, holders)",
-		Fields: []measure.Field{word("device", "the device above: what programs or file systems use"),
+	return measure.Stat{
+		ID:   "disk.parts",
+		Kind: measure.Level,
+		Unit: measure.Count,
+		Fold: measure.Max,
+		Help: "1 for each device that serves another's requests: both count them, and if one " +
+			"disk is full, both are (/sys/block/*/slaves, holders)",
+		Fields: []measure.Field{word("device", "the device above: the one that programs or "+
+			"file systems use"),
 			word("part", "the device below, which serves it"),
-			word("relation", "partition; multipath (dm or NVMe); raid0 raid1 raid5 ... linear (md); lvm crypt dm; file: the disk with a loop device's file; other")}}
+			word("relation", "partition; multipath (dm or NVMe); raid0 raid1 raid5 ... linear "+
+				"(md); lvm crypt dm; file: the disk with a loop device's file; other")},
+	}
 }
 
-// blockDevices is what may be asked of the other devices of the machine.
+// blockDevices finds the other devices of the machine.
 type blockDevices struct {
 	root   kernel.Root
-	known  func(name string) bool           // a device of that name is in /proc/diskstats
-	number func(major, minor uint32) string // its name; "" there is none
+	known  func(name string) bool           // reports whether /proc/diskstats has the name
+	number func(major, minor uint32) string // returns the name; "": none
 }
 
-// readParts sets what the device is made of, and corrects its kind: what lies below a dm multipath device is a path to it, and that
-// device is the disk, as with NVMe.
+// readParts sets the devices below this one and corrects its kind. A device below a dm multipath
+// device is a path to it, and the multipath device is the disk. NVMe works likewise.
 func (i *diskInfo) readParts(b *blockDevices, name, dir string) {
 	add := func(device, part, relation string) {
 		i.parts = append(i.parts, diskPart{device, part, relation})
@@ -69,21 +77,23 @@ func (i *diskInfo) readParts(b *blockDevices, name, dir string) {
 	for _, above := range names(b.root, dir+"/holders") {
 		if isMultipath(b.root, "class/block/"+above) {
 			i.kind, i.parent = "path", fromSys(above)
-			return // the device above says so too
+			return // the device above reports it too
 		}
 	}
 }
 
-// fromSys returns the kernel's name of a device as sysfs writes it: "cciss!c0d0" is cciss/c0d0.
+// fromSys returns the kernel's name of a device in sysfs: "cciss!c0d0" is cciss/c0d0.
 func fromSys(name string) string { return strings.ReplaceAll(name, "!", "/") }
 
-// relationOf returns how a virtual device is made of those below it. The uuid of a dm device begins with what made it: "LVM-",
-// "CRYPT-", "mpath-", and "part1-mpath-" for a partition of another dm device (kpartx).
+// relationOf returns how a virtual device uses those below it. The uuid of a dm device begins with
+// its creator: "LVM-", "CRYPT-", "mpath-", and "part1-mpath-" for a partition of another dm device
+// (kpartx).
 func relationOf(root kernel.Root, name, dir string) string {
 	if level := procfs.ReadSysWord(root, dir+"/md/level"); level != "" {
 		return level
 	}
-	if uuid := procfs.ReadSysWord(root, dir+"/dm/uuid"); uuid != "" || strings.HasPrefix(name, "dm-") {
+	if uuid := procfs.ReadSysWord(root, dir+"/dm/uuid"); uuid != "" ||
+		strings.HasPrefix(name, "dm-") {
 		kind, _, _ := strings.Cut(strings.ToLower(uuid), "-")
 		switch {
 		case kind == "mpath":
@@ -102,7 +112,8 @@ func isMultipath(root kernel.Root, dir string) bool {
 	return strings.HasPrefix(procfs.ReadSysWord(root, dir+"/dm/uuid"), "mpath-")
 }
 
-// loopDisk returns the disk on which the file of a loop device lies; "" where it has none, or the file is out of sight.
+// loopDisk returns the disk that holds the file of a loop device; "" if it has no file, or the file
+// is not visible.
 func loopDisk(b *blockDevices, dir string) string {
 	file := procfs.ReadSysWord(b.root, dir+"/loop/backing_file")
 	if file == "" || !b.root.Real() {
@@ -115,18 +126,20 @@ func loopDisk(b *blockDevices, dir string) string {
 	return b.number(unix.Major(st.Dev), unix.Minor(st.Dev))
 }
 
-// guessKind returns kind and parent of a device of which sysfs says nothing, by its name. Partitions stand behind their disk in
-// /proc/diskstats, so the disk is known.
+// guessKind returns the kind and parent of a device by its name. Partitions come after their disk
+// in /proc/diskstats, so the disk is known.
 func guessKind(b *blockDevices, name string) (kind, parent string) {
 	rest := strings.TrimRight(name, "0123456789")
 	if rest == name || rest == "" {
 		return "disk", ""
 	}
-	// "sda1" of sda; "nvme0n1p1" of nvme0n1, as a name that ends in a digit takes a p before the number (disk_name in block/).
+	// "sda1" of sda; "nvme0n1p1" of nvme0n1, as a name that ends in a digit takes a p before the
+	// number (disk_name in block/).
 	if b.known(rest) {
 		return "partition", rest
 	}
-	if disk, ok := strings.CutSuffix(rest, "p"); ok && b.known(disk) && strings.TrimRight(disk, "0123456789") != disk {
+	if disk, ok := strings.CutSuffix(rest, "p"); ok && b.known(disk) &&
+		strings.TrimRight(disk, "0123456789") != disk {
 		return "partition", disk
 	}
 	for _, made := range []string{"loop", "ram", "zram", "dm-", "md"} {
@@ -140,7 +153,8 @@ func guessKind(b *blockDevices, name string) (kind, parent string) {
 	return "disk", ""
 }
 
-// nvmeDisk returns the multipath disk of an NVMe path: nvme0n1 of nvme0c1n1 (drivers/nvme/host/multipath.c); "" of any other name.
+// nvmeDisk returns the multipath disk of an NVMe path: nvme0n1 of nvme0c1n1
+// (drivers/nvme/host/multipath.c); "" for any other name.
 func nvmeDisk(name string) string {
 	if !strings.HasPrefix(name, "nvme") {
 		return ""
@@ -152,7 +166,8 @@ func nvmeDisk(name string) string {
 	return name[:c] + name[n:]
 }
 
-// sysLink returns what the link of a device in /sys/class/block points to; "" where sysfs does not know the device.
+// sysLink returns the target of a device's link in /sys/class/block; "" if sysfs does not have the
+// device.
 func sysLink(root kernel.Root, dir string) string {
 	target, _ := os.Readlink(root.InSys(dir)) // ../../devices/pci0000:00/.../block/sda/sda1
 	return target

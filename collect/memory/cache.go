@@ -17,18 +17,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Caches reads the sizes of the kernel's caches that are one for the whole machine: names (dentry), inodes, open files, and
-// slabs. Those of network namespaces are another collector's; both declare the same statistics.
+// Caches reads the sizes of the kernel caches that exist once for the machine: names (dentry),
+// inodes, open files and slabs. Another collector reads those of network namespaces. Both declare
+// the same statistics.
 //
-// /proc/slabinfo is for root and dear (the kernel walks lists of slabs with a lock held and interrupts off), so it is read
-// only when cache.bytes is wanted, of which it is the only source here, and then for at most slabShare of the time. Between two
-// readings of it the levels are repeated, growth is NaN, and a note says so.
+// /proc/slabinfo needs root and is expensive: the kernel walks lists of slabs with a lock held and
+// interrupts off. It is read only if cache.bytes is wanted, which has no other source here, and for
+// at most 1/slabShare of the time. Between two readings the levels are repeated, growth is NaN, and
+// a note explains it.
 type Caches struct{}
 
-// Stats lists what caches have in common.
+// Stats returns the statistics of kernel caches.
 func (Caches) Stats() []measure.Stat { return collect.CacheStats() }
 
-// Open opens the files below /proc/sys/fs, and /proc/slabinfo when it is needed.
+// Open opens the files below /proc/sys/fs, and /proc/slabinfo if it is needed.
 func (Caches) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &cacheReading{last: map[string]uint64{}}
 	var err error
@@ -41,7 +43,11 @@ func (Caches) Open(env *collect.Env, want collect.Want) (collect.Reading, error)
 		r.slabs, err = env.Root.OpenProc("slabinfo")
 		switch {
 		case errors.Is(err, measure.ErrDenied):
-			r.noSlabs = kernel.RefusedNote("slabs are shown to root only (/proc/slabinfo)", "read /proc/slabinfo", unix.CAP_DAC_OVERRIDE)
+			r.noSlabs = kernel.RefusedNote(
+				"only root may read slabs (/proc/slabinfo)",
+				"read /proc/slabinfo",
+				unix.CAP_DAC_OVERRIDE,
+			)
 		case err != nil:
 			r.noSlabs = err.Error()
 		}
@@ -51,7 +57,8 @@ func (Caches) Open(env *collect.Env, want collect.Want) (collect.Reading, error)
 			r.buckets = bootBuckets()
 		}
 		if len(r.buckets) == 0 {
-			r.noBuckets = "the sizes of the dentry and inode hash tables stand only in the boot messages, which are not readable or already overwritten"
+			r.noBuckets = "the sizes of the dentry and inode hash tables are only in the boot " +
+				"messages, which are not readable or already overwritten"
 		}
 	}
 	return r, nil
@@ -59,16 +66,17 @@ func (Caches) Open(env *collect.Env, want collect.Want) (collect.Reading, error)
 
 type cacheReading struct {
 	files     [3]*kernel.File
-	notes     []string // what could not be opened
+	notes     []string // why files could not be opened
 	slabs     *kernel.File
 	slabTable slabTable
 	noSlabs   string
-	buckets   map[string]float64 // of dentry and inode; what is not in it is not known
+	buckets   map[string]float64 // of dentry and inode, where known
 	noBuckets string
-	last      map[string]uint64 // entries, by name of cache
+	last      map[string]uint64 // entries by name of cache
 }
 
-// parseNumbers reads up to len(dst) numbers, as in /proc/sys/fs/dentry-state, and gives how many there were.
+// parseNumbers parses up to len(dst) numbers, as in /proc/sys/fs/dentry-state, and returns how many
+// there are.
 func parseNumbers(dst []uint64, b []byte) int {
 	c := kernel.Scan(b)
 	for i := range dst {
@@ -79,7 +87,8 @@ func parseNumbers(dst []uint64, b []byte) int {
 		if c.Err() != nil {
 			return i
 		}
-		dst[i] = uint64(max(v, 0)) // sums over CPUs that change meanwhile may come out a little below zero
+		// a sum over CPUs that change meanwhile may be slightly below zero
+		dst[i] = uint64(max(v, 0))
 	}
 	return len(dst)
 }
@@ -89,7 +98,8 @@ func (r *cacheReading) Read(out *collect.Out) error {
 		out.NoteAll(n)
 	}
 	var v [6]uint64
-	// "nr_dentry nr_unused age_limit want_pages nr_negative dummy"; nr_negative since 5.0 (proc_sys_fs(5)).
+	// "nr_dentry nr_unused age_limit want_pages nr_negative dummy"; nr_negative since Linux 5.0
+	// (proc_sys_fs(5)).
 	if n := r.numbers(v[:], 0); n >= 2 {
 		r.put(out, "dentry", v[0])
 		r.put(out, "dentry-unused", v[1])
@@ -102,13 +112,13 @@ func (r *cacheReading) Read(out *collect.Out) error {
 		r.put(out, "inode-unused", v[1])
 	}
 	limit, n := out.Table("cache.limit"), r.numbers(v[:3], 2)
-	if n >= 2 { // "allocated free max"; free is 0 since 2.6
+	if n >= 2 { // "allocated free max"; free is 0 since Linux 2.6
 		r.put(out, "file", v[0]-min(v[1], v[0]))
 	}
 	if n == 3 {
 		limit.Row(float64(v[2]), "", "file")
 	} else {
-		limit.Lacks("/proc/sys/fs/file-nr does not tell how many files may be open")
+		limit.Lacks("/proc/sys/fs/file-nr does not show how many files may be open")
 	}
 	buckets := out.Table("cache.buckets")
 	for name, n := range r.buckets {
@@ -147,7 +157,8 @@ func (r *cacheReading) put(out *collect.Out, name string, entries uint64) {
 	r.last[name] = entries
 }
 
-// parseSlabLine reads a line of /proc/slabinfo (slabinfo(5)): the objects in use, and the pages of all slabs, used or not.
+// parseSlabLine parses a line of /proc/slabinfo (slabinfo(5)). It returns the objects in use and
+// the pages of all slabs, used or not.
 //
 //	# name <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables ... : slabdata <active_slabs> <num_slabs> ...
 func parseSlabLine(line []byte) (name []byte, objects, pages uint64, ok bool) {
@@ -163,31 +174,32 @@ func parseSlabLine(line []byte) (name []byte, objects, pages uint64, ok bool) {
 		if string(w) == "slabdata" {
 			c.Skip(1)
 			slabs := c.Uint()
-			return name, objects, slabs * perSlab, c.Err() == nil && slabs < 1<<40 && perSlab < 1<<16
+			return name, objects, slabs * perSlab, c.Err() == nil && slabs < 1<<40 &&
+				perSlab < 1<<16
 		}
 	}
 	return nil, 0, 0, false
 }
 
-// slabShare bounds the time spent reading /proc/slabinfo: 1 of so many parts. A reading took 0.5 to 1.5 ms with 230
-// caches on a small machine, more than all other files of the system together, and takes tens of milliseconds where lists
-// of partial slabs are long (count_partial in mm/slub.c).
+// slabShare limits the time spent in /proc/slabinfo to 1/slabShare. One reading takes 0.5 to 1.5 ms
+// with 230 caches on a small machine. It takes tens of milliseconds where lists of partial slabs
+// are long (count_partial in mm/slub.c).
 const slabShare = 2000
 
-// slabTable is what the latest reading of /proc/slabinfo gave.
+// slabTable is the content of the latest reading of /proc/slabinfo.
 type slabTable struct {
 	rows     []slabRow
 	epoch    int
 	readings int
-	age      measure.Span // measured since that reading
-	due      time.Time    // of the next; the first two are always taken, so that there is a growth
+	age      measure.Span // measured time since that reading
+	due      time.Time    // of the next; the first two are always taken, so that growth is known
 }
 
 type slabRow struct {
-	name           string // with "slab:" before it
+	name           string // after "slab:"
 	cache          measure.Label
 	objects, pages uint64
-	grown          float64 // since the reading before, per nanosecond; NaN when unknown
+	grown          float64 // per nanosecond since the previous reading; NaN: unknown
 }
 
 func (r *cacheReading) putSlabs(out *collect.Out) error {
@@ -225,7 +237,8 @@ func (r *cacheReading) putSlabs(out *collect.Out) error {
 		}
 	}
 	if !fresh {
-		const why = "slabs are not read every interval, because the kernel needs long for it: between readings they are repeated and their growth is unknown"
+		const why = "slabs are not read every interval, because the kernel needs long for it: " +
+			"between readings their sizes are repeated and their growth is unknown"
 		size.Note(why)
 		entries.Note(why)
 		growth.Note(why)
@@ -233,11 +246,11 @@ func (r *cacheReading) putSlabs(out *collect.Out) error {
 	return nil
 }
 
-// take reads the text, and compares with the reading before it. The caches stand in the same order each time; one that
-// came anew has no growth.
+// take parses the text and compares it with the previous reading. The caches are in the same order
+// each time. A new one has no growth.
 func (t *slabTable) take(b []byte) {
 	before, since := t.rows, float64(t.age)
-	next := 0 // where the row is expected among those before
+	next := 0 // where the row is expected in the previous rows
 	rows := make([]slabRow, 0, len(before)+16)
 	for len(b) > 0 {
 		var line []byte
@@ -275,8 +288,9 @@ func (r *cacheReading) Close() {
 	r.slabs.Close()
 }
 
-// bootBuckets finds the sizes of the dentry and inode hash tables in the boot messages, the only place where the kernel tells them
-// ("Dentry cache hash table entries: 4194304 (order: 13, 33554432 bytes, linear)"). They stand among the first hundred.
+// bootBuckets returns the sizes of the dentry and inode hash tables from the boot messages, the
+// only place where the kernel prints them: "Dentry cache hash table entries: 4194304 (order: 13,
+// 33554432 bytes, linear)". They are among the first hundred messages.
 func bootBuckets() map[string]float64 {
 	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -287,7 +301,8 @@ func bootBuckets() map[string]float64 {
 	buf := make([]byte, 8<<10) // the longest record is 8 kB (CONSOLE_EXT_LOG_MAX)
 	for range 1000 {
 		n, err := unix.Read(fd, buf)
-		if errors.Is(err, unix.EPIPE) { // overwritten meanwhile: the next read goes on behind the gap
+		// overwritten meanwhile: the next read continues after the gap
+		if errors.Is(err, unix.EPIPE) {
 			continue
 		}
 		if err != nil || n == 0 || len(found) == 2 {

@@ -12,17 +12,30 @@ import (
 	"culprit/measure"
 )
 
-// Memory reads /proc/meminfo: what memory is used for now.
+// Memory reads /proc/meminfo: the current use of memory.
 type Memory struct{}
 
-// Stats lists memory.size.
+// Stats returns memory.size.
 func (Memory) Stats() []measure.Stat {
-	return []measure.Stat{{ID: "memory.size", Kind: measure.Level, Unit: measure.Bytes, Help: "what memory is used for (/proc/meminfo); kinds overlap and don't add up",
-		Fields: []measure.Field{{Name: "kind", Type: measure.Word, Help: "total free available buffers cached dirty writeback anon shmem slab_reclaimable slab_unreclaimable page_tables kernel_stack swap_total swap_free committed commit_limit ..."}}}}
+	return []measure.Stat{
+		{
+			ID:   "memory.size",
+			Kind: measure.Level,
+			Unit: measure.Bytes,
+			Help: "use of memory (/proc/meminfo); kinds overlap and do not add up",
+			Fields: []measure.Field{
+				{Name: "kind", Type: measure.Word, Help: "total free available " +
+					"buffers cached dirty writeback anon shmem slab_reclaimable " +
+					"slab_unreclaimable " +
+					"page_tables kernel_stack swap_total swap_free committed commit_limit ..."},
+			},
+		},
+	}
 }
 
-// memoryKinds are the lines of /proc/meminfo and the kinds they become, "name kind" each. Lines with a * count huge pages and are
-// made bytes by Hugepagesize; pools of other sizes are not in them (proc(5)).
+// memoryKinds are lines of /proc/meminfo and the kinds they become: "name kind". A * marks a count
+// of huge pages, which is multiplied by Hugepagesize. Pools of other sizes are not included
+// (proc(5)).
 const memoryKinds = `MemTotal total
 MemFree free
 MemAvailable available
@@ -55,7 +68,7 @@ Hugepagesize hugepage
 HugePages_Total *hugepages_total
 HugePages_Free *hugepages_free`
 
-// A container may have empty files in the place of those that it hides: then the reason stands beside the blanks.
+// A container may hide a file behind an empty one. These errors become the notes.
 var (
 	errNoMeminfo = errors.New("read /proc/meminfo: no memory in it")
 	errNoVmstat  = errors.New("read /proc/vmstat: no counters in it")
@@ -94,24 +107,25 @@ type memoryReading struct {
 	names    procfs.NameValues
 	kinds    []string
 	pages    []bool // counts huge pages, not kilobytes
-	hugepage int    // the slot of Hugepagesize
-	whole    []int  // the slot of the total that a kind is part of; -1: of none
+	hugepage int    // index of Hugepagesize
+	whole    []int  // index of the total that includes a kind; -1: none
 	values   []uint64
 	seen     []bool
 	labels   collect.WordLabels
 }
 
-// memoryParts are kinds that can't be more than another: "part whole". A container's meminfo has been seen with a free swap of
-// 2^64 - 128 kB beside a total of 0 (lxcfs).
+// memoryParts are kinds that cannot exceed another one: "part whole". lxcfs has shown a container a
+// free swap of 2^64 - 128 kB with a total of 0.
 const memoryParts = `free total
 available total
 swap_free swap_total
 hugepages_free hugepages_total`
 
-// mostMemory is more bytes than any machine addresses (2^57 with five levels of page tables).
+// mostMemory is more bytes than any machine addresses: 2^57 with five levels of page tables.
 const mostMemory = 1 << 57
 
-// believable says whether a size can be: a part is not more than its whole, but for what changes between two lines of the file.
+// believable reports whether a size is possible. A part may exceed its whole only by what changes
+// between two lines of the file.
 func (r *memoryReading) believable(i int, size float64) bool {
 	if size > mostMemory && r.kinds[i] != "vmalloc" {
 		return false
@@ -136,7 +150,7 @@ func (r *memoryReading) Read(out *collect.Out) error {
 	return nil
 }
 
-// put puts the rows of the text; false when there are none in it.
+// put puts the rows of the text. It returns false if the text has none.
 func (r *memoryReading) put(out *collect.Out, b []byte) bool {
 	r.names.Parse(b, r.values, r.seen)
 	if !slices.Contains(r.seen, true) {
@@ -149,7 +163,9 @@ func (r *memoryReading) put(out *collect.Out, b []byte) bool {
 		}
 		size := float64(v) * 1024
 		if r.pages[i] && !r.seen[r.hugepage] {
-			t.Lacks("/proc/meminfo does not tell the size of a huge page, so " + r.kinds[i] + " is unknown")
+			t.Lacks(
+				"/proc/meminfo does not show the size of a huge page, so " + r.kinds[i] + " is unknown",
+			)
 			continue
 		}
 		if r.pages[i] {
@@ -157,7 +173,7 @@ func (r *memoryReading) put(out *collect.Out, b []byte) bool {
 		}
 		if !r.believable(i, size) {
 			size = measure.NaN
-			t.Note("/proc/meminfo has a " + r.kinds[i] + " that can't be, more than there is of it: unknown")
+			t.Note("/proc/meminfo has an impossible " + r.kinds[i] + ": it is unknown")
 		}
 		t.Put(size, labels[i])
 	}

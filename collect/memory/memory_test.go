@@ -12,16 +12,26 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	m := collecttest.NewMachine(t, Memory{}, map[string]string{"proc/meminfo": `MemTotal:       24684092 kB
+	m := collecttest.NewMachine(
+		t,
+		Memory{},
+		map[string]string{"proc/meminfo": `MemTotal:       24684092 kB
 MemFree:        23365796 kB
 SReclaimable:     302612 kB
 Unheard:              12 kB
 HugePages_Total:       3
 HugePages_Free:        1
 Hugepagesize:       2048 kB
-`})
-	want := map[string]float64{"memory.size|total": 24684092 * 1024, "memory.size|free": 23365796 * 1024, "memory.size|slab_reclaimable": 302612 * 1024,
-		"memory.size|hugepages_total": 6 << 20, "memory.size|hugepages_free": 2 << 20, "memory.size|hugepage": 2 << 20}
+`},
+	)
+	want := map[string]float64{
+		"memory.size|total":            24684092 * 1024,
+		"memory.size|free":             23365796 * 1024,
+		"memory.size|slab_reclaimable": 302612 * 1024,
+		"memory.size|hugepages_total":  6 << 20,
+		"memory.size|hugepages_free":   2 << 20,
+		"memory.size|hugepage":         2 << 20,
+	}
 	collecttest.Expect(t, m.Read(true), "", want)
 	collecttest.Expect(t, m.Read(false), "", want)
 }
@@ -48,23 +58,54 @@ compact_stall 4
 `
 	m := collecttest.NewMachine(t, Vmstat{}, map[string]string{"proc/vmstat": first})
 	collecttest.Expect(t, m.Read(true), "", nil)
-	m.Put(map[string]string{"proc/vmstat": strings.NewReplacer("pgpgin 1000", "pgpgin 1100", "pswpout 2", "pswpout 5", "stall_dma 1", "stall_dma 3", "stall_normal 10", "stall_normal 11",
-		"pgfault 5000", "pgfault 5030", "pgmajfault 50", "pgmajfault 60", "refault_file 100", "refault_file 103", "pgscan_direct 20", "pgscan_direct 30",
-		"pgsteal_direct 7", "pgsteal_direct 8", "oom_kill 0", "oom_kill 1").Replace(first)})
+	m.Put(
+		map[string]string{"proc/vmstat": strings.NewReplacer(
+			"pgpgin 1000",
+			"pgpgin 1100",
+			"pswpout 2",
+			"pswpout 5",
+			"stall_dma 1",
+			"stall_dma 3",
+			"stall_normal 10",
+			"stall_normal 11",
+			"pgfault 5000",
+			"pgfault 5030",
+			"pgmajfault 50",
+			"pgmajfault 60",
+			"refault_file 100",
+			"refault_file 103",
+			"pgscan_direct 20",
+			"pgscan_direct 30",
+			"pgsteal_direct 7",
+			"pgsteal_direct 8",
+			"oom_kill 0",
+			"oom_kill 1",
+		).Replace(first)},
+	)
 	collecttest.Expect(t, m.Read(false), "", map[string]float64{
 		"memory.paging|in": 100 * 1024, "memory.paging|out": 0, "memory.swap|in": 0, "memory.swap|out": 3 * page,
 		"memory.faults|minor": 20, "memory.faults|major": 10, "memory.stalls": 3, "memory.oom": 1, "memory.compaction": 0,
 		"memory.scan|kswapd": 0, "memory.scan|direct": 10 * page, "memory.reclaim|kswapd": 0, "memory.reclaim|direct": page,
 		"memory.refaults|anon": 0, "memory.refaults|file": 3 * page,
 	})
-	// A major fault whose two counters are read apart.
+	// A major fault between the reading of its two counters.
 	m.Put(map[string]string{"proc/vmstat": "pgfault 5030\npgmajfault 61\npgpgin 5\n"})
 	rows := m.Read(false)
-	collecttest.Expect(t, rows, "memory.faults", map[string]float64{"memory.faults|minor": 0, "memory.faults|major": 1})
-	collecttest.Expect(t, rows, "memory.paging", map[string]float64{"memory.paging|in": measure.NaN})
+	collecttest.Expect(
+		t,
+		rows,
+		"memory.faults",
+		map[string]float64{"memory.faults|minor": 0, "memory.faults|major": 1},
+	)
+	collecttest.Expect(
+		t,
+		rows,
+		"memory.paging",
+		map[string]float64{"memory.paging|in": measure.NaN},
+	)
 }
 
-// A file that a container hides behind an empty one gives the reason with the blanks.
+// A container may hide a file behind an empty one. The reason must be noted.
 func TestEmptyMemoryFilesAreToldOf(t *testing.T) {
 	for name, c := range map[string]collect.Collector{"proc/meminfo": Memory{}, "proc/vmstat": Vmstat{}} {
 		m := collecttest.NewMachine(t, c, map[string]string{name: ""})
@@ -75,7 +116,7 @@ func TestEmptyMemoryFilesAreToldOf(t *testing.T) {
 	}
 }
 
-// vmstats are the lines of /proc/vmstat that matter here, as kernels from 3.10 on write them.
+// vmstats are the relevant lines of /proc/vmstat, as kernels since 3.10 write them.
 //
 // table: captures
 var vmstats = map[string]string{
@@ -188,10 +229,13 @@ compact_stall 3
 `,
 }
 
-// TestVmstatOfAllKernels: each statistic has its rows by the names of each kernel, or says why it has none.
+// TestVmstatOfAllKernels checks that each statistic has rows on each kernel, or a note why not.
 func TestVmstatOfAllKernels(t *testing.T) {
 	page := float64(os.Getpagesize())
-	missing := map[string][]measure.StatID{"3.10": {"memory.refaults", "memory.oom"}, "4.4": {"memory.oom"}}
+	missing := map[string][]measure.StatID{
+		"3.10": {"memory.refaults", "memory.oom"},
+		"4.4":  {"memory.oom"},
+	}
 	for release, text := range vmstats {
 		zeros := ""
 		for line := range strings.Lines(text) {
@@ -213,17 +257,26 @@ func TestVmstatOfAllKernels(t *testing.T) {
 		}
 		for _, b := range m.Out.Finish(nil) {
 			lacks := slices.Contains(missing[release], b.Stat)
-			if told := b.Over.Span() == 0 && len(b.Notes) > 0; told != lacks || lacks != (len(b.Values) == 0) {
-				t.Errorf("%s: %s has %d rows over %v and notes %q", release, b.Stat, len(b.Values), b.Over.Span(), b.Notes)
+			if told := b.Over.Span() == 0 && len(b.Notes) > 0; told != lacks ||
+				lacks != (len(b.Values) == 0) {
+				t.Errorf(
+					"%s: %s has %d rows over %v and notes %q",
+					release,
+					b.Stat,
+					len(b.Values),
+					b.Over.Span(),
+					b.Notes,
+				)
 			}
 		}
 	}
 }
 
-// TestPartsOfMemory: whatever is a part of something is never more than that, or unknown: what is left is never below 0.
+// TestPartsOfMemory checks that a part of memory is at most its whole, or unknown.
 func TestPartsOfMemory(t *testing.T) {
 	numbers := []string{"0", "1", "512", "1024", "18446744073709551488", "18446744073709551615"}
-	for line := range strings.SplitSeq("MemFree MemTotal\nMemAvailable MemTotal\nSwapFree SwapTotal", "\n") {
+	for line := range strings.SplitSeq("MemFree MemTotal\nMemAvailable MemTotal\nSwapFree "+
+		"SwapTotal", "\n") {
 		part, whole, _ := strings.Cut(line, " ")
 		kinds := map[string]string{}
 		for l := range strings.SplitSeq(memoryKinds, "\n") {
@@ -232,7 +285,13 @@ func TestPartsOfMemory(t *testing.T) {
 		}
 		for _, p := range numbers {
 			for _, w := range numbers {
-				m := collecttest.NewMachine(t, Memory{}, map[string]string{"proc/meminfo": whole + ": " + w + " kB\n" + part + ": " + p + " kB\nHugepagesize: 2048 kB\n"})
+				m := collecttest.NewMachine(
+					t,
+					Memory{},
+					map[string]string{
+						"proc/meminfo": whole + ": " + w + " kB\n" + part + ": " + p + " kB\nHugepagesize: 2048 kB\n",
+					},
+				)
 				got := m.Read(true)
 				pv, known := got[kinds[part]]
 				if known && pv > got[kinds[whole]]*1.01 {

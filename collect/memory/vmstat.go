@@ -14,32 +14,54 @@ import (
 // Vmstat reads /proc/vmstat: paging, swapping, faults and reclaim.
 type Vmstat struct{}
 
-// Stats lists what happens to memory.
+// Stats returns the statistics of paging and reclaim.
 func (Vmstat) Stats() []measure.Stat {
-	direction := []measure.Field{{Name: "direction", Type: measure.Word, Help: "in: from disk; out: to disk"}}
-	by := []measure.Field{{Name: "by", Type: measure.Word, Help: "kswapd: in the background; direct: a process that wanted memory had to; khugepaged, proactive"}}
+	direction := []measure.Field{{Name: "direction", Type: measure.Word, Help: "in: from disk; " +
+		"out: to disk"}}
+	by := []measure.Field{{Name: "by", Type: measure.Word, Help: "kswapd: in the background; " +
+		"direct: by a process that allocates; khugepaged, proactive"}}
 	return []measure.Stat{
-		{ID: "memory.paging", Kind: measure.Delta, Unit: measure.Bytes, Help: "bytes read from and written to block devices (/proc/vmstat pgpgin pgpgout)", Fields: direction},
-		{ID: "memory.swap", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory swapped in and out (/proc/vmstat pswpin pswpout)", Fields: direction},
-		{ID: "memory.faults", Kind: measure.Delta, Unit: measure.Events, Help: "page faults (/proc/vmstat pgfault pgmajfault)",
-			Fields: []measure.Field{{Name: "type", Type: measure.Word, Help: "major: had to read from disk; minor: had not"}}},
-		{ID: "memory.scan", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory looked through for something to free (/proc/vmstat pgscan_*)", Fields: by},
-		{ID: "memory.reclaim", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory freed by reclaim (/proc/vmstat pgsteal_*)", Fields: by},
-		{ID: "memory.stalls", Kind: measure.Delta, Unit: measure.Events, Help: "allocations that had to reclaim memory themselves first (/proc/vmstat allocstall_*)"},
-		{ID: "memory.oom", Kind: measure.Delta, Unit: measure.Events, Help: "processes killed for want of memory (/proc/vmstat oom_kill)"},
-		{ID: "memory.refaults", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory fetched again soon after it was reclaimed (/proc/vmstat workingset_refault_*)",
-			Fields: []measure.Field{{Name: "kind", Type: measure.Word, Help: "anon: from swap; file: from files"}}},
-		{ID: "memory.compaction", Kind: measure.Delta, Unit: measure.Events, Help: "allocations that had to wait for memory to be made contiguous (/proc/vmstat compact_stall)"},
+		{ID: "memory.paging", Kind: measure.Delta, Unit: measure.Bytes, Help: "bytes read from " +
+			"and written to block devices (/proc/vmstat pgpgin pgpgout)", Fields: direction},
+		{ID: "memory.swap", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory swapped in " +
+			"and out (/proc/vmstat pswpin pswpout)", Fields: direction},
+		{ID: "memory.faults", Kind: measure.Delta, Unit: measure.Events, Help: "page faults " +
+			"(/proc/vmstat pgfault pgmajfault)",
+			Fields: []measure.Field{{Name: "type", Type: measure.Word, Help: "major: read from " +
+				"disk; minor: not"}}},
+		{ID: "memory.scan", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory scanned " +
+			"for something to free (/proc/vmstat pgscan_*)", Fields: by},
+		{ID: "memory.reclaim", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory freed " +
+			"by reclaim (/proc/vmstat pgsteal_*)", Fields: by},
+		{ID: "memory.stalls", Kind: measure.Delta, Unit: measure.Events, Help: "allocations " +
+			"that first had to reclaim memory (/proc/vmstat allocstall_*)"},
+		{ID: "memory.oom", Kind: measure.Delta, Unit: measure.Events, Help: "processes killed " +
+			"because memory was exhausted (/proc/vmstat oom_kill)"},
+		{ID: "memory.refaults", Kind: measure.Delta, Unit: measure.Bytes, Help: "memory read " +
+			"again soon after it was reclaimed (/proc/vmstat workingset_refault_*)",
+			Fields: []measure.Field{{Name: "kind", Type: measure.Word, Help: "anon: from swap; " +
+				"file: from files"}}},
+		{
+			ID:   "memory.compaction",
+			Kind: measure.Delta,
+			Unit: measure.Events,
+			Help: "allocations that waited for memory to be made contiguous (/proc/vmstat " +
+				"compact_stall)",
+		},
 	}
 }
 
-// vmstatRows has the rows of all statistics: names in /proc/vmstat, the statistic, its label if it has one, and the unit of the
-// counter: k kilobytes (pgpgin is in sectors inside the kernel and halved on its way out), p pages, 1 events.
+// vmstatRows has the rows of all statistics: names in /proc/vmstat, the statistic, its label or
+// "-", and the unit of the counter: k kilobytes (pgpgin is in sectors inside the kernel, halved for
+// the file), p pages, 1 events.
 //
-// Names changed. A / parts the names of later and earlier kernels, the first that the file has counts; a + adds names up. ZONE stands
-// for each of the zones. Per zone until 4.7 (pgscan_kswapd_normal), per node since; allocstall the other way round. One
-// workingset_refault, of files alone, until 5.8. workingset_refault since 3.15, oom_kill since 4.13, pgscan_khugepaged since 6.1,
-// pgscan_proactive since 6.16.
+// Kernels name the counters differently:
+//
+//   - A / separates the names of later and earlier kernels. The first one that the file has counts.
+//   - A + adds names up, and ZONE means each of the zones. Reclaim counters are by zone until Linux
+//     4.7 (pgscan_kswapd_normal), by node later. For allocstall it is the other way round.
+//   - workingset_refault exists since 3.15, as one counter of files until 5.8.
+//   - oom_kill exists since 4.13, pgscan_khugepaged since 6.1, pgscan_proactive since 6.16.
 const vmstatRows = `pgpgin memory.paging in k
 pgpgout memory.paging out k
 pswpin memory.swap in p
@@ -60,7 +82,7 @@ workingset_refault_anon memory.refaults anon p
 workingset_refault_file/workingset_refault memory.refaults file p
 compact_stall memory.compaction - 1`
 
-// zones are those that a counter may be told apart by.
+// zones are the zones by which a counter may be divided.
 const zones = "dma dma32 normal high movable device"
 
 // Open opens /proc/vmstat.
@@ -69,7 +91,11 @@ func (Vmstat) Open(env *collect.Env, want collect.Want) (collect.Reading, error)
 	if err != nil {
 		return nil, err
 	}
-	r := &vmstatReading{file: f, names: procfs.NameValues{Slots: map[string]int{}}, missing: map[measure.StatID]string{}}
+	r := &vmstatReading{
+		file:    f,
+		names:   procfs.NameValues{Slots: map[string]int{}},
+		missing: map[measure.StatID]string{},
+	}
 	for line := range strings.SplitSeq(vmstatRows, "\n") {
 		r.addRow(strings.Fields(line))
 	}
@@ -95,7 +121,7 @@ func (r *vmstatReading) addRow(w []string) {
 	slot := len(r.names.Slots)
 	for era := range strings.SplitSeq(w[0], "/") {
 		for _, name := range zoneNames(era) {
-			r.names.Slots[name] = slot // names that are added up share a slot
+			r.names.Slots[name] = slot // names that are added up share an index
 		}
 		row.slots = append(row.slots, slot)
 		slot = len(r.names.Slots)
@@ -108,7 +134,7 @@ func (r *vmstatReading) addRow(w []string) {
 	}
 }
 
-// zoneNames returns the names that a name with ZONE stands for.
+// zoneNames returns the names that a name with ZONE means.
 func zoneNames(name string) []string {
 	if !strings.Contains(name, "ZONE") {
 		return []string{name}
@@ -124,18 +150,18 @@ type vmstatReading struct {
 	file         *kernel.File
 	names        procfs.NameValues
 	rows         []vmstatRow
-	text         []uint64 // by slot
+	text         []uint64 // by index
 	seen         []bool
 	values       []uint64 // of the rows
 	last         collect.Counters[struct{}]
-	minor, major int                       // rows
-	missing      map[measure.StatID]string // the names that a statistic comes from
+	minor, major int                       // indices of rows
+	missing      map[measure.StatID]string // the names from which a statistic comes
 	has          map[measure.StatID]bool   // statistics of which the file has a counter
 }
 
 type vmstatRow struct {
 	stat  measure.StatID
-	label string // "-" none
+	label string // "-": none
 	scale float64
 	slots []int // by era, the latest first
 	there bool  // the file has it
@@ -153,17 +179,20 @@ func (r *vmstatReading) Read(out *collect.Out) error {
 	r.take()
 	for id, names := range r.missing {
 		if !r.has[id] {
-			out.Table(id).Unmeasured("this kernel does not count it: /proc/vmstat has none of " + names)
+			out.Table(id).
+				Unmeasured("this kernel does not count it: /proc/vmstat has none of " + names)
 		}
 	}
 	d, ok := r.last.Diff(out, struct{}{}, false, r.values...)
 	if !ok {
 		return nil
 	}
-	// pgfault counts both sorts, a major one a little earlier than pgmajfault does: one under way must not make minor negative.
+	// pgfault counts both kinds, and a major fault slightly earlier than pgmajfault does. A fault
+	// that is being handled must not make minor negative.
 	if d[r.minor] = max(0, d[r.minor]-d[r.major]); !r.rows[r.major].there {
 		d[r.minor] = measure.NaN
-		out.Table("memory.faults").Note("/proc/vmstat has no pgmajfault, so minor faults are unknown")
+		out.Table("memory.faults").Note("/proc/vmstat has no pgmajfault, so minor faults are " +
+			"unknown")
 	}
 	for i, row := range r.rows {
 		switch t := out.Table(row.stat); {

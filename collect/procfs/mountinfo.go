@@ -6,16 +6,16 @@ import (
 	"culprit/kernel"
 )
 
-// Mount is a line of mountinfo.
+// Mount is one line of /proc/PID/mountinfo.
 type Mount struct {
 	Number             string // major:minor of the file system
 	Path, Source, Type string
-	Root               string // path within the file system that is mounted: "/" for all of it
+	Root               string // mounted path within the file system: "/" for all of it
 	Options            string // of the file system itself
 }
 
-// ParseMounts reads /proc/PID/mountinfo (proc_pid_mountinfo(5)), one mount a line in the order of mounting. A line that is none is
-// passed over.
+// ParseMounts parses /proc/PID/mountinfo (proc_pid_mountinfo(5)): one mount for each line, in the
+// order of mounting. It skips malformed lines.
 //
 //	27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
 func ParseMounts(b []byte) []Mount {

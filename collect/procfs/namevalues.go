@@ -2,13 +2,13 @@ package procfs
 
 import "culprit/kernel"
 
-// NameValues reads files of lines "name value", as /proc/vmstat, memory.stat and (with a colon) /proc/meminfo. A file of one kernel has
-// its lines in the same order each time, so what was learnt about line n at the last reading is tried first and a
-// line that nobody wants costs a comparison.
+// NameValues parses files of lines "name value", such as /proc/vmstat, memory.stat and, with a
+// colon, /proc/meminfo. The lines of such a file come in the same order each time. So Parse first
+// tries what it learned about line n, and an unwanted line costs one comparison.
 type NameValues struct {
-	Slots map[string]int // where a name's value goes; several names may share a slot, which then is their sum
+	Slots map[string]int // index of a name's value in dst; names with the same index are added up
 	lines []nameLine
-	known map[string]string // names of lines, so that learning one again allocates nothing
+	known map[string]string // names of lines, so that to learn one again allocates nothing
 }
 
 type nameLine struct {
@@ -16,8 +16,8 @@ type nameLine struct {
 	slot int // -1: not wanted
 }
 
-// Parse adds up the values of the wanted names in dst, by slot, and marks in seen those that were there. Both are cleared first. A
-// line that is no name and number is passed over.
+// Parse clears dst and seen, then adds the values of the wanted names to dst and sets seen for
+// those that exist. It skips lines that are not a name and a number.
 func (n *NameValues) Parse(b []byte, dst []uint64, seen []bool) {
 	clear(dst)
 	clear(seen)
@@ -43,7 +43,7 @@ func (n *NameValues) Parse(b []byte, dst []uint64, seen []bool) {
 	}
 }
 
-// nameIs says whether the line's first word is name, with or without a colon behind it.
+// nameIs reports whether the line's first word is name, with or without a colon after it.
 func nameIs(line []byte, name string) bool {
 	k := len(name)
 	if k == 0 || len(line) < k+2 || string(line[:k]) != name {
@@ -64,7 +64,7 @@ func (n *NameValues) learn(i int, line []byte) int {
 	}
 	name, had := n.known[string(w)]
 	if !had {
-		if len(n.known) >= 4096 { // no file of the kernel has so many
+		if len(n.known) >= 4096 { // more than any file of the kernel has
 			return slot
 		}
 		if n.known == nil {

@@ -4,11 +4,13 @@ import (
 	"culprit/kernel"
 )
 
-// PressureResources are the files of /proc/pressure. irq exists since 6.1 and only where the time of interrupts is measured.
+// PressureResources returns the names of the files in /proc/pressure. irq exists since Linux 6.1,
+// with CONFIG_IRQ_TIME_ACCOUNTING.
 func PressureResources() []string { return []string{"cpu", "memory", "io", "irq"} }
 
-// ParsePressure reads a pressure file: for each of some and full the microseconds since boot, and whether the file has the
-// line. cpu has no full line before 5.13, irq has no some.
+// ParsePressure parses a pressure file. It returns the microseconds since boot of some and full,
+// and whether the file has these lines. cpu has no full line before Linux 5.13, irq has no some
+// line.
 //
 //	some avg10=1.69 avg60=8.16 avg300=4.54 total=37881616
 //	full avg10=0.00 avg60=0.00 avg300=0.00 total=0

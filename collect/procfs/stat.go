@@ -10,7 +10,7 @@ import (
 // TickNanoseconds is the unit of the times in /proc/stat and /proc/PID/stat: USER_HZ is 100.
 const TickNanoseconds = 1e9 / 100
 
-// Columns of a cpu line in /proc/stat.
+// Columns of the cpu lines in /proc/stat.
 const (
 	CPUUser = iota
 	CPUNice
@@ -25,18 +25,20 @@ const (
 	CPUColumns
 )
 
-// CPUTicks is one cpu line: ticks since boot, in the order of the file. guest is within user, guest_nice within nice.
+// CPUTicks is one cpu line: ticks since boot in the order of the file. CPUUser includes CPUGuest,
+// CPUNice includes CPUGuestNice.
 type CPUTicks [CPUColumns]uint64
 
-// Stat is what /proc/stat says. Numbers that the text has not, or that are none (a negative number of processes), are left as they
-// were, and their bit in has is 0.
+// Stat is the content of /proc/stat. Parse leaves a number unchanged, and its bit in Has 0, if the
+// line is missing or is not a number of at least 0.
 type Stat struct {
-	Has        StatLines
-	BadCPU     bool     // a line of a CPU is no list of numbers, or too short
-	Columns    int      // that all CPUs' lines have: kernels before 2.6.33 have fewer than cpuColumns
-	All        CPUTicks // the sum over CPUs, also those that are off line now
+	Has    StatLines
+	BadCPU bool // a cpu line is too short or has a word that is not a number
+	// columns that all cpu lines have: fewer than CPUColumns before Linux 2.6.33
+	Columns    int
+	All        CPUTicks // sum over the CPUs, including those that are offline now
 	CPUs       []CPULine
-	Interrupts uint64 // since boot, of all sorts
+	Interrupts uint64 // since boot, of all kinds
 	Switches   uint64
 	Forks      uint64
 	Running    uint64
@@ -46,7 +48,7 @@ type Stat struct {
 // StatLines is a set of lines of /proc/stat, one bit for each.
 type StatLines uint8
 
-// The lines of /proc/stat that are read. HasAll is the line "cpu", the sum over the CPUs.
+// The bits of StatLines. HasAll is the line "cpu", the sum over the CPUs.
 const (
 	HasSwitches StatLines = 1 << iota
 	HasForks
@@ -64,8 +66,9 @@ type CPULine struct {
 
 var errNoStat = errors.New("read /proc/stat: no counters in it")
 
-// parseStat reads /proc/stat into s, using s.cpus again. With modes false it passes over the CPUs. The intr line, the longest
-// by far on large machines (a number for each of thousands of interrupts), is read to its first number only.
+// Parse parses /proc/stat into s and reuses s.CPUs. Without modes it skips the cpu lines. Of the
+// intr line it reads only the first number: it is by far the longest line on large machines, with a
+// number for each of thousands of interrupts.
 func (s *Stat) Parse(b []byte, modes bool) error {
 	s.CPUs, s.Has, s.BadCPU, s.Columns = s.CPUs[:0], 0, false, CPUColumns
 	for len(b) > 0 {
@@ -98,7 +101,7 @@ func (s *Stat) Parse(b []byte, modes bool) error {
 	return nil
 }
 
-// take sets to the number of a line that begins with name.
+// take sets *to and the bit if the line begins with name and a number.
 func (s *Stat) take(line []byte, name string, to *uint64, bit StatLines) {
 	if len(line) < len(name) || string(line[:len(name)]) != name {
 		return

@@ -7,7 +7,7 @@ import (
 	"culprit/kernel"
 )
 
-// CutLine parts the first line of b from the rest.
+// CutLine returns the first line of b without its newline, and the rest.
 func CutLine(b []byte) (line, rest []byte) {
 	if i := bytes.IndexByte(b, '\n'); i >= 0 {
 		return b[:i], b[i+1:]
@@ -15,7 +15,8 @@ func CutLine(b []byte) (line, rest []byte) {
 	return b, nil
 }
 
-// ParseCPUList reads a list as "0-3,8,10-11\n", appending to dst. False when it is something else; an empty list is one.
+// ParseCPUList parses a list like "0-3,8,10-11\n" and appends the numbers to dst. An empty list is
+// valid. It returns false for anything else.
 func ParseCPUList(dst []int, b []byte) ([]int, bool) {
 	for len(b) > 0 && b[len(b)-1] == '\n' {
 		b = b[:len(b)-1]
@@ -39,7 +40,7 @@ func ParseCPUList(dst []int, b []byte) ([]int, bool) {
 	return dst, true
 }
 
-// CutAt parts b at the first sep; rest is nil where there is none.
+// CutAt splits b at the first sep. rest is nil if there is none.
 func CutAt(b []byte, sep byte) (part, rest []byte) {
 	for i, c := range b {
 		if c == sep {
@@ -49,9 +50,10 @@ func CutAt(b []byte, sep byte) (part, rest []byte) {
 	return b, nil
 }
 
-// ReadSysWord gives the text of a file of sysfs without its newline; "" when it can't be read.
+// ReadSysWord returns the content of a file of sysfs without spaces at its ends; "" if it cannot be
+// read.
 func ReadSysWord(root kernel.Root, name string) string {
-	b, err := root.ReadSys(name, make([]byte, 0, 128)) // most hold a word
+	b, err := root.ReadSys(name, make([]byte, 0, 128)) // most files hold one word
 	if err != nil {
 		return ""
 	}

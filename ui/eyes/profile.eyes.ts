@@ -212,7 +212,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
     const { page, context, wrong } = await eyes.at(served, "#profile");
     await drop(page, "notes.txt", "these are no stacks\nat all\n");
     await until("why", async () => (await page.locator("[role=alert]").count()) > 0);
-    expect(await page.locator("[role=alert]").innerText()).toContain("notes.txt: 1: no format of stacks that is known here");
+    expect(await page.locator("[role=alert]").innerText()).toContain("notes.txt: 1: no known format of stacks");
     await drop(page, "evil.folded", "<img src=x onerror=alert(1)>;</script><script>alert(2)</script> 3\n");
     await page.waitForSelector(".twin tbody tr");
     expect(await page.locator(".twin").innerText()).toContain("</script><script>alert(2)</script>");

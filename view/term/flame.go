@@ -323,7 +323,7 @@ func (p Program) diff(names []string, read profile.Options, n profile.Norm, o pi
 		return fmt.Errorf("compare %s and %s: %w", of[0], of[1], err)
 	}
 	if o.output != "" {
-		if err := into(p.Terminal, o.output, func(w io.Writer) error { return format.differ(w, d, o.picture(d.Said)) }); err != nil {
+		if err := into(p.Terminal, o.output, func(w io.Writer) error { return format.differ(w, d, o.picture(d.NormText)) }); err != nil {
 			return err
 		}
 	}

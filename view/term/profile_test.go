@@ -147,7 +147,7 @@ func TestFlameCommand(t *testing.T) {
 		{[]string{"--diff", a, b, "--per", "sampel"}, exitUsage, "did you mean sample?"},
 		{[]string{"--diff", a, b, "-o", "x.json"}, exitUsage, "svg, html or folded"},
 		{[]string{filepath.Join(dir, "none")}, exitFailed, "no such file"},
-		{[]string{file("junk", "one\ntwo\n")}, exitFailed, "junk:1: no format of stacks"},
+		{[]string{file("junk", "one\ntwo\n")}, exitFailed, "junk:1: no known format of stacks"},
 		{[]string{dir}, exitFailed, "is a directory"},
 		{[]string{a, "-o", "x.foo"}, exitUsage, "none of .svg"},
 	} {

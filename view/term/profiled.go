@@ -124,7 +124,7 @@ func (s ProfiledStack) resting() bool {
 
 // treeOf makes a profile of stacks.
 func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *profile.Tree {
-	return profile.OfSampled(func(yield func(profile.Sampled) bool) {
+	return profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for s := range stacks {
 			one := profile.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, State: s.State, Count: s.Count, Amount: float64(s.Amount)}
 			switch {

@@ -172,15 +172,15 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 		return fmt.Errorf("compare %s with %s: %w", mine, called, err)
 	}
 	if rate > 1.01 || rate < 0.99 {
-		d.Said += fmt.Sprintf(" Before was sampled %.0f times a second, after %.0f: amounts of after are as with %.0f.", hz, hz*rate, hz)
+		d.NormText += fmt.Sprintf(" Before was sampled %.0f times a second, after %.0f: amounts of after are as with %.0f.", hz, hz*rate, hz)
 	}
-	d.Said = "Before: " + called + ". After: " + mine + ". " + d.Said
+	d.NormText = "Before: " + called + ". After: " + mine + ". " + d.NormText
 	format, err := o.chosen()
 	if err != nil {
 		return err
 	}
 	if o.output != "" {
-		if err := into(p.Terminal, o.output, func(out io.Writer) error { return format.differ(out, d, o.picture(d.Said)) }); err != nil {
+		if err := into(p.Terminal, o.output, func(out io.Writer) error { return format.differ(out, d, o.picture(d.NormText)) }); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func (a *aRecorded) hz() float64 {
 	if a.Tree.Seconds <= 0 {
 		return 0
 	}
-	return a.Due / a.Tree.Seconds
+	return a.Expected / a.Tree.Seconds
 }
 
 // recordedProfile makes a profile of the time that the flags name; --at is the end of so much of it. What may mislead is told.
@@ -239,14 +239,14 @@ func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, 
 			notes = append(notes, s)
 		}
 	}
-	if got.Resting > 0 && !part.Idle {
-		notes = append(notes, fmt.Sprintf("%.0f of %.0f samples are of idle CPUs and left out; --idle shows them", got.Resting, got.Samples))
+	if got.Idle > 0 && !part.Idle {
+		notes = append(notes, fmt.Sprintf("%.0f of %.0f samples are of idle CPUs and left out; --idle shows them", got.Idle, got.Samples))
 	}
 	if lacks := r.over.Span() - got.Took; lacks >= measure.Second && !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "recorded") }) {
 		notes = append(notes, fmt.Sprintf("of the %.0f s only %.0f are recorded", r.over.Seconds(), got.Took.Seconds()))
 	}
-	if whole := len(part.PIDs)+len(part.Processes) == 0; whole && got.Samples < 0.9*got.Due && got.Due > 20 {
-		notes = append(notes, fmt.Sprintf("%.0f samples came of %.0f that were due: shares are of those that came", got.Samples, got.Due))
+	if whole := len(part.PIDs)+len(part.Processes) == 0; whole && got.Samples < 0.9*got.Expected && got.Expected > 20 {
+		notes = append(notes, fmt.Sprintf("%.0f samples came of %.0f that were due: shares are of those that came", got.Samples, got.Expected))
 	}
 	p.noted(got.Tree, p.tell(notes, got.Loss), "samples")
 	return out, nil

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -10,21 +11,22 @@ import (
 	"culprit/view/web/api"
 )
 
-// shaped is an answer as it is sent: its rows by their weight, heaviest first, and what is beyond the first ones folded into one.
+// shaped is an answer as it is sent: the rows sorted by weight, heaviest first, and those beyond
+// the top folded into one.
 type shaped struct {
 	*measure.Answer
-	stack []bool    // for each field of the breakdown: its labels are frames, not words
+	stack []bool    // per field of the breakdown: its labels are frames, not texts
 	order []int     // the series to send
-	rest  []float64 // a value a cell: the sum of the series that are not sent; nil when there are none, or sums mean nothing
-	left  int       // how many those are
+	rest  []float64 // per cell, the sum of the series not sent; nil: all are sent, or no sum
+	left  int       // the number of series not sent; 0 if rest is nil
 }
 
-// shape orders an answer and keeps the first rows; top 0 keeps all. st may be nil: nothing is folded then. An answer with more
-// values than may be sent is a fault.
+// shape sorts an answer and keeps the top rows; all if top is 0. If st is nil, nothing is folded.
+// The error says that the answer has more values than may be sent.
 func shape(a *measure.Answer, st *measure.Stat, top int) (*shaped, error) {
 	n, cells := len(a.Series), len(a.Elapsed)
-	if cells > 0 && n > mostValues/cells {
-		return nil, tooLarge(n, cells, mostValues)
+	if cells > 0 && n > maxValues/cells {
+		return nil, tooManyValues(n, cells, maxValues)
 	}
 	type ranked struct {
 		series int
@@ -76,8 +78,8 @@ func shape(a *measure.Answer, st *measure.Stat, top int) (*shaped, error) {
 		add(s.rest, s.Rest.Values)
 		s.left += s.Rest.Rows
 	}
-	if cells > 0 && len(kept) > mostSent/cells {
-		return nil, tooLarge(len(kept), cells, mostSent)
+	if cells > 0 && len(kept) > maxSent/cells {
+		return nil, tooManyValues(len(kept), cells, maxSent)
 	}
 	s.order = make([]int, len(kept))
 	for i, r := range kept {
@@ -86,8 +88,9 @@ func shape(a *measure.Answer, st *measure.Stat, top int) (*shaped, error) {
 	return s, nil
 }
 
-// weight is what rows are ordered by. Of what adds up it is the part of the whole: a process that took a CPU for a second weighs less than one that took
-// half of one all day. Of what does not, it is the mean of what was measured; of distributions the number of values.
+// weight returns what rows are sorted by. For values that add up it is the total: a process that
+// used a CPU for a second weighs less than one that used half a CPU all day. For other values it is
+// the mean, and for distributions the number of values.
 func weight(a *measure.Answer, st *measure.Stat, i int) float64 {
 	switch {
 	case a.Kind == measure.Dists:
@@ -107,12 +110,12 @@ func weight(a *measure.Answer, st *measure.Stat, i int) float64 {
 	return whole
 }
 
-func tooLarge(rows, cells, most int) error {
-	return &fault{status: 413, Code: "too-large", Message: "the answer has " + strconv.Itoa(rows) + " rows of " + strconv.Itoa(cells) + " cells, more than " + strconv.Itoa(most) + " values",
-		Hint: "ask for the largest rows (top), fewer columns, less time or fewer fields"}
+func tooManyValues(rows, cells, limit int) error {
+	message := fmt.Sprintf("%d rows x %d cells are too much: at most %d values", rows, cells, limit)
+	return tooLarge(message, "ask for the top rows, fewer columns, a shorter time or fewer fields")
 }
 
-// add sums b into a; NaN adds nothing.
+// add adds b to a, cell by cell. NaN counts as 0 unless both are NaN.
 func add(a, b []float64) {
 	for c, v := range b[:min(len(a), len(b))] {
 		switch {
@@ -125,7 +128,7 @@ func add(a, b []float64) {
 	}
 }
 
-// values gives how many values some distributions hold.
+// values returns the number of values in some distributions.
 func values(dists []measure.Dist) float64 {
 	var n uint64
 	for i := range dists {
@@ -134,7 +137,7 @@ func values(dists []measure.Dist) float64 {
 	return float64(n)
 }
 
-// appendJSON appends the answer as the JSON twin of the columns has it.
+// appendJSON appends the answer as JSON. docs/openapi.yaml describes it.
 func (s *shaped) appendJSON(b []byte) []byte {
 	b = s.appendHead(b, false)
 	b = append(b, `,"series":[`...)
@@ -164,8 +167,9 @@ func (s *shaped) appendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendHead appends an object, not closed, of all but the series. exact: times are whole nanoseconds too, and the measured times
-// of the cells are left out since they stand in a column.
+// appendHead appends an object with all but the series, without its closing brace. With exact it
+// has the times in nanoseconds too, and not the measured times of the cells, which are a column
+// then.
 func (s *shaped) appendHead(b []byte, exact bool) []byte {
 	b = view.AppendString(append(b, `{"query":`...), s.Query.String())
 	b = view.AppendString(append(b, `,"kind":`...), s.Kind.String())
@@ -210,7 +214,7 @@ func (s *shaped) appendHead(b []byte, exact bool) []byte {
 	return b
 }
 
-// appendKey appends the labels of a row: texts, and numbers of frames.
+// appendKey appends the labels of a row: texts, or numbers of frames.
 func (s *shaped) appendKey(b []byte, series *measure.Series) []byte {
 	b = append(b, '[')
 	for k, l := range series.Key {
@@ -261,7 +265,7 @@ func appendLoss(b []byte, loss []measure.Loss) []byte {
 	return append(b, ']')
 }
 
-// appendDists appends distributions; one that holds nothing is null.
+// appendDists appends distributions; null for an empty one.
 func appendDists(b []byte, dists []measure.Dist) []byte {
 	b = append(b, '[')
 	for i := range dists {
@@ -289,7 +293,7 @@ func appendDists(b []byte, dists []measure.Dist) []byte {
 	return append(b, ']')
 }
 
-// appendExact appends a number with all its digits; null for what is none.
+// appendExact appends a number with all its digits; null for NaN and infinity.
 func appendExact(b []byte, v float64) []byte {
 	if v-v != 0 { // NaN or infinite
 		return append(b, "null"...)

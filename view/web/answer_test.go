@@ -6,8 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// Whatever the kind, the fold and the fields: what is beyond the rows asked for is one row only where
-// rows add up. A sum of means, of greatest values or of kinds that overlap would be a wrong number.
+// The rows beyond the top become one row only if rows add up. A sum of means, of maxima or of
+// overlapping kinds would be a wrong number.
 func TestRestWhereRowsAddUp(t *testing.T) {
 	for kind := measure.Delta; kind <= measure.Dists; kind++ {
 		for fold := measure.Sum; fold <= measure.Min; fold++ {
@@ -33,7 +33,7 @@ func TestRestWhereRowsAddUp(t *testing.T) {
 	}
 }
 
-// threeRows returns an answer by kind of one second, with the values 5, 3 and 2.
+// threeRows returns an answer of one second with three rows of the values 5, 3 and 2, in each kind.
 func threeRows(kind measure.Kind) *measure.Answer {
 	a := &measure.Answer{
 		Query: measure.Query{Stat: "some.thing", By: []string{"kind"}}, Kind: kind,

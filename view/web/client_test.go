@@ -18,8 +18,8 @@ import (
 	"culprit/view/web/client"
 )
 
-// dialled gives a client of a server on a unix socket.
-func dialled(t testing.TB, m Machine) *client.Client {
+// connect returns a client of a server on a unix socket.
+func connect(t testing.TB, m Machine) *client.Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "culprit.sock")
 	l, err := ListenSocket(path)
@@ -41,7 +41,7 @@ func dialled(t testing.TB, m Machine) *client.Client {
 	return c
 }
 
-// same compares answers, rows by their keys, numbers bit by bit; NaN equals NaN.
+// same compares answers: rows by their keys, numbers bit by bit. NaN equals NaN.
 func same(t *testing.T, got, want *measure.Answer) {
 	t.Helper()
 	rows := func(a *measure.Answer) map[string][][]uint64 {
@@ -64,18 +64,29 @@ func same(t *testing.T, got, want *measure.Answer) {
 		}
 		return out
 	}
-	if got.Start != want.Start || got.Step != want.Step || !slices.Equal(got.Elapsed, want.Elapsed) || got.Kind != want.Kind || got.Unit != want.Unit || got.Sparse != want.Sparse ||
-		!reflect.DeepEqual(got.Query, want.Query) || !reflect.DeepEqual(rows(got), rows(want)) || !slices.Equal(got.Notes, want.Notes) || !slices.Equal(got.Loss, want.Loss) {
+	if got.Start != want.Start || got.Step != want.Step ||
+		!slices.Equal(got.Elapsed, want.Elapsed) ||
+		got.Kind != want.Kind ||
+		got.Unit != want.Unit ||
+		got.Sparse != want.Sparse ||
+		!reflect.DeepEqual(got.Query, want.Query) ||
+		!reflect.DeepEqual(rows(got), rows(want)) ||
+		!slices.Equal(got.Notes, want.Notes) ||
+		!slices.Equal(got.Loss, want.Loss) {
 		t.Errorf("%s:\n got %+v\nwant %+v", want.Query, got, want)
 	}
 }
 
-// A client's answers are the reader's own, bit by bit, also where times are no whole milliseconds.
+// The answers of a client equal those of the reader bit by bit, also if times are not whole
+// milliseconds.
 func TestClientIsItsReader(t *testing.T) {
 	m := newMemory(t).filled(60)
 	m.ticks[3].elapsed = 999_999_937
-	m.ticks[8].rows["net.device.bytes"] = []line{{[]string{"eth0", "rx"}, math.Pi * 1e-9}, {[]string{"é\"<\n", "rx"}, 1e300}}
-	c := dialled(t, m)
+	m.ticks[8].rows["net.device.bytes"] = []line{
+		{[]string{"eth0", "rx"}, math.Pi * 1e-9},
+		{[]string{"é\"<\n", "rx"}, 1e300},
+	}
+	c := connect(t, m)
 	if !reflect.DeepEqual(c.Stats(), m.Stats()) {
 		t.Errorf("stats\n got %+v\nwant %+v", c.Stats(), m.Stats())
 	}
@@ -108,7 +119,7 @@ func TestClientIsItsReader(t *testing.T) {
 }
 
 func TestClientErrors(t *testing.T) {
-	c := dialled(t, newMemory(t).filled(3))
+	c := connect(t, newMemory(t).filled(3))
 	over := measure.Interval{Start: start, End: start + 3*second}
 	for peer, kind := range map[string]error{"denied": measure.ErrDenied, "unclear": measure.ErrUnclear, "unsupported": measure.ErrUnsupported, "large": measure.ErrTooLarge, "broken": nil} {
 		q, err := c.Parse(`tcp.rtt where peer = ` + peer)
@@ -127,17 +138,23 @@ func TestClientErrors(t *testing.T) {
 		}
 	}
 	var denied *measure.Denied
-	if _, err := c.Ask(context.Background(), measure.Query{Stat: "tcp.rtt", Where: []measure.Term{{Field: "peer", Op: measure.Equal, Values: []string{"denied"}}}, Over: over, Step: measure.Second}); !errors.As(err, &denied) || denied.Needs != "CAP_NET_ADMIN" || denied.Doing != "read it" {
+	if _, err := c.Ask(context.Background(), measure.Query{Stat: "tcp.rtt", Where: []measure.Term{{Field: "peer", Op: measure.Equal, Values: []string{"denied"}}}, Over: over, Step: measure.Second}); !errors.As(
+		err,
+		&denied,
+	) ||
+		denied.Needs != "CAP_NET_ADMIN" ||
+		denied.Doing != "read it" {
 		t.Errorf("denied: %v", err)
 	}
 	_, err := c.Parse("memory.free by cpu")
 	var d *measure.Diagnostic
-	if !errors.As(err, &d) || *d != (measure.Diagnostic{Text: "memory.free by cpu", Pos: 15, Len: 3, Code: "unknown-field", Message: "memory.free has no field cpu"}) {
+	if !errors.As(err, &d) ||
+		*d != (measure.Diagnostic{Text: "memory.free by cpu", Pos: 15, Len: 3, Code: "unknown-field", Message: "memory.free has no field cpu"}) {
 		t.Errorf("diagnostic: %#v", err)
 	}
 }
 
-func TestDialNobody(t *testing.T) {
+func TestDialWithoutServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "culprit.sock")
 	if _, err := client.Dial(context.Background(), path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no socket: %v", err)
@@ -146,7 +163,8 @@ func TestDialNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ListenSocket(path); err == nil || !strings.Contains(err.Error(), "another server is running") {
+	if _, err := ListenSocket(path); err == nil ||
+		!strings.Contains(err.Error(), "another server is running") {
 		t.Errorf("a second server: %v", err)
 	}
 	l.(*listener).Listener.(interface{ SetUnlinkOnClose(bool) }).SetUnlinkOnClose(false)
@@ -173,7 +191,7 @@ func TestDialNobody(t *testing.T) {
 	}
 }
 
-// A process of another user is turned away, also where the file lets it connect.
+// The server refuses a process of another user, even if the mode of the socket lets it connect.
 func TestOtherUserAtTheSocket(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs: root")
@@ -216,7 +234,10 @@ func TestOtherUserAtTheSocket(t *testing.T) {
 			if err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
 				return
 			}
-			_, _ = syscall.Write(fd, []byte("GET /api/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")) // the server may have closed
+			_, _ = syscall.Write(
+				fd,
+				[]byte("GET /api/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+			) // the server may have closed
 			b := make([]byte, 100)
 			n, _ := syscall.Read(fd, b)
 			answer = string(b[:max(n, 0)])
@@ -238,7 +259,8 @@ func TestDialURL(t *testing.T) {
 	if _, err := client.DialURL(ctx, s.base+"/?token="+token, ""); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.DialURL(ctx, s.base, "wrong"); err == nil || !strings.Contains(err.Error(), "not the token") {
+	if _, err := client.DialURL(ctx, s.base, "wrong"); err == nil ||
+		!strings.Contains(err.Error(), "not the token") {
 		t.Errorf("wrong token: %v", err)
 	}
 	for _, address := range []string{"", "unix:/x", "127.0.0.1:7410", "ftp://x/", "http://"} {

@@ -10,7 +10,7 @@ import (
 	"culprit/view/web/api"
 )
 
-// appendColumns appends the answer in columns of the width, 4 or 8 bytes a value; 8 is exact.
+// appendColumns appends the answer in columns of 4 or 8 bytes per value; 8 is exact.
 func (s *shaped) appendColumns(b []byte, width int) []byte {
 	start := len(b)
 	exact := width == 8

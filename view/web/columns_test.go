@@ -16,11 +16,15 @@ import (
 	"culprit/view/web/api"
 )
 
-// sample is an answer with all that an answer can have.
+// sample is an answer with every optional part.
 func sample() *measure.Answer {
 	a := &measure.Answer{
-		Query: measure.Query{Stat: "net.device.bytes", By: []string{"device", "direction"}, Where: []measure.Term{{Field: "device", Op: measure.NotEqual, Values: []string{"lo"}}}},
-		Kind:  measure.Delta, Unit: "B/s", Start: start + 1, Step: measure.Second, Elapsed: []measure.Span{1e9, 0, 1000000001},
+		Query: measure.Query{
+			Stat:  "net.device.bytes",
+			By:    []string{"device", "direction"},
+			Where: []measure.Term{{Field: "device", Op: measure.NotEqual, Values: []string{"lo"}}},
+		},
+		Kind: measure.Delta, Unit: "B/s", Start: start + 1, Step: measure.Second, Elapsed: []measure.Span{1e9, 0, 1000000001},
 		Labels: []string{"eth0", "rx", "tx", "é\"\\<"},
 		Series: []measure.Series{
 			{Key: []measure.Label{0, 1}, Values: []float64{1, measure.NaN, 3}},
@@ -49,7 +53,12 @@ func TestColumns(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := sample()
-		want.Series = []measure.Series{want.Series[1], want.Series[0], want.Series[3], want.Series[2]}
+		want.Series = []measure.Series{
+			want.Series[1],
+			want.Series[0],
+			want.Series[3],
+			want.Series[2],
+		}
 		same(t, got.Answer, want) // the values are such that float32 has them exactly
 		if got.Rows != 4 || got.Rest != nil || got.Left != 0 {
 			t.Errorf("%+v", got)
@@ -67,13 +76,15 @@ func TestColumns(t *testing.T) {
 		if got, err = api.DecodeColumns(s.appendColumns(nil, width)); err != nil {
 			t.Fatal(err)
 		}
-		if len(got.Answer.Series) != 1 || got.Rows != 4 || got.Left != 3 || got.Rest[0] != 1 || got.Rest[1] == got.Rest[1] || got.Rest[2] != 3.5 {
+		if len(got.Answer.Series) != 1 || got.Rows != 4 || got.Left != 3 || got.Rest[0] != 1 ||
+			got.Rest[1] == got.Rest[1] ||
+			got.Rest[2] != 3.5 {
 			t.Errorf("top 1: %+v", got)
 		}
 	}
 }
 
-// The layout is the one that docs/FORMATS.md draws, read here by hand as the page does.
+// The columns are laid out as docs/FORMATS.md draws them. The test decodes them as the page does.
 func TestColumnsByHand(t *testing.T) {
 	s, err := shape(sample(), sumStat(), 2)
 	if err != nil {
@@ -88,7 +99,8 @@ func TestColumnsByHand(t *testing.T) {
 	if err := json.Unmarshal(b[12:12+n], &h); err != nil {
 		t.Fatal(err)
 	}
-	if h["start_ms"] != float64(start+1)/1e6 || h["rows"] != 4.0 || len(h["series"].([]any)) != 2 || !reflect.DeepEqual(h["elapsed_ms"], []any{1000.0, 0.0, 1000.000001}) {
+	if h["start_ms"] != float64(start+1)/1e6 || h["rows"] != 4.0 || len(h["series"].([]any)) != 2 ||
+		!reflect.DeepEqual(h["elapsed_ms"], []any{1000.0, 0.0, 1000.000001}) {
 		t.Errorf("%v", h)
 	}
 	at := (12 + n + 7) / 8 * 8
@@ -96,7 +108,9 @@ func TestColumnsByHand(t *testing.T) {
 		t.Fatalf("%d bytes, values at %d", len(b), at)
 	}
 	value := func(i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b[at+4*i:])) }
-	if value(0) != 10.25 || value(3) != 1 || value(6) != 20 || value(9) != 1 || value(12) != 0 || value(14) != 0.5 || value(1) == value(1) {
+	if value(0) != 10.25 || value(3) != 1 || value(6) != 20 || value(9) != 1 || value(12) != 0 ||
+		value(14) != 0.5 ||
+		value(1) == value(1) {
 		t.Errorf("%v %v %v %v", value(0), value(3), value(6), value(9))
 	}
 }
@@ -105,11 +119,25 @@ func TestColumnsOfDistributionsAndStacks(t *testing.T) {
 	d := measure.Dist{Base: 2}
 	d.Add(1000, 5)
 	d.Add(3, 1<<60)
-	a := &measure.Answer{Query: measure.Query{Stat: "io.latency", By: []string{"stack"}}, Kind: measure.Dists, Unit: "ns", Start: start, Step: 1e9, Elapsed: []measure.Span{1e9, 1e9},
-		Frames: []measure.Frame{{Symbol: "main", Parent: -1}, {Symbol: "read", Module: "libc", Offset: 16}},
-		Series: []measure.Series{{Key: []measure.Label{1}}}}
+	a := &measure.Answer{
+		Query:   measure.Query{Stat: "io.latency", By: []string{"stack"}},
+		Kind:    measure.Dists,
+		Unit:    "ns",
+		Start:   start,
+		Step:    1e9,
+		Elapsed: []measure.Span{1e9, 1e9},
+		Frames: []measure.Frame{
+			{Symbol: "main", Parent: -1},
+			{Symbol: "read", Module: "libc", Offset: 16},
+		},
+		Series: []measure.Series{{Key: []measure.Label{1}}},
+	}
 	a.Series[0].SetDists([]measure.Dist{d, {}})
-	st := &measure.Stat{ID: "io.latency", Kind: measure.Dists, Fields: []measure.Field{{Name: "stack", Type: measure.Stack}}}
+	st := &measure.Stat{
+		ID:     "io.latency",
+		Kind:   measure.Dists,
+		Fields: []measure.Field{{Name: "stack", Type: measure.Stack}},
+	}
 	s, err := shape(a, st, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +146,8 @@ func TestColumnsOfDistributionsAndStacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(got.Answer.Series, a.Series) || !reflect.DeepEqual(got.Answer.Frames, a.Frames) {
+	if !reflect.DeepEqual(got.Answer.Series, a.Series) ||
+		!reflect.DeepEqual(got.Answer.Frames, a.Frames) {
 		t.Errorf("\n got %+v\nwant %+v", got.Answer, a)
 	}
 	if !json.Valid(s.appendJSON(nil)) {
@@ -131,7 +160,13 @@ func TestColumnsOverHTTP(t *testing.T) {
 	for accept, want := range map[string]string{
 		api.ColumnsType: api.ColumnsType + "; width=4", api.ColumnsType + ";width=8": api.ColumnsType + "; width=8", "application/json": "application/json", "*/*": "application/json", "text/html, " + api.ColumnsType + "; q=1": api.ColumnsType + "; width=4",
 	} {
-		res := s.get(ask("net.device.bytes by device,direction", "from", "-2m", "step", "1s"), "Accept", accept, "Accept-Encoding", "identity")
+		res := s.get(
+			ask("net.device.bytes by device,direction", "from", "-2m", "step", "1s"),
+			"Accept",
+			accept,
+			"Accept-Encoding",
+			"identity",
+		)
 		if got := res.Header.Get("Content-Type"); got != want {
 			t.Errorf("Accept %s: %s", accept, got)
 		}
@@ -146,7 +181,11 @@ func TestColumnsOverHTTP(t *testing.T) {
 			}
 		}
 	}
-	zipped := s.get(ask("net.device.bytes by device,direction", "from", "-2m", "step", "1s"), "Accept-Encoding", "gzip")
+	zipped := s.get(
+		ask("net.device.bytes by device,direction", "from", "-2m", "step", "1s"),
+		"Accept-Encoding",
+		"gzip",
+	)
 	b, _ := io.ReadAll(zipped.Body)
 	if zipped.Header.Get("Content-Encoding") != "gzip" || bytes.HasPrefix(b, []byte("{")) {
 		t.Errorf("%v", zipped.Header)
@@ -159,9 +198,13 @@ func TestColumnsOverHTTP(t *testing.T) {
 
 // An answer that is too large is refused before it is encoded.
 func TestTooLarge(t *testing.T) {
-	a := &measure.Answer{Kind: measure.Level, Elapsed: make([]measure.Span, mostCells), Series: make([]measure.Series, mostSent/mostCells+1)}
+	a := &measure.Answer{
+		Kind:    measure.Level,
+		Elapsed: make([]measure.Span, maxCells),
+		Series:  make([]measure.Series, maxSent/maxCells+1),
+	}
 	for i := range a.Series {
-		a.Series[i].Values = make([]float64, mostCells)
+		a.Series[i].Values = make([]float64, maxCells)
 	}
 	if _, err := shape(a, nil, 0); faultOf(err).status != 413 {
 		t.Errorf("sent: %v", err)
@@ -169,7 +212,7 @@ func TestTooLarge(t *testing.T) {
 	if _, err := shape(a, nil, 1); err != nil {
 		t.Errorf("one row of it: %v", err)
 	}
-	a.Series = make([]measure.Series, mostValues/mostCells+1)
+	a.Series = make([]measure.Series, maxValues/maxCells+1)
 	if _, err := shape(a, nil, 1); faultOf(err).status != 413 {
 		t.Errorf("looked at: %v", err)
 	}
@@ -213,11 +256,12 @@ func FuzzParseTime(f *testing.F) {
 		if at, err := parseTime(text, start); err == nil && (at < firstTime || at > lastTime) {
 			t.Errorf("time %q is %d", text, at)
 		}
-		if s, err := parseSpan(text); err == nil && (s < measure.Millisecond || s > longest) {
+		if s, err := parseSpan(text); err == nil && (s < measure.Millisecond || s > maxSpan) {
 			t.Errorf("span %q is %d", text, s)
 		}
 		if p, err := parametersOf("from="+text, start, []string{"from", "to", "step", "columns"}, nil); err == nil {
-			if over, step, err := p.grid(); err == nil && (over.Start >= over.End || over.Start < 0 || step < 0 || step > 0 && cellsOf(over, step) > mostCells) {
+			if over, step, err := p.grid(); err == nil &&
+				(over.Start >= over.End || over.Start < 0 || step < 0 || step > 0 && cellsOf(over, step) > maxCells) {
 				t.Errorf("from=%q: %v by %v", text, over, step)
 			}
 		}
@@ -253,9 +297,17 @@ func TestStepFor(t *testing.T) {
 	}
 }
 
-// BenchmarkEncode is a graph of 100 rows over 1,500 columns with least and greatest: shaped, the ten largest or all sent.
+// BenchmarkEncode encodes a graph of 100 rows over 1,500 columns with minima and maxima, all of
+// them or the top ten.
 func BenchmarkEncode(b *testing.B) {
-	a := &measure.Answer{Query: measure.Query{Stat: "net.device.bytes", By: []string{"device"}}, Kind: measure.Delta, Unit: "B/s", Start: start, Step: measure.Minute, Elapsed: slices.Repeat([]measure.Span{60e9}, 1500)}
+	a := &measure.Answer{
+		Query:   measure.Query{Stat: "net.device.bytes", By: []string{"device"}},
+		Kind:    measure.Delta,
+		Unit:    "B/s",
+		Start:   start,
+		Step:    measure.Minute,
+		Elapsed: slices.Repeat([]measure.Span{60e9}, 1500),
+	}
 	for i := range 100 {
 		a.Labels = append(a.Labels, "device number "+strconv.Itoa(i))
 		s := measure.Series{Key: []measure.Label{measure.Label(i)}}

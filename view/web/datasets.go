@@ -11,9 +11,12 @@ import (
 	"culprit/view/web/api"
 )
 
-// datasets lists what is recorded.
-func (s *Server) datasets(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parametersOf(r.URL.RawQuery, 0, nil, nil); err != nil {
+// datasets lists and changes what is recorded.
+type datasets struct{ *core }
+
+// list replies with all datasets.
+func (s *datasets) list(w http.ResponseWriter, r *http.Request) error {
+	if err := noParameters(r); err != nil {
 		return err
 	}
 	b := []byte(`{"datasets":[`)
@@ -21,12 +24,13 @@ func (s *Server) datasets(w http.ResponseWriter, r *http.Request) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = s.appendDataset(b, &d)
+		b = s.append(b, &d)
 	}
 	return s.sendJSON(w, r, append(b, "]}"...))
 }
 
-func (s *Server) appendDataset(b []byte, d *measure.Dataset) []byte {
+// append appends the JSON of a dataset.
+func (s *datasets) append(b []byte, d *measure.Dataset) []byte {
 	held, usage := s.Machine.Held(d.ID), s.Machine.Usage(d.ID)
 	b = strconv.AppendUint(append(b, `{"id":`...), uint64(d.ID), 10)
 	b = view.AppendString(append(b, `,"sentence":`...), d.Query.String())
@@ -48,7 +52,7 @@ func (s *Server) appendDataset(b []byte, d *measure.Dataset) []byte {
 	return append(b, '}')
 }
 
-// appendTime appends a moment in milliseconds; null when it is not set.
+// appendTime appends a time in milliseconds; null for 0.
 func appendTime(b []byte, t measure.Time) []byte {
 	if t == 0 {
 		return append(b, "null"...)
@@ -56,37 +60,38 @@ func appendTime(b []byte, t measure.Time) []byte {
 	return api.AppendMillis(b, int64(t))
 }
 
-// enable begins to record a sentence.
-func (s *Server) enable(w http.ResponseWriter, r *http.Request) error {
-	var asked struct {
-		Sentence string  `json:"sentence"`
-		StepMS   float64 `json:"step_ms"`
+// enable starts to record a query.
+func (s *datasets) enable(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Query  string  `json:"sentence"`
+		StepMS float64 `json:"step_ms"`
 	}
-	if err := body(r, &asked); err != nil {
+	if err := readBody(r, &body); err != nil {
 		return err
 	}
-	q, err := s.query(asked.Sentence)
+	q, err := s.parseQuery(body.Query)
 	if err != nil {
 		return err
 	}
-	if asked.StepMS == 0 {
-		asked.StepMS = 1000
+	ms := body.StepMS
+	if ms == 0 {
+		ms = 1000
 	}
-	if !(asked.StepMS >= 1000 && asked.StepMS <= 24*3600*1000) || asked.StepMS != float64(int64(asked.StepMS/1000)*1000) {
-		return badf("step_ms: %v is no number of whole seconds up to a day", asked.StepMS)
+	if !(ms >= 1000 && ms <= 24*3600*1000) || ms != float64(int64(ms/1000)*1000) {
+		return badRequest("step_ms: %v is not a whole number of seconds up to a day", ms)
 	}
-	q.Step = measure.Span(asked.StepMS) * measure.Millisecond
-	id, err := s.Machine.Enable(whoOf(r), q)
+	q.Step = measure.Span(ms) * measure.Millisecond
+	id, err := s.Machine.Enable(auditName(r), q)
 	if err != nil {
 		return refused(err)
 	}
-	if d := s.dataset(id); d != nil {
-		return s.sendJSON(w, r, s.appendDataset(nil, d))
+	if d := s.find(id); d != nil {
+		return s.sendJSON(w, r, s.append(nil, d))
 	}
 	return s.sendJSON(w, r, append(strconv.AppendUint([]byte(`{"id":`), uint64(id), 10), '}'))
 }
 
-// refused makes an error without a kind of its own a refusal: the machine would not, and the error says why.
+// refused returns an error of the machine as a refusal, unless it has a code of its own.
 func refused(err error) error {
 	if f := faultOf(err); f.Code != "broken" {
 		return f
@@ -94,66 +99,86 @@ func refused(err error) error {
 	return &fault{status: http.StatusConflict, Code: "refused", Message: err.Error()}
 }
 
-// dataset gives the dataset with the ID, or nil.
-func (s *Server) dataset(id uint32) *measure.Dataset {
+// find returns the dataset with the ID, or nil.
+func (s *datasets) find(id uint32) *measure.Dataset {
 	all := s.Machine.Datasets()
-	if i := slices.IndexFunc(all, func(d measure.Dataset) bool { return d.ID == id }); i >= 0 {
-		return &all[i]
+	i := slices.IndexFunc(all, func(d measure.Dataset) bool { return d.ID == id })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &all[i]
 }
 
-// change suspends, resumes, destroys or discards.
-func (s *Server) change(w http.ResponseWriter, r *http.Request) error {
+// timeRange is the body of a change.
+type timeRange struct {
+	From *float64 `json:"from_ms"`
+	To   *float64 `json:"to_ms"`
+}
+
+// change suspends, resumes or destroys a dataset, or discards a time range of it.
+func (s *datasets) change(w http.ResponseWriter, r *http.Request) error {
 	id64, err := strconv.ParseUint(r.PathValue("id"), 10, 32)
 	id := uint32(id64)
-	d := s.dataset(id)
-	if err != nil || d == nil {
-		return &fault{status: http.StatusNotFound, Code: "not-found", Message: "there is no dataset " + printable(r.PathValue("id")), Hint: "api/datasets lists them"}
+	if err != nil || s.find(id) == nil {
+		return notFound(
+			"there is no dataset "+printable(r.PathValue("id")),
+			"api/datasets lists them",
+		)
 	}
-	var asked struct {
-		From *float64 `json:"from_ms"`
-		To   *float64 `json:"to_ms"`
-	}
-	if err := body(r, &asked); err != nil {
+	var body timeRange
+	if err := readBody(r, &body); err != nil {
 		return err
 	}
 	action := r.PathValue("action")
-	if action != "discard" && (asked.From != nil || asked.To != nil) {
-		return badf("only discard takes a time")
+	if action != "discard" && (body.From != nil || body.To != nil) {
+		return badRequest("only discard takes a time")
 	}
-	who := whoOf(r)
+	caller := auditName(r)
 	switch action {
 	case "suspend":
-		err = s.Machine.Suspend(who, id)
+		err = s.Machine.Suspend(caller, id)
 	case "resume":
-		err = s.Machine.Resume(who, id)
+		err = s.Machine.Resume(caller, id)
 	case "destroy":
-		err = s.Machine.Destroy(who, id)
+		err = s.Machine.Destroy(caller, id)
 	case "discard":
-		if asked.From == nil || asked.To == nil || !(*asked.From >= 0 && *asked.To > *asked.From && *asked.To < float64(lastTime)/1e6) {
-			return badf("discard needs from_ms and to_ms, the first before the second")
+		over, f := body.interval()
+		if f != nil {
+			return f
 		}
-		err = s.Machine.Discard(who, id, measure.Interval{Start: measure.Time(*asked.From * 1e6), End: measure.Time(*asked.To * 1e6)})
+		err = s.Machine.Discard(caller, id, over)
 	default:
-		return &fault{status: http.StatusNotFound, Code: "not-found", Message: "a dataset can't be told to " + printable(action), Hint: "suspend, resume, destroy or discard"}
+		return notFound("unknown action "+printable(action), "suspend, resume, destroy or discard")
 	}
 	if err != nil {
 		return refused(err)
 	}
-	if d = s.dataset(id); d == nil {
-		return s.sendJSON(w, r, []byte("{}"))
+	if d := s.find(id); d != nil {
+		return s.sendJSON(w, r, s.append(nil, d))
 	}
-	return s.sendJSON(w, r, s.appendDataset(nil, d))
+	return s.sendJSON(w, r, []byte("{}"))
 }
 
-// changed lists the audit.
-func (s *Server) changed(w http.ResponseWriter, r *http.Request) error {
-	p, err := parametersOf(r.URL.RawQuery, measure.Time(time.Now().UnixNano()), []string{"from", "to"}, nil)
+// interval returns the time range of a discard.
+func (t timeRange) interval() (measure.Interval, *fault) {
+	if t.From == nil || t.To == nil ||
+		!(*t.From >= 0 && *t.To > *t.From && *t.To < float64(lastTime)/1e6) {
+		return measure.Interval{}, badRequest(
+			"discard needs from_ms and to_ms, the first before the second",
+		)
+	}
+	start, end := measure.Time(*t.From*1e6), measure.Time(*t.To*1e6)
+	return measure.Interval{Start: start, End: end}, nil
+}
+
+// changes replies with the audit log of a time range.
+func (s *datasets) changes(w http.ResponseWriter, r *http.Request) error {
+	now := measure.Time(time.Now().UnixNano())
+	p, err := parametersOf(r.URL.RawQuery, now, []string{"from", "to"}, nil)
 	if err != nil {
 		return err
 	}
-	over, err := p.over(longest)
+	over, err := p.over(maxSpan)
 	if err != nil {
 		return err
 	}

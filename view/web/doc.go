@@ -1,4 +1,4 @@
-// Package web serves what a machine records over HTTP: answers, live rows, the tables of the tools, datasets, findings and
-// the page; and it has a client that makes a running server a measure.Reader. It measures nothing and decides nothing
-// about what is recorded. It lets nobody in who has no token, and listens on no routable address without TLS.
+// Package web serves a recording over HTTP: answers, live views, the tables of the tools, datasets,
+// findings, profiles and the page. It measures nothing and does not decide what is recorded. It
+// requires a token, and TLS on addresses that other machines can reach.
 package web

@@ -12,19 +12,19 @@ import (
 	"culprit/view/web/api"
 )
 
-// fault is an error on its way to an asker: a status, and what the JSON says. A Code is a stable word that programs decide by.
+// fault is an error with the HTTP status and the JSON of its reply.
 type fault struct {
 	status           int
-	Code             string
+	Code             string                // a stable word for programs
 	Message          string                // one clause
-	Hint             string                // what to do instead; "" = nothing useful to say
-	Text             string                // what Position counts in; "" = no text
+	Hint             string                // what to do instead; "": nothing useful to say
+	Text             string                // the text that Position refers to; "": none
 	Position, Length int                   // in bytes of Text
-	Doing, Needs     string                // of a denial
-	Also             []*measure.Diagnostic // what else is wrong with the text
+	Doing, Needs     string                // of a measure.Denied
+	Also             []*measure.Diagnostic // more errors in Text
 }
 
-// Error gives the message and the hint in one line.
+// Error returns the message and the hint in one line.
 func (f *fault) Error() string {
 	if f.Hint != "" {
 		return f.Message + " (" + f.Hint + ")"
@@ -32,53 +32,78 @@ func (f *fault) Error() string {
 	return f.Message
 }
 
-// faultOf gives what an asker is told of an error.
+// faultOf returns err as a fault.
 func faultOf(err error) *fault {
 	var f *fault
 	var d *measure.Diagnostic
-	var denied *measure.Denied
 	switch {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &d):
-		f = &fault{status: http.StatusBadRequest, Code: d.Code, Message: d.Message, Hint: d.Hint, Text: d.Text, Position: d.Pos, Length: d.Len}
-		if many, ok := err.(interface{ Unwrap() []error }); ok {
-			for _, e := range many.Unwrap() {
-				var other *measure.Diagnostic
-				if errors.As(e, &other) && other != d {
-					f.Also = append(f.Also, other)
-				}
-			}
-		}
-		return f
+		return diagnosticFault(err, d)
 	case errors.Is(err, context.DeadlineExceeded):
-		return &fault{status: http.StatusServiceUnavailable, Code: "busy", Message: "it took too long", Hint: "ask for less time or longer cells"}
+		return busy("it took too long", "choose a shorter time or a longer step")
 	}
 	f = &fault{status: http.StatusInternalServerError, Code: "broken", Message: err.Error()}
-	for _, k := range api.Codes {
-		if errors.Is(err, k.Err) {
-			f.status, f.Code = k.Status, k.Word
+	for _, c := range api.Codes {
+		if errors.Is(err, c.Err) {
+			f.status, f.Code = c.Status, c.Word
 			break
 		}
 	}
+	var denied *measure.Denied
 	if errors.As(err, &denied) {
 		f.Doing, f.Needs = denied.Doing, denied.Needs
 	}
 	return f
 }
 
-func badf(format string, args ...any) *fault {
-	return &fault{status: http.StatusBadRequest, Code: "bad-request", Message: fmt.Sprintf(format, args...)}
+// diagnosticFault returns d as a fault, with the other diagnostics that err joins.
+func diagnosticFault(err error, d *measure.Diagnostic) *fault {
+	f := &fault{
+		status: http.StatusBadRequest, Code: d.Code, Message: d.Message, Hint: d.Hint,
+		Text: d.Text, Position: d.Pos, Length: d.Len,
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			var other *measure.Diagnostic
+			if errors.As(e, &other) && other != d {
+				f.Also = append(f.Also, other)
+			}
+		}
+	}
+	return f
 }
 
-// appendJSON appends {"message":..,"code":..} and what else there is.
+func badRequest(format string, args ...any) *fault {
+	message := fmt.Sprintf(format, args...)
+	return &fault{status: http.StatusBadRequest, Code: "bad-request", Message: message}
+}
+
+func notFound(message, hint string) *fault {
+	return &fault{status: http.StatusNotFound, Code: "not-found", Message: message, Hint: hint}
+}
+
+func tooLarge(message, hint string) *fault {
+	status := http.StatusRequestEntityTooLarge
+	return &fault{status: status, Code: "too-large", Message: message, Hint: hint}
+}
+
+func busy(message, hint string) *fault {
+	return &fault{status: http.StatusServiceUnavailable, Code: "busy", Message: message, Hint: hint}
+}
+
+// appendJSON appends {"message":..,"code":..} and the other fields that are set.
 func (f *fault) appendJSON(b []byte) []byte {
 	b = view.AppendString(append(b, `{"message":`...), f.Message)
 	b = view.AppendString(append(b, `,"code":`...), f.Code)
-	for _, word := range []struct{ name, text string }{{"hint", f.Hint}, {"text", f.Text}, {"doing", f.Doing}, {"needs", f.Needs}} {
-		if word.text != "" {
-			b = append(append(append(b, `,"`...), word.name...), `":`...)
-			b = view.AppendString(b, word.text)
+	optional := []struct{ name, text string }{
+		{"hint", f.Hint}, {"text", f.Text}, {"doing", f.Doing}, {"needs", f.Needs},
+	}
+	for _, o := range optional {
+		if o.text != "" {
+			b = append(append(append(b, `,"`...), o.name...), `":`...)
+			b = view.AppendString(b, o.text)
 		}
 	}
 	if f.Text != "" {
@@ -101,7 +126,7 @@ func (f *fault) appendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// refuse answers with the error.
+// refuse replies with the error.
 func refuse(w http.ResponseWriter, err error) {
 	f := faultOf(err)
 	h := w.Header()
@@ -110,5 +135,5 @@ func refuse(w http.ResponseWriter, err error) {
 	h.Del("Content-Encoding")
 	w.WriteHeader(f.status)
 	b := append(f.appendJSON([]byte(`{"error":`)), "}\n"...)
-	_, _ = w.Write(b) // who is gone needs no answer
+	_, _ = w.Write(b) // fails only if the client is gone
 }

@@ -10,11 +10,23 @@ import (
 	"culprit/view/web/api"
 )
 
-// mostFindings bounds the reports of one answer, in bytes.
-const mostFindings = 32 << 20
+// maxLongReply bounds a reply with many reports or tables, in bytes.
+const maxLongReply = 32 << 20
 
-// reports follows the diagnoses; a viewer of a live diagnosis sees its feed.
-func (s *Server) reports() {
+// findings serves diagnoses.
+type findings struct {
+	*core
+	live *live
+	feed *feed // of the newest diagnosis
+}
+
+func newFindings(c *core, l *live) *findings {
+	f := newFeed("diagnosis", "report", func(context.Context, measure.Time) []byte { return nil })
+	return &findings{core: c, live: l, feed: f}
+}
+
+// run publishes each new diagnosis until the server ends.
+func (s *findings) run() {
 	var last measure.Time
 	for {
 		at, document, err := s.Machine.Report(s.ended, last)
@@ -22,21 +34,22 @@ func (s *Server) reports() {
 			return
 		}
 		last = at
-		s.tellReport(at, document)
+		s.publish(at, document)
 	}
 }
 
-// tellReport makes a diagnosis the newest. A panic in it ends neither the next ones nor the recording.
-func (s *Server) tellReport(at measure.Time, document []byte) {
+// publish makes a diagnosis the newest. A panic ends neither later ones nor the recording.
+func (s *findings) publish(at measure.Time, document []byte) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.broke("sending a diagnosis", p) //nolint:errcheck // counted
+			_ = s.recovered("sending a diagnosis", p) // counted
 		}
 	}()
-	s.report.tell(at, appendReport(nil, at, document))
+	s.feed.publish(at, appendReport(nil, at, document))
 }
 
-// appendReport appends a diagnosis with its time, in one line. A document that is no JSON is null.
+// appendReport appends a diagnosis with its time, in one line. A document that is not JSON becomes
+// null.
 func appendReport(b []byte, at measure.Time, document []byte) []byte {
 	b = api.AppendMillis(append(b, `{"at_ms":`...), int64(at))
 	b = append(b, `,"report":`...)
@@ -47,27 +60,27 @@ func appendReport(b []byte, at measure.Time, document []byte) []byte {
 	return append(append(b, line.Bytes()...), '}')
 }
 
-// diagnosis gives the newest.
-func (s *Server) diagnosis(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parametersOf(r.URL.RawQuery, 0, nil, nil); err != nil {
+// newest replies with the newest diagnosis.
+func (s *findings) newest(w http.ResponseWriter, r *http.Request) error {
+	if err := noParameters(r); err != nil {
 		return err
 	}
-	if e, _ := s.report.newestEvent(); e != nil {
+	if e, _ := s.feed.newestEvent(); e != nil {
 		return s.sendJSON(w, r, bytes.Clone(e.data))
 	}
 	return s.sendJSON(w, r, []byte(`{"at_ms":null,"report":null}`))
 }
 
-// liveDiagnosis streams each new diagnosis, the newest at once.
-func (s *Server) liveDiagnosis(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parametersOf(r.URL.RawQuery, 0, nil, nil); err != nil {
+// follow streams the newest diagnosis and each one after it.
+func (s *findings) follow(w http.ResponseWriter, r *http.Request) error {
+	if err := noParameters(r); err != nil {
 		return err
 	}
-	return s.follow(w, r, s.report, 0)
+	return s.live.follow(w, r, s.feed, 0)
 }
 
-// findings gives the logged diagnoses of a time.
-func (s *Server) findings(w http.ResponseWriter, r *http.Request) error {
+// logged replies with the diagnoses of a time range.
+func (s *findings) logged(w http.ResponseWriter, r *http.Request) error {
 	p, err := parametersOf(r.URL.RawQuery, s.now(), []string{"from", "to"}, nil)
 	if err != nil {
 		return err
@@ -76,18 +89,18 @@ func (s *Server) findings(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, done, err := s.place(r.Context())
+	ctx, release, err := s.acquire(r.Context())
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer release()
 	b := []byte(`{"reports":[`)
 	err = s.Machine.Reports(ctx, over, func(at measure.Time, document []byte) error {
 		if b[len(b)-1] != '[' {
 			b = append(b, ',')
 		}
-		if b = appendReport(b, at, document); len(b) > mostFindings {
-			return &fault{status: http.StatusRequestEntityTooLarge, Code: "too-large", Message: "there are too many diagnoses in this time", Hint: "ask for less time"}
+		if b = appendReport(b, at, document); len(b) > maxLongReply {
+			return tooLarge("there are too many diagnoses in this time", "choose a shorter time")
 		}
 		return ctx.Err()
 	})
@@ -95,9 +108,4 @@ func (s *Server) findings(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.sendJSON(w, r, append(b, "]}"...))
-}
-
-// newReportFeed makes the feed of the diagnoses, which nothing but reports tells.
-func newReportFeed() *feed {
-	return newFeed("diagnosis", "report", func(context.Context, measure.Time) []byte { return nil })
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"mime"
 	"net"
@@ -17,125 +18,176 @@ import (
 	"time"
 )
 
-// Limits of a request. A sentence, a path and a cookie fit easily; only a profile is a file.
+// Limits of a request. A query, a path and a cookie fit easily; only a profile is a large file.
 const (
-	mostHeader = 16 << 10
-	mostBody   = 64 << 10
-	mostQuery  = 64 << 10 // the expressions of Prometheus's API come in bodies of forms, too
-	headerTime = 5 * time.Second
-	answerTime = time.Minute // to take a whole answer
-	idleTime   = 2 * time.Minute
+	maxHeader     = 16 << 10
+	maxBody       = 64 << 10
+	maxURLQuery   = 64 << 10 // Prometheus's expressions are long
+	headerTimeout = 5 * time.Second
+	replyTimeout  = time.Minute // to send a whole reply
+	idleTimeout   = 2 * time.Minute
 )
 
-// contentPolicy lets the page load from its own server and nothing else: no inline script, no inline style, no frame.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
-	"manifest-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// contentPolicy lets the page load files of its own server and nothing else: no inline script, no
+// inline style, no frame.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; " +
+	"img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; " +
+	"worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// whoKey is where a request has its asker.
-type whoKey struct{}
-
-// let is an asker, and which way it came.
-type let struct {
-	asker
-	way string
+// guard admits requests: it checks the host name, the origin, the token and the role.
+type guard struct {
+	*core
+	wrongTokens rateLimit
 }
 
-// whoOf gives the asker for the audit.
-func whoOf(r *http.Request) string {
-	l, _ := r.Context().Value(whoKey{}).(let)
-	return l.by(l.way)
+// caller is the owner of the token of a request.
+type caller struct {
+	name string // of the token; "": the server's own token, or a trusted listener
+	may  Role
+	way  string // page or command line
 }
 
-// mayOf gives what the asker may.
-func mayOf(r *http.Request) Role {
-	l, _ := r.Context().Value(whoKey{}).(let)
-	return l.may
+// callerKey is the key of the caller in a request's context.
+type callerKey struct{}
+
+// auditName returns the caller of a request as the audit log has it.
+func auditName(r *http.Request) string {
+	c, _ := r.Context().Value(callerKey{}).(caller)
+	if c.name == "" {
+		return c.way
+	}
+	return c.way + " (" + c.name + ")"
 }
 
-// guard lets requests through that may come in, and answers the others. trusted: whoever can connect may (a unix socket that
-// has looked at its peer).
-func (s *Server) guard(next http.Handler, trusted bool) http.Handler {
+// roleOf returns the role of a request's caller.
+func roleOf(r *http.Request) Role {
+	c, _ := r.Context().Value(callerKey{}).(caller)
+	return c.may
+}
+
+// wrap returns a handler that passes admitted requests to next and refuses the others. With trusted
+// each peer may do everything.
+func (g *guard) wrap(next http.Handler, trusted bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", contentPolicy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		most := int64(mostBody)
-		if takesFile(r.URL.Path) {
-			most = mostProfile
+		setSecurityHeaders(w.Header())
+		limit := int64(maxBody)
+		if isUpload(r.URL.Path) {
+			limit = maxProfileFile
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, most)
-		if len(r.URL.RawQuery) > mostQuery {
-			refuse(w, &fault{status: http.StatusRequestURITooLong, Code: "too-long", Message: "the address is too long", Hint: fmt.Sprintf("its query may have %d bytes", mostQuery)})
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
+		if len(r.URL.RawQuery) > maxURLQuery {
+			refuse(w, &fault{
+				status: http.StatusRequestURITooLong, Code: "too-long",
+				Message: "the address is too long",
+				Hint:    fmt.Sprintf("its query may have %d bytes", maxURLQuery),
+			})
 			return
 		}
-		who := let{asker{may: Traces}, "command line"}
+		c := caller{may: RoleTrace, way: "command line"}
 		if !trusted {
-			if f := s.fromHere(r); f != nil {
-				refuse(w, f)
-				return
-			}
-			if r.URL.Path == "/again.js" { // no secret, and loaded with and without a cookie
-				w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
-				_, _ = w.Write([]byte(`location.replace(location.pathname + (location.search ? location.search + "&" : "?") + "again" + location.hash)` + "\n"))
-				return
-			}
-			var ok bool
-			if who, ok = s.known(r); !ok || s.comesAnew(r) {
-				s.stranger(w, r)
+			var admitted bool
+			if c, admitted = g.admit(w, r); !admitted {
 				return
 			}
 		}
-		if f := s.changes(r, who.asker); f != nil {
+		if f := checkChange(r, c); f != nil {
 			refuse(w, f)
 			return
 		}
-		begun := &begun{ResponseWriter: w}
+		tracked := &trackedWriter{ResponseWriter: w}
 		defer func() {
 			if p := recover(); p != nil {
-				s.ended500(begun, r, p)
+				g.replyToPanic(tracked, r, p)
 			}
 		}()
-		next.ServeHTTP(begun, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
+		next.ServeHTTP(tracked, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
 }
 
-// fromHere refuses requests that a page of somebody else's made: those to a name that is not ours (another name can be made to point
-// at this machine, and its page then reads our answers), and those that say that they come from elsewhere.
-func (s *Server) fromHere(r *http.Request) *fault {
-	if !s.ours(r) {
-		return &fault{status: http.StatusMisdirectedRequest, Code: "wrong-host", Message: "this server is not known as " + printable(r.Host),
-			Hint: "use its address, localhost, or a name that it was started with"}
+func setSecurityHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// reloadScript loads the page again; see loginPage.
+const reloadScript = `location.replace(location.pathname + ` +
+	`(location.search ? location.search + "&" : "?") + "again" + location.hash)` + "\n"
+
+// admit returns the caller of a request. If admitted is false, it has replied.
+func (g *guard) admit(w http.ResponseWriter, r *http.Request) (c caller, admitted bool) {
+	if f := g.checkOrigin(r); f != nil {
+		refuse(w, f)
+		return c, false
 	}
-	foreign := &fault{status: http.StatusForbidden, Code: "wrong-origin", Message: "another site may not ask here"}
+	if r.URL.Path == "/again.js" { // holds no secret, and is loaded with and without a cookie
+		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+		_, _ = w.Write([]byte(reloadScript))
+		return c, false
+	}
+	c, known := g.identify(r)
+	if !known || g.isLogin(r) {
+		g.login(w, r)
+		return c, false
+	}
+	return c, true
+}
+
+// checkOrigin refuses requests made by a page of another site: those to a host name that is not
+// ours, since its owner can point it at this machine and read our replies, and those whose headers
+// name another origin.
+func (g *guard) checkOrigin(r *http.Request) *fault {
+	if !g.isOurHost(r) {
+		return &fault{
+			status: http.StatusMisdirectedRequest, Code: "wrong-host",
+			Message: "this server is not known as " + printable(r.Host),
+			Hint:    "use its address, localhost, or a name of its TLS certificate",
+		}
+	}
+	foreign := &fault{
+		status: http.StatusForbidden, Code: "wrong-origin",
+		Message: "requests from other sites are refused",
+	}
 	if list := r.Header.Values("Origin"); len(list) > 0 {
-		u, err := url.Parse(list[0])
-		if len(list) > 1 || err != nil || u.Scheme != "http" && u.Scheme != "https" || !strings.EqualFold(u.Host, r.Host) && !slices.Contains(s.Hosts, strings.ToLower(u.Hostname())) {
+		if len(list) > 1 || !g.isOurOrigin(list[0], r.Host) {
 			return foreign
 		}
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
-	default:
-		// A link from elsewhere to the page is fine; a script or an image of elsewhere that loads from here is not.
-		if r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Method != http.MethodGet || strings.Contains(r.URL.Path, "/api/") {
-			return foreign
-		}
+		return nil
+	}
+	// A link from another site to the page is fine; its scripts and images may load nothing here.
+	navigates := r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Method == http.MethodGet
+	if !navigates || strings.Contains(r.URL.Path, "/api/") {
+		return foreign
 	}
 	return nil
 }
 
-// ours says whether the request was sent to a name of this server: a loopback one, the address that it came in by, or a configured one.
-func (s *Server) ours(r *http.Request) bool {
+// isOurOrigin reports whether an Origin header names the host of the request or one of ours.
+func (g *guard) isOurOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return false
+	}
+	return strings.EqualFold(u.Host, host) ||
+		slices.Contains(g.Hosts, strings.ToLower(u.Hostname()))
+}
+
+// isOurHost reports whether the request names this server: a loopback name or address, the address
+// of its connection, or one of Config.Hosts.
+func (g *guard) isOurHost(r *http.Request) bool {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") || slices.Contains(s.Hosts, host) {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") ||
+		slices.Contains(g.Hosts, host) {
 		return true
 	}
 	ip := net.ParseIP(host)
@@ -149,143 +201,256 @@ func (s *Server) ours(r *http.Request) bool {
 	return ok && local.IP.Equal(ip)
 }
 
-// known says who asks, by cookie or by bearer token.
-func (s *Server) known(r *http.Request) (let, bool) {
-	if kind, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(kind, "Bearer") {
-		a, ok := s.holder(strings.TrimSpace(token))
-		return let{a, "command line"}, ok
+// identify returns the owner of the request's bearer token or cookie.
+func (g *guard) identify(r *http.Request) (c caller, known bool) {
+	kind, secret, found := strings.Cut(r.Header.Get("Authorization"), " ")
+	if found && strings.EqualFold(kind, "Bearer") {
+		c, known = g.ownerOf(strings.TrimSpace(secret))
+		c.way = "command line"
+		return c, known
 	}
-	c, err := r.Cookie(s.cookieName())
-	if err != nil || s.Token == "" {
-		return let{}, false
+	cookie, err := r.Cookie(g.cookieName())
+	if err != nil || g.Token == "" {
+		return caller{}, false
 	}
-	is := func(value string) bool { return subtle.ConstantTimeCompare([]byte(c.Value), []byte(value)) == 1 }
-	if is(s.cookie("")) {
-		return let{asker{may: Traces}, "page"}, true
+	is := func(value string) bool {
+		return subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(value)) == 1
 	}
-	for _, p := range s.passes() {
-		if is(s.cookie(hex.EncodeToString(p.sum[:]))) {
-			return let{asker{p.Name, p.May}, "page"}, true
+	if is(g.cookieValue("")) {
+		return caller{may: RoleTrace, way: "page"}, true
+	}
+	for _, t := range g.validTokens() {
+		if is(g.cookieValue(hex.EncodeToString(t.sum[:]))) {
+			return caller{t.Name, t.May, "page"}, true
 		}
 	}
-	return let{}, false
+	return caller{}, false
 }
 
-// comesAnew says whether somebody who is let in opens the page with a token: it counts from now on, which may be another one than before.
-func (s *Server) comesAnew(r *http.Request) bool {
-	_, ok := s.holder(r.URL.Query().Get("token"))
-	return ok && r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+// ownerOf returns the owner of a secret. The time it takes depends on no secret.
+func (g *guard) ownerOf(secret string) (c caller, known bool) {
+	if g.Token == "" || secret == "" {
+		return caller{}, false
+	}
+	sum, own := sha256.Sum256([]byte(secret)), sha256.Sum256([]byte(g.Token))
+	if subtle.ConstantTimeCompare(sum[:], own[:]) == 1 {
+		return caller{may: RoleTrace}, true
+	}
+	for _, t := range g.validTokens() {
+		if subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1 {
+			return caller{name: t.Name, may: t.May}, true
+		}
+	}
+	return caller{}, false
 }
 
-// cookie gives the value of the cookie that stands for the server's token, "", or for a pass, its sum. It is not the token, and of another server's
-// no use.
-func (s *Server) cookie(sum string) string { return s.keyed("cookie" + sum) }
+// validTokens returns the valid tokens beside the server's own; none if their file can't be read,
+// which /api/health reports.
+func (g *guard) validTokens() []Token {
+	if g.Tokens == nil {
+		return nil
+	}
+	all, err := g.Tokens.Valid()
+	if err != nil {
+		return nil
+	}
+	return all
+}
 
-// cookieName gives the name of the cookie. A browser sends cookies of one host to all its ports: the name tells servers on one machine apart.
-func (s *Server) cookieName() string { return "culprit-" + s.keyed("name")[:12] }
+// isLogin reports whether the request opens the page with a valid token in its address. That token
+// replaces the one of the cookie.
+func (g *guard) isLogin(r *http.Request) bool {
+	_, known := g.ownerOf(r.URL.Query().Get("token"))
+	return known && r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+}
 
-func (s *Server) keyed(what string) string {
-	m := hmac.New(sha256.New, []byte(s.Token))
-	m.Write([]byte(what))
+// cookieValue returns the cookie of a token, given the sum of its secret, or "" for the server's
+// own token. The secret can't be computed from it, and other servers don't accept it.
+func (g *guard) cookieValue(sum string) string { return g.keyed("cookie" + sum) }
+
+// cookieName returns the name of the cookie. It differs between servers, since a browser sends the
+// cookies of a host to all its ports.
+func (g *guard) cookieName() string { return "culprit-" + g.keyed("name")[:12] }
+
+// keyed returns a text that only the owner of the server's own token can compute.
+func (g *guard) keyed(text string) string {
+	m := hmac.New(sha256.New, []byte(g.Token))
+	m.Write([]byte(text))
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// stranger answers a request of somebody unknown: with a cookie when the address has the token, with a page to give it in, or not at all.
-func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
+// login replies to a request without a valid cookie or token: with a cookie if its address has a
+// valid token, with the login page, or with an error.
+func (g *guard) login(w http.ResponseWriter, r *http.Request) {
 	get := r.Method == http.MethodGet || r.Method == http.MethodHead
-	given := r.URL.Query().Get("token")
-	if a, ok := s.holder(given); ok && get && r.URL.Path == "/" {
-		value := s.cookie("")
-		if a.name != "" {
-			sum := sha256.Sum256([]byte(given))
-			value = s.cookie(hex.EncodeToString(sum[:]))
-		}
-		// No Path: the browser takes the folder of the page, also behind a proxy that puts one in front.
-		http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: value, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode, MaxAge: 90 * 24 * 3600})
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Location", "./")
-		w.WriteHeader(http.StatusSeeOther)
+	secret := r.URL.Query().Get("token")
+	if c, known := g.ownerOf(secret); known && get && r.URL.Path == "/" {
+		g.setCookie(w, r, c, secret)
 		return
 	}
-	wrong := given != "" || r.Header.Get("Authorization") != ""
-	if wrong && !s.wrong.allow(time.Now()) {
+	wrong := secret != "" || r.Header.Get("Authorization") != ""
+	if wrong && !g.wrongTokens.allow(time.Now()) {
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Connection", "close")
-		refuse(w, &fault{status: http.StatusTooManyRequests, Code: "too-many", Message: "too many wrong tokens"})
+		refuse(w, &fault{
+			status: http.StatusTooManyRequests, Code: "too-many", Message: "too many wrong tokens",
+		})
 		return
 	}
 	if get && r.URL.Path == "/" {
-		s.door(w, r, wrong)
+		g.loginPage(w, r, wrong)
 		return
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="culprit"`)
-	f := &fault{status: http.StatusUnauthorized, Code: "unauthorized", Message: "this needs the token of the server",
-		Hint: "open the address that culprit serve printed, or send Authorization: Bearer TOKEN"}
+	f := &fault{
+		status: http.StatusUnauthorized, Code: "unauthorized",
+		Message: "this needs the token of the server",
+		Hint:    "open the address that culprit serve printed, or send Authorization: Bearer TOKEN",
+	}
 	if wrong {
 		f.Message = "this is not the token of the server"
 	}
 	refuse(w, f)
 }
 
-// door is the page for who has no cookie. A link from another site comes without the cookie that the browser has, since that is SameSite=Strict;
-// then the page loads itself again, now from this site, and keeps what stands behind the # of its address.
-func (s *Server) door(w http.ResponseWriter, r *http.Request, wrong bool) {
+// setCookie replies with the cookie of a token and redirects to the address without the token.
+func (g *guard) setCookie(w http.ResponseWriter, r *http.Request, c caller, secret string) {
+	value := g.cookieValue("")
+	if c.name != "" {
+		sum := sha256.Sum256([]byte(secret))
+		value = g.cookieValue(hex.EncodeToString(sum[:]))
+	}
+	// Without a Path the browser uses the directory of the page, also behind a proxy that adds one.
+	http.SetCookie(w, &http.Cookie{
+		Name: g.cookieName(), Value: value, HttpOnly: true, Secure: r.TLS != nil,
+		SameSite: http.SameSiteStrictMode, MaxAge: 90 * 24 * 3600,
+	})
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Location", "./")
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// loginPage replies with a form for the token. A link from another site comes without the cookie,
+// which is SameSite=Strict; then a script loads the page again, now from this site, and keeps the
+// fragment of the address.
+func (g *guard) loginPage(w http.ResponseWriter, r *http.Request, wrong bool) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	again, said := "", "This page needs the token of the server: open the address that <code>culprit serve</code> printed, or give the token here."
+	script, text := "", "This page needs the token of the server: open the address that "+
+		"<code>culprit serve</code> printed, or enter the token here."
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		again = `<script src="again.js"></script>`
+		script = `<script src="again.js"></script>`
 	}
 	if wrong {
-		said = "This is not the token of the server. " + said
+		text = "This is not the token of the server. " + text
 	}
 	w.WriteHeader(http.StatusUnauthorized)
-	_, _ = w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><title>culprit</title><meta name="viewport" content="width=device-width">` + again +
-		`<h1>culprit</h1><p>` + said + `</p><form action="./" method="get"><label>Token <input name="token" type="password" autocomplete="off" autofocus></label> <button>Open</button></form></html>` + "\n"))
+	_, _ = w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8">` +
+		`<title>culprit</title><meta name="viewport" content="width=device-width">` + script +
+		`<h1>culprit</h1><p>` + text + `</p><form action="./" method="get"><label>Token ` +
+		`<input name="token" type="password" autocomplete="off" autofocus></label> ` +
+		`<button>Open</button></form></html>` + "\n"))
 }
 
-// changes refuses requests that change something and whose asker may not, or that were not made for it by a program or page that knows us: the
-// header makes a browser ask first, and we answer no such question.
-func (s *Server) changes(r *http.Request, a asker) *fault {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		return nil
-	case http.MethodPost:
-	default:
-		return nil // no route has it
-	}
-	if s.readsOnly(r.URL.Path) {
+// checkChange refuses a request that changes something if the caller's role does not allow it or if
+// it lacks our header. A browser sends that header to another site only after asking, and we do not
+// answer such questions.
+func checkChange(r *http.Request, c caller) *fault {
+	if r.Method != http.MethodPost || isReadOnly(r.URL.Path) { // other methods change nothing
 		return nil
 	}
-	if need := needed(r.URL.Path); a.may < need {
-		return &fault{status: http.StatusForbidden, Code: "denied", Message: fmt.Sprintf("the token for %s may %s, and this takes one that may %s", a.name, a.may, need),
-			Hint: fmt.Sprintf("who runs the server makes one: culprit tokens add NAME --may %s", need)}
-	}
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	switch {
-	case r.Header.Get("X-Culprit") != "1":
-		return &fault{status: http.StatusForbidden, Code: "forbidden", Message: "a change needs the header X-Culprit: 1"}
-	case takesFile(r.URL.Path):
-		if err != nil || kind != "application/octet-stream" {
-			return &fault{status: http.StatusUnsupportedMediaType, Code: "bad-request", Message: "a file needs another type", Hint: "send it with Content-Type: application/octet-stream"}
+	if need := roleFor(r.URL.Path); c.may < need {
+		return &fault{
+			status: http.StatusForbidden, Code: "denied",
+			Message: fmt.Sprintf("this needs the role %s; the token for %s has the role %s",
+				need, c.name, c.may),
+			Hint: fmt.Sprintf(
+				"the owner of the server can add one: culprit tokens add NAME --may %s",
+				need,
+			),
 		}
-	case err != nil || kind != "application/json":
-		return &fault{status: http.StatusUnsupportedMediaType, Code: "bad-request", Message: "a change needs a body of application/json"}
+	}
+	if r.Header.Get("X-Culprit") != "1" {
+		return &fault{
+			status: http.StatusForbidden, Code: "forbidden",
+			Message: "a change needs the header X-Culprit: 1",
+		}
+	}
+	want, message := "application/json", "a change needs a body of application/json"
+	if isUpload(r.URL.Path) {
+		want, message = "application/octet-stream", "a file needs another type"
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+		kind != want {
+		f := &fault{
+			status: http.StatusUnsupportedMediaType, Code: "bad-request", Message: message,
+		}
+		if isUpload(r.URL.Path) {
+			f.Hint = "send it with Content-Type: application/octet-stream"
+		}
+		return f
 	}
 	return nil
 }
 
-// takesFile says whether a POST to the path brings a file.
-func takesFile(path string) bool { return path == "/api/profiles" }
+// roleFor returns the role that a change at the path needs.
+func roleFor(path string) Role {
+	if path == "/api/profiles/take" || path == "/api/scripts" ||
+		strings.HasPrefix(path, "/api/scripts/") {
+		return RoleTrace
+	}
+	return RoleRecord
+}
 
-// readsOnly says whether a POST to the path changes nothing: Prometheus's API takes long expressions so.
-func (s *Server) readsOnly(path string) bool { return strings.HasPrefix(path, "/api/v1/") }
+// isUpload reports whether a POST to the path brings a file.
+func isUpload(path string) bool { return path == "/api/profiles" }
 
-// bucket lets a few through at once and some each second. The right token never meets it.
-type bucket struct {
+// isReadOnly reports whether a POST to the path changes nothing, as in Prometheus's API, which
+// takes long expressions in forms.
+func isReadOnly(path string) bool { return strings.HasPrefix(path, "/api/v1/") }
+
+// trackedWriter records whether a status was sent.
+type trackedWriter struct {
+	http.ResponseWriter
+	sent bool
+}
+
+func (w *trackedWriter) WriteHeader(status int) {
+	w.sent = w.sent || status >= 200
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *trackedWriter) Write(p []byte) (int, error) {
+	w.sent = true
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *trackedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// replyToPanic ends a request whose handler panicked: with status 500, or by closing the connection
+// if a part of the reply was sent, so that the client does not take it for the whole. The recording
+// continues.
+func (g *guard) replyToPanic(w *trackedWriter, r *http.Request, panicked any) {
+	if err, ok := panicked.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(http.ErrAbortHandler)
+	}
+	err := g.recovered("answering "+printable(r.URL.Path), panicked)
+	if w.sent {
+		panic(http.ErrAbortHandler)
+	}
+	for _, name := range []string{"Content-Length", "ETag", "Last-Modified"} {
+		w.Header().Del(name)
+	}
+	refuse(w, err)
+}
+
+// rateLimit allows wrongAtOnce calls at once and wrongPerSecond after that. Requests with the right
+// token don't use it.
+type rateLimit struct {
 	mu   sync.Mutex
-	left float64
+	left float64 // calls that are allowed now
 	last time.Time
 }
 
@@ -294,23 +459,23 @@ const (
 	wrongPerSecond = 5.0
 )
 
-func (b *bucket) allow(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.last.IsZero() {
-		b.left = wrongAtOnce
-	} else if d := now.Sub(b.last).Seconds(); d > 0 {
-		b.left = min(wrongAtOnce, b.left+d*wrongPerSecond)
+func (l *rateLimit) allow(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last.IsZero() {
+		l.left = wrongAtOnce
+	} else if d := now.Sub(l.last).Seconds(); d > 0 {
+		l.left = min(wrongAtOnce, l.left+d*wrongPerSecond)
 	}
-	b.last = now
-	if b.left < 1 {
+	l.last = now
+	if l.left < 1 {
 		return false
 	}
-	b.left--
+	l.left--
 	return true
 }
 
-// printable makes a text of a stranger safe to show, and short.
+// printable returns a text of a stranger, shortened, with '?' for bytes that are not safe to show.
 func printable(s string) string {
 	if len(s) > 100 {
 		s = s[:100]

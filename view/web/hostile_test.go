@@ -24,7 +24,11 @@ import (
 )
 
 func TestStrangers(t *testing.T) {
-	s := serve(t, newMemory(t).filled(3), func(s *Server) { s.Hosts = []string{"box.example"} }).until(start + 3*second)
+	s := serve(
+		t,
+		newMemory(t).filled(3),
+		func(s *Server) { s.Hosts = []string{"box.example"} },
+	).until(start + 3*second)
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.base, "http://"))
 	for _, c := range []struct {
 		what    string
@@ -100,7 +104,8 @@ func TestChangesNeedMore(t *testing.T) {
 	}
 	for method, path := range map[string]string{"PUT": "/api/datasets", "DELETE": "/api/datasets/1/destroy", "GET": "/api/datasets/1/destroy", "OPTIONS": "/api/datasets", "PATCH": "/api/health", "POST": "/api/health"} {
 		res := s.request(method, path, "{}", "X-Culprit", "1", "Content-Type", "application/json")
-		if res.StatusCode != 405 || res.Header.Get("Allow") == "" || res.Header.Get("Access-Control-Allow-Origin") != "" {
+		if res.StatusCode != 405 || res.Header.Get("Allow") == "" ||
+			res.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s %s: %s %v", method, path, res.Status, res.Header)
 		}
 	}
@@ -111,41 +116,70 @@ func TestCookie(t *testing.T) {
 		s.Page = fstest.MapFS{"index.html": {Data: []byte("<!doctype html>the page")}}
 	})
 	res := s.get("/?token="+token, "Authorization", "")
-	if res.StatusCode != 303 || res.Header.Get("Location") != "./" || len(res.Cookies()) != 1 || res.Header.Get("Cache-Control") != "no-store" {
+	if res.StatusCode != 303 || res.Header.Get("Location") != "./" || len(res.Cookies()) != 1 ||
+		res.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%s %v", res.Status, res.Header)
 	}
 	c := res.Cookies()[0]
-	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure || c.Path != "" || strings.Contains(c.Value, token) {
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure || c.Path != "" ||
+		strings.Contains(c.Value, token) {
 		t.Errorf("cookie %+v", c)
 	}
 	page := s.get("/", "Authorization", "", "Cookie", c.Name+"="+c.Value)
-	if b, _ := io.ReadAll(page.Body); page.StatusCode != 200 || string(b) != "<!doctype html>the page" {
+	if b, _ := io.ReadAll(page.Body); page.StatusCode != 200 ||
+		string(b) != "<!doctype html>the page" {
 		t.Errorf("page: %s %s", page.Status, b)
 	}
 	if again := s.get("/?token=x", "Authorization", "", "Cookie", c.Name+"="+c.Value); again.StatusCode != 303 {
 		t.Errorf("the token stays in the address: %s", again.Status)
 	}
 	var made struct{ Maker string }
-	s.tell(s.request("POST", "/api/datasets", `{"sentence":"net.drops"}`, "Authorization", "", "Cookie", c.Name+"="+c.Value, "Origin", s.base), &made)
+	s.tell(
+		s.request(
+			"POST",
+			"/api/datasets",
+			`{"sentence":"net.drops"}`,
+			"Authorization",
+			"",
+			"Cookie",
+			c.Name+"="+c.Value,
+			"Origin",
+			s.base,
+		),
+		&made,
+	)
 	if made.Maker != "page" {
 		t.Errorf("made by %q", made.Maker)
 	}
 	// The door.
 	door := s.get("/", "Authorization", "")
 	b, _ := io.ReadAll(door.Body)
-	if door.StatusCode != 401 || !strings.Contains(string(b), "<form") || strings.Contains(string(b), "<script") {
+	if door.StatusCode != 401 || !strings.Contains(string(b), "<form") ||
+		strings.Contains(string(b), "<script") {
 		t.Errorf("door: %s %s", door.Status, b)
 	}
 	wrong := s.get("/?token=<script>", "Authorization", "")
-	if b, _ := io.ReadAll(wrong.Body); wrong.StatusCode != 401 || !strings.Contains(string(b), "not the token") || strings.Contains(string(b), "<script>") || len(wrong.Cookies()) > 0 {
+	if b, _ := io.ReadAll(wrong.Body); wrong.StatusCode != 401 ||
+		!strings.Contains(string(b), "not the token") ||
+		strings.Contains(string(b), "<script>") ||
+		len(wrong.Cookies()) > 0 {
 		t.Errorf("wrong token: %s %s", wrong.Status, b)
 	}
-	link := s.get("/", "Authorization", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")
+	link := s.get(
+		"/",
+		"Authorization",
+		"",
+		"Sec-Fetch-Site",
+		"cross-site",
+		"Sec-Fetch-Mode",
+		"navigate",
+	)
 	if b, _ := io.ReadAll(link.Body); !strings.Contains(string(b), "again.js") {
 		t.Errorf("a link from elsewhere: %s", b)
 	}
 	for _, cookie := range []string{"", c.Name + "=" + c.Value} {
-		if js := s.get("/again.js", "Authorization", "", "Cookie", cookie); js.StatusCode != 200 || !strings.HasPrefix(js.Header.Get("Content-Type"), "text/javascript") {
+		if js := s.get("/again.js", "Authorization", "", "Cookie", cookie); js.StatusCode != 200 ||
+			!strings.HasPrefix(js.Header.Get("Content-Type"), "text/javascript") {
 			t.Errorf("again.js: %s %v", js.Status, js.Header)
 		}
 	}
@@ -172,7 +206,7 @@ func TestSecureCookieUnderTLS(t *testing.T) {
 	}
 }
 
-// Wrong tokens are slowed down all together; the right one is not among them.
+// Wrong tokens are slowed down together. The right token is not.
 func TestManyWrongTokens(t *testing.T) {
 	s := serve(t, newMemory(t))
 	slowed := 0
@@ -192,7 +226,7 @@ func TestManyWrongTokens(t *testing.T) {
 		t.Error("none of 60 wrong tokens was slowed down")
 	}
 	now := time.Now()
-	b := bucket{}
+	b := rateLimit{}
 	n := 0
 	for range 100 {
 		if b.allow(now) {
@@ -204,7 +238,7 @@ func TestManyWrongTokens(t *testing.T) {
 	}
 }
 
-// raw sends bytes and gives what comes back until the server closes or says no more.
+// raw sends bytes and returns the reply, up to the end of the connection or a pause.
 func raw(t *testing.T, s *site, text string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
@@ -251,12 +285,15 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A client that sends its request by drops is cut off, and holds up nobody.
+// A client that sends its request byte by byte is disconnected and delays no other.
 func TestSlowLoris(t *testing.T) {
 	s := New(newMemory(t).filled(2), About{}, token)
 	defer s.Close()
 	h := s.HTTP(false)
-	if h.ReadHeaderTimeout <= 0 || h.ReadHeaderTimeout > 10*time.Second || h.ReadTimeout <= 0 || h.WriteTimeout <= 0 || h.IdleTimeout <= 0 || h.MaxHeaderBytes <= 0 {
+	if h.ReadHeaderTimeout <= 0 || h.ReadHeaderTimeout > 10*time.Second || h.ReadTimeout <= 0 ||
+		h.WriteTimeout <= 0 ||
+		h.IdleTimeout <= 0 ||
+		h.MaxHeaderBytes <= 0 {
 		t.Fatalf("a limit is missing: %+v", h)
 	}
 	h.ReadHeaderTimeout, h.ReadTimeout = 50*time.Millisecond, 100*time.Millisecond // the same, sooner
@@ -264,7 +301,7 @@ func TestSlowLoris(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &listener{Listener: inner, most: 8}
+	l := &listener{Listener: inner, limit: 8}
 	go func() { _ = h.Serve(l) }()
 	defer h.Close()
 	var slow []net.Conn
@@ -283,6 +320,7 @@ func TestSlowLoris(t *testing.T) {
 			t.Errorf("a slow client is not cut off: %v", err)
 		}
 	}
+	// site is a server that listens on a loopback port.
 	site := &site{s, t, "http://" + l.Addr().String()}
 	for deadline := time.Now().Add(10 * time.Second); ; { // the connections are counted out a moment after they are closed
 		r, _ := http.NewRequest("GET", site.base+"/api/health", nil)
@@ -298,50 +336,51 @@ func TestSlowLoris(t *testing.T) {
 	res := site.get("/api/live?q=memory.free")
 	m := s.Machine.(*memory)
 	r := bufio.NewReader(res.Body)
+	// sse reads the next event of a stream.
 	sse(t, r)
 	time.Sleep(3 * h.ReadTimeout) // the condition is that time passes
 	m.add(start+3*second, m.ticks[0].rows)
 	sse(t, r)
 }
 
-func TestMayListen(t *testing.T) {
+func TestCheckListen(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1:7410": "tls free", "[::1]:7410": "tls free", "localhost:7410": "tls free", "127.8.8.8:0": "tls free", "[::ffff:127.0.0.1]:1": "tls free",
 		":7410": "tls", "0.0.0.0:7410": "tls", "[::]:7410": "tls", "192.168.1.1:7410": "tls", "10.0.0.1:7410": "tls", "[fe80::1%eth0]:7410": "tls", "box.example:7410": "tls", "127.0.0.1.example:7410": "tls", "127.1:7410": "tls",
 		"7410": "", "127.0.0.1": "", "127.0.0.1:port": "", "127.0.0.1:77777": "", "": "",
 	} {
 		got := ""
-		if MayListen(address, true, token) == nil {
+		if CheckListen(address, true, token) == nil {
 			got = "tls"
 		}
-		if MayListen(address, false, token) == nil {
+		if CheckListen(address, false, token) == nil {
 			got += " free"
 		}
 		if got != want {
 			t.Errorf("%q: %q, want %q", address, got, want)
 		}
-		if MayListen(address, true, "short") == nil || MayListen(address, true, "") == nil {
+		if CheckListen(address, true, "short") == nil || CheckListen(address, true, "") == nil {
 			t.Errorf("%q: a token that can be guessed is enough", address)
 		}
 	}
 }
 
-func TestReadToken(t *testing.T) {
+func TestReadServerToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
-	a, made, err := ReadToken(path)
-	if err != nil || !made || len(a) < leastToken {
+	a, made, err := ReadServerToken(path)
+	if err != nil || !made || len(a) < minToken {
 		t.Fatal(a, made, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
-	if b, made, err := ReadToken(path); b != a || made || err != nil {
+	if b, made, err := ReadServerToken(path); b != a || made || err != nil {
 		t.Error(b, made, err)
 	}
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ReadToken(path); err == nil {
+	if _, _, err := ReadServerToken(path); err == nil {
 		t.Error("a token that others may read is taken")
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
@@ -351,20 +390,20 @@ func TestReadToken(t *testing.T) {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := ReadToken(path); err == nil {
+		if _, _, err := ReadServerToken(path); err == nil {
 			t.Errorf("token %q is taken", bad)
 		}
 	}
-	if _, _, err := ReadToken(filepath.Join(path, "x")); err == nil {
+	if _, _, err := ReadServerToken(filepath.Join(path, "x")); err == nil {
 		t.Error("no error below a file")
 	}
 }
 
-// Without a token nobody comes in but by the socket.
+// Without a token only the unix socket admits requests.
 func TestEmptyToken(t *testing.T) {
 	s := New(newMemory(t), About{}, "")
 	defer s.Close()
-	name, value := s.cookieName(), s.cookie("")
+	name, value := s.guard.cookieName(), s.guard.cookieValue("")
 	for _, set := range []func(*http.Request){
 		func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") },
 		func(r *http.Request) { r.AddCookie(&http.Cookie{Name: name, Value: value}) },
@@ -385,8 +424,8 @@ func TestEmptyToken(t *testing.T) {
 	}
 }
 
-// Questions that take long wait for one another and come to an end; those who gave up leave their place.
-func TestManyExpensiveQuestions(t *testing.T) {
+// Expensive queries wait for each other and end. A client that gives up frees its slot.
+func TestManyExpensiveQueries(t *testing.T) {
 	m := newMemory(t).filled(3)
 	s := serve(t, m).until(start + 3*second)
 	m.asking = make(chan struct{})
@@ -405,7 +444,7 @@ func TestManyExpensiveQuestions(t *testing.T) {
 			codes <- res.StatusCode
 		})
 	}
-	for len(s.asks) < asksAtOnce { // all places are taken
+	for len(s.slots) < maxRunningQueries { // all places are taken
 		time.Sleep(time.Millisecond)
 	}
 	close(m.asking)
@@ -416,25 +455,25 @@ func TestManyExpensiveQuestions(t *testing.T) {
 			t.Errorf("status %d", c)
 		}
 	}
-	if len(s.asks) != 0 {
-		t.Errorf("%d places are still taken", len(s.asks))
+	if len(s.slots) != 0 {
+		t.Errorf("%d places are still taken", len(s.slots))
 	}
 }
 
-// breaking is a machine that panics at one sentence.
-type breaking struct{ *memory }
+// panicking is a machine that panics at one query.
+type panicking struct{ *memory }
 
-func (m breaking) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
+func (m panicking) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
 	if q.String() == "tcp.rtt" {
 		panic("an invariant")
 	}
 	return m.memory.Ask(ctx, q)
 }
 
-// A fault of our own ends one request or one event, and is told.
-func TestFaultOfOurs(t *testing.T) {
+// A panic ends one request or one event, and /api/health reports it.
+func TestPanicEndsOneRequest(t *testing.T) {
 	m := newMemory(t).filled(1)
-	s := serve(t, breaking{m}).until(start + second)
+	s := serve(t, panicking{m}).until(start + second)
 	trouble := func() string {
 		var h struct{ Trouble []string }
 		s.tell(s.get("/api/health"), &h)
@@ -443,25 +482,36 @@ func TestFaultOfOurs(t *testing.T) {
 	if text := trouble(); strings.Contains(text, "fault") {
 		t.Error(text)
 	}
-	got := raw(t, s, "GET /api/ask?q=tcp.rtt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+token+"\r\n\r\n")
-	if !strings.HasPrefix(got, "HTTP/1.1 500 ") || !strings.Contains(got, "a fault of culprit itself while answering /api/ask: an invariant at hostile_test.go:") {
+	got := raw(
+		t,
+		s,
+		"GET /api/ask?q=tcp.rtt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+token+"\r\n\r\n",
+	)
+	if !strings.HasPrefix(got, "HTTP/1.1 500 ") ||
+		!strings.Contains(
+			got,
+			"a fault of culprit itself while answering /api/ask: an invariant at hostile_test.go:",
+		) {
 		t.Errorf("%q", got)
 	}
-	if n := s.faults.Load(); n != 1 {
+	if n := s.faults.total.Load(); n != 1 {
 		t.Errorf("%d faults are counted", n)
 	}
-	if text := trouble(); !strings.Contains(text, "a fault of culprit itself while answering /api/ask: an invariant at hostile_test.go:") {
+	if text := trouble(); !strings.Contains(
+		text,
+		"a fault of culprit itself while answering /api/ask: an invariant at hostile_test.go:",
+	) {
 		t.Errorf("%q", text)
 	}
-	r := bufio.NewReader(s.get(live("memory.free")).Body)
+	r := bufio.NewReader(s.get(liveURL("memory.free")).Body)
 	sse(t, r)
-	broken := s.get(live("tcp.rtt", "memory.free"))
+	broken := s.get(liveURL("tcp.rtt", "memory.free"))
 	m.add(start+2*second, m.ticks[0].rows)
 	if _, data := sse(t, r); !strings.Contains(data, fmt.Sprint(int64((start+2*second)/1e6))) {
 		t.Error(data)
 	}
-	if broken.StatusCode != 200 || len(s.asks) != 0 {
-		t.Errorf("%s, %d places taken", broken.Status, len(s.asks))
+	if broken.StatusCode != 200 || len(s.slots) != 0 {
+		t.Errorf("%s, %d places taken", broken.Status, len(s.slots))
 	}
 	if text := trouble(); !strings.Contains(text, "making a live view") {
 		t.Errorf("%q", text)
@@ -472,7 +522,7 @@ func FuzzRequest(f *testing.F) {
 	m := newMemory(f).filled(20)
 	s := New(m, About{}, token)
 	f.Cleanup(s.Close)
-	for measure.Time(s.live.newest.Load()) < start+20*second {
+	for measure.Time(s.clock.newest.Load()) < start+20*second {
 		time.Sleep(time.Millisecond)
 	}
 	h := s.Handler(true)
@@ -487,7 +537,13 @@ func FuzzRequest(f *testing.F) {
 		if err != nil || strings.Contains(u.Path, "live") || strings.HasSuffix(u.Path, "/destroy") {
 			return
 		}
-		r := &http.Request{Method: method, URL: u, Host: "culprit", Header: http.Header{"X-Culprit": {"1"}, "Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
+		r := &http.Request{
+			Method: method,
+			URL:    u,
+			Host:   "culprit",
+			Header: http.Header{"X-Culprit": {"1"}, "Content-Type": {"application/json"}},
+			Body:   io.NopCloser(strings.NewReader(body)),
+		}
 		if columns {
 			r.Header.Set("Accept", api.ColumnsType)
 		}

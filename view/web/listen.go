@@ -1,8 +1,6 @@
 package web
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,22 +13,24 @@ import (
 	"time"
 )
 
-// leastToken is the length from which a token can't be guessed: 128 bits in hexadecimal.
-const leastToken = 32
+// minToken is the length of a secret that can't be guessed: 128 bits in hexadecimal.
+const minToken = 32
 
-// MayListen says whether a server may listen on an address: a loopback one always; one that others can reach only with TLS and a token that
-// can't be guessed. The error says what is missing. A name counts as loopback only when it is localhost: what others
-// resolve to may change.
-func MayListen(address string, tls bool, token string) error {
+// CheckListen returns an error unless a server may listen on an address. A loopback address needs
+// no TLS; one that other machines can reach does. Of names, only localhost counts as loopback,
+// since the address of another name may change.
+func CheckListen(address string, tls bool, token string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("listen on %q: write ADDRESS:PORT, as 127.0.0.1:7410 or [::1]:7410", address)
+		return fmt.Errorf("listen on %q: write ADDRESS:PORT, such as 127.0.0.1:7410 or [::1]:7410",
+			address)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
-		return fmt.Errorf("listen on %q: %q is no port", address, port)
+		return fmt.Errorf("listen on %q: %q is not a port", address, port)
 	}
-	if len(token) < leastToken {
-		return fmt.Errorf("listen on %s: the token is shorter than %d characters", address, leastToken)
+	if len(token) < minToken {
+		return fmt.Errorf("listen on %s: the token is shorter than %d characters",
+			address, minToken)
 	}
 	if strings.EqualFold(host, "localhost") {
 		return nil
@@ -39,26 +39,19 @@ func MayListen(address string, tls bool, token string) error {
 	if ip != nil && ip.IsLoopback() || tls {
 		return nil
 	}
-	return fmt.Errorf("listen on %s: others can reach this address, so it needs TLS: --tls-cert and --tls-key; or listen on 127.0.0.1 and forward the port: ssh -L 7410:127.0.0.1:7410 HOST", address)
+	return fmt.Errorf("listen on %s: other machines can reach this address, so it needs TLS: "+
+		"--tls-cert and --tls-key; or listen on 127.0.0.1 and forward the port: "+
+		"ssh -L 7410:127.0.0.1:7410 HOST", address)
 }
 
-// ReadToken gives the token in a file, and makes file and token when there is none. It refuses a file that others than its owner may read,
-// and a token that can be guessed.
-func ReadToken(path string) (token string, made bool, err error) {
+// ReadServerToken returns the secret of the server's own token in a file. If there is no file, it
+// makes one with a random secret. It fails if other users may read the file or if the secret can be
+// guessed.
+func ReadServerToken(path string) (secret string, made bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		random := make([]byte, 24)
-		_, _ = rand.Read(random) // never fails
-		token = hex.EncodeToString(random)
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return "", false, fmt.Errorf("make the token: %w", err)
-		}
-		_, err = f.WriteString(token + "\n")
-		if err := errors.Join(err, f.Close()); err != nil {
-			return "", false, fmt.Errorf("write the token: %w", err)
-		}
-		return token, true, nil
+		secret, err = makeServerToken(path)
+		return secret, err == nil, err
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("read the token: %w", err)
@@ -68,36 +61,54 @@ func ReadToken(path string) (token string, made bool, err error) {
 		return "", false, fmt.Errorf("read the token: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", false, fmt.Errorf("read the token: others may read %s: chmod 600, or remove it to get another", path)
+		return "", false, fmt.Errorf("read the token: other users may read %s: "+
+			"chmod 600, or remove it to make another", path)
 	}
-	token = strings.TrimSpace(string(b))
-	if len(token) < leastToken || strings.ContainsAny(token, " \t\r\n") {
-		return "", false, fmt.Errorf("read the token: %s holds none of %d characters: remove it to get another", path, leastToken)
+	secret = strings.TrimSpace(string(b))
+	if len(secret) < minToken || strings.ContainsAny(secret, " \t\r\n") {
+		return "", false, fmt.Errorf("read the token: %s has no token of at least %d characters: "+
+			"remove it to make another", path, minToken)
 	}
-	return token, false, nil
+	return secret, false, nil
 }
 
-// mostConnections is how many connections a listener keeps open: a viewer takes one, and the many who say nothing may not take all memory.
-const mostConnections = 8192
+func makeServerToken(path string) (string, error) {
+	secret := randomSecret()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("make the token: %w", err)
+	}
+	_, err = f.WriteString(secret + "\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("write the token: %w", err)
+	}
+	return secret, nil
+}
 
-// Listen opens a TCP address with a bound on the number of connections; those beyond it are closed at once.
+// maxConnections bounds the open connections of a listener, and so the memory of idle ones. A
+// viewer uses one.
+const maxConnections = 8192
+
+// Listen listens on a TCP address. Connections beyond maxConnections are closed at once. The caller
+// must close the listener. The error is that of net.Listen.
 func Listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return &listener{Listener: l, most: mostConnections}, nil
+	return &listener{Listener: l, limit: maxConnections}, nil
 }
 
-// ListenSocket opens a unix socket at the path for processes of the same user and of root, and of nobody else: the kernel is asked who the peer is.
-// A socket that nobody listens on any more is replaced; one that is alive is an error.
+// ListenSocket listens on a unix socket at a path. It accepts processes of the same user and of
+// root only, by the credentials that the kernel reports. It replaces the socket of a server that
+// has ended, and fails if that server still runs. The caller must close the listener.
 func ListenSocket(path string) (net.Listener, error) {
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 {
-			return nil, fmt.Errorf("listen on %s: it is there and is no socket", path)
+			return nil, fmt.Errorf("listen on %s: it exists and is not a socket", path)
 		}
 		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			_ = c.Close() // it was only a question
+			_ = c.Close() // nothing was sent
 			return nil, fmt.Errorf("listen on %s: another server is running", path)
 		}
 		if err := os.Remove(path); err != nil {
@@ -111,26 +122,26 @@ func ListenSocket(path string) (net.Listener, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, errors.Join(err, l.Close()))
 	}
-	return &listener{Listener: l, most: mostConnections, peer: true}, nil
+	return &listener{Listener: l, limit: maxConnections, peer: true}, nil
 }
 
-// listener bounds the connections, and lets only some peers in.
+// listener bounds the number of connections and checks peers.
 type listener struct {
 	net.Listener
-	most int64
-	open atomic.Int64
-	peer bool // only of the same user or of root
+	limit int64
+	open  atomic.Int64
+	peer  bool // accept only processes of the same user or of root
 }
 
-// Accept gives the next connection that may come in.
+// Accept returns the next admitted connection.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if l.peer && !mayTalk(c, os.Geteuid()) || l.open.Load() >= l.most {
-			_ = c.Close() // it never was ours
+		if l.peer && !isPeerOf(c, os.Geteuid()) || l.open.Load() >= l.limit {
+			_ = c.Close() // nothing was sent
 			continue
 		}
 		l.open.Add(1)
@@ -138,7 +149,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// connection counts itself out once.
+// connection calls closed at its first Close.
 type connection struct {
 	net.Conn
 	once   sync.Once
@@ -151,8 +162,9 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// mayTalk says whether the process at the other end of a unix socket is of the user or of root.
-func mayTalk(c net.Conn, user int) bool {
+// isPeerOf reports whether the peer of a unix socket is a process of the user or of root. See
+// unix(7), SO_PEERCRED.
+func isPeerOf(c net.Conn, user int) bool {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
 		return false

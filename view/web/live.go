@@ -15,195 +15,207 @@ import (
 )
 
 const (
-	mostViewers = 4096
-	mostFeeds   = 512
-	liveTop     = 200              // rows of a live answer when nothing else is asked for: more than a graph shows
-	heartbeat   = 15 * time.Second // a proxy cuts what is silent for longer, usually after a minute
-	takeTime    = 30 * time.Second // a viewer who takes nothing for so long is gone
+	maxViewers  = 4096
+	maxFeeds    = 512
+	liveTop     = 200              // default number of rows of a live answer
+	heartbeat   = 15 * time.Second // proxies close a silent connection, usually after a minute
+	sendTimeout = 30 * time.Second // a viewer that takes nothing for so long is disconnected
 	liveStep    = measure.Second
 )
 
-// hub asks for all viewers at once: each tick every different question once, however many look at it. A viewer who is slow
-// misses ticks; nobody waits for anybody.
-type hub struct {
-	server *Server
-	first  atomic.Int64 // the first tick that was seen
-	newest atomic.Int64 // the newest
+// live runs the queries of all viewers: at each tick each different query once, however many
+// viewers it has. A slow viewer misses ticks and delays no other.
+type live struct {
+	*core
+	viewers atomic.Int64
 
 	mu    sync.Mutex // guards feeds and their users
 	feeds map[string]*feed
 
-	cache struct {
-		sync.Mutex
-		at      measure.Time
-		answers map[string]*measure.Answer // by sentence; not to be changed
-		errors  map[string]error
-		texts   map[string][]byte // by top and sentence
+	cache tickCache
+}
+
+// tickCache holds the answers of one tick.
+type tickCache struct {
+	sync.Mutex
+	at      measure.Time
+	answers map[string]*measure.Answer // by query; not to be changed
+	errors  map[string]error           // by query
+	texts   map[string][]byte          // JSON, by top and query
+}
+
+// startTick empties the cache if at is a newer tick. The caller holds the lock.
+func (c *tickCache) startTick(at measure.Time) {
+	if at > c.at || c.answers == nil {
+		c.at, c.answers = at, map[string]*measure.Answer{}
+		c.errors, c.texts = map[string]error{}, map[string][]byte{}
 	}
 }
 
-// feed is what all viewers of one question see: its newest event.
+// eventFunc returns the JSON of an event at a tick.
+type eventFunc = func(ctx context.Context, at measure.Time) []byte
+
+// feed holds the newest event of a live view for all its viewers.
 type feed struct {
-	key   string
-	name  string                                            // of its events
-	make  func(ctx context.Context, at measure.Time) []byte // the JSON of the event at a tick
+	key   string // equal for the same view
+	name  string // of its events
+	event eventFunc
 	users int
 
-	mu    sync.Mutex // guards what follows
-	last  *event
-	fresh chan struct{} // closed when last is another
+	mu     sync.Mutex // guards the fields below
+	newest *event     // nil before the first
+	next   chan struct{}
 }
 
-// event is a Server-Sent Event of a moment. Its slices are shared and not changed.
+// event is a Server-Sent Event. Its slices are shared and must not be changed.
 type event struct {
 	at   measure.Time
 	text []byte // as it is sent
 	data []byte // the JSON in it
 }
 
-func newFeed(key, name string, text func(context.Context, measure.Time) []byte) *feed {
-	return &feed{key: key, name: name, make: text, fresh: make(chan struct{})}
+func newFeed(key, name string, f eventFunc) *feed {
+	return &feed{key: key, name: name, event: f, next: make(chan struct{})}
 }
 
-func newHub(s *Server) *hub {
-	return &hub{server: s, feeds: map[string]*feed{}}
+func newLive(c *core) *live {
+	return &live{core: c, feeds: map[string]*feed{}}
 }
 
-// follow makes the events of each tick until the server ends. A tick that comes while the one before is worked on is told late, or not at all when
-// there is a newer one by then.
-func (h *hub) follow() {
-	ctx := h.server.ended
+// run makes the events of each tick until the server or the recording ends. While it works, a tick
+// may be skipped in favour of a newer one.
+func (l *live) run() {
 	for {
-		at, err := h.server.Machine.Tick(ctx, measure.Time(h.newest.Load()))
+		at, err := l.Machine.Tick(l.ended, measure.Time(l.clock.newest.Load()))
 		if err != nil {
-			h.server.stop() // the recording has ended
+			l.end() // the recording has ended
 			return
 		}
-		h.first.CompareAndSwap(0, int64(at))
-		h.newest.Store(int64(at))
-		h.mu.Lock()
-		feeds := make([]*feed, 0, len(h.feeds))
-		for _, f := range h.feeds {
+		l.clock.first.CompareAndSwap(0, int64(at))
+		l.clock.newest.Store(int64(at))
+		l.mu.Lock()
+		feeds := make([]*feed, 0, len(l.feeds))
+		for _, f := range l.feeds {
 			feeds = append(feeds, f)
 		}
-		h.mu.Unlock()
+		l.mu.Unlock()
 		if len(feeds) == 0 {
 			continue
 		}
-		h.server.metered(func() {
+		l.metered(func() {
 			for _, f := range feeds {
-				h.make(ctx, f, at)
+				l.makeEvent(l.ended, f, at)
 			}
 		})
 	}
 }
 
-// make tells a feed its event of a tick. A fault of ours in it ends neither the other feeds nor the recording.
-func (h *hub) make(ctx context.Context, f *feed, at measure.Time) {
+// makeEvent makes the event of a tick. A panic ends neither the other feeds nor the recording.
+func (l *live) makeEvent(ctx context.Context, f *feed, at measure.Time) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.server.broke("making a live view", p)
+			_ = l.recovered("making a live view", p) // counted
 		}
 	}()
-	if data := f.make(ctx, at); ctx.Err() == nil {
-		f.tell(at, data)
+	if data := f.event(ctx, at); ctx.Err() == nil {
+		f.publish(at, data)
 	}
 }
 
-// tell makes an event the newest, unless there is a newer one.
-func (f *feed) tell(at measure.Time, data []byte) {
+// publish makes data the newest event and wakes the viewers, unless there is a newer event.
+func (f *feed) publish(at measure.Time, data []byte) {
 	head := "event: " + f.name + "\ndata: "
 	text := make([]byte, 0, len(head)+len(data)+2)
 	text = append(append(append(text, head...), data...), "\n\n"...)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.last != nil && f.last.at >= at {
+	if f.newest != nil && f.newest.at >= at {
 		return
 	}
-	f.last = &event{at, text, text[len(head) : len(head)+len(data) : len(head)+len(data)]}
-	close(f.fresh)
-	f.fresh = make(chan struct{})
+	end := len(head) + len(data)
+	f.newest = &event{at, text, text[len(head):end:end]}
+	close(f.next)
+	f.next = make(chan struct{})
 }
 
-// newestEvent gives the newest event, nil before the first, and what is closed when there is another.
+// newestEvent returns the newest event, nil before the first, and a channel that is closed at the
+// next one.
 func (f *feed) newestEvent() (*event, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.last, f.fresh
+	return f.newest, f.next
 }
 
-// join gives the feed of a key to a viewer, who leaves it at the end.
-func (h *hub) join(key, name string, text func(context.Context, measure.Time) []byte) (*feed, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	f := h.feeds[key]
-	if f == nil {
-		if len(h.feeds) >= mostFeeds {
-			return nil, &fault{status: http.StatusServiceUnavailable, Code: "busy", Message: "too many different live views are open"}
+// join returns the feed with the key and makes it if there is none. The viewer must call leave.
+func (l *live) join(key, name string, f eventFunc) (*feed, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	joined := l.feeds[key]
+	if joined == nil {
+		if len(l.feeds) >= maxFeeds {
+			return nil, busy("too many different live views are open", "")
 		}
-		f = newFeed(key, name, text)
-		h.feeds[key] = f
+		joined = newFeed(key, name, f)
+		l.feeds[key] = joined
 	}
-	f.users++
-	return f, nil
+	joined.users++
+	return joined, nil
 }
 
-func (h *hub) leave(f *feed) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if f.users--; f.users == 0 && h.feeds[f.key] == f {
-		delete(h.feeds, f.key)
+func (l *live) leave(f *feed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f.users--; f.users == 0 && l.feeds[f.key] == f {
+		delete(l.feeds, f.key)
 	}
 }
 
-// answer asks for one tick, once for all feeds.
-func (h *hub) answer(ctx context.Context, q measure.Query, sentence string, at measure.Time) (*measure.Answer, error) {
-	c := &h.cache
+// answer runs a query for one tick, once for all feeds. text is the query's.
+func (l *live) answer(
+	ctx context.Context, q measure.Query, text string, at measure.Time,
+) (*measure.Answer, error) {
+	c := &l.cache
 	c.Lock()
-	h.turn(at)
-	a, err := c.answers[sentence], c.errors[sentence]
+	c.startTick(at)
+	a, err := c.answers[text], c.errors[text]
 	c.Unlock()
 	if a != nil || err != nil {
 		return a, err
 	}
 	q.Over, q.Step = measure.Interval{Start: at.Add(-liveStep), End: at}, liveStep
-	a, err = h.server.Machine.Ask(ctx, q)
-	h.server.count(err)
+	a, err = l.Machine.Ask(ctx, q)
+	l.count(err)
 	c.Lock()
 	defer c.Unlock()
 	if c.at == at && ctx.Err() == nil {
-		c.answers[sentence], c.errors[sentence] = a, err
+		c.answers[text], c.errors[text] = a, err
 	}
 	return a, err
 }
 
-// turn empties the cache for a new tick. The cache is locked.
-func (h *hub) turn(at measure.Time) {
-	if c := &h.cache; at > c.at || c.answers == nil {
-		c.at, c.answers, c.errors, c.texts = at, map[string]*measure.Answer{}, map[string]error{}, map[string][]byte{}
-	}
-}
-
-// text gives the JSON of an answer of one tick, made once for all feeds. One that can't be had says why.
-func (h *hub) text(ctx context.Context, q measure.Query, sentence string, top int, at measure.Time) []byte {
-	key := strconv.Itoa(top) + " " + sentence
-	c := &h.cache
+// answerJSON returns the JSON of an answer of one tick, made once for all feeds. On an error it
+// returns the JSON of the error.
+func (l *live) answerJSON(
+	ctx context.Context, q measure.Query, text string, top int, at measure.Time,
+) []byte {
+	key := strconv.Itoa(top) + " " + text
+	c := &l.cache
 	c.Lock()
-	h.turn(at)
+	c.startTick(at)
 	b := c.texts[key]
 	c.Unlock()
 	if b != nil {
 		return b
 	}
-	a, err := h.answer(ctx, q, sentence, at)
+	a, err := l.answer(ctx, q, text, at)
 	if err == nil {
 		var s *shaped
-		if s, err = shape(a, h.server.stat(q.Stat), top); err == nil {
+		if s, err = shape(a, l.stat(q.Stat), top); err == nil {
 			b = s.appendJSON(nil)
 		}
 	}
 	if err != nil {
-		b = view.AppendString([]byte(`{"query":`), sentence)
+		b = view.AppendString([]byte(`{"query":`), text)
 		b = append(faultOf(err).appendJSON(append(b, `,"error":`...)), '}')
 	}
 	c.Lock()
@@ -214,106 +226,102 @@ func (h *hub) text(ctx context.Context, q measure.Query, sentence string, top in
 	return b
 }
 
-// liveAnswers streams answers, each tick.
-func (s *Server) liveAnswers(w http.ResponseWriter, r *http.Request) error {
+// answers streams the answers of some queries, an event per tick.
+func (l *live) answers(w http.ResponseWriter, r *http.Request) error {
 	p, err := parametersOf(r.URL.RawQuery, 0, []string{"top"}, []string{"q"})
 	if err != nil {
 		return err
 	}
-	top, err := p.count("top", mostTop)
+	top, err := p.count("top", maxTop)
 	if err != nil {
 		return err
 	}
 	if top == 0 {
 		top = liveTop
 	}
-	asked := p.values["q"]
-	if len(asked) == 0 || len(asked) > mostQueries {
-		return badf("a live view has 1 to %d sentences (q), here are %d", mostQueries, len(asked))
+	texts := p.values["q"]
+	if len(texts) == 0 || len(texts) > maxLiveQueries {
+		return badRequest("a live view has 1 to %d queries (q), not %d", maxLiveQueries, len(texts))
 	}
-	queries, sentences := make([]measure.Query, len(asked)), make([]string, len(asked))
-	for i, text := range asked {
-		if queries[i], err = s.query(text); err != nil {
+	queries, normal := make([]measure.Query, len(texts)), make([]string, len(texts))
+	for i, text := range texts {
+		if queries[i], err = l.parseQuery(text); err != nil {
 			return err
 		}
-		sentences[i] = queries[i].String()
+		normal[i] = queries[i].String()
 	}
-	return s.stream(w, r, "answers "+strconv.Itoa(top)+" "+strings.Join(sentences, "\n"), "tick", func(ctx context.Context, at measure.Time) []byte {
+	key := "answers " + strconv.Itoa(top) + " " + strings.Join(normal, "\n")
+	return l.stream(w, r, key, "tick", func(ctx context.Context, at measure.Time) []byte {
 		b := api.AppendMillis([]byte(`{"at_ms":`), int64(at))
 		b = append(b, `,"answers":[`...)
 		for i := range queries {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(b, s.live.text(ctx, queries[i], sentences[i], top, at)...)
+			b = append(b, l.answerJSON(ctx, queries[i], normal[i], top, at)...)
 		}
 		return append(b, "]}"...)
 	})
 }
 
-// stream sends the events of a feed that is made once for all who look at the same.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, key, name string, text func(context.Context, measure.Time) []byte) error {
-	f, err := s.live.join(key, name, text)
+// stream sends the events of the feed with the key, which f makes.
+func (l *live) stream(
+	w http.ResponseWriter, r *http.Request, key, name string, f eventFunc,
+) error {
+	joined, err := l.join(key, name, f)
 	if err != nil {
 		return err
 	}
-	defer s.live.leave(f)
-	if e, _ := f.newestEvent(); e == nil {
-		if at := measure.Time(s.live.newest.Load()); at != 0 { // the first to look: not to wait for the next tick
-			ctx, done, err := s.place(r.Context())
+	defer l.leave(joined)
+	if e, _ := joined.newestEvent(); e == nil {
+		// The first viewer does not wait for the next tick.
+		if at := measure.Time(l.clock.newest.Load()); at != 0 {
+			ctx, release, err := l.acquire(r.Context())
 			if err != nil {
 				return err
 			}
-			s.metered(func() { s.live.make(ctx, f, at) })
+			l.metered(func() { l.makeEvent(ctx, joined, at) })
 			err = ctx.Err()
-			done()
+			release()
 			if err != nil {
 				return err
 			}
 		}
 	}
-	return s.follow(w, r, f, liveStep)
+	return l.follow(w, r, joined, liveStep)
 }
 
-// follow sends the events of a feed until the viewer or the server ends. A viewer who could not take them as fast as they came is told of the
-// gap; every is the time from one event to the next, 0 when there is no such time.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, f *feed, every measure.Span) error {
-	defer s.viewers.Add(-1)
-	if s.viewers.Add(1) > mostViewers {
-		return &fault{status: http.StatusServiceUnavailable, Code: "busy", Message: "too many viewers"}
+// follow sends the events of a feed until the viewer leaves or the server ends. If step is not 0,
+// events are expected one step apart, and a longer time between two is reported as a gap.
+func (l *live) follow(
+	w http.ResponseWriter, r *http.Request, f *feed, step measure.Span,
+) error {
+	defer l.viewers.Add(-1)
+	if l.viewers.Add(1) > maxViewers {
+		return busy("too many viewers", "")
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would gather events
-	c := http.NewResponseController(w)
-	put := func(b []byte) (ok bool) {
-		s.metered(func() {
-			// A connection without deadlines is one of a test: it needs none.
-			_ = c.SetWriteDeadline(time.Now().Add(takeTime))
-			_, err := w.Write(b)
-			ok = err == nil && c.Flush() == nil
-		})
-		return ok
-	}
-	_ = c.SetReadDeadline(time.Time{}) // as above; the request is read
-	if r.Method == http.MethodHead || !put([]byte("retry: 2000\n\n")) {
+	h.Set("X-Accel-Buffering", "no") // or nginx would delay events
+	v := viewer{live: l, w: w, control: http.NewResponseController(w)}
+	// Only connections of tests have no deadlines, and they need none.
+	_ = v.control.SetReadDeadline(time.Time{})
+	if r.Method == http.MethodHead || !v.send([]byte("retry: 2000\n\n")) {
 		return nil
 	}
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()
 	var last measure.Time
 	for {
-		e, fresh := f.newestEvent()
+		e, next := f.newestEvent()
 		if e != nil && e.at > last {
-			if last != 0 && every > 0 && e.at.Sub(last) > every+every/2 {
-				b := api.AppendMillis([]byte("event: gap\ndata: {\"from_ms\":"), int64(last))
-				b = api.AppendMillis(append(b, `,"to_ms":`...), int64(e.at.Add(-every)))
-				if !put(append(b, ",\"reason\":\"this viewer or the server was too slow\"}\n\n"...)) {
+			if last != 0 && step > 0 && e.at.Sub(last) > step+step/2 {
+				if !v.sendGap(last, e.at.Add(-step)) {
 					return nil
 				}
 			}
-			if !put(e.text) {
+			if !v.send(e.text) {
 				return nil
 			}
 			last = e.at
@@ -321,16 +329,40 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, f *feed, every m
 			continue
 		}
 		select {
-		case <-fresh:
+		case <-next:
 		case <-beat.C:
-			if !put([]byte(": \n\n")) {
+			if !v.send([]byte(": \n\n")) {
 				return nil
 			}
 			beat.Reset(heartbeat)
 		case <-r.Context().Done():
 			return nil
-		case <-s.ended.Done():
+		case <-l.ended.Done():
 			return nil
 		}
 	}
+}
+
+// viewer is the connection of one viewer.
+type viewer struct {
+	live    *live
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+// send sends b. ok is false if the viewer is gone or too slow.
+func (v *viewer) send(b []byte) (ok bool) {
+	v.live.metered(func() {
+		_ = v.control.SetWriteDeadline(time.Now().Add(sendTimeout)) // see follow
+		_, err := v.w.Write(b)
+		ok = err == nil && v.control.Flush() == nil
+	})
+	return ok
+}
+
+// sendGap reports that the events of a time range are missing.
+func (v *viewer) sendGap(from, to measure.Time) (ok bool) {
+	b := api.AppendMillis([]byte("event: gap\ndata: {\"from_ms\":"), int64(from))
+	b = api.AppendMillis(append(b, `,"to_ms":`...), int64(to))
+	return v.send(append(b, ",\"reason\":\"this viewer or the server was too slow\"}\n\n"...))
 }

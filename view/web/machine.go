@@ -6,44 +6,61 @@ import (
 	"culprit/measure"
 )
 
-// Machine is what a server tells of: what is recorded here, live and past. Safe for use by several goroutines.
+// Machine is the recording that a server serves. Implementations are safe for concurrent use. The
+// argument caller goes to the audit log.
 type Machine interface {
-	// Ask answers from what was recorded, up to and with the newest tick that Tick told of.
+	// Ask answers from what is recorded, up to the newest tick that Tick returned.
 	measure.Reader
 
-	// Stats lists what can be measured here, sorted by ID. The slice must not be changed.
+	// Stats lists the statistics of this machine, sorted by ID. The caller must not change the
+	// slice.
 	Stats() []measure.Stat
 
-	// Parse reads and checks a sentence; a *measure.Diagnostic where it is wrong.
-	Parse(sentence string) (measure.Query, error)
+	// Parse parses and checks the text of a query. The error is a *measure.Diagnostic.
+	Parse(text string) (measure.Query, error)
 
-	// Tick waits until a tick later than after is there to be asked for, and gives the newest: its planned end, a multiple of
-	// a second. It comes back at once when there is one. The error is the context's, or says that the recording has ended. A
-	// caller who is slow misses ticks, and never holds the recording up.
+	// Tick waits for a tick later than after and returns the newest one: its planned end, a
+	// multiple of a second. The error is the context's, or says that the recording has ended. A
+	// slow caller misses ticks and never delays the recording.
 	Tick(ctx context.Context, after measure.Time) (measure.Time, error)
 
-	// Health is how the recording program does.
+	// Health returns the state and the cost of the recording program.
 	Health() measure.Health
 
-	// Datasets lists what is recorded, by ID; Held and Usage say what there is of one and what it costs.
+	// Datasets lists the datasets, by ID. Held returns what one holds, and Usage what it costs.
 	Datasets() []measure.Dataset
-	Held(id uint32) measure.Stored // zero for an unknown one
-	Usage(id uint32) measure.Usage // NaN and 0 for one that is suspended or unknown
+	Held(id uint32) measure.Stored // zero for an unknown ID
+	Usage(id uint32) measure.Usage // NaN and 0 for a suspended dataset and an unknown ID
 
-	// Enable begins to record a query (Step is set, Over is zero) and gives the dataset's ID: that of the dataset which covers it already
-	// where there is one. A *measure.Diagnostic for a query that can't be; another error says why it is refused (the budget). who stands in the audit.
-	Enable(who string, q measure.Query) (uint32, error)
-	Suspend(who string, id uint32) error                        // what it has stays; nothing when it is suspended
-	Resume(who string, id uint32) error                         // as Suspend
-	Destroy(who string, id uint32) error                        // forgets it and all that it holds
-	Discard(who string, id uint32, over measure.Interval) error // forgets what it holds of a time
+	// Enable starts to record a query with Step set and Over zero. It returns the ID of the
+	// dataset, which may be an older one that covers the query. The error is a *measure.Diagnostic
+	// if the query is invalid; another error says why it is refused, such as the budget.
+	Enable(caller string, q measure.Query) (uint32, error)
 
-	// Changes gives the audit over a time, oldest first.
+	// Suspend stops the recording of a dataset and keeps what it holds. It does nothing if the
+	// dataset is suspended.
+	Suspend(caller string, id uint32) error
+
+	// Resume continues the recording of a dataset. It does nothing if the dataset is recorded.
+	Resume(caller string, id uint32) error
+
+	// Destroy deletes a dataset and all that it holds.
+	Destroy(caller string, id uint32) error
+
+	// Discard deletes what a dataset holds in a time range.
+	Discard(caller string, id uint32, over measure.Interval) error
+
+	// Changes returns the audit log of a time range, oldest entry first.
 	Changes(ctx context.Context, over measure.Interval) ([]measure.Change, error)
 
-	// Report waits for a diagnosis later than after, as Tick does for a tick: its time and the JSON of its diagnose.Report, not to be changed.
+	// Report waits for a diagnosis later than after, like Tick, and returns its time and the JSON
+	// of its diagnose.Report. The caller must not change the slice.
 	Report(ctx context.Context, after measure.Time) (measure.Time, []byte, error)
 
-	// Reports tells the logged diagnoses of a time, oldest first, until each gives an error, which it returns. The document is not kept.
-	Reports(ctx context.Context, over measure.Interval, each func(at measure.Time, document []byte) error) error
+	// Reports calls each for every logged diagnosis of a time range, oldest first, until each
+	// returns an error, which it returns. The document is valid during the call only.
+	Reports(
+		ctx context.Context, over measure.Interval,
+		each func(at measure.Time, document []byte) error,
+	) error
 }

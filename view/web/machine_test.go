@@ -12,8 +12,9 @@ import (
 	"culprit/measure"
 )
 
-// memory is a machine whose recording is in memory, one batch a statistic and second, and is read by the rules of the archive: fold
-// over rows first, then over time; a rate is the amount over the measured time.
+// memory is a machine with its recording in memory, a batch per statistic and second. It is read by
+// the rules of the archive: it folds over rows first, then over time, and a rate is the amount over
+// the measured time.
 type memory struct {
 	stats []measure.Stat
 
@@ -43,7 +44,7 @@ type line struct {
 
 const second = measure.Time(1e9)
 
-// start is a moment that all steps up to a day divide.
+// start is a time that is a multiple of all steps up to a day.
 const start = 20_000 * 86400 * second
 
 func newMemory(t testing.TB) *memory {
@@ -53,19 +54,59 @@ func newMemory(t testing.TB) *memory {
 		}
 		return f
 	}
-	m := &memory{fresh: make(chan struct{}), reports: map[measure.Time][]byte{}, stats: []measure.Stat{
-		{ID: "cpu.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "time <of> CPUs", Fields: word("cpu", "mode")},
-		{ID: "memory.free", Kind: measure.Level, Unit: measure.Bytes, Help: "free"},
-		{ID: "net.device.bytes", Kind: measure.Delta, Unit: measure.Bytes, Help: "bytes", Fields: word("device", "direction")},
-		{ID: "net.drops", Kind: measure.Delta, Unit: measure.Packets, Sparse: true, Help: "drops", Fields: word("device")},
-		{ID: "tcp.rtt", Kind: measure.Level, Unit: measure.Nanoseconds, Fold: measure.Mean, Help: "round trip", Fields: word("peer")},
-	}}
+	m := &memory{
+		fresh:   make(chan struct{}),
+		reports: map[measure.Time][]byte{},
+		stats: []measure.Stat{
+			{
+				ID:     "cpu.time",
+				Kind:   measure.Delta,
+				Unit:   measure.Nanoseconds,
+				Help:   "time <of> CPUs",
+				Fields: word("cpu", "mode"),
+			},
+			{ID: "memory.free", Kind: measure.Level, Unit: measure.Bytes, Help: "free"},
+			{
+				ID:     "net.device.bytes",
+				Kind:   measure.Delta,
+				Unit:   measure.Bytes,
+				Help:   "bytes",
+				Fields: word("device", "direction"),
+			},
+			{
+				ID:     "net.drops",
+				Kind:   measure.Delta,
+				Unit:   measure.Packets,
+				Sparse: true,
+				Help:   "drops",
+				Fields: word("device"),
+			},
+			{
+				ID:     "tcp.rtt",
+				Kind:   measure.Level,
+				Unit:   measure.Nanoseconds,
+				Fold:   measure.Mean,
+				Help:   "round trip",
+				Fields: word("peer"),
+			},
+		},
+	}
 	for i, st := range m.stats {
 		q := measure.Query{Stat: st.ID, Step: measure.Second}
 		for _, f := range st.Fields {
 			q.By = append(q.By, f.Name)
 		}
-		m.sets = append(m.sets, measure.Dataset{ID: uint32(i + 1), Query: q, Stat: st, Created: start, State: measure.Recording, Creator: "default"})
+		m.sets = append(
+			m.sets,
+			measure.Dataset{
+				ID:      uint32(i + 1),
+				Query:   q,
+				Stat:    st,
+				Created: start,
+				State:   measure.Recording,
+				Creator: "default",
+			},
+		)
 	}
 	return m
 }
@@ -83,7 +124,8 @@ func (m *memory) signal() {
 	m.fresh = make(chan struct{})
 }
 
-// filled records n seconds of a small machine: eth0 receives 1000 B/s, in second 7 of each ten 5000; eth1 10 B/s.
+// filled records n seconds of a small machine. eth0 receives 1000 B/s, and 5000 in second 7 of each
+// ten; eth1 receives 10 B/s.
 func (m *memory) filled(n int) *memory {
 	for i := range n {
 		rx := 1000.0
@@ -91,10 +133,15 @@ func (m *memory) filled(n int) *memory {
 			rx = 5000
 		}
 		rows := map[measure.StatID][]line{
-			"cpu.time":         {{[]string{"0", "user"}, 3e8}, {[]string{"0", "idle"}, 7e8}},
-			"memory.free":      {{nil, float64(1e9 + i)}},
-			"net.device.bytes": {{[]string{"eth0", "rx"}, rx}, {[]string{"eth0", "tx"}, 100}, {[]string{"eth1", "rx"}, 10}, {[]string{"eth1", "tx"}, measure.NaN}},
-			"tcp.rtt":          {{[]string{"a"}, 1e6}, {[]string{"b"}, 3e6}},
+			"cpu.time":    {{[]string{"0", "user"}, 3e8}, {[]string{"0", "idle"}, 7e8}},
+			"memory.free": {{nil, float64(1e9 + i)}},
+			"net.device.bytes": {
+				{[]string{"eth0", "rx"}, rx},
+				{[]string{"eth0", "tx"}, 100},
+				{[]string{"eth1", "rx"}, 10},
+				{[]string{"eth1", "tx"}, measure.NaN},
+			},
+			"tcp.rtt": {{[]string{"a"}, 1e6}, {[]string{"b"}, 3e6}},
 		}
 		if i%4 == 0 {
 			rows["net.drops"] = []line{{[]string{"eth0"}, 2}}
@@ -122,11 +169,24 @@ func (m *memory) Parse(text string) (measure.Query, error) {
 	}
 	st := m.stat(q.Stat)
 	if st == nil {
-		return q, &measure.Diagnostic{Text: text, Pos: strings.Index(text, string(q.Stat)), Len: len(q.Stat), Code: "unknown-statistic", Message: "there is no statistic " + string(q.Stat), Hint: "did you mean <another>?"}
+		return q, &measure.Diagnostic{
+			Text:    text,
+			Pos:     strings.Index(text, string(q.Stat)),
+			Len:     len(q.Stat),
+			Code:    "unknown-statistic",
+			Message: "there is no statistic " + string(q.Stat),
+			Hint:    "did you mean <another>?",
+		}
 	}
 	for _, f := range q.By {
 		if _, i := st.Field(f); i < 0 {
-			return q, &measure.Diagnostic{Text: text, Pos: strings.Index(text, f), Len: len(f), Code: "unknown-field", Message: string(q.Stat) + " has no field " + f}
+			return q, &measure.Diagnostic{
+				Text:    text,
+				Pos:     strings.Index(text, f),
+				Len:     len(f),
+				Code:    "unknown-field",
+				Message: string(q.Stat) + " has no field " + f,
+			}
 		}
 	}
 	return q, nil
@@ -145,7 +205,12 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 	m.asked++
 	st := m.stat(q.Stat)
 	if st == nil {
-		return nil, &measure.Diagnostic{Text: q.String(), Len: len(q.Stat), Code: "unknown-statistic", Message: "there is no statistic " + string(q.Stat)}
+		return nil, &measure.Diagnostic{
+			Text:    q.String(),
+			Len:     len(q.Stat),
+			Code:    "unknown-statistic",
+			Message: "there is no statistic " + string(q.Stat),
+		}
 	}
 	switch q.String() {
 	case `tcp.rtt where peer = "denied"`:
@@ -164,7 +229,17 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 		step = measure.Second
 	}
 	cells := int((q.Over.Span() + step - 1) / step)
-	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Start: q.Over.Start, Step: step, Elapsed: make([]measure.Span, cells), Loss: []measure.Loss{}, Notes: nil}
+	a := &measure.Answer{
+		Query:   q,
+		Kind:    st.Kind,
+		Unit:    st.AnswerUnit(),
+		Sparse:  st.Sparse,
+		Start:   q.Over.Start,
+		Step:    step,
+		Elapsed: make([]measure.Span, cells),
+		Loss:    []measure.Loss{},
+		Notes:   nil,
+	}
 	labels := map[string]measure.Label{}
 	index := map[string]int{}
 	type sums struct{ sum, n, least, most []float64 }
@@ -205,7 +280,10 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 				}
 				a.Series = append(a.Series, s)
 				nan := func() []float64 { return slices.Repeat([]float64{measure.NaN}, cells) }
-				all = append(all, sums{make([]float64, cells), make([]float64, cells), nan(), nan()})
+				all = append(
+					all,
+					sums{make([]float64, cells), make([]float64, cells), nan(), nan()},
+				)
 			}
 			folded[k] = append(folded[k], row.value)
 		}
@@ -277,7 +355,15 @@ func (m *memory) Tick(ctx context.Context, after measure.Time) (measure.Time, er
 }
 
 func (m *memory) Health() measure.Health {
-	return measure.Health{Started: start, CPU: 0.01, Memory: 50 << 20, Disk: 1 << 20, DiskLimit: 2 << 30, Late: 1, Problems: []measure.Problem{{Key: "disk", Text: "the disk is full"}}}
+	return measure.Health{
+		Started:   start,
+		CPU:       0.01,
+		Memory:    50 << 20,
+		Disk:      1 << 20,
+		DiskLimit: 2 << 30,
+		Late:      1,
+		Problems:  []measure.Problem{{Key: "disk", Text: "the disk is full"}},
+	}
 }
 
 func (m *memory) Datasets() []measure.Dataset {
@@ -287,10 +373,21 @@ func (m *memory) Datasets() []measure.Dataset {
 }
 
 func (m *memory) Held(id uint32) measure.Stored {
-	return measure.Stored{Over: measure.Interval{Start: start, End: start + 60*second}, Disk: 1000, Memory: 10, Samples: 5, Rows: 2, Loss: []measure.Loss{{Reason: "damaged", Events: 3}}}
+	return measure.Stored{
+		Over:    measure.Interval{Start: start, End: start + 60*second},
+		Disk:    1000,
+		Memory:  10,
+		Samples: 5,
+		Rows:    2,
+		Loss:    []measure.Loss{{Reason: "damaged", Events: 3}},
+	}
 }
 
-func (m *memory) Usage(id uint32) measure.Usage { return measure.Usage{CPU: measure.NaN, Samples: 4} }
+func (m *memory) Usage(
+	id uint32,
+) measure.Usage {
+	return measure.Usage{CPU: measure.NaN, Samples: 4}
+}
 
 func (m *memory) Enable(who string, q measure.Query) (uint32, error) {
 	m.mu.Lock()
@@ -299,8 +396,21 @@ func (m *memory) Enable(who string, q measure.Query) (uint32, error) {
 		return 0, m.refusing
 	}
 	id := m.sets[len(m.sets)-1].ID + 1
-	m.sets = append(m.sets, measure.Dataset{ID: id, Query: q, Stat: *m.stat(q.Stat), Created: start, State: measure.Recording, Creator: who})
-	m.changes = append(m.changes, measure.Change{At: start, Actor: who, Action: "made", Dataset: id, Query: q.String()})
+	m.sets = append(
+		m.sets,
+		measure.Dataset{
+			ID:      id,
+			Query:   q,
+			Stat:    *m.stat(q.Stat),
+			Created: start,
+			State:   measure.Recording,
+			Creator: who,
+		},
+	)
+	m.changes = append(
+		m.changes,
+		measure.Change{At: start, Actor: who, Action: "made", Dataset: id, Query: q.String()},
+	)
 	return id, nil
 }
 
@@ -311,21 +421,49 @@ func (m *memory) set(who, what string, id uint32, over measure.Interval, change 
 	if i < 0 {
 		return errors.New("no such dataset")
 	}
-	m.changes = append(m.changes, measure.Change{At: start, Actor: who, Action: what, Dataset: id, Query: m.sets[i].Query.String(), Over: over})
+	m.changes = append(
+		m.changes,
+		measure.Change{
+			At:      start,
+			Actor:   who,
+			Action:  what,
+			Dataset: id,
+			Query:   m.sets[i].Query.String(),
+			Over:    over,
+		},
+	)
 	change(i)
 	return nil
 }
 
 func (m *memory) Suspend(who string, id uint32) error {
-	return m.set(who, "suspended", id, measure.Interval{}, func(i int) { m.sets[i].State = measure.Suspended })
+	return m.set(
+		who,
+		"suspended",
+		id,
+		measure.Interval{},
+		func(i int) { m.sets[i].State = measure.Suspended },
+	)
 }
 
 func (m *memory) Resume(who string, id uint32) error {
-	return m.set(who, "resumed", id, measure.Interval{}, func(i int) { m.sets[i].State = measure.Recording })
+	return m.set(
+		who,
+		"resumed",
+		id,
+		measure.Interval{},
+		func(i int) { m.sets[i].State = measure.Recording },
+	)
 }
 
 func (m *memory) Destroy(who string, id uint32) error {
-	return m.set(who, "destroyed", id, measure.Interval{}, func(i int) { m.sets = slices.Delete(m.sets, i, i+1) })
+	return m.set(
+		who,
+		"destroyed",
+		id,
+		measure.Interval{},
+		func(i int) { m.sets = slices.Delete(m.sets, i, i+1) },
+	)
 }
 
 func (m *memory) Discard(who string, id uint32, over measure.Interval) error {
@@ -366,7 +504,11 @@ func (m *memory) report(at measure.Time, doc string) {
 	m.signal()
 }
 
-func (m *memory) Reports(_ context.Context, over measure.Interval, each func(measure.Time, []byte) error) error {
+func (m *memory) Reports(
+	_ context.Context,
+	over measure.Interval,
+	each func(measure.Time, []byte) error,
+) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []measure.Time
@@ -384,7 +526,7 @@ func (m *memory) Reports(_ context.Context, over measure.Interval, each func(mea
 	return nil
 }
 
-// scripted is the scripts of a memory.
+// scripted holds the scripts of a memory.
 type scripted struct{ *memory }
 
 func (m scripted) Scripts() []measure.Script {
@@ -397,14 +539,35 @@ func (m scripted) Add(who string, s measure.Script, record bool) (uint32, error)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i := strings.Index(s.Text, "wrong"); i >= 0 {
-		return 0, errors.Join(&measure.Diagnostic{Text: s.Text, Pos: i, Len: 5, Code: "unknown", Message: "nothing is known by the name wrong", Hint: "right"},
-			&measure.Diagnostic{Text: s.Text, Pos: i + 6, Len: 1, Code: "syntax", Message: "and this"})
+		return 0, errors.Join(
+			&measure.Diagnostic{
+				Text:    s.Text,
+				Pos:     i,
+				Len:     5,
+				Code:    "unknown",
+				Message: "nothing is known by the name wrong",
+				Hint:    "right",
+			},
+			&measure.Diagnostic{
+				Text:    s.Text,
+				Pos:     i + 6,
+				Len:     1,
+				Code:    "syntax",
+				Message: "and this",
+			},
+		)
 	}
 	if m.refusing != nil {
 		return 0, m.refusing
 	}
-	s.ID, s.Creator, s.State, s.Created, s.CPU, s.Output = uint32(len(m.programs)+1), who, measure.ScriptRunning, start, measure.NaN, "said\n"
-	s.Loss, s.Notes, s.Stats = []measure.Loss{{Reason: "full", Events: 2}}, []string{"a note"}, m.stats[:1]
+	s.ID, s.Creator, s.State, s.Created, s.CPU, s.Output = uint32(
+		len(m.programs)+1,
+	), who, measure.ScriptRunning, start, measure.NaN, "said\n"
+	s.Loss, s.Notes, s.Stats = []measure.Loss{
+		{Reason: "full", Events: 2},
+	}, []string{
+		"a note",
+	}, m.stats[:1]
 	m.programs = append(m.programs, s)
 	return s.ID, nil
 }

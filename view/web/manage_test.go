@@ -10,10 +10,10 @@ import (
 	"culprit/measure"
 )
 
-// What the client says and does of datasets is what the machine behind the server has.
+// The client lists and changes the datasets of the machine behind the server.
 func TestClientManagesDatasets(t *testing.T) {
 	m := newMemory(t).filled(60)
-	c := dialled(t, m)
+	c := connect(t, m)
 	ctx := t.Context()
 	all, err := c.Datasets(ctx)
 	if err != nil {
@@ -23,7 +23,10 @@ func TestClientManagesDatasets(t *testing.T) {
 		t.Fatalf("%d datasets, want %d", len(all), len(m.Datasets()))
 	}
 	for i, want := range m.Datasets() {
-		if got := all[i]; !reflect.DeepEqual(got.Dataset, want) || !reflect.DeepEqual(got.Held.Over, m.Held(want.ID).Over) || got.Held.Disk != m.Held(want.ID).Disk || got.Held.Rows != m.Held(want.ID).Rows {
+		if got := all[i]; !reflect.DeepEqual(got.Dataset, want) ||
+			!reflect.DeepEqual(got.Held.Over, m.Held(want.ID).Over) ||
+			got.Held.Disk != m.Held(want.ID).Disk ||
+			got.Held.Rows != m.Held(want.ID).Rows {
 			t.Errorf("dataset %d\n got %+v\nwant %+v, %+v", want.ID, got, want, m.Held(want.ID))
 		}
 	}
@@ -69,7 +72,9 @@ func TestClientManagesDatasets(t *testing.T) {
 		t.Fatalf("%d changes, %v, want %d", len(changes), err, len(want))
 	}
 	for i := range want {
-		if changes[i].Action != want[i].Action || changes[i].Dataset != want[i].Dataset || changes[i].Actor != want[i].Actor || changes[i].Over != want[i].Over {
+		if changes[i].Action != want[i].Action || changes[i].Dataset != want[i].Dataset ||
+			changes[i].Actor != want[i].Actor ||
+			changes[i].Over != want[i].Over {
 			t.Errorf("change %+v, want %+v", changes[i], want[i])
 		}
 	}
@@ -106,7 +111,15 @@ func TestScriptsOfAServer(t *testing.T) {
 		res := s.request("POST", c.path, c.body)
 		b, err := io.ReadAll(res.Body)
 		if err != nil || res.StatusCode != c.status || !strings.Contains(string(b), c.says) {
-			t.Errorf("%s %s: %d %s, want %d and %s", c.path, c.body, res.StatusCode, b, c.status, c.says)
+			t.Errorf(
+				"%s %s: %d %s, want %d and %s",
+				c.path,
+				c.body,
+				res.StatusCode,
+				b,
+				c.status,
+				c.says,
+			)
 		}
 	}
 	if res := s.request("POST", "/api/scripts", `{"text":"BEGIN"}`, "X-Culprit", ""); res.StatusCode != 403 {

@@ -11,15 +11,18 @@ import (
 	"culprit/measure"
 )
 
-// scrape reads an exposition and checks that each line is well-formed, and each metric has its type before it.
+// scrape parses an exposition. It checks each line, and that the type of a metric precedes it.
 func scrape(t *testing.T, s *site, path string) map[string]float64 {
 	t.Helper()
 	res := s.get(path)
 	b, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != 200 || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/plain; version=0.0.4") {
+	if err != nil || res.StatusCode != 200 ||
+		!strings.HasPrefix(res.Header.Get("Content-Type"), "text/plain; version=0.0.4") {
 		t.Fatalf("%s %v: %s", res.Status, err, b)
 	}
-	line := regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_]*)(\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\})? (\S+)$`)
+	line := regexp.MustCompile(
+		`^([a-zA-Z_][a-zA-Z0-9_]*)(\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\})? (\S+)$`,
+	)
 	out := map[string]float64{}
 	typed := ""
 	for l := range strings.Lines(string(b)) {
@@ -46,13 +49,23 @@ func scrape(t *testing.T, s *site, path string) map[string]float64 {
 	return out
 }
 
-// exports stands for what exports recorded statistics: a metric of the interval for each statistic that is wanted.
+// exports is an Exporter with one metric per wanted statistic.
 type exports struct{ all []measure.StatID }
 
-func (e exports) Append(_ context.Context, b []byte, over measure.Interval, wanted func(measure.StatID) bool) ([]byte, error) {
+func (e exports) Append(
+	_ context.Context,
+	b []byte,
+	over measure.Interval,
+	wanted func(measure.StatID) bool,
+) ([]byte, error) {
 	for _, id := range e.all {
 		if name := "culprit_" + strings.ReplaceAll(string(id), ".", "_"); wanted(id) {
-			b = append(b, "# TYPE "+name+" gauge\n"+name+" "+strconv.FormatInt(int64(over.Span()), 10)+"\n"...)
+			b = append(
+				b,
+				"# TYPE "+name+" gauge\n"+name+" "+strconv.FormatInt(
+					int64(over.Span()),
+					10,
+				)+"\n"...)
 		}
 	}
 	return b, nil
@@ -71,7 +84,8 @@ func TestMetrics(t *testing.T) {
 	m.add(start+2*second, map[measure.StatID][]line{"memory.free": {{nil, 5}}})
 	s.until(start + 2*second)
 	got := scrape(t, s, "/metrics?statistic=memory.*")
-	if _, other := got["culprit_net_drops"]; got["culprit_memory_free"] != float64(second) || other {
+	if _, other := got["culprit_net_drops"]; got["culprit_memory_free"] != float64(second) ||
+		other {
 		t.Errorf("memory alone: %v", got)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// description is docs/openapi.yaml as this test reads it: the few words of OpenAPI 3.1 that the file uses. One that is not
-// known here fails the test, since it would not be checked.
+// description is docs/openapi.yaml, decoded: the part of OpenAPI 3.1 that the file uses. An unknown
+// word fails the test, since it would not be checked.
 type description struct {
 	Paths      map[string]map[string]*operation
 	Components struct {
@@ -128,13 +128,17 @@ func (d *description) response(o *operation, status int) *response {
 	return r
 }
 
-// check gives what is wrong with a value.
+// check returns what is wrong with a value.
 func (d *description) check(s *schema, v any, at string) error {
 	if s == nil {
 		return fmt.Errorf("%s: no schema", at)
 	}
 	if s.Ref != "" {
-		return d.check(d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")], v, at)
+		return d.check(
+			d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")],
+			v,
+			at,
+		)
 	}
 	if len(s.OneOf) > 0 {
 		var all []string
@@ -147,7 +151,13 @@ func (d *description) check(s *schema, v any, at string) error {
 			}
 		}
 		if fits != 1 {
-			return fmt.Errorf("%s: fits %d of %d: %s", at, fits, len(s.OneOf), strings.Join(all, "; "))
+			return fmt.Errorf(
+				"%s: fits %d of %d: %s",
+				at,
+				fits,
+				len(s.OneOf),
+				strings.Join(all, "; "),
+			)
 		}
 		return nil
 	}
@@ -206,7 +216,7 @@ func (d *description) check(s *schema, v any, at string) error {
 	return nil
 }
 
-// described is a server that has something of everything that is described.
+// described returns a server with an example of everything that the API describes.
 func described(t *testing.T) (*site, *memory) {
 	m := tooled(t)
 	plain := newMemory(t)
@@ -223,11 +233,28 @@ func described(t *testing.T) (*site, *memory) {
 		m.ticks[i].rows["tcp.rtt"] = []line{{[]string{"a"}, 1e6}, {[]string{"b"}, 2.5}}
 	}
 	m.report(start+2*second, `{"host":"here","findings":[]}`)
-	m.changes = []measure.Change{{At: start, Actor: "default", Action: "made", Dataset: 1, Query: "x"}, {At: start, Actor: "page", Action: "discarded", Dataset: 1, Query: "x", Over: measure.Interval{Start: start, End: start + second}}}
-	m.programs = []measure.Script{{ID: 1, Name: "one", Text: "BEGIN", State: measure.ScriptRunning, Stats: m.stats[:2]}, {ID: 2, Name: "two", Text: "END", Reason: "x", State: measure.ScriptOverBudget}}
+	m.changes = []measure.Change{
+		{At: start, Actor: "default", Action: "made", Dataset: 1, Query: "x"},
+		{
+			At:      start,
+			Actor:   "page",
+			Action:  "discarded",
+			Dataset: 1,
+			Query:   "x",
+			Over:    measure.Interval{Start: start, End: start + second},
+		},
+	}
+	m.programs = []measure.Script{
+		{ID: 1, Name: "one", Text: "BEGIN", State: measure.ScriptRunning, Stats: m.stats[:2]},
+		{ID: 2, Name: "two", Text: "END", Reason: "x", State: measure.ScriptOverBudget},
+	}
 	m.stats[0].Program = "BEGIN"
-	s := serve(t, m, func(s *Server) { s.Scripts, s.Sample = scripted{m}, sampler(nil) }).until(start + 4*second)
-	s.shelve("example", "main;work;copy 3\nmain;idle 1\n")
+	s := serve(
+		t,
+		m,
+		func(s *Server) { s.Scripts, s.Sample = scripted{m}, sampler(nil) },
+	).until(start + 4*second)
+	s.upload("example", "main;work;copy 3\nmain;idle 1\n")
 	return s, m
 }
 
@@ -255,12 +282,13 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	}
 }
 
-// Every description is held against the running server: the shape of what it answers, each parameter with its example, and that a
-// parameter which is not described is refused.
+// The running server matches every description: the shape of replies, and each parameter with its
+// example. It refuses parameters that are not described.
 func TestDescriptionHolds(t *testing.T) {
 	d := readDescription(t)
 	s, m := described(t)
-	// ask makes a request with the parameters, examples where they are required, and checks the answer.
+	// ask makes a request with the parameters, examples where they are required, and checks the
+	// answer.
 	ask := func(path, method string, o *operation, given map[string]string) (status int) {
 		t.Helper()
 		query, headers := url.Values{}, []string{}
@@ -356,7 +384,12 @@ func TestDescriptionHolds(t *testing.T) {
 			for _, p := range o.Parameters {
 				p = d.parameter(p)
 				if p.Example == "" || p.Schema == nil {
-					t.Errorf("%s %s: parameter %s has no example or no schema", method, path, p.Name)
+					t.Errorf(
+						"%s %s: parameter %s has no example or no schema",
+						method,
+						path,
+						p.Name,
+					)
 				}
 				if got := ask(path, method, o, map[string]string{p.Name: p.Example}); got != 200 {
 					t.Errorf("%s %s with %s=%s: %d", method, path, p.Name, p.Example, got)
@@ -390,28 +423,54 @@ func TestDescriptionHolds(t *testing.T) {
 			}
 		}
 	}
-	// What the examples don't reach: the rest, least and greatest, an error with a position, columns, an answer that can't be had, a boolean cell.
+	// What the examples don't reach: the rest, least and greatest, an error with a position,
+	// columns, an answer that can't be had, a boolean cell.
 	o := d.Paths["/api/ask"]["get"]
 	from := fmt.Sprint(int64(start / 1e6))
 	for _, given := range []map[string]string{{"q": "net.device.bytes by device,direction", "from": from, "top": "1", "step": "2s"}, {"q": "no.such"}, {"q": "memory.free by x"}, {"accept": api.ColumnsType},
 		{"q": `tcp.rtt where peer = "denied"`}, {"q": "tcp.rtt by peer", "from": from, "top": "1"}} {
 		ask("/api/ask", "get", o, given)
 	}
-	ask("/api/live", "get", d.Paths["/api/live"]["get"], map[string]string{"q": `tcp.rtt where peer = "denied"`})
+	ask(
+		"/api/live",
+		"get",
+		d.Paths["/api/live"]["get"],
+		map[string]string{"q": `tcp.rtt where peer = "denied"`},
+	)
 	for _, tool := range []string{"nic", "link", "use", "ps", "flows"} {
-		ask("/api/tool/{name}", "get", d.Paths["/api/tool/{name}"]["get"], map[string]string{"name": tool, "from": from})
+		ask(
+			"/api/tool/{name}",
+			"get",
+			d.Paths["/api/tool/{name}"]["get"],
+			map[string]string{"name": tool, "from": from},
+		)
 	}
-	ask("/api/scripts", "post", d.Paths["/api/scripts"]["post"], map[string]string{"body": `{"text":"wrong x"}`})
-	ask("/api/profiles", "post", d.Paths["/api/profiles"]["post"], map[string]string{"body": "these are no stacks"})
+	ask(
+		"/api/scripts",
+		"post",
+		d.Paths["/api/scripts"]["post"],
+		map[string]string{"body": `{"text":"wrong x"}`},
+	)
+	ask(
+		"/api/profiles",
+		"post",
+		d.Paths["/api/profiles"]["post"],
+		map[string]string{"body": "these are no stacks"},
+	)
 	ask("/api/profile", "get", d.Paths["/api/profile"]["get"], map[string]string{"id": "none"})
-	ask("/api/profile/changes", "get", d.Paths["/api/profile/changes"]["get"], map[string]string{"after": s.shelve("other", "main;work 2\nmain;other 30\n").ID})
+	ask(
+		"/api/profile/changes",
+		"get",
+		d.Paths["/api/profile/changes"]["get"],
+		map[string]string{"after": s.upload("other", "main;work 2\nmain;other 30\n").ID},
+	)
 	m.mu.Lock()
 	m.sets[0].State = measure.Suspended
 	m.mu.Unlock()
 	ask("/api/datasets", "get", d.Paths["/api/datasets"]["get"], nil)
 }
 
-// The check of shapes itself: what it must refuse.
+// The check of shapes refuses wrong shapes.
 func TestTheCheckCanFail(t *testing.T) {
 	d := readDescription(t)
 	for text, s := range map[string]*schema{

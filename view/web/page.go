@@ -10,35 +10,49 @@ import (
 	"strings"
 )
 
-// page is the built page: its files, each as it is and in the compressed forms that were built beside it. They are read when they are
-// asked for, so that no second copy of them is in memory.
+// page is the built page: its files by name. They are read per request, so that memory holds no
+// second copy of them.
 type page map[string]*file
 
 type file struct {
-	kind       string
-	read       func(suffix string) ([]byte, error) // of the form with that suffix
-	gzip, br   bool                                // it is there in that form
-	tag        string                              // of the contents, for If-None-Match; weak, since it is that of all their encodings
-	unchanging bool                                // its name has a hash of its contents
+	kind      string                              // media type
+	read      func(suffix string) ([]byte, error) // suffix: "", ".gz" or ".br"
+	gzip, br  bool                                // there is a compressed file
+	tag       string                              // ETag; weak, since all encodings share it
+	immutable bool                                // its name has a hash of its contents
 }
 
-// contentTypes are those of what a page is built of. The machine's own list is not asked: a browser that is told not to sniff needs them right.
+// contentTypes are the media types of a page's files. The machine's own list may be incomplete, and
+// nosniff stops a browser from guessing.
 //
-// table: file name to media type
+// table: file name extension to media type
 var contentTypes = map[string]string{
-	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
-	".json": "application/json", ".map": "application/json", ".webmanifest": "application/manifest+json", ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon",
-	".woff2": "font/woff2", ".wasm": "application/wasm", ".txt": "text/plain; charset=utf-8",
+	".html":        "text/html; charset=utf-8",
+	".js":          "text/javascript; charset=utf-8",
+	".mjs":         "text/javascript; charset=utf-8",
+	".css":         "text/css; charset=utf-8",
+	".json":        "application/json",
+	".map":         "application/json",
+	".webmanifest": "application/manifest+json",
+	".svg":         "image/svg+xml",
+	".png":         "image/png",
+	".ico":         "image/x-icon",
+	".woff2":       "font/woff2",
+	".wasm":        "application/wasm",
+	".txt":         "text/plain; charset=utf-8",
 }
 
-const unbuilt = `<!doctype html><html lang="en"><meta charset="utf-8"><title>culprit</title><meta name="viewport" content="width=device-width">` +
-	`<h1>culprit</h1><p>This binary was built without its page: <code>make build</code> makes one that has it. The API is there, at <code>api/</code>.</p></html>` + "\n"
+const unbuilt = `<!doctype html><html lang="en"><meta charset="utf-8"><title>culprit</title>` +
+	`<meta name="viewport" content="width=device-width"><h1>culprit</h1>` +
+	`<p>This binary was built without the page: <code>make build</code> builds one with it. ` +
+	`The API works, at <code>api/</code>.</p></html>` + "\n"
 
-// newPage reads the files of a page; without an index.html it says how to build one.
+// newPage returns the page of some files. Without index.html it is a page that says how to build
+// one.
 func newPage(files fs.FS) page {
 	p := page{}
 	if files != nil {
-		// A file that can't be read is not there; an embedded one always can.
+		// Embedded files can always be read; others that can't are skipped.
 		_ = fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.HasPrefix(path.Base(name), ".") {
 				return nil
@@ -46,9 +60,17 @@ func newPage(files fs.FS) page {
 			ext := path.Ext(name)
 			if data, err := fs.ReadFile(files, name); err == nil && contentTypes[ext] != "" {
 				f := p.add(name, contentTypes[ext], data)
-				f.unchanging = strings.HasPrefix(name, "assets/") // Vite puts a hash into these names
-				f.read = func(suffix string) ([]byte, error) { return fs.ReadFile(files, name+suffix) }
-				has := func(suffix string) bool { _, err := fs.Stat(files, name+suffix); return err == nil }
+				f.immutable = strings.HasPrefix(
+					name,
+					"assets/",
+				) // Vite puts a hash into these names
+				f.read = func(suffix string) ([]byte, error) {
+					return fs.ReadFile(files, name+suffix)
+				}
+				has := func(suffix string) bool {
+					_, err := fs.Stat(files, name+suffix)
+					return err == nil
+				}
 				f.gzip, f.br = has(".gz"), has(".br")
 			}
 			return nil
@@ -56,7 +78,8 @@ func newPage(files fs.FS) page {
 	}
 	if p["index.html"] == nil {
 		p = page{}
-		p.add("index.html", contentTypes[".html"], []byte(unbuilt)).read = func(string) ([]byte, error) { return []byte(unbuilt), nil }
+		f := p.add("index.html", contentTypes[".html"], []byte(unbuilt))
+		f.read = func(string) ([]byte, error) { return []byte(unbuilt), nil }
 	}
 	return p
 }
@@ -73,7 +96,7 @@ func (p page) register(mux *http.ServeMux) {
 		mux.HandleFunc("GET /"+name, f.serve)
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("token") { // who has the cookie already: the address is not to keep the token
+		if r.URL.Query().Has("token") { // it has the cookie: hide the token from the address
 			w.Header().Set("Cache-Control", "no-store")
 			w.Header().Set("Location", "./")
 			w.WriteHeader(http.StatusSeeOther)
@@ -87,7 +110,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("ETag", f.tag)
 	h.Set("Vary", "Accept-Encoding")
-	if f.unchanging {
+	if f.immutable {
 		h.Set("Cache-Control", "private, max-age=31536000, immutable")
 	} else {
 		h.Set("Cache-Control", "private, no-cache")
@@ -115,5 +138,5 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Type", f.kind)
 	h.Set("Content-Length", strconv.Itoa(len(data)))
-	_, _ = w.Write(data) // who is gone needs no answer
+	_, _ = w.Write(data) // fails only if the client is gone
 }

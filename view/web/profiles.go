@@ -1,195 +1,49 @@
 package web
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
 
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/view"
-	"culprit/view/web/api"
 )
 
-// What profiles may take. A server lives beside what it watches: what is larger is for `culprit flame`.
+// Limits of profiles. The server runs on the machine that it watches: `culprit flame` reads larger
+// ones.
 const (
-	mostProfile  = 256 << 20       // bytes of a file that is sent
-	mostUnpacked = 1 << 30         // bytes that it unpacks to
-	mostNodes    = 2_000_000       // calls of a profile
-	mostShelf    = 32 << 20        // bytes of all profiles that are kept, packed
-	mostProfiles = 24              // how many are kept
-	profileTime  = 2 * time.Minute // to send one
+	maxProfileFile = 256 << 20                    // bytes of an uploaded file
+	maxUnpacked    = 1 << 30                      // bytes of it after unpacking
+	maxCalls       = 2_000_000                    // calls of a profile
+	maxProfileName = 255                          // bytes
+	maxRecorded    = 7 * 24 * 60 * measure.Minute // time range of a profile of recorded samples
+	profileTimeout = 2 * time.Minute              // to upload and read a profile
 )
 
-// A storedProfile is a profile that the server keeps for a while, encoded as it is sent.
-type storedProfile struct {
-	id      string // of its contents
-	name    string // what somebody calls it: of a file its name
-	kind    string // file or sample
-	at      measure.Time
-	zipped  []byte // columns, packed by gzip
-	size    int    // bytes of them unpacked
-	sketch  []byte // of a large one: columns of the calls that are wide enough for a first picture, packed too; nil: it is none
-	rough   int    // bytes of them unpacked
-	unit    string
-	notes   []string
-	amount  float64
-	samples float64 // 0: not known
-	seconds float64 // of CPU time; 0: not known
-	nodes   int
-	names   int // functions
-	depth   int
+// profiles reads, samples, keeps and compares profiles.
+type profiles struct {
+	*core
+	cache    profileCache
+	reading  chan struct{} // holds one value while a profile is read
+	sampling chan struct{} // holds one value while the CPUs are sampled
 }
 
-// shelf keeps the newest profiles in memory.
-type shelf struct {
-	mu  sync.Mutex       // guards all
-	all []*storedProfile // the newest last
+func newProfiles(c *core) *profiles {
+	return &profiles{core: c, reading: make(chan struct{}, 1), sampling: make(chan struct{}, 1)}
 }
 
-// put keeps a profile; the oldest go when there is no room. One that is there already is the newest again.
-func (s *shelf) put(p *storedProfile) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = slices.DeleteFunc(s.all, func(q *storedProfile) bool { return q.id == p.id })
-	s.all = append(s.all, p)
-	bytes := 0
-	for _, q := range s.all {
-		bytes += q.weight()
-	}
-	for len(s.all) > 1 && (len(s.all) > mostProfiles || bytes > mostShelf) {
-		bytes -= s.all[0].weight()
-		s.all = slices.Delete(s.all, 0, 1)
-	}
-}
-
-// weight is how many bytes a profile takes.
-func (p *storedProfile) weight() int { return len(p.zipped) + len(p.sketch) }
-
-// list gives the profiles, the newest first.
-func (s *shelf) list() []*storedProfile {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := slices.Clone(s.all)
-	slices.Reverse(all)
-	return all
-}
-
-// get gives a profile.
-func (s *shelf) get(id string) (*storedProfile, error) {
-	for _, p := range s.list() {
-		if p.id == id {
-			return p, nil
-		}
-	}
-	return nil, &fault{status: http.StatusNotFound, Code: "not-found", Message: "there is no profile " + printable(id) + " any more",
-		Hint: "a server keeps the newest ones in memory: drop the file again, or take it again"}
-}
-
-func (p *storedProfile) appendJSON(b []byte) []byte {
-	b = view.AppendString(append(b, `{"id":`...), p.id)
-	b = view.AppendString(append(b, `,"name":`...), p.name)
-	b = view.AppendString(append(b, `,"kind":`...), p.kind)
-	b = api.AppendMillis(append(b, `,"at_ms":`...), int64(p.at))
-	b = view.AppendString(append(b, `,"unit":`...), p.unit)
-	b = view.AppendNumber(append(b, `,"amount":`...), p.amount)
-	orNull := func(v float64) float64 {
-		if v <= 0 {
-			return measure.NaN
-		}
-		return v
-	}
-	b = view.AppendNumber(append(b, `,"samples":`...), orNull(p.samples))
-	b = view.AppendNumber(append(b, `,"cpu_seconds":`...), orNull(p.seconds))
-	b = strconv.AppendInt(append(b, `,"nodes":`...), int64(p.nodes), 10)
-	b = strconv.AppendInt(append(b, `,"functions":`...), int64(p.names), 10)
-	b = strconv.AppendInt(append(b, `,"depth":`...), int64(p.depth), 10)
-	b = appendStrings(append(b, `,"notes":`...), p.notes)
-	return append(b, '}')
-}
-
-// tree unpacks the profile.
-func (p *storedProfile) tree() (*profile.Tree, error) {
-	b, err := unzipped(p.zipped, p.size)
-	if err != nil {
-		return nil, err
-	}
-	return profile.ParseColumns(b)
-}
-
-// keep puts a tree on the shelf.
-func (s *Server) keep(t *profile.Tree, name, kind string) (*storedProfile, error) {
-	if t.Len() > mostNodes {
-		return nil, tooLargef("the profile has %d calls, more than %d", t.Len(), mostNodes)
-	}
-	b, err := profile.AppendColumns(nil, t)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(b)
-	p := &storedProfile{id: hex.EncodeToString(sum[:8]), name: name, kind: kind, at: s.now(), size: len(b), unit: t.Unit, notes: t.Notes, amount: t.Sum(), samples: t.Samples,
-		seconds: t.Seconds, nodes: t.Len(), names: len(t.Functions) - 1, depth: t.Depth}
-	if p.zipped, err = s.zipped(b); err != nil {
-		return nil, err
-	}
-	sketch, any, err := profile.AppendSketch(nil, t)
-	if err == nil && any {
-		p.rough = len(sketch)
-		p.sketch, err = s.zipped(sketch)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.shelf.put(p)
-	return p, nil
-}
-
-// zipped packs by gzip.
-func (s *Server) zipped(b []byte) ([]byte, error) {
-	z := s.zippers.Get().(*gzip.Writer)
-	defer s.zippers.Put(z)
-	var small bytes.Buffer
-	z.Reset(&small)
-	if _, err := z.Write(b); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return bytes.Clone(small.Bytes()), nil
-}
-
-func unzipped(b []byte, size int) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	out := make([]byte, size)
-	_, err = io.ReadFull(z, out)
-	return out, err
-}
-
-func tooLargef(format string, args ...any) *fault {
-	return &fault{status: http.StatusRequestEntityTooLarge, Code: "too-large", Message: fmt.Sprintf(format, args...), Hint: "culprit flame reads profiles of any size"}
-}
-
-// profiles lists what is on the shelf.
-func (s *Server) profiles(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parametersOf(r.URL.RawQuery, 0, nil, nil); err != nil {
+// list replies with the cached profiles.
+func (s *profiles) list(w http.ResponseWriter, r *http.Request) error {
+	if err := noParameters(r); err != nil {
 		return err
 	}
 	b := []byte(`{"profiles":[`)
-	for i, p := range s.shelf.list() {
+	for i, p := range s.cache.list() {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -198,27 +52,27 @@ func (s *Server) profiles(w http.ResponseWriter, r *http.Request) error {
 	return s.sendJSON(w, r, append(b, "]}"...))
 }
 
-// readProfile takes a file.
-func (s *Server) readProfile(w http.ResponseWriter, r *http.Request) error {
+// upload reads a profile from the body of a request.
+func (s *profiles) upload(w http.ResponseWriter, r *http.Request) error {
 	q, err := parametersOf(r.URL.RawQuery, 0, []string{"name"}, nil)
 	if err != nil {
 		return err
 	}
 	name := q.text("name")
-	if len(name) > mostName {
-		return badf("a name of %d bytes is too long: at most %d", len(name), mostName)
+	if len(name) > maxProfileName {
+		return badRequest("a name of %d bytes is too long: at most %d", len(name), maxProfileName)
 	}
-	// A listener without a deadline has none to set.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(profileTime))
-	ctx, done, err := s.profiling(r.Context())
+	// Fails only for the listener of a test, which has no deadline.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(profileTimeout))
+	ctx, release, err := s.acquireReading(r.Context())
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer release()
 	var t *profile.Tree
-	in, err := unpacked(r.Body, mostUnpacked)
+	in, err := unpack(r.Body, maxUnpacked)
 	if err == nil {
-		t, err = profile.Read(&careful{ctx: ctx, in: in}, "", profile.Options{})
+		t, err = profile.Read(&limitedReader{ctx: ctx, in: in}, "", profile.Options{})
 	}
 	if err != nil {
 		return unreadable(err)
@@ -230,33 +84,37 @@ func (s *Server) readProfile(w http.ResponseWriter, r *http.Request) error {
 	return s.sendJSON(w, r, p.appendJSON(nil))
 }
 
-// mostName is how long the name of a profile may be.
-const mostName = 255
-
-// profiling waits until no other profile is worked on, and gives a context that ends when it takes too long.
-func (s *Server) profiling(ctx context.Context) (context.Context, func(), error) {
-	ctx, cancel := context.WithTimeout(ctx, profileTime)
-	wait := time.NewTimer(waitForAsk)
+// acquireReading waits until no other profile is read. The context ends after profileTimeout. The
+// caller must call release at the end.
+func (s *profiles) acquireReading(
+	ctx context.Context,
+) (limited context.Context, release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, profileTimeout)
+	wait := time.NewTimer(slotWait)
 	defer wait.Stop()
 	select {
-	case s.oneProfile <- struct{}{}:
+	case s.reading <- struct{}{}:
 	case <-ctx.Done():
 		cancel()
 		return nil, nil, ctx.Err()
 	case <-wait.C:
 		cancel()
-		return nil, nil, &fault{status: http.StatusServiceUnavailable, Code: "busy", Message: "another profile is being worked on", Hint: "ask again in a moment"}
+		return nil, nil, busy("another profile is being read", "repeat it in a moment")
 	}
-	if s.Asked != nil {
-		s.Asked()
+	if s.QueryStarted != nil {
+		s.QueryStarted()
 	}
 	return ctx, func() {
 		cancel()
-		<-s.oneProfile
+		<-s.reading
 	}, nil
 }
 
-// unreadable says why a file can't be read.
+func profileTooLarge(format string, args ...any) *fault {
+	return tooLarge(fmt.Sprintf(format, args...), "culprit flame reads profiles of any size")
+}
+
+// unreadable returns the reply to an error of reading an uploaded file.
 func unreadable(err error) error {
 	var wrong *profile.ParseError
 	var long *http.MaxBytesError
@@ -265,49 +123,42 @@ func unreadable(err error) error {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &long):
-		return tooLargef("the file is larger than %d MB", long.Limit>>20)
+		return profileTooLarge("the file is larger than %d MB", long.Limit>>20)
 	case errors.As(err, &wrong):
-		return &fault{status: http.StatusBadRequest, Code: "unreadable", Message: wrong.Error(),
-			Hint: "perf script, DTrace's and bpftrace's stacks, folded stacks, pprof and speedscope are read, packed by gzip or not"}
+		return &fault{
+			status: http.StatusBadRequest, Code: "unreadable", Message: wrong.Error(),
+			Hint: "perf script, DTrace's and bpftrace's stacks, folded stacks, pprof and " +
+				"speedscope are read, packed by gzip or not",
+		}
 	case errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	return &fault{status: http.StatusBadRequest, Code: "unreadable", Message: "the file did not come whole: " + err.Error()}
+	return &fault{
+		status: http.StatusBadRequest, Code: "unreadable",
+		Message: "the file did not arrive completely: " + err.Error(),
+	}
 }
 
-// profileColumns answers with a profile, or with what a first picture of it needs.
-func (s *Server) profileColumns(w http.ResponseWriter, r *http.Request) error {
+// columns replies with a profile, or with its sketch.
+func (s *profiles) columns(w http.ResponseWriter, r *http.Request) error {
 	q, err := parametersOf(r.URL.RawQuery, 0, []string{"id", "sketch"}, nil)
 	if err != nil {
 		return err
 	}
-	first := q.text("sketch")
-	if first != "" && first != "0" && first != "1" {
-		return badf("sketch is %s, and may be 0 or 1", printable(first))
+	sketch := q.text("sketch")
+	if sketch != "" && sketch != "0" && sketch != "1" {
+		return badRequest("sketch is %s, and may be 0 or 1", printable(sketch))
 	}
-	if _, ok := stretchOf(q.text("id")); ok {
-		ctx, done, err := s.profiling(r.Context())
-		if err != nil {
-			return err
-		}
-		defer done()
-		t, err := s.treeOf(ctx, q.text("id"))
-		if err != nil {
-			return err
-		}
-		b, err := profile.AppendColumns(nil, t)
-		if err != nil {
-			return err
-		}
-		return s.send(w, r, profile.ColumnsType, b)
+	if _, ok := parseRange(q.text("id")); ok {
+		return s.recordedColumns(w, r, q.text("id"))
 	}
-	p, err := s.shelf.get(q.text("id"))
+	p, err := s.cache.get(q.text("id"))
 	if err != nil {
 		return err
 	}
-	b, size := p.zipped, p.size
-	if first == "1" && p.sketch != nil {
-		b, size = p.sketch, p.rough
+	b, size := p.columns, p.columnsSize
+	if sketch == "1" && p.sketch != nil {
+		b, size = p.sketch, p.sketchSize
 	}
 	h := w.Header()
 	h.Set("Content-Type", profile.ColumnsType)
@@ -315,10 +166,200 @@ func (s *Server) profileColumns(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Vary", "Accept-Encoding")
 	if accepts(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
-	} else if b, err = unzipped(b, size); err != nil {
+	} else if b, err = gunzip(b, size); err != nil {
 		return err
 	}
 	h.Set("Content-Length", strconv.Itoa(len(b)))
-	_, _ = w.Write(b) // who is gone needs no answer
+	_, _ = w.Write(b) // fails only if the client is gone
 	return nil
+}
+
+// recordedColumns replies with the profile of the samples that were recorded in a time range.
+func (s *profiles) recordedColumns(w http.ResponseWriter, r *http.Request, id string) error {
+	ctx, release, err := s.acquireReading(r.Context())
+	if err != nil {
+		return err
+	}
+	defer release()
+	t, err := s.tree(ctx, id)
+	if err != nil {
+		return err
+	}
+	b, err := profile.AppendColumns(nil, t)
+	if err != nil {
+		return err
+	}
+	return s.replies.send(w, r, profile.ColumnsType, b)
+}
+
+// parseRange parses the ID of recorded samples: a time range in milliseconds since the epoch,
+// 1763812800000..1763812860000.
+func parseRange(id string) (over measure.Interval, ok bool) {
+	first, last, ok := strings.Cut(id, "..")
+	from, err := strconv.ParseUint(first, 10, 43)
+	to, err2 := strconv.ParseUint(last, 10, 43)
+	if !ok || err != nil || err2 != nil || from >= to {
+		return measure.Interval{}, false
+	}
+	start, end := measure.Time(from)*1e6, measure.Time(to)*1e6
+	return measure.Interval{Start: start, End: end}, true
+}
+
+// tree returns the profile with an ID: a cached one, or that of samples recorded in a time range.
+func (s *profiles) tree(ctx context.Context, id string) (*profile.Tree, error) {
+	over, ok := parseRange(id)
+	if !ok {
+		p, err := s.cache.get(id)
+		if err != nil {
+			return nil, err
+		}
+		return p.tree()
+	}
+	if over.Span() > maxRecorded {
+		return nil, tooLarge("a profile of more than a week", "choose a shorter time")
+	}
+	// With idle CPUs: the page hides them, and shows their share.
+	got, err := profile.AskRecorded(ctx, s.Machine, profile.Part{Over: over, Idle: true})
+	if err != nil {
+		return nil, err
+	}
+	t := got.Tree
+	if t.Len() > maxCalls {
+		return nil, profileTooLarge("the profile has %d calls, more than %d", t.Len(), maxCalls)
+	}
+	if got.Samples < 0.9*got.Expected && got.Expected > 20 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%.0f samples of %.0f that were due",
+			got.Samples, got.Expected))
+	}
+	for _, l := range got.Loss {
+		t.Notes = append(t.Notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
+	}
+	return t, nil
+}
+
+// Sampling says how to sample the CPUs.
+type Sampling struct {
+	Hz     int   // samples per second and CPU
+	CPUs   []int // empty: all
+	For    measure.Span
+	Kernel bool // only samples inside the kernel
+	User   bool // only samples outside the kernel
+}
+
+// Sampled is the result of a sampling.
+type Sampled struct {
+	Tree *profile.Tree
+	CPU  measure.Span // CPU time of the process meanwhile, with all its other work; 0: unknown
+}
+
+// Limits of a sampling. With the maxima of both, a CPU yields 60,000 samples.
+const (
+	maxHz       = 999
+	maxSampling = 60 * measure.Second
+	maxCPUs     = 1024 // in a request
+)
+
+// samplingBody is the body of a request to sample.
+type samplingBody struct {
+	Seconds *float64 `json:"seconds"`
+	Hz      *int     `json:"hz"`
+	CPUs    []int    `json:"cpus"`
+	Only    string   `json:"only"`
+}
+
+// parse checks the values and fills in the defaults: 10 seconds, 99 Hz, all CPUs.
+func (b *samplingBody) parse() (Sampling, error) {
+	q := Sampling{Hz: 99, For: 10 * measure.Second, CPUs: b.CPUs}
+	if b.Seconds != nil {
+		if !(*b.Seconds >= 0.1 && *b.Seconds <= maxSampling.Seconds()) {
+			return q, badRequest("seconds: %v is not from 0.1 to %v",
+				*b.Seconds, maxSampling.Seconds())
+		}
+		q.For = measure.Span(*b.Seconds * float64(measure.Second))
+	}
+	if b.Hz != nil {
+		if q.Hz = *b.Hz; q.Hz < 1 || q.Hz > maxHz {
+			return q, badRequest("hz: %d is not from 1 to %d", q.Hz, maxHz)
+		}
+	}
+	if len(q.CPUs) > maxCPUs {
+		return q, badRequest("cpus: %d are more than %d", len(q.CPUs), maxCPUs)
+	}
+	for _, c := range q.CPUs {
+		if c < 0 {
+			return q, badRequest("cpus: there is no CPU %d", c)
+		}
+	}
+	switch b.Only {
+	case "":
+	case "kernel":
+		q.Kernel = true
+	case "user":
+		q.User = true
+	default:
+		return q, badRequest("only: %q is neither kernel nor user", printable(b.Only))
+	}
+	return q, nil
+}
+
+// name returns the name of the profile.
+func (b *samplingBody) name(q Sampling) string {
+	name := strconv.FormatFloat(q.For.Seconds(), 'g', 4, 64) + " s at " + strconv.Itoa(q.Hz) + " Hz"
+	if b.Only != "" {
+		name += ", " + b.Only
+	}
+	if len(q.CPUs) > 0 {
+		name += ", CPU " + fmt.Sprint(q.CPUs)
+	}
+	return name
+}
+
+// sample samples the CPUs for some seconds and replies at the end. It stops early if the client
+// leaves.
+func (s *profiles) sample(w http.ResponseWriter, r *http.Request) error {
+	if s.Sample == nil {
+		return fmt.Errorf("this server can't sample: %w", measure.ErrUnsupported)
+	}
+	var body samplingBody
+	if err := readBody(r, &body); err != nil {
+		return err
+	}
+	q, err := body.parse()
+	if err != nil {
+		return err
+	}
+	select {
+	case s.sampling <- struct{}{}:
+		defer func() { <-s.sampling }()
+	default:
+		return busy("this machine is being sampled already", "repeat it when that is over")
+	}
+	// Fails only for the listener of a test, which has no deadline.
+	deadline := time.Now().Add(time.Duration(q.For) + replyTimeout)
+	_ = http.NewResponseController(w).SetWriteDeadline(deadline)
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
+	defer context.AfterFunc(s.ended, end)()
+	got, err := s.Sample(ctx, q)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	if got.CPU > 0 {
+		note := fmt.Sprintf("the server used %.2f s of CPU time meanwhile, with all its other work",
+			got.CPU.Seconds())
+		got.Tree.Notes = append(got.Tree.Notes, note)
+	}
+	_, release, err := s.acquireReading(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	p, err := s.keep(got.Tree, body.name(q), "sample")
+	if err != nil {
+		return err
+	}
+	return s.sendJSON(w, r, p.appendJSON(nil))
 }

@@ -17,8 +17,8 @@ import (
 	"culprit/profile"
 )
 
-// shelve has the server read a file, and gives what it says of it.
-func (s *site) shelve(name, text string) (told struct {
+// upload has the server read a file, and gives what it says of it.
+func (s *site) upload(name, text string) (told struct {
 	ID, Name, Kind, Unit    string
 	Amount                  float64
 	Nodes, Functions, Depth int
@@ -32,15 +32,25 @@ func (s *site) shelve(name, text string) (told struct {
 // drop sends a file.
 func (s *site) drop(query, text string) *http.Response {
 	s.t.Helper()
-	return s.request("POST", "/api/profiles"+query, text, "Content-Type", "application/octet-stream")
+	return s.request(
+		"POST",
+		"/api/profiles"+query,
+		text,
+		"Content-Type",
+		"application/octet-stream",
+	)
 }
 
 const stacks = "main;work;copy_[k] 3\nmain;idle 1\n"
 
-func TestProfileIsReadAndTold(t *testing.T) {
+func TestUploadedProfile(t *testing.T) {
 	s := serve(t, newMemory(t))
-	told := s.shelve("before.folded", stacks)
-	if told.Name != "before.folded" || told.Kind != "file" || told.Unit != "samples" || told.Amount != 4 || told.Nodes != 5 || told.Functions != 4 || told.Depth != 3 {
+	told := s.upload("before.folded", stacks)
+	if told.Name != "before.folded" || told.Kind != "file" || told.Unit != "samples" ||
+		told.Amount != 4 ||
+		told.Nodes != 5 ||
+		told.Functions != 4 ||
+		told.Depth != 3 {
 		t.Errorf("%+v", told)
 	}
 	for _, accept := range []string{"gzip", "identity"} {
@@ -56,7 +66,8 @@ func TestProfileIsReadAndTold(t *testing.T) {
 			t.Error("not packed")
 		}
 		b, err := io.ReadAll(body)
-		if err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != profile.ColumnsType {
+		if err != nil || res.StatusCode != 200 ||
+			res.Header.Get("Content-Type") != profile.ColumnsType {
 			t.Fatalf("%s %v %v", res.Status, res.Header, err)
 		}
 		tree, err := profile.ParseColumns(b)
@@ -65,7 +76,7 @@ func TestProfileIsReadAndTold(t *testing.T) {
 		}
 	}
 	// The same again is the same profile, under its new name.
-	if again := s.shelve("again", stacks); again.ID != told.ID {
+	if again := s.upload("again", stacks); again.ID != told.ID {
 		t.Errorf("%s and %s", again.ID, told.ID)
 	}
 	var list struct{ Profiles []struct{ ID, Name string } }
@@ -75,19 +86,20 @@ func TestProfileIsReadAndTold(t *testing.T) {
 	}
 }
 
-// Of a large profile what a first picture needs can be had; a small one comes whole.
+// A large profile has a sketch for a first picture. A small one has none.
 func TestSketchOfAProfile(t *testing.T) {
 	s := serve(t, newMemory(t))
 	var b strings.Builder
 	for i := range 60_000 {
 		fmt.Fprintf(&b, "main;f%d;g 1\n", i)
 	}
-	large, small := s.shelve("large", b.String()+"main;work 90000\n"), s.shelve("small", stacks)
+	large, small := s.upload("large", b.String()+"main;work 90000\n"), s.upload("small", stacks)
 	columns := func(query string) []byte {
 		t.Helper()
 		res := s.get("/api/profile?"+query, "Accept-Encoding", "identity")
 		b, err := io.ReadAll(res.Body)
-		if err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != profile.ColumnsType {
+		if err != nil || res.StatusCode != 200 ||
+			res.Header.Get("Content-Type") != profile.ColumnsType {
 			t.Fatalf("%s %v %v", res.Status, res.Header, err)
 		}
 		return b
@@ -99,30 +111,35 @@ func TestSketchOfAProfile(t *testing.T) {
 	if !bytes.Equal(whole, columns("sketch=0&id="+large.ID)) {
 		t.Error("sketch=0 is another one")
 	}
-	if want := fmt.Sprintf(`"of":%d`, large.Nodes); len(sketch) > 4000 || sketch[6] != 2 || !bytes.Contains(sketch, []byte(want)) {
+	if want := fmt.Sprintf(`"of":%d`, large.Nodes); len(sketch) > 4000 || sketch[6] != 2 ||
+		!bytes.Contains(sketch, []byte(want)) {
 		t.Errorf("%d bytes: %.200q", len(sketch), sketch)
 	}
-	if tree, err := profile.ParseColumns(columns("sketch=1&id=" + small.ID)); err != nil || tree.Len() != small.Nodes {
+	if tree, err := profile.ParseColumns(columns("sketch=1&id=" + small.ID)); err != nil ||
+		tree.Len() != small.Nodes {
 		t.Errorf("a small one: %v", err)
 	}
-	if got := s.code(s.get("/api/profile?sketch=yes&id=" + small.ID)); !strings.HasPrefix(got, "400 ") {
+	if got := s.code(s.get("/api/profile?sketch=yes&id=" + small.ID)); !strings.HasPrefix(
+		got,
+		"400 ",
+	) {
 		t.Error(got)
 	}
 }
 
-// The shelf has room for some, and the oldest go.
-func TestShelfIsBounded(t *testing.T) {
+// The cache holds some profiles and evicts the oldest.
+func TestProfileCacheIsBounded(t *testing.T) {
 	s := serve(t, newMemory(t))
-	first := s.shelve("first", stacks)
-	for i := range mostProfiles {
-		s.shelve("more", fmt.Sprintf("main;f%d 1\n", i))
+	first := s.upload("first", stacks)
+	for i := range maxProfiles {
+		s.upload("more", fmt.Sprintf("main;f%d 1\n", i))
 	}
 	if got := s.code(s.get("/api/profile?id=" + first.ID)); got != "404 not-found" {
 		t.Errorf("the first: %s", got)
 	}
-	var b shelf
+	var b profileCache
 	for i := range 3 {
-		b.put(&storedProfile{id: fmt.Sprint(i), zipped: make([]byte, mostShelf/2)})
+		b.put(&storedProfile{id: fmt.Sprint(i), columns: make([]byte, maxProfileBytes/2)})
 	}
 	if all := b.list(); len(all) != 2 || all[0].id != "2" {
 		t.Errorf("%d of half the room each", len(all))
@@ -197,19 +214,25 @@ func TestHostileProfiles(t *testing.T) {
 		t.Error(got)
 	}
 	// Elsewhere a file is too large.
-	if got := s.code(s.request("POST", "/api/datasets", strings.Repeat(" ", mostBody+1))); got != "413 too-large" && got != "400 bad-request" {
+	if got := s.code(s.request("POST", "/api/datasets", strings.Repeat(" ", maxBody+1))); got != "413 too-large" &&
+		got != "400 bad-request" {
 		t.Error(got)
 	}
 }
 
-// What unpacks to more than there is room for, and what would take the memory of the machine, ends in words and not in the server's end.
+// A file that unpacks to too much, or whose profile takes too much memory, is refused. The server
+// continues.
 func TestProfilesThatGrow(t *testing.T) {
-	in := &bounded{in: endless{}, left: 1 << 20}
+	in := &unpackedReader{in: endless{}, left: 1 << 20}
 	if n, err := io.Copy(io.Discard, in); n != 1<<20 || faultOf(err).Code != "too-large" {
 		t.Errorf("%d bytes: %v", n, err)
 	}
 	// Each stack is new, and each of its frames a node.
-	_, err := profile.Read(&careful{ctx: t.Context(), in: &branching{}}, "", profile.Options{})
+	_, err := profile.Read(
+		&limitedReader{ctx: t.Context(), in: &branching{}},
+		"",
+		profile.Options{},
+	)
 	if err == nil || faultOf(unreadable(err)).Code != "too-large" {
 		t.Errorf("%v", err)
 	}
@@ -235,7 +258,7 @@ func (g *branching) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// sampler is a machine that is sampled: it gives one profile, and what it was asked.
+// sampler returns a Config.Sample that records its argument in asked and returns one profile.
 func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error) {
 	return func(ctx context.Context, q Sampling) (*Sampled, error) {
 		if asked != nil {
@@ -248,11 +271,25 @@ func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		return &Sampled{Tree: profile.OfSampled(slices.Values([]profile.Sampled{{Process: "sh", Kernel: []string{"kernel`do_idle+0x1"}, Count: 12, Amount: 12}})), CPU: 250 * measure.Millisecond}, nil
+		return &Sampled{
+			Tree: profile.FromSamples(
+				slices.Values(
+					[]profile.Sampled{
+						{
+							Process: "sh",
+							Kernel:  []string{"kernel`do_idle+0x1"},
+							Count:   12,
+							Amount:  12,
+						},
+					},
+				),
+			),
+			CPU: 250 * measure.Millisecond,
+		}, nil
 	}
 }
 
-func TestSamplingNow(t *testing.T) {
+func TestSample(t *testing.T) {
 	var asked []Sampling
 	s := serve(t, newMemory(t), func(s *Server) { s.Sample = sampler(&asked) })
 	var told struct {
@@ -260,12 +297,25 @@ func TestSamplingNow(t *testing.T) {
 		Amount         float64
 		Notes          []string
 	}
-	s.tell(s.request("POST", "/api/profiles/take", `{"seconds":0.5,"hz":49,"cpus":[1],"only":"kernel"}`), &told)
-	if told.Kind != "sample" || told.Amount != 12 || told.Name != "0.5 s at 49 Hz, kernel, CPU [1]" || len(told.Notes) != 1 || !strings.Contains(told.Notes[0], "0.25 s of CPU") {
+	s.tell(
+		s.request(
+			"POST",
+			"/api/profiles/take",
+			`{"seconds":0.5,"hz":49,"cpus":[1],"only":"kernel"}`,
+		),
+		&told,
+	)
+	if told.Kind != "sample" || told.Amount != 12 ||
+		told.Name != "0.5 s at 49 Hz, kernel, CPU [1]" ||
+		len(told.Notes) != 1 ||
+		!strings.Contains(told.Notes[0], "0.25 s of CPU") {
 		t.Errorf("%+v", told)
 	}
 	s.tell(s.request("POST", "/api/profiles/take", `{}`), &told)
-	if want := []Sampling{{49, []int{1}, 500 * measure.Millisecond, true, false}, {99, nil, 10 * measure.Second, false, false}}; !reflect.DeepEqual(asked, want) {
+	if want := []Sampling{{49, []int{1}, 500 * measure.Millisecond, true, false}, {99, nil, 10 * measure.Second, false, false}}; !reflect.DeepEqual(
+		asked,
+		want,
+	) {
 		t.Errorf("%+v", asked)
 	}
 	for body, want := range map[string]string{
@@ -298,9 +348,9 @@ func TestSamplingNow(t *testing.T) {
 		gone <- err
 	}()
 	wait := func(n int) {
-		for deadline := time.Now().Add(10 * time.Second); len(s.oneSampling) != n; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); len(s.profiles.sampling) != n; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%d samplings run", len(s.oneSampling))
+				t.Fatalf("%d samplings run", len(s.profiles.sampling))
 			}
 		}
 	}
@@ -319,9 +369,15 @@ func TestSamplingNow(t *testing.T) {
 	}
 }
 
-func TestProfilesCompared(t *testing.T) {
+func TestCompareProfiles(t *testing.T) {
 	s := serve(t, newMemory(t))
-	before, after := s.shelve("before", "main;recv;lookup 100\nmain;recv;copy 500\nmain;idle 400\n").ID, s.shelve("after", "main;recv;lookup 1100\nmain;recv;copy 500\nmain;idle 400\n").ID
+	before, after := s.upload(
+		"before",
+		"main;recv;lookup 100\nmain;recv;copy 500\nmain;idle 400\n",
+	).ID, s.upload(
+		"after",
+		"main;recv;lookup 1100\nmain;recv;copy 500\nmain;idle 400\n",
+	).ID
 	var told struct {
 		Normalisation string
 		Functions     []struct {
@@ -333,7 +389,11 @@ func TestProfilesCompared(t *testing.T) {
 	}
 	both := "before=" + before + "&after=" + after
 	s.tell(s.get("/api/profile/changes?top=2&"+both), &told)
-	if len(told.Functions) != 2 || told.Functions[0].Function != "lookup" || told.Functions[0].After != 0.55 || told.Functions[0].Explains != 1 || told.More != 3 || !strings.Contains(told.Normalisation, "per sample") {
+	if len(told.Functions) != 2 || told.Functions[0].Function != "lookup" ||
+		told.Functions[0].After != 0.55 ||
+		told.Functions[0].Explains != 1 ||
+		told.More != 3 ||
+		!strings.Contains(told.Normalisation, "per sample") {
 		t.Errorf("%+v", told)
 	}
 	s.tell(s.get("/api/profile/changes?per=work&before_work=10&after_work=20&"+both), &told)
@@ -353,16 +413,16 @@ func TestProfilesCompared(t *testing.T) {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}
-	if n := len(s.oneProfile); n != 0 {
+	if n := len(s.profiles.reading); n != 0 {
 		t.Errorf("%d places are taken", n)
 	}
 }
 
-func TestStretches(t *testing.T) {
+func TestProfileOfRecordedRange(t *testing.T) {
 	for name, want := range map[string]measure.Interval{
 		"1000..2500": {Start: 1e9, End: 2.5e9}, "": {}, "..": {}, "1000": {}, "2500..1000": {}, "1..1": {}, "-1..5": {}, "1..99999999999999999999": {}, "364c47b6df8e7ab7": {}, "1..2..3": {},
 	} {
-		if got, ok := stretchOf(name); got != want || ok != (want != measure.Interval{}) {
+		if got, ok := parseRange(name); got != want || ok != (want != measure.Interval{}) {
 			t.Errorf("%q: %v %v", name, got, ok)
 		}
 	}

@@ -11,22 +11,30 @@ import (
 	"culprit/view/web/api"
 )
 
-// Scripts are the D programs of a server, whose aggregations are statistics. Safe for use by several goroutines.
+// Scripts are the D programs of a server, whose aggregations are statistics. Implementations are
+// safe for concurrent use. The argument caller goes to the audit log.
 type Scripts interface {
-	// Scripts lists them, by ID.
+	// Scripts lists the scripts, by ID.
 	Scripts() []measure.Script
-	// Add begins one, of which Text is set, and Name and Budget if wanted, and gives its ID; record: its statistics are recorded from now on. A *measure.Diagnostic where the
-	// text is wrong - each, where there are more; another error says why it is refused. who stands in the audit.
-	Add(who string, s measure.Script, record bool) (uint32, error)
-	Start(who string, id uint32) error  // once more; nothing when it runs
-	Stop(who string, id uint32) error   // what was recorded stays; nothing when it does not run
-	Remove(who string, id uint32) error // stops and forgets it; what was recorded stays
+
+	// Add starts a script and returns its ID. Text must be set, Name and Budget may be. With record
+	// its statistics are recorded from now on. The error joins a *measure.Diagnostic for each
+	// mistake in the text; another error says why the script is refused.
+	Add(caller string, s measure.Script, record bool) (uint32, error)
+
+	Start(caller string, id uint32) error  // does nothing if the script runs
+	Stop(caller string, id uint32) error   // keeps what was recorded; does nothing if it is stopped
+	Remove(caller string, id uint32) error // stops and deletes it; keeps what was recorded
 }
 
-// usualBudget is what a script may take of one CPU where nobody says.
-const usualBudget = 0.02
+// defaultBudget is the share of one CPU that a script may use if the request names no budget.
+const defaultBudget = 0.02
 
-func (s *Server) appendScript(b []byte, k *measure.Script) []byte {
+// scripts lists and changes the scripts of the server.
+type scripts struct{ *core }
+
+// append appends the JSON of a script.
+func (s *scripts) append(b []byte, k *measure.Script) []byte {
 	b = strconv.AppendUint(append(b, `{"id":`...), uint64(k.ID), 10)
 	b = view.AppendString(append(b, `,"name":`...), k.Name)
 	b = view.AppendString(append(b, `,"text":`...), k.Text)
@@ -45,17 +53,18 @@ func (s *Server) appendScript(b []byte, k *measure.Script) []byte {
 			b = append(b, ',')
 		}
 		st := k.Stats[i]
-		st.Program = "" // it is the text
+		st.Program = "" // equals the text of the script
 		b = appendStat(b, &st)
 	}
 	return append(b, "]}"...)
 }
 
-var errNoScripts = fmt.Errorf("this server runs no scripts: %w", measure.ErrUnsupported) // table: an error is no constant
+// table: an error is no constant
+var errNoScripts = fmt.Errorf("this server runs no scripts: %w", measure.ErrUnsupported)
 
-// scripts lists the scripts.
-func (s *Server) scripts(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parametersOf(r.URL.RawQuery, 0, nil, nil); err != nil {
+// list replies with all scripts.
+func (s *scripts) list(w http.ResponseWriter, r *http.Request) error {
+	if err := noParameters(r); err != nil {
 		return err
 	}
 	if s.Scripts == nil {
@@ -66,68 +75,77 @@ func (s *Server) scripts(w http.ResponseWriter, r *http.Request) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = s.appendScript(b, &k)
+		b = s.append(b, &k)
 	}
 	return s.sendJSON(w, r, append(b, "]}"...))
 }
 
-// addScript begins a script.
-func (s *Server) addScript(w http.ResponseWriter, r *http.Request) error {
+// add starts a script.
+func (s *scripts) add(w http.ResponseWriter, r *http.Request) error {
 	if s.Scripts == nil {
 		return errNoScripts
 	}
-	var asked struct {
+	var body struct {
 		Text   string   `json:"text"`
 		Name   string   `json:"name"`
 		Budget *float64 `json:"budget"`
 		Record bool     `json:"record"`
 	}
-	if err := body(r, &asked); err != nil {
+	if err := readBody(r, &body); err != nil {
 		return err
 	}
-	k := measure.Script{Name: asked.Name, Text: asked.Text, Budget: usualBudget}
-	if asked.Text == "" {
-		return badf("there is no text")
+	if body.Text == "" {
+		return badRequest("there is no text")
 	}
-	if asked.Budget != nil {
-		if k.Budget = *asked.Budget; !(k.Budget >= 0 && k.Budget <= float64(max(1, s.About.CPUs))) {
-			return badf("budget: %v is no share of a CPU; 0.01 is one per cent, 0 no bound", k.Budget)
+	k := measure.Script{Name: body.Name, Text: body.Text, Budget: defaultBudget}
+	if body.Budget != nil {
+		k.Budget = *body.Budget
+		if !(k.Budget >= 0 && k.Budget <= float64(max(1, s.About.CPUs))) {
+			return badRequest("budget: %v is not a share of a CPU; "+
+				"0.01 is one per cent, 0 no limit", k.Budget)
 		}
 	}
-	id, err := s.Scripts.Add(whoOf(r), k, asked.Record)
+	id, err := s.Scripts.Add(auditName(r), k, body.Record)
 	if err != nil {
 		return refused(err)
 	}
 	return s.sendScript(w, r, id)
 }
 
-// sendScript answers with a script; an empty object when it is forgotten.
-func (s *Server) sendScript(w http.ResponseWriter, r *http.Request, id uint32) error {
+// sendScript replies with a script; with an empty object if it was removed.
+func (s *scripts) sendScript(w http.ResponseWriter, r *http.Request, id uint32) error {
 	all := s.Scripts.Scripts()
-	if i := slices.IndexFunc(all, func(k measure.Script) bool { return k.ID == id }); i >= 0 {
-		return s.sendJSON(w, r, s.appendScript(nil, &all[i]))
+	i := slices.IndexFunc(all, func(k measure.Script) bool { return k.ID == id })
+	if i < 0 {
+		return s.sendJSON(w, r, []byte("{}"))
 	}
-	return s.sendJSON(w, r, []byte("{}"))
+	return s.sendJSON(w, r, s.append(nil, &all[i]))
 }
 
-// changeScript starts, stops or removes.
-func (s *Server) changeScript(w http.ResponseWriter, r *http.Request) error {
+// change starts, stops or removes a script.
+func (s *scripts) change(w http.ResponseWriter, r *http.Request) error {
 	if s.Scripts == nil {
 		return errNoScripts
 	}
 	id64, err := strconv.ParseUint(r.PathValue("id"), 10, 32)
 	id := uint32(id64)
-	if err != nil || !slices.ContainsFunc(s.Scripts.Scripts(), func(k measure.Script) bool { return k.ID == id }) {
-		return &fault{status: http.StatusNotFound, Code: "not-found", Message: "there is no script " + printable(r.PathValue("id")), Hint: "api/scripts lists them"}
+	exists := func(k measure.Script) bool { return k.ID == id }
+	if err != nil || !slices.ContainsFunc(s.Scripts.Scripts(), exists) {
+		message := "there is no script " + printable(r.PathValue("id"))
+		return notFound(message, "api/scripts lists them")
 	}
-	if err := body(r, &struct{}{}); err != nil {
+	if err := readBody(r, &struct{}{}); err != nil {
 		return err
 	}
-	change := map[string]func(string, uint32) error{"start": s.Scripts.Start, "stop": s.Scripts.Stop, "remove": s.Scripts.Remove}[r.PathValue("action")]
-	if change == nil {
-		return &fault{status: http.StatusNotFound, Code: "not-found", Message: "a script can't be told to " + printable(r.PathValue("action")), Hint: "start, stop or remove"}
+	actions := map[string]func(string, uint32) error{
+		"start": s.Scripts.Start, "stop": s.Scripts.Stop, "remove": s.Scripts.Remove,
 	}
-	if err := change(whoOf(r), id); err != nil {
+	action := actions[r.PathValue("action")]
+	if action == nil {
+		message := "unknown action " + printable(r.PathValue("action"))
+		return notFound(message, "start, stop or remove")
+	}
+	if err := action(auditName(r), id); err != nil {
 		return refused(err)
 	}
 	return s.sendScript(w, r, id)

@@ -53,10 +53,10 @@ func serve(t testing.TB, m Machine, change ...func(*Server)) *site {
 	return &site{s, t, "http://" + l.Addr().String()}
 }
 
-// until waits until a machine's first tick has reached the server.
+// until waits until the server has a tick of the machine at the given time or later.
 func (s *site) until(at measure.Time) *site {
 	s.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); measure.Time(s.live.newest.Load()) < at; {
+	for deadline := time.Now().Add(10 * time.Second); measure.Time(s.clock.newest.Load()) < at; {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("tick %v did not arrive", at)
 		}
@@ -65,7 +65,8 @@ func (s *site) until(at measure.Time) *site {
 	return s
 }
 
-// request makes a request with the token, changed by the pairs of header and value; "" removes a header.
+// request sends a request with the token. headers are pairs of name and value; an empty value
+// removes the header.
 func (s *site) request(method, path, body string, headers ...string) *http.Response {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.base+path, strings.NewReader(body))
@@ -87,7 +88,9 @@ func (s *site) request(method, path, body string, headers ...string) *http.Respo
 			r.Header.Set(headers[i], headers[i+1])
 		}
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	res, err := client.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
@@ -101,7 +104,7 @@ func (s *site) get(path string, headers ...string) *http.Response {
 	return s.request("GET", path, "", headers...)
 }
 
-// tell gives the JSON of a request that must succeed.
+// tell decodes the JSON reply to a request that must succeed.
 func (s *site) tell(res *http.Response, into any) {
 	s.t.Helper()
 	b, err := io.ReadAll(res.Body)
@@ -123,7 +126,13 @@ func (s *site) code(res *http.Response) string {
 	}
 	b, _ := io.ReadAll(res.Body)
 	if err := json.Unmarshal(b, &told); err != nil || told.Error.Message == "" {
-		s.t.Fatalf("%s %s: %s: no error in JSON: %s", res.Request.Method, res.Request.URL, res.Status, b)
+		s.t.Fatalf(
+			"%s %s: %s: no error in JSON: %s",
+			res.Request.Method,
+			res.Request.URL,
+			res.Status,
+			b,
+		)
 	}
 	return fmt.Sprintf("%d %s", res.StatusCode, told.Error.Code)
 }
@@ -161,18 +170,35 @@ type answerJSON struct {
 func TestAsk(t *testing.T) {
 	s := serve(t, newMemory(t).filled(60)).until(start + 60*second)
 	var a answerJSON
-	s.tell(s.get(ask("net.device.bytes by device", "from", fmt.Sprint(int64(start/1e6)), "step", "10s")), &a)
-	if a.Kind != "delta" || a.Unit != "B/s" || a.StartMS != float64(start/1e6) || a.StepMS != 10_000 || len(a.ElapsedMS) != 6 || a.ElapsedMS[5] != 10_000 || a.Rows != 2 || a.Rest != nil {
+	s.tell(
+		s.get(
+			ask("net.device.bytes by device", "from", fmt.Sprint(int64(start/1e6)), "step", "10s"),
+		),
+		&a,
+	)
+	if a.Kind != "delta" || a.Unit != "B/s" || a.StartMS != float64(start/1e6) ||
+		a.StepMS != 10_000 ||
+		len(a.ElapsedMS) != 6 ||
+		a.ElapsedMS[5] != 10_000 ||
+		a.Rows != 2 ||
+		a.Rest != nil {
 		t.Errorf("answer %+v", a)
 	}
-	if len(a.Series) != 2 || a.Series[0].Key[0] != "eth0" || *a.Series[0].Values[3] != 1500 || *a.Series[0].Max[3] != 5100 || *a.Series[0].Min[3] != 1100 {
+	if len(a.Series) != 2 || a.Series[0].Key[0] != "eth0" || *a.Series[0].Values[3] != 1500 ||
+		*a.Series[0].Max[3] != 5100 ||
+		*a.Series[0].Min[3] != 1100 {
 		t.Errorf("series %+v", a.Series)
 	}
 
 	// The rows beyond the first are folded where they add up.
 	var top answerJSON
-	s.tell(s.get(ask("net.device.bytes by device,direction", "from", "-5s", "step", "1s", "top", "1")), &top)
-	if top.Rows != 4 || len(top.Series) != 1 || top.Rest == nil || top.Rest.Rows != 3 || *top.Rest.Values[0] != 110 || top.Series[0].Min != nil {
+	s.tell(
+		s.get(ask("net.device.bytes by device,direction", "from", "-5s", "step", "1s", "top", "1")),
+		&top,
+	)
+	if top.Rows != 4 || len(top.Series) != 1 || top.Rest == nil || top.Rest.Rows != 3 ||
+		*top.Rest.Values[0] != 110 ||
+		top.Series[0].Min != nil {
 		t.Errorf("top %+v", top)
 	}
 	var mean answerJSON
@@ -183,34 +209,63 @@ func TestAsk(t *testing.T) {
 	// What was not measured is null: eth1 tx has no value at all and comes last.
 	var gap answerJSON
 	s.tell(s.get(ask("net.device.bytes by device,direction", "from", "-5s", "step", "1s")), &gap)
-	if last := gap.Series[3]; last.Key[0] != "eth1" || last.Key[1] != "tx" || last.Values[0] != nil {
+	if last := gap.Series[3]; last.Key[0] != "eth1" || last.Key[1] != "tx" ||
+		last.Values[0] != nil {
 		t.Errorf("unmeasured row %+v", last)
 	}
-	// A row that was there for a moment weighs less than one that was there all the time, however large it was.
+	// A row that was there for a moment weighs less than one that was there all the time, however
+	// large it was.
 	brief := newMemory(t)
 	for i := range 10 {
 		rows := []line{{[]string{"steady", "rx"}, 500}}
 		if i == 3 {
 			rows = append(rows, line{[]string{"brief", "rx"}, 1000})
 		}
-		brief.add(start+measure.Time(i+1)*second, map[measure.StatID][]line{"net.device.bytes": rows})
+		brief.add(
+			start+measure.Time(i+1)*second,
+			map[measure.StatID][]line{"net.device.bytes": rows},
+		)
 	}
 	var weights answerJSON
 	s2 := serve(t, brief).until(start + 10*second)
-	s2.tell(s2.get(ask("net.device.bytes by device", "from", "-10s", "step", "1s", "top", "1")), &weights)
-	if weights.Series[0].Key[0] != "steady" || *weights.Rest.Values[3] != 1000 || weights.Rest.Values[4] != nil {
+	s2.tell(
+		s2.get(ask("net.device.bytes by device", "from", "-10s", "step", "1s", "top", "1")),
+		&weights,
+	)
+	if weights.Series[0].Key[0] != "steady" || *weights.Rest.Values[3] != 1000 ||
+		weights.Rest.Values[4] != nil {
 		t.Errorf("weights %+v", weights)
 	}
 	// A time before the first tick: nothing measured, nothing there.
 	var before answerJSON
-	s.tell(s.get(ask("memory.free", "from", fmt.Sprint(int64(start/1e6)-5000), "to", fmt.Sprint(int64(start/1e6)), "step", "1s")), &before)
-	if len(before.ElapsedMS) != 5 || before.ElapsedMS[0] != 0 || len(before.Series) != 0 || before.Notes == nil || before.Loss == nil {
+	s.tell(
+		s.get(
+			ask(
+				"memory.free",
+				"from",
+				fmt.Sprint(int64(start/1e6)-5000),
+				"to",
+				fmt.Sprint(int64(start/1e6)),
+				"step",
+				"1s",
+			),
+		),
+		&before,
+	)
+	if len(before.ElapsedMS) != 5 || before.ElapsedMS[0] != 0 || len(before.Series) != 0 ||
+		before.Notes == nil ||
+		before.Loss == nil {
 		t.Errorf("before %+v", before)
 	}
 	// columns=N
 	for n, want := range map[int]float64{60: 1000, 59: 2000, 12: 5000, 7: 10_000, 6: 10_000, 2: 30_000} {
 		var a answerJSON
-		s.tell(s.get(ask("memory.free", "from", fmt.Sprint(int64(start/1e6)), "columns", fmt.Sprint(n))), &a)
+		s.tell(
+			s.get(
+				ask("memory.free", "from", fmt.Sprint(int64(start/1e6)), "columns", fmt.Sprint(n)),
+			),
+			&a,
+		)
 		if a.StepMS != want || len(a.ElapsedMS) > n {
 			t.Errorf("columns=%d: step %v, %d cells", n, a.StepMS, len(a.ElapsedMS))
 		}
@@ -254,7 +309,9 @@ func TestAskRefuses(t *testing.T) {
 		}
 	}
 	b, _ := io.ReadAll(s.get(ask("memory.free by cpu")).Body)
-	if err := json.Unmarshal(b, &told); err != nil || told.Error.Position != 15 || told.Error.Length != 3 || told.Error.Text != "memory.free by cpu" {
+	if err := json.Unmarshal(b, &told); err != nil || told.Error.Position != 15 ||
+		told.Error.Length != 3 ||
+		told.Error.Text != "memory.free by cpu" {
 		t.Errorf("diagnostic %s", b)
 	}
 }
@@ -282,7 +339,9 @@ func sse(t testing.TB, r *bufio.Reader) (name, data string) {
 func TestLive(t *testing.T) {
 	m := newMemory(t).filled(10)
 	s := serve(t, m).until(start + 10*second)
-	v := url.Values{"q": {"net.device.bytes by device", "memory.free", `tcp.rtt where peer = "denied"`}}
+	v := url.Values{
+		"q": {"net.device.bytes by device", "memory.free", `tcp.rtt where peer = "denied"`},
+	}
 	r := bufio.NewReader(s.get("/api/live?" + v.Encode()).Body)
 	var tick struct {
 		AtMS    float64 `json:"at_ms"`
@@ -293,16 +352,20 @@ func TestLive(t *testing.T) {
 		if err := json.Unmarshal([]byte(data), &tick); err != nil || name != "tick" {
 			t.Fatalf("%s: %v: %s", name, err, data)
 		}
-		if want := float64((start + measure.Time(i)*second) / 1e6); tick.AtMS != want || len(tick.Answers) != 3 {
+		if want := float64((start + measure.Time(i)*second) / 1e6); tick.AtMS != want ||
+			len(tick.Answers) != 3 {
 			t.Fatalf("tick %v with %d answers, want %v", tick.AtMS, len(tick.Answers), want)
 		}
-		if a := tick.Answers; *a[0].Series[0].Values[0] != 1100 || len(a[1].Series[0].Values) != 1 || a[2].Error == nil || a[2].Error.Code != "denied" {
+		if a := tick.Answers; *a[0].Series[0].Values[0] != 1100 ||
+			len(a[1].Series[0].Values) != 1 ||
+			a[2].Error == nil ||
+			a[2].Error.Code != "denied" {
 			t.Fatalf("answers %s", data)
 		}
 		m.add(start+measure.Time(i+1)*second, m.ticks[0].rows)
 	}
-	if s.viewers.Load() != 1 {
-		t.Errorf("%d viewers", s.viewers.Load())
+	if s.live.viewers.Load() != 1 {
+		t.Errorf("%d viewers", s.live.viewers.Load())
 	}
 }
 
@@ -318,8 +381,13 @@ func TestDatasets(t *testing.T) {
 		CPU      *float64
 	}
 	var made set
-	s.tell(s.request("POST", "/api/datasets", `{"sentence":"net.drops by device","step_ms":5000}`), &made)
-	if made.ID != 6 || made.State != "recording" || made.Maker != "command line" || made.StepMS != 5000 || made.CPU != nil {
+	s.tell(
+		s.request("POST", "/api/datasets", `{"sentence":"net.drops by device","step_ms":5000}`),
+		&made,
+	)
+	if made.ID != 6 || made.State != "recording" || made.Maker != "command line" ||
+		made.StepMS != 5000 ||
+		made.CPU != nil {
 		t.Errorf("made %+v", made)
 	}
 	for _, action := range []string{"suspend", "resume"} {
@@ -385,7 +453,9 @@ func TestHealthAndCatalogue(t *testing.T) {
 		Trouble       []string
 	}
 	s.tell(s.get("/api/health"), &h)
-	if h.Version != "1.0" || h.Host != "here" || h.NowMS != float64((start+3*second)/1e6) || h.RSS != 50<<20 || len(h.Trouble) != 1 {
+	if h.Version != "1.0" || h.Host != "here" || h.NowMS != float64((start+3*second)/1e6) ||
+		h.RSS != 50<<20 ||
+		len(h.Trouble) != 1 {
 		t.Errorf("health %+v", h)
 	}
 	var c struct {
@@ -396,7 +466,10 @@ func TestHealthAndCatalogue(t *testing.T) {
 		}
 	}
 	s.tell(s.get("/api/catalogue"), &c)
-	if len(c.Stats) != 5 || c.Stats[0].ID != "cpu.time" || c.Stats[0].RateUnit != "ratio" || c.Stats[0].Help != "time <of> CPUs" || c.Stats[0].Fields[1].Name != "mode" || c.Stats[4].Fold != "mean" {
+	if len(c.Stats) != 5 || c.Stats[0].ID != "cpu.time" || c.Stats[0].RateUnit != "ratio" ||
+		c.Stats[0].Help != "time <of> CPUs" ||
+		c.Stats[0].Fields[1].Name != "mode" ||
+		c.Stats[4].Fold != "mean" {
 		t.Errorf("catalogue %+v", c)
 	}
 	var p struct {

@@ -12,12 +12,18 @@ import (
 	"culprit/view/web/api"
 )
 
-// mostTables bounds the tables of one request.
-const mostTables = 3600
+// maxTables bounds the tables of one reply.
+const maxTables = 3600
 
-// tools lists the tools.
-func (s *Server) tools(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parametersOf(r.URL.RawQuery, 0, nil, nil); err != nil {
+// tools serves the tables of the tools.
+type tools struct {
+	*core
+	live *live
+}
+
+// list replies with all tools and their flags.
+func (s *tools) list(w http.ResponseWriter, r *http.Request) error {
+	if err := noParameters(r); err != nil {
 		return err
 	}
 	b := []byte(`{"tools":[`)
@@ -48,92 +54,119 @@ func (s *Server) tools(w http.ResponseWriter, r *http.Request) error {
 	return s.sendJSON(w, r, append(b, "]}"...))
 }
 
-// use is a tool with the options that an address gives.
-type use struct {
-	tool      *view.Tool
-	options   view.Options
-	queries   []measure.Query
-	sentences []string
-	key       string // the same for the same tool and options
+// toolRequest is a tool with the options of a URL.
+type toolRequest struct {
+	tool    *view.Tool
+	options view.Options
+	queries []measure.Query
+	texts   []string // of the queries
+	key     string   // equal for the same tool and options
 }
 
-// used reads which tool an address names, and its options; names are the other parameters.
-func (s *Server) used(r *http.Request, now measure.Time, names ...string) (*use, *parameters, error) {
-	name := r.PathValue("name")
-	tools := view.Tools()
-	i := slices.IndexFunc(tools, func(t *view.Tool) bool { return t.Name == name })
-	if i < 0 {
-		f := &fault{status: http.StatusNotFound, Code: "not-found", Message: "there is no tool " + printable(name), Hint: "api/tools lists them"}
-		var known []string
-		for _, t := range tools {
-			known = append(known, t.Name)
-		}
-		if near := measure.Nearest(name, known); near != "" {
-			f.Hint = "did you mean " + near + "?"
-		}
-		return nil, nil, f
+// request returns the tool and the options of a URL. names are the other parameters.
+func (s *tools) request(
+	r *http.Request, now measure.Time, names ...string,
+) (*toolRequest, *parameters, error) {
+	tool, err := findTool(r.PathValue("name"))
+	if err != nil {
+		return nil, nil, err
 	}
-	u := &use{tool: tools[i], options: view.Options{}}
-	for _, f := range u.tool.Flags {
+	for _, f := range tool.Flags {
 		names = append(names, f.Name)
 	}
 	p, err := parametersOf(r.URL.RawQuery, now, names, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	u.key = "tool " + name
-	for _, f := range u.tool.Flags {
-		text := p.text(f.Name)
-		switch {
-		case !p.values.Has(f.Name):
+	t := &toolRequest{tool: tool, options: view.Options{}, key: "tool " + tool.Name}
+	for _, f := range tool.Flags {
+		if !p.values.Has(f.Name) {
 			continue
-		case f.Value == "" && text != "" && text != "1" && text != "true":
-			return nil, nil, badf("%s takes no value", f.Name)
-		case f.Value == "":
-			u.options[f.Name] = []string{""}
-		case text == "" || len(text) > mostText:
-			return nil, nil, badf("%s needs a value (%s)", f.Name, f.Value)
-		case f.Many:
-			u.options[f.Name] = view.CommaList(strings.Split(text, ","))
-		default:
-			u.options[f.Name] = []string{text}
 		}
-		for _, v := range u.options[f.Name] {
-			if len(f.Values) > 0 && !slices.Contains(f.Values, v) {
-				return nil, nil, badf("%s: %q is none of %s", f.Name, printable(v), strings.Join(f.Values, ", "))
-			}
-		}
-		u.key += "\n" + f.Name + "=" + strings.Join(u.options[f.Name], ",")
-	}
-	for _, sentence := range u.tool.Ask(u.options) {
-		q, err := s.Machine.Parse(sentence)
+		values, err := flagValues(&f, p.text(f.Name))
 		if err != nil {
 			return nil, nil, err
 		}
-		u.queries, u.sentences = append(u.queries, q), append(u.sentences, q.String())
+		t.options[f.Name] = values
+		t.key += "\n" + f.Name + "=" + strings.Join(values, ",")
 	}
-	return u, p, nil
+	for _, text := range tool.Ask(t.options) {
+		q, err := s.Machine.Parse(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		t.queries, t.texts = append(t.queries, q), append(t.texts, q.String())
+	}
+	return t, p, nil
 }
 
-// table makes the table of a frame.
-func (u *use) table(f *view.Frame) *view.Table {
-	t := u.tool.Table(u.options, f)
-	t.Over, t.Loss, t.Notes = f.Over, f.Losses(), append(t.Notes, f.Notes(nil, 0)...)
-	return t
+func findTool(name string) (*view.Tool, error) {
+	all := view.Tools()
+	var names []string
+	for _, t := range all {
+		if t.Name == name {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	f := notFound("there is no tool "+printable(name), "api/tools lists them")
+	if near := measure.Nearest(name, names); near != "" {
+		f.Hint = "did you mean " + near + "?"
+	}
+	return nil, f
 }
 
-// missing stands for the answer to a question that could not be asked: nothing was measured, and a note says why.
-func missing(q measure.Query, st *measure.Stat, over measure.Interval, step measure.Span, err error) *measure.Answer {
-	a := &measure.Answer{Query: q, Start: over.Start, Step: step, Elapsed: make([]measure.Span, max(1, over.Span()/max(1, step))), Notes: []string{err.Error()}}
+// flagValues returns the values of a flag that is in the URL.
+func flagValues(f *view.Flag, text string) ([]string, error) {
+	var values []string
+	switch {
+	case f.Value == "" && text != "" && text != "1" && text != "true":
+		return nil, badRequest("%s takes no value", f.Name)
+	case f.Value == "":
+		values = []string{""}
+	case text == "" || len(text) > maxText:
+		return nil, badRequest("%s needs a value (%s)", f.Name, f.Value)
+	case f.Many:
+		values = view.CommaList(strings.Split(text, ","))
+	default:
+		values = []string{text}
+	}
+	for _, v := range values {
+		if len(f.Values) > 0 && !slices.Contains(f.Values, v) {
+			return nil, badRequest("%s: %q is none of %s", f.Name, printable(v),
+				strings.Join(f.Values, ", "))
+		}
+	}
+	return values, nil
+}
+
+// table returns the table of a frame.
+func (t *toolRequest) table(f *view.Frame) *view.Table {
+	out := t.tool.Table(t.options, f)
+	out.Over, out.Loss = f.Over, f.Losses()
+	out.Notes = append(out.Notes, f.Notes(nil, 0)...)
+	return out
+}
+
+// unanswered returns an answer without values for a query that failed, with the error as a note.
+func unanswered(
+	q measure.Query, st *measure.Stat, over measure.Interval, step measure.Span, err error,
+) *measure.Answer {
+	cells := max(1, over.Span()/max(1, step))
+	a := &measure.Answer{
+		Query: q, Start: over.Start, Step: step,
+		Elapsed: make([]measure.Span, cells), Notes: []string{err.Error()},
+	}
 	if st != nil {
 		a.Kind, a.Unit, a.Sparse = st.Kind, st.AnswerUnit(), st.Sparse
 	}
 	return a
 }
 
-// tool gives a table a step over a time; without a step one over all of it, without a time that of the newest tick.
-func (s *Server) tool(w http.ResponseWriter, r *http.Request) error {
-	u, p, err := s.used(r, s.now(), "from", "to", "step")
+// tables replies with a table per step over a time range. The default step is the whole range, and
+// the default range is the newest tick.
+func (s *tools) tables(w http.ResponseWriter, r *http.Request) error {
+	t, p, err := s.request(r, s.now(), "from", "to", "step")
 	if err != nil {
 		return err
 	}
@@ -149,32 +182,18 @@ func (s *Server) tool(w http.ResponseWriter, r *http.Request) error {
 	if p.text("step") != "" {
 		over = grid(over, step)
 	}
-	if over.Span()/step > mostTables {
-		return &fault{status: http.StatusRequestEntityTooLarge, Code: "too-large", Message: "these are more than " + strconv.Itoa(mostTables) + " tables", Hint: "ask for less time or a longer step"}
+	if over.Span()/step > maxTables {
+		message := "these are more than " + strconv.Itoa(maxTables) + " tables"
+		return tooLarge(message, "choose a shorter time or a longer step")
 	}
-	ctx, done, err := s.place(r.Context())
+	ctx, release, err := s.acquire(r.Context())
 	if err != nil {
 		return err
 	}
-	defer done()
-	answers := make([]*measure.Answer, len(u.queries))
-	values, failed := 0, 0
-	for i, q := range u.queries {
-		q.Over, q.Step = over, step
-		a, err := s.Machine.Ask(ctx, q)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			if failed++; failed == len(u.queries) {
-				return err
-			}
-			a = missing(q, s.stat(q.Stat), over, step, err)
-		}
-		answers[i] = a
-		if values += len(a.Series) * len(a.Elapsed); values > mostValues {
-			return tooLarge(len(a.Series), len(a.Elapsed), mostValues)
-		}
+	defer release()
+	answers, err := s.ask(ctx, t, over, step)
+	if err != nil {
+		return err
 	}
 	b := []byte(`{"tables":[`)
 	for at := over.Start; at < over.End; at = at.Add(step) {
@@ -188,18 +207,44 @@ func (s *Server) tool(w http.ResponseWriter, r *http.Request) error {
 		if b[len(b)-1] != '[' {
 			b = append(b, ',')
 		}
-		if b = appendTable(b, u.table(f)); len(b) > mostFindings {
-			return &fault{status: http.StatusRequestEntityTooLarge, Code: "too-large", Message: "these are too many tables", Hint: "ask for less time or a longer step"}
+		if b = appendTable(b, t.table(f)); len(b) > maxLongReply {
+			return tooLarge("these are too many tables", "choose a shorter time or a longer step")
 		}
 	}
 	return s.sendJSON(w, r, append(b, "]}"...))
 }
 
-// frameOf gives what the answers say of one cell of their grid, which begins at the time: what a tool would have been told had it looked
-// then. Nil when nothing was measured in it.
+// ask runs the queries of a tool. The error is that of the last query if all fail.
+func (s *tools) ask(
+	ctx context.Context, t *toolRequest, over measure.Interval, step measure.Span,
+) ([]*measure.Answer, error) {
+	answers := make([]*measure.Answer, len(t.queries))
+	values, failed := 0, 0
+	for i, q := range t.queries {
+		q.Over, q.Step = over, step
+		a, err := s.Machine.Ask(ctx, q)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			if failed++; failed == len(t.queries) {
+				return nil, err
+			}
+			a = unanswered(q, s.stat(q.Stat), over, step, err)
+		}
+		answers[i] = a
+		if values += len(a.Series) * len(a.Elapsed); values > maxValues {
+			return nil, tooManyValues(len(a.Series), len(a.Elapsed), maxValues)
+		}
+	}
+	return answers, nil
+}
+
+// frameOf returns one cell of the answers, the one that begins at a time, as if the tool had run
+// then. It returns nil if nothing was measured in the cell.
 func frameOf(answers []*measure.Answer, at measure.Time, step measure.Span) *view.Frame {
 	f := &view.Frame{Over: measure.Interval{Start: at.Add(step), End: at.Add(step)}}
-	looked := false
+	measured := false
 	for _, a := range answers {
 		c := -1
 		if a.Step > 0 && at >= a.Start && (at-a.Start)%measure.Time(a.Step) == 0 {
@@ -207,19 +252,20 @@ func frameOf(answers []*measure.Answer, at measure.Time, step measure.Span) *vie
 		}
 		one := cellOf(a, c)
 		if e := one.Elapsed[0]; e > 0 {
-			looked = true
+			measured = true
 			f.Over.Start = min(f.Over.Start, f.Over.End.Add(-e))
 		}
 		f.Answers = append(f.Answers, one)
 	}
-	if !looked {
+	if !measured {
 		return nil
 	}
 	return f
 }
 
-// cellOf gives an answer of one cell: without the rows that were not there - their value is NaN, or 0 where absent reads as 0. Losses and notes
-// are those of the whole answer.
+// cellOf returns cell c of an answer as an answer, without the rows that have no value in it: NaN,
+// or 0 if the answer is sparse. Losses and notes are those of the whole answer. If there is no such
+// cell, the result has no rows and an empty interval.
 func cellOf(a *measure.Answer, c int) *measure.Answer {
 	one := *a
 	one.Series, one.Elapsed, one.Start = nil, []measure.Span{0}, a.Start
@@ -233,33 +279,37 @@ func cellOf(a *measure.Answer, c int) *measure.Answer {
 		if c >= len(s.Values) || s.Values[c] != s.Values[c] || a.Sparse && s.Values[c] == 0 {
 			continue
 		}
-		one.Series = append(one.Series, measure.Series{Key: s.Key, Values: s.Values[c : c+1 : c+1]})
+		row := measure.Series{Key: s.Key, Values: s.Values[c : c+1 : c+1]}
+		one.Series = append(one.Series, row)
 	}
 	return &one
 }
 
-// liveTool streams a table each tick.
-func (s *Server) liveTool(w http.ResponseWriter, r *http.Request) error {
-	u, _, err := s.used(r, 0)
+// liveTable streams a table per tick.
+func (s *tools) liveTable(w http.ResponseWriter, r *http.Request) error {
+	t, _, err := s.request(r, 0)
 	if err != nil {
 		return err
 	}
-	return s.stream(w, r, u.key, "table", func(ctx context.Context, at measure.Time) []byte {
+	event := func(ctx context.Context, at measure.Time) []byte {
 		f := &view.Frame{Over: measure.Interval{Start: at, End: at}}
-		for i, q := range u.queries {
-			a, err := s.live.answer(ctx, q, u.sentences[i], at)
+		for i, q := range t.queries {
+			a, err := s.live.answer(ctx, q, t.texts[i], at)
 			if err != nil {
-				a = missing(q, s.stat(q.Stat), measure.Interval{Start: at.Add(-liveStep), End: at}, liveStep, err)
+				over := measure.Interval{Start: at.Add(-liveStep), End: at}
+				a = unanswered(q, s.stat(q.Stat), over, liveStep, err)
 			}
 			one := cellOf(a, len(a.Elapsed)-1)
 			f.Over.Start = min(f.Over.Start, at.Add(-one.Elapsed[0]))
 			f.Answers = append(f.Answers, one)
 		}
-		return appendTable(nil, u.table(f))
-	})
+		return appendTable(nil, t.table(f))
+	}
+	return s.live.stream(w, r, t.key, "table", event)
 }
 
-// appendTable appends a table as the page has it: the rows as lists, the columns with what is needed to show them.
+// appendTable appends a table as the page reads it: the columns with how to show them, and the rows
+// as lists of cells.
 func appendTable(b []byte, t *view.Table) []byte {
 	b = api.AppendMillis(append(b, `{"start_ms":`...), int64(t.Over.Start))
 	b = api.AppendMillis(append(b, `,"end_ms":`...), int64(t.Over.End))

@@ -15,7 +15,8 @@ import (
 	"culprit/view"
 )
 
-// tooled is a machine that knows all that the tools ask. What nic asks has values: eth0 receives 125 MB/s of its 10 Gbit/s; in the third second it is gone.
+// tooled is a machine that has every statistic of the tools. Those of nic have values: eth0
+// receives 125 MB/s of its 10 Gbit/s, and is gone in the third second.
 func tooled(t testing.TB) *memory {
 	m := newMemory(t)
 	m.stats, m.sets = nil, nil
@@ -34,7 +35,10 @@ func tooled(t testing.TB) *memory {
 				}
 				st := m.stat(q.Stat)
 				if st == nil {
-					m.stats = append(m.stats, measure.Stat{ID: q.Stat, Kind: measure.Level, Unit: "1"})
+					m.stats = append(
+						m.stats,
+						measure.Stat{ID: q.Stat, Kind: measure.Level, Unit: "1"},
+					)
 					st = &m.stats[len(m.stats)-1]
 				}
 				fields := slices.Clone(q.By)
@@ -62,15 +66,33 @@ func tooled(t testing.TB) *memory {
 	for i := 1; i <= 4; i++ {
 		rows := map[measure.StatID][]line{"net.device.bytes": {}}
 		for _, direction := range []string{"rx", "tx"} {
-			words := map[string]string{"device": "eth0", "direction": direction, "from": "ethtool", "admin": "up", "duplex": "full"}
+			words := map[string]string{
+				"device":    "eth0",
+				"direction": direction,
+				"from":      "ethtool",
+				"admin":     "up",
+				"duplex":    "full",
+			}
 			if i == 3 {
 				break
 			}
-			rows["net.device.bytes"] = append(rows["net.device.bytes"], row("net.device.bytes", 125e6, words))
-			rows["net.device.packets"] = append(rows["net.device.packets"], row("net.device.packets", 125e3, words))
-			rows["net.device.capacity"] = append(rows["net.device.capacity"], row("net.device.capacity", 1e10, words))
+			rows["net.device.bytes"] = append(
+				rows["net.device.bytes"],
+				row("net.device.bytes", 125e6, words),
+			)
+			rows["net.device.packets"] = append(
+				rows["net.device.packets"],
+				row("net.device.packets", 125e3, words),
+			)
+			rows["net.device.capacity"] = append(
+				rows["net.device.capacity"],
+				row("net.device.capacity", 1e10, words),
+			)
 			if direction == "rx" {
-				rows["net.device.info"] = append(rows["net.device.info"], row("net.device.info", 1, words))
+				rows["net.device.info"] = append(
+					rows["net.device.info"],
+					row("net.device.info", 1, words),
+				)
 			}
 		}
 		m.add(start+measure.Time(i)*second, rows)
@@ -116,12 +138,14 @@ func TestTool(t *testing.T) {
 			t.Errorf("second %d: %+v, want %d rows", i+1, table.Rows, want)
 			continue
 		}
-		if i != 2 && (table.cell(0, "rx_bytes_per_s") != 125e6 || table.cell(0, "util") != 0.1 || table.cell(0, "device") != "eth0" || table.cell(0, "errors_per_s") != nil) {
+		if i != 2 &&
+			(table.cell(0, "rx_bytes_per_s") != 125e6 || table.cell(0, "util") != 0.1 || table.cell(0, "device") != "eth0" || table.cell(0, "errors_per_s") != nil) {
 			t.Errorf("second %d: %+v", i+1, table.Rows)
 		}
 	}
 	for _, c := range told.Tables[0].Columns {
-		if want := map[string]string{"rx_bytes_per_s": "B/s", "util": "ratio", "capacity_bits_per_s": "bit/s", "device": "", "saturation_per_s": "1/s", "rx_avg_bytes": "B"}[c.Name]; want != "" && c.Unit != want {
+		if want := map[string]string{"rx_bytes_per_s": "B/s", "util": "ratio", "capacity_bits_per_s": "bit/s", "device": "", "saturation_per_s": "1/s", "rx_avg_bytes": "B"}[c.Name]; want != "" &&
+			c.Unit != want {
 			t.Errorf("%s is in %q", c.Name, c.Unit)
 		}
 	}
@@ -175,7 +199,10 @@ func TestLiveTool(t *testing.T) {
 	for i := 4; i < 7; i++ {
 		name, data := sse(t, r)
 		var table tableJSON
-		if err := json.Unmarshal([]byte(data), &table); err != nil || name != "table" || table.EndMS != float64((start+measure.Time(i)*second)/1e6) || len(table.Rows) != 1 || table.cell(0, "tx_packets_per_s") != 125e3 {
+		if err := json.Unmarshal([]byte(data), &table); err != nil || name != "table" ||
+			table.EndMS != float64((start+measure.Time(i)*second)/1e6) ||
+			len(table.Rows) != 1 ||
+			table.cell(0, "tx_packets_per_s") != 125e3 {
 			t.Fatalf("%s %v %s", name, err, data)
 		}
 		m.add(start+measure.Time(i+1)*second, m.ticks[0].rows)
@@ -197,7 +224,8 @@ func TestFindings(t *testing.T) {
 	r := bufio.NewReader(stream.Body)
 	m.report(start+10*second, "{\n  \"host\": \"one\"\n}\n")
 	name, data := sse(t, r)
-	if err := json.Unmarshal([]byte(data), &now); err != nil || name != "report" || now.Report.Host != "one" {
+	if err := json.Unmarshal([]byte(data), &now); err != nil || name != "report" ||
+		now.Report.Host != "one" {
 		t.Fatalf("%s %v %s", name, err, data)
 	}
 	m.report(start+20*second, `{"host":"two"}`)
@@ -218,11 +246,24 @@ func TestFindings(t *testing.T) {
 			Report *struct{ Host string }
 		}
 	}
-	s.tell(s.get(fmt.Sprintf("/api/findings?from=%d&to=%d", start/1e6, (start+30*second)/1e6)), &all)
-	if len(all.Reports) != 3 || all.Reports[0].Report.Host != "one" || all.Reports[2].Report != nil {
+	s.tell(
+		s.get(fmt.Sprintf("/api/findings?from=%d&to=%d", start/1e6, (start+30*second)/1e6)),
+		&all,
+	)
+	if len(all.Reports) != 3 || all.Reports[0].Report.Host != "one" ||
+		all.Reports[2].Report != nil {
 		t.Errorf("%+v", all)
 	}
-	s.tell(s.get(fmt.Sprintf("/api/findings?from=%d&to=%d", (start+10*second)/1e6, (start+20*second)/1e6)), &all)
+	s.tell(
+		s.get(
+			fmt.Sprintf(
+				"/api/findings?from=%d&to=%d",
+				(start+10*second)/1e6,
+				(start+20*second)/1e6,
+			),
+		),
+		&all,
+	)
 	if len(all.Reports) != 1 || all.Reports[0].AtMS != float64((start+20*second)/1e6) {
 		t.Errorf("%+v", all)
 	}
@@ -231,8 +272,12 @@ func TestFindings(t *testing.T) {
 func TestPage(t *testing.T) {
 	s := serve(t, newMemory(t), func(s *Server) {
 		s.Page = fstest.MapFS{
-			"index.html": {Data: []byte("<!doctype html>")}, "index.html.gz": {Data: []byte("zipped")},
-			"assets/index-abc.js": {Data: []byte("let a")}, "assets/index-abc.js.br": {Data: []byte("br")}, "assets/index-abc.js.gz": {Data: []byte("gz")},
+			"index.html": {
+				Data: []byte("<!doctype html>"),
+			}, "index.html.gz": {Data: []byte("zipped")},
+			"assets/index-abc.js": {
+				Data: []byte("let a"),
+			}, "assets/index-abc.js.br": {Data: []byte("br")}, "assets/index-abc.js.gz": {Data: []byte("gz")},
 			"icon.svg": {Data: []byte("<svg/>")}, ".gitkeep": {}, "secret.exe": {Data: []byte("x")},
 		}
 	})
@@ -246,7 +291,11 @@ func TestPage(t *testing.T) {
 		res := s.get(c.path, "Accept-Encoding", cmpOr(c.encoding, "identity"))
 		b, _ := io.ReadAll(res.Body)
 		h := res.Header
-		if res.StatusCode != 200 || string(b) != c.body || h.Get("Content-Type") != c.kind || h.Get("Content-Encoding") != c.coded || h.Get("Cache-Control") != c.cache || h.Get("ETag") == "" || h.Get("Vary") == "" {
+		if res.StatusCode != 200 || string(b) != c.body || h.Get("Content-Type") != c.kind ||
+			h.Get("Content-Encoding") != c.coded ||
+			h.Get("Cache-Control") != c.cache ||
+			h.Get("ETag") == "" ||
+			h.Get("Vary") == "" {
 			t.Errorf("%s with %q: %s %q %v", c.path, c.encoding, res.Status, b, h)
 		}
 		if again := s.get(c.path, "If-None-Match", `"x", `+h.Get("ETag")); again.StatusCode != 304 {
@@ -260,7 +309,8 @@ func TestPage(t *testing.T) {
 	}
 	unbuilt := serve(t, newMemory(t), func(s *Server) { s.Page = fstest.MapFS{".gitkeep": {}} })
 	res := unbuilt.get("/")
-	if b, _ := io.ReadAll(res.Body); res.StatusCode != 200 || !strings.Contains(string(b), "make build") {
+	if b, _ := io.ReadAll(res.Body); res.StatusCode != 200 ||
+		!strings.Contains(string(b), "make build") {
 		t.Errorf("%s %s", res.Status, b)
 	}
 }
@@ -272,12 +322,12 @@ func cmpOr(s, otherwise string) string {
 	return s
 }
 
-// The live view of a server that has no tick yet begins with the first.
+// The live view of a server without a tick begins with the first tick.
 func TestLiveBeforeTheFirstTick(t *testing.T) {
 	m := newMemory(t)
 	s := serve(t, m)
-	r := bufio.NewReader(s.get(live("memory.free")).Body)
-	for deadline := time.Now().Add(10 * time.Second); s.viewers.Load() == 0 && time.Now().Before(deadline); {
+	r := bufio.NewReader(s.get(liveURL("memory.free")).Body)
+	for deadline := time.Now().Add(10 * time.Second); s.live.viewers.Load() == 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	m.filled(1)

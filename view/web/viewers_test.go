@@ -19,8 +19,14 @@ import (
 	"culprit/measure"
 )
 
-// look opens a live view on a connection of its own and gives its stream, behind the header.
-func look(t testing.TB, s *site, path string, change func(*net.TCPConn)) (*net.TCPConn, *bufio.Reader) {
+// openStream opens a live view on a connection of its own and returns its stream, behind the HTTP
+// header.
+func openStream(
+	t testing.TB,
+	s *site,
+	path string,
+	change func(*net.TCPConn),
+) (*net.TCPConn, *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
 	if err != nil {
@@ -45,20 +51,29 @@ func look(t testing.TB, s *site, path string, change func(*net.TCPConn)) (*net.T
 	return c.(*net.TCPConn), bufio.NewReaderSize(res.Body, 1024)
 }
 
-func live(sentences ...string) string { return "/api/live?" + url.Values{"q": sentences}.Encode() }
+func liveURL(
+	sentences ...string,
+) string {
+	return "/api/live?" + url.Values{"q": sentences}.Encode()
+}
 
-// A thousand viewers of a few questions: each gets each tick, each question is asked once a tick, and a viewer takes little memory.
+// A thousand viewers of a few queries: each gets each tick, each query runs once per tick, and a
+// viewer takes little memory.
 func TestThousandViewers(t *testing.T) {
 	const viewers, ticks = 1000, 5
 	m := newMemory(t).filled(1)
 	s := serve(t, m).until(start + second)
-	paths := []string{live("net.device.bytes by device,direction", "memory.free"), live("memory.free"), live("cpu.time by mode", "tcp.rtt by peer")}
+	paths := []string{
+		liveURL("net.device.bytes by device,direction", "memory.free"),
+		liveURL("memory.free"),
+		liveURL("cpu.time by mode", "tcp.rtt by peer"),
+	}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	streams := make([]*bufio.Reader, viewers)
 	for i := range streams {
-		c, r := look(t, s, paths[i%len(paths)], nil)
+		c, r := openStream(t, s, paths[i%len(paths)], nil)
 		defer c.Close()
 		streams[i] = r
 	}
@@ -70,7 +85,8 @@ func TestThousandViewers(t *testing.T) {
 					AtMS float64 `json:"at_ms"`
 				}
 				name, data := sse(t, r)
-				if err := json.Unmarshal([]byte(data), &tick); err != nil || name != "tick" || tick.AtMS != float64((start+measure.Time(n)*second)/1e6) {
+				if err := json.Unmarshal([]byte(data), &tick); err != nil || name != "tick" ||
+					tick.AtMS != float64((start+measure.Time(n)*second)/1e6) {
 					arrived <- fmt.Errorf("viewer %d, tick %d: %s %v %.100s", i, n, name, err, data)
 					return
 				}
@@ -95,7 +111,7 @@ func TestThousandViewers(t *testing.T) {
 			if each > 100_000 {
 				t.Errorf("%d bytes a viewer", each)
 			}
-			if got := s.viewers.Load(); got != viewers {
+			if got := s.live.viewers.Load(); got != viewers {
 				t.Errorf("%d viewers", got)
 			}
 		}
@@ -110,19 +126,31 @@ func TestThousandViewers(t *testing.T) {
 	}
 }
 
-// A viewer who does not read holds up nobody, is told of the gap when it reads again, and goes on with the newest tick.
+// A viewer that does not read delays no other. When it reads again, it gets a gap event and then
+// the newest tick.
 func TestSlowViewer(t *testing.T) {
 	m := newMemory(t)
 	rows := map[measure.StatID][]line{}
 	for i := range 3000 {
-		rows["tcp.rtt"] = append(rows["tcp.rtt"], line{[]string{fmt.Sprintf("a peer with a long name, number %d", i)}, float64(i) + 0.123})
+		rows["tcp.rtt"] = append(
+			rows["tcp.rtt"],
+			line{
+				[]string{fmt.Sprintf("a peer with a long name, number %d", i)},
+				float64(i) + 0.123,
+			},
+		)
 	}
 	m.add(start+second, rows)
 	s := serve(t, m).until(start + second)
-	path := live("tcp.rtt by peer") + "&top=5000"
-	slowConn, slow := look(t, s, path, func(c *net.TCPConn) { _ = c.SetReadBuffer(256 << 10) })
+	path := liveURL("tcp.rtt by peer") + "&top=5000"
+	slowConn, slow := openStream(
+		t,
+		s,
+		path,
+		func(c *net.TCPConn) { _ = c.SetReadBuffer(256 << 10) },
+	)
 	defer slowConn.Close()
-	fastConn, fast := look(t, s, path, nil)
+	fastConn, fast := openStream(t, s, path, nil)
 	defer fastConn.Close()
 	fast = bufio.NewReaderSize(fast, 1<<20)
 	const ticks = 60
@@ -157,7 +185,8 @@ func TestSlowViewer(t *testing.T) {
 			last = to
 		case "tick":
 			at := e.AtMS/1000 - int(start/1e9)
-			if got == 0 && missed == 0 { // it begins with the newest, which by then may be a later one
+			if got == 0 &&
+				missed == 0 { // it begins with the newest, which by then may be a later one
 				before, last = at-1, at-1
 			}
 			if at != last+1 {
@@ -172,18 +201,19 @@ func TestSlowViewer(t *testing.T) {
 	}
 }
 
-// Live views end when the server does, and when the recording does.
+// Live views end with the server, and with the recording.
 func TestLiveEnds(t *testing.T) {
 	m := newMemory(t).filled(1)
 	s := serve(t, m).until(start + second)
-	c, r := look(t, s, live("memory.free"), nil)
+	c, r := openStream(t, s, liveURL("memory.free"), nil)
 	defer c.Close()
+	// sse reads the next event of a stream.
 	sse(t, r)
 	s.Close()
 	if rest, err := io.ReadAll(r); err != nil || strings.Contains(string(rest), "event") {
 		t.Errorf("%v %q", err, rest)
 	}
-	for deadline := time.Now().Add(10 * time.Second); s.viewers.Load() != 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); s.live.viewers.Load() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a viewer is left")
 		}
@@ -197,37 +227,54 @@ func TestLiveEnds(t *testing.T) {
 
 func TestLiveRefuses(t *testing.T) {
 	s := serve(t, newMemory(t).filled(1)).until(start + second)
-	many := make([]string, mostQueries+1)
+	many := make([]string, maxLiveQueries+1)
 	for i := range many {
 		many[i] = "memory.free"
 	}
-	for path, want := range map[string]string{"/api/live": "400 bad-request", live(many...): "400 bad-request", live("memory.free", "no.such"): "400 unknown-statistic", live("memory.free") + "&columns=3": "400 bad-request"} {
+	for path, want := range map[string]string{"/api/live": "400 bad-request", liveURL(many...): "400 bad-request", liveURL("memory.free", "no.such"): "400 unknown-statistic", liveURL("memory.free") + "&columns=3": "400 bad-request"} {
 		if got := s.code(s.get(path)); got != want {
 			t.Errorf("%.60s: %s, want %s", path, got, want)
 		}
 	}
 }
 
-// BenchmarkViewers is the cost of one event at one viewer: 100 viewers look at six answers each, with ten rows, as the page of a machine does. cpu-ns is
-// what the whole process takes for it, the clients' reading included.
+// BenchmarkViewers measures one event at one viewer. 100 viewers watch six answers each, with ten
+// rows, like the page of a machine. cpu-ns is the CPU time of the whole process per event, with the
+// clients' reading.
 func BenchmarkViewers(b *testing.B) {
 	const viewers = 100
 	m := newMemory(b)
 	rows := map[measure.StatID][]line{"memory.free": {{nil, 1e9}}}
 	for i := range 10 {
-		rows["net.device.bytes"] = append(rows["net.device.bytes"], line{[]string{fmt.Sprintf("eth%d", i), "rx"}, 1234567.5 * float64(i)})
-		rows["cpu.time"] = append(rows["cpu.time"], line{[]string{fmt.Sprint(i), "user"}, 123456789})
-		rows["tcp.rtt"] = append(rows["tcp.rtt"], line{[]string{fmt.Sprint("10.0.0.", i), "x"}, 1e6 / 3.0})
+		rows["net.device.bytes"] = append(
+			rows["net.device.bytes"],
+			line{[]string{fmt.Sprintf("eth%d", i), "rx"}, 1234567.5 * float64(i)},
+		)
+		rows["cpu.time"] = append(
+			rows["cpu.time"],
+			line{[]string{fmt.Sprint(i), "user"}, 123456789},
+		)
+		rows["tcp.rtt"] = append(
+			rows["tcp.rtt"],
+			line{[]string{fmt.Sprint("10.0.0.", i), "x"}, 1e6 / 3.0},
+		)
 	}
 	m.add(start+second, rows)
 	s := serve(b, m).until(start + second)
-	path := live("net.device.bytes by device", "cpu.time by cpu,mode", "tcp.rtt by peer", "memory.free", "net.device.bytes by direction", "cpu.time by mode")
+	path := liveURL(
+		"net.device.bytes by device",
+		"cpu.time by cpu,mode",
+		"tcp.rtt by peer",
+		"memory.free",
+		"net.device.bytes by direction",
+		"cpu.time by mode",
+	)
 	var seen atomic.Int64
 	var read atomic.Int64
 	var all sync.WaitGroup
 	var conns []*net.TCPConn
 	for range viewers {
-		c, r := look(b, s, path, nil)
+		c, r := openStream(b, s, path, nil)
 		all.Go(func() {
 			r := bufio.NewReaderSize(r, 16<<10)
 			for {

@@ -28,7 +28,7 @@ const (
 // Columns is a decoded answer. Its rows are sorted by weight, largest first.
 type Columns struct {
 	Answer *measure.Answer // its query has no time range and no step
-	Rows   int             // all rows of the answer, more than were sent if only the top was asked for
+	Rows   int             // all rows of the answer, also those that were not sent
 	Rest   []float64       // per cell, the sum of the rows not sent; nil: all sent, or no sum
 	Left   int             // the number of rows not sent
 }

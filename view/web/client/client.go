@@ -18,8 +18,8 @@ import (
 // Client sends queries and changes to a running server. It is a measure.Reader and safe for
 // concurrent use. The caller must close it.
 //
-// A method fails if the server can't be reached or refuses the request. errors.Is tells the errors
-// of measure apart, as if the method had run in the server.
+// A method fails if the server can't be reached or refuses the request. errors.Is finds the errors
+// of measure as if the method had run in the server.
 type Client struct {
 	base  string // ends in /
 	token string
@@ -41,12 +41,13 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 }
 
 // DialURL connects to the server at the URL of its page and reads its catalogue. The token is sent
-// with each request; "" means the token in the URL. An error says what is wrong with the URL, why the
-// server can't be reached, or that it refuses the token.
+// with each request; "" means the token in the URL. An error says what is wrong with the URL, why
+// the server can't be reached, or that it refuses the token.
 func DialURL(ctx context.Context, address, token string) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("connect to %q: give the URL of a server, https://host:port/", address)
+		return nil, fmt.Errorf("connect to %q: need the URL of a server, https://host:port/",
+			address)
 	}
 	if token == "" {
 		token = u.Query().Get("token")
@@ -97,8 +98,9 @@ func (c *Client) readCatalogue(ctx context.Context) ([]measure.Stat, error) {
 	var stats []measure.Stat
 	for _, s := range catalogue.Stats {
 		st := measure.Stat{
-			ID: s.ID, Unit: s.Unit, Sparse: s.Sparse, Traced: s.Traced, Help: s.Help, Whole: s.Whole,
-			Program: s.Program, Kind: parseEnum(measure.Delta, measure.Dists, s.Kind),
+			ID: s.ID, Unit: s.Unit, Sparse: s.Sparse, Traced: s.Traced, Help: s.Help,
+			Whole: s.Whole, Program: s.Program,
+			Kind: parseEnum(measure.Delta, measure.Dists, s.Kind),
 			Fold: parseEnum(measure.Sum, measure.Min, s.Fold),
 		}
 		for _, f := range s.Fields {
@@ -193,8 +195,8 @@ func (c *Client) Clock(ctx context.Context) (Clock, error) {
 	return Clock{health.Host, measure.Time(health.Now * 1e6)}, err
 }
 
-// Diagnosis returns the server's newest diagnosis and its time; nil if there is none yet. See Client
-// for errors.
+// Diagnosis returns the server's newest diagnosis and its time; nil if there is none yet. See
+// Client for errors.
 func (c *Client) Diagnosis(ctx context.Context) (*diagnose.Report, measure.Time, error) {
 	var newest struct {
 		At     float64 `json:"at_ms"`

@@ -98,7 +98,8 @@ func parseError(status int, body []byte) error {
 	switch {
 	case e.Text != "" && status == http.StatusBadRequest:
 		return &measure.Diagnostic{
-			Text: e.Text, Pos: e.Position, Len: e.Length, Code: e.Code, Message: e.Message, Hint: e.Hint,
+			Text: e.Text, Pos: e.Position, Len: e.Length,
+			Code: e.Code, Message: e.Message, Hint: e.Hint,
 		}
 	case e.Needs != "":
 		return &measure.Denied{Doing: e.Doing, Needs: e.Needs}

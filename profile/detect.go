@@ -2,8 +2,9 @@ package profile
 
 import "bytes"
 
-// Sniff finds out the format of an input by its beginning; "" it is none of them. Whole: there is no more of it.
-func Sniff(head []byte, whole bool) Format {
+// DetectFormat returns the format of an input by its begin; "" when it is not a known one. whole
+// means that head is the whole input.
+func DetectFormat(head []byte, whole bool) Format {
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	switch {
 	case isObject(text, whole):
@@ -19,11 +20,11 @@ func Sniff(head []byte, whole bool) Format {
 	if sure {
 		return PProf
 	}
-	if f := sniffHeading(head); f != "" {
+	if f := detectByHeading(head); f != "" {
 		return f
 	}
 	lines, folded, twice, hashes, frames, counts := 0, 0, 0, 0, 0, 0
-	sampled := false // the line before is that of a sample in perf script
+	sampled := false // the line before is that of a sample of perf script
 	for len(head) > 0 {
 		line, rest, ended := bytes.Cut(head, []byte("\n"))
 		if !ended && !whole && lines > 0 {
@@ -35,7 +36,8 @@ func Sniff(head []byte, whole bool) Format {
 		if len(bare) > 0 && isComment(line) {
 			continue
 		}
-		if h, ok := parsePerfHead(bare); len(bare) > 0 && line[0] == '#' && (!ok || !h.sure()) { // a comment, or a function of that name
+		if h, ok := parsePerfHead(bare); len(bare) > 0 && line[0] == '#' &&
+			(!ok || !h.sure()) { // a comment, or a function whose name begins with #
 			if _, _, ok := cutCount(line); ok {
 				hashes++
 			}
@@ -45,10 +47,12 @@ func Sniff(head []byte, whole bool) Format {
 			continue
 		}
 		lines++
-		if bytes.HasPrefix(line, []byte("@")) && (bytes.HasSuffix(bare, []byte("[")) || bytes.Contains(bare, []byte("]: "))) {
+		if bytes.HasPrefix(line, []byte("@")) &&
+			(bytes.HasSuffix(bare, []byte("[")) || bytes.Contains(bare, []byte("]: "))) {
 			return BPFTrace
 		}
-		if (lines == 1 || sampled) && isPadded(line) { // perf script -F ip,sym has no heads
+		if (lines == 1 || sampled) &&
+			isPadded(line) { // perf script -F ip,sym has no lines of samples
 			return Perf
 		}
 		if _, name, _, ok := parseAnyFrame(line); ok && sampled && string(name) != "[unknown]" {
@@ -83,13 +87,14 @@ func Sniff(head []byte, whole bool) Format {
 		return DTrace
 	case lines == 0 && hashes > 0:
 		return Folded
-	case profile: // cut off: its reader says so
+	case profile: // cut off: its reader reports it
 		return PProf
 	}
 	return ""
 }
 
-// isObject says whether text begins as an object of JSON does, not as the line of a function of such a name, which ends with a number.
+// isObject reports whether text begins like a JSON object. The line of a function of such a name
+// does not: it ends with a number.
 func isObject(text []byte, whole bool) bool {
 	if len(text) == 0 || text[0] != '{' && !isList(text) {
 		return false
@@ -99,13 +104,13 @@ func isObject(text []byte, whole bool) bool {
 	return !counted || !ended && !whole
 }
 
-// isList says whether text begins as a list of objects does.
+// isList reports whether text begins like a JSON list of objects.
 func isList(text []byte) bool {
 	return text[0] == '[' && bytes.HasPrefix(bytes.TrimLeft(text[1:], " \t\r\n"), []byte("{"))
 }
 
-// sniffHeading knows formats by lines that no other has.
-func sniffHeading(head []byte) Format {
+// detectByHeading detects formats by lines that occur in no other.
+func detectByHeading(head []byte) Format {
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimRight(line, " \t\r\n")
 		switch {
@@ -118,18 +123,20 @@ func sniffHeading(head []byte) Format {
 			return Sample
 		case isGHCHead(line):
 			return GHC
-		case bytes.HasPrefix(line, []byte("Full thread dump ")) || bytes.HasPrefix(line, []byte("   java.lang.Thread.State: ")):
+		case bytes.HasPrefix(line, []byte("Full thread dump ")),
+			bytes.HasPrefix(line, []byte("   java.lang.Thread.State: ")):
 			return JStack
 		case bytes.HasPrefix(line, []byte("PeriodType: ")) || string(line) == "Samples:":
 			return GoRaw
-		case bytes.HasPrefix(line, []byte("#0 ")) && !counted(line), bytes.HasPrefix(line, []byte("  File \"")) && bytes.Contains(line, []byte(`", line `)):
+		case bytes.HasPrefix(line, []byte("#0 ")) && !counted(line),
+			bytes.HasPrefix(line, []byte("  File \"")) && bytes.Contains(line, []byte(`", line `)):
 			return Debugger
 		}
 	}
 	return ""
 }
 
-// counted says whether a line ends with a count, as folded stacks do.
+// counted reports whether a line ends with a count, as folded stacks do.
 func counted(line []byte) bool {
 	_, _, ok := cutCount(line)
 	return ok

@@ -8,14 +8,15 @@ import (
 	"testing"
 )
 
-// TestOutside widens a table and finds in it what was there, and looks whether the kernel has its memory back afterwards.
-func TestOutside(t *testing.T) {
+// TestOffHeap grows a table, finds its elements again, and checks that the kernel has the memory
+// back afterwards.
+func TestOffHeap(t *testing.T) {
 	type entry struct{ hash uint64 }
-	o := newOutside[entry](4)
+	o := newOffHeap[entry](4)
 	for _, h := range []uint64{1, 6, 8, 15} {
 		o.all[h%4].hash = h
 	}
-	o.widen(func(all []entry, e *entry) { all[e.hash%uint64(len(all))] = *e })
+	o.grow(func(all []entry, e *entry) { all[e.hash%uint64(len(all))] = *e })
 	if len(o.all) != 8 {
 		t.Fatalf("%d places, want 8", len(o.all))
 	}
@@ -31,19 +32,19 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// TestStackPlace keeps as many stacks as half of a table has places, of which hardly any may be thrown out.
-func TestStackPlace(t *testing.T) {
+// TestFindStack fills half of a cache and checks that hardly any stack is evicted.
+func TestFindStack(t *testing.T) {
 	all := make([]perfStack, 1<<12)
 	r := rand.New(rand.NewPCG(1, 2))
 	var keys [][2]uint64
 	for range len(all) / 2 {
 		key := [2]uint64{r.Uint64(), r.Uint64()}
 		keys = append(keys, key)
-		*stackPlace(all, &key) = perfStack{key: key, lines: 1}
+		*findStack(all, &key) = perfStack{key: key, lines: 1}
 	}
 	kept := 0
 	for _, key := range keys {
-		if e := stackPlace(all, &key); e.key == key && e.lines == 1 {
+		if e := findStack(all, &key); e.key == key && e.lines == 1 {
 			kept++
 		}
 	}
@@ -52,8 +53,8 @@ func TestStackPlace(t *testing.T) {
 	}
 }
 
-// TestReadersGiveBack counts what is mapped before and after many inputs, good and bad ones.
-func TestReadersGiveBack(t *testing.T) {
+// TestReadersFreeMemory compares the mapped memory before and after many inputs, valid and invalid.
+func TestReadersFreeMemory(t *testing.T) {
 	mapped := func() int {
 		maps, err := os.ReadFile("/proc/self/maps")
 		if err != nil {
@@ -79,7 +80,7 @@ func TestReadersGiveBack(t *testing.T) {
 	}
 }
 
-// broken is an input whose end can't be read.
+// broken is an input that fails at its end.
 type broken struct{ rest string }
 
 func (b *broken) Read(p []byte) (int, error) {

@@ -7,87 +7,94 @@ import (
 	"math/bits"
 )
 
-// A pile makes a Tree of stacks that come as text, outermost;...;innermost. The zero value is not ready: see newPile.
+// A textTree builds a Tree of stacks in text form: outermost;...;innermost. Use newTextTree.
 //
-// Calls that several stacks share are nodes. Where a stack leaves all others the rest of it is one node too, with a tail: it is kept as
-// the text it is, and not looked at until a stack comes that shares a part of it. Of a million stacks most calls are in tails.
+// Calls that several stacks share are nodes. The part of a stack that no other stack shares is a
+// single node with a tail: the rest of its text, which is not parsed until another stack shares a
+// part of it. In a profile of a million stacks most calls are in tails.
 //
-// Nodes are found by a hash of their stack's text, of 96 bits, which is taken for the text. All beginnings of a node's stack are nodes too, so
-// that the innermost known one is found by a few looks, without a look at each function on the way. What a stack has in common
-// with the one before it is not looked up at all.
-type pile struct {
+//	a;b;c;d 1    node a, tail ;b;c;d
+//	a;b;x 2      node a - node b - node c, tail ;d
+//	                             - node x
+//
+// Nodes are found by a hash of the text of their stack. Its 96 bits are taken as the identity. All
+// prefixes of a node's stack are nodes too, so a binary search finds the innermost known one. The
+// prefix that a stack shares with the stack before it needs no search.
+type textTree struct {
 	seed   maphash.Seed
-	nodes  []piled
-	self   []float64 // of the node, or the end of its tail
+	nodes  []textNode
+	self   []float64 // of the node, or of the end of its tail
 	blocks [][]byte  // of text
 	slots  []stackSlot
-	cut    int // stacks that were too deep
+	cut    int // number of stacks deeper than MaxDepth
 
-	last  []byte  // the stack before
-	ends  []int   // of each frame in last, before its semicolon, as far as it was read
-	paths []stack // of each frame in last, as far as it was asked for
-	deep  int     // how many frames of last lead to node
-	node  int32   // the innermost of last; its tail is what last has besides
+	last  []byte  // the text of the newest stack
+	ends  []int   // the end of each frame in last, as far as it was parsed
+	paths []stack // the hash of each prefix of last, as far as it was needed
+	deep  int     // number of frames of last that lead to node
+	node  int32   // the innermost of last; the rest of last is its tail
 }
 
-// A piled is a node of a pile. It stands behind the one that calls it; node 0 is the root. Its text is the function's name, and behind it
-// the tail: for each further function a semicolon and the name.
-type piled struct {
+// A textNode is a node of a textTree, after its caller; node 0 is the root. Its text is the
+// function's name followed by the tail: for each further function a semicolon and the name.
+type textNode struct {
 	parent      int32
 	block, from uint32
-	name, tail  uint32 // bytes; a node that others call has no tail
+	name, tail  uint32 // bytes; a node with callees has no tail
 }
 
-// textBlock is how many bytes of text are kept in one piece, unless one stack has more.
+// textBlock is the size of a block of text. A longer stack has a block of its own.
 const textBlock = 256 << 10
 
-// A stack is the hash of a stack's text. The zero value is the empty one.
+// A stack is the hash of a stack's text. The zero value is that of the empty stack.
 type stack struct{ a, b uint64 }
 
-// A stackSlot is where a node is found: open addressing by a.
+// A stackSlot is a slot of the hash table of nodes: open addressing by a.
 type stackSlot struct {
 	a    uint64
 	b    uint32
 	node int32 // 0: free
 }
 
-// then gives the hash of a stack that goes on with a name of this hash.
+// then returns the hash of a stack that is extended by a name with the given hash.
 func (s stack) then(name uint64) stack {
 	high, low := bits.Mul64(s.a^name, 0x9e3779b97f4a7c15)
 	return stack{high ^ low, (bits.RotateLeft64(s.b, 23) ^ name) * 0xd6e8feb86659fd93}
 }
 
-func newPile() *pile {
-	return &pile{seed: maphash.MakeSeed(), nodes: make([]piled, 1), self: make([]float64, 1), slots: make([]stackSlot, 1<<10)}
+func newTextTree() *textTree {
+	return &textTree{seed: maphash.MakeSeed(), nodes: make([]textNode, 1), self: make([]float64, 1),
+		slots: make([]stackSlot, 1<<10)}
 }
 
-// add adds an amount to a stack; what is not a number from 0 on is nothing. The bytes are the caller's again afterwards.
-func (p *pile) add(text []byte, amount float64) {
+// add adds an amount to a stack. It ignores amounts that are not above 0, and copies the bytes.
+func (p *textTree) add(text []byte, amount float64) {
 	if !(amount > 0) || math.IsInf(amount, 1) {
 		amount = 0
 	}
-	if len(text) >= MostDepth && bytes.Count(text, []byte{';'}) >= MostDepth {
-		text = text[:endOfFrame(text, MostDepth)]
+	if len(text) >= MaxDepth && bytes.Count(text, []byte{';'}) >= MaxDepth {
+		text = text[:endOfFrame(text, MaxDepth)]
 		p.cut++
 	}
 	common := commonPrefix(text, p.last)
-	same := len(p.ends) // frames that end within the common prefix, or with it at a semicolon
+	same := len(p.ends) // number of frames within the common prefix
 	for same > 0 {
 		end := p.ends[same-1]
-		if end < common && end < len(text) || end == common && (end == len(text) || text[end] == ';') {
+		if end < common && end < len(text) ||
+			end == common && (end == len(text) || text[end] == ';') {
 			break
 		}
 		same--
 	}
 	p.ends, p.paths = p.ends[:same], p.paths[:min(same, len(p.paths))]
 	p.last = append(p.last[:common], text[common:]...)
-	if same < p.deep || p.nodes[p.node].tail == 0 { // or else it has no callees
+	if same < p.deep || p.nodes[p.node].tail == 0 { // otherwise it has no callees
 		p.find(min(same, p.deep))
 	}
 	p.grow(amount)
 }
 
-// endOfFrame gives where the frame of this number, from 1 on, ends.
+// endOfFrame returns the end of the nth frame, counted from 1.
 func endOfFrame(text []byte, n int) int {
 	at := -1
 	for range n {
@@ -100,8 +107,8 @@ func endOfFrame(text []byte, n int) int {
 	return at
 }
 
-// frame says whether the stack has so many frames, and reads them.
-func (p *pile) frame(n int) bool {
+// frame parses the first n frames and reports whether the stack has them.
+func (p *textTree) frame(n int) bool {
 	for len(p.ends) < n {
 		at := 0
 		if k := len(p.ends); k > 0 {
@@ -119,16 +126,16 @@ func (p *pile) frame(n int) bool {
 	return true
 }
 
-// name gives the text of a frame, from 1 on, that was read.
-func (p *pile) name(n int) []byte {
+// name returns the text of the nth frame, counted from 1, which was parsed.
+func (p *textTree) name(n int) []byte {
 	if n == 1 {
 		return p.last[:p.ends[0]]
 	}
 	return p.last[p.ends[n-2]+1 : p.ends[n-1]]
 }
 
-// path gives the hash of the first n frames, which were read.
-func (p *pile) path(n int) stack {
+// path returns the hash of the first n frames, which were parsed.
+func (p *textTree) path(n int) stack {
 	var s stack
 	if k := len(p.paths); k > 0 {
 		s = p.paths[min(n, k)-1]
@@ -140,8 +147,9 @@ func (p *pile) path(n int) stack {
 	return s
 }
 
-// at gives the node of the first n frames; it is none if there are fewer or no stack was there before that has them.
-func (p *pile) at(n int) (int32, bool) {
+// at returns the node of the first n frames. It reports false when the stack has fewer frames or no
+// earlier stack has them.
+func (p *textTree) at(n int) (int32, bool) {
 	if n == 0 {
 		return 0, true
 	}
@@ -161,8 +169,10 @@ func (p *pile) at(n int) (int32, bool) {
 	}
 }
 
-// find sets node to the innermost that the stack has, and deep to how many frames lead to it. The first known ones lead to one, that is sure. It looks first where the stack before had it, and from there in steps that double.
-func (p *pile) find(known int) {
+// find sets node to the innermost known node of the stack, and deep to its number of frames. The
+// first known frames are known to have a node. The search starts at the depth of the stack before
+// and continues in doubling steps, then by bisection.
+func (p *textTree) find(known int) {
 	low, node := known, int32(0)
 	try, step := max(p.deep-1, low+1), 1
 	n, ok := p.at(try)
@@ -197,8 +207,8 @@ func (p *pile) find(known int) {
 	p.node, p.deep = node, low
 }
 
-// grow adds an amount to the stack, whose innermost node is known.
-func (p *pile) grow(amount float64) {
+// grow adds an amount to the stack, whose innermost known node was found.
+func (p *textTree) grow(amount float64) {
 	rest := p.last
 	if p.deep > 0 {
 		rest = p.last[p.ends[p.deep-1]:]
@@ -233,24 +243,30 @@ func (p *pile) grow(amount float64) {
 	p.deep++
 	p.frame(p.deep)
 	name := len(p.name(p.deep))
-	p.node = p.insert(p.path(p.deep), piled{parent: p.node, block: uint32(k), from: uint32(from), name: uint32(name), tail: uint32(len(rest) - name)}, amount)
+	p.node = p.insert(
+		p.path(p.deep),
+		textNode{parent: p.node, block: uint32(k), from: uint32(from), name: uint32(name),
+			tail: uint32(len(rest) - name)},
+		amount,
+	)
 }
 
-// text gives the name of a node's function and its tail.
-func (p *pile) text(node int32) []byte {
+// text returns the name of a node's function and its tail.
+func (p *textTree) text(node int32) []byte {
 	n := &p.nodes[node]
 	return p.blocks[n.block][n.from : n.from+n.name+n.tail]
 }
 
-func (p *pile) tail(node int32) []byte {
+func (p *textTree) tail(node int32) []byte {
 	if p.nodes[node].tail == 0 {
 		return nil
 	}
 	return p.text(node)[p.nodes[node].name:]
 }
 
-// split makes nodes of the first bytes of the node's tail, which are the stack's, and of the next function, which has the rest.
-func (p *pile) split(common int) {
+// split makes a node of each function in the first bytes of the node's tail, which the stack
+// shares, and one of the next function, which gets the rest of the tail.
+func (p *textTree) split(common int) {
 	tail, amount, n := p.tail(p.node), p.self[p.node], p.nodes[p.node]
 	p.self[p.node], p.nodes[p.node].tail = 0, 0
 	at := 0
@@ -259,7 +275,12 @@ func (p *pile) split(common int) {
 		p.deep++
 		p.frame(p.deep)
 		name := len(p.name(p.deep))
-		p.node = p.insert(p.path(p.deep), piled{parent: p.node, block: n.block, from: n.from + uint32(at) + 1, name: uint32(name)}, 0)
+		p.node = p.insert(
+			p.path(p.deep),
+			textNode{parent: p.node, block: n.block, from: n.from + uint32(at) + 1,
+				name: uint32(name)},
+			0,
+		)
 		at += 1 + name
 	}
 	if at == len(tail) {
@@ -271,11 +292,16 @@ func (p *pile) split(common int) {
 		name = name[:i]
 	}
 	path := p.path(p.deep).then(maphash.Bytes(p.seed, name))
-	p.insert(path, piled{parent: p.node, block: n.block, from: n.from + uint32(at) + 1, name: uint32(len(name)), tail: uint32(len(tail) - at - 1 - len(name))}, amount)
+	p.insert(
+		path,
+		textNode{parent: p.node, block: n.block, from: n.from + uint32(at) + 1,
+			name: uint32(len(name)), tail: uint32(len(tail) - at - 1 - len(name))},
+		amount,
+	)
 }
 
-// insert makes a node.
-func (p *pile) insert(path stack, n piled, amount float64) int32 {
+// insert adds a node and returns its index.
+func (p *textTree) insert(path stack, n textNode, amount float64) int32 {
 	id := int32(len(p.nodes))
 	p.nodes, p.self = append(p.nodes, n), append(p.self, amount)
 	if len(p.nodes) > len(p.slots)/8*5 {
@@ -291,7 +317,7 @@ func (p *pile) insert(path stack, n piled, amount float64) int32 {
 	return id
 }
 
-func (p *pile) put(s stackSlot) {
+func (p *textTree) put(s stackSlot) {
 	mask := uint64(len(p.slots) - 1)
 	i := s.a & mask
 	for p.slots[i].node != 0 {
@@ -300,8 +326,9 @@ func (p *pile) put(s stackSlot) {
 	p.slots[i] = s
 }
 
-// tree gives what was gathered, without nodes that have less than a share of the whole. The pile is of no use afterwards.
-func (p *pile) tree(least float64) *Tree {
+// tree returns the tree without nodes that have less than the given share of the whole. The
+// textTree must not be used afterwards.
+func (p *textTree) tree(least float64) *Tree {
 	p.slots = nil
 	total := make([]float64, len(p.nodes))
 	copy(total, p.self)
@@ -315,9 +342,15 @@ func (p *pile) tree(least float64) *Tree {
 			count += 1 + bytes.Count(p.tail(int32(i)), []byte{';'})
 		}
 	}
-	b := &Builder{seed: p.seed, tree: &Tree{Functions: []Function{{Name: "all"}}, Unit: "samples"}, names: make([]slot, 1<<10), often: make([]hint, hints)}
+	b := &Builder{seed: p.seed, tree: &Tree{Functions: []Function{{Name: "all"}}, Unit: "samples"},
+		names: make([]slot, 1<<10), often: make([]recentFunction, recentSize)}
 	t := b.tree
-	t.Function, t.Parent, t.Self, t.Total = make([]uint32, 1, count), make([]int32, 1, count), make([]float64, 1, count), make([]float64, 1, count)
+	t.Function, t.Parent, t.Self, t.Total = make([]uint32, 1, count), make([]int32, 1,
+		count), make([]float64, 1, count), make(
+		[]float64,
+		1,
+		count,
+	)
 	t.Parent[0], t.Self[0], t.Total[0] = -1, p.self[0], total[0]
 	place, depth := make([]int32, len(total)), make([]int32, len(total))
 	for i := 1; i < len(total); i++ {
@@ -328,7 +361,9 @@ func (p *pile) tree(least float64) *Tree {
 		at, d := place[n.parent], depth[n.parent]
 		name, rest, more := p.text(int32(i))[:n.name], p.tail(int32(i)), true
 		for more {
-			t.Function, t.Parent, t.Self, t.Total = append(t.Function, b.Named(name)), append(t.Parent, at), append(t.Self, 0), append(t.Total, total[i])
+			t.Function, t.Parent, t.Self, t.Total = append(t.Function, b.Named(name)), append(
+				t.Parent, at,
+			), append(t.Self, 0), append(t.Total, total[i])
 			at = int32(len(t.Parent) - 1)
 			d++
 			if more = len(rest) > 0; more {
@@ -340,11 +375,13 @@ func (p *pile) tree(least float64) *Tree {
 			}
 		}
 		t.Self[at] = p.self[i]
-		place[i], depth[i] = at, d // of a node with a tail they are asked for by none
+		place[i], depth[i] = at, d // not used for a node with a tail
 		t.Depth = max(t.Depth, int(d))
 	}
 	if p.cut > 0 {
-		t.note(plural(p.cut, "stack is", "stacks are") + " deeper than 65,536 frames, and cut there")
+		t.note(
+			plural(p.cut, "stack is", "stacks are") + " deeper than 65,536 frames, and cut there",
+		)
 	}
 	return t
 }

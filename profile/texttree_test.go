@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestPile lays stacks of few functions, which begin alike in all ways, on a pile, and holds the tree to their sums, worked out line by line.
-func TestPile(t *testing.T) {
+// TestTextTree adds stacks of few functions with many common prefixes and compares the tree with
+// sums computed line by line.
+func TestTextTree(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		names := []string{"a", "b", "aa", "", "a b", strings.Repeat("c", 40)}[:2+r.IntN(5)]
@@ -24,7 +25,7 @@ func TestPile(t *testing.T) {
 			for range r.IntN(deepest) {
 				stack = append(stack, names[r.IntN(len(names))*r.IntN(2)])
 			}
-			if len(lines) > 0 && r.IntN(3) == 0 { // goes on from another
+			if len(lines) > 0 && r.IntN(3) == 0 { // extends another
 				stack[0] = lines[r.IntN(len(lines))]
 			}
 			lines = append(lines, strings.Join(stack, ";"))
@@ -32,9 +33,9 @@ func TestPile(t *testing.T) {
 		if seed%3 == 0 {
 			slices.Sort(lines)
 		}
-		// Every beginning of a stack is a node.
+		// Every prefix of a stack is a node.
 		total, self := map[string]float64{}, map[string]float64{}
-		p := newPile()
+		p := newTextTree()
 		sum := 0.0
 		for _, l := range lines {
 			n := float64(r.IntN(4))
@@ -67,7 +68,8 @@ func TestPile(t *testing.T) {
 			}
 			depth = max(depth, 1+strings.Count(paths[i], ";"))
 			if tree.Total[i] != total[paths[i]] || tree.Self[i] != self[paths[i]] {
-				t.Fatalf("seed %d: %q has %v (%v in itself), want %v (%v)", seed, paths[i], tree.Total[i], tree.Self[i], total[paths[i]], self[paths[i]])
+				t.Fatalf("seed %d: %q has %v (%v in itself), want %v (%v)", seed, paths[i],
+					tree.Total[i], tree.Self[i], total[paths[i]], self[paths[i]])
 			}
 			delete(total, paths[i])
 		}
@@ -76,18 +78,20 @@ func TestPile(t *testing.T) {
 		}
 		for path, n := range total {
 			if n >= least*sum {
-				t.Fatalf("seed %d: %q, which has %v of %v, is no node, or is two", seed, path, n, sum)
+				t.Fatalf("seed %d: %q, which has %v of %v, is no node, or is two", seed, path, n,
+					sum)
 			}
 		}
 	}
 }
 
-// TestLeast reads stacks without those that an SVG would not show, and wants the same picture.
+// TestLeast reads stacks without those that an SVG does not show, and expects the same picture.
 func TestLeast(t *testing.T) {
 	var in strings.Builder
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 5000 {
-		fmt.Fprintf(&in, "main;f%d;g%d;h%d;leaf%d %d\n", r.IntN(3), r.IntN(30), r.IntN(300), i, 1+r.IntN(40))
+		fmt.Fprintf(&in, "main;f%d;g%d;h%d;leaf%d %d\n", r.IntN(3), r.IntN(30), r.IntN(300), i,
+			1+r.IntN(40))
 	}
 	for _, p := range []Picture{{}, {Width: 300}, {Width: 5000}} {
 		var pictures [2]bytes.Buffer

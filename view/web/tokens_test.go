@@ -14,21 +14,29 @@ import (
 	"culprit/measure"
 )
 
-// addPass makes a pass and gives its token.
-func addPass(t *testing.T, path, name string, may Role, until measure.Time) string {
+// addToken adds a token to a file and returns its secret.
+func addToken(t *testing.T, path, name string, may Role, until measure.Time) string {
 	t.Helper()
-	given, err := AddPass(path, Pass{Name: name, May: may, Made: start, Until: until})
+	given, err := AddToken(path, Token{Name: name, May: may, Made: start, Ends: until})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return given
 }
 
-// TestRoles: what each role may, of all that changes something.
+// Each role may make the changes that it includes, and no others.
 func TestRoles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	tokens := map[Role]string{Looks: addPass(t, path, "ann", Looks, 0), Records: addPass(t, path, "ben", Records, 0), Traces: addPass(t, path, "cat", Traces, 0)}
-	s := serve(t, newMemory(t).filled(3), func(s *Server) { s.Passes = &Passes{Path: path} }).until(start + 3*second)
+	tokens := map[Role]string{
+		RoleView:   addToken(t, path, "ann", RoleView, 0),
+		RoleRecord: addToken(t, path, "ben", RoleRecord, 0),
+		RoleTrace:  addToken(t, path, "cat", RoleTrace, 0),
+	}
+	s := serve(
+		t,
+		newMemory(t).filled(3),
+		func(s *Server) { s.Tokens = &Tokens{Path: path} },
+	).until(start + 3*second)
 	for role, given := range tokens {
 		bearer := []string{"Authorization", "Bearer " + given}
 		var health struct{ May string }
@@ -40,12 +48,16 @@ func TestRoles(t *testing.T) {
 				continue
 			}
 			path = strings.NewReplacer("{id}", "4000", "{action}", "suspend").Replace(path)
-			headers := append([]string{"X-Culprit", "1", "Content-Type", "application/json"}, bearer...)
-			if takesFile(path) {
+			headers := append(
+				[]string{"X-Culprit", "1", "Content-Type", "application/json"},
+				bearer...)
+			if isUpload(path) {
 				headers[3] = "application/octet-stream"
 			}
 			refused := s.code(s.request("POST", path, "{", headers...)) == "403 denied"
-			want := role < Records || role < Traces && (strings.HasPrefix(path, "/api/scripts") || path == "/api/profiles/take")
+			want := role < RoleRecord ||
+				role < RoleTrace &&
+					(strings.HasPrefix(path, "/api/scripts") || path == "/api/profiles/take")
 			if refused != want {
 				t.Errorf("%v, %s: refused is %v", role, path, refused)
 			}
@@ -55,18 +67,32 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	var made struct{ Maker string }
-	s.tell(s.request("POST", "/api/datasets", `{"sentence":"net.drops"}`, "Authorization", "Bearer "+tokens[Records]), &made)
+	s.tell(
+		s.request(
+			"POST",
+			"/api/datasets",
+			`{"sentence":"net.drops"}`,
+			"Authorization",
+			"Bearer "+tokens[RoleRecord],
+		),
+		&made,
+	)
 	if made.Maker != "command line (ben)" {
 		t.Errorf("made by %q", made.Maker)
 	}
 }
 
-// TestPassInBrowser: a page opened with a pass is let in by its cookie, with what the pass may, until that is taken back; opened with another, it is that one's.
-func TestPassInBrowser(t *testing.T) {
+// A page that was opened with a token has its role by a cookie until the token is removed. Opening
+// it with another token replaces the role.
+func TestTokenInBrowser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	looks, traces := addPass(t, path, "ann", Looks, 0), addPass(t, path, "cat", Traces, 0)
+	looks, traces := addToken(t, path, "ann", RoleView, 0), addToken(t, path, "cat", RoleTrace, 0)
 	s := serve(t, newMemory(t), func(s *Server) {
-		s.Passes, s.Page = &Passes{Path: path}, fstest.MapFS{"index.html": {Data: []byte("the page")}}
+		s.Tokens, s.Page = &Tokens{
+			Path: path,
+		}, fstest.MapFS{
+			"index.html": {Data: []byte("the page")},
+		}
 	})
 	open := func(given, cookie string) string {
 		res := s.get("/?token="+given, "Authorization", "", "Cookie", cookie)
@@ -103,7 +129,7 @@ func TestPassInBrowser(t *testing.T) {
 	if got := may(open(token, second)); got != "trace" {
 		t.Errorf("the server's own token: %q", got)
 	}
-	if err := RemovePass(path, "cat"); err != nil {
+	if err := RemoveToken(path, "cat"); err != nil {
 		t.Fatal(err)
 	}
 	if got, other := may(second), may(first); got != "401" || other != "view" {
@@ -114,12 +140,24 @@ func TestPassInBrowser(t *testing.T) {
 	}
 }
 
-// TestPassEnds: a pass with an end lets nobody in after it.
-func TestPassEnds(t *testing.T) {
+// A token is refused after its end.
+func TestTokenExpires(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	past := addPass(t, path, "past", Traces, measure.Time(time.Now().Add(-time.Second).UnixNano()))
-	future := addPass(t, path, "future", Traces, measure.Time(time.Now().Add(time.Hour).UnixNano()))
-	s := serve(t, newMemory(t), func(s *Server) { s.Passes = &Passes{Path: path} })
+	past := addToken(
+		t,
+		path,
+		"past",
+		RoleTrace,
+		measure.Time(time.Now().Add(-time.Second).UnixNano()),
+	)
+	future := addToken(
+		t,
+		path,
+		"future",
+		RoleTrace,
+		measure.Time(time.Now().Add(time.Hour).UnixNano()),
+	)
+	s := serve(t, newMemory(t), func(s *Server) { s.Tokens = &Tokens{Path: path} })
 	if res := s.get("/api/health", "Authorization", "Bearer "+past); res.StatusCode != 401 {
 		t.Errorf("past: %s", res.Status)
 	}
@@ -128,10 +166,11 @@ func TestPassEnds(t *testing.T) {
 	}
 }
 
-// TestPassFile: a file that can't be read lets nobody in but by the server's token, and health says why.
-func TestPassFile(t *testing.T) {
+// If the file of tokens can't be read, only the server's own token is accepted, and /api/health
+// says why.
+func TestBadTokenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	given := addPass(t, path, "ann", Looks, 0)
+	given := addToken(t, path, "ann", RoleView, 0)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -139,14 +178,14 @@ func TestPassFile(t *testing.T) {
 	if strings.Contains(string(good), given) {
 		t.Error("the file has the token")
 	}
-	s := serve(t, newMemory(t), func(s *Server) { s.Passes = &Passes{Path: path} })
+	s := serve(t, newMemory(t), func(s *Server) { s.Tokens = &Tokens{Path: path} })
 	for _, c := range []struct {
 		what, text string
 		mode       os.FileMode
 	}{
-		{"others may write", string(good), 0o622},
+		{"other users may write", string(good), 0o622},
 		{"unexpected end", string(good[:20]), 0o600},
-		{`nobody may "rule"`, strings.Replace(string(good), `"view"`, `"rule"`, 1), 0o600},
+		{`unknown role "rule"`, strings.Replace(string(good), `"view"`, `"rule"`, 1), 0o600},
 		{"64 hexadecimal digits", strings.Replace(string(good), `"sha256": "`, `"sha256": "0`, 1), 0o600},
 		{"a name has", strings.Replace(string(good), `"ann"`, `""`, 1), 0o600},
 		{"twice", "[" + strings.Trim(string(good), "[]\n") + "," + strings.Trim(string(good), "[]\n") + "]", 0o600},
@@ -161,7 +200,10 @@ func TestPassFile(t *testing.T) {
 			t.Errorf("%s: %s", c.what, res.Status)
 		}
 		var health struct{ Trouble []string }
-		if s.tell(s.get("/api/health"), &health); !strings.Contains(strings.Join(health.Trouble, "; "), c.what) {
+		if s.tell(s.get("/api/health"), &health); !strings.Contains(
+			strings.Join(health.Trouble, "; "),
+			c.what,
+		) {
 			t.Errorf("%s: trouble %q", c.what, health.Trouble)
 		}
 	}
@@ -176,25 +218,25 @@ func TestPassFile(t *testing.T) {
 	}
 }
 
-// TestManyPasses: those that are made at the same time are all there, each name once.
-func TestManyPasses(t *testing.T) {
+// Tokens that are added at the same time are all kept, each name once.
+func TestManyTokens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	var all sync.WaitGroup
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		for range 2 {
-			all.Go(func() { _, _ = AddPass(path, Pass{Name: name, May: Looks, Made: start}) })
+			all.Go(func() { _, _ = AddToken(path, Token{Name: name, May: RoleView, Made: start}) })
 		}
 	}
 	all.Wait()
-	if got, err := ReadPasses(path); err != nil || len(got) != 6 {
+	if got, err := ReadTokens(path); err != nil || len(got) != 6 {
 		t.Errorf("%d: %v", len(got), err)
 	}
 	for _, bad := range []string{"", "a b", "é", strings.Repeat("x", 65), "a\n"} {
-		if _, err := AddPass(path, Pass{Name: bad, May: Looks}); err == nil {
+		if _, err := AddToken(path, Token{Name: bad, May: RoleView}); err == nil {
 			t.Errorf("the name %q is taken", bad)
 		}
 	}
-	if err := RemovePass(path, "g"); err == nil || !strings.Contains(err.Error(), "no token for") {
+	if err := RemoveToken(path, "g"); err == nil || !strings.Contains(err.Error(), "no token for") {
 		t.Errorf("%v", err)
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -203,17 +245,24 @@ func TestManyPasses(t *testing.T) {
 	}
 }
 
-// FuzzPasses: what is taken can be written and read again.
-func FuzzPasses(f *testing.F) {
-	f.Add([]byte(`[{"name":"ann","may":"view","sha256":"` + strings.Repeat("0f", 32) + `","made_ms":1,"until_ms":2}]`))
+// A file of tokens that is accepted can be written and read again.
+func FuzzTokens(f *testing.F) {
+	f.Add(
+		[]byte(
+			`[{"name":"ann","may":"view","sha256":"` + strings.Repeat(
+				"0f",
+				32,
+			) + `","made_ms":1,"until_ms":2}]`,
+		),
+	)
 	f.Add([]byte(`[{"name":"ann","may":"trace","sha256":"zz"}]`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		all, err := parsePasses(b)
+		all, err := parseTokens(b)
 		if err != nil {
 			return
 		}
 		for _, p := range all {
-			if CheckName(p.Name) != nil || p.May < Looks || p.May > Traces || p.Until < 0 {
+			if CheckName(p.Name) != nil || p.May < RoleView || p.May > RoleTrace || p.Ends < 0 {
 				t.Errorf("%+v", p)
 			}
 		}
