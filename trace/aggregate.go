@@ -1,20 +1,19 @@
 package trace
 
 import (
-	"culprit/lang/format"
-	"maps"
-	"slices"
-
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 
 	"culprit/kernel"
 	"culprit/lang/check"
+	"culprit/lang/format"
 	"culprit/lang/ir"
 
 	"github.com/cilium/ebpf"

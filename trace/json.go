@@ -11,7 +11,7 @@ import (
 	"culprit/lang/ir"
 )
 
-// A jsonPrinter writes one JSON object a line: for each record, each row of an aggregation that is printed, each fault, and what
+// A JSONPrinter writes one JSON object per line: for each record, each row of an aggregation that is printed, each fault, and what
 // was dropped. It performs actions as the printer does; what they print is the member "text".
 type JSONPrinter struct {
 	*Printer
@@ -20,6 +20,7 @@ type JSONPrinter struct {
 	wall  int64 // ns from the monotonic clock to the wall's
 }
 
+// NewJSONPrinter returns a listener that writes to out what s reports, one JSON object per line.
 func NewJSONPrinter(s *Session, out *bufio.Writer, std Streams) *JSONPrinter {
 	j := &JSONPrinter{lines: out, wall: time.Now().UnixNano() - int64(monotonic())}
 	j.Printer = NewPrinter(s, bufio.NewWriter(&j.text), std)

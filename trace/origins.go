@@ -1,9 +1,10 @@
 package trace
 
 import (
+	"slices"
+
 	"culprit/lang/cpp"
 	"culprit/lang/syntax"
-	"slices"
 )
 
 // Origins say where the pieces of a script's text come from, in their order.

@@ -31,7 +31,7 @@ type Streams struct {
 	First func(func())
 }
 
-// A printer prints what a session tells, as dtrace does.
+// A Printer prints what a session tells, as dtrace does.
 type Printer struct {
 	session *Session
 	style   format.Style
@@ -47,6 +47,7 @@ type Printer struct {
 	buf     []byte
 }
 
+// NewPrinter returns a listener that prints to out what s reports. Of std it uses Err, Plain and Name.
 func NewPrinter(s *Session, out *bufio.Writer, std Streams) *Printer {
 	return &Printer{session: s, style: s.style(), out: out, usual: out, err: std.Err, name: std.Name, plain: std.Plain, flows: map[int]*format.Flow{}, tags: s.HasOption("droptags")}
 }

@@ -1,14 +1,15 @@
 package trace
 
 import (
-	"culprit/kernel"
-	"culprit/lang/gen"
-	"culprit/lang/ir"
-	"culprit/trace/probe"
 	"encoding/binary"
 	"os"
 	"testing"
 	"time"
+
+	"culprit/kernel"
+	"culprit/lang/gen"
+	"culprit/lang/ir"
+	"culprit/trace/probe"
 
 	"github.com/cilium/ebpf"
 )

@@ -3,8 +3,6 @@ package trace
 import (
 	"cmp"
 	"context"
-	"culprit/measure"
-	"culprit/trace/probe"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,7 +20,9 @@ import (
 	"culprit/lang/format"
 	"culprit/lang/gen"
 	"culprit/lang/ir"
+	"culprit/measure"
 	"culprit/symbol"
+	"culprit/trace/probe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"

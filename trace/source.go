@@ -130,6 +130,7 @@ func NewSource(name string, script Script, budget Budget, env *probe.Env, out io
 	return NewLimitedSource(name, script, budget, gen.Limits{}, env, out)
 }
 
+// NewLimitedSource is NewSource with limits on the sizes of the script's maps.
 func NewLimitedSource(name string, script Script, budget Budget, limits gen.Limits, env *probe.Env, out io.Writer) (*Source, error) {
 	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{name}, ProcessMacros()
 	c, err := Compile(script, env, limits)

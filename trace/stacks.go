@@ -1,8 +1,9 @@
 package trace
 
 import (
-	"culprit/lang/gen"
 	"runtime/debug"
+
+	"culprit/lang/gen"
 )
 
 // MaxFrames is how many frames the kernel returns of a stack: the default of perf_event_max_stack, which is

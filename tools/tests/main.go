@@ -38,7 +38,7 @@ func tiers() []tier {
 		{name: "plan", args: []string{"-count=1"}, packages: []string{"./tools/plan"}},
 		{name: "runner", args: []string{"-count=1"}, packages: []string{"./tools/tests"}},
 		// Three at a time: the longest wait for most of theirs, and so begin first.
-		{name: "rooms", args: []string{"-count=1", "-vet=off", "-p=3"}, packages: []string{"./trace", "./cmd/...", "./store", "./view/prom", "./symbol", "./..."}},
+		{name: "rooms", args: []string{"-count=1", "-vet=off", "-p=3"}, packages: []string{"./trace/...", "./cmd/...", "./store", "./view/prom", "./symbol", "./..."}},
 		// Nobody reads their times here: so two packages run at a time, which go test -bench refuses.
 		{name: "benchmarks, once each", args: []string{"-count=1", "-vet=off", "-run=^$", "-p=2"}, packages: []string{"./collect/...", "./store", "./..."}, sparse: true,
 			program: []string{"-test.bench=.", "-test.benchtime=1x"}},

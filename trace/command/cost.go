@@ -1,12 +1,13 @@
 package command
 
 import (
-	"culprit/trace"
 	"fmt"
 	"io"
 	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"culprit/trace"
 )
 
 // writeCosts prints what each program took.

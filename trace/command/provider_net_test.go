@@ -1,7 +1,6 @@
 package command
 
 import (
-	"culprit/trace/tracetest"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"culprit/trace/tracetest"
 
 	"golang.org/x/sys/unix"
 )

@@ -1,13 +1,14 @@
 package command
 
 import (
-	"culprit/kernel"
-	"culprit/trace/tracetest"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"culprit/kernel"
+	"culprit/trace/tracetest"
 
 	"golang.org/x/sys/unix"
 )

@@ -1,11 +1,12 @@
 package command
 
 import (
-	"culprit/trace/tracetest"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"culprit/trace/tracetest"
 
 	"golang.org/x/sys/unix"
 )

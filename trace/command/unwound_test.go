@@ -1,12 +1,13 @@
 package command
 
 import (
-	"culprit/kernel"
-	"culprit/trace/tracetest"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"culprit/kernel"
+	"culprit/trace/tracetest"
 )
 
 // TestStackWithoutFramePointers: so is ustack() of a script, at a system call and at a function's first instruction; -x unwind=fp says that

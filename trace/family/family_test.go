@@ -2,14 +2,13 @@ package family
 
 import (
 	"bufio"
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"

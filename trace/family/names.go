@@ -1,8 +1,9 @@
 package family
 
 import (
-	"culprit/trace/probe"
 	"strconv"
+
+	"culprit/trace/probe"
 
 	"golang.org/x/sys/unix"
 )

@@ -1,12 +1,13 @@
 package probe
 
 import (
-	"culprit/kernel"
-	"culprit/lang/syntax"
-	"culprit/measure"
 	"errors"
 	"os"
 	"testing"
+
+	"culprit/kernel"
+	"culprit/lang/syntax"
+	"culprit/measure"
 )
 
 // needs skips unless the kernel has a feature.

@@ -2,10 +2,11 @@ package profile
 
 import (
 	"context"
-	"culprit/trace/tracetest"
 	"strings"
 	"testing"
 	"time"
+
+	"culprit/trace/tracetest"
 )
 
 // TestProfileWithoutFramePointers: the stacks of a program that has none are whole, through the C library, and shares are right; also of a

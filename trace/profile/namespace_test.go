@@ -1,15 +1,16 @@
 package profile
 
 import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
 	"culprit/kernel"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/trace"
 	"culprit/trace/tracetest"
-	"fmt"
-	"regexp"
-	"strings"
-	"testing"
 )
 
 // Programs of culprit's own tell threads apart by numbers that all have: those outside of the namespace share one.

@@ -2,10 +2,11 @@ package profile
 
 import (
 	"context"
-	"culprit/kernel"
-	"culprit/trace"
 	"runtime"
 	"time"
+
+	"culprit/kernel"
+	"culprit/trace"
 )
 
 // How much CPU time the sampler takes to look for functions that compilers put into others: debug information may be large, and new places in programs come

@@ -1,10 +1,11 @@
 package profile
 
 import (
-	"culprit/trace"
-	"culprit/trace/probe"
 	"fmt"
 	"strings"
+
+	"culprit/trace"
+	"culprit/trace/probe"
 
 	"github.com/cilium/ebpf/btf"
 )

@@ -3,10 +3,6 @@
 package tracetest
 
 import (
-	"culprit/kernel"
-	"culprit/lang/syntax"
-	"culprit/measure"
-	"culprit/trace/probe"
 	"errors"
 	"io"
 	"net"
@@ -17,6 +13,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"culprit/kernel"
+	"culprit/lang/syntax"
+	"culprit/measure"
+	"culprit/trace/probe"
 )
 
 // Needs skips a test unless it runs as root and the kernel has a feature.
