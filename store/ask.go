@@ -12,21 +12,24 @@ import (
 	"culprit/measure"
 )
 
-// maxValues bounds the values of one answer: at 28 bytes each while it is made, what a server can take.
+// maxValues limits the values of one answer. Each takes 28 bytes while the answer is made.
 const maxValues = 8 << 20
 
-// maxWhole bounds the values of an answer with Query.Top before the largest rows alone are gathered: 28 MB.
-const maxWhole = 1 << 20
+// maxValuesBeforeTop limits the values of an answer with Query.Top before only the largest rows are
+// gathered: 28 MB.
+const maxValuesBeforeTop = 1 << 20
 
-// limits are maxWhole and maxValues, but for tests.
-type limits struct{ whole, values int }
+// limits are maxValuesBeforeTop and maxValues; tests use smaller ones.
+type limits struct{ beforeTop, values int }
 
-var errTooLarge = errors.New("the answer would be too large: ask for fewer rows, a larger step or a shorter time")
+var errTooLarge = errors.New(
+	"the answer would be too large: ask for fewer rows, a larger step or a shorter time")
 
-// worthFork is how many values segments must hold for a second goroutine to help.
-const worthFork = 10_000
+// minParallelValues is how many values segments must contain to use a second goroutine.
+const minParallelValues = 10_000
 
-// Ask answers from what is held.
+// Ask answers q from the recorded data. The error is ErrUnclear when no dataset covers q,
+// ErrTooLarge when the answer exceeds maxValues.
 func (s *Store) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
 	a, err := s.ask(ctx, q)
 	if err != nil {
@@ -36,25 +39,26 @@ func (s *Store) Ask(ctx context.Context, q measure.Query) (*measure.Answer, erro
 }
 
 func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, err error) {
-	room, _ := s.rooms.Get().(*gatherRoom)
+	room, _ := s.buffers.Get().(*gatherBuffers)
 	if room == nil {
-		room = &gatherRoom{}
+		room = &gatherBuffers{}
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			a, err = nil, measure.Recovered("answering a query", p) // the room is in an unknown state: not used again
+			// the buffers are in an unknown state and are not reused
+			a, err = nil, measure.Recovered("answering a query", p)
 			return
 		}
-		room.leave()
-		s.rooms.Put(room)
+		room.release()
+		s.buffers.Put(room)
 	}()
 	limit := s.limits.values
 	if q.Top > 0 {
-		limit = s.limits.whole
+		limit = s.limits.beforeTop
 	}
-	g, err := s.gathered(ctx, q, limit, room, nil)
+	g, err := s.gatherRows(ctx, q, limit, room, nil)
 	if q.Top > 0 && errors.Is(err, errTooLarge) {
-		g, err = s.largest(ctx, q, room)
+		g, err = s.gatherLargest(ctx, q, room)
 	}
 	if errors.Is(err, errTooLarge) && !errors.Is(err, measure.ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", err, measure.ErrTooLarge)
@@ -65,8 +69,15 @@ func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, er
 	return g.answer(), nil
 }
 
-// gathered gathers the rows of a query, at most limit values; with pick those that it picks.
-func (s *Store) gathered(ctx context.Context, q measure.Query, limit int, room *gatherRoom, pick *pick) (*gather, error) {
+// gatherRows gathers the rows of a query, at most limit values; with pick, the rows that it
+// selects.
+func (s *Store) gatherRows(
+	ctx context.Context,
+	q measure.Query,
+	limit int,
+	room *gatherBuffers,
+	pick *ranking,
+) (*gather, error) {
 	j, err := s.prepare(q, limit, room, pick)
 	if err != nil {
 		return nil, err
@@ -78,31 +89,36 @@ func (s *Store) gathered(ctx context.Context, q measure.Query, limit int, room *
 	return j.gather, nil
 }
 
-// job is a query of which all but the segments is gathered.
+// job is a query whose data in memory has been gathered and whose segments have not.
 type job struct {
 	store    *Store
 	gather   *gather
 	needed   []entry
-	pieces   []measure.Interval // of each needed segment, the time that it answers
+	pieces   []measure.Interval // per needed segment: the time that it answers
 	snapshot *pebble.Snapshot   // nil only if no segment is needed
 	seeker   *seeker            // nil: few segments
 }
 
-// prepare gathers what is in memory and pins the segments that are needed. With an error nothing is pinned.
-// The windows may change when the lock is released, so they are read under it.
-func (s *Store) prepare(q measure.Query, limit int, room *gatherRoom, pick *pick) (*job, error) {
+// prepare gathers the data in memory and pins the needed segments. After an error nothing is
+// pinned. Windows may change once the lock is released, so they are read under it.
+func (s *Store) prepare(
+	q measure.Query,
+	limit int,
+	room *gatherBuffers,
+	pick *ranking,
+) (*job, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	g, over, err := s.begin(q, limit, room)
+	g, over, err := s.newGather(q, limit, room)
 	if err == nil && pick != nil {
-		err = g.only(pick)
+		err = g.useRanking(pick)
 	}
 	if err != nil {
 		return nil, err
 	}
 	j := &job{store: s, gather: g}
 	for _, p := range g.plan(over) {
-		for _, e := range g.set.needs(p) {
+		for _, e := range g.set.segmentsFor(p) {
 			j.needed, j.pieces = append(j.needed, e), append(j.pieces, p.over)
 		}
 	}
@@ -133,7 +149,7 @@ func (j *job) close() {
 func (j *job) read(ctx context.Context) (err error) {
 	s, g := j.store, j.gather
 	get := func(key, room []byte) ([]byte, error) { return s.disk.getFrom(j.snapshot, key, room) }
-	if len(j.needed) >= worthSeeking {
+	if len(j.needed) >= minSeekSegments {
 		j.seeker = &seeker{disk: s.disk, from: j.snapshot, at: map[byte]*pebble.Iterator{}}
 		get = j.seeker.get
 	}
@@ -144,15 +160,15 @@ func (j *job) read(ctx context.Context) (err error) {
 	for _, e := range j.needed {
 		values += e.samples
 	}
-	next := inTurn(read)
-	if values > worthFork {
-		laid := g.fork()
+	next := readInOrder(read)
+	if values > minParallelValues {
+		laid := g.foldInBackground()
 		defer func() {
 			if broken := laid(); broken != nil {
 				err = broken
 			}
 		}()
-		ahead, stop := readAhead(len(j.needed), read)
+		ahead, stop := readInBackground(len(j.needed), read)
 		defer stop()
 		next = ahead
 	}
@@ -166,22 +182,31 @@ func (j *job) read(ctx context.Context) (err error) {
 			return err
 		}
 		if err != nil {
-			g.addLoss(measure.Loss{Reason: fmt.Sprintf("damaged in the archive, %s to %s: %v", e.over.Start, e.over.End, err),
-				Events: e.samples})
+			g.addLoss(
+				measure.Loss{
+					Reason: fmt.Sprintf(
+						"damaged in the archive, %s to %s: %v",
+						e.over.Start,
+						e.over.End,
+						err,
+					),
+					Events: e.samples,
+				},
+			)
 			continue
 		}
 		if err := g.add(b, j.pieces[i]); err != nil {
 			return err
 		}
-		if b.free != nil {
-			b.free()
+		if b.release != nil {
+			b.release()
 		}
 	}
 	return nil
 }
 
-// inTurn opens one segment after the other.
-func inTurn(read func(i int, last *block) (*block, error)) func(i int) (*block, error) {
+// readInOrder reads one segment after another.
+func readInOrder(read func(i int, last *block) (*block, error)) func(i int) (*block, error) {
 	var last *block
 	return func(i int) (*block, error) {
 		b, err := read(i, last)
@@ -192,15 +217,19 @@ func inTurn(read func(i int, last *block) (*block, error)) func(i int) (*block, 
 	}
 }
 
-// readAhead opens the first n segments in another goroutine, two or three before they are asked for, until stop,
-// which waits for it. A panic there is the error of the segment, a *measure.Fault.
-func readAhead(n int, read func(i int, last *block) (*block, error)) (next func(i int) (*block, error), stop func()) {
+// readInBackground reads the first n segments in another goroutine, two or three ahead of next.
+// stop ends that goroutine and waits for it. A panic in it becomes the error of the segment, a
+// *measure.Fault.
+func readInBackground(
+	n int,
+	read func(i int, last *block) (*block, error),
+) (next func(i int) (*block, error), stop func()) {
 	type opened struct {
 		b   *block
 		err error
 	}
 	blocks, done := make(chan opened, 2), make(chan struct{})
-	one := inTurn(read)
+	one := readInOrder(read)
 	open := func(i int) (o opened) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -208,8 +237,8 @@ func readAhead(n int, read func(i int, last *block) (*block, error)) (next func(
 			}
 		}()
 		b, err := one(i)
-		if err == nil && b.warm != nil {
-			b.warm()
+		if err == nil && b.preload != nil {
+			b.preload()
 		}
 		return opened{b, err}
 	}
@@ -229,14 +258,18 @@ func readAhead(n int, read func(i int, last *block) (*block, error)) (next func(
 	}
 	stop = func() {
 		close(done)
-		for range blocks { // until it has gone
+		for range blocks { // until the goroutine has returned
 		}
 	}
 	return next, stop
 }
 
-// begin finds the dataset and the grid of an answer. mu is held.
-func (s *Store) begin(q measure.Query, limit int, room *gatherRoom) (*gather, measure.Interval, error) {
+// newGather finds the dataset and the grid of an answer. mu is held.
+func (s *Store) newGather(
+	q measure.Query,
+	limit int,
+	room *gatherBuffers,
+) (*gather, measure.Interval, error) {
 	over := q.Over
 	if s.closed {
 		return nil, over, errClosed
@@ -248,11 +281,14 @@ func (s *Store) begin(q measure.Query, limit int, room *gatherRoom) (*gather, me
 	step, notes := q.Step, []string(nil)
 	if step < d.step() {
 		if step > 0 {
-			notes = append(notes, fmt.Sprintf("recorded each %s, which is the step of the answer", d.step()))
+			notes = append(
+				notes,
+				fmt.Sprintf("recorded each %s, which is the step of the answer", d.step()),
+			)
 		}
 		step = d.step()
 	}
-	held := s.held(d)
+	held := s.heldTime(d)
 	if over.Start == 0 {
 		over.Start = floor(held.Start, step)
 	}
@@ -260,11 +296,19 @@ func (s *Store) begin(q measure.Query, limit int, room *gatherRoom) (*gather, me
 		over.End = max(held.End, over.Start)
 	}
 	over.End = max(over.End, over.Start)
-	floors := s.floors(d)
-	if coarse := coarsest(floors, over); coarse > 0 && (step%coarse != 0 || floor(over.Start, coarse) != over.Start) {
+	floors := s.resolutionStarts(d)
+	if coarse := coarsest(floors, over); coarse > 0 &&
+		(step%coarse != 0 || floor(over.Start, coarse) != over.Start) {
 		step = (max(step, coarse) + coarse - 1) / coarse * coarse
 		over.Start = floor(over.Start, coarse)
-		notes = append(notes, fmt.Sprintf("what is older is kept in steps of %s only: the step of the answer is %s", coarse, step))
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"what is older is kept in steps of %s only: the step of the answer is %s",
+				coarse,
+				step,
+			),
+		)
 	}
 	cells := (int64(over.Span()) + int64(step) - 1) / int64(step)
 	if cells > maxValues {
@@ -275,8 +319,9 @@ func (s *Store) begin(q measure.Query, limit int, room *gatherRoom) (*gather, me
 	return g, over, nil
 }
 
-// floors gives where each resolution begins, ticks also in memory; far ahead where there is nothing.
-func (s *Store) floors(d *set) (out [3]measure.Time) {
+// resolutionStarts returns the start of each resolution, ticks in memory included; MaxInt64 for an
+// empty one.
+func (s *Store) resolutionStarts(d *set) (out [3]measure.Time) {
 	for r := range out {
 		out[r] = math.MaxInt64
 		if list := d.index[r]; len(list) > 0 {
@@ -291,13 +336,15 @@ func (s *Store) floors(d *set) (out [3]measure.Time) {
 	return out
 }
 
-// coarsest gives the span of the rollups that alone hold some of a time; 0 when all that is held of it is held in ticks.
+// coarsest returns the span of the rollups that alone contain a part of the time; 0 when ticks
+// contain all of it.
 func coarsest(floors [3]measure.Time, over measure.Interval) (span measure.Span) {
 	finer := floors[inTicks]
 	for _, r := range []uint8{inMinutes, inHours} {
 		// A rollup's first cell begins before the first tick in it.
 		if from := floors[r]; from < math.MaxInt64 {
-			if until := floor(finer, spanOf(r)); from < until && over.Start < until && over.End > from {
+			if until := floor(finer, spanOf(r)); from < until && over.Start < until &&
+				over.End > from {
 				span = spanOf(r)
 			}
 			finer = min(finer, from)
@@ -310,7 +357,8 @@ func floor(t measure.Time, step measure.Span) measure.Time {
 	return t - measure.Time((int64(t)%int64(step)+int64(step))%int64(step))
 }
 
-// covers says whether a dataset holds what a query needs: its fields, and no row left out that the query wants.
+// covers reports whether a dataset can answer a query: it has the fields, and its predicate
+// excludes no row that the query selects.
 func (d *set) covers(q measure.Query) bool {
 	if d.desc.Query.Stat != q.Stat {
 		return false
@@ -329,14 +377,19 @@ func (d *set) covers(q measure.Query) bool {
 		}
 	}
 	for _, t := range q.Where {
-		if !slices.Contains(d.desc.Query.By, t.Field) && !slices.ContainsFunc(d.desc.Query.Where, func(own measure.Term) bool { return same(own, t) }) {
+		if !slices.Contains(d.desc.Query.By, t.Field) &&
+			!slices.ContainsFunc(
+				d.desc.Query.Where,
+				func(own measure.Term) bool { return same(own, t) },
+			) {
 			return false
 		}
 	}
 	return true
 }
 
-// choose gives the dataset that covers the query, holds most of its time, and of those the one with the fewest fields.
+// choose returns the dataset that covers the query and most of its time; among equals the one with
+// the fewest fields.
 func (s *Store) choose(q measure.Query) (*set, error) {
 	var best *set
 	var bestSpan measure.Span
@@ -349,7 +402,7 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 			others = append(others, d.desc.Query.String())
 			continue
 		}
-		held := s.held(d)
+		held := s.heldTime(d)
 		if q.Over.Start != 0 {
 			held.Start = max(held.Start, q.Over.Start)
 		}
@@ -357,8 +410,7 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 			held.End = min(held.End, q.Over.End)
 		}
 		span := max(0, held.Span())
-		fields := func(d *set) int { return len(d.desc.Query.By) }
-		if best == nil || span > bestSpan || span == bestSpan && (fields(d) < fields(best) || fields(d) == fields(best) && d.desc.ID < best.desc.ID) {
+		if best == nil || span > bestSpan || span == bestSpan && d.simpler(best) {
 			best, bestSpan = d, span
 		}
 	}
@@ -367,20 +419,34 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 		return best, nil
 	case others != nil:
 		slices.Sort(others)
-		return nil, fmt.Errorf("no dataset has all that it needs; recorded is: %s: %w", others[0], measure.ErrUnclear)
+		return nil, fmt.Errorf(
+			"no dataset has all that it needs; recorded is: %s: %w",
+			others[0],
+			measure.ErrUnclear,
+		)
 	}
 	return nil, fmt.Errorf("it was never recorded: %w", measure.ErrUnclear)
 }
 
+// simpler reports whether d has fewer fields than o, or as many and a smaller ID.
+func (d *set) simpler(o *set) bool {
+	if n, m := len(d.desc.Query.By), len(o.desc.Query.By); n != m {
+		return n < m
+	}
+	return d.desc.ID < o.desc.ID
+}
+
+// addLoss adds l to all, or to the loss of the same reason in it.
 func addLoss(all []measure.Loss, l measure.Loss) []measure.Loss {
-	if i := slices.IndexFunc(all, func(o measure.Loss) bool { return o.Reason == l.Reason }); i >= 0 {
+	same := func(o measure.Loss) bool { return o.Reason == l.Reason }
+	if i := slices.IndexFunc(all, same); i >= 0 {
 		all[i].Events += l.Events
 		return all
 	}
 	return append(all, l)
 }
 
-// Held says what there is of a dataset.
+// Held describes what the archive contains of a dataset.
 func (s *Store) Held(id uint32) measure.Stored {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -388,7 +454,7 @@ func (s *Store) Held(id uint32) measure.Stored {
 	if d == nil {
 		return measure.Stored{}
 	}
-	h := measure.Stored{Over: s.held(d), Rows: d.rows}
+	h := measure.Stored{Over: s.heldTime(d), Rows: d.rows}
 	for r, list := range d.index {
 		for _, e := range list {
 			h.Disk += int64(e.bytes)

@@ -67,7 +67,7 @@ func TestTooLargeInMemoryWithSegments(t *testing.T) {
 // A panic of a reader's or an adder's goroutine, or of the asking one, is an error of the query.
 func TestPanicsOfReadersAreErrors(t *testing.T) {
 	var fault *measure.Fault
-	next, stop := readAhead(3, func(i int, _ *block) (*block, error) {
+	next, stop := readInBackground(3, func(i int, _ *block) (*block, error) {
 		if i == 1 {
 			panic("at the second segment")
 		}
@@ -80,10 +80,10 @@ func TestPanicsOfReadersAreErrors(t *testing.T) {
 		}
 	}
 	stop()
-	g := &gather{gatherRoom: &gatherRoom{}}
-	join := g.fork()
+	g := &gather{gatherBuffers: &gatherBuffers{}}
+	join := g.foldInBackground()
 	for range 2 * chunks { // more than are on their way: none may be stuck
-		g.hand(g.chunk(nil)) // a chunk without a lap panics
+		g.submit(g.chunk(nil)) // a chunk without a lap panics
 	}
 	g.drain()
 	if err := join(); !errors.As(err, &fault) {
@@ -158,13 +158,13 @@ func TestLargestRowsAreThoseOfTheWhole(t *testing.T) {
 		for _, by := range [][]string{{"device", "pid"}, {"pid"}, {"device"}} {
 			for _, step := range []measure.Span{measure.Second, 7 * measure.Second, measure.Minute} {
 				q := measure.Query{Stat: d.Stat.ID, By: by, Step: step, Over: measure.Interval{Start: someTime, End: at}}
-				s.limits = limits{maxWhole, maxValues}
+				s.limits = limits{maxValuesBeforeTop, maxValues}
 				whole, err := s.Ask(context.Background(), q)
 				if err != nil {
 					t.Fatal(err)
 				}
 				q.Top = 3
-				s.limits.whole = 1
+				s.limits.beforeTop = 1
 				largest, err := s.Ask(context.Background(), q)
 				if err != nil {
 					t.Fatal(err)
@@ -236,7 +236,7 @@ func FuzzAskLimits(f *testing.F) {
 	f.Add(uint8(1), uint16(0), uint16(0), uint16(60), uint8(0), uint32(0), uint32(0))
 	f.Add(uint8(3), uint16(300), uint16(800), uint16(7), uint8(200), uint32(100), uint32(70000))
 	f.Fuzz(func(t *testing.T, n uint8, from, to, step uint16, top uint8, whole, values uint32) {
-		s.limits = limits{int(whole % maxWhole), int(values % maxWhole)}
+		s.limits = limits{int(whole % maxValuesBeforeTop), int(values % maxValuesBeforeTop)}
 		q := measure.Query{Stat: w.sets[int(n)%len(w.sets)].Stat.ID, By: []string{"device", "pid"}[int(n>>4)%2:], Step: measure.Span(step) * measure.Second,
 			Top: int(top), Over: measure.Interval{Start: someTime.Add(measure.Span(from) * measure.Second), End: someTime.Add(measure.Span(to) * measure.Second)}}
 		if from == 0 && to == 0 {
@@ -246,13 +246,13 @@ func FuzzAskLimits(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		a, err := s.Ask(context.Background(), q)
 		runtime.ReadMemStats(&after)
-		if grown := after.TotalAlloc - before.TotalAlloc; grown > 32<<20+64*uint64(s.limits.whole+s.limits.values) {
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 32<<20+64*uint64(s.limits.beforeTop+s.limits.values) {
 			t.Errorf("%d bytes were allocated", grown)
 		}
 		if err != nil && !errors.Is(err, measure.ErrTooLarge) {
 			t.Fatal(err)
 		}
-		if err == nil && len(a.Series)*len(a.Elapsed) > max(s.limits.whole, s.limits.values) {
+		if err == nil && len(a.Series)*len(a.Elapsed) > max(s.limits.beforeTop, s.limits.values) {
 			t.Errorf("%d rows of %d cells", len(a.Series), len(a.Elapsed))
 		}
 	})

@@ -7,41 +7,43 @@ import (
 	"culprit/measure"
 )
 
-// builder makes segments of blocks: of a window's part, or of segments that become one. Its slices are used again.
+// builder makes segments from blocks: from a part of a window, or from segments to be joined. It
+// reuses its slices.
 type builder struct {
-	codec *codec
-	pack  packer
-	wide  packer // of the columns of rollups
-	dense []float64
-	all   []float64
-	row   rolled
-	part  rolled
-	rolls [keptColumns][]float64 // of the rows of a group of a rollup
-	rings ringer
+	codec      *codec
+	packer     packer
+	rollPacker packer // of the columns of rollups
+	dense      []float64
+	all        []float64
+	row        rolled
+	part       rolled
+	rolls      [keptColumns][]float64 // of the rows of a group of a rollup
+	keySorter  keySorter
 
-	of   []*block // whose keyring is at hand; nil: none is
-	k    *keyring
-	from [][]source
-	ring uint64 // number of that keyring as a value of its own; 0: it has none yet
+	keysOf     []*block // the blocks that keyTable belongs to; nil: none
+	keyTable   *keyTable
+	rowSources [][]source
+	keysID     uint64 // ID under which that table is stored; 0: not stored yet
 
-	number func() uint64 // gives the next number, of segments and what they share
-	known  map[[sha256.Size]byte]uint64
-	hour   int64 // of which known is
-	plain  []byte
+	nextID    func() uint64 // returns the next ID, of segments and of values that they share
+	sharedIDs map[[sha256.Size]byte]uint64
+	hour      int64 // number of the hour that sharedIDs belongs to
+	plain     []byte
 }
 
-// share gives the number of ticks or keys: of those that another segment of this hour has too, or of a new value, which is
-// written with this segment. When a segment that was built is not written, or it is not known whether it was, all must be forgotten.
+// share returns the ID of ticks or keys. Equal values of one hour have one ID; a new value is
+// written with this segment. When a built segment is not written, or may not have been, the caller
+// must call forget.
 func (w *builder) share(s *segment, kind byte, head, plain []byte) uint64 {
 	h := sha256.New()
 	h.Write([]byte{kind})
 	h.Write(head)
 	h.Write(plain)
 	sum := [sha256.Size]byte(h.Sum(nil))
-	id, ok := w.known[sum]
+	id, ok := w.sharedIDs[sum]
 	if !ok {
-		id = w.number()
-		w.known[sum] = id
+		id = w.nextID()
+		w.sharedIDs[sum] = id
 		value := w.codec.compress(head, plain)
 		s.shared = append(s.shared, pair{ownKey(kind, id), value})
 		s.bytes += uint64(len(value))
@@ -53,56 +55,57 @@ func (w *builder) share(s *segment, kind byte, head, plain []byte) uint64 {
 	return id
 }
 
-// begin begins the work of an hour. What a value takes with it when it rots is bounded by that.
-func (w *builder) begin(at measure.Time) {
-	if slot := slotOf(at, hour); w.known == nil || slot != w.hour {
+// beginHour starts the sharing of values in an hour. A corrupt shared value therefore affects an
+// hour at most.
+func (w *builder) beginHour(at measure.Time) {
+	if slot := slotOf(at, hour); w.sharedIDs == nil || slot != w.hour {
 		w.forget()
 		w.hour = slot
 	}
 }
 
-// forget lets segments have nothing in common with those before.
-func (w *builder) forget() { w.known = map[[sha256.Size]byte]uint64{} }
+// forget makes later segments share nothing with earlier ones.
+func (w *builder) forget() { w.sharedIDs = map[[sha256.Size]byte]uint64{} }
 
-// gone takes note of ticks and keys that are erased.
-func (w *builder) gone(ids map[uint64]bool) {
-	for sum, id := range w.known {
+// forgetShared removes deleted ticks and keys.
+func (w *builder) forgetShared(ids map[uint64]bool) {
+	for sum, id := range w.sharedIDs {
 		if ids[id] {
-			delete(w.known, sum)
+			delete(w.sharedIDs, sum)
 		}
 	}
 }
 
-// keys gives the keyring of blocks and where its rows are: the same as before for the same slice, for blocks are made into segments of
-// several resolutions. done lets go of it.
-func (w *builder) keys(stack []bool, blocks []*block) (*keyring, [][]source) {
-	if len(w.of) == 0 || len(w.of) != len(blocks) || &w.of[0] != &blocks[0] {
+// keys returns the key table of blocks and the sources of its rows. The result is cached for the
+// same slice of blocks, because blocks become segments of several resolutions. done clears it.
+func (w *builder) keys(stack []bool, blocks []*block) (*keyTable, [][]source) {
+	if len(w.keysOf) == 0 || len(w.keysOf) != len(blocks) || &w.keysOf[0] != &blocks[0] {
 		if len(blocks) == 1 && !slices.Contains(stack, true) {
-			w.k, w.from = w.rings.of(len(stack), blocks[0])
+			w.keyTable, w.rowSources = w.keySorter.sortKeys(len(stack), blocks[0])
 		} else {
-			w.k, w.from = ringOf(stack, blocks)
+			w.keyTable, w.rowSources = mergeKeys(stack, blocks)
 		}
-		w.of, w.ring = blocks, 0
+		w.keysOf, w.keysID = blocks, 0
 	}
-	return w.k, w.from
+	return w.keyTable, w.rowSources
 }
 
 func (w *builder) done() {
-	w.of, w.k, w.from = nil, nil, nil
-	w.rings.forget()
-	if cap(w.plain) > 1<<18 { // few will need it
+	w.keysOf, w.keyTable, w.rowSources = nil, nil, nil
+	w.keySorter.forget()
+	if cap(w.plain) > 1<<18 { // few datasets need it
 		w.plain = nil
 	}
 }
 
-// A group of a rollup is closed when its rows have so many cells, or are so many.
+// A group of a rollup is closed at this many cells of its rows, or this many rows.
 const (
 	rollValues = 4096
 	rollRows   = 1024
 )
 
-// build makes one segment of a resolution out of blocks of the same resolution or a finer one. nil when they hold no
-// ticks. A slice of blocks must not change until done is called. The segment has its number.
+// build makes one segment of a resolution from blocks of the same or a finer resolution; nil when
+// they have no ticks. The blocks must not change until done is called. The segment has its ID.
 func (w *builder) build(d *set, resolution uint8, blocks []*block) (*segment, error) {
 	m := w.start(d, resolution, blocks)
 	if m == nil {
@@ -123,22 +126,26 @@ func (w *builder) build(d *set, resolution uint8, blocks []*block) (*segment, er
 	return w.finish(m), nil
 }
 
-// making is a segment under way.
-type making struct {
+// segmentInProgress is a segment that is being built.
+type segmentInProgress struct {
 	s    *segment
 	out  *block // its ticks or cells
 	unit measure.Span
-	into [][]int32 // of each block, of each tick or cell: where it goes
+	into [][]int32 // per block, per tick or cell: its index in out
 	rows []int     // of its groups
 
 	kind  rollKind // of a rollup
 	plans []rollPlan
-	n     int // rows of the group under way
+	n     int // rows of the current group
 }
 
-func (w *builder) start(d *set, resolution uint8, blocks []*block) *making {
-	w.pack.codec, w.wide.codec = w.codec, w.codec
-	m := &making{s: &segment{entry: entry{set: d.desc.ID, resolution: resolution}}, out: &block{}, unit: d.step()}
+func (w *builder) start(d *set, resolution uint8, blocks []*block) *segmentInProgress {
+	w.packer.codec, w.rollPacker.codec = w.codec, w.codec
+	m := &segmentInProgress{
+		s:    &segment{entry: entry{set: d.desc.ID, resolution: resolution}},
+		out:  &block{},
+		unit: d.step(),
+	}
 	w.keys(d.stack, blocks)
 	if resolution == inTicks {
 		m.into = joinTicks(m.out, blocks)
@@ -162,22 +169,28 @@ func (w *builder) start(d *set, resolution uint8, blocks []*block) *making {
 	return m
 }
 
-func (w *builder) finish(m *making) *segment {
+func (w *builder) finish(m *segmentInProgress) *segment {
 	s := m.s
-	s.rows, s.groups, s.ticks = uint32(w.k.rows), uint32(len(s.packed)), uint32(len(m.out.ticks)+len(m.out.cells))
+	s.rows, s.groups, s.ticks = uint32(
+		w.keyTable.rows,
+	), uint32(
+		len(s.packed),
+	), uint32(
+		len(m.out.ticks)+len(m.out.cells),
+	)
 	s.over = m.out.over(m.unit)
-	if s.version = segmentVersion; !s.lone() {
+	if s.version = segmentVersion; !s.headerless() {
 		s.head = s.header(m.rows)
 	}
 	s.bytes = uint64(len(s.head))
 	w.plain = appendClock(w.plain[:0], m.unit, m.out)
 	clock := w.share(s, kindClock, clockHead(s.resolution), w.plain)
-	if w.ring == 0 {
-		w.plain = w.k.append(w.plain[:0])
-		w.ring = w.share(s, kindKeys, keysHead(), w.plain)
+	if w.keysID == 0 {
+		w.plain = w.keyTable.append(w.plain[:0])
+		w.keysID = w.share(s, kindKeys, keysHead(), w.plain)
 	}
-	s.id = w.number()
-	s.clock, s.keys = uint32(s.id-clock), uint32(s.id-w.ring)
+	s.id = w.nextID()
+	s.clock, s.keys = uint32(s.id-clock), uint32(s.id-w.keysID)
 	for _, g := range s.packed {
 		s.bytes += uint64(len(g))
 	}
@@ -188,7 +201,8 @@ func (w *builder) finish(m *making) *segment {
 func (w *builder) window(d *set, blocks []*block) (both []*segment, err error) {
 	_, from := w.keys(d.stack, blocks)
 	single := func(sources []source) bool { return len(sources) == 1 }
-	if d.desc.Stat.Kind == measure.Dists || len(blocks) != 1 || slices.ContainsFunc(from, func(s []source) bool { return !single(s) }) {
+	if d.desc.Stat.Kind == measure.Dists || len(blocks) != 1 ||
+		slices.ContainsFunc(from, func(s []source) bool { return !single(s) }) {
 		for _, resolution := range []uint8{inTicks, inMinutes} {
 			s, err := w.build(d, resolution, blocks)
 			if err != nil {
@@ -200,7 +214,7 @@ func (w *builder) window(d *set, blocks []*block) (both []*segment, err error) {
 		}
 		return both, nil
 	}
-	// Each row is laid on its ticks once, for both.
+	// Each row is expanded to ticks once, for both segments.
 	ticks, minutes, b := w.start(d, inTicks, blocks), w.start(d, inMinutes, blocks), blocks[0]
 	if ticks == nil {
 		return nil, nil
@@ -211,11 +225,11 @@ func (w *builder) window(d *set, blocks []*block) (both []*segment, err error) {
 			return nil, err
 		}
 		present, packed := 0, false
-		if b.stays != nil {
-			present, packed = w.pack.stays(b.stays(int(sources[0].row)), len(b.ticks))
+		if b.runsOf != nil {
+			present, packed = w.packer.packRuns(b.runsOf(int(sources[0].row)), len(b.ticks))
 		}
 		if !packed {
-			present = w.pack.row(w.all)
+			present = w.packer.packRow(w.all)
 		}
 		w.packed(ticks, present)
 		if minutes != nil {
@@ -233,7 +247,7 @@ func (w *builder) window(d *set, blocks []*block) (both []*segment, err error) {
 	return both, nil
 }
 
-// over gives the time from the start of the first to the end of the last tick or cell.
+// over returns the time from the start of the first to the end of the last tick or cell.
 func (b *block) over(unit measure.Span) (over measure.Interval) {
 	take := func(at measure.Time) {
 		if over.End == 0 && over.Start == 0 {
@@ -250,7 +264,7 @@ func (b *block) over(unit measure.Span) (over measure.Interval) {
 	return over
 }
 
-// joinTicks lines the ticks of blocks up.
+// joinTicks appends the ticks of blocks and returns, per block, the index of each tick in out.
 func joinTicks(out *block, blocks []*block) [][]int32 {
 	into := make([][]int32, len(blocks))
 	for i, b := range blocks {
@@ -266,10 +280,12 @@ func joinTicks(out *block, blocks []*block) [][]int32 {
 	return into
 }
 
-// joinCells makes cells that long of ticks and cells, in order of time.
+// joinCells makes cells of the span from ticks or cells, in order of time. It returns, per block,
+// the index of each tick or cell in out; -1 when it was not measured.
 func joinCells(out *block, blocks []*block, span measure.Span) [][]int32 {
 	cells := make([][]cellInfo, len(blocks))
-	place := make([][]int32, len(blocks)) // of each tick or cell of a block: its place in cells of the block
+	// per tick or cell of a block: its index in the block's cells
+	place := make([][]int32, len(blocks))
 	for i, b := range blocks {
 		if b.cells == nil {
 			cells[i], place[i] = rollTicks(b.ticks, span)
@@ -303,8 +319,8 @@ func joinCells(out *block, blocks []*block, span measure.Span) [][]int32 {
 			o.at = c.at
 			o.elapsed += c.elapsed
 			o.ticks += c.ticks
-			o.gone.span += c.gone.span
-			o.gone.ticks += c.gone.ticks
+			o.partial.span += c.partial.span
+			o.partial.ticks += c.partial.ticks
 		}
 		for _, p := range place[i] {
 			to := int32(-1)
@@ -315,7 +331,7 @@ func joinCells(out *block, blocks []*block, span measure.Span) [][]int32 {
 		}
 		for _, l := range b.loss {
 			to := into[i][l.tick]
-			if to < 0 { // a tick that could not look belongs to the nearest cell, so that its loss is told
+			if to < 0 { // the loss of an unmeasured tick goes to the nearest cell
 				to = nearest(into[i], int(l.tick))
 			}
 			if to >= 0 {
@@ -326,11 +342,11 @@ func joinCells(out *block, blocks []*block, span measure.Span) [][]int32 {
 	return into
 }
 
-// takeNotes takes the notes of a block whose ticks or cells have gone into those of b; near: those of a tick that could
-// not look go to the nearest cell.
+// takeNotes adds the notes of a block whose ticks or cells were added to b. With near, a note of an
+// unmeasured tick goes to the nearest cell.
 func (b *block) takeNotes(from *block, into []int32, near bool) {
 	at := map[int32]int{} // note -> its newest run
-	for _, r := range from.runs {
+	for _, r := range from.noteRuns {
 		note := int32(slices.Index(b.notes, from.notes[r.note]))
 		if note < 0 {
 			note = int32(len(b.notes))
@@ -346,12 +362,12 @@ func (b *block) takeNotes(from *block, into []int32, near bool) {
 					continue
 				}
 			}
-			if k, ok := at[note]; ok && (b.runs[k].last == to || b.runs[k].last+1 == to) {
-				b.runs[k].last = to
+			if k, ok := at[note]; ok && (b.noteRuns[k].last == to || b.noteRuns[k].last+1 == to) {
+				b.noteRuns[k].last = to
 				continue
 			}
-			at[note] = len(b.runs)
-			b.runs = append(b.runs, noteRun{note, to, to})
+			at[note] = len(b.noteRuns)
+			b.noteRuns = append(b.noteRuns, noteRun{note, to, to})
 		}
 	}
 }
@@ -378,17 +394,18 @@ func (b *block) addLoss(tick int32, l measure.Loss) {
 	b.loss = append(b.loss, tickLoss{tick, l})
 }
 
-func (w *builder) columns(m *making, blocks []*block) error {
+func (w *builder) columns(m *segmentInProgress, blocks []*block) error {
 	w.all = slices.Grow(w.all[:0], len(m.out.ticks))[:len(m.out.ticks)]
-	for _, sources := range w.from {
+	for _, sources := range w.rowSources {
 		fillWith(w.all, absent())
 		for _, src := range sources {
 			b, to := blocks[src.block], m.into[src.block]
 			if len(to) == 0 {
 				continue
 			}
-			// The ticks of a block stay in a line.
-			if err := b.column(int(src.row), 0, len(to), w.all[to[0]:int(to[0])+len(to)]); err != nil {
+			// The ticks of a block stay consecutive.
+			out := w.all[to[0] : int(to[0])+len(to)]
+			if err := b.column(int(src.row), 0, len(to), out); err != nil {
 				return err
 			}
 		}
@@ -398,29 +415,29 @@ func (w *builder) columns(m *making, blocks []*block) error {
 	return nil
 }
 
-// column takes the row that is laid on all ticks.
-func (w *builder) column(m *making) {
-	w.packed(m, w.pack.row(w.all))
+// column adds the row in w.all.
+func (w *builder) column(m *segmentInProgress) {
+	w.packed(m, w.packer.packRow(w.all))
 }
 
-// packed counts a row that was packed, which so many ticks have.
-func (w *builder) packed(m *making, present int) {
+// packed counts a packed row that present ticks have, and closes a full group.
+func (w *builder) packed(m *segmentInProgress, present int) {
 	m.s.samples += uint64(present)
-	if w.pack.rows >= groupRows || w.pack.size >= groupBytes {
+	if w.packer.rows >= groupRows || w.packer.size >= groupBytes {
 		w.endColumns(m)
 	}
 }
 
-func (w *builder) endColumns(m *making) {
-	if w.pack.rows > 0 {
-		m.rows = append(m.rows, w.pack.rows)
-		m.s.packed = append(m.s.packed, slices.Clone(w.pack.take()))
+func (w *builder) endColumns(m *segmentInProgress) {
+	if w.packer.rows > 0 {
+		m.rows = append(m.rows, w.packer.rows)
+		m.s.packed = append(m.s.packed, slices.Clone(w.packer.finish()))
 	}
 }
 
-func (w *builder) rollups(m *making, d *set, blocks []*block) error {
+func (w *builder) rollups(m *segmentInProgress, d *set, blocks []*block) error {
 	cells := m.out.cells
-	for _, sources := range w.from {
+	for _, sources := range w.rowSources {
 		w.row.reset(len(cells))
 		for _, src := range sources {
 			b := blocks[src.block]
@@ -444,39 +461,39 @@ func (w *builder) rollups(m *making, d *set, blocks []*block) error {
 	return nil
 }
 
-// roll takes the row that is rolled up.
-func (w *builder) roll(m *making) {
+// roll adds the rolled-up row in w.row.
+func (w *builder) roll(m *segmentInProgress) {
 	for _, v := range w.row.columns[rollSum] {
 		m.s.samples += uint64(b2i(v == v))
 	}
-	w.row.keep(&w.rolls, m.kind, m.out.cells)
+	w.row.appendTo(&w.rolls, m.kind, m.out.cells)
 	if m.n++; m.n >= rollRows || m.n*len(m.out.cells) >= rollValues {
 		w.endRolls(m)
 	}
 }
 
-func (w *builder) endRolls(m *making) {
+func (w *builder) endRolls(m *segmentInProgress) {
 	if m.n == 0 {
 		return
 	}
 	for k, all := range w.rolls {
-		w.wide.row(all)
+		w.rollPacker.packRow(all)
 		w.rolls[k] = all[:0]
 	}
 	m.rows = append(m.rows, m.n)
-	m.s.packed = append(m.s.packed, slices.Clone(w.wide.take()))
+	m.s.packed = append(m.s.packed, slices.Clone(w.rollPacker.finish()))
 	m.n = 0
 }
 
-// distributions joins those of a row that fall into one cell.
-func (w *builder) distributions(m *making, blocks []*block, ticks bool) error {
+// distributions merges the distributions of a row that belong to one cell.
+func (w *builder) distributions(m *segmentInProgress, blocks []*block, ticks bool) error {
 	g, s := distGroup{}, m.s
 	flush := func() {
 		m.rows = append(m.rows, g.rows)
 		s.packed = append(s.packed, w.codec.compress(nil, g.b))
 		g = distGroup{}
 	}
-	for _, sources := range w.from {
+	for _, sources := range w.rowSources {
 		var entries []distEntry
 		cells := map[int32]*measure.Dist{}
 		for _, src := range sources {

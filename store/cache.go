@@ -8,49 +8,58 @@ import (
 	"culprit/measure"
 )
 
-// cache keeps segments of ticks unpacked, as runs. What was is told again tick by tick: each question is about one second of a segment of
-// hundreds, and would unpack all of it. A segment is kept when it was asked for cacheFrom times, and dropped when nobody asked for
-// it within cacheIdle. Its lock is taken last.
+// cache keeps unpacked segments of ticks, as runs. A replay asks about one second at a time of a
+// segment of hundreds of ticks, and would unpack all of it each time. A segment is cached at its
+// cacheAfter-th query and evicted when no query used it for cacheIdle. Its lock is taken last.
 type cache struct {
-	mu    sync.Mutex // guards all below
-	kept  map[uint64]*unpacked
-	asked map[uint64]int // of segments that are not kept: how often, since age was last called
-	bytes int
-	turn  uint64      // counts the questions
-	aged  uint64      // turn at which age was last called
-	next  *time.Timer // calls age; nil: nothing is there that could age
+	mu   sync.Mutex // guards the fields below
+	kept map[uint64]*unpacked
+	// how often a segment that is not cached was read, since evictIdle last ran
+	asked   map[uint64]int
+	bytes   int
+	queries uint64      // number of queries
+	agedAt  uint64      // value of queries when evictIdle last ran
+	next    *time.Timer // calls evictIdle; nil when nothing can be evicted
 }
 
-// unpacked is a segment that is unpacked. Only turn changes.
+// unpacked is an unpacked segment. Only usedAt changes.
 type unpacked struct {
-	block block
-	bytes int
-	turn  uint64 // of the newest question
+	block  block
+	bytes  int
+	usedAt uint64 // number of the newest query
 }
 
 const (
-	cacheBytes = 8 << 20          // in all
+	cacheBytes = 8 << 20          // of all segments
 	cacheOne   = 3 << 20          // of one segment
-	cacheIdle  = 15 * time.Second // after twice this at the latest, what nobody asks for is dropped
-	// cacheFrom is how often a segment is asked for until it is kept. A diagnosis just after a window has become segments asks for
-	// each once or twice, and never again.
-	cacheFrom = 3
+	cacheIdle  = 15 * time.Second // an unused segment is evicted after at most twice this time
+	// cacheAfter is how many queries of a segment cause it to be cached. A diagnosis just after a
+	// window has become segments reads each once or twice.
+	cacheAfter = 3
 )
 
-// read opens a segment to be asked about a time.
-func (c *cache) read(codec *codec, e entry, get getter, d *set, over measure.Interval, last *block) (*block, error) {
+// read reads a segment to answer a query about over.
+func (c *cache) read(
+	codec *codec,
+	e entry,
+	get getter,
+	d *set,
+	over measure.Interval,
+	last *block,
+) (*block, error) {
 	asked := min(e.over.End, over.End).Sub(max(e.over.Start, over.Start))
-	if e.resolution != inTicks || d.desc.Stat.Kind == measure.Dists || asked > e.over.Span()/8 || e.ticks > math.MaxUint16 {
+	if e.resolution != inTicks || d.desc.Stat.Kind == measure.Dists || asked > e.over.Span()/8 ||
+		e.ticks > math.MaxUint16 {
 		return e.read(codec, get, d, last)
 	}
 	c.mu.Lock()
-	c.turn++
+	c.queries++
 	u := c.kept[e.id]
 	often := 0
 	if u != nil {
-		u.turn = c.turn
+		u.usedAt = c.queries
 	} else {
-		often = c.ask(e.id)
+		often = c.countQuery(e.id)
 	}
 	c.mu.Unlock()
 	if u != nil {
@@ -58,13 +67,13 @@ func (c *cache) read(codec *codec, e entry, get getter, d *set, over measure.Int
 		return &b, nil
 	}
 	b, err := e.read(codec, get, d, last)
-	if err != nil || often < cacheFrom {
+	if err != nil || often < cacheAfter {
 		return b, err
 	}
 	if u = unpack(b); u != nil {
 		c.put(e.id, u)
-		if b.free != nil {
-			b.free()
+		if b.release != nil {
+			b.release()
 		}
 		b := u.block
 		return &b, nil
@@ -72,24 +81,24 @@ func (c *cache) read(codec *codec, e entry, get getter, d *set, over measure.Int
 	return b, nil
 }
 
-// ask counts a question about a segment that is not kept, and gives how many there were. mu is held.
-func (c *cache) ask(id uint64) int {
+// countQuery counts a query of a segment that is not cached and returns the count. mu is held.
+func (c *cache) countQuery(id uint64) int {
 	if c.asked == nil {
 		c.asked = map[uint64]int{}
 	}
 	c.asked[id]++
-	c.wait()
+	c.scheduleEviction()
 	return c.asked[id]
 }
 
-// wait has age called after a while. mu is held.
-func (c *cache) wait() {
+// scheduleEviction starts the timer of evictIdle. mu is held.
+func (c *cache) scheduleEviction() {
 	if c.next == nil {
-		c.next = time.AfterFunc(cacheIdle, c.age)
+		c.next = time.AfterFunc(cacheIdle, c.evictIdle)
 	}
 }
 
-// unpack gives the runs of all rows of a segment; nil when they are too many, or damaged.
+// unpack returns the runs of all rows of a segment; nil when they are too large, or corrupt.
 func unpack(b *block) *unpacked {
 	ticks := len(b.ticks)
 	dense := make([]float64, ticks)
@@ -114,7 +123,8 @@ func unpack(b *block) *unpacked {
 		if bytes+10*n > cacheOne {
 			return nil
 		}
-		// Slices that grew have left their old parts behind, which the rows before still hold: begin anew before that.
+		// A slice that grows leaves its old array to the rows that refer to it. Start a new array
+		// before that.
 		if n+ticks > cap(all.starts) || n+ticks > cap(all.values) {
 			size := max(4096, ticks)
 			bytes += 10 * n
@@ -122,9 +132,9 @@ func unpack(b *block) *unpacked {
 		}
 	}
 	u := &unpacked{block: *b, bytes: bytes + 10*cap(all.values)}
-	u.block.warm, u.block.fold, u.block.free, u.block.room = nil, nil, nil, nil
+	u.block.preload, u.block.fold, u.block.release, u.block.clockBuffers = nil, nil, nil, nil
 	u.block.alive = func(i, from, to int) bool { return rows[i].alive(from, to) }
-	u.block.stays = func(i int) *runs { return &rows[i] }
+	u.block.runsOf = func(i int) *runs { return &rows[i] }
 	u.block.column = func(i, from, to int, out []float64) error {
 		rows[i].dense(from, to, out)
 		return nil
@@ -132,7 +142,7 @@ func unpack(b *block) *unpacked {
 	return u
 }
 
-// put keeps a segment, and lets go of those that were not asked for longest.
+// put caches a segment and evicts the least recently used ones.
 func (c *cache) put(id uint64, u *unpacked) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,17 +150,17 @@ func (c *cache) put(id uint64, u *unpacked) {
 		c.kept = map[uint64]*unpacked{}
 	}
 	if c.kept[id] != nil {
-		return // another question was faster
+		return // another query was faster
 	}
-	u.turn = c.turn
+	u.usedAt = c.queries
 	c.kept[id] = u
 	delete(c.asked, id)
-	c.wait()
+	c.scheduleEviction()
 	c.bytes += u.bytes
 	for c.bytes > cacheBytes {
 		oldest := id
 		for k, o := range c.kept {
-			if o.turn < c.kept[oldest].turn {
+			if o.usedAt < c.kept[oldest].usedAt {
 				oldest = k
 			}
 		}
@@ -163,23 +173,24 @@ func (c *cache) drop(id uint64) {
 	delete(c.kept, id)
 }
 
-// age lets go of what was not asked for since it was called before, and has itself called again while anything is left.
-func (c *cache) age() {
+// evictIdle drops the segments that no query used since its last run. It schedules itself again
+// while any is left.
+func (c *cache) evictIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next, c.asked = nil, nil
 	for id, u := range c.kept {
-		if u.turn <= c.aged {
+		if u.usedAt <= c.agedAt {
 			c.drop(id)
 		}
 	}
-	c.aged = c.turn
+	c.agedAt = c.queries
 	if len(c.kept) > 0 {
-		c.wait()
+		c.scheduleEviction()
 	}
 }
 
-// close drops all.
+// close drops all segments.
 func (c *cache) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ func TestCacheKeepsWhatIsAskedAgain(t *testing.T) {
 		defer c.close()
 		for i, want := range []int{1, 2, 3} {
 			c.mu.Lock()
-			if got := c.ask(7); got != want {
+			if got := c.countQuery(7); got != want {
 				t.Fatalf("question %d is counted as number %d", i+1, got)
 			}
 			c.mu.Unlock()
@@ -27,8 +27,8 @@ func TestCacheKeepsWhatIsAskedAgain(t *testing.T) {
 		}
 		c.mu.Unlock()
 		c.mu.Lock()
-		c.turn++ // a question
-		c.kept[7].turn = c.turn
+		c.queries++ // a question
+		c.kept[7].usedAt = c.queries
 		c.mu.Unlock()
 		time.Sleep(cacheIdle + time.Second)
 		if c.mu.Lock(); c.kept[7] == nil {

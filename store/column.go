@@ -7,29 +7,31 @@ import (
 	"slices"
 )
 
-// A group is some rows of a segment, each a column of float64 over the same ticks, packed so that it is read as a whole and unpacked
-// a row at a time. docs/FORMATS.md draws the bytes.
+// A group contains some rows of a segment, each a column of float64 over the same ticks. It is read
+// as a whole and unpacked row by row. docs/FORMATS.md draws the bytes.
 const (
-	modeNone   = 0 // no tick has a value
-	modeSame   = 1 // all values are one
-	modeRuns   = 2 // whole numbers that stay for a while
-	modePlanes = 3 // whole numbers, byte by byte: the lowest bytes of all rows lie together, then the next
-	modeFloats = 4 // the bits that differ from the value before, byte by byte
-	modeSteps  = 5 // other numbers that stay for a while
+	modeNone = 0 // no tick has a value
+	modeSame = 1 // all values are equal
+	modeRuns = 2 // integers in runs
+	// integers, byte by byte: the lowest bytes of all rows are adjacent, then the next
+	modePlanes = 3
+	modeFloats = 4 // the bits that differ from the previous value, byte by byte
+	modeSteps  = 5 // other numbers in runs
 	modeMask   = 7
 
 	rowFull    = 1 << 3 // each tick has the row
 	rowUnknown = 1 << 4 // some value could not be measured
-	rowDelta   = 1 << 5 // of modePlanes: differences from the value before, not from the least
+	rowDelta   = 1 << 5 // of modePlanes: differences from the previous value, not from the least
 )
 
-// maxGroup bounds what the bytes of a group may unfold to.
+// maxGroup limits the decompressed bytes of a group.
 const maxGroup = 64 << 20
 
-// powers are the decimal scales that are tried before a number counts as a fraction: counts, hundredths (load, pressure), thousandths.
+// powers are the decimal scales tried before a number counts as a fraction: counts, hundredths
+// (load, pressure), thousandths and so on.
 var powers = [...]float64{1, 10, 100, 1000, 1e4, 1e5, 1e6}
 
-// packer packs rows into groups. Its slices are used again.
+// packer packs rows into groups. It reuses its slices.
 type packer struct {
 	codec  *codec
 	rows   int
@@ -43,9 +45,9 @@ type packer struct {
 	out   []byte
 }
 
-// stays is row for a column of which it is known from when on it has which value; false when its values do not stay for long.
-func (g *packer) stays(c *runs, ticks int) (present int, ok bool) {
-	if n := len(c.starts); n == 0 || c.starts[0] != 0 || !fewRuns(n, ticks) {
+// packRuns is packRow for a column given as runs; false when it has too many runs.
+func (g *packer) packRuns(c *runs, ticks int) (present int, ok bool) {
+	if n := len(c.starts); n == 0 || c.starts[0] != 0 || !worthRuns(n, ticks) {
 		return 0, false
 	}
 	for _, v := range c.values {
@@ -87,19 +89,19 @@ func (g *packer) stays(c *runs, ticks int) (present int, ok bool) {
 			}
 		}
 	}
-	g.end(h)
+	g.endRow(h)
 	return ticks, true
 }
 
-// row appends a column. It gives how many ticks have the row.
-func (g *packer) row(values []float64) (present int) {
+// packRow appends a column and returns how many ticks have the row.
+func (g *packer) packRow(values []float64) (present int) {
 	h := append(g.head[:0], 0)
 	sum := 0.0
 	for _, v := range values {
 		sum += v
 	}
 	known, gaps, lost := values, 0, 0
-	if sum != sum { // else each tick has a value
+	if sum != sum { // otherwise each tick has a value
 		known = g.known[:0]
 		for _, v := range values {
 			if v == v {
@@ -138,12 +140,12 @@ func (g *packer) row(values []float64) (present int) {
 	default:
 		h = g.values(h, known, runs)
 	}
-	g.end(h)
+	g.endRow(h)
 	return len(values) - gaps
 }
 
-// end ends a column, of which this is the head.
-func (g *packer) end(h []byte) {
+// endRow appends the row whose head is h.
+func (g *packer) endRow(h []byte) {
 	g.head = h
 	before := len(g.heads)
 	g.heads = appendUvarint(g.heads, uint64(len(h)))
@@ -152,10 +154,10 @@ func (g *packer) end(h []byte) {
 	g.rows++
 }
 
-// runsOf counts the runs of values that are the same; of more than are few, some more than those.
+// runsOf counts the runs of equal values. It stops counting once runs are not worth storing.
 func runsOf(v []float64) int {
 	runs := b2i(len(v) > 0)
-	for from := 1; from < len(v) && fewRuns(runs, len(v)); from += 16 {
+	for from := 1; from < len(v) && worthRuns(runs, len(v)); from += 16 {
 		for i := from; i < min(from+16, len(v)); i++ {
 			runs += b2i(math.Float64bits(v[i]) != math.Float64bits(v[i-1]))
 		}
@@ -163,10 +165,11 @@ func runsOf(v []float64) int {
 	return runs
 }
 
-// fewRuns says whether so many runs are kept as such.
-func fewRuns(runs, values int) bool { return runs*5 <= values*2 || runs == 1 }
+// worthRuns reports whether a column with this many runs is stored as runs.
+func worthRuns(runs, values int) bool { return runs*5 <= values*2 || runs == 1 }
 
-// appendRuns writes how many values in a line do not satisfy, do, do not ... until the end.
+// appendRuns appends how many consecutive values don't satisfy the condition, then how many do, and
+// so on to the end.
 func appendRuns(h []byte, values []float64, yes func(float64) bool) []byte {
 	count, at := 0, len(h)
 	is, start := false, 0
@@ -184,7 +187,7 @@ func appendRuns(h []byte, values []float64, yes func(float64) bool) []byte {
 
 func (g *packer) values(h []byte, known []float64, runs int) []byte {
 	scale, whole := g.asWhole(known)
-	few := fewRuns(runs, len(known))
+	few := worthRuns(runs, len(known))
 	if !whole {
 		if few {
 			h[0] |= modeSteps
@@ -287,8 +290,8 @@ func appendLengths(h []byte, known []float64) []byte {
 	return h
 }
 
-// asWhole puts the values as whole numbers into g.whole, and gives the decimal scale that this took; false when some is no such
-// number of at most 52 bits.
+// asWhole stores the values as integers in g.whole and returns their decimal scale; false when one
+// is not such a number of at most 52 bits.
 func (g *packer) asWhole(known []float64) (scale int, ok bool) {
 	const limit = 1 << 52
 scales:
@@ -328,8 +331,8 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// take gives the bytes of the group, which stay until the next, and begins anew.
-func (g *packer) take() []byte {
+// finish returns the bytes of the group, valid until the next call, and starts a new group.
+func (g *packer) finish() []byte {
 	b := appendUvarint(g.out[:0], uint64(g.rows))
 	b = g.stream(b, g.heads)
 	for k := range g.planes {
@@ -340,7 +343,7 @@ func (g *packer) take() []byte {
 	return b
 }
 
-// stream writes bytes after their length, compressed where that helps.
+// stream appends a length and bytes, compressed if that is shorter.
 func (g *packer) stream(b, plain []byte) []byte {
 	if len(plain) > 24 {
 		at := len(b)
@@ -354,7 +357,7 @@ func (g *packer) stream(b, plain []byte) []byte {
 	return append(b, plain...)
 }
 
-// readStream gives the bytes of a stream: those of the reader, or unpacked ones, for which it takes room where that is enough.
+// readStream returns the bytes of a stream. It decompresses into room if that is large enough.
 func readStream(c *codec, r *reader, room *[]byte) []byte {
 	n := r.uvarint()
 	b := r.bytes(n >> 1)
@@ -370,52 +373,53 @@ func readStream(c *codec, r *reader, room *[]byte) []byte {
 	return plain
 }
 
-// group is a group that is open for reading.
+// group is a group that is being read.
 type group struct {
-	heads  []rowHead
-	planes [8][]byte
-	value  []byte    // what it was read from, which it keeps
-	room   [9][]byte // for what was packed
+	heads         []rowHead
+	planes        [8][]byte
+	value         []byte    // the bytes it was read from
+	streamBuffers [9][]byte // for decompressed streams
 
-	// Room for one row.
-	words    []uint64
-	stays    []int32
-	numbers  []int64
-	floating []float64
+	// Buffers for one row.
+	words      []uint64
+	runLengths []int32
+	numbers    []int64
+	floating   []float64
 }
 
-// rowHead is what is known of a row before its values are unpacked.
+// rowHead describes a row whose values are not unpacked yet.
 type rowHead struct {
 	flags   byte
 	width   uint8
 	scale   uint8
-	all     int // values, also those that are not there
-	n       int // known values
+	all     int // number of values, absent ones included
+	n       int // number of known values
 	offset  [8]int32
 	divisor uint64
 	base    int64
-	present []byte // runs
+	present []byte // runs, as of appendRuns
 	unknown []byte
 	rest    []byte
 }
 
-// open takes the bytes of a group of columns apart. It keeps b. long gives the length of the column after some.
+// open parses the bytes of a group of columns and keeps b. long returns the length of the next
+// column, given the heads of the previous ones.
 func (g *group) open(c *codec, b []byte, long func(before []rowHead) int) error {
 	r := &reader{b: b}
 	rows := r.uvarint()
-	heads := &reader{b: readStream(c, r, &g.room[8])}
+	heads := &reader{b: readStream(c, r, &g.streamBuffers[8])}
 	for k := range g.planes {
-		g.planes[k] = readStream(c, r, &g.room[k])
+		g.planes[k] = readStream(c, r, &g.streamBuffers[k])
 	}
 	if r.err != nil || rows > uint64(len(heads.b)) {
-		return errBroken
+		return errCorrupt
 	}
 	g.heads = slices.Grow(g.heads[:0], int(rows))
 	var offset [8]int32
 	for range rows {
 		h := rowHead{}
 		if !h.open(&reader{b: heads.bytes(heads.uvarint())}, long(g.heads)) || heads.err != nil {
-			return errBroken
+			return errCorrupt
 		}
 		h.offset = offset
 		stored := h.n
@@ -425,7 +429,7 @@ func (g *group) open(c *codec, b []byte, long func(before []rowHead) int) error 
 		for k := range h.width {
 			offset[k] += int32(stored)
 			if int(offset[k]) > len(g.planes[k]) {
-				return errBroken
+				return errCorrupt
 			}
 		}
 		g.heads = append(g.heads, h)
@@ -443,7 +447,8 @@ func (h *rowHead) open(r *reader, ticks int) bool {
 		h.unknown, h.n = readRuns(r, h.n)
 	}
 	mode := h.flags & modeMask
-	if r.err != nil || (h.n == 0) != (mode == modeNone) || h.flags&rowDelta != 0 && mode != modePlanes {
+	if r.err != nil || (h.n == 0) != (mode == modeNone) ||
+		h.flags&rowDelta != 0 && mode != modePlanes {
 		return false
 	}
 	switch mode {
@@ -465,7 +470,7 @@ func (h *rowHead) open(r *reader, ticks int) bool {
 	return r.err == nil && h.width <= 8
 }
 
-// readRuns passes over what appendRuns wrote for n values, and gives how many satisfied.
+// readRuns skips what appendRuns wrote for n values and returns how many satisfied the condition.
 func readRuns(r *reader, n int) (runs []byte, yes int) {
 	start := r.b
 	count := r.count()
@@ -491,7 +496,8 @@ func readRuns(r *reader, n int) (runs []byte, yes int) {
 	return start[:len(start)-len(r.b)], yes
 }
 
-// spread moves the values at the front of out to where runs say, and puts other in the places between. n is the length in the end.
+// spread moves the first yes values of out to the positions in runs and sets the others to other. n
+// is the resulting length.
 func spread(runs []byte, out []float64, yes, n int, other float64) {
 	r := reader{b: runs}
 	count := int(r.uvarint())
@@ -519,7 +525,7 @@ func spread(runs []byte, out []float64, yes, n int, other float64) {
 	}
 }
 
-// known unpacks the values of row i that there are.
+// known unpacks the known values of row i.
 func (g *group) known(i int, out []float64) error {
 	h := &g.heads[i]
 	r := reader{b: h.rest}
@@ -538,7 +544,7 @@ func (g *group) known(i int, out []float64) error {
 	return r.err
 }
 
-// row unpacks row i into out, which is as long as there are ticks.
+// row unpacks row i into out, which has one element per tick.
 func (g *group) row(i int, out []float64) error {
 	h := &g.heads[i]
 	if err := g.known(i, out[:h.n]); err != nil {
@@ -566,20 +572,20 @@ func fillWith(out []float64, v float64) {
 	}
 }
 
-// lengths gives for how many ticks each number of a row of modeRuns stays, and the numbers; false when they can't be read.
+// lengths returns the run lengths and integers of a row of modeRuns; false when they are corrupt.
 func (g *group) lengths(h *rowHead, r *reader) ([]int32, []int64, bool) {
 	runs, left := r.uvarint(), uint64(h.n)
 	if runs < 1 || runs > left || runs > uint64(len(r.b))+1 {
 		return nil, nil, false
 	}
-	if uint64(cap(g.stays)) < runs {
-		g.stays, g.numbers = make([]int32, 2*runs), make([]int64, 2*runs)
+	if uint64(cap(g.runLengths)) < runs {
+		g.runLengths, g.numbers = make([]int32, 2*runs), make([]int64, 2*runs)
 	}
-	lengths, numbers := g.stays[:runs], g.numbers[:runs]
+	lengths, numbers := g.runLengths[:runs], g.numbers[:runs]
 	b := r.b
 	for i := range lengths[1:] {
 		var n uint64
-		if len(b) > 0 && b[0] < 0x80 { // nearly all are bytes
+		if len(b) > 0 && b[0] < 0x80 { // nearly all take one byte
 			n, b = uint64(b[0]), b[1:]
 		} else {
 			v, k := binary.Uvarint(b)
@@ -665,7 +671,7 @@ func (h *rowHead) steps(r *reader, out []float64) {
 	}
 }
 
-// gathered bytes of a row, one word a value.
+// bytes returns the values of a row, combined from their byte planes.
 func (g *group) bytes(h *rowHead, n int) []uint64 {
 	if cap(g.words) < n {
 		g.words = make([]uint64, n)
@@ -690,7 +696,7 @@ func (g *group) bytes(h *rowHead, n int) []uint64 {
 	return w
 }
 
-// units gives the numbers of a row of modePlanes, in units of its divisor from its base on.
+// units returns the integers of a row of modePlanes, in units of its divisor relative to its base.
 func (g *group) units(h *rowHead) []int64 {
 	if cap(g.numbers) < h.n {
 		g.numbers = make([]int64, h.n)
@@ -738,7 +744,8 @@ func (g *group) units(h *rowHead) []int64 {
 	return out
 }
 
-// whole unpacks whole numbers; the narrow widths, which nearly all have, in one pass.
+// whole unpacks integers. The narrow widths are unpacked in one pass because nearly all rows have
+// them.
 func (g *group) whole(h *rowHead, out []float64) {
 	if h.flags&rowDelta != 0 {
 		v, by := h.base, int64(h.divisor)
@@ -778,7 +785,8 @@ func (g *group) whole(h *rowHead, out []float64) {
 		case 3:
 			high, top := g.planes[1][h.offset[1]:][:n], g.planes[2][h.offset[2]:][:n]
 			for i, b := range g.planes[0][h.offset[0]:][:n] {
-				out[i] = float64(h.base + int64((uint64(b)|uint64(high[i])<<8|uint64(top[i])<<16)*h.divisor))
+				u := uint64(b) | uint64(high[i])<<8 | uint64(top[i])<<16
+				out[i] = float64(h.base + int64(u*h.divisor))
 			}
 		default:
 			for i, u := range g.bytes(h, n) {

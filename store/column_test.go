@@ -66,11 +66,11 @@ func TestColumnsComeBackBitForBit(t *testing.T) {
 		for range r.IntN(40) {
 			col := randomColumn(r, n)
 			want = append(want, col)
-			g.row(col)
+			g.packRow(col)
 		}
 		rows := g.rows
 		back := &group{}
-		err := back.open(&c, g.take(), func([]rowHead) int { return n })
+		err := back.open(&c, g.finish(), func([]rowHead) int { return n })
 		if err != nil || len(back.heads) != rows {
 			t.Fatalf("%v, %d rows of %d", err, len(back.heads), rows)
 		}
@@ -92,9 +92,9 @@ func FuzzGroup(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
 		for range 8 {
-			g.row(randomColumn(r, 60))
+			g.packRow(randomColumn(r, 60))
 		}
-		f.Add(append([]byte(nil), g.take()...))
+		f.Add(append([]byte(nil), g.finish()...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		back := &group{}
@@ -127,15 +127,15 @@ func TestRunsArePackedAsTheirTicks(t *testing.T) {
 			}
 			dense[i] = col.values[len(col.values)-1]
 		}
-		n, ok := one.stays(&col, ticks)
+		n, ok := one.packRuns(&col, ticks)
 		if !ok {
 			continue
 		}
 		packed++
-		if m := other.row(dense); m != n {
+		if m := other.packRow(dense); m != n {
 			t.Fatal(n, m)
 		}
-		if a, b := one.take(), other.take(); !bytes.Equal(a, b) {
+		if a, b := one.finish(), other.finish(); !bytes.Equal(a, b) {
 			t.Fatalf("%v from %v:\n%x\n%x", col.values, col.starts, a, b)
 		}
 	}

@@ -7,57 +7,71 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// codec holds a compressor, made at first use. One is enough for the process: what it compresses does not depend on what it
-// compressed before, and its tables take a megabyte or so.
+// codec contains a compressor and a decompressor, created at first use. One is enough for the
+// process: they keep no state between calls, and their tables take about a megabyte.
 type codec struct {
 	once sync.Once
 	enc  *zstd.Encoder
 	dec  *zstd.Decoder
 	err  error
 
-	groups sync.Pool // of *group, to be used again
-	clocks sync.Pool // of *clockRoom
+	groupPool sync.Pool // of *group
+	clockPool sync.Pool // of *clockBuffers
 }
 
-// group gives room for a group.
+// group returns a reusable group.
 func (c *codec) group() *group {
-	if g, ok := c.groups.Get().(*group); ok {
+	if g, ok := c.groupPool.Get().(*group); ok {
 		return g
 	}
 	return &group{}
 }
 
-// clockRoom is room for the ticks of a segment.
-type clockRoom struct {
+// clockBuffers are buffers for the ticks of a segment.
+type clockBuffers struct {
 	value, plain []byte
 	ticks        []tick
 }
 
-func (c *codec) clock() *clockRoom {
-	if r, ok := c.clocks.Get().(*clockRoom); ok {
+func (c *codec) clockBuffers() *clockBuffers {
+	if r, ok := c.clockPool.Get().(*clockBuffers); ok {
 		return r
 	}
-	return &clockRoom{}
+	return &clockBuffers{}
 }
 
 func (c *codec) open() {
 	c.once.Do(func() {
-		c.enc, c.err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(128<<10), zstd.WithEncoderCRC(false))
+		c.enc, c.err = zstd.NewWriter(
+			nil,
+			zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithEncoderConcurrency(1),
+			zstd.WithLowerEncoderMem(
+				true,
+			),
+			zstd.WithWindowSize(128<<10),
+			zstd.WithEncoderCRC(false),
+		)
 		if c.err == nil {
-			c.dec, c.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(256<<20))
+			c.dec, c.err = zstd.NewReader(
+				nil,
+				zstd.WithDecoderConcurrency(2),
+				zstd.WithDecoderLowmem(true),
+				zstd.WithDecoderMaxMemory(256<<20),
+			)
 		}
 	})
 }
 
-// compress appends plain, compressed, to out, after its length.
+// compress appends the length of plain and its compressed bytes to out.
 func (c *codec) compress(out, plain []byte) []byte {
 	c.open()
 	out = appendUvarint(out, uint64(len(plain)))
 	return c.enc.EncodeAll(plain, out)
 }
 
-// decompress gives what compress was given, in out when that has room. A length above limit is refused before memory is taken.
+// decompress reverses compress, into out if that is large enough. It refuses a length above limit
+// before it allocates. The error is errCorrupt.
 func (c *codec) decompress(out, packed []byte, limit uint64) ([]byte, error) {
 	c.open()
 	r := reader{b: packed}
@@ -66,22 +80,22 @@ func (c *codec) decompress(out, packed []byte, limit uint64) ([]byte, error) {
 		return nil, r.err
 	}
 	if n > limit || n > 4096*uint64(len(packed)+16) {
-		// zstd's best is far from it on what is kept here; a wrong length must not take memory.
-		return nil, fmt.Errorf("%d bytes that unfold to %d: %w", len(packed), n, errBroken)
+		// The data compresses far less than that, and a corrupt length must not allocate memory.
+		return nil, fmt.Errorf("%d bytes that decompress to %d: %w", len(packed), n, errCorrupt)
 	}
 	if uint64(cap(out)) < n {
 		out = make([]byte, 0, n)
 	}
 	var h zstd.Header
 	if err := h.Decode(r.b); err != nil || h.HasFCS && h.FrameContentSize != n {
-		return nil, errBroken
+		return nil, errCorrupt
 	}
 	plain, err := c.dec.DecodeAll(r.b, out[:0])
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBroken, err)
+		return nil, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
 	if uint64(len(plain)) != n {
-		return nil, errBroken
+		return nil, errCorrupt
 	}
 	return plain, nil
 }

@@ -192,7 +192,7 @@ func TestEachWriteMayFail(t *testing.T) {
 	for round := range 25 {
 		r := rand.New(rand.NewPCG(uint64(round), 2))
 		disk := &faulty{FS: vfs.NewMem()}
-		o := Options{fs: disk, patience: 1}
+		o := Options{fs: disk, retryAfter: 1}
 		s, n, w := filled(t, "archive", o, uint64(round))
 		w.sets = w.sets[:2]
 		at := w.run(t, s, n, someTime, r.IntN(300))
@@ -204,7 +204,7 @@ func TestEachWriteMayFail(t *testing.T) {
 			s.Settle()
 		}
 		sample(t, s, &naive{sets: map[uint32]measure.Dataset{1: n.sets[1]}, ticks: n.ticks}, at)
-		if disk.left.Load() < 0 && s.disk.lags() && len(s.Trouble()) == 0 {
+		if disk.left.Load() < 0 && s.disk.missesFrames() && len(s.Trouble()) == 0 {
 			t.Fatal("nothing is said of the fault")
 		}
 		disk.broken.Store(false)
@@ -227,7 +227,7 @@ func TestEachWriteMayFail(t *testing.T) {
 
 func TestAFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 	disk := &faulty{FS: vfs.NewMem()}
-	o := Options{fs: disk, patience: 1}
+	o := Options{fs: disk, retryAfter: 1}
 	s, n, w := filled(t, "archive", o, 77)
 	at := w.run(t, s, n, someTime, 400)
 	s.Settle()

@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// keyring is the keys of a segment: for each field its words in order, and for each row a place in each of these lists. Rows are in
-// the order of their places, so that like things lie together. A field of stacks has nodes in place of words: in the order in which
-// a walk from the roots meets them, which is the order of the stacks themselves.
-type keyring struct {
+// keyTable contains the keys of a segment: for each field its sorted words, and for each row an
+// index into each of these lists. Rows are sorted by their indices, so that similar rows are
+// adjacent. A field of stacks has nodes in place of words, in the preorder of the sorted forest,
+// which is the order of the stacks.
+type keyTable struct {
 	fields []fieldWords
 	frames []string // symbols and modules of the nodes
 	rows   int
@@ -21,10 +22,10 @@ type keyring struct {
 
 type fieldWords struct {
 	words []string
-	nodes []node // words of these are places in frames
+	nodes []node // words of these are indices into frames
 }
 
-// before orders words: numbers by their value, then all else by its bytes.
+// before orders words: numbers by value, then other words by their bytes.
 func before(a, b string) int {
 	na, nb := isNumber(a), isNumber(b)
 	switch {
@@ -38,7 +39,7 @@ func before(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// isNumber says whether a word is a decimal number as Go prints it, of at most 18 digits.
+// isNumber reports whether a word is a decimal number as Go prints it, of at most 18 digits.
 func isNumber(s string) bool {
 	if len(s) == 0 || len(s) > 18 || s[0] == '0' && len(s) > 1 {
 		return false
@@ -51,40 +52,40 @@ func isNumber(s string) bool {
 	return true
 }
 
-// source is a place in one of several blocks: its row.
+// source is a row of one of several blocks.
 type source struct {
 	block int32
 	row   int32
 }
 
-// ringer makes the keyring of one block. All parts of a window share its words, so their order is found once; the slices are used again, by
-// the next call.
-type ringer struct {
-	texts   []string // whose order is known
-	rank    []uint32 // of each of them: its place in the order
-	places  []uint32 // of each of them: 1 + its place among the words of the field at hand
-	used    []uint32 // words of the field at hand
+// keySorter makes the key table of one block. All parts of a window share its words, so they are
+// sorted once. The next call reuses its slices.
+type keySorter struct {
+	texts   []string // the sorted texts
+	rank    []uint32 // of each of them: its position in the order
+	places  []uint32 // of each of them: 1 + its index among the words of the current field
+	used    []uint32 // words of the current field
 	flat    []uint32
 	rows    []int32
 	sources []source
 	from    [][]source
-	ring    keyring
+	table   keyTable
 }
 
-// forget lets go of what belongs to others, and of memory that few will need.
-func (r *ringer) forget() {
+// forget drops references to blocks, and memory that few datasets need.
+func (r *keySorter) forget() {
 	const many = 1 << 16
 	r.texts = nil
-	for j := range r.ring.fields {
-		clear(r.ring.fields[j].words)
+	for j := range r.table.fields {
+		clear(r.table.fields[j].words)
 	}
 	if cap(r.flat) > many || cap(r.rank) > many {
-		*r = ringer{}
+		*r = keySorter{}
 	}
 }
 
-// order finds the order of some words.
-func (r *ringer) order(texts []string) {
+// order sorts texts unless they are the ones that were sorted last.
+func (r *keySorter) order(texts []string) {
 	if len(texts) == len(r.texts) && (len(texts) == 0 || &texts[0] == &r.texts[0]) {
 		return
 	}
@@ -97,7 +98,8 @@ func (r *ringer) order(texts []string) {
 	r.rank = slices.Grow(r.rank[:0], len(texts))[:len(texts)]
 	for i, w := range r.used {
 		r.rank[w] = uint32(i)
-		if i > 0 && texts[w] == texts[r.used[i-1]] { // fields of a segment have words of their own
+		// the fields of a segment have separate dictionaries, so a text may occur twice
+		if i > 0 && texts[w] == texts[r.used[i-1]] {
 			r.rank[w] = r.rank[r.used[i-1]]
 		}
 	}
@@ -105,10 +107,10 @@ func (r *ringer) order(texts []string) {
 	clear(r.places)
 }
 
-// of is ringOf for one block without stacks.
-func (r *ringer) of(width int, b *block) (k *keyring, from [][]source) {
+// sortKeys is mergeKeys for one block without stacks.
+func (r *keySorter) sortKeys(width int, b *block) (k *keyTable, from [][]source) {
 	r.order(b.texts)
-	k = &r.ring
+	k = &r.table
 	k.fields = slices.Grow(k.fields[:0], width)[:width]
 	r.flat = slices.Grow(r.flat[:0], b.rows*width)[:b.rows*width]
 	for j := range width {
@@ -140,7 +142,10 @@ func (r *ringer) of(width int, b *block) (k *keyring, from [][]source) {
 	for i := range r.rows {
 		r.rows[i] = int32(i)
 	}
-	slices.SortFunc(r.rows, func(a, b int32) int { return cmp.Or(slices.Compare(key(a), key(b)), cmp.Compare(a, b)) })
+	slices.SortFunc(
+		r.rows,
+		func(a, b int32) int { return cmp.Or(slices.Compare(key(a), key(b)), cmp.Compare(a, b)) },
+	)
 	r.sources, r.from, k.places = slices.Grow(r.sources[:0], b.rows), r.from[:0], k.places[:0]
 	for i, row := range r.rows {
 		r.sources = append(r.sources, source{0, row})
@@ -156,11 +161,12 @@ func (r *ringer) of(width int, b *block) (k *keyring, from [][]source) {
 	return k, r.from
 }
 
-// ringOf makes the keyring of the rows of some blocks, and for each of its rows the rows of the blocks that have this key.
-func ringOf(stack []bool, blocks []*block) (k *keyring, from [][]source) {
+// mergeKeys makes the key table of the rows of blocks. It also returns, for each row of the table,
+// the rows of the blocks with that key.
+func mergeKeys(stack []bool, blocks []*block) (k *keyTable, from [][]source) {
 	width := len(stack)
-	k = &keyring{fields: make([]fieldWords, width)}
-	places := make([][]placeMap, len(blocks)) // of each block, of each field, of each word or node
+	k = &keyTable{fields: make([]fieldWords, width)}
+	places := make([][]placeMap, len(blocks)) // per block, per field, per word or node
 	for i := range places {
 		places[i] = make([]placeMap, width)
 	}
@@ -192,7 +198,7 @@ func ringOf(stack []bool, blocks []*block) (k *keyring, from [][]source) {
 		}
 	}
 	type entry struct {
-		at   int // of its places
+		at   int // start of its indices in flat
 		from source
 	}
 	rows := 0
@@ -231,14 +237,15 @@ func ringOf(stack []bool, blocks []*block) (k *keyring, from [][]source) {
 	return k, from
 }
 
-// wordMap is the words that some blocks use, in order, and where each word of each block is in it.
+// wordMap contains the words that some blocks use, sorted, and the index of each word of each
+// block.
 type wordMap struct {
 	words []string
 	place []placeMap
 }
 
-// A placeMap is the places of words, or nodes, that lie next to each other: at[i] is that of word first+i. Words of one field of a
-// block lie so.
+// A placeMap maps a range of words or nodes: at[i] is the index of word first+i. The words of one
+// field of a block are such a range.
 type placeMap struct {
 	first uint32
 	at    []uint32
@@ -291,7 +298,8 @@ func wordsOf(blocks []*block, used func(b *block, each func(uint32))) wordMap {
 	return m
 }
 
-// mergeStacks makes one forest of the nodes of some blocks and numbers it from the roots on, siblings in order.
+// mergeStacks merges the nodes of blocks into one forest and numbers it in preorder, siblings
+// sorted.
 func mergeStacks(blocks []*block, frames wordMap, place func(block, n int, place uint32)) []node {
 	var t trie
 	ids := make([][]uint32, len(blocks))
@@ -319,7 +327,11 @@ func mergeStacks(blocks []*block, frames wordMap, place func(block, n int, place
 	push := func(list []uint32, parent int32) {
 		slices.SortFunc(list, func(a, b uint32) int {
 			x, y := t.nodes[a], t.nodes[b]
-			return -cmp.Or(cmp.Compare(x.symbol, y.symbol), cmp.Compare(x.module, y.module), cmp.Compare(x.offset, y.offset))
+			return -cmp.Or(
+				cmp.Compare(x.symbol, y.symbol),
+				cmp.Compare(x.module, y.module),
+				cmp.Compare(x.offset, y.offset),
+			)
 		})
 		for _, c := range list {
 			todo = append(todo, visit{c, parent})
@@ -343,13 +355,14 @@ func mergeStacks(blocks []*block, frames wordMap, place func(block, n int, place
 	return out
 }
 
-// append writes the keyring:
+// append appends the stored form:
 //
-//	uvarint rows, uvarint fields, words of the frames, then of each field:
-//	  u8 1: nodes: uvarint count, { uvarint distance to the parent's place, 0 at a root; uvarint symbol, module, offset }
-//	  u8 0: words
-//	  { varint place - the place of the row before }
-func (k *keyring) append(b []byte) []byte {
+//	uvarint rows, uvarint fields, words of the frames, then per field:
+//	u8 1: nodes: uvarint count, { uvarint distance to the parent, 0 at a root;
+//	uvarint symbol, module, offset }
+//	u8 0: words
+//	{ varint index - index of the previous row }
+func (k *keyTable) append(b []byte) []byte {
 	b = appendUvarint(b, uint64(k.rows))
 	b = appendUvarint(b, uint64(len(k.fields)))
 	b = appendWords(b, k.frames)
@@ -381,10 +394,11 @@ func (k *keyring) append(b []byte) []byte {
 	return b
 }
 
-// appendWords writes words that are in order: first the numbers, as differences, then the others, without what they share with the
-// word before.
+// appendWords appends sorted words: numbers as differences, other words without the prefix that
+// they share with the previous one.
 //
-//	uvarint numbers, { uvarint number - the one before }, uvarint others, { uvarint shared bytes, text of the rest }
+//	uvarint numbers, { uvarint number - previous },
+//	uvarint others, { uvarint shared bytes, text of the rest }
 func appendWords(b []byte, words []string) []byte {
 	numbers := 0
 	for numbers < len(words) && isNumber(words[numbers]) {
@@ -427,7 +441,7 @@ func readWords(r *reader) []string {
 		if shared > uint64(len(old)) {
 			r.fail()
 		}
-		// Shared beginnings could make little into much.
+		// Shared prefixes let few bytes expand to many.
 		if total += int(min(shared, 1<<20)) + len(rest); r.err != nil || total > maxGroup {
 			r.fail()
 			break
@@ -438,7 +452,7 @@ func readWords(r *reader) []string {
 	return out
 }
 
-// readKeys reads a keyring into the keys of a block.
+// readKeys reads a stored key table into the keys of a block.
 func readKeys(r *reader, stack []bool, b *block) {
 	rows, width := r.count(), int(r.uvarint())
 	if width == 0 {
@@ -472,7 +486,8 @@ func readKeys(r *reader, stack []bool, b *block) {
 				module, rest = next(rest)
 				n.offset, rest = next(rest)
 				n.symbol, n.module = uint32(symbol), uint32(module)
-				if rest == nil || up > uint64(i) || int(n.symbol) >= len(frames) || int(n.module) >= len(frames) {
+				if rest == nil || up > uint64(i) || int(n.symbol) >= len(frames) ||
+					int(n.module) >= len(frames) {
 					r.fail()
 					return
 				}
@@ -500,5 +515,5 @@ func readKeys(r *reader, stack []bool, b *block) {
 	}
 }
 
-// nodeLeast is how many bytes a node of a keyring has at least.
+// nodeLeast is the smallest size of a stored node in bytes.
 const nodeLeast = 4

@@ -9,7 +9,7 @@ import (
 
 // TestRinger: the keyring of one block is that which ringOf makes, also with the memory of blocks before.
 func TestRinger(t *testing.T) {
-	var r ringer
+	var r keySorter
 	rnd := rand.New(rand.NewPCG(1, 2))
 	texts := make([]string, 0, 400)
 	for i := range cap(texts) {
@@ -27,8 +27,8 @@ func TestRinger(t *testing.T) {
 		for range b.rows * width {
 			b.keys = append(b.keys, uint32(rnd.IntN(1+rnd.IntN(len(b.texts)))))
 		}
-		want, wantFrom := ringOf(make([]bool, width), []*block{b})
-		got, from := r.of(width, b)
+		want, wantFrom := mergeKeys(make([]bool, width), []*block{b})
+		got, from := r.sortKeys(width, b)
 		if string(got.append(nil)) != string(want.append(nil)) {
 			t.Fatalf("%d rows of %d words: another keyring", b.rows, width)
 		}

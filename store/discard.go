@@ -11,8 +11,9 @@ import (
 	"culprit/measure"
 )
 
-// Discard forgets what a dataset holds of a time: ticks to the tick, in rollups each minute that the time touches, and hours are made
-// anew of the minutes that are left, or go too where minutes are no longer held.
+// Discard deletes what a dataset contains of a time. It deletes exactly the ticks in it, and each
+// minute that it touches. Hours are recomputed from the remaining minutes, or deleted when minutes
+// have expired. It returns an error for an unknown dataset and when the disk cannot be written.
 func (s *Store) Discard(id uint32, over measure.Interval) error {
 	s.mu.Lock()
 	d := s.sets[id]
@@ -24,23 +25,24 @@ func (s *Store) Discard(id uint32, over measure.Interval) error {
 		s.mu.Unlock()
 		return errReadOnly
 	}
-	if s.now != nil && s.now.parts[id] != nil {
-		s.past, s.now = append(slices.Clip(s.past), s.now), nil
+	if s.window != nil && s.window.parts[id] != nil {
+		s.closedWindows, s.window = append(slices.Clip(s.closedWindows), s.window), nil
 	}
 	s.mu.Unlock()
-	if err := s.do(func() error { return s.discard(d, over) }); err != nil {
+	if err := s.runInCompactor(func() error { return s.discard(d, over) }); err != nil {
 		return fmt.Errorf("discard of dataset %d: %w", id, err)
 	}
 	return nil
 }
 
-// do has the clerk do something when all that is closed is on disk, and waits for it.
-func (s *Store) do(what func() error) error {
+// runInCompactor has the compactor call f after all closed windows are on disk, and returns its
+// error.
+func (s *Store) runInCompactor(f func() error) error {
 	done := make(chan error, 1)
 	job := func() {
-		err := s.disk.alive()
+		err := s.disk.writeError()
 		if err == nil {
-			err = what()
+			err = f()
 		}
 		done <- err
 	}
@@ -52,12 +54,12 @@ func (s *Store) do(what func() error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-s.clerked:
+	case <-s.compactorDone:
 		return errClosed
 	}
 }
 
-// discard is Discard, done by the clerk.
+// discard is Discard, run by the compactor.
 func (s *Store) discard(d *set, over measure.Interval) error {
 	defer s.builder.done()
 	s.builder.forget()
@@ -88,9 +90,9 @@ func (s *Store) discard(d *set, over measure.Interval) error {
 			old = append(old, e)
 			b, err := e.read(&s.codec, s.disk.fetch, d, nil)
 			if err != nil {
-				continue // it can't be read, so nothing is lost that was there
+				continue // it cannot be read, so nothing readable is lost
 			}
-			b = b.only(func(at measure.Time) bool {
+			b = b.filter(func(at measure.Time) bool {
 				gone := at > over.Start && at.Add(-span) < over.End
 				if resolution == inTicks {
 					gone = at > over.Start && at <= over.End
@@ -105,18 +107,20 @@ func (s *Store) discard(d *set, over measure.Interval) error {
 			}
 		}
 	}
-	// The minutes that are left of the hours that have gone. Where nothing of an hour has changed on disk there is no joined minute.
+	// The remaining minutes of the deleted hours. Where nothing of an hour was deleted on disk, no
+	// joined minute exists.
 	for slot := range hours {
 		var blocks []*block
 		var of entry
 		inside := func(at measure.Time) bool {
-			return slotOf(at, hour) == slot && !(at > over.Start && at.Add(-measure.Minute) < over.End)
+			return slotOf(at, hour) == slot &&
+				!(at > over.Start && at.Add(-measure.Minute) < over.End)
 		}
 		for _, e := range index[inMinutes] {
 			if e.joins && slotOf(e.over.Start+1, hour) == slot {
 				b, err := e.read(&s.codec, s.disk.fetch, d, nil)
 				if err == nil {
-					blocks, of = append(blocks, b.only(inside)), e
+					blocks, of = append(blocks, b.filter(inside)), e
 				}
 			}
 		}
@@ -125,11 +129,11 @@ func (s *Store) discard(d *set, over measure.Interval) error {
 			return err
 		}
 	}
-	if err := s.put(segs); err != nil {
+	if err := s.writeSegments(segs); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	d.without(old)
+	d.remove(old)
 	for _, e := range fresh {
 		d.insert(e)
 	}
@@ -140,8 +144,8 @@ func (s *Store) discard(d *set, over measure.Interval) error {
 	return s.disk.sync()
 }
 
-// only gives the block with the ticks or cells that are wanted.
-func (b *block) only(wanted func(at measure.Time) bool) *block {
+// filter returns the block with only the ticks or cells that are wanted.
+func (b *block) filter(wanted func(at measure.Time) bool) *block {
 	out := &block{texts: b.texts, stacks: b.stacks, keys: b.keys, rows: b.rows}
 	n := len(b.ticks) + len(b.cells)
 	var from []int
@@ -205,7 +209,8 @@ func (b *block) only(wanted func(at measure.Time) bool) *block {
 	return out
 }
 
-// Drop forgets a dataset and all that it holds. Its number is not given again.
+// Drop deletes a dataset and all its data. Its ID is not used again. It returns an error for an
+// unknown dataset and when the disk cannot be written.
 func (s *Store) Drop(id uint32) error {
 	s.mu.Lock()
 	d := s.sets[id]
@@ -217,22 +222,26 @@ func (s *Store) Drop(id uint32) error {
 		s.mu.Unlock()
 		return errReadOnly
 	}
-	if s.now != nil {
-		if p := s.now.parts[id]; p != nil {
-			delete(s.now.parts, id)
-			s.now.order = slices.DeleteFunc(s.now.order, func(o *part) bool { return o == p })
+	if s.window != nil {
+		if p := s.window.parts[id]; p != nil {
+			delete(s.window.parts, id)
+			s.window.order = slices.DeleteFunc(s.window.order, func(o *part) bool { return o == p })
 		}
 	}
 	delete(s.sets, id)
-	s.ofStat[d.desc.Query.Stat] = slices.DeleteFunc(s.ofStat[d.desc.Query.Stat], func(o *set) bool { return o == d })
-	next := s.next
+	s.ofStat[d.desc.Query.Stat] = slices.DeleteFunc(
+		s.ofStat[d.desc.Query.Stat],
+		func(o *set) bool { return o == d },
+	)
+	next := s.nextDataset
 	s.mu.Unlock()
-	err := s.do(func() error {
-		if err := s.disk.save([]pair{{metaKey("next"), binary.BigEndian.AppendUint32(nil, next)}}); err != nil {
+	err := s.runInCompactor(func() error {
+		value := binary.BigEndian.AppendUint32(nil, next)
+		if err := s.disk.save([]pair{{metaKey("next"), value}}); err != nil {
 			return err
 		}
 		old := slices.Concat(d.index[:]...)
-		return s.disk.forget(id, old, s.unused(old))
+		return s.disk.deleteDataset(id, old, s.unusedShared(old))
 	})
 	if err != nil {
 		return fmt.Errorf("drop dataset %d: %w", id, err)
@@ -240,12 +249,15 @@ func (s *Store) Drop(id uint32) error {
 	return nil
 }
 
-// forget deletes a dataset's description and segments, and other keys.
-func (d *disk) forget(id uint32, old []entry, others [][]byte) error {
+// deleteDataset deletes a dataset's description, its segments, and other keys.
+func (d *disk) deleteDataset(id uint32, old []entry, others [][]byte) error {
 	return d.guard(func() error {
 		b := d.pebble().NewBatch()
 		defer b.Close()
-		err := errors.Join(b.Delete(datasetKey(kindDataset, id), nil), b.Delete(datasetKey(kindDatasetAgain, id), nil))
+		err := errors.Join(
+			b.Delete(datasetKey(kindDataset, id), nil),
+			b.Delete(datasetKey(kindDatasetAgain, id), nil),
+		)
 		for _, kind := range []byte{kindIndex, kindIndexAgain, kindHeader, kindGroupOld} {
 			if err == nil {
 				from := binary.BigEndian.AppendUint32([]byte{kind}, id)
@@ -253,7 +265,7 @@ func (d *disk) forget(id uint32, old []entry, others [][]byte) error {
 			}
 		}
 		for i := range old {
-			err = errors.Join(err, old[i].eraseGroups(b))
+			err = errors.Join(err, old[i].deleteGroups(b))
 		}
 		for _, k := range others {
 			err = errors.Join(err, b.Delete(k, nil))

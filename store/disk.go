@@ -19,55 +19,56 @@ import (
 	"culprit/measure"
 )
 
-// disk is Pebble, and the goroutine that writes frames into it. Appending never waits for it.
+// disk is Pebble and the goroutine that writes frames into it. Append never waits for it.
 type disk struct {
 	dir      string
 	options  Options
 	lock     io.Closer
 	readOnly bool
 
-	wake chan struct{} // there is something in the queue
+	wake chan struct{} // the queue is not empty
 	quit chan struct{}
 	done chan struct{}
 
-	mu     sync.Mutex // guards all below
-	now    *opening
-	flawed bool      // a table is damaged, so tables are not joined any more: each attempt would fail
-	tried  time.Time // when Pebble was last opened anew
-	pause  time.Duration
-	idle   *sync.Cond // the queue has become empty and all of it is written
-	queue  []pair
-	queued int // bytes
-	busy   bool
-	dead   error // Pebble has given up, or was not to be written to
-	torn   bool  // it has given up: it must be opened anew
-	behind bool  // frames were not written since: what is in memory is not on disk
-	synced time.Time
-	faults []string
-	bad    map[string]error // keys whose value is damaged
-	logged uint64           // number of the next document
-	told   int64            // bytes of documents since they were last counted
+	mu  sync.Mutex // guards the fields below
+	now *opening
+	// A table is corrupt, so Pebble's automatic compactions are off: each attempt would fail.
+	tableDamaged  bool
+	reopenedAt    time.Time // when Pebble was last reopened
+	reopenPause   time.Duration
+	idle          *sync.Cond // the queue is empty and written
+	queue         []pair
+	queued        int // bytes
+	busy          bool
+	failure       error // why nothing can be written; nil: writes work
+	mustReopen    bool  // Pebble gave up: it must be reopened
+	framesMissing bool  // some frames were not written, so data in memory is not on disk
+	synced        time.Time
+	damages       []string
+	damagedKeys   map[string]error // keys whose value is corrupt
+	logged        uint64           // number of the next document
+	logBytes      int64            // bytes of documents since the last count
 }
 
 // opening is one opening of Pebble.
 type opening struct {
 	gate
-	disk *disk
-	db   *pebble.DB
-	over chan struct{} // Pebble has given up
-	once sync.Once
+	disk  *disk
+	db    *pebble.DB
+	ended chan struct{} // closed when Pebble has given up
+	once  sync.Once
 }
 
 type pair struct{ key, value []byte }
 
-// syncEvery is how often what is written is made to outlast a power cut.
+// syncEvery is the interval of syncs, and so the most data that a power failure loses.
 const syncEvery = 900 * time.Millisecond
 
 func pebbleOptions(g *opening, flawed, readOnly bool) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          g,
 		CacheSize:                   2 << 20,
-		MemTableSize:                2 << 20, // up to three are in memory
+		MemTableSize:                2 << 20, // up to three exist at a time
 		MemTableStopWritesThreshold: 4,
 		MaxOpenFiles:                100,
 		L0CompactionThreshold:       8,
@@ -80,24 +81,36 @@ func pebbleOptions(g *opening, flawed, readOnly bool) *pebble.Options {
 		DisableAutomaticCompactions: flawed,
 		DisableTableStats:           true,
 	}
-	o.Experimental.CompactionScheduler = &turns{}
-	log := &silence{g}
+	o.Experimental.CompactionScheduler = &compactionTurns{}
+	log := &quietLogger{g}
 	o.EventListener = &pebble.EventListener{
-		BackgroundError: g.failed,
-		DataCorruption:  func(info pebble.DataCorruptionInfo) { g.disk.flaw(info.Details) },
+		BackgroundError: g.backgroundError,
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			g.disk.noteDamagedTable(info.Details)
+		},
 	}
 	o.Logger, o.LoggerAndTracer = log, log
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = 16 << 10
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // values are large, so keys are few
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // values are large, so there are few keys
 	}
-	// What is large is compressed before Pebble sees it.
-	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
+	// Large values are compressed before they reach Pebble.
+	o.ApplyCompressionSettings(
+		func() pebble.DBCompressionSettings { return pebble.DBCompressionNone },
+	)
 	return o
 }
 
 func openDisk(dir string, o Options, readOnly bool) (*disk, error) {
-	d := &disk{dir: dir, options: o, readOnly: readOnly, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), bad: map[string]error{}}
+	d := &disk{
+		dir:         dir,
+		options:     o,
+		readOnly:    readOnly,
+		wake:        make(chan struct{}, 1),
+		quit:        make(chan struct{}),
+		done:        make(chan struct{}),
+		damagedKeys: map[string]error{},
+	}
 	d.idle = sync.NewCond(&d.mu)
 	if !readOnly {
 		if err := o.fs.MkdirAll(dir, 0o700); err != nil {
@@ -111,10 +124,10 @@ func openDisk(dir string, o Options, readOnly bool) (*disk, error) {
 		return nil, fmt.Errorf("open archive %s: %w", dir, inUse(dir, err))
 	}
 	d.lock = held
-	err = d.start(readOnly)
+	err = d.openPebble(readOnly)
 	if err != nil && !readOnly {
-		if full := d.full(); full != nil {
-			err = d.startFull(full)
+		if full := d.checkSpace(); full != nil {
+			err = d.openReadOnlyWhenFull(full)
 		} else if damaged(err) {
 			err = d.setAside(err)
 		}
@@ -122,7 +135,7 @@ func openDisk(dir string, o Options, readOnly bool) (*disk, error) {
 	if err != nil {
 		held.Close()
 		if damaged(err) {
-			err = fmt.Errorf("it is damaged: %s", plain(err))
+			err = fmt.Errorf("it is corrupt: %s", firstLine(err))
 		}
 		return nil, fmt.Errorf("open archive %s: %w", dir, err)
 	}
@@ -134,57 +147,62 @@ func openDisk(dir string, o Options, readOnly bool) (*disk, error) {
 	return d, nil
 }
 
-// startFull opens Pebble to read, on a disk that is too full for it to write: what is recorded stays in memory until there is room.
-func (d *disk) startFull(full error) error {
-	if err := d.start(true); err != nil {
+// openReadOnlyWhenFull opens Pebble read-only on a full disk. New data stays in memory until space
+// is free.
+func (d *disk) openReadOnlyWhenFull(full error) error {
+	if err := d.openPebble(true); err != nil {
 		return full // there is no archive yet
 	}
 	d.mu.Lock()
-	d.dead, d.torn, d.behind = full, true, true
+	d.failure, d.mustReopen, d.framesMissing = full, true, true
 	d.mu.Unlock()
 	return nil
 }
 
-// start opens Pebble, anew when it has given up.
-func (d *disk) start(readOnly bool) error {
-	g := &opening{gate: gate{FS: d.options.fs}, disk: d, over: make(chan struct{})}
+// openPebble opens Pebble, also after it gave up.
+func (d *disk) openPebble(readOnly bool) error {
+	g := &opening{gate: gate{FS: d.options.fs}, disk: d, ended: make(chan struct{})}
 	d.mu.Lock()
-	flawed := d.flawed
+	flawed := d.tableDamaged
 	d.mu.Unlock()
 	names, err := d.options.fs.List(d.dir)
 	if err != nil {
 		return err
 	}
-	fresh := !readOnly && !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "MANIFEST") })
+	fresh := !readOnly &&
+		!slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "MANIFEST") })
 	err = g.guard(func() (err error) {
 		g.db, err = pebble.Open(d.dir, pebbleOptions(g, flawed, readOnly))
 		if err == nil && fresh {
-			// The first log is begun before Pebble has the archive's format, and lacks what tells damage in it from a crash; this begins another.
+			// Pebble begins its first log before it writes the format version. That log lacks the
+			// checksums that tell corruption from a crash, so begin another.
 			err = g.db.Flush()
 		}
 		return err
 	})
 	if err != nil {
-		g.end(err)
+		g.giveUp(err)
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now, d.dead, d.torn = g, nil, false
+	d.now, d.failure, d.mustReopen = g, nil, false
 	return nil
 }
 
-// damaged says whether an error of opening Pebble comes from what is in the files: the machine has no reason of its own.
+// damaged reports whether an error of opening Pebble is caused by the content of the files and not
+// by the operating system.
 func damaged(err error) bool {
 	var errno syscall.Errno
-	if errors.Is(err, errDead) || errors.Is(err, errFull) {
+	if errors.Is(err, errGaveUp) || errors.Is(err, errFull) {
 		return false
 	}
-	return !errors.As(err, &errno) || errno == syscall.ENOENT // of the files that belong together one is missing
+	// a file that others refer to is missing
+	return !errors.As(err, &errno) || errno == syscall.ENOENT
 }
 
-// setAside moves what can't be opened out of the way and opens Pebble on the rest: the logs, which hold the newest minutes, and when that
-// is not enough, everything. Nothing is erased.
+// setAside moves unreadable files away and opens Pebble on the rest. It moves the logs, which
+// contain the newest minutes, and if that is not enough everything. It deletes nothing.
 func (d *disk) setAside(why error) error {
 	fs := d.options.fs
 	names, err := fs.List(d.dir)
@@ -199,7 +217,10 @@ func (d *disk) setAside(why error) error {
 		for _, name := range names {
 			if name != "LOCK" && these(name) {
 				n++
-				err = errors.Join(err, fs.Rename(fs.PathJoin(d.dir, name), fs.PathJoin(aside, name)))
+				err = errors.Join(
+					err,
+					fs.Rename(fs.PathJoin(d.dir, name), fs.PathJoin(aside, name)),
+				)
 			}
 		}
 		return n, err
@@ -209,30 +230,47 @@ func (d *disk) setAside(why error) error {
 	if err != nil {
 		return err
 	}
-	if n > 0 && d.start(false) == nil {
-		d.damage(fmt.Sprintf("the newest minutes could not be read (%s): they are now in %s", plain(why), aside))
+	if n > 0 && d.openPebble(false) == nil {
+		d.noteDamage(
+			fmt.Sprintf(
+				"the newest minutes could not be read (%s): they are now in %s",
+				firstLine(why),
+				aside,
+			),
+		)
 		return nil
 	}
 	if _, err := move(func(name string) bool { return !isLog(name) }); err != nil {
 		return err
 	}
-	if err := d.start(false); err != nil {
+	if err := d.openPebble(false); err != nil {
 		return fmt.Errorf("%w; what was recorded is now in %s", err, aside)
 	}
-	d.damage(fmt.Sprintf("what was recorded could not be read (%s): it is now in %s, and a new archive was begun", plain(why), aside))
+	d.noteDamage(
+		fmt.Sprintf(
+			"what was recorded could not be read (%s): it is now in %s, "+
+				"and a new archive was created",
+			firstLine(why),
+			aside,
+		),
+	)
 	return nil
 }
 
-// again opens Pebble anew, after a pause that grows while that does not help: what a failed opening has taken is not given back.
-func (d *disk) again() error {
-	if full := d.full(); full != nil {
+// reopen opens Pebble again after a failure. The pause doubles while that fails, because a failed
+// opening leaks its resources.
+func (d *disk) reopen() error {
+	if full := d.checkSpace(); full != nil {
 		return full
 	}
 	d.mu.Lock()
-	now, dead := d.options.clock(), d.dead
-	wait := now.Sub(d.tried) < d.pause
+	now, dead := d.options.clock(), d.failure
+	wait := now.Sub(d.reopenedAt) < d.reopenPause
 	if !wait {
-		d.tried, d.pause = now, min(max(2*d.pause, d.options.patience), 10*time.Minute)
+		d.reopenedAt, d.reopenPause = now, min(
+			max(2*d.reopenPause, d.options.retryAfter),
+			10*time.Minute,
+		)
 	}
 	d.mu.Unlock()
 	if wait {
@@ -241,10 +279,10 @@ func (d *disk) again() error {
 	if err := d.probe(); err != nil {
 		return err
 	}
-	err := d.start(false)
+	err := d.openPebble(false)
 	if err == nil {
 		d.mu.Lock()
-		d.pause = 0
+		d.reopenPause = 0
 		d.mu.Unlock()
 	}
 	return err
@@ -268,10 +306,10 @@ func (d *disk) pebble() *pebble.DB {
 	return d.now.db
 }
 
-// errDead says that Pebble has given up, which it does when a write fails half-way.
-var errDead = errors.New("the archive's files could not be written")
+// errGaveUp means that Pebble gave up, which it does when a write fails half-way.
+var errGaveUp = errors.New("the archive's files could not be written")
 
-// guard runs f so that Pebble's giving up ends f and not the program.
+// guard runs f and returns errGaveUp if Pebble gives up meanwhile, instead of ending the program.
 func (d *disk) guard(f func() error) error {
 	d.mu.Lock()
 	g := d.now
@@ -282,11 +320,11 @@ func (d *disk) guard(f func() error) error {
 func (g *opening) guard(f func() error) error {
 	out := make(chan error, 1)
 	go func() {
-		err := errDead
+		err := errGaveUp
 		defer func() {
 			if p := recover(); p != nil {
-				err = fmt.Errorf("%w: %v", errDead, p)
-				g.end(err)
+				err = fmt.Errorf("%w: %v", errGaveUp, p)
+				g.giveUp(err)
 			}
 			out <- err
 		}()
@@ -295,83 +333,85 @@ func (g *opening) guard(f func() error) error {
 	select {
 	case err := <-out:
 		return err
-	case <-g.over:
-		// What Pebble has begun may never end.
+	case <-g.ended:
+		// An operation of Pebble may then never return.
 		select {
 		case err := <-out:
 			return err
 		default:
-			return errDead
+			return errGaveUp
 		}
 	}
 }
 
-// end takes note that Pebble has given up.
-func (g *opening) end(err error) {
+// giveUp records that Pebble gave up.
+func (g *opening) giveUp(err error) {
 	d := g.disk
 	d.mu.Lock()
-	if d.now == g && !d.torn {
-		d.dead, d.torn, d.behind = err, true, true
+	if d.now == g && !d.mustReopen {
+		d.failure, d.mustReopen, d.framesMissing = err, true, true
 	}
 	d.mu.Unlock()
 	g.shut.Store(true)
-	g.once.Do(func() { close(g.over) })
+	g.once.Do(func() { close(g.ended) })
 }
 
-// failed is told by Pebble of a flush or compaction that failed. It would try again at once, for ever; so this goroutine of Pebble's ends.
-func (g *opening) failed(err error) {
+// backgroundError is called by Pebble for a failed flush or compaction. Pebble would retry forever,
+// so its goroutine ends here.
+func (g *opening) backgroundError(err error) {
 	d := g.disk
 	if pebble.IsCorruptionError(err) {
-		d.flaw(err)
+		d.noteDamagedTable(err)
 	}
-	g.end(err)
+	g.giveUp(err)
 	runtime.Goexit()
 }
 
-// flaw takes note of a damaged table.
-func (d *disk) flaw(err error) {
+// noteDamagedTable records a corrupt table.
+func (d *disk) noteDamagedTable(err error) {
 	d.mu.Lock()
-	d.flawed = true
+	d.tableDamaged = true
 	d.mu.Unlock()
-	d.damage(plain(err))
+	d.noteDamage(firstLine(err))
 }
 
-// die takes note that the opening of now is at its end.
-func (d *disk) die(err error) {
+// giveUp records that the current opening of Pebble is unusable.
+func (d *disk) giveUp(err error) {
 	d.mu.Lock()
 	g := d.now
 	d.mu.Unlock()
-	g.end(err)
+	g.giveUp(err)
 }
 
-// silence is Pebble's logger. What goes wrong in the background shows in what is asked and written.
-type silence struct{ g *opening }
+// quietLogger is Pebble's logger. Background errors are reported by later reads and writes.
+type quietLogger struct{ g *opening }
 
-// Infof says nothing.
-func (*silence) Infof(string, ...any) {}
+// Infof does nothing.
+func (*quietLogger) Infof(string, ...any) {}
 
-// Errorf says nothing.
-func (*silence) Errorf(string, ...any) {}
+// Errorf does nothing.
+func (*quietLogger) Errorf(string, ...any) {}
 
-// Fatalf is called by Pebble when it gives up. It must not return, and the program goes on.
-func (s *silence) Fatalf(format string, args ...any) {
-	s.g.end(fmt.Errorf("%w: "+format, append([]any{errDead}, args...)...))
+// Fatalf is called by Pebble when it gives up. It must not return, and it does not end the program.
+func (s *quietLogger) Fatalf(format string, args ...any) {
+	s.g.giveUp(fmt.Errorf("%w: "+format, append([]any{errGaveUp}, args...)...))
 	runtime.Goexit()
 }
 
-// Eventf says nothing.
-func (*silence) Eventf(context.Context, string, ...any) {}
+// Eventf does nothing.
+func (*quietLogger) Eventf(context.Context, string, ...any) {}
 
-// IsTracingEnabled says no.
-func (*silence) IsTracingEnabled(context.Context) bool { return false }
+// IsTracingEnabled returns false.
+func (*quietLogger) IsTracingEnabled(context.Context) bool { return false }
 
-// maxQueue bounds what waits for a slow disk; what is above it stays in memory only, until its window becomes segments.
+// maxQueue limits the bytes that wait for a slow disk. Frames above it stay in memory until their
+// window becomes segments.
 const maxQueue = 8 << 20
 
 func (d *disk) enqueue(key, value []byte) {
 	d.mu.Lock()
-	if d.dead != nil || d.queued+len(value) > maxQueue {
-		d.behind = true
+	if d.failure != nil || d.queued+len(value) > maxQueue {
+		d.framesMissing = true
 		d.mu.Unlock()
 		return
 	}
@@ -387,16 +427,16 @@ func (d *disk) enqueue(key, value []byte) {
 // write is the goroutine that writes frames.
 func (d *disk) write() {
 	defer close(d.done)
-	late := time.NewTimer(syncEvery) // after the last write that a power cut could undo
+	late := time.NewTimer(syncEvery) // after the last write that was not synced
 	for {
 		select {
 		case <-d.wake:
 			d.flush()
 			late.Reset(syncEvery)
 		case <-late.C:
-			if d.alive() == nil && d.often() == pebble.Sync {
+			if d.writeError() == nil && d.syncMode() == pebble.Sync {
 				if err := d.sync(); err != nil {
-					d.die(err)
+					d.giveUp(err)
 				}
 			}
 		case <-d.quit:
@@ -406,13 +446,13 @@ func (d *disk) write() {
 	}
 }
 
-// flush writes what is in the queue.
+// flush writes the queue.
 func (d *disk) flush() {
 	d.mu.Lock()
 	todo := d.queue
 	d.queue, d.queued, d.busy = nil, 0, true
 	d.mu.Unlock()
-	if err := d.room(); err == nil && len(todo) > 0 {
+	if err := d.checkWritable(); err == nil && len(todo) > 0 {
 		err := d.guard(func() error {
 			b := d.pebble().NewBatch()
 			defer b.Close()
@@ -421,14 +461,14 @@ func (d *disk) flush() {
 					return err
 				}
 			}
-			return b.Commit(d.often())
+			return b.Commit(d.syncMode())
 		})
 		if err != nil {
-			d.die(err)
+			d.giveUp(err)
 		}
 	} else if len(todo) > 0 {
 		d.mu.Lock()
-		d.behind = true
+		d.framesMissing = true
 		d.mu.Unlock()
 	}
 	d.mu.Lock()
@@ -439,8 +479,9 @@ func (d *disk) flush() {
 	d.mu.Unlock()
 }
 
-// often gives whether a write is to outlast a power cut at once: one in a second is, and with it all before.
-func (d *disk) often() *pebble.WriteOptions {
+// syncMode returns whether a write is synced: one per syncEvery is, which makes all earlier ones
+// durable too.
+func (d *disk) syncMode() *pebble.WriteOptions {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now := d.options.clock(); now.Sub(d.synced) >= syncEvery {
@@ -450,33 +491,33 @@ func (d *disk) often() *pebble.WriteOptions {
 	return pebble.NoSync
 }
 
-// Below this much free space nothing is written: Pebble could not end what it has begun.
+// With less free space nothing is written, because Pebble could not complete a compaction.
 const reserve = 24 << 20
 
-// room gives nil when the disk can be written to, and takes note when it can't.
-func (d *disk) room() error {
-	full := d.full()
+// checkWritable returns nil when the disk can be written to, and otherwise records why not.
+func (d *disk) checkWritable() error {
+	full := d.checkSpace()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.torn {
-		return d.dead
+	if d.mustReopen {
+		return d.failure
 	}
-	d.dead = full
-	d.behind = d.behind || full != nil
-	return d.dead
+	d.failure = full
+	d.framesMissing = d.framesMissing || full != nil
+	return d.failure
 }
 
 var errFull = errors.New("the disk is full")
 
-// full gives nil when there is room for what Pebble writes, or when that can't be known.
-func (d *disk) full() error {
+// checkSpace returns nil when there is enough space for Pebble, or when that is unknown.
+func (d *disk) checkSpace() error {
 	if usage, err := d.options.fs.GetDiskUsage(d.dir); err == nil && usage.AvailBytes < reserve {
 		return fmt.Errorf("%w (%d MB are free)", errFull, usage.AvailBytes>>20)
 	}
 	return nil
 }
 
-// settle waits until all that was enqueued is written.
+// settle waits until the queue is written.
 func (d *disk) settle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -485,12 +526,12 @@ func (d *disk) settle() {
 	}
 }
 
-// save writes some values, all or none, and waits until they outlast a power cut.
+// save writes values, all or none, and syncs.
 func (d *disk) save(all []pair) error {
 	if d.readOnly {
 		return errReadOnly
 	}
-	if err := d.room(); err != nil {
+	if err := d.checkWritable(); err != nil {
 		return err
 	}
 	return d.guard(func() error {
@@ -507,19 +548,24 @@ func (d *disk) save(all []pair) error {
 
 var errReadOnly = errors.New("the archive was opened to read only")
 
-// scan tells all values whose key has the prefix. They are overwritten after each returns.
+// scan calls each for all values whose key has the prefix. The bytes are valid during the call.
 func (d *disk) scan(prefix []byte, each func(key, value []byte) error) error {
-	return d.between(prefix, bound(prefix), each)
+	return d.scanRange(prefix, bound(prefix), each)
 }
 
-// between tells all values whose key is in a range.
-func (d *disk) between(from, to []byte, each func(key, value []byte) error) error {
+// scanRange calls each for all values whose key is in [from, to).
+func (d *disk) scanRange(from, to []byte, each func(key, value []byte) error) error {
 	_, err := d.walk(from, to, false, each)
 	return err
 }
 
-// walk tells values in order of their keys, or against it, until one can't be read, and how many it told.
-func (d *disk) walk(from, to []byte, backward bool, each func(key, value []byte) error) (n int, err error) {
+// walk calls each for values in the order of keys, or in reverse, until one cannot be read. It
+// returns the number of calls.
+func (d *disk) walk(
+	from, to []byte,
+	backward bool,
+	each func(key, value []byte) error,
+) (n int, err error) {
 	it, err := d.pebble().NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return 0, err
@@ -542,8 +588,8 @@ func (d *disk) walk(from, to []byte, backward bool, each func(key, value []byte)
 	return n, errors.Join(it.Error(), it.Close())
 }
 
-// salvage is scan where a part may be damaged: it tells what is before the damage, and in falling order what is behind it. whole is
-// false when there was some.
+// salvage is scan over data that may be corrupt: it reads up to the damage, then from the end back
+// to it. whole is false when there was damage.
 func (d *disk) salvage(prefix []byte, each func(key, value []byte)) (whole bool) {
 	tell := func(key, value []byte) error {
 		each(key, value)
@@ -553,39 +599,39 @@ func (d *disk) salvage(prefix []byte, each func(key, value []byte)) (whole bool)
 	if err == nil {
 		return true
 	}
-	d.damage(plain(err))
+	d.noteDamage(firstLine(err))
 	_, _ = d.walk(prefix, bound(prefix), true, tell)
 	return false
 }
 
-// plain gives the first line of an error of Pebble's, which has more.
-func plain(err error) string {
+// firstLine returns the first line of an error of Pebble.
+func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// alive gives nil while Pebble takes writes.
-func (d *disk) alive() error {
+// writeError returns nil while Pebble accepts writes.
+func (d *disk) writeError() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.dead
+	return d.failure
 }
 
-// fail takes the error of a write in the background.
-func (d *disk) fail(err error) { d.die(err) }
+// fail records the error of a background write.
+func (d *disk) fail(err error) { d.giveUp(err) }
 
-// lags says whether frames were not written.
-func (d *disk) lags() bool {
+// missesFrames reports whether some frames were not written.
+func (d *disk) missesFrames() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.behind
+	return d.framesMissing
 }
 
-// damage remembers what could not be read.
-func (d *disk) damage(what string) {
+// noteDamage remembers what could not be read.
+func (d *disk) noteDamage(what string) {
 	d.mu.Lock()
-	if len(d.faults) < 20 && !slices.Contains(d.faults, what) {
-		d.faults = append(d.faults, what)
+	if len(d.damages) < 20 && !slices.Contains(d.damages, what) {
+		d.damages = append(d.damages, what)
 	}
 	d.mu.Unlock()
 }
@@ -597,17 +643,18 @@ func (d *disk) close(clerked chan struct{}) error {
 	<-clerked
 	<-d.done
 	d.mu.Lock()
-	dead, torn := d.dead, d.torn
+	dead, torn := d.failure, d.mustReopen
 	d.mu.Unlock()
 	if torn {
-		// Its goroutines may hold locks for ever: there is nothing to close.
+		// Its goroutines may hold locks forever, so it cannot be closed.
 		return errors.Join(dead, d.lock.Close())
 	}
 	err := d.guard(d.pebble().Close)
 	return errors.Join(err, d.lock.Close())
 }
 
-// Log keeps a document of a kind with its time.
+// Log stores a document of a kind with its time. Writing is asynchronous: the error is only for a
+// read-only archive.
 func (s *Store) Log(kind string, at measure.Time, document []byte) error {
 	if s.disk.readOnly {
 		return errReadOnly
@@ -615,23 +662,35 @@ func (s *Store) Log(kind string, at measure.Time, document []byte) error {
 	s.disk.mu.Lock()
 	seq := s.disk.logged
 	s.disk.logged++
-	s.disk.told += int64(len(document))
+	s.disk.logBytes += int64(len(document))
 	s.disk.mu.Unlock()
-	// The number keeps documents of one time apart, also those of an earlier run.
+	// The number distinguishes documents of the same time, also those of an earlier run.
 	seq |= uint64(time.Now().UnixNano()) &^ 0xFFFF
 	s.disk.enqueue(logKey(kind, at, seq), slices.Clone(document))
 	return nil
 }
 
-// Logged tells the documents of a kind in order of time; a zero interval is all.
-func (s *Store) Logged(ctx context.Context, kind string, over measure.Interval, each func(at measure.Time, document []byte) error) error {
+// Logged calls each for the documents of a kind in order of time; a zero interval means all. It
+// returns the error of each or of ctx.
+func (s *Store) Logged(
+	ctx context.Context,
+	kind string,
+	over measure.Interval,
+	each func(at measure.Time, document []byte) error,
+) error {
 	s.disk.settle()
 	head := append(append([]byte{kindLog}, kind...), 0)
 	from, to := head, bound(head)
 	if over != (measure.Interval{}) {
-		from, to = timeKey(slices.Clone(head), over.Start+1), timeKey(slices.Clone(head), over.End+1)
+		from, to = timeKey(
+			slices.Clone(head),
+			over.Start+1,
+		), timeKey(
+			slices.Clone(head),
+			over.End+1,
+		)
 	}
-	var stop error // of each, or of the context
+	var stop error // from each or ctx
 	tell := func(key, value []byte) error {
 		if stop = ctx.Err(); stop == nil && len(key) == len(head)+16 {
 			stop = each(keyTime(key[len(head):]), slices.Clone(value))
@@ -642,8 +701,8 @@ func (s *Store) Logged(ctx context.Context, kind string, over measure.Interval, 
 	if err == nil || stop != nil {
 		return err
 	}
-	// A part is damaged: what is behind it can be reached from the end.
-	s.disk.damage(plain(err))
+	// A part is corrupt. What follows it is reachable from the end.
+	s.disk.noteDamage(firstLine(err))
 	var behind []pair
 	_, _ = s.disk.walk(from, to, true, func(key, value []byte) error {
 		behind = append(behind, pair{slices.Clone(key), slices.Clone(value)})

@@ -7,11 +7,9 @@ import (
 	"culprit/measure"
 )
 
-// A distribution is kept as its buckets that are not empty:
+// A distribution is stored as its non-empty buckets, in a part's blob after its length:
 //
-//	u8 base, uvarint buckets, { varint bucket - the one before (the first: itself), uvarint count }, value sum
-//
-// and stands in a part's blob after its length.
+//	u8 base, uvarint buckets, { varint bucket - previous, uvarint count }, value sum
 
 func appendBuckets(b []byte, d *measure.Dist) []byte {
 	n := 0
@@ -35,7 +33,7 @@ func appendBuckets(b []byte, d *measure.Dist) []byte {
 // maxBucket is above every bucket of 64-bit values at base 6.
 const maxBucket = 64 << 6
 
-// mergeBuckets adds a distribution to d; an empty d takes its base.
+// mergeBuckets adds a stored distribution to d; an empty d takes its base.
 func mergeBuckets(r *reader, d *measure.Dist) {
 	o := measure.Dist{Base: r.byte()}
 	if o.Base > 6 {
@@ -70,7 +68,8 @@ func mergeBuckets(r *reader, d *measure.Dist) {
 	d.Merge(o)
 }
 
-// keepDist puts a distribution into the blob and gives its place. A second one of the same row and tick is merged with the first.
+// keepDist stores a distribution in the blob and returns its position. A second one of the same row
+// and tick is merged with the first.
 func (p *part) keepDist(row int, fresh bool, d *measure.Dist) float64 {
 	if !fresh && p.state[row].seen == int32(len(p.ticks)-1) {
 		var both measure.Dist
@@ -101,14 +100,15 @@ func (p *part) sameDist(a, b float64) bool {
 	return a == b || bytes.Equal(p.distBytes(a), p.distBytes(b))
 }
 
-// appendDist writes the distribution at a place of the blob into a frame, after its length.
+// appendDist appends the length and the bytes of the distribution at a position of the blob to a
+// frame.
 func (p *part) appendDist(b []byte, place float64) []byte {
 	d := p.distBytes(place)
 	b = appendUvarint(b, uint64(len(d)))
 	return append(b, d...)
 }
 
-// readDist takes a distribution out of a frame into the blob.
+// readDist copies a distribution from a frame into the blob and returns its position.
 func (p *part) readDist(r *reader) float64 {
 	d := r.bytes(r.uvarint())
 	if r.err == nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// gate is the file system that one opening of Pebble gets. When Pebble has given up, the gate is shut: what its goroutines still do
-// must not touch the files that another opening has by then. The archive's lock is taken once for all openings.
+// gate is the file system of one opening of Pebble. After Pebble gave up, the gate is shut: its
+// goroutines must not touch files that another opening uses by then. The archive's lock is taken
+// once for all openings.
 type gate struct {
 	vfs.FS
 	shut atomic.Bool
@@ -35,13 +36,13 @@ type noLock struct{}
 
 func (noLock) Close() error { return nil }
 
-// Lock does nothing: the store holds the lock.
+// Lock does nothing, because the store holds the lock. The error is nil.
 func (g *gate) Lock(string) (io.Closer, error) { return noLock{}, nil }
 
-// Unwrap gives the file system inside.
+// Unwrap returns the wrapped file system.
 func (g *gate) Unwrap() vfs.FS { return g.FS }
 
-// Create makes a file.
+// Create creates a file; the caller closes it. It fails with errShut when the gate is shut.
 func (g *gate) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := g.check(); err != nil {
 		return nil, err
@@ -49,15 +50,19 @@ func (g *gate) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return g.file(g.FS.Create(name, c))
 }
 
-// OpenReadWrite opens a file.
-func (g *gate) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
+// OpenReadWrite opens a file; the caller closes it. It fails with errShut when the gate is shut.
+func (g *gate) OpenReadWrite(
+	name string,
+	c vfs.DiskWriteCategory,
+	o ...vfs.OpenOption,
+) (vfs.File, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
 	return g.file(g.FS.OpenReadWrite(name, c, o...))
 }
 
-// ReuseForWrite renames a file and opens it.
+// ReuseForWrite renames a file and opens it. It fails with errShut when the gate is shut.
 func (g *gate) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := g.check(); err != nil {
 		return nil, err
@@ -72,20 +77,24 @@ func (g *gate) file(f vfs.File, err error) (vfs.File, error) {
 	return &gatedFile{f, g}, nil
 }
 
-// Link makes a second name.
+// Link creates a second name. It fails with errShut when the gate is shut.
 func (g *gate) Link(old, name string) error {
 	return g.unless(func() error { return g.FS.Link(old, name) })
 }
 
-// Remove removes a file.
-func (g *gate) Remove(name string) error { return g.unless(func() error { return g.FS.Remove(name) }) }
+// Remove removes a file. It fails with errShut when the gate is shut.
+func (g *gate) Remove(
+	name string,
+) error {
+	return g.unless(func() error { return g.FS.Remove(name) })
+}
 
-// RemoveAll removes a directory.
+// RemoveAll removes a directory. It fails with errShut when the gate is shut.
 func (g *gate) RemoveAll(name string) error {
 	return g.unless(func() error { return g.FS.RemoveAll(name) })
 }
 
-// Rename renames a file.
+// Rename renames a file. It fails with errShut when the gate is shut.
 func (g *gate) Rename(old, name string) error {
 	return g.unless(func() error { return g.FS.Rename(old, name) })
 }
@@ -116,8 +125,8 @@ func (f *gatedFile) WriteAt(b []byte, at int64) (int, error) {
 	return f.File.WriteAt(b, at)
 }
 
-// lock takes the archive's lock: alone to write, and shared to read, which asks for no permission to write and works where nothing may
-// be written. Closing lets go of it.
+// lock takes the archive's lock: exclusive for writing, shared for reading. The shared lock needs
+// no write permission and works on a read-only file system. The caller closes it.
 func lock(fs vfs.FS, name string, readOnly bool) (io.Closer, error) {
 	if !readOnly || fs != vfs.Default {
 		return fs.Lock(name)
@@ -126,16 +135,17 @@ func lock(fs vfs.FS, name string, readOnly bool) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Of the kind that Pebble's own is, or they would not see one another.
-	if err := syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_RDLCK, Whence: io.SeekStart}); err != nil {
+	// It must be an fcntl lock like Pebble's, or the two would not conflict.
+	shared := syscall.Flock_t{Type: syscall.F_RDLCK, Whence: io.SeekStart}
+	if err := syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &shared); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// inUse adds to the error of a lock who holds it, as /proc/locks knows it. The file is not opened: closing it would free the locks of
-// this process on it (fcntl(2)).
+// inUse adds the process that holds a lock, from /proc/locks, to the error of taking it. It does
+// not open the file: closing it would release the locks of this process on it (fcntl(2)).
 func inUse(dir string, err error) error {
 	info, stat := os.Stat(filepath.Join(dir, "LOCK"))
 	locks, open := os.Open("/proc/locks")
@@ -154,7 +164,7 @@ func inUse(dir string, err error) error {
 			continue
 		}
 		if pid, _ := strconv.Atoi(f[4]); pid > 0 {
-			return fmt.Errorf("process %d has it open; ask that one: %w", pid, err)
+			return fmt.Errorf("process %d has it open; query that process instead: %w", pid, err)
 		}
 	}
 	return err

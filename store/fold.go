@@ -2,31 +2,32 @@ package store
 
 import "math"
 
-// layer takes a row of a segment to the cells without laying it on ticks before: of each stretch of ticks it keeps what the cell wants to know.
-type layer struct {
-	stretches []stretch
-	weights   []float64 // of each tick: what an amount is divided by to be a rate; nil: values are states
-	light     []float64 // of each stretch: the least of its weights
-	heavy     []float64 // and the most
-	steady    bool      // they are the same in each stretch, or there are none
+// cellFolder folds a row of a segment into cells without expanding it to ticks. For each stretch of
+// ticks it computes what the cell needs.
+type cellFolder struct {
+	stretches    []stretch
+	weights      []float64 // per tick: the divisor of amounts for rates; nil: values are states
+	leastWeight  []float64 // per stretch: the smallest of its weights
+	mostWeight   []float64 // per stretch: the largest of its weights
+	equalWeights bool      // the weights are equal within each stretch, or nil
 
-	// Of the row at hand, of each stretch.
-	n                []uint32 // values
+	// Of the current row, per stretch.
+	n                []uint32 // number of values
 	sum, least, most []float64
 }
 
-// plan begins with the ticks of a block.
-func (f *layer) plan(stretches []stretch, weights []float64) {
-	f.stretches, f.weights, f.steady = stretches, weights, true
-	f.light, f.heavy = f.light[:0], f.heavy[:0]
+// plan prepares for the ticks of a block.
+func (f *cellFolder) plan(stretches []stretch, weights []float64) {
+	f.stretches, f.weights, f.equalWeights = stretches, weights, true
+	f.leastWeight, f.mostWeight = f.leastWeight[:0], f.mostWeight[:0]
 	if weights != nil {
 		for _, st := range stretches {
 			light, heavy := weights[st.from], weights[st.from]
 			for _, w := range weights[st.from+1 : st.to] {
 				light, heavy = min(light, w), max(heavy, w)
 			}
-			f.light, f.heavy = append(f.light, light), append(f.heavy, heavy)
-			f.steady = f.steady && light == heavy
+			f.leastWeight, f.mostWeight = append(f.leastWeight, light), append(f.mostWeight, heavy)
+			f.equalWeights = f.equalWeights && light == heavy
 		}
 	}
 	if n := len(stretches); cap(f.n) < n {
@@ -38,32 +39,35 @@ func (f *layer) plan(stretches []stretch, weights []float64) {
 	f.n, f.sum, f.least, f.most = f.n[:n], f.sum[:n], f.least[:n], f.most[:n]
 }
 
-// same takes a row that has one value in all ticks.
-func (f *layer) same(v float64) {
+// foldConstant folds a row that has one value in all ticks.
+func (f *cellFolder) foldConstant(v float64) {
 	for k, st := range f.stretches {
 		n := st.to - st.from
 		f.n[k], f.sum[k], f.least[k], f.most[k] = uint32(n), v*float64(n), v, v
 		if f.weights != nil {
-			a, b := v/f.light[k], v/f.heavy[k]
+			a, b := v/f.leastWeight[k], v/f.mostWeight[k]
 			f.least[k], f.most[k] = min(a, b), max(a, b)
 		}
 	}
 }
 
-// floats takes a row that has a value in each tick.
-func (f *layer) floats(v []float64) {
+// foldFloats folds a row that has a value in each tick.
+func (f *cellFolder) foldFloats(v []float64) {
 	for k, st := range f.stretches {
 		f.n[k] = uint32(st.to - st.from)
 		if f.weights != nil {
-			f.sum[k], f.least[k], f.most[k] = extentRates(v[st.from:st.to], f.weights[st.from:st.to])
+			f.sum[k], f.least[k], f.most[k] = extentRates(
+				v[st.from:st.to],
+				f.weights[st.from:st.to],
+			)
 		} else {
 			f.sum[k], f.least[k], f.most[k] = extent(v[st.from:st.to])
 		}
 	}
 }
 
-// pieces takes the known values of a row that only some ticks have: runs are those of rowHead.present, of so many ticks.
-func (f *layer) pieces(runs []byte, ticks int, known []float64) {
+// foldSparse folds the known values of a row that only some ticks have. runs are rowHead.present.
+func (f *cellFolder) foldSparse(runs []byte, ticks int, known []float64) {
 	clear(f.n)
 	r := reader{b: runs}
 	count := int(r.uvarint())
@@ -87,8 +91,8 @@ func (f *layer) pieces(runs []byte, ticks int, known []float64) {
 	}
 }
 
-// piece takes values of ticks in a line that lie in one stretch.
-func (f *layer) piece(k, from int, v []float64) {
+// piece folds values of consecutive ticks that are in one stretch.
+func (f *cellFolder) piece(k, from int, v []float64) {
 	var sum, least, most float64
 	if f.weights != nil {
 		sum, least, most = extentRates(v, f.weights[from:from+len(v)])
@@ -102,10 +106,10 @@ func (f *layer) piece(k, from int, v []float64) {
 	f.sum[k], f.least[k], f.most[k] = sum, least, most
 }
 
-// sure bounds whole numbers of which as many as a segment has ticks can be added without loss.
-const sure = 1 << 42
+// maxExactInt limits integers so that their sum over all ticks of a segment is exact.
+const maxExactInt = 1 << 42
 
-// numbers are whole numbers that stand for (base + number * by) / scale.
+// numbers are integers that represent (base + number * by) / scale.
 type numbers struct {
 	base, by int64
 	scale    float64
@@ -119,18 +123,21 @@ func (n *numbers) of(u int64) float64 {
 	return v
 }
 
-// sum gives the sum of numbers of which the sum, the least and the most are known; false when it would not be exact.
+// sum returns the sum of numbers, given their sum, least and most; false when it would not be
+// exact.
 func (n *numbers) sum(count, sum, least, most int64) (float64, bool) {
 	low, high := n.base+least*n.by, n.base+most*n.by
 	v := float64(count*n.base + sum*n.by)
 	if n.scale != 1 {
 		v /= n.scale
 	}
-	return v, low > -sure && high < sure && least > -sure && most < sure && low <= high
+	return v, low > -maxExactInt && high < maxExactInt && least > -maxExactInt &&
+		most < maxExactInt &&
+		low <= high
 }
 
-// whole takes a row that has a whole number in each tick; false when they are too large for that.
-func (f *layer) whole(num numbers, u []int64) bool {
+// foldInts folds a row that has an integer in each tick; false when they are too large for that.
+func (f *cellFolder) foldInts(num numbers, u []int64) bool {
 	for k, st := range f.stretches {
 		v := u[st.from:st.to]
 		sum, least, most := int64(0), v[0], v[0]
@@ -147,9 +154,9 @@ func (f *layer) whole(num numbers, u []int64) bool {
 		f.least[k], f.most[k] = num.of(least), num.of(most)
 		switch {
 		case f.weights == nil:
-		case f.light[k] == f.heavy[k]:
-			f.least[k] /= f.light[k]
-			f.most[k] /= f.light[k]
+		case f.leastWeight[k] == f.mostWeight[k]:
+			f.least[k] /= f.leastWeight[k]
+			f.most[k] /= f.leastWeight[k]
 		default:
 			f.rates(k, num, v, least, most)
 		}
@@ -157,18 +164,19 @@ func (f *layer) whole(num numbers, u []int64) bool {
 	return true
 }
 
-// rates finds the least and the most rate of amounts whose ticks took unlike times. Those times are nearly the same, so few amounts have to be
-// divided: the least rate is of an amount that is hardly above the least, or of a negative one.
-func (f *layer) rates(k int, num numbers, v []int64, least, most int64) {
+// rates computes the lowest and highest rate of amounts whose ticks have different lengths. The
+// lengths are nearly equal, so few amounts have to be divided: only an amount close to the smallest
+// can have the lowest rate, unless it is negative.
+func (f *cellFolder) rates(k int, num numbers, v []int64, least, most int64) {
 	weights := f.weights[f.stretches[k].from:f.stretches[k].to]
-	near := f.heavy[k] / f.light[k] * (1 + 1e-9)
+	near := f.mostWeight[k] / f.leastWeight[k] * (1 + 1e-9)
 	low, high := num.of(least), num.of(most)
-	if low < 0 { // division turns their order around
+	if low < 0 { // division may reverse their order
 		low, high = math.Inf(1), math.Inf(-1)
 	} else {
 		low, high = low*near, high/near
 	}
-	// Back to numbers as they are kept: one more on each side for rounding.
+	// Back to stored numbers, with a margin of one for rounding.
 	upTo, from := num.below(low), num.above(high)
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	for t, x := range v {
@@ -180,7 +188,8 @@ func (f *layer) rates(k int, num numbers, v []int64, least, most int64) {
 	f.least[k], f.most[k] = lowest, highest
 }
 
-// below gives a number that is not less than any whose value is at most v, and above one that is not more than any whose value is at least v.
+// below returns a number not less than any whose value is at most v. above returns one not greater
+// than any whose value is at least v.
 func (n *numbers) below(v float64) int64 {
 	return clamp(math.Ceil((v*n.scale-float64(n.base))/float64(n.by))) + 1
 }
@@ -190,8 +199,8 @@ func (n *numbers) above(v float64) int64 {
 
 func clamp(v float64) int64 { return int64(max(-1<<62, min(1<<62, v))) }
 
-// stays takes a row of whole numbers that stay for a while: so many ticks each, as long as rates are of steady times.
-func (f *layer) stays(num numbers, lengths []int32, u []int64) bool {
+// foldRuns folds a row of integers in runs of the given lengths. It requires equalWeights.
+func (f *cellFolder) foldRuns(num numbers, lengths []int32, u []int64) bool {
 	k, at := 0, int32(0)
 	var count, sum, least, most int64
 	for i, n := range lengths {
@@ -220,8 +229,8 @@ func (f *layer) stays(num numbers, lengths []int32, u []int64) bool {
 			}
 			f.n[k], f.least[k], f.most[k] = uint32(count), num.of(least), num.of(most)
 			if f.weights != nil {
-				f.least[k] /= f.light[k]
-				f.most[k] /= f.light[k]
+				f.least[k] /= f.leastWeight[k]
+				f.most[k] /= f.leastWeight[k]
 			}
 			k++
 			count, sum = 0, 0
@@ -230,8 +239,8 @@ func (f *layer) stays(num numbers, lengths []int32, u []int64) bool {
 	return true
 }
 
-// fold takes row i to the cells; false when it has to be laid on ticks for that.
-func (g *group) fold(i int, f *layer) (bool, error) {
+// fold folds row i into the cells; false when the row has to be expanded to ticks for that.
+func (g *group) fold(i int, f *cellFolder) (bool, error) {
 	h := &g.heads[i]
 	if h.flags&rowUnknown != 0 {
 		return false, nil
@@ -245,18 +254,18 @@ func (g *group) fold(i int, f *layer) (bool, error) {
 	case !full:
 	case mode == modeSame:
 		v := r.value()
-		f.same(v)
+		f.foldConstant(v)
 		return r.err == nil && v == v, r.err
 	case mode == modePlanes:
-		if f.whole(numbers{h.base, int64(h.divisor), powers[h.scale]}, g.units(h)) {
+		if f.foldInts(numbers{h.base, int64(h.divisor), powers[h.scale]}, g.units(h)) {
 			return true, nil
 		}
-	case mode == modeRuns && f.steady:
+	case mode == modeRuns && f.equalWeights:
 		lengths, values, ok := g.lengths(h, &r)
 		if !ok {
-			return true, errBroken
+			return true, errCorrupt
 		}
-		if f.stays(numbers{0, 1, powers[h.scale]}, lengths, values) {
+		if f.foldRuns(numbers{0, 1, powers[h.scale]}, lengths, values) {
 			return true, nil
 		}
 	}
@@ -268,9 +277,9 @@ func (g *group) fold(i int, f *layer) (bool, error) {
 		return true, err
 	}
 	if full {
-		f.floats(known)
+		f.foldFloats(known)
 	} else {
-		f.pieces(h.present, h.all, known)
+		f.foldSparse(h.present, h.all, known)
 	}
 	for k, n := range f.n {
 		if n > 0 && f.sum[k] != f.sum[k] {

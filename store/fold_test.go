@@ -54,7 +54,7 @@ func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
 			if round%8 == 7 {
 				v[rnd.IntN(ticks)] = unknown()
 			}
-			l := lap{from: 0, to: ticks, block: &block{ticks: make([]tick, ticks)}}
+			l := blockInProgress{from: 0, to: ticks, block: &block{ticks: make([]tick, ticks)}}
 			for i := range ticks {
 				span := measure.Second
 				switch round % 3 {
@@ -72,14 +72,14 @@ func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
 				l.stretches = append(l.stretches, stretch{cells, at, to})
 				at = to + int32(rnd.IntN(3)/2)
 			}
-			pack.row(v)
+			pack.packRow(v)
 			g := &group{}
-			if err := g.open(&c, slices.Clone(pack.take()), func([]rowHead) int { return ticks }); err != nil {
+			if err := g.open(&c, slices.Clone(pack.finish()), func([]rowHead) int { return ticks }); err != nil {
 				t.Fatal(err)
 			}
 			for _, kind := range []measure.Kind{measure.Delta, measure.Level} {
-				ga := &gather{set: &set{desc: measure.Dataset{Stat: measure.Stat{Kind: kind}}}, cells: int(cells), wide: true, gatherRoom: &gatherRoom{}}
-				var f layer
+				ga := &gather{set: &set{desc: measure.Dataset{Stat: measure.Stat{Kind: kind}}}, cells: int(cells), extremes: true, gatherBuffers: &gatherBuffers{}}
+				var f cellFolder
 				weights := l.weights
 				if kind == measure.Level {
 					weights = nil
@@ -97,12 +97,12 @@ func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
 				}
 				folded++
 				got, want := ga.newSeries(), ga.newSeries()
-				got.lay(&f)
-				ga.lay(&l, want, v)
+				got.addCells(&f)
+				ga.foldRow(&l, want, v)
 				for c := range want.sum {
 					near := math.Abs(got.sum[c]-want.sum[c]) <= 1e-12*float64(want.n[c])*(math.Abs(want.least[c])+math.Abs(want.most[c])) // fractions are added as whole numbers
 					whole := name == "loads" || name == "halves" || name == "random" || name == "steps" || name == "same" || name == "huge"
-					if got.n[c] != want.n[c] || !near || !whole && got.sum[c] != want.sum[c] || got.least[c] != want.least[c] || got.most[c] != want.most[c] || got.there != want.there {
+					if got.n[c] != want.n[c] || !near || !whole && got.sum[c] != want.sum[c] || got.least[c] != want.least[c] || got.most[c] != want.most[c] || got.present != want.present {
 						t.Fatalf("%s, %v, cell %d: %d values, %v, %v to %v; want %d, %v, %v to %v", name, kind, c,
 							got.n[c], got.sum[c], got.least[c], got.most[c], want.n[c], want.sum[c], want.least[c], want.most[c])
 					}

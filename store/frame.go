@@ -11,60 +11,61 @@ import (
 	"culprit/measure"
 )
 
-// A frame is one Append as it goes to disk at once: what differs from the frame before. Once a minute a frame is a key frame, which
-// refers to nothing before it. docs/FORMATS.md draws the bytes.
+// A frame is one Append as it is written to disk: the differences from the previous frame. Once a
+// minute a frame is a key frame, which refers to no earlier one. docs/FORMATS.md draws the bytes.
 const (
 	frameVersion = 1
 
-	frameKey        = 1 // flags of a frame: refers to nothing before it
+	frameKey        = 1 // flags of a frame: refers to no earlier frame
 	frameCompressed = 2
 
 	partPartial = 1 // flags of a part
-	partNoted   = 2 // its notes are those of its tick before
+	partNoted   = 2 // its notes are those of the previous tick
 
-	// Tokens of the rows of the tick before, in their order: how many rows in a line, and what became of them.
+	// Tokens of the rows of the previous tick, in their order: a number of consecutive rows and
+	// what happened to them.
 	tokenSame  = 0
 	tokenGone  = 1
 	tokenAdded = 2 // an integer is added to each
-	tokenNew   = 3 // each has a value of its own
+	tokenNew   = 3 // each has a new value
 )
 
-// framer makes frames. Its slices are used again.
+// framer makes frames. It reuses its slices.
 type framer struct {
-	codec   *codec
-	w       *window
-	key     bool
-	epoch   uint32
-	words   []byte // told in this frame
-	count   int
-	body    []byte
-	section []byte // of the part under way
-	token   []byte // values of the run of tokens under way
-	kind    int
-	run     int
-	out     []byte
+	codec    *codec
+	w        *window
+	key      bool
+	epoch    uint32
+	newWords []byte // the words that this frame defines
+	count    int
+	body     []byte
+	section  []byte // of the current part
+	token    []byte // values of the current run of tokens
+	kind     int
+	run      int
+	out      []byte
 }
 
 // start begins the frame of a tick.
 func (f *framer) start(w *window, at measure.Time) {
-	f.w, f.words, f.body, f.count = w, f.words[:0], f.body[:0], 0
-	f.key = w.epoch == 0 || at.Sub(w.keyed) >= measure.Minute || at < w.keyed
+	f.w, f.newWords, f.body, f.count = w, f.newWords[:0], f.body[:0], 0
+	f.key = w.epoch == 0 || at.Sub(w.keyFrameAt) >= measure.Minute || at < w.keyFrameAt
 	if f.key {
 		w.epoch++
-		w.keyed = at
+		w.keyFrameAt = at
 	}
 	f.epoch = w.epoch
 }
 
-// word tells a word when this epoch has not had it.
-func (f *framer) word(n uint32) uint64 {
-	for int(n) >= len(f.w.said) {
-		f.w.said = append(f.w.said, make([]uint32, int(n)+64-len(f.w.said))...)
+// addWord defines a word unless this epoch has done so, and returns its number.
+func (f *framer) addWord(n uint32) uint64 {
+	for int(n) >= len(f.w.toldWords) {
+		f.w.toldWords = append(f.w.toldWords, make([]uint32, int(n)+64-len(f.w.toldWords))...)
 	}
-	if f.w.said[n] != f.epoch {
-		f.w.said[n] = f.epoch
-		f.words = appendUvarint(f.words, uint64(n))
-		f.words = appendText(f.words, f.w.words.texts[n])
+	if f.w.toldWords[n] != f.epoch {
+		f.w.toldWords[n] = f.epoch
+		f.newWords = appendUvarint(f.newWords, uint64(n))
+		f.newWords = appendText(f.newWords, f.w.words.texts[n])
 		f.count++
 	}
 	return uint64(n)
@@ -75,39 +76,51 @@ func appendText(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// part ends the tick under way of a part and writes it into the frame. It gives about how many bytes of memory were taken.
+// part ends the current tick of a part and appends it to the frame. It returns an estimate of the
+// memory that the tick took, in bytes.
 func (f *framer) part(p *part) (grown int) {
 	t := int32(len(p.ticks) - 1)
 	info := &p.ticks[t]
 	info.partial = p.failed && p.looked
 	p.open = false
-	p.noted()
-	if p.lost > 0 {
-		p.addLoss(measure.Loss{Reason: "more rows in a tick than the archive takes", Events: p.lost})
+	p.endNotes()
+	if p.rowsOverLimit > 0 {
+		p.addLoss(
+			measure.Loss{
+				Reason: "more rows in a tick than the archive takes",
+				Events: p.rowsOverLimit,
+			},
+		)
 	}
-	if p.short > 0 {
-		p.addLoss(measure.Loss{Reason: "memory was short, and this dataset has more than its share of it: new rows were left out", Events: p.short})
+	if p.rowsOverMemory > 0 {
+		p.addLoss(
+			measure.Loss{
+				Reason: "memory was short, and this dataset has more than its share of it: " +
+					"new rows were left out",
+				Events: p.rowsOverMemory,
+			},
+		)
 	}
-	whole := p.epoch != f.epoch // also where the key frame was of other datasets
+	whole := p.epoch != f.epoch // also when the key frame did not contain the dataset
 	p.epoch = f.epoch
 	b := appendUvarint(f.section[:0], uint64(info.elapsed))
 	var flags byte
 	if info.partial {
 		flags |= partPartial
 	}
-	if !whole && t > 0 && slices.Equal(p.said, p.before) {
+	if !whole && t > 0 && slices.Equal(p.notesNow, p.notesBefore) {
 		flags |= partNoted
 	}
 	b = append(b, flags)
 	b = f.losses(b, p, t)
 	if flags&partNoted == 0 {
-		b = appendUvarint(b, uint64(len(p.said)))
-		for _, n := range p.said {
+		b = appendUvarint(b, uint64(len(p.notesNow)))
+		for _, n := range p.notesNow {
 			b = appendText(b, p.notes[n])
 		}
 	}
 
-	// What became of the rows of the tick before.
+	// The rows of the previous tick.
 	f.token, f.kind, f.run = f.token[:0], 0, 0
 	dists := p.set.desc.Stat.Kind == measure.Dists
 	tokens := len(b)
@@ -156,7 +169,7 @@ func (f *framer) part(p *part) (grown int) {
 	}
 	b = appendUvarint(b, 0) // the end of the tokens
 
-	// The rows that came.
+	// The new rows.
 	if whole {
 		b = appendUvarint(b, uint64(len(p.live)+len(p.came)))
 		for _, row := range p.live {
@@ -181,15 +194,15 @@ func (f *framer) part(p *part) (grown int) {
 func (f *framer) came(b []byte, p *part, row uint32, dists bool) []byte {
 	c := &p.state[row]
 	c.before = c.now
-	told := c.told == f.epoch
+	told := c.toldKeyIn == f.epoch
 	b = appendUvarint(b, uint64(row)<<1|uint64(b2i(!told)))
 	if !told {
-		c.told = f.epoch
+		c.toldKeyIn = f.epoch
 		for j, k := range p.rows.key(int(row)) {
 			if p.set.stack[j] {
 				b = f.node(b, p, k)
 			} else {
-				b = appendUvarint(b, f.word(k))
+				b = appendUvarint(b, f.addWord(k))
 			}
 		}
 	}
@@ -199,14 +212,14 @@ func (f *framer) came(b []byte, p *part, row uint32, dists bool) []byte {
 	return appendValue(b, c.now)
 }
 
-// node writes a stack: the nodes that this epoch has not had, the outermost first.
+// node appends a stack: the nodes that this epoch has not defined, outermost first.
 func (f *framer) node(b []byte, p *part, n uint32) []byte {
-	for len(p.told) < len(p.stacks.nodes) {
-		p.told = append(p.told, 0)
+	for len(p.toldNodes) < len(p.stacks.nodes) {
+		p.toldNodes = append(p.toldNodes, 0)
 	}
 	var chain []uint32
-	for at := int32(n); at >= 0 && p.told[at] != f.epoch; at = p.stacks.nodes[at].parent {
-		p.told[at] = f.epoch
+	for at := int32(n); at >= 0 && p.toldNodes[at] != f.epoch; at = p.stacks.nodes[at].parent {
+		p.toldNodes[at] = f.epoch
 		chain = append(chain, uint32(at))
 	}
 	b = appendUvarint(b, uint64(n))
@@ -215,8 +228,8 @@ func (f *framer) node(b []byte, p *part, n uint32) []byte {
 		nd := p.stacks.nodes[chain[i]]
 		b = appendUvarint(b, uint64(chain[i]))
 		b = appendUvarint(b, uint64(nd.parent+1))
-		b = appendUvarint(b, f.word(nd.symbol))
-		b = appendUvarint(b, f.word(nd.module))
+		b = appendUvarint(b, f.addWord(nd.symbol))
+		b = appendUvarint(b, f.addWord(nd.module))
 		b = appendUvarint(b, nd.offset)
 	}
 	return b
@@ -242,10 +255,11 @@ func (f *framer) losses(b []byte, p *part, t int32) []byte {
 	return b
 }
 
-// next counts a row; the tokens of rows in a line that fare alike are one.
+// next counts a row. Consecutive rows of one kind share a token.
 func (f *framer) next(b []byte, kind int) []byte {
 	if f.run > 0 && kind != f.kind {
-		// What follows the token of the line before lies after it, so the line must be closed before the new value is written.
+		// The values of a token follow it, so the previous token must be complete before this one's
+		// first value.
 		b = f.flush(b)
 	}
 	f.kind = kind
@@ -262,7 +276,7 @@ func (f *framer) flush(b []byte) []byte {
 	return b
 }
 
-// finish gives the bytes of the frame, which stay until the next start.
+// finish returns the bytes of the frame, valid until the next start.
 func (f *framer) finish(at measure.Time) []byte {
 	var flags byte
 	if f.key {
@@ -273,7 +287,7 @@ func (f *framer) finish(at measure.Time) []byte {
 	b = binary.AppendVarint(b, int64(at))
 	head := len(b)
 	b = appendUvarint(b, uint64(f.count))
-	b = append(b, f.words...)
+	b = append(b, f.newWords...)
 	b = append(b, f.body...)
 	f.out = b
 	if len(b)-head >= 16<<10 {
@@ -284,7 +298,7 @@ func (f *framer) finish(at measure.Time) []byte {
 	return b
 }
 
-// wholeDifference gives now-before when both are whole and the sum is exact.
+// wholeDifference returns now-before if both are integers and the sum is exact.
 func wholeDifference(before, now float64) (int64, bool) {
 	const limit = 1 << 53
 	if !(before > -limit && before < limit && now > -limit && now < limit) {
@@ -297,12 +311,12 @@ func wholeDifference(before, now float64) (int64, bool) {
 	return b - a, true
 }
 
-// appendValue writes a float64: whole numbers short, others as their bytes in full.
+// appendValue appends a float64: integers as varints, other numbers as their reversed bits.
 func appendValue(b []byte, v float64) []byte {
 	if d, ok := wholeDifference(0, v); ok && d > -1<<48 && d < 1<<48 {
 		return appendUvarint(b, zigzag(d)<<1)
 	}
-	// Simple fractions have their low bits clear.
+	// Simple fractions have zero low bits.
 	return appendUvarint(append(b, 1), bits.Reverse64(math.Float64bits(v)))
 }
 
@@ -311,9 +325,9 @@ func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
 func appendUvarint(b []byte, v uint64) []byte { return binary.AppendUvarint(b, v) }
 
-var errBroken = errors.New("broken")
+var errCorrupt = errors.New("corrupt data")
 
-// reader takes bytes apart. After the first fault everything reads as zero, and err is set.
+// reader parses bytes. After the first error all results are zero and err is set.
 type reader struct {
 	b   []byte
 	err error
@@ -321,7 +335,7 @@ type reader struct {
 
 func (r *reader) fail() {
 	if r.err == nil {
-		r.err = errBroken
+		r.err = errCorrupt
 	}
 	r.b = nil
 }
@@ -338,7 +352,7 @@ func (r *reader) uvarint() uint64 {
 
 func (r *reader) varint() int64 { return unzigzag(r.uvarint()) }
 
-// near is varint, for numbers that most likely take one byte.
+// near is varint, optimized for numbers of one byte.
 func (r *reader) near() int64 {
 	if len(r.b) > 0 && r.b[0] < 0x80 {
 		v := unzigzag(uint64(r.b[0]))
@@ -348,8 +362,8 @@ func (r *reader) near() int64 {
 	return r.varint()
 }
 
-// next gives the number that b begins with, and what is behind it; nil where b begins with none. In loops over very many it is faster than a reader, each step of
-// which writes to memory.
+// next returns the first number in b and the rest of b; nil for the rest when there is no number.
+// In long loops it is faster than a reader, which writes to memory at each step.
 func next(b []byte) (uint64, []byte) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return uint64(b[0]), b[1:]
@@ -375,7 +389,7 @@ func (r *reader) byte() byte {
 	return v
 }
 
-// bytes gives the next n bytes, which are the reader's.
+// bytes returns the next n bytes without copying them.
 func (r *reader) bytes(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.fail()
@@ -388,7 +402,7 @@ func (r *reader) bytes(n uint64) []byte {
 
 func (r *reader) text() string { return string(r.bytes(r.uvarint())) }
 
-// count reads how many things follow, each of which takes at least one byte.
+// count reads a number of items of at least one byte each.
 func (r *reader) count() int {
 	n := r.uvarint()
 	if n > uint64(len(r.b)) {
@@ -414,7 +428,7 @@ func (r *reader) value() float64 {
 	return v
 }
 
-// frameHead is what stands before the body of a frame.
+// frameHead is the header of a frame.
 type frameHead struct {
 	key    bool
 	window uint64
@@ -429,7 +443,7 @@ func openFrame(c *codec, b []byte) (frameHead, *reader, error) {
 		return h, r, r.err
 	}
 	if version != frameVersion {
-		return h, r, fmt.Errorf("a frame of version %d, which this program does not know", version)
+		return h, r, fmt.Errorf("unknown version %d of a frame", version)
 	}
 	if flags&frameCompressed != 0 {
 		plain, err := c.decompress(nil, r.b, maxFrame)
@@ -441,34 +455,34 @@ func openFrame(c *codec, b []byte) (frameHead, *reader, error) {
 	return h, r, nil
 }
 
-// maxFrame bounds what a frame may be when decompressed.
+// maxFrame limits the decompressed bytes of a frame.
 const maxFrame = 64 << 20
 
-// unframer reads the frames of one window back.
+// unframer replays the frames of one window.
 type unframer struct {
 	w     *window
-	words map[uint64]uint32 // of the frames -> of the window
+	words map[uint64]uint32 // word in the frames -> word in the window
 	parts map[uint32]*unframedPart
-	valid bool   // the frames since the newest key frame were all read
-	most  uint32 // the largest number of a dataset, also of one that is not known
+	valid bool   // all frames since the newest key frame were read
+	most  uint32 // the largest dataset ID, unknown datasets included
 }
 
 type unframedPart struct {
 	live   []uint64
-	rows   map[uint64]int // of the frames -> of the part
+	rows   map[uint64]int // row in the frames -> row in the part
 	before map[uint64]float64
-	broken bool // since the newest key frame a tick could not be read
+	broken bool // a tick since the newest key frame could not be read
 	nodes  map[uint64]uint32
 }
 
-// frame puts a frame into the window, and gives the parts whose tick is under way. An error leaves the window with the ticks that
-// could be read.
+// frame adds a frame to the window. After an error the window contains the ticks that could be
+// read.
 func (u *unframer) frame(h frameHead, r *reader, sets map[uint32]*set) error {
 	if h.key {
 		u.words, u.parts, u.valid = map[uint64]uint32{}, map[uint32]*unframedPart{}, true
 	}
 	if !u.valid {
-		return errBroken
+		return errCorrupt
 	}
 	for range r.count() {
 		n := r.uvarint()
@@ -496,12 +510,16 @@ func (u *unframer) part(h frameHead, id uint64, r *reader, sets map[uint32]*set)
 		u.most = max(u.most, uint32(id))
 	}
 	if d == nil || id > math.MaxUint32 {
-		return // it was dropped
+		return // the dataset was dropped
 	}
 	p := u.w.part(d)
 	up := u.parts[uint32(id)]
 	if up == nil {
-		up = &unframedPart{rows: map[uint64]int{}, before: map[uint64]float64{}, nodes: map[uint64]uint32{}}
+		up = &unframedPart{
+			rows:   map[uint64]int{},
+			before: map[uint64]float64{},
+			nodes:  map[uint64]uint32{},
+		}
 		u.parts[uint32(id)] = up
 	}
 	if h.key {
@@ -527,7 +545,7 @@ func (u *unframer) part(h frameHead, id uint64, r *reader, sets map[uint32]*set)
 		p.addLoss(measure.Loss{Reason: reason, Events: r.uvarint()})
 	}
 	if flags&partNoted != 0 {
-		p.said = append(p.said, p.before...)
+		p.notesNow = append(p.notesNow, p.notesBefore...)
 	} else {
 		for range r.count() {
 			p.note(r.text())
@@ -609,15 +627,15 @@ func (u *unframer) part(h frameHead, id uint64, r *reader, sets map[uint32]*set)
 		kept = append(kept, row)
 	}
 	up.live = kept
-	p.extra += p.settle()
+	p.extra += p.endTick()
 }
 
-// settle ends the tick under way as framer.part does, without a frame.
-func (p *part) settle() (grown int) {
+// endTick ends the current tick as framer.part does, without a frame.
+func (p *part) endTick() (grown int) {
 	t := int32(len(p.ticks) - 1)
 	p.ticks[t].partial = p.failed && p.looked
 	p.open = false
-	p.noted()
+	p.endNotes()
 	kept := p.live[:0]
 	for _, row := range p.live {
 		c := &p.state[row]

@@ -122,7 +122,7 @@ func FuzzOwn(f *testing.F) {
 			if readClock(r, &b, resolution); r.err != nil {
 				continue
 			}
-			for _, n := range b.runs {
+			for _, n := range b.noteRuns {
 				if int(n.last) >= len(b.ticks)+len(b.cells) || n.last < n.first {
 					t.Fatal(n)
 				}

@@ -7,41 +7,47 @@ import (
 	"culprit/measure"
 )
 
-// block is a stretch of one dataset, ready to be read: ticks, keys of rows, and the rows' values over the ticks.
+// block is a readable range of one dataset: ticks, keys of rows, and the values of the rows over
+// the ticks. Its functions are nil when they don't apply to the source of the block.
 type block struct {
-	ticks  []tick
-	cells  []cellInfo // of a rollup, which has no ticks
-	texts  []string   // words of the keys
-	once   bool       // each of them is there once
-	stacks []node     // of fields that hold stacks
-	keys   []uint32   // row after row, as many as the dataset has fields: words, or nodes
-	rows   int
-	// column lays row i on the ticks from one up to another; values are amounts or states, absent() or unknown(). Rows are asked for in order.
+	ticks         []tick
+	cells         []cellInfo // of a rollup, which has no ticks
+	texts         []string   // words of the keys
+	distinctTexts bool       // no two texts are equal
+	stacks        []node     // of fields that contain stacks
+	keys          []uint32   // row after row, one per field of the dataset: words, or nodes
+	rows          int
+	// column writes the values of row i in the ticks [from, to) to out: amounts or states, absent()
+	// or unknown(). Callers ask for rows in order.
 	column func(i, from, to int, out []float64) error
-	// stays gives row i as a column; nil where there are none.
-	stays func(i int) *runs
-	// fold takes row i to the cells without laying it on ticks, as far as it can; nil where nothing can.
-	fold func(i int, f *layer) (bool, error)
-	// alive says whether some tick from one up to another had row i; nil where that takes as long as to look at the values.
+	// runsOf returns row i as runs; nil when the block has none.
+	runsOf func(i int) *runs
+	// fold folds row i into cells without expanding it to ticks; false when it cannot. nil when it
+	// never can.
+	fold func(i int, f *cellFolder) (bool, error)
+	// alive reports whether some tick in [from, to) has row i; nil when that is as expensive as
+	// reading the values.
 	alive func(i, from, to int) bool
-	// roll gives the cells of row i of a rollup.
+	// roll returns the cells of row i of a rollup.
 	roll func(i int, out *[rollColumns][]float64) error
-	// dists tells the distributions of row i; nil for other kinds.
+	// dists calls each for the distributions of row i; nil for other kinds.
 	dists func(i int, each func(tick int, d *reader)) error
-	// warm unpacks what column is to tell, when that is little; nil where it does not help. Another goroutine may then go on with the block.
-	warm  func()
-	free  func()     // gives the room that groups took back, when nothing is asked for any more; nil: there is none
-	room  *clockRoom // of the ticks; nil: they have none that can be used again
-	laid  bool       // nothing looks at the ticks any more
-	loss  []tickLoss
-	notes []string
-	runs  []noteRun // which ticks bore which
+	// preload unpacks small groups ahead of column, so that another goroutine can continue with the
+	// block; nil when that does not help.
+	preload func()
+	// returns the buffers of groups after the last read; nil: there are none
+	release      func()
+	clockBuffers *clockBuffers // of the ticks; nil: they have no reusable buffers
+	ticksDone    bool          // nothing refers to the ticks any more
+	loss         []tickLoss
+	notes        []string
+	noteRuns     []noteRun // which ticks have which note
 
 	version byte   // of the segment that it was read from
-	ring    uint64 // number of its keys on disk, 0: none; they are those of each block with that number
+	keysID  uint64 // ID of its keys on disk, 0: none; blocks with equal IDs have equal keys
 }
 
-// at gives the time of a tick, or the end of a cell.
+// at returns the time of a tick, or the end of a cell.
 func (b *block) at(i int) measure.Time {
 	if b.cells != nil {
 		return b.cells[i].at
@@ -49,10 +55,20 @@ func (b *block) at(i int) measure.Time {
 	return b.ticks[i].at
 }
 
-// block gives the part as a block, good as long as the part does not change.
+// block returns the part as a block, valid while the part does not change.
 func (p *part) block(w *window) *block {
-	b := &block{ticks: p.ticks, texts: w.words.texts, once: true, stacks: p.stacks.nodes, keys: p.rows.keys, rows: p.rows.n, loss: p.loss, notes: p.notes, runs: p.runs}
-	b.stays = p.whole
+	b := &block{
+		ticks:         p.ticks,
+		texts:         w.words.texts,
+		distinctTexts: true,
+		stacks:        p.stacks.nodes,
+		keys:          p.rows.keys,
+		rows:          p.rows.n,
+		loss:          p.loss,
+		notes:         p.notes,
+		noteRuns:      p.noteRuns,
+	}
+	b.runsOf = p.runsOf
 	b.alive = func(i, from, to int) bool { return p.alive(i, from, to) }
 	b.column = func(i, from, to int, out []float64) error {
 		p.dense(i, from, to, out)
@@ -60,7 +76,7 @@ func (p *part) block(w *window) *block {
 	}
 	if p.set.desc.Stat.Kind == measure.Dists {
 		b.dists = func(i int, each func(int, *reader)) error {
-			c := p.whole(i)
+			c := p.runsOf(i)
 			for j, start := range c.starts {
 				end := len(p.ticks)
 				if j+1 < len(c.starts) {
@@ -79,69 +95,91 @@ func (p *part) block(w *window) *block {
 	return b
 }
 
-// gather makes an answer of blocks: it filters and folds the rows of each tick, then folds the ticks of each cell.
+// gather makes an answer from blocks: it filters and folds the rows of each tick, then folds the
+// ticks of each cell.
 type gather struct {
-	query   measure.Query
-	set     *set
-	start   measure.Time
-	step    measure.Span
-	cells   int
-	columns []int // of the dataset, for each field of the query
-	terms   []measure.Term
-	at      []int // column of each term
-	room    int   // values that the answer may still take
+	query      measure.Query
+	set        *set
+	start      measure.Time
+	step       measure.Span
+	cells      int
+	columns    []int // per field of the query: its column in the dataset
+	terms      []measure.Term
+	at         []int // column of each term
+	valuesLeft int   // how many more values the answer may have
 
-	elapsed []measure.Span // of each cell
-	ticks   []uint32       // measured ticks of each cell
-	gone    []lacking      // of each cell: what its partial ticks were
-	partial bool           // some tick was
+	elapsed      []measure.Span // per cell
+	ticks        []uint32       // measured ticks per cell
+	partialTicks []unknownTime  // per cell: the time and number of its partial ticks
+	partial      bool           // some tick is partial
 
-	words  words
-	stacks trie
-	rows   table
-	loss   []measure.Loss
-	notes  []string
-	floors [3]measure.Time // where each resolution begins
-	wide   bool            // some cell is of several ticks, so least and most are kept
-	bounds bool            // least and most of folded rows came from rollups
-	rough  bool            // so did values that are exact only tick by tick
-	sums   bool            // of the cells the sums alone are kept
+	words       words
+	stacks      trie
+	rows        table
+	loss        []measure.Loss
+	notes       []string
+	floors      [3]measure.Time // start of each resolution
+	extremes    bool            // some cell has several ticks, so the least and most are stored
+	boundsOnly  bool            // the least and most of folded rows came from rollups
+	approximate bool            // values that are exact only tick by tick came from rollups
+	sumsOnly    bool            // only the sums of cells are stored
 
-	stacked, wanted int // fields of stacks, of the dataset and of the query
+	stacked, wanted int // number of fields of stacks, in the dataset and in the query
 
-	ring   uint64 // of the newest block whose rows were matched, 0: not to be told again; how many rows each of their series has
-	folded map[int32]int
+	matchedKeys   uint64 // keysID of the block whose rows were matched last; 0: match again
+	rowsPerSeries map[int32]int
 
-	from, to int         // ticks of a block that lie in some cell, and those between
-	full     chan *chunk // to be laid by another goroutine; nil: there is none
-	free     chan *chunk
-	slab     []float64 // room for values of series
-	due      int       // series that are known to come
-	pick     *pick     // the rows that are series of their own; nil: all
-	*gatherRoom
+	from, to  int         // the range of a block's ticks that are in some cell
+	full      chan *chunk // chunks for the other goroutine to fold; nil: there is none
+	free      chan *chunk
+	valueSlab []float64 // unused part of an allocation for values of series
+	expected  int       // number of series still to be allocated
+	ranking   *ranking  // the rows that are separate series; nil: all
+	*gatherBuffers
 }
 
-// lacking is a part of a cell of which it is unknown what a row was.
-type lacking struct {
+// unknownTime is the part of a cell in which the state of a row is unknown.
+type unknownTime struct {
 	span  measure.Span
 	ticks int32
 }
 
-// gathered is one series, one value a cell.
+// gathered is one series, one value per cell.
 type gathered struct {
-	sum, least, most []float64 // least and most are nil where a cell is of one tick at most
-	n                []uint32  // ticks that had a value
-	off              map[int32]lacking
+	sum, least, most []float64 // least and most are nil when no cell has more than one tick
+	n                []uint32  // ticks that have a value
+	unknown          map[int32]unknownTime
 	dists            []measure.Dist
-	there            bool // some tick asked for had the row
+	present          bool // some tick of the query has the row
 }
 
-func newGather(q measure.Query, d *set, start measure.Time, step measure.Span, cells, room int, from *gatherRoom) *gather {
-	g := &gather{gatherRoom: from, query: q, set: d, start: start, step: step, cells: cells, room: room,
-		elapsed: make([]measure.Span, cells), ticks: make([]uint32, cells), gone: make([]lacking, cells)}
+func newGather(
+	q measure.Query,
+	d *set,
+	start measure.Time,
+	step measure.Span,
+	cells, room int,
+	from *gatherBuffers,
+) *gather {
+	g := &gather{
+		gatherBuffers: from,
+		query:         q,
+		set:           d,
+		start:         start,
+		step:          step,
+		cells:         cells,
+		valuesLeft:    room,
+		elapsed: make(
+			[]measure.Span,
+			cells,
+		),
+		ticks:        make([]uint32, cells),
+		partialTicks: make([]unknownTime, cells),
+	}
 	g.rows = table{width: len(q.By), keys: from.keys[:0], slots: from.slots[:0]}
 	g.words.at = from.texts
-	g.sums = d.desc.Stat.Kind == measure.Delta && d.desc.Stat.Fold == measure.Sum && slices.Contains(d.stack, true)
+	g.sumsOnly = d.desc.Stat.Kind == measure.Delta && d.desc.Stat.Fold == measure.Sum &&
+		slices.Contains(d.stack, true)
 	for _, f := range q.By {
 		c := slices.Index(d.desc.Query.By, f)
 		g.columns = append(g.columns, c)
@@ -151,14 +189,15 @@ func newGather(q measure.Query, d *set, start measure.Time, step measure.Span, c
 		g.stacked += b2i(is)
 	}
 	for _, t := range q.Where {
-		if c := slices.Index(d.desc.Query.By, t.Field); c >= 0 { // else the dataset's own predicate has it
+		// otherwise the dataset's own predicate contains the term
+		if c := slices.Index(d.desc.Query.By, t.Field); c >= 0 {
 			g.terms, g.at = append(g.terms, t), append(g.at, c)
 		}
 	}
 	return g
 }
 
-// cell gives the cell of a time, or -1.
+// cell returns the cell of a time, or -1.
 func (g *gather) cell(at measure.Time) int {
 	if at <= g.start {
 		return -1
@@ -170,15 +209,17 @@ func (g *gather) cell(at measure.Time) int {
 	return int(c)
 }
 
-// match gives for each row of a block its series, or -1; in how many rows of the block each series has.
+// match returns, per row of a block, its series or -1. in contains the number of rows of series
+// with several.
 func (g *gather) match(b *block) (series []int32, in map[int32]int, err error) {
-	if b.ring != 0 && b.ring == g.ring && (b.alive == nil || g.to-g.from == len(b.ticks)) {
-		return g.matched, g.folded, nil
+	if b.keysID != 0 && b.keysID == g.matchedKeys &&
+		(b.alive == nil || g.to-g.from == len(b.ticks)) {
+		return g.matched, g.rowsPerSeries, nil
 	}
 	defer func() {
-		g.ring, g.matched, g.folded = b.ring, series, in
+		g.matchedKeys, g.matched, g.rowsPerSeries = b.keysID, series, in
 		if err != nil || b.alive != nil && g.to-g.from < len(b.ticks) {
-			g.ring = 0
+			g.matchedKeys = 0
 		}
 	}()
 	series = slices.Grow(g.matched[:0], b.rows)[:b.rows]
@@ -208,8 +249,9 @@ func (g *gather) match(b *block) (series []int32, in map[int32]int, err error) {
 		}
 		return nodes[n] - 1
 	}
-	if len(g.terms) == 0 && g.stacked == g.wanted && (b.alive == nil || g.to-g.from == len(b.ticks)) {
-		g.stacks.follow(b.stacks, nodes, word) // all of them are wanted
+	if len(g.terms) == 0 && g.stacked == g.wanted &&
+		(b.alive == nil || g.to-g.from == len(b.ticks)) {
+		g.stacks.addAll(b.stacks, nodes, word) // the query selects all of them
 	}
 	width := len(g.set.desc.Query.By)
 	key := make([]uint32, len(g.columns))
@@ -224,7 +266,7 @@ rows:
 		from := b.keys[i*width : (i+1)*width]
 		for j, t := range g.terms {
 			if g.set.stack[g.at[j]] {
-				continue // there is no text to compare
+				continue // a stack has no text to compare
 			}
 			v := &verdicts[j*len(b.texts)+int(from[g.at[j]])]
 			if *v == 0 {
@@ -242,12 +284,12 @@ rows:
 			}
 		}
 		n, fresh := g.rows.row(key)
-		if g.pick != nil {
-			if n = g.pick.seriesOf(n); n < 0 {
+		if g.ranking != nil {
+			if n = g.ranking.seriesOf(n); n < 0 {
 				continue
 			}
 		} else if fresh {
-			if g.room -= g.cells; g.room < 0 {
+			if g.valuesLeft -= g.cells; g.valuesLeft < 0 {
 				return nil, nil, errTooLarge
 			}
 			g.series = append(g.series, g.newSeries())
@@ -267,20 +309,30 @@ rows:
 	return series, in, nil
 }
 
-// distinct says whether each row of a block is a series of its own, of which none is known yet: so it is where the newest minutes are asked for without
-// folding, as the page does each second and a diagnosis all the while.
+// distinct reports whether each row of a block is a separate series, and the gather has no series
+// yet. That is the case for queries of the newest minutes without folding, as by the page and by a
+// diagnosis each second.
 func (g *gather) distinct(b *block) bool {
 	for i, c := range g.columns {
 		if slices.Contains(g.columns[:i], c) {
 			return false
 		}
 	}
-	return b.once && g.rows.n == 0 && len(g.words.texts) == 0 && g.stacked == 0 && len(g.columns) == len(g.set.desc.Query.By) && len(g.columns) > 0
+	return b.distinctTexts && g.rows.n == 0 && len(g.words.texts) == 0 && g.stacked == 0 &&
+		len(g.columns) == len(g.set.desc.Query.By) &&
+		len(g.columns) > 0
 }
 
-// matchDistinct is match where distinct says so. Nothing is looked for, and room is made at once.
+// matchDistinct is match for a block for which distinct is true. It needs no lookups and allocates
+// once.
 func (g *gather) matchDistinct(b *block, series []int32) error {
-	mapped, verdicts := zeroed(&g.mapped, len(b.texts)), zeroed(&g.verdicts, len(g.terms)*len(b.texts))
+	mapped, verdicts := zeroed(
+		&g.mapped,
+		len(b.texts),
+	), zeroed(
+		&g.verdicts,
+		len(g.terms)*len(b.texts),
+	)
 	width := len(g.columns)
 	narrow := b.alive != nil && g.to-g.from < len(b.ticks)
 	n, words := 0, uint32(0)
@@ -309,7 +361,7 @@ rows:
 		series[i] = int32(n)
 		n++
 	}
-	if g.room -= n * g.cells; g.room < 0 {
+	if g.valuesLeft -= n * g.cells; g.valuesLeft < 0 {
 		return errTooLarge
 	}
 	g.reserve(n)
@@ -326,56 +378,58 @@ rows:
 		}
 		g.rows.n++
 		g.series = append(g.series, g.newSeries())
-		g.due--
+		g.expected--
 	}
 	return nil
 }
 
-// reserve makes room for the first n series.
+// reserve allocates the first n series.
 func (g *gather) reserve(n int) {
 	g.rows.keys = slices.Grow(g.rows.keys, n*g.rows.width)
 	g.series = slices.Grow(g.series, n)
-	g.due = n
+	g.expected = n
 	if g.set.desc.Stat.Kind == measure.Dists {
 		return
 	}
-	if n *= g.cells; g.wide {
+	if n *= g.cells; g.extremes {
 		n *= 3
 	}
-	g.slab = make([]float64, n)
+	g.valueSlab = make([]float64, n)
 }
 
 func (g *gather) newSeries() *gathered {
-	s := &g.made.take(1, g.ahead())[0]
+	s := &g.seriesSlab.take(1, g.batchSize())[0]
 	if g.set.desc.Stat.Kind == measure.Dists {
 		s.dists = make([]measure.Dist, g.cells)
 		return s
 	}
 	s.sum = g.values()
-	if g.wide {
+	if g.extremes {
 		s.least, s.most = g.values(), g.values()
 	}
-	s.n = g.counts.take(g.cells, g.ahead())
+	s.n = g.counts.take(g.cells, g.batchSize())
 	return s
 }
 
-// ahead is for how many series room is made at once: most answers have few cells and many series.
-func (g *gather) ahead() int { return max(1, g.due, min(len(g.series), 1000/max(1, g.cells))) }
+// batchSize is how many series are allocated at once: most answers have few cells and many series.
+func (g *gather) batchSize() int {
+	return max(1, g.expected, min(len(g.series), 1000/max(1, g.cells)))
+}
 
-// values gives room for a value of each cell.
+// values returns one value per cell.
 func (g *gather) values() []float64 {
-	if len(g.slab) < g.cells {
-		g.slab = make([]float64, g.cells*g.ahead())
+	if len(g.valueSlab) < g.cells {
+		g.valueSlab = make([]float64, g.cells*g.batchSize())
 	}
-	v := g.slab[:g.cells:g.cells]
-	g.slab = g.slab[g.cells:]
+	v := g.valueSlab[:g.cells:g.cells]
+	g.valueSlab = g.valueSlab[g.cells:]
 	return v
 }
 
-// widen begins to keep least and most: a cell gets its second tick.
-func (g *gather) widen() {
+// keepExtremes starts storing the least and most, because a cell gets its second tick.
+func (g *gather) keepExtremes() {
 	g.drain()
-	g.wide = true
+	g.extremes = true
 	rate := g.set.desc.Stat.Kind == measure.Delta
 	for _, s := range g.series {
 		s.least, s.most = g.values(), g.values()
@@ -392,8 +446,8 @@ func (g *gather) widen() {
 	}
 }
 
-// clock lays the ticks of a block on the cells, those in over only.
-func (g *gather) clock(b *block, over measure.Interval) (any bool) {
+// placeTicks assigns the ticks of a block that are in over to cells.
+func (g *gather) placeTicks(b *block, over measure.Interval) (any bool) {
 	g.cellOf, g.weights = g.cellOf[:0], g.weights[:0]
 	var elapsed measure.Span
 	var weight float64
@@ -416,15 +470,15 @@ func (g *gather) clock(b *block, over measure.Interval) (any bool) {
 			continue
 		}
 		any = true
-		if g.ticks[c] > 0 && !g.wide && !g.sums {
-			g.widen()
+		if g.ticks[c] > 0 && !g.extremes && !g.sumsOnly {
+			g.keepExtremes()
 		}
 		g.elapsed[c] += t.elapsed
 		g.ticks[c]++
 		if t.partial {
 			g.partial = true
-			g.gone[c].span += t.elapsed
-			g.gone[c].ticks++
+			g.partialTicks[c].span += t.elapsed
+			g.partialTicks[c].ticks++
 		}
 	}
 	g.stretches, g.from, g.to = g.stretches[:0], 0, 0
@@ -435,7 +489,8 @@ func (g *gather) clock(b *block, over measure.Interval) (any bool) {
 			}
 			g.to = t + 1
 		}
-		if n := len(g.stretches); n > 0 && g.stretches[n-1].cell == c && g.stretches[n-1].to == int32(t) {
+		if n := len(g.stretches); n > 0 && g.stretches[n-1].cell == c &&
+			g.stretches[n-1].to == int32(t) {
 			g.stretches[n-1].to++
 		} else if c >= 0 {
 			g.stretches = append(g.stretches, stretch{c, int32(t), int32(t) + 1})
@@ -451,21 +506,21 @@ func (g *gather) clock(b *block, over measure.Interval) (any bool) {
 			continue
 		}
 		any = true
-		if g.ticks[c]+cell.ticks > 1 && !g.wide && !g.sums {
-			g.widen()
+		if g.ticks[c]+cell.ticks > 1 && !g.extremes && !g.sumsOnly {
+			g.keepExtremes()
 		}
 		g.elapsed[c] += cell.elapsed
 		g.ticks[c] += cell.ticks
-		g.gone[c].span += cell.gone.span
-		g.gone[c].ticks += cell.gone.ticks
-		g.partial = g.partial || cell.gone.ticks > 0
+		g.partialTicks[c].span += cell.partial.span
+		g.partialTicks[c].ticks += cell.partial.ticks
+		g.partial = g.partial || cell.partial.ticks > 0
 	}
 	for _, l := range b.loss {
 		if at := b.at(int(l.tick)); at > over.Start && at <= over.End && g.cell(at) >= 0 {
 			g.addLoss(l.loss)
 		}
 	}
-	for _, r := range b.runs {
+	for _, r := range b.noteRuns {
 		for t := r.first; t <= r.last; t++ {
 			if at := b.at(int(t)); at > over.Start && at <= over.End && g.cell(at) >= 0 {
 				g.note(b.notes[r.note])
@@ -476,7 +531,7 @@ func (g *gather) clock(b *block, over measure.Interval) (any bool) {
 	return any
 }
 
-// weight gives what an amount of an interval is divided by to be a rate.
+// weight returns the divisor that makes the amount of an interval a rate.
 func (d *set) weight(span measure.Span) float64 {
 	if d.desc.Stat.Unit == measure.Nanoseconds {
 		return float64(span)
@@ -485,13 +540,7 @@ func (d *set) weight(span measure.Span) float64 {
 }
 
 func (g *gather) addLoss(l measure.Loss) {
-	for i := range g.loss {
-		if g.loss[i].Reason == l.Reason {
-			g.loss[i].Events += l.Events
-			return
-		}
-	}
-	g.loss = append(g.loss, l)
+	g.loss = addLoss(g.loss, l)
 }
 
 func (g *gather) note(n string) {
@@ -500,18 +549,41 @@ func (g *gather) note(n string) {
 	}
 }
 
-// answer makes the answer of what was gathered.
+// answer returns the answer from what was gathered.
 func (g *gather) answer() *measure.Answer {
 	st := &g.set.desc.Stat
-	if g.rough {
-		g.note("rows were folded from rollups: the " + st.Fold.String() + " is of their means over a minute or an hour")
-	} else if g.bounds && (g.pick == nil || len(g.query.By) < len(g.set.desc.Query.By)) { // else only the rest is folded
+	if g.approximate {
+		g.note(
+			"rows were folded from rollups: the " + st.Fold.String() +
+				" is of their means over a minute or an hour",
+		)
+		// otherwise only the remaining rows are folded
+	} else if g.boundsOnly && (g.ranking == nil || len(g.query.By) < len(g.set.desc.Query.By)) {
 		g.note("rows were folded from rollups: min and max are bounds, the true ones lie between")
 	}
-	a := &measure.Answer{Query: g.query, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Start: g.start, Step: g.step,
-		Elapsed: g.elapsed, Labels: g.words.texts, Stacks: st.Stacks(g.query.By), Loss: g.loss, Notes: g.notes}
+	a := &measure.Answer{
+		Query:   g.query,
+		Kind:    st.Kind,
+		Unit:    st.AnswerUnit(),
+		Sparse:  st.Sparse,
+		Start:   g.start,
+		Step:    g.step,
+		Elapsed: g.elapsed,
+		Labels:  g.words.texts,
+		Stacks:  st.Stacks(g.query.By),
+		Loss:    g.loss,
+		Notes:   g.notes,
+	}
 	for _, n := range g.stacks.nodes {
-		a.Frames = append(a.Frames, measure.Frame{Symbol: g.words.texts[n.symbol], Module: g.words.texts[n.module], Offset: n.offset, Parent: n.parent})
+		a.Frames = append(
+			a.Frames,
+			measure.Frame{
+				Symbol: g.words.texts[n.symbol],
+				Module: g.words.texts[n.module],
+				Offset: n.offset,
+				Parent: n.parent,
+			},
+		)
 	}
 	a.Series = make([]measure.Series, 0, len(g.series))
 	keys := make([]measure.Label, len(g.rows.keys))
@@ -519,16 +591,16 @@ func (g *gather) answer() *measure.Answer {
 		keys[i] = measure.Label(k)
 	}
 	w := g.rows.width
-	if g.pick != nil {
+	if g.ranking != nil {
 		g.answerRest(a)
 	}
 	for i, s := range g.series {
-		if !s.there || g.pick != nil && i == g.pick.rest {
+		if !s.present || g.ranking != nil && i == g.ranking.restSeries {
 			continue
 		}
 		row := i
-		if g.pick != nil {
-			row = g.pick.rows[i]
+		if g.ranking != nil {
+			row = g.ranking.rows[i]
 		}
 		a.Series = append(a.Series, measure.Series{})
 		out := &a.Series[len(a.Series)-1]
@@ -539,7 +611,7 @@ func (g *gather) answer() *measure.Answer {
 		}
 		g.finish(s)
 		out.Values = s.sum
-		if g.wide {
+		if g.extremes {
 			out.SetRange(s.least, s.most)
 		}
 	}
@@ -547,27 +619,27 @@ func (g *gather) answer() *measure.Answer {
 	return a
 }
 
-// finish makes the sums of a series its values: rates over the measured time of the cell, means of levels over the ticks where they
-// were there. A sparse row that a measured tick had not was 0 in it.
+// finish converts the sums of a series to values: rates over the measured time of the cell, means
+// of levels over the ticks that have them. A sparse row that a measured tick lacks was 0 in it.
 func (g *gather) finish(s *gathered) {
 	st := &g.set.desc.Stat
 	extremes := func(c int, least, most float64) {
-		if g.wide {
+		if g.extremes {
 			s.least[c], s.most[c] = min(s.least[c], least), max(s.most[c], most)
 		}
 	}
 	for c := range s.sum {
 		span, ticks := g.elapsed[c], int64(g.ticks[c])
-		if g.partial || s.off != nil {
-			o := s.off[int32(c)]
-			span -= g.gone[c].span + o.span
-			ticks -= int64(g.gone[c].ticks + o.ticks)
+		if g.partial || s.unknown != nil {
+			o := s.unknown[int32(c)]
+			span -= g.partialTicks[c].span + o.span
+			ticks -= int64(g.partialTicks[c].ticks + o.ticks)
 		}
 		n := int64(s.n[c])
 		switch {
 		case n == 0 && st.Sparse && ticks > 0:
 			s.sum[c] = 0
-			extremes(c, 0, 0) // they were 0 before
+			extremes(c, 0, 0) // it was 0 in those ticks
 			continue
 		case n == 0:
 			s.sum[c] = math.NaN()

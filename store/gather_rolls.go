@@ -6,8 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// addRolls takes the cells of a rollup. Where each series has one row this is exact; where rows are folded the sum of amounts is, and
-// least and most are bounds, which bounds notes.
+// addRolls adds the cells of a rollup. The result is exact for a series of one row. For folded
+// rows, sums of amounts are exact, and the least and most are bounds, which boundsOnly records.
 func (g *gather) addRolls(b *block, series []int32, several map[int32]int) error {
 	type folding struct {
 		row  rolled
@@ -21,16 +21,16 @@ func (g *gather) addRolls(b *block, series []int32, several map[int32]int) error
 		}
 		row.reset(len(b.cells))
 		if err := b.roll(i, &row.columns); err != nil {
-			g.broken(b, err)
+			g.addDamage(b, err)
 			row.reset(len(b.cells))
 			for c, cell := range b.cells {
-				row.columns[rollOffSpan][c] = float64(cell.elapsed - cell.gone.span)
-				row.columns[rollOffTick][c] = float64(int32(cell.ticks) - cell.gone.ticks)
+				row.columns[rollOffSpan][c] = float64(cell.elapsed - cell.partial.span)
+				row.columns[rollOffTick][c] = float64(int32(cell.ticks) - cell.partial.ticks)
 			}
 		}
 		rows := several[s]
 		if rows == 0 {
-			g.layRolls(b, g.series[s], &row)
+			g.addRollRow(b, g.series[s], &row)
 			continue
 		}
 		f := open[s]
@@ -44,25 +44,29 @@ func (g *gather) addRolls(b *block, series []int32, several map[int32]int) error
 		}
 		g.foldRolls(b, &f.row, &row, f.left == rows)
 		if f.left--; f.left == 0 {
-			g.layRolls(b, g.series[s], &f.row)
+			g.addRollRow(b, g.series[s], &f.row)
 			delete(open, s)
 		}
 	}
 	return nil
 }
 
-// foldRolls folds a row into those before. A sum's least is at least the sum of the leasts, where a row that was not in all ticks
-// may have been nothing.
+// foldRolls folds a row into the previous ones. The least of a sum is at least the sum of the
+// leasts; a row that some ticks lack counts as 0 there.
 func (g *gather) foldRolls(b *block, into, row *rolled, first bool) {
-	g.bounds = true
+	g.boundsOnly = true
 	fold := g.set.desc.Stat.Fold
 	for c := range b.cells {
 		sum, missing := row.columns[rollSum][c], row.columns[rollMissing][c]
 		least, most := row.columns[rollLeast][c], row.columns[rollMost][c]
-		if off := row.columns[rollOffTick][c]; off == off && (first || into.columns[rollOffTick][c] == into.columns[rollOffTick][c]) {
-			// Unknown as a whole only where all rows were.
+		if off := row.columns[rollOffTick][c]; off == off &&
+			(first || into.columns[rollOffTick][c] == into.columns[rollOffTick][c]) {
+			// The folded row is unknown only where all rows are.
 			into.columns[rollOffTick][c] = lesser(into.columns[rollOffTick][c], off)
-			into.columns[rollOffSpan][c] = lesser(into.columns[rollOffSpan][c], row.columns[rollOffSpan][c])
+			into.columns[rollOffSpan][c] = lesser(
+				into.columns[rollOffSpan][c],
+				row.columns[rollOffSpan][c],
+			)
 		} else if sum == sum {
 			into.columns[rollOffTick][c], into.columns[rollOffSpan][c] = absent(), absent()
 		}
@@ -74,7 +78,8 @@ func (g *gather) foldRolls(b *block, into, row *rolled, first bool) {
 		}
 		is := &into.columns
 		if is[rollSum][c] != is[rollSum][c] {
-			is[rollSum][c], is[rollMissing][c], is[rollLeast][c], is[rollMost][c] = sum, missing, least, most
+			is[rollSum][c], is[rollMissing][c] = sum, missing
+			is[rollLeast][c], is[rollMost][c] = least, most
 			continue
 		}
 		if fold == measure.Sum {
@@ -84,19 +89,38 @@ func (g *gather) foldRolls(b *block, into, row *rolled, first bool) {
 			is[rollMost][c] += most
 			continue
 		}
-		g.rough = true
-		// Of means over the cell, since single ticks are not to be had: the one with the most ticks lends its number.
+		g.approximate = true
+		// Folds the means over the cell, because single ticks are not stored. The row with more
+		// ticks determines the weight.
 		n, m := float64(b.cells[c].ticks)-is[rollMissing][c], float64(b.cells[c].ticks)-missing
 		mean, _ := fold.Combine(is[rollSum][c]/n, 1, sum/m)
 		is[rollMissing][c] = min(is[rollMissing][c], missing)
 		is[rollSum][c] = mean * max(n, m)
 		switch fold {
 		case measure.Max:
-			is[rollLeast][c], is[rollMost][c] = max(is[rollLeast][c], least), max(is[rollMost][c], most)
+			is[rollLeast][c], is[rollMost][c] = max(
+				is[rollLeast][c],
+				least,
+			), max(
+				is[rollMost][c],
+				most,
+			)
 		case measure.Min:
-			is[rollLeast][c], is[rollMost][c] = min(is[rollLeast][c], least), min(is[rollMost][c], most)
+			is[rollLeast][c], is[rollMost][c] = min(
+				is[rollLeast][c],
+				least,
+			), min(
+				is[rollMost][c],
+				most,
+			)
 		default:
-			is[rollLeast][c], is[rollMost][c] = min(is[rollLeast][c], least), max(is[rollMost][c], most)
+			is[rollLeast][c], is[rollMost][c] = min(
+				is[rollLeast][c],
+				least,
+			), max(
+				is[rollMost][c],
+				most,
+			)
 		}
 	}
 }
@@ -108,25 +132,25 @@ func lesser(a, b float64) float64 {
 	return a
 }
 
-func (g *gather) layRolls(b *block, s *gathered, row *rolled) {
+func (g *gather) addRollRow(b *block, s *gathered, row *rolled) {
 	for i := range b.cells {
 		c := g.cellOf[i]
 		if c < 0 {
 			continue
 		}
 		if off := row.columns[rollOffTick][i]; off == off {
-			s.there = true
-			s.away(c, measure.Span(row.columns[rollOffSpan][i]), int32(off))
+			s.present = true
+			s.addUnknown(c, measure.Span(row.columns[rollOffSpan][i]), int32(off))
 		}
 		sum := row.columns[rollSum][i]
 		if sum != sum {
 			continue
 		}
-		s.there = true
+		s.present = true
 		s.sum[c] += sum
 		before := s.n[c]
 		s.n[c] += b.cells[i].ticks - uint32(row.columns[rollMissing][i])
-		if !g.wide {
+		if !g.extremes {
 			continue
 		}
 		least, most := row.columns[rollLeast][i], row.columns[rollMost][i]
@@ -138,21 +162,23 @@ func (g *gather) layRolls(b *block, s *gathered, row *rolled) {
 	}
 }
 
-// piece is a time of which the answer comes from one resolution.
+// piece is a time range that one resolution answers.
 type piece struct {
 	over       measure.Interval
 	resolution uint8
 }
 
-// plan says which resolution answers which time, so that no tick counts twice. What is in memory comes besides, always.
+// plan divides a time range among resolutions so that no tick counts twice. Ticks in memory are
+// always added.
 func (g *gather) plan(over measure.Interval) (pieces []piece) {
 	d, floors := g.set, g.floors
 	fits := func(r uint8) bool {
 		span := spanOf(r)
 		return g.step%span == 0 && floor(g.start, span) == g.start
 	}
-	// Folded rows are exact only tick by tick. A sum over more ticks than can be read in a second or two is told from rollups.
-	exact := len(g.query.By) < len(d.desc.Query.By) && !g.sums
+	// Folded rows are exact only tick by tick. A sum over more ticks than can be read in a second
+	// or two comes from rollups.
+	exact := len(g.query.By) < len(d.desc.Query.By) && !g.sumsOnly
 	if exact {
 		var samples uint64
 		for _, e := range d.index[inTicks] {
@@ -170,13 +196,13 @@ func (g *gather) plan(over measure.Interval) (pieces []piece) {
 		}
 	}
 	if fits(inMinutes) && (!exact || at < floors[inTicks]) {
-		ticksFrom := over.End // from here on, in ticks
+		ticksFrom := over.End // ticks answer from here on
 		if exact {
 			ticksFrom = min(over.End, max(at, floors[inTicks]))
 		}
 		ticksFrom = floor(ticksFrom, measure.Minute)
 		if list := d.index[inHours]; fits(inHours) && len(list) > 0 {
-			// Hours end where they are not made yet, and where only part of one is asked for.
+			// The hours end where none is complete yet, and where the query selects part of one.
 			use(inHours, floor(min(list[len(list)-1].over.End, ticksFrom), hour))
 		}
 		use(inMinutes, ticksFrom)
@@ -185,11 +211,12 @@ func (g *gather) plan(over measure.Interval) (pieces []piece) {
 	return slices.Clip(pieces)
 }
 
-// maxExact is how many values a question reads at most for the sake of exact extremes.
+// maxExact is the most values that a query reads for the sake of exact extremes.
 const maxExact = 300e6
 
-// needs gives the segments of a piece. Where hours answer, minutes that no hour has yet answer with them.
-func (d *set) needs(p piece) (out []entry) {
+// segmentsFor returns the segments of a piece. A piece of hours includes the minutes that are not
+// part of an hour yet.
+func (d *set) segmentsFor(p piece) (out []entry) {
 	for _, e := range d.index[p.resolution] {
 		if e.over.End > p.over.Start && e.over.Start < p.over.End {
 			out = append(out, e)

@@ -10,16 +10,17 @@ import (
 	"culprit/measure"
 )
 
-// load reads descriptions, the index and frames. What is damaged is told by Trouble, the rest is there.
+// load reads descriptions, the index and frames. It reports corrupt data through Problems and keeps
+// the rest.
 func (s *Store) load() error {
 	for _, kind := range []byte{kindDataset, kindDatasetAgain} {
 		whole := s.disk.salvage(prefix(kind), func(key, value []byte) {
 			var d measure.Dataset
 			if err := json.Unmarshal(value, &d); err != nil {
-				s.disk.damage(fmt.Sprintf("dataset %x: %v", key[1:], err))
+				s.disk.noteDamage(fmt.Sprintf("dataset %x: %v", key[1:], err))
 			} else if s.sets[d.ID] == nil {
-				s.enter(newSet(d))
-				s.next = max(s.next, d.ID+1)
+				s.register(newSet(d))
+				s.nextDataset = max(s.nextDataset, d.ID+1)
 			}
 		})
 		if whole && len(s.sets) > 0 {
@@ -27,21 +28,21 @@ func (s *Store) load() error {
 		}
 	}
 	if next, err := s.disk.get(metaKey("next")); err == nil && len(next) == 4 {
-		s.next = max(s.next, binary.BigEndian.Uint32(next))
+		s.nextDataset = max(s.nextDataset, binary.BigEndian.Uint32(next))
 	}
 	s.loadIndex()
 	return s.loadFrames()
 }
 
-// loadFrames replays what is not in segments yet.
+// loadFrames replays the frames that are not in segments yet.
 func (s *Store) loadFrames() error {
 	var u *unframer
 	replay := func(key, value []byte) error {
 		seq := frameSeq(key)
-		s.seq = max(s.seq, seq+1)
+		s.nextFrame = max(s.nextFrame, seq+1)
 		h, r, err := openFrame(&s.codec, value)
 		if err != nil {
-			s.disk.damage(fmt.Sprintf("frame %d: %v", seq, err))
+			s.disk.noteDamage(fmt.Sprintf("frame %d: %v", seq, err))
 			if u != nil {
 				u.valid = false
 			}
@@ -49,41 +50,42 @@ func (s *Store) loadFrames() error {
 		}
 		if u == nil || u.w.seq != h.window {
 			u = &unframer{w: newWindow(h.window, slotOf(h.at, windowSpan))}
-			if s.now != nil {
-				s.past = append(s.past, s.now)
+			if s.window != nil {
+				s.closedWindows = append(s.closedWindows, s.window)
 			}
-			s.now = u.w
+			s.window = u.w
 		} else if seq != u.w.last+1 {
-			u.valid = false // what a frame leaves out is as it was in the one before
+			u.valid = false // a frame omits what has not changed since the previous one
 		}
 		u.w.last, u.w.newest = seq, max(u.w.newest, h.at)
 		s.newest = h.at
 		if !u.valid && !h.key {
 			for id := range u.w.parts {
-				s.owe(s.sets[id], "not on disk when the program ended", 0)
+				s.addPendingLoss(s.sets[id], "not on disk when the program ended", 0)
 			}
 			return nil
 		}
 		err = u.frame(h, r, s.sets)
-		s.next = max(s.next, u.most+1) // as for segments
+		s.nextDataset = max(s.nextDataset, u.most+1) // as for segments
 		if err != nil {
-			s.disk.damage(fmt.Sprintf("frame %d of %s: %v", seq, h.at, err))
+			s.disk.noteDamage(fmt.Sprintf("frame %d of %s: %v", seq, h.at, err))
 		}
 		return nil
 	}
-	// Behind damage it goes on a little further on, since damage is of a block of some frames; each attempt may take Pebble a second. What is
-	// behind a larger hole is reached from the end.
+	// After damage, reading continues a little further on, because damage affects a block of some
+	// frames. Each attempt may take Pebble a second, so the distance doubles. Frames behind a
+	// larger hole are read from the end.
 	from, end := prefix(kindFrame), bound(prefix(kindFrame))
 	for skip := uint64(1); ; skip *= 2 {
 		n, err := s.disk.walk(from, end, false, replay)
 		if err == nil {
 			break
 		}
-		s.disk.damage(plain(err))
+		s.disk.noteDamage(firstLine(err))
 		if n > 0 {
 			skip = 1
 		}
-		from = frameKeyOf(max(s.seq, frameSeq(from)) + skip)
+		from = frameKeyOf(max(s.nextFrame, frameSeq(from)) + skip)
 		if skip < 16 {
 			continue
 		}
@@ -103,31 +105,32 @@ func (s *Store) loadFrames() error {
 	return nil
 }
 
-// loadIndex reads what segments there are. Of segments that are made of the same windows, of which a crash has left both, the one
-// that is made of more stays.
+// loadIndex reads the index. After a crash two segments may contain the same windows; the one with
+// more windows stays.
 func (s *Store) loadIndex() {
 	known := map[uint64]bool{}
 	for _, kind := range []byte{kindIndex, kindIndexAgain} {
 		whole := s.disk.salvage(prefix(kind), func(key, value []byte) {
 			e, err := readEntry(key, value)
 			if err != nil {
-				s.disk.damage(fmt.Sprintf("index entry %x: %v", key, err))
+				s.disk.noteDamage(fmt.Sprintf("index entry %x: %v", key, err))
 				return
 			}
 			if known[e.id] {
 				return
 			}
 			known[e.id] = true
-			s.next = max(s.next, e.set+1) // also of one whose description is damaged: the number stays its own
+			// also for a dataset whose description is corrupt: its ID is not used again
+			s.nextDataset = max(s.nextDataset, e.set+1)
 			s.lastID = max(s.lastID, e.id)
-			s.seq = max(s.seq, e.last+1)
+			s.nextFrame = max(s.nextFrame, e.last+1)
 			if d := s.sets[e.set]; d != nil {
 				d.index[e.resolution] = append(d.index[e.resolution], e)
 				s.newest = max(s.newest, e.over.End)
-			} else if whole := len(s.disk.faults) == 0; whole {
+			} else if whole := len(s.disk.damages) == 0; whole {
 				s.stale = append(s.stale, e)
 			} else {
-				s.apart = append(s.apart, e)
+				s.undescribed = append(s.undescribed, e)
 			}
 		})
 		if whole {
@@ -140,24 +143,27 @@ func (s *Store) loadIndex() {
 				return cmp.Or(cmp.Compare(a.over.Start, b.over.Start), cmp.Compare(a.id, b.id))
 			})
 			if old := superseded(d.index[resolution]); old != nil {
-				d.without(old)
+				d.remove(old)
 				s.stale = append(s.stale, old...)
 			}
 		}
 	}
 }
 
-// superseded gives the entries whose windows a later one has too.
+// superseded returns the entries whose windows are contained in a later segment.
 func superseded(list []entry) (old []entry) {
 	byID := slices.Clone(list)
 	slices.SortFunc(byID, func(a, b entry) int { return int(b.id) - int(a.id) })
 	for i, e := range byID {
-		// A segment that joins has a later number than its parts, and parts that it joins start within the same day.
+		// A joined segment has a larger ID than its parts, and its parts start on the same day.
 		if slices.ContainsFunc(byID[:i], func(o entry) bool {
 			if o.joins == e.joins && o.first == e.first && o.last == e.last && o.over == e.over {
-				return true // written twice, since it was not known whether the first outlasted
+				// written twice, because it was unknown whether the first write succeeded
+				return true
 			}
-			return o.joins && o.first <= e.first && o.last >= e.last && o.over.Start <= e.over.Start && o.over.End >= e.over.End
+			return o.joins && o.first <= e.first && o.last >= e.last &&
+				o.over.Start <= e.over.Start &&
+				o.over.End >= e.over.End
 		}) {
 			old = append(old, e)
 		}
@@ -165,34 +171,39 @@ func superseded(list []entry) (old []entry) {
 	return old
 }
 
-// forgetArchived removes from the windows what is in segments: a crash came before their frames were removed.
+// forgetArchived removes from the windows what segments contain already: a crash prevented the
+// deletion of their frames.
 func (s *Store) forgetArchived() {
 	for _, w := range s.windows() {
 		some := false
 		for id, p := range w.parts {
-			if slices.ContainsFunc(p.set.index[inTicks], func(e entry) bool { return e.first == w.seq && !e.joins }) {
+			if slices.ContainsFunc(
+				p.set.index[inTicks],
+				func(e entry) bool { return e.first == w.seq && !e.joins },
+			) {
 				some = true
 				delete(w.parts, id)
 				w.order = slices.DeleteFunc(w.order, func(o *part) bool { return o == p })
 			}
 		}
-		if some && w == s.now { // it was closed: what is new must not go under its name
-			s.past, s.now = append(s.past, w), nil
+		if some && w == s.window { // The window was closed, so later ticks must not use its number.
+			s.closedWindows, s.window = append(s.closedWindows, w), nil
 		}
 	}
 }
 
-// windows gives those that are in memory, oldest first.
+// windows returns the windows in memory, oldest first.
 func (s *Store) windows() []*window {
-	if s.now == nil {
-		return s.past
+	if s.window == nil {
+		return s.closedWindows
 	}
-	return append(slices.Clone(s.past), s.now)
+	return append(slices.Clone(s.closedWindows), s.window)
 }
 
-// held gives the time from the start of the oldest tick to the end of the newest. What is held in rollups alone begins and ends with their
-// cells; a cell in which ticks begin or end says no more than they do.
-func (s *Store) held(d *set) (over measure.Interval) {
+// heldTime returns the time from the start of the oldest tick to the end of the newest. Where only
+// rollups exist, it begins and ends with their cells. A cell that contains the first or last tick
+// does not extend it.
+func (s *Store) heldTime(d *set) (over measure.Interval) {
 	take := func(o measure.Interval, cell measure.Span) {
 		switch {
 		case over == (measure.Interval{}):
@@ -211,7 +222,13 @@ func (s *Store) held(d *set) (over measure.Interval) {
 	}
 	for _, w := range s.windows() {
 		if p := w.parts[d.desc.ID]; p != nil && len(p.ticks) > 0 {
-			take(measure.Interval{Start: p.ticks[0].at.Add(-d.step()), End: p.ticks[len(p.ticks)-1].at}, 0)
+			take(
+				measure.Interval{
+					Start: p.ticks[0].at.Add(-d.step()),
+					End:   p.ticks[len(p.ticks)-1].at,
+				},
+				0,
+			)
 		}
 	}
 	for r, list := range d.index {

@@ -49,7 +49,7 @@ func TestDictionariesShareTheirWords(t *testing.T) {
 		w.last++
 		ask(labels)
 	}
-	if len(w.labels) > mostLabelWords || ask(labels) != first {
+	if len(w.labels) > maxLabelWords || ask(labels) != first {
 		t.Errorf("%d dictionaries are known, the one in use among them: %t", len(w.labels), ask(labels) == first)
 	}
 	reused := []string{"one", "two"}

@@ -51,7 +51,7 @@ func TestNotesStayInTheirTicks(t *testing.T) {
 	}
 	look()
 	s.mu.Lock()
-	s.past, s.now = append(s.past, s.now), nil
+	s.closedWindows, s.window = append(s.closedWindows, s.window), nil
 	s.mu.Unlock()
 	s.Settle()
 	look()

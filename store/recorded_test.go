@@ -71,10 +71,10 @@ func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) 
 		}
 	}
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.set, b.set)) })
-	err = s.do(func() error {
+	err = s.runInCompactor(func() error {
 		for i, e := range all {
 			if i == 0 || e.first != all[i-1].first {
-				s.builder.begin(e.over.End)
+				s.builder.beginHour(e.over.End)
 			}
 			d := s.sets[ids[e.set]]
 			blk, err := e.read(&s.codec, from.disk.fetch, d, nil)

@@ -9,7 +9,7 @@ import (
 	"culprit/measure"
 )
 
-// retain lets go of what is older than is to be kept, and of the oldest when all is larger than it may be.
+// retain deletes expired segments, and the oldest ones while the archive exceeds its size.
 func (s *Store) retain() error { return s.retainTo(s.options.Size) }
 
 func (s *Store) retainTo(size int64) error {
@@ -29,8 +29,9 @@ func (s *Store) retainTo(size int64) error {
 		for resolution := range d.index {
 			for i := range d.index[resolution] {
 				e := d.index[resolution][i]
-				waits := resolution == inMinutes && !e.done // for its hours to be made
-				if !waits && s.newest >= s.quiet && s.newest.Sub(e.over.End) > keep[resolution] {
+				waits := resolution == inMinutes && !e.done // until its hours exist
+				if !waits && s.newest >= s.distrustClockUntil &&
+					s.newest.Sub(e.over.End) > keep[resolution] {
 					old = append(old, e)
 					total -= int64(e.bytes) + entryOverhead
 				} else if large {
@@ -50,78 +51,87 @@ func (s *Store) retainTo(size int64) error {
 		}
 	}
 	for _, d := range s.sets {
-		if mine := slices.DeleteFunc(slices.Clone(old), func(e entry) bool { return e.set != d.desc.ID }); len(mine) > 0 {
-			d.without(mine)
+		mine := slices.DeleteFunc(slices.Clone(old), func(e entry) bool { return e.set != d.desc.ID })
+		if len(mine) > 0 {
+			d.remove(mine)
 		}
 	}
 	s.mu.Unlock()
 	return s.erase(old)
 }
 
-// entryOverhead is about what keys and an index entry take besides a segment's values.
+// entryOverhead is the approximate size in bytes of a segment's keys and index entry.
 const entryOverhead = 200
 
-// logShare is which part of the size documents of one kind may take.
+// logShare is the fraction (1/32) of the archive's size that documents of one kind may take.
 const logShare = 32
 
-// retainLog lets go of documents that are older than hours are kept, and of the oldest of a kind when it has more than its part. The newest of
-// a kind stays. It looks each hour, and when many have come.
+// retainLog deletes documents older than KeepHours, and the oldest of a kind that exceeds its
+// share. It keeps the newest of each kind. It runs once an hour, and after many new documents.
 func (s *Store) retainLog() error {
 	s.mu.RLock()
-	newest, quiet := s.newest, s.quiet
+	newest, quiet := s.newest, s.distrustClockUntil
 	s.mu.RUnlock()
 	limit := s.options.Size / logShare
 	s.disk.mu.Lock()
-	due := newest != 0 && (s.logKept == 0 || newest.Sub(s.logKept) >= hour || s.disk.told >= limit/16)
+	due := newest != 0 &&
+		(s.logCheckedAt == 0 || newest.Sub(s.logCheckedAt) >= hour || s.disk.logBytes >= limit/16)
 	if due {
-		s.disk.told = 0 // what comes from here on may be counted twice, and is not missed
+		// documents that arrive from here on may be counted twice, but none is missed
+		s.disk.logBytes = 0
 	}
 	s.disk.mu.Unlock()
 	if !due {
 		return nil
 	}
 	s.disk.settle()
-	s.logKept = newest
+	s.logCheckedAt = newest
 	type kind struct {
 		head, last []byte
 		bytes      int64
 	}
 	var kinds []*kind
-	_, err := s.disk.walk(prefix(kindLog), bound(prefix(kindLog)), false, func(key, value []byte) error {
-		n := bytes.IndexByte(key, 0)
-		if n < 0 || len(key) != n+1+16 {
+	_, err := s.disk.walk(
+		prefix(kindLog),
+		bound(prefix(kindLog)),
+		false,
+		func(key, value []byte) error {
+			n := bytes.IndexByte(key, 0)
+			if n < 0 || len(key) != n+1+16 {
+				return nil
+			}
+			if len(kinds) == 0 || !bytes.Equal(kinds[len(kinds)-1].head, key[:n+1]) {
+				kinds = append(kinds, &kind{head: bytes.Clone(key[:n+1])})
+			}
+			k := kinds[len(kinds)-1]
+			k.last = append(k.last[:0], key...)
+			k.bytes += int64(len(key) + len(value))
 			return nil
-		}
-		if len(kinds) == 0 || !bytes.Equal(kinds[len(kinds)-1].head, key[:n+1]) {
-			kinds = append(kinds, &kind{head: bytes.Clone(key[:n+1])})
-		}
-		k := kinds[len(kinds)-1]
-		k.last = append(k.last[:0], key...)
-		k.bytes += int64(len(key) + len(value))
-		return nil
-	})
+		},
+	)
 	if err != nil {
-		s.disk.damage(plain(err)) // what can't be counted stays
+		s.disk.noteDamage(firstLine(err)) // data that cannot be counted stays
 		return nil
 	}
 	var all int64
 	for _, k := range kinds {
 		goal := k.bytes
 		if goal > limit {
-			goal = limit - limit/8 // some more than must go, so that the next are not each too many
+			// delete somewhat more than necessary, so that not each new document exceeds the limit
+			goal = limit - limit/8
 		}
 		var until []byte
 		_, err := s.disk.walk(k.head, k.last, false, func(key, value []byte) error {
 			old := newest >= quiet && newest.Sub(keyTime(key[len(k.head):])) > s.options.KeepHours
 			if !old && k.bytes <= goal {
-				return errEnough
+				return errStop
 			}
 			k.bytes -= int64(len(key) + len(value))
 			until = append(until[:0], key...)
 			return nil
 		})
-		if err != nil && !errors.Is(err, errEnough) {
-			s.disk.damage(plain(err))
+		if err != nil && !errors.Is(err, errStop) {
+			s.disk.noteDamage(firstLine(err))
 		}
 		all += k.bytes
 		if until != nil {
@@ -136,4 +146,4 @@ func (s *Store) retainLog() error {
 	return nil
 }
 
-var errEnough = errors.New("enough")
+var errStop = errors.New("enough")

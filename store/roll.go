@@ -6,15 +6,17 @@ import (
 	"culprit/measure"
 )
 
-// A rollup holds for each row and cell what the ticks of the cell came to: six columns, all absent where the cell has nothing
-// of the row.
+// A rollup has six columns per row, with one value per cell. All six are absent when the cell has
+// nothing of the row.
 const (
 	rollSum     = iota // of the amounts or states
 	rollLeast          // of the rates or states of single ticks
-	rollMost           //
-	rollMissing        // measured ticks of the cell that had no value
-	rollOffSpan        // nanoseconds of which the row is unknown although all rows of the tick were looked at; less what it was known
-	rollOffTick        // in partial ticks, which the cell counts as unknown for all rows
+	rollMost           // of the rates or states of single ticks
+	rollMissing        // measured ticks of the cell without a value
+	// Nanoseconds of non-partial ticks in which the row is unknown, minus those of partial ticks in
+	// which it is known. A cell counts its partial ticks as unknown for all rows.
+	rollOffSpan
+	rollOffTick // the same as a number of ticks
 	rollColumns
 )
 
@@ -23,10 +25,10 @@ type cellInfo struct {
 	at      measure.Time // its end
 	elapsed measure.Span // measured
 	ticks   uint32       // measured
-	gone    lacking      // what of it was in partial ticks
+	partial unknownTime  // its partial ticks
 }
 
-// rolled is one row of a rollup while it is made.
+// rolled is one row of a rollup in progress.
 type rolled struct {
 	columns [rollColumns][]float64
 }
@@ -42,7 +44,7 @@ func (r *rolled) reset(cells int) {
 	}
 }
 
-// rollTicks gives the cells of ticks, and for each tick its cell, -1 when it was not measured.
+// rollTicks returns the cells of ticks, and the cell of each tick; -1 when it was not measured.
 func rollTicks(ticks []tick, span measure.Span) (cells []cellInfo, cellOf []int32) {
 	cellOf = make([]int32, len(ticks))
 	for i, t := range ticks {
@@ -59,8 +61,8 @@ func rollTicks(ticks []tick, span measure.Span) (cells []cellInfo, cellOf []int3
 		c.elapsed += t.elapsed
 		c.ticks++
 		if t.partial {
-			c.gone.span += t.elapsed
-			c.gone.ticks++
+			c.partial.span += t.elapsed
+			c.partial.ticks++
 		}
 	}
 	return cells, cellOf
@@ -73,11 +75,11 @@ func plus(v *float64, d float64) {
 	*v += d
 }
 
-// rollPlan is how the ticks of a block become cells: the same for all its rows.
+// rollPlan describes how the ticks of a block become cells, the same for all its rows.
 type rollPlan struct {
 	stretches []stretch // of measured ticks
-	weights   []float64 // of each tick; nil when values are states
-	partial   bool      // some tick is
+	weights   []float64 // per tick; nil when values are states
+	partial   bool      // some tick is partial
 }
 
 func planRoll(d *set, b *block, cellOf []int32) (p rollPlan) {
@@ -87,7 +89,8 @@ func planRoll(d *set, b *block, cellOf []int32) (p rollPlan) {
 		}
 		p.partial = p.partial || at.partial
 		c := cellOf[t]
-		if n := len(p.stretches); n > 0 && p.stretches[n-1].cell == c && p.stretches[n-1].to == int32(t) {
+		if n := len(p.stretches); n > 0 && p.stretches[n-1].cell == c &&
+			p.stretches[n-1].to == int32(t) {
 			p.stretches[n-1].to++
 		} else if c >= 0 {
 			p.stretches = append(p.stretches, stretch{c, int32(t), int32(t) + 1})
@@ -96,7 +99,7 @@ func planRoll(d *set, b *block, cellOf []int32) (p rollPlan) {
 	return p
 }
 
-// ticks rolls the values of a row over ticks.
+// ticks rolls up the values of a row over ticks.
 func (r *rolled) ticks(values []float64, ticks []tick, p *rollPlan, cells []cellInfo) {
 	for _, st := range p.stretches {
 		c, v := st.cell, values[st.from:st.to]
@@ -153,8 +156,8 @@ func (r *rolled) add(c int32, ticks int, sum, least, most float64, cells []cellI
 	}
 }
 
-// outward rounds a rate to 24 bits, away from the values that it bounds. An amount over a measured time fills all 53 bits of a number,
-// and so would be most of what a rollup takes on disk.
+// outward rounds a rate to 24 bits, away from the values that it bounds. The rate of an amount uses
+// all 53 bits of a number and would dominate the size of rollups.
 func outward(v float64, to int) float64 {
 	f := float32(v)
 	if v != v || float64(f) == v || math.IsInf(float64(f), 0) {
@@ -166,15 +169,16 @@ func outward(v float64, to int) float64 {
 	return float64(f)
 }
 
-// cells adds cells of another rollup of the row: into[i] is the place of its cell i. The columns are filled again: missing is of
-// the cells as they are in the end.
+// cells adds the cells of another rollup of the row: cell i is added to cell into[i]. rollMissing
+// is recomputed for the resulting cells.
 func (r *rolled) cells(of *[rollColumns][]float64, into []int32, theirs, ours []cellInfo) {
 	for i, c := range into {
 		if s := of[rollSum][i]; s == s {
 			had := float64(theirs[i].ticks) - of[rollMissing][i]
 			if m := &r.columns[rollMissing][c]; *m != *m {
 				*m = float64(ours[c].ticks) - had
-				r.columns[rollSum][c], r.columns[rollLeast][c], r.columns[rollMost][c] = s, of[rollLeast][i], of[rollMost][i]
+				r.columns[rollSum][c] = s
+				r.columns[rollLeast][c], r.columns[rollMost][c] = of[rollLeast][i], of[rollMost][i]
 			} else {
 				*m -= had
 				r.columns[rollSum][c] += s
@@ -189,7 +193,8 @@ func (r *rolled) cells(of *[rollColumns][]float64, into []int32, theirs, ours []
 	}
 }
 
-// mostOf gives the most where none is kept, of n ticks. A rate of one tick was rounded down and up.
+// mostOf returns the most where none is stored, of n ticks. The rate of a single tick was rounded
+// down and up.
 func mostOf(least, n float64, rate bool) float64 {
 	if !rate || n != 1 {
 		return least
@@ -197,7 +202,7 @@ func mostOf(least, n float64, rate bool) float64 {
 	return float64(math.Nextafter32(float32(least), float32(math.Inf(1))))
 }
 
-// restore puts back what programs before segments of version 4 left out.
+// restore fills in the values that segments before version 4 omit.
 func restore(columns *[rollColumns][]float64, cells []cellInfo, rate bool) {
 	for c, sum := range columns[rollSum] {
 		if sum != sum {

@@ -6,39 +6,47 @@ import (
 	"culprit/measure"
 )
 
-// On disk a group of a rollup is eight columns, each over all its rows. The first three have a value or none for each cell of each row, row after
-// row; the others for each cell in which the row has a sum.
+// On disk, a group of a rollup has eight columns over all its rows. The first three have one entry
+// per cell of each row, row after row. The others have one entry per cell in which the row has a
+// sum.
 const (
 	keptSum = iota
 	keptOffSpan
 	keptOffTick
 	keptMissing
-	keptLeastPart // of rates: how far the least is below the mean of a tick, the most above; absent: 0, or as told below
+	// Of rates: how far the least is below the mean of a tick, and the most above it. Absent: 0, or
+	// derived from the others.
+	keptLeastPart
 	keptMostPart
-	keptLeast // what is no such part
+	keptLeast // what is not such a part
 	keptMost
 	keptColumns
 
 	keptWide = keptMissing // columns before this one have all cells
 )
 
-// partOne is the part that stands for the mean itself: extremes of rates are kept to one part in so many, rounded outward.
-const partOne = 1 << 16
+// partScale is the part that represents the mean itself: extremes of rates are stored with this
+// resolution, rounded outward.
+const partScale = 1 << 16
 
-// rollKind is what must be known of a dataset to keep its rollups.
+// rollKind is what the encoding of rollups depends on.
 type rollKind struct {
 	rate bool
-	zero bool    // a row that a tick has not was nothing in it, and rows add up
-	unit float64 // what an amount of one step is divided by to be a rate
+	zero bool    // a row that a tick lacks was 0 in it, and rows add up
+	unit float64 // the divisor that makes the amount of one step a rate
 }
 
 func (d *set) rollKind() rollKind {
 	st := &d.desc.Stat
-	return rollKind{st.Kind == measure.Delta, st.Sparse && st.Fold == measure.Sum, d.weight(d.step())}
+	return rollKind{
+		st.Kind == measure.Delta,
+		st.Sparse && st.Fold == measure.Sum,
+		d.weight(d.step()),
+	}
 }
 
-// keep appends the columns of a row.
-func (r *rolled) keep(kept *[keptColumns][]float64, k rollKind, cells []cellInfo) {
+// appendTo appends the row to the stored columns.
+func (r *rolled) appendTo(kept *[keptColumns][]float64, k rollKind, cells []cellInfo) {
 	for c, sum := range r.columns[rollSum] {
 		off := r.columns[rollOffTick][c]
 		kept[keptSum] = append(kept[keptSum], sum)
@@ -48,12 +56,16 @@ func (r *rolled) keep(kept *[keptColumns][]float64, k rollKind, cells []cellInfo
 			continue
 		}
 		missing := r.columns[rollMissing][c]
-		e := extremes{sum: sum, n: float64(cells[c].ticks) - missing, zeros: k.zero && missing-float64(cells[c].gone.ticks)-orZero(off) > 0}
+		e := extremes{
+			sum:   sum,
+			n:     float64(cells[c].ticks) - missing,
+			zeros: k.zero && missing-float64(cells[c].partial.ticks)-orZero(off) > 0,
+		}
 		e.least, e.most = r.columns[rollLeast][c], r.columns[rollMost][c]
 		if e.zeros {
 			e.least, e.most = min(e.least, 0), max(e.most, 0)
 		}
-		e.spare(k)
+		e.pack(k)
 		kept[keptMissing] = append(kept[keptMissing], missing)
 		kept[keptLeastPart] = append(kept[keptLeastPart], e.leastPart)
 		kept[keptMostPart] = append(kept[keptMostPart], e.mostPart)
@@ -69,24 +81,25 @@ func orZero(v float64) float64 {
 	return v
 }
 
-// extremes is one cell of a row: the least and the most of its ticks.
+// extremes are the least and most of the ticks in one cell of a row.
 type extremes struct {
 	sum, n              float64
-	zeros               bool // in some tick it was nothing
+	zeros               bool // it was 0 in some tick
 	least, most         float64
 	leastPart, mostPart float64
 }
 
-// above gives the part that is so far above the mean of a tick, and below what is so far below it.
+// above returns the rate that is part/partScale times the mean of a tick; below the mean times
+// partScale/part.
 func (e *extremes) above(k rollKind, part float64) float64 {
-	return part * (e.sum / (e.n * k.unit * partOne))
+	return part * (e.sum / (e.n * k.unit * partScale))
 }
 func (e *extremes) below(k rollKind, part float64) float64 {
-	return e.sum / (e.n * k.unit) * partOne / part
+	return e.sum / (e.n * k.unit) * partScale / part
 }
 
-// spare leaves out what can be told from the rest, and makes parts of rates.
-func (e *extremes) spare(k rollKind) {
+// pack clears what unpack can derive and converts extremes of rates to parts.
+func (e *extremes) pack(k rollKind) {
 	e.leastPart, e.mostPart = absent(), absent()
 	if !k.rate {
 		mean := e.sum / e.n
@@ -108,7 +121,9 @@ func (e *extremes) spare(k rollKind) {
 	least, most := e.least, e.most
 	e.least, e.most = absent(), absent()
 	if most != 0 || math.Signbit(most) {
-		if p, ok := partOf(most, most*e.n*k.unit/e.sum, func(p float64) bool { return e.above(k, p) >= most }); ok && e.above(k, p) <= most*(1+1.5/partOne) {
+		enough := func(p float64) bool { return e.above(k, p) >= most }
+		if p, ok := partOf(most, most*e.n*k.unit/e.sum, enough); ok &&
+			e.above(k, p) <= most*(1+1.5/partScale) {
 			e.mostPart = p
 			if below := e.above(k, p-1); e.n == 1 && !e.zeros && below <= least && least <= most {
 				return
@@ -118,7 +133,9 @@ func (e *extremes) spare(k rollKind) {
 		}
 	}
 	if least != 0 || math.Signbit(least) || e.n == 1 && !e.zeros && !isAbsent(e.mostPart) {
-		if p, ok := partOf(least, e.sum/(e.n*k.unit)/least, func(p float64) bool { return e.below(k, p) <= least }); ok && e.below(k, p) >= least*(1-1.5/partOne) {
+		enough := func(p float64) bool { return e.below(k, p) <= least }
+		if p, ok := partOf(least, e.sum/(e.n*k.unit)/least, enough); ok &&
+			e.below(k, p) >= least*(1-1.5/partScale) {
 			e.leastPart = p
 		} else {
 			e.least = outward(least, -1)
@@ -126,12 +143,13 @@ func (e *extremes) spare(k rollKind) {
 	}
 }
 
-// partOf gives the least whole number at which enough holds, near a ratio of a bound to the mean; false when that is no number to be kept.
+// partOf returns the least integer for which enough holds, near a ratio of a bound to the mean;
+// false when it cannot be stored.
 func partOf(bound, ratio float64, enough func(p float64) bool) (p float64, ok bool) {
 	if !(bound > 0) || !(ratio > 0.25 && ratio < 1<<24) {
 		return 0, false
 	}
-	p = math.Ceil(ratio * partOne)
+	p = math.Ceil(ratio * partScale)
 	for enough(p - 1) {
 		p--
 	}
@@ -143,8 +161,8 @@ func partOf(bound, ratio float64, enough func(p float64) bool) (p float64, ok bo
 
 func same(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
-// tell puts back what spare has left out.
-func (e *extremes) tell(k rollKind) {
+// unpack restores what pack cleared.
+func (e *extremes) unpack(k rollKind) {
 	if !k.rate {
 		mean := e.sum / e.n
 		if isAbsent(e.least) {
@@ -179,20 +197,20 @@ func (e *extremes) tell(k rollKind) {
 	}
 }
 
-// rollGroup is a group of a rollup that is open for reading.
+// rollGroup is a group of a rollup that is being read.
 type rollGroup struct {
 	columns [keptColumns][]float64
 	packed  group
-	from    []int // of each row, and behind the last: how many sums are before it
+	from    []int // per row, and after the last: number of sums before it
 }
 
-// maxRollGroup bounds the cells of all rows of a group.
+// maxRollGroup limits the cells of all rows of a group.
 const maxRollGroup = 1 << 21
 
-// open takes the bytes of a group of so many rows apart.
+// open parses the bytes of a group of the given number of rows.
 func (g *rollGroup) open(c *codec, b []byte, rows, cells int) error {
 	if rows*cells > maxRollGroup {
-		return errBroken
+		return errCorrupt
 	}
 	all := rows * cells
 	open := &g.packed
@@ -206,7 +224,7 @@ func (g *rollGroup) open(c *codec, b []byte, rows, cells int) error {
 		return err
 	}
 	if len(open.heads) != keptColumns {
-		return errBroken
+		return errCorrupt
 	}
 	for k := range g.columns {
 		n := open.heads[k].all
@@ -229,21 +247,26 @@ func (g *rollGroup) open(c *codec, b []byte, rows, cells int) error {
 	return nil
 }
 
-// row gives the cells of a row.
+// row returns the cells of a row.
 func (g *rollGroup) row(i int, k rollKind, cells []cellInfo, out *[rollColumns][]float64) {
 	at, n := i*len(cells), g.from[i]
 	for c := range cells {
 		sum, off := g.columns[keptSum][at+c], g.columns[keptOffTick][at+c]
-		out[rollSum][c], out[rollOffSpan][c], out[rollOffTick][c] = sum, g.columns[keptOffSpan][at+c], off
+		out[rollSum][c], out[rollOffTick][c] = sum, off
+		out[rollOffSpan][c] = g.columns[keptOffSpan][at+c]
 		if sum != sum {
 			out[rollMissing][c], out[rollLeast][c], out[rollMost][c] = absent(), absent(), absent()
 			continue
 		}
 		missing := g.columns[keptMissing][n]
-		e := extremes{sum: sum, n: float64(cells[c].ticks) - missing, zeros: k.zero && missing-float64(cells[c].gone.ticks)-orZero(off) > 0}
+		e := extremes{
+			sum:   sum,
+			n:     float64(cells[c].ticks) - missing,
+			zeros: k.zero && missing-float64(cells[c].partial.ticks)-orZero(off) > 0,
+		}
 		e.leastPart, e.mostPart = g.columns[keptLeastPart][n], g.columns[keptMostPart][n]
 		e.least, e.most = g.columns[keptLeast][n], g.columns[keptMost][n]
-		e.tell(k)
+		e.unpack(k)
 		out[rollMissing][c], out[rollLeast][c], out[rollMost][c] = missing, e.least, e.most
 		n++
 	}

@@ -36,10 +36,10 @@ func TestExtremesAreBounds(t *testing.T) {
 			e.least, e.most = min(e.least, 0), max(e.most, 0)
 		}
 		kept := e
-		kept.spare(k)
+		kept.pack(k)
 		parts += b2i(!isAbsent(kept.mostPart))
 		told := kept
-		told.tell(k)
+		told.unpack(k)
 		if !(told.least <= e.least && told.most >= e.most) && !(n == 1 && alike(told.least, e.least) && alike(told.most, e.most)) {
 			t.Fatalf("%+v is told as %v to %v", e, told.least, told.most)
 		}
@@ -47,8 +47,8 @@ func TestExtremesAreBounds(t *testing.T) {
 			t.Fatalf("%+v is told as %v to %v, which is far", e, told.least, told.most)
 		}
 		again := extremes{sum: e.sum, n: e.n, zeros: e.zeros, least: told.least, most: told.most}
-		again.spare(k)
-		again.tell(k)
+		again.pack(k)
+		again.unpack(k)
 		if again.least != told.least || again.most != told.most {
 			t.Fatalf("%+v: %v to %v, kept again %v to %v", e, told.least, told.most, again.least, again.most)
 		}

@@ -7,22 +7,23 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// seeker reads values for a question about many segments, whose keys come nearly in order: an iterator of each kind stays where it is, where a
-// search from the top would read blocks of several tables again. Safe for several goroutines.
+// seeker reads values for a query of many segments, whose keys are nearly sorted. It keeps one
+// iterator per kind, because a lookup from the top would read blocks of several tables again. Safe
+// for concurrent use.
 type seeker struct {
 	disk *disk
 	from *pebble.Snapshot
-	mu   sync.Mutex // guards all below
+	mu   sync.Mutex // guards the fields below
 	at   map[byte]*pebble.Iterator
 }
 
-// worthSeeking is of how many segments a question must be to be read by a seeker.
-const worthSeeking = 8
+// minSeekSegments is how many segments a query must need to use a seeker.
+const minSeekSegments = 8
 
 func (s *seeker) get(key, room []byte) ([]byte, error) {
-	value, found, ok := s.sought(key, room)
+	value, found, ok := s.lockedSeek(key, room)
 	if !ok {
-		return s.disk.getFrom(s.from, key, room) // it says what is damaged
+		return s.disk.getFrom(s.from, key, room) // to return which value is corrupt
 	}
 	if !found {
 		return nil, nil
@@ -30,7 +31,7 @@ func (s *seeker) get(key, room []byte) ([]byte, error) {
 	return value, nil
 }
 
-func (s *seeker) sought(key, room []byte) (value []byte, found, ok bool) {
+func (s *seeker) lockedSeek(key, room []byte) (value []byte, found, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seek(key, room)
@@ -41,7 +42,8 @@ func (s *seeker) seek(key, room []byte) (value []byte, found, ok bool) {
 	it := s.at[key[0]]
 	if it == nil {
 		var err error
-		if it, err = s.from.NewIter(&pebble.IterOptions{LowerBound: key[:1], UpperBound: bound(key[:1])}); err != nil {
+		kind := &pebble.IterOptions{LowerBound: key[:1], UpperBound: bound(key[:1])}
+		if it, err = s.from.NewIter(kind); err != nil {
 			return nil, false, false
 		}
 		s.at[key[0]] = it
@@ -55,7 +57,7 @@ func (s *seeker) seek(key, room []byte) (value []byte, found, ok bool) {
 		return nil, false, true
 	}
 	delete(s.at, key[0])
-	_ = it.Close() // its error is told by who reads the key
+	_ = it.Close() // the read of the key returns its error
 	return nil, false, false
 }
 

@@ -24,53 +24,60 @@ func spanOf(resolution uint8) measure.Span {
 
 const (
 	segmentVersion = 5
-	slotsFrom      = 5 // from which on groups lie by time
-	wideFrom       = 4 // from which on rollups have columns over all rows of a group
-	ownFrom        = 3 // from which on ticks and keys are values of their own; before they are in the header
-	rollsFrom      = 2 // from which on like columns of a rollup lie together, and a most is left out that can be told from the least
-	ownVersion     = 1 // of ticks, and of keys, that are values of their own
+	slotsFrom      = 5 // first version with groups ordered by time
+	wideFrom       = 4 // first version whose rollups have columns over all rows of a group
+	// first version with ticks and keys as separate values; before, the header contains them
+	ownFrom = 3
+	// first version that stores equal columns of a rollup adjacently and omits a most that follows
+	// from the least
+	rollsFrom  = 2
+	ownVersion = 1 // of separate values of ticks and keys
 
-	// A group is closed when its bytes before compression are these many, or its rows: a query of one row unpacks one group.
+	// A group is closed at this many bytes before compression, or this many rows: a query of one
+	// row unpacks one group.
 	groupBytes = 32 << 10
 	groupRows  = 256
 )
 
-// entry is what the index says of a segment: enough to know whether it is needed.
+// entry is the index entry of a segment: what decides whether a query needs it.
 type entry struct {
 	set         uint32
 	resolution  uint8
-	joins       bool // it was made of several
-	done        bool // it will not be joined with others
+	joins       bool // it was made by joining
+	done        bool // it will not be joined
 	id          uint64
 	over        measure.Interval // of its ticks or cells
-	first, last uint64           // windows that it is made of
+	first, last uint64           // windows that it contains
 	ticks       uint32           // or cells
 	rows        uint32
 	groups      uint32
 	samples     uint64
 	bytes       uint64
-	clock, keys uint32 // the numbers of its ticks and of its keys, counted back from its own; 0: they are in its header
-	version     uint8  // of the segment; 0: its header has it
+	clock, keys uint32 // its ID minus the IDs of its ticks and keys; 0: they are in its header
+	version     uint8  // of the segment; 0: its header contains it
 }
 
-// clockID and keysID give the numbers of the ticks and of the keys, of which several segments may have the same.
+// clockID and keysID return the IDs of the ticks and the keys, which several segments may share.
 func (e *entry) clockID() uint64 { return e.id - uint64(e.clock) }
 func (e *entry) keysID() uint64  { return e.id - uint64(e.keys) }
 
-// segment is a segment that is to be written.
+// segment is a segment that is being written.
 type segment struct {
 	entry
 	head   []byte
 	packed [][]byte // the groups
-	shared []pair   // ticks and keys that no segment before it has
+	shared []pair   // ticks and keys that no earlier segment has
 }
 
-const entryVersion = 3 // 2 lacks the segment's version, 1 the numbers of ticks and keys besides
+const entryVersion = 3 // 2 lacks the segment's version, 1 also the IDs of ticks and keys
 
 func (e *entry) value() []byte {
 	b := []byte{entryVersion, byte(b2i(e.joins))}
 	b = binary.AppendVarint(b, int64(e.over.End))
-	for _, v := range []uint64{e.first, e.last, uint64(e.ticks), uint64(e.rows), uint64(e.groups), e.samples, e.bytes, uint64(e.clock), uint64(e.keys), uint64(e.version)} {
+	for _, v := range []uint64{
+		e.first, e.last, uint64(e.ticks), uint64(e.rows), uint64(e.groups),
+		e.samples, e.bytes, uint64(e.clock), uint64(e.keys), uint64(e.version),
+	} {
 		b = appendUvarint(b, v)
 	}
 	return b
@@ -78,14 +85,14 @@ func (e *entry) value() []byte {
 
 func readEntry(key, value []byte) (e entry, err error) {
 	if len(key) != segmentKeyLen {
-		return e, errBroken
+		return e, errCorrupt
 	}
 	e.set, e.resolution = binary.BigEndian.Uint32(key[1:]), key[5]
 	e.over.Start, e.id = keyTime(key[6:]), binary.BigEndian.Uint64(key[14:])
 	r := &reader{b: value}
 	version := r.byte()
 	if r.err == nil && (version < 1 || version > entryVersion) {
-		return e, fmt.Errorf("an index entry of version %d, which this program does not know", version)
+		return e, fmt.Errorf("unknown version %d of an index entry", version)
 	}
 	e.joins = r.byte()&1 != 0
 	e.done = e.joins
@@ -99,23 +106,25 @@ func readEntry(key, value []byte) (e entry, err error) {
 	if version > 2 {
 		v := r.uvarint()
 		if r.err == nil && (v < ownFrom || v > segmentVersion) {
-			return e, fmt.Errorf("a segment of version %d, which this program does not know", v)
+			return e, fmt.Errorf("unknown version %d of a segment", v)
 		}
 		e.version = uint8(v)
 	}
-	if r.err == nil && (e.resolution > inHours || e.over.End < e.over.Start || e.ticks > maxSegmentTicks) {
+	if r.err == nil &&
+		(e.resolution > inHours || e.over.End < e.over.Start || e.ticks > maxSegmentTicks) {
 		r.fail()
 	}
 	return e, r.err
 }
 
-// maxSegmentTicks bounds the ticks of a segment.
+// maxSegmentTicks limits the ticks of a segment.
 const maxSegmentTicks = 1 << 20
 
-// appendTicks writes the ticks of a block, or its cells:
+// appendTicks appends the ticks of a block, or its cells:
 //
-//	uvarint count, varint unit; then of each: varint at - the one before - unit, varint elapsed - unit, u8 flags;
-//	of a cell besides: uvarint ticks, varint time and uvarint ticks that were partial
+//	uvarint count, varint unit; then of each: varint at - previous - unit,
+//	varint elapsed - unit, u8 flags;
+//	a cell has also: uvarint ticks, varint time and uvarint ticks that were partial
 func appendTicks(b []byte, unit measure.Span, ticks []tick, cells []cellInfo) []byte {
 	b = appendUvarint(b, uint64(len(ticks)+len(cells)))
 	b = binary.AppendVarint(b, int64(unit))
@@ -135,8 +144,8 @@ func appendTicks(b []byte, unit measure.Span, ticks []tick, cells []cellInfo) []
 		last = c.at
 		b = binary.AppendVarint(b, int64(c.elapsed-unit))
 		b = appendUvarint(b, uint64(c.ticks))
-		b = binary.AppendVarint(b, int64(c.gone.span))
-		b = appendUvarint(b, uint64(c.gone.ticks))
+		b = binary.AppendVarint(b, int64(c.partial.span))
+		b = appendUvarint(b, uint64(c.partial.ticks))
 	}
 	return b
 }
@@ -155,7 +164,7 @@ func readTicks(r *reader, b *block, rolled bool) {
 			at += measure.Time(r.varint()) + measure.Time(unit)
 			c := &b.cells[i]
 			c.at, c.elapsed, c.ticks = at, measure.Span(r.varint())+unit, uint32(r.uvarint())
-			c.gone = lacking{measure.Span(r.varint()), int32(r.uvarint())}
+			c.partial = unknownTime{measure.Span(r.varint()), int32(r.uvarint())}
 		}
 		return
 	}
@@ -172,7 +181,7 @@ func readTicks(r *reader, b *block, rolled bool) {
 	}
 }
 
-// appendClock writes the ticks of a block, or its cells, with what was lost and noted in them.
+// appendClock appends the ticks of a block, or its cells, with their losses and notes.
 func appendClock(h []byte, unit measure.Span, b *block) []byte {
 	h = appendTicks(h, unit, b.ticks, b.cells)
 	h = appendUvarint(h, uint64(len(b.loss)))
@@ -185,8 +194,8 @@ func appendClock(h []byte, unit measure.Span, b *block) []byte {
 	for _, n := range b.notes {
 		h = appendText(h, n)
 	}
-	h = appendUvarint(h, uint64(len(b.runs)))
-	for _, r := range b.runs {
+	h = appendUvarint(h, uint64(len(b.noteRuns)))
+	for _, r := range b.noteRuns {
 		h = appendUvarint(h, uint64(r.note))
 		h = appendUvarint(h, uint64(r.first))
 		h = appendUvarint(h, uint64(r.last-r.first))
@@ -194,7 +203,7 @@ func appendClock(h []byte, unit measure.Span, b *block) []byte {
 	return h
 }
 
-// header gives the value that says how many rows each group has.
+// header returns the value that lists the number of rows of each group.
 func (s *segment) header(rows []int) []byte {
 	h := appendUvarint([]byte{segmentVersion, s.resolution}, uint64(len(rows)))
 	for _, n := range rows {
@@ -203,19 +212,20 @@ func (s *segment) header(rows []int) []byte {
 	return h
 }
 
-// What headers, keys and clocks may unfold to at most.
+// Limits of the decompressed bytes of headers, keys and ticks.
 const (
 	maxHeader = 64 << 20
 	maxClock  = 16 << 20
 )
 
-// openHeader takes a header apart that has ticks and keys within: a block whose values are yet to be found, and the rows of each group.
+// openHeader parses a header that contains ticks and keys. It returns a block without values and
+// the number of rows of each group.
 func openHeader(c *codec, value []byte, resolution uint8, stack []bool) (*block, []int, error) {
 	if len(value) < 2 || value[1] != resolution {
-		return nil, nil, errBroken
+		return nil, nil, errCorrupt
 	}
 	if value[0] != 1 && (value[0] != rollsFrom || resolution == inTicks) {
-		return nil, nil, fmt.Errorf("a segment of version %d, which this program does not know", value[0])
+		return nil, nil, fmt.Errorf("unknown version %d of a segment", value[0])
 	}
 	plain, err := c.decompress(nil, value[2:], maxHeader)
 	if err != nil {
@@ -251,11 +261,11 @@ func readClock(r *reader, b *block, resolution uint8) {
 			r.fail()
 			break
 		}
-		b.runs = append(b.runs, noteRun{int32(note), int32(first), int32(first + more)})
+		b.noteRuns = append(b.noteRuns, noteRun{int32(note), int32(first), int32(first + more)})
 	}
 }
 
-// readGroups reads how many rows each group has, which are so many in all.
+// readGroups reads the number of rows of each group; their sum must be all.
 func readGroups(r *reader, all int) []int {
 	groups := make([]int, r.count())
 	rows := 0
@@ -274,52 +284,53 @@ func readGroups(r *reader, all int) []int {
 	return groups
 }
 
-// openOwn unpacks ticks, or keys, that are a value of their own. head is what stands before them.
+// openOwn decompresses ticks or keys that are a separate value. head is what precedes them.
 func openOwn(c *codec, value, head []byte, limit uint64, room []byte) (*reader, error) {
 	if len(value) < len(head) || !bytes.Equal(value[1:len(head)], head[1:]) {
-		return nil, errBroken
+		return nil, errCorrupt
 	}
 	if value[0] != head[0] {
-		return nil, fmt.Errorf("ticks or keys of version %d, which this program does not know", value[0])
+		return nil, fmt.Errorf("unknown version %d of ticks or keys", value[0])
 	}
 	plain, err := c.decompress(room, value[len(head):], limit)
 	return &reader{b: plain}, err
 }
 
-// lone says whether a segment has no header: one group has all its rows, or there are none.
-func (e *entry) lone() bool { return e.version > 0 && e.groups <= 1 }
+// headerless reports whether a segment has no header, because it has at most one group.
+func (e *entry) headerless() bool { return e.version > 0 && e.groups <= 1 }
 
-// open reads all of a segment but its groups: a block whose values are yet to be found, and the rows of each group. last is what was
-// opened before, or nil.
+// open reads a segment without its groups. It returns a block without values and the number of rows
+// of each group. last is the block opened before, or nil.
 func (e *entry) open(c *codec, get getter, d *set, last *block) (*block, []int, error) {
 	b := &block{version: e.version}
 	var value []byte
-	if !e.lone() {
+	if !e.headerless() {
 		var err error
-		if value, err = must(get, segmentKey(kindHeader, e.set, e.resolution, e.over.Start, e.id), nil); err != nil {
+		key := segmentKey(kindHeader, e.set, e.resolution, e.over.Start, e.id)
+		if value, err = must(get, key, nil); err != nil {
 			return nil, nil, err
 		}
 		if e.clock == 0 {
 			return openHeader(c, value, e.resolution, d.stack)
 		}
 		if len(value) < 2 || value[1] != e.resolution || e.version != 0 && value[0] != e.version {
-			return nil, nil, errBroken
+			return nil, nil, errCorrupt
 		}
 		if b.version = value[0]; b.version < ownFrom || b.version > segmentVersion {
-			return nil, nil, fmt.Errorf("a segment of version %d, which this program does not know", value[0])
+			return nil, nil, fmt.Errorf("unknown version %d of a segment", value[0])
 		}
 	}
 	if err := e.openClock(c, get, b); err != nil {
 		return nil, nil, err
 	}
-	if b.ring = e.keysID(); last != nil && last.ring == b.ring {
+	if b.keysID = e.keysID(); last != nil && last.keysID == b.keysID {
 		b.texts, b.stacks, b.keys, b.rows = last.texts, last.stacks, last.keys, last.rows
 	} else if err := e.openKeys(c, get, d, b); err != nil {
 		return nil, nil, err
 	}
-	if e.lone() {
+	if e.headerless() {
 		if b.rows != int(e.rows) || b.rows > 0 && e.groups == 0 {
-			return nil, nil, errBroken
+			return nil, nil, errCorrupt
 		}
 		return b, []int{b.rows}[:e.groups], nil
 	}
@@ -341,7 +352,7 @@ func (e *entry) openKeys(c *codec, get getter, d *set, b *block) error {
 	return r.err
 }
 
-// openClock reads the ticks, or where they are damaged the same again.
+// openClock reads the ticks, or their copy if they are corrupt.
 func (e *entry) openClock(c *codec, get getter, b *block) error {
 	err := e.openOneClock(c, get, b, kindClock)
 	if err != nil {
@@ -354,18 +365,18 @@ func (e *entry) openClock(c *codec, get getter, b *block) error {
 }
 
 func (e *entry) openOneClock(c *codec, get getter, b *block, kind byte) error {
-	b.room = c.clock()
-	own, err := must(get, ownKey(kind, e.clockID()), b.room.value)
+	b.clockBuffers = c.clockBuffers()
+	own, err := must(get, ownKey(kind, e.clockID()), b.clockBuffers.value)
 	if err != nil {
 		return err
 	}
-	b.room.value = own
-	r, err := openOwn(c, own, clockHead(e.resolution), maxClock, b.room.plain)
+	b.clockBuffers.value = own
+	r, err := openOwn(c, own, clockHead(e.resolution), maxClock, b.clockBuffers.plain)
 	if err != nil {
 		return err
 	}
-	b.room.plain, b.ticks = r.b, b.room.ticks[:0]
-	defer func() { b.room.ticks = b.ticks }()
+	b.clockBuffers.plain, b.ticks = r.b, b.clockBuffers.ticks[:0]
+	defer func() { b.clockBuffers.ticks = b.ticks }()
 	if readClock(r, b, e.resolution); r.err == nil && len(b.ticks)+len(b.cells) != int(e.ticks) {
 		r.fail()
 	}
@@ -375,10 +386,11 @@ func (e *entry) openOneClock(c *codec, get getter, b *block, kind byte) error {
 func clockHead(resolution uint8) []byte { return []byte{ownVersion, resolution} }
 func keysHead() []byte                  { return []byte{ownVersion} }
 
-// mostEarly is how many groups of a segment are unpacked before they are asked for.
-const mostEarly = 4
+// maxPreloaded is the most groups of a segment that preload unpacks.
+const maxPreloaded = 4
 
-// getter reads the value of a key; it gives nil where there is none. The bytes are the caller's, in its room where that is enough.
+// getter reads the value of a key; nil when there is none. It uses the caller's room if that is
+// large enough.
 type getter func(key, room []byte) ([]byte, error)
 
 var errMissing = errors.New("missing")
@@ -391,7 +403,8 @@ func must(get getter, key, room []byte) ([]byte, error) {
 	return v, err
 }
 
-// read opens a segment: ticks and keys at once, groups when their rows are asked for. last is what was read before, or nil.
+// read opens a segment: ticks and keys at once, groups when their rows are read. last is the block
+// read before, or nil.
 func (e *entry) read(c *codec, get getter, d *set, last *block) (*block, error) {
 	b, groups, err := e.open(c, get, d, last)
 	if err != nil {
@@ -424,28 +437,28 @@ func (e *entry) read(c *codec, get getter, d *set, last *block) (*block, error) 
 			err = g.open(c, value, func([]rowHead) int { return ticks })
 		}
 		if err == nil && len(o.group.heads) != groups[n]*per {
-			err = errBroken
+			err = errCorrupt
 		}
 		o.err = err
 		return o
 	}
-	var early []opened // groups that warm has unpacked
-	if e.resolution == inTicks && len(groups) <= mostEarly {
-		b.warm = func() {
+	var early []opened // groups that preload has unpacked
+	if e.resolution == inTicks && len(groups) <= maxPreloaded {
+		b.preload = func() {
 			for n := range groups {
 				early = append(early, unpack(n))
 			}
 		}
 	}
 	at, now, late := -1, opened{}, opened{}
-	b.free = func() {
+	b.release = func() {
 		for _, o := range append(early, late) {
 			if o.group != nil {
-				c.groups.Put(o.group)
+				c.groupPool.Put(o.group)
 			}
 		}
-		if b.laid && b.room != nil {
-			c.clocks.Put(b.room)
+		if b.ticksDone && b.clockBuffers != nil {
+			c.clockPool.Put(b.clockBuffers)
 		}
 	}
 	find := func(i int) (open *group, row int, err error) {
@@ -455,7 +468,7 @@ func (e *entry) read(c *codec, get getter, d *set, last *block) (*block, error) 
 				now = early[n]
 			} else {
 				if late.group != nil {
-					c.groups.Put(late.group)
+					c.groupPool.Put(late.group)
 				}
 				late = unpack(n)
 				now = late
@@ -478,7 +491,7 @@ func (e *entry) read(c *codec, get getter, d *set, last *block) (*block, error) 
 			copy(out, all[from:to])
 			return err
 		}
-		b.fold = func(i int, f *layer) (bool, error) {
+		b.fold = func(i int, f *cellFolder) (bool, error) {
 			open, row, err := find(i)
 			if err != nil {
 				return true, err
@@ -525,9 +538,9 @@ func (e *entry) read(c *codec, get getter, d *set, last *block) (*block, error) 
 	return b, nil
 }
 
-// A group of distributions, compressed as a whole, is of each row:
+// A group of distributions is compressed as a whole. Per row it contains:
 //
-//	uvarint entries, { uvarint tick - the one before - 1 (the first: tick), bytes after their length }
+//	uvarint entries, { uvarint tick - previous - 1 (the first: tick), length, bytes }
 type distGroup struct {
 	rows int
 	b    []byte
@@ -550,7 +563,12 @@ type distEntry struct {
 	bytes []byte
 }
 
-func (b *block) readDists(c *codec, starts []int, ticks int, fetch func(n int, room []byte) ([]byte, error)) {
+func (b *block) readDists(
+	c *codec,
+	starts []int,
+	ticks int,
+	fetch func(n int, room []byte) ([]byte, error),
+) {
 	at, rows, broken := -1, [][]distEntry(nil), error(nil)
 	open := func(n int) ([][]distEntry, error) {
 		value, err := fetch(n, nil)
@@ -582,7 +600,7 @@ func (b *block) readDists(c *codec, starts []int, ticks int, fetch func(n int, r
 func readDistGroup(plain []byte, rows, ticks int) ([][]distEntry, error) {
 	r := &reader{b: plain}
 	if rows > len(plain) {
-		return nil, errBroken
+		return nil, errCorrupt
 	}
 	out := make([][]distEntry, rows)
 	for i := range out {
@@ -592,7 +610,7 @@ func readDistGroup(plain []byte, rows, ticks int) ([][]distEntry, error) {
 		for range n {
 			gap := r.uvarint()
 			if gap >= uint64(ticks) || last+1+int(gap) >= ticks {
-				return nil, errBroken
+				return nil, errCorrupt
 			}
 			last += 1 + int(gap)
 			out[i] = append(out[i], distEntry{last, r.bytes(r.uvarint())})

@@ -46,7 +46,7 @@ func TestManyRowsDoNotPushOutFew(t *testing.T) {
 			} else {
 				busy := make(chan struct{})
 				go func() {
-					_ = s.do(func() error {
+					_ = s.runInCompactor(func() error {
 						close(busy)
 						<-release
 						return nil
@@ -159,7 +159,7 @@ func TestHeldIsFromTheFirstTickToTheLast(t *testing.T) {
 	}
 	check()
 	s.mu.Lock()
-	s.past, s.now = append(s.past, s.now), nil
+	s.closedWindows, s.window = append(s.closedWindows, s.window), nil
 	s.mu.Unlock()
 	s.Settle()
 	check()

@@ -1,6 +1,9 @@
-// Package store is the embedded archive: it keeps batches, tick after tick, and answers questions from them. The newest minutes are
-// in memory as columns and on disk as frames; what is older is on disk as column segments and rollups, inside Pebble, which keeps
-// the bytes safe. It knows nothing of sources and views, measures nothing, and never guesses: a tick that it has not is a gap.
+// Package store is the embedded archive: it records batches tick by tick and answers queries from
+// them. The newest minutes are in memory as columns and on disk as frames. Older data is on disk as
+// column segments and rollups in Pebble. The package depends on no source and no view. It never
+// interpolates: a missing tick is a gap.
+//
+// docs/FORMATS.md draws the bytes and lists the invariants with the tests that check them.
 package store
 
 import (
@@ -17,20 +20,22 @@ import (
 	"culprit/measure"
 )
 
-// Options say how an archive is kept. The zero value is good for a server.
+// Options configure an archive. The zero value suits a server.
 type Options struct {
-	KeepTicks   measure.Span // how long what was recorded stays in its own step; 0: 7 days
-	KeepMinutes measure.Span // how long rollups of a minute stay; 0: 14 days
-	KeepHours   measure.Span // how long rollups of an hour stay; 0: 90 days
-	Size        int64        // bytes on disk at most, the oldest goes first; 0: 2 GB
-	Rows        int          // rows of a dataset in one tick at most, what is above is a Loss; 0: 20,000
-	Memory      int          // bytes that the newest ticks may take in memory; 0: 32 MB
-	KeepOld     bool         // when the disk is full, leave out the newest; else the oldest makes room
+	KeepTicks   measure.Span // how long ticks are stored; 0: 7 days
+	KeepMinutes measure.Span // how long rollups of a minute are stored; 0: 14 days
+	KeepHours   measure.Span // how long rollups of an hour are stored; 0: 90 days
+	Size        int64        // limit of bytes on disk, the oldest data is deleted first; 0: 2 GB
+	// limit of rows of a dataset in one tick, the excess is a Loss; 0: 20,000
+	Rows   int
+	Memory int // limit of bytes of the newest ticks in memory; 0: 32 MB
+	// when the disk is full, keep old data and drop new; otherwise delete the oldest
+	KeepOld bool
 
-	fs    vfs.FS           // nil: the machine's
-	clock func() time.Time // nil: the machine's
+	fs    vfs.FS           // nil: the operating system's
+	clock func() time.Time // nil: time.Now
 
-	patience time.Duration // until Pebble is opened anew when it has given up, at least; 0: 5 seconds
+	retryAfter time.Duration // least delay before Pebble is reopened after a failure; 0: 5 seconds
 }
 
 func (o Options) filled() Options {
@@ -40,7 +45,7 @@ func (o Options) filled() Options {
 	fill(&o.Size, 2<<30)
 	fill(&o.Rows, 20000)
 	fill(&o.Memory, 32<<20)
-	fill(&o.patience, 5*time.Second)
+	fill(&o.retryAfter, 5*time.Second)
 	if o.fs == nil {
 		o.fs = vfs.Default
 	}
@@ -57,52 +62,56 @@ func fill[T comparable](v *T, otherwise T) {
 	}
 }
 
-// Store is an archive that is open. Safe for several goroutines.
+// Store is an open archive. Safe for concurrent use.
 type Store struct {
 	options Options
 	dir     string
 	disk    *disk
 	codec   codec
 	cache   cache
-	rooms   sync.Pool // of *gatherRoom
+	buffers sync.Pool // of *gatherBuffers
 	limits  limits
 
-	mu        sync.RWMutex // guards all below; taken before disk.mu
-	sets      map[uint32]*set
-	ofStat    map[measure.StatID][]*set // the same by statistic
-	next      uint32                    // the ID of the next dataset
-	now       *window
-	past      []*window // closed, and not yet on disk as segments
-	seq       uint64    // of the next frame
-	framer    framer
-	closed    bool
-	newest    measure.Time // tick
-	quiet     measure.Time // until the newest tick is past this, the clock is not believed and nothing is let go of
-	rung      uint64       // how often the clerk was called
-	rested    uint64       // until which call all is done
-	worked    uint64
-	rest      *sync.Cond // of mu: rested has changed
-	documents int64      // bytes of documents, when they were last counted
-	apart     []entry    // of datasets whose description is damaged: they stay where they are
+	mu            sync.RWMutex // guards the fields below; locked before disk.mu
+	sets          map[uint32]*set
+	ofStat        map[measure.StatID][]*set // sets by statistic
+	nextDataset   uint32                    // the ID of the next dataset
+	window        *window
+	closedWindows []*window // closed, and not yet stored as segments
+	nextFrame     uint64    // sequence number
+	framer        framer
+	closed        bool
+	newest        measure.Time // newest tick
+	// Until newest passes this time, a jump of the clock is distrusted and nothing is deleted for
+	// its age.
+	distrustClockUntil measure.Time
+	requested          uint64 // how often work was requested from the compactor
+	finished           uint64 // the value of requested whose work is complete
+	started            uint64
+	finishedChanged    *sync.Cond // of mu: finished has changed
+	documents          int64      // bytes of documents, at the last count
+	// segments of datasets whose description is corrupt; they are kept
+	undescribed []entry
 
-	bell    chan struct{}
-	jobs    chan func()   // for the clerk, each after all that is closed is on disk
-	clerked chan struct{} // the clerk has gone
+	wake          chan struct{}
+	jobs          chan func()   // run by the compactor after all closed windows are on disk
+	compactorDone chan struct{} // closed when the compactor has returned
 
-	// The clerk's own.
-	builder builder
-	logKept measure.Time // when retainLog last looked, by the newest tick
-	lastID  uint64       // of a segment
-	stale   []entry      // left by a crash, to be erased
+	// The fields below belong to the compactor.
+	builder      builder
+	logCheckedAt measure.Time // when retainLog last counted, by the newest tick
+	lastID       uint64       // newest segment ID
+	stale        []entry      // left by a crash, to be deleted
 }
 
 // set is a dataset.
 type set struct {
-	desc  measure.Dataset
-	stack []bool         // of each field: it holds stacks
-	rows  int            // in the newest tick
-	owed  []measure.Loss // to be told with the next tick
-	index [3][]entry     // of each resolution, by start; a list is never changed in place
+	desc        measure.Dataset
+	stack       []bool         // per field: whether it contains stacks
+	rows        int            // in the newest tick
+	pendingLoss []measure.Loss // recorded with the next tick
+	// Index lists the segments of each resolution by start. A list is copied when it changes.
+	index [3][]entry
 }
 
 func newSet(d measure.Dataset) *set {
@@ -121,10 +130,10 @@ func (d *set) step() measure.Span {
 	return measure.Second
 }
 
-// windowSpan is the time that a window holds before it becomes segments.
+// windowSpan is the time that a window covers before it becomes segments.
 const windowSpan = 5 * measure.Minute
 
-// slotOf gives which span of time a tick belongs to: (slot*span, (slot+1)*span].
+// slotOf returns the number of the span that contains a tick: (slot*span, (slot+1)*span].
 func slotOf(at measure.Time, span measure.Span) int64 {
 	n := int64(at) - 1
 	s := n / int64(span)
@@ -134,48 +143,59 @@ func slotOf(at measure.Time, span measure.Span) int64 {
 	return s
 }
 
-// Open opens the archive in a directory, which it makes when there is none. Only one process may have it open.
+// Open opens the archive in dir and creates it when it doesn't exist. The caller closes it. It
+// fails when another process has it open, and when the disk cannot be written.
 func Open(dir string, o Options) (*Store, error) {
 	return open(dir, o, false)
 }
 
-// OpenReadOnly opens an archive to ask it. It needs no right to write, and several may read at a time. It refuses while another process
-// records in it, and says which.
+// OpenReadOnly opens an archive for queries; the caller closes it. It needs no write permission,
+// and several processes may read at the same time. While another process records, it fails with
+// that process's ID.
 func OpenReadOnly(dir string) (*Store, error) {
 	return open(dir, Options{}, true)
 }
 
 func open(dir string, o Options, readOnly bool) (*Store, error) {
-	s := &Store{limits: limits{maxWhole, maxValues}, options: o.filled(), dir: dir, sets: map[uint32]*set{}, ofStat: map[measure.StatID][]*set{}, next: 1,
-		bell: make(chan struct{}, 1), jobs: make(chan func()), clerked: make(chan struct{})}
-	s.rest = sync.NewCond(&s.mu)
+	s := &Store{
+		limits:        limits{maxValuesBeforeTop, maxValues},
+		options:       o.filled(),
+		dir:           dir,
+		sets:          map[uint32]*set{},
+		ofStat:        map[measure.StatID][]*set{},
+		nextDataset:   1,
+		wake:          make(chan struct{}, 1),
+		jobs:          make(chan func()),
+		compactorDone: make(chan struct{}),
+	}
+	s.finishedChanged = sync.NewCond(&s.mu)
 	d, err := openDisk(dir, s.options, readOnly)
 	if err != nil {
 		return nil, err
 	}
 	s.disk = d
-	s.framer.codec, s.builder.codec, s.builder.number = &s.codec, &s.codec, s.segmentID
+	s.framer.codec, s.builder.codec, s.builder.nextID = &s.codec, &s.codec, s.segmentID
 	if err := s.load(); err != nil {
-		close(s.clerked)
-		d.close(s.clerked)
+		close(s.compactorDone)
+		d.close(s.compactorDone)
 		return nil, err
 	}
 	if readOnly {
-		close(s.clerked)
+		close(s.compactorDone)
 	} else {
-		go s.clerk()
-		s.call()
+		go s.compact()
+		s.requestWork()
 	}
 	return s, nil
 }
 
-// call gives the clerk something to do; mu may be held.
-func (s *Store) call() {
-	s.rung++
-	s.ring()
+// requestWork wakes the compactor and counts the request. mu may be held.
+func (s *Store) requestWork() {
+	s.requested++
+	s.wakeCompactor()
 }
 
-// Settle waits until all that was appended is on disk, and all that can be done with it is done.
+// Settle waits until everything appended is on disk and the compactor has nothing left to do.
 func (s *Store) Settle() {
 	s.disk.settle()
 	s.mu.Lock()
@@ -183,13 +203,14 @@ func (s *Store) Settle() {
 	if s.closed {
 		return
 	}
-	s.call()
-	for want := s.rung; s.rested < want; {
-		s.rest.Wait()
+	s.requestWork()
+	for want := s.requested; s.finished < want; {
+		s.finishedChanged.Wait()
 	}
 }
 
-// Close writes what is not on disk yet and lets the archive go.
+// Close writes what is not on disk yet and closes the archive. It returns the error of the last
+// write.
 func (s *Store) Close() error {
 	s.mu.RLock()
 	closed := s.closed
@@ -198,14 +219,15 @@ func (s *Store) Close() error {
 		return nil
 	}
 	if !s.disk.readOnly {
-		// A write that failed may show at the next sync only; then the newest minutes become segments from memory.
+		// A failed write may be reported only by the next sync. In that case the newest minutes
+		// become segments from memory.
 		s.disk.settle()
-		if s.disk.alive() == nil {
+		if s.disk.writeError() == nil {
 			if err := s.disk.sync(); err != nil {
-				s.disk.die(err)
+				s.disk.giveUp(err)
 			}
 		}
-		if s.disk.lags() {
+		if s.disk.missesFrames() {
 			s.Settle()
 		}
 	}
@@ -217,12 +239,12 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.cache.close()
-	return s.disk.close(s.clerked)
+	return s.disk.close(s.compactorDone)
 }
 
 var errClosed = errors.New("the archive is closed")
 
-// Datasets lists the descriptions that were saved, by ID.
+// Datasets lists the saved datasets by ID.
 func (s *Store) Datasets() []measure.Dataset {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -234,7 +256,8 @@ func (s *Store) Datasets() []measure.Dataset {
 	return out
 }
 
-// Save keeps a description and gives its ID: a new one when d.ID is 0. Only State may change afterwards.
+// Save stores a dataset and returns its ID: a new one when d.ID is 0. Of an existing dataset only
+// State may change. It returns an error when d.ID is unknown or the disk cannot be written.
 func (s *Store) Save(d measure.Dataset) (uint32, error) {
 	if d.ID == 0 {
 		ids, err := s.Add([]measure.Dataset{d})
@@ -254,7 +277,7 @@ func (s *Store) Save(d measure.Dataset) (uint32, error) {
 	}
 	changed := old.desc
 	changed.State = d.State
-	pairs, err := described(nil, changed)
+	pairs, err := descriptionPairs(nil, changed)
 	if err == nil {
 		err = s.disk.save(pairs)
 	}
@@ -265,7 +288,8 @@ func (s *Store) Save(d measure.Dataset) (uint32, error) {
 	return d.ID, nil
 }
 
-// Add keeps new descriptions, all or none, and gives their IDs. It waits for the disk once.
+// Add stores new datasets, all or none, with one sync, and returns their IDs. It returns an error
+// when the disk cannot be written.
 func (s *Store) Add(all []measure.Dataset) ([]uint32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,39 +302,44 @@ func (s *Store) Add(all []measure.Dataset) ([]uint32, error) {
 	all = slices.Clone(all)
 	for i := range all {
 		d := &all[i]
-		d.ID, d.Query.Over = s.next+uint32(i), measure.Interval{}
-		if pairs, err = described(pairs, *d); err != nil {
+		d.ID, d.Query.Over = s.nextDataset+uint32(i), measure.Interval{}
+		if pairs, err = descriptionPairs(pairs, *d); err != nil {
 			return nil, fmt.Errorf("save dataset %d: %w", d.ID, err)
 		}
 		ids[i] = d.ID
 	}
 	if err := s.disk.save(pairs); err != nil {
-		return nil, fmt.Errorf("save %d datasets from %d on: %w", len(all), s.next, err)
+		return nil, fmt.Errorf("save %d datasets from %d on: %w", len(all), s.nextDataset, err)
 	}
 	for _, d := range all {
-		s.enter(newSet(d))
+		s.register(newSet(d))
 	}
-	s.next += uint32(len(all))
+	s.nextDataset += uint32(len(all))
 	return ids, nil
 }
 
-// enter makes a dataset known. mu is held.
-func (s *Store) enter(d *set) {
+// register adds a dataset to the maps. mu is held.
+func (s *Store) register(d *set) {
 	s.sets[d.desc.ID] = d
 	s.ofStat[d.desc.Query.Stat] = append(s.ofStat[d.desc.Query.Stat], d)
 }
 
-// described appends what is written of a description.
-func described(to []pair, d measure.Dataset) ([]pair, error) {
+// descriptionPairs appends the two copies of a dataset's description.
+func descriptionPairs(to []pair, d measure.Dataset) ([]pair, error) {
 	value, err := json.Marshal(d)
 	if err != nil {
 		return nil, err
 	}
-	return append(to, pair{datasetKey(kindDataset, d.ID), value}, pair{datasetKey(kindDatasetAgain, d.ID), value}), nil
+	return append(
+		to,
+		pair{datasetKey(kindDataset, d.ID), value},
+		pair{datasetKey(kindDatasetAgain, d.ID), value},
+	), nil
 }
 
-// Append keeps one tick: batches[i] belongs to dataset ids[i]. at is the planned end of the tick. What the disk refuses stays in
-// memory as far as there is room, and Trouble says so.
+// Append records one tick: batches[i] belongs to dataset ids[i]; at is the planned end of the tick.
+// Ticks that the disk refuses stay in memory within Options.Memory, and Problems reports that. The
+// error is ErrUnclear for an unknown dataset.
 func (s *Store) Append(at measure.Time, ids []uint32, batches []*measure.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -331,8 +360,8 @@ func (s *Store) Append(at measure.Time, ids []uint32, batches []*measure.Batch) 
 	if len(ids) == 0 {
 		return nil
 	}
-	short, full := s.crowded()
-	var left []bool // of each batch
+	short, full := s.checkMemory()
+	var left []bool // per batch
 	if full {
 		if left = s.leftOut(ids, batches); !slices.Contains(left, false) {
 			return nil
@@ -348,70 +377,74 @@ func (s *Store) Append(at measure.Time, ids []uint32, batches []*measure.Batch) 
 		p := w.part(s.sets[id])
 		if !p.open {
 			p.begin(at)
-			for _, l := range p.set.owed {
+			for _, l := range p.set.pendingLoss {
 				p.addLoss(l)
 			}
-			p.set.owed = nil
+			p.set.pendingLoss = nil
 		}
 		most := math.MaxInt
 		if short {
-			most = s.most(p)
+			most = s.maxRows(p)
 		}
 		w.add(p, batches[i], s.options.Rows, most)
 	}
-	w.left = false
+	w.rowsLeftOut = false
 	for _, p := range w.order {
 		if p.open {
-			w.left = w.left || p.short > 0
+			w.rowsLeftOut = w.rowsLeftOut || p.rowsOverMemory > 0
 			p.extra += s.framer.part(p)
 			p.set.rows = len(p.live)
 		}
 	}
 	if size := w.size(); size-before > s.options.Memory/6 {
-		w.base = size
+		w.sizeWithManyRows = size
 	}
 	w.newest = max(w.newest, at)
-	s.clock(at)
-	w.last = s.seq
-	s.disk.enqueue(frameKeyOf(s.seq), slices.Clone(s.framer.finish(at)))
-	s.seq++
-	if s.disk.lags() {
-		s.call()
+	s.noteTickTime(at)
+	w.last = s.nextFrame
+	s.disk.enqueue(frameKeyOf(s.nextFrame), slices.Clone(s.framer.finish(at)))
+	s.nextFrame++
+	if s.disk.missesFrames() {
+		s.requestWork()
 	}
 	return nil
 }
 
-// clock takes the time of a tick. A clock that jumps ahead is believed after an hour: what is old by it alone would be lost for good.
-func (s *Store) clock(at measure.Time) {
+// noteTickTime records the time of a tick. A clock that jumps ahead is distrusted for an hour: data
+// that is old only by that clock would be deleted.
+func (s *Store) noteTickTime(at measure.Time) {
 	if s.newest != 0 && at.Sub(s.newest) > hour {
-		s.quiet = at.Add(hour)
+		s.distrustClockUntil = at.Add(hour)
 	}
 	s.newest = at
 }
 
-// fills says whether a window takes more than its share. The keys of one tick with very many rows alone may be more: it then holds
-// several ticks, half as much again, as long as their rows are the same; else each tick would be a window, and the next be short of memory.
-func (w *window) fills(share int) bool {
+// isFull reports whether a window exceeds its share of memory. The keys of one tick with very many
+// rows may exceed it at once. Then the window grows by another half while the rows stay the same,
+// so that not each tick becomes a window of its own.
+func (w *window) isFull(share int) bool {
 	size := w.size()
-	return size >= share && (w.left || size >= w.base+w.base/2)
+	return size >= share && (w.rowsLeftOut || size >= w.sizeWithManyRows+w.sizeWithManyRows/2)
 }
 
-// windowFor gives the window that takes a tick; a new one when the time is another's, or goes back.
+// windowFor returns the window for a tick. It starts a new one when the tick is in another slot or
+// goes back in time, and when the window is full.
 func (s *Store) windowFor(at measure.Time, ids []uint32) *window {
 	slot := slotOf(at, windowSpan)
-	if s.now != nil {
+	if s.window != nil {
 		back := false
 		for _, id := range ids {
-			if p := s.now.parts[id]; p != nil && (p.ticks[len(p.ticks)-1].at >= at || len(p.ticks) >= maxTicks) {
+			if p := s.window.parts[id]; p != nil &&
+				(p.ticks[len(p.ticks)-1].at >= at || len(p.ticks) >= maxTicks) {
 				back = true
 			}
 		}
-		if s.now.slot == slot && !back && !s.now.fills(s.options.Memory/3) {
-			return s.now
+		if s.window.slot == slot && !back && !s.window.isFull(s.options.Memory/3) {
+			return s.window
 		}
-		s.past = append(slices.Clip(s.past), s.now)
-		s.call()
+		s.closedWindows = append(slices.Clip(s.closedWindows), s.window)
+		s.requestWork()
 	}
-	s.now = newWindow(s.seq, slot)
-	return s.now
+	s.window = newWindow(s.nextFrame, slot)
+	return s.window
 }

@@ -142,8 +142,8 @@ func TestEachSecondIsThatOfANaiveModel(t *testing.T) {
 	if len(s.cache.kept) == 0 || s.cache.bytes <= 0 || s.cache.bytes > cacheBytes {
 		t.Fatalf("%d segments of %d bytes are kept unpacked", len(s.cache.kept), s.cache.bytes)
 	}
-	s.cache.age()
-	s.cache.age()
+	s.cache.evictIdle()
+	s.cache.evictIdle()
 	if len(s.cache.kept) != 0 || s.cache.bytes != 0 {
 		t.Fatalf("%d segments of %d bytes stay though nobody asks", len(s.cache.kept), s.cache.bytes)
 	}

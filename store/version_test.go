@@ -28,7 +28,7 @@ func TestRollupsOfVersionOneAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ring, _ := ringOf(d.stack, []*block{open})
+			ring, _ := mergeKeys(d.stack, []*block{open})
 			var groups [][]byte
 			row := 0
 			for _, count := range rows {
@@ -45,10 +45,10 @@ func TestRollupsOfVersionOneAreRead(t *testing.T) {
 					want = append(want, old)
 					r.spare(d.desc.Stat.Kind == measure.Level, false, now.cells) // of version 1 no rate is told by its least
 					for _, c := range r.columns {
-						pack.row(c)
+						pack.packRow(c)
 					}
 				}
-				groups = append(groups, slices.Clone(pack.take()))
+				groups = append(groups, slices.Clone(pack.finish()))
 			}
 			head := ring.append(appendClock(nil, spanOf(e.resolution), open))
 			head = appendUvarint(head, uint64(len(rows)))

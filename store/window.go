@@ -7,7 +7,7 @@ import (
 	"culprit/measure"
 )
 
-// Two values that no measurement gives, told apart by their bits: a row that a tick did not have, and one that it had and could
+// Two NaNs that no measurement produces: a row that a tick lacks, and a row that it has and could
 // not measure.
 const (
 	absentBits  = 0x7FF8_0000_0000_0002
@@ -19,7 +19,7 @@ func unknown() float64 { return math.Float64frombits(unknownBits) }
 
 func isAbsent(v float64) bool { return math.Float64bits(v) == absentBits }
 
-// canonical makes any NaN of a measurement the one that stands for unknown.
+// canonical replaces any NaN by unknown.
 func canonical(v float64) float64 {
 	if v != v {
 		return unknown()
@@ -34,85 +34,88 @@ type tick struct {
 	partial bool         // one of several batches could not look, so an absent row is unknown
 }
 
-// tickLoss is a loss with the tick of its part in which it was told.
+// tickLoss is a loss with the tick of its part.
 type tickLoss struct {
 	tick int32
 	loss measure.Loss
 }
 
-// window holds the newest ticks of all datasets in memory, as columns. Guarded by Store.mu; when it is closed nothing changes it.
+// window contains the newest ticks of all datasets in memory, as columns. Guarded by Store.mu; a
+// closed window never changes.
 type window struct {
-	seq    uint64       // of its first frame: its name on disk
-	last   uint64       // of its newest frame
-	slot   int64        // which windowSpan of time it is
-	newest measure.Time // tick
-	words  words
-	labels []*labelWords // of the newest batches' dictionaries
-	parts  map[uint32]*part
-	order  []*part
-	epoch  uint32       // counts the key frames
-	keyed  measure.Time // tick of the newest key frame
-	said   []uint32     // of each word: the epoch in which a frame last told it
-	base   int          // its size after the newest tick that brought very many rows
-	left   bool         // the newest tick left rows out, for memory was short
+	seq              uint64       // of its first frame: its ID on disk
+	last             uint64       // of its newest frame
+	slot             int64        // number of its windowSpan
+	newest           measure.Time // tick
+	words            words
+	labels           []*labelWords // of the newest batches' dictionaries
+	parts            map[uint32]*part
+	order            []*part
+	epoch            uint32       // number of key frames
+	keyFrameAt       measure.Time // tick of the newest key frame
+	toldWords        []uint32     // per word: the epoch in which a frame last defined it
+	sizeWithManyRows int          // its size after the newest tick with very many new rows
+	rowsLeftOut      bool         // the newest tick left out rows because memory was short
 }
 
-// part is what a window holds of one dataset: ticks, and rows that are columns of values over the ticks.
+// part contains the ticks of one dataset in a window, with rows as columns of values over the
+// ticks.
 type part struct {
-	set    *set
-	ticks  []tick
-	rows   table
-	cols   []runs   // of each row: closed ticks
-	state  []state  // of each row: the tick under way
-	log    []change // what the newest ticks changed and is not in cols yet
-	heads  []int32  // of each row: 1 + its newest change in log, 0 when it has none
-	live   []uint32 // rows that the newest finished tick has
-	came   []uint32 // rows of the tick under way that the one before did not have
-	seen   int      // rows in the tick under way
-	open   bool     // a tick is under way
-	blob   []byte   // distributions, one after the other
-	loss   []tickLoss
-	notes  []string // each once
-	runs   []noteRun
-	lasts  []int32  // of each note: 1 + its newest run
-	said   []uint16 // notes of the tick under way
-	before []uint16 // notes of the tick before
-	stacks trie
-	told   []uint32 // of each node: the epoch in which a frame last told it
-	epoch  uint32   // in which a frame last told all its rows
-	extra  int      // bytes that rows and columns take, about
-	lost   uint64   // rows that the tick under way left out: more than a dataset may have
-	short  uint64   // rows that the tick under way left out: new ones while memory was short
-	failed bool     // a batch of the tick under way could not look
-	looked bool
-	means  map[uint32]int // how many values a row of the tick under way is the mean of
-	inputs []*input       // one for each batch of a tick, in order
-	nth    int            // which batch of the tick is next
+	set            *set
+	ticks          []tick
+	rows           table
+	cols           []runs   // per row: finished ticks
+	state          []state  // per row: the current tick
+	log            []change // changes of the newest ticks that are not in cols yet
+	heads          []int32  // per row: 1 + its newest change in log, 0 when it has none
+	live           []uint32 // rows of the newest finished tick
+	came           []uint32 // rows of the current tick that the previous one lacks
+	seen           int      // rows in the current tick
+	open           bool     // a tick is in progress
+	blob           []byte   // distributions, one after another
+	loss           []tickLoss
+	notes          []string // distinct
+	noteRuns       []noteRun
+	newestRun      []int32  // per note: 1 + its newest run
+	notesNow       []uint16 // notes of the current tick
+	notesBefore    []uint16 // notes of the previous tick
+	stacks         trie
+	toldNodes      []uint32 // per node: the epoch in which a frame last defined it
+	epoch          uint32   // in which a frame last contained all its rows
+	extra          int      // bytes of rows and columns, approximately
+	rowsOverLimit  uint64   // rows that the current tick left out: more than a dataset may have
+	rowsOverMemory uint64   // new rows that the current tick left out while memory was short
+	failed         bool     // a batch of the current tick could not look
+	looked         bool
+	means          map[uint32]int // number of values in the mean of a row of the current tick
+	inputs         []*input       // one per batch of a tick, in order
+	nextInput      int            // index of the tick's next batch
 }
 
-// noteRun is a stretch of ticks that each bore a note.
+// noteRun is a range of ticks with a note.
 type noteRun struct {
 	note, first, last int32
 }
 
-// mostNotes is how many different notes a part keeps.
-const mostNotes = 100
+// maxNotes limits the distinct notes of a part.
+const maxNotes = 100
 
-// runs is one row over ticks: from tick starts[i] on the value is values[i].
+// runs is one row over ticks: from tick starts[i] on its value is values[i].
 type runs struct {
 	starts []uint16
 	values []float64
 }
 
-// state is what is at hand of a row while ticks come. A distribution's value is the place of its bytes in the blob.
+// state is the state of a row while ticks arrive. The value of a distribution is its position in
+// the blob.
 type state struct {
-	now    float64 // of tick seen
-	before float64 // of the frame before
-	seen   int32   // the newest tick that had the row; -1 none
-	told   uint32  // the epoch in which a frame last told its key
+	now       float64 // of tick seen
+	before    float64 // of the previous frame
+	seen      int32   // the newest tick that had the row; -1 none
+	toldKeyIn uint32  // the epoch in which a frame last contained its key
 }
 
-// maxTicks is the most ticks that a window takes, so that they can be numbered in 16 bits.
+// maxTicks is the most ticks of a window: they are numbered in 16 bits.
 const maxTicks = 4096
 
 func newWindow(seq uint64, slot int64) *window {
@@ -132,13 +135,15 @@ func (w *window) part(d *set) *part {
 // begin starts a tick.
 func (p *part) begin(at measure.Time) {
 	p.ticks = append(p.ticks, tick{at: at})
-	p.open, p.seen, p.lost, p.short, p.failed, p.looked, p.nth = true, 0, 0, 0, false, false, 0
+	p.open, p.failed, p.looked = true, false, false
+	p.seen, p.rowsOverLimit, p.rowsOverMemory, p.nextInput = 0, 0, 0, 0
 	p.came = p.came[:0]
-	p.said, p.before = p.before[:0], p.said
+	p.notesNow, p.notesBefore = p.notesBefore[:0], p.notesNow
 	clear(p.means)
 }
 
-// put puts the value of a row in the tick under way; a second value of the same row is folded into the first.
+// put sets the value of a row in the current tick; a second value of the same row is folded into
+// the first.
 func (p *part) put(row int, fresh bool, v float64) {
 	t := int32(len(p.ticks) - 1)
 	if fresh {
@@ -175,29 +180,31 @@ func (p *part) fold(row uint32, c *state, v float64) {
 	}
 }
 
-// change is the value of a row from a tick on. The columns of thousands of rows do not fit into a processor's cache, so what changes is
-// written down in a line, and goes to the columns many ticks at a time.
+// change is the value of a row from a tick on. The columns of thousands of rows exceed a
+// processor's cache. So changes are appended to a log and applied to the columns many ticks at a
+// time.
 type change struct {
 	value  float64
-	before int32 // 1 + the change of the row before it, 0 when that is in its column
+	before int32 // 1 + the row's previous change, 0 when that is in its column
 	tick   uint16
 }
 
 const (
-	loggedRows = 4096    // a part with more rows does without: it would be as much to walk through
-	mostLogged = 8 << 10 // changes
+	maxLoggedRows = 4096    // a part with more rows has no log: scanning it would cost as much
+	maxLogged     = 8 << 10 // changes
 )
 
-// push writes the value that a row has from the tick under way on, and gives about how many bytes of memory that took.
+// push sets the value of a row from the current tick on, and returns an estimate of the bytes of
+// memory that it took.
 func (p *part) push(row uint32, t int32, v float64) (grown int) {
-	if p.rows.n > loggedRows {
+	if p.rows.n > maxLoggedRows {
 		if len(p.log) > 0 {
-			grown = p.settled()
+			grown = p.applyLog()
 		}
 		return grown + p.cols[row].push(t, v)
 	}
-	if len(p.log) >= min(16*len(p.cols), mostLogged) {
-		grown = p.settled()
+	if len(p.log) >= min(16*len(p.cols), maxLogged) {
+		grown = p.applyLog()
 	}
 	for len(p.heads) <= int(row) {
 		p.heads = append(p.heads, 0)
@@ -207,8 +214,8 @@ func (p *part) push(row uint32, t int32, v float64) (grown int) {
 	return grown
 }
 
-// settled takes the changes to the columns.
-func (p *part) settled() (grown int) {
+// applyLog moves the changes to the columns.
+func (p *part) applyLog() (grown int) {
 	for row, head := range p.heads {
 		if head > 0 {
 			grown += p.cols[row].extend(p.log, head)
@@ -234,7 +241,8 @@ func (c *runs) extend(log []change, head int32) (grown int) {
 					size = s
 				}
 			}
-		case size*windowTicks/(int(log[head-1].tick)+1) < 150: // as many as it will be when it goes on like this
+		// its size at the end of the window if it grows at the same rate
+		case size*windowTicks/(int(log[head-1].tick)+1) < 150:
 			size = max(160, size)
 		default:
 			size = max(304, 2*size*b2i(size > 304))
@@ -251,7 +259,7 @@ func (c *runs) extend(log []change, head int32) (grown int) {
 	return grown
 }
 
-// dense lays a row on the ticks from one up to another; out is that long.
+// dense writes a row over the ticks [from, to) to out, which has that length.
 func (p *part) dense(row, from, to int, out []float64) {
 	if row < len(p.heads) {
 		for at := p.heads[row]; at > 0 && to > from; {
@@ -266,7 +274,7 @@ func (p *part) dense(row, from, to int, out []float64) {
 	p.cols[row].dense(from, to, out[:to-from])
 }
 
-// alive says whether some tick from one up to another had the row.
+// alive reports whether some tick in [from, to) has the row.
 func (p *part) alive(row, from, to int) bool {
 	if row < len(p.heads) {
 		for at := p.heads[row]; at > 0; {
@@ -285,8 +293,8 @@ func (p *part) alive(row, from, to int) bool {
 	return p.cols[row].alive(from, to)
 }
 
-// whole gives a row as a column with all that changed.
-func (p *part) whole(row int) *runs {
+// runsOf returns a row with all its changes.
+func (p *part) runsOf(row int) *runs {
 	c := &p.cols[row]
 	if row >= len(p.heads) || p.heads[row] == 0 {
 		return c
@@ -296,14 +304,14 @@ func (p *part) whole(row int) *runs {
 	return &all
 }
 
-// push writes the value of the tick under way into the column, when it differs from the value before.
+// push appends the value of the current tick to the column if it differs from the previous value.
 func (c *runs) push(t int32, v float64) int {
 	if n := len(c.values); n > 0 && math.Float64bits(c.values[n-1]) == math.Float64bits(v) {
 		return 0
 	}
 	grown := 0
 	if len(c.values) == cap(c.values) {
-		// Rows that live briefly are many; those that change each second fill a window of 300.
+		// Many rows are short-lived; rows that change each second fill a window of 300.
 		size := 2 * cap(c.values)
 		for _, s := range [...]int{304, 160, 64, 16, 4} {
 			if s > cap(c.values) {
@@ -316,10 +324,10 @@ func (c *runs) push(t int32, v float64) int {
 	return grown
 }
 
-// windowTicks is how many ticks of a second a window has.
+// windowTicks is how many ticks of one second a window has.
 const windowTicks = int(windowSpan / measure.Second)
 
-// grow makes room for so many values, and gives how many bytes that took.
+// grow allocates room for size values and returns the bytes that it took.
 func (c *runs) grow(size int) int {
 	grown := (size - cap(c.values)) * 10
 	values, starts := make([]float64, len(c.values), size), make([]uint16, len(c.values), size)
@@ -329,7 +337,7 @@ func (c *runs) grow(size int) int {
 	return grown
 }
 
-// dense lays the row on the ticks from one up to another; out is that long.
+// dense writes the row over the ticks [from, to) to out, which has that length.
 func (c *runs) dense(from, to int, out []float64) {
 	at := to
 	for i := len(c.starts) - 1; i >= 0 && at > from; i-- {
@@ -341,7 +349,7 @@ func (c *runs) dense(from, to int, out []float64) {
 	fillWith(out[:at-from], absent())
 }
 
-// alive says whether some tick from one up to another had the row.
+// alive reports whether some tick in [from, to) has the row.
 func (c *runs) alive(from, to int) bool {
 	i := len(c.starts)
 	if i > 0 && int(c.starts[i-1]) >= to {
@@ -358,13 +366,14 @@ func (c *runs) alive(from, to int) bool {
 	return false
 }
 
-// add puts the rows of a batch into the tick under way: so many rows the dataset may have in a tick, and so many the window.
+// add adds the rows of a batch to the current tick. room limits the rows of the dataset in the
+// tick, most those in the window.
 func (w *window) add(p *part, b *measure.Batch, room, most int) {
-	if p.nth == len(p.inputs) {
+	if p.nextInput == len(p.inputs) {
 		p.inputs = append(p.inputs, &input{})
 	}
-	in := p.inputs[p.nth]
-	p.nth++
+	in := p.inputs[p.nextInput]
+	p.nextInput++
 	t := &p.ticks[len(p.ticks)-1]
 	for _, l := range b.Loss {
 		p.addLoss(l)
@@ -381,14 +390,14 @@ func (w *window) add(p *part, b *measure.Batch, room, most int) {
 	in.plan(p.set, b)
 	in.words = w.wordsOf(b.Labels)
 	dists := p.set.desc.Stat.Kind == measure.Dists
-	if !dists && in.again(b) && p.seen+len(in.rows) <= room {
+	if !dists && in.sameKeys(b) && p.seen+len(in.rows) <= room {
 		for i, v := range b.Values {
 			if v != v {
 				v = unknown()
 			}
 			p.put(int(in.rows[i]), false, v)
 		}
-		in.tell(p)
+		in.noteMissingField(p)
 		return
 	}
 	for i := range b.Rows() {
@@ -409,7 +418,7 @@ func (w *window) add(p *part, b *measure.Batch, room, most int) {
 		p.put(row, fresh, v)
 	}
 	in.trim()
-	in.tell(p)
+	in.noteMissingField(p)
 }
 
 func (p *part) addLoss(l measure.Loss) {
@@ -423,73 +432,81 @@ func (p *part) addLoss(l measure.Loss) {
 	p.loss = append(p.loss, tickLoss{t, l})
 }
 
-// note says what may mislead about the tick under way.
+// note adds a caveat to the current tick.
 func (p *part) note(n string) {
 	i := slices.Index(p.notes, n)
 	if i < 0 {
-		if i = len(p.notes); i == mostNotes {
+		if i = len(p.notes); i == maxNotes {
 			return
 		}
-		p.notes, p.lasts = append(p.notes, n), append(p.lasts, 0)
+		p.notes, p.newestRun = append(p.notes, n), append(p.newestRun, 0)
 	}
-	if !slices.Contains(p.said, uint16(i)) {
-		p.said = append(p.said, uint16(i))
+	if !slices.Contains(p.notesNow, uint16(i)) {
+		p.notesNow = append(p.notesNow, uint16(i))
 	}
 }
 
-// noted ends the notes of the tick under way.
-func (p *part) noted() {
+// endNotes ends the notes of the current tick.
+func (p *part) endNotes() {
 	t := int32(len(p.ticks) - 1)
-	for _, n := range p.said {
-		if k := p.lasts[n] - 1; k >= 0 && p.runs[k].last+1 == t {
-			p.runs[k].last = t
+	for _, n := range p.notesNow {
+		if k := p.newestRun[n] - 1; k >= 0 && p.noteRuns[k].last+1 == t {
+			p.noteRuns[k].last = t
 			continue
 		}
-		p.runs = append(p.runs, noteRun{int32(n), t, t})
-		p.lasts[n] = int32(len(p.runs))
+		p.noteRuns = append(p.noteRuns, noteRun{int32(n), t, t})
+		p.newestRun[n] = int32(len(p.noteRuns))
 	}
 }
 
-// input is how the batches of one source become rows of a part. It remembers which row each key of the batch before was, since
-// most keys come again in the same order.
+// input converts the batches of one source to rows of a part. It remembers the row of each key of
+// the previous batch, because most keys come again in the same order.
 type input struct {
 	by      []string
-	columns []int // of the batch, for each field of the dataset; -1: the batch lacks it
+	columns []int // per field of the dataset: its column in the batch; -1: the batch lacks it
 	terms   []measure.Term
 	at      []int
 	missing string
 	planned bool
 
-	keys   []measure.Label // of the batch before, row after row
-	rows   []int32
-	next   int             // the row of the batch before that most likely comes next
-	fresh  []measure.Label // of this batch
-	freshR []int32
-	words  *labelWords     // of the batch's dictionary
-	texts  []string        // of that of the batch before
-	frames []measure.Frame // of the batch before
-	nodes  []uint32        // of each of them: 1 + node
-	chain  []int32
-	key    []uint32
+	keys      []measure.Label // of the previous batch, row after row
+	rows      []int32
+	next      int             // the row of the previous batch that most likely comes next
+	fresh     []measure.Label // of this batch
+	freshRows []int32
+	words     *labelWords     // of the batch's dictionary
+	texts     []string        // of the previous batch's dictionary
+	frames    []measure.Frame // of the previous batch
+	nodes     []uint32        // of each of them: 1 + node
+	chain     []int32
+	key       []uint32
+}
+
+// extends reports whether long begins with the elements of short. Equal addresses suffice.
+func extends[T comparable](short, long []T) bool {
+	n := len(short)
+	return n == 0 || len(long) >= n && (&long[0] == &short[0] || slices.Equal(long[:n], short))
 }
 
 func (in *input) plan(d *set, b *measure.Batch) {
-	in.next, in.fresh, in.freshR = 0, in.fresh[:0], in.freshR[:0]
-	// The dictionary only grows, but for rare times when it begins anew: then the rows found by label are not those. It may be
-	// kept by its readers, so what stands at one address stays.
-	if n := len(in.texts); n > 0 && (len(b.Labels) < n || &b.Labels[0] != &in.texts[0] && !slices.Equal(b.Labels[:n], in.texts)) {
+	in.next, in.fresh, in.freshRows = 0, in.fresh[:0], in.freshRows[:0]
+	// A dictionary is append-only; rarely a source starts a new one, and then the remembered rows
+	// are wrong. Readers may keep a dictionary, so its content at one address never changes.
+	if !extends(in.texts, b.Labels) {
 		in.keys, in.rows = in.keys[:0], in.rows[:0]
 	}
 	in.texts = b.Labels
-	// So are frames.
-	if n := len(in.frames); n > 0 && (len(b.Frames) < n || &b.Frames[0] != &in.frames[0] && !slices.Equal(b.Frames[:n], in.frames)) {
+	// The same holds for frames.
+	if !extends(in.frames, b.Frames) {
 		in.keys, in.rows, in.nodes = in.keys[:0], in.rows[:0], in.nodes[:0]
 	}
 	in.frames = b.Frames
 	if in.planned && slices.Equal(in.by, b.By) {
 		return
 	}
-	in.planned, in.by, in.columns, in.terms, in.at, in.missing = true, slices.Clone(b.By), nil, nil, nil, ""
+	in.planned, in.by, in.columns, in.terms, in.at, in.missing = true, slices.Clone(
+		b.By,
+	), nil, nil, nil, ""
 	in.keys, in.rows = in.keys[:0], in.rows[:0]
 	for _, f := range d.desc.Query.By {
 		c := slices.Index(b.By, f)
@@ -501,17 +518,17 @@ func (in *input) plan(d *set, b *measure.Batch) {
 	for _, t := range d.desc.Query.Where {
 		if c := slices.Index(b.By, t.Field); c >= 0 {
 			in.terms, in.at = append(in.terms, t), append(in.at, c)
-		} // else it was filtered and folded before: who keeps datasets gives none of other rows
+		} // otherwise the rows were filtered and folded before they came here
 	}
 	in.key = make([]uint32, len(in.columns))
 }
 
-// again says whether a batch has the keys of the one before, and all of them are rows.
-func (in *input) again(b *measure.Batch) bool {
+// sameKeys reports whether a batch has the keys of the previous one, and all of them are rows.
+func (in *input) sameKeys(b *measure.Batch) bool {
 	return len(in.terms) == 0 && len(in.rows) == len(b.Values) && slices.Equal(in.keys, b.Keys)
 }
 
-func (in *input) tell(p *part) {
+func (in *input) noteMissingField(p *part) {
 	if in.missing != "" {
 		p.note(string(p.set.desc.Query.Stat) + " was measured without the field " + in.missing)
 	}
@@ -526,21 +543,28 @@ func (in *input) wants(key []measure.Label, labels []string) bool {
 	return true
 }
 
-// row finds the row of a key of the batch; -1, and counted as lost, when there is no room for another.
-func (in *input) row(w *window, p *part, b *measure.Batch, i int, from []measure.Label, room, most int) (int, bool) {
+// row finds the row of a key of the batch; -1, and counted as lost, when it exceeds a limit.
+func (in *input) row(
+	w *window,
+	p *part,
+	b *measure.Batch,
+	i int,
+	from []measure.Label,
+	room, most int,
+) (int, bool) {
 	width := len(from)
 	if n := in.next; n < len(in.rows) && slices.Equal(in.keys[n*width:(n+1)*width], from) {
 		in.next++
 		row := int(in.rows[n])
 		if p.seen >= room && p.state[row].seen != int32(len(p.ticks)-1) {
-			p.lost++
+			p.rowsOverLimit++
 			return -1, false
 		}
 		in.remember(from, row)
 		return row, false
 	}
 	row, known := -1, true
-	grow := p.seen < room && p.rows.n < most // else words of a row that is not taken would stay
+	grow := p.seen < room && p.rows.n < most // otherwise the words of a refused row would stay
 	for j, c := range in.columns {
 		ok := true
 		switch {
@@ -557,12 +581,12 @@ func (in *input) row(w *window, p *part, b *measure.Batch, i int, from []measure
 		row = p.rows.find(in.key)
 	}
 	if p.seen >= room && (row < 0 || p.state[row].seen != int32(len(p.ticks)-1)) {
-		p.lost++
+		p.rowsOverLimit++
 		return -1, false
 	}
 	fresh := false
 	if row < 0 && p.rows.n >= most {
-		p.short++
+		p.rowsOverMemory++
 		return -1, false
 	}
 	if row < 0 {
@@ -581,28 +605,29 @@ func (in *input) row(w *window, p *part, b *measure.Batch, i int, from []measure
 }
 
 func (in *input) remember(from []measure.Label, row int) {
-	in.fresh, in.freshR = append(in.fresh, from...), append(in.freshR, int32(row))
+	in.fresh, in.freshRows = append(in.fresh, from...), append(in.freshRows, int32(row))
 }
 
-// trim makes the rows of this batch those to guess the next by.
+// trim makes the rows of this batch those that the next one is compared with.
 func (in *input) trim() {
 	in.keys, in.fresh = in.fresh, in.keys
-	in.rows, in.freshR = in.freshR, in.rows
+	in.rows, in.freshRows = in.freshRows, in.rows
 }
 
-// labelWords is which word each label of a dictionary is. The batches of a source share a dictionary, and so do all inputs: with 10,000
-// processes it has 100,000 labels, and a hundred datasets.
+// labelWords maps the labels of a dictionary to words. The batches of a source share a dictionary,
+// and so do all inputs: with 10,000 processes it has 100,000 labels, and a hundred datasets use it.
 type labelWords struct {
 	texts []string // of the labels
-	words []uint32 // label -> 1 + word; 0: not looked for yet
-	used  uint64   // tick of the window in which a batch last had it
+	words []uint32 // label -> 1 + word; 0: not looked up yet
+	used  uint64   // frame of the window in which a batch last had it
 }
 
-// mostLabelWords is how many dictionaries are known: there is one for each source, and some begin a new one each tick.
-const mostLabelWords = 8
+// maxLabelWords limits the known dictionaries: there is one per source, and some sources start a
+// new one each tick.
+const maxLabelWords = 8
 
-// wordsOf returns the words of a dictionary: those that are known of it, of what it was before it grew, or of what it has become
-// since the batch took it.
+// wordsOf returns the words of a dictionary. A dictionary that grew since, or is older than the
+// known one, is the same.
 func (w *window) wordsOf(labels []string) *labelWords {
 	if len(labels) == 0 {
 		return &labelWords{}
@@ -621,7 +646,7 @@ func (w *window) wordsOf(labels []string) *labelWords {
 		}
 	}
 	d := &labelWords{texts: labels, used: w.last}
-	if len(w.labels) < mostLabelWords {
+	if len(w.labels) < maxLabelWords {
 		w.labels = append(w.labels, d)
 	} else {
 		w.labels[oldest] = d
@@ -629,7 +654,7 @@ func (w *window) wordsOf(labels []string) *labelWords {
 	return d
 }
 
-// word gives the word of a label; false when there is none and none is to be made.
+// word returns the word of a label; false when there is none and grow is false.
 func (in *input) word(w *window, labels []string, l measure.Label, grow bool) (uint32, bool) {
 	d := in.words
 	if n := int(l) + 1 - len(d.words); n > 0 {
@@ -649,14 +674,23 @@ func (in *input) word(w *window, labels []string, l measure.Label, grow bool) (u
 	return n, true
 }
 
-// stack gives the node of a chain of frames; false when there is none and none is to be made.
-func (in *input) stack(w *window, p *part, frames []measure.Frame, l measure.Label, grow bool) (uint32, bool) {
+// stack returns the node of a chain of frames; false when there is none and grow is false.
+func (in *input) stack(
+	w *window,
+	p *part,
+	frames []measure.Frame,
+	l measure.Label,
+	grow bool,
+) (uint32, bool) {
 	if n := len(frames) - len(in.nodes); n > 0 {
 		in.nodes = append(in.nodes, make([]uint32, n)...)
 	}
 	in.chain = in.chain[:0]
 	parent := int32(-1)
-	for at := int32(l); at >= 0 && int(at) < len(frames) && len(in.chain) < mostDeep; at = frames[at].Parent {
+	for at := int32(l); at >= 0 && int(at) < len(frames); at = frames[at].Parent {
+		if len(in.chain) == maxStackDepth {
+			break
+		}
 		if n := in.nodes[at]; n > 0 {
 			parent = int32(n - 1)
 			break
@@ -677,7 +711,8 @@ func (in *input) stack(w *window, p *part, frames []measure.Frame, l measure.Lab
 		}
 		n := p.stacks.of(node{parent, w.words.of(f.Symbol), w.words.of(f.Module), f.Offset})
 		parent = int32(n)
-		if len(in.chain) < mostDeep { // else it hangs on no root, but on where it was cut
+		// otherwise the chain was cut and does not start at a root
+		if len(in.chain) < maxStackDepth {
 			in.nodes[at] = n + 1
 		}
 	}
@@ -687,5 +722,5 @@ func (in *input) stack(w *window, p *part, frames []measure.Frame, l measure.Lab
 	return uint32(parent), true
 }
 
-// mostDeep is how many frames a stack keeps, those nearest to its end.
-const mostDeep = 1024
+// maxStackDepth is the most frames of a stack that are stored, the innermost ones.
+const maxStackDepth = 1024

@@ -2,7 +2,7 @@ package store
 
 import "slices"
 
-// words is a dictionary of texts. Numbers are given in order of arrival.
+// words is a dictionary of texts, numbered in order of arrival.
 type words struct {
 	at    map[string]uint32
 	texts []string
@@ -10,7 +10,7 @@ type words struct {
 }
 
 func (w *words) of(s string) uint32 {
-	if len(w.at) < len(w.texts) { // there are some that nobody has looked for
+	if len(w.at) < len(w.texts) { // texts that were added without at
 		if w.at == nil {
 			w.at = make(map[string]uint32, len(w.texts)+1)
 		}
@@ -31,8 +31,9 @@ func (w *words) of(s string) uint32 {
 	return n
 }
 
-// table is a set of keys, each width numbers wide, numbered in order of arrival. Keys lie one after the other and are found by
-// hashing: slots is a power of two long and at least half empty; a slot holds 1 + the number of a key, or 0.
+// table is a set of keys of width numbers each, numbered in order of arrival. Keys are adjacent in
+// memory and found by hashing. slots has a power of two elements and is at least half empty; a slot
+// contains 1 + the number of a key, or 0.
 type table struct {
 	width int
 	n     int
@@ -50,12 +51,12 @@ func (t *table) hash(key []uint32) uint32 {
 	return uint32(h ^ h>>32) // FNV mixes upwards only
 }
 
-// find gives the number of a key, or -1.
+// find returns the number of a key, or -1.
 func (t *table) find(key []uint32) int {
 	if t.n == 0 {
 		return -1
 	}
-	if len(t.slots) == 0 { // there are some that nobody has looked for
+	if len(t.slots) == 0 { // keys that were added without slots
 		t.spread(2 * t.n)
 	}
 	mask := uint32(len(t.slots) - 1)
@@ -70,7 +71,7 @@ func (t *table) find(key []uint32) int {
 	}
 }
 
-// row gives the number of a key, and whether it has just been given.
+// row returns the number of a key, and whether it was added.
 func (t *table) row(key []uint32) (int, bool) {
 	if i := t.find(key); i >= 0 {
 		return i, false
@@ -84,7 +85,7 @@ func (t *table) row(key []uint32) (int, bool) {
 	return t.n - 1, true
 }
 
-// spread makes a power of two of slots, twice as many as are wanted at least.
+// spread resizes slots to a power of two, at least twice the wanted number.
 func (t *table) spread(wanted int) {
 	size := 16
 	for size < 2*wanted {
@@ -104,28 +105,29 @@ func (t *table) enter(i int) {
 	t.slots[at&mask] = uint32(i + 1)
 }
 
-// node is one place of a stack: the caller's node, or -1, and where it is.
+// node is one frame of a stack: the caller's node, or -1, and its code position.
 type node struct {
 	parent         int32
 	symbol, module uint32 // words
 	offset         uint64
 }
 
-// trie holds stacks as nodes with their callers' before them. slots is as a table's; nodes that were put in without it are entered when one is first
-// looked for.
+// trie contains stacks as nodes, callers before callees. slots is used as in table; nodes that were
+// added without slots are entered by the first lookup.
 type trie struct {
 	nodes []node
 	slots []uint32
 }
 
 func (n *node) hash() uint32 {
-	const mix = 0x9e3779b97f4a7c15 // 2^64 by the golden ratio: each bit of a product's upper half hangs on all bits below
+	// 2^64 / golden ratio: each bit in a product's upper half depends on all lower bits
+	const mix = 0x9e3779b97f4a7c15
 	h := (uint64(uint32(n.parent))<<32 | uint64(n.symbol)) * mix
 	h = (h ^ h>>29 ^ uint64(n.module)<<32 ^ n.offset) * mix
 	return uint32(h >> 32)
 }
 
-// find gives the number of a node; false when there is none.
+// find returns the number of a node; false when there is none.
 func (t *trie) find(n node) (uint32, bool) {
 	if 2*len(t.nodes) > len(t.slots) {
 		t.spread(2 * len(t.nodes))
@@ -145,7 +147,7 @@ func (t *trie) find(n node) (uint32, bool) {
 	}
 }
 
-// spread makes at least so many slots and enters all nodes.
+// spread allocates at least slots slots and enters all nodes.
 func (t *trie) spread(slots int) {
 	size := 64
 	for size < slots {
@@ -165,7 +167,7 @@ func (t *trie) enter(i uint32) {
 	t.slots[at&mask] = i + 1
 }
 
-// of gives the number of a node, made if there was none.
+// of returns the number of a node, which it adds if necessary.
 func (t *trie) of(n node) uint32 {
 	if i, ok := t.find(n); ok {
 		return i
@@ -180,9 +182,10 @@ func (t *trie) of(n node) uint32 {
 	return i
 }
 
-// follow takes in all nodes of a block, callers before those they call: into gets 1 + the number of each. Blocks have like nodes in like order, so the one that
-// follows on the one before here mostly is the one that does so there.
-func (t *trie) follow(nodes []node, into []uint32, word func(uint32) uint32) {
+// addAll adds all nodes of a block, callers before callees; into receives 1 + the number of each.
+// Blocks have similar nodes in a similar order, so the successor of a node in one block mostly is
+// its successor in the other.
+func (t *trie) addAll(nodes []node, into []uint32, word func(uint32) uint32) {
 	if len(t.nodes) == 0 {
 		t.nodes = slices.Grow(t.nodes, len(nodes))
 	}

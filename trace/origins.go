@@ -13,7 +13,7 @@ type Origins []Origin
 // An Origin is what the preprocessor made of one part.
 type Origin struct {
 	From   int // in the text of the script
-	Source *cpp.Source
+	Source *cpp.Output
 }
 
 // of gives the part that a byte of the text is in; nil: none was preprocessed.

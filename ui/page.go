@@ -1,6 +1,6 @@
-// Package ui holds the page: TypeScript and Svelte in data (what comes from the server), draw (canvases), state (the view in
-// the URL) and parts (what a person sees), built by Vite into dist, which this package carries as files. It serves nothing
-// and knows of no server: view/web is handed its files.
+// Package ui contains the page as files. data queries the server and decodes, draw draws on
+// canvases, state is the view in the URL, parts are the components. Vite builds them into dist,
+// which is embedded. The package serves nothing: view/web gets its files.
 package ui
 
 import (
@@ -11,8 +11,9 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// Files gives the built page: index.html, what it loads by relative names, and beside each file of text its precompressed
-// forms .gz and .br. A program that was built without Node has a README there and no index.html.
+// Files returns the built page: index.html, the files that it loads by relative names, and
+// compressed copies of text files, .gz and .br. A program that was built without Node has a README
+// and no index.html.
 func Files() fs.FS {
 	files, err := fs.Sub(dist, "dist")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // budget is what a browser may load for the whole page, gzipped.
 const budget = 150 << 10
 
-// TestFiles holds what is embedded to its promises: either no page at all, or a page that is whole, within its budget, and
-// asks nobody but its own server.
+// TestFiles checks the embedded files: either no page at all, or a complete page within its budget
+// that loads from its own server only.
 func TestFiles(t *testing.T) {
 	files := ui.Files()
 	index, err := fs.ReadFile(files, "index.html")
@@ -32,7 +32,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("index.html loads no ./page.js:\n%s", index)
 	}
 	if strings.Contains(string(index), "style=") || strings.Contains(string(index), "<style") {
-		t.Errorf("index.html has inline styles, which the content security policy refuses:\n%s", index)
+		t.Errorf("the security policy refuses inline styles; index.html has some:\n%s", index)
 	}
 	total := int64(0)
 	err = fs.WalkDir(files, ".", func(p string, d fs.DirEntry, err error) error {

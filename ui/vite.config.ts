@@ -7,14 +7,15 @@ import { defineConfig } from "vitest/config";
 
 const dist = join(import.meta.dirname, "dist");
 
-// The page is served precompressed: beside each file of text lie its .gz and .br. Names carry no hash,
-// because the server's ETag says what changed; so nothing of an older build may stay behind.
+// The page is served precompressed: beside each file of text lie its .gz and .br. Names carry no
+// hash, because the server's ETag says what changed; so nothing of an older build may stay behind.
 function precompress(): Plugin {
   return {
     name: "precompress",
     apply: "build",
     buildStart() {
-      for (const name of readdirSync(dist)) if (name !== "README") rmSync(join(dist, name), { recursive: true });
+      for (const name of readdirSync(dist))
+        if (name !== "README") rmSync(join(dist, name), { recursive: true });
     },
     closeBundle() {
       for (const entry of readdirSync(dist, { recursive: true, encoding: "utf8" })) {
@@ -22,7 +23,10 @@ function precompress(): Plugin {
         if (!/\.(html|js|css|svg)$/.test(entry) || !statSync(path).isFile()) continue;
         const text = readFileSync(path);
         writeFileSync(`${path}.gz`, gzipSync(text, { level: 9 }));
-        writeFileSync(`${path}.br`, brotliCompressSync(text, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: text.length } }));
+        writeFileSync(
+          `${path}.br`,
+          brotliCompressSync(text, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: text.length } }),
+        );
       }
     },
   };
@@ -39,7 +43,11 @@ export default defineConfig({
     assetsInlineLimit: 0, // data: URLs are not in the content security policy
     cssCodeSplit: false,
     rolldownOptions: {
-      output: { entryFileNames: "page.js", chunkFileNames: "[name].js", assetFileNames: "page.[ext]" },
+      output: {
+        entryFileNames: "page.js",
+        chunkFileNames: "[name].js",
+        assetFileNames: "page.[ext]",
+      },
     },
   },
   // npm run dev: the page with reload, in front of a server whose token is in CULPRIT_TOKEN.
@@ -48,7 +56,10 @@ export default defineConfig({
       "/api": {
         target: "http://127.0.0.1:7410",
         changeOrigin: true,
-        headers: { Authorization: `Bearer ${process.env.CULPRIT_TOKEN ?? ""}`, Origin: "http://127.0.0.1:7410" },
+        headers: {
+          Authorization: `Bearer ${process.env.CULPRIT_TOKEN ?? ""}`,
+          Origin: "http://127.0.0.1:7410",
+        },
       },
     },
   },

@@ -14,24 +14,39 @@ import (
 	"culprit/measure"
 )
 
-// Cgroups reads what control groups use and are limited to, of version 1 and 2 side by side: each hierarchy that is mounted is
-// walked, and a group is called by its path in it, "/" for the top. Where the same path is in several hierarchies, a statistic
-// comes from the first that has it, version 1 before version 2.
+// Cgroups reads the use and the limits of control groups, version 1 and 2 side by side. It walks
+// each mounted hierarchy. The name of a group is its path in the hierarchy, "/" for the top. If
+// several hierarchies have the same path, a statistic comes from the first one that has it, version
+// 1 first.
 //
-// The kernel counts a group's children as its own, so rows of a parent and its child overlap and don't add up.
+// The kernel includes a group's children in its counters, so the rows of a parent and its child
+// overlap and do not add up.
 //
-// With thousands of groups, of which few do anything, it stays cheap. Files stay open, as far as descriptors allow. The tree is
-// walked only when the kernel's number of groups has changed, and then a directory is read only if its link count has. Where a
-// parent's counter includes its children's and stood still, theirs did too and are not read. A group that used no CPU in this
-// interval and the one before is quiet: its memory and number of threads are read each eighth time only, so they may be some
-// readings old (others can take memory from it meanwhile); limits are read each sixteenth time of any group.
+// Thousands of mostly idle groups must stay cheap:
+//
+//   - Files stay open, as far as descriptors allow.
+//   - The tree is walked only when the kernel's number of groups has changed, and a directory is
+//     read only if its link count has changed.
+//   - If a parent's counter includes its children's and did not grow, theirs did not grow either
+//     and are not read.
+//   - A group that used no CPU in this interval and the previous one is quiet. Its memory and its
+//     number of threads are read only each eighth time, so they may be some readings old.
+//   - Limits are read each sixteenth time.
 type Cgroups struct{}
 
-// Stats lists what is counted of each group.
+// Stats returns the statistics of each group.
 func (Cgroups) Stats() []measure.Stat {
 	fields := func(names ...string) []measure.Field {
-		help := map[string]string{"cgroup": "path in its hierarchy", "mode": "usr sys", "direction": "read write discard", "device": "name of the block device",
-			"kind": "", "event": "high max oom oom_kill; max in version 1: failcnt", "resource": "cpu memory io irq", "scope": "some full"}
+		help := map[string]string{
+			"cgroup":    "path in its hierarchy",
+			"mode":      "usr sys",
+			"direction": "read write discard",
+			"device":    "name of the block device",
+			"kind":      "",
+			"event":     "high max oom oom_kill; max in version 1: failcnt",
+			"resource":  "cpu memory io irq",
+			"scope":     "some full",
+		}
 		var f []measure.Field
 		for _, n := range names {
 			f = append(f, measure.Field{Name: n, Type: measure.Word, Help: help[n]})
@@ -44,22 +59,78 @@ func (Cgroups) Stats() []measure.Stat {
 		return f
 	}
 	return []measure.Stat{
-		{ID: "cgroup.cpu", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Help: "CPU time of a group and those within it (cpu.stat, cpuacct.usage)", Fields: fields("cgroup", "mode")},
-		{ID: "cgroup.periods", Kind: measure.Delta, Unit: measure.Events, Sparse: true, Help: "periods of the CPU quota in which a group ran, and in which it was throttled (cpu.stat)",
-			Fields: kinds("total; throttled: those of them in which it used up its quota")},
-		{ID: "cgroup.throttled", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Help: "time that a group's run queues were held back by its CPU quota, summed over CPUs (cpu.stat)", Fields: fields("cgroup")},
-		{ID: "cgroup.quota", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max, Help: "CPUs that a group may use at most; no row where it has no quota (cpu.max, cpu.cfs_quota_us)", Fields: fields("cgroup")},
-		{ID: "cgroup.memory", Kind: measure.Level, Unit: measure.Bytes, Help: "memory of a group and those within it; kinds overlap (memory.current, memory.stat)",
-			Fields: kinds("current; limit, and high, above which a group is slowed: no row where there is none; anon file kernel")},
-		{ID: "cgroup.memory.events", Kind: measure.Delta, Unit: measure.Events, Sparse: true, Help: "times that a group came to a limit of memory (memory.events; memory.failcnt)", Fields: fields("cgroup", "event")},
-		{ID: "cgroup.io", Kind: measure.Delta, Unit: measure.Bytes, Sparse: true, Help: "bytes of a group's block I/O (io.stat, blkio.throttle.io_service_bytes)", Fields: fields("cgroup", "device", "direction")},
-		{ID: "cgroup.pids", Kind: measure.Level, Unit: measure.Count, Help: "processes and threads in a group (pids.current)", Fields: fields("cgroup")},
+		{
+			ID:     "cgroup.cpu",
+			Kind:   measure.Delta,
+			Unit:   measure.Nanoseconds,
+			Sparse: true,
+			Help:   "CPU time of a group and its children (cpu.stat, cpuacct.usage)",
+			Fields: fields("cgroup", "mode"),
+		},
+		{
+			ID:     "cgroup.periods",
+			Kind:   measure.Delta,
+			Unit:   measure.Events,
+			Sparse: true,
+			Help: "periods of the CPU quota in which a group ran, and in which it was " +
+				"throttled (cpu.stat)",
+			Fields: kinds("total; throttled: those in which it used up its quota"),
+		},
+		{
+			ID:     "cgroup.throttled",
+			Kind:   measure.Delta,
+			Unit:   measure.Nanoseconds,
+			Sparse: true,
+			Help: "time that a group's run queues were stopped by its CPU quota, summed over " +
+				"CPUs (cpu.stat)",
+			Fields: fields("cgroup"),
+		},
+		{
+			ID:   "cgroup.quota",
+			Kind: measure.Level,
+			Unit: measure.Count,
+			Fold: measure.Max,
+			Help: "most CPUs that a group may use; no row if it has no quota (cpu.max, " +
+				"cpu.cfs_quota_us)",
+			Fields: fields("cgroup"),
+		},
+		{ID: "cgroup.memory", Kind: measure.Level, Unit: measure.Bytes, Help: "memory of a " +
+			"group and its children; kinds overlap (memory.current, memory.stat)",
+			Fields: kinds("current; limit, and high, above which a group is slowed: no row if " +
+				"there is none; anon file kernel")},
+		{
+			ID:     "cgroup.memory.events",
+			Kind:   measure.Delta,
+			Unit:   measure.Events,
+			Sparse: true,
+			Help:   "times that a group reached a memory limit (memory.events; memory.failcnt)",
+			Fields: fields("cgroup", "event"),
+		},
+		{
+			ID:     "cgroup.io",
+			Kind:   measure.Delta,
+			Unit:   measure.Bytes,
+			Sparse: true,
+			Help:   "bytes of a group's block I/O (io.stat, blkio.throttle.io_service_bytes)",
+			Fields: fields("cgroup", "device", "direction"),
+		},
+		{ID: "cgroup.pids", Kind: measure.Level, Unit: measure.Count, Help: "processes and " +
+			"threads in a group (pids.current)", Fields: fields("cgroup")},
 		cgroupTopStat(),
-		{ID: "cgroup.pressure.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Fold: measure.Max, Sparse: true, Help: "time in which a group's threads were held up for want of a resource (cpu.pressure ...; version 2)", Fields: fields("cgroup", "resource", "scope")},
+		{
+			ID:     "cgroup.pressure.time",
+			Kind:   measure.Delta,
+			Unit:   measure.Nanoseconds,
+			Fold:   measure.Max,
+			Sparse: true,
+			Help: "time in which a group's threads waited for a resource (cpu.pressure ...; " +
+				"version 2)",
+			Fields: fields("cgroup", "resource", "scope"),
+		},
 	}
 }
 
-// Open finds the hierarchies that are mounted.
+// Open finds the mounted hierarchies.
 func (Cgroups) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	b, err := env.Root.ReadProc("self/mountinfo", nil)
 	if err != nil {
@@ -77,7 +148,13 @@ func (Cgroups) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 				continue
 			}
 			seen[m.Number] = true
-			h := &cgroupTree{dir: m.Path, v2: pass == 1, controller: controllers, files: files, layouts: make([]procfs.NameValues, len(files))}
+			h := &cgroupTree{
+				dir:        m.Path,
+				v2:         pass == 1,
+				controller: controllers,
+				files:      files,
+				layouts:    make([]procfs.NameValues, len(files)),
+			}
 			for i := range h.layouts {
 				h.layouts[i].Slots = r.slots
 				if files[i].bit == gotCurrent {
@@ -90,7 +167,8 @@ func (Cgroups) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 		}
 	}
 	if len(r.trees) == 0 {
-		return nil, collect.Unsupported("no control groups that count this are mounted here (`ip netns exec` hides them: look from outside with --netns NAME)")
+		return nil, collect.Unsupported("no control groups with these counters are mounted " +
+			"here (`ip netns exec` hides them: run outside with --netns NAME)")
 	}
 	if f, err := env.Root.OpenProc("cgroups"); err == nil {
 		r.numbers = f
@@ -98,9 +176,15 @@ func (Cgroups) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 	return r, nil
 }
 
-// cgroupFiles gives the files worth reading, with that which tells whether a group used CPU in a hierarchy: of version 1 with the controllers in the mount's options ("rw,cpu,cpuacct"), or
-// of version 2. controller is the name under which /proc/cgroups tells how many groups a version 1 hierarchy has.
-func cgroupFiles(options string, v2 bool, want collect.Want) (files []cgroupFile, controller string) {
+// cgroupFiles returns the wanted files of a hierarchy, and the file that shows whether a group used
+// CPU. A hierarchy is of version 2, or of version 1 with the controllers in the mount's options
+// ("rw,cpu,cpuacct"). controller is the name of a version 1 hierarchy in /proc/cgroups, which has
+// its number of groups.
+func cgroupFiles(
+	options string,
+	v2 bool,
+	want collect.Want,
+) (files []cgroupFile, controller string) {
 	for _, f := range allCgroupFiles() {
 		if f.v2 != v2 || !f.pulse && !want.Stat(f.stats...) {
 			continue
@@ -120,20 +204,20 @@ func cgroupFiles(options string, v2 bool, want collect.Want) (files []cgroupFile
 type cgroupTree struct {
 	dir        string
 	v2         bool
-	controller string // version 1: for /proc/cgroups
+	controller string // version 1: its line in /proc/cgroups
 	files      []cgroupFile
 	layouts    []procfs.NameValues // of each file
-	memory     int                 // place of the file that says how much memory is used
+	memory     int                 // index of the file with the memory in use
 	root       *cgroupNode
 	top        cgroupTop
 	order      []*cgroupNode // parents before children
-	count      uint64        // of groups, as the kernel said when the tree was walked
+	count      uint64        // the kernel's number of groups at the last walk
 	counter    *kernel.File  // version 2: cgroup.stat of the top
-	dirty      bool          // a group was gone
-	late       bool          // a walk was due at the reading before and put off
+	dirty      bool          // a group has gone
+	late       bool          // a walk was due at the previous reading and deferred
 	walked     time.Time
-	cost       time.Duration // of that walk
-	readings   int           // since that walk
+	cost       time.Duration // of the last walk
+	readings   int           // since the last walk
 	tooMany    bool
 	seen       bool // a file of it could be read
 }
@@ -143,36 +227,37 @@ type cgroupNode struct {
 	dir      string
 	name     *cgroupName
 	children []*cgroupNode
-	links    int64 // link count of the directory when it was read; -1 not yet
+	links    int64 // link count of the directory when it was read; -1: not yet
 	open     []*kernel.File
 	parent   *cgroupNode // nil: the top
-	absent   uint32      // files that are not there, by place in the tree's files
-	same     uint32      // files known to be as at the reading before, in this one
-	born     int         // the reading in which it began; 0 before the reading that found it, or not known
+	absent   uint32      // missing files, one bit for each index in the tree's files
+	same     uint32      // files that are known to be unchanged in this reading
+	born     int         // the reading in which it began; 0: earlier, or not known
 	gone     bool
-	share    float64 // of usr in its CPU time, when last there was any
-	turn     int     // spreads what is read now and then over the groups
+	share    float64 // of usr in its latest CPU time
+	turn     int     // distributes periodic reads over the groups
 	states   []cgroupState
 	levels   [cgroupLevels]float64 // as last read; NaN: none
-	limited  bool                  // it has a file of its quota
-	outer    float64               // version 1: least limit of the group and those that it is in, seen or not; NaN: none
-	devices  []cgroupDevice
+	limited  bool                  // it has a quota file
+	// version 1: least limit of the group and all above it, visible or not; NaN: none
+	outer   float64
+	devices []cgroupDevice
 }
 
-// cgroupState is what a file of counters said when it was last read, or known to say the same.
+// cgroupState has the counters of a file when it was last read or known to be unchanged.
 type cgroupState struct {
-	round int // 0 never
+	round int // 0: never
 	last  [5]uint64
 }
 
-// cgroupDevice is a group's I/O at a device that it ever used: bytes read, written, discarded.
+// cgroupDevice is a group's I/O at a device that it has used: bytes read, written, discarded.
 type cgroupDevice struct {
 	number uint64
 	round  int
 	last   [3]uint64
 }
 
-// Places in cgroupNode.levels.
+// Indices of cgroupNode.levels.
 const (
 	clCurrent = iota
 	clLimit
@@ -185,51 +270,53 @@ const (
 	cgroupLevels
 )
 
-// cgroupName is the path that groups of several hierarchies have in common.
+// cgroupName is a path that groups of several hierarchies may share.
 type cgroupName struct {
 	path  string
 	epoch int
 	label measure.Label
-	round int    // of done
-	done  uint32 // statistics that have been put in this reading, by bit
+	round int    // the reading of done
+	done  uint32 // statistics that this reading has put, one bit each
 
-	pulse  int // the latest reading that knew whether it used CPU
-	active int // the latest reading in which it had
+	pulse  int // the latest reading that knows whether it used CPU
+	active int // the latest reading in which it used CPU
 }
 
-// quiet says whether the group is known to have used no CPU in this interval and the one before.
+// quiet reports that the group used no CPU in this interval and the previous one.
 func (n *cgroupName) quiet(round int) bool { return n.pulse == round && round-n.active >= 2 }
 
 const (
-	mostCgroups     = 20_000 // in one hierarchy; a machine with more is ill
-	mostCgroupFiles = 8192   // kept open; further ones are opened at each reading, at 3 microseconds in place of 1
-	cgroupRewalk    = 30     // readings after which the tree is walked even if nothing seems to have changed
+	mostCgroups = 20_000 // in one hierarchy; more groups are not read
+	// kept open; more are opened at each reading, which takes 3 us instead of 1
+	mostCgroupFiles = 8192
+	// readings after which the tree is walked even without a sign of change
+	cgroupRewalk = 30
 )
 
 type cgroupReading struct {
 	root       kernel.Root
 	trees      []*cgroupTree
 	numbers    *kernel.File // /proc/cgroups
-	counts     []byte       // its text at this reading; nil not read yet, empty unreadable
+	counts     []byte       // its text in this reading; nil: not yet read; empty: unreadable
 	names      map[string]*cgroupName
 	namesLimit int // above it, names of groups that are gone are dropped
 	devices    map[uint64]string
 	opened     int
-	nodes      int // ever made
-	memory     int // of the tree at hand: place of the file that says how much memory is used
+	nodes      int // how many were made so far
+	memory     int // of the current tree: index of the file with the memory in use
 	limit      int
 	round      int
 	buf        []byte
 
-	keysSeen, keysMissed uint32 // cgroupKeys that a group's file has, and has not
-	ioThere              bool   // a group has a file of its I/O
-	sawV2                bool   // a hierarchy of version 2 is in sight
+	keysSeen, keysMissed uint32 // cgroupKeys that some group's file has, and lacks
+	ioThere              bool   // some group has an I/O file
+	sawV2                bool   // a hierarchy of version 2 is visible
 
-	slots     map[string]int     // where names in files go in values
-	layout    *procfs.NameValues // of the file at hand
+	slots     map[string]int     // index in values of a name in a file
+	layout    *procfs.NameValues // of the current file
 	values    [cgroupValues]uint64
 	seen      [cgroupValues]bool
-	held      uint64 // what the file before gave to the next
+	held      uint64 // value of the previous file for the next one
 	heldOK    bool
 	growth    float64
 	delta     [5]float64
@@ -237,10 +324,23 @@ type cgroupReading struct {
 	wordsList []string
 }
 
-// node makes a group of the tree, of which nothing is known yet.
-func (r *cgroupReading) node(parent *cgroupNode, dir string, name *cgroupName, born int) *cgroupNode {
+// node adds a group to the tree.
+func (r *cgroupReading) node(
+	parent *cgroupNode,
+	dir string,
+	name *cgroupName,
+	born int,
+) *cgroupNode {
 	r.nodes++
-	n := &cgroupNode{dir: dir, name: name, links: -1, parent: parent, born: born, turn: r.nodes, share: 1}
+	n := &cgroupNode{
+		dir:    dir,
+		name:   name,
+		links:  -1,
+		parent: parent,
+		born:   born,
+		turn:   r.nodes,
+		share:  1,
+	}
 	for i := range n.levels {
 		n.levels[i] = measure.NaN
 	}
@@ -249,17 +349,61 @@ func (r *cgroupReading) node(parent *cgroupNode, dir string, name *cgroupName, b
 }
 
 func newCgroupReading(root kernel.Root) *cgroupReading {
-	r := &cgroupReading{root: root, names: map[string]*cgroupName{}, namesLimit: 1024, devices: map[uint64]string{}, limit: min(mostCgroupFiles, openFilesLimit()/2)}
-	r.slots = map[string]int{"user_usec": cvUser, "user": cvUser, "system_usec": cvSystem, "system": cvSystem, "nr_periods": cvPeriods, "nr_throttled": cvThrottled,
-		"throttled_usec": cvThrottledMicro, "throttled_time": cvThrottledNano, "high": cvHigh, "max": cvMax, "oom": cvOOM, "oom_kill": cvOOMKill,
-		"anon": cvAnon, "total_rss": cvAnon, "file": cvFile, "total_cache": cvFile, "kernel": cvKernel,
-		"hierarchical_memory_limit": cvOuter}
-	r.wordsList = []string{"usr", "sys", "total", "throttled", "current", "limit", "anon", "file", "kernel", "high", "max", "oom", "oom_kill",
-		"read", "write", "discard", "some", "full", "cpu", "memory", "io", "irq"}
+	r := &cgroupReading{
+		root:       root,
+		names:      map[string]*cgroupName{},
+		namesLimit: 1024,
+		devices:    map[uint64]string{},
+		limit:      min(mostCgroupFiles, openFilesLimit()/2),
+	}
+	r.slots = map[string]int{
+		"user_usec":                 cvUser,
+		"user":                      cvUser,
+		"system_usec":               cvSystem,
+		"system":                    cvSystem,
+		"nr_periods":                cvPeriods,
+		"nr_throttled":              cvThrottled,
+		"throttled_usec":            cvThrottledMicro,
+		"throttled_time":            cvThrottledNano,
+		"high":                      cvHigh,
+		"max":                       cvMax,
+		"oom":                       cvOOM,
+		"oom_kill":                  cvOOMKill,
+		"anon":                      cvAnon,
+		"total_rss":                 cvAnon,
+		"file":                      cvFile,
+		"total_cache":               cvFile,
+		"kernel":                    cvKernel,
+		"hierarchical_memory_limit": cvOuter,
+	}
+	r.wordsList = []string{
+		"usr",
+		"sys",
+		"total",
+		"throttled",
+		"current",
+		"limit",
+		"anon",
+		"file",
+		"kernel",
+		"high",
+		"max",
+		"oom",
+		"oom_kill",
+		"read",
+		"write",
+		"discard",
+		"some",
+		"full",
+		"cpu",
+		"memory",
+		"io",
+		"irq",
+	}
 	return r
 }
 
-// Places in values.
+// Indices of values.
 const (
 	cvUser = iota
 	cvSystem
@@ -278,7 +422,7 @@ const (
 	cgroupValues
 )
 
-// Places in wordsList.
+// Indices of wordsList.
 const (
 	cgUsr = iota
 	cgSys
@@ -313,7 +457,7 @@ func (r *cgroupReading) Read(out *collect.Out) error {
 			r.walk(t)
 		}
 		if t.tooMany {
-			out.NoteAll("more control groups than are looked at")
+			out.NoteAll("too many control groups: some are not read")
 		}
 		r.memory = t.memory
 		t.top.put(out)
@@ -343,8 +487,8 @@ func (r *cgroupReading) Read(out *collect.Out) error {
 	return nil
 }
 
-// readGroup reads those files of one group that may have changed. A file that is not there is looked for again at each walk: a controller
-// may be switched on later.
+// readGroup reads the files of a group that may have changed. It tries missing files again after
+// each walk, as a controller may have been enabled.
 func (r *cgroupReading) readGroup(out *collect.Out, t *cgroupTree, n *cgroupNode) {
 	if n.states == nil {
 		n.states = make([]cgroupState, len(t.files))
@@ -367,13 +511,14 @@ func (r *cgroupReading) readGroup(out *collect.Out, t *cgroupTree, n *cgroupNode
 		b, err := r.readFile(n, i, f, len(t.files))
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				if n.open != nil && n.open[i] != nil { // it was there
+				if n.open != nil && n.open[i] != nil { // it existed before
 					n.gone, t.dirty = true, true
 					r.drop(n)
 					return
 				}
 				n.absent |= 1 << i
-			} else if !errors.Is(err, measure.ErrUnsupported) { // pressure files are there and say so when PSI is off
+				// with PSI off, pressure files exist but reading fails
+			} else if !errors.Is(err, measure.ErrUnsupported) {
 				for _, id := range f.stats {
 					out.Table(id).Note("read " + n.dir + "/" + f.name + ": " + err.Error())
 				}
@@ -401,7 +546,8 @@ func (r *cgroupReading) readGroup(out *collect.Out, t *cgroupTree, n *cgroupNode
 	r.putLevels(out, n, mine)
 }
 
-// needed says whether a file must be read, given that it was at the reading before or is known not to have changed since.
+// needed reports whether a file must be read. The file was read at the previous reading, or is
+// known to be unchanged since.
 func (r *cgroupReading) needed(n *cgroupNode, f *cgroupFile, i int) bool {
 	turn := r.round + n.turn
 	switch f.when {
@@ -418,7 +564,7 @@ func (r *cgroupReading) needed(n *cgroupNode, f *cgroupFile, i int) bool {
 	}
 }
 
-// stands takes note of a file that was not read because it says the same.
+// stands records that a file was not read because it is unchanged.
 func (r *cgroupReading) stands(n *cgroupNode, f *cgroupFile) {
 	switch {
 	case f.pulse:
@@ -430,13 +576,13 @@ func (r *cgroupReading) stands(n *cgroupNode, f *cgroupFile) {
 	}
 }
 
-// putLevels puts the states of a group, of those files which gave any now or stand.
+// putLevels puts the levels of a group from the files in got and those that are unchanged.
 func (r *cgroupReading) putLevels(out *collect.Out, n *cgroupNode, got uint32) {
 	memory := out.Table("cgroup.memory")
 	for k, l := range [...]struct {
 		bit   uint32
 		table *collect.Table
-		word  int // in the words; -1 none
+		word  int // index in words; -1: none
 	}{clCurrent: {gotCurrent, memory, cgCurrent}, clLimit: {gotLimit, memory, cgLimit}, clHigh: {gotHigh, memory, cgHigh}, clAnon: {gotKinds, memory, cgAnon}, clFile: {gotKinds, memory, cgFile},
 		clKernel: {gotKernel, memory, cgKernel}, clQuota: {gotQuota, out.Table("cgroup.quota"), -1}, clPids: {gotPids, out.Table("cgroup.pids"), -1}} {
 		v := n.levels[k]
@@ -506,11 +652,11 @@ func (r *cgroupReading) name(path string) *cgroupName {
 	return n
 }
 
-// deviceName gives the name of a block device by its number.
+// deviceName returns the name of a block device by its number.
 func (r *cgroupReading) deviceName(text []byte, number uint64) string {
 	name, ok := r.devices[number]
 	if !ok {
-		name = string(text) // "254:0" where sysfs does not know it
+		name = string(text) // "254:0" if sysfs does not have it
 		if target, err := readLink(r.root.InSys("dev/block/" + name)); err == nil {
 			name = strings.ReplaceAll(path.Base(target), "!", "/")
 		}

@@ -13,26 +13,32 @@ type cgroupFile struct {
 	v2         bool
 	controller string // version 1: the hierarchy that has it
 	stats      []measure.StatID
-	bit        uint32 // of what it gives: where two hierarchies have it, the first counts
+	bit        uint32 // of its value: if two hierarchies have it, the first counts
 	when       cgroupWhen
-	pulse      bool        // its growth says that the group used CPU
-	keys       []cgroupKey // what it counts in each group, with any controllers
-	// read takes in the text. had: it says what it should. changed: it says something else than at the reading before, or that is not known.
+	pulse      bool        // its growth shows that the group used CPU
+	keys       []cgroupKey // its counters in each group, whatever controllers are on
+	// read parses the text. had: the text has what it should have. changed: it differs from the
+	// previous reading, or that is not known.
 	read func(r *cgroupReading, out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool)
 }
 
-// cgroupWhen says when a file need not be read.
+// cgroupWhen is when a file need not be read.
 type cgroupWhen uint8
 
 const (
-	whenParent cgroupWhen = iota // its counters are within the parent's: when those stood still
-	whenBefore                   // when the file before it in the list stood still
-	whenActive                   // when the group is quiet, but each eighth time
-	whenMemory                   // when the memory in use is the same, but each eighth time
-	whenTurn                     // but each sixteenth time: a setting
+	// unless the parent's counters, which include these, have changed
+	whenParent cgroupWhen = iota
+	// unless the file before it in the list has changed
+	whenBefore
+	// if the group is quiet, except each eighth time
+	whenActive
+	// if the memory in use is unchanged, except each eighth time
+	whenMemory
+	// a setting: except each sixteenth time
+	whenTurn
 )
 
-// What files give, for cgroupFile.bit.
+// Values of cgroupFile.bit: what a file is read for.
 const (
 	gotCPU = 1 << iota
 	gotThrottling
@@ -52,47 +58,294 @@ const (
 	gotPressureIrq
 )
 
-// allCgroupFiles lists what is read. Files that complete one another stand together, the one that is only held first.
+// allCgroupFiles returns the files that are read. Files that complete each other are adjacent; the
+// one that only holds its value comes first.
 func allCgroupFiles() []cgroupFile {
 	stats := func(ids ...measure.StatID) []measure.StatID { return ids }
 	memory := stats("cgroup.memory")
 	pressure := stats("cgroup.pressure.time")
 	keys := func(k ...cgroupKey) []cgroupKey { return k }
 	return []cgroupFile{
-		{"cpuacct.usage", false, "cpuacct", stats("cgroup.cpu"), 0, whenParent, true, keys(ckTime), (*cgroupReading).holdUsage},
-		{"cpuacct.stat", false, "cpuacct", stats("cgroup.cpu"), gotCPU, whenBefore, false, keys(ckTime), (*cgroupReading).putUsage},
-		{"cpu.stat", false, "cpu", stats("cgroup.periods", "cgroup.throttled"), gotThrottling, whenActive, false, keys(ckPeriods, ckThrottledPeriods, ckThrottledTime), (*cgroupReading).putThrottling},
-		{"cpu.cfs_period_us", false, "cpu", stats("cgroup.quota"), 0, whenTurn, false, keys(ckQuota), (*cgroupReading).holdNumber},
-		{"cpu.cfs_quota_us", false, "cpu", stats("cgroup.quota"), gotQuota, whenTurn, false, keys(ckQuota), (*cgroupReading).putQuota1},
-		{"memory.usage_in_bytes", false, "memory", memory, gotCurrent, whenActive, false, nil, levelReader(clCurrent)},
-		{"memory.limit_in_bytes", false, "memory", memory, gotLimit, whenTurn, false, nil, levelReader(clLimit)},
-		{"memory.stat", false, "memory", memory, gotKinds, whenMemory, false, nil, (*cgroupReading).putKinds},
-		{"memory.kmem.usage_in_bytes", false, "memory", memory, gotKernel, whenMemory, false, nil, levelReader(clKernel)},
-		{"memory.failcnt", false, "memory", stats("cgroup.memory.events"), gotEvents, whenActive, false, keys(ckMax), (*cgroupReading).putFailures},
-		{"memory.oom_control", false, "memory", stats("cgroup.memory.events"), gotKills, whenActive, false, keys(ckOOMKill), (*cgroupReading).putKills},
-		{"blkio.throttle.io_service_bytes_recursive", false, "blkio", stats("cgroup.io"), gotIO, whenParent, false, keys(ckRead, ckWrite, ckDiscard), (*cgroupReading).putIO1},
-		{"pids.current", false, "pids", stats("cgroup.pids"), gotPids, whenActive, false, nil, levelReader(clPids)},
+		{
+			"cpuacct.usage",
+			false,
+			"cpuacct",
+			stats("cgroup.cpu"),
+			0,
+			whenParent,
+			true,
+			keys(ckTime),
+			(*cgroupReading).holdUsage,
+		},
+		{
+			"cpuacct.stat",
+			false,
+			"cpuacct",
+			stats("cgroup.cpu"),
+			gotCPU,
+			whenBefore,
+			false,
+			keys(ckTime),
+			(*cgroupReading).putUsage,
+		},
+		{
+			"cpu.stat",
+			false,
+			"cpu",
+			stats("cgroup.periods", "cgroup.throttled"),
+			gotThrottling,
+			whenActive,
+			false,
+			keys(ckPeriods, ckThrottledPeriods, ckThrottledTime),
+			(*cgroupReading).putThrottling,
+		},
+		{
+			"cpu.cfs_period_us",
+			false,
+			"cpu",
+			stats("cgroup.quota"),
+			0,
+			whenTurn,
+			false,
+			keys(ckQuota),
+			(*cgroupReading).holdNumber,
+		},
+		{
+			"cpu.cfs_quota_us",
+			false,
+			"cpu",
+			stats("cgroup.quota"),
+			gotQuota,
+			whenTurn,
+			false,
+			keys(ckQuota),
+			(*cgroupReading).putQuota1,
+		},
+		{
+			"memory.usage_in_bytes",
+			false,
+			"memory",
+			memory,
+			gotCurrent,
+			whenActive,
+			false,
+			nil,
+			levelReader(clCurrent),
+		},
+		{
+			"memory.limit_in_bytes",
+			false,
+			"memory",
+			memory,
+			gotLimit,
+			whenTurn,
+			false,
+			nil,
+			levelReader(clLimit),
+		},
+		{
+			"memory.stat",
+			false,
+			"memory",
+			memory,
+			gotKinds,
+			whenMemory,
+			false,
+			nil,
+			(*cgroupReading).putKinds,
+		},
+		{
+			"memory.kmem.usage_in_bytes",
+			false,
+			"memory",
+			memory,
+			gotKernel,
+			whenMemory,
+			false,
+			nil,
+			levelReader(clKernel),
+		},
+		{
+			"memory.failcnt",
+			false,
+			"memory",
+			stats("cgroup.memory.events"),
+			gotEvents,
+			whenActive,
+			false,
+			keys(ckMax),
+			(*cgroupReading).putFailures,
+		},
+		{
+			"memory.oom_control",
+			false,
+			"memory",
+			stats("cgroup.memory.events"),
+			gotKills,
+			whenActive,
+			false,
+			keys(ckOOMKill),
+			(*cgroupReading).putKills,
+		},
+		{
+			"blkio.throttle.io_service_bytes_recursive",
+			false,
+			"blkio",
+			stats("cgroup.io"),
+			gotIO,
+			whenParent,
+			false,
+			keys(ckRead, ckWrite, ckDiscard),
+			(*cgroupReading).putIO1,
+		},
+		{
+			"pids.current",
+			false,
+			"pids",
+			stats("cgroup.pids"),
+			gotPids,
+			whenActive,
+			false,
+			nil,
+			levelReader(clPids),
+		},
 
-		{"cpu.stat", true, "", stats("cgroup.cpu", "cgroup.periods", "cgroup.throttled"), gotCPU | gotThrottling, whenParent, true, keys(ckTime, ckPeriods, ckThrottledPeriods, ckThrottledTime), (*cgroupReading).putCPU},
-		{"cpu.max", true, "", stats("cgroup.quota"), gotQuota, whenTurn, false, nil, (*cgroupReading).putQuota2},
-		{"memory.current", true, "", memory, gotCurrent, whenActive, false, nil, levelReader(clCurrent)},
+		{
+			"cpu.stat",
+			true,
+			"",
+			stats("cgroup.cpu", "cgroup.periods", "cgroup.throttled"),
+			gotCPU | gotThrottling,
+			whenParent,
+			true,
+			keys(ckTime, ckPeriods, ckThrottledPeriods, ckThrottledTime),
+			(*cgroupReading).putCPU,
+		},
+		{
+			"cpu.max",
+			true,
+			"",
+			stats("cgroup.quota"),
+			gotQuota,
+			whenTurn,
+			false,
+			nil,
+			(*cgroupReading).putQuota2,
+		},
+		{
+			"memory.current",
+			true,
+			"",
+			memory,
+			gotCurrent,
+			whenActive,
+			false,
+			nil,
+			levelReader(clCurrent),
+		},
 		{"memory.max", true, "", memory, gotLimit, whenTurn, false, nil, levelReader(clLimit)},
 		{"memory.high", true, "", memory, gotHigh, whenTurn, false, nil, levelReader(clHigh)},
-		{"memory.stat", true, "", memory, gotKinds | gotKernel, whenMemory, false, nil, (*cgroupReading).putKinds},
-		{"memory.events", true, "", stats("cgroup.memory.events"), gotEvents | gotKills, whenParent, false, nil, (*cgroupReading).putEvents},
-		{"io.stat", true, "", stats("cgroup.io"), gotIO, whenParent, false, nil, (*cgroupReading).putIO2},
-		{"pids.current", true, "", stats("cgroup.pids"), gotPids, whenActive, false, nil, levelReader(clPids)},
-		// Who is held up in a child is so in its parent: a "some" that stood still there stood still here.
-		{"cpu.pressure", true, "", pressure, gotPressureCPU, whenParent, false, keys(ckPressure+0, ckPressure+1), pressureReader(cgCPU)},
-		{"memory.pressure", true, "", pressure, gotPressureMemory, whenParent, false, keys(ckPressure+2, ckPressure+3), pressureReader(cgMemory)},
-		{"io.pressure", true, "", pressure, gotPressureIO, whenParent, false, keys(ckPressure+4, ckPressure+5), pressureReader(cgIO)},
-		{"irq.pressure", true, "", pressure, gotPressureIrq, whenParent, false, nil, pressureReader(cgIrq)},
+		{
+			"memory.stat",
+			true,
+			"",
+			memory,
+			gotKinds | gotKernel,
+			whenMemory,
+			false,
+			nil,
+			(*cgroupReading).putKinds,
+		},
+		{
+			"memory.events",
+			true,
+			"",
+			stats("cgroup.memory.events"),
+			gotEvents | gotKills,
+			whenParent,
+			false,
+			nil,
+			(*cgroupReading).putEvents,
+		},
+		{
+			"io.stat",
+			true,
+			"",
+			stats("cgroup.io"),
+			gotIO,
+			whenParent,
+			false,
+			nil,
+			(*cgroupReading).putIO2,
+		},
+		{
+			"pids.current",
+			true,
+			"",
+			stats("cgroup.pids"),
+			gotPids,
+			whenActive,
+			false,
+			nil,
+			levelReader(clPids),
+		},
+		// A thread that waits in a child waits in its parent too. So if the parent's "some" did not
+		// grow, the child's did not grow.
+		{
+			"cpu.pressure",
+			true,
+			"",
+			pressure,
+			gotPressureCPU,
+			whenParent,
+			false,
+			keys(ckPressure+0, ckPressure+1),
+			pressureReader(cgCPU),
+		},
+		{
+			"memory.pressure",
+			true,
+			"",
+			pressure,
+			gotPressureMemory,
+			whenParent,
+			false,
+			keys(ckPressure+2, ckPressure+3),
+			pressureReader(cgMemory),
+		},
+		{
+			"io.pressure",
+			true,
+			"",
+			pressure,
+			gotPressureIO,
+			whenParent,
+			false,
+			keys(ckPressure+4, ckPressure+5),
+			pressureReader(cgIO),
+		},
+		{
+			"irq.pressure",
+			true,
+			"",
+			pressure,
+			gotPressureIrq,
+			whenParent,
+			false,
+			nil,
+			pressureReader(cgIrq),
+		},
 	}
 }
 
-// diff compares the counters of a file of a group with the reading before. ok is false when there is nothing to compare with; changed is true
-// then too. A counter that went backwards gives NaN.
-func (r *cgroupReading) diff(out *collect.Out, n *cgroupNode, file int, now ...uint64) (delta []float64, ok, changed bool) {
+// diff compares the counters of a group's file with the previous reading. Without one, ok is false
+// and changed is true. A counter that went backwards has the growth NaN.
+func (r *cgroupReading) diff(
+	out *collect.Out,
+	n *cgroupNode,
+	file int,
+	now ...uint64,
+) (delta []float64, ok, changed bool) {
 	s := &n.states[file]
 	known := s.round == r.round-1 && s.round > 0
 	if !known {
@@ -122,8 +375,14 @@ func putSome(t *collect.Table, v float64, labels ...measure.Label) {
 
 func (r *cgroupReading) word(i int) measure.Label { return r.words.At(i) }
 
-// holdUsage reads cpuacct.usage, which is exact: nanoseconds that the scheduler measured. It keeps the growth for putUsage.
-func (r *cgroupReading) holdUsage(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+// holdUsage parses cpuacct.usage: nanoseconds that the scheduler measured. It holds the growth for
+// putUsage.
+func (r *cgroupReading) holdUsage(
+	out *collect.Out,
+	n *cgroupNode,
+	file int,
+	b []byte,
+) (had, changed bool) {
 	usage, ok := firstNumber(b)
 	if !ok {
 		r.keyedBy(ckTime, false)
@@ -135,9 +394,14 @@ func (r *cgroupReading) holdUsage(out *collect.Out, n *cgroupNode, file int, b [
 	return true, changed
 }
 
-// putUsage divides the growth of cpuacct.usage as the ticks of cpuacct.stat grew ("user 54845\nsystem 42917\n"); while those stand
-// still, as they did last.
-func (r *cgroupReading) putUsage(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+// putUsage divides the growth of cpuacct.usage like that of the ticks in cpuacct.stat ("user
+// 54845\nsystem 42917\n"). If these did not grow, it uses the last share.
+func (r *cgroupReading) putUsage(
+	out *collect.Out,
+	n *cgroupNode,
+	file int,
+	b []byte,
+) (had, changed bool) {
 	growth, grew := r.growth, r.heldOK
 	v, seen := r.parse(b)
 	if !seen[cvUser] || !seen[cvSystem] {
@@ -162,7 +426,7 @@ func (r *cgroupReading) putUsage(out *collect.Out, n *cgroupNode, file int, b []
 	return true, changed
 }
 
-// shareOf gives a/(a+b), or otherwise when there is nothing to divide.
+// shareOf returns a/(a+b), or otherwise if both are 0.
 func shareOf(a, b, otherwise float64) float64 {
 	if a >= 0 && b >= 0 && a+b > 0 {
 		return a / (a + b)
@@ -170,16 +434,30 @@ func shareOf(a, b, otherwise float64) float64 {
 	return otherwise
 }
 
-// putCPU reads cpu.stat of version 2, in microseconds. It has the lines on throttling only where the cpu controller is on. What a hierarchy of
-// version 1 has given of the group already is left out.
-func (r *cgroupReading) putCPU(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+// putCPU parses cpu.stat of version 2, in microseconds. It has throttling lines only if the cpu
+// controller is on. It leaves out what a hierarchy of version 1 has already put for the group.
+func (r *cgroupReading) putCPU(
+	out *collect.Out,
+	n *cgroupNode,
+	file int,
+	b []byte,
+) (had, changed bool) {
 	v, seen := r.parse(b)
 	timed := seen[cvUser] && seen[cvSystem]
 	r.keyedBy(ckTime, timed)
 	if n.limited || seen[cvPeriods] || seen[cvThrottled] {
 		r.sawThrottling(seen, cvThrottledMicro)
 	}
-	d, ok, changed := r.diff(out, n, file, v[cvUser], v[cvSystem], v[cvPeriods], v[cvThrottled], v[cvThrottledMicro])
+	d, ok, changed := r.diff(
+		out,
+		n,
+		file,
+		v[cvUser],
+		v[cvSystem],
+		v[cvPeriods],
+		v[cvThrottled],
+		v[cvThrottledMicro],
+	)
 	if !ok {
 		return true, changed
 	}
@@ -194,8 +472,13 @@ func (r *cgroupReading) putCPU(out *collect.Out, n *cgroupNode, file int, b []by
 	return true, changed
 }
 
-// putThrottling reads cpu.stat of version 1, in nanoseconds.
-func (r *cgroupReading) putThrottling(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+// putThrottling parses cpu.stat of version 1, in nanoseconds.
+func (r *cgroupReading) putThrottling(
+	out *collect.Out,
+	n *cgroupNode,
+	file int,
+	b []byte,
+) (had, changed bool) {
 	v, seen := r.parse(b)
 	r.sawThrottling(seen, cvThrottledNano)
 	d, ok, changed := r.diff(out, n, file, v[cvPeriods], v[cvThrottled], v[cvThrottledNano])
@@ -205,39 +488,49 @@ func (r *cgroupReading) putThrottling(out *collect.Out, n *cgroupNode, file int,
 	return true, changed
 }
 
-// sawThrottling records which counters of throttling there are; the time has a name of its own in each version.
+// sawThrottling records which throttling counters exist. The name of the time differs between
+// versions.
 func (r *cgroupReading) sawThrottling(seen *[cgroupValues]bool, time int) {
 	r.keyedBy(ckPeriods, seen[cvPeriods])
 	r.keyedBy(ckThrottledPeriods, seen[cvThrottled])
 	r.keyedBy(ckThrottledTime, seen[time])
 }
 
-func (r *cgroupReading) putPeriods(out *collect.Out, n *cgroupNode, total, throttled, nanoseconds float64) {
+func (r *cgroupReading) putPeriods(
+	out *collect.Out,
+	n *cgroupNode,
+	total, throttled, nanoseconds float64,
+) {
 	periods := out.Table("cgroup.periods")
 	putSome(periods, total, n.name.label, r.word(cgTotal))
 	putSome(periods, throttled, n.name.label, r.word(cgThrottled))
 	putSome(out.Table("cgroup.throttled"), nanoseconds, n.name.label)
 }
 
-// parse reads a file of names and values.
+// parse parses a file of names and values.
 func (r *cgroupReading) parse(b []byte) (*[cgroupValues]uint64, *[cgroupValues]bool) {
 	r.layout.Parse(b, r.values[:], r.seen[:])
 	return &r.values, &r.seen
 }
 
-// firstNumber reads a file that is one number.
+// firstNumber parses a file that is one number.
 func firstNumber(b []byte) (uint64, bool) {
 	c := kernel.Scan(b)
 	v := c.Uint()
 	return v, c.Err() == nil
 }
 
-func (r *cgroupReading) holdNumber(_ *collect.Out, _ *cgroupNode, _ int, b []byte) (had, changed bool) {
+func (r *cgroupReading) holdNumber(
+	_ *collect.Out,
+	_ *cgroupNode,
+	_ int,
+	b []byte,
+) (had, changed bool) {
 	r.held, r.heldOK = firstNumber(b)
 	return r.heldOK, true
 }
 
-// setLevel keeps a state of the group; NaN where there is none.
+// setLevel stores a level of the group; NaN if there is none.
 func (n *cgroupNode) setLevel(level int, v float64, there bool) (had, changed bool) {
 	if !there {
 		v = measure.NaN
@@ -247,15 +540,25 @@ func (n *cgroupNode) setLevel(level int, v float64, there bool) (had, changed bo
 	return true, changed
 }
 
-// putQuota1 reads cpu.cfs_quota_us, -1 where there is none; the period is held.
-func (r *cgroupReading) putQuota1(_ *collect.Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
+// putQuota1 parses cpu.cfs_quota_us, which is -1 without a quota. The period is held.
+func (r *cgroupReading) putQuota1(
+	_ *collect.Out,
+	n *cgroupNode,
+	_ int,
+	b []byte,
+) (had, changed bool) {
 	quota, ok := firstNumber(b)
 	r.keyedBy(ckQuota, len(b) > 1 && r.heldOK)
 	return n.setLevel(clQuota, float64(quota)/float64(r.held), ok && r.heldOK && r.held > 0)
 }
 
-// putQuota2 reads cpu.max: "max 100000" or "50000 100000".
-func (r *cgroupReading) putQuota2(_ *collect.Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
+// putQuota2 parses cpu.max: "max 100000" or "50000 100000".
+func (r *cgroupReading) putQuota2(
+	_ *collect.Out,
+	n *cgroupNode,
+	_ int,
+	b []byte,
+) (had, changed bool) {
 	c := kernel.Scan(b)
 	quota, period := c.Uint(), c.Uint()
 	n.limited = true
@@ -267,19 +570,31 @@ func (r *cgroupReading) putQuota2(_ *collect.Out, n *cgroupNode, _ int, b []byte
 	return n.setLevel(clQuota, float64(quota)/float64(period), c.Err() == nil && period > 0)
 }
 
-// noLimit and above is how version 1 writes that memory has no limit: LONG_MAX rounded down to a page.
+// noLimit and above means that version 1 has no memory limit: LONG_MAX rounded down to a page.
 const noLimit = 1 << 62
 
-// levelReader reads a file of one number; "max" in version 2 is no limit.
-func levelReader(level int) func(*cgroupReading, *collect.Out, *cgroupNode, int, []byte) (bool, bool) {
+// levelReader returns a reader of a file with one number. "max" in version 2 means no limit.
+func levelReader(
+	level int,
+) func(*cgroupReading, *collect.Out, *cgroupNode, int, []byte) (bool, bool) {
 	return func(_ *cgroupReading, _ *collect.Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
 		v, ok := firstNumber(b)
-		return n.setLevel(level, float64(v), ok && (level != clLimit && level != clHigh || v < noLimit))
+		return n.setLevel(
+			level,
+			float64(v),
+			ok && (level != clLimit && level != clHigh || v < noLimit),
+		)
 	}
 }
 
-// putKinds reads memory.stat. Both versions count tmpfs as file; kernel is there in version 2 since 5.18.
-func (r *cgroupReading) putKinds(_ *collect.Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
+// putKinds parses memory.stat. Both versions count tmpfs as file. Version 2 has kernel since Linux
+// 5.18.
+func (r *cgroupReading) putKinds(
+	_ *collect.Out,
+	n *cgroupNode,
+	_ int,
+	b []byte,
+) (had, changed bool) {
 	v, seen := r.parse(b)
 	n.setLevel(clAnon, float64(v[cvAnon]), seen[cvAnon])
 	n.setLevel(clFile, float64(v[cvFile]), seen[cvFile])
@@ -287,13 +602,18 @@ func (r *cgroupReading) putKinds(_ *collect.Out, n *cgroupNode, _ int, b []byte)
 	if seen[cvOuter] && v[cvOuter] < noLimit {
 		n.outer = float64(v[cvOuter])
 	}
-	if seen[cvKernel] { // version 1 has a file of its own for it
+	if seen[cvKernel] { // version 1 has its own file for it
 		n.setLevel(clKernel, float64(v[cvKernel]), true)
 	}
 	return true, true
 }
 
-func (r *cgroupReading) putFailures(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+func (r *cgroupReading) putFailures(
+	out *collect.Out,
+	n *cgroupNode,
+	file int,
+	b []byte,
+) (had, changed bool) {
 	v, ok := firstNumber(b)
 	r.keyedBy(ckMax, ok)
 	if !ok {
@@ -306,8 +626,13 @@ func (r *cgroupReading) putFailures(out *collect.Out, n *cgroupNode, file int, b
 	return true, changed
 }
 
-// putKills reads memory.oom_control of version 1, which has "oom_kill N" since 4.13.
-func (r *cgroupReading) putKills(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+// putKills parses memory.oom_control of version 1, which has "oom_kill N" since Linux 4.13.
+func (r *cgroupReading) putKills(
+	out *collect.Out,
+	n *cgroupNode,
+	file int,
+	b []byte,
+) (had, changed bool) {
 	v, seen := r.parse(b)
 	r.keyedBy(ckOOMKill, seen[cvOOMKill])
 	if !seen[cvOOMKill] {
@@ -320,7 +645,12 @@ func (r *cgroupReading) putKills(out *collect.Out, n *cgroupNode, file int, b []
 	return true, changed
 }
 
-func (r *cgroupReading) putEvents(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+func (r *cgroupReading) putEvents(
+	out *collect.Out,
+	n *cgroupNode,
+	file int,
+	b []byte,
+) (had, changed bool) {
 	v, seen := r.parse(b)
 	for i, at := range [4]int{cvHigh, cvMax, cvOOM, cvOOMKill} {
 		r.keyedBy(ckHigh+cgroupKey(i), seen[at])
@@ -335,11 +665,13 @@ func (r *cgroupReading) putEvents(out *collect.Out, n *cgroupNode, file int, b [
 	return true, changed
 }
 
-func pressureReader(resource int) func(*cgroupReading, *collect.Out, *cgroupNode, int, []byte) (bool, bool) {
+func pressureReader(
+	resource int,
+) func(*cgroupReading, *collect.Out, *cgroupNode, int, []byte) (bool, bool) {
 	return func(r *cgroupReading, out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
 		some, full, hasSome, hasFull := procfs.ParsePressure(b)
 		key := ckPressure + cgroupKey(2*(resource-cgCPU))
-		if resource != cgIrq { // it has no line some
+		if resource != cgIrq { // irq has no line some
 			r.keyedBy(key, hasSome)
 		}
 		r.keyedBy(key+1, hasFull)

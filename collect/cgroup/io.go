@@ -9,7 +9,7 @@ import (
 	"culprit/measure"
 )
 
-// parseDeviceNumber reads "254:0" as major<<32 | minor.
+// parseDeviceNumber parses "254:0" as major<<32 | minor.
 func parseDeviceNumber(w []byte) (uint64, bool) {
 	major, minor := procfs.CutAt(w, ':')
 	a, err := kernel.ParseUint(major)
@@ -17,8 +17,8 @@ func parseDeviceNumber(w []byte) (uint64, bool) {
 	return a<<32 | b, err == nil && err2 == nil && a < 1<<32 && b < 1<<32
 }
 
-// parseIOLine2 reads a line of io.stat: "254:0 rbytes=90430464 wbytes=299008000 rios=8950 wios=1252 dbytes=50331648 dios=3021".
-// A device without I/O may stand there alone.
+// parseIOLine2 parses a line of io.stat: "254:0 rbytes=90430464 wbytes=299008000 rios=8950
+// wios=1252 dbytes=50331648 dios=3021". A device without I/O may have only its number.
 func parseIOLine2(line []byte) (text []byte, device uint64, bytes [3]uint64, has ioKeys, ok bool) {
 	c := kernel.Scan(line)
 	text = c.Word()
@@ -47,10 +47,10 @@ func parseIOLine2(line []byte) (text []byte, device uint64, bytes [3]uint64, has
 	return text, device, bytes, has, true
 }
 
-// ioKeys says which of reads, writes and discards a line or a group of lines has.
+// ioKeys is which of reads, writes and discards a line or a group of lines has.
 type ioKeys [3]bool
 
-// sawIO records which kinds of I/O a group counts. A device without any I/O may stand there alone.
+// sawIO records which kinds of I/O a group counts. A device without I/O may have only its number.
 func (r *cgroupReading) sawIO(has ioKeys) {
 	if has == (ioKeys{}) {
 		return
@@ -60,7 +60,12 @@ func (r *cgroupReading) sawIO(has ioKeys) {
 	}
 }
 
-func (r *cgroupReading) putIO2(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+func (r *cgroupReading) putIO2(
+	out *collect.Out,
+	n *cgroupNode,
+	file int,
+	b []byte,
+) (had, changed bool) {
 	known := n.states[file].round == r.round-1 && r.round > 1
 	r.ioThere = true
 	for len(b) > 0 {
@@ -76,9 +81,14 @@ func (r *cgroupReading) putIO2(out *collect.Out, n *cgroupNode, file int, b []by
 	return true, changed || !known
 }
 
-// putIO1 reads blkio.throttle.io_service_bytes_recursive: "254:0 Read 4096\n254:0 Write 0\n254:0 Sync ..\n ... Total", lines of a
-// device together.
-func (r *cgroupReading) putIO1(out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+// putIO1 parses blkio.throttle.io_service_bytes_recursive: "254:0 Read 4096\n254:0 Write 0\n254:0
+// Sync ..\n ... Total". The lines of a device are adjacent.
+func (r *cgroupReading) putIO1(
+	out *collect.Out,
+	n *cgroupNode,
+	file int,
+	b []byte,
+) (had, changed bool) {
 	known := n.states[file].round == r.round-1 && r.round > 1
 	r.ioThere = true
 	var text []byte
@@ -121,9 +131,16 @@ func (r *cgroupReading) putIO1(out *collect.Out, n *cgroupNode, file int, b []by
 	return true, changed || !known
 }
 
-// putDevice puts the I/O of a group at one device. A device that the group had never used before starts at zero, if the reading before
-// knew of its I/O. It says whether there was any.
-func (r *cgroupReading) putDevice(out *collect.Out, n *cgroupNode, known bool, text []byte, number uint64, bytes [3]uint64) bool {
+// putDevice puts the I/O of a group at one device and reports whether there was any. A device that
+// the group had not used before starts at zero if the previous reading has its I/O.
+func (r *cgroupReading) putDevice(
+	out *collect.Out,
+	n *cgroupNode,
+	known bool,
+	text []byte,
+	number uint64,
+	bytes [3]uint64,
+) bool {
 	at := slices.IndexFunc(n.devices, func(d cgroupDevice) bool { return d.number == number })
 	ok := out.First && out.SinceBoot
 	if at < 0 {

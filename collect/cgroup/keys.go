@@ -10,8 +10,8 @@ import (
 )
 
 // cgroupKey is one thing that files of control groups count. Which of them a kernel has depends on
-// its release and on the controllers that are on. Rows of these statistics are sparse: one that is
-// not there reads as 0, so what no group counts is said.
+// its release and on its controllers. Rows of these statistics are sparse: a missing row means 0.
+// So a note must say what no group counts.
 type cgroupKey uint8
 
 const (
@@ -31,7 +31,7 @@ const (
 	cgroupKeys = ckQuota + 1
 )
 
-// cgroupKeyNames are the statistic of each key, and what the key is.
+// cgroupKeyNames returns the statistic of each key and its name in notes.
 func cgroupKeyNames() [cgroupKeys]struct {
 	stat measure.StatID
 	what string
@@ -40,9 +40,18 @@ func cgroupKeyNames() [cgroupKeys]struct {
 		stat measure.StatID
 		what string
 	}{ckTime: {"cgroup.cpu", "CPU time"}, ckPeriods: {"cgroup.periods", "periods of a quota"}, ckThrottledPeriods: {"cgroup.periods", "throttled periods"},
-		ckThrottledTime: {"cgroup.throttled", "throttled time"}, ckHigh: {"cgroup.memory.events", "high"}, ckMax: {"cgroup.memory.events", "max"},
-		ckOOM: {"cgroup.memory.events", "oom"}, ckOOMKill: {"cgroup.memory.events", "oom_kill"}, ckRead: {"cgroup.io", "bytes read"},
-		ckWrite: {"cgroup.io", "bytes written"}, ckDiscard: {"cgroup.io", "bytes discarded"}, ckQuota: {"cgroup.quota", "the quota"}}
+		ckThrottledTime: {
+			"cgroup.throttled",
+			"throttled time",
+		}, ckHigh: {"cgroup.memory.events", "high"}, ckMax: {"cgroup.memory.events", "max"},
+		ckOOM: {
+			"cgroup.memory.events",
+			"oom",
+		}, ckOOMKill: {"cgroup.memory.events", "oom_kill"}, ckRead: {"cgroup.io", "bytes read"},
+		ckWrite: {
+			"cgroup.io",
+			"bytes written",
+		}, ckDiscard: {"cgroup.io", "bytes discarded"}, ckQuota: {"cgroup.quota", "the quota"}}
 	for i, resource := range procfs.PressureResources() {
 		names[int(ckPressure)+2*i].stat, names[int(ckPressure)+2*i].what = "cgroup.pressure.time", resource+" some"
 		names[int(ckPressure)+2*i+1].stat, names[int(ckPressure)+2*i+1].what = "cgroup.pressure.time", resource+" full"
@@ -50,8 +59,7 @@ func cgroupKeyNames() [cgroupKeys]struct {
 	return names
 }
 
-// keyedBy records whether a group that has the file has the key. A kernel does not change in this
-// while it runs.
+// keyedBy records whether a group's file has the key. This does not change while a kernel runs.
 func (r *cgroupReading) keyedBy(k cgroupKey, has bool) {
 	if has {
 		r.keysSeen |= 1 << k
@@ -60,8 +68,8 @@ func (r *cgroupReading) keyedBy(k cgroupKey, has bool) {
 	}
 }
 
-// lookForKeys records what no group of a hierarchy that is in sight has a file of. A hierarchy in
-// which nothing can be opened is not in sight: another mount lies upon it, as in a container.
+// lookForKeys records which files no visible group of a hierarchy has. A hierarchy in which nothing
+// can be opened is not visible: another mount covers it, as in a container.
 func (r *cgroupReading) lookForKeys(t *cgroupTree) {
 	if !t.seen {
 		return
@@ -72,7 +80,11 @@ func (r *cgroupReading) lookForKeys(t *cgroupTree) {
 		for _, k := range t.files[i].keys {
 			known = known && (r.keysSeen|r.keysMissed)&(1<<k) != 0
 		}
-		if known || slices.ContainsFunc(t.order, func(n *cgroupNode) bool { return !n.gone && n.absent&(1<<i) == 0 }) {
+		if known ||
+			slices.ContainsFunc(
+				t.order,
+				func(n *cgroupNode) bool { return !n.gone && n.absent&(1<<i) == 0 },
+			) {
 			continue
 		}
 		for _, k := range t.files[i].keys {
@@ -81,9 +93,8 @@ func (r *cgroupReading) lookForKeys(t *cgroupTree) {
 	}
 }
 
-// tellKeys says what no group counts. A statistic of which nothing is counted anywhere was not
-// measured. Without the controller cpu no group of version 2 has a quota, and none can be
-// throttled: that is known.
+// tellKeys notes what no group counts. A statistic that nothing counts is unmeasured. Without the
+// controller cpu no group of version 2 has a quota or is throttled, so these are known.
 func (r *cgroupReading) tellKeys(out *collect.Out) {
 	for _, t := range r.trees {
 		r.lookForKeys(t)
@@ -98,7 +109,8 @@ func (r *cgroupReading) tellKeys(out *collect.Out) {
 			lacks[name.stat] = append(lacks[name.stat], name.what)
 		case r.sawV2 && slices.Contains([]measure.StatID{"cgroup.quota", "cgroup.periods", "cgroup.throttled"}, name.stat):
 			counted[name.stat] = true
-		case name.stat == "cgroup.io" && r.ioThere: // no device was used: nothing says what would be counted
+		// no device was used: which keys there are is unknown
+		case name.stat == "cgroup.io" && r.ioThere:
 			counted[name.stat] = true
 		}
 	}
@@ -109,10 +121,12 @@ func (r *cgroupReading) tellKeys(out *collect.Out) {
 		case id == "cgroup.top":
 		case !t.Stat().Sparse && id != "cgroup.quota":
 			if len(t.Batch().Values) == 0 {
-				t.Unmeasured("no control group in sight has a file of it: its controller is off, or this kernel does not have it")
+				t.Unmeasured("no visible control group has a file of it: its controller is " +
+					"off, or this kernel does not have it")
 			}
 		case !counted[id] && what == "":
-			t.Unmeasured("no control group in sight has a file of it: its controller is off, or this kernel does not have it")
+			t.Unmeasured("no visible control group has a file of it: its controller is off, or " +
+				"this kernel does not have it")
 		case !counted[id]:
 			t.Unmeasured("control groups of this kernel do not count it: " + what)
 		case what != "":

@@ -8,10 +8,10 @@ import (
 	"culprit/collect/collecttest"
 )
 
-// cgroupKeyFiles is a machine with a control group of the version.
+// cgroupKeyFiles returns a machine with a control group of the version.
 func cgroupKeyFiles(version int) collecttest.KeyedMachine {
 	number := collecttest.ColumnKeys(0, 10)
-	// The lines of a device are no keys: a group without them used none.
+	// The lines of a device are not keys: a group without them used no device.
 	devices := func(keyed collecttest.KeyedFile, device string) collecttest.KeyedFile {
 		return collecttest.KeyedFile{Grow: keyed.Grow, Cut: func(text string) map[string]string {
 			all := keyed.Cut(text)
@@ -20,15 +20,23 @@ func cgroupKeyFiles(version int) collecttest.KeyedMachine {
 			return all
 		}}
 	}
-	ioLines := collecttest.KeyedFile{Grow: collecttest.GrowFrom(2, 10), Cut: func(text string) map[string]string {
-		all := map[string]string{}
-		for _, kind := range []string{"Read", "Write", "Discard"} {
-			line, _, _ := strings.Cut(text[strings.Index(text, "254:0 "+kind):], "\n")
-			all[kind] = strings.Replace(text, line+"\n", "", 1)
-		}
-		return all
-	}}
-	k := collecttest.KeyedMachine{Collector: Cgroups{}, Beside: map[string]string{"cg/u/cgroup.stat": "nr_descendants 1\n"}, Files: map[string]collecttest.KeyedFile{}, Texts: map[string]string{}}
+	ioLines := collecttest.KeyedFile{
+		Grow: collecttest.GrowFrom(2, 10),
+		Cut: func(text string) map[string]string {
+			all := map[string]string{}
+			for _, kind := range []string{"Read", "Write", "Discard"} {
+				line, _, _ := strings.Cut(text[strings.Index(text, "254:0 "+kind):], "\n")
+				all[kind] = strings.Replace(text, line+"\n", "", 1)
+			}
+			return all
+		},
+	}
+	k := collecttest.KeyedMachine{
+		Collector: Cgroups{},
+		Beside:    map[string]string{"cg/u/cgroup.stat": "nr_descendants 1\n"},
+		Files:     map[string]collecttest.KeyedFile{},
+		Texts:     map[string]string{},
+	}
 	add := func(name string, keyed collecttest.KeyedFile, text string) {
 		k.Files[name], k.Texts[name] = keyed, text
 	}
@@ -38,17 +46,24 @@ func cgroupKeyFiles(version int) collecttest.KeyedMachine {
 		// Without its controller no group has a quota.
 		k.Dependent = map[string]string{at + "cpu.max ": "cgroup.quota"}
 		k.Beside["proc/self/mountinfo"] = "41 31 0:40 / DIR/cg/u rw - cgroup2 cgroup2 rw\n"
-		add(at+"cpu.stat", collecttest.LineKeys, "usage_usec 900\nuser_usec 500\nsystem_usec 400\nnr_periods 10\nnr_throttled 3\nthrottled_usec 700\n")
-		add(at+"cpu.max", collecttest.KeyedFile{Cut: number.Cut, Grow: func(s string) string { return s }}, "50000 100000\n")
+		add(at+"cpu.stat", collecttest.LineKeys, "usage_usec 900\nuser_usec 500\nsystem_usec "+
+			"400\nnr_periods 10\nnr_throttled 3\nthrottled_usec 700\n")
+		add(
+			at+"cpu.max",
+			collecttest.KeyedFile{Cut: number.Cut, Grow: func(s string) string { return s }},
+			"50000 100000\n",
+		)
 		add(at+"memory.current", number, "5000\n")
 		add(at+"memory.max", number, "90000\n")
 		add(at+"memory.high", number, "80000\n")
 		add(at+"memory.stat", collecttest.LineKeys, "anon 300\nfile 700\nkernel 90\n")
 		add(at+"memory.events", collecttest.LineKeys, "low 0\nhigh 5\nmax 7\noom 2\noom_kill 3\n")
-		add(at+"io.stat", devices(collecttest.OptionKeys, "254:0"), "254:0 rbytes=100 wbytes=200 rios=3 wios=4 dbytes=50 dios=6\n")
+		add(at+"io.stat", devices(collecttest.OptionKeys, "254:0"), "254:0 rbytes=100 "+
+			"wbytes=200 rios=3 wios=4 dbytes=50 dios=6\n")
 		add(at+"pids.current", number, "7\n")
 		for _, resource := range []string{"cpu", "memory", "io"} {
-			add(at+resource+".pressure", collecttest.OptionKeys, "some avg10=0.00 avg60=0.00 avg300=0.00 total=100\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=50\n")
+			add(at+resource+".pressure", collecttest.OptionKeys, "some avg10=0.00 avg60=0.00 "+
+				"avg300=0.00 total=100\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=50\n")
 		}
 		return k
 	}
@@ -60,23 +75,30 @@ func cgroupKeyFiles(version int) collecttest.KeyedMachine {
 	k.Beside["proc/self/mountinfo"] = mounts
 	add("cg/cpu,cpuacct/a/cpuacct.usage", number, "2000000000\n")
 	add("cg/cpu,cpuacct/a/cpuacct.stat", collecttest.LineKeys, "user 100\nsystem 100\n")
-	add("cg/cpu,cpuacct/a/cpu.stat", collecttest.LineKeys, "nr_periods 10\nnr_throttled 1\nthrottled_time 500\n")
+	add("cg/cpu,cpuacct/a/cpu.stat", collecttest.LineKeys, "nr_periods 10\nnr_throttled "+
+		"1\nthrottled_time 500\n")
 	add("cg/cpu,cpuacct/a/cpu.cfs_period_us", number, "100000\n")
 	add("cg/cpu,cpuacct/a/cpu.cfs_quota_us", number, "150000\n")
 	add("cg/memory/a/memory.usage_in_bytes", number, "5000\n")
 	add("cg/memory/a/memory.limit_in_bytes", number, "90000\n")
-	add("cg/memory/a/memory.stat", collecttest.LineKeys, "cache 0\nrss 0\nhierarchical_memory_limit 70000\ntotal_cache 70\ntotal_rss 30\n")
+	add("cg/memory/a/memory.stat", collecttest.LineKeys, "cache 0\nrss "+
+		"0\nhierarchical_memory_limit 70000\ntotal_cache 70\ntotal_rss 30\n")
 	add("cg/memory/a/memory.kmem.usage_in_bytes", number, "90\n")
 	add("cg/memory/a/memory.failcnt", number, "1\n")
-	add("cg/memory/a/memory.oom_control", collecttest.LineKeys, "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
-	add("cg/blkio/a/blkio.throttle.io_service_bytes_recursive", ioLines, "254:0 Read 4096\n254:0 Write 10\n254:0 Discard 5\n254:0 Total 4111\n")
+	add("cg/memory/a/memory.oom_control", collecttest.LineKeys, "oom_kill_disable 0\nunder_oom "+
+		"0\noom_kill 1\n")
+	add("cg/blkio/a/blkio.throttle.io_service_bytes_recursive", ioLines, "254:0 Read "+
+		"4096\n254:0 Write 10\n254:0 Discard 5\n254:0 Total 4111\n")
 	add("cg/pids/a/pids.current", number, "7\n")
 	return k
 }
 
-// keyedCgroup are the readers of named keys and of columns that some kernels lack.
+// keyedMachines are machines with files that lack keys or columns on some kernels.
 func keyedMachines() map[string]collecttest.KeyedMachine {
-	return map[string]collecttest.KeyedMachine{"cgroup1": cgroupKeyFiles(1), "cgroup2": cgroupKeyFiles(2)}
+	return map[string]collecttest.KeyedMachine{
+		"cgroup1": cgroupKeyFiles(1),
+		"cgroup2": cgroupKeyFiles(2),
+	}
 }
 
 func TestMissingKeys(t *testing.T)      { collecttest.CheckMissingKeys(t, keyedMachines()) }

@@ -10,7 +10,7 @@ import (
 	"culprit/measure"
 )
 
-// cgroupTop is what the top of a hierarchy stands for, as far as this process sees it: the whole machine, or one group.
+// cgroupTop is what the visible top of a hierarchy is: the whole machine, or one group.
 type cgroupTop struct {
 	group      bool
 	controller string // "v2", or the controllers of version 1: "cpu,cpuacct"
@@ -20,16 +20,23 @@ func cgroupTopStat() measure.Stat {
 	word := func(name, help string) measure.Field {
 		return measure.Field{Name: name, Type: measure.Word, Help: help}
 	}
-	return measure.Stat{ID: "cgroup.top", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max,
+	return measure.Stat{
+		ID:   "cgroup.top",
+		Kind: measure.Level,
+		Unit: measure.Count,
+		Fold: measure.Max,
 		Help: `1 for each hierarchy: what the group "/" stands for`,
-		Fields: []measure.Field{word("kind", "machine: the true top of the hierarchy, without limits; "+
-			"group: the top of a cgroup namespace or of a container's mount, a group with limits and events of its own"),
-			word("controllers", "v2, or those of a version 1 hierarchy, parted by commas")}}
+		Fields: []measure.Field{word("kind", "machine: the true top of the hierarchy, without "+
+			"limits; group: the top of a cgroup namespace or of a container's mount, a group "+
+			"with its own limits and events"),
+			word("controllers", "v2, or those of a version 1 hierarchy, separated by commas")},
+	}
 }
 
-// topOf says whether the top of a mounted hierarchy is a group. In version 1 only the true top has the file release_agent
-// (CFTYPE_ONLY_ON_ROOT); in version 2 only the true top lacks cgroup.events (CFTYPE_NOT_ON_ROOT). A mount of a part of the
-// hierarchy names that part in mountinfo.
+// topOf finds out whether the top of a mounted hierarchy is a group. In version 1 only the true top
+// has the file release_agent (CFTYPE_ONLY_ON_ROOT). In version 2 only the true top lacks
+// cgroup.events (CFTYPE_NOT_ON_ROOT). If only a part of the hierarchy is mounted, mountinfo names
+// it.
 func topOf(root kernel.Root, m *procfs.Mount, t *cgroupTree) cgroupTop {
 	top := cgroupTop{controller: "v2"}
 	if t.v2 {
@@ -37,7 +44,8 @@ func topOf(root kernel.Root, m *procfs.Mount, t *cgroupTree) cgroupTop {
 		return top
 	}
 	top.controller = controllersIn(m.Options)
-	top.group = m.Root != "/" || !canOpen(root, m.Path+"/release_agent") && !canOpen(root, m.Path+"/cgroup.sane_behavior")
+	top.group = m.Root != "/" ||
+		!canOpen(root, m.Path+"/release_agent") && !canOpen(root, m.Path+"/cgroup.sane_behavior")
 	return top
 }
 
@@ -50,7 +58,8 @@ func canOpen(root kernel.Root, path string) bool {
 	return true
 }
 
-// controllersIn returns the controllers among the options of a version 1 mount: "cpu,cpuacct" of "rw,cpu,cpuacct".
+// controllersIn returns the controllers among the options of a version 1 mount: "cpu,cpuacct" of
+// "rw,cpu,cpuacct".
 func controllersIn(options string) string {
 	var names []string
 	for o := range strings.SplitSeq(options, ",") {
@@ -70,8 +79,9 @@ func (top *cgroupTop) put(out *collect.Out) {
 	out.Table("cgroup.top").Row(1, kind, top.controller)
 }
 
-// topLimit returns the memory limit of the top in bytes, NaN where there is none. A group may be limited by one above it that is out
-// of sight: version 1 names the least of all such limits in memory.stat (hierarchical_memory_limit).
+// topLimit returns the memory limit of the top in bytes, NaN if there is none. A group above, which
+// is not visible, may have a lower limit. Version 1 shows the least of them in memory.stat
+// (hierarchical_memory_limit).
 func (n *cgroupNode) topLimit() float64 {
 	own := n.levels[clLimit]
 	if math.IsNaN(own) || n.outer < own {

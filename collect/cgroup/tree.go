@@ -12,7 +12,7 @@ import (
 
 func readLink(path string) (string, error) { return os.Readlink(path) }
 
-// openFilesLimit gives the number of files that this process may have open.
+// openFilesLimit returns how many files this process may have open.
 func openFilesLimit() int {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
@@ -21,9 +21,11 @@ func openFilesLimit() int {
 	return int(min(l.Cur, 1<<20))
 }
 
-// due says whether the tree has to be walked now. The kernel's own number of groups tells when some came or went: /proc/cgroups has
-// it for version 1 (those that were removed and still hold memory are in it, so a new one and the end of an old one may cancel:
-// hence a walk now and then), cgroup.stat for version 2. A walk that took long is not repeated before a hundred times as long.
+// due reports whether the tree must be walked now. The kernel's number of groups shows that some
+// came or went: /proc/cgroups in version 1, cgroup.stat in version 2. /proc/cgroups includes
+// removed groups that still hold memory. So a new group and the end of an old one may cancel, and
+// the tree is also walked now and then. After a long walk the next one waits a hundred times as
+// long.
 func (r *cgroupReading) due(t *cgroupTree) bool {
 	count, known := r.count(t)
 	due := t.order == nil || t.dirty || !known || count != t.count || t.readings >= cgroupRewalk
@@ -33,7 +35,7 @@ func (r *cgroupReading) due(t *cgroupTree) bool {
 	}
 	if due {
 		if t.readings >= cgroupRewalk && count == t.count {
-			t.late = true // what is found now may have begun long ago
+			t.late = true // groups found now may have begun long ago
 		}
 		t.count = count
 	}
@@ -59,7 +61,7 @@ func (r *cgroupReading) count(t *cgroupTree) (uint64, bool) {
 	if r.numbers == nil {
 		return 0, false
 	}
-	if r.counts == nil { // one reading tells of all hierarchies
+	if r.counts == nil { // one reading for all hierarchies
 		b, err := r.numbers.ReadOne()
 		if err != nil || b == nil {
 			b = []byte{}
@@ -69,8 +71,9 @@ func (r *cgroupReading) count(t *cgroupTree) (uint64, bool) {
 	return parseCgroupCount(r.counts, t.controller, 1)
 }
 
-// parseCgroupCount finds the line that begins with name and gives the number after it, skip words on: "memory 4 15 1" in
-// /proc/cgroups (controller, hierarchy, groups, enabled), "nr_descendants 3" in cgroup.stat.
+// parseCgroupCount finds the line that begins with name, skips as many words and returns the next
+// number: "memory 4 15 1" in /proc/cgroups (controller, hierarchy, groups, enabled),
+// "nr_descendants 3" in cgroup.stat.
 func parseCgroupCount(b []byte, name string, skip int) (uint64, bool) {
 	for len(b) > 0 {
 		var line []byte
@@ -86,8 +89,9 @@ func parseCgroupCount(b []byte, name string, skip int) (uint64, bool) {
 	return 0, false
 }
 
-// walk brings the tree up to date. The link count of a cgroup directory is 2 and one for each group in it (kernfs_refresh_inode), so a
-// directory is read only when that has changed or a group in it is gone; on file systems that don't count so, always.
+// walk updates the tree. The link count of a cgroup directory is 2 plus one for each group in it
+// (kernfs_refresh_inode). A directory is read only if the count has changed or a group in it has
+// gone. On file systems with other link counts it is read each time.
 func (r *cgroupReading) walk(t *cgroupTree) {
 	start := time.Now()
 	first := t.order == nil
@@ -116,7 +120,7 @@ func (r *cgroupReading) visit(t *cgroupTree, n *cgroupNode, born int) {
 	t.order = append(t.order, n)
 	var st unix.Stat_t
 	if unix.Stat(n.dir, &st) != nil {
-		return // gone meanwhile; reading it will say so
+		return // gone meanwhile; reading it fails
 	}
 	again := int64(st.Nlink) != n.links || st.Nlink < 2
 	for _, c := range n.children {
@@ -131,7 +135,7 @@ func (r *cgroupReading) visit(t *cgroupTree, n *cgroupNode, born int) {
 	}
 }
 
-// list reads the directory of a group for the groups in it.
+// list reads the directory of a group and adds the groups in it.
 func (r *cgroupReading) list(n *cgroupNode, born int) {
 	old := map[string]*cgroupNode{}
 	for _, c := range n.children {
@@ -168,7 +172,7 @@ func (r *cgroupReading) list(n *cgroupNode, born int) {
 	}
 }
 
-// remove lets a group and all in it go.
+// remove removes a group and all in it.
 func (r *cgroupReading) remove(n *cgroupNode) {
 	n.gone = true
 	r.drop(n)

@@ -4,21 +4,24 @@ import "culprit/collect/procfs"
 
 // cpuClock follows the CPU time of one process or thread in nanoseconds.
 //
-// What the kernel gives: the sum of user and system time, exact (it is the scheduler's sum_exec_runtime, cputime_adjust in
-// kernel/sched/cputime.c) but cut to ticks of 10 ms in each of its two parts; and, by another road (schedstat, taskstats),
-// the run time in nanoseconds, which may lack threads that have ended. So the time in nanoseconds moves the
-// clock, and the ticks hold it within the 20 ms in which they place it: a lost thread, a wrong start or a kernel that does not
-// count can't carry it away. All that was given out is kept, so the sum over intervals is the total.
+// The kernel shows two numbers. The sum of user and system time is exact (the scheduler's
+// sum_exec_runtime, cputime_adjust in kernel/sched/cputime.c), but both parts are cut to ticks of
+// 10 ms. The run time of schedstat and taskstats is in nanoseconds, but may lack threads that have
+// ended.
+//
+// So the run time advances the clock, and the ticks keep it within the 20 ms in which they place
+// it. A lost thread, a wrong start or a kernel that does not count cannot make it drift. The clock
+// remembers all time that it returned, so the sum over intervals is the total.
 type cpuClock struct {
-	usr, sys     uint64 // nanoseconds given out, or before the first reading
-	shift        int64  // what is added to the estimate to bring it to the ticks
-	lastU, lastS uint64 // ticks of the reading before, as nanoseconds
+	usr, sys     uint64 // nanoseconds returned, or before the first reading
+	shift        int64  // added to the run time to agree with the ticks
+	lastU, lastS uint64 // ticks of the previous reading in nanoseconds
 }
 
 // slack is how far the time may be above its ticks: less than one in each part.
 const slack = 2*procfs.TickNanoseconds - 1
 
-// total gives the time that the two roads agree on.
+// total returns the time on which both numbers agree.
 func (c *cpuClock) total(run uint64, exact bool, u, s uint64) uint64 {
 	low := u + s
 	if !exact {
@@ -32,7 +35,7 @@ func (c *cpuClock) total(run uint64, exact bool, u, s uint64) uint64 {
 	return uint64(t)
 }
 
-// start sets the clock without giving anything out.
+// start sets the clock and returns no time.
 func (c *cpuClock) start(run uint64, exact bool, u, s uint64) {
 	*c = cpuClock{lastU: u, lastS: s}
 	t := c.total(run, exact, u, s)
@@ -40,8 +43,8 @@ func (c *cpuClock) start(run uint64, exact bool, u, s uint64) {
 	c.spread(t-u-s, u, s)
 }
 
-// advance gives the nanoseconds since the call before, of which the parts sum to the growth of the total. run is the exact run time
-// if there is one; u and s are the ticks as nanoseconds.
+// advance returns the nanoseconds since the previous call. Their sum is the growth of the total.
+// run is the run time if exact is true; u and s are the ticks in nanoseconds.
 func (c *cpuClock) advance(run uint64, exact bool, u, s uint64) (usr, sys uint64) {
 	t := c.total(run, exact, u, s)
 	before, beforeSys := c.usr+c.sys, c.sys
@@ -53,10 +56,11 @@ func (c *cpuClock) advance(run uint64, exact bool, u, s uint64) (usr, sys uint64
 	return grown - (c.sys - beforeSys), c.sys - beforeSys
 }
 
-// spread adds d to usr and sys so that each stays within its ticks, in the proportion of the latest ticks where that leaves a choice.
+// spread adds d to usr and sys so that each stays within its ticks. Within that it uses the
+// proportion of the latest ticks.
 func (c *cpuClock) spread(d, u, s uint64) {
 	du, ds := u-min(u, c.lastU), s-min(s, c.lastS)
-	if du+ds == 0 { // no tick: as in all its life
+	if du+ds == 0 { // no tick: the proportion of its whole life
 		du, ds = u+procfs.TickNanoseconds/2, s+procfs.TickNanoseconds/2
 	}
 	want := uint64(float64(d) * (float64(ds) / (float64(du) + float64(ds))))

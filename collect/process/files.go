@@ -12,22 +12,23 @@ import (
 	"culprit/measure"
 )
 
-// openFiles is how many files a process has open, and how many it may.
+// openFiles is how many files a process has open, and how many it may open.
 type openFiles struct {
 	counted bool // the number is known
-	stale   bool // it is to be counted again
+	stale   bool // must be counted again
 	number  int
 	limit   uint64 // 0: none, or not known
 }
 
-// filesReading is how one reading counted them.
+// filesReading is the progress of counting open files in one reading.
 type filesReading struct {
 	denied int // processes whose files may not be listed
 }
 
-// renewFiles counts the open files of the processes that ran, for only those can have opened or closed any. Where the kernel has no
-// counter (before 6.2) the files must be listed, which takes a microsecond each: then of each process at most every renewStat seconds.
-// Limits, which other processes can change, are read again every renewInfo seconds.
+// renewFiles counts the open files of the processes that ran, since only those can have opened or
+// closed any. Before Linux 6.2 the kernel has no counter and the files must be listed, at a
+// microsecond each. Then each process is listed at most every renewStat seconds. Limits, which
+// other processes can change, are read again every renewInfo seconds.
 func (r *processReading) renewFiles(out *collect.Out) {
 	if !r.wants.files {
 		return
@@ -92,7 +93,7 @@ func (r *processReading) filesLimit(pid int32) uint64 {
 	return parseFilesLimit(b)
 }
 
-// parseFilesLimit returns the soft limit of open files in /proc/PID/limits; 0 where there is none.
+// parseFilesLimit returns the soft limit of open files in /proc/PID/limits; 0 if there is none.
 //
 //	Max open files            1024                 524288               files
 func parseFilesLimit(b []byte) uint64 {
@@ -101,7 +102,7 @@ func parseFilesLimit(b []byte) uint64 {
 		return 0
 	}
 	c := kernel.Scan(after)
-	v := c.Uint() // "unlimited" is no number
+	v := c.Uint() // "unlimited" is not a number
 	if c.Err() != nil {
 		return 0
 	}
@@ -124,23 +125,33 @@ func (r *processReading) putFiles(out *collect.Out) {
 		}
 	}
 	if r.files.denied > 0 {
-		files.Note("the open files of other users' processes can't be counted by this user: this kernel, before 6.2, has no counter of them")
+		files.Note("the open files of other users' processes cannot be counted by this user: " +
+			"this kernel, before 6.2, has no counter of them")
 	}
 }
 
 // visibilityStat declares process.visibility.
 func visibilityStat() measure.Stat {
-	return measure.Stat{ID: "process.visibility", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max,
-		Help: "1: whether /proc shows the processes of the whole machine; CPU time of processes that are not shown is in no process",
+	return measure.Stat{
+		ID:   "process.visibility",
+		Kind: measure.Level,
+		Unit: measure.Count,
+		Fold: measure.Max,
+		Help: "1: whether /proc shows the processes of the whole machine; the CPU time of " +
+			"hidden processes is in no process",
 		Fields: []measure.Field{{Name: "visible", Type: measure.Word, Help: "all or some"},
-			{Name: "reason", Type: measure.Word, Help: "why not all: hidepid, pid namespace, unreadable; else empty"}}}
+			{Name: "reason", Type: measure.Word, Help: "why not all: hidepid, pid namespace, " +
+				"unreadable; else empty"}},
+	}
 }
 
-// partInSight begins the notes of process.visibility for people. Who decides by it reads the statistic.
-const partInSight = "not all processes of this machine can be seen: "
+// partInSight begins the notes of process.visibility. They are for people; programs read the
+// statistic.
+const partInSight = "not all processes of this machine are visible: "
 
-// putVisibility says whether all processes of the machine can be seen. Threads of the kernel belong to the first pid namespace, and
-// to root: who sees process 2, kthreadd, sees all namespaces' processes and all users'.
+// putVisibility puts whether all processes of the machine are visible. The kernel's threads belong
+// to the first pid namespace and to root. So if process 2, kthreadd, is visible, the processes of
+// all namespaces and all users are.
 func (r *processReading) putVisibility(out *collect.Out) {
 	reason := ""
 	switch {
@@ -168,11 +179,11 @@ func (r *processReading) putVisibility(out *collect.Out) {
 	case "pid namespace":
 		out.NoteAll(partInSight + "/proc is of a pid namespace, as in a container")
 	case "unreadable":
-		out.NoteAll("some processes are in /proc and may not be read")
+		out.NoteAll("some processes in /proc may not be read")
 	}
 }
 
-// kernelSeen says whether a thread of the kernel is among the processes.
+// kernelSeen reports whether the processes include a thread of the kernel.
 func (r *processReading) kernelSeen() bool {
 	for _, p := range r.procs[:min(len(r.procs), 64)] {
 		if p.stat.kernel {
@@ -182,7 +193,8 @@ func (r *processReading) kernelSeen() bool {
 	return false
 }
 
-// hidePID returns the option hidepid of the mount of /proc: "" where there is none, or all may be seen ("0", "off").
+// hidePID returns the option hidepid of the mount of /proc: "" if there is none, or if it hides
+// nothing ("0", "off").
 func hidePID(dir *kernel.Dir, buf []byte) string {
 	b, err := dir.ReadFile("self/mountinfo", buf)
 	if err != nil {
@@ -195,7 +207,8 @@ func hidePID(dir *kernel.Dir, buf []byte) string {
 		}
 		hide = "" // a later mount covers an earlier one
 		for _, o := range bytes.Split([]byte(m.Options), []byte(",")) {
-			if v, ok := bytes.CutPrefix(o, []byte("hidepid=")); ok && string(v) != "0" && string(v) != "off" {
+			if v, ok := bytes.CutPrefix(o, []byte("hidepid=")); ok && string(v) != "0" &&
+				string(v) != "off" {
 				hide = string(v)
 			}
 		}

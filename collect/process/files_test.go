@@ -12,10 +12,20 @@ import (
 	"culprit/measure"
 )
 
-// A machine's processes are all in sight only where a thread of the kernel is.
+// All processes of a machine are visible only if a thread of the kernel is.
 func TestProcessVisibility(t *testing.T) {
 	init := madeUp{pid: 1, comm: "init", start: 1}.files("5 5 5", 1, 1, 1)
-	kthreadd := madeUp{pid: 2, comm: "kthreadd", start: 1, flags: flagKernelThread}.files("5 5 5", 1, 1, 1)
+	kthreadd := madeUp{
+		pid:   2,
+		comm:  "kthreadd",
+		start: 1,
+		flags: flagKernelThread,
+	}.files(
+		"5 5 5",
+		1,
+		1,
+		1,
+	)
 	own := madeUp{pid: 70, comm: "a", start: 1}.files("5 5 5", 1, 1, 1)
 	hidden := map[string]string{"proc/9/other": "not a process that can be read"}
 	for name, c := range map[string]struct {
@@ -36,26 +46,40 @@ func TestProcessVisibility(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newProcessMachineAt(t, c.files, c.mount)
 			if c.note == "may not be read" {
-				if err := os.Mkdir(m.Dir+"/proc/9/stat", 0o755); err != nil { // reading it fails for root too
+				// reading it fails for root too
+				if err := os.Mkdir(m.Dir+"/proc/9/stat", 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
-			collecttest.Expect(t, m.Read(true), "process.visibility", map[string]float64{"process.visibility|" + c.want: 1})
-			if notes := m.Notes(); !strings.Contains(notes, c.note) || c.note == "" && strings.Contains(notes, "there are more processes") {
+			collecttest.Expect(
+				t,
+				m.Read(true),
+				"process.visibility",
+				map[string]float64{"process.visibility|" + c.want: 1},
+			)
+			if notes := m.Notes(); !strings.Contains(notes, c.note) ||
+				c.note == "" && strings.Contains(notes, "there are more processes") {
 				t.Errorf("notes: %q", notes)
 			}
 		})
 	}
 }
 
-// newProcessMachineAt is a process machine whose /proc is mounted with options.
+// newProcessMachineAt returns a machine with /proc mounted with options.
 func newProcessMachineAt(t *testing.T, files map[string]string, options string) processMachine {
 	t.Helper()
 	m := newProcessMachine(t, files)
-	m.Put(map[string]string{"proc/self/mountinfo": fmt.Sprintf("20 1 0:4 / %s/proc rw - proc proc %s\n", m.Dir, options)})
+	m.Put(map[string]string{"proc/self/mountinfo": fmt.Sprintf("20 1 0:4 / %s/proc rw - proc "+
+		"proc %s\n", m.Dir, options)})
 	m.Reading.Close()
 	now := 100 * measure.Second
-	r, err := Processes{now: func() measure.Span { return now }, passwd: m.Dir + "/passwd"}.Open(&m.Env, collecttest.WantAll(Processes{}))
+	r, err := Processes{
+		now:    func() measure.Span { return now },
+		passwd: m.Dir + "/passwd",
+	}.Open(
+		&m.Env,
+		collecttest.WantAll(Processes{}),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +91,11 @@ func newProcessMachineAt(t *testing.T, files map[string]string, options string) 
 func TestProcessFiles(t *testing.T) {
 	p := madeUp{pid: 7, comm: "srv", start: 1}
 	limits := func(soft string) map[string]string {
-		return map[string]string{"proc/7/limits": "Limit                     Soft Limit           Hard Limit           Units     \n" +
+		return map[string]string{"proc/7/limits": "Limit                     Soft Limit        " +
+			"   Hard Limit           Units     \n" +
 			"Max processes             96365                96365                processes \n" +
-			"Max open files            " + soft + "                 4096                 files     \n"}
+			"Max open files            " + soft + "                 4096                 files " +
+			"    \n"}
 	}
 	fds := func(n int) map[string]string {
 		files := map[string]string{}
@@ -79,13 +105,23 @@ func TestProcessFiles(t *testing.T) {
 		return files
 	}
 	m := newProcessMachine(t, merge(p.files("5 5 5", 1, 1, 1), limits("64"), fds(3)))
-	collecttest.Expect(t, m.Read(true), "process.files", map[string]float64{"process.files|7|srv": 3, "process.files.limit|7|srv": 64})
+	collecttest.Expect(
+		t,
+		m.Read(true),
+		"process.files",
+		map[string]float64{"process.files|7|srv": 3, "process.files.limit|7|srv": 64},
+	)
 	m.Put(fds(64))
 	var rows map[string]float64
-	for range renewStat + 1 { // listed again at most so often: there is no counter here
+	for range renewStat + 1 { // listed at most each renewStat seconds: there is no counter here
 		rows = m.next()
 	}
-	collecttest.Expect(t, rows, "process.files", map[string]float64{"process.files|7|srv": 64, "process.files.limit|7|srv": 64})
+	collecttest.Expect(
+		t,
+		rows,
+		"process.files",
+		map[string]float64{"process.files|7|srv": 64, "process.files.limit|7|srv": 64},
+	)
 	m.Put(limits("unlimited"))
 	for range renewInfo + 1 {
 		rows = m.next()
@@ -93,7 +129,7 @@ func TestProcessFiles(t *testing.T) {
 	collecttest.Expect(t, rows, "process.files", map[string]float64{"process.files|7|srv": 64})
 }
 
-// The kernel's own count, and what it costs to list, agree for this process.
+// For this process the kernel's counter and a listing agree.
 func TestFilesOfThisProcess(t *testing.T) {
 	r, err := Processes{files: true}.Open(&collect.Env{}, collecttest.WantAll(Processes{}))
 	if err != nil {
@@ -105,7 +141,8 @@ func TestFilesOfThisProcess(t *testing.T) {
 	if err != nil || len(fds) < 3 {
 		t.Fatalf("%v, %v", fds, err)
 	}
-	if n, err := pr.dir.OpenFiles(pr.self); err != nil || n != 0 && n != len(fds)-1 { // the listing has the directory open too
+	// the listing has the directory open too
+	if n, err := pr.dir.OpenFiles(pr.self); err != nil || n != 0 && n != len(fds)-1 {
 		t.Errorf("%d open files (%v), listed %d", n, err, len(fds))
 	}
 	b, err := pr.once(pr.self, "limits")
@@ -115,8 +152,10 @@ func TestFilesOfThisProcess(t *testing.T) {
 }
 
 func FuzzFilesLimit(f *testing.F) {
-	f.Add([]byte("Max open files            1024                 524288               files     \n"))
-	f.Add([]byte("Max open files            unlimited            unlimited            files     \n"))
+	f.Add([]byte("Max open files            1024                 524288               files    " +
+		" \n"))
+	f.Add([]byte("Max open files            unlimited            unlimited            files    " +
+		" \n"))
 	f.Add([]byte("Max open files            99999999999999999999999"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if parseFilesLimit(b) != 0 && !bytes.Contains(b, []byte("Max open files")) {
@@ -125,7 +164,7 @@ func FuzzFilesLimit(f *testing.F) {
 	})
 }
 
-// A /proc without processes is the reason for all that is missing, and no other reason is given.
+// If /proc has no processes, that is noted as the only reason.
 func TestNoProcessesInProc(t *testing.T) {
 	m := newProcessMachine(t, nil)
 	for _, first := range []bool{true, false} {

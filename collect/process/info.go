@@ -12,15 +12,15 @@ import (
 	"culprit/measure"
 )
 
-// mostCommand is how much of a command line is read: bytes.
+// mostCommand is how many bytes of a command line are read.
 const mostCommand = 4096
 
-// processInfo is what a process is.
+// processInfo is the description of a process: process.info.
 type processInfo struct {
 	stale                 bool
 	uid                   uint32
 	user, cgroup, command string
-	epoch                 int // the labels', plus one
+	epoch                 int // Out.Epoch of the labels, plus one
 	userL, cgroupL        measure.Label
 	commandL              measure.Label
 	parentL, stateL       measure.Label
@@ -28,7 +28,7 @@ type processInfo struct {
 	state                 byte
 }
 
-// readInfo reads what is wanted of process.info. What can't be read stays as it was, or "".
+// readInfo reads the wanted fields of process.info. What cannot be read stays as it was, or "".
 func (r *processReading) readInfo(p *process) {
 	i := p.info
 	fresh := i == nil
@@ -36,7 +36,9 @@ func (r *processReading) readInfo(p *process) {
 		i = &processInfo{uid: ^uint32(0)}
 		p.info = i
 	}
-	i.stale = fresh && p.ran && r.listed > 0 && measure.Span((p.stat.start)*r.tick)+2*measure.Second > r.listed // between fork and execve it is not yet what it will be
+	// between fork and execve it still has its parent's program
+	i.stale = fresh && p.ran && r.listed > 0 &&
+		measure.Span((p.stat.start)*r.tick)+2*measure.Second > r.listed
 	i.epoch, p.stirred = 0, false
 	if r.wants.user {
 		if b, err := r.once(p.pid, "status"); err == nil {
@@ -70,7 +72,13 @@ func (r *processReading) readInfo(p *process) {
 func (i *processInfo) put(out *collect.Out, t *processTables, p *process) {
 	if i.epoch != out.Epoch+1 {
 		i.epoch = out.Epoch + 1
-		i.userL, i.cgroupL, i.commandL = out.Label(i.user), out.Label(i.cgroup), out.Label(i.command)
+		i.userL, i.cgroupL, i.commandL = out.Label(
+			i.user,
+		), out.Label(
+			i.cgroup,
+		), out.Label(
+			i.command,
+		)
 		i.state, i.parent = 0, -1
 	}
 	if i.parent != p.stat.parent {
@@ -83,14 +91,16 @@ func (i *processInfo) put(out *collect.Out, t *processTables, p *process) {
 	t.info.Put(1, pid, name, i.parentL, i.userL, i.cgroupL, i.commandL, i.stateL)
 }
 
-// users knows the names of users from a file like /etc/passwd, which it reads again when it has changed and a number is not in it.
+// users maps user IDs to names by a file like /etc/passwd. It reads the file again if it changed
+// and does not have a user.
 type users struct {
 	path    string
 	names   map[uint32]string
 	changed time.Time
 }
 
-// name gives the name of a user, or the number in digits where the file has none (users of a directory service, of containers).
+// name returns the name of a user, or its ID in digits if the file does not have it, as with users
+// of a directory service or a container.
 func (u *users) name(uid uint32) string {
 	if n, ok := u.names[uid]; ok {
 		return n
@@ -113,7 +123,7 @@ func (u *users) name(uid uint32) string {
 	return n
 }
 
-// parsePasswd reads passwd(5): name:password:uid:...; the first name of a number counts.
+// parsePasswd parses passwd(5): name:password:uid:... The first name of an ID counts.
 func parsePasswd(b []byte, names map[uint32]string) {
 	for len(b) > 0 {
 		var line []byte

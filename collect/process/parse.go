@@ -9,21 +9,26 @@ import (
 	"culprit/kernel"
 )
 
-// procStat is /proc/PID/stat (proc_pid_stat(5), do_task_stat in fs/proc/array.c), the part that is used. The same line of
-// /proc/PID/task/TID/stat tells of one thread.
+// procStat has the used columns of /proc/PID/stat (proc_pid_stat(5), do_task_stat in
+// fs/proc/array.c). /proc/PID/task/TID/stat has the same columns for one thread.
 type procStat struct {
-	comm           []byte // part of the text; up to 15 bytes of anything but NUL (up to 63 for kernel workers)
-	state          byte   // R S D T t Z X I P
-	parent         int32  // 0: none that is visible here
-	minor, major   uint64 // page faults, of the threads that have ended too
-	childMinor     uint64 // minor faults of children that were waited for: each has some, so it grows whenever one is
-	usr, sys       uint64 // ticks, both of the ended threads too; their sum is the true run time, its parts are shares found by sampling
-	childUsr       uint64 // ticks of children that were waited for, and of theirs
-	childSys       uint64
-	threads        uint64
-	start          uint64 // ticks since boot
-	rss            uint64 // pages; counted per CPU, so off by up to 64 pages a CPU since 6.2
-	blkio          uint64 // ticks that the first thread waited for a disk; only with delay accounting
+	// part of the text; up to 15 bytes of anything but NUL (up to 63 for kernel workers)
+	comm         []byte
+	state        byte   // R S D T t Z X I P
+	parent       int32  // 0: none that is visible here
+	minor, major uint64 // page faults, including ended threads
+	// minor faults of children that were waited for; each child has some, so it grows with each
+	childMinor uint64
+	// ticks, including ended threads; the sum is the run time, its division into parts is sampled
+	usr, sys uint64
+	childUsr uint64 // ticks of children that were waited for, and of theirs
+	childSys uint64
+	threads  uint64
+	start    uint64 // ticks since boot
+	// pages; counted by CPU, so off by up to 64 pages for each CPU since Linux 6.2
+	rss uint64
+	// ticks that the first thread waited for a disk; only with delay accounting
+	blkio          uint64
 	hasBlkio       bool
 	kernel, worker bool // PF_KTHREAD, PF_WQ_WORKER
 }
@@ -34,8 +39,9 @@ const (
 	flagKernelThread = 0x00200000 // PF_KTHREAD
 )
 
-// parseStat reads a stat line; false when it is none. The name may hold anything, blanks, parentheses and newlines
-// too, so it goes to the last ')' of the text: behind it stand only numbers and one letter.
+// parseStat parses a stat line. It returns false for anything else. The name may contain spaces,
+// parentheses and newlines, so it ends at the last ')' of the text: only numbers and one letter
+// follow.
 func (s *procStat) parseStat(b []byte) bool {
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 1 || end < open {
@@ -44,7 +50,8 @@ func (s *procStat) parseStat(b []byte) bool {
 	comm := b[open+1 : end]
 	c := kernel.Scan(b[end+1:])
 	state := c.Word()
-	if len(state) != 1 || state[0]|0x20 < 'a' || state[0]|0x20 > 'z' { // "R", "S" ... (task_state_array in fs/proc/array.c)
+	// "R", "S" ... (task_state_array in fs/proc/array.c)
+	if len(state) != 1 || state[0]|0x20 < 'a' || state[0]|0x20 > 'z' {
 		return false
 	}
 	*s = procStat{comm: comm, state: state[0]}
@@ -74,8 +81,9 @@ func (s *procStat) parseStat(b []byte) bool {
 	return true
 }
 
-// stableName gives the name of a process without what a worker of the kernel does at the moment ("kworker/0:1-events" has the
-// name kworker/0:1, wq_worker_comm in kernel/workqueue.c), which would make another row each time.
+// stableName returns the name of a process without the current work of a kernel worker:
+// "kworker/0:1-events" has the name kworker/0:1 (wq_worker_comm in kernel/workqueue.c). Otherwise
+// each piece of work would make another row.
 func stableName(s *procStat) []byte {
 	const prefix = "kworker/"
 	if s.worker && bytes.HasPrefix(s.comm, []byte(prefix)) {
@@ -86,15 +94,16 @@ func stableName(s *procStat) []byte {
 	return s.comm
 }
 
-// parseSched reads /proc/PID/schedstat, of one thread: nanoseconds on a CPU, nanoseconds waited for one, times run. All are 0
-// where the kernel does not keep them.
+// parseSched parses /proc/PID/schedstat of one thread: nanoseconds on a CPU, nanoseconds waited for
+// one, times run. All are 0 if the kernel does not count them.
 func parseSched(b []byte) (p pulse, ok bool) {
 	c := kernel.Scan(b)
 	p = pulse{run: c.Uint(), wait: c.Uint(), count: c.Uint()}
 	return p, c.Err() == nil
 }
 
-// parseSwitches finds the context switches in /proc/PID/status or .../task/TID/status: of one thread. They stand at the end.
+// parseSwitches returns the context switches of one thread in /proc/PID/status or
+// .../task/TID/status. They are at the end.
 func parseSwitches(b []byte) (voluntary, involuntary uint64, ok bool) {
 	at := bytes.LastIndex(b, []byte("\nvoluntary_ctxt_switches:"))
 	if at < 0 {
@@ -111,7 +120,7 @@ func parseSwitches(b []byte) (voluntary, involuntary uint64, ok bool) {
 	return voluntary, involuntary, c.Err() == nil
 }
 
-// parseUID finds the effective user in /proc/PID/status.
+// parseUID returns the effective user in /proc/PID/status.
 func parseUID(b []byte) (uint32, bool) {
 	if !bytes.HasPrefix(b, []byte("Uid:")) {
 		at := bytes.Index(b, []byte("\nUid:"))
@@ -126,7 +135,7 @@ func parseUID(b []byte) (uint32, bool) {
 	return uint32(v), c.Err() == nil && v <= 1<<32-1
 }
 
-// ioBytes is the part of /proc/PID/io that is used: bytes. It holds what children had that were waited for.
+// ioBytes has the used lines of /proc/PID/io, in bytes. They include children that were waited for.
 type ioBytes struct{ rchar, wchar, read, write uint64 }
 
 func parseIO(b []byte) (io ioBytes, ok bool) {
@@ -157,14 +166,16 @@ func (a ioBytes) add(b ioBytes) ioBytes {
 	return ioBytes{a.rchar + b.rchar, a.wchar + b.wchar, a.read + b.read, a.write + b.write}
 }
 
-// cgroupControllers says, in this order, whose hierarchy of cgroup v1 names the cgroup where v2 has the process in its root.
+// cgroupControllers returns the version 1 controllers whose hierarchies are tried in this order, if
+// the process is in the root of version 2.
 func cgroupControllers() []string {
 	return []string{"cpu", "cpuacct", "memory", "name=systemd", "pids"}
 }
 
-// parseCgroup picks from /proc/PID/cgroup the cgroup that says most about a process: its place in the unified hierarchy; if
-// that is the root, the first of v1's cpu, cpuacct, memory, systemd, pids that is not the root; else "/". The path is part of b; nil
-// when there is no cgroup at all.
+// parseCgroup returns the most specific cgroup of a process in /proc/PID/cgroup: its path in the
+// unified hierarchy; if that is the root, the first path of version 1's cpu, cpuacct, memory,
+// systemd, pids that is not the root; else "/". The path is part of b. It is nil if there is no
+// cgroup.
 //
 //	hierarchy:controller,controller:/path
 func parseCgroup(b []byte, controllers []string) []byte {
@@ -208,7 +219,8 @@ func parseCgroup(b []byte, controllers []string) []byte {
 	return best
 }
 
-// appendClean appends text that a stranger chose: UTF-8 in any case, no control characters, NULs between arguments as blanks.
+// appendClean appends text of unknown origin as valid UTF-8 without control characters. NULs
+// between arguments become spaces.
 func appendClean(dst, text []byte) []byte {
 	for len(text) > 0 {
 		c := text[0]
@@ -231,13 +243,14 @@ func appendClean(dst, text []byte) []byte {
 	return dst
 }
 
-// appendCommand cleans a command line: arguments parted by one blank, nothing behind the last.
+// appendCommand appends a clean command line: arguments separated by one space, nothing after the
+// last.
 func appendCommand(dst, cmdline []byte) []byte {
 	return appendClean(dst, bytes.TrimRight(cmdline, "\x00"))
 }
 
-// programOf cuts a command line to its program. A process that has written over its arguments, as PostgreSQL and nginx do, has one
-// text in their place: of that the first word is left.
+// programOf returns the program of a command line. A process that overwrites its arguments, as
+// PostgreSQL and nginx do, has one text instead of them. Of that text it returns the first word.
 func programOf(cmdline []byte) []byte {
 	program, rest, _ := bytes.Cut(cmdline, []byte{0})
 	if len(bytes.Trim(rest, "\x00")) == 0 {

@@ -15,79 +15,147 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes reads what the kernel counts for each process and, when asked, for each thread.
+// Processes reads the counters of each process and, if wanted, of each thread.
 //
-// What makes it cheap: of a process that has not run nothing can have changed but its resident size, so each is first felt by its
-// pulse (run time, waits, times run), and the dearer files are read only of those that have run. Where permitted the pulses of all
-// come by taskstats (netlink, CAP_NET_ADMIN), else from /proc/PID/schedstat of each thread, kept open. Cost of one process that sleeps: 2
-// microseconds either way, against 9 to 80 for opening one file.
+// A process that has not run has changed nothing but its resident size. So the first step is its
+// pulse (run time, waits, times run), and more expensive files are read only of processes that ran.
+// With CAP_NET_ADMIN the pulses of all processes come by taskstats (netlink). Otherwise they come
+// from /proc/PID/schedstat of each thread, kept open. Both take 2 us for a sleeping process. To
+// open one file takes 9 to 80 us.
 //
-// CPU time is exact to the scheduler's last update of a running thread (a tick, 1 to 10 ms); see cpuClock. Time waited
-// for a CPU, a disk or memory is counted by the kernel when the wait ends, so a long one falls into the interval of its end.
-// Resident sizes, states and parents of processes that sleep are renewed in turn, every 10 seconds; cgroups and command lines every minute.
+// CPU time is exact to the scheduler's last update of a running thread (a tick, 1 to 10 ms); see
+// cpuClock. The kernel counts time waited for a CPU, a disk or memory when the wait ends, so a long
+// wait is in the interval of its end. Resident sizes, states and parents of sleeping processes are
+// read again every 10 seconds, cgroups and command lines every minute.
 type Processes struct {
 	now    func() measure.Span // nil: the machine's time since boot
 	passwd string              // "": /etc/passwd
-	files  bool                // never taskstats
-	walk   bool                // the walk over tasks is waited for
+	files  bool                // do not use taskstats
+	walk   bool                // wait until the walk over tasks is open
 }
 
-// Stats lists process.* and thread.*.
+// Stats returns process.* and thread.*.
 func (Processes) Stats() []measure.Stat {
 	with := func(more ...measure.Field) []measure.Field {
-		return append([]measure.Field{{Name: "pid", Type: measure.Number, Help: "process id"}, {Name: "process", Type: measure.Word, Help: "name of the program: 15 bytes, changed by the process at will"}}, more...)
+		return append(
+			[]measure.Field{
+				{Name: "pid", Type: measure.Number, Help: "process id"},
+				{
+					Name: "process",
+					Type: measure.Word,
+					Help: "name of the program: 15 bytes, which the process may change",
+				},
+			},
+			more...)
 	}
 	thread := func(more ...measure.Field) []measure.Field {
-		return append(with(measure.Field{Name: "tid", Type: measure.Number, Help: "thread id"}, measure.Field{Name: "thread", Type: measure.Word, Help: "name of the thread"}), more...)
+		return append(
+			with(
+				measure.Field{Name: "tid", Type: measure.Number, Help: "thread id"},
+				measure.Field{Name: "thread", Type: measure.Word, Help: "name of the thread"},
+			),
+			more...)
 	}
 	word := func(name, help string) measure.Field {
 		return measure.Field{Name: name, Type: measure.Word, Help: help}
 	}
-	mode, kind, fault := word("mode", "usr sys"), word("type", "voluntary: it went to sleep; involuntary: it was made to give way"), word("type", "minor: without a disk; major: read from a disk")
-	state := word("state", "R running or ready, S sleeping, D uninterruptible, T stopped, t traced, Z ended and not waited for, I idle kernel thread")
+	mode, kind, fault := word("mode", "usr sys"), word("type", "voluntary: it went to sleep; "+
+		"involuntary: the scheduler took the CPU"), word("type", "minor: without a disk; "+
+		"major: read from a disk")
+	state := word("state", "R running or ready, S sleeping, D uninterruptible, T stopped, t "+
+		"traced, Z ended and not waited for, I idle kernel thread")
 	delta := func(id measure.StatID, unit measure.Unit, help string, fields []measure.Field) measure.Stat {
-		return measure.Stat{ID: id, Kind: measure.Delta, Unit: unit, Sparse: true, Help: help, Fields: fields}
+		return measure.Stat{
+			ID:     id,
+			Kind:   measure.Delta,
+			Unit:   unit,
+			Sparse: true,
+			Help:   help,
+			Fields: fields,
+		}
 	}
 	level := func(id measure.StatID, unit measure.Unit, help string, fields []measure.Field) measure.Stat {
 		return measure.Stat{ID: id, Kind: measure.Level, Unit: unit, Help: help, Fields: fields}
 	}
-	info := level("process.info", measure.Count, "what a process is; cgroup is its place in cgroup v2, or in v1 where it has none there (/proc/PID/stat, status, cgroup, cmdline)",
-		with(measure.Field{Name: "parent", Type: measure.Number, Help: "process id of the parent, 0 for none"}, word("user", "effective user, by /etc/passwd, or its number"),
-			word("cgroup", "path of the control group"), word("command", "command line, at most 4 KiB, or where arguments are not recorded the program alone; empty for kernel threads"), state))
+	info := level("process.info", measure.Count, "description of a process; cgroup is its "+
+		"place in cgroup v2, or in v1 if it has none there (/proc/PID/stat, status, cgroup, "+
+		"cmdline)",
+		with(measure.Field{Name: "parent", Type: measure.Number, Help: "process id of the " +
+			"parent, 0 for none"}, word("user", "effective user, by /etc/passwd, or its number"),
+			word("cgroup", "path of the control group"), word("command", "command line, at "+
+				"most 4 KiB, or only the program if arguments are not recorded; empty for "+
+				"kernel threads"), state))
 	info.Fold = measure.Max
 	return []measure.Stat{
-		delta("process.cpu", measure.Nanoseconds, "CPU time of all threads, ended ones too (taskstats or /proc/PID/schedstat, held to /proc/PID/stat)", with(mode)),
-		delta("process.runwait", measure.Nanoseconds, "time that threads were ready and waited for a CPU (taskstats or /proc/PID/schedstat)", with()),
-		delta("process.delay", measure.Nanoseconds, "time that threads waited for what (taskstats with delay accounting)", with(word("reason", "blkio swapin reclaim thrashing compact wpcopy irq softirq"))),
-		delta("process.switches", measure.Events, "context switches (taskstats or /proc/PID/status)", with(kind)),
+		delta("process.cpu", measure.Nanoseconds, "CPU time of all threads, including ended "+
+			"ones (taskstats or /proc/PID/schedstat, bounded by /proc/PID/stat)", with(mode)),
+		delta("process.runwait", measure.Nanoseconds, "time that threads were ready and waited "+
+			"for a CPU (taskstats or /proc/PID/schedstat)", with()),
+		delta("process.delay", measure.Nanoseconds, "time that threads waited, by reason "+
+			"(taskstats with delay accounting)", with(word("reason", "blkio swapin reclaim "+
+			"thrashing compact wpcopy irq softirq"))),
+		delta("process.switches", measure.Events, "context switches (taskstats or "+
+			"/proc/PID/status)", with(kind)),
 		delta("process.faults", measure.Events, "page faults (/proc/PID/stat)", with(fault)),
-		delta("process.io", measure.Bytes, "bytes read from storage, and bytes written that will reach it; what unseen children had is added when they are waited for (/proc/PID/io)", with(word("direction", "read write"))),
-		delta("process.calls.bytes", measure.Bytes, "bytes through read, write and their kin, caches and pipes too; children as in process.io (/proc/PID/io rchar, wchar)", with(word("direction", "read write"))),
-		delta("process.short", measure.Nanoseconds, "CPU time of children that were waited for within the interval and that is in no row of process.cpu: of processes that lived too shortly to be seen, and the last of others (/proc/PID/stat cutime, cstime)", with()),
-		{ID: "process.lost", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "CPU time (usr, nice, sys of /proc/stat) that is neither in process.cpu nor in process.short: of processes that nobody waited for, or that are not visible here. Known to 20 ms a CPU"},
+		delta("process.io", measure.Bytes, "bytes read from storage, and bytes written that "+
+			"will reach it; those of unseen children are added when they are waited for "+
+			"(/proc/PID/io)", with(word("direction", "read write"))),
+		delta("process.calls.bytes", measure.Bytes, "bytes through read, write and similar "+
+			"calls, including caches and pipes; children as in process.io (/proc/PID/io rchar, "+
+			"wchar)", with(word("direction", "read write"))),
+		delta("process.short", measure.Nanoseconds, "CPU time of children that were waited for "+
+			"within the interval and that is in no row of process.cpu: of processes that ended "+
+			"before they were seen, and the last part of others (/proc/PID/stat cutime, cstime)", with()),
+		{
+			ID:   "process.lost",
+			Kind: measure.Delta,
+			Unit: measure.Nanoseconds,
+			Help: "CPU time (usr, nice, sys of /proc/stat) that is neither in process.cpu nor " +
+				"in process.short: of processes that were not waited for, or that are not " +
+				"visible here. Known to 20 ms for each CPU",
+		},
 		level("process.rss", measure.Bytes, "resident memory (/proc/PID/stat)", with()),
 		level("process.threads", measure.Count, "threads (/proc/PID/stat)", with()),
-		level("process.state", measure.Count, "1 for each process, by the state of its first thread (/proc/PID/stat)", with(state)),
+		level("process.state", measure.Count, "1 for each process, by the state of its first "+
+			"thread (/proc/PID/stat)", with(state)),
 		info,
 		visibilityStat(),
 		level("process.files", measure.Count, "open file descriptors (/proc/PID/fd)", with()),
-		level("process.files.limit", measure.Count, "file descriptors that a process may have open; beyond, open and accept fail with EMFILE (soft limit, /proc/PID/limits)", with()),
+		level("process.files.limit", measure.Count, "file descriptors that a process may have "+
+			"open; above that, open and accept fail with EMFILE (soft limit, /proc/PID/limits)", with()),
 		level("process.count", measure.Count, "processes in each state", []measure.Field{state}),
-		delta("thread.cpu", measure.Nanoseconds, "CPU time of a thread; see process.cpu", thread(mode)),
-		delta("thread.runwait", measure.Nanoseconds, "time that the thread was ready and waited for a CPU", thread()),
+		delta(
+			"thread.cpu",
+			measure.Nanoseconds,
+			"CPU time of a thread; see process.cpu",
+			thread(mode),
+		),
+		delta("thread.runwait", measure.Nanoseconds, "time that the thread was ready and "+
+			"waited for a CPU", thread()),
 		delta("thread.switches", measure.Events, "context switches of the thread", thread(kind)),
 		delta("thread.faults", measure.Events, "page faults of the thread", thread(fault)),
 	}
 }
 
-// Open opens /proc and finds the best road to the pulses.
+// Open opens /proc and chooses how to read the pulses.
 func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	dir, err := env.Root.OpenProcDir("")
 	if err != nil {
 		return nil, err
 	}
-	r := &processReading{dir: dir, root: env.Root, spaces: env.Namespaces, wants: wantProcesses(want), programs: env.Programs, now: c.now, tick: procfs.TickNanoseconds, page: uint64(kernel.PageSize()),
-		controllers: cgroupControllers(), reasons: delayReasons(), buf: make([]byte, 4096)}
+	r := &processReading{
+		dir:         dir,
+		root:        env.Root,
+		spaces:      env.Namespaces,
+		wants:       wantProcesses(want),
+		programs:    env.Programs,
+		now:         c.now,
+		tick:        procfs.TickNanoseconds,
+		page:        uint64(kernel.PageSize()),
+		controllers: cgroupControllers(),
+		reasons:     delayReasons(),
+		buf:         make([]byte, 4096),
+	}
 	r.users.path = c.passwd
 	if r.users.path == "" {
 		r.users.path = "/etc/passwd"
@@ -107,7 +175,8 @@ func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 	_, err = dir.ReadOne("self/io", r.buf)
 	r.noIO = errors.Is(err, fs.ErrNotExist)
 	b, err = dir.ReadOne("sys/kernel/task_delayacct", r.buf)
-	r.delayAcct = err != nil || len(b) > 0 && b[0] != '0' // before 5.14 there is no such file, and it is on
+	// before Linux 5.14 there is no such file, and it is on
+	r.delayAcct = err != nil || len(b) > 0 && b[0] != '0'
 	if !c.files && env.Root.Proc == "" && r.sameNamespace() {
 		r.road, r.roadErr = openTaskstats(int32(os.Getpid()))
 		if r.road != nil && r.sched && (env.Long || c.walk) {
@@ -128,28 +197,63 @@ func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 	return r, nil
 }
 
-// sameNamespace says whether /proc shows the pids that system calls of this process mean.
+// sameNamespace reports whether /proc shows the pids that system calls of this process use.
 func (r *processReading) sameNamespace() bool {
 	self, err := os.Readlink(r.root.InProc("self"))
 	return err == nil && self == strconv.Itoa(os.Getpid())
 }
 
-// mostFiles bounds the files kept open: each pins 4 KiB of the kernel's memory for its text and about 1 KiB more.
+// mostFiles is how many files are kept open. Each uses 4 KiB of kernel memory for its text and
+// about 1 KiB more.
 const mostFiles = 8192
 
 type processWants struct {
 	runwait, delay, switches, io, calls, short, lost, rss, threads, state, info, count bool
 	files, visibility                                                                  bool
-	user, cgroup, command                                                              bool // of info
-	thread, threadSwitches                                                             bool
+	// of info
+	user, cgroup, command  bool
+	thread, threadSwitches bool
 }
 
 func wantProcesses(w collect.Want) processWants {
-	p := processWants{runwait: w.Stat("process.runwait"), delay: w.Stat("process.delay"), switches: w.Stat("process.switches"), io: w.Stat("process.io"), calls: w.Stat("process.calls.bytes"),
-		short: w.Stat("process.short"), lost: w.Stat("process.lost"), rss: w.Stat("process.rss"), threads: w.Stat("process.threads"), state: w.Stat("process.state"), info: w.Stat("process.info"), count: w.Stat("process.count"),
-		files: w.Stat("process.files", "process.files.limit"), visibility: w.Stat("process.visibility"),
-		thread: w.Stat("thread.cpu", "thread.runwait", "thread.switches", "thread.faults"), threadSwitches: w.Stat("thread.switches")}
-	p.user, p.cgroup, p.command = w.Field("process.info", "user"), w.Field("process.info", "cgroup"), w.Field("process.info", "command")
+	p := processWants{
+		runwait:  w.Stat("process.runwait"),
+		delay:    w.Stat("process.delay"),
+		switches: w.Stat("process.switches"),
+		io:       w.Stat("process.io"),
+		calls:    w.Stat("process.calls.bytes"),
+		short: w.Stat(
+			"process.short",
+		),
+		lost:    w.Stat("process.lost"),
+		rss:     w.Stat("process.rss"),
+		threads: w.Stat("process.threads"),
+		state:   w.Stat("process.state"),
+		info:    w.Stat("process.info"),
+		count:   w.Stat("process.count"),
+		files: w.Stat(
+			"process.files",
+			"process.files.limit",
+		),
+		visibility: w.Stat("process.visibility"),
+		thread: w.Stat(
+			"thread.cpu",
+			"thread.runwait",
+			"thread.switches",
+			"thread.faults",
+		),
+		threadSwitches: w.Stat("thread.switches"),
+	}
+	p.user, p.cgroup, p.command = w.Field(
+		"process.info",
+		"user",
+	), w.Field(
+		"process.info",
+		"cgroup",
+	), w.Field(
+		"process.info",
+		"command",
+	)
 	return p
 }
 
@@ -161,95 +265,95 @@ type processReading struct {
 	now         func() measure.Span
 	tick, page  uint64 // nanoseconds, bytes
 	road        *taskstatsRoad
-	roadErr     error               // why there is no road
-	walk        *taskWalk           // beside the road; nil: there is none
-	spaces      *collect.Namespaces // nil: nobody looks for them
+	roadErr     error               // why taskstats are not used
+	walk        *taskWalk           // in addition to taskstats; nil: not available
+	spaces      *collect.Namespaces // nil: no collector uses them
 	sched       bool                // schedstat counts
 	delayAcct   bool
-	lateDelays  bool // it was turned on after process 1 started
-	kinds       int  // reasons of delays that taskstats have here
+	lateDelays  bool // delay accounting was turned on after process 1 started
+	kinds       int  // how many reasons of delays taskstats have
 	keep        int  // how many more files may be kept open
 	controllers []string
 	reasons     []string
 	users       users
 	stat        *kernel.File // /proc/stat
 
-	listed measure.Span // time since boot of the listing before
-	base   bool         // this reading is the first: nothing to compare with
+	listed measure.Span // time since boot of the previous listing
+	base   bool         // first reading: nothing to compare with
 	procs  []*process   // by pid
-	other  []*process   // the list before, to be used again
-	asked  []*process   // by taskstats
+	other  []*process   // buffer for the next list
+	asked  []*process   // processes asked for by taskstats
 	deltas []*processDelta
-	used   int        // of deltas
+	used   int        // how many of deltas are in use
 	opens  int        // files opened for pulses in this reading
 	gone   []*process // ended within this interval
 	pids   []int32
 	tids   []int32
 	feel   func(i int, t *taskStats, err error)
-	failed error // of a pulse
+	failed error // error of a pulse
 	buf    []byte
-	text   []byte // for cleaned text
+	text   []byte // buffer for cleaned text
 	line   procStat
-	fresh  cursor // whose resident size is renewed
-	facts  cursor // whose info is renewed
+	fresh  cursor // whose stat line is read again
+	facts  cursor // whose info is read again
 	counts cursor // whose open files are counted again
 	lists  cursor // whose open files are listed again
-	hide   string // hidepid of /proc as mounted: "" none
+	hide   string // option hidepid of /proc; "": none
 	self   int32
 
-	listFiles tristate // open files must be listed: the kernel does not count them
+	listFiles tristate // whether open files must be listed, as the kernel does not count them
 
-	ended    uint64 // processes known that ended within this interval
+	ended    uint64 // known processes that ended within this interval
 	ioDenied bool   // /proc/PID/io of a process that ran may not be read
 
 	hidden     bool // a process could not be read at all
-	noSwitches bool // the status of a thread that ran does not tell its switches
-	noBlkio    bool // the stat line of a process that ran has no waits for disks
+	noSwitches bool // the status of a thread that ran does not have its switches
+	noBlkio    bool // the stat line of a process that ran does not have disk waits
 	noIO       bool // this kernel has no /proc/PID/io
 	files      filesReading
 	busy       lostClock
 	tables     processTables
 }
 
-// process is what is known of one process: told apart by pid and start, so a pid that is used again is another.
+// process is one process, identified by pid and start: a reused pid is another process.
 type process struct {
 	pid      int32
-	known    bool      // was read before: there is something to compare with
-	ran      bool      // within this interval, or is new: delta holds something
+	known    bool      // read before: there is something to compare with
+	ran      bool      // ran within this interval, or is new: delta is set
 	dead     bool      // found to have ended
 	pulsed   bool      // task is of this reading
 	split    bool      // has, or had, several threads, which are followed one by one
-	stat     procStat  // comm is not kept
+	stat     procStat  // without comm
 	comm     string    // cleaned
 	task     taskStats // the latest
-	last     taskStats // up to where delta counts
+	last     taskStats // the values that delta was counted from
 	clock    cpuClock
 	io       ioBytes
 	hasIO    bool
-	delta    *processDelta // of this interval, if it ran in it
+	delta    *processDelta // of this interval, if it ran
 	kids     children
 	files    openFiles
-	threads  []*thread    // those felt by files, and those of a split process
+	threads  []*thread    // threads whose pulse is read by files, and those of a split process
 	file     *kernel.File // stat
 	ioFile   *kernel.File
-	pulse    *kernel.File // schedstat, beside taskstats
-	felt     pulse        // what it said
-	walked   taskSigns    // what the walk said, in place of both
-	unsure   bool         // the walk can't tell whether it ran
-	restless bool         // it did not run, and yet something of its stat has changed that was not read again
+	pulse    *kernel.File // schedstat, in addition to taskstats
+	felt     pulse        // its latest content
+	walked   taskSigns    // signs of the latest walk, instead of both
+	unsure   bool         // the walk cannot show whether it ran
+	restless bool         // its stat line has changed without it running, and was not read again
 	stirred  bool         // it ran since its info was read
 	info     *processInfo
 	name     labelPair
 }
 
-// processDelta is what a process did within an interval; NaN where it is not known.
+// processDelta is what a process did within an interval; NaN if not known.
 type processDelta struct {
 	usr, sys, wait, short  float64
 	voluntary, involuntary float64
 	minor, major           float64
 	io                     [4]float64 // read write rchar wchar
 	delays                 [delayKinds]float64
-	kinds                  int // how many of delays are known of at all
+	kinds                  int // how many of delays are known
 }
 
 func (r *processReading) Close() {
@@ -288,10 +392,11 @@ func (r *processReading) Read(out *collect.Out) error {
 	return nil
 }
 
-// errNoProcesses is of a /proc that is not mounted, or empty.
-var errNoProcesses = errors.New("no process is in /proc: it is not mounted here, or is another file system's folder")
+// errNoProcesses means that /proc is not mounted, or is empty.
+var errNoProcesses = errors.New("/proc has no process: it is not mounted here, or is a " +
+	"directory of another file system")
 
-// list brings procs in line with /proc: those that vanished go to gone, new ones are blank.
+// list updates procs from /proc: ended ones go to gone, new ones are empty.
 func (r *processReading) list() error {
 	var err error
 	if r.walk.look(r.dir) && r.walk.whole {
@@ -300,7 +405,7 @@ func (r *processReading) list() error {
 	} else if r.pids, err = r.dir.ListPIDs(r.pids[:0]); err != nil {
 		return err
 	}
-	if len(r.pids) == 0 { // at least this one should be
+	if len(r.pids) == 0 { // at least this process should be there
 		return errNoProcesses
 	}
 	if !slices.IsSorted(r.pids) {
@@ -329,7 +434,7 @@ func (r *processReading) list() error {
 	return nil
 }
 
-// bury says that a process has ended.
+// bury marks a process as ended.
 func (r *processReading) bury(p *process) {
 	if p.dead {
 		return
@@ -361,13 +466,14 @@ func (r *processReading) closeFile(f **kernel.File) {
 	}
 }
 
-// forget takes the dead out of the list.
+// forget removes ended processes from the list.
 func (r *processReading) forget() {
 	r.procs = slices.DeleteFunc(r.procs, func(p *process) bool { return p.dead })
 }
 
-// pulseByTaskstats finds out who ran, where taskstats are to be had: from a kept schedstat file for a process of one thread, which costs
-// less (1.9 against 2.5 microseconds), and asks for all that ran, that have several threads, or whose file can't be kept.
+// pulseByTaskstats finds the processes that ran, where taskstats work. For a process of one thread
+// it first reads a schedstat file that is kept open, which is cheaper (1.9 us instead of 2.5). It
+// asks taskstats for all that ran, that have several threads, or whose file cannot be kept.
 func (r *processReading) pulseByTaskstats() error {
 	if r.road == nil {
 		return nil
@@ -383,7 +489,8 @@ func (r *processReading) pulseByTaskstats() error {
 			}
 			continue
 		}
-		if p.known && p.stat.threads == 1 && r.sched && (p.pulse != nil || r.keep > 0 && r.opens < opensAtOnce) {
+		if p.known && p.stat.threads == 1 && r.sched &&
+			(p.pulse != nil || r.keep > 0 && r.opens < opensAtOnce) {
 			if p.pulse == nil {
 				r.opens++
 			}
@@ -409,25 +516,31 @@ func (r *processReading) pulseByTaskstats() error {
 	return r.failed
 }
 
-// opensAtOnce bounds how many files are opened in one reading for pulses to come, at 10 to 40 microseconds each: with thousands of processes
-// the second reading would otherwise take a quarter of a second.
+// opensAtOnce is how many files are opened in one reading for later pulses, at 10 to 40 us each.
+// With thousands of processes the second reading would otherwise take a quarter of a second.
 const opensAtOnce = 250
 
-// taken takes the pulse of a process that was asked for.
+// taken stores the pulse of a process from taskstats.
 func (r *processReading) taken(i int, t *taskStats, err error) {
 	p := r.asked[i]
 	switch {
 	case err == nil:
 		p.ran = p.ran || !p.known || p.task.pulse != t.pulse
 		p.task, p.pulsed = *t, true
-	case errors.Is(err, fs.ErrNotExist): // ended, or its first thread has: the file knows
+	// it has ended, or its first thread has: its file shows which
+	case errors.Is(err, fs.ErrNotExist):
 	default:
 		r.failed = err
 	}
 }
 
-// read reads a file of a process, keeping it open where that is allowed and asked for. The text is in r.buf.
-func (r *processReading) read(p *process, name string, file **kernel.File, keep bool) ([]byte, error) {
+// read reads a file of a process into r.buf. With keep it keeps the file open if it may.
+func (r *processReading) read(
+	p *process,
+	name string,
+	file **kernel.File,
+	keep bool,
+) ([]byte, error) {
 	var b []byte
 	var err error
 	if *file == nil && keep && r.keep > 0 {
@@ -453,7 +566,7 @@ func (r *processReading) read(p *process, name string, file **kernel.File, keep 
 	return b, err
 }
 
-// once is read without keeping the file.
+// once is read without keeping the file open.
 func (r *processReading) once(pid int32, name string) ([]byte, error) {
 	b, err := r.dir.ReadPIDOne(pid, name, r.buf)
 	if cap(b) > cap(r.buf) {
@@ -462,13 +575,13 @@ func (r *processReading) once(pid int32, name string) ([]byte, error) {
 	return b, err
 }
 
-// readStat reads the stat line into r.line; false when the process is gone (it is buried then). A kept file of a process whose pid
-// was used again says so (ESRCH), and an opened one shows another start.
+// readStat reads the stat line into r.line. If the process has ended it buries it and returns
+// false. A kept file of a reused pid fails (ESRCH), and a newly opened one shows another start.
 func (r *processReading) readStat(p *process) bool {
 	b, err := r.read(p, "stat", &p.file, p.known && p.ran)
 	if err != nil && p.file != nil && errors.Is(err, fs.ErrNotExist) {
 		r.closeFile(&p.file)
-		b, err = r.once(p.pid, "stat") // the pid may be somebody else's by now
+		b, err = r.once(p.pid, "stat") // the pid may have been reused
 	}
 	switch {
 	case err != nil:
@@ -485,7 +598,7 @@ func (r *processReading) readStat(p *process) bool {
 	return true
 }
 
-// look brings p up to date.
+// look updates p.
 func (r *processReading) look(p *process, out *collect.Out) {
 	if r.road == nil {
 		r.pulseByFiles(p)
@@ -499,7 +612,7 @@ func (r *processReading) look(p *process, out *collect.Out) {
 		r.replace(p)
 		if r.road == nil {
 			r.pulseByFiles(p)
-			p.ran = r.readStat(p) // the text in r.line went with the pulse
+			p.ran = r.readStat(p) // the pulse overwrote r.line
 		}
 	}
 	if !p.ran {
@@ -511,8 +624,9 @@ func (r *processReading) look(p *process, out *collect.Out) {
 	if fresh {
 		before = procStat{}
 	}
-	// A process that is new was born after the listing before, or it would have been in it; its start is cut to a tick. Then it counts
-	// from zero. (It may have been hidden, or restored from a checkpoint under an old pid: then there is nothing to compare with.)
+	// A new process was born after the previous listing, or it would be in it; its start is cut to
+	// a tick. It counts from zero. If its start is older, it was hidden before, or was restored
+	// from a checkpoint under an old pid. Then there is nothing to compare with.
 	born := fresh && !r.base && (out.First || measure.Span((p.stat.start+1)*r.tick) >= r.listed)
 	compare := !fresh || born
 	p.known, p.delta = true, r.blank()
@@ -525,7 +639,7 @@ func (r *processReading) look(p *process, out *collect.Out) {
 	}
 }
 
-// blank gives a delta of zeros, to be used again by the next reading: few of many processes run.
+// blank returns a delta of zeros, which the next reading reuses: few of many processes run.
 func (r *processReading) blank() *processDelta {
 	if r.used == len(r.deltas) {
 		r.deltas = append(r.deltas, new(processDelta))
@@ -536,7 +650,7 @@ func (r *processReading) blank() *processDelta {
 	return d
 }
 
-// takeStat takes over the line that was read.
+// takeStat stores the line that was read.
 func (r *processReading) takeStat(p *process) {
 	r.text = appendClean(r.text[:0], stableName(&r.line))
 	p.stat = r.line
@@ -545,19 +659,19 @@ func (r *processReading) takeStat(p *process) {
 		p.comm = string(r.text)
 		p.name = labelPair{}
 		if p.info != nil {
-			p.info.stale = true // another program, most likely
+			p.info.stale = true // most likely another program
 		}
 	}
 }
 
-// replace puts another process in the place of one that ended and whose pid it got.
+// replace replaces an ended process by the one that has its pid now.
 func (r *processReading) replace(p *process) {
 	dead := *p
 	r.bury(&dead)
 	*p = process{pid: p.pid, ran: true, task: p.task, pulsed: p.pulsed, walked: p.walked}
 }
 
-// count makes the deltas of what stands in stat and taskstats.
+// count sets the deltas of what stat and taskstats have.
 func (r *processReading) count(p *process, before *procStat, compare bool) {
 	s, d := &p.stat, p.delta
 	u, y := s.usr*r.tick, s.sys*r.tick
@@ -572,7 +686,8 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 	p.kids.look(s, before, r.tick)
 	if r.road == nil || !p.pulsed {
 		r.noBlkio = r.noBlkio || !s.hasBlkio
-		if r.delayAcct && s.hasBlkio { // of the first thread only, so it is all where there is one
+		// of the first thread only: complete for a process of one thread
+		if r.delayAcct && s.hasBlkio {
 			d.kinds = commonDelays
 			for i := range d.delays {
 				d.delays[i] = measure.NaN
@@ -585,7 +700,8 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 	}
 	t, last := &p.task, &p.last
 	if s.state == 'Z' {
-		// Taskstats leave the ended out. What it did since the reading before is known to its file for as long as nobody waits for it.
+		// Taskstats leave out ended processes. Until one is waited for, its files have its last
+		// values.
 		d.wait, d.voluntary, d.involuntary = r.zombie(p)
 	} else {
 		d.wait = climbed(t.wait, last.wait)
@@ -607,10 +723,10 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 	}
 }
 
-// zombie gives the last waits and switches of a process that has ended and was not waited for, if it had but one thread; NaN
-// otherwise. It is asked once.
+// zombie returns the last waits and switches of a process that has ended and was not waited for, if
+// it had one thread; NaN otherwise. It is called once.
 func (r *processReading) zombie(p *process) (wait, voluntary, involuntary float64) {
-	if p.last.kinds < 0 { // asked before
+	if p.last.kinds < 0 { // called before
 		return 0, 0, 0
 	}
 	last := p.last
@@ -628,7 +744,7 @@ func (r *processReading) zombie(p *process) (wait, voluntary, involuntary float6
 	return climbed(now.wait, last.wait), climbed(v, last.voluntary), climbed(i, last.involuntary)
 }
 
-// runTime gives the exact time that p has run, as far as it is known.
+// runTime returns the run time of p; exact is false if it is not known.
 func (r *processReading) runTime(p *process) (run uint64, exact bool) {
 	if r.road != nil && p.pulsed {
 		return p.task.run, p.stat.state != 'Z'
@@ -639,7 +755,7 @@ func (r *processReading) runTime(p *process) (run uint64, exact bool) {
 	return run, r.sched && len(p.threads) > 0
 }
 
-// climbed gives the growth of a counter; NaN when it went back.
+// climbed returns the growth of a counter; NaN if it decreased.
 func climbed(now, before uint64) float64 {
 	if now < before {
 		return measure.NaN
@@ -647,9 +763,9 @@ func climbed(now, before uint64) float64 {
 	return float64(now - before)
 }
 
-// switchesGrown gives the growth of voluntary and involuntary switches of a process. The kernel drops those of threads that
-// end, but keeps how often they were put on a CPU; each time they leave it again is a switch, and that a thread ends
-// is a voluntary one.
+// switchesGrown returns the growth of voluntary and involuntary switches of a process. The kernel
+// drops those of threads that end, but keeps how often they were put on a CPU. Each time they leave
+// it is a switch, and the last one of a thread is voluntary.
 func switchesGrown(now, last *taskStats, threads uint64) (voluntary, involuntary float64) {
 	if now.count < last.count {
 		return measure.NaN, measure.NaN

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain lets the test binary stand in for the processes that tests look at.
+// TestMain lets the test binary also run as the processes that tests observe.
 func TestMain(m *testing.M) {
 	if work := os.Getenv("COLLECT_TEST_WORK"); work != "" {
 		burn(work)
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// burn uses the given CPU time, as getrusage has it.
+// burn uses the given CPU time by getrusage.
 func burn(work string) {
 	d, err := time.ParseDuration(work)
 	if err != nil {
@@ -42,7 +42,8 @@ func burn(work string) {
 			x = x*6364136223846793005 + 1
 		}
 		var u unix.Rusage
-		if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil || time.Duration(u.Utime.Nano()+u.Stime.Nano()) >= d {
+		if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil ||
+			time.Duration(u.Utime.Nano()+u.Stime.Nano()) >= d {
 			return
 		}
 	}
@@ -77,7 +78,7 @@ func (l *live) read(first bool) map[string]float64 {
 	return collecttest.RowsOf(l.t, l.out)
 }
 
-// sumOf adds up the rows of a statistic of a process.
+// sumOf returns the sum of the rows of a statistic of a process.
 func sumOf(rows map[string]float64, stat string, pid int) float64 {
 	sum := 0.0
 	for k, v := range rows {
@@ -88,7 +89,7 @@ func sumOf(rows map[string]float64, stat string, pid int) float64 {
 	return sum
 }
 
-// roads gives all roads to the pulses, where this user may take them.
+// roads returns all ways to read pulses that this user may use.
 func roads(t *testing.T) map[string]Processes {
 	t.Helper()
 	all := map[string]Processes{"files": {files: true}}
@@ -108,7 +109,8 @@ func roads(t *testing.T) map[string]Processes {
 	return all
 }
 
-// A child burns 0.3 s and ends. Before it is waited for its row has what getrusage says; after that nothing of it comes a second time.
+// A child burns 0.3 s and ends. Before it is waited for, its row agrees with getrusage. Afterwards
+// nothing of it is counted again.
 func TestCPUOfChildAgreesWithGetrusage(t *testing.T) {
 	for name, c := range roads(t) {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +126,9 @@ func TestCPUOfChildAgreesWithGetrusage(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := float64(usage.Utime.Nano() + usage.Stime.Nano())
-			if got := sumOf(rows, "process.cpu", pid); math.Abs(got-want) > 2*procfs.TickNanoseconds {
+			if got := sumOf(rows, "process.cpu", pid); math.Abs(
+				got-want,
+			) > 2*procfs.TickNanoseconds {
 				t.Errorf("its row has %v ms, getrusage %v ms", got/1e6, want/1e6)
 			}
 			if short := sumOf(rows, "process.short", os.Getpid()); short > 2*procfs.TickNanoseconds {
@@ -138,7 +142,7 @@ func TestCPUOfChildAgreesWithGetrusage(t *testing.T) {
 	}
 }
 
-// A child that lives between two readings is in process.short, and what it read is not lost.
+// A child that lives between two readings is in process.short, and its I/O is not lost.
 func TestChildThatNobodySaw(t *testing.T) {
 	for name, c := range roads(t) {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +153,9 @@ func TestChildThatNobodySaw(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := float64(usage.Utime.Nano() + usage.Stime.Nano())
-			if got := sumOf(l.read(false), "process.short", os.Getpid()); math.Abs(got-want) > 2*procfs.TickNanoseconds {
+			if got := sumOf(l.read(false), "process.short", os.Getpid()); math.Abs(
+				got-want,
+			) > 2*procfs.TickNanoseconds {
 				t.Errorf("short-lived: %v ms, getrusage %v ms", got/1e6, want/1e6)
 			}
 		})
@@ -158,15 +164,19 @@ func TestChildThatNobodySaw(t *testing.T) {
 
 func start(t *testing.T, work string) int {
 	t.Helper()
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{"burn"}, &syscall.ProcAttr{Env: []string{"COLLECT_TEST_WORK=" + work, "GOMAXPROCS=1"}})
+	pid, err := syscall.ForkExec(
+		"/proc/self/exe",
+		[]string{"burn"},
+		&syscall.ProcAttr{Env: []string{"COLLECT_TEST_WORK=" + work, "GOMAXPROCS=1"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return pid
 }
 
-// Both roads must tell the same: taskstats of a thread lies between its schedstat before and after, and taskstats of a process
-// between its stat line before and after, ended threads included.
+// Taskstats of a thread are between its schedstat before and after. Taskstats of a process are
+// between its stat line before and after, including ended threads.
 func TestTaskstatsAgreeWithFiles(t *testing.T) {
 	road, err := openTaskstats(int32(os.Getpid()))
 	if errors.Is(err, measure.ErrDenied) {
@@ -232,12 +242,27 @@ func TestTaskstatsAgreeWithFiles(t *testing.T) {
 			continue // it ended
 		}
 		compared++
-		if s.run < b.run || s.run > after.run || s.wait < b.wait || s.wait > after.wait || s.count < b.count || s.count > after.count {
-			t.Errorf("thread %d: taskstats %+v, not between schedstat %+v and %+v", pid, s.pulse, b.pulse, after.pulse)
+		if s.run < b.run || s.run > after.run || s.wait < b.wait || s.wait > after.wait ||
+			s.count < b.count ||
+			s.count > after.count {
+			t.Errorf(
+				"thread %d: taskstats %+v, not between schedstat %+v and %+v",
+				pid,
+				s.pulse,
+				b.pulse,
+				after.pulse,
+			)
 		}
-		whole := g.run == s.run // else it had threads that ended: taskstats lack the last that these did (cpuClock makes up for it)
+		// else it had threads that ended: taskstats lack their last part, which cpuClock corrects
+		whole := g.run == s.run
 		if whole && g.run < b.low || g.run > after.low+slack {
-			t.Errorf("process %d: taskstats %d ns, not between stat %d and %d", pid, g.run, b.low, after.low+slack)
+			t.Errorf(
+				"process %d: taskstats %d ns, not between stat %d and %d",
+				pid,
+				g.run,
+				b.low,
+				after.low+slack,
+			)
 		}
 	}
 	if compared == 0 {
@@ -245,13 +270,14 @@ func TestTaskstatsAgreeWithFiles(t *testing.T) {
 	}
 }
 
-// A thread of ours gives way many times: both roads count that, with its name.
+// A thread of this process yields many times. Both ways count that, with its name.
 func TestThreadsOfThisProcess(t *testing.T) {
 	for name, c := range roads(t) {
 		t.Run(name, func(t *testing.T) {
 			l := newLive(t, c)
-			// Reading is our own work too, and threads are read after their process: where the first reading of an interval takes more than
-			// the last, threads lack the difference. The first one of all takes 10 ms more than those that follow.
+			// To read is work of this process too, and threads are read after their process. If the
+			// first reading of an interval takes longer than the last, threads lack the difference.
+			// The very first one takes 10 ms more than the others.
 			for range 2 {
 				l.read(false)
 			}
@@ -274,7 +300,7 @@ func TestThreadsOfThisProcess(t *testing.T) {
 	}
 }
 
-// crowd starts n processes that sleep, and ends them with the test.
+// crowd starts n processes that sleep. The end of the test ends them.
 func crowd(tb testing.TB, n int) {
 	tb.Helper()
 	path, err := exec.LookPath("sleep")
@@ -291,7 +317,12 @@ func crowd(tb testing.TB, n int) {
 		}
 	})
 	for range n {
-		pid, err := syscall.ForkExec(path, []string{"sleep", strconv.Itoa(300)}, &syscall.ProcAttr{Env: []string{"PATH=/"}}) // 300 s: they end by themselves if this is killed
+		// 300 s: they end by themselves if the test is killed
+		pid, err := syscall.ForkExec(
+			path,
+			[]string{"sleep", strconv.Itoa(300)},
+			&syscall.ProcAttr{Env: []string{"PATH=/"}},
+		)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -299,23 +330,34 @@ func crowd(tb testing.TB, n int) {
 	}
 }
 
-// psStats is what the tool ps asks for.
+// psStats are the statistics of the tool ps.
 func psStats() []measure.StatID {
-	return []measure.StatID{"process.cpu", "process.runwait", "process.delay", "process.switches", "process.faults", "process.io", "process.rss", "process.threads", "process.info"}
+	return []measure.StatID{
+		"process.cpu",
+		"process.runwait",
+		"process.delay",
+		"process.switches",
+		"process.faults",
+		"process.io",
+		"process.rss",
+		"process.threads",
+		"process.info",
+	}
 }
 
 func BenchmarkProcessRead60(b *testing.B)   { benchmarkCrowd(b, 0) }
 func BenchmarkProcessRead500(b *testing.B)  { benchmarkCrowd(b, 440) }
 func BenchmarkProcessRead5000(b *testing.B) { benchmarkCrowd(b, 4940) }
 
-// benchmarkCrowd reports cpu-ns/op beside the time that passes, as a busy machine makes the latter mean little.
+// benchmarkCrowd also reports cpu-ns/op, since elapsed time means little on a busy machine.
 func benchmarkCrowd(b *testing.B, n int) {
 	crowd(b, n)
 	run := func(name string, c Processes, stats ...measure.StatID) {
 		b.Run(name, func(b *testing.B) {
 			before := ownCPU()
 			collecttest.BenchmarkRead(b, c, stats...)
-			b.ReportMetric(float64(ownCPU()-before)/float64(b.N+1), "cpu-ns/op") // with the first reading
+			// includes the first reading
+			b.ReportMetric(float64(ownCPU()-before)/float64(b.N+1), "cpu-ns/op")
 		})
 	}
 	run("ps", Processes{}, psStats()...)

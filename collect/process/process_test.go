@@ -16,7 +16,8 @@ import (
 	"culprit/measure"
 )
 
-// statText of a made-up process; the fields that nobody reads are numbers of their own, so that a wrong column shows.
+// madeUp is a process of a test. Fields of its stat line that are not read have distinct numbers,
+// so that a wrong column shows.
 type madeUp struct {
 	pid, parent               int
 	comm                      string
@@ -34,24 +35,85 @@ func (m madeUp) stat() string {
 	if m.threads == 0 {
 		m.threads = 1
 	}
-	return fmt.Sprintf("%d (%s) %s %d 901 902 903 -1 %d %d %d %d 904 %d %d %d %d 20 0 %d 0 %d 905 %d 906 907 908 909 910 911 912 913 914 915 916 917 918 17 919 0 0 %d 920 921\n",
-		m.pid, m.comm, m.state, m.parent, m.flags, m.minor, m.cminor, m.major, m.usr, m.sys, m.cusr, m.csys, m.threads, m.start, m.rss, m.wait)
+	return fmt.Sprintf(
+		"%d (%s) %s %d 901 902 903 -1 %d %d %d %d 904 %d %d %d %d 20 0 %d 0 %d "+
+			"905 %d 906 907 908 909 910 911 912 913 914 915 916 917 918 17 919 0 0 %d 920 921\n",
+		m.pid,
+		m.comm,
+		m.state,
+		m.parent,
+		m.flags,
+		m.minor,
+		m.cminor,
+		m.major,
+		m.usr,
+		m.sys,
+		m.cusr,
+		m.csys,
+		m.threads,
+		m.start,
+		m.rss,
+		m.wait,
+	)
 }
 
-// hostileNames may all be set with prctl(PR_SET_NAME).
+// hostileNames can all be set with prctl(PR_SET_NAME).
 func hostileNames() []string {
-	return []string{"a b", "a) S 1 (b", ") R 9 9 9 9 9 9", "line\nline", "((((", "))))", "", "\xff\xfe", "\x1b[31m", "%s%n", "tab\t"}
+	return []string{
+		"a b",
+		"a) S 1 (b",
+		") R 9 9 9 9 9 9",
+		"line\nline",
+		"((((",
+		"))))",
+		"",
+		"\xff\xfe",
+		"\x1b[31m",
+		"%s%n",
+		"tab\t",
+	}
 }
 
 func TestParseProcStat(t *testing.T) {
 	for _, name := range append(hostileNames(), "systemd") {
-		m := madeUp{pid: 7, parent: 3, comm: name, state: "D", minor: 11, cminor: 12, major: 13, usr: 14, sys: 15, cusr: 16, csys: 17, threads: 18, start: 19, rss: 20, wait: 21}
+		m := madeUp{
+			pid:     7,
+			parent:  3,
+			comm:    name,
+			state:   "D",
+			minor:   11,
+			cminor:  12,
+			major:   13,
+			usr:     14,
+			sys:     15,
+			cusr:    16,
+			csys:    17,
+			threads: 18,
+			start:   19,
+			rss:     20,
+			wait:    21,
+		}
 		var s procStat
 		if !s.parseStat([]byte(m.stat())) {
 			t.Errorf("%q: not read", name)
 			continue
 		}
-		want := procStat{state: 'D', parent: 3, minor: 11, childMinor: 12, major: 13, usr: 14, sys: 15, childUsr: 16, childSys: 17, threads: 18, start: 19, rss: 20, blkio: 21, hasBlkio: true}
+		want := procStat{
+			state:      'D',
+			parent:     3,
+			minor:      11,
+			childMinor: 12,
+			major:      13,
+			usr:        14,
+			sys:        15,
+			childUsr:   16,
+			childSys:   17,
+			threads:    18,
+			start:      19,
+			rss:        20,
+			blkio:      21,
+			hasBlkio:   true,
+		}
 		if string(s.comm) != name {
 			t.Errorf("name %q, want %q", s.comm, name)
 		}
@@ -125,19 +187,20 @@ func TestCleanText(t *testing.T) {
 
 func TestParsePasswd(t *testing.T) {
 	names := map[uint32]string{}
-	parsePasswd([]byte("root:x:0:0:root:/root:/bin/sh\ntoor:x:0:0::/:\n# no\n+@nis:::::\nbad\nworse:x:-1:\nalice:x:1000:1000\n\nhuge:x:99999999999:\n"), names)
+	parsePasswd([]byte("root:x:0:0:root:/root:/bin/sh\ntoor:x:0:0::/:\n# "+
+		"no\n+@nis:::::\nbad\nworse:x:-1:\nalice:x:1000:1000\n\nhuge:x:99999999999:\n"), names)
 	if fmt.Sprint(names) != "map[0:root 1000:alice]" {
 		t.Error(names)
 	}
 }
 
-// A process runs and sleeps as it likes; the kernel shows ticks cut off, and now and then a run time that lacks a thread. What
-// is given out must add up to the truth at all times.
+// A process runs and sleeps at random. The kernel shows ticks that are cut, and sometimes a run
+// time that lacks a thread. What the clock returned must always add up to the true time.
 func TestClockKeepsToTheTruth(t *testing.T) {
 	const ticked = uint64(procfs.TickNanoseconds)
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		var u, s, missing uint64 // the truth, and what the exact road lacks
+		var u, s, missing uint64 // the true time, and what the run time lacks
 		var c cpuClock
 		var given [2]uint64
 		born := seed%2 == 0
@@ -161,7 +224,15 @@ func TestClockKeepsToTheTruth(t *testing.T) {
 			given[1] += ds
 			sum := given[0] + given[1]
 			if sum != c.usr+c.sys || sum < low || sum > low+slack {
-				t.Fatalf("seed %d: given %v, clock %d+%d, truth %d+%d", seed, given, c.usr, c.sys, u, s)
+				t.Fatalf(
+					"seed %d: given %v, clock %d+%d, truth %d+%d",
+					seed,
+					given,
+					c.usr,
+					c.sys,
+					u,
+					s,
+				)
 			}
 			for k, truth := range [2]uint64{u, s} {
 				if off := math.Abs(float64(given[k]) - float64(truth)); off > 2*procfs.TickNanoseconds {
@@ -225,16 +296,24 @@ func TestParseTaskStats(t *testing.T) {
 			t.Errorf("version %d: %d kinds of delay, want %d", c.version, s.kinds, c.kinds)
 		}
 	}
-	want := taskStats{pulse: pulse{run: 72, wait: 24, count: 16}, voluntary: 272, involuntary: 280, delays: [delayKinds]uint64{40, 56, 320, 336, 360, 408, 424, 568}, kinds: 8}
+	want := taskStats{
+		pulse:       pulse{run: 72, wait: 24, count: 16},
+		voluntary:   272,
+		involuntary: 280,
+		delays:      [delayKinds]uint64{40, 56, 320, 336, 360, 408, 424, 568},
+		kinds:       8,
+	}
 	if s != want {
 		t.Errorf("\n got %+v\nwant %+v", s, want)
 	}
-	if parseTaskStats(madeUpTaskstats(8, 327), &s) || parseTaskStats(madeUpTaskstats(15, 560), &s) || parseTaskStats(nil, &s) {
+	if parseTaskStats(madeUpTaskstats(8, 327), &s) ||
+		parseTaskStats(madeUpTaskstats(15, 560), &s) ||
+		parseTaskStats(nil, &s) {
 		t.Error("a struct of another layout was read")
 	}
 }
 
-// processMachine is a made-up machine with processes, at a time since boot that the test sets.
+// processMachine is a machine with processes, at a time since boot that the test sets.
 type processMachine struct {
 	*collecttest.Machine
 	clock *measure.Span
@@ -243,7 +322,12 @@ type processMachine struct {
 func newProcessMachine(t *testing.T, files map[string]string) processMachine {
 	t.Helper()
 	now := 100 * measure.Second
-	all := map[string]string{"proc/self/schedstat": "1 1 1\n", "proc/self/io": "rchar: 1\n", "proc/stat": "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nctxt 1\n", "passwd": "alice:x:1000:\n"}
+	all := map[string]string{
+		"proc/self/schedstat": "1 1 1\n",
+		"proc/self/io":        "rchar: 1\n",
+		"proc/stat":           "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nctxt 1\n",
+		"passwd":              "alice:x:1000:\n",
+	}
 	for k, v := range files {
 		all[k] = v
 	}
@@ -252,16 +336,29 @@ func newProcessMachine(t *testing.T, files map[string]string) processMachine {
 	if err := os.WriteFile(passwd, []byte(all["passwd"]), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return processMachine{collecttest.NewMachine(t, Processes{now: func() measure.Span { return now }, passwd: passwd}, all), &now}
+	return processMachine{
+		collecttest.NewMachine(
+			t,
+			Processes{now: func() measure.Span { return now }, passwd: passwd},
+			all,
+		),
+		&now,
+	}
 }
 
-// files of a process: its stat line, what schedstat says, its switches and bytes.
+// files returns the files of a process with the content of schedstat, its switches and its bytes.
 func (m madeUp) files(sched string, vol, inv, bytes int) map[string]string {
 	p := fmt.Sprintf("proc/%d/", m.pid)
 	return map[string]string{
 		p + "stat": m.stat(), p + "schedstat": sched + "\n", p + "cmdline": "/bin/" + m.comm + "\x00-x\x00", p + "cgroup": "0::/a.slice\n",
-		p + "status": fmt.Sprintf("Name:\t%s\nUid:\t0\t1000\t0\t0\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", "x", vol, inv),
-		p + "io":     fmt.Sprintf("rchar: %d\nwchar: %d\nsyscr: 1\nsyscw: 1\nread_bytes: %d\nwrite_bytes: %d\ncancelled_write_bytes: 0\n", bytes, 2*bytes, 3*bytes, 4*bytes),
+		p + "status": fmt.Sprintf(
+			"Name:\t%s\nUid:\t0\t1000\t0\t0\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n",
+			"x",
+			vol,
+			inv,
+		),
+		p + "io": fmt.Sprintf("rchar: %d\nwchar: %d\nsyscr: 1\nsyscw: 1\nread_bytes: "+
+			"%d\nwrite_bytes: %d\ncancelled_write_bytes: 0\n", bytes, 2*bytes, 3*bytes, 4*bytes),
 	}
 }
 
@@ -281,9 +378,22 @@ func (m processMachine) next() map[string]float64 {
 }
 
 func TestProcessByFiles(t *testing.T) {
-	p := madeUp{pid: 7, parent: 1, comm: "busy", usr: 100, sys: 50, minor: 10, major: 1, start: 500, rss: 3}
+	p := madeUp{
+		pid:    7,
+		parent: 1,
+		comm:   "busy",
+		usr:    100,
+		sys:    50,
+		minor:  10,
+		major:  1,
+		start:  500,
+		rss:    3,
+	}
 	idle := madeUp{pid: 9, parent: 7, comm: "idle", start: 600, state: "Z"}
-	m := newProcessMachine(t, merge(p.files("1505000000 2000 30", 20, 10, 100), idle.files("5 5 5", 1, 1, 1)))
+	m := newProcessMachine(
+		t,
+		merge(p.files("1505000000 2000 30", 20, 10, 100), idle.files("5 5 5", 1, 1, 1)),
+	)
 	rows := m.Read(true)
 	page := float64(os.Getpagesize())
 	collecttest.Expect(t, rows, "process.", map[string]float64{
@@ -298,12 +408,48 @@ func TestProcessByFiles(t *testing.T) {
 	if got := rows["process.cpu|7|busy|usr"] + rows["process.cpu|7|busy|sys"]; got != 402e6 {
 		t.Errorf("cpu %v, want what schedstat says, 402 ms", got)
 	}
-	collecttest.Expect(t, rows, "process.runwait", map[string]float64{"process.runwait|7|busy": 3000})
-	collecttest.Expect(t, rows, "process.switches", map[string]float64{"process.switches|7|busy|voluntary": 7, "process.switches|7|busy|involuntary": 4})
-	collecttest.Expect(t, rows, "process.faults", map[string]float64{"process.faults|7|busy|minor": 5, "process.faults|7|busy|major": 1})
-	collecttest.Expect(t, rows, "process.io", map[string]float64{"process.io|7|busy|read": 150, "process.io|7|busy|write": 200})
-	collecttest.Expect(t, rows, "process.calls", map[string]float64{"process.calls.bytes|7|busy|read": 50, "process.calls.bytes|7|busy|write": 100})
-	collecttest.Expect(t, rows, "thread.runwait", map[string]float64{"thread.runwait|7|busy|7|busy": 3000})
+	collecttest.Expect(
+		t,
+		rows,
+		"process.runwait",
+		map[string]float64{"process.runwait|7|busy": 3000},
+	)
+	collecttest.Expect(
+		t,
+		rows,
+		"process.switches",
+		map[string]float64{
+			"process.switches|7|busy|voluntary":   7,
+			"process.switches|7|busy|involuntary": 4,
+		},
+	)
+	collecttest.Expect(
+		t,
+		rows,
+		"process.faults",
+		map[string]float64{"process.faults|7|busy|minor": 5, "process.faults|7|busy|major": 1},
+	)
+	collecttest.Expect(
+		t,
+		rows,
+		"process.io",
+		map[string]float64{"process.io|7|busy|read": 150, "process.io|7|busy|write": 200},
+	)
+	collecttest.Expect(
+		t,
+		rows,
+		"process.calls",
+		map[string]float64{
+			"process.calls.bytes|7|busy|read":  50,
+			"process.calls.bytes|7|busy|write": 100,
+		},
+	)
+	collecttest.Expect(
+		t,
+		rows,
+		"thread.runwait",
+		map[string]float64{"thread.runwait|7|busy|7|busy": 3000},
+	)
 	collecttest.Expect(t, rows, "process.short", nil)
 	collecttest.Expect(t, rows, "process.state|7", map[string]float64{"process.state|7|busy|R": 1})
 	for k := range m.next() {
@@ -315,38 +461,100 @@ func TestProcessByFiles(t *testing.T) {
 
 func TestProcessOfSeveralThreads(t *testing.T) {
 	p := madeUp{pid: 7, comm: "main", start: 500, threads: 2, usr: 3, sys: 1}
-	first, second := madeUp{pid: 7, comm: "main", usr: 2, sys: 1, start: 500}, madeUp{pid: 8, comm: "work er", usr: 1, start: 510}
+	first, second := madeUp{
+		pid:   7,
+		comm:  "main",
+		usr:   2,
+		sys:   1,
+		start: 500,
+	}, madeUp{
+		pid:   8,
+		comm:  "work er",
+		usr:   1,
+		start: 510,
+	}
 	status := func(v, i int) string {
-		return fmt.Sprintf("Name:\tx\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", v, i)
+		return fmt.Sprintf(
+			"Name:\tx\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n",
+			v,
+			i,
+		)
 	}
 	m := newProcessMachine(t, merge(p.files("31000000 100 10", 5, 5, 0), map[string]string{
 		"proc/7/task/7/stat": first.stat(), "proc/7/task/8/stat": second.stat(), "proc/7/task/8/schedstat": "12000000 50 4\n", "proc/7/task/8/status": status(2, 2)}))
 	m.Read(true)
 	p.usr, second.usr, second.minor = 103, 101, 6
-	m.Put(merge(p.files("31000000 100 10", 5, 5, 0), map[string]string{"proc/7/task/8/stat": second.stat(), "proc/7/task/8/schedstat": "1013000000 90 14\n", "proc/7/task/8/status": status(8, 6)}))
+	m.Put(
+		merge(
+			p.files("31000000 100 10", 5, 5, 0),
+			map[string]string{
+				"proc/7/task/8/stat":      second.stat(),
+				"proc/7/task/8/schedstat": "1013000000 90 14\n",
+				"proc/7/task/8/status":    status(8, 6),
+			},
+		),
+	)
 	rows := m.next()
 	collecttest.Expect(t, rows, "process.runwait", map[string]float64{"process.runwait|7|main": 40})
-	collecttest.Expect(t, rows, "process.switches", map[string]float64{"process.switches|7|main|voluntary": 6, "process.switches|7|main|involuntary": 4})
-	collecttest.Expect(t, rows, "thread.switches", map[string]float64{"thread.switches|7|main|8|work er|voluntary": 6, "thread.switches|7|main|8|work er|involuntary": 4})
-	collecttest.Expect(t, rows, "thread.faults", map[string]float64{"thread.faults|7|main|8|work er|minor": 6})
+	collecttest.Expect(
+		t,
+		rows,
+		"process.switches",
+		map[string]float64{
+			"process.switches|7|main|voluntary":   6,
+			"process.switches|7|main|involuntary": 4,
+		},
+	)
+	collecttest.Expect(
+		t,
+		rows,
+		"thread.switches",
+		map[string]float64{
+			"thread.switches|7|main|8|work er|voluntary":   6,
+			"thread.switches|7|main|8|work er|involuntary": 4,
+		},
+	)
+	collecttest.Expect(
+		t,
+		rows,
+		"thread.faults",
+		map[string]float64{"thread.faults|7|main|8|work er|minor": 6},
+	)
 	for _, k := range []string{"process.cpu|7|main|", "thread.cpu|7|main|8|work er|"} {
 		if got := rows[k+"usr"] + rows[k+"sys"]; got != 1001e6 {
 			t.Errorf("%s: %v, want 1.001 s", k, got)
 		}
 	}
-	// The second thread ends, others come, one of which has ended again. (A file of the kernel would say so; these don't.)
+	// The second thread ends and others come, one of which has ended again. The kernel would remove
+	// its file; this test does not.
 	p.threads, p.usr = 3, 203
 	third := madeUp{pid: 9, comm: "third", usr: 50, start: 10150}
 	if err := os.RemoveAll(filepath.Join(m.Dir, "proc/7/task/8")); err != nil {
 		t.Fatal(err)
 	}
-	m.Put(merge(p.files("31000500 100 11", 6, 5, 0), map[string]string{"proc/7/task/9/stat": third.stat(), "proc/7/task/9/schedstat": "505000000 7 3\n", "proc/7/task/9/status": status(3, 0)}))
+	m.Put(
+		merge(
+			p.files("31000500 100 11", 6, 5, 0),
+			map[string]string{
+				"proc/7/task/9/stat":      third.stat(),
+				"proc/7/task/9/schedstat": "505000000 7 3\n",
+				"proc/7/task/9/status":    status(3, 0),
+			},
+		),
+	)
 	rows = m.next()
-	collecttest.Expect(t, rows, "thread.runwait", map[string]float64{"thread.runwait|7|main|9|third": 7})
+	collecttest.Expect(
+		t,
+		rows,
+		"thread.runwait",
+		map[string]float64{"thread.runwait|7|main|9|third": 7},
+	)
 	if got := rows["thread.cpu|7|main|9|third|usr"] + rows["thread.cpu|7|main|9|third|sys"]; got != 505e6 {
 		t.Errorf("the new thread has %v, want 505 ms", got)
 	}
-	if got := rows["process.cpu|7|main|usr"] + rows["process.cpu|7|main|sys"]; math.Abs(got-1000e6) > 2*procfs.TickNanoseconds {
+	if got := rows["process.cpu|7|main|usr"] + rows["process.cpu|7|main|sys"]; math.Abs(
+		got-1000e6,
+	) > 2*procfs.TickNanoseconds {
 		t.Errorf("the process has %v, want 1 s as its ticks say, the ended thread's too", got)
 	}
 }
@@ -362,7 +570,12 @@ func TestPidUsedAgain(t *testing.T) {
 		t.Errorf("the young one has %v, want all its 205 ms: %v", got, rows)
 	}
 	collecttest.Expect(t, rows, "process.runwait", map[string]float64{"process.runwait|7|young": 3})
-	collecttest.Expect(t, rows, "process.io", map[string]float64{"process.io|7|young|read": 30, "process.io|7|young|write": 40})
+	collecttest.Expect(
+		t,
+		rows,
+		"process.io",
+		map[string]float64{"process.io|7|young|read": 30, "process.io|7|young|write": 40},
+	)
 	if _, has := rows["process.rss|7|old"]; has {
 		t.Error("the old one still has a row")
 	}
@@ -383,44 +596,68 @@ func TestShortLivedChildren(t *testing.T) {
 	sh := madeUp{pid: 7, comm: "sh", start: 10, cusr: 100, csys: 0, cminor: 5}
 	child := madeUp{pid: 8, parent: 7, comm: "cc", start: 20, usr: 300}
 	grandchild := madeUp{pid: 9, parent: 8, comm: "as", start: 30, usr: 50}
-	m := newProcessMachine(t, merge(sh.files("1000000 1 1", 1, 1, 100), child.files("3002000000 1 1", 1, 1, 1000), grandchild.files("501000000 1 1", 1, 1, 500)))
+	m := newProcessMachine(
+		t,
+		merge(
+			sh.files("1000000 1 1", 1, 1, 100),
+			child.files("3002000000 1 1", 1, 1, 1000),
+			grandchild.files("501000000 1 1", 1, 1, 500),
+		),
+	)
 	m.Read(true)
 	for _, pid := range []string{"8", "9"} {
 		if err := os.RemoveAll(filepath.Join(m.Dir, "proc", pid)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// Both ended: the child after 0.2 s more; and 0.4 s of children that nobody saw.
+	// Both ended: the child after 0.2 s more, and 0.4 s of children that were never seen.
 	sh.cusr, sh.csys, sh.cminor = 100+350+20, 40, 99
 	m.Put(sh.files("2000000 1 2", 1, 1, 100+1500+7))
 	rows := m.next()
 	got := rows["process.short|7|sh"]
 	if math.Abs(got-600e6) > 2*procfs.TickNanoseconds {
-		t.Errorf("short-lived: %v, want 0.6 s: what the rows of those that ended had is taken out", got)
+		t.Errorf("short-lived: %v, want 0.6 s: what the rows of those that ended had is taken "+
+			"out", got)
 	}
-	collecttest.Expect(t, rows, "process.calls.bytes|7|sh|read", map[string]float64{"process.calls.bytes|7|sh|read": 7})
+	collecttest.Expect(
+		t,
+		rows,
+		"process.calls.bytes|7|sh|read",
+		map[string]float64{"process.calls.bytes|7|sh|read": 7},
+	)
 	loss := m.Reading.(*processReading).ended
 	if loss != 2 {
 		t.Errorf("%d ended, want 2", loss)
 	}
 }
 
-// A parent that ignores SIGCHLD gets nothing from its children, so nothing may be taken from it.
+// A parent that ignores SIGCHLD receives nothing from its children, so nothing may be subtracted
+// from it.
 func TestChildrenThatNobodyWaitsFor(t *testing.T) {
 	sh := madeUp{pid: 7, comm: "sh", start: 10}
 	child := madeUp{pid: 8, parent: 7, comm: "cc", start: 20, usr: 300}
-	m := newProcessMachine(t, merge(sh.files("1000000 1 1", 1, 1, 100), child.files("3002000000 1 1", 1, 1, 1000)))
+	m := newProcessMachine(
+		t,
+		merge(sh.files("1000000 1 1", 1, 1, 100), child.files("3002000000 1 1", 1, 1, 1000)),
+	)
 	m.Read(true)
 	if err := os.RemoveAll(filepath.Join(m.Dir, "proc", "8")); err != nil {
 		t.Fatal(err)
 	}
 	sh.usr = 10
 	m.Put(sh.files("101000000 1 2", 1, 1, 600))
-	m.Put(map[string]string{"proc/stat": "cpu  150 0 0 0 0 0 0 0 0 0\ncpu0 150 0 0 0 0 0 0 0 0 0\nctxt 1\n"})
+	m.Put(map[string]string{"proc/stat": "cpu  150 0 0 0 0 0 0 0 0 0\ncpu0 150 0 0 0 0 0 0 0 0 " +
+		"0\nctxt 1\n"})
 	rows := m.next()
-	collecttest.Expect(t, rows, "process.calls.bytes|7|sh|read", map[string]float64{"process.calls.bytes|7|sh|read": 500})
+	collecttest.Expect(
+		t,
+		rows,
+		"process.calls.bytes|7|sh|read",
+		map[string]float64{"process.calls.bytes|7|sh|read": 500},
+	)
 	collecttest.Expect(t, rows, "process.short", nil)
-	collecttest.Expect(t, rows, "process.lost", map[string]float64{"process.lost": 1400e6}) // 1.5 s of the machine, 0.1 s of the shell
+	// 1.5 s of the machine, 0.1 s of the shell
+	collecttest.Expect(t, rows, "process.lost", map[string]float64{"process.lost": 1400e6})
 }
 
 func TestProcessesThatVanishAndLie(t *testing.T) {
@@ -450,7 +687,13 @@ func TestProcessesThatVanishAndLie(t *testing.T) {
 }
 
 func TestDelaysAreUnknownWhileNobodyCounts(t *testing.T) {
-	m := newProcessMachine(t, merge(madeUp{pid: 1, comm: "a", start: 1, wait: 5}.files("5 5 5", 1, 1, 1), map[string]string{"proc/sys/kernel/task_delayacct": "0\n"}))
+	m := newProcessMachine(
+		t,
+		merge(
+			madeUp{pid: 1, comm: "a", start: 1, wait: 5}.files("5 5 5", 1, 1, 1),
+			map[string]string{"proc/sys/kernel/task_delayacct": "0\n"},
+		),
+	)
 	m.Read(true)
 	m.next()
 	for _, b := range m.Out.Finish(nil) {
@@ -458,9 +701,15 @@ func TestDelaysAreUnknownWhileNobodyCounts(t *testing.T) {
 			t.Errorf("%s is unknown: %v", b.Stat, unknown)
 		}
 	}
-	// Counting, and without taskstats: the disk waits of the only thread.
+	// Delays are counted, without taskstats: the disk waits of the only thread.
 	p := madeUp{pid: 1, comm: "a", start: 1, wait: 5}
-	m = newProcessMachine(t, merge(p.files("5 5 5", 1, 1, 1), map[string]string{"proc/sys/kernel/task_delayacct": "1\n"}))
+	m = newProcessMachine(
+		t,
+		merge(
+			p.files("5 5 5", 1, 1, 1),
+			map[string]string{"proc/sys/kernel/task_delayacct": "1\n"},
+		),
+	)
 	m.Read(true)
 	p.wait = 12
 	m.Put(p.files("6 6 6", 2, 2, 2))
@@ -479,19 +728,25 @@ func TestIODeniedIsUnknown(t *testing.T) {
 	if err := os.Remove(filepath.Join(m.Dir, "proc/7/io")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(m.Dir, "proc/7/io"), 0o755); err != nil { // reading it fails for root too
+	// reading it fails for root too
+	if err := os.Mkdir(filepath.Join(m.Dir, "proc/7/io"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	m.Read(true)
 	m.Put(map[string]string{"proc/7/schedstat": "9 9 9\n"})
 	rows := m.next()
-	collecttest.Expect(t, rows, "process.io", map[string]float64{"process.io|7|a|read": measure.NaN, "process.io|7|a|write": measure.NaN})
+	collecttest.Expect(
+		t,
+		rows,
+		"process.io",
+		map[string]float64{"process.io|7|a|read": measure.NaN, "process.io|7|a|write": measure.NaN},
+	)
 	if !strings.Contains(m.Notes(), "CAP_SYS_PTRACE") {
 		t.Errorf("no note: %q", m.Notes())
 	}
 }
 
-// With everything asked for, processes that sleep and processes that run cost no memory from one reading to the next.
+// With all statistics wanted, a reading of sleeping and running processes allocates nothing.
 func TestReadingDoesNotAllocate(t *testing.T) {
 	files := map[string]string{}
 	for pid := 10; pid < 60; pid++ {
@@ -501,7 +756,11 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 	m.Read(true)
 	var scheds []*os.File
 	for pid := 10; pid < 20; pid++ {
-		f, err := os.OpenFile(filepath.Join(m.Dir, "proc", fmt.Sprint(pid), "schedstat"), os.O_WRONLY, 0)
+		f, err := os.OpenFile(
+			filepath.Join(m.Dir, "proc", fmt.Sprint(pid), "schedstat"),
+			os.O_WRONLY,
+			0,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -531,7 +790,13 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 }
 
 func TestHugeCommandLineIsCut(t *testing.T) {
-	m := newProcessMachine(t, merge(madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1), map[string]string{"proc/7/cmdline": strings.Repeat("x", 1<<20)}))
+	m := newProcessMachine(
+		t,
+		merge(
+			madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1),
+			map[string]string{"proc/7/cmdline": strings.Repeat("x", 1<<20)},
+		),
+	)
 	for k := range m.Read(true) {
 		if strings.HasPrefix(k, "process.info") && len(k) > mostCommand+100 {
 			t.Errorf("a label of %d bytes", len(k))
@@ -543,8 +808,9 @@ func FuzzProcStat(f *testing.F) {
 	for _, n := range hostileNames() {
 		f.Add([]byte(madeUp{pid: 7, comm: n}.stat()))
 	}
-	f.Add([]byte(" ()\x00 0 0 0 0 4 0 0 0 0 / 0 6 7 8 0 9 0 1 2 3 4"))           // no state
-	f.Add([]byte("1 () R 2147483648 0 0 0 0 4 0 0 0 0 0 0 6 7 8 0 9 0 1 2 3 4")) // no parent that a kernel has
+	f.Add([]byte(" ()\x00 0 0 0 0 4 0 0 0 0 / 0 6 7 8 0 9 0 1 2 3 4")) // no state
+	// a parent that no kernel has
+	f.Add([]byte("1 () R 2147483648 0 0 0 0 4 0 0 0 0 0 0 6 7 8 0 9 0 1 2 3 4"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s procStat
 		if s.parseStat(b) && (s.parent < 0 || s.state == 0) {
@@ -568,7 +834,8 @@ func FuzzProcFiles(f *testing.F) {
 		if c := parseCgroup(b, cgroupControllers()); len(c) > len(b) {
 			t.Error("longer than the text")
 		}
-		if got := appendCommand(nil, b); !utf8.Valid(got) || strings.ContainsAny(string(got), "\x00\n\x1b") {
+		if got := appendCommand(nil, b); !utf8.Valid(got) ||
+			strings.ContainsAny(string(got), "\x00\n\x1b") {
 			t.Errorf("%q", got)
 		}
 	})
@@ -587,7 +854,7 @@ func FuzzTaskStats(f *testing.F) {
 	})
 }
 
-// TestProgramOfCommandLine: where arguments are not recorded, nothing of them is left.
+// TestProgramOfCommandLine checks that no argument is left where arguments are not recorded.
 func TestProgramOfCommandLine(t *testing.T) {
 	const secret = "hunter2"
 	for cmdline, want := range map[string]string{
@@ -606,7 +873,13 @@ func TestProgramOfCommandLine(t *testing.T) {
 		}
 	}
 	for _, programs := range []bool{false, true} {
-		m := newProcessMachine(t, merge(madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1), map[string]string{"proc/7/cmdline": "mysql\x00-p" + secret + "\x00"}))
+		m := newProcessMachine(
+			t,
+			merge(
+				madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1),
+				map[string]string{"proc/7/cmdline": "mysql\x00-p" + secret + "\x00"},
+			),
+		)
 		m.Reading.(*processReading).programs = programs
 		all := fmt.Sprint(m.Read(true))
 		if !strings.Contains(all, "mysql") || strings.Contains(all, secret) == programs {

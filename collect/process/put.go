@@ -14,21 +14,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// children is what a process got from children that it waited for.
+// children is what a process received from children that it waited for.
 //
-// When a process is waited for, the kernel adds its CPU time and its I/O, and what it had itself from children, to its parent's
-// (wait_task_zombie in kernel/exit.c). What the child's own rows had must be taken out again; the rest was in no row.
+// When a process is waited for, the kernel adds its CPU time and I/O, and those of its own
+// children, to its parent's (wait_task_zombie in kernel/exit.c). What the child's rows had must be
+// subtracted; the rest was in no row.
 type children struct {
 	grown    float64 // ns of CPU time within this interval
-	waited   bool    // for any, within this interval
-	rows     float64 // ns that rows of those that ended had
-	rowsIO   ioBytes // bytes that rows of those that ended had
-	leftOver float64 // below 0: rounding of the intervals before, to be made up for
+	waited   bool    // a child was waited for within this interval
+	rows     float64 // ns in the rows of ended children
+	rowsIO   ioBytes // bytes in the rows of ended children
+	leftOver float64 // below 0: rounding of earlier intervals, still to be subtracted
 }
 
-// look takes over a stat line.
+// look stores the children's time of a stat line.
 func (k *children) look(now, before *procStat, tick uint64) {
-	k.grown = max(0, climbed((now.childUsr+now.childSys)*tick, (before.childUsr+before.childSys)*tick))
+	k.grown = max(
+		0,
+		climbed((now.childUsr+now.childSys)*tick, (before.childUsr+before.childSys)*tick),
+	)
 	k.waited = now.childMinor != before.childMinor || k.grown > 0
 	k.rows, k.rowsIO = 0, ioBytes{}
 }
@@ -42,7 +46,7 @@ func (r *processReading) lookIO(p *process, fresh, compare bool) {
 	now, ok := parseIO(b)
 	if err != nil || !ok {
 		if err != nil && errors.Is(err, fs.ErrNotExist) {
-			return // it has ended; that is said by the loss
+			return // it has ended; a loss reports that
 		}
 		r.ioDenied = r.ioDenied || compare
 		p.hasIO = false
@@ -52,19 +56,25 @@ func (r *processReading) lookIO(p *process, fresh, compare bool) {
 		return
 	}
 	d, last := p.delta, p.io
-	d.io = [4]float64{climbed(now.read, last.read), climbed(now.write, last.write), climbed(now.rchar, last.rchar), climbed(now.wchar, last.wchar)}
+	d.io = [4]float64{
+		climbed(now.read, last.read),
+		climbed(now.write, last.write),
+		climbed(now.rchar, last.rchar),
+		climbed(now.wchar, last.wchar),
+	}
 	if !fresh && !p.hasIO { // it was not readable before
 		d.io = [4]float64{measure.NaN, measure.NaN, measure.NaN, measure.NaN}
 	}
 	p.io, p.hasIO = now, true
 }
 
-// total gives the CPU time that p's rows have had, or that it had before it was first seen, its children's included.
+// total returns the CPU time of p's rows, plus what p had before it was first seen, including its
+// children.
 func (p *process) total(tick uint64) float64 {
 	return float64(p.clock.usr + p.clock.sys + (p.stat.childUsr+p.stat.childSys)*tick)
 }
 
-// settle takes what rows of ended processes had out of what their parents got from them.
+// settle subtracts the rows of ended processes from what their parents received.
 func (r *processReading) settle() {
 	for _, g := range r.gone {
 		r.bequeath(g)
@@ -92,10 +102,10 @@ func (r *processReading) settle() {
 	}
 }
 
-// bequeath gives what g's rows had to the nearest forefather that lives: who else ended in this interval handed it on.
+// bequeath adds g's rows to its nearest living ancestor: those between ended in this interval too.
 func (r *processReading) bequeath(g *process) {
 	parent := g.stat.parent
-	for range 64 { // a chain that is longer, or a circle out of reused pids, is given up
+	for range 64 { // stops at a longer chain, or a circle of reused pids
 		i := sort.Search(len(r.procs), func(i int) bool { return r.procs[i].pid >= parent })
 		if i < len(r.procs) && r.procs[i].pid == parent && !r.procs[i].dead {
 			k := &r.procs[i].kids
@@ -117,13 +127,15 @@ func (r *processReading) bequeath(g *process) {
 	}
 }
 
-// findEnded looks for children of p that ended after they were looked at in this reading, so that p has their time already.
+// findEnded finds children of p that ended after they were read in this reading, so that p already
+// has their time.
 func (r *processReading) findEnded(p *process) {
 	for _, c := range r.procs {
 		if c.stat.parent != p.pid || c.dead || !c.known {
 			continue
 		}
-		if t := c.total(r.tick); t < float64(r.tick)/2 || t > p.kids.grown-p.kids.rows+2*float64(r.tick) {
+		if t := c.total(r.tick); t < float64(r.tick)/2 ||
+			t > p.kids.grown-p.kids.rows+2*float64(r.tick) {
 			continue
 		}
 		if _, err := r.once(c.pid, "stat"); errors.Is(err, fs.ErrNotExist) {
@@ -145,7 +157,8 @@ func (r *processReading) renew(out *collect.Out) {
 	}
 	for range r.facts.due(len(r.procs), over/renewInfo) {
 		p := r.procs[r.facts.next(len(r.procs))]
-		// A process changes its user and its command line itself, and the walk tells of another control group.
+		// A process changes its user and its command line itself, and the walk shows a change of
+		// cgroup.
 		if p.info != nil && (!r.walk.on() || p.stirred || r.facts.round%renewStill == 0) {
 			p.info.stale = true
 		}
@@ -157,8 +170,9 @@ func (r *processReading) renew(out *collect.Out) {
 	}
 }
 
-// renewStats reads the stat lines of processes that did not run: of all in turn, or of those of which the walk says that it has changed, and then not
-// many more, for where memory is short that may be all of them.
+// renewStats reads the stat lines of processes that did not run: of all in turn, or of those whose
+// line has changed by the walk. In the second case it limits their number, since all of them may
+// change when memory is short.
 func (r *processReading) renewStats(over float64) {
 	renew := func(p *process) {
 		if r.readStat(p) && r.line.start == p.stat.start {
@@ -192,18 +206,18 @@ func (r *processReading) renewStats(over float64) {
 const (
 	renewStat  = 10 // seconds after which everything has been read again
 	renewInfo  = 60
-	renewLeast = 16 // stat lines in any reading, at 10 microseconds
-	renewStill = 10 // rounds after which also the info of those is read again that have not run
+	renewLeast = 16 // stat lines in any reading, at 10 us each
+	renewStill = 10 // rounds after which also the info of processes that did not run is read again
 )
 
-// cursor goes round a list.
+// cursor goes around a list.
 type cursor struct {
 	at    int
-	round int // how often it has begun anew
+	round int // how often it has started again
 	owed  float64
 }
 
-// due gives how many of n are due when the given part of a round has passed.
+// due returns how many of n are due after the given part of a round.
 func (c *cursor) due(n int, part float64) int {
 	c.owed = min(c.owed+part*float64(n), float64(n))
 	whole := int(c.owed)
@@ -220,9 +234,9 @@ func (c *cursor) next(n int) int {
 	return c.at - 1
 }
 
-// labelPair keeps two labels for as long as they hold. The zero value has none.
+// labelPair caches two labels. The zero value has none.
 type labelPair struct {
-	epoch int // the labels', plus one
+	epoch int // Out.Epoch of the labels, plus one
 	a, b  measure.Label
 }
 
@@ -233,7 +247,7 @@ func (l *labelPair) of(out *collect.Out, number int32, word string) (measure.Lab
 	return l.a, l.b
 }
 
-// processTables are the tables of a reading, looked up once; nil where not wanted.
+// processTables has the tables of a reading; nil if not wanted.
 type processTables struct {
 	cpu, runwait, delay, switches, faults, io, calls, short, rss, threads, state, info *collect.Table
 	threadCPU, threadRunwait, threadSwitches, threadFaults                             *collect.Table
@@ -279,11 +293,40 @@ func (r *processReading) put(out *collect.Out) {
 }
 
 func (t *processTables) look(out *collect.Out, reasons []string) {
-	*t = processTables{cpu: out.Table("process.cpu"), runwait: out.Table("process.runwait"), delay: out.Table("process.delay"), switches: out.Table("process.switches"), faults: out.Table("process.faults"),
-		io: out.Table("process.io"), calls: out.Table("process.calls.bytes"), short: out.Table("process.short"), rss: out.Table("process.rss"), threads: out.Table("process.threads"), state: out.Table("process.state"), info: out.Table("process.info"),
-		threadCPU: out.Table("thread.cpu"), threadRunwait: out.Table("thread.runwait"), threadSwitches: out.Table("thread.switches"), threadFaults: out.Table("thread.faults"),
-		usr: out.Label("usr"), sys: out.Label("sys"), voluntary: out.Label("voluntary"), involuntary: out.Label("involuntary"),
-		minor: out.Label("minor"), major: out.Label("major"), read: out.Label("read"), write: out.Label("write")}
+	*t = processTables{
+		cpu:      out.Table("process.cpu"),
+		runwait:  out.Table("process.runwait"),
+		delay:    out.Table("process.delay"),
+		switches: out.Table("process.switches"),
+		faults:   out.Table("process.faults"),
+		io: out.Table(
+			"process.io",
+		),
+		calls:   out.Table("process.calls.bytes"),
+		short:   out.Table("process.short"),
+		rss:     out.Table("process.rss"),
+		threads: out.Table("process.threads"),
+		state:   out.Table("process.state"),
+		info:    out.Table("process.info"),
+		threadCPU: out.Table(
+			"thread.cpu",
+		),
+		threadRunwait:  out.Table("thread.runwait"),
+		threadSwitches: out.Table("thread.switches"),
+		threadFaults:   out.Table("thread.faults"),
+		usr: out.Label(
+			"usr",
+		),
+		sys:         out.Label("sys"),
+		voluntary:   out.Label("voluntary"),
+		involuntary: out.Label("involuntary"),
+		minor: out.Label(
+			"minor",
+		),
+		major: out.Label("major"),
+		read:  out.Label("read"),
+		write: out.Label("write"),
+	}
 	for i, w := range reasons {
 		t.reasons[i] = out.Label(w)
 	}
@@ -329,7 +372,13 @@ func (r *processReading) putDelta(out *collect.Out, t *processTables, p *process
 		return
 	}
 	if !p.split {
-		t.putThread(&threadDelta{d.usr, d.sys, d.wait, d.voluntary, d.involuntary, d.minor, d.major}, pid, name, pid, name)
+		t.putThread(
+			&threadDelta{d.usr, d.sys, d.wait, d.voluntary, d.involuntary, d.minor, d.major},
+			pid,
+			name,
+			pid,
+			name,
+		)
 		return
 	}
 	for _, th := range p.threads {
@@ -350,31 +399,36 @@ func (t *processTables) putThread(d *threadDelta, pid, process, tid, name measur
 	some(t.threadFaults, d.major, pid, process, tid, name, t.major)
 }
 
-// notes says what may mislead.
+// notes adds the notes that limit what the rows prove.
 func (r *processReading) notes(out *collect.Out) {
 	if r.ended > 0 {
-		out.Table("process.cpu").Loss("processes ended between two readings: what they ran after the first is in process.short of who waited for them", r.ended)
+		out.Table("process.cpu").Loss("processes ended between two readings: what they ran "+
+			"after the first is in process.short of the process that waited for them", r.ended)
 	}
 	if r.ioDenied {
 		for _, id := range []measure.StatID{"process.io", "process.calls.bytes"} {
-			out.Table(id).Note(kernel.UnreadNote("the I/O of some processes may not be read: other users' take CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE))
+			out.Table(id).Note(kernel.UnreadNote("the I/O of some processes may not be read: "+
+				"that of other users needs CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE))
 		}
 	}
 	if r.noIO {
 		for _, id := range []measure.StatID{"process.io", "process.calls.bytes"} {
-			out.Table(id).Unmeasured("this kernel does not count what processes read and write (built without CONFIG_TASK_IO_ACCOUNTING)")
+			out.Table(id).Unmeasured("this kernel does not count what processes read and write " +
+				"(built without CONFIG_TASK_IO_ACCOUNTING)")
 		}
 	}
 	if r.noSwitches {
 		for _, id := range []measure.StatID{"process.switches", "thread.switches"} {
-			out.Table(id).Note("/proc/PID/status does not tell the context switches of some threads: they are unknown")
+			out.Table(id).Note("/proc/PID/status does not have the context switches of some " +
+				"threads: they are unknown")
 		}
 	}
 	r.putVisibility(out)
 	r.delayNotes(out.Table("process.delay"))
 	if r.road == nil && !r.sched {
 		for _, id := range []measure.StatID{"process.runwait", "thread.runwait"} {
-			out.Table(id).Unmeasured("this kernel does not count how long a process waits for a CPU (built without CONFIG_SCHED_INFO)")
+			out.Table(id).Unmeasured("this kernel does not count how long a process waits for " +
+				"a CPU (built without CONFIG_SCHED_INFO)")
 		}
 	}
 }
@@ -383,34 +437,49 @@ func (r *processReading) delayNotes(t *collect.Table) {
 	switch {
 	case t == nil:
 	case !r.delayAcct:
-		t.Unmeasured("delay accounting is off; kernel.task_delayacct=1 turns it on for processes that start after that")
+		t.Unmeasured("delay accounting is off; kernel.task_delayacct=1 turns it on for " +
+			"processes that start after that")
 	case r.road == nil && r.noBlkio:
-		t.Unmeasured("/proc/PID/stat does not tell how long a process waits for disks on this kernel")
+		t.Unmeasured("on this kernel /proc/PID/stat does not have the time that a process " +
+			"waits for disks")
 	case errors.Is(r.roadErr, measure.ErrDenied):
 		const known = "only the disk waits of processes with one thread are known, to 10 ms"
-		t.Note(kernel.RefusedNote("without CAP_NET_ADMIN "+known, known+": taskstats", unix.CAP_NET_ADMIN))
+		t.Note(
+			kernel.RefusedNote(
+				"without CAP_NET_ADMIN "+known,
+				known+": taskstats",
+				unix.CAP_NET_ADMIN,
+			),
+		)
 	case r.road == nil:
-		t.Note("this kernel's taskstats are not usable, so only the disk waits of processes with one thread are known, to 10 ms")
+		t.Note("this kernel's taskstats are not usable, so only the disk waits of processes " +
+			"with one thread are known, to 10 ms")
 	case r.lateDelays:
-		t.Note("process 1 has never waited for anything: delay accounting was turned on after it started, and processes as old as that show no delays")
+		t.Note("process 1 has never waited for anything: delay accounting was turned on after " +
+			"it started, and processes as old as that show no delays")
 	case r.kinds < commonDelays:
-		t.Note("this kernel does not measure waits of these reasons: " + strings.Join(r.reasons[r.kinds:commonDelays], " "))
+		t.Note(
+			"this kernel does not measure waits of these reasons: " + strings.Join(
+				r.reasons[r.kinds:commonDelays],
+				" ",
+			),
+		)
 	}
 }
 
-// commonDelays is how many reasons of a delay all kernels since 6.3 know.
+// commonDelays is how many reasons of a delay all kernels since 6.3 have.
 const commonDelays = 7
 
-// lostClock compares the CPU time of the machine with that of processes.
+// lostClock compares the CPU time of the machine with that of its processes.
 type lostClock struct {
 	text  procfs.Stat
 	last  uint64
 	known bool
-	left  float64 // the difference so far, not given out
+	left  float64 // the difference that was not yet put
 }
 
-// putLost gives the CPU time that no process had. The machine's is found by sampling at each tick, so less than two ticks a CPU
-// means nothing, and waits for the next time.
+// putLost puts the CPU time that is in no process. The machine's time is sampled at each tick, so
+// less than two ticks for each CPU prove nothing and are kept for the next reading.
 func (r *processReading) putLost(out *collect.Out, sum float64) {
 	t, l := out.Table("process.lost"), &r.busy
 	if t == nil || r.stat == nil {

@@ -11,35 +11,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pulse is what tells whether a process has run: numbers that only grow, and grow whenever one of its threads gets a CPU.
+// pulse shows whether a process has run: its numbers grow whenever one of its threads gets a CPU.
 type pulse struct {
-	run   uint64 // nanoseconds on a CPU, brought up to date at each tick (4 ms or less) and each switch
+	run   uint64 // nanoseconds on a CPU, updated at each tick (4 ms or less) and each switch
 	wait  uint64 // nanoseconds ready and waiting for a CPU, added when the wait ends
 	count uint64 // times that a thread was put on a CPU
 }
 
-// taskStats is the part of struct taskstats that is used, summed over the threads of a process.
+// taskStats has the used fields of struct taskstats, summed over the threads of a process.
 type taskStats struct {
-	pulse                                     // of ended threads too
-	voluntary, involuntary uint64             // switches of the threads that live
-	delays                 [delayKinds]uint64 // nanoseconds, of ended threads too
-	kinds                  int                // how many of delays this kernel has, in the order of delayReasons
+	pulse                                     // includes ended threads
+	voluntary, involuntary uint64             // switches of the living threads
+	delays                 [delayKinds]uint64 // nanoseconds, including ended threads
+	// how many of delays this kernel has, in the order of delayReasons
+	kinds int
 }
 
 const delayKinds = 8
 
-// delayReasons are the words of process.delay's reason, in the order in which kernels learnt to measure them.
+// delayReasons returns the values of process.delay's field reason, in the order in which kernels
+// added them.
 func delayReasons() []string {
-	return []string{"blkio", "swapin", "reclaim", "thrashing", "compact", "wpcopy", "irq", "softirq"}
+	return []string{
+		"blkio",
+		"swapin",
+		"reclaim",
+		"thrashing",
+		"compact",
+		"wpcopy",
+		"irq",
+		"softirq",
+	}
 }
 
-// Offsets in struct taskstats, include/uapi/linux/taskstats.h. New versions add fields at its end, but for version 15 (Linux 6.14
-// and 6.15), which put a maximum and a minimum behind each total in its midst; version 16 took them out again.
+// Offsets in struct taskstats, include/uapi/linux/taskstats.h. New versions add fields at the end.
+// Version 15 (Linux 6.14 and 6.15) is the exception: it has a maximum and a minimum after each
+// total. Version 16 removed them.
 //
 //	0   version u16, exitcode u32, flag u8, nice u8
 //	16  cpu_count  cpu_delay_total  blkio_count  blkio_delay_total  swapin_count  swapin_delay_total
 //	64  cpu_run_real_total  cpu_run_virtual_total  ac_comm[32] ...
-//	272 nvcsw nivcsw ...  312 freepages_count _total  328 thrashing  344 ac_btime64  352 compact  368 v12 ...  400 wpcopy  416 irq ...  560 softirq
+//	272 nvcsw nivcsw ...  312 freepages_count _total  328 thrashing  344 ac_btime64
+//	352 compact  368 v12 ...  400 wpcopy  416 irq ...  560 softirq
 const (
 	tsVersion, tsCPU, tsBlkio, tsSwapin                = 0, 16, 32, 48
 	tsVirtual, tsSwitches, tsReclaim                   = 72, 272, 312
@@ -47,13 +60,18 @@ const (
 	tsLeast                                            = tsReclaim + 16 // version 8, Linux 2.6.31
 )
 
-// parseTaskStats reads a struct taskstats; false when it is too short or of version 15, whose delays stand elsewhere: then files are read instead.
+// parseTaskStats parses a struct taskstats. It returns false if it is too short, or of version 15,
+// whose delays are elsewhere. Then files are read instead.
 func parseTaskStats(b []byte, t *taskStats) bool {
 	if len(b) < tsLeast || binary.NativeEndian.Uint16(b[tsVersion:]) == 15 {
 		return false
 	}
 	u := func(at int) uint64 { return binary.NativeEndian.Uint64(b[at:]) }
-	*t = taskStats{pulse: pulse{run: u(tsVirtual), wait: u(tsCPU + 8), count: u(tsCPU)}, voluntary: u(tsSwitches), involuntary: u(tsSwitches + 8)}
+	*t = taskStats{
+		pulse:       pulse{run: u(tsVirtual), wait: u(tsCPU + 8), count: u(tsCPU)},
+		voluntary:   u(tsSwitches),
+		involuntary: u(tsSwitches + 8),
+	}
 	for _, at := range [...]int{tsBlkio, tsSwapin, tsReclaim, tsThrashing, tsCompact, tsWpcopy, tsIrq, tsSoftirq} {
 		if at+16 > len(b) {
 			break
@@ -74,8 +92,9 @@ const (
 	taskstatsAggrTGID  = 5
 )
 
-// taskstatsRoad asks the kernel for many processes or threads at a time: 2 microseconds each, in place of 1.9 for schedstat
-// alone from a file kept open, and for processes of many threads far less than their files.
+// taskstatsRoad asks the kernel for many processes or threads in one request. It takes 2 us for
+// each, instead of 1.9 us for schedstat alone from an open file, and far less than the files of a
+// process with many threads.
 type taskstatsRoad struct {
 	conn   *kernel.Conn
 	family kernel.Family
@@ -87,8 +106,9 @@ type taskstatsRoad struct {
 	take   func(i int, typ uint16, payload []byte, err error) error
 }
 
-// openTaskstats tries the road with a process that must exist; errors.Is measure.ErrDenied without CAP_NET_ADMIN (in the first
-// user namespace), measure.ErrUnsupported where it is not built in or unusable.
+// openTaskstats opens the netlink family and tries it with a process that must exist. The error is
+// measure.ErrDenied without CAP_NET_ADMIN in the first user namespace, and measure.ErrUnsupported
+// if the kernel does not have it or does not count. The caller closes it.
 func openTaskstats(self int32) (*taskstatsRoad, error) {
 	conn, err := kernel.Dial(unix.NETLINK_GENERIC, kernel.NetlinkOptions{})
 	if err != nil {
@@ -110,7 +130,7 @@ func openTaskstats(self int32) (*taskstatsRoad, error) {
 	if err == nil {
 		err = why
 	}
-	if err == nil && got.count == 0 { // before 5.14 only with delay accounting on
+	if err == nil && got.count == 0 { // before Linux 5.14 only with delay accounting on
 		err = fmt.Errorf("taskstats do not count: %w", measure.ErrUnsupported)
 	}
 	if err != nil {
@@ -126,8 +146,12 @@ func (r *taskstatsRoad) close() {
 	}
 }
 
-// get calls each once for each id, with errors.Is fs.ErrNotExist for those that have ended.
-func (r *taskstatsRoad) get(attr uint16, ids []int32, each func(i int, t *taskStats, err error)) error {
+// get calls each once for each id, with fs.ErrNotExist for those that have ended.
+func (r *taskstatsRoad) get(
+	attr uint16,
+	ids []int32,
+	each func(i int, t *taskStats, err error),
+) error {
 	r.attr, r.ids, r.each = attr, ids, each
 	return r.conn.GetEach(len(ids), r.ask, r.take)
 }
@@ -147,7 +171,7 @@ func (r *taskstatsRoad) taken(i int, _ uint16, payload []byte, err error) error 
 	return nil
 }
 
-// findTaskStats reads a whole answer: AGGR_PID or AGGR_TGID { PID or TGID, STATS }.
+// findTaskStats parses a whole answer: AGGR_PID or AGGR_TGID { PID or TGID, STATS }.
 func findTaskStats(payload []byte, t *taskStats) bool {
 	_, attrs, ok := kernel.Generic(payload)
 	if !ok {

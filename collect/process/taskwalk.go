@@ -6,29 +6,31 @@ import (
 	"culprit/kernel"
 )
 
-// taskWalk tells which processes are there and which have run from one walk over the kernel's list of threads (kernel.Tasks): a tenth of what it
-// takes to list /proc and to read a file of each. It says who is to be looked at, and nothing else: all numbers come from where they come from
-// without it. nil is a walk that there isn't.
+// taskWalk finds the processes that exist and those that ran, by one walk over the kernel's list of
+// threads (kernel.Tasks). That takes a tenth of the time to list /proc and read a file of each
+// process. It only selects processes: all numbers come from the same files as without it. nil means
+// not available.
 //
-// A kernel may show a process in /proc and not to the walk: one that is run as a guest hid its supervisor so. Who is there is told by /proc then, of which
-// the walk is held against a listing at first and now and then; whom it doesn't show is asked for each time.
+// A kernel may hide a process from the walk that /proc shows: one that runs as a guest hid its
+// supervisor. So the walk is compared with a listing of /proc at first and now and then. Processes
+// that it lacks are read each time.
 type taskWalk struct {
-	coming chan *kernel.Tasks // nil: it has come, or will not
-	tasks  *kernel.Tasks      // nil: not yet, or no longer
+	coming chan *kernel.Tasks // nil: received, or will not come
+	tasks  *kernel.Tasks      // nil: not yet, or no longer open
 	looks  int
-	whole  bool // it shows all that /proc does
+	whole  bool // it shows all processes of /proc
 	pids   [2][]int32
 	found  []taskSeen    // of this reading: first threads, by PID
-	others []taskSeen    // and all others
+	others []taskSeen    // of this reading: all other threads
 	nets   []kernel.Task // the first process of each network namespace
 	each   func(*kernel.Task)
 }
 
-// taskSigns are what a process shows: while a sign stands still, so does what it is of.
+// taskSigns are numbers of a process. If a number is unchanged, so is what it depends on.
 type taskSigns struct {
 	known   bool
-	pulse   uint64 // of all threads: none of them has run, begun or ended
-	rest    uint64 // state, parent and resident size
+	pulse   uint64 // of all threads: none has run, begun or ended
+	rest    uint64 // of state, parent and resident size
 	cgroups uint64
 }
 
@@ -37,24 +39,24 @@ type taskSeen struct {
 	signs taskSigns
 }
 
-// startTaskWalk begins to open the walk, which reads the kernel's types; nobody waits for it.
+// startTaskWalk opens the walk in the background, since that reads the kernel's types.
 func startTaskWalk(root kernel.Root) *taskWalk {
 	w := &taskWalk{coming: make(chan *kernel.Tasks, 1)}
 	w.each = w.take
 	go func() {
 		t, err := root.OpenTasks()
 		if err != nil {
-			t = nil // not here, or not for this user: /proc tells the same
+			t = nil // not available, or not for this user: /proc has the same
 		}
 		w.coming <- t
 	}()
 	return w
 }
 
-// on says whether it is there.
+// on reports whether the walk is open.
 func (w *taskWalk) on() bool { return w != nil && w.tasks != nil }
 
-// wait waits until it is there, or is known not to come.
+// wait waits until the walk is open, or known not to be available.
 func (w *taskWalk) wait() {
 	if w.coming != nil {
 		w.tasks = <-w.coming
@@ -71,7 +73,7 @@ func (w *taskWalk) close() {
 	w.tasks = nil
 }
 
-// look walks, and says whether it did; dir is /proc.
+// look walks and reports whether it succeeded; dir is /proc.
 func (w *taskWalk) look(dir *kernel.Dir) bool {
 	if w == nil {
 		return false
@@ -108,10 +110,11 @@ func (w *taskWalk) look(dir *kernel.Dir) bool {
 	return true
 }
 
-// walkCheck is each how many walks one is held against a listing: a millisecond for 600 processes.
+// walkCheck is after how many walks one is compared with a listing, which takes a millisecond for
+// 600 processes.
 const walkCheck = 60
 
-// listed gives the processes of /proc in order; nil when they can't be listed.
+// listed returns the processes of /proc in order; nil if they cannot be listed.
 func listed(dir *kernel.Dir, pids []int32) []int32 {
 	pids, err := dir.ListPIDs(pids[:0])
 	if err != nil {
@@ -121,7 +124,7 @@ func listed(dir *kernel.Dir, pids []int32) []int32 {
 	return pids
 }
 
-// of gives what is known of a process; nil: it was not seen.
+// of returns what the walk found of a process; nil: nothing.
 func (w *taskWalk) of(pid int32) *taskSeen {
 	at, ok := slices.BinarySearchFunc(w.found, taskSeen{pid: pid}, byPID)
 	if !ok {
@@ -132,7 +135,7 @@ func (w *taskWalk) of(pid int32) *taskSeen {
 
 func byPID(a, b taskSeen) int { return int(a.pid) - int(b.pid) }
 
-// sort puts the processes in order, and joins their other threads to them.
+// sort sorts the processes and adds their other threads to them.
 func (w *taskWalk) sort() {
 	if !slices.IsSortedFunc(w.found, byPID) {
 		slices.SortFunc(w.found, byPID)
@@ -140,7 +143,7 @@ func (w *taskWalk) sort() {
 	for i := range w.others {
 		o := &w.others[i]
 		at, ok := slices.BinarySearchFunc(w.found, *o, byPID)
-		if !ok { // a thread that was just becoming the first one, by execve
+		if !ok { // a thread that is becoming the first one, by execve
 			o.signs.known, o.signs.rest, o.signs.cgroups = false, 0, 0
 			w.found = slices.Insert(w.found, at, *o)
 			continue
@@ -149,16 +152,20 @@ func (w *taskWalk) sort() {
 	}
 }
 
-// take takes in a thread.
+// take adds a thread.
 func (w *taskWalk) take(t *kernel.Task) {
-	s := taskSeen{pid: t.PID, signs: taskSigns{known: true, pulse: mixed(t.Run, t.Wait, t.Count, uint64(t.TID))}}
+	s := taskSeen{
+		pid:   t.PID,
+		signs: taskSigns{known: true, pulse: mixed(t.Run, t.Wait, t.Count, uint64(t.TID))},
+	}
 	if t.TID != t.PID {
 		w.others = append(w.others, s)
 		return
 	}
 	s.signs.rest, s.signs.cgroups = mixed(t.State, t.Parent, t.Resident, 0), t.Cgroups
 	w.found = append(w.found, s)
-	if t.Net != 0 && !slices.ContainsFunc(w.nets, func(o kernel.Task) bool { return o.Net == t.Net }) {
+	if t.Net != 0 &&
+		!slices.ContainsFunc(w.nets, func(o kernel.Task) bool { return o.Net == t.Net }) {
 		w.nets = append(w.nets, *t)
 	}
 }
@@ -171,10 +178,12 @@ func (w *taskWalk) list(pids []int32) []int32 {
 	return pids
 }
 
-// mixed makes one number of several such that other numbers make another one, but for one chance in 2^64.
+// mixed returns a hash of the words. Different words have the same hash with a probability of
+// 2^-64.
 func mixed(words ...uint64) uint64 {
 	var h uint64
-	for _, v := range words { // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)
+	// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)
+	for _, v := range words {
 		h += v + 0x9e3779b97f4a7c15
 		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 		h = (h ^ h>>27) * 0x94d049bb133111eb
@@ -183,7 +192,7 @@ func mixed(words ...uint64) uint64 {
 	return h
 }
 
-// pulseByWalk finds out who ran.
+// pulseByWalk finds the processes that ran.
 func (r *processReading) pulseByWalk() {
 	found := r.walk.found
 	for _, p := range r.procs {
@@ -200,7 +209,7 @@ func (r *processReading) pulseByWalk() {
 		if p.info != nil && !p.unsure && now.cgroups != last.cgroups {
 			p.info.stale = true
 		}
-		// Of one that was not seen before, or is not now, nobody knows for how long its stat has been so.
+		// A process that the walk missed before or now may have changed at any time.
 		p.restless = p.restless || p.unsure || now.rest != last.rest
 		p.stirred = p.stirred || p.unsure
 		*last = now

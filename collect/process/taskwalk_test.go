@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openWalk gives the walk, or skips where there is none.
+// openWalk returns a walk, or skips the test if there is none.
 func openWalk(t *testing.T) *taskWalk {
 	t.Helper()
 	tasks, err := kernel.Root{}.OpenTasks()
@@ -31,8 +31,8 @@ func openWalk(t *testing.T) *taskWalk {
 	return w
 }
 
-// What the signs say must hold of every process on the machine: while they stand still from one walk to the next, no file of the process that was
-// read in between says anything new.
+// If the signs of a process are unchanged from one walk to the next, no file of it that was read
+// between them has changed. This must hold for every process of the machine.
 func TestSignsOfTheWalkHold(t *testing.T) {
 	w := openWalk(t)
 	dir, err := kernel.Root{}.OpenProcDir("")
@@ -66,7 +66,8 @@ func TestSignsOfTheWalkHold(t *testing.T) {
 			}
 			var s said
 			for _, tid := range tids {
-				b, _ := dir.ReadPIDOne(pid, fmt.Sprintf("task/%d/schedstat", tid), nil) // none: the thread has ended, which is news too
+				// none: the thread has ended, which is a change too
+				b, _ := dir.ReadPIDOne(pid, fmt.Sprintf("task/%d/schedstat", tid), nil)
 				s.pulse += fmt.Sprintf("%d: %s", tid, b)
 			}
 			var st procStat
@@ -96,30 +97,45 @@ func TestSignsOfTheWalkHold(t *testing.T) {
 			if x.pulse == y.pulse {
 				still++
 				if a.pulse != b.pulse {
-					t.Errorf("process %d did not run, and its threads' schedstat went from %q to %q", pid, a.pulse, b.pulse)
+					t.Errorf("process %d did not run, and its threads' schedstat went from %q "+
+						"to %q", pid, a.pulse, b.pulse)
 				}
 				if x.rest == y.rest && a.rest != b.rest {
-					t.Errorf("process %d shows nothing new, and its stat went from %s to %s", pid, a.rest, b.rest)
+					t.Errorf(
+						"process %d shows nothing new, and its stat went from %s to %s",
+						pid,
+						a.rest,
+						b.rest,
+					)
 				}
 			} else if ran++; pid == int32(os.Getpid()) {
 				ran += 1000
 			}
 			if x.pulse == y.pulse && x.cgroups == y.cgroups && a.cgroups != b.cgroups {
-				t.Errorf("process %d slept in the same control groups, which went from %s to %s", pid, a.cgroups, b.cgroups)
+				t.Errorf(
+					"process %d slept in the same control groups, which went from %s to %s",
+					pid,
+					a.cgroups,
+					b.cgroups,
+				)
 			}
 		}
 		for pid := range before {
-			if _, there := after[pid]; there && !signs[pid].known && !signsAfter[pid].known && w.whole {
-				t.Errorf("process %d is in /proc, and the walk has not found it and takes itself for whole", pid)
+			if _, there := after[pid]; there && !signs[pid].known && !signsAfter[pid].known &&
+				w.whole {
+				t.Errorf("process %d is in /proc, and the walk has not found it and takes "+
+					"itself for whole", pid)
 			}
 		}
 	}
 	if ran < 4000 || still == 0 {
-		t.Errorf("%d ran (this one counts a thousand) and %d did not: this one must have, four times, and others must have slept", ran, still)
+		t.Errorf("%d ran (this one counts a thousand) and %d did not: this one must have, four "+
+			"times, and others must have slept", ran, still)
 	}
 }
 
-// A thread in the middle of execve may be all that is seen of its process: the process is there all the same, and is asked for.
+// A thread in the middle of execve may be all that the walk sees of its process. The process exists
+// all the same and is listed.
 func TestProcessOfWhichOnlyAThreadIsSeen(t *testing.T) {
 	w := &taskWalk{}
 	for _, k := range []kernel.Task{{PID: 3, TID: 3, Count: 1}, {PID: 9, TID: 9, Count: 5}, {PID: 5, TID: 11, Count: 1}, {PID: 9, TID: 12, Count: 2}} {
@@ -129,7 +145,8 @@ func TestProcessOfWhichOnlyAThreadIsSeen(t *testing.T) {
 	if got := fmt.Sprint(w.list(nil)); got != "[3 5 9]" {
 		t.Fatalf("processes %s, want [3 5 9]", got)
 	}
-	if w.found[0].signs.known == false || w.found[1].signs.known || w.found[2].signs.pulse == mixed(0, 0, 5, 9) {
+	if w.found[0].signs.known == false || w.found[1].signs.known ||
+		w.found[2].signs.pulse == mixed(0, 0, 5, 9) {
 		t.Errorf("signs %+v: those of 5 are not known, those of 9 are of both its threads", w.found)
 	}
 }

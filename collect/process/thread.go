@@ -9,18 +9,18 @@ import (
 	"culprit/measure"
 )
 
-// thread is one thread of a process. Threads are followed where nothing else tells what their process did (no taskstats), or where
-// thread.* is wanted and there are several.
+// thread is one thread of a process. Threads are followed if thread.* is wanted and there are
+// several, or if the process has no other source of its numbers (no taskstats).
 type thread struct {
 	tid   int32
 	known bool
 	ran   bool
 	gone  bool
-	reset bool   // another thread took its place: its counters are a new start
+	reset bool   // another thread took its place: its counters start again
 	seen  bool   // in the latest listing
 	base  string // "task/TID/"
 	now   pulse
-	last  pulse // up to where delta counts
+	last  pulse // the values that delta was counted from
 	vol   uint64
 	inv   uint64
 	stat  procStat
@@ -37,7 +37,8 @@ func newThread(tid int32) *thread {
 	return &thread{tid: tid, base: "task/" + strconv.Itoa(int(tid)) + "/"}
 }
 
-// needThreads says whether the threads of a process must be felt one by one when there is no other road. CPU time alone stands in stat.
+// needThreads reports whether the pulses of all threads of a process must be read if taskstats are
+// not available. CPU time alone is in stat.
 func (r *processReading) needThreads() bool {
 	w := &r.wants
 	return w.runwait || w.switches || w.io || w.calls || w.thread
@@ -45,11 +46,12 @@ func (r *processReading) needThreads() bool {
 
 // pulseByFiles finds out whether p ran from the schedstat of each of its threads.
 //
-// A process of one thread whose schedstat stands still has not run, so it has not made a thread either. With several, a
-// thread that ended shows by its file, and a new one by the thread that made it.
+// If a process of one thread has an unchanged schedstat, it has not run, so it has not created a
+// thread. With several threads, reading fails for one that ended, and a new one shows by the thread
+// that created it.
 func (r *processReading) pulseByFiles(p *process) {
 	if !r.sched || p.known && len(p.threads) == 0 {
-		p.ran = true // no way to tell
+		p.ran = true // nothing shows it
 		for _, t := range p.threads {
 			t.ran = true
 		}
@@ -80,7 +82,8 @@ func (r *processReading) feelThread(p *process, t *thread) {
 	case err == nil && ok && now.run >= t.last.run:
 		t.ran = t.ran || now != t.now
 		t.now = now
-	case err == nil && ok: // the first thread's place was taken by the one that called execve, or its id was used again
+	// its place was taken by the thread that called execve, or its id was reused
+	case err == nil && ok:
 		t.now, t.last, t.ran, t.reset = now, now, true, true
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		t.gone = true
@@ -90,12 +93,12 @@ func (r *processReading) feelThread(p *process, t *thread) {
 	}
 }
 
-// lookThreads brings the threads of p, which has run, up to date, and sums up what taskstats would have told.
+// lookThreads updates the threads of p, which has run, and adds up what taskstats would have.
 func (r *processReading) lookThreads(p *process, before *procStat, compare bool) {
 	byFiles := r.road == nil || !p.pulsed
 	switch {
 	case byFiles && r.needThreads(), r.wants.thread && (p.split || p.stat.threads > 1):
-	case byFiles && r.sched && p.stat.threads == 1: // its only thread gives the exact run time
+	case byFiles && r.sched && p.stat.threads == 1: // its only thread has the exact run time
 	default:
 		r.dropThreads(p)
 		return
@@ -127,7 +130,8 @@ func (r *processReading) lookThreads(p *process, before *procStat, compare bool)
 	}
 }
 
-// split begins to follow the threads of a process that had but one until now: what the process did so far was the first thread's.
+// split begins to follow the threads of a process that had only one until now. What the process did
+// so far was done by its first thread.
 func (r *processReading) split(p *process, before *procStat) {
 	p.split = true
 	if before.threads != 1 {
@@ -151,7 +155,7 @@ func (r *processReading) dropThreads(p *process) {
 	p.threads = nil
 }
 
-// listThreads brings p.threads in line with /proc/PID/task.
+// listThreads updates p.threads from /proc/PID/task.
 func (r *processReading) listThreads(p *process, feel bool) bool {
 	var err error
 	if r.tids, err = r.dir.ListTIDs(p.pid, r.tids[:0]); err != nil {
@@ -163,7 +167,7 @@ func (r *processReading) listThreads(p *process, feel bool) bool {
 	has := len(p.threads)
 	for k, tid := range r.tids {
 		var t *thread
-		if k < has && p.threads[k].tid == tid { // most often nothing has moved
+		if k < has && p.threads[k].tid == tid { // most often nothing has changed
 			t = p.threads[k]
 		} else {
 			for _, other := range p.threads[:has] {
@@ -199,7 +203,7 @@ func (r *processReading) listThreads(p *process, feel bool) bool {
 	return true
 }
 
-// feelByTaskstats feels all threads of p at once.
+// feelByTaskstats reads the pulses of all threads of p at once.
 func (r *processReading) feelByTaskstats(p *process) {
 	r.tids = r.tids[:0]
 	for _, t := range p.threads {
@@ -220,7 +224,13 @@ func (r *processReading) feelByTaskstats(p *process) {
 			t.last, t.reset = s.pulse, true
 			t.vol, t.inv = s.voluntary, s.involuntary
 		}
-		t.delta.voluntary, t.delta.involuntary = climbed(s.voluntary, t.vol), climbed(s.involuntary, t.inv)
+		t.delta.voluntary, t.delta.involuntary = climbed(
+			s.voluntary,
+			t.vol,
+		), climbed(
+			s.involuntary,
+			t.inv,
+		)
 		t.vol, t.inv = s.voluntary, s.involuntary
 	})
 	if err != nil {
@@ -228,7 +238,8 @@ func (r *processReading) feelByTaskstats(p *process) {
 	}
 }
 
-// lookThread makes the delta of a thread that ran. A thread that was not known began at zero, when its process is compared at all.
+// lookThread sets the delta of a thread that ran. A new thread began at zero, if its process has
+// something to compare with.
 func (r *processReading) lookThread(p *process, t *thread, compare, byFiles bool) {
 	vol, inv := t.delta.voluntary, t.delta.involuntary
 	fresh := !t.known
@@ -264,7 +275,7 @@ func (r *processReading) lookThread(p *process, t *thread, compare, byFiles bool
 	}
 }
 
-// lookThreadStat reads what only the thread's stat line tells: name, faults, user and system time.
+// lookThreadStat reads what only the thread's stat line has: name, faults, user and system time.
 func (r *processReading) lookThreadStat(p *process, t *thread, fresh, compare bool) {
 	b, err := r.once(p.pid, t.base+"stat")
 	if err != nil || !r.line.parseStat(b) {
@@ -284,7 +295,13 @@ func (r *processReading) lookThreadStat(p *process, t *thread, fresh, compare bo
 		t.delta.usr, t.delta.sys = float64(usr), float64(sys)
 	}
 	if !t.reset {
-		t.delta.minor, t.delta.major = climbed(s.minor, t.stat.minor), climbed(s.major, t.stat.major)
+		t.delta.minor, t.delta.major = climbed(
+			s.minor,
+			t.stat.minor,
+		), climbed(
+			s.major,
+			t.stat.major,
+		)
 	}
 	t.stat = *s
 	t.stat.comm = nil

@@ -663,8 +663,8 @@ func (t *tree) packageState(sources []*source) []string {
 							out,
 							t.at(
 								n.Pos(),
-								"exported var %s: any package could change it; make it a function, "+
-									"or write the reason as `// table: reason`",
+								"exported var %s: any package could change it; make it a "+
+									"function, or write the reason as `// table: reason`",
 								n.Name,
 							),
 						)

@@ -362,8 +362,15 @@ func returnsError(f *ast.FuncDecl) bool {
 	})
 }
 
-// textFile checks a file that is not Go. Tables, indented and fenced blocks of Markdown, and the
-// sources of pictures, are not wrapped.
+// formatted are the files of the page: its formatter wraps all code that can be wrapped, so only
+// comments are checked.
+var formatted = map[string]bool{".ts": true, ".svelte": true, ".css": true} // table: by extension
+
+// comment matches a line of the page that contains a comment.
+var comment = regexp.MustCompile(`^\s*(//|/?\*|<!--)|\s// `)
+
+// textFile checks a file that is not Go. Tables, indented and fenced blocks of Markdown are not
+// wrapped, nor is code of the page and of shell scripts: only their comments are checked.
 func (p *prose) textFile(file, text string) {
 	switch path.Ext(file) {
 	case ".md", ".ts", ".svelte", ".css", ".sh", ".d", ".yaml", ".service":
@@ -373,6 +380,7 @@ func (p *prose) textFile(file, text string) {
 		}
 	}
 	markdown := path.Ext(file) == ".md"
+	shell := strings.HasPrefix(text, "#!") || path.Base(file) == "Makefile"
 	fenced, n := false, 0
 	for l := range strings.Lines(text) {
 		n++
@@ -383,8 +391,13 @@ func (p *prose) textFile(file, text string) {
 			continue
 		}
 		p.words(file, n, l)
-		if !markdown || !strings.HasPrefix(l, "|") {
-			p.columns(file, n, l)
+		code := formatted[path.Ext(file)] && !comment.MatchString(l)
+		if shell && !strings.Contains(l, "# ") {
+			code = true
 		}
+		if code || markdown && strings.HasPrefix(l, "|") {
+			continue
+		}
+		p.columns(file, n, l)
 	}
 }

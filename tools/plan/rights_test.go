@@ -53,8 +53,8 @@ func checkRights(t *tree) []string {
 				out = append(
 					out,
 					fmt.Sprintf(
-						"%s: %q names a capability; kernel.Refused and kernel.RefusedNote ask for it "+
-							"only where it is missing",
+						"%s: %q names a capability; kernel.Refused and kernel.RefusedNote ask "+
+							"for it only where it is missing",
 						t.fset.Position(lit.Pos()),
 						text,
 					),

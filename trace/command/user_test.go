@@ -140,8 +140,8 @@ func matches(t *testing.T, got string, want ...string) {
 // Functions of Go: calls, arguments in the registers that Go chooses, results at the instructions that return.
 func TestPidProviderOfGo(t *testing.T) {
 	tracetest.Needs(t, kernel.Uprobe)
-	out, errs := traceCommand(t, help(t, "add"), `pid$target:a.out:*trace.added:entry { @c["entry"] = count(); @["a"] = sum(arg0); @["b"] = sum(arg1); }
-		pid$target:a.out:*trace.added:return { @c["return"] = count(); @["sum"] = sum(arg1); }`)
+	out, errs := traceCommand(t, help(t, "add"), `pid$target:a.out:*command.added:entry { @c["entry"] = count(); @["a"] = sum(arg0); @["b"] = sum(arg1); }
+		pid$target:a.out:*command.added:return { @c["return"] = count(); @["sum"] = sum(arg1); }`)
 	matches(t, out, `entry 1000`, `return 1000`, `a 499500`, `b 999000`, `sum 1498500`)
 	if errs != "" {
 		t.Error(errs)

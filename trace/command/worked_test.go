@@ -86,7 +86,7 @@ var prints = []string{
 
 // examples reads the worked examples: the lines that are indented as code in a list.
 func examples(t *testing.T) []string {
-	b, err := os.ReadFile("../docs/D.md")
+	b, err := os.ReadFile("../../docs/D.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-// The shapes of the server's API, as its JSON has them. Times are milliseconds since the epoch, null is "not known".
+// The shapes of the server's API, as its JSON has them. Times are milliseconds since the epoch,
+// null is "not known".
 
 /** What somebody who is let in may do: each also what stands before it. */
 export const roles = ["view", "record", "trace"] as const;
@@ -15,7 +16,10 @@ export interface Health {
   started_ms: number;
   /** Share of one CPU that culprit itself used in the last minute. */
   cpu: number | null;
-  /** The same by its parts: first all datasets, last what is in no other part. Empty as long as it is not known. */
+  /**
+   * The same by its parts: first all datasets, last what is in no other part. Empty as long as it
+   * is not known.
+   */
   spent: { what: string; cpu: number }[] | null;
   rss_bytes: number | null;
   viewers: number;
@@ -46,7 +50,10 @@ export interface Kept {
   notes: string[];
 }
 
-/** Two profiles compared, by function: those that changed beyond chance first, among them those that explain most. */
+/**
+ * Two profiles compared, by function: those that changed beyond chance first, among them those that
+ * explain most.
+ */
 export interface Changes {
   normalised_per: string;
   normalisation: string;
@@ -83,12 +90,15 @@ export interface Stat {
   fold: string;
   /** What can be done with the values: the server decides it by kind and fold. */
   may?: { sum: boolean; stack: boolean; rate: boolean; percentile: boolean };
-  /** Words for one row that stands for all. */
+  /** The label of a row that represents all rows. */
   folded?: string;
   sparse: boolean;
   help: string;
   fields: Field[] | null;
-  /** What the rows are parts of where they don't add up to it: a sentence of one row, and words for what is in no row. */
+  /**
+   * What the rows are parts of where they don't add up to it: a sentence of one row, and words for
+   * what is in no row.
+   */
   whole?: { sentence: string; rest: string };
   /** The text of the D program that measures it. */
   program?: string;
@@ -154,7 +164,10 @@ export interface Report {
   findings: Finding[] | null;
   checked: string[] | null;
   fine: { resource: string; because: string }[] | null;
-  /** Resources that no finding accuses and that their own numbers keep from being ruled out; absent in reports of older versions. */
+  /**
+   * Resources that no finding accuses and that their own numbers keep from being ruled out; absent
+   * in reports of older versions.
+   */
   doubtful?: { resource: string; because: string }[] | null;
   missing: Missing[] | null;
   notes: string[] | null;
@@ -167,10 +180,21 @@ export interface Finding {
   rule: string;
   severity: Severity;
   confidence: number | null;
-  culprit: { kind: string; name: string; pid?: number; netns?: string; interface?: string; local?: string; peer?: string };
+  culprit: {
+    kind: string;
+    name: string;
+    pid?: number;
+    netns?: string;
+    interface?: string;
+    local?: string;
+    peer?: string;
+  };
   claim: string;
   explains: number | null;
-  /** 0 to 1: the share of time that it takes from tasks, or of what is asked for; absent in reports of older versions. */
+  /**
+   * 0 to 1: the share of time that it takes from tasks, or of what is asked for; absent in reports
+   * of older versions.
+   */
   effect?: number | null;
   evidence: Evidence[] | null;
   symptoms: { id: string; rule: string; claim: string }[] | null;

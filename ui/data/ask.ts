@@ -3,7 +3,10 @@
 import { bytes } from "./client";
 import { type Answer, binaryType, fromBinary, fromJSON } from "./columns";
 
-/** When and how fine. Without a step the server takes the smallest that gives at most so many columns. */
+/**
+ * When and how fine. Without a step the server takes the smallest that returns at most so many
+ * columns.
+ */
 export interface When {
   from: number;
   to: number;

@@ -1,5 +1,18 @@
 import { describe, expect, it } from "vitest";
-import { byModule, callees, callers, foundIn, matched, matcher, narrowed, nodeOf, reversed, rowsOf, wayOf, without } from "./calls";
+import {
+  byModule,
+  callees,
+  callers,
+  foundIn,
+  matched,
+  matcher,
+  narrowed,
+  nodeOf,
+  reversed,
+  rowsOf,
+  wayOf,
+  without,
+} from "./calls";
 import { folded, listed } from "./folded";
 import { type Calls, nameOf } from "./profile";
 
@@ -11,7 +24,8 @@ main;write 1
 main;walk;walk;copy 2
 idle 4
 `);
-const named = (c: Calls, name: string) => Uint8Array.from(c.functions.names, (n) => (n === name ? 1 : 0));
+const named = (c: Calls, name: string) =>
+  Uint8Array.from(c.functions.names, (n) => (n === name ? 1 : 0));
 const table = (c: Calls) => {
   const r = rowsOf(c);
   return Object.fromEntries(c.functions.names.map((n, i) => [n, [r.self[i], r.total[i]]]).slice(1));
@@ -37,7 +51,14 @@ describe("calls", () => {
   });
 
   it("make a table in which what calls itself counts once", () => {
-    expect(table(calls)).toEqual({ idle: [4, 4], main: [0, 11], read: [0, 3], copy: [10, 10], write: [1, 6], walk: [0, 2] });
+    expect(table(calls)).toEqual({
+      idle: [4, 4],
+      main: [0, 11],
+      read: [0, 3],
+      copy: [10, 10],
+      write: [1, 6],
+      walk: [0, 2],
+    });
   });
 
   it("match each sample once", () => {
@@ -58,14 +79,26 @@ describe("calls", () => {
       "  write 0 5",
       "   copy 5 5",
     ]);
-    expect(listed(narrowed(calls, [], [named(calls, "copy")]))).toEqual(["all 0 5", " idle 4 4", " main 0 1", "  write 1 1"]);
-    expect(listed(narrowed(calls, [named(calls, "read")], [named(calls, "copy")]))).toEqual(["all 0 0"]);
+    expect(listed(narrowed(calls, [], [named(calls, "copy")]))).toEqual([
+      "all 0 5",
+      " idle 4 4",
+      " main 0 1",
+      "  write 1 1",
+    ]);
+    expect(listed(narrowed(calls, [named(calls, "read")], [named(calls, "copy")]))).toEqual([
+      "all 0 0",
+    ]);
     expect(narrowed(calls, [], []).total[0]).toBe(15);
     expect(without(calls, named(calls, "idle")).total[0]).toBe(11);
   });
 
   it("show who calls a function and what it calls", () => {
-    expect(listed(callees(calls, named(calls, "walk")))).toEqual(["all 0 2", " walk 0 2", "  walk 0 2", "   copy 2 2"]);
+    expect(listed(callees(calls, named(calls, "walk")))).toEqual([
+      "all 0 2",
+      " walk 0 2",
+      "  walk 0 2",
+      "   copy 2 2",
+    ]);
     expect(listed(callers(calls, named(calls, "copy")))).toEqual([
       "all 0 10",
       " copy 0 10",
@@ -78,20 +111,37 @@ describe("calls", () => {
       "   main 5 5",
     ]);
     // The outermost call of a function that calls itself.
-    expect(listed(callers(calls, named(calls, "walk")))).toEqual(["all 0 2", " walk 0 2", "  main 2 2"]);
+    expect(listed(callers(calls, named(calls, "walk")))).toEqual([
+      "all 0 2",
+      " walk 0 2",
+      "  main 2 2",
+    ]);
   });
 
-  it("are turned round without losing anything", () => {
+  it("are inverted without a loss", () => {
     const r = reversed(calls);
     expect(r.total[0]).toBe(15);
-    expect(listed(r).filter((l) => /^ \S/.test(l))).toEqual([" copy 0 10", " idle 4 4", " write 0 1"]);
+    expect(listed(r).filter((l) => /^ \S/.test(l))).toEqual([
+      " copy 0 10",
+      " idle 4 4",
+      " write 0 1",
+    ]);
   });
 
   it("are put together by module", () => {
     const c = byModule(
-      folded("nginx`main;nginx`work;libc`write;kernel`send;kernel`xmit 3\nnginx`main;libc`read 1\nnginx`main;plain;nginx`work 2\n"),
+      folded(
+        "nginx`main;nginx`work;libc`write;kernel`send;kernel`xmit 3\nnginx`main;libc`read 1\nnginx`main;plain;nginx`work 2\n",
+      ),
     );
-    expect(listed(c)).toEqual(["all 0 6", " nginx 0 6", "  libc 1 4", "   kernel 3 3", "  plain 0 2", "   nginx 2 2"]);
+    expect(listed(c)).toEqual([
+      "all 0 6",
+      " nginx 0 6",
+      "  libc 1 4",
+      "   kernel 3 3",
+      "  plain 0 2",
+      "   nginx 2 2",
+    ]);
   });
 
   it("keep what was before beside what is after", () => {
@@ -114,7 +164,7 @@ describe("calls", () => {
   });
 });
 
-// Many made-up stacks: what is made of them must add up.
+// Many random stacks: the derived numbers must add up.
 describe("sums", () => {
   it("stay", () => {
     let seed = 1;
@@ -127,7 +177,9 @@ describe("sums", () => {
     for (let i = 0; i < 400; i++) {
       const amount = 1 + random(9);
       whole += amount;
-      lines.push(`${Array.from({ length: 1 + random(9) }, () => `m${random(3)}\`f${random(7)}`).join(";")} ${amount}`);
+      lines.push(
+        `${Array.from({ length: 1 + random(9) }, () => `m${random(3)}\`f${random(7)}`).join(";")} ${amount}`,
+      );
     }
     const c = folded(lines.join("\n"));
     expect(c.total[0]).toBe(whole);

@@ -1,4 +1,5 @@
-// What is made of a profile's calls: the table of functions, what a search matches, a part of the calls, calls merged anew.
+// What is made of a profile's calls: the table of functions, what a search matches, a part of the
+// calls, calls merged anew.
 
 import { type Calls, callsOf, type Functions } from "./profile";
 
@@ -20,7 +21,7 @@ export function rowsOf(c: Calls): Rows {
     total: new Float64Array(n),
     before: c.before ? { self: new Float64Array(n), total: new Float64Array(n) } : null,
   };
-  const until = new Uint32Array(n); // the end of the outermost call of each function, while it is walked through
+  const until = new Uint32Array(n); // end of the outermost call of each function
   for (let i = 1; i < c.fn.length; i++) {
     const f = c.fn[i]!;
     out.self[f]! += c.self[i]!;
@@ -33,7 +34,10 @@ export function rowsOf(c: Calls): Rows {
   return out;
 }
 
-/** A search: text that names or modules have in them, whatever the case, or /a pattern/; null when the pattern is none. */
+/**
+ * A search: text that names or modules have in them, whatever the case, or /a pattern/; null when
+ * the pattern is none.
+ */
 export function matcher(text: string): ((name: string) => boolean) | null {
   const pattern = /^\/(.+)\/?$/s.exec(text);
   if (pattern) {
@@ -68,10 +72,13 @@ export function matched(c: Calls, found: Uint8Array): number {
   return sum;
 }
 
-/** The calls whose stacks have a function of each of the groups, and none of the others; amounts are theirs alone. */
+/**
+ * The calls whose stacks have a function of each of the groups, and none of the others; amounts are
+ * theirs alone.
+ */
 export function narrowed(c: Calls, only: readonly Uint8Array[], not: readonly Uint8Array[]): Calls {
   const all = 2 ** only.length - 1;
-  const has = new Uint32Array(c.fn.length); // which of the groups the stack has; a top bit: one of the others
+  const has = new Uint32Array(c.fn.length); // groups in the stack; the top bit: other groups
   const out = 0x80000000;
   for (let i = 1; i < has.length; i++) {
     const f = c.fn[i]!;
@@ -230,7 +237,10 @@ function ranks(f: Functions, used: Uint32Array): Uint32Array {
   return out;
 }
 
-/** The calls with each run of functions of one module as one, named as the module. What is of none stays as it is. */
+/**
+ * The calls with each run of functions of one module as one, named as the module. What is of none
+ * stays as it is.
+ */
 export function byModule(c: Calls): Calls {
   const f = c.functions;
   const n = f.names.length;
@@ -282,7 +292,10 @@ export function byModule(c: Calls): Calls {
   return merged.calls();
 }
 
-/** What functions call, merged over all places where they are called from: below the root each of them. */
+/**
+ * What functions call, merged over all places where they are called from: below the root each of
+ * them.
+ */
 export function callees(c: Calls, fn: Uint8Array): Calls {
   const out = new Merger(c.functions, c.before !== null);
   const at = new Int32Array(c.fn.length);
@@ -298,7 +311,10 @@ export function callees(c: Calls, fn: Uint8Array): Calls {
   return out.calls();
 }
 
-/** Who calls functions: below the root each of them, below it its callers, and theirs. An amount is that of the function with what it calls. */
+/**
+ * Who calls functions: below the root each of them, below it its callers, and theirs. An amount is
+ * that of the function with what it calls.
+ */
 export function callers(c: Calls, fn: Uint8Array): Calls {
   const out = new Merger(c.functions, c.before !== null);
   for (let i = 1; i < c.fn.length; ) {
@@ -314,7 +330,10 @@ export function callers(c: Calls, fn: Uint8Array): Calls {
   return out.calls();
 }
 
-/** All stacks turned round: below the root the functions that the time is in, below them their callers. */
+/**
+ * All stacks inverted: below the root the functions that use the time, below them their
+ * callers.
+ */
 export function reversed(c: Calls): Calls {
   const out = new Merger(c.functions, c.before !== null);
   out.add(0, c.self[0]!, c.before?.self[0] ?? 0);

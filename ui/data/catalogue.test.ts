@@ -1,27 +1,59 @@
-// Properties of the page that hold for each statistic of the server, on a copy of its catalogue (cmd/culprit, TestPageCatalogue).
+// Properties of the page that hold for each statistic of the server, on a copy of its catalogue
+// (cmd/culprit, TestPageCatalogue).
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Stat } from "./api";
-import { addsUp, type Drill, drills, parse, type Sentence, stacks, type Term, termText, widerText } from "./drill";
+import {
+  addsUp,
+  type Drill,
+  drills,
+  parse,
+  type Sentence,
+  stacks,
+  type Term,
+  termText,
+  widerText,
+} from "./drill";
 
 interface Entry {
   stat: Stat;
-  /** For some terms whether the rows add up, as the server decides it: a letter for each field and one for all fields. */
+  /**
+   * For some terms whether the rows add up, as the server decides it: a letter for each field and
+   * one for all fields.
+   */
   adds: Record<string, string> | null;
 }
 
-const entries = JSON.parse(readFileSync(join(import.meta.dirname, "testdata", "catalogue.json"), "utf8")) as Entry[];
+const entries = JSON.parse(
+  readFileSync(join(import.meta.dirname, "testdata", "catalogue.json"), "utf8"),
+) as Entry[];
 const stats = entries.map((e) => e.stat);
 const fieldsOf = (s: Stat): string[] => (s.fields ?? []).map((f) => f.name);
 
 /** Fields whose values mean the same in every statistic. */
-const shared = ["netns", "pid", "process", "tid", "thread", "cpu", "cgroup", "peer", "peerport", "local", "localport", "mount"];
+const shared = [
+  "netns",
+  "pid",
+  "process",
+  "tid",
+  "thread",
+  "cpu",
+  "cgroup",
+  "peer",
+  "peerport",
+  "local",
+  "localport",
+  "mount",
+];
 
 const byId = new Map(stats.map((s) => [s.id, s]));
 
-/** What a drill does wrong with some terms: a term is carried, or where the other statistic has no such field, named. */
+/**
+ * What a drill does wrong with some terms: a term is carried, or where the other statistic has no
+ * such field, named.
+ */
 function faults(d: Drill, terms: readonly Term[]): string[] {
   const { stat, where } = parse(d.sentence)!;
   const carried = new Set(where.map(termText));
@@ -29,9 +61,11 @@ function faults(d: Drill, terms: readonly Term[]): string[] {
   for (const term of terms) {
     const text = termText(term);
     if (carried.has(text)) continue;
-    if (shared.includes(term.field) && fieldsOf(byId.get(stat)!).includes(term.field)) out.push(`${text} is not carried: ${d.sentence}`);
+    if (shared.includes(term.field) && fieldsOf(byId.get(stat)!).includes(term.field))
+      out.push(`${text} is not carried: ${d.sentence}`);
     else if (!d.title.includes(text)) out.push(`${text} is neither carried nor named: ${d.title}`);
-    else if (!widerText(d.wider).includes(text)) out.push(`${text} is not named by the graph: ${widerText(d.wider)}`);
+    else if (!widerText(d.wider).includes(text))
+      out.push(`${text} is not named by the graph: ${widerText(d.wider)}`);
   }
   return out;
 }
@@ -39,25 +73,39 @@ function faults(d: Drill, terms: readonly Term[]): string[] {
 /** Fields whose values mean something within a network namespace only. */
 const perNamespace = ["device", "address", "local", "localport", "peer", "peerport"];
 
-/** Whether one row of a sentence may be of things of several network namespaces that have the same name. */
+/**
+ * Whether one row of a sentence may be of things of several network namespaces that have the same
+ * name.
+ */
 function mixesNamespaces(text: string): boolean {
   const { stat, by, where } = parse(text)!;
   const pinned = where.filter((t) => t.op === "=").map((t) => t.field);
-  const told = [...by, ...pinned];
-  return fieldsOf(byId.get(stat)!).includes("netns") && !told.includes("netns") && told.some((f) => perNamespace.includes(f));
+  const named = [...by, ...pinned];
+  return (
+    fieldsOf(byId.get(stat)!).includes("netns") &&
+    !named.includes("netns") &&
+    named.some((f) => perNamespace.includes(f))
+  );
 }
 
-/** Each row by all fields of a statistic, and by each of them in a graph that is narrowed by the others. */
+/**
+ * Each row by all fields of a statistic, and by each of them in a graph that is narrowed by the
+ * others.
+ */
 function rows(own: Stat): { q: Sentence; row: Term[] }[] {
   const by = fieldsOf(own);
   return [by, ...by.map((f) => [f])].map((one) => ({
     q: {
       stat: own.id,
       by: one,
-      where: by.filter((f) => !one.includes(f)).map((field): Term => ({ field, op: "~", values: [`${field}*`] })),
+      where: by
+        .filter((f) => !one.includes(f))
+        .map((field): Term => ({ field, op: "~", values: [`${field}*`] })),
     },
     // The machine's own namespace has an empty name.
-    row: one.map((field): Term => ({ field, op: "=", values: [field === "netns" ? "" : `the ${field}`] })),
+    row: one.map(
+      (field): Term => ({ field, op: "=", values: [field === "netns" ? "" : `the ${field}`] }),
+    ),
   }));
 }
 
@@ -81,14 +129,18 @@ describe("each statistic of the catalogue", () => {
     expect(some).toBeGreaterThan(1000);
   });
 
-  it("leads to each other statistic with each term of its row and graph, or names the term", { timeout: 120_000 }, () => {
+  it("leads to each other statistic with each term of its row and graph, or names the term", {
+    timeout: 120_000,
+  }, () => {
     const found: string[] = [];
     let some = 0;
     for (const own of stats) {
       for (const { q, row } of rows(own)) {
         const key = row.map((t) => t.values[0]!);
         for (const d of drills(q, key, stats)) {
-          found.push(...faults(d, [...row, ...q.where]).map((f) => `${own.id} by ${q.by.join(",")}: ${f}`));
+          found.push(
+            ...faults(d, [...row, ...q.where]).map((f) => `${own.id} by ${q.by.join(",")}: ${f}`),
+          );
           some++;
         }
       }
@@ -97,7 +149,9 @@ describe("each statistic of the catalogue", () => {
     expect(some).toBeGreaterThan(1000);
   });
 
-  it("leads back to itself with the terms that the statistic between had no field for", { timeout: 120_000 }, () => {
+  it("leads back to itself with the terms that the statistic between had no field for", {
+    timeout: 120_000,
+  }, () => {
     const found: string[] = [];
     let some = 0;
     for (const own of stats) {
@@ -110,7 +164,9 @@ describe("each statistic of the catalogue", () => {
       for (const d of there) {
         const between = parse(d.sentence)!;
         const key = between.by.map((f) => `the ${f}`);
-        const back = drills(between, key, stats, d.wider).find((b) => parse(b.sentence)!.stat === own.id);
+        const back = drills(between, key, stats, d.wider).find(
+          (b) => parse(b.sentence)!.stat === own.id,
+        );
         if (!back) continue;
         const has = new Set(parse(back.sentence)!.where.map(termText));
         found.push(
@@ -126,7 +182,9 @@ describe("each statistic of the catalogue", () => {
     expect(some).toBeGreaterThan(500);
   });
 
-  it("leads to rows of one network namespace each, where names are unique in a namespace only", { timeout: 120_000 }, () => {
+  it("leads to rows of one network namespace each, where names are unique in a namespace only", {
+    timeout: 120_000,
+  }, () => {
     const found: string[] = [];
     let some = 0;
     for (const own of stats) {

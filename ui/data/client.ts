@@ -10,7 +10,10 @@ export interface Place {
   length: number;
 }
 
-/** Why there is no answer, as a sentence for people. A Diagnostic of the server has a code and the position in the sentence that was asked. */
+/**
+ * Why there is no answer, as a sentence for people. A Diagnostic of the server has a code and the
+ * position in the sentence that was asked.
+ */
 export class Trouble extends Error {
   constructor(
     message: string,
@@ -36,7 +39,7 @@ export function say(e: unknown): string {
   return e instanceof Error ? e.message : String(e);
 }
 
-/** Parameters of a request: a list gives a parameter each, undefined gives none. */
+/** Parameters of a request. A list becomes one parameter per element; undefined is left out. */
 export type Params = Record<string, string | number | boolean | readonly string[] | undefined>;
 
 /** The address of a door of the API, relative to the page. */
@@ -57,7 +60,7 @@ async function reach(input: string, init: RequestInit): Promise<Response> {
     answer = await fetch(input, { credentials: "same-origin", cache: "no-store", ...init });
   } catch (e) {
     if (init.signal?.aborted) throw e;
-    throw new Trouble("culprit does not answer: it has ended, or the network between is down", 0, "unreachable");
+    throw new Trouble("No connection to culprit", 0, "unreachable");
   }
   if (answer.ok) return answer;
   throw await refusal(answer);
@@ -66,12 +69,23 @@ async function reach(input: string, init: RequestInit): Promise<Response> {
 /** What a refusal says, in words. */
 export async function refusal(answer: Response): Promise<Trouble> {
   if (answer.status === 401) {
-    return new Trouble("this browser has no valid token: open the address that culprit serve printed, the one with ?token=", 401, "token");
+    return new Trouble(
+      "this browser has no valid token: open the address that culprit serve printed, the one with ?token=",
+      401,
+      "token",
+    );
   }
   const text = await answer.text().catch(() => "");
   try {
     const { error } = JSON.parse(text) as {
-      error: { message: string; code?: string; position?: number; length?: number; hint?: string; also?: Place[] };
+      error: {
+        message: string;
+        code?: string;
+        position?: number;
+        length?: number;
+        hint?: string;
+        also?: Place[];
+      };
     };
     return new Trouble(
       error.message,
@@ -83,7 +97,10 @@ export async function refusal(answer: Response): Promise<Trouble> {
       error.also ?? [],
     );
   } catch {
-    return new Trouble(text.trim().slice(0, 300) || `culprit refuses: ${answer.status} ${answer.statusText}`, answer.status);
+    return new Trouble(
+      text.trim().slice(0, 300) || `culprit refuses: ${answer.status} ${answer.statusText}`,
+      answer.status,
+    );
   }
 }
 
@@ -94,8 +111,16 @@ export async function get<T>(path: string, params: Params = {}, signal?: AbortSi
 }
 
 /** Asks for bytes, in the form that is wanted. */
-export async function bytes(path: string, params: Params, accept: string, signal?: AbortSignal): Promise<Response> {
-  return reach(address(path, params), { headers: { Accept: accept }, ...(signal ? { signal } : {}) });
+export async function bytes(
+  path: string,
+  params: Params,
+  accept: string,
+  signal?: AbortSignal,
+): Promise<Response> {
+  return reach(address(path, params), {
+    headers: { Accept: accept },
+    ...(signal ? { signal } : {}),
+  });
 }
 
 /** Changes something. The header shows the server that no foreign page sent it. */
@@ -119,7 +144,9 @@ export async function upload<T>(path: string, params: Params, file: Blob): Promi
   return (await answer.json()) as T;
 }
 
-/** What a stream is at: connected, or not, since when (milliseconds, this machine's clock) and why. */
+/**
+ * What a stream is at: connected, or not, since when (milliseconds, this machine's clock) and why.
+ */
 export type Link = { up: true } | { up: false; since: number; why: string; trying: boolean };
 
 /** The server sends a comment each 15 seconds; silence beyond this is a dead connection. */
@@ -129,10 +156,16 @@ const silence = 40_000;
 const waits = [500, 1000, 2000, 5000, 10_000];
 
 /**
- * Follows a stream of events until the signal, connecting again when it breaks. A page that nobody sees does not follow: it costs
- * the server nothing. A refusal that trying again cannot mend (a wrong sentence, no token) ends the following.
+ * Follows a stream of events until the signal, connecting again when it breaks. A page that nobody
+ * sees does not follow: it costs the server nothing. A refusal that trying again cannot mend (a
+ * wrong sentence, no token) ends the following.
  */
-export function follow(path: string, params: Params, signal: AbortSignal, on: { event(e: Event): void; link(l: Link): void }): void {
+export function follow(
+  path: string,
+  params: Params,
+  signal: AbortSignal,
+  on: { event(e: Event): void; link(l: Link): void },
+): void {
   void (async () => {
     let tries = 0;
     let since = Date.now();
@@ -155,7 +188,10 @@ export function follow(path: string, params: Params, signal: AbortSignal, on: { 
       let watchdog = setTimeout(end, silence);
       let why = "the connection was closed";
       try {
-        const answer = await reach(address(path, params), { headers: { Accept: "text/event-stream" }, signal: stop.signal });
+        const answer = await reach(address(path, params), {
+          headers: { Accept: "text/event-stream" },
+          signal: stop.signal,
+        });
         was = true;
         tries = 0;
         on.link({ up: true });

@@ -1,7 +1,10 @@
-// Which colour a value has. The same in all graphs as far as eight colours go: the colour is of the value's text, and what two
-// values of one graph would share goes to the larger.
+// Which colour a value has. The same in all graphs as far as eight colours go: the colour is of the
+// value's text, and what two values of one graph would share goes to the larger.
 
-/** The eight colours of Okabe and Ito, in the order in which they are given; the eighth is the colour of the text. */
+/**
+ * The eight colours of Okabe and Ito, in the order in which they are given; the eighth is the
+ * colour of the text.
+ */
 export const colours = 8;
 
 /** The place of "other" and of rows beyond the eight: no colour of its own. */
@@ -23,9 +26,10 @@ export class Palette {
   private readonly given = new Map<string, number>();
 
   /**
-   * Colours for the values of one graph, most important first: a place from 0 to 7, or grey beyond the eighth. What was given a
-   * colour before - in this graph or another - keeps it, unless a more important one of this graph has the same; a new value gets
-   * its own by hash when that is free here, else the next free one that the fewest values have.
+   * Colours for the values of one graph, most important first: a place from 0 to 7, or grey beyond
+   * the eighth. What was given a colour before - in this graph or another - keeps it, unless a more
+   * important one of this graph has the same; a new value gets its own by hash when that is free
+   * here, else the next free one that the fewest values have.
    */
   assign(values: readonly string[]): number[] {
     const out = new Array<number>(values.length).fill(grey);
@@ -54,7 +58,8 @@ export class Palette {
     const used = new Array<number>(colours).fill(0);
     for (const p of this.given.values()) used[p]!++;
     let best = -1;
-    for (let p = 0; p < colours; p++) if (!taken[p] && (best < 0 || used[p]! < used[best]!)) best = p;
+    for (let p = 0; p < colours; p++)
+      if (!taken[p] && (best < 0 || used[p]! < used[best]!)) best = p;
     return best;
   }
 }

@@ -71,7 +71,9 @@ describe("columns", () => {
   });
 
   it("has NaN where the JSON form has too few values", () => {
-    expect(Array.from(fromJSON({ ...head, series: [{ key: ["x"], values: [1] }] }).series[0]!.values)).toEqual([1, NaN, NaN]);
+    expect(
+      Array.from(fromJSON({ ...head, series: [{ key: ["x"], values: [1] }] }).series[0]!.values),
+    ).toEqual([1, NaN, NaN]);
   });
 
   it("takes an answer with nothing in it", () => {
@@ -81,11 +83,15 @@ describe("columns", () => {
 
   it("refuses what is no answer, another version, and what was cut short", () => {
     expect(() => fromBinary(new ArrayBuffer(3))).toThrow(FormatError);
-    expect(() => fromBinary(new TextEncoder().encode('{"error":{"code":"x"}}').buffer as ArrayBuffer)).toThrow(FormatError);
+    expect(() =>
+      fromBinary(new TextEncoder().encode('{"error":{"code":"x"}}').buffer as ArrayBuffer),
+    ).toThrow(FormatError);
     const later = binary({ ...head, series: [] }, []);
     new Uint8Array(later)[4] = 2;
     expect(() => fromBinary(later)).toThrow(/later version/);
-    expect(() => fromBinary(binary({ ...head, series: [{ key: ["a"] }] }, [1, 2, 3], 4))).toThrow(/end too soon/);
+    expect(() => fromBinary(binary({ ...head, series: [{ key: ["a"] }] }, [1, 2, 3], 4))).toThrow(
+      /end too soon/,
+    );
   });
 
   it("keeps keys apart that would be one text with a space between", () => {
@@ -96,6 +102,8 @@ describe("columns", () => {
 
   it("says which cell holds a moment: cells are open at their start and closed at their end", () => {
     const grid = { start: 10000, step: 1000, elapsed: [1, 1, 1] };
-    expect([10000, 10001, 11000, 11001, 13000, 13001].map((t) => cellAt(grid, t))).toEqual([-1, 0, 0, 1, 2, -1]);
+    expect([10000, 10001, 11000, 11001, 13000, 13001].map((t) => cellAt(grid, t))).toEqual([
+      -1, 0, 0, 1, 2, -1,
+    ]);
   });
 });

@@ -1,4 +1,5 @@
-// Answers of api/ask and api/live as typed arrays. NaN is "not measured", in every array; a null of the JSON form becomes NaN.
+// Answers of api/ask and api/live as typed arrays. NaN is "not measured", in every array; a null of
+// the JSON form becomes NaN.
 
 import { type Dist, lines } from "./dist";
 
@@ -15,15 +16,21 @@ export interface Loss {
 export interface Series {
   /** One label for each field of Answer.by. */
   key: string[];
-  /** The key as one text: what rows are told apart by. */
+  /** The key as one text. It identifies a row. */
   id: string;
   values: Column;
-  /** Least and greatest of the measurements that a cell was made of; null where each cell is one measurement. */
+  /**
+   * Least and greatest of the measurements that a cell was made of; null where each cell is one
+   * measurement.
+   */
   min: Column | null;
   max: Column | null;
 }
 
-/** A table over time: cell c covers (start+c*step, start+(c+1)*step], in milliseconds since the epoch. */
+/**
+ * A table over time: cell c covers (start+c*step, start+(c+1)*step], in milliseconds since the
+ * epoch.
+ */
 export interface Answer {
   query: string;
   kind: string;
@@ -32,7 +39,9 @@ export interface Answer {
   sparse: boolean;
   start: number;
   step: number;
-  /** Milliseconds truly measured in each cell; 0 = nothing was. Its length is the number of cells. */
+  /**
+   * Milliseconds truly measured in each cell; 0 = nothing was. Its length is the number of cells.
+   */
   elapsed: Float64Array;
   by: string[];
   series: Series[];
@@ -151,8 +160,10 @@ export class FormatError extends Error {}
  */
 export function fromBinary(buffer: ArrayBuffer): Answer {
   const view = new DataView(buffer);
-  if (buffer.byteLength < 12 || view.getUint32(0, false) !== 0x434c5054) throw new FormatError("these are no columns of culprit");
-  if (view.getUint8(4) !== 1 || view.getUint8(5) !== 4) throw new FormatError("these columns are of a later version: reload the page");
+  if (buffer.byteLength < 12 || view.getUint32(0, false) !== 0x434c5054)
+    throw new FormatError("these are no columns of culprit");
+  if (view.getUint8(4) !== 1 || view.getUint8(5) !== 4)
+    throw new FormatError("these columns are of a later version: reload the page");
   const size = view.getUint32(8, true);
   if (12 + size > buffer.byteLength) throw new FormatError("the columns end too soon");
   const h = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 12, size))) as Head;
@@ -172,7 +183,13 @@ export function fromBinary(buffer: ArrayBuffer): Answer {
       continue;
     }
     const values = column();
-    a.series.push({ key, id: idOf(key), values, min: s.minmax ? column() : null, max: s.minmax ? column() : null });
+    a.series.push({
+      key,
+      id: idOf(key),
+      values,
+      min: s.minmax ? column() : null,
+      max: s.minmax ? column() : null,
+    });
   }
   if (h.rest) a.rest = { rows: h.rest.rows, values: column() };
   return a;
@@ -191,8 +208,14 @@ export function endOf(a: Answer): number {
   return a.start + a.step * a.elapsed.length;
 }
 
-/** The cell that holds a moment, or -1 when it is outside. A moment at the border of two cells is the end of the earlier. */
-export function cellAt(a: { start: number; step: number; elapsed: ArrayLike<number> }, ms: number): number {
+/**
+ * The cell that holds a moment, or -1 when it is outside. A moment at the border of two cells is
+ * the end of the earlier.
+ */
+export function cellAt(
+  a: { start: number; step: number; elapsed: ArrayLike<number> },
+  ms: number,
+): number {
   const c = Math.ceil((ms - a.start) / a.step) - 1;
   return c >= 0 && c < a.elapsed.length ? c : -1;
 }

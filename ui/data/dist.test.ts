@@ -7,7 +7,11 @@ it("knows where buckets begin", () => {
 });
 
 it("puts distributions together", () => {
-  const d = merge([{ base: 0, first: 3, counts: [2], sum: 10 }, null, { base: 0, first: 1, counts: [1, 0, 1], sum: 6 }])!;
+  const d = merge([
+    { base: 0, first: 3, counts: [2], sum: 10 },
+    null,
+    { base: 0, first: 1, counts: [1, 0, 1], sum: 6 },
+  ])!;
   expect(d).toEqual({ base: 0, first: 1, counts: [1, 0, 3], sum: 16 });
   expect(count(d)).toBe(4);
   expect(quantile(d, 1)).toBe(8);

@@ -1,4 +1,5 @@
-// Distributions as the server tells them: counts in log-linear buckets, each power of two cut into 2^base of them; see measure.Dist.
+// Distributions as the server sends them: counts in log-linear buckets, each power of two cut into
+// 2^base of them; see measure.Dist.
 
 export interface Dist {
   base: number;
@@ -21,7 +22,9 @@ export function count(d: Dist): number {
   return d.counts.reduce((n, c) => n + c, 0);
 }
 
-/** The value below which a share of the values lies, linear within a bucket; NaN when there is none. */
+/**
+ * The value below which a share of the values lies, linear within a bucket; NaN when there is none.
+ */
 export function quantile(d: Dist, share: number): number {
   const want = share * count(d);
   let seen = 0;
@@ -35,12 +38,17 @@ export function quantile(d: Dist, share: number): number {
   return Number.NaN;
 }
 
-/** All of them together; null when there is none. They are of one base, as those of one statistic are. */
+/**
+ * All of them together; null when there is none. They are of one base, as those of one statistic
+ * are.
+ */
 export function merge(all: readonly (Dist | null | undefined)[]): Dist | null {
   const there = all.filter((d) => d != null);
   if (there.length === 0) return null;
   const first = Math.min(...there.map((d) => d.first));
-  const counts = new Array<number>(Math.max(...there.map((d) => d.first + d.counts.length)) - first).fill(0);
+  const counts = new Array<number>(
+    Math.max(...there.map((d) => d.first + d.counts.length)) - first,
+  ).fill(0);
   let sum = 0;
   for (const d of there) {
     for (const [i, c] of d.counts.entries()) counts[d.first - first + i]! += c;
@@ -49,8 +57,14 @@ export function merge(all: readonly (Dist | null | undefined)[]): Dist | null {
   return { base: there[0]!.base, first, counts, sum };
 }
 
-/** What a chart shows of a distribution in each cell: the mean, and the least and greatest that its buckets allow. */
-export function lines(dists: readonly (Dist | null)[], cells: number): { values: Float64Array; min: Float64Array; max: Float64Array } {
+/**
+ * What a chart shows of a distribution in each cell: the mean, and the least and greatest that its
+ * buckets allow.
+ */
+export function lines(
+  dists: readonly (Dist | null)[],
+  cells: number,
+): { values: Float64Array; min: Float64Array; max: Float64Array } {
   const empty = () => new Float64Array(cells).fill(Number.NaN);
   const out = { values: empty(), min: empty(), max: empty() };
   for (const [i, d] of dists.entries()) {
@@ -63,11 +77,18 @@ export function lines(dists: readonly (Dist | null)[], cells: number): { values:
   return out;
 }
 
-/** The buckets as a few bars, each of a power of two (or of one number, where they are that fine), without gaps. */
+/**
+ * The buckets as a few bars, each of a power of two (or of one number, where they are that fine),
+ * without gaps.
+ */
 export function bars(d: Dist): { from: number; to: number; count: number }[] {
   const cut = 2 ** d.base;
   const group = (bucket: number) =>
-    bucket < cut ? (bucket === 0 ? 0 : 1 + Math.floor(Math.log2(bucket))) : Math.floor(bucket / cut) + d.base;
+    bucket < cut
+      ? bucket === 0
+        ? 0
+        : 1 + Math.floor(Math.log2(bucket))
+      : Math.floor(bucket / cut) + d.base;
   const out: { from: number; to: number; count: number }[] = [];
   let was = -1;
   for (const [i, c] of d.counts.entries()) {

@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 import { type Event, Events } from "./events";
 
-const stream = '\ufeff: hello\r\nevent: tick\r\ndata: {"a":1}\r\n\r\ndata:one\ndata: two\nid: 7\n\n:\n\nevent: gap\n\ndata\r\rdata: last';
+const stream =
+  '\ufeff: hello\r\nevent: tick\r\ndata: {"a":1}\r\n\r\ndata:one\ndata: two\nid: 7\n\n:\n\nevent: gap\n\ndata\r\rdata: last';
 
 function cut(text: string, at: number[]): Event[] {
   const out: Event[] = [];

@@ -7,7 +7,7 @@ export interface Event {
   id: string;
 }
 
-/** Takes text as it comes and tells each event when it is whole. */
+/** Takes text in pieces and reports each event when it is complete. */
 export class Events {
   #rest = "";
   #name = "";
@@ -39,7 +39,8 @@ export class Events {
 
   #line(line: string): void {
     if (line === "") {
-      if (this.#data.length > 0) this.each({ name: this.#name || "message", data: this.#data.join("\n"), id: this.#id });
+      if (this.#data.length > 0)
+        this.each({ name: this.#name || "message", data: this.#data.join("\n"), id: this.#id });
       this.#name = "";
       this.#data = [];
       return;

@@ -1,4 +1,5 @@
-// Calls of folded stacks, as tests write them: "main;work;copy 3", a name with its module as module`name. The page itself has the server read files.
+// Calls of folded stacks, as tests write them: "main;work;copy 3", a name with its module as
+// module`name. The page itself has the server read files.
 
 import { Merger } from "./calls";
 import type { Calls, Functions } from "./profile";
@@ -26,7 +27,11 @@ export function folded(text: string): Calls {
       at.set(frame, names.length - 1);
       return names.length - 1;
     });
-    return { path, before: before === undefined ? undefined : Number(before), after: Number(after) };
+    return {
+      path,
+      before: before === undefined ? undefined : Number(before),
+      after: Number(after),
+    };
   });
   const functions: Functions = {
     names,
@@ -49,5 +54,9 @@ export function folded(text: string): Calls {
 
 /** The calls as lines again, in the order of the nodes: names, own amount, total. */
 export function listed(c: Calls): string[] {
-  return Array.from(c.fn, (f, i) => `${" ".repeat(c.depth[i]!)}${i === 0 ? "all" : c.functions.names[f]} ${c.self[i]} ${c.total[i]}`);
+  return Array.from(
+    c.fn,
+    (f, i) =>
+      `${" ".repeat(c.depth[i]!)}${i === 0 ? "all" : c.functions.names[f]} ${c.self[i]} ${c.total[i]}`,
+  );
 }

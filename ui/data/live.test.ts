@@ -28,7 +28,8 @@ const tick = (values: Record<string, number | null>, over: object = {}): Answer 
     ...over,
   });
 
-const values = (l: Live, id: string): number[] => Array.from(l.answer().series.find((s) => s.id === id)?.values ?? []);
+const values = (l: Live, id: string): number[] =>
+  Array.from(l.answer().series.find((s) => s.id === id)?.values ?? []);
 
 describe("live rows", () => {
   it("follows the time in a window of fixed length", () => {
@@ -109,7 +110,14 @@ describe("live rows", () => {
   });
 
   it("takes the ticks of a dataset of longer steps, with nothing of it in the seconds between", () => {
-    const l = new Live(grid({ step_ms: 10_000, elapsed_ms: [10_000, 0], series: [{ key: ["a"], values: [1, null] }] }), 3);
+    const l = new Live(
+      grid({
+        step_ms: 10_000,
+        elapsed_ms: [10_000, 0],
+        series: [{ key: ["a"], values: [1, null] }],
+      }),
+      3,
+    );
     const nothing = tick({}, { step_ms: 10_000, elapsed_ms: [0] });
     for (let t = 11; t < 20; t++) expect(l.append(t * 1000, nothing)).toBe(false);
     expect(l.append(20_000, tick({ a: 2 }, { step_ms: 10_000, elapsed_ms: [9965] }))).toBe(true);
@@ -124,7 +132,10 @@ describe("live rows", () => {
   });
 
   it("weighs uneven ticks by their measured time", () => {
-    const l = new Live(grid({ step_ms: 5000, elapsed_ms: [5000], series: [{ key: ["a"], values: [0] }] }), 2);
+    const l = new Live(
+      grid({ step_ms: 5000, elapsed_ms: [5000], series: [{ key: ["a"], values: [0] }] }),
+      2,
+    );
     l.append(6000, tick({ a: 9 }, { elapsed_ms: [1000] }));
     l.append(9000, tick({ a: 1 }, { elapsed_ms: [3000] }));
     expect(values(l, "a")[1]).toBeCloseTo(3);

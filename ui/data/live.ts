@@ -1,4 +1,5 @@
-// The newest stretch of a query: an answer that grows at its end as ticks come in, and forgets at its beginning.
+// The newest stretch of a query: an answer that grows at its end as ticks come in, and forgets at
+// its beginning.
 
 import { type Answer, type Column, idOf, type Series } from "./columns";
 
@@ -16,9 +17,9 @@ interface Row {
 }
 
 /**
- * A window of a fixed number of cells that follows the time. A cell may be longer than a tick: then it is the mean of its ticks,
- * as the server makes it - of an amount, all that came to pass by the time measured in the cell; of a level, the mean over the
- * ticks where the row was there.
+ * A window of a fixed number of cells that follows the time. A cell may be longer than a tick: then
+ * it is the mean of its ticks, as the server makes it - of an amount, all that came to pass by the
+ * time measured in the cell; of a level, the mean over the ticks where the row was there.
  */
 export class Live {
   readonly step: number;
@@ -38,7 +39,8 @@ export class Live {
   private gaps: { from: number; to: number; reason: string }[] = [];
 
   /**
-   * Begins with an answer of the past, whose step stays. A cell of the answer that isn't over yet goes on growing.
+   * Begins with an answer of the past, whose step stays. A cell of the answer that isn't over yet
+   * goes on growing.
    */
   constructor(past: Answer, window = past.elapsed.length) {
     this.sparse = past.sparse && past.kind !== "dist"; // the mean of no values is none
@@ -55,7 +57,10 @@ export class Live {
     this.used = past.elapsed.length - from;
     this.elapsed.set(past.elapsed.subarray(from));
     // The newest cell may still be filling: it holds what it says was measured, from its start.
-    this.newest = this.used > 0 ? this.end - this.step + Math.min(this.step, this.elapsed[this.used - 1]!) : this.start;
+    this.newest =
+      this.used > 0
+        ? this.end - this.step + Math.min(this.step, this.elapsed[this.used - 1]!)
+        : this.start;
     if (past.rest) {
       this.rest.set(past.rest.values.subarray(from));
       this.restRows = past.rest.rows;
@@ -90,7 +95,10 @@ export class Live {
     return row;
   }
 
-  /** Makes the cell exist that ends at or after the moment, and gives its slot; -1 when it is older than the newest cell. */
+  /**
+   * Makes the cell exist that ends at or after the moment, and returns its slot; -1 when it is
+   * older than the newest cell.
+   */
   private slotFor(at: number): number {
     let slot = Math.ceil((at - this.start) / this.step - 1e-6) - 1;
     if (slot < this.used - 1) return -1;
@@ -125,10 +133,14 @@ export class Live {
     this.gaps = this.gaps.filter((g) => g.to > this.start);
   }
 
-  /** Appends one tick: an answer of one cell, whose planned end is at. A tick that is not newer than what is there is dropped. */
+  /**
+   * Appends one tick: an answer of one cell, whose planned end is at. A tick that is not newer than
+   * what is there is dropped.
+   */
   append(at: number, tick: Answer): boolean {
     const took = tick.elapsed[0] ?? 0;
-    // Of a dataset of longer steps there is nothing in most seconds: only what should have come by now is a gap.
+    // Of a dataset of longer steps there is nothing in most seconds: only what should have come by
+    // now is a gap.
     if (took === 0 && tick.step > each && at < this.newest + 1.5 * tick.step) return false;
     // Where the past ends and the live rows begin a tick may come twice.
     if (at < this.newest + Math.min(took, this.step) / 2) return false;
@@ -141,7 +153,8 @@ export class Live {
     const amount = tick.kind === "delta";
     const some = (tick.rest?.rows ?? 0) > 0 || tick.rows > tick.series.length;
     this.beyond = Math.max(0, tick.rows - tick.series.length);
-    // An amount weighs by the time in which it came to pass; of a level each measurement weighs the same.
+    // An amount weighs by the time in which it came to pass; of a level each measurement weighs the
+    // same.
     const weight = amount ? took : tick.step;
     const seen = new Set<string>();
     for (const s of tick.series) {
@@ -154,18 +167,27 @@ export class Live {
       if (seen.has(row.id)) continue;
       // Absent: beyond the rows that were sent, not there at all, or there with nothing to tell.
       if (this.sparse && !some && took > 0) this.put(row, slot, 0, weight, total, amount);
-      else if (amount && total > 0 && row.weight > 0) row.values[slot] = (row.values[slot]! * before) / total;
+      else if (amount && total > 0 && row.weight > 0)
+        row.values[slot] = (row.values[slot]! * before) / total;
     }
     if (tick.rest && took > 0) {
       const old = this.rest[slot]!;
       const v = tick.rest.values[0]!;
-      if (!Number.isNaN(v)) this.rest[slot] = Number.isNaN(old) ? v : (old * before + v * took) / total;
+      if (!Number.isNaN(v))
+        this.rest[slot] = Number.isNaN(old) ? v : (old * before + v * took) / total;
       this.restRows = tick.rest.rows;
     }
     return true;
   }
 
-  private put(row: Row, slot: number, v: number, took: number, total: number, amount: boolean): void {
+  private put(
+    row: Row,
+    slot: number,
+    v: number,
+    took: number,
+    total: number,
+    amount: boolean,
+  ): void {
     if (Number.isNaN(v) || took <= 0) return;
     const old = row.values[slot]!;
     const w = row.weight;
@@ -192,14 +214,22 @@ export class Live {
     return this.gaps;
   }
 
-  /** The window as an answer. Its arrays look into the buffer: they are good until the next tick. */
+  /**
+   * The window as an answer. Its arrays look into the buffer: they are good until the next tick.
+   */
   answer(): Answer {
     const from = Math.max(0, this.used - this.window);
     const cut = (a: Float64Array): Column => a.subarray(from, this.used);
     const series: Series[] = [];
     for (const row of this.rows.values()) {
       const values = cut(row.values);
-      series.push({ key: row.key, id: row.id, values, min: this.banded ? cut(row.min) : null, max: this.banded ? cut(row.max) : null });
+      series.push({
+        key: row.key,
+        id: row.id,
+        values,
+        min: this.banded ? cut(row.min) : null,
+        max: this.banded ? cut(row.max) : null,
+      });
     }
     return {
       query: this.head.query,

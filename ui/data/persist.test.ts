@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { Trouble } from "./client";
 import { persist } from "./persist";
 
-const away = () => new Trouble("culprit does not answer", 0, "unreachable");
+const away = () => new Trouble("No connection to culprit", 0, "unreachable");
 const now = async (): Promise<void> => {};
 
 test("what was first asked while the server was away is answered when it is back", async () => {
@@ -15,15 +15,15 @@ test("what was first asked while the server was away is answered when it is back
     },
     () => "rows",
   ];
-  const told: number[] = [];
+  const reported: number[] = [];
   const got = await persist(
     async () => answers.shift()!(),
     new AbortController().signal,
-    (t) => told.push(t.status),
+    (t) => reported.push(t.status),
     now,
   );
   expect(got).toBe("rows");
-  expect(told).toEqual([0, 503]);
+  expect(reported).toEqual([0, 503]);
 });
 
 test("a refusal is not asked again", async () => {

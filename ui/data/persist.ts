@@ -7,12 +7,14 @@ const waits = [1000, 2000, 5000];
 
 /** Whether asking the same again may bring an answer: the server was away, or busy. */
 export function mayPass(t: Trouble): boolean {
-  return t.status === 0 ? t.code === "unreachable" : t.status === 429 || (t.status >= 502 && t.status <= 504);
+  return t.status === 0
+    ? t.code === "unreachable"
+    : t.status === 429 || (t.status >= 502 && t.status <= 504);
 }
 
 /**
- * Calls one until it succeeds, fails in a way that asking again cannot mend, or the signal ends it; returns its result or
- * throws its error. failed is called with each error that is tried again.
+ * Calls one until it succeeds, fails in a way that asking again cannot mend, or the signal ends it;
+ * returns its result or throws its error. failed is called with each error that is tried again.
  */
 export async function persist<T>(
   one: () => Promise<T>,

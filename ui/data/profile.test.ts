@@ -2,7 +2,11 @@ import { describe, expect, it } from "vitest";
 import { callsOf, kindOf, placeOf, profileOf, profileSoon } from "./profile";
 
 /** The format of docs/FORMATS.md, written by hand. */
-function written(change: (head: Record<string, unknown>) => void = () => {}, flags = 0, version = 1): ArrayBuffer {
+function written(
+  change: (head: Record<string, unknown>) => void = () => {},
+  flags = 0,
+  version = 1,
+): ArrayBuffer {
   const head: Record<string, unknown> = {
     unit: "samples",
     share: false,
@@ -71,7 +75,9 @@ describe("a profile in columns", () => {
   });
 
   it("is the same when it is read between other work, and ends when nobody waits", async () => {
-    expect(await profileSoon(written((h) => (h.norm = "per sample"), 1))).toEqual(profileOf(written((h) => (h.norm = "per sample"), 1)));
+    expect(await profileSoon(written((h) => (h.norm = "per sample"), 1))).toEqual(
+      profileOf(written((h) => (h.norm = "per sample"), 1)),
+    );
     await expect(profileSoon(written(), AbortSignal.abort())).rejects.toThrow();
     await expect(profileSoon(written().slice(0, 40))).rejects.toThrow("too soon");
   });
@@ -80,7 +86,9 @@ describe("a profile in columns", () => {
     const n = 200_000;
     const functions = profileOf(written()).functions;
     // A caller, its callee beside a leaf, and again: depth and places go on from slice to slice.
-    const parent = Int32Array.from({ length: n }, (_, i) => (i === 0 ? -1 : i % 2 === 1 ? Math.max(0, i - 2) : i - 1));
+    const parent = Int32Array.from({ length: n }, (_, i) =>
+      i === 0 ? -1 : i % 2 === 1 ? Math.max(0, i - 2) : i - 1,
+    );
     const order = callsOf(
       functions,
       new Uint32Array(n).fill(1).fill(0, 0, 1),
@@ -99,17 +107,25 @@ describe("a profile in columns", () => {
     expect(order.depth.every((v, i) => v === deep[i])).toBe(true);
     for (let i = 1; i < n; i++) {
       const p = parent[i]!;
-      if (!(order.left[i]! >= order.left[p]! && order.left[i]! + total[i]! <= order.left[p]! + total[p]!))
+      if (
+        !(
+          order.left[i]! >= order.left[p]! &&
+          order.left[i]! + total[i]! <= order.left[p]! + total[p]!
+        )
+      )
         throw new Error(`${i} is not in its caller`);
     }
   });
 
   it("is refused when it is no profile, of a later version, or cut off", () => {
     const whole = written();
-    for (const n of [0, 5, 12, 40, whole.byteLength - 8]) expect(() => profileOf(whole.slice(0, n))).toThrow();
+    for (const n of [0, 5, 12, 40, whole.byteLength - 8])
+      expect(() => profileOf(whole.slice(0, n))).toThrow();
     expect(() => profileOf(written(() => {}, 0, 2))).toThrow("later version");
     expect(() => profileOf(written(() => {}, 4))).toThrow("later version");
     expect(() => profileOf(written((h) => (h.nodes = 5)))).toThrow("too soon");
-    expect(() => profileOf(new TextEncoder().encode("<!doctype html>").buffer)).toThrow("no profile");
+    expect(() => profileOf(new TextEncoder().encode("<!doctype html>").buffer)).toThrow(
+      "no profile",
+    );
   });
 });

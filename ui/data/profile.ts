@@ -1,4 +1,5 @@
-// Profiles as typed arrays: nodes in the order of a walk, so that what a node calls, and all below, stands right behind it.
+// Profiles as typed arrays: nodes in the order of a walk, so that what a node calls, and all below,
+// stands right behind it.
 
 import { FormatError } from "./columns";
 
@@ -21,8 +22,8 @@ export interface Functions {
 }
 
 /**
- * A tree of calls. Node 0 is the root, which no function stands for; callers stand before what they call, and all that is below node n
- * is n+1 .. end[n]-1.
+ * A tree of calls. Node 0 is the root, which is no function; callers come before what they
+ * call, and all that is below node n is n+1 .. end[n]-1.
  */
 export interface Calls {
   functions: Functions;
@@ -34,7 +35,10 @@ export interface Calls {
   self: Float64Array;
   /** With all that it calls. */
   total: Float64Array;
-  /** The total of all that stands to the left of a node: it covers left[n] to left[n]+total[n]. Never less than that of the node before. */
+  /**
+   * The total of all that stands to the left of a node: it covers left[n] to left[n]+total[n].
+   * Never less than that of the node before.
+   */
   left: Float64Array;
   /** Of a comparison: what was before in the node itself, and with all that it calls. */
   before: { self: Float64Array; total: Float64Array } | null;
@@ -54,7 +58,10 @@ export interface Profile extends Calls {
   notes: readonly string[];
   /** Of a comparison: how amounts were normalised; "" of a profile. */
   norm: string;
-  /** Of a sketch, in which runs of narrow calls are one node of function 0: the nodes of the whole; 0 of a profile. */
+  /**
+   * Of a sketch, in which runs of narrow calls are one node of function 0: the nodes of the whole;
+   * 0 of a profile.
+   */
   of: number;
 }
 
@@ -89,7 +96,10 @@ function atOnce<T>(work: Work<T>): T {
   }
 }
 
-/** Does a piece of work without keeping a frame waiting: after each few milliseconds all else has its turn. */
+/**
+ * Does a piece of work without keeping a frame waiting: after each few milliseconds all else has
+ * its turn.
+ */
 async function between<T>(work: Work<T>, signal?: AbortSignal): Promise<T> {
   const { port1, port2 } = new MessageChannel(); // a timer would wait
   const turn = () =>
@@ -113,7 +123,8 @@ async function between<T>(work: Work<T>, signal?: AbortSignal): Promise<T> {
 }
 
 /**
- * The binary form as a profile; docs/FORMATS.md draws it. Amounts are exact. Arrays look into the buffer where they can.
+ * The binary form as a profile; docs/FORMATS.md draws it. Amounts are exact. Arrays look into the
+ * buffer where they can.
  */
 export function profileOf(buffer: ArrayBuffer): Profile {
   return atOnce(reading(buffer));
@@ -126,16 +137,19 @@ export function profileSoon(buffer: ArrayBuffer, signal?: AbortSignal): Promise<
 
 function* reading(buffer: ArrayBuffer): Work<Profile> {
   const view = new DataView(buffer);
-  if (buffer.byteLength < 12 || view.getUint32(0, false) !== 0x434c5046) throw new FormatError("this is no profile of culprit");
+  if (buffer.byteLength < 12 || view.getUint32(0, false) !== 0x434c5046)
+    throw new FormatError("this is no profile of culprit");
   const flags = view.getUint16(6, true);
-  if (view.getUint8(4) !== 1 || flags > 2) throw new FormatError("this profile is of a later version: reload the page");
+  if (view.getUint8(4) !== 1 || flags > 2)
+    throw new FormatError("this profile is of a later version: reload the page");
   const size = view.getUint32(8, true);
   if (12 + size > buffer.byteLength) throw new FormatError("the profile ends too soon");
   const h = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 12, size))) as Head;
   const compared = (flags & 1) !== 0;
   const begin = (12 + size + 7) & ~7;
   const nodes = (begin + h.functions * 13 + 7) & ~7;
-  if (nodes + h.nodes * (compared ? 24 : 16) !== buffer.byteLength) throw new FormatError("the profile ends too soon");
+  if (nodes + h.nodes * (compared ? 24 : 16) !== buffer.byteLength)
+    throw new FormatError("the profile ends too soon");
   yield;
   const u32 = (at: number, n: number) => new Uint32Array(buffer, at, n);
   const f64 = (at: number, n: number) => new Float64Array(buffer, at, n);
@@ -148,7 +162,8 @@ function* reading(buffer: ArrayBuffer): Work<Profile> {
   }
   parent[0] = -1;
   const values = nodes + 8 * h.nodes;
-  // Doubles want addresses that are multiples of eight, which an odd number of nodes still gives: both columns before are four bytes each.
+  // Doubles want addresses that are multiples of eight, which an odd number of nodes leaves:
+  // both columns before are four bytes each.
   const self = f64(values, h.nodes);
   const functions: Functions = {
     names: h.names,
@@ -159,7 +174,13 @@ function* reading(buffer: ArrayBuffer): Work<Profile> {
     line: u32(begin + 8 * n, n),
     kind: new Uint8Array(buffer, begin + 12 * n, n),
   };
-  const calls = yield* following(functions, u32(nodes, h.nodes), parent, self, compared ? f64(values + 8 * h.nodes, h.nodes) : null);
+  const calls = yield* following(
+    functions,
+    u32(nodes, h.nodes),
+    parent,
+    self,
+    compared ? f64(values + 8 * h.nodes, h.nodes) : null,
+  );
   return {
     ...calls,
     unit: h.unit,
@@ -187,7 +208,8 @@ export function callsOf(
   return atOnce(following(functions, fn, parent, self, beforeSelf));
 }
 
-// Two passes in all, one from the leaves and one from the root: a million nodes have to be there before somebody notices.
+// Two passes in all, one from the leaves and one from the root: a million nodes have to be there
+// before somebody notices.
 function* following(
   functions: Functions,
   fn: Uint32Array,
@@ -208,7 +230,10 @@ function* following(
   if (n > 0 && end[0] === 0) end[0] = 1;
   let deepest = 0;
   for (let from = 1; from < n; from += slice) {
-    deepest = Math.max(deepest, depthsAndEdges(parent, end, total, depth, left, from, Math.min(n, from + slice)));
+    deepest = Math.max(
+      deepest,
+      depthsAndEdges(parent, end, total, depth, left, from, Math.min(n, from + slice)),
+    );
     yield;
   }
   let before: Calls["before"] = null;
@@ -223,7 +248,13 @@ function* following(
 }
 
 /** From the last node to the first: what all below has is there before the node's turn comes. */
-function endsAndTotals(parent: Int32Array, end: Uint32Array, total: Float64Array, from: number, to: number): void {
+function endsAndTotals(
+  parent: Int32Array,
+  end: Uint32Array,
+  total: Float64Array,
+  from: number,
+  to: number,
+): void {
   for (let i = to - 1; i >= from; i--) {
     if (end[i] === 0) end[i] = i + 1;
     const p = parent[i]!;
@@ -234,8 +265,8 @@ function endsAndTotals(parent: Int32Array, end: Uint32Array, total: Float64Array
 }
 
 /**
- * From the first node to the last: what a node calls stands at its left edge, one beside the other; what is the node's own is to the right
- * of them. Gives the depth of the deepest.
+ * From the first node to the last: what a node calls stands at its left edge, one beside the other;
+ * what is the node's own is to the right of them. Returns the depth of the deepest.
  */
 function depthsAndEdges(
   parent: Int32Array,

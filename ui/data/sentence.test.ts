@@ -39,7 +39,11 @@ it("completes each place of a sentence", () => {
   expect(at("net.device.bytes where device |")[0]).toBe("=");
   expect(at("net.device.bytes where device = |")).toEqual([]);
   expect(at('net.device.bytes where device = "lo" |')).toEqual(["and"]);
-  expect(at("net.device.bytes by device where device in (lo, eth0) and |")).toEqual(["netns", "device", "direction"]);
+  expect(at("net.device.bytes by device where device in (lo, eth0) and |")).toEqual([
+    "netns",
+    "device",
+    "direction",
+  ]);
   expect(at("nothing.such |")).toEqual([]);
   expect(at("memory.oom |")).toEqual([]);
 });

@@ -1,4 +1,5 @@
-// What may come next in a sentence. The server is the judge of what is right; this only helps to type it.
+// What may come next in a sentence. The server is the judge of what is right; this only helps to
+// type it.
 //
 //   sentence = stat [ "by" field { "," field } ] [ "where" term { "and" term } ]
 
@@ -28,7 +29,10 @@ const operators: Option[] = [
   { text: ">=", help: "at least, as numbers" },
 ];
 
-/** What may stand at the cursor, best first, at most `most`. values gives the values of a field, as far as they are known. */
+/**
+ * What may stand at the cursor, best first, at most `most`. values returns the values of a field,
+ * as far as they are known.
+ */
 export function complete(
   text: string,
   cursor: number,
@@ -41,8 +45,13 @@ export function complete(
   const from = cursor - part.length;
   const rest = /^[^\s,()=<>~!"]*/.exec(text.slice(cursor))?.[0] ?? "";
   const to = cursor + rest.length;
-  const words = before.slice(0, from).match(/"(?:[^"\\]|\\.)*"?|[^\s,()=<>~!"]+|[,()]|[=<>~!]+/g) ?? [];
-  const give = (options: Option[]): Completion => ({ from, to, options: rank(options, part).slice(0, most) });
+  const words =
+    before.slice(0, from).match(/"(?:[^"\\]|\\.)*"?|[^\s,()=<>~!"]+|[,()]|[=<>~!]+/g) ?? [];
+  const give = (options: Option[]): Completion => ({
+    from,
+    to,
+    options: rank(options, part).slice(0, most),
+  });
   const none: Completion = { from, to, options: [] };
 
   if (words.length === 0) return give(stats.map((s) => ({ text: s.id, help: s.help })));
@@ -52,7 +61,8 @@ export function complete(
   const by: Option = { text: "by", help: "a row for each value of" };
   const where: Option = { text: "where", help: "only the rows whose" };
 
-  const known = (field: string): Option[] => values(stat.id, field).map((v) => ({ text: v, help: "" }));
+  const known = (field: string): Option[] =>
+    values(stat.id, field).map((v) => ({ text: v, help: "" }));
   let i = 1;
   const used: string[] = [];
   if (words[i] === "by") {
@@ -64,7 +74,8 @@ export function complete(
       i++;
     }
     // Nothing after "by" or after a comma: a field is due.
-    if (i === words.length && (words[i - 1] === "by" || words[i - 1] === ",")) return give(fields.filter((f) => !used.includes(f.text)));
+    if (i === words.length && (words[i - 1] === "by" || words[i - 1] === ","))
+      return give(fields.filter((f) => !used.includes(f.text)));
     if (i === words.length) return give(fields.length > 0 ? [where] : []);
   } else if (i === words.length) return give(fields.length > 0 ? [by, where] : []);
 
@@ -77,7 +88,8 @@ export function complete(
     const op = words[i++];
     if (i === words.length && op !== "in") return give(known(field));
     if (op === "in") {
-      if (i < words.length && (words[words.length - 1] === "(" || words[words.length - 1] === ",")) return give(known(field));
+      if (i < words.length && (words[words.length - 1] === "(" || words[words.length - 1] === ","))
+        return give(known(field));
       while (i < words.length && words[i] !== ")") i++;
       if (i === words.length) return none;
     }
@@ -87,7 +99,10 @@ export function complete(
   }
 }
 
-/** Those that have what was typed: at the start, then at the start of a part of the name, then anywhere in it, then in their help. */
+/**
+ * Those that have what was typed: at the start, then at the start of a part of the name, then
+ * anywhere in it, then in their help.
+ */
 function rank(options: Option[], typed: string): Option[] {
   if (typed === "") return options;
   const want = typed.toLowerCase();
@@ -110,7 +125,10 @@ export function statOf(sentence: string): string {
   return sentence.trim().split(/\s/, 1)[0] ?? "";
 }
 
-/** The index in a JavaScript text of a byte of its UTF-8 form, which is what the server's positions count. */
+/**
+ * The index in a JavaScript text of a byte of its UTF-8 form, which is what the server's positions
+ * count.
+ */
 export function indexOfByte(text: string, byte: number): number {
   let bytes = 0;
   let index = 0;

@@ -25,7 +25,9 @@ describe("rows", () => {
   it("are weighed by the measured time, and the unknown counts nowhere", () => {
     expect(mean(f(1, NaN, 4), [1000, 1000, 3000])).toBe(13 / 4);
     expect(mean(f(NaN, 5), [1000, 0])).toBeNaN();
-    expect([greatest(f(NaN, -3, -1)), least(f(NaN, -3, -1)), last(f(1, 2, NaN))]).toEqual([-1, -3, 2]);
+    expect([greatest(f(NaN, -3, -1)), least(f(NaN, -3, -1)), last(f(1, 2, NaN))]).toEqual([
+      -1, -3, 2,
+    ]);
     expect(greatest(f(NaN))).toBeNaN();
   });
 
@@ -38,7 +40,15 @@ describe("rows", () => {
   });
 
   it("leave a rest that is in none of them", () => {
-    const base = { query: "", kind: "delta", unit: "ratio", start_ms: 2000, step_ms: 1000, elapsed_ms: [1, 1, 1, 1], by: ["p"] };
+    const base = {
+      query: "",
+      kind: "delta",
+      unit: "ratio",
+      start_ms: 2000,
+      step_ms: 1000,
+      elapsed_ms: [1, 1, 1, 1],
+      by: ["p"],
+    };
     const parts = fromJSON({
       ...base,
       series: [
@@ -47,21 +57,58 @@ describe("rows", () => {
       ],
       rest: { rows: 3, values: [0.5, 0, null, 0] },
     });
-    const total = fromJSON({ ...base, start_ms: 1000, elapsed_ms: [1, 1, 1, 1, 1], series: [{ key: [], values: [9, 4, null, 5, 0.3] }] });
-    expect(Array.from(residual(total, total.series[0]!.values, parts).values)).toEqual([1.5, NaN, NaN, 0]);
+    const total = fromJSON({
+      ...base,
+      start_ms: 1000,
+      elapsed_ms: [1, 1, 1, 1, 1],
+      series: [{ key: [], values: [9, 4, null, 5, 0.3] }],
+    });
+    expect(Array.from(residual(total, total.series[0]!.values, parts).values)).toEqual([
+      1.5,
+      NaN,
+      NaN,
+      0,
+    ]);
     const cut = { ...parts, rest: null, rows: 5 };
-    expect(Array.from(residual(total, total.series[0]!.values, cut).values), "rows that were not sent").toEqual([NaN, NaN, NaN, NaN]);
+    expect(
+      Array.from(residual(total, total.series[0]!.values, cut).values),
+      "rows that were not sent",
+    ).toEqual([NaN, NaN, NaN, NaN]);
   });
 
   it("leave no rest below zero: 0 within the error of the ticks, unknown beyond it", () => {
     const of = (whole: number, part: number, parts: number, elapsed = 1000, unit = "ratio") => {
-      const base = { query: "", kind: "delta", unit, start_ms: 0, step_ms: elapsed, elapsed_ms: [elapsed] };
-      const rows = Array.from({ length: parts }, (_, i) => ({ key: [`p${i}`], values: [part / parts] }));
+      const base = {
+        query: "",
+        kind: "delta",
+        unit,
+        start_ms: 0,
+        step_ms: elapsed,
+        elapsed_ms: [elapsed],
+      };
+      const rows = Array.from({ length: parts }, (_, i) => ({
+        key: [`p${i}`],
+        values: [part / parts],
+      }));
       const total = fromJSON({ ...base, by: [], series: [{ key: [], values: [whole] }] });
-      return residual(total, total.series[0]!.values, fromJSON({ ...base, by: ["p"], series: rows }));
+      return residual(
+        total,
+        total.series[0]!.values,
+        fromJSON({ ...base, by: ["p"], series: rows }),
+      );
     };
-    const known = (left: number, clamped = 0) => ({ values: Float64Array.of(left), clamped, exceeded: 0, excess: 0 });
-    const unknown = (excess: number) => ({ values: Float64Array.of(NaN), clamped: 0, exceeded: 1, excess: expect.closeTo(excess, 9) });
+    const known = (left: number, clamped = 0) => ({
+      values: Float64Array.of(left),
+      clamped,
+      exceeded: 0,
+      excess: 0,
+    });
+    const unknown = (excess: number) => ({
+      values: Float64Array.of(NaN),
+      clamped: 0,
+      exceeded: 1,
+      excess: expect.closeTo(excess, 9),
+    });
     // Nine parts and a whole: 40 ms, of a second 4 %, of ten seconds 0.4 %.
     expect(of(1, 1.039, 9)).toEqual(known(0, 1));
     expect(of(1, 1.041, 9)).toEqual(unknown(0.041));
@@ -86,7 +133,7 @@ describe("rows", () => {
     expect(Array.from(b!.upper)).toEqual([3, 2, NaN]);
   });
 
-  it("are cropped where a share of the cells may stick out", () => {
+  it("are clipped at the top by a share of the cells", () => {
     const t = tops([Float64Array.from({ length: 200 }, (_, i) => i)], 200);
     expect([0, 0.001, 0.01, 0.05].map((s) => ceiling(t, s))).toEqual([199, 199, 197, 189]);
     expect(ceiling(f(NaN), 0.01)).toBeNaN();
@@ -96,7 +143,13 @@ describe("rows", () => {
   it("have peaks, the highest first; gaps and plateaus make none", () => {
     const v = f(0, 5, 0, NaN, 0, 9, 9, NaN, 9, 1, 3, 0);
     expect(peaks(v)).toEqual([5, 1, 10]);
-    expect([nextPeak(v, -1), nextPeak(v, 5), nextPeak(v, 1), nextPeak(v, 10), nextPeak(v, 3)]).toEqual([5, 1, 10, 5, 5]);
+    expect([
+      nextPeak(v, -1),
+      nextPeak(v, 5),
+      nextPeak(v, 1),
+      nextPeak(v, 10),
+      nextPeak(v, 3),
+    ]).toEqual([5, 1, 10, 5, 5]);
     expect(nextValley(v, -1)).toBe(0);
     expect([nextPeak(f(2, 2), 0), nextPeak(f(NaN), 0)]).toEqual([0, -1]);
     expect(peaks(f(1, 2, 3))).toEqual([2]);
@@ -131,11 +184,11 @@ describe("rows", () => {
   it("have names, also the whole and the empty word", () => {
     expect([nameOf({ key: [] }), nameOf({ key: ["eth0", ""] })]).toEqual(["all", 'eth0 ""']);
     const by = ["netns", "device"];
-    expect([nameOf({ key: ["", "eth0"] }, by), nameOf({ key: ["box", ""] }, by), nameOf({ key: [""] }, by)]).toEqual([
-      "eth0",
-      'box ""',
-      '""',
-    ]);
+    expect([
+      nameOf({ key: ["", "eth0"] }, by),
+      nameOf({ key: ["box", ""] }, by),
+      nameOf({ key: [""] }, by),
+    ]).toEqual(["eth0", 'box ""', '""']);
   });
 
   it("keep their spikes when thinned", () => {

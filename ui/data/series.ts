@@ -1,9 +1,15 @@
-// What is done with the rows of an answer before they are drawn: order, the rest that is in no row, stacking, cropping, extremes.
+// What is done with the rows of an answer before they are drawn: order, the rest that is in no row,
+// stacking, cropping, extremes.
 
 import type { Answer, Column, Series } from "./columns";
 
 /** Mean of a column, each cell weighted by its measured time; NaN when nothing was measured. */
-export function mean(values: Column, elapsed: ArrayLike<number>, from = 0, to = values.length): number {
+export function mean(
+  values: Column,
+  elapsed: ArrayLike<number>,
+  from = 0,
+  to = values.length,
+): number {
   let sum = 0;
   let weight = 0;
   for (let c = from; c < to; c++) {
@@ -37,7 +43,10 @@ export function last(values: Column): number {
   return NaN;
 }
 
-/** Orders numbers from the largest to the smallest, the unknown at the end, equal ones by their texts. */
+/**
+ * Orders numbers from the largest to the smallest, the unknown at the end, equal ones by their
+ * texts.
+ */
 export function byValue(values: ArrayLike<number>, texts: readonly string[]): number[] {
   const order = texts.map((_, i) => i);
   return order.sort((a, b) => {
@@ -50,7 +59,10 @@ export function byValue(values: ArrayLike<number>, texts: readonly string[]): nu
   });
 }
 
-/** Sums columns cell by cell. A cell that none has measured is NaN; where some have, the others count as nothing. */
+/**
+ * Sums columns cell by cell. A cell that none has measured is NaN; where some have, the others
+ * count as nothing.
+ */
 export function sum(columns: readonly Column[], cells: number): Float64Array {
   const out = new Float64Array(cells).fill(NaN);
   for (const col of columns) {
@@ -66,9 +78,15 @@ export function sum(columns: readonly Column[], cells: number): Float64Array {
 export interface Residual {
   /** A value a cell, never below 0; NaN where it is unknown. */
   values: Float64Array;
-  /** Cells in which the parts come to more than the whole by as little as the error of the clock ticks: 0 there. */
+  /**
+   * Cells in which the parts come to more than the whole by as little as the error of the clock
+   * ticks: 0 there.
+   */
   clamped: number;
-  /** Cells in which the parts come to more than the whole by more than the error of the clock ticks: unknown there. */
+  /**
+   * Cells in which the parts come to more than the whole by more than the error of the clock ticks:
+   * unknown there.
+   */
   exceeded: number;
   /** The most that the parts exceed the whole by, in the unit of the answer; 0 where they don't. */
   excess: number;
@@ -78,15 +96,18 @@ export interface Residual {
 const tick = 10;
 
 /**
- * The error of a difference between a whole and a number of parts, each counted in ticks, as a share of the measured milliseconds: one
- * tick of the whole, and of the parts as much as independent errors add up to. What is no CPU time is counted exactly.
+ * The error of a difference between a whole and a number of parts, each counted in ticks, as a
+ * share of the measured milliseconds: one tick of the whole, and of the parts as much as
+ * independent errors add up to. What is no CPU time is counted exactly.
  */
 function ticksError(a: Answer, cell: number, parts: number): number {
   const cpuTime = a.kind === "delta" && a.unit === "ratio";
   return cpuTime && a.elapsed[cell]! > 0 ? ((1 + Math.sqrt(parts)) * tick) / a.elapsed[cell]! : 0;
 }
 
-/** The number of rows that were measured in a cell; of the rows beyond those that were sent, all. */
+/**
+ * The number of rows that were measured in a cell; of the rows beyond those that were sent, all.
+ */
 function measuredAt(a: Answer, cell: number): number {
   let n = a.rest && !Number.isNaN(a.rest.values[cell]!) ? a.rest.rows : 0;
   for (const s of a.series) if (!Number.isNaN(s.values[cell]!)) n++;
@@ -94,15 +115,21 @@ function measuredAt(a: Answer, cell: number): number {
 }
 
 /**
- * The difference between a total and its parts in each cell. It is NaN where the total is unknown, where no part was measured, and where
- * the parts exceed the total by more than the error of the ticks. Within that error it is 0.
+ * The difference between a total and its parts in each cell. It is NaN where the total is unknown,
+ * where no part was measured, and where the parts exceed the total by more than the error of the
+ * ticks. Within that error it is 0.
  */
 export function residual(total: Answer, whole: Column, parts: Answer): Residual {
   const cells = parts.elapsed.length;
   const columns = parts.series.map((s) => s.values);
   if (parts.rest) columns.push(parts.rest.values);
   const summed = sum(columns, cells);
-  const out: Residual = { values: new Float64Array(cells).fill(NaN), clamped: 0, exceeded: 0, excess: 0 };
+  const out: Residual = {
+    values: new Float64Array(cells).fill(NaN),
+    clamped: 0,
+    exceeded: 0,
+    excess: 0,
+  };
   // Rows that were neither sent nor folded into one are missing in the sum of the parts.
   const rowsMissing = !parts.rest && parts.rows > parts.series.length;
   if (total.step !== parts.step || rowsMissing) return out;
@@ -126,8 +153,14 @@ export function residual(total: Answer, whole: Column, parts: Answer): Residual 
   return out;
 }
 
-/** Columns put on one another: lower and upper edge of each, NaN where the row was not measured. The first lies at the bottom. */
-export function stack(columns: readonly Column[], cells: number): { lower: Float64Array; upper: Float64Array }[] {
+/**
+ * Columns put on one another: lower and upper edge of each, NaN where the row was not measured. The
+ * first lies at the bottom.
+ */
+export function stack(
+  columns: readonly Column[],
+  cells: number,
+): { lower: Float64Array; upper: Float64Array }[] {
   const base = new Float64Array(cells);
   return columns.map((col) => {
     const lower = new Float64Array(cells);
@@ -143,8 +176,8 @@ export function stack(columns: readonly Column[], cells: number): { lower: Float
 }
 
 /**
- * The height at which a graph ends when a share (0.01: 1 %) of its cells may stick out at the top: the least value that at most
- * that share of the cells exceed. NaN when nothing was measured.
+ * The height at which a graph ends when a share (0.01: 1 %) of its cells is clipped at the top:
+ * the least value that at most that share of the cells exceed. NaN when nothing was measured.
  */
 export function ceiling(tops: Column, share: number): number {
   const known = Float64Array.from(tops).filter((v) => !Number.isNaN(v));
@@ -167,8 +200,9 @@ export function tops(columns: readonly Column[], cells: number): Float64Array {
 }
 
 /**
- * Cells at the tips of the peaks of a column, the highest first. A peak stands out by at least a twentieth of the column's span
- * from the valleys on both sides; a plateau is one peak, at its first cell. Gaps are no valleys. For valleys, give the negated column.
+ * Cells at the tips of the peaks of a column, the highest first. A peak stands out by at least a
+ * twentieth of the column's span from the valleys on both sides; a plateau is one peak, at its
+ * first cell. Gaps are no valleys. For valleys, give the negated column.
  */
 export function peaks(values: Column): number[] {
   const hi = greatest(values);
@@ -201,7 +235,10 @@ export function peaks(values: Column): number[] {
   return out.sort((a, b) => values[b]! - values[a]! || a - b);
 }
 
-/** The cell to go to next from a cell: the next lower peak; the highest when the cell is at none, or at the last. -1: there is none. */
+/**
+ * The cell to go to next from a cell: the next lower peak; the highest when the cell is at none, or
+ * at the last. -1: there is none.
+ */
 export function nextPeak(values: Column, from: number): number {
   const list = peaks(values);
   if (list.length === 0) return -1;
@@ -217,32 +254,47 @@ export function nextValley(values: Column, from: number): number {
 }
 
 /**
- * Labels of a row as one text for people; the whole of an answer without fields is "all". With the fields' names the machine's own
- * network namespace, which has no name, is left out beside other labels, as the tools do.
+ * Labels of a row as one text for people; the whole of an answer without fields is "all". With the
+ * fields' names the machine's own network namespace, which has no name, is left out beside other
+ * labels, as the tools do.
  */
 export function nameOf(s: Pick<Series, "key">, by: readonly string[] = []): string {
   if (s.key.length === 0) return "all";
-  const told = s.key.filter((k, i) => k !== "" || by[i] !== "netns" || s.key.length === 1);
-  return told.map((k) => (k === "" ? '""' : k)).join(" ");
+  const named = s.key.filter((k, i) => k !== "" || by[i] !== "netns" || s.key.length === 1);
+  return named.map((k) => (k === "" ? '""' : k)).join(" ");
 }
 
 /** Values that share a colour in all graphs: those of one name. */
 export const colourKey = (s: Pick<Series, "key">): string => nameOf(s);
 
-/** An answer as comma-separated values: a line a cell and row, times in RFC 3339, unknown as nothing. */
+/**
+ * An answer as comma-separated values: a line a cell and row, times in RFC 3339, unknown as
+ * nothing.
+ */
 export function csv(a: Answer, series: readonly Series[] = a.series): string {
   const cell = (text: string): string =>
-    /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : /^[=+@\-\t]/.test(text) ? `'${text}` : text;
+    /[",\r\n]/.test(text)
+      ? `"${text.replaceAll('"', '""')}"`
+      : /^[=+@\-\t]/.test(text)
+        ? `'${text}`
+        : text;
   const band = series.some((s) => s.min);
   const head = ["start", "end", "measured_s", ...a.by, `value (${a.unit})`];
   if (band) head.push("min", "max");
   const lines = [head.map(cell).join(",")];
-  const number = (v: number | undefined): string => (v === undefined || Number.isNaN(v) ? "" : String(v));
+  const number = (v: number | undefined): string =>
+    v === undefined || Number.isNaN(v) ? "" : String(v);
   for (let c = 0; c < a.elapsed.length; c++) {
     const from = new Date(a.start + c * a.step).toISOString();
     const to = new Date(a.start + (c + 1) * a.step).toISOString();
     for (const s of series) {
-      const line = [from, to, number(a.elapsed[c]! / 1000), ...s.key.map(cell), number(s.values[c])];
+      const line = [
+        from,
+        to,
+        number(a.elapsed[c]! / 1000),
+        ...s.key.map(cell),
+        number(s.values[c]),
+      ];
       if (band) line.push(number(s.min?.[c]), number(s.max?.[c]));
       lines.push(line.join(","));
     }
@@ -250,7 +302,10 @@ export function csv(a: Answer, series: readonly Series[] = a.series): string {
   return `${lines.join("\r\n")}\r\n`;
 }
 
-/** The greatest-looking points of a column, brought to a number of points for a sparkline: each is the greatest of its stretch. */
+/**
+ * The greatest-looking points of a column, brought to a number of points for a sparkline: each is
+ * the greatest of its stretch.
+ */
 export function thin(values: Column, points: number): Column {
   if (values.length <= points) return values;
   const out = new Float64Array(points).fill(NaN);

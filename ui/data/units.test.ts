@@ -31,10 +31,18 @@ describe("units", () => {
 
   it("has one scale a column: a small value is less than, and only a measured zero is 0", () => {
     const s = scaleFor("B/s", 9.5e6);
-    expect([9.5e6, 1e5, 4e3, 0, NaN, -1e6, -10].map((v) => show(v, s))).toEqual(["9.50", "0.10", "<0.01", "0", "–", "−1.00", ">−0.01"]);
+    expect([9.5e6, 1e5, 4e3, 0, NaN, -1e6, -10].map((v) => show(v, s))).toEqual([
+      "9.50",
+      "0.10",
+      "<0.01",
+      "0",
+      "–",
+      "−1.00",
+      ">−0.01",
+    ]);
   });
 
-  it("tells the raw value with all its digits", () => {
+  it("shows the raw value with all its digits", () => {
     expect(raw(736123456.5, "B/s")).toBe("736\u202f123\u202f456.5 B/s");
     expect(raw(NaN, "B/s")).toBe("not measured");
     expect(raw(0.1, "ratio")).toBe("0.1 ratio");
@@ -44,7 +52,8 @@ describe("units", () => {
     for (const v of [0.3815, 1 / 3, 14152981.33, 123456789.123, 1.003174338296716])
       expect(Math.abs(Number(digits(v).replaceAll("\u202f", "")) / v - 1)).toBeLessThan(1e-9);
     expect(digits(24431489024)).toBe("24\u202f431\u202f489\u202f024");
-    for (const v of [1 / 3, 14152981.33, 1e-7].map(Math.fround)) expect(Math.fround(Number(digits(v).replaceAll("\u202f", "")))).toBe(v);
+    for (const v of [1 / 3, 14152981.33, 1e-7].map(Math.fround))
+      expect(Math.fround(Number(digits(v).replaceAll("\u202f", "")))).toBe(v);
   });
 
   it("marks an axis at round numbers of the unit that is shown", () => {

@@ -1,4 +1,5 @@
-// Numbers as people read them: SI prefixes for rates, counts and bits, IEC for bytes that are a size; one scale a column or graph.
+// Numbers as people read them: SI prefixes for rates, counts and bits, IEC for bytes that are a
+// size; one scale a column or graph.
 
 /** How a column of numbers of one unit is shown. */
 export interface Scale {
@@ -89,17 +90,29 @@ export function scaleFor(unit: string, greatest: number, wire: Wire = "byte"): S
       times = 1 / by;
       const base = unit === "1" ? "" : unit === "1/s" ? "/s" : unit;
       // "12.3 k event/s": a prefix and a word are two words, but "MHz" is one.
-      shown = name === "" ? base : base === "" || base === "/s" || base === "Hz" ? name + base : `${name} ${base}`;
+      shown =
+        name === ""
+          ? base
+          : base === "" || base === "/s" || base === "Hz"
+            ? name + base
+            : `${name} ${base}`;
     }
   }
   // A share of many CPUs beside one of a hundredth: a digit behind the point stays.
   if (unit === "ratio" && v >= 1) return { times, unit: shown, decimals: 1 };
-  return { times, unit: shown, decimals: decimalsFor(v * times, shown === unit && !unit.includes("/")) };
+  return {
+    times,
+    unit: shown,
+    decimals: decimalsFor(v * times, shown === unit && !unit.includes("/")),
+  };
 }
 
 const minus = "\u2212";
 
-/** A value in a scale, without its unit. "–" is unknown; "0" is a measured zero, and a value too small for the column is "<0.01". */
+/**
+ * A value in a scale, without its unit. "–" is unknown; "0" is a measured zero, and a value too
+ * small for the column is "<0.01".
+ */
 export function show(v: number, s: Scale): string {
   if (Number.isNaN(v)) return "–";
   if (v === 0) return "0";
@@ -130,15 +143,17 @@ export function raw(v: number, unit: string): string {
 }
 
 /**
- * The digits of a number that say something, never in powers of ten: all of a whole number, ten of a fraction - no clock measures
- * more -, and of a number of 32 bits the shortest that reads back as the same.
+ * The digits of a number that say something, never in powers of ten: all of a whole number, ten of
+ * a fraction - no clock measures more -, and of a number of 32 bits the shortest that reads back as
+ * the same.
  */
 export function digits(v: number): string {
   if (Number.isNaN(v)) return "–";
   if (v === 0) return "0";
   const size = Math.abs(shortest(v));
   let text = String(size);
-  if (text.includes("e")) text = size >= 1 ? BigInt(Math.round(size)).toString() : size.toFixed(20).replace(/0+$/, "");
+  if (text.includes("e"))
+    text = size >= 1 ? BigInt(Math.round(size)).toString() : size.toFixed(20).replace(/0+$/, "");
   const [whole, part] = text.split(".");
   return (v < 0 ? minus : "") + grouped(whole!) + (part ? `.${part}` : "");
 }
@@ -160,8 +175,17 @@ function grouped(whole: string): string {
   return part ? `${out}.${part}` : out;
 }
 
-/** Marks of a value axis from 0 (or from below) to at least the greatest value, at round numbers of the scale. */
-export function marks(least: number, greatest: number, unit: string, s: Scale, about: number): { values: number[]; labels: string[] } {
+/**
+ * Marks of a value axis from 0 (or from below) to at least the greatest value, at round numbers of
+ * the scale.
+ */
+export function marks(
+  least: number,
+  greatest: number,
+  unit: string,
+  s: Scale,
+  about: number,
+): { values: number[]; labels: string[] } {
   const span = (greatest - Math.min(0, least)) * s.times;
   if (!(span > 0)) return { values: [0], labels: ["0"] };
   const binary = unit === "B";
@@ -169,10 +193,19 @@ export function marks(least: number, greatest: number, unit: string, s: Scale, a
   const values: number[] = [];
   const labels: string[] = [];
   const decimals = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)));
-  for (let i = Math.ceil((Math.min(0, least) * s.times) / step - 1e-9); i * step <= greatest * s.times * (1 + 1e-9); i++) {
+  for (
+    let i = Math.ceil((Math.min(0, least) * s.times) / step - 1e-9);
+    i * step <= greatest * s.times * (1 + 1e-9);
+    i++
+  ) {
     values.push((i * step) / s.times);
     const size = Math.abs(i * step);
-    labels.push(i === 0 ? "0" : (i < 0 ? minus : "") + (binary ? String(Number(size.toPrecision(6))) : grouped(size.toFixed(decimals))));
+    labels.push(
+      i === 0
+        ? "0"
+        : (i < 0 ? minus : "") +
+            (binary ? String(Number(size.toPrecision(6))) : grouped(size.toFixed(decimals))),
+    );
   }
   return { values, labels };
 }

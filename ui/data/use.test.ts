@@ -1,7 +1,18 @@
 import { expect, it } from "vitest";
 import { type Answer, idOf } from "./columns";
 import { parse } from "./drill";
-import { type Asked, last, levelOf, most, quoted, there, type Use, used, useTable, worthShowing } from "./use";
+import {
+  type Asked,
+  last,
+  levelOf,
+  most,
+  quoted,
+  there,
+  type Use,
+  used,
+  useTable,
+  worthShowing,
+} from "./use";
 
 const nan = Number.NaN;
 
@@ -28,8 +39,15 @@ function answer(by: string[], rows: Record<string, number[]>, part: Partial<Answ
   } as Answer;
 }
 
-const row = (a: Asked, key: string, cpus = 2): Use => useTable(a, cpus).rows.find((r) => r.key === key)!;
-const cpu = answer(["mode"], { usr: [0.5, 2, nan], sys: [0.1, 0, nan], idle: [1.2, 0, nan], iowait: [0.2, 0, nan], irq: [nan, nan, nan] });
+const row = (a: Asked, key: string, cpus = 2): Use =>
+  useTable(a, cpus).rows.find((r) => r.key === key)!;
+const cpu = answer(["mode"], {
+  usr: [0.5, 2, nan],
+  sys: [0.1, 0, nan],
+  idle: [1.2, 0, nan],
+  iowait: [0.2, 0, nan],
+  irq: [nan, nan, nan],
+});
 
 it("takes what is missing of idle as busy, and knows nothing where nothing was measured", () => {
   const u = row({ cpu, runnable: answer([], { "": [1, 5, nan] }) }, "cpu");
@@ -39,7 +57,10 @@ it("takes what is missing of idle as busy, and knows nothing where nothing was m
 });
 
 it("shows the busiest CPU of each moment", () => {
-  const u = row({ cpu, cpus: answer(["cpu"], { "0": [0.1, 0.9, nan], "1": [0.4, 0.2, 1.01] }) }, "cpu busiest");
+  const u = row(
+    { cpu, cpus: answer(["cpu"], { "0": [0.1, 0.9, nan], "1": [0.4, 0.2, 1.01] }) },
+    "cpu busiest",
+  );
   expect([...u.utilisation.values]).toEqual([0.4, 0.9, 1]);
   expect(u.about).toBe("cpu 1");
 });
@@ -48,7 +69,11 @@ it("has memory that is not available, of all", () => {
   const u = row(
     {
       cpu,
-      memory: answer(["kind"], { total: [100, 100, 100], available: [75, 10, nan], free: [1, 1, 1] }),
+      memory: answer(["kind"], {
+        total: [100, 100, 100],
+        available: [75, 10, nan],
+        free: [1, 1, 1],
+      }),
       scan: answer([], { "": [0, nan, 5] }),
     },
     "memory",
@@ -61,7 +86,11 @@ it("leaves out partitions, and cuts a disk's busy time at all of it", () => {
   const a = {
     cpu,
     disk: answer(["device"], { vda: [0.5, 1.02, 0], vda1: [1, 1, 1], vdb: [1, 1, 1] }),
-    diskInfo: answer(["device", "kind"], { "vda|disk": [1, 1, 1], "vda1|partition": [1, 1, 1], "vdb|disk": [1, 1, 1] }),
+    diskInfo: answer(["device", "kind"], {
+      "vda|disk": [1, 1, 1],
+      "vda1|partition": [1, 1, 1],
+      "vdb|disk": [1, 1, 1],
+    }),
   };
   expect([...row(a, "disk vda").utilisation.values]).toEqual([0.5, 1, 0]);
   expect(
@@ -79,18 +108,42 @@ it("takes the fuller direction of an interface, and both where one wire carries 
     "|lo|rx": [9e9, 0, 0],
     "|lo|tx": [9e9, 0, 0],
   });
-  const capacity = answer(["netns", "device", "direction"], { "|eth0|rx": [1e8, 1e8, 1e8], "|eth0|tx": [1e8, 1e8, nan] });
+  const capacity = answer(["netns", "device", "direction"], {
+    "|eth0|rx": [1e8, 1e8, 1e8],
+    "|eth0|tx": [1e8, 1e8, nan],
+  });
   const info = (duplex: string) =>
-    answer(["netns", "device", "kind", "duplex"], { [`|eth0|ethernet|${duplex}`]: [1, 1, 1], "|lo|loopback|": [1, 1, 1] });
+    answer(["netns", "device", "kind", "duplex"], {
+      [`|eth0|ethernet|${duplex}`]: [1, 1, 1],
+      "|lo|loopback|": [1, 1, 1],
+    });
   const key = `net ${idOf(["", "eth0"])}`;
-  expect([...row({ cpu, net, capacity, netInfo: info("full") }, key).utilisation.values]).toEqual([0.4, 0.4, nan]);
-  expect([...row({ cpu, net, capacity, netInfo: info("half") }, key).utilisation.values]).toEqual([0.48, 0.4, nan]);
-  expect([...row({ cpu, net, netInfo: info("full") }, key).utilisation.values]).toEqual([nan, nan, nan]);
-  expect(useTable({ cpu, net, netInfo: info("full") }, 2).rows.filter((r) => r.resource === "Network").length).toBe(1);
+  expect([...row({ cpu, net, capacity, netInfo: info("full") }, key).utilisation.values]).toEqual([
+    0.4,
+    0.4,
+    nan,
+  ]);
+  expect([...row({ cpu, net, capacity, netInfo: info("half") }, key).utilisation.values]).toEqual([
+    0.48,
+    0.4,
+    nan,
+  ]);
+  expect([...row({ cpu, net, netInfo: info("full") }, key).utilisation.values]).toEqual([
+    nan,
+    nan,
+    nan,
+  ]);
+  expect(
+    useTable({ cpu, net, netInfo: info("full") }, 2).rows.filter((r) => r.resource === "Network")
+      .length,
+  ).toBe(1);
 });
 
 it("asks for the rows of its own interface, with namespaces that hold one of the same name", () => {
-  const net = answer(["netns", "device", "direction"], { "|eth0|rx": [1, 1, 1], "cl3|eth0|rx": [2, 2, 2] });
+  const net = answer(["netns", "device", "direction"], {
+    "|eth0|rx": [1, 1, 1],
+    "cl3|eth0|rx": [2, 2, 2],
+  });
   for (const netns of ["", "cl3"]) {
     const u = row({ cpu, net }, `net ${idOf([netns, "eth0"])}`);
     for (const m of [u.utilisation, u.saturation, u.errors!, ...u.carries.map((c) => c.metric)]) {
@@ -103,7 +156,10 @@ it("asks for the rows of its own interface, with namespaces that hold one of the
 });
 
 it("has what is gone last", () => {
-  const disk = answer(["device"], { sda: [1, ...new Array(12).fill(nan)], sdb: new Array(13).fill(0) });
+  const disk = answer(["device"], {
+    sda: [1, ...new Array(12).fill(nan)],
+    sdb: new Array(13).fill(0),
+  });
   const long = answer(["mode"], { usr: new Array(13).fill(1), idle: new Array(13).fill(1) });
   const t = useTable({ disk, cpu: long }, 2);
   expect(t.rows.filter((r) => r.resource === "Disk").map((r) => [r.name, there(r, t)])).toEqual([
@@ -116,11 +172,19 @@ it("puts unknown after known: the speed of an interface, the bytes of a disk", (
   const both = (rows: Record<string, number>) =>
     answer(
       ["netns", "device", "direction"],
-      Object.fromEntries(Object.entries(rows).flatMap(([name, v]) => ["rx", "tx"].map((d) => [`|${name}|${d}`, [v, v, v]]))),
+      Object.fromEntries(
+        Object.entries(rows).flatMap(([name, v]) =>
+          ["rx", "tx"].map((d) => [`|${name}|${d}`, [v, v, v]]),
+        ),
+      ),
     );
   const idle = Object.fromEntries(Array.from({ length: 31 }, (_, i) => [`idle${i}`, 0]));
   const net = both({ ...idle, slow: 1e5, server: 16e6, other: 1e3, unseen: nan, half: 6.25e6 });
-  const capacity = both({ ...Object.fromEntries(Object.keys(idle).map((k) => [k, 1e8])), slow: 1e8, half: 1e8 });
+  const capacity = both({
+    ...Object.fromEntries(Object.keys(idle).map((k) => [k, 1e8])),
+    slow: 1e8,
+    half: 1e8,
+  });
   const t = useTable({ cpu, net, capacity }, 2);
   const rows = t.rows.filter((r) => r.resource === "Network");
   const names = rows.map((r) => r.name);
@@ -135,8 +199,15 @@ it("puts unknown after known: the speed of an interface, the bytes of a disk", (
     "one is always there",
   ).toEqual(["idle0"]);
 
-  const disk = answer(["device"], { aunknown: [nan, 0, nan], loop0: [0, 0, 0], vda: [0.001, 0, 0] });
-  const diskBytes = answer(["device", "direction"], { "vda|write": [4096, 0, 0], "loop0|read": [0, 0, 0] });
+  const disk = answer(["device"], {
+    aunknown: [nan, 0, nan],
+    loop0: [0, 0, 0],
+    vda: [0.001, 0, 0],
+  });
+  const diskBytes = answer(["device", "direction"], {
+    "vda|write": [4096, 0, 0],
+    "loop0|read": [0, 0, 0],
+  });
   expect(
     useTable({ cpu, disk, diskBytes }, 2)
       .rows.filter((r) => r.resource === "Disk")
@@ -152,19 +223,32 @@ it("puts answers of other beginnings on one grid", () => {
 });
 
 it("shows as now the newest that was measured, and nothing old", () => {
-  expect(useTable({ cpu: { ...cpu, elapsed: Float64Array.from([1000, 1000, 0]) } }, 2).newest).toBe(1);
+  expect(useTable({ cpu: { ...cpu, elapsed: Float64Array.from([1000, 1000, 0]) } }, 2).newest).toBe(
+    1,
+  );
   expect(useTable({ cpu }, 2).newest).toBe(1);
   expect(useTable({ cpu: { ...cpu, step: 10_000 } }, 2).newest).toBe(2);
   expect(useTable({}, 2)).toMatchObject({ cells: 0, newest: -1, rows: [] });
 });
 
-it("tells what the answers lack, once a reason", () => {
-  const lossy = (events: number) => answer([], { "": [1] }, { loss: [{ reason: "too late", events }] });
-  expect(useTable({ cpu, runnable: lossy(2), oom: lossy(3) }, 2).losses).toEqual([{ reason: "too late", events: 3 }]);
+it("names what the answers lack, once per reason", () => {
+  const lossy = (events: number) =>
+    answer([], { "": [1] }, { loss: [{ reason: "too late", events }] });
+  expect(useTable({ cpu, runnable: lossy(2), oom: lossy(3) }, 2).losses).toEqual([
+    { reason: "too late", events: 3 },
+  ]);
 });
 
 it("colours a state, not a moment", () => {
-  const m = { values: new Float64Array(20), unit: "ratio", what: "", sentence: "", warm: 0.7, hot: 0.9, top: 1 };
+  const m = {
+    values: new Float64Array(20),
+    unit: "ratio",
+    what: "",
+    sentence: "",
+    warm: 0.7,
+    hot: 0.9,
+    top: 1,
+  };
   m.values[19] = 1;
   expect(levelOf(m, { newest: 19, step: 1000 })).toBe("calm");
   expect(levelOf(m, { newest: 19, step: 10_000 })).toBe("hot");
@@ -176,7 +260,10 @@ it("colours a state, not a moment", () => {
   m.values[19] = 0.1;
   expect(levelOf(m, { newest: 19, step: 1000 }), "over").toBe("calm");
   expect(
-    levelOf({ ...m, warm: Number.MIN_VALUE, hot: Number.MIN_VALUE, values: Float64Array.from([1, 0, 0]) }, { newest: 2, step: 1000 }),
+    levelOf(
+      { ...m, warm: Number.MIN_VALUE, hot: Number.MIN_VALUE, values: Float64Array.from([1, 0, 0]) },
+      { newest: 2, step: 1000 },
+    ),
     "an error",
   ).toBe("hot");
   m.values.fill(nan);
@@ -186,10 +273,18 @@ it("colours a state, not a moment", () => {
 it("knows what did anything", () => {
   const quiet = row({ cpu, disk: answer(["device"], { vda: [0, 0, nan] }) }, "disk vda");
   expect(used(quiet)).toBe(false);
-  expect(used(row({ cpu, disk: answer(["device"], { vda: [0, 0.1, nan] }) }, "disk vda"))).toBe(true);
+  expect(used(row({ cpu, disk: answer(["device"], { vda: [0, 0.1, nan] }) }, "disk vda"))).toBe(
+    true,
+  );
   expect([last([1, nan]), most([nan, 2, 1]), most([])]).toEqual([1, 2, nan]);
 });
 
 it("quotes what the grammar would not take bare", () => {
-  expect([quoted("eth0"), quoted("a b"), quoted('a"\\'), quoted("in"), quoted("")]).toEqual(["eth0", '"a b"', '"a\\"\\\\"', '"in"', '""']);
+  expect([quoted("eth0"), quoted("a b"), quoted('a"\\'), quoted("in"), quoted("")]).toEqual([
+    "eth0",
+    '"a b"',
+    '"a\\"\\\\"',
+    '"in"',
+    '""',
+  ]);
 });

@@ -1,4 +1,5 @@
-// Utilisation, saturation and errors of every resource, worked out of answers as `culprit use`, `disk` and `nic` do it. Pure.
+// Utilisation, saturation and errors of every resource, worked out of answers as `culprit use`,
+// `disk` and `nic` do it. Pure.
 
 import { type Answer, type Column, idOf, type Loss } from "./columns";
 import { humane } from "./units";
@@ -24,7 +25,8 @@ export const asks = {
   netInfo: "net.device.info by netns,device,kind,duplex",
   drops: "net.device.drops by netns,device",
   fifo: "net.device.fifo by netns,device",
-  qdisc: "net.qdisc.drops by netns,device where parent = root", // a classful one counts what those below it drop, too
+  // A classful qdisc also counts the drops of its children.
+  qdisc: "net.qdisc.drops by netns,device where parent = root",
   netErrors: "net.device.errors by netns,device",
 } as const;
 
@@ -47,7 +49,7 @@ export interface Metric {
   top: number;
 }
 
-/** One resource. What can't be had is null: no statistic tells it. */
+/** One resource. A value is null where no statistic measures it. */
 export interface Use {
   resource: "CPU" | "Memory" | "Disk" | "Network";
   /** Of a device; "" of the resource as a whole. */
@@ -71,7 +73,9 @@ export interface UseTable {
   /** The cell that is shown as now; -1 when there is none. */
   newest: number;
   rows: Use[];
-  /** What the answers are known to lack, by its reason, with the most events that one of them says. */
+  /**
+   * What the answers are known to lack, by its reason, with the most events that one of them says.
+   */
   losses: Loss[];
 }
 
@@ -79,8 +83,9 @@ export interface UseTable {
 const lasting = 10_000;
 
 /**
- * The level of a number now: it is so, and was so in the mean of the last ten seconds. Of what should not be at all - errors, drops - the
- * mean alone counts: a moment of it is to be seen. Unknown is calm.
+ * The level of a number now: it is so, and was so in the mean of the last ten seconds. Of what
+ * should not be at all - errors, drops - the mean alone counts: a moment of it is to be seen.
+ * Unknown is calm.
  */
 export function levelOf(m: Metric, table: Pick<UseTable, "newest" | "step">): Level {
   const cells = Math.max(1, Math.round(lasting / table.step));
@@ -101,14 +106,18 @@ export function levelOf(m: Metric, table: Pick<UseTable, "newest" | "step">): Le
 /** How old a number may be that is shown as now, in milliseconds. */
 const stale = 5000;
 
-/** The table of the answers, on the grid of the CPU time's. An answer that is missing leaves its numbers unknown. */
+/**
+ * The table of the answers, on the grid of the CPU time's. An answer that is missing leaves its
+ * numbers unknown.
+ */
 export function useTable(a: Asked, cpus: number): UseTable {
   const grid = a.cpu ?? Object.values(a).find((x) => x !== undefined);
   if (!grid) return { start: 0, step: 1000, cells: 0, newest: -1, rows: [], losses: [] };
   const cells = grid.elapsed.length;
   const w = new Work(grid.start, grid.step, cells);
   const rows = [...cpuRows(w, a, cpus), memoryRow(w, a), ...diskRows(w, a), ...netRows(w, a)];
-  // The newest that was measured; where that reading has nothing of the CPUs, one of the few seconds before, if it has.
+  // The newest that was measured; where that reading has nothing of the CPUs, one of the few
+  // seconds before, if it has.
   let newest = cells - 1;
   while (newest >= 0 && !(grid.elapsed[newest]! > 0)) newest--;
   const busy = rows[0]!.utilisation.values;
@@ -119,8 +128,17 @@ export function useTable(a: Asked, cpus: number): UseTable {
     }
   }
   const losses = new Map<string, number>();
-  for (const x of Object.values(a)) for (const l of x?.loss ?? []) losses.set(l.reason, Math.max(losses.get(l.reason) ?? 0, l.events));
-  return { start: grid.start, step: grid.step, cells, newest, rows, losses: [...losses].map(([reason, events]) => ({ reason, events })) };
+  for (const x of Object.values(a))
+    for (const l of x?.loss ?? [])
+      losses.set(l.reason, Math.max(losses.get(l.reason) ?? 0, l.events));
+  return {
+    start: grid.start,
+    step: grid.step,
+    cells,
+    newest,
+    rows,
+    losses: [...losses].map(([reason, events]) => ({ reason, events })),
+  };
 }
 
 /** Columns of one grid. */
@@ -192,14 +210,28 @@ function metric(
 }
 
 /** A share of a capacity: high from 70 %, full from 90 %. */
-function share(values: Float64Array, what: string, sentence: string, warm = 0.7, hot = 0.9): Metric {
+function share(
+  values: Float64Array,
+  what: string,
+  sentence: string,
+  warm = 0.7,
+  hot = 0.9,
+): Metric {
   return metric(values, "ratio", what, sentence, warm, hot, 1);
 }
 
 /** The share of time in which some task waited. */
 function stalled(w: Work, a: Asked, resource: string): Metric | null {
   if (!a.pressure || a.pressure.series.length === 0) return null;
-  return metric(w.one(a.pressure, resource), "ratio", `time in which some task waited for ${resource}`, asks.pressure, 0.1, 0.4, 1);
+  return metric(
+    w.one(a.pressure, resource),
+    "ratio",
+    `time in which some task waited for ${resource}`,
+    asks.pressure,
+    0.1,
+    0.4,
+    1,
+  );
 }
 
 function cpuRows(w: Work, a: Asked, cpus: number): Use[] {
@@ -215,7 +247,9 @@ function cpuRows(w: Work, a: Asked, cpus: number): Use[] {
       key: "cpu",
       // The modes of a CPU sum to the time: what is missing of idle is busy.
       utilisation: share(
-        w.each((c) => (whole[c]! > 0 ? 1 - (Number.isNaN(idle[c]!) ? 0 : idle[c]!) / whole[c]! : Number.NaN)),
+        w.each((c) =>
+          whole[c]! > 0 ? 1 - (Number.isNaN(idle[c]!) ? 0 : idle[c]!) / whole[c]! : Number.NaN,
+        ),
         "all CPUs, not idle",
         asks.cpu,
       ),
@@ -229,7 +263,12 @@ function cpuRows(w: Work, a: Asked, cpus: number): Use[] {
       ),
       errors: null,
       stalled: stalled(w, a, "cpu"),
-      carries: [{ name: "load", metric: metric(w.one(a.load, "1m"), "1", "load average of one minute", asks.load) }],
+      carries: [
+        {
+          name: "load",
+          metric: metric(w.one(a.load, "1m"), "1", "load average of one minute", asks.load),
+        },
+      ],
     },
   ];
   if (a.cpus && a.cpus.series.length > 1) {
@@ -290,7 +329,14 @@ function memoryRow(w: Work, a: Asked): Use {
       1,
       10 * 2 ** 20,
     ),
-    errors: metric(w.one(a.oom), "event/s", "out-of-memory kills", asks.oom, Number.MIN_VALUE, Number.MIN_VALUE),
+    errors: metric(
+      w.one(a.oom),
+      "event/s",
+      "out-of-memory kills",
+      asks.oom,
+      Number.MIN_VALUE,
+      Number.MIN_VALUE,
+    ),
     stalled: stalled(w, a, "memory"),
     carries: [
       {
@@ -360,16 +406,26 @@ function diskRows(w: Work, a: Asked): Use[] {
   }
   const io = stalled(w, a, "io");
   const list = busiestFirst(w, out);
-  if (list[0] && io) list[0] = { ...list[0], stalled: { ...io, what: "time in which some task waited for I/O, of any disk" } };
+  if (list[0] && io)
+    list[0] = {
+      ...list[0],
+      stalled: { ...io, what: "time in which some task waited for I/O, of any disk" },
+    };
   return list;
 }
 
 function netRows(w: Work, a: Asked): Use[] {
   const info = new Map<string, { kind: string; duplex: string }>();
-  for (const s of a.netInfo?.series ?? []) info.set(idOf(s.key.slice(0, 2)), { kind: s.key[2]!, duplex: s.key[3]! });
+  for (const s of a.netInfo?.series ?? [])
+    info.set(idOf(s.key.slice(0, 2)), { kind: s.key[2]!, duplex: s.key[3]! });
   const devices = new Map<string, [string, string]>();
   for (const s of a.net?.series ?? []) devices.set(idOf(s.key.slice(0, 2)), [s.key[0]!, s.key[1]!]);
-  const [drops, fifo, qdisc, errors] = [w.rows(a.drops), w.rows(a.fifo), w.rows(a.qdisc), w.rows(a.netErrors)];
+  const [drops, fifo, qdisc, errors] = [
+    w.rows(a.drops),
+    w.rows(a.fifo),
+    w.rows(a.qdisc),
+    w.rows(a.netErrors),
+  ];
   const out: Use[] = [];
   for (const [id, [netns, device]] of devices) {
     const { kind = "", duplex = "" } = info.get(id) ?? {};
@@ -379,7 +435,8 @@ function netRows(w: Work, a: Asked): Use[] {
     const rxMost = w.one(a.capacity, netns, device, "rx");
     const txMost = w.one(a.capacity, netns, device, "tx");
     const half = duplex === "half";
-    // The machine's own namespace, too, is named: other namespaces have interfaces of the same names.
+    // The machine's own namespace, too, is named: other namespaces have interfaces of the same
+    // names.
     const where = `where device = ${quoted(device)} and netns = ${quoted(netns)}`;
     const limit = Math.max(last(rxMost) || 0, last(txMost) || 0);
     out.push({
@@ -394,7 +451,9 @@ function netRows(w: Work, a: Asked): Use[] {
           const t = ((half ? rx[c]! + tx[c]! : tx[c]!) * 8) / txMost[c]!;
           return rxMost[c]! > 0 && !(t > r) ? r : txMost[c]! > 0 ? t : Number.NaN;
         }),
-        limit > 0 ? "the fuller direction, of the capacity" : "the capacity of this interface is not known",
+        limit > 0
+          ? "the fuller direction, of the capacity"
+          : "the capacity of this interface is not known",
         `net.device.bytes by direction ${where}`,
       ),
       saturation: metric(
@@ -415,8 +474,14 @@ function netRows(w: Work, a: Asked): Use[] {
       ),
       stalled: null,
       carries: [
-        { name: "rx", metric: metric(rx, "B/s", "bytes received", `net.device.bytes by direction ${where}`) },
-        { name: "tx", metric: metric(tx, "B/s", "bytes sent", `net.device.bytes by direction ${where}`) },
+        {
+          name: "rx",
+          metric: metric(rx, "B/s", "bytes received", `net.device.bytes by direction ${where}`),
+        },
+        {
+          name: "tx",
+          metric: metric(tx, "B/s", "bytes sent", `net.device.bytes by direction ${where}`),
+        },
       ],
     });
   }
@@ -432,13 +497,15 @@ export function last(values: ArrayLike<number>): number {
 /** The greatest value; NaN when none is known. */
 export function most(values: ArrayLike<number>): number {
   let m = Number.NaN;
-  for (let c = 0; c < values.length; c++) if (!(values[c]! <= m) && !Number.isNaN(values[c]!)) m = values[c]!;
+  for (let c = 0; c < values.length; c++)
+    if (!(values[c]! <= m) && !Number.isNaN(values[c]!)) m = values[c]!;
   return m;
 }
 
 /**
- * Devices by the most that they had in the time that is shown, so that rows stay where they are from second to second: by utilisation,
- * then by the bytes they carried. Unknown utilisation stands after known, unknown bytes after none; those that are gone come last.
+ * Devices by the most that they had in the time that is shown, so that rows stay where they are
+ * from second to second: by utilisation, then by the bytes they carried. Unknown utilisation stands
+ * after known, unknown bytes after none; those that are gone come last.
  */
 function busiestFirst(w: Work, rows: Use[]): Use[] {
   const order = rows.map((r) => ({
@@ -463,7 +530,9 @@ const carried = (r: Use): number => most(r.carries.map((x) => most(x.metric.valu
 /** Whether a device was still there in the last ten seconds. */
 export function there(u: Use, table: Pick<UseTable, "cells" | "step">): boolean {
   const from = Math.max(0, table.cells - Math.max(1, Math.round(lasting / table.step)));
-  return [u.utilisation, ...u.carries.map((c) => c.metric)].some((m) => m.values.subarray(from).some((v) => !Number.isNaN(v)));
+  return [u.utilisation, ...u.carries.map((c) => c.metric)].some((m) =>
+    m.values.subarray(from).some((v) => !Number.isNaN(v)),
+  );
 }
 
 /** Whole percents, unknown as less than none: small differences are no reason to change places. */
@@ -477,25 +546,36 @@ function magnitude(v: number): number {
 }
 
 /**
- * The devices of one resource that are worth a row, in their order: the busiest `few` of known utilisation, and as many of those whose
- * utilisation is unknown, as any of them may be the fullest. What did nothing is left out, but for the first.
+ * The devices of one resource that are worth a row, in their order: the busiest `few` of known
+ * utilisation, and as many of those whose utilisation is unknown, as any of them may be the
+ * fullest. Idle ones are left out, except the first.
  */
-export function worthShowing(rows: readonly Use[], table: Pick<UseTable, "cells" | "step">, few: number): Use[] {
+export function worthShowing(
+  rows: readonly Use[],
+  table: Pick<UseTable, "cells" | "step">,
+  few: number,
+): Use[] {
   const active = rows.filter((r) => used(r) && there(r, table));
   const unknown = (r: Use): boolean => Number.isNaN(most(r.utilisation.values));
-  const busiest = new Set([...active.filter((r) => !unknown(r)).slice(0, few), ...active.filter(unknown).slice(0, few)]);
+  const busiest = new Set([
+    ...active.filter((r) => !unknown(r)).slice(0, few),
+    ...active.filter(unknown).slice(0, few),
+  ]);
   const shown = rows.filter((r) => busiest.has(r));
   return shown.length > 0 ? shown : rows.slice(0, 1);
 }
 
 /** Whether a device did anything in the time that is shown. */
 export function used(u: Use): boolean {
-  return [u.utilisation, u.saturation, u.errors, ...u.carries.map((c) => c.metric)].some((m) => m !== null && most(m.values) > 0);
+  return [u.utilisation, u.saturation, u.errors, ...u.carries.map((c) => c.metric)].some(
+    (m) => m !== null && most(m.values) > 0,
+  );
 }
 
 /** A value of a sentence: bare where the grammar lets it stand, else in quotes. */
 export function quoted(value: string): string {
-  return /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/.test(value) && !["by", "where", "and", "in"].includes(value)
+  return /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/.test(value) &&
+    !["by", "where", "and", "in"].includes(value)
     ? value
     : `"${value.replace(/[\\"]/g, "\\$&")}"`;
 }

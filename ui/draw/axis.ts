@@ -64,12 +64,22 @@ export type Zone = (ms: number) => number;
 /** The zone of the browser. */
 export const localZone: Zone = (ms) => -new Date(ms).getTimezoneOffset();
 
-/** Marks from a moment to another on an axis of so many pixels, each `apart` pixels from the next at least. */
-export function timeMarks(from: number, to: number, width: number, apart = 90, zone: Zone = localZone): TimeMark[] {
+/**
+ * Marks from a moment to another on an axis of so many pixels, each `apart` pixels from the next at
+ * least.
+ */
+export function timeMarks(
+  from: number,
+  to: number,
+  width: number,
+  apart = 90,
+  zone: Zone = localZone,
+): TimeMark[] {
   if (!(to > from)) return [];
   const step = timeStep(to - from, width, apart);
   const out: TimeMark[] = [];
-  // Marks are round in local time: each is looked for from the beginning of its local day, so that a change of the clock moves none.
+  // Marks are round in local time: each is looked for from the beginning of its local day, so that
+  // a change of the clock moves none.
   const shift = zone(from) * minute;
   let wall = Math.ceil((from + shift) / step) * step;
   let dayBefore = NaN;
@@ -88,7 +98,8 @@ export function timeMarks(from: number, to: number, width: number, apart = 90, z
     if (step >= day || fresh) label = `${local.getUTCDate()} ${months[local.getUTCMonth()]}`;
     else if (step >= minute) label = clock;
     else if (step >= second) label = `${clock}:${two(local.getUTCSeconds())}`;
-    else label = `:${two(local.getUTCSeconds())}.${String(local.getUTCMilliseconds()).padStart(3, "0")}`;
+    else
+      label = `:${two(local.getUTCSeconds())}.${String(local.getUTCMilliseconds()).padStart(3, "0")}`;
     out.push({ ms, label, major: fresh && step < day });
   }
   return out;

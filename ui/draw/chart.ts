@@ -1,5 +1,5 @@
-// Rows over time on a canvas: lines with the band between least and greatest, or rows stacked on one another; gaps as gaps.
-// Draws in device pixels and knows neither the page nor the server.
+// Rows over time on a canvas: lines with the band between least and greatest, or rows stacked on
+// one another; gaps as gaps. Draws in device pixels and knows neither the page nor the server.
 
 import type { Column } from "../data/columns";
 import type { TimeMark } from "./axis";
@@ -10,13 +10,19 @@ import type { Surface } from "./surface";
 /** One row to draw. */
 export interface Line {
   values: Column;
-  /** Least and greatest within each cell; null where a cell is one measurement. Not drawn where rows are stacked. */
+  /**
+   * Least and greatest within each cell; null where a cell is one measurement. Not drawn where rows
+   * are stacked.
+   */
   min: Column | null;
   max: Column | null;
   colour: string;
   /** One of many without a colour of its own: a hairline, behind the others. */
   faint: boolean;
-  /** Not a row itself but what of the whole is in no row: dashed; in a stack, what is below zero takes no room. */
+  /**
+   * Not a row itself but what of the whole is in no row: dashed; in a stack, what is below zero
+   * takes no space.
+   */
   dashed?: boolean;
 }
 
@@ -40,7 +46,9 @@ export interface Scene extends Frame {
   /** The most important first; stacked: the lowest first. */
   lines: readonly Line[];
   stacked: boolean;
-  /** The greatest of the whole within each cell, over a stack; null where a cell is one measurement. */
+  /**
+   * The greatest of the whole within each cell, over a stack; null where a cell is one measurement.
+   */
   whole: Column | null;
   /** The values at the lower and upper edge. What is above is cut, and marked. */
   low: number;
@@ -66,7 +74,12 @@ export interface Box {
 export function plotOf(s: Surface, gutter: number): Box {
   const left = Math.round(gutter * s.dpr);
   const top = Math.round(6 * s.dpr);
-  return { left, top, width: Math.max(1, s.width - left), height: Math.max(1, s.height - top - Math.round(s.dpr)) };
+  return {
+    left,
+    top,
+    width: Math.max(1, s.width - left),
+    height: Math.max(1, s.height - top - Math.round(s.dpr)),
+  };
 }
 
 /** Where values and moments lie on the plot. */
@@ -91,7 +104,10 @@ export class Places {
   }
 }
 
-/** Cells narrower than this many device pixels are joined by slopes, wider ones are drawn as the steps that they are. */
+/**
+ * Cells narrower than this many device pixels are joined by slopes, wider ones are drawn as the
+ * steps that they are.
+ */
 const stairs = 4;
 
 /** Draws the graph. */
@@ -127,7 +143,8 @@ export function draw(s: Surface, gutter: number, scene: Scene, look: Look): void
       const l = scene.lines[i]!;
       if (!l.faint && l.max && l.min) band(ctx, map, scene, l, first, end);
     }
-    for (let i = scene.lines.length - 1; i >= 0; i--) if (!scene.lines[i]!.faint) strong(ctx, map, scene, scene.lines[i]!, first, end, dpr);
+    for (let i = scene.lines.length - 1; i >= 0; i--)
+      if (!scene.lines[i]!.faint) strong(ctx, map, scene, scene.lines[i]!, first, end, dpr);
   }
   ctx.restore();
   unit(s, box, scene, look);
@@ -144,7 +161,15 @@ export function frame(s: Surface, box: Box, map: Places, f: Frame, look: Look): 
     if (x >= box.left) s.ctx.fillRect(x, box.top, t.major ? line * 2 : line, box.height);
   }
   const first = Math.max(0, Math.floor((f.from - f.start) / f.step));
-  gaps(s, box, map, f, look, first, Math.min(f.elapsed.length, Math.ceil((f.to - f.start) / f.step)));
+  gaps(
+    s,
+    box,
+    map,
+    f,
+    look,
+    first,
+    Math.min(f.elapsed.length, Math.ceil((f.to - f.start) / f.step)),
+  );
 }
 
 function grid(s: Surface, box: Box, map: Places, scene: Scene, look: Look, line: number): void {
@@ -158,7 +183,11 @@ function grid(s: Surface, box: Box, map: Places, scene: Scene, look: Look, line:
     ctx.fillStyle = v === 0 ? look.axis : look.grid;
     ctx.fillRect(box.left, Math.min(y, box.top + box.height), box.width, line);
     ctx.fillStyle = look.dim;
-    ctx.fillText(scene.labels[i] ?? "", box.left - 6 * dpr, Math.min(Math.max(y, 7 * dpr), s.height - 7 * dpr));
+    ctx.fillText(
+      scene.labels[i] ?? "",
+      box.left - 6 * dpr,
+      Math.min(Math.max(y, 7 * dpr), s.height - 7 * dpr),
+    );
   });
 }
 
@@ -179,11 +208,20 @@ function unit(s: Surface, box: Box, scene: Scene, look: Look): void {
 }
 
 /** Time in which nothing was measured is hatched, over the whole height. */
-function gaps(s: Surface, box: Box, map: Places, scene: Frame, look: Look, first: number, end: number): void {
+function gaps(
+  s: Surface,
+  box: Box,
+  map: Places,
+  scene: Frame,
+  look: Look,
+  first: number,
+  end: number,
+): void {
   const { ctx, dpr } = s;
   const stretches: [number, number][] = [];
   const gridFrom = map.x(scene.start);
-  if (!scene.pending && scene.start > scene.from) stretches.push([box.left, Math.min(gridFrom, box.left + box.width)]);
+  if (!scene.pending && scene.start > scene.from)
+    stretches.push([box.left, Math.min(gridFrom, box.left + box.width)]);
   for (let c = first; c < end; ) {
     if (scene.elapsed[c]! > 0) {
       c++;
@@ -217,8 +255,18 @@ function gaps(s: Surface, box: Box, map: Places, scene: Frame, look: Look, first
   ctx.restore();
 }
 
-/** The path of a column: a stretch for each run without a gap. Steps or slopes, as wide as the cells are. */
-function trace(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, values: Column, first: number, end: number): void {
+/**
+ * The path of a column: a stretch for each run without a gap. Steps or slopes, as wide as the cells
+ * are.
+ */
+function trace(
+  ctx: CanvasRenderingContext2D,
+  map: Places,
+  scene: Scene,
+  values: Column,
+  first: number,
+  end: number,
+): void {
   const w = scene.step * map.kx;
   const x0 = map.x(scene.start);
   const base = map.box.top + map.box.height;
@@ -258,12 +306,27 @@ function trace(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, values:
 /** So many hairlines and more are worth a picture of their own. */
 const manyHairlines = 8;
 
-/** The lines without a colour of their own, so many that they are one grey: as pixels where there are about as many cells as those, and at once. */
-function hairlines(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, lines: readonly Line[], first: number, end: number): void {
+/**
+ * The lines without a colour of their own, so many that they are one grey: as pixels where there
+ * are about as many cells as those, and at once.
+ */
+function hairlines(
+  ctx: CanvasRenderingContext2D,
+  map: Places,
+  scene: Scene,
+  lines: readonly Line[],
+  first: number,
+  end: number,
+): void {
   ctx.fillStyle = lines[0]?.colour ?? "";
   const colour = typeof ctx.fillStyle === "string" ? rgb(ctx.fillStyle) : null;
   const step = scene.step * map.kx;
-  if (lines.length < manyHairlines || step >= stairs || colour === null || lines.some((l) => l.colour !== lines[0]!.colour || l.dashed)) {
+  if (
+    lines.length < manyHairlines ||
+    step >= stairs ||
+    colour === null ||
+    lines.some((l) => l.colour !== lines[0]!.colour || l.dashed)
+  ) {
     for (const l of lines.toReversed()) hairline(ctx, map, scene, l, first, end);
     return;
   }
@@ -278,7 +341,14 @@ function hairlines(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, lin
 }
 
 /** A hairline; where its cells are several measurements, a thinner one at the greatest of them. */
-function hairline(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, l: Line, first: number, end: number): void {
+function hairline(
+  ctx: CanvasRenderingContext2D,
+  map: Places,
+  scene: Scene,
+  l: Line,
+  first: number,
+  end: number,
+): void {
   ctx.strokeStyle = l.colour;
   ctx.lineWidth = 1;
   if (l.max) {
@@ -294,8 +364,17 @@ function hairline(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, l: L
   ctx.globalAlpha = 1;
 }
 
-function strong(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, l: Line, first: number, end: number, dpr: number): void {
-  // Wide strokes of as many points as pixels are slow and blur: then a hairline is drawn, at its neighbour's side once more.
+function strong(
+  ctx: CanvasRenderingContext2D,
+  map: Places,
+  scene: Scene,
+  l: Line,
+  first: number,
+  end: number,
+  dpr: number,
+): void {
+  // Wide strokes of as many points as pixels are slow and blur: then a hairline is drawn, at its
+  // neighbour's side once more.
   const dense = scene.step * map.kx < stairs;
   ctx.strokeStyle = l.colour;
   ctx.lineWidth = dense ? 1 : Math.max(1, 1.5 * dpr);
@@ -312,10 +391,18 @@ function strong(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, l: Lin
 }
 
 /**
- * The area between the least and the greatest of each cell: whole columns of pixels, one at least, so that a spike of a second is
- * seen. Rectangles one by one: as one path they take seconds to fill.
+ * The area between the least and the greatest of each cell: whole columns of pixels, one at least,
+ * so that a spike of a second is seen. Rectangles one by one: as one path they take seconds to
+ * fill.
  */
-function band(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, l: Line, first: number, end: number): void {
+function band(
+  ctx: CanvasRenderingContext2D,
+  map: Places,
+  scene: Scene,
+  l: Line,
+  first: number,
+  end: number,
+): void {
   const w = scene.step * map.kx;
   const x0 = map.x(scene.start);
   const base = map.box.top + map.box.height;
@@ -333,7 +420,15 @@ function band(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, l: Line,
   ctx.globalAlpha = 1;
 }
 
-function stacks(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, look: Look, first: number, end: number, line: number): void {
+function stacks(
+  ctx: CanvasRenderingContext2D,
+  map: Places,
+  scene: Scene,
+  look: Look,
+  first: number,
+  end: number,
+  line: number,
+): void {
   const cells = scene.elapsed.length;
   const base = new Float64Array(cells);
   const upper = new Float64Array(cells);
@@ -342,7 +437,8 @@ function stacks(ctx: CanvasRenderingContext2D, map: Places, scene: Scene, look: 
   for (const l of scene.lines) {
     ctx.fillStyle = l.colour;
     ctx.strokeStyle = l.colour;
-    for (let c = first; c < end; c++) upper[c] = base[c]! + (l.dashed ? Math.max(0, l.values[c]!) : l.values[c]!);
+    for (let c = first; c < end; c++)
+      upper[c] = base[c]! + (l.dashed ? Math.max(0, l.values[c]!) : l.values[c]!);
     ctx.beginPath();
     for (let c = first; c < end; ) {
       if (Number.isNaN(upper[c]!)) {
@@ -447,7 +543,10 @@ function lost(s: Surface, box: Box, map: Places, scene: Scene, look: Look): void
   }
 }
 
-/** What lies over a graph and changes with the pointer. Times are milliseconds, NaN where there is none. */
+/**
+ * What lies over a graph and changes with the pointer. Times are milliseconds, NaN where there is
+ * none.
+ */
 export interface Over {
   cross: number;
   /** The stretch that is being dragged over. */

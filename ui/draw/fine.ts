@@ -1,9 +1,13 @@
-// Many hairlines of one colour, made pixel by pixel: to stroke a line of as many points as pixels takes a canvas several times as
-// long. Pure but for the last step, which lays the pixels on a canvas.
+// Many hairlines of one colour, made pixel by pixel: to stroke a line of as many points as pixels
+// takes a canvas several times as long. Pure but for the last step, which lays the pixels on a
+// canvas.
 
 import type { Column } from "../data/columns";
 
-/** How much of each pixel is covered, 0 to 255, column after column: the pixel at x, y is at x * height + y. */
+/**
+ * How much of each pixel is covered, 0 to 255, column after column: the pixel at x, y is at x *
+ * height + y.
+ */
 export class Coverage {
   readonly of: Uint8Array;
 
@@ -15,8 +19,10 @@ export class Coverage {
   }
 
   /**
-   * Draws a column of values as a path would be: from the edge of the first cell by the middles of all to the edge of the last, anew after
-   * each gap. Cell c begins at x0 + c * step; a value v is at y = base - (v - low) * ky. All in one function, of numbers alone: it is called for a quarter of a million points a picture.
+   * Draws a column of values as a path would be: from the edge of the first cell by the middles of
+   * all to the edge of the last, anew after each gap. Cell c begins at x0 + c * step; a value v is
+   * at y = base - (v - low) * ky. All in one function, of numbers alone: it is called for a quarter
+   * of a million points a picture.
    */
   trace(
     values: Column,
@@ -59,7 +65,8 @@ export class Coverage {
         if (at < above) above = at;
         else if (at > below) below = at;
         if (!leaves && !gap) break;
-        // The column is done. Half a pixel more at each end, so that a level line is one pixel thick; what is covered in part counts in part.
+        // The column is done. Half a pixel more at each end, so that a level line is one pixel
+        // thick; what is covered in part counts in part.
         const top = above > 0.5 ? above - 0.5 : 0;
         const bottom = below < height - 0.5 ? below + 0.5 : height;
         if (column >= 0 && column < width && bottom > top) {
@@ -93,9 +100,11 @@ export class Coverage {
   /** The pixels of a picture in a colour: red, green and blue, 0 to 255 each. */
   pixels(into: Uint32Array, [red, green, blue]: readonly [number, number, number]): void {
     const { of, width, height } = this;
-    const colour = (blue << 16) | (green << 8) | red; // bytes are red, green, blue, alpha on all machines that browsers run on
+    // The bytes are red, green, blue, alpha on all little-endian machines.
+    const colour = (blue << 16) | (green << 8) | red;
     for (let x = 0, i = 0; x < width; x++) {
-      for (let p = x, y = 0; y < height; y++, p += width, i++) if (of[i] !== 0) into[p] = (of[i]! << 24) | colour;
+      for (let p = x, y = 0; y < height; y++, p += width, i++)
+        if (of[i] !== 0) into[p] = (of[i]! << 24) | colour;
     }
   }
 }

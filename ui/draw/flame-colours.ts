@@ -1,4 +1,5 @@
-// The colours of a flame graph: a hue for each kind of code, a shade for each module; of a comparison, orange for more and blue for less.
+// The colours of a flame graph: a hue for each kind of code, a shade for each module; of a
+// comparison, orange for more and blue for less.
 
 import type { Calls, Functions } from "../data/profile";
 import { luminance } from "./flame";
@@ -26,7 +27,9 @@ const known = new WeakMap<Functions, Uint8Array>();
 export function classesOf(f: Functions): Uint8Array {
   let out = known.get(f);
   if (!out) {
-    out = Uint8Array.from(f.names, (name, i) => (idle.test(name.endsWith("]") ? name.replace(/_\[[kji]\]$/, "") : name) ? 5 : f.kind[i]!));
+    out = Uint8Array.from(f.names, (name, i) =>
+      idle.test(name.endsWith("]") ? name.replace(/_\[[kji]\]$/, "") : name) ? 5 : f.kind[i]!,
+    );
     known.set(f, out);
   }
   return out;
@@ -73,16 +76,20 @@ function shade(kind: number, tilt: number, light: number, dark: boolean): number
 }
 
 /**
- * A colour for each node of a comparison: orange has more than before, blue less, the stronger the larger its change beside the largest.
+ * A colour for each node of a comparison: orange has more than before, blue less, the stronger the
+ * larger its change beside the largest.
  */
 export function changeColours(c: Calls, dark: boolean): Uint32Array {
   const out = new Uint32Array(c.fn.length);
   const before = c.before;
   if (!before) return out;
   let most = 0;
-  for (let i = 1; i < out.length; i++) most = Math.max(most, Math.abs(c.total[i]! - before.total[i]!));
+  for (let i = 1; i < out.length; i++)
+    most = Math.max(most, Math.abs(c.total[i]! - before.total[i]!));
   const steps = 24;
-  const scale = Uint32Array.from({ length: 2 * steps + 1 }, (_, i) => changeColour((i - steps) / steps, dark));
+  const scale = Uint32Array.from({ length: 2 * steps + 1 }, (_, i) =>
+    changeColour((i - steps) / steps, dark),
+  );
   for (let i = 0; i < out.length; i++) {
     const v = most > 0 ? (c.total[i]! - before.total[i]!) / most : 0;
     // By the root, as most changes are small beside the largest.

@@ -1,8 +1,30 @@
 import { describe, expect, it } from "vitest";
 import { folded } from "../data/folded";
 import { type Calls, callsOf } from "../data/profile";
-import { bytes, faded, fitted, inkOn, type Labels, lastAt, luminance, nodeAt, paint, rowAt, rowsIn, shortName } from "./flame";
-import { changeColour, changeColours, classOf, contrast, functionColours, hsl, legend, legendColour } from "./flame-colours";
+import {
+  bytes,
+  faded,
+  fitted,
+  inkOn,
+  type Labels,
+  lastAt,
+  luminance,
+  nodeAt,
+  paint,
+  rowAt,
+  rowsIn,
+  shortName,
+} from "./flame";
+import {
+  changeColour,
+  changeColours,
+  classOf,
+  contrast,
+  functionColours,
+  hsl,
+  legend,
+  legendColour,
+} from "./flame-colours";
 
 const calls = folded("a;b 6\na;c;d 2\na 2\ne 10\n");
 
@@ -14,7 +36,9 @@ function picture(c: Calls, from: number, to: number, width: number, first = 0, e
   for (let r = 0; r < end - first; r++) {
     rows.push(
       [...out.subarray(r * width, (r + 1) * width)]
-        .map((v) => (v === 0 ? "." : v === 999 ? ":" : v === 1 ? "*" : c.functions.names[c.fn[v - 1]!]![0]))
+        .map((v) =>
+          v === 0 ? "." : v === 999 ? ":" : v === 1 ? "*" : c.functions.names[c.fn[v - 1]!]![0],
+        )
         .join(""),
     );
   }
@@ -33,13 +57,27 @@ describe("the flame graph", () => {
   });
 
   it("shows a part of the whole, with all callers", () => {
-    expect(picture(calls, 6, 8, 8)).toEqual(["********", "aaaaaaaa", "cccccccc", "dddddddd", "........"]);
-    expect(picture(calls, 4, 12, 8)).toEqual(["********", "aaaaa.ee", "bbcc....", "..dd....", "........"]);
+    expect(picture(calls, 6, 8, 8)).toEqual([
+      "********",
+      "aaaaaaaa",
+      "cccccccc",
+      "dddddddd",
+      "........",
+    ]);
+    expect(picture(calls, 4, 12, 8)).toEqual([
+      "********",
+      "aaaaa.ee",
+      "bbcc....",
+      "..dd....",
+      "........",
+    ]);
     expect(picture(calls, 4, 12, 8, 2, 4)).toEqual(["bbcc....", "..dd...."]);
   });
 
   it("marks calls that are too narrow, and does not walk into them", () => {
-    const c = folded(`${Array.from({ length: 100 }, (_, i) => `m;f${String(i).padStart(3, "0")};deep 1`).join("\n")}\nz 300`);
+    const c = folded(
+      `${Array.from({ length: 100 }, (_, i) => `m;f${String(i).padStart(3, "0")};deep 1`).join("\n")}\nz 300`,
+    );
     const rows = picture(c, 0, 400, 40);
     expect(rows[1]).toBe("mmmmmmmmm.zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz");
     expect(rows[2]).toBe("::::::::::..............................");
@@ -49,7 +87,10 @@ describe("the flame graph", () => {
   });
 
   it("is the same of a sketch, in which narrow calls beside each other are one", () => {
-    const few = (letter: string) => Array.from({ length: 100 }, (_, i) => `m;${letter}${String(i).padStart(3, "0")};deep 1`).join("\n");
+    const few = (letter: string) =>
+      Array.from({ length: 100 }, (_, i) => `m;${letter}${String(i).padStart(3, "0")};deep 1`).join(
+        "\n",
+      );
     const whole = folded(`${few("f")}\nm;g 100\n${few("h")}\nz 100`);
     const names = whole.functions.names;
     const [m, g, z] = ["m", "g", "z"].map((n) => names.indexOf(n)) as [number, number, number];
@@ -68,7 +109,9 @@ describe("the flame graph", () => {
       expect(rowsIn(sketch, { from, to }, 40)).toBe(rowsIn(whole, { from, to }, 40));
     }
     const at = (x: number, row: number) => nodeAt(sketch, { from: 0, to: 400 }, 40, x, row);
-    expect([at(5, 1), at(5, 2), at(15, 2), at(25, 2), at(35, 1), at(35, 0)]).toEqual([1, -1, 3, -1, 5, 0]);
+    expect([at(5, 1), at(5, 2), at(15, 2), at(25, 2), at(35, 1), at(35, 0)]).toEqual([
+      1, -1, 3, -1, 5, 0,
+    ]);
   });
 
   it("finds what is pointed at", () => {
@@ -76,22 +119,22 @@ describe("the flame graph", () => {
       const n = nodeAt(calls, { from, to }, 20, x, row);
       return n < 0 ? "" : n === 0 ? "all" : calls.functions.names[calls.fn[n]!];
     };
-    expect([at(0, 0), at(1, 1), at(1, 2), at(6.5, 2), at(6.5, 3), at(9, 2), at(15, 1), at(15, 2), at(5, 7)]).toEqual([
-      "all",
-      "a",
-      "b",
-      "c",
-      "d",
-      "",
-      "e",
-      "",
-      "",
-    ]);
+    expect([
+      at(0, 0),
+      at(1, 1),
+      at(1, 2),
+      at(6.5, 2),
+      at(6.5, 3),
+      at(9, 2),
+      at(15, 1),
+      at(15, 2),
+      at(5, 7),
+    ]).toEqual(["all", "a", "b", "c", "d", "", "e", "", ""]);
     expect(at(10, 3, 6, 8)).toBe("d");
   });
 
   // Each pixel is that of the call which is found there.
-  it("draws what it finds, for made-up calls", () => {
+  it("draws what it finds, for random calls", () => {
     let seed = 7;
     const random = (n: number) => {
       seed = (Math.imul(seed, 1103515245) + 12345) >>> 0;
@@ -99,7 +142,8 @@ describe("the flame graph", () => {
     };
     const lines = Array.from(
       { length: 300 },
-      () => `${Array.from({ length: 1 + random(6) }, () => `f${random(5)}`).join(";")} ${1 + random(40)}`,
+      () =>
+        `${Array.from({ length: 1 + random(6) }, () => `f${random(5)}`).join(";")} ${1 + random(40)}`,
     );
     const c = folded(lines.join("\n"));
     const whole = c.total[0]!;
@@ -110,7 +154,11 @@ describe("the flame graph", () => {
     ] as const) {
       const width = 300;
       const out = new Uint32Array(width * 8);
-      paint(c, { from, to }, width, 0, 8, (i) => i + 1, 0xffffffff, 0, 1e9, out, { node: [], from: [], to: [] });
+      paint(c, { from, to }, width, 0, 8, (i) => i + 1, 0xffffffff, 0, 1e9, out, {
+        node: [],
+        from: [],
+        to: [],
+      });
       const k = width / (to - from);
       for (let row = 0; row < 8; row++) {
         for (let x = 0; x < width; x++) {
@@ -146,7 +194,7 @@ describe("the flame graph", () => {
     expect(rowAt({ up: true, bare: true, scroll: 0 }, s, 3, 179)).toBe(1);
   });
 
-  it("cuts names where the room ends", () => {
+  it("cuts names that are too wide", () => {
     const one = () => 5;
     expect(fitted("function", 40, one)).toBe("function");
     expect(fitted("function", 39, one)).toBe("functi…");
@@ -155,7 +203,7 @@ describe("the flame graph", () => {
     expect(fitted("", 14, one)).toBe("");
   });
 
-  it("keeps of a long name what tells it apart", () => {
+  it("keeps the distinctive part of a long name", () => {
     expect(
       [
         "cmd/compile/internal/gc.compile",
@@ -171,7 +219,9 @@ describe("the flame graph", () => {
 });
 
 describe("the colours", () => {
-  const f = folded("nginx`main;libc`write;kernel`tcp_sendmsg 1\nswapper;kernel`do_idle 1\nkernel`cpuidle_enter_[k] 1").functions;
+  const f = folded(
+    "nginx`main;libc`write;kernel`tcp_sendmsg 1\nswapper;kernel`do_idle 1\nkernel`cpuidle_enter_[k] 1",
+  ).functions;
   it("let names be read on them: 4.5 to 1", () => {
     for (const dark of [true, false]) {
       const all = [
@@ -182,7 +232,13 @@ describe("the colours", () => {
           { length: 300 },
           (_, i) =>
             functionColours(
-              { ...f, names: ["", `n${i}`], module: new Uint32Array([0, 1]), modules: ["", `m${i}`], kind: new Uint8Array([0, i % 5]) },
+              {
+                ...f,
+                names: ["", `n${i}`],
+                module: new Uint32Array([0, 1]),
+                modules: ["", `m${i}`],
+                kind: new Uint8Array([0, i % 5]),
+              },
               dark,
             )[1]!,
         ),
@@ -191,12 +247,20 @@ describe("the colours", () => {
     }
   });
   it("tell kinds of code apart, and the idle", () => {
-    expect(f.names.slice(1).map((_, i) => legend[classOf(f, i + 1)])).toEqual(["program", "program", "kernel", "idle", "idle", "idle"]);
+    expect(f.names.slice(1).map((_, i) => legend[classOf(f, i + 1)])).toEqual([
+      "program",
+      "program",
+      "kernel",
+      "idle",
+      "idle",
+      "idle",
+    ]);
   });
   it("say more and less by sides", () => {
     const c = folded("a;more 1 5\na;less 6 2\nsame 3 3\n");
     const colours = changeColours(c, true);
-    const of = (name: string) => colours[Array.from(c.fn).findIndex((fn) => c.functions.names[fn] === name)]!;
+    const of = (name: string) =>
+      colours[Array.from(c.fn).findIndex((fn) => c.functions.names[fn] === name)]!;
     const red = (v: number) => v & 255;
     const blue = (v: number) => (v >>> 16) & 255;
     expect(red(of("more"))).toBeGreaterThan(blue(of("more")));

@@ -1,5 +1,6 @@
-// The flame graph on a canvas: a row of pixels for each depth of calls, stretched to the height of a row, with names on what is wide
-// enough. What is narrower than half a pixel is not walked into. Draws in device pixels and knows neither the page nor the server.
+// The flame graph on a canvas: a row of pixels for each depth of calls, stretched to the height of
+// a row, with names on what is wide enough. What is narrower than half a pixel is not walked into.
+// Draws in device pixels and knows neither the page nor the server.
 
 import type { Calls } from "../data/profile";
 import type { Look } from "./look";
@@ -63,8 +64,9 @@ export function lastAt(left: Float64Array, amount: number): number {
 }
 
 /**
- * Colours the pixels of rows first to end, `width` pixels each, into out, and lists the nodes that are at least `wide` pixels wide.
- * Gives how many nodes were drawn. All in one function, of numbers alone: it is called for each frame of a zoom.
+ * Colours the pixels of rows first to end, `width` pixels each, into out, and lists the nodes that
+ * are at least `wide` pixels wide. Returns how many nodes were drawn. All in one function, of
+ * numbers alone: it is called for each frame of a zoom.
  */
 export function paint(
   c: Calls,
@@ -131,7 +133,8 @@ export function paint(
     i = after[top]!;
     if (left[top]! + total[top]! > span.from && depth[top]! < end) one(top);
   }
-  // Most are too narrow, and seen before anything has made this fast: they get by with the least that there is to do.
+  // Most are too narrow, and seen before anything has made this fast: they get by with the least
+  // that there is to do.
   while (i < n) {
     const l = left[i]!;
     if (l >= until) break;
@@ -149,7 +152,10 @@ export function paint(
   return drawn;
 }
 
-/** How many rows the calls in sight have, the root's among them: those of calls that are wide enough to be drawn. */
+/**
+ * How many rows the calls in sight have, the root's among them: those of calls that are wide enough
+ * to be drawn.
+ */
 export function rowsIn(c: Calls, span: Span, width: number): number {
   const { left, total, depth, end: after, fn } = c;
   const k = width / (span.to - span.from);
@@ -159,7 +165,8 @@ export function rowsIn(c: Calls, span: Span, width: number): number {
     if (total[j]! * k < least) {
       i = after[j]!;
       most = 0;
-    } else if (left[j]! + total[j]! > span.from && (fn[j] !== 0 || j === 0)) most = Math.max(most, depth[j]!);
+    } else if (left[j]! + total[j]! > span.from && (fn[j] !== 0 || j === 0))
+      most = Math.max(most, depth[j]!);
   }
   while (i < left.length && left[i]! < span.to) {
     if (total[i]! * k < least || (fn[i] === 0 && i > 0)) i = after[i]!;
@@ -207,7 +214,10 @@ class Widths {
 }
 const widths = new Map<string, Widths>();
 
-/** What tells a name apart where there is no room for all of it: Go's without the package's path, C++'s and Rust's without what they are in. */
+/**
+ * The distinctive part of a name that is too wide: Go's without the package's path,
+ * C++'s and Rust's without what they are in.
+ */
 export function shortName(name: string): string {
   const cut = name.search(/[<([{]/);
   const head = cut > 0 ? name.slice(0, cut) : name;
@@ -217,26 +227,28 @@ export function shortName(name: string): string {
   return from > 0 && from < head.length ? name.slice(from) : name;
 }
 
-/** As much of a text as there is room for, with "…" where it was cut; "" where that says nothing. */
-export function fitted(text: string, room: number, width: (code: number) => number): string {
+/**
+ * As much of a text as fits, with "…" where it was cut; "" where that says nothing.
+ */
+export function fitted(text: string, space: number, width: (code: number) => number): string {
   let used = 0;
   const dots = width(0x2026);
   let cut = -1; // as far as it goes with the dots behind
   let cutAt = 0;
   for (let i = 0; i < text.length; i++) {
     used += width(text.charCodeAt(i));
-    if (used + dots <= room) {
+    if (used + dots <= space) {
       cut = i + 1;
       cutAt = used;
     }
-    if (used > room) return cut >= 2 && cutAt > 0 ? `${text.slice(0, cut)}…` : "";
+    if (used > space) return cut >= 2 && cutAt > 0 ? `${text.slice(0, cut)}…` : "";
   }
   return text;
 }
 
 let layer: OffscreenCanvas | null = null;
 
-/** Draws the scene. Gives how many calls it shows. */
+/** Draws the scene. Returns how many calls it shows. */
 export function drawFlame(s: Surface, scene: FlameScene, rows: number, look: Look): number {
   const { ctx, dpr, width } = s;
   const high = Math.round(rowHeight * dpr);
@@ -257,17 +269,33 @@ export function drawFlame(s: Surface, scene: FlameScene, rows: number, look: Loo
   const fn = calls.fn;
   const plain = scene.byNode ? (i: number) => colours[i]! : (i: number) => colours[fn[i]!]!;
   const ground = bytes(look.ground);
-  const colour = found ? (i: number) => (found[fn[i]!] ? scene.foundColour : faded(plain(i), ground)) : plain;
+  const colour = found
+    ? (i: number) => (found[fn[i]!] ? scene.foundColour : faded(plain(i), ground))
+    : plain;
   const image = new ImageData(width, lines);
   const pixels = new Uint32Array(image.data.buffer);
   const labels: Labels = { node: [], from: [], to: [] };
-  const drawn = paint(calls, scene.span, width, first, end, colour, scene.narrow, gap, 22 * dpr, pixels, labels);
-  if (!layer || layer.width < width || layer.height < lines) layer = new OffscreenCanvas(width, Math.max(lines, layer?.height ?? 0));
+  const drawn = paint(
+    calls,
+    scene.span,
+    width,
+    first,
+    end,
+    colour,
+    scene.narrow,
+    gap,
+    22 * dpr,
+    pixels,
+    labels,
+  );
+  if (!layer || layer.width < width || layer.height < lines)
+    layer = new OffscreenCanvas(width, Math.max(lines, layer?.height ?? 0));
   const own = layer.getContext("2d")!;
   own.putImageData(image, 0, 0);
   ctx.imageSmoothingEnabled = false;
   const y = (row: number) => (scene.up ? all - 1 - (row - bare) : row - bare) * high - scene.scroll;
-  for (let row = first; row < end; row++) ctx.drawImage(layer, 0, row - first, width, 1, 0, y(row), width, high - gap);
+  for (let row = first; row < end; row++)
+    ctx.drawImage(layer, 0, row - first, width, 1, 0, y(row), width, high - gap);
   // Names.
   const font = `${Math.round(11.5 * dpr * 2) / 2}px system-ui, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif`;
   ctx.font = font;
@@ -285,9 +313,9 @@ export function drawFlame(s: Surface, scene: FlameScene, rows: number, look: Loo
   for (let l = 0; l < labels.node.length; l++) {
     const node = labels.node[l]!;
     const name = node === 0 ? "all" : names[fn[node]!]!;
-    const room = labels.to[l]! - labels.from[l]! - 2 * pad + 2;
-    let text = fitted(name, room, measure);
-    if (text !== name) text = fitted(shortName(name), room, measure);
+    const space = labels.to[l]! - labels.from[l]! - 2 * pad + 2;
+    let text = fitted(name, space, measure);
+    if (text !== name) text = fitted(shortName(name), space, measure);
     if (text === "") continue;
     ctx.fillStyle = found && !found[fn[node]!] ? look.dim : inkOn(colour(node));
     ctx.fillText(text, labels.from[l]! + pad, y(calls.depth[node]!) + half);
@@ -296,11 +324,19 @@ export function drawFlame(s: Surface, scene: FlameScene, rows: number, look: Loo
     if (node < 0 || calls.depth[node]! < first || calls.depth[node]! >= end) return;
     const k = width / (scene.span.to - scene.span.from);
     const a = Math.max(0, Math.round((calls.left[node]! - scene.span.from) * k));
-    const b = Math.min(width, Math.round((calls.left[node]! + calls.total[node]! - scene.span.from) * k));
+    const b = Math.min(
+      width,
+      Math.round((calls.left[node]! + calls.total[node]! - scene.span.from) * k),
+    );
     if (b < 0 || a > width || b < a) return;
     ctx.strokeStyle = style;
     ctx.lineWidth = thick;
-    ctx.strokeRect(a + thick / 2, y(calls.depth[node]!) + thick / 2, Math.max(thick, b - a - gap - thick), high - gap - thick);
+    ctx.strokeRect(
+      a + thick / 2,
+      y(calls.depth[node]!) + thick / 2,
+      Math.max(thick, b - a - gap - thick),
+      high - gap - thick,
+    );
   };
   frame(scene.hover, look.text, gap);
   frame(scene.chosen, look.accent, 2 * gap);
@@ -315,7 +351,8 @@ export function bytes(colour: string): number {
 
 /** A colour two thirds of the way to the ground. */
 export function faded(colour: number, ground: number): number {
-  const mix = (shift: number) => Math.round(((colour >>> shift) & 255) * 0.3 + ((ground >>> shift) & 255) * 0.7);
+  const mix = (shift: number) =>
+    Math.round(((colour >>> shift) & 255) * 0.3 + ((ground >>> shift) & 255) * 0.7);
   return (0xff000000 | (mix(16) << 16) | (mix(8) << 8) | mix(0)) >>> 0;
 }
 

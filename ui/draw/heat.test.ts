@@ -9,13 +9,17 @@ describe("heat map", () => {
     expect(p[2]).not.toBe(p[0]);
     expect(p[3]).toBe((0xff000000 | heatColour(1, true)) >>> 0);
     expect(p[4]).toBe(p[3]);
-    expect(Array.from(heatPixels([Float64Array.of(1, 2), Float64Array.of(3, 4)], 1, 2, 4, true)).length).toBe(2);
+    expect(
+      Array.from(heatPixels([Float64Array.of(1, 2), Float64Array.of(3, 4)], 1, 2, 4, true)).length,
+    ).toBe(2);
     expect(heatPixels([Float64Array.of(0)], 0, 1, 0, true)[0]).not.toBe(0);
   });
   it("goes from near the ground to far from it, in both themes", () => {
     const light = (c: number): number => (c & 255) + ((c >> 8) & 255) + ((c >> 16) & 255);
     for (let i = 1; i <= 10; i++) {
-      expect(light(heatColour(i / 10, true))).toBeGreaterThan(light(heatColour((i - 1) / 10, true)));
+      expect(light(heatColour(i / 10, true))).toBeGreaterThan(
+        light(heatColour((i - 1) / 10, true)),
+      );
       expect(light(heatColour(i / 10, false))).toBeLessThan(light(heatColour((i - 1) / 10, false)));
     }
     expect([isDark("#0e1216"), isDark("#fcfcfa")]).toEqual([true, false]);

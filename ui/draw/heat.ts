@@ -1,5 +1,6 @@
-// Many rows, or the buckets of a distribution, over time: a line of cells each, its colour the value. Rows that are too many for
-// lines are still told apart, and what was not measured has no colour at all.
+// Many rows, or the buckets of a distribution, over time: a line of cells each, its colour the
+// value. Rows that are too many for lines can still be distinguished, and what was not measured has
+// no colour at all.
 
 import type { Column } from "../data/columns";
 import { type Box, type Frame, frame, Places, plotOf } from "./chart";
@@ -14,36 +15,58 @@ export interface Heat extends Frame {
   top: number;
 }
 
-// Cividis (Nuñez, Anderton, Renslow 2018): even steps of lightness, the same to those who see fewer colours.
-const cividis = [0x00204d, 0x00336f, 0x39486b, 0x575c6d, 0x707173, 0x8a8779, 0xa69d75, 0xc4b56c, 0xe4cf5b, 0xffea46];
+// Cividis (Nuñez, Anderton, Renslow 2018): even steps of lightness, the same to those who see fewer
+// colours.
+const cividis = [
+  0x00204d, 0x00336f, 0x39486b, 0x575c6d, 0x707173, 0x8a8779, 0xa69d75, 0xc4b56c, 0xe4cf5b,
+  0xffea46,
+];
 
-/** The colour of a share from 0 to 1, as red, green, blue in 0xBBGGRR: the order in which a canvas has its bytes. */
+/**
+ * The colour of a share from 0 to 1, as red, green, blue in 0xBBGGRR: the order in which a canvas
+ * has its bytes.
+ */
 export function heatColour(share: number, dark: boolean): number {
   const t = Math.min(1, Math.max(0, share));
   const s = t * (cividis.length - 1);
   const at = dark ? s : cividis.length - 1 - s;
-  // On white the light end of the colours is loud where there is nothing: the little is thinned with the ground.
+  // On white the light end of the colours is loud where there is nothing: the little is thinned
+  // with the ground.
   const ink = dark ? 1 : Math.min(1, 0.1 + 3 * t);
   const i = Math.min(cividis.length - 2, Math.floor(at));
   const f = at - i;
   const a = cividis[i]!;
   const b = cividis[i + 1]!;
-  const mix = (shift: number): number => Math.round((((a >> shift) & 255) * (1 - f) + ((b >> shift) & 255) * f) * ink + 252 * (1 - ink));
+  const mix = (shift: number): number =>
+    Math.round((((a >> shift) & 255) * (1 - f) + ((b >> shift) & 255) * f) * ink + 252 * (1 - ink));
   return (mix(0) << 16) | (mix(8) << 8) | mix(16);
 }
 
-/** Pixels of a matrix, a row a line and a cell a pixel; what is not known is transparent. A measured zero has the first colour. */
-export function heatPixels(rows: readonly Column[], first: number, end: number, top: number, dark: boolean): Uint32Array<ArrayBuffer> {
+/**
+ * Pixels of a matrix, a row a line and a cell a pixel; what is not known is transparent. A measured
+ * zero has the first colour.
+ */
+export function heatPixels(
+  rows: readonly Column[],
+  first: number,
+  end: number,
+  top: number,
+  dark: boolean,
+): Uint32Array<ArrayBuffer> {
   const width = Math.max(0, end - first);
   const out = new Uint32Array(width * rows.length);
   const steps = 256;
-  const colours = Uint32Array.from({ length: steps + 1 }, (_, i) => (0xff000000 | heatColour(i / steps, dark)) >>> 0);
+  const colours = Uint32Array.from(
+    { length: steps + 1 },
+    (_, i) => (0xff000000 | heatColour(i / steps, dark)) >>> 0,
+  );
   rows.forEach((row, r) => {
     for (let c = 0; c < width; c++) {
       const v = row[first + c]!;
       if (Number.isNaN(v)) continue;
       // Anything more than nothing differs from nothing.
-      const step = top > 0 && v > 0 ? Math.max(1, Math.min(steps, Math.round((v / top) * steps))) : 0;
+      const step =
+        top > 0 && v > 0 ? Math.max(1, Math.min(steps, Math.round((v / top) * steps))) : 0;
       out[r * width + c] = colours[step]!;
     }
   });
@@ -67,8 +90,17 @@ export function isDark(colour: string): boolean {
   return ((n >> 16) & 255) * 0.3 + ((n >> 8) & 255) * 0.59 + (n & 255) * 0.11 < 128;
 }
 
-/** Draws the heat map. The scale of its colours stands where graphs have the values: the top at the top. */
-export function drawHeat(s: Surface, gutter: number, heat: Heat, labels: { top: string; unit: string }, look: Look): void {
+/**
+ * Draws the heat map. The scale of its colours stands where graphs have the values: the top at the
+ * top.
+ */
+export function drawHeat(
+  s: Surface,
+  gutter: number,
+  heat: Heat,
+  labels: { top: string; unit: string },
+  look: Look,
+): void {
   const { ctx, dpr } = s;
   const box = plotOf(s, gutter);
   const map = new Places(box, { ...heat, low: 0, high: 1 });
@@ -83,7 +115,13 @@ export function drawHeat(s: Surface, gutter: number, heat: Heat, labels: { top: 
   if (end > first && fitting > 0) {
     const image = new OffscreenCanvas(end - first, fitting);
     const pixels = heatPixels(heat.rows.slice(0, fitting), first, end, heat.top, dark);
-    image.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), end - first, fitting), 0, 0);
+    image
+      .getContext("2d")!
+      .putImageData(
+        new ImageData(new Uint8ClampedArray(pixels.buffer), end - first, fitting),
+        0,
+        0,
+      );
     ctx.save();
     ctx.beginPath();
     ctx.rect(box.left, box.top, box.width, box.height);
@@ -93,14 +131,21 @@ export function drawHeat(s: Surface, gutter: number, heat: Heat, labels: { top: 
     ctx.drawImage(image, x, box.top, map.x(heat.start + end * heat.step) - x, fitting * high);
     if (high >= 6 * dpr) {
       ctx.fillStyle = look.ground;
-      for (let r = 1; r < fitting; r++) ctx.fillRect(box.left, box.top + r * high, box.width, Math.max(1, Math.round(dpr)));
+      for (let r = 1; r < fitting; r++)
+        ctx.fillRect(box.left, box.top + r * high, box.width, Math.max(1, Math.round(dpr)));
     }
     ctx.restore();
   }
   scale(s, box, labels, look, dark);
 }
 
-function scale(s: Surface, box: Box, labels: { top: string; unit: string }, look: Look, dark: boolean): void {
+function scale(
+  s: Surface,
+  box: Box,
+  labels: { top: string; unit: string },
+  look: Look,
+  dark: boolean,
+): void {
   const { ctx, dpr } = s;
   const width = Math.round(8 * dpr);
   const left = box.left - width - Math.round(5 * dpr);
@@ -116,6 +161,7 @@ function scale(s: Surface, box: Box, labels: { top: string; unit: string }, look
   ctx.textBaseline = "middle";
   ctx.fillText(labels.top, left - 4 * dpr, box.top + 7 * dpr);
   // The panel has the unit too: one that is too long is not cut here.
-  if (ctx.measureText(labels.unit).width < left - 4 * dpr) ctx.fillText(labels.unit, left - 4 * dpr, box.top + 21 * dpr);
+  if (ctx.measureText(labels.unit).width < left - 4 * dpr)
+    ctx.fillText(labels.unit, left - 4 * dpr, box.top + 21 * dpr);
   ctx.fillText("0", left - 4 * dpr, box.top + box.height - 7 * dpr);
 }

@@ -10,7 +10,7 @@ export interface Look {
   accent: string;
   /** Of losses and of what is cut off. */
   hot: string;
-  /** The eight of Okabe and Ito, for the places that data/colour gives. */
+  /** The eight of Okabe and Ito, for the indices that data/colour returns. */
   series: readonly string[];
   /** Of rows without a colour of their own. */
   other: string;

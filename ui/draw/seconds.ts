@@ -1,5 +1,5 @@
-// Seconds as a picture, to choose a stretch of time from: time from left to right, the part of the second from below to above, the
-// colour how busy CPUs were.
+// Seconds as a picture, to choose a stretch of time from: time from left to right, the part of the
+// second from below to above, the colour how busy CPUs were.
 
 import type { TimeMark } from "./axis";
 import { heatColour, isDark } from "./heat";
@@ -11,7 +11,10 @@ export interface SecondsScene {
   /** In sight, in milliseconds. */
   from: number;
   to: number;
-  /** The grid, and the values: that of a line and a column is at slot * cells + cell. NaN is not measured, and has no colour. */
+  /**
+   * The grid, and the values: that of a line and a column is at slot * cells + cell. NaN is not
+   * measured, and has no colour.
+   */
   start: number;
   step: number;
   cells: number;
@@ -39,7 +42,8 @@ export function drawSeconds(s: Surface, scene: SecondsScene, look: Look): void {
   const x = (ms: number) => (ms - scene.from) * k;
   const dark = isDark(look.ground);
   ctx.fillStyle = look.grid;
-  for (const t of scene.times) ctx.fillRect(Math.round(x(t.ms)), 0, Math.max(1, Math.round(dpr)), high + Math.round(4 * dpr));
+  for (const t of scene.times)
+    ctx.fillRect(Math.round(x(t.ms)), 0, Math.max(1, Math.round(dpr)), high + Math.round(4 * dpr));
   if (scene.cells > 0) {
     const image = new ImageData(scene.cells, scene.slots);
     const pixels = new Uint32Array(image.data.buffer);
@@ -47,7 +51,8 @@ export function drawSeconds(s: Surface, scene: SecondsScene, look: Look): void {
       for (let c = 0; c < scene.cells; c++) {
         const v = scene.rate[line * scene.cells + c]!;
         if (Number.isNaN(v)) continue;
-        pixels[(scene.slots - 1 - line) * scene.cells + c] = (0xff000000 | heatColour(scene.most > 0 ? v / scene.most : 0, dark)) >>> 0;
+        pixels[(scene.slots - 1 - line) * scene.cells + c] =
+          (0xff000000 | heatColour(scene.most > 0 ? v / scene.most : 0, dark)) >>> 0;
       }
     }
     const layer = new OffscreenCanvas(scene.cells, scene.slots);

@@ -13,10 +13,15 @@ export interface SparkStyle {
 }
 
 /**
- * Draws values, evenly spaced from the left to the right edge, onto a canvas of any size: it is made as many device pixels as it
- * covers. Stretches of more values than pixels keep their greatest. Values above the top are cut at it.
+ * Draws values, evenly spaced from the left to the right edge, onto a canvas of any size: it is
+ * made as many device pixels as it covers. Stretches of more values than pixels keep their
+ * greatest. Values above the top are cut at it.
  */
-export function sparkline(canvas: HTMLCanvasElement, values: ArrayLike<number>, style: SparkStyle): void {
+export function sparkline(
+  canvas: HTMLCanvasElement,
+  values: ArrayLike<number>,
+  style: SparkStyle,
+): void {
   const dpr = globalThis.devicePixelRatio || 1;
   const width = Math.max(1, Math.round(canvas.clientWidth * dpr));
   const height = Math.max(1, Math.round(canvas.clientHeight * dpr));
@@ -49,7 +54,10 @@ export function sparkline(canvas: HTMLCanvasElement, values: ArrayLike<number>, 
   ctx.setTransform(1, 0, 0, 1, 0, 0);
 }
 
-/** The points of a sparkline in pixels, a list for each stretch without a gap; y grows downward and 0 is at the height. */
+/**
+ * The points of a sparkline in pixels, a list for each stretch without a gap; y grows downward and
+ * 0 is at the height.
+ */
 export function sparkRuns(
   values: ArrayLike<number>,
   width: number,
@@ -64,7 +72,8 @@ export function sparkRuns(
     const from = Math.floor((p * values.length) / points);
     const to = Math.max(from + 1, Math.floor(((p + 1) * values.length) / points));
     let m = NaN;
-    for (let i = from; i < to; i++) if (!Number.isNaN(values[i]!) && !(values[i]! <= m)) m = values[i]!;
+    for (let i = from; i < to; i++)
+      if (!Number.isNaN(values[i]!) && !(values[i]! <= m)) m = values[i]!;
     thinned.push(m);
     if (m > greatest) greatest = m;
   }
@@ -82,7 +91,8 @@ export function sparkRuns(
       run = { x: [p * cell], y: [y] };
       runs.push(run);
     }
-    // A point in the middle of its cell; the stretch begins and ends at the cell's edges, so that a lone value is seen.
+    // A point in the middle of its cell; the stretch begins and ends at the cell's edges, so that a
+    // lone value is seen.
     run.x.push((p + 0.5) * cell);
     run.y.push(y);
     const next = thinned[p + 1];

@@ -10,8 +10,8 @@ export interface Surface {
 }
 
 /**
- * Keeps the canvas as many pixels as it covers on the screen, and calls draw when that has changed: at once, and after each resize.
- * Gives a function that ends it.
+ * Keeps the canvas as many pixels as it covers on the screen, and calls draw when that has changed:
+ * at once, and after each resize. Returns a function that ends it.
  */
 export function sharp(canvas: HTMLCanvasElement, draw: (s: Surface) => void): () => void {
   const set = (width: number, height: number): void => {
@@ -25,7 +25,11 @@ export function sharp(canvas: HTMLCanvasElement, draw: (s: Surface) => void): ()
     const entry = entries[entries.length - 1]!;
     const box = entry.devicePixelContentBoxSize?.[0];
     if (box) set(box.inlineSize, box.blockSize);
-    else set(Math.round(entry.contentRect.width * devicePixelRatio), Math.round(entry.contentRect.height * devicePixelRatio));
+    else
+      set(
+        Math.round(entry.contentRect.width * devicePixelRatio),
+        Math.round(entry.contentRect.height * devicePixelRatio),
+      );
   });
   try {
     watch.observe(canvas, { box: "device-pixel-content-box" });
@@ -35,9 +39,14 @@ export function sharp(canvas: HTMLCanvasElement, draw: (s: Surface) => void): ()
   return () => watch.disconnect();
 }
 
-/** The surface of a canvas as it is; null when the browser gives no context. */
+/** The surface of a canvas as it is; null when the browser returns no context. */
 export function surfaceOf(canvas: HTMLCanvasElement): Surface | null {
   const ctx = canvas.getContext("2d");
   if (!ctx) return null;
-  return { ctx, width: canvas.width, height: canvas.height, dpr: canvas.clientWidth > 0 ? canvas.width / canvas.clientWidth : 1 };
+  return {
+    ctx,
+    width: canvas.width,
+    height: canvas.height,
+    dpr: canvas.clientWidth > 0 ? canvas.width / canvas.clientWidth : 1,
+  };
 }

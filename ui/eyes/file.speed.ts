@@ -1,5 +1,5 @@
-// The page in one file of a million calls: its size, the time from opening it to its first picture, and each frame of a zoom. Prints a
-// table of docs/PERFORMANCE.md.
+// The page in one file of a million calls: its size, the time from opening it to its first picture,
+// and each frame of a zoom. Prints a table of docs/PERFORMANCE.md.
 
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -20,10 +20,19 @@ describe.skipIf(lacks !== "")("the page in one file of a million calls", () => {
     dir = mkdtempSync(join(tmpdir(), "culprit-speed-"));
     writeFileSync(join(dir, "in.folded"), million());
     const begun = performance.now();
-    const made = spawnSync(program, ["flame", "-o", join(dir, "out.html"), join(dir, "in.folded")], { encoding: "utf8" });
+    const made = spawnSync(
+      program,
+      ["flame", "-o", join(dir, "out.html"), join(dir, "in.folded")],
+      { encoding: "utf8" },
+    );
     if (made.status !== 0) throw new Error(made.stderr);
-    table.say("`culprit flame` makes it, its size in MB in brackets", "", [performance.now() - begun]);
-    table.rows[0] = table.rows[0]!.replace("brackets", `brackets (${(statSync(join(dir, "out.html")).size / 1e6).toFixed(1)})`);
+    table.say("`culprit flame` makes it, its size in MB in brackets", "", [
+      performance.now() - begun,
+    ]);
+    table.rows[0] = table.rows[0]!.replace(
+      "brackets",
+      `brackets (${(statSync(join(dir, "out.html")).size / 1e6).toFixed(1)})`,
+    );
   });
   afterAll(async () => {
     await eyes?.close();
@@ -39,17 +48,28 @@ describe.skipIf(lacks !== "")("the page in one file of a million calls", () => {
     const late: number[] = [];
     const alone: number[] = [];
     for (let n = 0; n < runs; n++) {
-      const context = await eyes.browser.newContext({ viewport: { width: 1600, height: 900 }, colorScheme: n % 2 ? "light" : "dark" });
+      const context = await eyes.browser.newContext({
+        viewport: { width: 1600, height: 900 },
+        colorScheme: n % 2 ? "light" : "dark",
+      });
       const page = await context.newPage();
       await page.addInitScript(watch, "#canvas");
       await page.goto(`file://${join(dir, "out.html")}`, { waitUntil: "commit" });
-      const first = await until("the picture", async () => (await drawnBy(page).catch(() => []))[0]);
+      const first = await until(
+        "the picture",
+        async () => (await drawnBy(page).catch(() => []))[0],
+      );
       open.push(first.begun + first.code + first.pixels);
-      const there = await page.waitForFunction(() => (document.getElementById("rest")?.hidden !== false ? performance.now() : 0));
+      const there = await page.waitForFunction(() =>
+        document.getElementById("rest")?.hidden !== false ? performance.now() : 0,
+      );
       all.push((await there.jsonValue()) as number);
       await page.waitForTimeout(800);
       const box = (await page.locator("#canvas").boundingBox())!;
-      if (n < 2) await page.screenshot({ path: `${import.meta.dirname}/../../.cache/eyes/file-million-${n}.png` });
+      if (n < 2)
+        await page.screenshot({
+          path: `${import.meta.dirname}/../../.cache/eyes/file-million-${n}.png`,
+        });
       // Into calls of each width, and out again by the row of the root.
       const zoom = async () => {
         for (const [x, up] of [
@@ -64,7 +84,10 @@ describe.skipIf(lacks !== "")("the page in one file of a million calls", () => {
             const on = () => {
               const clicked = performance.now();
               requestAnimationFrame(() =>
-                requestAnimationFrame(() => ((window as unknown as { late: number }).late = performance.now() - clicked)),
+                requestAnimationFrame(
+                  () =>
+                    ((window as unknown as { late: number }).late = performance.now() - clicked),
+                ),
               );
             };
             document.addEventListener("pointerdown", on, { once: true, capture: true });

@@ -45,7 +45,9 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
       const look = async (width: number, theme: "dark" | "light"): Promise<void> => {
         const { page, context, wrong } = await eyes.at(served, `#${view}`, { width, theme });
         await page.waitForFunction(
-          (v) => document.querySelectorAll(v === "findings" ? "main p" : "main table, main input").length > 0,
+          (v) =>
+            document.querySelectorAll(v === "findings" ? "main p" : "main table, main input")
+              .length > 0,
           view,
         );
         await page.waitForTimeout(1500);
@@ -57,12 +59,20 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
         await context.close();
       };
       // Together, for each waits for ticks.
-      await Promise.all([look(1280, "dark"), look(1280, "light"), look(1920, "light"), look(800, "dark")]);
+      await Promise.all([
+        look(1280, "dark"),
+        look(1280, "light"),
+        look(1920, "light"),
+        look(800, "dark"),
+      ]);
     });
   }
 
   it("does not say that nothing was wrong where nobody looked", async () => {
-    const { page, context, wrong } = await eyes.at(served, "#findings?from=2020-01-01T00:00:00Z&to=2020-01-01T01:00:00Z");
+    const { page, context, wrong } = await eyes.at(
+      served,
+      "#findings?from=2020-01-01T00:00:00Z&to=2020-01-01T01:00:00Z",
+    );
     await page.locator("main", { hasText: "No diagnosis was kept" }).waitFor();
     expect(await page.locator("main").innerText()).not.toContain("Nothing was wrong");
     expect(await page.locator("main .fine").count()).toBe(0);
@@ -70,7 +80,7 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     await context.close();
   });
 
-  it("has room for what it shows, at any width", async () => {
+  it("fits at any width", async () => {
     const { page, context, wrong } = await eyes.at(served, "#now");
     await page.locator("main table .spark canvas").first().waitFor();
     for (const width of [800, 881, 1101, 1121, 1280, 1440, 1701, 1920]) {
@@ -91,7 +101,11 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
           return {
             text: a.textContent,
             wide: at.width,
-            over: Math.max(at.right - cell.right, at.bottom - cell.bottom, a.scrollWidth - a.clientWidth),
+            over: Math.max(
+              at.right - cell.right,
+              at.bottom - cell.bottom,
+              a.scrollWidth - a.clientWidth,
+            ),
           };
         }),
       );
@@ -106,17 +120,26 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     for (const width of [800, 1000, 1280]) {
       await page.setViewportSize({ width, height: 700 });
       const over = await page.evaluate(
-        () => document.querySelector("main .scroll")!.scrollWidth - document.querySelector("main .scroll")!.clientWidth,
+        () =>
+          document.querySelector("main .scroll")!.scrollWidth -
+          document.querySelector("main .scroll")!.clientWidth,
       );
       expect(over, `datasets at ${width}`).toBeLessThanOrEqual(0);
     }
-    // The header is one line where a screen has room for it: it does not move what is below when the time stands still.
+    // The header is one line where a screen is wide enough: it does not move what is below when
+    // the time is paused.
     for (const time of ["", "?last=2m", "?from=2026-01-01T10:00:00Z&to=2026-01-01T11:00:00Z"]) {
       await page.goto(`${served.url}#now${time}`);
-      await page.waitForFunction((past) => (document.querySelector("header .past") !== null) === past, time.includes("from"));
+      await page.waitForFunction(
+        (past) => (document.querySelector("header .past") !== null) === past,
+        time.includes("from"),
+      );
       for (const width of [1280, 1401, 1701, 1901]) {
         await page.setViewportSize({ width, height: 700 });
-        expect(await page.evaluate(() => document.querySelector("header")!.offsetHeight), `${time} at ${width}`).toBeLessThan(50);
+        expect(
+          await page.evaluate(() => document.querySelector("header")!.offsetHeight),
+          `${time} at ${width}`,
+        ).toBeLessThan(50);
       }
     }
     expect(wrong).toEqual([]);
@@ -127,20 +150,25 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     const rest = load(cpus().length * 2);
     try {
       const { page, context, wrong } = await eyes.at(served, "#now?last=1m");
-      const found = page.locator("article", { has: page.locator("h2", { hasText: /CPUs? (is|are) busy/ }) });
+      const found = page.locator("article", {
+        has: page.locator("h2", { hasText: /CPUs? (is|are) busy/ }),
+      });
       await until("a finding", async () => (await found.count()) > 0, 50_000);
       await found.locator("summary").first().click();
       expect(await found.locator("ol li").count()).toBeGreaterThan(1);
       await picture(page, "now-busy");
 
-      // The same second, of the page and of `culprit use`; one of this load, for something else may have been found before it.
+      // The same second, of the page and of `culprit use`; one of this load, for something else may
+      // have been found before it.
       await until("the CPUs are busy", async () => {
         const { tables } = await served.get<Use>("tool/use?from=-2s&to=now&step=1000");
         const t = tables.at(-1);
-        return t && (t.rows[0]!.cells[t.columns.findIndex((c) => c.name === "cpu_util")] as number) > 0.8; // what a hypervisor takes is not busy
+        return (
+          t && (t.rows[0]!.cells[t.columns.findIndex((c) => c.name === "cpu_util")] as number) > 0.8
+        ); // what a hypervisor takes is not busy
       });
-      await page.getByRole("button", { name: "stand still" }).click();
-      const [from, to] = await until("the page stands still", async () => {
+      await page.getByRole("button", { name: "pause" }).click();
+      const [from, to] = await until("the page is paused", async () => {
         const q = new URLSearchParams(page.url().split("?")[1]);
         return q.has("to") && [Date.parse(q.get("from")!), Date.parse(q.get("to")!)];
       });
@@ -149,7 +177,12 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
       const t = tables.at(-1)!;
       const tool = (name: string) => t.rows[0]!.cells[t.columns.findIndex((c) => c.name === name)];
       const shown = async (row: string, nth: number) => {
-        const title = await page.locator("tr", { hasText: row }).first().locator("td .value").nth(nth).getAttribute("title");
+        const title = await page
+          .locator("tr", { hasText: row })
+          .first()
+          .locator("td .value")
+          .nth(nth)
+          .getAttribute("title");
         return Number(/: ([\d.\u202f]+)/.exec(title ?? "")?.[1]?.replaceAll("\u202f", ""));
       };
       expect(await shown("CPU", 0)).toBeCloseTo(tool("cpu_util") as number, 5);
@@ -164,7 +197,7 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     }
   });
 
-  it("is told by keys, and its address says it all", async () => {
+  it("follows keys, and its address contains the whole state", async () => {
     const { page, context, wrong } = await eyes.at(served, "#now");
     await page.keyboard.press("?");
     await page.getByRole("dialog", { name: "help" }).waitFor();
@@ -173,7 +206,9 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     // The very next key is the page's, whatever the browser has yet to do.
     await page.evaluate(() => {
       for (const key of ["Escape", "3"]) {
-        document.activeElement!.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+        document.activeElement!.dispatchEvent(
+          new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }),
+        );
       }
     });
     expect(await page.getByRole("dialog").count()).toBe(0);
@@ -182,7 +217,9 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     await page.keyboard.type("cpu ?1");
     await until(
       "the address has what is sought",
-      async () => page.url().endsWith("#datasets?find=cpu+?1") || page.url().endsWith("#datasets?find=cpu+%3F1"),
+      async () =>
+        page.url().endsWith("#datasets?find=cpu+?1") ||
+        page.url().endsWith("#datasets?find=cpu+%3F1"),
     );
     expect(await page.getByRole("dialog").count(), "keys in a field are the field's").toBe(0);
     await page.keyboard.press("Control+k");
@@ -196,7 +233,7 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     await page.goBack();
     await until("back to the first", async () => page.url().endsWith("#now"));
     await page.keyboard.press(" ");
-    await until("it stands still", async () => /from=.*&to=/.test(page.url()));
+    await until("it is paused", async () => /from=.*&to=/.test(page.url()));
     await page.keyboard.press("n");
     await until("it goes on", async () => page.url().endsWith("#now"));
     await page.keyboard.press("t");
@@ -207,18 +244,22 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
 
   it("says what datasets have lost, and why, to who has no mouse too", async () => {
     const { page, context, wrong } = await eyes.at(served, "");
-    const reason = "samples that were due while a CPU was idle and did not come: a reason of some length, which is wrapped";
+    const reason =
+      "samples that were due while a CPU was idle and did not come: a reason of some length, which is wrapped";
     await page.route("**/api/datasets*", async (route) => {
       const answer = await route.fetch();
       const body = (await answer.json()) as { datasets: { sentence: string; loss: unknown }[] };
-      for (const d of body.datasets) d.loss = d.sentence.startsWith("cpu.time by") ? [{ reason, events: 1234 }] : null;
+      for (const d of body.datasets)
+        d.loss = d.sentence.startsWith("cpu.time by") ? [{ reason, events: 1234 }] : null;
       await route.fulfill({ response: answer, json: body });
     });
     await page.setViewportSize({ width: 800, height: 900 });
     await page.goto(`${served.url}#datasets?find=cpu.time`);
     const lost = page.getByRole("region", { name: "What is lost, and why" });
     await lost.waitFor();
-    expect(await lost.innerText()).toMatch(/1,?234 lost of cpu\.time by .*: samples that were due while/);
+    expect(await lost.innerText()).toMatch(
+      /1,?234 lost of cpu\.time by .*: samples that were due while/,
+    );
     await fits(page);
     await accessible(page);
     await picture(page, "datasets-lost");
@@ -231,7 +272,11 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     const field = page.getByRole("combobox", { name: "sentence to record" });
     await field.fill("cpu.time by cpuu");
     await field.press("Enter");
-    await until("the place that is wrong", async () => (await page.locator("mark").innerText()) === "cpuu", 10_000);
+    await until(
+      "the place that is wrong",
+      async () => (await page.locator("mark").innerText()) === "cpuu",
+      10_000,
+    );
     await accessible(page);
     await picture(page, "datasets-wrong");
     expect(wrong.filter((w) => !/ 400 |^400 /.test(w) && !w.includes("status of 400"))).toEqual([]);
@@ -302,8 +347,17 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     await page.locator("tbody tr").first().waitFor();
     await served.down();
     const banner = page.getByRole("alert");
-    await until("the banner", async () => (await banner.count()) > 0 && (await banner.innerText()).includes("not connected since"), 15_000);
-    await until("for how long", async () => / since \d\d:\d\d:\d\d \(\d+ s\): /.test(await banner.innerText()), 10_000);
+    await until(
+      "the banner",
+      async () =>
+        (await banner.count()) > 0 && (await banner.innerText()).includes("not connected since"),
+      15_000,
+    );
+    await until(
+      "for how long",
+      async () => / since \d\d:\d\d:\d\d \(\d+ s\): /.test(await banner.innerText()),
+      10_000,
+    );
     expect(await page.locator(".light").innerText(), "the light beside the clock is out").toBe("○");
     await picture(page, "not-connected");
     await accessible(page);

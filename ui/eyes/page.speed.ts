@@ -1,4 +1,5 @@
-// From starting the program to the first point on the screen, and from asking for a day to seeing it. Prints a table of docs/PERFORMANCE.md.
+// From starting the program to the first point on the screen, and from asking for a day to seeing
+// it. Prints a table of docs/PERFORMANCE.md.
 
 import { execFileSync, spawn } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -15,22 +16,27 @@ const archive = process.env.ARCHIVE ?? "";
 /** Median, and the greatest. */
 function say(what: string, goal: string, all: number[]): void {
   const sorted = [...all].sort((a, b) => a - b);
-  rows.push(`| ${what} | ${goal} | ${Math.round(sorted[sorted.length >> 1]!)} | ${Math.round(sorted.at(-1)!)} |`);
+  rows.push(
+    `| ${what} | ${goal} | ${Math.round(sorted[sorted.length >> 1]!)} | ${Math.round(sorted.at(-1)!)} |`,
+  );
 }
 const rows: string[] = [];
 
 interface Seen {
   /** When each kind of canvas had its first data on it, by the clock of the epoch. */
   first: Record<string, number>;
-  /** Of the newest picture of a graph: how long its code took, and then its pixels, in milliseconds. */
+  /**
+   * Of the newest picture of a graph: how long its code took, and then its pixels, in milliseconds.
+   */
   code: number;
   pixels: number;
   at: number;
 }
 
 /**
- * Watches what is drawn, from within the page: `stroke` after a point was moved to is data on a small line of a table; a graph is
- * drawn from its clearRect to the end of the task. A read of one pixel waits until all are there.
+ * Watches what is drawn, from within the page: `stroke` after a point was moved to is data on a
+ * small line of a table; a graph is drawn from its clearRect to the end of the task. A read of one
+ * pixel waits until all are there.
  */
 function watch(): void {
   const seen: Seen = { first: {}, code: 0, pixels: 0, at: 0 };
@@ -54,7 +60,13 @@ function watch(): void {
       });
     }
   };
-  its.clearRect = function (this: CanvasRenderingContext2D, x: number, y: number, w: number, h: number) {
+  its.clearRect = function (
+    this: CanvasRenderingContext2D,
+    x: number,
+    y: number,
+    w: number,
+    h: number,
+  ) {
     clearRect.call(this, x, y, w, h);
     if (this.canvas.clientWidth <= 400 || this.canvas.clientHeight < 100) return;
     const begun = now();
@@ -71,12 +83,19 @@ function watch(): void {
 
 const seenBy = (page: Page) => page.evaluate(() => (window as unknown as { seen: Seen }).seen);
 
-/** Starts the program; gives its address as soon as it says it, when it was started, and what ends it. */
+/**
+ * Starts the program; returns its address as soon as it is printed, when it was started, and what
+ * ends it.
+ */
 async function serve(dir: string): Promise<{ url: string; started: number; end(): Promise<void> }> {
   const started = performance.timeOrigin + performance.now();
-  const child = spawn(program, ["serve", "--listen", await freeAddress(), "--dir", dir, "--for", "5m"], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const child = spawn(
+    program,
+    ["serve", "--listen", await freeAddress(), "--dir", dir, "--for", "5m"],
+    {
+      stdio: ["ignore", "pipe", "inherit"],
+    },
+  );
   let out = "";
   const url = await new Promise<string>((found, fail) => {
     child.stdout.on("data", (d) => {
@@ -105,7 +124,11 @@ describe.skipIf(lacks !== "")("the page", () => {
   });
   afterAll(async () => {
     await eyes.close();
-    console.log(["| on the screen | goal, ms | median, ms | most, ms |", "|---|--:|--:|--:|", ...rows].join("\n"));
+    console.log(
+      ["| on the screen | goal, ms | median, ms | most, ms |", "|---|--:|--:|--:|", ...rows].join(
+        "\n",
+      ),
+    );
   });
 
   it("shows a first point", async () => {
@@ -117,11 +140,16 @@ describe.skipIf(lacks !== "")("the page", () => {
       const page = await context.newPage();
       await page.addInitScript(watch);
       // Starts fall anywhere in a second.
-      await new Promise((r) => setTimeout(r, ((n + 0.5) * 1000) / runs - (Date.now() % 1000) + 1000));
+      await new Promise((r) =>
+        setTimeout(r, ((n + 0.5) * 1000) / runs - (Date.now() % 1000) + 1000),
+      );
       const s = await serve(dir);
       address.push(performance.timeOrigin + performance.now() - s.started);
       await page.goto(s.url);
-      const first = await until("a point", async () => (await seenBy(page)).first.line || undefined);
+      const first = await until(
+        "a point",
+        async () => (await seenBy(page)).first.line || undefined,
+      );
       point.push(first - s.started);
       await context.close();
       await s.end();
@@ -175,14 +203,17 @@ describe.skipIf(lacks !== "")("the page", () => {
       click.push(day.at - clicked);
       answer.push(
         await page.evaluate(() => {
-          const asked = performance.getEntriesByType("resource").filter((e) => e.name.includes("/api/ask?"));
+          const asked = performance
+            .getEntriesByType("resource")
+            .filter((e) => e.name.includes("/api/ask?"));
           const newest = asked.at(-1) as PerformanceResourceTiming;
           return newest.responseEnd - newest.startTime;
         }),
       );
       code.push(day.code);
       pixels.push(day.pixels);
-      if (existsSync(process.env.PICTURE ?? "")) await page.screenshot({ path: join(process.env.PICTURE!, `day-${n}.png`) });
+      if (existsSync(process.env.PICTURE ?? ""))
+        await page.screenshot({ path: join(process.env.PICTURE!, `day-${n}.png`) });
       await context.close();
     }
     await s.end();

@@ -1,4 +1,5 @@
-// A profile of a million calls on the screen: to its first picture, and each frame of a zoom. Prints a table of docs/PERFORMANCE.md.
+// A profile of a million calls on the screen: to its first picture, and each frame of a zoom.
+// Prints a table of docs/PERFORMANCE.md.
 
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { drawnBy, million, ownTimes, said, watch } from "./drawn";
@@ -19,15 +20,21 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
     const begun = performance.now();
     const answer = await fetch(`${served.url}api/profiles?name=million`, {
       method: "POST",
-      headers: { Authorization: `Bearer ${served.token}`, "X-Culprit": "1", "Content-Type": "application/octet-stream" },
+      headers: {
+        Authorization: `Bearer ${served.token}`,
+        "X-Culprit": "1",
+        "Content-Type": "application/octet-stream",
+      },
       body: text,
     });
     if (!answer.ok) throw new Error(await answer.text());
     const kept = (await answer.json()) as { id: string; nodes: number; depth: number };
     id = kept.id;
-    say(`a file of ${kept.nodes.toLocaleString("en")} calls (${Math.round(text.length / 1e6)} MB), read by the server`, "", [
-      performance.now() - begun,
-    ]);
+    say(
+      `a file of ${kept.nodes.toLocaleString("en")} calls (${Math.round(text.length / 1e6)} MB), read by the server`,
+      "",
+      [performance.now() - begun],
+    );
   });
   afterAll(async () => {
     await eyes?.close();
@@ -50,7 +57,7 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
       const { page, context } = look;
       await page.close();
       const own = await context.newPage();
-      await own.addInitScript(watch, ".room");
+      await own.addInitScript(watch, ".graph");
       await own.goto(`${served.url}#profile`);
       await own.waitForSelector("main h1");
       await own.waitForTimeout(500);
@@ -61,14 +68,18 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
       const first = await until("the picture", async () => (await drawnBy(own))[0]);
       const picture = first.begun + first.code + first.pixels;
       const asked = await own.evaluate(() => {
-        const e = performance.getEntriesByType("resource").find((r) => r.name.includes("/api/profile?id=")) as PerformanceResourceTiming;
+        const e = performance
+          .getEntriesByType("resource")
+          .find((r) => r.name.includes("/api/profile?id=")) as PerformanceResourceTiming;
         return [e.startTime, e.responseEnd];
       });
       open.push(picture - clicked);
       answer.push(asked[1]! - asked[0]!);
       rest.push(picture - asked[1]!);
       code.push(first.code);
-      const there = await own.waitForFunction(() => (document.querySelector(".twin tbody tr") ? performance.now() : 0));
+      const there = await own.waitForFunction(() =>
+        document.querySelector(".twin tbody tr") ? performance.now() : 0,
+      );
       all.push(((await there.jsonValue()) as number) - clicked);
       await own.waitForTimeout(800);
       // Into the call that is widest below the root, and below that one, and out again.
@@ -79,23 +90,31 @@ describe.skipIf(lacks !== "")("a profile of a million calls", () => {
           [0.3, 9],
         ] as const) {
           const before = (await drawnBy(own)).length;
-          const box = (await own.locator(".room canvas").first().boundingBox())!;
+          const box = (await own.locator(".graph canvas").first().boundingBox())!;
           await own.mouse.click(box.x + box.width * x, box.y + y);
           await own.waitForTimeout(700);
           const frames = (await drawnBy(own)).slice(before);
           frames.forEach((f, i) => {
             frame.push(f.code);
             pixels.push(f.pixels);
-            if (i > 0 && f.begun - frames[i - 1]!.begun < 200) apart.push(f.begun - frames[i - 1]!.begun);
+            if (i > 0 && f.begun - frames[i - 1]!.begun < 200)
+              apart.push(f.begun - frames[i - 1]!.begun);
           });
         }
       };
       alone.push(...(await ownTimes(eyes.browser, own, zoom)));
-      if (n === 0) await own.screenshot({ path: `${import.meta.dirname}/../../.cache/eyes/profile-million.png` });
+      if (n === 0)
+        await own.screenshot({
+          path: `${import.meta.dirname}/../../.cache/eyes/profile-million.png`,
+        });
       await context.close();
     }
     say("a click on it, to its picture", "300", open);
-    say("of it the answer with what a picture needs, from the request to its last byte", "", answer);
+    say(
+      "of it the answer with what a picture needs, from the request to its last byte",
+      "",
+      answer,
+    );
     say("of it from the last byte to the picture: columns, sums, layout, drawing", "", rest);
     say("of it the layout and drawing", "", code);
     say("a click on it, to all calls and the table of functions", "", all);

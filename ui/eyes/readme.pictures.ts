@@ -1,5 +1,5 @@
-// The pictures of README.md and docs/PAGE.md, of a machine that sends as much as its line carries. .ci/pictures makes that machine,
-// with eth0 of 1 Gbit/s and a receiver behind it.
+// The pictures of README.md and docs/PAGE.md, of a machine that sends as much as its line carries.
+// .ci/pictures makes that machine, with eth0 of 1 Gbit/s and a receiver behind it.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
@@ -29,11 +29,14 @@ function send(rate = "0"): ChildProcess {
 
 async function keep(page: Page, name: string): Promise<void> {
   await page.mouse.move(0, 0);
-  await page.screenshot({ path: join(import.meta.dirname, "..", "..", "docs", "img", `${name}.png`) });
+  await page.screenshot({
+    path: join(import.meta.dirname, "..", "..", "docs", "img", `${name}.png`),
+  });
 }
 
 it("makes the pictures", async () => {
-  // A quiet time, a busy one, and then more than the line carries: there is something to see in each course.
+  // A quiet time, a busy one, and then more than the line carries: there is something to see in
+  // each course.
   await seconds(20);
   let sending = send("400M");
   try {
@@ -47,7 +50,7 @@ it("makes the pictures", async () => {
     const { page, context, wrong } = await eyes.at(served, "#now");
     await seconds(30);
     await until(
-      "eth0 is all that is found, and nothing else of the machine is at its end",
+      "eth0 is all that is found, and no other resource is saturated",
       async () => {
         const found = await page.locator("main article h2").allInnerTexts();
         return (

@@ -1,4 +1,5 @@
-// What the tests of the page stand on: the built program, recording this machine into a directory of its own, and a browser.
+// What the tests of the page stand on: the built program, recording this machine into a directory
+// of its own, and a browser.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,7 +17,11 @@ const chrome = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const pictures = join(top, ".cache", "eyes");
 
 /** Why the tests can't run here; "" when they can. */
-export const lacks = !existsSync(program) ? `${program} is not built` : !existsSync(chrome) ? "needs: tool chromium" : "";
+export const lacks = !existsSync(program)
+  ? `${program} is not built`
+  : !existsSync(chrome)
+    ? "needs: tool chromium"
+    : "";
 
 const flags = [
   "--headless",
@@ -42,7 +47,11 @@ export async function freeAddress(): Promise<string> {
 }
 
 /** Waits until something holds, for at most so long. */
-export async function until<T>(what: string, f: () => Promise<T | undefined | false | null>, ms = 30_000): Promise<T> {
+export async function until<T>(
+  what: string,
+  f: () => Promise<T | undefined | false | null>,
+  ms = 30_000,
+): Promise<T> {
   const end = Date.now() + ms;
   for (;;) {
     const v = await f();
@@ -71,9 +80,13 @@ export class Served {
   /** Starts the program (again), and waits until it answers and has recorded something. */
   async up(): Promise<void> {
     this.#output = "";
-    const child = spawn(program, ["serve", "--listen", this.address, "--dir", this.dir, "--for", "10m"], {
-      stdio: ["ignore", "pipe", "pipe"],
-    });
+    const child = spawn(
+      program,
+      ["serve", "--listen", this.address, "--dir", this.dir, "--for", "10m"],
+      {
+        stdio: ["ignore", "pipe", "pipe"],
+      },
+    );
     this.#child = child;
     child.stdout.on("data", (d) => (this.#output += d));
     child.stderr.on("data", (d) => (this.#output += d));
@@ -82,7 +95,9 @@ export class Served {
       async () => {
         if (child.exitCode !== null) throw new Error(`culprit serve ended: ${this.#output}`);
         try {
-          const { series } = await this.get<{ series: unknown[] }>("ask?q=cpu.time&from=-3s&to=now&step=1000");
+          const { series } = await this.get<{ series: unknown[] }>(
+            "ask?q=cpu.time&from=-3s&to=now&step=1000",
+          );
           return series.length > 0;
         } catch {
           return false;
@@ -125,7 +140,9 @@ export class Served {
 
   /** What the API answers. */
   async get<T>(path: string): Promise<T> {
-    const answer = await fetch(`${this.url}api/${path}`, { headers: { Authorization: `Bearer ${this.token}` } });
+    const answer = await fetch(`${this.url}api/${path}`, {
+      headers: { Authorization: `Bearer ${this.token}` },
+    });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as T;
   }
@@ -143,8 +160,9 @@ export class Eyes {
   private constructor(readonly browser: Browser) {}
 
   /**
-   * Ahead: the browser goes before all else on this machine, as far as that is allowed, so that what is measured is not how long it waits
-   * for a processor. Linux shares processors between sessions first, and a nice value is of the session that a process is in.
+   * Ahead: the browser goes before all else on this machine, as far as that is allowed, so that
+   * what is measured is not how long it waits for a processor. Linux shares processors between
+   * sessions first, and a nice value is of the session that a process is in.
    */
   static async open(ahead = false): Promise<Eyes> {
     mkdirSync(pictures, { recursive: true });
@@ -215,9 +233,12 @@ export async function accessible(page: Page): Promise<void> {
   await page.evaluate(readFileSync(axe, "utf8"));
   const { violations } = (await page.evaluate(
     "axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })",
-  )) as { violations: { id: string; help: string; nodes: { html: string; failureSummary: string }[] }[] };
+  )) as {
+    violations: { id: string; help: string; nodes: { html: string; failureSummary: string }[] }[];
+  };
   const said = violations.map(
-    (v) => `${v.id}: ${v.help}\n${v.nodes.map((n) => `   ${n.html.slice(0, 200)}\n   ${n.failureSummary}`).join("\n")}`,
+    (v) =>
+      `${v.id}: ${v.help}\n${v.nodes.map((n) => `   ${n.html.slice(0, 200)}\n   ${n.failureSummary}`).join("\n")}`,
   );
   expect(said.join("\n")).toBe("");
 }
@@ -228,9 +249,14 @@ export async function fits(page: Page): Promise<void> {
   expect(wide, "the page is wider than the window").toBeLessThanOrEqual(has!);
 }
 
-/** Keeps the CPUs busy, with so many processes of this name, until the function that it gives is called. */
+/**
+ * Keeps the CPUs busy, with so many processes of this name, until the returned function is
+ * called.
+ */
 export function load(processes: number): () => void {
-  const all = Array.from({ length: processes }, () => spawn("sh", ["-c", "while :; do :; done"], { stdio: "ignore" }));
+  const all = Array.from({ length: processes }, () =>
+    spawn("sh", ["-c", "while :; do :; done"], { stdio: "ignore" }),
+  );
   return () => {
     for (const p of all) p.kill("SIGKILL");
   };

@@ -14,7 +14,10 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
   // Somebody who reads, so that there is something to count.
   const reader =
     missing === ""
-      ? spawn("sh", ["-c", "while :; do cat /etc/hostname /proc/self/status; sleep 0.05; done"], { stdio: "ignore", detached: true })
+      ? spawn("sh", ["-c", "while :; do cat /etc/hostname /proc/self/status; sleep 0.05; done"], {
+          stdio: "ignore",
+          detached: true,
+        })
       : undefined;
   beforeAll(async () => {
     served = await Served.start();
@@ -32,7 +35,10 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     await editor.fill("syscall::read:return\n/argo > 0/\n{\n\t@[execname] = quantise(arg0);\n}\n");
     await editor.press("Control+Enter");
     await page.waitForSelector("#trace-wrong p");
-    expect(await page.locator(".editor mark").allTextContents()).toEqual(["argo", "quantise(arg0)"]);
+    expect(await page.locator(".editor mark").allTextContents()).toEqual([
+      "argo",
+      "quantise(arg0)",
+    ]);
     const said = await page.locator("#trace-wrong").innerText();
     expect(said).toContain("2:2");
     expect(said).toContain("did you mean arg0?");
@@ -42,7 +48,9 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     await context.close();
   });
 
-  it("runs a program and shows what it counts, its distribution and what it prints", { timeout: 120_000 }, async () => {
+  it("runs a program and shows what it counts, its distribution and what it prints", {
+    timeout: 120_000,
+  }, async () => {
     const { page, context, wrong } = await eyes.at(served, "#trace");
     await page
       .getByLabel("D program")
@@ -55,15 +63,23 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     await until(
       "the rows of both aggregations",
       async () =>
-        (await page.locator("section.aggregation tbody th[scope=row], section.aggregation td.key").count()) >= 2 &&
-        (await page.locator(".shape .bar").count()) > 1,
+        (await page
+          .locator("section.aggregation tbody th[scope=row], section.aggregation td.key")
+          .count()) >= 2 && (await page.locator(".shape .bar").count()) > 1,
     );
     await until(
       "what it prints",
-      async () => (await page.locator(".output").count()) > 0 && (await page.locator(".output").innerText()).includes("a second"),
+      async () =>
+        (await page.locator(".output").count()) > 0 &&
+        (await page.locator(".output").innerText()).includes("a second"),
     );
-    expect(await page.locator("section.aggregation", { hasText: "trace.reads.bytes" }).first().innerText()).toContain("cat");
-    // Reads of a few bytes and of many kilobytes: each bucket tells where it begins.
+    expect(
+      await page
+        .locator("section.aggregation", { hasText: "trace.reads.bytes" })
+        .first()
+        .innerText(),
+    ).toContain("cat");
+    // Reads of a few bytes and of many kilobytes: each bucket shows its start.
     const begin = await page.locator(".shape tbody th").allInnerTexts();
     expect(begin.filter((t, i) => t.startsWith("<") || begin.indexOf(t) !== i)).toEqual([]);
     await fits(page);
@@ -74,7 +90,10 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     expect(wrong).toEqual([]);
 
     const light = await eyes.at(served, "#trace?s=reads", { theme: "light", width: 1000 });
-    await until("the rows again", async () => (await light.page.locator(".shape .bar").count()) > 1);
+    await until(
+      "the rows again",
+      async () => (await light.page.locator(".shape .bar").count()) > 1,
+    );
     await fits(light.page);
     await accessible(light.page);
     await picture(light.page, "trace-light");
@@ -82,9 +101,16 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     await light.context.close();
   });
 
-  it("shows a script's statistics in the worksheet, and its text among the datasets", { timeout: 120_000 }, async () => {
-    const { page, context, wrong } = await eyes.at(served, "#analytics?q=trace.reads.size+by+execname&q=trace.reads.bytes");
-    await until("a graph's rows", async () => (await page.locator("main").innerText()).includes("cat"));
+  it("shows a script's statistics in the worksheet, and its text among the datasets", {
+    timeout: 120_000,
+  }, async () => {
+    const { page, context, wrong } = await eyes.at(
+      served,
+      "#analytics?q=trace.reads.size+by+execname&q=trace.reads.bytes",
+    );
+    await until("a graph's rows", async () =>
+      (await page.locator("main").innerText()).includes("cat"),
+    );
     await picture(page, "trace-analytics");
     expect(wrong).toEqual([]);
     await context.close();
@@ -97,7 +123,9 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     await sets.context.close();
   });
 
-  it("says at length why a script rests, with what can be done about it in sight", { timeout: 60_000 }, async () => {
+  it("says at length why a script rests, with what can be done about it in sight", {
+    timeout: 60_000,
+  }, async () => {
     const { page, context, wrong } = await eyes.at(served, "");
     await page.route("**/api/scripts", async (route) => {
       const answer = await route.fetch();
@@ -130,13 +158,20 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     };
     await page.waitForSelector("section.aggregation");
     await press("stop reads");
-    await until("it is stopped", async () => (await served.get<Scripts>("scripts")).scripts[0]?.state === "stopped");
+    await until(
+      "it is stopped",
+      async () => (await served.get<Scripts>("scripts")).scripts[0]?.state === "stopped",
+    );
     await press("remove reads");
     await press("remove it, and keep the datasets");
-    await until("it is gone", async () => (await served.get<Scripts>("scripts")).scripts.length === 0);
+    await until(
+      "it is gone",
+      async () => (await served.get<Scripts>("scripts")).scripts.length === 0,
+    );
     expect(
-      (await served.get<{ stats: { id: string; program?: string }[] }>("catalogue")).stats.find((s) => s.id === "trace.reads.bytes")
-        ?.program,
+      (await served.get<{ stats: { id: string; program?: string }[] }>("catalogue")).stats.find(
+        (s) => s.id === "trace.reads.bytes",
+      )?.program,
     ).toContain("@bytes");
     expect(wrong).toEqual([]);
     await context.close();

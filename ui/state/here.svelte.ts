@@ -1,4 +1,5 @@
-// The place that is shown now, bound to the URL: what changes it changes the URL, and the browser's back and forward change it.
+// The place that is shown now, bound to the URL: what changes it changes the URL, and the browser's
+// back and forward change it.
 
 import type { State } from "./param";
 import { type Place, parsePlace, place, printPlace, type shapes, type View } from "./place";
@@ -9,7 +10,7 @@ class Here {
   /** The last place of each view, so that coming back to a view finds it as it was left. */
   #left = new Map<View, Place>();
 
-  /** Reads the URL, and follows it. Gives what ends that. */
+  /** Reads the URL, and follows it. Returns a function that ends it. */
   begin(): () => void {
     const read = () => {
       const p = parsePlace(location.hash);
@@ -42,7 +43,10 @@ class Here {
     return p.state as State<(typeof shapes)[V]>;
   }
 
-  /** Goes somewhere. A step that a person would want to go back from makes an entry of the history; replace makes none. */
+  /**
+   * Goes somewhere. A step that a person would want to go back from makes an entry of the history;
+   * replace makes none.
+   */
   go(to: Place, how: "push" | "replace" = "push"): void {
     const fragment = printPlace(to);
     if (to.view !== this.#place.view) this.#left.set(this.#place.view, this.#place);
@@ -60,7 +64,11 @@ class Here {
   }
 
   /** Changes part of what the view keeps. */
-  change<V extends View>(view: V, part: Partial<State<(typeof shapes)[V]>>, how: "push" | "replace" = "push"): void {
+  change<V extends View>(
+    view: V,
+    part: Partial<State<(typeof shapes)[V]>>,
+    how: "push" | "replace" = "push",
+  ): void {
     this.go(place(view, { ...this.of(view), ...part }, this.time), how);
   }
 

@@ -1,7 +1,10 @@
-// The keyboard. Each part of the page adds its keys while it is shown; the help lists what is there.
+// The keyboard. Each part of the page adds its keys while it is shown; the help lists what is
+// there.
 
 export interface Key {
-  /** As KeyboardEvent.key has it: "n", "?", " ", "ArrowLeft"; "Ctrl+k" with Ctrl or the command key. */
+  /**
+   * As KeyboardEvent.key has it: "n", "?", " ", "ArrowLeft"; "Ctrl+k" with Ctrl or the command key.
+   */
   keys: string[];
   /** What it does, in a few words. */
   what: string;
@@ -21,7 +24,7 @@ class Keys {
     return this.#groups;
   }
 
-  /** Adds keys, until the function that it gives is called. */
+  /** Adds keys, until the returned function is called. */
   add(title: string, keys: Key[]): () => void {
     const group = { title, keys };
     this.#groups = [group, ...this.#groups];
@@ -30,7 +33,7 @@ class Keys {
     };
   }
 
-  /** Runs what a key stands for. Keys that a field or a button needs for itself are left to it. */
+  /** Runs the action of a key. Keys that a field or a button needs for itself are left to it. */
   handle(e: KeyboardEvent): void {
     if (e.defaultPrevented || e.altKey) return;
     const control = e.ctrlKey || e.metaKey;
@@ -50,8 +53,14 @@ class Keys {
 /** Whether an element wants a key itself. */
 function takes(target: EventTarget | null, key: string): boolean {
   if (!(target instanceof HTMLElement)) return false;
-  if (target.isContentEditable || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement) return true;
-  if (target instanceof HTMLInputElement) return !["checkbox", "radio", "button"].includes(target.type) || key === " ";
+  if (
+    target.isContentEditable ||
+    target instanceof HTMLTextAreaElement ||
+    target instanceof HTMLSelectElement
+  )
+    return true;
+  if (target instanceof HTMLInputElement)
+    return !["checkbox", "radio", "button"].includes(target.type) || key === " ";
   if (key === " ") return target instanceof HTMLButtonElement || target.tagName === "SUMMARY";
   return false;
 }
@@ -60,6 +69,13 @@ export const keys = new Keys();
 
 /** A key as the help shows it. */
 export function keyName(k: string): string {
-  const names: Record<string, string> = { " ": "space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", "Ctrl+k": "Ctrl-K" };
+  const names: Record<string, string> = {
+    " ": "space",
+    ArrowLeft: "←",
+    ArrowRight: "→",
+    ArrowUp: "↑",
+    ArrowDown: "↓",
+    "Ctrl+k": "Ctrl-K",
+  };
   return names[k] ?? k;
 }

@@ -1,5 +1,6 @@
-// Typed parameters of a URL. A shape says which a view has; what is not in the URL, or makes no sense there, has its default,
-// so that every URL gives a state and an old link never breaks a page.
+// Typed parameters of a URL. A shape says which a view has; what is not in the URL, or makes no
+// sense there, has its default, so that every URL is a state and an old link never breaks a
+// page.
 
 export interface Param<T> {
   /** The value of what the URL has under the name; [] when it has none. Never fails. */
@@ -23,13 +24,19 @@ export function texts(): Param<string[]> {
 
 /** One of a few words. */
 export function word<W extends string>(words: readonly W[], otherwise: W): Param<W> {
-  return { parse: (v) => words.find((w) => w === v[0]) ?? otherwise, print: (v) => (v === otherwise ? [] : [v]) };
+  return {
+    parse: (v) => words.find((w) => w === v[0]) ?? otherwise,
+    print: (v) => (v === otherwise ? [] : [v]),
+  };
 }
 
 /** A finite number. */
 export function number(otherwise: number): Param<number> {
   return {
-    parse: (v) => (v[0] !== undefined && v[0].trim() !== "" && Number.isFinite(Number(v[0])) ? Number(v[0]) : otherwise),
+    parse: (v) =>
+      v[0] !== undefined && v[0].trim() !== "" && Number.isFinite(Number(v[0]))
+        ? Number(v[0])
+        : otherwise,
     print: (v) => (v === otherwise ? [] : [String(v)]),
   };
 }
@@ -42,7 +49,8 @@ export function flag(): Param<boolean> {
 /** The state that the parameters give. */
 export function parse<S extends Shape>(shape: S, params: URLSearchParams): State<S> {
   const out: Record<string, unknown> = {};
-  for (const [name, p] of Object.entries(shape)) out[name] = (p as Param<unknown>).parse(params.getAll(name));
+  for (const [name, p] of Object.entries(shape))
+    out[name] = (p as Param<unknown>).parse(params.getAll(name));
   return out as State<S>;
 }
 

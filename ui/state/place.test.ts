@@ -9,7 +9,9 @@ describe("a place", () => {
   const places = [
     place("now"),
     place("now", { all: true }, { kind: "live", span: 3_600_000 }),
-    place("analytics", { q: ["cpu.time by mode", 'net.device.bytes by device where device != "a&b=c#?%"'] }),
+    place("analytics", {
+      q: ["cpu.time by mode", 'net.device.bytes by device where device != "a&b=c#?%"'],
+    }),
     place("analytics", { q: [] }, { kind: "past", from: now - 90_500, to: now }),
     place("datasets", { sort: "disk", down: true, find: "net & disk" }),
     place("findings", { open: "link-saturated/eth0", find: "ö +", quiet: true }),
@@ -43,9 +45,13 @@ describe("a place", () => {
       expect(p.time).toEqual(fresh);
       expect(parsePlace(printPlace(p))).toEqual(p);
     }
-    expect(parsePlace("#datasets?sort=colour").state).toEqual({ sort: "sentence", down: false, find: "" });
+    expect(parsePlace("#datasets?sort=colour").state).toEqual({
+      sort: "sentence",
+      down: false,
+      find: "",
+    });
   });
-  it("stands still in a permalink", () => {
+  it("is fixed in a permalink", () => {
     expect(permalink(place("now", {}, { kind: "live", span: 60_000 }), now + 400)).toBe(
       "#now?from=2026-11-21T11:59:00Z&to=2026-11-21T12:00:01Z",
     );
@@ -53,9 +59,21 @@ describe("a place", () => {
 });
 
 describe("a parameter", () => {
-  const shape = { a: text("x"), b: texts(), c: word(["one", "two"], "one"), d: number(5), e: flag() };
+  const shape = {
+    a: text("x"),
+    b: texts(),
+    c: word(["one", "two"], "one"),
+    d: number(5),
+    e: flag(),
+  };
   it("has its default where the URL makes no sense", () => {
-    expect(parse(shape, new URLSearchParams("c=three&d=NaN&e=0"))).toEqual({ a: "x", b: [], c: "one", d: 5, e: false });
+    expect(parse(shape, new URLSearchParams("c=three&d=NaN&e=0"))).toEqual({
+      a: "x",
+      b: [],
+      c: "one",
+      d: 5,
+      e: false,
+    });
     expect(parse(shape, new URLSearchParams("d="))).toMatchObject({ d: 5 });
   });
   it("is written when it is no default, also the empty text", () => {
@@ -83,7 +101,8 @@ describe("time", () => {
       expect(parseSpan(s)).toBe(ms);
     }
     expect(parseSpan("1w")).toBe(7 * 86_400_000);
-    for (const bad of ["", "0s", "10", "m", "10 m", "-10m", "1e9s"]) expect(parseSpan(bad), bad).toBeNull();
+    for (const bad of ["", "0s", "10", "m", "10 m", "-10m", "1e9s"])
+      expect(parseSpan(bad), bad).toBeNull();
   });
   it("pans into the past, and follows the clock again when it comes to it", () => {
     const live = { kind: "live", span: 1000 } as const;
@@ -97,9 +116,17 @@ describe("time", () => {
     const z = zoomed(r, 0.5, now, now - 80_000);
     expect(z).toEqual({ kind: "past", from: now - 90_000, to: now - 50_000 });
     expect(stretch(zoomed(fresh, 2, now), now)).toEqual({ from: now - 1_200_000, to: now });
-    expect(zoomed(r, 1e-9, now)).toMatchObject({ kind: "past", from: now - 62_500, to: now - 57_500 });
+    expect(zoomed(r, 1e-9, now)).toMatchObject({
+      kind: "past",
+      from: now - 62_500,
+      to: now - 57_500,
+    });
   });
-  it("stands still on whole seconds", () => {
-    expect(still({ kind: "live", span: 5000 }, now + 1)).toEqual({ kind: "past", from: now - 5000, to: now + 1000 });
+  it("pauses on whole seconds", () => {
+    expect(still({ kind: "live", span: 5000 }, now + 1)).toEqual({
+      kind: "past",
+      from: now - 5000,
+      to: now + 1000,
+    });
   });
 });

@@ -1,13 +1,24 @@
-// Where in the page somebody is: the view, the time and all that the view shows, as the fragment of the URL:
-// #analytics?last=1h&q=cpu.time+by+mode. A fragment, because it survives the redirect that follows the token, and because
-// what somebody looks at is nothing that a log of requests needs to have.
+// Where in the page somebody is: the view, the time and all that the view shows, as the fragment of
+// the URL: #analytics?last=1h&q=cpu.time+by+mode. A fragment, because it survives the redirect that
+// follows the token, and because what somebody looks at is nothing that a log of requests needs to
+// have.
 
 import { analytics } from "./analytics";
 import { flag, number, parse, print, type State, text, texts, word } from "./param";
 import { fresh, parseRange, printRange, type Range, still } from "./time";
 
 /** The columns that datasets can be sorted by. */
-export const datasetColumns = ["sentence", "since", "state", "rows", "rate", "memory", "disk", "cpu", "loss"] as const;
+export const datasetColumns = [
+  "sentence",
+  "since",
+  "state",
+  "rows",
+  "rate",
+  "memory",
+  "disk",
+  "cpu",
+  "loss",
+] as const;
 
 /** The columns that a profile's functions can be sorted by. */
 export const functionColumns = ["self", "total", "name", "module", "change"] as const;
@@ -20,8 +31,9 @@ export const shapes = {
   findings: { open: text(), find: text(), quiet: flag() },
   trace: { d: text(), s: text() },
   /**
-   * p: the profile, and of a comparison the one after; a: the one before; per: what both are divided by. at: the way to the call that is
-   * zoomed into; l, r: the part of it in sight, as shares. f: the function of the sandwich; only, not: isolated and left out functions.
+   * p: the profile, and of a comparison the one after; a: the one before; per: what both are
+   * divided by. at: the way to the call that is zoomed into; l, r: the part of it in sight, as
+   * shares. f: the function of the sandwich; only, not: isolated and left out functions.
    */
   profile: {
     p: text(),
@@ -51,12 +63,18 @@ export type Here<V extends View> = { view: V; time: Range; state: State<(typeof 
 export type Place = { [V in View]: Here<V> }[View];
 
 /** A view as it is when nothing was said about it. */
-export function place<V extends View>(view: V, state: Partial<State<(typeof shapes)[V]>> = {}, time: Range = fresh): Place {
+export function place<V extends View>(
+  view: V,
+  state: Partial<State<(typeof shapes)[V]>> = {},
+  time: Range = fresh,
+): Place {
   const empty = parse(shapes[view], new URLSearchParams());
   return { view, time, state: { ...empty, ...state } } as unknown as Place;
 }
 
-/** The place of a fragment, with or without its #. Anything gives a place; an unknown view is Now. */
+/**
+ * The place of a fragment, with or without its #. Any text is a place; an unknown view is Now.
+ */
 export function parsePlace(fragment: string): Place {
   const [name = "", query = ""] = split(fragment.replace(/^#/, ""), "?");
   const view = views.find((v) => v === name) ?? "now";
@@ -66,9 +84,18 @@ export function parsePlace(fragment: string): Place {
 
 /** The fragment of a place, with its #. */
 export function printPlace(p: Place): string {
-  const params = new URLSearchParams([...printRange(p.time), ...print(shapes[p.view], p.state as never)]);
+  const params = new URLSearchParams([
+    ...printRange(p.time),
+    ...print(shapes[p.view], p.state as never),
+  ]);
   // What a person may read and type stays as it is; the rules of a fragment allow it.
-  const query = params.toString().replace(/%2C/g, ",").replace(/%3A/g, ":").replace(/%2F/g, "/").replace(/%21/g, "!").replace(/%7E/g, "~");
+  const query = params
+    .toString()
+    .replace(/%2C/g, ",")
+    .replace(/%3A/g, ":")
+    .replace(/%2F/g, "/")
+    .replace(/%21/g, "!")
+    .replace(/%7E/g, "~");
   return `#${p.view}${query === "" ? "" : `?${query}`}`;
 }
 

@@ -1,4 +1,5 @@
-// The line at the foot of the page that says what was just done: "copied", "suspended 12". It goes by itself.
+// The line at the foot of the page that says what was just done: "copied", "suspended 12". It goes
+// by itself.
 
 class Said {
   #text = $state("");
@@ -41,7 +42,7 @@ export async function copy(text: string, what: string): Promise<void> {
     await navigator.clipboard.writeText(text);
     said.say(`${what} copied`);
   } catch {
-    // Without TLS, and not on this machine, a browser gives no clipboard: the old way.
+    // Without TLS, and not on this machine, a browser has no clipboard API: copy by a selection.
     const field = document.createElement("textarea");
     field.value = text;
     field.className = "away";

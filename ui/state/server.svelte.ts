@@ -1,4 +1,5 @@
-// What the page knows of the server as a whole: how it does, what time it is there, what can be measured, whether it is reachable.
+// What the page knows of the server as a whole: how it does, what time it is there, what can be
+// measured, whether it is reachable.
 
 import { type Health, type Role, roles, type Stat } from "../data/api";
 import { get, type Link, say, Trouble } from "../data/client";
@@ -19,7 +20,9 @@ class Server {
     return this.#health;
   }
 
-  /** Why this browser may not do what takes a role; "" when it may, and as long as nothing is known. */
+  /**
+   * Why this browser may not do what takes a role; "" when it may, and as long as nothing is known.
+   */
   lacks(role: Role): string {
     const may = this.#health?.may;
     return may === undefined || roles.indexOf(may) >= roles.indexOf(role)
@@ -56,7 +59,7 @@ class Server {
     return this.#stats?.find((s) => s.id === id);
   }
 
-  /** Begins to ask. Gives what ends it. */
+  /** Begins to poll. Returns a function that ends it. */
   begin(): () => void {
     const stop = new AbortController();
     const ask = async () => {
@@ -65,13 +68,15 @@ class Server {
         const before = Date.now();
         const h = await get<Health>("health", {}, stop.signal);
         const after = Date.now();
-        // The server tells the newest tick, up to some seconds after it: of the last minute's answers the freshest has the clock.
+        // The server reports the newest tick, up to some seconds after it: of the last minute's
+        // answers the freshest has the clock.
         this.#aheads = [...this.#aheads.slice(-11), h.now_ms - (before + after) / 2];
         this.#ahead = Math.max(...this.#aheads);
         this.#health = h;
         this.#refused = "";
         this.heard({ up: true });
-        if (this.#stats === null) this.#stats = (await get<{ stats: Stat[] }>("catalogue", {}, stop.signal)).stats;
+        if (this.#stats === null)
+          this.#stats = (await get<{ stats: Stat[] }>("catalogue", {}, stop.signal)).stats;
       } catch (e) {
         if (stop.signal.aborted) return;
         if (e instanceof Trouble && e.status === 401) this.#refused = say(e);
@@ -98,7 +103,9 @@ class Server {
     this.#stats = (await get<{ stats: Stat[] }>("catalogue")).stats;
   }
 
-  /** Takes what somebody found out about the connection. What is down stays down since it first was. */
+  /**
+   * Takes what somebody found out about the connection. What is down stays down since it first was.
+   */
   heard(l: Link): void {
     if (!l.up && !this.#link.up) this.#link = { ...l, since: this.#link.since };
     else if (l.up !== this.#link.up || !l.up) this.#link = l;

@@ -1,4 +1,5 @@
-// Dark or light: what the system prefers, until somebody chooses. The choice is kept by this browser, it is nothing of the view.
+// Dark or light: what the system prefers, until somebody chooses. The choice is kept by this
+// browser, it is nothing of the view.
 
 export type Choice = "system" | "dark" | "light";
 const key = "culprit.theme";

@@ -1,4 +1,5 @@
-// The time that a view shows: a window that follows the clock, or a stretch of the past. Milliseconds since the epoch.
+// The time that a view shows: a window that follows the clock, or a stretch of the past.
+// Milliseconds since the epoch.
 
 export type Range = { kind: "live"; span: number } | { kind: "past"; from: number; to: number };
 
@@ -16,7 +17,9 @@ export const longest = 400 * day;
 
 /** The stretch that a range means at a moment. */
 export function stretch(range: Range, now: number): { from: number; to: number } {
-  return range.kind === "live" ? { from: now - range.span, to: now } : { from: range.from, to: range.to };
+  return range.kind === "live"
+    ? { from: now - range.span, to: now }
+    : { from: range.from, to: range.to };
 }
 
 /** The length of a range in milliseconds. */
@@ -24,10 +27,17 @@ export function length(range: Range): number {
   return range.kind === "live" ? range.span : range.to - range.from;
 }
 
-/** The range that stands still: what a permalink holds, and what pausing gives. Whole seconds, as ticks are. */
+/**
+ * The fixed range: of a permalink, and after a pause. Whole seconds, as
+ * ticks are.
+ */
 export function still(range: Range, now: number): Range {
   const { from, to } = stretch(range, now);
-  return { kind: "past", from: Math.floor(from / second) * second, to: Math.ceil(to / second) * second };
+  return {
+    kind: "past",
+    from: Math.floor(from / second) * second,
+    to: Math.ceil(to / second) * second,
+  };
 }
 
 /** The range that follows the clock, of the same length. */
@@ -35,7 +45,10 @@ export function following(range: Range): Range {
   return { kind: "live", span: Math.round(length(range)) };
 }
 
-/** A range moved by a share of its length; to the future no further than now, where it follows the clock again. */
+/**
+ * A range moved by a share of its length; to the future no further than now, where it follows the
+ * clock again.
+ */
 export function panned(range: Range, share: number, now: number): Range {
   const { from, to } = stretch(range, now);
   const by = (to - from) * share;
@@ -43,14 +56,19 @@ export function panned(range: Range, share: number, now: number): Range {
   return { kind: "past", from: from + by, to: to + by };
 }
 
-/** A range made longer (factor over 1) or shorter around a moment; a range that follows the clock keeps its end. */
+/**
+ * A range made longer (factor over 1) or shorter around a moment; a range that follows the clock
+ * keeps its end.
+ */
 export function zoomed(range: Range, factor: number, now: number, around?: number): Range {
   const want = Math.min(longest, Math.max(shortest, length(range) * factor));
   if (range.kind === "live") return { kind: "live", span: Math.round(want) };
   const middle = around ?? (range.from + range.to) / 2;
   const share = (middle - range.from) / (range.to - range.from);
   const from = middle - want * share;
-  return from + want >= now ? { kind: "live", span: Math.round(want) } : { kind: "past", from, to: from + want };
+  return from + want >= now
+    ? { kind: "live", span: Math.round(want) }
+    : { kind: "past", from, to: from + want };
 }
 
 const units: [string, number][] = [
@@ -78,7 +96,13 @@ export function parseSpan(text: string): number | null {
   if (!/^(\d+(\.\d+)?(ms|[smhdw]))+$/.test(text)) return null;
   let total = 0;
   for (const [, n, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|[smhdw])/g)) {
-    total += Number(n) * (unit === "ms" ? 1 : unit === "w" ? 7 * day : (units.find(([name]) => name === unit)?.[1] ?? Number.NaN));
+    total +=
+      Number(n) *
+      (unit === "ms"
+        ? 1
+        : unit === "w"
+          ? 7 * day
+          : (units.find(([name]) => name === unit)?.[1] ?? Number.NaN));
   }
   return total > 0 && Number.isFinite(total) ? total : null;
 }
@@ -88,7 +112,10 @@ export function printTime(ms: number): string {
   return new Date(Math.round(ms)).toISOString().replace(".000Z", "Z");
 }
 
-/** Milliseconds of an ISO 8601 time with its zone, or of a number of milliseconds; null of anything else. */
+/**
+ * Milliseconds of an ISO 8601 time with its zone, or of a number of milliseconds; null of anything
+ * else.
+ */
 export function parseTime(text: string): number | null {
   if (/^\d{10,16}$/.test(text)) return Number(text);
   if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)) return null;
@@ -96,13 +123,16 @@ export function parseTime(text: string): number | null {
   return Number.isNaN(ms) ? null : ms;
 }
 
-/** Reads from=&to= or last=; what is wrong or not there gives the fresh window. */
+/** Reads from=&to= or last=; a wrong or missing value is the fresh window. */
 export function parseRange(params: URLSearchParams): Range {
   const from = parseTime(params.get("from") ?? "");
   const to = parseTime(params.get("to") ?? "");
-  if (from !== null && to !== null && to > from && to - from <= longest) return { kind: "past", from, to };
+  if (from !== null && to !== null && to > from && to - from <= longest)
+    return { kind: "past", from, to };
   const span = parseSpan(params.get("last") ?? "");
-  return span === null ? fresh : { kind: "live", span: Math.min(longest, Math.max(shortest, span)) };
+  return span === null
+    ? fresh
+    : { kind: "live", span: Math.min(longest, Math.max(shortest, span)) };
 }
 
 /** Writes what parseRange reads; nothing for the fresh window. */

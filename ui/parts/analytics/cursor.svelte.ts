@@ -1,4 +1,5 @@
-// What is under the pointer, the same for all graphs: the crosshair's moment, the stretch that is dragged over, the graph that keys mean.
+// What is under the pointer, the same for all graphs: the crosshair's moment, the stretch that is
+// dragged over, the graph that keys mean.
 
 /** Shared by the graphs of one worksheet. Times are milliseconds, NaN where there is none. */
 export class Cursor {

@@ -10,7 +10,7 @@ export interface Options {
   heat: boolean;
   /** What bytes per second are shown in. */
   wire: Wire;
-  /** The share of the cells, in percent, that may stick out at the top: one of crops. */
+  /** The share of the cells, in percent, that is clipped at the top: one of crops. */
   crop: number;
   /** The rows that alone are shown; none: all. */
   selected: string[][];
@@ -18,14 +18,26 @@ export interface Options {
   hidden: string[][];
   /** The numbers as a table, below. */
   table: boolean;
-  /** Sentences whose terms the graph is not narrowed by, though the row that it was opened from was: see Drill. */
+  /**
+   * Sentences whose terms the graph is not narrowed by, though the row that it was opened from was:
+   * see Drill.
+   */
   wider: string[];
 }
 
-/** The shares, in percent, of cells that may stick out. */
+/** The shares, in percent, of cells that may be clipped. */
 export const crops = [0, 0.1, 1, 5] as const;
 
-export const plain: Options = { stack: false, heat: false, wire: "byte", crop: 0, selected: [], hidden: [], table: false, wider: [] };
+export const plain: Options = {
+  stack: false,
+  heat: false,
+  wire: "byte",
+  crop: 0,
+  selected: [],
+  hidden: [],
+  table: false,
+  wider: [],
+};
 
 const label = (text: string): string => encodeURIComponent(text);
 const keyText = (key: readonly string[]): string => key.map(label).join(",");
@@ -58,8 +70,8 @@ export function parseOptions(text: string | undefined): Options {
 }
 
 /**
- * The options of a graph whose sentence changes: rows are chosen anew. What the graph is not narrowed by stays as long as the
- * statistic stays.
+ * The options of a graph whose sentence changes: rows are chosen anew. What the graph is not
+ * narrowed by stays as long as the statistic stays.
  */
 export function optionsFor(o: Options, before: string, after: string): Options {
   const stays = parse(before)?.stat === parse(after)?.stat;
@@ -80,7 +92,10 @@ export function printOptions(o: Options): string {
   return parts.join(" ");
 }
 
-/** The worksheet of somebody who has chosen nothing: CPU, memory, disks, network, and who uses the CPU. */
+/**
+ * The worksheet of somebody who has chosen nothing: CPU, memory, disks, network, and who uses the
+ * CPU.
+ */
 export const first: readonly [string, string][] = [
   ['cpu.time by mode where mode != "idle"', "stack"],
   ['memory.size by kind where kind in ("total", "available", "anon", "cached", "free")', ""],
@@ -91,8 +106,15 @@ export const first: readonly [string, string][] = [
 ];
 
 /** The same question on a command line, of a stretch of the past in whole seconds. */
-export function commandLine(sentence: string, from: number, to: number, step: number, namespaces: boolean): string {
-  const when = (ms: number): string => new Date(Math.round(ms / 1000) * 1000).toISOString().replace(".000Z", "Z");
+export function commandLine(
+  sentence: string,
+  from: number,
+  to: number,
+  step: number,
+  namespaces: boolean,
+): string {
+  const when = (ms: number): string =>
+    new Date(Math.round(ms / 1000) * 1000).toISOString().replace(".000Z", "Z");
   const whole = Math.max(1, Math.round(step / 1000));
   return `culprit stat '${sentence.replaceAll("'", "'\\''")}' ${whole} --from ${when(from)} --to ${when(to)}${namespaces ? " --netns all" : ""}`;
 }

@@ -42,16 +42,24 @@ describe("a view", () => {
   });
 
   it("has eight colours, and the rest of a stack as one", () => {
-    const rows = Object.fromEntries(Array.from({ length: 11 }, (_, i) => [`r${i}`, [100 - i, 1, 1, null]]));
-    const v = view(answer(rows, { rows: 15, rest: { rows: 4, values: [7, 7, 7, null] } }), plain, true);
+    const rows = Object.fromEntries(
+      Array.from({ length: 11 }, (_, i) => [`r${i}`, [100 - i, 1, 1, null]]),
+    );
+    const v = view(
+      answer(rows, { rows: 15, rest: { rows: 4, values: [7, 7, 7, null] } }),
+      plain,
+      true,
+    );
     expect(new Set(v.drawn.filter((r) => r.place !== grey).map((r) => r.place)).size).toBe(8);
     expect(v.other?.count).toBe(3 + 4);
     expect(Array.from(v.other!.values)).toEqual([92 + 91 + 90 + 7, 10, 10, Number.NaN]);
-    expect(v.total![0]).toBe(Array.from({ length: 11 }, (_, i) => 100 - i).reduce((a, b) => a + b) + 7);
+    expect(v.total![0]).toBe(
+      Array.from({ length: 11 }, (_, i) => 100 - i).reduce((a, b) => a + b) + 7,
+    );
     expect(v.tops[3]).toBeNaN();
   });
 
-  it("keeps room for a spike within a cell, and cuts it where asked", () => {
+  it("keeps space for a spike within a cell, and cuts it where asked", () => {
     const a = answer({ a: [1, 1, 1, null] });
     a.series[0]!.max = Float64Array.of(1, 50, 1, Number.NaN);
     a.series[0]!.min = Float64Array.of(1, 0, 1, Number.NaN);
@@ -72,13 +80,17 @@ describe("a view", () => {
     ).toBe(1);
   });
 
-  it("keeps room for what a stack came to within a cell, where the whole is known", () => {
+  it("keeps space for what a stack came to within a cell, where the whole is known", () => {
     const a = answer({ a: [1, 1, 1, null], b: [2, 2, 2, null] });
-    const whole = answer({ "": [9, 3, 3, 3, null] }, { start_ms: -1000, by: [], elapsed_ms: [1, 1, 1, 1, 1] });
+    const whole = answer(
+      { "": [9, 3, 3, 3, null] },
+      { start_ms: -1000, by: [], elapsed_ms: [1, 1, 1, 1, 1] },
+    );
     whole.series[0]!.max = Float64Array.of(9, 3, 40, 3, Number.NaN);
     const peaks = peaksOf(whole, a)!;
     expect(Array.from(peaks)).toEqual([3, 40, 3, Number.NaN]);
-    const of = (o = plain) => compose(a, ranking(a), o, true, true, null, new Palette(), all, 180, peaks);
+    const of = (o = plain) =>
+      compose(a, ranking(a), o, true, true, null, new Palette(), all, 180, peaks);
     expect(of().high).toBeCloseTo(42.4);
     expect(of({ ...plain, selected: [["a"]] }).peaks).toBeNull();
     expect(peaksOf({ ...whole, step: 5000 }, a)).toBeNull();
@@ -90,7 +102,12 @@ describe("a view", () => {
     expect(Array.from(view(a, plain, false, left).rowTops)).toEqual([4, 3, 1, Number.NaN]);
     expect(Array.from(view(a, plain, false, left).tops)).toEqual([4, 3, 50, Number.NaN]);
     expect(Array.from(view(a, plain, true, left).rowTops)).toEqual([5, 4, 2, Number.NaN]);
-    expect(Array.from(view(a, { ...plain, selected: [["b"]] }, false, left).rowTops)).toEqual([1, 3, 1, Number.NaN]);
+    expect(Array.from(view(a, { ...plain, selected: [["b"]] }, false, left).rowTops)).toEqual([
+      1,
+      3,
+      1,
+      Number.NaN,
+    ]);
   });
 
   it("says where the rows exceed their whole", () => {
@@ -111,7 +128,9 @@ describe("a view", () => {
     expect(zero.high).toBeGreaterThan(0);
     expect(view(answer({ a: [null, null, null, null] })).rows[0]!.mean).toBeNaN();
     expect(view(answer({ a: [-4, 2, 0, null] })).low).toBeCloseTo(-4.24);
-    expect(view(answer({ a: [4, 2, 0, null] }), plain, true, Float64Array.of(0, 3, 0, Number.NaN)).high).toBeCloseTo(5.3);
+    expect(
+      view(answer({ a: [4, 2, 0, null] }), plain, true, Float64Array.of(0, 3, 0, Number.NaN)).high,
+    ).toBeCloseTo(5.3);
     expect(view(answer({})).drawn).toEqual([]);
   });
 });

@@ -28,7 +28,10 @@ export interface View {
   rows: Row[];
   /** The rows that are drawn, the most important first, without the residual. */
   drawn: Row[];
-  /** Of a stack: the rows without a colour, and those that the server did not send, as one; null when there are none. */
+  /**
+   * Of a stack: the rows without a colour, and those that the server did not send, as one; null
+   * when there are none.
+   */
   other: { count: number; values: Column } | null;
   /** The sum of all drawn rows, where rows may be summed. */
   total: Column | null;
@@ -36,9 +39,14 @@ export interface View {
   residual: Column | null;
   /** The greatest of each cell, of what is drawn. */
   tops: Column;
-  /** The greatest row of each cell, of a stack the sum of the drawn rows: never what is in no row. */
+  /**
+   * The greatest row of each cell, of a stack the sum of the drawn rows: never what is in no row.
+   */
   rowTops: Column;
-  /** Of a stack of all rows whose cells are several measurements: the greatest that the whole was within each cell; else null. */
+  /**
+   * Of a stack of all rows whose cells are several measurements: the greatest that the whole was
+   * within each cell; else null.
+   */
   peaks: Column | null;
   low: number;
   high: number;
@@ -54,8 +62,9 @@ export interface View {
 }
 
 /**
- * What a row comes to over cells from..to: of an amount, all that came to pass by all the time that was measured, so that what
- * lived shortly weighs little; of a level, the mean over the time in which it was there.
+ * What a row comes to over cells from..to: of an amount, all that came to pass by all the time that
+ * was measured, so that what lived shortly weighs little; of a level, the mean over the time in
+ * which it was there.
  */
 export function rateOver(a: Answer, values: Column, from = 0, to = values.length): number {
   let total = 0;
@@ -92,7 +101,10 @@ export interface Window {
   meanTo: number;
 }
 
-/** The greatest of a whole within each cell, laid on the grid of the answer that it is the whole of; null where there is none such. */
+/**
+ * The greatest of a whole within each cell, laid on the grid of the answer that it is the whole of;
+ * null where there is none such.
+ */
 export function peaksOf(whole: Answer, a: Answer): Column | null {
   const max = whole.series[0]?.max;
   if (!max || whole.step !== a.step) return null;
@@ -100,12 +112,22 @@ export function peaksOf(whole: Answer, a: Answer): Column | null {
   return Float64Array.from({ length: a.elapsed.length }, (_, c) => max[c + shift] ?? Number.NaN);
 }
 
-/** Says where what is in no row is not the plain difference, as the rows of an answer come to more than their whole; "" where they don't. */
+/**
+ * Says where what is in no row is not the plain difference, as the rows of an answer come to more
+ * than their whole; "" where they don't.
+ */
 export function excessNote(r: Residual, a: Answer, whole: string): string {
-  const cells = (n: number): string => `In ${n} of ${a.elapsed.length} cells the rows exceed ${whole} by`;
+  const cells = (n: number): string =>
+    `In ${n} of ${a.elapsed.length} cells the rows exceed ${whole} by`;
   const notes: string[] = [];
-  if (r.clamped > 0) notes.push(`${cells(r.clamped)} less than the error of the clock ticks: what is in no row is 0 there.`);
-  if (r.exceeded > 0) notes.push(`${cells(r.exceeded)} up to ${humane(r.excess, a.unit)}: what is in no row is unknown there.`);
+  if (r.clamped > 0)
+    notes.push(
+      `${cells(r.clamped)} less than the error of the clock ticks: what is in no row is 0 there.`,
+    );
+  if (r.exceeded > 0)
+    notes.push(
+      `${cells(r.exceeded)} up to ${humane(r.excess, a.unit)}: what is in no row is unknown there.`,
+    );
   return notes.join(" ");
 }
 
@@ -125,7 +147,9 @@ export function compose(
   const rank = new Map(ranked.map((id, i) => [id, i]));
   const selected = new Set(o.selected.map(idOf));
   const hidden = new Set(o.hidden.map(idOf));
-  const sorted = [...a.series].sort((x, y) => (rank.get(x.id) ?? Infinity) - (rank.get(y.id) ?? Infinity) || (x.id < y.id ? -1 : 1));
+  const sorted = [...a.series].sort(
+    (x, y) => (rank.get(x.id) ?? Infinity) - (rank.get(y.id) ?? Infinity) || (x.id < y.id ? -1 : 1),
+  );
   const some = sorted.some((s) => selected.has(s.id));
   const shows = (s: Series): boolean => !hidden.has(s.id) && (!some || selected.has(s.id));
   const order = [...sorted.filter(shows), ...sorted.filter((s) => !shows(s))];
@@ -145,14 +169,18 @@ export function compose(
   }));
   const cells = a.elapsed.length;
   const visible = rows.filter((r) => r.shown);
-  const drawn = [...visible.filter((r) => r.place !== grey), ...visible.filter((r) => r.place === grey)];
+  const drawn = [
+    ...visible.filter((r) => r.place !== grey),
+    ...visible.filter((r) => r.place === grey),
+  ];
   const rest = !some && a.rest ? a.rest : null;
   let other: View["other"] = null;
   if (stack) {
     const parts = drawn.filter((r) => r.place === grey);
     const columns = parts.map((r) => r.values);
     if (rest) columns.push(rest.values);
-    if (columns.length > 0) other = { count: parts.length + (rest?.rows ?? 0), values: sum(columns, cells) };
+    if (columns.length > 0)
+      other = { count: parts.length + (rest?.rows ?? 0), values: sum(columns, cells) };
   } else if (rest) other = { count: rest.rows, values: rest.values };
   const all = drawn.map((r) => r.values);
   if (rest) all.push(rest.values);

@@ -1,4 +1,5 @@
-// The data behind the graphs: asks for the past, follows the present on one stream for all graphs, and mends what the stream missed.
+// The data behind the graphs: asks for the past, follows the present on one stream for all graphs,
+// and mends what the stream missed.
 
 import { untrack } from "svelte";
 import { bytes, follow, Trouble } from "../../data/client";
@@ -17,7 +18,7 @@ const most = 200;
 const calm = 10;
 
 /** How often, a tenth of a second apart, the stream waits for answers that are on their way. */
-const patience = 10;
+const retries = 10;
 
 /** What is known of one sentence in the stretch that is shown. */
 export class Data {
@@ -53,7 +54,7 @@ export class Sheet {
   tick = $state(0);
   /** Milliseconds that the newest tick took in the page, without drawing. */
   cost = $state(0);
-  /** Changes when sentences come or go: what data gives is then to be looked up anew. */
+  /** Changes when sentences come or go: the data must then be looked up again. */
   version = $state(0);
   /** Whether the present is followed. */
   live = $state(false);
@@ -62,7 +63,7 @@ export class Sheet {
   private columns = 0;
   private stream: AbortController | null = null;
   private streamed: string[] = [];
-  private patience = patience;
+  private retries = retries;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   /** What is known of a sentence; undefined of one that is not wanted. */
@@ -84,7 +85,10 @@ export class Sheet {
       this.all.delete(s);
       changed = true;
     }
-    const key = range.kind === "live" ? `live ${range.span} ${columns}` : `${range.from} ${range.to} ${columns}`;
+    const key =
+      range.kind === "live"
+        ? `live ${range.span} ${columns}`
+        : `${range.from} ${range.to} ${columns}`;
     for (const s of set) {
       let d = this.all.get(s);
       if (!d) {
@@ -130,7 +134,8 @@ export class Sheet {
     const begun = performance.now();
     try {
       const params = { q: d.sentence, from, to, columns: this.columns, top: most };
-      const asked = async (): Promise<ArrayBuffer> => (await bytes("ask", params, binaryType, stop.signal)).arrayBuffer();
+      const asked = async (): Promise<ArrayBuffer> =>
+        (await bytes("ask", params, binaryType, stop.signal)).arrayBuffer();
       const buffer = await persist(asked, stop.signal, (t) => {
         d.trouble = t;
         d.pending = []; // the answer has what the stream sent before it
@@ -154,7 +159,8 @@ export class Sheet {
       d.trouble = null;
     } catch (e) {
       if (stop.signal.aborted) return;
-      d.trouble = e instanceof Trouble ? e : new Trouble(e instanceof Error ? e.message : String(e), 0);
+      d.trouble =
+        e instanceof Trouble ? e : new Trouble(e instanceof Error ? e.message : String(e), 0);
       if (d.trouble.status >= 400 && d.trouble.status < 500) {
         d.answer = null;
         d.live = null;
@@ -167,7 +173,10 @@ export class Sheet {
     this.restream();
   }
 
-  /** Follows what is live; a change of the sentences begins anew, a little later, so that several changes make one. */
+  /**
+   * Follows what is live; a change of the sentences begins anew, a little later, so that several
+   * changes make one.
+   */
   private restream(wait = 30): void {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.begin(), wait);
@@ -175,16 +184,20 @@ export class Sheet {
 
   private begin(): void {
     const live = this.range?.kind === "live";
-    // Answers that are on their way are waited for, a while: each change of the sentences is a new stream.
-    if (live && this.patience > 0 && [...this.all.values()].some((d) => d.stop)) {
-      this.patience--;
+    // Answers that are on their way are waited for, a while: each change of the sentences is a new
+    // stream.
+    if (live && this.retries > 0 && [...this.all.values()].some((d) => d.stop)) {
+      this.retries--;
       this.restream(100);
       return;
     }
-    this.patience = patience;
+    this.retries = retries;
     // One wrong sentence would be no stream for all: only those that had an answer.
-    const list = live ? [...this.all.values()].filter((d) => d.live && !d.trouble).map((d) => d.sentence) : [];
-    if (list.length === this.streamed.length && list.every((s, i) => s === this.streamed[i])) return;
+    const list = live
+      ? [...this.all.values()].filter((d) => d.live && !d.trouble).map((d) => d.sentence)
+      : [];
+    if (list.length === this.streamed.length && list.every((s, i) => s === this.streamed[i]))
+      return;
     this.stream?.abort();
     this.stream = null;
     this.streamed = list;
@@ -228,18 +241,27 @@ export class Sheet {
         return;
       }
       if (!d.live) return;
-      // What passed between the answer and the stream, or while the stream was down, is in the archive; but what is not recorded now has nothing there either.
+      // What passed between the answer and the stream, or while the stream was down, is in the
+      // archive; but what is not recorded now has nothing there either.
       const took = tick.elapsed[0] ?? 0;
       const { newestTick } = d.live;
-      if (t.at_ms - (took || tick.step) > newestTick + 500 && !(took === 0 && d.tried === newestTick)) {
+      if (
+        t.at_ms - (took || tick.step) > newestTick + 500 &&
+        !(took === 0 && d.tried === newestTick)
+      ) {
         d.tried = newestTick;
         void this.load(d, [{ at: t.at_ms, tick }]);
         return;
       }
       if (!d.live.append(t.at_ms, tick)) return;
       const answer = d.live.answer();
-      if (tick.loss.length > 0) d.losses = [...d.losses.filter((l) => l.at > answer.start), { at: t.at_ms, loss: tick.loss }];
-      if (++d.ticks % calm === 0 || answer.series.length > d.ranked.length) d.ranked = ranking(answer);
+      if (tick.loss.length > 0)
+        d.losses = [
+          ...d.losses.filter((l) => l.at > answer.start),
+          { at: t.at_ms, loss: tick.loss },
+        ];
+      if (++d.ticks % calm === 0 || answer.series.length > d.ranked.length)
+        d.ranked = ranking(answer);
       d.answer = answer;
     });
     this.tick = Math.max(this.tick, t.at_ms);

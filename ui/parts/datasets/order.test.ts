@@ -44,7 +44,7 @@ it("sorts, with what is not known last both ways", () => {
   expect(lost(all[2]!)).toBe(5);
 });
 
-it("tells what is lost by dataset and reason, what nobody counted first", () => {
+it("lists losses by dataset and reason, uncounted ones first", () => {
   const uncounted = dataset(4, "cpu.d", { loss: [{ reason: "clock set", events: 0 }] });
   expect(lostBy([...all, uncounted])).toEqual([
     { sentence: "cpu.d", reason: "clock set", events: 0 },

@@ -32,8 +32,13 @@ export function lost(d: Dataset): number {
   return (d.loss ?? []).reduce((n, l) => n + l.events, 0);
 }
 
-/** What is lost, by dataset and reason, most first; a loss of 0 events is one that nobody counted, and stands first. */
-export function lostBy(all: readonly Dataset[]): { sentence: string; reason: string; events: number }[] {
+/**
+ * What is lost, by dataset and reason, most first; a loss of 0 events is one that nobody counted,
+ * and stands first.
+ */
+export function lostBy(
+  all: readonly Dataset[],
+): { sentence: string; reason: string; events: number }[] {
   const rank = (events: number) => (events === 0 ? Number.POSITIVE_INFINITY : events);
   const sums = new Map<string, { sentence: string; reason: string; events: number }>();
   for (const { sentence, loss } of all) {
@@ -45,13 +50,25 @@ export function lostBy(all: readonly Dataset[]): { sentence: string; reason: str
       else sums.set(key, { sentence, reason, events });
     }
   }
-  return [...sums.values()].sort((a, b) => (rank(a.events) === rank(b.events) ? 0 : rank(b.events) - rank(a.events)));
+  return [...sums.values()].sort((a, b) =>
+    rank(a.events) === rank(b.events) ? 0 : rank(b.events) - rank(a.events),
+  );
 }
 
-/** Those that have every word in their sentence, maker or state, in order; unknown last whichever way, equals by their sentence. */
-export function order(all: readonly Dataset[], find: string, column: Column, down: boolean): Dataset[] {
+/**
+ * Those that have every word in their sentence, maker or state, in order; unknown last whichever
+ * way, equals by their sentence.
+ */
+export function order(
+  all: readonly Dataset[],
+  find: string,
+  column: Column,
+  down: boolean,
+): Dataset[] {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = all.filter((d) => words.every((w) => `${d.sentence} ${d.maker} ${d.state}`.toLowerCase().includes(w)));
+  const found = all.filter((d) =>
+    words.every((w) => `${d.sentence} ${d.maker} ${d.state}`.toLowerCase().includes(w)),
+  );
   const sign = down ? -1 : 1;
   return found.sort((a, b) => {
     const [x, y] = [keyOf(a, column), keyOf(b, column)];

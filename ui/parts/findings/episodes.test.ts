@@ -4,7 +4,11 @@ import { episodes, lanesOf, search } from "./episodes";
 import { notChecked } from "./report";
 
 const start = Date.parse("2026-11-21T12:00:00Z");
-const finding = (id: string, severity: Severity = "medium", explains: number | null = null): Finding => ({
+const finding = (
+  id: string,
+  severity: Severity = "medium",
+  explains: number | null = null,
+): Finding => ({
   id,
   rule: id,
   severity,
@@ -12,7 +16,16 @@ const finding = (id: string, severity: Severity = "medium", explains: number | n
   culprit: { kind: "cpu", name: "0" },
   claim: `${id} is the culprit`,
   explains,
-  evidence: [{ text: "0 % idle", statistic: "cpu.time by mode", value: 0, unit: "ratio", over: ["", ""], compared_with: null }],
+  evidence: [
+    {
+      text: "0 % idle",
+      statistic: "cpu.time by mode",
+      value: 0,
+      unit: "ratio",
+      over: ["", ""],
+      compared_with: null,
+    },
+  ],
   symptoms: null,
   exonerated: null,
   against: null,
@@ -33,11 +46,25 @@ const at = (s: number, ...findings: Finding[]): Dated => ({
     notes: null,
   },
 });
-const told = (reports: Dated[]) =>
-  episodes(reports).map((e) => [e.finding.id, (e.from - start) / 1000, (e.to - start) / 1000, e.times, e.lasts]);
+const episodeTexts = (reports: Dated[]) =>
+  episodes(reports).map((e) => [
+    e.finding.id,
+    (e.from - start) / 1000,
+    (e.to - start) / 1000,
+    e.times,
+    e.lasts,
+  ]);
 
 it("joins what lasts, and ends it with the first diagnosis that lacks it", () => {
-  expect(told([at(10, finding("a")), at(20, finding("a"), finding("b")), at(30, finding("b")), at(40), at(50, finding("a"))])).toEqual([
+  expect(
+    episodeTexts([
+      at(10, finding("a")),
+      at(20, finding("a"), finding("b")),
+      at(30, finding("b")),
+      at(40),
+      at(50, finding("a")),
+    ]),
+  ).toEqual([
     ["a", 40, 50, 1, true],
     ["b", 10, 30, 2, false],
     ["a", 0, 20, 2, false],
@@ -45,10 +72,12 @@ it("joins what lasts, and ends it with the first diagnosis that lacks it", () =>
 });
 
 it("does not go on over a silence", () => {
-  expect(told([at(10, finding("a")), at(70, finding("a")), at(300, finding("a"))])).toEqual([
-    ["a", 290, 300, 1, true],
-    ["a", 0, 70, 2, false],
-  ]);
+  expect(episodeTexts([at(10, finding("a")), at(70, finding("a")), at(300, finding("a"))])).toEqual(
+    [
+      ["a", 290, 300, 1, true],
+      ["a", 0, 70, 2, false],
+    ],
+  );
 });
 
 it("shows a finding as it was when it was worst", () => {
@@ -62,8 +91,13 @@ it("shows a finding as it was when it was worst", () => {
 });
 
 it("takes an unknown share as less than any, of the same severity", () => {
-  const worst = (...list: Finding[]) => episodes(list.map((f, i) => at(10 * (i + 1), f)))[0]!.finding;
-  const [unknown, none, some] = [finding("a"), finding("a", "medium", 0), finding("a", "medium", 0.2)];
+  const worst = (...list: Finding[]) =>
+    episodes(list.map((f, i) => at(10 * (i + 1), f)))[0]!.finding;
+  const [unknown, none, some] = [
+    finding("a"),
+    finding("a", "medium", 0),
+    finding("a", "medium", 0.2),
+  ];
   for (const list of [
     [unknown, none],
     [none, unknown],
@@ -83,16 +117,25 @@ it("has nothing of nothing, and finds by words of the evidence", () => {
 });
 
 it("has a lane for each culprit, and one for all beyond so many", () => {
-  const list = episodes([at(10, finding("a"), finding("b"), finding("c"), finding("d")), at(600, finding("a"))]);
-  const told = (most: number) => lanesOf(list, most).map((l) => `${l.name}: ${l.episodes.length}`);
-  expect(told(4)).toEqual(["a: 2", "b: 1", "c: 1", "d: 1"]);
-  expect(told(3)).toEqual(["a: 2", "b: 1", "2 others: 2"]);
+  const list = episodes([
+    at(10, finding("a"), finding("b"), finding("c"), finding("d")),
+    at(600, finding("a")),
+  ]);
+  const episodeTexts = (most: number) =>
+    lanesOf(list, most).map((l) => `${l.name}: ${l.episodes.length}`);
+  expect(episodeTexts(4)).toEqual(["a: 2", "b: 1", "c: 1", "d: 1"]);
+  expect(episodeTexts(3)).toEqual(["a: 2", "b: 1", "2 others: 2"]);
   expect(lanesOf(list, 3).at(-1)!.ids).toEqual(["c", "d"]);
   expect(lanesOf([], 3)).toEqual([]);
 });
 
 it("says once what was not checked", () => {
-  const m = (checks: string, statistic: string, why: string): Missing => ({ rule: "r", checks, statistic, why });
+  const m = (checks: string, statistic: string, why: string): Missing => ({
+    rule: "r",
+    checks,
+    statistic,
+    why,
+  });
   expect(
     notChecked([
       m("disk", "disk.busy", "denied"),
@@ -100,5 +143,9 @@ it("says once what was not checked", () => {
       m("swap", "", "no swap"),
       m("disk", "disk.x", "other"),
     ]),
-  ).toEqual(["disk: several statistics are missing: denied", "swap: no swap", "disk: not checked, disk.x is missing: other"]);
+  ).toEqual([
+    "disk: several statistics are missing: denied",
+    "swap: no swap",
+    "disk: not checked, disk.x is missing: other",
+  ]);
 });

@@ -16,12 +16,14 @@ export interface Episode {
 
 const weight: Record<Severity, number> = { high: 3, medium: 2, low: 1 };
 
-/** Findings that last are written down each minute: what is silent for longer than this was over. */
+/**
+ * Findings that last are written down each minute: what is silent for longer than this was over.
+ */
 const apart = 90_000;
 
 /**
- * The episodes of diagnoses (in the order of time), the newest first. A diagnosis tells of the time that it looked at. A finding ends with
- * a diagnosis that has it no more, or with a silence.
+ * The episodes of diagnoses (in the order of time), the newest first. A diagnosis covers the time
+ * that it looked at. A finding ends with a diagnosis that has it no more, or with a silence.
  */
 export function episodes(reports: readonly Dated[]): Episode[] {
   const open = new Map<string, Episode>();
@@ -38,7 +40,14 @@ export function episodes(reports: readonly Dated[]): Episode[] {
       const from = Number.isNaN(start) ? at_ms : start;
       const e = open.get(f.id);
       if (!e) {
-        const fresh = { key: `${f.id}@${Math.round(from)}`, finding: f, from, to: at_ms, times: 1, lasts: false };
+        const fresh = {
+          key: `${f.id}@${Math.round(from)}`,
+          finding: f,
+          from,
+          to: at_ms,
+          times: 1,
+          lasts: false,
+        };
         open.set(f.id, fresh);
         all.push(fresh);
         continue;
@@ -49,12 +58,22 @@ export function episodes(reports: readonly Dated[]): Episode[] {
     }
   }
   for (const e of open.values()) e.lasts = true;
-  return all.sort((a, b) => b.to - a.to || weight[b.finding.severity] - weight[a.finding.severity] || b.from - a.from);
+  return all.sort(
+    (a, b) =>
+      b.to - a.to || weight[b.finding.severity] - weight[a.finding.severity] || b.from - a.from,
+  );
 }
 
-/** Whether a finding is worse than another: by severity, then by the time that it takes, then by its share. Unknown is less than none. */
+/**
+ * Whether a finding is worse than another: by severity, then by the time that it takes, then by its
+ * share. Unknown is less than none.
+ */
 function worse(a: Finding, b: Finding): boolean {
-  const sizes = (f: Finding): number[] => [weight[f.severity] ?? 0, f.effect ?? -1, f.explains ?? -1];
+  const sizes = (f: Finding): number[] => [
+    weight[f.severity] ?? 0,
+    f.effect ?? -1,
+    f.explains ?? -1,
+  ];
   const [x, y] = [sizes(a), sizes(b)];
   const i = x.findIndex((v, k) => v !== y[k]);
   return i >= 0 && x[i]! > y[i]!;
@@ -65,7 +84,14 @@ export function search(list: readonly Episode[], find: string): Episode[] {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   return list.filter((e) => {
     const f = e.finding;
-    const text = [f.id, f.claim, f.severity, ...(f.evidence ?? []).map((x) => `${x.text} ${x.statistic}`)].join(" ").toLowerCase();
+    const text = [
+      f.id,
+      f.claim,
+      f.severity,
+      ...(f.evidence ?? []).map((x) => `${x.text} ${x.statistic}`),
+    ]
+      .join(" ")
+      .toLowerCase();
     return words.every((w) => text.includes(w));
   });
 }
@@ -78,7 +104,10 @@ export interface Lane {
   episodes: Episode[];
 }
 
-/** A lane for each culprit, in the order of the list; more than so many have the last one in common, so that no time looks quiet that was not. */
+/**
+ * A lane for each culprit, in the order of the list; more than so many have the last one in common,
+ * so that no time looks quiet that was not.
+ */
 export function lanesOf(list: readonly Episode[], most: number): Lane[] {
   const of = new Map<string, Episode[]>();
   for (const e of list) {
@@ -91,6 +120,10 @@ export function lanesOf(list: readonly Episode[], most: number): Lane[] {
   const rest = all.slice(most - 1);
   return [
     ...all.slice(0, most - 1),
-    { name: `${rest.length} others`, ids: rest.map((l) => l.name), episodes: rest.flatMap((l) => l.episodes) },
+    {
+      name: `${rest.length} others`,
+      ids: rest.map((l) => l.name),
+      episodes: rest.flatMap((l) => l.episodes),
+    },
   ];
 }

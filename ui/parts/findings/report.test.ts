@@ -19,7 +19,10 @@ const text = (r: Diagnosis): string =>
     .replace(/\s+/g, " ");
 
 it("shows what could not be ruled out, and does not call the machine fine then", () => {
-  const shown = text({ ...quiet, doubtful: [{ resource: "memory", because: "some task waits for memory 31 % of the time" }] });
+  const shown = text({
+    ...quiet,
+    doubtful: [{ resource: "memory", because: "some task waits for memory 31 % of the time" }],
+  });
   expect(shown).toContain("Not ruled out memory some task waits for memory 31 % of the time");
   expect(shown).not.toContain("Nothing is wrong here");
   expect(shown).toContain("26 % of 2 CPUs idle");

@@ -1,6 +1,9 @@
 import type { Missing } from "../../data/api";
 
-/** A line for each thing that was not checked and each reason, however many statistics are missing for it. */
+/**
+ * A line for each thing that was not checked and each reason, however many statistics are missing
+ * for it.
+ */
 export function notChecked(missing: readonly Missing[]): string[] {
   const lines: string[] = [];
   const seen = new Map<string, number>();
@@ -12,7 +15,11 @@ export function notChecked(missing: readonly Missing[]): string[] {
       continue;
     }
     seen.set(key, lines.length);
-    lines.push(m.statistic === "" ? `${m.checks}: ${m.why}` : `${m.checks}: not checked, ${m.statistic} is missing: ${m.why}`);
+    lines.push(
+      m.statistic === ""
+        ? `${m.checks}: ${m.why}`
+        : `${m.checks}: not checked, ${m.statistic} is missing: ${m.why}`,
+    );
   }
   return lines;
 }

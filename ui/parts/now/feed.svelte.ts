@@ -35,7 +35,7 @@ export class Feed {
     return this.#missing;
   }
 
-  /** Shows a time. Gives what ends that. */
+  /** Shows a time. Returns a function that ends it. */
   show(range: Range, cpus: number): () => void {
     const stop = new AbortController();
     const past: Asked = {};

@@ -35,7 +35,7 @@ export function change(p: Pick<Profile, "unit" | "share">, v: number): string {
 }
 
 /** What a node has, in words. */
-export function told(p: Profile, c: Calls, node: number): string {
+export function describeCall(p: Profile, c: Calls, node: number): string {
   const whole = c.total[0]!;
   const with_ = c.total[node]!;
   const own = c.self[node]!;

@@ -31,7 +31,8 @@ describe("the seconds", () => {
     expect(s.most).toBe(5);
   });
   it("take the lines of a part of a second for what was seen of them", () => {
-    // A server that began 0.2 s before the end of a second: the last line has seen both CPUs busy once, at a rate of 10 a second.
+    // A server that began 0.2 s before the end of a second: the last line has seen both CPUs busy
+    // once, at a rate of 10 a second.
     const begun = secondsOf(
       {
         ...answer,
@@ -68,6 +69,7 @@ describe("the seconds", () => {
   });
   it("have a name", () => {
     expect(stretchOf(nameOf({ from: 1000, to: 2000 }))).toEqual({ from: 1000, to: 2000 });
-    for (const name of ["", "1000..1000", "2..1", "a..b", "1..2..3", "364c47b6df8e7ab7"]) expect(stretchOf(name)).toBeNull();
+    for (const name of ["", "1000..1000", "2..1", "a..b", "1..2..3", "364c47b6df8e7ab7"])
+      expect(stretchOf(name)).toBeNull();
   });
 });

@@ -1,4 +1,5 @@
-// The samples that a server records, by time: a column for each second or several, a line for each part of the second.
+// The samples that a server records, by time: a column for each second or several, a line for each
+// part of the second.
 
 import type { Answer } from "../../data/columns";
 
@@ -16,9 +17,10 @@ export interface Seconds {
   /** How many lines, the first from the beginning of the second. */
   slots: number;
   /**
-   * Samples a second that found a CPU busy: that of a line and a column is at slot * cells + cell. NaN: nothing was measured. What was
-   * begun within a second has seen a part of its lines alone, each once: of those it is the samples that there were, and not what as many
-   * would have been in a whole second.
+   * Samples a second that found a CPU busy: that of a line and a column is at slot * cells + cell.
+   * NaN: nothing was measured. What was begun within a second has seen a part of its lines alone,
+   * each once: of those it is the samples that there were, and not what as many would have been in
+   * a whole second.
    */
   rate: Float32Array;
   /** The same of all lines together. */
@@ -27,7 +29,10 @@ export interface Seconds {
   most: number;
 }
 
-/** Of the answer to cpu.stack.busy by slot. A line that is absent where something was measured was not busy. */
+/**
+ * Of the answer to cpu.stack.busy by slot. A line that is absent where something was measured was
+ * not busy.
+ */
 export function secondsOf(a: Answer, slots: number): Seconds {
   const cells = a.elapsed.length;
   const rate = new Float32Array(slots * cells);
@@ -38,7 +43,9 @@ export function secondsOf(a: Answer, slots: number): Seconds {
     for (let s = 0; s < slots; s++) rate[s * cells + c] = Number.NaN;
   }
   // Of each column the share of its seconds that was measured, where not all of them were whole.
-  const share = a.elapsed.map((ms) => Math.min(1, ms / (1000 * Math.max(1, Math.min(a.step / 1000, Math.ceil(ms / 1000 - 0.05))))));
+  const share = a.elapsed.map((ms) =>
+    Math.min(1, ms / (1000 * Math.max(1, Math.min(a.step / 1000, Math.ceil(ms / 1000 - 0.05))))),
+  );
   let most = 0;
   for (const row of a.series) {
     const s = Number(row.key[0]);
@@ -55,7 +62,9 @@ export function secondsOf(a: Answer, slots: number): Seconds {
   return { start: a.start, step: a.step, cells, slots, rate, whole, most };
 }
 
-/** The stretch of so many milliseconds in which CPUs were busiest; null where nothing was measured. */
+/**
+ * The stretch of so many milliseconds in which CPUs were busiest; null where nothing was measured.
+ */
 export function busiest(s: Seconds, ms: number): Stretch | null {
   const n = Math.max(1, Math.min(s.cells, Math.round(ms / s.step)));
   let best = -1;
@@ -72,7 +81,11 @@ export function busiest(s: Seconds, ms: number): Stretch | null {
 }
 
 /** A stretch widened to whole columns. */
-export function snapped(s: Pick<Seconds, "start" | "step" | "cells">, from: number, to: number): Stretch {
+export function snapped(
+  s: Pick<Seconds, "start" | "step" | "cells">,
+  from: number,
+  to: number,
+): Stretch {
   const cell = (ms: number) => Math.min(s.cells, Math.max(0, ms));
   const first = cell(Math.floor((Math.min(from, to) - s.start) / s.step));
   const end = cell(Math.max(first + 1, Math.ceil((Math.max(from, to) - s.start) / s.step)));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { rowsOf } from "../../data/calls";
 import { folded } from "../../data/folded";
-import { amount, change, plain, share, told } from "./amount";
+import { amount, change, describeCall, plain, share } from "./amount";
 import { csvOf, order } from "./table";
 
 const calls = folded("main;b 3\nmain;a 3\nmain;lib`c,d;a 1\n");
@@ -10,10 +10,30 @@ const names = (list: number[]) => list.map((i) => calls.functions.names[i]);
 
 describe("the table of functions", () => {
   it("is sorted by any column, by name where two are the same", () => {
-    expect(names(order(calls.functions, rows, null, "self", false))).toEqual(["a", "b", "main", "c,d"]);
-    expect(names(order(calls.functions, rows, null, "total", false))).toEqual(["main", "a", "b", "c,d"]);
-    expect(names(order(calls.functions, rows, null, "name", true))).toEqual(["main", "c,d", "b", "a"]);
-    expect(names(order(calls.functions, rows, null, "module", false))).toEqual(["a", "b", "main", "c,d"]);
+    expect(names(order(calls.functions, rows, null, "self", false))).toEqual([
+      "a",
+      "b",
+      "main",
+      "c,d",
+    ]);
+    expect(names(order(calls.functions, rows, null, "total", false))).toEqual([
+      "main",
+      "a",
+      "b",
+      "c,d",
+    ]);
+    expect(names(order(calls.functions, rows, null, "name", true))).toEqual([
+      "main",
+      "c,d",
+      "b",
+      "a",
+    ]);
+    expect(names(order(calls.functions, rows, null, "module", false))).toEqual([
+      "a",
+      "b",
+      "main",
+      "c,d",
+    ]);
     const found = Uint8Array.from(calls.functions.names, (n) => (n === "a" ? 1 : 0));
     expect(names(order(calls.functions, rows, found, "self", false))).toEqual(["a"]);
   });
@@ -31,7 +51,12 @@ describe("the table of functions", () => {
   it("of a comparison is sorted by the change", () => {
     const c = folded("main;b 9 3\nmain;a 1 2\nmain;new 0 30\n");
     const r = rowsOf(c);
-    expect(order(c.functions, r, null, "change", false).map((i) => c.functions.names[i])).toEqual(["new", "b", "a", "main"]);
+    expect(order(c.functions, r, null, "change", false).map((i) => c.functions.names[i])).toEqual([
+      "new",
+      "b",
+      "a",
+      "main",
+    ]);
   });
 });
 
@@ -50,10 +75,12 @@ describe("amounts", () => {
     expect(change(samples, -3)).toBe("\u22123 samples");
     expect(change(samples, 0)).toBe("0");
   });
-  it("of a call are told with shares", () => {
+  it("of a call have shares", () => {
     const p = { ...calls, ...samples, samples: 7, seconds: 0, notes: [], norm: "", of: 0 };
-    expect(told(p, calls, 1)).toBe("7 samples, 100 %, of it 0, 0 %, in itself");
+    expect(describeCall(p, calls, 1)).toBe("7 samples, 100 %, of it 0, 0 %, in itself");
     const d = folded("main;b 9 3\n");
-    expect(told({ ...p, ...d }, d, 2)).toBe("9 samples before, 3 samples after: \u22126 samples; in itself \u22126 samples");
+    expect(describeCall({ ...p, ...d }, d, 2)).toBe(
+      "9 samples before, 3 samples after: \u22126 samples; in itself \u22126 samples",
+    );
   });
 });

@@ -7,15 +7,25 @@ import type { functionColumns } from "../../state/place";
 
 export type Column = (typeof functionColumns)[number];
 
-/** The functions that have anything and were found, in the order of a column; down turns the order of the column round. */
-export function order(f: Functions, rows: Rows, found: Uint8Array | null, column: Column, turned: boolean): number[] {
+/**
+ * The functions that have anything and were found, in the order of a column; down turns the order
+ * of the column round.
+ */
+export function order(
+  f: Functions,
+  rows: Rows,
+  found: Uint8Array | null,
+  column: Column,
+  turned: boolean,
+): number[] {
   const out: number[] = [];
   for (let i = 1; i < rows.total.length; i++) {
     const any = rows.total[i]! > 0 || (rows.before?.total[i] ?? 0) > 0;
     if (any && (!found || found[i])) out.push(i);
   }
   const { self, total, before } = rows;
-  const name = (a: number, b: number) => (f.names[a]! < f.names[b]! ? -1 : f.names[a]! > f.names[b]! ? 1 : a - b);
+  const name = (a: number, b: number) =>
+    f.names[a]! < f.names[b]! ? -1 : f.names[a]! > f.names[b]! ? 1 : a - b;
   const by: Record<Column, (a: number, b: number) => number> = {
     self: (a, b) => self[b]! - self[a]! || total[b]! - total[a]! || name(a, b),
     total: (a, b) => total[b]! - total[a]! || self[b]! - self[a]! || name(a, b),
@@ -41,14 +51,24 @@ export function csvOf(f: Functions, rows: Rows, list: readonly number[], unit: s
   const q = quoted;
   const b = rows.before;
   const head = b
-    ? ["function", "place", "kind", `self before (${unit})`, `self (${unit})`, `total before (${unit})`, `total (${unit})`]
+    ? [
+        "function",
+        "place",
+        "kind",
+        `self before (${unit})`,
+        `self (${unit})`,
+        `total before (${unit})`,
+        `total (${unit})`,
+      ]
     : ["function", "place", "kind", `self (${unit})`, `total (${unit})`];
   const lines = list.map((i) =>
     [
       q(f.names[i]!),
       q(placeOf(f, i)),
       kindOf(f, i),
-      ...(b ? [b.self[i]!, rows.self[i]!, b.total[i]!, rows.total[i]!] : [rows.self[i]!, rows.total[i]!]),
+      ...(b
+        ? [b.self[i]!, rows.self[i]!, b.total[i]!, rows.total[i]!]
+        : [rows.self[i]!, rows.total[i]!]),
     ].join(","),
   );
   return `${[head.map(q).join(","), ...lines].join("\r\n")}\r\n`;

@@ -1,4 +1,7 @@
-/** How well what was typed fits a name and its help: 0 = not at all. All words must be somewhere; letters in order will do in the name. */
+/**
+ * How well what was typed fits a name and its help: 0 = not at all. All words must be somewhere;
+ * letters in order will do in the name.
+ */
 export function closeness(typed: string, name: string, help: string): number {
   if (typed === "") return 1;
   const n = name.toLowerCase();

@@ -4,7 +4,9 @@ import { faults, lineOf, pieces } from "./mark";
 
 it("marks every fault at its place, by bytes", () => {
   const text = "BEGIN { ä }\nEND { wrong }";
-  const t = new Trouble("wrong", 400, "x", 19, 5, "right", [{ message: "first", position: 8, length: 2 }]);
+  const t = new Trouble("wrong", 400, "x", 19, 5, "right", [
+    { message: "first", position: 8, length: 2 },
+  ]);
   const all = faults(t);
   expect(all.map((f) => f.message)).toEqual(["first", "wrong"]);
   expect(pieces(text, all).map((p) => [p.text, p.wrong])).toEqual([

@@ -9,11 +9,17 @@ export interface Piece {
 
 /** All that is wrong with a text, in the order of the text. */
 export function faults(t: Trouble): Place[] {
-  const all = t.position < 0 ? [] : [{ message: t.message, hint: t.hint, position: t.position, length: t.length }, ...t.also];
+  const all =
+    t.position < 0
+      ? []
+      : [{ message: t.message, hint: t.hint, position: t.position, length: t.length }, ...t.also];
   return all.sort((a, b) => a.position - b.position);
 }
 
-/** The text in pieces, so that what is wrong can be marked. A fault within another is not marked by itself. */
+/**
+ * The text in pieces, so that what is wrong can be marked. A fault within another is not marked by
+ * itself.
+ */
 export function pieces(text: string, wrong: readonly Place[]): Piece[] {
   const out: Piece[] = [];
   let at = 0;
@@ -21,7 +27,10 @@ export function pieces(text: string, wrong: readonly Place[]): Piece[] {
     const from = indexOfByte(text, w.position);
     const to = Math.max(from + 1, indexOfByte(text, w.position + Math.max(1, w.length)));
     if (from < at) continue;
-    out.push({ text: text.slice(at, from), wrong: 0 }, { text: text.slice(from, to) || " ", wrong: i + 1 });
+    out.push(
+      { text: text.slice(at, from), wrong: 0 },
+      { text: text.slice(from, to) || " ", wrong: i + 1 },
+    );
     at = to;
   }
   out.push({ text: text.slice(at), wrong: 0 });

@@ -6,47 +6,48 @@ import (
 	"culprit/measure"
 )
 
-// How rows that are unpacked go to the cells of an answer: by one goroutine, or unpacked by one and laid by another.
+// Rows are folded into the cells of an answer by the goroutine that unpacks them, or by another
+// one.
 
-// lap is a block of ticks on its way into the cells.
-type lap struct {
+// blockInProgress is a block of ticks that is being folded.
+type blockInProgress struct {
 	block     *block
-	from, to  int               // ticks that lie in some cell, and those between
-	weights   []float64         // of each tick: what an amount is divided by to be a rate
-	stretches []stretch         // of the ticks that are measured and asked for
-	partial   bool              // some tick was
-	into      []*gathered       // of each row; nil: not asked for
-	several   map[*gathered]int // how many rows of the block it has; 0 is one
-	open      map[*gathered]*folding
+	from, to  int               // the range of ticks that are in some cell
+	weights   []float64         // per tick: the divisor of amounts for rates
+	stretches []stretch         // of the measured ticks that the query selects
+	partial   bool              // some tick is partial
+	into      []*gathered       // per row; nil: not selected
+	several   map[*gathered]int // number of rows of a series in the block; 0 means one
+	folding   map[*gathered]*folding
 }
 
-// folding is a series of which some rows of a block are folded already.
+// folding is a series some of whose rows in a block are folded already.
 type folding struct {
 	values []float64
-	n      []int // how many values each is the mean of
+	n      []int // number of values in each mean
 	left   int
 }
 
-// chunk is some rows of a lap, unpacked, one after the other.
+// chunk contains some unpacked rows of a block, one after another.
 type chunk struct {
-	lap    *lap
+	block  *blockInProgress
 	rows   []int32
 	values []float64
 }
 
-// chunkValues is how many values a chunk has, about.
+// chunkValues is the approximate number of values of a chunk.
 const chunkValues = 32 << 10
 
-// add takes the ticks of a block that lie in over.
+// add adds the ticks of a block that are in over.
 func (g *gather) add(b *block, over measure.Interval) error {
-	if !g.clock(b, over) {
+	if !g.placeTicks(b, over) {
 		return nil
 	}
 	series, several, err := g.match(b)
 	if err != nil {
 		return err
 	}
-	if g.sums {
+	if g.sumsOnly {
 		return g.addSums(b, series)
 	}
 	if b.dists != nil {
@@ -57,19 +58,25 @@ func (g *gather) add(b *block, over measure.Interval) error {
 		g.drain()
 		return g.addRolls(b, series, several)
 	}
-	if b.fold != nil && len(several) == 0 && g.wide && !g.part(b) {
+	if b.fold != nil && len(several) == 0 && g.extremes && !g.partialTick(b) {
 		return g.addFolded(b, series)
 	}
-	l := &lap{block: b, from: g.from, to: g.to, weights: g.weights, stretches: g.stretches}
-	if g.full != nil { // who lays it has these still when the next block comes
+	l := &blockInProgress{
+		block:     b,
+		from:      g.from,
+		to:        g.to,
+		weights:   g.weights,
+		stretches: g.stretches,
+	}
+	if g.full != nil { // the goroutine that folds the block still uses these during the next block
 		g.weights, g.stretches, l.into = nil, nil, make([]*gathered, len(series))
 	} else {
 		l.into = zeroed(&g.into, len(series))
 	}
-	l.partial = g.part(b)
+	l.partial = g.partialTick(b)
 	for s, rows := range several {
 		if l.several == nil {
-			l.several, l.open = map[*gathered]int{}, map[*gathered]*folding{}
+			l.several, l.folding = map[*gathered]int{}, map[*gathered]*folding{}
 		}
 		l.several[g.series[s]] = rows
 	}
@@ -83,33 +90,40 @@ func (g *gather) add(b *block, over measure.Interval) error {
 		at := len(c.values)
 		c.values = slices.Grow(c.values, n)[:at+n]
 		if err := b.column(i, l.from, l.to, c.values[at:]); err != nil {
-			g.broken(b, err)
+			g.addDamage(b, err)
 			fillWith(c.values[at:], unknown())
 		}
 		if c.rows = append(c.rows, int32(i)); len(c.values)+n > chunkValues {
-			g.hand(c)
+			g.submit(c)
 			c = g.chunk(l)
 		}
 	}
-	g.hand(c)
+	g.submit(c)
 	return nil
 }
 
-// part says whether some tick of a block that is asked for was partial.
-func (g *gather) part(b *block) bool {
+// partialTick reports whether a selected tick of a block is partial.
+func (g *gather) partialTick(b *block) bool {
 	return slices.ContainsFunc(b.ticks[g.from:g.to], func(t tick) bool { return t.partial })
 }
 
-// addFolded is add where each row of a block is a series of its own: rows go to their cells as they are unpacked.
+// addFolded is add for a block each of whose rows is a separate series: rows are folded while they
+// are unpacked.
 func (g *gather) addFolded(b *block, series []int32) error {
 	g.drain()
 	weights := g.weights
 	if g.set.desc.Stat.Kind != measure.Delta {
 		weights = nil
 	}
-	f := &g.layer
+	f := &g.folder
 	f.plan(g.stretches, weights)
-	l := lap{block: b, from: g.from, to: g.to, weights: g.weights, stretches: g.stretches}
+	l := blockInProgress{
+		block:     b,
+		from:      g.from,
+		to:        g.to,
+		weights:   g.weights,
+		stretches: g.stretches,
+	}
 	for i, n := range series {
 		if n < 0 {
 			continue
@@ -117,31 +131,31 @@ func (g *gather) addFolded(b *block, series []int32) error {
 		s := g.series[n]
 		ok, err := b.fold(i, f)
 		if err == nil && ok {
-			s.lay(f)
+			s.addCells(f)
 			continue
 		}
-		c := &g.spare
+		c := &g.spareChunk
 		c.values = slices.Grow(c.values[:0], l.to-l.from)[:l.to-l.from]
 		if err == nil {
 			err = b.column(i, l.from, l.to, c.values)
 		}
 		if err != nil {
-			g.broken(b, err)
+			g.addDamage(b, err)
 			fillWith(c.values, unknown())
 		}
-		g.lay(&l, s, c.values)
+		g.foldRow(&l, s, c.values)
 	}
-	b.laid = true
+	b.ticksDone = true
 	return nil
 }
 
-// lay adds what a layer has of a row to the cells.
-func (s *gathered) lay(f *layer) {
+// addCells adds a folded row to the cells.
+func (s *gathered) addCells(f *cellFolder) {
 	for k, n := range f.n {
 		if n == 0 {
 			continue
 		}
-		s.there = true
+		s.present = true
 		sum, least, most, c := f.sum[k], f.least[k], f.most[k], f.stretches[k].cell
 		if s.n[c] > 0 {
 			sum, least, most = sum+s.sum[c], min(least, s.least[c]), max(most, s.most[c])
@@ -151,9 +165,10 @@ func (s *gathered) lay(f *layer) {
 	}
 }
 
-// fork has another goroutine lay what add unpacks, in the same order, until join. Three chunks are on their way at
-// most. A panic there is returned by join as a *measure.Fault; until then chunks are taken and dropped.
-func (g *gather) fork() (join func() error) {
+// foldInBackground starts a goroutine that folds what add unpacks, in the same order, until join.
+// At most three chunks are in transit. join returns a panic of the goroutine as a *measure.Fault;
+// after a panic, chunks are discarded.
+func (g *gather) foldInBackground() (join func() error) {
 	full, free, done := make(chan *chunk, chunks), make(chan *chunk, chunks), make(chan struct{})
 	for range chunks {
 		free <- &chunk{}
@@ -166,7 +181,7 @@ func (g *gather) fork() (join func() error) {
 				fault = measure.Recovered("adding up rows", p)
 			}
 		}()
-		g.take(c)
+		g.foldChunk(c)
 	}
 	go func() {
 		defer close(done)
@@ -190,7 +205,7 @@ func (g *gather) fork() (join func() error) {
 
 const chunks = 3
 
-// drain waits until all that was handed over is laid.
+// drain waits until all submitted chunks are folded.
 func (g *gather) drain() {
 	if g.full == nil {
 		return
@@ -204,38 +219,39 @@ func (g *gather) drain() {
 	}
 }
 
-// chunk gives an empty chunk.
-func (g *gather) chunk(l *lap) *chunk {
-	c := &g.spare
+// chunk returns an empty chunk.
+func (g *gather) chunk(l *blockInProgress) *chunk {
+	c := &g.spareChunk
 	if g.full != nil {
 		c = <-g.free
 	}
-	c.lap, c.rows, c.values = l, c.rows[:0], c.values[:0]
+	c.block, c.rows, c.values = l, c.rows[:0], c.values[:0]
 	return c
 }
 
-// hand has a chunk laid.
-func (g *gather) hand(c *chunk) {
+// submit passes a chunk on to be folded.
+func (g *gather) submit(c *chunk) {
 	if g.full != nil {
 		g.full <- c
 	} else {
-		g.take(c)
+		g.foldChunk(c)
 	}
 }
 
-// take folds the rows of a chunk, and lays them on the cells. It touches nothing but the lap and the values of its series.
-func (g *gather) take(c *chunk) {
-	l := c.lap
+// foldChunk folds the rows of a chunk into cells. It modifies only the block and the values of its
+// series.
+func (g *gather) foldChunk(c *chunk) {
+	l := c.block
 	n := l.to - l.from
 	fold := g.set.desc.Stat.Fold
 	for k, row := range c.rows {
 		s, values := l.into[row], c.values[k*n:(k+1)*n]
 		rows := l.several[s]
 		if rows == 0 {
-			g.lay(l, s, values)
+			g.foldRow(l, s, values)
 			continue
 		}
-		f := l.open[s]
+		f := l.folding[s]
 		if f == nil {
 			f = &folding{values: slices.Clone(values), left: rows - 1}
 			if fold == measure.Mean {
@@ -244,23 +260,29 @@ func (g *gather) take(c *chunk) {
 					f.n[t] = b2i(v == v)
 				}
 			}
-			l.open[s] = f
+			l.folding[s] = f
 			continue
 		}
 		foldInto(fold, f.values, f.n, values)
 		if f.left--; f.left == 0 {
-			g.lay(l, s, f.values)
-			delete(l.open, s)
+			g.foldRow(l, s, f.values)
+			delete(l.folding, s)
 		}
 	}
 }
 
-// broken tells that rows of a block could not be read.
-func (g *gather) broken(b *block, err error) {
-	g.addLoss(measure.Loss{Reason: "damaged in the archive: " + err.Error(), Events: uint64(len(b.ticks) + len(b.cells))})
+// addDamage adds a loss for rows of a block that could not be read.
+func (g *gather) addDamage(b *block, err error) {
+	g.addLoss(
+		measure.Loss{
+			Reason: "damaged in the archive: " + err.Error(),
+			Events: uint64(len(b.ticks) + len(b.cells)),
+		},
+	)
 }
 
-// foldInto folds the values of a row into those of the rows before. Absent and unknown count as no value; unknown outlasts absent.
+// foldInto folds the values of a row into those of the previous rows. Absent and unknown count as
+// no value; unknown has precedence over absent.
 func foldInto(fold measure.Fold, into []float64, n []int, row []float64) {
 	if fold == measure.Sum {
 		for t, v := range row {
@@ -294,16 +316,16 @@ func foldInto(fold measure.Fold, into []float64, n []int, row []float64) {
 	}
 }
 
-// stretch is ticks in a line that lie in one cell.
+// stretch is a range of consecutive ticks in one cell.
 type stretch struct{ cell, from, to int32 }
 
-// lay adds the values of a series over the ticks of a lap to its cells.
-func (g *gather) lay(l *lap, s *gathered, values []float64) {
+// foldRow adds the values of a series over the ticks of a block to its cells.
+func (g *gather) foldRow(l *blockInProgress, s *gathered, values []float64) {
 	rate := g.set.desc.Stat.Kind == measure.Delta
 	for _, st := range l.stretches {
 		v := values[int(st.from)-l.from : int(st.to)-l.from]
 		if l.partial {
-			g.layGaps(l, s, st, v)
+			g.foldGaps(l, s, st, v)
 			continue
 		}
 		var sum, least, most float64
@@ -313,12 +335,12 @@ func (g *gather) lay(l *lap, s *gathered, values []float64) {
 			sum, least, most = extent(v)
 		}
 		if sum != sum { // some tick has no value
-			g.layGaps(l, s, st, v)
+			g.foldGaps(l, s, st, v)
 			continue
 		}
 		c := st.cell
-		s.there = true
-		if !g.wide {
+		s.present = true
+		if !g.extremes {
 			s.n[c], s.sum[c] = 1, sum
 			continue
 		}
@@ -330,8 +352,8 @@ func (g *gather) lay(l *lap, s *gathered, values []float64) {
 	}
 }
 
-// extentRates gives the sum of amounts, and the least and most of the rates that they are; the sum is NaN when some amount is. Without
-// branches, which are as good as random here: with them it takes twice as long.
+// extentRates returns the sum of amounts, and the least and most of their rates. The sum is NaN
+// when an amount is. min and max have no branches; random branches would take twice as long.
 func extentRates(v, weights []float64) (sum, least, most float64) {
 	weights = weights[:len(v)]
 	sum, least = v[0], v[0]/weights[0]
@@ -354,28 +376,30 @@ func extent(v []float64) (sum, least, most float64) {
 	return sum, least, most
 }
 
-// layGaps is lay for a stretch in which some tick may have no value.
-func (g *gather) layGaps(l *lap, s *gathered, st stretch, values []float64) {
+// foldGaps is foldRow for a stretch in which some tick may have no value.
+func (g *gather) foldGaps(l *blockInProgress, s *gathered, st stretch, values []float64) {
 	rate := g.set.desc.Stat.Kind == measure.Delta
 	c := st.cell
 	n, sum, least, most := s.n[c], s.sum[c], 0.0, 0.0
-	if g.wide {
+	if g.extremes {
 		least, most = s.least[c], s.most[c]
 	}
 	for i, v := range values {
 		t := int(st.from) + i
 		if v != v {
 			if !isAbsent(v) {
-				s.there = true
-				if !l.block.ticks[t].partial { // else gather.gone has it, as for all rows
-					s.away(c, l.block.ticks[t].elapsed, 1)
+				s.present = true
+				// otherwise gather.partialTicks counts it, as for all rows
+				if !l.block.ticks[t].partial {
+					s.addUnknown(c, l.block.ticks[t].elapsed, 1)
 				}
 			}
 			continue
 		}
 		if l.block.ticks[t].partial {
-			// Known after all, so what is counted as gone for all rows is not for this one.
-			s.away(c, -l.block.ticks[t].elapsed, -1)
+			// The value is known although the tick is partial, so undo for this row what
+			// partialTicks counts for all rows.
+			s.addUnknown(c, -l.block.ticks[t].elapsed, -1)
 		}
 		sum += v
 		if rate && v != 0 {
@@ -388,19 +412,19 @@ func (g *gather) layGaps(l *lap, s *gathered, st stretch, values []float64) {
 		}
 		n++
 	}
-	s.there = s.there || n > s.n[c]
+	s.present = s.present || n > s.n[c]
 	s.n[c], s.sum[c] = n, sum
-	if g.wide {
+	if g.extremes {
 		s.least[c], s.most[c] = least, most
 	}
 }
 
-func (s *gathered) away(c int32, span measure.Span, ticks int32) {
-	if s.off == nil {
-		s.off = map[int32]lacking{}
+func (s *gathered) addUnknown(c int32, span measure.Span, ticks int32) {
+	if s.unknown == nil {
+		s.unknown = map[int32]unknownTime{}
 	}
-	l := s.off[c]
-	s.off[c] = lacking{l.span + span, l.ticks + ticks}
+	l := s.unknown[c]
+	s.unknown[c] = unknownTime{l.span + span, l.ticks + ticks}
 }
 
 func (g *gather) addDists(b *block, series []int32) error {
@@ -412,11 +436,11 @@ func (g *gather) addDists(b *block, series []int32) error {
 		err := b.dists(i, func(t int, d *reader) {
 			if c := g.cellOf[t]; c >= 0 {
 				mergeBuckets(d, &into[c])
-				g.series[s].there = true
+				g.series[s].present = true
 			}
 		})
 		if err != nil {
-			g.broken(b, err)
+			g.addDamage(b, err)
 		}
 	}
 	return nil

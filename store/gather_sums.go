@@ -1,12 +1,12 @@
 package store
 
-// Rows of stacks are many, most of them are folded into few, and nobody asks for the least and the most of single ticks of one. So of their cells the sums alone
-// are kept, which a row can be added to by itself.
+// Stacks have many rows, most are folded into few, and no view shows the least and most of single
+// ticks. So only the sums of their cells are gathered, which can be added row by row.
 
-// addSums takes the ticks or cells of a block.
+// addSums adds the ticks or cells of a block.
 func (g *gather) addSums(b *block, series []int32) error {
 	g.drain()
-	f := &g.layer
+	f := &g.folder
 	f.plan(g.stretches, nil)
 	var row rolled
 	for i, n := range series {
@@ -18,49 +18,49 @@ func (g *gather) addSums(b *block, series []int32) error {
 		case b.roll != nil:
 			row.reset(len(b.cells))
 			if err := b.roll(i, &row.columns); err != nil {
-				g.broken(b, err)
+				g.addDamage(b, err)
 				continue
 			}
 			for c, cell := range g.cellOf {
 				if v := row.columns[rollSum][c]; cell >= 0 && v == v {
-					s.sums(cell, b.cells[c].ticks-uint32(row.columns[rollMissing][c]), v)
+					s.addSum(cell, b.cells[c].ticks-uint32(row.columns[rollMissing][c]), v)
 				}
 			}
 			continue
-		case b.stays != nil:
-			f.runs(b.stays(i))
+		case b.runsOf != nil:
+			f.sumRuns(b.runsOf(i))
 		default:
 			ok, err := b.fold(i, f)
 			if err != nil {
-				g.broken(b, err)
+				g.addDamage(b, err)
 				continue
 			}
 			if !ok {
 				if err := g.sumColumn(b, i, s); err != nil {
-					g.broken(b, err)
+					g.addDamage(b, err)
 				}
 				continue
 			}
 		}
 		for k, n := range f.n {
 			if n > 0 {
-				s.sums(f.stretches[k].cell, n, f.sum[k])
+				s.addSum(f.stretches[k].cell, n, f.sum[k])
 			}
 		}
 	}
 	return nil
 }
 
-// sums adds the sum of a row over so many ticks to a cell.
-func (s *gathered) sums(cell int32, n uint32, sum float64) {
-	s.there = true
+// addSum adds the sum of a row over n ticks to a cell.
+func (s *gathered) addSum(cell int32, n uint32, sum float64) {
+	s.present = true
 	s.n[cell] += n
 	s.sum[cell] += sum
 }
 
-// sumColumn adds a row of which some values are unknown: those are in no sum.
+// sumColumn adds a row with unknown values, which no sum contains.
 func (g *gather) sumColumn(b *block, i int, s *gathered) error {
-	c := &g.spare
+	c := &g.spareChunk
 	n := g.to - g.from
 	if cap(c.values) < n {
 		c.values = make([]float64, n)
@@ -74,16 +74,16 @@ func (g *gather) sumColumn(b *block, i int, s *gathered) error {
 		switch {
 		case cell < 0 || isAbsent(v):
 		case v == v:
-			s.sums(cell, 1, v)
+			s.addSum(cell, 1, v)
 		default:
-			s.there = true
+			s.present = true
 		}
 	}
 	return nil
 }
 
-// runs takes a row of a window to the cells: the number of values and the sum of each stretch.
-func (f *layer) runs(c *runs) {
+// sumRuns folds a row of a window: the number of values and the sum of each stretch.
+func (f *cellFolder) sumRuns(c *runs) {
 	clear(f.n)
 	clear(f.sum)
 	k := 0

@@ -11,66 +11,67 @@ import (
 	"culprit/measure"
 )
 
-// The clerk is the goroutine that makes segments of windows that are closed, joins segments, and lets go of what is too old. What
-// it writes becomes visible in one step: first the new is written, then the index in memory changes, then the old is removed. After
-// a crash in between both are there, and load tells by the windows that a segment is made of which is the old.
+// The compactor is the goroutine that packs closed windows into segments, joins segments, and
+// deletes expired ones. Its writes become visible in one step: it writes the new segments, changes
+// the index in memory, and deletes the old segments. After a crash in between, both exist; load
+// detects the old ones by the windows that a segment contains.
 
-// ring asks the clerk to look around.
-func (s *Store) ring() {
+// wakeCompactor wakes the compactor unless it is already going to run.
+func (s *Store) wakeCompactor() {
 	select {
-	case s.bell <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (s *Store) clerk() {
-	defer close(s.clerked)
+func (s *Store) compact() {
+	defer close(s.compactorDone)
 	for {
 		var job func()
 		select {
-		case <-s.bell:
+		case <-s.wake:
 		case job = <-s.jobs:
 		case <-s.disk.quit:
 			return
 		}
-		s.work()
+		s.runCompactor()
 		if job != nil {
 			job()
 		}
 		s.mu.Lock()
-		s.rested = s.worked
-		s.rest.Broadcast()
+		s.finished = s.started
+		s.finishedChanged.Broadcast()
 		s.mu.Unlock()
 	}
 }
 
-// work does what there is to do.
-func (s *Store) work() {
+// runCompactor does all pending work.
+func (s *Store) runCompactor() {
 	s.mu.Lock()
-	s.worked = s.rung
+	s.started = s.requested
 	s.mu.Unlock()
-	if s.ready() != nil {
+	if s.prepareDisk() != nil {
 		return
 	}
 	if s.stale != nil && s.erase(s.stale) == nil {
 		s.stale = nil
 	}
-	for s.disk.alive() == nil {
+	for s.disk.writeError() == nil {
 		s.mu.RLock()
 		var w *window
-		if len(s.past) > 0 {
-			w = s.past[0]
+		if len(s.closedWindows) > 0 {
+			w = s.closedWindows[0]
 		}
 		s.mu.RUnlock()
 		if w == nil {
 			break
 		}
-		if err := s.archive(w); err != nil {
+		if err := s.packWindow(w); err != nil {
 			s.disk.fail(err)
 			return
 		}
 	}
-	if s.disk.alive() == nil {
+	if s.disk.writeError() == nil {
 		if err := s.join(); err != nil {
 			s.disk.fail(err)
 		}
@@ -83,11 +84,11 @@ func (s *Store) work() {
 	}
 }
 
-// archive makes the segments of a window that is closed.
-func (s *Store) archive(w *window) error {
-	s.disk.settle() // its frames are all there
+// packWindow stores a closed window as segments.
+func (s *Store) packWindow(w *window) error {
+	s.disk.settle() // all its frames are written
 	defer s.builder.done()
-	s.builder.begin(w.newest)
+	s.builder.beginHour(w.newest)
 	var fresh []entry
 	for _, p := range w.order {
 		if len(p.ticks) == 0 {
@@ -102,7 +103,7 @@ func (s *Store) archive(w *window) error {
 			seg.first, seg.last = w.seq, w.seq
 			fresh = append(fresh, seg.entry)
 		}
-		if err := s.put(both); err != nil {
+		if err := s.writeSegments(both); err != nil {
 			return err
 		}
 	}
@@ -119,7 +120,11 @@ func (s *Store) archive(w *window) error {
 			orphans = append(orphans, e)
 		}
 	}
-	s.past = slices.DeleteFunc(slices.Clone(s.past), func(o *window) bool { return o.seq == w.seq }) // another when some of it was dropped meanwhile
+	// A dropped dataset may have replaced the window by a copy, so it is found by its number.
+	s.closedWindows = slices.DeleteFunc(
+		slices.Clone(s.closedWindows),
+		func(o *window) bool { return o.seq == w.seq },
+	)
 	s.mu.Unlock()
 	if err := s.erase(orphans); err != nil {
 		return err
@@ -132,8 +137,8 @@ func (s *Store) segmentID() uint64 {
 	return s.lastID
 }
 
-// put writes segments, all or none.
-func (s *Store) put(segs []*segment) error {
+// writeSegments writes segments, all or none.
+func (s *Store) writeSegments(segs []*segment) error {
 	err := s.disk.put(segs)
 	if err != nil {
 		s.builder.forget()
@@ -151,13 +156,27 @@ func (d *disk) put(segs []*segment) error {
 				err = errors.Join(err, b.Set(p.key, p.value, nil))
 			}
 			if seg.head != nil {
-				err = errors.Join(err, b.Set(segmentKey(kindHeader, seg.set, seg.resolution, seg.over.Start, seg.id), seg.head, nil))
+				err = errors.Join(
+					err,
+					b.Set(
+						segmentKey(kindHeader, seg.set, seg.resolution, seg.over.Start, seg.id),
+						seg.head,
+						nil,
+					),
+				)
 			}
 			for i, g := range seg.packed {
 				err = errors.Join(err, b.Set(seg.groupKey(i), g, nil))
 			}
 			for _, kind := range []byte{kindIndex, kindIndexAgain} {
-				err = errors.Join(err, b.Set(segmentKey(kind, seg.set, seg.resolution, seg.over.Start, seg.id), seg.value(), nil))
+				err = errors.Join(
+					err,
+					b.Set(
+						segmentKey(kind, seg.set, seg.resolution, seg.over.Start, seg.id),
+						seg.value(),
+						nil,
+					),
+				)
 			}
 			if err != nil {
 				return err
@@ -167,26 +186,28 @@ func (d *disk) put(segs []*segment) error {
 	})
 }
 
-// sync makes all that was written outlast a power cut.
+// sync makes all earlier writes durable.
 func (d *disk) sync() error {
 	return d.guard(func() error { return d.pebble().LogData(nil, pebble.Sync) })
 }
 
-// remove deletes the keys from one up to another.
+// remove deletes the keys in [from, to).
 func (d *disk) remove(from, to []byte) error {
 	return d.guard(func() error { return d.pebble().DeleteRange(from, to, pebble.NoSync) })
 }
 
-// erase deletes segments that are not in the index any more, and what they alone have of ticks and keys.
+// erase deletes segments that are no longer in the index, and the ticks and keys that only they
+// use.
 func (s *Store) erase(old []entry) error {
 	if len(old) == 0 {
 		return nil
 	}
-	return s.disk.erase(old, s.unused(old))
+	return s.disk.erase(old, s.unusedShared(old))
 }
 
-// unused gives the keys of ticks and keys that some segments have and no other, and has no other built with them.
-func (s *Store) unused(old []entry) (keys [][]byte) {
+// unusedShared returns the Pebble keys of ticks and row keys that only these segments use. The
+// builder will not use them for later segments.
+func (s *Store) unusedShared(old []entry) (keys [][]byte) {
 	type own struct {
 		kind byte
 		id   uint64
@@ -211,7 +232,7 @@ func (s *Store) unused(old []entry) (keys [][]byte) {
 			used(list)
 		}
 	}
-	used(s.apart)
+	used(s.undescribed)
 	s.mu.RUnlock()
 	ids := map[uint64]bool{}
 	for o := range gone {
@@ -221,11 +242,11 @@ func (s *Store) unused(old []entry) (keys [][]byte) {
 		}
 		ids[o.id] = true
 	}
-	s.builder.gone(ids)
+	s.builder.forgetShared(ids)
 	return keys
 }
 
-// erase deletes segments, and other keys.
+// erase deletes segments and other keys.
 func (d *disk) erase(old []entry, others [][]byte) error {
 	return d.guard(func() error {
 		b := d.pebble().NewBatch()
@@ -237,11 +258,12 @@ func (d *disk) erase(old []entry, others [][]byte) error {
 		}
 		for _, e := range old {
 			for _, kind := range []byte{kindIndex, kindIndexAgain, kindHeader} {
-				if err := b.Delete(segmentKey(kind, e.set, e.resolution, e.over.Start, e.id), nil); err != nil {
+				key := segmentKey(kind, e.set, e.resolution, e.over.Start, e.id)
+				if err := b.Delete(key, nil); err != nil {
 					return err
 				}
 			}
-			if err := e.eraseGroups(b); err != nil {
+			if err := e.deleteGroups(b); err != nil {
 				return err
 			}
 		}
@@ -249,11 +271,12 @@ func (d *disk) erase(old []entry, others [][]byte) error {
 	})
 }
 
-// fewGroups is how many groups are deleted each by itself: what deletes a range has its price in all that is read later.
-const fewGroups = 8
+// maxSingleDeletes is how many groups are deleted one by one. A range deletion makes later reads
+// more expensive.
+const maxSingleDeletes = 8
 
-func (e *entry) eraseGroups(b *pebble.Batch) error {
-	if e.groups > fewGroups {
+func (e *entry) deleteGroups(b *pebble.Batch) error {
+	if e.groups > maxSingleDeletes {
 		from := e.groupsKey()
 		return b.DeleteRange(from, bound(from), nil)
 	}
@@ -265,7 +288,7 @@ func (e *entry) eraseGroups(b *pebble.Batch) error {
 	return nil
 }
 
-// insert puts an entry where its time is.
+// insert adds an entry in the order of time.
 func (d *set) insert(e entry) {
 	list := &d.index[e.resolution]
 	at, _ := slices.BinarySearchFunc(*list, e, func(a, b entry) int {
@@ -274,15 +297,18 @@ func (d *set) insert(e entry) {
 	*list = slices.Insert(slices.Clip(*list), at, e) // a copy: a reader may hold the list
 }
 
-// without removes entries.
-func (d *set) without(old []entry) {
+// remove removes entries.
+func (d *set) remove(old []entry) {
 	ids := make(map[uint64]bool, len(old))
 	for _, e := range old {
 		ids[e.id] = true
 	}
 	for r, list := range d.index {
 		if slices.ContainsFunc(list, func(e entry) bool { return ids[e.id] }) {
-			d.index[r] = slices.DeleteFunc(slices.Clone(list), func(e entry) bool { return ids[e.id] })
+			d.index[r] = slices.DeleteFunc(
+				slices.Clone(list),
+				func(e entry) bool { return ids[e.id] },
+			)
 		}
 	}
 }
@@ -291,17 +317,18 @@ const (
 	hour = 60 * measure.Minute
 	day  = 24 * hour
 
-	// Segments of ticks below this are joined to one an hour: those of datasets with few rows or a long step.
+	// Segments of ticks below this size are joined to one per hour. They belong to datasets with
+	// few rows or a long step.
 	smallTicks = 64 << 10
 
-	// Segments are joined up to so many bytes of memory that their keys take meanwhile. What has more becomes several, which answer
-	// together. Programs on the machine decide how many rows there are and how long their texts and stacks, so no number of rows is a
-	// bound; 40,000 rows of threads took 10 MB.
+	// joinBytes limits the memory that the keys of joined segments take meanwhile. Larger segments
+	// become several that are read together. The number of rows is no limit, because programs on
+	// the machine decide how long texts and stacks are: 40,000 rows of threads took 10 MB.
 	joinBytes = 5 << 20
 )
 
-// joinCost returns how many bytes of memory the keys of a block take while it is joined with others, about: its own, and what a
-// keyring of it takes (ringOf).
+// joinCost estimates the bytes of memory that the keys of a block take while it is joined: its own
+// and those of mergeKeys.
 func (b *block) joinCost(width int) int {
 	n := 64*len(b.texts) + 96*len(b.stacks) + (100+12*width)*b.rows
 	for _, t := range b.texts {
@@ -310,12 +337,12 @@ func (b *block) joinCost(width int) int {
 	return n
 }
 
-// join joins what small segments an hour or a day has left.
+// join joins the small segments of past hours and days.
 func (s *Store) join() error {
 	type work struct {
 		set  *set
 		old  []entry
-		into []uint8 // resolutions of the segments to make
+		into []uint8 // resolutions of the new segments
 	}
 	var todo []work
 	s.mu.RLock()
@@ -334,7 +361,7 @@ func (s *Store) join() error {
 					}
 				}
 				end := measure.Time((slot + 1) * int64(span))
-				if len(old) == 0 || newest < end.Add(windowSpan) || newest < s.quiet {
+				if len(old) == 0 || newest < end.Add(windowSpan) || newest < s.distrustClockUntil {
 					continue
 				}
 				if resolution == inTicks && bytes > smallTicks {
@@ -352,7 +379,7 @@ func (s *Store) join() error {
 	}
 	s.mu.RUnlock()
 	if len(todo) > 0 {
-		s.builder.begin(newest)
+		s.builder.beginHour(newest)
 	}
 	for _, t := range todo {
 		if err := s.joinParts(t.set, t.old, t.into); err != nil {
@@ -362,14 +389,14 @@ func (s *Store) join() error {
 	return nil
 }
 
-// joinParts joins segments of one stretch of time: as many at once as joinBytes allows, in order.
+// joinParts joins the segments of one hour or day in order, as many at a time as joinBytes allows.
 func (s *Store) joinParts(d *set, old []entry, into []uint8) error {
 	from, cost := 0, 0
 	var blocks []*block
 	for i, e := range old {
 		b, err := e.read(&s.codec, s.disk.fetch, d, nil)
 		if err != nil {
-			if err := s.leave(d, old[from:i+1], err); err != nil {
+			if err := s.keepUnjoined(d, old[from:i+1], err); err != nil {
 				return err
 			}
 			from, cost, blocks = i+1, 0, nil
@@ -391,10 +418,10 @@ func (s *Store) joinParts(d *set, old []entry, into []uint8) error {
 	return s.joinOne(d, old[from:], blocks, into)
 }
 
-// joinOne makes one segment, of each resolution, of segments that were read.
+// joinOne makes one segment of each resolution from segments that were read.
 func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) error {
-	if len(old) == 1 && len(into) == 1 { // it would be the same again
-		s.finished(d, old)
+	if len(old) == 1 && len(into) == 1 { // the result would be the same segment
+		s.markDone(d, old)
 		return nil
 	}
 	defer s.builder.done()
@@ -403,7 +430,7 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 	for _, resolution := range into {
 		seg, err := s.builder.build(d, resolution, blocks)
 		if err != nil {
-			return s.leave(d, old, err)
+			return s.keepUnjoined(d, old, err)
 		}
 		if seg == nil {
 			continue
@@ -417,7 +444,7 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 		segs = append(segs, seg)
 		fresh = append(fresh, seg.entry)
 	}
-	if err := s.put(segs); err != nil {
+	if err := s.writeSegments(segs); err != nil {
 		return err
 	}
 	if err := s.disk.sync(); err != nil {
@@ -425,7 +452,7 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 		return err
 	}
 	s.mu.Lock()
-	d.without(old)
+	d.remove(old)
 	for _, e := range fresh {
 		d.insert(e)
 	}
@@ -433,19 +460,28 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 	return s.erase(old)
 }
 
-// leave keeps segments as they are, since one of them can't be read; they are not tried again.
-func (s *Store) leave(d *set, old []entry, err error) error {
+// keepUnjoined keeps segments as they are because one of them cannot be read. They are not tried
+// again.
+func (s *Store) keepUnjoined(d *set, old []entry, err error) error {
 	s.builder.forget()
-	if s.disk.alive() != nil {
+	if s.disk.writeError() != nil {
 		return err
 	}
-	s.disk.damage(fmt.Sprintf("%s, %s to %s: %v", d.desc.Query, old[0].over.Start, old[len(old)-1].over.End, err))
-	s.finished(d, old)
+	s.disk.noteDamage(
+		fmt.Sprintf(
+			"%s, %s to %s: %v",
+			d.desc.Query,
+			old[0].over.Start,
+			old[len(old)-1].over.End,
+			err,
+		),
+	)
+	s.markDone(d, old)
 	return nil
 }
 
-// finished takes note that segments are not to be joined with others, until the archive is opened again.
-func (s *Store) finished(d *set, old []entry) {
+// markDone marks segments as not to be joined until the archive is opened again.
+func (s *Store) markDone(d *set, old []entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, e := range d.index[old[0].resolution] {
@@ -462,23 +498,24 @@ func (d *disk) get(key []byte) ([]byte, error) { return d.fetch(key, nil) }
 // fetch is a getter.
 func (d *disk) fetch(key, room []byte) ([]byte, error) { return d.getFrom(d.pebble(), key, room) }
 
-// mostBad bounds the keys that are remembered for being damaged.
-const mostBad = 10_000
+// maxDamagedKeys limits the keys remembered as corrupt.
+const maxDamagedKeys = 10_000
 
-// getFrom reads a value, and one that is damaged only once: Pebble looks for the wrong bit by trying each, for up to seconds.
+// getFrom reads a value. A corrupt one is read only once: Pebble searches for the wrong bit by
+// trying each, for up to seconds.
 func (d *disk) getFrom(from pebble.Reader, key, room []byte) ([]byte, error) {
 	d.mu.Lock()
-	err := d.bad[string(key)]
+	err := d.damagedKeys[string(key)]
 	d.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	v, err := read(from, key, room)
 	if err != nil && pebble.IsCorruptionError(err) {
-		err = errors.New(plain(err))
+		err = errors.New(firstLine(err))
 		d.mu.Lock()
-		if len(d.bad) < mostBad {
-			d.bad[string(key)] = err
+		if len(d.damagedKeys) < maxDamagedKeys {
+			d.damagedKeys[string(key)] = err
 		}
 		d.mu.Unlock()
 	}
@@ -497,7 +534,7 @@ func read(from pebble.Reader, key, room []byte) ([]byte, error) {
 	return copied(room, v), nil
 }
 
-// copied gives a copy, in room where that is enough. It is never nil.
+// copied returns a copy of v, in room if that is large enough. It is never nil.
 func copied(room, v []byte) []byte {
 	if cap(room) < len(v) || room == nil {
 		room = make([]byte, 0, len(v)+len(v)/8)
