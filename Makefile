@@ -83,9 +83,10 @@ tutorials: build ## record the outputs in docs/tutorials again, on an idle machi
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/tutorials ./cases/lab
 	@$(TOOLS)/tutorials -culprit $(CURDIR)/bin/culprit -lab $(TOOLS)/lab docs/tutorials/*.md
 
-mutate: ## mutation testing: COUNT=40 mutants of each package that computes numbers
+mutate: ## mutation testing: COUNT=40 mutants of each package that computes numbers, and each threshold of the diagnosis raised
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/mutate
 	@$(TOOLS)/mutate -n $(COUNT) $(MUTATED)
+	$(GO) run ./tools/thresholds
 
 fuzz: ## run each fuzz target for FUZZ=20s
 	@.ci/fuzz $(FUZZ)

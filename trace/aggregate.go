@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
 	"culprit/lang/check"
 	"culprit/lang/format"
 	"culprit/lang/ir"
@@ -61,7 +61,7 @@ func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32,
 		return nil, err
 	}
 	if s.shrunk > 1 { // the limit of locked memory may leave none later
-		if a.spare, err = kernel.NewMap(a.spec); err != nil {
+		if a.spare, err = bpf.NewMap(a.spec); err != nil {
 			a.close()
 			return nil, fmt.Errorf("make room for aggregation @%s: %w", a.Name, err)
 		}
@@ -95,7 +95,7 @@ func (a *Aggregate) room() (*ebpf.Map, error) {
 		a.spare = nil
 		return m, nil
 	}
-	m, err := kernel.NewMap(a.spec)
+	m, err := bpf.NewMap(a.spec)
 	if err != nil {
 		return nil, fmt.Errorf("make room for aggregation @%s: %w", a.Name, err)
 	}

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
 	"culprit/lang/check"
 	"culprit/lang/format"
 	"culprit/lang/gen"
@@ -53,7 +53,7 @@ type Session struct {
 	attached      *probe.Attachment
 	detached      bool
 	off           sync.WaitGroup          // until it is
-	helpers       []*kernel.Link          // of programs besides those of the probes
+	helpers       []*bpf.Link             // of programs besides those of the probes
 	late          []record                // drained, and too young to be told yet
 	drops         [ir.DropMissed][]uint64 // by CPU, as last told
 	missed        uint64                  // firings that the kernel left out, as last told
@@ -125,7 +125,7 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	if c.kernel.Namespace != nil {
 		s.processes.Inside()
 	}
-	err = env.Root().Locking(func() (err error) {
+	err = bpf.Locking(env.Root(), func() (err error) {
 		s.maps, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: env.Types().Cache()})
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
@@ -21,7 +22,7 @@ import (
 // TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is too old for unwind tables,
 // and names the version; nowhere else.
 func TestFramePointersAreTold(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	for _, test := range []struct {
 		name, text, unwind string
 		told               bool
@@ -50,7 +51,7 @@ func TestFramePointersAreTold(t *testing.T) {
 			if want := test.told && tracetest.TablesMissing(t); strings.Contains(said, "frame pointers") != want {
 				t.Errorf("said %q, on a kernel where tables are missing: %v", said, tracetest.TablesMissing(t))
 			}
-			if want := kernel.HashOnDemand.Since(kernel.Root{}); test.told && want != "" && !strings.Contains(said, "6.1 brought it") {
+			if want := feature.HashOnDemand.Since(kernel.Root{}); test.told && want != "" && !strings.Contains(said, "6.1 brought it") {
 				t.Errorf("said %q: %s", said, want)
 			}
 		})
@@ -59,7 +60,7 @@ func TestFramePointersAreTold(t *testing.T) {
 
 // TestWalksAreTaken: the verifier takes programs that walk stacks, at each site where they can.
 func TestWalksAreTaken(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
@@ -216,7 +217,7 @@ func TestStoppedFrames(t *testing.T) {
 // TestWantedAgain: a process that was looked at a moment ago stays among those that are wanted, so that programs wake nobody for it, until it is
 // looked at again; one that has become another program by exec() is looked at at once.
 func TestWantedAgain(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}

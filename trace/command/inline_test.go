@@ -4,13 +4,13 @@ import (
 	"regexp"
 	"testing"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/trace/tracetest"
 )
 
 // TestStackInlined: ustack() has inlined functions when they are asked for, and nobody else's output has them.
 func TestStackInlined(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	whole := regexp.MustCompile("(?s)`spin_\\[i\\]\n +[^ ]*`middle_\\[i\\]\n +[^ ]*`outer\\+0x[0-9a-f]+\n +[^ ]*`main\\+0x")
 	r := program("%s", `profile-199 /pid == $target/ { @[ustack()] = count(); n++; } profile-199 /n >= 20/ { exit(0); }`)
 	r.Processes = []int{tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g"))}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/syntax"
 	"culprit/trace/probe"
 	"culprit/trace/tracetest"
@@ -16,7 +17,7 @@ import (
 // Every function of this program that -l prints is that one function when it is asked for as it was printed: methods with
 // pointers, instances for types with spaces and braces, paths with slashes and colons.
 func TestListedNamesAreReadBack(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	e := probe.NewEnv(kernel.Root{})
 	defer e.Close()
 	provider := fmt.Sprint("pid", os.Getpid())

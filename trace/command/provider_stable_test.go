@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/trace/tracetest"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +33,7 @@ func TestStableProbesOfProcesses(t *testing.T) {
 // What is written past the page cache is what the device is asked for.
 func TestStableProbesOfDevices(t *testing.T) {
 	e := tracetest.Here(t)
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	if _, err := e.Probes(tracetest.Probe(t, "io:::start")); err != nil {
 		t.Skip("needs: kernel feature block_events")
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/trace/tracetest"
 )
 
@@ -17,7 +18,7 @@ func TestStackWithoutFramePointers(t *testing.T) {
 	whole := regexp.MustCompile("(?s)work`asking(\\+0x[0-9a-f]+)?\n.*libc.*`qsort.*work`main\\+0x[0-9a-f]+\n.*`__libc_start.*work`_start")
 	for _, text := range []string{`syscall::getppid:entry /pid == $target/ { @[ustack(), ustackdepth] = count(); n++; } syscall::getppid:entry /n == 20/ { exit(0); }`,
 		`pid$target:a.out:asking:entry { @[ustack(), ustackdepth] = count(); n++; } pid$target:a.out:asking:entry /n == 20/ { exit(0); }`} {
-		if strings.HasPrefix(text, "pid") && kernel.Uprobe.Have(kernel.Root{}) != nil {
+		if strings.HasPrefix(text, "pid") && feature.Uprobe.Have(kernel.Root{}) != nil {
 			continue
 		}
 		r := program("%s", text)

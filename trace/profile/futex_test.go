@@ -9,7 +9,7 @@ import (
 	"time"
 	"unsafe"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/trace/tracetest"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +43,7 @@ func waitsAlone(until unix.Timespec) unix.Errno {
 
 // TestLocksInNewerCalls waits by itself in the system calls for futexes that came after futex(2), each for 10 ms.
 func TestLocksInNewerCalls(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	const wait, least = 10 * time.Millisecond, 20
 	for name, call := range map[string]func(unix.Timespec) unix.Errno{"waitsInVector": waitsInVector, "waitsAlone": waitsAlone} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 	"culprit/trace"
 	"culprit/trace/tracetest"
@@ -51,7 +51,7 @@ int main(void) {
 // TestProfileOfRenamedCode: samples of generated code have the name that its map had when they were
 // taken.
 func TestProfileOfRenamedCode(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
@@ -110,7 +110,7 @@ int main(void) {
 // TestProfileOfGeneratedLeaves: a stack that begins in generated code without a frame lacks its caller, and is
 // marked; one that begins in code with a frame has its caller and no mark, also where no map names the code.
 func TestProfileOfGeneratedLeaves(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
@@ -153,7 +153,7 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 // TestProfileOfPython: with -X perf the stacks of CPython have all functions of the program, each above the one
 // that called it.
 func TestProfileOfPython(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}

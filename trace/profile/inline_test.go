@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 	"culprit/trace/tracetest"
 )
@@ -28,7 +28,7 @@ func sampledInTime(ctx context.Context, t *testing.T, p *Profile) *Profiled {
 
 // TestProfileInlined samples a program with debug information: with and without the functions that were inlined.
 func TestProfileInlined(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g"))
 	for _, inline := range []bool{true, false} {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -62,7 +62,7 @@ func TestProfileInlined(t *testing.T) {
 
 // TestWaitsInlined: functions that were inlined are frames of waits too, unless nobody asked for them.
 func TestWaitsInlined(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g"), "wait")
 	for _, inline := range []bool{true, false} {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
@@ -51,7 +52,7 @@ func stubProgram(t *testing.T) string {
 // TestOneNameInProfileAndStacks: ustack() and ufunc() of D name functions as a profile does: of generated code, of a
 // stripped file, of stubs, of a program of Go.
 func TestOneNameInProfileAndStacks(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/trace"
@@ -15,7 +16,7 @@ import (
 
 // Programs of culprit's own tell threads apart by numbers that all have: those outside of the namespace share one.
 func TestOwnProgramsWithinANamespace(t *testing.T) {
-	if kernel.RawTracepoints.Have(kernel.Root{}) != nil {
+	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")
 	}
 	e := tracetest.Here(t)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace/tracetest"
 )
@@ -17,7 +19,7 @@ import (
 // TestProfileShares: of a program that spends 70 % of its time in one function and 30 % in another, the samples say so, within
 // five standard deviations, by the functions' names.
 func TestProfileShares(t *testing.T) {
-	if err := kernel.RawTracepoints.Have(kernel.Root{}); err != nil {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
 			t.Skip("needs: root")
 		}
@@ -99,8 +101,8 @@ func TestProfileText(t *testing.T) {
 
 // TestProfileEnds: nothing is counted behind the end, also when what was counted is read for longer than that.
 func TestProfileEnds(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
-	cpus, err := (kernel.Root{}).OnlineCPUs()
+	tracetest.Needs(t, feature.RawTracepoints)
+	cpus, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}

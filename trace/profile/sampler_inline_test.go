@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 	"culprit/trace/tracetest"
 )
 
 // TestSamplerInlined: the profile that goes on has inlined functions as frames of their own, once there was time to look for them.
 func TestSamplerInlined(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	pid := strconv.Itoa(tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g")))
 	s := NewSampler(199)
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)

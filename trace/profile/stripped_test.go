@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/trace/tracetest"
 )
 
 // TestProfileStripped: the functions of a stripped program are apart in a profile, each by the address where
 // it begins, with the right share.
 func TestProfileStripped(t *testing.T) {
-	tracetest.Needs(t, kernel.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.DeepCalls, "-O2", "-s"))
 	p := Profile{Hz: 997, User: true, Who: Who{PIDs: []int{pid}}}
 	counts := map[string]int64{}

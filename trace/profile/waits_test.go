@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace/tracetest"
 
@@ -92,7 +94,7 @@ int main(int argc, char **argv) {
 // whileWaiting profiles the program while it waits, and gives what it says itself.
 func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int64) {
 	t.Helper()
-	tracetest.Needs(t, kernel.TypedTracepoints)
+	tracetest.Needs(t, feature.TypedTracepoints)
 	c := exec.Command(tracetest.CompileC(t, waiting, "-pthread"), how)
 	in, out := tracetest.Pipe(t, c)
 	defer c.Wait() //nolint:errcheck // what it said is what counts
@@ -226,8 +228,8 @@ func TestLocksOfPrograms(t *testing.T) {
 
 // Threads that share a CPU wait for it as long as the kernel itself says.
 func TestRunQueueTimes(t *testing.T) {
-	tracetest.Needs(t, kernel.TypedTracepoints)
-	if err := kernel.SchedInfo.Have(kernel.Root{}); err != nil {
+	tracetest.Needs(t, feature.TypedTracepoints)
+	if err := feature.SchedInfo.Have(kernel.Root{}); err != nil {
 		t.Skip("needs: kernel feature sched_info")
 	}
 	work := tracetest.CompileC(t, waiting, "-pthread")
@@ -343,7 +345,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 
 // Threads are chosen by number, by name and by control group; who is not meant is not in it.
 func TestProfileWho(t *testing.T) {
-	tracetest.Needs(t, kernel.PerfPrograms)
+	tracetest.Needs(t, feature.PerfPrograms)
 	work := tracetest.CompileC(t, waiting, "-pthread")
 	meant := filepath.Join(filepath.Dir(work), "itIsMeant")
 	if err := os.Rename(work, meant); err != nil {
@@ -390,7 +392,7 @@ func TestProfileWho(t *testing.T) {
 // ownCgroup puts a process into a new control group of the first hierarchy that lets it; "" where none does.
 func ownCgroup(t *testing.T, pid int) string {
 	t.Helper()
-	all, err := kernel.Root{}.Cgroups()
+	all, err := proc.Cgroups(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}

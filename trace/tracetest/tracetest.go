@@ -15,13 +15,14 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/syntax"
 	"culprit/measure"
 	"culprit/trace/probe"
 )
 
 // Needs skips a test unless it runs as root and the kernel has a feature.
-func Needs(t testing.TB, f kernel.Feature) {
+func Needs(t testing.TB, f feature.Feature) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs: root (BPF)")
@@ -122,7 +123,7 @@ func TablesMissing(t testing.TB) bool {
 // kernel cannot walk stacks by unwind tables.
 func CompileDeep(t *testing.T) string {
 	t.Helper()
-	Needs(t, kernel.RawTracepoints)
+	Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
