@@ -233,7 +233,7 @@ func TestRunQueueTimes(t *testing.T) {
 		t.Skip("needs: kernel feature sched_info")
 	}
 	work := tracetest.CompileC(t, waiting, "-pthread")
-	cpus, err := kernel.Root{}.OnlineCPUs()
+	cpus, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}
