@@ -80,7 +80,7 @@ func manyHostsTold(t *testing.T, tokens, seldom, often string) {
 		"takes the addresses":              {"5"},
 		"neither an address":               {seldom, "x"},
 		"line 2: \"b\" is not the address": {"--file", filepath.Join(filepath.Dir(file), "wrong")},
-		"each second":                      {seldom, "0.5"},
+		"whole number":                     {seldom, "0.5"},
 	} {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(file), "wrong"), []byte("\nb\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -177,7 +177,7 @@ func TestHostsCompared(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, want := range []string{"Before: the server at " + seldom, "After: the server at " + often, "Normalised per CPU-second", "Before was sampled 49 times a second, after 197"} {
+		for _, want := range []string{"Before: the server at " + seldom, "After: the server at " + often, "Normalised per CPU-second", "Before was sampled 49 times per second, after 197"} {
 			if !strings.Contains(got.Said, want) {
 				t.Fatalf("%q is not said in %q", want, got.Said)
 			}
