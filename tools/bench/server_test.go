@@ -27,7 +27,11 @@ func TestPageAsks(t *testing.T) {
 		t.Fatalf("%d sentences in %d lines of ui/data/use.ts", len(asked), lines)
 	}
 	if !slices.Equal(asked, pageAsks) {
-		t.Errorf("the page asks\n%s\nthe benchmark\n%s", strings.Join(asked, "\n"), strings.Join(pageAsks, "\n"))
+		t.Errorf(
+			"the page asks\n%s\nthe benchmark\n%s",
+			strings.Join(asked, "\n"),
+			strings.Join(pageAsks, "\n"),
+		)
 	}
 }
 
@@ -70,7 +74,12 @@ func TestDirectoryIsRemoved(t *testing.T) {
 
 // Goals are of the program that is measured, and not of one that runs beside it.
 func TestLastOf(t *testing.T) {
-	stages := []stage{{Program: "new", Resident: 1}, {Program: "old", Resident: 2}, {Program: "new", Resident: 3}, {Program: "old", Resident: 4}}
+	stages := []stage{
+		{Program: "new", Resident: 1},
+		{Program: "old", Resident: 2},
+		{Program: "new", Resident: 3},
+		{Program: "old", Resident: 4},
+	}
 	if got := lastOf(stages); got.Resident != 3 {
 		t.Errorf("%+v", got)
 	}
