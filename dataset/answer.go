@@ -8,9 +8,9 @@ import (
 
 // folder makes the answers to some queries of one source, tick after tick. The answers of a tick share a few slices, made anew for
 // each tick since they are the watcher's to keep. Used by one goroutine.
-type folder struct {
+type tickFolder struct {
 	reuse bool // nobody keeps an answer beyond the tick: the slices are used again
-	parts []*fold
+	parts []*queryFolder
 	stats []measure.StatID // of the batches of the tick before: as long as they stay, so does who reads which
 	slab
 }
@@ -25,7 +25,7 @@ type slab struct {
 }
 
 // fold is what one query needs.
-type fold struct {
+type queryFolder struct {
 	number  int // of the query
 	query   measure.Query
 	stat    *measure.Stat
@@ -41,7 +41,7 @@ type fold struct {
 	notes   []string // of the answer of the tick before, used again; only with folder.reuse
 	values  []float64
 	series  []measure.Series
-	laid    laid // by the tick before; only with folder.reuse
+	layout  seriesLayout // by the tick before; only with folder.reuse
 	folding folding
 }
 
@@ -54,7 +54,7 @@ type folding struct {
 
 // laid is where the series of a plain answer lie, and what they point at. Where all of it is as in the tick before, so are they: a series of 56 bytes
 // a row is most of what an answer would write. The zero value: nothing was laid.
-type laid struct {
+type seriesLayout struct {
 	series *measure.Series
 	keys   *measure.Label
 	values *float64
@@ -62,7 +62,7 @@ type laid struct {
 }
 
 // mostFolded bounds the rows whose ways are kept.
-const mostFolded = 1 << 13
+const maxRemembered = 1 << 13
 
 type foldPlan struct {
 	by []string // of the batch that the plan is for
@@ -70,19 +70,19 @@ type foldPlan struct {
 	ok bool
 }
 
-func newFolder(c *Catalogue, source int, queries []measure.Query) *folder {
-	f := &folder{}
+func newFolder(c *Catalogue, source int, queries []measure.Query) *tickFolder {
+	f := &tickFolder{}
 	for n, q := range queries {
 		if c.owner[q.Stat] == source {
 			st := c.Stat(q.Stat)
-			f.parts = append(f.parts, &fold{number: n, query: q, stat: st, over: st.Overcounts(q), unit: st.AnswerUnit(), stacks: st.Stacks(q.By), table: newRows(len(q.By)), key: make([]measure.Label, len(q.By))})
+			f.parts = append(f.parts, &queryFolder{number: n, query: q, stat: st, over: st.Overcounts(q), unit: st.AnswerUnit(), stacks: st.Stacks(q.By), table: newRows(len(q.By)), key: make([]measure.Label, len(q.By))})
 		}
 	}
 	return f
 }
 
 // answers puts the answers of one cell that one reading gives at the places of their queries.
-func (f *folder) answers(batches []*measure.Batch, all []*measure.Answer) {
+func (f *tickFolder) answers(batches []*measure.Batch, all []*measure.Answer) {
 	if !slices.EqualFunc(f.stats, batches, func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat }) {
 		f.match(batches)
 	}
@@ -98,7 +98,7 @@ func (f *folder) answers(batches []*measure.Batch, all []*measure.Answer) {
 	if !f.reuse {
 		f.slab = slab{}
 	}
-	f.room(len(f.parts), rows, labels)
+	f.reserve(len(f.parts), rows, labels)
 	for i, p := range f.parts {
 		all[p.number] = f.answer(i, p, batches)
 	}
@@ -106,11 +106,11 @@ func (f *folder) answers(batches []*measure.Batch, all []*measure.Answer) {
 
 // inTurn gives take the answers one after the other, each good during the call only: the memory of one is enough for all. Where a
 // batch's rows are the answer's as they are, it comes along, and its amounts have yet to become rates.
-func (f *folder) inTurn(batches []*measure.Batch, take func(*measure.Answer, *measure.Batch)) {
+func (f *tickFolder) eachAnswer(batches []*measure.Batch, take func(*measure.Answer, *measure.Batch)) {
 	if !slices.EqualFunc(f.stats, batches, func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat }) {
 		f.match(batches)
 	}
-	f.room(1, 0, 0)
+	f.reserve(1, 0, 0)
 	for _, p := range f.parts {
 		if p.prepare(batches) {
 			take(f.begin(0, p, batches), batches[p.batches[0]])
@@ -121,7 +121,7 @@ func (f *folder) inTurn(batches []*measure.Batch, take func(*measure.Answer, *me
 }
 
 // room makes room in the slab. Answers made in it before are void, if it is used again.
-func (f *folder) room(answers, rows, labels int) {
+func (f *tickFolder) reserve(answers, rows, labels int) {
 	s := &f.slab
 	s.answers = slices.Grow(s.answers[:0], answers)[:answers]
 	s.elapsed = slices.Grow(s.elapsed[:0], answers)[:answers]
@@ -129,7 +129,7 @@ func (f *folder) room(answers, rows, labels int) {
 }
 
 // begin makes the answer of a part at place i of the slab, but for its rows.
-func (f *folder) begin(i int, p *fold, batches []*measure.Batch) *measure.Answer {
+func (f *tickFolder) begin(i int, p *queryFolder, batches []*measure.Batch) *measure.Answer {
 	s := &f.slab
 	a := &s.answers[i]
 	s.elapsed[i] = 0
@@ -145,19 +145,19 @@ func (f *folder) begin(i int, p *fold, batches []*measure.Batch) *measure.Answer
 }
 
 // answer makes the answer of a part at place i of the slab.
-func (f *folder) answer(i int, p *fold, batches []*measure.Batch) *measure.Answer {
+func (f *tickFolder) answer(i int, p *queryFolder, batches []*measure.Batch) *measure.Answer {
 	a := f.begin(i, p, batches)
 	if p.plain {
-		p.copied(a, batches[p.batches[0]], &f.slab, f.reuse)
+		p.copyRows(a, batches[p.batches[0]], &f.slab, f.reuse)
 	} else {
-		p.laid = laid{}
-		p.folded(a, batches, f.reuse)
+		p.layout = seriesLayout{}
+		p.foldRows(a, batches, f.reuse)
 	}
 	return a
 }
 
 // match finds which batches each query reads.
-func (f *folder) match(batches []*measure.Batch) {
+func (f *tickFolder) match(batches []*measure.Batch) {
 	f.stats = f.stats[:0]
 	for _, b := range batches {
 		f.stats = append(f.stats, b.Stat)
@@ -173,7 +173,7 @@ func (f *folder) match(batches []*measure.Batch) {
 }
 
 // prepare finds the ways from the batches to the query, and says whether the rows can be taken as they are.
-func (f *fold) prepare(batches []*measure.Batch) (plain bool) {
+func (f *queryFolder) prepare(batches []*measure.Batch) (plain bool) {
 	f.plain = len(f.batches) == 1 && f.stat.Kind != measure.Dists
 	for k, i := range f.batches {
 		p := &f.plans[k]
@@ -187,7 +187,7 @@ func (f *fold) prepare(batches []*measure.Batch) (plain bool) {
 }
 
 // head fills in all but the series.
-func (f *fold) head(a *measure.Answer, batches []*measure.Batch) {
+func (f *queryFolder) head(a *measure.Answer, batches []*measure.Batch) {
 	for k, i := range f.batches {
 		// Several collectors may share a statistic; the interval of one that could not look is empty.
 		b := batches[i]
@@ -212,7 +212,7 @@ func (f *fold) head(a *measure.Answer, batches []*measure.Batch) {
 
 // copied takes the rows of a batch as they are, since keys of a batch are distinct. The slab has room for them. Of a tick that nobody keeps
 // the keys are the batch's own: they stay until the source reads again; and its series may be read only.
-func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) {
+func (f *queryFolder) copyRows(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) {
 	width, first := len(f.query.By), len(s.series)
 	keys := b.Keys
 	if !reuse {
@@ -227,10 +227,10 @@ func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) 
 	a.SetColumn(values, b.Shape)
 	s.series = s.series[:first+len(values)]
 	a.Series = s.series[first:len(s.series):len(s.series)]
-	before := f.laid
-	f.laid = laid{} // where there is no row now, others may lie there
+	before := f.layout
+	f.layout = seriesLayout{} // where there is no row now, others may lie there
 	if reuse && width > 0 && len(values) > 0 {
-		if f.laid = (laid{&a.Series[0], &keys[0], &values[0], len(values)}); f.laid == before {
+		if f.layout = (seriesLayout{&a.Series[0], &keys[0], &values[0], len(values)}); f.layout == before {
 			return
 		}
 	}
@@ -240,8 +240,8 @@ func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) 
 }
 
 // folded filters the rows of the batches and folds those of one key together.
-func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
-	if reuse && f.again(batches) {
+func (f *queryFolder) foldRows(a *measure.Answer, batches []*measure.Batch, reuse bool) {
+	if reuse && f.sameRows(batches) {
 		f.refill(a, batches)
 		return
 	}
@@ -262,7 +262,7 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 			from := b.Key(i)
 			if !p.plain {
 				if !p.wants(from, b.Labels) {
-					if len(g.to) <= mostFolded {
+					if len(g.to) <= maxRemembered {
 						g.to = append(g.to, -1)
 					}
 					continue
@@ -273,7 +273,7 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 				from = f.key
 			}
 			n, fresh := f.table.row(from)
-			if len(g.to) <= mostFolded {
+			if len(g.to) <= maxRemembered {
 				g.to = append(g.to, int32(n))
 			}
 			if f.stat.Kind == measure.Dists {
@@ -304,7 +304,7 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 	}
 	if reuse {
 		f.values, f.series = values, a.Series
-		if g.shape = 0; f.stat.Kind != measure.Dists && !slices.Contains(g.from, 0) && len(g.to) <= mostFolded {
+		if g.shape = 0; f.stat.Kind != measure.Dists && !slices.Contains(g.from, 0) && len(g.to) <= maxRemembered {
 			g.shape = measure.NewShape()
 		}
 		a.SetColumn(values, g.shape)
@@ -314,7 +314,7 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 }
 
 // again says whether the batches have the rows that were folded last.
-func (f *fold) again(batches []*measure.Batch) bool {
+func (f *queryFolder) sameRows(batches []*measure.Batch) bool {
 	g := &f.folding
 	if g.shape == 0 || len(g.from) != len(f.batches) {
 		return false
@@ -328,7 +328,7 @@ func (f *fold) again(batches []*measure.Batch) bool {
 }
 
 // refill is folded for rows that were folded before: their values are new, and nothing else.
-func (f *fold) refill(a *measure.Answer, batches []*measure.Batch) {
+func (f *queryFolder) refill(a *measure.Answer, batches []*measure.Batch) {
 	for i := range f.values {
 		f.values[i], f.counts[i] = measure.NaN, 0
 	}

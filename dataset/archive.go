@@ -44,5 +44,5 @@ type Archive interface {
 	Logged(ctx context.Context, kind string, over measure.Interval, each func(at measure.Time, document []byte) error) error
 
 	// Trouble returns what is wrong now: a full disk, damaged parts. Empty when all is well.
-	Trouble() []measure.Problem
+	Problems() []measure.Problem
 }

@@ -16,19 +16,19 @@ const byBudget = "budget"
 // What a budget waits for. A mean is looked at over useOver; a group that was suspended is tried again after a rest, which doubles each
 // time that it turns out to cost too much still.
 const (
-	firstRest = 10 * time.Minute
-	mostRest  = 4 * time.Hour
+	firstPause = 10 * time.Minute
+	maxPause   = 4 * time.Hour
 )
 
 // budget is what recording may cost, and what it has suspended for that.
 type budget struct {
-	share   float64 // of one CPU; 0: no limit
-	resting map[string]*rest
-	since   time.Time // of the last change: a mean must be of one state
+	share     float64 // of one CPU; 0: no limit
+	suspended map[string]*suspension
+	since     time.Time // of the last change: a mean must be of one state
 }
 
 // rest is a group of datasets that was suspended.
-type rest struct {
+type suspension struct {
 	ids   []uint32
 	until time.Time
 	next  time.Duration // how long the one after it would be
@@ -54,24 +54,24 @@ func groupOf(st *measure.Stat) string {
 }
 
 // keepWithin holds the recording to its budget until the context ends.
-func (s *Set) keepWithin(ctx context.Context) {
-	t := time.NewTicker(useEvery)
+func (s *Set) enforceBudget(ctx context.Context) {
+	t := time.NewTicker(usageInterval)
 	defer t.Stop()
-	s.budget.resting, s.budget.since = map[string]*rest{}, time.Now()
+	s.budget.suspended, s.budget.since = map[string]*suspension{}, time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			s.spend(time.Now())
+			s.checkBudget(time.Now())
 		}
 	}
 }
 
 // spend looks at what recording costs, and acts.
-func (s *Set) spend(at time.Time) {
+func (s *Set) checkBudget(at time.Time) {
 	b := &s.budget
-	for group, r := range b.resting {
+	for group, r := range b.suspended {
 		if r.ids == nil || at.Before(r.until) {
 			continue
 		}
@@ -81,9 +81,9 @@ func (s *Set) spend(at time.Time) {
 			}
 		}
 		r.ids, b.since = nil, at
-		s.say("budget "+group, "")
+		s.setProblem("budget "+group, "")
 	}
-	if at.Sub(b.since) < useOver {
+	if at.Sub(b.since) < usagePeriod {
 		return
 	}
 	groups, ids, all := map[string]float64{}, map[string][]uint32{}, 0.0
@@ -96,9 +96,9 @@ func (s *Set) spend(at time.Time) {
 		}
 	}
 	if all <= b.share {
-		for group, r := range b.resting { // tried again, and well
+		for group, r := range b.suspended { // tried again, and well
 			if r.ids == nil {
-				delete(b.resting, group)
+				delete(b.suspended, group)
 			}
 		}
 		return
@@ -109,10 +109,10 @@ func (s *Set) spend(at time.Time) {
 			worst = g
 		}
 	}
-	r := b.resting[worst]
+	r := b.suspended[worst]
 	if r == nil {
-		r = &rest{next: firstRest}
-		b.resting[worst] = r
+		r = &suspension{next: firstPause}
+		b.suspended[worst] = r
 	}
 	r.until, r.ids, b.since = at.Add(r.next), nil, at
 	for _, id := range ids[worst] {
@@ -120,13 +120,13 @@ func (s *Set) spend(at time.Time) {
 			r.ids = append(r.ids, id)
 		}
 	}
-	r.next = min(2*r.next, mostRest)
-	s.say("budget "+worst, fmt.Sprintf("recording took %.1f %% of a CPU, more than the %.3g %% that it may take: %s, which took %.1f %%, is not recorded until %s UTC",
+	r.next = min(2*r.next, maxPause)
+	s.setProblem("budget "+worst, fmt.Sprintf("recording took %.1f %% of a CPU, more than the %.3g %% that it may take: %s, which took %.1f %%, is not recorded until %s UTC",
 		all*100, b.share*100, worst, groups[worst]*100, r.until.UTC().Format("15:04:05")))
 }
 
 // endRest resumes what a budget of an earlier run has suspended.
-func (s *Set) endRest() error {
+func (s *Set) resumeSuspended() error {
 	changes, err := s.Changes(context.Background(), measure.Interval{})
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *Set) endRest() error {
 	for _, d := range slices.Clone(s.Datasets()) {
 		if c := last[d.ID]; d.State == measure.Suspended && c.Actor == byBudget && c.Action == "suspended" {
 			if err := s.Resume(byBudget, d.ID); err != nil {
-				s.say("budget", err.Error())
+				s.setProblem("budget", err.Error())
 			}
 		}
 	}

@@ -52,13 +52,13 @@ func TestBudget(t *testing.T) {
 		resting("")
 		spend(10*measure.Millisecond, 2*time.Minute) // 4 %
 		resting(all)
-		spend(10*measure.Millisecond, firstRest-3*time.Minute)
+		spend(10*measure.Millisecond, firstPause-3*time.Minute)
 		resting(all)
 		spend(10*measure.Millisecond, 2*time.Minute) // tried again within
 		resting("")
 		spend(10*measure.Millisecond, 2*time.Minute)
 		resting(all)
-		spend(4*measure.Millisecond, 2*firstRest-3*time.Minute)
+		spend(4*measure.Millisecond, 2*firstPause-3*time.Minute)
 		resting(all)
 		spend(4*measure.Millisecond, 7*time.Minute)
 		resting("")

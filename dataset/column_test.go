@@ -28,7 +28,7 @@ func TestColumnsLoseNothing(t *testing.T) {
 			}
 		}
 		again := columnOf(c.cells, 5, &got)
-		if again.over != 5 || len(c.cells) > 0 && c.thin && &again.thin[0] != &got.thin[0] || !c.thin && &again.wide[0] != &got.wide[0] {
+		if again.over != 5 || len(c.cells) > 0 && c.thin && &again.narrow[0] != &got.narrow[0] || !c.thin && &again.wide[0] != &got.wide[0] {
 			t.Errorf("%v: the same once more is kept a second time", c.cells)
 		}
 	}

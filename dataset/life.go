@@ -19,7 +19,7 @@ const (
 const byDefault = "default"
 
 // mostStep is the longest step of a dataset.
-const mostStep = 3600 * measure.Second
+const maxStep = 3600 * measure.Second
 
 // Enable begins to record a query and gives its dataset: that of an equal query where there is one, resumed if need be, or one that
 // covers it while it is recorded: finer in fields, no narrower in its predicate, and of a step that divides the query's. Query.Step is a whole number of seconds up to an
@@ -29,21 +29,21 @@ func (s *Set) Enable(who string, q measure.Query) (uint32, error) {
 		q.Step = measure.Second
 	}
 	q.Over = measure.Interval{}
-	if err := s.measures().Check(q); err != nil {
-		if s.words().Check(q) == nil {
+	if err := s.sourceCatalogue().Check(q); err != nil {
+		if s.readableCatalogue().Check(q) == nil {
 			return 0, fmt.Errorf("record %s: this program no longer measures it: %w", q, measure.ErrUnsupported)
 		}
 		return 0, err
 	}
-	if q.Step < measure.Second || q.Step > mostStep || q.Step%measure.Second != 0 {
+	if q.Step < measure.Second || q.Step > maxStep || q.Step%measure.Second != 0 {
 		return 0, fmt.Errorf("record %s at steps of %v: a step is a whole number of seconds, from 1 s to 1 h", q, q.Step)
 	}
 	s.life.Lock()
 	defer s.life.Unlock()
 	for _, d := range s.Datasets() {
-		if d.Query.Step == q.Step && equalQueries(d.Query, q) && fits(d, s.measures().Stat(q.Stat)) {
+		if d.Query.Step == q.Step && equalQueries(d.Query, q) && sameMeaning(d, s.sourceCatalogue().Stat(q.Stat)) {
 			if d.State == measure.Suspended {
-				return d.ID, s.turn(who, d, measure.Recording)
+				return d.ID, s.changeState(who, d, measure.Recording)
 			}
 			return d.ID, nil
 		}
@@ -53,7 +53,7 @@ func (s *Set) Enable(who string, q measure.Query) (uint32, error) {
 			return d.ID, nil
 		}
 	}
-	id, err := s.make(who, q)
+	id, err := s.create(who, q)
 	if err == nil {
 		s.apply()
 	}
@@ -62,11 +62,11 @@ func (s *Set) Enable(who string, q measure.Query) (uint32, error) {
 
 // equalQueries says whether two queries of equal steps ask for the same rows.
 func equalQueries(a, b measure.Query) bool {
-	return a.Stat == b.Stat && sameSet(a.By, b.By) && len(a.Where) == len(b.Where) && within(a.Where, b.Where) && within(b.Where, a.Where)
+	return a.Stat == b.Stat && sameSet(a.By, b.By) && len(a.Where) == len(b.Where) && containsTerms(a.Where, b.Where) && containsTerms(b.Where, a.Where)
 }
 
 // within says whether each term of a is one of b.
-func within(a, b []measure.Term) bool {
+func containsTerms(a, b []measure.Term) bool {
 	for _, t := range a {
 		if !slices.ContainsFunc(b, func(o measure.Term) bool {
 			return t.Field == o.Field && t.Op == o.Op && sameSet(t.Values, o.Values)
@@ -79,7 +79,7 @@ func within(a, b []measure.Term) bool {
 
 // covers says whether the rows of have give those of q.
 func covers(have, q measure.Query) bool {
-	if have.Stat != q.Stat || q.Step%have.Step != 0 || !within(have.Where, q.Where) {
+	if have.Stat != q.Stat || q.Step%have.Step != 0 || !containsTerms(have.Where, q.Where) {
 		return false
 	}
 	for _, f := range q.By {
@@ -88,7 +88,7 @@ func covers(have, q measure.Query) bool {
 		}
 	}
 	for _, t := range q.Where {
-		if !slices.Contains(have.By, t.Field) && !within([]measure.Term{t}, have.Where) {
+		if !slices.Contains(have.By, t.Field) && !containsTerms([]measure.Term{t}, have.Where) {
 			return false
 		}
 	}
@@ -96,7 +96,7 @@ func covers(have, q measure.Query) bool {
 }
 
 // make makes a dataset. s.life is held; apply makes it run.
-func (s *Set) make(who string, q measure.Query) (uint32, error) {
+func (s *Set) create(who string, q measure.Query) (uint32, error) {
 	id, err := s.archive.Save(s.describe(who, q))
 	if err != nil {
 		return 0, fmt.Errorf("record %s: %w", q, err)
@@ -107,7 +107,7 @@ func (s *Set) make(who string, q measure.Query) (uint32, error) {
 
 // describe describes a new dataset.
 func (s *Set) describe(who string, q measure.Query) measure.Dataset {
-	return measure.Dataset{Query: q, Stat: *s.measures().Stat(q.Stat), Created: now(), State: measure.Recording, Creator: who}
+	return measure.Dataset{Query: q, Stat: *s.sourceCatalogue().Stat(q.Stat), Created: now(), State: measure.Recording, Creator: who}
 }
 
 func (s *Set) find(id uint32) (measure.Dataset, error) {
@@ -122,26 +122,26 @@ func (s *Set) find(id uint32) (measure.Dataset, error) {
 }
 
 // Suspend stops recording a dataset. What it has stays. Nothing happens to one that is suspended.
-func (s *Set) Suspend(who string, id uint32) error { return s.set(who, id, measure.Suspended) }
+func (s *Set) Suspend(who string, id uint32) error { return s.setState(who, id, measure.Suspended) }
 
 // Resume goes on recording a dataset.
-func (s *Set) Resume(who string, id uint32) error { return s.set(who, id, measure.Recording) }
+func (s *Set) Resume(who string, id uint32) error { return s.setState(who, id, measure.Recording) }
 
-func (s *Set) set(who string, id uint32, state measure.State) error {
+func (s *Set) setState(who string, id uint32, state measure.State) error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	d, err := s.find(id)
 	if err != nil || d.State == state {
 		return err
 	}
-	if state == measure.Recording && !fits(d, s.measures().Stat(d.Query.Stat)) {
+	if state == measure.Recording && !sameMeaning(d, s.sourceCatalogue().Stat(d.Query.Stat)) {
 		return fmt.Errorf("resume dataset %d, %s: this program does not measure it, or measures something else by its name: %w", id, d.Query, measure.ErrUnsupported)
 	}
-	return s.turn(who, d, state)
+	return s.changeState(who, d, state)
 }
 
 // turn changes a dataset's state. s.life is held.
-func (s *Set) turn(who string, d measure.Dataset, state measure.State) error {
+func (s *Set) changeState(who string, d measure.Dataset, state measure.State) error {
 	d.State = state
 	what := "resumed"
 	if state == measure.Suspended {
@@ -167,7 +167,7 @@ func (s *Set) Destroy(who string, id uint32) error {
 	s.mu.Lock()
 	s.sets = slices.DeleteFunc(slices.Clone(s.sets), func(o measure.Dataset) bool { return o.ID == id })
 	s.mu.Unlock()
-	s.without(id)
+	s.removeFromRecorders(id)
 	err = s.archive.Drop(id)
 	if err != nil {
 		err = fmt.Errorf("destroy dataset %d: %w", id, err)
@@ -179,7 +179,7 @@ func (s *Set) Destroy(who string, id uint32) error {
 }
 
 // without takes a dataset out of its recorder.
-func (s *Set) without(id uint32) {
+func (s *Set) removeFromRecorders(id uint32) {
 	s.mu.Lock()
 	var all []*recorder
 	for _, r := range s.recorders {
@@ -188,7 +188,7 @@ func (s *Set) without(id uint32) {
 	s.mu.Unlock()
 	for _, r := range all {
 		r.mu.Lock()
-		r.keepers = slices.DeleteFunc(slices.Clone(r.keepers), func(k *keeper) bool { return k.dataset.ID == id })
+		r.folders = slices.DeleteFunc(slices.Clone(r.folders), func(k *datasetFolder) bool { return k.dataset.ID == id })
 		r.mu.Unlock()
 	}
 }
@@ -219,12 +219,12 @@ func (s *Set) log(c measure.Change) {
 		err = s.archive.Log(changeKind, c.At, b)
 	}
 	if err != nil {
-		s.say("audit", fmt.Sprintf("a change of the datasets (%s by %s) could not be written down: %v", c.Action, c.Actor, err))
+		s.setProblem("audit", fmt.Sprintf("a change of the datasets (%s by %s) could not be written down: %v", c.Action, c.Actor, err))
 	}
 }
 
 // clock writes down that the machine's clock was set.
-func (s *Set) clock(what string, over measure.Interval) {
+func (s *Set) logClockChange(what string, over measure.Interval) {
 	s.log(measure.Change{Actor: "clock", Action: what, Over: over})
 }
 
@@ -270,8 +270,8 @@ func (c *Catalogue) Defaults(sentences []string) ([]measure.Query, error) {
 
 // makeDefaults makes the default datasets that are not known here yet. One that asks more of a statistic than an earlier default does
 // takes its place; unless somebody has ended that one.
-func (s *Set) makeDefaults(sentences []string) error {
-	queries, err := s.measures().Defaults(sentences)
+func (s *Set) createDefaults(sentences []string) error {
+	queries, err := s.sourceCatalogue().Defaults(sentences)
 	if err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func (s *Set) makeDefaults(sentences []string) error {
 	if err != nil {
 		return err
 	}
-	if len(s.archive.Trouble()) > 0 { // descriptions may be damaged: what nobody has destroyed is made again
+	if len(s.archive.Problems()) > 0 { // descriptions may be damaged: what nobody has destroyed is made again
 		changes, err := s.Changes(context.Background(), measure.Interval{})
 		known = slices.DeleteFunc(known, func(k string) bool {
 			q, bad := measure.ParseQuery(k)
@@ -312,7 +312,7 @@ func (s *Set) makeDefaults(sentences []string) error {
 			if d.Query.Stat != q.Stat || d.State != measure.Recording {
 				continue
 			}
-			switch ok := fits(d, s.measures().Stat(q.Stat)); {
+			switch ok := sameMeaning(d, s.sourceCatalogue().Stat(q.Stat)); {
 			case ok && covers(d.Query, q):
 				is = true
 			case d.Creator == byDefault:
@@ -341,7 +341,7 @@ func (s *Set) makeDefaults(sentences []string) error {
 		for i, d := range making {
 			s.log(measure.Change{Actor: byDefault, Action: "made", Dataset: ids[i], Query: d.Query.String()})
 			for _, e := range ending[i] {
-				if err := s.turn(byDefault, e, measure.Suspended); err != nil {
+				if err := s.changeState(byDefault, e, measure.Suspended); err != nil {
 					return err
 				}
 			}

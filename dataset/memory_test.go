@@ -117,10 +117,10 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 				continue
 			}
 			f := newFolder(c, 0, []measure.Query{{Stat: whole.Stat, By: whole.By}})
-			w.add(widest(mine), func(take func(*measure.Answer, *measure.Batch)) { f.inTurn(mine, take) })
+			w.add(widest(mine), func(take func(*measure.Answer, *measure.Batch)) { f.eachAnswer(mine, take) })
 		}
 		return w.Ask(ctx, measure.Query{Stat: q.Stat, By: q.By, Where: slices.DeleteFunc(slices.Clone(q.Where), func(t measure.Term) bool {
-			return within([]measure.Term{t}, whole.Where)
+			return containsTerms([]measure.Term{t}, whole.Where)
 		})})
 	}
 	return nil, fmt.Errorf("ask %s: nothing has it: %w", q, measure.ErrUnclear)
@@ -192,7 +192,7 @@ func (m *memory) Logged(_ context.Context, kind string, over measure.Interval, e
 	return nil
 }
 
-func (m *memory) Trouble() []measure.Problem { return nil }
+func (m *memory) Problems() []measure.Problem { return nil }
 
 // stamps gives the times at which a dataset has something.
 func (m *memory) stamps(id uint32) []measure.Time {

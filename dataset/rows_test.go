@@ -14,10 +14,10 @@ func TestKeptRows(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		shared := newRows(2)
-		stats := make([]*kept, 3)
+		stats := make([]*recordedStat, 3)
 		numbers := make([]map[[2]measure.Label]int, len(stats))
 		for i := range stats {
-			stats[i], numbers[i] = &kept{keys: shared}, map[[2]measure.Label]int{}
+			stats[i], numbers[i] = &recordedStat{keys: shared}, map[[2]measure.Label]int{}
 		}
 		misses := random.IntN(4) // 0: all have all
 		for range 6 {
@@ -51,7 +51,7 @@ func TestKeptRows(t *testing.T) {
 				}
 			}
 		}
-		if misses == 0 && (stats[2].list != nil || stats[2].len() == 0) {
+		if misses == 0 && (stats[2].rowKeys != nil || stats[2].len() == 0) {
 			t.Fatalf("seed %d: a statistic that has all rows keeps a list of them", seed)
 		}
 	}

@@ -20,13 +20,13 @@ type Runner interface {
 	// Ended is closed when it has ended.
 	Ended() <-chan struct{}
 	// Why says why it has ended, once it has; nil where that was its own will.
-	Why() error
+	Err() error
 	// Stop ends it, and waits until nothing of it is in the kernel.
 	Stop()
 	// Said gives the last of what it printed.
-	Said() string
+	Output() string
 	// Lost gives what it lost since it began, by reason.
-	Lost() []measure.Loss
+	Losses() []measure.Loss
 	// Notes say what of it could not be had, in a sentence each.
 	Notes() []string
 }
@@ -41,7 +41,7 @@ type Scripts struct {
 	set   *Set
 	start Starter
 
-	life turn // one change at a time; taken before Set.life
+	life chanMutex // one change at a time; taken before Set.life
 
 	mu      sync.Mutex // guards what follows
 	all     []*scripted
@@ -50,10 +50,10 @@ type Scripts struct {
 }
 
 // turn is a lock that is held for seconds at a time. A mutex would do as well, but for tests in made-up time, which stands still while somebody waits for one.
-type turn chan struct{}
+type chanMutex chan struct{}
 
-func (t turn) Lock()   { t <- struct{}{} }
-func (t turn) Unlock() { <-t }
+func (t chanMutex) Lock()   { t <- struct{}{} }
+func (t chanMutex) Unlock() { <-t }
 
 type scripted struct {
 	measure.Script
@@ -62,25 +62,25 @@ type scripted struct {
 
 	runner Runner // the last; nil: none since the start
 	began  time.Time
-	spent  []spentAt
+	costs  []costAt
 }
 
 // spentAt is what a script's programs had taken at a moment.
-type spentAt struct {
+type costAt struct {
 	at  time.Time
 	all measure.Span
 }
 
 const (
-	scriptKind  = "scripts" // of documents in the archive's log: all that there are
-	byScript    = "script"  // who suspends the datasets of a script that has ended
-	mostScripts = 32        // that are kept
-	mostText    = 48 << 10  // bytes of a script
+	scriptKind = "scripts" // of documents in the archive's log: all that there are
+	byScript   = "script"  // who suspends the datasets of a script that has ended
+	maxScripts = 32        // that are kept
+	maxText    = 48 << 10  // bytes of a script
 )
 
 // NewScripts reads the scripts that the set's archive has. None runs before Begin.
 func NewScripts(set *Set, start Starter) (*Scripts, error) {
-	s := &Scripts{set: set, start: start, life: make(turn, 1)}
+	s := &Scripts{set: set, start: start, life: make(chanMutex, 1)}
 	err := set.archive.Logged(context.Background(), scriptKind, measure.Interval{}, func(_ measure.Time, b []byte) error {
 		var kept struct {
 			Last    uint32
@@ -96,7 +96,7 @@ func NewScripts(set *Set, start Starter) (*Scripts, error) {
 }
 
 // keep writes the scripts down. s.life is held.
-func (s *Scripts) keep() {
+func (s *Scripts) save() {
 	s.mu.Lock()
 	b, err := json.Marshal(struct {
 		Last    uint32
@@ -107,7 +107,7 @@ func (s *Scripts) keep() {
 		err = s.set.archive.Log(scriptKind, now(), b)
 	}
 	if err != nil {
-		s.set.say("scripts", fmt.Sprintf("a change of the scripts could not be written down: %v", err))
+		s.set.setProblem("scripts", fmt.Sprintf("a change of the scripts could not be written down: %v", err))
 	}
 }
 
@@ -121,7 +121,7 @@ func (s *Scripts) Begin() {
 				s.mu.Lock()
 				k.State, k.Reason = measure.ScriptFailed, err.Error()
 				s.mu.Unlock()
-				s.set.say("script "+k.Name, fmt.Sprintf("the script %s could not be started: %v", k.Name, err))
+				s.set.setProblem("script "+k.Name, fmt.Sprintf("the script %s could not be started: %v", k.Name, err))
 			}
 		}
 	}
@@ -153,11 +153,11 @@ func (s *Scripts) run(k *scripted) error {
 		runner.Stop()
 		return errEnded
 	}
-	k.runner, k.State, k.Reason, k.Stats, k.began, k.spent, k.Again = runner, measure.ScriptRunning, "", runner.Stats(), time.Now(), nil, true
+	k.runner, k.State, k.Reason, k.Stats, k.began, k.costs, k.Again = runner, measure.ScriptRunning, "", runner.Stats(), time.Now(), nil, true
 	paused := k.Paused
 	k.Paused = nil
 	s.mu.Unlock()
-	s.set.say("script "+k.Name, "")
+	s.set.setProblem("script "+k.Name, "")
 	s.set.AddSource(runner)
 	for _, id := range paused {
 		_ = s.set.Resume(byScript, id) // one that was destroyed meanwhile needs none
@@ -175,20 +175,20 @@ func (s *Scripts) follow(k *scripted, runner Runner) {
 	mine := k.runner == runner && k.State == measure.ScriptRunning && !s.closing
 	s.mu.Unlock()
 	if mine {
-		s.over(k, runner)
+		s.handleEnd(k, runner)
 	}
 }
 
 // over sees to what a script leaves that has ended by itself. s.life is held.
-func (s *Scripts) over(k *scripted, runner Runner) {
+func (s *Scripts) handleEnd(k *scripted, runner Runner) {
 	state, why := measure.ScriptEnded, ""
-	if err := runner.Why(); err != nil {
+	if err := runner.Err(); err != nil {
 		state, why = measure.ScriptFailed, err.Error()
 		var spent interface{ Spent() bool }
 		if errors.As(err, &spent) && spent.Spent() {
 			state = measure.ScriptOverBudget
 		}
-		s.set.say("script "+k.Name, fmt.Sprintf("the script %s is %s: %v", k.Name, state, err))
+		s.set.setProblem("script "+k.Name, fmt.Sprintf("the script %s is %s: %v", k.Name, state, err))
 	}
 	s.pause(k, runner, state, why)
 	s.audit(byScript, state.String(), k)
@@ -219,7 +219,7 @@ func (s *Scripts) pause(k *scripted, runner Runner, state measure.ScriptState, w
 	s.mu.Lock()
 	k.State, k.Reason, k.Paused, k.Again = state, why, paused, false
 	s.mu.Unlock()
-	s.keep()
+	s.save()
 }
 
 func (s *Scripts) audit(who, what string, k *scripted) {
@@ -232,32 +232,32 @@ func (s *Scripts) Scripts() []measure.Script {
 	defer s.mu.Unlock()
 	var out []measure.Script
 	for _, k := range s.all {
-		out = append(out, k.told())
+		out = append(out, k.snapshot())
 	}
 	return out
 }
 
 // told gives a script with what it says now. s.mu is held.
-func (k *scripted) told() measure.Script {
+func (k *scripted) snapshot() measure.Script {
 	t := k.Script
 	t.CPU = measure.NaN
 	if k.runner == nil {
 		return t
 	}
-	t.Output, t.Notes, t.Loss = k.runner.Said(), k.runner.Notes(), k.runner.Lost()
+	t.Output, t.Notes, t.Loss = k.runner.Output(), k.runner.Notes(), k.runner.Losses()
 	if k.State != measure.ScriptRunning {
 		return t
 	}
-	at := spentAt{time.Now(), k.runner.ExternalCost()}
-	if n := len(k.spent); n == 0 || at.at.Sub(k.spent[n-1].at) >= time.Second {
-		k.spent = append(k.spent, at)
+	at := costAt{time.Now(), k.runner.ExternalCost()}
+	if n := len(k.costs); n == 0 || at.at.Sub(k.costs[n-1].at) >= time.Second {
+		k.costs = append(k.costs, at)
 	}
-	for len(k.spent) > 2 && at.at.Sub(k.spent[1].at) >= useEvery {
-		k.spent = k.spent[1:]
+	for len(k.costs) > 2 && at.at.Sub(k.costs[1].at) >= usageInterval {
+		k.costs = k.costs[1:]
 	}
-	first := spentAt{k.began, 0}
-	if len(k.spent) > 1 {
-		first = k.spent[0]
+	first := costAt{k.began, 0}
+	if len(k.costs) > 1 {
+		first = k.costs[0]
 	}
 	if d := at.at.Sub(first.at); d >= time.Second {
 		t.CPU = float64(at.all-first.all) / float64(d)
@@ -269,8 +269,8 @@ func (k *scripted) told() measure.Script {
 // its fields. It gives the script's ID: that of an equal one where there is one. The error is a *measure.Diagnostic for a text that can't be - each, where there are
 // more - or says why the script is refused or can't run here.
 func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, error) {
-	if len(given.Text) > mostText {
-		return 0, fmt.Errorf("a script of %d bytes is too long: at most %d: %w", len(given.Text), mostText, measure.ErrTooLarge)
+	if len(given.Text) > maxText {
+		return 0, fmt.Errorf("a script of %d bytes is too long: at most %d: %w", len(given.Text), maxText, measure.ErrTooLarge)
 	}
 	if given.Name != "" && measure.NameOf(given.Name) != given.Name {
 		return 0, &measure.Diagnostic{Text: given.Name, Len: len(given.Name), Code: "bad-name", Message: "a script's name has small letters, digits and _", Hint: measure.NameOf(given.Name)}
@@ -304,7 +304,7 @@ func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, er
 	like, by := taken(given.Name)
 	if like != nil && like.Text == given.Text && like.Budget == given.Budget {
 		if like.State != measure.ScriptRunning {
-			if err := s.again(who, like); err != nil {
+			if err := s.restart(who, like); err != nil {
 				return 0, err
 			}
 		}
@@ -313,7 +313,7 @@ func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, er
 	if by != "" {
 		return 0, fmt.Errorf("the name %s is that of %s, of another text: give another name, or remove that", given.Name, by)
 	}
-	if len(s.all) >= mostScripts {
+	if len(s.all) >= maxScripts {
 		return 0, fmt.Errorf("there are %d scripts already: remove one", len(s.all))
 	}
 	k := &scripted{Script: measure.Script{ID: s.last + 1, Name: given.Name, Text: given.Text, Budget: given.Budget, Creator: who, Created: now()}}
@@ -323,7 +323,7 @@ func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, er
 	s.mu.Lock()
 	s.all, s.last = append(s.all, k), k.ID
 	s.mu.Unlock()
-	s.keep()
+	s.save()
 	s.audit(who, "started", k)
 	return k.ID, s.record(who, k, record)
 }
@@ -355,11 +355,11 @@ func (s *Scripts) find(id uint32) (*scripted, error) {
 }
 
 // again starts one that does not run. s.life is held.
-func (s *Scripts) again(who string, k *scripted) error {
+func (s *Scripts) restart(who string, k *scripted) error {
 	if err := s.run(k); err != nil {
 		return err
 	}
-	s.keep()
+	s.save()
 	s.audit(who, "started", k)
 	return nil
 }
@@ -372,7 +372,7 @@ func (s *Scripts) Start(who string, id uint32) error {
 	if err != nil || k.State == measure.ScriptRunning {
 		return err
 	}
-	return s.again(who, k)
+	return s.restart(who, k)
 }
 
 // Stop ends a script. What was recorded of it stays.
@@ -409,11 +409,11 @@ func (s *Scripts) Remove(who string, id uint32) error {
 	if k.State == measure.ScriptRunning {
 		s.stop(who, k)
 	}
-	s.set.say("script "+k.Name, "")
+	s.set.setProblem("script "+k.Name, "")
 	s.mu.Lock()
 	s.all = slices.DeleteFunc(slices.Clone(s.all), func(o *scripted) bool { return o == k })
 	s.mu.Unlock()
-	s.keep()
+	s.save()
 	s.audit(who, "removed", k)
 	return nil
 }

@@ -25,39 +25,39 @@ type Set struct {
 
 	life sync.Mutex // one change of the datasets at a time; taken before the recorders' and mu
 
-	mu        sync.Mutex // guards all below
-	sets      []measure.Dataset
-	readable  *Catalogue // the catalogue's statistics, and those of datasets that the sources know no more
-	keepers   map[uint32]*keeper
-	recorders map[measure.Span]*recorder
-	ctx       context.Context // of Run; nil: not running
-	held      measure.Time    // the newest tick that the archive had before this run
-	newest    measure.Time    // of this run; 0: none yet
-	told      chan struct{}   // closed at the next tick
-	ended     bool
-	troubles  map[string]string               // what is wrong now, by what it is about
-	looks     []look                          // at what recording costs, oldest first
-	recorded  float64                         // nanoseconds of CPU time that all datasets have cost
-	read      map[measure.StatID]measure.Span // what reading had cost at the newest look
-	outside   measure.Span                    // of what that cost, what was no time of this process
-	beyond    map[measure.Source]measure.Span // by source, at the newest look
-	idle      float64                         // nanoseconds that sources have cost whose statistics nobody records
+	mu               sync.Mutex // guards all below
+	sets             []measure.Dataset
+	readable         *Catalogue // the catalogue's statistics, and those of datasets that the sources know no more
+	folders          map[uint32]*datasetFolder
+	recorders        map[measure.Span]*recorder
+	ctx              context.Context // of Run; nil: not running
+	recordedBefore   measure.Time    // the newest tick that the archive had before this run
+	newest           measure.Time    // of this run; 0: none yet
+	tickRecorded     chan struct{}   // closed at the next tick
+	ended            bool
+	problems         map[string]string               // what is wrong now, by what it is about
+	samples          []usageSample                   // at what recording costs, oldest first
+	recordedCPU      float64                         // nanoseconds of CPU time that all datasets have cost
+	readCost         map[measure.StatID]measure.Span // what reading had cost at the newest look
+	externalCost     measure.Span                    // of what that cost, what was no time of this process
+	externalBySource map[measure.Source]measure.Span // by source, at the newest look
+	unrecordedCost   float64                         // nanoseconds that sources have cost whose statistics nobody records
 }
 
 // NewSet makes the set of the datasets that the archive describes. Of the default sentences, those that no earlier program
 // has made here become datasets: all of them on a new archive; none that somebody has destroyed. Nothing is recorded before Run.
 func NewSet(c *Catalogue, a Archive, defaults []string) (*Set, error) {
-	s := &Set{archive: a, started: now(), keepers: map[uint32]*keeper{}, recorders: map[measure.Span]*recorder{},
-		told: make(chan struct{}), troubles: map[string]string{}, read: map[measure.StatID]measure.Span{}, beyond: map[measure.Source]measure.Span{}}
+	s := &Set{archive: a, started: now(), folders: map[uint32]*datasetFolder{}, recorders: map[measure.Span]*recorder{},
+		tickRecorded: make(chan struct{}), problems: map[string]string{}, readCost: map[measure.StatID]measure.Span{}, externalBySource: map[measure.Source]measure.Span{}}
 	s.catalogue.Store(c)
 	s.refresh()
 	for _, d := range s.sets {
-		s.held = max(s.held, a.Held(d.ID).Over.End)
+		s.recordedBefore = max(s.recordedBefore, a.Held(d.ID).Over.End)
 	}
-	if err := s.makeDefaults(defaults); err != nil {
+	if err := s.createDefaults(defaults); err != nil {
 		return nil, fmt.Errorf("make the default datasets: %w", err)
 	}
-	if err := s.endRest(); err != nil {
+	if err := s.resumeSuspended(); err != nil {
 		return nil, fmt.Errorf("read the changes of the datasets: %w", err)
 	}
 	return s, nil
@@ -74,13 +74,13 @@ func (s *Set) Run(ctx context.Context) {
 	s.apply()
 	s.life.Unlock()
 	if s.budget.share > 0 {
-		s.running.Go(func() { s.keepWithin(ctx) })
+		s.running.Go(func() { s.enforceBudget(ctx) })
 	}
 	<-ctx.Done()
 	s.life.Lock() // a change under way starts its sources before this
 	s.mu.Lock()
 	s.ended = true
-	close(s.told)
+	close(s.tickRecorded)
 	s.mu.Unlock()
 	s.life.Unlock()
 	s.running.Wait()
@@ -95,25 +95,25 @@ func (s *Set) context() context.Context {
 // refresh reads the descriptions anew.
 func (s *Set) refresh() {
 	sets := s.archive.Datasets()
-	readable := s.measures().with(sets)
+	readable := s.sourceCatalogue().with(sets)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sets, s.readable = sets, readable
-	for id := range s.keepers {
+	for id := range s.folders {
 		if !slices.ContainsFunc(sets, func(d measure.Dataset) bool { return d.ID == id && s.records(d) }) {
-			delete(s.keepers, id)
+			delete(s.folders, id)
 		}
 	}
 	for _, d := range sets {
-		if s.records(d) && s.keepers[d.ID] == nil {
-			s.keepers[d.ID] = newKeeper(d)
+		if s.records(d) && s.folders[d.ID] == nil {
+			s.folders[d.ID] = newDatasetFolder(d)
 		}
 	}
 }
 
 // records says whether the dataset is to be recorded and can be.
 func (s *Set) records(d measure.Dataset) bool {
-	return d.State == measure.Recording && d.Query.Step > 0 && fits(d, s.measures().Stat(d.Query.Stat))
+	return d.State == measure.Recording && d.Query.Step > 0 && sameMeaning(d, s.sourceCatalogue().Stat(d.Query.Stat))
 }
 
 // apply makes the recorders record what the descriptions say. s.life is held.
@@ -125,18 +125,18 @@ func (s *Set) apply() {
 		s.mu.Unlock()
 		return
 	}
-	work := map[*recorder][]*keeper{}
+	work := map[*recorder][]*datasetFolder{}
 	for _, r := range s.recorders {
 		work[r] = nil
 	}
 	for _, d := range s.sets {
-		k := s.keepers[d.ID]
+		k := s.folders[d.ID]
 		if k == nil {
 			continue
 		}
 		r := s.recorders[d.Query.Step]
 		if r == nil {
-			r = &recorder{set: s, step: d.Query.Step, last: floor(max(s.held, s.newest), d.Query.Step)}
+			r = &recorder{set: s, step: d.Query.Step, last: floor(max(s.recordedBefore, s.newest), d.Query.Step)}
 			s.recorders[d.Query.Step] = r
 		}
 		work[r] = append(work[r], k)
@@ -148,17 +148,17 @@ func (s *Set) apply() {
 }
 
 // tell tells those who wait that a tick is there to be asked for, and adds up what it took.
-func (s *Set) tell(at measure.Time, keepers []*keeper) {
+func (s *Set) finishTick(at measure.Time, keepers []*datasetFolder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at > s.newest && !s.ended {
 		s.newest = at
-		close(s.told)
-		s.told = make(chan struct{})
+		close(s.tickRecorded)
+		s.tickRecorded = make(chan struct{})
 	}
 	for _, k := range keepers {
-		k.total.cost += k.spent
-		s.recorded += k.spent
+		k.total.cost += k.cpuTime
+		s.recordedCPU += k.cpuTime
 		k.total.samples += uint64(k.rows)
 	}
 	s.sample()
@@ -170,7 +170,7 @@ func (s *Set) tell(at measure.Time, keepers []*keeper) {
 func (s *Set) Tick(ctx context.Context, after measure.Time) (measure.Time, error) {
 	for {
 		s.mu.Lock()
-		newest, ended, told := s.newest, s.ended, s.told
+		newest, ended, told := s.newest, s.ended, s.tickRecorded
 		s.mu.Unlock()
 		if newest > after {
 			return newest, nil
@@ -190,7 +190,7 @@ var errEnded = errors.New("the recording has ended")
 
 // Ask implements measure.Reader: from what the archive holds.
 func (s *Set) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
-	known := s.words()
+	known := s.readableCatalogue()
 	if err := known.Check(q); err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func warn(a *measure.Answer, note string) {
 	}
 }
 
-func (s *Set) words() *Catalogue {
+func (s *Set) readableCatalogue() *Catalogue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.readable
@@ -216,10 +216,12 @@ func (s *Set) words() *Catalogue {
 
 // Stats lists what can be asked, sorted: what is measured here, and what was recorded by a program that measured more. The slice must
 // not be changed.
-func (s *Set) Stats() []measure.Stat { return s.words().Stats() }
+func (s *Set) Stats() []measure.Stat { return s.readableCatalogue().Stats() }
 
 // Parse reads and checks a sentence; a *measure.Diagnostic where it is wrong.
-func (s *Set) Parse(sentence string) (measure.Query, error) { return s.words().Parse(sentence) }
+func (s *Set) Parse(sentence string) (measure.Query, error) {
+	return s.readableCatalogue().Parse(sentence)
+}
 
 // Datasets lists the datasets, by ID.
 func (s *Set) Datasets() []measure.Dataset {
@@ -237,18 +239,18 @@ func (s *Set) Held(id uint32) measure.Stored {
 }
 
 // say sets what is wrong about something; "" when it is well.
-func (s *Set) say(about, what string) {
+func (s *Set) setProblem(about, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if what == "" {
-		delete(s.troubles, about)
+		delete(s.problems, about)
 	} else {
-		s.troubles[about] = what
+		s.problems[about] = what
 	}
 }
 
 // measures gives what is measured here now. It never changes: another takes its place.
-func (s *Set) measures() *Catalogue { return s.catalogue.Load() }
+func (s *Set) sourceCatalogue() *Catalogue { return s.catalogue.Load() }
 
 // AddSource adds what a source measures to what can be recorded. Datasets of its statistics go on being recorded.
 func (s *Set) AddSource(source measure.Source) {
@@ -256,10 +258,10 @@ func (s *Set) AddSource(source measure.Source) {
 	defer s.life.Unlock()
 	s.mu.Lock()
 	for _, st := range source.Stats() {
-		delete(s.read, st.ID)
+		delete(s.readCost, st.ID)
 	}
 	s.mu.Unlock()
-	s.catalogue.Store(s.measures().plus(source))
+	s.catalogue.Store(s.sourceCatalogue().plus(source))
 	s.apply()
 }
 
@@ -269,9 +271,9 @@ func (s *Set) RemoveSource(source measure.Source) {
 	defer s.life.Unlock()
 	s.mu.Lock()
 	s.account()
-	delete(s.beyond, source)
+	delete(s.externalBySource, source)
 	s.mu.Unlock()
-	s.catalogue.Store(s.measures().minus(source))
+	s.catalogue.Store(s.sourceCatalogue().minus(source))
 	s.apply()
 }
 

@@ -202,10 +202,10 @@ func TestFirstTickComesSoon(t *testing.T) {
 		at := (1000 * second).Add(ms * measure.Millisecond)
 		from := firstReading(at, measure.Second)
 		tick := from - from%second + second
-		if from.Sub(at) < handOver || tick.Sub(from) < leastFirst || tick.Sub(at) > measure.Second+leastFirst+handOver {
+		if from.Sub(at) < openingTime || tick.Sub(from) < minFirstInterval || tick.Sub(at) > measure.Second+minFirstInterval+openingTime {
 			t.Errorf("from %v on the first reading is at %v and the first tick at %v", at, from, tick)
 		}
-		if from := firstReading(at, measure.Minute); from != at.Add(handOver) {
+		if from := firstReading(at, measure.Minute); from != at.Add(openingTime) {
 			t.Errorf("from %v on the first reading of a minute is at %v", at, from)
 		}
 	}
@@ -233,7 +233,7 @@ func TestPredicateEqualsFilteredWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.Step = measure.Second
-			id, err := s.make("page", q) // Enable would say that it is covered
+			id, err := s.create("page", q) // Enable would say that it is covered
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -437,7 +437,7 @@ func TestTick(t *testing.T) {
 func TestSpent(t *testing.T) {
 	s := &Set{meters: []meter{{what: "one"}, {what: "two"}}}
 	at := time.Unix(1000, 0)
-	a := look{at: at, process: 5e9, recorded: 1e9, meters: []measure.Span{1e9, 2e9}, garbage: garbage{1, 10}}
+	a := usageSample{at: at, process: 5e9, recorded: 1e9, meters: []measure.Span{1e9, 2e9}, garbage: garbage{1, 10}}
 	for _, c := range []struct {
 		process measure.Span
 		garbage garbage
@@ -449,8 +449,8 @@ func TestSpent(t *testing.T) {
 		{15e9, garbage{1, 10}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0, the rest 0.04"}, // none was collected
 		{10e9, garbage{2, 20}, "0.05: datasets 0.03, one 0.02, two 0.01, garbage collection 0, the rest 0"},   // a clock that ran ahead
 	} {
-		b := look{at: at.Add(100 * time.Second), process: c.process, recorded: 4e9, meters: []measure.Span{3e9, 3e9}, garbage: c.garbage}
-		whole, parts := s.spent(&a, &b)
+		b := usageSample{at: at.Add(100 * time.Second), process: c.process, recorded: 4e9, meters: []measure.Span{3e9, 3e9}, garbage: c.garbage}
+		whole, parts := s.costs(&a, &b)
 		got := fmt.Sprintf("%.3g:", whole)
 		for _, p := range parts {
 			what, _, _ := strings.Cut(p.Name, ":")
@@ -713,18 +713,18 @@ func TestClockThatIsSet(t *testing.T) {
 func TestKeeperBringsAmountsToOneInterval(t *testing.T) {
 	st := network().stats[0]
 	q := measure.Query{Stat: st.ID, By: []string{"device", "direction"}, Step: measure.Second}
-	k := newKeeper(measure.Dataset{ID: 1, Query: q, Stat: st})
+	k := newDatasetFolder(measure.Dataset{ID: 1, Query: q, Stat: st})
 	labels := []string{"eth0", "rx", "eth1"}
 	batches := []*measure.Batch{
 		{Stat: st.ID, By: q.By, Over: measure.Interval{Start: 0, End: 1e9}, Labels: labels, Keys: []measure.Label{0, 1}, Values: []float64{100}},
 		{Stat: st.ID, By: q.By, Over: measure.Interval{Start: 0, End: 2e9}, Labels: labels, Keys: []measure.Label{2, 1}, Values: []float64{100}},
 	}
-	got := k.keep(batches, true, nil)
+	got := k.batchesFor(batches, true, nil)
 	if len(got) != 1 || got[0].Over.Span() != 2*measure.Second || !slices.Equal(got[0].Values, []float64{200, 100}) {
 		t.Errorf("%+v", got[0])
 	}
 	batches[1].Over.End = 1e9
-	if got = k.keep(batches, true, nil); len(got) != 2 || got[0] != batches[0] || got[1] != batches[1] {
+	if got = k.batchesFor(batches, true, nil); len(got) != 2 || got[0] != batches[0] || got[1] != batches[1] {
 		t.Errorf("batches of one interval were changed: %d", len(got))
 	}
 }

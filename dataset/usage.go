@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	useOver  = time.Minute     // of the means
-	useEvery = 5 * time.Second // how often the sums are looked at
+	usagePeriod   = time.Minute     // of the means
+	usageInterval = 5 * time.Second // how often the sums are looked at
 )
 
 // look is the sums at one moment.
-type look struct {
-	at       time.Time
-	process  measure.Span // CPU time of the whole process, and of what it put into the kernel
-	recorded float64      // nanoseconds of it: of all datasets, also those that are gone
-	idle     float64      // and of what runs, and nobody records
-	meters   []measure.Span
-	garbage  garbage
-	sets     map[uint32]sums
+type usageSample struct {
+	at         time.Time
+	process    measure.Span // CPU time of the whole process, and of what it put into the kernel
+	recorded   float64      // nanoseconds of it: of all datasets, also those that are gone
+	unrecorded float64      // and of what runs, and nobody records
+	meters     []measure.Span
+	garbage    garbage
+	sets       map[uint32]totals
 }
 
 // meter is a part of the process that knows what it has taken.
@@ -38,7 +38,7 @@ func (s *Set) Meter(what string, spent func() measure.Span) {
 }
 
 // sums are what recording a dataset has cost and given so far.
-type sums struct {
+type totals struct {
 	cost    float64 // nanoseconds of CPU time: reading, folding, keeping
 	samples uint64
 }
@@ -46,35 +46,35 @@ type sums struct {
 // sample looks at the sums when it is time to. s.mu is held.
 func (s *Set) sample() {
 	t := time.Now()
-	if n := len(s.looks); n > 2 && t.Sub(s.looks[n-1].at) < useEvery-useEvery/20 {
+	if n := len(s.samples); n > 2 && t.Sub(s.samples[n-1].at) < usageInterval-usageInterval/20 {
 		return
 	}
 	s.account()
-	l := look{at: t, recorded: s.recorded, idle: s.idle, garbage: readGarbage(), sets: make(map[uint32]sums, len(s.keepers))}
+	l := usageSample{at: t, recorded: s.recordedCPU, unrecorded: s.unrecordedCost, garbage: readGarbage(), sets: make(map[uint32]totals, len(s.folders))}
 	for _, m := range s.meters {
 		l.meters = append(l.meters, m.spent())
 	}
-	l.process = processTime() + s.outside
-	for id, k := range s.keepers {
+	l.process = processTime() + s.externalCost
+	for id, k := range s.folders {
 		l.sets[id] = k.total
 	}
-	s.looks = append(s.looks, l)
-	for len(s.looks) > 2 && t.Sub(s.looks[1].at) >= useOver {
-		s.looks = slices.Delete(s.looks, 0, 1)
+	s.samples = append(s.samples, l)
+	for len(s.samples) > 2 && t.Sub(s.samples[1].at) >= usagePeriod {
+		s.samples = slices.Delete(s.samples, 0, 1)
 	}
 }
 
 // account adds up what reading has cost since it was last called: what a statistic has cost is shared by its datasets. s.mu is held.
 func (s *Set) account() {
-	c := s.measures()
-	sharers := map[measure.StatID][]*keeper{}
-	for _, k := range s.keepers {
+	c := s.sourceCatalogue()
+	sharers := map[measure.StatID][]*datasetFolder{}
+	for _, k := range s.folders {
 		sharers[k.dataset.Query.Stat] = append(sharers[k.dataset.Query.Stat], k)
 	}
 	cost := func(m measure.Meter, id measure.StatID) float64 {
 		all := m.Cost(id)
-		d := all - s.read[id]
-		s.read[id] = all
+		d := all - s.readCost[id]
+		s.readCost[id] = all
 		return float64(d)
 	}
 	for id, sharing := range sharers {
@@ -86,7 +86,7 @@ func (s *Set) account() {
 		for _, k := range sharing {
 			k.total.cost += d / float64(len(sharing))
 		}
-		s.recorded += d
+		s.recordedCPU += d
 	}
 	for _, source := range c.sources {
 		o, ok := source.(measure.ExternalMeter)
@@ -94,11 +94,11 @@ func (s *Set) account() {
 			continue
 		}
 		out := o.ExternalCost()
-		s.outside += out - s.beyond[source]
-		s.beyond[source] = out
+		s.externalCost += out - s.externalBySource[source]
+		s.externalBySource[source] = out
 		for _, st := range source.Stats() {
 			if sharers[st.ID] == nil {
-				s.idle += cost(o, st.ID)
+				s.unrecordedCost += cost(o, st.ID)
 			}
 		}
 	}
@@ -109,12 +109,12 @@ func (s *Set) Usage(id uint32) measure.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	none := measure.Usage{CPU: measure.NaN}
-	if len(s.looks) < 2 || s.keepers[id] == nil {
+	if len(s.samples) < 2 || s.folders[id] == nil {
 		return none
 	}
-	last := s.looks[len(s.looks)-1]
+	last := s.samples[len(s.samples)-1]
 	first := last
-	for _, l := range slices.Backward(s.looks) { // it may be younger than the oldest look
+	for _, l := range slices.Backward(s.samples) { // it may be younger than the oldest look
 		if _, ok := l.sets[id]; !ok {
 			break
 		}
@@ -130,28 +130,28 @@ func (s *Set) Usage(id uint32) measure.Usage {
 
 // Health says how the recording does. Memory, Disk and DiskLimit are left zero: who has made the set knows them.
 func (s *Set) Health() measure.Health {
-	h := measure.Health{Started: s.started, CPU: measure.NaN, CPULimit: s.budget.share, Late: s.late.Load(), Problems: s.archive.Trouble()}
+	h := measure.Health{Started: s.started, CPU: measure.NaN, CPULimit: s.budget.share, Late: s.late.Load(), Problems: s.archive.Problems()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.looks); n > 1 {
-		h.CPU, h.Costs = s.spent(&s.looks[0], &s.looks[n-1])
+	if n := len(s.samples); n > 1 {
+		h.CPU, h.Costs = s.costs(&s.samples[0], &s.samples[n-1])
 	}
 	h.Problems = slices.Clip(h.Problems)
-	for _, about := range slices.Sorted(maps.Keys(s.troubles)) {
-		h.Problems = append(h.Problems, measure.Problem{Key: "recording: " + about, Text: s.troubles[about]})
+	for _, about := range slices.Sorted(maps.Keys(s.problems)) {
+		h.Problems = append(h.Problems, measure.Problem{Key: "recording: " + about, Text: s.problems[about]})
 	}
 	return h
 }
 
 // spent says what the process has taken between two looks, and for what.
-func (s *Set) spent(a, b *look) (float64, []measure.CostPart) {
+func (s *Set) costs(a, b *usageSample) (float64, []measure.CostPart) {
 	over := float64(b.at.Sub(a.at))
 	whole := float64(b.process-a.process) / over
 	parts := []measure.CostPart{{Name: "datasets", CPU: (b.recorded - a.recorded) / over}}
 	for i, m := range s.meters {
 		parts = append(parts, measure.CostPart{Name: m.what, CPU: float64(b.meters[i]-a.meters[i]) / over})
 	}
-	if idle := b.idle - a.idle; idle > 0 {
+	if idle := b.unrecorded - a.unrecorded; idle > 0 {
 		parts = append(parts, measure.CostPart{Name: "scripts that nobody records", CPU: idle / over})
 	}
 	rest := whole

@@ -137,8 +137,8 @@ func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query,
 		}
 		return each(t)
 	}
-	patience := max(queries[0].Step.AsDuration()/2, 100*time.Millisecond)
-	late := time.NewTimer(patience) // runs only while a part waits for others: a timer of its own would wake us once more an interval
+	maxDelay := max(queries[0].Step.AsDuration()/2, 100*time.Millisecond)
+	late := time.NewTimer(maxDelay) // runs only while a part waits for others: a timer of its own would wake us once more an interval
 	late.Stop()
 	defer late.Stop()
 	for {
@@ -148,7 +148,7 @@ func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query,
 				return err
 			}
 			if len(waiting) > 0 {
-				late.Reset(patience)
+				late.Reset(maxDelay)
 			}
 		}
 		select {
@@ -159,7 +159,7 @@ func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query,
 				return err
 			}
 			if len(waiting) > 0 {
-				late.Reset(patience)
+				late.Reset(maxDelay)
 			}
 		case p := <-parts:
 			if p.ended {
@@ -172,7 +172,7 @@ func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query,
 				continue
 			}
 			if len(waiting) == 0 {
-				late.Reset(patience)
+				late.Reset(maxDelay)
 			}
 			waiting[p.source] = append(waiting[p.source], p)
 		}
@@ -186,7 +186,7 @@ func merge(asked []measure.Query, q measure.Query, step measure.Span) []measure.
 		asked = append(asked, measure.Query{Stat: q.Stat, Where: slices.Clone(q.Where), Step: step})
 		at = len(asked) - 1
 	} else {
-		asked[at].Where = slices.DeleteFunc(asked[at].Where, func(t measure.Term) bool { return !within([]measure.Term{t}, q.Where) })
+		asked[at].Where = slices.DeleteFunc(asked[at].Where, func(t measure.Term) bool { return !containsTerms([]measure.Term{t}, q.Where) })
 	}
 	need := slices.Clone(q.By)
 	for _, t := range q.Where {

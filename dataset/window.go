@@ -16,14 +16,14 @@ import (
 type Window struct {
 	catalogue *Catalogue
 
-	mu    sync.RWMutex // guards all below
-	ticks []measure.Interval
-	kept  map[measure.StatID]*kept
-	keys  map[string]*rows // by the fields: of all statistics that have the same
-	words map[string]measure.Label
-	texts []string
-	ways  [mostWays]way // from the dictionaries that answers came with, the latest first
-	stack forest
+	mu        sync.RWMutex // guards all below
+	ticks     []measure.Interval
+	stats     map[measure.StatID]*recordedStat
+	keys      map[string]*rows // by the fields: of all statistics that have the same
+	words     map[string]measure.Label
+	texts     []string
+	labelMaps [maxLabelMaps]labelMap // from the dictionaries that answers came with, the latest first
+	stack     forest
 
 	// Of the row or tick at hand.
 	key   []measure.Label
@@ -33,29 +33,29 @@ type Window struct {
 // kept is one statistic's ticks: cells[t][i] is the value of row i in tick t. A tick holds the rows known by then; a row that
 // came later, or was absent, has the statistic's value of an absent row there. So a row costs four or eight bytes a tick, eight more, and its key,
 // which the statistics of one thing have in common: a connection is a row in more than ten.
-type kept struct {
-	st      *measure.Stat
-	by      []string
-	keys    *rows
-	same    int     // rows, as long as row i has key i, which mostly stays so; else list and at tell
-	list    []int32 // the key of each row
-	at      []int32 // of each key 1 + its row, 0 when it has none; as long as it must
-	next    int     // the row that is likely to come next
-	shape   measure.Shape
-	places  []int32 // of the rows that came last, which had the shape: where each went; as long as each i went to row i, nil
-	cells   []column
-	dists   [][]measure.Dist
-	elapsed []measure.Span
-	loss    []measure.Loss
-	notes   []string
+type recordedStat struct {
+	st         *measure.Stat
+	by         []string
+	keys       *rows
+	sameAsKeys int     // rows, as long as row i has key i, which mostly stays so; else list and at tell
+	rowKeys    []int32 // the key of each row
+	rowOfKey   []int32 // of each key 1 + its row, 0 when it has none; as long as it must
+	next       int     // the row that is likely to come next
+	shape      measure.Shape
+	places     []int32 // of the rows that came last, which had the shape: where each went; as long as each i went to row i, nil
+	cells      []column
+	dists      [][]measure.Dist
+	elapsed    []measure.Span
+	loss       []measure.Loss
+	notes      []string
 }
 
 // column is what a tick has for each row: its values, or amounts that over makes rates of. Most are counts, or microseconds in nanoseconds, which
 // take four bytes without losing a bit.
 type column struct {
-	thin []float32 // when all of them can be told so
-	wide []float64 // else
-	over measure.Span
+	narrow []float32 // when all of them can be told so
+	wide   []float64 // else
+	over   measure.Span
 }
 
 // columnOf makes a column of cells, which it does not keep; before's, when they are the same, which are only read.
@@ -69,7 +69,7 @@ func columnOf(cells []float64, over measure.Span, before *column) column {
 			}
 		}
 		if same {
-			return column{before.thin, before.wide, over}
+			return column{before.narrow, before.wide, over}
 		}
 	}
 	thin := make([]float32, len(cells))
@@ -78,69 +78,69 @@ func columnOf(cells []float64, over measure.Span, before *column) column {
 			return column{wide: slices.Clone(cells), over: over}
 		}
 	}
-	return column{thin: thin, over: over}
+	return column{narrow: thin, over: over}
 }
 
-func (c *column) len() int { return len(c.thin) + len(c.wide) }
+func (c *column) len() int { return len(c.narrow) + len(c.wide) }
 
 func (c *column) at(i int) float64 {
-	if c.thin != nil {
-		return float64(c.thin[i])
+	if c.narrow != nil {
+		return float64(c.narrow[i])
 	}
 	return c.wide[i]
 }
 
-func (k *kept) len() int { return max(k.same, len(k.list)) }
+func (k *recordedStat) len() int { return max(k.sameAsKeys, len(k.rowKeys)) }
 
-func (k *kept) key(i int) []measure.Label {
-	if k.list != nil {
-		i = int(k.list[i])
+func (k *recordedStat) key(i int) []measure.Label {
+	if k.rowKeys != nil {
+		i = int(k.rowKeys[i])
 	}
 	return k.keys.key(i)
 }
 
 // row gives the row of a key, and whether it has just been made.
-func (k *kept) row(key []measure.Label) (i int, fresh bool) {
+func (k *recordedStat) row(key []measure.Label) (i int, fresh bool) {
 	// Rows come in the same order tick after tick, but for some.
 	if i = k.next; i < k.len() && equal(k.key(i), key) {
 		k.next++
 		return i, false
 	}
-	if i == k.len() && k.list == nil && i < k.keys.len() && equal(k.keys.key(i), key) { // known by another statistic
-		k.same++
+	if i == k.len() && k.rowKeys == nil && i < k.keys.len() && equal(k.keys.key(i), key) { // known by another statistic
+		k.sameAsKeys++
 		k.next++
 		return i, true
 	}
 	n, _ := k.keys.row(key)
-	if k.list == nil {
+	if k.rowKeys == nil {
 		switch {
-		case n == k.same:
-			k.same++
-			k.next = k.same
+		case n == k.sameAsKeys:
+			k.sameAsKeys++
+			k.next = k.sameAsKeys
 			return n, true
-		case n < k.same:
+		case n < k.sameAsKeys:
 			k.next = n + 1
 			return n, false
 		}
-		k.list, k.at = make([]int32, k.same), make([]int32, k.keys.len())
-		for i := range k.list {
-			k.list[i], k.at[i] = int32(i), int32(i+1)
+		k.rowKeys, k.rowOfKey = make([]int32, k.sameAsKeys), make([]int32, k.keys.len())
+		for i := range k.rowKeys {
+			k.rowKeys[i], k.rowOfKey[i] = int32(i), int32(i+1)
 		}
 	}
-	if n >= len(k.at) {
-		k.at = append(k.at, make([]int32, k.keys.len()-len(k.at))...)
+	if n >= len(k.rowOfKey) {
+		k.rowOfKey = append(k.rowOfKey, make([]int32, k.keys.len()-len(k.rowOfKey))...)
 	}
-	if k.at[n] == 0 {
-		k.list = append(k.list, int32(n))
-		k.at[n], fresh = int32(len(k.list)), true
+	if k.rowOfKey[n] == 0 {
+		k.rowKeys = append(k.rowKeys, int32(n))
+		k.rowOfKey[n], fresh = int32(len(k.rowKeys)), true
 	}
-	i = int(k.at[n] - 1)
+	i = int(k.rowOfKey[n] - 1)
 	k.next = i + 1
 	return i, fresh
 }
 
 func newWindow(c *Catalogue) *Window {
-	return &Window{catalogue: c, kept: map[measure.StatID]*kept{}, keys: map[string]*rows{}, words: map[string]measure.Label{}}
+	return &Window{catalogue: c, stats: map[measure.StatID]*recordedStat{}, keys: map[string]*rows{}, words: map[string]measure.Label{}}
 }
 
 // forest is the stacks of a window: labels of fields that are stacks are indices into all.
@@ -214,7 +214,7 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 	}
 	for beside, queries := range runs {
 		if beside != source {
-			go w.beside(ctx, beside, queries)
+			go w.recordOther(ctx, beside, queries)
 		}
 	}
 	f := newFolder(c, source, runs[source])
@@ -225,7 +225,7 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 			if len(w.ticks) >= n {
 				return nil // it has not seen yet that it is over
 			}
-			w.add(widest(batches), func(take func(*measure.Answer, *measure.Batch)) { f.inTurn(batches, take) })
+			w.add(widest(batches), func(take func(*measure.Answer, *measure.Batch)) { f.eachAnswer(batches, take) })
 			if progress != nil {
 				progress(len(w.ticks))
 			}
@@ -249,13 +249,13 @@ func (c *Catalogue) Record(ctx context.Context, queries []measure.Query, n int, 
 }
 
 // besideAfter is after which part of a step sources beside the first one begin: reading all counters of a machine takes 20 to 60 ms.
-const besideAfter = 10
+const otherDelay = 10
 
 // beside records what another source than the first has, until the context ends: each of its readings in the tick in which most of it was. What it gives
 // later is not waited for.
-func (w *Window) beside(ctx context.Context, source int, queries []measure.Query) {
+func (w *Window) recordOther(ctx context.Context, source int, queries []measure.Query) {
 	// It must not hold up the first one's first reading, from where on the time is counted that somebody waits.
-	began := time.NewTimer(queries[0].Step.AsDuration() / besideAfter)
+	began := time.NewTimer(queries[0].Step.AsDuration() / otherDelay)
 	defer began.Stop()
 	select {
 	case <-ctx.Done():
@@ -276,14 +276,14 @@ func (w *Window) beside(ctx context.Context, source int, queries []measure.Query
 		if cell < 0 {
 			cell = len(w.ticks)
 		}
-		f.inTurn(batches, func(a *measure.Answer, b *measure.Batch) {
-			k := w.of(a)
+		f.eachAnswer(batches, func(a *measure.Answer, b *measure.Batch) {
+			k := w.statOf(a)
 			for len(k.elapsed) < cell {
 				k.elapsed, k.cells, k.dists = append(k.elapsed, 0), append(k.cells, column{}), append(k.dists, nil)
 			}
-			w.take(a, b)
+			w.addAnswer(a, b)
 			if n := len(k.elapsed) - 1; n > cell { // the ticks of the first source took longer, or it has overtaken them
-				k.join(n - 1)
+				k.joinTicks(n - 1)
 			}
 		})
 		return nil
@@ -294,7 +294,7 @@ func (w *Window) beside(ctx context.Context, source int, queries []measure.Query
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, q := range queries {
-		k := w.of(&measure.Answer{Query: q, Stacks: w.catalogue.Stat(q.Stat).Stacks(q.By)})
+		k := w.statOf(&measure.Answer{Query: q, Stacks: w.catalogue.Stat(q.Stat).Stacks(q.By)})
 		k.notes = append(k.notes, err.Error())
 	}
 }
@@ -311,26 +311,26 @@ func (w *Window) add(over measure.Interval, answers func(take func(*measure.Answ
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ticks = append(w.ticks, over)
-	answers(w.take)
+	answers(w.addAnswer)
 }
 
 // of gives what is kept of an answer's statistic. w.mu is held.
-func (w *Window) of(a *measure.Answer) *kept {
-	k := w.kept[a.Query.Stat]
+func (w *Window) statOf(a *measure.Answer) *recordedStat {
+	k := w.stats[a.Query.Stat]
 	if k == nil {
 		fields := strings.Join(a.Query.By, "\x00")
 		if w.keys[fields] == nil {
 			w.keys[fields] = newRows(len(a.Query.By))
 		}
-		k = &kept{st: w.catalogue.Stat(a.Query.Stat), by: a.Query.By, keys: w.keys[fields]}
-		w.kept[a.Query.Stat] = k
+		k = &recordedStat{st: w.catalogue.Stat(a.Query.Stat), by: a.Query.By, keys: w.keys[fields]}
+		w.stats[a.Query.Stat] = k
 	}
 	return k
 }
 
 // take takes an answer of the latest tick. Its rows are those of the batch as they are, when there is one. w.mu is held.
-func (w *Window) take(a *measure.Answer, b *measure.Batch) {
-	k := w.of(a)
+func (w *Window) addAnswer(a *measure.Answer, b *measure.Batch) {
+	k := w.statOf(a)
 	k.elapsed = append(k.elapsed, a.Elapsed[0])
 	for _, l := range a.Loss {
 		k.loss = addLoss(k.loss, l)
@@ -353,7 +353,7 @@ func (w *Window) take(a *measure.Answer, b *measure.Batch) {
 	over := measure.Span(0)
 	if b == nil {
 		_, shape := a.Column()
-		w.put(k, a, shape, len(a.Series), func(i int) ([]measure.Label, float64) { return a.Series[i].Key, a.Series[i].Values[0] })
+		w.placeRows(k, a, shape, len(a.Series), func(i int) ([]measure.Label, float64) { return a.Series[i].Key, a.Series[i].Values[0] })
 	} else {
 		values := b.Values
 		if a.Kind == measure.Delta {
@@ -362,7 +362,7 @@ func (w *Window) take(a *measure.Answer, b *measure.Batch) {
 				k.st.Unit.Rates(values, over)
 			}
 		}
-		w.put(k, a, b.Shape, len(values), func(i int) ([]measure.Label, float64) { return b.Key(i), values[i] })
+		w.placeRows(k, a, b.Shape, len(values), func(i int) ([]measure.Label, float64) { return b.Key(i), values[i] })
 	}
 	cells := w.cells
 	var before *column
@@ -373,7 +373,7 @@ func (w *Window) take(a *measure.Answer, b *measure.Batch) {
 }
 
 // put puts n rows of an answer, of a shape or of none (0), into w.cells. w.mu is held.
-func (w *Window) put(k *kept, a *measure.Answer, shape measure.Shape, n int, row func(int) ([]measure.Label, float64)) {
+func (w *Window) placeRows(k *recordedStat, a *measure.Answer, shape measure.Shape, n int, row func(int) ([]measure.Label, float64)) {
 	if shape != 0 && shape == k.shape {
 		for i := range n {
 			_, v := row(i)
@@ -410,7 +410,7 @@ func (w *Window) put(k *kept, a *measure.Answer, shape measure.Shape, n int, row
 }
 
 // join makes tick t and the one after it, the last, one.
-func (k *kept) join(t int) {
+func (k *recordedStat) joinTicks(t int) {
 	one, other := k.elapsed[t], k.elapsed[t+1]
 	if k.st.Kind == measure.Dists {
 		for i := range k.dists[t] {
@@ -439,7 +439,7 @@ func (k *kept) join(t int) {
 	k.elapsed = append(k.elapsed[:t], one+other)
 }
 
-func (w *Window) takeDists(k *kept, a *measure.Answer) {
+func (w *Window) takeDists(k *recordedStat, a *measure.Answer) {
 	dists := make([]measure.Dist, k.len(), k.len()+len(a.Series))
 	for _, s := range a.Series {
 		if i, fresh := k.row(w.ours(a, s.Key)); fresh {
@@ -453,7 +453,7 @@ func (w *Window) takeDists(k *kept, a *measure.Answer) {
 
 // ours gives a key of an answer in our own labels, good until the next call.
 func (w *Window) ours(a *measure.Answer, key []measure.Label) []measure.Label {
-	same := w.way(a.Labels)
+	same := w.labelMap(a.Labels)
 	w.key = w.key[:0]
 	for i, l := range key {
 		if i < len(a.Stacks) && a.Stacks[i] {
@@ -477,7 +477,7 @@ func absentIn(sparse bool, elapsed measure.Span) float64 {
 }
 
 // cell gives the value of row i in tick t.
-func (k *kept) cell(i, t int, sparse bool) float64 {
+func (k *recordedStat) cell(i, t int, sparse bool) float64 {
 	if t < len(k.cells) && i < k.cells[t].len() {
 		c := &k.cells[t]
 		if c.over > 0 {
@@ -492,42 +492,42 @@ func (k *kept) cell(i, t int, sparse bool) float64 {
 }
 
 // way is what is known of a dictionary.
-type way struct {
+type labelMap struct {
 	from []string        // as far as it went when it was last looked at. It only grows, or another takes its place
 	same []measure.Label // of each label of from ours, or noLabel as long as nobody asked
 }
 
 // mostWays is one for each source that is recorded at once, and some.
-const mostWays = 4
+const maxLabelMaps = 4
 
 // way gives what is known of a dictionary: a label for each of its labels. w.mu is held.
-func (w *Window) way(labels []string) []measure.Label {
+func (w *Window) labelMap(labels []string) []measure.Label {
 	if len(labels) == 0 {
 		return nil
 	}
-	if f := &w.ways[0]; len(f.from) == len(labels) && &f.from[0] == &labels[0] {
+	if f := &w.labelMaps[0]; len(f.from) == len(labels) && &f.from[0] == &labels[0] {
 		return f.same
 	}
 	grown := func(same func(from []string) bool) int {
-		return slices.IndexFunc(w.ways[:], func(f way) bool { return len(f.from) > 0 && len(f.from) <= len(labels) && same(f.from) })
+		return slices.IndexFunc(w.labelMaps[:], func(f labelMap) bool { return len(f.from) > 0 && len(f.from) <= len(labels) && same(f.from) })
 	}
 	at := grown(func(from []string) bool { return &from[0] == &labels[0] })
 	if at < 0 { // a dictionary that has grown into other memory has its words compared, that once
 		at = grown(func(from []string) bool { return slices.Equal(from, labels[:len(from)]) })
 	}
-	var f way
+	var f labelMap
 	if at >= 0 {
-		f = w.ways[at]
+		f = w.labelMaps[at]
 	} else {
-		at = mostWays - 1
+		at = maxLabelMaps - 1
 	}
 	f.same = slices.Grow(f.same, len(labels)-len(f.from))
 	for len(f.same) < len(labels) {
 		f.same = append(f.same, noLabel)
 	}
 	f.from = labels
-	copy(w.ways[1:], w.ways[:at])
-	w.ways[0] = f
+	copy(w.labelMaps[1:], w.labelMaps[:at])
+	w.labelMaps[0] = f
 	return f.same
 }
 
@@ -554,19 +554,19 @@ func addLoss(all []measure.Loss, l measure.Loss) []measure.Loss {
 }
 
 // question is a query that the window can answer.
-type question struct {
+type windowQuery struct {
 	st       *measure.Stat
-	k        *kept
+	k        *recordedStat
 	p        plan
 	from, to int // ticks
 }
 
 // question finds what answers a query. w.mu is held.
-func (w *Window) question(q measure.Query) (*question, error) {
+func (w *Window) prepare(q measure.Query) (*windowQuery, error) {
 	if err := w.catalogue.Check(q); err != nil {
 		return nil, err
 	}
-	k := w.kept[q.Stat]
+	k := w.stats[q.Stat]
 	if k == nil {
 		return nil, fmt.Errorf("ask %s: it was not recorded: %w", q.Stat, measure.ErrUnclear)
 	}
@@ -583,11 +583,11 @@ func (w *Window) question(q measure.Query) (*question, error) {
 			to--
 		}
 	}
-	return &question{w.catalogue.Stat(q.Stat), k, p, from, to}, nil
+	return &windowQuery{w.catalogue.Stat(q.Stat), k, p, from, to}, nil
 }
 
 // outline makes the answer to a question but for its series. w.mu is held.
-func (w *Window) outline(q measure.Query, x *question) *measure.Answer {
+func (w *Window) outline(q measure.Query, x *windowQuery) *measure.Answer {
 	a := &measure.Answer{Query: q, Kind: x.st.Kind, Unit: x.st.AnswerUnit(), Sparse: x.st.Sparse,
 		Labels: w.texts[:len(w.texts):len(w.texts)], // shared: texts only grow
 		Loss:   slices.Clone(x.k.loss), Notes: slices.Clone(x.k.notes)}
@@ -606,7 +606,7 @@ func (w *Window) outline(q measure.Query, x *question) *measure.Answer {
 }
 
 // plain says whether the rows are answered as they were recorded.
-func (x *question) plain() bool { return x.p.plain && x.st.Kind != measure.Dists }
+func (x *windowQuery) plain() bool { return x.p.plain && x.st.Kind != measure.Dists }
 
 func finite(v float64) bool { return v-v == 0 }
 
@@ -614,7 +614,7 @@ func finite(v float64) bool { return v-v == 0 }
 func (w *Window) Outline(_ context.Context, q measure.Query) (a *measure.Answer, rows int, numbers bool, ok bool) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	x, err := w.question(q)
+	x, err := w.prepare(q)
 	if err != nil || !x.plain() {
 		return nil, 0, false, false
 	}
@@ -631,13 +631,13 @@ func (w *Window) Outline(_ context.Context, q measure.Query) (a *measure.Answer,
 func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	x, err := w.question(q)
+	x, err := w.prepare(q)
 	if err != nil {
 		return nil, err
 	}
 	a, st, k, p, from, to := w.outline(q, x), x.st, x.k, x.p, x.from, x.to
 	if x.plain() {
-		w.copied(a, k, st, from, to)
+		w.copyRows(a, k, st, from, to)
 		return a, nil
 	}
 	table := newRows(len(q.By))
@@ -686,7 +686,7 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 }
 
 // copied gives the rows of a statistic as they were recorded: two slices, however many rows. The keys are the window's own, which only grow.
-func (w *Window) copied(a *measure.Answer, k *kept, st *measure.Stat, from, to int) {
+func (w *Window) copyRows(a *measure.Answer, k *recordedStat, st *measure.Stat, from, to int) {
 	n, cells := k.len(), to-from
 	values := make([]float64, n*cells)
 	a.Series = make([]measure.Series, n)

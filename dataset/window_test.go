@@ -95,7 +95,7 @@ func TestWindowKeepsEveryRow(t *testing.T) {
 			batch.Labels = d.all
 			f := newFolder(c, 0, []measure.Query{q})
 			f.reuse = true
-			w.add(over, func(take func(*measure.Answer, *measure.Batch)) { f.inTurn([]*measure.Batch{&batch}, take) })
+			w.add(over, func(take func(*measure.Answer, *measure.Batch)) { f.eachAnswer([]*measure.Batch{&batch}, take) })
 		}
 		a, err := w.Ask(context.Background(), q)
 		if err != nil {
@@ -158,7 +158,7 @@ func BenchmarkWindowTick(b *testing.B) {
 					}
 					batch.Labels, batch.Shape = d.all, measure.NewShape()
 				}
-				w.add(batch.Over, func(take func(*measure.Answer, *measure.Batch)) { f.inTurn([]*measure.Batch{batch}, take) })
+				w.add(batch.Over, func(take func(*measure.Answer, *measure.Batch)) { f.eachAnswer([]*measure.Batch{batch}, take) })
 			}
 			tick()
 			b.ReportAllocs()

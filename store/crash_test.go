@@ -82,7 +82,7 @@ func TestPowerCuts(t *testing.T) {
 			if s, err = Open("archive", o); err != nil {
 				t.Fatal(err)
 			}
-			if trouble := s.Trouble(); trouble != nil {
+			if trouble := s.Problems(); trouble != nil {
 				t.Fatal(trouble)
 			}
 			has, ticks := newest(s), 0
@@ -204,14 +204,14 @@ func TestEachWriteMayFail(t *testing.T) {
 			s.Settle()
 		}
 		sample(t, s, &naive{sets: map[uint32]measure.Dataset{1: n.sets[1]}, ticks: n.ticks}, at)
-		if disk.left.Load() < 0 && s.disk.missesFrames() && len(s.Trouble()) == 0 {
+		if disk.left.Load() < 0 && s.disk.missesFrames() && len(s.Problems()) == 0 {
 			t.Fatal("nothing is said of the fault")
 		}
 		disk.broken.Store(false)
 		at = w.run(t, s, n, at, 1+r.IntN(400))
 		s.Settle()
 		s.Settle()
-		if trouble := s.Trouble(); len(trouble) > 0 {
+		if trouble := s.Problems(); len(trouble) > 0 {
 			t.Fatal(trouble)
 		}
 		sample(t, s, &naive{sets: map[uint32]measure.Dataset{1: n.sets[1]}, ticks: n.ticks}, at)
@@ -234,7 +234,7 @@ func TestAFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 	disk.full.Store(true)
 	at = w.run(t, s, n, at, 700)
 	s.Settle()
-	if trouble := s.Trouble(); len(trouble) != 1 || !strings.Contains(trouble[0].Text, "full") {
+	if trouble := s.Problems(); len(trouble) != 1 || !strings.Contains(trouble[0].Text, "full") {
 		t.Fatal(trouble)
 	}
 	compareAll(t, s, n, w.r, measure.Interval{Start: someTime, End: at})
@@ -242,7 +242,7 @@ func TestAFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 	at = w.run(t, s, n, at, 3)
 	s.Settle()
 	s.Settle() // a write that failed while it was full may show now only, and the files are opened anew then
-	if trouble := s.Trouble(); len(trouble) > 0 {
+	if trouble := s.Problems(); len(trouble) > 0 {
 		t.Fatal(trouble)
 	}
 	s.Close()
@@ -416,7 +416,7 @@ func TestKills(t *testing.T) {
 			ids, batches := w.batches(at)
 			n.append(at, ids, batches)
 		}
-		if trouble := s.Trouble(); trouble != nil {
+		if trouble := s.Problems(); trouble != nil {
 			t.Fatal(trouble)
 		}
 		if n = n.upTo(has); round%5 == 0 || round == *kills-1 {

@@ -58,7 +58,7 @@ func TestOldArchivesAreRead(t *testing.T) {
 		for range 30 {
 			compareAll(t, s, n, rnd, over)
 		}
-		if bad := s.Trouble(); bad != nil {
+		if bad := s.Problems(); bad != nil {
 			t.Error(name, bad)
 		}
 		for _, d := range s.sets {
@@ -83,7 +83,7 @@ func TestOldArchivesAreRead(t *testing.T) {
 		for range 10 {
 			compareAll(t, s, more, rnd, over)
 		}
-		if bad := s.Trouble(); bad != nil {
+		if bad := s.Problems(); bad != nil {
 			t.Error(name, bad)
 		}
 		s.Close()

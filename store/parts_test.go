@@ -75,7 +75,7 @@ func TestTicksInParts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if trouble := s.Trouble(); trouble != nil {
+			if trouble := s.Problems(); trouble != nil {
 				t.Fatalf("seed %d: %v", seed, trouble)
 			}
 			compareAll(t, s, n, w.r, over)

@@ -275,7 +275,7 @@ func (s *Store) eraseUnindexed() error {
 }
 
 // Trouble returns the current problems.
-func (s *Store) Trouble() []measure.Problem {
+func (s *Store) Problems() []measure.Problem {
 	d := s.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -40,7 +40,7 @@ func TestWhatWasAppendedIsThereAfterReopening(t *testing.T) {
 		if s, err = Open(dir, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if trouble := s.Trouble(); trouble != nil {
+		if trouble := s.Problems(); trouble != nil {
 			t.Fatal(trouble)
 		}
 		compareAll(t, s, n, w.r, measure.Interval{Start: someTime, End: at})

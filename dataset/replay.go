@@ -12,7 +12,7 @@ import (
 
 // Past is a machine of what was: what a reader has of a time is told tick by tick, as Catalogue tells it while it happens. Safe
 // for several goroutines.
-type Past struct {
+type Replay struct {
 	reader measure.Reader
 	known  *Catalogue // of descriptions alone: nothing runs
 	over   measure.Interval
@@ -21,34 +21,34 @@ type Past struct {
 
 // gapFrom is the time that must lack in a cell before it is called a gap: a tick that comes late is shorter or longer by milliseconds,
 // a tick that was not taken is missing whole.
-const gapFrom = 900 * measure.Millisecond
+const minGap = 900 * measure.Millisecond
 
 // NewPast makes the past of a reader over a time. Without a start it is as many steps as are asked for, up to the end. stats says what there is.
 // Each term of where is added to the questions whose statistic has its field.
-func NewPast(r measure.Reader, stats []measure.Stat, over measure.Interval, where ...measure.Term) *Past {
-	return &Past{reader: r, known: New(described(stats)), over: over, where: where}
+func NewReplay(r measure.Reader, stats []measure.Stat, over measure.Interval, where ...measure.Term) *Replay {
+	return &Replay{reader: r, known: New(describedStats(stats)), over: over, where: where}
 }
 
 // described is statistics that nothing measures.
-type described []measure.Stat
+type describedStats []measure.Stat
 
-func (d described) Stats() []measure.Stat { return d }
+func (d describedStats) Stats() []measure.Stat { return d }
 
-func (d described) Run(context.Context, []measure.Query, measure.Sink) error {
+func (d describedStats) Run(context.Context, []measure.Query, measure.Sink) error {
 	return fmt.Errorf("measure the past: %w", measure.ErrUnsupported)
 }
 
 // Stats lists all statistics, sorted by ID. The slice must not be changed.
-func (p *Past) Stats() []measure.Stat { return p.known.Stats() }
+func (p *Replay) Stats() []measure.Stat { return p.known.Stats() }
 
 // Parse reads a sentence and checks it, as Catalogue.Parse.
-func (p *Past) Parse(text string) (measure.Query, error) { return p.known.Parse(text) }
+func (p *Replay) Parse(text string) (measure.Query, error) { return p.known.Parse(text) }
 
 // Watch tells the ticks of the time in cells of the step of the first query, the last one shorter where they don't fit, and ends. A tick covers
 // what was measured in its cell; what lacks of it is a note. Cells that nothing was recorded in come as one
 // tick over all of them, in which no answer has measured time. A question that can't be answered is a note on its answer, as
 // long as another one can.
-func (p *Past) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+func (p *Replay) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
 	if len(queries) == 0 {
 		return errors.New("watch: no query")
 	}
@@ -69,7 +69,7 @@ func (p *Past) Watch(ctx context.Context, queries []measure.Query, each func(*me
 		}
 		t := gap
 		gap = nil
-		note := fmt.Sprintf("nothing was recorded from %s to %s", moment(t.Over.Start), moment(t.Over.End))
+		note := fmt.Sprintf("nothing was recorded from %s to %s", localTime(t.Over.Start), localTime(t.Over.End))
 		for _, a := range t.Answers {
 			a.Notes = append(a.Notes, note)
 		}
@@ -77,7 +77,7 @@ func (p *Past) Watch(ctx context.Context, queries []measure.Query, each func(*me
 	}
 	for at := over.Start; at < over.End; {
 		cell := measure.Interval{Start: at, End: min(at.Add(step), over.End)}
-		t, cell, err := p.kept(ctx, queries, cell)
+		t, cell, err := p.storedTick(ctx, queries, cell)
 		if ctx.Err() != nil {
 			break
 		}
@@ -103,7 +103,7 @@ func (p *Past) Watch(ctx context.Context, queries []measure.Query, each func(*me
 }
 
 // span gives the time that the machine shows, when n steps are asked for.
-func (p *Past) span(step measure.Span, n int) measure.Interval {
+func (p *Replay) span(step measure.Span, n int) measure.Interval {
 	over := p.over
 	if over.Start == 0 {
 		over.Start = over.End.Add(-step * measure.Span(n))
@@ -113,10 +113,10 @@ func (p *Past) span(step measure.Span, n int) measure.Interval {
 
 // kept is tick for a cell as it is kept: what is old is kept by the minute and the hour, and a dataset may have a longer step. It gives
 // the cell that it answers, which begins no later and ends no earlier.
-func (p *Past) kept(ctx context.Context, queries []measure.Query, cell measure.Interval) (*measure.Tick, measure.Interval, error) {
+func (p *Replay) storedTick(ctx context.Context, queries []measure.Query, cell measure.Interval) (*measure.Tick, measure.Interval, error) {
 	for _, unit := range []measure.Span{measure.Minute, 60 * measure.Minute, 0} {
 		t, err := p.tick(ctx, queries, cell)
-		var c *coarse
+		var c *coarseError
 		if !errors.As(err, &c) || unit == 0 {
 			return t, cell, err
 		}
@@ -130,18 +130,18 @@ func (p *Past) kept(ctx context.Context, queries []measure.Query, cell measure.I
 }
 
 // coarse says that a reader has no answer over a cell alone.
-type coarse struct {
+type coarseError struct {
 	query measure.Query
 	step  measure.Span // of the answer that it gave
 	cells int
 }
 
-func (c *coarse) Error() string {
+func (c *coarseError) Error() string {
 	return fmt.Sprintf("ask %s over one cell: the answer has %d of %v", c.query, c.cells, c.step)
 }
 
 // tick asks all queries over one cell; nil when nothing was recorded in it. The error is a *coarse where what is held is not fine enough.
-func (p *Past) tick(ctx context.Context, queries []measure.Query, cell measure.Interval) (*measure.Tick, error) {
+func (p *Replay) tick(ctx context.Context, queries []measure.Query, cell measure.Interval) (*measure.Tick, error) {
 	t := &measure.Tick{Over: measure.Interval{Start: cell.End, End: cell.End}}
 	var refused error
 	answered, looked := false, false
@@ -166,7 +166,7 @@ func (p *Past) tick(ctx context.Context, queries []measure.Query, cell measure.I
 			looked = looked || len(a.Series) > 0 || len(a.Notes) > 0 || len(a.Loss) > 0
 		}
 		if n := len(a.Elapsed); n > 1 || n == 1 && (a.Start != cell.Start || a.Step != cell.Span()) && err == nil {
-			return nil, &coarse{q, a.Step, n}
+			return nil, &coarseError{q, a.Step, n}
 		}
 		ordered(a)
 		if len(a.Elapsed) == 0 {
@@ -185,12 +185,12 @@ func (p *Past) tick(ctx context.Context, queries []measure.Query, cell measure.I
 	}
 	t.Over.Start = cell.End.Add(-longest)
 	for _, a := range t.Answers {
-		if longest-a.Elapsed[0] >= gapFrom && (a.Elapsed[0] > 0 || len(a.Notes) == 0 && len(a.Loss) == 0) {
+		if longest-a.Elapsed[0] >= minGap && (a.Elapsed[0] > 0 || len(a.Notes) == 0 && len(a.Loss) == 0) {
 			a.Notes = append(slices.Clip(a.Notes), string(a.Query.Stat)+" was not recorded in all of the time that is shown")
 		}
 	}
-	if lacks := cell.Span() - longest; longest > 0 && lacks >= gapFrom {
-		note := fmt.Sprintf("of the %.0f s to %s only %.0f s are recorded", cell.Span().Seconds(), moment(cell.End), longest.Seconds())
+	if lacks := cell.Span() - longest; longest > 0 && lacks >= minGap {
+		note := fmt.Sprintf("of the %.0f s to %s only %.0f s are recorded", cell.Span().Seconds(), localTime(cell.End), longest.Seconds())
 		for _, a := range t.Answers {
 			a.Notes = append(slices.Clip(a.Notes), note)
 		}
@@ -220,7 +220,7 @@ func ordered(a *measure.Answer) {
 }
 
 // blank gives an answer to each query that says that nothing was measured.
-func (p *Past) blank(queries []measure.Query, cell measure.Interval) []*measure.Answer {
+func (p *Replay) blank(queries []measure.Query, cell measure.Interval) []*measure.Answer {
 	var all []*measure.Answer
 	for _, q := range queries {
 		st := p.known.Stat(q.Stat)
@@ -230,7 +230,7 @@ func (p *Past) blank(queries []measure.Query, cell measure.Interval) []*measure.
 }
 
 // ask asks the reader, with the terms that are wanted of all questions.
-func (p *Past) ask(ctx context.Context, q measure.Query, over measure.Interval, step measure.Span) (*measure.Answer, error) {
+func (p *Replay) ask(ctx context.Context, q measure.Query, over measure.Interval, step measure.Span) (*measure.Answer, error) {
 	q.Over, q.Step = over, step
 	if st := p.known.Stat(q.Stat); st != nil {
 		for _, t := range p.where {
@@ -243,26 +243,26 @@ func (p *Past) ask(ctx context.Context, q measure.Query, over measure.Interval, 
 }
 
 // moment gives a time as a person reads it where culprit runs.
-func moment(t measure.Time) string { return t.AsTime().Local().Format("2006-01-02 15:04:05") }
+func localTime(t measure.Time) string { return t.AsTime().Local().Format("2006-01-02 15:04:05") }
 
 // Record gives a reader of the time: a question without a time of its own is asked over all of it, one without a step in steps of the
 // queries'. Nothing is copied. n is the number of steps, for a Past without a start.
-func (p *Past) Record(_ context.Context, queries []measure.Query, n int, _ func(tick int)) (measure.Reader, error) {
+func (p *Replay) Record(_ context.Context, queries []measure.Query, n int, _ func(tick int)) (measure.Reader, error) {
 	if len(queries) == 0 {
 		return nil, errors.New("record: no query")
 	}
-	return &stretch{p, p.span(queries[0].Step, n), queries[0].Step}, nil
+	return &replayReader{p, p.span(queries[0].Step, n), queries[0].Step}, nil
 }
 
 // stretch is a Past that questions without a time of their own are asked of.
-type stretch struct {
-	past *Past
+type replayReader struct {
+	past *Replay
 	over measure.Interval
 	step measure.Span
 }
 
 // Ask implements measure.Reader. Cells in which nothing was measured are counted in a note.
-func (s *stretch) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
+func (s *replayReader) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
 	over, step := q.Over, q.Step
 	if over == (measure.Interval{}) {
 		over = s.over
@@ -283,7 +283,7 @@ func (s *stretch) Ask(ctx context.Context, q measure.Query) (*measure.Answer, er
 		}
 	}
 	if all := int(over.Span() / max(step, 1)); step > 0 && measured < all && measured > 0 {
-		a.Notes = append(slices.Clip(a.Notes), fmt.Sprintf("of the %d intervals of %v to %s only %d are recorded", all, step, moment(over.End), measured))
+		a.Notes = append(slices.Clip(a.Notes), fmt.Sprintf("of the %d intervals of %v to %s only %d are recorded", all, step, localTime(over.End), measured))
 	}
 	return a, nil
 }

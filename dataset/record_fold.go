@@ -8,34 +8,34 @@ import (
 
 // keeper makes of a tick's batches what one dataset keeps: the same amounts and states, folded to its breakdown and filtered by its
 // predicate. Used by one goroutine at a time.
-type keeper struct {
+type datasetFolder struct {
 	dataset measure.Dataset
 	plans   []foldPlan // one a batch of the statistic
 	mine    []*measure.Batch
 
-	table  *rows
-	keys   []measure.Label
-	key    []measure.Label
-	values []float64
-	counts []int
-	dists  []measure.Dist
-	losses []measure.Loss
-	notes  []string
-	folded measure.Batch
-	blind  measure.Batch
+	table      *rows
+	keys       []measure.Label
+	key        []measure.Label
+	values     []float64
+	counts     []int
+	dists      []measure.Dist
+	losses     []measure.Loss
+	notes      []string
+	folded     measure.Batch
+	unmeasured measure.Batch
 
-	rows  int     // in the newest tick
-	spent float64 // nanoseconds of CPU time in the newest tick: of folding and keeping
-	total sums    // of all ticks; guarded by Set.mu
+	rows    int     // in the newest tick
+	cpuTime float64 // nanoseconds of CPU time in the newest tick: of folding and keeping
+	total   totals  // of all ticks; guarded by Set.mu
 }
 
-func newKeeper(d measure.Dataset) *keeper {
-	return &keeper{dataset: d, table: newRows(len(d.Query.By)), key: make([]measure.Label, len(d.Query.By))}
+func newDatasetFolder(d measure.Dataset) *datasetFolder {
+	return &datasetFolder{dataset: d, table: newRows(len(d.Query.By)), key: make([]measure.Label, len(d.Query.By))}
 }
 
 // keep adds what the dataset keeps of the tick to the list: batches as they came where nothing is to be folded, else one of the
 // keeper's own, overwritten by the next call. When the batches lack what was asked for, one that says "could not look".
-func (k *keeper) keep(batches []*measure.Batch, asked bool, to []*measure.Batch) []*measure.Batch {
+func (k *datasetFolder) batchesFor(batches []*measure.Batch, asked bool, to []*measure.Batch) []*measure.Batch {
 	k.mine = k.mine[:0]
 	plain, usable, span := true, true, measure.Span(0)
 	for _, b := range batches {
@@ -72,9 +72,9 @@ func (k *keeper) keep(batches []*measure.Batch, asked bool, to []*measure.Batch)
 		if len(k.mine) > 0 {
 			why = "was measured without a field that is recorded"
 		}
-		k.blind = measure.Batch{Stat: k.dataset.Query.Stat, By: k.dataset.Query.By, Over: measure.Interval{Start: end, End: end},
+		k.unmeasured = measure.Batch{Stat: k.dataset.Query.Stat, By: k.dataset.Query.By, Over: measure.Interval{Start: end, End: end},
 			Notes: []string{string(k.dataset.Query.Stat) + " " + why}}
-		return append(to, &k.blind)
+		return append(to, &k.unmeasured)
 	case plain:
 		for _, b := range k.mine {
 			k.rows += b.Rows()
@@ -89,7 +89,7 @@ func (k *keeper) keep(batches []*measure.Batch, asked bool, to []*measure.Batch)
 
 // fold makes one batch of all that could look. Their intervals differ by what reading the others took, so amounts are brought
 // to the longest: then rates add up.
-func (k *keeper) fold(to []*measure.Batch) []*measure.Batch {
+func (k *datasetFolder) fold(to []*measure.Batch) []*measure.Batch {
 	st := &k.dataset.Stat
 	out := &k.folded
 	*out = measure.Batch{Stat: st.ID, By: k.dataset.Query.By}
@@ -143,18 +143,18 @@ func (k *keeper) fold(to []*measure.Batch) []*measure.Batch {
 	to = append(to, out)
 	if blind && out.Over.Span() > 0 {
 		// A part could not look: what is absent is unknown and not 0.
-		k.blind = measure.Batch{Stat: st.ID, By: out.By, Over: measure.Interval{Start: out.Over.End, End: out.Over.End}}
-		to = append(to, &k.blind)
+		k.unmeasured = measure.Batch{Stat: st.ID, By: out.By, Over: measure.Interval{Start: out.Over.End, End: out.Over.End}}
+		to = append(to, &k.unmeasured)
 	}
 	return to
 }
 
 // fits says whether a source's statistic still is what the dataset was made of: numbers of another meaning must not join its own.
-func fits(d measure.Dataset, now *measure.Stat) bool {
+func sameMeaning(d measure.Dataset, now *measure.Stat) bool {
 	if now == nil || now.Kind != d.Stat.Kind || now.Unit != d.Stat.Unit || now.Fold != d.Stat.Fold || now.Sparse != d.Stat.Sparse || now.Program != d.Stat.Program {
 		return false
 	}
-	for _, name := range needs(d.Query) {
+	for _, name := range fieldsOf(d.Query) {
 		was, _ := d.Stat.Field(name)
 		if is, i := now.Field(name); i < 0 || is.Type != was.Type {
 			return false
@@ -164,7 +164,7 @@ func fits(d measure.Dataset, now *measure.Stat) bool {
 }
 
 // needs gives the fields that a query needs, each once.
-func needs(q measure.Query) []string {
+func fieldsOf(q measure.Query) []string {
 	all := slices.Clone(q.By)
 	for _, t := range q.Where {
 		if !slices.Contains(all, t.Field) {

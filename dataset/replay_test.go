@@ -48,7 +48,7 @@ func (h *held) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) 
 	return a, nil
 }
 
-func replay(t *testing.T, p *Past, step measure.Span, sentences ...string) []string {
+func replay(t *testing.T, p *Replay, step measure.Span, sentences ...string) []string {
 	t.Helper()
 	var queries []measure.Query
 	for _, s := range sentences {
@@ -101,7 +101,7 @@ func TestPastTellsTicksAndGaps(t *testing.T) {
 			[]string{"102+2.002s eth0=102", "104+2.002s eth0=104", "106+2s (nothing was recorded)"}},
 		{"nothing at all", over, 0, &held{gaps: []measure.Time{101e9, 102e9, 103e9, 104e9, 105e9, 106e9}}, []string{"106+6s (nothing was recorded)"}},
 		{"a part lacks", over, 3 * measure.Second, &held{gaps: []measure.Time{102e9}},
-			[]string{"103+2.002s eth0=103 (of the 3 s to " + moment(103e9) + " only 2 s are recorded)", "106+3.003s eth0=106"}},
+			[]string{"103+2.002s eth0=103 (of the 3 s to " + localTime(103e9) + " only 2 s are recorded)", "106+3.003s eth0=106"}},
 		{"the last cell is shorter", over, 4 * measure.Second, &held{}, []string{"104+4.004s eth0=104", "106+2.002s eth0=106"}},
 		{"the whole time", over, 0, &held{}, []string{"106+6.006s eth0=106"}},
 		{"no longer than the time", over, measure.Minute, &held{}, []string{"106+6.006s eth0=106"}},
@@ -113,7 +113,7 @@ func TestPastTellsTicksAndGaps(t *testing.T) {
 			[]string{"101+1.001s eth0=101", "102+1.001s eth0=102 (careful)", "103+1.001s eth0=103"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := replay(t, NewPast(c.held, stats, c.over), c.step, bytes); !slices.Equal(got, c.want) {
+			if got := replay(t, NewReplay(c.held, stats, c.over), c.step, bytes); !slices.Equal(got, c.want) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
@@ -127,11 +127,11 @@ func TestPastSaysWhatWasNotRecorded(t *testing.T) {
 		measure.Second:     {"101+1.001s eth0=101 eth0=101", "102+1.001s eth0=102 (net.device.speed was not recorded in all of the time that is shown)"},
 		2 * measure.Second: {"102+2.002s eth0=102 eth0=101 (net.device.speed was not recorded in all of the time that is shown)"},
 	} {
-		if got := replay(t, NewPast(h, network().stats, measure.Interval{Start: 100e9, End: 102e9}), step, "net.device.bytes by device", "net.device.speed by device"); !slices.Equal(got, want) {
+		if got := replay(t, NewReplay(h, network().stats, measure.Interval{Start: 100e9, End: 102e9}), step, "net.device.bytes by device", "net.device.speed by device"); !slices.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
 	}
-	p := NewPast(&held{}, network().stats, measure.Interval{Start: 100e9, End: 101e9})
+	p := NewReplay(&held{}, network().stats, measure.Interval{Start: 100e9, End: 101e9})
 	got := replay(t, p, measure.Second, "net.device.bytes by device", "process.cpu by pid")
 	if len(got) != 1 || !strings.Contains(got[0], "eth0=101") || !strings.Contains(got[0], "no dataset has it") {
 		t.Errorf("%q", got)
@@ -152,7 +152,7 @@ func TestPastSaysWhatWasNotRecorded(t *testing.T) {
 // Terms are added where the statistic has their field, and the answer is one to the question as it was asked.
 func TestPastFilters(t *testing.T) {
 	h := &held{}
-	p := NewPast(h, network().stats, measure.Interval{Start: 100e9, End: 101e9}, measure.Term{Field: "device", Op: measure.Equal, Values: []string{"eth0"}})
+	p := NewReplay(h, network().stats, measure.Interval{Start: 100e9, End: 101e9}, measure.Term{Field: "device", Op: measure.Equal, Values: []string{"eth0"}})
 	replay(t, p, measure.Second, `net.device.bytes by device where direction = "rx"`, "process.cpu by pid")
 	if len(h.asked) != 2 {
 		t.Fatalf("asked %v", h.asked)
@@ -169,7 +169,7 @@ func TestPastAsReader(t *testing.T) {
 	h := &held{}
 	q := measure.Query{Stat: "net.device.bytes", By: []string{"device"}, Step: 2 * measure.Second}
 	for name, over := range map[string]measure.Interval{"between": {Start: 100e9, End: 104e9}, "to an end": {End: 104e9}} {
-		r, err := NewPast(h, network().stats, over).Record(t.Context(), []measure.Query{q}, 2, nil)
+		r, err := NewReplay(h, network().stats, over).Record(t.Context(), []measure.Query{q}, 2, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,12 +189,12 @@ func TestPastAsReader(t *testing.T) {
 
 func TestPastAsReaderCountsGaps(t *testing.T) {
 	q := measure.Query{Stat: "net.device.bytes", By: []string{"device"}, Step: measure.Second}
-	r, err := NewPast(&held{gaps: []measure.Time{102e9, 103e9}}, network().stats, measure.Interval{Start: 100e9, End: 104e9}).Record(t.Context(), []measure.Query{q}, 4, nil)
+	r, err := NewReplay(&held{gaps: []measure.Time{102e9, 103e9}}, network().stats, measure.Interval{Start: 100e9, End: 104e9}).Record(t.Context(), []measure.Query{q}, 4, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a, err := r.Ask(t.Context(), measure.Query{Stat: "net.device.bytes", By: []string{"device"}})
-	if want := "of the 4 intervals of 1s to " + moment(104e9) + " only 2 are recorded"; err != nil || len(a.Notes) != 1 || a.Notes[0] != want {
+	if want := "of the 4 intervals of 1s to " + localTime(104e9) + " only 2 are recorded"; err != nil || len(a.Notes) != 1 || a.Notes[0] != want {
 		t.Errorf("%q, %v, want %q", a.Notes, err, want)
 	}
 }
