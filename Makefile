@@ -1,4 +1,4 @@
-# make prints the targets. Each is one short recipe; what takes more than a line lives in .ci/.
+# make prints the targets. Recipes of more than a line are scripts in .ci/.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,27 +16,28 @@ RECORDED ?=
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 TOOLS   := $(CURDIR)/.cache/tools
 
-# The binary is static and without machine paths; the linters and the tests are built the same way, so that each package is compiled once.
+# The binary is static. Linters and tests use the same flags, so that packages are compiled once.
 export CGO_ENABLED := 0
 
-.PHONY: help build run needs test race kernels check bench grafana pictures tutorials mutate fuzz clean install
+.PHONY: help build run needs test race kernels check bench grafana pictures tutorials mutate \
+	fuzz clean install
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build the page where Node is there (PAGE=no leaves it out), then bin/culprit, static and stripped of machine paths
+build: ## build the page (PAGE=no: without it) and the static binary bin/culprit
 	@.ci/page build
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/culprit ./cmd/culprit
 
-run: build ## build, record this machine each second and show it at an address (FOR=20s ends it, after the first diagnosis at the earliest)
+run: build ## build, record this machine, print the page's address and a diagnosis; FOR=20s ends it
 	bin/culprit serve $(if $(FOR),--for $(FOR))
 
-needs: ## install what tests need, as make test does
+needs: ## install the tools that tests need
 	@.ci/needs nicstat sar:sysstat mpstat:sysstat iperf3 ethtool ip:iproute2 ps:procps tmux prometheus node:nodejs npm chromium \
 		qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio zstd lz4 depmod:kmod gcc:build-essential
 	@cases/vm/kernels
 
-test: needs ## install what tests need, run every tier this machine can run, say what was skipped and why
+test: needs ## install what tests need, run all tests, print what was skipped and why
 	@.ci/page build
 	@.ci/page test
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/tests
@@ -44,13 +45,13 @@ test: needs ## install what tests need, run every tier this machine can run, say
 	@$(GO) build -trimpath -o $(TOOLS)/culprit ./cmd/culprit
 	@CULPRIT=$(TOOLS)/culprit .ci/page eyes
 
-race: ## the rooms' tests under the race detector, where there is a C compiler for it
+race: ## run the tests under the race detector, if there is a C compiler
 	@.ci/race
 
-kernels: needs ## boot Linux 5.10, 6.1, 6.12 and 7.2 in an emulator and run every command there too, some 20 minutes; docs/KERNELS.md is made of it
+kernels: needs ## run every command on emulated Linux 5.10, 6.1, 6.12 and 7.2; about 15 minutes
 	CULPRIT_KERNEL_COMMANDS=1 $(GO) test -count=1 -timeout 60m ./cases -run TestKernels -v
 
-check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, errorlint, go.mod tidy, shellcheck; the page's types, lint and format
+check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, prose, shellcheck, the linters of the page
 	@.ci/check $(TOOLS)
 
 # The linters, at the versions that tools/lint/go.mod pins.
@@ -58,7 +59,7 @@ $(TOOLS)/staticcheck: tools/lint/go.mod tools/lint/go.sum tools/lint/types/main.
 	@$(GO) -C tools/lint build -o $(TOOLS)/ tool ./types
 	@touch $@
 
-bench: build ## benchmarks beside the code (BENCH=pattern), then the cost beside the classic tools (WORLD=part of a name, SOAK=2h: the server for so long), then the archive beside Prometheus's (HOURS=24, RECORDED=dir), then the page on a screen
+bench: build ## benchmarks (BENCH=, WORLD=, SOAK=, HOURS=, RECORDED=: see docs/PERFORMANCE.md)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 0.3s -benchmem ./...
 	@.ci/needs nicstat sar:sysstat ss:iproute2 top:procps bpftrace
 	@$(GO) build -o $(TOOLS)/ ./tools/bench
@@ -69,20 +70,20 @@ bench: build ## benchmarks beside the code (BENCH=pattern), then the cost beside
 	@.ci/needs node:nodejs npm chromium
 	@CULPRIT=$(CURDIR)/bin/culprit ARCHIVE=$(TOOLS)/archive .ci/page speed
 
-grafana: build ## Grafana's own data source asks the built program; brings its modules, some minutes the first time
+grafana: build ## run Grafana's data source against the built program
 	@$(GO) -C tools/grafana build -o $(TOOLS)/grafana .
 	@$(TOOLS)/grafana -culprit $(CURDIR)/bin/culprit
 
-pictures: build ## make the pictures of docs/img anew, in three minutes; needs root
+pictures: build ## make docs/img again, about 3 minutes; needs root
 	@.ci/needs ip:iproute2 iperf3 unshare:util-linux node:nodejs npm chromium
 	@.ci/pictures
 
-tutorials: build ## make the outputs in docs/tutorials anew, on a machine that does nothing else; needs root
+tutorials: build ## record the outputs in docs/tutorials again, on an idle machine; needs root
 	@.ci/needs ip:iproute2 ethtool
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/tutorials ./cases/lab
 	@$(TOOLS)/tutorials -culprit $(CURDIR)/bin/culprit -lab $(TOOLS)/lab docs/tutorials/*.md
 
-mutate: ## change COUNT=40 places of each package that computes numbers; print changes that no test notices
+mutate: ## mutation testing: COUNT=40 mutants of each package that computes numbers
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/mutate
 	@$(TOOLS)/mutate -n $(COUNT) $(MUTATED)
 
@@ -92,7 +93,7 @@ fuzz: ## run each fuzz target for FUZZ=20s
 clean: ## remove what was built
 	rm -rf bin .cache
 
-install: build ## install the binary, manual pages, completions and a systemd unit below DESTDIR and PREFIX=/usr/local
+install: build ## install binary, man pages, completions and systemd unit below PREFIX=/usr/local
 	install -D -m 0755 bin/culprit $(DESTDIR)$(PREFIX)/bin/culprit
 	sed 's|@PREFIX@|$(PREFIX)|' packaging/culprit.service | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/culprit.service
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1

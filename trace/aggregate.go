@@ -412,7 +412,7 @@ func (a *Aggregate) fresh() []int64 {
 	case format.Quantize, format.Lquantize, format.Llquantize:
 		n = a.Buckets.Len()
 	}
-	one := format.Aggregation{Func: a.Func, Buckets: a.Buckets, Rows: []format.Row{{Data: make([]int64, n)}}}
+	one := format.Aggregation{Func: a.Func, Buckets: a.Buckets, Rows: []format.AggregationRow{{Data: make([]int64, n)}}}
 	one.Clear()
 	return one.Rows[0].Data
 }
@@ -422,7 +422,7 @@ func (a *Aggregate) row(key []byte) []int64 {
 	if data := a.rows[string(key)]; data != nil {
 		return data
 	}
-	row := format.Row{Data: a.fresh()}
+	row := format.AggregationRow{Data: a.fresh()}
 	kept := slices.Clone(key)
 	for _, f := range a.Of.Key.Fields {
 		row.Key = append(row.Key, a.session.key(kept, f))

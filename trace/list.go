@@ -33,7 +33,7 @@ func (r *Request) list(env *probe.Env, s source, o check.Options, out io.Writer)
 		var err error
 		for _, part := range []*syntax.Name{&d.Provider, &d.Module, &d.Function, &d.Name} {
 			part.Text = o.Expand(part.Text, part == &d.Function && syntax.OfProcess(d.Provider.Text), func(name string) {
-				err = fmt.Errorf("nothing was given for the macro %s", name)
+				err = fmt.Errorf("undefined macro %s", name)
 				if hint := check.MacroHint(name); hint != "" {
 					err = fmt.Errorf("%w (%s)", err, hint)
 				}

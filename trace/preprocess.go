@@ -124,7 +124,7 @@ type origins []origin
 // An origin is what the preprocessor made of one part.
 type origin struct {
 	from   int // in the text of the script
-	source *cpp.Source
+	source *cpp.Output
 }
 
 // of gives the part that a byte of the text is in; nil: none was preprocessed.

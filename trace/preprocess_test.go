@@ -43,11 +43,11 @@ func TestPreprocessed(t *testing.T) {
 	}
 
 	for _, c := range []struct{ name, text, want string }{
-		{"macro.d", "#define BAD(x) (x + nosuch)\nBEGIN {\n\ttrace(BAD(2)); }", "macro.d:3:8: nothing is known by the name nosuch"},
-		{"here.d", "#define F(x) x\nBEGIN { trace(\n\tF(nosuch)); }", "here.d:3:4: nothing is known by the name nosuch"},
-		{"header.d", "#include \"inc/odd.h\"\nBEGIN { exit(odd); }", "inc/odd.h:2:18: nothing is known by the name nosuch"},
+		{"macro.d", "#define BAD(x) (x + nosuch)\nBEGIN {\n\ttrace(BAD(2)); }", "macro.d:3:8: unknown name nosuch"},
+		{"here.d", "#define F(x) x\nBEGIN { trace(\n\tF(nosuch)); }", "here.d:3:4: unknown name nosuch"},
+		{"header.d", "#include \"inc/odd.h\"\nBEGIN { exit(odd); }", "inc/odd.h:2:18: unknown name nosuch"},
 		{"syntax.d", "#define OPEN (\nBEGIN {\n  trace(OPEN 1); }", "syntax.d:3:"},
-		{"missing.d", "\n#include <no/such.h>\n", "missing.d:2:1: there is no file no/such.h"},
+		{"missing.d", "\n#include <no/such.h>\n", "missing.d:2:1: file no/such.h not found"},
 		{"device.d", "#include \"/dev/zero\"\n", "device.d:1:1: /dev/zero can't be read: it is no plain file"},
 	} {
 		_, _, _, err := session(t.Context(), t, Request{Parts: []Part{{'s', write(c.name, c.text)}}, Options: []string{"cpp"}})

@@ -227,7 +227,7 @@ func (p *profiling) waits(out *Profiled) iter.Seq[Sampled] {
 }
 
 // sampled makes a row of waits what it stands for. Its key is what keys gave; frames gives those of a stack.
-func (p *Profile) sampled(row format.Row, frames func(format.Value) []string) Sampled {
+func (p *Profile) sampled(row format.AggregationRow, frames func(format.Value) []string) Sampled {
 	key := row.Key
 	next := func() format.Value {
 		v := key[0]

@@ -275,7 +275,7 @@ func (c *Compiled) Disassemble(w io.Writer) {
 // explained gives the instructions of a program, each piece of the text as a comment before those that come from it.
 func (c *Compiled) explained(code *gen.Code) asm.Instructions {
 	out := slices.Clone(code.Instructions)
-	places := code.Places
+	places := code.Origins
 	before := ""
 	for i := out.Iterate(); i.Next(); {
 		for len(places) > 0 && places[0].First <= int(i.Offset) {

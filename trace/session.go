@@ -605,7 +605,7 @@ func (c *Compiled) rejected(err error) error {
 				at = n
 			}
 		}
-		for _, p := range slices.Backward(u.Code.Places) {
+		for _, p := range slices.Backward(u.Code.Origins) {
 			if p.First <= at && p.At.To > p.At.From {
 				text := c.Program.Text[p.At.From:p.At.To]
 				return fmt.Errorf("the kernel's verifier did not take what %q at %v came to: %w", text, u.Probes[0], err)

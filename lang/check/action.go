@@ -5,41 +5,81 @@ import (
 	"culprit/lang/syntax"
 )
 
-// specUse is what a clause did so far, where the order of actions matters.
+// specUse records the actions of a clause so far, where their order matters.
 type specUse struct {
 	recorded, speculated, committed bool
 }
 
-// An actionRule says what an action is.
+// An actionRule describes an action.
 type actionRule struct {
 	kind        ActionKind
 	destructive bool
-	params      string // as of subroutine, for those that check looks at by nothing more
-	plain       bool   // params tells all
+	params      string // as in subroutine, for actions that need no other check
+	plain       bool   // params is the only check
 	proto       string
 }
 
-// actions are what a clause can do, by name.
+// actions are the actions by name.
 //
-// table: name to what it is
+// table: name to action
 var actions = map[string]*actionRule{
-	"trace": {kind: Trace}, "printf": {kind: Printf}, "printa": {kind: Printa}, "print": {kind: Print}, "tracemem": {kind: Tracemem},
+	"trace": {kind: Trace}, "printf": {kind: Printf}, "printa": {kind: Printa},
+	"print": {kind: Print}, "tracemem": {kind: Tracemem},
 	"stack": {kind: Stack}, "ustack": {kind: UStack}, "jstack": {kind: UStack},
 	"exit":  {kind: Exit, params: "i", plain: true, proto: "void exit(int)"},
-	"clear": {kind: Clear}, "trunc": {kind: Trunc}, "normalize": {kind: Normalize}, "denormalize": {kind: Denormalize},
-	"system": {kind: System, destructive: true}, "freopen": {kind: Freopen, destructive: true},
-	"setopt": {kind: Setopt}, "ftruncate": {kind: Ftruncate, params: "", plain: true, proto: "void ftruncate()"},
-	"speculate": {kind: Speculate, params: "i", plain: true, proto: "void speculate(int)"}, "commit": {kind: Commit, params: "i", plain: true, proto: "void commit(int)"},
-	"discard":    {kind: Discard, params: "i", plain: true, proto: "void discard(int)"},
-	"raise":      {kind: Raise, destructive: true, params: "i", plain: true, proto: "void raise(int)"},
-	"stop":       {kind: Stop, destructive: true, params: "", plain: true, proto: "void stop()"},
-	"chill":      {kind: Chill, destructive: true, params: "i", plain: true, proto: "void chill(int)"},
-	"breakpoint": {kind: Panic, destructive: true, params: "", plain: true, proto: "void breakpoint()"},
-	"return":     {kind: Panic, destructive: true, params: "i", plain: true, proto: "void return(int)"},
-	"pcap":       {kind: Panic, params: "ai", plain: true, proto: "void pcap(void *, int)"},
-	"panic":      {kind: Panic, destructive: true, params: "", plain: true, proto: "void panic()"},
-	"copyout":    {kind: Copyout, destructive: true, params: "pai", plain: true, proto: "void copyout(void *, uintptr_t, size_t)"},
-	"copyoutstr": {kind: Copyoutstr, destructive: true, params: "sai", plain: true, proto: "void copyoutstr(char *, uintptr_t, size_t)"},
+	"clear": {kind: Clear}, "trunc": {kind: Trunc}, "normalize": {kind: Normalize},
+	"denormalize": {kind: Denormalize},
+	"system":      {kind: System, destructive: true}, "freopen": {kind: Freopen, destructive: true},
+	"setopt":    {kind: Setopt},
+	"ftruncate": {kind: Ftruncate, params: "", plain: true, proto: "void ftruncate()"},
+	"speculate": {kind: Speculate, params: "i", plain: true, proto: "void speculate(int)"},
+	"commit":    {kind: Commit, params: "i", plain: true, proto: "void commit(int)"},
+	"discard":   {kind: Discard, params: "i", plain: true, proto: "void discard(int)"},
+	"raise": {
+		kind:        Raise,
+		destructive: true,
+		params:      "i",
+		plain:       true,
+		proto:       "void raise(int)",
+	},
+	"stop": {kind: Stop, destructive: true, params: "", plain: true, proto: "void stop()"},
+	"chill": {
+		kind:        Chill,
+		destructive: true,
+		params:      "i",
+		plain:       true,
+		proto:       "void chill(int)",
+	},
+	"breakpoint": {
+		kind:        Panic,
+		destructive: true,
+		params:      "",
+		plain:       true,
+		proto:       "void breakpoint()",
+	},
+	"return": {
+		kind:        Panic,
+		destructive: true,
+		params:      "i",
+		plain:       true,
+		proto:       "void return(int)",
+	},
+	"pcap":  {kind: Panic, params: "ai", plain: true, proto: "void pcap(void *, int)"},
+	"panic": {kind: Panic, destructive: true, params: "", plain: true, proto: "void panic()"},
+	"copyout": {
+		kind:        Copyout,
+		destructive: true,
+		params:      "pai",
+		plain:       true,
+		proto:       "void copyout(void *, uintptr_t, size_t)",
+	},
+	"copyoutstr": {
+		kind:        Copyoutstr,
+		destructive: true,
+		params:      "sai",
+		plain:       true,
+		proto:       "void copyoutstr(char *, uintptr_t, size_t)",
+	},
 }
 
 // record adds an action to the clause.
@@ -47,7 +87,7 @@ func (c *checker) record(at syntax.Span, a Action, args ...Expr) {
 	c.add(&Record{place{at}, a, args})
 }
 
-// action checks a call that stands by itself; false: it is no action.
+// action checks a call used as a statement. It returns false when it is no action.
 func (c *checker) action(e *syntax.Call, at syntax.Span) bool {
 	rule := actions[e.Func.Text]
 	if t, ok := symbols[e.Func.Text]; ok {
@@ -71,12 +111,12 @@ func (c *checker) action(e *syntax.Call, at syntax.Span) bool {
 		return true
 	}
 	if rule.destructive && !c.o.Destructive {
-		c.fail(e.At(), Destructive, "D_DESTRUCTIVE", "%s() changes the system, which was not allowed", e.Func.Text).Hint = "allow it by -w or #pragma D option destructive"
+		c.fail(e.At(), Destructive, "D_DESTRUCTIVE", "%s() is destructive, and destructive actions are not enabled", e.Func.Text).Hint = "enable them with -w or #pragma D option destructive"
 	}
 	return true
 }
 
-// order holds an action against what the clause did before it.
+// order checks an action against those before it in the clause.
 func (c *checker) order(e *syntax.Call, rule *actionRule) {
 	s := &c.spec
 	tag, why := "", ""
@@ -84,35 +124,35 @@ func (c *checker) order(e *syntax.Call, rule *actionRule) {
 	case Speculate:
 		switch {
 		case s.speculated:
-			tag, why = "D_SPEC_SPEC", "there is one speculate() in the clause already"
+			tag, why = "D_SPEC_SPEC", "the clause has another speculate()"
 		case s.committed:
-			tag, why = "D_SPEC_COMM", "it can't stand behind commit()"
+			tag, why = "D_SPEC_COMM", "it can't follow commit()"
 		case s.recorded:
-			tag, why = "D_SPEC_DREC", "it must stand before what the clause records"
+			tag, why = "D_SPEC_DREC", "it must come before all actions that record data"
 		}
 		s.speculated = true
 	case Commit:
 		switch {
 		case s.recorded:
-			tag, why = "D_COMM_DREC", "it can't stand behind what the clause records"
+			tag, why = "D_COMM_DREC", "it can't follow an action that records data"
 		}
 		s.committed = true
 	case Discard:
 	case Exit:
 		if s.speculated {
-			tag, why = "D_EXIT_SPEC", "it can't stand behind speculate()"
+			tag, why = "D_EXIT_SPEC", "it can't follow speculate()"
 		}
 		fallthrough
 	default:
 		if rule.destructive && s.speculated && rule.kind != System && rule.kind != Freopen {
-			tag, why = "D_ACT_SPEC", "it can't stand behind speculate()"
+			tag, why = "D_ACT_SPEC", "it can't follow speculate()"
 		} else if tag == "" && s.committed {
-			tag, why = "D_DREC_COMM", "nothing is recorded behind commit()"
+			tag, why = "D_DREC_COMM", "no data can be recorded after commit()"
 		}
 		s.recorded = true
 	}
 	if tag != "" {
-		c.fail(e.At(), ActionOrder, tag, "%s() can't stand here: %s", e.Func.Text, why)
+		c.fail(e.At(), ActionOrder, tag, "%s() is not allowed here: %s", e.Func.Text, why)
 	}
 }
 
@@ -148,7 +188,7 @@ func (c *checker) perform(e *syntax.Call, at syntax.Span, rule *actionRule) {
 	}
 }
 
-// recordable gives a value as it stands in a record; nil where none does.
+// recordable returns the form that a value has in a record; nil when it has none.
 func (c *checker) recordable(v value) (Expr, Type) {
 	switch t := v.t.(type) {
 	case *Int:
@@ -177,7 +217,7 @@ func (c *checker) trace(e *syntax.Call, at syntax.Span) {
 		return
 	}
 	if v.void {
-		c.fail(e.Args[0].At(), NoValue, "D_TRACE_VOID", "this has no value that could be traced")
+		c.fail(e.Args[0].At(), NoValue, "D_TRACE_VOID", "the expression has no value to trace")
 		return
 	}
 	x, t := c.recordable(v)
@@ -197,7 +237,7 @@ func (c *checker) aggregationArg(e syntax.Expr) *syntax.Aggregation {
 func (c *checker) printf(e *syntax.Call, at syntax.Span, kind ActionKind) {
 	name := e.Func.Text
 	if len(e.Args) == 0 {
-		c.fail(e.At(), ArgumentCount, "D_PROTO_LEN", "%s() wants a format", name)
+		c.fail(e.At(), ArgumentCount, "D_PROTO_LEN", "missing format of %s()", name)
 		return
 	}
 	if kind == Freopen {
@@ -229,7 +269,7 @@ func (c *checker) printf(e *syntax.Call, at syntax.Span, kind ActionKind) {
 	c.record(at, Action{Kind: kind, Format: f}, args...)
 }
 
-// format takes the text of a format apart.
+// format parses the text of a format.
 func (c *checker) format(e syntax.Expr, name string) *format.Format {
 	s, ok := e.(*syntax.String)
 	if !ok {
@@ -253,8 +293,12 @@ func (c *checker) format(e syntax.Expr, name string) *format.Format {
 	f, err := format.Parse(s.Value)
 	if err != nil {
 		at := e.At()
-		if raw := c.text[min(int(at.From), len(c.text)):min(int(at.To), len(c.text))]; raw == `"`+s.Value+`"` { // without escapes: the place within
-			at = syntax.Span{From: at.From + 1 + int32(err.Pos), To: at.From + 1 + int32(err.Pos+err.Len)}
+		// without escapes the position within the literal is known
+		if raw := c.text[min(int(at.From), len(c.text)):min(int(at.To), len(c.text))]; raw == `"`+s.Value+`"` {
+			at = syntax.Span{
+				From: at.From + 1 + int32(err.Pos),
+				To:   at.From + 1 + int32(err.Pos+err.Len),
+			}
 		}
 		c.fail(at, BadFormat, "D_SYNTAX", "%s", err.Message)
 		return nil
@@ -262,7 +306,7 @@ func (c *checker) format(e syntax.Expr, name string) *format.Format {
 	return f
 }
 
-// formatted holds arguments against a format.
+// formatted checks arguments against a format.
 func (c *checker) formatted(e *syntax.Call, f *format.Format, vs []value) ([]Expr, bool) {
 	name := e.Func.Text
 	var out []Expr
@@ -273,21 +317,38 @@ func (c *checker) formatted(e *syntax.Call, f *format.Format, vs []value) ([]Exp
 			if tag == "D_PRINTF_DYN_TYPE" {
 				missing = "D_PRINTF_DYN_PROTO"
 			}
-			c.fail(e.At(), FormatArguments, missing, "%s() has too few arguments: none for conversion %d, %%%s", name, number, conv.Name)
+			c.fail(
+				e.At(),
+				FormatArguments,
+				missing,
+				"%s() has too few arguments: none for conversion %d, %%%s",
+				name,
+				number,
+				conv.Name,
+			)
 			return false
 		}
 		v := vs[next]
 		next++
 		x := fits(v)
 		if x == nil {
-			d := c.fail(e.Args[next].At(), FormatType, tag, "conversion %d, %%%s, wants %s, not %s", number, conv.Name, what, v.t)
+			d := c.fail(
+				e.Args[next].At(),
+				FormatType,
+				tag,
+				"conversion %d, %%%s, requires %s, not %s",
+				number,
+				conv.Name,
+				what,
+				v.t,
+			)
 			if p, ok := v.t.(*Pointer); ok && conv.Want == format.String && isChar(p.Elem) {
-				d.Hint = "stringof(...) takes the text that it leads to"
+				d.Hint = "stringof(...) reads the string that it points to"
 				if p.Space == User {
-					d.Hint = "copyinstr(...) takes the text from the process"
+					d.Hint = "copyinstr(...) reads the string from the process"
 				}
 			} else if i, ok := v.int(); ok && i.Bytes == 8 && conv.Want == format.String {
-				d.Hint = "of an address copyinstr(...) takes the text from the process, stringof(...) from the kernel"
+				d.Hint = "copyinstr(address) reads a string from the process, stringof(address) from the kernel"
 			}
 			return false
 		}
@@ -306,27 +367,49 @@ func (c *checker) formatted(e *syntax.Call, f *format.Format, vs []value) ([]Exp
 			continue
 		}
 		if conv.Aggregation {
-			c.fail(e.Args[0].At(), BadFormat, "D_PRINTF_AGG_CONV", "conversion %d, %%@%s, is for aggregations, which printa() prints", i+1, conv.Name)
+			c.fail(
+				e.Args[0].At(),
+				BadFormat,
+				"D_PRINTF_AGG_CONV",
+				"conversion %d, %%@%s, is only for printa()",
+				i+1,
+				conv.Name,
+			)
 			return nil, false
 		}
-		if conv.WidthArg && !take(conv, i+1, "an integer for its width", integer, "D_PRINTF_DYN_TYPE") {
+		if conv.WidthArg &&
+			!take(conv, i+1, "an integer for its width", integer, "D_PRINTF_DYN_TYPE") {
 			return nil, false
 		}
-		if conv.PrecisionArg && !take(conv, i+1, "an integer for its precision", integer, "D_PRINTF_DYN_TYPE") {
+		if conv.PrecisionArg &&
+			!take(conv, i+1, "an integer for its precision", integer, "D_PRINTF_DYN_TYPE") {
 			return nil, false
 		}
-		if !take(conv, i+1, conv.Prototype, func(v value) Expr { return c.converted(conv, v) }, "D_PRINTF_ARG_TYPE") {
+		if !take(
+			conv,
+			i+1,
+			conv.Prototype,
+			func(v value) Expr { return c.converted(conv, v) },
+			"D_PRINTF_ARG_TYPE",
+		) {
 			return nil, false
 		}
 	}
 	if next < len(vs) {
-		c.fail(e.Args[next+1].At(), FormatArguments, "D_PRINTF_ARG_EXTRA", "%s() has %d arguments more than its format has conversions", name, len(vs)-next)
+		c.fail(
+			e.Args[next+1].At(),
+			FormatArguments,
+			"D_PRINTF_ARG_EXTRA",
+			"%s() has %d arguments more than its format has conversions",
+			name,
+			len(vs)-next,
+		)
 		return nil, false
 	}
 	return out, true
 }
 
-// converted gives a value as a conversion takes it; nil where it does not.
+// converted returns a value as a conversion takes it; nil when it does not.
 func (c *checker) converted(conv *format.Conversion, v value) Expr {
 	i, isInt := v.int()
 	_, isPointer := v.t.(*Pointer)
@@ -353,7 +436,8 @@ func (c *checker) converted(conv *format.Conversion, v value) Expr {
 			return v.settle()
 		}
 	case format.UserSymbol:
-		if t, ok := v.t.(SymbolType); ok && t.Of == User || (isInt || isPointer) && c.o.Target != 0 {
+		if t, ok := v.t.(SymbolType); ok && t.Of == User ||
+			(isInt || isPointer) && c.o.Target != 0 {
 			return v.settle()
 		}
 	case format.Stack:
@@ -397,11 +481,22 @@ func (c *checker) tracemem(e *syntax.Call, at syntax.Span) {
 	v := c.expr(e.Args[0])
 	n, t, ok := c.constant(e.Args[1])
 	if _, isInt := t.(*Int); t != nil && !isInt {
-		c.fail(e.Args[1].At(), ArgumentType, "D_PROTO_ARG", "argument 2 of tracemem() can't be %s", t)
+		c.fail(
+			e.Args[1].At(),
+			ArgumentType,
+			"D_PROTO_ARG",
+			"argument 2 of tracemem() can't be %s",
+			t,
+		)
 		return
 	}
 	if !ok && t != nil || ok && n <= 0 {
-		c.fail(e.Args[1].At(), TracememSize, "D_TRACEMEM_SIZE", "the size of tracemem() must be a constant number above 0")
+		c.fail(
+			e.Args[1].At(),
+			TracememSize,
+			"D_TRACEMEM_SIZE",
+			"the size of tracemem() must be a constant number above 0",
+		)
 		return
 	}
 	args := []Expr{}
@@ -411,7 +506,13 @@ func (c *checker) tracemem(e *syntax.Call, at syntax.Span) {
 			x = c.parameter('v', v)
 		}
 		if x == nil {
-			c.fail(e.Args[0].At(), ArgumentType, "D_TRACEMEM_ADDR", "tracemem() wants an address, not %s", v.t)
+			c.fail(
+				e.Args[0].At(),
+				ArgumentType,
+				"D_TRACEMEM_ADDR",
+				"tracemem() requires an address, not %s",
+				v.t,
+			)
 			return
 		}
 		args = append(args, &Copy{typed{e.Args[0].At(), &Bytes{n}}, x, n})
@@ -423,7 +524,13 @@ func (c *checker) tracemem(e *syntax.Call, at syntax.Span) {
 		}
 		i, isInt := d.int()
 		if !isInt {
-			c.fail(e.Args[2].At(), ArgumentType, "D_TRACEMEM_DYNSIZE", "the number of bytes that tracemem() prints must be an integer, not %s", d.t)
+			c.fail(
+				e.Args[2].At(),
+				ArgumentType,
+				"D_TRACEMEM_DYNSIZE",
+				"the number of bytes that tracemem() prints must be an integer, not %s",
+				d.t,
+			)
 			return
 		}
 		args = append(args, d.computed(i))
@@ -443,7 +550,7 @@ func (c *checker) print(e *syntax.Call, at syntax.Span) {
 		return
 	}
 	if v.void {
-		c.fail(e.Args[0].At(), NoValue, "D_PROTO_ARG", "this has no value that could be printed")
+		c.fail(e.Args[0].At(), NoValue, "D_PROTO_ARG", "the expression has no value to print")
 		return
 	}
 	d := v.decay()
@@ -452,7 +559,13 @@ func (c *checker) print(e *syntax.Call, at syntax.Span) {
 		p, ok = &Pointer{Elem: v.t, Space: spaceOf(v.x)}, true
 	}
 	if !ok {
-		c.fail(e.Args[0].At(), ArgumentType, "D_PROTO_ARG", "print() wants a pointer to what is to be printed, not %s", v.t)
+		c.fail(
+			e.Args[0].At(),
+			ArgumentType,
+			"D_PROTO_ARG",
+			"print() requires a pointer to the value to print, not %s",
+			v.t,
+		)
 		return
 	}
 	n := p.Elem.Size()
@@ -460,10 +573,21 @@ func (c *checker) print(e *syntax.Call, at syntax.Span) {
 		p, n = &Pointer{Elem: a, Space: p.Space}, a.Size()
 	}
 	if n <= 0 {
-		c.fail(e.Args[0].At(), NotRecordable, "D_PRINT_SIZE", "%s has no size, and can't be printed", p.Elem)
+		c.fail(
+			e.Args[0].At(),
+			NotRecordable,
+			"D_PRINT_SIZE",
+			"%s has no size and can't be printed",
+			p.Elem,
+		)
 		return
 	}
-	c.record(at, Action{Kind: Print, Type: p.Elem, Size: n}, &Copy{typed{e.Args[0].At(), &Bytes{n}}, d.x, n}, d.x)
+	c.record(
+		at,
+		Action{Kind: Print, Type: p.Elem, Size: n},
+		&Copy{typed{e.Args[0].At(), &Bytes{n}}, d.x, n},
+		d.x,
+	)
 }
 
 func (c *checker) setopt(e *syntax.Call, at syntax.Span) {
@@ -473,11 +597,16 @@ func (c *checker) setopt(e *syntax.Call, at syntax.Span) {
 	}
 	name, ok := args[0].(*Text)
 	if !ok {
-		c.fail(e.Args[0].At(), ArgumentType, "D_PROTO_ARG", "argument 1 of setopt() must be the name of an option")
+		c.fail(
+			e.Args[0].At(),
+			ArgumentType,
+			"D_PROTO_ARG",
+			"argument 1 of setopt() must be the name of an option",
+		)
 		return
 	}
 	if _, known := options[name.Value]; !known {
-		c.warn(e.Args[0].At(), UnknownOption, "there is no option %s", name.Value)
+		c.warn(e.Args[0].At(), UnknownOption, "unknown option %s", name.Value)
 	}
 	a := Action{Kind: Setopt, Name: name.Value}
 	var rest []Expr

@@ -7,16 +7,18 @@ import (
 	"culprit/lang/syntax"
 )
 
-// aggFuncs are the aggregating functions: how many arguments they want and may have.
+// aggFuncs are the aggregating functions, with their lowest and highest number of arguments.
 //
-// table: name to what it wants
+// table: name to signature
 var aggFuncs = map[string]struct {
 	which       AggFunc
 	least, most int
 	proto       string
 }{
-	"count": {Count, 0, 0, "count()"}, "sum": {Sum, 1, 1, "sum(number)"}, "min": {Min, 1, 1, "min(number)"}, "max": {Max, 1, 1, "max(number)"},
-	"avg": {Avg, 1, 1, "avg(number)"}, "stddev": {Stddev, 1, 1, "stddev(number)"}, "quantize": {Quantize, 1, 2, "quantize(number, [weight])"},
+	"count": {Count, 0, 0, "count()"}, "sum": {Sum, 1, 1, "sum(number)"},
+	"min": {Min, 1, 1, "min(number)"}, "max": {Max, 1, 1, "max(number)"},
+	"avg": {Avg, 1, 1, "avg(number)"}, "stddev": {Stddev, 1, 1, "stddev(number)"},
+	"quantize":   {Quantize, 1, 2, "quantize(number, [weight])"},
 	"lquantize":  {Lquantize, 3, 5, "lquantize(number, base, limit, [step], [weight])"},
 	"llquantize": {Llquantize, 5, 6, "llquantize(number, factor, low, high, steps, [weight])"},
 }
@@ -28,7 +30,7 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 	defer func() { c.spoilt[a.Name] = c.spoilt[a.Name] || c.aggs[a.Name] == nil }()
 	call, ok := e.Y.(*syntax.Call)
 	if !ok {
-		c.fail(e.Y.At(), AggFuncWanted, "D_AGG_FUNC", "an aggregation is assigned an aggregating function").Hint = "@" + a.Name + " = count()"
+		c.fail(e.Y.At(), AggFuncWanted, "D_AGG_FUNC", "only an aggregating function can be assigned to an aggregation").Hint = "@" + a.Name + " = count()"
 		return
 	}
 	fn, ok := aggFuncs[call.Func.Text]
@@ -37,7 +39,13 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 		if _, sub := subroutines[call.Func.Text]; !sub && actions[call.Func.Text] == nil {
 			tag = "D_FUNC_UNDEF"
 		}
-		d := c.fail(call.At(), AggFuncWanted, tag, "%s() is no aggregating function", call.Func.Text)
+		d := c.fail(
+			call.At(),
+			AggFuncWanted,
+			tag,
+			"unknown aggregating function %s()",
+			call.Func.Text,
+		)
 		near(d, call.Func.Text, names(aggFuncs))
 		return
 	}
@@ -52,7 +60,14 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 		if v.ok() {
 			i, isInt := v.int()
 			if !isInt {
-				c.fail(call.Args[0].At(), AggScalar, "D_AGG_SCALAR", "%s() wants a number, not %s", call.Func.Text, v.t)
+				c.fail(
+					call.Args[0].At(),
+					AggScalar,
+					"D_AGG_SCALAR",
+					"%s() requires a number, not %s",
+					call.Func.Text,
+					v.t,
+				)
 				return
 			}
 			out.Value = convert(v.settle(), wide(i))
@@ -77,7 +92,13 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 		if w.ok() {
 			i, isInt := w.int()
 			if !isInt {
-				c.fail(call.Args[rest].At(), AggScalar, "D_PROTO_ARG", "a weight must be a number, not %s", w.t)
+				c.fail(
+					call.Args[rest].At(),
+					AggScalar,
+					"D_PROTO_ARG",
+					"a weight must be a number, not %s",
+					w.t,
+				)
 				return
 			}
 			out.Weight = w.computed(i)
@@ -88,26 +109,50 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 	}
 	agg := c.aggs[a.Name]
 	if agg == nil {
-		agg = &Aggregation{ID: len(c.prog.Aggs), Name: a.Name, Func: fn.which, Signed: true, Steps: steps, At: a.At()}
+		agg = &Aggregation{
+			ID:     len(c.prog.Aggs),
+			Name:   a.Name,
+			Func:   fn.which,
+			Signed: true,
+			Steps:  steps,
+			At:     a.At(),
+		}
 		for _, k := range keys {
 			agg.Keys = append(agg.Keys, c.aggKeyType(k))
 		}
 		c.aggs[a.Name] = agg
 		c.prog.Aggs = append(c.prog.Aggs, agg)
 	} else if agg.Func != fn.which {
-		c.fail(e.At(), AggRedefined, "D_AGG_REDEF", "%s is an aggregation of another function already", aggName(a.Name))
+		c.fail(e.At(), AggRedefined, "D_AGG_REDEF", "%s is used with another aggregating function before", aggName(a.Name))
 		return
 	} else if !c.sameSteps(call, agg, steps) {
 		return
 	}
 	if len(keys) != len(agg.Keys) {
-		c.fail(a.At(), KeyMismatch, "D_PROTO_LEN", "%s has %s, not %d", aggName(a.Name), count(len(agg.Keys), "key"), len(keys))
+		c.fail(
+			a.At(),
+			KeyMismatch,
+			"D_PROTO_LEN",
+			"%s has %s, not %d",
+			aggName(a.Name),
+			count(len(agg.Keys), "key"),
+			len(keys),
+		)
 		return
 	}
 	for i, k := range keys {
 		x := c.fitKey(agg.Keys[i], k)
 		if x == nil {
-			c.fail(a.Keys[i].At(), KeyMismatch, "D_PROTO_ARG", "key %d of %s is %s, not %s", i+1, aggName(a.Name), agg.Keys[i], k.t)
+			c.fail(
+				a.Keys[i].At(),
+				KeyMismatch,
+				"D_PROTO_ARG",
+				"key %d of %s is %s, not %s",
+				i+1,
+				aggName(a.Name),
+				agg.Keys[i],
+				k.t,
+			)
 			return
 		}
 		out.Keys = append(out.Keys, x)
@@ -117,13 +162,13 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 		if c.spec.committed {
 			tag, word = "D_AGG_COMM", "commit()"
 		}
-		c.fail(e.At(), ActionOrder, tag, "an aggregation can't stand behind %s", word)
+		c.fail(e.At(), ActionOrder, tag, "an aggregation can't follow %s", word)
 	}
 	out.Agg = agg
 	c.add(out)
 }
 
-// aggKeys gives the keys of an aggregation.
+// aggKeys returns the keys of an aggregation.
 func (c *checker) aggKeys(a *syntax.Aggregation) ([]value, bool) {
 	var out []value
 	ok := true
@@ -148,7 +193,7 @@ func (c *checker) aggKeys(a *syntax.Aggregation) ([]value, bool) {
 	return out, ok
 }
 
-// aggKeyType gives the type under which a value is a key of an aggregation; nil: it can't be one.
+// aggKeyType returns the type of a value as a key of an aggregation; nil: it can't be one.
 func (c *checker) aggKeyType(v value) Type {
 	switch t := v.t.(type) {
 	case *Int, *Pointer:
@@ -188,7 +233,7 @@ func (c *checker) stepConstant(e syntax.Expr, tag, what string) (int64, bool) {
 	return n, ok
 }
 
-// lquantize gives base, limit and step.
+// lquantize returns base, limit and step.
 func (c *checker) lquantize(e *syntax.Call) (out [4]int64, ok bool) {
 	ok = true
 	out[2] = 1
@@ -209,28 +254,62 @@ func (c *checker) lquantize(e *syntax.Call) (out [4]int64, ok bool) {
 	}
 	switch {
 	case out[0] >= out[1]:
-		c.fail(e.Args[1].At(), QuantizeRange, "D_LQUANT_MISMATCH", "the base of lquantize(), %d, must be below its limit, %d", out[0], out[1])
+		c.fail(
+			e.Args[1].At(),
+			QuantizeRange,
+			"D_LQUANT_MISMATCH",
+			"the base of lquantize(), %d, must be below its limit, %d",
+			out[0],
+			out[1],
+		)
 		return out, false
 	case out[2] <= 0:
-		c.fail(e.Args[3].At(), QuantizeRange, "D_LQUANT_STEPTYPE", "the step of lquantize() must be above 0, not %d", out[2])
+		c.fail(
+			e.Args[3].At(),
+			QuantizeRange,
+			"D_LQUANT_STEPTYPE",
+			"the step of lquantize() must be above 0, not %d",
+			out[2],
+		)
 		return out, false
 	case out[2] > 1<<16-1:
-		c.fail(e.Args[3].At(), QuantizeRange, "D_LQUANT_STEPVAL", "the step of lquantize() can be 65535 at most, not %d", out[2])
+		c.fail(
+			e.Args[3].At(),
+			QuantizeRange,
+			"D_LQUANT_STEPVAL",
+			"the step of lquantize() must be at most 65535, not %d",
+			out[2],
+		)
 		return out, false
 	}
 	levels := (out[1] - out[0]) / out[2]
 	switch {
 	case levels == 0:
-		c.fail(e.Args[3].At(), QuantizeRange, "D_LQUANT_STEPLARGE", "a step of %d is larger than all of %d to %d", out[2], out[0], out[1])
+		c.fail(
+			e.Args[3].At(),
+			QuantizeRange,
+			"D_LQUANT_STEPLARGE",
+			"a step of %d is larger than the range %d to %d",
+			out[2],
+			out[0],
+			out[1],
+		)
 		return out, false
 	case levels > 1<<16-1:
-		c.fail(e.At(), QuantizeRange, "D_LQUANT_STEPSMALL", "a step of %d makes %d buckets, more than the 65535 there may be", out[2], levels)
+		c.fail(
+			e.At(),
+			QuantizeRange,
+			"D_LQUANT_STEPSMALL",
+			"a step of %d makes %d buckets; at most 65535 are allowed",
+			out[2],
+			levels,
+		)
 		return out, false
 	}
 	return out, true
 }
 
-// llquantize gives factor, low, high and steps.
+// llquantize returns factor, low, high and steps.
 func (c *checker) llquantize(e *syntax.Call) (out [4]int64, ok bool) {
 	ok = true
 	for i, w := range []struct{ what, typ, val string }{{"the factor of llquantize()", "D_LLQUANT_FACTORTYPE", "D_LLQUANT_FACTORVAL"}, {"the low magnitude of llquantize()", "D_LLQUANT_LMAGTYPE", "D_LLQUANT_LMAGVAL"},
@@ -253,18 +332,40 @@ func (c *checker) llquantize(e *syntax.Call) (out [4]int64, ok bool) {
 	factor, low, high, steps := out[0], out[1], out[2], out[3]
 	switch {
 	case low > high:
-		c.fail(e.Args[2].At(), QuantizeRange, "D_LLQUANT_HMAGVAL", "the high magnitude of llquantize(), %d, must not be below the low one, %d", high, low)
+		c.fail(
+			e.Args[2].At(),
+			QuantizeRange,
+			"D_LLQUANT_HMAGVAL",
+			"the high magnitude of llquantize(), %d, must not be below the low one, %d",
+			high,
+			low,
+		)
 	case !fits(factor, high+1):
-		c.fail(e.Args[3].At(), QuantizeRange, "D_LLQUANT_HMAGVAL", "%d to the power of %d is more than 64 bits hold", factor, high)
-	case steps < factor && factor%steps != 0, steps > factor && (steps%factor != 0 || !divides(steps, factor)):
-		c.fail(e.Args[4].At(), QuantizeRange, "D_LLQUANT_STEPVAL", "the steps of llquantize(), %d, must divide the factor, %d, or be a multiple of it", steps, factor)
+		c.fail(
+			e.Args[3].At(),
+			QuantizeRange,
+			"D_LLQUANT_HMAGVAL",
+			"%d to the power of %d does not fit in 64 bits",
+			factor,
+			high,
+		)
+	case steps < factor && factor%steps != 0,
+		steps > factor && (steps%factor != 0 || !divides(steps, factor)):
+		c.fail(
+			e.Args[4].At(),
+			QuantizeRange,
+			"D_LLQUANT_STEPVAL",
+			"the steps of llquantize(), %d, must divide the factor, %d, or be a multiple of it",
+			steps,
+			factor,
+		)
 	default:
 		return out, true
 	}
 	return out, false
 }
 
-// divides says whether steps divides the smallest power of the factor that is not below it.
+// divides reports whether steps divides the smallest power of the factor that is not below it.
 func divides(steps, factor int64) bool {
 	n := factor
 	for n < steps {
@@ -273,7 +374,7 @@ func divides(steps, factor int64) bool {
 	return n%steps == 0
 }
 
-// fits says whether base to the power of n is a number of 63 bits.
+// fits reports whether base to the power of n fits in 63 bits.
 func fits(base, n int64) bool {
 	v := int64(1)
 	for range n {
@@ -285,29 +386,42 @@ func fits(base, n int64) bool {
 	return true
 }
 
-// sameSteps says whether a distribution is asked for as it was the first time.
+// sameSteps reports whether a distribution has the same parameters as at its first use.
 func (c *checker) sameSteps(e *syntax.Call, agg *Aggregation, steps [4]int64) bool {
 	if agg.Steps == steps {
 		return true
 	}
 	tags := []string{"D_LQUANT_MATCHBASE", "D_LQUANT_MATCHLIM", "D_LQUANT_MATCHSTEP", ""}
 	if agg.Func == Llquantize {
-		tags = []string{"D_LLQUANT_MATCHFACTOR", "D_LLQUANT_MATCHLMAG", "D_LLQUANT_MATCHHMAG", "D_LLQUANT_MATCHSTEPS"}
+		tags = []string{
+			"D_LLQUANT_MATCHFACTOR",
+			"D_LLQUANT_MATCHLMAG",
+			"D_LLQUANT_MATCHHMAG",
+			"D_LLQUANT_MATCHSTEPS",
+		}
 	}
 	for i := range steps {
 		if steps[i] != agg.Steps[i] {
-			c.fail(e.Args[min(i+1, len(e.Args)-1)].At(), AggRedefined, tags[i], "%s was given %d here before, not %d", aggName(agg.Name), agg.Steps[i], steps[i])
+			c.fail(
+				e.Args[min(i+1, len(e.Args)-1)].At(),
+				AggRedefined,
+				tags[i],
+				"%s is used with %d here before, not %d",
+				aggName(agg.Name),
+				agg.Steps[i],
+				steps[i],
+			)
 			return false
 		}
 	}
 	return true
 }
 
-// known gives an aggregation that an action is for.
+// aggregation returns the aggregation that an action takes.
 func (c *checker) aggregation(e syntax.Expr, name, tag string) *Aggregation {
 	a := c.aggregationArg(e)
 	if a == nil {
-		c.fail(e.At(), AggWanted, tag, "%s() wants an aggregation", name).Hint = name + "(@...)"
+		c.fail(e.At(), AggWanted, tag, "%s() requires an aggregation", name).Hint = name + "(@...)"
 		return nil
 	}
 	agg := c.aggs[a.Name]
@@ -315,11 +429,21 @@ func (c *checker) aggregation(e syntax.Expr, name, tag string) *Aggregation {
 		return nil
 	}
 	if agg == nil {
-		near(c.fail(e.At(), UnknownAggregation, strings.TrimSuffix(tag, "ARG")+"BAD", "there is no aggregation %s above", aggName(a.Name)), a.Name, names(c.aggs))
+		near(
+			c.fail(
+				e.At(),
+				UnknownAggregation,
+				strings.TrimSuffix(tag, "ARG")+"BAD",
+				"unknown aggregation %s",
+				aggName(a.Name),
+			),
+			a.Name,
+			names(c.aggs),
+		)
 		return nil
 	}
 	if len(a.Keys) > 0 {
-		c.fail(e.At(), AggKeys, "D_PRINTA_AGGKEY", "%s() is for a whole aggregation, without keys", name)
+		c.fail(e.At(), AggKeys, "D_PRINTA_AGGKEY", "%s() takes an aggregation without keys", name)
 		return nil
 	}
 	return agg
@@ -338,14 +462,28 @@ func (c *checker) onAggregation(e *syntax.Call, at syntax.Span, kind ActionKind)
 		tag = "D_NORMALIZE_"
 	}
 	if len(e.Args) < least || len(e.Args) > most {
-		c.fail(e.At(), ArgumentCount, "D_PROTO_LEN", "%s() wants %s, not %d", name, count(least, "argument"), len(e.Args))
+		c.fail(
+			e.At(),
+			ArgumentCount,
+			"D_PROTO_LEN",
+			"%s() requires %s, not %d",
+			name,
+			count(least, "argument"),
+			len(e.Args),
+		)
 		return
 	}
 	agg := c.aggregation(e.Args[0], name, tag+"AGGARG")
 	var args []Expr
 	if len(e.Args) == 2 {
 		if c.aggregationArg(e.Args[1]) != nil {
-			c.fail(e.Args[1].At(), ArgumentType, "D_PROTO_ARG", "argument 2 of %s() must be a number, not an aggregation", name)
+			c.fail(
+				e.Args[1].At(),
+				ArgumentType,
+				"D_PROTO_ARG",
+				"argument 2 of %s() must be a number, not an aggregation",
+				name,
+			)
 			return
 		}
 		v := c.expr(e.Args[1])
@@ -354,7 +492,14 @@ func (c *checker) onAggregation(e *syntax.Call, at syntax.Span, kind ActionKind)
 		}
 		i, ok := v.int()
 		if !ok {
-			c.fail(e.Args[1].At(), ArgumentType, "D_PROTO_ARG", "argument 2 of %s() must be a number, not %s", name, v.t)
+			c.fail(
+				e.Args[1].At(),
+				ArgumentType,
+				"D_PROTO_ARG",
+				"argument 2 of %s() must be a number, not %s",
+				name,
+				v.t,
+			)
 			return
 		}
 		args = append(args, v.computed(i))
@@ -367,7 +512,7 @@ func (c *checker) onAggregation(e *syntax.Call, at syntax.Span, kind ActionKind)
 // printa checks printa.
 func (c *checker) printa(e *syntax.Call, at syntax.Span) {
 	if len(e.Args) == 0 {
-		c.fail(e.At(), ArgumentCount, "D_PROTO_LEN", "printa() wants an aggregation")
+		c.fail(e.At(), ArgumentCount, "D_PROTO_LEN", "missing aggregation of printa()")
 		return
 	}
 	var f *format.Format
@@ -378,7 +523,12 @@ func (c *checker) printa(e *syntax.Call, at syntax.Span) {
 		}
 		list = list[1:]
 		if len(list) == 0 {
-			c.fail(e.At(), AggWanted, "D_PRINTA_PROTO", "printa() wants an aggregation behind its format")
+			c.fail(
+				e.At(),
+				AggWanted,
+				"D_PRINTA_PROTO",
+				"missing aggregation after the format of printa()",
+			)
 			return
 		}
 	}
@@ -393,7 +543,14 @@ func (c *checker) printa(e *syntax.Call, at syntax.Span) {
 			if len(agg.Keys) != len(aggs[0].Keys) {
 				tag = "D_PRINTA_AGGKEY"
 			}
-			c.fail(a.At(), AggKeys, tag, "%s and %s have different keys, and can't be printed together", aggName(aggs[0].Name), aggName(agg.Name))
+			c.fail(
+				a.At(),
+				AggKeys,
+				tag,
+				"%s and %s have different keys and can't be printed together",
+				aggName(aggs[0].Name),
+				aggName(agg.Name),
+			)
 			return
 		}
 		aggs = append(aggs, agg)
@@ -416,7 +573,7 @@ func sameKeys(a, b *Aggregation) bool {
 	return true
 }
 
-// printaFormat holds the keys of aggregations against a format.
+// printaFormat checks the keys of aggregations against a format.
 func (c *checker) printaFormat(e *syntax.Call, f *format.Format, aggs []*Aggregation) bool {
 	next := 0
 	for i := range f.Conversions {
@@ -425,13 +582,30 @@ func (c *checker) printaFormat(e *syntax.Call, f *format.Format, aggs []*Aggrega
 			continue
 		}
 		if next >= len(aggs[0].Keys) {
-			c.fail(e.Args[0].At(), FormatArguments, "D_PRINTF_ARG_PROTO", "%s has no key for conversion %d, %%%s", aggName(aggs[0].Name), i+1, conv.Name)
+			c.fail(
+				e.Args[0].At(),
+				FormatArguments,
+				"D_PRINTF_ARG_PROTO",
+				"%s has no key for conversion %d, %%%s",
+				aggName(aggs[0].Name),
+				i+1,
+				conv.Name,
+			)
 			return false
 		}
 		k := aggs[0].Keys[next]
 		next++
 		if c.converted(conv, value{x: &Const{typed{e.At(), tLong}, 0}, t: k}) == nil {
-			c.fail(e.Args[0].At(), FormatType, "D_PRINTF_ARG_TYPE", "conversion %d, %%%s, wants %s, not the key %s", i+1, conv.Name, conv.Prototype, k)
+			c.fail(
+				e.Args[0].At(),
+				FormatType,
+				"D_PRINTF_ARG_TYPE",
+				"conversion %d, %%%s, requires %s, not the key %s",
+				i+1,
+				conv.Name,
+				conv.Prototype,
+				k,
+			)
 			return false
 		}
 	}

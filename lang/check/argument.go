@@ -7,10 +7,10 @@ import (
 	"culprit/lang/syntax"
 )
 
-// uregs gives a register of the process.
+// uregs returns a register of the process.
 func (c *checker) uregs(e *syntax.Index) value {
 	if len(e.Keys) != 1 {
-		c.fail(e.At(), ArgsIndex, "D_PROTO_LEN", "uregs[] wants one number")
+		c.fail(e.At(), ArgsIndex, "D_PROTO_LEN", "uregs[] requires one number")
 		return value{}
 	}
 	v := c.expr(e.Keys[0])
@@ -23,7 +23,7 @@ func (c *checker) uregs(e *syntax.Index) value {
 		return value{}
 	}
 	if k.Value < 0 || k.Value > mostRegister {
-		c.fail(e.Keys[0].At(), ArgsIndex, "D_UNKNOWN", "there is no uregs[%d]", k.Value)
+		c.fail(e.Keys[0].At(), ArgsIndex, "D_UNKNOWN", "uregs[%d] does not exist", k.Value)
 		return value{}
 	}
 	if member := threadRegisters()[k.Value]; member != "" {
@@ -53,10 +53,10 @@ func (c *checker) uregs(e *syntax.Index) value {
 	return value{x: &Builtin{typed{e.At(), tUint64}, BuiltinURegs, int(k.Value)}, t: tUint64}
 }
 
-// argsRef gives args[N].
+// argsRef returns args[N].
 func (c *checker) argsRef(e *syntax.Index) value {
 	if len(e.Keys) != 1 {
-		c.fail(e.At(), ArgsIndex, "D_PROTO_LEN", "args[] wants one number")
+		c.fail(e.At(), ArgsIndex, "D_PROTO_LEN", "args[] requires one number")
 		return value{}
 	}
 	n, t, ok := c.constant(e.Keys[0])
@@ -71,7 +71,7 @@ func (c *checker) argsRef(e *syntax.Index) value {
 		return value{}
 	}
 	if c.clause == nil {
-		c.fail(e.At(), ArgsIndex, "D_ARGS_NONE", "args[] is known in clauses alone")
+		c.fail(e.At(), ArgsIndex, "D_ARGS_NONE", "args[] is valid only in clauses")
 		return value{}
 	}
 	var first *Arg
@@ -87,7 +87,10 @@ func (c *checker) argsRef(e *syntax.Index) value {
 			case len(list) > 0:
 				d.Hint = "it has " + count(len(list), "argument")
 			case n >= 0 && n < 10:
-				d.Hint = "its arguments are not typed; arg" + strconv.FormatInt(n, 10) + " is the plain number"
+				d.Hint = "its arguments have no types; arg" + strconv.FormatInt(
+					n,
+					10,
+				) + " is the number"
 			}
 			return value{}
 		}
@@ -102,7 +105,7 @@ func (c *checker) argsRef(e *syntax.Index) value {
 		if first == nil {
 			first, from, ft = a, p, at
 		} else if !Same(ft, at) || first.From != a.From || first.User != a.User || first.Xlate != a.Xlate {
-			c.fail(e.At(), ArgsDiffer, "D_ARGS_MULTI", "args[%d] is %s at %s, and %s at %s", n, ft, from, at, p).Hint = "make a clause for each"
+			c.fail(e.At(), ArgsDiffer, "D_ARGS_MULTI", "args[%d] has type %s at %s, and %s at %s", n, ft, from, at, p).Hint = "write one clause for each"
 			return value{}
 		}
 	}
@@ -110,7 +113,7 @@ func (c *checker) argsRef(e *syntax.Index) value {
 		if c.unfound {
 			return value{}
 		}
-		c.fail(e.At(), ArgsIndex, "D_ARGS_NONE", "this clause has no probe, so nothing is known of args[%d]", n)
+		c.fail(e.At(), ArgsIndex, "D_ARGS_NONE", "args[%d] in a clause without a probe", n)
 		return value{}
 	}
 	var v value
@@ -136,7 +139,7 @@ func (c *checker) argsRef(e *syntax.Index) value {
 	return v
 }
 
-// argType gives the type of an argument of a probe.
+// argType returns the type of an argument of a probe.
 func (c *checker) argType(at syntax.Span, a *Arg, p *Probe) Type {
 	var t Type
 	if a.Type != nil {
@@ -144,7 +147,7 @@ func (c *checker) argType(at syntax.Span, a *Arg, p *Probe) Type {
 	} else {
 		parsed, ds := syntax.Parse("typedef "+declare(a.C)+";", syntax.Mode{})
 		if ds != nil {
-			c.fail(at, ArgsIndex, "D_ARGS_TYPE", "the type %s of an argument of %s can't be read", a.C, p)
+			c.fail(at, ArgsIndex, "D_ARGS_TYPE", "can't parse the type %s of an argument of %s", a.C, p)
 			return nil
 		}
 		d, ok := parsed.Items[0].(*syntax.Declaration)
@@ -168,7 +171,7 @@ func (c *checker) argType(at syntax.Span, a *Arg, p *Probe) Type {
 	return t
 }
 
-// declare puts a name into a C type that has none: "char *" to "char *a", "int []" to "int a[]".
+// declare inserts a name into a C type: "char *" becomes "char *a", "int []" becomes "int a[]".
 func declare(t string) string {
 	if i := strings.IndexByte(t, '['); i >= 0 {
 		return t[:i] + " a" + t[i:]
@@ -179,7 +182,7 @@ func declare(t string) string {
 	return t + " a"
 }
 
-// argument is args[n]. Where that is at the site, Arg.From, is found by who makes the program.
+// argument returns args[n]. The code generator finds its location at the site, Arg.From.
 func (c *checker) argument(at syntax.Span, which BuiltinVar, n int, t Type) value {
 	switch t := t.(type) {
 	case *Pointer:
@@ -190,9 +193,9 @@ func (c *checker) argument(at syntax.Span, which BuiltinVar, n int, t Type) valu
 		k := &Pointer{Elem: t.Elem, Space: Kernel}
 		return value{x: &Builtin{typed{at, k}, which, n}, t: k}
 	case VoidType:
-		c.fail(at, ArgsIndex, "D_ARGS_IDX", "this argument has no value")
+		c.fail(at, ArgsIndex, "D_ARGS_IDX", "this argument is void")
 		return value{}
 	}
-	c.fail(at, ArgsIndex, "D_ARGS_TYPE", "an argument of type %s can't be looked at", t)
+	c.fail(at, ArgsIndex, "D_ARGS_TYPE", "an argument of type %s can't be read", t)
 	return value{}
 }

@@ -4,7 +4,7 @@ import (
 	"culprit/lang/syntax"
 )
 
-// fit gives a value as something of type t is given it; nil where D does not let it be.
+// fit converts a value for an assignment to type t; nil when D does not allow it.
 func (c *checker) fit(t Type, v value) Expr {
 	switch to := t.(type) {
 	case StringType:
@@ -63,7 +63,8 @@ func (c *checker) fit(t Type, v value) Expr {
 	return nil
 }
 
-// stored gives the type that a variable gets by being assigned a value first; nil: no variable holds that.
+// stored returns the type that a variable gets from its first value; nil: no variable can contain
+// it.
 func (c *checker) stored(v value) Type {
 	switch t := v.t.(type) {
 	case *Int, *Pointer, StringType, *Struct, StackType, SymbolType, *Float:
@@ -77,24 +78,25 @@ func (c *checker) stored(v value) Type {
 	return nil
 }
 
-// target gives what is assigned to. New variables get the type of y; with y nil, of int64_t. made says that it is new.
+// target returns the target of an assignment. New variables get the type of y, or int64_t when y is
+// nil. made reports whether the variable is new.
 func (c *checker) target(e syntax.Expr, y *value, step bool) (value, bool) {
 	switch x := e.(type) {
 	case *syntax.Ident:
 		if x.Scope == syntax.ScopeKernel {
 			v := c.exprAny(e)
 			if v.ok() {
-				c.notWritable(e, "a variable of the kernel can't be assigned to")
+				c.notWritable(e, "can't assign to a kernel variable")
 			}
 			return value{}, false
 		}
 		if x.Scope == syntax.ScopeGlobal {
 			if c.funcs[x.Name] != nil {
-				c.notWritable(e, x.Name+" is no variable, and can't be assigned to")
+				c.notWritable(e, x.Name+" is not a variable and can't be assigned to")
 				return value{}, false
 			}
 			if builtins[x.Name].name != "" && c.globals[x.Name] == nil {
-				c.notWritable(e, x.Name+" is a variable of D itself, and can't be assigned to")
+				c.notWritable(e, x.Name+" is a built-in variable and can't be assigned to")
 				return value{}, false
 			}
 		}
@@ -132,7 +134,7 @@ func (c *checker) target(e syntax.Expr, y *value, step bool) (value, bool) {
 			ref, isRef = a.X, true
 		}
 		if !isRef {
-			c.notWritable(e, "this can't be assigned to")
+			c.notWritable(e, "the expression is not assignable")
 			return value{}, false
 		}
 		if ref.T == nil {
@@ -157,29 +159,30 @@ func (c *checker) target(e syntax.Expr, y *value, step bool) (value, bool) {
 			v.place = true
 			return v, false
 		} else if of != nil {
-			c.notWritable(e, "a character can be assigned to in strings of this-> and of global variables only")
+			c.notWritable(e, "a character can be assigned only in strings of clause-local and global variables")
 			return value{}, false
 		}
 	}
 	if l, ok := v.x.(*Load); ok && v.place {
 		if s := spaceOf(l.X); s == Typed {
-			c.notWritable(e, "memory of the kernel can't be assigned to")
+			c.notWritable(e, "can't assign to kernel memory")
 			return value{}, false
 		}
 		return v, false
 	}
 	switch v.t.(type) {
 	case *Array, *Func:
-		c.fail(e.At(), NotAssignable, "D_OP_LVAL", "an array can't be assigned to as a whole")
+		c.fail(e.At(), NotAssignable, "D_OP_LVAL", "can't assign to a whole array")
 		return value{}, false
 	case *Struct:
 		return value{x: &Load{typed{e.At(), v.t}, v.x}, t: v.t, place: true}, false
 	}
-	c.fail(e.At(), NotAssignable, "D_OP_LVAL", "this can't be assigned to")
+	c.fail(e.At(), NotAssignable, "D_OP_LVAL", "the expression is not assignable")
 	return value{}, false
 }
 
-// CharOf returns the string variable of which l reads a character, and which one; nil: it reads something else.
+// CharOf returns the string variable of which l reads a character, and its index; nil: it reads
+// something else.
 func (l *Load) CharOf() (of *VarRef, index Expr) {
 	if !isChar(l.T) {
 		return nil, nil
@@ -196,7 +199,7 @@ func (l *Load) CharOf() (of *VarRef, index Expr) {
 	return nil, nil
 }
 
-// place gives a variable as what is assigned to: of a struct the variable itself, not its address.
+// place returns a variable as a target: for a struct the variable itself, not its address.
 func (c *checker) place(v value) (value, bool) {
 	if a, ok := v.x.(*AddrOf); ok {
 		return value{x: a.X, t: v.t, place: true}, false
@@ -208,7 +211,7 @@ func (c *checker) notWritable(e syntax.Expr, message string) {
 	c.fail(e.At(), NotWritable, "D_OP_WRITE", "%s", message)
 }
 
-// giveType gives a variable the type of the first value that is assigned to it.
+// giveType sets the type of a variable to that of the first value assigned to it.
 func (c *checker) giveType(e syntax.Expr, id *ident, y *value) bool {
 	switch {
 	case y == nil:
@@ -220,19 +223,19 @@ func (c *checker) giveType(e syntax.Expr, id *ident, y *value) bool {
 		id.set = !isZero(y.x)
 		if id.t == nil {
 			id.bad = true
-			c.fail(e.At(), NotStorable, "D_OP_INCOMPAT", "a variable can't hold %s", y.t)
+			c.fail(e.At(), NotStorable, "D_OP_INCOMPAT", "a variable can't contain %s", y.t)
 		}
 	}
 	return !id.bad
 }
 
-// unassigned tells that a variable has no value that could be added to.
+// unassigned reports that a variable has no value to add to.
 func (c *checker) unassigned(e *syntax.Ident) {
 	c.home(e.Scope)[e.Name] = &ident{kind: identVar, name: e.Name, home: homeOf(e.Scope), bad: true}
-	c.fail(e.At(), NotAssigned, "D_VAR_UNDEF", "%s has not been declared or assigned to yet", scopeName(homeOf(e.Scope), e.Name)).Hint = "assign to it above, or declare it"
+	c.fail(e.At(), NotAssigned, "D_VAR_UNDEF", "%s is not declared or assigned before its use", scopeName(homeOf(e.Scope), e.Name)).Hint = "assign to it before, or declare it"
 }
 
-// space lets a declared pointer lead to the memory that its first value leads to.
+// space sets the space of a declared pointer to that of its first value.
 func (c *checker) space(e syntax.Expr, id *ident, y *value) {
 	p, ok := id.t.(*Pointer)
 	if y == nil || !y.ok() || !ok || isZero(y.x) || y.isString() {
@@ -251,10 +254,15 @@ func (c *checker) space(e syntax.Expr, id *ident, y *value) {
 	}
 }
 
-// assign gives X = Y and X op= Y.
+// assign returns X = Y and X op= Y.
 func (c *checker) assign(e *syntax.Assign) value {
 	if a, ok := e.X.(*syntax.Aggregation); ok {
-		c.fail(a.At(), AggregationValue, "D_OP_INCOMPAT", "an aggregation is assigned to in a statement of its own")
+		c.fail(
+			a.At(),
+			AggregationValue,
+			"D_OP_INCOMPAT",
+			"an assignment to an aggregation must be a statement of its own",
+		)
 		return value{}
 	}
 	y := c.expr(e.Y)
@@ -262,7 +270,7 @@ func (c *checker) assign(e *syntax.Assign) value {
 		return c.compound(e, y)
 	}
 	if y.void {
-		d := c.fail(e.Y.At(), NoValue, "D_OP_INCOMPAT", "this has no value")
+		d := c.fail(e.Y.At(), NoValue, "D_OP_INCOMPAT", "the expression has no value")
 		if y.act {
 			d.Code, d.Message = ActionValue, "an action has no value"
 		}
@@ -275,7 +283,7 @@ func (c *checker) assign(e *syntax.Assign) value {
 	if made != nil {
 		y.t = made.t
 		if _, ok := made.t.(*Struct); !ok {
-			c.fail(e.Y.At(), NotStorable, "D_OP_DYN", "a variable can't hold a pointer to what a translator makes").Hint = "assign its members"
+			c.fail(e.Y.At(), NotStorable, "D_OP_DYN", "a variable can't contain a pointer to a translated struct").Hint = "assign its members"
 			return value{}
 		}
 	}
@@ -292,7 +300,7 @@ func (c *checker) assign(e *syntax.Assign) value {
 		return c.assignTranslation(e, x, y)
 	}
 	if _, isArray := x.t.(*Array); isArray {
-		c.fail(e.X.At(), NotAssignable, "D_OP_ARRFUN", "an array can't be assigned to as a whole")
+		c.fail(e.X.At(), NotAssignable, "D_OP_ARRFUN", "can't assign to a whole array")
 		return value{}
 	}
 	r := c.fit(x.t, y)
@@ -304,7 +312,8 @@ func (c *checker) assign(e *syntax.Assign) value {
 	return value{x: &Assign{typed{e.At(), x.t}, syntax.Set, x.x, r}, t: x.t}
 }
 
-// narrowed warns of a number of 64 bits that goes into a variable of 32, which it is only because of what it was assigned first.
+// narrowed warns about a 64-bit number assigned to a variable that has 32 bits only because of its
+// first value.
 func (c *checker) narrowed(e *syntax.Assign, x, y value) {
 	a, aok := x.int()
 	b, bok := y.int()
@@ -319,11 +328,18 @@ func (c *checker) narrowed(e *syntax.Assign, x, y value) {
 		return
 	}
 	if id := c.lookup(name); id != nil && id.implicit {
-		c.warn(e.At(), Narrowed, "%s is of type %s, as what was assigned to it first, and %s does not fit into it: declare it", scopeName(id.home, id.name), a, b)
+		c.warn(
+			e.At(),
+			Narrowed,
+			"%s has the type of its first value, %s, and %s does not fit in it: declare the variable",
+			scopeName(id.home, id.name),
+			a,
+			b,
+		)
 	}
 }
 
-// compound gives X op= Y.
+// compound returns X op= Y.
 func (c *checker) compound(e *syntax.Assign, y value) value {
 	x, _ := c.target(e.X, nil, false)
 	if !x.ok() || !y.ok() {
@@ -349,10 +365,10 @@ func (c *checker) compound(e *syntax.Assign, y value) value {
 	if b, ok := r.x.(*Binary); ok {
 		return value{x: &Assign{typed{e.At(), x.t}, e.Op, x.x, b.Y}, t: x.t}
 	}
-	return value{x: &Assign{typed{e.At(), x.t}, syntax.Set, x.x, f}, t: x.t} // adds nothing
+	return value{x: &Assign{typed{e.At(), x.t}, syntax.Set, x.x, f}, t: x.t} // adding nothing
 }
 
-// step gives ++ and --.
+// step returns ++ and --.
 func (c *checker) step(e *syntax.Step) value {
 	x, _ := c.target(e.X, nil, true)
 	if !x.ok() {
@@ -366,7 +382,7 @@ func (c *checker) step(e *syntax.Step) value {
 			return value{}
 		}
 	default:
-		c.fail(e.At(), NotInteger, "D_OP_SCALAR", "%s can't be counted with", x.t)
+		c.fail(e.At(), NotInteger, "D_OP_SCALAR", "++ and -- require a number or a pointer, not %s", x.t)
 		return value{}
 	}
 	if e.Op == syntax.Sub {

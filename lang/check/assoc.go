@@ -6,13 +6,15 @@ import (
 	"culprit/lang/syntax"
 )
 
-// assocRef gives an element of an associative array, args[] or uregs[]; done false: X is something else. With make an array
-// that is not there yet comes to be.
+// assocRef returns an element of an associative array, args[] or uregs[]. done is false when X is
+// something else. With make set, an unknown array is declared.
 func (c *checker) assocRef(name *syntax.Ident, e *syntax.Index, make bool) (value, bool) {
 	if name.Scope == syntax.ScopeKernel {
 		return value{}, false
 	}
-	if name.Scope == syntax.ScopeGlobal && c.globals[name.Name] == nil && c.funcs[name.Name] == nil && builtins[name.Name].name == "" {
+	if name.Scope == syntax.ScopeGlobal && c.globals[name.Name] == nil &&
+		c.funcs[name.Name] == nil &&
+		builtins[name.Name].name == "" {
 		c.library(name.Name)
 	}
 	if id := c.funcs[name.Name]; id != nil && name.Scope == syntax.ScopeGlobal {
@@ -44,7 +46,13 @@ func (c *checker) assocRef(name *syntax.Ident, e *syntax.Index, make bool) (valu
 			c.thiss[name.Name] = &ident{name: name.Name, home: This, bad: true}
 			return value{}, true
 		}
-		id = &ident{kind: identVar, name: name.Name, home: homeOf(name.Scope), at: name.At(), open: true}
+		id = &ident{
+			kind: identVar,
+			name: name.Name,
+			home: homeOf(name.Scope),
+			at:   name.At(),
+			open: true,
+		}
 		keys, ok := c.keyValues(e.Keys)
 		if !ok {
 			id.bad = true
@@ -77,7 +85,7 @@ func (c *checker) keyValues(list []syntax.Expr) ([]value, bool) {
 	return out, ok
 }
 
-// keyType says whether values of a type can be keys of an associative array.
+// keyType reports whether values of a type can be keys of an associative array.
 func (c *checker) keyType(at syntax.Span, t Type) bool {
 	switch t := t.(type) {
 	case *Int, *Pointer, StringType:
@@ -92,8 +100,8 @@ func (c *checker) keyType(at syntax.Span, t Type) bool {
 	}
 }
 
-// element gives an element of an associative array whose keys are known to be well. The first use of an array says what
-// types its keys have.
+// element returns an element of an associative array with valid keys. The first use of an array
+// determines the types of its keys.
 func (c *checker) element(e *syntax.Index, id *ident, keys []value) value {
 	if id.bad {
 		return value{}
@@ -105,14 +113,31 @@ func (c *checker) element(e *syntax.Index, id *ident, keys []value) value {
 		id.open = false
 	}
 	if len(keys) != len(id.keys) {
-		c.fail(e.At(), KeyMismatch, "D_PROTO_LEN", "%s has %s, not %d", scopeName(id.home, id.name), count(len(id.keys), "key"), len(keys))
+		c.fail(
+			e.At(),
+			KeyMismatch,
+			"D_PROTO_LEN",
+			"%s has %s, not %d",
+			scopeName(id.home, id.name),
+			count(len(id.keys), "key"),
+			len(keys),
+		)
 		return value{}
 	}
 	var xs []Expr
 	for i, k := range keys {
 		x := c.fit(id.keys[i], k)
 		if x == nil {
-			c.fail(e.Keys[i].At(), KeyMismatch, "D_PROTO_ARG", "key %d of %s is %s, not %s", i+1, scopeName(id.home, id.name), id.keys[i], k.t)
+			c.fail(
+				e.Keys[i].At(),
+				KeyMismatch,
+				"D_PROTO_ARG",
+				"key %d of %s is %s, not %s",
+				i+1,
+				scopeName(id.home, id.name),
+				id.keys[i],
+				k.t,
+			)
 			return value{}
 		}
 		if s, ok := id.keys[i].(*Struct); ok {
@@ -120,13 +145,13 @@ func (c *checker) element(e *syntax.Index, id *ident, keys []value) value {
 		}
 		xs = append(xs, x)
 	}
-	if id.t == nil { // the value is what is being assigned
+	if id.t == nil { // its type is that of the assigned value
 		return value{x: &VarRef{typed{e.At(), nil}, c.variableOf(id), xs}, place: true}
 	}
 	return c.read(e.At(), id, xs)
 }
 
-// keyTypeOf gives the type under which a value is kept as a key.
+// keyTypeOf returns the type that a value has as a key.
 func (c *checker) keyTypeOf(v value) Type {
 	switch t := v.t.(type) {
 	case *Array:

@@ -8,7 +8,7 @@ import (
 	"culprit/lang/syntax"
 )
 
-// script is a program of so many lines, like those that people write.
+// script returns a program of about n lines, like those that people write.
 func script(lines int) string {
 	const clause = `syscall::read:entry,
 syscall::write:entry

@@ -9,7 +9,7 @@ import (
 	"culprit/lang/syntax"
 )
 
-// TestInlinesAreBounded doubles a text forty times over.
+// TestInlinesAreBounded expands a text that doubles forty times.
 func TestInlinesAreBounded(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("inline int a0 = 1 + pid;\n")
@@ -23,7 +23,7 @@ func TestInlinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestManyMistakes tells no more of a text than anybody reads.
+// TestManyMistakes checks that the number of diagnostics is limited.
 func TestManyMistakes(t *testing.T) {
 	p, ds := compile("BEGIN { "+strings.Repeat("trace(1 / 0); ", 500)+"}", check.Options{}, &env{})
 	if p != nil || len(ds) != 21 || ds[20].Code != syntax.TooMany {
@@ -31,27 +31,39 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// TestOptions sees that what flags and pragmas say is what a program has.
+// TestOptions checks that flags and pragmas set the options of a program.
 func TestOptions(t *testing.T) {
-	p, ds := compile("#pragma D option strsize=1k\n#pragma D option quiet\n#pragma D option stackframes=7\nBEGIN { stack(); }", check.Options{All: map[string]string{"destructive": "", "flowindent": "no", "switchrate": "10hz"}}, &env{})
+	p, ds := compile(
+		"#pragma D option strsize=1k\n#pragma D option quiet\n#pragma D option stackframes=7\nBEGIN { stack(); }",
+		check.Options{
+			All: map[string]string{"destructive": "", "flowindent": "no", "switchrate": "10hz"},
+		},
+		&env{},
+	)
 	if ds != nil {
 		t.Fatal(ds)
 	}
 	o := p.Options
-	if o.StrSize != 1024 || !o.Quiet || o.StackFrames != 7 || !o.Destructive || o.All["switchrate"] != "10hz" {
+	if o.StrSize != 1024 || !o.Quiet || o.StackFrames != 7 || !o.Destructive ||
+		o.All["switchrate"] != "10hz" {
 		t.Errorf("%+v", o)
 	}
 	if _, ok := o.All["flowindent"]; ok {
-		t.Error("flowindent was told no")
+		t.Error("flowindent is set to no")
 	}
 	if r := p.Clauses[0].Body[0].(*check.Record); r.Action.Frames != 7 {
 		t.Errorf("%d frames", r.Action.Frames)
 	}
 }
 
-// TestNothingIsLeftOut: what can't be known must not make a program that does something else.
+// TestNothingIsLeftOut checks that text that can't be resolved is an error, and never silently
+// dropped.
 func TestNothingIsLeftOut(t *testing.T) {
-	p, ds := compile("nosuch:::probe { self->a = args[0]; } BEGIN /self->a/ { exit(1); }", check.Options{Probes: true}, &env{})
+	p, ds := compile(
+		"nosuch:::probe { self->a = args[0]; } BEGIN /self->a/ { exit(1); }",
+		check.Options{Probes: true},
+		&env{},
+	)
 	if p != nil || len(ds) != 1 || ds[0].Code != check.ArgsIndex {
 		t.Errorf("%v", ds)
 	}
@@ -60,7 +72,7 @@ func TestNothingIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestArgs sees to the types of args[].
+// TestArgs checks the types of args[].
 func TestArgs(t *testing.T) {
 	e := smallEnv(t)
 	for text, want := range map[string]string{

@@ -15,23 +15,32 @@ type types struct {
 	named    map[string]Type    // typedefs of the text
 	tags     map[string]*Struct // structs of the text, by "struct name" or "union name"
 	enums    map[string]*Int
-	written1 map[syntax.Type]Type // those that define something, so that they do it once
+	written1 map[syntax.Type]Type // types that define something, so that they do it once
 	aligns   map[*Struct]int64
 
 	asked bool
-	spec  *btf.Spec // nil: none, or not asked yet
+	spec  *btf.Spec // nil: none, or not read yet
 	why   error
 	made  map[btf.Type]Type
 
-	enumerators map[string]enumerator // nil: not asked for yet
-	words       map[string]string     // names of the kernel's types, with what stands before them; nil: not asked for yet
+	enumerators map[string]enumerator // nil: not read yet
+	// names of the kernel's types, with their keyword; nil: not read yet
+	words map[string]string
 }
 
 func newTypes(c *checker) *types {
-	return &types{c: c, named: map[string]Type{}, tags: map[string]*Struct{}, enums: map[string]*Int{}, written1: map[syntax.Type]Type{}, aligns: map[*Struct]int64{}, made: map[btf.Type]Type{}}
+	return &types{
+		c:        c,
+		named:    map[string]Type{},
+		tags:     map[string]*Struct{},
+		enums:    map[string]*Int{},
+		written1: map[syntax.Type]Type{},
+		aligns:   map[*Struct]int64{},
+		made:     map[btf.Type]Type{},
+	}
 }
 
-// kernel gives the kernel's types, nil where they can't be had.
+// kernel returns the kernel's types, nil when they are not available.
 func (ts *types) kernel() *btf.Spec {
 	if !ts.asked && !ts.c.o.NoTypes && ts.c.env != nil {
 		ts.asked = true
@@ -40,12 +49,12 @@ func (ts *types) kernel() *btf.Spec {
 	return ts.spec
 }
 
-// noSpec tells why a type is not known, where that is for want of all types.
+// noSpec reports a missing type when the kernel's types are not available.
 func (ts *types) noSpec(at syntax.Span) bool {
 	if ts.why == nil {
 		return false
 	}
-	ts.c.fail(at, NoTypes, "D_UNKNOWN", "the kernel's types can't be read: %v", ts.why)
+	ts.c.fail(at, NoTypes, "D_UNKNOWN", "the kernel's types are not available: %v", ts.why)
 	return true
 }
 
@@ -100,8 +109,8 @@ func (ts *types) kernelEnum(name string) *Int {
 	return k
 }
 
-// nearType gives the struct, union or typedef of the kernel whose name was most likely meant; "" where none is near. All of
-// them are read for it, so it is for mistakes alone.
+// nearType returns the kernel's struct, union or typedef with the most similar name; "" when none
+// is similar. It reads all names, so it is only for diagnostics.
 func (ts *types) nearType(name string) string {
 	spec := ts.kernel()
 	if spec == nil {
@@ -143,8 +152,8 @@ type enumerator struct {
 	value int64
 }
 
-// kernelEnumerator finds the enumeration of the kernel that has a name. The first time all of them are read, which takes
-// some tens of milliseconds.
+// kernelEnumerator returns the kernel's enumeration that contains a name. The first call reads all
+// of them, which takes tens of milliseconds.
 func (ts *types) kernelEnumerator(name string) (*Int, int64, bool) {
 	spec := ts.kernel()
 	if spec == nil {
@@ -175,7 +184,8 @@ func (ts *types) kernelEnumerator(name string) (*Int, int64, bool) {
 	return k, v.value, ok
 }
 
-// from gives a type of the kernel. It reads no further than it must: the members of structs are made when they are asked for.
+// from converts a type of the kernel. It converts no more than needed: members of structs are
+// converted on demand.
 func (ts *types) from(t btf.Type) Type {
 	if k, ok := ts.made[t]; ok {
 		return k
@@ -206,7 +216,7 @@ func (ts *types) convert(t btf.Type) Type {
 		return &Float{int8(t.Size), t.Name}
 	case *btf.Pointer:
 		p := &Pointer{}
-		ts.made[t] = p // a struct may lead to itself
+		ts.made[t] = p // a struct may refer to itself
 		target := t.Target
 		for tag, ok := target.(*btf.TypeTag); ok; tag, ok = tag.Type.(*btf.TypeTag) {
 			switch tag.Value {
@@ -229,7 +239,7 @@ func (ts *types) convert(t btf.Type) Type {
 		if k := ts.kernelStruct(t.Name, t.Kind == btf.FwdUnion); k != nil {
 			return k
 		}
-		return &Struct{Name: t.Name, Union: t.Kind == btf.FwdUnion, Only: true, Fields: func() []Field { return nil }}
+		return &Struct{Name: t.Name, Union: t.Kind == btf.FwdUnion, Only: true, Fields: func() []StructMember { return nil }}
 	case *btf.Typedef:
 		k := ts.from(t.Type)
 		if i, ok := k.(*Int); ok && i.Enum == nil && i.Name != "_Bool" {
@@ -262,9 +272,9 @@ func (ts *types) convert(t btf.Type) Type {
 
 func (ts *types) members(key btf.Type, k *Struct, members []btf.Member) Type {
 	ts.made[key] = k
-	var fields []Field
+	var fields []StructMember
 	done := false
-	k.Fields = func() []Field {
+	k.Fields = func() []StructMember {
 		if !done {
 			done = true
 			fields = ts.fields(nil, 0, members, k.Union)
@@ -274,8 +284,13 @@ func (ts *types) members(key btf.Type, k *Struct, members []btf.Member) Type {
 	return k
 }
 
-// fields gives members, those of anonymous structs among them.
-func (ts *types) fields(out []Field, base int64, members []btf.Member, union bool) []Field {
+// fields appends members, including those of anonymous structs.
+func (ts *types) fields(
+	out []StructMember,
+	base int64,
+	members []btf.Member,
+	union bool,
+) []StructMember {
 	for _, m := range members {
 		at := base*8 + int64(m.Offset)
 		if m.Name == "" {
@@ -290,16 +305,16 @@ func (ts *types) fields(out []Field, base int64, members []btf.Member, union boo
 		t := ts.from(m.Type)
 		if i, ok := t.(*Int); ok && m.BitfieldSize > 0 {
 			held, off := bitField(i, at, int64(m.BitfieldSize))
-			out = append(out, Field{m.Name, off, held, union})
+			out = append(out, StructMember{m.Name, off, held, union})
 			continue
 		}
-		out = append(out, Field{m.Name, at / 8, t, union})
+		out = append(out, StructMember{m.Name, at / 8, t, union})
 	}
 	return out
 }
 
-// bitField gives the type of a bit field that stands so many bits from the start, and the byte at which to load what holds it:
-// the integer that it was declared in, if the field lies within one of those.
+// bitField returns the type of a bit field at a bit offset, and the byte offset of the integer that
+// contains it: the declared one, if the field lies within one of those.
 func bitField(t *Int, at, bits int64) (*Int, int64) {
 	held := *t
 	held.Bits = int8(bits)

@@ -6,9 +6,10 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A subroutine is what D says of a function that has a value. params has a letter for each parameter, those behind | may be
-// left out: s a string, i an integer, c a constant integer, a an address or integer, p a pointer, v a pointer or string, o a
-// pointer to memory of the script, 4 and 6 a pointer to an address of IP.
+// A subroutine is the signature of a function with a value. params has a letter for each parameter;
+// those after | are optional: s a string, i an integer, c a constant integer, a an address or
+// integer, p a pointer, v a pointer or string, o a pointer to memory of the script, 4 and 6 a
+// pointer to an IP address.
 type subroutine struct {
 	which  Subroutine
 	result Type
@@ -16,15 +17,20 @@ type subroutine struct {
 	proto  string
 }
 
-// subroutines are the functions that have values, by name.
+// subroutines are the functions that return values, by name.
 //
 // table: name to signature
 var subroutines = map[string]subroutine{
-	"alloca":     {SubAlloca, &Pointer{Elem: tVoid, Space: Own}, "i", "void *alloca(size_t)"},
-	"basename":   {SubBasename, tString, "s", "string basename(const char *)"},
-	"bcopy":      {SubBcopy, tVoid, "voi", "void bcopy(void *, void *, size_t)"},
-	"cleanpath":  {SubCleanpath, tString, "s", "string cleanpath(const char *)"},
-	"copyin":     {SubCopyin, &Pointer{Elem: tVoid, Space: Own}, "ai", "void *copyin(uintptr_t, size_t)"},
+	"alloca":    {SubAlloca, &Pointer{Elem: tVoid, Space: Own}, "i", "void *alloca(size_t)"},
+	"basename":  {SubBasename, tString, "s", "string basename(const char *)"},
+	"bcopy":     {SubBcopy, tVoid, "voi", "void bcopy(void *, void *, size_t)"},
+	"cleanpath": {SubCleanpath, tString, "s", "string cleanpath(const char *)"},
+	"copyin": {
+		SubCopyin,
+		&Pointer{Elem: tVoid, Space: Own},
+		"ai",
+		"void *copyin(uintptr_t, size_t)",
+	},
 	"copyinstr":  {SubCopyinstr, tString, "a|i", "string copyinstr(uintptr_t, [size_t])"},
 	"copyinto":   {SubCopyinto, tVoid, "aio", "void copyinto(uintptr_t, size_t, void *)"},
 	"dirname":    {SubDirname, tString, "s", "string dirname(const char *)"},
@@ -40,42 +46,63 @@ var subroutines = map[string]subroutine{
 	"link_ntop":  {SubLinkNtop, tString, "iv", "string link_ntop(int, void *)"},
 	"lltostr":    {SubLltostr, tString, "i|i", "string lltostr(int64_t, [int])"},
 
-	"mutex_owned":         {SubMutexOwned, tInt, "p", "int mutex_owned(struct mutex *)"},
-	"mutex_owner":         {SubMutexOwner, &Pointer{Elem: tVoid, Space: Kernel}, "p", "struct task_struct *mutex_owner(struct mutex *)"},
-	"mutex_type_adaptive": {SubMutexTypeAdaptive, tInt, "p", "int mutex_type_adaptive(struct mutex *)"},
-	"mutex_type_spin":     {SubMutexTypeSpin, tInt, "p", "int mutex_type_spin(struct mutex *)"},
-	"ntohl":               {SubNtohl, tUint32, "i", "uint32_t ntohl(uint32_t)"},
-	"ntohll":              {SubNtohll, tUint64, "i", "uint64_t ntohll(uint64_t)"},
-	"ntohs":               {SubNtohs, typedefs["uint16_t"], "i", "uint16_t ntohs(uint16_t)"},
-	"progenyof":           {SubProgenyof, tInt, "i", "int progenyof(pid_t)"},
-	"rand":                {SubRand, tInt, "", "int rand()"},
-	"rindex":              {SubRindex, tInt, "ss|i", "int rindex(const char *, const char *, [int])"},
-	"rw_iswriter":         {SubRwIswriter, tInt, "p", "int rw_iswriter(struct rwlock *)"},
-	"rw_read_held":        {SubRwReadHeld, tInt, "p", "int rw_read_held(struct rwlock *)"},
-	"rw_write_held":       {SubRwWriteHeld, tInt, "p", "int rw_write_held(struct rwlock *)"},
-	"speculation":         {SubSpeculation, tInt, "", "int speculation()"},
-	"strchr":              {SubStrchr, tString, "si", "string strchr(const char *, char)"},
-	"strjoin":             {SubStrjoin, tString, "ss", "string strjoin(const char *, const char *)"},
-	"strlen":              {SubStrlen, typedefs["size_t"], "s", "size_t strlen(const char *)"},
-	"strrchr":             {SubStrrchr, tString, "si", "string strrchr(const char *, char)"},
-	"strstr":              {SubStrstr, tString, "ss", "string strstr(const char *, const char *)"},
-	"strtok":              {SubStrtok, tString, "ss", "string strtok(const char *, const char *)"},
-	"strtoll":             {SubStrtoll, tInt64, "s|i", "int64_t strtoll(const char *, [int])"},
-	"substr":              {SubSubstr, tString, "si|i", "string substr(const char *, int, [int])"},
-	"tolower":             {SubTolower, tString, "s", "string tolower(const char *)"},
-	"toupper":             {SubToupper, tString, "s", "string toupper(const char *)"},
-	"d_path":              {SubPath, tString, "p", "string d_path(struct path *)"},
+	"mutex_owned": {SubMutexOwned, tInt, "p", "int mutex_owned(struct mutex *)"},
+	"mutex_owner": {
+		SubMutexOwner,
+		&Pointer{Elem: tVoid, Space: Kernel},
+		"p",
+		"struct task_struct *mutex_owner(struct mutex *)",
+	},
+	"mutex_type_adaptive": {
+		SubMutexTypeAdaptive,
+		tInt,
+		"p",
+		"int mutex_type_adaptive(struct mutex *)",
+	},
+	"mutex_type_spin": {SubMutexTypeSpin, tInt, "p", "int mutex_type_spin(struct mutex *)"},
+	"ntohl":           {SubNtohl, tUint32, "i", "uint32_t ntohl(uint32_t)"},
+	"ntohll":          {SubNtohll, tUint64, "i", "uint64_t ntohll(uint64_t)"},
+	"ntohs":           {SubNtohs, typedefs["uint16_t"], "i", "uint16_t ntohs(uint16_t)"},
+	"progenyof":       {SubProgenyof, tInt, "i", "int progenyof(pid_t)"},
+	"rand":            {SubRand, tInt, "", "int rand()"},
+	"rindex": {
+		SubRindex,
+		tInt,
+		"ss|i",
+		"int rindex(const char *, const char *, [int])",
+	},
+	"rw_iswriter":   {SubRwIswriter, tInt, "p", "int rw_iswriter(struct rwlock *)"},
+	"rw_read_held":  {SubRwReadHeld, tInt, "p", "int rw_read_held(struct rwlock *)"},
+	"rw_write_held": {SubRwWriteHeld, tInt, "p", "int rw_write_held(struct rwlock *)"},
+	"speculation":   {SubSpeculation, tInt, "", "int speculation()"},
+	"strchr":        {SubStrchr, tString, "si", "string strchr(const char *, char)"},
+	"strjoin": {
+		SubStrjoin,
+		tString,
+		"ss",
+		"string strjoin(const char *, const char *)",
+	},
+	"strlen":  {SubStrlen, typedefs["size_t"], "s", "size_t strlen(const char *)"},
+	"strrchr": {SubStrrchr, tString, "si", "string strrchr(const char *, char)"},
+	"strstr":  {SubStrstr, tString, "ss", "string strstr(const char *, const char *)"},
+	"strtok":  {SubStrtok, tString, "ss", "string strtok(const char *, const char *)"},
+	"strtoll": {SubStrtoll, tInt64, "s|i", "int64_t strtoll(const char *, [int])"},
+	"substr":  {SubSubstr, tString, "si|i", "string substr(const char *, int, [int])"},
+	"tolower": {SubTolower, tString, "s", "string tolower(const char *)"},
+	"toupper": {SubToupper, tString, "s", "string toupper(const char *)"},
+	"d_path":  {SubPath, tString, "p", "string d_path(struct path *)"},
 }
 
-// symbols are the functions that give an address by its name.
+// symbols are the functions that print an address as a symbol.
 //
 // table: name to type
 var symbols = map[string]SymbolType{
 	"sym": {Kernel, SymbolName}, "func": {Kernel, SymbolFunction}, "mod": {Kernel, SymbolModule},
-	"usym": {User, SymbolName}, "ufunc": {User, SymbolFunction}, "umod": {User, SymbolModule}, "uaddr": {User, SymbolAddress},
+	"usym": {User, SymbolName}, "ufunc": {User, SymbolFunction}, "umod": {User, SymbolModule},
+	"uaddr": {User, SymbolAddress},
 }
 
-// call gives the value of a function.
+// call returns the value of a function.
 func (c *checker) call(e *syntax.Call) value {
 	name := e.Func.Text
 	if s, ok := subroutines[name]; ok {
@@ -104,7 +131,7 @@ func (c *checker) call(e *syntax.Call) value {
 			return c.topology(e)
 		}
 	}
-	if actions[name] != nil { // whoever wants its value will say that there is none
+	if actions[name] != nil { // the caller reports that there is no value
 		rule := actions[name]
 		least, most := 1, 1<<30
 		switch rule.kind {
@@ -121,7 +148,7 @@ func (c *checker) call(e *syntax.Call) value {
 		return nothing(e.At())
 	}
 	if _, ok := aggFuncs[name]; ok {
-		c.fail(e.At(), AggFuncPlace, "D_CG_EXPR", "%s() makes an aggregation", name).Hint = "@ = " + name + "(...)"
+		c.fail(e.At(), AggFuncPlace, "D_CG_EXPR", "%s() without an aggregation", name).Hint = "@ = " + name + "(...)"
 		return value{}
 	}
 	c.noFunction(e)
@@ -129,14 +156,21 @@ func (c *checker) call(e *syntax.Call) value {
 }
 
 func (c *checker) noFunction(e *syntax.Call) {
-	list := append(append(append(names(subroutines), names(actions)...), names(aggFuncs)...), names(symbols)...)
-	near(c.fail(e.Func.At(), UnknownFunction, "D_FUNC_UNDEF", "there is no function %s", e.Func.Text), e.Func.Text, list)
+	list := append(
+		append(append(names(subroutines), names(actions)...), names(aggFuncs)...),
+		names(symbols)...)
+	near(
+		c.fail(e.Func.At(), UnknownFunction, "D_FUNC_UNDEF", "unknown function %s", e.Func.Text),
+		e.Func.Text,
+		list,
+	)
 }
 
-// MostScratch is the largest piece of memory that alloca and copyin return without -x scratchsize, if its size is a constant.
+// MostScratch is the largest piece of memory that alloca and copyin return without -x scratchsize,
+// if its size is a constant.
 const MostScratch = 8 << 10
 
-// scratch tells of memory that is asked for and never to be had.
+// scratch reports a constant size that exceeds the scratch memory.
 func (c *checker) scratch(e *syntax.Call, which Subroutine, args []Expr) {
 	at := -1
 	switch which {
@@ -153,11 +187,11 @@ func (c *checker) scratch(e *syntax.Call, which Subroutine, args []Expr) {
 		limit = MostScratch
 	}
 	if k, ok := args[at].(*Const); ok && uint64(k.Value) > uint64(limit) {
-		c.fail(e.Args[at].At(), ScratchSize, "D_ALLOCA_SIZE", "%s() of %d bytes is more than there is, %d", e.Func.Text, k.Value, limit).Hint = "set the option: -x scratchsize=BYTES"
+		c.fail(e.Args[at].At(), ScratchSize, "D_ALLOCA_SIZE", "%s() of %d bytes exceeds the limit of %d", e.Func.Text, k.Value, limit).Hint = "set the option: -x scratchsize=BYTES"
 	}
 }
 
-// wants gives how many arguments there must be and may be.
+// wants returns the lowest and highest number of arguments.
 func wants(params string) (least, most int) {
 	must, may, _ := strings.Cut(params, "|")
 	return len(must), len(must) + len(may)
@@ -198,13 +232,21 @@ func (c *checker) wrongCount(e *syntax.Call, least, most int, proto string) {
 	if most > least {
 		n = count(least, "argument") + " or more"
 	}
-	d := c.fail(e.At(), ArgumentCount, "D_PROTO_LEN", "%s() wants %s, not %d", e.Func.Text, n, len(e.Args))
+	d := c.fail(
+		e.At(),
+		ArgumentCount,
+		"D_PROTO_LEN",
+		"%s() requires %s, not %d",
+		e.Func.Text,
+		n,
+		len(e.Args),
+	)
 	if proto != "" {
 		d.Hint = proto
 	}
 }
 
-// parameter gives a value as a parameter takes it; nil where it does not.
+// parameter returns a value as a parameter takes it; nil when it does not.
 func (c *checker) parameter(kind byte, v value) Expr {
 	switch kind {
 	case 's':
@@ -212,10 +254,18 @@ func (c *checker) parameter(kind byte, v value) Expr {
 			return c.str(v)
 		}
 		if _, ok := v.int(); ok && isZero(v.x) {
-			return &StringOf{typed{v.x.Place(), tString}, &Const{typed{v.x.Place(), &Pointer{Elem: tChar, Space: Kernel}}, 0}, 0}
+			return &StringOf{
+				typed{v.x.Place(), tString},
+				&Const{typed{v.x.Place(), &Pointer{Elem: tChar, Space: Kernel}}, 0},
+				0,
+			}
 		}
 		if p, ok := v.t.(*Pointer); ok && isVoid(p.Elem) {
-			return &StringOf{typed{v.x.Place(), tString}, convert(v.x, &Pointer{Elem: tChar, Space: p.Space}), 0}
+			return &StringOf{
+				typed{v.x.Place(), tString},
+				convert(v.x, &Pointer{Elem: tChar, Space: p.Space}),
+				0,
+			}
 		}
 	case 'i':
 		if i, ok := v.int(); ok {
@@ -263,7 +313,7 @@ func (c *checker) parameter(kind byte, v value) Expr {
 	return nil
 }
 
-// stack gives stack() or ustack() as a value.
+// stack returns stack() or ustack() as a value.
 func (c *checker) stack(e *syntax.Call) value {
 	frames, ok := c.frames(e)
 	if !ok {
@@ -280,10 +330,10 @@ func (c *checker) stack(e *syntax.Call) value {
 	return value{x: &StackOf{typed{e.At(), t}, frames, strings}, t: t}
 }
 
-// mostAsked is how many frames a stack may be asked to have; more are as many.
+// mostAsked is the highest number of frames of a stack; larger numbers are reduced to it.
 const mostAsked = 1 << 16
 
-// frames gives how many frames a stack is to have.
+// frames returns the number of frames of a stack.
 func (c *checker) frames(e *syntax.Call) (int, bool) {
 	frames := c.o.StackFrames
 	most := 1
@@ -295,14 +345,29 @@ func (c *checker) frames(e *syntax.Call) (int, bool) {
 		frames = 100
 	}
 	if len(e.Args) > most {
-		c.fail(e.At(), ArgumentCount, "D_PROTO_LEN", "%s() wants at most %s, not %d", e.Func.Text, count(most, "argument"), len(e.Args))
+		c.fail(
+			e.At(),
+			ArgumentCount,
+			"D_PROTO_LEN",
+			"%s() takes at most %s, not %d",
+			e.Func.Text,
+			count(most, "argument"),
+			len(e.Args),
+		)
 		return 0, false
 	}
 	for i, a := range e.Args {
 		n, t, ok := c.constant(a)
 		if !ok || n < 0 || n == 0 && i == 0 {
 			if _, isInt := t.(*Int); t != nil && !isInt {
-				c.fail(a.At(), StackFrames, "D_PROTO_ARG", "the number of frames of %s() must be a constant number, not %s", e.Func.Text, t)
+				c.fail(
+					a.At(),
+					StackFrames,
+					"D_PROTO_ARG",
+					"the number of frames of %s() must be a constant number, not %s",
+					e.Func.Text,
+					t,
+				)
 			} else if t != nil {
 				tag := "D_STACK_SIZE"
 				if user {

@@ -11,35 +11,43 @@ import (
 	"culprit/measure"
 )
 
-// most is how many diagnostics are told before the rest is left untold.
+// most is the highest number of diagnostics.
 const most = 20
 
-// mostExpanded is how many expressions may come from inlines and translators.
+// mostExpanded is the highest number of expressions that come from inlines and translators.
 const mostExpanded = 100_000
 
-// Check finds out what a program means. file and text are what it was parsed from, for places in messages. Either there is a
-// Program or there are Diagnostics, in the order of the text.
+// Check resolves names and types of a program. file and text are its source, for positions in
+// messages. It returns a Program, or Diagnostics in the order of the text.
 //
-// The text is read as dtrace reads it, from above: a variable has a type once it was declared or assigned to, and is not
-// known before.
-func Check(file, text string, prog *syntax.Program, env Env, o Options) (*Program, syntax.Diagnostics) {
+// Like dtrace it reads the text from top to bottom: a variable has a type once it is declared or
+// assigned, and is unknown before.
+func Check(
+	file, text string,
+	prog *syntax.Program,
+	env Env,
+	o Options,
+) (*Program, syntax.Diagnostics) {
 	c := newChecker(file, text, env, o)
 	c.program(prog)
 	if len(c.diags) > 0 {
 		list := c.diags
-		if c.full() { // what says so stands last
+		if c.full() { // TooMany stays last
 			list = list[:most]
 		}
-		slices.SortStableFunc(list, func(a, b *syntax.Diagnostic) int { return cmp.Compare(a.Pos, b.Pos) })
+		slices.SortStableFunc(
+			list,
+			func(a, b *syntax.Diagnostic) int { return cmp.Compare(a.Pos, b.Pos) },
+		)
 		return nil, c.diags
 	}
 	return c.prog, nil
 }
 
-// A checker checks one program. Once it has told what is wrong with an expression, it has a nil value in its place, which
-// everything takes in silence: a mistake is told once.
+// A checker checks one program. An expression with a mistake becomes a value without an expression,
+// which every operation accepts silently, so that one mistake is reported once.
 type checker struct {
-	described  int // descriptions of clauses until now
+	described  int // number of probe descriptions so far
 	file, text string
 	env        Env
 	o          Options
@@ -50,72 +58,88 @@ type checker struct {
 	globals, selfs, thiss map[string]*ident
 	funcs                 map[string]*ident // enumerators and inlines, by name
 	aggs                  map[string]*Aggregation
-	spoilt                map[string]bool // aggregations that something was wrong with, so that nothing more is told of them
-	depth                 int             // of inlines within one another
-	expanded              int             // expressions that came from inlines and translators
+	// aggregations with a mistake: no further diagnostics about them
+	spoilt   map[string]bool
+	depth    int // nesting of inlines
+	expanded int // expressions from inlines and translators
 
-	clause    *Clause
-	unfound   bool               // a probe of the clause was reported as not found: what follows from that is not reported
-	predicate bool               // within one
-	body      *[]Stmt            // where statements go
-	spec      specUse            // what the clause did so far, where order matters
-	keys      []map[string]value // arguments of the inlines and translators that are being put in
+	clause *Clause
+	// a probe of the clause was not found: consequences are not reported
+	unfound   bool
+	predicate bool               // inside a predicate
+	body      *[]Stmt            // the list that receives statements
+	spec      specUse            // actions of the clause so far, where order matters
+	keys      []map[string]value // arguments of the inlines and translators being expanded
 
 	translators []*translator
-	lib         *library    // whose text is being looked at; nil: the program's
-	use         syntax.Span // where the program asked for it
+	lib         *library    // the library whose text is being checked; nil: the program's text
+	use         syntax.Span // the use in the program that needs the library
 	loaded      map[string]bool
-	after       []string // clauses of probes' meanings that stand behind all others
+	after       []string // clauses of probes' meanings that run after all others
 }
 
 func newChecker(file, text string, env Env, o Options) *checker {
 	c := &checker{
 		file: file, text: text, env: env, o: o,
 		prog:    &Program{Text: text, File: file},
-		globals: map[string]*ident{}, selfs: map[string]*ident{}, thiss: map[string]*ident{}, funcs: map[string]*ident{},
-		aggs: map[string]*Aggregation{}, loaded: map[string]bool{}, spoilt: map[string]bool{},
+		globals: map[string]*ident{}, selfs: map[string]*ident{}, thiss: map[string]*ident{},
+		funcs: map[string]*ident{},
+		aggs:  map[string]*Aggregation{}, loaded: map[string]bool{}, spoilt: map[string]bool{},
 	}
 	c.types = newTypes(c)
 	c.startOptions()
 	return c
 }
 
-// fail tells what is wrong at a place. It gives the diagnostic, so that a hint can be put in.
-func (c *checker) fail(at syntax.Span, code syntax.Code, tag, format string, args ...any) *syntax.Diagnostic {
-	if c.lib != nil { // told where the program asked for it
+// fail reports a mistake at a position. It returns the diagnostic, so that the caller can add a
+// hint.
+func (c *checker) fail(
+	at syntax.Span,
+	code syntax.Code,
+	tag, format string,
+	args ...any,
+) *syntax.Diagnostic {
+	if c.lib != nil { // report it at the use in the program
 		at = c.use
 	}
 	d := syntax.Diagnose(c.file, c.text, at, code, fmt.Sprintf(format, args...), "")
 	d.Tag = tag
 	if len(c.diags) == most {
-		d.Code, d.Tag, d.Message, d.Hint = syntax.TooMany, "", "there is more that is wrong, which is not looked at", "mend what stands before this first"
+		d.Code, d.Tag, d.Message, d.Hint = syntax.TooMany, "", "too many errors; the rest of the text is not checked", "correct the errors above first"
 	}
-	if len(c.diags) > most || slices.ContainsFunc(c.diags, func(e *syntax.Diagnostic) bool { return e.Pos == d.Pos && e.Code == d.Code }) {
+	if len(c.diags) > most ||
+		slices.ContainsFunc(
+			c.diags,
+			func(e *syntax.Diagnostic) bool { return e.Pos == d.Pos && e.Code == d.Code },
+		) {
 		return d
 	}
 	c.diags = append(c.diags, d)
 	return d
 }
 
-// warn tells of what is allowed and most likely not meant.
+// warn reports a valid but probably unintended construct.
 func (c *checker) warn(at syntax.Span, code syntax.Code, format string, args ...any) {
 	if len(c.prog.Warnings) < most {
-		c.prog.Warnings = append(c.prog.Warnings, syntax.Diagnose(c.file, c.text, at, code, fmt.Sprintf(format, args...), ""))
+		c.prog.Warnings = append(
+			c.prog.Warnings,
+			syntax.Diagnose(c.file, c.text, at, code, fmt.Sprintf(format, args...), ""),
+		)
 	}
 }
 
-// near puts the name that was most likely meant into a diagnostic.
+// near adds the most similar known name to a diagnostic.
 func near(d *syntax.Diagnostic, name string, candidates []string) *syntax.Diagnostic {
 	slices.Sort(candidates)
 	d.Near = measure.Nearest(name, candidates)
 	return d
 }
 
-// full says whether nothing more will be told.
+// full reports whether the limit of diagnostics is reached.
 func (c *checker) full() bool { return len(c.diags) > most }
 
 func (c *checker) program(prog *syntax.Program) {
-	for _, item := range prog.Items { // options stand where they like and count for the whole text
+	for _, item := range prog.Items { // options may be anywhere and apply to the whole text
 		if p, ok := item.(*syntax.Pragma); ok {
 			c.pragma(p)
 		}
@@ -155,14 +179,22 @@ func (c *checker) program(prog *syntax.Program) {
 	}
 }
 
-// attributes looks at #pragma D attributes, which says how stable a name is; nothing depends on it here.
+// attributes checks #pragma D attributes, which sets the stability of a name; it has no other
+// effect here.
 func (c *checker) attributes(p *syntax.Pragma) {
 	if len(p.Words) != 2 {
 		return
 	}
 	name := p.Words[1]
-	if c.globals[name.Text] == nil && c.funcs[name.Text] == nil && c.selfs[name.Text] == nil && c.thiss[name.Text] == nil {
-		c.fail(name.At(), UnusedPragma, "D_PRAGMA_UNUSED", "there is no %s to have attributes", name.Text)
+	if c.globals[name.Text] == nil && c.funcs[name.Text] == nil && c.selfs[name.Text] == nil &&
+		c.thiss[name.Text] == nil {
+		c.fail(
+			name.At(),
+			UnusedPragma,
+			"D_PRAGMA_UNUSED",
+			"attributes for the unknown name %s",
+			name.Text,
+		)
 	}
 }
 
@@ -171,7 +203,8 @@ func (c *checker) oneClause(s *syntax.Clause) {
 	numbers := map[uint32]int{}
 	before := len(c.diags)
 	defer func() { c.unfound = false }()
-	for i, p := range s.Probes { // one that two descriptions match is there twice: its clause runs twice
+	// a probe that two descriptions match is listed twice: its clause runs twice
+	for i, p := range s.Probes {
 		found := c.probes(p)
 		all = append(all, found...)
 		for _, probe := range found {
@@ -192,9 +225,16 @@ func (c *checker) oneClause(s *syntax.Clause) {
 	}
 }
 
-// clauseAt checks a clause for probes that mean the same: at each of them it is the same code.
+// clauseAt checks a clause for probes of equal meaning: they share its code.
 func (c *checker) clauseAt(s *syntax.Clause, probes []*Probe, numbers map[uint32]int) {
-	cl := &Clause{Index: len(c.prog.Clauses), numbers: numbers, At: s.At(), Probes: probes, Default: s.Body == nil, Hidden: c.lib != nil}
+	cl := &Clause{
+		Index:   len(c.prog.Clauses),
+		numbers: numbers,
+		At:      s.At(),
+		Probes:  probes,
+		Default: s.Body == nil,
+		Hidden:  c.lib != nil,
+	}
 	c.clause, c.spec = cl, specUse{}
 	c.body = &cl.Body
 	later := s.Predicate != nil && c.ahead(s.Predicate)
@@ -214,7 +254,8 @@ func (c *checker) clauseAt(s *syntax.Clause, probes []*Probe, numbers map[uint32
 	c.clause = nil
 }
 
-// ahead says whether a predicate asks for a variable that is not there yet: the clause itself may make it.
+// ahead reports whether a predicate uses a variable that is not known yet: the clause itself may
+// create it.
 func (c *checker) ahead(e syntax.Expr) bool {
 	made, out := map[string]bool{}, false
 	syntax.Walk(e, func(n syntax.Node) bool {
@@ -249,23 +290,33 @@ func (c *checker) predicateOf(s *syntax.Clause) {
 		return
 	}
 	if !v.scalar() {
-		d := c.fail(s.Predicate.At(), PredicateType, "D_PRED_SCALAR", "a predicate must be a number or a pointer, not %s", v.t)
+		d := c.fail(
+			s.Predicate.At(),
+			PredicateType,
+			"D_PRED_SCALAR",
+			"a predicate must be a number or a pointer, not %s",
+			v.t,
+		)
 		if v.isString() {
-			d.Hint = "compare it with something: != \"\""
+			d.Hint = "compare it: != \"\""
 		}
 		return
 	}
 	c.clause.Predicate = v.x
 	if _, set := v.x.(*Assign); set {
-		c.warn(s.Predicate.At(), AssignInPredicate, "this predicate assigns; == compares")
+		c.warn(s.Predicate.At(), AssignInPredicate, "assignment in a predicate; use == to compare")
 	}
 }
 
-// probes gives what a description matches.
+// probes returns the probes that a description matches.
 func (c *checker) probes(p *syntax.Probe) []*Probe {
 	named, before := *p, len(c.diags)
 	for _, part := range []*syntax.Name{&named.Provider, &named.Module, &named.Function, &named.Name} {
-		part.Text = c.macrosIn(part.Text, p.At(), part == &named.Function && syntax.OfProcess(named.Provider.Text))
+		part.Text = c.macrosIn(
+			part.Text,
+			p.At(),
+			part == &named.Function && syntax.OfProcess(named.Provider.Text),
+		)
 	}
 	if len(c.diags) > before {
 		return nil
@@ -278,12 +329,12 @@ func (c *checker) probes(p *syntax.Probe) []*Probe {
 		return nil
 	}
 	d := c.fail(p.At(), NoProbe, "D_PDESC_ZERO", "no probe matches %s", syntax.Print(&named))
-	var told *syntax.Diagnostic
+	var reason *syntax.Diagnostic
 	switch {
-	case errors.As(err, &told):
-		d.Message, d.Hint, d.Near = told.Message, told.Hint, told.Near
-		if told.Tag != "" {
-			d.Tag = told.Tag
+	case errors.As(err, &reason):
+		d.Message, d.Hint, d.Near = reason.Message, reason.Hint, reason.Near
+		if reason.Tag != "" {
+			d.Tag = reason.Tag
 		}
 	case err != nil:
 		d.Message = err.Error()
@@ -308,7 +359,13 @@ func (c *checker) block(b *syntax.Block) {
 func (c *checker) ifElse(s *syntax.If) {
 	v := c.expr(s.Cond)
 	if v.ok() && !v.scalar() {
-		c.fail(s.Cond.At(), PredicateType, "D_PRED_SCALAR", "a condition must be a number or a pointer, not %s", v.t)
+		c.fail(
+			s.Cond.At(),
+			PredicateType,
+			"D_PRED_SCALAR",
+			"a condition must be a number or a pointer, not %s",
+			v.t,
+		)
 	}
 	out := &If{place: place{s.At()}, Cond: v.x}
 	outer, before := c.body, c.spec
@@ -320,14 +377,18 @@ func (c *checker) ifElse(s *syntax.If) {
 		c.body = &out.Else
 		c.block(s.Else)
 	}
-	c.spec = specUse{c.spec.recorded || then.recorded, c.spec.speculated || then.speculated, c.spec.committed || then.committed}
+	c.spec = specUse{
+		c.spec.recorded || then.recorded,
+		c.spec.speculated || then.speculated,
+		c.spec.committed || then.committed,
+	}
 	c.body = outer
 	c.add(out)
 }
 
 func (c *checker) add(s Stmt) { *c.body = append(*c.body, s) }
 
-// do checks one expression that stands for what it does.
+// do checks an expression used as a statement.
 func (c *checker) do(s *syntax.Do) {
 	switch x := s.X.(type) {
 	case *syntax.Call:
@@ -344,10 +405,10 @@ func (c *checker) do(s *syntax.Do) {
 		if c.aggs[x.Name] != nil || x.Keys != nil {
 			tag = "D_AGG_NULL"
 		}
-		c.fail(x.At(), BareAggregation, tag, "an aggregation alone does nothing").Hint = "@" + x.Name + " = count()"
+		c.fail(x.At(), BareAggregation, tag, "an aggregation without an assignment has no effect").Hint = "@" + x.Name + " = count()"
 		return
 	case *syntax.Cond:
-		if isAction(x.Then) || isAction(x.Else) { // one or the other is done
+		if isAction(x.Then) || isAction(x.Else) { // one of the two runs
 			c.ifElse(&syntax.If{Span: s.Span, Cond: x.If, Then: alone(x.Then), Else: alone(x.Else)})
 			return
 		}
@@ -357,17 +418,17 @@ func (c *checker) do(s *syntax.Do) {
 			c.do(&syntax.Do{Span: x.X.At(), X: x.X})
 			c.do(&syntax.Do{Span: x.Y.At(), X: x.Y})
 			return
-		case x.Op == syntax.LogAnd && isAction(x.Y): // done if x.X is true
+		case x.Op == syntax.LogAnd && isAction(x.Y): // runs if x.X is true
 			c.ifElse(&syntax.If{Span: s.Span, Cond: x.X, Then: alone(x.Y)})
 			return
-		case x.Op == syntax.LogOr && isAction(x.Y): // done if x.X is false
+		case x.Op == syntax.LogOr && isAction(x.Y): // runs if x.X is false
 			c.ifElse(&syntax.If{Span: s.Span, Cond: x.X, Then: &syntax.Block{Span: x.X.At()}, Else: alone(x.Y)})
 			return
 		}
 	}
 	v := c.exprAny(s.X)
 	if v.xl != nil {
-		c.fail(s.At(), NoValue, "D_CG_DYN", "a translation alone does nothing")
+		c.fail(s.At(), NoValue, "D_CG_DYN", "a translation without a use has no effect")
 		return
 	}
 	if v.ok() {
@@ -375,8 +436,8 @@ func (c *checker) do(s *syntax.Do) {
 	}
 }
 
-// isAction reports whether an expression that stands alone performs an action or assigns to an aggregation, always or
-// depending on a condition.
+// isAction reports whether an expression statement performs an action or assigns to an aggregation,
+// always or depending on a condition.
 func isAction(e syntax.Expr) bool {
 	switch e := e.(type) {
 	case *syntax.Call:
@@ -392,7 +453,7 @@ func isAction(e syntax.Expr) bool {
 	return false
 }
 
-// alone makes a block of an expression; a constant is what stands where nothing is to be done.
+// alone makes a block of an expression; a constant makes an empty one.
 func alone(e syntax.Expr) *syntax.Block {
 	b := &syntax.Block{Span: e.At()}
 	if _, nothing := e.(*syntax.Int); !nothing {
@@ -401,7 +462,7 @@ func alone(e syntax.Expr) *syntax.Block {
 	return b
 }
 
-// names gives the keys of a map.
+// names returns the keys of a map.
 func names[V any](m map[string]V) []string {
 	var out []string
 	for name := range m {
@@ -410,7 +471,7 @@ func names[V any](m map[string]V) []string {
 	return out
 }
 
-// macrosIn puts what stands for macros into a piece of a probe description.
+// macrosIn replaces the macros in a part of a probe description.
 func (c *checker) macrosIn(text string, at syntax.Span, symbol bool) string {
 	return c.o.Expand(text, symbol, func(name string) {
 		c.noMacro(at, name)
@@ -419,11 +480,11 @@ func (c *checker) macrosIn(text string, at syntax.Span, symbol bool) string {
 
 // noMacro reports a macro, with its $, that has no value.
 func (c *checker) noMacro(at syntax.Span, name string) {
-	d := c.fail(at, syntax.UnknownMacro, "D_MACRO_UNDEF", "nothing was given for the macro %s", name)
+	d := c.fail(at, syntax.UnknownMacro, "D_MACRO_UNDEF", "undefined macro %s", name)
 	d.Hint = MacroHint(name)
 }
 
-// MacroHint returns how to give a macro, with its $, a value; "": there is no advice.
+// MacroHint returns how to define a macro, with its $; "": there is no advice.
 func MacroHint(name string) string {
 	if name = strings.TrimLeft(name, "$"); name == "target" {
 		return "-p PID or -c COMMAND sets it"
@@ -431,8 +492,9 @@ func MacroHint(name string) string {
 	return ""
 }
 
-// Expand puts what stands for macros into a piece of a probe description. missing is told of those that nothing was given for,
-// with their $; of a symbol, the name of a function in a process, a $ that begins no macro is part of the name. A \$ stays.
+// Expand replaces the macros in a part of a probe description. It calls missing for each undefined
+// one, with its $. In a symbol - the name of a function in a process - a $ that begins no macro is
+// part of the name. A \$ stays.
 func (o Options) Expand(text string, symbol bool, missing func(name string)) string {
 	if !strings.Contains(text, "$") {
 		return text

@@ -12,11 +12,11 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// env is a machine with a few probes of each sort.
+// env is a machine with a few probes of each kind.
 type env struct {
 	spec *btf.Spec
 	err  error
-	read bool // BTF was asked for
+	read bool // BTF has been called
 }
 
 func (e *env) BTF() (*btf.Spec, error) {
@@ -42,19 +42,24 @@ func (e *env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 	}
 	var out []*check.Probe
 	name := d.Name.Text
-	if (d.Provider.Text == "" || d.Provider.Text == "profile") && (strings.HasPrefix(name, "tick-") || strings.HasPrefix(name, "profile-")) {
+	if (d.Provider.Text == "" || d.Provider.Text == "profile") &&
+		(strings.HasPrefix(name, "tick-") || strings.HasPrefix(name, "profile-")) {
 		site := check.SiteRun
 		if name[0] == 'p' {
 			site = check.SitePerfEvent
 		}
-		return []*check.Probe{{ID: 10000 + uint32(len(name)), Provider: "profile", Name: name, Site: site}}, nil
+		return []*check.Probe{
+			{ID: 10000 + uint32(len(name)), Provider: "profile", Name: name, Site: site},
+		}, nil
 	}
 	fits := func(glob, s string) bool {
 		ok, _ := path.Match(glob, s)
 		return glob == "" || ok
 	}
 	for _, p := range machine() {
-		if fits(d.Provider.Text, p.Provider) && fits(d.Module.Text, p.Module) && fits(d.Function.Text, p.Function) && fits(d.Name.Text, p.Name) {
+		if fits(d.Provider.Text, p.Provider) && fits(d.Module.Text, p.Module) &&
+			fits(d.Function.Text, p.Function) &&
+			fits(d.Name.Text, p.Name) {
 			out = append(out, p)
 		}
 	}
@@ -67,7 +72,18 @@ func (e *env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 func machine() []*check.Probe {
 	var out []*check.Probe
 	add := func(provider, module, function, name string, site check.Site, args ...check.Arg) {
-		out = append(out, &check.Probe{ID: uint32(len(out) + 1), Provider: provider, Module: module, Function: function, Name: name, Site: site, Args: args})
+		out = append(
+			out,
+			&check.Probe{
+				ID:       uint32(len(out) + 1),
+				Provider: provider,
+				Module:   module,
+				Function: function,
+				Name:     name,
+				Site:     site,
+				Args:     args,
+			},
+		)
 	}
 	add("dtrace", "", "", "BEGIN", check.SiteRun)
 	add("dtrace", "", "", "END", check.SiteRun)
@@ -77,13 +93,24 @@ func machine() []*check.Probe {
 		name string
 		args []check.Arg
 	}{
-		{"read", []check.Arg{arg(0, "unsigned int"), arg(1, "char *"), arg(2, "size_t")}}, {"write", []check.Arg{arg(0, "unsigned int"), arg(1, "const char *"), arg(2, "size_t")}},
-		{"open", []check.Arg{arg(0, "const char *"), arg(1, "int"), arg(2, "uint16_t")}}, {"exit_group", []check.Arg{arg(0, "int")}}, {"openat", []check.Arg{arg(0, "int"), arg(1, "const char *"), arg(2, "int")}},
-		{"execve", []check.Arg{arg(0, "const char *"), arg(1, "const char *const *"), arg(2, "const char *const *")}}, {"ioctl", nil}, {"kill", nil}, {"mmap", nil}, {"gettimeofday", nil},
+		{"read", []check.Arg{arg(0, "unsigned int"), arg(1, "char *"), arg(2, "size_t")}},
+		{"write", []check.Arg{arg(0, "unsigned int"), arg(1, "const char *"), arg(2, "size_t")}},
+		{"open", []check.Arg{arg(0, "const char *"), arg(1, "int"), arg(2, "uint16_t")}},
+		{"exit_group", []check.Arg{arg(0, "int")}},
+		{"openat", []check.Arg{arg(0, "int"), arg(1, "const char *"), arg(2, "int")}},
+		{"execve", []check.Arg{arg(0, "const char *"), arg(1, "const char *const *"), arg(2, "const char *const *")}},
+		{"ioctl", nil}, {"kill", nil}, {"mmap", nil}, {"gettimeofday", nil},
 	} {
 		name, args := c.name, c.args
 		add("syscall", "vmlinux", name, "entry", check.SiteSyscallEntry, args...)
-		add("syscall", "vmlinux", name, "return", check.SiteSyscallReturn, check.Arg{C: "long", From: 0})
+		add(
+			"syscall",
+			"vmlinux",
+			name,
+			"return",
+			check.SiteSyscallReturn,
+			check.Arg{C: "long", From: 0},
+		)
 	}
 	return out
 }

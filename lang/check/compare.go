@@ -4,7 +4,7 @@ import (
 	"culprit/lang/syntax"
 )
 
-// compare gives X op Y for the comparisons.
+// compare returns X op Y for the comparisons.
 func (c *checker) compare(at syntax.Span, op syntax.Op, x, y value) value {
 	if x.isString() || y.isString() {
 		if !x.textOrNull() || !y.textOrNull() {
@@ -41,7 +41,10 @@ func (c *checker) compare(at syntax.Span, op syntax.Op, x, y value) value {
 	switch {
 	case pok && qok && (Same(p.Elem, q.Elem) || isVoid(p.Elem) || isVoid(q.Elem)),
 		pok && (bok && isZero(y.x)), qok && (aok && isZero(x.x)):
-		return value{x: &Binary{typed{at, tInt}, op, convert(x.x, tUlong), convert(y.x, tUlong)}, t: tInt}
+		return value{
+			x: &Binary{typed{at, tInt}, op, convert(x.x, tUlong), convert(y.x, tUlong)},
+			t: tInt,
+		}
 	case pok && bok, qok && aok:
 		c.fail(at, Incompatible, "D_OP_INCOMPAT", "%s can't be compared with %s", x.t, y.t).Hint = "cast the pointer: (uintptr_t)"
 		return value{}
@@ -50,14 +53,20 @@ func (c *checker) compare(at syntax.Span, op syntax.Op, x, y value) value {
 	return value{}
 }
 
-// mixed tells of values that lead to memory of the script and to other memory, of which only one can be meant later on.
+// mixed reports two values of which only one points to memory of the script: their common type
+// can't have both spaces.
 func (c *checker) mixed(at syntax.Span, x, y value) bool {
 	p, pok := x.t.(*Pointer)
 	q, qok := y.t.(*Pointer)
 	if !pok || !qok || (p.Space == Own) == (q.Space == Own) || isZero(x.x) || isZero(y.x) {
 		return false
 	}
-	c.fail(at, MixedMemory, "D_ALLOCA_INCOMPAT", "one of these leads to memory of alloca() or copyin(), the other does not")
+	c.fail(
+		at,
+		MixedMemory,
+		"D_ALLOCA_INCOMPAT",
+		"one value points to memory of alloca() or copyin(), the other does not",
+	)
 	return true
 }
 
@@ -95,7 +104,7 @@ func compareText(a, b string) int {
 	return 0
 }
 
-// ordered says whether a comparison holds for what compare gave.
+// ordered reports whether a comparison is true for the result d of compare.
 func ordered(op syntax.Op, d int, _ bool) bool {
 	switch op {
 	case syntax.Eq:
@@ -119,12 +128,19 @@ func (c *checker) cond(e *syntax.Cond) value {
 		return value{}
 	}
 	if x.act || y.act {
-		c.fail(e.At(), ActionValue, "D_OP_ACT", "an action can't stand in ?:").Hint = "use if and else, or a clause with a predicate"
+		c.fail(e.At(), ActionValue, "D_OP_ACT", "an action in ?:").Hint = "use if and else, or a clause with a predicate"
 		return value{}
 	}
 	t, a, b := c.either(x, y)
 	if t == nil {
-		c.fail(e.At(), Incompatible, "D_OP_INCOMPAT", "the two values of ?: are of different types, %s and %s", x.t, y.t)
+		c.fail(
+			e.At(),
+			Incompatible,
+			"D_OP_INCOMPAT",
+			"the two values of ?: have different types, %s and %s",
+			x.t,
+			y.t,
+		)
 		return value{}
 	}
 	if k, ok := i.x.(*Const); ok {
@@ -136,7 +152,7 @@ func (c *checker) cond(e *syntax.Cond) value {
 	return value{x: &Cond{typed{e.At(), a.Type()}, i.x, a, b}, t: t}
 }
 
-// either gives the type that fits for both of two values, and both in that type; nil: there is none.
+// either returns the common type of two values, and both converted to it; nil: there is none.
 func (c *checker) either(x, y value) (Type, Expr, Expr) {
 	a, aok := x.int()
 	b, bok := y.int()
@@ -144,7 +160,8 @@ func (c *checker) either(x, y value) (Type, Expr, Expr) {
 		t := common(a, b)
 		return t, convert(x.x, wide(t)), convert(y.x, wide(t))
 	}
-	if x.isString() && y.textOrNull() || y.isString() && x.textOrNull() || isText(x.t) && isText(y.t) {
+	if x.isString() && y.textOrNull() || y.isString() && x.textOrNull() ||
+		isText(x.t) && isText(y.t) {
 		return tString, c.str(x), c.str(y)
 	}
 	s, sok := x.t.(*Struct)

@@ -6,13 +6,13 @@ import (
 	"culprit/lang/syntax"
 )
 
-// maxArray is the largest array that can be declared.
+// maxArray is the length of the largest array that can be declared.
 const maxArray = math.MaxInt32
 
-// typeOf gives the type that the text writes; nil, and a diagnostic, where there is none.
+// typeOf returns a type of the text; nil, with a diagnostic, when it is invalid.
 func (c *checker) typeOf(t syntax.Type) Type { return c.types.written(t) }
 
-// written gives the type that the text writes.
+// written returns a type of the text.
 func (ts *types) written(t syntax.Type) Type {
 	c := ts.c
 	switch t := t.(type) {
@@ -48,14 +48,14 @@ func (ts *types) array(t *syntax.Array) Type {
 	}
 	switch e := elem.(type) {
 	case VoidType:
-		c.fail(t.At(), BadArray, "D_DECL_VOIDOBJ", "there are no arrays of void")
+		c.fail(t.At(), BadArray, "D_DECL_VOIDOBJ", "array of void")
 		return nil
 	case *Func:
-		c.fail(t.At(), BadArray, "D_DECL_FUNCTYPE", "there are no arrays of functions")
+		c.fail(t.At(), BadArray, "D_DECL_FUNCTYPE", "array of functions")
 		return nil
 	case *Array:
 		if e.Len < 0 {
-			c.fail(t.At(), BadArray, "D_DECL_ARRSUB", "an array of arrays must tell the length of those")
+			c.fail(t.At(), BadArray, "D_DECL_ARRSUB", "the inner length of an array of arrays is missing")
 			return nil
 		}
 	}
@@ -66,7 +66,12 @@ func (ts *types) array(t *syntax.Array) Type {
 	switch {
 	case !ok:
 		if k != nil {
-			c.fail(t.Len.At(), BadArray, "D_DECL_ARRSUB", "the length of an array must be a constant number")
+			c.fail(
+				t.Len.At(),
+				BadArray,
+				"D_DECL_ARRSUB",
+				"the length of an array must be a constant number",
+			)
 		}
 		return nil
 	case n < 0:
@@ -84,14 +89,19 @@ func (ts *types) function(t *syntax.Func) Type {
 	f := &Func{Result: ts.written(t.Result), More: t.More}
 	ok := f.Result != nil
 	if _, array := f.Result.(*Array); array {
-		c.fail(t.At(), BadFunction, "D_DECL_FUNCRET", "a function can't give an array")
+		c.fail(t.At(), BadFunction, "D_DECL_FUNCRET", "a function can't return an array")
 		return nil
 	}
 	for i, p := range t.Params {
 		k := ts.written(p.Type)
 		if _, void := k.(VoidType); void {
 			if p.Name.Text != "" {
-				c.fail(p.At(), BadFunction, "D_DECL_PROTO_NAME", "a parameter of type void has no name")
+				c.fail(
+					p.At(),
+					BadFunction,
+					"D_DECL_PROTO_NAME",
+					"a parameter of type void has no name",
+				)
 				ok = false
 			} else if len(t.Params) > 1 || t.More {
 				c.fail(p.At(), BadFunction, "D_DECL_PROTO_VOID", "void must be the only parameter")
@@ -110,7 +120,8 @@ func (ts *types) function(t *syntax.Func) Type {
 	return f
 }
 
-// namedType gives what a typedef's name stands for: of the text, of D, of the kernel, in this order.
+// namedType returns the type of a typedef's name: from the text, from D, or from the kernel, in
+// this order.
 func (ts *types) namedType(t *syntax.Named) Type {
 	if t.Module == "" || t.Module == "D" || t.Module == "C" {
 		if k, ok := ts.named[t.Name]; ok {
@@ -129,7 +140,7 @@ func (ts *types) namedType(t *syntax.Named) Type {
 	if ts.noSpec(t.At()) {
 		return nil
 	}
-	d := ts.c.fail(t.At(), UnknownType, "D_SYNTAX", "there is no type %s", t.Name)
+	d := ts.c.fail(t.At(), UnknownType, "D_SYNTAX", "unknown type %s", t.Name)
 	list := append(names(ts.named), names(typedefs)...)
 	near(d, t.Name, list)
 	if ts.kernelStruct(t.Name, false) != nil {
@@ -147,7 +158,7 @@ func tagKey(union bool, name string) string {
 	return "struct " + name
 }
 
-// structType gives a struct or union that is defined, or only named, in the text.
+// structType returns a struct or union that is defined, or only named, in the text.
 func (ts *types) structType(t *syntax.Struct) Type {
 	c := ts.c
 	if done, ok := ts.written1[t]; ok {
@@ -163,15 +174,25 @@ func (ts *types) structType(t *syntax.Struct) Type {
 		if k := ts.kernelStruct(t.Tag.Text, t.Union); k != nil {
 			return k
 		}
-		k := &Struct{Name: t.Tag.Text, Union: t.Union, Only: true, Fields: func() []Field { return nil }}
+		k := &Struct{
+			Name:   t.Tag.Text,
+			Union:  t.Union,
+			Only:   true,
+			Fields: func() []StructMember { return nil },
+		}
 		ts.tags[key] = k
 		return k
 	}
 	k := ts.tags[key]
 	if t.Tag.Text == "" || k == nil {
-		k = &Struct{Name: t.Tag.Text, Union: t.Union, Only: true, Fields: func() []Field { return nil }}
+		k = &Struct{
+			Name:   t.Tag.Text,
+			Union:  t.Union,
+			Only:   true,
+			Fields: func() []StructMember { return nil },
+		}
 	} else if !k.Only {
-		c.fail(t.Tag.At(), Redeclared, "D_DECL_TYPERED", "%s is declared a second time", key)
+		c.fail(t.Tag.At(), Redeclared, "D_DECL_TYPERED", "%s is declared twice", key)
 	}
 	if t.Tag.Text != "" {
 		ts.tags[key] = k
@@ -181,10 +202,10 @@ func (ts *types) structType(t *syntax.Struct) Type {
 	return k
 }
 
-// layOut places the members of a struct as C for Linux does.
+// layOut computes the offsets of a struct's members by the ABI of C on Linux.
 func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 	c := ts.c
-	var fields []Field
+	var fields []StructMember
 	seen := map[string]bool{}
 	var bits, most, align int64 = 0, 0, 1 // bits used so far
 	for _, f := range t.Fields {
@@ -193,7 +214,13 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 			continue
 		}
 		if _, isFunc := ft.(*Func); isFunc {
-			c.fail(f.At(), Incomplete, "D_DECL_VOIDOBJ", "the member %s can't be a function", f.Name.Text)
+			c.fail(
+				f.At(),
+				Incomplete,
+				"D_DECL_VOIDOBJ",
+				"the member %s can't be a function",
+				f.Name.Text,
+			)
 			continue
 		}
 		if !c.complete(f.At(), ft, f.Name.Text) {
@@ -201,7 +228,14 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 		}
 		if f.Name.Text != "" {
 			if seen[f.Name.Text] {
-				c.fail(f.Name.At(), Redeclared, "D_UNKNOWN", "%s has two members %s", k, f.Name.Text)
+				c.fail(
+					f.Name.At(),
+					Redeclared,
+					"D_UNKNOWN",
+					"%s has duplicate member %s",
+					k,
+					f.Name.Text,
+				)
 			}
 			seen[f.Name.Text] = true
 		}
@@ -212,13 +246,24 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 		if f.Bits != nil {
 			i, ok := isInt(ft)
 			if !ok {
-				c.fail(f.At(), BadBitField, "D_DECL_BFTYPE", "a bit field must be an integer, not %s", ft)
+				c.fail(
+					f.At(),
+					BadBitField,
+					"D_DECL_BFTYPE",
+					"a bit field must be an integer, not %s",
+					ft,
+				)
 				continue
 			}
 			n, nt, ok := c.constant(f.Bits)
 			if !ok {
 				if nt != nil {
-					c.fail(f.Bits.At(), BadBitField, "D_DECL_BFCONST", "the bits of a bit field must be a constant number")
+					c.fail(
+						f.Bits.At(),
+						BadBitField,
+						"D_DECL_BFCONST",
+						"the bits of a bit field must be a constant number",
+					)
 				}
 				continue
 			}
@@ -228,7 +273,15 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 				if n <= 0 {
 					tag = "D_DECL_BFCONST"
 				}
-				c.fail(f.Bits.At(), BadBitField, tag, "a bit field of %s has 1 to %d bits, not %d", ft, size, n)
+				c.fail(
+					f.Bits.At(),
+					BadBitField,
+					tag,
+					"a bit field of %s has 1 to %d bits, not %d",
+					ft,
+					size,
+					n,
+				)
 				continue
 			}
 			if n == 0 {
@@ -241,7 +294,10 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 			if f.Name.Text != "" {
 				held := *i
 				held.Bits, held.Shift = int8(n), int8(bits%size)
-				fields = append(fields, Field{Name: f.Name.Text, Offset: bits / size * size / 8, Type: &held})
+				fields = append(
+					fields,
+					StructMember{Name: f.Name.Text, Offset: bits / size * size / 8, Type: &held},
+				)
 				align = max(align, a)
 			}
 			bits += n
@@ -251,13 +307,13 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 				for _, in := range inner.Fields() {
 					in.Offset += bits / 8
 					if seen[in.Name] {
-						c.fail(f.At(), Redeclared, "D_UNKNOWN", "%s has two members %s", k, in.Name)
+						c.fail(f.At(), Redeclared, "D_UNKNOWN", "%s has duplicate member %s", k, in.Name)
 					}
 					seen[in.Name] = true
 					fields = append(fields, in)
 				}
 			} else {
-				fields = append(fields, Field{Name: f.Name.Text, Offset: bits / 8, Type: ft})
+				fields = append(fields, StructMember{Name: f.Name.Text, Offset: bits / 8, Type: ft})
 			}
 			if ft.Size() > maxArray*8-bits/8 {
 				c.fail(f.At(), BadArray, "D_DECL_ARRBIG", "%s is too large", k)
@@ -268,13 +324,13 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 		}
 		most = max(most, bits)
 	}
-	k.Fields = func() []Field { return fields }
+	k.Fields = func() []StructMember { return fields }
 	k.Bytes = ((most+7)/8 + align - 1) / align * align
 	k.Only = false
 	ts.aligns[k] = align
 }
 
-// alignOf gives how a type lies in a struct.
+// alignOf returns the alignment of a type in bytes.
 func (ts *types) alignOf(t Type) int64 {
 	switch t := t.(type) {
 	case *Array:
@@ -294,7 +350,7 @@ func (ts *types) alignOf(t Type) int64 {
 	return max(1, t.Size())
 }
 
-// complete says whether something of a type can be declared.
+// complete reports whether a variable or member of a type can be declared.
 func (c *checker) complete(at syntax.Span, t Type, name string) bool {
 	switch t := t.(type) {
 	case VoidType:
@@ -314,7 +370,7 @@ func (c *checker) complete(at syntax.Span, t Type, name string) bool {
 	return true
 }
 
-// enumType gives an enumeration, and its names to the text.
+// enumType returns an enumeration, and declares its names.
 func (ts *types) enumType(t *syntax.Enum) Type {
 	c := ts.c
 	if done, ok := ts.written1[t]; ok {
@@ -329,7 +385,7 @@ func (ts *types) enumType(t *syntax.Enum) Type {
 			return k
 		}
 		if !ts.noSpec(t.At()) {
-			c.fail(t.At(), UnknownType, "D_DECL_INCOMPLETE", "there is no %s", key)
+			c.fail(t.At(), UnknownType, "D_DECL_INCOMPLETE", "unknown type %s", key)
 		}
 		return nil
 	}
@@ -338,7 +394,7 @@ func (ts *types) enumType(t *syntax.Enum) Type {
 		k.Name = "enum (anonymous)"
 	} else {
 		if _, twice := ts.enums[key]; twice {
-			c.fail(t.Tag.At(), Redeclared, "D_DECL_TYPERED", "%s is declared a second time", key)
+			c.fail(t.Tag.At(), Redeclared, "D_DECL_TYPERED", "%s is declared twice", key)
 		}
 		ts.enums[key] = k
 	}
@@ -349,21 +405,38 @@ func (ts *types) enumType(t *syntax.Enum) Type {
 			n, nt, ok := c.constant(v.Value)
 			if !ok {
 				if nt != nil {
-					c.fail(v.Value.At(), EnumValueRange, "D_DECL_ENCONST", "the value of an enumerator must be a constant number")
+					c.fail(
+						v.Value.At(),
+						EnumValueRange,
+						"D_DECL_ENCONST",
+						"the value of an enumerator must be a constant number",
+					)
 				}
 				continue
 			}
 			next = n
 		}
 		if next < math.MinInt32 || next > math.MaxInt32 {
-			c.fail(v.At(), EnumValueRange, "D_DECL_ENOFLOW", "the value of %s does not fit into an int", v.Name.Text)
+			c.fail(
+				v.At(),
+				EnumValueRange,
+				"D_DECL_ENOFLOW",
+				"the value of %s does not fit in an int",
+				v.Name.Text,
+			)
 			next = 0
 		}
 		k.Enum = append(k.Enum, EnumValue{v.Name.Text, next})
 		if old := c.funcs[v.Name.Text]; old != nil {
-			c.fail(v.Name.At(), Redeclared, "D_DECL_IDRED", "%s is declared a second time", v.Name.Text)
+			c.fail(v.Name.At(), Redeclared, "D_DECL_IDRED", "%s is declared twice", v.Name.Text)
 		}
-		c.funcs[v.Name.Text] = &ident{kind: identEnum, name: v.Name.Text, t: k, value: next, at: v.Name.At()}
+		c.funcs[v.Name.Text] = &ident{
+			kind:  identEnum,
+			name:  v.Name.Text,
+			t:     k,
+			value: next,
+			at:    v.Name.At(),
+		}
 		next++
 	}
 	return k
@@ -371,14 +444,20 @@ func (ts *types) enumType(t *syntax.Enum) Type {
 
 // declaration declares types and variables.
 func (c *checker) declaration(d *syntax.Declaration) {
-	if e, ok := d.Base.(*syntax.Enum); ok && d.Storage == syntax.StoreExtern && e.Values == nil && c.types.enums["enum "+e.Tag.Text] == nil && c.types.kernelEnum(e.Tag.Text) == nil {
-		return // what is promised to be elsewhere may well be
+	if e, ok := d.Base.(*syntax.Enum); ok && d.Storage == syntax.StoreExtern && e.Values == nil &&
+		c.types.enums["enum "+e.Tag.Text] == nil &&
+		c.types.kernelEnum(e.Tag.Text) == nil {
+		return // it may be defined elsewhere
 	}
 	base := c.typeOf(d.Base)
 	if base == nil {
-		for _, v := range d.Vars { // known, so that they are not told of again
+		for _, v := range d.Vars { // declare them nevertheless, so that their uses are not reported
 			if d.Storage != syntax.StoreTypedef {
-				c.scope(d.Storage)[v.Name.Text] = &ident{kind: identVar, name: v.Name.Text, bad: true}
+				c.scope(d.Storage)[v.Name.Text] = &ident{
+					kind: identVar,
+					name: v.Name.Text,
+					bad:  true,
+				}
 			} else {
 				c.types.named[v.Name.Text] = nil
 			}
@@ -411,7 +490,7 @@ func (c *checker) typedef(v *syntax.Var) {
 		return
 	}
 	if old, twice := c.types.named[v.Name.Text]; twice && old != nil && !Same(old, t) {
-		c.fail(v.Name.At(), Redeclared, "D_DECL_IDRED", "%s is declared a second time", v.Name.Text)
+		c.fail(v.Name.At(), Redeclared, "D_DECL_IDRED", "%s is declared twice", v.Name.Text)
 		return
 	}
 	if i, ok := t.(*Int); ok && i.Enum == nil {
@@ -457,7 +536,7 @@ func (c *checker) variable(s syntax.Storage, v *syntax.Var) {
 		written = a.Elem
 	}
 	t := c.typeOf(written)
-	if _, isFunc := t.(*Func); isFunc { // what it promises is elsewhere
+	if _, isFunc := t.(*Func); isFunc { // defined elsewhere
 		return
 	}
 	if a, ok := t.(*Array); ok && a.Len < 0 && s == syntax.StoreExtern {
@@ -468,9 +547,16 @@ func (c *checker) variable(s syntax.Storage, v *syntax.Var) {
 	}
 	id.t = ownType(t)
 	scope := c.scope(s)
-	if old := scope[name]; old != nil && !old.bad && !id.bad && !(Same(old.t, id.t) && len(old.keys) == len(id.keys)) ||
+	if old := scope[name]; old != nil && !old.bad && !id.bad &&
+		!(Same(old.t, id.t) && len(old.keys) == len(id.keys)) ||
 		id.home == Global && (builtins[name].name != "" || c.funcs[name] != nil) {
-		c.fail(v.Name.At(), Redeclared, "D_DECL_IDRED", "%s is declared a second time, or has a meaning in D already", name)
+		c.fail(
+			v.Name.At(),
+			Redeclared,
+			"D_DECL_IDRED",
+			"%s is declared twice, or is a name of D",
+			name,
+		)
 		return
 	}
 	if old := scope[name]; old == nil || old.v == nil {

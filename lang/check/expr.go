@@ -4,7 +4,7 @@ import (
 	"culprit/lang/syntax"
 )
 
-// str gives a value as a string. NULL is what a variable holds before it was given one.
+// str converts a value to a string. NULL is the value of a variable before its first assignment.
 func (c *checker) str(v value) Expr {
 	if isZero(v.x) {
 		return &Const{typed{v.x.Place(), tString}, 0}
@@ -18,24 +18,32 @@ func (c *checker) str(v value) Expr {
 	return &StringOf{typed{v.x.Place(), tString}, v.x, 0}
 }
 
-// expr checks an expression whose value is looked at. It may turn out to have none, and then be of type void, which no
-// operator takes.
+// expr checks an expression whose value is used. It may have no value; then its type is void, which
+// no operator accepts.
 func (c *checker) expr(e syntax.Expr) value { return c.exprAny(e) }
 
-// truth gives an expression that is looked at for being true or not.
+// truth checks an expression used as a condition.
 func (c *checker) truth(e syntax.Expr, op syntax.Op) value {
 	v := c.expr(e)
 	if v.ok() && !v.scalar() {
-		c.fail(e.At(), NotScalar, "D_OP_SCALAR", "%s wants a number or a pointer, not %s", opName(op), v.t)
+		c.fail(
+			e.At(),
+			NotScalar,
+			"D_OP_SCALAR",
+			"%s requires a number or a pointer, not %s",
+			opName(op),
+			v.t,
+		)
 		return value{}
 	}
 	return v
 }
 
-// opName gives an operator for a message.
+// opName returns an operator for a message.
 func opName(op syntax.Op) string { return "operator " + op.String() }
 
-// constant gives a number that is known now. t is nil when the expression itself was wrong, which was told.
+// constant evaluates a constant expression. t is nil when the expression has a mistake, which was
+// reported.
 func (c *checker) constant(e syntax.Expr) (n int64, t Type, ok bool) {
 	v := c.expr(e)
 	if !v.ok() {
@@ -48,21 +56,26 @@ func (c *checker) constant(e syntax.Expr) (n int64, t Type, ok bool) {
 	return k.Value, v.t, true
 }
 
-// exprAny checks an expression, whether or not it has a value. What it can't make anything of is told, if by nobody else:
-// nothing is left out of a program in silence.
+// exprAny checks an expression with or without a value. An expression that it can't compile has at
+// least one diagnostic: no part of a program is dropped silently.
 func (c *checker) exprAny(e syntax.Expr) value {
 	v := c.expression(e)
 	if !v.ok() && len(c.diags) == 0 {
-		c.fail(e.At(), NotUnderstood, "D_UNKNOWN", "this can't be understood")
+		c.fail(e.At(), NotUnderstood, "D_UNKNOWN", "the expression can't be compiled")
 	}
 	return v
 }
 
 func (c *checker) expression(e syntax.Expr) value {
-	if c.depth > 0 { // inlines of inlines of inlines double with each
+	if c.depth > 0 { // nested inlines double the text at each level
 		if c.expanded++; c.expanded > mostExpanded {
 			if c.expanded == mostExpanded+1 {
-				c.fail(e.At(), syntax.TooDeep, "", "the inlines and translators of this program come to too much text")
+				c.fail(
+					e.At(),
+					syntax.TooDeep,
+					"",
+					"the inlines and translators of this program expand to too much text",
+				)
 			}
 			return value{}
 		}
@@ -79,7 +92,7 @@ func (c *checker) expression(e syntax.Expr) value {
 	case *syntax.Ident:
 		return c.identifier(e)
 	case *syntax.Aggregation:
-		c.fail(e.At(), AggregationValue, "D_OP_INCOMPAT", "an aggregation has no value in the kernel").Hint = "printa prints it"
+		c.fail(e.At(), AggregationValue, "D_OP_INCOMPAT", "an aggregation can't be used as a value").Hint = "print it with printa()"
 		return value{}
 	case *syntax.Index:
 		return c.index(e)
@@ -118,7 +131,8 @@ func charType(e *syntax.Char) *Int {
 	return tInt
 }
 
-// intConstant gives a number the smallest of C's types that holds it; a decimal one without u is never unsigned.
+// intConstant returns a number with the smallest type of C that can represent it; a decimal one
+// without u is never unsigned.
 func (c *checker) intConstant(e *syntax.Int) value {
 	decimal := len(e.Text) == 0 || e.Text[0] != '0'
 	var t *Int
@@ -132,7 +146,7 @@ func (c *checker) intConstant(e *syntax.Int) value {
 	case e.Unsigned || !decimal:
 		t = tUlong
 	default:
-		c.fail(e.At(), syntax.BigInt, "D_INT_OFLOW", "the number %d is larger than any signed type holds", e.Value).Hint = "write it with u"
+		c.fail(e.At(), syntax.BigInt, "D_INT_OFLOW", "the number %d does not fit in a signed type", e.Value).Hint = "append u"
 		return value{}
 	}
 	return number(e.At(), t, int64(e.Value))
@@ -164,7 +178,7 @@ func (c *checker) unary(e *syntax.Unary) value {
 		if e.Op != syntax.BitNot {
 			tag = "D_OP_ARITH"
 		}
-		c.fail(e.At(), NotInteger, tag, "%s wants an integer, not %s", opName(e.Op), v.t)
+		c.fail(e.At(), NotInteger, tag, "%s requires an integer, not %s", opName(e.Op), v.t)
 		return value{}
 	}
 	t := promoted(i)
@@ -217,7 +231,14 @@ func (c *checker) logic(e *syntax.Binary, x, y value) value {
 	b, bKnown := y.x.(*Const)
 	if aKnown && bKnown {
 		p, q := a.Value != 0, b.Value != 0
-		return number(e.At(), tInt, truthOf(e.Op == syntax.LogAnd && p && q || e.Op == syntax.LogOr && (p || q) || e.Op == syntax.LogXor && p != q))
+		return number(
+			e.At(),
+			tInt,
+			truthOf(
+				e.Op == syntax.LogAnd && p && q || e.Op == syntax.LogOr && (p || q) ||
+					e.Op == syntax.LogXor && p != q,
+			),
+		)
 	}
 	return value{x: &Binary{typed{e.At(), tInt}, e.Op, x.x, y.x}, t: tInt}
 }

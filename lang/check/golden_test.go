@@ -36,7 +36,7 @@ func files(t testing.TB, pattern string) map[string]string {
 	return out
 }
 
-// golden compares text with a file beside the one it was made from.
+// golden compares text with a file beside its source.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	if *update {
@@ -53,16 +53,34 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// smallSpec is a kernel of a few types, made by hand: what matters of layouts is in it.
+// smallSpec is a kernel of a few types, made by hand, with every kind of layout.
 func smallSpec(t testing.TB) *btf.Spec {
 	char := &btf.Int{Name: "char", Size: 1, Encoding: btf.Signed}
 	u8 := &btf.Typedef{Name: "u8", Type: &btf.Int{Name: "unsigned char", Size: 1}}
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	uinteger := &btf.Int{Name: "unsigned int", Size: 4}
 	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
-	state := &btf.Enum{Name: "state", Size: 4, Values: []btf.EnumValue{{Name: "RUNNING", Value: 0}, {Name: "SLEEPING", Value: 2}}}
+	state := &btf.Enum{
+		Name:   "state",
+		Size:   4,
+		Values: []btf.EnumValue{{Name: "RUNNING", Value: 0}, {Name: "SLEEPING", Value: 2}},
+	}
 	file := &btf.Struct{Name: "file", Size: 32}
-	mm := &btf.Struct{Name: "mm_struct", Size: 16, Members: []btf.Member{{Name: "arg_start", Type: &btf.Typedef{Name: "ulong_t", Type: &btf.Int{Name: "unsigned long", Size: 8}}, Offset: 0}, {Name: "arg_end", Type: long, Offset: 64}}}
+	mm := &btf.Struct{
+		Name: "mm_struct",
+		Size: 16,
+		Members: []btf.Member{
+			{
+				Name: "arg_start",
+				Type: &btf.Typedef{
+					Name: "ulong_t",
+					Type: &btf.Int{Name: "unsigned long", Size: 8},
+				},
+				Offset: 0,
+			},
+			{Name: "arg_end", Type: long, Offset: 64},
+		},
+	}
 	task := &btf.Struct{Name: "task_struct", Size: 256}
 	file.Members = []btf.Member{
 		{Name: "f_flags", Type: uinteger, Offset: 0},
@@ -70,10 +88,20 @@ func smallSpec(t testing.TB) *btf.Spec {
 		{Name: "f_data", Type: &btf.Pointer{Target: &btf.Void{}}, Offset: 128},
 		{Name: "f_bits", Type: uinteger, Offset: 192, BitfieldSize: 3},
 		{Name: "f_more", Type: integer, Offset: 195, BitfieldSize: 5},
-		{Name: "f_split", Type: uinteger, Offset: 215, BitfieldSize: 17}, // crosses its integer: packed
+		// crosses its integer: packed
+		{Name: "f_split", Type: uinteger, Offset: 215, BitfieldSize: 17},
 	}
-	union := &btf.Union{Size: 8, Members: []btf.Member{{Name: "u_long", Type: long}, {Name: "u_byte", Type: u8}}}
-	inner := &btf.Struct{Size: 8, Members: []btf.Member{{Name: "low", Type: integer, Offset: 0}, {Name: "high", Type: integer, Offset: 32}}}
+	union := &btf.Union{
+		Size:    8,
+		Members: []btf.Member{{Name: "u_long", Type: long}, {Name: "u_byte", Type: u8}},
+	}
+	inner := &btf.Struct{
+		Size: 8,
+		Members: []btf.Member{
+			{Name: "low", Type: integer, Offset: 0},
+			{Name: "high", Type: integer, Offset: 32},
+		},
+	}
 	task.Members = []btf.Member{
 		{Name: "pid", Type: &btf.Typedef{Name: "pid_t", Type: integer}, Offset: 0},
 		{Name: "tgid", Type: integer, Offset: 32},
@@ -81,17 +109,54 @@ func smallSpec(t testing.TB) *btf.Spec {
 		{Name: "parent", Type: &btf.Pointer{Target: task}, Offset: 192},
 		{Name: "mm", Type: &btf.Pointer{Target: mm}, Offset: 256},
 		{Name: "files", Type: &btf.Pointer{Target: &btf.Pointer{Target: file}}, Offset: 320},
-		{Name: "buffer", Type: &btf.Pointer{Target: &btf.TypeTag{Value: "user", Type: char}}, Offset: 384},
+		{
+			Name:   "buffer",
+			Type:   &btf.Pointer{Target: &btf.TypeTag{Value: "user", Type: char}},
+			Offset: 384,
+		},
 		{Name: "", Type: union, Offset: 448},
 		{Name: "", Type: &btf.Const{Type: inner}, Offset: 512},
 		{Name: "state", Type: &btf.Volatile{Type: state}, Offset: 576},
-		{Name: "table", Type: &btf.Array{Index: uinteger, Type: &btf.Array{Index: uinteger, Type: integer, Nelems: 4}, Nelems: 3}, Offset: 640},
-		{Name: "hook", Type: &btf.Pointer{Target: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{{Name: "x", Type: long}}}}, Offset: 1024},
-		{Name: "far", Type: &btf.Pointer{Target: &btf.Fwd{Name: "elsewhere", Kind: btf.FwdStruct}}, Offset: 1088},
+		{
+			Name: "table",
+			Type: &btf.Array{
+				Index:  uinteger,
+				Type:   &btf.Array{Index: uinteger, Type: integer, Nelems: 4},
+				Nelems: 3,
+			},
+			Offset: 640,
+		},
+		{
+			Name: "hook",
+			Type: &btf.Pointer{
+				Target: &btf.FuncProto{
+					Return: integer,
+					Params: []btf.FuncParam{{Name: "x", Type: long}},
+				},
+			},
+			Offset: 1024,
+		},
+		{
+			Name:   "far",
+			Type:   &btf.Pointer{Target: &btf.Fwd{Name: "elsewhere", Kind: btf.FwdStruct}},
+			Offset: 1088,
+		},
 		{Name: "name", Type: &btf.Pointer{Target: &btf.Const{Type: char}}, Offset: 1152},
 	}
-	wakeup := &btf.Func{Name: "wake", Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{{Name: "who", Type: &btf.Pointer{Target: task}}, {Name: "flags", Type: u8}}}}
-	b, err := btf.NewBuilder([]btf.Type{task, file, &btf.Typedef{Name: "task_t", Type: task}, wakeup}, nil)
+	wakeup := &btf.Func{
+		Name: "wake",
+		Type: &btf.FuncProto{
+			Return: integer,
+			Params: []btf.FuncParam{
+				{Name: "who", Type: &btf.Pointer{Target: task}},
+				{Name: "flags", Type: u8},
+			},
+		},
+	}
+	b, err := btf.NewBuilder(
+		[]btf.Type{task, file, &btf.Typedef{Name: "task_t", Type: task}, wakeup},
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +173,15 @@ func smallSpec(t testing.TB) *btf.Spec {
 
 func smallEnv(t testing.TB) *env { return &env{spec: smallSpec(t)} }
 
-// options gives what the first line of a program of testdata says that it is run with: // -w -x strsize=8 arg.
+// options returns the options in the first line of a program of testdata: // with -w -x strsize=8
+// arg.
 func optionsOf(text string) check.Options {
-	o := check.Options{All: map[string]string{}, Args: []string{"a.d"}, Target: 77, Words: map[string]string{"pid": "42"}}
+	o := check.Options{
+		All:    map[string]string{},
+		Args:   []string{"a.d"},
+		Target: 77,
+		Words:  map[string]string{"pid": "42"},
+	}
 	first, _, _ := strings.Cut(text, "\n")
 	line, ok := strings.CutPrefix(first, "// with ")
 	if !ok {
@@ -156,8 +227,9 @@ func TestOK(t *testing.T) {
 	}
 }
 
-// TestErr reads testdata/err/CODE.what.d: the code is that of the first mistake, and the golden file has all as people see
-// them, each with dtrace's tag. Mistakes stand between « and »; several are several pairs.
+// TestErr reads testdata/err/CODE.what.d, where CODE is that of the first mistake. The golden file
+// shows all of them as printed to users, each with dtrace's tag. Mistakes are between « and »;
+// several mistakes are several pairs.
 func TestErr(t *testing.T) {
 	seen := map[string]bool{}
 	for name, marked := range files(t, "err/*.d") {
@@ -197,7 +269,7 @@ func TestErr(t *testing.T) {
 			out += "[" + d.Tag + "] " + d.Marked() + "\n\n"
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: told of %v, marked at %v\n%s", name, got, want, ds.Marked())
+			t.Errorf("%s: reported at %v, marked at %v\n%s", name, got, want, ds.Marked())
 		}
 		golden(t, strings.TrimSuffix(name, ".d")+".golden", strings.TrimSuffix(out, "\n"))
 	}
@@ -208,7 +280,7 @@ func TestErr(t *testing.T) {
 	}
 }
 
-// codes gives the constants of type Code with the Example of each.
+// codes returns the constants of type Code with the Example of each.
 func codes(t testing.TB) map[string]string {
 	f, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, parser.ParseComments)
 	if err != nil {
@@ -284,7 +356,9 @@ func FuzzCheck(f *testing.F) {
 			t.Fatalf("program %v and diagnostics %v", p != nil, ds)
 		}
 		for i, d := range ds {
-			if d.Pos < 0 || d.Len < 0 || d.Pos+d.Len > len(text) || d.Line < 1 || d.Column < 1 || d.Code == "" || d.Message == "" {
+			if d.Pos < 0 || d.Len < 0 || d.Pos+d.Len > len(text) || d.Line < 1 || d.Column < 1 ||
+				d.Code == "" ||
+				d.Message == "" {
 				t.Fatalf("%+v", d)
 			}
 			if d.Code != syntax.TooMany && i > 0 && ds[i-1].Pos > d.Pos {

@@ -15,28 +15,28 @@ const (
 	identInline
 )
 
-// An ident is what a name of the text stands for.
+// An ident is the meaning of a name in the text.
 type ident struct {
 	kind  identKind
 	name  string
 	home  Home
-	t     Type   // nil: not known, since what gave it was wrong
+	t     Type   // nil: unknown, because its definition has a mistake
 	keys  []Type // of an associative array; nil: none
 	open  bool   // the types of the keys are not known yet
-	v     *Var   // once it is used
+	v     *Var   // set at its first use
 	value int64  // of an enumerator
 	at    syntax.Span
-	bad   bool // told of: nothing more is said about it
+	bad   bool // already reported: no further diagnostics about it
 
 	inline *syntax.Inline
-	lib    *library // of an inline: whose text it stands in
+	lib    *library // of an inline: the library that contains it
 	params []*syntax.Param
-	set    bool // was assigned to: Space of a pointer is known
+	set    bool // has been assigned to: the Space of a pointer is known
 
-	implicit bool // was not declared: its type is that of its first value
+	implicit bool // not declared: it has the type of its first value
 }
 
-// A builtin is a variable that D has by itself.
+// A builtin is a built-in variable of D.
 type builtin struct {
 	name  string
 	which BuiltinVar
@@ -44,19 +44,27 @@ type builtin struct {
 	n     int
 }
 
-// builtins are the variables of D by name.
+// builtins are the built-in variables of D by name.
 //
-// table: name to what it is
+// table: name to variable
 var builtins = func() map[string]builtin {
 	out := map[string]builtin{}
 	for _, b := range []builtin{
-		{"caller", BuiltinCaller, typedefs["uintptr_t"], 0}, {"cpu", BuiltinCPU, typedefs["processorid_t"], 0}, {"curthread", BuiltinCurthread, nil, 0},
-		{"epid", BuiltinEPID, tUint, 0}, {"errno", BuiltinErrno, tInt, 0}, {"execname", BuiltinExecname, tString, 0}, {"gid", BuiltinGID, typedefs["gid_t"], 0},
-		{"id", BuiltinID, tUint, 0}, {"ipl", BuiltinIPL, tUint, 0}, {"pid", BuiltinPID, typedefs["pid_t"], 0}, {"ppid", BuiltinPPID, typedefs["pid_t"], 0},
-		{"probefunc", BuiltinProbeFunc, tString, 0}, {"probemod", BuiltinProbeMod, tString, 0}, {"probename", BuiltinProbeName, tString, 0}, {"probeprov", BuiltinProbeProv, tString, 0},
-		{"stackdepth", BuiltinStackDepth, tUint32, 0}, {"tid", BuiltinTID, typedefs["tid_t"], 0}, {"timestamp", BuiltinTimestamp, tUint64, 0}, {"ucaller", BuiltinUCaller, tUint64, 0},
-		{"uid", BuiltinUID, typedefs["uid_t"], 0}, {"ustackdepth", BuiltinUStackDepth, tUint32, 0}, {"vtimestamp", BuiltinVTimestamp, tUint64, 0}, {"walltimestamp", BuiltinWallTimestamp, tInt64, 0},
-		{"execargs", BuiltinExecargs, tString, 0}, {"args", BuiltinArg, nil, 0}, {"uregs", BuiltinURegs, tUint64, 0},
+		{"caller", BuiltinCaller, typedefs["uintptr_t"], 0},
+		{"cpu", BuiltinCPU, typedefs["processorid_t"], 0}, {"curthread", BuiltinCurthread, nil, 0},
+		{"epid", BuiltinEPID, tUint, 0}, {"errno", BuiltinErrno, tInt, 0},
+		{"execname", BuiltinExecname, tString, 0}, {"gid", BuiltinGID, typedefs["gid_t"], 0},
+		{"id", BuiltinID, tUint, 0}, {"ipl", BuiltinIPL, tUint, 0},
+		{"pid", BuiltinPID, typedefs["pid_t"], 0}, {"ppid", BuiltinPPID, typedefs["pid_t"], 0},
+		{"probefunc", BuiltinProbeFunc, tString, 0}, {"probemod", BuiltinProbeMod, tString, 0},
+		{"probename", BuiltinProbeName, tString, 0}, {"probeprov", BuiltinProbeProv, tString, 0},
+		{"stackdepth", BuiltinStackDepth, tUint32, 0}, {"tid", BuiltinTID, typedefs["tid_t"], 0},
+		{"timestamp", BuiltinTimestamp, tUint64, 0}, {"ucaller", BuiltinUCaller, tUint64, 0},
+		{"uid", BuiltinUID, typedefs["uid_t"], 0}, {"ustackdepth", BuiltinUStackDepth, tUint32, 0},
+		{"vtimestamp", BuiltinVTimestamp, tUint64, 0},
+		{"walltimestamp", BuiltinWallTimestamp, tInt64, 0},
+		{"execargs", BuiltinExecargs, tString, 0}, {"args", BuiltinArg, nil, 0},
+		{"uregs", BuiltinURegs, tUint64, 0},
 	} {
 		out[b.name] = b
 	}
@@ -67,7 +75,7 @@ var builtins = func() map[string]builtin {
 	return out
 }()
 
-// lookup finds the variable that an identifier names, nil where there is none yet.
+// lookup returns the variable that an identifier names, nil when there is none yet.
 func (c *checker) lookup(e *syntax.Ident) *ident { return c.home(e.Scope)[e.Name] }
 
 func (c *checker) home(s syntax.Scope) map[string]*ident {
@@ -100,7 +108,7 @@ func scopeName(h Home, name string) string {
 	return name
 }
 
-// variableOf gives the Var of an ident, made at its first use.
+// variableOf returns the Var of an ident. The first call makes it.
 func (c *checker) variableOf(id *ident) *Var {
 	if id.v == nil {
 		id.v = &Var{ID: len(c.prog.Vars), Home: id.home, Name: id.name, Type: id.t, At: id.at}
@@ -112,7 +120,7 @@ func (c *checker) variableOf(id *ident) *Var {
 	return id.v
 }
 
-// keptKey gives the type under which a key is kept.
+// keptKey returns the type that a key has in the map.
 func keptKey(t Type) Type {
 	switch t := t.(type) {
 	case *Struct:
@@ -126,7 +134,7 @@ func keptKey(t Type) Type {
 	return t
 }
 
-// read gives the value of a variable, or of an element.
+// read returns the value of a variable, or of an element.
 func (c *checker) read(at syntax.Span, id *ident, keys []Expr) value {
 	if id.bad || id.t == nil {
 		return value{}
@@ -140,13 +148,13 @@ func (c *checker) read(at syntax.Span, id *ident, keys []Expr) value {
 	return value{x: ref, t: id.t, place: true}
 }
 
-// identifier gives what a name stands for.
+// identifier returns the value of a name.
 func (c *checker) identifier(e *syntax.Ident) value {
 	if e.Scope == syntax.ScopeKernel {
 		return c.symbol(e)
 	}
 	if e.Scope == syntax.ScopeGlobal {
-		if n := len(c.keys); n > 0 { // the text of an inline sees its own keys alone
+		if n := len(c.keys); n > 0 { // the text of an inline can use only its own keys
 			if v, ok := c.keys[n-1][e.Name]; ok {
 				return v
 			}
@@ -160,7 +168,13 @@ func (c *checker) identifier(e *syntax.Ident) value {
 			return value{}
 		}
 		if id.keys != nil || id.open {
-			c.fail(e.At(), NotArray, "D_IDENT_BADREF", "%s is an associative array, and wants its keys", scopeName(id.home, id.name))
+			c.fail(
+				e.At(),
+				NotArray,
+				"D_IDENT_BADREF",
+				"missing keys of the associative array %s",
+				scopeName(id.home, id.name),
+			)
 			return value{}
 		}
 		return c.read(e.At(), id, nil)
@@ -184,10 +198,10 @@ func (c *checker) identifier(e *syntax.Ident) value {
 
 func (c *checker) unknown(e *syntax.Ident) {
 	id := &ident{kind: identVar, name: e.Name, home: homeOf(e.Scope), bad: true}
-	defer func() { c.home(e.Scope)[e.Name] = id }() // told once
+	defer func() { c.home(e.Scope)[e.Name] = id }() // report it once
 	list := names(c.home(e.Scope))
 	if e.Scope == syntax.ScopeGlobal {
-		d := c.fail(e.At(), UnknownName, "D_IDENT_UNDEF", "nothing is known by the name %s", e.Name)
+		d := c.fail(e.At(), UnknownName, "D_IDENT_UNDEF", "unknown name %s", e.Name)
 		list = append(append(list, names(builtins)...), names(c.funcs)...)
 		for _, s := range []syntax.Scope{syntax.ScopeSelf, syntax.ScopeThis} {
 			if c.home(s)[e.Name] != nil {
@@ -199,19 +213,25 @@ func (c *checker) unknown(e *syntax.Ident) {
 		if _, fn := subroutines[e.Name]; fn || actions[e.Name] != nil {
 			d.Hint = e.Name + " is a function: " + e.Name + "()"
 		} else if d.Near == "" {
-			d.Hint = "a variable must be assigned to, or declared, above where it is used"
+			d.Hint = "assign to a variable, or declare it, before its first use"
 		}
 		return
 	}
-	d := c.fail(e.At(), NotAssigned, "D_VAR_UNDEF", "%s has not been declared or assigned to yet", scopeName(homeOf(e.Scope), e.Name))
-	d.Hint = "the clause that assigns to it must stand above"
+	d := c.fail(
+		e.At(),
+		NotAssigned,
+		"D_VAR_UNDEF",
+		"%s is not declared or assigned before its use",
+		scopeName(homeOf(e.Scope), e.Name),
+	)
+	d.Hint = "the clause that assigns to it must come first"
 	near(d, e.Name, list)
 	if d.Near != "" {
 		d.Near = scopeName(homeOf(e.Scope), d.Near)
 	}
 }
 
-// named gives an enumerator or an inline.
+// named returns the value of an enumerator or an inline.
 func (c *checker) named(e syntax.Expr, id *ident) value {
 	switch {
 	case id.bad:
@@ -220,16 +240,16 @@ func (c *checker) named(e syntax.Expr, id *ident) value {
 		t, _ := id.t.(*Int)
 		return number(e.At(), t, id.value)
 	case id.params != nil:
-		c.fail(e.At(), NotArray, "D_IDENT_BADREF", "%s wants its keys", id.name)
+		c.fail(e.At(), NotArray, "D_IDENT_BADREF", "missing keys of %s", id.name)
 		return value{}
 	}
 	return c.expand(e.At(), id, map[string]value{})
 }
 
-// expand puts the value of an inline in its place.
+// expand returns the value of an inline.
 func (c *checker) expand(at syntax.Span, id *ident, keys map[string]value) value {
 	if c.depth > 32 {
-		c.fail(at, syntax.TooDeep, "", "the inline %s is nested too deep", id.name)
+		c.fail(at, syntax.TooDeep, "", "the inline %s is nested too deeply", id.name)
 		return value{}
 	}
 	c.depth++
@@ -253,17 +273,25 @@ func (c *checker) expand(at syntax.Span, id *ident, keys map[string]value) value
 	}
 	x := c.fit(id.t, v)
 	if x == nil {
-		c.fail(id.at, Incompatible, "D_OP_INCOMPAT", "the inline %s is %s, its value is %s", id.name, id.t, v.t)
+		c.fail(
+			id.at,
+			Incompatible,
+			"D_OP_INCOMPAT",
+			"the inline %s has type %s, its value has type %s",
+			id.name,
+			id.t,
+			v.t,
+		)
 		return value{}
 	}
 	t := id.t
 	if _, isPointer := t.(*Pointer); isPointer {
-		t = x.Type() // leads where the value leads
+		t = x.Type() // it has the space of the value's pointer
 	}
 	return value{x: x, t: t}
 }
 
-// inline gives an expression a name.
+// inline declares an inline.
 func (c *checker) inline(s *syntax.Inline) {
 	name := s.Var.Name.Text
 	id := &ident{kind: identInline, name: name, at: s.Var.Name.At(), inline: s, lib: c.lib}
@@ -286,11 +314,19 @@ func (c *checker) inline(s *syntax.Inline) {
 		id.bad = true
 	}
 	_, isSub := subroutines[name]
-	if c.globals[name] != nil || c.funcs[name] != nil || builtins[name].name != "" || isSub || actions[name] != nil {
-		c.fail(s.Var.Name.At(), Redeclared, "D_DECL_IDRED", "%s is declared a second time, or has a meaning in D already", name)
+	if c.globals[name] != nil || c.funcs[name] != nil || builtins[name].name != "" || isSub ||
+		actions[name] != nil {
+		c.fail(
+			s.Var.Name.At(),
+			Redeclared,
+			"D_DECL_IDRED",
+			"%s is declared twice, or is a name of D",
+			name,
+		)
 		return
 	}
-	if !id.bad && c.lib == nil { // once by itself, so that what is wrong with it is told where it stands
+	// expand it once by itself, so that mistakes are reported at its definition
+	if !id.bad && c.lib == nil {
 		before := len(c.diags)
 		if v := c.expand(s.Value.At(), id, keys); !v.ok() || len(c.diags) > before {
 			id.bad = true
@@ -299,20 +335,20 @@ func (c *checker) inline(s *syntax.Inline) {
 	c.funcs[name] = id
 }
 
-// sample is a value of a type for looking at an inline by itself.
+// sample returns a value of a type for checking an inline by itself.
 func sample(at syntax.Span, t Type) value {
 	return value{x: &Builtin{typed{at, t}, BuiltinArg, 0}, t: t}
 }
 
-// builtin gives a variable of D.
+// builtin returns the value of a built-in variable.
 func (c *checker) builtin(e *syntax.Ident, b builtin) value {
 	t := b.t
 	switch b.name {
 	case "args":
-		c.fail(e.At(), ArgsIndex, "D_IDENT_BADREF", "args[] wants a number: args[0]")
+		c.fail(e.At(), ArgsIndex, "D_IDENT_BADREF", "args[] requires a number: args[0]")
 		return value{}
 	case "uregs":
-		c.fail(e.At(), ArgsIndex, "D_IDENT_BADREF", "uregs[] wants a number: uregs[0]")
+		c.fail(e.At(), ArgsIndex, "D_IDENT_BADREF", "uregs[] requires a number: uregs[0]")
 		return value{}
 	case "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9":
 		if p := c.meant(); p != nil {
@@ -322,7 +358,11 @@ func (c *checker) builtin(e *syntax.Ident, b builtin) value {
 		c.stable(e.At(), "curthread")
 		s := c.types.kernelStruct("task_struct", false)
 		if s == nil {
-			s = &Struct{Name: "task_struct", Only: true, Fields: func() []Field { return nil }}
+			s = &Struct{
+				Name:   "task_struct",
+				Only:   true,
+				Fields: func() []StructMember { return nil },
+			}
 		}
 		t = &Pointer{Elem: s, Space: Kernel}
 	}
@@ -333,24 +373,39 @@ func (c *checker) builtin(e *syntax.Ident, b builtin) value {
 	return value{x: &Builtin{typed{e.At(), t}, b.which, n}, t: t}
 }
 
-// stable holds what is the kernel's own, which dtrace calls Private, against the option amin: name/data/class, the least
-// that the program lets itself depend on.
+// stable checks a use of kernel internals, which dtrace calls Private, against the option amin. Its
+// value name/data/class is the lowest stability that the program accepts.
 func (c *checker) stable(at syntax.Span, what string) {
 	words := strings.Split(c.o.All["amin"], "/")
 	if len(words) == 3 && words[1] != "Internal" && words[1] != "Private" && words[1] != "" {
-		c.fail(at, Unstable, "D_ATTR_MIN", "%s is the kernel's own and may change, and the option amin wants %s", what, words[1])
+		c.fail(
+			at,
+			Unstable,
+			"D_ATTR_MIN",
+			"%s is internal to the kernel and may change; the option amin requires %s",
+			what,
+			words[1],
+		)
 	}
 }
 
-// symbol gives a variable of the kernel.
+// symbol returns the value of a kernel variable.
 func (c *checker) symbol(e *syntax.Ident) value {
 	if c.env == nil {
 		return value{}
 	}
-	c.stable(e.At(), "a variable of the kernel")
+	c.stable(e.At(), "a kernel variable")
 	addr, bt, err := c.env.Symbol(e.Module, e.Name)
 	if err != nil {
-		c.fail(e.At(), NoSymbol, "D_IDENT_UNDEF", "%s`%s can't be looked at: %v", e.Module, e.Name, err)
+		c.fail(
+			e.At(),
+			NoSymbol,
+			"D_IDENT_UNDEF",
+			"unknown kernel variable %s`%s: %v",
+			e.Module,
+			e.Name,
+			err,
+		)
 		return value{}
 	}
 	var t Type = tInt
@@ -364,13 +419,21 @@ func (c *checker) symbol(e *syntax.Ident) value {
 	return c.at(e.At(), &Const{typed{e.At(), p}, int64(addr)}, t)
 }
 
-// inlineRef gives an inline with keys.
+// inlineRef returns the value of an inline with keys.
 func (c *checker) inlineRef(id *ident, e *syntax.Index) value {
 	if id.bad {
 		return value{}
 	}
 	if len(e.Keys) != len(id.params) {
-		c.fail(e.At(), KeyMismatch, "D_PROTO_LEN", "%s has %s, not %d", id.name, count(len(id.params), "key"), len(e.Keys))
+		c.fail(
+			e.At(),
+			KeyMismatch,
+			"D_PROTO_LEN",
+			"%s has %s, not %d",
+			id.name,
+			count(len(id.params), "key"),
+			len(e.Keys),
+		)
 		return value{}
 	}
 	keys := map[string]value{}
@@ -382,7 +445,16 @@ func (c *checker) inlineRef(id *ident, e *syntax.Index) value {
 		}
 		x := c.fit(t, v)
 		if x == nil {
-			c.fail(k.At(), KeyMismatch, "D_PROTO_ARG", "key %d of %s is %s, not %s", i+1, id.name, t, v.t)
+			c.fail(
+				k.At(),
+				KeyMismatch,
+				"D_PROTO_ARG",
+				"key %d of %s is %s, not %s",
+				i+1,
+				id.name,
+				t,
+				v.t,
+			)
 			return value{}
 		}
 		keys[id.params[i].Name.Text] = value{x: x, t: t}

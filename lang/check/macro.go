@@ -7,7 +7,8 @@ import (
 	"culprit/lang/syntax"
 )
 
-// Macro gives what stands for a macro of the text, $1 and $target: syntax.Mode wants it so.
+// Macro returns the value of a macro of the text, such as $1 and $target. It has the form of
+// syntax.Mode.Macros.
 func (o Options) Macro(name string) (string, bool) {
 	if name == "" {
 		return "", false
@@ -26,11 +27,11 @@ func (o Options) Macro(name string) (string, bool) {
 	return v, ok
 }
 
-// macro gives what stands for a macro that the parser left in the tree.
+// macro returns the value of a macro that the parser left in the tree.
 func (c *checker) macro(e *syntax.Macro) value {
 	text, ok := c.o.Macro(e.Name)
 	if !ok {
-		return value{} // told before
+		return value{} // already reported
 	}
 	if !e.Quoted {
 		if text == "" {
@@ -49,7 +50,7 @@ func (c *checker) macro(e *syntax.Macro) value {
 	return value{x: &Text{typed{e.At(), tString}, strings.Trim(text, `"`)}, t: tString}
 }
 
-// isName says whether a text is a name of D.
+// isName reports whether a text is a valid name of D.
 func isName(s string) bool {
 	for i := range len(s) {
 		if b := s[i]; b != '_' && (b|0x20 < 'a' || b|0x20 > 'z') && (i == 0 || b < '0' || b > '9') {
@@ -59,7 +60,7 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// unusedMacros tells of arguments that nothing in the text asks for.
+// unusedMacros reports arguments that the text does not use.
 func (c *checker) unusedMacros() {
 	if _, any := c.o.All["argref"]; any || c.o.DefaultArgs {
 		return
@@ -83,7 +84,14 @@ func (c *checker) unusedMacros() {
 	}
 	for i, a := range c.o.Args {
 		if !used[i] {
-			c.fail(syntax.Span{}, UnusedArgument, "D_MACRO_UNUSED", "the argument %q is not used: there is no $%d in the program", a, i)
+			c.fail(
+				syntax.Span{},
+				UnusedArgument,
+				"D_MACRO_UNUSED",
+				"unused argument %q: the program does not contain $%d",
+				a,
+				i,
+			)
 			return
 		}
 	}

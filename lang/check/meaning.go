@@ -4,8 +4,8 @@ import (
 	"culprit/lang/syntax"
 )
 
-// meanings puts the probes of a clause together that mean the same, in their order: all that are what the kernel tells, and each of
-// the others by itself. A clause without a probe is one too.
+// meanings groups the probes of a clause by their Meaning, in order: the probes without one
+// together, and each of the others by itself. A clause without probes is one group.
 func (c *checker) meanings(s *syntax.Clause, probes []*Probe) [][]*Probe {
 	var groups [][]*Probe
 	plain := -1
@@ -18,7 +18,7 @@ func (c *checker) meanings(s *syntax.Clause, probes []*Probe) [][]*Probe {
 		case m == nil:
 			plain = len(groups)
 		case m.Why != "":
-			c.fail(s.At(), NoProbe, "D_PDESC_ZERO", "%s can't be had here: %s", p, m.Why)
+			c.fail(s.At(), NoProbe, "D_PDESC_ZERO", "%s is not available: %s", p, m.Why)
 			continue
 		default:
 			c.around(s, m)
@@ -31,7 +31,7 @@ func (c *checker) meanings(s *syntax.Clause, probes []*Probe) [][]*Probe {
 	return groups
 }
 
-// around sees to the clauses that a meaning wants before and behind the program's own.
+// around checks the clauses that run before and after the program's own for a meaning.
 func (c *checker) around(s *syntax.Clause, m *Meaning) {
 	if m.Before != "" && !c.loaded["before "+m.Before] {
 		c.loaded["before "+m.Before] = true
@@ -46,7 +46,7 @@ func (c *checker) around(s *syntax.Clause, m *Meaning) {
 	}
 }
 
-// hidden checks clauses that are no part of the text.
+// hidden checks clauses that are not part of the text.
 func (c *checker) hidden(text string) {
 	prog, ds := syntax.Displaced(text, syntax.Mode{})
 	if ds != nil {
@@ -66,7 +66,7 @@ func (c *checker) hidden(text string) {
 	c.lib = outer
 }
 
-// meant gives the probe of the clause at hand if that has a Meaning; nil: it hasn't, or there is no clause.
+// meant returns the probe of the current clause if it has a Meaning, otherwise nil.
 func (c *checker) meant() *Probe {
 	if c.clause == nil || len(c.clause.Probes) == 0 || c.clause.Probes[0].Meaning == nil {
 		return nil
@@ -74,7 +74,7 @@ func (c *checker) meant() *Probe {
 	return c.clause.Probes[0]
 }
 
-// when puts the condition of the clause's probe before its predicate.
+// when adds the condition of the clause's probe to its predicate.
 func (c *checker) when() {
 	p := c.meant()
 	if p == nil || p.Meaning.When == "" {
@@ -92,7 +92,7 @@ func (c *checker) when() {
 	c.clause.Predicate = v.x
 }
 
-// within gives the value of an expression of a probe's Meaning.
+// within returns the value of an expression of a probe's Meaning.
 func (c *checker) within(at syntax.Span, p *Probe, text string) value {
 	prog, ds := syntax.Displaced("inline long it = ("+text+");", syntax.Mode{})
 	if ds != nil {
@@ -122,7 +122,7 @@ func (c *checker) within(at syntax.Span, p *Probe, text string) value {
 	return v
 }
 
-// given gives one of args[] of a probe with a Meaning, before it is translated.
+// given returns one of args[] of a probe with a Meaning, untranslated.
 func (c *checker) given(at syntax.Span, p *Probe, a *Arg) value {
 	if a.D != "" {
 		return c.within(at, p, a.D)
@@ -130,7 +130,7 @@ func (c *checker) given(at syntax.Span, p *Probe, a *Arg) value {
 	return value{}
 }
 
-// plain gives arg0 ... of a probe with a Meaning.
+// plain returns arg0 ... of a probe with a Meaning.
 func (c *checker) plain(at syntax.Span, p *Probe, n int) value {
 	args, _ := p.Arguments()
 	if n >= len(args) {
@@ -140,7 +140,7 @@ func (c *checker) plain(at syntax.Span, p *Probe, n int) value {
 	switch {
 	case !v.ok():
 		return value{}
-	case v.isString(): // its address is what the site has
+	case v.isString(): // the site has its address
 		return value{x: &Builtin{typed{at, tInt64}, BuiltinSite, args[n].From}, t: tInt64}
 	}
 	x := c.fit(tInt64, value{x: convert(v.settle(), tInt64), t: tInt64})

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// numbered are the members of translators that are numbers of processes, and the struct pid that has them in every namespace.
+// numbered are the members of translators that are process IDs, each with the struct pid that
+// contains them for every namespace.
 //
 // table: made once, never changed
 var numbered = []struct{ member, first, pid string }{
@@ -16,14 +17,25 @@ var numbered = []struct{ member, first, pid string }{
 	{"pr_sid", "T->signal->pids[3]->numbers[0].nr", "T->signal->pids[3]"},
 }
 
-// within returns the text of a library with numbers of processes as n numbers them: 0 is outside of it. A nil one changes nothing.
+// within returns the text of a library with the process IDs of namespace n; processes outside it
+// have 0. A nil n changes nothing.
 func (n *Namespace) within(text string) string {
 	if n == nil {
 		return text
 	}
 	for _, m := range numbered {
-		own := fmt.Sprintf("%[1]s == NULL || %[1]s->level < %[2]d || %[1]s->numbers[%[2]d].ns->ns.inum != %[3]d ? 0 : %[1]s->numbers[%[2]d].nr", m.pid, n.Level, n.Inum)
-		text = strings.Replace(text, fmt.Sprintf("\t%s = %s;", m.member, m.first), fmt.Sprintf("\t%s = %s;", m.member, own), 1)
+		own := fmt.Sprintf(
+			"%[1]s == NULL || %[1]s->level < %[2]d || %[1]s->numbers[%[2]d].ns->ns.inum != %[3]d ? 0 : %[1]s->numbers[%[2]d].nr",
+			m.pid,
+			n.Level,
+			n.Inum,
+		)
+		text = strings.Replace(
+			text,
+			fmt.Sprintf("\t%s = %s;", m.member, m.first),
+			fmt.Sprintf("\t%s = %s;", m.member, own),
+			1,
+		)
 	}
 	return text
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Each number of a process in D's libraries is replaced within a namespace, and nothing else is.
+// TestNamespaceWithin checks that each process ID in D's libraries, and nothing else, is replaced
+// within a namespace.
 func TestNamespaceWithin(t *testing.T) {
 	data, err := texts.ReadFile("lib/process.d")
 	if err != nil {
@@ -23,11 +24,13 @@ func TestNamespaceWithin(t *testing.T) {
 	}
 	for i := range was {
 		member, _, _ := strings.Cut(strings.TrimSpace(was[i]), " ")
-		number := strings.Contains(was[i], " = ") && (strings.Contains(was[i], "tgid") || strings.Contains(was[i], "T->pid") || strings.Contains(was[i], "numbers"))
+		number := strings.Contains(was[i], " = ") &&
+			(strings.Contains(was[i], "tgid") || strings.Contains(was[i], "T->pid") || strings.Contains(was[i], "numbers"))
 		if changed := was[i] != is[i]; changed != number {
 			t.Errorf("%s: changed is %v, want %v: %s", member, changed, number, is[i])
 		}
-		if number && (!strings.Contains(is[i], "numbers[2].nr") || !strings.Contains(is[i], "!= 4026532001")) {
+		if number &&
+			(!strings.Contains(is[i], "numbers[2].nr") || !strings.Contains(is[i], "!= 4026532001")) {
 			t.Errorf("%s: %s", member, is[i])
 		}
 	}

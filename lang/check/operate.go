@@ -4,7 +4,7 @@ import (
 	"culprit/lang/syntax"
 )
 
-// operate gives X op Y.
+// operate returns X op Y.
 func (c *checker) operate(at syntax.Span, op syntax.Op, x, y value) value {
 	if op >= syntax.Eq && op <= syntax.Ge {
 		return c.compare(at, op, x, y)
@@ -24,7 +24,7 @@ func (c *checker) operate(at syntax.Span, op syntax.Op, x, y value) value {
 		case syntax.Mul, syntax.Div:
 			tag = "D_OP_ARITH"
 		}
-		c.fail(at, Incompatible, tag, "%s wants integers, not %s and %s", opName(op), x.t, y.t)
+		c.fail(at, Incompatible, tag, "%s requires integers, not %s and %s", opName(op), x.t, y.t)
 		return value{}
 	}
 	t := common(a, b)
@@ -34,7 +34,7 @@ func (c *checker) operate(at syntax.Span, op syntax.Op, x, y value) value {
 	w := wide(t)
 	p, q := convert(x.x, w), convert(y.x, w)
 	if k, ok := q.(*Const); ok && k.Value == 0 && (op == syntax.Div || op == syntax.Mod) {
-		c.fail(at, DivisionByZero, "D_DIV_ZERO", "this divides by zero")
+		c.fail(at, DivisionByZero, "D_DIV_ZERO", "division by zero")
 		return value{}
 	}
 	if m, ok := p.(*Const); ok {
@@ -45,7 +45,7 @@ func (c *checker) operate(at syntax.Span, op syntax.Op, x, y value) value {
 	return value{x: &Binary{typed{at, w}, op, p, q}, t: t}
 }
 
-// fold computes with two numbers of 64 bits. y is not 0 in a division.
+// fold computes with two 64-bit numbers. y is not 0 in a division.
 func fold(op syntax.Op, x, y int64, signed bool) int64 {
 	switch op {
 	case syntax.Add:
@@ -81,7 +81,7 @@ func fold(op syntax.Op, x, y int64, signed bool) int64 {
 	return 0
 }
 
-// pointerSum gives the sums and differences in which there is a pointer.
+// pointerSum returns sums and differences with pointers.
 func (c *checker) pointerSum(at syntax.Span, op syntax.Op, x, y value) (value, bool) {
 	if x.isString() || y.isString() {
 		return c.stringSum(at, op, x, y)
@@ -96,13 +96,25 @@ func (c *checker) pointerSum(at syntax.Span, op syntax.Op, x, y value) (value, b
 			return value{}, true
 		}
 		if !Same(p.Elem, q.Elem) {
-			c.fail(at, Incompatible, "D_OP_INCOMPAT", "%s and %s are pointers to different types", x.t, y.t)
+			c.fail(
+				at,
+				Incompatible,
+				"D_OP_INCOMPAT",
+				"%s and %s are pointers to different types",
+				x.t,
+				y.t,
+			)
 			return value{}, true
 		}
-		d := c.operate(at, syntax.Sub, value{x: convert(x.x, tLong), t: tLong}, value{x: convert(y.x, tLong), t: tLong})
+		d := c.operate(
+			at,
+			syntax.Sub,
+			value{x: convert(x.x, tLong), t: tLong},
+			value{x: convert(y.x, tLong), t: tLong},
+		)
 		return c.operate(at, syntax.Div, d, number(at, tLong, size)), true
 	case pok && qok:
-		c.fail(at, Incompatible, "D_OP_INCOMPAT", "pointers can't be added: %s and %s", x.t, y.t)
+		c.fail(at, Incompatible, "D_OP_INCOMPAT", "can't add two pointers: %s and %s", x.t, y.t)
 		return value{}, true
 	case qok && op == syntax.Add:
 		x, y, p = y, x, q
@@ -111,7 +123,14 @@ func (c *checker) pointerSum(at syntax.Span, op syntax.Op, x, y value) (value, b
 	}
 	n, ok := y.int()
 	if !ok {
-		c.fail(at, Incompatible, "D_OP_INCOMPAT", "%s wants an integer beside a pointer, not %s", opName(op), y.t)
+		c.fail(
+			at,
+			Incompatible,
+			"D_OP_INCOMPAT",
+			"%s requires an integer beside a pointer, not %s",
+			opName(op),
+			y.t,
+		)
 		return value{}, true
 	}
 	size := c.elemSize(at, p)
@@ -121,7 +140,7 @@ func (c *checker) pointerSum(at syntax.Span, op syntax.Op, x, y value) (value, b
 	return c.offset(at, op, x, value{x: y.computed(n), t: y.t}, size), true
 }
 
-// stringSum gives what of a string comes behind its first bytes.
+// stringSum returns the rest of a string after its first bytes.
 func (c *checker) stringSum(at syntax.Span, op syntax.Op, x, y value) (value, bool) {
 	if y.isString() && op == syntax.Add {
 		x, y = y, x
@@ -131,11 +150,17 @@ func (c *checker) stringSum(at syntax.Span, op syntax.Op, x, y value) (value, bo
 		return value{}, false
 	}
 	p := &Pointer{Elem: tChar, Space: Own}
-	from := c.offset(at, op, value{x: &Convert{typed{at, p}, x.x}, t: p}, value{x: y.computed(n), t: y.t}, 1)
+	from := c.offset(
+		at,
+		op,
+		value{x: &Convert{typed{at, p}, x.x}, t: p},
+		value{x: y.computed(n), t: y.t},
+		1,
+	)
 	return value{x: &StringOf{typed{at, tString}, from.x, 0}, t: tString}, true
 }
 
-// offset gives an address and n times size bytes.
+// offset returns an address plus or minus n times size bytes.
 func (c *checker) offset(at syntax.Span, op syntax.Op, x, n value, size int64) value {
 	count := convert(n.x, tLong)
 	switch k := count.(type) {
@@ -155,26 +180,26 @@ func (c *checker) offset(at syntax.Span, op syntax.Op, x, n value, size int64) v
 		}
 	}
 	t := x.t
-	if p, ok := t.(*Pointer); ok && p.Space == Typed { // the verifier loses its track
+	if p, ok := t.(*Pointer); ok && p.Space == Typed { // the verifier no longer knows the object
 		t = &Pointer{Elem: p.Elem, Space: Kernel}
 	}
 	return value{x: &Binary{typed{at, t}, op, convert(x.x, t), count}, t: t}
 }
 
-// elemSize gives how far a pointer goes with each step; 0 where that is told to be wrong.
+// elemSize returns the step of a pointer in bytes; 0 when it has none, which is reported.
 func (c *checker) elemSize(at syntax.Span, p *Pointer) int64 {
 	switch t := p.Elem.(type) {
 	case VoidType:
-		c.fail(at, Incompatible, "D_OP_INCOMPAT", "one can't count with a void *").Hint = "cast it: (char *)"
+		c.fail(at, Incompatible, "D_OP_INCOMPAT", "arithmetic on a void *").Hint = "cast it: (char *)"
 		return 0
 	case *Func:
-		c.fail(at, Incompatible, "D_OP_INCOMPAT", "one can't count with the address of a function")
+		c.fail(at, Incompatible, "D_OP_INCOMPAT", "arithmetic on the address of a function")
 		return 0
 	case StringType:
 		return 1
 	case *Struct:
 		if t.Only {
-			c.fail(at, Incomplete, "D_OP_INCOMPLETE", "%s is not known, so one can't count with a pointer to it", t)
+			c.fail(at, Incomplete, "D_OP_INCOMPLETE", "arithmetic on a pointer to %s, whose size is unknown", t)
 			return 0
 		}
 	}

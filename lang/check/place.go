@@ -4,7 +4,7 @@ import (
 	"culprit/lang/syntax"
 )
 
-// at gives what stands at an address: of a struct or array the address itself.
+// at returns the value at an address; for a struct or array, the address itself.
 func (c *checker) at(at syntax.Span, addr Expr, t Type) value {
 	p := &Pointer{Elem: t, Space: spaceOf(addr)}
 	switch t := t.(type) {
@@ -12,7 +12,9 @@ func (c *checker) at(at syntax.Span, addr Expr, t Type) value {
 		return value{x: convert(addr, p), t: t}
 	case *Pointer:
 		k := *t
-		if k.Space == Kernel { // a pointer leads to the same memory that it stands in, but for what the script stores itself
+		// a pointer refers to the memory that it is stored in, except for pointers that the script
+		// stores
+		if k.Space == Kernel {
 			if p.Space == User || p.Space == Typed {
 				k.Space = p.Space
 			}
@@ -27,7 +29,7 @@ func (c *checker) at(at syntax.Span, addr Expr, t Type) value {
 	return value{x: &Load{typed{at, t}, convert(addr, p)}, t: t, place: true}
 }
 
-// deref gives *X.
+// deref returns *X.
 func (c *checker) deref(e *syntax.Unary) value {
 	v := c.expr(e.X)
 	if !v.ok() {
@@ -39,20 +41,20 @@ func (c *checker) deref(e *syntax.Unary) value {
 	}
 	p, ok := v.t.(*Pointer)
 	if !ok {
-		c.fail(e.At(), NotPointer, "D_DEREF_NONPTR", "* wants a pointer, not %s", v.t)
+		c.fail(e.At(), NotPointer, "D_DEREF_NONPTR", "* requires a pointer, not %s", v.t)
 		return value{}
 	}
 	return c.through(e.At(), v, p)
 }
 
-// through gives what a pointer leads to.
+// through returns the value that a pointer points to.
 func (c *checker) through(at syntax.Span, v value, p *Pointer) value {
 	switch t := p.Elem.(type) {
 	case VoidType:
-		c.fail(at, NotPointer, "D_DEREF_VOID", "a void * leads to nothing that has a type").Hint = "cast it: *(int *)"
+		c.fail(at, NotPointer, "D_DEREF_VOID", "can't dereference a void *").Hint = "cast it: *(int *)"
 		return value{}
 	case *Func:
-		c.fail(at, NotPointer, "D_DEREF_FUNC", "a function has no value")
+		c.fail(at, NotPointer, "D_DEREF_FUNC", "can't dereference a function pointer")
 		return value{}
 	case *Struct:
 		if t.Only && !c.known(at, t) {
@@ -62,7 +64,7 @@ func (c *checker) through(at syntax.Span, v value, p *Pointer) value {
 	return c.at(at, v.x, p.Elem)
 }
 
-// known tells that a struct is not known.
+// known reports a struct whose members are unknown.
 func (c *checker) known(at syntax.Span, t *Struct) bool {
 	if !t.Only {
 		return true
@@ -70,14 +72,14 @@ func (c *checker) known(at syntax.Span, t *Struct) bool {
 	if c.types.noSpec(at) {
 		return false
 	}
-	d := c.fail(at, Incomplete, "D_OP_INCOMPLETE", "%s is only named here, its members are not known", t)
+	d := c.fail(at, Incomplete, "D_OP_INCOMPLETE", "the members of %s are unknown", t)
 	if c.types.tags[tagKey(t.Union, t.Name)] == t { // the kernel has none of that name
 		d.Near = c.types.nearType(t.Name)
 	}
 	return false
 }
 
-// addr gives &X.
+// addr returns &X.
 func (c *checker) addr(e *syntax.Unary) value {
 	if _, ok := e.X.(*syntax.Aggregation); ok {
 		c.fail(e.At(), NoAddress, "D_ADDROF_VAR", "an aggregation has no address")
@@ -98,10 +100,10 @@ func (c *checker) addr(e *syntax.Unary) value {
 			return value{x: convert(x.X, p), t: p}
 		}
 	case *VarRef, *AddrOf: // a variable, or one that is a struct or an array
-		c.fail(e.At(), NoAddress, "D_ADDROF_VAR", "a variable of D has no address: D moves them about")
+		c.fail(e.At(), NoAddress, "D_ADDROF_VAR", "a variable of D has no fixed address")
 		return value{}
 	case *Builtin:
-		c.fail(e.At(), NoAddress, "D_ADDROF_VAR", "what D has by itself has no address")
+		c.fail(e.At(), NoAddress, "D_ADDROF_VAR", "a built-in variable has no address")
 		return value{}
 	}
 	switch v.t.(type) {
@@ -109,11 +111,11 @@ func (c *checker) addr(e *syntax.Unary) value {
 		p := &Pointer{Elem: v.t, Space: spaceOf(v.x)}
 		return value{x: convert(v.x, p), t: p}
 	}
-	c.fail(e.At(), NoAddress, "D_ADDROF_LVAL", "only what stands in memory has an address")
+	c.fail(e.At(), NoAddress, "D_ADDROF_LVAL", "the expression has no address")
 	return value{}
 }
 
-// member gives X.name and X->name.
+// member returns X.name and X->name.
 func (c *checker) member(e *syntax.Member) value {
 	v := c.expr(e.X)
 	if !v.ok() {
@@ -130,9 +132,15 @@ func (c *checker) member(e *syntax.Member) value {
 		v = v.decay()
 		p, ok := v.t.(*Pointer)
 		if !ok {
-			d := c.fail(e.At(), NotPointer, "D_OP_PTR", "-> wants a pointer to a struct, not %s", v.t)
+			d := c.fail(
+				e.At(),
+				NotPointer,
+				"D_OP_PTR",
+				"-> requires a pointer to a struct, not %s",
+				v.t,
+			)
 			if _, ok := v.t.(*Struct); ok {
-				d.Hint = "write . in place of ->"
+				d.Hint = "use . instead of ->"
 			}
 			return value{}
 		}
@@ -143,7 +151,7 @@ func (c *checker) member(e *syntax.Member) value {
 		d := c.fail(e.At(), NotStruct, "D_OP_SOU", "%s has no members", t)
 		if p, ok := v.t.(*Pointer); ok && !e.Arrow {
 			if _, ok := p.Elem.(*Struct); ok {
-				d.Hint = "write -> in place of ."
+				d.Hint = "use -> instead of ."
 			}
 		}
 		return value{}
@@ -158,14 +166,14 @@ func (c *checker) member(e *syntax.Member) value {
 	return c.fieldOf(e.At(), v, f)
 }
 
-// fieldOf gives a member of the struct that lies at the address v.
-func (c *checker) fieldOf(at syntax.Span, v value, f Field) value {
+// fieldOf returns a member of the struct at the address v.
+func (c *checker) fieldOf(at syntax.Span, v value, f StructMember) value {
 	space := spaceOf(v.x)
 	p := &Pointer{Elem: f.Type, Space: space}
 	var addr Expr
 	switch x := v.x.(type) {
 	case *Const:
-		if x.Value != 0 { // a member of nothing is a fault at 0, wherever it lies
+		if x.Value != 0 { // a member of NULL is a fault at 0, whatever its offset
 			addr = &Const{typed{at, p}, x.Value + f.Offset}
 		}
 	case *Binary:
@@ -186,7 +194,8 @@ func (c *checker) fieldOf(at syntax.Span, v value, f Field) value {
 		}
 	}
 	out := c.at(at, addr, f.Type)
-	if p, ok := out.t.(*Pointer); ok && p.Space == Typed && f.union { // the verifier does not know which member it is
+	// the verifier does not know which member of the union is valid
+	if p, ok := out.t.(*Pointer); ok && p.Space == Typed && f.union {
 		k := &Pointer{Elem: p.Elem}
 		out.t = k
 		if l, ok := out.x.(*Load); ok {
@@ -196,8 +205,8 @@ func (c *checker) fieldOf(at syntax.Span, v value, f Field) value {
 	return out
 }
 
-// field finds a member, also in the anonymous members of members.
-func (c *checker) field(name syntax.Name, s *Struct, tag string) (Field, bool) {
+// field finds a member, including those of anonymous members.
+func (c *checker) field(name syntax.Name, s *Struct, tag string) (StructMember, bool) {
 	var all []string
 	for _, f := range s.Fields() {
 		if f.Name == name.Text {
@@ -209,10 +218,10 @@ func (c *checker) field(name syntax.Name, s *Struct, tag string) (Field, bool) {
 		return f, true
 	}
 	near(c.fail(name.At(), NoMember, tag, "%s has no member %s", s, name.Text), name.Text, all)
-	return Field{}, false
+	return StructMember{}, false
 }
 
-// index gives X[keys]: an element of an associative array, of an array, or beyond a pointer.
+// index returns X[keys]: an element of an associative array, of an array, or behind a pointer.
 func (c *checker) index(e *syntax.Index) value {
 	if id, ok := e.X.(*syntax.Ident); ok {
 		if v, done := c.assocRef(id, e, false); done {
@@ -231,20 +240,39 @@ func (c *checker) index(e *syntax.Index) value {
 		return value{}
 	}
 	if len(keys) > 1 {
-		c.fail(e.At(), NotArray, "D_ARR_BADREF", "only an associative array takes more than one key")
+		c.fail(
+			e.At(),
+			NotArray,
+			"D_ARR_BADREF",
+			"more than one key for something other than an associative array",
+		)
 		return value{}
 	}
 	i, ok := keys[0].int()
 	if !ok {
-		c.fail(e.Keys[0].At(), NotInteger, "D_ARR_BADREF", "an index must be an integer, not %s", keys[0].t)
+		c.fail(
+			e.Keys[0].At(),
+			NotInteger,
+			"D_ARR_BADREF",
+			"an index must be an integer, not %s",
+			keys[0].t,
+		)
 		return value{}
 	}
 	length := x.len
 	if a, ok := x.t.(*Array); ok {
 		length = a.Len
 	}
-	if k, ok := keys[0].settle().(*Const); ok && length > 0 && (k.Value < 0 && i.Signed || uint64(k.Value) >= uint64(length)) {
-		c.fail(e.Keys[0].At(), OutOfBounds, "D_ARR_BOUNDS", "there is no element %d in an array of %d", k.Value, length)
+	if k, ok := keys[0].settle().(*Const); ok && length > 0 &&
+		(k.Value < 0 && i.Signed || uint64(k.Value) >= uint64(length)) {
+		c.fail(
+			e.Keys[0].At(),
+			OutOfBounds,
+			"D_ARR_BOUNDS",
+			"index %d is out of bounds: the array has %d elements",
+			k.Value,
+			length,
+		)
 		return value{}
 	}
 	if a, ok := x.t.(addressesType); ok {
@@ -256,11 +284,11 @@ func (c *checker) index(e *syntax.Index) value {
 	x = x.decay()
 	p, ok := x.t.(*Pointer)
 	if !ok {
-		c.fail(e.At(), NotArray, "D_ARR_BADREF", "%s is no array and no pointer", x.t)
+		c.fail(e.At(), NotArray, "D_ARR_BADREF", "%s is neither an array nor a pointer", x.t)
 		return value{}
 	}
 	if isVoid(p.Elem) {
-		c.fail(e.At(), NotPointer, "D_DEREF_VOID", "a void * leads to nothing that has a type").Hint = "cast it: ((int *)x)[0]"
+		c.fail(e.At(), NotPointer, "D_DEREF_VOID", "can't dereference a void *").Hint = "cast it: ((int *)x)[0]"
 		return value{}
 	}
 	size := c.elemSize(e.At(), p)
@@ -271,7 +299,7 @@ func (c *checker) index(e *syntax.Index) value {
 	return c.through(e.At(), elem, p)
 }
 
-// charOf gives a character of a string.
+// charOf returns a character of a string.
 func (c *checker) charOf(at syntax.Span, s, n value) value {
 	p := &Pointer{Elem: tChar, Space: Own}
 	addr := value{x: &Convert{typed{at, p}, s.x}, t: p}
@@ -280,7 +308,7 @@ func (c *checker) charOf(at syntax.Span, s, n value) value {
 	return v
 }
 
-// sizeOf gives sizeof.
+// sizeOf returns sizeof.
 func (c *checker) sizeOf(e *syntax.SizeOf) value {
 	var t Type
 	if e.Type != nil {
@@ -310,7 +338,7 @@ func (c *checker) sizeOf(e *syntax.SizeOf) value {
 			return value{}
 		}
 		if k.Only {
-			c.fail(e.At(), NoSize, "D_SIZEOF_TYPE", "%s is only named here, its size is not known", t).Near = c.types.nearType(k.Name)
+			c.fail(e.At(), NoSize, "D_SIZEOF_TYPE", "the size of %s is unknown", t).Near = c.types.nearType(k.Name)
 			return value{}
 		}
 		n = k.Size()
@@ -320,7 +348,7 @@ func (c *checker) sizeOf(e *syntax.SizeOf) value {
 	return number(e.At(), typedefs["size_t"].(*Int), n)
 }
 
-// strSize gives the most bytes of a string.
+// strSize returns the highest size of a string in bytes.
 func (c *checker) strSize() int64 {
 	if c.o.StrSize > 0 {
 		return c.o.StrSize
@@ -328,7 +356,7 @@ func (c *checker) strSize() int64 {
 	return 256
 }
 
-// offsetOf gives offsetof.
+// offsetOf returns offsetof.
 func (c *checker) offsetOf(e *syntax.OffsetOf) value {
 	t := c.typeOf(e.Type)
 	var n int64
@@ -338,7 +366,7 @@ func (c *checker) offsetOf(e *syntax.OffsetOf) value {
 		}
 		s, ok := t.(*Struct)
 		if !ok || s.Only && !c.types.noSpec(e.At()) {
-			c.fail(e.At(), NotStruct, "D_OFFSETOF_TYPE", "%s has no members that are known", t)
+			c.fail(e.At(), NotStruct, "D_OFFSETOF_TYPE", "the members of %s are unknown", t)
 			return value{}
 		}
 		if s.Only {
@@ -349,7 +377,7 @@ func (c *checker) offsetOf(e *syntax.OffsetOf) value {
 			return value{}
 		}
 		if i, ok := isInt(f.Type); ok && i.Bits > 0 {
-			c.fail(name.At(), NoAddress, "D_OFFSETOF_BITFIELD", "a bit field stands at no byte")
+			c.fail(name.At(), NoAddress, "D_OFFSETOF_BITFIELD", "a bit field has no byte offset")
 			return value{}
 		}
 		n += f.Offset
@@ -358,7 +386,7 @@ func (c *checker) offsetOf(e *syntax.OffsetOf) value {
 	return number(e.At(), typedefs["size_t"].(*Int), n)
 }
 
-// stringOf gives stringof.
+// stringOf returns stringof.
 func (c *checker) stringOf(e *syntax.StringOf) value {
 	v := c.expr(e.X)
 	if !v.ok() {
@@ -379,11 +407,11 @@ func (c *checker) stringOf(e *syntax.StringOf) value {
 	if a, ok := v.t.(*Array); ok {
 		return value{x: &StringOf{typed{e.At(), tString}, v.x, max(0, a.Size())}, t: tString}
 	}
-	c.fail(e.At(), NoString, "D_STRINGOF_TYPE", "%s can't be made a string", v.t)
+	c.fail(e.At(), NoString, "D_STRINGOF_TYPE", "can't convert %s to a string", v.t)
 	return value{}
 }
 
-// cast gives (type) X.
+// cast returns (type) X.
 func (c *checker) cast(e *syntax.Cast) value {
 	t := c.typeOf(e.Type)
 	v := c.lasting(e.At(), c.exprAny(e.X))
@@ -391,7 +419,7 @@ func (c *checker) cast(e *syntax.Cast) value {
 		return value{}
 	}
 	wrong := func() value {
-		c.fail(e.At(), BadCast, "D_CAST_INVAL", "%s can't be made %s", v.t, t)
+		c.fail(e.At(), BadCast, "D_CAST_INVAL", "can't cast %s to %s", v.t, t)
 		return value{}
 	}
 	if isVoid(t) && !v.void {
@@ -443,16 +471,16 @@ func (c *checker) cast(e *syntax.Cast) value {
 	return wrong()
 }
 
-// renamed are members of the kernel's structs that have another name in newer kernels, by struct: the older name first. A
-// script reads the one that the kernel has by either name.
+// renamed are members of kernel structs that newer kernels renamed, by struct: the older name
+// first. A script may use either name on any kernel.
 //
 // table: made once, never changed
 var renamed = map[string][][2]string{
 	"task_struct": {{"state", "__state"}}, // Linux 5.14, with another type of the same meaning
 }
 
-// renamedField finds a member by the name that it has in older or newer kernels.
-func renamedField(s *Struct, name string) (Field, bool) {
+// renamedField finds a member by its name in older or newer kernels.
+func renamedField(s *Struct, name string) (StructMember, bool) {
 	for _, names := range renamed[s.Name] {
 		other := ""
 		switch name {
@@ -469,5 +497,5 @@ func renamedField(s *Struct, name string) (Field, bool) {
 			}
 		}
 	}
-	return Field{}, false
+	return StructMember{}, false
 }

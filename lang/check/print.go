@@ -8,7 +8,8 @@ import (
 	"culprit/lang/syntax"
 )
 
-// Dump gives a program as text in which nothing is left to guess: for tests, and for people who look for a mistake. It is no D.
+// Dump returns a program as text with all types and conversions, for tests and debugging. It is not
+// D.
 func Dump(p *Program) string {
 	var b strings.Builder
 	for _, v := range p.Vars {
@@ -122,7 +123,7 @@ func exprList(list []Expr) string {
 	return strings.Join(out, ", ")
 }
 
-// typeWord gives a type in a few letters, with the space of a pointer.
+// typeWord returns a type in a few letters, with the space of a pointer.
 func typeWord(t Type) string {
 	switch t := t.(type) {
 	case nil:
@@ -152,7 +153,7 @@ func pointee(t Type) string {
 	return t.String()
 }
 
-// DumpExpr gives an expression as Dump does: every operation with the type that it gives.
+// DumpExpr returns an expression in the form of Dump: every operation with the type of its result.
 func DumpExpr(x Expr) string {
 	switch x := x.(type) {
 	case nil:
@@ -223,7 +224,8 @@ func paren(x Expr) string {
 	return "(" + s + ")"
 }
 
-// suffix gives the type of an operation behind its operator; nothing for an int of 64 bits and for a string.
+// suffix returns the type of an operation to print after its operator; "" for a 64-bit integer and
+// for a string.
 func suffix(t Type) string {
 	switch t := t.(type) {
 	case *Int:
@@ -237,27 +239,27 @@ func suffix(t Type) string {
 	return ""
 }
 
-// String gives the word of a space.
+// String returns the name of a space.
 func (s Space) String() string { return [...]string{"kernel", "user", "typed", "own"}[s] }
 
-// String gives the name of the function.
+// String returns the name of the function.
 func (f AggFunc) String() string {
 	return [...]string{"count", "sum", "min", "max", "avg", "stddev", "quantize", "lquantize", "llquantize"}[f]
 }
 
-// String gives the word of the action.
+// String returns the name of the action.
 func (k ActionKind) String() string {
 	return [...]string{"trace", "printf", "printa", "stack", "ustack", "exit", "clear", "trunc", "normalize", "denormalize", "tracemem", "print", "symbol", "system",
 		"freopen", "setopt", "ftruncate", "speculate", "commit", "discard", "raise", "stop", "chill", "panic", "copyout", "copyoutstr", "default"}[k]
 }
 
-// String gives the name that D has for the variable.
+// String returns the name of the variable in D.
 func (b BuiltinVar) String() string {
 	return [...]string{"arg", "caller", "cpu", "curthread", "epid", "errno", "execname", "gid", "id", "ipl", "pid", "ppid", "probefunc", "probemod", "probename", "probeprov",
 		"stackdepth", "tid", "timestamp", "ucaller", "uid", "uregs", "ustackdepth", "vtimestamp", "walltimestamp", "return", "execargs", "sitearg", "frame", "uframe"}[b]
 }
 
-// String gives the name that D has for the subroutine.
+// String returns the name of the subroutine in D.
 func (s Subroutine) String() string {
 	for name, sub := range subroutines {
 		if sub.which == s {

@@ -1,7 +1,8 @@
-// Package check finds out what a D program means: what each name stands for, the type of each expression, where the members
-// of the kernel's structs lie, which probes each clause is for. What it gives is a tree in which nothing is left to guess:
-// macros, inlines, typedefs, translators and the promotions of C are gone. It knows types by the BTF that it is given, and
-// probes by an Env; it reads nothing of the machine itself.
+// Package check resolves a D program: the variable or function of each name, the type of each
+// expression, the offsets of kernel struct members, the probes of each clause. Its result is a tree
+// without open questions: macros, inlines, typedefs, translators and the promotions of C are
+// expanded. It gets types from BTF and probes from an Env; it reads nothing from the machine
+// itself.
 package check
 
 import (
@@ -11,104 +12,123 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// An Env is what a program is checked against. Its methods are called from one goroutine, and only for what the text asks.
+// An Env is the environment that a program is checked against. Its methods are called from one
+// goroutine, and only when the text needs them.
 type Env interface {
-	// BTF gives the kernel's types, read when they are first asked for. An error becomes the diagnostic of what asked.
+	// BTF returns the kernel's types, which it reads at the first call. An error becomes a
+	// diagnostic at the text that needs a type.
 	BTF() (*btf.Spec, error)
-	// Probes gives the probes that a description matches: none is an error that says why, and what is near. What the
-	// providers themselves are (tick-5s is made by being named) is the Env's business. An error that is or wraps a
-	// *syntax.Diagnostic gives message, hint, near name and dtrace's tag; its place and code are not looked at.
+	// Probes returns the probes that a description matches. When there is none, the error says why
+	// and names similar ones. Providers that create probes on demand (tick-5s) are the Env's
+	// business. From an error that is or wraps a *syntax.Diagnostic the message, hint, near name
+	// and tag of dtrace are used; its position and code are ignored.
 	Probes(*syntax.Probe) ([]*Probe, error)
-	// Symbol gives the address and the BTF type of a variable of the kernel; a nil type where none is known.
+	// Symbol returns the address and the BTF type of a kernel variable; the type is nil when
+	// unknown. It returns an error when there is no such variable.
 	Symbol(module, name string) (uint64, btf.Type, error)
-	// Topology gives the chip and the NUMA node of each CPU by its number. Of CPUs behind the end of a list it is 0.
+	// Topology returns the chip and the NUMA node of each CPU by its number. They are 0 for CPUs
+	// beyond the end of a list.
 	Topology() (chips, nodes []int)
 }
 
-// Site is how a probe calls a program, and so where its arguments are.
+// Site is how a probe calls a program, and so the location of its arguments.
 type Site uint8
 
 // The sites.
 const (
-	SiteRun           Site = iota // BEGIN, END, ERROR, tick: run by hand, as a raw tracepoint's program whose arguments are those of D
-	SiteRawTracepoint             // args by number, not typed for the verifier
-	SiteTracepointBTF             // args by number, typed for the verifier
-	SiteSyscallEntry              // the raw tracepoint sys_enter: pt_regs and the number
-	SiteSyscallReturn             // the raw tracepoint sys_exit
-	SitePerfEvent                 // profile: arg0 is the kernel's program counter or 0, arg1 the user's
-	SiteKprobe                    // pt_regs at a function's entry; kprobe.multi too
-	SiteKretprobe                 // pt_regs at its return; arg1 is what it returned
-	SiteFentry                    // args by number, typed for the verifier
-	SiteFexit                     // the same, and what it returned behind them
-	SiteUprobe                    // pt_regs of a process
+	// BEGIN, END, ERROR, tick: run by user space, as a raw tracepoint's program whose arguments are
+	// those of D
+	SiteRun           Site = iota
+	SiteRawTracepoint      // args by number, not typed for the verifier
+	SiteTracepointBTF      // args by number, typed for the verifier
+	SiteSyscallEntry       // the raw tracepoint sys_enter: pt_regs and the number
+	SiteSyscallReturn      // the raw tracepoint sys_exit
+	// profile: arg0 is the kernel's program counter or 0, arg1 that of the process
+	SitePerfEvent
+	SiteKprobe    // pt_regs at a function's entry; kprobe.multi too
+	SiteKretprobe // pt_regs at its return; arg1 is the return value
+	SiteFentry    // args by number, typed for the verifier
+	SiteFexit     // the same, followed by the return value
+	SiteUprobe    // pt_regs of a process
 	SiteUretprobe
 	SiteTracepoint // the record of a classic tracepoint in tracefs
 )
 
-// CompatCalls is what is added to the numbers that system calls have for 32-bit processes on a 64-bit kernel, to tell them from its own.
+// CompatCalls is added to the numbers of system calls of 32-bit processes on a 64-bit kernel, to
+// distinguish them from 64-bit ones.
 const CompatCalls = 1024
 
-// A Probe is one place where clauses can run.
+// A Probe is a place where clauses can run.
 type Probe struct {
-	ID                               uint32 // as culprit trace -l tells it; from 1, BEGIN END ERROR are 1 2 3
+	// as culprit trace -l prints it; from 1; BEGIN, END, ERROR are 1, 2, 3
+	ID                               uint32
 	Provider, Module, Function, Name string
 	Site                             Site
-	Key                              uint64 // what tells it from the others that one program serves: a cookie, the number of a system call
-	Compat                           uint64 // of a system call that 32-bit processes can make too: CompatCalls and its number there; else 0
-	Args                             []Arg  // args[0], args[1] ...; nil: only arg0 ... are there. Ask Arguments
-	ArgsWhy                          string // why Args is nil, when the kernel ought to have them; for the diagnostic
-	// Learn, unless nil, gives Args and ArgsWhy: what costs reading types of the kernel, and most programs don't use.
+	// distinguishes the probes of one program: a cookie, or the number of a system call
+	Key uint64
+	// for a system call that 32-bit processes can make: CompatCalls plus its number there; else 0
+	Compat uint64
+	// args[0], args[1] ...; nil: only arg0 ... exist. Use Arguments
+	Args []Arg
+	// why Args is nil although the kernel should have types; for the diagnostic
+	ArgsWhy string
+	// Learn, unless nil, returns Args and ArgsWhy. It reads types of the kernel, which is expensive
+	// and which most programs don't need.
 	Learn func() ([]Arg, string)
-	// Operands, unless nil, are where the site's arguments are: of a place in a process that is not a function's entry by the C
-	// ABI. Those that are not told are 0.
+	// Operands, unless nil, are the locations of the site's arguments, for places in a process
+	// other than a function's entry by the C ABI. Arguments without an operand are 0.
 	Operands []Operand
-	// AtEntry: the site is the first instruction of a function, where its caller's place is still where the machine puts it.
+	// AtEntry: the site is the first instruction of a function, where the return address is still
+	// where the call instruction put it.
 	AtEntry bool
-	// Also is the same probe at places where its operands are others: each has a program of its own.
+	// Also lists the same probe at places with other operands: each has a program of its own.
 	Also []*Probe
-	// Meaning, unless nil, makes the probe of what the kernel tells.
+	// Meaning, unless nil, derives the probe from another event of the kernel.
 	Meaning *Meaning
 }
 
-// A Meaning makes a probe that means the same on every system of what this kernel tells at the probe's site: only some of the
-// firings count, the thread meant may be another than the one at hand, and args[] are computed.
+// A Meaning defines a probe that is the same on every system by an event of this kernel: only some
+// firings count, the thread meant may not be the current one, and args[] are computed.
 type Meaning struct {
-	Why    string // why there can be no such probe here, all else being empty; "": there can
-	Event  string // the tracepoint that it stands on; "": none
-	Names  []Arg  // the arguments of the site, as the texts below know them by name
-	When   string // an expression of D: the probe fires where it isn't 0; "": always
-	Thread int    // 1 + the argument of the site, of SiteTracepointBTF, that points to the thread meant: of it are curthread, pid, self-> ...; 0: the one at hand
-	Before string // clauses of D that a program which names the probe has before its own
-	After  string // and behind them
+	Why   string // why the probe is not available, all else being empty; "": it is available
+	Event string // the underlying tracepoint; "": none
+	Names []Arg  // names of the site's arguments for the expressions below
+	When  string // an expression of D: the probe fires when it is not 0; "": always
+	// 1 + the index of the argument, at SiteTracepointBTF, that points to the thread meant:
+	// curthread, pid, self-> ... refer to it; 0: the current thread
+	Thread int
+	Before string // clauses of D that run before those of a program that names the probe
+	After  string // clauses that run after them
 }
 
-// An Operand is where an argument is when a probe of a process fires: in a register, in memory, or nowhere but in the program's
-// text. Registers are called as the machine's manual calls those of 64 bits ("rax", "x0", "sp", "pc"), and not what a part of
-// them is called.
+// An Operand is the location of an argument when a process probe fires: a register, memory, or a
+// constant in the code. Registers have the 64-bit names of the machine's manual ("rax", "x0", "sp",
+// "pc"), never the names of their parts.
 type Operand struct {
 	Kind   OperandKind
 	Size   int // bytes of it: 1, 2, 4, 8
 	Signed bool
-	Number int64  // the constant, or what is added to the register
+	Number int64  // the constant, or the offset added to the register
 	Reg    string // "": none
-	Shift  int    // from which bit of the register on
-	Index  string // another register that is added, times Scale; "": none
+	Shift  int    // the lowest bit of the register that counts
+	Index  string // another register, added times Scale; "": none
 	Scale  int64
-	Why    string // of OperandNone: why it can't be had
+	Why    string // for OperandNone: why it is not available
 }
 
-// OperandKind says what an operand is.
+// OperandKind is where an operand is.
 type OperandKind uint8
 
 // The kinds of operands.
 const (
-	OperandNone   OperandKind = iota // it can't be had
+	OperandNone   OperandKind = iota // not available
 	OperandNumber                    // Number
 	OperandReg                       // Reg + Number
-	OperandMemory                    // what is at Reg + Number + Index * Scale
+	OperandMemory                    // the memory at Reg + Number + Index * Scale
 )
 
-// Arguments gives Args and ArgsWhy; at the first call it finds them out. Of one probe only one goroutine may ask.
+// Arguments returns Args and ArgsWhy; the first call computes them. It is not safe for concurrent
+// use on one probe.
 func (p *Probe) Arguments() ([]Arg, string) {
 	if p.Learn != nil {
 		p.Args, p.ArgsWhy = p.Learn()
@@ -117,8 +137,9 @@ func (p *Probe) Arguments() ([]Arg, string) {
 	return p.Args, p.ArgsWhy
 }
 
-// Result returns how wide an integer the function of a return probe returns, in bytes, and whether it is signed. It is 8
-// where the function returns something else or Args don't say.
+// Result returns the size in bytes of the integer that the function of a return probe returns, and
+// whether it is signed. The size is 8 when the function returns another type, or when Args don't
+// contain it.
 func (p *Probe) Result() (size int, signed bool) {
 	for i := range p.Args {
 		if p.Args[i].From >= 0 || p.Args[i].Type == nil {
@@ -144,54 +165,57 @@ type Arg struct {
 	Type btf.Type // nil: by C
 	C    string   // its type as C text, where there is no BTF: "const char *"
 	User bool     // a pointer into the process, not into the kernel
-	From int      // which of the site's arguments it is; -1: what the function returned
-	// Xlate names the translator from the type here to the type that D tells of: io:::start's args[0] is a bufinfo_t.
+	From int      // the index among the site's arguments; -1: the return value
+	// Xlate names the type that a translator converts this argument to: io:::start's args[0]
+	// becomes a bufinfo_t.
 	Xlate string
-	// D, unless "", is what the value is, as an expression of the Names of the probe's Meaning.
+	// D, unless "", is the value as an expression of the Names of the probe's Meaning.
 	D string
-	// With are members of what is translated that the probe tells of itself, each as such an expression.
+	// With defines members of the translated type by expressions of the probe's Meaning.
 	With map[string]string
 }
 
-// String gives provider:module:function:name.
+// String returns provider:module:function:name.
 func (p *Probe) String() string { return p.Provider + ":" + p.Module + ":" + p.Function + ":" + p.Name }
 
-// Options are what a program was told by flags; its pragmas are added. Numbers are those of dtrace: bytes, frames,
-// nanoseconds. Check judges names and values; what only trace needs is in All.
+// Options are the options of a program, from flags and pragmas. Numbers have dtrace's units: bytes,
+// frames, nanoseconds. Check validates names and values; options that only trace needs are in All.
 type Options struct {
 	StrSize      int64 // bytes of a string with its final 0; 0: 256
 	StackFrames  int   // most frames of stack(); 0: 100
 	UStackFrames int   // of ustack(); 0: 100
-	MaxFrames    int   // most of any stack and of its depth; 0: any
+	MaxFrames    int   // the highest depth of any stack; 0: no limit
 	Quiet        bool
 	Destructive  bool              // -w: actions that change the system are allowed
-	DefaultArgs  bool              // $1 ... that were not given are 0 and ""
-	Args         []string          // $0 the script's name, $1 ...; nil: none
-	Target       int64             // $target; 0: none was given
+	DefaultArgs  bool              // undefined $1 ... are 0 and ""
+	Args         []string          // $0 (the script's name), $1 ...; nil: none
+	Target       int64             // $target; 0: none
 	Words        map[string]string // the other macros: "pid", "uid" ...; see Macro
 	Probes       bool              // -Z: descriptions that match nothing are allowed
-	Namespace    *Namespace        // whose process IDs are meant; nil: the first one's
-	NoTypes      bool              // do not read BTF: for tests of what needs none
-	All          map[string]string // every option by name, as it was set last
+	Namespace    *Namespace        // whose process IDs are used; nil: those of the initial one
+	NoTypes      bool              // do not read BTF: for tests of programs that need none
+	All          map[string]string // every option by name, with the last value set
 }
 
-// A Namespace is the PID namespace of whoever runs a program.
+// A Namespace is the PID namespace of the user who runs a program.
 type Namespace struct {
-	Level int    // how far below the first one it is; above 0
+	Level int    // its depth below the initial one; above 0
 	Inum  uint32 // its number: the inode of /proc/self/ns/pid
 }
 
-// A Program is what a text means.
+// A Program is a checked text.
 type Program struct {
-	Text     string // for places in messages
+	Text     string // for positions in messages
 	File     string
 	Options  Options
 	Clauses  []*Clause
 	Vars     []*Var         // all that are used, by ID
-	Aggs     []*Aggregation // in the order of their first use, which is the order in which they are printed
+	Aggs     []*Aggregation // in the order of their first use, which is the order of printing
 	Warnings syntax.Diagnostics
-	Cuts     bool   // a stack that a variable holds is given another depth: numbers of stacks have StackBits bits, and what is above them is a cut
-	stride   uint32 // greater than the number of any probe
+	// a stack in a variable gets another depth: numbers of stacks have StackBits bits, with a cut
+	// in the bits above
+	Cuts   bool
+	stride uint32 // greater than the ID of any probe
 }
 
 // A Clause is one clause of the text with all its probes.
@@ -199,14 +223,14 @@ type Clause struct {
 	Index     int // from 0, in the order of the text
 	At        syntax.Span
 	Probes    []*Probe
-	Predicate Expr // nil: always; its value is a truth value, not 0
+	Predicate Expr // nil: always; otherwise a truth value, 0 or not
 	Body      []Stmt
 	Default   bool           // without a body: traces the probe
-	Hidden    bool           // it is part of what a probe means, and not of the text
-	numbers   map[uint32]int // of dtrace's, by probe
+	Hidden    bool           // it belongs to the meaning of a probe, not to the text
+	numbers   map[uint32]int // dtrace's numbers, by probe ID
 }
 
-// NumberAt gives the number that dtrace gives the clause at a probe: each description of a clause counts for one.
+// NumberAt returns dtrace's number of the clause at a probe: each description of a clause has one.
 func (c *Clause) NumberAt(p *Probe) int {
 	if n, ok := c.numbers[p.ID]; ok {
 		return n
@@ -214,19 +238,19 @@ func (c *Clause) NumberAt(p *Probe) int {
 	return c.Index
 }
 
-// EPID gives the number of a probe within a clause, which no other probe and no other clause has.
+// EPID returns the number of a probe within a clause. It is unique in the program.
 func (p *Program) EPID(c *Clause, probe uint32) uint32 {
 	return uint32(c.Index)*max(p.stride, 16) + probe
 }
 
-// Home says where a variable lives.
+// Home is the scope of a variable.
 type Home uint8
 
-// The homes of variables.
+// The scopes of variables.
 const (
 	Global Home = iota
-	Self        // one for each thread
-	This        // one for a firing of a probe, through all its clauses; zero at its start
+	Self        // one per thread
+	This        // one per firing of a probe, shared by all its clauses; zero at its start
 )
 
 // A Var is a variable. With Keys it is an associative array.
@@ -255,71 +279,73 @@ const (
 	Llquantize
 )
 
-// An Aggregation is what one name with @ stands for.
+// An Aggregation is an aggregation with its function and the types of its keys.
 type Aggregation struct {
-	ID     int
-	Name   string // "" for the one without a name
-	Func   AggFunc
-	Signed bool   // its values are signed: always so, as in dtrace, which takes what is above 2^63 for negative
+	ID   int
+	Name string // "" for the aggregation without a name
+	Func AggFunc
+	// its values are signed: always true, as in dtrace, where values above 2^63 are negative
+	Signed bool
 	Keys   []Type // StringType, *Int, *Pointer, StackType, SymbolType, *Bytes
-	// Of Lquantize: base, limit, step. Of Llquantize: factor, low, high, steps. Quantize has none.
+	// For Lquantize: base, limit, step. For Llquantize: factor, low, high, steps. Quantize has
+	// none.
 	Steps [4]int64
 	At    syntax.Span
 }
 
 // A Stmt is *Do, *If or an action.
 type Stmt interface {
-	Place() syntax.Span // where it stands in the text
+	Place() syntax.Span // its position in the text
 }
 
 type place struct{ At syntax.Span }
 
-// Place gives where it stands in the text.
+// Place returns the position in the text.
 func (p place) Place() syntax.Span { return p.At }
 
 // The statements.
 type (
-	// Do evaluates an expression for what it does.
+	// Do evaluates an expression for its effect.
 	Do struct {
 		place
 		X Expr
 	}
-	// If runs one list or the other.
+	// If runs one of two lists.
 	If struct {
 		place
 		Cond       Expr
 		Then, Else []Stmt
 	}
-	// Aggregate adds to an aggregation. Value is nil for count; Weight nil for 1.
+	// Aggregate adds a value to an aggregation. Value is nil for count; Weight nil for 1.
 	Aggregate struct {
 		place
 		Agg           *Aggregation
 		Keys          []Expr
 		Value, Weight Expr
 	}
-	// Record is an action that user space performs when it reads the record. Args are computed in the kernel, and are in it
-	// in their order; those of a constant value are not, and stand in the action alone.
+	// Record is an action that user space performs when it reads the record. Args are computed in
+	// the kernel and are in the record, in their order. Constant arguments are only in the action.
 	Record struct {
 		place
 		Action Action
 		Args   []Expr
 	}
-	// Speculate ... are Record's too: commit, discard.
+	// Speculate ... are Records, too: commit, discard.
 )
 
-// Action is what a Record does.
+// Action is the action of a Record.
 type Action struct {
 	Kind   ActionKind
 	Format *format.Format // of Printf, Printa, System, Freopen; nil: the default
 	Aggs   []*Aggregation // of Printa, Clear, Trunc, Normalize, Denormalize
-	Frames int            // of Stack and UStack
-	Size   int64          // of Tracemem: bytes
-	Name   string         // of Setopt: the option
-	Value  string         // of Setopt, unless Args has it
-	Type   Type           // of Trace and Print: what was traced
+	Frames int            // for Stack and UStack
+	Size   int64          // for Tracemem: bytes
+	Name   string         // for Setopt: the option
+	Value  string         // for Setopt, unless Args has it
+	Type   Type           // for Trace and Print: the type of the value
 }
 
-// ActionKind tells the actions apart.
+// ActionKind is the kind of an action.
 type ActionKind uint8
 
 // The actions.
@@ -331,8 +357,8 @@ const (
 	UStack
 	Exit // Args: the status
 	Clear
-	Trunc     // Args: how many to keep; none: 0
-	Normalize // Args: by what
+	Trunc     // Args: how many rows to keep; none: 0
+	Normalize // Args: the divisor
 	Denormalize
 	Tracemem
 	Print
@@ -353,13 +379,14 @@ const (
 	DefaultTrace // a clause without a body
 )
 
-// An Expr is an expression with its type. D computes in 64 bits, whatever the types: the operands of arithmetic are long or
-// unsigned long (a Convert extends what is smaller, by its own sign), and the result is cut by another Convert only where it
-// is stored, recorded or cast. So 5 * 1000000000 in a comparison is what it looks like. Other values - of variables, loads,
-// constants, arguments of a Record - have the width that they have in memory. Operands of a Binary are alike in type.
+// An Expr is an expression with its type. D computes in 64 bits, whatever the types: the operands
+// of arithmetic are long or unsigned long. A Convert extends smaller operands by their own sign.
+// Another Convert truncates the result only where it is stored, recorded or cast. So 5 * 1000000000
+// in a comparison does not overflow. Other values - of variables, loads, constants, arguments of a
+// Record - have their width in memory. Operands of a Binary have one type.
 type Expr interface {
-	Type() Type         // of its value
-	Place() syntax.Span // where it stands in the text
+	Type() Type         // the type of its value
+	Place() syntax.Span // its position in the text
 }
 
 type typed struct {
@@ -367,16 +394,16 @@ type typed struct {
 	T  Type
 }
 
-// Type gives the type of the expression's value.
+// Type returns the type of the expression's value.
 func (e typed) Type() Type { return e.T }
 
-// Place gives where it stands in the text.
+// Place returns the position in the text.
 func (e typed) Place() syntax.Span { return e.At }
 
 // The expressions.
 type (
-	// Const is a number, or an address that is known. A string that is 0 is none: what a variable holds before it was given
-	// one. A struct that is 0 is zeroes.
+	// Const is a number, or a known address. A string that is 0 is NULL: the value of a variable
+	// before its first assignment. A struct that is 0 is all zeroes.
 	Const struct {
 		typed
 		Value int64 // unsigned ones as their bits
@@ -386,28 +413,28 @@ type (
 		typed
 		Value string
 	}
-	// Builtin is a variable that D has by itself.
+	// Builtin is a built-in variable of D.
 	Builtin struct {
 		typed
 		Which BuiltinVar
-		N     int // of Arg, Uregs, Frame: which
+		N     int // of Arg, Uregs, Frame: the index
 	}
-	// VarRef is the value of a variable; of a struct or array: what Addr takes the address of.
+	// VarRef is the value of a variable; for a struct or array, the operand of AddrOf.
 	VarRef struct {
 		typed
 		Var  *Var
 		Keys []Expr // of an associative array
 	}
-	// Unary is Neg, Not or BitNot. Not gives 0 or 1 of any scalar or string operand's truth.
+	// Unary is Neg, Not or BitNot. Not returns 0 or 1 for any scalar or string operand.
 	Unary struct {
 		typed
 		Op syntax.Op
 		X  Expr
 	}
-	// Binary computes in the type of its operands, which are alike. Of pointers, Add and Sub count bytes. Comparisons and
-	// logic give an int of 0 or 1; LogAnd and LogOr do not evaluate Y when X decides. Comparing strings compares their
-	// text; comparing pointers compares unsigned longs. The operands of logic are any scalars. Comma evaluates both, of which X
-	// may be Void, and gives Y.
+	// Binary computes in the type of its operands, which have one type. With pointers, Add and Sub
+	// count bytes. Comparisons and logic return an int of 0 or 1; LogAnd and LogOr do not evaluate
+	// Y when X decides. Strings compare by their text, pointers as unsigned longs. The operands of
+	// logic are any scalars. Comma evaluates both and returns Y; X may be Void.
 	Binary struct {
 		typed
 		Op   syntax.Op
@@ -418,15 +445,16 @@ type (
 		typed
 		If, Then, Else Expr
 	}
-	// Convert gives an integer or pointer another width, sign or type: cut, or extended by the sign of what it was. From a
-	// pointer to a pointer it does nothing. From a string to a pointer it is the string's address, in the space Own. To a
-	// SymbolType it does nothing: user space tells the address by its name.
+	// Convert changes the width, sign or type of an integer or pointer: truncated, or extended by
+	// the sign of the old type. From a pointer to a pointer it does nothing. From a string to a
+	// pointer it is the string's address, in the space Own. To a SymbolType it does nothing: user
+	// space prints the symbol of the address.
 	Convert struct {
 		typed
 		X Expr
 	}
-	// Load is the value at an address: an integer, pointer or bit field. X is a *Pointer to T. A struct or array is never
-	// loaded: it is its address, as a *Pointer.
+	// Load is the value at an address: an integer, pointer or bit field. X is a *Pointer to T. A
+	// struct or array is never loaded: it is represented by its address, a *Pointer.
 	Load struct {
 		typed
 		X Expr
@@ -440,24 +468,26 @@ type (
 	StringOf struct {
 		typed
 		X   Expr
-		Max int64 // bytes to look at most; 0: strsize
+		Max int64 // the highest number of bytes to read; 0: strsize
 	}
-	// Call is a subroutine.
+	// Call is a call of a subroutine.
 	Call struct {
 		typed
 		Func Subroutine
 		Args []Expr
 	}
-	// Assign gives a variable, or a place in memory of the script, a value, and has that value. X is a *VarRef or a *Load
-	// from the space Own; of a Load from Kernel the address is looked at when it runs. Y has the type of X; of a struct it is
-	// the address, and X, where it is no variable, a Load that stands for the place. Compound assignments are written out by check unless X has keys or is a Load: then Op is the operator
-	// (else Set), X is evaluated once, and Y has the 64 bits in which Op computes with X extended to them.
+	// Assign assigns to a variable, or to memory of the script, and has that value. X is a *VarRef,
+	// or a *Load from the space Own; a Load from Kernel checks the address at run time. Y has the
+	// type of X. For a struct, Y is its address, and X is a variable or a Load that denotes the
+	// place. check writes compound assignments out, unless X has keys or is a Load. Then Op is the
+	// operator (otherwise Set), X is evaluated once, and Y has the 64 bits in which Op computes
+	// with X extended to them.
 	Assign struct {
 		typed
 		Op   syntax.Op
 		X, Y Expr
 	}
-	// Step is ++ and --: By is added to X, once; Post: the value is the old one.
+	// Step is ++ and --: By is added to X, once. Post: the value is the old one.
 	Step struct {
 		typed
 		X    Expr
@@ -468,9 +498,9 @@ type (
 	StackOf struct {
 		typed
 		Frames  int
-		Strings int64 // the second number of ustack(), which nothing is done with
+		Strings int64 // the second argument of ustack(), which has no effect
 	}
-	// Copy is Size bytes from an address: what tracemem and print record. T is *Bytes.
+	// Copy is Size bytes from an address: the record of tracemem and print. T is *Bytes.
 	Copy struct {
 		typed
 		X    Expr
@@ -478,10 +508,10 @@ type (
 	}
 )
 
-// BuiltinVar is a variable that D has by itself.
+// BuiltinVar is a built-in variable of D.
 type BuiltinVar uint8
 
-// The builtin variables. Unless said otherwise they are integers.
+// The built-in variables. They are integers, unless noted otherwise.
 const (
 	BuiltinArg BuiltinVar = iota // arg0 ... arg9, and args[N] by N, as 64 bits
 	BuiltinCaller
@@ -501,21 +531,23 @@ const (
 	BuiltinProbeProv // string
 	BuiltinStackDepth
 	BuiltinTID
-	BuiltinTimestamp // ns of a clock that never goes back; the same through a clause
+	BuiltinTimestamp // ns of the monotonic clock; constant within a clause
 	BuiltinUCaller
 	BuiltinUID
 	BuiltinURegs
 	BuiltinUStackDepth
-	BuiltinVTimestamp    // ns that the thread ran, without the time of tracing
+	BuiltinVTimestamp    // ns that the thread has run, without the time of tracing
 	BuiltinWallTimestamp // ns since 1970
-	BuiltinReturn        // what the function returned: arg1 of a return probe, in its type
-	BuiltinExecargs      // string: the arguments of the process, with spaces between them
+	BuiltinReturn        // the return value: arg1 of a return probe, in its type
+	BuiltinExecargs      // string: the arguments of the process, separated by spaces
 	BuiltinSite          // an argument of the site by its number, as 64 bits
-	BuiltinFrame         // the place of a frame of the kernel's stack by its number, 0 the function at hand; 0: there are not so many
-	BuiltinUFrame        // the same of the process
+	// the address of a frame of the kernel's stack by its number, 0: the current function; the
+	// value is 0 when there are fewer
+	BuiltinFrame
+	BuiltinUFrame // the same for the process
 )
 
-// Subroutine is a function of D that has a value.
+// Subroutine is a function of D that returns a value.
 type Subroutine uint8
 
 // The subroutines.

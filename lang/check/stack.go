@@ -4,26 +4,29 @@ import (
 	"culprit/lang/syntax"
 )
 
-// An addressesType is the type of a stack's member addrs. Nothing but an index knows what to do with it.
+// An addressesType is the type of a stack's member addrs. Only indexing accepts it.
 type addressesType struct {
 	Type // of one address
 	of   *StackOf
 }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (t addressesType) String() string { return "uint64_t []" }
 
-// StackBits is how many bits the number of a stack has where Program.Cuts. In the 7 bits above them is a cut: 0, or one more than the most
-// frames, the innermost of all, that the variable is to have.
+// StackBits is the number of bits of a stack's number when Program.Cuts is set. The 7 bits above
+// them are a cut: 0, or 1 + the highest number of frames, innermost first, of the stack in the
+// variable.
 const StackBits = 25
 
-// CutStack takes a number apart: of which stack it is, and how many frames of it are wanted; -1: all.
+// CutStack splits a number into the number of the stack and the highest number of its frames; -1:
+// all.
 func CutStack(number uint32) (stack uint32, most int) {
 	return number & (1<<StackBits - 1), int(number>>StackBits) - 1
 }
 
-// cutStack gives NAME.depth = Y, where NAME is a variable that holds a stack; done: it is that, or was told to be wrong. The stack keeps the
-// frames that it was taken with, so that a greater depth brings back what a smaller one left out.
+// cutStack returns NAME.depth = Y, where NAME is a variable that contains a stack. done is true
+// when the assignment has this form. The stack keeps all its frames, so that a greater depth
+// restores those that a smaller one hides.
 func (c *checker) cutStack(e *syntax.Assign, m *syntax.Member, y value) (v value, done bool) {
 	x, ok := m.X.(*syntax.Ident)
 	if !ok || m.Arrow || x.Scope == syntax.ScopeKernel {
@@ -38,7 +41,7 @@ func (c *checker) cutStack(e *syntax.Assign, m *syntax.Member, y value) (v value
 		return value{}, false
 	}
 	if m.Name.Text != "depth" || e.Op != syntax.Set {
-		c.notWritable(e.X, "of a stack that a variable holds only the depth can be set")
+		c.notWritable(e.X, "only the depth can be set of a stack in a variable")
 		return value{}, true
 	}
 	if !y.ok() {
@@ -46,36 +49,45 @@ func (c *checker) cutStack(e *syntax.Assign, m *syntax.Member, y value) (v value
 	}
 	k, ok := y.settle().(*Const)
 	if _, number := y.int(); !ok || !number {
-		c.fail(e.Y.At(), NotYet, "", "the depth that a stack is given must be a constant number")
+		c.fail(e.Y.At(), NotYet, "", "the depth of a stack must be a constant number")
 		return value{}, true
 	}
 	if k.Value < 0 || k.Value > mostAsked {
-		c.fail(e.Y.At(), OutOfBounds, "D_ARR_BOUNDS", "no stack has a depth of %d", k.Value)
+		c.fail(e.Y.At(), OutOfBounds, "D_ARR_BOUNDS", "invalid stack depth %d", k.Value)
 		return value{}, true
 	}
 	c.prog.Cuts = true
 	held := c.read(x.At(), id, nil).x
-	// As of all integers, arithmetic is of 64 bits.
+	// like all integers, computed in 64 bits
 	stack := convert(convert(held, tUint32), tUint64)
 	number := func(n int64) Expr { return &Const{typed{e.At(), tUint64}, n} }
 	cut := Expr(&Binary{typed{e.At(), tUint64}, syntax.And, stack, number(1<<StackBits - 1)})
-	if most := int64(1)<<(32-StackBits) - 2; k.Value <= most { // more than a stack can have are all
+	if most := int64(1)<<(32-StackBits) - 2; k.Value <= most { // a greater depth means all frames
 		cut = &Binary{typed{e.At(), tUint64}, syntax.Or, cut, number((k.Value + 1) << StackBits)}
 	}
 	some := &Cond{typed{e.At(), tUint64}, stack, cut, number(0)} // no stack has no depth
 	set := &Assign{typed{e.At(), t}, syntax.Set, held, convert(convert(some, tUint32), t)}
-	return value{x: &Binary{typed{e.At(), tUint32}, syntax.Comma, set, &Const{typed{e.At(), tUint32}, k.Value}}, t: tUint32}, true
+	return value{
+		x: &Binary{
+			typed{e.At(), tUint32},
+			syntax.Comma,
+			set,
+			&Const{typed{e.At(), tUint32}, k.Value},
+		},
+		t: tUint32,
+	}, true
 }
 
-// stackMember gives a member of stack() or ustack(), as dtrace's dt_stack_t has them: depth, addrs, is_user, pid and strsz.
+// stackMember returns a member of stack() or ustack(), as in dtrace's dt_stack_t: depth, addrs,
+// is_user, pid and strsz.
 func (c *checker) stackMember(e *syntax.Member, v value, t StackType) value {
 	of, ok := v.x.(*StackOf)
 	switch {
 	case e.Arrow:
-		c.fail(e.At(), NotPointer, "D_OP_PTR", "-> wants a pointer to a struct, not %s", t).Hint = "write . in place of ->"
+		c.fail(e.At(), NotPointer, "D_OP_PTR", "-> requires a pointer to a struct, not %s", t).Hint = "use . instead of ->"
 		return value{}
-	case !ok: // a variable has the stack's number alone
-		c.fail(e.At(), NotYet, "", "members of a stack that a variable holds are not supported").Hint = "ask for them where the stack is taken: " + t.String() + "()." + e.Name.Text
+	case !ok: // a variable contains only the stack's number
+		c.fail(e.At(), NotYet, "", "members of a stack in a variable are not supported").Hint = "read them where the stack is recorded: " + t.String() + "()." + e.Name.Text
 		return value{}
 	}
 	user := t.Of == User
@@ -90,7 +102,10 @@ func (c *checker) stackMember(e *syntax.Member, v value, t StackType) value {
 		return value{x: of, t: addressesType{tUint64, of}}
 	case "pid":
 		if user {
-			return value{x: &Builtin{typed{e.At(), typedefs["pid_t"]}, BuiltinPID, 0}, t: typedefs["pid_t"]}
+			return value{
+				x: &Builtin{typed{e.At(), typedefs["pid_t"]}, BuiltinPID, 0},
+				t: typedefs["pid_t"],
+			}
 		}
 		return number(e.At(), tInt, 0)
 	case "is_user":
@@ -101,19 +116,30 @@ func (c *checker) stackMember(e *syntax.Member, v value, t StackType) value {
 	case "strsz":
 		return number(e.At(), tUint32, of.Strings)
 	}
-	near(c.fail(e.Name.At(), NoMember, "D_TYPE_MEMBER", "a stack has no member %s", e.Name.Text), e.Name.Text, []string{"addrs", "depth", "is_user", "pid", "strsz"})
+	near(
+		c.fail(e.Name.At(), NoMember, "D_TYPE_MEMBER", "a stack has no member %s", e.Name.Text),
+		e.Name.Text,
+		[]string{"addrs", "depth", "is_user", "pid", "strsz"},
+	)
 	return value{}
 }
 
-// stackAddress gives an element of a stack's addrs; 0: there are not so many frames.
+// stackAddress returns an element of a stack's addrs; 0: there are fewer frames.
 func (c *checker) stackAddress(e *syntax.Index, a addressesType, key value) value {
 	k, ok := key.settle().(*Const)
 	if !ok {
-		c.fail(e.Keys[0].At(), NotYet, "", "which frame of a stack is wanted must be a constant number")
+		c.fail(e.Keys[0].At(), NotYet, "", "the index of a stack frame must be a constant number")
 		return value{}
 	}
 	if k.Value < 0 || k.Value >= int64(a.of.Frames) {
-		c.fail(e.Keys[0].At(), OutOfBounds, "D_ARR_BOUNDS", "there is no frame %d in a stack of %d", k.Value, a.of.Frames)
+		c.fail(
+			e.Keys[0].At(),
+			OutOfBounds,
+			"D_ARR_BOUNDS",
+			"frame %d is out of bounds: the stack has %d frames",
+			k.Value,
+			a.of.Frames,
+		)
 		return value{}
 	}
 	which := BuiltinFrame

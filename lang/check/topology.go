@@ -4,8 +4,9 @@ import (
 	"culprit/lang/syntax"
 )
 
-// topology gives chip_of(CPU) or node_of(CPU) of D's own libraries: which chip a CPU is on, which NUMA node it is near to. CPUs whose
-// numbers follow one another are mostly of the same: it is a choice between ranges of them.
+// topology returns chip_of(CPU) or node_of(CPU) for D's libraries: the chip of a CPU, or its NUMA
+// node. CPUs with consecutive numbers mostly share it, so the expression chooses between ranges of
+// CPUs.
 func (c *checker) topology(e *syntax.Call) value {
 	at := e.At()
 	v := c.expr(e.Args[0])
@@ -17,7 +18,7 @@ func (c *checker) topology(e *syntax.Call) value {
 		places = nodes
 	}
 	var out Expr = &Const{typed{at, tInt}, 0}
-	last := 0 // of the CPUs behind
+	last := 0 // of the CPUs after it
 	for cpu := len(places) - 1; cpu >= 0; cpu-- {
 		if places[cpu] == last {
 			continue
@@ -32,8 +33,8 @@ func (c *checker) topology(e *syntax.Call) value {
 	return value{x: out, t: tInt}
 }
 
-// lasting gives what curcpu is where an address is wanted of it: of memory of the clause that has been given its members. Other
-// translations have no address.
+// lasting returns curcpu when its address is needed: clause-local memory that contains its members.
+// Other translations have no address.
 func (c *checker) lasting(at syntax.Span, v value) value {
 	if v.xl == nil || v.xl.by.lib == nil || v.xl.by.out.Name != "cpuinfo" {
 		return v
@@ -43,14 +44,18 @@ func (c *checker) lasting(at syntax.Span, v value) value {
 	}
 	s := v.xl.by.out
 	p := &Pointer{Elem: s, Space: Own}
-	const name = "cpuinfo " // nobody else's: it has a blank
+	const name = "cpuinfo " // unique: it contains a space
 	id := c.thiss[name]
 	if id == nil {
 		id = &ident{kind: identVar, name: name, home: This, t: p, at: at, set: true}
 		c.thiss[name] = id
 	}
 	ref := &VarRef{typed{at, p}, c.variableOf(id), nil}
-	room := &Call{typed{at, &Pointer{Elem: tVoid, Space: Own}}, SubAlloca, []Expr{&Const{typed{at, tLong}, s.Size()}}}
+	room := &Call{
+		typed{at, &Pointer{Elem: tVoid, Space: Own}},
+		SubAlloca,
+		[]Expr{&Const{typed{at, tLong}, s.Size()}},
+	}
 	var out Expr = &Assign{typed{at, p}, syntax.Set, ref, &Convert{typed{at, p}, room}}
 	for _, f := range s.Fields() {
 		m := v.xl.by.members[f.Name]
@@ -63,7 +68,12 @@ func (c *checker) lasting(at syntax.Span, v value) value {
 		if !member.ok() || x == nil {
 			return value{}
 		}
-		out = &Binary{typed{at, to.t}, syntax.Comma, out, &Assign{typed{at, to.t}, syntax.Set, to.x, x}}
+		out = &Binary{
+			typed{at, to.t},
+			syntax.Comma,
+			out,
+			&Assign{typed{at, to.t}, syntax.Set, to.x, x},
+		}
 	}
 	return value{x: &Binary{typed{at, p}, syntax.Comma, out, ref}, t: p}
 }

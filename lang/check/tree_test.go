@@ -7,8 +7,8 @@ import (
 	"culprit/lang/syntax"
 )
 
-// checkTree holds a program to what every program owes those who compile it: no expression without a type, operands that
-// are alike, memory looked at through pointers alone.
+// checkTree checks the invariants of a program: every expression has a type, operands have one
+// type, memory is read only through pointers.
 func checkTree(t testing.TB, p *check.Program) {
 	t.Helper()
 	var expr func(x check.Expr)
@@ -96,7 +96,8 @@ func checkTree(t testing.TB, p *check.Program) {
 			exprs(x.Args)
 		case *check.Assign:
 			_, isStruct := x.T.(*check.Struct)
-			if l, ok := x.X.(*check.Load); ok && isStruct { // the place of a struct, which is not read
+			// the address of a struct, which is not read
+			if l, ok := x.X.(*check.Load); ok && isStruct {
 				expr(l.X)
 			} else {
 				expr(x.X)

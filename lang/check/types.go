@@ -2,12 +2,15 @@ package check
 
 import "fmt"
 
-// A Type is the type of a value in a D program: *Int, *Float, *Pointer, *Array, *Struct, *Func, *Bytes, String, Void, Stack
-// or Symbol. Types of the kernel and of the text are the same here: typedefs, qualifiers and enumerations are resolved,
-// their names are kept for messages. Two types are the same when Same says so, not by identity.
+// A Type is the type of a value in a D program: *Int, *Float, *Pointer, *Array, *Struct, *Func,
+// *Bytes, String, Void, Stack or Symbol. It represents types of the kernel and of the text alike:
+// typedefs, qualifiers and enumerations are resolved, their names are kept for messages. Compare
+// types with Same, not by identity.
 type Type interface {
-	Size() int64    // bytes; 0 where it has none: Void, *Func, an array without length, a struct that is only named
-	String() string // as C writes it
+	// bytes; 0 for types without a size: Void, *Func, an array without length, a struct that is
+	// only named
+	Size() int64
+	String() string // in the notation of C
 }
 
 // An Int is an integer, an enumeration or a truth value.
@@ -16,8 +19,8 @@ type Int struct {
 	Signed bool
 	Name   string // "int", "uint64_t", "enum pid_type"
 	Enum   []EnumValue
-	Bits   int8 // of a bit field: how many; 0: all of Bytes
-	Shift  int8 // of a bit field: how many bits stand below it, once loaded
+	Bits   int8 // of a bit field: its number of bits; 0: all of Bytes
+	Shift  int8 // of a bit field: the number of bits below it in the loaded integer
 }
 
 // An EnumValue is a name of an enumeration.
@@ -26,75 +29,80 @@ type EnumValue struct {
 	Value int64
 }
 
-// A Float is a number that D can carry about, and not compute with.
+// A Float is a floating-point number. D can copy it, but not compute with it.
 type Float struct {
 	Bytes int8
 	Name  string
 }
 
-// Space says in whose memory an address lies. The address alone does not tell.
+// Space is the memory that an address refers to. The address alone does not determine it.
 type Space uint8
 
 // The spaces.
 const (
-	Kernel Space = iota // the kernel's memory: a bad address is a fault
-	User                // the memory of the process at hand
-	Typed               // an object that the verifier knows, as arguments of BTF-typed probes are: loads can't fail
-	Own                 // memory of the script: a variable, a string, what alloca or copyin gave
+	Kernel Space = iota // the kernel's memory: an invalid address is a fault
+	User                // the memory of the current process
+	// an object known to the verifier, such as an argument of a BTF-typed probe: loads can't fail
+	Typed
+	// memory of the script: a variable, a string, the result of alloca or copyin
+	Own
 )
 
-// A Pointer leads to values of another type.
+// A Pointer points to values of another type.
 type Pointer struct {
 	Elem  Type
 	Space Space
-	raw   bool // the verifier does not follow it: per CPU, or of another memory
+	raw   bool // the verifier does not follow it: per-CPU, or another address space
 }
 
-// An Array is a row of values. In expressions it is the address of its first, as in C.
+// An Array is a sequence of values. In expressions it is the address of its first, as in C.
 type Array struct {
 	Elem Type
-	Len  int64 // -1: not told
+	Len  int64 // -1: not given
 }
 
-// A Struct is a struct or union. Fields of the kernel's are made when they are asked for.
+// A Struct is a struct or union. Fields of kernel structs are computed at the first call.
 type Struct struct {
 	Name   string // "" for one without a name
 	Union  bool
 	Bytes  int64
 	Only   bool // only named: no member is known
-	Fields func() []Field
+	Fields func() []StructMember
 }
 
-// A Field is a member of a struct. Those of anonymous members stand in their places among the others.
-type Field struct {
+// A StructMember is a member of a struct. Members of anonymous members are listed among the others.
+type StructMember struct {
 	Name   string
-	Offset int64 // bytes from the start; of a bit field: of the integer that holds it
+	Offset int64 // bytes from the start; of a bit field: of the integer that contains it
 	Type   Type
 	union  bool // of an anonymous union
 }
 
-// A Func is a function, of which D can take the address.
+// A Func is a function type. D can only take its address.
 type Func struct {
 	Result Type
 	Params []Type
 	More   bool
 }
 
-// Bytes are a value that is kept as it is: what tracemem and print take.
+// Bytes are a value of raw bytes: the data of tracemem and print.
 type Bytes struct{ Len int64 }
 
-// The types that have only one value each.
+// The types without parameters, or with only a space.
 type (
-	StringType struct{}           // string of D: at most strsize bytes, the rest zero
-	VoidType   struct{}           // nothing
-	StackType  struct{ Of Space } // stack() or ustack(), as a key or a value; a 32-bit id in records
-	SymbolType struct {           // func(), sym(), mod() and their twins of user space: an address that is told by name
+	StringType struct{} // a string of D: at most strsize bytes, the rest zero
+	VoidType   struct{} // nothing
+	// stack() or ustack(), as a key or a value; a 32-bit id in records
+	StackType struct{ Of Space }
+	// func(), sym(), mod() and their counterparts for processes: an address that is printed as a
+	// symbol
+	SymbolType struct {
 		Of   Space
 		Part SymbolPart
 	}
 )
 
-// SymbolPart says what of an address is told.
+// SymbolPart is the part of a symbol that is printed.
 type SymbolPart uint8
 
 // The parts of a symbol.
@@ -105,48 +113,49 @@ const (
 	SymbolAddress                    // uaddr: module`name+offset
 )
 
-// Size gives bytes, as Type says.
+// Size returns the size in bytes.
 func (t *Int) Size() int64 { return int64(t.Bytes) }
 
-// Size gives bytes, as Type says.
+// Size returns the size in bytes.
 func (t *Float) Size() int64 { return int64(t.Bytes) }
 
-// Size gives bytes, as Type says.
+// Size returns the size in bytes.
 func (t *Pointer) Size() int64 { return 8 }
 
-// Size gives bytes, as Type says.
+// Size returns the size in bytes.
 func (t *Array) Size() int64 { return max(0, t.Len) * t.Elem.Size() }
 
-// Size gives bytes, as Type says.
+// Size returns the size in bytes.
 func (t *Struct) Size() int64 { return t.Bytes }
 
-// Size gives bytes, as Type says.
+// Size returns the size in bytes.
 func (t *Func) Size() int64 { return 0 }
 
-// Size gives bytes, as Type says.
+// Size returns the size in bytes.
 func (t *Bytes) Size() int64 { return t.Len }
 
-// Size gives bytes, as Type says.
-func (StringType) Size() int64 { return 0 } // strsize, which is an option
-// Size gives bytes, as Type says.
+// Size returns 0: the size is the option strsize.
+func (StringType) Size() int64 { return 0 }
+
+// Size returns the size in bytes.
 func (VoidType) Size() int64 { return 0 }
 
-// Size gives bytes, as Type says.
+// Size returns the size in bytes.
 func (StackType) Size() int64 { return 4 }
 
-// Size gives bytes, as Type says.
+// Size returns the size in bytes.
 func (SymbolType) Size() int64 { return 8 }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (t *Int) String() string { return t.Name }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (t *Float) String() string { return t.Name }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (t *Pointer) String() string { return t.Elem.String() + " *" }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (t *Array) String() string {
 	if t.Len < 0 {
 		return t.Elem.String() + " []"
@@ -154,7 +163,7 @@ func (t *Array) String() string {
 	return fmt.Sprintf("%v [%d]", t.Elem, t.Len)
 }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (t *Struct) String() string {
 	word, name := "struct", t.Name
 	if t.Union {
@@ -166,19 +175,19 @@ func (t *Struct) String() string {
 	return word + " " + name
 }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (t *Func) String() string { return t.Result.String() + " ()" }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (t *Bytes) String() string { return fmt.Sprintf("char [%d]", t.Len) }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (StringType) String() string { return "string" }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (VoidType) String() string { return "void" }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (t StackType) String() string {
 	if t.Of == User {
 		return "ustack"
@@ -186,5 +195,5 @@ func (t StackType) String() string {
 	return "stack"
 }
 
-// String gives the type as C writes it.
+// String returns the type in the notation of C.
 func (t SymbolType) String() string { return "symbol" }

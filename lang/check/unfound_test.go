@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// barren is an Env that has BEGIN and nothing else.
+// barren is an Env with only the probe BEGIN.
 type barren struct{}
 
 func (barren) BTF() (*btf.Spec, error) { return nil, errors.New("there is no BTF here") }
@@ -27,9 +27,10 @@ func (barren) Symbol(module, name string) (uint64, btf.Type, error) {
 
 func (barren) Topology() (chips, nodes []int) { return []int{0}, nil }
 
-// Of a clause whose probes are not there, each description is reported once and nothing that follows from it; other mistakes
-// in it, and the same text at a probe without arguments, are reported.
-func TestUnfoundProbesSilenceWhatFollows(t *testing.T) {
+// TestUnfoundProbe checks a clause whose probes do not exist: each description is reported once,
+// without consequences. Other mistakes in the clause, and the same text at a probe without
+// arguments, are reported.
+func TestUnfoundProbe(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want []string

@@ -4,27 +4,27 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A value is what an expression comes to while it is looked at. Its x computes in 64 bits where t is a smaller integer, as D
-// does; settle cuts it to t, which is what is stored and recorded. Of a struct or array x is its address. A value without an x is
-// one that was told to be wrong.
+// A value is the result of an expression during checking. Its x computes in 64 bits when t is a
+// smaller integer; settle truncates it to t for storing and recording. For a struct or array x is
+// its address. A value without an x has a mistake that was reported.
 type value struct {
 	x     Expr
 	t     Type
 	place bool // x is a *VarRef or *Load, whose address can be taken
-	void  bool // there is no value, x does something
-	act   bool // it is an action, which does nothing here
+	void  bool // there is no value, only an effect
+	act   bool // it is an action, which is not valid in an expression
 	xl    *translation
-	len   int64 // of a string that was an array of char: how many
+	len   int64 // of a string that was an array of char: its length
 }
 
-// nothing is what stands where an action was taken for a value.
+// nothing is the value of an action used in an expression.
 func nothing(at syntax.Span) value {
 	return value{x: &Const{typed{at, tVoid}, 0}, t: tVoid, void: true, act: true}
 }
 
 func (v value) ok() bool { return v.x != nil }
 
-// scalar says whether a value is true or false by itself.
+// scalar reports whether a value can be a condition.
 func (v value) scalar() bool {
 	switch v.t.(type) {
 	case *Int, *Pointer:
@@ -33,7 +33,8 @@ func (v value) scalar() bool {
 	return false
 }
 
-// text says whether D takes a value for a string: a string, an array of char, a pointer to char, 0.
+// text reports whether D accepts a value as a string: a string, an array of char, a pointer to
+// char, 0.
 func (v value) text() bool {
 	switch t := v.t.(type) {
 	case *Int:
@@ -56,12 +57,12 @@ func number(at syntax.Span, t *Int, n int64) value {
 	return value{x: &Const{typed{at, t}, cut(n, t)}, t: t}
 }
 
-// wideNumber is a number that is computed with in 64 bits, whatever its type.
+// wideNumber is a number that is computed in 64 bits, whatever its type.
 func wideNumber(at syntax.Span, t *Int, n int64) value {
 	return value{x: &Const{typed{at, wide(t)}, n}, t: t}
 }
 
-// cut gives a number as its type holds it.
+// cut truncates a number to its type.
 func cut(n int64, t *Int) int64 {
 	bits := int64(t.Bytes) * 8
 	if t.Bits > 0 {
@@ -76,7 +77,7 @@ func cut(n int64, t *Int) int64 {
 	return n & (1<<bits - 1)
 }
 
-// convert gives an integer or pointer another type.
+// convert converts an integer or pointer to another type.
 func convert(x Expr, t Type) Expr {
 	if x == nil {
 		return nil
@@ -96,7 +97,8 @@ func convert(x Expr, t Type) Expr {
 		}
 		return &Const{typed{k.At, t}, n}
 	}
-	if c, ok := x.(*Convert); ok && isPointer(t) && isPointer(from) && isPointer(c.X.Type()) { // nothing happens twice
+	// two pointer conversions are one
+	if c, ok := x.(*Convert); ok && isPointer(t) && isPointer(from) && isPointer(c.X.Type()) {
 		if c.X.Type() == t {
 			return c.X
 		}
@@ -107,7 +109,7 @@ func convert(x Expr, t Type) Expr {
 
 func isPointer(t Type) bool { _, ok := t.(*Pointer); return ok }
 
-// settle gives the value as it is stored.
+// settle returns the value as it is stored.
 func (v value) settle() Expr {
 	if v.x == nil {
 		return nil
@@ -119,10 +121,11 @@ func (v value) settle() Expr {
 	return v.x
 }
 
-// computed gives the value of an integer in the 64 bits in which D computes with a type; pointers stay.
+// computed returns the value of an integer in the 64 bits that D uses to compute with a type;
+// pointers stay.
 func (v value) computed(t *Int) Expr { return convert(v.x, wide(t)) }
 
-// decayed gives the type that an array has as a value.
+// decayed returns the type of an array used as a value.
 func decayed(t Type) Type {
 	if a, ok := t.(*Array); ok && !isChar(a.Elem) {
 		return &Pointer{Elem: a.Elem}
@@ -130,7 +133,8 @@ func decayed(t Type) Type {
 	return t
 }
 
-// ownType gives the type as a variable keeps it: a pointer that the verifier knew is any pointer once it was stored.
+// ownType returns the type that a variable stores: a pointer known to the verifier becomes an
+// ordinary pointer.
 func ownType(t Type) Type {
 	switch t := t.(type) {
 	case *Pointer:
@@ -145,7 +149,7 @@ func ownType(t Type) Type {
 	return t
 }
 
-// decay gives an array as the address of its first element.
+// decay converts an array to the address of its first element.
 func (v value) decay() value {
 	a, ok := v.t.(*Array)
 	if !ok {
@@ -162,7 +166,7 @@ func spaceOf(x Expr) Space {
 	return Own
 }
 
-// text says whether a value can stand beside a string: text itself, or NULL.
+// textOrNull reports whether a value can be compared with a string: text, or NULL.
 func (v value) textOrNull() bool {
 	if _, ok := v.int(); ok || v.scalar() {
 		return isZero(v.x) || v.text()

@@ -2,20 +2,20 @@ package cpp
 
 import "culprit/lang/syntax"
 
-// The codes of what is wrong with what is there for the preprocessor. The Example of each gives that one diagnostic and no
-// other. In an example \n is a line's end.
+// The codes of mistakes that the preprocessor reports. The Example of each produces that one
+// diagnostic and no other. In an example \n is a line's end.
 const (
-	// BadDefine is a #define, #undef or #ifdef without a name, or with parameters that can't be.
+	// BadDefine is a #define, #undef or #ifdef without a name, or with invalid parameters.
 	//
 	// Example: #define 5 x
 	BadDefine syntax.Code = "bad-define"
 
-	// BadDirective is a word behind # that is no directive.
+	// BadDirective is a word after # that is not a directive.
 	//
 	// Example: #defin X 5
 	BadDirective syntax.Code = "bad-directive"
 
-	// BadCondition is an #if whose expression is none.
+	// BadCondition is an #if with an invalid expression.
 	//
 	// Example: #if 1 +\n#endif
 	BadCondition syntax.Code = "bad-condition"
@@ -25,7 +25,7 @@ const (
 	// Example: #if 1 / 0\n#endif
 	ConditionZero syntax.Code = "condition-zero"
 
-	// LoneDirective is an #else, #elif or #endif without its #if, or an #else behind another.
+	// LoneDirective is an #else, #elif or #endif without its #if, or a second #else.
 	//
 	// Example: #endif
 	LoneDirective syntax.Code = "lone-directive"
@@ -35,7 +35,7 @@ const (
 	// Example: #if 1
 	UnclosedCondition syntax.Code = "unclosed-condition"
 
-	// NoHeader is a file to include that is not there or can't be read.
+	// NoHeader is a file to include that does not exist or can't be read.
 	//
 	// Example: #include <no/such.h>
 	NoHeader syntax.Code = "no-header"
@@ -45,42 +45,43 @@ const (
 	// Example: #include stdio.h
 	BadInclude syntax.Code = "bad-include"
 
-	// MacroArguments is a macro that is called with more or fewer arguments than it has parameters.
+	// MacroArguments is a macro called with more or fewer arguments than it has parameters.
 	//
 	// Example: #define F(a, b) a\nF(1)
 	MacroArguments syntax.Code = "macro-arguments"
 
-	// UnclosedCall is a macro's call whose bracket is never closed.
+	// UnclosedCall is a macro call without its closing bracket.
 	//
 	// Example: #define F(a) a\nF(1
 	UnclosedCall syntax.Code = "unclosed-call"
 
-	// BadPaste is a ## that makes no token of its two sides, or has but one side.
+	// BadPaste is a ## whose sides make no token together, or that has only one side.
 	//
 	// Example: #define F(a) a ## -\nF(+)
 	BadPaste syntax.Code = "bad-paste"
 
-	// BadStringify is a # in the body of a macro that is before no parameter.
+	// BadStringify is a # in the body of a macro that is not followed by a parameter.
 	//
 	// Example: #define F(a) #b
 	BadStringify syntax.Code = "bad-stringify"
 
-	// BadLine is a #line that gives no number.
+	// BadLine is a #line without a number.
 	//
 	// Example: #line here
 	BadLine syntax.Code = "bad-line"
 
-	// Redefined is a macro that is defined again as something else. It is a warning.
+	// Redefined is a macro that is defined again, differently. It is a warning.
 	//
 	// Example: #define A 1\n#define A 2
 	Redefined syntax.Code = "redefined"
 
-	// WarningDirective is what #warning says. It is a warning.
+	// WarningDirective is the text of a #warning. It is a warning.
 	//
 	// Example: #warning old
 	WarningDirective syntax.Code = "warning-directive"
 
-	// TooLarge is text that grows beyond all bounds: macros that make each other, files that include themselves.
+	// TooLarge is text that grows beyond the limits: macros that expand to each other, files that include
+	// themselves.
 	//
 	// Example: #include "self"
 	TooLarge syntax.Code = "too-large"

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A value is what a piece of an #if comes to: 64 bits, signed or not, as C's intmax_t and uintmax_t.
+// A value is a 64-bit operand of an #if, signed or unsigned, as C's intmax_t and uintmax_t.
 type value struct {
 	n        uint64
 	unsigned bool
@@ -18,7 +18,8 @@ func truth(b bool) value {
 	return value{}
 }
 
-// An evaluator works out one expression. Where off > 0 what is looked at does not count: the other side has decided.
+// An evaluator computes one expression. While off > 0 the operands have no effect: the left side
+// has decided.
 type evaluator struct {
 	p      *run
 	line   []token
@@ -26,14 +27,20 @@ type evaluator struct {
 	off    int
 	depth  int
 	failed bool
-	end    token // the directive, for what is missing at the end
+	end    token // the directive, for messages about a missing end
 }
 
-// evaluate says whether the expression behind a directive is other than 0. What is wrong with it is reported, and is 0.
+// evaluate reports whether the expression of a directive is not 0. Mistakes in it are reported, and
+// count as 0.
 func (p *run) evaluate(in *input, t token) bool {
 	line := p.rest(in)
 	if len(line) == 0 {
-		p.report(t.at, BadCondition, "#"+t.text+" of what?", "#"+t.text+" defined(NAME), #"+t.text+" NAME > 2")
+		p.report(
+			t.at,
+			BadCondition,
+			"missing expression after #"+t.text,
+			"#"+t.text+" defined(NAME), #"+t.text+" NAME > 2",
+		)
 		return false
 	}
 	e := &evaluator{p: p, end: t}
@@ -46,12 +53,12 @@ func (p *run) evaluate(in *input, t token) bool {
 	p.asking = false
 	v := e.choice()
 	if !e.failed && e.i < len(e.line) {
-		e.fail(e.line[e.i], "this is left over behind the expression")
+		e.fail(e.line[e.i], "unexpected text after the expression")
 	}
 	return !e.failed && v.n != 0
 }
 
-// fail tells of the first thing that is wrong.
+// fail reports the first mistake.
 func (e *evaluator) fail(t token, message string) {
 	if !e.failed && !e.p.stopped {
 		e.p.report(t.at, BadCondition, message, "")
@@ -59,7 +66,7 @@ func (e *evaluator) fail(t token, message string) {
 	e.failed = true
 }
 
-// defined puts 1 and 0 for each defined NAME and defined(NAME), before anything is expanded.
+// defined replaces each defined NAME and defined(NAME) by 1 or 0, before anything is expanded.
 func (e *evaluator) defined(line []token) []token {
 	var out []token
 	for i := 0; i < len(line); i++ {
@@ -75,7 +82,7 @@ func (e *evaluator) defined(line []token) []token {
 			i++
 		}
 		if len(rest) == 0 || rest[0].kind != tName {
-			e.fail(t, "defined wants the name of a macro")
+			e.fail(t, "missing macro name after defined")
 			return nil
 		}
 		i++
@@ -85,7 +92,7 @@ func (e *evaluator) defined(line []token) []token {
 		}
 		if bracket {
 			if len(rest) < 2 || rest[1].text != ")" {
-				e.fail(t, "this defined( has no closing bracket")
+				e.fail(t, "missing ) after defined(")
 				return nil
 			}
 			i++
@@ -110,10 +117,10 @@ func (e *evaluator) take(text string) bool {
 	return false
 }
 
-// choice is a ? b : c.
+// choice evaluates a ? b : c.
 func (e *evaluator) choice() value {
 	if e.depth++; e.depth > 200 {
-		e.fail(e.end, "this expression nests too deep")
+		e.fail(e.end, "expression nested too deeply")
 	}
 	defer func() { e.depth-- }()
 	v := e.binary(0)
@@ -129,7 +136,7 @@ func (e *evaluator) choice() value {
 	}
 	a := skip(v.n == 0)
 	if !e.take(":") {
-		e.missing("a : belongs behind the ? of an expression")
+		e.missing("missing : after ?")
 		return value{}
 	}
 	b := skip(v.n != 0)
@@ -149,10 +156,21 @@ func (e *evaluator) missing(message string) {
 	e.fail(t, message)
 }
 
-// levels are C's operators of two sides, the weakest first.
+// levels are C's binary operators, the loosest first.
 //
 // table: C's precedence
-var levels = [...][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "%"}}
+var levels = [...][]string{
+	{"||"},
+	{"&&"},
+	{"|"},
+	{"^"},
+	{"&"},
+	{"==", "!="},
+	{"<", ">", "<=", ">="},
+	{"<<", ">>"},
+	{"+", "-"},
+	{"*", "/", "%"},
+}
 
 func (e *evaluator) binary(level int) value {
 	if level == len(levels) {
@@ -225,7 +243,7 @@ func (e *evaluator) apply(at token, op string, a, b value) value {
 	default: // / %
 		if b.n == 0 {
 			if e.off == 0 && !e.failed {
-				e.p.report(at.at, ConditionZero, "this divides by zero", "")
+				e.p.report(at.at, ConditionZero, "division by zero", "")
 				e.failed = true
 			}
 			return out
@@ -235,7 +253,7 @@ func (e *evaluator) apply(at token, op string, a, b value) value {
 	return out
 }
 
-// shift shifts, the other way by less than nothing.
+// shift shifts a by b, in the other direction when b is negative.
 func shift(a, b value, left bool) value {
 	n := b.n
 	if !b.unsigned && int64(n) < 0 {
@@ -263,7 +281,7 @@ func divided(a, b value, rest, unsigned bool) value {
 		out.n = a.n % b.n
 	case unsigned:
 		out.n = a.n / b.n
-	case int64(b.n) == -1: // the least number has no counterpart
+	case int64(b.n) == -1: // the lowest number has no positive counterpart
 		if !rest {
 			out.n = -a.n
 		}
@@ -277,7 +295,7 @@ func divided(a, b value, rest, unsigned bool) value {
 
 func (e *evaluator) unary() value {
 	if e.depth++; e.depth > 200 {
-		e.fail(e.end, "this expression nests too deep")
+		e.fail(e.end, "expression nested too deeply")
 	}
 	defer func() { e.depth-- }()
 	switch {
@@ -286,7 +304,7 @@ func (e *evaluator) unary() value {
 	case e.take("("):
 		v := e.choice()
 		if !e.failed && !e.take(")") {
-			e.missing("a bracket is not closed")
+			e.missing("missing )")
 		}
 		return v
 	case e.take("!"):
@@ -302,14 +320,14 @@ func (e *evaluator) unary() value {
 		v.n = ^v.n
 		return v
 	case e.i >= len(e.line):
-		e.missing("something is missing at the end of this expression")
+		e.missing("incomplete expression")
 		return value{}
 	}
 	t := e.line[e.i]
 	e.i++
 	switch t.kind {
 	case tName:
-		if t.text == "defined" { // that a macro has made
+		if t.text == "defined" { // produced by a macro
 			out := e.defined(e.line[e.i-1:])
 			if e.failed {
 				return value{}
@@ -317,13 +335,13 @@ func (e *evaluator) unary() value {
 			e.i = len(e.line) - len(out) + 1
 			return truth(out[0].text == "1")
 		}
-		return value{} // a name that is no macro is 0
+		return value{} // an undefined name is 0
 	case tNumber:
 		return e.number(t)
 	case tChar:
 		return e.char(t)
 	}
-	e.fail(t, shown(t.text)+" can't stand here in an expression of the preprocessor")
+	e.fail(t, shown(t.text)+" is not allowed here in a preprocessor expression")
 	return value{}
 }
 
@@ -334,14 +352,14 @@ func (e *evaluator) number(t token) value {
 	n, err := strconv.ParseUint(digits, 0, 64)
 	switch {
 	case strings.ContainsAny(digits, ".") || err != nil && !strings.HasPrefix(digits, "0x") && strings.ContainsAny(digits, "ep"):
-		e.fail(t, "there are no fractions in an expression of the preprocessor")
+		e.fail(t, "floating-point number in a preprocessor expression")
 	case err != nil || strings.ContainsAny(digits, "_o") || strings.Count(suffix, "u") > 1 || strings.Count(suffix, "l") > 2 || strings.Contains(suffix, "lul"):
-		e.fail(t, shown(t.text)+" is no number of at most 64 bits")
+		e.fail(t, shown(t.text)+" is not a valid 64-bit number")
 	}
 	return value{n, strings.Contains(suffix, "u") || n > 1<<63-1}
 }
 
-// char gives what a character constant is worth: its bytes, the last in the lowest, as an int.
+// char returns the value of a character constant: its bytes, the last one lowest, as an int.
 func (e *evaluator) char(t token) value {
 	t.text = strings.TrimLeft(t.text, "LuU")
 	text := t.text[1 : len(t.text)-1]
@@ -352,7 +370,8 @@ func (e *evaluator) char(t token) value {
 		case text[0] != '\\':
 			n, text = n<<8|uint32(text[0]), text[1:]
 			continue
-		case len(text) > 1 && text[1] >= '0' && text[1] <= '7': // C takes one to three digits, Go three
+		// C takes one to three digits, Go three
+		case len(text) > 1 && text[1] >= '0' && text[1] <= '7':
 			k, v := 1, uint32(0)
 			for ; k < len(text) && k < 4 && text[k] >= '0' && text[k] <= '7'; k++ {
 				v = v*8 + uint32(text[k]-'0')
@@ -368,7 +387,7 @@ func (e *evaluator) char(t token) value {
 		n, text = n<<8|uint32(c)&0xff, rest
 	}
 	if len(t.text) == 2 {
-		e.fail(t, "a character is missing between the quotes")
+		e.fail(t, "empty character constant")
 	}
 	if len(t.text) <= 6 && n < 0x100 { // one character: a char, which is signed
 		return value{n: uint64(int64(int8(n)))}

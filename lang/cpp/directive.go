@@ -13,23 +13,40 @@ import (
 	"culprit/measure"
 )
 
-// table: every directive that there is
-var directives = []string{"define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "include", "include_next", "pragma", "error", "warning", "line", "ident", "sccs"}
+// table: all directives
+var directives = []string{
+	"define",
+	"undef",
+	"if",
+	"ifdef",
+	"ifndef",
+	"elif",
+	"else",
+	"endif",
+	"include",
+	"include_next",
+	"pragma",
+	"error",
+	"warning",
+	"line",
+	"ident",
+	"sccs",
+}
 
-// directive follows the line that begins with #. A #pragma is for the compiler, and is given back.
+// directive executes the line that begins with #. A #pragma is for the compiler, and is returned.
 func (p *run) directive(in *input, hash token) (token, bool) {
 	before := in.pos
 	t := p.scan(in)
-	if t.kind == tLine || t.kind == tEOF { // # alone says nothing
+	if t.kind == tLine || t.kind == tEOF { // # alone has no effect
 		in.pos, in.first = before, false
 		return token{}, false
 	}
 	t.at.from = hash.at.from
 	switch {
-	case t.text == "!" && hash.at.from == 0: // what starts us when the script is run by itself
+	case t.text == "!" && hash.at.from == 0: // the interpreter line of a script
 		in.pos = lineEnd(in)
 		return token{}, false
-	case t.kind == tNumber: // # 12 "file", as another preprocessor leaves it
+	case t.kind == tNumber: // # 12 "file", the output of another preprocessor
 		p.rest(in)
 		return token{}, false
 	}
@@ -61,20 +78,29 @@ func (p *run) directive(in *input, hash token) (token, bool) {
 			p.once[in.name] = true
 			return token{}, false
 		}
-		return token{kind: tPragma, text: "#pragma" + piece(line), at: place{in.file, hash.at.from, in.rawEnd(max(from, in.pos))}}, true
+		return token{
+			kind: tPragma,
+			text: "#pragma" + piece(line),
+			at:   place{in.file, hash.at.from, in.rawEnd(max(from, in.pos))},
+		}, true
 	case "error":
 		p.report(t.at, syntax.ErrorDirective, "#error:"+shown(piece(p.rest(in))), "")
 	case "warning":
 		p.warn(t.at, WarningDirective, "#warning:"+shown(piece(p.rest(in))), "")
 	case "line":
 		if line := p.line(in); len(line) == 0 || line[0].kind != tNumber {
-			p.report(t.at, BadLine, "#line wants the number of the line behind it", `#line 12 "file"`)
+			p.report(t.at, BadLine, "missing line number after #line", `#line 12 "file"`)
 		}
 	case "ident", "sccs":
 		p.rest(in)
 	default:
 		d := len(p.faults)
-		p.report(t.at, BadDirective, "there is no directive #"+shown(t.text), "with -C a # begins a line for the preprocessor; comments are /* ... */")
+		p.report(
+			t.at,
+			BadDirective,
+			"unknown directive #"+shown(t.text),
+			"with -C a # begins a preprocessor line; comments are /* ... */",
+		)
 		if len(p.faults) > d {
 			if near := measure.Nearest(t.text, directives); near != "" {
 				p.faults[d].Near = "#" + near
@@ -85,7 +111,7 @@ func (p *run) directive(in *input, hash token) (token, bool) {
 	return token{}, false
 }
 
-// piece gives tokens as text, with a space before each that has one.
+// piece returns tokens as text, with a space before each that had one.
 func piece(line []token) string {
 	var b strings.Builder
 	for _, t := range line {
@@ -104,7 +130,7 @@ func lineEnd(in *input) int {
 	return len(in.text)
 }
 
-// line gives the rest of the line, expanded.
+// line returns the rest of the line, expanded.
 func (p *run) line(in *input) []token {
 	line := p.rest(in)
 	if len(line) == 0 {
@@ -113,13 +139,18 @@ func (p *run) line(in *input) []token {
 	return p.alone(line, line[0].at)
 }
 
-// named gives the name that a directive is about.
+// named returns the name that a directive applies to.
 func (p *run) named(directive token, line []token) (token, bool) {
 	switch {
 	case len(line) == 0:
-		p.report(directive.at, BadDefine, "#"+directive.text+" of what?", "#"+directive.text+" NAME")
+		p.report(
+			directive.at,
+			BadDefine,
+			"missing macro name after #"+directive.text,
+			"#"+directive.text+" NAME",
+		)
 	case line[0].kind != tName:
-		p.report(line[0].at, BadDefine, shown(line[0].text)+" is no name that a macro can have", "")
+		p.report(line[0].at, BadDefine, shown(line[0].text)+" is not a valid macro name", "")
 	case line[0].text == "defined" || line[0].text == "__VA_ARGS__":
 		p.report(line[0].at, BadDefine, line[0].text+" can't be the name of a macro", "")
 	default:
@@ -150,29 +181,42 @@ func (p *run) define(in *input, directive token) {
 		case t.kind == tMark && t.text == "##":
 			t.paste = true
 			if i == 0 || i == len(body)-1 {
-				p.report(t.at, BadPaste, "## stands between two things", "")
+				p.report(t.at, BadPaste, "## needs a token on both sides", "")
 				return
 			}
 		case t.kind == tMark && t.text == "#" && m.call && (i+1 == len(body) || !slices.Contains(m.params, body[i+1].text)):
-			p.report(t.at, BadStringify, "a # in what a macro with parameters stands for is before one of them", "")
+			p.report(
+				t.at,
+				BadStringify,
+				"# in the body of a macro must be followed by one of its parameters",
+				"",
+			)
 			return
 		case t.text == "__VA_ARGS__" && !(m.variable && m.params[len(m.params)-1] == t.text):
-			p.report(t.at, BadDefine, "__VA_ARGS__ is what ... of the parameters takes, and there is none", "#define "+m.name+"(...) "+t.text)
+			p.report(
+				t.at,
+				BadDefine,
+				"__VA_ARGS__ in a macro without ... among its parameters",
+				"#define "+m.name+"(...) "+t.text,
+			)
 			return
 		}
 	}
 	if old := p.macros[m.name]; old != nil && !same(old, m) {
-		hint := "#undef " + m.name + " before it, if this is meant"
+		hint := "#undef " + m.name + " before it, if this is intended"
 		if old.at.file != nil && !old.at.file.quiet {
 			d := syntax.Diagnose(old.at.file.name, old.at.file.raw, old.at.span(), "", "", "")
-			hint = strings.TrimPrefix(fmt.Sprintf("%s:%d", d.File, d.Line), ":") + " has the other; " + hint
+			hint = strings.TrimPrefix(
+				fmt.Sprintf("%s:%d", d.File, d.Line),
+				":",
+			) + " has the other definition; " + hint
 		}
-		p.warn(name.at, Redefined, m.name+" is defined again, as something else", hint)
+		p.warn(name.at, Redefined, m.name+" is redefined differently", hint)
 	}
 	p.macros[m.name] = m
 }
 
-// params reads the parameters of a macro, and gives what is behind them.
+// params reads the parameters of a macro, and returns the tokens after them.
 func (p *run) params(m *macro, line []token) (body []token, ok bool) {
 	bad := func(t token, message string) ([]token, bool) {
 		p.report(t.at, BadDefine, message, "#define "+m.name+"(a, b) ...")
@@ -181,7 +225,7 @@ func (p *run) params(m *macro, line []token) (body []token, ok bool) {
 	i := 1
 	for {
 		if i >= len(line) {
-			return bad(line[len(line)-1], "the parameters of "+m.name+" have no closing bracket")
+			return bad(line[len(line)-1], "missing ) after the parameters of "+m.name)
 		}
 		t := line[i]
 		i++
@@ -192,9 +236,9 @@ func (p *run) params(m *macro, line []token) (body []token, ok bool) {
 			m.variable = true
 			m.params = append(m.params, "__VA_ARGS__")
 		case t.kind != tName || t.text == "__VA_ARGS__":
-			return bad(t, shown(t.text)+" is no parameter that a macro can have")
+			return bad(t, shown(t.text)+" is not a valid macro parameter")
 		case slices.Contains(m.params, t.text):
-			return bad(t, "two parameters of "+m.name+" are "+t.text)
+			return bad(t, "duplicate parameter "+t.text+" of "+m.name)
 		default:
 			m.params = append(m.params, t.text)
 			if i < len(line) && line[i].text == "..." {
@@ -211,24 +255,26 @@ func (p *run) params(m *macro, line []token) (body []token, ok bool) {
 		case t.text == "," && !m.variable:
 			i++
 			if i < len(line) && line[i].text == ")" {
-				return bad(line[i], "a parameter is missing behind the last comma")
+				return bad(line[i], "missing parameter after the last comma")
 			}
 		case m.variable:
-			return bad(t, "nothing comes behind ... but the closing bracket")
+			return bad(t, "expected ) after ...")
 		default:
-			return bad(t, "a comma stands between parameters")
+			return bad(t, "expected a comma between parameters")
 		}
 	}
 }
 
-// same says whether two macros are one, as C has it: all tokens are the same, and white space is where it was.
+// same reports whether two definitions are equal by C's rules: all tokens are the same, and white
+// space is at the same places.
 func same(a, b *macro) bool {
-	return a.builtin == nil && b.builtin == nil && a.call == b.call && a.variable == b.variable && slices.Equal(a.params, b.params) &&
+	return a.builtin == nil && b.builtin == nil && a.call == b.call && a.variable == b.variable &&
+		slices.Equal(a.params, b.params) &&
 		slices.EqualFunc(a.body, b.body, func(x, y token) bool { return x.text == y.text }) &&
 		(len(a.body) < 2 || strings.TrimSpace(piece(a.body)) == strings.TrimSpace(piece(b.body)))
 }
 
-// condition says whether what is behind an #if, #ifdef, #ifndef or #elif is so.
+// condition reports whether the condition of an #if, #ifdef, #ifndef or #elif is true.
 func (p *run) condition(in *input, t token) bool {
 	if t.text == "if" || t.text == "elif" {
 		return p.evaluate(in, t)
@@ -237,11 +283,12 @@ func (p *run) condition(in *input, t token) bool {
 	return ok && (p.macros[name.text] != nil) == (t.text == "ifdef")
 }
 
-// branch comes to an #elif, #else or #endif and says whether what is behind it is read. Skipped: the branch before it was not.
+// branch executes an #elif, #else or #endif, and reports whether the text after it is read.
+// skipped: the branch before it was not read.
 func (p *run) branch(in *input, t token, skipped bool) bool {
 	n := len(in.conds)
 	if n == 0 {
-		p.report(t.at, LoneDirective, "there is no #if that this #"+t.text+" belongs to", "")
+		p.report(t.at, LoneDirective, "#"+t.text+" without #if", "")
 		p.rest(in)
 		return true
 	}
@@ -252,7 +299,7 @@ func (p *run) branch(in *input, t token, skipped bool) bool {
 		return true
 	}
 	if c.other {
-		p.report(t.at, LoneDirective, "an #else stands before this #"+t.text+" already", "")
+		p.report(t.at, LoneDirective, "#"+t.text+" after #else", "")
 	}
 	if t.text == "else" {
 		c.other = true
@@ -266,7 +313,7 @@ func (p *run) branch(in *input, t token, skipped bool) bool {
 	return c.taken
 }
 
-// skip goes on to the branch of the innermost #if that is read, or to its #endif.
+// skip continues at the branch of the innermost #if that is read, or at its #endif.
 func (p *run) skip(in *input) {
 	depth := 0
 	for !p.stopped {
@@ -298,28 +345,28 @@ func (p *run) skip(in *input) {
 	}
 }
 
-// include reads an #include, and goes into the file.
+// include executes an #include: it continues in the file.
 func (p *run) include(in *input, t token) {
 	from, to := in.pos, lineEnd(in)
 	name, angle, ok := header(strings.TrimSpace(in.text[from:to]))
 	if ok {
 		p.rest(in)
 	} else if name, angle, ok = header(strings.TrimSpace(piece(p.line(in)))); !ok {
-		p.report(t.at, BadInclude, "#"+t.text+" wants the name of a file", `#include "file" or #include <file>`)
+		p.report(t.at, BadInclude, "missing file name after #"+t.text, `#include "file" or #include <file>`)
 		return
 	}
 	at := place{in.file, t.at.from, in.rawEnd(in.pos)}
 	if in.depth+1 > maxDepth || len(p.included) >= maxIncludes {
-		p.large(at, "files include each other without end")
+		p.large(at, "too many files include each other")
 		return
 	}
 	f, err := p.find(in, name, angle, t.text == "include_next")
 	if err != nil {
-		hint := "the kernel's types are known without any header: leave the line out; -I names a directory to look in"
+		hint := "the kernel's types are known without headers: omit the line; -I adds a directory to search"
 		if !angle {
-			hint = "it is looked for beside the file that names it, and in the directories of -I"
+			hint = "searched: the directory of the including file, and the directories of -I"
 		}
-		message := "there is no file " + shown(name)
+		message := "file " + shown(name) + " not found"
 		if !errors.Is(err, fs.ErrNotExist) {
 			message = fmt.Sprintf("%s can't be read: %v", shown(name), err)
 			hint = ""
@@ -331,7 +378,7 @@ func (p *run) include(in *input, t token) {
 		return
 	}
 	if p.bytes += len(f.raw); p.bytes > maxBytes {
-		p.large(at, "the files that are included are too long together")
+		p.large(at, "the included files are too long in sum")
 		return
 	}
 	f.from, f.at, f.depth = in.file, t.at.from, in.depth+1
@@ -359,7 +406,7 @@ func header(s string) (name string, angle, ok bool) {
 	return s[1 : 1+end], angle, true
 }
 
-// find looks for a file where its name says that it may be.
+// find searches for a file.
 func (p *run) find(in *input, name string, angle, next bool) (*file, error) {
 	if p.c.Read == nil {
 		return nil, fs.ErrNotExist
@@ -401,7 +448,7 @@ func (p *run) find(in *input, name string, angle, next bool) (*file, error) {
 	return nil, fs.ErrNotExist
 }
 
-// pragmaWord reads _Pragma("D option quiet").
+// pragmaWord executes _Pragma("D option quiet").
 func (p *run) pragmaWord(name token) (token, bool) {
 	before, open := p.open()
 	if !open {
@@ -411,16 +458,26 @@ func (p *run) pragmaWord(name token) (token, bool) {
 	args, ok := p.arguments(&macro{name: name.text, params: []string{"text"}}, name)
 	if !ok || len(args[0]) != 1 || args[0][0].kind != tString {
 		if ok {
-			p.report(name.at, BadDirective, "_Pragma wants a string", `_Pragma("D option quiet")`)
+			p.report(
+				name.at,
+				BadDirective,
+				"_Pragma requires a string",
+				`_Pragma("D option quiet")`,
+			)
 		}
 		return token{}, false
 	}
 	text := args[0][0].text
 	text = strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(text[1 : len(text)-1])
-	return token{kind: tPragma, text: "#pragma " + text, at: name.at, macro: &macro{name: name.text}}, true
+	return token{
+		kind:  tPragma,
+		text:  "#pragma " + text,
+		at:    name.at,
+		macro: &macro{name: name.text},
+	}, true
 }
 
-// number gives a token that is a number.
+// number returns a token for a number.
 func number(n int, like token) token {
 	like.kind, like.text = tNumber, strconv.Itoa(n)
 	return like

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// A macro is a name that stands for tokens.
+// A macro is a name that is replaced by tokens.
 type macro struct {
 	name     string
 	body     []token
 	params   []string
-	call     bool // it has parameters, and stands for nothing without brackets behind it
-	variable bool // the last parameter takes all that is left
+	call     bool // it has parameters, and is expanded only when a bracket follows
+	variable bool // the last parameter takes all remaining arguments
 	disabled bool // it is being expanded
 	builtin  func(at token) token
 	at       place
 }
 
-// A context is tokens that are read before what is below it.
+// A context is a list of tokens to read before those of the contexts below it.
 type context struct {
 	tokens []token
-	macro  *macro // enabled again when they have been read
+	macro  *macro // enabled again when the tokens have been read
 }
 
 func (p *run) push(tokens []token, m *macro) {
@@ -32,7 +32,7 @@ func (p *run) push(tokens []token, m *macro) {
 	p.contexts = append(p.contexts, &context{tokens, m})
 }
 
-// plain gives the next token without expanding it; directives have been followed.
+// plain returns the next token unexpanded; it executes directives.
 func (p *run) plain() token {
 	for !p.stopped {
 		if n := len(p.contexts); n > p.base {
@@ -57,14 +57,14 @@ func (p *run) plain() token {
 		switch {
 		case t.kind == tEOF:
 			for _, c := range in.conds {
-				p.report(c.at, UnclosedCondition, "this has no #endif", "")
+				p.report(c.at, UnclosedCondition, "missing #endif", "")
 			}
 			in.conds = nil
 			if len(p.inputs) == 1 {
 				return t
 			}
 			p.inputs = p.inputs[:len(p.inputs)-1]
-			if !in.first { // a file without a line's end at its end
+			if !in.first { // the file ends without a line's end
 				return token{kind: tLine, text: "\n", at: t.at}
 			}
 		case t.first && t.kind == tMark && t.text == "#":
@@ -78,7 +78,7 @@ func (p *run) plain() token {
 	return token{kind: tEOF}
 }
 
-// next gives the next token of which nothing is left to expand.
+// next returns the next fully expanded token.
 func (p *run) next() token {
 	for {
 		t := p.plain()
@@ -121,7 +121,7 @@ func (p *run) next() token {
 	}
 }
 
-// asked gives what is behind a defined that a macro has made: the name is not looked up.
+// asked returns the operand of a defined that a macro produced: the name is not expanded.
 func (p *run) asked() []token {
 	t := p.plain()
 	if t.kind == tMark && t.text == "(" {
@@ -133,7 +133,8 @@ func (p *run) asked() []token {
 	return []token{t}
 }
 
-// open looks whether a bracket opens next, and takes it. If not it gives what it has read, which must be read again.
+// open consumes a bracket if it is the next token. Otherwise it returns the tokens that it has
+// read, which must be read again.
 func (p *run) open() (before []token, ok bool) {
 	for {
 		t := p.plain()
@@ -150,7 +151,7 @@ func (p *run) open() (before []token, ok bool) {
 	}
 }
 
-// arguments reads a call behind its opening bracket.
+// arguments reads the arguments of a call, after its opening bracket.
 func (p *run) arguments(m *macro, name token) (args [][]token, ok bool) {
 	arg := []token{}
 	depth := 0
@@ -159,14 +160,14 @@ func (p *run) arguments(m *macro, name token) (args [][]token, ok bool) {
 		t := p.plain()
 		switch {
 		case t.kind == tEnd || t.kind == tEOF:
-			p.report(name.at, UnclosedCall, "the brackets of this call of "+m.name+" are never closed", "")
+			p.report(name.at, UnclosedCall, "missing ) in a call of "+m.name, "")
 			p.push([]token{t}, nil)
 			return nil, false
 		case t.kind == tLine:
 			space = true
 			continue
 		case t.kind == tPragma:
-			p.report(t.at, BadDirective, "a #pragma can't stand among the arguments of "+m.name, "")
+			p.report(t.at, BadDirective, "#pragma among the arguments of "+m.name, "")
 			continue
 		case t.kind != tMark:
 		case t.text == "(", t.text == ")" && depth > 0:
@@ -189,14 +190,14 @@ func (p *run) arguments(m *macro, name token) (args [][]token, ok bool) {
 	}
 }
 
-// fit gives a macro as many arguments as it has parameters, if it can.
+// fit adjusts the number of arguments to that of the parameters, if possible.
 func (p *run) fit(m *macro, name token, args [][]token) ([][]token, bool) {
 	want := len(m.params)
 	switch {
 	case want == 0 && len(args) == 1 && len(args[0]) == 0:
 		return nil, true
 	case m.variable && len(args) == want-1:
-		return append(args, nil), true // nil: it is not even empty
+		return append(args, nil), true // nil: not even empty
 	case len(args) == want:
 		return args, true
 	}
@@ -204,11 +205,16 @@ func (p *run) fit(m *macro, name token, args [][]token) ([][]token, bool) {
 	if want == 1 {
 		plural = "argument"
 	}
-	p.report(name.at, MacroArguments, fmt.Sprintf("%s takes %d %s, and is given %d", m.name, want, plural, len(args)), "")
+	p.report(
+		name.at,
+		MacroArguments,
+		fmt.Sprintf("%s takes %d %s, got %d", m.name, want, plural, len(args)),
+		"",
+	)
 	return nil, false
 }
 
-// substitute gives the body of a macro with its arguments in place.
+// substitute returns the body of a macro with its arguments inserted.
 func (p *run) substitute(m *macro, name token, args [][]token) []token {
 	outer := name.macro
 	if outer == nil {
@@ -226,7 +232,7 @@ func (p *run) substitute(m *macro, name token, args [][]token) []token {
 	add := func(t token) {
 		p.bytes += len(t.text) + 8
 		if p.bytes > maxBytes {
-			p.large(name.at, "macros make more text than can be")
+			p.large(name.at, "macros expand to too much text")
 			return
 		}
 		out = append(out, t)
@@ -249,8 +255,10 @@ func (p *run) substitute(m *macro, name token, args [][]token) []token {
 		}
 		left := i > 0 && m.body[i-1].paste
 		right := i+1 < len(m.body) && m.body[i+1].paste
-		if left && m.variable && n == len(args)-1 && i > 1 && m.body[i-2].kind == tMark && m.body[i-2].text == "," {
-			// GNU's: a comma before ## and no more arguments goes, and before some it stays, and nothing is pasted
+		if left && m.variable && n == len(args)-1 && i > 1 && m.body[i-2].kind == tMark &&
+			m.body[i-2].text == "," {
+			// GNU extension: a comma before ## is removed when there are no more arguments.
+			// Otherwise it stays, and nothing is pasted.
 			out = out[:len(out)-1]
 			if len(args[n]) == 0 {
 				out = out[:len(out)-1]
@@ -287,16 +295,19 @@ func (p *run) substitute(m *macro, name token, args [][]token) []token {
 
 // alone expands an argument by itself.
 func (p *run) alone(arg []token, at place) []token {
-	if !slices.ContainsFunc(arg, func(t token) bool { return t.kind == tName && p.macros[t.text] != nil }) {
+	if !slices.ContainsFunc(
+		arg,
+		func(t token) bool { return t.kind == tName && p.macros[t.text] != nil },
+	) {
 		return arg
 	}
 	if p.nested++; p.nested > maxNesting {
-		p.large(at, "calls of macros nest too deep")
+		p.large(at, "macro calls nested too deeply")
 		return nil
 	}
 	base := p.base
 	p.base = len(p.contexts) + 1
-	p.contexts = append(p.contexts, &context{}) // so that base is not 0
+	p.contexts = append(p.contexts, &context{}) // ensures base > 0
 	p.push(arg, nil)
 	var out []token
 	for {
@@ -312,7 +323,7 @@ func (p *run) alone(arg []token, at place) []token {
 	return out
 }
 
-// pasted does the ## of a body.
+// pasted executes the ## of a body.
 func (p *run) pasted(in []token, name token) []token {
 	if !slices.ContainsFunc(in, func(t token) bool { return t.paste || t.kind == tNothing }) {
 		return in
@@ -336,22 +347,37 @@ func (p *run) pasted(in []token, name token) []token {
 		}
 		text := left.text + right.text
 		if p.bytes += len(text); p.bytes > maxBytes {
-			p.large(name.at, "macros make more text than can be")
+			p.large(name.at, "macros expand to too much text")
 			return nil
 		}
 		k, n := scan(text)
 		switch {
-		case left.kind == tOther && n == len(left.text): // @ ## name is one name in D
+		case left.kind == tOther && n == len(left.text): // @ ## name is one token in D
 			k, n = tOther, len(text)
 		case strings.HasPrefix(text, "//"), strings.HasPrefix(text, "/*"):
 			n = 0
 		}
 		if n != len(text) {
-			p.report(name.at, BadPaste, fmt.Sprintf("## can't make one token of %s and %s", shown(left.text), shown(right.text)), "")
+			p.report(
+				name.at,
+				BadPaste,
+				fmt.Sprintf(
+					"## can't join %s and %s to one token",
+					shown(left.text),
+					shown(right.text),
+				),
+				"",
+			)
 			out = append(out, right)
 			continue
 		}
-		out[len(out)-1] = token{kind: k, text: text, space: left.space, at: name.at, macro: left.macro}
+		out[len(out)-1] = token{
+			kind:  k,
+			text:  text,
+			space: left.space,
+			at:    name.at,
+			macro: left.macro,
+		}
 		if left.macro == nil {
 			out[len(out)-1].macro = p.macros[name.text]
 		}
@@ -359,7 +385,7 @@ func (p *run) pasted(in []token, name token) []token {
 	return slices.DeleteFunc(out, func(t token) bool { return t.kind == tNothing })
 }
 
-// quote makes a string of an argument.
+// quote converts an argument to a string.
 func quote(arg []token) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -368,7 +394,8 @@ func quote(arg []token) string {
 			b.WriteByte(' ')
 		}
 		if t.kind != tString && t.kind != tChar {
-			if t.text == `"` || t.text == `\` && i == len(arg)-1 { // would end the string, or hide its end
+			// would end the string, or escape its end
+			if t.text == `"` || t.text == `\` && i == len(arg)-1 {
 				b.WriteByte('\\')
 			}
 			b.WriteString(t.text)
@@ -385,7 +412,7 @@ func quote(arg []token) string {
 	return b.String()
 }
 
-// shown gives text as it may stand in a message.
+// shown returns text with control characters replaced, for a message.
 func shown(s string) string {
 	if len(s) > 40 {
 		s = s[:40] + "..."

@@ -8,13 +8,14 @@ import (
 	"culprit/lang/syntax"
 )
 
-// DVersion is the version of D that a program is told in __SUNW_D_VERSION: 2.0, as major<<24 | minor<<12 | micro.
+// DVersion is the version of D in __SUNW_D_VERSION: 2.0, as major<<24 | minor<<12 | micro.
 const DVersion = 2 << 24
 
-// predefine makes the macros that are there without anybody's doing, and those of the command line.
+// predefine defines the built-in macros and those of the command line.
 //
-// Those of D are the guide's and what DTrace on Linux defines; the rest is what a C compiler says of the machine, since headers
-// ask for it. __GNUC__ is not there: headers would go on to what only GNU's compiler knows.
+// The macros of D are those of its guide and of DTrace on Linux. The others are those of a C
+// compiler for the machine, because headers test for them. __GNUC__ is not defined: with it headers
+// would use GNU extensions.
 func (p *run) predefine() {
 	var b strings.Builder
 	set := func(names ...string) {
@@ -22,13 +23,61 @@ func (p *run) predefine() {
 			b.WriteString("#define " + n + "\n")
 		}
 	}
-	set("__linux 1", "__unix 1", "__SVR4 1", "__Linux 1", "__SUNW_D 1", "__SUNW_D_64 1", fmt.Sprintf("__SUNW_D_VERSION 0x%08x", DVersion), "__CULPRIT 1")
-	set("__linux__ 1", "__gnu_linux__ 1", "__unix__ 1", "__ELF__ 1", "__STDC_HOSTED__ 1", "_LP64 1", "__LP64__ 1", "__CHAR_BIT__ 8",
-		"__ORDER_LITTLE_ENDIAN__ 1234", "__ORDER_BIG_ENDIAN__ 4321", "__ORDER_PDP_ENDIAN__ 3412", "__BYTE_ORDER__ __ORDER_LITTLE_ENDIAN__", "__FLOAT_WORD_ORDER__ __ORDER_LITTLE_ENDIAN__",
-		"__SIZEOF_SHORT__ 2", "__SIZEOF_INT__ 4", "__SIZEOF_LONG__ 8", "__SIZEOF_LONG_LONG__ 8", "__SIZEOF_POINTER__ 8", "__SIZEOF_SIZE_T__ 8", "__SIZEOF_WCHAR_T__ 4",
-		"__SCHAR_MAX__ 0x7f", "__SHRT_MAX__ 0x7fff", "__INT_MAX__ 0x7fffffff", "__LONG_MAX__ 0x7fffffffffffffffL", "__LONG_LONG_MAX__ 0x7fffffffffffffffLL",
-		"__SIZE_TYPE__ long unsigned int", "__PTRDIFF_TYPE__ long int", "__WCHAR_TYPE__ int", "__WINT_TYPE__ unsigned int", "__INTMAX_TYPE__ long int", "__UINTMAX_TYPE__ long unsigned int")
-	set("__signed__ signed", "__signed signed", "__const const", "__const__ const", "__volatile__ volatile", "__volatile volatile", "__inline inline", "__inline__ inline", "__extension__") // GNU's words that mean no more than C's
+	set(
+		"__linux 1",
+		"__unix 1",
+		"__SVR4 1",
+		"__Linux 1",
+		"__SUNW_D 1",
+		"__SUNW_D_64 1",
+		fmt.Sprintf("__SUNW_D_VERSION 0x%08x", DVersion),
+		"__CULPRIT 1",
+	)
+	set(
+		"__linux__ 1",
+		"__gnu_linux__ 1",
+		"__unix__ 1",
+		"__ELF__ 1",
+		"__STDC_HOSTED__ 1",
+		"_LP64 1",
+		"__LP64__ 1",
+		"__CHAR_BIT__ 8",
+		"__ORDER_LITTLE_ENDIAN__ 1234",
+		"__ORDER_BIG_ENDIAN__ 4321",
+		"__ORDER_PDP_ENDIAN__ 3412",
+		"__BYTE_ORDER__ __ORDER_LITTLE_ENDIAN__",
+		"__FLOAT_WORD_ORDER__ __ORDER_LITTLE_ENDIAN__",
+		"__SIZEOF_SHORT__ 2",
+		"__SIZEOF_INT__ 4",
+		"__SIZEOF_LONG__ 8",
+		"__SIZEOF_LONG_LONG__ 8",
+		"__SIZEOF_POINTER__ 8",
+		"__SIZEOF_SIZE_T__ 8",
+		"__SIZEOF_WCHAR_T__ 4",
+		"__SCHAR_MAX__ 0x7f",
+		"__SHRT_MAX__ 0x7fff",
+		"__INT_MAX__ 0x7fffffff",
+		"__LONG_MAX__ 0x7fffffffffffffffL",
+		"__LONG_LONG_MAX__ 0x7fffffffffffffffLL",
+		"__SIZE_TYPE__ long unsigned int",
+		"__PTRDIFF_TYPE__ long int",
+		"__WCHAR_TYPE__ int",
+		"__WINT_TYPE__ unsigned int",
+		"__INTMAX_TYPE__ long int",
+		"__UINTMAX_TYPE__ long unsigned int",
+	)
+	// GNU's spellings of C's keywords
+	set(
+		"__signed__ signed",
+		"__signed signed",
+		"__const const",
+		"__const__ const",
+		"__volatile__ volatile",
+		"__volatile volatile",
+		"__inline inline",
+		"__inline__ inline",
+		"__extension__",
+	)
 	switch p.c.Arch {
 	case "amd64":
 		set("__amd64 1", "__amd64__ 1", "__x86_64 1", "__x86_64__ 1")
@@ -43,7 +92,7 @@ func (p *run) predefine() {
 	} else {
 		set("__STRICT_ANSI__ 1")
 	}
-	p.read(&file{name: "the macros that are there", quiet: true}, b.String())
+	p.read(&file{name: "the predefined macros", quiet: true}, b.String())
 	builtin := func(name string, make func(at token) token) {
 		p.macros[name] = &macro{name: name, builtin: func(t token) token {
 			from := t.macro
@@ -81,10 +130,10 @@ func (p *run) predefine() {
 		}
 		p.read(&file{name: flag + " " + strconv.Quote(m.Text), quiet: true}, line)
 	}
-	p.warnings = nil // a macro of the command line may be another than the usual
+	p.warnings = nil // the command line may redefine a predefined macro
 }
 
-// read takes definitions.
+// read reads definitions.
 func (p *run) read(f *file, text string) {
 	made := newFile(f.name, text)
 	made.quiet = true

@@ -7,21 +7,21 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A file is one text that is read: the program, a header, or the definitions of the command line.
+// A file is one text: the program, a header, or the definitions of the command line.
 type file struct {
 	name  string
 	raw   string
-	text  string // raw less the backslashes that join lines
+	text  string // raw without the backslashes that join lines
 	cuts  []cut
-	from  *file // the one that includes it; nil: none
-	at    int   // where in from, a raw offset
-	depth int   // of inclusion; the program has 0
-	dir   int   // which of the directories it was found in; -1: none of them
-	quiet bool  // of the command line: what is wrong with it is told without a place
+	from  *file // the including file; nil: none
+	at    int   // the raw offset of the #include in from
+	depth int   // of inclusion; 0: the program
+	dir   int   // index of the directory that contains it; -1: none
+	quiet bool  // of the command line: diagnostics have no position
 }
 
-// A cut is where a backslash and a line's end were left out.
-type cut struct{ at, removed int } // offset in text; bytes left out up to there
+// A cut is the position of a removed backslash with its line's end.
+type cut struct{ at, removed int } // offset in text; bytes removed up to there
 
 func newFile(name, raw string) *file {
 	f := &file{name: name, raw: raw, text: raw, dir: -1}
@@ -51,7 +51,7 @@ func newFile(name, raw string) *file {
 	return f
 }
 
-// rawAt gives the offset in the file of an offset in the text.
+// rawAt converts an offset in the text to the offset in the file.
 func (f *file) rawAt(off int) int {
 	i := sort.Search(len(f.cuts), func(i int) bool { return f.cuts[i].at > off })
 	if i == 0 {
@@ -60,7 +60,7 @@ func (f *file) rawAt(off int) int {
 	return off + f.cuts[i-1].removed
 }
 
-// rawEnd is rawAt of what ends there: a cut right behind it is not part of it.
+// rawEnd is rawAt for an end offset: a cut right after it is excluded.
 func (f *file) rawEnd(off int) int {
 	if off == 0 {
 		return 0
@@ -71,29 +71,29 @@ func (f *file) rawEnd(off int) int {
 type kind uint8
 
 const (
-	tEOF     kind = iota // of all
+	tEOF     kind = iota // of the text
 	tEnd                 // of an argument that is expanded by itself
 	tLine                // the end of a line
-	tName                // also $target, $1
-	tNumber              // as C's preprocessor has them: 10ms is one
+	tName                // includes $target, $1
+	tNumber              // a preprocessing number of C: 10ms is one
 	tString              // with its quotes
 	tChar                // with its quotes
 	tMark                // punctuation: one or more bytes
-	tOther               // a byte, or character, that C does not know
-	tPragma              // a line that goes on to the compiler as it is
-	tNothing             // the place of an empty argument beside ##
+	tOther               // a byte, or character, that C does not have
+	tPragma              // a line that is passed to the compiler
+	tNothing             // an empty argument beside ##
 )
 
-// A token is a piece of a text, and where it comes from.
+// A token is a piece of a text with its origin.
 type token struct {
 	kind  kind
-	space bool // white space stands before it
+	space bool // preceded by white space
 	first bool // of its line
-	done  bool // a name that is not looked up any more: it came from its own macro
-	paste bool // ## of a macro's body
+	done  bool // a name that is not expanded again: it came from its own macro
+	paste bool // a ## of a macro's body
 	text  string
 	at    place
-	macro *macro // whose expansion it comes from, the outermost; nil: it stands there itself
+	macro *macro // the outermost macro that it comes from; nil: none
 }
 
 // A place is a piece of a file, in raw offsets.
@@ -110,12 +110,37 @@ func letter(c byte) bool {
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// marks are those of more than one byte, the longer first.
+// marks are the punctuators of more than one byte, longer ones first.
 //
 // table: C's punctuation
-var marks = [...]string{"...", "<<=", ">>=", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "*=", "/=", "%=", "+=", "-=", "&=", "^=", "|=", "##"}
+var marks = [...]string{
+	"...",
+	"<<=",
+	">>=",
+	"->",
+	"++",
+	"--",
+	"<<",
+	">>",
+	"<=",
+	">=",
+	"==",
+	"!=",
+	"&&",
+	"||",
+	"*=",
+	"/=",
+	"%=",
+	"+=",
+	"-=",
+	"&=",
+	"^=",
+	"|=",
+	"##",
+}
 
-// scan gives kind and end of the token at the start of a text, which begins with no white space and is not empty.
+// scan returns kind and end of the token at the start of a text, which begins with no white space
+// and is not empty.
 func scan(s string) (kind, int) {
 	c := s[0]
 	end := 1
@@ -126,7 +151,8 @@ func scan(s string) (kind, int) {
 		for end < len(s) && (letter(s[end]) || digit(s[end])) {
 			end++
 		}
-		if end == 1 && (c == 'L' || c == 'u' || c == 'U') && len(s) > 1 && s[1] == '\'' { // a wide character
+		// a wide character
+		if end == 1 && (c == 'L' || c == 'u' || c == 'U') && len(s) > 1 && s[1] == '\'' {
 			if k, n := scan(s[1:]); k == tChar {
 				return tChar, n + 1
 			}
@@ -156,7 +182,7 @@ func scan(s string) (kind, int) {
 			}
 			end++
 		}
-		return tOther, 1 // it has no end on this line: whoever compiles it says so
+		return tOther, 1 // no end on this line: the compiler reports it
 	}
 	for _, m := range marks {
 		if strings.HasPrefix(s, m) {
@@ -169,7 +195,7 @@ func scan(s string) (kind, int) {
 	return tOther, 1
 }
 
-// glued says whether two tokens without a space between would be read as something else than the two.
+// glued reports whether two tokens without a space between them would be read differently.
 func glued(a, b string) bool {
 	if a == "" || b == "" {
 		return false
@@ -185,18 +211,18 @@ func glued(a, b string) bool {
 type input struct {
 	*file
 	pos   int
-	first bool // nothing of the line was read yet
+	first bool // nothing of the line has been read
 	conds []cond
 }
 
-// A cond is an #if that is open.
+// A cond is an open #if.
 type cond struct {
 	at    place
-	taken bool // one of its branches was read
-	other bool // #else was there
+	taken bool // one of its branches has been read
+	other bool // #else has been read
 }
 
-// blank skips white space and comments, and says whether there were any.
+// blank skips white space and comments, and reports whether there were any.
 func (p *run) blank(in *input) bool {
 	start := in.pos
 	for in.pos < len(in.text) {
@@ -206,7 +232,12 @@ func (p *run) blank(in *input) bool {
 		case c == '/' && strings.HasPrefix(in.text[in.pos:], "/*"):
 			i := strings.Index(in.text[in.pos+2:], "*/")
 			if i < 0 {
-				p.report(place{in.file, in.rawAt(in.pos), in.rawAt(in.pos) + 2}, syntax.UnclosedComment, "this comment has no end", "write */ where it ends")
+				p.report(
+					place{in.file, in.rawAt(in.pos), in.rawAt(in.pos) + 2},
+					syntax.UnclosedComment,
+					"unclosed comment",
+					"end it with */",
+				)
 				in.pos = len(in.text)
 				return true
 			}
@@ -224,7 +255,7 @@ func (p *run) blank(in *input) bool {
 	return in.pos > start
 }
 
-// scan gives the next token of a file, which may be the end of a line; tEOF at its end.
+// scan returns the next token of a file, which may be the end of a line; tEOF at its end.
 func (p *run) scan(in *input) token {
 	t := token{space: p.blank(in), first: in.first}
 	from := in.pos
@@ -244,7 +275,7 @@ func (p *run) scan(in *input) token {
 	return t
 }
 
-// rest gives the tokens up to the end of the line, which stays.
+// rest returns the tokens up to the end of the line; the line's end remains.
 func (p *run) rest(in *input) []token {
 	var out []token
 	for {

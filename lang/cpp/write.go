@@ -8,31 +8,32 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A Source is the text that came out, and where each byte of it comes from.
-type Source struct {
+// An Output is the preprocessed text with the origin of each of its bytes.
+type Output struct {
 	Text     string
 	Included []Inclusion // in their order
 	Warnings syntax.Diagnostics
 	marks    []mark
 }
 
-// A mark says where the text from an offset on, up to the next mark, comes from.
+// A mark is the origin of the text from an offset on, up to the next mark.
 type mark struct {
 	out   int
 	at    place
-	macro string // whose expansion it is; "": it stands there itself, byte for byte
-	cut   bool   // it goes over a line's end that was left out: only its whole is known
+	macro string // the macro whose expansion it is; "": copied byte for byte
+	cut   bool   // it spans a removed line's end: only the whole origin is known
 }
 
-// A writer puts tokens together.
+// A writer joins tokens to text.
 type writer struct {
 	b     strings.Builder
 	marks []mark
 	last  token
-	fresh bool // nothing stands on the line yet
+	fresh bool // the line is empty
 }
 
-// write adds a token. A space stands where one stood, and where two tokens would become another.
+// write adds a token. It writes a space where the source had one, and where two tokens would become
+// another one.
 func (w *writer) write(t token) {
 	at := t.at
 	switch t.kind {
@@ -45,7 +46,8 @@ func (w *writer) write(t token) {
 	case tLine:
 		w.fresh = true
 	default:
-		verbatim := t.macro == nil && w.last.macro == nil && t.at.file == w.last.at.file && t.at.from == w.last.at.to
+		verbatim := t.macro == nil && w.last.macro == nil && t.at.file == w.last.at.file &&
+			t.at.from == w.last.at.to
 		if !w.fresh && (t.space || !verbatim && glued(w.last.text, t.text)) || w.fresh && t.space {
 			w.b.WriteByte(' ')
 		}
@@ -68,21 +70,24 @@ func (w *writer) write(t token) {
 	w.last = t
 }
 
-// continues says whether what a mark says of the text goes on as it is.
+// continues reports whether the origin of a mark continues that of the mark before it.
 func (m mark) continues(next mark) bool {
-	return m.macro == "" && next.macro == "" && !m.cut && !next.cut && m.at.file == next.at.file && next.at.from-m.at.from == next.out-m.out && next.at.from >= m.at.to
+	return m.macro == "" && next.macro == "" && !m.cut && !next.cut && m.at.file == next.at.file &&
+		next.at.from-m.at.from == next.out-m.out &&
+		next.at.from >= m.at.to
 }
 
 func (w *writer) end(at place) { w.marks = append(w.marks, mark{out: w.b.Len(), at: at}) }
 
-// mark gives the mark that a byte of the text is under.
-func (s *Source) mark(pos int) mark {
+// mark returns the mark that covers a byte of the text.
+func (s *Output) mark(pos int) mark {
 	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].out > pos })
 	return s.marks[max(i-1, 0)]
 }
 
-// place gives the piece of a file that a piece of the text comes from, and the macro that made its beginning; "": none.
-func (s *Source) place(from, to int) (place, string) {
+// place returns the origin of a piece of the text, and the macro that produced its beginning; "":
+// none.
+func (s *Output) place(from, to int) (place, string) {
 	m := s.mark(from)
 	at := m.at
 	if m.macro != "" {
@@ -103,15 +108,15 @@ func (s *Source) place(from, to int) (place, string) {
 	return at, ""
 }
 
-// Place gives file, line and column, from 1, of where a byte of the text comes from.
-func (s *Source) Place(pos int) (name string, line, column int) {
+// Place returns the file, line and column, from 1, of the origin of a byte of the text.
+func (s *Output) Place(pos int) (name string, line, column int) {
 	at, _ := s.place(pos, pos)
 	d := syntax.Diagnose(at.file.name, at.file.raw, at.span(), "", "", "")
 	return d.File, d.Line, d.Column
 }
 
-// Diagnose gives a diagnostic about the text at the place that somebody wrote.
-func (s *Source) Diagnose(d *syntax.Diagnostic) *syntax.Diagnostic {
+// Diagnose moves a diagnostic about the preprocessed text to its origin in the source.
+func (s *Output) Diagnose(d *syntax.Diagnostic) *syntax.Diagnostic {
 	at, macro := s.place(d.Pos, d.Pos+d.Len)
 	out := syntax.Diagnose(at.file.name, at.file.raw, at.span(), d.Code, d.Message, d.Hint)
 	out.Tag, out.Near = d.Tag, d.Near
@@ -120,7 +125,10 @@ func (s *Source) Diagnose(d *syntax.Diagnostic) *syntax.Diagnostic {
 		if len(piece) > 40 {
 			piece = strings.ToValidUTF8(piece[:40], "") + " ..."
 		}
-		out.Hint = strings.TrimPrefix(d.Hint+"; the macro "+macro+" has become "+cmp.Or(strings.TrimSpace(piece), "nothing")+" there", "; ")
+		out.Hint = strings.TrimPrefix(
+			d.Hint+"; the macro "+macro+" expands to "+cmp.Or(strings.TrimSpace(piece), "nothing"),
+			"; ",
+		)
 	}
 	route(out, at.file)
 	return out

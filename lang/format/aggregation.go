@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Function is what an aggregation is made with.
+// Function is an aggregating function.
 type Function uint8
 
 // The aggregating functions, in the order of lang/check.
@@ -23,26 +23,26 @@ const (
 	Llquantize
 )
 
-// An Aggregation is what is known of one @name at a moment.
+// An Aggregation is the state of one @name at a moment.
 type Aggregation struct {
-	Name    string // without the @; "" for the one without a name
+	Name    string // without the @; "" for the aggregation without a name
 	Func    Function
-	Buckets Buckets // of Quantize, Lquantize and Llquantize
-	Normal  uint64  // what values are divided by when they are printed; 0 and 1: nothing
-	Rows    []Row   // in any order; printing puts a copy in order
-	Printed bool    // a printa has shown it: it is not printed at the end
+	Buckets Buckets          // for Quantize, Lquantize and Llquantize
+	Normal  uint64           // the divisor of values when they are printed; 0 and 1: none
+	Rows    []AggregationRow // in any order; printing sorts a copy
+	Printed bool             // a printa has printed it: it is not printed at the end
 }
 
-// A Row is the value of an aggregation for one key.
-type Row struct {
+// An AggregationRow is the value of an aggregation for one key.
+type AggregationRow struct {
 	Key []Value // all rows of an aggregation have keys of the same kinds and sizes
-	// Data is the value. Count, Sum, Min, Max: one number. Avg: how many, and their sum. Stddev: how many, their sum, the low
-	// and the high half of the sum of their squares. The others: as many counts as there are buckets.
+	// Data is the value. Count, Sum, Min, Max: one number. Avg: count and sum. Stddev: count, sum,
+	// the low and the high half of the sum of squares. Distributions: one count per bucket.
 	Data   []int64
-	PerCPU [][]int64 // the same for each CPU, by its number; printed with the option aggpercpu
+	PerCPU [][]int64 // the same per CPU, by its number; printed with the option aggpercpu
 }
 
-// size gives how many numbers a value has.
+// size returns how many numbers a value has.
 func (a *Aggregation) size() int {
 	switch a.Func {
 	case Avg:
@@ -55,7 +55,7 @@ func (a *Aggregation) size() int {
 	return 1
 }
 
-// sound gives the value with as many numbers as it must have.
+// sound returns the value, padded or truncated to the size of the function.
 func (a *Aggregation) sound(data []int64) []int64 {
 	if n := a.size(); len(data) < n {
 		return append(slices.Clone(data), make([]int64, n-len(data))...)
@@ -63,8 +63,8 @@ func (a *Aggregation) sound(data []int64) []int64 {
 	return data
 }
 
-// Clear does what clear() does: keys stay, values become those of nothing. The least of nothing is the greatest number and
-// the other way round, as dtrace has it.
+// Clear does what clear() does: keys stay, values become those of an empty aggregation. As in
+// dtrace, the minimum of nothing is the greatest number, and the maximum is the lowest.
 func (a *Aggregation) Clear() {
 	for _, r := range a.Rows {
 		a.clear(r.Data)
@@ -91,8 +91,9 @@ func (a *Aggregation) nothing() int64 {
 	return 0
 }
 
-// Truncate does what trunc() does: the n rows of the greatest values stay, or, when n is below 0, the -n of the least. The
-// options that sort output do not count here. Rows are in that order afterwards.
+// Truncate does what trunc() does: it keeps the n rows of the greatest values or, when n is
+// negative, the -n rows of the lowest. The sort options are ignored. It leaves the rows in that
+// order.
 func (a *Aggregation) Truncate(n int64) {
 	rows := a.weighed()
 	plain := Style{}
@@ -108,27 +109,27 @@ func (a *Aggregation) Truncate(n int64) {
 	if least {
 		keep = -keep
 	}
-	kept := make([]Row, 0, min(uint64(len(rows)), keep))
+	kept := make([]AggregationRow, 0, min(uint64(len(rows)), keep))
 	for _, r := range rows[:cap(kept)] {
-		kept = append(kept, r.Row)
+		kept = append(kept, r.AggregationRow)
 	}
 	a.Rows = kept
 }
 
-// A weight is what a value counts in the order of rows: for distributions the sum of what was counted, each taken as the
-// value by which its bucket is called, then how much is in the bucket of 0.
+// A weight is the sort key of a row's value. For a distribution it is the sum over all counts, each
+// times the label of its bucket, then the count of the bucket of 0.
 type weight struct {
-	hi   int64 // a number of 128 bits
+	hi   int64 // a 128-bit number
 	lo   uint64
 	zero int64
 }
 
 type weighed struct {
-	Row
+	AggregationRow
 	weight weight
 }
 
-// weighed gives the rows with their weights, so that each is worked out once.
+// weighed returns the rows with their weights, each computed once.
 func (a *Aggregation) weighed() []weighed {
 	out := make([]weighed, len(a.Rows))
 	for i, r := range a.Rows {
@@ -152,7 +153,7 @@ func (a *Aggregation) weigh(data []int64) weight {
 
 func whole(n int64) weight { return weight{hi: n >> 63, lo: uint64(n)} }
 
-// add counts a value of size u (below 0 when minus) n times into the weight.
+// add adds n times the value u, negative when minus is set.
 func (w *weight) add(u uint64, minus bool, n int64) {
 	hi, lo := bits.Mul64(u, magnitude(n))
 	if minus != (n < 0) {
@@ -165,8 +166,8 @@ func (w *weight) add(u uint64, minus bool, n int64) {
 	w.hi += int64(hi) + int64(carry)
 }
 
-// weigh follows dtrace: the values are those by which buckets are called. Below the base of lquantize that is base-1, behind
-// its last step the limit plus 1.
+// weigh computes the weight as dtrace does: values are the labels of buckets. Below the base of
+// lquantize that is base-1, after its last step the limit plus 1.
 func (b Buckets) weigh(counts []int64) weight {
 	var w weight
 	put := func(v, n int64) {
@@ -210,7 +211,7 @@ func compareWeights(a, b weight) int {
 	return cmp.Or(order(a.hi, b.hi), order(a.lo, b.lo), order(a.zero, b.zero))
 }
 
-// compareKeys orders keys by their elements, the one at SortKeyPos first and from there on, around the end.
+// compareKeys compares keys by their elements, beginning at SortKeyPos and wrapping around.
 func (s *Style) compareKeys(a, b []Value) int {
 	n := len(a)
 	if c := cmp.Compare(n, len(b)); c != 0 {
@@ -229,7 +230,7 @@ func (s *Style) compareKeys(a, b []Value) int {
 	return 0
 }
 
-// sorted gives the rows in the order of printing: by value, then key, or only by key with SortKey.
+// sorted returns the rows in the order of printing: by value, then key; with SortKey only by key.
 func (s *Style) sorted(a *Aggregation) []weighed {
 	rows := a.weighed()
 	slices.SortStableFunc(rows, func(x, y weighed) int {
@@ -248,7 +249,7 @@ func (s *Style) sorted(a *Aggregation) []weighed {
 	return rows
 }
 
-// average gives the mean of avg()'s data.
+// average returns the mean of avg()'s data.
 func average(data []int64, normal uint64) int64 {
 	if data[0] == 0 {
 		return 0
@@ -256,8 +257,8 @@ func average(data []int64, normal uint64) int64 {
 	return normalized(data[1], normal) / data[0]
 }
 
-// deviation gives the standard deviation of stddev()'s data: the root of the mean of the squares less the square of the
-// mean, all in whole numbers. What is normalized by n has its squares normalized by n twice.
+// deviation returns the standard deviation of stddev()'s data: the root of the mean of squares
+// minus the square of the mean, in integers. With a normal of n the squares are divided by n twice.
 func deviation(data []int64, normal uint64) uint64 {
 	count := uint64(data[0])
 	if count == 0 {
@@ -277,13 +278,13 @@ func deviation(data []int64, normal uint64) uint64 {
 	squareHi, squareLo := bits.Mul64(mean, mean)
 	lo, borrow := bits.Sub64(lo, squareLo, 0)
 	hi, borrow = bits.Sub64(hi, squareHi, borrow)
-	if borrow != 0 { // rounding took the mean of the squares below the square of the mean
+	if borrow != 0 { // rounding made the mean of squares smaller than the square of the mean
 		return 0
 	}
 	return root(hi, lo)
 }
 
-// root gives the whole square root of a number of 128 bits.
+// root returns the integer square root of a 128-bit number.
 func root(hi, lo uint64) uint64 {
 	var r uint64
 	for bit := uint64(1) << 63; bit != 0; bit >>= 1 {
@@ -311,8 +312,9 @@ func (s *Style) value(dst []byte, a *Aggregation, data []int64) []byte {
 	return wide.signed(append(dst, ' '), normalized(data[0], a.Normal))
 }
 
-// Aggregations appends what is printed of aggregations when a program ends: all rows of those that no printa has shown, in
-// the order of the list, which is the order in which the program names them first; with SortRev backwards.
+// Aggregations appends the output of aggregations at the end of a program: all rows of those that
+// no printa has printed. The order is that of the list, the order of first use in the program; with
+// SortRev it is reversed.
 func (s *Style) Aggregations(dst []byte, all []*Aggregation) []byte {
 	all = slices.Clone(all)
 	if s.SortRev {
@@ -326,8 +328,8 @@ func (s *Style) Aggregations(dst []byte, all []*Aggregation) []byte {
 	return dst
 }
 
-// Table appends what printa(@a) prints, or printa(@a, @b, ...): an empty line, and a line for each key with the values of
-// the aggregations beside one another.
+// Table appends the output of printa(@a) or printa(@a, @b, ...): an empty line, then a line per key
+// with the values of the aggregations side by side.
 func (s *Style) Table(dst []byte, all ...*Aggregation) []byte {
 	dst = append(dst, '\n')
 	if len(all) == 1 {
@@ -408,7 +410,7 @@ func (s *Style) table(dst []byte, a *Aggregation) []byte {
 	return dst
 }
 
-// packedWidth gives the room of an element of a key beside a bar.
+// packedWidth returns the width of an element of a key beside a bar.
 func packedWidth(v Value) int {
 	if v.Kind == Int {
 		switch v.Size {
@@ -423,7 +425,7 @@ func packedWidth(v Value) int {
 	return 16
 }
 
-// A joined row is a key with the values that several aggregations have for it.
+// A joined row is a key with its values in several aggregations.
 type joined struct {
 	key     []Value
 	data    [][]int64
@@ -431,9 +433,9 @@ type joined struct {
 	weights []weight
 }
 
-// join lays aggregations side by side: a row for each key that one of them has, 0 where one does not have it. Rows are in
-// the order of the values of the aggregation at SortPos, then those behind it, around the end, then of the key; with SortKey
-// the key counts first.
+// join merges aggregations: a row for each key of any of them, 0 where one lacks it. Rows are
+// sorted by the values of the aggregation at SortPos, then of those after it, wrapping around, then
+// by key; with SortKey the key comes first.
 func (s *Style) join(all []*Aggregation) []joined {
 	type source struct {
 		weighed
@@ -449,7 +451,12 @@ func (s *Style) join(all []*Aggregation) []joined {
 	var out []joined
 	for i, r := range rows {
 		if i == 0 || s.compareKeys(rows[i-1].Key, r.Key) != 0 {
-			j := joined{key: r.Key, data: make([][]int64, len(all)), perCPU: make([][][]int64, len(all)), weights: make([]weight, len(all))}
+			j := joined{
+				key:     r.Key,
+				data:    make([][]int64, len(all)),
+				perCPU:  make([][][]int64, len(all)),
+				weights: make([]weight, len(all)),
+			}
 			for k, a := range all {
 				j.data[k] = make([]int64, a.size())
 			}

@@ -28,13 +28,21 @@ func buckets(t testing.TB) map[string]Buckets {
 	return out
 }
 
-// TestBuckets holds Bucket against Bounds: every value lies within the bounds of its bucket, the buckets follow upon one
-// another without a gap, and both bounds of a bucket count into it.
+// TestBuckets compares Bucket with Bounds: every value lies within the bounds of its bucket,
+// buckets are adjacent, and both bounds of a bucket belong to it.
 func TestBuckets(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, b := range buckets(t) {
 		t.Run(name, func(t *testing.T) {
-			values := []int64{0, 1, -1, math.MinInt64, math.MinInt64 + 1, math.MaxInt64, math.MaxInt64 - 1}
+			values := []int64{
+				0,
+				1,
+				-1,
+				math.MinInt64,
+				math.MinInt64 + 1,
+				math.MaxInt64,
+				math.MaxInt64 - 1,
+			}
 			for range 4000 {
 				values = append(values, int64(r.Uint64())>>r.IntN(64), r.Int64N(2000)-1000)
 			}
@@ -58,7 +66,14 @@ func TestBuckets(t *testing.T) {
 					t.Fatalf("bucket %d is %d to %d, behind %d", i, least, greatest, next-1)
 				}
 				if b.Bucket(least) != i || b.Bucket(greatest) != i {
-					t.Fatalf("bucket %d is %d to %d, which count into %d and %d", i, least, greatest, b.Bucket(least), b.Bucket(greatest))
+					t.Fatalf(
+						"bucket %d is %d to %d, which count into %d and %d",
+						i,
+						least,
+						greatest,
+						b.Bucket(least),
+						b.Bucket(greatest),
+					)
 				}
 				next = greatest + 1
 				if greatest == math.MaxInt64 {
@@ -77,13 +92,21 @@ func TestBucketsRefuse(t *testing.T) {
 		args []int64
 		tag  string
 	}{
-		{[]int64{0, 100, 0}, "D_LQUANT_STEPTYPE"}, {[]int64{0, 100, -1}, "D_LQUANT_STEPTYPE"}, {[]int64{0, 100, 65536}, "D_LQUANT_STEPVAL"},
-		{[]int64{1 << 31, 100, 1}, "D_LQUANT_BASEVAL"}, {[]int64{0, 1 << 31, 1}, "D_LQUANT_LIMVAL"}, {[]int64{100, 100, 1}, "D_LQUANT_MISMATCH"},
+		{[]int64{0, 100, 0}, "D_LQUANT_STEPTYPE"}, {[]int64{0, 100, -1}, "D_LQUANT_STEPTYPE"},
+		{[]int64{0, 100, 65536}, "D_LQUANT_STEPVAL"},
+		{[]int64{1 << 31, 100, 1}, "D_LQUANT_BASEVAL"}, {[]int64{0, 1 << 31, 1}, "D_LQUANT_LIMVAL"},
+		{[]int64{100, 100, 1}, "D_LQUANT_MISMATCH"},
 		{[]int64{0, 10, 11}, "D_LQUANT_STEPLARGE"}, {[]int64{0, 70000, 1}, "D_LQUANT_STEPSMALL"},
-		{[]int64{1, 0, 6, 10}, "D_LLQUANT_FACTORVAL"}, {[]int64{65536, 0, 6, 10}, "D_LLQUANT_FACTORVAL"}, {[]int64{10, -1, 6, 10}, "D_LLQUANT_LMAGVAL"},
-		{[]int64{10, 0, -1, 10}, "D_LLQUANT_HMAGVAL"}, {[]int64{10, 3, 2, 10}, "D_LLQUANT_HMAGVAL"}, {[]int64{10, 0, 19, 10}, "D_LLQUANT_HMAGVAL"},
-		{[]int64{10, 0, 65535, 10}, "D_LLQUANT_HMAGVAL"}, {[]int64{10, 0, 6, 0}, "D_LLQUANT_STEPTYPE"}, {[]int64{10, 0, 6, 65536}, "D_LLQUANT_STEPVAL"},
-		{[]int64{10, 0, 6, 3}, "D_LLQUANT_STEPVAL"}, {[]int64{10, 0, 6, 15}, "D_LLQUANT_STEPVAL"}, {[]int64{10, 0, 6, 30}, "D_LLQUANT_STEPVAL"},
+		{[]int64{1, 0, 6, 10}, "D_LLQUANT_FACTORVAL"},
+		{[]int64{65536, 0, 6, 10}, "D_LLQUANT_FACTORVAL"},
+		{[]int64{10, -1, 6, 10}, "D_LLQUANT_LMAGVAL"},
+		{[]int64{10, 0, -1, 10}, "D_LLQUANT_HMAGVAL"}, {[]int64{10, 3, 2, 10}, "D_LLQUANT_HMAGVAL"},
+		{[]int64{10, 0, 19, 10}, "D_LLQUANT_HMAGVAL"},
+		{[]int64{10, 0, 65535, 10}, "D_LLQUANT_HMAGVAL"},
+		{[]int64{10, 0, 6, 0}, "D_LLQUANT_STEPTYPE"},
+		{[]int64{10, 0, 6, 65536}, "D_LLQUANT_STEPVAL"},
+		{[]int64{10, 0, 6, 3}, "D_LLQUANT_STEPVAL"}, {[]int64{10, 0, 6, 15}, "D_LLQUANT_STEPVAL"},
+		{[]int64{10, 0, 6, 30}, "D_LLQUANT_STEPVAL"},
 		{[]int64{10, 1, 6, 200}, "D_LLQUANT_STEPVAL"},
 	} {
 		var err *StepError
@@ -106,8 +129,8 @@ func dist(b Buckets, values ...int64) []int64 {
 	return d
 }
 
-// TestPictures: the column of values is 16 wide, bars are 40 characters of their share, counts stand in 9; empty buckets
-// stand between and one at each end.
+// TestPictures checks widths: the column of values has 16 characters, bars at most 40, counts 9.
+// Empty buckets are shown between others and one at each end.
 func TestPictures(t *testing.T) {
 	quant := QuantizeBuckets()
 	lin, _ := LquantizeBuckets(0, 100, 10)
@@ -122,7 +145,7 @@ func TestPictures(t *testing.T) {
 		a    Aggregation
 		want string
 	}{
-		{"quantize", Style{}, Aggregation{Func: Quantize, Rows: []Row{{Data: dist(quant, 1, 2, 3, 8)}}}, "\n" + head + `
+		{"quantize", Style{}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Data: dist(quant, 1, 2, 3, 8)}}}, "\n" + head + `
                0 |                                         0        
                1 |@@@@@@@@@@                               1        
                2 |@@@@@@@@@@@@@@@@@@@@                     2        
@@ -131,27 +154,27 @@ func TestPictures(t *testing.T) {
               16 |                                         0        
 
 `[1:]},
-		{"empty", Style{}, Aggregation{Func: Quantize, Rows: []Row{{Data: dist(quant)}}}, "\n" + head + `
+		{"empty", Style{}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Data: dist(quant)}}}, "\n" + head + `
               -1 |                                         0        
                0 |                                         0        
                1 |                                         0        
 
 `[1:]},
-		{"weights", Style{}, Aggregation{Func: Quantize, Rows: []Row{{Data: weights}}}, "\n" + head + `
+		{"weights", Style{}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Data: weights}}}, "\n" + head + `
                0                     |                     0        
                1                     |@@@@@@@@@@@@@@@      30       
                2                @@@@@|                     -10      
                4                     |                     0        
 
 `[1:]},
-		{"normal", Style{}, Aggregation{Func: Quantize, Normal: 2, Rows: []Row{{Data: weights}}}, "\n" + head + `
+		{"normal", Style{}, Aggregation{Func: Quantize, Normal: 2, Rows: []AggregationRow{{Data: weights}}}, "\n" + head + `
                0                     |                     0        
                1                     |@@@@@@@@@@@@@@@      15       
                2                @@@@@|                     -5       
                4                     |                     0        
 
 `[1:]},
-		{"lquantize", Style{}, Aggregation{Func: Lquantize, Buckets: lin, Rows: []Row{{Data: dist(lin, -1, 5, 95, 100, 1e9)}}}, "\n" + head + `
+		{"lquantize", Style{}, Aggregation{Func: Lquantize, Buckets: lin, Rows: []AggregationRow{{Data: dist(lin, -1, 5, 95, 100, 1e9)}}}, "\n" + head + `
              < 0 |@@@@@@@@                                 1        
                0 |@@@@@@@@                                 1        
               10 |                                         0        
@@ -166,7 +189,7 @@ func TestPictures(t *testing.T) {
           >= 100 |@@@@@@@@@@@@@@@@                         2        
 
 `[1:]},
-		{"llquantize", Style{}, Aggregation{Func: Llquantize, Buckets: ll, Rows: []Row{{Data: dist(ll, 0, 8, 15, 1e6)}}}, "\n" + head + strings.ReplaceAll(`
+		{"llquantize", Style{}, Aggregation{Func: Llquantize, Buckets: ll, Rows: []AggregationRow{{Data: dist(ll, 0, 8, 15, 1e6)}}}, "\n" + head + strings.ReplaceAll(`
               -1 |                                         0        
                0 |@@@@@@@@@@                               1        
                1 |                                         0        
@@ -199,33 +222,33 @@ func TestPictures(t *testing.T) {
          >= 1000 |@@@@@@@@@@                               1        
 
 `, "\n", "\n")[1:]},
-		// Twenty steps in 0 to 9 are halves: those that are no whole numbers are left out, at the ends the next one outwards
-		// stands.
-		{"halves", Style{}, Aggregation{Func: Llquantize, Buckets: fine, Rows: []Row{{Data: dist(fine, 9, 10)}}}, "\n" + head + `
+		// Twenty steps in 0 to 9 are halves: those without integers are omitted; at the ends the
+		// next label outwards is used.
+		{"halves", Style{}, Aggregation{Func: Llquantize, Buckets: fine, Rows: []AggregationRow{{Data: dist(fine, 9, 10)}}}, "\n" + head + `
                8 |                                         0        
                9 |@@@@@@@@@@@@@@@@@@@@                     1        
               10 |@@@@@@@@@@@@@@@@@@@@                     1        
               15 |                                         0        
 
 `[1:]},
-		{"zoom", Style{Zoom: true}, Aggregation{Func: Quantize, Rows: []Row{{Data: dist(quant, 1, 2, 2, 2)}}}, "\n" + head + `
+		{"zoom", Style{Zoom: true}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Data: dist(quant, 1, 2, 2, 2)}}}, "\n" + head + `
                0 |                                         0        
                1 |@@@@@@@@@@@@@                            1        
                2 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@   3        
                4 |                                         0        
 
 `[1:]},
-		{"hist", Style{Hist: true}, Aggregation{Func: Count, Rows: []Row{{Key: []Value{str("a")}, Data: []int64{1}}, {Key: []Value{str("b")}, Data: []int64{3}}}}, `
+		{"hist", Style{Hist: true}, Aggregation{Func: Count, Rows: []AggregationRow{{Key: []Value{str("a")}, Data: []int64{1}}, {Key: []Value{str("b")}, Data: []int64{3}}}}, `
               key  ------------- Distribution ------------- count    
                 a |@@@@@@@@@@                               1        
                 b |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@           3        
 `},
-		{"pack", Style{Pack: true, Encoding: "ascii"}, Aggregation{Func: Quantize, Rows: []Row{{Key: []Value{str("a")}, Data: dist(quant, 1, 2, 2, 2)}, {Key: []Value{str("b")}, Data: dist(quant, 4)}}}, `
+		{"pack", Style{Pack: true, Encoding: "ascii"}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Key: []Value{str("a")}, Data: dist(quant, 1, 2, 2, 2)}, {Key: []Value{str("b")}, Data: dist(quant, 4)}}}, `
               key  min .-----. max  | count
                 b    0 :   X : 8    | 1
                 a    0 : xx  : 8    | 4
 `},
-		{"utf8", Style{Encoding: "utf8"}, Aggregation{Func: Quantize, Rows: []Row{{Data: dist(quant, 1, 2, 2)}}}, "\n" + head + `
+		{"utf8", Style{Encoding: "utf8"}, Aggregation{Func: Quantize, Rows: []AggregationRow{{Data: dist(quant, 1, 2, 2)}}}, "\n" + head + `
                0 |                                         0        
                1 |█████████████▎                           1        
                2 |██████████████████████████▋              2        
@@ -242,8 +265,11 @@ func TestPictures(t *testing.T) {
 
 func TestTables(t *testing.T) {
 	key := func(vs ...Value) []Value { return vs }
-	count := &Aggregation{Name: "a", Func: Count, Rows: []Row{
-		{Key: key(str("bash"), i32(2)), Data: []int64{10}}, {Key: key(str("cat"), i32(1)), Data: []int64{2}}, {Key: key(str("awk"), i32(3)), Data: []int64{10}}}}
+	count := &Aggregation{Name: "a", Func: Count, Rows: []AggregationRow{
+		{
+			Key:  key(str("bash"), i32(2)),
+			Data: []int64{10},
+		}, {Key: key(str("cat"), i32(1)), Data: []int64{2}}, {Key: key(str("awk"), i32(3)), Data: []int64{10}}}}
 	got := string((&Style{}).Table(nil, count))
 	want := `
   cat                                                       1                2
@@ -260,8 +286,10 @@ func TestTables(t *testing.T) {
 		s    Style
 		want string
 	}{
-		{Style{}, "cat awk bash"}, {Style{SortRev: true}, "bash awk cat"}, {Style{SortKey: true}, "awk bash cat"},
-		{Style{SortKey: true, SortKeyPos: 1}, "cat bash awk"}, {Style{SortKey: true, SortKeyPos: 9}, "awk bash cat"},
+		{Style{}, "cat awk bash"}, {Style{SortRev: true}, "bash awk cat"},
+		{Style{SortKey: true}, "awk bash cat"},
+		{Style{SortKey: true, SortKeyPos: 1}, "cat bash awk"},
+		{Style{SortKey: true, SortKeyPos: 9}, "awk bash cat"},
 	} {
 		f, _ := Parse("%s ")
 		got, err := c.s.Printa(nil, f, count)
@@ -270,34 +298,74 @@ func TestTables(t *testing.T) {
 		}
 	}
 
-	// Several side by side: a key that one lacks has 0 there; rows by the first value.
-	sum := &Aggregation{Name: "b", Func: Sum, Rows: []Row{{Key: key(str("dd"), i32(9)), Data: []int64{-5}}, {Key: key(str("cat"), i32(1)), Data: []int64{7}}}}
+	// Several side by side: a key that one lacks has 0 there; rows are sorted by the first value.
+	sum := &Aggregation{
+		Name: "b",
+		Func: Sum,
+		Rows: []AggregationRow{
+			{Key: key(str("dd"), i32(9)), Data: []int64{-5}},
+			{Key: key(str("cat"), i32(1)), Data: []int64{7}},
+		},
+	}
 	f, _ := Parse("%s %d: %@d %@d %@d\n")
 	joined, err := (&Style{}).Printa(nil, f, count, sum)
-	if want := "dd 9: 0 -5 -5\ncat 1: 2 7 7\nawk 3: 10 0 0\nbash 2: 10 0 0\n"; err != nil || string(joined) != want {
+	if want := "dd 9: 0 -5 -5\ncat 1: 2 7 7\nawk 3: 10 0 0\nbash 2: 10 0 0\n"; err != nil ||
+		string(joined) != want {
 		t.Errorf("joined: got %q %v, want %q", joined, err, want)
 	}
 	joined, _ = (&Style{SortPos: 1}).Printa(nil, f, count, sum)
-	if want := "dd 9: 0 -5 -5\nawk 3: 10 0 0\nbash 2: 10 0 0\ncat 1: 2 7 7\n"; string(joined) != want {
+	if want := "dd 9: 0 -5 -5\nawk 3: 10 0 0\nbash 2: 10 0 0\ncat 1: 2 7 7\n"; string(
+		joined,
+	) != want {
 		t.Errorf("aggsortpos: got %q, want %q", joined, want)
 	}
 	got = string((&Style{}).Table(nil, count, sum))
-	if want := "\n  dd                                                        9                0               -5\n"; !strings.HasPrefix(got, want) {
+	if want := "\n  dd                                                        9                0               -5\n"; !strings.HasPrefix(
+		got,
+		want,
+	) {
 		t.Errorf("joined table: got %q, want %q", got, want)
 	}
 
-	// Keys as they stand in tables: integers of 1 and 2 bytes without their sign, all by their size; text in 50.
-	keys := &Aggregation{Func: Max, Rows: []Row{{Key: key(IntOf(-1, 1, true), IntOf(-1, 2, true), i32(-1), IntOf(-1, 8, true), PlaceOf("vmlinux`f", 7), str("")), Data: []int64{3}}}}
+	// Keys in tables: integers of 1 and 2 bytes are unsigned, all are as wide as their size needs;
+	// text has a width of 50.
+	keys := &Aggregation{
+		Func: Max,
+		Rows: []AggregationRow{
+			{
+				Key: key(
+					IntOf(-1, 1, true),
+					IntOf(-1, 2, true),
+					i32(-1),
+					IntOf(-1, 8, true),
+					PlaceOf("vmlinux`f", 7),
+					str(""),
+				),
+				Data: []int64{3},
+			},
+		},
+	}
 	got = string((&Style{}).Aggregations(nil, []*Aggregation{keys}))
 	if want := " 255 65535       -1               -1  vmlinux`f" + strings.Repeat(" ", 41+52) + "                3\n"; got != want {
 		t.Errorf("keys: got %q, want %q", got, want)
 	}
-	stack := &Aggregation{Func: Count, Rows: []Row{{Key: key(StackOf([]string{"vmlinux`f+0x1", "vmlinux`g"}, []uint64{1, 2})), Data: []int64{3}}}}
+	stack := &Aggregation{
+		Func: Count,
+		Rows: []AggregationRow{
+			{
+				Key:  key(StackOf([]string{"vmlinux`f+0x1", "vmlinux`g"}, []uint64{1, 2})),
+				Data: []int64{3},
+			},
+		},
+	}
 	got = string((&Style{}).Aggregations(nil, []*Aggregation{stack}))
 	if want := "\n              vmlinux`f+0x1\n              vmlinux`g\n                3\n"; got != want {
 		t.Errorf("stack: got %q, want %q", got, want)
 	}
-	cpus := &Aggregation{Func: Count, Rows: []Row{{Data: []int64{3}, PerCPU: [][]int64{{1}, {2}}}}}
+	cpus := &Aggregation{
+		Func: Count,
+		Rows: []AggregationRow{{Data: []int64{3}, PerCPU: [][]int64{{1}, {2}}}},
+	}
 	got = string((&Style{PerCPU: true}).Aggregations(nil, []*Aggregation{cpus}))
 	if want := "                 3\n    [CPU 0]                1\n    [CPU 1]                2\n"; got != want[1:] {
 		t.Errorf("aggpercpu: got %q, want %q", got, want)
@@ -308,7 +376,7 @@ func TestTruncateAndClear(t *testing.T) {
 	make := func() *Aggregation {
 		a := &Aggregation{Func: Min}
 		for i, n := range []int64{5, 3, 9, 3, 1} {
-			a.Rows = append(a.Rows, Row{Key: []Value{i32(int64(i))}, Data: []int64{n}})
+			a.Rows = append(a.Rows, AggregationRow{Key: []Value{i32(int64(i))}, Data: []int64{n}})
 		}
 		return a
 	}
@@ -330,7 +398,7 @@ func TestTruncateAndClear(t *testing.T) {
 	}
 }
 
-// TestDeviation holds the arithmetic in 128 bits against big numbers.
+// TestDeviation compares the 128-bit arithmetic with math/big.
 func TestDeviation(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
@@ -372,20 +440,85 @@ func TestPrint(t *testing.T) {
 			{"b", 32, 0, &Shape{Form: FormArray, Name: "char [4]", Size: 4, Elem: char, Len: 4}},
 			{"in", 64, 0, inner},
 			{"z", 128, 0, integer},
-			{"f", 160, 3, integer}, {"g", 163, 5, &Shape{Form: FormInt, Name: "unsigned int", Size: 4}},
-			{"e", 192, 0, &Shape{Form: FormEnum, Name: "enum e", Size: 4, Values: []Named{{"ONE", 1}}}},
+			{"f", 160, 3, integer},
+			{"g", 163, 5, &Shape{Form: FormInt, Name: "unsigned int", Size: 4}},
+			{
+				"e",
+				192,
+				0,
+				&Shape{Form: FormEnum, Name: "enum e", Size: 4, Values: []Named{{"ONE", 1}}},
+			},
 		}
 	}}
-	data := []byte{1, 0, 0, 0, 'h', 'i', 0, 'x', 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x8d, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}
+	data := []byte{
+		1,
+		0,
+		0,
+		0,
+		'h',
+		'i',
+		0,
+		'x',
+		0x10,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0x8d,
+		0,
+		0,
+		0,
+		1,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+	}
 	pad := strings.Repeat(" ", 44)
 	lines := func(s ...string) string { return "0x1000 = *\n" + pad + strings.Join(s, "\n"+pad) + "\n" }
 	got := string((&Style{}).Print(nil, 0x1000, outer, data, 99))
-	want := lines("(struct s) {", " .a = (int)1,", " .b = (char [4]) [", "  (char)'h',", "  (char)'i',", " ],", " .in = (struct) {", "  .p = (void *)0x10,", " },", " .f = (int)-3,", " .g = (unsigned int)17,", " .e = (enum e)ONE,", "}")
+	want := lines(
+		"(struct s) {",
+		" .a = (int)1,",
+		" .b = (char [4]) [",
+		"  (char)'h',",
+		"  (char)'i',",
+		" ],",
+		" .in = (struct) {",
+		"  .p = (void *)0x10,",
+		" },",
+		" .f = (int)-3,",
+		" .g = (unsigned int)17,",
+		" .e = (enum e)ONE,",
+		"}",
+	)
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	got = string((&Style{}).Print(nil, 0x1000, outer, data, 16))
-	want = lines("(struct s) {", " .a = (int)1,", " .b = (char [4]) [", "  (char)'h',", "  (char)'i',", " ],", " .in = (struct) {", "  .p = (void *)0x10,", " ...", " },", "}")
+	want = lines(
+		"(struct s) {",
+		" .a = (int)1,",
+		" .b = (char [4]) [",
+		"  (char)'h',",
+		"  (char)'i',",
+		" ],",
+		" .in = (struct) {",
+		"  .p = (void *)0x10,",
+		" ...",
+		" },",
+		"}",
+	)
 	if got != want {
 		t.Errorf("limited: got\n%s\nwant\n%s", got, want)
 	}
@@ -394,44 +527,68 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// FuzzAggregation: any counts in any buckets make a picture of as many lines as there are buckets at most, and rows keep
-// their number whatever order they are put in.
+// FuzzAggregation checks that any counts in any buckets make a picture of at most as many lines as
+// there are buckets, and that sorting keeps the number of rows.
 func FuzzAggregation(f *testing.F) {
 	f.Add(uint8(0), int64(0), int64(10), int64(1), int64(5), []byte{1, 2, 3}, uint64(2), uint16(0))
-	f.Add(uint8(2), int64(10), int64(0), int64(6), int64(20), []byte{200, 0, 255}, uint64(0), uint16(0xffff))
-	f.Fuzz(func(t *testing.T, function uint8, p, q, r, steps int64, data []byte, normal uint64, options uint16) {
-		a := &Aggregation{Func: Function(function % 9), Normal: normal}
-		var err *StepError
-		switch a.Func {
-		case Lquantize:
-			a.Buckets, err = LquantizeBuckets(p, q, r)
-		case Llquantize:
-			a.Buckets, err = LlquantizeBuckets(p, q, r, steps)
-		}
-		if err != nil || a.size() > 5000 {
-			return
-		}
-		row := Row{Key: []Value{TextOf(string(data), 256), i32(p)}}
-		for i, c := range data {
-			row.Data = append(row.Data, int64(int8(c))<<(i%57))
-		}
-		a.Rows = []Row{row, {Key: row.Key, Data: nil}, {Key: []Value{BytesOf(data), IntOf(q, 8, false)}, Data: []int64{p, q, r, steps}}}
-		s := Style{SortKey: options&1 != 0, SortRev: options&2 != 0, Zoom: options&4 != 0, Hist: options&8 != 0, Pack: options&16 != 0, RawBytes: options&32 != 0, SortKeyPos: int(options >> 10)}
-		if options&64 != 0 {
-			s.Encoding = "utf8"
-		}
-		out := s.Aggregations(nil, []*Aggregation{a})
-		if lines := strings.Count(string(out), "\n"); lines < 3 || lines > 3*(a.size()+2*len(data)+100) {
-			t.Fatalf("%d lines", lines)
-		}
-		form, _ := Parse("%s %@d\n")
-		if _, err := s.Printa(nil, form, a, a); err != nil && a.Rows[2].Key[0].Kind != Raw {
-			t.Fatal(err)
-		}
-		a.Truncate(p)
-		if len(a.Rows) > 3 {
-			t.Fatal("more rows")
-		}
-		a.Clear()
-	})
+	f.Add(
+		uint8(2),
+		int64(10),
+		int64(0),
+		int64(6),
+		int64(20),
+		[]byte{200, 0, 255},
+		uint64(0),
+		uint16(0xffff),
+	)
+	f.Fuzz(
+		func(t *testing.T, function uint8, p, q, r, steps int64, data []byte, normal uint64, options uint16) {
+			a := &Aggregation{Func: Function(function % 9), Normal: normal}
+			var err *StepError
+			switch a.Func {
+			case Lquantize:
+				a.Buckets, err = LquantizeBuckets(p, q, r)
+			case Llquantize:
+				a.Buckets, err = LlquantizeBuckets(p, q, r, steps)
+			}
+			if err != nil || a.size() > 5000 {
+				return
+			}
+			row := AggregationRow{Key: []Value{TextOf(string(data), 256), i32(p)}}
+			for i, c := range data {
+				row.Data = append(row.Data, int64(int8(c))<<(i%57))
+			}
+			a.Rows = []AggregationRow{
+				row,
+				{Key: row.Key, Data: nil},
+				{Key: []Value{BytesOf(data), IntOf(q, 8, false)}, Data: []int64{p, q, r, steps}},
+			}
+			s := Style{
+				SortKey:    options&1 != 0,
+				SortRev:    options&2 != 0,
+				Zoom:       options&4 != 0,
+				Hist:       options&8 != 0,
+				Pack:       options&16 != 0,
+				RawBytes:   options&32 != 0,
+				SortKeyPos: int(options >> 10),
+			}
+			if options&64 != 0 {
+				s.Encoding = "utf8"
+			}
+			out := s.Aggregations(nil, []*Aggregation{a})
+			if lines := strings.Count(string(out), "\n"); lines < 3 ||
+				lines > 3*(a.size()+2*len(data)+100) {
+				t.Fatalf("%d lines", lines)
+			}
+			form, _ := Parse("%s %@d\n")
+			if _, err := s.Printa(nil, form, a, a); err != nil && a.Rows[2].Key[0].Kind != Raw {
+				t.Fatal(err)
+			}
+			a.Truncate(p)
+			if len(a.Rows) > 3 {
+				t.Fatal("more rows")
+			}
+			a.Clear()
+		},
+	)
 }

@@ -6,15 +6,17 @@ import (
 	"strconv"
 )
 
-// Buckets is the arithmetic of a distribution: which values count into which bucket. It is shared with the side in the
-// kernel, which must put every value where Bucket says. The zero value is quantize's.
+// Buckets is the arithmetic of a distribution: the bucket of each value. The code in the kernel
+// must agree with Bucket. The zero value is quantize's.
 //
-//	quantize     127 buckets: 63 is 0, 64+k holds 2^k to 2^(k+1)-1, 62-k the same below 0
-//	lquantize    0 is below the base, 1+i holds base+i*step and on, the last what is at the limit or above. Steps are
-//	             counted from the base: what is left of the range behind the last whole step counts into the last bucket
-//	llquantize   the middle one is what is nearer to 0 than factor^low. Beside it, to both sides, for each magnitude from
-//	             low to high, those of steps buckets of equal width in 0 ... factor^(magnitude+1) that reach beyond
-//	             factor^magnitude; at both ends what is factor^(high+1) or more
+//	quantize     127 buckets: 63 is 0, 64+k contains 2^k to 2^(k+1)-1, 62-k the same below 0
+//	lquantize    0 is below the base, 1+i contains base+i*step and up, the last contains values at
+//	             or above the limit. Steps count from the base: the rest of the range after the
+//	             last whole step belongs to the last bucket
+//	llquantize   the middle one contains values nearer to 0 than factor^low. On both sides of it,
+//	             for each magnitude from low to high: those of steps buckets of equal width in
+//	             0 ... factor^(magnitude+1) that reach beyond factor^magnitude. The outermost ones
+//	             contain values of factor^(high+1) and more
 type Buckets struct {
 	form   form
 	base   int64 // lquantize
@@ -34,86 +36,155 @@ const (
 	logLinear
 )
 
-// quantZero is quantize's bucket of 0, quantCount how many buckets it has.
+// quantZero is quantize's bucket of 0, quantCount its number of buckets.
 const (
 	quantZero  = 63
 	quantCount = 127
 )
 
-// A StepError is why a distribution can't have the steps that were asked for, in dtrace's words.
+// A StepError is a mistake in the parameters of a distribution, in dtrace's words.
 type StepError struct {
 	Tag     string // D_LQUANT_STEPVAL
-	Arg     int    // which argument behind the value is at fault, from 1; 0: all together
+	Arg     int    // the argument after the value at fault, from 1; 0: their combination
 	Message string
 }
 
-// Error gives the message.
+// Error returns the message.
 func (e *StepError) Error() string { return e.Message }
 
-// QuantizeBuckets gives the buckets of quantize.
+// QuantizeBuckets returns the buckets of quantize.
 func QuantizeBuckets() Buckets { return Buckets{} }
 
-// LquantizeBuckets gives the buckets of lquantize(value, base, limit, step); a step that was not written is 1.
+// LquantizeBuckets returns the buckets of lquantize(value, base, limit, step); an omitted step is
+// 1. It returns a StepError for invalid parameters.
 func LquantizeBuckets(base, limit, step int64) (Buckets, *StepError) {
 	switch {
 	case base < math.MinInt32 || base > math.MaxInt32:
-		return Buckets{}, &StepError{"D_LQUANT_BASEVAL", 1, "lquantize( ) argument #1 must be a 32-bit quantity"}
+		return Buckets{}, &StepError{
+			"D_LQUANT_BASEVAL",
+			1,
+			"lquantize( ) argument #1 must be a 32-bit quantity",
+		}
 	case limit < math.MinInt32 || limit > math.MaxInt32:
-		return Buckets{}, &StepError{"D_LQUANT_LIMVAL", 2, "lquantize( ) argument #2 must be a 32-bit quantity"}
+		return Buckets{}, &StepError{
+			"D_LQUANT_LIMVAL",
+			2,
+			"lquantize( ) argument #2 must be a 32-bit quantity",
+		}
 	case limit <= base:
-		return Buckets{}, &StepError{"D_LQUANT_MISMATCH", 0, "lquantize( ) base (argument #1) must be less than limit (argument #2)"}
+		return Buckets{}, &StepError{
+			"D_LQUANT_MISMATCH",
+			0,
+			"lquantize( ) base (argument #1) must be less than limit (argument #2)",
+		}
 	case step <= 0:
-		return Buckets{}, &StepError{"D_LQUANT_STEPTYPE", 3, "lquantize( ) argument #3 must be a non-zero positive integer constant"}
+		return Buckets{}, &StepError{
+			"D_LQUANT_STEPTYPE",
+			3,
+			"lquantize( ) argument #3 must be a non-zero positive integer constant",
+		}
 	case step > math.MaxUint16:
-		return Buckets{}, &StepError{"D_LQUANT_STEPVAL", 3, "lquantize( ) argument #3 must be a 16-bit quantity"}
+		return Buckets{}, &StepError{
+			"D_LQUANT_STEPVAL",
+			3,
+			"lquantize( ) argument #3 must be a 16-bit quantity",
+		}
 	}
 	levels := (limit - base) / step
 	switch {
 	case levels == 0:
-		return Buckets{}, &StepError{"D_LQUANT_STEPLARGE", 0, "lquantize( ) step (argument #3) too large: must have at least one quantization level"}
+		return Buckets{}, &StepError{
+			"D_LQUANT_STEPLARGE",
+			0,
+			"lquantize( ) step (argument #3) too large: must have at least one quantization level",
+		}
 	case levels > math.MaxUint16:
-		return Buckets{}, &StepError{"D_LQUANT_STEPSMALL", 0, "lquantize( ) step (argument #3) too small: number of quantization levels must be a 16-bit quantity"}
+		return Buckets{}, &StepError{
+			"D_LQUANT_STEPSMALL",
+			0,
+			"lquantize( ) step (argument #3) too small: number of quantization levels must be a 16-bit quantity",
+		}
 	}
 	return Buckets{form: linear, base: base, step: step, levels: levels}, nil
 }
 
-// LlquantizeBuckets gives the buckets of llquantize(value, factor, low, high, steps).
+// LlquantizeBuckets returns the buckets of llquantize(value, factor, low, high, steps). It returns
+// a StepError for invalid parameters.
 func LlquantizeBuckets(factor, low, high, steps int64) (Buckets, *StepError) {
 	fail := func(tag string, arg int, message string) (Buckets, *StepError) {
 		return Buckets{}, &StepError{"D_LLQUANT_" + tag, arg, message}
 	}
 	switch {
 	case factor < 2 || factor > math.MaxUint16:
-		return fail("FACTORVAL", 1, "llquantize( ) argument #1 must be an unsigned 16-bit quantity greater than or equal to 2")
+		return fail(
+			"FACTORVAL",
+			1,
+			"llquantize( ) argument #1 must be an unsigned 16-bit quantity greater than or equal to 2",
+		)
 	case low < 0 || low > math.MaxUint16:
 		return fail("LMAGVAL", 2, "llquantize( ) argument #2 must be an unsigned 16-bit quantity")
 	case high < 0 || high > math.MaxUint16:
 		return fail("HMAGVAL", 3, "llquantize( ) argument #3 must be an unsigned 16-bit quantity")
 	case high < low:
-		return fail("HMAGVAL", 3, "llquantize( ) argument #3 (high magnitude) must be at least argument #2 (low magnitude)")
+		return fail(
+			"HMAGVAL",
+			3,
+			"llquantize( ) argument #3 (high magnitude) must be at least argument #2 (low magnitude)",
+		)
 	}
 	if _, ok := powers(uint64(factor), int(high)+1); !ok {
-		return fail("HMAGVAL", 3, "llquantize( ) argument #3 (high magnitude) will cause overflow of 64 bits")
+		return fail(
+			"HMAGVAL",
+			3,
+			"llquantize( ) argument #3 (high magnitude) will cause overflow of 64 bits",
+		)
 	}
 	switch {
 	case steps <= 0:
-		return fail("STEPTYPE", 4, "llquantize( ) argument #4 must be a non-zero positive integer constant")
+		return fail(
+			"STEPTYPE",
+			4,
+			"llquantize( ) argument #4 must be a non-zero positive integer constant",
+		)
 	case steps > math.MaxUint16:
 		return fail("STEPVAL", 4, "llquantize( ) argument #4 must be an unsigned 16-bit quantity")
 	case steps < factor && factor%steps != 0:
-		return fail("STEPVAL", 4, "llquantize() argument #4 (steps) must evenly divide argument #1 (factor) when steps<factor")
+		return fail(
+			"STEPVAL",
+			4,
+			"llquantize() argument #4 (steps) must evenly divide argument #1 (factor) when steps<factor",
+		)
 	case steps > factor && steps%factor != 0:
-		return fail("STEPVAL", 4, "llquantize() argument #4 (steps) must be a multiple of argument #1 (factor) when steps>factor")
+		return fail(
+			"STEPVAL",
+			4,
+			"llquantize() argument #4 (steps) must be a multiple of argument #1 (factor) when steps>factor",
+		)
 	case steps > factor && low == 0 && factor*factor%steps != 0:
-		return fail("STEPVAL", 4, "llquantize() argument #4 (steps) must evenly divide the square of argument #1 (factor) when steps>factor and lmag==0")
+		return fail(
+			"STEPVAL",
+			4,
+			"llquantize() argument #4 (steps) must evenly divide the square of argument #1 (factor) when steps>factor and lmag==0",
+		)
 	}
-	if p, _ := powers(uint64(factor), int(low)+1); steps > factor && low > 0 && p%uint64(steps) != 0 {
-		return fail("STEPVAL", 4, "llquantize() argument #4 (steps) must evenly divide pow(argument #1 (factor), lmag (argument #2) + 1) when steps>factor and lmag>0")
+	if p, _ := powers(uint64(factor), int(low)+1); steps > factor && low > 0 &&
+		p%uint64(steps) != 0 {
+		return fail(
+			"STEPVAL",
+			4,
+			"llquantize() argument #4 (steps) must evenly divide pow(argument #1 (factor), lmag (argument #2) + 1) when steps>factor and lmag>0",
+		)
 	}
-	return Buckets{form: logLinear, factor: uint64(factor), low: int(low), high: int(high), steps: uint64(steps)}, nil
+	return Buckets{
+		form:   logLinear,
+		factor: uint64(factor),
+		low:    int(low),
+		high:   int(high),
+		steps:  uint64(steps),
+	}, nil
 }
 
-// powers gives factor to the n; !ok: it takes more than 64 bits.
+// powers returns factor to the n; !ok: it exceeds 64 bits.
 func powers(factor uint64, n int) (p uint64, ok bool) {
 	p = 1
 	for range n {
@@ -126,13 +197,13 @@ func powers(factor uint64, n int) (p uint64, ok bool) {
 	return p, true
 }
 
-// each gives how many buckets a magnitude of llquantize has.
+// each returns the number of buckets per magnitude of llquantize.
 func (b Buckets) each() int { return int(b.steps - b.steps/b.factor) }
 
-// zero gives the bucket in the middle of llquantize.
+// zero returns the middle bucket of llquantize.
 func (b Buckets) zero() int { return 1 + (b.high-b.low+1)*b.each() }
 
-// Len gives how many buckets there are.
+// Len returns the number of buckets.
 func (b Buckets) Len() int {
 	switch b.form {
 	case linear:
@@ -143,7 +214,7 @@ func (b Buckets) Len() int {
 	return quantCount
 }
 
-// Bucket gives the bucket into which a value counts, from 0. Values are signed, whatever their type.
+// Bucket returns the bucket of a value, from 0. Values are signed, whatever their type.
 func (b Buckets) Bucket(v int64) int {
 	switch b.form {
 	case linear:
@@ -157,7 +228,7 @@ func (b Buckets) Bucket(v int64) int {
 	switch {
 	case v == 0:
 		return quantZero
-	case v == math.MinInt64: // would be one further out: there is none
+	case v == math.MinInt64: // would be one bucket further out, which does not exist
 		return 0
 	case v < 0:
 		return quantZero - bits.Len64(uint64(-v))
@@ -179,7 +250,8 @@ func (b Buckets) logBucket(v int64) int {
 		if u >= top {
 			continue
 		}
-		at := u * b.steps / top // only when mag is 0, where nothing is great
+		// an overflow is possible only when mag is 0, where the value is small
+		at := u * b.steps / top
 		if mag > 0 {
 			at = u / (top / b.steps)
 		}
@@ -188,8 +260,8 @@ func (b Buckets) logBucket(v int64) int {
 	return b.zero() + side*b.zero()
 }
 
-// Bounds gives the least and the greatest value that count into a bucket. ok is false for a bucket into which none does: the
-// fractions between whole numbers that llquantize has when there are more steps than numbers.
+// Bounds returns the lowest and the highest value of a bucket. ok is false for a bucket without
+// values: when llquantize has more steps than integers, some buckets contain only fractions.
 func (b Buckets) Bounds(i int) (least, greatest int64, ok bool) {
 	switch b.form {
 	case linear:
@@ -238,10 +310,11 @@ func (b Buckets) Bounds(i int) (least, greatest int64, ok bool) {
 	return 1 << k, 2<<k - 1, true
 }
 
-// signedMin gives u, or the greatest signed number.
+// signedMin returns u, at most the greatest signed number.
 func signedMin(u uint64) int64 { return int64(min(u, math.MaxInt64)) }
 
-// magnitude gives the bounds of the bucket of llquantize that is n away from the middle, without their sign.
+// magnitude returns the bounds of the bucket of llquantize at distance n from the middle, without
+// their sign.
 func (b Buckets) magnitude(n int) (near, far uint64, ok bool) {
 	mag := b.low + (n-1)/b.each()
 	if mag > b.high {
@@ -262,8 +335,8 @@ func (b Buckets) magnitude(n int) (near, far uint64, ok bool) {
 	return near, far, near <= far
 }
 
-// label gives how a bucket is called in a picture; "" for one into which nothing counts. below tells that the picture shows
-// buckets below the middle one.
+// label returns the name of a bucket in a picture; "" for one without values. below is true when
+// the picture shows buckets below the middle one.
 func (b Buckets) label(i int, below bool) string {
 	switch b.form {
 	case linear:
@@ -304,7 +377,7 @@ func (b Buckets) label(i int, below bool) string {
 	return strconv.FormatInt(b.quantValue(i), 10)
 }
 
-// quantValue gives the value by which a bucket of quantize is called: the one of its values that is nearest to 0.
+// quantValue returns the label of a bucket of quantize: its value nearest to 0.
 func (b Buckets) quantValue(i int) int64 {
 	switch {
 	case i < quantZero:

@@ -6,14 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// field is how one value stands on the line: what C's printf takes from a conversion. width 0 and precision 0 are none.
+// field is the layout of one value: the parameters of a conversion of C's printf. A width or
+// precision of 0 is none.
 type field struct {
 	alternate, zero, left, plus, space bool
-	group                              string // between groups of three digits; "" is none
+	group                              string // separator of groups of three digits; "": none
 	width, precision                   int
 }
 
-// pad appends s in a field, with blanks.
+// pad appends s padded with blanks.
 func (f field) pad(dst []byte, s string) []byte {
 	n := f.width - len(s)
 	if !f.left {
@@ -33,7 +34,7 @@ func fill(dst []byte, b byte, n int) []byte {
 	return dst
 }
 
-// text appends a string, of which the precision tells how many bytes to take.
+// text appends a string, of which the precision limits the bytes.
 func (f field) text(dst []byte, s string) []byte {
 	if f.precision > 0 && len(s) > f.precision {
 		s = s[:f.precision]
@@ -41,7 +42,7 @@ func (f field) text(dst []byte, s string) []byte {
 	return f.pad(dst, s)
 }
 
-// wide appends characters as UTF-8; the precision never takes a part of one.
+// wide appends characters as UTF-8; the precision never splits one.
 func (f field) wide(dst []byte, s string) []byte {
 	if f.precision > 0 && len(s) > f.precision {
 		n := f.precision
@@ -97,8 +98,8 @@ func (f field) unsigned(dst []byte, verb byte, n uint64) []byte {
 	return f.number(dst, prefix, digits)
 }
 
-// number appends sign or prefix and digits: the precision is the least number of digits, and where there is none, the flag 0
-// fills the width with them.
+// number appends sign or prefix and digits. The precision is the lowest number of digits; without
+// one, the flag 0 fills the width with zeroes.
 func (f field) number(dst []byte, sign, digits string) []byte {
 	if f.group != "" {
 		for i := len(digits) - 3; i > 0; i -= 3 {

@@ -1,8 +1,8 @@
-// Package format is everything that D prints: formats of printf and printa, values, tables of aggregations, pictures of
-// distributions, stacks. It is pure: text and values in, bytes out. It prints what dtrace prints, byte for byte, as the
-// DTrace guide documents it ("Output Formatting", "Aggregations"); where dtrace's own C library decides (widths, signs),
-// C's rules hold. It resolves no addresses, reads no clock and judges no program: lang/check asks it what a conversion
-// wants, trace gives it values.
+// Package format prints the output of D: formats of printf and printa, values, tables of
+// aggregations, pictures of distributions, stacks. It is pure: text and values in, bytes out. Its
+// output equals dtrace's byte for byte, as documented in the DTrace guide ("Output Formatting",
+// "Aggregations"); widths and signs follow the rules of C. It resolves no addresses and reads no
+// clock. lang/check asks it for the argument types of conversions; trace passes it values.
 package format
 
 import (
@@ -11,81 +11,91 @@ import (
 	"unicode/utf8"
 )
 
-// A Format is the text of a printf or printa, taken apart.
+// A Format is a parsed format of a printf or printa.
 type Format struct {
-	// Text is the whole format, after the escapes of the D string were resolved.
+	// Text is the whole format, with the escapes of the D string resolved.
 	Text string
 
-	// Conversions are what stands between the plain texts, in order, %% among them: dtrace counts it too when it
-	// speaks of "conversion #2".
+	// Conversions are the conversions between the plain texts, in order. %% is one of them: dtrace
+	// counts it, too, in messages such as "conversion #2".
 	Conversions []Conversion
 
-	// Tail is the plain text behind the last conversion.
+	// Tail is the plain text after the last conversion.
 	Tail string
 }
 
 // A Conversion is one %... of a format.
 type Conversion struct {
-	Before string // plain text between the conversion before and this one
+	Before string // plain text between the previous conversion and this one
 	At     int    // byte offset of the % in the format
 	Len    int    // bytes from the % to the last letter
 	Name   string // letters without flags: "d", "llx", "Y", "%"
 
-	// Want is what the argument must be, Prototype how dtrace says it when it is not: "char [] or string (or use stringof)".
+	// Want is the required type of the argument, Prototype its name in dtrace's messages: "char []
+	// or string (or use stringof)".
 	Want      Want
 	Prototype string
 
-	// Size and Signed are set for Want Exact: the integer of 2 or 8 bytes that is wanted. AnySign says that Signed does not count.
+	// Size and Signed are set for Want Exact: an integer of 2 or 8 bytes is required. With AnySign,
+	// Signed is ignored.
 	Size            int
 	Signed, AnySign bool
 
-	// Aggregation is %@: the value of the next aggregation of a printa, and no argument.
+	// Aggregation is %@: the value of the next aggregation of a printa, not an argument.
 	Aggregation bool
 
-	// WidthArg and PrecisionArg are * and .*: an integer argument each before the value, the width's first.
+	// WidthArg and PrecisionArg are * and .*: an integer argument each, before the value; the
+	// width's comes first.
 	WidthArg, PrecisionArg bool
 
-	Width     int // 0 is none
-	Precision int // 0 is none, also where a 0 was written: dtrace takes no notice of it
+	Width     int // 0: none
+	Precision int // 0: none, even if a 0 is written: dtrace ignores it
 
 	Alternate, Zero, Left, Plus, Space, Group bool // # 0 - + blank '
 }
 
-// Want is the sort of argument that a conversion takes.
+// Want is the type of argument that a conversion requires.
 type Want uint8
 
-// The wants, with the conversions that have them.
+// The types, with their conversions.
 const (
-	Nothing    Want = iota // %%: no argument
-	Integer                // %d %i %o %u %x %X: an integer of any size; %d and %i print it with its own sign
-	Small                  // %c %C: an integer of at most 4 bytes
-	Exact                  // %hd %lld %lx ...: the integer that Size and Signed tell, or an enum of that size; typedefs count as what they name
-	Float                  // %e %E %f %g %G: D has no floating point values; prints those of the kernel's structs
-	LongDouble             // %Le ...
-	Pointer                // %p: a pointer or an integer
-	Symbol                 // %a: a pointer, an integer, or what sym, func and mod give
-	UserSymbol             // %A: what usym, ufunc and umod give; with a target process (-p, -c) also a pointer or an integer
-	Stack                  // %k: what stack, ustack and jstack give
-	Time                   // %Y %T: an integer of 8 bytes, nanoseconds since the epoch
-	String                 // %s %S: a string or an array of char
-	Wide                   // %ls %ws: an array of integers of 4 bytes
-	WideChar               // %lc %wc: an int
+	Nothing Want = iota // %%: no argument
+	// %d %i %o %u %x %X: an integer of any size; %d and %i print it with its own sign
+	Integer
+	Small // %c %C: an integer of at most 4 bytes
+	// %hd %lld %lx ...: the integer of Size and Signed, or an enum of that size; typedefs count as
+	// their types
+	Exact
+	// %e %E %f %g %G: D has no floating point; prints values of the kernel's structs
+	Float
+	LongDouble // %Le ...
+	Pointer    // %p: a pointer or an integer
+	Symbol     // %a: a pointer, an integer, or the value of sym, func and mod
+	// %A: the value of usym, ufunc and umod; with a target process (-p, -c) also a pointer or an
+	// integer
+	UserSymbol
+	Stack    // %k: the value of stack, ustack and jstack
+	Time     // %Y %T: an integer of 8 bytes, nanoseconds since the epoch
+	String   // %s %S: a string or an array of char
+	Wide     // %ls %ws: an array of integers of 4 bytes
+	WideChar // %lc %wc: an int
 )
 
-// An Error is what is wrong with a format, in dtrace's words. Its tag is D_SYNTAX.
+// An Error is a mistake in a format, in dtrace's words. Its tag is D_SYNTAX.
 type Error struct {
 	Pos, Len   int // bytes in the format
 	Conversion int // from 1
 	Message    string
 }
 
-// Error gives the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// MaxWidth is the widest field: a wider one is refused in a format, and cut to it when it comes from an argument.
+// MaxWidth is the widest field. A greater width in a format is an error; one from an argument is
+// reduced to it.
 const MaxWidth = 1 << 24
 
-// conversion is what a name stands for.
+// conversion is the definition of a conversion.
 type conversion struct {
 	name      string
 	want      Want
@@ -102,7 +112,7 @@ const (
 	protoWide   = "wchar_t []"
 )
 
-// lookup gives what the conversion called name wants; !ok: there is none.
+// lookup returns the definition of the conversion called name; !ok: there is none.
 func lookup(name string) (c conversion, ok bool) {
 	for _, c := range conversions() {
 		if c.name == name {
@@ -117,26 +127,34 @@ func conversions() []conversion {
 		{"%", Nothing, "void"},
 		{"a", Symbol, protoAddr}, {"A", UserSymbol, protoUser}, {"p", Pointer, protoAddr},
 		{"c", Small, protoSmall}, {"C", Small, protoSmall},
-		{"d", Integer, protoInt}, {"i", Integer, protoInt}, {"o", Integer, protoInt}, {"u", Integer, protoInt},
+		{"d", Integer, protoInt}, {"i", Integer, protoInt}, {"o", Integer, protoInt},
+		{"u", Integer, protoInt},
 		{"x", Integer, protoInt}, {"X", Integer, protoInt},
-		{"e", Float, protoFloat}, {"E", Float, protoFloat}, {"f", Float, protoFloat}, {"g", Float, protoFloat}, {"G", Float, protoFloat},
-		{"hd", Exact, "short"}, {"hi", Exact, "short"}, {"ho", Exact, "unsigned short"}, {"hu", Exact, "unsigned short"},
+		{"e", Float, protoFloat}, {"E", Float, protoFloat}, {"f", Float, protoFloat},
+		{"g", Float, protoFloat}, {"G", Float, protoFloat},
+		{"hd", Exact, "short"}, {"hi", Exact, "short"}, {"ho", Exact, "unsigned short"},
+		{"hu", Exact, "unsigned short"},
 		{"hx", Exact, "short"}, {"hX", Exact, "short"},
-		{"ld", Exact, "long"}, {"li", Exact, "long"}, {"lo", Exact, "unsigned long"}, {"lu", Exact, "unsigned long"},
+		{"ld", Exact, "long"}, {"li", Exact, "long"}, {"lo", Exact, "unsigned long"},
+		{"lu", Exact, "unsigned long"},
 		{"lx", Exact, "long"}, {"lX", Exact, "long"},
-		{"lld", Exact, "long long"}, {"lli", Exact, "long long"}, {"llo", Exact, "unsigned long long"},
-		{"llu", Exact, "unsigned long long"}, {"llx", Exact, "long long"}, {"llX", Exact, "long long"},
-		{"Le", LongDouble, "long double"}, {"LE", LongDouble, "long double"}, {"Lf", LongDouble, "long double"},
+		{"lld", Exact, "long long"}, {"lli", Exact, "long long"},
+		{"llo", Exact, "unsigned long long"},
+		{"llu", Exact, "unsigned long long"}, {"llx", Exact, "long long"},
+		{"llX", Exact, "long long"},
+		{"Le", LongDouble, "long double"}, {"LE", LongDouble, "long double"},
+		{"Lf", LongDouble, "long double"},
 		{"Lg", LongDouble, "long double"}, {"LG", LongDouble, "long double"},
 		{"k", Stack, "stack"},
-		{"lc", WideChar, "int"}, {"wc", WideChar, "int"}, {"ls", Wide, protoWide}, {"ws", Wide, protoWide},
+		{"lc", WideChar, "int"}, {"wc", WideChar, "int"}, {"ls", Wide, protoWide},
+		{"ws", Wide, protoWide},
 		{"s", String, protoString}, {"S", String, protoString},
 		{"T", Time, "int64_t"}, {"Y", Time, "int64_t"},
 	}
 }
 
-// Parse takes a format apart. It gives a Format or an Error, never both; an empty text is a Format without conversions,
-// and lang/check's to refuse (D_PRINTF_FMT_EMPTY).
+// Parse parses a format. It returns a Format or an Error, never both. An empty text is a Format
+// without conversions; lang/check refuses it (D_PRINTF_FMT_EMPTY).
 func Parse(text string) (*Format, *Error) {
 	f := &Format{Text: text}
 	at := 0
@@ -156,8 +174,8 @@ func Parse(text string) (*Format, *Error) {
 	}
 }
 
-// parseConversion reads the conversion whose % is at text[start]. Flags, width and precision may stand in any order and
-// more than once, as dtrace has it: the last 0 or - counts, and so does the last number.
+// parseConversion parses the conversion whose % is at text[start]. As in dtrace, flags, width and
+// precision may be in any order and repeated: the last 0 or - counts, and so does the last number.
 func parseConversion(text string, start, number int) (Conversion, *Error) {
 	c := Conversion{At: start}
 	name := ""
@@ -165,7 +183,17 @@ func parseConversion(text string, start, number int) (Conversion, *Error) {
 	p := start + 1
 	fail := func(format string, args ...any) (Conversion, *Error) {
 		end := min(p+1, len(text))
-		return c, &Error{Pos: start, Len: end - start, Conversion: number, Message: fmt.Sprintf("format conversion #%d ", number) + fmt.Sprintf(format, args...)}
+		return c, &Error{
+			Pos:        start,
+			Len:        end - start,
+			Conversion: number,
+			Message: fmt.Sprintf(
+				"format conversion #%d ",
+				number,
+			) + fmt.Sprintf(
+				format,
+				args...),
+		}
 	}
 	for ; p < len(text); p++ {
 		switch b := text[p]; {
@@ -199,7 +227,7 @@ func parseConversion(text string, start, number int) (Conversion, *Error) {
 		case b == '@':
 			c.Aggregation = true
 		case b == '?':
-			c.Width = 16 // as wide as a pointer in hexadecimal
+			c.Width = 16 // the width of a pointer in hexadecimal
 		case b == '*':
 			which, word := &c.WidthArg, "width"
 			if dot {
@@ -219,7 +247,7 @@ func parseConversion(text string, start, number int) (Conversion, *Error) {
 		case b == '%' && p > start+1:
 			return fail("cannot be combined with other format flags: %%%%")
 		case b == 'h' || b == 'l' || b == 'L' || b == 'w':
-			if len(name) < 6 { // no name is as long; dtrace forgets the rest too
+			if len(name) < 6 { // no name is longer; dtrace ignores the rest, too
 				name += text[p : p+1]
 			}
 		default:

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// What goes wrong while a program runs is told on standard error, each line behind "dtrace: " there.
+// Faults of a running program are printed on standard error, each line after "dtrace: ".
 
-// A Fault is why a clause was abandoned, by the number that the ERROR probe has as arg4.
+// A Fault is the reason why a clause was aborted; its number is arg4 of the ERROR probe.
 type Fault int
 
 // The faults.
@@ -24,10 +24,10 @@ const (
 	FaultBadStack
 	FaultBadSize
 	FaultBadIndex
-	FaultLibrary Fault = 1000 // what user space could not do
+	FaultLibrary Fault = 1000 // an action failed in user space
 )
 
-// String gives what a fault is called.
+// String returns the name of a fault.
 func (f Fault) String() string {
 	switch f {
 	case FaultBadAddress:
@@ -58,8 +58,9 @@ func (f Fault) String() string {
 	return "unknown fault"
 }
 
-// Message gives the line for a fault in a clause, counted from 0, at a probe. value is the address, size or index at fault;
-// an address of -1 is not known. pc is which instruction faulted; below 0: not known.
+// Message returns the line for a fault in a clause, counted from 0, at a probe. value is the
+// address, size or index at fault; an address of -1 is unknown. pc is the faulting instruction;
+// negative: unknown.
 func (f Fault) Message(clause int, probe uint32, name string, value uint64, pc int) string {
 	details := ""
 	switch f {
@@ -76,10 +77,19 @@ func (f Fault) Message(clause int, probe uint32, name string, value uint64, pc i
 	if pc >= 0 {
 		at = " at BPF pc " + strconv.Itoa(pc)
 	}
-	return fmt.Sprintf("error in dt_clause_%d for probe ID %d (%s): %s%s%s", clause, probe, name, f, details, at)
+	return fmt.Sprintf(
+		"error in dt_clause_%d for probe ID %d (%s): %s%s%s",
+		clause,
+		probe,
+		name,
+		f,
+		details,
+		at,
+	)
 }
 
-// LibraryMessage gives the line for what an action in user space could not do: couldn't set option "x" to "1": ...
+// LibraryMessage returns the line for a failed action in user space: couldn't set option "x" to
+// "1": ...
 func LibraryMessage(clause int, probe uint32, name, what string) string {
 	return fmt.Sprintf("error in dt_clause_%d for probe ID %d (%s): %s", clause, probe, name, what)
 }
@@ -87,20 +97,21 @@ func LibraryMessage(clause int, probe uint32, name, what string) string {
 // A Drop is a kind of loss.
 type Drop int
 
-// The drops, as dtrace tells them apart.
+// The drops of dtrace.
 const (
-	DropPrincipal       Drop = iota // a record, for want of room in the buffer
-	DropAggregation                 // a value, for want of room in an aggregation
-	DropDynamic                     // an element of an associative array, or a thread's variable
-	DropSpeculation                 // a record of a speculation, for want of room
-	DropSpecBusy                    // a speculation, while others were being committed
-	DropSpecUnavailable             // a speculation, for all were taken
-	DropStackStrings                // text of ustack()
-	DropError                       // a fault within an ERROR clause
+	DropPrincipal   Drop = iota // a record; the buffer is full
+	DropAggregation             // a value; the aggregation is full
+	// an element of an associative array, or a thread-local variable
+	DropDynamic
+	DropSpeculation     // a record of a speculation; its buffer is full
+	DropSpecBusy        // a speculation; all others were being committed
+	DropSpecUnavailable // a speculation; all were in use
+	DropStackStrings    // text of ustack()
+	DropError           // a fault within an ERROR clause
 )
 
-// Message gives the line for what was lost since the last one; cpu counts for the first two kinds alone. tagged puts
-// [DTRACEDROP_...] before it, as -x droptags has it.
+// Message returns the line for the losses since the last one. cpu is used only for the first two
+// kinds. tagged adds [DTRACEDROP_...] before it, as -x droptags requires.
 func (d Drop) Message(lost uint64, cpu int, tagged bool) string {
 	tag, what, more := "", "", ""
 	switch d {

@@ -6,22 +6,22 @@ import (
 	"strconv"
 )
 
-// barLength is how many characters the longest bar can have.
+// barLength is the length of the longest bar in characters.
 const barLength = 40
 
-// zoomed is how much of the line the longest bar takes with aggzoom.
+// zoomed is the share of the line that the longest bar takes with aggzoom.
 const zoomed = 0.95
 
-// scale is what the bars of a picture are measured against.
+// scale is the measure of the bars of a picture.
 type scale struct {
 	sum       uint64  // of all counts, without their sign
 	all, most float64 // their sum, and the greatest
-	over      bool    // sum does not fit
+	over      bool    // sum overflows
 	positive  bool
 	negative  bool
 }
 
-// add counts a value in.
+// add includes a count.
 func (c *scale) add(n int64) {
 	c.positive = c.positive || n > 0
 	c.negative = c.negative || n < 0
@@ -40,7 +40,7 @@ func magnitude(n int64) uint64 {
 	return uint64(n)
 }
 
-// bar gives how many of length characters a count takes, rounded to the nearest, halves up.
+// bar returns the number of characters, of length, that a count takes, rounded half up.
 func (c *scale) bar(n int64, length uint64, zoom bool) int {
 	u := magnitude(n)
 	switch {
@@ -59,8 +59,8 @@ func (c *scale) bar(n int64, length uint64, zoom bool) int {
 	return int(q)
 }
 
-// distribution appends the picture of a distribution, a line for each bucket from the one before the first that holds
-// something to the one behind the last.
+// distribution appends the picture of a distribution. It has a line per bucket, from the one before
+// the first non-empty bucket to the one after the last.
 func (s *Style) distribution(dst []byte, b Buckets, counts []int64, normal uint64) []byte {
 	first, last := s.span(b, counts)
 	var c scale
@@ -86,13 +86,13 @@ func quantHeader(dst []byte, width int, what string) []byte {
 	return append(dst, "  ------------- Distribution ------------- count    \n"...)
 }
 
-// span gives the first and the last bucket that a picture shows.
+// span returns the first and the last bucket of a picture.
 func (s *Style) span(b Buckets, counts []int64) (first, last int) {
 	first, last = 0, len(counts)-1
 	for first <= last && counts[first] == 0 {
 		first++
 	}
-	if first > last { // nothing was counted, or weights came to nothing
+	if first > last { // nothing was counted, or all weights are 0
 		switch b.form {
 		case linear:
 			return 0, min(2, len(counts)-1)
@@ -107,8 +107,8 @@ func (s *Style) span(b Buckets, counts []int64) (first, last int) {
 	return max(first-1, 0), min(last+1, len(counts)-1)
 }
 
-// labels gives the names of the buckets from first to last. At the ends a bucket without a name has that of the next one
-// outwards, so that a picture always shows where the distribution ends.
+// labels returns the names of the buckets from first to last. At the ends a bucket without a name
+// has that of the next one outwards, so that a picture always shows where the distribution ends.
 func (b Buckets) labels(first, last int) []string {
 	names := make([]string, last-first+1)
 	below := b.form == logLinear && first < b.zero()
@@ -126,8 +126,8 @@ func (b Buckets) labels(first, last int) []string {
 	return names
 }
 
-// line appends the bar of a count and the count itself: to the right for what is above 0, to the left for what is below, and
-// both from the middle where there are both.
+// line appends the bar of a count and the count: to the right for positive counts, to the left for
+// negative ones, and from the middle when there are both.
 func (s *Style) line(dst []byte, n int64, normal uint64, c *scale) []byte {
 	switch {
 	case !c.negative && c.positive && s.Encoding == "utf8":
@@ -156,8 +156,8 @@ func (s *Style) line(dst []byte, n int64, normal uint64, c *scale) []byte {
 	return append(dst, '\n')
 }
 
-// normalized divides what an aggregation holds by what normalize() was given. dtrace divides without sign in its tables,
-// which makes 9223372036854775803 of -10 by 2; here it is -5 everywhere.
+// normalized divides a value of an aggregation by the argument of normalize(). dtrace divides
+// unsigned in its tables, which turns -10 by 2 into 9223372036854775803; here it is always -5.
 func normalized(n int64, normal uint64) int64 {
 	switch {
 	case normal <= 1:
@@ -188,8 +188,8 @@ func (s *Style) blocks(dst []byte, n int64, c *scale) []byte {
 	return fill(dst, ' ', barLength-whole)
 }
 
-// packedRange gives the buckets that a packed picture of several rows shows.
-func packedRange(b Buckets, rows []Row) (first, last int) {
+// packedRange returns the buckets that a packed picture of several rows shows.
+func packedRange(b Buckets, rows []AggregationRow) (first, last int) {
 	if b.form == linear {
 		return 0, b.Len() - 1
 	}
@@ -210,7 +210,8 @@ func packedRange(b Buckets, rows []Row) (first, last int) {
 	return first, min(last+1, quantCount-1)
 }
 
-// digits gives the room that a bound takes in a packed picture: as illumos counts, where 10000 has four.
+// digits returns the width of a bound in a packed picture. It counts as illumos does, where 10000
+// has four digits.
 func digits(n int64) int {
 	width, u := 1, magnitude(n)
 	if n < 0 {
@@ -222,7 +223,7 @@ func digits(n int64) int {
 	return max(width, 4)
 }
 
-// packedHeader appends the line above packed pictures; keys is the room that the keys take.
+// packedHeader appends the line above packed pictures; keys is the width of the keys.
 func packedHeader(dst []byte, b Buckets, keys, first, last int) []byte {
 	low, high := 7, 8
 	if b.form == power {
@@ -243,7 +244,7 @@ func packedHeader(dst []byte, b Buckets, keys, first, last int) []byte {
 	return append(dst, " | count\n"...)
 }
 
-// packed appends a distribution as one character a bucket.
+// packed appends a distribution with one character per bucket.
 func (s *Style) packed(dst []byte, b Buckets, counts []int64, first, last int) []byte {
 	var c scale
 	var count int64

@@ -1,25 +1,35 @@
 package format
 
-// String gives what the function is called in D.
+// String returns the name of the function in D.
 func (f Function) String() string {
-	names := [...]string{"count", "sum", "min", "max", "avg", "stddev", "quantize", "lquantize", "llquantize"}
+	names := [...]string{
+		"count",
+		"sum",
+		"min",
+		"max",
+		"avg",
+		"stddev",
+		"quantize",
+		"lquantize",
+		"llquantize",
+	}
 	if int(f) < len(names) {
 		return names[f]
 	}
 	return "?"
 }
 
-// Sorted gives the rows in the order in which they are printed.
-func (s *Style) Sorted(a *Aggregation) []Row {
-	out := make([]Row, 0, len(a.Rows))
+// Sorted returns the rows in the order of printing.
+func (s *Style) Sorted(a *Aggregation) []AggregationRow {
+	out := make([]AggregationRow, 0, len(a.Rows))
 	for _, r := range s.sorted(a) {
-		out = append(out, r.Row)
+		out = append(out, r.AggregationRow)
 	}
 	return out
 }
 
-// Value gives the number that is printed of a row, normalized; false: the row is a distribution.
-func (a *Aggregation) Value(r Row) (int64, bool) {
+// Value returns the printed number of a row, normalized; false: the row is a distribution.
+func (a *Aggregation) Value(r AggregationRow) (int64, bool) {
 	data := a.sound(r.Data)
 	switch a.Func {
 	case Quantize, Lquantize, Llquantize:

@@ -6,15 +6,17 @@ import (
 	"strings"
 )
 
-// Printf appends what a format prints of arguments: for each conversion the widths that stand as *, then the value. An error
-// says which conversion does not have the value that it wants; lang/check refuses such programs.
+// Printf appends the output of a format with arguments: for each conversion the widths written as
+// *, then the value. It returns an error for a conversion without a value of its type; lang/check
+// refuses such programs.
 func (s *Style) Printf(dst []byte, f *Format, args []Value) ([]byte, error) {
 	return s.print(dst, f, &arguments{values: args}, nil, nil)
 }
 
-// Printa appends what a format prints of aggregations, once for each key: %@ conversions take the values of the aggregations
-// in their order, the last one again when there are more conversions than aggregations; the others take the elements of the
-// key. It marks as printed what it has shown.
+// Printa appends the output of a format with aggregations, once per key. %@ conversions take the
+// values of the aggregations in their order; when there are more conversions, the last value
+// repeats. Other conversions take the elements of the key. It sets Printed. It returns an error for
+// a conversion without a value of its type.
 func (s *Style) Printa(dst []byte, f *Format, all ...*Aggregation) ([]byte, error) {
 	var err error
 	if len(all) == 1 {
@@ -37,8 +39,9 @@ func (s *Style) Printa(dst []byte, f *Format, all ...*Aggregation) ([]byte, erro
 	return dst, nil
 }
 
-// Addresses gives which values %a and %A print, counted from 0 among the arguments of a printf or the elements of a printa's key: who
-// prints has to know what is at those addresses, and put it into the Text of the values.
+// Addresses returns the indexes of the values that %a and %A print, among the arguments of a printf
+// or the elements of a printa's key. The caller must resolve those addresses into the Text of the
+// values.
 func (f *Format) Addresses() (kernel, user []int) {
 	n := 0
 	for i := range f.Conversions {
@@ -62,7 +65,7 @@ func (f *Format) Addresses() (kernel, user []int) {
 	return kernel, user
 }
 
-// arguments hands out values in their order.
+// arguments returns values in their order.
 type arguments struct{ values []Value }
 
 func (a *arguments) next(c *Conversion, what string) (Value, error) {
@@ -74,7 +77,7 @@ func (a *arguments) next(c *Conversion, what string) (Value, error) {
 	return v, nil
 }
 
-// number takes a width or precision, which is cut to MaxWidth.
+// number returns a width or precision, at most MaxWidth.
 func (a *arguments) number(c *Conversion, what string) (int, error) {
 	v, err := a.next(c, what)
 	if err != nil {
@@ -87,7 +90,13 @@ func (a *arguments) number(c *Conversion, what string) (int, error) {
 	return int(max(-MaxWidth, min(n, MaxWidth))), nil
 }
 
-func (s *Style) print(dst []byte, f *Format, args *arguments, aggs []*Aggregation, data [][]int64) ([]byte, error) {
+func (s *Style) print(
+	dst []byte,
+	f *Format,
+	args *arguments,
+	aggs []*Aggregation,
+	data [][]int64,
+) ([]byte, error) {
 	agg := 0
 	for i := range f.Conversions {
 		c := &f.Conversions[i]
@@ -96,7 +105,15 @@ func (s *Style) print(dst []byte, f *Format, args *arguments, aggs []*Aggregatio
 			dst = append(dst, '%')
 			continue
 		}
-		out := field{alternate: c.Alternate, zero: c.Zero, left: c.Left, plus: c.Plus, space: c.Space, width: c.Width, precision: c.Precision}
+		out := field{
+			alternate: c.Alternate,
+			zero:      c.Zero,
+			left:      c.Left,
+			plus:      c.Plus,
+			space:     c.Space,
+			width:     c.Width,
+			precision: c.Precision,
+		}
 		if c.Group {
 			out.group = s.Group
 		}
@@ -134,7 +151,13 @@ func (s *Style) print(dst []byte, f *Format, args *arguments, aggs []*Aggregatio
 }
 
 // aggregated appends the value of an aggregation.
-func (s *Style) aggregated(dst []byte, c *Conversion, f field, a *Aggregation, data []int64) ([]byte, error) {
+func (s *Style) aggregated(
+	dst []byte,
+	c *Conversion,
+	f field,
+	a *Aggregation,
+	data []int64,
+) ([]byte, error) {
 	data = a.sound(data)
 	v := Value{Kind: Int, Size: 8, Signed: true}
 	switch a.Func {
@@ -153,7 +176,7 @@ func (s *Style) aggregated(dst []byte, c *Conversion, f field, a *Aggregation, d
 	return s.convert(dst, c, f, v)
 }
 
-// convert appends a value as a conversion has it.
+// convert appends a value in the form of a conversion.
 func (s *Style) convert(dst []byte, c *Conversion, f field, v Value) ([]byte, error) {
 	verb := c.Name[len(c.Name)-1]
 	wrong := func(what string) ([]byte, error) {
@@ -173,7 +196,7 @@ func (s *Style) convert(dst []byte, c *Conversion, f field, v Value) ([]byte, er
 		if v.Kind != Frames {
 			return wrong("a stack")
 		}
-		// The width indents the lines when it is to the left, else it is that of each line.
+		// A width with the flag - indents the lines; otherwise it is the width of each line.
 		indent := 0
 		if f.left {
 			indent, f.width = f.width, 0
@@ -222,7 +245,7 @@ func (s *Style) convert(dst []byte, c *Conversion, f field, v Value) ([]byte, er
 	return f.unsigned(dst, verb, v.unsigned()), nil
 }
 
-// wideText gives characters of 4 bytes each, up to the first 0, as UTF-8.
+// wideText returns 4-byte characters, up to the first 0, as UTF-8.
 func wideText(s string) string {
 	var b strings.Builder
 	for ; len(s) >= 4; s = s[4:] {

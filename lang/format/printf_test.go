@@ -14,11 +14,11 @@ func f64(x float64) Value {
 	return Value{Kind: Floating, Size: 8, Num: math.Float64bits(x)}
 }
 
-// What C's printf prints, and what the DTrace guide adds to it.
+// TestPrintf checks the output of C's printf, and the DTrace guide's additions to it.
 func TestPrintf(t *testing.T) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
-		pacific = time.FixedZone("PDT", -7*3600) // no table of zones here: at that moment it is the same
+		pacific = time.FixedZone("PDT", -7*3600) // without a zone table: at that moment it is equal
 	}
 	frames := StackOf([]string{"vmlinux`a+0x1", "vmlinux`b"}, []uint64{2, 1})
 	for _, c := range []struct {
@@ -89,7 +89,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// A value that a conversion cannot take is an error, never a panic or a silent nothing.
+// TestPrintfRefuses checks that a value of the wrong type for a conversion is an error, never a
+// panic or silently nothing.
 func TestPrintfRefuses(t *testing.T) {
 	for _, c := range []struct {
 		format string
@@ -112,7 +113,8 @@ func TestPrintfRefuses(t *testing.T) {
 		if wrong != nil {
 			t.Fatal(wrong)
 		}
-		if _, err := (&Style{}).Printf(nil, f, c.args); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := (&Style{}).Printf(nil, f, c.args); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q", c.format, err, c.want)
 		}
 	}
@@ -174,7 +176,8 @@ func TestLines(t *testing.T) {
 		clause                   int
 		provider, function, name string
 	}{
-		{1, 0, "syscall", "read", "entry"}, {2, 1, "fbt", "vfs_read", "entry"}, {2, 2, "fbt", "vfs_read", "entry"}, {3, 1, "sdt", "x", "probe"},
+		{1, 0, "syscall", "read", "entry"}, {2, 1, "fbt", "vfs_read", "entry"},
+		{2, 2, "fbt", "vfs_read", "entry"}, {3, 1, "sdt", "x", "probe"},
 		{4, 1, "fbt", "vfs_read", "return"}, {5, 1, "syscall", "read", "return"},
 	} {
 		out = append(s.FlowProbe(out, &f, 0, p.id, p.clause, p.provider, p.function, p.name), '\n')
@@ -206,8 +209,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// FuzzPrintf: any format is parsed or refused at a place within it, and a parsed one is printed or refused, whatever its
-// arguments are.
+// FuzzPrintf checks that any format is parsed or refused at a position within it, and that a parsed
+// one prints or returns an error, whatever its arguments are.
 func FuzzPrintf(f *testing.F) {
 	for _, s := range []string{"%d %s\n", "%-10.5lld|%@u%%", "%*.*s %k %a %Y %T", "%'+ #0-?wc", "%3$d", "%é", "%hhhhhhhhhhd", "%.%", "%0.0.0"} {
 		f.Add(s, int64(12), "text\x00more")
@@ -218,7 +221,8 @@ func FuzzPrintf(f *testing.F) {
 			t.Fatal("both or neither")
 		}
 		if wrong != nil {
-			if wrong.Pos < 0 || wrong.Len <= 0 || wrong.Pos+wrong.Len > len(text) || wrong.Message == "" {
+			if wrong.Pos < 0 || wrong.Len <= 0 || wrong.Pos+wrong.Len > len(text) ||
+				wrong.Message == "" {
 				t.Fatalf("%+v of %q", wrong, text)
 			}
 			return
@@ -233,7 +237,7 @@ func FuzzPrintf(f *testing.F) {
 			t.Fatalf("%q came out as %q", text, again+format.Tail)
 		}
 		if wide > 1<<12 || len(format.Conversions) > 20 || len(s) > 1<<12 || n > 1<<12 {
-			return // wide fields are as wide as they say
+			return // wide fields are as wide as requested
 		}
 		var args []Value
 		for _, c := range format.Conversions {
@@ -266,7 +270,7 @@ func FuzzPrintf(f *testing.F) {
 				args = append(args, IntOf(n, 8, n%2 == 0))
 			}
 		}
-		a := &Aggregation{Func: Avg, Rows: []Row{{Key: args, Data: []int64{n, n}}}}
+		a := &Aggregation{Func: Avg, Rows: []AggregationRow{{Key: args, Data: []int64{n, n}}}}
 		out, err := (&Style{Group: ","}).Printa(nil, format, a)
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)

@@ -6,23 +6,25 @@ import (
 	"strconv"
 )
 
-// A Shape is the type of what print() prints, as far as printing needs it.
+// A Shape is the type of the argument of print(), as far as printing needs it.
 type Shape struct {
-	Form    Form
-	Name    string // as C writes it: "struct task_struct", "int", "char [5]"; one without a name: "struct", "union", "enum"
-	Size    int    // bytes
+	Form Form
+	// in the notation of C: "struct task_struct", "int", "char [5]"; without a name: "struct",
+	// "union", "enum"
+	Name    string
+	Size    int // bytes
 	Signed  bool
 	Char    bool           // a plain char, printed as a character
 	Elem    *Shape         // of an array
 	Len     int            // of an array
-	Members func() []Piece // of a struct or union, asked for only when it is printed
+	Members func() []Piece // of a struct or union; called only when it is printed
 	Values  []Named        // of an enumeration
 }
 
-// Form tells shapes apart.
+// Form is the kind of a Shape.
 type Form uint8
 
-// The forms.
+// The kinds.
 const (
 	FormInt Form = iota
 	FormEnum
@@ -30,7 +32,7 @@ const (
 	FormStruct
 	FormUnion
 	FormArray
-	FormOther // a number with a fraction, a function: not shown
+	FormOther // a floating-point number, a function: not printed
 )
 
 // A Piece is a member of a struct or union.
@@ -48,15 +50,15 @@ type Named struct {
 }
 
 const (
-	printIndent = 44 // where dtrace begins the lines of print()
-	printDepth  = 10 // how deep it goes
+	printIndent = 44 // the column where dtrace begins the lines of print()
+	printDepth  = 10 // the deepest nesting that it prints
 )
 
-// Print appends what print() prints: where the value was, and its members, those that are 0 left out. data is what was
-// recorded of the value. What begins at limit or beyond is not shown, and neither is what data does not hold: there "..."
-// stands.
+// Print appends the output of print(): the address of the value, then its members except those that
+// are 0. data is the recorded value. Bytes from limit on, and bytes missing in data, are printed as
+// "...".
 func (s *Style) Print(dst []byte, address uint64, shape *Shape, data []byte, limit int) []byte {
-	where := "(nil)" // as C's %p has it
+	where := "(nil)" // as C's %p
 	if address != 0 {
 		where = "0x" + strconv.FormatUint(address, 16)
 	}
@@ -70,7 +72,8 @@ type printer struct {
 	dst   []byte
 	data  []byte
 	limit int
-	open  []int // depths of the structs that are not closed yet: each is when the next value beside or above it comes
+	// depths of the open structs: each is closed before the next value beside or above it
+	open []int
 }
 
 func (p *printer) line(depth int, text string) {
@@ -90,7 +93,7 @@ func (p *printer) close(depth int) {
 	}
 }
 
-// show appends a value and says whether the next one may be shown too: not when the data has ended.
+// show appends a value and reports whether more may follow: not when the data has ended.
 func (p *printer) show(name string, t *Shape, bit, bits, depth int) bool {
 	at := bit / 8
 	if at < 0 || at >= p.limit || at >= len(p.data) || depth >= printDepth {
@@ -152,11 +155,11 @@ func zero(b []byte) bool {
 	return true
 }
 
-// text gives a number in its form; "" for a bit field of 0, which is left out as all is that is 0.
+// text returns a number in its form; "" for a bit field of 0, which is omitted like all zeroes.
 func (t *Shape) text(data []byte, bit, bits int) string {
 	var u uint64
 	if bits > 0 && bits <= 64 {
-		for i := range bits { // little end first, as all machines are that this runs on
+		for i := range bits { // little-endian, as all supported machines
 			if at := bit + i; at/8 < len(data) && data[at/8]>>(at%8)&1 != 0 {
 				u |= 1 << i
 			}

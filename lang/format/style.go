@@ -8,37 +8,37 @@ import (
 	"unicode/utf8"
 )
 
-// A Style is the options that decide how things are printed; the names are those of dtrace's options. The zero Style prints
-// as dtrace does when nothing was asked for, with times in UTC. Its methods append to a slice and give it back; they may be
-// called from several goroutines.
+// A Style is the options of printing, by the names of dtrace's options. The zero Style prints as
+// dtrace does by default, with times in UTC. Its methods append to a slice and return it; they are
+// safe for concurrent use.
 type Style struct {
 	Quiet      bool // trace() prints the bare value
-	RawBytes   bool // everything that is not a number as bytes
+	RawBytes   bool // prints everything but numbers as bytes
 	FlowIndent bool
-	NoColumns  bool // no columns CPU and ID: for output that is to be compared
+	NoColumns  bool // no columns CPU and ID: for comparing outputs
 
-	// StackIndent is the blanks before a frame, where Indented is set; else 14.
+	// StackIndent is the number of blanks before a frame, when Indented is set; otherwise 14.
 	StackIndent int
 	Indented    bool
 
-	SortKey    bool // rows by their keys
+	SortKey    bool // sort rows by their keys
 	SortRev    bool // greatest first
-	SortKeyPos int  // the element of the key that counts first
-	SortPos    int  // of a printa of several aggregations: the one that counts first
-	PerCPU     bool // below a value those of the CPUs
+	SortKeyPos int  // the element of the key that is compared first
+	SortPos    int  // for a printa of several aggregations: the one that is compared first
+	PerCPU     bool // print the values of the CPUs below a value
 
 	Zoom bool // aggzoom: the longest bar of a distribution fills the line
 	Hist bool // agghist: counts and sums with bars
-	Pack bool // aggpack: a distribution in one line
+	Pack bool // aggpack: a distribution on one line
 	// Encoding is "ascii", "utf8" or "": packed distributions in UTF-8, all others in ASCII.
 	Encoding string
 
-	Zone  *time.Location // of %Y and %T; nil is UTC
-	Group string         // what %'d puts between thousands; "" in the C locale
+	Zone  *time.Location // for %Y and %T; nil: UTC
+	Group string         // the thousands separator of %'d; "" in the C locale
 }
 
-// Thousands gives what a locale, by the name that LC_ALL or LC_NUMERIC have, puts between thousands; "" where it puts nothing,
-// and where the locale is not known here.
+// Thousands returns the thousands separator of a locale, by its name in LC_ALL or LC_NUMERIC; ""
+// when it has none or is unknown.
 func Thousands(locale string) string {
 	language, _, _ := strings.Cut(locale, "_")
 	switch language {
@@ -62,7 +62,7 @@ func (s *Style) indent() int {
 	return defaultIndent
 }
 
-// Header appends the line that names the columns. With Quiet and without FlowIndent there is none.
+// Header appends the line of column names. With Quiet and without FlowIndent there is none.
 func (s *Style) Header(dst []byte) []byte {
 	switch {
 	case s.FlowIndent && s.NoColumns:
@@ -78,8 +78,8 @@ func (s *Style) Header(dst []byte) []byte {
 	return append(field{width: 32}.pad(dst, "FUNCTION:NAME"), '\n')
 }
 
-// Probe appends what stands before the output of a clause: CPU, the probe's number and its name. With Quiet there is
-// nothing. The line ends with EndProbe.
+// Probe appends the part before the output of a clause: CPU, the probe's number and its name. With
+// Quiet it appends nothing. EndProbe ends the line.
 func (s *Style) Probe(dst []byte, cpu int, id uint32, function, name string) []byte {
 	if s.Quiet {
 		return dst
@@ -94,7 +94,7 @@ func (s *Style) Probe(dst []byte, cpu int, id uint32, function, name string) []b
 	return append(dst, ' ')
 }
 
-// EndProbe appends what stands behind the output of a clause.
+// EndProbe appends the part after the output of a clause.
 func (s *Style) EndProbe(dst []byte) []byte {
 	if s.Quiet {
 		return dst
@@ -102,7 +102,8 @@ func (s *Style) EndProbe(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// A Flow follows calls and returns, for the option flowindent: one for each CPU. The zero Flow is outside of all calls.
+// A Flow follows calls and returns for the option flowindent, one per CPU. The zero Flow is outside
+// of all calls.
 type Flow struct {
 	depth  int
 	probe  uint32
@@ -110,9 +111,17 @@ type Flow struct {
 	begun  bool
 }
 
-// FlowProbe appends what stands before the output of a clause with flowindent: an arrow in or out for a probe called entry
-// or return, or ...-entry or ...-return, else the name behind a bar. A second clause at the same entry goes in no further.
-func (s *Style) FlowProbe(dst []byte, f *Flow, cpu int, id uint32, clause int, provider, function, name string) []byte {
+// FlowProbe appends the part before the output of a clause with flowindent: an arrow in or out for
+// a probe called entry or return, or ...-entry or ...-return, otherwise a bar before the name. A
+// second clause at the same entry does not indent further.
+func (s *Style) FlowProbe(
+	dst []byte,
+	f *Flow,
+	cpu int,
+	id uint32,
+	clause int,
+	provider, function, name string,
+) []byte {
 	in, out := ends(name, "entry"), ends(name, "return")
 	if in && f.begun && f.probe == id && f.clause != clause {
 		in = false
@@ -151,7 +160,7 @@ func ends(name, word string) bool {
 	return name == word || strings.HasSuffix(name, "-"+word)
 }
 
-// Trace appends what trace() prints.
+// Trace appends the output of trace().
 func (s *Style) Trace(dst []byte, v Value) []byte {
 	switch v.Kind {
 	case Frames:
@@ -174,7 +183,8 @@ func (s *Style) Trace(dst []byte, v Value) []byte {
 	if s.RawBytes {
 		return hexDump(dst, memory(v))
 	}
-	// dtrace's widths: what the greatest number of the size needs, and the sign; 20 of the 64 bits, 19 when signed.
+	// dtrace's widths: the digits of the greatest number of the size, and the sign; for 64 bits 20,
+	// or 19 when signed.
 	var f field
 	if !s.Quiet {
 		dst = append(dst, ' ')
@@ -189,7 +199,7 @@ func (s *Style) Trace(dst []byte, v Value) []byte {
 	return f.unsigned(dst, 'u', v.unsigned())
 }
 
-// memory gives an integer as it lies in memory, lowest byte first.
+// memory returns an integer as its bytes in memory, lowest byte first.
 func memory(v Value) string {
 	var b []byte
 	for i := range v.Size {
@@ -198,7 +208,7 @@ func memory(v Value) string {
 	return string(b)
 }
 
-// pad gives s with zeroes behind it, up to size bytes.
+// pad returns s padded with zeroes to size bytes.
 func pad(s string, size int) string {
 	if len(s) >= size {
 		return s
@@ -206,8 +216,8 @@ func pad(s string, size int) string {
 	return s + strings.Repeat("\x00", min(size, MaxWidth)-len(s))
 }
 
-// bytes appends a value that is kept as bytes: as text when it looks like one, else as a table of bytes. bare: without a field
-// around it, if it ends with a 0.
+// bytes appends a value of raw bytes: as text when it looks like text, otherwise as a table of
+// bytes. With bare set a value that ends with a 0 has no field around it.
 func (s *Style) bytes(dst []byte, v Value, width int, bare bool) []byte {
 	if v.Kind == Floating {
 		v = Value{Kind: Raw, Size: 8, Text: memory(Value{Size: 8, Num: v.Num})}
@@ -228,7 +238,8 @@ func (s *Style) bytes(dst []byte, v Value, width int, bare bool) []byte {
 	return field{width: width, left: true}.pad(append(dst, "  "...), text)
 }
 
-// asciiText tells whether bytes look like text: what isprint and isspace say in the C locale, bell and backspace.
+// asciiText reports whether bytes look like text: isprint or isspace in the C locale, bell or
+// backspace.
 func asciiText(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < ' ' || c > '~') && (c < '\a' || c > '\r') {
@@ -238,8 +249,8 @@ func asciiText(s string) bool {
 	return true
 }
 
-// printable tells whether a string of D can be shown as it is. dtrace shows every string that is not plain ASCII, and the
-// empty one, as a table of bytes; here all text is text.
+// printable reports whether a string of D can be printed as it is. dtrace prints a string that is
+// empty or not plain ASCII as a table of bytes; here all text is text.
 func printable(s string) bool {
 	if asciiText(s) {
 		return true
@@ -255,14 +266,17 @@ func printable(s string) bool {
 	return true
 }
 
-// Tracemem appends what tracemem() prints: bytes in rows of sixteen, hexadecimal and as characters. Nothing for no bytes.
+// Tracemem appends the output of tracemem(): bytes in rows of sixteen, in hexadecimal and as
+// characters. It appends nothing for no bytes.
 func (s *Style) Tracemem(dst []byte, b []byte) []byte { return hexDump(dst, string(b)) }
 
 func hexDump(dst []byte, s string) []byte {
 	if s == "" {
 		return dst
 	}
-	dst = append(dst, "\n             0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f  0123456789abcdef\n"...)
+	dst = append(
+		dst,
+		"\n             0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f  0123456789abcdef\n"...)
 	for at := 0; at < len(s); at += 16 {
 		row := s[at:min(at+16, len(s))]
 		dst = append(dst, "     "...)
@@ -285,7 +299,7 @@ func hexDump(dst []byte, s string) []byte {
 	return dst
 }
 
-// Stack appends what stack() and ustack() print: a line for each frame, behind an empty line's end.
+// Stack appends the output of stack() and ustack(): a line's end, then a line per frame.
 func (s *Style) Stack(dst []byte, v Value) []byte {
 	return stack(dst, v, s.indent(), field{})
 }
@@ -300,12 +314,12 @@ func stack(dst []byte, v Value, indent int, f field) []byte {
 	return dst
 }
 
-// Symbol appends what sym(), func(), mod() and their twins of user space print.
+// Symbol appends the output of sym(), func(), mod() and their counterparts for processes.
 func (s *Style) Symbol(dst []byte, v Value) []byte {
 	return field{width: 50, left: true}.pad(append(dst, "  "...), v.place())
 }
 
-// place gives the name of an address, or the address where there is none.
+// place returns the symbol of an address, or the address when there is none.
 func (v Value) place() string {
 	if v.Text == "" {
 		return "0x" + strconv.FormatUint(v.Num, 16)
@@ -338,7 +352,7 @@ func (s *Style) datum(dst []byte, v Value, packed bool) []byte {
 	return field{width: 16}.signed(dst, int64(v.Num))
 }
 
-// times appends what %Y and %T print of nanoseconds since the epoch.
+// times appends the output of %Y and %T for nanoseconds since the epoch.
 func (s *Style) times(f field, dst []byte, name string, ns int64) []byte {
 	zone := s.Zone
 	if zone == nil {
@@ -348,6 +362,6 @@ func (s *Style) times(f field, dst []byte, name string, ns int64) []byte {
 	if name == "Y" {
 		return f.text(dst, at.Format("2006 Jan _2 15:04:05"))
 	}
-	year, _ := at.ISOWeek() // dtrace asks strftime for %G
+	year, _ := at.ISOWeek() // dtrace uses %G of strftime
 	return f.text(dst, at.Format("Mon, 02 Jan ")+strconv.Itoa(year)+at.Format(" 15:04:05 MST"))
 }

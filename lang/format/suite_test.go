@@ -13,9 +13,10 @@ import (
 	"culprit/lang/syntax"
 )
 
-// TestSuite runs those programs of a peer's test suite that need no kernel - whole numbers and strings, aggregations, and
-// probes that merely fire - in a small interpreter, prints what they print by this room, and compares it with what the suite
-// expects, byte by byte. The suite is where CULPRIT_DTRACE_TESTS says; nothing of it is here.
+// TestSuite runs the programs of a peer's test suite that need no kernel in a small interpreter:
+// integers and strings, aggregations, and probes that merely fire. It prints with this package and
+// compares the output with the suite's, byte by byte. CULPRIT_DTRACE_TESTS is the suite's
+// directory; none of it is in this repository.
 func TestSuite(t *testing.T) {
 	dir := os.Getenv("CULPRIT_DTRACE_TESTS")
 	if dir == "" {
@@ -23,7 +24,7 @@ func TestSuite(t *testing.T) {
 		return
 	}
 	if below := filepath.Join(dir, "test"); isDir(below) {
-		dir = below // named by the directory that has runtest.sh
+		dir = below // named by the directory that contains runtest.sh
 	}
 	var files []string
 	for _, sub := range []string{"aggs", "multiaggs", "printa", "printf", "trace", "actions/trace", "actions/print*", "tracemem", "operators"} {
@@ -40,7 +41,7 @@ func TestSuite(t *testing.T) {
 	for _, file := range files {
 		want, err := os.ReadFile(strings.TrimSuffix(file, ".d") + ".r")
 		if err != nil {
-			continue // by exit status alone
+			continue // only by exit status
 		}
 		if _, err := os.Stat(strings.TrimSuffix(file, ".d") + ".r.p"); err == nil {
 			continue
@@ -63,7 +64,8 @@ func TestSuite(t *testing.T) {
 		ran++
 		expected, _, _ := strings.Cut(string(want), "-- @@stderr --")
 		got = regexp.MustCompile("0x[0-9a-f]+").ReplaceAllString(got, "{ptr}")
-		if !alike(got, expected) && (strings.Contains(string(text), "@@nosort") || !alike(inOrder(got), inOrder(expected))) {
+		if !alike(got, expected) &&
+			(strings.Contains(string(text), "@@nosort") || !alike(inOrder(got), inOrder(expected))) {
 			t.Errorf("%s: got\n%s\nwant\n%s", strings.TrimPrefix(file, dir), got, expected)
 		}
 	}
@@ -80,7 +82,7 @@ func isDir(name string) bool {
 
 func alike(a, b string) bool { return strings.TrimRight(a, "\n") == strings.TrimRight(b, "\n") }
 
-// inOrder gives the lines in the order of their bytes: some expectations of the suite were written down so.
+// inOrder returns the lines sorted by their bytes: some outputs of the suite were recorded sorted.
 func inOrder(s string) string {
 	lines := strings.Split(strings.Trim(s, "\n"), "\n")
 	slices.Sort(lines)
@@ -116,7 +118,12 @@ func interpret(text string) (out, why string) {
 	if len(diags) > 0 {
 		return "", "syntax"
 	}
-	m := &machine{vars: map[string]Value{}, types: map[string]Value{}, aggs: map[string]*Aggregation{}, style: Style{NoColumns: true, Zone: time.UTC}}
+	m := &machine{
+		vars:  map[string]Value{},
+		types: map[string]Value{},
+		aggs:  map[string]*Aggregation{},
+		style: Style{NoColumns: true, Zone: time.UTC},
+	}
 	var begin, end, other []*syntax.Clause
 	name := ""
 	for _, item := range prog.Items {
@@ -165,7 +172,7 @@ func interpret(text string) (out, why string) {
 	return string(m.out), ""
 }
 
-// prepare finds out how each aggregation is made, also where the statement never runs.
+// prepare finds the function of each aggregation, also when the statement never runs.
 func (m *machine) prepare(prog *syntax.Program) {
 	syntax.Walk(prog, func(n syntax.Node) bool {
 		if x, ok := n.(*syntax.Assign); ok {
@@ -198,7 +205,15 @@ func (m *machine) option(p *syntax.Pragma) {
 		m.style.SortPos = n
 	case "rawbytes":
 		m.style.RawBytes = true
-	case "aggrate", "switchrate", "bufsize", "aggsize", "strsize", "dynvarsize", "destructive", "statusrate", "maxframes":
+	case "aggrate",
+		"switchrate",
+		"bufsize",
+		"aggsize",
+		"strsize",
+		"dynvarsize",
+		"destructive",
+		"statusrate",
+		"maxframes":
 	default:
 		panic(unable("option " + p.Name.Text))
 	}
@@ -209,14 +224,20 @@ func zeroOf(t syntax.Type) Value {
 		size   int
 		signed bool
 	}{
-		syntax.KindBool: {1, false}, syntax.KindChar: {1, true}, syntax.KindSChar: {1, true}, syntax.KindUChar: {1, false},
-		syntax.KindShort: {2, true}, syntax.KindUShort: {2, false}, syntax.KindInt: {4, true}, syntax.KindUInt: {4, false},
-		syntax.KindLong: {8, true}, syntax.KindULong: {8, false}, syntax.KindLongLong: {8, true}, syntax.KindULongLong: {8, false},
+		syntax.KindBool: {1, false}, syntax.KindChar: {1, true}, syntax.KindSChar: {1, true},
+		syntax.KindUChar: {1, false},
+		syntax.KindShort: {2, true}, syntax.KindUShort: {2, false}, syntax.KindInt: {4, true},
+		syntax.KindUInt: {4, false},
+		syntax.KindLong: {8, true}, syntax.KindULong: {8, false}, syntax.KindLongLong: {8, true},
+		syntax.KindULongLong: {8, false},
 	}
 	named := map[string]syntax.BasicKind{
-		"int8_t": syntax.KindChar, "uint8_t": syntax.KindUChar, "int16_t": syntax.KindShort, "uint16_t": syntax.KindUShort, "ushort_t": syntax.KindUShort,
-		"int32_t": syntax.KindInt, "uint32_t": syntax.KindUInt, "uint_t": syntax.KindUInt, "int64_t": syntax.KindLong, "uint64_t": syntax.KindULong,
-		"ulong_t": syntax.KindULong, "longlong_t": syntax.KindLongLong, "u_longlong_t": syntax.KindULongLong, "uchar_t": syntax.KindUChar, "uint": syntax.KindUInt,
+		"int8_t": syntax.KindChar, "uint8_t": syntax.KindUChar, "int16_t": syntax.KindShort,
+		"uint16_t": syntax.KindUShort, "ushort_t": syntax.KindUShort,
+		"int32_t": syntax.KindInt, "uint32_t": syntax.KindUInt, "uint_t": syntax.KindUInt,
+		"int64_t": syntax.KindLong, "uint64_t": syntax.KindULong,
+		"ulong_t": syntax.KindULong, "longlong_t": syntax.KindLongLong,
+		"u_longlong_t": syntax.KindULongLong, "uchar_t": syntax.KindUChar, "uint": syntax.KindUInt,
 	}
 	kind, ok := syntax.BasicKind(0), false
 	switch x := t.(type) {
@@ -262,7 +283,22 @@ func (m *machine) fire(clauses []*syntax.Clause, name string) {
 			if !ok {
 				panic(unable("if"))
 			}
-			if call, ok := do.X.(*syntax.Call); ok && slices.Contains([]string{"trace", "printf", "printa", "exit", "tracemem", "stack", "clear", "trunc", "normalize", "denormalize"}, call.Func.Text) {
+			if call, ok := do.X.(*syntax.Call); ok &&
+				slices.Contains(
+					[]string{
+						"trace",
+						"printf",
+						"printa",
+						"exit",
+						"tracemem",
+						"stack",
+						"clear",
+						"trunc",
+						"normalize",
+						"denormalize",
+					},
+					call.Func.Text,
+				) {
 				traces = true
 				m.action(call)
 			} else {
@@ -355,9 +391,9 @@ func (m *machine) agg(name string) *Aggregation {
 	return a
 }
 
-// weightAt is which argument of a distribution is the weight.
+// weightAt is the index of a distribution's weight among its arguments.
 //
-// table: what the guide says
+// table: the guide's signatures
 var weightAt = map[string]int{"quantize": 1, "lquantize": 4, "llquantize": 5}
 
 func (m *machine) shape(to *syntax.Aggregation, c *syntax.Call) {
@@ -409,14 +445,14 @@ func (m *machine) aggregate(to *syntax.Aggregation, c *syntax.Call) {
 	if n := weightAt[c.Func.Text]; n > 0 && len(args) > n {
 		weight = args[n]
 	}
-	var row *Row
+	var row *AggregationRow
 	for i := range a.Rows {
 		if (&Style{}).compareKeys(a.Rows[i].Key, key) == 0 {
 			row = &a.Rows[i]
 		}
 	}
 	if row == nil {
-		a.Rows = append(a.Rows, Row{Key: key, Data: make([]int64, a.size())})
+		a.Rows = append(a.Rows, AggregationRow{Key: key, Data: make([]int64, a.size())})
 		row = &a.Rows[len(a.Rows)-1]
 		a.clear(row.Data)
 	}

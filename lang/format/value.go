@@ -2,39 +2,39 @@ package format
 
 import "strings"
 
-// Kind is the sort of a Value.
-type Kind uint8
+// ValueKind is the kind of a Value.
+type ValueKind uint8
 
 // The kinds of values.
 const (
-	Int      Kind = iota
-	Floating      // Num holds the bits of a float64
-	Chars         // string of D
-	Raw           // an array or struct as its bytes, in the order of memory
-	Frames        // stack() or ustack()
-	Place         // sym(), func(), mod(), uaddr() ...: an address that is told by name
+	Int      ValueKind = iota
+	Floating           // Num contains the bits of a float64
+	Chars              // string of D
+	Raw                // an array or struct as its bytes, in the order of memory
+	Frames             // stack() or ustack()
+	Place              // sym(), func(), mod(), uaddr() ...: an address that is printed as a symbol
 )
 
-// A Value is one thing to print: an argument of an action, an element of an aggregation's key.
+// A Value is a value to print: an argument of an action, or an element of an aggregation's key.
 type Value struct {
-	Kind   Kind
-	Size   int    // bytes that it takes in the kernel: 1, 2, 4 or 8 of an Int, strsize of Chars
+	Kind   ValueKind
+	Size   int    // its size in the kernel: 1, 2, 4 or 8 for an Int, strsize for Chars
 	Signed bool   // of an Int
 	Num    uint64 // Int: its bits, of which the lowest Size bytes count. Place: the address
-	Pid    uint64 // of a Place in user space: the process
-	// Text is what Chars and Raw hold (Chars without what stands behind the first 0), and the name of a Place. An Int that
-	// %a or %A prints has the name of the address here, too; "" prints as 0x...
+	Pid    uint64 // for a Place in a process: its ID
+	// Text is the text of Chars and Raw (Chars up to the first 0), and the symbol of a Place. An
+	// Int printed by %a or %A has the symbol of the address here, too; "" prints as 0x...
 	Text   string
 	Frames []string // the lines of a stack, innermost first
-	PCs    []uint64 // of a stack: its addresses, by which keys are ordered
+	PCs    []uint64 // the addresses of a stack, by which keys are ordered
 }
 
-// IntOf makes an integer of size bytes: 1, 2, 4 or 8.
+// IntOf returns an integer of size bytes: 1, 2, 4 or 8.
 func IntOf(n int64, size int, signed bool) Value {
 	return Value{Kind: Int, Size: size, Signed: signed, Num: uint64(n)}
 }
 
-// TextOf makes a string of D, which takes size bytes in the kernel.
+// TextOf returns a string of D, which takes size bytes in the kernel.
 func TextOf(s string, size int) Value {
 	if i := strings.IndexByte(s, 0); i >= 0 {
 		s = s[:i]
@@ -42,15 +42,16 @@ func TextOf(s string, size int) Value {
 	return Value{Kind: Chars, Size: size, Text: s}
 }
 
-// BytesOf makes a value of bytes as they are: an array, a struct, what tracemem recorded.
+// BytesOf returns a value of raw bytes: an array, a struct, the record of tracemem.
 func BytesOf(b []byte) Value { return Value{Kind: Raw, Size: len(b), Text: string(b)} }
 
-// StackOf makes a stack of lines that are resolved already, innermost first.
+// StackOf returns a stack of resolved lines, innermost first.
 func StackOf(lines []string, pcs []uint64) Value {
 	return Value{Kind: Frames, Size: 8 * len(pcs), Frames: lines, PCs: pcs}
 }
 
-// Innermost gives a stack with its innermost frames alone, so many of them; below 0: all.
+// Innermost returns a stack with at most the given number of frames, innermost first; negative:
+// all.
 func (v Value) Innermost(most int) Value {
 	if most < 0 {
 		return v
@@ -58,17 +59,17 @@ func (v Value) Innermost(most int) Value {
 	return StackOf(v.Frames[:min(most, len(v.Frames))], v.PCs[:min(most, len(v.PCs))])
 }
 
-// PlaceOf makes the value of sym(), func(), mod() and so on: an address, and what it is called.
+// PlaceOf returns the value of sym(), func(), mod() and so on: an address with its symbol.
 func PlaceOf(name string, address uint64) Value {
 	return Value{Kind: Place, Size: 8, Num: address, Text: name}
 }
 
-// UserPlaceOf makes the value of usym(), ufunc(), umod() and uaddr().
+// UserPlaceOf returns the value of usym(), ufunc(), umod() and uaddr().
 func UserPlaceOf(name string, pid, address uint64) Value {
 	return Value{Kind: Place, Size: 16, Num: address, Pid: pid, Text: name}
 }
 
-// unsigned gives the integer as its size holds it.
+// unsigned returns the integer truncated to its size.
 func (v Value) unsigned() uint64 {
 	switch v.Size {
 	case 1:
@@ -81,7 +82,7 @@ func (v Value) unsigned() uint64 {
 	return v.Num
 }
 
-// signed gives the integer with the sign that its size gives it.
+// signed returns the integer, sign-extended from its size.
 func (v Value) signed() int64 {
 	switch v.Size {
 	case 1:
@@ -94,8 +95,8 @@ func (v Value) signed() int64 {
 	return int64(v.Num)
 }
 
-// compare orders values as elements of a key: integers without regard to their sign, as dtrace does, everything else by its
-// bytes or addresses.
+// compare orders values as elements of a key: integers as unsigned, as dtrace does, everything else
+// by its bytes or addresses.
 func (v Value) compare(w Value) int {
 	switch {
 	case v.Kind == Int && w.Kind == Int:
@@ -129,7 +130,7 @@ func order[T uint64 | int64](a, b T) int {
 	return 0
 }
 
-// cut gives s up to its first 0.
+// cut returns s up to its first 0.
 func cut(s string) string {
 	if i := strings.IndexByte(s, 0); i >= 0 {
 		return s[:i]
@@ -137,8 +138,8 @@ func cut(s string) string {
 	return s
 }
 
-// escape writes what %S and %C print: C's escapes for what is not printable ASCII, and \0 for the 0 at the end, which a
-// string of D always has.
+// escape returns the output of %S and %C: C's escapes for bytes that are not printable ASCII, and
+// \0 for the final 0 of a D string.
 func escape(s string, ended bool) string {
 	var b strings.Builder
 	for i := range len(s) {

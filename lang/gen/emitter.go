@@ -21,7 +21,7 @@ type emitter struct {
 	labels []int // the index of the instruction behind each; -1: not placed yet
 	wanted []bool
 	fixes  []fix
-	places []Place
+	places []Origin
 	at     syntax.Span
 	dead   bool // what comes next can't be reached, and is left out: the verifier refuses such instructions
 }
@@ -56,7 +56,7 @@ func (e *emitter) add(i asm.Instruction) {
 		return
 	}
 	if e.at.To > e.at.From && (len(e.places) == 0 || e.places[len(e.places)-1].At != e.at) {
-		e.places = append(e.places, Place{First: len(e.ins), At: e.at})
+		e.places = append(e.places, Origin{First: len(e.ins), At: e.at})
 	}
 	e.ins = append(e.ins, i)
 }

@@ -89,31 +89,31 @@ type Code struct {
 	Attach       ebpf.AttachType
 	AttachTo     string // of typed programs: "sys_enter"; of others the probe tells
 	Instructions asm.Instructions
-	Places       []Place // where in the text instructions come from, by instruction: for what the verifier says
+	Origins      []Origin // where in the text instructions come from, by instruction: for what the verifier says
 	Maps         map[string]*ebpf.MapSpec
 	Cookies      bool // each probe must be attached with its index among those given to Assemble as the cookie
 }
 
-// A Place says that the instructions from First on, counted as the verifier does (a load of 64 bits is two), come from a piece
+// A Origin says that the instructions from First on, counted as the verifier does (a load of 64 bits is two), come from a piece
 // of the text.
-type Place struct {
+type Origin struct {
 	First int
 	At    syntax.Span
 }
 
-// A Whole is a program and what is to be known of all of it before any part is made: where everything lies.
-type Whole struct {
+// A Generator is a program and what is to be known of all of it before any part is made: where everything lies.
+type Generator struct {
 	p   *ir.Program
 	k   Kernel
 	lay layout
 }
 
 // New looks through a program for a kernel.
-func New(p *ir.Program, k Kernel) *Whole { return &Whole{p, k, lay(p, k)} }
+func New(p *ir.Program, k Kernel) *Generator { return &Generator{p, k, lay(p, k)} }
 
 // Helpers makes the programs that a program needs besides those of its probes. Each is attached to the raw tracepoint that
 // AttachTo names, as long as the script runs.
-func (w *Whole) Helpers() ([]*Code, error) {
+func (w *Generator) Helpers() ([]*Code, error) {
 	if !w.lay.needs.running {
 		return nil, nil
 	}
@@ -127,7 +127,7 @@ func (w *Whole) Helpers() ([]*Code, error) {
 // Assemble makes the program that runs clauses, in their order, at all of the probes, which have one Site. More than one
 // probe: the program finds out at which it is, at system calls by the number that is the probe's Key, elsewhere by the cookie.
 // Probes of SiteRun, which are run by hand, come one by one.
-func (w *Whole) Assemble(probes []*check.Probe, clauses []int) (*Code, error) {
+func (w *Generator) Assemble(probes []*check.Probe, clauses []int) (*Code, error) {
 	b, err := w.builder(probes, clauses)
 	if err != nil {
 		return nil, err

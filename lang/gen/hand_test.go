@@ -36,13 +36,13 @@ func (h *hand) block() int {
 	return len(h.f.Blocks) - 1
 }
 
-func blank(op ir.Op) ir.Step {
+func blank(op ir.Opcode) ir.Step {
 	none := ir.Mem{Reg: ir.None}
 	return ir.Step{Op: op, Dst: ir.None, A: ir.None, B: ir.None, C: ir.None, Mem: none, From: none, From2: none}
 }
 
 // do adds a step to the last block; with is told what it is to be.
-func (h *hand) do(op ir.Op, with func(*ir.Step)) {
+func (h *hand) do(op ir.Opcode, with func(*ir.Step)) {
 	s := blank(op)
 	if with != nil {
 		with(&s)
@@ -52,7 +52,7 @@ func (h *hand) do(op ir.Op, with func(*ir.Step)) {
 }
 
 // value adds a step that gives a register.
-func (h *hand) value(op ir.Op, with func(*ir.Step)) ir.Reg {
+func (h *hand) value(op ir.Opcode, with func(*ir.Step)) ir.Reg {
 	r := h.reg()
 	h.do(op, func(s *ir.Step) {
 		s.Dst = r
@@ -75,7 +75,7 @@ func (h *hand) builtin(w check.BuiltinVar) ir.Reg {
 	return h.value(ir.OpBuiltin, func(s *ir.Step) { s.Which = w })
 }
 
-func (h *hand) two(op ir.Op, a, b ir.Reg, signed bool) ir.Reg {
+func (h *hand) two(op ir.Opcode, a, b ir.Reg, signed bool) ir.Reg {
 	return h.value(op, func(s *ir.Step) { s.A, s.B, s.Signed = a, b, signed })
 }
 

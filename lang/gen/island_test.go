@@ -48,7 +48,7 @@ func TestManyClauses(t *testing.T) {
 				r.run(prog, m.Args[0], m.Args[1])
 			})
 			r.compare(m)
-			t.Log(len(c.Instructions), "instructions", irtest.Told(p, m.Records))
+			t.Log(len(c.Instructions), "instructions", irtest.FormatRecords(p, m.Records))
 		})
 	}
 }

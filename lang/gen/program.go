@@ -90,7 +90,7 @@ func (f *flow) join(g flow) {
 
 func (f flow) reached() bool { return f.scratch != 0 }
 
-func (w *Whole) builder(probes []*check.Probe, clauses []int) (*builder, error) {
+func (w *Generator) builder(probes []*check.Probe, clauses []int) (*builder, error) {
 	if len(probes) == 0 || len(clauses) == 0 {
 		panic("gen: a program without probes or clauses")
 	}
@@ -181,7 +181,7 @@ func (b *builder) build() (*Code, error) {
 	if err := b.resolve(); err != nil {
 		return nil, err
 	}
-	b.code.Instructions, b.code.Places = b.ins, b.places
+	b.code.Instructions, b.code.Origins = b.ins, b.places
 	return &b.code, nil
 }
 

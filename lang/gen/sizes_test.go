@@ -193,5 +193,5 @@ func runText(t *testing.T, text string, size uint64, firings int) string {
 	if t.Failed() {
 		t.Log(text, p)
 	}
-	return irtest.Told(p, m.Records)
+	return irtest.FormatRecords(p, m.Records)
 }

@@ -13,13 +13,41 @@ import (
 	"culprit/lang/syntax"
 )
 
-// corners are numbers at which arithmetic goes wrong first.
+// corners are numbers at the limits of types.
 func corners() []uint64 {
-	return []uint64{0, 1, 2, 3, 7, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7fff, 0x8000, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000,
-		1<<63 - 1, 1 << 63, 1<<64 - 1, 1<<64 - 2, 1<<64 - 128, 1<<64 - 0x8000, 1<<64 - 0x80000000}
+	return []uint64{
+		0,
+		1,
+		2,
+		3,
+		7,
+		31,
+		32,
+		33,
+		63,
+		64,
+		127,
+		128,
+		255,
+		256,
+		0x7fff,
+		0x8000,
+		0xffff,
+		0x7fffffff,
+		0x80000000,
+		0xffffffff,
+		0x100000000,
+		1<<63 - 1,
+		1 << 63,
+		1<<64 - 1,
+		1<<64 - 2,
+		1<<64 - 128,
+		1<<64 - 0x8000,
+		1<<64 - 0x80000000,
+	}
 }
 
-// cut gives the low bytes of v extended.
+// cut returns the extension of the low bytes of v.
 func cut(v uint64, size int, signed bool) uint64 {
 	shift := 64 - 8*size
 	if signed {
@@ -35,7 +63,7 @@ func toBit(b bool) uint64 {
 	return 0
 }
 
-// compute is D's arithmetic in 64 bits; ok is false where it divides by zero.
+// compute is D's arithmetic in 64 bits; ok is false for a division by zero.
 func compute(op syntax.Op, x, y uint64, signed bool) (v uint64, ok bool) {
 	a, b := int64(x), int64(y)
 	less := x < y
@@ -97,8 +125,8 @@ func compute(op syntax.Op, x, y uint64, signed bool) (v uint64, ok bool) {
 	panic(op.String())
 }
 
-// TestOperators holds every operator, in every type that operands can have, against Go's arithmetic: of two variables, and
-// of a variable and a constant on either side.
+// TestOperators compares every operator, with every combination of operand types, with Go's
+// arithmetic: of two variables, and of a variable and a constant on either side.
 func TestOperators(t *testing.T) {
 	for _, size := range []int{4, 8} {
 		for _, signed := range []bool{true, false} {
@@ -110,7 +138,16 @@ func TestOperators(t *testing.T) {
 				if logic {
 					rt, rsize, rsigned = intType(4, true), 4, true
 				}
-				both := lower(t, program([]*check.Var{x, y}, nil, &check.Clause{Body: []check.Stmt{act(check.Trace, bin(op, ref(x), ref(y), rt))}}))
+				both := lower(
+					t,
+					program(
+						[]*check.Var{x, y},
+						nil,
+						&check.Clause{
+							Body: []check.Stmt{act(check.Trace, bin(op, ref(x), ref(y), rt))},
+						},
+					),
+				)
 				for i, a := range corners() {
 					for j, b := range corners() {
 						va, vb := cut(a, size, signed), cut(b, size, signed)
@@ -126,20 +163,45 @@ func TestOperators(t *testing.T) {
 						putNumber(m.Globals, size, va)
 						putNumber(m.Globals[size:], size, vb)
 						m.Fire(0)
-						if got := irtest.Told(m.Program, m.Records); got != expected {
-							t.Fatalf("%v of %v: %#x %#x: %s, want %s\n%v", op, typ, va, vb, got, expected, both)
+						if got := irtest.FormatRecords(m.Program, m.Records); got != expected {
+							t.Fatalf(
+								"%v of %v: %#x %#x: %s, want %s\n%v",
+								op,
+								typ,
+								va,
+								vb,
+								got,
+								expected,
+								both,
+							)
 						}
 						if (i+j)%4 != 0 {
 							continue // a part of the constants is enough
 						}
 						for _, e := range []*check.Binary{bin(op, num(int64(va), typ), ref(y), rt), bin(op, ref(x), num(int64(vb), typ), rt), bin(op, num(int64(va), typ), num(int64(vb), typ), rt)} {
-							p := lower(t, program([]*check.Var{x, y}, nil, &check.Clause{Body: []check.Stmt{act(check.Trace, e)}}))
+							p := lower(
+								t,
+								program(
+									[]*check.Var{x, y},
+									nil,
+									&check.Clause{Body: []check.Stmt{act(check.Trace, e)}},
+								),
+							)
 							m := irtest.New(p)
 							putNumber(m.Globals, size, va)
 							putNumber(m.Globals[size:], size, vb)
 							m.Fire(0)
-							if got := irtest.Told(m.Program, m.Records); got != expected {
-								t.Fatalf("%v of %v with a constant: %#x %#x: %s, want %s\n%v", op, typ, va, vb, got, expected, p)
+							if got := irtest.FormatRecords(m.Program, m.Records); got != expected {
+								t.Fatalf(
+									"%v of %v with a constant: %#x %#x: %s, want %s\n%v",
+									op,
+									typ,
+									va,
+									vb,
+									got,
+									expected,
+									p,
+								)
 							}
 						}
 					}
@@ -155,21 +217,21 @@ func putNumber(b []byte, size int, v uint64) {
 	copy(b[:size], all[:])
 }
 
-// A made is an expression in D, made at random, with what it comes to.
+// A made is a random expression in D with its value.
 type made struct {
 	text   string
-	value  uint64 // 64 bits, as D carries them
+	value  uint64 // 64 bits, as in D
 	size   int    // of its type
 	signed bool
 	leaf   bool // a variable or a constant
 }
 
-// errDivision says that the expression divides by zero.
+// errDivision is a division by zero in the expression.
 //
 // table: an error
 var errDivision = errors.New("division by zero")
 
-// A maker makes expressions of variables a ... h, of all integer types.
+// A maker makes random expressions of the variables a ... h, of all integer types.
 type maker struct {
 	rand   *rand.Rand
 	values [8]uint64
@@ -177,7 +239,7 @@ type maker struct {
 
 func (m *maker) typeOf(i int) (size int, signed bool) { return 1 << (i / 2), i%2 == 0 }
 
-// promote gives the type that C computes in.
+// promote returns the type that C computes in.
 func promote(size int, signed bool) (int, bool) {
 	if size < 4 {
 		return 4, true
@@ -185,7 +247,8 @@ func promote(size int, signed bool) (int, bool) {
 	return size, signed
 }
 
-// common gives the type that two values make together: of those smaller than int the higher in rank, as the guide has it.
+// common returns the type of an operation on two values: for types smaller than int the one of
+// higher rank, by D's guide.
 func common(a, b made) (int, bool) {
 	if a.size < 4 && b.size < 4 {
 		if a.size > b.size || a.size == b.size && !a.signed {
@@ -204,7 +267,7 @@ func common(a, b made) (int, bool) {
 	return as, ag && bg
 }
 
-// expr makes an expression of some depth; lazy is what fails only if it is evaluated.
+// expr makes an expression of some depth; with lazy it may fail only if it is evaluated.
 func (m *maker) expr(depth int) (made, error) {
 	if depth == 0 || m.rand.IntN(8) == 0 {
 		if m.rand.IntN(4) == 0 {
@@ -237,7 +300,13 @@ func (m *maker) expr(depth int) (made, error) {
 		} else if size == 1 {
 			name = "signed char"
 		}
-		return made{"((" + name + ")" + x.text + ")", cut(x.value, size, signed), size, signed, false}, err
+		return made{
+			"((" + name + ")" + x.text + ")",
+			cut(x.value, size, signed),
+			size,
+			signed,
+			false,
+		}, err
 	case 4:
 		c, cerr := m.expr(depth - 1)
 		x, xerr := m.expr(depth - 1)
@@ -250,10 +319,35 @@ func (m *maker) expr(depth int) (made, error) {
 		if cerr != nil {
 			err = cerr
 		}
-		return made{"(" + c.text + " ? " + x.text + " : " + y.text + ")", v, size, signed, false}, err
+		return made{
+			"(" + c.text + " ? " + x.text + " : " + y.text + ")",
+			v,
+			size,
+			signed,
+			false,
+		}, err
 	}
-	ops := []syntax.Op{syntax.Add, syntax.Sub, syntax.Mul, syntax.Div, syntax.Mod, syntax.And, syntax.Or, syntax.Xor, syntax.Shl, syntax.Shr,
-		syntax.Eq, syntax.Ne, syntax.Lt, syntax.Le, syntax.Gt, syntax.Ge, syntax.LogAnd, syntax.LogOr, syntax.LogXor}
+	ops := []syntax.Op{
+		syntax.Add,
+		syntax.Sub,
+		syntax.Mul,
+		syntax.Div,
+		syntax.Mod,
+		syntax.And,
+		syntax.Or,
+		syntax.Xor,
+		syntax.Shl,
+		syntax.Shr,
+		syntax.Eq,
+		syntax.Ne,
+		syntax.Lt,
+		syntax.Le,
+		syntax.Gt,
+		syntax.Ge,
+		syntax.LogAnd,
+		syntax.LogOr,
+		syntax.LogXor,
+	}
 	op := ops[m.rand.IntN(len(ops))]
 	x, xerr := m.expr(depth - 1)
 	y, yerr := m.expr(depth - 1)
@@ -261,7 +355,8 @@ func (m *maker) expr(depth int) (made, error) {
 	if op == syntax.Shl || op == syntax.Shr {
 		size, signed = promote(x.size, x.signed)
 	}
-	v, ok := compute(op, x.value, y.value, signed || size < 4) // what is smaller than int is computed as one
+	// types smaller than int are computed as int
+	v, ok := compute(op, x.value, y.value, signed || size < 4)
 	err := xerr
 	if err == nil && !(op == syntax.LogAnd && x.value == 0 || op == syntax.LogOr && x.value != 0) {
 		if err = yerr; err == nil && !ok {
@@ -288,7 +383,7 @@ func oneMade(t *testing.T, seed uint64) {
 	text := madeVars + "BEGIN { trace(" + x.text + "); } BEGIN /" + x.text + "/ { trace(1); }"
 	p, err := irtest.Compile(text, check.Options{})
 	if err != nil {
-		if strings.Contains(err.Error(), "divides by zero") {
+		if strings.Contains(err.Error(), "division by zero") {
 			return
 		}
 		t.Fatalf("seed %d: %s\n%v\n%v", seed, text, err, p)
@@ -310,12 +405,13 @@ func oneMade(t *testing.T, seed uint64) {
 	if failed != nil {
 		want = "DIVZERO:0x0 DIVZERO:0x0"
 	}
-	if got := irtest.Told(machine.Program, machine.Records); got != want {
+	if got := irtest.FormatRecords(machine.Program, machine.Records); got != want {
 		t.Fatalf("seed %d: %s with %#x: %s, want %s\n%v", seed, text, m.values, got, want, p)
 	}
 }
 
-// TestMadePrograms holds expressions that are made at random, through the whole front of the compiler, against Go's arithmetic.
+// TestMadePrograms compares random expressions, compiled by the whole front end, with Go's
+// arithmetic.
 func TestMadePrograms(t *testing.T) {
 	for seed := range uint64(3000) {
 		oneMade(t, seed)

@@ -5,7 +5,7 @@ import (
 	"culprit/lang/syntax"
 )
 
-// element is what is needed to come by an element of an associative array.
+// element is an element of an associative array, with its key in memory.
 type element struct {
 	table int
 	key   Mem
@@ -16,7 +16,7 @@ func (c *clause) element(e *check.VarRef) element {
 	return element{n, c.key(c.p.Tables[n].Key, e.Keys, 0, false)}
 }
 
-func (c *clause) onElement(op Op, e element) Reg {
+func (c *clause) onElement(op Opcode, e element) Reg {
 	s := blank(op)
 	s.N, s.Mem = e.table, e.key
 	if op == OpDelete {
@@ -26,14 +26,14 @@ func (c *clause) onElement(op Op, e element) Reg {
 	return c.out(s)
 }
 
-// find gives the address of an element, 0: it is not there.
+// find returns the address of an element, 0: there is none.
 func (c *clause) find(e *check.VarRef) Reg { return c.onElement(OpFind, c.element(e)) }
 
-// assign makes an assignment to anything but a string.
+// assign lowers an assignment to anything but a string.
 func (c *clause) assign(e *check.Assign) num {
 	if isString(e.X.Type()) {
 		t := c.assignText(e)
-		return num{reg: c.inReg(t.set), size: 8} // nobody can ask for more than whether it is there
+		return num{reg: c.inReg(t.set), size: 8} // only its truth can be used
 	}
 	if isWhole(e.T) {
 		c.assignWhole(e)
@@ -49,21 +49,21 @@ func (c *clause) assign(e *check.Assign) num {
 	}, false)
 }
 
-// increment makes ++ and --.
+// increment lowers ++ and --.
 func (c *clause) increment(e *check.Step) num {
 	return c.update(e.X, true, func(old num) num {
 		return c.compute(syntax.Add, old, known(e.By), e.X.Type(), e.Place())
 	}, e.Post)
 }
 
-// update gives a number a new value, which is made of the old one if reads is set. Its place is found once. What it gives
-// is the new value, or the old one.
+// update assigns to a number; the new value depends on the old one if reads is set. The place is
+// computed once. It returns the new value, or with post the old one.
 func (c *clause) update(x check.Expr, reads bool, value func(num) num, post bool) num {
 	t := x.Type()
 	size, signed := shape(t)
 	field, isField := isField(t)
 	var old, now num
-	// stored puts the new value where load and store reach it.
+	// stored writes the new value through load and store.
 	stored := func(load func() num, store func(num)) {
 		var all num
 		if reads || isField {
@@ -89,13 +89,16 @@ func (c *clause) update(x check.Expr, reads bool, value func(num) num, post bool
 	switch {
 	case ok && len(r.v.Keys) == 0:
 		m := c.home(r.v.Var).plus(r.off)
-		stored(func() num { return c.loadVar(m, size, signed) }, func(n num) { c.storeVar(m, size, n) })
+		stored(
+			func() num { return c.loadVar(m, size, signed) },
+			func(n num) { c.storeVar(m, size, n) },
+		)
 	case ok:
 		now, old = c.updateElement(r, t, reads, value)
 	default:
 		l, is := x.(*check.Load)
 		if !is {
-			c.complain(x.Place(), NotYet, "culprit cannot assign to this yet")
+			c.complain(x.Place(), NotYet, "assignment to this expression is not supported")
 			return number0
 		}
 		if of, index := l.CharOf(); of != nil {
@@ -136,9 +139,15 @@ func (c *clause) update(x check.Expr, reads bool, value func(num) num, post bool
 	return now
 }
 
-// updateChar gives a character of a string variable a new value. A string ends with its first 0, so what would stand behind
-// one becomes 0: that of the new value, or of an end before the character.
-func (c *clause) updateChar(of *check.VarRef, index check.Expr, reads bool, value func(num) num, at syntax.Span) (now, old num) {
+// updateChar assigns to a character of a string variable. A string ends at its first 0, so a
+// character after one becomes 0, whether the 0 is the new value or an earlier end.
+func (c *clause) updateChar(
+	of *check.VarRef,
+	index check.Expr,
+	reads bool,
+	value func(num) num,
+	at syntax.Span,
+) (now, old num) {
 	m := c.home(of.Var)
 	i := number0
 	if index != nil {
@@ -166,9 +175,14 @@ func (c *clause) updateChar(of *check.VarRef, index check.Expr, reads bool, valu
 	return now, old
 }
 
-// updateElement gives an element of an associative array, or a member of one, a new value. An element that becomes 0 is
-// taken out, unless it is the member alone that does.
-func (c *clause) updateElement(r ref, t check.Type, reads bool, value func(num) num) (now, old num) {
+// updateElement assigns to an element of an associative array, or to a member of one. An element
+// that becomes 0 is deleted; a member that becomes 0 is not.
+func (c *clause) updateElement(
+	r ref,
+	t check.Type,
+	reads bool,
+	value func(num) num,
+) (now, old num) {
 	size, signed := shape(t)
 	field, isField := isField(t)
 	isMember := isWhole(r.v.Var.Type)
@@ -198,7 +212,7 @@ func (c *clause) updateElement(r ref, t check.Type, reads bool, value func(num) 
 		c.ifThere(p, end, func() { c.storeMem(Mem{Base: InValue, Reg: p}, size, now) })
 		return now, old
 	}
-	// What is there is read; it is made only when it is known that it stays.
+	// Read the current value; add the element only if the result is not 0.
 	p := c.onElement(OpFind, el)
 	all := num{reg: c.reg(), size: size, signed: signed}
 	have, joined := c.block(), c.block()
@@ -240,7 +254,7 @@ func (c *clause) updateElement(r ref, t check.Type, reads bool, value func(num) 
 	return now, old
 }
 
-// ifThere runs f if p is not 0, and goes on at end.
+// ifThere runs f if p is not 0, and continues at end.
 func (c *clause) ifThere(p Reg, end *block, f func()) {
 	have := c.block()
 	c.branchOn(num{reg: p, size: 8}, Ne, number0, false, have, end, syntax.Span{})

@@ -11,13 +11,20 @@ import (
 	"culprit/lang/syntax"
 )
 
-// BenchmarkLower makes the steps of scripts: one that times system calls, one of a thousand clauses, one clause of ten thousand
-// statements.
+// BenchmarkLower lowers scripts: one that times system calls, one of a thousand clauses, one clause
+// of ten thousand statements.
 func BenchmarkLower(b *testing.B) {
 	short := `syscall::read:entry { self->ts = timestamp; } syscall::read:return /self->ts/ { @[execname] = quantize(timestamp - self->ts); self->ts = 0; }`
 	var clauses, statements strings.Builder
 	for i := range 1000 {
-		fmt.Fprintf(&clauses, "syscall::f%d:entry /pid > %d && execname == \"x\"/ { a[pid, %d] = timestamp; @n[execname] = count(); printf(\"%%d %%s\", x, execname); x += %d; }\n", i, i, i, i)
+		fmt.Fprintf(
+			&clauses,
+			"syscall::f%d:entry /pid > %d && execname == \"x\"/ { a[pid, %d] = timestamp; @n[execname] = count(); printf(\"%%d %%s\", x, execname); x += %d; }\n",
+			i,
+			i,
+			i,
+			i,
+		)
 	}
 	for i := range 10000 {
 		fmt.Fprintf(&statements, "v%d = x + %d; ", i%2000, i)

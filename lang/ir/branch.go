@@ -33,7 +33,7 @@ func holds(a, b int64, cond Cond, signed bool) bool {
 	}
 }
 
-// compared gives the two sides of a comparison; of strings: what comparing them gave, and 0.
+// compared returns the two sides of a comparison; for strings the result of comparing them, and 0.
 func (c *clause) compared(e *check.Binary) (a, b num, cond Cond, signed bool) {
 	cond = Cond(e.Op - syntax.Eq)
 	if isString(e.X.Type()) || isString(e.Y.Type()) {
@@ -49,7 +49,7 @@ func (c *clause) compared(e *check.Binary) (a, b num, cond Cond, signed bool) {
 	return a, b, cond, signed
 }
 
-// truth gives 0 or 1: whether an expression is true.
+// truth returns 0 or 1: the truth of an expression.
 func (c *clause) truth(e check.Expr) num {
 	if isString(e.Type()) {
 		return c.text(e).set
@@ -64,7 +64,7 @@ func (c *clause) truth(e check.Expr) num {
 	return c.set(n.reg, Ne, known(0), false)
 }
 
-// isLogic says whether an expression can only be 0 or 1.
+// isLogic reports whether an expression can only be 0 or 1.
 func isLogic(e check.Expr) bool {
 	switch e := e.(type) {
 	case *check.Unary:
@@ -75,7 +75,7 @@ func isLogic(e check.Expr) bool {
 	return false
 }
 
-// truthValue makes logic that may jump into 0 or 1.
+// truthValue converts logic with jumps to 0 or 1.
 func (c *clause) truthValue(e check.Expr) num {
 	if u, ok := e.(*check.Unary); ok {
 		x := c.truth(u.X)
@@ -97,7 +97,7 @@ func (c *clause) truthValue(e check.Expr) num {
 	return num{reg: r, size: 1}
 }
 
-// become gives a register that joins branches its value in one of them.
+// become assigns the value of one branch to a register that joins branches.
 func (c *clause) become(r Reg, n num) {
 	s := blank(OpMove)
 	if n.known() {
@@ -107,8 +107,8 @@ func (c *clause) become(r Reg, n num) {
 	c.step(s)
 }
 
-// branch ends the block: an expression decides where to go on. What was found out about builtins on the way stays known
-// only as far as it was found out on all ways.
+// branch ends the block: an expression selects the next one. Facts about builtins stay valid only
+// if they were learned on all ways.
 func (c *clause) branch(e check.Expr, yes, no *block) {
 	switch x := e.(type) {
 	case *check.Unary:
@@ -148,7 +148,7 @@ func (c *clause) branch(e check.Expr, yes, no *block) {
 			return
 		}
 	case *check.Convert:
-		// A conversion that keeps all bytes or adds some changes no truth.
+		// A conversion to at least as many bytes preserves truth.
 		from, _ := shape(x.X.Type())
 		to, _ := shape(x.T)
 		if to >= from && !isString(x.X.Type()) && !isString(x.T) {
@@ -175,14 +175,16 @@ func (c *clause) branchOn(a num, cond Cond, b num, signed bool, yes, no *block, 
 		return
 	}
 	s := blank(OpBranch)
-	s.A, s.B, s.Cond, s.Signed, s.To, s.Else, s.At = c.inReg(a), b.reg, cond, signed, yes.at, no.at, at
+	s.A, s.B, s.Cond, s.Signed, s.To, s.Else, s.At = c.inReg(
+		a,
+	), b.reg, cond, signed, yes.at, no.at, at
 	if b.known() {
 		s.Imm = b.imm
 	}
 	c.step(s)
 }
 
-// choice makes ?: of numbers.
+// choice lowers ?: of numbers.
 func (c *clause) choice(e *check.Cond) num {
 	if v, ok := constant(e.If); ok {
 		if v != 0 {

@@ -2,42 +2,51 @@ package ir
 
 import "culprit/lang/check"
 
-// What OpCall takes and gives, by Sub. A string that is made goes to Mem, is cut to Size - 1 bytes, and has zeroes behind it
-// up to Size. Strings that are taken are never none: ir asked before. Addresses are
-// read in Space; what is not there is FaultBadAddr with the address.
+// The operands of OpCall, by Sub. A resulting string is written to Mem, truncated to Size - 1 bytes
+// and zero-filled up to Size. String operands are never NULL: ir checks before. Addresses are read
+// in Space; an invalid one is FaultBadAddr with the address.
 //
-//	strlen             Dst = bytes of From
+//	strlen             Dst = length of From
 //	strjoin            Mem = From, then From2
-//	lltostr            Mem = A as a signed number in base B (None: 10), by DTrace's rules: a sign in base 10 alone, 0x and 0 before 16 and 8
-//	strtoll            Dst = the number that From begins with, in base A (None: 10); 0: none
-//	basename, dirname  Mem = of the path From, as basename(1) and dirname(1) have it; of nothing: "."
+//	lltostr            Mem = A as a signed number in base B (None: 10), by DTrace's rules: a sign
+//	                   only in base 10, 0x before base 16 and 0 before base 8
+//	strtoll            Dst = the number at the start of From, in base A (None: 10); 0: none
+//	basename, dirname  Mem = part of the path From, as in basename(1) and dirname(1); "." for ""
 //	cleanpath          Mem = the path From without //, /./ and name/../
-//	tolower, toupper   Mem = From, of ASCII
-//	substr             Mem = From from A on (negative: from the end), B bytes of it (None: all; negative: without so many at the end).
-//	                   What stands before the string counts for B, and is nothing
-//	index, rindex      Dst = where From2 stands in From, the first, the last; -1: nowhere; A (None: all of it): not before, not after
-//	strchr, strrchr    Mem = From from the first, the last character A on; Dst = 1; not found: Mem is zeroes, Dst = 0
+//	tolower, toupper   Mem = From with its ASCII letters converted
+//	substr             Mem = From from A on (negative: from the end), B bytes of it (None: all;
+//	                   negative: without that many at the end). Positions before the string count
+//	                   for B, and are empty
+//	index, rindex      Dst = position of From2 in From, the first, the last; -1: none; A (None: the
+//	                   whole string): not before A, not after A
+//	strchr, strrchr    Mem = From from the first, the last character A on; Dst = 1; not found: Mem
+//	                   is zeroes, Dst = 0
 //	strstr             the same with the string From2
-//	strtok             Mem = the next token, of which From2 are the ends; Dst = 1; none left: zeroes, 0. From: a u64, which is 1 + where
-//	                   to go on, and behind it the string, which ir put there; both change
+//	strtok             Mem = the next token, delimited by From2; Dst = 1; none left: zeroes, 0.
+//	                   From: a u64, 1 + the position to continue at, then the string, which ir put
+//	                   there; both change
 //	inet_ntoa          Mem = the IPv4 address at the address A
-//	inet_ntoa6         Mem = the IPv6 address at the address A, one of IPv4 in it as ::ffff:1.2.3.4 or ::1.2.3.4; N 0: as 1.2.3.4
-//	inet_ntop          Mem = the address of family A at the address B, written with IPv4 in it as for inet_ntoa6 with N 1; another family is FaultIllOp
-//	link_ntop          Mem = the hardware address of type A at the address B; another type is FaultIllOp
-//	htons, ntohs ...   Dst = A with its 2, 4, 8 low bytes turned, as the machine needs it; the rest 0
-//	rand               Dst = a number of 32 bits
-//	progenyof          Dst = 1: the process at hand is A or descends from it
-//	bcopy              C bytes from the address A in Space to the address B, which must be as OpPoke has it. More than there is room: FaultBadSize.
-//	                   copyinto, and copyin where its place is found while the clause runs, are this with the space User
-//	mutex_owned ...    Dst = of the lock at the address A
+//	inet_ntoa6         Mem = the IPv6 address at the address A, with an IPv4 address in it as
+//	                   ::ffff:1.2.3.4 or ::1.2.3.4; N 0: as 1.2.3.4
+//	inet_ntop          Mem = the address of family A at the address B, as inet_ntoa6 with N 1;
+//	                   another family is FaultIllOp
+//	link_ntop          Mem = the hardware address of type A at the address B; another type is
+//	                   FaultIllOp
+//	htons, ntohs ...   Dst = A with its 2, 4, 8 low bytes swapped, if the machine needs it; rest 0
+//	rand               Dst = a 32-bit number
+//	progenyof          Dst = 1: the current process is A or descends from it
+//	bcopy              C bytes from the address A in Space to the address B, which must be valid
+//	                   for OpPoke. Too many bytes: FaultBadSize. copyinto, and copyin without a
+//	                   fixed place, are bcopy with the space User
+//	mutex_owned ...    Dst = state of the lock at the address A
 //	d_path             Mem = the path of the struct path at the address A
 //
 // alloca and copyin, getmajor and getminor, copyinstr and speculation are other steps.
 
-// call makes a subroutine that gives a number or nothing.
+// call lowers a subroutine that returns a number or nothing.
 func (c *clause) call(e *check.Call) num {
 	if isString(e.T) {
-		return number0 // not reached: text makes these
+		return number0 // not reached: text handles these
 	}
 	s := blank(OpCall)
 	s.Sub, s.At = e.Func, e.Place()
@@ -48,15 +57,29 @@ func (c *clause) call(e *check.Call) num {
 	case check.SubCopyin:
 		return c.copyin(e)
 	case check.SubBcopy:
-		c.copyCall(c.addressArg(e.Args[0]), c.addressArg(e.Args[1]), c.value(e.Args[2]), c.spaceOf(e.Args[0]), e.Place())
+		c.copyCall(
+			c.addressArg(e.Args[0]),
+			c.addressArg(e.Args[1]),
+			c.value(e.Args[2]),
+			c.spaceOf(e.Args[0]),
+			e.Place(),
+		)
 		return number0
 	case check.SubCopyinto:
 		from := c.addressArg(e.Args[0])
-		size := c.value(e.Args[1]) // before the address behind it, as they are written
+		size := c.value(e.Args[1]) // before the address after it, in the order of the text
 		c.copyCall(from, c.addressArg(e.Args[2]), size, check.User, e.Place())
 		return number0
-	case check.SubGetmajor: // of a dev_t as the kernel has it: 12 and 20 bits
-		return num{reg: c.two(OpShr, c.inReg(c.extended(c.number(e.Args[0]), 4, false)), known(20), false), size: 4}
+	case check.SubGetmajor: // of a dev_t in the kernel's form: 12 and 20 bits
+		return num{
+			reg: c.two(
+				OpShr,
+				c.inReg(c.extended(c.number(e.Args[0]), 4, false)),
+				known(20),
+				false,
+			),
+			size: 4,
+		}
 	case check.SubGetminor:
 		return num{reg: c.two(OpAnd, c.inReg(c.number(e.Args[0])), known(1<<20-1), false), size: 4}
 	case check.SubSpeculation:
@@ -81,8 +104,16 @@ func (c *clause) call(e *check.Call) num {
 		s.A, size = c.regOf(e.Args[0]), 2
 	case check.SubHtonl, check.SubNtohl:
 		s.A, size = c.regOf(e.Args[0]), 4
-	case check.SubHtonll, check.SubNtohll, check.SubProgenyof, check.SubMutexOwned, check.SubMutexOwner, check.SubMutexTypeAdaptive,
-		check.SubMutexTypeSpin, check.SubRwIswriter, check.SubRwReadHeld, check.SubRwWriteHeld:
+	case check.SubHtonll,
+		check.SubNtohll,
+		check.SubProgenyof,
+		check.SubMutexOwned,
+		check.SubMutexOwner,
+		check.SubMutexTypeAdaptive,
+		check.SubMutexTypeSpin,
+		check.SubRwIswriter,
+		check.SubRwReadHeld,
+		check.SubRwWriteHeld:
 		s.A = c.regOf(e.Args[0])
 		s.Space = space(e.Args[0].Type())
 	case check.SubRand:
@@ -94,14 +125,14 @@ func (c *clause) call(e *check.Call) num {
 	return num{reg: c.out(s), size: size, signed: signed}
 }
 
-// stringArg makes a string that a subroutine takes.
+// stringArg lowers a string argument of a subroutine.
 func (c *clause) stringArg(m *Mem, e check.Expr) {
 	t := c.operandText(e)
 	c.need(t.set, e.Place())
 	*m = t.mem
 }
 
-// addressArg gives the address that an argument is, a string's too.
+// addressArg returns the address in an argument, including that of a string.
 func (c *clause) addressArg(e check.Expr) Reg {
 	switch {
 	case isString(e.Type()):
@@ -122,7 +153,7 @@ func (c *clause) spaceOf(e check.Expr) check.Space {
 	return space(e.Type())
 }
 
-// textCall makes a subroutine that gives a string.
+// textCall lowers a subroutine that returns a string.
 func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 	s := blank(OpCall)
 	s.Sub, s.Mem, s.Size, s.At = e.Func, m, size, e.Place()
@@ -134,7 +165,7 @@ func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 		s.Mem, s.Size, s.Imm, s.At = m, size, c.most(size), e.Place()
 		if len(e.Args) > 1 {
 			if n, ok := constant(e.Args[1]); ok {
-				s.Imm = max(0, min(s.Imm, n-1)) // the byte that ends it is one of them
+				s.Imm = max(0, min(s.Imm, n-1)) // including its final byte
 			} else {
 				return c.copyinstr(s, c.value(e.Args[1]))
 			}
@@ -142,7 +173,11 @@ func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 	case check.SubStrjoin:
 		c.stringArg(&s.From, e.Args[0])
 		c.stringArg(&s.From2, e.Args[1])
-	case check.SubBasename, check.SubDirname, check.SubCleanpath, check.SubTolower, check.SubToupper:
+	case check.SubBasename,
+		check.SubDirname,
+		check.SubCleanpath,
+		check.SubTolower,
+		check.SubToupper:
 		c.stringArg(&s.From, e.Args[0])
 	case check.SubLltostr:
 		s.A = c.regOf(e.Args[0])
@@ -198,15 +233,15 @@ func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 	return set
 }
 
-// substrAt reads the string of which substr takes a part where that part begins, if it is told by its address and the part begins
-// at a place that is known: the string itself may be longer than one of D can be.
+// substrAt reads the operand of substr from the position where the result begins, if the operand is
+// the string at an address and the position is constant. That string may be longer than strsize.
 func (c *clause) substrAt(s *Step, e *check.Call) bool {
-	from, told := constant(e.Args[1])
+	from, isConst := constant(e.Args[1])
 	at := e.Args[0]
-	if v, ok := at.(*check.StringOf); ok && v.Max == 0 { // of an address that has no bound
+	if v, ok := at.(*check.StringOf); ok && v.Max == 0 { // at an address without a limit
 		at = v.X
 	}
-	if len(e.Args) > 2 { // below 0 it counts from the end of what a string can be
+	if len(e.Args) > 2 { // a negative count is relative to the end of the longest possible string
 		if n, ok := constant(e.Args[2]); !ok || n < 0 {
 			return false
 		}
@@ -214,41 +249,58 @@ func (c *clause) substrAt(s *Step, e *check.Call) bool {
 	_, own := refOf(at)
 	null, isConst := constant(at)
 	sp := space(at.Type())
-	if !told || from <= 0 || from >= int64(c.p.StrSize) || isString(at.Type()) || own || sp == check.Own || isConst && null == 0 {
+	if !isConst || from <= 0 || from >= int64(c.p.StrSize) || isString(at.Type()) || own ||
+		sp == check.Own ||
+		isConst && null == 0 {
 		return false
 	}
-	before := blank(OpReadStr) // what comes before it, which may be all there is
+	before := blank(OpReadStr) // the part before it, which may be the whole string
 	before.A, before.Space, before.At = c.inReg(c.value(at)), sp, e.Place()
 	before.Size, before.Imm = round(int(from)+1, 8), from
 	before.Mem = c.alloc(before.Size)
 	length := c.out(before)
 	rest := blank(OpReadStr)
-	rest.A, rest.Space, rest.At = c.two(OpAdd, before.A, num{reg: length, size: 8}, false), sp, e.Place()
+	rest.A, rest.Space, rest.At = c.two(
+		OpAdd,
+		before.A,
+		num{reg: length, size: 8},
+		false,
+	), sp, e.Place()
 	rest.Mem, rest.Size, rest.Imm = c.alloc(c.p.StrSize), c.p.StrSize, c.most(c.p.StrSize)
 	c.out(rest)
-	s.From, s.A = rest.Mem, c.two(OpSub, c.inReg(known(from)), num{reg: length, size: 8}, false) // 0, or beyond the end
+	// 0, or beyond the end
+	s.From, s.A = rest.Mem, c.two(OpSub, c.inReg(known(from)), num{reg: length, size: 8}, false)
 	return true
 }
 
-// copyinstr reads a string of the process, of at most so many bytes as are found out while the clause runs, with the one that ends it.
+// copyinstr reads a string of the process, of at most the number of bytes in a register, including
+// the final one.
 func (c *clause) copyinstr(read Step, most num) num {
 	c.out(read)
-	// What is behind the most is cut off afterwards.
+	// The rest is cut off afterwards.
 	s := blank(OpCall)
 	s.Sub, s.Mem, s.Size, s.At = check.SubSubstr, read.Mem, read.Size, read.At
 	t := c.alloc(read.Size)
 	c.copyMem(t, read.Mem, read.Size)
 	text := num{reg: c.two(OpSub, c.inReg(most), known(1), false), size: 8}
-	below := num{reg: c.two(OpShr, text.reg, known(63), true), size: 8} // all bits where it is below 0
+	// all ones when it is negative
+	below := num{reg: c.two(OpShr, text.reg, known(63), true), size: 8}
 	not := blank(OpNot)
 	not.A = below.reg
-	s.From, s.A, s.B = t, c.inReg(known(0)), c.two(OpAnd, text.reg, num{reg: c.out(not), size: 8}, false)
+	s.From, s.A, s.B = t, c.inReg(
+		known(0),
+	), c.two(
+		OpAnd,
+		text.reg,
+		num{reg: c.out(not), size: 8},
+		false,
+	)
 	c.step(s)
 	return known(1)
 }
 
-// strtokString puts the string that strtok begins with where it goes on in it. Without one it goes on; if there never was
-// one, that is a fault.
+// strtokString puts the operand of strtok where strtok continues in it. Without an operand strtok
+// continues; if there never was one, that is a fault.
 func (c *clause) strtokString(e check.Expr) {
 	if v, ok := constant(e); ok && v == 0 {
 		begun := c.loadMem(scratch(c.p.strtok), 8, false)

@@ -5,12 +5,12 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A num is a number on its way: in a register, or known. Its low bytes, as many as its type has, are right. Whether the rest
-// of the register is their extension, as C has it, is told by size and signed: the register is what the lowest size bytes
-// extend to. So a 32-bit sum need not be extended before somebody asks for more than its low half.
+// A num is an intermediate number: in a register, or constant. As many low bytes are correct as its
+// type has. size and signed describe the rest of the register: it extends the lowest size bytes. So
+// a 32-bit sum need not be extended before more than its low half is used.
 type num struct {
 	reg    Reg
-	imm    int64 // reg is None: this, extended as its type is
+	imm    int64 // the value if reg is None, extended by its type
 	size   int
 	signed bool
 }
@@ -19,7 +19,7 @@ func known(v int64) num { return num{reg: None, imm: v, size: 8} }
 
 func (n num) known() bool { return n.reg == None }
 
-// shape is how a type is kept in a register.
+// shape returns the form of a type in a register.
 func shape(t check.Type) (size int, signed bool) {
 	if i, ok := t.(*check.Int); ok {
 		return int(i.Bytes), i.Signed
@@ -35,7 +35,7 @@ func isString(t check.Type) bool {
 	return ok
 }
 
-// isWhole says whether values of a type are kept by their address.
+// isWhole reports whether values of a type are represented by their address.
 func isWhole(t check.Type) bool {
 	switch t.(type) {
 	case *check.Struct, *check.Array, *check.Bytes:
@@ -44,7 +44,7 @@ func isWhole(t check.Type) bool {
 	return false
 }
 
-// constant gives the value of an expression that is known.
+// constant returns the value of a constant expression.
 func constant(e check.Expr) (int64, bool) {
 	switch e := e.(type) {
 	case *check.Const:
@@ -58,7 +58,7 @@ func constant(e check.Expr) (int64, bool) {
 	return 0, false
 }
 
-// extend gives what the low bytes of v extend to.
+// extend returns the extension of the low bytes of v.
 func extend(v int64, size int, signed bool) int64 {
 	shift := 64 - 8*size
 	if signed {
@@ -67,13 +67,13 @@ func extend(v int64, size int, signed bool) int64 {
 	return int64(uint64(v) << shift >> shift)
 }
 
-// value gives an expression's value extended as its type is.
+// value returns an expression's value, extended by its type.
 func (c *clause) value(e check.Expr) num {
 	size, signed := shape(e.Type())
 	return c.extended(c.number(e), size, signed)
 }
 
-// extended gives n as a number of size bytes in a whole register.
+// extended returns n as a number of size bytes in a whole register.
 func (c *clause) extended(n num, size int, signed bool) num {
 	if n.known() {
 		n.imm = extend(n.imm, size, signed)
@@ -88,14 +88,14 @@ func (c *clause) extended(n num, size int, signed bool) num {
 	return num{reg: c.out(s), size: size, signed: signed}
 }
 
-// out makes a step with a register for its result.
+// out appends a step with a register for its result.
 func (c *clause) out(s Step) Reg {
 	s.Dst = c.reg()
 	c.step(s)
 	return s.Dst
 }
 
-// inReg gives a register that holds n.
+// inReg returns a register that contains n.
 func (c *clause) inReg(n num) Reg {
 	if !n.known() {
 		return n.reg
@@ -105,11 +105,11 @@ func (c *clause) inReg(n num) Reg {
 	return c.out(s)
 }
 
-// regOf gives a register with an expression's value.
+// regOf returns a register with an expression's value.
 func (c *clause) regOf(e check.Expr) Reg { return c.inReg(c.value(e)) }
 
-// two makes a step of two operands.
-func (c *clause) two(op Op, a Reg, b num, signed bool) Reg {
+// two appends a step with two operands.
+func (c *clause) two(op Opcode, a Reg, b num, signed bool) Reg {
 	s := blank(op)
 	s.A, s.B, s.Imm, s.Signed = a, b.reg, b.imm, signed
 	if !b.known() {
@@ -127,7 +127,7 @@ func (c *clause) set(a Reg, cond Cond, b num, signed bool) num {
 	return num{reg: c.out(s), size: 1}
 }
 
-// drop evaluates an expression for what it does.
+// drop evaluates an expression for its effects.
 func (c *clause) drop(e check.Expr) {
 	switch {
 	case isString(e.Type()):
@@ -146,7 +146,7 @@ func isVoid(t check.Type) bool {
 	return ok || t == nil
 }
 
-// void evaluates what has no value.
+// void evaluates an expression without a value.
 func (c *clause) void(e check.Expr) {
 	switch e := e.(type) {
 	case *check.Call:
@@ -169,7 +169,8 @@ func (c *clause) void(e check.Expr) {
 	}
 }
 
-// number makes an expression that is no string. Only the low bytes of what it gives need be right.
+// number evaluates an expression that is not a string. Only the low bytes of the result need be
+// correct.
 func (c *clause) number(e check.Expr) num {
 	switch e := e.(type) {
 	case *check.Const:
@@ -198,17 +199,18 @@ func (c *clause) number(e check.Expr) num {
 		return c.increment(e)
 	case *check.StackOf:
 		return num{reg: c.stack(e.T, e.Frames), size: 4}
-	case *check.Text, *check.StringOf: // where a number is wanted of it: the address
+	case *check.Text, *check.StringOf: // used as a number: the address
 		return num{reg: c.textAddress(e), size: 8}
 	}
-	c.complain(e.Place(), NotYet, "culprit cannot compute this yet")
+	c.complain(e.Place(), NotYet, "this expression is not supported")
 	return known(0)
 }
 
-// Unique is N of a builtin tid that tells all threads apart: also those that have no number in the PID namespace that is meant.
+// Unique is N of a builtin tid that distinguishes all threads, including those without a number in
+// the PID namespace in use.
 const Unique = 1
 
-// builtin gives a variable of D. What stays the same through a clause is asked for once.
+// builtin reads a built-in variable. Those that are constant within a clause are read once.
 func (c *clause) builtin(which check.BuiltinVar, n int) num {
 	key := builtin{which, n}
 	if v, ok := c.known[key]; ok {
@@ -223,12 +225,18 @@ func (c *clause) builtin(which check.BuiltinVar, n int) num {
 	return v
 }
 
-// builtinSize says how many bytes of a builtin's register can be set. Those that are never as great as an int can be have 3:
-// as such they need not be extended, signed or not.
+// builtinSize returns the number of bytes of a builtin's register that can be nonzero. 3 is for
+// values below the greatest int: they need no extension, signed or not.
 func builtinSize(which check.BuiltinVar) int {
 	switch which {
-	case check.BuiltinCPU, check.BuiltinIPL, check.BuiltinPID, check.BuiltinPPID, check.BuiltinStackDepth, check.BuiltinTID, check.BuiltinUStackDepth:
-		return 3 // the greatest process is number 2^22
+	case check.BuiltinCPU,
+		check.BuiltinIPL,
+		check.BuiltinPID,
+		check.BuiltinPPID,
+		check.BuiltinStackDepth,
+		check.BuiltinTID,
+		check.BuiltinUStackDepth:
+		return 3 // the highest process ID is 2^22
 	case check.BuiltinEPID, check.BuiltinGID, check.BuiltinID, check.BuiltinUID, check.BuiltinErrno:
 		return 4
 	}
@@ -286,7 +294,7 @@ func (c *clause) binary(e *check.Binary) num {
 	return c.compute(e.Op, x, y, e.T, e.Place())
 }
 
-// operand gives an operand as an operator needs it.
+// operand returns an operand in the form that an operator needs.
 func (c *clause) operand(e check.Expr, op syntax.Op) num {
 	switch op {
 	case syntax.Div, syntax.Mod, syntax.Shr:
@@ -295,8 +303,9 @@ func (c *clause) operand(e check.Expr, op syntax.Op) num {
 	return c.number(e)
 }
 
-// compute applies an arithmetic operator. The operands are of type t (those of Div, Mod and Shr extended), but for the
-// count of a shift. DTrace computes in 64 bits, of which the low ones of the type count: a shift of an int by 40 gives 0.
+// compute applies an arithmetic operator. The operands are of type t (those of Div, Mod and Shr
+// extended), except for the count of a shift. DTrace computes in 64 bits, of which the low ones of
+// the type count: a shift of an int by 40 returns 0.
 func (c *clause) compute(op syntax.Op, x, y num, t check.Type, at syntax.Span) num {
 	size, signed := shape(t)
 	if x.known() && y.known() && (y.imm != 0 || op != syntax.Div && op != syntax.Mod) {
@@ -308,10 +317,17 @@ func (c *clause) compute(op syntax.Op, x, y num, t check.Type, at syntax.Span) n
 		if x.known() {
 			x, y = y, x
 		}
-		ops := map[syntax.Op]Op{syntax.Add: OpAdd, syntax.Mul: OpMul, syntax.Or: OpOr, syntax.Xor: OpXor, syntax.And: OpAnd}
+		ops := map[syntax.Op]Opcode{
+			syntax.Add: OpAdd,
+			syntax.Mul: OpMul,
+			syntax.Or:  OpOr,
+			syntax.Xor: OpXor,
+			syntax.And: OpAnd,
+		}
 		if y.known() {
 			switch {
-			case y.imm == 0 && (op == syntax.Add || op == syntax.Or || op == syntax.Xor), y.imm == 1 && op == syntax.Mul:
+			case y.imm == 0 && (op == syntax.Add || op == syntax.Or || op == syntax.Xor),
+				y.imm == 1 && op == syntax.Mul:
 				return x
 			case y.imm == 0: // of Mul and And
 				return known(0)
@@ -357,13 +373,13 @@ func (c *clause) compute(op syntax.Op, x, y num, t check.Type, at syntax.Span) n
 			result.size = size
 		}
 	default:
-		c.complain(at, NotYet, "culprit cannot compute %s yet", op)
+		c.complain(at, NotYet, "operator %s is not supported", op)
 		return known(0)
 	}
 	return result
 }
 
-// count gives the count of a shift: its low six bits.
+// count returns the count of a shift: its low six bits.
 func (c *clause) count(n num) num {
 	if n.known() {
 		return known(n.imm & 63)
@@ -371,7 +387,7 @@ func (c *clause) count(n num) num {
 	return num{reg: c.two(OpAnd, n.reg, known(63), false), size: 1}
 }
 
-// fold computes what OpAdd and the others do.
+// fold computes OpAdd and the other arithmetic steps.
 func fold(op syntax.Op, x, y int64, signed bool) int64 {
 	switch op {
 	case syntax.Add:
@@ -406,13 +422,14 @@ func fold(op syntax.Op, x, y int64, signed bool) int64 {
 	}
 }
 
-// failNow faults; what comes behind is never reached.
+// failNow faults; the code after it is never reached.
 func (c *clause) failNow(f Fault, at syntax.Span) {
 	c.jump(c.fault(f, None, 0, at))
 	c.place(c.block())
 }
 
-// convert makes a conversion. To fewer bytes it is free: who wants the rest of the register asks for it.
+// convert lowers a conversion. To fewer bytes it is free: users of the rest of the register extend
+// it.
 func (c *clause) convert(e *check.Convert) num {
 	if isVoid(e.T) {
 		c.drop(e.X)

@@ -1,9 +1,9 @@
-// Package ir is what a checked D program comes to, one step before instructions: clauses of simple steps over numbered
-// registers, and where in memory everything lies. It knows no machine: lang/gen makes BPF of it, and an interpreter in the
-// tests runs it, so that the two can be held against each other.
+// Package ir lowers a checked D program to its last form before instructions: clauses of simple
+// steps on numbered registers, with all offsets in memory. It is independent of the machine:
+// lang/gen generates BPF from it, and an interpreter in the tests runs it, so that the two can be
+// compared.
 //
-// What culprit's user space needs to read what the program leaves behind is here too: the layout of records, of keys and of
-// values of aggregations.
+// It also defines the layouts that user space reads: records, keys and values of aggregations.
 package ir
 
 import (
@@ -14,57 +14,63 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A Program is what all clauses share, and the clauses.
+// A Program is the clauses and everything that they share.
 type Program struct {
-	Source   *check.Program
-	StrSize  int     // bytes of memory that a string has: strsize, made a multiple of 8
-	StrMost  int     // most bytes of a string's text: strsize - 1
-	Globals  int     // bytes of the globals
-	Self     int     // bytes of what a thread has
-	Scratch  int     // bytes of a firing: this->, temporaries, keys, records; zeroed are the first This bytes alone
-	This     int     // bytes of this->, at the start of Scratch
-	Alloca   Region  // of Scratch: what alloca and copyin hand out; it lives until the firing ends
-	Literals []byte  // read-only; each literal begins at a multiple of 8 and is followed by zeroes up to the next
-	Places   []Place // of the variables, by check.Var.ID
-	Tables   []Table
+	Source *check.Program
+	// size in memory of a string in bytes: strsize rounded up to a multiple of 8
+	StrSize int
+	StrMost int // highest length of a string in bytes: strsize - 1
+	Globals int // size of the globals in bytes
+	Self    int // size of a thread's variables in bytes
+	// size of a firing's memory in bytes: this->, temporaries, keys, records; only the first This
+	// bytes are zeroed
+	Scratch int
+	This    int    // size of this-> in bytes, at the start of Scratch
+	Alloca  Region // part of Scratch for alloca and copyin; valid until the firing ends
+	// read-only; each literal begins at a multiple of 8 and is followed by zeroes up to the next
+	Literals []byte
+	Places   []VarStorage // of the variables, by check.Var.ID
+	Tables   []AssocArray
 	Aggs     []Agg // by check.Aggregation.ID
 	Records  []Record
 	Clauses  []*Func // by check.Clause.Index
 
-	taken  int // in this->: u64, bytes of Alloca that this firing has handed out
-	strtok int // in this->: u64, 1 + where to go on, 0: nowhere; and the string behind it
+	taken int // offset in this-> of a u64: bytes of Alloca that this firing has allocated
+	// offset in this-> of a u64: 1 + the position where strtok continues, 0: none; followed by the
+	// string
+	strtok int
 }
 
 // A Region is a part of a memory.
 type Region struct{ Off, Size int }
 
-// A Place is where a variable without keys lives; of one with keys: its table. A string has a u64 before its text, 0 or 1:
-// whether it was ever given a value. One that was not is no string at all: it is less than the empty one, and using its
-// text is a fault at the address 0.
+// A VarStorage is the location of a variable without keys, or the table of one with keys. A string
+// has a u64 before its text, 0 or 1: whether it has been assigned. An unassigned string is NULL: it
+// is less than the empty string, and using its text is a fault at the address 0.
 //
-// All strings in the script's memory have zeroes behind their end, as far as they have room. Steps that take a string may
-// look at StrSize bytes from where it begins, and there are as many, for short ones too.
-type Place struct {
+// All strings in the script's memory are zero-filled after their end. Steps that take a string may
+// read StrSize bytes from its start, which always exist.
+type VarStorage struct {
 	Table int // -1: none
 	Mem   Mem
 }
 
-// A Table is an associative array: a hash map.
-type Table struct {
+// An AssocArray is the table of an associative array: a hash map.
+type AssocArray struct {
 	Var   *check.Var
 	Key   Tuple
 	Value int // bytes
 }
 
-// A Tuple is several values behind one another, each at a multiple of its alignment. All bytes count in a key, so the gaps
-// are zero, and so is what stands in a string behind its end.
+// A Tuple is several values in sequence, each at a multiple of its alignment. All bytes of a key
+// are compared, so gaps are zero, and so are the bytes after a string's end.
 //
 //	| u64 or i64: 8 | u32: 4 | u16: 2 | u8: 1 | stack: 4 | bytes: their length, aligned to 8
-//	| string: a multiple of 8 that the longest one which can come has room in, at most StrSize, aligned to 8
+//	| string: the longest possible one, rounded up to a multiple of 8, at most StrSize, aligned to 8
 //	| symbol: u64 address; of a process: u64 address, u32 process, u32 0
 //
-// A tuple of self-> arrays begins with the thread's id (u32) and a zero u32; of the idle threads, which all have the id 0,
-// with that and 1 + the CPU: Thread.
+// A tuple of self-> arrays begins with Thread: the thread's id (u32) and a zero u32. The idle
+// threads all have the id 0; they begin with 0 and 1 + the CPU.
 type Tuple struct {
 	Fields []TupleField
 	Thread bool
@@ -78,27 +84,30 @@ type TupleField struct {
 	Size   int
 }
 
-// An Agg is how an aggregation is kept: per CPU, by key.
+// An Agg is the storage of an aggregation: per CPU, by key.
 //
 //	Count     u64 count
 //	Sum       i64 sum, u64 count
-//	Min, Max  i64 value, u64 count      a count of 0: nothing yet
+//	Min, Max  i64 value, u64 count      a count of 0: no value yet
 //	Avg       i64 sum, u64 count
 //	Stddev    u64 count, i64 sum, u64 low and i64 high half of the sum of squares
 //	Quantize, Lquantize, Llquantize
-//	          u64 counts, one a bucket of lang/format's bucket functions; Sparse: the key is followed by the number of the
-//	          bucket (u32) and a zero u32, and the value is one u64
+//	          u64 counts, one per bucket of lang/format's bucket functions; Sparse: the key is
+//	          followed by the number of the bucket (u32) and a zero u32, and the value is one u64
 type Agg struct {
 	Agg     *check.Aggregation
 	Key     Tuple
 	Value   int            // bytes
-	Buckets int            // of a distribution: how many there are
-	Dist    format.Buckets // and which value counts into which
+	Buckets int            // of a distribution: the number of its buckets
+	Dist    format.Buckets // of a distribution: the bucket of each value
 	Sparse  bool
-	Marked  bool // no keys, but weights, which may add up to 0: before the counts stands a u64, how often something was added
+	// no keys, but weights, which may add up to 0: a u64 before the counts contains the number of
+	// additions
+	Marked bool
 }
 
-// A Record is a group of actions that one clause performs together: the layout of what it writes for user space.
+// A Record is a group of actions that one clause performs together: the layout of its data for user
+// space.
 //
 //	0   u64  time, ns of the monotonic clock
 //	8   u32  number of the Record
@@ -107,31 +116,33 @@ type Agg struct {
 //	20  u32  thread
 //	24  ...  the fields
 //
-// The actions behind a Speculate belong to that speculation. What the clause writes in another record after it begins with the
-// Speculate again.
+// The actions after a Speculate belong to that speculation. A further record of the clause begins
+// with the Speculate again.
 type Record struct {
 	Clause  int
 	Actions []RecordAction
 	Size    int // a multiple of 8
 }
 
-// RecordHeader is how many bytes stand before the fields of a record.
+// RecordHeader is the size of a record before its fields, in bytes.
 const RecordHeader = 24
 
-// A RecordAction is an action and where its arguments are.
+// A RecordAction is an action with the locations of its arguments.
 type RecordAction struct {
 	Action *check.Record
-	Fields []TupleField // one for each of Action.Args; Size 0: a constant, in the action; offsets from the record's start. Stack, UStack: the one of the stack
+	// one per Action.Args; Size 0: a constant in the action; offsets from the start of the record.
+	// For Stack and UStack: the stack
+	Fields []TupleField
 }
 
-// FaultRecord is the number of the Record that tells of a fault. Behind the header:
+// FaultRecord is the number of the Record of a fault. After the header:
 //
 //	24  u32  clause      28  u32  kind of fault: Fault
-//	32  u32  from, and   36  u32  to: where in the text
+//	32  u32  from, and   36  u32  to: the position in the text
 //	40  u64  address or value
 const FaultRecord = 0xffffffff
 
-// Fault is why a clause was abandoned.
+// Fault is the reason why a clause was aborted.
 type Fault uint8
 
 // The faults, numbered as in DTrace's ERROR probe.
@@ -150,7 +161,7 @@ const (
 	FaultBadIndex
 )
 
-// Speculations is how many there may be at a time: -x nspec, 1 as in dtrace.
+// Speculations returns the highest number of simultaneous speculations: -x nspec, 1 as in dtrace.
 func (p *Program) Speculations() int {
 	n, err := strconv.Atoi(p.Source.Options.All["nspec"])
 	if err != nil || n < 1 {
@@ -166,33 +177,36 @@ type Drop uint8
 const (
 	DropRecord  Drop = iota // the ring buffer was full
 	DropAgg                 // an aggregation's map was full
-	DropDynamic             // an associative array or a thread's variables had no room
-	DropStack               // no room for another stack
-	DropSpec                // a speculation was not to be had
-	DropNested              // a probe fired within itself deeper than there is scratch memory for
-	DropMissed              // the kernel left a firing out, as the program ran already: it is the kernel that counts these
-	DropHeld                // a speculation held as much as it has room for: user space counts these
-	DropLate                // a tick was later than is made up for: user space counts these
+	DropDynamic             // an associative array or a thread's variables were full
+	DropStack               // the map of stacks was full
+	DropSpec                // no speculation was free
+	DropNested              // a probe fired within itself deeper than the scratch memory allows
+	// the kernel skipped a firing because the program was running; the kernel counts these
+	DropMissed
+	DropHeld // a speculation was full; user space counts these
+	DropLate // a tick was too late to be repeated; user space counts these
 	DropCount
 )
 
-// A Reg is a register: 64 bits, as many as are needed, each given a value in exactly one place of the text of a Func but for
-// those that join the branches of ?: and logic.
+// A Reg is a 64-bit register. There are as many as needed. Each is assigned at exactly one place of
+// a Func, except those that join the branches of ?: and logic.
 type Reg int32
 
-// None stands where there is no register.
+// None is the absence of a register.
 const None Reg = -1
 
-// Base says from where a Mem counts.
+// Base is the memory that a Mem refers to.
 type Base uint8
 
 // The bases.
 const (
 	InScratch Base = iota
 	InGlobals
-	InSelf    // of the thread; a step that needs it and cannot have it counts DropDynamic: loads then give 0, stores nothing
-	InLiteral // of Program.Literals
-	InValue   // where Reg points: what Find or Make gave, never 0 there
+	// of the thread; when it can't be allocated, the step counts DropDynamic: loads return 0,
+	// stores do nothing
+	InSelf
+	InLiteral // in Program.Literals
+	InValue   // at the address in Reg: the result of Find or Make, never 0 here
 )
 
 // A Mem is a place in the script's memory; Off -1: none.
@@ -202,25 +216,26 @@ type Mem struct {
 	Off  int
 }
 
-// A Func is what a clause does. Blocks run from the first; what leaves it goes on with the next clause of the probe.
+// A Func is the code of a clause. It starts at the first block; at its end the next clause of the
+// probe runs.
 type Func struct {
 	Clause *check.Clause
 	Regs   int
 	Blocks []*Block
 }
 
-// A Block is a row of steps; the last one, and only that, is a Jump, Branch, Fault or End. Blocks lead only forward: a step
-// that must count in a loop is one step.
+// A Block is a sequence of steps. Its last step, and only that, is a Jump, Branch, Fault or End.
+// Blocks jump only forward: a loop is a single step.
 type Block struct{ Steps []Step }
 
-// A Step is one thing to do. Which fields mean something is told by Op.
+// A Step is one operation. Op determines which fields are used.
 type Step struct {
-	Op      Op
+	Op      Opcode
 	Dst     Reg
 	A, B, C Reg
 	Imm     int64
 	Size    int  // bytes
-	Signed  bool // of what is loaded, compared, divided or shifted
+	Signed  bool // the signedness of the value loaded, compared, divided or shifted
 	Mem     Mem
 	From    Mem
 	From2   Mem
@@ -238,7 +253,7 @@ type Step struct {
 // Cond compares two registers.
 type Cond uint8
 
-// The conditions. Signed says how the orders are meant.
+// The conditions. Signed determines the meaning of the orders.
 const (
 	Eq Cond = iota
 	Ne
@@ -248,24 +263,24 @@ const (
 	Ge
 )
 
-// Op is what a step does.
-type Op uint8
+// Opcode is the operation of a step.
+type Opcode uint8
 
-// The steps. [A] is what register A holds; memory steps do not fail, Read steps fault with FaultBadAddr at an address that
-// is not there.
+// The operations. A, B and C denote the contents of those registers. Memory steps do not fail; Read
+// steps fault with FaultBadAddr at an invalid address.
 const (
-	OpConst Op = iota // Dst = Imm
-	OpMove            // Dst = A
-	OpAdd             // Dst = A + B; where B is None: A + Imm, and so on down to OpSar
+	OpConst Opcode = iota // Dst = Imm
+	OpMove                // Dst = A
+	OpAdd                 // Dst = A + B; if B is None: A + Imm; the same down to OpSar
 	OpSub
 	OpMul
-	OpDiv // Signed; B is not 0: ir asks before. The smallest number by -1 gives itself
+	OpDiv // Signed; B is not 0: ir checks before. The lowest number divided by -1 is itself
 	OpMod // Signed
 	OpAnd
 	OpOr
 	OpXor
 	OpShl
-	OpShr // Signed: sar. Counts are taken modulo 64 (or 32: ir masks)
+	OpShr // Signed: sar. Counts are modulo 64 (or 32: ir masks)
 	OpNeg
 	OpNot
 	OpExtend // Dst = the lowest Size bytes of A, extended by Signed
@@ -277,28 +292,48 @@ const (
 	OpStore   // Size bytes at Mem = A; None: Imm
 	OpZero    // Size bytes at Mem = 0
 	OpCopy    // Size bytes at Mem = those at From
-	OpAddress // Dst = the address of Mem, as a number to compute with and to Read from
+	OpAddress // Dst = the address of Mem, for arithmetic and Read
 
-	OpRead    // Dst = Size bytes at the address A + Imm in Space, Signed. The fault tells A + Imm, and 0 where A is 0
-	OpReadMem // Size bytes at Mem = those at the address A in Space; B: a number of bytes at most Size (None: Size), the rest 0
-	OpReadStr // Mem (Size bytes, zeroes behind the end) = the string at A in Space, of at most Imm bytes, which are less than Size; Dst = its length
-	OpPoke    // Size bytes at the address A + Imm = B; it must lie in this->, Program.Alloca or Globals, else FaultBadAddr
+	// Dst = Size bytes at the address A + Imm in Space, Signed. The fault's address is A + Imm, or
+	// 0 when A is 0
+	OpRead
+	// Size bytes at Mem = those at the address A in Space; B: a number of bytes at most Size (None:
+	// Size), the rest 0
+	OpReadMem
+	// Mem (Size bytes, zero-filled after the end) = the string at A in Space, of at most Imm bytes,
+	// fewer than Size; Dst = its length
+	OpReadStr
+	// Size bytes at the address A + Imm = B; it must be in this->, Program.Alloca or Globals,
+	// otherwise FaultBadAddr
+	OpPoke
 
 	OpBuiltin    // Dst = Which, N
-	OpBuiltinStr // Mem = Which, a string, cut to Size - 1 bytes, zeroes up to Size
-	OpStrCompare // Dst = -1, 0, 1: the string at Mem beside the one at From; they differ within Size bytes if at all. Cond Eq: any number but 0 will do for both others
-	OpCall       // subroutine Sub: what it takes and gives stands in calls.go
+	OpBuiltinStr // Mem = Which, a string, truncated to Size - 1 bytes, zero-filled up to Size
+	// Dst = -1, 0, 1: compares the string at Mem with the one at From; Size bytes decide. With Cond
+	// Eq the result is 0 or any other number
+	OpStrCompare
+	OpCall // subroutine Sub: its operands are in calls.go
 
-	OpFind   // Dst = address of the value in table N of the key at Mem, 0: none
-	OpMake   // the same, made with zeroes if need be; 0: no room, and DropDynamic was counted
-	OpDelete // the key at Mem is taken out of table N
+	OpFind // Dst = address of the value in table N of the key at Mem, 0: none
+	// the same, but adds a zero value if there is none; 0: the table is full, and DropDynamic was
+	// counted
+	OpMake
+	OpDelete // removes the key at Mem from table N
 
-	OpAggregate // aggregation N, key at Mem, with room for 8 bytes behind it: the bucket, the CPU: value A (None: Imm; of count: none), weight B (None: 1)
-	OpStack     // Dst = id of the stack of Space, of at most N frames; of User: the process is part of it; 0: DropStack was counted
-	OpEmit      // record N, built at Mem (its header is filled in by gen), is written; full: DropRecord
+	// aggregation N, key at Mem, followed by 8 free bytes for the bucket and the CPU: value A
+	// (None: Imm; for count: none), weight B (None: 1)
+	OpAggregate
+	// Dst = id of the stack of Space, of at most N frames; for User the process is part of it; 0:
+	// DropStack was counted
+	OpStack
+	OpEmit      // writes record N, built at Mem (gen fills its header in); buffer full: DropRecord
 	OpExit      // from here on only END fires; the status is in the record
-	OpSpeculate // Dst = a speculation, 0: none to be had
-	OpAct       // the action N (a check.ActionKind) that the kernel itself performs: Raise: signal A. Stop. Chill: A ns. Copyout: from A in Space to the process's B, C bytes, at most MostCopyout. Copyoutstr: the string From and its final 0 to the process's B, at most C bytes. What is not there is FaultBadAddr
-	OpFault     // Fault, address A (None: Imm): the fault record is written, and the clause ends
-	OpEnd       // the clause ends
+	OpSpeculate // Dst = a new speculation, 0: none free
+	// the action N (a check.ActionKind), performed in the kernel. Raise: signal A. Stop. Chill: A
+	// ns. Copyout: C bytes, at most MostCopyout, from A in Space to the process's address B.
+	// Copyoutstr: the string From with its final 0 to the process's address B, at most C bytes. An
+	// invalid address is FaultBadAddr
+	OpAct
+	OpFault // Fault, address A (None: Imm): writes the fault record and ends the clause
+	OpEnd   // the clause ends
 )

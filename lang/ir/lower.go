@@ -9,31 +9,31 @@ import (
 	"culprit/lang/syntax"
 )
 
-// The codes of what a checked program may still be too large for.
+// The codes of programs that are valid but can't be run.
 const (
-	// TooLarge is a program whose variables, keys or records do not fit into the memory of a firing.
+	// TooLarge is a program whose variables, keys or records do not fit in the memory of a firing.
 	//
 	// Example: BEGIN { tracemem(0, 1000000); }
 	TooLarge syntax.Code = "too-large"
 
-	// NotYet is a part of D that culprit knows and cannot run.
+	// NotYet is a part of D that culprit parses and can't run.
 	//
 	// Example: #pragma D option destructive\nBEGIN { panic(); }
 	NotYet syntax.Code = "not-yet"
 )
 
-// maxScratch is the most that a firing may take: a value of a per-CPU map is at most 32 KiB, as much as the kernel's
-// per-CPU allocator gives at once (PCPU_MIN_UNIT_SIZE).
+// maxScratch is the highest memory of a firing in bytes. A value of a per-CPU map has at most 32
+// KiB, the limit of the kernel's per-CPU allocator (PCPU_MIN_UNIT_SIZE).
 const maxScratch = 32 << 10
 
-// How large variables may become. The kernel gives no more at once for a map's value, and for what a thread has.
+// Limits of variables in bytes: the kernel's limits of a map's value and of task storage.
 const (
 	maxGlobals = 1 << 20
 	maxSelf    = 60 << 10
 	maxValue   = 60 << 10
 )
 
-// Lower turns a checked program into steps. It gives a Program or diagnostics, never both.
+// Lower converts a checked program to steps. It returns a Program or diagnostics, never both.
 func Lower(src *check.Program) (*Program, syntax.Diagnostics) {
 	l := &lowerer{src: src, p: &Program{Source: src}, literals: map[string]int{}}
 	l.layout()
@@ -50,16 +50,16 @@ func Lower(src *check.Program) (*Program, syntax.Diagnostics) {
 	return l.p, nil
 }
 
-// A lowerer holds what the clauses share while they are made.
+// A lowerer is the state shared by all clauses.
 type lowerer struct {
 	src        *check.Program
 	p          *Program
-	literals   map[string]int // text, as long as strsize allows, to its offset
+	literals   map[string]int // text, truncated to strsize, to its offset
 	wrong      syntax.Diagnostics
 	uses       []scratchUse // by clause
-	allocaMost int          // bytes that alloca and copyin may take in a firing
-	zeroes     int          // 1 + the offset of a literal of zeroes; 0: not made yet
-	free       [][]Step     // memory of clauses that are done, for steps of the next
+	allocaMost int          // highest number of bytes that alloca and copyin allocate in a firing
+	zeroes     int          // 1 + the offset of a literal of zeroes; 0: none yet
+	free       [][]Step     // memory of finished clauses, reused for steps of the next
 }
 
 func (l *lowerer) complain(at syntax.Span, code syntax.Code, format string, args ...any) {
@@ -68,12 +68,15 @@ func (l *lowerer) complain(at syntax.Span, code syntax.Code, format string, args
 			return
 		}
 	}
-	l.wrong = append(l.wrong, syntax.Diagnose(l.src.File, l.src.Text, at, code, fmt.Sprintf(format, args...), ""))
+	l.wrong = append(
+		l.wrong,
+		syntax.Diagnose(l.src.File, l.src.Text, at, code, fmt.Sprintf(format, args...), ""),
+	)
 }
 
 func round(n, to int) int { return (n + to - 1) / to * to }
 
-// layout gives the variables and aggregations their places.
+// layout assigns locations to variables and aggregations.
 func (l *lowerer) layout() {
 	p := l.p
 	strsize := int(l.src.Options.StrSize)
@@ -84,27 +87,43 @@ func (l *lowerer) layout() {
 		strsize = 256
 	}
 	if strsize > maxScratch/2 {
-		l.complain(syntax.Span{}, TooLarge, "strings of %d bytes do not fit into the %d bytes of memory that a firing may have", strsize, maxScratch)
+		l.complain(
+			syntax.Span{},
+			TooLarge,
+			"strings of %d bytes do not fit into the %d bytes of memory that a firing may have",
+			strsize,
+			maxScratch,
+		)
 		strsize = 256
 	}
 	p.StrSize, p.StrMost = round(strsize, 8), strsize-1
 	bounds := l.bounds()
 	for _, v := range l.src.Vars {
 		for len(p.Places) <= v.ID {
-			p.Places = append(p.Places, Place{Table: -1})
+			p.Places = append(p.Places, VarStorage{Table: -1})
 		}
 		most, what := [...]int{check.Global: maxGlobals, check.Self: maxSelf, check.This: maxScratch}[v.Home], "variable"
 		if len(v.Keys) > 0 {
 			most, what = maxValue, "element"
 		}
 		if v.Type.Size() > int64(most) {
-			l.complain(v.At, TooLarge, "a %s of %d bytes is too large: %d at most", what, v.Type.Size(), most)
+			l.complain(
+				v.At,
+				TooLarge,
+				"a %s of %d bytes is too large: %d at most",
+				what,
+				v.Type.Size(),
+				most,
+			)
 			continue
 		}
 		if len(v.Keys) > 0 {
 			key := l.tuple(v.Keys, bounds.vars[v.ID], v.Home == check.Self)
 			p.Places[v.ID].Table = len(p.Tables)
-			p.Tables = append(p.Tables, Table{Var: v, Key: key, Value: round(l.storage(v.Type), 8)})
+			p.Tables = append(
+				p.Tables,
+				AssocArray{Var: v, Key: key, Value: round(l.storage(v.Type), 8)},
+			)
 			continue
 		}
 		var base Base
@@ -160,7 +179,7 @@ func (l *lowerer) layout() {
 	}
 }
 
-// calls says whether any clause calls one of these.
+// calls reports whether any clause calls one of these.
 func (l *lowerer) calls(subs ...check.Subroutine) (found bool) {
 	for _, src := range l.src.Clauses {
 		walk(src, func(e check.Expr) {
@@ -172,7 +191,7 @@ func (l *lowerer) calls(subs ...check.Subroutine) (found bool) {
 	return found
 }
 
-// weighted says whether something is added to an aggregation with a weight.
+// weighted reports whether an aggregation is used with a weight.
 func (l *lowerer) weighted(a *check.Aggregation) (found bool) {
 	for _, src := range l.src.Clauses {
 		walk(src, func(check.Expr) {}, func(s check.Stmt) {
@@ -184,7 +203,7 @@ func (l *lowerer) weighted(a *check.Aggregation) (found bool) {
 	return found
 }
 
-// storage is how many bytes a variable of a type takes.
+// storage returns the size of a variable of a type in bytes.
 func (l *lowerer) storage(t check.Type) int {
 	if isString(t) {
 		return 8 + l.p.StrSize
@@ -202,7 +221,8 @@ func (l *lowerer) align(t check.Type) int {
 	return 8
 }
 
-// fieldSize is how many bytes a value of a type takes in a tuple or a record; bound is that of strings.
+// fieldSize returns the size of a value of a type in a tuple or a record, in bytes; bound is that
+// of strings.
 func (l *lowerer) fieldSize(t check.Type, bound int) int {
 	switch t := t.(type) {
 	case check.StringType:
@@ -218,7 +238,7 @@ func (l *lowerer) fieldSize(t check.Type, bound int) int {
 	return int(t.Size())
 }
 
-// tuple lays values out behind one another.
+// tuple lays values out in sequence.
 func (l *lowerer) tuple(types []check.Type, bounds []int, thread bool) Tuple {
 	t := Tuple{Thread: thread}
 	if thread {
@@ -237,7 +257,7 @@ func (l *lowerer) tuple(types []check.Type, bounds []int, thread bool) Tuple {
 	return t
 }
 
-// literal gives where a text lies, cut to what a string holds, and how many bytes are its own.
+// literal returns the offset of a text, truncated to strsize, and its size in bytes.
 func (l *lowerer) literal(text string) (off, size int) {
 	text = text[:min(len(text), l.p.StrMost)]
 	size = round(len(text)+1, 8)
@@ -251,7 +271,7 @@ func (l *lowerer) literal(text string) (off, size int) {
 	return off, size
 }
 
-// finish leaves room behind the memories for steps that look at StrSize bytes, and judges their sizes.
+// finish pads the memories for steps that read StrSize bytes, and checks their sizes.
 func (l *lowerer) finish() {
 	p := l.p
 	if len(p.Literals) > 0 {
@@ -263,59 +283,74 @@ func (l *lowerer) finish() {
 		whose      string
 	}{{p.Globals, maxGlobals, "the variables"}, {p.Self, maxSelf, "the variables of a thread"}, {p.Scratch, maxScratch, "a firing"}} {
 		if m.size > m.most && len(l.wrong) == 0 {
-			l.complain(syntax.Span{}, TooLarge, "%s would take %d bytes of memory, and may have %d", m.whose, m.size, m.most)
+			l.complain(
+				syntax.Span{},
+				TooLarge,
+				"%s would take %d bytes of memory, and may have %d",
+				m.whose,
+				m.size,
+				m.most,
+			)
 		}
 	}
 }
 
-// A block is a Block in the making.
+// A block is a Block under construction.
 type block struct {
 	steps []Step
-	at    int // its number in the end; -1: not placed yet
+	at    int // its final number; -1: not placed yet
 }
 
-// A clause is a Func in the making.
+// A clause is a Func under construction.
 type clause struct {
 	*lowerer
 	src   *check.Clause
 	regs  int
 	cur   *block
 	order []*block
-	ids   []*block // by the numbers that steps have in To and Else until the end
-	late  []func() // blocks for behind all others: faults
+	ids   []*block // by the temporary numbers in To and Else
+	late  []func() // blocks to place after all others: faults
 	exit  *block
 
-	top    int           // of the scratch memory in use
-	known  map[any]num   // what is known to be in registers: builtins, by builtin
-	held   []holding     // and pieces of variables: few, and each store looks at all of them
-	group  *group        // of records, nil: none is begun
-	spec   *check.Record // the speculate() that what is recorded from here on belongs to; nil: none
+	top   int         // end of the scratch memory in use
+	known map[any]num // values known to be in registers, by builtin
+	// parts of variables known to be in registers: few, because each store searches all of them
+	held   []holding
+	group  *group        // of records; nil: none is open
+	spec   *check.Record // the speculate() that later records belong to; nil: none
 	specID num
 
-	use   scratchUse
-	given int // bytes of Program.Alloca handed out so far, if the clause's places are fixed
+	use scratchUse
+	// bytes of Program.Alloca allocated so far, if the clause's allocations have fixed places
+	given int
 }
 
-// A builtin is a variable of D that stays the same through a clause.
+// A builtin is a variable of D that is constant within a clause.
 type builtin struct {
 	which check.BuiltinVar
 	n     int
 }
 
-// A piece is a part of a variable of the script, which holds what was stored there last, or loaded.
+// A piece is a part of a variable of the script.
 type piece struct {
 	base      Base
 	off, size int
 }
 
-// A holding is a piece and the register that holds it.
+// A holding is a piece whose value is in a register.
 type holding struct {
 	piece
 	in num
 }
 
 func (l *lowerer) clause(src *check.Clause) *Func {
-	c := &clause{lowerer: l, src: src, known: map[any]num{}, top: max(l.p.This, l.p.Alloca.Off+l.p.Alloca.Size), use: l.uses[src.Index]}
+	c := &clause{
+		lowerer: l,
+		src:     src,
+		known:   map[any]num{},
+		top:     max(l.p.This, l.p.Alloca.Off+l.p.Alloca.Size),
+		use:     l.uses[src.Index],
+	}
 	c.exit = c.block()
 	c.cur = c.block()
 	c.place(c.cur)
@@ -349,20 +384,29 @@ func (c *clause) block() *block {
 	return b
 }
 
-// place makes b the block that steps go to.
+// place puts b next in the order of blocks.
 func (c *clause) place(b *block) {
 	c.order = append(c.order, b)
 	c.cur = b
 }
 
-// blank gives a step without registers.
-func blank(op Op) Step {
-	return Step{Op: op, Dst: None, A: None, B: None, C: None, Mem: nowhere, From: nowhere, From2: nowhere}
+// blank returns a step without registers.
+func blank(op Opcode) Step {
+	return Step{
+		Op:    op,
+		Dst:   None,
+		A:     None,
+		B:     None,
+		C:     None,
+		Mem:   nowhere,
+		From:  nowhere,
+		From2: nowhere,
+	}
 }
 
-// nowhere stands where a step has no memory.
+// nowhere is the Mem of a step without memory.
 //
-// table: a constant that Go has no word for
+// table: a constant that Go can't express
 var nowhere = Mem{Reg: None, Off: -1}
 
 func (c *clause) step(s Step) {
@@ -385,13 +429,13 @@ func (c *clause) step(s Step) {
 	c.cur.steps = append(c.cur.steps, s)
 }
 
-// pieceOf gives what a place is known by; !ok: it is in no variable that lies still.
+// pieceOf returns the piece at a place; !ok: it is not in a variable with a fixed place.
 func (c *clause) pieceOf(m Mem, size int) (p piece, ok bool) {
 	ok = m.Base == InGlobals || m.Base == InSelf || m.Base == InScratch && m.Off < c.p.This
 	return piece{m.Base, m.Off, size}, ok
 }
 
-// forget takes back what is known of a piece of memory that is written to.
+// forget drops holdings that overlap a piece of memory that is written.
 func (c *clause) forget(m Mem, size int) {
 	if _, ok := c.pieceOf(m, size); !ok {
 		return
@@ -401,7 +445,7 @@ func (c *clause) forget(m Mem, size int) {
 	})
 }
 
-// forgetAll takes back what is known of all variables.
+// forgetAll drops all holdings.
 func (c *clause) forgetAll() { c.held = c.held[:0] }
 
 func (c *clause) jump(to *block) {
@@ -415,7 +459,7 @@ func (c *clause) reg() Reg {
 	return Reg(c.regs - 1)
 }
 
-// alloc gives a piece of scratch memory, at a multiple of 8. It is free again when top is put back.
+// alloc returns scratch memory at a multiple of 8. Resetting top frees it.
 func (c *clause) alloc(size int) Mem {
 	off := round(c.top, 8)
 	c.top = off + round(size, 8)
@@ -439,17 +483,30 @@ func (c *clause) fault(f Fault, a Reg, imm int64, at syntax.Span) *block {
 	return b
 }
 
-// failIf faults where a compares so with imm; addr is what the fault tells.
-func (c *clause) failIf(a Reg, cond Cond, imm int64, signed bool, f Fault, addr Reg, at syntax.Span) {
+// failIf faults if a cond imm; addr is the address in the fault.
+func (c *clause) failIf(
+	a Reg,
+	cond Cond,
+	imm int64,
+	signed bool,
+	f Fault,
+	addr Reg,
+	at syntax.Span,
+) {
 	next := c.block()
 	s := blank(OpBranch)
-	s.A, s.Cond, s.Imm, s.Signed, s.To, s.Else, s.At = a, cond, imm, signed, c.fault(f, addr, 0, at).at, next.at, at
+	s.A, s.Cond, s.Imm, s.Signed, s.To, s.Else, s.At = a, cond, imm, signed, c.fault(
+		f,
+		addr,
+		0,
+		at,
+	).at, next.at, at
 	c.step(s)
 	c.place(next)
 }
 
-// apart runs f, of which the code may be jumped over: what it finds out holds in it alone, and what it changes is not known
-// behind it.
+// apart runs f, whose code may be skipped at run time: facts learned inside are valid only inside,
+// and facts that it changes are unknown afterwards.
 func (c *clause) apart(f func()) {
 	before, held := maps.Clone(c.known), slices.Clone(c.held)
 	spec, id := c.spec, c.specID
@@ -466,7 +523,7 @@ func (c *clause) apart(f func()) {
 	c.held = slices.DeleteFunc(held, func(h holding) bool { return !slices.Contains(now, h) })
 }
 
-// prepare reads the time at the start of a clause that asks for it more than once.
+// prepare reads the time at the start of a clause that uses it more than once.
 func (c *clause) prepare() {
 	timestamps := 0
 	walk(c.src, func(e check.Expr) {
@@ -485,8 +542,8 @@ func (c *clause) zero(m Mem, size int) {
 	c.step(s)
 }
 
-// stmts makes a list of statements. What they record together is written behind the last of them, so that a fault before
-// leaves nothing, as dtrace has it.
+// stmts lowers a list of statements. Their common record is written after the last of them, so
+// that, as in dtrace, a fault before leaves no record.
 func (c *clause) stmts(list []check.Stmt) {
 	if len(list) == 0 {
 		return
@@ -526,7 +583,8 @@ func (c *clause) stmt(s check.Stmt) {
 	}
 }
 
-// conditional makes an If. Constant conditions were not taken out by check: what they leave out was checked all the same.
+// conditional lowers an If. Branches of constant conditions are lowered, too: check has not removed
+// them.
 func (c *clause) conditional(s *check.If) {
 	then, els, end := c.block(), c.block(), c.block()
 	c.branch(s.Cond, then, els)

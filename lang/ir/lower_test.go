@@ -29,14 +29,32 @@ func lower(t *testing.T, src *check.Program) *ir.Program {
 func TestKeysAndRecords(t *testing.T) {
 	long := intType(8, true)
 	ts := &check.Var{Home: check.Self, Name: "ts", Type: long}
-	n := &check.Var{Home: check.Global, Name: "n", Type: long, Keys: []check.Type{check.StringType{}, intType(4, true)}}
-	agg := &check.Aggregation{Func: check.Quantize, Keys: []check.Type{check.StringType{}}, Signed: true}
+	n := &check.Var{
+		Home: check.Global,
+		Name: "n",
+		Type: long,
+		Keys: []check.Type{check.StringType{}, intType(4, true)},
+	}
+	agg := &check.Aggregation{
+		Func:   check.Quantize,
+		Keys:   []check.Type{check.StringType{}},
+		Signed: true,
+	}
 	stamp := builtin(check.BuiltinTimestamp, 0, intType(8, false))
 	p := lower(t, program([]*check.Var{ts, n}, []*check.Aggregation{agg},
 		&check.Clause{Body: []check.Stmt{set(ref(ts), stamp)}},
 		&check.Clause{Predicate: ref(ts), Body: []check.Stmt{
-			&check.Aggregate{Agg: agg, Keys: []check.Expr{builtin(check.BuiltinExecname, 0, check.StringType{})}, Value: bin(syntax.Sub, stamp, ref(ts), long)},
-			act(check.Printf, builtin(check.BuiltinExecname, 0, check.StringType{}), num(7, intType(4, true)), builtin(check.BuiltinPID, 0, intType(4, true))),
+			&check.Aggregate{
+				Agg:   agg,
+				Keys:  []check.Expr{builtin(check.BuiltinExecname, 0, check.StringType{})},
+				Value: bin(syntax.Sub, stamp, ref(ts), long),
+			},
+			act(
+				check.Printf,
+				builtin(check.BuiltinExecname, 0, check.StringType{}),
+				num(7, intType(4, true)),
+				builtin(check.BuiltinPID, 0, intType(4, true)),
+			),
 			set(ref(n, str("all of it"), num(2, intType(4, true))), num(1, long)),
 			set(ref(ts), num(0, long)),
 		}},
@@ -51,7 +69,7 @@ func TestKeysAndRecords(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestGolden holds the steps of programs against what was looked over once.
+// TestGolden compares the steps of programs with reviewed ones.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.d")
 	if err != nil || len(files) == 0 {
@@ -83,7 +101,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// -x scratchsize is read with its unit: so many bytes can be allocated, and not one more. More than a firing can have is refused.
+// TestScratchSize checks that -x scratchsize is read with its unit: that many bytes can be
+// allocated, and not one more. A size above the limit of a firing is refused.
 func TestScratchSize(t *testing.T) {
 	for _, c := range []struct {
 		size string
@@ -94,7 +113,14 @@ func TestScratchSize(t *testing.T) {
 			if c.size != "" {
 				all["scratchsize"] = c.size
 			}
-			p := compile(t, fmt.Sprintf(`BEGIN { n = %d; p = (char *)alloca(n); p[n - 1] = 1; trace(p[n - 1]); }`, n), check.Options{All: all})
+			p := compile(
+				t,
+				fmt.Sprintf(
+					`BEGIN { n = %d; p = (char *)alloca(n); p[n - 1] = 1; trace(p[n - 1]); }`,
+					n,
+				),
+				check.Options{All: all},
+			)
 			m := irtest.New(p)
 			m.Probe = &check.Probe{ID: 1, Provider: "dtrace", Name: "BEGIN"}
 			m.Fire(0)
@@ -102,13 +128,14 @@ func TestScratchSize(t *testing.T) {
 			if n > c.most {
 				want = "NOSCRATCH:0x0"
 			}
-			if got := irtest.Told(p, m.Records); got != want {
+			if got := irtest.FormatRecords(p, m.Records); got != want {
 				t.Errorf("scratchsize %q, %d bytes: %s, want %s", c.size, n, got, want)
 			}
 		}
 	}
 	for _, size := range []string{"15361", "16k", "1m", "1t"} {
-		if _, err := irtest.Compile(`BEGIN { n = 3; p = alloca(n); }`, check.Options{All: map[string]string{"scratchsize": size}}); err == nil || !strings.Contains(err.Error(), "15360 bytes at most") {
+		if _, err := irtest.Compile(`BEGIN { n = 3; p = alloca(n); }`, check.Options{All: map[string]string{"scratchsize": size}}); err == nil ||
+			!strings.Contains(err.Error(), "exceeds the memory of a firing") {
 			t.Errorf("scratchsize %s: %v", size, err)
 		}
 	}

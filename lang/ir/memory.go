@@ -5,21 +5,21 @@ import (
 	"culprit/lang/syntax"
 )
 
-// number0 is what reading something that is not there gives.
+// number0 is the value of a missing element.
 //
-// table: a constant that Go has no word for
+// table: a constant that Go can't express
 var number0 = known(0)
 
-// home is where a variable without keys lies; of a string: its flag.
+// home returns the location of a variable without keys; for a string, that of its flag.
 func (c *clause) home(v *check.Var) Mem { return c.p.Places[v.ID].Mem }
 
-// ref is a place in a variable: some bytes behind its start.
+// ref is a place in a variable: an offset from its start.
 type ref struct {
 	v   *check.VarRef
 	off int
 }
 
-// refOf finds out whether an address is a place in a variable that is known as the text is read.
+// refOf returns the place in a variable that an address refers to, if it is known at compile time.
 func refOf(e check.Expr) (ref, bool) {
 	switch e := e.(type) {
 	case *check.AddrOf:
@@ -52,12 +52,12 @@ func refOf(e check.Expr) (ref, bool) {
 	return ref{}, false
 }
 
-// inside says whether size bytes at a place lie in its variable.
+// inside reports whether size bytes at a place are within its variable.
 func (r ref) inside(l *lowerer, size int) bool {
 	return r.off >= 0 && r.off+size <= l.storage(r.v.Var.Type)
 }
 
-// address gives the address of a variable as a number; of an element that is not there: 0.
+// address returns the address of a variable as a number; for a missing element, 0.
 func (c *clause) address(e *check.AddrOf) Reg {
 	if isString(e.X.T) {
 		return c.textAddress(e.X)
@@ -85,7 +85,7 @@ func (c *clause) sum(r Reg, n int64) num {
 	return num{reg: c.two(OpAdd, r, known(n), false), size: 8}
 }
 
-// variable reads a variable that is no string. Of a struct or an array it gives the address.
+// variable reads a variable that is not a string. For a struct or an array it returns the address.
 func (c *clause) variable(e *check.VarRef) num {
 	if isWhole(e.Var.Type) {
 		return num{reg: c.refAddress(ref{v: e}), size: 8}
@@ -120,7 +120,7 @@ func (c *clause) loadMem(m Mem, size int, signed bool) num {
 	return num{reg: c.out(s), size: size, signed: signed}
 }
 
-// loadVar loads from a variable without keys, unless what is there is known.
+// loadVar loads from a variable without keys, unless its value is in a register.
 func (c *clause) loadVar(m Mem, size int, signed bool) num {
 	p, ok := c.pieceOf(m, size)
 	if ok {
@@ -137,7 +137,7 @@ func (c *clause) loadVar(m Mem, size int, signed bool) num {
 	return n
 }
 
-// mostKnown is how many pieces of variables are remembered at once: registers are few.
+// mostKnown is the highest number of holdings: registers are few.
 const mostKnown = 32
 
 func (c *clause) learn(p piece, n num) {
@@ -170,7 +170,7 @@ func (c *clause) storeMem(m Mem, size int, n num) {
 	c.step(s)
 }
 
-// bits takes a bit field out of the integer that holds it.
+// bits extracts a bit field from the integer that contains it.
 func (c *clause) bits(n num, t check.Type) num {
 	i, ok := t.(*check.Int)
 	if !ok || i.Bits == 0 {
@@ -185,7 +185,7 @@ func (c *clause) bits(n num, t check.Type) num {
 	return num{reg: r, size: int(i.Bytes), signed: i.Signed}
 }
 
-// mixed gives the integer old with a bit field in it set to n.
+// mixed returns the integer old with its bit field set to n.
 func (c *clause) mixed(old, n num, i *check.Int) num {
 	mask := int64(1)<<i.Bits - 1
 	if i.Bits == 64 {
@@ -202,13 +202,13 @@ func (c *clause) mixed(old, n num, i *check.Int) num {
 	return num{reg: c.two(OpOr, keep, num{reg: r}, false), size: 8}
 }
 
-// isField gives the type of a bit field.
+// isField returns the type of a bit field.
 func isField(t check.Type) (*check.Int, bool) {
 	i, ok := t.(*check.Int)
 	return i, ok && i.Bits > 0
 }
 
-// space is where a pointer leads.
+// space returns the space that a pointer refers to.
 func space(t check.Type) check.Space {
 	if p, ok := t.(*check.Pointer); ok {
 		return p.Space
@@ -216,7 +216,7 @@ func space(t check.Type) check.Space {
 	return check.Kernel
 }
 
-// split gives an address as a register and a number of bytes behind it. safe: it lies in a variable of the script.
+// split returns an address as a register and an offset. safe: it is in a variable of the script.
 func (c *clause) split(e check.Expr) (at Reg, off int64, safe bool) {
 	for {
 		switch x := e.(type) {
@@ -257,7 +257,8 @@ func (c *clause) split(e check.Expr) (at Reg, off int64, safe bool) {
 	return r, off, false
 }
 
-// isTyped says whether a value is an address that the verifier knows what for: it lets nobody compute with one that may be 0.
+// isTyped reports whether a value is an address known to the verifier, which allows no arithmetic
+// on an address that may be 0.
 func isTyped(e check.Expr) bool {
 	for {
 		x, ok := e.(*check.Convert)
@@ -268,13 +269,15 @@ func isTyped(e check.Expr) bool {
 	}
 }
 
-// ofText says whether an address is that of a string. A character of none is at fault itself: at 0 and so many bytes.
+// ofText reports whether an address is that of a string. Reading a character of NULL is a fault at
+// 0 plus the index.
 func ofText(e check.Expr) bool {
 	x, ok := e.(*check.Convert)
 	return ok && isString(x.X.Type())
 }
 
-// notNull faults where an address is 0: the kernel lets loads from objects that the verifier knows pass there, and gives 0.
+// notNull faults if an address is 0: in loads from objects known to the verifier the kernel accepts
+// 0 and returns 0.
 func (c *clause) notNull(r Reg, at syntax.Span) {
 	type notNull struct{ r Reg }
 	if _, ok := c.known[notNull{r}]; ok {
@@ -284,7 +287,7 @@ func (c *clause) notNull(r Reg, at syntax.Span) {
 	c.known[notNull{r}] = num{reg: r, size: 8}
 }
 
-// inArray gives the address of an element of an array of the script, whose index must be one of it.
+// inArray returns the address of an element of an array of the script, and checks its index.
 func (c *clause) inArray(r ref, behind check.Expr, at syntax.Span) Reg {
 	size := int64(1)
 	if m, ok := behind.(*check.Binary); ok && m.Op == syntax.Mul {
@@ -300,7 +303,8 @@ func (c *clause) inArray(r ref, behind check.Expr, at syntax.Span) Reg {
 	return c.two(OpAdd, c.refAddress(r), num{reg: i}, false)
 }
 
-// fresh gives the place of what copyin or alloca give, if an address is at off bytes in it.
+// fresh returns the place of the result of copyin or alloca, if an address refers to it with an
+// offset.
 func (c *clause) fresh(e check.Expr, size int) (m Mem, ok bool) {
 	off := int64(0)
 	for {
@@ -329,7 +333,7 @@ func (c *clause) fresh(e check.Expr, size int) (m Mem, ok bool) {
 			}
 			c.call(x) // whose arguments may allocate, too
 			start := c.given - round(int(room), 8)
-			if start < 0 { // there was no room, and the clause has ended
+			if start < 0 { // memory was exhausted, and the clause has ended
 				start = 0
 			}
 			return scratch(c.p.Alloca.Off + start + int(off)), true
@@ -366,8 +370,8 @@ func (c *clause) load(e *check.Load) num {
 	return c.bits(num{reg: c.out(s), size: size, signed: signed}, e.T)
 }
 
-// key builds a key in scratch memory, with more bytes of room behind it. What has to be there at all is asked for with
-// must: a string that is none.
+// key builds a key in scratch memory, followed by more free bytes. With must, a NULL string in it
+// is a fault.
 func (c *clause) key(t Tuple, keys []check.Expr, more int, must bool) Mem {
 	m := c.alloc(t.Size + more)
 	end := 0
@@ -385,7 +389,7 @@ func (c *clause) key(t Tuple, keys []check.Expr, more int, must bool) Mem {
 	return m
 }
 
-// threadKey gives what a key of a self-> array begins with.
+// threadKey returns the first part of a key of a self-> array.
 func (c *clause) threadKey() num {
 	type thread struct{}
 	if n, ok := c.known[thread{}]; ok {
@@ -393,7 +397,7 @@ func (c *clause) threadKey() num {
 	}
 	which := 0
 	if c.lowerer.src.Options.Namespace != nil {
-		which = Unique // threads outside of the namespace have one number
+		which = Unique // threads outside of the namespace share one number
 	}
 	tid := c.builtin(check.BuiltinTID, which)
 	r := c.reg()
@@ -418,7 +422,7 @@ func (c *clause) gap(m Mem, from, to int) {
 	}
 }
 
-// put writes a value into a tuple or a record. A string that is none is a fault if it must be one.
+// put writes a value into a tuple or a record. With must, a NULL string is a fault.
 func (c *clause) put(m Mem, f TupleField, e check.Expr, must bool) {
 	switch t := f.Type.(type) {
 	case check.StringType:

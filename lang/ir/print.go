@@ -7,10 +7,19 @@ import (
 	"culprit/lang/check"
 )
 
-// String gives the program as text, for people and for golden files: what lies where, and one step a line.
+// String returns the program as text, for debugging and golden files: all locations, then one step
+// per line.
 func (p *Program) String() string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "strings %d, globals %d, self %d, this %d, scratch %d", p.StrSize, p.Globals, p.Self, p.This, p.Scratch)
+	fmt.Fprintf(
+		&w,
+		"strings %d, globals %d, self %d, this %d, scratch %d",
+		p.StrSize,
+		p.Globals,
+		p.Self,
+		p.This,
+		p.Scratch,
+	)
 	if p.Alloca.Size > 0 {
 		fmt.Fprintf(&w, ", alloca %d:%d", p.Alloca.Off, p.Alloca.Off+p.Alloca.Size)
 	}
@@ -36,7 +45,15 @@ func (p *Program) String() string {
 		if a.Agg == nil {
 			continue
 		}
-		fmt.Fprintf(&w, "agg%d @%s = %s: %v, value %d", i, a.Agg.Name, aggName(a.Agg.Func), a.Key, a.Value)
+		fmt.Fprintf(
+			&w,
+			"agg%d @%s = %s: %v, value %d",
+			i,
+			a.Agg.Name,
+			aggName(a.Agg.Func),
+			a.Key,
+			a.Value,
+		)
 		if a.Buckets > 0 {
 			fmt.Fprintf(&w, ", %d buckets", a.Buckets)
 		}
@@ -72,7 +89,7 @@ func (p *Program) String() string {
 	return w.String()
 }
 
-// text0 gives the bytes before the first 0.
+// text0 returns the bytes before the first 0.
 func text0(b []byte) string {
 	s, _, _ := strings.Cut(string(b), "\x00")
 	return s
@@ -82,7 +99,7 @@ func varName(v *check.Var) string {
 	return [...]string{check.Global: "", check.Self: "self->", check.This: "this->"}[v.Home] + v.Name
 }
 
-// String gives the fields of a tuple: "(int 4@0, string 16@8) 24".
+// String returns the fields of a tuple: "(int 4@0, string 16@8) 24".
 func (t Tuple) String() string {
 	var parts []string
 	if t.Thread {
@@ -94,10 +111,10 @@ func (t Tuple) String() string {
 	return fmt.Sprintf("(%s) %d", strings.Join(parts, ", "), t.Size)
 }
 
-// String gives type, size and offset: "int 4@24".
+// String returns type, size and offset: "int 4@24".
 func (f TupleField) String() string { return fmt.Sprintf("%v %d@%d", f.Type, f.Size, f.Offset) }
 
-// String gives the steps of a clause, one a line.
+// String returns the steps of a clause, one per line.
 func (f *Func) String() string {
 	var w strings.Builder
 	for i, b := range f.Blocks {
@@ -109,15 +126,19 @@ func (f *Func) String() string {
 	return w.String()
 }
 
-// String gives the register: r3.
+// String returns the register: r3.
 func (r Reg) String() string { return fmt.Sprintf("r%d", int32(r)) }
 
-// String gives the place: globals[8].
+// String returns the place: globals[8].
 func (m Mem) String() string {
 	if m.Base == InValue {
 		return fmt.Sprintf("[%v + %d]", m.Reg, m.Off)
 	}
-	return fmt.Sprintf("%s[%d]", [...]string{InScratch: "scratch", InGlobals: "globals", InSelf: "self", InLiteral: "literal"}[m.Base], m.Off)
+	return fmt.Sprintf(
+		"%s[%d]",
+		[...]string{InScratch: "scratch", InGlobals: "globals", InSelf: "self", InLiteral: "literal"}[m.Base],
+		m.Off,
+	)
 }
 
 func (m Mem) span(size int) string {
@@ -134,7 +155,7 @@ func kind(size int, signed bool) string {
 	return fmt.Sprintf("u%d", 8*size)
 }
 
-// operand gives a register or the constant in its place.
+// operand returns a register, or the constant used instead.
 func operand(r Reg, imm int64) string {
 	if r == None {
 		return fmt.Sprint(imm)
@@ -142,7 +163,7 @@ func operand(r Reg, imm int64) string {
 	return r.String()
 }
 
-// Words for conditions.
+// condWords are the names of conditions.
 //
 // table: names
 var condWords = [...]string{Eq: "==", Ne: "!=", Lt: "<", Le: "<=", Gt: ">", Ge: ">="}
@@ -155,17 +176,33 @@ func (s *Step) cond() string {
 	return w
 }
 
-// Words for operators.
+// opWords are the names of operators.
 //
 // table: names
-var opWords = map[Op]string{OpAdd: "+", OpSub: "-", OpMul: "*", OpDiv: "/", OpMod: "%", OpAnd: "&", OpOr: "|", OpXor: "^", OpShl: "<<", OpShr: ">>"}
+var opWords = map[Opcode]string{
+	OpAdd: "+",
+	OpSub: "-",
+	OpMul: "*",
+	OpDiv: "/",
+	OpMod: "%",
+	OpAnd: "&",
+	OpOr:  "|",
+	OpXor: "^",
+	OpShl: "<<",
+	OpShr: ">>",
+}
 
-// Words for the spaces.
+// spaceWords are the names of spaces.
 //
 // table: names
-var spaceWords = [...]string{check.Kernel: "kernel", check.User: "user", check.Typed: "typed", check.Own: "own"}
+var spaceWords = [...]string{
+	check.Kernel: "kernel",
+	check.User:   "user",
+	check.Typed:  "typed",
+	check.Own:    "own",
+}
 
-// String gives a step: "r2 = r0 + r1".
+// String returns a step: "r2 = r0 + r1".
 func (s Step) String() string {
 	dst := ""
 	if s.Dst != None {
@@ -200,7 +237,14 @@ func (s Step) String() string {
 	case OpJump:
 		return fmt.Sprintf("goto b%d", s.To)
 	case OpBranch:
-		return fmt.Sprintf("if %v %s %s goto b%d else b%d", s.A, s.cond(), operand(s.B, s.Imm), s.To, s.Else)
+		return fmt.Sprintf(
+			"if %v %s %s goto b%d else b%d",
+			s.A,
+			s.cond(),
+			operand(s.B, s.Imm),
+			s.To,
+			s.Else,
+		)
 	case OpLoad:
 		return fmt.Sprintf("%s%s %v", dst, kind(s.Size, s.Signed), s.Mem)
 	case OpStore:
@@ -220,7 +264,14 @@ func (s Step) String() string {
 		}
 		return fmt.Sprintf("%s = read %s[%v]%s", s.Mem.span(s.Size), spaceWords[s.Space], s.A, n)
 	case OpReadStr:
-		return fmt.Sprintf("%sread string %s = %s[%v], at most %d", dst, s.Mem.span(s.Size), spaceWords[s.Space], s.A, s.Imm)
+		return fmt.Sprintf(
+			"%sread string %s = %s[%v], at most %d",
+			dst,
+			s.Mem.span(s.Size),
+			spaceWords[s.Space],
+			s.A,
+			s.Imm,
+		)
 	case OpPoke:
 		return fmt.Sprintf("poke %s[%s] = %v", kind(s.Size, false), at, s.B)
 	case OpBuiltin:
@@ -291,9 +342,22 @@ func (s Step) String() string {
 	return fmt.Sprintf("op %d", s.Op)
 }
 
-// String gives the fault's name, without DTRACEFLT_.
+// String returns the fault's name, without DTRACEFLT_.
 func (f Fault) String() string {
-	names := [...]string{"UNKNOWN", "BADADDR", "BADALIGN", "ILLOP", "DIVZERO", "NOSCRATCH", "KPRIV", "UPRIV", "TUPOFLOW", "BADSTACK", "BADSIZE", "BADINDEX"}
+	names := [...]string{
+		"UNKNOWN",
+		"BADADDR",
+		"BADALIGN",
+		"ILLOP",
+		"DIVZERO",
+		"NOSCRATCH",
+		"KPRIV",
+		"UPRIV",
+		"TUPOFLOW",
+		"BADSTACK",
+		"BADSIZE",
+		"BADINDEX",
+	}
 	if int(f) < len(names) {
 		return names[f]
 	}
@@ -308,32 +372,60 @@ func name(names []string, n int) string {
 }
 
 func aggName(f check.AggFunc) string {
-	return name([]string{"count", "sum", "min", "max", "avg", "stddev", "quantize", "lquantize", "llquantize"}, int(f))
+	return name(
+		[]string{
+			"count",
+			"sum",
+			"min",
+			"max",
+			"avg",
+			"stddev",
+			"quantize",
+			"lquantize",
+			"llquantize",
+		},
+		int(f),
+	)
 }
 
 func actionName(k check.ActionKind) string {
 	return name([]string{
-		check.Trace: "trace", check.Printf: "printf", check.Printa: "printa", check.Stack: "stack", check.UStack: "ustack", check.Exit: "exit",
-		check.Clear: "clear", check.Trunc: "trunc", check.Normalize: "normalize", check.Denormalize: "denormalize", check.Tracemem: "tracemem",
-		check.Print: "print", check.Symbol: "symbol", check.System: "system", check.Freopen: "freopen", check.Setopt: "setopt",
-		check.Ftruncate: "ftruncate", check.Speculate: "speculate", check.Commit: "commit", check.Discard: "discard", check.Raise: "raise",
-		check.Stop: "stop", check.Chill: "chill", check.Panic: "panic", check.Copyout: "copyout", check.Copyoutstr: "copyoutstr",
+		check.Trace: "trace", check.Printf: "printf", check.Printa: "printa", check.Stack: "stack",
+		check.UStack: "ustack", check.Exit: "exit",
+		check.Clear: "clear", check.Trunc: "trunc", check.Normalize: "normalize",
+		check.Denormalize: "denormalize", check.Tracemem: "tracemem",
+		check.Print: "print", check.Symbol: "symbol", check.System: "system",
+		check.Freopen: "freopen", check.Setopt: "setopt",
+		check.Ftruncate: "ftruncate", check.Speculate: "speculate", check.Commit: "commit",
+		check.Discard: "discard", check.Raise: "raise",
+		check.Stop: "stop", check.Chill: "chill", check.Panic: "panic", check.Copyout: "copyout",
+		check.Copyoutstr:   "copyoutstr",
 		check.DefaultTrace: "default",
 	}, int(k))
 }
 
 func builtinName(which check.BuiltinVar, n int) string {
 	w := name([]string{
-		check.BuiltinArg: "arg", check.BuiltinCaller: "caller", check.BuiltinCPU: "cpu", check.BuiltinCurthread: "curthread",
-		check.BuiltinEPID: "epid", check.BuiltinErrno: "errno", check.BuiltinExecname: "execname", check.BuiltinGID: "gid",
-		check.BuiltinID: "id", check.BuiltinIPL: "ipl", check.BuiltinPID: "pid", check.BuiltinPPID: "ppid",
-		check.BuiltinProbeFunc: "probefunc", check.BuiltinProbeMod: "probemod", check.BuiltinProbeName: "probename",
-		check.BuiltinProbeProv: "probeprov", check.BuiltinStackDepth: "stackdepth", check.BuiltinTID: "tid",
-		check.BuiltinTimestamp: "timestamp", check.BuiltinUCaller: "ucaller", check.BuiltinFrame: "frame", check.BuiltinUFrame: "uframe", check.BuiltinUID: "uid", check.BuiltinURegs: "uregs",
-		check.BuiltinUStackDepth: "ustackdepth", check.BuiltinVTimestamp: "vtimestamp", check.BuiltinWallTimestamp: "walltimestamp",
-		check.BuiltinReturn: "return", check.BuiltinSite: "site", check.BuiltinExecargs: "execargs",
+		check.BuiltinArg: "arg", check.BuiltinCaller: "caller", check.BuiltinCPU: "cpu",
+		check.BuiltinCurthread: "curthread",
+		check.BuiltinEPID:      "epid", check.BuiltinErrno: "errno", check.BuiltinExecname: "execname",
+		check.BuiltinGID: "gid",
+		check.BuiltinID:  "id", check.BuiltinIPL: "ipl", check.BuiltinPID: "pid",
+		check.BuiltinPPID:      "ppid",
+		check.BuiltinProbeFunc: "probefunc", check.BuiltinProbeMod: "probemod",
+		check.BuiltinProbeName: "probename",
+		check.BuiltinProbeProv: "probeprov", check.BuiltinStackDepth: "stackdepth",
+		check.BuiltinTID:       "tid",
+		check.BuiltinTimestamp: "timestamp", check.BuiltinUCaller: "ucaller",
+		check.BuiltinFrame: "frame", check.BuiltinUFrame: "uframe", check.BuiltinUID: "uid",
+		check.BuiltinURegs:       "uregs",
+		check.BuiltinUStackDepth: "ustackdepth", check.BuiltinVTimestamp: "vtimestamp",
+		check.BuiltinWallTimestamp: "walltimestamp",
+		check.BuiltinReturn:        "return", check.BuiltinSite: "site", check.BuiltinExecargs: "execargs",
 	}, int(which))
-	if which == check.BuiltinArg || which == check.BuiltinSite || which == check.BuiltinURegs || which == check.BuiltinFrame || which == check.BuiltinUFrame {
+	if which == check.BuiltinArg || which == check.BuiltinSite || which == check.BuiltinURegs ||
+		which == check.BuiltinFrame ||
+		which == check.BuiltinUFrame {
 		return fmt.Sprint(w, n)
 	}
 	if which == check.BuiltinTID && n == Unique {
@@ -344,17 +436,28 @@ func builtinName(which check.BuiltinVar, n int) string {
 
 func subName(s check.Subroutine) string {
 	return name([]string{
-		check.SubAlloca: "alloca", check.SubBasename: "basename", check.SubBcopy: "bcopy", check.SubCleanpath: "cleanpath",
-		check.SubCopyin: "copyin", check.SubCopyinstr: "copyinstr", check.SubCopyinto: "copyinto", check.SubDDIPathname: "ddi_pathname",
-		check.SubDirname: "dirname", check.SubGetf: "getf", check.SubGetmajor: "getmajor", check.SubGetminor: "getminor",
-		check.SubHtonl: "htonl", check.SubHtonll: "htonll", check.SubHtons: "htons", check.SubIndex: "index", check.SubInetNtoa: "inet_ntoa",
-		check.SubInetNtoa6: "inet_ntoa6", check.SubInetNtop: "inet_ntop", check.SubLinkNtop: "link_ntop", check.SubLltostr: "lltostr",
-		check.SubMutexOwned: "mutex_owned", check.SubMutexOwner: "mutex_owner", check.SubMutexTypeAdaptive: "mutex_type_adaptive",
-		check.SubMutexTypeSpin: "mutex_type_spin", check.SubNtohl: "ntohl", check.SubNtohll: "ntohll", check.SubNtohs: "ntohs",
-		check.SubProgenyof: "progenyof", check.SubRand: "rand", check.SubRindex: "rindex", check.SubRwIswriter: "rw_iswriter",
-		check.SubRwReadHeld: "rw_read_held", check.SubRwWriteHeld: "rw_write_held", check.SubSpeculation: "speculation",
-		check.SubStrchr: "strchr", check.SubStrjoin: "strjoin", check.SubStrlen: "strlen", check.SubStrrchr: "strrchr", check.SubStrstr: "strstr",
-		check.SubStrtok: "strtok", check.SubStrtoll: "strtoll", check.SubSubstr: "substr", check.SubTolower: "tolower",
+		check.SubAlloca: "alloca", check.SubBasename: "basename", check.SubBcopy: "bcopy",
+		check.SubCleanpath: "cleanpath",
+		check.SubCopyin:    "copyin", check.SubCopyinstr: "copyinstr", check.SubCopyinto: "copyinto",
+		check.SubDDIPathname: "ddi_pathname",
+		check.SubDirname:     "dirname", check.SubGetf: "getf", check.SubGetmajor: "getmajor",
+		check.SubGetminor: "getminor",
+		check.SubHtonl:    "htonl", check.SubHtonll: "htonll", check.SubHtons: "htons",
+		check.SubIndex: "index", check.SubInetNtoa: "inet_ntoa",
+		check.SubInetNtoa6: "inet_ntoa6", check.SubInetNtop: "inet_ntop",
+		check.SubLinkNtop: "link_ntop", check.SubLltostr: "lltostr",
+		check.SubMutexOwned: "mutex_owned", check.SubMutexOwner: "mutex_owner",
+		check.SubMutexTypeAdaptive: "mutex_type_adaptive",
+		check.SubMutexTypeSpin:     "mutex_type_spin", check.SubNtohl: "ntohl",
+		check.SubNtohll: "ntohll", check.SubNtohs: "ntohs",
+		check.SubProgenyof: "progenyof", check.SubRand: "rand", check.SubRindex: "rindex",
+		check.SubRwIswriter: "rw_iswriter",
+		check.SubRwReadHeld: "rw_read_held", check.SubRwWriteHeld: "rw_write_held",
+		check.SubSpeculation: "speculation",
+		check.SubStrchr:      "strchr", check.SubStrjoin: "strjoin", check.SubStrlen: "strlen",
+		check.SubStrrchr: "strrchr", check.SubStrstr: "strstr",
+		check.SubStrtok: "strtok", check.SubStrtoll: "strtoll", check.SubSubstr: "substr",
+		check.SubTolower: "tolower",
 		check.SubToupper: "toupper", check.SubPath: "d_path",
 	}, int(s))
 }

@@ -5,16 +5,16 @@ import (
 	"culprit/lang/format"
 )
 
-// A group is a record in the making.
+// A group is a record under construction.
 type group struct {
-	list   *check.Stmt // the first of the list that it ends with at the latest
+	list   *check.Stmt // the start of the list of statements that the group is in
 	number int
 	mem    Mem
-	next   int // action that comes next
-	end    int // bytes that have been written
+	next   int // next action
+	end    int // bytes written so far
 }
 
-// recorded says whether a statement is an action of user space, which a record tells it to do.
+// recorded reports whether a statement is an action of user space, which a record requests.
 func recorded(s check.Stmt) bool {
 	r, ok := s.(*check.Record)
 	if !ok {
@@ -27,18 +27,23 @@ func recorded(s check.Stmt) bool {
 	return true
 }
 
-// breaks says whether a statement ends the group before it: it records something that is not always done.
+// breaks reports whether a statement ends the group before it, because it records data only
+// sometimes.
 func breaks(s check.Stmt) bool {
 	i, ok := s.(*check.If)
 	if !ok {
 		return false
 	}
 	found := false
-	walkStmts([]check.Stmt{i}, func(check.Expr) {}, func(s check.Stmt) { found = found || recorded(s) })
+	walkStmts(
+		[]check.Stmt{i},
+		func(check.Expr) {},
+		func(s check.Stmt) { found = found || recorded(s) },
+	)
 	return found
 }
 
-// begin lays out the record of the actions at the start of a list, up to what breaks them.
+// begin lays out the record of the actions at the start of a list, up to one that breaks the group.
 func (c *clause) begin(list []check.Stmt, first *check.Stmt) {
 	r := Record{Clause: c.src.Index, Size: RecordHeader}
 	var again []check.Stmt
@@ -86,7 +91,7 @@ func (c *clause) begin(list []check.Stmt, first *check.Stmt) {
 	}
 }
 
-// speculate writes the speculation that the actions behind it belong to.
+// speculate writes the speculation that the following actions belong to.
 func (c *clause) speculate(a RecordAction) {
 	g := c.group
 	if f := a.Fields[0]; f.Size > 0 {
@@ -96,7 +101,7 @@ func (c *clause) speculate(a RecordAction) {
 	}
 }
 
-// isConstant says whether user space knows the value of an argument already.
+// isConstant reports whether an argument is constant.
 func isConstant(e check.Expr) bool {
 	switch e := e.(type) {
 	case *check.Text:
@@ -122,14 +127,14 @@ func (c *clause) record(s *check.Record) {
 	case check.Speculate:
 		c.spec, c.specID = s, c.value(s.Args[0])
 		c.speculate(a)
-		next := c.block() // behind speculate(0) nothing of the clause is done
+		next := c.block() // speculate(0) ends the clause
 		b := blank(OpBranch)
 		b.A, b.Cond, b.To, b.Else, b.At = c.inReg(c.specID), Eq, c.exit.at, next.at, s.Place()
 		c.step(b)
 		c.place(next)
 		return
 	case check.Commit, check.Discard:
-		n := c.value(s.Args[0]) // 0 is none, which is no fault
+		n := c.value(s.Args[0]) // 0 means none, which is no fault
 		r := c.inReg(n)
 		c.failIf(r, Gt, int64(c.p.Speculations()), false, FaultIllOp, r, s.Place())
 		if f := fields[0]; f.Size > 0 {
@@ -165,10 +170,10 @@ func (c *clause) emit() {
 	c.step(s)
 }
 
-// MostCopyout returns how many bytes one copyout can write; more is FaultBadSize.
+// MostCopyout returns the highest number of bytes of one copyout; more is FaultBadSize.
 func (p *Program) MostCopyout() int { return 4 * max(p.StrSize, 80) }
 
-// act makes an action that the kernel itself performs.
+// act lowers an action that the kernel itself performs.
 func (c *clause) act(e *check.Record) {
 	s := blank(OpAct)
 	s.N, s.At = int(e.Action.Kind), e.Place()
@@ -191,13 +196,13 @@ func (c *clause) act(e *check.Record) {
 		}
 	case check.Stop:
 	default:
-		c.complain(e.Place(), NotYet, "culprit has no %s() yet", actionName(e.Action.Kind))
+		c.complain(e.Place(), NotYet, "%s() is not supported", actionName(e.Action.Kind))
 		return
 	}
 	c.step(s)
 }
 
-// stack gives the number of a stack.
+// stack returns the number of a stack.
 func (c *clause) stack(t check.Type, frames int) Reg {
 	s := blank(OpStack)
 	s.N = frames
@@ -227,7 +232,7 @@ func (c *clause) aggregate(e *check.Aggregate) {
 	c.step(s)
 }
 
-// buckets gives the buckets of a distribution. Its steps were judged by lang/check.
+// buckets returns the buckets of a distribution. lang/check has validated its parameters.
 func (a *Agg) buckets() (b format.Buckets) {
 	s := a.Agg.Steps
 	switch a.Agg.Func {

@@ -94,13 +94,14 @@ func TestPrograms(t *testing.T) {
 		{`BEGIN { x = 1; trace(x << 31); trace(x << 33); trace(x << 64); }`, "-2147483648,0,1"},
 	} {
 		m := fire(t, c.text)
-		if got := irtest.Told(m.Program, m.Records); got != c.want {
+		if got := irtest.FormatRecords(m.Program, m.Records); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s\n%v", c.text, got, c.want, m.Program)
 		}
 	}
 }
 
-// Aggregations and actions within ?:, &&, || and the comma are done as C would do what stands in their place.
+// TestConditionalAggregations checks that aggregations and actions within ?:, &&, || and the comma
+// run as C would run their operands.
 func TestConditionalAggregations(t *testing.T) {
 	n := func(b bool) int {
 		if b {
@@ -134,7 +135,11 @@ func TestConditionalAggregations(t *testing.T) {
 	} {
 		for _, bits := range []int{0, 1, 2, 3} {
 			one, two := bits&1 != 0, bits&2 != 0
-			p := compile(t, fmt.Sprintf(`int x; BEGIN { c = %d; d = %d; %s; }`, n(one), n(two), c.text), check.Options{})
+			p := compile(
+				t,
+				fmt.Sprintf(`int x; BEGIN { c = %d; d = %d; %s; }`, n(one), n(two), c.text),
+				check.Options{},
+			)
 			if p == nil {
 				continue
 			}

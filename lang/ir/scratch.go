@@ -5,31 +5,35 @@ import (
 	"culprit/lang/syntax"
 )
 
-// The memory of alloca and copyin. It belongs to a firing of a probe: what one clause was handed out stays valid in the
-// clauses behind it, until the firing ends. Program.taken, in this->, is 0 when a firing begins and counts the bytes handed
-// out; an address behind them is a fault.
+// The memory of alloca and copyin belongs to a firing of a probe: an allocation of one clause stays
+// valid in later clauses until the firing ends. Program.taken, in this->, is 0 when a firing begins
+// and counts the allocated bytes; an address beyond them is a fault.
 //
-//	| beside: 64 bytes, a fault | handed out: Program.taken bytes | a fault | up to Alloca.Size
+//	| beside: 64 bytes, a fault | allocated: Program.taken bytes | a fault | up to Alloca.Size
 //
-// The first clause of its probes that allocates, if all its sizes are constants, has its pieces at fixed places from 0 on.
-// All others take theirs from Program.taken while they run. Between two pieces, and behind the last one, there are 8 zero
-// bytes, so that the string in a piece ends with it. A piece of no bytes takes nothing: its address is that of a literal of
-// zeroes.
+// The first allocating clause of its probes, if all its sizes are constants, has its pieces at
+// fixed offsets from 0 on. All others allocate from Program.taken at run time. Each piece is
+// followed by 8 zero bytes, so that a string in it ends with it. A piece of 0 bytes takes no
+// memory: its address is that of a literal of zeroes.
 
 const (
-	// between is how many bytes are kept behind a piece.
+	// between is the number of bytes after a piece.
 	between = 8
 
-	// beside is how many bytes before what alloca gives can't be used, so that reaching there by a wrong index is a fault.
+	// beside is the number of invalid bytes before the allocated memory, so that a wrong index is a
+	// fault.
 	beside = 64
 
-	// defaultScratch is how many bytes a clause may allocate without -x scratchsize. Constant sizes that need more get more.
+	// defaultScratch is the number of bytes that a clause may allocate without -x scratchsize.
+	// Larger constant sizes increase it.
 	defaultScratch = 256
 
-	// mostFiring is how many bytes the clauses of one firing get together, if no single clause needs more.
+	// mostFiring is the number of bytes that the clauses of one firing share, if no single clause
+	// needs more.
 	mostFiring = 4096
 
-	// mostScratchSize is the largest -x scratchsize: gen reserves twice as much, and strings and records need memory too.
+	// mostScratchSize is the largest -x scratchsize: gen reserves twice as much, and strings and
+	// records need memory, too.
 	mostScratchSize = maxScratch/2 - 1024
 )
 
@@ -41,7 +45,7 @@ type scratchUse struct {
 	before    bool // a clause before it may have allocated in the same firing
 }
 
-// layoutScratch finds out how each clause allocates, and reserves the memory.
+// layoutScratch computes the allocations of each clause, and reserves the memory.
 func (l *lowerer) layoutScratch() {
 	l.uses = make([]scratchUse, len(l.src.Clauses))
 	if !l.calls(check.SubAlloca, check.SubCopyin) {
@@ -51,11 +55,18 @@ func (l *lowerer) layoutScratch() {
 	if n := check.OptionBytes(l.src.Options.All["scratchsize"]); n > 0 {
 		set = int(min(n, mostScratchSize))
 		if n > mostScratchSize {
-			l.complain(syntax.Span{}, TooLarge, "-x scratchsize=%d is more memory than a firing can have: %d bytes at most", n, mostScratchSize)
+			l.complain(
+				syntax.Span{},
+				TooLarge,
+				"-x scratchsize=%d exceeds the memory of a firing: at most %d bytes",
+				n,
+				mostScratchSize,
+			)
 		}
 	}
-	clauses := map[uint32]int{} // of a probe: how many clauses
-	needs := map[uint32]int{}   // and what those before the one at hand allocate at most
+	clauses := map[uint32]int{} // per probe: number of clauses
+	// per probe: highest allocation of the clauses before the current one
+	needs := map[uint32]int{}
 	for _, src := range l.src.Clauses {
 		for _, p := range src.Probes {
 			clauses[p.ID]++
@@ -81,8 +92,9 @@ func (l *lowerer) layoutScratch() {
 	l.p.Alloca = Region{l.p.This + beside, round(l.allocaMost, 8) + between}
 }
 
-// scratchNeed returns whether a clause allocates, whether all sizes are constants, and how many bytes it may allocate:
-// set, from -x scratchsize, or as many as its constants need, at least defaultScratch.
+// scratchNeed returns whether a clause allocates, whether all sizes are constants, and the highest
+// allocation in bytes: set, from -x scratchsize, or the sum of its constants, at least
+// defaultScratch.
 func scratchNeed(src *check.Clause, set int) (allocates, constants bool, need int) {
 	sum, gaps := 0, 0
 	constants = true
@@ -108,7 +120,8 @@ func scratchNeed(src *check.Clause, set int) (allocates, constants bool, need in
 	return allocates, constants, set + gaps
 }
 
-// allocate returns the address of size bytes of Program.Alloca, at a multiple of 8. Where there are any, fill must fill them.
+// allocate returns the address of size bytes of Program.Alloca, at a multiple of 8. If size is not
+// 0, fill must fill them.
 func (c *clause) allocate(size num, at syntax.Span, fill func(address num)) num {
 	switch {
 	case size.known() && size.imm == 0:
@@ -138,7 +151,7 @@ func (c *clause) allocate(size num, at syntax.Span, fill func(address num)) num 
 	return num{reg: out, size: 8}
 }
 
-// next returns where the next piece of a clause with fixed places lies.
+// next returns the offset of the next piece of a clause with fixed places.
 func (c *clause) next() int {
 	if c.given == 0 {
 		return 0
@@ -146,7 +159,7 @@ func (c *clause) next() int {
 	return c.given + between
 }
 
-// give hands out a piece at a fixed place. !ok: there is no room, and the clause ends there.
+// give allocates a piece at a fixed place. !ok: memory is exhausted, and the clause ends there.
 func (c *clause) give(size int64, at syntax.Span) (m Mem, ok bool) {
 	start := c.next()
 	if size < 0 || size > int64(c.allocaMost-start) {
@@ -163,29 +176,41 @@ func (c *clause) give(size int64, at syntax.Span) (m Mem, ok bool) {
 	return m, true
 }
 
-// take hands out a piece behind those that the firing has.
+// take allocates a piece at run time, after those of the firing.
 func (c *clause) take(size num, at syntax.Span, fill func(address num)) num {
 	most := int64(c.allocaMost)
 	n := c.inReg(size)
 	c.failIf(n, Gt, most, false, FaultNoScratch, None, at)
 	taken := c.loadMem(scratch(c.p.taken), 8, false)
-	gap := c.two(OpShl, c.set(taken.reg, Ne, number0, false).reg, known(3), false) // between, but before the first piece
+	// between, except before the first piece
+	gap := c.two(OpShl, c.set(taken.reg, Ne, number0, false).reg, known(3), false)
 	start := num{reg: c.two(OpAdd, taken.reg, num{reg: gap}, false), size: 8}
 	end := c.two(OpAdd, start.reg, num{reg: n}, false)
 	c.failIf(end, Gt, most, false, FaultNoScratch, None, at)
-	c.storeMem(scratch(c.p.taken), 8, num{reg: c.two(OpAnd, c.two(OpAdd, end, known(7), false), known(^7), false)})
+	c.storeMem(
+		scratch(c.p.taken),
+		8,
+		num{reg: c.two(OpAnd, c.two(OpAdd, end, known(7), false), known(^7), false)},
+	)
 	address := num{reg: c.two(OpAdd, c.addressOf(scratch(c.p.Alloca.Off)), start, false), size: 8}
-	zero := blank(OpPoke) // the word with the first byte behind the piece
-	zero.A, zero.B, zero.Size, zero.At = c.two(OpAdd, address.reg, num{reg: c.two(OpAnd, n, known(^7), false)}, false), c.inReg(number0), 8, at
+	zero := blank(OpPoke) // the word with the first byte after the piece
+	zero.A, zero.B, zero.Size, zero.At = c.two(
+		OpAdd,
+		address.reg,
+		num{reg: c.two(OpAnd, n, known(^7), false)},
+		false,
+	), c.inReg(
+		number0,
+	), 8, at
 	c.step(zero)
 	fill(address)
 	return address
 }
 
-// nothing returns the address of a piece of no bytes: zeroes, which nobody can write to.
+// nothing returns the address of a piece of 0 bytes: read-only zeroes.
 func (c *clause) nothing() Reg { return c.addressOf(c.zeroes()) }
 
-// zeroes returns a literal of as many zeroes as a string or a piece may have.
+// zeroes returns a literal of zeroes as long as the longest string or piece.
 func (c *clause) zeroes() Mem {
 	if c.lowerer.zeroes == 0 {
 		c.lowerer.zeroes = 1 + len(c.p.Literals)
@@ -194,7 +219,7 @@ func (c *clause) zeroes() Mem {
 	return Mem{Base: InLiteral, Reg: None, Off: c.lowerer.zeroes - 1}
 }
 
-// alloca makes the subroutine of that name: zeroes.
+// alloca lowers the subroutine: zeroes.
 func (c *clause) alloca(size num, at syntax.Span) num {
 	m := scratch(c.p.Alloca.Off + c.next())
 	return c.allocate(size, at, func(address num) {
@@ -205,12 +230,14 @@ func (c *clause) alloca(size num, at syntax.Span) num {
 			return
 		}
 		s := blank(OpCall)
-		s.Sub, s.A, s.B, s.C, s.Space, s.At = check.SubBcopy, c.nothing(), address.reg, c.inReg(size), check.Own, at
+		s.Sub, s.A, s.B, s.C, s.Space, s.At = check.SubBcopy, c.nothing(), address.reg, c.inReg(
+			size,
+		), check.Own, at
 		c.step(s)
 	})
 }
 
-// copyin makes the subroutine of that name: bytes of the process.
+// copyin lowers the subroutine: bytes of the process.
 func (c *clause) copyin(e *check.Call) num {
 	from := c.regOf(e.Args[0])
 	size := c.value(e.Args[1])
@@ -226,7 +253,7 @@ func (c *clause) copyin(e *check.Call) num {
 	})
 }
 
-// copyCall copies size bytes to an address that is found while the clause runs.
+// copyCall copies size bytes to an address in a register.
 func (c *clause) copyCall(from, to Reg, size num, sp check.Space, at syntax.Span) {
 	if size.known() && size.imm == 0 {
 		return
@@ -241,15 +268,18 @@ func (c *clause) copyCall(from, to Reg, size num, sp check.Space, at syntax.Span
 	c.step(s)
 }
 
-// guard faults where an address is in the memory of alloca, and size bytes from it (n: as many as a register says) were not
-// handed out in this firing. No bytes may be anywhere.
+// guard faults if an address is in the memory of alloca and the size bytes from it (n: or as many
+// as in this register) are not allocated in this firing. 0 bytes are valid everywhere.
 func (c *clause) guard(address Reg, off int64, n Reg, size int64, at syntax.Span) {
 	room := c.p.Alloca
 	if room.Size == 0 {
 		return
 	}
 	address = c.sum(address, off).reg
-	d := num{reg: c.two(OpSub, address, num{reg: c.addressOf(scratch(room.Off - beside))}, false), size: 8}
+	d := num{
+		reg:  c.two(OpSub, address, num{reg: c.addressOf(scratch(room.Off - beside))}, false),
+		size: 8,
+	}
 	inside, fine := c.block(), c.block()
 	c.branchOn(d, Lt, known(int64(beside+room.Size)), false, inside, fine, at)
 	c.place(inside)
@@ -258,7 +288,8 @@ func (c *clause) guard(address Reg, off int64, n Reg, size int64, at syntax.Span
 		c.branchOn(num{reg: n, size: 8}, Eq, number0, false, fine, some, at)
 		c.place(some)
 	}
-	d = num{reg: c.two(OpSub, d.reg, known(beside), false), size: 8} // before what alloca gives: more than there is
+	// before the first piece: more than there is
+	d = num{reg: c.two(OpSub, d.reg, known(beside), false), size: 8}
 	top := known(int64(c.given))
 	if !c.use.fixed && (c.use.allocates || c.use.before) {
 		top = c.loadMem(scratch(c.p.taken), 8, false)

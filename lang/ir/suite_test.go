@@ -22,20 +22,25 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// TestSuite runs the programs of a peer's test suite that fire by themselves - BEGIN, END, ERROR, tick, profile - from their
-// text to what they print, on the machine that is made up. The suite is where CULPRIT_DTRACE_TESTS says; nothing of it is here.
+// TestSuite runs the programs of a peer's test suite that need no events - BEGIN, END, ERROR, tick,
+// profile - from their text to their output, on the simulated machine. CULPRIT_DTRACE_TESTS is the
+// suite's directory; none of it is in this repository.
 func TestSuite(t *testing.T) {
 	dir := os.Getenv("CULPRIT_DTRACE_TESTS")
 	if dir == "" {
 		t.Skip("needs: tool dtrace-tests (unpacked, in CULPRIT_DTRACE_TESTS)")
 	}
 	var files []string
-	err := filepath.WalkDir(filepath.Join(dir, "test", "unittest"), func(path string, e os.DirEntry, err error) error {
-		if base := filepath.Base(path); err == nil && strings.HasSuffix(base, ".d") && (strings.HasPrefix(base, "tst.") || strings.HasPrefix(base, "err.") && !strings.HasPrefix(base, "err.D_")) {
-			files = append(files, path)
-		}
-		return err
-	})
+	err := filepath.WalkDir(
+		filepath.Join(dir, "test", "unittest"),
+		func(path string, e os.DirEntry, err error) error {
+			if base := filepath.Base(path); err == nil && strings.HasSuffix(base, ".d") &&
+				(strings.HasPrefix(base, "tst.") || strings.HasPrefix(base, "err.") && !strings.HasPrefix(base, "err.D_")) {
+				files = append(files, path)
+			}
+			return err
+		},
+	)
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, len(files))
 	}
@@ -45,8 +50,10 @@ func TestSuite(t *testing.T) {
 	}
 	ran, left := 0, map[string][]string{}
 	known := map[string]string{
-		"aggs/err.aggsize-too-small.d": "the size of buffers is trace's", "assocs/err.dynvarsize-too-small.d": "the same", "buffering/err.zerobuf.d": "the same",
-		"options/err.iregs.d": "options are judged by check", "options/err.version-pragma.d": "the same", "speculation/err.NegativeNspec.d": "the same",
+		"aggs/err.aggsize-too-small.d":      "the size of buffers is trace's",
+		"assocs/err.dynvarsize-too-small.d": "the same", "buffering/err.zerobuf.d": "the same",
+		"options/err.iregs.d":          "options are judged by check",
+		"options/err.version-pragma.d": "the same", "speculation/err.NegativeNspec.d": "the same",
 		"funcs/alloca/err.alloca-crossing-clauses.d": "memory of alloca lives until the firing ends, as on Solaris",
 		"funcs/alloca/tst.alloca-crossing-clauses.d": "the same",
 		"funcs/bcopy/err.bcopy-into-string.d":        "that a string of D is written to is refused by check",
@@ -86,7 +93,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// trial runs one program and holds it against what the suite expects; why tells why it can't be.
+// trial runs one program and compares it with the suite's expectation; why is the reason when that
+// is not possible.
 func trial(t *testing.T, name, text string, types *btf.Spec) (why string) {
 	for _, mark := range []string{"@@runtest-opts", "@@xfail", "@@skip", "@@trigger", "#include", "#ifdef"} {
 		if strings.Contains(text, mark) {
@@ -123,14 +131,27 @@ func trial(t *testing.T, name, text string, types *btf.Spec) (why string) {
 			panic(fmt.Sprintf("%s: %v\n%v", name, e, p))
 		}
 	}()
-	if strings.Contains(text, "curthread") || strings.Contains(text, "`") || strings.Contains(text, "psinfo") || strings.Contains(text, "execargs") {
+	if strings.Contains(text, "curthread") || strings.Contains(text, "`") ||
+		strings.Contains(text, "psinfo") ||
+		strings.Contains(text, "execargs") {
 		return "the kernel's memory"
 	}
 	r := newRuntime(p)
 	r.run()
-	file := filepath.Join(os.Getenv("CULPRIT_DTRACE_TESTS"), "test", "unittest", strings.TrimSuffix(name, ".d"))
+	file := filepath.Join(
+		os.Getenv("CULPRIT_DTRACE_TESTS"),
+		"test",
+		"unittest",
+		strings.TrimSuffix(name, ".d"),
+	)
 	if want := truth(strings.HasPrefix(filepath.Base(name), "err.")); r.status != want {
-		t.Errorf("%s: exit %d\n%s\n%s", name, r.status, r.out, irtest.Told(r.m.Program, r.m.Records))
+		t.Errorf(
+			"%s: exit %d\n%s\n%s",
+			name,
+			r.status,
+			r.out,
+			irtest.FormatRecords(r.m.Program, r.m.Records),
+		)
 		return ""
 	}
 	expected, err := os.ReadFile(file + ".r")
@@ -139,7 +160,8 @@ func trial(t *testing.T, name, text string, types *btf.Spec) (why string) {
 	}
 	want, _, _ := strings.Cut(string(expected), "-- @@stderr --")
 	got := regexp.MustCompile("0x[0-9a-f]+").ReplaceAllString(string(r.out), "{ptr}")
-	if !alike(got, want) && (strings.Contains(text, "@@nosort") || !alike(inOrder(got), inOrder(want))) {
+	if !alike(got, want) &&
+		(strings.Contains(text, "@@nosort") || !alike(inOrder(got), inOrder(want))) {
 		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 	}
 	return ""
@@ -154,7 +176,7 @@ func truth(b bool) int64 {
 
 func alike(a, b string) bool { return strings.TrimRight(a, "\n") == strings.TrimRight(b, "\n") }
 
-// inOrder gives the lines in the order of their bytes: some expectations of the suite were written down so.
+// inOrder returns the lines sorted by their bytes: some outputs of the suite were recorded sorted.
 func inOrder(s string) string {
 	lines := strings.Split(strings.Trim(s, "\n"), "\n")
 	slices.Sort(lines)
@@ -163,7 +185,7 @@ func inOrder(s string) string {
 
 type unable string
 
-// env is irtest's, with the names that a program of the suite may leave out.
+// env is irtest's, with the names that a program of the suite may omit.
 type env struct{ irtest.Env }
 
 func (e env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
@@ -180,7 +202,7 @@ func (e env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 	return p, err
 }
 
-// period is how often a timer fires, in ns; 0: it is none.
+// period is the period of a timer in ns; 0: it is no timer.
 func period(name string) uint64 {
 	m := regexp.MustCompile(`^(?:tick|profile)-([0-9]+)([a-z]*)$`).FindStringSubmatch(name)
 	if m == nil {
@@ -194,14 +216,14 @@ func period(name string) uint64 {
 	return n * each
 }
 
-// A runtime does what user space does with what a program leaves.
+// A runtime acts as user space on the results of a program.
 type runtime struct {
 	p       *ir.Program
 	m       *irtest.Machine
 	style   format.Style
 	out     []byte
 	aggs    []*format.Aggregation
-	read    int // records that have been dealt with
+	read    int // records processed so far
 	status  int64
 	quitted bool
 }
@@ -212,7 +234,13 @@ func newRuntime(p *ir.Program) *runtime {
 	number := func(name string) int { n, _ := strconv.Atoi(all[name]); return n }
 	on := func(name string) bool { v, ok := all[name]; return ok && v != "0" && v != "unset" && v != "disable" }
 	r.style.Quiet = p.Source.Options.Quiet || on("quiet")
-	r.style.SortKey, r.style.SortRev, r.style.RawBytes = on("aggsortkey"), on("aggsortrev"), on("rawbytes")
+	r.style.SortKey, r.style.SortRev, r.style.RawBytes = on(
+		"aggsortkey",
+	), on(
+		"aggsortrev",
+	), on(
+		"rawbytes",
+	)
 	r.style.SortKeyPos, r.style.SortPos = number("aggsortkeypos"), number("aggsortpos")
 	for _, o := range []string{"flowindent", "aggpercpu", "aggzoom", "agghist", "aggpack"} {
 		if on(o) {
@@ -223,7 +251,11 @@ func newRuntime(p *ir.Program) *runtime {
 		if a.Agg == nil {
 			panic(unable("gap in the aggregations"))
 		}
-		f := &format.Aggregation{Name: a.Agg.Name, Func: format.Function(a.Agg.Func), Buckets: a.Dist}
+		f := &format.Aggregation{
+			Name:    a.Agg.Name,
+			Func:    format.Function(a.Agg.Func),
+			Buckets: a.Dist,
+		}
 		r.aggs = append(r.aggs, f)
 	}
 	r.m.PID, r.m.TID, r.m.Execname, r.m.Now = 100, 101, "dtrace", 17e17
@@ -259,10 +291,18 @@ func (r *runtime) run() {
 			rec := r.m.Records[r.read]
 			r.read++
 			if fault := r.record(rec); fault != nil && binary.NativeEndian.Uint32(rec[12:]) != 3 {
-				// What the ERROR clauses record comes before what the clauses behind the fault did.
+				// Records of ERROR clauses come before those of clauses after the fault.
 				behind := r.m.Records[r.read:]
 				r.m.Records = r.m.Records[:r.read:r.read]
-				fire("dtrace:::ERROR", 0, uint64(binary.NativeEndian.Uint32(rec[12:])), uint64(binary.NativeEndian.Uint32(rec[24:])), 0, uint64(binary.NativeEndian.Uint32(rec[28:])), binary.NativeEndian.Uint64(rec[40:]))
+				fire(
+					"dtrace:::ERROR",
+					0,
+					uint64(binary.NativeEndian.Uint32(rec[12:])),
+					uint64(binary.NativeEndian.Uint32(rec[24:])),
+					0,
+					uint64(binary.NativeEndian.Uint32(rec[28:])),
+					binary.NativeEndian.Uint64(rec[40:]),
+				)
 				r.m.Records = append(r.m.Records, behind...)
 			}
 		}
@@ -301,7 +341,7 @@ func (r *runtime) run() {
 	r.out = r.style.Aggregations(r.out, r.aggs)
 }
 
-// record does the actions of a record; of a fault's it gives it.
+// record performs the actions of a record; it returns that of a fault.
 func (r *runtime) record(b []byte) (fault []byte) {
 	n := binary.NativeEndian.Uint32(b[8:])
 	if n == ir.FaultRecord {
@@ -310,7 +350,8 @@ func (r *runtime) record(b []byte) (fault []byte) {
 	rec := r.p.Records[n]
 	p := r.m.Probe
 	if r.quitted && p.ID != 2 {
-		return nil // a fault's clauses ended the script before those behind the fault ran, as dtrace has it
+		// a fault's clauses ended the script before the clauses after the fault ran, as in dtrace
+		return nil
 	}
 	r.out = r.style.Probe(r.out, 0, p.ID, p.Function, p.Name)
 	for _, a := range rec.Actions {
@@ -412,7 +453,7 @@ func (r *runtime) value(t check.Type, b []byte) format.Value {
 	return sized(int64(binary.LittleEndian.Uint64(n[:])), t)
 }
 
-// drain takes what the machine has aggregated.
+// drain takes the machine's aggregations.
 func (r *runtime) drain() {
 	for i, rows := range r.m.Aggs {
 		a := &r.p.Aggs[i]
@@ -433,11 +474,13 @@ func (r *runtime) drain() {
 			case check.Count, check.Sum:
 				row[0] += word(0)
 			case check.Min:
-				if v := word(0); a.Agg.Signed && v < row[0] || !a.Agg.Signed && uint64(v) < uint64(row[0]) {
+				if v := word(0); a.Agg.Signed && v < row[0] ||
+					!a.Agg.Signed && uint64(v) < uint64(row[0]) {
 					row[0] = v
 				}
 			case check.Max:
-				if v := word(0); a.Agg.Signed && v > row[0] || !a.Agg.Signed && uint64(v) > uint64(row[0]) {
+				if v := word(0); a.Agg.Signed && v > row[0] ||
+					!a.Agg.Signed && uint64(v) > uint64(row[0]) {
 					row[0] = v
 				}
 			case check.Avg:
@@ -464,7 +507,11 @@ func (r *runtime) drain() {
 
 func (r *runtime) row(a *format.Aggregation, key []format.Value, n int) []int64 {
 	for _, row := range a.Rows {
-		if slices.EqualFunc(row.Key, key, func(a, b format.Value) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+		if slices.EqualFunc(
+			row.Key,
+			key,
+			func(a, b format.Value) bool { return fmt.Sprint(a) == fmt.Sprint(b) },
+		) {
 			return row.Data
 		}
 	}
@@ -479,6 +526,6 @@ func (r *runtime) row(a *format.Aggregation, key []format.Value, n int) []int64 
 	case format.Sum:
 		data = data[:1]
 	}
-	a.Rows = append(a.Rows, format.Row{Key: key, Data: data})
+	a.Rows = append(a.Rows, format.AggregationRow{Key: key, Data: data})
 	return data
 }

@@ -5,14 +5,15 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A text is a string on its way: size bytes of memory, zeroes behind its end, and whether it is one at all.
+// A text is an intermediate string: size bytes of memory, zero-filled after its end, and whether it
+// is NULL.
 type text struct {
 	mem  Mem
 	size int
-	set  num // 0 or 1
+	set  num // 0: NULL; or 1
 }
 
-// none is the string that is none: what a variable holds before it is given one, and what strchr does not find.
+// none returns NULL: the value of an unassigned variable, and of strchr when it finds nothing.
 func (c *clause) none() text {
 	t := c.literalText("")
 	t.set = known(0)
@@ -24,7 +25,7 @@ func (c *clause) literalText(s string) text {
 	return text{mem: Mem{Base: InLiteral, Reg: None, Off: off}, size: size, set: known(1)}
 }
 
-// need faults, as reading at the address 0 does, where a string is none.
+// need faults, like a read at the address 0, if a string is NULL.
 func (c *clause) need(set num, at syntax.Span) {
 	switch {
 	case !set.known():
@@ -34,7 +35,7 @@ func (c *clause) need(set num, at syntax.Span) {
 	}
 }
 
-// text makes a string. It may lie in a variable: who wants to keep it copies it.
+// text evaluates a string. The result may be in a variable: copy it to keep it.
 func (c *clause) text(e check.Expr) text {
 	switch e := e.(type) {
 	case *check.Const:
@@ -65,14 +66,15 @@ func (c *clause) text(e check.Expr) text {
 	return text{mem: m, size: size, set: c.textInto(e, m, size)}
 }
 
-// flag says whether the string of a variable is one.
+// flag reports whether the string of a variable is assigned.
 func (c *clause) flag(m Mem) num {
 	n := c.loadVar(m, 8, false)
 	n.size, n.signed = 1, false
 	return n
 }
 
-// textInto puts a string into size bytes of memory that nothing else knows of yet, and says whether it is one.
+// textInto writes a string to size bytes of memory that nothing else uses yet, and returns whether
+// it is not NULL.
 func (c *clause) textInto(e check.Expr, m Mem, size int) (set num) {
 	switch e := e.(type) {
 	case *check.Builtin:
@@ -118,7 +120,7 @@ func (c *clause) textInto(e check.Expr, m Mem, size int) (set num) {
 		if !isString(e.Type()) {
 			return c.readText(e, 0, m, size, e.Place())
 		}
-		c.complain(e.Place(), NotYet, "culprit cannot make this string yet")
+		c.complain(e.Place(), NotYet, "this string expression is not supported")
 		return known(1)
 	}
 	t := c.text(e)
@@ -126,23 +128,23 @@ func (c *clause) textInto(e check.Expr, m Mem, size int) (set num) {
 	return t.set
 }
 
-// most is how long a string may become that has size bytes of room.
+// most returns the highest length of a string in size bytes of memory.
 func (c *clause) most(size int) int64 { return int64(min(size-1, c.p.StrMost)) }
 
-// trim cuts a string to what strsize allows, where that is no multiple of 8.
+// trim truncates a string to strsize, when that is not a multiple of 8.
 func (c *clause) trim(m Mem, size int) {
 	if most := int(c.most(size)); most < size-1 {
 		c.zero(m.plus(most), size-most)
 	}
 }
 
-// copyText copies a string into size bytes.
+// copyText copies a string to size bytes.
 func (c *clause) copyText(m Mem, size int, t text) {
 	n := min(size, t.size)
 	c.copyMem(m, t.mem, n)
 	if n < size {
 		c.zero(m.plus(n), size-n)
-	} else if n < t.size { // cut: never within a longer string, unless its bound was wrong
+	} else if n < t.size { // truncated: never within a longer string, unless its bound is wrong
 		c.storeMem(m.plus(size-1), 1, known(0))
 	}
 }
@@ -190,7 +192,7 @@ func (c *clause) textChoice(e *check.Cond, m Mem, size int) num {
 	return num{reg: r, size: 1}
 }
 
-// textAddress gives the address of a string; of none: 0.
+// textAddress returns the address of a string; 0 for NULL.
 func (c *clause) textAddress(e check.Expr) Reg {
 	if s, ok := e.(*check.StringOf); ok && !isString(s.X.Type()) && s.Max == 0 {
 		return c.regOf(s.X)
@@ -208,14 +210,14 @@ func (c *clause) textAddress(e check.Expr) Reg {
 	return c.two(OpAnd, a, num{reg: c.out(s)}, false)
 }
 
-// compareText compares strings: less than 0, 0, more than 0. One that is none is less than all others.
+// compareText compares strings: negative, 0, or positive. NULL is less than all others.
 func (c *clause) compareText(x, y check.Expr, equality bool) num {
 	a := c.operandText(x)
 	b := c.operandText(y)
 	if a.set.known() && b.set.known() && a.set.imm&b.set.imm == 0 {
 		return known(a.set.imm - b.set.imm)
 	}
-	// Comparing with none is asking whether there is one.
+	// A comparison with NULL needs only the flag.
 	if b.set.known() && b.set.imm == 0 {
 		return a.set
 	}
@@ -233,18 +235,19 @@ func (c *clause) compareText(x, y check.Expr, equality bool) num {
 	if a.set.known() && b.set.known() || isText(x) || isText(y) {
 		return r
 	}
-	// What is none has an empty text, so only then do these two differ without the texts telling.
+	// NULL has an empty text, so the flags decide only between NULL and "".
 	d := c.two(OpSub, c.inReg(a.set), b.set, false)
 	return num{reg: c.two(OpOr, r.reg, num{reg: d}, false), size: 8}
 }
 
-// isText says whether an expression is a literal that is not empty, which no string that is none can equal.
+// isText reports whether an expression is a non-empty literal, which NULL never equals.
 func isText(e check.Expr) bool {
 	t, ok := e.(*check.Text)
 	return ok && t.Value != ""
 }
 
-// operandText gives a string of what is compared with one: a pointer or an array of char too.
+// operandText returns the string of an operand of a string comparison, including a pointer or an
+// array of char.
 func (c *clause) operandText(e check.Expr) text {
 	if isString(e.Type()) {
 		return c.text(e)
@@ -256,7 +259,7 @@ func (c *clause) operandText(e check.Expr) text {
 	return text{mem: m, size: c.p.StrSize, set: c.readText(e, 0, m, c.p.StrSize, e.Place())}
 }
 
-// assignText gives a variable a string, and gives that string.
+// assignText assigns a string to a variable, and returns it.
 func (c *clause) assignText(e *check.Assign) text {
 	v, ok := e.X.(*check.VarRef)
 	if !ok {
@@ -297,8 +300,8 @@ func (c *clause) assignText(e *check.Assign) text {
 	return t
 }
 
-// direct says whether a string can be made in the variable that it is for: it reads no variable of the script on the way, and
-// can't fail, which would leave the variable neither as it was nor as it was to be.
+// direct reports whether a string can be built in the variable that it is assigned to: it reads no
+// variable of the script, and can't fail, which would leave the variable half-written.
 func direct(e check.Expr) bool {
 	switch e.(type) {
 	case *check.Builtin, *check.Text:
@@ -307,11 +310,11 @@ func direct(e check.Expr) bool {
 	return false
 }
 
-// pokeText puts a string where a string * leads.
+// pokeText writes a string to the address in a string *.
 func (c *clause) pokeText(e *check.Assign) text {
 	l, ok := e.X.(*check.Load)
 	if !ok {
-		c.complain(e.Place(), NotYet, "culprit cannot assign to this yet")
+		c.complain(e.Place(), NotYet, "assignment to this expression is not supported")
 		return c.none()
 	}
 	m := c.alloc(c.p.StrSize)

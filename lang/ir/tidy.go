@@ -1,7 +1,7 @@
 package ir
 
-// done makes the Func: blocks that nothing leads to and steps whose results nobody wants are gone, blocks that only follow
-// one another are one, and registers are counted anew.
+// done returns the Func: it drops unreachable blocks and unused results, merges blocks that only
+// follow one another, and renumbers registers.
 func (c *clause) done() *Func {
 	f := &Func{Clause: c.src, Regs: c.regs, Blocks: make([]*Block, 0, len(c.order))}
 	c.thread()
@@ -30,8 +30,8 @@ func (c *clause) done() *Func {
 	return f
 }
 
-// thread lets jumps to a block that only jumps on lead where that one does, drops the blocks that nothing leads to, and
-// joins those that have one way in to the one that has only that way out.
+// thread redirects jumps to blocks that only jump, drops unreachable blocks, and merges a block
+// with a single predecessor into it, if that has a single successor.
 func (c *clause) thread() {
 	target := func(n int) int {
 		for {
@@ -90,7 +90,7 @@ func jumpTo(n int) Step {
 	return s
 }
 
-// reads calls f for each register that a step takes.
+// reads calls f for each register that a step reads.
 func (s *Step) reads(f func(*Reg)) {
 	for _, r := range []*Reg{&s.A, &s.B, &s.C, &s.Mem.Reg, &s.From.Reg, &s.From2.Reg} {
 		if *r != None {
@@ -99,7 +99,7 @@ func (s *Step) reads(f func(*Reg)) {
 	}
 }
 
-// pure says whether a step does nothing but give a result.
+// pure reports whether a step has no effect but its result.
 func (s *Step) pure() bool {
 	switch s.Op {
 	case OpLoad, OpAddress, OpBuiltin, OpFind, OpStrCompare, OpSet, OpExtend:
@@ -108,14 +108,14 @@ func (s *Step) pure() bool {
 	return s.Op <= OpNot
 }
 
-// sweep takes out the pure steps whose results nobody wants, and gives what is left memory of its own. What a step wants stands before
-// it, so once backward is enough.
+// sweep drops pure steps with unused results, and copies the others to memory of their own.
+// Operands precede their users, so that one backward pass suffices.
 func (f *Func) sweep() {
 	wanted := make([]bool, f.Regs)
 	all := 0
 	for i := len(f.Blocks) - 1; i >= 0; i-- {
 		b := f.Blocks[i]
-		first := len(b.Steps) // what is kept moves to the end
+		first := len(b.Steps) // kept steps move to the end
 		for j := len(b.Steps) - 1; j >= 0; j-- {
 			s := &b.Steps[j]
 			if s.pure() && !wanted[s.Dst] {
@@ -137,9 +137,9 @@ func (f *Func) sweep() {
 	}
 }
 
-// renumber counts the registers in the order in which they are given values.
+// renumber numbers the registers in the order of their first assignment.
 func (f *Func) renumber() {
-	numbers := make([]Reg, f.Regs) // 1 more; 0: none yet
+	numbers := make([]Reg, f.Regs) // 1 + the new number; 0: none yet
 	next := Reg(0)
 	number := func(r *Reg) {
 		if numbers[*r] == 0 {

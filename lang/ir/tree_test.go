@@ -5,7 +5,7 @@ import (
 	"culprit/lang/syntax"
 )
 
-// Constructors of checked trees, for what no text gives.
+// Constructors of checked trees that no text produces.
 
 func intType(bytes int, signed bool) *check.Int {
 	name := map[int]string{1: "char", 2: "short", 4: "int", 8: "long"}[bytes]
@@ -55,8 +55,12 @@ func act(kind check.ActionKind, args ...check.Expr) *check.Record {
 	return &check.Record{Action: check.Action{Kind: kind}, Args: args}
 }
 
-// program makes a program of one probe with its clauses, all at it.
-func program(vars []*check.Var, aggs []*check.Aggregation, clauses ...*check.Clause) *check.Program {
+// program makes a program of one probe with its clauses.
+func program(
+	vars []*check.Var,
+	aggs []*check.Aggregation,
+	clauses ...*check.Clause,
+) *check.Program {
 	probe := &check.Probe{ID: 1, Provider: "dtrace", Name: "BEGIN"}
 	for i, c := range clauses {
 		c.Index = i

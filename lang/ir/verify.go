@@ -7,8 +7,9 @@ import (
 	"culprit/lang/check"
 )
 
-// Verify says what is wrong with a program that lang/gen may rely on not to be: blocks that do not lead forward, registers
-// without a value on some way, memory outside of what there is, elements of tables that may not be there.
+// Verify checks the invariants that lang/gen relies on: blocks jump forward, registers are assigned
+// on all ways, memory is within its bounds, elements of tables are checked for existence. It
+// returns an error for the first violation.
 func (p *Program) Verify() error {
 	for i, f := range p.Clauses {
 		if err := f.verify(p); err != nil {
@@ -20,7 +21,14 @@ func (p *Program) Verify() error {
 		for _, a := range r.Actions {
 			for _, f := range a.Fields {
 				if f.Size > 0 && (f.Offset < end || f.Offset+f.Size > r.Size) {
-					return fmt.Errorf("record %d: field at %d of %d bytes lies behind %d of %d", i, f.Offset, f.Size, end, r.Size)
+					return fmt.Errorf(
+						"record %d: field at %d of %d bytes is after %d of %d",
+						i,
+						f.Offset,
+						f.Size,
+						end,
+						r.Size,
+					)
 				}
 				end = max(end, f.Offset+f.Size)
 			}
@@ -29,18 +37,18 @@ func (p *Program) Verify() error {
 	return nil
 }
 
-// facts are what holds at a place of the text whichever way led there.
+// facts are true at a place, whichever way led there.
 type facts struct {
-	set    map[Reg]bool // has a value
-	there  map[Reg]bool // is not 0
-	tables map[Reg]int  // is an address of a value of this table
+	set    map[Reg]bool // assigned
+	there  map[Reg]bool // not 0
+	tables map[Reg]int  // an address of a value of this table
 }
 
 func (a facts) clone() facts {
 	return facts{maps.Clone(a.set), maps.Clone(a.there), maps.Clone(a.tables)}
 }
 
-// meet keeps what b says too.
+// meet drops the facts that are not in b.
 func (a facts) meet(b facts) {
 	maps.DeleteFunc(a.set, func(r Reg, _ bool) bool { return !b.set[r] })
 	maps.DeleteFunc(a.there, func(r Reg, _ bool) bool { return !b.there[r] })
@@ -63,7 +71,7 @@ func (f *Func) verify(p *Program) error {
 			return fmt.Errorf("b%d is empty", i)
 		}
 		if in[i] == nil {
-			return fmt.Errorf("nothing leads to b%d", i)
+			return fmt.Errorf("b%d is unreachable", i)
 		}
 		now := *in[i]
 		lead := func(to int, f facts) error {
@@ -81,8 +89,9 @@ func (f *Func) verify(p *Program) error {
 		for j, s := range b.Steps {
 			last := j == len(b.Steps)-1
 			err := s.verify(p, f, now)
-			if ends := s.Op == OpJump || s.Op == OpBranch || s.Op == OpFault || s.Op == OpEnd; err == nil && ends != last {
-				err = fmt.Errorf("stands at the wrong end of the block")
+			if ends := s.Op == OpJump || s.Op == OpBranch || s.Op == OpFault || s.Op == OpEnd; err == nil &&
+				ends != last {
+				err = fmt.Errorf("at the wrong end of the block")
 			}
 			if err == nil {
 				switch s.Op {
@@ -128,12 +137,12 @@ func (f *Func) verify(p *Program) error {
 	return nil
 }
 
-// verify checks one step by what holds before it.
+// verify checks one step, given the facts before it.
 func (s *Step) verify(p *Program, f *Func, now facts) error {
 	var wrong error
 	s.reads(func(r *Reg) {
 		if !now.set[*r] {
-			wrong = fmt.Errorf("%v has no value on some way", *r)
+			wrong = fmt.Errorf("%v is not assigned on some way", *r)
 		}
 	})
 	if wrong != nil {
@@ -142,8 +151,8 @@ func (s *Step) verify(p *Program, f *Func, now facts) error {
 	if int(s.Dst) >= f.Regs {
 		return fmt.Errorf("%v of %d registers", s.Dst, f.Regs)
 	}
-	if s.gives() != (s.Dst != None) && s.Op != OpCall {
-		return fmt.Errorf("has a result where none is, or none")
+	if s.hasResult() != (s.Dst != None) && s.Op != OpCall {
+		return fmt.Errorf("result register missing or unexpected")
 	}
 	within := func(m Mem, size int, write bool) {
 		if err := p.within(m, size, write, now); err != nil && wrong == nil {
@@ -152,7 +161,7 @@ func (s *Step) verify(p *Program, f *Func, now facts) error {
 	}
 	number := func() {
 		if s.Size != 1 && s.Size != 2 && s.Size != 4 && s.Size != 8 {
-			wrong = fmt.Errorf("%d bytes are no number", s.Size)
+			wrong = fmt.Errorf("invalid size of a number: %d bytes", s.Size)
 		}
 	}
 	text := func(m Mem) {
@@ -174,7 +183,7 @@ func (s *Step) verify(p *Program, f *Func, now facts) error {
 	case OpReadStr:
 		within(s.Mem, s.Size, true)
 		if s.Imm >= int64(s.Size) || s.Imm < 0 {
-			wrong = fmt.Errorf("no room for the final 0")
+			wrong = fmt.Errorf("no space for the final 0")
 		}
 	case OpCopy:
 		within(s.Mem, s.Size, true)
@@ -212,7 +221,7 @@ func (s *Step) verify(p *Program, f *Func, now facts) error {
 		}
 		within(s.Mem, a.Key.Size+more, true)
 		if (s.A == None) != (a.Agg.Func == check.Count) {
-			wrong = fmt.Errorf("a value is missing, or there is one too many")
+			wrong = fmt.Errorf("wrong number of operands")
 		}
 	case OpEmit:
 		if s.N < 0 || s.N >= len(p.Records) {
@@ -223,16 +232,25 @@ func (s *Step) verify(p *Program, f *Func, now facts) error {
 	return wrong
 }
 
-// gives says whether a step has a result; OpCall has by its Sub.
-func (s *Step) gives() bool {
+// hasResult reports whether a step has a result; OpCall depends on its Sub.
+func (s *Step) hasResult() bool {
 	switch s.Op {
-	case OpLoad, OpAddress, OpRead, OpReadStr, OpBuiltin, OpStrCompare, OpFind, OpMake, OpStack, OpSpeculate:
+	case OpLoad,
+		OpAddress,
+		OpRead,
+		OpReadStr,
+		OpBuiltin,
+		OpStrCompare,
+		OpFind,
+		OpMake,
+		OpStack,
+		OpSpeculate:
 		return true
 	}
 	return s.Op <= OpSet
 }
 
-// within says what is wrong with size bytes at m.
+// within returns an error if size bytes at m are out of bounds.
 func (p *Program) within(m Mem, size int, write bool, now facts) error {
 	room := 0
 	switch m.Base {
@@ -250,10 +268,10 @@ func (p *Program) within(m Mem, size int, write bool, now facts) error {
 	case InValue:
 		n, ok := now.tables[m.Reg]
 		if !ok {
-			return fmt.Errorf("%v leads to no element", m.Reg)
+			return fmt.Errorf("%v is no element", m.Reg)
 		}
 		if !now.there[m.Reg] {
-			return fmt.Errorf("%v may lead to no element", m.Reg)
+			return fmt.Errorf("%v may be no element", m.Reg)
 		}
 		room = p.Tables[n].Value
 	}

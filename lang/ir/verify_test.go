@@ -14,10 +14,10 @@ import (
 	"culprit/lang/syntax"
 )
 
-// TestVerify breaks a good program in each way that Verify tells of.
+// TestVerify breaks a valid program in each way that Verify detects.
 func TestVerify(t *testing.T) {
 	const text = `BEGIN { a[1] = pid; trace(a[1]); trace(execname); this->x = 10 / a[2]; @[execname] = sum(1); trace(copyinstr(1)); s = strjoin(execname, "x"); trace(s == "y"); }`
-	step := func(p *ir.Program, op ir.Op) *ir.Step {
+	step := func(p *ir.Program, op ir.Opcode) *ir.Step {
 		for _, b := range p.Clauses[0].Blocks {
 			for i := range b.Steps {
 				if b.Steps[i].Op == op {
@@ -47,20 +47,20 @@ func TestVerify(t *testing.T) {
 		{"leads to b99", func(p *ir.Program) { step(p, ir.OpBranch).Else = 99 }},
 		{"is empty", func(p *ir.Program) { p.Clauses[0].Blocks[1].Steps = nil }},
 		{"no blocks", func(p *ir.Program) { p.Clauses[0].Blocks = nil }},
-		{"nothing leads to", func(p *ir.Program) {
+		{"is unreachable", func(p *ir.Program) {
 			p.Clauses[0].Blocks = append(p.Clauses[0].Blocks, p.Clauses[0].Blocks[len(p.Clauses[0].Blocks)-1])
 		}},
 		{"wrong end", func(p *ir.Program) {
 			b := p.Clauses[0].Blocks[0]
 			b.Steps = b.Steps[:len(b.Steps)-1]
 		}},
-		{"has no value on some way", func(p *ir.Program) { step(p, ir.OpDiv).A = step(p, ir.OpCall).Dst + 40 }},
+		{"is not assigned on some way", func(p *ir.Program) { step(p, ir.OpDiv).A = step(p, ir.OpCall).Dst + 40 }},
 		{"registers", func(p *ir.Program) { step(p, ir.OpBuiltin).Dst = 1000 }},
-		{"has a result", func(p *ir.Program) { step(p, ir.OpBuiltin).Dst = ir.None }},
-		{"bytes are no number", func(p *ir.Program) { step(p, ir.OpStore).Size = 3 }},
+		{"result register", func(p *ir.Program) { step(p, ir.OpBuiltin).Dst = ir.None }},
+		{"invalid size of a number", func(p *ir.Program) { step(p, ir.OpStore).Size = 3 }},
 		{"bytes, of", func(p *ir.Program) { step(p, ir.OpStore).Mem.Off = p.Scratch }},
 		{"writes to a literal", func(p *ir.Program) { step(p, ir.OpStore).Mem.Base = ir.InLiteral }},
-		{"may lead to no element", func(p *ir.Program) {
+		{"may be no element", func(p *ir.Program) {
 			for _, b := range p.Clauses[0].Blocks {
 				for i := range b.Steps {
 					if s := &b.Steps[i]; s.Op == ir.OpBranch && s.A == value(p).Mem.Reg {
@@ -70,12 +70,12 @@ func TestVerify(t *testing.T) {
 				}
 			}
 		}},
-		{"leads to no element", func(p *ir.Program) { value(p).Mem.Reg = step(p, ir.OpBuiltin).Dst }},
+		{"is no element", func(p *ir.Program) { value(p).Mem.Reg = step(p, ir.OpBuiltin).Dst }},
 		{"no such table", func(p *ir.Program) { step(p, ir.OpFind).N = 5 }},
 		{"no such aggregation", func(p *ir.Program) { step(p, ir.OpAggregate).N = 5 }},
 		{"no such record", func(p *ir.Program) { step(p, ir.OpEmit).N = 5 }},
-		{"a value is missing", func(p *ir.Program) { step(p, ir.OpAggregate).A = ir.None }},
-		{"no room for the final 0", func(p *ir.Program) { step(p, ir.OpReadStr).Imm = 300 }},
+		{"wrong number of operands", func(p *ir.Program) { step(p, ir.OpAggregate).A = ir.None }},
+		{"no space for the final 0", func(p *ir.Program) { step(p, ir.OpReadStr).Imm = 300 }},
 		{"bytes of strings", func(p *ir.Program) { step(p, ir.OpStrCompare).Size = 1000 }},
 		{"field at", func(p *ir.Program) { p.Records[0].Actions[0].Fields[0].Offset = 8 }},
 	} {
@@ -87,7 +87,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// FuzzPrograms wants of any text diagnostics, or steps that Verify finds nothing wrong with and that run.
+// FuzzPrograms checks that any text has diagnostics, or steps that pass Verify and run.
 func FuzzPrograms(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.d")
 	if err != nil {
@@ -116,7 +116,7 @@ func FuzzPrograms(f *testing.F) {
 	})
 }
 
-// TestDrops fills what has room for so much.
+// TestDrops fills memories of limited size.
 func TestDrops(t *testing.T) {
 	p := compile(t, `BEGIN { a[arg0] = 1; @[arg0] = count(); trace(a[arg0]); }`, check.Options{})
 	m := irtest.New(p)
@@ -128,7 +128,7 @@ func TestDrops(t *testing.T) {
 	if m.Drops[ir.DropDynamic] != 3 || m.Drops[ir.DropAgg] != 2 || m.Drops[ir.DropRecord] != 1 {
 		t.Errorf("drops %v", m.Drops)
 	}
-	if got := irtest.Told(m.Program, m.Records); got != "1 1 0 0" {
+	if got := irtest.FormatRecords(m.Program, m.Records); got != "1 1 0 0" {
 		t.Errorf("records %s", got)
 	}
 }
@@ -139,12 +139,16 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`// Example: (.*)\n\t\w+ +syntax.Code = "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1)
+	found := regexp.MustCompile(`// Example: (.*)\n\t\w+ +syntax.Code = "([a-z-]+)"`).
+		FindAllStringSubmatch(string(source), -1)
 	if len(found) != strings.Count(string(source), "syntax.Code = ") {
 		t.Errorf("examples of %d codes", len(found))
 	}
 	for _, m := range found {
-		_, err := irtest.Compile(strings.ReplaceAll(m[1], `\n`, "\n"), check.Options{All: map[string]string{}})
+		_, err := irtest.Compile(
+			strings.ReplaceAll(m[1], `\n`, "\n"),
+			check.Options{All: map[string]string{}},
+		)
 		var wrong syntax.Diagnostics
 		if !errors.As(err, &wrong) || len(wrong) != 1 || string(wrong[0].Code) != m[2] {
 			t.Errorf("%s: %s: %v", m[2], m[1], err)
@@ -152,7 +156,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestTooLarge wants what can't be to be refused at its place.
+// TestTooLarge checks that programs that are too large are refused, with a position.
 func TestTooLarge(t *testing.T) {
 	for _, text := range []string{
 		`int big[1000000]; BEGIN { big[0] = 1; }`,

@@ -2,7 +2,7 @@ package ir
 
 import "culprit/lang/check"
 
-// walk calls expr for every expression of a clause, the outer one first, and stmt for every statement.
+// walk calls expr for every expression of a clause, outer ones first, and stmt for every statement.
 func walk(src *check.Clause, expr func(check.Expr), stmt func(check.Stmt)) {
 	if src.Predicate != nil {
 		walkExpr(src.Predicate, expr)
@@ -71,10 +71,11 @@ func walkExpr(e check.Expr, f func(check.Expr)) {
 	}
 }
 
-// keyBounds are the most bytes that each string of a key takes, by variable's and aggregation's ID.
+// keyBounds are the highest sizes of the strings in keys, by variable's and aggregation's ID.
 type keyBounds struct{ vars, aggs map[int][]int }
 
-// bounds finds out how long the strings in keys become, so that @[execname] need not have StrSize bytes for each.
+// bounds computes the highest sizes of strings in keys, so that @[execname] need not have StrSize
+// bytes.
 func (l *lowerer) bounds() keyBounds {
 	b := keyBounds{map[int][]int{}, map[int][]int{}}
 	widen := func(of map[int][]int, id int, src *check.Clause, keys []check.Expr) {
@@ -101,7 +102,8 @@ func (l *lowerer) bounds() keyBounds {
 	return b
 }
 
-// bound is how many bytes a string takes at most, its final 0 and all: a multiple of 8, at most StrSize.
+// bound returns the highest size of a string in bytes, including its final 0: a multiple of 8, at
+// most StrSize.
 func (l *lowerer) bound(src *check.Clause, e check.Expr) int {
 	n := l.p.StrSize
 	switch e := e.(type) {

@@ -4,7 +4,7 @@ import (
 	"culprit/lang/check"
 )
 
-// whole evaluates a struct for what it does.
+// whole evaluates a struct for its effects.
 func (c *clause) whole(e check.Expr) {
 	switch e := e.(type) {
 	case *check.Assign:
@@ -17,7 +17,7 @@ func (c *clause) whole(e check.Expr) {
 	}
 }
 
-// wholeAddress gives the address of a struct or an array.
+// wholeAddress returns the address of a struct or an array.
 func (c *clause) wholeAddress(e check.Expr) Reg {
 	if r, ok := refOf(e); ok {
 		return c.refAddress(r)
@@ -99,7 +99,13 @@ func (c *clause) assignWhole(e *check.Assign) {
 			to = l.X
 		}
 		if r, ok = refOf(to); !ok || !r.inside(c.lowerer, size) {
-			c.copyCall(c.tempAddress(e.Y, size), c.regOf(to), known(int64(size)), check.Own, e.Place())
+			c.copyCall(
+				c.tempAddress(e.Y, size),
+				c.regOf(to),
+				known(int64(size)),
+				check.Own,
+				e.Place(),
+			)
 			return
 		}
 	}
@@ -127,7 +133,7 @@ func (c *clause) assignWhole(e *check.Assign) {
 	c.ifThere(p, c.block(), func() { c.copyMem(Mem{Base: InValue, Reg: p, Off: r.off}, m, size) })
 }
 
-// tempAddress copies a struct into scratch memory and gives its address.
+// tempAddress copies a struct into scratch memory and returns its address.
 func (c *clause) tempAddress(e check.Expr, size int) Reg {
 	m := c.alloc(size)
 	c.wholeInto(e, m, size)

@@ -1,14 +1,14 @@
 package syntax
 
-// The codes of what is wrong with the text itself. The Example of each gives that one diagnostic and no other. In an
-// example \n is a line's end.
+// The codes of mistakes in the text itself. The Example of each produces that one diagnostic and no
+// other. In an example \n is a line's end.
 const (
 	// BadCharacter is a character that begins no token.
 	//
 	// Example: BEGIN { x = 1 # 2; }
 	BadCharacter Code = "bad-character"
 
-	// UnclosedComment is a comment of C without its end. Comments do not nest.
+	// UnclosedComment is a comment of C without its end. Comments don't nest.
 	//
 	// Example: BEGIN { exit(0); } /* the end
 	UnclosedComment Code = "unclosed-comment"
@@ -28,7 +28,7 @@ const (
 	// Example: BEGIN { trace(''); }
 	EmptyChar Code = "empty-char"
 
-	// LongChar is a character constant of more than the eight bytes that a number has.
+	// LongChar is a character constant of more than eight bytes, the size of a number.
 	//
 	// Example: BEGIN { trace('too many here'); }
 	LongChar Code = "long-char"
@@ -48,12 +48,12 @@ const (
 	// Example: BEGIN { trace(0189); }
 	BadDigit Code = "bad-digit"
 
-	// BadSuffix is a number that goes over into a word.
+	// BadSuffix is a number followed directly by a word.
 	//
 	// Example: BEGIN { trace(10ms); }
 	BadSuffix Code = "bad-suffix"
 
-	// FloatConstant is a number with a fraction or an exponent: there are none in the kernel.
+	// FloatConstant is a number with a fraction or an exponent: BPF has no floating point.
 	//
 	// Example: BEGIN { trace(1.5); }
 	FloatConstant Code = "float-constant"
@@ -63,12 +63,12 @@ const (
 	// Example: BEGIN { trace($); }
 	BadMacro Code = "bad-macro"
 
-	// UnknownMacro is a macro for which nothing was given. Only with Mode.Macros.
+	// UnknownMacro is a macro without a value. Only with Mode.Macros.
 	//
 	// Example: BEGIN { trace($1); }
 	UnknownMacro Code = "unknown-macro"
 
-	// BadAggregation is an @ before something that is no name.
+	// BadAggregation is an @ followed by a digit.
 	//
 	// Example: BEGIN { @1 = count(); }
 	BadAggregation Code = "bad-aggregation"
@@ -88,7 +88,7 @@ const (
 	// Example: BEGIN { x = ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))); }
 	TooDeep Code = "too-deep"
 
-	// TooMany ends the list when there are more diagnostics than anybody reads. It comes after the others.
+	// TooMany ends the list when there are too many diagnostics. It comes after the others.
 	//
 	// Example: BEGIN { #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; }
 	TooMany Code = "too-many"
@@ -98,27 +98,27 @@ const (
 	// Example: /* nothing yet */
 	EmptyProgram Code = "empty-program"
 
-	// NeedsPreprocessor is a line for the preprocessor of C, which has not run.
+	// NeedsPreprocessor is a line for the C preprocessor, which has not run.
 	//
 	// Example: #include <sys/types.h>\nBEGIN { exit(0); }
 	NeedsPreprocessor Code = "needs-preprocessor"
 
-	// BadDirective is a line that begins with # and a word that is no directive.
+	// BadDirective is a line that begins with # and a word that is not a directive.
 	//
 	// Example: #pragme D option quiet\nBEGIN { exit(0); }
 	BadDirective Code = "bad-directive"
 
-	// ErrorDirective is #error: the text says itself that it is wrong.
+	// ErrorDirective is #error: the text itself reports an error.
 	//
 	// Example: #error not for this machine\nBEGIN { exit(0); }
 	ErrorDirective Code = "error-directive"
 
-	// UnknownPragma is a #pragma D that there is not.
+	// UnknownPragma is an unknown #pragma D.
 	//
 	// Example: #pragma D optoin quiet\nBEGIN { exit(0); }
 	UnknownPragma Code = "unknown-pragma"
 
-	// MalformedPragma is a #pragma whose words are too few or too many.
+	// MalformedPragma is a #pragma with too few or too many words.
 	//
 	// Example: #pragma D option\nBEGIN { exit(0); }
 	MalformedPragma Code = "malformed-pragma"
@@ -138,7 +138,7 @@ const (
 	// Example: syscall::[op:entry { exit(0); }
 	ProbeGlob Code = "probe-glob"
 
-	// ProbeNumber is the number of a probe that is too large to be one.
+	// ProbeNumber is a number of a probe that is too large.
 	//
 	// Example: 99999999999 { exit(0); }
 	ProbeNumber Code = "probe-number"
@@ -148,7 +148,7 @@ const (
 	// Example: syscall::read: entry { exit(0); }
 	ProbeSpaces Code = "probe-spaces"
 
-	// ExpectedItem is something outside of braces that begins no clause and no declaration.
+	// ExpectedItem is text outside of braces that begins neither a clause nor a declaration.
 	//
 	// Example: BEGIN { exit(0); } = x;
 	ExpectedItem Code = "expected-item"
@@ -183,7 +183,7 @@ const (
 	// Example: BEGIN { exit(0)); }
 	UnmatchedClose Code = "unmatched-close"
 
-	// ExpectedExpr is a place where a value should stand and none does.
+	// ExpectedExpr is a missing value.
 	//
 	// Example: BEGIN { x = ; }
 	ExpectedExpr Code = "expected-expression"
@@ -208,12 +208,12 @@ const (
 	// Example: BEGIN { trace(curthread->); }
 	ExpectedMember Code = "expected-member"
 
-	// EmptyKeys is brackets with nothing in them.
+	// EmptyKeys is empty brackets.
 	//
 	// Example: BEGIN { @[] = count(); }
 	EmptyKeys Code = "empty-keys"
 
-	// NotAssignable is something that can have no value given to it.
+	// NotAssignable is a value that can't be assigned to.
 	//
 	// Example: BEGIN { 1 = x; }
 	NotAssignable Code = "not-assignable"
@@ -223,7 +223,7 @@ const (
 	// Example: BEGIN { @n++; }
 	AggregationOp Code = "aggregation-operator"
 
-	// NotCallable is a ( behind something that is no function's name.
+	// NotCallable is a ( after something other than a function's name.
 	//
 	// Example: BEGIN { x[1](2); }
 	NotCallable Code = "not-callable"
@@ -233,7 +233,7 @@ const (
 	// Example: BEGIN { self = 1; }
 	BareScope Code = "bare-scope"
 
-	// ReservedWord is a word of C that D keeps, in place of a name.
+	// ReservedWord is a reserved word of C in place of a name.
 	//
 	// Example: BEGIN { x = register; }
 	ReservedWord Code = "reserved-word"
@@ -243,7 +243,7 @@ const (
 	// Example: BEGIN { while (x) { x--; } }
 	NoSuchStatement Code = "no-such-statement"
 
-	// ExpectedStatement is something in a block that begins no statement.
+	// ExpectedStatement is text in a block that begins no statement.
 	//
 	// Example: BEGIN { { exit(0); } }
 	ExpectedStatement Code = "expected-statement"
@@ -263,17 +263,17 @@ const (
 	// Example: BEGIN { syscall::read:entry { exit(0); } }
 	ProbeInBlock Code = "probe-in-block"
 
-	// DeclarationInBlock is a declaration within a clause. They stand before the clauses.
+	// DeclarationInBlock is a declaration within a clause. Declarations precede the clauses.
 	//
 	// Example: BEGIN { int x; }
 	DeclarationInBlock Code = "declaration-in-block"
 
-	// ExpectedType is a place where a type should stand and none does.
+	// ExpectedType is a missing type.
 	//
 	// Example: BEGIN { trace(sizeof ()); }
 	ExpectedType Code = "expected-type"
 
-	// BadTypeWords is words that make no type together.
+	// BadTypeWords is a combination of words that is no type.
 	//
 	// Example: unsigned string s;
 	BadTypeWords Code = "bad-type-words"
@@ -283,7 +283,7 @@ const (
 	// Example: self static int x;
 	TwoStorages Code = "two-storages"
 
-	// StoragePlace is a storage within a type, where it can't be.
+	// StoragePlace is a storage within a type, where none is allowed.
 	//
 	// Example: inline self int x = 1;
 	StoragePlace Code = "storage-place"
@@ -298,7 +298,7 @@ const (
 	// Example: struct *p;
 	ExpectedTag Code = "expected-tag"
 
-	// EmptyStruct is a struct, union or enum with nothing in its braces.
+	// EmptyStruct is a struct, union or enum with empty braces.
 	//
 	// Example: struct s { };
 	EmptyStruct Code = "empty-struct"
@@ -318,7 +318,7 @@ const (
 	// Example: inline int x;
 	InlineValue Code = "inline-value"
 
-	// BadTranslator is a translator that is not of the form of one.
+	// BadTranslator is a malformed translator.
 	//
 	// Example: translator struct a *p { x = 1; };
 	BadTranslator Code = "bad-translator"
@@ -333,13 +333,13 @@ const (
 	// Example: BEGIN { trace(offsetof(struct s)); }
 	BadOffsetOf Code = "bad-offsetof"
 
-	// ProviderDefinition is a provider with its probes as a program declares them for itself; they are not traced so.
+	// ProviderDefinition is a provider with its probes, as a program declares them for itself. Such probes can't be traced.
 	//
 	// Example: provider web { probe request(string); };
 	ProviderDefinition Code = "provider-definition"
 )
 
-// tag gives what dtrace calls a mistake, which is most often D_SYNTAX: it tells fewer apart.
+// tag returns dtrace's name for a mistake. dtrace distinguishes fewer: most are D_SYNTAX.
 func tag(code Code) string {
 	switch code {
 	case UnclosedString:

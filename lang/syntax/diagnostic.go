@@ -9,30 +9,37 @@ import (
 	"culprit/measure"
 )
 
-// A Diagnostic is one thing that is wrong with the text of a D program. All of lang speaks in it.
+// A Diagnostic is one mistake in the text of a D program. All packages of lang report it.
 type Diagnostic struct {
-	File    string // "" for text of a command line
-	Pos     int    // byte offset of the fault in the text
-	Len     int    // bytes at fault, within the line; 0 is a place between two bytes
+	File string // "" for text of a command line
+	Pos  int    // byte offset of the mistake in the text
+	// length of the mistake in bytes, within the line; 0: a position between two bytes
+	Len     int
 	Line    int    // from 1
 	Column  int    // from 1, in bytes
 	Source  string // that line of the text
 	Code    Code
-	Tag     string // what dtrace calls it: D_SYNTAX; shown with -x errtags
+	Tag     string // dtrace's name for it: D_SYNTAX; printed with -x errtags
 	Message string // one clause, no full stop
-	Hint    string // what to write instead; "" when there is nothing useful to say
-	Near    string // the name that was most likely meant; "" when none is near. Hint need not tell it again
+	Hint    string // what to write instead; "" when there is no useful hint
+	Near    string // the most similar known name; "" when none is similar. Hint need not repeat it
 }
 
-// Code is the stable word for one kind of mistake.
+// Code identifies one kind of mistake. It does not change between releases.
 type Code string
 
-// Error gives place, message, the near name and the hint in one line: "script.d:3:14: message (hint)".
-func (d *Diagnostic) Error() string {
-	s := fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Message)
+// position returns "script.d:3:14", or "line 3, column 14" for text of a command line.
+func (d *Diagnostic) position() string {
 	if d.File != "" {
-		s = d.File + ":" + s
+		return fmt.Sprintf("%s:%d:%d", d.File, d.Line, d.Column)
 	}
+	return fmt.Sprintf("line %d, column %d", d.Line, d.Column)
+}
+
+// Error returns position, message, the similar name and the hint on one line: "script.d:3:14:
+// message (hint)".
+func (d *Diagnostic) Error() string {
+	s := d.position() + ": " + d.Message
 	if h := d.help(); h != "" {
 		s += " (" + h + ")"
 	}
@@ -49,10 +56,10 @@ func (d *Diagnostic) help() string {
 	return "did you mean " + d.Near + "? " + d.Hint
 }
 
-// Marked gives the place and the message, the line with carets below the fault, and the hint: several lines, no final
-// newline. Long lines are cut around the fault.
+// Marked returns the position and the message, the line with carets below the mistake, and the
+// hint: several lines, no final newline. It cuts long lines around the mistake.
 func (d *Diagnostic) Marked() string {
-	const before, after = 70, 50 // bytes shown to either side of the fault's start
+	const before, after = 70, 50 // bytes shown before and after the start of the mistake
 	col := min(max(d.Column-1, 0), len(d.Source))
 	from, to := 0, len(d.Source)
 	left, right := "", ""
@@ -93,26 +100,29 @@ func (d *Diagnostic) Marked() string {
 	if carets == 0 {
 		caret.WriteByte('^')
 	}
-	place := fmt.Sprintf("%d:%d: ", d.Line, d.Column)
-	if d.File != "" {
-		place = d.File + ":" + place
-	}
-	out := place + d.Message + "\n" + line.String() + right + "\n" + caret.String()
+	out := d.position() + ": " + d.Message + "\n" + line.String() + right + "\n" + caret.String()
 	if h := d.help(); h != "" {
 		out += "\nhint: " + h
 	}
 	return out
 }
 
-// Measure gives the diagnostic in the form that the other rooms show: its text is the one line.
+// Measure returns the diagnostic in the form that other packages show. Its text is the one line.
 func (d *Diagnostic) Measure() *measure.Diagnostic {
-	return &measure.Diagnostic{Text: d.Source, Pos: min(max(d.Column-1, 0), len(d.Source)), Len: d.Len, Code: string(d.Code), Message: d.Message, Hint: d.help()}
+	return &measure.Diagnostic{
+		Text:    d.Source,
+		Pos:     min(max(d.Column-1, 0), len(d.Source)),
+		Len:     d.Len,
+		Code:    string(d.Code),
+		Message: d.Message,
+		Hint:    d.help(),
+	}
 }
 
-// Diagnostics are what is wrong with a text, in the order of the text. As an error it is never empty.
+// Diagnostics are the mistakes of a text, in the order of the text. As an error it is never empty.
 type Diagnostics []*Diagnostic
 
-// Error gives one line a diagnostic.
+// Error returns one line per diagnostic.
 func (ds Diagnostics) Error() string {
 	var lines []string
 	for _, d := range ds {
@@ -121,7 +131,7 @@ func (ds Diagnostics) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives each, so that errors.As finds a *Diagnostic.
+// Unwrap returns each one, so that errors.As finds a *Diagnostic.
 func (ds Diagnostics) Unwrap() []error {
 	out := make([]error, len(ds))
 	for i, d := range ds {
@@ -130,7 +140,7 @@ func (ds Diagnostics) Unwrap() []error {
 	return out
 }
 
-// Marked gives Marked of each, with empty lines between.
+// Marked returns Marked of each, separated by empty lines.
 func (ds Diagnostics) Marked() string {
 	var parts []string
 	for _, d := range ds {
@@ -139,8 +149,8 @@ func (ds Diagnostics) Marked() string {
 	return strings.Join(parts, "\n\n")
 }
 
-// Diagnose makes a diagnostic at a span of a text; what comes after the line's end is not marked. File and line are those
-// of the text, or what the last mark of a preprocessor before it says: # 12 "file.h".
+// Diagnose makes a diagnostic at a span of a text; nothing after the line's end is marked. File and
+// line are those of the text, or those of the last line mark before it: # 12 "file.h".
 func Diagnose(file, text string, at Span, code Code, message, hint string) *Diagnostic {
 	pos := min(max(int(at.From), 0), len(text))
 	end := min(max(int(at.To), pos), len(text))
@@ -150,7 +160,7 @@ func Diagnose(file, text string, at Span, code Code, message, hint string) *Diag
 		stop = pos + i
 	}
 	line := 1 + strings.Count(text[:start], "\n")
-	for from := start; from > 0; { // from line to line back, as far as there are any that begin with #
+	for from := start; from > 0; { // look back from # line to # line
 		hash := strings.LastIndex(text[:from], "\n#") + 1
 		if !strings.HasPrefix(text[hash:from], "#") {
 			break
@@ -163,12 +173,14 @@ func Diagnose(file, text string, at Span, code Code, message, hint string) *Diag
 		from = hash
 	}
 	return &Diagnostic{
-		File: file, Pos: pos, Len: min(end, stop) - pos, Line: line, Column: pos - start + 1, Source: strings.TrimSuffix(text[start:stop], "\r"),
-		Code: code, Message: message, Hint: hint,
+		File: file, Pos: pos, Len: min(end, stop) - pos, Line: line, Column: pos - start + 1,
+		Source: strings.TrimSuffix(text[start:stop], "\r"),
+		Code:   code, Message: message, Hint: hint,
 	}
 }
 
-// lineMark reads what a preprocessor tells of the line behind it: # 12 "file.h" or #line 12 "file.h".
+// lineMark parses a preprocessor's line mark, which describes the line after it: # 12 "file.h" or
+// #line 12 "file.h".
 func lineMark(s string) (line int, file string, ok bool) {
 	s = strings.TrimPrefix(strings.TrimPrefix(s, "#"), "line")
 	number, rest, _ := strings.Cut(strings.TrimLeft(s, " \t"), " ")

@@ -6,8 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// directive reads the line from its # at off up to end. A # with white space behind it is a comment, unless a number
-// follows, which is what a preprocessor writes to tell where the next line comes from.
+// directive reads the line from its # at off up to end. A # followed by white space is a comment,
+// unless a number follows: a preprocessor writes such lines to name the origin of the next line.
 func (p *parser) directive(off, end int) {
 	words := p.words(off+1, end)
 	if len(words) == 0 || classes[p.at(off+1)]&cSpace != 0 {
@@ -24,27 +24,51 @@ func (p *parser) directive(off, end int) {
 			text = p.text[words[1].From:words[len(words)-1].To]
 		}
 		p.report(ErrorDirective, off, int(words[len(words)-1].To), "#error: "+shown(text), "")
-	case "include", "define", "undef", "if", "ifdef", "ifndef", "else", "elif", "endif", "include_next", "import", "warning":
-		hint := "run it with -C to have it go through the preprocessor"
+	case "include",
+		"define",
+		"undef",
+		"if",
+		"ifdef",
+		"ifndef",
+		"else",
+		"elif",
+		"endif",
+		"include_next",
+		"import",
+		"warning":
+		hint := "run it with -C to use the preprocessor"
 		switch w.Text {
 		case "include":
-			hint = "the kernel's types are known without it: leave it out, or run it with -C"
+			hint = "omit it: the kernel's types are known without it; or run it with -C"
 		case "define":
-			hint = "inline int name = value; does it without a preprocessor, or run it with -C"
+			hint = "use inline int name = value; or run it with -C"
 		}
-		p.report(NeedsPreprocessor, off, int(w.To), "#"+w.Text+" is for the preprocessor of C, which has not run", hint)
+		p.report(
+			NeedsPreprocessor,
+			off,
+			int(w.To),
+			"#"+w.Text+" is for the C preprocessor, which has not run",
+			hint,
+		)
 	default:
 		if strings.HasPrefix(w.Text, "!") { // a script's first line, moved below its licence
 			return
 		}
-		d := p.report(BadDirective, off, int(w.To), "there is no directive #"+shown(w.Text), "a comment is /* ... */ or // ..., or # and a space")
+		d := p.report(
+			BadDirective,
+			off,
+			int(w.To),
+			"unknown directive #"+shown(w.Text),
+			"a comment is /* ... */ or // ..., or # and a space",
+		)
 		if near := measure.Nearest(w.Text, []string{"pragma", "include", "define", "ident", "line", "error"}); near != "" {
 			d.Near = "#" + near
 		}
 	}
 }
 
-// words splits the text from off up to end at white space; quotes hold together, comments are left out.
+// words splits the text from off up to end at white space. Text in quotes stays in one piece;
+// comments are omitted.
 func (p *parser) words(off, end int) []Name {
 	var out []Name
 	for {
@@ -73,17 +97,29 @@ func (p *parser) words(off, end int) []Name {
 	}
 }
 
-// pragma reads the words behind #pragma. Those of other compilers say nothing to this one.
+// pragma reads the words behind #pragma. Pragmas of other compilers are ignored.
 func (p *parser) pragma(at Span, words []Name) {
 	if len(words) == 0 {
-		p.report(MalformedPragma, int(at.From), int(at.To), "#pragma says nothing", "#pragma D option quiet")
+		p.report(
+			MalformedPragma,
+			int(at.From),
+			int(at.To),
+			"empty #pragma",
+			"#pragma D option quiet",
+		)
 		return
 	}
 	if words[0].Text != "D" {
 		return
 	}
 	if len(words) == 1 {
-		p.report(MalformedPragma, int(at.From), int(at.To), "#pragma D says nothing", "#pragma D option quiet")
+		p.report(
+			MalformedPragma,
+			int(at.From),
+			int(at.To),
+			"empty #pragma D",
+			"#pragma D option quiet",
+		)
 		return
 	}
 	kind, words := words[1], words[2:]
@@ -91,21 +127,39 @@ func (p *parser) pragma(at Span, words []Name) {
 	switch kind.Text {
 	case "option":
 		if len(words) == 0 {
-			p.report(MalformedPragma, int(at.From), int(at.To), "there is no option in this pragma", "#pragma D option name, #pragma D option name=value")
+			p.report(
+				MalformedPragma,
+				int(at.From),
+				int(at.To),
+				"missing option",
+				"#pragma D option name, or #pragma D option name=value",
+			)
 			return
 		}
 		if len(words) > 1 {
-			hint := "each option has a pragma of its own"
+			hint := "write one pragma per option"
 			if strings.HasPrefix(words[1].Text, "=") || strings.HasSuffix(words[0].Text, "=") {
-				hint = "no spaces stand around the ="
+				hint = "write no spaces around the ="
 			}
-			p.report(MalformedPragma, int(words[1].From), int(words[len(words)-1].To), "this is too much for one pragma", hint)
+			p.report(
+				MalformedPragma,
+				int(words[1].From),
+				int(words[len(words)-1].To),
+				"too many words in one pragma",
+				hint,
+			)
 			return
 		}
 		w := words[0]
 		name, value, set := strings.Cut(w.Text, "=")
 		if name == "" {
-			p.report(MalformedPragma, int(w.From), int(w.To), "the option has no name", "#pragma D option name=value")
+			p.report(
+				MalformedPragma,
+				int(w.From),
+				int(w.To),
+				"missing name of the option",
+				"#pragma D option name=value",
+			)
 			return
 		}
 		mid := w.From + int32(len(name))
@@ -115,7 +169,13 @@ func (p *parser) pragma(at Span, words []Name) {
 				value = value[1 : len(value)-1]
 			}
 			if strings.Contains(value, `"`) {
-				p.report(MalformedPragma, int(mid)+1, int(w.To), "the quotes of this value don't fit together", "#pragma D option name=\"value\"")
+				p.report(
+					MalformedPragma,
+					int(mid)+1,
+					int(w.To),
+					"unmatched quote in the value",
+					"#pragma D option name=\"value\"",
+				)
 				return
 			}
 			pragma.Set, pragma.Value = true, Name{Span{mid + 1, w.To}, value}
@@ -131,17 +191,32 @@ func (p *parser) pragma(at Span, words []Name) {
 		return
 	case "attributes", "binding", "depends_on":
 		if len(words) < 2 {
-			p.report(MalformedPragma, int(at.From), int(at.To), "#pragma D "+kind.Text+" has too few words", "#pragma D "+kind.Text+" word name")
+			p.report(
+				MalformedPragma,
+				int(at.From),
+				int(at.To),
+				"#pragma D "+kind.Text+" has too few words",
+				"#pragma D "+kind.Text+" word name",
+			)
 			return
 		}
 		if kind.Text == "attributes" && strings.Count(words[0].Text, "/") != 2 {
-			p.report(MalformedPragma, int(words[0].From), int(words[0].To), "attributes are three words with slashes between them", "Stable/Stable/Common").Tag = "D_PRAGMA_INVAL"
+			p.report(MalformedPragma, int(words[0].From), int(words[0].To), "attributes must be three words separated by slashes", "Stable/Stable/Common").Tag = "D_PRAGMA_INVAL"
 			return
 		}
 		pragma.Words = words
 	default:
-		d := p.report(UnknownPragma, int(kind.From), int(kind.To), "there is no #pragma D "+shown(kind.Text), "#pragma D option name=value")
-		d.Near = measure.Nearest(kind.Text, []string{"option", "attributes", "binding", "depends_on"})
+		d := p.report(
+			UnknownPragma,
+			int(kind.From),
+			int(kind.To),
+			"unknown #pragma D "+shown(kind.Text),
+			"#pragma D option name=value",
+		)
+		d.Near = measure.Nearest(
+			kind.Text,
+			[]string{"option", "attributes", "binding", "depends_on"},
+		)
 		return
 	}
 	p.items = append(p.items, pragma)

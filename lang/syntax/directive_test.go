@@ -2,8 +2,8 @@ package syntax
 
 import "testing"
 
-// A #! line, wherever it is, and a byte order mark at the start are no part of a script. Published
-// scripts have #! below a licence.
+// A #! line, at any place, and a byte order mark at the start are ignored. Published scripts have
+// #! below a licence.
 func TestInterpreterLineAndByteOrderMarkAreIgnored(t *testing.T) {
 	for _, text := range []string{
 		"#!/usr/sbin/dtrace -s\nBEGIN { exit(0); }\n",

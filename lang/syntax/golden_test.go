@@ -28,7 +28,7 @@ func files(t testing.TB, pattern string) map[string]string {
 	return out
 }
 
-// golden compares text with a file beside the one it was made from.
+// golden compares text with a file beside its source.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	if *update {
@@ -45,8 +45,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// checkTree holds a tree to what every tree owes: it prints as text that parses to the same tree and prints the same, and
-// what is below a node stands within it.
+// checkTree checks the invariants of a tree: it prints as text that parses to the same tree and
+// prints the same, and every node lies within its parent.
 func checkTree(t *testing.T, name, text string, prog *syntax.Program) {
 	t.Helper()
 	once := syntax.Print(prog)
@@ -98,8 +98,9 @@ func TestOK(t *testing.T) {
 	}
 }
 
-// TestErr reads testdata/err/CODE.what.d, where the fault stands between « and », or at «» for a place between two bytes.
-// Several faults are several pairs. The code is that of the first; the golden file has all as people see them.
+// TestErr reads testdata/err/CODE.what.d, where the mistake is between « and », or at «» for a
+// position between two bytes. Several mistakes are several pairs. CODE is that of the first; the
+// golden file shows all of them as printed to users.
 func TestErr(t *testing.T) {
 	seen := map[string]bool{}
 	for name, marked := range files(t, "err/*.d") {
@@ -119,7 +120,13 @@ func TestErr(t *testing.T) {
 		base := filepath.Base(name)
 		code, _, _ := strings.Cut(base, ".")
 		seen[code] = true
-		prog, ds := syntax.Parse(text.String(), syntax.Mode{File: base, Macros: func(name string) (string, bool) { return "1", name == "target" }})
+		prog, ds := syntax.Parse(
+			text.String(),
+			syntax.Mode{
+				File:   base,
+				Macros: func(name string) (string, bool) { return "1", name == "target" },
+			},
+		)
 		if prog != nil || len(ds) == 0 {
 			t.Errorf("%s: parses", name)
 			continue
@@ -136,7 +143,7 @@ func TestErr(t *testing.T) {
 			got = append(got, [2]int{d.Pos, d.Pos + d.Len})
 		}
 		if len(got) != len(want) {
-			t.Errorf("%s: %d faults told of, %d marked\n%s", name, len(got), len(want), ds.Marked())
+			t.Errorf("%s: %d mistakes reported, %d marked\n%s", name, len(got), len(want), ds.Marked())
 		} else {
 			for i := range got {
 				if got[i] != want[i] {
@@ -169,7 +176,9 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("tree %v and diagnostics %v", prog != nil, ds)
 		}
 		for i, d := range ds {
-			if d.Pos < 0 || d.Len < 0 || d.Pos+d.Len > len(text) || d.Line < 1 || d.Column < 1 || d.Code == "" || d.Message == "" {
+			if d.Pos < 0 || d.Len < 0 || d.Pos+d.Len > len(text) || d.Line < 1 || d.Column < 1 ||
+				d.Code == "" ||
+				d.Message == "" {
 				t.Fatalf("%+v", d)
 			}
 			if d.Code != syntax.TooMany && i > 0 && ds[i-1].Pos > d.Pos {
@@ -183,7 +192,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// script is a program of so many lines, like those that people write.
+// script returns a program of about n lines, like those that people write.
 func script(lines int) string {
 	const clause = `syscall::read:entry,
 syscall::write:entry

@@ -1,23 +1,26 @@
-// Package syntax turns the text of a D program into nodes, and nodes into text. It knows the grammar and nothing else: no
-// types of the kernel, no probes, no names of functions or variables. What a name means is for lang/check to say.
+// Package syntax parses the text of a D program into nodes, and prints nodes as text. It implements
+// the grammar only: no kernel types, no probes, no names of functions or variables. lang/check
+// decides what a name means.
 //
-// Parse gives a tree or diagnostics, never both, and takes any text: depth, length and number of diagnostics are bounded.
-// Every node is documented by its grammar, in which [ ] is optional, { } is any number of times, | is or, and quotes hold
-// text that stands as it is. A node is a pointer to one of the structs of this package; a switch over its type is the way
-// to look at it, and Walk the way to look at all.
+// Parse returns a tree or diagnostics, never both, and accepts any text: depth, length and number
+// of diagnostics are bounded. Each node is documented by its grammar, in which [ ] is optional, { }
+// is any number of times, | is or, and quotes contain literal text. A node is a pointer to one of
+// the structs of this package. Inspect it with a switch over its type; inspect all nodes with Walk.
 package syntax
 
-// A Span is where something stands in the text: bytes From up to To. A node that somebody made, and that stands in no
-// text, has the zero Span. The span of an expression in parentheses includes them; there is no node for them.
+// A Span is the position of a node in the text: bytes From up to To. A node that does not come from
+// a text has the zero Span. The span of an expression in parentheses includes them; there is no
+// node for them.
 type Span struct{ From, To int32 }
 
-// At gives the span itself, so that every node with a Span in it tells where it stands.
+// At returns the span itself, so that every node with a Span has a position.
 func (s Span) At() Span { return s }
 
-// Displace makes the node one that stands in no text.
+// Displace removes the node's position.
 func (s *Span) Displace() { *s = Span{} }
 
-// Displaced parses a text whose places nobody is to be told: all of its nodes stand in no text.
+// Displaced parses a text and removes the positions of all its nodes. It returns diagnostics when
+// the text is wrong.
 func Displaced(text string, m Mode) (*Program, Diagnostics) {
 	p, ds := Parse(text, m)
 	if ds == nil {
@@ -31,13 +34,13 @@ func Displaced(text string, m Mode) (*Program, Diagnostics) {
 	return p, ds
 }
 
-// A Node is any of the structs of this package that has a Span: *Program, an Item, *Probe, *Var, *Param, *Field,
-// *EnumValue, *TranslatorMember, *Block, a Stmt, an Expr or a Type.
+// A Node is a pointer to any struct of this package that has a Span: *Program, an Item, *Probe,
+// *Var, *Param, *StructMember, *EnumValue, *TranslatorMember, *Block, a Stmt, an Expr or a Type.
 type Node interface {
-	At() Span // where the node stands in the text
+	At() Span // the node's position in the text
 }
 
-// A Name is a word and where it stands. Text is "" where the grammar lets it be left out.
+// A Name is a word with its position. Text is "" where the grammar allows omitting it.
 type Name struct {
 	Span
 	Text string
@@ -48,22 +51,22 @@ type Name struct {
 //	Program = { Item } .
 type Program struct {
 	Span
-	Items []Item // in the order of the text; a pragma within a clause stands before the clause
+	Items []Item // in the order of the text; a pragma within a clause precedes the clause
 }
 
-// An Item is what stands outside of braces: *Clause, *Pragma, *Declaration, *Inline or *Translator.
+// An Item is a construct outside of braces: *Clause, *Pragma, *Declaration, *Inline or *Translator.
 type Item interface {
 	Node
 	item()
 }
 
-// A Clause says what happens where.
+// A Clause connects probes with statements.
 //
 //	Clause = Probe { "," Probe } [ "/" Expr "/" ] [ Block ] .
 //
-// A clause without a block traces the probe; one with an empty block does nothing at all. A clause without a block is the
-// last of the text or has a ";" behind it. The slash that ends a predicate stands outside of parentheses, and "{", ";" or
-// the end of the text follows.
+// A clause without a block traces the probe; one with an empty block does nothing. A clause without
+// a block is the last one of the text or is followed by ";". The slash that ends a predicate is
+// outside of parentheses and is followed by "{", ";" or the end of the text.
 type Clause struct {
 	Span
 	Probes    []*Probe // at least one
@@ -75,15 +78,15 @@ type Clause struct {
 //
 //	Probe = [ [ [ provider ":" ] module ":" ] function ":" ] name | digits .
 //
-// What is left out to the left is "", and so is an empty part: both match anything. Parts are globs of *, ?, [a-z], [!a-z]
-// and \ before a character that means itself. They may hold macros, $target or $1. Mode.Last moves what a description with
-// fewer than four parts ends with.
+// Parts that are omitted at the left are "", as are empty parts: both match everything. Parts are
+// patterns of *, ?, [a-z], [!a-z] and \ before a literal character. They may contain macros,
+// $target or $1. Mode.Last sets the last part of a description that has fewer than four.
 type Probe struct {
 	Span
 	Provider, Module, Function, Name Name
 
-	Parts int    // how many parts were written, 1 to 4; 0: the probe is named by ID
-	ID    uint32 // the number of a probe, where Parts is 0
+	Parts int    // the number of parts as written, 1 to 4; 0: the probe is named by ID
+	ID    uint32 // the probe's number when Parts is 0
 }
 
 // A Pragma is a line for the compiler.
@@ -91,7 +94,7 @@ type Probe struct {
 //	Pragma = "#pragma" "D" "option" name [ "=" value ]
 //	       | "#pragma" "D" ( "attributes" | "binding" | "depends_on" ) { word } .
 //
-// Other pragmas of C, #ident and #line leave nothing in the tree.
+// Other pragmas of C, #ident and #line are not in the tree.
 type Pragma struct {
 	Span
 	Kind  Name   // option, attributes, binding or depends_on
@@ -105,9 +108,10 @@ type Pragma struct {
 //
 //	Declaration = [ Storage ] Base [ Var { "," Var } ] ";" .
 //
-// With a storage the base may be left out, and is int: self x; is self int x;.
+// With a storage the base may be omitted, and is int: self x; is self int x;.
 //
-// `struct s { int x; } a, *b;` has the base struct s and two variables, whose types lead to that same base.
+// `struct s { int x; } a, *b;` has the base struct s and two variables, whose types refer to that
+// base.
 type Declaration struct {
 	Span
 	Storage Storage
@@ -115,50 +119,51 @@ type Declaration struct {
 	Vars    []*Var // may be empty when Base is a struct, union or enum
 }
 
-// Storage says where a declared thing lives. Only one may be given.
+// Storage is where a declared variable lives. Only one may be given.
 type Storage uint8
 
-// The storages. In D none and static both make a global variable.
+// The storages. In D, none and static both declare a global variable.
 const (
 	StoreNone    Storage = iota
 	StoreStatic          // static
-	StoreExtern          // extern: declared, and defined elsewhere
+	StoreExtern          // extern: defined elsewhere
 	StoreTypedef         // typedef: a name for a type
-	StoreSelf            // self: one for each thread
-	StoreThis            // this: one for the run of a probe's clauses
+	StoreSelf            // self: one per thread
+	StoreThis            // this: one per firing of a probe
 )
 
-// A Var is one declared name with its whole type. In the text the name stands within the type, as in C: char *x[3].
+// A Var is one declared name with its whole type. In the text the name stands within the type, as
+// in C: char *x[3].
 type Var struct {
 	Span
 	Name Name
 	Type Type
 }
 
-// An Inline gives an expression a name.
+// An Inline names an expression.
 //
 //	Inline = "inline" Base Var "=" Expr ";" .
 //
-// Where the type of the variable is an *Assoc its keys may have names, which stand for the arguments in the expression:
-// inline int twice[int n] = 2 * n;
+// When the type of the variable is an *Assoc, its keys may have names, which represent the
+// arguments in the expression: inline int twice[int n] = 2 * n;
 type Inline struct {
 	Span
 	Var   *Var
 	Value Expr
 }
 
-// A Translator says how to make one type out of another.
+// A Translator converts one type to another.
 //
 //	Translator = "translator" Type "<" Type name ">" "{" { TranslatorMember } "}" ";" .
 type Translator struct {
 	Span
 	Output  Type
 	Input   Type
-	Name    Name // the input, within Members
+	Name    Name // the input's name within Members
 	Members []*TranslatorMember
 }
 
-// A TranslatorMember gives one member of the output.
+// A TranslatorMember defines one member of the output.
 //
 //	TranslatorMember = name "=" Expr ";" .
 type TranslatorMember struct {
@@ -167,8 +172,8 @@ type TranslatorMember struct {
 	Value Expr
 }
 
-// A Block is a list of statements in braces. Empty statements leave nothing in it, and the last ";" may be left out. The
-// block of an if may be one statement without braces.
+// A Block is a list of statements in braces. Empty statements are not in the list, and the last ";"
+// may be omitted. The block of an if may be one statement without braces.
 //
 //	Block = "{" [ Stmt { ";" Stmt } ] "}" .
 type Block struct {
@@ -182,7 +187,7 @@ type Stmt interface {
 	stmt()
 }
 
-// A Do is an expression that stands for what it does: an action, an assignment, an aggregation.
+// A Do is an expression used as a statement: an action, an assignment, an aggregation.
 //
 //	Do = Expr .
 type Do struct {
@@ -190,11 +195,11 @@ type Do struct {
 	X Expr
 }
 
-// An If runs one block or the other.
+// An If runs one of two blocks.
 //
 //	If = "if" "(" Expr ")" Block [ "else" ( Block | If ) ] .
 //
-// An else-if is an Else with one *If in it.
+// For else-if, Else contains only an *If.
 type If struct {
 	Span
 	Cond Expr
@@ -202,8 +207,8 @@ type If struct {
 	Else *Block // nil: none
 }
 
-// An Expr is an expression: *Ident, *Macro, *Int, *Char, *String, *Aggregation, *Index, *Member, *Call, *Unary, *Step,
-// *Binary, *Assign, *Cond, *Cast, *SizeOf, *StringOf, *OffsetOf or *Xlate.
+// An Expr is an expression: *Ident, *Macro, *Int, *Char, *String, *Aggregation, *Index, *Member,
+// *Call, *Unary, *Step, *Binary, *Assign, *Cond, *Cast, *SizeOf, *StringOf, *OffsetOf or *Xlate.
 type Expr interface {
 	Node
 	expr()
@@ -219,18 +224,19 @@ type Ident struct {
 	Name   string
 }
 
-// Scope says among which names an identifier is looked for.
+// Scope selects the names among which an identifier is looked up.
 type Scope uint8
 
 // The scopes of identifiers.
 const (
 	ScopeGlobal Scope = iota // name
-	ScopeSelf                // self->name: the thread's
-	ScopeThis                // this->name: the clause's
-	ScopeKernel              // `name, module`name: a variable of the kernel
+	ScopeSelf                // self->name: thread-local
+	ScopeThis                // this->name: clause-local
+	ScopeKernel              // `name, module`name: a kernel variable
 )
 
-// A Macro stands for a word that is given when the program is run. With Mode.Macros there are none in the tree.
+// A Macro is a macro variable; its value is known when the program starts. With Mode.Macros the
+// tree contains none.
 //
 //	Macro = "$" name | "$$" name .
 type Macro struct {
@@ -239,18 +245,19 @@ type Macro struct {
 	Quoted bool   // $$: as a string
 }
 
-// An Int is a whole number.
+// An Int is an integer.
 //
 //	Int = ( decimal | "0" octal | "0x" hexadecimal ) [ suffix ] .
 type Int struct {
 	Span
 	Value    uint64
 	Unsigned bool   // has a suffix with u
-	Long     uint8  // how many l its suffix has: 0, 1 or 2
-	Text     string // as written; "": by Value and the suffix
+	Long     uint8  // the number of l in its suffix: 0, 1 or 2
+	Text     string // as written; "": derived from Value and the suffix
 }
 
-// A Char is a number written as one to eight characters, of which the last is the least significant byte.
+// A Char is a number written as one to eight characters. The last one is the least significant
+// byte.
 //
 //	Char = "'" character { character } "'" .
 type Char struct {
@@ -267,16 +274,16 @@ type String struct {
 	Value string // the bytes, escapes resolved
 }
 
-// An Aggregation is an aggregation or, with keys, the place in one.
+// An Aggregation is an aggregation or, with keys, one of its elements.
 //
 //	Aggregation = "@" [ name ] [ "[" Expr { "," Expr } "]" ] .
 type Aggregation struct {
 	Span
-	Name string // "" for the one without a name
+	Name string // "" for the aggregation without a name
 	Keys []Expr // nil: none
 }
 
-// An Index is an element of an array, of an associative array, or beyond a pointer.
+// An Index is an element of an array, of an associative array, or behind a pointer.
 //
 //	Index = Expr "[" Expr { "," Expr } "]" .
 type Index struct {
@@ -291,7 +298,7 @@ type Index struct {
 type Member struct {
 	Span
 	X     Expr
-	Name  Name // with $1 in place of a name: "$1"
+	Name  Name // "$1" when a macro replaces the name
 	Arrow bool // ->
 }
 
@@ -313,17 +320,17 @@ type Unary struct {
 	X  Expr
 }
 
-// A Step adds or takes one: Op is Add or Sub.
+// A Step adds or subtracts one: Op is Add or Sub.
 //
 //	Step = ( "++" | "--" ) Expr | Expr ( "++" | "--" ) .
 type Step struct {
 	Span
 	Op   Op
 	X    Expr // an Ident, Index, Member, or a Unary of Deref
-	Post bool // behind its operand: its value is the old one
+	Post bool // after its operand: the value is the old one
 }
 
-// A Binary is an operator between two operands. See Op for the operators and how they bind.
+// A Binary is an operator between two operands. See Op for the operators and their precedence.
 //
 //	Binary = Expr operator Expr .
 type Binary struct {
@@ -332,7 +339,8 @@ type Binary struct {
 	X, Y Expr
 }
 
-// An Assign gives X a new value. Op is Set for "=", and else the operator before the "=": Add for "+=".
+// An Assign sets X to a new value. Op is Set for "=", otherwise the operator before the "=": Add
+// for "+=".
 //
 //	Assign = Expr ( "=" | "*=" | "/=" | "%=" | "+=" | "-=" | "<<=" | ">>=" | "&=" | "^=" | "|=" ) Expr .
 type Assign struct {
@@ -342,7 +350,7 @@ type Assign struct {
 	Y  Expr
 }
 
-// A Cond is Then where If is not zero, and else Else.
+// A Cond is Then when If is not zero, otherwise Else.
 //
 //	Cond = Expr "?" Expr ":" Expr .
 type Cond struct {
@@ -350,22 +358,22 @@ type Cond struct {
 	If, Then, Else Expr
 }
 
-// A Cast gives an expression another type.
+// A Cast converts an expression to another type.
 //
 //	Cast = "(" Type ")" Expr .
 //
-// What stands in parentheses before an operand may be a type or an expression, and this package does not know the kernel's
-// types. It takes `(name) x` and `(name *) x` for casts whatever the name, and `(name) - x`, where - is one of + - * & ++
-// -- and could be a binary operator, where the name is a typedef of the text, ends in _t, is a common type of Linux or C,
-// or Mode.Types knows it.
+// Parentheses before an operand may contain a type or an expression, and this package does not know
+// the kernel's types. `(name) x` and `(name *) x` are casts for every name. `(name) - x`, where -
+// is one of + - * & ++ -- and could be a binary operator, is a cast in these cases: the name is a
+// typedef of the text, ends in _t, is a common type of Linux or C, or is known to Mode.Types.
 type Cast struct {
 	Span
 	Type Type
 	X    Expr
 }
 
-// A SizeOf is the size in bytes of a type or of an expression's type: one of Type and X is nil. X may be an *Ident that is
-// the name of a type: sizeof (name) is a type only by the rules of Cast.
+// A SizeOf is the size in bytes of a type or of an expression's type: one of Type and X is nil. X
+// may be an *Ident that names a type: sizeof (name) is a type only by the rules of Cast.
 //
 //	SizeOf = "sizeof" Expr | "sizeof" "(" Type ")" .
 type SizeOf struct {
@@ -374,7 +382,7 @@ type SizeOf struct {
 	X    Expr
 }
 
-// A StringOf is an expression made a string.
+// A StringOf converts an expression to a string.
 //
 //	StringOf = "stringof" Expr .
 type StringOf struct {
@@ -382,7 +390,7 @@ type StringOf struct {
 	X Expr
 }
 
-// An OffsetOf is where a member stands in a struct, in bytes.
+// An OffsetOf is the offset in bytes of a member in a struct.
 //
 //	OffsetOf = "offsetof" "(" Type "," name { "." name } ")" .
 type OffsetOf struct {
@@ -391,7 +399,7 @@ type OffsetOf struct {
 	Path []Name // at least one
 }
 
-// An Xlate is an expression made another type by a translator.
+// An Xlate converts an expression to another type by a translator.
 //
 //	Xlate = "xlate" "<" Type ">" "(" Expr ")" .
 type Xlate struct {
@@ -400,7 +408,8 @@ type Xlate struct {
 	X    Expr
 }
 
-// A Type is a type as it is written: *Basic, *Named, *Struct, *Enum, *Pointer, *Array, *Assoc or *Func.
+// A Type is a type as it is written: *Basic, *Named, *Struct, *Enum, *Pointer, *Array, *Assoc or
+// *Func.
 type Type interface {
 	Node
 	typ()
@@ -416,7 +425,7 @@ const (
 	Restrict                  // restrict
 )
 
-// A Basic is a type that C or D has by itself.
+// A Basic is a built-in type of C or D.
 //
 //	Basic = word { word } .
 type Basic struct {
@@ -425,10 +434,10 @@ type Basic struct {
 	Kind BasicKind
 }
 
-// BasicKind tells the basic types apart.
+// BasicKind is which basic type a Basic is.
 type BasicKind uint8
 
-// The basic types. A plain char is signed, whether or not the machine's is.
+// The basic types. A plain char is signed on every machine.
 const (
 	KindVoid BasicKind = iota
 	KindBool
@@ -446,10 +455,10 @@ const (
 	KindFloat
 	KindDouble
 	KindLongDouble
-	KindString // string, which D has by itself
+	KindString // string, a type of D
 )
 
-// A Named is a type by the name that a typedef gave it.
+// A Named is a type named by a typedef.
 //
 //	Named = [ module "`" ] name .
 type Named struct {
@@ -461,29 +470,29 @@ type Named struct {
 
 // A Struct is a struct or union, defined or only named.
 //
-//	Struct = ( "struct" | "union" ) ( [ module "`" ] tag | [ tag ] "{" Field { Field } "}" ) .
+//	Struct = ( "struct" | "union" ) ( [ module "`" ] tag | [ tag ] "{" StructMember { StructMember } "}" ) .
 type Struct struct {
 	Span
 	Qual   Qual
 	Union  bool
 	Module string
 	Tag    Name
-	Fields []*Field // nil: only named
+	Fields []*StructMember // nil: only named
 }
 
-// A Field is a member of a struct.
+// A StructMember is a member of a struct.
 //
-//	Field = Base Var [ ":" Expr ] { "," Var [ ":" Expr ] } ";" .
+//	StructMember = Base Var [ ":" Expr ] { "," Var [ ":" Expr ] } ";" .
 //
-// Each Var is a field of its own here; the types of those of one line lead to the same base. A struct or union without
-// a Var is an anonymous member, whose members count as the outer's: its Name is "". So is the name of a bit field that
-// only fills space.
-type Field struct {
+// Each Var is a member of its own here; the types of one line share a base. A struct or union
+// without a Var is an anonymous member, whose members belong to the outer struct: its Name is "".
+// The Name of a bit field that is only padding is "", too.
+type StructMember struct {
 	Span
 	Name Name
 	Type Type
 	Bits Expr // nil: no bit field
-	Base Type // what the types of one line share
+	Base Type // the base shared by the types of one line
 }
 
 // An Enum is an enumeration, defined or only named.
@@ -503,10 +512,10 @@ type Enum struct {
 type EnumValue struct {
 	Span
 	Name  Name
-	Value Expr // nil: one more than the one before it, or 0
+	Value Expr // nil: the value before it plus one, or 0
 }
 
-// A Pointer leads to a value of another type.
+// A Pointer points to a value of another type.
 //
 //	Pointer = Type "*" { qualifier } .
 type Pointer struct {
@@ -515,13 +524,13 @@ type Pointer struct {
 	Elem Type
 }
 
-// An Array is a row of values.
+// An Array is a sequence of values.
 //
 //	Array = Type "[" [ Expr ] "]" .
 type Array struct {
 	Span
 	Elem Type
-	Len  Expr // nil: not told
+	Len  Expr // nil: not given
 }
 
 // An Assoc is an associative array.
@@ -533,7 +542,7 @@ type Assoc struct {
 	Keys []*Param // at least one
 }
 
-// A Func is a function, as types of C have them.
+// A Func is a function type of C.
 //
 //	Func = Type "(" [ Param { "," Param } [ "," "..." ] ] ")" .
 type Func struct {

@@ -3,8 +3,8 @@ package syntax
 // Op is an operator.
 type Op uint8
 
-// The operators. Those of Binary are in the order in which they bind, the loosest first; the words after each say which
-// operators bind alike. All of them group to the left.
+// The operators. Those of Binary are in the order of their precedence, the loosest first; "as x"
+// marks equal precedence. All of them are left-associative.
 const (
 	Set Op = iota // = of Assign alone
 
@@ -39,7 +39,7 @@ const (
 	opCount
 )
 
-// How tightly expressions bind. The conditional and the assignments group to the right.
+// Precedences. The conditional and the assignments are right-associative.
 const (
 	bindComma = iota + 1
 	bindAssign
@@ -59,23 +59,26 @@ const (
 	bindPostfix
 )
 
-// ops says how each operator is written and how it binds.
+// ops are the text and the precedence of each operator.
 //
-// table: what the grammar says of each operator
+// table: the grammar of each operator
 var ops = [opCount]struct {
 	text string
 	bind uint8
 }{
 	Set:   {"=", bindAssign},
-	Comma: {",", bindComma}, LogOr: {"||", bindLogOr}, LogXor: {"^^", bindLogXor}, LogAnd: {"&&", bindLogAnd},
-	Or: {"|", bindOr}, Xor: {"^", bindXor}, And: {"&", bindAnd}, Eq: {"==", bindEq}, Ne: {"!=", bindEq},
+	Comma: {",", bindComma}, LogOr: {"||", bindLogOr}, LogXor: {"^^", bindLogXor},
+	LogAnd: {"&&", bindLogAnd},
+	Or:     {"|", bindOr}, Xor: {"^", bindXor}, And: {"&", bindAnd}, Eq: {"==", bindEq},
+	Ne: {"!=", bindEq},
 	Lt: {"<", bindLess}, Le: {"<=", bindLess}, Gt: {">", bindLess}, Ge: {">=", bindLess},
 	Shl: {"<<", bindShift}, Shr: {">>", bindShift}, Add: {"+", bindAdd}, Sub: {"-", bindAdd},
 	Mul: {"*", bindMul}, Div: {"/", bindMul}, Mod: {"%", bindMul},
-	Plus: {"+", bindUnary}, Neg: {"-", bindUnary}, Not: {"!", bindUnary}, BitNot: {"~", bindUnary}, Deref: {"*", bindUnary}, Addr: {"&", bindUnary},
+	Plus: {"+", bindUnary}, Neg: {"-", bindUnary}, Not: {"!", bindUnary}, BitNot: {"~", bindUnary},
+	Deref: {"*", bindUnary}, Addr: {"&", bindUnary},
 }
 
-// String gives the operator as it is written: "+".
+// String returns the operator as it is written: "+".
 func (op Op) String() string {
 	if op < opCount {
 		return ops[op].text
@@ -83,7 +86,7 @@ func (op Op) String() string {
 	return "?"
 }
 
-// A token is a word or a mark of the text. The text of a token is p.text[from:to].
+// A token is a word or a symbol of the text. The text of a token is p.text[from:to].
 type token struct {
 	kind     kind
 	from, to int32
@@ -93,8 +96,8 @@ type kind uint8
 
 const (
 	tEOF  kind = iota
-	tBad       // something that is no token, told of already
-	tWord      // name or keyword, may hold backticks
+	tBad       // no token; reported already
+	tWord      // name or keyword, may contain backticks
 	tInt
 	tChar
 	tString
@@ -116,7 +119,7 @@ const (
 	tDec
 	tNot
 	tTilde
-	tAssign // one of the assignments; which is in kinds of its own below
+	tAssign // one of the assignments; the others have kinds of their own below
 
 	tComma
 	tOrOr
@@ -151,7 +154,8 @@ const (
 	tSetMod
 )
 
-// binaryOp gives the operator of a token between operands, Set when it is none. The kinds stand in the order of the Ops.
+// binaryOp returns the operator of a token between operands, Set when it is none. The kinds are in
+// the order of the Ops.
 func binaryOp(k kind) Op {
 	if k >= tComma && k <= tPercent {
 		return Comma + Op(k-tComma)
@@ -159,7 +163,7 @@ func binaryOp(k kind) Op {
 	return Set
 }
 
-// assignOp says whether a token is an assignment, and which.
+// assignOp reports whether a token is an assignment, and returns its operator.
 func assignOp(k kind) (Op, bool) {
 	switch k {
 	case tAssign:

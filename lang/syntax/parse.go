@@ -5,52 +5,55 @@ import (
 	"strconv"
 )
 
-// What a text may be at most. Scripts stay far below; what does not is no script.
+// Limits of a text. Scripts stay far below them.
 const (
-	MaxText  = 4 << 20 // bytes
-	maxDepth = 256     // of nested parentheses, blocks, types
-	maxHigh  = 2000    // of the tree: 1 + 1 + 1 ... is deep to the left
-	maxTold  = 20      // diagnostics before TooMany
+	MaxText        = 4 << 20 // bytes
+	maxDepth       = 256     // nested parentheses, blocks, types
+	maxHeight      = 2000    // height of the tree: 1 + 1 + 1 ... grows to the left
+	maxDiagnostics = 20      // diagnostics before TooMany
 )
 
-// Mode says how a text is read. The zero Mode reads a script.
+// Mode selects how a text is read. The zero Mode reads a script.
 type Mode struct {
-	// File is what diagnostics call the text, "" for text of a command line.
+	// File is the name of the text in diagnostics; "" for text of a command line.
 	File string
 
-	// Last is what a probe description with fewer than four parts ends with.
-	Last Part
+	// Last is the last part of a probe description that has fewer than four parts.
+	Last DescriptionPart
 
-	// Types says whether a name that the text does not declare is a type: one of the kernel's. nil: not known. See Cast.
+	// Types reports whether a name that the text does not declare is a type of the kernel. nil: not
+	// known. See Cast.
 	Types func(name string) bool
 
-	// Macros gives what stands for a macro: "target", "uid", "1". A number becomes an *Int, a name an *Ident, and all else a
-	// *String, as does everything behind $$. nil: macros stay in the tree.
+	// Macros returns the value of a macro: of "target", "uid", "1". A number becomes an *Int, a
+	// name an *Ident, and other values a *String, as does every macro with $$. nil: macros stay in
+	// the tree.
 	Macros func(name string) (value string, ok bool)
 }
 
-// Part is a part of a probe description.
-type Part uint8
+// DescriptionPart is a part of a probe description.
+type DescriptionPart uint8
 
 // The parts of a probe description: what dtrace's -n, -f, -m and -P take.
 const (
-	PartName     Part = iota // the name, as in scripts
-	PartFunction             // the function: "read" is syscall::read:
-	PartModule               // the module
-	PartProvider             // the provider
+	PartName     DescriptionPart = iota // the name, as in scripts
+	PartFunction                        // the function: "read" is syscall::read:
+	PartModule                          // the module
+	PartProvider                        // the provider
 )
 
-// Parse reads a whole program. Either the program is nil or there are no diagnostics.
+// Parse reads a whole program. It returns a program or diagnostics, never both.
 func Parse(text string, mode Mode) (*Program, Diagnostics) {
 	p := newParser(text, mode)
 	prog := p.program()
 	if len(p.diags) > 0 {
-		return nil, p.told0()
+		return nil, p.sortedDiagnostics()
 	}
 	return prog, nil
 }
 
-// ParseExpr reads one expression: a predicate of a command line, say. Either it is nil or there are no diagnostics.
+// ParseExpr reads one expression, such as a predicate of a command line. It returns an expression
+// or diagnostics, never both.
 func ParseExpr(text string, mode Mode) (Expr, Diagnostics) {
 	p := newParser(text, mode)
 	if len(p.diags) == 0 {
@@ -63,11 +66,11 @@ func ParseExpr(text string, mode Mode) (Expr, Diagnostics) {
 			return x, nil
 		}
 	}
-	return nil, p.told0()
+	return nil, p.sortedDiagnostics()
 }
 
-// ParseProbes reads a list of probe descriptions with commas or white space between them, as lists of probes are asked
-// for. Either there are probes or there are diagnostics.
+// ParseProbes reads a list of probe descriptions, separated by commas or white space. It returns
+// probes or diagnostics, never both.
 func ParseProbes(text string, mode Mode) ([]*Probe, Diagnostics) {
 	p := newParser(text, mode)
 	var out []*Probe
@@ -75,7 +78,13 @@ func ParseProbes(text string, mode Mode) ([]*Probe, Diagnostics) {
 		p.off = p.space(p.off)
 		if p.off >= len(p.text) {
 			if len(out) == 0 {
-				p.report(MissingProbe, p.off, p.off, "here a probe description should stand", "provider:module:function:name")
+				p.report(
+					MissingProbe,
+					p.off,
+					p.off,
+					"expected a probe description",
+					"provider:module:function:name",
+				)
 			}
 			break
 		}
@@ -87,32 +96,32 @@ func ParseProbes(text string, mode Mode) ([]*Probe, Diagnostics) {
 		}
 	}
 	if len(p.diags) > 0 {
-		return nil, p.told0()
+		return nil, p.sortedDiagnostics()
 	}
 	return out, nil
 }
 
-// A parser reads one text. Once it has failed, p.tok is the end of the text until sync finds a place to go on from, so
-// that every loop of it ends by itself and one mistake is told of once.
+// A parser reads one text. After a failure p.tok is the end of the text until sync finds a place to
+// continue, so that every loop ends and one mistake is reported once.
 type parser struct {
 	file, text string
 	mode       Mode
-	off        int   // where the next token is looked for
-	tok        token // the one that is looked at
-	last       int   // where the one before it ended
-	fault      int   // where it failed
+	off        int   // where the next token begins, or white space before it
+	tok        token // the current token
+	last       int   // end of the token before it
+	fault      int   // where parsing failed
 	failed     bool
-	quiet      bool // skipping: tell nothing
+	quiet      bool // skipping: report nothing
 	stopped    bool // nothing more is read
-	swallowed  bool // a string or comment has no end, and all behind it may be missed
+	openText   bool // a string or comment has no end, and may contain all text behind it
 	predicate  bool // within /.../
-	nest       int  // of ( and [ that are open
-	depth      int  // of what may nest
-	high       int  // how deep the tree is that was made last
+	nest       int  // open ( and [
+	depth      int  // nesting depth
+	height     int  // height of the tree that was made last
 	directed   int  // directives before this offset have been read
-	closers    int  // how many } too many are forgiven, since a { before them was taken for a new clause
+	closers    int  // surplus } to ignore, because a { before them was taken for a new clause
 	items      []Item
-	types      map[string]bool // by typedef
+	types      map[string]bool // declared by typedef
 	diags      Diagnostics
 }
 
@@ -120,14 +129,24 @@ func newParser(text string, mode Mode) *parser {
 	p := &parser{file: mode.File, text: text, mode: mode}
 	if len(text) > MaxText {
 		p.text = ""
-		p.report(LongText, 0, 0, "the text has "+strconv.Itoa(len(text))+" bytes, more than the "+strconv.Itoa(MaxText)+" that are read", "")
+		p.report(
+			LongText,
+			0,
+			0,
+			"the text has "+strconv.Itoa(
+				len(text),
+			)+" bytes; at most "+strconv.Itoa(
+				MaxText,
+			)+" are read",
+			"",
+		)
 		p.stopped = true
 	}
 	return p
 }
 
-// told0 gives the diagnostics in the order of the text.
-func (p *parser) told0() Diagnostics {
+// sortedDiagnostics returns the diagnostics in the order of the text.
+func (p *parser) sortedDiagnostics() Diagnostics {
 	many := p.diags[len(p.diags)-1].Code == TooMany
 	list := p.diags
 	if many {
@@ -137,27 +156,30 @@ func (p *parser) told0() Diagnostics {
 	return p.diags
 }
 
-// told says whether a code was told of at an offset.
-func (p *parser) told(code Code, off int) bool {
-	return slices.ContainsFunc(p.diags, func(d *Diagnostic) bool { return d.Code == code && d.Pos == off })
+// reported reports whether there is a diagnostic with this code at an offset.
+func (p *parser) reported(code Code, off int) bool {
+	return slices.ContainsFunc(
+		p.diags,
+		func(d *Diagnostic) bool { return d.Code == code && d.Pos == off },
+	)
 }
 
-// report tells of a fault, and lets reading go on.
+// report adds a diagnostic; reading continues.
 func (p *parser) report(code Code, from, to int, message, hint string) *Diagnostic {
 	d := &Diagnostic{}
-	if p.quiet || p.stopped || p.told(code, from) {
+	if p.quiet || p.stopped || p.reported(code, from) {
 		return d
 	}
 	switch code {
 	case UnclosedString, UnclosedChar, UnclosedComment:
-		p.swallowed = true
+		p.openText = true
 	case UnclosedBrace, UnclosedParen, UnclosedBracket, UnclosedPredicate:
-		if p.swallowed { // what closes it may be in there
+		if p.openText { // the closing character may be inside it
 			return d
 		}
 	}
-	if len(p.diags) == maxTold {
-		code, message, hint = TooMany, "there is more that is wrong, which is not looked at", "mend what stands before this first"
+	if len(p.diags) == maxDiagnostics {
+		code, message, hint = TooMany, "too many errors; the rest of the text is not checked", "correct the errors above first"
 		p.stopped = true
 		p.failed = true
 		p.tok.kind = tEOF
@@ -168,7 +190,8 @@ func (p *parser) report(code Code, from, to int, message, hint string) *Diagnost
 	return d
 }
 
-// fail tells of a fault at the token that is looked at and reads no further until sync. A token that was told of itself is enough.
+// fail reports a diagnostic at the current token and stops reading until sync. A token that has a
+// diagnostic of its own gets no second one.
 func (p *parser) fail(code Code, message, hint string) *Diagnostic {
 	return p.failAt(code, int(p.tok.from), int(p.tok.to), message, hint)
 }
@@ -189,11 +212,16 @@ func (p *parser) failAt(code Code, from, to int, message, hint string) *Diagnost
 	return d
 }
 
-// enter goes one deeper into what may nest; it says false, and fails, where that is too deep. leave goes back.
+// enter increases the nesting depth. It returns false, and fails, when the depth is too high. leave
+// decreases it.
 func (p *parser) enter() bool {
 	p.depth++
 	if p.depth > maxDepth {
-		p.fail(TooDeep, "this is nested too deep", "at most "+strconv.Itoa(maxDepth)+" parentheses, braces or types may be open")
+		p.fail(
+			TooDeep,
+			"nested too deeply",
+			"at most "+strconv.Itoa(maxDepth)+" parentheses, braces or types may be open",
+		)
 		p.stopped = true
 		return false
 	}
@@ -202,19 +230,24 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
-// grow notes that a tree was made of others, the highest of which is given.
+// grow records the height of a tree that was made of others; the highest of them has the height
+// given.
 func (p *parser) grow(of int) {
-	p.high = of + 1
-	if p.high > maxHigh {
-		p.fail(TooDeep, "this expression has too many parts", "at most "+strconv.Itoa(maxHigh)+" may be joined")
+	p.height = of + 1
+	if p.height > maxHeight {
+		p.fail(
+			TooDeep,
+			"this expression has too many parts",
+			"at most "+strconv.Itoa(maxHeight)+" may be joined",
+		)
 		p.stopped = true
 	}
 }
 
-// sync goes on after a failure: at the ";" or "}" that ends what was being read, or at the end of the text. What stands in
-// braces on the way is skipped whole.
+// sync continues after a failure: at the ";" or "}" that ends the construct, or at the end of the
+// text. It skips blocks in braces.
 func (p *parser) sync(stop ...kind) {
-	if p.stopped { // and perhaps told of no place to go on from
+	if p.stopped { // perhaps without a place to continue
 		p.failed, p.nest, p.off = true, 0, len(p.text)
 		p.tok.kind, p.tok.from, p.tok.to = tEOF, int32(p.off), int32(p.off)
 		return
@@ -238,16 +271,16 @@ func (p *parser) sync(stop ...kind) {
 	p.quiet = false
 }
 
-// span gives the span from an offset to the end of the last token read.
+// span returns the span from an offset to the end of the last token read.
 func (p *parser) span(from int32) Span { return Span{from, max(from, int32(p.last))} }
 
-// is says whether the token is this word.
+// is reports whether the token is this word.
 func (p *parser) is(word string) bool { return p.tok.kind == tWord && p.str() == word }
 
-// str gives the token's text.
+// str returns the token's text.
 func (p *parser) str() string { return p.text[p.tok.from:p.tok.to] }
 
-// what says what the token is, for a message.
+// what describes the token for a message.
 func (p *parser) what() string {
 	switch p.tok.kind {
 	case tEOF:
@@ -258,7 +291,7 @@ func (p *parser) what() string {
 	return shown(p.str())
 }
 
-// got takes the token if it is of a kind.
+// got consumes the token if it is of kind k, and reports whether it was.
 func (p *parser) got(k kind) bool {
 	if p.tok.kind == k && !p.failed {
 		p.next()

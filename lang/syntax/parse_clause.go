@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// program reads items to the end of the text. Between items p.off is where the next one is looked for.
+// program reads items to the end of the text. Between items p.off is where the next one begins.
 func (p *parser) program() *Program {
 	if p.at(0) == '#' && p.at(1) == '!' {
 		p.off = p.lineEnd(0)
@@ -25,12 +25,18 @@ func (p *parser) program() *Program {
 		}
 		some = true
 		p.failed, p.predicate, p.nest, p.depth = false, false, 0, 0
-		if p.off <= start { // never: but a text is no place to be caught in
+		if p.off <= start { // never happens; guards against an endless loop
 			p.off = start + 1
 		}
 	}
 	if !some && len(p.diags) == 0 {
-		p.report(EmptyProgram, len(p.text), len(p.text), "there is no clause in this program", `BEGIN { trace("hello"); }`)
+		p.report(
+			EmptyProgram,
+			len(p.text),
+			len(p.text),
+			"the program has no clause",
+			`BEGIN { trace("hello"); }`,
+		)
 	}
 	return &Program{Span: Span{0, int32(len(p.text))}, Items: p.items}
 }
@@ -39,7 +45,13 @@ func (p *parser) item() Item {
 	c := p.at(p.off)
 	switch c {
 	case '{', '/', ',':
-		p.report(MissingProbe, p.off, p.off+1, "there is no probe description before this "+string(rune(c)), "a clause is probe /predicate/ { actions }, with BEGIN for the start")
+		p.report(
+			MissingProbe,
+			p.off,
+			p.off+1,
+			"missing probe description before "+string(rune(c)),
+			"a clause is probe /predicate/ { actions }; the probe BEGIN fires at the start",
+		)
 		switch c {
 		case '{':
 			p.next()
@@ -57,21 +69,26 @@ func (p *parser) item() Item {
 			p.off++
 			return nil
 		}
-		p.report(UnmatchedClose, p.off, p.off+1, "there is no { that this } closes", "")
+		p.report(UnmatchedClose, p.off, p.off+1, "unmatched }", "")
 		p.off++
 		return nil
 	}
 	if p.declares() {
 		return p.declaration()
 	}
-	if classes[c]&cProbe == 0 || c == '@' || c == '%' || c == '+' || c == '~' || c == '^' || c >= 0x80 {
+	if classes[c]&cProbe == 0 || c == '@' || c == '%' || c == '+' || c == '~' || c == '^' ||
+		c >= 0x80 {
 		p.tok = token{from: int32(p.off), to: int32(p.off)}
 		p.next()
 		if p.tok.kind == tEOF {
 			p.off = len(p.text)
 			return nil
 		}
-		p.fail(ExpectedItem, "no clause and no declaration begins with "+p.what(), "a clause is probe /predicate/ { actions }")
+		p.fail(
+			ExpectedItem,
+			"expected a clause or a declaration, found "+p.what(),
+			"a clause is probe /predicate/ { actions }",
+		)
 		p.fault = int(p.tok.to)
 		if end := p.lineEnd(p.fault); strings.IndexByte(p.text[p.fault:end], '{') < 0 {
 			p.off = end
@@ -83,7 +100,7 @@ func (p *parser) item() Item {
 	return p.clause()
 }
 
-// skipItem goes on after a failure outside of braces: behind the ";" or block that ends the item.
+// skipItem continues after a failure outside of braces: behind the ";" or block that ends the item.
 func (p *parser) skipItem() {
 	p.sync(tSemi, tRBrace, tLBrace)
 	switch p.tok.kind {
@@ -101,9 +118,9 @@ func (p *parser) skipItem() {
 	}
 }
 
-// declares says whether a declaration begins at p.off: with a word that only those begin with, or with a name, stars,
-// another name and what may follow the name of a variable. What holds a colon is a probe description, and so is a*b without
-// spaces unless a is a known type.
+// declares reports whether a declaration begins at p.off. A declaration begins with a keyword, or
+// with a type name, stars, a name, and a character that may follow the name of a variable. Text
+// with a colon is a probe description. So is a*b without spaces, unless a is a known type.
 func (p *parser) declares() bool {
 	end := p.off
 	for classes[p.at(end)]&cProbe != 0 {
@@ -140,7 +157,7 @@ func (p *parser) declares() bool {
 	for classes[p.at(after)]&(cLetter|cDigit) != 0 {
 		after++
 	}
-	if name < end && !p.typeName(p.text[p.off:word]) { // a*b without spaces is a glob
+	if name < end && !p.typeName(p.text[p.off:word]) { // a*b without spaces is a pattern
 		return false
 	}
 	if p.at(after) == '*' {
@@ -151,7 +168,7 @@ func (p *parser) declares() bool {
 	case ';', ',', '=', '[', '(':
 		return true
 	}
-	return name < end && next == len(p.text) // as with the semicolon that a printed clause has
+	return name < end && next == len(p.text) // a printed clause ends without its semicolon here
 }
 
 // clause reads probe descriptions, a predicate and a block.
@@ -183,7 +200,7 @@ func (p *parser) clause() Item {
 		comma := p.off
 		p.off = p.space(p.off + 1)
 		if classes[p.at(p.off)]&cProbe == 0 {
-			p.report(MissingProbe, comma, comma+1, "there is no probe description behind this comma", "")
+			p.report(MissingProbe, comma, comma+1, "missing probe description after this comma", "")
 			break
 		}
 	}
@@ -194,8 +211,13 @@ func (p *parser) clause() Item {
 			end++
 		}
 		if end > at {
-			p.report(ProbeSpaces, at, end, "this is a second probe description, or a part of the first behind a space",
-				"descriptions have commas between them and no spaces in them; one without actions ends with a semicolon")
+			p.report(
+				ProbeSpaces,
+				at,
+				end,
+				"a second probe description, or a space inside the first",
+				"separate descriptions by commas; a description contains no spaces; one without actions ends with a semicolon",
+			)
 			p.off = end
 			p.off = p.space(p.off)
 			if next = p.at(p.off); next == '/' || next == '{' {
@@ -208,7 +230,11 @@ func (p *parser) clause() Item {
 		}
 		p.tok.to = int32(p.off)
 		p.next()
-		p.fail(ExpectedItem, "a predicate or a block should stand here, not "+p.what(), "a clause is probe /predicate/ { actions }")
+		p.fail(
+			ExpectedItem,
+			"expected a predicate or a block, found "+p.what(),
+			"a clause is probe /predicate/ { actions }",
+		)
 		p.skipItem()
 		return nil
 	}
@@ -219,7 +245,7 @@ func (p *parser) clause() Item {
 	return p.clauseBlock(c)
 }
 
-// clauseBody reads the rest of a clause whose descriptions were wrong.
+// clauseBody reads the rest of a clause whose descriptions are wrong.
 func (p *parser) clauseBody() {
 	c := &Clause{}
 	if p.at(p.off) == '/' {
@@ -230,14 +256,20 @@ func (p *parser) clauseBody() {
 	}
 }
 
-// clauseRest reads a predicate from behind its first slash, and the block.
+// clauseRest reads a predicate, from behind its first slash, and the block.
 func (p *parser) clauseRest(c *Clause) Item {
 	slash := p.off - 1
 	p.predicate, p.nest, p.failed = true, 0, false
 	p.tok = token{from: int32(slash), to: int32(slash + 1)}
 	p.next()
 	if p.tok.kind == tSlash {
-		p.report(EmptyPredicate, slash, int(p.tok.to), "there is nothing in this predicate", "leave the slashes out to have the clause run always")
+		p.report(
+			EmptyPredicate,
+			slash,
+			int(p.tok.to),
+			"empty predicate",
+			"omit the slashes to run the clause at every firing",
+		)
 	} else {
 		c.Predicate = p.expr()
 	}
@@ -249,7 +281,13 @@ func (p *parser) clauseRest(c *Clause) Item {
 		return p.clauseBlock(c)
 	}
 	if !p.failed && (p.tok.kind == tLBrace || p.tok.kind == tEOF || p.tok.kind == tSemi) {
-		p.report(UnclosedPredicate, slash, slash+1, "this predicate has no second slash", "a predicate stands between two slashes")
+		p.report(
+			UnclosedPredicate,
+			slash,
+			slash+1,
+			"unclosed predicate: the second slash is missing",
+			"a predicate is written between two slashes",
+		)
 		p.off = int(p.tok.from)
 		return p.clauseBlock(c)
 	}

@@ -17,7 +17,11 @@ func (p *parser) declaration() Item {
 	case "translator":
 		item = p.translator(from)
 	case "provider":
-		p.fail(ProviderDefinition, "a provider's definition is for the program that has it, and is not traced", "the probes of a program are found in its file: provider$target:::")
+		p.fail(
+			ProviderDefinition,
+			"a provider definition can't be traced",
+			"it belongs into the program that has the probes; to trace them: provider$target:::",
+		)
 	default:
 		item = p.declared(from)
 	}
@@ -33,7 +37,8 @@ func (p *parser) declaration() Item {
 	return item
 }
 
-// skipDeclaration goes on after a failure in the declaration that began at from: when that was within braces, behind them.
+// skipDeclaration continues after a failure in the declaration that began at from: behind its
+// braces when the failure was within them.
 func (p *parser) skipDeclaration(from int32) {
 	fault, depth := p.fault, 0
 	p.failed, p.quiet, p.nest, p.off = p.stopped, true, 0, int(from)
@@ -54,12 +59,13 @@ func (p *parser) skipDeclaration(from int32) {
 	p.skipItem()
 }
 
-// unended says whether the last told is a missing semicolon, behind which another item begins.
+// unended reports whether the last diagnostic is a missing semicolon, behind which another item
+// begins.
 func (p *parser) unended() bool {
 	return len(p.diags) > 0 && p.diags[len(p.diags)-1].Code == UnendedDeclaration && p.fault > 0
 }
 
-// semi wants the semicolon of a declaration, and does not read behind it.
+// semi requires the semicolon of a declaration, and does not read behind it.
 func (p *parser) semi(what string) {
 	if p.tok.kind == tSemi || p.failed {
 		if !p.failed {
@@ -68,11 +74,11 @@ func (p *parser) semi(what string) {
 		return
 	}
 	if p.tok.kind != tEOF && strings.IndexByte(p.text[p.last:p.tok.from], '\n') < 0 {
-		p.fail(UnendedDeclaration, "a semicolon should stand before "+p.what(), what)
-		p.fault = int(p.tok.to) // not to be taken for an item
+		p.fail(UnendedDeclaration, "expected a semicolon before "+p.what(), what)
+		p.fault = int(p.tok.to) // prevents it from being parsed as an item
 		return
 	}
-	p.failAt(UnendedDeclaration, p.last, p.last, "a semicolon should stand here", what)
+	p.failAt(UnendedDeclaration, p.last, p.last, "expected a semicolon", what)
 }
 
 func (p *parser) declared(from int32) Item {
@@ -89,20 +95,24 @@ func (p *parser) declared(from int32) Item {
 			p.types[name.Text] = true
 		}
 		if p.tok.kind == tAssign {
-			p.fail(Initializer, "a declared variable begins as 0", "assign to it in BEGIN, or make it an inline: inline int name = value;")
+			p.fail(
+				Initializer,
+				"a declaration can't set a value",
+				"variables begin as 0; assign in BEGIN, or write inline int name = value;",
+			)
 		}
 		if !p.got(tComma) {
 			break
 		}
 		if p.tok.kind == tSemi {
-			p.fail(ExpectedName, "a name should stand behind the comma", "")
+			p.fail(ExpectedName, "expected a name after the comma", "")
 		}
 	}
 	if len(d.Vars) == 0 && !p.failed {
 		switch d.Base.(type) {
 		case *Struct, *Enum:
 		default:
-			p.fail(ExpectedName, "this declares nothing: the name is missing", "int name;").Tag = "D_DECL_USELESS"
+			p.fail(ExpectedName, "missing name in a declaration", "int name;").Tag = "D_DECL_USELESS"
 		}
 	}
 	p.semi("declarations end with ;")
@@ -118,7 +128,13 @@ func (p *parser) inline(from int32) Item {
 	x.Var.Name, x.Var.Type = p.declarator(base, nameMust)
 	x.Var.Span = p.span(at)
 	if p.tok.kind != tAssign {
-		p.failAt(InlineValue, int(x.Var.From), int(x.Var.To), "this inline has no value", "inline int name = value;")
+		p.failAt(
+			InlineValue,
+			int(x.Var.From),
+			int(x.Var.To),
+			"missing value of an inline",
+			"inline int name = value;",
+		)
 	}
 	p.next()
 	x.Value = p.assign()
@@ -133,29 +149,29 @@ func (p *parser) translator(from int32) Item {
 	p.next()
 	x.Output = p.typeOnly()
 	if p.tok.kind != tLt {
-		p.fail(BadTranslator, "a translator's input stands between < and >", form)
+		p.fail(BadTranslator, "expected < before the translator's input", form)
 	}
 	p.next()
 	base, _ := p.specs(false)
 	x.Name, x.Input = p.declarator(base, nameMust)
 	if p.tok.kind != tGt {
-		p.fail(BadTranslator, "there is no > behind the translator's input", form)
+		p.fail(BadTranslator, "expected > after the translator's input", form)
 	}
 	p.next()
 	if p.tok.kind != tLBrace {
-		p.fail(BadTranslator, "a translator's members stand in braces", form)
+		p.fail(BadTranslator, "expected { before the translator's members", form)
 	}
 	p.next()
 	for !p.failed && p.tok.kind != tRBrace {
 		m := &TranslatorMember{Span: Span{From: p.tok.from}, Name: p.member()}
 		if p.tok.kind != tAssign {
-			p.fail(BadTranslator, "a member of a translator is name = value;", form)
+			p.fail(BadTranslator, "expected = after the name of a translator's member", form)
 		}
 		p.next()
 		m.Value = p.assign()
 		m.Span = p.span(m.From)
 		if p.tok.kind != tSemi {
-			p.fail(BadTranslator, "a semicolon should stand behind this member, not "+p.what(), form)
+			p.fail(BadTranslator, "expected a semicolon after this member, found "+p.what(), form)
 		}
 		p.next()
 		x.Members = append(x.Members, m)

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// naming says whether a declarator has a name.
+// naming is whether a declarator has a name.
 type naming uint8
 
 const (
@@ -13,8 +13,9 @@ const (
 	nameMust
 )
 
-// declarator reads what stands around a name, and the name if it must or may be there, and gives the type that both make
-// of base. The marks are read from the name outward, which is the order from the whole type to its base.
+// declarator reads a name, if it must or may be there, and the marks around it: stars, brackets and
+// parameters. It returns the name, and the type that the marks make of base. The marks are read
+// from the name outward, which is the order from the whole type to its base.
 func (p *parser) declarator(base Type, named naming) (Name, Type) {
 	name, marks := p.marks(named)
 	t := base
@@ -32,7 +33,7 @@ func (p *parser) declarator(base Type, named naming) (Name, Type) {
 		t = marks[i]
 	}
 	if named == nameMust && name.Text == "" && !p.failed {
-		d := p.fail(ExpectedName, "a name should stand here, not "+p.what(), "")
+		d := p.fail(ExpectedName, "expected a name, found "+p.what(), "")
 		if p.at(p.fault) == '`' {
 			d.Tag = "D_DECL_SCOPE"
 		}
@@ -65,7 +66,7 @@ func (p *parser) marks(named naming) (Name, []Type) {
 		ptr.Span = p.span(ptr.From)
 		stars = append(stars, ptr)
 		if len(stars) > maxDepth {
-			p.fail(TooDeep, "this type has too many stars", "")
+			p.fail(TooDeep, "too many stars in a type", "")
 		}
 	}
 	switch {
@@ -73,7 +74,7 @@ func (p *parser) marks(named naming) (Name, []Type) {
 		name = Name{Span{p.tok.from, p.tok.to}, p.str()}
 		p.next()
 	case p.tok.kind == tWord && named == nameMust && wordKind(p.str()) != wName:
-		p.fail(ReservedWord, p.what()+" is a word of D, and no name", "")
+		p.fail(ReservedWord, p.what()+" is a keyword of D and can't be a name", "")
 	case p.tok.kind == tLParen && p.nestedMarks(named):
 		open := p.tok
 		p.nest++
@@ -83,7 +84,7 @@ func (p *parser) marks(named naming) (Name, []Type) {
 	}
 	for !p.failed {
 		if len(inner) > maxDepth {
-			p.fail(TooDeep, "this type has too many parts", "")
+			p.fail(TooDeep, "too many parts in a type", "")
 		}
 		switch p.tok.kind {
 		case tLBrack:
@@ -101,7 +102,8 @@ func (p *parser) marks(named naming) (Name, []Type) {
 	return name, inner
 }
 
-// nestedMarks says whether a parenthesis in a declarator holds a declarator rather than parameters.
+// nestedMarks reports whether a parenthesis in a declarator contains a declarator rather than
+// parameters.
 func (p *parser) nestedMarks(named naming) bool {
 	c := p.at(p.space(p.off))
 	if c == '*' || c == '(' || c == '[' {
@@ -132,7 +134,7 @@ func (p *parser) brackets() Type {
 		a := &Assoc{}
 		more := false
 		if a.Keys, more = p.params(); more {
-			p.failAt(EmptyKeys, p.last-3, p.last, "an associative array has a fixed list of keys", "int name[string, int];").Tag = "D_DECL_PROTO_VARARGS"
+			p.failAt(EmptyKeys, p.last-3, p.last, "an associative array needs a fixed list of keys", "int name[string, int];").Tag = "D_DECL_PROTO_VARARGS"
 		}
 		p.close(tRBrack, open)
 		a.Span = p.span(open.from)

@@ -4,23 +4,23 @@ import (
 	"strings"
 )
 
-// Every function here leaves p.high at the height of what it gives, so that no tree is higher than maxHigh. After a
-// failure what they give is worth nothing, but is never nil.
+// Every function in this file leaves p.height at the height of its result, so that no tree exceeds
+// maxHeight. After a failure results are meaningless, but never nil.
 
 // expr reads an expression with commas.
 func (p *parser) expr() Expr {
 	x := p.assign()
 	for p.tok.kind == tComma {
-		h := p.high
+		h := p.height
 		p.next()
 		y := p.assign()
-		p.grow(max(h, p.high))
+		p.grow(max(h, p.height))
 		x = &Binary{p.around(x, y), Comma, x, y}
 	}
 	return x
 }
 
-// around is the span of two expressions and what is between them.
+// around returns the span of two expressions and everything between them.
 func (p *parser) around(x, y Expr) Span { return Span{x.At().From, max(y.At().To, x.At().To)} }
 
 // assign reads an expression without commas.
@@ -34,22 +34,26 @@ func (p *parser) assign() Expr {
 	if !ok {
 		return x
 	}
-	h := p.high
+	h := p.height
 	switch {
 	case !assignable(x):
 		p.notAssignable(x)
 	case op != Set:
 		if _, agg := x.(*Aggregation); agg {
-			p.fail(AggregationOp, "an aggregation is never changed by "+p.what(), "@ = sum(value) adds up")
+			p.fail(
+				AggregationOp,
+				p.what()+" is not allowed on an aggregation",
+				"@ = sum(value) adds a value",
+			)
 		}
 	}
 	p.next()
 	y := p.assign()
-	p.grow(max(h, p.high))
+	p.grow(max(h, p.height))
 	return &Assign{p.around(x, y), op, x, y}
 }
 
-// assignable says whether an expression has a form that can be given a value.
+// assignable reports whether an expression has a form that can be assigned to.
 func assignable(x Expr) bool {
 	switch x := x.(type) {
 	case *Ident, *Macro, *Aggregation, *Index, *Member:
@@ -61,18 +65,18 @@ func assignable(x Expr) bool {
 }
 
 func (p *parser) notAssignable(x Expr) {
-	at, hint := x.At(), "variables, members, elements and *pointers can"
+	at, hint := x.At(), "assign to a variable, a member, an element or a *pointer"
 	switch x := x.(type) {
 	case *Binary:
 		if assignable(x.Y) && x.Op >= LogOr {
-			hint = "an assignment within an expression stands in parentheses"
+			hint = "put an assignment within an expression in parentheses"
 		}
 	case *Cond:
-		hint = "an assignment within an expression stands in parentheses"
+		hint = "put an assignment within an expression in parentheses"
 	case *Call:
-		hint = "@ = " + x.Func.Text + "(...) gives an aggregation what a function makes"
+		hint = "@ = " + x.Func.Text + "(...) adds to an aggregation"
 	}
-	p.failAt(NotAssignable, int(at.From), int(at.To), "this can have no value given to it", hint)
+	p.failAt(NotAssignable, int(at.From), int(at.To), "expression is not assignable", hint)
 }
 
 // cond reads an expression without commas and assignments.
@@ -81,7 +85,7 @@ func (p *parser) cond() Expr {
 	if p.tok.kind != tQuest {
 		return x
 	}
-	h := p.high
+	h := p.height
 	if !p.enter() {
 		return x
 	}
@@ -91,17 +95,23 @@ func (p *parser) cond() Expr {
 	p.nest++
 	then := p.expr()
 	p.nest--
-	h = max(h, p.high)
+	h = max(h, p.height)
 	if p.tok.kind != tColon {
-		p.failAt(ExpectedColon, int(quest.from), int(quest.to), "there is no : for this ?", "condition ? value : value")
+		p.failAt(
+			ExpectedColon,
+			int(quest.from),
+			int(quest.to),
+			"missing : after ?",
+			"condition ? value : value",
+		)
 	}
 	p.next()
 	other := p.cond()
-	p.grow(max(h, p.high))
+	p.grow(max(h, p.height))
 	return &Cond{p.around(x, other), x, then, other}
 }
 
-// binary reads operators that bind at least as tightly as bind.
+// binary reads operators of precedence bind or higher.
 func (p *parser) binary(bind uint8) Expr {
 	x := p.unary()
 	for {
@@ -112,15 +122,15 @@ func (p *parser) binary(bind uint8) Expr {
 		if op == Div && p.predicate && p.endsPredicate(int(p.tok.to)) {
 			return x
 		}
-		h := p.high
+		h := p.height
 		p.next()
 		y := p.binary(ops[op].bind + 1)
-		p.grow(max(h, p.high))
+		p.grow(max(h, p.height))
 		x = &Binary{p.around(x, y), op, x, y}
 	}
 }
 
-// endsPredicate says whether a slash with this behind it ends a predicate: no value begins there.
+// endsPredicate reports whether a slash before off ends a predicate: no value begins at off.
 func (p *parser) endsPredicate(off int) bool {
 	quiet := p.quiet
 	p.quiet = true
@@ -129,7 +139,7 @@ func (p *parser) endsPredicate(off int) bool {
 	return c == '{' || c == ';' || c == 0
 }
 
-// unary reads an operand with the operators before and behind it.
+// unary reads an operand with the operators before and after it.
 func (p *parser) unary() Expr {
 	from := p.tok.from
 	op := Set
@@ -164,7 +174,7 @@ func (p *parser) unary() Expr {
 			defer p.leave()
 			p.next()
 			x := p.unary()
-			p.grow(p.high)
+			p.grow(p.height)
 			return &StringOf{Span{from, x.At().To}, x}
 		}
 		return p.postfix()
@@ -177,7 +187,7 @@ func (p *parser) unary() Expr {
 	defer p.leave()
 	p.next()
 	x := p.unary()
-	p.grow(p.high)
+	p.grow(p.height)
 	return &Unary{Span{from, x.At().To}, op, x}
 }
 
@@ -193,21 +203,27 @@ func (p *parser) stepBefore() Expr {
 	p.next()
 	x := p.unary()
 	p.steps(x)
-	p.grow(p.high)
+	p.grow(p.height)
 	return &Step{Span{from, x.At().To}, op, x, false}
 }
 
-// steps fails where ++ or -- can't change an expression.
+// steps fails if ++ or -- can't change the expression.
 func (p *parser) steps(x Expr) {
 	at := x.At()
 	if _, agg := x.(*Aggregation); agg {
-		p.failAt(AggregationOp, int(at.From), int(at.To), "an aggregation is never changed by ++ or --", "@ = count() counts")
+		p.failAt(
+			AggregationOp,
+			int(at.From),
+			int(at.To),
+			"++ and -- are not allowed on an aggregation",
+			"@ = count() counts",
+		)
 	} else if !assignable(x) {
 		p.notAssignable(x)
 	}
 }
 
-// castAhead says whether the parenthesis that is looked at holds a type. See Cast.
+// castAhead reports whether the current parenthesis contains a type. See Cast.
 func (p *parser) castAhead() bool {
 	quiet, save, off, last := p.quiet, p.tok, p.off, p.last
 	p.quiet = true
@@ -263,10 +279,10 @@ func (p *parser) cast() Expr {
 	}
 	defer p.leave()
 	if p.tok.kind == tEOF || p.tok.kind == tRParen || p.tok.kind == tSemi || p.tok.kind == tComma {
-		p.fail(ExpectedExpr, "a value should stand behind this type", "(type) value")
+		p.fail(ExpectedExpr, "expected a value after the type", "(type) value")
 	}
 	x := p.unary()
-	p.grow(p.high)
+	p.grow(p.height)
 	return &Cast{Span{from, x.At().To}, t, x}
 }
 
@@ -280,7 +296,7 @@ func (p *parser) parenType() Type {
 	return t
 }
 
-// close wants a closing mark and tells where its other half stands.
+// close requires a closing character. Its diagnostic marks the opening one.
 func (p *parser) close(k kind, open token) {
 	p.nest--
 	if p.tok.kind == k {
@@ -308,12 +324,18 @@ func (p *parser) closeFail(code Code, mark string, open token) {
 	hint := ""
 	switch p.tok.kind {
 	case tAssign:
-		hint = "a comparison is =="
+		hint = "use == to compare"
 	case tEOF:
 	default:
-		hint = "it should come before " + p.what()
+		hint = "close it before " + p.what()
 	}
-	p.failAt(code, int(open.from), int(open.to), "there is no "+mark+" that closes this "+p.text[open.from:open.to], hint)
+	p.failAt(
+		code,
+		int(open.from),
+		int(open.to),
+		"unclosed "+p.text[open.from:open.to]+": missing "+mark,
+		hint,
+	)
 }
 
 func (p *parser) sizeOf() Expr {
@@ -328,7 +350,9 @@ func (p *parser) sizeOf() Expr {
 		quiet := p.quiet
 		p.quiet = true
 		p.scan()
-		isType := p.tok.kind == tWord && (wordKind(p.str()) == wType || wordKind(p.str()) == wName && p.typeName(p.str())) || p.tok.kind == tRParen
+		isType := p.tok.kind == tWord &&
+			(wordKind(p.str()) == wType || wordKind(p.str()) == wName && p.typeName(p.str())) ||
+			p.tok.kind == tRParen
 		if !isType && p.tok.kind == tWord && wordKind(p.str()) == wName { // name *)
 			p.scan()
 			for p.tok.kind == tStar {
@@ -340,16 +364,16 @@ func (p *parser) sizeOf() Expr {
 		p.tok, p.off, p.last = save, off, last
 		if isType {
 			t := p.parenType()
-			p.high = 1
+			p.height = 1
 			return &SizeOf{Span: p.span(from), Type: t}
 		}
 	}
 	x := p.unary()
-	p.grow(p.high)
+	p.grow(p.height)
 	return &SizeOf{Span: Span{from, x.At().To}, X: x}
 }
 
-// postfix reads an operand and what stands behind it.
+// postfix reads an operand and the operators after it.
 func (p *parser) postfix() Expr {
 	from := p.tok.from
 	x := p.operand()
@@ -357,21 +381,21 @@ func (p *parser) postfix() Expr {
 		switch p.tok.kind {
 		case tLBrack:
 			if _, agg := x.(*Aggregation); agg {
-				p.fail(AggregationOp, "an aggregation has one list of keys", "@[first, second]").Tag = "D_AGG_MDIM"
+				p.fail(AggregationOp, "an aggregation can have only one list of keys", "@[first, second]").Tag = "D_AGG_MDIM"
 				return x
 			}
-			h := p.high
+			h := p.height
 			keys := p.keys()
-			p.grow(max(h, p.high))
+			p.grow(max(h, p.height))
 			x = &Index{p.span(from), x, keys}
 		case tLParen:
-			p.fail(NotCallable, "this can't be called", "only names can: name(...)")
+			p.fail(NotCallable, "expression is not callable", "only a name is: name(...)")
 			return x
 		case tDot, tArrow:
 			arrow := p.tok.kind == tArrow
 			p.next()
 			name := p.member()
-			p.grow(p.high)
+			p.grow(p.height)
 			x = &Member{p.span(from), x, name, arrow}
 		case tInc, tDec:
 			op := Add
@@ -380,7 +404,7 @@ func (p *parser) postfix() Expr {
 			}
 			p.steps(x)
 			p.next()
-			p.grow(p.high)
+			p.grow(p.height)
 			x = &Step{p.span(from), op, x, true}
 		default:
 			return x
@@ -389,7 +413,8 @@ func (p *parser) postfix() Expr {
 	return x
 }
 
-// member reads a name behind . or ->. Any word will do: the kernel's structs know nothing of D's words.
+// member reads a name after . or ->. Every word is valid, because members of kernel structs may
+// have names that are keywords of D.
 func (p *parser) member() Name {
 	n := Name{Span: Span{p.tok.from, p.tok.to}}
 	switch {
@@ -401,13 +426,17 @@ func (p *parser) member() Name {
 		n.Text = p.str()
 		if p.mode.Macros != nil {
 			n.Text, _ = p.macro(n.Span)
-			if !isName(n.Text) && !p.told(UnknownMacro, int(n.From)) {
-				p.fail(ExpectedMember, "the macro "+p.what()+" stands for "+shown(n.Text)+", which is no name", "")
+			if !isName(n.Text) && !p.reported(UnknownMacro, int(n.From)) {
+				p.fail(
+					ExpectedMember,
+					"the value of the macro "+p.what()+", "+shown(n.Text)+", is not a name",
+					"",
+				)
 			}
 		}
 		p.next()
 	default:
-		p.fail(ExpectedMember, "the name of a member should stand here, not "+p.what(), "")
+		p.fail(ExpectedMember, "expected the name of a member, found "+p.what(), "")
 	}
 	return n
 }
@@ -418,7 +447,13 @@ func (p *parser) keys() []Expr {
 	p.nest++
 	p.next()
 	if p.tok.kind == tRBrack {
-		p.failAt(EmptyKeys, int(open.from), int(p.tok.to), "there is nothing between these brackets", "leave them out, or write what to tell values apart by")
+		p.failAt(
+			EmptyKeys,
+			int(open.from),
+			int(p.tok.to),
+			"empty list of keys",
+			"omit the brackets, or write the keys",
+		)
 		return nil
 	}
 	list := p.list()
@@ -426,17 +461,17 @@ func (p *parser) keys() []Expr {
 	return list
 }
 
-// list reads Expr { "," Expr } and leaves p.high at the highest.
+// list reads Expr { "," Expr } and leaves p.height at the greatest height among them.
 func (p *parser) list() []Expr {
 	var list []Expr
 	high := 0
 	for !p.failed {
 		list = append(list, p.assign())
-		high = max(high, p.high)
+		high = max(high, p.height)
 		if !p.got(tComma) {
 			break
 		}
 	}
-	p.high = high
+	p.height = high
 	return list
 }

@@ -7,7 +7,7 @@ import (
 // operand reads a name, a literal, an aggregation, a call, or an expression in parentheses.
 func (p *parser) operand() Expr {
 	at := Span{p.tok.from, p.tok.to}
-	p.high = 1
+	p.height = 1
 	switch p.tok.kind {
 	case tWord:
 		return p.named(at)
@@ -29,7 +29,7 @@ func (p *parser) operand() Expr {
 		if p.tok.kind == tLBrack {
 			x.Keys = p.keys()
 			x.Span = p.span(at.From)
-			p.grow(p.high)
+			p.grow(p.height)
 		}
 		return x
 	case tMacro:
@@ -47,13 +47,13 @@ func (p *parser) operand() Expr {
 	}
 	switch p.tok.kind {
 	case tRBrace, tSemi, tEOF, tRParen, tRBrack, tComma:
-		p.fail(ExpectedExpr, "a value should stand before "+p.what(), "")
+		p.fail(ExpectedExpr, "expected a value before "+p.what(), "")
 	case tLBrace:
-		p.fail(ExpectedExpr, "a value should stand here, not a block", "")
+		p.fail(ExpectedExpr, "expected a value, found a block", "")
 	case tAssign, tEq:
-		p.fail(ExpectedExpr, "a value should stand before "+p.what(), "")
+		p.fail(ExpectedExpr, "expected a value before "+p.what(), "")
 	default:
-		p.fail(ExpectedExpr, "a value should stand here, not "+p.what(), "")
+		p.fail(ExpectedExpr, "expected a value, found "+p.what(), "")
 	}
 	return &Int{Span: at}
 }
@@ -72,7 +72,7 @@ func (p *parser) paren() Expr {
 	return x
 }
 
-// widen gives an expression the span of the parentheses around it.
+// widen sets the span of an expression to that of the parentheses around it.
 func widen(x Expr, at Span) {
 	switch x := x.(type) {
 	case *Ident:
@@ -116,7 +116,7 @@ func widen(x Expr, at Span) {
 	}
 }
 
-// named reads what begins with a word.
+// named reads an operand that begins with a word.
 func (p *parser) named(at Span) Expr {
 	word := p.str()
 	switch wordKind(word) {
@@ -129,15 +129,19 @@ func (p *parser) named(at Span) Expr {
 		case "xlate":
 			return p.xlate(at)
 		}
-		return p.unary() // sizeof, stringof: where an operand stands an operator may too
+		return p.unary() // sizeof, stringof: an operator is allowed where an operand is
 	case wType:
-		p.fail(ExpectedExpr, "a value should stand here, not the word "+word, "a type stands in parentheses before a value, or in sizeof (type)")
+		p.fail(
+			ExpectedExpr,
+			"expected a value, found the type word "+word,
+			"write a cast as (type) value, and a size as sizeof (type)",
+		)
 		return &Int{Span: at}
 	case wReserved, wStorage:
 		if word == "return" && p.at(p.space(p.off)) == '(' {
-			break // an action: the value that a traced function gives
+			break // an action: the return value of a traced function
 		}
-		p.fail(ReservedWord, word+" is a word of C that D keeps, and no name", "")
+		p.fail(ReservedWord, word+" is reserved and can't be a name", "")
 		return &Int{Span: at}
 	}
 	p.next()
@@ -147,7 +151,7 @@ func (p *parser) named(at Span) Expr {
 	return ident(at, word)
 }
 
-// ident makes a name of a word that may hold backticks.
+// ident makes an identifier of a word that may contain backticks.
 func ident(at Span, word string) *Ident {
 	if tick := strings.LastIndexByte(word, '`'); tick >= 0 {
 		return &Ident{Span: at, Scope: ScopeKernel, Module: word[:tick], Name: word[tick+1:]}
@@ -157,7 +161,13 @@ func ident(at Span, word string) *Ident {
 
 func (p *parser) call(at Span, word string) Expr {
 	if strings.IndexByte(word, '`') >= 0 {
-		p.failAt(NotCallable, int(at.From), int(at.To), "functions of the kernel can't be called", "only D's own can")
+		p.failAt(
+			NotCallable,
+			int(at.From),
+			int(at.To),
+			"kernel functions can't be called",
+			"only D's subroutines and actions can",
+		)
 		return &Int{Span: at}
 	}
 	open := p.tok
@@ -168,13 +178,13 @@ func (p *parser) call(at Span, word string) Expr {
 	p.nest++
 	p.next()
 	x := &Call{Func: Name{at, word}}
-	p.high = 0
+	p.height = 0
 	if p.tok.kind != tRParen {
 		x.Args = p.list()
 	}
 	p.close(tRParen, open)
 	x.Span = p.span(at.From)
-	p.grow(p.high)
+	p.grow(p.height)
 	return x
 }
 
@@ -186,7 +196,13 @@ func (p *parser) scoped(at Span, word string) Expr {
 	}
 	p.next()
 	if p.tok.kind != tArrow {
-		p.failAt(BareScope, int(at.From), int(at.To), word+" is no variable by itself", word+"->name is one")
+		p.failAt(
+			BareScope,
+			int(at.From),
+			int(at.To),
+			word+" is not a variable",
+			"write "+word+"->name",
+		)
 		return &Int{Span: at}
 	}
 	p.next()
@@ -198,7 +214,7 @@ func (p *parser) offsetOf(at Span) Expr {
 	const form = "offsetof(struct tag, member)"
 	p.next()
 	if p.tok.kind != tLParen {
-		p.fail(BadOffsetOf, "offsetof takes a type and a member in parentheses", form)
+		p.fail(BadOffsetOf, "expected ( after offsetof", form)
 		return &Int{Span: at}
 	}
 	open := p.tok
@@ -206,7 +222,7 @@ func (p *parser) offsetOf(at Span) Expr {
 	p.next()
 	x := &OffsetOf{Type: p.typeOnly()}
 	if p.tok.kind != tComma {
-		p.fail(BadOffsetOf, "offsetof takes a type, a comma and a member", form)
+		p.fail(BadOffsetOf, "expected a comma after the type of offsetof", form)
 	}
 	for !p.failed {
 		p.next()
@@ -224,35 +240,47 @@ func (p *parser) xlate(at Span) Expr {
 	const form = "xlate <type> (value)"
 	p.next()
 	if p.tok.kind != tLt {
-		p.fail(BadXlate, "xlate takes a type between < and >", form)
+		p.fail(BadXlate, "expected < after xlate", form)
 		return &Int{Span: at}
 	}
 	p.next()
 	t := p.typeOnly()
 	if p.tok.kind != tGt {
-		p.fail(BadXlate, "there is no > behind the type of this xlate", form)
+		p.fail(BadXlate, "expected > after the type of xlate", form)
 	}
 	p.next()
 	if p.tok.kind != tLParen {
-		p.fail(BadXlate, "xlate takes a value in parentheses", form)
+		p.fail(BadXlate, "expected ( after the type of xlate", form)
 	}
 	if p.failed {
 		return &Int{Span: at}
 	}
 	x := p.paren()
-	p.grow(p.high)
+	p.grow(p.height)
 	return &Xlate{p.span(at.From), t, x}
 }
 
-// char gives the character constant at a span.
+// char returns the character constant at a span.
 func (p *parser) char(at Span) *Char {
 	_, s, _ := p.quoted(int(at.From), true)
 	x := &Char{Span: at, Text: s}
 	switch {
 	case s == "":
-		p.report(EmptyChar, int(at.From), int(at.To), "there is no character in this constant", "'\\0' is the character of no text")
+		p.report(
+			EmptyChar,
+			int(at.From),
+			int(at.To),
+			"empty character constant",
+			"the zero byte is '\\0'",
+		)
 	case len(s) > 8:
-		p.report(LongChar, int(at.From), int(at.To), "this constant has "+"more than eight characters", "text is written in \"...\"")
+		p.report(
+			LongChar,
+			int(at.From),
+			int(at.To),
+			"a character constant of more than eight characters",
+			"write text in \"...\"",
+		)
 	case len(s) == 1:
 		x.Value = int64(int8(s[0]))
 	default:
@@ -263,7 +291,7 @@ func (p *parser) char(at Span) *Char {
 	return x
 }
 
-// meant makes an expression of what stands for a macro.
+// meant returns an expression for the value of a macro.
 func (p *parser) meant(at Span, value string, quoted bool) Expr {
 	digits := strings.TrimLeft(value, "+-")
 	switch {
@@ -289,7 +317,7 @@ func (p *parser) meant(at Span, value string, quoted bool) Expr {
 	return &String{at, value}
 }
 
-// isWord says whether there is nothing in a text but what names have.
+// isWord reports whether a text consists of letters and digits, and is not empty.
 func isWord(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if classes[s[i]]&(cLetter|cDigit) == 0 {

@@ -7,11 +7,14 @@ import (
 	"culprit/measure"
 )
 
-// probe reads the description at p.off; nil when it is told of as wrong. p.off is behind it in any case.
+// probe reads the description at p.off. It returns nil when the description is wrong and has been
+// reported. p.off is behind it in any case.
 func (p *parser) probe() *Probe {
 	from, off := p.off, p.off
 	bracket, bad, digits := -1, false, true
-	var colons []int // where they stand; a colon behind a backslash or within brackets of a function's name is part of the name
+	// positions; a colon behind a backslash or within brackets of a function's name is part of the
+	// name
+	var colons []int
 	process := false
 	for off < len(p.text) {
 		c := p.text[off]
@@ -38,8 +41,9 @@ func (p *parser) probe() *Probe {
 		case ']':
 			bracket = -1
 		case '\\':
-			if off+1 >= len(p.text) || classes[p.text[off+1]]&cProbe == 0 && (!process || p.text[off+1] == '\n') {
-				p.report(ProbeGlob, off, off+1, "there is nothing behind this \\ for it to protect", "")
+			if off+1 >= len(p.text) ||
+				classes[p.text[off+1]]&cProbe == 0 && (!process || p.text[off+1] == '\n') {
+				p.report(ProbeGlob, off, off+1, "missing character after \\", "")
 				bad = true
 			} else {
 				off++
@@ -52,11 +56,18 @@ func (p *parser) probe() *Probe {
 	p.off = off
 	if off == from {
 		end := min(off+1, len(p.text))
-		p.report(MissingProbe, from, end, "here a probe description should stand", "provider:module:function:name")
+		p.report(
+			MissingProbe,
+			from,
+			end,
+			"expected a probe description",
+			"provider:module:function:name",
+		)
 		p.off = end
 		return nil
 	}
-	if most := 3 - int(p.mode.Last); process && len(colons) > most && most >= 2 { // those in between are of the function's name
+	// colons in between belong to the function's name
+	if most := 3 - int(p.mode.Last); process && len(colons) > most && most >= 2 {
 		kept := colons[:2:2]
 		if p.mode.Last == PartName {
 			kept = append(kept, colons[len(colons)-1])
@@ -67,18 +78,40 @@ func (p *parser) probe() *Probe {
 	if digits && p.mode.Last == PartName {
 		n, err := strconv.ParseUint(p.text[from:off], 10, 32)
 		if err != nil {
-			p.report(ProbeNumber, from, off, "no probe has the number "+shorten(p.text[from:off]), "numbers of probes have 32 bits")
+			p.report(
+				ProbeNumber,
+				from,
+				off,
+				"probe number "+shorten(p.text[from:off])+" is too large",
+				"a probe number has 32 bits",
+			)
 			return nil
 		}
 		probe.ID, probe.Parts = uint32(n), 0
 		return probe
 	}
 	if bracket >= 0 {
-		p.report(ProbeGlob, bracket, bracket+1, "there is no ] that ends this [", "[abc] stands for one of a, b and c; \\[ for itself")
+		p.report(
+			ProbeGlob,
+			bracket,
+			bracket+1,
+			"unclosed [ in a probe description",
+			"[abc] matches one of a, b and c; \\[ matches [",
+		)
 		bad = true
 	}
 	if most := 4 - int(p.mode.Last); len(colons) >= most {
-		p.report(ProbeParts, from, off, "this description has "+strconv.Itoa(len(colons)+1)+" parts, and there are only "+strconv.Itoa(most), "provider:module:function:name")
+		p.report(
+			ProbeParts,
+			from,
+			off,
+			"the description has "+strconv.Itoa(
+				len(colons)+1,
+			)+" parts; at most "+strconv.Itoa(
+				most,
+			)+" are allowed",
+			"provider:module:function:name",
+		)
 		bad = true
 	}
 	if bad {
@@ -92,14 +125,17 @@ func (p *parser) probe() *Probe {
 			start = colons[len(colons)-1-i] + 1
 		}
 		to := parts[3-int(p.mode.Last)-i]
-		*to = Name{Span{int32(start), int32(end)}, p.part(start, end, process && to == &probe.Function)}
+		*to = Name{
+			Span{int32(start), int32(end)},
+			p.part(start, end, process && to == &probe.Function),
+		}
 		end = start - 1
 	}
 	return probe
 }
 
-// OfProcess reports whether a provider is one of a process: pid and what its probes begin with, or one with the process's
-// number or a macro behind its name.
+// OfProcess reports whether a provider is one of a process: pid, a name that begins with it, or a
+// name that ends with the number of a process or a macro.
 func OfProcess(provider string) bool {
 	if strings.HasPrefix(provider, "pid") || strings.IndexByte(provider, '$') >= 0 {
 		return true
@@ -107,8 +143,9 @@ func OfProcess(provider string) bool {
 	return provider != "" && classes[provider[len(provider)-1]]&cDigit != 0
 }
 
-// symbolText returns the end of what stands at off and can't be in other descriptions, but in the file or the function of a
-// probe of a process, so that names of symbols need no backslashes: net/http.(*conn).serve, main.f[...]. Else it returns off.
+// symbolText returns the end of the text at off that only a file or function of a process probe may
+// contain. So names of symbols need no backslashes: net/http.(*conn).serve, main.f[...]. It returns
+// off when there is no such text.
 func (p *parser) symbolText(off, from int, colons []int) int {
 	switch c := p.text[off]; c {
 	case '(', '[':
@@ -117,7 +154,8 @@ func (p *parser) symbolText(off, from int, colons []int) int {
 		}
 	case '/': // or a predicate begins
 		last := p.text[colons[len(colons)-1]+1 : off]
-		if len(colons) >= 3 && (!strings.HasPrefix(p.text[from:], "pid") || last == "entry" || last == "return" || strings.Trim(last, "0123456789abcdef*?") == "") {
+		if len(colons) >= 3 &&
+			(!strings.HasPrefix(p.text[from:], "pid") || last == "entry" || last == "return" || strings.Trim(last, "0123456789abcdef*?") == "") {
 			return off
 		}
 		for end := off + 1; end < len(p.text) && classes[p.text[end]]&cSpace == 0 && p.text[end] != '{'; end++ {
@@ -136,7 +174,8 @@ func (p *parser) symbolText(off, from int, colons []int) int {
 	return off
 }
 
-// closed returns what is behind the bracket that closes the one at off, in the same line; -1: there is none.
+// closed returns the offset behind the bracket that closes the one at off, on the same line; -1:
+// there is none.
 func (p *parser) closed(off int) int {
 	var open []byte
 	for ; off < len(p.text) && p.text[off] != '\n'; off++ {
@@ -159,8 +198,9 @@ func (p *parser) closed(off int) int {
 	return -1
 }
 
-// ProbePart returns the name of a function as a description of a probe of a process can hold it: with a backslash before
-// what would end the description or a part of it, or begin a macro.
+// ProbePart returns the name of a function as the description of a process probe may contain it:
+// with a backslash before each character that would end the description or a part of it, or begin a
+// macro.
 func ProbePart(name string) string {
 	p := parser{text: name}
 	var out strings.Builder
@@ -175,7 +215,11 @@ func ProbePart(name string) string {
 			out.WriteString(name[off:end])
 			off = end - 1
 			continue
-		case classes[c]&cProbe == 0 && c != '/', c == '/' && strings.IndexByte(name[:off], ':') >= 0, c == '\\', c == '$', c == '[':
+		case classes[c]&cProbe == 0 && c != '/',
+			c == '/' && strings.IndexByte(name[:off], ':') >= 0,
+			c == '\\',
+			c == '$',
+			c == '[':
 			out.WriteByte('\\')
 		}
 		out.WriteByte(c)
@@ -183,8 +227,8 @@ func ProbePart(name string) string {
 	return out.String()
 }
 
-// part gives the text of a part of a description, with what stands for its macros. Of a symbol, a $ that begins no macro is
-// part of the name.
+// part returns the text of a part of a description, with its macros replaced. In a symbol a $ that
+// begins no macro is part of the name.
 func (p *parser) part(from, to int, symbol bool) string {
 	text := p.text[from:to]
 	if p.mode.Macros == nil || strings.IndexByte(text, '$') < 0 {
@@ -217,17 +261,23 @@ func (p *parser) part(from, to int, symbol bool) string {
 	return out.String()
 }
 
-// macro gives what stands for the macro at a span, and whether it was written with $$.
+// macro returns the value of the macro at a span, and whether it was written with $$.
 func (p *parser) macro(at Span) (value string, quoted bool) {
 	name := strings.TrimPrefix(p.text[at.From:at.To], "$")
 	name, quoted = strings.CutPrefix(name, "$")
 	value, ok := p.mode.Macros(name)
 	if !ok && name != "" {
-		hint := "this->" + name + " is a variable of the clause"
+		hint := "this->" + name + " is a clause-local variable"
 		if classes[name[0]]&cDigit != 0 {
-			hint = "give it behind the program, or set the option defaultargs to have 0 or \"\" for it"
+			hint = "pass it after the program, or set the option defaultargs to use 0 or \"\""
 		}
-		d := p.report(UnknownMacro, int(at.From), int(at.To), "nothing was given for the macro "+shorten(p.text[at.From:at.To]), hint)
+		d := p.report(
+			UnknownMacro,
+			int(at.From),
+			int(at.To),
+			"undefined macro "+shorten(p.text[at.From:at.To]),
+			hint,
+		)
 		d.Near = measure.Nearest(name, macroNames())
 		if d.Near != "" {
 			d.Near = "$" + d.Near
@@ -237,5 +287,17 @@ func (p *parser) macro(at Span) (value string, quoted bool) {
 }
 
 func macroNames() []string {
-	return []string{"target", "pid", "ppid", "pgid", "sid", "uid", "euid", "gid", "egid", "projid", "taskid"}
+	return []string{
+		"target",
+		"pid",
+		"ppid",
+		"pgid",
+		"sid",
+		"uid",
+		"euid",
+		"gid",
+		"egid",
+		"projid",
+		"taskid",
+	}
 }

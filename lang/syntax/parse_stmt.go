@@ -24,7 +24,7 @@ func (p *parser) block() *Block {
 			return b
 		case tEOF:
 			if !p.failed {
-				p.report(UnclosedBrace, int(open.from), int(open.to), "there is no } that ends this {", "")
+				p.report(UnclosedBrace, int(open.from), int(open.to), "unclosed {", "")
 				b.To = p.tok.to
 				return b
 			}
@@ -44,7 +44,7 @@ func (p *parser) block() *Block {
 				b.To = p.tok.to
 				return b
 			}
-			if p.fault < 0 { // a clause begins here: the brace is over
+			if p.fault < 0 { // a clause begins here: the block ends
 				p.failed = false
 				b.To = p.tok.from
 				return b
@@ -54,7 +54,7 @@ func (p *parser) block() *Block {
 	}
 }
 
-// endStatement wants the statement that began at an offset to end.
+// endStatement requires the end of the statement that began at an offset.
 func (p *parser) endStatement(from int) {
 	switch p.tok.kind {
 	case tSemi:
@@ -69,14 +69,21 @@ func (p *parser) endStatement(from int) {
 	switch p.tok.kind {
 	case tWord, tAgg, tMacro, tInc, tDec:
 		if strings.IndexByte(p.text[p.last:p.tok.from], '\n') >= 0 {
-			p.report(ExpectedSemicolon, p.last, p.last, "a semicolon should stand here", "statements end with ;")
+			p.report(
+				ExpectedSemicolon,
+				p.last,
+				p.last,
+				"expected a semicolon",
+				"statements end with ;",
+			)
 			return
 		}
 	}
 	p.unexpected()
 }
 
-// probeInBlock looks whether what could not be read as a statement is a probe description, and if so ends the block before it.
+// probeInBlock checks whether the text that could not be read as a statement is a probe
+// description. If so, it ends the block before it.
 func (p *parser) probeInBlock(from int) bool {
 	if p.tok.kind != tColon && p.tok.kind != tLBrace || p.depth > 1 {
 		return false
@@ -95,7 +102,7 @@ func (p *parser) probeInBlock(from int) bool {
 	if off == from || next != '{' && next != '/' && next != ',' || next != '{' && colons == 0 {
 		return false
 	}
-	p.failAt(ProbeInBlock, from, off, "a clause can't stand within another", "is a } missing before it?")
+	p.failAt(ProbeInBlock, from, off, "clause within another clause", "is a } missing before it?")
 	if p.stopped {
 		return true
 	}
@@ -106,36 +113,51 @@ func (p *parser) probeInBlock(from int) bool {
 	return true
 }
 
-// unexpected fails at a token that goes on where nothing should.
+// unexpected fails at a token that can't follow the expression before it.
 func (p *parser) unexpected() {
 	switch p.tok.kind {
 	case tRParen, tRBrack:
-		p.fail(UnmatchedClose, "there is nothing that this "+p.what()+" closes", "")
+		p.fail(UnmatchedClose, "unmatched "+p.what(), "")
 	case tColon:
-		p.fail(ExpectedOperator, "there is no ? that this : belongs to", "")
+		p.fail(ExpectedOperator, "unexpected : without ?", "")
 	case tEOF:
-		p.fail(ExpectedOperator, "the text ends too early", "")
+		p.fail(ExpectedOperator, "unexpected end of the text", "")
 	case tLBrace:
-		p.fail(ExpectedOperator, "a block can't stand behind a value", "")
+		p.fail(ExpectedOperator, "unexpected block after a value", "")
 	case tSlash:
-		p.fail(ExpectedOperator, "this / divides by nothing", "")
-	case tAssign, tSetOr, tSetXor, tSetAnd, tSetShl, tSetShr, tSetAdd, tSetSub, tSetMul, tSetDiv, tSetMod:
-		p.fail(NotAssignable, "what stands before "+p.what()+" can have no value given to it", "put an assignment within an expression in parentheses")
+		p.fail(ExpectedOperator, "missing divisor after /", "")
+	case tAssign,
+		tSetOr,
+		tSetXor,
+		tSetAnd,
+		tSetShl,
+		tSetShr,
+		tSetAdd,
+		tSetSub,
+		tSetMul,
+		tSetDiv,
+		tSetMod:
+		p.fail(
+			NotAssignable,
+			"the expression before "+p.what()+" is not assignable",
+			"put an assignment within an expression in parentheses",
+		)
 	default:
 		hint := "is an operator or a comma missing?"
-		if p.tok.kind == tWord && wordKind(p.str()) == wReserved && p.str() != "if" && p.str() != "else" {
+		if p.tok.kind == tWord && wordKind(p.str()) == wReserved && p.str() != "if" &&
+			p.str() != "else" {
 			hint = ""
 		}
-		p.fail(ExpectedOperator, "nothing joins "+p.what()+" to what stands before it", hint)
+		p.fail(ExpectedOperator, "unexpected "+p.what(), hint)
 	}
 }
 
-// statement reads one statement; ended says that it needs no semicolon.
+// statement reads one statement. ended is true when it needs no semicolon.
 func (p *parser) statement() (s Stmt, ended bool) {
 	from := p.tok.from
 	switch p.tok.kind {
 	case tLBrace:
-		p.fail(ExpectedStatement, "a block stands only behind if and else", "leave these braces out")
+		p.fail(ExpectedStatement, "a block is allowed only after if and else", "omit the braces")
 		return nil, true
 	case tWord:
 		switch word := p.str(); wordKind(word) {
@@ -144,17 +166,20 @@ func (p *parser) statement() (s Stmt, ended bool) {
 			case "if":
 				return p.ifStatement()
 			case "else":
-				p.fail(BareElse, "there is no if before this else", "")
+				p.fail(BareElse, "else without if", "")
 				return nil, true
 			case "return":
 				if p.at(p.space(p.off)) == '(' {
 					break // an action
 				}
-				return nil, p.noSuchStatement(word, "put what should be left out behind if, or in a clause with a predicate")
+				return nil, p.noSuchStatement(
+					word,
+					"put the statements that should be skipped after an if, or in a clause with a predicate",
+				)
 			case "while", "for", "do", "goto", "break", "continue", "switch", "case", "default":
-				hint := "D has no loops and no jumps: write the steps out, or let a probe like tick-1ms repeat them"
+				hint := "D has no loops and no jumps: repeat the statements, or use a probe such as tick-1ms"
 				if word == "break" || word == "goto" {
-					hint = "put what should be left out behind if, or in a clause with a predicate"
+					hint = "put the statements that should be skipped after an if, or in a clause with a predicate"
 				} else if word == "switch" || word == "case" || word == "default" {
 					hint = "use ?: or if and else"
 				}
@@ -162,13 +187,21 @@ func (p *parser) statement() (s Stmt, ended bool) {
 			}
 		case wType, wStorage:
 			if p.declaresHere() {
-				p.fail(DeclarationInBlock, "variables are declared outside of clauses", "put it before the clause: this int x; declares this->x. A variable that is assigned to needs no declaration")
+				p.fail(
+					DeclarationInBlock,
+					"declaration within a clause",
+					"put it before the clause: this int x; declares this->x. Assigned variables need no declaration",
+				)
 				return nil, true
 			}
 		case wOperand:
 			if word == "self" || word == "this" {
 				if p.declaresHere() {
-					p.fail(DeclarationInBlock, "variables are declared outside of clauses", "put it before the clause; a variable that is assigned to needs no declaration")
+					p.fail(
+						DeclarationInBlock,
+						"declaration within a clause",
+						"put it before the clause; an assigned variable needs no declaration",
+					)
 					return nil, true
 				}
 			}
@@ -182,9 +215,10 @@ func (p *parser) statement() (s Stmt, ended bool) {
 	return &Do{p.span(from), x}, false
 }
 
-// noSuchStatement tells of a statement of C and skips it; it says whether that was to the end of a block.
+// noSuchStatement reports a statement of C and skips it. It returns whether it skipped to the end
+// of a block.
 func (p *parser) noSuchStatement(word, hint string) bool {
-	p.report(NoSuchStatement, int(p.tok.from), int(p.tok.to), "there is no "+word+" in D", hint)
+	p.report(NoSuchStatement, int(p.tok.from), int(p.tok.to), "D has no "+word, hint)
 	if p.failed {
 		return true
 	}
@@ -212,7 +246,7 @@ func (p *parser) noSuchStatement(word, hint string) bool {
 	return false
 }
 
-// skipPair skips from an opening mark to behind the one that closes it.
+// skipPair skips from an opening character to behind the matching closing one.
 func (p *parser) skipPair(open, end kind) {
 	for depth := 0; p.tok.kind != tEOF; p.scan() {
 		switch p.tok.kind {
@@ -228,9 +262,11 @@ func (p *parser) skipPair(open, end kind) {
 	}
 }
 
-// probeAfterFailure puts ProbeInBlock in place of what was told when the statement at an offset is a probe description.
+// probeAfterFailure replaces the last diagnostic by ProbeInBlock when the statement at an offset is
+// a probe description.
 func (p *parser) probeAfterFailure(from int) {
-	if p.stopped || p.fault < from || p.fault >= len(p.text) || p.text[p.fault] != ':' || len(p.diags) == 0 {
+	if p.stopped || p.fault < from || p.fault >= len(p.text) || p.text[p.fault] != ':' ||
+		len(p.diags) == 0 {
 		return
 	}
 	last := p.diags[len(p.diags)-1]
@@ -246,7 +282,8 @@ func (p *parser) probeAfterFailure(from int) {
 	}
 }
 
-// declaresHere says whether the words from the token on declare something: a type's or storage's word and then no operator.
+// declaresHere reports whether a declaration begins at the token: a word of a type or storage,
+// followed by no operator.
 func (p *parser) declaresHere() bool {
 	c := p.at(p.space(int(p.tok.to)))
 	return classes[c]&cLetter != 0 || c == '*' || c == '{'
@@ -260,7 +297,7 @@ func (p *parser) ifStatement() (Stmt, bool) {
 	defer p.leave()
 	p.next()
 	if p.tok.kind != tLParen {
-		p.fail(IfParen, "the condition of an if stands in parentheses", "if (condition) { ... }")
+		p.fail(IfParen, "the condition of an if must be in parentheses", "if (condition) { ... }")
 		return nil, true
 	}
 	open := p.tok
@@ -288,7 +325,7 @@ func (p *parser) ifStatement() (Stmt, bool) {
 	return s, true
 }
 
-// branch reads what stands behind a condition or else: a block, or one statement with its semicolon.
+// branch reads the part after a condition or else: a block, or one statement with its semicolon.
 func (p *parser) branch() *Block {
 	if p.failed {
 		return nil
@@ -305,7 +342,7 @@ func (p *parser) branch() *Block {
 		p.next()
 		return &Block{Span: p.span(from)}
 	case tRBrace, tEOF:
-		p.fail(ExpectedStatement, "a statement should stand here", "")
+		p.fail(ExpectedStatement, "expected a statement", "")
 		return nil
 	}
 	if !p.enter() {

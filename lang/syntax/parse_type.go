@@ -4,27 +4,54 @@ import (
 	"strings"
 )
 
-// What a word is to the grammar.
+// The grammatical classes of words.
 const (
 	wName = iota
 	wType
 	wStorage
 	wOperand  // begins or is an operand
-	wReserved // kept, and of no use within an expression
+	wReserved // reserved, and invalid within an expression
 )
 
-// wordKind says what a word is to the grammar. The words of provider and translator definitions are names everywhere but
-// at the start of one.
+// wordKind returns the class of a word. The words of provider and translator definitions are names,
+// except at the start of one.
 func wordKind(word string) int {
 	switch word {
-	case "char", "short", "int", "long", "float", "double", "void", "signed", "unsigned", "_Bool", "string",
-		"struct", "union", "enum", "const", "volatile", "restrict", "userland":
+	case "char",
+		"short",
+		"int",
+		"long",
+		"float",
+		"double",
+		"void",
+		"signed",
+		"unsigned",
+		"_Bool",
+		"string",
+		"struct",
+		"union",
+		"enum",
+		"const",
+		"volatile",
+		"restrict",
+		"userland":
 		return wType
 	case "auto", "extern", "inline", "register", "static", "typedef":
 		return wStorage
 	case "offsetof", "self", "sizeof", "stringof", "this", "xlate":
 		return wOperand
-	case "break", "case", "continue", "default", "do", "else", "for", "goto", "if", "return", "switch", "while":
+	case "break",
+		"case",
+		"continue",
+		"default",
+		"do",
+		"else",
+		"for",
+		"goto",
+		"if",
+		"return",
+		"switch",
+		"while":
 		return wReserved
 	}
 	return wName
@@ -34,7 +61,7 @@ func isQualifier(word string) bool {
 	return word == "const" || word == "volatile" || word == "restrict"
 }
 
-// typeName says whether a name is known for a type's. See Cast.
+// typeName reports whether a name is known as a type. See Cast.
 func (p *parser) typeName(word string) bool {
 	if p.types[word] || p.mode.Types != nil && p.mode.Types(word) {
 		return true
@@ -44,16 +71,48 @@ func (p *parser) typeName(word string) bool {
 		return true
 	}
 	switch bare {
-	case "bool", "uint", "ulong", "ushort", "uchar", "u_char", "u_short", "u_int", "u_long", "unchar", "quad", "u_quad",
-		"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64",
-		"__u8", "__u16", "__u32", "__u64", "__s8", "__s16", "__s32", "__s64",
-		"__le16", "__le32", "__le64", "__be16", "__be32", "__be64", "__sum16", "__wsum":
+	case "bool",
+		"uint",
+		"ulong",
+		"ushort",
+		"uchar",
+		"u_char",
+		"u_short",
+		"u_int",
+		"u_long",
+		"unchar",
+		"quad",
+		"u_quad",
+		"u8",
+		"u16",
+		"u32",
+		"u64",
+		"s8",
+		"s16",
+		"s32",
+		"s64",
+		"__u8",
+		"__u16",
+		"__u32",
+		"__u64",
+		"__s8",
+		"__s16",
+		"__s32",
+		"__s64",
+		"__le16",
+		"__le32",
+		"__le64",
+		"__be16",
+		"__be32",
+		"__be64",
+		"__sum16",
+		"__wsum":
 		return true
 	}
 	return false
 }
 
-// typeAhead says whether the token begins a type.
+// typeAhead reports whether the token begins a type.
 func (p *parser) typeAhead() bool {
 	if p.tok.kind != tWord {
 		return false
@@ -69,12 +128,13 @@ func (p *parser) typeOnly() Type {
 	return t
 }
 
-// words of basic types that specs has seen.
+// basicWords counts the words of basic types that specs has read.
 type basicWords struct {
 	void, boolean, char, short, long, integer, float, double, signed, unsigned, str int
 }
 
-// specs reads the words before a declarator: storage where it may stand, qualifiers and the base type.
+// specs reads the words before a declarator: storage where it is allowed, qualifiers and the base
+// type.
 func (p *parser) specs(storage bool) (Type, Storage) {
 	from := p.tok.from
 	var (
@@ -95,7 +155,7 @@ func (p *parser) specs(storage bool) (Type, Storage) {
 		var s Storage
 		switch word {
 		case "auto", "register":
-			p.fail(StoragePlace, word+" says nothing of a variable in D", "leave it out").Tag = "D_DECL_BADCLASS"
+			p.fail(StoragePlace, word+" has no meaning in D", "omit it").Tag = "D_DECL_BADCLASS"
 			return &Basic{}, store
 		case "static":
 			s = StoreStatic
@@ -135,7 +195,8 @@ func (p *parser) specs(storage bool) (Type, Storage) {
 			basic(&w.unsigned)
 		case "string":
 			basic(&w.str)
-		case "userland": // of DTrace: the type of a process; all are the kernel's or D's own here
+		// of DTrace: a type of the traced process; here all types are the kernel's or D's own
+		case "userland":
 		case "struct", "union":
 			if t != nil || some {
 				p.badWords(from, t, w)
@@ -159,7 +220,9 @@ func (p *parser) specs(storage bool) (Type, Storage) {
 			if k := wordKind(word); k != wName {
 				goto done
 			}
-			if store != StoreNone && store != StoreTypedef && strings.IndexByte(",;[=", p.at(p.space(p.off))) >= 0 && p.at(p.space(p.off)) != 0 {
+			if store != StoreNone && store != StoreTypedef &&
+				strings.IndexByte(",;[=", p.at(p.space(p.off))) >= 0 &&
+				p.at(p.space(p.off)) != 0 {
 				return &Basic{Span{at.from, at.from}, qual, KindInt}, store // self x;
 			}
 			id := ident(Span{at.from, at.to}, word)
@@ -169,9 +232,9 @@ func (p *parser) specs(storage bool) (Type, Storage) {
 		if s != StoreNone {
 			switch {
 			case !storage:
-				p.fail(StoragePlace, word+" can't stand here", "")
+				p.fail(StoragePlace, word+" is not allowed here", "")
 			case store != StoreNone:
-				p.fail(TwoStorages, "only one storage can be given, and this is a second", "")
+				p.fail(TwoStorages, "second storage: only one is allowed", "")
 			}
 			store = s
 		} else if t == nil {
@@ -202,9 +265,9 @@ done:
 	}
 	if !some {
 		if store == StoreNone || p.tok.kind != tWord { // self x; would be an int in old C
-			p.fail(ExpectedType, "a type should stand here, not "+p.what(), "")
+			p.fail(ExpectedType, "expected a type, found "+p.what(), "")
 		} else {
-			p.fail(ExpectedType, "a type should stand before "+p.what(), "")
+			p.fail(ExpectedType, "expected a type before "+p.what(), "")
 		}
 		return &Basic{}, store
 	}
@@ -215,17 +278,23 @@ done:
 	return &Basic{Span{first, last}, qual, kind}, store
 }
 
-// badWords fails at words that make no type, of which some are a struct or an enum.
+// badWords fails at words that make no type together; t is the struct or enum among them, if any.
 func (p *parser) badWords(from int32, t Type, w basicWords) {
 	to := max(p.last, int(from))
 	if p.is("struct") || p.is("union") || p.is("enum") {
 		to = int(p.tok.to)
 		if t != nil && p.text[p.last-1] == '}' {
-			p.failAt(UnendedDeclaration, p.last, p.last, "a semicolon should stand here", "declarations end with ;").Tag = "D_DECL_COMBO"
+			p.failAt(UnendedDeclaration, p.last, p.last, "expected a semicolon", "declarations end with ;").Tag = "D_DECL_COMBO"
 			return
 		}
 	}
-	d := p.failAt(BadTypeWords, int(from), to, "these words make no type together", "unsigned long long is the longest there is")
+	d := p.failAt(
+		BadTypeWords,
+		int(from),
+		to,
+		"invalid combination of type words",
+		"the longest one is unsigned long long",
+	)
 	signs := w.signed + w.unsigned
 	switch one := w.void + w.char; {
 	case w.short > 0 && w.long > 0:
@@ -241,7 +310,7 @@ func (p *parser) badWords(from int32, t Type, w basicWords) {
 	}
 }
 
-// kind gives the type that the words make together.
+// kind returns the type that the words make together.
 func (w basicWords) kind() (BasicKind, bool) {
 	pick := func(unsigned, signed BasicKind) (BasicKind, bool) {
 		if w.unsigned > 0 {
@@ -249,7 +318,8 @@ func (w basicWords) kind() (BasicKind, bool) {
 		}
 		return signed, true
 	}
-	if w.signed+w.unsigned > 1 || w.integer > 1 || w.short > 1 || w.long > 2 || w.short > 0 && w.long > 0 {
+	if w.signed+w.unsigned > 1 || w.integer > 1 || w.short > 1 || w.long > 2 ||
+		w.short > 0 && w.long > 0 {
 		return 0, false
 	}
 	whole := w.short + w.long + w.integer + w.signed + w.unsigned
@@ -297,7 +367,7 @@ func (p *parser) tag(what string) (module string, tag Name) {
 		module, tag = id.Module, Name{id.Span, id.Name}
 		p.next()
 	} else if p.tok.kind != tLBrace {
-		p.fail(ExpectedTag, "the tag of the "+what+" should stand here, not "+p.what(), what+" tag, or "+what+" { ... }")
+		p.fail(ExpectedTag, "expected the tag of the "+what+", found "+p.what(), what+" tag, or "+what+" { ... }")
 	}
 	return module, tag
 }
@@ -317,11 +387,17 @@ func (p *parser) structType(union bool) Type {
 	open := p.tok
 	p.next()
 	if p.tok.kind == tRBrace {
-		p.failAt(EmptyStruct, int(open.from), int(p.tok.to), "there is nothing in this "+what, "a type of the kernel's is known without it; a pointer needs only struct tag;")
+		p.failAt(
+			EmptyStruct,
+			int(open.from),
+			int(p.tok.to),
+			"empty "+what,
+			"a type of the kernel is known without a declaration; a pointer needs only struct tag;",
+		)
 	}
 	for !p.failed && p.tok.kind != tRBrace {
 		if p.tok.kind == tEOF {
-			p.failAt(UnclosedBrace, int(open.from), int(open.to), "there is no } that ends this {", "")
+			p.failAt(UnclosedBrace, int(open.from), int(open.to), "unclosed {", "")
 			break
 		}
 		s.Fields = append(s.Fields, p.fields()...)
@@ -332,11 +408,11 @@ func (p *parser) structType(union bool) Type {
 }
 
 // fields reads one line of a struct.
-func (p *parser) fields() []*Field {
+func (p *parser) fields() []*StructMember {
 	base, _ := p.specs(false)
-	var out []*Field
+	var out []*StructMember
 	for !p.failed && p.tok.kind != tSemi {
-		f := &Field{Span: Span{From: p.tok.from}, Base: base, Type: base}
+		f := &StructMember{Span: Span{From: p.tok.from}, Base: base, Type: base}
 		if p.tok.kind != tColon {
 			f.Name, f.Type = p.declarator(base, nameMust)
 		}
@@ -351,17 +427,21 @@ func (p *parser) fields() []*Field {
 	}
 	if len(out) == 0 && !p.failed {
 		if s, ok := base.(*Struct); ok && s.Fields != nil {
-			out = append(out, &Field{Span: s.Span, Base: base, Type: base})
+			out = append(out, &StructMember{Span: s.Span, Base: base, Type: base})
 		} else {
-			p.fail(ExpectedName, "this member has no name", "")
+			p.fail(ExpectedName, "missing name of a member", "")
 		}
 	}
 	if p.tok.kind != tSemi {
 		if p.tok.kind != tEOF && strings.IndexByte(p.text[p.last:p.tok.from], '\n') < 0 {
-			p.fail(UnendedDeclaration, "a semicolon should stand before "+p.what(), "members end with ;")
+			p.fail(
+				UnendedDeclaration,
+				"expected a semicolon before "+p.what(),
+				"members end with ;",
+			)
 			p.fault = int(p.tok.to)
 		} else if !p.failed {
-			p.report(UnendedDeclaration, p.last, p.last, "a semicolon should stand here", "members end with ;")
+			p.report(UnendedDeclaration, p.last, p.last, "expected a semicolon", "members end with ;")
 			return out
 		}
 	}
@@ -379,15 +459,16 @@ func (p *parser) enumType() Type {
 	open := p.tok
 	p.next()
 	if p.tok.kind == tRBrace {
-		p.failAt(EmptyStruct, int(open.from), int(p.tok.to), "there is nothing in this enum", "")
+		p.failAt(EmptyStruct, int(open.from), int(p.tok.to), "empty enum", "")
 	}
 	for !p.failed && p.tok.kind != tRBrace {
 		v := &EnumValue{Span: Span{From: p.tok.from}, Name: Name{Span: Span{p.tok.from, p.tok.to}}}
-		if p.tok.kind != tWord || wordKind(p.str()) != wName || strings.IndexByte(p.str(), '`') >= 0 {
+		if p.tok.kind != tWord || wordKind(p.str()) != wName ||
+			strings.IndexByte(p.str(), '`') >= 0 {
 			if p.tok.kind == tEOF {
-				p.failAt(UnclosedBrace, int(open.from), int(open.to), "there is no } that ends this {", "")
+				p.failAt(UnclosedBrace, int(open.from), int(open.to), "unclosed {", "")
 			} else {
-				p.fail(ExpectedName, "the name of a value should stand here, not "+p.what(), "enum tag { name, name = 3 }")
+				p.fail(ExpectedName, "expected the name of a value, found "+p.what(), "enum tag { name, name = 3 }")
 			}
 			break
 		}
@@ -400,7 +481,7 @@ func (p *parser) enumType() Type {
 		e.Values = append(e.Values, v)
 		if !p.got(tComma) && p.tok.kind != tRBrace {
 			if p.tok.kind == tEOF || p.tok.kind == tSemi {
-				p.failAt(UnclosedBrace, int(open.from), int(open.to), "there is no } that ends this {", "")
+				p.failAt(UnclosedBrace, int(open.from), int(open.to), "unclosed {", "")
 			} else {
 				p.unexpected()
 			}

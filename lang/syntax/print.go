@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Print gives a node as text that parses to the same node, in one layout whatever the text it came from looked like:
-// parentheses only where they are needed, a statement a line. Comments are not kept. Nodes that somebody made are printed
-// like those that were parsed; a tree that no text could give is printed as it comes.
+// Print returns a node as text that parses to the same node. The layout does not depend on the text
+// it came from: parentheses only where needed, one statement per line, no comments. Nodes made by
+// hand print like parsed ones. A tree that no text can produce prints as it is.
 func Print(n Node) string {
 	p := &printer{}
 	switch n := n.(type) {
@@ -29,7 +29,7 @@ func Print(n Node) string {
 		p.typed(n.Type, nil, n.Name.Text)
 	case *Param:
 		p.typed(n.Type, nil, n.Name.Text)
-	case *Field:
+	case *StructMember:
 		p.typed(n.Type, nil, n.Name.Text)
 		p.bits(n)
 	case *EnumValue:
@@ -146,7 +146,8 @@ func (p *printer) clause(n *Clause) {
 	}
 	if n.Predicate != nil {
 		text := Print(n.Predicate)
-		if strings.HasPrefix(text, "*") || strings.HasPrefix(text, "/") { // else it begins a comment
+		// without the space it would begin a comment
+		if strings.HasPrefix(text, "*") || strings.HasPrefix(text, "/") {
 			text = " " + text
 		}
 		p.put("\n/", text, "/")
@@ -165,7 +166,8 @@ func (p *printer) probe(n *Probe) {
 		p.put(strconv.FormatUint(uint64(n.ID), 10))
 		return
 	}
-	// The parts that were written are the last of four, or of fewer with another Mode.Last, where those behind are empty.
+	// The written parts are the last of four, or of fewer with another Mode.Last, whose later parts
+	// are empty.
 	parts := []string{n.Provider.Text, n.Module.Text, n.Function.Text, n.Name.Text}
 	p.put(strings.Join(parts[4-min(n.Parts, 4):], ":"))
 }

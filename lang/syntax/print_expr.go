@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// binds says how tightly an expression holds its parts together.
+// binds returns the precedence of an expression's operator.
 func binds(x Expr) uint8 {
 	switch x := x.(type) {
 	case *Binary:
@@ -26,7 +26,7 @@ func binds(x Expr) uint8 {
 	return bindPostfix
 }
 
-// expr prints an expression where what binds looser than bind needs parentheses.
+// expr prints an expression, in parentheses when its operator binds looser than bind.
 func (p *printer) expr(x Expr, bind uint8) {
 	if binds(x) < bind {
 		p.put("(")
@@ -134,7 +134,8 @@ func (p *printer) expr(x Expr, bind uint8) {
 		p.put("(")
 		p.typed(x.Type, nil, "")
 		p.put(")")
-		// Between a name in parentheses and one of + - * & a cast looks like an operation; a parenthesis settles it.
+		// Between a name in parentheses and one of + - * & a cast looks like an operation;
+		// parentheses disambiguate it.
 		switch y := x.X.(type) {
 		case *Unary:
 			if y.Op != Not && y.Op != BitNot {
@@ -184,7 +185,8 @@ func (p *printer) expr(x Expr, bind uint8) {
 	}
 }
 
-// under prints the operand of an operator that stands before it, and keeps the two from growing together.
+// under prints the operand of a prefix operator, and separates the two if they would form another
+// token.
 func (p *printer) under(x Expr, mark string) {
 	inner := &printer{}
 	inner.expr(x, bindUnary)
@@ -196,7 +198,7 @@ func (p *printer) under(x Expr, mark string) {
 	p.put(s)
 }
 
-// operand prints what stands before [, . or ->.
+// operand prints the operand of [, . or ->.
 func (p *printer) operand(x Expr) {
 	switch x.(type) {
 	case *Int, *Char, *String: // 1.x would be read as another number
@@ -217,7 +219,7 @@ func (p *printer) list(xs []Expr) {
 	}
 }
 
-// quote gives bytes as a literal between marks.
+// quote returns bytes as a literal between two quotes of the kind given.
 func quote(s string, mark byte) string {
 	out := []byte{mark}
 	for i := 0; i < len(s); {

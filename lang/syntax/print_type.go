@@ -4,7 +4,8 @@ import (
 	"strings"
 )
 
-// typed prints a type and the name that it is of, "" for none. The base is found at the end of the type's marks.
+// typed prints a type and the name that it declares, "" for none. The base is at the end of the
+// type's chain.
 func (p *printer) typed(t, base Type, name string) {
 	if base == nil {
 		base = baseOf(t)
@@ -18,7 +19,7 @@ func (p *printer) typed(t, base Type, name string) {
 	}
 }
 
-// baseOf gives the type that pointers, arrays and functions lead to.
+// baseOf returns the type at the end of a chain of pointers, arrays and functions.
 func baseOf(t Type) Type {
 	for {
 		switch x := t.(type) {
@@ -36,7 +37,7 @@ func baseOf(t Type) Type {
 	}
 }
 
-// declarator gives what stands behind the base in the declaration of a name of a type.
+// declarator returns the text after the base in the declaration of a name.
 func declarator(t, base Type, name string) string {
 	for t != base {
 		switch x := t.(type) {
@@ -89,7 +90,7 @@ func params(list []*Param, more bool) string {
 	return strings.Join(out, ", ")
 }
 
-// qualWords gives qualifiers, each with a space behind it.
+// qualWords returns qualifiers, each followed by a space.
 func qualWords(q Qual) string {
 	s := ""
 	if q&Const != 0 {
@@ -106,15 +107,18 @@ func qualWords(q Qual) string {
 
 // basicNames are the basic types as they are written.
 //
-// table: what the grammar calls each kind
+// table: the text of each kind
 var basicNames = [...]string{
-	KindVoid: "void", KindBool: "_Bool", KindChar: "char", KindSChar: "signed char", KindUChar: "unsigned char",
-	KindShort: "short", KindUShort: "unsigned short", KindInt: "int", KindUInt: "unsigned int", KindLong: "long", KindULong: "unsigned long",
-	KindLongLong: "long long", KindULongLong: "unsigned long long", KindFloat: "float", KindDouble: "double", KindLongDouble: "long double",
+	KindVoid: "void", KindBool: "_Bool", KindChar: "char", KindSChar: "signed char",
+	KindUChar: "unsigned char",
+	KindShort: "short", KindUShort: "unsigned short", KindInt: "int", KindUInt: "unsigned int",
+	KindLong: "long", KindULong: "unsigned long",
+	KindLongLong: "long long", KindULongLong: "unsigned long long", KindFloat: "float",
+	KindDouble: "double", KindLongDouble: "long double",
 	KindString: "string",
 }
 
-// String gives the type as it is written: "unsigned long".
+// String returns the type as it is written: "unsigned long".
 func (k BasicKind) String() string {
 	if int(k) < len(basicNames) {
 		return basicNames[k]
@@ -122,7 +126,7 @@ func (k BasicKind) String() string {
 	return "?"
 }
 
-// base prints a type that is no pointer, array or function.
+// base prints a type other than a pointer, array or function.
 func (p *printer) base(t Type) {
 	switch t := t.(type) {
 	case *Basic:
@@ -186,7 +190,8 @@ func (p *printer) tagged(q Qual, word, module string, tag Name) {
 	}
 }
 
-// ofModule prints the name of a type. A name that is a word of the grammar can only stand behind a backtick: `int.
+// ofModule prints the name of a type. A name that is a keyword is valid only after a backtick:
+// `int.
 func (p *printer) ofModule(module, name string) {
 	if module != "" || wordKind(name) != wName {
 		p.put(module, "`")
@@ -194,7 +199,7 @@ func (p *printer) ofModule(module, name string) {
 	p.put(name)
 }
 
-func (p *printer) bits(f *Field) {
+func (p *printer) bits(f *StructMember) {
 	if f.Bits != nil {
 		p.put(" : ")
 		p.expr(f.Bits, bindCond)

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// The scanner reads the text on demand: p.tok is the token that the parser looks at, p.off is where the next one is
-// looked for. Between clauses nothing is read ahead, since probe descriptions are no tokens.
+// The scanner reads the text on demand: p.tok is the current token, p.off is where the next one
+// begins. Between clauses nothing is read ahead, because probe descriptions are not tokens.
 
 const (
 	cLetter = 1 << iota // of a name
@@ -14,9 +14,9 @@ const (
 	cProbe // of a probe description
 )
 
-// classes says of each byte what it may be part of.
+// classes are the lexical classes of each byte.
 //
-// table: what the grammar says of each byte
+// table: the lexical classes of each byte
 var classes = func() (t [256]uint8) {
 	for c := range t {
 		switch c := byte(c); {
@@ -33,7 +33,8 @@ var classes = func() (t [256]uint8) {
 	return t
 }()
 
-// at gives the byte at an offset, 0 beyond the end. A zero byte of the text is no token, so nobody mistakes it for the end.
+// at returns the byte at an offset, 0 beyond the end. A zero byte in the text is no token, so it
+// can't be mistaken for the end.
 func (p *parser) at(off int) byte {
 	if off < len(p.text) {
 		return p.text[off]
@@ -41,10 +42,10 @@ func (p *parser) at(off int) byte {
 	return 0
 }
 
-// byteOrderMark is U+FEFF in UTF-8, which some editors write at the start of a file.
+// byteOrderMark is U+FEFF in UTF-8. Some editors write it at the start of a file.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// space skips white space, comments and lines for the compiler from off on, and gives where it stopped.
+// space skips white space, comments and directives from off on. It returns where it stopped.
 func (p *parser) space(off int) int {
 	for off < len(p.text) {
 		c := p.text[off]
@@ -56,7 +57,7 @@ func (p *parser) space(off int) int {
 		case c == '/' && p.at(off+1) == '*':
 			i := strings.Index(p.text[off+2:], "*/")
 			if i < 0 {
-				p.report(UnclosedComment, off, off+2, "this comment has no end", "write */ where it ends")
+				p.report(UnclosedComment, off, off+2, "unclosed comment", "end it with */")
 				return len(p.text)
 			}
 			off += 2 + i + 2
@@ -76,7 +77,7 @@ func (p *parser) space(off int) int {
 	return off
 }
 
-// lineEnd gives where the line ends that off is in: at its '\n' or at the end of the text.
+// lineEnd returns the end of the line that contains off: its '\n' or the end of the text.
 func (p *parser) lineEnd(off int) int {
 	if i := strings.IndexByte(p.text[off:], '\n'); i >= 0 {
 		return off + i
@@ -84,8 +85,8 @@ func (p *parser) lineEnd(off int) int {
 	return len(p.text)
 }
 
-// lineStart says whether there is nothing but white space before off on its line. It looks back a little only, so that a
-// line of nothing but # costs no more than others.
+// lineStart reports whether only white space precedes off on its line. It looks back at most 1,000
+// bytes, which bounds its time on a line of many #.
 func (p *parser) lineStart(off int) bool {
 	if off == len(byteOrderMark) && strings.HasPrefix(p.text, byteOrderMark) {
 		return true
@@ -118,7 +119,7 @@ func (p *parser) scan() {
 	p.tok.kind, p.tok.to, p.off = k, int32(end), end
 }
 
-// token reads the token at off and gives its kind and its end.
+// token reads the token at off and returns its kind and its end.
 func (p *parser) token(off int) (kind, int) {
 	if off >= len(p.text) {
 		return tEOF, off
@@ -131,7 +132,7 @@ func (p *parser) token(off int) (kind, int) {
 		return p.number(off)
 	}
 	c1, c2 := p.at(off+1), p.at(off+2)
-	// pick gives one of three kinds: the mark alone, doubled, or before =.
+	// pick returns one of three kinds: the character alone, doubled, or before =.
 	pick := func(one, two, set kind) (kind, int) {
 		switch {
 		case c1 == c && two != tBad:
@@ -224,7 +225,13 @@ func (p *parser) token(off int) (kind, int) {
 			for classes[p.at(end)]&(cLetter|cDigit) != 0 {
 				end++
 			}
-			p.report(BadAggregation, off, end, "the name of an aggregation begins with a letter or _", "write @n"+p.text[off+1:min(end, off+20)])
+			p.report(
+				BadAggregation,
+				off,
+				end,
+				"the name of an aggregation must begin with a letter or _",
+				"write @n"+p.text[off+1:min(end, off+20)],
+			)
 			return tBad, end
 		}
 		for classes[p.at(end)]&(cLetter|cDigit) != 0 {
@@ -245,7 +252,13 @@ func (p *parser) token(off int) (kind, int) {
 			end++
 		}
 		if end == name {
-			p.report(BadMacro, off, end, "a $ stands before the name of a macro", "$target, $pid, $1 for the first argument")
+			p.report(
+				BadMacro,
+				off,
+				end,
+				"missing macro name after $",
+				"$target, $pid, or $1 for the first argument",
+			)
 			return tBad, end
 		}
 		return tMacro, end
@@ -256,18 +269,30 @@ func (p *parser) token(off int) (kind, int) {
 	}
 	switch {
 	case c == 0:
-		p.report(BadCharacter, off, end, "there is a zero byte in the text", "")
+		p.report(BadCharacter, off, end, "zero byte in the text", "")
 	case c == '#':
-		p.report(BadCharacter, off, end, "# begins nothing here", "comments are /* ... */ or // ...")
+		p.report(BadCharacter, off, end, "unexpected #", "comments are /* ... */ or // ...")
 	case c == '\\':
-		p.report(BadCharacter, off, end, "\\ begins nothing here", "lines need no mark to go on")
+		p.report(
+			BadCharacter,
+			off,
+			end,
+			"unexpected \\",
+			"a statement may continue on the next line without a mark",
+		)
 	default:
-		p.report(BadCharacter, off, end, "the character "+shown(p.text[off:end])+" begins nothing in D", straight(p.text[off:end]))
+		p.report(
+			BadCharacter,
+			off,
+			end,
+			"unexpected character "+shown(p.text[off:end]),
+			straight(p.text[off:end]),
+		)
 	}
 	return tBad, end
 }
 
-// straight gives what was most likely meant by a character of a word processor.
+// straight returns a hint for a character that a word processor put in place of the ASCII one.
 func straight(s string) string {
 	switch s {
 	case "\u201c", "\u201d":
@@ -282,7 +307,7 @@ func straight(s string) string {
 	return ""
 }
 
-// word reads a name, which may hold backticks: module`name.
+// word reads a name, which may contain a backtick: module`name.
 func (p *parser) word(off int) (kind, int) {
 	end, tick := off, -1
 	for {
@@ -295,13 +320,19 @@ func (p *parser) word(off int) (kind, int) {
 		end++
 	}
 	if tick >= 0 && classes[p.at(tick+1)]&cLetter == 0 {
-		p.report(BadKernelName, off, end, "a name belongs behind the `", "`jiffies is the kernel's variable jiffies")
+		p.report(
+			BadKernelName,
+			off,
+			end,
+			"missing name after `",
+			"`jiffies is the kernel's variable jiffies",
+		)
 		return tBad, end
 	}
 	return tWord, end
 }
 
-// number reads the spelling of a number; what it is worth comes later.
+// number reads the spelling of a number; integer converts it.
 func (p *parser) number(off int) (kind, int) {
 	end := off
 	run := func() {
@@ -335,14 +366,21 @@ func (p *parser) number(off int) (kind, int) {
 	}
 	run()
 	if float {
-		p.report(FloatConstant, off, end, "there are no floating-point numbers in D", "count in smaller units: nanoseconds, thousandths")
+		p.report(
+			FloatConstant,
+			off,
+			end,
+			"D has no floating-point numbers",
+			"use a smaller unit: nanoseconds, thousandths",
+		)
 		return tBad, end
 	}
 	return tInt, end
 }
 
-// quoted reads the string or character constant at off and gives the offset behind it, -1 when it has no end. With value
-// its bytes come too. Told of: what has no end and, with value, escapes that can't be.
+// quoted reads the string or character constant at off and returns the offset behind it, or -1 when
+// it has no end. With value set it returns its bytes, too. It reports a missing end and, with value
+// set, escapes that are too large.
 func (p *parser) quoted(off int, value bool) (end int, s string, escaped bool) {
 	quote := p.text[off]
 	i := off + 1
@@ -359,9 +397,15 @@ func (p *parser) quoted(off int, value bool) (end int, s string, escaped bool) {
 			i += 2
 		case c == '\n' || i >= len(p.text) || c == '\\':
 			if quote == '"' {
-				p.report(UnclosedString, off, i, "this string has no end on its line", "a line's end within a string is written \\n")
+				p.report(
+					UnclosedString,
+					off,
+					i,
+					"unclosed string",
+					"write a line's end within a string as \\n",
+				)
 			} else {
-				p.report(UnclosedChar, off, i, "this character constant has no end on its line", "text is written in \"...\"")
+				p.report(UnclosedChar, off, i, "unclosed character constant", "write text in \"...\"")
 			}
 			return -1, "", false
 		default:
@@ -370,7 +414,8 @@ func (p *parser) quoted(off int, value bool) (end int, s string, escaped bool) {
 	}
 }
 
-// unescape gives the bytes of the text from off up to end, its escapes resolved. An escape that there is not stands for both of its characters.
+// unescape returns the bytes of the text from off up to end, its escapes resolved. An unknown
+// escape represents both of its characters.
 func (p *parser) unescape(off, end int) string {
 	out := make([]byte, 0, end-off)
 	for i := off; i < end; i++ {
@@ -380,7 +425,7 @@ func (p *parser) unescape(off, end int) string {
 			continue
 		}
 		start := i
-		i++ // a \ is never the last byte: it would have hidden the quote
+		i++ // a \ is never the last byte: it would have escaped the quote
 		switch c = p.text[i]; c {
 		case 'a':
 			out = append(out, '\a')
@@ -405,7 +450,13 @@ func (p *parser) unescape(off, end int) string {
 				v = v*8 + int(p.text[n]-'0')
 			}
 			if v > 255 {
-				p.report(BadEscape, start, n, p.text[start:n]+" is more than a byte holds", "the largest is \\377")
+				p.report(
+					BadEscape,
+					start,
+					n,
+					p.text[start:n]+" does not fit in a byte",
+					"the largest is \\377",
+				)
 			}
 			out = append(out, byte(v))
 			i = n - 1
@@ -415,9 +466,9 @@ func (p *parser) unescape(off, end int) string {
 				v = min(v*16+hexDigit(p.text[n]), 256)
 			}
 			if n == i+1 {
-				p.report(BadEscape, start, n, "\\x needs hexadecimal digits behind it", "\\x1b")
+				p.report(BadEscape, start, n, "missing hexadecimal digits after \\x", "\\x1b")
 			} else if v > 255 {
-				p.report(BadEscape, start, n, shorten(p.text[start:n])+" is more than a byte holds", "the largest is \\xff; all hexadecimal digits behind \\x belong to it")
+				p.report(BadEscape, start, n, shorten(p.text[start:n])+" does not fit in a byte", "the largest is \\xff; all hexadecimal digits after \\x belong to it")
 			}
 			out = append(out, byte(v))
 			i = n - 1
@@ -440,7 +491,7 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// integer gives the number at a span of the text, telling what is wrong with it.
+// integer returns the number at a span of the text, and reports mistakes in it.
 func (p *parser) integer(at Span) *Int {
 	text := p.text[at.From:at.To]
 	n := &Int{Span: at, Text: text}
@@ -459,7 +510,13 @@ func (p *parser) integer(at Span) *Int {
 			break
 		}
 		if uint64(d) >= base {
-			p.report(BadDigit, from, to, "there is no digit "+digits[used:used+1]+" in an octal number", "a number that begins with 0 is octal; write it without the 0")
+			p.report(
+				BadDigit,
+				from,
+				to,
+				"digit "+digits[used:used+1]+" in an octal number",
+				"a number that begins with 0 is octal; omit the 0",
+			)
 			return n
 		}
 		if n.Value > (^uint64(0)-uint64(d))/base {
@@ -471,11 +528,17 @@ func (p *parser) integer(at Span) *Int {
 	suffix := digits[used:]
 	switch {
 	case used == 0 && base == 16:
-		p.report(BadDigit, from, to, "there are no hexadecimal digits behind 0x", "")
+		p.report(BadDigit, from, to, "missing hexadecimal digits after 0x", "")
 	case used == 0 && base == 8 && suffix != "" && suffix[0]|0x20 == 'b':
-		p.report(BadDigit, from, to, "there are no binary numbers in D", "write it in hexadecimal: 0x...")
+		p.report(BadDigit, from, to, "D has no binary numbers", "use hexadecimal: 0x...")
 	case over:
-		p.report(BigInt, from, to, shorten(text)+" has more than 64 bits", "the largest is 18446744073709551615")
+		p.report(
+			BigInt,
+			from,
+			to,
+			shorten(text)+" does not fit in 64 bits",
+			"the largest is 18446744073709551615",
+		)
 	default:
 		longs, last := 0, byte(0)
 		for i := 0; i < len(suffix); i++ {
@@ -486,7 +549,13 @@ func (p *parser) integer(at Span) *Int {
 			case c|0x20 == 'l' && (longs == 0 || longs == 1 && last == 'l'):
 				longs++
 			default:
-				p.report(BadSuffix, from, to, "a number can't go over into "+shorten(suffix), "suffixes are u, l, ul, ll and ull; units are written out: 10 * 1000000 for 10 ms in nanoseconds")
+				p.report(
+					BadSuffix,
+					from,
+					to,
+					"unknown suffix "+shorten(suffix)+" of a number",
+					"suffixes are u, l, ul, ll and ull; there are no units: write 10 * 1000000 for 10 ms in nanoseconds",
+				)
 				return n
 			}
 			last = c | 0x20
@@ -496,7 +565,7 @@ func (p *parser) integer(at Span) *Int {
 	return n
 }
 
-// shorten keeps what a person would read of something long.
+// shorten cuts long text to 30 bytes.
 func shorten(s string) string {
 	if len(s) > 40 {
 		return s[:30] + "..."
@@ -504,7 +573,7 @@ func shorten(s string) string {
 	return s
 }
 
-// shown gives text as it may stand in a message.
+// shown returns text with control characters replaced, for a message.
 func shown(s string) string {
 	out := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == 0xfffd {

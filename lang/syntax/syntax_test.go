@@ -11,12 +11,12 @@ import (
 	"culprit/lang/syntax"
 )
 
-// same says whether two trees are the same but for where they stand.
+// same reports whether two trees are equal except for their spans.
 func same(a, b any) bool {
 	return reflect.DeepEqual(strip(reflect.ValueOf(a)), strip(reflect.ValueOf(b)))
 }
 
-// strip gives a tree as nested lists of its values, without the spans.
+// strip returns a tree as nested lists of its values, without the spans.
 func strip(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:
@@ -42,7 +42,7 @@ func strip(v reflect.Value) any {
 	return v.Interface()
 }
 
-// codes gives the constants of type Code with the Example of each.
+// codes returns the constants of type Code with the Example of each.
 func codes(t testing.TB) map[string]string {
 	f, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, parser.ParseComments)
 	if err != nil {

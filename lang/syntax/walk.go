@@ -1,8 +1,9 @@
 package syntax
 
-// Walk calls visit for a node and all below it, in the order of the text, parents first. What is below a node for which
-// visit says false is left out. A nil interface is not visited. A base that several variables or members share is visited once,
-// before the first of them. Changing a node's parts in visit is allowed: they are walked as they are afterwards.
+// Walk calls visit for a node and all nodes below it, in the order of the text, parents first. When
+// visit returns false, the nodes below are skipped. A nil interface is not visited. A base shared
+// by several variables or members is visited once, before the first of them. visit may change a
+// node's parts: the changed parts are walked.
 func Walk(n Node, visit func(Node) bool) {
 	if n != nil && visit(n) {
 		walkBelow(n, visit)
@@ -91,7 +92,7 @@ func walkBelow(n Node, visit func(Node) bool) {
 				Walk(f.Bits, visit)
 			}
 		}
-	case *Field:
+	case *StructMember:
 		Walk(n.Type, visit)
 		Walk(n.Bits, visit)
 	case *Enum:
@@ -114,7 +115,7 @@ func walkBelow(n Node, visit func(Node) bool) {
 	}
 }
 
-// walkMarks walks a type down to a base, which it leaves out.
+// walkMarks walks a type down to a base, excluding it.
 func walkMarks(t, base Type, visit func(Node) bool) {
 	if t == base || !visit(t) {
 		return

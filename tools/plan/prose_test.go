@@ -369,8 +369,8 @@ var formatted = map[string]bool{".ts": true, ".svelte": true, ".css": true} // t
 // comment matches a line of the page that contains a comment.
 var comment = regexp.MustCompile(`^\s*(//|/?\*|<!--)|\s// `)
 
-// textFile checks a file that is not Go. Tables, indented and fenced blocks of Markdown, and the
-// sources of pictures, are not wrapped.
+// textFile checks a file that is not Go. Tables, indented and fenced blocks of Markdown are not
+// wrapped, nor is code of the page and of shell scripts: only their comments are checked.
 func (p *prose) textFile(file, text string) {
 	switch path.Ext(file) {
 	case ".md", ".ts", ".svelte", ".css", ".sh", ".d", ".yaml", ".service":
@@ -380,6 +380,7 @@ func (p *prose) textFile(file, text string) {
 		}
 	}
 	markdown := path.Ext(file) == ".md"
+	shell := strings.HasPrefix(text, "#!") || path.Base(file) == "Makefile"
 	fenced, n := false, 0
 	for l := range strings.Lines(text) {
 		n++
@@ -391,6 +392,9 @@ func (p *prose) textFile(file, text string) {
 		}
 		p.words(file, n, l)
 		code := formatted[path.Ext(file)] && !comment.MatchString(l)
+		if shell && !strings.Contains(l, "# ") {
+			code = true
+		}
 		if code || markdown && strings.HasPrefix(l, "|") {
 			continue
 		}

@@ -1,11 +1,11 @@
-// Command tests runs every tier of tests that this machine can run, cheapest first, and stops at the
-// first tier that fails. It shows a line a package, the whole output of what failed, and every skip
-// with its reason. A skip is itself checked: see judge. The last line is always
+// Command tests runs all tests that this machine can run, in tiers, cheapest first. It stops at the
+// first tier that fails. It prints a line per package, the output of failed tests, and every skip
+// with its reason. Each skip is compared with the machine: see judge. The last line is always
 //
 //	N passed, N failed, N skipped
 //
-// and the exit status is 1 when anything failed or a skip was not justified. It decides nothing about
-// what a test does, and installs nothing: .ci/needs does.
+// and the exit status is 1 when anything failed or a skip was not justified. It
+// installs nothing: .ci/needs does.
 package main
 
 import (
@@ -26,24 +26,44 @@ import (
 type tier struct {
 	name     string
 	args     []string // after go test -json
-	packages []string // patterns, in the order of their runs; "./..." leaves out what the plan and lab tiers run
+	packages []string // patterns in order; "./..." excludes those of the plan, runner and lab tiers
 	program  []string // what go test hands to the test program unread
 	sparse   bool     // most packages have nothing to run: say nothing of those
 }
 
-// tiers gives them cheapest first. -count=1 because tests of a live machine have no use for results
-// from another moment. make check is what vets.
+// tiers returns the tiers, cheapest first. -count=1: results of another moment say nothing about a
+// live machine. make check runs vet.
 func tiers() []tier {
 	return []tier{
 		{name: "plan", args: []string{"-count=1"}, packages: []string{"./tools/plan"}},
 		{name: "runner", args: []string{"-count=1"}, packages: []string{"./tools/tests"}},
 		// Three at a time: the longest wait for most of theirs, and so begin first.
-		{name: "rooms", args: []string{"-count=1", "-vet=off", "-p=3"}, packages: []string{"./trace", "./cmd/...", "./store", "./view/prom", "./symbol", "./..."}},
-		// Nobody reads their times here: so two packages run at a time, which go test -bench refuses.
-		{name: "benchmarks, once each", args: []string{"-count=1", "-vet=off", "-run=^$", "-p=2"}, packages: []string{"./collect/...", "./store", "./..."}, sparse: true,
-			program: []string{"-test.bench=.", "-test.benchtime=1x"}},
+		{
+			name: "rooms",
+			args: []string{"-count=1", "-vet=off", "-p=3"},
+			packages: []string{
+				"./trace",
+				"./cmd/...",
+				"./store",
+				"./view/prom",
+				"./symbol",
+				"./...",
+			},
+		},
+		// Times are not read here, so two packages run at a time, which go test -bench refuses.
+		{
+			name:     "benchmarks, once each",
+			args:     []string{"-count=1", "-vet=off", "-run=^$", "-p=2"},
+			packages: []string{"./collect/...", "./store", "./..."},
+			sparse:   true,
+			program:  []string{"-test.bench=.", "-test.benchtime=1x"},
+		},
 		// The lab shapes links and loads CPUs: one story at a time.
-		{name: "lab", args: []string{"-count=1", "-vet=off", "-p=1", "-timeout=25m"}, packages: []string{"./cases/..."}},
+		{
+			name:     "lab",
+			args:     []string{"-count=1", "-vet=off", "-p=1", "-timeout=25m"},
+			packages: []string{"./cases/..."},
+		},
 	}
 }
 
@@ -87,7 +107,15 @@ func run(total *tally, root string, t tier) (bool, error) {
 		return false, err
 	}
 	fmt.Printf("== %s\n", t.name)
-	cmd := exec.Command("go", slices.Concat([]string{"test", "-json", "-trimpath"}, t.args, packages, []string{"-args"}, t.program)...)
+	cmd := exec.Command(
+		"go",
+		slices.Concat(
+			[]string{"test", "-json", "-trimpath"},
+			t.args,
+			packages,
+			[]string{"-args"},
+			t.program,
+		)...)
 	cmd.Dir = root
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -105,12 +133,12 @@ func run(total *tally, root string, t tier) (bool, error) {
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && total.failed > before {
-		return true, nil // told already, test by test
+		return true, nil // reported test by test
 	}
 	return true, err
 }
 
-// list gives the packages of a tier; none is no error, since rooms appear with time.
+// list returns the packages of a tier. It is no error when there are none.
 func list(root string, t tier) ([]string, error) {
 	var packages []string
 	for _, pattern := range t.packages {
@@ -127,14 +155,15 @@ func list(root string, t tier) ([]string, error) {
 	return packages, nil
 }
 
-// listed gives the packages of a pattern.
+// listed returns the packages of a pattern.
 func listed(root, pattern string) ([]string, error) {
 	cmd := exec.Command("go", "list", pattern)
 	cmd.Dir = root
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
-	if strings.Contains(errs.String(), "matched no packages") || strings.Contains(errs.String(), "no such file or directory") {
+	if strings.Contains(errs.String(), "matched no packages") ||
+		strings.Contains(errs.String(), "no such file or directory") {
 		return nil, nil
 	}
 	if err != nil {
@@ -143,7 +172,8 @@ func listed(root, pattern string) ([]string, error) {
 	var packages []string
 	for p := range strings.FieldsSeq(string(out)) {
 		_, below, _ := strings.Cut(p, "/")
-		if pattern == "./..." && (below == "tools/plan" || below == "tools/tests" || strings.HasPrefix(below+"/", "cases/")) {
+		if pattern == "./..." &&
+			(below == "tools/plan" || below == "tools/tests" || strings.HasPrefix(below+"/", "cases/")) {
 			continue
 		}
 		packages = append(packages, p)
@@ -176,14 +206,19 @@ type packageTally struct {
 	brokenBelow             map[string]bool             // tests with a failed subtest
 	running                 map[string]bool
 	passed, failed, skipped int
-	long                    []string // tests that took longSeconds or more, in the order of their ends
+	long                    []string // tests that took longSeconds or more, as they ended
 }
 
-// A test of so many seconds is named below its package, so that what a run's time goes into can be read off it.
+// A test of so many seconds is named below its package.
 const longSeconds = 20
 
 func newTally(out io.Writer, host machine) *tally {
-	return &tally{out: out, host: host, packages: map[string]*packageTally{}, build: map[string]*strings.Builder{}}
+	return &tally{
+		out:      out,
+		host:     host,
+		packages: map[string]*packageTally{},
+		build:    map[string]*strings.Builder{},
+	}
 }
 
 // read folds a stream of events until its end.
@@ -328,7 +363,14 @@ func (t *tally) closePackage(e event, p *packageTally) {
 		}
 	}
 	if len(counts) > 0 || !t.sparse {
-		fmt.Fprintf(t.out, "%-4s %-26s %6.1f s  %s\n", verdict, e.Package, e.Elapsed, strings.Join(counts, ", "))
+		fmt.Fprintf(
+			t.out,
+			"%-4s %-26s %6.1f s  %s\n",
+			verdict,
+			e.Package,
+			e.Elapsed,
+			strings.Join(counts, ", "),
+		)
 	}
 	for _, l := range p.long {
 		fmt.Fprintf(t.out, "       %s\n", l)
@@ -348,7 +390,12 @@ func (t *tally) report() {
 		fmt.Fprintln(t.out, "FAILED", f)
 	}
 	if t.unjustified > 0 {
-		fmt.Fprintf(t.out, "%d skips are not justified; a skip's reason is one of: %s\n", t.unjustified, forms)
+		fmt.Fprintf(
+			t.out,
+			"%d skips are not justified; a skip's reason is one of: %s\n",
+			t.unjustified,
+			forms,
+		)
 	}
 	fmt.Fprintf(t.out, "%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped)
 }

@@ -10,7 +10,11 @@ import (
 func bare() machine { return machine{tool: func(string) bool { return false }} }
 
 func TestJudge(t *testing.T) {
-	full := machine{root: true, caps: 1<<12 | 1<<39, tool: func(name string) bool { return name == "iperf3" }}
+	full := machine{
+		root: true,
+		caps: 1<<12 | 1<<39,
+		tool: func(name string) bool { return name == "iperf3" },
+	}
 	tests := []struct {
 		why        string
 		bare, full bool // does it hold there
@@ -58,7 +62,8 @@ func TestTallyNamesLongTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Split(out.String(), "\n"); len(got) != 3 || strings.TrimSpace(got[1]) != "A/x 61 s" {
+	if got := strings.Split(out.String(), "\n"); len(got) != 3 ||
+		strings.TrimSpace(got[1]) != "A/x 61 s" {
 		t.Errorf("printed %q", out.String())
 	}
 }
@@ -67,7 +72,15 @@ func TestTallyNamesLongTests(t *testing.T) {
 func stream(events ...[4]string) *strings.Reader {
 	var b strings.Builder
 	for _, e := range events {
-		fmt.Fprintf(&b, `{"Action":%q,"Package":%q,"ImportPath":%q,"Test":%q,"Output":%q}`+"\n", e[0], e[1], e[1], e[2], e[3])
+		fmt.Fprintf(
+			&b,
+			`{"Action":%q,"Package":%q,"ImportPath":%q,"Test":%q,"Output":%q}`+"\n",
+			e[0],
+			e[1],
+			e[1],
+			e[2],
+			e[3],
+		)
 	}
 	return strings.NewReader(b.String())
 }
@@ -84,7 +97,11 @@ func TestTally(t *testing.T) {
 			name: "leaves are counted, parents are not",
 			events: [][4]string{
 				{"start", "p"}, {"run", "p", "A"}, {"run", "p", "A/x"}, {"run", "p", "A/y"},
-				{"pass", "p", "A/x"}, {"pass", "p", "A/y"}, {"pass", "p", "A"}, {"run", "p", "B"}, {"pass", "p", "B"}, {"pass", "p"},
+				{
+					"pass",
+					"p",
+					"A/x",
+				}, {"pass", "p", "A/y"}, {"pass", "p", "A"}, {"run", "p", "B"}, {"pass", "p", "B"}, {"pass", "p"},
 			},
 			last:  "3 passed, 0 failed, 0 skipped",
 			shows: []string{"ok   p"},
@@ -92,48 +109,86 @@ func TestTally(t *testing.T) {
 		{
 			name: "a failed subtest fails once and is shown",
 			events: [][4]string{
-				{"start", "p"}, {"run", "p", "A"}, {"run", "p", "A/x"}, {"output", "p", "A/x", "    a_test.go:1: boom\n"},
+				{
+					"start",
+					"p",
+				}, {"run", "p", "A"}, {"run", "p", "A/x"}, {"output", "p", "A/x", "    a_test.go:1: boom\n"},
 				{"fail", "p", "A/x"}, {"fail", "p", "A"}, {"fail", "p"},
 			},
 			last:  "0 passed, 1 failed, 0 skipped",
 			shows: []string{"boom", "FAILED p A/x", "FAIL p"},
 		},
 		{
-			name:   "a package that dies counts once",
-			events: [][4]string{{"start", "p"}, {"run", "p", "A"}, {"output", "p", "A", "panic: oh\n"}, {"output", "p", "", "exit status 2\n"}, {"fail", "p"}},
-			last:   "0 passed, 1 failed, 0 skipped",
-			shows:  []string{"panic: oh", "exit status 2", "FAILED p"},
+			name: "a package that dies counts once",
+			events: [][4]string{
+				{"start", "p"},
+				{"run", "p", "A"},
+				{"output", "p", "A", "panic: oh\n"},
+				{"output", "p", "", "exit status 2\n"},
+				{"fail", "p"},
+			},
+			last:  "0 passed, 1 failed, 0 skipped",
+			shows: []string{"panic: oh", "exit status 2", "FAILED p"},
 		},
 		{
-			name:   "a package that does not build",
-			events: [][4]string{{"build-output", "p", "", "a.go:1: syntax error\n"}, {"build-fail", "p"}, {"start", "p"}, {"output", "p", "", "FAIL p [build failed]\n"}, {"fail", "p"}},
-			last:   "0 passed, 1 failed, 0 skipped",
-			shows:  []string{"syntax error"},
+			name: "a package that does not build",
+			events: [][4]string{
+				{"build-output", "p", "", "a.go:1: syntax error\n"},
+				{"build-fail", "p"},
+				{"start", "p"},
+				{"output", "p", "", "FAIL p [build failed]\n"},
+				{"fail", "p"},
+			},
+			last:  "0 passed, 1 failed, 0 skipped",
+			shows: []string{"syntax error"},
 		},
 		{
-			name:   "a skip is listed with its reason",
-			events: [][4]string{{"start", "p"}, {"run", "p", "A"}, {"output", "p", "A", "    a_test.go:9: needs: kernel feature BTF\n"}, {"output", "p", "A", "--- SKIP: A (0.00s)\n"}, {"skip", "p", "A"}, {"pass", "p"}},
-			last:   "0 passed, 0 failed, 1 skipped",
-			shows:  []string{"skip p A: needs: kernel feature BTF"},
+			name: "a skip is listed with its reason",
+			events: [][4]string{
+				{"start", "p"},
+				{"run", "p", "A"},
+				{"output", "p", "A", "    a_test.go:9: needs: kernel feature BTF\n"},
+				{"output", "p", "A", "--- SKIP: A (0.00s)\n"},
+				{"skip", "p", "A"},
+				{"pass", "p"},
+			},
+			last:  "0 passed, 0 failed, 1 skipped",
+			shows: []string{"skip p A: needs: kernel feature BTF"},
 		},
 		{
-			name:        "a skip without a reason does not pass",
-			events:      [][4]string{{"start", "p"}, {"run", "p", "A"}, {"output", "p", "A", "--- SKIP: A (0.00s)\n"}, {"skip", "p", "A"}, {"pass", "p"}},
+			name: "a skip without a reason does not pass",
+			events: [][4]string{
+				{"start", "p"},
+				{"run", "p", "A"},
+				{"output", "p", "A", "--- SKIP: A (0.00s)\n"},
+				{"skip", "p", "A"},
+				{"pass", "p"},
+			},
 			last:        "0 passed, 0 failed, 1 skipped",
 			shows:       []string{"NOT JUSTIFIED"},
 			unjustified: 1,
 		},
 		{
-			name:   "benchmarks are told and not counted",
-			events: [][4]string{{"start", "p"}, {"run", "p", "BenchmarkA"}, {"run", "p", "BenchmarkA/x"}, {"output", "p", "BenchmarkA/x", "1 9 ns/op\n"}, {"pass", "p"}},
-			last:   "0 passed, 0 failed, 0 skipped",
-			shows:  []string{"1 benchmarks"},
+			name: "benchmarks are printed and not counted",
+			events: [][4]string{
+				{"start", "p"},
+				{"run", "p", "BenchmarkA"},
+				{"run", "p", "BenchmarkA/x"},
+				{"output", "p", "BenchmarkA/x", "1 9 ns/op\n"},
+				{"pass", "p"},
+			},
+			last:  "0 passed, 0 failed, 0 skipped",
+			shows: []string{"1 benchmarks"},
 		},
 		{
-			name:   "no test files",
-			events: [][4]string{{"start", "p"}, {"output", "p", "", "? p [no test files]\n"}, {"skip", "p"}},
-			last:   "0 passed, 0 failed, 0 skipped",
-			shows:  []string{"none p"},
+			name: "no test files",
+			events: [][4]string{
+				{"start", "p"},
+				{"output", "p", "", "? p [no test files]\n"},
+				{"skip", "p"},
+			},
+			last:  "0 passed, 0 failed, 0 skipped",
+			shows: []string{"none p"},
 		},
 	}
 	for _, tt := range tests {

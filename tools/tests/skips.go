@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-const forms = "needs: root | needs: cap:NAME | needs: kernel feature NAME | needs: tool NAME (words may follow)"
+const forms = "needs: root | needs: cap:NAME | needs: kernel feature NAME | needs: tool NAME " +
+	"(words may follow)"
 
 // A machine is what a skip's reason is held against.
 type machine struct {
@@ -19,8 +20,8 @@ type machine struct {
 	tool func(name string) bool // is it installed
 }
 
-// host reads what this process may do, from proc_pid_status(5), and looks for tools on PATH and in the
-// two folders of system tools that an ordinary user's PATH may lack.
+// host reads what this process may do, from proc_pid_status(5), and looks for tools on PATH and in
+// the two folders of system tools that an ordinary user's PATH may lack.
 func host() machine {
 	m := machine{root: os.Geteuid() == 0, tool: installed}
 	status, err := os.ReadFile("/proc/self/status")
@@ -50,7 +51,9 @@ func installed(name string) bool {
 var (
 	// logged matches what t.Skip and t.Log print: an indented file:line and the text.
 	logged = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)$`)
-	need   = regexp.MustCompile(`^needs: (root|cap:(\w+)|kernel feature (\S+)|tool ([\w.+-]+))(?:[^\w].*)?$`)
+	need   = regexp.MustCompile(
+		`^needs: (root|cap:(\w+)|kernel feature (\S+)|tool ([\w.+-]+))(?:[^\w].*)?$`,
+	)
 )
 
 // reason finds the reason of a skip in a test's output: the last thing that it logged.

@@ -4,8 +4,8 @@
 //	tutorials -culprit bin/culprit -lab LAB docs/tutorials/*.md
 //
 // A page names its fault in a line "<!-- fault: NAME -->". In a fenced block, the text after a line
-// "$ COMMAND" is replaced by the output of that command. Names of the lab's namespaces, culab12-box,
-// become those of the fault that is played. It needs root and an idle machine.
+// "$ COMMAND" is replaced by the output of that command. Names of the lab's namespaces,
+// culab12-box, become those of the fault that is played. It needs root and an idle machine.
 package main
 
 import (

@@ -1,4 +1,4 @@
-/* gives: cpuinfo_t curcpu chip lgrp pset zonename cwd root */
+/* declares: cpuinfo_t curcpu chip lgrp pset zonename cwd root */
 
 typedef struct cpuinfo {
 	processorid_t cpu_id;
@@ -7,7 +7,7 @@ typedef struct cpuinfo {
 	lgrp_id_t cpu_lgrp;
 } cpuinfo_t;
 
-/* Linux has no sets of processors. */
+/* Linux has no processor sets. */
 translator cpuinfo_t < int C > {
 	cpu_id = C;
 	cpu_pset = 0;
@@ -15,7 +15,7 @@ translator cpuinfo_t < int C > {
 	cpu_lgrp = node_of(C);
 };
 
-/* The CPU of a thread: where it runs, or ran last. */
+/* The CPU of a thread: the current or the last one. */
 translator cpuinfo_t < struct task_struct *T > {
 	cpu_id = T->thread_info.cpu;
 	cpu_id = T->cpu;
@@ -31,7 +31,7 @@ inline chipid_t chip = curcpu->cpu_chip;
 inline lgrp_id_t lgrp = curcpu->cpu_lgrp;
 inline psetid_t pset = 0;
 
-/* Nor has it zones. */
+/* Linux has no zones. */
 inline string zonename = "global";
 
 inline string cwd = "<unknown>";

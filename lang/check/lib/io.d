@@ -1,4 +1,4 @@
-/* gives: bufinfo_t devinfo_t fileinfo_t fds */
+/* declares: bufinfo_t devinfo_t fileinfo_t fds */
 
 typedef struct bufinfo {
 	int b_flags;
@@ -83,7 +83,7 @@ translator devinfo_t < struct request *R > {
 	dev_pathname = strjoin("/dev/", R->rq_disk->disk_name);
 };
 
-/* What has no file: most of what a disk does is done later, for nobody. */
+/* An I/O without a file: most disk writes happen later, for no process. */
 translator fileinfo_t < struct file *F > {
 	fi_name = F == NULL ? "<none>" : stringof(F->f_path.dentry->d_name.name);
 	fi_offset = F == NULL ? 0 : F->f_pos;

@@ -1,4 +1,6 @@
-/* gives: in6_addr_t pktinfo_t csinfo_t ipinfo_t ifinfo_t ipv4info_t ipv6info_t tcpinfo_t tcpsinfo_t tcplsinfo_t udpinfo_t udpsinfo_t tcp_state_string __packet_t __sent __received __sentip __receivedip __saddr __daddr __l4 __th __tcp __udp __laddr __raddr __own */
+/* declares: in6_addr_t pktinfo_t csinfo_t ipinfo_t ifinfo_t ipv4info_t ipv6info_t tcpinfo_t
+   tcpsinfo_t tcplsinfo_t udpinfo_t udpsinfo_t tcp_state_string __packet_t __sent __received
+   __sentip __receivedip __saddr __daddr __l4 __th __tcp __udp __laddr __raddr __own */
 
 typedef struct in6_addr {
 	union {
@@ -139,7 +141,7 @@ translator pktinfo_t < struct sock *S > {
 	pkt_addr = 0;
 };
 
-/* Linux does not tell which process a connection belongs to. */
+/* Linux does not report the process of a connection. */
 translator csinfo_t < struct sock *S > {
 	cs_addr = (uintptr_t)S;
 	cs_cid = (uintptr_t)S;
@@ -147,57 +149,90 @@ translator csinfo_t < struct sock *S > {
 	cs_zoneid = 0;
 };
 
-/* Whether a packet bears the tag of a VLAN beside its bytes: then it was told of before, at the VLAN's own device. */
+/*
+ * 1 if a packet has a VLAN tag outside its data: the probe has fired before, at the VLAN's own
+ * device.
+ */
 translator __packet_t < struct sk_buff *B > {
 	tagged = B->vlan_all != 0;
 	tagged = B->vlan_present;
 };
 
 /*
- * A packet passes a device once for each layer of devices that it goes through. That counts of which the IP layer is the
- * caller: not those of bonds, teams (IFF_SLAVE, IFF_TEAM_PORT) and bridges (IFF_BRIDGE_PORT, IFF_OVS_DATAPATH) below what
- * has the address, nor tagged ones, nor those that a macvlan's device sends for it (IFF_MACVLAN_PORT), with its address.
+ * A packet passes a device once for each layer of devices that it goes through. Only the pass
+ * called by the IP layer counts. Ports below the device with the address do not: those of bonds
+ * and teams (IFF_SLAVE, IFF_TEAM_PORT) and of bridges (IFF_BRIDGE_PORT, IFF_OVS_DATAPATH). Nor do
+ * tagged packets, nor those that the device below a macvlan sends for it (IFF_MACVLAN_PORT) with
+ * its address.
  */
-inline int __sent[struct sk_buff *B] = (B->protocol == 0x0008 || B->protocol == 0xdd86) && !(B->dev->flags & 0x800) && !(B->dev->priv_flags & 0x2600) &&
+inline int __sent[struct sk_buff *B] = (B->protocol == 0x0008 || B->protocol == 0xdd86) &&
+    !(B->dev->flags & 0x800) && !(B->dev->priv_flags & 0x2600) &&
     !xlate <__packet_t *> (B)->tagged && (!(B->dev->priv_flags & 0x100) ||
-    *(uint32_t *)(B->data + 6) == *(uint32_t *)B->dev->dev_addr && *(uint16_t *)(B->data + 10) == *(uint16_t *)(B->dev->dev_addr + 4));
+    *(uint32_t *)(B->data + 6) == *(uint32_t *)B->dev->dev_addr &&
+    *(uint16_t *)(B->data + 10) == *(uint16_t *)(B->dev->dev_addr + 4));
 
-/* A packet that a bridge's port has received is received by the bridge once more, unless it goes elsewhere; 3 is PACKET_OTHERHOST. */
-inline int __received[struct sk_buff *B] = B->pkt_type != 3 && !(B->dev->priv_flags & 0x600) && (B->protocol == 0x0008 || B->protocol == 0xdd86 ||
-    B->protocol == 0x0081 && (*(uint16_t *)(B->data + 2) == 0x0008 || *(uint16_t *)(B->data + 2) == 0xdd86));
+/*
+ * The bridge receives a packet again that its port has received, unless it is for another host;
+ * 3 is PACKET_OTHERHOST.
+ */
+inline int __received[struct sk_buff *B] = B->pkt_type != 3 && !(B->dev->priv_flags & 0x600) &&
+    (B->protocol == 0x0008 || B->protocol == 0xdd86 ||
+    B->protocol == 0x0081 && (*(uint16_t *)(B->data + 2) == 0x0008 ||
+    *(uint16_t *)(B->data + 2) == 0xdd86));
 
-/* Where the IP header is. A packet just received stands there, or at the tag of its VLAN. */
+/* The address of the IP header. A packet just received starts there, or at its VLAN tag. */
 inline uintptr_t __sentip[struct sk_buff *B] = (uintptr_t)B->head + B->network_header;
-inline uintptr_t __receivedip[struct sk_buff *B] = (uintptr_t)B->data + (B->protocol == 0x0081 ? 4 : 0);
+inline uintptr_t __receivedip[struct sk_buff *B] = (uintptr_t)B->data +
+    (B->protocol == 0x0081 ? 4 : 0);
 
 inline string __saddr[uintptr_t ip] = ((struct iphdr *)ip)->version == 4 ?
     inet_ntoa(&((struct iphdr *)ip)->saddr) : inet_ntoa6(&((struct ipv6hdr *)ip)->saddr);
 inline string __daddr[uintptr_t ip] = ((struct iphdr *)ip)->version == 4 ?
     inet_ntoa(&((struct iphdr *)ip)->daddr) : inet_ntoa6(&((struct ipv6hdr *)ip)->daddr);
 
-/* The protocol whose header follows that of IP; 0 in a fragment that is not the first. 44 is the header of a fragment of IPv6. */
+/*
+ * The protocol whose header follows that of IP; 0 in a fragment other than the first. 44 is the
+ * fragment header of IPv6.
+ */
 inline int __l4[uintptr_t ip] = ((struct iphdr *)ip)->version == 4 ?
     (((struct iphdr *)ip)->frag_off & 0xff1f ? 0 : ((struct iphdr *)ip)->protocol) :
-    ((struct ipv6hdr *)ip)->nexthdr != 44 ? ((struct ipv6hdr *)ip)->nexthdr : *(uint16_t *)(ip + 42) & 0xf8ff ? 0 : *(uint8_t *)(ip + 40);
-inline uintptr_t __th[uintptr_t ip] = ((struct iphdr *)ip)->version == 4 ? ip + 4 * ((struct iphdr *)ip)->ihl :
+    ((struct ipv6hdr *)ip)->nexthdr != 44 ? ((struct ipv6hdr *)ip)->nexthdr :
+        *(uint16_t *)(ip + 42) & 0xf8ff ? 0 : *(uint8_t *)(ip + 40);
+inline uintptr_t __th[uintptr_t ip] = ((struct iphdr *)ip)->version == 4 ?
+    ip + 4 * ((struct iphdr *)ip)->ihl :
     ((struct ipv6hdr *)ip)->nexthdr != 44 ? ip + 40 : ip + 48;
 inline struct tcphdr *__tcp[uintptr_t ip] = (struct tcphdr *)__th[ip];
 inline struct udphdr *__udp[uintptr_t ip] = (struct udphdr *)__th[ip];
 
-/* Sent by this machine's own IP: what is passed on was received somewhere, and programs that make packets by themselves have other sockets. */
-inline int __own[struct sk_buff *B] = B->sk == NULL ? B->skb_iif == 0 : B->sk->__sk_common.skc_family == AF_INET || B->sk->__sk_common.skc_family == AF_INET6;
+/*
+ * Sent by this machine's own IP layer: forwarded packets come from a receive queue, and programs
+ * that build packets themselves have other sockets.
+ */
+inline int __own[struct sk_buff *B] = B->sk == NULL ? B->skb_iif == 0 :
+    B->sk->__sk_common.skc_family == AF_INET || B->sk->__sk_common.skc_family == AF_INET6;
 
-/* A socket of IPv6 may speak IPv4. */
-inline int __v4[struct sock *S] = S->__sk_common.skc_family == AF_INET || S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[0] == 0 &&
-    S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[1] == 0 && S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[2] == 0xffff0000;
-inline string __laddr[struct sock *S] = __v4[S] ? inet_ntoa(&S->__sk_common.skc_rcv_saddr) : inet_ntoa6(&S->__sk_common.skc_v6_rcv_saddr);
-inline string __raddr[struct sock *S] = __v4[S] ? inet_ntoa(&S->__sk_common.skc_daddr) : inet_ntoa6(&S->__sk_common.skc_v6_daddr);
+/* An IPv6 socket may use IPv4. */
+inline int __v4[struct sock *S] = S->__sk_common.skc_family == AF_INET ||
+    S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[0] == 0 &&
+    S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[1] == 0 &&
+    S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[2] == 0xffff0000;
+inline string __laddr[struct sock *S] = __v4[S] ? inet_ntoa(&S->__sk_common.skc_rcv_saddr) :
+    inet_ntoa6(&S->__sk_common.skc_v6_rcv_saddr);
+inline string __raddr[struct sock *S] = __v4[S] ? inet_ntoa(&S->__sk_common.skc_daddr) :
+    inet_ntoa6(&S->__sk_common.skc_v6_daddr);
 
-/* When a connection is over, its port is given back before that is told; what was sent from it is known still. */
-inline uint16_t __lport[struct sock *S] = S->__sk_common.skc_num ? S->__sk_common.skc_num : ntohs(((struct inet_sock *)S)->inet_sport);
+/*
+ * At the end of a connection its port is released before the probe fires; the source port remains.
+ */
+inline uint16_t __lport[struct sock *S] = S->__sk_common.skc_num ? S->__sk_common.skc_num :
+    ntohs(((struct inet_sock *)S)->inet_sport);
 
-/* The whole of a TCP socket, if it is one: not a request, nor what waits (12 is TCP_NEW_SYN_RECV, 6 TCP_TIME_WAIT), nor what resets are sent by. */
-inline struct tcp_sock *__whole[struct sock *S] = S == NULL || S->__sk_common.skc_state == 12 || S->__sk_common.skc_state == 6 || S->sk_type != 1 ? NULL : (struct tcp_sock *)S;
+/*
+ * The full TCP socket, if there is one: not a connection request, not a socket in TIME_WAIT
+ * (12 is TCP_NEW_SYN_RECV, 6 TCP_TIME_WAIT), nor the socket that sends resets.
+ */
+inline struct tcp_sock *__whole[struct sock *S] = S == NULL || S->__sk_common.skc_state == 12 ||
+    S->__sk_common.skc_state == 6 || S->sk_type != 1 ? NULL : (struct tcp_sock *)S;
 
 translator ifinfo_t < struct net_device *D > {
 	if_name = D->name;
@@ -208,7 +243,8 @@ translator ifinfo_t < struct net_device *D > {
 
 translator ipinfo_t < struct iphdr *H > {
 	ip_ver = H->version;
-	ip_plength = H->version == 4 ? ntohs(H->tot_len) - 4 * H->ihl : ntohs(((struct ipv6hdr *)H)->payload_len);
+	ip_plength = H->version == 4 ? ntohs(H->tot_len) - 4 * H->ihl :
+	    ntohs(((struct ipv6hdr *)H)->payload_len);
 	ip_saddr = __saddr[(uintptr_t)H];
 	ip_daddr = __daddr[(uintptr_t)H];
 };
@@ -228,10 +264,11 @@ translator ipinfo_t < struct sock *S > {
 	ip_daddr = __raddr[S];
 };
 
-inline string __protostr[int p] = p == 1 ? "ICMP" : p == 2 ? "IGMP" : p == 4 ? "IP" : p == 6 ? "TCP" : p == 17 ? "UDP" : p == 41 ? "IPV6" : p == 47 ? "GRE" : p == 50 ? "ESP" :
+inline string __protostr[int p] = p == 1 ? "ICMP" : p == 2 ? "IGMP" : p == 4 ? "IP" :
+    p == 6 ? "TCP" : p == 17 ? "UDP" : p == 41 ? "IPV6" : p == 47 ? "GRE" : p == 50 ? "ESP" :
     p == 51 ? "AH" : p == 58 ? "ICMPV6" : p == 89 ? "OSPF" : p == 132 ? "SCTP" : lltostr(p);
 
-/* Of a packet of the other version there is none. */
+/* NULL for a packet of the other IP version. */
 translator ipv4info_t < struct iphdr *H > {
 	ipv4_ver = H == NULL ? 0 : H->version;
 	ipv4_ihl = H == NULL ? 0 : 4 * H->ihl;
@@ -322,7 +359,7 @@ translator tcpsinfo_t < struct sock *S > {
 	tcps_retransmit = __whole[S] == NULL ? 0 : ((struct inet_connection_sock *)S)->icsk_retransmits;
 };
 
-/* Of a segment that is not with its connection yet, the probe tells what the segment says. */
+/* For a segment without a connection yet, the values are those of the segment. */
 translator tcpsinfo_t < struct sk_buff *B > {
 	tcps_addr = 0;
 };
@@ -332,8 +369,10 @@ translator tcplsinfo_t < int I > {
 };
 
 inline string tcp_state_string[int32_t state] =
-    state == 1 ? "state-established" : state == 2 ? "state-syn-sent" : state == 3 ? "state-syn-received" :
-    state == 4 ? "state-fin-wait-1" : state == 5 ? "state-fin-wait-2" : state == 6 ? "state-time-wait" :
+    state == 1 ? "state-established" : state == 2 ? "state-syn-sent" :
+    state == 3 ? "state-syn-received" :
+    state == 4 ? "state-fin-wait-1" : state == 5 ? "state-fin-wait-2" : state == 6 ?
+        "state-time-wait" :
     state == 7 ? "state-closed" : state == 8 ? "state-close-wait" : state == 9 ? "state-last-ack" :
     state == 10 ? "state-listen" : state == 11 ? "state-closing" : "<unknown>";
 

@@ -1,4 +1,4 @@
-/* gives: psinfo_t lwpsinfo_t curpsinfo curlwpsinfo */
+/* declares: psinfo_t lwpsinfo_t curpsinfo curlwpsinfo */
 
 typedef struct lwpsinfo {
 	int pr_flag;
@@ -59,10 +59,12 @@ translator lwpsinfo_t < struct task_struct *T > {
 	pr_wchan = 0;
 	pr_stype = 0;
 	pr_state = T->exit_state ? SZOMB : T->__state == 0 ? SRUN : T->__state & 12 ? SSTOP : SSLEEP;
-	pr_sname = T->exit_state ? 'Z' : T->__state == 0 ? 'R' : T->__state & 12 ? 'T' : T->__state & 2 ? 'D' : 'S';
+	pr_sname = T->exit_state ? 'Z' : T->__state == 0 ? 'R' : T->__state & 12 ? 'T' :
+	    T->__state & 2 ? 'D' : 'S';
 	pr_syscall = 0;
 	pr_pri = T->prio;
-	pr_clname = T->policy == 0 ? "TS" : T->policy == 1 ? "FF" : T->policy == 2 ? "RR" : T->policy == 3 ? "B" : T->policy == 5 ? "IDL" : T->policy == 6 ? "DLN" : "?";
+	pr_clname = T->policy == 0 ? "TS" : T->policy == 1 ? "FF" : T->policy == 2 ? "RR" :
+	    T->policy == 3 ? "B" : T->policy == 5 ? "IDL" : T->policy == 6 ? "DLN" : "?";
 	pr_name = T->comm;
 	pr_onpro = xlate <cpuinfo_t *> (T)->cpu_id;
 	pr_bindpro = -1;
@@ -80,7 +82,8 @@ translator psinfo_t < struct task_struct *T > {
 	pr_gid = T->cred->gid.val;
 	pr_egid = T->cred->egid.val;
 	pr_addr = (uintptr_t)T;
-	pr_ttydev = T->signal->tty == NULL ? -1 : T->signal->tty->driver->major << 20 | T->signal->tty->driver->minor_start + T->signal->tty->index;
+	pr_ttydev = T->signal->tty == NULL ? -1 :
+	    T->signal->tty->driver->major << 20 | T->signal->tty->driver->minor_start + T->signal->tty->index;
 	pr_fname = T->comm;
 	pr_psargs = (uintptr_t)T == (uintptr_t)curthread ? execargs : "<unknown>";
 	pr_wstat = T->exit_code;

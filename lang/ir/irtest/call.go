@@ -13,7 +13,7 @@ import (
 	"culprit/lang/ir"
 )
 
-// call does a subroutine, as lang/ir's calls.go has it.
+// call executes a subroutine, as defined in lang/ir's calls.go.
 func (m *Machine) call(s *ir.Step) *fault {
 	reg := func(r ir.Reg, absent int64) int64 {
 		if r == ir.None {
@@ -167,7 +167,7 @@ func (m *Machine) call(s *ir.Step) *fault {
 	return nil
 }
 
-// act writes to the process what copyout and copyoutstr do.
+// act executes copyout and copyoutstr.
 func (m *Machine) act(s *ir.Step) *fault {
 	var from []byte
 	switch check.ActionKind(s.N) {
@@ -191,7 +191,7 @@ func (m *Machine) act(s *ir.Step) *fault {
 	return nil
 }
 
-// mapASCII turns letters into those of the other case.
+// mapASCII converts letters to those of the other case.
 func mapASCII(s string, from, to byte) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -202,7 +202,7 @@ func mapASCII(s string, from, to byte) string {
 	return string(b)
 }
 
-// lltostr writes numbers as DTrace does: signed in base 10 alone.
+// lltostr formats numbers as DTrace does: signed only in base 10.
 func lltostr(v int64, base int) string {
 	switch {
 	case base == 10:
@@ -217,7 +217,7 @@ func lltostr(v int64, base int) string {
 	return strconv.FormatUint(uint64(v), base)
 }
 
-// strtoll reads the number that a string begins with, as strtoll(3) does.
+// strtoll parses the number at the start of a string, as strtoll(3) does.
 func strtoll(s string, base int) int64 {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
 	negative := strings.HasPrefix(s, "-")
@@ -241,7 +241,7 @@ func strtoll(s string, base int) int64 {
 	return int64(v)
 }
 
-// ntop6 tells an IPv4 address that stands in one of IPv6 with points; bare: it alone.
+// ntop6 formats an IPv6 address, with an IPv4 address in it in dotted form; bare: only that.
 func ntop6(b [16]byte, bare bool) string {
 	a := netip.AddrFrom16(b)
 	old := [12]byte(b[:12]) == [12]byte{} && (b[12] != 0 || b[13] != 0 || b[14] != 0 || b[15] > 1)
@@ -283,7 +283,7 @@ func dirname(s string) string {
 	return t
 }
 
-// cleanpath takes out of a path what leads nowhere else: //, /./ and name/../ .
+// cleanpath removes //, /./ and name/../ from a path.
 func cleanpath(s string) string {
 	if s == "" {
 		return ""
@@ -291,7 +291,8 @@ func cleanpath(s string) string {
 	return path.Clean(s)
 }
 
-// substr is as Perl's, which DTrace follows: from behind where at is negative, up to so many before the end where n is.
+// substr is Perl's, which DTrace follows: a negative at counts from the end, and a negative n omits
+// that many at the end.
 func substr(s string, at int64, counted bool, n int64) string {
 	if !counted {
 		n = 1 << 32
@@ -313,7 +314,7 @@ func substr(s string, at int64, counted bool, n int64) string {
 	return s[:max(0, min(n, int64(len(s))))]
 }
 
-// index is as Perl's.
+// index is Perl's.
 func index(s, t string, from int64) int64 {
 	from = max(0, from)
 	if from >= int64(len(s)) {
@@ -328,7 +329,7 @@ func index(s, t string, from int64) int64 {
 	return -1
 }
 
-// rindex is as Perl's.
+// rindex is Perl's.
 func rindex(s, t string, from int64) int64 {
 	if from < 0 {
 		if t == "" {
@@ -340,7 +341,7 @@ func rindex(s, t string, from int64) int64 {
 	return int64(strings.LastIndex(s[:min(from+int64(len(t)), int64(len(s)))], t))
 }
 
-// strtok goes on in the string at From.
+// strtok continues in the string at From.
 func (m *Machine) strtok(s *ir.Step) (string, bool) {
 	state := m.at(s.From, 8+m.Program.StrSize)
 	all := m.textAt(ir.Mem{Base: s.From.Base, Reg: s.From.Reg, Off: s.From.Off + 8})

@@ -10,21 +10,27 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// An Env has every probe that is named without globs, and no types of a kernel but those it is given.
+// An Env has every probe that is named without patterns, and only the given types.
 type Env struct{ Types *btf.Spec }
 
-// BTF gives the types.
+// BTF returns the types. It returns an error when there are none.
 func (e Env) BTF() (*btf.Spec, error) {
 	if e.Types == nil {
-		return nil, errors.New("there is no BTF here")
+		return nil, errors.New("no BTF")
 	}
 	return e.Types, nil
 }
 
-// Probes gives the probe of that name.
+// Probes returns the probe of that name. It returns an error for a pattern.
 func (e Env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 	ids := map[string]uint32{"BEGIN": 1, "END": 2, "ERROR": 3}
-	p := &check.Probe{ID: ids[d.Name.Text], Provider: d.Provider.Text, Module: d.Module.Text, Function: d.Function.Text, Name: d.Name.Text}
+	p := &check.Probe{
+		ID:       ids[d.Name.Text],
+		Provider: d.Provider.Text,
+		Module:   d.Module.Text,
+		Function: d.Function.Text,
+		Name:     d.Name.Text,
+	}
 	if p.ID > 0 {
 		p.Provider = "dtrace"
 	} else {
@@ -33,15 +39,16 @@ func (e Env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 	return []*check.Probe{p}, nil
 }
 
-// Symbol knows no variable.
+// Symbol returns an error: there are no variables.
 func (e Env) Symbol(module, name string) (uint64, btf.Type, error) {
-	return 0, nil, errors.New("there is no such variable")
+	return 0, nil, errors.New("no such variable")
 }
 
-// Topology tells of two chips with two CPUs each, and one node.
+// Topology returns two chips with two CPUs each, and one node.
 func (e Env) Topology() (chips, nodes []int) { return []int{0, 0, 1, 1}, nil }
 
-// Compile gives the steps of a text, verified; an error is what is wrong with the text or, in Verify's words, with the steps.
+// Compile returns the verified steps of a text. It returns an error for a mistake in the text, or
+// in Verify's words for one in the steps.
 func Compile(text string, o check.Options) (*ir.Program, error) {
 	tree, wrong := syntax.Parse(text, syntax.Mode{Macros: o.Macro})
 	if len(wrong) > 0 {

@@ -1,5 +1,6 @@
-// Package irtest runs the steps of lang/ir on a machine that is made up: for tests of what a D program means, and for those
-// that hold lang/gen's instructions, run by the kernel, against it. Nothing but tests imports it.
+// Package irtest interprets the steps of lang/ir on a simulated machine. Tests use it to check the
+// meaning of D programs, and to compare lang/gen's instructions, run by the kernel, with it. Only
+// tests import it.
 package irtest
 
 import (
@@ -12,8 +13,8 @@ import (
 	"culprit/lang/ir"
 )
 
-// A Machine is a program's memory, and the world around it as far as a program can ask. The zero value of all but Program is
-// a machine without memory, on CPU 0, in thread 0. It is not safe from two goroutines.
+// A Machine is a program's memory, and the world that the program can observe. When only Program is
+// set, it is a machine without memory, on CPU 0, in thread 0. It is not safe for concurrent use.
 type Machine struct {
 	Program *ir.Program
 
@@ -26,43 +27,44 @@ type Machine struct {
 	Execname     string
 	Numbers      map[check.BuiltinVar]uint64 // the other builtins
 	Texts        map[check.BuiltinVar]string
-	Kernel, User []Segment // what can be read at addresses
+	Kernel, User []Segment // readable memory by address
 
-	// How much there is room for; 0: any number.
+	// Limits; 0: none.
 	MaxElements, MaxKeys, MaxRecords int
 
-	// What the program leaves.
+	// Results of the program.
 	Globals []byte
 	Self    map[uint32][]byte // by thread
-	Tables  []map[string]*Value
-	Aggs    []map[string][]byte // by key, of Sparse ones with the bucket; values as ir.Agg draws them
+	Tables  []map[string]*Element
+	// by key, for Sparse ones with the bucket; values in the layout of ir.Agg
+	Aggs    []map[string][]byte
 	Records [][]byte
 	Drops   [ir.DropCount]uint64
 	Exited  bool
-	Acts    []check.ActionKind // what the kernel was told to do
+	Acts    []check.ActionKind // actions performed in the kernel
 
 	scratch, literals []byte
 	regs              []uint64
 	stacks            map[string]uint64
 	random            uint64
 	speculations      uint64
-	next              uint64 // where the next element's value lies
-	values            []*Value
+	next              uint64 // address of the next element's value
+	values            []*Element
 }
 
-// A Segment is memory that can be read.
+// A Segment is readable memory.
 type Segment struct {
 	Address uint64
 	Data    []byte
 }
 
-// A Value is the value of an element, and where it lies.
-type Value struct {
+// An Element is the value of an element with its address.
+type Element struct {
 	Address uint64
 	Data    []byte
 }
 
-// Where the machine's memories lie.
+// The addresses of the machine's memories.
 const (
 	scratchAt  = 0xffffc00000010000
 	globalsAt  = 0xffffc00000110000
@@ -71,16 +73,18 @@ const (
 	valuesAt   = 0xffffc00000410000
 )
 
-// New gives a machine for a program.
+// New returns a machine for a program.
 func New(p *ir.Program) *Machine {
 	return &Machine{
-		Program: p, Globals: make([]byte, p.Globals), Self: map[uint32][]byte{}, Tables: make([]map[string]*Value, len(p.Tables)),
-		Aggs: make([]map[string][]byte, len(p.Aggs)), Numbers: map[check.BuiltinVar]uint64{}, literals: p.Literals, stacks: map[string]uint64{}, next: valuesAt,
+		Program: p, Globals: make([]byte, p.Globals), Self: map[uint32][]byte{},
+		Tables: make([]map[string]*Element, len(p.Tables)),
+		Aggs:   make([]map[string][]byte, len(p.Aggs)), Numbers: map[check.BuiltinVar]uint64{},
+		literals: p.Literals, stacks: map[string]uint64{}, next: valuesAt,
 	}
 }
 
-// Fire runs clauses, in their order, as one firing of the machine's Probe: those behind the one that exits are left out.
-// Scratch memory holds whatever is worst: all ones.
+// Fire runs clauses, in order, as one firing of the machine's Probe; clauses after one that exits
+// are skipped. Scratch memory is filled with ones, the worst case.
 func (m *Machine) Fire(clauses ...int) {
 	exited := m.Exited
 	m.scratch = bytes.Repeat([]byte{0xff}, m.Program.Scratch)
@@ -92,7 +96,7 @@ func (m *Machine) Fire(clauses ...int) {
 	}
 }
 
-// fault is how a clause is abandoned.
+// fault is the reason why a clause is aborted.
 type fault struct {
 	kind  ir.Fault
 	value uint64
@@ -176,7 +180,7 @@ func holds(a, b uint64, cond ir.Cond, signed bool) bool {
 	return a >= b
 }
 
-// step does one step: to is the block to go on at, -1 where that is not asked.
+// step executes one step: to is the next block, or -1 for the next step.
 func (m *Machine) step(s *ir.Step) (to int, failed *fault) {
 	to = -1
 	bad := func(address uint64) (int, *fault) { return -1, &fault{ir.FaultBadAddr, address} }
@@ -191,7 +195,18 @@ func (m *Machine) step(s *ir.Step) (to int, failed *fault) {
 		a = m.regs[s.A]
 	}
 	switch s.Op {
-	case ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpDiv, ir.OpMod, ir.OpAnd, ir.OpOr, ir.OpXor, ir.OpShl, ir.OpShr, ir.OpSet, ir.OpBranch:
+	case ir.OpAdd,
+		ir.OpSub,
+		ir.OpMul,
+		ir.OpDiv,
+		ir.OpMod,
+		ir.OpAnd,
+		ir.OpOr,
+		ir.OpXor,
+		ir.OpShl,
+		ir.OpShr,
+		ir.OpSet,
+		ir.OpBranch:
 		b = m.second(s)
 	}
 	give := func(v uint64) { m.regs[s.Dst] = v }
@@ -346,7 +361,8 @@ func (m *Machine) step(s *ir.Step) (to int, failed *fault) {
 	return to, nil
 }
 
-// text reads a string of at most most bytes; it ends at the end of the memory, too, if it could begin.
+// text reads a string of at most most bytes; it also ends at the end of the memory, if its start is
+// readable.
 func (m *Machine) text(space check.Space, address uint64, most int) (string, bool) {
 	got := m.read(space, address, most)
 	if got == nil && most > 0 {
@@ -358,7 +374,7 @@ func (m *Machine) text(space check.Space, address uint64, most int) (string, boo
 	return string(got), true
 }
 
-// textAt gives the string at a place.
+// textAt returns the string at a place.
 func (m *Machine) textAt(p ir.Mem) string {
 	b := m.at(p, m.Program.StrSize)
 	i := bytes.IndexByte(b, 0)
@@ -373,10 +389,10 @@ func setText(dst []byte, s string, most int) {
 	copy(dst[:most], s)
 }
 
-// make gives the address of an element's value.
+// make returns the address of an element's value.
 func (m *Machine) make(table int, key string) uint64 {
 	if m.Tables[table] == nil {
-		m.Tables[table] = map[string]*Value{}
+		m.Tables[table] = map[string]*Element{}
 	}
 	t := m.Tables[table]
 	if v := t[key]; v != nil {
@@ -386,14 +402,14 @@ func (m *Machine) make(table int, key string) uint64 {
 		m.Drops[ir.DropDynamic]++
 		return 0
 	}
-	v := &Value{Address: m.next, Data: make([]byte, m.Program.Tables[table].Value)}
+	v := &Element{Address: m.next, Data: make([]byte, m.Program.Tables[table].Value)}
 	m.next += uint64(len(v.Data)+63) &^ 63
 	m.values = append(m.values, v)
 	t[key] = v
 	return v.Address
 }
 
-// stack gives the number of the stack, of which the machine has one a thread and space.
+// stack returns the number of the stack; the machine has one per thread and space.
 func (m *Machine) stack(s *ir.Step) uint64 {
 	key := fmt.Sprint(s.Space, m.TID, s.N)
 	if m.stacks[key] == 0 {
@@ -413,7 +429,7 @@ func (m *Machine) builtin(s *ir.Step) uint64 {
 	case check.BuiltinTID:
 		return uint64(m.TID)
 	case check.BuiltinTimestamp, check.BuiltinVTimestamp, check.BuiltinWallTimestamp:
-		m.Now++ // no two askings are alike, so asking twice shows
+		m.Now++ // each reading differs, so that a second one shows
 		return m.Now
 	case check.BuiltinID:
 		return uint64(m.Probe.ID)

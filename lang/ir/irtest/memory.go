@@ -16,7 +16,7 @@ func bytesOf[T any](n int, v T) []T {
 	return out
 }
 
-// at gives the script's memory at a place; of what the thread does not have: none.
+// at returns the script's memory at a place; nil for thread-local memory that the thread lacks.
 func (m *Machine) at(p ir.Mem, size int) []byte {
 	var all []byte
 	off := p.Off
@@ -39,13 +39,13 @@ func (m *Machine) at(p ir.Mem, size int) []byte {
 			}
 		}
 		if all == nil {
-			panic(fmt.Sprintf("%v leads to no element", p))
+			panic(fmt.Sprintf("%v is no element", p))
 		}
 	}
 	return all[off : off+size]
 }
 
-// address gives the number by which a place can be read.
+// address returns the address of a place, for reading.
 func (m *Machine) address(p ir.Mem) uint64 {
 	off := uint64(p.Off)
 	switch p.Base {
@@ -62,9 +62,15 @@ func (m *Machine) address(p ir.Mem) uint64 {
 	return m.regs[p.Reg] + off
 }
 
-// read gives up to n bytes at an address, fewer where the memory ends; none: nothing is there.
+// read returns up to n bytes at an address, fewer where the memory ends; none: the address is
+// invalid.
 func (m *Machine) read(space check.Space, address uint64, n int) []byte {
-	own := []Segment{{scratchAt, m.scratch}, {globalsAt, m.Globals}, {selfAt, m.Self[m.TID]}, {literalsAt, m.literals}}
+	own := []Segment{
+		{scratchAt, m.scratch},
+		{globalsAt, m.Globals},
+		{selfAt, m.Self[m.TID]},
+		{literalsAt, m.literals},
+	}
 	for _, v := range m.values {
 		own = append(own, Segment(*v))
 	}
@@ -81,7 +87,7 @@ func (m *Machine) read(space check.Space, address uint64, n int) []byte {
 	return nil
 }
 
-// poke gives the n bytes at an address, if a program may write there by address.
+// poke returns the n bytes at an address, if a program may write there.
 func (m *Machine) poke(address uint64, n int) []byte {
 	for _, s := range []Segment{
 		{scratchAt, m.scratch[:m.Program.This]},

@@ -9,14 +9,21 @@ import (
 	"culprit/lang/ir"
 )
 
-// Told returns what the records of a program say: the values of one record with commas between them, and of a fault its
-// name and address or value.
-func Told(p *ir.Program, records [][]byte) string {
+// FormatRecords returns the contents of a program's records: the values of each record separated by
+// commas, and for a fault its name and its address or value.
+func FormatRecords(p *ir.Program, records [][]byte) string {
 	var out []string
 	for _, r := range records {
 		n := binary.NativeEndian.Uint32(r[8:])
 		if n == ir.FaultRecord {
-			out = append(out, fmt.Sprintf("%v:%#x", ir.Fault(binary.NativeEndian.Uint32(r[28:])), binary.NativeEndian.Uint64(r[40:])))
+			out = append(
+				out,
+				fmt.Sprintf(
+					"%v:%#x",
+					ir.Fault(binary.NativeEndian.Uint32(r[28:])),
+					binary.NativeEndian.Uint64(r[40:]),
+				),
+			)
 			continue
 		}
 		var values []string
