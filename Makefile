@@ -83,9 +83,14 @@ tutorials: build ## record the outputs in docs/tutorials again, on an idle machi
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/tutorials ./cases/lab
 	@$(TOOLS)/tutorials -culprit $(CURDIR)/bin/culprit -lab $(TOOLS)/lab docs/tutorials/*.md
 
+<<<<<<< HEAD
+mutate: ## change COUNT=40 places of each package that computes numbers; print changes that no test notices; then raise each threshold of the diagnosis
+=======
 mutate: ## mutation testing: COUNT=40 mutants of each package that computes numbers
+>>>>>>> main
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/mutate
 	@$(TOOLS)/mutate -n $(COUNT) $(MUTATED)
+	$(GO) run ./tools/thresholds
 
 fuzz: ## run each fuzz target for FUZZ=20s
 	@.ci/fuzz $(FUZZ)

@@ -219,11 +219,6 @@ func (d *Device) capacity(bits float64, from string, set bool) Capacity {
 	switch d.driver {
 	case "veth", "dummy", "bridge":
 		return Capacity{Why: "the speed that a " + d.driver + " reports is no limit, and it has no shaper"}
-	case "tun":
-		if bits == tunSpeed && !set {
-			return Capacity{Why: "10 Mbit/s is what every tun device reports until its speed is set"}
-		}
-		return Capacity{Bits: bits, From: "its speed was set to"}
 	case "virtio_net", "vmxnet3", "xen_netfront", "vif", "hv_netvsc", "gve", "ena":
 		// The hypervisor answers with the speed of a card that the guest's frames may never see.
 		return Capacity{Bits: bits, From: "the virtual card reports"}

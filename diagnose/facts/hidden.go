@@ -31,7 +31,7 @@ func HiddenWorkOf(l *diagnose.Look, s diagnose.Period, cpus, busy float64) Hidde
 	h.unseen, h.why = unseenProcesses(l)
 	h.forks = fork.Mean(fork.Sum(fork.Rows), s.Mask)
 	proven := series.Or(SumRows(children, children.Rows, s.Mask), 0) >= cpus/2
-	h.Short = proven || !h.unseen && h.forks*threshold.ShortMost >= cpus
+	h.Short = proven || !h.unseen && h.forks*threshold.ShortLife >= cpus
 	return h
 }
 
@@ -78,7 +78,7 @@ func (h HiddenWork) AddEvidence(l *diagnose.Look, f *diagnose.Finding, s diagnos
 	if h.forks == 1 {
 		text = "1 new process or thread a second"
 	}
-	if !h.Short && h.forks*threshold.ShortMost < h.cpus {
+	if !h.Short && h.forks*threshold.ShortLife < h.cpus {
 		text += fmt.Sprintf(": too few for short-lived ones to use %s CPUs", phrase.Digits(h.cpus))
 	}
 	f.AddEvidence(fork, s, Forks, h.forks, fork.Unit, text)

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math"
@@ -101,17 +100,21 @@ func readCanned(t testing.TB, file string, c *canned) *canned {
 	if c == nil {
 		c = &canned{cells: 10, step: measure.Second, stats: map[string]*cannedStat{}, expect: map[string]string{}, contract: contract(t)}
 	}
-	f, err := os.Open(file)
+	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	return readLines(t, file, strings.Split(string(b), "\n"), c)
+}
+
+// readLines reads the lines of a canned machine into c; file is for messages and for "from".
+func readLines(t testing.TB, file string, all []string, c *canned) *canned {
+	t.Helper()
+	var err error
 	var now *cannedStat
 	var nowID string
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		line := lines.Text()
-		bad := func(why string) { t.Fatalf("%s:%d: %s: %s", file, n, why, line) }
+	for n, line := range all {
+		bad := func(why string) { t.Fatalf("%s:%d: %s: %s", file, n+1, why, line) }
 		words := quotedFields(line)
 		if len(words) == 0 || words[0] == "#" {
 			continue

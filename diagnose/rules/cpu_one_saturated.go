@@ -31,7 +31,7 @@ func cpuOneSaturated() diagnose.Rule {
 				}
 				return
 			}
-			room := func(c int) bool { return m.Idle(c)*m.CPUs >= threshold.OneRoom }
+			room := func(c int) bool { return m.Idle(c)*m.CPUs >= threshold.OneIdle }
 			hot := hotThreads(l, room)
 			// Three compressors are one culprit: the first of a name speaks for all.
 			told := map[string]int{}

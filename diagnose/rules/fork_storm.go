@@ -33,7 +33,7 @@ func forkStorm() diagnose.Rule {
 			}
 			v := t.Mean(rate, s.Mask)
 			severity := diagnose.Medium
-			if m.Share(s.Mask, "idle", "iowait") >= threshold.ForkRoom {
+			if m.Share(s.Mask, "idle", "iowait") >= threshold.ForkIdle {
 				severity = diagnose.Low // a build or a script at work; others find room beside it
 			}
 			culprit, identity, who := diagnose.Culprit{Kind: "process", Name: "short-lived processes"}, "", ""

@@ -57,7 +57,7 @@ func accuseLong(l *diagnose.Look, r, b *diagnose.Row, s diagnose.Period) {
 	rate := packets.One("cpu", cpu).Mean(s.Mask)
 	cost := soft / rate * 1e9
 	severity := diagnose.Medium
-	if chain >= threshold.TableChainBad && soft >= threshold.TableBusy && cost >= threshold.PacketDear {
+	if chain >= threshold.TableChainBad && soft >= threshold.TableBusy && cost >= threshold.PacketCost {
 		severity = diagnose.High
 	}
 	cache := r.Word("cache")

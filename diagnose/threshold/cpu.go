@@ -1,81 +1,134 @@
 package threshold
 
-// When all CPUs count as busy.
+// Thresholds of rule cpu-saturated: see cpuSaturated.
 const (
-	// CPUNearlyIdle: with less than a tenth idle a queue before the CPUs forms at every small burst (M/M/c). Enough to
-	// accuse when tasks are seen to wait.
 	CPUNearlyIdle = 0.10
-	// CPUNoIdle: less is left than a sampled account of idle time can tell from nothing (a tick in twenty).
-	CPUNoIdle = 0.05
-	// CPUQueue: runnable tasks a CPU, running ones included. A quarter above one is more than this tool's own reading adds.
-	CPUQueue = 1.25
-	// CPUPressure: share of time in which some task waited for a CPU (PSI). Idle machines show under 2 %, busy ones
-	// without a queue under 10 %.
-	CPUPressure = 0.15
-	// CPUActor: a group of processes with less than this share of the busy time is not "who did it".
-	CPUActor = 0.25
-	// CPUNice, cpuSomeNice: share of the busy time that is work of low priority, from where on hardly anybody, or only some,
-	// must wait.
-	CPUNice, CPUSomeNice = 0.8, 0.5
-	// CPUSteal: share of the CPUs' time that the hypervisor gave to others, from where on it is a cause by itself.
-	CPUSteal = 0.15
+	CPUNoIdle     = 0.05
+	CPUQueue      = 1.25
+	CPUPressure   = 0.15
+	CPUActor      = 0.25
+	CPUNice       = 0.8
+	CPUSomeNice   = 0.5
+	CPUSteal      = 0.15
 )
 
-// When one CPU or one thread counts as at its end.
+func cpuSaturated() []Threshold {
+	return []Threshold{
+		edge("CPUNearlyIdle", CPUNearlyIdle, "share of the CPU time", 0.098, 0.104,
+			"with less than a tenth idle each small burst forms a queue; enough where tasks"+
+				" wait too"),
+		edge("CPUNoIdle", CPUNoIdle, "share of the CPU time", 0.049, 0.052,
+			"less than a sampled account of idle time can tell from nothing: one tick in "+
+				"twenty"),
+		edge("CPUQueue", CPUQueue, "runnable tasks per CPU", 1.22, 1.28,
+			"running tasks included; a quarter above one is more than reading /proc adds"),
+		edge("CPUPressure", CPUPressure, "share of the time", 0.147, 0.154,
+			"PSI some; idle machines show less than 2 %, busy ones without a queue less "+
+				"than 10 %"),
+		edge("CPUActor", CPUActor, "share of the busy time", 0.245, 0.258,
+			"a program with less is not the one that fills the CPUs"),
+		edge("CPUNice", CPUNice, "share of the busy time", 0.78, 0.82,
+			"work of low priority; from here on hardly any other task must wait"),
+		edge("CPUSomeNice", CPUSomeNice, "share of the busy time", 0.48, 0.52,
+			"work of low priority; from here on only some tasks must wait"),
+		edge("CPUSteal", CPUSteal, "share of the CPU time", 0.147, 0.154,
+			"given to other guests; from here on the hypervisor is a cause by itself"),
+	}
+}
+
+// Thresholds of rule cpu-one-saturated: see cpuOne.
 const (
-	// OneFull: a thread that never waits gets all of a CPU but what interrupts and this tool take.
-	OneFull = 0.93
-	// OneRoom: idle CPUs that the thread could have, did it run in parallel. Half a CPU can't be an artefact of accounting.
-	OneRoom = 0.5
-	// OneWide: a process between oneFull and this may be one busy thread; above it there are several.
-	OneWide = 1.08
-	// OneMost: whose share of what a CPU runs makes a group of processes those that keep it full.
-	OneMost = 0.5
-	// OneTasks: with less of a full CPU for tasks it is interrupts that fill it.
+	OneFull  = 0.93
+	OneIdle  = 0.5
+	OneWide  = 1.08
+	OneMost  = 0.5
 	OneTasks = 0.4
 )
 
-// When interrupt work counts as having taken a CPU.
+func cpuOne() []Threshold {
+	return []Threshold{
+		edge("OneFull", OneFull, "share of a CPU", 0.91, 0.95,
+			"a thread that never waits gets all of a CPU except interrupts and measuring"),
+		edge("OneIdle", OneIdle, "idle CPUs", 0.49, 0.52,
+			"that parallel work could use; half a CPU is no artefact of accounting"),
+		edge("OneWide", OneWide, "CPUs", 1.06, 1.1,
+			"a process between OneFull and this may be one busy thread; above it has "+
+				"several"),
+		edge("OneMost", OneMost, "share of what a CPU runs", 0.48, 0.52,
+			"from here on a program is named as the one that fills the CPU"),
+		edge("OneTasks", OneTasks, "share of a CPU", 0.39, 0.41,
+			"with less for tasks it is interrupts that fill the CPU"),
+	}
+}
+
+// Thresholds of rule cpu-softirq: see cpuSoftirq.
 const (
-	// SoftirqHalf: at least half of the CPU's time goes to interrupts, so that they and not the tasks are what fills it.
-	SoftirqHalf = 0.5
-	// SoftirqNoIdle: and the CPU has next to nothing left, so that packets begin to wait.
-	SoftirqNoIdle = 0.10
-	// SoftirqOthersIdle: while the other CPUs could take their part.
+	SoftirqHalf       = 0.5
+	SoftirqNoIdle     = 0.10
 	SoftirqOthersIdle = 0.30
-	// SoftirqPart: a device whose packets take less of the CPU is not worth a line, and softirqDevices is how many lines there are at most.
-	SoftirqPart    = 0.05
-	SoftirqDevices = 3
+	SoftirqPart       = 0.05
+	SoftirqDevices    = 3
+	CostNoted         = 0.01
 )
 
-// WorthSaying: share of a CPU from where on a report says what it took itself to measure.
-const WorthSaying = 0.01
+func cpuSoftirq() []Threshold {
+	return []Threshold{
+		edge("SoftirqHalf", SoftirqHalf, "share of a CPU", 0.49, 0.52,
+			"interrupt work from here on, and not tasks, is what fills the CPU"),
+		edge("SoftirqNoIdle", SoftirqNoIdle, "share of a CPU", 0.097, 0.104,
+			"with less left packets begin to wait"),
+		edge("SoftirqOthersIdle", SoftirqOthersIdle, "share of a CPU", 0.29, 0.31,
+			"the other CPUs could take a part from here on"),
+		edge("SoftirqPart", SoftirqPart, "share of a CPU", 0.049, 0.052,
+			"a device whose packets take less gets no line of evidence"),
+		edge("SoftirqDevices", SoftirqDevices, "lines", 3, 4,
+			"most devices that get a line of evidence"),
+		edge("CostNoted", CostNoted, "share of a CPU", 0.0097, 0.0104,
+			"from here on a report notes what the measuring itself took"),
+	}
+}
 
-// ShortMost is the CPU time, in seconds, that a process too short-lived to be seen has used at most,
-// on average. Processes are read each second: one that lives for longer than that is seen, and one
-// that lives for less is seen or not as it comes.
-const ShortMost = 0.5
-
-// When starting processes counts as a load of its own.
+// Thresholds of rules fork-storm and cpu-saturated: see forks.
 const (
-	// ForkRate: a second and CPU. A fork with exec and exit costs about 0.5-1 ms of CPU time: 300 of them take a
-	// fifth of a CPU or more. Builds and cron bursts reach 100.
-	ForkRate = 300.0
-	// ForkHidden: share of the busy time that none of the processes seen has used: it went to those that came and went.
+	ShortLife  = 0.5
+	ForkRate   = 300.0
 	ForkHidden = 0.30
-	// ForkBusy: and the machine has enough to do for that share to matter.
-	ForkBusy = 0.20
-	// ForkRoom: with so much idle it takes nothing from others.
-	ForkRoom = 0.30
+	ForkBusy   = 0.20
+	ForkIdle   = 0.30
 )
 
-// When a CPU limit counts as holding a cgroup back.
+func forks() []Threshold {
+	return []Threshold{
+		edge("ShortLife", ShortLife, "s of CPU time", 0.48, 0.52,
+			"mean CPU time of a process that ends before it is read: processes are read "+
+				"once per second"),
+		edge("ForkRate", ForkRate, "starts per second and CPU", 295, 310,
+			"fork, exec and exit cost 0.5-1 ms of CPU time, 300 of them a fifth of a CPU; "+
+				"builds reach 100"),
+		edge("ForkHidden", ForkHidden, "share of the busy time", 0.29, 0.31,
+			"in none of the processes seen: it went to short-lived ones"),
+		edge("ForkBusy", ForkBusy, "share of the CPU time", 0.195, 0.205,
+			"with less to do the hidden share does not matter"),
+		edge("ForkIdle", ForkIdle, "share of the CPU time", 0.29, 0.31,
+			"with so much idle the starts take nothing from other tasks"),
+	}
+}
+
+// Thresholds of rule cgroup-throttled: see throttling.
 const (
-	// ThrottledSome: share of its periods (100 ms unless set) in which the cgroup used up its quota before the end. A burst
-	// now and then is what quotas are for; one period in five shows up in the latency of every request that takes a while.
 	ThrottledSome = 0.20
-	// ThrottledHalf: from here on the limit and not the work decides how fast the cgroup is.
 	ThrottledHalf = 0.50
-	// ThrottledTime: its tasks stood still for at least this share of the time, all its CPUs added up.
 	ThrottledTime = 0.02
 )
+
+func throttling() []Threshold {
+	return []Threshold{
+		edge("ThrottledSome", ThrottledSome, "share of the periods", 0.19, 0.21,
+			"one period in five shows in the latency of every longer request; rare bursts "+
+				"are what quotas are for"),
+		edge("ThrottledHalf", ThrottledHalf, "share of the periods", 0.49, 0.52,
+			"from here on the limit, not the work, sets the speed of the group"),
+		edge("ThrottledTime", ThrottledTime, "s per s", 0.019, 0.021,
+			"its tasks were stopped for less: not felt"),
+	}
+}

@@ -1,56 +1,94 @@
 package threshold
 
-// When a disk counts as saturated.
+// Thresholds of rule disk-saturated: see disks.
 const (
-	// DiskBusyShare: share of time with at least one request under way. By itself it says little: an SSD that always has
-	// one request of the hundred that it could do at once is "100 % busy".
-	DiskBusyShare = 0.90
-	// DiskQueueLong: requests in the disk or before it, on average. Below two each request is served as it comes.
-	DiskQueueLong = 2.0
-	// DiskSlow: time a request takes, ns. Disks need 5-10 ms unqueued and SSDs 0.05-1 ms; from 5 ms on with a queue requests
-	// wait for each other.
-	DiskSlow = 5e6
-	// DiskSlowRotating: two seeks. A rotating disk that serves one of two in order is at work, not overrun.
+	DiskBusyShare    = 0.90
+	DiskQueueLong    = 2.0
+	DiskSlow         = 5e6
 	DiskSlowRotating = 15e6
-	// RotatingOps and rotatingBytes: a disk that does more a second does not turn, whatever it says of itself: a virtual disk
-	// says that it does until told otherwise.
-	RotatingOps, RotatingBytes = 1000.0, 400e6
-	// DiskStall: share of time in which some task stood still for I/O (PSI some), and diskStallSlow, the time a request takes
-	// at least for that to count: 32 readers of a fast SSD stand still all the time, 0.2 ms each, and it could serve more.
-	DiskStall, DiskStallSlow = 0.20, 1e6
-	// DiskQueueDeep: with so many before it a request waits for the others, stalls or not - where CPUs are busy too, tasks that
-	// wait are counted as ready soon after, and PSI tells little.
-	DiskQueueDeep = 16.0
-	// DiskLarge and diskLargeQueue: four requests of 60 kB and more under way fill the bandwidth of any disk, an SSD that
-	// serves each in 0.3 ms too: more of them at once move no more; eight say so even where nobody is seen to stall. Of small ones it
-	// could serve hundreds at once.
-	DiskLarge, DiskLargeQueue, DiskLargeDeep = 60e3, 4.0, 8.0
+	RotatingOps      = 1000.0
+	RotatingBytes    = 400e6
+	DiskStall        = 0.20
+	DiskStallSlow    = 1e6
+	DiskQueueDeep    = 16.0
+	DiskLarge        = 60e3
+	DiskLargeQueue   = 4.0
+	DiskLargeDeep    = 8.0
 )
 
-// When a disk hangs.
+func disks() []Threshold {
+	return []Threshold{
+		edge("DiskBusyShare", DiskBusyShare, "share of the time", 0.89, 0.91,
+			"with a request under way; says little alone: an SSD with one of a hundred "+
+				"possible requests is 100 % busy"),
+		edge("DiskQueueLong", DiskQueueLong, "requests", 1.95, 2.06,
+			"below two each request is served as it comes"),
+		edge("DiskSlow", DiskSlow, "ns", 4.9e+06, 5.15e+06,
+			"per request; disks need 5-10 ms and SSDs 0.05-1 ms without a queue"),
+		edge("DiskSlowRotating", DiskSlowRotating, "ns", 1.47e+07, 1.55e+07,
+			"per request: two seeks; serving one of two requests in order is normal"),
+		edge("RotatingOps", RotatingOps, "requests per second", 970, 1040,
+			"a disk that serves more does not rotate; virtual disks report that they do"),
+		edge("RotatingBytes", RotatingBytes, "B/s", 3.9e+08, 4.12e+08,
+			"a disk that moves more does not rotate"),
+		edge("DiskStall", DiskStall, "share of the time", 0.195, 0.206,
+			"PSI some of I/O"),
+		edge("DiskStallSlow", DiskStallSlow, "ns", 970000, 1.04e+06,
+			"per request, for stalls to count: 32 readers of a fast SSD always stall, for "+
+				"0.2 ms each"),
+		edge("DiskQueueDeep", DiskQueueDeep, "requests", 15.6, 16.5,
+			"a request waits for others with or without stalls: busy CPUs hide them from "+
+				"PSI"),
+		edge("DiskLarge", DiskLarge, "B per request", 58500.0, 62000.0,
+			"requests of this size fill the bandwidth of any disk"),
+		edge("DiskLargeQueue", DiskLargeQueue, "large requests", 3.9, 4.15,
+			"more at once move no more"),
+		edge("DiskLargeDeep", DiskLargeDeep, "large requests", 7.8, 8.3,
+			"enough where no stall is seen"),
+	}
+}
+
+// Thresholds of rule disk-hangs: see hangs.
 const (
-	// HangLeast: seconds for which a disk has requests under way and completes none. A disk that
-	// spins up, and a large discard, take less.
-	HangLeast = 5.0
-	// HangBlocked: tasks that wait for I/O at any moment, on average, or hangStall, the share of
-	// time in which some task stands still for it (PSI some), from where on the requests are
-	// somebody's. Counters of requests under way have been wrong in some drivers, and then nobody
-	// waits.
-	HangBlocked, HangStall = 0.5, 0.20
+	HangLeast   = 5.0
+	HangBlocked = 0.5
+	HangStall   = 0.20
 )
 
-// When waiting for I/O counts as waiting for something that is no disk here.
+func hangs() []Threshold {
+	return []Threshold{
+		edge("HangLeast", HangLeast, "s", 4, 5,
+			"without a completed request; a disk that spins up and a large discard take "+
+				"less"),
+		edge("HangBlocked", HangBlocked, "tasks", 0.48, 0.52,
+			"that wait for I/O: some drivers miscount requests under way, and then nobody "+
+				"waits"),
+		edge("HangStall", HangStall, "share of the time", 0.195, 0.206,
+			"PSI some of I/O; the other sign that tasks wait"),
+	}
+}
+
+// Thresholds of rule io-stalled: see stalls.
 const (
-	// IOStall: share of time in which some task stood still for I/O (PSI some).
-	IOStall = 0.20
-	// IOStallHigh: half of the time is felt by whoever does I/O.
+	IOStall     = 0.20
 	IOStallHigh = 0.50
-	// IODiskIdle: of that share. The busiest disk is busy for less of the time than this part of the
-	// waiting: tasks wait for something else.
-	IODiskIdle = 0.5
-	// IOMoves: bytes a second that programs read and write. Work on a network file system that goes on
-	// at that pace waits for it all the time and may be well.
-	IOMoves = 10e6
-	// IOCgroup: part of the machine's waiting from where on one control group makes it.
-	IOCgroup = 0.8
+	IODiskIdle  = 0.5
+	IOMoves     = 10e6
+	IOCgroup    = 0.8
 )
+
+func stalls() []Threshold {
+	return []Threshold{
+		edge("IOStall", IOStall, "share of the time", 0.195, 0.206,
+			"PSI some of I/O"),
+		edge("IOStallHigh", IOStallHigh, "share of the time", 0.49, 0.515,
+			"half of the time is felt by every program that does I/O"),
+		edge("IODiskIdle", IODiskIdle, "share of the stalled time", 0.48, 0.52,
+			"the busiest disk is busy for less: tasks wait for something else"),
+		edge("IOMoves", IOMoves, "B/s", 9.7e+06, 1.04e+07,
+			"that programs move; work on a network file system at this pace always waits "+
+				"and may be well"),
+		edge("IOCgroup", IOCgroup, "share of the stalled time", 0.78, 0.82,
+			"of the machine; from here on one control group causes it"),
+	}
+}

@@ -1,65 +1,100 @@
 package threshold
 
-// When a function is worth a line among evidence.
+// Thresholds of rules that name kernel functions: see functions.
 const (
-	// FunctionLine: it takes this share of what the evidence is about, and functionLines is how many lines there are at most.
-	FunctionLine  = 0.1
-	FunctionLines = 2
-	// FunctionSeen: of ten seconds of a CPU at 99 a second it is ten samples; fewer may be chance.
-	FunctionSeen = 0.01
-)
-
-// When one function of the kernel counts as taking too much.
-const (
-	// FunctionShare: of the time in which CPUs had something to do, for those of which it is known what makes them slow: searches through tables, and waiting for locks.
-	FunctionShare = 0.15
-	// FunctionMuch: for any other. On machines that are well the work is spread over many functions: of streams of TCP and small datagrams at full speed, pipes, messages, compilers,
-	// searches through files and system calls that do nothing, none but those of everyday had more than a tenth.
-	FunctionMuch = 0.30
-	// FunctionNearly: and from here on the CPUs do little else.
+	FunctionLine   = 0.1
+	FunctionLines  = 2
+	FunctionSeen   = 0.01
+	FunctionShare  = 0.15
+	FunctionMuch   = 0.30
 	FunctionNearly = 0.5
-	// FunctionBusy: of a CPU, or of all of them together, that have something to do: less holds nobody up.
-	FunctionBusy = 0.5
-	// FunctionLeast: of a CPU. Ten samples a second.
-	FunctionLeast = 0.1
-	// FunctionMost: findings; more are the same trouble seen twice.
-	FunctionMost = 2
+	FunctionBusy   = 0.5
+	FunctionLeast  = 0.1
+	FunctionMost   = 2
 )
 
-// When throwing a cache away counts as a trouble.
+func functions() []Threshold {
+	return []Threshold{
+		edge("FunctionLine", FunctionLine, "share of the time in question", 0.097, 0.104,
+			"a function that takes less gets no line of evidence"),
+		edge("FunctionLines", FunctionLines, "lines", 2, 3,
+			"most functions that get a line of evidence"),
+		edge("FunctionSeen", FunctionSeen, "share of a CPU", 0.0097, 0.0104,
+			"ten samples in ten seconds at 99 per second; fewer may be chance"),
+		edge("FunctionShare", FunctionShare, "share of the busy time", 0.146, 0.155,
+			"of functions with a known cause: lookups in tables, waiting for locks"),
+		edge("FunctionMuch", FunctionMuch, "share of the busy time", 0.29, 0.31,
+			"of any other; on healthy machines none but the everyday ones takes a tenth"),
+		edge("FunctionNearly", FunctionNearly, "share of the busy time", 0.48, 0.52,
+			"from here on the CPUs do little else"),
+		edge("FunctionBusy", FunctionBusy, "CPUs", 0.48, 0.52,
+			"busy in all; with less nobody waits for the function"),
+		edge("FunctionLeast", FunctionLeast, "CPUs", 0.097, 0.104,
+			"ten samples per second"),
+		edge("FunctionMost", FunctionMost, "findings", 2, 3,
+			"further ones repeat the same fault"),
+	}
+}
+
+// Thresholds of rule cache-purge: see purges.
 const (
-	// PurgeSeen: share of a CPU that a process spends on it, from where on it is told: fifteen samples in ten seconds of 99 a second.
 	PurgeSeen = 0.015
-	// PurgeFelt: from here on whoever calls waits for it: 19 ms five times a second are a tenth of a CPU.
 	PurgeFelt = 0.05
-	// PurgeHeld: a process that spends half of a CPU on it does little else while it does.
 	PurgeHeld = 0.5
-	// PurgeSize: a cache with fewer entries is gone through in no time: 40,000 took 19 ms.
 	PurgeSize = 1000.0
 )
 
-// When a table of the kernel counts as too long, growing or full.
+func purges() []Threshold {
+	return []Threshold{
+		edge("PurgeSeen", PurgeSeen, "CPUs", 0.0147, 0.0155,
+			"fifteen samples in ten seconds at 99 per second"),
+		edge("PurgeFelt", PurgeFelt, "CPUs", 0.048, 0.052,
+			"19 ms five times per second are a tenth of a CPU: callers notice"),
+		edge("PurgeHeld", PurgeHeld, "CPUs per process", 0.48, 0.52,
+			"from here on the process does little else"),
+		edge("PurgeSize", PurgeSize, "entries", 970, 1040,
+			"purging fewer entries takes less than a millisecond: 40,000 took 19 ms"),
+	}
+}
+
+// Thresholds of rules table-long, table-full and table-growing: see tables.
 const (
-	// TableChain: entries a bucket. A good hash table has one or fewer; a chain of eight is a walk of four on average, all
-	// cache misses.
-	TableChain = 8.0
-	// TableChainBad: from here on the walk costs more than the rest of the work on a packet (27 us instead of 5 at 781).
+	TableChain    = 8.0
 	TableChainBad = 64.0
-	// TableWorth: a table with fewer entries is walked within the processor's cache.
-	TableWorth = 1000.0
-	// TableBusy: share of a CPU that softirq work takes, from where on what a packet costs matters.
-	TableBusy = 0.15
-	// PacketDear: nanoseconds of softirq time a packet; 1-5 us is usual.
-	PacketDear = 10e3
-	// TableNear and tableFull: of the limit. Past it the kernel refuses new entries (conntrack: drops new connections).
-	TableNear, TableFull = 0.90, 0.99
-	// TableCollect: forced collections a second. A table of neighbours is looked through at most each five seconds while it is below
-	// its limit (gc_thresh3), and at each new entry when it is at it and little of it can be evicted.
-	TableCollect = 1.0
-	// LeastLimit: a smaller limit is no limit of a table but a switch.
-	LeastLimit = 16.0
-	// GrowSize: tables below it can grow for long before anybody notices.
-	GrowSize = 50000.0
-	// GrowDouble: and it would double within ten minutes.
-	GrowDouble = 600.0
+	TableWorth    = 1000.0
+	TableBusy     = 0.15
+	PacketCost    = 10e3
+	TableNear     = 0.90
+	TableFull     = 0.99
+	TableCollect  = 1.0
+	LeastLimit    = 16.0
+	GrowSize      = 50000.0
+	GrowDouble    = 600.0
 )
+
+func tables() []Threshold {
+	return []Threshold{
+		edge("TableChain", TableChain, "entries per bucket", 7.8, 8.2,
+			"one is usual; a chain of eight means four cache misses per lookup"),
+		edge("TableChainBad", TableChainBad, "entries per bucket", 63, 66,
+			"the walk costs more than all other work on a packet: 27 us instead of 5 at 781"),
+		edge("TableWorth", TableWorth, "entries", 970, 1040,
+			"a smaller table fits into the cache of the CPU"),
+		edge("TableBusy", TableBusy, "share of a CPU", 0.147, 0.154,
+			"softirq work; from here on the cost of a packet matters"),
+		edge("PacketCost", PacketCost, "ns of softirq time", 9800.0, 10300.0,
+			"per packet; 1-5 us is usual"),
+		edge("TableNear", TableNear, "share of the limit", 0.89, 0.91,
+			"above the limit the kernel refuses entries: conntrack drops new connections"),
+		edge("TableFull", TableFull, "share of the limit", 0.98, 0.995,
+			"the next entries are refused"),
+		edge("TableCollect", TableCollect, "collections per second", 0.97, 1.04,
+			"a neighbour table below its limit is collected at most every five seconds"),
+		edge("LeastLimit", LeastLimit, "entries", 15, 17,
+			"a smaller limit is a switch"),
+		edge("GrowSize", GrowSize, "entries", 49000, 51000,
+			"a smaller table can grow for long"),
+		edge("GrowDouble", GrowDouble, "s", 590, 610,
+			"time to double; slower growth can wait"),
+	}
+}

@@ -1,49 +1,66 @@
 package threshold
 
-// When memory counts as short.
+// Thresholds of rule memory-pressure: see memory.
 const (
-	// MemoryLow: share of memory that is available without harm. Free memory means nothing, Linux fills it with cache;
-	// below a tenth the kernel's reclaim begins to matter, and only together with a sign that it does.
-	MemoryLow = 0.10
-	// MemoryPlenty: with so much available nothing that happens is the machine's want of memory.
-	MemoryPlenty = 0.25
-	// MemoryStall: share of time in which some task stood still for memory (PSI some). Healthy machines show 0.
-	MemoryStall = 0.05
-	// MemoryStallHigh: a fifth of the time lost is felt by everybody.
-	MemoryStallHigh = 0.20
-	// MemoryDirect: direct reclaim makes the task that wants memory look for it itself; 1 MB/s scanned is 256 pages/s, far
-	// above the rare single batch of 32 pages of a healthy machine.
-	MemoryDirect = 1e6
-	// MemoryStallsRate: allocations that had to stall, a second.
+	MemoryLow        = 0.10
+	MemoryPlenty     = 0.25
+	MemoryStall      = 0.05
+	MemoryStallHigh  = 0.20
+	MemoryDirect     = 1e6
 	MemoryStallsRate = 5.0
-	// MemoryRefaults: pages read again that had been thrown out shortly before, B/s: the cache is smaller than what is in use.
-	MemoryRefaults = 10e6
-	// MemoryMajor: faults that had to read from disk, a second. Each program that starts makes them, so
-	// they count only on kernels that say neither how long tasks wait nor what is read again.
-	MemoryMajor = 100.0
-	// MemoryFelt: share of time in which some task stood still for memory, below which nobody feels that
-	// the kernel looks for memory.
-	MemoryFelt = 0.01
+	MemoryRefaults   = 10e6
+	MemoryMajor      = 100.0
+	MemoryFelt       = 0.01
+	CgroupFull       = 0.95
+	CgroupHits       = 10.0
 )
 
-// When the memory of one control group counts as short.
-const (
-	// CgroupFull: share of its limit that the group uses. The kernel reclaims in batches, so that a
-	// group at its limit is a little below it when it is read.
-	CgroupFull = 0.95
-	// CgroupHits: allocations a second that reach the group's limit. A batch job that fills its cache
-	// up to the limit once shows a few; the limit pinches when they go on.
-	CgroupHits = 10.0
-)
+func memory() []Threshold {
+	return []Threshold{
+		edge("MemoryLow", MemoryLow, "share of the memory", 0.098, 0.103,
+			"available; reclaim begins to matter below it, together with a sign that it "+
+				"hurts"),
+		edge("MemoryPlenty", MemoryPlenty, "share of the memory", 0.245, 0.256,
+			"with more available the machine does not lack memory"),
+		edge("MemoryStall", MemoryStall, "share of the time", 0.048, 0.052,
+			"PSI some; healthy machines show 0"),
+		edge("MemoryStallHigh", MemoryStallHigh, "share of the time", 0.195, 0.206,
+			"a fifth of the time lost is felt by every user"),
+		edge("MemoryDirect", MemoryDirect, "B/s scanned", 970000, 1.04e+06,
+			"direct reclaim; 256 pages per second, far above a rare batch of 32"),
+		edge("MemoryStallsRate", MemoryStallsRate, "allocations per second", 4.9, 5.2,
+			"that had to stall"),
+		edge("MemoryRefaults", MemoryRefaults, "B/s", 9.8e+06, 1.03e+07,
+			"pages read again soon after they were evicted: the cache is smaller than the "+
+				"working set"),
+		edge("MemoryMajor", MemoryMajor, "faults per second", 97, 104,
+			"that read from disk; counts only on kernels without PSI and refaults, since "+
+				"each program start makes them"),
+		edge("MemoryFelt", MemoryFelt, "share of the time", 0.0097, 0.0104,
+			"PSI some; with less nobody notices reclaim"),
+		edge("CgroupFull", CgroupFull, "share of the limit", 0.94, 0.96,
+			"the kernel reclaims in batches: a group at its limit is read a little below it"),
+		edge("CgroupHits", CgroupHits, "events per second", 9.7, 10.4,
+			"allocations at the limit; a job that fills its cache once shows a few"),
+	}
+}
 
-// When swap traffic is a state of the machine.
+// Thresholds of rule swapping: see swapping.
 const (
-	// SwapIn: pages that come back are pages that somebody waited for. 1 MB/s is 256 of them a second: at 0.1 ms each from
-	// an SSD 3 % of somebody's time, at 5 ms from a disk more than all of it.
-	SwapIn = 1e6
-	// SwapBoth: in and out together from where on the machine is busy with it.
-	SwapBoth = 10e6
-	// SwapStall: share of time in which some task stood still for memory (PSI). Where the kernel tells it and it is less,
-	// nobody waits: swap in compressed memory (zram) gives a page back within microseconds.
+	SwapIn    = 1e6
+	SwapBoth  = 10e6
 	SwapStall = 0.01
 )
+
+func swapping() []Threshold {
+	return []Threshold{
+		edge("SwapIn", SwapIn, "B/s", 970000, 1.04e+06,
+			"256 pages per second that tasks wait for: 3 % of the time at 0.1 ms, more than"+
+				" all of it at 5 ms"),
+		edge("SwapBoth", SwapBoth, "B/s", 9.7e+06, 1.04e+07,
+			"in and out; from here on the machine is busy swapping"),
+		edge("SwapStall", SwapStall, "share of the time", 0.0097, 0.0104,
+			"PSI some of memory; with less nobody waits: compressed memory returns a page "+
+				"in microseconds"),
+	}
+}

@@ -1,89 +1,134 @@
 package threshold
 
-// When a link counts as full.
+// Thresholds of rules link-saturated and link-below-mode: see links.
 const (
-	// LinkFull: a sender paced by TCP keeps a line at 94-100 % of its wire rate, preambles and gaps counted (943 Mbit/s of
-	// payload on 1 Gbit/s are 99.9 %); below nine tenths there is room for whoever wants more.
-	LinkFull = 0.90
-	// LinkBeyond: what carries a seventh more than its limit for seconds is not limited by it. Bursts of a shaper and the
-	// estimate of headers stay below.
-	LinkBeyond = 1.15
-	// LinkOwner: whose share makes a process the one who fills the link.
-	LinkOwner = 0.5
-	// LinkWorthwhile: below this an unknown capacity is not worth a word, bit/s.
+	LinkFull       = 0.90
+	LinkBeyond     = 1.15
+	LinkOwner      = 0.5
 	LinkWorthwhile = 1e6
-	// LinkResidual: the rest that flows don't explain is told from here on; estimates of headers are good to some percent.
-	LinkResidual = 0.08
+	LinkResidual   = 0.08
+	ClassOfLink    = 0.9
+	ClassLike      = 0.05
+	LinkHalfUsed   = 0.5
 )
 
-// When a class of a shaper counts as full, beside what holds for links.
-const (
-	// ClassOfLink: a class that may use nearly all of its link is full with the link, which tells it.
-	ClassOfLink = 0.9
-	// ClassLike: a program's connections that take as much as the class carries are taken for those in it: headers of small
-	// packets are estimated, and counts of the two are read one after the other.
-	ClassLike = 0.05
-)
+func links() []Threshold {
+	return []Threshold{
+		edge("LinkFull", LinkFull, "share of the capacity", 0.89, 0.91,
+			"TCP keeps a line at 94-100 % of its wire rate; below nine tenths there is "+
+				"capacity left"),
+		edge("LinkBeyond", LinkBeyond, "times the capacity", 1.13, 1.17,
+			"a device that carries more for seconds is not limited by that capacity"),
+		edge("LinkOwner", LinkOwner, "share of the traffic", 0.49, 0.52,
+			"from here on a process is named as the one that fills the link"),
+		edge("LinkWorthwhile", LinkWorthwhile, "bit/s", 970000, 1.04e+06,
+			"an unknown capacity of a link with less traffic is not reported"),
+		edge("LinkResidual", LinkResidual, "share of the traffic", 0.078, 0.083,
+			"in no TCP flow; estimates of headers are good to some percent"),
+		edge("ClassOfLink", ClassOfLink, "share of the capacity", 0.89, 0.91,
+			"a shaper class that may use nearly all of its link is full with the link"),
+		edge("ClassLike", ClassLike, "share of the rate", 0.049, 0.052,
+			"greatest difference between a class and the flows taken for it"),
+		edge("LinkHalfUsed", LinkHalfUsed, "share of the speed", 0.48, 0.52,
+			"from here on a faster link would be noticed"),
+	}
+}
 
-// LinkHalfUsed: from here on a link that could be faster would be noticed.
-const LinkHalfUsed = 0.5
-
-// When an interface that receives counts as receiving for nothing.
+// Thresholds of rules interface-unused and mac-shared: see unused.
 const (
-	// UnusedRate: packets a second. Broadcasts and discovery on an office network stay below a hundred.
-	UnusedRate = 200.0
-	// UnusedAnswer: whoever uses an interface sends at least an acknowledgement for every hundred packets, or ARP answers.
-	UnusedAnswer = 0.01
-	// UnusedDropped: share of its packets that must be seen to be dropped to accuse an interface that has an address.
+	UnusedRate    = 200.0
+	UnusedAnswer  = 0.01
 	UnusedDropped = 0.7
-	// UnusedTwin: how far the rate of the interface and that of its twin on the same hub may differ, as a factor.
-	UnusedTwin = 1.5
-	// UnusedHeavy: share of a CPU's time that receiving for nothing takes, from where on it is felt.
-	UnusedHeavy = 0.05
+	UnusedTwin    = 1.5
+	UnusedHeavy   = 0.05
 )
 
-// When packets lost by this machine count.
+func unused() []Threshold {
+	return []Threshold{
+		edge("UnusedRate", UnusedRate, "packets per second", 195, 206,
+			"broadcasts and discovery on an office network stay below a hundred"),
+		edge("UnusedAnswer", UnusedAnswer, "packets sent per packet received", 0.0097, 0.0104,
+			"users of an interface send an acknowledgement per hundred packets, or ARP "+
+				"answers"),
+		edge("UnusedDropped", UnusedDropped, "share of its packets", 0.68, 0.72,
+			"that are seen to be dropped, to accuse an interface with an address"),
+		edge("UnusedTwin", UnusedTwin, "factor", 1.47, 1.53,
+			"between the rates of two interfaces on one hub"),
+		edge("UnusedHeavy", UnusedHeavy, "share of a CPU", 0.048, 0.052,
+			"receiving for nothing; from here on it is felt"),
+	}
+}
+
+// Thresholds of rule net-drops: see losses.
 const (
-	// DropsRate and dropsShare: packets a second, and of all that the device handled in that direction. Frames of unknown
-	// protocols (spanning tree, discovery) come once or twice a second and are dropped on every healthy machine.
-	DropsRate, DropsShare = 5.0, 0.001
-	// DropsPlainRate and dropsPlainShare: the same for drops on the way in whose reason is not told. A port that carries
-	// VLANs or protocols of others drops all of them.
-	DropsPlainRate, DropsPlainShare = 50.0, 0.01
-	// DropsHigh: a twentieth lost leaves TCP a crawl and makes holes in any stream of datagrams.
-	DropsHigh = 0.05
-	// ErrorsRate: frames damaged on the line, a second: a good line has none in hours.
-	ErrorsRate = 1.0
-	// QueueShare: a queue that is full drops: that is how TCP learns the speed. From a hundredth on it is more than that.
-	QueueShare = 0.01
-	// SqueezeRate: times a second that receiving stopped with packets left, its budget used up. A remark.
-	SqueezeRate = 20.0
-	// UDPShare: share of the datagrams that found no room in their socket.
-	UDPShare = 0.01
+	DropsRate       = 5.0
+	DropsShare      = 0.001
+	DropsPlainRate  = 50.0
+	DropsPlainShare = 0.01
+	DropsHigh       = 0.05
+	ErrorsRate      = 1.0
+	QueueShare      = 0.01
+	SqueezeRate     = 20.0
+	UDPShare        = 0.01
+	AgainShare      = 0.5
+	SenderSeldom    = 0.01
+	SenderMostly    = 0.8
 )
 
-// AgainShare: packets lost here that explain at least so much of what TCP sends again are where it is lost.
-const AgainShare = 0.5
+func losses() []Threshold {
+	return []Threshold{
+		edge("DropsRate", DropsRate, "packets per second", 4.9, 5.2,
+			"frames of unknown protocols are dropped once or twice per second everywhere"),
+		edge("DropsShare", DropsShare, "share of the packets", 0.00097, 0.00104,
+			"fewer losses are not noticed"),
+		edge("DropsPlainRate", DropsPlainRate, "packets per second", 49, 51.5,
+			"received, dropped without a reason: a port with foreign VLANs or protocols "+
+				"drops all of them"),
+		edge("DropsPlainShare", DropsPlainShare, "share of the packets", 0.0097, 0.0104,
+			"received, dropped without a reason"),
+		edge("DropsHigh", DropsHigh, "share of the packets", 0.048, 0.052,
+			"slows TCP to a crawl and leaves holes in any stream of datagrams"),
+		edge("ErrorsRate", ErrorsRate, "frames per second", 0.97, 1.04,
+			"damaged on the line; a good line has none in hours"),
+		edge("QueueShare", QueueShare, "share of the packets", 0.0097, 0.0104,
+			"a full queue drops some: TCP learns the speed that way"),
+		edge("SqueezeRate", SqueezeRate, "times per second", 19.5, 20.6,
+			"that receiving stopped with packets left"),
+		edge("UDPShare", UDPShare, "share of the datagrams", 0.0097, 0.0104,
+			"that found their socket full"),
+		edge("AgainShare", AgainShare, "share of the retransmits", 0.48, 0.52,
+			"losses here that explain so many are where TCP loses"),
+		edge("SenderSeldom", SenderSeldom, "CPUs", 0.0097, 0.0104,
+			"a sender of datagrams with less is not named"),
+		edge("SenderMostly", SenderMostly, "share of all senders", 0.78, 0.82,
+			"a sender with less is one of several"),
+	}
+}
 
-// Who is seen to send datagrams: less than seldom of a CPU says nothing, and whoever takes less than mostly of what all take is
-// one of several.
-const SenderSeldom, SenderMostly = 0.01, 0.8
-
-// ListenLost: connections a second that found no room. A burst of a moment is a remark; what goes on is a fault.
-const ListenLost = 0.5
-
-// HalfRate: attempts a second that nobody completes. Scanners leave some behind on every machine that the internet sees.
-const HalfRate = 10.0
-
-// When retransmitted segments count.
+// Thresholds of rules tcp-listen-overflow and tcp-retransmits: see tcp.
 const (
-	// RetransmitShare of the segments sent: loss at a hundredth limits one TCP connection of 1 ms round trip and 1,448 B to
-	// about 140 Mbit/s (Mathis), of 20 ms to 7.
+	ListenLost      = 0.5
+	HalfRate        = 10.0
 	RetransmitShare = 0.01
-	// RetransmitHigh: a twentieth is a crawl.
-	RetransmitHigh = 0.05
-	// RetransmitRate: segments a second, so that a machine that sends three packets is not judged by one.
-	RetransmitRate = 10.0
-	// RetransmitPeer: whose share makes a peer the one it goes wrong with.
-	RetransmitPeer = 0.6
+	RetransmitHigh  = 0.05
+	RetransmitRate  = 10.0
+	RetransmitPeer  = 0.6
 )
+
+func tcp() []Threshold {
+	return []Threshold{
+		edge("ListenLost", ListenLost, "connections per second", 0.48, 0.52,
+			"a burst is reported as medium, what goes on as high"),
+		edge("HalfRate", HalfRate, "attempts per second", 9.7, 10.4,
+			"that nobody completes; scanners leave some on every public machine"),
+		edge("RetransmitShare", RetransmitShare, "share of the segments", 0.0097, 0.0104,
+			"limits a connection of 1 ms and 1,448 B to about 140 Mbit/s (Mathis), of 20 ms"+
+				" to 7"),
+		edge("RetransmitHigh", RetransmitHigh, "share of the segments", 0.048, 0.052,
+			"a twentieth slows TCP to a crawl"),
+		edge("RetransmitRate", RetransmitRate, "segments per second", 9.7, 10.4,
+			"a machine that sends three packets is not judged by one"),
+		edge("RetransmitPeer", RetransmitPeer, "share of the retransmits", 0.58, 0.62,
+			"from here on the peer is named"),
+	}
+}

@@ -1,27 +1,46 @@
 package threshold
 
-// How long something must last to be a state and not a moment.
+// Thresholds of what is a state and not a moment: see state.
 const (
-	// LeastCells: two measurements can agree by chance; three in which the same holds are a state.
-	LeastCells = 3
-	// LeastSeconds is what CASES asks of a saturated link (3 s), less what ticks jitter.
+	LeastCells   = 3
 	LeastSeconds = 2.7
-	// LeastShare: in a short look most of the time must be so. Bursts that fill less than this leave room for more work.
-	LeastShare = 0.6
-	// LongRange is from where on a range holds many states, each of which counts if it lasted longRun by itself: an hour
-	// with three saturated minutes is worth a finding about these minutes.
-	LongRange = 60.0
-	LongRun   = 10.0
+	LeastShare   = 0.6
+	LongRange    = 60.0
+	LongRun      = 10.0
 )
 
-// When a resource's own numbers keep it from being ruled out, whatever its rules say.
+func state() []Threshold {
+	return []Threshold{
+		edge("LeastCells", LeastCells, "measurements", 2, 3,
+			"two can agree by chance"),
+		edge("LeastSeconds", LeastSeconds, "s", 2.6, 2.8,
+			"three seconds less the jitter of ticks"),
+		edge("LeastShare", LeastShare, "share of the time", 0.5, 0.6,
+			"in a short range the condition must hold mostly: bursts leave capacity for "+
+				"other work"),
+		edge("LongRange", LongRange, "s", 59, 60,
+			"a longer range may hold several states: an hour with three saturated minutes "+
+				"is worth a finding"),
+		edge("LongRun", LongRun, "s", 9, 10,
+			"that a state lasts within a long range"),
+	}
+}
+
+// Thresholds of what keeps a resource from being ruled out: see doubts.
 const (
-	// InnocentStall: share of time in which some task waits for a resource (PSI some). Somebody who
-	// waits a fifth of the time does not believe that the resource has nothing to do with it.
-	InnocentStall = 0.20
-	// InnocentQueue: runnable tasks a CPU, on average.
-	InnocentQueue = 2.0
-	// InnocentBlocked: tasks that wait for I/O at any moment, on average (procs_blocked), or processes in uninterruptible sleep
-	// (state D), as at a frozen file system, whose wait counts as no I/O.
+	InnocentStall   = 0.20
+	InnocentQueue   = 2.0
 	InnocentBlocked = 4.0
 )
+
+func doubts() []Threshold {
+	return []Threshold{
+		edge("InnocentStall", InnocentStall, "share of the time", 0.195, 0.206,
+			"some task waits for the resource (PSI): its users would not believe that it is"+
+				" fine"),
+		edge("InnocentQueue", InnocentQueue, "runnable tasks per CPU", 1.95, 2.06,
+			"on average"),
+		edge("InnocentBlocked", InnocentBlocked, "tasks", 3.9, 4.15,
+			"that wait for I/O at any moment, or processes in uninterruptible sleep"),
+	}
+}
