@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -25,15 +27,15 @@ const MaxNamespaces = 64
 // used by several goroutines.
 type Namespaces struct {
 	mu         sync.Mutex
-	list       []kernel.NetNS
+	list       []netlink.Namespace
 	note       string
 	generation int
 	checked    time.Time // when the listed namespaces were last seen to exist
 	next       time.Time // when to list again at the latest
 	folder     unix.Timespec
 
-	shown   []kernel.Task // one process of each namespace, from Report
-	shownAt time.Time     // when Report was called
+	shown   []netlink.ProcessNet // one process of each namespace, from Report
+	shownAt time.Time            // when Report was called
 }
 
 const (
@@ -46,7 +48,7 @@ const (
 
 // Report passes on one process of each namespace that has processes. The caller has looked at all
 // processes. Report copies first.
-func (n *Namespaces) Report(first []kernel.Task) {
+func (n *Namespaces) Report(first []netlink.ProcessNet) {
 	if n == nil {
 		return
 	}
@@ -56,7 +58,7 @@ func (n *Namespaces) Report(first []kernel.Task) {
 	if !slices.EqualFunc(
 		n.shown,
 		first,
-		func(a, b kernel.Task) bool { return a.PID == b.PID && a.Net == b.Net },
+		func(a, b netlink.ProcessNet) bool { return a.PID == b.PID && a.Net == b.Net },
 	) {
 		n.shown = append(n.shown[:0], first...)
 		n.next = time.Time{} // list at once
@@ -66,12 +68,12 @@ func (n *Namespaces) Report(first []kernel.Task) {
 // now returns the namespaces that exist now, a note if some may be missing, and a generation that
 // changes with the list. The caller must not change the list. An error means that a namespace that
 // was named does not exist.
-func (n *Namespaces) now(env *Env) (list []kernel.NetNS, note string, generation int, err error) {
+func (n *Namespaces) now(env *Env) (list []netlink.Namespace, note string, generation int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if env.Netns == "" {
 		if n.list == nil {
-			n.list, n.generation = []kernel.NetNS{env.Root.OwnNetNS()}, 1
+			n.list, n.generation = []netlink.Namespace{netlink.OwnNamespace(env.Root)}, 1
 		}
 		return n.list, "", n.generation, nil
 	}
@@ -80,14 +82,14 @@ func (n *Namespaces) now(env *Env) (list []kernel.NetNS, note string, generation
 	case !n.checked.IsZero() && now.Sub(n.checked) < checkSpaces:
 	case env.Netns != "all":
 		n.checked = now
-		ns, err := env.Root.FindNetNS(env.Netns)
+		ns, err := netlink.FindNamespace(env.Root, env.Netns)
 		if err != nil {
 			n.list, n.checked = nil, time.Time{}
 			n.generation++
 			return nil, "", n.generation, err
 		}
 		if len(n.list) != 1 || n.list[0] != ns {
-			n.list = []kernel.NetNS{ns}
+			n.list = []netlink.Namespace{ns}
 			n.generation++
 		}
 	default:
@@ -99,7 +101,7 @@ func (n *Namespaces) now(env *Env) (list []kernel.NetNS, note string, generation
 		if now.Sub(n.shownAt) > trustShown {
 			first = nil
 		}
-		list, err := env.Root.NetNamespacesOf(first, MaxNamespaces)
+		list, err := netlink.NamespacesOf(env.Root, first, MaxNamespaces)
 		n.note = ""
 		if err != nil {
 			n.note = err.Error()
@@ -123,7 +125,7 @@ func (n *Namespaces) moved(env *Env) bool {
 	}
 	for i := range n.list {
 		if ns := &n.list[i]; !ns.Own() {
-			if found, err := env.Root.FindNetNS(ns.Name); err != nil || found.Inode != ns.Inode {
+			if found, err := netlink.FindNamespace(env.Root, ns.Name); err != nil || found.Inode != ns.Inode {
 				return true
 			}
 		}
@@ -148,7 +150,7 @@ type PerNamespace[T any] struct {
 
 // Namespace is one network namespace with its data.
 type Namespace[T any] struct {
-	NetNS  kernel.NetNS
+	NetNS  netlink.Namespace
 	Root   kernel.Root
 	Name   string // "" is the tool's own
 	Data   T
@@ -202,7 +204,7 @@ func (s *PerNamespace[T]) Follow(o *Out) []*Namespace[T] {
 }
 
 // match opens the new namespaces of list and closes those that are not in it.
-func (s *PerNamespace[T]) match(list []kernel.NetNS, generation int) {
+func (s *PerNamespace[T]) match(list []netlink.Namespace, generation int) {
 	s.Generation = generation
 	s.Matches++
 	before := s.all
@@ -262,15 +264,15 @@ func (s *Namespace[T]) Own() bool { return s.NetNS.Own() }
 
 // OpenProc opens a file below /proc as this namespace sees it: net/snmp,
 // sys/net/ipv4/tcp_ehash_entries. Call it only inside PerNamespace.Open.
-func (s *Namespace[T]) OpenProc(name string) (*kernel.File, error) {
+func (s *Namespace[T]) OpenProc(name string) (*proc.File, error) {
 	if net, ok := strings.CutPrefix(name, "net/"); ok && s.Own() {
-		return s.Root.OpenNet(s.NetNS, net)
+		return netlink.OpenNet(s.Root, s.NetNS, net)
 	} else if ok {
-		return kernel.Open("/proc/thread-self/net/" + net)
+		return proc.Open("/proc/thread-self/net/" + net)
 	}
 	// The content of /proc/sys/net depends on the thread that opens the file (net_ctl_header_lookup
 	// in net/sysctl_net.c).
-	return s.Root.OpenProc(name)
+	return proc.OpenProc(s.Root, name)
 }
 
 // Label returns the label of the namespace's name.
@@ -297,7 +299,7 @@ func CheckNetns(name string) error {
 		return nil
 	}
 	root := kernel.Root{}
-	_, err := root.FindNetNS(name)
+	_, err := netlink.FindNamespace(root, name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -311,7 +313,7 @@ func CheckNetns(name string) error {
 		Hint:    "`ip netns` lists the named ones; \"all\" means every namespace",
 	}
 	var names []string
-	all, _ := root.NetNamespaces(0) // an error says what is missing from the list; the rest is good
+	all, _ := netlink.Namespaces(root, 0) // an error says what is missing from the list; the rest is good
 	for _, ns := range all {
 		if ns.Name != "" {
 			names = append(names, ns.Name)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/netlink"
 )
 
 // Namespaces that differ from the last report are listed at once.
@@ -12,14 +12,14 @@ func TestShownNamespacesAreListed(t *testing.T) {
 	var n Namespaces
 	later := time.Now().Add(time.Hour)
 	for i, c := range []struct {
-		shown []kernel.Task
+		shown []netlink.ProcessNet
 		now   bool
 	}{
-		{[]kernel.Task{{PID: 1, Net: 100}}, true},
-		{[]kernel.Task{{PID: 1, Net: 100, Run: 5}}, false},
-		{[]kernel.Task{{PID: 1, Net: 100}, {PID: 7, Net: 200}}, true},
-		{[]kernel.Task{{PID: 1, Net: 100}, {PID: 8, Net: 200}}, true},
-		{[]kernel.Task{{PID: 1, Net: 100}}, true},
+		{[]netlink.ProcessNet{{PID: 1, Net: 100}}, true},
+		{[]netlink.ProcessNet{{PID: 1, Net: 100}}, false},
+		{[]netlink.ProcessNet{{PID: 1, Net: 100}, {PID: 7, Net: 200}}, true},
+		{[]netlink.ProcessNet{{PID: 1, Net: 100}, {PID: 8, Net: 200}}, true},
+		{[]netlink.ProcessNet{{PID: 1, Net: 100}}, true},
 	} {
 		n.next = later
 		n.Report(c.shown)

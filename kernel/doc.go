@@ -1,13 +1,14 @@
-// Package kernel is the floor that every collector stands on: files of /proc and /sys kept open and read again without
-// allocating, hot parsers for their text, netlink, network namespaces, clocks, and the answers to "can this kernel do X".
+// Package kernel contains what all access to the kernel needs: where /proc and /sys are (Root),
+// clocks, ticks, capabilities, and what an errno means. The packages below it read files (proc), use
+// netlink (netlink), load BPF programs (bpf) and find out what this kernel has and allows (feature).
 //
-// It knows how to ask the kernel, never what the answer means: no statistic, no unit beyond bytes and nanoseconds, and no
-// difference of counters lives here. It uses raw system calls in place of package os (no poller, no finalizers), so what
-// is opened here must be closed by who opened it.
+// They return what the kernel returns. No statistic, no unit beyond bytes and nanoseconds and no
+// difference of counters is made here.
 //
-// Nothing in this package is safe from two goroutines at once unless its comment says so: a File, Dir or Conn owns one
-// buffer. Each collector has its own.
+// They use raw system calls instead of package os (no poller, no finalizers), so the caller that opens
+// something closes it. Nothing is safe for concurrent use unless its comment says so: a proc.File,
+// proc.Dir or netlink.Conn has one buffer.
 //
-// Errors: errors.Is with fs.ErrNotExist (the process, device or file is gone), measure.ErrDenied, measure.ErrUnsupported
-// and measure.ErrUnclear decides; the errno is always reachable by errors.Is or errors.As (unix.Errno).
+// Errors: errors.Is with fs.ErrNotExist (the process, device or file is gone), measure.ErrDenied,
+// measure.ErrUnsupported or measure.ErrUnclear. errors.As finds the unix.Errno.
 package kernel

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errno is a failed system call. It answers errors.Is in the words of culprit and unwraps to the unix.Errno; boxing it
+// Errno is a failed system call. It answers errors.Is in the words of culprit and unwraps to the unix.Errno; boxing it
 // costs no allocation (Go keeps small integers ready), so processes that vanish in mid-read cost nothing.
-type errno unix.Errno
+type Errno unix.Errno
 
-func (e errno) Error() string { return unix.Errno(e).Error() }
+func (e Errno) Error() string { return unix.Errno(e).Error() }
 
 // Unwrap gives the unix.Errno, for errors.Is(err, unix.EINVAL).
-func (e errno) Unwrap() error { return unix.Errno(e) }
+func (e Errno) Unwrap() error { return unix.Errno(e) }
 
 // Is groups errnos by what the kernel means by them.
-func (e errno) Is(target error) bool {
+func (e Errno) Is(target error) bool {
 	switch unix.Errno(e) {
 	case unix.ENOENT, // no such name
 		unix.ESRCH,  // /proc/PID/* kept open beyond the end of its process
@@ -36,13 +36,13 @@ func (e errno) Is(target error) bool {
 	return false
 }
 
-// asErr makes an error of what a wrapper of package unix returned; nil stays nil.
-func asErr(err error) error {
+// AsError makes an error of what a wrapper of package unix returned; nil stays nil.
+func AsError(err error) error {
 	if e, ok := errors.AsType[unix.Errno](err); ok {
 		if e == 0 {
 			return nil
 		}
-		return errno(e)
+		return Errno(e)
 	}
 	return err
 }

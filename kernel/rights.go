@@ -27,6 +27,11 @@ func Refused(doing, or string, capabilities ...int) error {
 	return refused(rights(), doing, or, capabilities)
 }
 
+// Refused is the function Refused for a process that holds these capabilities.
+func (c Capabilities) Refused(doing, or string, capabilities ...int) error {
+	return refused(c, doing, or, capabilities)
+}
+
 func refused(have Capabilities, doing, or string, capabilities []int) error {
 	lacks := lacking(have, capabilities)
 	if len(lacks) == 0 {

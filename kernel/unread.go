@@ -26,7 +26,7 @@ func (protected) Error() string { return measure.UnreadProcesses() }
 func (protected) Is(target error) bool { return target == measure.ErrDenied }
 
 // unreadable returns the error of processes that may not be looked into.
-func unreadable(doing string) error {
+func Unreadable(doing string) error {
 	if Holds(unix.CAP_SYS_PTRACE) {
 		return protected{}
 	}

@@ -18,30 +18,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Client asks a server for tests.
+// Client connects to a server to run tests.
 type Client struct {
 	Server  string     // HOST, HOST:PORT, an IPv6 address with or without brackets
-	Token   string     // the server's; "" for one that is open
-	Bind    netip.Addr // of this end; the zero Addr leaves it to the kernel
+	Token   string     // the server's; "" for an open one
+	Bind    netip.Addr // of this end; the zero Addr lets the kernel choose
 	Machine Machine
 }
 
-// Session is a connection to a server. It serves one run at a time.
+// Session is a connection to a server. It runs one test at a time.
 type Session struct {
 	c       *Client
 	conn    *net.TCPConn
 	from    *listener
-	threads crowd
+	threads threadSlots
 	Server  string // its address and port
 }
 
-// dialWait is how long a server may take to answer.
+// dialWait is the time limit for the server's first answer.
 const dialWait = 10 * time.Second
 
-// HostPort gives the address and port that a HOST[:PORT] means.
+// HostPort returns the address for HOST[:PORT], with the default port. The error says what is wrong
+// with the text.
 func HostPort(text string) (string, error) {
 	if text == "" {
-		return "", errors.New("which host? give HOST or HOST:PORT")
+		return "", errors.New("which host? Write HOST or HOST:PORT")
 	}
 	bare := text
 	if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(inner, "]") {
@@ -53,7 +54,9 @@ func HostPort(text string) (string, error) {
 	host, port, err := net.SplitHostPort(text)
 	switch {
 	case err != nil && strings.Contains(text, ":"):
-		return "", fmt.Errorf("%q is no HOST[:PORT]; an IPv6 address with a port is [ADDRESS]:PORT", text)
+		return "", fmt.Errorf(
+			"%q is not HOST[:PORT]; an IPv6 address with a port is [ADDRESS]:PORT", text,
+		)
 	case err != nil:
 		host, port = text, Port
 	case host == "":
@@ -62,12 +65,13 @@ func HostPort(text string) (string, error) {
 		port = Port
 	}
 	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 {
-		return "", fmt.Errorf("%q is no port", port)
+		return "", fmt.Errorf("%q is not a port", port)
 	}
 	return net.JoinHostPort(host, port), nil
 }
 
-// Dial connects to the server and shows it the token.
+// Dial connects to the server and proves that it has the token. The caller closes the session. The
+// error says why there is no session and what to do.
 func (c *Client) Dial(ctx context.Context) (*Session, error) {
 	address, err := HostPort(c.Server)
 	if err != nil {
@@ -81,45 +85,56 @@ func (c *Client) Dial(ctx context.Context) (*Session, error) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		conn.Close()
-		return nil, fmt.Errorf("connect to %s: it is no TCP connection: %w", address, measure.ErrUnclear)
+		return nil, fmt.Errorf("connect to %s: not a TCP connection: %w", address,
+			measure.ErrUnclear)
 	}
 	s := &Session{c: c, conn: tcp, Server: tcp.RemoteAddr().String()}
 	if err := s.greet(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
-	s.from = listen(context.WithoutCancel(ctx), tcp, mostTold) // who stops a run still wants the server's numbers
+	s.from = listen(context.WithoutCancel(ctx), tcp,
+		maxServerMessage) // a stopped run still gets the server's numbers
 	return s, nil
 }
 
-// dialer gives what connects to the server; t is the test that the connection is for.
+// dialer returns the dialer for the server; t is the test of the connection, nil for the control
+// connection.
 func (c *Client) dialer(t *Test) *net.Dialer {
 	d := &net.Dialer{Timeout: dialWait, KeepAlive: 15 * time.Second}
 	if c.Bind.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.Bind, 0))
 	}
 	if t != nil && t.Window > 0 {
-		d.Control = func(_, _ string, raw syscall.RawConn) (err error) { // before it connects: the window's scale is told then
+		// Before connect: the SYN contains the window scale.
+		d.Control = func(_, _ string, raw syscall.RawConn) (err error) {
 			return errors.Join(raw.Control(func(fd uintptr) {
-				err = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, t.Window), unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, t.Window))
+				err = errors.Join(
+					unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, t.Window),
+					unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, t.Window),
+				)
 			}), err)
 		}
 	}
 	return d
 }
 
-// unreachable says why there is no connection, and what to do about it.
+// unreachable returns the error of a failed connect, with what to do about it.
 func (c *Client) unreachable(address string, err error) error {
 	var dns *net.DNSError
 	switch host, _, _ := net.SplitHostPort(address); {
 	case errors.As(err, &dns):
 		return fmt.Errorf("find the address of %s: %s", host, printable(dns.Err))
 	case errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("connect to %s: nothing listens there; start `culprit load serve --listen ADDRESS:PORT` on that machine (without --listen it listens on 127.0.0.1:%s alone)", address, Port)
+		return fmt.Errorf("connect to %s: nothing listens there; start "+
+			"`culprit load serve --listen ADDRESS:PORT` on that machine "+
+			"(without --listen it listens only on 127.0.0.1:%s)", address, Port)
 	case errors.Is(err, unix.EADDRNOTAVAIL) && c.Bind.IsValid():
-		return fmt.Errorf("connect to %s: --bind %s is no address of this machine", address, c.Bind)
+		return fmt.Errorf("connect to %s: --bind %s is not an address of this machine", address,
+			c.Bind)
 	case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("connect to %s: no answer in %v: is a firewall between?", address, dialWait)
+		return fmt.Errorf("connect to %s: no answer in %v: is there a firewall in between?",
+			address, dialWait)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -128,28 +143,38 @@ func (c *Client) unreachable(address string, err error) error {
 	return fmt.Errorf("connect to %s: %w", address, err)
 }
 
-// greet shows the token.
+// greet exchanges greetings and proves the token.
 func (s *Session) greet(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { s.conn.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // a broken connection says so when it is read
-	s.conn.SetDeadline(time.Now().Add(dialWait))                                   //nolint:errcheck // as above
-	m, err := s.say(&message{Call: &call{Version: Version}})
+	defer context.AfterFunc(
+		ctx,
+		func() { s.conn.SetDeadline(time.Unix(1, 0)) },
+	)() //nolint:errcheck // reading reports a broken connection
+	s.conn.SetDeadline(time.Now().Add(dialWait)) //nolint:errcheck // as above
+	m, err := s.call(&message{Call: &call{Version: Version}})
 	if err == nil && m.Hello == nil {
-		err = errStranger
+		err = errNotProtocol
 	}
 	if err != nil {
 		return s.explain(ctx, err)
 	}
 	if m.Hello.Version != Version {
-		return fmt.Errorf("the server at %s speaks version %d of the protocol, this program version %d: use the same culprit at both ends", s.Server, m.Hello.Version, Version)
+		return fmt.Errorf(
+			"the server at %s speaks version %d of the protocol, this program version %d: "+
+				"use the same culprit at both ends",
+			s.Server,
+			m.Hello.Version,
+			Version,
+		)
 	}
 	if !m.Hello.Open && s.c.Token == "" {
-		return fmt.Errorf("the server at %s wants the token that it printed when it began: --token, or CULPRIT_LOAD_TOKEN", s.Server)
+		return fmt.Errorf("the server at %s requires the token that it printed at its start: "+
+			"--token, or CULPRIT_LOAD_TOKEN", s.Server)
 	}
 	p := &proof{Nonce: newSecret()}
 	p.MAC = sign(s.c.Token, m.Hello.Nonce, p.Nonce)
-	m, err = s.say(&message{Proof: p})
+	m, err = s.call(&message{Proof: p})
 	if err == nil && m.Welcome == nil {
-		err = errStranger
+		err = errNotProtocol
 	}
 	if err != nil {
 		return s.explain(ctx, err)
@@ -158,19 +183,19 @@ func (s *Session) greet(ctx context.Context) error {
 	return nil
 }
 
-// say sends a message and reads the answer.
-func (s *Session) say(m *message) (*message, error) {
+// call sends a message and returns the answer.
+func (s *Session) call(m *message) (*message, error) {
 	if err := writeMessage(s.conn, m); err != nil {
 		return nil, err
 	}
-	answer, err := readMessage(s.conn, mostFirst)
+	answer, err := readMessage(s.conn, maxFirstMessage)
 	if err == nil && answer.Refused != nil {
 		return nil, s.refused(answer.Refused)
 	}
 	return answer, err
 }
 
-// A refusedError is what the server will not do, in its words.
+// A refusedError is the server's refusal, in its words.
 type refusedError struct{ text string }
 
 func (e refusedError) Error() string { return e.text }
@@ -186,7 +211,7 @@ func (s *Session) refused(r *refusal) error {
 	return refusedError{fmt.Sprintf("the server at %s refuses: %s", s.Server, why)}
 }
 
-// explain says what became of the conversation.
+// explain returns the error of a failed conversation.
 func (s *Session) explain(ctx context.Context, err error) error {
 	var refused refusedError
 	switch {
@@ -194,17 +219,21 @@ func (s *Session) explain(ctx context.Context, err error) error {
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, errStranger):
-		return fmt.Errorf("what answers at %s is no culprit load serve (%w)", s.Server, err)
+	case errors.Is(err, errNotProtocol):
+		return fmt.Errorf("the program at %s is not culprit load serve (%w)", s.Server, err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, errQuiet):
 		return fmt.Errorf("the server at %s does not answer", s.Server)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE), errors.Is(err, net.ErrClosed):
-		return fmt.Errorf("the server at %s has ended the connection", s.Server)
+	case errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, unix.ECONNRESET),
+		errors.Is(err, unix.EPIPE),
+		errors.Is(err, net.ErrClosed):
+		return fmt.Errorf("the server at %s closed the connection", s.Server)
 	}
-	return fmt.Errorf("speak with the server at %s: %w", s.Server, err)
+	return fmt.Errorf("talk to the server at %s: %w", s.Server, err)
 }
 
-// Close ends the connection, and with it what the server does for this client.
+// Close closes the connection and stops its tests on the server.
 func (s *Session) Close() {
 	if s.from != nil {
 		s.from.stop()
@@ -212,7 +241,7 @@ func (s *Session) Close() {
 	s.conn.Close()
 }
 
-// next gives the server's next message; what it refuses is an error.
+// next returns the server's next message. A refusal is an error.
 func (s *Session) next(ctx context.Context, wait time.Duration) (*message, error) {
 	m, err := s.from.next(ctx, wait)
 	if err == nil && m.Refused != nil {
@@ -224,19 +253,22 @@ func (s *Session) next(ctx context.Context, wait time.Duration) (*message, error
 	return m, nil
 }
 
-// Interval is what both ends measured in one interval. There is nil where the server's word did not come.
+// Interval contains the numbers of both ends for one interval. There is nil without the server's
+// numbers.
 type Interval struct {
 	Run   int              `json:"run"` // from 1
 	N     int              `json:"n"`   // from 1
-	Over  measure.Interval `json:"-"`   // here
+	Over  measure.Interval `json:"-"`   // by this end's clock
 	Here  *Part            `json:"here"`
 	There *Part            `json:"there"`
 
-	told bool
+	reported bool // to the caller of Run
 }
 
-// Run makes one run of a test and tells each interval when both ends have told theirs, from one goroutine. What ended early - the context ended,
-// a connection broke - gives what there is with the error; without any interval the run is nil. number is the run's, from 1.
+// Run runs a test once. It calls each for each interval when both ends have reported it, from one
+// goroutine. number is the number of the run, from 1. When the run ends early - the context ended,
+// a connection broke - it returns the intervals so far with the error; without any interval the run
+// is nil.
 func (s *Session) Run(ctx context.Context, number int, t Test, each func(*Interval)) (*Run, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -249,20 +281,21 @@ func (s *Session) Run(ctx context.Context, number int, t Test, each func(*Interv
 		return nil, err
 	}
 	if m.Ready == nil {
-		return nil, s.explain(ctx, errStranger)
+		return nil, s.explain(ctx, errNotProtocol)
 	}
 	flows, err := s.join(ctx, &t, m.Ready.ID)
 	if err != nil {
-		s.Close() // or the server would wait for the others
+		s.Close() // otherwise the server waits for the other connections
 		return nil, err
 	}
-	side := newSide(t, &s.c.Machine, &s.threads, flows, addressOf(s.conn.LocalAddr()), addressOf(s.conn.RemoteAddr()))
+	side := newSide(t, &s.c.Machine, &s.threads, flows, addressOf(s.conn.LocalAddr()),
+		addressOf(s.conn.RemoteAddr()))
 	defer side.close()
 	if m, err = s.next(ctx, joinWait+dialWait); err != nil {
 		return nil, err
 	}
 	if m.Joined == nil {
-		return nil, s.explain(ctx, errStranger)
+		return nil, s.explain(ctx, errNotProtocol)
 	}
 	if err := s.write(&message{Begin: &nothing{}}); err != nil {
 		return nil, s.explain(ctx, s.cause(err))
@@ -270,9 +303,11 @@ func (s *Session) Run(ctx context.Context, number int, t Test, each func(*Interv
 	return s.follow(ctx, number, &t, side, each)
 }
 
-// cause gives why a write failed: what the server said before it ended the connection, where it said something.
+// cause returns the error of a failed write: the server's refusal before it closed the connection,
+// if there was one.
 func (s *Session) cause(err error) error {
-	if m, e := s.from.next(context.Background(), 100*time.Millisecond); e == nil && m.Refused != nil {
+	if m, e := s.from.next(context.Background(), 100*time.Millisecond); e == nil &&
+		m.Refused != nil {
 		return s.refused(m.Refused)
 	}
 	return err
@@ -283,11 +318,13 @@ func (s *Session) write(m *message) error {
 	return writeMessage(s.conn, m)
 }
 
-// settleWait is how long the server may take to end traffic when it was told that all is measured; its last interval may end later than ours.
+// settleWait is the time limit for the end of traffic on the server, after the client measured all.
+// Its last interval may end later.
 const settleWait = 2 * time.Second
 
-// follow lets traffic flow and lays what both ends tell side by side.
-func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, each func(*Interval)) (*Run, error) {
+// follow runs traffic and combines the intervals of both ends.
+func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, each func(*Interval),
+) (*Run, error) {
 	run := &Run{N: number, Intervals: []*Interval{}}
 	going, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -299,24 +336,30 @@ func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, e
 	run.Start = measure.Time(time.Now().UnixNano())
 	side.begin(context.WithoutCancel(ctx))
 	go func() {
-		ended <- side.measure(going, func(p *Part) { parts <- own{p, measure.Time(time.Now().UnixNano())} })
+		ended <- side.measure(going, func(p *Part) {
+			parts <- own{p, measure.Time(time.Now().UnixNano())}
+		})
 	}()
 	var there []*Part
 	tell := func(all bool) {
 		for n := range run.Intervals {
 			one := run.Intervals[n]
-			if one.told || !all && n >= len(there) {
+			if one.reported || !all && n >= len(there) {
 				continue
 			}
 			if n < len(there) {
 				one.There = there[n]
 			}
-			one.told = true
+			one.reported = true
 			each(one)
 		}
 	}
 	keep := func(o own) {
-		run.Intervals = append(run.Intervals, &Interval{Run: number, N: o.part.N, Here: o.part, Over: measure.Interval{Start: o.at.Add(o.part.From - o.part.To), End: o.at}})
+		run.Intervals = append(
+			run.Intervals,
+			&Interval{Run: number, N: o.part.N, Here: o.part,
+				Over: measure.Interval{Start: o.at.Add(o.part.From - o.part.To), End: o.at}},
+		)
 		tell(false)
 	}
 	var failed error
@@ -341,7 +384,7 @@ func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, e
 			case m.Refused != nil:
 				failed = s.refused(m.Refused)
 			default:
-				failed = errStranger
+				failed = errNotProtocol
 			}
 		case <-s.from.gone.Done():
 			failed = s.explain(ctx, context.Cause(s.from.gone))
@@ -356,7 +399,7 @@ func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, e
 			keep(<-parts)
 		}
 	}
-	// Who stopped early still wants the server's numbers.
+	// A run that was stopped still gets the server's numbers.
 	asked := s.from.gone.Err() == nil && s.write(&message{Stop: &nothing{}}) == nil
 	if asked {
 		side.settle(settleWait)
@@ -365,7 +408,7 @@ func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, e
 	run.Here = side.end()
 	run.Here.Address = printable(s.conn.LocalAddr().String())
 	for asked && run.There == nil {
-		m, err := s.next(context.WithoutCancel(ctx), mostDiagnosis+dialWait)
+		m, err := s.next(context.WithoutCancel(ctx), maxDiagnosis+dialWait)
 		switch {
 		case err != nil:
 			asked = false
@@ -393,10 +436,10 @@ func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, e
 	return run, nil
 }
 
-// abreast is how many connections are made at once.
-const abreast = 32
+// maxDials is the number of connections that are opened at the same time.
+const maxDials = 32
 
-// join makes the connections of a test.
+// join opens the connections of a test.
 func (s *Session) join(ctx context.Context, t *Test, id string) ([]*flow, error) {
 	type place struct {
 		way    Way
@@ -411,17 +454,18 @@ func (s *Session) join(ctx context.Context, t *Test, id string) ([]*flow, error)
 	flows, errs := make([]*flow, len(places)), make([]error, len(places))
 	d := s.c.dialer(t)
 	var all sync.WaitGroup
-	room := make(chan struct{}, abreast)
+	dials := make(chan struct{}, maxDials)
 	for i, p := range places {
-		room <- struct{}{}
+		dials <- struct{}{}
 		all.Go(func() {
-			defer func() { <-room }()
+			defer func() { <-dials }()
 			c, err := d.DialContext(ctx, "tcp", s.Server)
 			if err != nil {
 				errs[i] = s.c.unreachable(s.Server, err)
 				return
 			}
-			if err := writeMessage(c, &message{Join: &join{ID: id, Way: p.way, Stream: p.stream}}); err != nil {
+			m := &message{Join: &join{ID: id, Way: p.way, Stream: p.stream}}
+			if err := writeMessage(c, m); err != nil {
 				c.Close()
 				errs[i] = s.explain(ctx, err)
 				return
@@ -429,7 +473,7 @@ func (s *Session) join(ctx context.Context, t *Test, id string) ([]*flow, error)
 			tcp, ok := c.(*net.TCPConn)
 			if !ok {
 				c.Close()
-				errs[i] = s.explain(ctx, errStranger)
+				errs[i] = s.explain(ctx, errNotProtocol)
 				return
 			}
 			flows[i], errs[i] = flowOf(tcp, t, p.way, p.stream, true)

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Comparison is what differs between two results, the first being what the second is measured by.
+// Comparison is the difference of two results. The first is the reference.
 type Comparison struct {
 	View  string     `json:"view"` // load.compare
 	Names [2]string  `json:"results"`
@@ -18,11 +18,11 @@ type Comparison struct {
 	Notes []string   `json:"notes"`
 }
 
-// Compared is one number of both.
+// Compared is one number of both results.
 type Compared struct {
 	What   string `json:"what"` // throughput, transactions, latency, cpu
 	Way    Way    `json:"way,omitempty"`
-	Where  string `json:"where,omitempty"` // here, there: of CPU time
+	Where  string `json:"where,omitempty"` // here or there, for CPU time
 	Unit   string `json:"unit"`            // bit/s, 1/s, ns
 	First  Spread `json:"first"`
 	Second Spread `json:"second"`
@@ -30,28 +30,28 @@ type Compared struct {
 	Less bool `json:"less_is_better"`
 }
 
-// Times are the percentiles of both.
+// Times are the percentiles of both results.
 type Times struct {
 	First  *Percentile `json:"first"`
 	Second *Percentile `json:"second"`
 }
 
-// mostResult bounds what is read of a file: a day in seconds is far below.
-const mostResult = 256 << 20
+// maxResult is the highest size of a file with a result: far above that of a day in seconds.
+const maxResult = 256 << 20
 
-// ReadResult reads what -o has kept.
+// ReadResult reads a result that -o wrote. The error says what is wrong with it.
 func ReadResult(r io.Reader) (*Result, error) {
-	b, err := io.ReadAll(io.LimitReader(r, mostResult+1))
+	b, err := io.ReadAll(io.LimitReader(r, maxResult+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > mostResult {
-		return nil, fmt.Errorf("it is larger than %d MB", mostResult>>20)
+	if len(b) > maxResult {
+		return nil, fmt.Errorf("larger than %d MB", maxResult>>20)
 	}
 	return parseResult(b)
 }
 
-// parseResult reads one.
+// parseResult parses and checks a result.
 func parseResult(b []byte) (*Result, error) {
 	var r Result
 	if err := json.Unmarshal(b, &r); err != nil {
@@ -63,12 +63,13 @@ func parseResult(b []byte) (*Result, error) {
 	}
 	switch {
 	case r.View != resultView:
-		return nil, fmt.Errorf("it is no result of culprit load (%q is not %q): keep one with culprit load stream HOST -o FILE.json", printable(r.View), resultView)
+		return nil, fmt.Errorf("not a result of culprit load (%q is not %q): "+
+			"make one with culprit load stream HOST -o FILE.json", printable(r.View), resultView)
 	case r.Format != resultFormat:
 		return nil, fmt.Errorf("it has format %d, this program reads %d", r.Format, resultFormat)
 	}
 	if err := r.Test.Check(); err != nil {
-		return nil, fmt.Errorf("its test can't be: %w", err)
+		return nil, fmt.Errorf("invalid test: %w", err)
 	}
 	if len(r.Runs) == 0 {
 		return nil, errors.New("it has no runs")
@@ -89,12 +90,15 @@ func parseResult(b []byte) (*Result, error) {
 	return &r, nil
 }
 
-// Compare tells what differs between two results. They must be of the same kind.
+// Compare compares two results with these names. The error says that they are of different kinds or
+// have no number in common.
 func Compare(names [2]string, a, b *Result) (*Comparison, error) {
 	if a.Test.Kind != b.Test.Kind {
-		return nil, fmt.Errorf("%s is of a %s, %s of a %s: they have nothing in common", names[0], a.Test.Kind, names[1], b.Test.Kind)
+		return nil, fmt.Errorf("%s is of a %s, %s of a %s: they can't be compared", names[0],
+			a.Test.Kind, names[1], b.Test.Kind)
 	}
-	c := &Comparison{View: "load.compare", Names: names, Kind: a.Test.Kind, Notes: differences(a, b)}
+	c := &Comparison{View: "load.compare", Names: names, Kind: a.Test.Kind,
+		Notes: differences(a, b)}
 	row := func(what, unit, where string, way Way, less bool, of func(*Result, *Run) Number) {
 		spread := func(r *Result) Spread {
 			var v []Number
@@ -103,13 +107,15 @@ func Compare(names [2]string, a, b *Result) (*Comparison, error) {
 			}
 			return spreadOf(v)
 		}
-		one := Compared{What: what, Way: way, Where: where, Unit: unit, First: spread(a), Second: spread(b), Less: less}
+		one := Compared{What: what, Way: way, Where: where, Unit: unit, First: spread(a),
+			Second: spread(b), Less: less}
 		if one.Ratio = ratioOf(one.First, one.Second); one.Ratio.Ratio.Known() {
 			c.Rows = append(c.Rows, one)
 		}
 	}
 	if a.Test.Kind == Exchange {
-		row("transactions", "1/s", "", "", false, func(_ *Result, r *Run) Number { return r.Here.Total.Exchanges() })
+		row("transactions", "1/s", "", "", false,
+			func(_ *Result, r *Run) Number { return r.Here.Total.Exchanges() })
 		row("latency", "ns", "", "", true, func(_ *Result, r *Run) Number {
 			if r.Here.Total.Times == nil {
 				return unknown()
@@ -119,7 +125,8 @@ func Compare(names [2]string, a, b *Result) (*Comparison, error) {
 	}
 	for _, w := range []Way{Up, Down} {
 		if a.Test.Kind == Stream {
-			row("throughput", "bit/s", "", w, false, func(_ *Result, r *Run) Number { return r.Throughput(w) })
+			row("throughput", "bit/s", "", w, false,
+				func(_ *Result, r *Run) Number { return r.Throughput(w) })
 		}
 	}
 	unit := "ns/GB"
@@ -151,12 +158,12 @@ func Compare(names [2]string, a, b *Result) (*Comparison, error) {
 		c.Times = []Times{{all(a), all(b)}}
 	}
 	if len(c.Rows) == 0 {
-		return nil, errors.New("neither has a number that the other has too")
+		return nil, errors.New("the results have no number in common")
 	}
 	return c, nil
 }
 
-// differences tells how the tests were not the same.
+// differences returns a note for each difference between the tests.
 func differences(a, b *Result) []string {
 	notes := []string{}
 	differ := func(what string, x, y any) {
@@ -178,15 +185,16 @@ func differences(a, b *Result) []string {
 	return notes
 }
 
-// counted gives the runs that did not end early, or all where there are none.
+// counted returns the runs that did not end early, or all when each did.
 func (r *Result) counted() []*Run {
-	if whole := slices.DeleteFunc(slices.Clone(r.Runs), func(run *Run) bool { return run.Early != "" }); len(whole) > 0 {
+	early := func(run *Run) bool { return run.Early != "" }
+	if whole := slices.DeleteFunc(slices.Clone(r.Runs), early); len(whole) > 0 {
 		return whole
 	}
 	return r.Runs
 }
 
-// congestion gives the algorithm that the senders of the first run had.
+// congestion returns the congestion control of the senders in the first run.
 func (r *Result) congestion() string {
 	if sender, _ := r.Runs[0].ends(r.Test.ways()[0]); sender != nil {
 		return orWord(printable(sender.Congestion), "that is not known")

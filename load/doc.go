@@ -1,8 +1,9 @@
-// Package load is the network load test: a server, a client, and between them one TCP connection that says what to do and others that
-// carry traffic. A stream moves bytes as fast as it can, or as fast as it was told; request and response measure each transaction. It says what
-// the traffic cost at both ends, what share of the link it took, and what limited it.
+// Package load is the network load test: a server, a client, one TCP connection for control and
+// others for traffic. A stream sends as fast as possible or at a given rate. Request and response
+// measure each transaction. The result contains the cost of the traffic at both ends, its share of
+// the link, and its limit.
 //
-// It sends nothing to anybody who has not shown the server's token, unless the server was told to be open, and nothing that was not asked for by
-// the end at the other side of the same connections. It traces nothing and reads no counters of the kernel but those of its own sockets
-// and threads: what else it tells of a machine comes in as a Machine.
+// Both ends send traffic only over connections of a test, and only as its peer requested. The
+// server requires its token, unless it is open. The package reads counters of its own sockets and
+// threads only: other facts about a machine come from a Machine.
 package load

@@ -11,42 +11,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A flow is one connection that carries traffic, at this end, with the thread that serves it. What it counts others may read at any time.
+// A flow is one end of a connection with traffic, and the thread that serves it. Other threads may
+// read its counters at any time.
 type flow struct {
 	socket *socket
 	way    Way
 	stream int
-	sends  bool // of a stream: this end sends. Of exchanges: this end asks
+	sends  bool // of a stream: this end sends; of exchanges: this end sends requests
 
-	_      [64]byte      // what the thread writes shares no cache line with others' fields
-	moved  atomic.Uint64 // bytes that this end received or, when it sends, handed to the kernel; of exchanges both
+	_      [64]byte      // keeps the counters in a cache line of their own
+	moved  atomic.Uint64 // bytes received, or sent to the kernel by a sender; both for exchanges
 	done   atomic.Uint64 // exchanges that ended
-	missed atomic.Uint64 // exchanges that were due and had not ended when traffic did
-	tid    atomic.Int64  // of the thread, 0 before it runs
-	had    atomic.Int64  // CPU time that the thread had before
-	over   atomic.Bool   // traffic is to end: what goes wrong from now on is nothing
+	missed atomic.Uint64 // exchanges that were due and did not end in time
+	tid    atomic.Int64  // of the thread; 0 before it runs
+	had    atomic.Int64  // CPU time of the thread before the run
+	over   atomic.Bool   // traffic ends: later errors don't count
 	_      [64]byte
 
-	times *counter // of exchanges, at the end that asks
-	late  *counter // how much later than it could have each began, of those that are paced
-	err   error    // why it ended before it was to; to be read when the thread has ended
+	times *counter // of exchanges, at the end that sends requests
+	late  *counter // of paced exchanges: the delay of each begin that this program caused
+	err   error    // why it ended early; valid after the thread ended
 
-	last tcpInfo // of the reading before
-	cpu  int64   // as last, of the thread
+	last tcpInfo // at the reading before
+	cpu  int64   // of the thread, at the reading before
 }
 
-// errEnded is the end of a connection by the other side.
+// errEnded means that the other end closed the connection.
 var errEnded = errors.New("the other end closed it")
 
-// prepare keeps the calling goroutine on a thread of its own, which serves the flow.
+// prepare locks the calling goroutine to a thread, which serves the flow.
 func (f *flow) prepare() {
 	tid := lockThread()
-	had, _ := clockTime(threadClock(tid)) // the thread may have done other work before
+	had, _ := clockTime(threadClock(tid)) // the thread may have done other work
 	f.had.Store(had)
 	f.tid.Store(int64(tid))
 }
 
-// run serves the flow until end is called, or it breaks. began is when traffic began.
+// run serves the flow until end is called or the connection breaks. began is the begin of traffic.
 func (f *flow) run(t *Test, began time.Time) {
 	var err error
 	switch {
@@ -55,25 +56,25 @@ func (f *flow) run(t *Test, began time.Time) {
 	case t.Kind == Exchange:
 		err = f.answer(t)
 	case f.sends:
-		err = f.pour(t, began)
+		err = f.sendStream(t, began)
 	default:
-		err = f.drain(t)
+		err = f.discard(t)
 	}
 	if !f.over.Load() {
 		f.err = fmt.Errorf("connection %d %s: %w", f.stream+1, f.way, err)
 	}
 }
 
-// end makes the thread end, soon.
+// end makes the thread return soon.
 func (f *flow) end() {
 	f.over.Store(true)
 	f.socket.end()
 }
 
-// pour sends as much as goes, or as the rate says.
-func (f *flow) pour(t *Test, began time.Time) error {
+// sendStream sends as fast as possible, or at the test's rate.
+func (f *flow) sendStream(t *Test, began time.Time) error {
 	rate := t.Rate / float64(t.Streams) / 8
-	b := noise(pieceOf(t.Size, rate))
+	b := randomBytes(pieceOf(t.Size, rate))
 	if rate == 0 {
 		for {
 			if err := f.socket.send(b); err != nil {
@@ -82,12 +83,12 @@ func (f *flow) pour(t *Test, began time.Time) error {
 			f.moved.Store(f.moved.Load() + uint64(len(b)))
 		}
 	}
-	keenTimers()
+	preciseTimers()
 	per := time.Duration(float64(len(b)) / rate * 1e9)
 	for due := time.Duration(0); ; due += per {
 		now := time.Since(began)
-		if now-due > mostDebt { // what a congested time has cost is not caught up with in one burst
-			due = now - mostDebt
+		if now-due > maxArrears { // no burst after a time of congestion
+			due = now - maxArrears
 		}
 		if !f.sleep(due - now) {
 			return nil
@@ -99,11 +100,11 @@ func (f *flow) pour(t *Test, began time.Time) error {
 	}
 }
 
-// mostDebt is for how much time of traffic that could not go a paced sender makes up.
-const mostDebt = 100 * time.Millisecond
+// maxArrears is how much delayed traffic a paced sender sends later.
+const maxArrears = 100 * time.Millisecond
 
-// pieceOf gives how much is written at once at that rate in bytes a second: a millisecond's worth, so that a burst is short, but not less than a
-// segment, and at most what was asked for.
+// pieceOf returns the bytes per write at a rate in bytes per second: one millisecond's worth, so
+// that bursts are short. It is at least a segment and at most size.
 func pieceOf(size int, rate float64) int {
 	if rate == 0 {
 		return size
@@ -111,8 +112,8 @@ func pieceOf(size int, rate float64) int {
 	return min(size, max(int(rate/1000), 1400))
 }
 
-// drain throws away what comes.
-func (f *flow) drain(t *Test) error {
+// discard receives and discards data.
+func (f *flow) discard(t *Test) error {
 	flags := unix.MSG_TRUNC
 	if t.Copy {
 		flags = 0
@@ -130,13 +131,14 @@ func (f *flow) drain(t *Test) error {
 	}
 }
 
-// receiveAtOnce is how much a receiver takes at most by one system call.
+// receiveAtOnce is the highest number of bytes that a receiver reads by one system call.
 const receiveAtOnce = 256 << 10
 
-// ask sends requests and waits for the response to each. Without a pace the next goes when the response to the one before has come, and its time counts
-// from there. With a pace it counts from when the request was to go, also when the response before came too late for that.
+// ask sends requests and waits for each response. Without a pace, a request is sent when the
+// response to the one before has arrived; its latency starts then. With a pace, the latency starts
+// at the due time, even when the response before arrived later.
 func (f *flow) ask(t *Test, began time.Time) error {
-	request, response := noise(t.Ask), make([]byte, t.Answer)
+	request, response := randomBytes(t.Ask), make([]byte, t.Answer)
 	each := uint64(t.Ask + t.Answer)
 	if t.Pace == 0 {
 		from := time.Since(began)
@@ -151,11 +153,14 @@ func (f *flow) ask(t *Test, began time.Time) error {
 			f.moved.Store(f.moved.Load() + each)
 		}
 	}
-	keenTimers()
+	preciseTimers()
 	per := float64(t.Streams) / t.Pace * 1e9
 	first := per * float64(f.stream) / float64(t.Streams)
 	free, n := time.Duration(0), 0
-	defer func() { f.missed.Store(uint64(max(0, int64((float64(t.For)-first)/per)+1-int64(n)))) }() // the one that was under way, and those behind it
+	defer func() { // the current one and all that were due after it
+		due := int64((float64(t.For)-first)/per) + 1
+		f.missed.Store(uint64(max(0, due-int64(n))))
+	}()
 	for ; ; n++ {
 		due := time.Duration(first + float64(n)*per)
 		if !f.until(began, due) {
@@ -173,16 +178,16 @@ func (f *flow) ask(t *Test, began time.Time) error {
 	}
 }
 
-// exchange sends one request and takes its response.
+// exchange sends one request and reads its response.
 func (f *flow) exchange(request, response []byte) error {
 	if err := f.socket.sendNow(request); err != nil {
 		return err
 	}
-	return f.take(response)
+	return f.readFull(response)
 }
 
-// take reads until b is full.
-func (f *flow) take(b []byte) error {
+// readFull reads until b is full.
+func (f *flow) readFull(b []byte) error {
 	for len(b) > 0 {
 		n, err := f.socket.receive(b, 0)
 		switch {
@@ -196,12 +201,12 @@ func (f *flow) take(b []byte) error {
 	return nil
 }
 
-// answer responds to each request.
+// answer sends a response to each request.
 func (f *flow) answer(t *Test) error {
-	request, response := make([]byte, t.Ask), noise(t.Answer)
+	request, response := make([]byte, t.Ask), randomBytes(t.Answer)
 	each := uint64(t.Ask + t.Answer)
 	for {
-		if err := f.take(request); err != nil {
+		if err := f.readFull(request); err != nil {
 			return err
 		}
 		if err := f.socket.sendNow(response); err != nil {
@@ -212,10 +217,10 @@ func (f *flow) answer(t *Test) error {
 	}
 }
 
-// until waits until so long after the begin; false when traffic is to end. The last of it it spins: a timer wakes a thread tens of microseconds
-// late, which would be in each latency.
+// until waits until due after began. It reports false when traffic ends. It spins at the end: a
+// timer wakes a thread tens of microseconds late, which would be part of each latency.
 func (f *flow) until(began time.Time, due time.Duration) bool {
-	if !f.sleep(due - time.Since(began) - spinning) {
+	if !f.sleep(due - time.Since(began) - spinTime) {
 		return false
 	}
 	for time.Since(began) < due {
@@ -223,28 +228,29 @@ func (f *flow) until(began time.Time, due time.Duration) bool {
 	return !f.over.Load()
 }
 
-// spinning is for how long before a paced request its thread spins.
-const spinning = 60 * time.Microsecond
+// spinTime is how long before a paced request its thread spins.
+const spinTime = 60 * time.Microsecond
 
-// sleep waits so long; false when traffic is to end.
+// sleep waits. It reports false when traffic ends.
 func (f *flow) sleep(d time.Duration) bool {
 	for end := time.Now().Add(d); d > 0 && !f.over.Load(); d = time.Until(end) {
-		part := unix.NsecToTimespec(int64(min(d, mostNap)))
-		_ = unix.Nanosleep(&part, nil) // a signal wakes it early: the loop sleeps on
+		part := unix.NsecToTimespec(int64(min(d, maxNap)))
+		_ = unix.Nanosleep(&part, nil) // after a signal the loop continues
 	}
 	return !f.over.Load()
 }
 
-// mostNap is how long a thread sleeps before it looks whether traffic is to end.
-const mostNap = 50 * time.Millisecond
+// maxNap is the longest sleep between two checks for the end of traffic.
+const maxNap = 50 * time.Millisecond
 
-// keenTimers has the thread woken when it wants to be, and not up to 50 us later with others (prctl(2)).
-func keenTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
+// preciseTimers turns off timer slack, which delays wakeups by up to 50 us: PR_SET_TIMERSLACK of
+// prctl(2).
+func preciseTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
-// noise gives bytes that nothing on the way can make shorter.
-func noise(n int) []byte {
+// randomBytes returns bytes that can't be compressed.
+func randomBytes(n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{'l', 'o', 'a', 'd'})
-	r.Read(b) //nolint:errcheck // it never fails
+	r.Read(b) //nolint:errcheck // never fails
 	return b
 }

@@ -6,37 +6,40 @@ import (
 	"culprit/measure"
 )
 
-// Latencies are counted in the log-linear buckets of measure.Dist: each power of two is cut into 128, so that a quantile is off by less than 0.8 %. What
-// takes longer than the last bucket's two minutes is counted in it; the greatest is kept as it is.
+// Latencies are counted in the buckets of measure.Dist with Base 7: each power of two has 128, so a
+// quantile is off by less than 0.8 %. The last bucket, of two minutes, also contains all longer
+// latencies. The maximum is exact.
 const (
 	latencyBase = 7
-	mostLatency = 1<<37 - 1 // ns
+	maxLatency  = 1<<37 - 1 // ns
 )
 
-// counter counts latencies. Several threads may, while another reads.
+// counter counts latencies. Several threads may add while another reads.
 type counter struct {
 	buckets []uint64 // atomic
 	sum     atomic.Uint64
-	least   atomic.Uint64 // 1 + the least; 0: none
+	least   atomic.Uint64 // the minimum + 1; 0: none
 	most    atomic.Uint64
 }
 
 func newCounter() *counter {
-	return &counter{buckets: make([]uint64, measure.BucketOf(latencyBase, mostLatency)+1)}
+	return &counter{buckets: make([]uint64, measure.BucketOf(latencyBase, maxLatency)+1)}
 }
 
-// add counts one of so many ns.
+// add counts a latency of ns nanoseconds.
 func (c *counter) add(ns int64) {
 	v := uint64(max(ns, 0))
-	atomic.AddUint64(&c.buckets[measure.BucketOf(latencyBase, min(v, mostLatency))], 1)
+	atomic.AddUint64(&c.buckets[measure.BucketOf(latencyBase, min(v, maxLatency))], 1)
 	c.sum.Add(v)
 	for m := c.most.Load(); v > m && !c.most.CompareAndSwap(m, v); m = c.most.Load() {
 	}
-	for m := c.least.Load(); (m == 0 || v+1 < m) && !c.least.CompareAndSwap(m, v+1); m = c.least.Load() {
+	m := c.least.Load()
+	for (m == 0 || v+1 < m) && !c.least.CompareAndSwap(m, v+1) {
+		m = c.least.Load()
 	}
 }
 
-// Latencies is a distribution of times, in ns: what each transaction took.
+// Latencies is the distribution of the latencies of transactions, in ns.
 type Latencies struct {
 	Least  uint64   `json:"min_ns"`
 	Most   uint64   `json:"max_ns"`
@@ -45,7 +48,7 @@ type Latencies struct {
 	Counts []uint64 `json:"counts"`
 }
 
-// gather adds up what counters have.
+// gather returns the sum of counters.
 func gather(all []*counter) Latencies {
 	var l Latencies
 	for _, c := range all {
@@ -64,7 +67,7 @@ func gather(all []*counter) Latencies {
 	return l
 }
 
-// trimmed gives the same without the empty buckets at both ends.
+// trimmed returns l without the empty buckets at both ends.
 func (l Latencies) trimmed() Latencies {
 	from, to := 0, len(l.Counts)
 	for from < to && l.Counts[from] == 0 {
@@ -77,7 +80,8 @@ func (l Latencies) trimmed() Latencies {
 	return l
 }
 
-// since gives what came after an earlier state of the same counters. Its least and greatest are the bounds of its buckets: those of a part are not kept.
+// since returns the latencies after an earlier state of the same counters. Least and Most are the
+// bounds of its buckets: the exact values are unknown.
 func (l Latencies) since(earlier Latencies) Latencies {
 	out := Latencies{Sum: l.Sum - earlier.Sum, Counts: make([]uint64, len(l.Counts))}
 	copy(out.Counts, l.Counts)
@@ -92,7 +96,7 @@ func (l Latencies) since(earlier Latencies) Latencies {
 	return out
 }
 
-// merge adds the times of o.
+// merge adds the latencies of o.
 func (l *Latencies) merge(o Latencies) {
 	switch {
 	case o.Count() == 0:
@@ -108,13 +112,13 @@ func (l *Latencies) merge(o Latencies) {
 	l.Least, l.Most = min(l.Least, o.Least), max(l.Most, o.Most)
 }
 
-// Count gives how many there are.
+// Count returns the number of latencies.
 func (l *Latencies) Count() uint64 {
 	d := measure.Dist{Counts: l.Counts}
 	return d.Count()
 }
 
-// Mean gives their mean, NaN when there are none.
+// Mean returns the mean, NaN when there are none.
 func (l *Latencies) Mean() float64 {
 	if n := l.Count(); n > 0 {
 		return l.Sum / float64(n)
@@ -122,7 +126,8 @@ func (l *Latencies) Mean() float64 {
 	return measure.NaN
 }
 
-// Quantile gives the time below which a share of them lies, off by less than 0.8 %; NaN when there are none.
+// Quantile returns the latency below which the share q lies, off by less than 0.8 %; NaN when there
+// are none.
 func (l *Latencies) Quantile(q float64) float64 {
 	d := measure.Dist{Base: latencyBase, First: l.First, Counts: l.Counts}
 	v := d.Quantile(q)
@@ -132,10 +137,11 @@ func (l *Latencies) Quantile(q float64) float64 {
 	return min(max(v, float64(l.Least)), float64(l.Most))
 }
 
-// mostBuckets is more than any counter has.
-const mostBuckets = 1 << 13
+// maxBuckets is above the number of buckets of a counter.
+const maxBuckets = 1 << 13
 
-// sound says whether it can be what a counter gave.
-func (l *Latencies) sound() bool {
-	return l.First >= 0 && l.First < mostBuckets && len(l.Counts) <= mostBuckets && l.Sum >= 0 && l.Least <= l.Most
+// valid reports whether l can come from counters.
+func (l *Latencies) valid() bool {
+	return l.First >= 0 && l.First < maxBuckets && len(l.Counts) <= maxBuckets && l.Sum >= 0 &&
+		l.Least <= l.Most
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLatenciesAgainstSorting: every quantile is within 0.8 % of the exact one, whatever the times are.
+// TestLatenciesAgainstSorting checks that each quantile is within 0.8 % of the exact one.
 func TestLatenciesAgainstSorting(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, draw := range map[string]func() int64{
@@ -33,13 +33,16 @@ func TestLatenciesAgainstSorting(t *testing.T) {
 		}
 		slices.Sort(all)
 		l := gather([]*counter{c})
-		if l.Count() != uint64(len(all)) || l.Sum != sum || int64(l.Least) != all[0] || int64(l.Most) != all[len(all)-1] {
-			t.Errorf("%s: %d of %d, sum %v of %v, %d..%d of %d..%d", name, l.Count(), len(all), l.Sum, sum, l.Least, l.Most, all[0], all[len(all)-1])
+		if l.Count() != uint64(len(all)) || l.Sum != sum || int64(l.Least) != all[0] ||
+			int64(l.Most) != all[len(all)-1] {
+			t.Errorf("%s: %d of %d, sum %v of %v, %d..%d of %d..%d", name, l.Count(), len(all),
+				l.Sum, sum, l.Least, l.Most, all[0], all[len(all)-1])
 		}
 		trimmed := l.trimmed()
 		for _, q := range []float64{0.001, 0.25, 0.5, 0.9, 0.99, 0.999, 1} {
 			want := float64(all[max(0, int(math.Ceil(q*float64(len(all))))-1)])
-			// Between two humps a quantile is anywhere: the test is of values, so the neighbours' range counts.
+			// Between two peaks a quantile can be any value, so the range between its neighbours
+			// counts.
 			if got := l.Quantile(q); math.Abs(got-want) > 0.008*want+1 {
 				t.Errorf("%s: quantile %g is %g, want %g", name, q, got, want)
 			}
@@ -50,7 +53,7 @@ func TestLatenciesAgainstSorting(t *testing.T) {
 	}
 }
 
-// TestLatenciesOfParts: what came in between, and all parts together.
+// TestLatenciesOfParts checks the difference of two states, and the sum of all parts.
 func TestLatenciesOfParts(t *testing.T) {
 	a, b := newCounter(), newCounter()
 	both := []*counter{a, b}
@@ -59,11 +62,11 @@ func TestLatenciesOfParts(t *testing.T) {
 	first := gather(both)
 	part1 := first.since(Latencies{})
 	a.add(1e6)
-	b.add(-1) // a clock that went back: 0
-	b.add(mostLatency * 4)
+	b.add(-1) // a clock that went back counts as 0
+	b.add(maxLatency * 4)
 	second := gather(both)
 	part2 := second.since(first)
-	if part1.Count() != 2 || part2.Count() != 3 || part2.Sum != 1e6+4*mostLatency {
+	if part1.Count() != 2 || part2.Count() != 3 || part2.Sum != 1e6+4*maxLatency {
 		t.Fatalf("%+v %+v", part1, part2)
 	}
 	if p50 := part2.Quantile(0.5); math.Abs(p50-1e6) > 8e3 {
@@ -72,10 +75,10 @@ func TestLatenciesOfParts(t *testing.T) {
 	whole := part1
 	whole.merge(part2)
 	whole.merge(Latencies{})
-	if whole.Count() != 5 || whole.Sum != second.Sum || !whole.sound() {
+	if whole.Count() != 5 || whole.Sum != second.Sum || !whole.valid() {
 		t.Errorf("%+v", whole)
 	}
-	if second.Most != 4*mostLatency || second.Quantile(1) > float64(second.Most) {
+	if second.Most != 4*maxLatency || second.Quantile(1) > float64(second.Most) {
 		t.Errorf("the longest is %d, quantile 1 %g", second.Most, second.Quantile(1))
 	}
 	var none Latencies

@@ -6,38 +6,43 @@ import (
 	"strings"
 )
 
-// Limit is what kept traffic from being more.
+// Limit is the resource that limits the traffic.
 type Limit struct {
 	Kind  string `json:"kind"`           // link cpu rate window buffer loss finding none
-	Where string `json:"where"`          // here, there, or "" where that is no question
+	Where string `json:"where"`          // here or there; "" when it does not apply
 	Name  string `json:"name,omitempty"` // of the interface, the CPU, the rule
 	Share Number `json:"share"`          // of that resource, or of the time
 	Text  string `json:"text"`           // the same for people, without a full stop
 }
 
-// When a resource counts as the limit.
+// A resource beyond these thresholds is the limit.
 const (
-	// As in the diagnosis's own rule of links: a line that TCP fills carries 94 to 100 % of what it can, and what carries a seventh more than its limit is
-	// not limited by it.
-	linkFull, linkBeyond = 0.90, 1.15
-	// rateKept: a pace that is kept up to a fiftieth was the limit. Bursts at the ends of the time are less.
+	// As in the diagnosis's rule of links: TCP fills a line to 94 to 100 %. An interface that
+	// carries a seventh more than its limit is not limited by it.
+	linkFull, linkOver = 0.90, 1.15
+	// rateKept: a pace that is reached up to a fiftieth is the limit. Bursts at the ends of a test
+	// are less.
 	rateKept = 0.98
-	// threadFull: a thread that waits for nothing gets all of a CPU but what interrupts and others take.
+	// threadFull: a thread that never waits gets all of a CPU except the time of interrupts and
+	// other tasks.
 	threadFull = 0.90
-	// allFull and oneFull: of the CPUs together, and of one, which may work for the network outside of any thread.
+	// allFull and oneFull: of all CPUs together and of one, which may work for the network outside
+	// of any thread.
 	allFull, oneFull = 0.95, 0.97
-	// halfTime: who has nothing under way for half of the time is not held back by the network.
+	// halfTime: a sender without data under way for half of the time is not limited by the network.
 	halfTime = 0.5
-	// windowTime: of the time with data under way. A connection whose window is a fourth of what the path takes was 46 to 50 % of it stopped by it, since a
-	// busy receiver opens it in steps.
+	// windowTime: of the time with data under way. A connection with a window of a fourth of the
+	// path's capacity was stopped by it 46 to 50 % of that time, since a busy receiver opens its
+	// window in steps.
 	windowTime = 0.4
-	// worthSaying: below this a window is no part of the story.
-	worthSaying = 0.05
-	// someLoss: with one segment of two hundred lost no algorithm that takes losses for congestion fills a path longer than some milliseconds.
-	someLoss = 0.005
+	// minWindowShare: below it a window is not mentioned.
+	minWindowShare = 0.05
+	// minLoss: when one of two hundred segments is lost, no algorithm that treats loss as
+	// congestion fills a path longer than some milliseconds.
+	minLoss = 0.005
 )
 
-// finding is what is read of a diagnosis (docs: `culprit diagnose --json`).
+// finding is the used part of a finding of `culprit diagnose --json`.
 type finding struct {
 	Rule     string `json:"rule"`
 	Severity string `json:"severity"`
@@ -48,7 +53,8 @@ type finding struct {
 	} `json:"culprit"`
 }
 
-// findings gives those of an end's diagnosis that are more than remarks; nil when there is none that can be read.
+// findings returns the findings of an end's diagnosis with medium or high severity; nil when the
+// diagnosis is missing or can't be parsed.
 func (e *End) findings() []finding {
 	if e == nil {
 		return nil
@@ -68,26 +74,28 @@ func (e *End) findings() []finding {
 	return out
 }
 
-// An at is one end with what it is called.
-type at struct {
+// A namedEnd is one end with its name, here or there.
+type namedEnd struct {
 	*End
 	where string
 }
 
-// fullest gives what the end's device carried in that of these directions that is filled most, one of unknown speed last; nil when none is told.
-func (a at) fullest(among func(direction string) bool) *Wire {
+// fullest returns the wire of the end's device with the highest share, among the given directions.
+// An unknown share is the lowest. nil: no wire is known.
+func (a namedEnd) fullest(among func(direction string) bool) *Wire {
 	var best *Wire
 	for i := range a.Wire {
-		if w := &a.Wire[i]; among(w.Direction) && (best == nil || w.Share > best.Share || !best.Share.Known()) {
+		if w := &a.Wire[i]; among(w.Direction) &&
+			(best == nil || w.Share > best.Share || !best.Share.Known()) {
 			best = w
 		}
 	}
 	return best
 }
 
-func (r *Run) both() []at {
-	var out []at
-	for _, a := range []at{{r.Here, "here"}, {r.There, "there"}} {
+func (r *Run) both() []namedEnd {
+	var out []namedEnd
+	for _, a := range []namedEnd{{r.Here, "here"}, {r.There, "there"}} {
 		if a.End != nil {
 			out = append(out, a)
 		}
@@ -95,7 +103,7 @@ func (r *Run) both() []at {
 	return out
 }
 
-// limits gives what limited each direction of the test.
+// limits returns the limit of each direction of the test.
 func (r *Run) limits(t *Test) []Limit {
 	var out []Limit
 	for _, w := range t.ways() {
@@ -104,15 +112,17 @@ func (r *Run) limits(t *Test) []Limit {
 	return out
 }
 
-// limit looks at what may be the limit, in the order in which one hides the other: a pace that is kept leaves all else room, a full link makes
-// windows and queues full, a full CPU the windows.
+// limit checks the possible limits. One hides the next: a pace that is reached leaves all other
+// resources idle, a full link fills windows and queues, a full CPU fills the windows.
 func (r *Run) limit(t *Test, w Way) Limit {
-	for _, look := range []func(*Test, Way) (Limit, bool){r.byPace, r.byLink, r.byQuota, r.byCPU, r.byWindow, r.byLoss, r.byFinding} {
+	for _, look := range []func(*Test, Way) (Limit, bool){
+		r.byPace, r.byLink, r.byQuota, r.byCPU, r.byWindow, r.byLoss, r.byFinding,
+	} {
 		if l, ok := look(t, w); ok {
 			return l
 		}
 	}
-	return r.nothing(t, w)
+	return r.noLimit(t, w)
 }
 
 func (r *Run) byPace(t *Test, w Way) (Limit, bool) {
@@ -126,30 +136,42 @@ func (r *Run) byPace(t *Test, w Way) (Limit, bool) {
 	if t.Rate == 0 && t.Pace == 0 || !(share >= rateKept) {
 		return Limit{}, false
 	}
-	return Limit{Kind: "rate", Share: share, Text: fmt.Sprintf("%s: %s of it was kept", text, percent(share))}, true
+	return Limit{Kind: "rate", Share: share,
+		Text: fmt.Sprintf("%s: %s of it was kept", text, percent(share))}, true
 }
 
-// byLink finds a link that is full in the direction that traffic takes, at either end.
+// byLink returns a link that is full in the direction of the traffic, at either end.
 func (r *Run) byLink(t *Test, w Way) (Limit, bool) {
 	var best Limit
 	for _, a := range r.both() {
 		sends := (a.where == "here") == (w == Up)
 		for _, wire := range a.Wire {
-			if (wire.Direction == "tx") != sends && t.Kind == Stream || !(wire.Share >= linkFull) || wire.Share > linkBeyond {
+			if (wire.Direction == "tx") != sends && t.Kind == Stream || !(wire.Share >= linkFull) ||
+				wire.Share > linkOver {
 				continue
 			}
 			if best.Kind == "" || wire.Share > best.Share {
-				best = Limit{"link", a.where, a.Device, wire.Share, fmt.Sprintf("the link %s %s: %s carries %s of %s%s", printable(a.Device), a.where, wire.Direction, percent(wire.Share), Bits(wire.Capacity), capacityFrom(wire.From))}
+				best = Limit{
+					"link",
+					a.where,
+					a.Device,
+					wire.Share,
+					fmt.Sprintf("the link %s %s: %s carries %s of %s%s", printable(a.Device),
+						a.where, wire.Direction, percent(wire.Share), Bits(wire.Capacity),
+						capacityFrom(wire.From)),
+				}
 			}
 		}
 	}
 	if best.Kind != "" {
 		return best, true
 	}
-	for _, a := range r.both() { // one below the device of the route, as a bridge's port
+	// An interface below the device of the route, such as a bridge's port.
+	for _, a := range r.both() {
 		for _, f := range a.findings() {
 			if f.Rule == "link-saturated" {
-				return Limit{"link", a.where, printable(f.Culprit.Interface), unknown(), fmt.Sprintf("a link %s: %s", a.where, claim(f))}, true
+				return Limit{"link", a.where, printable(f.Culprit.Interface), unknown(),
+					fmt.Sprintf("a link %s: %s", a.where, claim(f))}, true
 			}
 		}
 	}
@@ -170,12 +192,13 @@ func capacityFrom(from string) string {
 
 func claim(f finding) string { return strings.TrimSuffix(printable(f.Claim), ".") }
 
-// byQuota finds a control group that was not let run. CPUs idle then, and the threads do not look busy.
+// byQuota returns a throttled control group. Its CPUs idle and its threads don't look busy.
 func (r *Run) byQuota(*Test, Way) (Limit, bool) {
 	for _, a := range r.both() {
 		for _, f := range a.findings() {
 			if f.Rule == "cgroup-throttled" {
-				return Limit{"finding", a.where, f.Rule, unknown(), fmt.Sprintf("by the diagnosis %s: %s", a.where, claim(f))}, true
+				return Limit{"finding", a.where, f.Rule, unknown(),
+					fmt.Sprintf("by the diagnosis %s: %s", a.where, claim(f))}, true
 			}
 		}
 	}
@@ -197,13 +220,15 @@ func (r *Run) byCPU(t *Test, w Way) (Limit, bool) {
 		what := "that receives"
 		switch {
 		case t.Kind == Exchange && a.where == "here":
-			what = "that asks"
+			what = "that sends requests"
 		case t.Kind == Exchange:
-			what = "that answers"
+			what = "that responds"
 		case (a.where == "here") == (w == Up):
 			what = "that sends"
 		}
-		consider(Limit{"cpu", a.where, "thread", u.Thread, fmt.Sprintf("one CPU %s: the thread %s takes %s of it", a.where, what, percent(min(u.Thread, 1)))})
+		text := fmt.Sprintf("one CPU %s: the thread %s uses %s of it",
+			a.where, what, percent(min(u.Thread, 1)))
+		consider(Limit{"cpu", a.where, "thread", u.Thread, text})
 	}
 	if best.Kind != "" {
 		return best, true
@@ -211,15 +236,19 @@ func (r *Run) byCPU(t *Test, w Way) (Limit, bool) {
 	for _, a := range r.both() {
 		u := &a.Total.CPU
 		if share := (u.Machine + u.Modes["steal"]) / u.Of; share >= allFull {
-			consider(Limit{"cpu", a.where, "all", share, fmt.Sprintf("the CPUs %s: %s of %.0f are busy, %.2f of them with the program's own work", a.where, percent(min(share, 1)), float64(u.Of), float64(u.Process))})
+			text := fmt.Sprintf("the CPUs %s: %s of %.0f are busy, %.2f of them with this test",
+				a.where, percent(min(share, 1)), float64(u.Of), float64(u.Process))
+			consider(Limit{"cpu", a.where, "all", share, text})
 		} else if u.Share >= oneFull {
-			consider(Limit{"cpu", a.where, u.Busiest, u.Share, fmt.Sprintf("CPU %s %s: it is busy %s of the time", printable(u.Busiest), a.where, percent(u.Share))})
+			text := fmt.Sprintf("CPU %s %s is busy %s of the time",
+				printable(u.Busiest), a.where, percent(u.Share))
+			consider(Limit{"cpu", a.where, u.Busiest, u.Share, text})
 		}
 	}
 	return best, best.Kind != ""
 }
 
-// byWindow tells what the sender's kernel says that it waited for.
+// byWindow returns what the sender waited for according to its kernel.
 func (r *Run) byWindow(t *Test, w Way) (Limit, bool) {
 	sender, _ := r.ends(w)
 	if t.Kind == Exchange || sender == nil || sender.Total.way(w) == nil {
@@ -233,9 +262,26 @@ func (r *Run) byWindow(t *Test, w Way) (Limit, bool) {
 	switch {
 	case !(tr.Busy >= halfTime):
 	case tr.Rwnd/tr.Busy >= windowTime && tr.Rwnd >= tr.Sndbuf:
-		return Limit{"window", there, "", tr.Rwnd, fmt.Sprintf("the receiver's window: %s of the time the sender waited for it; the receiver %s reads too slowly, or its buffer is too small for the path%s", percent(tr.Rwnd), there, windowOf(t))}, true
+		return Limit{
+			"window",
+			there,
+			"",
+			tr.Rwnd,
+			fmt.Sprintf(
+				"the receiver's window: the sender waited for it %s of the time; the receiver %s "+
+					"reads too slowly, or its buffer is too small for the path%s",
+				percent(tr.Rwnd), there, windowOf(t),
+			),
+		}, true
 	case tr.Sndbuf/tr.Busy >= windowTime:
-		return Limit{"buffer", here, "", tr.Sndbuf, fmt.Sprintf("the sender's buffer: %s of the time it was full of what is under way%s", percent(tr.Sndbuf), windowOf(t))}, true
+		return Limit{
+			"buffer",
+			here,
+			"",
+			tr.Sndbuf,
+			fmt.Sprintf("the sender's buffer: %s of the time it was full of what is under way%s",
+				percent(tr.Sndbuf), windowOf(t)),
+		}, true
 	}
 	return Limit{}, false
 }
@@ -253,8 +299,17 @@ func (r *Run) byLoss(t *Test, w Way) (Limit, bool) {
 		return Limit{}, false
 	}
 	tr := sender.Total.way(w)
-	if share := tr.Retransmits / tr.Segments; share >= someLoss {
-		return Limit{"loss", "", sender.Congestion, share, fmt.Sprintf("losses on the way: %s of the segments were sent again, and %s holds back for it", percent(share), orWord(printable(sender.Congestion), "the congestion control"))}, true
+	if share := tr.Retransmits / tr.Segments; share >= minLoss {
+		return Limit{
+			"loss",
+			"",
+			sender.Congestion,
+			share,
+			fmt.Sprintf(
+				"losses on the way: %s of the segments were sent again, and %s holds back for it",
+				percent(share), orWord(printable(sender.Congestion), "the congestion control"),
+			),
+		}, true
 	}
 	return Limit{}, false
 }
@@ -266,21 +321,29 @@ func orWord(s, otherwise string) string {
 	return s
 }
 
-// byFinding takes what else the diagnosis holds against either end, as far as it can slow traffic down.
+// byFinding returns another finding of either end's diagnosis that can slow traffic down.
 func (r *Run) byFinding(*Test, Way) (Limit, bool) {
 	for _, a := range r.both() {
 		for _, f := range a.findings() {
 			switch f.Rule {
-			case "cpu-saturated", "cpu-one-saturated", "cpu-softirq", "net-drops", "tcp-retransmits", "link-below-mode", "memory-pressure", "swapping":
-				return Limit{"finding", a.where, f.Rule, unknown(), fmt.Sprintf("by the diagnosis %s: %s", a.where, claim(f))}, true
+			case "cpu-saturated",
+				"cpu-one-saturated",
+				"cpu-softirq",
+				"net-drops",
+				"tcp-retransmits",
+				"link-below-mode",
+				"memory-pressure",
+				"swapping":
+				return Limit{"finding", a.where, f.Rule, unknown(),
+					fmt.Sprintf("by the diagnosis %s: %s", a.where, claim(f))}, true
 			}
 		}
 	}
 	return Limit{}, false
 }
 
-// nothing says what was looked at in vain.
-func (r *Run) nothing(t *Test, w Way) Limit {
+// noLimit returns a Limit of kind none that lists what was checked.
+func (r *Run) noLimit(t *Test, w Way) Limit {
 	var looked []string
 	for _, a := range r.both() {
 		one := "device unknown"
@@ -289,7 +352,8 @@ func (r *Run) nothing(t *Test, w Way) Limit {
 		}); wire != nil {
 			one = fmt.Sprintf("link %s, speed unknown", printable(a.Device))
 			if wire.Share.Known() {
-				one = fmt.Sprintf("link %s %s %s", printable(a.Device), wire.Direction, percent(wire.Share))
+				one = fmt.Sprintf("link %s %s %s", printable(a.Device), wire.Direction,
+					percent(wire.Share))
 			}
 		}
 		if u := &a.Total.CPU; u.Machine.Known() {
@@ -309,23 +373,30 @@ func (r *Run) nothing(t *Test, w Way) Limit {
 	default:
 		if tr := sender.Total.way(w); tr.Busy.Known() {
 			if tr.Busy < halfTime {
-				return Limit{Kind: "none", Share: unknown(), Text: text + fmt.Sprintf(": the sender had nothing under way %s of the time", percent(1-tr.Busy))}
+				return Limit{
+					Kind:  "none",
+					Share: unknown(),
+					Text: text + fmt.Sprintf(": the sender had nothing under way %s of the time",
+						percent(1-tr.Busy)),
+				}
 			}
 			text += fmt.Sprintf(": the sender had data under way %s of the time", percent(tr.Busy))
-			if tr.Rwnd >= worthSaying {
+			if tr.Rwnd >= minWindowShare {
 				text += fmt.Sprintf(", was stopped by the receiver's window %s", percent(tr.Rwnd))
 			}
-			if tr.Sndbuf >= worthSaying {
+			if tr.Sndbuf >= minWindowShare {
 				text += fmt.Sprintf(", by its own buffer %s", percent(tr.Sndbuf))
 			}
-			text += fmt.Sprintf("; the rest is the path between, or %s", orWord(printable(sender.Congestion), "the congestion control"))
+			text += fmt.Sprintf("; the rest is the path between, or %s",
+				orWord(printable(sender.Congestion), "the congestion control"))
 		}
 	}
 	return Limit{Kind: "none", Share: unknown(), Text: text}
 }
 
-// commonest gives the limit of a direction (its place among the test's) that most runs have, as the last of those tells it.
-func commonest(runs []*Run, way int) Limit {
+// mostFrequent returns the limit of a direction, by its index, that most runs have, in the text of
+// the last of them.
+func mostFrequent(runs []*Run, way int) Limit {
 	count := map[string]int{}
 	key := func(l Limit) string { return l.Kind + " " + l.Where + " " + l.Name }
 	for _, r := range runs {
@@ -343,7 +414,7 @@ func commonest(runs []*Run, way int) Limit {
 	return best
 }
 
-// percent gives a ratio for people.
+// percent formats a ratio for people.
 func percent(n Number) string {
 	v := float64(n) * 100
 	switch {
@@ -357,7 +428,7 @@ func percent(n Number) string {
 	return fmt.Sprintf("%.1f %%", v)
 }
 
-// Bits gives a rate for people, with four digits: 957.1 Mbit/s.
+// Bits formats a rate with four digits: 957.1 Mbit/s.
 func Bits(n Number) string {
 	v := float64(n)
 	if !n.Known() {

@@ -9,23 +9,38 @@ import (
 	"culprit/measure"
 )
 
-// quietRun is a run of 500 Mbit/s upwards, one second, in which nothing is at its end.
+// quietRun returns a run of one second with 500 Mbit/s upwards in which nothing is saturated.
 func quietRun() *Run {
 	end := func(sends bool) *End {
-		t := Traffic{Way: Up, Sends: sends, Bytes: 62.5e6, Exchanges: 1000, Retransmits: unknown(), Segments: unknown(), RTT: unknown(), LeastRTT: unknown(), Cwnd: unknown(), Busy: unknown(), Rwnd: unknown(), Sndbuf: unknown()}
+		t := Traffic{Way: Up, Sends: sends, Bytes: 62.5e6, Exchanges: 1000, Retransmits: unknown(),
+			Segments: unknown(), RTT: unknown(), LeastRTT: unknown(), Cwnd: unknown(),
+			Busy: unknown(), Rwnd: unknown(), Sndbuf: unknown()}
 		if sends {
 			t.Retransmits, t.Segments, t.Busy, t.Rwnd, t.Sndbuf = 1, 40000, 0.99, 0.1, 0.05
 		}
-		return &End{Device: "eth0", Congestion: "cubic", Unknown: map[string]string{}, Report: json.RawMessage(`{"findings":[]}`),
-			Total: Part{To: measure.Second, Traffic: []Traffic{t}, CPU: Usage{Machine: 0.5, Process: 0.2, Traffic: 0.15, Thread: 0.15, Of: 2, Busiest: "1", Share: 0.3, Modes: map[string]Number{}}},
-			Wire:  []Wire{{Direction: "tx", Rate: 5e8, Capacity: 1e9, From: "ethtool", Share: 0.5}, {Direction: "rx", Rate: 5e8, Capacity: 1e9, From: "ethtool", Share: 0.5}}}
+		return &End{
+			Device:     "eth0",
+			Congestion: "cubic",
+			Unknown:    map[string]string{},
+			Report:     json.RawMessage(`{"findings":[]}`),
+			Total: Part{
+				To:      measure.Second,
+				Traffic: []Traffic{t},
+				CPU: Usage{Machine: 0.5, Process: 0.2, Traffic: 0.15, Thread: 0.15, Of: 2,
+					Busiest: "1", Share: 0.3, Modes: map[string]Number{}},
+			},
+			Wire: []Wire{{Direction: "tx", Rate: 5e8, Capacity: 1e9, From: "ethtool", Share: 0.5},
+				{Direction: "rx", Rate: 5e8, Capacity: 1e9, From: "ethtool", Share: 0.5}},
+		}
 	}
 	return &Run{N: 1, Here: end(true), There: end(false)}
 }
 
-// found is a diagnosis with one finding.
+// found returns a diagnosis with one finding.
 func found(rule, severity, text string) json.RawMessage {
-	return json.RawMessage(`{"findings":[{"rule":"` + rule + `","severity":"` + severity + `","claim":"` + text + `","culprit":{"interface":"br0"}}]}`)
+	return json.RawMessage(
+		`{"findings":[{"rule":"` + rule + `","severity":"` + severity + `","claim":"` + text + `","culprit":{"interface":"br0"}}]}`,
+	)
 }
 
 func TestLimits(t *testing.T) {
@@ -45,11 +60,11 @@ func TestLimits(t *testing.T) {
 		"a link below":                {sick: func(r *Run) { r.There.Report = found("link-saturated", "high", "br0 is full.") }, kind: "link", where: "there", text: "br0 is full"},
 		"a full link hides a window":  {sick: func(r *Run) { r.Here.Wire[0].Share, r.Here.Total.Traffic[0].Rwnd = 0.97, 0.9 }, kind: "link", where: "here", text: "eth0"},
 		"a quota":                     {sick: func(r *Run) { r.There.Report = found("cgroup-throttled", "medium", "it was throttled.") }, kind: "finding", where: "there", text: "throttled"},
-		"the sending thread":          {sick: func(r *Run) { r.Here.Total.CPU.Thread = 0.98 }, kind: "cpu", where: "here", text: "one CPU here: the thread that sends takes 98.0 %"},
+		"the sending thread":          {sick: func(r *Run) { r.Here.Total.CPU.Thread = 0.98 }, kind: "cpu", where: "here", text: "one CPU here: the thread that sends uses 98.0 %"},
 		"the receiving thread, whose window is full then": {sick: func(r *Run) { r.There.Total.CPU.Thread, r.Here.Total.Traffic[0].Rwnd = 0.96, 0.9 }, kind: "cpu", where: "there", text: "the thread that receives"},
-		"all CPUs":                {sick: func(r *Run) { r.There.Total.CPU.Machine = 1.99 }, kind: "cpu", where: "there", text: "99.5 % of 2 are busy, 0.20 of them with the program's own work"},
+		"all CPUs":                {sick: func(r *Run) { r.There.Total.CPU.Machine = 1.99 }, kind: "cpu", where: "there", text: "99.5 % of 2 are busy, 0.20 of them with this test"},
 		"a hypervisor":            {sick: func(r *Run) { r.There.Total.CPU.Modes["steal"] = 1.45 }, kind: "cpu", where: "there", text: "of 2 are busy"},
-		"one CPU of interrupts":   {sick: func(r *Run) { r.There.Total.CPU.Share = 0.99 }, kind: "cpu", where: "there", text: "CPU 1 there: it is busy 99.0 %"},
+		"one CPU of interrupts":   {sick: func(r *Run) { r.There.Total.CPU.Share = 0.99 }, kind: "cpu", where: "there", text: "CPU 1 there is busy 99.0 %"},
 		"the receiver's window":   {sick: func(r *Run) { r.Here.Total.Traffic[0].Rwnd = 0.72 }, kind: "window", where: "there", text: "72.0 % of the time"},
 		"a window in part":        {sick: func(r *Run) { r.Here.Total.Traffic[0].Rwnd = 0.3 }, kind: "none", text: "stopped by the receiver's window 30.0 %, by its own buffer 5.0 %; the rest is the path"},
 		"a window while it sent":  {sick: func(r *Run) { r.Here.Total.Traffic[0].Busy, r.Here.Total.Traffic[0].Rwnd = 0.6, 0.3 }, kind: "window", where: "there", text: "30.0 %"},
@@ -71,7 +86,8 @@ func TestLimits(t *testing.T) {
 			c.sick(r)
 		}
 		got := r.limits(&test)
-		if len(got) != 1 || got[0].Kind != c.kind || got[0].Where != c.where || !strings.Contains(got[0].Text, c.text) {
+		if len(got) != 1 || got[0].Kind != c.kind || got[0].Where != c.where ||
+			!strings.Contains(got[0].Text, c.text) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if r := Summarise(test, "s", "v", []*Run{r}); r.Ways[0].Limit.Kind != c.kind {
@@ -80,14 +96,17 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitsOfExchanges: there a link counts in both directions, and the pace is in transactions.
+// TestLimitsOfExchanges checks exchanges: a link counts in both directions, and the pace is in
+// transactions.
 func TestLimitsOfExchanges(t *testing.T) {
-	test := Test{Kind: Exchange, Way: Up, Streams: 1, For: measure.Second, Every: measure.Second, Ask: 1, Answer: 1, Pace: 1000}
+	test := Test{Kind: Exchange, Way: Up, Streams: 1, For: measure.Second, Every: measure.Second,
+		Ask: 1, Answer: 1, Pace: 1000}
 	if got := quietRun().limits(&test)[0]; got.Kind != "rate" {
 		t.Errorf("%+v", got)
 	}
 	test.Pace = 0
-	if got := quietRun().limits(&test)[0]; got.Kind != "none" || !strings.Contains(got.Text, "threads to be woken") {
+	if got := quietRun().limits(&test)[0]; got.Kind != "none" ||
+		!strings.Contains(got.Text, "threads to be woken") {
 		t.Errorf("%+v", got)
 	}
 	r := quietRun()
@@ -96,18 +115,19 @@ func TestLimitsOfExchanges(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	r.There.Wire[0].Share, r.There.Wire[1].Share = 0.85, unknown()
-	if got := r.limits(&test)[0]; got.Kind != "none" || !strings.Contains(got.Text, "link eth0 tx 85.0 %") {
+	if got := r.limits(&test)[0]; got.Kind != "none" ||
+		!strings.Contains(got.Text, "link eth0 tx 85.0 %") {
 		t.Errorf("a link that is nearly full: %+v", got)
 	}
 	r = quietRun()
 	r.There.Total.CPU.Thread = 0.95
-	if got := r.limits(&test)[0]; got.Kind != "cpu" || !strings.Contains(got.Text, "that answers") {
+	if got := r.limits(&test)[0]; got.Kind != "cpu" || !strings.Contains(got.Text, "that responds") {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestCommonestLimit: that of most runs, and it says of how many.
-func TestCommonestLimit(t *testing.T) {
+// TestMostFrequentLimit checks that the limit is that of most runs, with their number.
+func TestMostFrequentLimit(t *testing.T) {
 	test := usual()
 	full := func(n int) *Run {
 		r := quietRun()
@@ -120,7 +140,7 @@ func TestCommonestLimit(t *testing.T) {
 	}
 }
 
-// TestSummary: what the runs say together, in numbers that can be reckoned by hand.
+// TestSummary checks the summary of runs with numbers computed by hand.
 func TestSummary(t *testing.T) {
 	test := usual()
 	test.For = 4 * measure.Second
@@ -129,17 +149,25 @@ func TestSummary(t *testing.T) {
 	second.Here.Machine, second.There.Machine = "one", "one"
 	r := Summarise(test, "s", "v", []*Run{quietRun(), second})
 	s := r.Ways[0]
-	if s.Throughput.Mean != 520e6 || s.Retransmits != 2 || s.Segments != 80000 || !r.Shared || len(r.Notes) != 0 {
+	if s.Throughput.Mean != 520e6 || s.Retransmits != 2 || s.Segments != 80000 || !r.Shared ||
+		len(r.Notes) != 0 {
 		t.Errorf("%+v %+v", s, r)
 	}
-	// Half a CPU for 62.5 MB/s is 8 s a GB, for 67.5 MB/s 7.407.
-	if want := Number((8 + 0.5/0.0675) / 2 * 1e9); r.Here.MachinePerGB < want*0.999999 || r.Here.MachinePerGB > want*1.000001 || r.Here.MachineEach.Known() {
+	// Half a CPU for 62.5 MB/s is 8 s per GB, for 67.5 MB/s 7.407.
+	if want := Number((8 + 0.5/0.0675) / 2 * 1e9); r.Here.MachinePerGB < want*0.999999 ||
+		r.Here.MachinePerGB > want*1.000001 ||
+		r.Here.MachineEach.Known() {
 		t.Errorf("%v ns a GB, want %v", r.Here.MachinePerGB, want)
 	}
-	// What the diagnoses found is told once of one machine, and of two at each end.
+	// Findings are listed once for one machine, and per end for two.
 	for n, want := range []string{"here link-saturated 2", "here link-saturated 2, there link-saturated 1"} {
 		a, b := quietRun(), quietRun()
-		a.Here.Report, b.Here.Report, b.There.Report = found("link-saturated", "high", "first."), found("link-saturated", "high", "second."), found("link-saturated", "high", "there.")
+		a.Here.Report, b.Here.Report, b.There.Report = found("link-saturated", "high",
+			"first."), found(
+			"link-saturated",
+			"high",
+			"second.",
+		), found("link-saturated", "high", "there.")
 		if n == 0 {
 			for _, e := range []*End{a.Here, a.There, b.Here, b.There} {
 				e.Machine = "one"
@@ -157,18 +185,24 @@ func TestSummary(t *testing.T) {
 	third := quietRun()
 	third.There, third.Early = nil, "it broke"
 	r = Summarise(test, "s", "v", []*Run{third})
-	if r.Ways[0].Throughput.Mean.Known() || r.There.Machine.Known() || r.There.Unknown["all"] == "" || len(r.Notes) != 2 || r.Here.MachinePerGB.Known() {
+	if r.Ways[0].Throughput.Mean.Known() || r.There.Machine.Known() ||
+		r.There.Unknown["all"] == "" ||
+		len(r.Notes) != 2 ||
+		r.Here.MachinePerGB.Known() {
 		t.Errorf("without the server's word: %+v %+v", r.Ways[0], r.There)
 	}
 	test.For = 4 * measure.Second
 	short := quietRun()
 	short.N, short.Early, short.There.Total.Traffic[0].Bytes = 2, "it was stopped", 1
 	r = Summarise(test, "s", "v", []*Run{quietRun(), short})
-	if s := r.Ways[0].Throughput; s.Runs != 1 || s.Mean != 500e6 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "in no mean") || len(r.Runs) != 2 {
+	if s := r.Ways[0].Throughput; s.Runs != 1 || s.Mean != 500e6 || len(r.Notes) != 1 ||
+		!strings.Contains(r.Notes[0], "in no mean") ||
+		len(r.Runs) != 2 {
 		t.Errorf("with a run that was stopped: %+v %v", s, r.Notes)
 	}
 	test.For, test.Look = measure.Second, true
-	if r = Summarise(test, "s", "v", []*Run{quietRun()}); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "3 s") {
+	if r = Summarise(test, "s", "v", []*Run{quietRun()}); len(r.Notes) != 1 ||
+		!strings.Contains(r.Notes[0], "3 s") {
 		t.Errorf("a look of a second is no diagnosis: %v", r.Notes)
 	}
 }

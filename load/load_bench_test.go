@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// benchPair gives both ends of a connection over loopback.
+// benchPair returns both ends of a connection over loopback.
 func benchPair(b *testing.B) (x, y *socket) {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,12 +36,14 @@ func benchPair(b *testing.B) (x, y *socket) {
 	return x, y
 }
 
-// BenchmarkExchange is a transaction of a byte each way, as rr makes it, its time counted.
+// BenchmarkExchange is a transaction of one byte each way, as in rr, with its latency counted.
 func BenchmarkExchange(b *testing.B) {
 	x, y := benchPair(b)
 	test := Test{Kind: Exchange, Way: Up, Streams: 1, Ask: 1, Answer: 1}
-	asks, answers := &flow{socket: x, sends: true, times: newCounter(), late: newCounter()}, &flow{socket: y}
-	var in crowd
+	asks, answers := &flow{socket: x, sends: true, times: newCounter(), late: newCounter()}, &flow{
+		socket: y,
+	}
+	var in threadSlots
 	in.add(3)
 	defer in.add(-3)
 	var threads sync.WaitGroup
@@ -63,7 +65,7 @@ func BenchmarkExchange(b *testing.B) {
 	threads.Wait()
 }
 
-// BenchmarkCount is what counting a time takes of each transaction.
+// BenchmarkCount is the cost of counting the latency of a transaction.
 func BenchmarkCount(b *testing.B) {
 	c := newCounter()
 	for i := range b.N {

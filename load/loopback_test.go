@@ -44,10 +44,11 @@ func serving(t *testing.T, s *Server) (address string) {
 	return l.Addr().String()
 }
 
-// canned is a machine that says always the same.
+// canned is a machine with constant numbers.
 type canned struct{}
 
-func (canned) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+func (canned) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
+) error {
 	tick := time.NewTicker(queries[0].Step.AsDuration())
 	defer tick.Stop()
 	for {
@@ -91,14 +92,19 @@ func (canned) Watch(ctx context.Context, queries []measure.Query, each func(*mea
 }
 
 func cannedMachine() Machine {
-	return Machine{ID: "one", Host: "box", Watch: canned{}, Device: func(netip.Addr, netip.Addr) (string, error) { return "lo", nil },
+	return Machine{
+		ID:     "one",
+		Host:   "box",
+		Watch:  canned{},
+		Device: func(netip.Addr, netip.Addr) (string, error) { return "lo", nil },
 		Diagnose: func(ctx context.Context, _ measure.Span) (json.RawMessage, error) {
 			<-ctx.Done()
 			return json.RawMessage(`{"findings":[]}`), nil
-		}}
+		},
+	}
 }
 
-// dial connects a client to it.
+// dial connects a client to the server.
 func dial(t *testing.T, address, token string) *Session {
 	t.Helper()
 	c := &Client{Server: address, Token: token, Machine: cannedMachine()}
@@ -111,10 +117,12 @@ func dial(t *testing.T, address, token string) *Session {
 }
 
 func short(kind Kind, way Way) Test {
-	return Test{Kind: kind, Way: way, Streams: 2, For: 350 * measure.Millisecond, Every: 100 * measure.Millisecond, Size: 64 << 10, Ask: 3, Answer: 100, Look: true}
+	return Test{Kind: kind, Way: way, Streams: 2, For: 350 * measure.Millisecond,
+		Every: 100 * measure.Millisecond, Size: 64 << 10, Ask: 3, Answer: 100, Look: true}
 }
 
-// TestStreams: what one end has received is what the other has sent, in each direction, as it is told by interval and in all.
+// TestStreams checks that one end receives what the other sends, in each direction, by interval and
+// in total.
 func TestStreams(t *testing.T) {
 	address := serving(t, &Server{Token: "secret", Machine: cannedMachine()})
 	s := dial(t, address, "secret")
@@ -149,19 +157,28 @@ func TestStreams(t *testing.T) {
 			if sum != got.Bytes {
 				t.Errorf("%s: the intervals have %d bytes, the whole %d", w, sum, got.Bytes)
 			}
-			if v := run.Throughput(w); !(v > 1e6) || math.Abs(float64(v)*receiver.Total.Seconds()/8-float64(got.Bytes)) > 1 {
+			if v := run.Throughput(w); !(v > 1e6) ||
+				math.Abs(float64(v)*receiver.Total.Seconds()/8-float64(got.Bytes)) > 1 {
 				t.Errorf("%s: %v bit/s", w, v)
 			}
-			if !sent.Retransmits.Known() || !(sent.Segments > 0) || !(sent.RTT > 0) || !(sent.Cwnd > 0) || sent.Busy > 1 {
+			if !sent.Retransmits.Known() || !(sent.Segments > 0) || !(sent.RTT > 0) ||
+				!(sent.Cwnd > 0) ||
+				sent.Busy > 1 {
 				t.Errorf("%s: what the sender's kernel tells: %+v", w, sent)
 			}
 		}
 		for _, e := range []*End{run.Here, run.There} {
 			u := e.Total.CPU
-			if math.Abs(float64(u.Machine)-0.85) > 1e-9 || u.Of != 2 || u.Busiest != "1" || math.Abs(float64(u.Share)-0.6) > 1e-9 || !(u.Process > 0) || !(u.Traffic > 0) || u.Thread > u.Traffic {
+			if math.Abs(float64(u.Machine)-0.85) > 1e-9 || u.Of != 2 || u.Busiest != "1" ||
+				math.Abs(float64(u.Share)-0.6) > 1e-9 ||
+				!(u.Process > 0) ||
+				!(u.Traffic > 0) ||
+				u.Thread > u.Traffic {
 				t.Errorf("%s: CPU %+v", way, u)
 			}
-			if w := e.Wire[0]; w.Direction != "tx" || w.Rate != 8e6 || w.Capacity != 16e6 || w.From != "qdisc" || w.Share != 0.5 {
+			if w := e.Wire[0]; w.Direction != "tx" || w.Rate != 8e6 || w.Capacity != 16e6 ||
+				w.From != "qdisc" ||
+				w.Share != 0.5 {
 				t.Errorf("%s: wire %+v", way, e.Wire)
 			}
 			if string(e.Report) != `{"findings":[]}` || len(e.Unknown) > 0 {
@@ -171,7 +188,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestExchanges: both ends count the same, and the times are of that many.
+// TestExchanges checks that both ends count the same exchanges, each with a latency.
 func TestExchanges(t *testing.T) {
 	address := serving(t, &Server{})
 	s := dial(t, address, "")
@@ -180,11 +197,14 @@ func TestExchanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	here, there := run.Here.Total.way(Up), run.There.Total.way(Up)
-	if here.Exchanges == 0 || there.Exchanges == 0 || here.Bytes != here.Exchanges*103 || there.Bytes != there.Exchanges*103 {
-		t.Errorf("%d exchanges of %d bytes here, %d of %d there", here.Exchanges, here.Bytes, there.Exchanges, there.Bytes)
+	if here.Exchanges == 0 || there.Exchanges == 0 || here.Bytes != here.Exchanges*103 ||
+		there.Bytes != there.Exchanges*103 {
+		t.Errorf("%d exchanges of %d bytes here, %d of %d there", here.Exchanges, here.Bytes,
+			there.Exchanges, there.Bytes)
 	}
 	p := run.Here.Total.Times.Percentiles()
-	if p == nil || p.Count < here.Exchanges || !(p.Least > 0) || p.P50 < p.Least || p.P99 < p.P50 || p.Most < p.P999 {
+	if p == nil || p.Count < here.Exchanges || !(p.Least > 0) || p.P50 < p.Least || p.P99 < p.P50 ||
+		p.Most < p.P999 {
 		t.Fatalf("times %+v of %d", p, here.Exchanges)
 	}
 	if run.There.Unknown["cpu"] == "" || run.There.Total.CPU.Machine.Known() {
@@ -192,7 +212,8 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// asking runs exchanges over a connection until so many have ended, and gives both ends' flows when their threads are gone, and how long they ran.
+// asking runs exchanges over a connection until the given number have ended. It returns both flows,
+// when their threads have ended, and the time.
 func asking(t *testing.T, test Test, until uint64) (asks, answers *flow, took time.Duration) {
 	t.Helper()
 	a, b := pair(t)
@@ -222,32 +243,39 @@ func asking(t *testing.T, test Test, until uint64) (asks, answers *flow, took ti
 	return asks, answers, took
 }
 
-// TestExchangesAreCountedAlike: at both ends, but for one that was under way; each has its time, and together they took no longer than the clock says.
+// TestExchangesAreCountedAlike checks that both ends count the same exchanges, except one in
+// progress. Each has a latency, and their sum is at most the time of the run.
 func TestExchangesAreCountedAlike(t *testing.T) {
-	asks, answers, took := asking(t, Test{Kind: Exchange, Way: Up, Streams: 1, Ask: 7, Answer: 20000}, 500)
+	asks, answers, took := asking(t,
+		Test{Kind: Exchange, Way: Up, Streams: 1, Ask: 7, Answer: 20000}, 500)
 	n, m := asks.done.Load(), answers.done.Load()
 	l := gather([]*counter{asks.times})
 	if m != n && m != n+1 || asks.moved.Load() != n*20007 || l.Count() != n {
-		t.Errorf("%d exchanges were asked and %d answered, %d bytes moved, %d timed", n, m, asks.moved.Load(), l.Count())
+		t.Errorf("%d exchanges were asked and %d answered, %d bytes moved, %d timed", n, m,
+			asks.moved.Load(), l.Count())
 	}
 	if l.Sum > float64(took) || l.Sum < float64(n)*float64(l.Least) {
 		t.Errorf("exchanges one after the other took %.0f ns of %d", l.Sum, took)
 	}
 }
 
-// TestPacedExchanges: none begins before it is due, and none is left out.
+// TestPacedExchanges checks that no exchange begins early, and none is omitted.
 func TestPacedExchanges(t *testing.T) {
-	asks, _, took := asking(t, Test{Kind: Exchange, Way: Up, Streams: 1, Ask: 1, Answer: 1, Pace: 500}, 50)
+	asks, _, took := asking(t,
+		Test{Kind: Exchange, Way: Up, Streams: 1, Ask: 1, Answer: 1, Pace: 500}, 50)
 	n := asks.done.Load()
 	if most := uint64(took.Seconds()*500) + 1; n > most {
 		t.Errorf("%d exchanges at 500/s in %v", n, took)
 	}
-	if times, late := gather([]*counter{asks.times}), gather([]*counter{asks.late}); times.Count() != n || late.Count() < n || late.Count() > n+1 {
+	if times, late := gather([]*counter{asks.times}), gather([]*counter{asks.late}); times.Count() != n ||
+		late.Count() < n ||
+		late.Count() > n+1 {
 		t.Errorf("%d exchanges, %d timed, %d begun", n, times.Count(), late.Count())
 	}
 }
 
-// TestPaceCountsFromWhenItWasDue: a stand of 100 ms at the other end is in the times of all that were due meanwhile.
+// TestPaceCountsFromWhenItWasDue checks that a pause of 100 ms at the other end is in the latencies
+// of all exchanges due in it.
 func TestPaceCountsFromWhenItWasDue(t *testing.T) {
 	a, b := pair(t)
 	test := short(Exchange, Up)
@@ -280,11 +308,16 @@ func TestPaceCountsFromWhenItWasDue(t *testing.T) {
 		}
 	}
 	if slow == 0 || l.Most < 100e6 {
-		t.Errorf("of 200 exchanges at 1000/s with a stand of 100 ms, p75 %.0f ns, p95 %.0f ns, max %d ns: those that it held up were not counted from when they were due", l.Quantile(0.75), l.Quantile(0.95), l.Most)
+		t.Errorf(
+			"of 200 exchanges at 1000/s with a stand of 100 ms, p75 %.0f ns, p95 %.0f ns, max %d ns: those that it held up were not counted from when they were due",
+			l.Quantile(0.75),
+			l.Quantile(0.95),
+			l.Most,
+		)
 	}
 }
 
-// pair gives both ends of a connection over loopback.
+// pair returns both ends of a connection over loopback.
 func pair(t *testing.T) (a, b *socket) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -313,7 +346,8 @@ func pair(t *testing.T) (a, b *socket) {
 	return a, b
 }
 
-// TestAllArrives: what the sender has given away comes in, but for what is under way at the end, whether it is copied or thrown away.
+// TestAllArrives checks that all sent data arrive, except data under way at the end, with and
+// without copying.
 func TestAllArrives(t *testing.T) {
 	for _, copied := range []bool{false, true} {
 		a, b := pair(t)
@@ -334,14 +368,15 @@ func TestAllArrives(t *testing.T) {
 			t.Fatal(err)
 		}
 		threads.Wait()
-		// The write that the end interrupted may have gone in part.
-		if sent, got := from.moved.Load(), to.moved.Load(); got < 50e6 || got < sent || got > sent+1000 {
+		// The write that the end interrupted can have sent a part.
+		if sent, got := from.moved.Load(), to.moved.Load(); got < 50e6 || got < sent ||
+			got > sent+1000 {
 			t.Errorf("copied %v: %d bytes were sent, %d came in", copied, sent, got)
 		}
 	}
 }
 
-// TestRate: a stream keeps to its rate, over all connections.
+// TestRate checks that a stream has its rate, over all connections.
 func TestRate(t *testing.T) {
 	address := serving(t, &Server{})
 	s := dial(t, address, "")
@@ -351,7 +386,7 @@ func TestRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := run.Throughput(Up); v < 1e6 || v > 84e6 { // a busy machine may be below
+	if v := run.Throughput(Up); v < 1e6 || v > 84e6 { // a busy machine can be slower
 		t.Errorf("%v bit/s at --rate 80Mbit/s", v)
 	}
 }
@@ -398,10 +433,11 @@ func TestRefusals(t *testing.T) {
 	}
 	_, err = second.Run(t.Context(), 1, short(Stream, Up), nil)
 	refused("a second test", err, "--tests")
-	first.Close() // whose place is free then
+	first.Close() // frees its place
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		_, err = dial(t, address, "secret").Run(t.Context(), 1, short(Stream, Up), func(*Interval) {})
+		_, err = dial(t, address,
+			"secret").Run(t.Context(), 1, short(Stream, Up), func(*Interval) {})
 		if err == nil {
 			break
 		}
@@ -418,10 +454,11 @@ func TestRefusals(t *testing.T) {
 	if err := writeMessage(c, &message{Call: &call{Version: 99}}); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := readMessage(c, mostFirst); err != nil || m.Refused == nil || m.Refused.Code != refusedVersion {
+	if m, err := readMessage(c, maxFirstMessage); err != nil || m.Refused == nil ||
+		m.Refused.Code != refusedVersion {
 		t.Errorf("another version is answered %+v, %v", m, err)
 	}
-	// Who joins a test that there is not, or says what is none, is put out.
+	// A client that joins an unknown test, or does not speak the protocol, is disconnected.
 	for _, b := range []string{"GET / HTTP/1.1\r\n\r\n", "\x00\x00\x00\x2a" + `{"join":{"id":"abc","way":"up","stream":0}}`} {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
@@ -430,7 +467,9 @@ func TestRefusals(t *testing.T) {
 		if _, err := c.Write([]byte(b)); err != nil {
 			t.Fatal(err)
 		}
-		c.SetReadDeadline(time.Now().Add(10 * time.Second)) //nolint:errcheck // a deadline that is not set makes the test wait
+		c.SetReadDeadline(
+			time.Now().Add(10 * time.Second),
+		) //nolint:errcheck // without a deadline the test waits longer
 		if got, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) || len(got) > 0 {
 			t.Errorf("%q is answered %q, %v", b, got, err)
 		}
@@ -438,8 +477,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestStrangersAtTheOtherEnd: what a client says of servers that are none.
-func TestStrangersAtTheOtherEnd(t *testing.T) {
+// TestUnknownServers checks the client's errors for servers that don't speak the protocol.
+func TestUnknownServers(t *testing.T) {
 	answering := func(answer string) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -452,9 +491,9 @@ func TestStrangersAtTheOtherEnd(t *testing.T) {
 				if err != nil {
 					return
 				}
-				c.Write([]byte(answer)) //nolint:errcheck // the client says what came
+				c.Write([]byte(answer)) //nolint:errcheck // the client reports what it got
 				c.(*net.TCPConn).CloseWrite()
-				io.Copy(io.Discard, c) //nolint:errcheck // until it has gone
+				io.Copy(io.Discard, c) //nolint:errcheck // until the client disconnects
 				c.Close()
 			}
 		}()
@@ -465,8 +504,8 @@ func TestStrangersAtTheOtherEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for answer, want := range map[string]string{
-		"HTTP/1.1 400 Bad Request\r\n\r\n": "is no culprit load serve",
-		"":                                 "has ended the connection",
+		"HTTP/1.1 400 Bad Request\r\n\r\n": "is not culprit load serve",
+		"":                                 "closed the connection",
 		string(hello):                      "version 7",
 	} {
 		_, err := (&Client{Server: answering(answer)}).Dial(t.Context())
@@ -480,15 +519,18 @@ func TestStrangersAtTheOtherEnd(t *testing.T) {
 	}
 	address := l.Addr().String()
 	l.Close()
-	if _, err := (&Client{Server: address}).Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "culprit load serve --listen") {
+	if _, err := (&Client{Server: address}).Dial(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "culprit load serve --listen") {
 		t.Errorf("nobody there: %v", err)
 	}
-	if _, err := (&Client{Server: address, Bind: netip.MustParseAddr("203.0.113.7")}).Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "--bind 203.0.113.7") {
+	if _, err := (&Client{Server: address, Bind: netip.MustParseAddr("203.0.113.7")}).Dial(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "--bind 203.0.113.7") {
 		t.Errorf("an address of others: %v", err)
 	}
 }
 
-// TestInterrupted: a test that is ended in the middle tells what there is, of both ends, and the server goes on.
+// TestInterrupted checks that an interrupted test has the numbers of both ends so far, and that the
+// server continues.
 func TestInterrupted(t *testing.T) {
 	address := serving(t, &Server{Machine: cannedMachine()})
 	s := dial(t, address, "")
@@ -501,7 +543,9 @@ func TestInterrupted(t *testing.T) {
 			cancel()
 		}
 	})
-	if !errors.Is(err, context.Canceled) || run == nil || run.Early == "" || len(run.Intervals) < 2 || len(run.Intervals) > 20 {
+	if !errors.Is(err, context.Canceled) || run == nil || run.Early == "" ||
+		len(run.Intervals) < 2 ||
+		len(run.Intervals) > 20 {
 		t.Fatalf("%+v, %v", run, err)
 	}
 	if run.There == nil || !(run.Throughput(Down) > 1e6) || run.There.Total.way(Down).Bytes == 0 {
@@ -512,7 +556,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestClientGone: a test whose client dies in the middle ends, and its threads with it.
+// TestClientGone checks that a test ends, with its threads, when its client dies.
 func TestClientGone(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
@@ -558,14 +602,14 @@ func TestHostPort(t *testing.T) {
 	}
 }
 
-// TestDataPathDoesNotAllocate: nothing is allocated for a write, a read or an exchange.
+// TestDataPathDoesNotAllocate checks that writes, reads and exchanges don't allocate.
 func TestDataPathDoesNotAllocate(t *testing.T) {
 	a, b := pair(t)
 	fa, fb := &flow{socket: a}, &flow{socket: b}
 	one, buf := make([]byte, 100), make([]byte, 100)
 	c := newCounter()
 	if n := testing.AllocsPerRun(100, func() {
-		if a.send(one) != nil || fb.take(buf) != nil || b.send(one) != nil || fa.take(buf) != nil {
+		if a.send(one) != nil || fb.readFull(buf) != nil || b.send(one) != nil || fa.readFull(buf) != nil {
 			t.Fatal("the connection broke")
 		}
 		c.add(1)
@@ -574,10 +618,11 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestManyConnections: more than may be strangers at once join, and a crowd that says nothing holds nobody up for good.
+// TestManyConnections checks that more than maxUnidentified connections can join, and that silent
+// connections don't block others for long.
 func TestManyConnections(t *testing.T) {
-	address := serving(t, &Server{Token: "secret", patience: 500 * time.Millisecond})
-	for range mostStrangers {
+	address := serving(t, &Server{Token: "secret", firstTimeout: 500 * time.Millisecond})
+	for range maxUnidentified {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -589,7 +634,7 @@ func TestManyConnections(t *testing.T) {
 	}
 	s := dial(t, address, "secret")
 	test := short(Exchange, Up)
-	test.Streams = 3 * mostStrangers
+	test.Streams = 3 * maxUnidentified
 	run, err := s.Run(t.Context(), 1, test, func(*Interval) {})
 	if err != nil {
 		t.Fatal(err)

@@ -12,55 +12,58 @@ import (
 	"culprit/measure"
 )
 
-// Machine is what the room is told of the machine that an end runs on. A nil member: that is not known here.
+// Machine provides facts about the machine of an end. A nil function: unknown here.
 type Machine struct {
-	ID   string // of this start of this machine: two ends that have the same share their CPUs
-	Host string // its name
+	ID   string // of this boot: two ends with the same ID share their CPUs
+	Host string // host name
 
-	// Watch tells of statistics as time passes.
+	// Watch returns statistics tick by tick.
 	Watch measure.Watcher
-	// Device gives the name of the interface through which packets from one address to the other leave.
+	// Device returns the name of the interface through which packets from local to peer leave.
 	Device func(local, peer netip.Addr) (string, error)
-	// Diagnose looks at the machine until the context ends, in so long if nothing comes between, and then gives what `culprit diagnose --json` prints of that time.
+	// Diagnose diagnoses the machine for the given time, or until the context ends, and returns the
+	// output of `culprit diagnose --json`.
 	Diagnose func(context.Context, measure.Span) (json.RawMessage, error)
 }
 
-// What is asked of the machine while traffic flows.
+// The queries during traffic.
 const (
 	askedCPU      = `cpu.time by cpu,mode`
 	askedWire     = `net.device.wire by netns,device,direction`
 	askedCapacity = `net.device.capacity by netns,device,direction,from`
 )
 
-// Sentences gives all that is asked of a Machine's Watch.
-func Sentences() []string { return []string{askedCPU, askedWire, askedCapacity} }
+// Queries returns all queries for a Machine's Watch.
+func Queries() []string { return []string{askedCPU, askedWire, askedCapacity} }
 
-// Usage is the CPU time that something took: all numbers are CPUs, mean over the time that was measured. Unknown ones are null.
+// Usage is CPU time in CPUs, means over the measured time. Unknown numbers are null.
 type Usage struct {
-	Machine Number            `json:"machine_cpus"` // busy with anything, also with what others do
-	Process Number            `json:"process_cpus"` // this process, what it measures included
-	Traffic Number            `json:"traffic_cpus"` // its threads that carry traffic
+	Machine Number            `json:"machine_cpus"` // busy, including other programs
+	Process Number            `json:"process_cpus"` // of this process, including its measurements
+	Traffic Number            `json:"traffic_cpus"` // of its threads with traffic
 	Thread  Number            `json:"busiest_thread_cpus"`
-	Of      Number            `json:"cpus"` // how many the machine has
+	Of      Number            `json:"cpus"` // number of CPUs of the machine
 	Modes   map[string]Number `json:"modes_cpus,omitempty"`
 	Busiest string            `json:"busiest_cpu,omitempty"`
-	Share   Number            `json:"busiest_cpu_share"` // of its time that it was busy
+	Share   Number            `json:"busiest_cpu_share"` // busy share of its time
 }
 
 func noUsage() Usage {
-	return Usage{Machine: unknown(), Process: unknown(), Traffic: unknown(), Thread: unknown(), Of: unknown(), Share: unknown()}
+	return Usage{Machine: unknown(), Process: unknown(), Traffic: unknown(), Thread: unknown(),
+		Of: unknown(), Share: unknown()}
 }
 
-// Wire is what a device carried in one direction, by the same arithmetic as the diagnosis: headers of each segment, preamble, gap and checksum.
+// Wire is the traffic of a device in one direction, on the wire like in the diagnosis: including
+// headers of each segment, preamble, gap and checksum.
 type Wire struct {
 	Direction string `json:"direction"` // rx, tx
 	Rate      Number `json:"bits_per_s"`
 	Capacity  Number `json:"capacity_bits_per_s"`
-	From      string `json:"capacity_from,omitempty"` // how the capacity is known
-	Share     Number `json:"share"`                   // rate by capacity
+	From      string `json:"capacity_from,omitempty"` // source of the capacity
+	Share     Number `json:"share"`                   // rate divided by capacity
 }
 
-// seen is one tick.
+// seen contains the values of one tick.
 type seen struct {
 	span  measure.Span
 	modes map[string]float64 // CPUs
@@ -74,35 +77,35 @@ type limitSeen struct {
 	from string
 }
 
-// A watching follows the machine through one run.
-type watching struct {
+// A machineWatch records the machine's statistics during one run.
+type machineWatch struct {
 	mu    sync.Mutex
 	ticks []seen
 	more  chan struct{} // closed at the next tick
-	why   string        // why there are none
+	why   string        // why there are no ticks
 	notes []string
 	stop  context.CancelFunc
 	done  chan struct{}
 }
 
-// watch begins to follow the machine. device is the interface whose wire is told; "" none.
-func (m *Machine) watch(ctx context.Context, device string, step measure.Span) *watching {
-	w := &watching{more: make(chan struct{}), done: make(chan struct{})}
+// watch starts to record the machine. device is the interface to record; "": none.
+func (m *Machine) watch(ctx context.Context, device string, step measure.Span) *machineWatch {
+	w := &machineWatch{more: make(chan struct{}), done: make(chan struct{})}
 	ctx, w.stop = context.WithCancel(ctx)
 	if m.Watch == nil {
-		w.why = "nothing tells of this machine"
+		w.why = "this machine is not measured"
 		close(w.done)
 		return w
 	}
 	var queries []measure.Query
-	sentences := Sentences()
+	texts := Queries()
 	if device == "" {
-		sentences = sentences[:1]
+		texts = texts[:1]
 	}
-	for _, s := range sentences {
+	for _, s := range texts {
 		q, err := measure.ParseQuery(s)
 		if err != nil {
-			panic(err) // they are this file's
+			panic(err) // the queries are constants
 		}
 		q.Step = step
 		queries = append(queries, q)
@@ -122,11 +125,12 @@ func (m *Machine) watch(ctx context.Context, device string, step measure.Span) *
 	return w
 }
 
-// mostNotes bounds what is kept of what statistics say about themselves.
-const mostNotes = 8
+// maxNotes is the number of notes about statistics that are kept.
+const maxNotes = 8
 
-func (w *watching) add(t *measure.Tick, device string) {
-	s := seen{span: t.Over.Span(), modes: map[string]float64{}, busy: map[string]float64{}, wire: map[string]float64{}, limit: map[string]limitSeen{}}
+func (w *machineWatch) add(t *measure.Tick, device string) {
+	s := seen{span: t.Over.Span(), modes: map[string]float64{}, busy: map[string]float64{},
+		wire: map[string]float64{}, limit: map[string]limitSeen{}}
 	for n, a := range t.Answers {
 		for i := range a.Series {
 			v := a.Last(i)
@@ -157,7 +161,7 @@ func (w *watching) add(t *measure.Tick, device string) {
 	defer w.mu.Unlock()
 	for _, a := range t.Answers {
 		for _, note := range a.Notes {
-			if note = printable(note); len(w.notes) < mostNotes && !slices.Contains(w.notes, note) {
+			if note = printable(note); len(w.notes) < maxNotes && !slices.Contains(w.notes, note) {
 				w.notes = append(w.notes, note)
 			}
 		}
@@ -167,8 +171,9 @@ func (w *watching) add(t *measure.Tick, device string) {
 	w.more = make(chan struct{})
 }
 
-// upTo waits for tick n, from 1, at most so long, and gives what was seen in the ticks behind from up to it; nil when it did not come.
-func (w *watching) upTo(ctx context.Context, from, n int, most time.Duration) []seen {
+// waitForTick waits for tick n, counted from 1, for at most most. It returns the ticks after from
+// up to n; nil when n did not come.
+func (w *machineWatch) waitForTick(ctx context.Context, from, n int, most time.Duration) []seen {
 	late := time.NewTimer(most)
 	defer late.Stop()
 	for {
@@ -190,20 +195,20 @@ func (w *watching) upTo(ctx context.Context, from, n int, most time.Duration) []
 	}
 }
 
-// end stops it and gives all that was seen.
-func (w *watching) end() ([]seen, []string, string) {
+// end stops the recording and returns all ticks, notes, and why there are no ticks.
+func (w *machineWatch) end() ([]seen, []string, string) {
 	w.stop()
 	<-w.done
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	why := w.why
 	if len(w.ticks) == 0 && why == "" {
-		why = "it ended before a first interval was over"
+		why = "the run ended before its first interval"
 	}
 	return w.ticks, w.notes, why
 }
 
-// usage gives the machine's part of a Usage.
+// usage returns the machine's part of a Usage.
 func usage(ticks []seen) Usage {
 	u := noUsage()
 	total, cpus := 0.0, map[string]float64{}
@@ -227,20 +232,23 @@ func usage(ticks []seen) Usage {
 	u.Modes, u.Machine, u.Of, u.Share = map[string]Number{}, 0, Number(len(cpus)), -1
 	for mode, v := range modes {
 		u.Modes[mode] = Number(v / total)
-		if mode != "idle" && mode != "iowait" && mode != "steal" { // what a hypervisor takes nobody here has used
+		if mode != "idle" && mode != "iowait" &&
+			mode != "steal" { // stolen time was not used by this machine
 			u.Machine += Number(v / total)
 		}
 	}
-	u.Machine = min(u.Machine, u.Of) // ticks are counted coarser than the time that they are counted in
+	u.Machine = min(u.Machine, u.Of) // CPU time is counted in coarser units than the interval
 	for cpu, v := range cpus {
-		if share := Number(min(v/total, 1)); share > u.Share || share == u.Share && cpu < u.Busiest {
+		if share := Number(min(v/total, 1)); share > u.Share ||
+			share == u.Share && cpu < u.Busiest {
 			u.Busiest, u.Share = cpu, share
 		}
 	}
 	return u
 }
 
-// wires gives what the device carried. The first tick of several is left out: traffic began somewhere in it.
+// wires returns the traffic of the device. It ignores the first of several ticks, in which traffic
+// began.
 func wires(ticks []seen) []Wire {
 	if len(ticks) > 2 {
 		ticks = ticks[1:]
@@ -260,14 +268,15 @@ func wires(ticks []seen) []Wire {
 		}
 		if total > 0 {
 			w.Rate = Number(sum / total * 8)
-			w.Share = w.Rate / w.Capacity // NaN while one is
+			w.Share = w.Rate / w.Capacity // NaN when one is unknown
 		}
 		out = append(out, w)
 	}
 	return out
 }
 
-// printable makes a text of others fit for a line: no control characters, no blanks around it, not too long.
+// printable returns a text of a peer as one line without control characters and surrounding blanks,
+// shortened.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\uFFFD' {

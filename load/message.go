@@ -13,36 +13,37 @@ import (
 	"io"
 )
 
-// Version is that of the protocol: both ends must have the same. docs/FORMATS.md describes it.
+// Version is the version of the protocol, the same at both ends. docs/FORMATS.md describes it.
 const Version = 1
 
-// A message is a frame: its length as u32, most significant byte first, and a JSON object with one member, which is what it is.
+// A message is a frame: its length as u32, most significant byte first, and a JSON object with one
+// member that names its type.
 //
 //	| length u32 | {"test":{...}} |
 const frameHead = 4
 
-// How long a message may be, in bytes. What a stranger sends is small.
+// The highest length of a message in bytes, by its sender.
 const (
-	mostFirst = 4 << 10  // before the token was shown, and of the first message on a connection
-	mostAsked = 64 << 10 // from a client
-	mostTold  = 8 << 20  // from a server: a diagnosis is tens of kilobytes
+	maxFirstMessage  = 4 << 10  // before the token is proved, and the first of a connection
+	maxClientMessage = 64 << 10 // from a client
+	maxServerMessage = 8 << 20  // from a server: a diagnosis has tens of kilobytes
 )
 
-// message is all that ends say to each other. Exactly one member is set.
+// message is the union of all messages. Exactly one member is set.
 type message struct {
-	Call    *call    `json:"call,omitempty"`    // client: first of a connection that says what to do
-	Hello   *hello   `json:"hello,omitempty"`   // server: its answer
-	Proof   *proof   `json:"proof,omitempty"`   // client: that it has the token
-	Welcome *nothing `json:"welcome,omitempty"` // server: it has
-	Test    *Test    `json:"test,omitempty"`    // client: a run
-	Ready   *ready   `json:"ready,omitempty"`   // server: the name to join it by
-	Join    *join    `json:"join,omitempty"`    // client: first of a connection that carries traffic
-	Joined  *nothing `json:"joined,omitempty"`  // server: all connections are there
+	Call    *call    `json:"call,omitempty"`    // client: first on a control connection
+	Hello   *hello   `json:"hello,omitempty"`   // server: answer to call
+	Proof   *proof   `json:"proof,omitempty"`   // client: proof of the token
+	Welcome *nothing `json:"welcome,omitempty"` // server: the proof is valid
+	Test    *Test    `json:"test,omitempty"`    // client: start a run
+	Ready   *ready   `json:"ready,omitempty"`   // server: the test's name, for join
+	Join    *join    `json:"join,omitempty"`    // client: first on a traffic connection
+	Joined  *nothing `json:"joined,omitempty"`  // server: all connections have joined
 	Begin   *nothing `json:"begin,omitempty"`   // client
-	Part    *Part    `json:"part,omitempty"`    // server: an interval
-	Stop    *nothing `json:"stop,omitempty"`    // client: it has measured all, traffic may end
-	End     *End     `json:"end,omitempty"`     // server: what it measured in all
-	Refused *refusal `json:"refused,omitempty"` // server: why not; the connection ends
+	Part    *Part    `json:"part,omitempty"`    // server: an interval's numbers
+	Stop    *nothing `json:"stop,omitempty"`    // client: all is measured, traffic may end
+	End     *End     `json:"end,omitempty"`     // server: numbers of the whole run
+	Refused *refusal `json:"refused,omitempty"` // server: the reason; the connection ends
 }
 
 type (
@@ -53,7 +54,7 @@ type (
 	hello struct {
 		Version int    `json:"version"`
 		Nonce   string `json:"nonce"` // hexadecimal
-		Open    bool   `json:"open"`  // no token is needed
+		Open    bool   `json:"open"`  // no token is required
 	}
 	proof struct {
 		Nonce string `json:"nonce"` // the client's own
@@ -68,7 +69,7 @@ type (
 		Stream int    `json:"stream"` // from 0
 	}
 	refusal struct {
-		Code string `json:"code"` // one of those below
+		Code string `json:"code"` // one of the constants below
 		Why  string `json:"why"`  // one clause
 	}
 )
@@ -78,14 +79,14 @@ const (
 	refusedVersion = "version"
 	refusedToken   = "token"
 	refusedBusy    = "busy"
-	refusedTest    = "test" // what was asked can't be, or is beyond the server's bounds
+	refusedTest    = "test" // the test is invalid or beyond the server's bounds
 	refusedFailed  = "failed"
 )
 
-// errStranger is what comes from somebody who does not speak the protocol.
-var errStranger = errors.New("no message of culprit load")
+// errNotProtocol is the error of a peer that does not speak the protocol.
+var errNotProtocol = errors.New("not a message of culprit load")
 
-// kind gives the name of the one member that is set, as JSON has it.
+// kind returns the JSON name of the one member that is set.
 func (m *message) kind() (string, error) {
 	set := ""
 	for _, one := range []struct {
@@ -99,19 +100,20 @@ func (m *message) kind() (string, error) {
 		switch {
 		case !one.is:
 		case set != "":
-			return "", fmt.Errorf("%w: it is %s and %s at once", errStranger, set, one.name)
+			return "", fmt.Errorf("%w: it is %s and %s at once", errNotProtocol, set, one.name)
 		default:
 			set = one.name
 		}
 	}
 	if set == "" {
-		return "", fmt.Errorf("%w: it says nothing", errStranger)
+		return "", fmt.Errorf("%w: it is empty", errNotProtocol)
 	}
 	return set, nil
 }
 
-// readMessage reads one message of at most so many bytes. What is announced takes memory only as it comes. The error is io.EOF where the
-// connection ended between messages, and errStranger where what came is none.
+// readMessage reads one message of at most most bytes. Memory is allocated as data arrive. The
+// error is io.EOF when the connection ended between messages, and errNotProtocol when the data are
+// not a message.
 func readMessage(r io.Reader, most int) (*message, error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -119,7 +121,8 @@ func readMessage(r io.Reader, most int) (*message, error) {
 	}
 	n := int64(binary.BigEndian.Uint32(head[:]))
 	if n == 0 || n > int64(most) {
-		return nil, fmt.Errorf("%w: one of %d bytes, at most %d are allowed here", errStranger, n, most)
+		return nil, fmt.Errorf("%w: one of %d bytes, at most %d are allowed here", errNotProtocol,
+			n, most)
 	}
 	var b bytes.Buffer
 	if got, err := io.CopyN(&b, r, n); err != nil {
@@ -131,11 +134,11 @@ func readMessage(r io.Reader, most int) (*message, error) {
 	return parseMessage(b.Bytes())
 }
 
-// parseMessage reads what follows the length of a message.
+// parseMessage parses the part of a message after its length.
 func parseMessage(b []byte) (*message, error) {
 	var m message
 	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("%w: %w", errStranger, err)
+		return nil, fmt.Errorf("%w: %w", errNotProtocol, err)
 	}
 	if _, err := m.kind(); err != nil {
 		return nil, err
@@ -143,7 +146,7 @@ func parseMessage(b []byte) (*message, error) {
 	return &m, m.check()
 }
 
-// check holds what came to what can be.
+// check returns an error for a message with invalid values.
 func (m *message) check() error {
 	var err error
 	switch {
@@ -153,16 +156,17 @@ func (m *message) check() error {
 		err = m.Part.check()
 	case m.End != nil:
 		err = m.End.check()
-	case m.Join != nil && (m.Join.Stream < 0 || m.Join.Stream >= MostStreams || m.Join.Way != Up && m.Join.Way != Down):
+	case m.Join == nil:
+	case m.Join.Stream < 0 || m.Join.Stream >= MaxStreams || m.Join.Way != Up && m.Join.Way != Down:
 		err = fmt.Errorf("stream %d %q", m.Join.Stream, m.Join.Way)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStranger, err)
+		return fmt.Errorf("%w: %w", errNotProtocol, err)
 	}
 	return nil
 }
 
-// writeMessage writes one in one write.
+// writeMessage writes a message by one call of Write.
 func writeMessage(w io.Writer, m *message) error {
 	b, err := appendMessage(nil, m)
 	if err != nil {
@@ -180,24 +184,24 @@ func appendMessage(b []byte, m *message) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...), nil
 }
 
-// newSecret gives 128 random bits in hexadecimal: a token, a nonce, the name of a test.
+// newSecret returns 128 random bits in hexadecimal: a token, a nonce, the name of a test.
 func newSecret() string {
 	var b [16]byte
-	rand.Read(b[:]) //nolint:errcheck // it never fails
+	rand.Read(b[:]) //nolint:errcheck // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// NewToken makes a token.
+// NewToken returns a new token.
 func NewToken() string { return newSecret() }
 
-// sign gives the proof that whoever made it has the token: the token itself never travels.
+// sign returns the proof of having the token, which itself is never sent.
 func sign(token, server, client string) string {
 	h := hmac.New(sha256.New, []byte(token))
 	fmt.Fprintf(h, "culprit load %d\n%s\n%s\n", Version, server, client)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// proves says whether the proof is of that token.
+// proves reports whether the proof is valid for a token.
 func (p *proof) proves(token, server string) bool {
 	return hmac.Equal([]byte(p.MAC), []byte(sign(token, server, p.Nonce)))
 }

@@ -13,14 +13,16 @@ import (
 	"culprit/measure"
 )
 
-// usual is a test as the command line makes it.
+// usual returns a test like one of the command line.
 func usual() Test {
-	return Test{Kind: Stream, Way: Up, Streams: 1, For: measure.Second, Every: measure.Second, Size: 128 << 10}
+	return Test{Kind: Stream, Way: Up, Streams: 1, For: measure.Second, Every: measure.Second,
+		Size: 128 << 10}
 }
 
 func TestMessagesComeBack(t *testing.T) {
 	test := usual()
-	part := Part{N: 3, From: 2, To: 4, Traffic: []Traffic{{Way: Up, Bytes: 7, Retransmits: unknown()}}, CPU: noUsage()}
+	part := Part{N: 3, From: 2, To: 4,
+		Traffic: []Traffic{{Way: Up, Bytes: 7, Retransmits: unknown()}}, CPU: noUsage()}
 	for _, m := range []message{
 		{Call: &call{Version: 1}}, {Hello: &hello{Version: 1, Nonce: "ab", Open: true}}, {Proof: &proof{Nonce: "a", MAC: "b"}}, {Welcome: &nothing{}},
 		{Test: &test}, {Ready: &ready{ID: "x"}}, {Join: &join{ID: "x", Way: Down, Stream: 3}}, {Joined: &nothing{}}, {Begin: &nothing{}}, {Part: &part}, {Stop: &nothing{}},
@@ -30,7 +32,7 @@ func TestMessagesComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := readMessage(iotest.OneByteReader(bytes.NewReader(b)), mostTold)
+		got, err := readMessage(iotest.OneByteReader(bytes.NewReader(b)), maxServerMessage)
 		if err != nil {
 			t.Fatalf("%s: %v", b[frameHead:], err)
 		}
@@ -41,7 +43,8 @@ func TestMessagesComeBack(t *testing.T) {
 	}
 }
 
-// TestMessagesThatAreNone: each is refused, and what is announced and does not come takes no memory.
+// TestMessagesThatAreNone checks that invalid messages are refused, and that an announced length
+// takes no memory without data.
 func TestMessagesThatAreNone(t *testing.T) {
 	frame := func(text string) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
@@ -49,7 +52,7 @@ func TestMessagesThatAreNone(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"an HTTP request":       []byte("GET / HTTP/1.1\r\n\r\n"),
 		"a length of 0":         {0, 0, 0, 0},
-		"too long":              frame(`{"call":{"version":1}}` + strings.Repeat(" ", mostFirst)),
+		"too long":              frame(`{"call":{"version":1}}` + strings.Repeat(" ", maxFirstMessage)),
 		"no JSON":               frame("call"),
 		"nothing said":          frame("{}"),
 		"two at once":           frame(`{"call":{"version":1},"begin":{}}`),
@@ -59,18 +62,21 @@ func TestMessagesThatAreNone(t *testing.T) {
 		"a part backwards":      frame(`{"part":{"n":1,"from_ns":2,"to_ns":1}}`),
 		"a bucket below 0":      frame(`{"part":{"n":1,"times":{"first_bucket":-1}}}`),
 	} {
-		if m, err := readMessage(bytes.NewReader(b), mostFirst); !errors.Is(err, errStranger) {
+		if m, err := readMessage(bytes.NewReader(b), maxFirstMessage); !errors.Is(err,
+			errNotProtocol) {
 			t.Errorf("%s: %+v, %v", name, m, err)
 		}
 	}
-	if _, err := readMessage(bytes.NewReader(nil), mostFirst); !errors.Is(err, io.EOF) {
+	if _, err := readMessage(bytes.NewReader(nil), maxFirstMessage); !errors.Is(err, io.EOF) {
 		t.Errorf("the end: %v", err)
 	}
-	if _, err := readMessage(bytes.NewReader([]byte{0, 0, 1, 0, '{'}), mostFirst); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := readMessage(bytes.NewReader([]byte{0, 0, 1, 0, '{'}), maxFirstMessage); !errors.Is(
+		err, io.ErrUnexpectedEOF,
+	) {
 		t.Errorf("an end in the middle: %v", err)
 	}
 	if n := testing.AllocsPerRun(1, func() {
-		readMessage(io.MultiReader(bytes.NewReader([]byte{0, 0x7f, 0xff, 0xff}), iotest.ErrReader(io.EOF)), mostTold) //nolint:errcheck // its memory is looked at
+		readMessage(io.MultiReader(bytes.NewReader([]byte{0, 0x7f, 0xff, 0xff}), iotest.ErrReader(io.EOF)), maxServerMessage) //nolint:errcheck // only its memory counts
 	}); n > 10 {
 		t.Errorf("8 MB that do not come take %v allocations", n)
 	}
@@ -82,7 +88,9 @@ func TestProof(t *testing.T) {
 	if !p.proves("secret", "s") {
 		t.Error("the right token proves nothing")
 	}
-	if p.proves("secret2", "s") || p.proves("secret", "t") || (&proof{Nonce: "d", MAC: p.MAC}).proves("secret", "s") || (&proof{}).proves("secret", "s") {
+	if p.proves("secret2", "s") || p.proves("secret", "t") ||
+		(&proof{Nonce: "d", MAC: p.MAC}).proves("secret", "s") ||
+		(&proof{}).proves("secret", "s") {
 		t.Error("another token, or another's proof, is taken")
 	}
 }
@@ -106,12 +114,25 @@ func TestTestCheck(t *testing.T) {
 	}
 }
 
-// FuzzMessage: whatever comes is a message that comes back the same, or an error.
+// FuzzMessage checks that any input is an error, or a message that is the same when written and
+// read again.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"call":{"version":1}}`))
-	f.Add([]byte(`{"test":{"kind":"rr","way":"up","streams":2,"for_ns":1000000000,"every_ns":1000000000,"request_bytes":1,"response_bytes":1,"rate_transactions_per_s":10}}`))
-	f.Add([]byte(`{"part":{"n":1,"from_ns":0,"to_ns":5,"traffic":[{"way":"up","bytes":5,"rtt_ns":null}],"times":{"first_bucket":3,"counts":[1,2]},"cpu":{"machine_cpus":1,"modes_cpus":{"usr":1}}}}`))
-	f.Add([]byte(`{"end":{"host":"h","total":{},"diagnosis":{"findings":[{"rule":"link-saturated","severity":"high"}]},"unknown":{"cpu":"x"}}}`))
+	f.Add(
+		[]byte(
+			`{"test":{"kind":"rr","way":"up","streams":2,"for_ns":1000000000,"every_ns":1000000000,"request_bytes":1,"response_bytes":1,"rate_transactions_per_s":10}}`,
+		),
+	)
+	f.Add(
+		[]byte(
+			`{"part":{"n":1,"from_ns":0,"to_ns":5,"traffic":[{"way":"up","bytes":5,"rtt_ns":null}],"times":{"first_bucket":3,"counts":[1,2]},"cpu":{"machine_cpus":1,"modes_cpus":{"usr":1}}}}`,
+		),
+	)
+	f.Add(
+		[]byte(
+			`{"end":{"host":"h","total":{},"diagnosis":{"findings":[{"rule":"link-saturated","severity":"high"}]},"unknown":{"cpu":"x"}}}`,
+		),
+	)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := parseMessage(b)
 		if err != nil {
@@ -132,10 +153,18 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// FuzzResult: of whatever stands in a file a comparison with itself can be made, or there is an error.
+// FuzzResult checks that any file is an error, or a result that can be compared with itself.
 func FuzzResult(f *testing.F) {
-	f.Add([]byte(`{"view":"load.result","format":1,"test":{"kind":"stream","way":"up","streams":1,"for_ns":1000000000,"every_ns":1000000000,"size_bytes":1},"runs":[{"here":{"total":{"to_ns":5,"traffic":[{"way":"up"}]}},"there":{"total":{"to_ns":5,"traffic":[{"way":"up","bytes":9}]}}}]}`))
-	f.Add([]byte(`{"view":"load.result","format":1,"test":{"kind":"rr","way":"up","streams":1,"for_ns":1000000000,"every_ns":1000000000,"request_bytes":1,"response_bytes":1},"runs":[{"here":{"total":{"to_ns":5,"times":{"counts":[3,4]},"traffic":[{"way":"up","exchanges":7}]}}}]}`))
+	f.Add(
+		[]byte(
+			`{"view":"load.result","format":1,"test":{"kind":"stream","way":"up","streams":1,"for_ns":1000000000,"every_ns":1000000000,"size_bytes":1},"runs":[{"here":{"total":{"to_ns":5,"traffic":[{"way":"up"}]}},"there":{"total":{"to_ns":5,"traffic":[{"way":"up","bytes":9}]}}}]}`,
+		),
+	)
+	f.Add(
+		[]byte(
+			`{"view":"load.result","format":1,"test":{"kind":"rr","way":"up","streams":1,"for_ns":1000000000,"every_ns":1000000000,"request_bytes":1,"response_bytes":1},"runs":[{"here":{"total":{"to_ns":5,"times":{"counts":[3,4]},"traffic":[{"way":"up","exchanges":7}]}}}]}`,
+		),
+	)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := parseResult(b)
 		if err != nil {

@@ -10,13 +10,13 @@ import (
 // Number is a float64 whose NaN and infinities are null in JSON: unknown is never 0.
 type Number float64
 
-// unknown is the Number that is none.
+// unknown returns the Number of an unknown value.
 func unknown() Number { return Number(measure.NaN) }
 
-// Known says whether n is a number.
+// Known reports whether n is a number.
 func (n Number) Known() bool { return n == n }
 
-// MarshalJSON gives null for what is no number.
+// MarshalJSON returns null for NaN and infinities. The error is always nil.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
 		return []byte("null"), nil
@@ -24,7 +24,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// UnmarshalJSON reads null as NaN.
+// UnmarshalJSON parses a number; null is NaN. The error is that of encoding/json.
 func (n *Number) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*n = unknown()

@@ -6,18 +6,18 @@ import (
 	"culprit/measure"
 )
 
-// Run is one run as both ends saw it.
+// Run contains the numbers of one run from both ends.
 type Run struct {
 	N         int          `json:"run"` // from 1
 	Start     measure.Time `json:"start"`
-	Early     string       `json:"ended_early,omitempty"` // why it ended before its time
+	Early     string       `json:"ended_early,omitempty"` // why it ended early
 	Intervals []*Interval  `json:"intervals"`
 	Here      *End         `json:"here"`
-	There     *End         `json:"there"` // null when the server's word did not come
+	There     *End         `json:"there"` // null without the server's numbers
 	Limits    []Limit      `json:"limits"`
 }
 
-// ends gives the ends that send and that receive in a direction; nil where it is not known.
+// ends returns the sender and receiver of a direction; nil for an unknown one.
 func (r *Run) ends(w Way) (sender, receiver *End) {
 	if w == Up {
 		return r.Here, r.There
@@ -25,7 +25,8 @@ func (r *Run) ends(w Way) (sender, receiver *End) {
 	return r.There, r.Here
 }
 
-// Throughput gives the bits a second that came in at the receiver in a direction, over the time that it measured. Unknown without its word.
+// Throughput returns the bits per second that arrived at the receiver of a direction, over the time
+// that it measured. It is unknown without its numbers.
 func (r *Run) Throughput(w Way) Number {
 	_, e := r.ends(w)
 	if e == nil {
@@ -34,7 +35,7 @@ func (r *Run) Throughput(w Way) Number {
 	return e.Total.throughput(w)
 }
 
-// Throughput gives the same of an interval.
+// Throughput returns the throughput of an interval, like Run.Throughput.
 func (i *Interval) Throughput(w Way) Number {
 	p := i.Here
 	if w == Up {
@@ -46,7 +47,7 @@ func (i *Interval) Throughput(w Way) Number {
 	return p.throughput(w)
 }
 
-// Sender gives what the end that sends in a direction has measured of it, nil when that is not known.
+// Sender returns the sender's numbers of a direction; nil when unknown.
 func (i *Interval) Sender(w Way) *Traffic {
 	p := i.Here
 	if w == Down {
@@ -66,7 +67,7 @@ func (p *Part) throughput(w Way) Number {
 	return Number(float64(t.Bytes) * 8 / p.Seconds())
 }
 
-// Exchanges gives the transactions a second of a part, at the end that asks.
+// Exchanges returns the transactions per second of a part, at the end that sends requests.
 func (p *Part) Exchanges() Number {
 	t := p.way(Up)
 	if t == nil || p.To <= p.From {
@@ -75,7 +76,8 @@ func (p *Part) Exchanges() Number {
 	return Number(float64(t.Exchanges) / p.Seconds())
 }
 
-// work gives how much of what CPUs are told for a run did a second: gigabytes (10^9 B), both directions together, or transactions.
+// work returns the work of a run per second: gigabytes (10^9 B) of both directions, or
+// transactions.
 func (r *Run) work(t *Test) Number {
 	if t.Kind == Exchange {
 		return r.Here.Total.Exchanges()
@@ -87,7 +89,7 @@ func (r *Run) work(t *Test) Number {
 	return sum
 }
 
-// Result is all runs of one test, and what they say together.
+// Result contains all runs of one test and their summary.
 type Result struct {
 	View    string    `json:"view"` // load.result
 	Format  int       `json:"format"`
@@ -95,38 +97,42 @@ type Result struct {
 	Server  string    `json:"server"`
 	Test    Test      `json:"test"`
 	Runs    []*Run    `json:"runs"`
-	Ways    []Summary `json:"summary"` // one for each direction; one of exchanges
+	Ways    []Summary `json:"summary"` // one per direction; one for exchanges
 	Here    Cost      `json:"here"`
 	There   Cost      `json:"there"`
-	Shared  bool      `json:"one_machine"` // both ends share their CPUs, and each counts them all
+	Shared  bool      `json:"one_machine"` // both ends share their CPUs, and each counts all
 	Found   []Found   `json:"findings"`
 	Notes   []string  `json:"notes"`
 }
 
-// Found is what the diagnosis of one end found during the runs, remarks left out. The whole of it is with each run's ends.
+// Found is a finding of one end's diagnosis during the runs, except those of low severity. The
+// complete diagnosis is in the End of each run.
 type Found struct {
 	Where string `json:"where"`
 	Rule  string `json:"rule"`
 	Claim string `json:"claim"`
-	Runs  int    `json:"runs"` // in how many
+	Runs  int    `json:"runs"` // number of runs that have it
 }
 
-// Summary is what the runs say of one direction, or of exchanges.
+// Summary is the summary of all runs for one direction, or for exchanges.
 type Summary struct {
 	Way          Way         `json:"way"`
 	Throughput   *Spread     `json:"bits_per_s,omitempty"`
 	Transactions *Spread     `json:"transactions_per_s,omitempty"`
-	Latency      *Spread     `json:"mean_latency_ns,omitempty"` // of the runs' means
-	Times        *Percentile `json:"latency_ns,omitempty"`      // of all transactions of all runs
-	Late         *Percentile `json:"begun_late_ns,omitempty"`   // of those that are paced: how much of their latency is this program's own
-	Missed       uint64      `json:"not_ended,omitempty"`       // that were due
-	Retransmits  Number      `json:"retransmits"`
-	Segments     Number      `json:"segments"`
-	RTT          Number      `json:"rtt_ns"`
-	Limit        Limit       `json:"limit"`
+	Latency      *Spread     `json:"mean_latency_ns,omitempty"` // of the means of runs
+	Times        *Percentile `json:"latency_ns,omitempty"`      // of all transactions
+	// Late is the part of the latency of paced transactions that this program caused.
+	Late *Percentile `json:"begun_late_ns,omitempty"`
+	// Missed is the number of transactions that were due and did not end.
+	Missed      uint64 `json:"not_ended,omitempty"`
+	Retransmits Number `json:"retransmits"`
+	Segments    Number `json:"segments"`
+	RTT         Number `json:"rtt_ns"`
+	Limit       Limit  `json:"limit"`
 }
 
-// Percentile is a distribution of times as people ask for it, in ns, each off by less than 0.8 %, but for the least, the greatest and the mean.
+// Percentile contains the percentiles of latencies, in ns, each off by less than 0.8 %; minimum,
+// maximum and mean are exact.
 type Percentile struct {
 	Count uint64 `json:"count"`
 	Mean  Number `json:"mean"`
@@ -138,16 +144,18 @@ type Percentile struct {
 	Most  Number `json:"max"`
 }
 
-// Percentiles gives those of the times; nil when there are none.
+// Percentiles returns the percentiles; nil when there are no latencies.
 func (l *Latencies) Percentiles() *Percentile {
 	if l == nil || l.Count() == 0 {
 		return nil
 	}
 	q := func(q float64) Number { return Number(l.Quantile(q)) }
-	return &Percentile{l.Count(), Number(l.Mean()), Number(l.Least), q(0.5), q(0.9), q(0.99), q(0.999), Number(l.Most)}
+	return &Percentile{l.Count(), Number(l.Mean()), Number(l.Least), q(0.5), q(0.9), q(0.99),
+		q(0.999), Number(l.Most)}
 }
 
-// Cost is what the traffic cost at one end: CPU time of the whole machine, whoever took it, and of the program itself. The mean of the runs.
+// Cost is the cost of the traffic at one end: CPU time of the whole machine, including other
+// programs, and of this program. Means of the runs.
 type Cost struct {
 	Host    string            `json:"host"`
 	CPUs    Number            `json:"cpus"`
@@ -155,7 +163,7 @@ type Cost struct {
 	Process Number            `json:"process_cpus"`
 	Traffic Number            `json:"traffic_cpus"`
 	Modes   map[string]Number `json:"modes_cpus,omitempty"`
-	// CPU time for each GB (10^9 bytes that came in), or for each transaction.
+	// CPU time per GB (10^9 received bytes), or per transaction.
 	MachinePerGB Number            `json:"machine_ns_per_gb"`
 	ProcessPerGB Number            `json:"process_ns_per_gb"`
 	MachineEach  Number            `json:"machine_ns_per_transaction"`
@@ -167,12 +175,14 @@ type Cost struct {
 
 const resultView, resultFormat = "load.result", 1
 
-// leastLook is the shortest time that the diagnosis finds a state in.
-const leastLook = 3 * measure.Second
+// minLook is the shortest time for which the diagnosis can detect a state.
+const minLook = 3 * measure.Second
 
-// Summarise gives the result of the runs, which are at least one. Those that ended early count only where all did.
+// Summarise returns the result of the runs; at least one is required. Runs that ended early count
+// only when all did.
 func Summarise(t Test, server, version string, runs []*Run) *Result {
-	r := &Result{View: resultView, Format: resultFormat, Version: version, Server: server, Test: t, Runs: runs, Notes: []string{}}
+	r := &Result{View: resultView, Format: resultFormat, Version: version, Server: server, Test: t,
+		Runs: runs, Notes: []string{}}
 	whole := r.counted()
 	for _, run := range runs {
 		run.Limits = run.limits(&t)
@@ -187,12 +197,15 @@ func Summarise(t Test, server, version string, runs []*Run) *Result {
 			r.Notes = append(r.Notes, note)
 		}
 		if run.There == nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("run %d: what the server measured of the whole did not come", run.N))
+			r.Notes = append(r.Notes,
+				fmt.Sprintf("run %d: what the server measured of the whole did not come", run.N))
 		}
 	}
 	runs = whole
-	if t.Look && t.For < leastLook {
-		r.Notes = append(r.Notes, "runs of less than 3 s are too short for a diagnosis: what the limit is rests on the test's own numbers")
+	if t.Look && t.For < minLook {
+		r.Notes = append(r.Notes,
+			"runs of less than 3 s are too short for a diagnosis: "+
+				"the limit follows from the test's own numbers")
 	}
 	for n, w := range t.ways() {
 		s := Summary{Way: w, Retransmits: 0, Segments: 0, RTT: unknown()}
@@ -222,21 +235,23 @@ func Summarise(t Test, server, version string, runs []*Run) *Result {
 		}
 		if t.Kind == Exchange {
 			all, mean := spreadOf(transactions), spreadOf(latency)
-			s.Transactions, s.Latency, s.Times, s.Late = &all, &mean, times.Percentiles(), late.Percentiles()
+			s.Transactions, s.Latency = &all, &mean
+			s.Times, s.Late = times.Percentiles(), late.Percentiles()
 		} else {
 			all := spreadOf(throughput)
 			s.Throughput = &all
 		}
 		s.RTT = spreadOf(rtt).Mean
-		s.Limit = commonest(runs, n)
+		s.Limit = mostFrequent(runs, n)
 		r.Ways = append(r.Ways, s)
 	}
 	r.Found = foundIn(runs, r.Shared)
-	r.Here, r.There = costOf(&t, runs, func(run *Run) *End { return run.Here }), costOf(&t, runs, func(run *Run) *End { return run.There })
+	r.Here, r.There = costOf(&t, runs, func(run *Run) *End { return run.Here }), costOf(&t, runs,
+		func(run *Run) *End { return run.There })
 	return r
 }
 
-// costOf gives the mean of the runs' costs at one end.
+// costOf returns the mean cost of the runs at one end.
 func costOf(t *Test, runs []*Run, end func(*Run) *End) Cost {
 	c := Cost{Unknown: map[string]string{}, Wire: []Wire{}, Modes: map[string]Number{}}
 	var machine, process, traffic, perMachine, perProcess []Number
@@ -250,10 +265,12 @@ func costOf(t *Test, runs []*Run, end func(*Run) *End) Cost {
 		}
 		u := &e.Total.CPU
 		c.Host, c.Device, c.CPUs = printable(e.Host), printable(e.Device), u.Of
-		machine, process, traffic = append(machine, u.Machine), append(process, u.Process), append(traffic, u.Traffic)
+		machine, process, traffic = append(machine, u.Machine), append(process,
+			u.Process), append(traffic, u.Traffic)
 		work := run.work(t)
 		if work > 0 {
-			perMachine, perProcess = append(perMachine, u.Machine/work*1e9), append(perProcess, u.Process/work*1e9)
+			perMachine, perProcess = append(perMachine, u.Machine/work*1e9), append(perProcess,
+				u.Process/work*1e9)
 		}
 		for mode, v := range u.Modes {
 			modes[mode] = append(modes[mode], v)
@@ -267,7 +284,8 @@ func costOf(t *Test, runs []*Run, end func(*Run) *End) Cost {
 	}
 	mean := func(v []Number) Number { return spreadOf(v).Mean }
 	c.Machine, c.Process, c.Traffic = mean(machine), mean(process), mean(traffic)
-	c.MachinePerGB, c.ProcessPerGB, c.MachineEach, c.ProcessEach = unknown(), unknown(), unknown(), unknown()
+	c.MachinePerGB, c.ProcessPerGB = unknown(), unknown()
+	c.MachineEach, c.ProcessEach = unknown(), unknown()
 	if t.Kind == Exchange {
 		c.MachineEach, c.ProcessEach = mean(perMachine), mean(perProcess)
 	} else {
@@ -296,10 +314,11 @@ func costOf(t *Test, runs []*Run, end func(*Run) *End) Cost {
 	return c
 }
 
-// mostFound bounds the list of findings.
-const mostFound = 8
+// maxFound is the highest number of listed findings.
+const maxFound = 8
 
-// foundIn gathers what was found, by rule and culprit, in the words of the last run that has it. Of ends that share a machine it is told once.
+// foundIn lists findings by rule and culprit, in the words of the last run with it. Ends on one
+// machine list it once.
 func foundIn(runs []*Run, shared bool) []Found {
 	all := []Found{}
 	places := map[string]int{}
@@ -317,7 +336,7 @@ func foundIn(runs []*Run, shared bool) []Found {
 				seen[key] = true
 				i, known := places[key]
 				if !known {
-					if len(all) == mostFound {
+					if len(all) == maxFound {
 						continue
 					}
 					i = len(all)

@@ -13,54 +13,56 @@ import (
 	"culprit/measure"
 )
 
-// Port is where a server listens unless it is told otherwise.
+// Port is the server's default port.
 const Port = "7411"
 
-// Server takes part in tests that clients ask for. Its members are not to be changed while it serves.
+// Server runs tests that clients request. Its fields must not change while it serves.
 type Server struct {
-	Token   string // what a client must have; "": anybody may
-	Tests   int    // at most so many at once
+	Token   string // that clients must have; "": none is required
+	Tests   int    // highest number of tests at the same time
 	Longest measure.Span
 	Machine Machine
-	Say     func(string) // told in a line of each test; nil: nobody is. From several goroutines
+	Say     func(string) // called with a line about each test, from several goroutines; may be nil
 
-	patience time.Duration // firstWait unless a test has less
+	firstTimeout time.Duration // firstWait, except in tests
 
-	mu       sync.Mutex
-	tests    map[string]*joining
-	running  int
-	strange  chan struct{} // one for each connection that has said nothing of worth yet
-	sessions sync.WaitGroup
-	threads  crowd
+	mu           sync.Mutex
+	tests        map[string]*joining
+	running      int
+	unidentified chan struct{} // one element per unidentified connection
+	sessions     sync.WaitGroup
+	threads      threadSlots
 }
 
-// How long a server waits for others.
+// The time limits of a server.
 const (
 	firstWait = 5 * time.Second  // for the first message of a connection, and for the token
 	joinWait  = 10 * time.Second // for all connections of a test
 	idleWait  = time.Minute      // for the next test
-	endWait   = 30 * time.Second // beyond a test's time, until its client has stopped it
-	writeWait = 30 * time.Second // until a client has taken a message
+	endWait   = 30 * time.Second // after a test's time, until its client stops it
+	writeWait = 30 * time.Second // for sending a message
 )
 
-// mostStrangers is how many connections may be open that have neither shown the token nor joined a test. Further ones wait in the kernel's queue: a test's own may be hundreds.
-const mostStrangers = 64
+// maxUnidentified is the number of open connections that have neither proved the token nor joined a
+// test. More connections wait in the kernel's queue, for example the hundreds of one test.
+const maxUnidentified = 64
 
-// joining is a test whose connections are awaited.
+// joining is a test that waits for its connections.
 type joining struct {
 	test  Test
 	mu    sync.Mutex
 	conns map[join]*net.TCPConn
-	all   chan struct{} // closed when the last is there
+	all   chan struct{} // closed when the last has joined
 	over  bool
 }
 
-// Serve takes connections until the context ends; then it ends the tests that run, and gives nil.
+// Serve accepts connections until the context ends. Then it ends the running tests and returns nil.
+// The error is that of accept. The caller closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	if s.patience == 0 {
-		s.patience = firstWait
+	if s.firstTimeout == 0 {
+		s.firstTimeout = firstWait
 	}
-	s.tests, s.strange = map[string]*joining{}, make(chan struct{}, mostStrangers)
+	s.tests, s.unidentified = map[string]*joining{}, make(chan struct{}, maxUnidentified)
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.sessions.Wait()
 	defer cancel()
@@ -73,8 +75,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, net.ErrClosed):
-			return fmt.Errorf("take a connection: %w", err)
-		default: // no descriptors: some are given back soon
+			return fmt.Errorf("accept a connection: %w", err)
+		default: // no descriptors: some become free soon
 			if pause = min(max(2*pause, 5*time.Millisecond), time.Second); !sleep(ctx, pause) {
 				return nil
 			}
@@ -86,20 +88,20 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			continue
 		}
 		select {
-		case s.strange <- struct{}{}:
+		case s.unidentified <- struct{}{}:
 		case <-ctx.Done():
 			c.Close()
 			return nil
 		}
 		s.sessions.Go(func() {
-			known := sync.OnceFunc(func() { <-s.strange })
+			known := sync.OnceFunc(func() { <-s.unidentified })
 			defer known()
-			s.take(ctx, conn, known)
+			s.identify(ctx, conn, known)
 		})
 	}
 }
 
-// sleep waits; false when the context ended.
+// sleep waits. It reports false when the context ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -111,16 +113,21 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// take finds out what a connection is for.
-func (s *Server) take(ctx context.Context, c *net.TCPConn, known func()) {
-	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // it is closed then
-	c.SetDeadline(time.Now().Add(s.patience))                                 //nolint:errcheck // a broken connection says so when it is read
-	m, err := readMessage(c, mostFirst)
+// identify reads the first message of a connection and passes it on.
+func (s *Server) identify(ctx context.Context, c *net.TCPConn, known func()) {
+	defer context.AfterFunc(
+		ctx,
+		func() { c.SetDeadline(time.Unix(1, 0)) },
+	)() //nolint:errcheck // the connection is closed then
+	c.SetDeadline(
+		time.Now().Add(s.firstTimeout),
+	) //nolint:errcheck // reading reports a broken connection
+	m, err := readMessage(c, maxFirstMessage)
 	switch {
 	case err != nil:
 	case m.Join != nil:
 		if s.join(*m.Join, c) {
-			return // it is the test's now
+			return // the test owns it now
 		}
 	case m.Call != nil:
 		s.serve(ctx, c, m.Call, known)
@@ -128,7 +135,7 @@ func (s *Server) take(ctx context.Context, c *net.TCPConn, known func()) {
 	c.Close()
 }
 
-// join gives a connection to the test that awaits it.
+// join passes a connection to the test that waits for it.
 func (s *Server) join(j join, c *net.TCPConn) bool {
 	s.mu.Lock()
 	t := s.tests[j.ID]
@@ -141,7 +148,7 @@ func (s *Server) join(j join, c *net.TCPConn) bool {
 	if t.over || t.conns[j] != nil {
 		return false
 	}
-	c.SetDeadline(time.Time{}) //nolint:errcheck // as in take
+	c.SetDeadline(time.Time{}) //nolint:errcheck // as in identify
 	t.conns[j] = c
 	if len(t.conns) == t.test.connections() {
 		close(t.all)
@@ -149,36 +156,42 @@ func (s *Server) join(j join, c *net.TCPConn) bool {
 	return true
 }
 
-// refuse tells a client why not.
+// refuse sends a refusal.
 func refuse(c net.Conn, code, why string) {
-	c.SetWriteDeadline(time.Now().Add(firstWait))                                     //nolint:errcheck // as in take
-	_ = writeMessage(c, &message{Refused: &refusal{Code: code, Why: printable(why)}}) // it may be gone
+	c.SetWriteDeadline(time.Now().Add(firstWait)) //nolint:errcheck // as in identify
+	_ = writeMessage(c,
+		&message{Refused: &refusal{Code: code, Why: printable(why)}}) // the client may be gone
 }
 
-// serve speaks with a client until it goes.
+// serve runs a client's control connection.
 func (s *Server) serve(ctx context.Context, c *net.TCPConn, m *call, known func()) {
 	if m.Version != Version {
-		refuse(c, refusedVersion, fmt.Sprintf("the server speaks version %d of the protocol, the client version %d", Version, m.Version))
+		refuse(
+			c,
+			refusedVersion,
+			fmt.Sprintf("the server speaks version %d of the protocol, the client version %d",
+				Version, m.Version),
+		)
 		return
 	}
 	h := &hello{Version: Version, Nonce: newSecret(), Open: s.Token == ""}
 	if writeMessage(c, &message{Hello: h}) != nil {
 		return
 	}
-	p, err := readMessage(c, mostFirst)
+	p, err := readMessage(c, maxFirstMessage)
 	if err != nil || p.Proof == nil {
 		return
 	}
 	if s.Token != "" && !p.Proof.proves(s.Token, h.Nonce) {
-		refuse(c, refusedToken, "the token is not the one that the server printed when it began")
+		refuse(c, refusedToken, "the token is not the one that the server printed at its start")
 		return
 	}
 	known()
-	c.SetDeadline(time.Time{}) //nolint:errcheck // as in take
+	c.SetDeadline(time.Time{}) //nolint:errcheck // as in identify
 	if writeMessage(c, &message{Welcome: &nothing{}}) != nil {
 		return
 	}
-	from := listen(ctx, c, mostAsked)
+	from := listen(ctx, c, maxClientMessage)
 	defer from.stop()
 	for {
 		m, err := from.next(ctx, idleWait)
@@ -191,10 +204,11 @@ func (s *Server) serve(ctx context.Context, c *net.TCPConn, m *call, known func(
 	}
 }
 
-// A listener reads the messages of a connection as they come, so that its end is seen at once. It ends with the connection.
+// A listener reads the messages of a connection as they arrive, to notice its end at once. It ends
+// with the connection.
 type listener struct {
 	messages chan *message
-	gone     context.Context // ends with the connection; its cause is why
+	gone     context.Context // ends with the connection; its cause is the reason
 	stop     context.CancelFunc
 }
 
@@ -218,10 +232,10 @@ func listen(ctx context.Context, c net.Conn, most int) *listener {
 	return l
 }
 
-// errQuiet says that the other end has not said what it was to in time.
+// errQuiet means that the other end did not send a message in time.
 var errQuiet = errors.New("no answer in time")
 
-// next gives the next message.
+// next returns the next message.
 func (l *listener) next(ctx context.Context, wait time.Duration) (*message, error) {
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -237,10 +251,15 @@ func (l *listener) next(ctx context.Context, wait time.Duration) (*message, erro
 	}
 }
 
-// run serves one test; false when that was the end of the connection.
+// run runs one test. It reports false when the connection has ended.
 func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test) bool {
 	if t.For > s.Longest {
-		refuse(c, refusedTest, fmt.Sprintf("a test of %v is longer than the %v that the server allows (--longest)", t.For, s.Longest))
+		refuse(
+			c,
+			refusedTest,
+			fmt.Sprintf("a test of %v is longer than the server's limit of %v (--longest)",
+				t.For, s.Longest),
+		)
 		return false
 	}
 	id := newSecret()
@@ -248,7 +267,14 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 	s.mu.Lock()
 	if s.running >= s.Tests {
 		s.mu.Unlock()
-		refuse(c, refusedBusy, fmt.Sprintf("the server runs as many tests as it may, %d (--tests): try again when one is over", s.Tests))
+		refuse(
+			c,
+			refusedBusy,
+			fmt.Sprintf(
+				"the server runs %d tests, its limit (--tests): try again when one has ended",
+				s.Tests,
+			),
+		)
 		return false
 	}
 	s.running++
@@ -265,7 +291,8 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 		refuse(c, refusedFailed, err.Error())
 		return false
 	}
-	side := newSide(t, &s.Machine, &s.threads, flows, addressOf(c.LocalAddr()), addressOf(c.RemoteAddr()))
+	side := newSide(t, &s.Machine, &s.threads, flows, addressOf(c.LocalAddr()),
+		addressOf(c.RemoteAddr()))
 	defer side.close()
 	if s.write(c, &message{Joined: &nothing{}}) != nil {
 		return false
@@ -273,7 +300,7 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 	if m, err := from.next(ctx, joinWait); err != nil || m.Begin == nil {
 		return false
 	}
-	// The traffic of a client that is gone ends, also in the middle; so does that of one that never says that it has all.
+	// The traffic ends when the client is gone, or never confirms that it measured all.
 	going, cancel := context.WithTimeoutCause(from.gone, t.For.AsDuration()+endWait, errQuiet)
 	defer cancel()
 	measuring, stop := context.WithCancelCause(going)
@@ -284,7 +311,7 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 		case err == nil && m.Stop != nil:
 			stop(errStopped)
 		case err == nil:
-			stop(errStranger)
+			stop(errNotProtocol)
 		default:
 			stop(err)
 		}
@@ -295,7 +322,8 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 			stop(err)
 		}
 	})
-	if err == nil || errors.Is(err, errStopped) { // the sender goes on until the other end has measured all, too
+	if err == nil ||
+		errors.Is(err, errStopped) { // a sender continues until the other end has measured all
 		<-measuring.Done()
 		err = context.Cause(measuring)
 	}
@@ -304,7 +332,7 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 	}
 	side.halt()
 	if s.Say != nil {
-		s.Say(told(c, &t, side, err))
+		s.Say(testLine(c, &t, side, err))
 	}
 	end := side.end()
 	if err != nil {
@@ -312,20 +340,21 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 		return false
 	}
 	end.Address = printable(c.LocalAddr().String())
-	over() // before the client knows: who begins the next one at once is not refused
+	over() // before the client knows, so that its next test is not refused
 	return s.write(c, &message{End: end}) == nil
 }
 
-// errStopped says that the client has what it wants.
-var errStopped = errors.New("the client has stopped it")
+// errStopped means that the client has all numbers.
+var errStopped = errors.New("the client stopped it")
 
-// told gives the line on a test that is over.
-func told(c net.Conn, t *Test, s *side, err error) string {
+// testLine returns the line about a finished test.
+func testLine(c net.Conn, t *Test, s *side, err error) string {
 	connections := "1 connection"
 	if n := t.connections(); n > 1 {
 		connections = fmt.Sprintf("%d connections", n)
 	}
-	line := fmt.Sprintf("%s %s: %s, %s, %.1f s", time.Now().Format("15:04:05"), c.RemoteAddr(), t.Kind, connections, s.total.Seconds())
+	line := fmt.Sprintf("%s %s: %s, %s, %.1f s", time.Now().Format("15:04:05"), c.RemoteAddr(),
+		t.Kind, connections, s.total.Seconds())
 	for _, tr := range s.total.Traffic {
 		if t.Kind == Exchange {
 			line += fmt.Sprintf(", %d transactions", tr.Exchanges)
@@ -340,12 +369,13 @@ func told(c net.Conn, t *Test, s *side, err error) string {
 }
 
 func (s *Server) write(c net.Conn, m *message) error {
-	c.SetWriteDeadline(time.Now().Add(writeWait)) //nolint:errcheck // as in take
+	c.SetWriteDeadline(time.Now().Add(writeWait)) //nolint:errcheck // as in identify
 	return writeMessage(c, m)
 }
 
-// gather tells the client the test's name and awaits its connections.
-func (s *Server) gather(ctx context.Context, c net.Conn, from *listener, id string, j *joining) (flows []*flow, err error) {
+// gather sends the test's name and waits for its connections.
+func (s *Server) gather(ctx context.Context, c net.Conn, from *listener, id string, j *joining,
+) (flows []*flow, err error) {
 	defer func() {
 		s.mu.Lock()
 		delete(s.tests, id)
@@ -370,11 +400,11 @@ func (s *Server) gather(ctx context.Context, c net.Conn, from *listener, id stri
 	select {
 	case <-j.all:
 	case <-late.C:
-		return nil, errors.New("not all connections of the test came in time")
+		return nil, errors.New("not all connections of the test joined in time")
 	case <-from.gone.Done():
 		return nil, context.Cause(from.gone)
 	case <-ctx.Done():
-		return nil, errors.New("the server ends")
+		return nil, errors.New("the server is stopping")
 	}
 	for _, way := range j.test.ways() {
 		for n := range j.test.Streams {
@@ -388,7 +418,7 @@ func (s *Server) gather(ctx context.Context, c net.Conn, from *listener, id stri
 	return flows, nil
 }
 
-// addressOf gives the address of one end of a connection.
+// addressOf returns the IP address of one end of a connection.
 func addressOf(a net.Addr) netip.Addr {
 	if t, ok := a.(*net.TCPAddr); ok {
 		return t.AddrPort().Addr()

@@ -17,38 +17,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Part is what one end measured in one interval, or in the whole of a run.
+// Part contains one end's numbers for one interval, or for a whole run.
 type Part struct {
 	N       int          `json:"n"` // from 1; 0: the whole
 	From    measure.Span `json:"from_ns"`
-	To      measure.Span `json:"to_ns"` // since traffic began at this end
+	To      measure.Span `json:"to_ns"` // since the begin of traffic at this end
 	Traffic []Traffic    `json:"traffic"`
-	Times   *Latencies   `json:"times,omitempty"` // of exchanges, at the end that asks
-	Late    *Latencies   `json:"late,omitempty"`  // of those that are paced: how late they began without a response that was waited for
-	Missed  uint64       `json:"missed,omitempty"`
-	CPU     Usage        `json:"cpu"`
+	Times   *Latencies   `json:"times,omitempty"` // of exchanges, at the end that sends requests
+	// Late is the delay of the begin of paced exchanges, without the wait for a response.
+	Late   *Latencies `json:"late,omitempty"`
+	Missed uint64     `json:"missed,omitempty"`
+	CPU    Usage      `json:"cpu"`
 }
 
-// Traffic is what flowed in one direction. What the kernel does not tell is null.
+// Traffic contains the numbers of one direction. Numbers that the kernel does not report are null.
 type Traffic struct {
-	Way         Way    `json:"way"`
-	Sends       bool   `json:"sends"`     // this end sends; what of the kernel's view of a connection follows is known there
-	Bytes       uint64 `json:"bytes"`     // received or, at the end that sends, given to the kernel
+	Way Way `json:"way"`
+	// Sends means that this end sends; only the sender knows the kernel's numbers below.
+	Sends       bool   `json:"sends"`
+	Bytes       uint64 `json:"bytes"`     // received, or sent to the kernel by the sender
 	Exchanges   uint64 `json:"exchanges"` // that ended
 	Retransmits Number `json:"retransmits"`
-	Segments    Number `json:"segments"`     // with data, sent
-	RTT         Number `json:"rtt_ns"`       // smoothed, at the end of the interval; of the whole the mean of the intervals
-	LeastRTT    Number `json:"min_rtt_ns"`   //
-	Cwnd        Number `json:"cwnd_bytes"`   // of all connections together, as RTT
-	Busy        Number `json:"busy"`         // share of the time with data under way, mean of the connections
-	Rwnd        Number `json:"rwnd_limited"` // of that, stopped by the receiver's window
-	Sndbuf      Number `json:"sndbuf_limited"`
+	Segments    Number `json:"segments"` // sent, with data
+	// RTT is smoothed: at the end of the interval; of a run the mean of intervals.
+	RTT      Number `json:"rtt_ns"`
+	LeastRTT Number `json:"min_rtt_ns"`
+	Cwnd     Number `json:"cwnd_bytes"` // sum of all connections, otherwise as RTT
+	// Busy is the share of the time with data under way, the mean of connections.
+	Busy   Number `json:"busy"`
+	Rwnd   Number `json:"rwnd_limited"` // the part of it that the receiver's window stopped
+	Sndbuf Number `json:"sndbuf_limited"`
 }
 
-// Seconds gives the length of the part.
+// Seconds returns the length of the part.
 func (p *Part) Seconds() float64 { return (p.To - p.From).Seconds() }
 
-// way gives what flowed in a direction, nil when nothing was to.
+// way returns the numbers of a direction; nil when it has no traffic.
 func (p *Part) way(w Way) *Traffic {
 	for i := range p.Traffic {
 		if p.Traffic[i].Way == w {
@@ -59,57 +63,60 @@ func (p *Part) way(w Way) *Traffic {
 }
 
 func (p *Part) check() error {
-	if p.N < 0 || p.N > MostParts+1 || p.From < 0 || p.To < p.From || len(p.Traffic) > 2 || len(p.CPU.Modes) > 64 {
-		return errors.New("an interval that can't be")
+	if p.N < 0 || p.N > MaxParts+1 || p.From < 0 || p.To < p.From || len(p.Traffic) > 2 ||
+		len(p.CPU.Modes) > 64 {
+		return errors.New("an invalid interval")
 	}
 	for _, l := range []*Latencies{p.Times, p.Late} {
-		if l != nil && !l.sound() {
-			return errors.New("a distribution that can't be")
+		if l != nil && !l.valid() {
+			return errors.New("an invalid distribution")
 		}
 	}
 	return nil
 }
 
-// End is what one end measured in the whole of a run.
+// End contains one end's numbers for a whole run.
 type End struct {
-	Host       string            `json:"host"`
-	Machine    string            `json:"machine"` // Machine.ID
-	Address    string            `json:"address"` // of its end of the connections
-	Total      Part              `json:"total"`
-	Device     string            `json:"device,omitempty"` // through which its packets leave
-	Wire       []Wire            `json:"wire"`
-	Congestion string            `json:"congestion,omitempty"` // of its connections that send
-	Report     json.RawMessage   `json:"diagnosis"`            // as culprit diagnose --json prints it; null: there is none
-	Unknown    map[string]string `json:"unknown"`              // why what is null is: cpu, wire, diagnosis
-	Notes      []string          `json:"notes"`
+	Host       string `json:"host"`
+	Machine    string `json:"machine"` // Machine.ID
+	Address    string `json:"address"` // of this end of the connections
+	Total      Part   `json:"total"`
+	Device     string `json:"device,omitempty"` // interface through which packets leave
+	Wire       []Wire `json:"wire"`
+	Congestion string `json:"congestion,omitempty"` // congestion control of its senders
+	// Report is the output of culprit diagnose --json; null: none.
+	Report json.RawMessage `json:"diagnosis"`
+	// Unknown contains the reasons for null by cpu, wire, diagnosis.
+	Unknown map[string]string `json:"unknown"`
+	Notes   []string          `json:"notes"`
 }
 
 func (e *End) check() error {
 	if len(e.Wire) > 2 || len(e.Unknown) > 16 || len(e.Notes) > 64 {
-		return errors.New("an end that can't be")
+		return errors.New("an invalid end")
 	}
 	return e.Total.check()
 }
 
-// A side is one end of a run, while it goes on.
+// A side is one end of a run in progress.
 type side struct {
 	test    Test
 	machine *Machine
-	in      *crowd
+	in      *threadSlots
 	flows   []*flow
 	began   time.Time
 
 	threads sync.WaitGroup
-	broken  chan *flow // the first that ended before it was to
+	broken  chan *flow // the first flow that ended early
 	device  string
 	unknown map[string]string
 
-	watch  *watching
+	watch  *machineWatch
 	report chan reported
 	enough context.CancelFunc // ends the diagnosis
-	taken  int                // ticks of the machine told so far
+	taken  int                // number of the machine's ticks used so far
 
-	clock    int64 // of the process, at the reading before
+	clock    int64 // CPU time of the process at the reading before
 	before   time.Duration
 	moved    []uint64
 	done     []uint64
@@ -120,38 +127,40 @@ type side struct {
 	lates    []*counter
 }
 
-// flowOf makes the flow of a connection that has been joined. client says at which end it is.
+// flowOf returns the flow of a joined connection. client says which end this is.
 func flowOf(c *net.TCPConn, t *Test, way Way, stream int, client bool) (*flow, error) {
 	s, err := socketOf(c)
 	if err != nil {
 		return nil, err
 	}
 	f := &flow{socket: s, way: way, stream: stream, sends: client == (way == Up)}
-	if err := s.arrange(t, f.sends || t.Kind == Exchange); err != nil {
+	if err := s.configure(t, f.sends || t.Kind == Exchange); err != nil {
 		s.close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// mostCounters bounds the memory of latencies: beyond it connections share theirs.
-const mostCounters = 32
+// maxCounters bounds the memory of latencies: more connections share counters.
+const maxCounters = 32
 
-// newSide makes a side of its flows. local and peer are the addresses that they are between.
-func newSide(t Test, m *Machine, in *crowd, flows []*flow, local, peer netip.Addr) *side {
-	s := &side{test: t, machine: m, in: in, flows: flows, broken: make(chan *flow, 1), unknown: map[string]string{}, report: make(chan reported, 1)}
-	in.add(len(flows) + 1) // and one for what measures them
+// newSide returns a side of flows between the addresses local and peer.
+func newSide(t Test, m *Machine, in *threadSlots, flows []*flow, local, peer netip.Addr) *side {
+	s := &side{test: t, machine: m, in: in, flows: flows, broken: make(chan *flow, 1),
+		unknown: map[string]string{}, report: make(chan reported, 1)}
+	in.add(len(flows) + 1) // and one for the measuring thread
 	if t.Kind == Exchange && flows[0].sends {
 		for i, f := range flows {
-			if i < mostCounters {
-				s.counters, s.lates = append(s.counters, newCounter()), append(s.lates, newCounter())
+			if i < maxCounters {
+				s.counters, s.lates = append(s.counters, newCounter()), append(s.lates,
+					newCounter())
 			}
-			f.times, f.late = s.counters[i%mostCounters], s.lates[i%mostCounters]
+			f.times, f.late = s.counters[i%maxCounters], s.lates[i%maxCounters]
 		}
 	}
 	switch {
 	case m.Device == nil:
-		s.unknown["wire"] = "nothing tells of this machine's interfaces"
+		s.unknown["wire"] = "this machine's interfaces are not known"
 	default:
 		device, err := m.Device(local.Unmap(), peer.Unmap())
 		if s.device = device; err != nil {
@@ -161,12 +170,13 @@ func newSide(t Test, m *Machine, in *crowd, flows []*flow, local, peer netip.Add
 	return s
 }
 
-// A crowd makes room in the runtime for threads that are in a system call nearly always. Each wants a processor of its own: with fewer, one that comes back would wait until
-// another thread's is taken away, up to 10 ms.
-type crowd struct{ sync.Mutex }
+// A threadSlots raises GOMAXPROCS for threads that are nearly always in a system call. Each needs a
+// processor of the runtime: with fewer, a returning thread waits up to 10 ms until another's is
+// retaken.
+type threadSlots struct{ sync.Mutex }
 
-// add counts threads in, or out. What the user sets in GOMAXPROCS stands.
-func (c *crowd) add(threads int) {
+// add changes the number of threads. It respects the user's GOMAXPROCS.
+func (c *threadSlots) add(threads int) {
 	c.Lock()
 	defer c.Unlock()
 	if os.Getenv("GOMAXPROCS") == "" {
@@ -174,15 +184,15 @@ func (c *crowd) add(threads int) {
 	}
 }
 
-// begin lets traffic flow.
+// begin starts the traffic.
 func (s *side) begin(ctx context.Context) {
 	looking, enough := context.WithCancel(ctx)
 	s.enough = enough
 	switch {
 	case !s.test.Look:
-		s.report <- reported{why: "it was not asked for"}
+		s.report <- reported{why: "it was not requested"}
 	case s.machine.Diagnose == nil:
-		s.report <- reported{why: "nothing diagnoses this machine"}
+		s.report <- reported{why: "this machine can't be diagnosed"}
 	default:
 		go func() {
 			r, err := s.machine.Diagnose(looking, s.test.For)
@@ -194,7 +204,7 @@ func (s *side) begin(ctx context.Context) {
 		}()
 	}
 	for _, f := range s.flows {
-		f.last, _ = f.socket.info() // what is not known stays so
+		f.last, _ = f.socket.info() // unknown values stay unknown
 	}
 	s.moved, s.done = make([]uint64, len(s.flows)), make([]uint64, len(s.flows))
 	var ready sync.WaitGroup
@@ -221,22 +231,25 @@ func (s *side) begin(ctx context.Context) {
 	close(begin)
 }
 
-// reported is a diagnosis, or why there is none.
+// reported is a diagnosis, or the reason why there is none.
 type reported struct {
 	report json.RawMessage
 	why    string
 }
 
-// errBroken says that traffic ended before it was to.
+// errBroken means that traffic ended early.
 var errBroken = errors.New("traffic broke off")
 
-// measure tells each interval until the test's time is over, or the context, or a connection. The whole is in total then.
+// measure calls each for each interval until the test's time is over, the context ends or a
+// connection breaks. Then total contains the whole run.
 func (s *side) measure(ctx context.Context, each func(*Part)) (err error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	s.total = Part{CPU: noUsage()}
 	for n := 1; n <= s.test.parts() && err == nil; n++ {
-		timer.Reset(time.Until(s.began.Add(min(measure.Span(n)*s.test.Every, s.test.For).AsDuration())))
+		timer.Reset(
+			time.Until(s.began.Add(min(measure.Span(n)*s.test.Every, s.test.For).AsDuration())),
+		)
 		select {
 		case <-timer.C:
 		case f := <-s.broken:
@@ -249,7 +262,11 @@ func (s *side) measure(ctx context.Context, each func(*Part)) (err error) {
 			break
 		}
 		if err == nil {
-			p.CPU.fill(usage(s.watch.upTo(ctx, s.taken, n, min(s.test.Every/2, mostLag).AsDuration())))
+			p.CPU.fill(
+				usage(
+					s.watch.waitForTick(ctx, s.taken, n, min(s.test.Every/2, maxLag).AsDuration()),
+				),
+			)
 			s.taken = n
 		}
 		each(p)
@@ -259,21 +276,24 @@ func (s *side) measure(ctx context.Context, each func(*Part)) (err error) {
 	return err
 }
 
-// mostLag is how much longer than its interval the machine's numbers may take; then the interval is told without.
-const mostLag = 300 * measure.Millisecond
+// maxLag is how much later than an interval the machine's numbers may arrive; later ones are
+// missing in it.
+const maxLag = 300 * measure.Millisecond
 
-// fill takes the machine's part of another usage.
+// fill sets the machine's part of a Usage.
 func (u *Usage) fill(m Usage) {
 	u.Machine, u.Of, u.Modes, u.Busiest, u.Share = m.Machine, m.Of, m.Modes, m.Busiest, m.Share
 }
 
-// part reads what flowed since the reading before, and adds it to the total.
+// part returns the numbers since the reading before, and adds them to the total.
 func (s *side) part(n int) *Part {
 	now := time.Since(s.began)
 	p := &Part{N: n, From: measure.Span(s.before), To: measure.Span(now), CPU: noUsage()}
 	over := float64(now - s.before)
 	for _, way := range s.test.ways() {
-		t := Traffic{Way: way, Retransmits: unknown(), Segments: unknown(), RTT: unknown(), LeastRTT: unknown(), Cwnd: unknown(), Busy: unknown(), Rwnd: unknown(), Sndbuf: unknown()}
+		t := Traffic{Way: way, Retransmits: unknown(), Segments: unknown(), RTT: unknown(),
+			LeastRTT: unknown(), Cwnd: unknown(), Busy: unknown(), Rwnd: unknown(),
+			Sndbuf: unknown()}
 		infos, limits := 0, 0
 		var sum struct{ retransmits, segments, rtt, cwnd, busy, rwnd, sndbuf float64 }
 		for i, f := range s.flows {
@@ -308,7 +328,9 @@ func (s *side) part(n int) *Part {
 			f.last = now
 		}
 		if infos == s.test.Streams {
-			t.Retransmits, t.Segments, t.RTT, t.Cwnd = Number(sum.retransmits), Number(sum.segments), Number(sum.rtt)/Number(infos), Number(sum.cwnd)
+			t.Retransmits, t.Segments, t.RTT, t.Cwnd = Number(sum.retransmits), Number(
+				sum.segments,
+			), Number(sum.rtt)/Number(infos), Number(sum.cwnd)
 		}
 		if limits == s.test.Streams && over > 0 {
 			of := func(ns float64) Number { return Number(min(ns/over/float64(limits), 1)) }
@@ -331,7 +353,8 @@ func (s *side) part(n int) *Part {
 	return p
 }
 
-// threadUse gives the CPUs that the threads of traffic took since the reading before, all and the busiest one.
+// threadUse returns the CPUs used by traffic threads since the reading before: their sum and the
+// busiest.
 func (s *side) threadUse(over float64) (all, most Number) {
 	if over <= 0 {
 		return unknown(), unknown()
@@ -350,7 +373,7 @@ func (s *side) threadUse(over float64) (all, most Number) {
 	return all, most
 }
 
-// add adds a part to the whole before it. What is known of all its parts alone is known of the whole.
+// add adds a part to the total. A number of the total is known when all its parts are.
 func (p *Part) add(o *Part) {
 	a, b := Number(p.Seconds()), Number(o.Seconds())
 	mean := func(x *Number, y Number) {
@@ -382,7 +405,8 @@ func (p *Part) add(o *Part) {
 	p.To = o.To
 }
 
-// settle waits until the other side has ended traffic, at most so long: who ends it first breaks it off for the other one.
+// settle waits until the other side ends traffic, at most most. The end that closes first breaks
+// traffic for the other.
 func (s *side) settle(most time.Duration) {
 	for _, f := range s.flows {
 		f.over.Store(true)
@@ -398,7 +422,7 @@ func (s *side) settle(most time.Duration) {
 	}
 }
 
-// halt ends traffic, also at the other side, and waits until no thread is left.
+// halt ends traffic, also at the other side, and waits for all threads.
 func (s *side) halt() {
 	for _, f := range s.flows {
 		f.end()
@@ -409,7 +433,7 @@ func (s *side) halt() {
 	}
 }
 
-// close is the end of the connections, if need be after halt.
+// close closes the connections, after halt if necessary.
 func (s *side) close() {
 	for _, f := range s.flows {
 		f.end()
@@ -421,15 +445,16 @@ func (s *side) close() {
 	s.in.add(-len(s.flows) - 1)
 }
 
-// mostDiagnosis is how long a diagnosis may take when the time that it is of is over.
-const mostDiagnosis = 10 * time.Second
+// maxDiagnosis is the time limit of a diagnosis after the end of its interval.
+const maxDiagnosis = 10 * time.Second
 
-// end gives what was measured in all. Traffic is over then.
+// end returns the numbers of the whole run, after the end of traffic.
 func (s *side) end() *End {
 	ticks, notes, why := s.watch.end()
 	ticks = ticks[:min(len(ticks), s.test.parts())]
 	s.total.CPU.fill(usage(ticks))
-	e := &End{Host: s.machine.Host, Machine: s.machine.ID, Total: s.total, Device: s.device, Wire: []Wire{}, Unknown: s.unknown, Notes: append([]string{}, notes...)}
+	e := &End{Host: s.machine.Host, Machine: s.machine.ID, Total: s.total, Device: s.device,
+		Wire: []Wire{}, Unknown: s.unknown, Notes: append([]string{}, notes...)}
 	if s.counters != nil {
 		times := gather(s.counters).trimmed()
 		e.Total.Times = &times
@@ -455,7 +480,7 @@ func (s *side) end() *End {
 		if e.Report = r.report; r.why != "" {
 			s.unknown["diagnosis"] = r.why
 		}
-	case <-time.After(mostDiagnosis):
+	case <-time.After(maxDiagnosis):
 		s.unknown["diagnosis"] = "it took too long"
 	}
 	return e

@@ -12,19 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket carries traffic: a TCP connection whose calls block, so that a thread that waits for it is woken by the kernel itself. Go's poller knows nothing of it: what is
-// registered there wakes another thread at each packet, which halves the transactions a second.
+// A socket is a TCP connection with blocking calls: the kernel wakes the waiting thread directly.
+// It is not registered with Go's poller, which would wake another thread for each packet and halve
+// the rate of transactions.
 type socket struct {
 	fd   int
-	once sync.Once // closes it
+	once sync.Once // for close
 }
 
-// socketOf takes the connection over, also when that fails.
+// socketOf takes over the connection, even on error. The caller closes the socket.
 func socketOf(c *net.TCPConn) (*socket, error) {
-	defer c.Close() // and so it leaves the poller; an os.File of it would be in it again
+	defer c.Close() // this removes it from the poller; an os.File would be added again
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return nil, fmt.Errorf("take the connection over: %w", err)
+		return nil, fmt.Errorf("take over the connection: %w", err)
 	}
 	s := &socket{fd: -1}
 	var e error
@@ -34,13 +35,13 @@ func socketOf(c *net.TCPConn) (*socket, error) {
 	}
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("take the connection over: %w", err)
+		return nil, fmt.Errorf("take over the connection: %w", err)
 	}
 	return s, nil
 }
 
-// arrange sets what the test says of a connection that this end sends on, or not.
-func (s *socket) arrange(t *Test, sends bool) error {
+// configure sets the test's options of a connection.
+func (s *socket) configure(t *Test, sends bool) error {
 	set := func(what string, err error) error {
 		if err != nil {
 			return fmt.Errorf("set %s: %w", what, err)
@@ -51,38 +52,42 @@ func (s *socket) arrange(t *Test, sends bool) error {
 	if t.NoDelay || t.Kind == Exchange {
 		err = set("TCP_NODELAY", unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
 	} else {
-		err = set("TCP_NODELAY", unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 0)) // Go sets it on all
+		// Go sets it on all connections.
+		err = set("TCP_NODELAY", unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 0))
 	}
 	if t.Window > 0 {
-		err = errors.Join(err, set("SO_SNDBUF", unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, t.Window)),
+		err = errors.Join(err,
+			set("SO_SNDBUF", unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, t.Window)),
 			set("SO_RCVBUF", unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, t.Window)))
 	}
 	if t.Congestion != "" && sends {
-		if e := unix.SetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, t.Congestion); e != nil {
+		e := unix.SetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, t.Congestion)
+		if e != nil {
 			err = errors.Join(err, &congestionError{t.Congestion, e})
 		}
 	}
 	return err
 }
 
-// congestionError says that the kernel has no such algorithm, or not for this user.
+// congestionError means that the kernel lacks the algorithm, or does not allow it for this user.
 type congestionError struct {
 	name string
 	err  error
 }
 
-// Error names the algorithm and, where it can be told, those that there are.
+// Error returns the name of the algorithm and, if known, the available ones.
 func (e *congestionError) Error() string {
 	const file = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 	if b, err := os.ReadFile(file); err == nil && errors.Is(e.err, unix.ENOENT) {
-		return fmt.Sprintf("there is no congestion control %q; this kernel has now: %s", e.name, printable(string(b)))
+		return fmt.Sprintf("no congestion control %q; this kernel has: %s", e.name,
+			printable(string(b)))
 	}
 	return fmt.Sprintf("set congestion control %s: %v", e.name, e.err)
 }
 
 func (e *congestionError) Unwrap() error { return e.err }
 
-// congestion gives the algorithm that the socket has; "" when it can't be told.
+// congestion returns the socket's algorithm; "" when unknown.
 func (s *socket) congestion() string {
 	name, err := unix.GetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
 	if err != nil {
@@ -92,13 +97,13 @@ func (s *socket) congestion() string {
 }
 
 // end makes threads that wait for the connection return, here and at the other end.
-func (s *socket) end() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) } // it may be over
+func (s *socket) end() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
 
-// close lets go of it. No thread may use it any more.
+// close closes the socket. No thread may use it afterwards.
 func (s *socket) close() {
 	s.once.Do(func() {
 		if s.fd >= 0 {
-			unix.Close(s.fd) //nolint:errcheck // what it held is gone either way
+			unix.Close(s.fd) //nolint:errcheck // the descriptor is closed in any case
 		}
 	})
 }
@@ -106,7 +111,8 @@ func (s *socket) close() {
 // send writes all of b.
 func (s *socket) send(b []byte) error {
 	for len(b) > 0 {
-		n, _, e := unix.Syscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+		n, _, e := unix.Syscall6(unix.SYS_SENDTO, uintptr(s.fd),
+			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 		if e != 0 {
 			if e == unix.EINTR {
 				continue
@@ -118,9 +124,12 @@ func (s *socket) send(b []byte) error {
 	return nil
 }
 
-// sendNow is send for what the kernel has room for: it does not wait, so the runtime is not told that it might. It does wait where there is no room.
+// sendNow is send without blocking: the runtime is not informed of the system call. It blocks, like
+// send, when the kernel's buffer is full.
 func (s *socket) sendNow(b []byte) error {
-	n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
 	if e == 0 && int(n) == len(b) {
 		return nil
 	}
@@ -134,10 +143,12 @@ func (s *socket) sendNow(b []byte) error {
 	return s.send(b)
 }
 
-// receive reads at most len(b) bytes; 0 at the end. With MSG_TRUNC among the flags TCP throws them away and copies nothing (since 2.4, tcp(7)).
+// receive reads at most len(b) bytes; 0 at the end. With MSG_TRUNC in flags TCP discards the data
+// without copying (since 2.4, tcp(7)).
 func (s *socket) receive(b []byte, flags int) (int, error) {
 	for {
-		n, _, e := unix.Syscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(flags), 0, 0)
+		n, _, e := unix.Syscall6(unix.SYS_RECVFROM, uintptr(s.fd),
+			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(flags), 0, 0)
 		if e == 0 {
 			return int(n), nil
 		}
@@ -147,13 +158,14 @@ func (s *socket) receive(b []byte, flags int) (int, error) {
 	}
 }
 
-// tcpInfo is what the kernel tells of a connection (struct tcp_info, include/uapi/linux/tcp.h), and how much of it it knows.
+// tcpInfo contains the kernel's numbers of a connection (struct tcp_info,
+// include/uapi/linux/tcp.h), and how many bytes of it the kernel filled.
 type tcpInfo struct {
 	unix.TCPInfo
 	size uint32
 }
 
-// The first byte behind members that not every kernel has.
+// The end of members that some kernels lack.
 const (
 	infoRetransmits = 104 // tcpi_total_retrans, since 2.6
 	infoLimits      = 192 // tcpi_busy_time, _rwnd_limited, _sndbuf_limited: since 4.10
@@ -161,18 +173,19 @@ const (
 
 func (s *socket) info() (i tcpInfo, err error) {
 	i.size = unix.SizeofTCPInfo
-	_, _, e := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.IPPROTO_TCP, unix.TCP_INFO, uintptr(unsafe.Pointer(&i.TCPInfo)), uintptr(unsafe.Pointer(&i.size)), 0)
+	_, _, e := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.IPPROTO_TCP, unix.TCP_INFO,
+		uintptr(unsafe.Pointer(&i.TCPInfo)), uintptr(unsafe.Pointer(&i.size)), 0)
 	if e != 0 {
 		return i, e
 	}
 	return i, nil
 }
 
-// threadClock gives the clock of a thread of this process: its CPU time (clock_getcpuclockid(3), MAKE_THREAD_CPUCLOCK of
-// include/linux/posix-timers_types.h).
+// threadClock returns the clock ID of a thread's CPU time (clock_getcpuclockid(3),
+// MAKE_THREAD_CPUCLOCK of include/linux/posix-timers_types.h).
 func threadClock(tid int) int32 { return ^int32(tid)<<3 | 4 | 2 }
 
-// clockTime gives what a clock says, in ns; false when it has none: the thread has ended.
+// clockTime returns a clock's time in ns. It reports false when the thread has ended.
 func clockTime(clock int32) (int64, bool) {
 	var t unix.Timespec
 	if unix.ClockGettime(clock, &t) != nil {
@@ -181,7 +194,7 @@ func clockTime(clock int32) (int64, bool) {
 	return t.Nano(), true
 }
 
-// lockThread keeps the goroutine on a thread of its own from now on, and gives that one's number.
+// lockThread locks the goroutine to its thread and returns the thread's ID.
 func lockThread() int {
 	runtime.LockOSThread()
 	return unix.Gettid()

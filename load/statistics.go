@@ -2,19 +2,21 @@ package load
 
 import "math"
 
-// Spread is what several runs say of one number.
+// Spread is the mean and variation of a number over several runs.
 type Spread struct {
-	Runs int    `json:"runs"` // that have the number
+	Runs int    `json:"runs"` // number of runs that have it
 	Mean Number `json:"mean"`
-	SD   Number `json:"standard_deviation"` // of the runs, with n-1; null for one
-	Low  Number `json:"low_95"`             // of the interval that has the true mean with 95 %, were runs independent and spread normally; null for fewer than leastRuns
+	SD   Number `json:"standard_deviation"` // of the sample (n-1); null for one run
+	// Low and High are the 95 % confidence interval of the mean; null below minRuns.
+	Low  Number `json:"low_95"`
 	High Number `json:"high_95"`
 }
 
-// leastRuns is from how many runs on an interval is told: of two it is wider than thirteen times their difference.
-const leastRuns = 3
+// minRuns is the lowest number of runs with a confidence interval: for two it is wider than
+// thirteen times their difference.
+const minRuns = 3
 
-// spreadOf gives what the numbers say; unknown ones are left out.
+// spreadOf returns the Spread of the known numbers.
 func spreadOf(values []Number) Spread {
 	s := Spread{Mean: unknown(), SD: unknown(), Low: unknown(), High: unknown()}
 	sum := 0.0
@@ -40,23 +42,24 @@ func spreadOf(values []Number) Spread {
 	}
 	sd := math.Sqrt(squares / float64(s.Runs-1))
 	s.SD = Number(sd)
-	if s.Runs >= leastRuns {
+	if s.Runs >= minRuns {
 		half := student(float64(s.Runs-1)) * sd / math.Sqrt(float64(s.Runs))
 		s.Low, s.High = Number(mean-half), Number(mean+half)
 	}
 	return s
 }
 
-// Ratio is how two sets of runs compare.
+// Ratio compares two sets of runs.
 type Ratio struct {
-	Ratio Number `json:"ratio"`   // mean of the second by mean of the first
-	Low   Number `json:"low_95"`  // of its interval of 95 %; null where one side has fewer than two runs
-	High  Number `json:"high_95"` //
-	Sure  bool   `json:"differs"` // 1 is outside that interval
+	Ratio Number `json:"ratio"` // mean of the second divided by mean of the first
+	// Low and High are the 95 % confidence interval; null when a side has fewer than two runs.
+	Low  Number `json:"low_95"`
+	High Number `json:"high_95"`
+	Sure bool   `json:"differs"` // 1 is outside that interval
 }
 
-// ratioOf compares the means of two sets. The interval is that of the logarithm of the ratio, with Welch's degrees of freedom: the sets may be spread
-// differently.
+// ratioOf compares the means of two sets. The interval is that of the logarithm of the ratio, with
+// Welch's degrees of freedom, since variances may differ.
 func ratioOf(a, b Spread) Ratio {
 	r := Ratio{Ratio: unknown(), Low: unknown(), High: unknown()}
 	if !(a.Mean > 0) || !(b.Mean > 0) {
@@ -78,7 +81,8 @@ func ratioOf(a, b Spread) Ratio {
 	return r
 }
 
-// student gives the value that Student's t with so many degrees of freedom, from 1, lies within, on both sides of 0, with 95 %.
+// student returns the two-sided 95 % quantile of Student's t distribution with the given degrees of
+// freedom, at least 1.
 func student(freedom float64) float64 {
 	lo, hi := 0.0, 13.0 // 12.706 with one degree
 	for range 60 {
@@ -91,17 +95,19 @@ func student(freedom float64) float64 {
 	return hi
 }
 
-// beyond gives the probability that |t| > x: the regularised incomplete beta function of freedom/(freedom+x²) with freedom/2 and 1/2.
+// beyond returns the probability that |t| > x: the regularised incomplete beta function of
+// freedom/(freedom+x²) with freedom/2 and 1/2.
 func beyond(x, freedom float64) float64 { return beta(freedom/(freedom+x*x), freedom/2, 0.5) }
 
-// beta is the regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun 26.5.8) with Lentz's method.
+// beta returns the regularised incomplete beta function, by its continued fraction (Abramowitz and
+// Stegun 26.5.8) with Lentz's method.
 func beta(x, a, b float64) float64 {
 	switch {
 	case x <= 0:
 		return 0
 	case x >= 1:
 		return 1
-	case x > (a+1)/(a+b+2): // where the fraction converges fast
+	case x > (a+1)/(a+b+2): // the fraction converges fast here
 		return 1 - beta(1-x, b, a)
 	}
 	la, _ := math.Lgamma(a)

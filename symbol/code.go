@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -130,7 +131,7 @@ func ownRegisters(f *os.File, h *header) bool {
 	}
 	version, _ := strings.CutPrefix(info.GoVersion, "go1.")
 	minor, _, _ := strings.Cut(version, ".")
-	c := kernel.Scan([]byte(minor))
+	c := proc.Scan([]byte(minor))
 	n := c.Uint()
 	return c.Err() == nil && n >= 17 || strings.HasPrefix(info.GoVersion, "devel")
 }

@@ -5,17 +5,17 @@ import (
 	"strings"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
 )
 
-// What processes map is read from /proc now and then. Of those that are watched by a kernel.MapWatch each mapping is known from
+// What processes map is read from /proc now and then. Of those that are watched by a bpf.MapWatch each mapping is known from
 // its first instruction on, also when it was gone before anybody looked.
 
 // mostFormer is how many layouts of a process are kept beside the one at hand.
 const mostFormer = 8
 
 // Follow takes in what a MapWatch has read. It returns the processes whose mappings changed, each once, and those that ended.
-func (ps *Processes) Follow(events []kernel.MapEvent) (changed, ended []int) {
+func (ps *Processes) Follow(events []bpf.MapEvent) (changed, ended []int) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	change := func(pid int) {
@@ -26,18 +26,18 @@ func (ps *Processes) Follow(events []kernel.MapEvent) (changed, ended []int) {
 	for i := range events {
 		e := &events[i]
 		switch e.Kind {
-		case kernel.Forked:
+		case bpf.Forked:
 			if parent := ps.procs[e.Parent]; parent != nil {
 				ps.put(parent.fork(ps, e.PID))
 				change(e.PID)
 			}
-		case kernel.Executed:
+		case bpf.Executed:
 			p := ps.followed(e.PID)
 			p.watched = true
 			p.retire()
 			p.maps, p.keys, p.exe, p.inside, p.jit, p.frames = nil, map[int]fileKey{}, "", 0, jitMap{}, frameCheck{}
 			ps.renew(p)
-		case kernel.Mapped:
+		case bpf.Mapped:
 			p, m := ps.followed(e.PID), mappingOf(e)
 			p.watched = true
 			if i := find(p.maps, m.Start); m.Inode == 0 && i >= 0 && p.maps[i].Inode == 0 && m.End <= p.maps[i].End {
@@ -49,10 +49,10 @@ func (ps *Processes) Follow(events []kernel.MapEvent) (changed, ended []int) {
 				ps.holdFile(p, find(p.maps, m.Start))
 				change(e.PID)
 			}
-		case kernel.Ended:
+		case bpf.Ended:
 			changed = slices.DeleteFunc(changed, func(pid int) bool { return pid == e.PID })
 			ended = append(ended, e.PID)
-		case kernel.MapsLost:
+		case bpf.MapsLost:
 			for _, p := range ps.procs {
 				p.read = time.Time{} // read again when an address is not found
 			}
@@ -128,7 +128,7 @@ func (p *process) lookup(addr uint64) (*process, int) {
 }
 
 // mappingOf returns the mapping that an event reports.
-func mappingOf(e *kernel.MapEvent) Mapping {
+func mappingOf(e *bpf.MapEvent) Mapping {
 	m := Mapping{Start: e.Start, End: e.Start + e.Length, Offset: e.Offset, Exec: true, Inode: e.Inode, Path: e.Path}
 	switch {
 	case m.Inode != 0:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf"
 )
 
 // A mapping takes the place of what was there, page by page: the same as with an array of pages.
@@ -51,15 +52,15 @@ func TestInsertIsMmap(t *testing.T) {
 func TestFollow(t *testing.T) {
 	const pid, child = 1 << 28, 1<<28 + 1 // no process has such a number
 	ps := NewProcesses(kernel.Root{})
-	mapped := func(pid int, start uint64, path string) kernel.MapEvent {
-		return kernel.MapEvent{Kind: kernel.Mapped, PID: pid, Start: start, Length: 0x1000, Inode: 5, Path: path}
+	mapped := func(pid int, start uint64, path string) bpf.MapEvent {
+		return bpf.MapEvent{Kind: bpf.Mapped, PID: pid, Start: start, Length: 0x1000, Inode: 5, Path: path}
 	}
-	changed, ended := ps.Follow([]kernel.MapEvent{
+	changed, ended := ps.Follow([]bpf.MapEvent{
 		mapped(pid, 0x10000, "/bin/old"), mapped(pid, 0x70000, "/lib/shared.so (deleted)"),
-		{Kind: kernel.Forked, PID: child, Parent: pid},
-		{Kind: kernel.Executed, PID: pid}, mapped(pid, 0x10000, "/bin/new"),
-		mapped(child, 0x10000, "/lib/over.so"), {Kind: kernel.Mapped, PID: child, Start: 0x50000, Length: 0x1000, Path: "//anon"},
-		{Kind: kernel.Ended, PID: pid},
+		{Kind: bpf.Forked, PID: child, Parent: pid},
+		{Kind: bpf.Executed, PID: pid}, mapped(pid, 0x10000, "/bin/new"),
+		mapped(child, 0x10000, "/lib/over.so"), {Kind: bpf.Mapped, PID: child, Start: 0x50000, Length: 0x1000, Path: "//anon"},
+		{Kind: bpf.Ended, PID: pid},
 	})
 	if fmt.Sprint(changed, ended) != fmt.Sprint([]int{child}, []int{pid}) {
 		t.Errorf("changed are %v and ended %v", changed, ended)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/feature"
 )
 
 // A Kernel knows the kernel's symbols: those of /proc/kallsyms, read when the first address is asked for that the kernel does not
@@ -27,7 +29,7 @@ type Kernel struct {
 	again time.Duration // how old the symbols must be before they are read again; at least readAgain
 
 	tried      bool // whether single symbols can be asked for
-	names      *kernel.Namer
+	names      *bpf.Namer
 	start, end uint64 // of the functions of the kernel itself
 	init, past uint64 // and of those that it began with, from where the idle task of the first CPU was called; 0: not known
 	known      map[uint64]Place
@@ -52,12 +54,12 @@ func (k *Kernel) load() *Table {
 func (k *Kernel) open() (*Table, error) {
 	f, err := os.Open(k.root.InProc("kallsyms"))
 	if err != nil {
-		return &Table{}, errors.Join(kernel.KernelAddresses.Have(k.root), err)
+		return &Table{}, errors.Join(feature.KernelAddresses.Have(k.root), err)
 	}
 	defer f.Close()
 	t, err := ReadKallsyms(f)
 	if err == nil && len(t.syms) == 0 {
-		err = kernel.KernelAddresses.Have(k.root)
+		err = feature.KernelAddresses.Have(k.root)
 	}
 	return t, err
 }
@@ -138,12 +140,12 @@ func (k *Kernel) ask(addrs []uint64) {
 }
 
 // namer gives what asks for single symbols, or nil: the running kernel's alone can be asked for.
-func (k *Kernel) namer() *kernel.Namer {
+func (k *Kernel) namer() *bpf.Namer {
 	if k.tried || k.root != (kernel.Root{}) {
 		return k.names
 	}
 	k.tried = true
-	n, err := kernel.NewNamer()
+	n, err := bpf.NewNamer()
 	if err != nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 )
 
 const kallsyms = `0000000000000000 A fixed_percpu_data
@@ -108,7 +109,7 @@ func TestHiddenAddresses(t *testing.T) {
 // TestRunningKernel asks for every symbol of the running kernel: each must come back at its own address, under its name or that of another
 // one there.
 func TestRunningKernel(t *testing.T) {
-	if err := kernel.KernelAddresses.Have(kernel.Root{}); err != nil {
+	if err := feature.KernelAddresses.Have(kernel.Root{}); err != nil {
 		t.Skip("needs: kernel feature kallsyms:", err)
 	}
 	text, err := os.ReadFile("/proc/kallsyms")

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sort"
 
-	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // A Mapping is a stretch of a process's memory, as /proc/PID/maps tells it.
@@ -82,13 +82,13 @@ func parseMapping(line []byte, before *mappedFile) (m Mapping, ok bool) {
 		return m, false
 	}
 	var errs [4]error
-	m.Start, errs[0] = kernel.ParseHex(span[:dash])
-	m.End, errs[1] = kernel.ParseHex(span[dash+1:])
+	m.Start, errs[0] = proc.ParseHex(span[:dash])
+	m.End, errs[1] = proc.ParseHex(span[dash+1:])
 	modes := word()
 	m.Exec = len(modes) > 2 && modes[2] == 'x'
-	m.Offset, errs[2] = kernel.ParseHex(word())
+	m.Offset, errs[2] = proc.ParseHex(word())
 	word() // the device
-	m.Inode, errs[3] = kernel.ParseUint(word())
+	m.Inode, errs[3] = proc.ParseUint(word())
 	for _, err := range errs {
 		if err != nil {
 			return m, false
@@ -99,7 +99,7 @@ func parseMapping(line []byte, before *mappedFile) (m Mapping, ok bool) {
 	}
 	line = bytes.TrimLeft(line, " ")
 	if string(line) != string(before.path) || m.Inode != before.inode {
-		path := kernel.AppendUnescaped(nil, line)
+		path := proc.AppendUnescaped(nil, line)
 		before.path, before.inode, before.deleted = line, m.Inode, false
 		if m.Inode != 0 {
 			path, before.deleted = bytes.CutSuffix(path, []byte(" (deleted)"))

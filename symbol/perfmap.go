@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sort"
 
-	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // A compiled is a range of addresses that holds code of a just-in-time compiler: all or a part of
@@ -33,8 +33,8 @@ func parseCompiled(line []byte) (c compiled, ok bool) {
 		return c, false
 	}
 	prefix := []byte("0x")
-	start, err1 := kernel.ParseHex(bytes.TrimPrefix(line[:first], prefix))
-	size, err2 := kernel.ParseHex(bytes.TrimPrefix(line[first+1:first+1+length], prefix))
+	start, err1 := proc.ParseHex(bytes.TrimPrefix(line[:first], prefix))
+	size, err2 := proc.ParseHex(bytes.TrimPrefix(line[first+1:first+1+length], prefix))
 	name := line[first+length+2:]
 	if err1 != nil || err2 != nil || size == 0 || start+size < start || len(name) == 0 {
 		return c, false

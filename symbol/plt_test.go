@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 const stubCalls = `
@@ -64,7 +65,7 @@ func TestStubs(t *testing.T) {
 					continue
 				}
 				tried++
-				at, err := kernel.ParseHex([]byte(addr))
+				at, err := proc.ParseHex([]byte(addr))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 
 	"golang.org/x/sys/unix"
 )
@@ -380,7 +381,7 @@ func (ps *Processes) in(pid int, name string) string {
 
 // stat gives when a process began, in clock ticks.
 func (ps *Processes) stat(pid int) (start uint64, ended bool, err error) {
-	b, err := kernel.ReadFile(ps.in(pid, "stat"), nil)
+	b, err := proc.ReadFile(ps.in(pid, "stat"), nil)
 	if err != nil {
 		return 0, errors.Is(err, fs.ErrNotExist), err
 	}
@@ -397,7 +398,7 @@ func parseStart(b []byte) uint64 {
 	if len(words) < 20 {
 		return 0
 	}
-	start, _ := kernel.ParseUint(words[19])
+	start, _ := proc.ParseUint(words[19])
 	return start
 }
 
@@ -425,7 +426,7 @@ func count(set map[int]bool, pid int) {
 }
 
 func (ps *Processes) readMaps(p *process) error {
-	b, err := kernel.ReadFile(ps.in(p.pid, "maps"), nil)
+	b, err := proc.ReadFile(ps.in(p.pid, "maps"), nil)
 	if err != nil {
 		return err
 	}
@@ -456,7 +457,7 @@ func (ps *Processes) exeOf(p *process) string {
 func (ps *Processes) insideOf(p *process) int {
 	if p.inside == 0 {
 		p.inside = p.pid
-		if b, err := kernel.ReadFile(ps.in(p.pid, "status"), nil); err == nil {
+		if b, err := proc.ReadFile(ps.in(p.pid, "status"), nil); err == nil {
 			p.inside = parseInside(b, p.pid)
 		}
 	}
@@ -472,7 +473,7 @@ func parseInside(b []byte, pid int) int {
 		}
 		words := bytes.Fields(rest)
 		if len(words) > 0 {
-			if n, err := kernel.ParseUint(words[len(words)-1]); err == nil && n > 0 && n < 1<<31 {
+			if n, err := proc.ParseUint(words[len(words)-1]); err == nil && n > 0 && n < 1<<31 {
 				return int(n)
 			}
 		}

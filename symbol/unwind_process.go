@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // An Executed is a stretch of a process's memory that it executes.
@@ -360,7 +361,7 @@ func (h *header) ehFrame() (off, size, addr uint64) {
 
 // memoryOfVDSO reads the vDSO out of our own memory: all programs of one size have the same. nil: it can't be read.
 func memoryOfVDSO() []byte {
-	b, err := kernel.ReadFile("/proc/self/maps", nil)
+	b, err := proc.ReadFile("/proc/self/maps", nil)
 	if err != nil {
 		return nil
 	}

@@ -1,9 +1,11 @@
 package trace
 
 import (
-	"culprit/lang/format"
 	"maps"
 	"slices"
+
+	"culprit/kernel/bpf"
+	"culprit/lang/format"
 
 	"encoding/binary"
 	"errors"
@@ -13,7 +15,6 @@ import (
 	"runtime"
 	"sync"
 
-	"culprit/kernel"
 	"culprit/lang/check"
 	"culprit/lang/ir"
 
@@ -62,7 +63,7 @@ func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32,
 		return nil, err
 	}
 	if s.shrunk > 1 { // the limit of locked memory may leave none later
-		if a.spare, err = kernel.NewMap(a.spec); err != nil {
+		if a.spare, err = bpf.NewMap(a.spec); err != nil {
 			a.close()
 			return nil, fmt.Errorf("make room for aggregation @%s: %w", a.Name, err)
 		}
@@ -96,7 +97,7 @@ func (a *Aggregate) room() (*ebpf.Map, error) {
 		a.spare = nil
 		return m, nil
 	}
-	m, err := kernel.NewMap(a.spec)
+	m, err := bpf.NewMap(a.spec)
 	if err != nil {
 		return nil, fmt.Errorf("make room for aggregation @%s: %w", a.Name, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/syntax"
 	"culprit/symbol"
 	"culprit/trace/probe"
@@ -144,7 +145,7 @@ func TestNameAsAskedOfLibc(t *testing.T) {
 
 // Two names of one function are two probes, each with its own name, and both fire.
 func TestTwoNamesOfOneFunction(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	out, _ := traceCommand(t, compiled(t, aliased), `
 		pid$target:a.out:work:entry, pid$target:a.out:_IO_work:entry, pid$target:a.out:work:return { @[probefunc, probename, probefunc == "work"] = count(); }
 		pid$target:a.out:*only:entry { @[probefunc, probename, 2] = count(); }`)
@@ -158,7 +159,7 @@ func TestTwoNamesOfOneFunction(t *testing.T) {
 
 // Several functions of one name in a file are one probe, which fires at each of them, once.
 func TestFunctionsOfOneName(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"one.c": `__attribute__((noinline)) static long helper(long n) { __asm__ volatile("" : "+r"(n)); return n + 1; }
@@ -184,7 +185,7 @@ func TestFunctionsOfOneName(t *testing.T) {
 
 // A program's own probe has the name of its function by which it was asked for.
 func TestUSDTNameAsAsked(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}

@@ -21,6 +21,7 @@ import (
 	"unsafe"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
@@ -365,7 +366,7 @@ func TestFamilyThatCannotBe(t *testing.T) {
 
 // A family that takes more than its budget rests, says so, and is tried again.
 func TestFamilyBudget(t *testing.T) {
-	if err := kernel.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
 		t.Skip("needs: root")
 	}
 	w := startWorker(t, "forever")

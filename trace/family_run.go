@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
@@ -50,7 +51,7 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	self := 0
-	if !env.Root().InPIDNamespace() { // where the kernel has another number for this process
+	if !feature.InPIDNamespace(env.Root()) { // where the kernel has another number for this process
 		self = os.Getpid()
 	}
 	p, err := f.program(queries, self)
@@ -116,7 +117,7 @@ func (p *familyProgram) key() string {
 
 // load brings a program into the kernel. The error is a measure.Denied that names the right that is missing, or wraps measure.ErrUnsupported.
 func (f *Family) load(p *familyProgram, env *probe.Env) (*Source, error) {
-	if err := kernel.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
+	if err := feature.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
 		return nil, probe.MissingRight(env.Root(), "use BPF", err)
 	}
 	s, err := newSource(f.file, Script{Text: syntax.Print(p.tree), Mode: syntax.Mode{Last: syntax.PartName},

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/syntax"
 	"culprit/measure"
 )
@@ -159,7 +160,7 @@ func parsed(t *testing.T, text string) string {
 // watchFamily runs sentences until done says that what was told is enough: sums by sentence and by key, and distributions.
 func watchFamily(t *testing.T, sentences []string, begun func(), done func(*measured) bool) *measured {
 	t.Helper()
-	if err := kernel.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
 		t.Skip("needs: root")
 	} else if err != nil {
 		t.Skip("needs: kernel feature raw tracepoints")

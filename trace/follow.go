@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf"
 	"culprit/symbol"
 )
 
@@ -15,7 +16,7 @@ import (
 type follower struct {
 	processes *symbol.Processes
 	unwinder  *unwinder
-	watches   []*kernel.MapWatch
+	watches   []*bpf.MapWatch
 	done      sync.WaitGroup
 
 	mu             sync.Mutex // guards reading, so that events come in their order
@@ -44,7 +45,7 @@ func namesUser(text string) bool {
 func newFollower(root kernel.Root, pids []int, ps *symbol.Processes, u *unwinder) *follower {
 	f := &follower{processes: ps, unwinder: u}
 	for _, pid := range pids {
-		w, err := root.WatchMaps(pid)
+		w, err := bpf.WatchMaps(root, pid)
 		if err != nil {
 			f.close()
 			return nil // names come from what is read now and then

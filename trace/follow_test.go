@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 )
 
 // plugged loads a library, calls its function, which makes one known system call, and ends. Without an argument it calls libc's.
@@ -39,7 +39,7 @@ long plug(void) { long n = plug_inner(); __asm__ volatile("" : "+r"(n)); return 
 
 // What a command does from its first instruction to its last has names, however short it is.
 func TestCommandHasNames(t *testing.T) {
-	needs(t, kernel.PerfEvents)
+	needs(t, feature.PerfEvents)
 	work := compiled(t, plugged)
 	library := compiled(t, plug, "-shared", "-fPIC")
 	static := compiled(t, strings.ReplaceAll(plugged, "argc > 1", "0"), "-static-pie")
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
 
 // The share of libc's samples is the same in a run of 50 ms and in one of a second, and stacks are walked to their ends.
 func TestCommandSharesAreTrue(t *testing.T) {
-	needs(t, kernel.PerfEvents)
+	needs(t, feature.PerfEvents)
 	work := compiled(t, spinning)
 	for _, seconds := range []string{"0.05", "0.3", "1"} {
 		t.Run(seconds, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestCommandSharesAreTrue(t *testing.T) {
 
 // A command that begins and ends by itself is stopped at its entry for its stacks, and not otherwise: a stop is a signal.
 func TestStopOnlyForStacks(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if _, err := exec.LookPath("true"); err != nil {
 		t.Skip("needs: tool true")
 	}

@@ -4,12 +4,12 @@ import (
 	"regexp"
 	"testing"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 )
 
 // TestStackInlined: ustack() has inlined functions when they are asked for, and nobody else's output has them.
 func TestStackInlined(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	whole := regexp.MustCompile("(?s)`spin_\\[i\\]\n +[^ ]*`middle_\\[i\\]\n +[^ ]*`outer\\+0x[0-9a-f]+\n +[^ ]*`main\\+0x")
 	r := program("%s", `profile-199 /pid == $target/ { @[ustack()] = count(); n++; } profile-199 /n >= 20/ { exit(0); }`)
 	r.Processes = []int{started(t, compiled(t, inlinedCalls, "-O2", "-g"))}

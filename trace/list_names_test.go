@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/syntax"
 	"culprit/trace/probe"
 )
@@ -15,7 +16,7 @@ import (
 // Every function of this program that -l prints is that one function when it is asked for as it was printed: methods with
 // pointers, instances for types with spaces and braces, paths with slashes and colons.
 func TestListedNamesAreReadBack(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	e := probe.NewEnv(kernel.Root{})
 	defer e.Close()
 	provider := fmt.Sprint("pid", os.Getpid())

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
@@ -69,7 +71,7 @@ func (t *LockTable) text(env *probe.Env) (string, error) {
 	p := t.Profile
 	p.Of = Locks
 	terms := append(anyOf("cpu", p.CPUs), who...)
-	if env != nil && !env.Root().InPIDNamespace() { // where the kernel has another number for this process
+	if env != nil && !feature.InPIDNamespace(env.Root()) { // where the kernel has another number for this process
 		terms = append(terms, fmt.Sprintf("pid != %d", os.Getpid()))
 	}
 	return p.locks(terms, futexCalls(env), add("lock", "stack", "this->at"), add("futex", "ustack", "this->userAt")), nil
@@ -155,9 +157,9 @@ func (t *LockTable) describe(s *Source) {
 }
 
 // noContention says why a kernel tells nothing of its locks, and what still works; nil: it does.
-func noContention(events []kernel.Event, release string) error {
+func noContention(events []proc.Event, release string) error {
 	has := func(name string) bool {
-		return slices.ContainsFunc(events, func(e kernel.Event) bool { return e.Subsystem == "lock" && e.Name == name })
+		return slices.ContainsFunc(events, func(e proc.Event) bool { return e.Subsystem == "lock" && e.Name == name })
 	}
 	if has("contention_begin") && has("contention_end") {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -44,7 +45,7 @@ type lockSums struct {
 // watchLocks measures what a program waits for, until done says that it is enough of what was told by kind and function.
 func watchLocks(t *testing.T, table LockTable, function, text string, done func(map[string]lockSums, *bufio.Reader) bool, args ...string) (map[string]lockSums, map[string]uint64) {
 	t.Helper()
-	needs(t, kernel.TypedTracepoints)
+	needs(t, feature.TypedTracepoints)
 	if _, err := here(t).Probes(described(t, "sdt:lock::contention_begin")); err != nil {
 		t.Skip("needs: kernel feature lock:contention_begin")
 	}
@@ -185,11 +186,11 @@ func TestLockTableWithoutRoom(t *testing.T) {
 
 // A kernel that tells nothing of its locks is said to, with what works.
 func TestNoContention(t *testing.T) {
-	err := noContention([]kernel.Event{{Subsystem: "lock", Name: "lock_acquire"}, {Subsystem: "sched", Name: "contention_begin"}}, "5.15.0")
+	err := noContention([]proc.Event{{Subsystem: "lock", Name: "lock_acquire"}, {Subsystem: "sched", Name: "contention_begin"}}, "5.15.0")
 	if !errors.Is(err, measure.ErrUnsupported) || !strings.Contains(err.Error(), "5.15.0") || !strings.Contains(err.Error(), "--user") {
 		t.Error(err)
 	}
-	if err := noContention([]kernel.Event{{Subsystem: "lock", Name: "contention_begin"}, {Subsystem: "lock", Name: "contention_end"}}, "6.1"); err != nil {
+	if err := noContention([]proc.Event{{Subsystem: "lock", Name: "contention_begin"}, {Subsystem: "lock", Name: "contention_end"}}, "6.1"); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/symbol"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ import (
 // TestSessionNamesAddresses: what sym, mod, stack, ustack, %a and %A print are the names that /proc/kallsyms and the program
 // itself have for the addresses.
 func TestSessionNamesAddresses(t *testing.T) {
-	if err := kernel.KernelAddresses.Have(kernel.Root{}); err != nil {
+	if err := feature.KernelAddresses.Have(kernel.Root{}); err != nil {
 		t.Skip("needs: kernel feature kallsyms:", err)
 	}
 	addr, _, ok := symbol.NewKernel(kernel.Root{}).Lookup("vmlinux", "schedule")

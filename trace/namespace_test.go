@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 )
 
@@ -55,8 +56,8 @@ func inNamespace(t *testing.T, levels int, proc bool, text, command string) (out
 
 // In a PID namespace, and in one within it, all numbers of processes are those that are seen there.
 func TestPIDNamespace(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
-	if err := kernel.BTF.Have(kernel.Root{}); err != nil {
+	needs(t, feature.RawTracepoints)
+	if err := feature.BTF.Have(kernel.Root{}); err != nil {
 		t.Skip("needs: kernel feature BTF")
 	}
 	work := compiled(t, thousand)
@@ -91,7 +92,7 @@ func TestPIDNamespace(t *testing.T) {
 					}()
 				}
 				if strings.HasPrefix(tt.text, "pid$target") {
-					needs(t, kernel.Uprobe)
+					needs(t, feature.Uprobe)
 				}
 				out, err := inNamespace(t, levels, true, tt.text, tt.command)
 				out = strings.TrimSuffix(strings.TrimSpace(out), "PASS")
@@ -105,7 +106,7 @@ func TestPIDNamespace(t *testing.T) {
 
 // Where /proc is that of another namespace, what deals with numbers of processes is refused, and all else works.
 func TestProcOfAnotherNamespace(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	for _, tt := range []struct{ name, text, command, want string }{
 		{"pid", `syscall:::entry /pid == 5/ { @ = count(); }`, "", "another PID namespace"},
 		{"command", `syscall:::entry { @ = count(); }`, "true", "another PID namespace"},
@@ -123,7 +124,7 @@ func TestProcOfAnotherNamespace(t *testing.T) {
 
 // The verifier takes each use of a process's numbers at each kind of site, within a namespace too.
 func TestNumbersLoadWithinANamespace(t *testing.T) {
-	if kernel.RawTracepoints.Have(kernel.Root{}) != nil {
+	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")
 	}
 	e := here(t)
@@ -156,7 +157,7 @@ func TestNumbersLoadWithinANamespace(t *testing.T) {
 
 // Programs of culprit's own tell threads apart by numbers that all have: those outside of the namespace share one.
 func TestOwnProgramsWithinANamespace(t *testing.T) {
-	if kernel.RawTracepoints.Have(kernel.Root{}) != nil {
+	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")
 	}
 	e := here(t)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/lang/format"
 	"culprit/lang/gen"
@@ -105,7 +106,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	options := check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")}, Words: macros()}
 	limits := gen.Limits{Ring: 64 << 10, Stacks: profileStacks}
 	if p.Of == OnCPU { // each look leaves the maps empty, so they have to hold what is sampled in some seconds
-		cpus, err := env.Root().PossibleCPUs()
+		cpus, err := proc.PossibleCPUs(env.Root())
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unsafe"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +42,7 @@ func waitsAlone(until unix.Timespec) unix.Errno {
 
 // TestLocksInNewerCalls waits by itself in the system calls for futexes that came after futex(2), each for 10 ms.
 func TestLocksInNewerCalls(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	const wait, least = 10 * time.Millisecond, 20
 	for name, call := range map[string]func(unix.Timespec) unix.Errno{"waitsInVector": waitsInVector, "waitsAlone": waitsAlone} {
 		t.Run(name, func(t *testing.T) {

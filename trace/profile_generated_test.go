@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 )
 
@@ -49,7 +49,7 @@ int main(void) {
 // TestProfileOfRenamedCode: samples of generated code have the name that its map had when they were
 // taken.
 func TestProfileOfRenamedCode(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
@@ -108,7 +108,7 @@ int main(void) {
 // TestProfileOfGeneratedLeaves: a stack that begins in generated code without a frame lacks its caller, and is
 // marked; one that begins in code with a frame has its caller and no mark, also where no map names the code.
 func TestProfileOfGeneratedLeaves(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
@@ -151,7 +151,7 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 // TestProfileOfPython: with -X perf the stacks of CPython have all functions of the program, each above the one
 // that called it.
 func TestProfileOfPython(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}

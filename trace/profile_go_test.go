@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 )
 
@@ -52,7 +52,7 @@ func main() { println(loop(88172645463325252, time.Now().Add(time.Minute))) }
 // TestProfileOfGoLeaves: the caller of a function without a frame is in every stack, also of a
 // program without symbols.
 func TestProfileOfGoLeaves(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs on x86-64")
 	}

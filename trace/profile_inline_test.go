@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 )
 
@@ -39,7 +39,7 @@ func sampledInTime(ctx context.Context, t *testing.T, p *Profile) *Profiled {
 
 // TestProfileInlined samples a program with debug information: with and without the functions that were inlined.
 func TestProfileInlined(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	pid := started(t, compiled(t, inlinedCalls, "-O2", "-g"))
 	for _, inline := range []bool{true, false} {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -73,7 +73,7 @@ func TestProfileInlined(t *testing.T) {
 
 // TestWaitsInlined: functions that were inlined are frames of waits too, unless nobody asked for them.
 func TestWaitsInlined(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	pid := started(t, compiled(t, inlinedCalls, "-O2", "-g"), "wait")
 	for _, inline := range []bool{true, false} {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 )
 
@@ -31,7 +31,7 @@ int main(void) { loop(time(0) + 300); return 0; }`
 // TestProfileMissingCallers: a stack has the caller of a leaf, or a mark that it may be missing, whatever the
 // program lost of what tells of its frames. Where the caller is there, no mark stands in a stack.
 func TestProfileMissingCallers(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 )
 
@@ -43,7 +43,7 @@ func stubProgram(t *testing.T) string {
 // TestOneNameInProfileAndStacks: ustack() and ufunc() of D name functions as a profile does: of generated code, of a
 // stripped file, of stubs, of a program of Go.
 func TestOneNameInProfileAndStacks(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace/probe"
 )
@@ -15,14 +16,14 @@ import (
 // profile.
 func (p *Profile) may(env *probe.Env) error {
 	root := env.Root()
-	err := kernel.RawTracepoints.Have(root)
+	err := feature.RawTracepoints.Have(root)
 	if err == nil && p.Of == OnCPU {
-		err = kernel.PerfEvents.Have(root)
+		err = feature.PerfEvents.Have(root)
 	}
 	if err == nil && p.Of != OnCPU { // whose list of tracepoints must be read
-		var events []kernel.Event
+		var events []proc.Event
 		if events, err = env.TraceEvents(); err == nil && p.Of == Locks && p.kernels() {
-			release, _ := root.ReadProc("sys/kernel/osrelease", nil) // it is for the error alone
+			release, _ := proc.ReadProc(root, "sys/kernel/osrelease", nil) // it is for the error alone
 			err = noContention(events, strings.TrimSpace(string(release)))
 		}
 	}

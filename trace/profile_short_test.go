@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 )
 
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
 // TestProfileOfShortProcesses: functions of processes that ended before the profile was read out have names, as
 // long as a process lives for some hundredths of a second after its first sample.
 func TestProfileOfShortProcesses(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}

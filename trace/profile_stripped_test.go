@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 )
 
 // TestProfileStripped: the functions of a stripped program are apart in a profile, each by the address where
 // it begins, with the right share.
 func TestProfileStripped(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	pid := started(t, compiled(t, deepCalls, "-O2", "-s"))
 	p := Profile{Hz: 997, User: true, Who: Who{PIDs: []int{pid}}}
 	counts := map[string]int64{}

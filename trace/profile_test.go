@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
 // TestProfileShares: of a program that spends 70 % of its time in one function and 30 % in another, the samples say so, within
 // five standard deviations, by the functions' names.
 func TestProfileShares(t *testing.T) {
-	if err := kernel.RawTracepoints.Have(kernel.Root{}); err != nil {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
 			t.Skip("needs: root")
 		}
@@ -98,8 +100,8 @@ func TestProfileText(t *testing.T) {
 
 // TestProfileEnds: nothing is counted behind the end, also when what was counted is read for longer than that.
 func TestProfileEnds(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
-	cpus, err := (kernel.Root{}).OnlineCPUs()
+	needs(t, feature.RawTracepoints)
+	cpus, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}

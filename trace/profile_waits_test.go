@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -107,7 +109,7 @@ func piped(t *testing.T, c *exec.Cmd) (in io.WriteCloser, out io.Reader) {
 // whileWaiting profiles the program while it waits, and gives what it says itself.
 func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int64) {
 	t.Helper()
-	needs(t, kernel.TypedTracepoints)
+	needs(t, feature.TypedTracepoints)
 	c := exec.Command(compiled(t, waiting, "-pthread"), how)
 	in, out := piped(t, c)
 	defer c.Wait() //nolint:errcheck // what it said is what counts
@@ -241,12 +243,12 @@ func TestLocksOfPrograms(t *testing.T) {
 
 // Threads that share a CPU wait for it as long as the kernel itself says.
 func TestRunQueueTimes(t *testing.T) {
-	needs(t, kernel.TypedTracepoints)
-	if err := kernel.SchedInfo.Have(kernel.Root{}); err != nil {
+	needs(t, feature.TypedTracepoints)
+	if err := feature.SchedInfo.Have(kernel.Root{}); err != nil {
 		t.Skip("needs: kernel feature sched_info")
 	}
 	work := compiled(t, waiting, "-pthread")
-	cpus, err := kernel.Root{}.OnlineCPUs()
+	cpus, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +360,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 
 // Threads are chosen by number, by name and by control group; who is not meant is not in it.
 func TestProfileWho(t *testing.T) {
-	needs(t, kernel.PerfPrograms)
+	needs(t, feature.PerfPrograms)
 	work := compiled(t, waiting, "-pthread")
 	meant := filepath.Join(filepath.Dir(work), "itIsMeant")
 	if err := os.Rename(work, meant); err != nil {
@@ -405,7 +407,7 @@ func TestProfileWho(t *testing.T) {
 // ownCgroup puts a process into a new control group of the first hierarchy that lets it; "" where none does.
 func ownCgroup(t *testing.T, pid int) string {
 	t.Helper()
-	all, err := kernel.Root{}.Cgroups()
+	all, err := proc.Cgroups(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace/probe"
 
@@ -86,7 +86,7 @@ func quoted(s string) string {
 
 // cgroupTerm gives a term that holds of threads in a control group, or in one below it.
 func cgroupTerm(env *probe.Env, path, task string) (string, error) {
-	all, err := env.Root().Cgroups()
+	all, err := proc.Cgroups(env.Root())
 	if err != nil {
 		return "", err
 	}
@@ -133,7 +133,7 @@ func cgroupTerm(env *probe.Env, path, task string) (string, error) {
 
 // findCgroup gives the hierarchy and the directory of a group: of a directory that of the mount that it is in, of a path below a
 // hierarchy's root the first hierarchy that has it, version 2 before version 1.
-func findCgroup(all []kernel.Cgroup, path string) (at kernel.Cgroup, dir string, err error) {
+func findCgroup(all []proc.Cgroup, path string) (at proc.Cgroup, dir string, err error) {
 	path = filepath.Clean(path)
 	for _, c := range all {
 		if (path == c.Path || strings.HasPrefix(path, strings.TrimSuffix(c.Path, "/")+"/")) && len(c.Path) > len(at.Path) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
@@ -96,7 +97,7 @@ func loadAll(t *testing.T, e *probe.Env, name string, uses []string) {
 
 // TestMembersLoad: the verifier takes each member of each argument of each stable probe.
 func TestMembersLoad(t *testing.T) {
-	if kernel.RawTracepoints.Have(kernel.Root{}) != nil {
+	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")
 	}
 	e := here(t)
@@ -136,7 +137,7 @@ func TestMembersLoad(t *testing.T) {
 // TestObjectsAreNumbers: the verifier takes each operator on addresses of objects that it tracks: arguments that may be NULL,
 // members of them, and the current thread.
 func TestObjectsAreNumbers(t *testing.T) {
-	if kernel.RawTracepoints.Have(kernel.Root{}) != nil {
+	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")
 	}
 	e := here(t)
@@ -160,7 +161,7 @@ func TestObjectsAreNumbers(t *testing.T) {
 
 // TestRenamedMembers: a script reads a member by the name that older or newer kernels have for it.
 func TestRenamedMembers(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	e := here(t)
 	if _, err := e.BTF(); err != nil {
 		t.Skip("needs: kernel feature BTF")
@@ -176,7 +177,7 @@ func TestRenamedMembers(t *testing.T) {
 // where the tests of newer kernels know one. The tests of emulated kernels read what is logged: a probe that a newer kernel
 // has and that is missing here has to name a version.
 func TestMissingProbesNameVersions(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	e := here(t)
 	seen := map[string]bool{}
 	for _, name := range probe.StableNames() {

@@ -1,12 +1,13 @@
 package trace
 
 import (
-	"culprit/kernel"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"culprit/kernel/feature"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +32,7 @@ func TestStableProbesOfProcesses(t *testing.T) {
 // What is written past the page cache is what the device is asked for.
 func TestStableProbesOfDevices(t *testing.T) {
 	e := here(t)
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if _, err := e.Probes(described(t, "io:::start")); err != nil {
 		t.Skip("needs: kernel feature block_events")
 	}

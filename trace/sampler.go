@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
@@ -112,10 +114,10 @@ func (s *Sampler) enter(p *sampling) (*Source, error) {
 	s.mu.Unlock()
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
-	if err := kernel.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
+	if err := feature.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
 		return nil, probe.MissingRight(env.Root(), "load BPF programs that see stacks", err)
 	}
-	cpus, err := kernel.Root{}.PossibleCPUs()
+	cpus, err := proc.PossibleCPUs(kernel.Root{})
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +277,7 @@ const (
 
 // account tells what lacks of a batch in its losses and notes, and gives the rates.
 func (d *due) account(b *measure.Batch) *measure.Batch {
-	if online, err := (kernel.Root{}).OnlineCPUs(); err == nil && len(online) != len(d.list) {
+	if online, err := proc.OnlineCPUs(kernel.Root{}); err == nil && len(online) != len(d.list) {
 		d.list = d.list[:0]
 		for _, c := range online {
 			d.list = append(d.list, strconv.Itoa(int(c)))

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // idleness is how long CPUs were idle: it tells which samples did not come for that.
@@ -33,7 +34,7 @@ func (i *idleness) look() map[string]float64 {
 		return nil
 	}
 	i.looks--
-	text, err := kernel.ReadFile(i.path, i.text)
+	text, err := proc.ReadFile(i.path, i.text)
 	i.text = text
 	if err != nil {
 		i.last = nil

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 )
 
 // TestSamplerInlined: the profile that goes on has inlined functions as frames of their own, once there was time to look for them.
 func TestSamplerInlined(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	pid := strconv.Itoa(started(t, compiled(t, inlinedCalls, "-O2", "-g")))
 	s := NewSampler(199)
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -16,13 +16,15 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
 // TestSamplerShares: what goes on says as Profile does that a function has 70 % of the time and another 30 %, while two readers are told
 // of the same samples; and when nobody reads any more, nothing of it is in the kernel.
 func TestSamplerShares(t *testing.T) {
-	if err := kernel.RawTracepoints.Have(kernel.Root{}); err != nil {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
 			t.Skip("needs: root")
 		}
@@ -116,7 +118,7 @@ func TestSamplerShares(t *testing.T) {
 
 // TestDue: samples that lack are told as lost, each once, and not for being late; a CPU of which none come while it is idle is named.
 func TestDue(t *testing.T) {
-	cpus, err := kernel.Root{}.OnlineCPUs()
+	cpus, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +165,7 @@ func TestDue(t *testing.T) {
 
 // TestDueAsleep: samples that lack while a CPU is idle are told apart from others, and what was lost on the way is not told twice.
 func TestDueAsleep(t *testing.T) {
-	cpus, err := kernel.Root{}.OnlineCPUs()
+	cpus, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +229,7 @@ func FuzzParseIdle(f *testing.F) {
 
 // TestSamplerKernelAlone: who asks for no stacks of programs is given none, and programs are not looked into; all samples come, those within programs too.
 func TestSamplerKernelAlone(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	over := atomic.Bool{}
 	defer over.Store(true)
 	go func() {

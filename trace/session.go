@@ -3,8 +3,6 @@ package trace
 import (
 	"cmp"
 	"context"
-	"culprit/measure"
-	"culprit/trace/probe"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,7 +15,10 @@ import (
 	"sync"
 	"time"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/measure"
+	"culprit/trace/probe"
+
 	"culprit/lang/check"
 	"culprit/lang/format"
 	"culprit/lang/gen"
@@ -53,7 +54,7 @@ type Session struct {
 	attached  *probe.Attachment
 	detached  bool
 	off       sync.WaitGroup          // until it is
-	helpers   []*kernel.Link          // of programs besides those of the probes
+	helpers   []*bpf.Link             // of programs besides those of the probes
 	late      []record                // drained, and too young to be told yet
 	drops     [ir.DropMissed][]uint64 // by CPU, as last told
 	missed    uint64                  // firings that the kernel left out, as last told
@@ -125,7 +126,7 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	if c.kernel.Namespace != nil {
 		s.processes.Inside()
 	}
-	err = env.Root().Locking(func() (err error) {
+	err = bpf.Locking(env.Root(), func() (err error) {
 		s.maps, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: env.Types().Cache()})
 		return err
 	})

@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/ir"
 	"culprit/measure"
 
@@ -40,7 +41,7 @@ var missedLine = regexp.MustCompile(`(?m)^culprit: \d+ missed firings? [^\n]*\n`
 // tracedWhole is traced with all that was said.
 func tracedWhole(t *testing.T, r Request, meanwhile func()) (status int, out, errs string) {
 	t.Helper()
-	if err := kernel.RawTracepoints.Have(kernel.Root{}); err != nil {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
 			t.Skip("needs: root")
 		}

@@ -1,17 +1,19 @@
 package trace
 
 import (
-	"culprit/kernel"
-	"culprit/lang/syntax"
-	"culprit/measure"
-	"culprit/trace/probe"
 	"errors"
 	"os"
 	"testing"
+
+	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/lang/syntax"
+	"culprit/measure"
+	"culprit/trace/probe"
 )
 
 // needs skips unless the kernel has a feature.
-func needs(t testing.TB, f kernel.Feature) {
+func needs(t testing.TB, f feature.Feature) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs: root (BPF)")

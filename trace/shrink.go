@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
 	"culprit/lang/gen"
 	"culprit/trace/probe"
 )
@@ -20,7 +20,7 @@ const (
 func shrinking(l gen.Limits, load func(gen.Limits) (*Session, error), wants func() uint64) (*Session, error) {
 	for l.Shrink = 1; ; l.Shrink *= shrinkStep {
 		s, err := load(l)
-		limit, ok := errors.AsType[*kernel.MemoryLimit](err)
+		limit, ok := errors.AsType[*bpf.MemoryLimit](err)
 		if !ok {
 			return s, err
 		}

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/feature"
 	"culprit/lang/gen"
 
 	"github.com/cilium/ebpf"
@@ -38,7 +39,7 @@ func TestShrinking(t *testing.T) {
 					return nil, tt.fails
 				}
 				if tt.fits == 0 || l.Shrink < tt.fits {
-					return nil, fmt.Errorf("bring the script into the kernel: %w", &kernel.MemoryLimit{Limit: 64 << 10})
+					return nil, fmt.Errorf("bring the script into the kernel: %w", &bpf.MemoryLimit{Limit: 64 << 10})
 				}
 				return &Session{shrunk: l.Shrink}, nil
 			}, func() uint64 { return 5 << 20 })
@@ -54,7 +55,7 @@ func TestShrinking(t *testing.T) {
 				}
 				return
 			}
-			limit, ok := errors.AsType[*kernel.MemoryLimit](err)
+			limit, ok := errors.AsType[*bpf.MemoryLimit](err)
 			if ok != (tt.fails == nil) || ok && (limit.Wants != 5<<20 || limit.Limit != 64<<10) || !ok && !errors.Is(err, other) {
 				t.Errorf("error %v", err)
 			}
@@ -64,7 +65,7 @@ func TestShrinking(t *testing.T) {
 
 // An error after the maps and programs are in the kernel is returned, and leaves nothing there.
 func TestLoadFailsLate(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	e := here(t)
 	c, err := Compile(Script{Text: "BEGIN { @[pid] = count(); }"}, e, gen.Limits{})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 	"culprit/trace/probe"
 
@@ -39,7 +40,7 @@ func (t *tail) String() string {
 // sourceOf makes a source of a text, which ends with the test.
 func sourceOf(t *testing.T, budget Budget, format string, args ...any) (*Source, *tail) {
 	t.Helper()
-	if err := kernel.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
 		t.Skip("needs: root")
 	} else if err != nil {
 		t.Skip("needs: kernel feature raw tracepoints")

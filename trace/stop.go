@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/lang/syntax"
 	"culprit/measure"
 	"culprit/symbol"
@@ -84,7 +85,7 @@ func runTo(pid int, when stopPlace) error {
 }
 
 func auxiliary(pid int) (map[uint64]uint64, error) {
-	b, err := kernel.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid), nil)
+	b, err := proc.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid), nil)
 	if err != nil {
 		return nil, fmt.Errorf("find its entry point: %w", err)
 	}

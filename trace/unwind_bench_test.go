@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
@@ -16,7 +17,7 @@ import (
 
 // BenchmarkUnwindTables brings what a process executes into the kernel, each time anew: how long it takes, and what it takes there.
 func BenchmarkUnwindTables(b *testing.B) {
-	if err := kernel.RawTracepoints.Have(kernel.Root{}); err != nil {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
 			b.Skip("needs: root")
 		}

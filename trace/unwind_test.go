@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
@@ -69,7 +70,7 @@ func tablesMissing(t testing.TB) bool {
 // TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is too old for unwind tables,
 // and names the version; nowhere else.
 func TestFramePointersAreTold(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	for _, test := range []struct {
 		name, text, unwind string
 		told               bool
@@ -98,7 +99,7 @@ func TestFramePointersAreTold(t *testing.T) {
 			if want := test.told && tablesMissing(t); strings.Contains(said, "frame pointers") != want {
 				t.Errorf("said %q, on a kernel where tables are missing: %v", said, tablesMissing(t))
 			}
-			if want := kernel.HashOnDemand.Since(kernel.Root{}); test.told && want != "" && !strings.Contains(said, "6.1 brought it") {
+			if want := feature.HashOnDemand.Since(kernel.Root{}); test.told && want != "" && !strings.Contains(said, "6.1 brought it") {
 				t.Errorf("said %q: %s", said, want)
 			}
 		})
@@ -108,7 +109,7 @@ func TestFramePointersAreTold(t *testing.T) {
 // deep gives that program without frame pointers.
 func deep(t *testing.T) string {
 	t.Helper()
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
@@ -205,7 +206,7 @@ func TestStackWithoutFramePointers(t *testing.T) {
 	whole := regexp.MustCompile("(?s)work`asking(\\+0x[0-9a-f]+)?\n.*libc.*`qsort.*work`main\\+0x[0-9a-f]+\n.*`__libc_start.*work`_start")
 	for _, text := range []string{`syscall::getppid:entry /pid == $target/ { @[ustack(), ustackdepth] = count(); n++; } syscall::getppid:entry /n == 20/ { exit(0); }`,
 		`pid$target:a.out:asking:entry { @[ustack(), ustackdepth] = count(); n++; } pid$target:a.out:asking:entry /n == 20/ { exit(0); }`} {
-		if strings.HasPrefix(text, "pid") && kernel.Uprobe.Have(kernel.Root{}) != nil {
+		if strings.HasPrefix(text, "pid") && feature.Uprobe.Have(kernel.Root{}) != nil {
 			continue
 		}
 		r := program("%s", text)
@@ -237,7 +238,7 @@ func TestStackOfSignalHandler(t *testing.T) {
 
 // TestWalksAreTaken: the verifier takes programs that walk stacks, at each site where they can.
 func TestWalksAreTaken(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
@@ -394,7 +395,7 @@ func TestStoppedFrames(t *testing.T) {
 // TestWantedAgain: a process that was looked at a moment ago stays among those that are wanted, so that programs wake nobody for it, until it is
 // looked at again; one that has become another program by exec() is looked at at once.
 func TestWantedAgain(t *testing.T) {
-	needs(t, kernel.RawTracepoints)
+	needs(t, feature.RawTracepoints)
 	if tablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
 	"culprit/symbol"
@@ -157,7 +158,7 @@ func matches(t *testing.T, got string, want ...string) {
 
 // Functions of Go: calls, arguments in the registers that Go chooses, results at the instructions that return.
 func TestPidProviderOfGo(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	out, errs := traceCommand(t, help(t, "add"), `pid$target:a.out:*trace.added:entry { @c["entry"] = count(); @["a"] = sum(arg0); @["b"] = sum(arg1); }
 		pid$target:a.out:*trace.added:return { @c["return"] = count(); @["sum"] = sum(arg1); }`)
 	matches(t, out, `entry 1000`, `return 1000`, `a 499500`, `b 999000`, `sum 1498500`)
@@ -167,7 +168,7 @@ func TestPidProviderOfGo(t *testing.T) {
 }
 
 func TestPidProvider(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	work := compiled(t, calls)
 	out, errs := traceCommand(t, work, `
 		pid$target:a.out:go:entry { @["go", arg6, (long)arg7] = count(); @s["arg0"] = sum(arg0); @u[ustack()] = count(); @f[ufunc(uregs[R_PC]), umod(ucaller)] = count(); }
@@ -184,8 +185,8 @@ func TestPidProvider(t *testing.T) {
 
 // Where the kernel can't take many places in one go, one by one does the same.
 func TestPidProviderOneByOne(t *testing.T) {
-	needs(t, kernel.Uprobe)
-	needs(t, kernel.EventCookies)
+	needs(t, feature.Uprobe)
+	needs(t, feature.EventCookies)
 	c := exec.Command(compiled(t, calls), "forever")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -229,7 +230,7 @@ func TestPidProviderOneByOne(t *testing.T) {
 
 // Each instruction of a function, which runs as often as the function.
 func TestPidProviderOffsets(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	work := compiled(t, calls)
 	out, _ := traceCommand(t, work, `pid$target:a.out:outer: { @[probename] = count(); }`)
 	n := 0
@@ -248,7 +249,7 @@ func TestPidProviderOffsets(t *testing.T) {
 
 // Where a command is held: functions of its libraries can be probed in any case but exec.
 func TestEvaltime(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	work := compiled(t, calls)
 	for _, when := range []string{"preinit", "postinit", "main"} {
 		r := program(`pid$target:libc:malloc:entry /arg0 >= 100000/ { @ = count(); } pid$target:a.out:main:entry { @m = count(); }`)
@@ -271,7 +272,7 @@ func TestEvaltime(t *testing.T) {
 
 // What can't be had is told with what is near.
 func TestPidProviderErrors(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	work := compiled(t, calls)
 	for _, c := range []struct{ probe, tag, says string }{
 		{"pid0:::entry", "D_PROC_BADPID", "no process 0"},
@@ -325,7 +326,7 @@ int main(int argc, char **argv) {
 }`
 
 func TestUSDT(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
@@ -373,7 +374,7 @@ int main(void) {
 
 // A probe is a probe too where a function only asks whether it is watched, and the answer is that it is.
 func TestUSDTAsked(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
@@ -397,7 +398,7 @@ func TestUSDTAsked(t *testing.T) {
 
 // At a function's first instruction its caller is in the stack, whatever that instruction is.
 func TestStackAtEntry(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	for _, flags := range [][]string{{"-fcf-protection=none"}, {"-fcf-protection=full"}, {"-fomit-frame-pointer"}} {
 		work := compiled(t, calls, flags...)
 		out, errs := traceCommand(t, work, `pid$target:a.out:go:entry { @[ustack(2), usym(ucaller)] = count(); }`)
@@ -410,7 +411,7 @@ func TestStackAtEntry(t *testing.T) {
 
 // A stack's members tell what the stack itself shows.
 func TestStackMembers(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	work := compiled(t, calls)
 	out, errs := traceCommand(t, work, `pid$target:a.out:go:entry { @[ufunc(ustack(3).addrs[0]), ufunc(ustack(3).addrs[1]), ustack(2).depth, ustack(2, 42).strsz,
 		ustack(2).is_user, ustack(2).pid - $target, ustack(3).addrs[1] == ucaller, stack(2).pid, stack(2).is_user, (stack(2).depth == 0) == (stack(2).addrs[0] == 0)] = count(); }`)
@@ -422,7 +423,7 @@ func TestStackMembers(t *testing.T) {
 
 // A stack that a variable holds is cut to a depth, and gets back what was cut off; one that is none stays none.
 func TestStackCut(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	work := compiled(t, calls)
 	out, errs := traceCommand(t, work, `pid$target:a.out:go:entry { v = ustack(2); @["whole", v] = count(); v.depth = 1; @["cut", v] = count();
 		self->s = v; self->s.depth = 500; @["again", self->s] = count(); v = 0; v.depth = 1; @["none", v] = count(); }`)
@@ -434,7 +435,7 @@ func TestStackCut(t *testing.T) {
 
 // A thousand functions and more are attached together, and the program does as it would without.
 func TestManyFunctions(t *testing.T) {
-	needs(t, kernel.UprobeMulti)
+	needs(t, feature.UprobeMulti)
 	work := compiled(t, calls)
 	out, errs := traceCommand(t, work, `pid$target:libc:[a-z]*:entry { @[probefunc] = count(); }`)
 	if !regexp.MustCompile(`malloc +1\d\d\d\n`).MatchString(out) {
@@ -489,7 +490,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 
 // Who is killed while a command of its own stands takes that with it.
 func TestKilledWhileACommandIsHeld(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	c, pid := spawn(t, help(t, "hold"))
 	if err := unix.Kill(pid, 0); err != nil {
 		t.Fatal(err)
@@ -503,7 +504,7 @@ func TestKilledWhileACommandIsHeld(t *testing.T) {
 
 // Who is killed leaves no breakpoint in a process, and that goes on.
 func TestKilledWhileTracing(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	work := compiled(t, calls)
 	victim := exec.Command(work, "forever")
 	if err := victim.Start(); err != nil {
@@ -559,7 +560,7 @@ func TestKilledWhileTracing(t *testing.T) {
 
 // Files that have no name any more are found through the process that has them.
 func TestPidProviderOfADeletedProgram(t *testing.T) {
-	needs(t, kernel.Uprobe)
+	needs(t, feature.Uprobe)
 	work := compiled(t, calls)
 	victim := exec.Command(work, "forever")
 	if err := victim.Start(); err != nil {

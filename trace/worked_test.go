@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -145,7 +146,7 @@ func TestWorkedExamples(t *testing.T) {
 	if len(all) != len(prints) {
 		t.Fatalf("docs/D.md has %d examples, and what %d print is known", len(all), len(prints))
 	}
-	if err := kernel.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
 		t.Skip("needs: root")
 	} else if err != nil {
 		t.Skip("needs: kernel feature raw tracepoints")
@@ -165,10 +166,10 @@ func TestWorkedExamples(t *testing.T) {
 
 // worked runs an example until it has printed what it must, longer each time: most have within a moment, and some do once a second.
 func worked(t *testing.T, text string, want *regexp.Regexp) {
-	if strings.HasPrefix(text, "fbt:") && kernel.Kprobe.Have(kernel.Root{}) != nil && kernel.Fentry.Have(kernel.Root{}) != nil {
+	if strings.HasPrefix(text, "fbt:") && feature.Kprobe.Have(kernel.Root{}) != nil && feature.Fentry.Have(kernel.Root{}) != nil {
 		t.Skip("needs: kernel feature kprobes or fentry")
 	}
-	if strings.HasPrefix(text, "pid") && kernel.Uprobe.Have(kernel.Root{}) != nil {
+	if strings.HasPrefix(text, "pid") && feature.Uprobe.Have(kernel.Root{}) != nil {
 		t.Skip("needs: kernel feature uprobe")
 	}
 	var out, errs string
@@ -189,7 +190,7 @@ func worked(t *testing.T, text string, want *regexp.Regexp) {
 		if err != nil && strings.Contains(err.Error(), " no libc ") && strings.Contains(text, "$target:libc:") {
 			t.Skip("needs: tool cat that is not static")
 		}
-		if old := kernel.LockContention.Since(kernel.Root{}); err != nil && old != "" && strings.HasPrefix(text, "lockstat:") && strings.Contains(err.Error(), old) {
+		if old := feature.LockContention.Since(kernel.Root{}); err != nil && old != "" && strings.HasPrefix(text, "lockstat:") && strings.Contains(err.Error(), old) {
 			return // it is told which version brought it
 		}
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,7 +48,7 @@ func script(text string) Request {
 // needsFunctions skips where no function of the kernel can be watched.
 func needsFunctions(t *testing.T) {
 	t.Helper()
-	if kernel.Kprobe.Have(kernel.Root{}) != nil && kernel.Fentry.Have(kernel.Root{}) != nil {
+	if feature.Kprobe.Have(kernel.Root{}) != nil && feature.Fentry.Have(kernel.Root{}) != nil {
 		t.Skip("needs: kernel feature kprobes or fentry")
 	}
 }
@@ -220,7 +221,7 @@ func TestWrittenMany(t *testing.T) {
 		{`fbt::tcp_*:entry { @[probefunc] = count(); }`, ""},
 		{`fbt::vfs_*:entry /pid == $pid && tid == $1/ { @[probefunc] = count(); }`, "vfs_fsync_range"},
 	} {
-		if kernel.KprobeMulti.Have(kernel.Root{}) != nil && os.Getenv("CULPRIT_AS_WRITTEN") == "" {
+		if feature.KprobeMulti.Have(kernel.Root{}) != nil && os.Getenv("CULPRIT_AS_WRITTEN") == "" {
 			t.Skip("needs: kernel feature kprobe.multi (one by one an emulated machine takes a minute)")
 		}
 		const calls = 100

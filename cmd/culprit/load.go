@@ -15,7 +15,7 @@ import (
 	"culprit/dataset"
 	"culprit/diagnose"
 	"culprit/diagnose/rules"
-	"culprit/kernel"
+	"culprit/kernel/netlink"
 	"culprit/load"
 	"culprit/measure"
 
@@ -72,12 +72,12 @@ const mostLooks = 300
 
 // routeDevice asks the kernel through which device packets from one address to the other leave (RTM_GETROUTE, rtnetlink(7)).
 func routeDevice(local, peer netip.Addr) (string, error) {
-	conn, err := kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{})
+	conn, err := netlink.Dial(unix.NETLINK_ROUTE, netlink.Options{})
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	var q kernel.Request
+	var q netlink.Request
 	q.Begin(unix.RTM_GETROUTE, 0)
 	h := q.Extend(unix.SizeofRtMsg) // struct rtmsg: u8 family, destination's and source's prefix lengths ...
 	bits := peer.BitLen()
@@ -95,7 +95,7 @@ func routeDevice(local, peer netip.Addr) (string, error) {
 		if typ != unix.RTM_NEWROUTE || len(payload) < unix.SizeofRtMsg {
 			return nil
 		}
-		for a := kernel.AttrsOf(payload[unix.SizeofRtMsg:]); a.Next(); {
+		for a := netlink.AttrsOf(payload[unix.SizeofRtMsg:]); a.Next(); {
 			if a.Type() == unix.RTA_OIF {
 				index = int(a.Uint())
 			}

@@ -14,7 +14,7 @@ import (
 // TestLoadMachine: what a load test asks of a machine it gets of this one.
 func TestLoadMachine(t *testing.T) {
 	c := catalogue()
-	for _, s := range load.Sentences() {
+	for _, s := range load.Queries() {
 		if q, err := c.Parse(s); err != nil || c.Stat(q.Stat).Traced {
 			t.Errorf("%s is traced, or no sentence: %v", s, err)
 		}

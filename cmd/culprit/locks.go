@@ -12,6 +12,7 @@ import (
 
 	"culprit/dataset"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace"
 	"culprit/view/term"
@@ -20,7 +21,7 @@ import (
 // locked measures the waits for locks.
 func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
 	runtime.GOMAXPROCS(min(2, runtime.NumCPU())) // one may wait for the kernel while the other reads
-	online, err := kernel.Root{}.OnlineCPUs()
+	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"culprit/collect"
 	"culprit/dataset"
 	"culprit/kernel"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace"
 	"culprit/view/term"
@@ -187,7 +189,7 @@ func open(l term.Look) (term.Machine, error) {
 
 // lookHz is how many samples of each CPU are due in a second while somebody looks: a finding needs some tens in ten seconds. On machines with many CPUs half as many.
 func lookHz() int {
-	if online, err := (kernel.Root{}).OnlineCPUs(); err == nil && len(online) > manyCPUs {
+	if online, err := proc.OnlineCPUs(kernel.Root{}); err == nil && len(online) > manyCPUs {
 		return 49
 	}
 	return 99
@@ -231,7 +233,7 @@ func (m machine) Record(ctx context.Context, queries []measure.Query, n int, pro
 
 // diagnoseNetns gives "all" in the host's own network namespace, else "": who works inside another one means that one.
 func diagnoseNetns() string {
-	if (kernel.Root{}).InHostNetNS() {
+	if netlink.InHostNamespace(kernel.Root{}) {
 		return "all"
 	}
 	return ""

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace"
 	"culprit/view/term"
@@ -14,7 +15,7 @@ import (
 // profiled samples stacks.
 func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	runtime.GOMAXPROCS(min(2, runtime.NumCPU())) // one may wait for the kernel while the other reads
-	online, err := kernel.Root{}.OnlineCPUs()
+	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, err
 	}

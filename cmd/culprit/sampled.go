@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/trace"
@@ -17,7 +18,7 @@ import (
 
 // sampled samples this machine for somebody who looks at the server's page.
 func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
-	online, err := kernel.Root{}.OnlineCPUs()
+	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/measure"
 
 	"github.com/cilium/ebpf"
@@ -26,7 +27,7 @@ import (
 // needsTracing skips where no script can run.
 func needsTracing(t *testing.T) {
 	t.Helper()
-	if err := kernel.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
 		t.Skip("needs: root")
 	} else if err != nil {
 		t.Skip("needs: kernel feature raw tracepoints")

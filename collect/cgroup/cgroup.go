@@ -11,6 +11,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -132,7 +133,7 @@ func (Cgroups) Stats() []measure.Stat {
 
 // Open finds the mounted hierarchies.
 func (Cgroups) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	b, err := env.Root.ReadProc("self/mountinfo", nil)
+	b, err := proc.ReadProc(env.Root, "self/mountinfo", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (Cgroups) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 		return nil, collect.Unsupported("no control groups with these counters are mounted " +
 			"here (`ip netns exec` hides them: run outside with --netns NAME)")
 	}
-	if f, err := env.Root.OpenProc("cgroups"); err == nil {
+	if f, err := proc.OpenProc(env.Root, "cgroups"); err == nil {
 		r.numbers = f
 	}
 	return r, nil
@@ -212,7 +213,7 @@ type cgroupTree struct {
 	top        cgroupTop
 	order      []*cgroupNode // parents before children
 	count      uint64        // the kernel's number of groups at the last walk
-	counter    *kernel.File  // version 2: cgroup.stat of the top
+	counter    *proc.File    // version 2: cgroup.stat of the top
 	dirty      bool          // a group has gone
 	late       bool          // a walk was due at the previous reading and deferred
 	walked     time.Time
@@ -228,7 +229,7 @@ type cgroupNode struct {
 	name     *cgroupName
 	children []*cgroupNode
 	links    int64 // link count of the directory when it was read; -1: not yet
-	open     []*kernel.File
+	open     []*proc.File
 	parent   *cgroupNode // nil: the top
 	absent   uint32      // missing files, one bit for each index in the tree's files
 	same     uint32      // files that are known to be unchanged in this reading
@@ -296,8 +297,8 @@ const (
 type cgroupReading struct {
 	root       kernel.Root
 	trees      []*cgroupTree
-	numbers    *kernel.File // /proc/cgroups
-	counts     []byte       // its text in this reading; nil: not yet read; empty: unreadable
+	numbers    *proc.File // /proc/cgroups
+	counts     []byte     // its text in this reading; nil: not yet read; empty: unreadable
 	names      map[string]*cgroupName
 	namesLimit int // above it, names of groups that are gone are dropped
 	devices    map[uint64]string
@@ -607,15 +608,15 @@ func (r *cgroupReading) readFile(n *cgroupNode, i int, f *cgroupFile, files int)
 		return r.buf, err
 	}
 	if r.opened >= r.limit {
-		r.buf, err = kernel.ReadFile(n.dir+"/"+f.name, r.buf)
+		r.buf, err = proc.ReadFile(n.dir+"/"+f.name, r.buf)
 		return r.buf, err
 	}
-	file, err := r.root.Open(n.dir + "/" + f.name)
+	file, err := proc.Open(n.dir + "/" + f.name)
 	if err != nil {
 		return nil, err
 	}
 	if n.open == nil {
-		n.open = make([]*kernel.File, files)
+		n.open = make([]*proc.File, files)
 	}
 	n.open[i] = file
 	r.opened++

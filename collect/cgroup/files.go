@@ -3,7 +3,7 @@ package cgroup
 import (
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -515,7 +515,7 @@ func (r *cgroupReading) parse(b []byte) (*[cgroupValues]uint64, *[cgroupValues]b
 
 // firstNumber parses a file that is one number.
 func firstNumber(b []byte) (uint64, bool) {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	v := c.Uint()
 	return v, c.Err() == nil
 }
@@ -559,11 +559,11 @@ func (r *cgroupReading) putQuota2(
 	_ int,
 	b []byte,
 ) (had, changed bool) {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	quota, period := c.Uint(), c.Uint()
 	n.limited = true
 	fields := 0
-	for w := kernel.Scan(b); w.Word() != nil; {
+	for w := proc.Scan(b); w.Word() != nil; {
 		fields++
 	}
 	r.keyedBy(ckQuota, fields == 2)

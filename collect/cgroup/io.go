@@ -5,22 +5,22 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
 // parseDeviceNumber parses "254:0" as major<<32 | minor.
 func parseDeviceNumber(w []byte) (uint64, bool) {
 	major, minor := procfs.CutAt(w, ':')
-	a, err := kernel.ParseUint(major)
-	b, err2 := kernel.ParseUint(minor)
+	a, err := proc.ParseUint(major)
+	b, err2 := proc.ParseUint(minor)
 	return a<<32 | b, err == nil && err2 == nil && a < 1<<32 && b < 1<<32
 }
 
 // parseIOLine2 parses a line of io.stat: "254:0 rbytes=90430464 wbytes=299008000 rios=8950
 // wios=1252 dbytes=50331648 dios=3021". A device without I/O may have only its number.
 func parseIOLine2(line []byte) (text []byte, device uint64, bytes [3]uint64, has ioKeys, ok bool) {
-	c := kernel.Scan(line)
+	c := proc.Scan(line)
 	text = c.Word()
 	if device, ok = parseDeviceNumber(text); !ok {
 		return nil, 0, bytes, has, false
@@ -37,7 +37,7 @@ func parseIOLine2(line []byte) (text []byte, device uint64, bytes [3]uint64, has
 			to = 2
 		}
 		if to >= 0 {
-			v, err := kernel.ParseUint(value)
+			v, err := proc.ParseUint(value)
 			if err != nil {
 				return nil, 0, bytes, has, false
 			}
@@ -98,7 +98,7 @@ func (r *cgroupReading) putIO1(
 	for len(b) > 0 {
 		var line []byte
 		line, b = procfs.CutLine(b)
-		c := kernel.Scan(line)
+		c := proc.Scan(line)
 		w := c.Word()
 		d, ok := parseDeviceNumber(w)
 		if !ok { // the last line, "Total 0"

@@ -7,6 +7,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -50,7 +51,7 @@ func topOf(root kernel.Root, m *procfs.Mount, t *cgroupTree) cgroupTop {
 }
 
 func canOpen(root kernel.Root, path string) bool {
-	f, err := root.Open(path)
+	f, err := proc.Open(path)
 	if err != nil {
 		return false
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,7 +45,7 @@ func (r *cgroupReading) due(t *cgroupTree) bool {
 func (r *cgroupReading) count(t *cgroupTree) (uint64, bool) {
 	if t.v2 {
 		if t.counter == nil {
-			f, err := r.root.Open(t.dir + "/cgroup.stat")
+			f, err := proc.Open(t.dir + "/cgroup.stat")
 			if err != nil {
 				return 0, false
 			}
@@ -78,7 +78,7 @@ func parseCgroupCount(b []byte, name string, skip int) (uint64, bool) {
 	for len(b) > 0 {
 		var line []byte
 		line, b = procfs.CutLine(b)
-		c := kernel.Scan(line)
+		c := proc.Scan(line)
 		if string(c.Word()) != name {
 			continue
 		}
@@ -144,7 +144,7 @@ func (r *cgroupReading) list(n *cgroupNode, born int) {
 		}
 	}
 	n.children = n.children[:0]
-	if d, err := kernel.OpenDir(n.dir); err == nil {
+	if d, err := proc.OpenDir(n.dir); err == nil {
 		err := d.Names(func(name []byte, isDir bool) bool {
 			if !isDir {
 				return true

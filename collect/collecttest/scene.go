@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/netlink"
 )
 
 // Scene is a set of network namespaces for one test, removed when it ends.
@@ -82,7 +83,7 @@ func (s *Scene) Carries(device string) {
 // In runs f in a namespace of the scene.
 func (s *Scene) In(name string, f func() error) {
 	s.t.Helper()
-	ns, err := kernel.Root{}.FindNetNS(s.Prefix + name)
+	ns, err := netlink.FindNamespace(kernel.Root{}, s.Prefix+name)
 	if err == nil {
 		err = ns.In(f)
 	}

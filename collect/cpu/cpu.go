@@ -5,7 +5,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -54,7 +54,7 @@ func (CPU) Stats() []measure.Stat {
 
 // Open opens /proc/stat.
 func (CPU) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	f, err := env.Root.OpenProc("stat")
+	f, err := proc.OpenProc(env.Root, "stat")
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (CPU) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 const fewTicks = 2
 
 type cpuReading struct {
-	file    *kernel.File
+	file    *proc.File
 	modes   bool
 	names   []string
 	text    procfs.Stat

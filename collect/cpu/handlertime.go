@@ -7,6 +7,9 @@ import (
 
 	"culprit/collect"
 	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -34,16 +37,16 @@ const netRX = 3 // index in softirqNames
 type handlerTimes struct {
 	root    kernel.Root
 	open    bool
-	h       *kernel.Handlers
-	why     string                   // why h could not be opened
-	coming  chan *kernel.DeviceTimes // nil: received, or will not come
-	devices *kernel.DeviceTimes      // nil: not yet opened, or not available
-	names   map[uint64]string        // of other network namespaces, by inode
-	named   time.Time                // when names may be listed again
-	net     uint64                   // inode of the tool's own network namespace
-	softly  bool                     // real-time kernel: softirqs can be preempted
-	cost    time.Duration            // CPU time of the programs when last read
-	gone    time.Duration            // part of cost by programs that are closed
+	h       *bpf.Handlers
+	why     string                // why h could not be opened
+	coming  chan *bpf.DeviceTimes // nil: received, or will not come
+	devices *bpf.DeviceTimes      // nil: not yet opened, or not available
+	names   map[uint64]string     // of other network namespaces, by inode
+	named   time.Time             // when names may be listed again
+	net     uint64                // inode of the tool's own network namespace
+	softly  bool                  // real-time kernel: softirqs can be preempted
+	cost    time.Duration         // CPU time of the programs when last read
+	gone    time.Duration         // part of cost by programs that are closed
 	asked   time.Time
 	round   int
 	stopped bool   // devices are no longer measured because of the cost
@@ -58,22 +61,22 @@ type handlerTimes struct {
 // begin opens the programs, which takes some milliseconds. highest is the highest interrupt number.
 func (t *handlerTimes) begin(highest int, byDevice bool) {
 	t.open, t.asked = true, time.Now()
-	h, err := t.root.OpenHandlers(highest)
+	h, err := bpf.OpenHandlers(t.root, highest)
 	if err != nil {
 		t.why = "the time of interrupts is measured by programs in the kernel: " + err.Error()
 		return
 	}
 	t.h = h
-	if b, err := t.root.ReadSys("kernel/realtime", nil); err == nil && len(b) > 0 && b[0] == '1' {
+	if b, err := proc.ReadSys(t.root, "kernel/realtime", nil); err == nil && len(b) > 0 && b[0] == '1' {
 		t.softly = true
 	}
 	if !byDevice {
 		return
 	}
-	t.net = t.root.OwnNetNS().Inode
-	t.coming = make(chan *kernel.DeviceTimes, 1)
+	t.net = netlink.OwnNamespace(t.root).Inode
+	t.coming = make(chan *bpf.DeviceTimes, 1)
 	go func() {
-		p, err := h.OpenDevices(t.root.Types())
+		p, err := h.OpenDevices(bpf.NewTypes(t.root))
 		if err != nil {
 			p = nil // softirq.time is then without devices
 		}
@@ -123,7 +126,7 @@ func (t *handlerTimes) read(out *collect.Out, r *interruptsReading) {
 		default:
 		}
 	}
-	for k := range kernel.HandlerKinds {
+	for k := range bpf.HandlerKinds {
 		if !t.h.Has(k) {
 			lines.Note("the time of " + k.String() + " is not known: this kernel has no " +
 				"tracepoint for it")
@@ -140,7 +143,7 @@ func (t *handlerTimes) read(out *collect.Out, r *interruptsReading) {
 	// Devices are read first. Their time is then within that of softirqs, except for one that still
 	// runs.
 	if t.devices != nil && soft != nil {
-		if err := t.devices.Each(func(p kernel.DeviceTime) {
+		if err := t.devices.Each(func(p bpf.DeviceTime) {
 			*t.rest(p.CPU) -= float64(p.Time)
 			t.text = t.text[:0]
 			if uint64(p.Net) != t.net {
@@ -152,18 +155,18 @@ func (t *handlerTimes) read(out *collect.Out, r *interruptsReading) {
 			soft.Note(err.Error())
 		}
 	}
-	t.h.Read(func(h kernel.HandlerTime) {
+	t.h.Read(func(h bpf.HandlerTime) {
 		v, cpu := float64(h.Time), t.numbers.Of(out, h.CPU)
 		switch h.What {
-		case kernel.HandlerSoftirq:
+		case bpf.HandlerSoftirq:
 			if h.Number == netRX {
 				*t.rest(h.CPU) += v
 			} else if h.Number < len(softirqNames) {
 				soft.Put(v, cpu, out.Label(softirqNames[h.Number]), none)
 			}
-		case kernel.HandlerOther:
-			t.line(out, lines, r, kernel.HandlerKind(h.Number).String(), cpu, v)
-		case kernel.HandlerLine:
+		case bpf.HandlerOther:
+			t.line(out, lines, r, bpf.HandlerKind(h.Number).String(), cpu, v)
+		case bpf.HandlerLine:
 			t.line(out, lines, r, strconv.Itoa(h.Number), cpu, v)
 		}
 	})
@@ -186,7 +189,7 @@ func (t *handlerTimes) nameOf(net uint64) string {
 	if now := time.Now(); now.After(t.named) {
 		t.names = map[uint64]string{}
 		// an error says what is missing; the rest is good
-		all, _ := t.root.NetNamespaces(collect.MaxNamespaces)
+		all, _ := netlink.Namespaces(t.root, collect.MaxNamespaces)
 		for _, ns := range all {
 			t.names[ns.Inode] = ns.Name
 		}

@@ -6,7 +6,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -112,11 +112,11 @@ func (Interrupts) Stats() []measure.Stat {
 func (Interrupts) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &interruptsReading{lines: map[string]*irqLine{}, times: handlerTimes{root: env.Root}}
 	var err error
-	if r.file, err = env.Root.OpenProc("interrupts"); err != nil {
+	if r.file, err = proc.OpenProc(env.Root, "interrupts"); err != nil {
 		return nil, err
 	}
 	if want.Stat("irq.affinity") {
-		if r.dir, err = env.Root.OpenProcDir("irq"); err != nil {
+		if r.dir, err = proc.OpenProcDir(env.Root, "irq"); err != nil {
 			r.noDir = err.Error()
 		}
 	}
@@ -124,8 +124,8 @@ func (Interrupts) Open(env *collect.Env, want collect.Want) (collect.Reading, er
 }
 
 type interruptsReading struct {
-	file  *kernel.File
-	dir   *kernel.Dir // nil if affinities are not wanted or noDir
+	file  *proc.File
+	dir   *proc.Dir // nil if affinities are not wanted or noDir
 	noDir string
 
 	header  []byte    // the line that names the CPUs
@@ -154,9 +154,9 @@ type irqLine struct {
 	device, typ         string
 	affinity, effective string
 	affinityRead        bool
-	paths               [2]string       // of the two affinity files
-	files               [2]*kernel.File // nil: opened at each reading
-	epoch               int             // of labels; -1: none
+	paths               [2]string     // of the two affinity files
+	files               [2]*proc.File // nil: opened at each reading
+	epoch               int           // of labels; -1: none
 	labels              [5]measure.Label
 }
 
@@ -165,7 +165,7 @@ var errNoCPUs = errors.New("read /proc/interrupts: no line of CPUs at its start"
 // parseCPUHeader parses the first line of /proc/interrupts or /proc/softirqs, "CPU0 CPU1 CPU4", and
 // appends the numbers to dst. It returns false for anything else.
 func parseCPUHeader(dst []int, line []byte) ([]int, bool) {
-	c := kernel.Scan(line)
+	c := proc.Scan(line)
 	for {
 		w := c.Word()
 		if w == nil {
@@ -174,7 +174,7 @@ func parseCPUHeader(dst []int, line []byte) ([]int, bool) {
 		if len(w) < 4 || string(w[:3]) != "CPU" {
 			return dst, false
 		}
-		n, err := kernel.ParseUint(w[3:])
+		n, err := proc.ParseUint(w[3:])
 		if err != nil || n >= 1<<20 {
 			return dst, false
 		}

@@ -6,7 +6,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -32,19 +32,19 @@ func (Load) Stats() []measure.Stat {
 
 // Open opens /proc/loadavg.
 func (Load) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	f, err := env.Root.OpenProc("loadavg")
+	f, err := proc.OpenProc(env.Root, "loadavg")
 	if err != nil {
 		return nil, err
 	}
 	return &loadReading{file: f}, nil
 }
 
-type loadReading struct{ file *kernel.File }
+type loadReading struct{ file *proc.File }
 
 // parseLoad parses "0.69 0.41 0.20 1/94 13674": loads over 1, 5 and 15 minutes, running / existing
 // threads, the latest pid.
 func parseLoad(b []byte) (load [3]float64, tasks uint64, err error) {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	for i := range load {
 		load[i] = c.Decimal()
 	}
@@ -94,7 +94,7 @@ func (Schedstat) Stats() []measure.Stat {
 
 // Open opens /proc/schedstat.
 func (Schedstat) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	f, err := env.Root.OpenProc("schedstat")
+	f, err := proc.OpenProc(env.Root, "schedstat")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, collect.Unsupported("this kernel does not measure run-queue waits by CPU " +
 			"(built without CONFIG_SCHEDSTATS)")
@@ -106,7 +106,7 @@ func (Schedstat) Open(env *collect.Env, want collect.Want) (collect.Reading, err
 }
 
 type schedstatReading struct {
-	file    *kernel.File
+	file    *proc.File
 	last    collect.Counters[int]
 	numbers collect.NumberLabels
 }
@@ -121,7 +121,7 @@ func parseSchedstat(b []byte, f func(cpu int, delay uint64)) (short bool) {
 		if len(line) < 4 || string(line[:3]) != "cpu" {
 			continue
 		}
-		c := kernel.Scan(line[3:])
+		c := proc.Scan(line[3:])
 		cpu := c.Uint()
 		c.Skip(7)
 		delay := c.Uint()

@@ -8,6 +8,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -83,18 +84,18 @@ func describeMachine(root kernel.Root) []string {
 	if unix.Uname(&uts) == nil {
 		arch = unix.ByteSliceToString(uts.Machine[:])
 	}
-	model := text(root.ReadSys("firmware/devicetree/base/model", nil))
+	model := text(proc.ReadSys(root, "firmware/devicetree/base/model", nil))
 	if model == "" {
 		vendor, product := text(
-			root.ReadSys("class/dmi/id/sys_vendor", nil),
+			proc.ReadSys(root, "class/dmi/id/sys_vendor", nil),
 		), text(
-			root.ReadSys("class/dmi/id/product_name", nil),
+			proc.ReadSys(root, "class/dmi/id/product_name", nil),
 		)
 		model = strings.TrimSpace(vendor + " " + strings.TrimPrefix(product, vendor+" "))
 	}
 	return []string{
-		text(root.ReadProc("sys/kernel/hostname", nil)),
-		text(root.ReadProc("sys/kernel/osrelease", nil)),
+		text(proc.ReadProc(root, "sys/kernel/hostname", nil)),
+		text(proc.ReadProc(root, "sys/kernel/osrelease", nil)),
 		arch,
 		model,
 	}
@@ -105,7 +106,7 @@ type machineReading struct {
 	info        []string
 	frequencies bool
 	online      []byte // content of the file
-	file        *kernel.File
+	file        *proc.File
 	cpus        []machineCPU
 	numbers     collect.NumberLabels
 	infoLabels  collect.WordLabels
@@ -116,7 +117,7 @@ type machineCPU struct {
 	cpu          int
 	online       bool
 	socket, core string
-	frequency    *kernel.File // nil: none
+	frequency    *proc.File // nil: none
 }
 
 func (r *machineReading) Read(out *collect.Out) error {
@@ -146,7 +147,7 @@ func (r *machineReading) Read(out *collect.Out) error {
 		r.buf = b
 		v := measure.NaN
 		if err == nil {
-			s := kernel.Scan(b)
+			s := proc.Scan(b)
 			if khz := s.Uint(); s.Err() == nil && khz > 0 {
 				v = float64(khz) * 1e3
 			}
@@ -163,7 +164,7 @@ func (r *machineReading) Read(out *collect.Out) error {
 // look reads the list of online CPUs. If it changed, it reads all CPUs again.
 func (r *machineReading) look() error {
 	if r.file == nil {
-		f, err := r.root.OpenSys("devices/system/cpu/online")
+		f, err := proc.OpenSys(r.root, "devices/system/cpu/online")
 		if err != nil {
 			return err
 		}
@@ -182,7 +183,7 @@ func (r *machineReading) look() error {
 	}
 	r.online = append(r.online[:0], b...)
 	present := on
-	if b, err := r.root.ReadSys("devices/system/cpu/present", nil); err == nil {
+	if b, err := proc.ReadSys(r.root, "devices/system/cpu/present", nil); err == nil {
 		if p, ok := procfs.ParseCPUList(nil, b); ok && len(p) > 0 {
 			present = p
 		}
@@ -204,7 +205,7 @@ func (r *machineReading) look() error {
 				dir+"/topology/core_id",
 			)
 			if r.frequencies {
-				if f, err := r.root.OpenSys(dir + "/cpufreq/scaling_cur_freq"); err == nil {
+				if f, err := proc.OpenSys(r.root, dir+"/cpufreq/scaling_cur_freq"); err == nil {
 					c.frequency = f
 				}
 			}

@@ -6,7 +6,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -41,7 +41,7 @@ const noPSI = "this kernel has no pressure stall information: built without CONF
 func (Pressure) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &pressureReading{}
 	for _, name := range procfs.PressureResources() {
-		f, err := env.Root.OpenProc("pressure/" + name)
+		f, err := proc.OpenProc(env.Root, "pressure/"+name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, measure.ErrUnsupported) {
 			continue
 		}
@@ -64,7 +64,7 @@ type pressureReading struct {
 
 type pressureFile struct {
 	name string
-	file *kernel.File
+	file *proc.File
 }
 
 func (r *pressureReading) Read(out *collect.Out) error {

@@ -5,7 +5,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -36,7 +36,7 @@ func (Softirqs) Stats() []measure.Stat {
 
 // Open opens /proc/softirqs.
 func (Softirqs) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	f, err := env.Root.OpenProc("softirqs")
+	f, err := proc.OpenProc(env.Root, "softirqs")
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (Softirqs) Open(env *collect.Env, want collect.Want) (collect.Reading, erro
 }
 
 type softirqReading struct {
-	file    *kernel.File
+	file    *proc.File
 	header  string
 	cpus    []int
 	row     []uint32
@@ -76,7 +76,7 @@ func (r *softirqReading) Read(out *collect.Out) error {
 	for i := 0; len(b) > 0; {
 		var text []byte
 		text, b = procfs.CutLine(b)
-		c := kernel.Scan(text)
+		c := proc.Scan(text)
 		name := c.Until(':')
 		if name == nil {
 			continue

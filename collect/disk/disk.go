@@ -6,6 +6,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -96,7 +97,7 @@ func (Disks) Stats() []measure.Stat {
 
 // Open opens /proc/diskstats.
 func (Disks) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	f, err := env.Root.OpenProc("diskstats")
+	f, err := proc.OpenProc(env.Root, "diskstats")
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (Disks) Open(env *collect.Env, want collect.Want) (collect.Reading, error) 
 }
 
 type diskReading struct {
-	file             *kernel.File
+	file             *proc.File
 	root             kernel.Root
 	others           blockDevices
 	disks            map[uint64]*disk // by device number
@@ -164,7 +165,7 @@ const diskColumns = "a0 a4 a7 t0 a1 a5 a8 t1 i0 t4 t5 a2 a6 a9 t2 a3 t3"
 
 // parseDiskLine parses one line: " 254 0 vda 68939 11028 3277930 14748 ...".
 func parseDiskLine(line []byte) (d diskCounts, ok bool) {
-	c := kernel.Scan(line)
+	c := proc.Scan(line)
 	major, minor := c.Uint(), c.Uint()
 	d.name = c.Word()
 	if c.Err() != nil || len(d.name) == 0 || major >= 1<<32 || minor >= 1<<32 {
@@ -374,7 +375,7 @@ func (r *diskReading) putInfo(out *collect.Out) {
 }
 
 // readCount reads one number: "0x1f" (SCSI) or "31" (md).
-func (r *diskReading) readCount(f *kernel.File) (uint64, bool) {
+func (r *diskReading) readCount(f *proc.File) (uint64, bool) {
 	b, err := f.ReadOneInto(r.buf)
 	r.buf = b
 	if err != nil {
@@ -383,9 +384,9 @@ func (r *diskReading) readCount(f *kernel.File) (uint64, bool) {
 	b = bytes.TrimSpace(b)
 	var v uint64
 	if bytes.HasPrefix(b, []byte("0x")) {
-		v, err = kernel.ParseHex(b)
+		v, err = proc.ParseHex(b)
 	} else {
-		v, err = kernel.ParseUint(b)
+		v, err = proc.ParseUint(b)
 	}
 	return v, err == nil
 }

@@ -7,6 +7,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -176,7 +177,7 @@ func chooseMounts(all []procfs.Mount) (chosen []filesystem, skipped []string) {
 }
 
 func (r *filesystemReading) list() error {
-	b, err := r.root.ReadProc("self/mountinfo", r.buf)
+	b, err := proc.ReadProc(r.root, "self/mountinfo", r.buf)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // diskInfo is the description of a block device in sysfs.
@@ -19,7 +20,7 @@ type diskInfo struct {
 	rotational string
 	scheduler  string
 	// each file has a number of errors; none if the device does not count them
-	errors []*kernel.File
+	errors []*proc.File
 }
 
 func (i *diskInfo) close() {
@@ -61,14 +62,14 @@ func readDiskInfo(b *blockDevices, name string, errors bool) diskInfo {
 		return info
 	}
 	for _, file := range []string{dir + "/device/ioerr_cnt"} {
-		if f, err := root.OpenSys(file); err == nil {
+		if f, err := proc.OpenSys(root, file); err == nil {
 			info.errors = append(info.errors, f)
 		}
 	}
 	if strings.HasPrefix(name, "md") {
 		for _, member := range names(root, dir+"/md") {
 			if strings.HasPrefix(member, "dev-") {
-				if f, err := root.OpenSys(dir + "/md/" + member + "/errors"); err == nil {
+				if f, err := proc.OpenSys(root, dir+"/md/"+member+"/errors"); err == nil {
 					info.errors = append(info.errors, f)
 				}
 			}
@@ -84,7 +85,7 @@ func exists(root kernel.Root, name string) bool {
 
 // names returns the sorted names in a directory of sysfs; nil if it cannot be read.
 func names(root kernel.Root, name string) []string {
-	d, err := root.OpenSysDir(name)
+	d, err := proc.OpenSysDir(root, name)
 	if err != nil {
 		return nil
 	}

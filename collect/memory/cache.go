@@ -12,6 +12,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -35,12 +36,12 @@ func (Caches) Open(env *collect.Env, want collect.Want) (collect.Reading, error)
 	r := &cacheReading{last: map[string]uint64{}}
 	var err error
 	for i, name := range []string{"dentry-state", "inode-state", "file-nr"} {
-		if r.files[i], err = env.Root.OpenProc("sys/fs/" + name); err != nil {
+		if r.files[i], err = proc.OpenProc(env.Root, "sys/fs/"+name); err != nil {
 			r.notes = append(r.notes, err.Error())
 		}
 	}
 	if want.Stat("cache.bytes") {
-		r.slabs, err = env.Root.OpenProc("slabinfo")
+		r.slabs, err = proc.OpenProc(env.Root, "slabinfo")
 		switch {
 		case errors.Is(err, measure.ErrDenied):
 			r.noSlabs = kernel.RefusedNote(
@@ -65,9 +66,9 @@ func (Caches) Open(env *collect.Env, want collect.Want) (collect.Reading, error)
 }
 
 type cacheReading struct {
-	files     [3]*kernel.File
+	files     [3]*proc.File
 	notes     []string // why files could not be opened
-	slabs     *kernel.File
+	slabs     *proc.File
 	slabTable slabTable
 	noSlabs   string
 	buckets   map[string]float64 // of dentry and inode, where known
@@ -78,7 +79,7 @@ type cacheReading struct {
 // parseNumbers parses up to len(dst) numbers, as in /proc/sys/fs/dentry-state, and returns how many
 // there are.
 func parseNumbers(dst []uint64, b []byte) int {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	for i := range dst {
 		if !c.More() {
 			return i
@@ -162,7 +163,7 @@ func (r *cacheReading) put(out *collect.Out, name string, entries uint64) {
 //
 //	# name <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables ... : slabdata <active_slabs> <num_slabs> ...
 func parseSlabLine(line []byte) (name []byte, objects, pages uint64, ok bool) {
-	c := kernel.Scan(line)
+	c := proc.Scan(line)
 	name = c.Word()
 	if len(name) == 0 || name[0] == '#' || string(name) == "slabinfo" {
 		return nil, 0, 0, false
@@ -319,7 +320,7 @@ func parseHashMessage(b []byte) (cache string, entries float64, ok bool) {
 	for prefix, name := range map[string]string{"Dentry cache hash table entries: ": "dentry", "Inode-cache hash table entries: ": "inode"} {
 		if _, after, found := bytes.Cut(b, []byte(prefix)); found {
 			digits, _, _ := strings.Cut(string(after), " ")
-			v, err := kernel.ParseUint([]byte(digits))
+			v, err := proc.ParseUint([]byte(digits))
 			return name, float64(v), err == nil && v > 0
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -76,7 +76,7 @@ var (
 
 // Open opens /proc/meminfo.
 func (Memory) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	f, err := env.Root.OpenProc("meminfo")
+	f, err := proc.OpenProc(env.Root, "meminfo")
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (Memory) Open(env *collect.Env, want collect.Want) (collect.Reading, error)
 }
 
 type memoryReading struct {
-	file     *kernel.File
+	file     *proc.File
 	names    procfs.NameValues
 	kinds    []string
 	pages    []bool // counts huge pages, not kilobytes

@@ -7,7 +7,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -87,7 +87,7 @@ const zones = "dma dma32 normal high movable device"
 
 // Open opens /proc/vmstat.
 func (Vmstat) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	f, err := env.Root.OpenProc("vmstat")
+	f, err := proc.OpenProc(env.Root, "vmstat")
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func zoneNames(name string) []string {
 }
 
 type vmstatReading struct {
-	file         *kernel.File
+	file         *proc.File
 	names        procfs.NameValues
 	rows         []vmstatRow
 	text         []uint64 // by index

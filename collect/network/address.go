@@ -3,7 +3,7 @@ package network
 import (
 	"net/netip"
 
-	"culprit/kernel"
+	"culprit/kernel/netlink"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +17,7 @@ func parseAddress(typ uint16, payload []byte) (a address, ok bool) {
 	a = address{family: payload[0], prefix: payload[1], scope: payload[3], index: int32(native.Uint32(payload[4:]))}
 	var ip netip.Addr
 	local := false
-	for at := kernel.AttrsOf(payload[unix.SizeofIfAddrmsg:]); at.Next(); {
+	for at := netlink.AttrsOf(payload[unix.SizeofIfAddrmsg:]); at.Next(); {
 		switch at.Type() {
 		case unix.IFA_LOCAL:
 			ip, ok = netip.AddrFromSlice(at.Value())

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +28,7 @@ func (Tables) Stats() []measure.Stat { return collect.CacheStats() }
 // Open implements Collector. It needs no rights.
 func (Tables) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	n := &netCaches{}
-	if since := kernel.FileSince(env.Root, tcpBucketsFile); since != "" {
+	if since := feature.FileSince(env.Root, tcpBucketsFile); since != "" {
 		n.noBuckets = "buckets of TCP's and UDP's tables are unknown: this kernel does not tell them, " + since
 	}
 	n.spaces = collect.PerNamespace[*tables]{Env: env, Open: openTables, Close: (*tables).shut}
@@ -44,18 +46,18 @@ type netCaches struct {
 // tables are those of one namespace.
 type tables struct {
 	space                        *collect.Namespace[*tables]
-	routes                       *kernel.Conn
-	sock4, sock6, trie, rt6      *kernel.File
-	tcpBuckets, udpBuckets       *kernel.File
-	trackCount, trackMax, trackN *kernel.File
-	maxTW, maxOrphans            *kernel.File
+	routes                       *netlink.Conn
+	sock4, sock6, trie, rt6      *proc.File
+	tcpBuckets, udpBuckets       *proc.File
+	trackCount, trackMax, trackN *proc.File
+	maxTW, maxOrphans            *proc.File
 	ticks                        int
 	initial                      bool // the namespace that the machine started with: it has the machine's tables
 
 	established, timewait, orphan, sockets, udp, track, neighbour, neighbour6, route, route6, fdb tableState
 
 	neighbourPace, routePace, route6Pace, fdbPace pace
-	askNeighbours, askFDB                         kernel.Request
+	askNeighbours, askFDB                         netlink.Request
 	onNeighbours, onFDB                           func(uint16, []byte) error
 	dropFDB                                       func()
 	fdbEntries                                    uint64
@@ -159,7 +161,7 @@ func openTables(s *collect.Namespace[*tables]) (*tables, error) {
 	if t.sock4, err = s.OpenProc("net/sockstat"); err != nil {
 		return nil, err
 	}
-	if t.routes, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Strict: true}); err != nil {
+	if t.routes, err = netlink.Dial(unix.NETLINK_ROUTE, netlink.Options{Strict: true}); err != nil {
 		t.shut()
 		return nil, err
 	}
@@ -179,7 +181,7 @@ const tcpBucketsFile = "sys/net/ipv4/tcp_ehash_entries"
 
 // late opens what may come later, with a module.
 func (t *tables) late() {
-	open := func(at **kernel.File, name string) {
+	open := func(at **proc.File, name string) {
 		if *at == nil {
 			*at, _ = t.space.OpenProc(name) // not in this kernel, or not loaded yet
 		}
@@ -198,7 +200,7 @@ func (t *tables) late() {
 
 func (t *tables) shut() {
 	t.routes.Close()
-	for _, f := range [...]*kernel.File{t.sock4, t.sock6, t.trie, t.rt6, t.tcpBuckets, t.udpBuckets, t.maxTW, t.maxOrphans, t.trackCount, t.trackMax, t.trackN} {
+	for _, f := range [...]*proc.File{t.sock4, t.sock6, t.trie, t.rt6, t.tcpBuckets, t.udpBuckets, t.maxTW, t.maxOrphans, t.trackCount, t.trackMax, t.trackN} {
 		f.Close()
 	}
 }
@@ -296,7 +298,7 @@ func (t *tables) gather(o *collect.Out, now time.Time) error {
 		t.neighbourTables = [2]neighbourTable{}
 		err := t.routes.Dump(&t.askNeighbours, t.onNeighbours)
 		t.neighbourPace.took(began)
-		if err != nil && !errors.Is(err, kernel.ErrInterrupted) {
+		if err != nil && !errors.Is(err, netlink.ErrInterrupted) {
 			o.NoteAll("neighbour tables could not be read: " + err.Error())
 		}
 		for i, s := range [...]*tableState{&t.neighbour, &t.neighbour6} {
@@ -348,7 +350,7 @@ func (t *tables) gather(o *collect.Out, now time.Time) error {
 		switch {
 		case err == nil && (t.fdbEntries > 0 || t.fdb.entries > 0): // no row where there has never been a bridge
 			t.fdb.count(t.fdbEntries, now)
-		case err != nil && !errors.Is(err, kernel.ErrInterrupted) && !errors.Is(err, measure.ErrUnsupported):
+		case err != nil && !errors.Is(err, netlink.ErrInterrupted) && !errors.Is(err, measure.ErrUnsupported):
 			o.NoteAll("forwarding tables of bridges could not be read: " + err.Error())
 		}
 	}
@@ -359,7 +361,7 @@ func (t *tables) gather(o *collect.Out, now time.Time) error {
 // one of its own (net.ipv4.tcp_child_ehash_entries): tcp_ehash_entries is negative in those that share.
 func (t *tables) gatherSockets(now time.Time, slow bool) error {
 	var c socketCounts
-	for _, f := range [...]*kernel.File{t.sock4, t.sock6} {
+	for _, f := range [...]*proc.File{t.sock4, t.sock6} {
 		if f == nil {
 			continue
 		}
@@ -422,7 +424,7 @@ func (c *socketCounts) take(protocol, state []byte, v uint64) {
 }
 
 // number reads a file of one number; ok is false where there is none.
-func number(f *kernel.File) (v int64, ok bool) {
+func number(f *proc.File) (v int64, ok bool) {
 	if f == nil {
 		return 0, false
 	}
@@ -430,13 +432,13 @@ func number(f *kernel.File) (v int64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	v = c.Int()
 	return v, c.Err() == nil
 }
 
 // positive is number for sizes: NaN where it is unknown or not above zero.
-func positive(f *kernel.File) float64 {
+func positive(f *proc.File) float64 {
 	if v, ok := number(f); ok && v > 0 {
 		return float64(v)
 	}
@@ -470,7 +472,7 @@ func (t *tables) takeNeighbours(_ uint16, payload []byte) error {
 // last_flush, last_rand, hash_rnd, hash_mask; and NDTA_STATS 7: struct ndt_stats of eleven u64, whose last two are forced_gc_runs and, since Linux
 // 4.3, table_fulls (include/uapi/linux/neighbour.h).
 func parseNeighbourTable(payload []byte) (name []byte, t neighbourTable) {
-	for a := kernel.AttrsOf(payload[min(sizeofNeighbourTable, len(payload)):]); a.Next(); {
+	for a := netlink.AttrsOf(payload[min(sizeofNeighbourTable, len(payload)):]); a.Next(); {
 		switch v := a.Value(); {
 		case a.Type() == 1:
 			name = a.Text()
@@ -504,7 +506,7 @@ func parseTrieStat(b []byte) (prefixes uint64, err error) {
 	var at *uint64
 	var body *[]byte
 	other := uint64(0)
-	for c := kernel.Scan(b); !c.End(); {
+	for c := proc.Scan(b); !c.End(); {
 		line := c.Line()
 		switch {
 		case len(line) == 0 || bytes.HasPrefix(line, []byte("Basic info")):
@@ -522,7 +524,7 @@ func parseTrieStat(b []byte) (prefixes uint64, err error) {
 			if body != nil {
 				*body = (*body)[:len(*body)+len(line)+min(1, len(c.Rest()))]
 			}
-			w := kernel.Scan(line)
+			w := proc.Scan(line)
 			if string(w.Word()) == "Prefixes:" && at != nil {
 				*at += w.Uint()
 				if err := w.Err(); err != nil {
@@ -544,7 +546,7 @@ func parseTrieStat(b []byte) (prefixes uint64, err error) {
 // parseRT6Stats gives the routes in /proc/net/rt6_stats, the fourth of its hexadecimal numbers (rt6_stats_seq_show: fib_nodes, route_nodes,
 // rt_alloc, rt_entries ...).
 func parseRT6Stats(b []byte) (uint64, error) {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	c.Skip(3)
 	v := c.Hex()
 	return v, c.Err()

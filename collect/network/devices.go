@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -147,8 +148,8 @@ func (t *deviceTables) bound() bool { return t.speed != nil || t.capacity != nil
 // devices is one namespace: its sockets and what is known of it.
 type devices struct {
 	space  *collect.Namespace[*devices]
-	routes *kernel.Conn
-	events *kernel.Conn // nil when events can't be had: then everything is read again each time
+	routes *netlink.Conn
+	events *netlink.Conn // nil when events can't be had: then everything is read again each time
 	tools  ethtools
 
 	stale  changes
@@ -168,11 +169,11 @@ type devices struct {
 	usesStale bool
 	peers     peers
 
-	askLinks, askStats, askAddresses     kernel.Request
+	askLinks, askStats, askAddresses     netlink.Request
 	onLink, onStats, onAddress, onChange func(uint16, []byte) error // made once: a method value allocates
 	dropAddresses, nothing               func()
-	noStats                              bool         // RTM_GETSTATS is not in this kernel (before 4.7): the counters come with the links
-	text                                 *kernel.File // /proc/net/dev, where netlink has no counters at all
+	noStats                              bool       // RTM_GETSTATS is not in this kernel (before 4.7): the counters come with the links
+	text                                 *proc.File // /proc/net/dev, where netlink has no counters at all
 	spare                                linkFacts
 	spareStats                           [linkCounters]uint64
 }
@@ -183,10 +184,10 @@ type changes struct{ links, addresses, routes, qdiscs, queues bool } // qdiscs a
 func (n *netDevices) openSpace(s *collect.Namespace[*devices]) (*devices, error) {
 	d := &devices{space: s, links: map[int32]*link{}, stale: changes{true, true, true, true, true}}
 	var err error
-	if d.routes, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{Strict: true}); err != nil {
+	if d.routes, err = netlink.Dial(unix.NETLINK_ROUTE, netlink.Options{Strict: true}); err != nil {
 		return nil, err
 	}
-	if d.events, err = kernel.Dial(unix.NETLINK_ROUTE, kernel.NetlinkOptions{}); err == nil {
+	if d.events, err = netlink.Dial(unix.NETLINK_ROUTE, netlink.Options{}); err == nil {
 		for _, group := range [...]uint32{unix.RTNLGRP_LINK, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR} {
 			if err = d.events.Join(group); err != nil {
 				d.events.Close()
@@ -195,8 +196,8 @@ func (n *netDevices) openSpace(s *collect.Namespace[*devices]) (*devices, error)
 			}
 		}
 	}
-	d.tools.open(func(protocol int) (*kernel.Conn, error) {
-		return kernel.Dial(protocol, kernel.NetlinkOptions{})
+	d.tools.open(func(protocol int) (*netlink.Conn, error) {
+		return netlink.Dial(protocol, netlink.Options{})
 	}, plainSocket)
 	d.tools.ask(n.want.Stat("net.device.modes"), n.want.Stat("net.ring.size"))
 
@@ -320,7 +321,7 @@ func (d *devices) gather(n *netDevices, o *collect.Out) error {
 		switch err := d.routes.DumpRetry(&d.askAddresses, 3, d.dropAddresses, d.onAddress); {
 		case err == nil:
 			d.stale.addresses, d.usesStale = false, true
-		case errors.Is(err, kernel.ErrInterrupted):
+		case errors.Is(err, netlink.ErrInterrupted):
 		default:
 			n.tables.address.Note("addresses could not be read: " + err.Error())
 		}
@@ -406,7 +407,7 @@ func (d *devices) readLinks() error {
 	switch {
 	case err == nil:
 		d.stale.links = false
-	case errors.Is(err, kernel.ErrInterrupted): // some may be missing: keep them, and look again next time
+	case errors.Is(err, netlink.ErrInterrupted): // some may be missing: keep them, and look again next time
 		d.round--
 		d.index()
 		return nil
@@ -464,7 +465,7 @@ func (d *devices) takeLink(typ uint16, payload []byte) error {
 func (d *devices) readStats() error {
 	d.strays, d.counting = false, 0
 	err := d.routes.DumpRetry(&d.askStats, 3, d.nothing, d.onStats)
-	if errors.Is(err, kernel.ErrInterrupted) { // each answer is a whole device: those that came are right
+	if errors.Is(err, netlink.ErrInterrupted) { // each answer is a whole device: those that came are right
 		d.stale.links = true
 		return nil
 	}

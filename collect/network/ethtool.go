@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/netlink"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,10 +18,10 @@ import (
 // since 5.6) and, for what that lacks (driver names, driver statistics), by ioctl SIOCETHTOOL. What it learns is kept and asked again
 // every stillFacts, or when a link changed. Some drivers ask their firmware and take milliseconds, so this is not for each interval.
 type ethtools struct {
-	generic *kernel.Conn  // nil: this kernel has no ethtool netlink
-	family  kernel.Family //
-	events  *kernel.Conn  // ethtool's own events (ethtool -s); nil when they can't be had
-	fd      int           // any socket of the namespace, for ioctl; -1 none
+	generic *netlink.Conn  // nil: this kernel has no ethtool netlink
+	family  netlink.Family //
+	events  *netlink.Conn  // ethtool's own events (ethtool -s); nil when they can't be had
+	fd      int            // any socket of the namespace, for ioctl; -1 none
 
 	stale   bool
 	when    time.Time
@@ -30,7 +30,7 @@ type ethtools struct {
 	none    ethtool
 
 	wantModes, wantRings bool
-	askModes, askRings   kernel.Request
+	askModes, askRings   netlink.Request
 	onModes, onRings     func(uint16, []byte) error
 	onEvent              func(uint16, []byte) error
 	nothing              func()
@@ -75,7 +75,7 @@ func (l linkModeList) String() string {
 
 const unknown8 = 0xff // DUPLEX_UNKNOWN; also autoneg that was not told
 
-func (e *ethtools) open(dial func(protocol int) (*kernel.Conn, error), socket func() (int, error)) {
+func (e *ethtools) open(dial func(protocol int) (*netlink.Conn, error), socket func() (int, error)) {
 	e.fd = -1
 	e.devices = map[int32]*ethtool{}
 	e.none = ethtool{duplex: unknown8, autoneg: unknown8}
@@ -115,7 +115,7 @@ func (e *ethtools) open(dial func(protocol int) (*kernel.Conn, error), socket fu
 // ask builds the requests: lists of modes are long, and left out where nobody wants them.
 func (e *ethtools) ask(modes, rings bool) {
 	e.wantModes, e.wantRings = modes, rings
-	begin := func(q *kernel.Request, command uint8, header uint16, flags uint32) {
+	begin := func(q *netlink.Request, command uint8, header uint16, flags uint32) {
 		q.BeginGeneric(e.family, command, 0)
 		at := q.Nest(header)
 		if flags != 0 {
@@ -181,11 +181,11 @@ func (e *ethtools) refresh(links []*link, now time.Time) (changed bool, note str
 	}
 	switch {
 	case e.generic != nil:
-		if err := e.generic.DumpRetry(&e.askModes, 3, e.nothing, e.onModes); err != nil && !errors.Is(err, kernel.ErrInterrupted) {
+		if err := e.generic.DumpRetry(&e.askModes, 3, e.nothing, e.onModes); err != nil && !errors.Is(err, netlink.ErrInterrupted) {
 			note = fmt.Sprintf("speeds and modes could not be read: %v", err)
 		}
 		if e.wantRings {
-			if err := e.generic.DumpRetry(&e.askRings, 3, e.nothing, e.onRings); err != nil && !errors.Is(err, kernel.ErrInterrupted) {
+			if err := e.generic.DumpRetry(&e.askRings, 3, e.nothing, e.onRings); err != nil && !errors.Is(err, netlink.ErrInterrupted) {
 				note = fmt.Sprintf("rings could not be read: %v", err)
 			}
 		}
@@ -202,7 +202,7 @@ func (e *ethtools) refresh(links []*link, now time.Time) (changed bool, note str
 
 // takeModes reads an ETHTOOL_MSG_LINKMODES_GET_REPLY.
 func (e *ethtools) takeModes(_ uint16, payload []byte) error {
-	command, attrs, ok := kernel.Generic(payload)
+	command, attrs, ok := netlink.Generic(payload)
 	if !ok || command != unix.ETHTOOL_MSG_LINKMODES_GET_REPLY {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (e *ethtools) takeModes(_ uint16, payload []byte) error {
 
 // ethtoolIndex gives the device that an answer is about: its header stands at the start.
 func ethtoolIndex(attrs []byte, header uint16) int32 {
-	for a := kernel.AttrsOf(attrs); a.Next(); {
+	for a := netlink.AttrsOf(attrs); a.Next(); {
 		if a.Type() == header {
 			for h := a.Nested(); h.Next(); {
 				if h.Type() == unix.ETHTOOL_A_HEADER_DEV_INDEX {
@@ -231,7 +231,7 @@ func ethtoolIndex(attrs []byte, header uint16) int32 {
 
 // parseLinkModes reads the attributes of a LINKMODES_GET_REPLY into t.
 func parseLinkModes(attrs []byte, t *ethtool, modes bool) error {
-	a := kernel.AttrsOf(attrs)
+	a := netlink.AttrsOf(attrs)
 	for a.Next() {
 		switch a.Type() {
 		case unix.ETHTOOL_A_LINKMODES_SPEED:
@@ -256,7 +256,7 @@ func parseLinkModes(attrs []byte, t *ethtool, modes bool) error {
 }
 
 // appendModes reads a verbose bitset: each bit in it is of list all, and of list set too where it has a value.
-func appendModes(modes []linkMode, bitset kernel.Attrs, all, set linkModeList) []linkMode {
+func appendModes(modes []linkMode, bitset netlink.Attrs, all, set linkModeList) []linkMode {
 	for bitset.Next() {
 		if bitset.Type() != unix.ETHTOOL_A_BITSET_BITS {
 			continue
@@ -312,7 +312,7 @@ type ringSizes struct{ rx, rxMax, tx, txMax uint32 }
 
 // takeRings reads an ETHTOOL_MSG_RINGS_GET_REPLY.
 func (e *ethtools) takeRings(_ uint16, payload []byte) error {
-	command, attrs, ok := kernel.Generic(payload)
+	command, attrs, ok := netlink.Generic(payload)
 	if !ok || command != unix.ETHTOOL_MSG_RINGS_GET_REPLY {
 		return nil
 	}
@@ -323,7 +323,7 @@ func (e *ethtools) takeRings(_ uint16, payload []byte) error {
 }
 
 func parseRings(attrs []byte) (r ringSizes) {
-	for a := kernel.AttrsOf(attrs); a.Next(); {
+	for a := netlink.AttrsOf(attrs); a.Next(); {
 		switch a.Type() {
 		case unix.ETHTOOL_A_RINGS_RX:
 			r.rx = uint32(a.Uint())

@@ -9,6 +9,7 @@ import (
 
 	"culprit/collect"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -444,7 +445,7 @@ func (r *flowReading) emitCounts(s *flowSpace) {
 // of IPv4 and IPv6 that the kernel keeps without a socket, in TIME_WAIT or FIN_WAIT2; "inuse" are the sockets that can be
 // found, listeners too (sockstat_seq_show in net/ipv4/proc.c).
 func parseTCPSockets(b []byte, line, word string) (uint64, bool) {
-	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		if string(c.Word()) != line {
 			continue
 		}

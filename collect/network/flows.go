@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -143,14 +144,14 @@ type flowNotes struct {
 type flowSpace struct {
 	index     int32
 	name      label
-	conn      *kernel.Conn
-	ends      *kernel.Conn        // announcements; nil when there are none
-	deaf      string              // why there are none
-	retry     uint32              // the second in which to listen again; 0 never
-	heard     int                 // announcements of this reading
-	requests  [2][]kernel.Request // for listeners, and for all others; one for both families, or two
-	sockstat  [2]*kernel.File     // of IPv4 and IPv6; nil when it can't be read
-	first     bool                // no reading yet
+	conn      *netlink.Conn
+	ends      *netlink.Conn        // announcements; nil when there are none
+	deaf      string               // why there are none
+	retry     uint32               // the second in which to listen again; 0 never
+	heard     int                  // announcements of this reading
+	requests  [2][]netlink.Request // for listeners, and for all others; one for both families, or two
+	sockstat  [2]*proc.File        // of IPv4 and IPv6; nil when it can't be read
+	first     bool                 // no reading yet
 	table     flowTable
 	listening [1 << 16 / 64]uint64 // ports
 	listeners []listener
@@ -246,7 +247,7 @@ func (c Flows) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 }
 
 func (r *flowReading) openSpace(sp *collect.Namespace[*flowSpace]) (*flowSpace, error) {
-	conn, err := kernel.Dial(unix.NETLINK_SOCK_DIAG, kernel.NetlinkOptions{})
+	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, netlink.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("TCP connections%s: %w", sp.Of(), err)
 	}
@@ -265,7 +266,7 @@ func (r *flowReading) openSpace(sp *collect.Namespace[*flowSpace]) (*flowSpace, 
 
 // listen subscribes to the ends of connections. It takes no right (NL_CFG_F_NONROOT_RECV in net/core/sock_diag.c).
 func (s *flowSpace) listen() {
-	ends, err := kernel.Dial(unix.NETLINK_SOCK_DIAG, kernel.NetlinkOptions{Receive: closedQueue})
+	ends, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, netlink.Options{Receive: closedQueue})
 	if err == nil {
 		err = errors.Join(ends.Join(groupTCPDestroy), ends.Join(groupTCP6Destroy))
 	}
@@ -387,7 +388,7 @@ func (r *flowReading) readSpace(sp *collect.Namespace[*flowSpace], s *flowSpace)
 	if s.ends != nil {
 		clear(s.byLabels)
 		s.heard = 0
-		if err := s.ends.Receive(0, r.onEnd); errors.Is(err, kernel.ErrOverrun) {
+		if err := s.ends.Receive(0, r.onEnd); errors.Is(err, netlink.ErrOverrun) {
 			r.notes.lost = true
 		} else if err != nil {
 			r.notes.deaf = err.Error()
@@ -412,7 +413,7 @@ func (r *flowReading) readSpace(sp *collect.Namespace[*flowSpace], s *flowSpace)
 		}
 	}
 	if err != nil {
-		if errors.Is(err, kernel.ErrInterrupted) || errors.Is(err, kernel.ErrOverrun) {
+		if errors.Is(err, netlink.ErrInterrupted) || errors.Is(err, netlink.ErrOverrun) {
 			r.notes.partial = err.Error()
 			return nil // nothing is forgotten
 		}
@@ -474,7 +475,7 @@ func (r *flowReading) dump(s *flowSpace, which int) error {
 		states, info = r.states(s), r.flows
 	}
 	if s.requests[which] == nil {
-		s.requests[which] = make([]kernel.Request, 1)
+		s.requests[which] = make([]netlink.Request, 1)
 		diagRequest(&s.requests[which][0], 0, states, info)
 	}
 	for i := range s.requests[which] {
@@ -483,9 +484,9 @@ func (r *flowReading) dump(s *flowSpace, which int) error {
 		if err == nil {
 			continue
 		}
-		var refused *kernel.NetlinkError
+		var refused *netlink.Error
 		if i == 0 && len(s.requests[which]) == 1 && errors.As(err, &refused) && !errors.Is(err, measure.ErrDenied) {
-			s.requests[which] = make([]kernel.Request, 2)
+			s.requests[which] = make([]netlink.Request, 2)
 			diagRequest(&s.requests[which][0], unix.AF_INET, states, info)
 			diagRequest(&s.requests[which][1], unix.AF_INET6, states, info)
 			return r.dump(s, which)

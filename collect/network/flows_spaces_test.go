@@ -10,6 +10,7 @@ import (
 
 	"culprit/collect"
 	"culprit/kernel"
+	"culprit/kernel/netlink"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ import (
 
 // resident starts a process in a network namespace of its own; both end with the test, and with its death, which closes the process's
 // standard input.
-func resident(t *testing.T) (pid int, ns kernel.NetNS) {
+func resident(t *testing.T) (pid int, ns netlink.Namespace) {
 	t.Helper()
 	cmd := exec.Command("cat")
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
@@ -31,7 +32,7 @@ func resident(t *testing.T) (pid int, ns kernel.NetNS) {
 	}
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	pid = cmd.Process.Pid
-	ns, err = kernel.Root{}.FindNetNS("pid:" + strconv.Itoa(pid))
+	ns, err = netlink.FindNamespace(kernel.Root{}, "pid:"+strconv.Itoa(pid))
 	must(t, err)
 	return pid, ns
 }
@@ -52,7 +53,7 @@ func flowsOfNamespaces(t *testing.T, flows Flows) {
 	}
 	a, nsA := resident(t)
 	b, nsB := resident(t)
-	ip := func(ns kernel.NetNS, line string) {
+	ip := func(ns netlink.Namespace, line string) {
 		t.Helper()
 		must(t, ns.In(func() error { // a process started on this thread is in its namespace
 			if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"culprit/collect"
 	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/netlink"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -228,7 +230,7 @@ func TestFlowBytes(t *testing.T) {
 // walkable skips a test where sockets can't be walked.
 func walkable(t testing.TB) {
 	t.Helper()
-	c, err := (kernel.Root{}).OpenConnections()
+	c, err := bpf.OpenConnections(kernel.Root{})
 	switch {
 	case errors.Is(err, measure.ErrDenied):
 		t.Skip("needs: cap:CAP_BPF:", err)
@@ -511,7 +513,7 @@ func TestFlowRoads(t *testing.T) {
 				t.Errorf("%s: %v", road, states)
 			}
 			for which, mask := range []uint32{1 << tcpListen, r.r.(*flowReading).states(space)} {
-				space.requests[which] = make([]kernel.Request, 2)
+				space.requests[which] = make([]netlink.Request, 2)
 				diagRequest(&space.requests[which][0], unix.AF_INET, mask, true)
 				diagRequest(&space.requests[which][1], unix.AF_INET6, mask, true)
 			}

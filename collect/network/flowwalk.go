@@ -3,22 +3,23 @@ package network
 import (
 	"culprit/collect"
 	"culprit/kernel"
+	"culprit/kernel/bpf"
 )
 
-// flowWalk tells of the sockets of all namespaces by one walk over those that there are (kernel.Connections), in place of one over the kernel's table for
+// flowWalk tells of the sockets of all namespaces by one walk over those that there are (bpf.Connections), in place of one over the kernel's table for
 // each namespace: that takes a millisecond where the table has 262,144 buckets, as on a machine of 32 GB. What it tells is laid out as inet_diag's
 // answer, and read by the same code. nil is a walk that there isn't.
 //
 // What the kernel keeps without a socket is in no walk. Of connections in TIME_WAIT sockstat tells how many there are, listeners tell of SYN_RECV; of those
 // in FIN_WAIT2 it is known when there may be any, and then the namespace is dumped.
 type flowWalk struct {
-	coming chan *kernel.Connections // nil: it has come, or will not
-	conns  *kernel.Connections      // nil: not yet, or no longer
-	short  uint64                   // connections so far that were left to the kernel in FIN_WAIT2
-	until  uint32                   // the second up to which nothing is walked, for there is too much
-	text   []byte                   // messages of this reading
+	coming chan *bpf.Connections // nil: it has come, or will not
+	conns  *bpf.Connections      // nil: not yet, or no longer
+	short  uint64                // connections so far that were left to the kernel in FIN_WAIT2
+	until  uint32                // the second up to which nothing is walked, for there is too much
+	text   []byte                // messages of this reading
 	found  []walkedSocket
-	each   func(*kernel.Connection) bool
+	each   func(*bpf.Connection) bool
 }
 
 // walkedSocket is a socket of this reading's walk.
@@ -38,10 +39,10 @@ const (
 
 // startFlowWalk begins to open the walk, which reads the kernel's types; nobody waits for it.
 func startFlowWalk(root kernel.Root) *flowWalk {
-	w := &flowWalk{coming: make(chan *kernel.Connections, 1)}
+	w := &flowWalk{coming: make(chan *bpf.Connections, 1)}
 	w.each = w.take
 	go func() {
-		c, err := root.OpenConnections()
+		c, err := bpf.OpenConnections(root)
 		if err != nil {
 			c = nil // not here, or not for this user: dumps tell the same
 		}
@@ -113,7 +114,7 @@ func (w *flowWalk) look(second uint32, counting bool) bool {
 }
 
 // take takes a socket in, and says whether there may be more.
-func (w *flowWalk) take(k *kernel.Connection) (more bool) {
+func (w *flowWalk) take(k *bpf.Connection) (more bool) {
 	from := len(w.text)
 	w.text = append(w.text, k.Message...)
 	w.found = append(w.found, walkedSocket{net: k.Net, requests: k.Requests, state: k.State, from: int32(from), to: int32(len(w.text))})

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,7 +12,7 @@ import (
 // A walk that finds more sockets than it takes in asks for no more of them: the kernel's part grows with their square.
 func TestWalkEndsWhereItIsTooLong(t *testing.T) {
 	w := &flowWalk{}
-	k, asked := &kernel.Connection{Net: 1, State: 1, Message: []byte{1, 2, 3}}, 0
+	k, asked := &bpf.Connection{Net: 1, State: 1, Message: []byte{1, 2, 3}}, 0
 	for more := true; more && asked < 2*walkedMost; asked++ {
 		more = w.take(k)
 	}

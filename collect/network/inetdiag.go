@@ -3,7 +3,7 @@ package network
 import (
 	"encoding/binary"
 
-	"culprit/kernel"
+	"culprit/kernel/netlink"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,7 +47,7 @@ const (
 //
 //	inet_diag_req     | family, 2 lengths, ext | sockid 48 | states 4 | dbs 4 |
 //	inet_diag_req_v2  | family, protocol, ext, pad | states 4 | sockid 48 |
-func diagRequest(q *kernel.Request, family byte, states uint32, info bool) {
+func diagRequest(q *netlink.Request, family byte, states uint32, info bool) {
 	ext := byte(0)
 	if info {
 		ext = 1 << (diagInfo - 1)

@@ -6,7 +6,8 @@ import (
 	"sort"
 	"strconv"
 
-	"culprit/kernel"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 
 	"golang.org/x/sys/unix"
 )
@@ -117,7 +118,7 @@ func parseLink(payload []byte, f *linkFacts, stats *[linkCounters]uint64) (hasSt
 		flags:   native.Uint32(payload[8:]),
 		lowerNS: -1,
 	}
-	a := kernel.AttrsOf(payload[unix.SizeofIfInfomsg:])
+	a := netlink.AttrsOf(payload[unix.SizeofIfInfomsg:])
 	for a.Next() {
 		switch a.Type() {
 		case unix.IFLA_IFNAME:
@@ -218,7 +219,7 @@ func linkStats(payload []byte) (index int32, stats []byte) {
 		return 0, nil
 	}
 	index = int32(native.Uint32(payload[4:]))
-	for a := kernel.AttrsOf(payload[sizeofStatsMsg:]); a.Next(); {
+	for a := netlink.AttrsOf(payload[sizeofStatsMsg:]); a.Next(); {
 		if a.Type() == unix.IFLA_STATS_LINK_64 {
 			return index, a.Value()
 		}
@@ -245,7 +246,7 @@ func (l *link) follow(b []byte) {
 // (dev_seq_printf_stats in net/core/net-procfs.c). Its drop holds the missed ones already. Lines that are none are passed over. stats is
 // valid during the call.
 func parseDev(b []byte, f func(name []byte, stats *[linkCounters]uint64)) {
-	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		name := c.Until(':')
 		if name == nil {
 			continue

@@ -13,6 +13,7 @@ import (
 
 	"culprit/collect"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -49,7 +50,7 @@ const (
 //
 // Work is counted in open files looked at (a microsecond each) and bounded by tick; the next tick goes on where this one ended.
 type owners struct {
-	proc    *kernel.Dir
+	proc    *proc.Dir
 	pids    []int32 // of the round; negative: one that is read whole, at the end, for it has many sockets
 	next    int     // where in pids the round goes on; it ends at len(pids)
 	round   uint32
@@ -111,7 +112,7 @@ const (
 const initialPIDs = "pid:[4026531836]"
 
 func openOwners(root kernel.Root) (*owners, error) {
-	proc, err := root.OpenProcDir("")
+	proc, err := proc.OpenProcDir(root, "")
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +192,7 @@ func parseOwner(b []byte) (name []byte, start uint64, ok bool) {
 	if from < 0 || to < from {
 		return nil, 0, false
 	}
-	c := kernel.Scan(b[to+1:])
+	c := proc.Scan(b[to+1:])
 	c.Skip(19)
 	start = c.Uint()
 	return b[from+1 : to], start, c.Err() == nil

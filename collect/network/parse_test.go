@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"culprit/kernel"
+	"culprit/kernel/netlink"
 
 	"golang.org/x/sys/unix"
 )
@@ -302,13 +302,13 @@ func hex32(v uint32) string {
 }
 
 // seeds gives messages of the running kernel.
-func seeds(f *testing.F, protocol int, ask func(*kernel.Conn, *kernel.Request) error) {
-	c, err := kernel.Dial(protocol, kernel.NetlinkOptions{})
+func seeds(f *testing.F, protocol int, ask func(*netlink.Conn, *netlink.Request) error) {
+	c, err := netlink.Dial(protocol, netlink.Options{})
 	if err != nil {
 		return
 	}
 	defer c.Close()
-	var q kernel.Request
+	var q netlink.Request
 	if ask(c, &q) != nil {
 		return
 	}
@@ -321,13 +321,13 @@ func seeds(f *testing.F, protocol int, ask func(*kernel.Conn, *kernel.Request) e
 func FuzzNetlinkMessages(f *testing.F) {
 	for typ, size := range map[uint16]int{unix.RTM_GETLINK: unix.SizeofIfInfomsg, unix.RTM_GETADDR: unix.SizeofIfAddrmsg, unix.RTM_GETQDISC: sizeofTC,
 		unix.RTM_GETROUTE: unix.SizeofRtMsg, unix.RTM_GETNEIGHTBL: sizeofNeighbourTable, unix.RTM_GETNEIGH: unix.SizeofNdMsg} {
-		seeds(f, unix.NETLINK_ROUTE, func(_ *kernel.Conn, q *kernel.Request) error {
+		seeds(f, unix.NETLINK_ROUTE, func(_ *netlink.Conn, q *netlink.Request) error {
 			q.Begin(typ, 0)
 			q.Extend(size)
 			return nil
 		})
 	}
-	seeds(f, unix.NETLINK_GENERIC, func(c *kernel.Conn, q *kernel.Request) error {
+	seeds(f, unix.NETLINK_GENERIC, func(c *netlink.Conn, q *netlink.Request) error {
 		family, err := c.Family(unix.ETHTOOL_GENL_NAME)
 		q.BeginGeneric(family, unix.ETHTOOL_MSG_LINKMODES_GET, 0)
 		q.EndNest(q.Nest(unix.ETHTOOL_A_LINKMODES_HEADER))

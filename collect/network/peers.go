@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/netlink"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,7 +14,7 @@ import (
 type peers struct {
 	known      map[int32]*devices // by number; nil value: not one of those looked at
 	generation int
-	ask        kernel.Request
+	ask        netlink.Request
 	id         int32
 	onID       func(uint16, []byte) error
 }
@@ -94,7 +94,7 @@ func (p *peers) takeID(typ uint16, payload []byte) error {
 	if typ != unix.RTM_NEWNSID || len(payload) < 4 {
 		return nil
 	}
-	for a := kernel.AttrsOf(payload[4:]); a.Next(); {
+	for a := netlink.AttrsOf(payload[4:]); a.Next(); {
 		if a.Type() == unix.NETNSA_NSID {
 			p.id = int32(a.Int())
 		}

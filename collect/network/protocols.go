@@ -7,7 +7,7 @@ import (
 	"io/fs"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -48,7 +48,7 @@ type netProtocols struct {
 // nil, and looked for again now and then.
 type protocolFiles struct {
 	space                                                                 *collect.Namespace[*protocolFiles]
-	snmp, netstat, snmp6, conntrack, arp, ndisc, sock4, sock6             *kernel.File
+	snmp, netstat, snmp6, conntrack, arp, ndisc, sock4, sock6             *proc.File
 	snmpTable, netstatTable, snmp6Table, trackTable, arpTable, ndiscTable counterTable
 	ticks                                                                 int
 }
@@ -70,7 +70,7 @@ func (n *netProtocols) openSpace(s *collect.Namespace[*protocolFiles]) (*protoco
 
 // late opens what may come later: modules of IPv6 and conntrack.
 func (f *protocolFiles) late(want collect.Want) {
-	open := func(at **kernel.File, name string) {
+	open := func(at **proc.File, name string) {
 		if *at == nil {
 			*at, _ = f.space.OpenProc(name) // not in this kernel, or not loaded yet
 		}
@@ -94,7 +94,7 @@ func (f *protocolFiles) lacking() bool {
 }
 
 func (f *protocolFiles) shut() {
-	for _, k := range [...]*kernel.File{f.snmp, f.netstat, f.snmp6, f.conntrack, f.arp, f.ndisc, f.sock4, f.sock6} {
+	for _, k := range [...]*proc.File{f.snmp, f.netstat, f.snmp6, f.conntrack, f.arp, f.ndisc, f.sock4, f.sock6} {
 		k.Close()
 	}
 }
@@ -180,7 +180,7 @@ type counterColumn struct {
 	labels            [2]label
 }
 
-func (t *counterTable) read(f *kernel.File, perCPU bool, parse func(*counterTable, []byte) error) error {
+func (t *counterTable) read(f *proc.File, perCPU bool, parse func(*counterTable, []byte) error) error {
 	t.used, t.n, t.moved = t.n, 0, false
 	again := false
 	defer func() { t.again = again }()
@@ -256,7 +256,7 @@ func (t *counterTable) remember() {
 
 // parsePairs reads /proc/net/snmp and netstat: for each protocol a line of names and a line of values. The columns' now are set.
 func (t *counterTable) parsePairs(b []byte) error {
-	for c := kernel.Scan(b); !c.End(); {
+	for c := proc.Scan(b); !c.End(); {
 		header, values := c.Line(), c.Line()
 		if len(header) == 0 {
 			continue
@@ -267,7 +267,7 @@ func (t *counterTable) parsePairs(b []byte) error {
 		}
 		l := t.line(header, func(l *counterLine) {
 			protocol := string(header[:head])
-			for w := kernel.Scan(header[head+1:]); ; {
+			for w := proc.Scan(header[head+1:]); ; {
 				name := w.Word()
 				if name == nil {
 					break
@@ -275,7 +275,7 @@ func (t *counterTable) parsePairs(b []byte) error {
 				l.columns = append(l.columns, counterColumn{protocol: protocol, counter: string(name)})
 			}
 		})
-		w := kernel.Scan(values[head+1:])
+		w := proc.Scan(values[head+1:])
 		for i := range l.columns {
 			if err := l.columns[i].set(w.Word()); err != nil {
 				return fmt.Errorf("%s %s: %w", l.columns[i].protocol, l.columns[i].counter, err)
@@ -287,7 +287,7 @@ func (t *counterTable) parsePairs(b []byte) error {
 
 // parseLines reads /proc/net/snmp6: one name and one value a line. They are one counterLine each.
 func (t *counterTable) parseLines(b []byte) error {
-	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		name := c.Word()
 		if name == nil {
 			continue
@@ -315,14 +315,14 @@ func (t *counterTable) parseNDisc(b []byte) error { return t.parseCPUs(b, "Ndisc
 // parseCPUs reads a file of names, then one line of hexadecimal values for each CPU, which are added up. The column of entries is
 // the same number on every line, and no counter.
 func (t *counterTable) parseCPUs(b []byte, protocol string, narrow bool) error {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	header := c.Line()
 	if len(header) == 0 {
 		return nil
 	}
 	l := t.line(header, func(l *counterLine) {
 		l.perCPU, l.narrow = true, narrow
-		for w := kernel.Scan(header); ; {
+		for w := proc.Scan(header); ; {
 			name := w.Word()
 			if name == nil {
 				break
@@ -361,7 +361,7 @@ func (c *counterColumn) set(word []byte) (err error) {
 		word = word[1:]
 		c.gauge = true
 	}
-	c.now, err = kernel.ParseUint(word)
+	c.now, err = proc.ParseUint(word)
 	return err
 }
 
@@ -424,7 +424,7 @@ func (t *counterTable) emit(o *collect.Out, events, levels *collect.Table, ns la
 
 // parseSockstat reads /proc/net/sockstat or sockstat6, "TCP: inuse 1 orphan 0 ...", and calls f with each number.
 func parseSockstat(b []byte, f func(protocol, state []byte, v uint64)) error {
-	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		protocol := c.Until(':')
 		if protocol == nil {
 			continue
@@ -441,7 +441,7 @@ func parseSockstat(b []byte, f func(protocol, state []byte, v uint64)) error {
 	return nil
 }
 
-func (f *protocolFiles) sockets(o *collect.Out, file *kernel.File, sockets, memory *collect.Table, ns label) error {
+func (f *protocolFiles) sockets(o *collect.Out, file *proc.File, sockets, memory *collect.Table, ns label) error {
 	if file == nil {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/netlink"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -75,7 +75,7 @@ type qdiscCounters struct {
 func parseQdisc(payload []byte, q *qdisc) error {
 	q.rate, q.ceil, q.fallback, q.caught, q.resized, q.perFlow, q.now = 0, 0, 0, false, false, false, qdiscCounters{}
 	var options []byte
-	a := kernel.AttrsOf(payload[min(sizeofTC, len(payload)):])
+	a := netlink.AttrsOf(payload[min(sizeofTC, len(payload)):])
 	for a.Next() {
 		switch a.Type() {
 		case tcaKind:
@@ -122,7 +122,7 @@ func (q *qdisc) options(b []byte) {
 	if q.kind == "netem" { // struct tc_netem_qopt comes before the attributes
 		b = b[min(sizeofNetemQopt, len(b)):]
 	}
-	for a := kernel.AttrsOf(b); a.Next(); {
+	for a := netlink.AttrsOf(b); a.Next(); {
 		v := a.Value()
 		switch q.kind {
 		case "tbf":
@@ -171,8 +171,8 @@ type qdiscs struct {
 	changed  bool
 	idle     bool    // all of them are noqueue, and the latest dump was whole
 	htb      []int32 // devices that have one
-	ask      kernel.Request
-	askClass kernel.Request
+	ask      netlink.Request
+	askClass netlink.Request
 	take     func(uint16, []byte) error
 	restart  func()
 }
@@ -216,7 +216,7 @@ func (s *qdiscs) takeOne(typ uint16, payload []byte) error {
 
 // read dumps all of them, and the classes of HTB, with their counters, and takes differences. still: nothing was announced since the
 // reading before.
-func (s *qdiscs) read(conn *kernel.Conn, links map[int32]*link, o *collect.Out, read uint32, still bool) error {
+func (s *qdiscs) read(conn *netlink.Conn, links map[int32]*link, o *collect.Out, read uint32, still bool) error {
 	s.round++
 	if still && s.idle {
 		// noqueue never sees a packet (__dev_queue_xmit in net/core/dev.c), so its counters stay 0.
@@ -228,7 +228,7 @@ func (s *qdiscs) read(conn *kernel.Conn, links map[int32]*link, o *collect.Out, 
 	}
 	s.changed, s.idle, s.htb = false, false, s.htb[:0]
 	err := conn.DumpRetry(&s.ask, 3, s.restart, s.take)
-	interrupted := errors.Is(err, kernel.ErrInterrupted)
+	interrupted := errors.Is(err, netlink.ErrInterrupted)
 	if err != nil && !interrupted {
 		return err
 	}

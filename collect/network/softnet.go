@@ -6,6 +6,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -28,7 +29,7 @@ func (Softnet) Stats() []measure.Stat {
 
 // Open opens /proc/net/softnet_stat.
 func (Softnet) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	f, err := env.Root.OpenProc("net/softnet_stat")
+	f, err := proc.OpenProc(env.Root, "net/softnet_stat")
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func (Softnet) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 }
 
 type softnetReading struct {
-	file    *kernel.File
+	file    *proc.File
 	root    kernel.Root
 	last    collect.Counters[int]
 	numbers collect.NumberLabels
@@ -55,7 +56,7 @@ type softnetLine struct {
 // parseSoftnetLine reads one line of hexadecimal numbers. Columns, net/core/net-procfs.c: 1 packets 2 drops 3 squeezes, 4-9 unused now,
 // 10 rps (2.6.37), 11 flow limit (3.11), 12 backlog and 13 cpu (5.10), 14 and 15 the backlog's two halves (6.4).
 func parseSoftnetLine(line []byte) (l softnetLine, ok bool) {
-	c := kernel.Scan(line)
+	c := proc.Scan(line)
 	l.cpu = -1
 	for c.More() {
 		v := c.Hex()
@@ -145,7 +146,7 @@ var errNoSoftnet = errors.New("read /proc/net/softnet_stat: no line of a CPU in 
 func (r *softnetReading) nth(n int) int {
 	if len(r.online) == 0 {
 		var err error
-		if r.buf, err = r.root.ReadSys("devices/system/cpu/online", r.buf); err != nil {
+		if r.buf, err = proc.ReadSys(r.root, "devices/system/cpu/online", r.buf); err != nil {
 			return -1
 		}
 		r.online, _ = procfs.ParseCPUList(r.online, r.buf)

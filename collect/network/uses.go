@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"culprit/collect"
-	"culprit/kernel"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -48,15 +49,15 @@ const usesHelp = "what gives a device a reason to receive, by kind, 0 where ther
 // stillFacts for what has no event.
 type uses struct {
 	space        *collect.Namespace[*devices]
-	diag         *kernel.Conn
-	packet, igmp *kernel.File
+	diag         *netlink.Conn
+	packet, igmp *proc.File
 	lacks        [useKinds]string // why a kind can't be counted
 	when         time.Time
 	pace         pace // routes and neighbours of a large router
 	counts       map[int32]*[useKinds]float64
 	everywhere   [useKinds]float64 // packet sockets bound to no device take from all
 
-	askRoutes, askNeighbours, askSockets, askTC kernel.Request
+	askRoutes, askNeighbours, askSockets, askTC netlink.Request
 	onRoute, onNeighbour, onSocket, onFilter    func(uint16, []byte) error
 	filters                                     float64
 	epoch                                       int
@@ -77,7 +78,7 @@ func (u *uses) open(s *collect.Namespace[*devices]) {
 	if u.igmp, err = s.OpenProc("net/igmp"); err != nil {
 		u.igmp = nil
 	}
-	if u.diag, err = kernel.Dial(unix.NETLINK_SOCK_DIAG, kernel.NetlinkOptions{}); err != nil {
+	if u.diag, err = netlink.Dial(unix.NETLINK_SOCK_DIAG, netlink.Options{}); err != nil {
 		u.diag = nil
 		u.lacks[useBoundSocket] = err.Error()
 	}
@@ -122,13 +123,13 @@ func (u *uses) refresh(d *devices, now time.Time) {
 	for _, family := range [...]uint8{unix.AF_INET, unix.AF_INET6} {
 		u.askRoutes.Begin(unix.RTM_GETROUTE, 0)
 		u.askRoutes.Extend(unix.SizeofRtMsg)[0] = family
-		if err := d.routes.Dump(&u.askRoutes, u.onRoute); err != nil && !errors.Is(err, kernel.ErrInterrupted) && !errors.Is(err, measure.ErrUnsupported) {
+		if err := d.routes.Dump(&u.askRoutes, u.onRoute); err != nil && !errors.Is(err, netlink.ErrInterrupted) && !errors.Is(err, measure.ErrUnsupported) {
 			u.lacks[useRoute], u.lacks[useConnected] = err.Error(), err.Error()
 		}
 	}
 	u.askNeighbours.Begin(unix.RTM_GETNEIGH, 0)
 	u.askNeighbours.Extend(unix.SizeofNdMsg)
-	if err := d.routes.Dump(&u.askNeighbours, u.onNeighbour); err != nil && !errors.Is(err, kernel.ErrInterrupted) {
+	if err := d.routes.Dump(&u.askNeighbours, u.onNeighbour); err != nil && !errors.Is(err, netlink.ErrInterrupted) {
 		u.lacks[useNeighbour] = err.Error()
 	}
 	u.pace.took(began)
@@ -168,9 +169,9 @@ func parseRoute(payload []byte, f func(index int32, connected bool)) {
 	}
 	connected := payload[5] == unix.RTPROT_KERNEL
 	var one int32
-	var many kernel.Attrs
+	var many netlink.Attrs
 	several := false
-	for a := kernel.AttrsOf(payload[unix.SizeofRtMsg:]); a.Next(); {
+	for a := netlink.AttrsOf(payload[unix.SizeofRtMsg:]); a.Next(); {
 		switch a.Type() {
 		case unix.RTA_DST:
 			if v := a.Value(); connected && len(v) == 16 && v[0] == 0xfe && v[1]&0xc0 == 0x80 {
@@ -225,7 +226,7 @@ func (u *uses) countFilters(d *devices, q *qdisc) {
 	native.PutUint32(h[4:], uint32(q.key.index))
 	native.PutUint32(h[12:], parent)
 	u.filters = 0
-	if err := d.routes.Dump(&u.askTC, u.onFilter); err != nil && !errors.Is(err, kernel.ErrInterrupted) {
+	if err := d.routes.Dump(&u.askTC, u.onFilter); err != nil && !errors.Is(err, netlink.ErrInterrupted) {
 		u.lacks[useTC] = err.Error()
 	}
 	u.of(q.key.index)[useTC] += u.filters
@@ -245,7 +246,7 @@ func isFilter(payload []byte) bool {
 		return false
 	}
 	handle := native.Uint32(payload[8:])
-	for a := kernel.AttrsOf(payload[sizeofTC:]); a.Next(); {
+	for a := netlink.AttrsOf(payload[sizeofTC:]); a.Next(); {
 		if a.Type() == tcaKind && string(a.Text()) == "u32" {
 			handle &= 0xfff // TC_U32_NODE
 		}
@@ -288,7 +289,7 @@ func (u *uses) readFiles() {
 // parsePackets reads /proc/net/packet: sk RefCnt Type Proto Iface R Rmem User Inode. f gets each socket that receives: its device (0: all)
 // and whether it takes all protocols (ETH_P_ALL).
 func parsePackets(b []byte, f func(index int32, all bool)) {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	for c.NextLine() && !c.End() {
 		c.Clear()
 		c.Skip(3)
@@ -303,7 +304,7 @@ func parsePackets(b []byte, f func(index int32, all bool)) {
 // hexadecimal of the machine's byte order. f gets the device of each group but 224.0.0.1, which all join.
 func parseIGMP(b []byte, f func(index int32)) {
 	var index uint64
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	for c.NextLine() && !c.End() {
 		c.Clear()
 		line := c.Rest()
@@ -335,7 +336,7 @@ func (u *uses) readSockets() {
 	for _, protocol := range [...]uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 		for _, family := range [...]uint8{unix.AF_INET, unix.AF_INET6} {
 			boundRequest(&u.askSockets, family, protocol)
-			if err := u.diag.Dump(&u.askSockets, u.onSocket); err != nil && !errors.Is(err, kernel.ErrInterrupted) && !errors.Is(err, measure.ErrUnsupported) {
+			if err := u.diag.Dump(&u.askSockets, u.onSocket); err != nil && !errors.Is(err, netlink.ErrInterrupted) && !errors.Is(err, measure.ErrUnsupported) {
 				u.lacks[useBoundSocket] = err.Error()
 			}
 		}
@@ -348,7 +349,7 @@ func (u *uses) readSockets() {
 //
 //	0  DEV_COND yes 8, no 12 | index 0    bound to nothing: to 8; else to the end
 //	8  JMP      yes 4, no 8               takes no, always: refuse
-func boundRequest(q *kernel.Request, family, protocol uint8) {
+func boundRequest(q *netlink.Request, family, protocol uint8) {
 	const jump, devCondition = 1, 9 // INET_DIAG_BC_JMP, INET_DIAG_BC_DEV_COND
 	q.Begin(unix.SOCK_DIAG_BY_FAMILY, 0)
 	h := q.Extend(56)

@@ -8,7 +8,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -101,7 +101,7 @@ func parseFilesLimit(b []byte) uint64 {
 	if !ok {
 		return 0
 	}
-	c := kernel.Scan(after)
+	c := proc.Scan(after)
 	v := c.Uint() // "unlimited" is not a number
 	if c.Err() != nil {
 		return 0
@@ -195,7 +195,7 @@ func (r *processReading) kernelSeen() bool {
 
 // hidePID returns the option hidepid of the mount of /proc: "" if there is none, or if it hides
 // nothing ("0", "off").
-func hidePID(dir *kernel.Dir, buf []byte) string {
+func hidePID(dir *proc.Dir, buf []byte) string {
 	b, err := dir.ReadFile("self/mountinfo", buf)
 	if err != nil {
 		return ""

@@ -8,7 +8,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -111,7 +111,7 @@ func (u *users) name(uid uint32) string {
 	if info, err := os.Stat(u.path); err == nil && !info.ModTime().Equal(u.changed) {
 		u.changed = info.ModTime()
 		clear(u.names)
-		if b, err := kernel.ReadFile(u.path, nil); err == nil {
+		if b, err := proc.ReadFile(u.path, nil); err == nil {
 			parsePasswd(b, u.names)
 		}
 		if n, ok := u.names[uid]; ok {
@@ -134,7 +134,7 @@ func parsePasswd(b []byte, names map[uint32]string) {
 		}
 		_, rest, _ = bytes.Cut(rest, []byte(":"))
 		number, _, _ := bytes.Cut(rest, []byte(":"))
-		uid, err := kernel.ParseUint(number)
+		uid, err := proc.ParseUint(number)
 		if err != nil || uid > 1<<32-1 {
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"culprit/collect/procfs"
-	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // procStat has the used columns of /proc/PID/stat (proc_pid_stat(5), do_task_stat in
@@ -48,7 +48,7 @@ func (s *procStat) parseStat(b []byte) bool {
 		return false
 	}
 	comm := b[open+1 : end]
-	c := kernel.Scan(b[end+1:])
+	c := proc.Scan(b[end+1:])
 	state := c.Word()
 	// "R", "S" ... (task_state_array in fs/proc/array.c)
 	if len(state) != 1 || state[0]|0x20 < 'a' || state[0]|0x20 > 'z' {
@@ -97,7 +97,7 @@ func stableName(s *procStat) []byte {
 // parseSched parses /proc/PID/schedstat of one thread: nanoseconds on a CPU, nanoseconds waited for
 // one, times run. All are 0 if the kernel does not count them.
 func parseSched(b []byte) (p pulse, ok bool) {
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	p = pulse{run: c.Uint(), wait: c.Uint(), count: c.Uint()}
 	return p, c.Err() == nil
 }
@@ -109,7 +109,7 @@ func parseSwitches(b []byte) (voluntary, involuntary uint64, ok bool) {
 	if at < 0 {
 		return 0, 0, false
 	}
-	c := kernel.Scan(b[at+1:])
+	c := proc.Scan(b[at+1:])
 	c.Until(':')
 	voluntary = c.Uint()
 	c.NextLine()
@@ -129,7 +129,7 @@ func parseUID(b []byte) (uint32, bool) {
 		}
 		b = b[at+1:]
 	}
-	c := kernel.Scan(b)
+	c := proc.Scan(b)
 	c.Skip(2)
 	v := c.Uint()
 	return uint32(v), c.Err() == nil && v <= 1<<32-1
@@ -140,7 +140,7 @@ type ioBytes struct{ rchar, wchar, read, write uint64 }
 
 func parseIO(b []byte) (io ioBytes, ok bool) {
 	found := 0
-	for c := kernel.Scan(b); !c.End(); c.NextLine() {
+	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		var to *uint64
 		switch string(c.Until(':')) {
 		case "rchar":

@@ -10,6 +10,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -139,7 +140,7 @@ func (Processes) Stats() []measure.Stat {
 
 // Open opens /proc and chooses how to read the pulses.
 func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	dir, err := env.Root.OpenProcDir("")
+	dir, err := proc.OpenProcDir(env.Root, "")
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +191,7 @@ func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 	r.self = int32(os.Getpid())
 	r.hide = hidePID(dir, nil)
 	if r.wants.lost {
-		if r.stat, err = env.Root.OpenProc("stat"); err != nil {
+		if r.stat, err = proc.OpenProc(env.Root, "stat"); err != nil {
 			r.wants.lost = false
 		}
 	}
@@ -258,7 +259,7 @@ func wantProcesses(w collect.Want) processWants {
 }
 
 type processReading struct {
-	dir         *kernel.Dir
+	dir         *proc.Dir
 	root        kernel.Root
 	wants       processWants
 	programs    bool // command lines without their arguments
@@ -276,7 +277,7 @@ type processReading struct {
 	controllers []string
 	reasons     []string
 	users       users
-	stat        *kernel.File // /proc/stat
+	stat        *proc.File // /proc/stat
 
 	listed measure.Span // time since boot of the previous listing
 	base   bool         // first reading: nothing to compare with
@@ -333,15 +334,15 @@ type process struct {
 	delta    *processDelta // of this interval, if it ran
 	kids     children
 	files    openFiles
-	threads  []*thread    // threads whose pulse is read by files, and those of a split process
-	file     *kernel.File // stat
-	ioFile   *kernel.File
-	pulse    *kernel.File // schedstat, in addition to taskstats
-	felt     pulse        // its latest content
-	walked   taskSigns    // signs of the latest walk, instead of both
-	unsure   bool         // the walk cannot show whether it ran
-	restless bool         // its stat line has changed without it running, and was not read again
-	stirred  bool         // it ran since its info was read
+	threads  []*thread  // threads whose pulse is read by files, and those of a split process
+	file     *proc.File // stat
+	ioFile   *proc.File
+	pulse    *proc.File // schedstat, in addition to taskstats
+	felt     pulse      // its latest content
+	walked   taskSigns  // signs of the latest walk, instead of both
+	unsure   bool       // the walk cannot show whether it ran
+	restless bool       // its stat line has changed without it running, and was not read again
+	stirred  bool       // it ran since its info was read
 	info     *processInfo
 	name     labelPair
 }
@@ -458,7 +459,7 @@ func (r *processReading) drop(p *process) {
 	p.threads = nil
 }
 
-func (r *processReading) closeFile(f **kernel.File) {
+func (r *processReading) closeFile(f **proc.File) {
 	if *f != nil {
 		(*f).Close()
 		*f = nil
@@ -538,7 +539,7 @@ func (r *processReading) taken(i int, t *taskStats, err error) {
 func (r *processReading) read(
 	p *process,
 	name string,
-	file **kernel.File,
+	file **proc.File,
 	keep bool,
 ) ([]byte, error) {
 	var b []byte

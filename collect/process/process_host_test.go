@@ -16,6 +16,8 @@ import (
 	"culprit/collect/collecttest"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -97,7 +99,7 @@ func roads(t *testing.T) map[string]Processes {
 	if err == nil {
 		road.close()
 		all["taskstats"] = Processes{}
-		if tasks, err := (kernel.Root{}).OpenTasks(); err == nil {
+		if tasks, err := bpf.OpenTasks(kernel.Root{}); err == nil {
 			tasks.Close()
 			all["walk"] = Processes{walk: true}
 		} else if !errors.Is(err, measure.ErrDenied) && !errors.Is(err, measure.ErrUnsupported) {
@@ -189,7 +191,7 @@ func TestTaskstatsAgreeWithFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer road.close()
-	dir, err := kernel.Root{}.OpenProcDir("")
+	dir, err := proc.OpenProcDir(kernel.Root{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

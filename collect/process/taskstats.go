@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"culprit/kernel"
+	"culprit/kernel/netlink"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -96,13 +96,13 @@ const (
 // each, instead of 1.9 us for schedstat alone from an open file, and far less than the files of a
 // process with many threads.
 type taskstatsRoad struct {
-	conn   *kernel.Conn
-	family kernel.Family
+	conn   *netlink.Conn
+	family netlink.Family
 	attr   uint16
 	ids    []int32
 	each   func(i int, t *taskStats, err error)
 	stats  taskStats
-	ask    func(i int, q *kernel.Request)
+	ask    func(i int, q *netlink.Request)
 	take   func(i int, typ uint16, payload []byte, err error) error
 }
 
@@ -110,7 +110,7 @@ type taskstatsRoad struct {
 // measure.ErrDenied without CAP_NET_ADMIN in the first user namespace, and measure.ErrUnsupported
 // if the kernel does not have it or does not count. The caller closes it.
 func openTaskstats(self int32) (*taskstatsRoad, error) {
-	conn, err := kernel.Dial(unix.NETLINK_GENERIC, kernel.NetlinkOptions{})
+	conn, err := netlink.Dial(unix.NETLINK_GENERIC, netlink.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (r *taskstatsRoad) get(
 	return r.conn.GetEach(len(ids), r.ask, r.take)
 }
 
-func (r *taskstatsRoad) build(i int, q *kernel.Request) {
+func (r *taskstatsRoad) build(i int, q *netlink.Request) {
 	q.BeginGeneric(r.family, taskstatsGet, 0)
 	q.AttrUint32(r.attr, uint32(r.ids[i]))
 }
@@ -173,11 +173,11 @@ func (r *taskstatsRoad) taken(i int, _ uint16, payload []byte, err error) error 
 
 // findTaskStats parses a whole answer: AGGR_PID or AGGR_TGID { PID or TGID, STATS }.
 func findTaskStats(payload []byte, t *taskStats) bool {
-	_, attrs, ok := kernel.Generic(payload)
+	_, attrs, ok := netlink.Generic(payload)
 	if !ok {
 		return false
 	}
-	for a := kernel.AttrsOf(attrs); a.Next(); {
+	for a := netlink.AttrsOf(attrs); a.Next(); {
 		if a.Type() != taskstatsAggrPID && a.Type() != taskstatsAggrTGID {
 			continue
 		}

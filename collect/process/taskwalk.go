@@ -4,10 +4,13 @@ import (
 	"slices"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/netlink"
+	"culprit/kernel/proc"
 )
 
 // taskWalk finds the processes that exist and those that ran, by one walk over the kernel's list of
-// threads (kernel.Tasks). That takes a tenth of the time to list /proc and read a file of each
+// threads (bpf.Tasks). That takes a tenth of the time to list /proc and read a file of each
 // process. It only selects processes: all numbers come from the same files as without it. nil means
 // not available.
 //
@@ -15,15 +18,15 @@ import (
 // supervisor. So the walk is compared with a listing of /proc at first and now and then. Processes
 // that it lacks are read each time.
 type taskWalk struct {
-	coming chan *kernel.Tasks // nil: received, or will not come
-	tasks  *kernel.Tasks      // nil: not yet, or no longer open
+	coming chan *bpf.Tasks // nil: received, or will not come
+	tasks  *bpf.Tasks      // nil: not yet, or no longer open
 	looks  int
 	whole  bool // it shows all processes of /proc
 	pids   [2][]int32
-	found  []taskSeen    // of this reading: first threads, by PID
-	others []taskSeen    // of this reading: all other threads
-	nets   []kernel.Task // the first process of each network namespace
-	each   func(*kernel.Task)
+	found  []taskSeen           // of this reading: first threads, by PID
+	others []taskSeen           // of this reading: all other threads
+	nets   []netlink.ProcessNet // the first process of each network namespace
+	each   func(*bpf.Task)
 }
 
 // taskSigns are numbers of a process. If a number is unchanged, so is what it depends on.
@@ -41,10 +44,10 @@ type taskSeen struct {
 
 // startTaskWalk opens the walk in the background, since that reads the kernel's types.
 func startTaskWalk(root kernel.Root) *taskWalk {
-	w := &taskWalk{coming: make(chan *kernel.Tasks, 1)}
+	w := &taskWalk{coming: make(chan *bpf.Tasks, 1)}
 	w.each = w.take
 	go func() {
-		t, err := root.OpenTasks()
+		t, err := bpf.OpenTasks(root)
 		if err != nil {
 			t = nil // not available, or not for this user: /proc has the same
 		}
@@ -74,7 +77,7 @@ func (w *taskWalk) close() {
 }
 
 // look walks and reports whether it succeeded; dir is /proc.
-func (w *taskWalk) look(dir *kernel.Dir) bool {
+func (w *taskWalk) look(dir *proc.Dir) bool {
 	if w == nil {
 		return false
 	}
@@ -115,7 +118,7 @@ func (w *taskWalk) look(dir *kernel.Dir) bool {
 const walkCheck = 60
 
 // listed returns the processes of /proc in order; nil if they cannot be listed.
-func listed(dir *kernel.Dir, pids []int32) []int32 {
+func listed(dir *proc.Dir, pids []int32) []int32 {
 	pids, err := dir.ListPIDs(pids[:0])
 	if err != nil {
 		return nil
@@ -153,7 +156,7 @@ func (w *taskWalk) sort() {
 }
 
 // take adds a thread.
-func (w *taskWalk) take(t *kernel.Task) {
+func (w *taskWalk) take(t *bpf.Task) {
 	s := taskSeen{
 		pid:   t.PID,
 		signs: taskSigns{known: true, pulse: mixed(t.Run, t.Wait, t.Count, uint64(t.TID))},
@@ -165,8 +168,8 @@ func (w *taskWalk) take(t *kernel.Task) {
 	s.signs.rest, s.signs.cgroups = mixed(t.State, t.Parent, t.Resident, 0), t.Cgroups
 	w.found = append(w.found, s)
 	if t.Net != 0 &&
-		!slices.ContainsFunc(w.nets, func(o kernel.Task) bool { return o.Net == t.Net }) {
-		w.nets = append(w.nets, *t)
+		!slices.ContainsFunc(w.nets, func(o netlink.ProcessNet) bool { return o.Net == t.Net }) {
+		w.nets = append(w.nets, netlink.ProcessNet{PID: t.PID, Net: t.Net})
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +18,7 @@ import (
 // openWalk returns a walk, or skips the test if there is none.
 func openWalk(t *testing.T) *taskWalk {
 	t.Helper()
-	tasks, err := kernel.Root{}.OpenTasks()
+	tasks, err := bpf.OpenTasks(kernel.Root{})
 	switch {
 	case errors.Is(err, measure.ErrDenied):
 		t.Skip("needs: cap:CAP_BPF:", err)
@@ -35,7 +37,7 @@ func openWalk(t *testing.T) *taskWalk {
 // between them has changed. This must hold for every process of the machine.
 func TestSignsOfTheWalkHold(t *testing.T) {
 	w := openWalk(t)
-	dir, err := kernel.Root{}.OpenProcDir("")
+	dir, err := proc.OpenProcDir(kernel.Root{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,7 @@ func TestSignsOfTheWalkHold(t *testing.T) {
 // all the same and is listed.
 func TestProcessOfWhichOnlyAThreadIsSeen(t *testing.T) {
 	w := &taskWalk{}
-	for _, k := range []kernel.Task{{PID: 3, TID: 3, Count: 1}, {PID: 9, TID: 9, Count: 5}, {PID: 5, TID: 11, Count: 1}, {PID: 9, TID: 12, Count: 2}} {
+	for _, k := range []bpf.Task{{PID: 3, TID: 3, Count: 1}, {PID: 9, TID: 9, Count: 5}, {PID: 5, TID: 11, Count: 1}, {PID: 9, TID: 12, Count: 2}} {
 		w.take(&k)
 	}
 	w.sort()

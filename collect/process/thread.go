@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"strconv"
 
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -27,8 +27,8 @@ type thread struct {
 	comm  string
 	clock cpuClock
 	delta threadDelta
-	file  *kernel.File // schedstat
-	name  labelPair    // tid, name
+	file  *proc.File // schedstat
+	name  labelPair  // tid, name
 }
 
 type threadDelta struct{ usr, sys, wait, voluntary, involuntary, minor, major float64 }

@@ -3,7 +3,7 @@ package procfs
 import (
 	"strings"
 
-	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // Mount is one line of /proc/PID/mountinfo.
@@ -22,13 +22,13 @@ func ParseMounts(b []byte) []Mount {
 	var all []Mount
 	var text []byte
 	word := func(w []byte) string {
-		text = kernel.AppendUnescaped(text[:0], w)
+		text = proc.AppendUnescaped(text[:0], w)
 		return string(text)
 	}
 	for len(b) > 0 {
 		var line []byte
 		line, b = CutLine(b)
-		c := kernel.Scan(line)
+		c := proc.Scan(line)
 		c.Skip(2)
 		var m Mount
 		m.Number = string(c.Word())

@@ -1,6 +1,6 @@
 package procfs
 
-import "culprit/kernel"
+import "culprit/kernel/proc"
 
 // NameValues parses files of lines "name value", such as /proc/vmstat, memory.stat and, with a
 // colon, /proc/meminfo. The lines of such a file come in the same order each time. So Parse first
@@ -33,7 +33,7 @@ func (n *NameValues) Parse(b []byte, dst []uint64, seen []bool) {
 		if slot < 0 {
 			continue
 		}
-		c := kernel.Scan(line)
+		c := proc.Scan(line)
 		c.Word()
 		v := c.Uint()
 		if c.Err() == nil {
@@ -53,7 +53,7 @@ func nameIs(line []byte, name string) bool {
 }
 
 func (n *NameValues) learn(i int, line []byte) int {
-	c := kernel.Scan(line)
+	c := proc.Scan(line)
 	w := c.Word()
 	if len(w) > 0 && w[len(w)-1] == ':' {
 		w = w[:len(w)-1]

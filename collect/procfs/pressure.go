@@ -1,7 +1,7 @@
 package procfs
 
 import (
-	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // PressureResources returns the names of the files in /proc/pressure. irq exists since Linux 6.1,
@@ -18,13 +18,13 @@ func ParsePressure(b []byte) (some, full uint64, hasSome, hasFull bool) {
 	for len(b) > 0 {
 		var line []byte
 		line, b = CutLine(b)
-		c := kernel.Scan(line)
+		c := proc.Scan(line)
 		scope := c.Word()
 		for w := c.Word(); w != nil; w = c.Word() {
 			if len(w) <= 6 || string(w[:6]) != "total=" {
 				continue
 			}
-			v, err := kernel.ParseUint(w[6:])
+			v, err := proc.ParseUint(w[6:])
 			if err != nil {
 				continue
 			}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 
-	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // TickNanoseconds is the unit of the times in /proc/stat and /proc/PID/stat: USER_HZ is 100.
@@ -106,14 +106,14 @@ func (s *Stat) take(line []byte, name string, to *uint64, bit StatLines) {
 	if len(line) < len(name) || string(line[:len(name)]) != name {
 		return
 	}
-	c := kernel.Scan(line[len(name):])
+	c := proc.Scan(line[len(name):])
 	if v := c.Uint(); c.Err() == nil {
 		*to, s.Has = v, s.Has|bit
 	}
 }
 
 func (s *Stat) parseCPU(line []byte) bool {
-	c := kernel.Scan(line)
+	c := proc.Scan(line)
 	name := c.Word()
 	var ticks CPUTicks
 	n := 0
@@ -128,7 +128,7 @@ func (s *Stat) parseCPU(line []byte) bool {
 		s.All, s.Has = ticks, s.Has|HasAll
 		return true
 	}
-	cpu, err := kernel.ParseUint(name[3:])
+	cpu, err := proc.ParseUint(name[3:])
 	if err != nil || cpu >= 1<<20 {
 		return false
 	}

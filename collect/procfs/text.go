@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 // CutLine returns the first line of b without its newline, and the rest.
@@ -25,10 +26,10 @@ func ParseCPUList(dst []int, b []byte) ([]int, bool) {
 		var part []byte
 		part, b = CutAt(b, ',')
 		from, to := CutAt(part, '-')
-		lo, err := kernel.ParseUint(from)
+		lo, err := proc.ParseUint(from)
 		hi := lo
 		if err == nil && to != nil {
-			hi, err = kernel.ParseUint(to)
+			hi, err = proc.ParseUint(to)
 		}
 		if err != nil || hi < lo || hi >= 1<<16 {
 			return dst, false
@@ -53,7 +54,7 @@ func CutAt(b []byte, sep byte) (part, rest []byte) {
 // ReadSysWord returns the content of a file of sysfs without spaces at its ends; "" if it cannot be
 // read.
 func ReadSysWord(root kernel.Root, name string) string {
-	b, err := root.ReadSys(name, make([]byte, 0, 128)) // most files hold one word
+	b, err := proc.ReadSys(root, name, make([]byte, 0, 128)) // most files hold one word
 	if err != nil {
 		return ""
 	}

@@ -12,10 +12,10 @@ import (
 // namesRights are the files whose strings may name a capability without a call of kernel.Refused,
 // and the reason.
 var namesRights = map[string]string{
-	"kernel/describe.go": "the names of capabilities",
-	"kernel/memlock.go":  "printed only where the limit could not be raised, which needs the capability",
-	"trace/shrink.go":    "printed only where the limit could not be raised, which needs the capability",
-	"measure/unread.go":  "says that it is held",
+	"kernel/capabilities.go": "the names of capabilities",
+	"kernel/bpf/memlock.go":  "printed only where the limit could not be raised, which needs the capability",
+	"trace/shrink.go":        "printed only where the limit could not be raised, which needs the capability",
+	"measure/unread.go":      "says that it is held",
 }
 
 // asksForRights are the functions that name a capability only to who lacks it.

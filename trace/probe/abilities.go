@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"runtime"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/ir"
@@ -27,21 +28,21 @@ func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 		return k, fmt.Errorf("count the CPUs: %w", err)
 	}
 	// What is tried needs locked memory on some kernels, and would be taken for missing without it.
-	e.root.RaiseLocked()
+	bpf.RaiseLocked(e.root)
 	// Records, and programs at all.
-	if err := kernel.RingBuffer.Have(e.root); err != nil {
+	if err := feature.RingBuffer.Have(e.root); err != nil {
 		return k, fmt.Errorf("trace: %w", err)
 	}
 	k.RingBuffer = true
 	if p.Self > 0 {
-		k.TaskStorage = kernel.TaskStorage.Have(e.root) == nil
+		k.TaskStorage = feature.TaskStorage.Have(e.root) == nil
 	}
-	k.Loop = kernel.BPFLoop.Have(e.root) == nil
-	k.LongKeys = kernel.LongKeys.Have(e.root) == nil
-	k.NoPrealloc = kernel.HashOnDemand.Have(e.root) == nil
+	k.Loop = feature.BPFLoop.Have(e.root) == nil
+	k.LongKeys = feature.LongKeys.Have(e.root) == nil
+	k.NoPrealloc = feature.HashOnDemand.Have(e.root) == nil
 	k.Compat = e.Has32BitCalls()
 	k.Records = e.records(p)
-	k.AtomicFetch = k.NoPrealloc || kernel.AtomicFetch.Have(e.root) == nil // the atomics are older
+	k.AtomicFetch = k.NoPrealloc || feature.AtomicFetch.Have(e.root) == nil // the atomics are older
 	if k.Unwind, err = e.walksByTables(p); err != nil {
 		return k, err
 	}
@@ -51,10 +52,10 @@ func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 			switch probe.Site {
 			case check.SiteSyscallEntry, check.SiteSyscallReturn:
 				if k.Compat && !asked {
-					k.TaskBTF, asked = kernel.CurrentTask.Have(e.root) == nil, true
+					k.TaskBTF, asked = feature.CurrentTask.Have(e.root) == nil, true
 				}
 			case check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe, check.SiteUretprobe:
-				k.Cookies = kernel.EventCookies.Have(e.root) == nil // older than kprobe.multi and uprobe.multi, which have them too
+				k.Cookies = feature.EventCookies.Have(e.root) == nil // older than kprobe.multi and uprobe.multi, which have them too
 				return k, nil
 			}
 		}

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/measure"
 
@@ -41,7 +42,7 @@ type Skipped struct {
 }
 
 type attached struct {
-	link   *kernel.Link
+	link   *bpf.Link
 	placed *Placed
 }
 
@@ -79,17 +80,17 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 		case check.SiteRun:
 			a.Attached += len(p.Probes)
 		case check.SiteSyscallEntry:
-			a.all(p, func() (*kernel.Link, error) { return e.attachSyscalls(p.Program, "sys_enter") })
+			a.all(p, func() (*bpf.Link, error) { return e.attachSyscalls(p.Program, "sys_enter") })
 		case check.SiteSyscallReturn:
-			a.all(p, func() (*kernel.Link, error) { return e.attachSyscalls(p.Program, "sys_exit") })
+			a.all(p, func() (*bpf.Link, error) { return e.attachSyscalls(p.Program, "sys_exit") })
 		case check.SiteTracepointBTF, check.SiteFentry, check.SiteFexit:
-			a.all(p, func() (*kernel.Link, error) { return kernel.AttachTracing(p.Program) })
+			a.all(p, func() (*bpf.Link, error) { return bpf.AttachTracing(p.Program) })
 		case check.SiteRawTracepoint:
-			a.each(p, func(i int, probe *check.Probe) (*kernel.Link, error) {
+			a.each(p, func(i int, probe *check.Probe) (*bpf.Link, error) {
 				return AttachTracepoint(p.Program, e.targets[probe].event, uint64(i))
 			})
 		case check.SitePerfEvent:
-			a.each(p, func(_ int, probe *check.Probe) (*kernel.Link, error) { return a.timer(e, p, probe) })
+			a.each(p, func(_ int, probe *check.Probe) (*bpf.Link, error) { return a.timer(e, p, probe) })
 		case check.SiteKprobe, check.SiteKretprobe:
 			e.attachFunctions(a, p)
 		case check.SiteUprobe, check.SiteUretprobe:
@@ -102,7 +103,7 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 }
 
 // attachSyscalls attaches a program to the entry or return of all system calls, by the road that it was made for.
-func (e *Env) attachSyscalls(prog *ebpf.Program, name string) (*kernel.Link, error) {
+func (e *Env) attachSyscalls(prog *ebpf.Program, name string) (*bpf.Link, error) {
 	if prog.Type() != ebpf.TracePoint {
 		return AttachTracepoint(prog, name, 0)
 	}
@@ -114,19 +115,19 @@ func (e *Env) attachSyscalls(prog *ebpf.Program, name string) (*kernel.Link, err
 	if err != nil {
 		return nil, err
 	}
-	return kernel.AttachTraceEvent(prog, format.ID)
+	return bpf.AttachTraceEvent(prog, format.ID)
 }
 
 // attachTracepoint attaches a program to a tracepoint, by its name unless the program was loaded for it.
-func AttachTracepoint(prog *ebpf.Program, name string, cookie uint64) (*kernel.Link, error) {
+func AttachTracepoint(prog *ebpf.Program, name string, cookie uint64) (*bpf.Link, error) {
 	if prog.Type() == ebpf.Tracing {
-		return kernel.AttachTracing(prog)
+		return bpf.AttachTracing(prog)
 	}
-	return kernel.AttachRawTracepoint(prog, name, cookie)
+	return bpf.AttachRawTracepoint(prog, name, cookie)
 }
 
 // all attaches a program once for all of its probes.
-func (a *Attachment) all(p *Placed, attach func() (*kernel.Link, error)) {
+func (a *Attachment) all(p *Placed, attach func() (*bpf.Link, error)) {
 	link, err := attach()
 	if err != nil {
 		a.none(p, err)
@@ -138,7 +139,7 @@ func (a *Attachment) all(p *Placed, attach func() (*kernel.Link, error)) {
 
 // each attaches a program at each of its probes, which it can tell apart by the cookie: their place among them. A nil link:
 // attach has kept what it made.
-func (a *Attachment) each(p *Placed, attach func(int, *check.Probe) (*kernel.Link, error)) {
+func (a *Attachment) each(p *Placed, attach func(int, *check.Probe) (*bpf.Link, error)) {
 	for i, probe := range p.Probes {
 		link, err := attach(i, probe)
 		if err != nil {
@@ -160,8 +161,8 @@ func (a *Attachment) none(p *Placed, err error) {
 
 // timer attaches a program to a timer of each CPU that is online, or of the one that its predicate asks for. A CPU that comes later
 // has none.
-func (a *Attachment) timer(e *Env, p *Placed, probe *check.Probe) (*kernel.Link, error) {
-	cpus, err := e.root.OnlineCPUs()
+func (a *Attachment) timer(e *Env, p *Placed, probe *check.Probe) (*bpf.Link, error) {
+	cpus, err := proc.OnlineCPUs(e.root)
 	if err != nil {
 		return nil, err
 	}
@@ -170,12 +171,12 @@ func (a *Attachment) timer(e *Env, p *Placed, probe *check.Probe) (*kernel.Link,
 		if p.CPU >= 0 && int(cpu) != p.CPU {
 			continue
 		}
-		var link *kernel.Link
+		var link *bpf.Link
 		var err error
 		if f := e.targets[probe]; f.counter > 0 {
-			link, err = kernel.AttachCounter(p.Program, cpu, f.counter-1)
+			link, err = bpf.AttachCounter(p.Program, cpu, f.counter-1)
 		} else {
-			link, err = kernel.AttachTimer(p.Program, cpu, f.every)
+			link, err = bpf.AttachTimer(p.Program, cpu, f.every, 0)
 		}
 		if err != nil {
 			for _, l := range links {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
 	"culprit/lang/check"
 	"culprit/measure"
 
@@ -22,12 +22,12 @@ func (e *Env) attachFunctions(a *Attachment, p *Placed) {
 		a.together(p, p.Probes, cookies)
 		return
 	}
-	a.each(p, func(i int, probe *check.Probe) (*kernel.Link, error) {
+	a.each(p, func(i int, probe *check.Probe) (*bpf.Link, error) {
 		name := probe.Function
 		if probe.Module != "vmlinux" {
 			name = probe.Module + ":" + name
 		}
-		link, err := e.root.AttachKprobe(p.Program, kernel.FunctionProbe{
+		link, err := bpf.AttachKprobe(e.root, p.Program, bpf.FunctionProbe{
 			Function: name, Return: probe.Site == check.SiteKretprobe, Cookie: uint64(i),
 		})
 		return link, functionErr(err)
@@ -41,7 +41,7 @@ func (a *Attachment) together(p *Placed, probes []*check.Probe, cookies []uint64
 	for i, probe := range probes {
 		names[i] = probe.Function
 	}
-	link, err := kernel.AttachKprobeMulti(p.Program, kernel.MultiProbe{
+	link, err := bpf.AttachKprobeMulti(p.Program, bpf.MultiProbe{
 		Functions: names, Cookies: cookies, Return: probes[0].Site == check.SiteKretprobe,
 	})
 	switch {

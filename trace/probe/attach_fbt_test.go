@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 
 	"github.com/cilium/ebpf"
@@ -31,15 +31,15 @@ func peek(t testing.TB, times int) {
 
 // By each road, the calls that this thread makes of a function are those that are counted, until it is taken off.
 func TestAttachFunction(t *testing.T) {
-	needs(t, kernel.Kprobe)
+	needs(t, feature.Kprobe)
 	for _, test := range []struct {
 		road    AttachMethod
-		feature kernel.Feature
+		feature feature.Feature
 		name    string
 	}{
-		{AttachKprobe, kernel.Kprobe, "entry"}, {AttachKprobe, kernel.Kretprobe, "return"},
-		{AttachMulti, kernel.KprobeMulti, "entry"}, {AttachMulti, kernel.KprobeMulti, "return"},
-		{AttachFentry, kernel.Fentry, "entry"}, {AttachAny, kernel.Kprobe, "entry"}, {AttachAny, kernel.Kprobe, "return"},
+		{AttachKprobe, feature.Kprobe, "entry"}, {AttachKprobe, feature.Kretprobe, "return"},
+		{AttachMulti, feature.KprobeMulti, "entry"}, {AttachMulti, feature.KprobeMulti, "return"},
+		{AttachFentry, feature.Fentry, "entry"}, {AttachAny, feature.Kprobe, "entry"}, {AttachAny, feature.Kprobe, "return"},
 	} {
 		t.Run(test.road.String()+" "+test.name, func(t *testing.T) {
 			runtime.LockOSThread()
@@ -81,7 +81,7 @@ func TestAttachFunction(t *testing.T) {
 
 // Many functions at once: the program finds out by its cookie at which it is, and what can't be had is left out and named.
 func TestAttachManyFunctions(t *testing.T) {
-	needs(t, kernel.Kprobe)
+	needs(t, feature.Kprobe)
 	for _, road := range []AttachMethod{AttachAny, AttachKprobe} {
 		t.Run(road.String(), func(t *testing.T) {
 			runtime.LockOSThread()
@@ -128,9 +128,9 @@ func BenchmarkAttachFunctions(b *testing.B) {
 	for _, road := range []AttachMethod{AttachMulti, AttachKprobe} {
 		for _, what := range []string{"fbt::vfs_read:entry", "fbt::tcp_*:entry"} {
 			b.Run(road.String()+" "+what, func(b *testing.B) {
-				needs(b, kernel.Kprobe)
+				needs(b, feature.Kprobe)
 				if road == AttachMulti {
-					needs(b, kernel.KprobeMulti)
+					needs(b, feature.KprobeMulti)
 				}
 				e, c := here(b), newCounter(b)
 				e.Method = road

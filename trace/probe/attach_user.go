@@ -7,7 +7,8 @@ import (
 	"runtime"
 	"slices"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/feature"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/measure"
@@ -24,7 +25,7 @@ func (e *Env) canUserMulti() bool {
 		return false
 	}
 	if e.users.multi == nil {
-		have := kernel.UprobeMulti.Have(e.root) == nil && kernel.TracepointCookies.Have(e.root) == nil
+		have := feature.UprobeMulti.Have(e.root) == nil && feature.TracepointCookies.Have(e.root) == nil
 		e.users.multi = &have
 	}
 	return *e.users.multi
@@ -75,7 +76,7 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 			continue
 		}
 		for i, s := range g.spots {
-			link, err := kernel.AttachUprobe(p.Program, kernel.UserProbe{
+			link, err := bpf.AttachUprobe(p.Program, bpf.UserProbe{
 				Path: g.code.Opened(), Offset: s.offset, Return: p.Probes[g.which[i]].Site == check.SiteUretprobe, PID: g.pid, Semaphore: s.semaphore, Cookie: uint64(g.which[i]),
 			})
 			if err != nil {
@@ -106,12 +107,12 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 	if err != nil {
 		return err
 	}
-	prog, err := kernel.NewProgram(&ebpf.ProgramSpec{Name: "culprit_enable", Type: code.Type, Instructions: code.Instructions, License: "GPL"})
+	prog, err := bpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_enable", Type: code.Type, Instructions: code.Instructions, License: "GPL"})
 	if err != nil {
 		return fmt.Errorf("this kernel lets no program write into a process (bpf_probe_write_user): %w", measure.ErrUnsupported)
 	}
 	defer prog.Close() // the link keeps it
-	link, err := kernel.AttachUprobe(prog, kernel.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid})
+	link, err := bpf.AttachUprobe(prog, bpf.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid})
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 
 // userTogether attaches a program to places of one file in one go; of those that can't be had together each half by itself.
 func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
-	m := kernel.MultiUserProbe{Path: g.code.Opened(), PID: g.pid, Return: p.Probes[g.which[0]].Site == check.SiteUretprobe}
+	m := bpf.MultiUserProbe{Path: g.code.Opened(), PID: g.pid, Return: p.Probes[g.which[0]].Site == check.SiteUretprobe}
 	for i, s := range g.spots {
 		m.Offsets = append(m.Offsets, s.offset)
 		m.Cookies = append(m.Cookies, uint64(g.which[i]))
@@ -133,7 +134,7 @@ func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
 			m.Semaphores[i] = s.semaphore
 		}
 	}
-	link, err := kernel.AttachUprobeMulti(p.Program, m)
+	link, err := bpf.AttachUprobeMulti(p.Program, m)
 	switch {
 	case err == nil:
 		a.links = append(a.links, attached{link, p})

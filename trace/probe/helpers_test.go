@@ -1,16 +1,18 @@
 package probe
 
 import (
-	"culprit/kernel"
-	"culprit/lang/syntax"
-	"culprit/measure"
 	"errors"
 	"os"
 	"testing"
+
+	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/lang/syntax"
+	"culprit/measure"
 )
 
 // needs skips unless the kernel has a feature.
-func needs(t testing.TB, f kernel.Feature) {
+func needs(t testing.TB, f feature.Feature) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs: root (BPF)")

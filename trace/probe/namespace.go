@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/ir"
@@ -82,7 +82,7 @@ func (e *Env) namespaceLevel() (int, error) {
 	code := asm.Instructions{asm.FnGetCurrentTask.Call()}
 	code = append(code, read(pid, 8)...)
 	code = append(code, read(level, 4)...)
-	p, err := kernel.NewProgram(&ebpf.ProgramSpec{Name: "culprit_level", Type: ebpf.RawTracepoint, License: "GPL", Instructions: append(code, asm.Return())})
+	p, err := bpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_level", Type: ebpf.RawTracepoint, License: "GPL", Instructions: append(code, asm.Return())})
 	if err != nil {
 		return 0, err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/lang/syntax"
 	"culprit/measure"
@@ -32,9 +34,9 @@ type Env struct {
 	unnamed   map[string]uint64 // where variables lie that the table of symbols has not
 	root      kernel.Root
 	symbols   *symbol.Kernel
-	types     *kernel.Types
-	tracefs   *kernel.Tracefs
-	events    []kernel.Event          // nil: not read yet
+	types     *bpf.Types
+	tracefs   *proc.Tracefs
+	events    []proc.Event            // nil: not read yet
 	noTrace   error                   // why events can't be read
 	made      map[uint32]*check.Probe // by ID
 	targets   map[*check.Probe]*found
@@ -47,7 +49,7 @@ type Env struct {
 
 // NewEnv gives what can be traced below root; for what is attached it must be the running kernel's. Who makes it closes it.
 func NewEnv(root kernel.Root) *Env {
-	return &Env{root: root, symbols: symbol.NewKernel(root), types: root.Types(), providers: providers(), made: map[uint32]*check.Probe{}, targets: map[*check.Probe]*found{}, missing: map[string]error{}, timers: map[string]uint32{}}
+	return &Env{root: root, symbols: symbol.NewKernel(root), types: bpf.NewTypes(root), providers: providers(), made: map[uint32]*check.Probe{}, targets: map[*check.Probe]*found{}, missing: map[string]error{}, timers: map[string]uint32{}}
 }
 
 // Close gives back what the lists were read with, and the kernel's types: a program that runs keeps its probes, and they the Env.
@@ -67,7 +69,7 @@ func (e *Env) Root() kernel.Root { return e.root }
 func (e *Env) KernelSymbols() *symbol.Kernel { return e.symbols }
 
 // Types returns the kernel's types.
-func (e *Env) Types() *kernel.Types { return e.types }
+func (e *Env) Types() *bpf.Types { return e.types }
 
 // BTF gives the kernel's types; see check.Env.
 func (e *Env) BTF() (*btf.Spec, error) { return e.types.Kernel() }
@@ -258,15 +260,15 @@ func (e *Env) Every(p *check.Probe) measure.Span {
 }
 
 // openTracefs opens the trace file system once.
-func (e *Env) openTracefs() (*kernel.Tracefs, error) {
+func (e *Env) openTracefs() (*proc.Tracefs, error) {
 	if e.tracefs == nil && e.noTrace == nil {
-		e.tracefs, e.noTrace = e.root.OpenTracefs()
+		e.tracefs, e.noTrace = proc.OpenTracefs(e.root)
 	}
 	return e.tracefs, e.noTrace
 }
 
 // traceEvents lists the kernel's trace events, read once.
-func (e *Env) TraceEvents() ([]kernel.Event, error) {
+func (e *Env) TraceEvents() ([]proc.Event, error) {
 	if e.events != nil {
 		return e.events, nil
 	}

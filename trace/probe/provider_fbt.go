@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/measure"
 
@@ -88,9 +90,9 @@ func listFunctions(e *Env, w *want, yield func(*found)) error {
 		return err
 	}
 	if names != nil && w.function.isLit && w.id == 0 {
-		if ids := names.Find(kernel.KindFunc, w.function.literal); len(ids) > 0 {
+		if ids := names.Find(bpf.KindFunc, w.function.literal); len(ids) > 0 {
 			if w.module.match("vmlinux") {
-				yieldFunction(kernel.KernelFunction{Module: "vmlinux", Name: w.function.literal}, firstFBT+2*uint32(ids[0]), !e.several(w.function.literal), yield)
+				yieldFunction(proc.KernelFunction{Module: "vmlinux", Name: w.function.literal}, firstFBT+2*uint32(ids[0]), !e.several(w.function.literal), yield)
 			}
 			return nil
 		}
@@ -109,7 +111,7 @@ func listFunctions(e *Env, w *want, yield func(*found)) error {
 	return nil
 }
 
-func yieldFunction(f kernel.KernelFunction, id uint32, alone bool, yield func(*found)) {
+func yieldFunction(f proc.KernelFunction, id uint32, alone bool, yield func(*found)) {
 	one := &found{
 		Listed: Listed{ID: id, Provider: "fbt", Module: f.Module, Function: f.Name, Name: "entry"},
 		site:   check.SiteKprobe, key: uint64(id), alias: sourceName(f.Name), alone: alone,
@@ -138,25 +140,25 @@ func (e *Env) several(name string) bool {
 
 // A function is one that can be probed, and the number of the probe of its entry.
 type function struct {
-	kernel.KernelFunction
+	proc.KernelFunction
 	id uint32
 }
 
 // functionList reads the list of functions once. Several of one name are one probe.
-func (e *Env) functionList(names *kernel.TypeNames) ([]function, error) {
+func (e *Env) functionList(names *bpf.TypeNames) ([]function, error) {
 	if e.fbt.list != nil || e.fbt.err != nil {
 		return e.fbt.list, e.fbt.err
 	}
 	ids := map[string]uint32{}
 	if names != nil {
 		ids = make(map[string]uint32, 80_000)
-		names.Each(kernel.KindFunc, func(id btf.TypeID, name string) {
+		names.Each(bpf.KindFunc, func(id btf.TypeID, name string) {
 			if _, have := ids[name]; !have {
 				ids[name] = firstFBT + 2*uint32(id)
 			}
 		})
 	}
-	var list []kernel.KernelFunction
+	var list []proc.KernelFunction
 	t, err := e.openTracefs()
 	if err == nil {
 		list, err = t.Functions()
@@ -166,8 +168,8 @@ func (e *Env) functionList(names *kernel.TypeNames) ([]function, error) {
 			e.fbt.err = err
 			return nil, err
 		}
-		names.Each(kernel.KindFunc, func(_ btf.TypeID, name string) {
-			list = append(list, kernel.KernelFunction{Module: "vmlinux", Name: name})
+		names.Each(bpf.KindFunc, func(_ btf.TypeID, name string) {
+			list = append(list, proc.KernelFunction{Module: "vmlinux", Name: name})
 		})
 	}
 	out := make([]function, 0, len(list))
@@ -196,11 +198,11 @@ func (e *Env) kprobeFunctions() error {
 }
 
 func (e *Env) findKprobeFunctions() error {
-	_, err := e.root.ReadSys("bus/event_source/devices/kprobe/type", nil)
+	_, err := proc.ReadSys(e.root, "bus/event_source/devices/kprobe/type", nil)
 	if err == nil || !e.root.Real() {
 		return nil
 	}
-	if err := kernel.Fentry.Have(e.root); err != nil {
+	if err := feature.Fentry.Have(e.root); err != nil {
 		return fmt.Errorf("functions of this kernel can't be probed: it is compiled without kprobes, and %w", err)
 	}
 	return nil
@@ -323,7 +325,7 @@ func (e *Env) methodOf(probes []*check.Probe) AttachMethod {
 // canMulti finds out once whether the kernel attaches to many functions in one go.
 func (e *Env) canMulti() bool {
 	if e.multi == nil {
-		have := kernel.KprobeMulti.Have(e.root) == nil
+		have := feature.KprobeMulti.Have(e.root) == nil
 		e.multi = &have
 	}
 	return *e.multi

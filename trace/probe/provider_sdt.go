@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
 	"culprit/lang/check"
 
 	"github.com/cilium/ebpf/btf"
@@ -96,7 +96,7 @@ func listBareTracepoints(e *Env, yield func(*found)) error {
 		have[event.Name] = true
 	}
 	id := uint32(firstRawTP + mostEvents/2)
-	names.Each(kernel.KindTypedef, func(_ btf.TypeID, typedef string) {
+	names.Each(bpf.KindTypedef, func(_ btf.TypeID, typedef string) {
 		name, ok := strings.CutPrefix(typedef, tracepointType)
 		if !ok || have[name] {
 			return
@@ -167,7 +167,7 @@ func (e *Env) tracepointTypes(name string) (*btf.Spec, *btf.Typedef, error) {
 		return nil, nil, err
 	}
 	for _, module := range modules {
-		if names, err := e.types.TypeNames(module); err != nil || !slices.Contains(namesOf(names, kernel.KindTypedef), tracepointType+name) {
+		if names, err := e.types.TypeNames(module); err != nil || !slices.Contains(namesOf(names, bpf.KindTypedef), tracepointType+name) {
 			continue
 		}
 		return find(module)
@@ -175,7 +175,7 @@ func (e *Env) tracepointTypes(name string) (*btf.Spec, *btf.Typedef, error) {
 	return nil, nil, fmt.Errorf("neither the kernel nor its modules have types for the tracepoint %s", name)
 }
 
-func namesOf(names *kernel.TypeNames, kind kernel.TypeKind) []string {
+func namesOf(names *bpf.TypeNames, kind bpf.TypeKind) []string {
 	var out []string
 	names.Each(kind, func(_ btf.TypeID, name string) { out = append(out, name) })
 	return out

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/measure"
 
@@ -214,7 +215,7 @@ func syscallNumber(name string) (uint64, bool) {
 	return uint64(max(nr, 0)), nr >= 0
 }
 
-func hasEvent(events []kernel.Event, name string) bool {
+func hasEvent(events []proc.Event, name string) bool {
 	for _, e := range events {
 		if e.Name == name && !eventless(e.Subsystem) {
 			return true
@@ -229,7 +230,7 @@ func (e *Env) bareTracepoint(name string) bool {
 		return false
 	}
 	names, err := e.types.TypeNames("")
-	return err == nil && slices.Contains(namesOf(names, kernel.KindTypedef), tracepointType+name)
+	return err == nil && slices.Contains(namesOf(names, bpf.KindTypedef), tracepointType+name)
 }
 
 // pick finds the arguments that are meant, and gives them their names.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/measure"
 )
@@ -98,7 +98,7 @@ func timer(name string) (*found, error) {
 	if digits == 0 {
 		return nil, fmt.Errorf("%s: behind the - stands how often: %s-97 or %s-10s", name, kind, kind)
 	}
-	n, err := kernel.ParseUint([]byte(rest[:digits]))
+	n, err := proc.ParseUint([]byte(rest[:digits]))
 	if err != nil || n > mostInterval {
 		return nil, fmt.Errorf("%s: %s is too large a number", name, rest[:digits])
 	}

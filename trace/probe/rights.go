@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +24,7 @@ func MissingRight(root kernel.Root, doing string, refusal error) error {
 
 // WithoutRights tells what somebody without rights can do.
 func WithoutRights(root kernel.Root) string {
-	b, err := root.ReadProc("sys/kernel/perf_event_paranoid", nil)
+	b, err := proc.ReadProc(root, "sys/kernel/perf_event_paranoid", nil)
 	if err != nil {
 		return "culprit cpu and culprit ps tell who uses the CPUs without it"
 	}

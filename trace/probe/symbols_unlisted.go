@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"culprit/kernel"
+	"culprit/kernel/bpf"
+	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"github.com/cilium/ebpf/btf"
@@ -48,7 +49,7 @@ func (e *Env) unlisted(name string) (uint64, error) {
 	if !pointed && name != "linux_banner" {
 		return 0, errNotListed
 	}
-	m, err := kernel.NewMemory()
+	m, err := bpf.NewMemory()
 	if err != nil {
 		return 0, fmt.Errorf("look for %s, which the kernel's table of symbols has not: %w", name, err)
 	}
@@ -70,7 +71,7 @@ func (e *Env) unlisted(name string) (uint64, error) {
 }
 
 // reached follows members from init_task: each process has it as the parent of its parents, and itself is its own.
-func (e *Env) reached(m *kernel.Memory, path string) (uint64, error) {
+func (e *Env) reached(m *bpf.Memory, path string) (uint64, error) {
 	spec, err := e.BTF()
 	if err != nil {
 		return 0, err
@@ -90,7 +91,7 @@ func (e *Env) reached(m *kernel.Memory, path string) (uint64, error) {
 }
 
 // initTask gives the address of init_task.
-func initTask(spec *btf.Spec, m *kernel.Memory) (uint64, error) {
+func initTask(spec *btf.Spec, m *bpf.Memory) (uint64, error) {
 	at, err := m.Task()
 	if err != nil {
 		return 0, err
@@ -180,8 +181,8 @@ func pointerMember(t btf.Type, name string) (target btf.Type, off int) {
 
 // banner finds linux_banner: what /proc/version says, with a 0 behind it, in the memory that the kernel's own constants lie in. The error
 // is errNotListed where that is not known, or where it stands twice.
-func (e *Env) banner(m *kernel.Memory) (uint64, error) {
-	f, err := e.root.Open("/proc/version")
+func (e *Env) banner(m *bpf.Memory) (uint64, error) {
+	f, err := proc.Open("/proc/version")
 	if err != nil {
 		return 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf"
 	"culprit/measure"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestUnlisted(t *testing.T) {
 	e := NewEnv(kernel.Root{})
 	defer e.Close()
-	m, err := kernel.NewMemory()
+	m, err := bpf.NewMemory()
 	if errors.Is(err, measure.ErrDenied) {
 		t.Skip("needs: root")
 	}

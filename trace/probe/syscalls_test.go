@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/kernel/proc"
 )
 
 var update = flag.Bool("update", false, "write the tables of system calls anew")
@@ -61,7 +62,7 @@ func TestSyscallTables(t *testing.T) {
 
 // Each system call that this kernel has a trace event for is in the table, under the name that the event's rule gives.
 func TestSyscallEvents(t *testing.T) {
-	tracefs, err := kernel.Root{}.OpenTracefs()
+	tracefs, err := proc.OpenTracefs(kernel.Root{})
 	if err != nil {
 		t.Skip("needs: root (trace events)")
 	}

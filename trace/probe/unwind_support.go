@@ -5,14 +5,14 @@ import (
 	"runtime"
 	"slices"
 
-	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/lang/gen"
 	"culprit/lang/ir"
 	"culprit/measure"
 )
 
 // unwindNeeds are what programs need to walk the stacks of processes by tables.
-var unwindNeeds = [...]kernel.Feature{kernel.BPFLoop, kernel.CurrentTask, kernel.TaskRegisters, kernel.HashOnDemand} // table: never changed
+var unwindNeeds = [...]feature.Feature{feature.BPFLoop, feature.CurrentTask, feature.TaskRegisters, feature.HashOnDemand} // table: never changed
 
 // noTables returns why programs can't walk the stacks of processes by unwind tables, or nil. Where the kernel is too old, the
 // error names the newest version among those that brought what is missing.

@@ -44,7 +44,7 @@ func TestLoadMistakes(t *testing.T) {
 		"strem h":                             "did you mean stream?",
 		"stream":                              "which host?",
 		"stream a b":                          `unexpected "b"`,
-		"stream h:99999":                      "is no port",
+		"stream h:99999":                      "is not a port",
 		"stream h --for 0":                    "--for",
 		"stream h --for x":                    `--for "x"`,
 		"stream h --every 1ms":                "--every 1ms",
@@ -98,7 +98,7 @@ func TestLoadFailures(t *testing.T) {
 		{"serve --listen 203.0.113.9:7411", "cannot assign requested address"},
 		{"stream 127.0.0.1:1", "nothing listens there"},
 		{"stream 127.0.0.1:1 -o /nowhere/x.json", "keep the result"},
-		{"compare " + bad + " " + bad, "no result of culprit load"},
+		{"compare " + bad + " " + bad, "not a result of culprit load"},
 		{"compare /nowhere/a /nowhere/b", "no such file"},
 	} {
 		if status, _, said := loadRun(t, strings.Fields(c.line)...); status != exitFailed || !strings.Contains(said, c.want) {

@@ -1,0 +1,283 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+
+	"culprit/kernel"
+	"culprit/kernel/proc"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// Connections tells of every TCP socket what inet_diag does, without its walk over the table of connections: that is one for all network
+// namespaces and as long as the machine's memory makes it - 262,144 buckets on one of 32 GB, a millisecond - however few they are. A program at
+// sock:inet_sock_set_state marks each socket as it begins to connect, is accepted or listens (BPF_MAP_TYPE_SK_STORAGE, which goes with the socket),
+// and a BPF iterator over the marks writes a record for each into a map, all of them in one read: in the next read the kernel counts anew how many it has passed,
+// and where sockets came and went meanwhile it passes others, or tells some twice. It takes Linux 5.12, BTF, CAP_BPF and CAP_PERFMON, and
+// hangs on file descriptors alone.
+//
+// What has no socket is not among them: connections not accepted yet, which are counted, and those in TIME_WAIT.
+type Connections struct {
+	marks, counts *ebpf.Map
+	counted       []byte // what is in counts, as the kernel has it now
+	out           *ebpf.Map
+	records       []byte // what is in out: the number of records, and from connectionRecord on these
+	progs         []*ebpf.Program
+	link          *Link      // of the program that marks
+	adopt, walk   *link.Iter // iterators
+	buf           []byte     // for what the iterators write: nothing
+	one           Connection
+}
+
+// A Connection is a socket as the kernel has it at that moment.
+type Connection struct {
+	Net      uint64 // inode of its network namespace, as in /proc/PID/ns/net
+	State    uint8  // TCP_ESTABLISHED ... of include/net/tcp_states.h
+	Requests uint32 // of a listener: connections that are not accepted yet because their handshake goes on (SYN_RECV)
+	// Message is what inet_diag answers: struct inet_diag_msg and INET_DIAG_INFO with struct tcp_info, of which only those members are set that
+	// the program has (walkProgram); timer and expiry are none of them. It is valid during the call. Of a listener nothing but state and ports is set.
+	Message []byte
+}
+
+// connectionRoom is how many sockets a walk tells of: 1.3 MB.
+const connectionRoom = 4352
+
+// A record is, in the machine's byte order:
+//
+//	0     4                                  76             80          296
+//	| net | struct inet_diag_msg (sock_diag(7)) | struct nlattr | struct tcp_info |
+//
+// Of a listener the requests stand where tcp_info begins.
+const (
+	connectionRecord = 296
+	connectionHead   = 4
+	connectionAttr   = connectionHead + 72
+	connectionInfo   = connectionAttr + 4
+)
+
+// States of a socket (include/net/tcp_states.h).
+const (
+	tcpFinWait2 = 5
+	tcpTimeWait = 6
+	tcpClose    = 7
+	tcpListen   = 10
+	tcpNewSyn   = 12
+	tcpProtocol = unix.IPPROTO_TCP
+)
+
+// What is counted, by place in Connections.counts.
+const (
+	countFailed = iota // sockets that could not be marked
+	countShort         // sockets that were closed, and have waited for the other end's FIN since: the kernel keeps them short, as TIME_WAIT
+	countKinds
+)
+
+// OpenConnections loads the programs and begins to mark. Sockets that are there already are taken in by Adopt. The error is measure.ErrUnsupported where
+// the kernel has no such thing, measure.ErrDenied where this user may not. It reads the kernel's types.
+func OpenConnections(r kernel.Root) (*Connections, error) {
+	if !r.Real() {
+		return nil, fmt.Errorf("captured files have no connections: %w", measure.ErrUnsupported)
+	}
+	// Users are told as the kernel counts them, not as this user namespace does.
+	if b, err := os.ReadFile("/proc/self/uid_map"); err != nil || strings.Join(strings.Fields(string(b)), " ") != "0 0 4294967295" {
+		return nil, fmt.Errorf("connections are asked for in the first user namespace alone: %w", measure.ErrUnsupported)
+	}
+	at, err := connectionOffsets(NewTypes(r))
+	if err != nil {
+		return nil, err
+	}
+	c := &Connections{buf: make([]byte, 64)}
+	if err := c.open(at); err != nil {
+		c.Close()
+		return nil, Classify(r, err)
+	}
+	return c, nil
+}
+
+func (c *Connections) open(at *connectionMembers) (err error) {
+	number := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	if c.marks, err = NewMap(&ebpf.MapSpec{Name: "culprit_conns", Type: ebpf.SkStorage, KeySize: 4, ValueSize: 4, Flags: unix.BPF_F_NO_PREALLOC,
+		Key: number, Value: number}); err != nil {
+		return fmt.Errorf("make a map: %w", err)
+	}
+	if c.counts, err = NewMap(&ebpf.MapSpec{Name: "culprit_count", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: countKinds, Flags: unix.BPF_F_MMAPABLE}); err != nil {
+		return fmt.Errorf("make a map: %w", err)
+	}
+	if c.counted, err = unix.Mmap(c.counts.FD(), 0, kernel.PageSize(), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
+	}
+	if c.out, err = NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4, ValueSize: connectionRecord, MaxEntries: 1 + connectionRoom, Flags: unix.BPF_F_MMAPABLE}); err != nil {
+		return fmt.Errorf("make a map: %w", err)
+	}
+	size := ((1+connectionRoom)*connectionRecord + kernel.PageSize() - 1) / kernel.PageSize() * kernel.PageSize()
+	if c.records, err = unix.Mmap(c.out.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
+	}
+	load := func(name, to string, how ebpf.AttachType, p asm.Instructions) (*ebpf.Program, error) {
+		prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.Tracing, AttachType: how, AttachTo: to, License: "GPL",
+			Instructions: p})
+		if err != nil {
+			return nil, fmt.Errorf("load %s: %w", name, err)
+		}
+		c.progs = append(c.progs, prog)
+		return prog, nil
+	}
+	mark, err := load("mark", "inet_sock_set_state", ebpf.AttachTraceRawTp, c.markProgram(at))
+	if err != nil {
+		return err
+	}
+	adopt, err := load("adopt", "tcp", ebpf.AttachTraceIter, c.adoptProgram(at))
+	if err != nil {
+		return err
+	}
+	walk, err := load("conns", "bpf_sk_storage_map", ebpf.AttachTraceIter, c.walkProgram(at))
+	if err != nil {
+		return err
+	}
+	if c.adopt, err = iterator(adopt, nil); err != nil {
+		return err
+	}
+	if c.walk, err = iterator(walk, c.marks); err != nil {
+		return err
+	}
+	c.link, err = AttachTracing(mark)
+	return err
+}
+
+// iterator attaches an iterator, over a map unless that is nil. The caller closes it.
+func iterator(prog *ebpf.Program, over *ebpf.Map) (*link.Iter, error) {
+	it, err := link.AttachIter(link.IterOptions{Program: prog, Map: over})
+	if err != nil {
+		return nil, fmt.Errorf("attach: %w", linkErr(err))
+	}
+	return it, nil
+}
+
+// Close takes the programs and all marks away; a second Close does nothing.
+func (c *Connections) Close() {
+	if c == nil || c.marks == nil {
+		return
+	}
+	c.link.Close() //nolint:errcheck // nothing more is wanted of it
+	for _, it := range []*link.Iter{c.adopt, c.walk} {
+		if it != nil {
+			it.Close()
+		}
+	}
+	for _, p := range c.progs {
+		p.Close()
+	}
+	if c.counted != nil {
+		_ = unix.Munmap(c.counted) // it is there
+		c.counted = nil
+	}
+	if c.records != nil {
+		_ = unix.Munmap(c.records) // as above
+		c.records = nil
+	}
+	c.out.Close()
+	c.counts.Close()
+	c.marks.Close()
+	c.marks = nil
+}
+
+// Adopt marks the sockets that there are in the calling thread's network namespace, and gives that one's inode. Until it was called there, those of before are
+// not told.
+func (c *Connections) Adopt() (net uint64, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if net, err = proc.NamespaceInode("/proc/thread-self/ns/net"); err != nil {
+		return 0, fmt.Errorf("look for connections: %w", err)
+	}
+	return net, readIterator(c.adopt, "look for connections", c.buf, func([]byte) ([]byte, error) { return nil, nil })
+}
+
+// Counted gives how many sockets could not be marked since the start - from the first one on something may be missing - and how many were closed and left
+// to the kernel before the other end's FIN had come, which for that long are in no socket and in FIN_WAIT2. Where the kernel does not say what it has
+// missed, one socket is.
+func (c *Connections) Counted() (failed, short uint64) {
+	at := func(i int) uint64 { return atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.counted[8*i]))) }
+	return at(countFailed) + c.missed(), at(countShort)
+}
+
+// missed returns how many times the program that marks sockets was not run because it was running on
+// that CPU; 1 where the kernel does not say.
+func (c *Connections) missed() uint64 {
+	stats, err := c.progs[0].Stats()
+	if err != nil {
+		return 1
+	}
+	return stats.RecursionMisses
+}
+
+// Each calls f with each socket that is connecting, connected, closing or listening, in all network namespaces, in no order, until f says that it wants
+// no more. One that begins or ends meanwhile may be there or not; the others are there once. ErrManyConnections comes after the last that there was room for.
+func (c *Connections) Each(f func(*Connection) (more bool)) error {
+	number := (*uint64)(unsafe.Pointer(&c.records[0]))
+	atomic.StoreUint64(number, 0)
+	if err := readIterator(c.walk, "walk connections", c.buf, func([]byte) ([]byte, error) { return nil, nil }); err != nil {
+		return err
+	}
+	n := atomic.LoadUint64(number)
+	for i := range min(n, connectionRoom) {
+		b := c.records[(1+i)*connectionRecord:][:connectionRecord]
+		k := &c.one
+		k.Net, k.State, k.Requests = uint64(native.Uint32(b)), b[connectionHead+1], 0
+		k.Message = b[connectionHead:]
+		if k.State == tcpListen {
+			k.Requests = native.Uint32(b[connectionInfo:])
+			k.Message = b[connectionHead:connectionAttr]
+		}
+		if !f(k) {
+			return nil
+		}
+	}
+	if n > connectionRoom {
+		return ErrManyConnections
+	}
+	return nil
+}
+
+// ErrManyConnections: there are more than a walk tells of, so that it is not whole.
+var ErrManyConnections = errors.New("more connections than are walked")
+
+// readIterator reads all that an iterator writes. take is given what has come, and gives what of it is to be given again with what comes next; its error
+// ends the reading, and is given.
+func readIterator(it *link.Iter, doing string, buf []byte, take func([]byte) ([]byte, error)) error {
+	file, err := it.Open()
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, linkErr(err))
+	}
+	defer file.Close()
+	for has := 0; ; {
+		n, err := file.Read(buf[has:])
+		switch {
+		case errors.Is(err, unix.EAGAIN): // a million steps without a record
+			continue
+		case errors.Is(err, io.EOF) && has > 0:
+			return fmt.Errorf("%s: %w", doing, fs.ErrInvalid)
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: %w", doing, kernel.AsError(err))
+		}
+		rest, err := take(buf[:has+n])
+		if err != nil {
+			return err
+		}
+		has = copy(buf, rest)
+	}
+}

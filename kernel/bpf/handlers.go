@@ -1,0 +1,376 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"culprit/kernel"
+	"culprit/kernel/proc"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+)
+
+// Handlers measures the time that the handlers of interrupts and softirqs take on each CPU: programs at the tracepoints where they begin and
+// end (irq:irq_handler_*, irq:softirq_*, on x86 irq_vectors:*) add it up. A softirq's time is without that of the interrupts that came meanwhile, so no
+// nanosecond is counted twice. What begins before a reading and ends after it is of the reading after. It takes CAP_BPF and CAP_PERFMON, and hangs on
+// file descriptors alone: nothing stays when they are closed. Devices are told apart since Linux 5.6.
+//
+// It costs the programs' time at each interrupt, some 0.1 microseconds at its begin and as much at its end: see Cost.
+type Handlers struct {
+	state, sums        *ebpf.Map
+	mem                []byte   // what is in sums, as the kernel has it now
+	last               []uint64 // as it was at the last Read
+	cpus, slots, lines int      // possible CPUs; sums of each, of which so many are of lines
+	progs              []*ebpf.Program
+	links              []*Link
+	kinds              [HandlerKinds]bool // those that are attached
+	counting           interface{ Close() error }
+}
+
+// A HandlerKind is what a handler is for, where the interrupt has no line: by its row of /proc/interrupts.
+type HandlerKind int
+
+// The kinds, as x86 has them.
+const (
+	LOC HandlerKind = iota // local timer
+	RES                    // rescheduling
+	CAL                    // function calls
+	IWI                    // irq_work
+	HandlerKinds
+)
+
+// String gives the name of the row.
+func (k HandlerKind) String() string { return [...]string{"LOC", "RES", "CAL", "IWI"}[k] }
+
+// tracepointsOf are where handlers of a kind begin and end: NAME_entry and NAME_exit (arch/x86/include/asm/trace/irq_vectors.h).
+func (k HandlerKind) tracepoints() []string {
+	return [...][]string{{"local_timer"}, {"reschedule"}, {"call_function", "call_function_single"}, {"irq_work"}}[k]
+}
+
+// Sums of a CPU, each 64 bits, by slot.
+const (
+	slotLost  = iota // times that were left out, since the interrupt's number was beyond all that there were at the start
+	slotSoft         // softirqs by number
+	slotKind  = slotSoft + softirqs
+	slotLine  = slotKind + int(HandlerKinds)
+	softirqs  = 16       // NR_SOFTIRQS is 10
+	moreLines = 256      // interrupts that may come up later, beyond the highest number
+	mostLines = 16 << 10 // bounds what is asked of the kernel's memory: 128 kB a CPU
+)
+
+// The state of a CPU: 64 bits each, nanoseconds of the monotonic clock.
+const (
+	stateHard   = 8 * iota // when the handler of an interrupt began; 0 none runs
+	stateSoft              // when the softirq began; 0 none runs
+	stateStolen            // what interrupts took of it since
+	stateKind              // its number
+	stateMark              // up to when its time is told apart by device: its own clock, stolen time left out
+	stateDevice            // whose packets are worked on since then; 0 nobody's yet
+	stateSize
+)
+
+// OpenHandlers begins to measure. lines is the highest number of an interrupt that there is. The error is measure.ErrUnsupported where the kernel has no such
+// tracepoints, measure.ErrDenied where this user may not.
+func OpenHandlers(r kernel.Root, lines int) (*Handlers, error) {
+	if !r.Real() {
+		return nil, fmt.Errorf("captured files have no interrupts: %w", measure.ErrUnsupported)
+	}
+	cpus, err := proc.PossibleCPUs(r)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handlers{cpus: int(cpus[len(cpus)-1]) + 1, lines: min(lines+1+moreLines, mostLines)}
+	h.slots = (slotLine + h.lines + 7) &^ 7 // CPUs share no line of the cache
+	if err := h.open(); err != nil {
+		h.Close()
+		return nil, Classify(r, err)
+	}
+	// Counting what programs take is another right (CAP_SYS_ADMIN); without it the cost is not known.
+	if c, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err == nil {
+		h.counting = c
+	}
+	return h, nil
+}
+
+func (h *Handlers) open() (err error) {
+	if h.state, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqs", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: stateSize, MaxEntries: 1}); err != nil {
+		return fmt.Errorf("make a map: %w", err)
+	}
+	size := 8 * h.slots * h.cpus
+	if h.sums, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqtime", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: uint32(size / 8),
+		Flags: unix.BPF_F_MMAPABLE}); err != nil {
+		return fmt.Errorf("make a map: %w", err)
+	}
+	if h.mem, err = unix.Mmap(h.sums.FD(), 0, (size+kernel.PageSize()-1)&^(kernel.PageSize()-1), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
+	}
+	h.last = make([]uint64, size/8)
+	enter, err := h.load("enter", h.enterProgram(stateHard))
+	if err != nil {
+		return err
+	}
+	leave, err := h.load("leave", h.leaveProgram(slotLine, h.lines))
+	if err != nil {
+		return err
+	}
+	enterSoft, err := h.load("entersoft", h.enterProgram(stateSoft))
+	if err != nil {
+		return err
+	}
+	leaveSoft, err := h.load("leavesoft", h.leaveProgram(slotSoft, softirqs))
+	if err != nil {
+		return err
+	}
+	// An end without a begin counts nothing, so ends come first.
+	for _, a := range []struct {
+		prog *ebpf.Program
+		to   string
+	}{{leave, "irq_handler_exit"}, {enter, "irq_handler_entry"}, {leaveSoft, "softirq_exit"}, {enterSoft, "softirq_entry"}} {
+		if err := h.attach(a.prog, a.to); err != nil {
+			return err
+		}
+	}
+	for k := range HandlerKinds {
+		if err := h.openKind(k, enter); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// openKind attaches to handlers without a line; fs.ErrNotExist where this machine has no such tracepoint.
+func (h *Handlers) openKind(k HandlerKind, enter *ebpf.Program) error {
+	leave, err := h.load("leave"+k.String(), h.leaveProgram(slotKind+int(k), 0))
+	if err != nil {
+		return err
+	}
+	for _, name := range k.tracepoints() {
+		if err := h.attach(leave, name+"_exit"); err != nil {
+			return err
+		}
+		if err := h.attach(enter, name+"_entry"); err != nil {
+			return err
+		}
+	}
+	h.kinds[k] = true
+	return nil
+}
+
+func (h *Handlers) load(name string, p asm.Instructions) (*ebpf.Program, error) {
+	prog, err := loadRaw(name, p)
+	if err == nil {
+		h.progs = append(h.progs, prog)
+	}
+	return prog, err
+}
+
+// loadRaw loads a program of a raw tracepoint.
+func loadRaw(name string, p asm.Instructions) (*ebpf.Program, error) {
+	prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.RawTracepoint, License: "GPL", Instructions: p})
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", name, err)
+	}
+	return prog, nil
+}
+
+func (h *Handlers) attach(prog *ebpf.Program, to string) error {
+	l, err := AttachRawTracepoint(prog, to, 0)
+	if err != nil {
+		return fmt.Errorf("attach to %s: %w", to, err)
+	}
+	h.links = append(h.links, l)
+	return nil
+}
+
+// stateOf puts the address of this CPU's state into r7.
+func (h *Handlers) stateOf() asm.Instructions {
+	return asm.Instructions{
+		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4),
+		asm.LoadMapPtr(asm.R1, h.state.FD()),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "end"),
+		asm.Mov.Reg(asm.R7, asm.R0),
+	}
+}
+
+// enterProgram takes down when something begins, of which the tracepoint's first argument is the number.
+func (h *Handlers) enterProgram(what int16) asm.Instructions {
+	p := append(asm.Instructions{asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord)}, h.stateOf()...)
+	p = append(p,
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.R7, what, asm.R0, asm.DWord))
+	if what == stateSoft {
+		p = append(p,
+			asm.Mov.Imm(asm.R1, 0),
+			asm.StoreMem(asm.R7, stateStolen, asm.R1, asm.DWord),
+			asm.StoreMem(asm.R7, stateDevice, asm.R1, asm.DWord),
+			asm.StoreMem(asm.R7, stateKind, asm.R6, asm.DWord),
+			asm.StoreMem(asm.R7, stateMark, asm.R0, asm.DWord))
+	}
+	return append(p, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
+}
+
+// leaveProgram adds up the time of what ends, in the slot that follows from the tracepoint's first argument, one of so many; or, where that is 0, in this one.
+//
+//	r6 the slot, of this CPU
+//	r7 its state
+//	r8 the time
+func (h *Handlers) leaveProgram(slot, numbers int) asm.Instructions {
+	var p asm.Instructions
+	if numbers > 0 {
+		p = append(p,
+			asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
+			asm.JLT.Imm(asm.R6, int32(numbers), "known"),
+			asm.Mov.Imm(asm.R6, int32(slotLost-slot)),
+			asm.Add.Imm(asm.R6, int32(slot)).WithSymbol("known"))
+	} else {
+		p = append(p, asm.Mov.Imm(asm.R6, int32(slot)))
+	}
+	began := int16(stateHard)
+	if slot == slotSoft {
+		began = stateSoft
+	}
+	p = append(append(p, h.stateOf()...),
+		asm.LoadMem(asm.R8, asm.R7, began, asm.DWord),
+		asm.JEq.Imm(asm.R8, 0, "end"), // it began before this was attached
+		asm.FnKtimeGetNs.Call(),
+		asm.Sub.Reg(asm.R0, asm.R8),
+		asm.Mov.Reg(asm.R8, asm.R0),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.R7, began, asm.R1, asm.DWord))
+	if slot == slotSoft {
+		p = append(p,
+			asm.LoadMem(asm.R1, asm.R7, stateStolen, asm.DWord),
+			asm.Sub.Reg(asm.R8, asm.R1))
+	} else {
+		p = append(p,
+			asm.LoadMem(asm.R1, asm.R7, stateStolen, asm.DWord),
+			asm.Add.Reg(asm.R1, asm.R8),
+			asm.StoreMem(asm.R7, stateStolen, asm.R1, asm.DWord))
+	}
+	return append(p,
+		asm.FnGetSmpProcessorId.Call(),
+		asm.Mul.Imm(asm.R0, int32(h.slots)),
+		asm.Add.Reg(asm.R0, asm.R6),
+		asm.StoreMem(asm.RFP, -4, asm.R0, asm.Word),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4),
+		asm.LoadMapPtr(asm.R1, h.sums.FD()),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "end"),
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord), // no other CPU has it, and no interrupt's handler its softirq's
+		asm.Add.Reg(asm.R1, asm.R8),
+		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
+		asm.Return())
+}
+
+// A HandlerTime is what the handlers of one thing took on a CPU.
+type HandlerTime struct {
+	CPU    int
+	What   HandlerWhat
+	Number int           // of the line or softirq (enum in include/linux/interrupt.h: 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX ...), or a HandlerKind
+	Time   time.Duration // since the Read before
+}
+
+// HandlerWhat says what a handler is of.
+type HandlerWhat int
+
+// What there is.
+const (
+	HandlerLine HandlerWhat = iota
+	HandlerOther
+	HandlerSoftirq
+)
+
+// Has says whether handlers of the kind are measured here.
+func (h *Handlers) Has(k HandlerKind) bool { return h.kinds[k] }
+
+func (h *Handlers) sum(at int) uint64 {
+	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&h.mem[8*at])))
+}
+
+// Read calls f with each time that is longer than it was at the Read before, or, the first time, than 0.
+func (h *Handlers) Read(f func(HandlerTime)) {
+	for at := range h.last {
+		v := h.sum(at)
+		d := v - h.last[at]
+		if d == 0 {
+			continue
+		}
+		h.last[at] = v
+		t := HandlerTime{CPU: at / h.slots, Time: time.Duration(d)}
+		switch slot := at % h.slots; {
+		case slot >= slotLine:
+			t.What, t.Number = HandlerLine, slot-slotLine
+		case slot >= slotKind:
+			t.What, t.Number = HandlerOther, slot-slotKind
+		case slot >= slotSoft:
+			t.What, t.Number = HandlerSoftirq, slot-slotSoft
+		default:
+			continue
+		}
+		f(t)
+	}
+}
+
+// Lost gives the time of interrupts whose numbers are beyond all that were expected.
+func (h *Handlers) Lost() (t time.Duration) {
+	for cpu := range h.cpus {
+		t += time.Duration(h.sum(cpu*h.slots + slotLost))
+	}
+	return t
+}
+
+// Cost gives what the programs took since the start, of all CPUs; false where the kernel doesn't tell this user.
+func (h *Handlers) Cost() (time.Duration, bool) {
+	if h.counting == nil {
+		return 0, false
+	}
+	return runtimeOf(h.progs), true
+}
+
+// runtimeOf gives what the kernel has counted of programs, as far as it tells.
+func runtimeOf(progs []*ebpf.Program) (t time.Duration) {
+	for _, p := range progs {
+		if s, err := p.Stats(); err == nil {
+			t += s.Runtime
+		}
+	}
+	return t
+}
+
+// Close takes the programs away; a second Close does nothing.
+func (h *Handlers) Close() {
+	if h == nil {
+		return
+	}
+	detach(h.links, h.progs)
+	if h.counting != nil {
+		h.counting.Close() //nolint:errcheck // as above
+	}
+	if h.mem != nil {
+		_ = unix.Munmap(h.mem) // it is there
+	}
+	for _, m := range []*ebpf.Map{h.state, h.sums} {
+		m.Close()
+	}
+	*h = Handlers{}
+}
+
+// detach takes programs away from where they are attached, and out of the kernel.
+func detach(links []*Link, progs []*ebpf.Program) {
+	for _, l := range links {
+		l.Close() //nolint:errcheck // nothing more is wanted of it
+	}
+	for _, p := range progs {
+		p.Close()
+	}
+}

@@ -1,0 +1,238 @@
+package bpf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+const polledEach = 32 // devices that a CPU polls
+
+// deviceMembers are where in the kernel's structs stands what tells whose packet it is: bytes.
+type deviceMembers struct{ polled, received, name, net, inum int16 } // napi_struct.dev, sk_buff.dev, and of net_device
+
+// A DeviceTime is the time that a device's packets took on a CPU in softirq NET_RX.
+type DeviceTime struct {
+	Device string
+	Net    uint32 // inode of its network namespace, as in /proc/PID/ns/net
+	CPU    int
+	Time   time.Duration // since the Each before
+}
+
+// A deviceKey tells a device on a CPU from others as long as it lives, by where its net_device is, and a deviceSum what it had since the last look; who it is
+// stands there since its first packet after that. In the machine's byte order:
+//
+//	0        8     16        0      8      24    28   32
+//	| device | cpu |         | time | name | net | 0 |
+type (
+	deviceKey [16]byte
+	deviceSum [32]byte
+)
+
+// OpenDevices begins to tell the time of NET_RX apart by device: that of a packet is the device's which it came in by (net:netif_receive_skb), from where
+// it is handed up there to where the next one is, or the driver has polled for all that there were (napi:napi_poll); what comes before the first one is that
+// one's. A bridge that a packet goes up through is the device from there on. It reads the kernel's types. May be called once, beside the other methods.
+func (h *Handlers) OpenDevices(types *Types) (*DeviceTimes, error) {
+	spec, err := types.Kernel()
+	if err != nil {
+		return nil, err
+	}
+	w := &structWalk{spec: spec}
+	device := w.named("net_device")
+	at := &deviceMembers{polled: w.at(w.named("napi_struct"), "dev"), received: w.at(w.named("sk_buff"), "dev"),
+		name: w.at(device, "name"), net: w.at(device, "nd_net"), inum: w.at(w.named("net"), "ns", "inum")}
+	if w.err != nil {
+		return nil, w.err
+	}
+	n := max(256, polledEach*h.cpus)
+	d := &DeviceTimes{keys: make([]deviceKey, n), sums: make([]deviceSum, n)}
+	if err := d.open(h, at); err != nil {
+		d.Close()
+		return nil, Classify(types.root, err)
+	}
+	return d, nil
+}
+
+// DeviceTimes are the sums by device of Handlers.
+type DeviceTimes struct {
+	times *ebpf.Map
+	progs []*ebpf.Program
+	links []*Link
+	keys  []deviceKey // room for a look
+	sums  []deviceSum
+}
+
+func (d *DeviceTimes) open(h *Handlers, at *deviceMembers) (err error) {
+	if d.times, err = NewMap(&ebpf.MapSpec{Name: "culprit_devices", Type: ebpf.Hash, KeySize: uint32(len(deviceKey{})), ValueSize: uint32(len(deviceSum{})), MaxEntries: uint32(len(d.keys))}); err != nil {
+		return fmt.Errorf("make a map: %w", err)
+	}
+	for _, p := range []struct {
+		name, to string
+		program  asm.Instructions
+	}{{"polled", "napi_poll", h.polledProgram(d.times, at)}, {"received", "netif_receive_skb", h.receivedProgram(d.times, at)}} {
+		prog, err := loadRaw(p.name, p.program)
+		if err != nil {
+			return err
+		}
+		d.progs = append(d.progs, prog)
+		l, err := AttachRawTracepoint(prog, p.to, 0)
+		if err != nil {
+			return fmt.Errorf("attach to %s: %w", p.to, err)
+		}
+		d.links = append(d.links, l)
+	}
+	return nil
+}
+
+// Each calls f with each device's time on each CPU since the Each before. What is added in the moment of the look, a stretch of one device, may be lost.
+func (d *DeviceTimes) Each(f func(DeviceTime)) error {
+	var at ebpf.MapBatchCursor
+	// What is read is taken out: a device that ends leaves nothing, and one that gets another name is known by it from now on.
+	n, err := d.times.BatchLookupAndDelete(&at, d.keys, d.sums, nil) // there is room for all that may be
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("read times of devices: %w", err)
+	}
+	for i := range d.sums[:n] {
+		s := &d.sums[i]
+		name, _, _ := bytes.Cut(s[8:24], []byte{0})
+		f(DeviceTime{string(name), native.Uint32(s[24:]), int(native.Uint64(d.keys[i][8:])), time.Duration(native.Uint64(s[:]))})
+	}
+	return nil
+}
+
+// Cost gives what the programs took since the start, of all CPUs; 0 where the kernel doesn't tell this user. nil has none.
+func (d *DeviceTimes) Cost() time.Duration {
+	if d == nil {
+		return 0
+	}
+	return runtimeOf(d.progs)
+}
+
+// Close takes the programs away; a second Close does nothing.
+func (d *DeviceTimes) Close() {
+	if d == nil {
+		return
+	}
+	detach(d.links, d.progs)
+	d.times.Close()
+	*d = DeviceTimes{}
+}
+
+// Where the programs have what they read, on the stack behind what stateOf has there.
+const (
+	scratchAt = -16
+	keyAt     = -32 // a deviceKey
+	sumAt     = -64 // a deviceSum
+	sumNameAt = sumAt + 8
+	sumNetAt  = sumAt + 24
+)
+
+// readKernel copies so many bytes from what a register points to onto the stack; what can't be read is 0.
+func readKernel(to, size int32, from asm.Register, off int16) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, to),
+		asm.Mov.Imm(asm.R2, size),
+		asm.Mov.Reg(asm.R3, from), asm.Add.Imm(asm.R3, int32(off)),
+		asm.FnProbeReadKernel.Call(),
+	}
+}
+
+// sinceMark puts the time since the mark into r8, and sets the mark; r9 takes the place of the device, which comes into r6.
+func sinceMark() asm.Instructions {
+	return asm.Instructions{
+		asm.FnKtimeGetNs.Call(),
+		asm.LoadMem(asm.R1, asm.R7, stateStolen, asm.DWord),
+		asm.Sub.Reg(asm.R0, asm.R1),
+		asm.LoadMem(asm.R8, asm.R7, stateMark, asm.DWord),
+		asm.StoreMem(asm.R7, stateMark, asm.R0, asm.DWord),
+		asm.Sub.Reg(asm.R0, asm.R8),
+		asm.Mov.Reg(asm.R8, asm.R0),
+		asm.LoadMem(asm.R6, asm.R7, stateDevice, asm.DWord),
+		asm.StoreMem(asm.R7, stateDevice, asm.R9, asm.DWord),
+	}
+}
+
+// inNetRX goes to the end unless NET_RX runs on this CPU, which it does not in a thread that polls, nor since before this was attached.
+func inNetRX() asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMem(asm.R1, asm.R7, stateSoft, asm.DWord),
+		asm.JEq.Imm(asm.R1, 0, "end"),
+		asm.LoadMem(asm.R1, asm.R7, stateKind, asm.DWord),
+		asm.JNE.Imm(asm.R1, netRXSoftirq, "end"),
+	}
+}
+
+const netRXSoftirq = 3 // NET_RX_SOFTIRQ
+
+// receivedProgram sees a packet handed up: what was until now is of the device of the one before. As long as they are of one device there is nothing to do.
+//
+//	r6 the packet, then the device that the time is of
+//	r7 the CPU's state
+//	r8 the time
+//	r9 the packet's device
+func (h *Handlers) receivedProgram(times *ebpf.Map, at *deviceMembers) asm.Instructions {
+	p := append(asm.Instructions{asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord)}, h.stateOf()...)
+	p = append(p, inNetRX()...)
+	p = append(p, readKernel(scratchAt, 8, asm.R6, at.received)...)
+	p = append(p,
+		asm.LoadMem(asm.R9, asm.RFP, scratchAt, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R7, stateDevice, asm.DWord),
+		asm.JEq.Reg(asm.R1, asm.R9, "end"),
+		asm.JNE.Imm(asm.R1, 0, "another"),
+		asm.StoreMem(asm.R7, stateDevice, asm.R9, asm.DWord), // the first one
+		asm.Ja.Label("end"))
+	another := sinceMark()
+	another[0] = another[0].WithSymbol("another")
+	return append(append(p, another...), addTime(times, at)...)
+}
+
+// polledProgram sees that a driver has polled. The device is that of the last packet, or, where there was none - they went another way, as by XDP - the driver's. Its
+// arguments are the napi_struct, the packets and the most that there may be. Registers are as above.
+func (h *Handlers) polledProgram(times *ebpf.Map, at *deviceMembers) asm.Instructions {
+	p := append(asm.Instructions{asm.LoadMem(asm.R9, asm.R1, 0, asm.DWord)}, h.stateOf()...)
+	p = append(p, inNetRX()...)
+	p = append(p, readKernel(scratchAt, 8, asm.R9, at.polled)...)
+	p = append(p, asm.Mov.Imm(asm.R9, 0))
+	p = append(p, sinceMark()...)
+	p = append(p,
+		asm.JNE.Imm(asm.R6, 0, "of"),
+		asm.LoadMem(asm.R6, asm.RFP, scratchAt, asm.DWord),
+		asm.JEq.Imm(asm.R6, 0, "end")) // the queue of a CPU, which was empty
+	return append(p, addTime(times, at)...)
+}
+
+// addTime adds r8 to the sum of the device in r6; it begins at "of", and has the "end".
+func addTime(times *ebpf.Map, at *deviceMembers) asm.Instructions {
+	p := asm.Instructions{
+		asm.StoreMem(asm.RFP, keyAt, asm.R6, asm.DWord).WithSymbol("of"),
+		asm.FnGetSmpProcessorId.Call(),
+		asm.StoreMem(asm.RFP, keyAt+8, asm.R0, asm.DWord),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, keyAt),
+		asm.LoadMapPtr(asm.R1, times.FD()),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "new"),
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord), // the key has the CPU
+		asm.Add.Reg(asm.R1, asm.R8),
+		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
+		asm.Ja.Label("end"),
+		asm.StoreMem(asm.RFP, sumAt, asm.R8, asm.DWord).WithSymbol("new"),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, sumNetAt, asm.R1, asm.DWord),
+	}
+	p = append(p, readKernel(sumNameAt, 16, asm.R6, at.name)...)
+	p = append(p, readKernel(scratchAt, 8, asm.R6, at.net)...)
+	p = append(p, asm.LoadMem(asm.R6, asm.RFP, scratchAt, asm.DWord))
+	p = append(p, readKernel(sumNetAt, 4, asm.R6, at.inum)...)
+	return append(p,
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, keyAt),
+		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, sumAt),
+		asm.LoadMapPtr(asm.R1, times.FD()),
+		asm.Mov.Imm(asm.R4, 0),
+		asm.FnMapUpdateElem.Call(), // where it is full the time stays with the softirq, and with no device
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
+		asm.Return())
+}

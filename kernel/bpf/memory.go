@@ -1,0 +1,116 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"culprit/kernel"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+)
+
+// A Memory reads the kernel's own memory, by a program that copies a piece of it. It may be used by one goroutine at a time, and
+// holds two file descriptors until it is closed or collected.
+type Memory struct {
+	room *ebpf.Map     // array of one: see the drawing at memoryRoom
+	read *ebpf.Program // and says which task asks
+	all  []byte        // the map's value
+}
+
+// What is asked and answered lies in one value of a map:
+//
+//	| u64 address | u32 bytes | s32 error, 0 or negative | u64 the task that asks | ... memoryPiece bytes |
+const (
+	memoryHead  = 24
+	memoryPiece = 64 << 10 // a page more or less costs 100 ns, a run some microseconds
+	memoryRoom  = memoryHead + memoryPiece
+)
+
+// ErrNoMemory says that there is nothing at an address that may be read.
+var ErrNoMemory = errors.New("nothing that can be read")
+
+// NewMemory loads the program that reads. The error is measure.ErrUnsupported before Linux 5.14, measure.ErrDenied without the
+// right to load such programs.
+func NewMemory() (m *Memory, err error) {
+	m = &Memory{all: make([]byte, memoryRoom)}
+	made := m // returns of an error set m to nil before they come here
+	defer func() {
+		if err != nil {
+			made.Close()
+			m, err = nil, fmt.Errorf("read the kernel's memory: %w", Classify(kernel.Root{}, err))
+		}
+	}()
+	if m.room, err = NewMap(&ebpf.MapSpec{Name: "culprit_memory", Type: ebpf.Array, KeySize: 4, ValueSize: memoryRoom, MaxEntries: 1}); err != nil {
+		return nil, err
+	}
+	m.read, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_memory", Type: ebpf.Syscall, Flags: unix.BPF_F_SLEEPABLE, License: "GPL", Instructions: asm.Instructions{
+		asm.LoadMapValue(asm.R6, m.room.FD(), 0),
+		asm.FnGetCurrentTask.Call(),
+		asm.StoreMem(asm.R6, 16, asm.R0, asm.DWord),
+		asm.LoadMapValue(asm.R1, m.room.FD(), memoryHead),
+		asm.LoadMem(asm.R2, asm.R6, 8, asm.Word),
+		asm.JGT.Imm(asm.R2, memoryPiece, "end"),
+		asm.LoadMem(asm.R3, asm.R6, 0, asm.DWord),
+		asm.FnProbeReadKernel.Call(),
+		asm.StoreMem(asm.R6, 12, asm.R0, asm.Word),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
+		asm.Return(),
+	}})
+	return m, err
+}
+
+// Close gives the program back. It may be called twice, and of nil.
+func (m *Memory) Close() {
+	if m == nil {
+		return
+	}
+	m.room.Close() //nolint:errcheck // nothing of it is wanted any more
+	m.read.Close() //nolint:errcheck // as above
+}
+
+// Read fills b with what is at an address. The error is ErrNoMemory where a byte of it can't be read; b is then as it was, or
+// filled up to some place before it.
+func (m *Memory) Read(addr uint64, b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), memoryPiece)
+		if _, err := m.ask(addr, n); err != nil {
+			return err
+		}
+		copy(b[:n], m.all[memoryHead:])
+		addr, b = addr+uint64(n), b[n:]
+	}
+	return nil
+}
+
+// Word reads a number of eight bytes; see Read.
+func (m *Memory) Word(addr uint64) (uint64, error) {
+	var b [8]byte
+	err := m.Read(addr, b[:])
+	return binary.NativeEndian.Uint64(b[:]), err
+}
+
+// Task gives the address of a task_struct: that of the thread that asks.
+func (m *Memory) Task() (uint64, error) { return m.ask(0, 0) }
+
+func (m *Memory) ask(addr uint64, n int) (task uint64, err error) {
+	head := m.all[:memoryHead]
+	clear(head)
+	binary.NativeEndian.PutUint64(head, addr)
+	binary.NativeEndian.PutUint32(head[8:], uint32(n))
+	if err := m.room.Put(uint32(0), m.all); err != nil {
+		return 0, fmt.Errorf("read the kernel's memory: %w", err)
+	}
+	if _, err := m.read.Run(&ebpf.RunOptions{}); err != nil {
+		return 0, fmt.Errorf("read the kernel's memory: %w", err)
+	}
+	if err := m.room.Lookup(uint32(0), &m.all); err != nil {
+		return 0, fmt.Errorf("read the kernel's memory: %w", err)
+	}
+	if n > 0 && binary.NativeEndian.Uint32(m.all[12:]) != 0 {
+		return 0, fmt.Errorf("read the kernel's memory at %#x: %w", addr, ErrNoMemory)
+	}
+	return binary.NativeEndian.Uint64(m.all[16:]), nil
+}

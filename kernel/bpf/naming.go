@@ -1,0 +1,188 @@
+package bpf
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"culprit/kernel"
+	"culprit/kernel/proc"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+)
+
+// A Namer asks the running kernel for single symbols. Its whole table takes some 40 ms to be written out, a question some
+// microseconds. It may be used by one goroutine at a time, and holds three file descriptors until it is closed or collected.
+type Namer struct {
+	words *ebpf.Map // array of one: see the drawing at namerRoom
+	fmt   *ebpf.Map
+	names *ebpf.Program // of addresses
+	find  *ebpf.Program // the address of a name
+}
+
+// What is asked and answered lies in one value of a map:
+//
+//	| u64 address, or what find found | ... namesAtOnce of them | text | ... namesAtOnce of them, namerText bytes each |
+const (
+	namesAtOnce = 32
+	namerText   = 192 // a name that is longer is not told
+	namerRoom   = namesAtOnce * (8 + namerText)
+)
+
+// NewNamer loads the programs that ask. The error is measure.ErrUnsupported before Linux 5.16, measure.ErrDenied without the right
+// to load programs.
+func NewNamer() (n *Namer, err error) {
+	n = &Namer{}
+	made := n // returns of an error set n to nil before they come here
+	defer func() {
+		if err != nil {
+			made.Close()
+			n, err = nil, fmt.Errorf("ask the kernel for symbols: %w", Classify(kernel.Root{}, err))
+		}
+	}()
+	if n.words, err = NewMap(&ebpf.MapSpec{Name: "culprit_names", Type: ebpf.Array, KeySize: 4, ValueSize: namerRoom, MaxEntries: 1}); err != nil {
+		return nil, err
+	}
+	// The kernel takes a format only from memory that nobody can change any more.
+	if n.fmt, err = NewMap(&ebpf.MapSpec{Name: "culprit_fmt", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_RDONLY_PROG}); err != nil {
+		return nil, err
+	}
+	if err = n.fmt.Put(uint32(0), []byte("%pS\x00\x00\x00\x00\x00")); err != nil {
+		return nil, err
+	}
+	if err = n.fmt.Freeze(); err != nil {
+		return nil, err
+	}
+	if n.names, err = n.load(asm.Instructions{
+		asm.LoadMapValue(asm.R6, n.words.FD(), 0),
+		asm.LoadMapValue(asm.R7, n.words.FD(), 8*namesAtOnce),
+		asm.Mov.Imm(asm.R8, 0),
+		asm.Mov.Reg(asm.R1, asm.R7).WithSymbol("next"),
+		asm.Mov.Imm(asm.R2, namerText),
+		asm.LoadMapValue(asm.R3, n.fmt.FD(), 0),
+		asm.Mov.Reg(asm.R4, asm.R6),
+		asm.Mov.Imm(asm.R5, 8),
+		asm.FnSnprintf.Call(),
+		asm.Add.Imm(asm.R6, 8),
+		asm.Add.Imm(asm.R7, namerText),
+		asm.Add.Imm(asm.R8, 1),
+		asm.JLT.Imm(asm.R8, namesAtOnce, "next"),
+		asm.Mov.Imm(asm.R0, 0),
+		asm.Return(),
+	}); err != nil {
+		return nil, err
+	}
+	n.find, err = n.load(asm.Instructions{
+		asm.LoadMapValue(asm.R1, n.words.FD(), 8*namesAtOnce),
+		asm.Mov.Imm(asm.R2, namerText),
+		asm.Mov.Imm(asm.R3, 0),
+		asm.Mov.Reg(asm.R4, asm.R10),
+		asm.Add.Imm(asm.R4, -8),
+		asm.FnKallsymsLookupName.Call(),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.JNE.Imm(asm.R0, 0, "none"),
+		asm.LoadMem(asm.R2, asm.R10, -8, asm.DWord),
+		asm.LoadMapValue(asm.R1, n.words.FD(), 0).WithSymbol("none"),
+		asm.StoreMem(asm.R1, 0, asm.R2, asm.DWord),
+		asm.Mov.Imm(asm.R0, 0),
+		asm.Return(),
+	})
+	return n, err
+}
+
+func (n *Namer) load(ins asm.Instructions) (*ebpf.Program, error) {
+	return ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_names", Type: ebpf.Syscall, Flags: unix.BPF_F_SLEEPABLE, Instructions: ins, License: "GPL"})
+}
+
+// Close gives the programs back. It may be called twice, and of nil.
+func (n *Namer) Close() {
+	if n == nil {
+		return
+	}
+	n.words.Close() //nolint:errcheck // nothing of it is wanted any more
+	n.fmt.Close()   //nolint:errcheck // as above
+	n.names.Close() //nolint:errcheck // as above
+	n.find.Close()  //nolint:errcheck // as above
+}
+
+// A Named is a symbol of the kernel, and how far behind its start an address is.
+type Named struct {
+	Name    string // "": there is none, or it is longer than is told
+	Module  string // "" of the kernel itself, and of BPF programs
+	Offset  uint64
+	Size    uint64 // from its start to that of the next
+	Nothing bool   // the kernel says that no symbol is there
+}
+
+// Names tells what is at addresses, one answer each.
+func (n *Namer) Names(addrs []uint64) ([]Named, error) {
+	out := make([]Named, 0, len(addrs))
+	value := make([]byte, namerRoom)
+	for len(addrs) > 0 {
+		now := addrs[:min(namesAtOnce, len(addrs))]
+		addrs = addrs[len(now):]
+		clear(value)
+		for i, a := range now {
+			binary.NativeEndian.PutUint64(value[8*i:], a)
+		}
+		if err := n.ask(n.names, &value); err != nil {
+			return nil, err
+		}
+		for i := range now {
+			text := value[8*namesAtOnce+i*namerText:][:namerText]
+			out = append(out, parseNamed(text))
+		}
+	}
+	return out, nil
+}
+
+// Address tells where a symbol of the kernel or its modules is; 0: there is none of that name.
+func (n *Namer) Address(name string) (uint64, error) {
+	if len(name) >= namerText {
+		return 0, fmt.Errorf("symbol of %d letters: %w", len(name), measure.ErrUnsupported)
+	}
+	value := make([]byte, namerRoom)
+	copy(value[8*namesAtOnce:], name)
+	if err := n.ask(n.find, &value); err != nil {
+		return 0, err
+	}
+	return binary.NativeEndian.Uint64(value), nil
+}
+
+func (n *Namer) ask(prog *ebpf.Program, value *[]byte) error {
+	if err := n.words.Put(uint32(0), *value); err != nil {
+		return fmt.Errorf("ask the kernel for symbols: %w", err)
+	}
+	if _, err := prog.Run(&ebpf.RunOptions{}); err != nil {
+		return fmt.Errorf("ask the kernel for symbols: %w", err)
+	}
+	if err := n.words.Lookup(uint32(0), value); err != nil {
+		return fmt.Errorf("ask the kernel for symbols: %w", err)
+	}
+	return nil
+}
+
+// parseNamed reads what the kernel prints of an address (lib/vsprintf.c, %pS), up to a 0. Without a symbol that is its digits.
+//
+//	ext4_read+0x1f/0x60 [ext4]
+func parseNamed(text []byte) Named {
+	end := bytes.IndexByte(text, 0)
+	if end < 0 || end == len(text)-1 {
+		return Named{} // it may go on
+	}
+	text, module, _ := bytes.Cut(text[:end], []byte(" ["))
+	plus := bytes.LastIndexByte(text, '+')
+	if plus <= 0 {
+		return Named{Nothing: bytes.HasPrefix(text, []byte("0x"))}
+	}
+	offset, size, ok := bytes.Cut(text[plus+1:], []byte("/"))
+	at, length := proc.Scan(bytes.TrimPrefix(offset, []byte("0x"))), proc.Scan(bytes.TrimPrefix(size, []byte("0x")))
+	n := Named{Name: string(text[:plus]), Module: string(bytes.TrimSuffix(module, []byte("]"))), Offset: at.Hex(), Size: length.Hex()}
+	if !ok || at.Err() != nil || length.Err() != nil {
+		return Named{}
+	}
+	return n
+}

@@ -1,0 +1,119 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+
+	"culprit/kernel"
+	"culprit/measure"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// Types are the kernel's own types, as it tells them in /sys/kernel/btf (BTF). Nothing is read before the first question;
+// then the file is mapped and indexed once (about 20 ms and 6 MB), and each type is decoded when it is asked for. It may be used
+// by many goroutines at a time.
+type Types struct {
+	root kernel.Root
+
+	mu    sync.Mutex           // guards all below
+	cache *btf.Cache           // of the running kernel
+	specs map[string]*btf.Spec // of a captured tree; "" is vmlinux
+	names map[string]*TypeNames
+}
+
+// NewTypes gives the kernel's types, unread.
+func NewTypes(r kernel.Root) *Types { return &Types{root: r, cache: btf.NewCache()} }
+
+// Kernel gives the types of the kernel itself, without its modules. The error is measure.ErrUnsupported for a kernel without BTF.
+func (t *Types) Kernel() (*btf.Spec, error) {
+	if t.root.Sys != "" {
+		return t.captured("")
+	}
+	spec, err := t.Cache().Kernel()
+	return spec, typesErr("vmlinux", err)
+}
+
+// Module gives the types of a loaded module, on top of those of the kernel. "vmlinux" is the kernel itself.
+func (t *Types) Module(name string) (*btf.Spec, error) {
+	if name == "" || name == "vmlinux" {
+		return t.Kernel()
+	}
+	if t.root.Sys != "" {
+		return t.captured(name)
+	}
+	spec, err := t.Cache().Module(name)
+	return spec, typesErr(name, err)
+}
+
+// Modules lists the loaded modules that have types, sorted; vmlinux is not among them.
+func (t *Types) Modules() ([]string, error) {
+	if t.root.Sys != "" {
+		return nil, nil
+	}
+	names, err := t.Cache().Modules()
+	return names, typesErr("modules", err)
+}
+
+// Cache is what the loader of programs wants to be given, so that it doesn't read the types a second time.
+func (t *Types) Cache() *btf.Cache {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cache
+}
+
+// Release drops what was read; the next question reads it again. Types that were given stay good.
+func (t *Types) Release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cache, t.specs, t.names = btf.NewCache(), nil, nil
+}
+
+func (t *Types) captured(module string) (*btf.Spec, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if spec := t.specs[module]; spec != nil {
+		return spec, nil
+	}
+	load := func(name string) (*btf.Spec, error) {
+		spec, err := btf.LoadSpec(t.root.InSys("kernel/btf/" + name))
+		return spec, typesErr(name, err)
+	}
+	if t.specs == nil {
+		base, err := load("vmlinux")
+		if err != nil {
+			return nil, err
+		}
+		t.specs = map[string]*btf.Spec{"": base}
+		if module == "" {
+			return base, nil
+		}
+	}
+	if strings.Contains(module, "/") {
+		return nil, typesErr(module, fs.ErrNotExist)
+	}
+	spec, err := btf.LoadSplitSpec(t.root.InSys("kernel/btf/"+module), t.specs[""])
+	if err != nil {
+		return nil, typesErr(module, err)
+	}
+	t.specs[module] = spec
+	return spec, nil
+}
+
+// typesErr puts what the reader of BTF says into the three answers.
+func typesErr(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, btf.ErrNotSupported):
+		return fmt.Errorf("types of %s: compiled without CONFIG_DEBUG_INFO_BTF: %w", what, measure.ErrUnsupported)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("types of %s: not in /sys/kernel/btf: %w", what, measure.ErrUnsupported)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("types of %s: %w", what, &measure.Denied{Doing: "read /sys/kernel/btf/" + what, Needs: "read permission"})
+	}
+	return fmt.Errorf("types of %s: %w: %w", what, measure.ErrUnclear, err)
+}

@@ -1,0 +1,115 @@
+package feature
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"culprit/kernel"
+	"culprit/measure"
+)
+
+func TestHave(t *testing.T) {
+	tests := []struct {
+		feature Feature
+		files   map[string]string
+		want    error
+		says    string
+	}{
+		{Pressure, map[string]string{"proc/pressure/cpu": "some avg10=0.00"}, nil, ""},
+		{Pressure, nil, measure.ErrUnsupported, "CONFIG_PSI"},
+		{SchedInfo, map[string]string{"proc/thread-self/schedstat": "2040 0 3\n"}, nil, ""},
+		{SchedInfo, map[string]string{"proc/thread-self/schedstat": "0 0 0\n"}, measure.ErrUnsupported, "switched off"},
+		{SchedInfo, map[string]string{"proc/thread-self/schedstat": "x"}, measure.ErrUnclear, "not a number"},
+		{SchedInfo, nil, measure.ErrUnsupported, "CONFIG_SCHED_INFO"},
+		{Schedstat, map[string]string{"proc/schedstat": "version 16"}, nil, ""},
+		{DelayAccounting, map[string]string{"proc/sys/kernel/task_delayacct": "1\n"}, nil, ""},
+		{DelayAccounting, map[string]string{"proc/sys/kernel/task_delayacct": "0\n"}, measure.ErrUnsupported, "kernel.task_delayacct=1"},
+		{DelayAccounting, map[string]string{"proc/cmdline": "ro nodelayacct quiet\n"}, measure.ErrUnsupported, "nodelayacct"},
+		{DelayAccounting, map[string]string{"proc/cmdline": "ro nodelayacct2 quiet\n"}, measure.ErrUnclear, ""},
+		{KernelAddresses, map[string]string{"proc/kallsyms": "ffffffff81000000 T _text\n"}, nil, ""},
+		{KernelAddresses, map[string]string{"proc/kallsyms": "0000000000000000 A fixed_percpu_data\nffffffff81000000 T _text\n"}, nil, ""},
+		{KernelAddresses, map[string]string{"proc/kallsyms": "0000000000000000 T _text\n0000000000000000 T b\n", "proc/sys/kernel/kptr_restrict": "1\n"},
+			measure.ErrDenied, "CAP_SYSLOG, or kernel.kptr_restrict 0 (is 1)"},
+		{KernelAddresses, map[string]string{"proc/kallsyms": "0000000000000000 T _text\n", "proc/sys/kernel/kptr_restrict": "2\n"},
+			measure.ErrDenied, "kernel.kptr_restrict below 2 (is 2)"},
+		{KernelAddresses, map[string]string{"proc/kallsyms": ""}, measure.ErrUnsupported, "empty"},
+		{BTF, map[string]string{"sys/kernel/btf/vmlinux": "\x9f\xeb"}, nil, ""},
+		{BTF, nil, measure.ErrUnsupported, "CONFIG_DEBUG_INFO_BTF"},
+		{Slabs, nil, measure.ErrUnsupported, ""},
+		{Conntrack, nil, measure.ErrUnsupported, "not loaded"},
+		{TaskIO, map[string]string{"proc/self/io": "rchar: 1"}, nil, ""},
+		{CgroupV2, map[string]string{"proc/self/mountinfo": "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"}, nil, ""},
+		{CgroupV1, map[string]string{"proc/self/mountinfo": "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"}, measure.ErrUnsupported, "not mounted"},
+		{CgroupV1, map[string]string{"proc/self/mountinfo": "31 23 0:28 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n"}, measure.ErrUnsupported, ""},
+		{CgroupV1, map[string]string{"proc/self/mountinfo": "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"}, nil, ""},
+		{Taskstats, nil, measure.ErrUnclear, "captured tree"},
+		{featureCount, nil, measure.ErrUnclear, ""},
+	}
+	for _, test := range tests {
+		err := test.feature.Have(captured(t, test.files))
+		if !errors.Is(err, test.want) || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s with %q: %v; want %v, %q", test.feature, test.files, err, test.want, test.says)
+		}
+	}
+}
+
+// On whatever kernel this runs, each feature gives one of the four answers and says why.
+func TestDescribeThisKernel(t *testing.T) {
+	d := Describe(kernel.Root{})
+	if d.Release == "" || d.OnlineCPUs < 1 || d.PossibleCPUs < d.OnlineCPUs || d.PageBytes < 4096 || len(d.Features) != int(featureCount) {
+		t.Errorf("%+v", d)
+	}
+	for _, f := range d.Features {
+		if strings.HasPrefix(f.Name, "feature") || !slices.Contains([]string{"yes", "unsupported", "denied", "unclear"}, f.Answer) || (f.Why == "") != (f.Answer == "yes") {
+			t.Errorf("%+v", f)
+		}
+		if f.Answer == "unclear" && f.Name != "delay_accounting" {
+			t.Errorf("could not tell: %+v", f)
+		}
+		t.Logf("%s: %s %s", f.Name, f.Answer, f.Why)
+	}
+	b, err := json.Marshal(d)
+	if err != nil || !bytes.Contains(b, []byte(`"features":[{"name":"pressure","answer":`)) {
+		t.Errorf("%s, %v", b, err)
+	}
+	// A tree with nothing in it is described too: everything is missing, nothing made up.
+	d = Describe(captured(t, nil))
+	if d.Release != "" || d.OnlineCPUs != 0 || d.Capabilities != nil || d.PerfEventParanoid != nil || d.Container != "" || d.UserNamespace || d.PIDNamespace {
+		t.Errorf("nothing there: %+v", d)
+	}
+	for _, f := range d.Features {
+		if f.Answer == "yes" {
+			t.Errorf("nothing there, yet %+v", f)
+		}
+	}
+}
+
+func TestContainerHints(t *testing.T) {
+	for want, files := range map[string]map[string]string{
+		"gvisor":     {"proc/version": "Linux version 4.4.0 " + gvisorVersion},
+		"kubernetes": {"proc/self/cgroup": "0::/kubepods.slice/kubepods-pod1.slice/x\n"},
+		"docker":     {"proc/self/cgroup": "0::/\n", "proc/1/cgroup": "12:cpu:/docker/4f1c\n"},
+		"":           {"proc/self/cgroup": "0::/system.slice/docker.service\n"},
+		"lxc":        {"proc/1/cgroup": "4:memory:/lxc/one\n"},
+	} {
+		if got := container(captured(t, files)); got != want {
+			t.Errorf("%q: %q, want %q", files, got, want)
+		}
+	}
+	if got := marked("none [integrity] confidentiality\n"); got != "integrity" {
+		t.Error(got)
+	}
+	if got := marked("none [integrity"); got != "" {
+		t.Error(got)
+	}
+}
+
+func BenchmarkDescribe(b *testing.B) {
+	for b.Loop() {
+		Describe(kernel.Root{})
+	}
+}

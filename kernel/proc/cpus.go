@@ -1,0 +1,132 @@
+package proc
+
+import (
+	"fmt"
+
+	"culprit/kernel"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxCPUs bounds CPU numbers: NR_CPUS is at most 8,192 in any architecture's Kconfig.
+const MaxCPUs = 1 << 16
+
+// ParseCPUList reads the kernel's list of CPUs or nodes: "0-3,7", with a step and group as in "0-31:1/4"; blanks at
+// the end are allowed and an empty list is one of none. It appends to dst, ascending as the kernel writes it. An error
+// (ErrSyntax, ErrRange) gives dst back as it was.
+func ParseCPUList(b []byte, dst []int32) ([]int32, error) {
+	was := len(dst)
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == ' ') {
+		b = b[:len(b)-1]
+	}
+	number := func() (int, bool) {
+		v, n, over := digits(b)
+		b = b[n:]
+		return int(v), n > 0 && !over && v < MaxCPUs
+	}
+	next := func(c byte) bool {
+		if len(b) > 0 && b[0] == c {
+			b = b[1:]
+			return true
+		}
+		return false
+	}
+	for first := true; len(b) > 0; first = false {
+		if !first && !next(',') {
+			return dst[:was], ErrSyntax
+		}
+		lo, ok := number()
+		if !ok {
+			return dst[:was], ErrSyntax
+		}
+		hi, used, group := lo, 1, 1
+		if next('-') {
+			if hi, ok = number(); !ok || hi < lo {
+				return dst[:was], ErrRange
+			}
+			if next(':') { // lib/bitmap.c: the first `used` of each `group`
+				var a, c bool
+				used, a = number()
+				a = a && next('/')
+				if group, c = number(); !a || !c || group == 0 || used > group {
+					return dst[:was], ErrSyntax
+				}
+			}
+		}
+		for i := lo; i <= hi; i++ {
+			if (i-lo)%group < used {
+				if len(dst)-was >= MaxCPUs {
+					return dst[:was], ErrRange
+				}
+				dst = append(dst, int32(i))
+			}
+		}
+	}
+	return dst, nil
+}
+
+// ParseCPUMask reads the kernel's hexadecimal mask of CPUs, 32 to a word, the highest word first: "3", "00000000,0000000f" (irq
+// affinity, RPS and XPS). It appends the CPUs set to dst, ascending. An error gives dst back as it was.
+func ParseCPUMask(b []byte, dst []int32) ([]int32, error) {
+	was := len(dst)
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == ' ') {
+		b = b[:len(b)-1]
+	}
+	if len(b) == 0 {
+		return dst, ErrSyntax
+	}
+	for base := 0; ; base += 32 {
+		at := len(b)
+		for at > 0 && b[at-1] != ',' {
+			at--
+		}
+		v, n, over := hexDigits(b[at:])
+		if n == 0 || n < len(b)-at {
+			return dst[:was], ErrSyntax
+		}
+		if over || v >= 1<<32 || base >= MaxCPUs {
+			return dst[:was], ErrRange
+		}
+		for i := 0; v != 0; i, v = i+1, v>>1 {
+			if v&1 != 0 {
+				dst = append(dst, int32(base+i))
+			}
+		}
+		if at == 0 {
+			return dst, nil
+		}
+		b = b[:at-1]
+	}
+}
+
+// OnlineCPUs lists the CPUs that run now (hotplug changes it), ascending.
+func OnlineCPUs(r kernel.Root) ([]int32, error) { return cpuFile(r, "online") }
+
+// PresentCPUs lists the CPUs that are plugged in, online or not.
+func PresentCPUs(r kernel.Root) ([]int32, error) { return cpuFile(r, "present") }
+
+// PossibleCPUs lists the CPUs that could ever be plugged in: the size of per-CPU tables (BPF per-CPU maps have one value
+// for each).
+func PossibleCPUs(r kernel.Root) ([]int32, error) { return cpuFile(r, "possible") }
+
+func cpuFile(r kernel.Root, name string) ([]int32, error) {
+	path := r.InSys("devices/system/cpu/" + name)
+	b, err := ReadFile(path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	cpus, err := ParseCPUList(b, nil)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", path, err)
+	}
+	return cpus, nil
+}
+
+// UsableCPUs gives how many CPUs this process may run on (sched_getaffinity(2)); 0 when the kernel does not say.
+func UsableCPUs() int {
+	var set unix.CPUSet // 1,024 CPUs; EINVAL where there are more
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return 0
+	}
+	return set.Count()
+}

@@ -1,0 +1,29 @@
+package proc
+
+import (
+	"errors"
+
+	"culprit/kernel"
+
+	"golang.org/x/sys/unix"
+)
+
+// ReadPIDHead reads the first len(buf) bytes of the file name of process pid in one read, where d is /proc: for files whose
+// length a stranger decides, as cmdline. The content is in buf; the error is bare.
+func (d *Dir) ReadPIDHead(pid int32, name string, buf []byte) ([]byte, error) {
+	var p [pathBuffer]byte
+	fd, err := openAt(d.fd, appendPID(p[:0], pid, name), 0)
+	if err != nil {
+		return buf[:0], err
+	}
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Pread(fd, buf, 0)
+		if err == nil {
+			return buf[:n], nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return buf[:0], kernel.AsError(err)
+		}
+	}
+}
