@@ -83,11 +83,7 @@ tutorials: build ## record the outputs in docs/tutorials again, on an idle machi
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/tutorials ./cases/lab
 	@$(TOOLS)/tutorials -culprit $(CURDIR)/bin/culprit -lab $(TOOLS)/lab docs/tutorials/*.md
 
-<<<<<<< HEAD
-mutate: ## change COUNT=40 places of each package that computes numbers; print changes that no test notices; then raise each threshold of the diagnosis
-=======
-mutate: ## mutation testing: COUNT=40 mutants of each package that computes numbers
->>>>>>> main
+mutate: ## mutation testing: COUNT=40 mutants of each package that computes numbers, and each threshold of the diagnosis raised
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/mutate
 	@$(TOOLS)/mutate -n $(COUNT) $(MUTATED)
 	$(GO) run ./tools/thresholds

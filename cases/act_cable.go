@@ -14,12 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vnetHeader is what stands before each frame of a tap with IFF_VNET_HDR (virtio_net_hdr, linux/virtio_net.h):
+// vnetHeader is what stands before each frame of a tap with IFF_VNET_HDR (virtio_net_hdr,
+// linux/virtio_net.h):
 //
 //	0 flags  1 gso_type  2-3 hdr_len  4-5 gso_size  6-7 csum_start  8-9 csum_offset, little-endian on our machines
 const vnetHeader = 10
 
-// wireExtra is what a frame takes on an Ethernet wire beyond its bytes in memory: preamble 8, check sum 4, gap 12.
+// wireExtra is what a frame takes on an Ethernet wire beyond its bytes in memory: preamble 8, check
+// sum 4, gap 12.
 const wireExtra = 24
 
 // Wire says how a cable behaves and what its two ends tell of it.
@@ -28,9 +30,9 @@ type Wire struct {
 	Best int // the best speed that the ends support and advertise; 0: nothing beyond Mbit
 }
 
-// Cable lays a cable between two hosts: taps joined by a process that passes frames at the wire's speed, preamble and
-// gaps included, so that ethtool tells the truth about it, as it doesn't for a veth. It costs CPU: some 15 % of one
-// at 1 Gbit/s.
+// Cable lays a cable between two hosts: taps joined by a process that passes frames at the wire's
+// speed, preamble and gaps included, so that ethtool reports its true speed, as it does not for a
+// veth. It costs CPU: some 15 % of one at 1 Gbit/s.
 type Cable struct {
 	A, B       *Host
 	DevA, DevB string
@@ -41,7 +43,18 @@ type Cable struct {
 func (l *Lab) Cables(cables ...Cable) {
 	var args []string
 	for _, c := range cables {
-		args = append(args, fmt.Sprintf("%s/%s,%s/%s,%d,%d", c.A.NS, c.DevA, c.B.NS, c.DevB, c.Mbit, max(c.Best, c.Mbit)))
+		args = append(
+			args,
+			fmt.Sprintf(
+				"%s/%s,%s/%s,%d,%d",
+				c.A.NS,
+				c.DevA,
+				c.B.NS,
+				c.DevB,
+				c.Mbit,
+				max(c.Best, c.Mbit),
+			),
+		)
 	}
 	l.Start(Program{Name: "cable", Act: "cable", Args: args})
 	for _, c := range cables {
@@ -84,8 +97,8 @@ func actCable(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 	return nil
 }
 
-// openTap makes a tap in the thread's namespace, which takes checksum and segmentation work off the kernel, and gives
-// it a speed (tun_set_link_ksettings, drivers/net/tun.c: it keeps whatever it is told).
+// openTap makes a tap in the thread's namespace, which takes checksum and segmentation work off the
+// kernel, and sets its speed (tun_set_link_ksettings, drivers/net/tun.c: it keeps any value).
 func openTap(dev string, mbit, best int) (int, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -106,8 +119,9 @@ func openTap(dev string, mbit, best int) (int, error) {
 	return fd, setLink(dev, mbit, best)
 }
 
-// linkSettings is struct ethtool_link_settings (linux/ethtool.h) with three masks of up to 4 words after it. A
-// kernel wants the exact number of words; it has had 3 or 4 for years (92 to 121 modes).
+// linkSettings is struct ethtool_link_settings (linux/ethtool.h) with three masks of up to 4 words
+// after it. A kernel wants the exact number of words; it has had 3 or 4 for years (92 to 121
+// modes).
 type linkSettings struct {
 	cmd, speed                                uint32
 	duplex, port, phy, autoneg, mdio          uint8
@@ -115,7 +129,8 @@ type linkSettings struct {
 	words                                     int8
 	transceiver, master, masterState, matched uint8
 	_                                         [7]uint32
-	masks                                     [3 * 8]uint32 // supported, advertised, the partner's: each of `words` words
+	// Supported, advertised, the partner's: each of `words` words.
+	masks [3 * 8]uint32
 }
 
 // setLink sets speed and modes of an interface of the thread's namespace.
@@ -134,21 +149,33 @@ func setLink(dev string, mbit, best int) error {
 	ls := &linkSettings{cmd: unix.ETHTOOL_GLINKSETTINGS}
 	ifr.data = unsafe.Pointer(ls)
 	ioctl := func() error {
-		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(s), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&ifr)))
+		_, _, e := unix.Syscall(
+			unix.SYS_IOCTL,
+			uintptr(s),
+			unix.SIOCETHTOOL,
+			uintptr(unsafe.Pointer(&ifr)),
+		)
 		runtime.KeepAlive(ls)
 		if e != 0 {
 			return e
 		}
 		return nil
 	}
-	if err := ioctl(); err != nil { // with 0 words the kernel answers with minus the number it wants
+	// With 0 words the kernel answers with minus the number it wants.
+	if err := ioctl(); err != nil {
 		return fmt.Errorf("ask the size of link modes: %w", err)
 	}
 	words := int(-ls.words)
 	if words < 1 || 3*words > len(ls.masks) {
 		return fmt.Errorf("link modes of %d words", ls.words)
 	}
-	*ls = linkSettings{cmd: unix.ETHTOOL_SLINKSETTINGS, speed: uint32(mbit), duplex: 1, autoneg: 1, words: int8(words)}
+	*ls = linkSettings{
+		cmd:     unix.ETHTOOL_SLINKSETTINGS,
+		speed:   uint32(mbit),
+		duplex:  1,
+		autoneg: 1,
+		words:   int8(words),
+	}
 	// Bits of ETHTOOL_LINK_MODE_*: full-duplex twisted-pair modes and autonegotiation.
 	for _, m := range []struct{ mbit, bit int }{{10, 1}, {100, 3}, {1000, 5}, {2500, 47}, {10000, 12}} {
 		if m.mbit <= best {
@@ -185,7 +212,9 @@ func carry(from, to, mbit int, t *tally) {
 			continue
 		}
 		now := time.Now()
-		if late := now.Add(-2 * time.Millisecond); free.Before(late) { // a late wake-up of this process is no idle wire
+		if late := now.Add(-2 * time.Millisecond); free.Before(
+			late,
+		) { // a late wake-up of this process is no idle wire
 			free = late
 		}
 		free = free.Add(time.Duration(float64(wireBytes(b[:n])) * 8 * 1000 / float64(mbit)))
@@ -200,7 +229,8 @@ func carry(from, to, mbit int, t *tally) {
 	}
 }
 
-// wireBytes is what a frame read from a tap takes on the wire: a segmented super-frame takes its headers once a segment.
+// wireBytes is what a frame read from a tap takes on the wire: a segmented super-frame takes its
+// headers once a segment.
 func wireBytes(b []byte) int {
 	frame := len(b) - vnetHeader
 	kind, size := b[1], int(binary.LittleEndian.Uint16(b[4:]))

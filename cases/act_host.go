@@ -40,7 +40,9 @@ func burn(duty float64, sys bool, zero int, t *tally) {
 	x := uint64(1)
 	started, base := time.Now(), threadTime()
 	for n := int64(1); ; n++ {
-		busy := time.Duration(float64(n) * duty * float64(period)) // CPU time owed until the end of this period
+		busy := time.Duration(
+			float64(n) * duty * float64(period),
+		) // CPU time that is due until the end of this period
 		for threadTime()-base < busy {
 			if sys {
 				unix.Read(zero, b)
@@ -77,7 +79,8 @@ func threadTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// actWrite writes blocks to random places of a file past the page cache, each thread one after another.
+// actWrite writes blocks to random places of a file past the page cache, each thread one after
+// another.
 func actWrite(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	name := f.String("file", "", "file, made and removed")
 	size := f.Int64("size", 256<<20, "bytes of the file")
@@ -134,9 +137,9 @@ func aligned(n int) []byte {
 	return b[off : off+n]
 }
 
-// actCrowd holds memory and reads a file through the page cache over and over. In a cgroup that can't hold both the
-// kernel reclaims at every step, and reads again what it threw out just before.
-func actCrowd(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
+// actReread holds memory and reads a file through the page cache over and over. In a cgroup that
+// can't hold both the kernel reclaims at every step, and reads again what it threw out just before.
+func actReread(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	name := f.String("file", "", "file, made and removed")
 	size := f.Int64("size", 128<<20, "bytes of the file")
 	hold := f.Int("hold", 16<<20, "bytes of memory held besides")
@@ -183,7 +186,8 @@ func actCrowd(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 	return nil
 }
 
-// actPurge makes a directory, looks up names in it that do not exist, each of which the kernel caches, and removes it, which purges them. An operation is a removal.
+// actPurge makes a directory, looks up names in it that do not exist, each of which the kernel
+// caches, and removes it, which purges them. An operation is a removal.
 func actPurge(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	dir := f.String("dir", "", "directory, made and removed")
 	names := f.Int("names", 40000, "names looked up in it")
@@ -198,7 +202,10 @@ func actPurge(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 		}
 		var st unix.Stat_t
 		for n := range *names {
-			if err := unix.Lstat(fmt.Sprintf("%s/message-%d", *dir, n), &st); !errors.Is(err, unix.ENOENT) {
+			if err := unix.Lstat(fmt.Sprintf("%s/message-%d", *dir, n), &st); !errors.Is(
+				err,
+				unix.ENOENT,
+			) {
 				return fmt.Errorf("look up what is not there: %w", err)
 			}
 		}
@@ -219,8 +226,9 @@ func actPurge(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 	}
 }
 
-// actLockUp holds many locks on parts of one file, which the kernel keeps in a list, and takes and gives back one more for a share of the time: each time the list
-// is walked. An operation is one such lock.
+// actLockUp holds many locks on parts of one file, which the kernel keeps in a list, and takes and
+// releases one more for a share of the time: each time the list is walked. An operation is one
+// such lock.
 func actLockUp(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	name := f.String("file", "", "file, made and removed")
 	locks := f.Int("locks", 6000, "locks that are held")
@@ -241,7 +249,8 @@ func actLockUp(ctx context.Context, f *flag.FlagSet, args []string, t *tally) er
 		return nil
 	}
 	for n := range *locks {
-		if err := set(unix.F_WRLCK, int64(2*n)); err != nil { // every other byte: neighbours would become one lock
+		// Every other byte: neighbours would become one lock.
+		if err := set(unix.F_WRLCK, int64(2*n)); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A request is 8 bytes: how many bytes the answer shall have, then the sender's number, both big-endian uint32.
+// A request is 8 bytes: how many bytes the answer shall have, then the sender's number, both
+// big-endian uint32.
 const requestBytes = 8
 
 func actSink(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
@@ -50,7 +51,7 @@ func actServe(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 	})
 }
 
-// listenTCP gives each connection a goroutine until the context ends.
+// listenTCP starts a goroutine for each connection until the context ends.
 func listenTCP(ctx context.Context, at string, t *tally, serve func(*net.TCPConn)) error {
 	l, err := net.Listen("tcp4", at)
 	if err != nil {
@@ -117,14 +118,17 @@ func actStream(ctx context.Context, f *flag.FlagSet, args []string, t *tally) er
 	}
 }
 
-// steady gives a connection the cubic congestion control where the machine has it: bbr, a common default, measures a
-// round trip of 8 us on a veth and sometimes paces a flow down to nothing there, which would be another story.
+// steady sets the cubic congestion control of a connection where the machine has it: bbr, a common
+// default, measures a round trip of 8 us on a veth and sometimes paces a flow down to nothing
+// there, which would be another story.
 func steady(c net.Conn) {
 	raw, err := c.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		return
 	}
-	raw.Control(func(fd uintptr) { unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") })
+	raw.Control(
+		func(fd uintptr) { unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") },
+	)
 }
 
 func dial(ctx context.Context, to string) (net.Conn, error) {
@@ -194,7 +198,8 @@ func askOn(ctx context.Context, c net.Conn, size, window int, p *pace, t *tally)
 		if err := p.wait(ctx, 1); err != nil {
 			return err
 		}
-		// The answer's turn is taken before asking, so that what waits in the channel is at most the window.
+		// The answer's turn is taken before asking, so that what waits in the channel is at most
+		// the window.
 		select {
 		case sent <- time.Now():
 		case err := <-gone:
@@ -222,7 +227,9 @@ func askFresh(ctx context.Context, to string, size int, p *pace, t *tally) error
 			t.errors.Add(1)
 			continue
 		}
-		c.(*net.TCPConn).SetLinger(0) // a reset: no TIME_WAIT entries beside those that the scene counts
+		c.(*net.TCPConn).SetLinger(
+			0,
+		) // a reset: no TIME_WAIT entries beside those that the scene counts
 		c.SetDeadline(start.Add(2 * time.Second))
 		_, err = c.Write(q[:])
 		if err == nil {
@@ -280,7 +287,8 @@ func actSpray(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 		if err := p.wait(ctx, 1); err != nil {
 			return err
 		}
-		if _, err := c.Write(b); err != nil { // refused by the other end, or no buffer: counted, not fatal
+		// Refused by the other end, or no buffer: counted, not fatal.
+		if _, err := c.Write(b); err != nil {
 			t.errors.Add(1)
 			continue
 		}
@@ -325,9 +333,9 @@ func actSniff(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 	return nil
 }
 
-// actFill makes established TCP connections that no peer knows of, without a packet, by TCP_REPAIR (tcp(7),
-// net/ipv4/tcp.c: connect on a socket in repair mode only enters the table). More than one process's files can hold
-// are shared out to processes of the same name.
+// actFill makes established TCP connections that no peer knows of, without a packet, by TCP_REPAIR
+// (tcp(7), net/ipv4/tcp.c: connect on a socket in repair mode only enters the table). More than one
+// process's files can hold are shared out to processes of the same name.
 func actFill(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	n := f.Int("n", 100000, "connections")
 	block := f.Int("block", 0, "number of this process among those that fill one table")
@@ -348,7 +356,10 @@ func actFill(ctx context.Context, f *flag.FlagSet, args []string, t *tally) erro
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, 1); err != nil {
 			return fmt.Errorf("repair mode: %w", err)
 		}
-		from := &unix.SockaddrInet4{Port: 20000 + i, Addr: [4]byte{127, 77, byte(*block >> 8), byte(*block)}}
+		from := &unix.SockaddrInet4{
+			Port: 20000 + i,
+			Addr: [4]byte{127, 77, byte(*block >> 8), byte(*block)},
+		}
 		if err := unix.Bind(fd, from); err != nil {
 			return fmt.Errorf("bind %d of %d: %w", i, *n, err)
 		}
@@ -366,8 +377,16 @@ func fillShared(ctx context.Context, n, each int, t *tally) error {
 	var wg sync.WaitGroup
 	fail := make(chan error, n/each+1)
 	for block := 0; block*each < n; block++ {
-		// By the file name that this process was started by, which gives it its own name: see Start.
-		c := exec.CommandContext(ctx, os.Args[0], "-n", fmt.Sprint(min(each, n-block*each)), "-block", fmt.Sprint(block))
+		// By the file name that this process was started by, which sets its name: see
+		// Start.
+		c := exec.CommandContext(
+			ctx,
+			os.Args[0],
+			"-n",
+			fmt.Sprint(min(each, n-block*each)),
+			"-block",
+			fmt.Sprint(block),
+		)
 		out, err := c.StdoutPipe()
 		if err != nil {
 			return err
@@ -410,7 +429,9 @@ func actHear(ctx context.Context, f *flag.FlagSet, args []string, t *tally) erro
 	if err != nil {
 		return err
 	}
-	c.SetReadBuffer(4 << 20) // as much as the machine allows: this reader shall not be the one that drops
+	c.SetReadBuffer(
+		4 << 20,
+	) // as much as the machine allows: this reader shall not be the one that drops
 	go func() { <-ctx.Done(); c.Close() }()
 	t.ready()
 	b := make([]byte, 64<<10)

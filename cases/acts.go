@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Act makes this process a load or the guardian if the lab started it as one, and then never returns. A program that
-// makes labs calls it first in main, or in TestMain before anything else.
+// Act makes this process a load or the guardian if the lab started it as one, and then never
+// returns. A program that makes labs calls it first in main, or in TestMain before anything else.
 func Act() {
 	name := os.Getenv(envAct)
 	if name == "" {
@@ -32,7 +32,8 @@ func Act() {
 		if procs == "" {
 			continue
 		}
-		if err := os.WriteFile(procs, []byte("0"), 0); err != nil { // 0: the writer, with all its threads
+		// 0: the writer, with all its threads.
+		if err := os.WriteFile(procs, []byte("0"), 0); err != nil {
 			fmt.Fprintln(os.Stderr, "enter cgroup:", err)
 			os.Exit(1)
 		}
@@ -70,7 +71,7 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"cable":  actCable,  // joins taps, each pair a cable with a speed
 		"burn":   actBurn,   // keeps CPUs busy, wholly or for a share of the time
 		"write":  actWrite,  // writes to a file past the page cache
-		"crowd":  actCrowd,  // reads a file larger than its memory over and over
+		"crowd":  actReread, // reads a file larger than its memory over and over
 		"lockup": actLockUp, // takes locks on a file on which it has many
 		"purge":  actPurge,  // removes directories of which many names are cached that do not exist
 	}
@@ -96,7 +97,7 @@ func (t *tally) done(bytes int64, took time.Duration) {
 	}
 }
 
-// ready tells the lab that the act is going, and reports from now on.
+// ready reports to the lab that the act runs, and prints reports from then on.
 func (t *tally) ready() {
 	t.out.Lock()
 	fmt.Println("ready")
@@ -125,12 +126,14 @@ func (t *tally) print() {
 	}
 	t.out.Lock()
 	defer t.out.Unlock()
-	if _, err := os.Stdout.Write(append(b, '\n')); err != nil { // the lab is gone; the guardian will come
+	// The lab is gone; the guardian will come.
+	if _, err := os.Stdout.Write(append(b, '\n')); err != nil {
 		os.Exit(1)
 	}
 }
 
-// pace lets things pass at a rate. What was missed while the process didn't run is made good, up to 100 ms of it.
+// pace lets things pass at a rate. What was missed while the process didn't run is made good, up to
+// 100 ms of it.
 type pace struct {
 	mu   sync.Mutex
 	rate float64 // units a second; 0: no limit
@@ -146,7 +149,8 @@ func (p *pace) wait(ctx context.Context, n float64) error {
 	now := time.Now()
 	oldest := now.Add(-100 * time.Millisecond)
 	if p.next.IsZero() || n/p.rate > 0.1 {
-		oldest = now // nothing to make good at the start; nor with steps longer than what is made good
+		// Nothing to make good at the start; nor with steps longer than what is made good.
+		oldest = now
 	}
 	if p.next.Before(oldest) {
 		p.next = oldest
@@ -176,7 +180,10 @@ func raiseFiles() {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) == nil && r.Cur < r.Max {
 		r.Cur = r.Max
-		unix.Setrlimit(unix.RLIMIT_NOFILE, &r) // failing leaves the softer limit, which the acts live with
+		unix.Setrlimit(
+			unix.RLIMIT_NOFILE,
+			&r,
+		) // failing leaves the softer limit, which the acts live with
 	}
 }
 

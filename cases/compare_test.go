@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// The tools that people have used for decades, beside the program over the same seconds. Each comparison is made up
-// to three times, because their intervals begin some hundredths of a second apart and other things run meanwhile.
+// The tools that people have used for decades, beside the program over the same seconds. Each
+// comparison is repeated up to three times, because their intervals begin some hundredths of a
+// second apart and other things run meanwhile.
 
 // watch is how long each comparison looks, in seconds.
 const watch = 4
@@ -30,7 +31,8 @@ type pairing struct {
 }
 
 func (p pairing) far() bool {
-	return !(math.Abs(p.ours-p.theirs) <= max(p.within*math.Abs(p.theirs), p.or)) // so that no number is far
+	// So that no number is far.
+	return !(math.Abs(p.ours-p.theirs) <= max(p.within*math.Abs(p.theirs), p.or))
 }
 
 // agree makes a comparison up to three times.
@@ -66,7 +68,7 @@ func agree(t *testing.T, once func(context.Context) ([]pairing, error)) {
 	}
 }
 
-// together runs commands at the same time and gives the output of each.
+// together runs commands at the same time and returns the output of each.
 func together(ctx context.Context, commands ...*exec.Cmd) ([][]byte, error) {
 	type result struct {
 		i   int
@@ -120,8 +122,9 @@ func (r rows) number(key, want, column string) float64 {
 
 func seconds() string { return strconv.Itoa(watch) }
 
-// TestBeside makes the comparisons. Those of a group look at the same seconds: what each compares is of its own scene, or of the whole
-// machine for both tools. No group's loads keep all CPUs busy, for who begins late compares other seconds.
+// TestBeside makes the comparisons. Those of a group look at the same seconds: what each compares
+// is of its own scene, or of the whole machine for both tools. No group's loads keep all CPUs busy,
+// for who begins late compares other seconds.
 func TestBeside(t *testing.T) {
 	if quick() {
 		return
@@ -175,7 +178,11 @@ func besideNicstatAndIP(t *testing.T) {
 			return p
 		}
 		before := read()
-		outs, err := together(ctx, sc.on(bin, "nic", "--json", seconds(), "1"), sc.on("nicstat", "-p", "-i", "eth0", seconds(), "2"))
+		outs, err := together(
+			ctx,
+			sc.on(bin, "nic", "--json", seconds(), "1"),
+			sc.on("nicstat", "-p", "-i", "eth0", seconds(), "2"),
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +191,10 @@ func besideNicstatAndIP(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		lines := strings.Split(strings.TrimSpace(string(outs[1])), "\n") // time:Int:rKB/s:wKB/s:rPk/s:wPk/s:%Util:Sat
+		lines := strings.Split(
+			strings.TrimSpace(string(outs[1])),
+			"\n",
+		) // time:Int:rKB/s:wKB/s:rPk/s:wPk/s:%Util:Sat
 		f := strings.Split(lines[len(lines)-1], ":")
 		if len(f) < 8 {
 			return nil, fmt.Errorf("nicstat said %q", outs[1])
@@ -196,7 +206,13 @@ func besideNicstatAndIP(t *testing.T) {
 			{"tx bytes/s, nicstat", get("tx_bytes_per_s"), number(f[3]) * 1024, 0.02, 100},
 			{"rx packets/s, nicstat", get("rx_packets_per_s"), number(f[4]), 0.02, 1},
 			{"tx packets/s, nicstat", get("tx_packets_per_s"), number(f[5]), 0.02, 1},
-			{"tx bytes a packet", get("tx_avg_bytes"), get("tx_bytes_per_s") / get("tx_packets_per_s"), 1e-6, 0},
+			{
+				"tx bytes a packet",
+				get("tx_avg_bytes"),
+				get("tx_bytes_per_s") / get("tx_packets_per_s"),
+				1e-6,
+				0,
+			},
 			{"utilisation, nicstat", get("util"), number(f[6]) / 100, 0.02, 0.0015},
 			{"utilisation, of bytes", get("util"), util, 0.02, 0},
 			{"capacity", get("capacity_bits_per_s"), 1e9, 0, 0},
@@ -204,9 +220,15 @@ func besideNicstatAndIP(t *testing.T) {
 		}
 		for i, c := range counters {
 			rate := (after.v[i] - before.v[i]) / after.at.Sub(before.at).Seconds()
-			pairs = append(pairs, pairing{c + "/s, the kernel's counter", get(c + "_per_s"), rate, 0.02, 1})
+			pairs = append(
+				pairs,
+				pairing{c + "/s, the kernel's counter", get(c + "_per_s"), rate, 0.02, 1},
+			)
 		}
-		return append(pairs, pairing{"tx bytes/s, the load's own rate", get("tx_bytes_per_s"), 25e6, 0.03, 0}), nil
+		return append(
+			pairs,
+			pairing{"tx bytes/s, the load's own rate", get("tx_bytes_per_s"), 25e6, 0.03, 0},
+		), nil
 	})
 }
 
@@ -216,15 +238,33 @@ func besideMpstat(t *testing.T) {
 	bin := needProgram(t)
 	sc := &Scene{Lab: l}
 	for cpu := range runtime.NumCPU() {
-		sc.load(Program{Name: fmt.Sprintf("usr-%d", cpu), Act: "burn", CPUs: []int{cpu}, Args: []string{"-duty", []string{"0.3", "0.5"}[cpu%2]}})
-		sc.load(Program{Name: fmt.Sprintf("sys-%d", cpu), Act: "burn", CPUs: []int{cpu}, Args: []string{"-duty", "0.2", "-sys"}})
+		sc.load(
+			Program{
+				Name: fmt.Sprintf("usr-%d", cpu),
+				Act:  "burn",
+				CPUs: []int{cpu},
+				Args: []string{"-duty", []string{"0.3", "0.5"}[cpu%2]},
+			},
+		)
+		sc.load(
+			Program{
+				Name: fmt.Sprintf("sys-%d", cpu),
+				Act:  "burn",
+				CPUs: []int{cpu},
+				Args: []string{"-duty", "0.2", "-sys"},
+			},
+		)
 	}
 	if err := l.Err(); err != nil {
 		t.Fatal(err)
 	}
 	agree(t, func(ctx context.Context) ([]pairing, error) {
-		outs, err := together(ctx, sc.on(bin, "cpu", "--json", seconds(), "1"), sc.on("mpstat", "-o", "JSON", "-P", "ALL", seconds(), "1"),
-			sc.on(bin, "use", "--json", seconds(), "1"))
+		outs, err := together(
+			ctx,
+			sc.on(bin, "cpu", "--json", seconds(), "1"),
+			sc.on("mpstat", "-o", "JSON", "-P", "ALL", seconds(), "1"),
+			sc.on(bin, "use", "--json", seconds(), "1"),
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -258,13 +298,32 @@ func besideMpstat(t *testing.T) {
 			counted := 1 - ours.number("cpu", cpu, "unaccounted")
 			for _, mode := range []string{"usr", "nice", "sys", "iowait", "soft", "steal", "guest", "idle"} {
 				v, _ := row[mode].(float64)
-				// A tick is 10 ms: a quarter of a percent of four seconds; and both begin a little apart.
-				pairs = append(pairs, pairing{"cpu " + cpu + " " + mode, ours.number("cpu", cpu, mode), v / 100 * counted, 0.02, 0.015})
+				// A tick is 10 ms: a quarter of a percent of four seconds; and both begin a little
+				// apart.
+				pairs = append(
+					pairs,
+					pairing{
+						"cpu " + cpu + " " + mode,
+						ours.number("cpu", cpu, mode),
+						v / 100 * counted,
+						0.02,
+						0.015,
+					},
+				)
 			}
 			if cpu == "all" {
 				idle, _ := row["idle"].(float64)
 				wait, _ := row["iowait"].(float64)
-				pairs = append(pairs, pairing{"busy, in use", use.Rows[0]["cpu_util"].(float64), 1 - (idle+wait)/100*counted, 0.02, 0.015})
+				pairs = append(
+					pairs,
+					pairing{
+						"busy, in use",
+						use.Rows[0]["cpu_util"].(float64),
+						1 - (idle+wait)/100*counted,
+						0.02,
+						0.015,
+					},
+				)
 			}
 		}
 		return pairs, nil
@@ -281,12 +340,25 @@ func besideIostat(t *testing.T) {
 	}
 	sc := &Scene{Lab: l}
 	sc.load(Program{Name: "appender", Act: "write", Patient: true,
-		Args: []string{"-file", filepath.Join(l.Dir(), "data"), "-depth", "4", "-block", "65536", "-rate", "50e6"}})
+		Args: []string{
+			"-file",
+			filepath.Join(l.Dir(), "data"),
+			"-depth",
+			"4",
+			"-block",
+			"65536",
+			"-rate",
+			"50e6",
+		}})
 	if err := l.Err(); err != nil {
 		t.Fatal(err)
 	}
 	agree(t, func(ctx context.Context) ([]pairing, error) {
-		outs, err := together(ctx, sc.on(bin, "disk", "--json", seconds(), "1"), sc.on("iostat", "-xy", "-o", "JSON", disk, seconds(), "1"))
+		outs, err := together(
+			ctx,
+			sc.on(bin, "disk", "--json", seconds(), "1"),
+			sc.on("iostat", "-xy", "-o", "JSON", disk, seconds(), "1"),
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -314,7 +386,13 @@ func besideIostat(t *testing.T) {
 			{"writes/s", our("writes_per_s"), get("w/s"), 0.02, 1},
 			{"reads/s", our("reads_per_s"), get("r/s"), 0.02, 2},
 			{"written bytes/s", our("written_bytes_per_s"), get("wkB/s") * 1024, 0.02, 4096},
-			{"ms a write", our("write_await_ns") / 1e6, get("w_await"), 0.02, 0.01}, // they print hundredths
+			{
+				"ms a write",
+				our("write_await_ns") / 1e6,
+				get("w_await"),
+				0.02,
+				0.01,
+			}, // they print hundredths
 			{"queue", our("queue"), get("aqu-sz"), 0.05, 0.01},
 			{"busy", our("util"), get("util") / 100, 0.02, 0.01},
 			{"bytes a write", our("write_avg_bytes"), get("wareq-sz") * 1024, 0.02, 1024},
@@ -330,13 +408,26 @@ func besideVmstat(t *testing.T) {
 	bin := needProgram(t)
 	sc := &Scene{Lab: l}
 	sc.load(Program{Name: "appender", Act: "write", Patient: true,
-		Args: []string{"-file", filepath.Join(l.Dir(), "data"), "-depth", "4", "-block", "65536", "-rate", "50e6"}})
+		Args: []string{
+			"-file",
+			filepath.Join(l.Dir(), "data"),
+			"-depth",
+			"4",
+			"-block",
+			"65536",
+			"-rate",
+			"50e6",
+		}})
 	sc.load(Program{Name: "worker", Act: "burn", Args: []string{"-threads", "4", "-duty", "0.1"}})
 	if err := l.Err(); err != nil {
 		t.Fatal(err)
 	}
 	agree(t, func(ctx context.Context) ([]pairing, error) {
-		outs, err := together(ctx, sc.on(bin, "mem", "--json", seconds(), "1"), sc.on("vmstat", seconds(), "2"))
+		outs, err := together(
+			ctx,
+			sc.on(bin, "mem", "--json", seconds(), "1"),
+			sc.on("vmstat", seconds(), "2"),
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -345,7 +436,9 @@ func besideVmstat(t *testing.T) {
 			return nil, err
 		}
 		lines := strings.Split(strings.TrimSpace(string(outs[1])), "\n")
-		f := strings.Fields(lines[len(lines)-1]) // r b swpd free buff cache si so bi bo in cs us sy id wa st
+		f := strings.Fields(
+			lines[len(lines)-1],
+		) // r b swpd free buff cache si so bi bo in cs us sy id wa st
 		if len(f) < 17 || len(ours.Rows) != 1 {
 			return nil, fmt.Errorf("vmstat said %q, we %v", outs[1], ours)
 		}
@@ -358,14 +451,21 @@ func besideVmstat(t *testing.T) {
 		kib := func(i int) float64 { return number(f[i]) * 1024 }
 		// vmstat leaves out the time that fell between ticks, and divides by the rest.
 		counted := our("user") + our("system") + our("idle") + our("iowait") + our("steal")
-		// vmstat 4.0 prints the memory of the interval before: its levels are taken from where it has them from.
+		// vmstat 4.0 prints the memory of the interval before: its levels are taken from where it
+		// has them from.
 		now := func(key string) float64 { v, _ := keyed("/proc/meminfo", key+":")(); return v * 1024 }
 		return []pairing{
 			{"swap used", our("swap_used_bytes"), now("SwapTotal") - now("SwapFree"), 0.02, 4096},
 			{"free", our("free_bytes"), now("MemFree"), 0.02, 0},
 			{"available", our("available_bytes"), now("MemAvailable"), 0.02, 0},
 			{"buffers", our("buffers_bytes"), now("Buffers"), 0.02, 1 << 20},
-			{"cache, as free(1) counts it", our("cache_bytes"), now("Cached") + now("SReclaimable"), 0.02, 0},
+			{
+				"cache, as free(1) counts it",
+				our("cache_bytes"),
+				now("Cached") + now("SReclaimable"),
+				0.02,
+				0,
+			},
 			{"swapped in/s", our("swap_in_bytes_per_s"), kib(6), 0.02, 1024},
 			{"swapped out/s", our("swap_out_bytes_per_s"), kib(7), 0.02, 1024},
 			{"written/s", our("written_bytes_per_s"), kib(9), 0.02, 1024},
@@ -384,8 +484,17 @@ func besideTheCounters(t *testing.T) {
 	bin := needProgram(t)
 	src, dst := pair(l, veths(l))
 	sc := &Scene{Lab: l, Where: dst}
-	sc.load(Program{Name: "server", Act: "serve", On: dst, Args: []string{"-at", "10.20.3.34:7072"}})
-	sc.load(Program{Name: "clients", Act: "ask", On: src, Args: []string{"-to", "10.20.3.34:7072", "-fresh", "-conns", "4", "-rate", "500"}})
+	sc.load(
+		Program{Name: "server", Act: "serve", On: dst, Args: []string{"-at", "10.20.3.34:7072"}},
+	)
+	sc.load(
+		Program{
+			Name: "clients",
+			Act:  "ask",
+			On:   src,
+			Args: []string{"-to", "10.20.3.34:7072", "-fresh", "-conns", "4", "-rate", "500"},
+		},
+	)
 	if err := l.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -418,13 +527,23 @@ func besideTheCounters(t *testing.T) {
 			if !ok {
 				v = math.NaN()
 			}
-			pairs = append(pairs, pairing{c.counter, v, (dst.Protocol(c.group, c.counter) - before[i]) / over, 0.02, 1})
+			pairs = append(
+				pairs,
+				pairing{
+					c.counter,
+					v,
+					(dst.Protocol(c.group, c.counter) - before[i]) / over,
+					0.02,
+					1,
+				},
+			)
 		}
 		return append(pairs, pairing{"connections a second", pairs[2].ours, 500, 0.02, 0}), nil
 	})
 }
 
-// besideTheLoads has two processes with known rates to two hosts, and holds each row and the residual against them.
+// besideTheLoads has two processes with known rates to two hosts, and holds each row and the
+// residual against them.
 func besideTheLoads(t *testing.T) {
 	l := open(t)
 	bin := needProgram(t)
@@ -438,9 +557,30 @@ func besideTheLoads(t *testing.T) {
 	sc := &Scene{Lab: l, Where: hub}
 	sc.load(Program{Name: "sink", Act: "sink", On: a, Args: []string{"-at", "10.5.1.2:7070"}})
 	sc.load(Program{Name: "sink", Act: "sink", On: b, Args: []string{"-at", "10.5.2.2:7070"}})
-	fast := sc.load(Program{Name: "fast", Act: "stream", On: hub, Args: []string{"-to", "10.5.1.2:7070", "-rate", "20e6", "-chunk", "16384"}})
-	slow := sc.load(Program{Name: "slow", Act: "stream", On: hub, Args: []string{"-to", "10.5.2.2:7070", "-rate", "5e6", "-chunk", "16384"}})
-	sc.load(Program{Name: "telemetry", Act: "spray", On: hub, Args: []string{"-to", "10.5.2.2:7071", "-rate", "1000", "-size", "1000"}})
+	fast := sc.load(
+		Program{
+			Name: "fast",
+			Act:  "stream",
+			On:   hub,
+			Args: []string{"-to", "10.5.1.2:7070", "-rate", "20e6", "-chunk", "16384"},
+		},
+	)
+	slow := sc.load(
+		Program{
+			Name: "slow",
+			Act:  "stream",
+			On:   hub,
+			Args: []string{"-to", "10.5.2.2:7070", "-rate", "5e6", "-chunk", "16384"},
+		},
+	)
+	sc.load(
+		Program{
+			Name: "telemetry",
+			Act:  "spray",
+			On:   hub,
+			Args: []string{"-to", "10.5.2.2:7071", "-rate", "1000", "-size", "1000"},
+		},
+	)
 	sc.load(Program{Name: "listener", Act: "hear", On: b, Args: []string{"-at", "10.5.2.2:7071"}})
 	if err := l.Err(); err != nil {
 		t.Fatal(err)
@@ -468,9 +608,27 @@ func besideTheLoads(t *testing.T) {
 		}
 		pid := func(process string) float64 { return ours.number("process", process, "pid") }
 		return []pairing{
-			{"bytes/s of the fast process", ours.number("process", "fast", "tx_bytes_per_s"), 20e6, 0.02, 0},
-			{"bytes/s to its host", ours.number("peer", "10.5.1.2", "tx_bytes_per_s"), 20e6, 0.02, 0},
-			{"bytes/s of the slow process", ours.number("process", "slow", "tx_bytes_per_s"), 5e6, 0.02, 0},
+			{
+				"bytes/s of the fast process",
+				ours.number("process", "fast", "tx_bytes_per_s"),
+				20e6,
+				0.02,
+				0,
+			},
+			{
+				"bytes/s to its host",
+				ours.number("peer", "10.5.1.2", "tx_bytes_per_s"),
+				20e6,
+				0.02,
+				0,
+			},
+			{
+				"bytes/s of the slow process",
+				ours.number("process", "slow", "tx_bytes_per_s"),
+				5e6,
+				0.02,
+				0,
+			},
 			{"pid of the fast process", pid("fast"), float64(fast.PID), 0, 0},
 			{"pid of the slow process", pid("slow"), float64(slow.PID), 0, 0},
 			{"residual: datagrams and headers", residual, wire - 25e6, 0.1, 0.02 * wire},
@@ -490,7 +648,10 @@ func besideProc(t *testing.T) {
 	}
 	agree(t, func(ctx context.Context) ([]pairing, error) {
 		stop := followCPU(usr.PID, sys.PID)
-		outs, err := together(ctx, sc.on("nice", "-n", "-15", bin, "ps", "--json", seconds(), "1")) // as the loads are
+		outs, err := together(
+			ctx,
+			sc.on("nice", "-n", "-15", bin, "ps", "--json", seconds(), "1"),
+		) // as the loads are
 		theirs := stop()
 		if err != nil {
 			return nil, err
@@ -500,7 +661,8 @@ func besideProc(t *testing.T) {
 			return nil, err
 		}
 		get := func(d *Load, column string) float64 { return ours.number("pid", fmt.Sprint(float64(d.PID)), column) }
-		// On a machine that is busy otherwise the program starts late and takes its time: what counts are the seconds that it says it measured.
+		// On a machine that is busy otherwise the program starts late and takes its time: what
+		// counts are the seconds that it says it measured.
 		pair := func(what string, d *Load, v float64, count func(cpuUsed) float64, within float64) pairing {
 			least, most := theirs[d.PID].over(ours.Start, ours.Seconds, count)
 			return pairing{what, v, min(max(v, least), most), within, 0.01}
@@ -511,8 +673,20 @@ func besideProc(t *testing.T) {
 			pair("time of sys-worker", sys, get(sys, "usr")+get(sys, "sys"), all, 0.02),
 			pair("user time of usr-worker", usr, get(usr, "usr"), user, 0.05),
 			pair("system time of sys-worker", sys, get(sys, "sys"), system, 0.1),
-			{"share of user time of usr-worker", get(usr, "usr") / (get(usr, "usr") + get(usr, "sys")), 1, 0.3, 0},
-			{"share of system time of sys-worker", get(sys, "sys") / (get(sys, "usr") + get(sys, "sys")), 1, 0.3, 0},
+			{
+				"share of user time of usr-worker",
+				get(usr, "usr") / (get(usr, "usr") + get(usr, "sys")),
+				1,
+				0.3,
+				0,
+			},
+			{
+				"share of system time of sys-worker",
+				get(sys, "sys") / (get(sys, "usr") + get(sys, "sys")),
+				1,
+				0.3,
+				0,
+			},
 		}, nil
 	})
 }
@@ -525,7 +699,8 @@ type cpuUsed struct {
 
 type cpuCourse []cpuUsed
 
-// followCPU reads what processes have used, a hundred times a second, until stop, which gives it by process.
+// followCPU reads what processes have used, a hundred times a second, until stop, which returns it
+// by process.
 func followCPU(pids ...int) (stop func() map[int]cpuCourse) {
 	all, end, ended := map[int]cpuCourse{}, make(chan struct{}), make(chan struct{})
 	look := func() {
@@ -551,9 +726,14 @@ func followCPU(pids ...int) (stop func() map[int]cpuCourse) {
 	return func() map[int]cpuCourse { close(end); <-ended; return all }
 }
 
-// over gives the least and the most that it may have used a second in the seconds from a time on: what it used between readings within them, and
-// between readings around them, with the hundredth of a second to which each is rounded.
-func (c cpuCourse) over(start time.Time, seconds float64, count func(cpuUsed) float64) (least, most float64) {
+// over returns the least and the most that it may have used a second in the seconds from a time on:
+// what it used between readings within them, and between readings around them, with the hundredth
+// of a second to which each is rounded.
+func (c cpuCourse) over(
+	start time.Time,
+	seconds float64,
+	count func(cpuUsed) float64,
+) (least, most float64) {
 	const rounding = 0.01
 	end := start.Add(time.Duration(seconds * 1e9))
 	var before, after, first, last *cpuUsed
@@ -575,7 +755,10 @@ func (c cpuCourse) over(start time.Time, seconds float64, count func(cpuUsed) fl
 	if before == nil || after == nil || first == nil || last == nil {
 		return math.NaN(), math.NaN()
 	}
-	return max(0, count(*last)-count(*first)-rounding) / seconds, (count(*after) - count(*before) + rounding) / seconds
+	return max(
+		0,
+		count(*last)-count(*first)-rounding,
+	) / seconds, (count(*after) - count(*before) + rounding) / seconds
 }
 
 func TestLinkSaysWhatTheCableIs(t *testing.T) {
@@ -625,7 +808,15 @@ func TestCachesCountTheTable(t *testing.T) {
 	par.Set("net/ipv4/tcp_child_ehash_entries", "1024")
 	box := l.HostWithin(par, "box")
 	sc := &Scene{Lab: l, Where: box}
-	sc.load(Program{Name: "old-flows", Act: "fill", On: box, Args: []string{"-n", "5000"}, Patient: true})
+	sc.load(
+		Program{
+			Name:    "old-flows",
+			Act:     "fill",
+			On:      box,
+			Args:    []string{"-n", "5000"},
+			Patient: true,
+		},
+	)
 	if err := l.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskOf names the block device that holds a folder, the whole disk rather than its partition: "vda".
+// diskOf names the block device that holds a folder, the whole disk rather than its partition:
+// "vda".
 func diskOf(dir string) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {

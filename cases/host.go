@@ -11,23 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is a network namespace that stands for a machine: it has interfaces, addresses and settings of its own, but
-// shares CPUs, disks and memory with all others.
+// Host is a network namespace that represents a machine: it has interfaces, addresses and settings
+// of its own, but shares CPUs, disks and memory with all others.
 type Host struct {
 	lab  *Lab
 	Name string // as stories call it: "box"
 	NS   string // the namespace's name, for `ip netns exec`: culab1234-box
 }
 
-// Host makes a host with its loopback up and IPv6 off, so that no frames flow that the scene didn't ask for.
+// Host makes a host with its loopback up and IPv6 off, so that no frames flow that the scene didn't
+// ask for.
 func (l *Lab) Host(name string) *Host {
 	h := &Host{lab: l, Name: name, NS: l.run + "-" + name}
 	l.tool("ip", "netns", "add", h.NS)
 	return h.start()
 }
 
-// HostWithin makes a host whose per-namespace defaults come from parent: a new namespace takes the size of its TCP
-// tables from net.ipv4.tcp_child_ehash_entries of the namespace it is made in (net/ipv4/inet_hashtables.c).
+// HostWithin makes a host whose per-namespace defaults come from parent: a new namespace takes the
+// size of its TCP tables from net.ipv4.tcp_child_ehash_entries of the namespace it is made in
+// (net/ipv4/inet_hashtables.c).
 func (l *Lab) HostWithin(parent *Host, name string) *Host {
 	h := &Host{lab: l, Name: name, NS: l.run + "-" + name}
 	if l.err != nil {
@@ -56,12 +58,15 @@ func (h *Host) Set(path, value string) {
 	if h.lab.err != nil {
 		return
 	}
-	h.lab.fail(inside(h.NS, func() error { // /proc/sys/net shows the namespace of the thread that looks
-		if err := os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0); err != nil && !strings.Contains(path, "ipv6") {
-			return fmt.Errorf("set %s in %s: %w", path, h.Name, err)
-		}
-		return nil
-	}))
+	h.lab.fail(
+		inside(h.NS, func() error { // /proc/sys/net shows the namespace of the thread that looks
+			if err := os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0); err != nil &&
+				!strings.Contains(path, "ipv6") {
+				return fmt.Errorf("set %s in %s: %w", path, h.Name, err)
+			}
+			return nil
+		}),
+	)
 }
 
 // Get reads a sysctl of the host; "" when it isn't there.
@@ -76,23 +81,44 @@ func (h *Host) Get(path string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// Command prepares a program to run on the host, with the host's own /sys. As a process of the run it ends with it.
+// Command prepares a program to run on the host, with the host's own /sys. As a process of the run
+// it ends with it.
 func (h *Host) Command(name string, args ...string) *exec.Cmd {
 	c := exec.Command("ip", append([]string{"netns", "exec", h.NS, name}, args...)...)
 	c.Env = h.lab.environ("", nil)
 	return c
 }
 
-func (h *Host) ip(args ...string)     { h.lab.tool("ip", append([]string{"-n", h.NS}, args...)...) }
-func (h *Host) tc(args ...string)     { h.lab.tool("tc", append([]string{"-n", h.NS}, args...)...) }
-func (h *Host) bridge(args ...string) { h.lab.tool("bridge", append([]string{"-n", h.NS}, args...)...) }
+func (h *Host) ip(args ...string) { h.lab.tool("ip", append([]string{"-n", h.NS}, args...)...) }
+func (h *Host) tc(args ...string) { h.lab.tool("tc", append([]string{"-n", h.NS}, args...)...) }
+
+func (h *Host) bridge(
+	args ...string,
+) {
+	h.lab.tool("bridge", append([]string{"-n", h.NS}, args...)...)
+}
 func (h *Host) ethtool(args ...string) {
 	h.lab.tool("ip", append([]string{"netns", "exec", h.NS, "ethtool"}, args...)...)
 }
 
-// Veth joins two hosts by a pair of interfaces, both up, without addresses. A veth says 10,000 Mbit/s whatever it is.
+// Veth joins two hosts by a pair of interfaces, both up, without addresses. A veth says 10,000
+// Mbit/s whatever it is.
 func (l *Lab) Veth(a *Host, devA string, b *Host, devB string) {
-	l.tool("ip", "link", "add", devA, "netns", a.NS, "type", "veth", "peer", "name", devB, "netns", b.NS)
+	l.tool(
+		"ip",
+		"link",
+		"add",
+		devA,
+		"netns",
+		a.NS,
+		"type",
+		"veth",
+		"peer",
+		"name",
+		devB,
+		"netns",
+		b.NS,
+	)
 	a.Up(devA)
 	b.Up(devB)
 }
@@ -104,13 +130,14 @@ func (h *Host) Up(devs ...string) {
 	}
 }
 
-// Address gives an interface an address, like "10.1.0.2/24".
+// Address adds an address to an interface, like "10.1.0.2/24".
 func (h *Host) Address(dev, cidr string) { h.ip("addr", "add", cidr, "dev", dev) }
 
 // MAC sets an interface's hardware address.
 func (h *Host) MAC(dev, mac string) { h.ip("link", "set", dev, "address", mac) }
 
-// OneFrameAPacket turns the offloads off, so that what is counted as a packet is a frame of at most the MTU, as on a wire.
+// OneFrameAPacket turns the offloads off, so that what is counted as a packet is a frame of at most
+// the MTU, as on a wire.
 func (h *Host) OneFrameAPacket(devs ...string) {
 	for _, d := range devs {
 		// tx checksumming must go first: segmentation offload depends on it
@@ -118,13 +145,27 @@ func (h *Host) OneFrameAPacket(devs ...string) {
 	}
 }
 
-// Shape limits what leaves an interface to mbit megabits a second by a token bucket of burst bytes; queue is how many
-// bytes may wait.
+// Shape limits what leaves an interface to mbit megabits a second by a token bucket of burst bytes;
+// queue is how many bytes may wait.
 func (h *Host) Shape(dev string, mbit, burst, queue int) {
-	h.tc("qdisc", "add", "dev", dev, "root", "tbf", "rate", fmt.Sprintf("%dmbit", mbit), "burst", fmt.Sprint(burst), "limit", fmt.Sprint(queue))
+	h.tc(
+		"qdisc",
+		"add",
+		"dev",
+		dev,
+		"root",
+		"tbf",
+		"rate",
+		fmt.Sprintf("%dmbit", mbit),
+		"burst",
+		fmt.Sprint(burst),
+		"limit",
+		fmt.Sprint(queue),
+	)
 }
 
-// Bridge makes a bridge of interfaces of the host. As a hub it learns nothing and sends every frame to every port.
+// Bridge makes a bridge of interfaces of the host. As a hub it learns nothing and sends every frame
+// to every port.
 func (h *Host) Bridge(name string, hub bool, ports ...string) {
 	ageing := "30000"
 	if hub {
@@ -140,13 +181,15 @@ func (h *Host) Bridge(name string, hub bool, ports ...string) {
 	}
 }
 
-// ReceiveOn makes one CPU receive what comes in on an interface, as the one receive vector of a simple card would.
+// ReceiveOn makes one CPU receive what comes in on an interface, as the one receive vector of a
+// simple card would.
 func (h *Host) ReceiveOn(dev string, cpu int) {
 	h.lab.tool("ip", "netns", "exec", h.NS, "sh", "-c",
 		fmt.Sprintf("echo %x > /sys/class/net/%s/queues/rx-0/rps_cpus", uint64(1)<<cpu, dev))
 }
 
-// Cgroup is a control group of the run, in the version 1 hierarchy of its controller or in the version 2 tree.
+// Cgroup is a control group of the run, in the version 1 hierarchy of its controller or in the
+// version 2 tree.
 type Cgroup struct {
 	lab  *Lab
 	Path string // the folder
@@ -204,7 +247,8 @@ func (g *Cgroup) LimitCPU(cpus float64) {
 	g.Set("cpu.cfs_quota_us", quota)
 }
 
-// LimitMemory lets the group hold bytes of memory, caches included, and no swap where that can be said.
+// LimitMemory lets the group hold bytes of memory, caches included, and no swap where that can be
+// said.
 func (g *Cgroup) LimitMemory(bytes int64) {
 	if g.V2 {
 		g.Set("memory.max", fmt.Sprint(bytes))
@@ -229,7 +273,8 @@ func enableController(root, name string) error {
 	return nil
 }
 
-// hierarchy finds where groups of a controller are made: version 1 when it is mounted there, else version 2.
+// hierarchy finds where groups of a controller are made: version 1 when it is mounted there, else
+// version 2.
 func hierarchy(controller string) (root string, v2 bool, err error) {
 	b, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -274,10 +319,11 @@ func cgroupRoots() []string {
 	return roots
 }
 
-// beforehand runs f, which starts a process, on a thread that has what the program asks for, so that the process has it
-// from its first instruction: its CPUs and its priority. What sends, carries and serves goes before what else the machine
-// does, or a scene would show how busy the machine is; a cable before everything, for a wire waits for nobody. A plain
-// program is like any other. Where a priority isn't allowed the scene is less steady.
+// beforehand runs f, which starts a process, on a thread that has what the program asks for, so
+// that the process has it from its first instruction: its CPUs and its priority. What sends,
+// carries and serves goes before what else the machine does, or a scene would show how busy the
+// machine is; a cable before everything, for a wire waits for nobody. A plain program is like any
+// other. Where a priority isn't allowed the scene is less steady.
 func (p Program) beforehand(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -295,7 +341,11 @@ func (p Program) beforehand(f func() error) error {
 		switch {
 		case p.Plain:
 		case p.Act == "cable":
-			unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0)
+			unix.SchedSetAttr(
+				0,
+				&unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1},
+				0,
+			)
 		default:
 			unix.Setpriority(unix.PRIO_PROCESS, 0, -15) // of this thread only
 		}

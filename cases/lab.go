@@ -18,16 +18,19 @@ import (
 )
 
 const (
-	namePrefix = "culab"            // of namespaces, cgroups and folders; the owner's process id follows
-	stateDir   = "/var/tmp"         // on disk on nearly every machine, unlike /tmp
-	envRun     = "CULPRIT_LAB_RUN"  // marks every process of a run
-	envAct     = "CULPRIT_LAB_ACT"  // makes this binary a load helper, see Act
-	envCgroup  = "CULPRIT_LAB_INTO" // cgroup.procs files that the helper enters first, colon-separated
-	envGoMem   = "GOMEMLIMIT"       // never inherited: it would bend the helpers
+	// Of namespaces, cgroups and folders; the owner's process id follows.
+	namePrefix = "culab"
+	stateDir   = "/var/tmp"        // on disk on nearly every machine, unlike /tmp
+	envRun     = "CULPRIT_LAB_RUN" // marks every process of a run
+	envAct     = "CULPRIT_LAB_ACT" // makes this binary a load helper, see Act
+	// cgroup.procs files that the helper enters first, colon-separated.
+	envCgroup = "CULPRIT_LAB_INTO"
+	envGoMem  = "GOMEMLIMIT" // never inherited: it would bend the helpers
 )
 
-// Lab is one run: what it made, and the guardian that will remove it. Building methods keep the first error, later
-// ones do nothing then; ask Err once at the end. A Lab is not safe for use by two goroutines, except Close.
+// Lab is one run: what it made, and the guardian that will remove it. Building methods keep the
+// first error, later ones do nothing then; ask Err once at the end. A Lab is not safe for use by
+// two goroutines, except Close.
 type Lab struct {
 	run      string // culab1234
 	dir      string // stateDir/run
@@ -42,7 +45,8 @@ type Lab struct {
 	closed   error
 }
 
-// Needs says what the lab lacks here: "" when a run can be made, else a reason such as "root". It changes nothing.
+// Needs says what the lab lacks here: "" when a run can be made, else a reason such as "root". It
+// changes nothing.
 func Needs() string {
 	if os.Geteuid() != 0 {
 		return "root (namespaces, traffic shaping, cgroups)"
@@ -58,13 +62,14 @@ func Needs() string {
 	return ""
 }
 
-// New removes what killed runs left behind, then starts a run. The calling program must call Act first thing in main
-// or TestMain: the guardian and the loads are that program started again.
+// New removes what killed runs left behind, then starts a run. The calling program must call Act
+// first thing in main or TestMain: the guardian and the loads are that program started again.
 func New() (*Lab, error) {
 	if why := Needs(); why != "" {
 		return nil, errors.New("the lab needs " + why)
 	}
-	// One at a time, or a run that has its folder and not yet its lock would be taken for one whose owner is dead.
+	// One at a time, or a run that has its folder and not yet its lock would be taken for one whose
+	// owner is dead.
 	turn, err := os.OpenFile(filepath.Join(stateDir, "."+namePrefix), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make the lock of all runs: %w", err)
@@ -104,7 +109,9 @@ func New() (*Lab, error) {
 	l.guardian.Env = l.environ("guardian", nil)
 	l.guardian.Stdout = &l.said
 	l.guardian.Stderr = &l.said
-	l.guardian.SysProcAttr = &unix.SysProcAttr{Setsid: true} // a Ctrl-C meant for the owner must not end it
+	l.guardian.SysProcAttr = &unix.SysProcAttr{
+		Setsid: true,
+	} // a Ctrl-C meant for the owner must not end it
 	if l.pipe, err = l.guardian.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("make the guardian's pipe: %w", err)
 	}
@@ -120,7 +127,8 @@ func (l *Lab) Run() string { return l.run }
 // Dir is the run's own folder, on disk, gone after Close.
 func (l *Lab) Dir() string { return l.dir }
 
-// Err is the first error of the building methods since the last call of New; nil when all went well.
+// Err is the first error of the building methods since the last call of New; nil when all went
+// well.
 func (l *Lab) Err() error { return l.err }
 
 func (l *Lab) fail(err error) {
@@ -129,8 +137,8 @@ func (l *Lab) fail(err error) {
 	}
 }
 
-// Close ends the loads and removes everything the run made. It may be called more than once and from any goroutine.
-// The error names what could not be removed.
+// Close ends the loads and removes everything the run made. It may be called more than once and
+// from any goroutine. The error names what could not be removed.
 func (l *Lab) Close() error {
 	l.closing.Do(func() {
 		for _, d := range l.loads {
@@ -143,7 +151,12 @@ func (l *Lab) Close() error {
 			<-d.gone
 		}
 		if err != nil || l.said.Len() > 0 {
-			l.closed = fmt.Errorf("remove %s: %w: %s", l.run, errors.Join(err), strings.TrimSpace(l.said.String()))
+			l.closed = fmt.Errorf(
+				"remove %s: %w: %s",
+				l.run,
+				errors.Join(err),
+				strings.TrimSpace(l.said.String()),
+			)
 		}
 	})
 	return l.closed
@@ -174,14 +187,16 @@ func (l *Lab) environ(act string, cgroups []*Cgroup) []string {
 	return env
 }
 
-// Command prepares a program to run where the lab itself stands. As a process of the run it ends with it.
+// Command prepares a program to run where the lab itself stands. As a process of the run it ends
+// with it.
 func (l *Lab) Command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(name, args...)
 	c.Env = l.environ("", nil)
 	return c
 }
 
-// tool runs a program to its end and gives its standard output. Its error holds the command and what it said.
+// tool runs a program to its end and returns its standard output. Its error holds the command and
+// what it said.
 func (l *Lab) tool(name string, args ...string) string {
 	if l.err != nil {
 		return ""
@@ -191,7 +206,15 @@ func (l *Lab) tool(name string, args ...string) string {
 	var out, said bytes.Buffer
 	c.Stdout, c.Stderr = &out, &said
 	if err := c.Run(); err != nil {
-		l.fail(fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(said.String())))
+		l.fail(
+			fmt.Errorf(
+				"%s %s: %w: %s",
+				name,
+				strings.Join(args, " "),
+				err,
+				strings.TrimSpace(said.String()),
+			),
+		)
 	}
 	return out.String()
 }
@@ -223,7 +246,8 @@ func removeLeftovers() {
 	}
 }
 
-// guard is the guardian: it sleeps until the owner closes its end of the pipe or is dead, then removes the run.
+// guard is the guardian: it sleeps until the owner closes its end of the pipe or is dead, then
+// removes the run.
 func guard() int {
 	// Whatever ends the owner's terminal or group must not end the guardian.
 	ignoreSignals()
@@ -237,8 +261,8 @@ func guard() int {
 	return 0
 }
 
-// remove ends the processes of a run and removes its namespaces, cgroups and folder. What resists is told to bad.
-// run is a name made by New: nothing that doesn't begin with it is touched.
+// remove ends the processes of a run and removes its namespaces, cgroups and folder. What resists
+// is reported to bad. run is a name made by New: nothing that doesn't begin with it is touched.
 func remove(run string, bad io.Writer) {
 	if !strings.HasPrefix(run, namePrefix) || len(run) <= len(namePrefix) {
 		fmt.Fprintf(bad, "not the name of a run: %q\n", run)
@@ -262,14 +286,21 @@ func remove(run string, bad io.Writer) {
 	spaces, _ := filepath.Glob("/run/netns/" + run + "-*")
 	for _, p := range spaces {
 		if out, err := exec.Command("ip", "netns", "del", filepath.Base(p)).CombinedOutput(); err != nil {
-			fmt.Fprintf(bad, "ip netns del %s: %v: %s\n", filepath.Base(p), err, bytes.TrimSpace(out))
+			fmt.Fprintf(
+				bad,
+				"ip netns del %s: %v: %s\n",
+				filepath.Base(p),
+				err,
+				bytes.TrimSpace(out),
+			)
 		}
 	}
 	for _, root := range cgroupRoots() {
 		groups, _ := filepath.Glob(filepath.Join(root, run+"-*"))
 		for _, g := range groups {
 			err := unix.Rmdir(g)
-			for n := 0; n < 200 && errors.Is(err, unix.EBUSY); n++ { // killed tasks leave their cgroup a little later
+			// Killed tasks leave their cgroup a little later.
+			for n := 0; n < 200 && errors.Is(err, unix.EBUSY); n++ {
 				time.Sleep(5 * time.Millisecond)
 				err = unix.Rmdir(g)
 			}
@@ -283,7 +314,8 @@ func remove(run string, bad io.Writer) {
 	}
 }
 
-// processesOf lists the living processes of a run, of all runs for "", without the caller and without zombies.
+// processesOf lists the living processes of a run, of all runs for "", without the caller and
+// without zombies.
 func processesOf(run string) []int {
 	var pids []int
 	mine, guards := []byte("\x00"+envRun+"="), []byte("\x00"+envAct+"=guardian\x00")
@@ -308,7 +340,8 @@ func processesOf(run string) []int {
 	return pids
 }
 
-// inside runs f on a thread of its own that stands in the network namespace ns; the thread is thrown away after.
+// inside runs f on a thread of its own that stands in the network namespace ns; the thread is
+// thrown away after.
 func inside(ns string, f func() error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// envPlay makes the test binary play one story until it is killed: what a test of being killed needs.
+// envPlay makes the test binary play one story until it is killed: what a test of being killed
+// needs.
 const envPlay = "CULPRIT_LAB_TEST_PLAY"
 
 func TestMain(m *testing.M) {
@@ -34,7 +35,8 @@ func TestMain(m *testing.M) {
 		fmt.Println(l.Run(), l.guardian.Process.Pid)
 		select {}
 	}
-	// The stories of serve wait for most of their time, but each begins with half a second of work: so many wait together.
+	// The stories of serve wait for most of their time, but each begins with half a second of work:
+	// so many wait together.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
@@ -54,7 +56,8 @@ func needLab(t *testing.T) {
 	}
 }
 
-// open makes a lab that is closed at the end of the test, and fails the test if something was left behind.
+// open makes a lab that is closed at the end of the test, and fails the test if something was left
+// behind.
 func open(t *testing.T) *Lab {
 	t.Helper()
 	needLab(t)
@@ -93,9 +96,23 @@ func TestCloseLeavesNothing(t *testing.T) {
 	a.Address("eth0", "10.0.0.1/24")
 	b.Address("eth0", "10.0.0.2/24")
 	l.Start(Program{Name: "receiver", Act: "sink", On: b, Args: []string{"-at", "10.0.0.2:7070"}})
-	d := l.Start(Program{Name: "sender", Act: "stream", On: a, Args: []string{"-to", "10.0.0.2:7070", "-rate", "1e6", "-chunk", "1000"}})
+	d := l.Start(
+		Program{
+			Name: "sender",
+			Act:  "stream",
+			On:   a,
+			Args: []string{"-to", "10.0.0.2:7070", "-rate", "1e6", "-chunk", "1000"},
+		},
+	)
 	if HasController("cpu") {
-		l.Start(Program{Name: "tenant", Act: "burn", Into: []*Cgroup{l.Cgroup("cpu", "g")}, Args: []string{"-duty", "0.01"}})
+		l.Start(
+			Program{
+				Name: "tenant",
+				Act:  "burn",
+				Into: []*Cgroup{l.Cgroup("cpu", "g")},
+				Args: []string{"-duty", "0.01"},
+			},
+		)
 	}
 	if err := l.Err(); err != nil {
 		t.Fatal(err)
@@ -118,7 +135,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// playApart plays a story in a process of its own and gives that process, the run's name and the guardian's id.
+// playApart plays a story in a process of its own and returns that process, the run's name and the
+// guardian's id.
 func playApart(t *testing.T, story string) (*exec.Cmd, string, int) {
 	t.Helper()
 	needLab(t)
@@ -172,7 +190,10 @@ func TestKilledGuardianIsReplacedByTheNextRun(t *testing.T) {
 	g.Kill() // the guardian first, then its owner
 	c.Process.Kill()
 	c.Wait()
-	if len(traces(run)) < 3 { // two namespaces and the folder; loads may end by themselves when nobody reads their reports
+	if len(
+		traces(run),
+	// Two namespaces and the folder; loads may end by themselves when nobody reads their reports.
+	) < 3 {
 		t.Fatalf("nobody was left to remove it, and yet there is only %v", traces(run))
 	}
 	l := open(t)

@@ -30,7 +30,8 @@ type loadResult struct {
 	}
 }
 
-// TestLoad holds the load test against iperf3 and against what the scene is: a link of 1 Gbit/s, a slow one, and one without a limit.
+// TestLoad holds the load test against iperf3 and against what the scene is: a link of 1 Gbit/s, a
+// slow one, and one without a limit.
 func TestLoad(t *testing.T) {
 	if quick() {
 		return
@@ -53,7 +54,9 @@ func TestLoad(t *testing.T) {
 			return r, err
 		}
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil || r.View != "load.result" || len(r.Summary) != 1 {
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil ||
+			r.View != "load.result" ||
+			len(r.Summary) != 1 {
 			return r, fmt.Errorf("read a result: %w: %s", err, lines[len(lines)-1])
 		}
 		return r, nil
@@ -83,18 +86,37 @@ func TestLoad(t *testing.T) {
 			}
 			s := r.Summary[0]
 			byLink := 0.0
-			if s.Limit.Kind == "link" && s.Limit.Name == "eth0" && s.Limit.Where == "here" && r.Here.Device == "eth0" {
+			if s.Limit.Kind == "link" && s.Limit.Name == "eth0" && s.Limit.Where == "here" &&
+				r.Here.Device == "eth0" {
 				byLink = 1
 			}
 			pairs := []pairing{
-				{what: "that the link of 1 Gbit/s limits it, where it says " + s.Limit.Text, ours: byLink, theirs: 1},
-				{what: "payload beside iperf3's", ours: s.Rate.Mean, theirs: peer.End.Received.Rate, within: 0.02},
-				// 1,448 B of 1,538 on the wire are 941.5 Mbit/s; the shaper counts 24 B less of each frame: 956.5.
-				{what: "payload through the shaper", ours: s.Rate.Mean, theirs: 949e6, within: 0.02},
+				{
+					what:   "that the link of 1 Gbit/s limits it, where it says " + s.Limit.Text,
+					ours:   byLink,
+					theirs: 1,
+				},
+				{
+					what:   "payload beside iperf3's",
+					ours:   s.Rate.Mean,
+					theirs: peer.End.Received.Rate,
+					within: 0.02,
+				},
+				// 1,448 B of 1,538 on the wire are 941.5 Mbit/s; the shaper counts 24 B less of
+				// each frame: 956.5.
+				{
+					what:   "payload through the shaper",
+					ours:   s.Rate.Mean,
+					theirs: 949e6,
+					within: 0.02,
+				},
 			}
 			for _, w := range r.Here.Wire {
 				if w.Direction == "tx" && w.Share != nil {
-					pairs = append(pairs, pairing{what: "share of the link", ours: *w.Share, theirs: 1, within: 0.03})
+					pairs = append(
+						pairs,
+						pairing{what: "share of the link", ours: *w.Share, theirs: 1, within: 0.03},
+					)
 				}
 			}
 			if len(pairs) != 4 {
@@ -104,17 +126,47 @@ func TestLoad(t *testing.T) {
 		})
 	})
 
-	// Responses of 50,000 B are 35 segments with 66 B of headers each: at 25 Mbit/s they take 16.7 ms, one after the other, beside which a thread that is late by one is little.
+	// Responses of 50,000 B are 35 segments with 66 B of headers each: at 25 Mbit/s they take 16.7
+	// ms, one after the other, beside which a thread that is late by one is little.
 	const response, line = 50000 + 35*66, 25e6
 	t.Run("latency", func(t *testing.T) {
 		for _, h := range []*Host{src, dst} {
-			h.tc("qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "25mbit", "burst", "3200", "limit", "200000")
+			h.tc(
+				"qdisc",
+				"replace",
+				"dev",
+				"eth0",
+				"root",
+				"tbf",
+				"rate",
+				"25mbit",
+				"burst",
+				"3200",
+				"limit",
+				"200000",
+			)
 		}
 		if err := l.Err(); err != nil {
 			t.Fatal(err)
 		}
 		agree(t, func(ctx context.Context) ([]pairing, error) {
-			r, err := run(ctx, "rr", "10.20.3.34", "--for", "2s", "--every", "0.5", "--runs", "1", "--size", "1,50000", "--congestion", "cubic", "--diagnosis=false", "--json")
+			r, err := run(
+				ctx,
+				"rr",
+				"10.20.3.34",
+				"--for",
+				"2s",
+				"--every",
+				"0.5",
+				"--runs",
+				"1",
+				"--size",
+				"1,50000",
+				"--congestion",
+				"cubic",
+				"--diagnosis=false",
+				"--json",
+			)
 			if err != nil {
 				return nil, err
 			}
@@ -122,14 +174,30 @@ func TestLoad(t *testing.T) {
 			if s.Times == nil || s.Trans == nil {
 				return nil, fmt.Errorf("no transaction ended: %+v", s)
 			}
-			byLink := 0.0 // a machine whose CPUs others have is late with each transaction, and leaves the link idle between
+			// A machine whose CPUs others have is late with each transaction, and leaves the link
+			// idle between.
+			byLink := 0.0
 			if s.Limit.Kind == "link" && s.Limit.Where == "there" {
 				byLink = 1
 			}
 			return []pairing{
-				{what: "that responses which fill the server's link are limited by it, where it says " + s.Limit.Text, ours: byLink, theirs: 1},
-				{what: "p50 of transactions", ours: s.Times.P50, theirs: response * 8 / line * 1e9, within: 0.05},
-				{what: "rate and 1/mean", ours: s.Trans.Mean, theirs: 1e9 / s.Times.Mean, within: 0.02},
+				{
+					what:   "that responses which fill the server's link are limited by it, where it says " + s.Limit.Text,
+					ours:   byLink,
+					theirs: 1,
+				},
+				{
+					what:   "p50 of transactions",
+					ours:   s.Times.P50,
+					theirs: response * 8 / line * 1e9,
+					within: 0.05,
+				},
+				{
+					what:   "rate and 1/mean",
+					ours:   s.Trans.Mean,
+					theirs: 1e9 / s.Times.Mean,
+					within: 0.02,
+				},
 			}, nil
 		})
 	})
@@ -141,14 +209,30 @@ func TestLoad(t *testing.T) {
 		if err := l.Err(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := run(t.Context(), "stream", "10.20.3.34", "--for", "2s", "--runs", "1", "-P", "4", "--diagnosis=false", "--json")
+		r, err := run(
+			t.Context(),
+			"stream",
+			"10.20.3.34",
+			"--for",
+			"2s",
+			"--runs",
+			"1",
+			"-P",
+			"4",
+			"--diagnosis=false",
+			"--json",
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := r.Summary[0]
 		t.Logf("%.3g bit/s, limited by: %s", s.Rate.Mean, s.Limit.Text)
 		if s.Limit.Kind != "cpu" || s.Rate.Mean < 1e9 {
-			t.Errorf("through a link without a limit %.3g bit/s go, limited by: %s", s.Rate.Mean, s.Limit.Text)
+			t.Errorf(
+				"through a link without a limit %.3g bit/s go, limited by: %s",
+				s.Rate.Mean,
+				s.Limit.Text,
+			)
 		}
 	})
 }

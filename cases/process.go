@@ -18,22 +18,23 @@ import (
 
 // Count is what a load has done since it started.
 type Count struct {
-	At     time.Time     `json:"at"`     // when it was counted
-	Bytes  int64         `json:"bytes"`  // moved: payload of streams, of answers, of disk writes
-	Ops    int64         `json:"ops"`    // completed: requests, connections, writes, bursts
-	Errors int64         `json:"errors"` // refused, timed out, cut short
-	P50    time.Duration `json:"p50"`    // median duration of an operation since the last count; 0 when not measured
-	P99    time.Duration `json:"p99"`
+	At     time.Time `json:"at"`     // when it was counted
+	Bytes  int64     `json:"bytes"`  // moved: payload of streams, of answers, of disk writes
+	Ops    int64     `json:"ops"`    // completed: requests, connections, writes, bursts
+	Errors int64     `json:"errors"` // refused, timed out, cut short
+	// Median duration of an operation since the last count; 0 when not measured.
+	P50 time.Duration `json:"p50"`
+	P99 time.Duration `json:"p99"`
 }
 
-// Load is a running process of a scene, under the name that the story gives it.
+// Load is a running process of a scene, under the name in its story.
 type Load struct {
 	Name   string
 	PID    int
 	On     *Host // nil: in no namespace of the lab
 	ready  chan struct{}
 	gone   chan struct{} // closed when the process has ended
-	ending atomic.Bool   // it was told to end: its death is no failure
+	ending atomic.Bool   // its end was requested: its death is no failure
 	mu     sync.Mutex
 	last   Count
 	said   strings.Builder // its standard error
@@ -42,18 +43,21 @@ type Load struct {
 
 // Program says how to start a load.
 type Program struct {
-	Name    string    // what the process is called, at most 15 letters
-	On      *Host     // nil: where the lab itself stands
-	Act     string    // one of the acts of this package (see acts), or "" for Args[0], a program of the machine
-	Args    []string  // the act's or program's arguments
-	CPUs    []int     // to which it is bound; nil: to none
-	Into    []*Cgroup // which it enters before anything else
-	Plain   bool      // it has no precedence over the machine's other programs: who takes all CPUs would stop them
-	Patient bool      // its getting ready may take a minute
+	Name string // what the process is called, at most 15 letters
+	On   *Host  // nil: where the lab itself stands
+	// One of the acts of this package (see acts), or "" for Args[0], a program of the machine.
+	Act  string
+	Args []string  // the act's or program's arguments
+	CPUs []int     // to which it is bound; nil: to none
+	Into []*Cgroup // which it enters before anything else
+	// It has no precedence over the machine's other programs: who takes all CPUs would stop them.
+	Plain   bool
+	Patient bool // its getting ready may take a minute
 }
 
-// Start starts a load and waits until it says that it is ready (an act listening, filled, connected). A program of the
-// machine is ready when it has started. On failure it gives a Load that never ran, and the lab holds the error.
+// Start starts a load and waits until it says that it is ready (an act listening, filled,
+// connected). A program of the machine is ready when it has started. On failure it returns a Load
+// that never ran, and the lab holds the error.
 func (l *Lab) Start(p Program) *Load {
 	d := &Load{Name: p.Name, On: p.On, ready: make(chan struct{}), gone: make(chan struct{})}
 	if l.err != nil {
@@ -62,7 +66,8 @@ func (l *Lab) Start(p Program) *Load {
 	}
 	file, args, env := "", p.Args, l.environ(p.Act, p.Into)
 	if p.Act != "" {
-		// The kernel takes a process's name from the file name it was started by: a symbolic link gives any name.
+		// The kernel takes a process's name from the file name it was started by: a symbolic link
+		// returns any name.
 		self, err := os.Executable()
 		file = filepath.Join(l.dir, "bin", p.Name)
 		if err == nil {
@@ -77,12 +82,16 @@ func (l *Lab) Start(p Program) *Load {
 		file, args = p.Args[0], p.Args[1:]
 	}
 	if p.On != nil {
-		d.cmd = exec.Command("ip", append([]string{"netns", "exec", p.On.NS, file}, args...)...) // ip becomes the program
+		d.cmd = exec.Command(
+			"ip",
+			append([]string{"netns", "exec", p.On.NS, file}, args...)...) // ip becomes the program
 	} else {
 		d.cmd = exec.Command(file, args...)
 	}
 	d.cmd.Env = env
-	d.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true} // the terminal's Ctrl-C is the lab's to handle
+	d.cmd.SysProcAttr = &unix.SysProcAttr{
+		Setpgid: true,
+	} // the terminal's Ctrl-C is the lab's to handle
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		l.fail(err)
@@ -115,16 +124,16 @@ func (l *Lab) Start(p Program) *Load {
 	if p.Act == "" {
 		return d
 	}
-	patience := 10 * time.Second
+	timeout := 10 * time.Second
 	if p.Patient {
-		patience = 90 * time.Second
+		timeout = 90 * time.Second
 	}
 	select {
 	case <-d.ready:
 	case <-d.gone:
 		l.fail(fmt.Errorf("%s ended before it was ready: %s", p.Name, d.Said()))
-	case <-time.After(patience):
-		l.fail(fmt.Errorf("%s isn't ready after %v: %s", p.Name, patience, d.Said()))
+	case <-time.After(timeout):
+		l.fail(fmt.Errorf("%s isn't ready after %v: %s", p.Name, timeout, d.Said()))
 	}
 	return d
 }
@@ -147,7 +156,8 @@ func (d *Load) listen(r io.Reader) {
 	io.Copy(io.Discard, r)
 }
 
-// Count is the load's newest report, at most half a second old; its At is zero for a program that isn't an act.
+// Count is the load's newest report, at most half a second old; its At is zero for a program that
+// isn't an act.
 func (d *Load) Count() Count {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -161,7 +171,7 @@ func (d *Load) Said() string {
 	return strings.TrimSpace(d.said.String())
 }
 
-// Ended tells whether the load has ended without having been told to.
+// Ended reports whether the load has ended without a request.
 func (d *Load) Ended() bool {
 	select {
 	case <-d.gone:

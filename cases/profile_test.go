@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// The programs below spend 70 % of their time in one function and 30 % in another, for ever; each says a line when it does.
+// The programs below spend 70 % of their time in one function and 30 % in another, for ever; each
+// says a line when it does.
 
 const splitC = `
 #include <stdio.h>
@@ -70,7 +71,7 @@ print("begun", flush=True)
 while True:
     seventy(); thirty()`
 
-// splits starts one of the programs and gives its process.
+// splits starts one of the programs and returns its process.
 func splits(t *testing.T, dir string, line ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(line[0], line[1:]...)
@@ -83,9 +84,13 @@ func splits(t *testing.T, dir string, line ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c.Process.Signal(syscall.SIGTERM)                         //nolint:errcheck // a virtual machine tidies up then
-		c.Wait()                                                  //nolint:errcheck // it was ended by a signal
-		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", c.Process.Pid)) //nolint:errcheck // there may be none
+		c.Process.Signal(
+			syscall.SIGTERM,
+		) //nolint:errcheck // a virtual machine tidies up then
+		c.Wait() //nolint:errcheck // it was ended by a signal
+		os.Remove(
+			fmt.Sprintf("/tmp/perf-%d.map", c.Process.Pid),
+		) //nolint:errcheck // there may be none
 	})
 	b := make([]byte, 1)
 	if _, err := out.Read(b); err != nil {
@@ -135,8 +140,9 @@ func folded(out []byte, functions ...string) (all float64, each []float64) {
 	return all, each
 }
 
-// TestProfileSharesOfLanguages: whatever a program is written in, the shares of its functions are those that it spends, within five
-// standard deviations of so many samples and two hundredths for what is not the loop, and those that perf finds.
+// TestProfileSharesOfLanguages: whatever a program is written in, the shares of its functions are
+// those that it spends, within five standard deviations of so many samples and two hundredths for
+// what is not the loop, and those that perf finds.
 func TestProfileSharesOfLanguages(t *testing.T) {
 	if quick() {
 		return
@@ -168,7 +174,7 @@ func TestProfileSharesOfLanguages(t *testing.T) {
 		}},
 	} {
 		t.Run(l.name, func(t *testing.T) {
-			t.Parallel() // each is one busy thread, of which the shares are told
+			t.Parallel() // each is one busy thread, whose shares are compared
 			needTools(t, l.tools...)
 			c := l.start(t, t.TempDir())
 			pid := strconv.Itoa(c.Process.Pid)
@@ -176,7 +182,23 @@ func TestProfileSharesOfLanguages(t *testing.T) {
 			defer cancel()
 			var one, other, whole float64
 			for whole < 400 && ctx.Err() == nil { // beside others it gets its share of a CPU
-				out, err := output(ctx, exec.CommandContext(ctx, bin, "profile", "--pid", pid, "--user", "--hz", "499", "--for", "2", "--format", "folded"))
+				out, err := output(
+					ctx,
+					exec.CommandContext(
+						ctx,
+						bin,
+						"profile",
+						"--pid",
+						pid,
+						"--user",
+						"--hz",
+						"499",
+						"--for",
+						"2",
+						"--format",
+						"folded",
+					),
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -186,14 +208,21 @@ func TestProfileSharesOfLanguages(t *testing.T) {
 			share, within := one/(one+other), 5*math.Sqrt(0.21/(one+other))+0.02
 			t.Logf("%.1f%% and %.1f%% of %.0f samples", 100*one/whole, 100*other/whole, whole)
 			if one+other < 0.9*whole || !(math.Abs(share-0.7) <= within) {
-				t.Errorf("the functions have %.1f%% and %.1f%% of %.0f samples; 70%% and 30%%, within %.1f%%, is true", 100*one/whole, 100*other/whole, whole, 100*within)
+				t.Errorf(
+					"the functions have %.1f%% and %.1f%% of %.0f samples; 70%% and 30%%, within %.1f%%, is true",
+					100*one/whole,
+					100*other/whole,
+					whole,
+					100*within,
+				)
 			}
 			besidePerf(t, bin, pid, share)
 		})
 	}
 }
 
-// waitJava has the virtual machine write down what it compiled, once it has compiled both functions.
+// waitJava has the virtual machine write down what it compiled, once it has compiled both
+// functions.
 func waitJava(t *testing.T, pid int) {
 	t.Helper()
 	name := fmt.Sprintf("/tmp/perf-%d.map", pid)
@@ -201,19 +230,22 @@ func waitJava(t *testing.T, pid int) {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		var err error
 		if said, err = exec.Command("jcmd", strconv.Itoa(pid), "Compiler.perfmap").CombinedOutput(); err != nil {
-			if strings.Contains(string(said), "Unknown") || strings.Contains(string(said), "unknown") {
+			if strings.Contains(string(said), "Unknown") ||
+				strings.Contains(string(said), "unknown") {
 				t.Skip("needs: tool jcmd with Compiler.perfmap")
 			}
 		}
 		b, err := os.ReadFile(name)
-		if err == nil && strings.Contains(string(b), "seventy") && strings.Contains(string(b), "thirty") {
+		if err == nil && strings.Contains(string(b), "seventy") &&
+			strings.Contains(string(b), "thirty") {
 			return
 		}
 	}
 	t.Fatalf("the virtual machine wrote no names: %s", said)
 }
 
-// besidePerf holds the share of the first function against what perf record finds, where perf is there and can sample.
+// besidePerf holds the share of the first function against what perf record finds, where perf is
+// there and can sample.
 func besidePerf(t *testing.T, bin, pid string, ours float64) {
 	t.Helper()
 	if needTool("perf") != "" {
@@ -243,12 +275,18 @@ func besidePerf(t *testing.T, bin, pid string, ours float64) {
 	}
 	theirs, within := each[0]/(each[0]+each[1]), 5*math.Sqrt(0.21/n)+5*math.Sqrt(0.21/400)+0.02
 	if !(math.Abs(ours-theirs) <= within) {
-		t.Errorf("the first function has %.1f%%, and by perf %.1f%% of %.0f samples", 100*ours, 100*theirs, n)
+		t.Errorf(
+			"the first function has %.1f%%, and by perf %.1f%% of %.0f samples",
+			100*ours,
+			100*theirs,
+			n,
+		)
 	}
 	t.Logf("by perf %.1f%% of %.0f samples", 100*theirs, n)
 }
 
-// TestProfilePython: of a Python program the interpreter's own functions are seen. Which functions of Python they execute is not.
+// TestProfilePython: of a Python program the interpreter's own functions are seen. Which functions
+// of Python they execute is not.
 func TestProfilePython(t *testing.T) {
 	if quick() {
 		return
@@ -259,7 +297,22 @@ func TestProfilePython(t *testing.T) {
 	c := splits(t, t.TempDir(), "python3", "-c", splitPython)
 	var named, whole float64
 	for deadline := time.Now().Add(time.Minute); whole < 200 && time.Now().Before(deadline); {
-		out, err := output(t.Context(), exec.Command(bin, "profile", "--pid", strconv.Itoa(c.Process.Pid), "--user", "--hz", "499", "--for", "2", "--format", "folded"))
+		out, err := output(
+			t.Context(),
+			exec.Command(
+				bin,
+				"profile",
+				"--pid",
+				strconv.Itoa(c.Process.Pid),
+				"--user",
+				"--hz",
+				"499",
+				"--for",
+				"2",
+				"--format",
+				"folded",
+			),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,8 +324,9 @@ func TestProfilePython(t *testing.T) {
 	}
 }
 
-// TestProfileOrdinary: who has no rights is told which are missing and what still works, and that works; with the rights to sample
-// alone, the kernel's functions are without names, which is said.
+// TestProfileOrdinary: without capabilities the messages name the missing ones and what still
+// works, and that works; with the rights to sample alone, the kernel's functions are without names,
+// which is said.
 func TestProfileOrdinary(t *testing.T) {
 	if quick() {
 		return
@@ -291,33 +345,48 @@ func TestProfileOrdinary(t *testing.T) {
 	}
 	for _, args := range [][]string{{"profile", "--for", "1"}, {"profile", "--off-cpu", "--for", "1"}, {"profile", "--locks", "--for", "1"}, {"locks", "1", "1"}} {
 		out, said, err := nobody(nil, args...)
-		if err == nil || !strings.Contains(said, "denied, needs CAP_BPF and CAP_PERFMON, or root") || !strings.Contains(said, "kernel.perf_event_paranoid") || strings.Count(said, "\n") > 1 {
+		if err == nil ||
+			!strings.Contains(said, "denied, needs CAP_BPF and CAP_PERFMON, or root") ||
+			!strings.Contains(said, "kernel.perf_event_paranoid") ||
+			strings.Count(said, "\n") > 1 {
 			t.Errorf("%v: %v, printed %s, said %s", args, err, out, said)
 		}
 	}
-	if out, said, err := nobody(nil, "cpu", "1", "1"); err != nil || !strings.Contains(out, "idle") {
+	if out, said, err := nobody(nil, "cpu", "1", "1"); err != nil ||
+		!strings.Contains(out, "idle") {
 		t.Errorf("cpu: %v, %s%s", err, out, said)
 	}
 	file := written(t, l.Dir(), "some.folded", "main;f 70\nmain;g 30\n")
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, said, err := nobody(nil, "flame", file, "--table"); err != nil || !strings.Contains(out, "70%") {
+	if out, said, err := nobody(nil, "flame", file, "--table"); err != nil ||
+		!strings.Contains(out, "70%") {
 		t.Errorf("flame: %v, %s%s", err, out, said)
 	}
 	for _, rights := range []struct{ caps, lacks string }{{"+bpf", "CAP_PERFMON"}, {"+perfmon", "CAP_BPF"}} {
-		if _, said, err := nobody([]string{"--inh-caps", rights.caps, "--ambient-caps", rights.caps}, "profile", "--for", "1"); err == nil || !strings.Contains(said, "needs "+rights.lacks+", or root") {
+		if _, said, err := nobody([]string{"--inh-caps", rights.caps, "--ambient-caps", rights.caps}, "profile", "--for", "1"); err == nil ||
+			!strings.Contains(said, "needs "+rights.lacks+", or root") {
 			t.Errorf("with %s: %v, said %s", rights.caps, err, said)
 		}
 	}
-	out, said, err := nobody([]string{"--inh-caps", "+bpf,+perfmon", "--ambient-caps", "+bpf,+perfmon"}, "profile", "--for", "1", "--idle", "--table")
-	if err != nil || !strings.Contains(out, "Count indv cuml  CPU Caller") || !strings.Contains(said, "CAP_SYSLOG") && strings.Contains(out, "0xffff") {
+	out, said, err := nobody(
+		[]string{"--inh-caps", "+bpf,+perfmon", "--ambient-caps", "+bpf,+perfmon"},
+		"profile",
+		"--for",
+		"1",
+		"--idle",
+		"--table",
+	)
+	if err != nil || !strings.Contains(out, "Count indv cuml  CPU Caller") ||
+		!strings.Contains(said, "CAP_SYSLOG") && strings.Contains(out, "0xffff") {
 		t.Errorf("with the rights to sample: %v, said %s, printed %s", err, said, out)
 	}
 }
 
-// TestTables plays the stories of tables, and samples meanwhile what the kernel does for their loads: the network's lookup function is what a machine with long
-// hash chains does more of, and the first that the comparison names; a machine with as many connections in a wide table does not.
+// TestTables plays the stories of tables, and samples meanwhile what the kernel does for their
+// loads: the network's lookup function is what a machine with long hash chains does more of, and
+// the first that the comparison names; a machine with as many connections in a wide table does not.
 func TestTables(t *testing.T) {
 	if quick() {
 		return
@@ -327,11 +396,18 @@ func TestTables(t *testing.T) {
 	dir := t.TempDir()
 	const lookup = "__inet_lookup_established"
 	shares := map[string]float64{}
-	patience := time.Now().Add(time.Minute)
+	timeout := time.Now().Add(time.Minute)
 	for _, story := range tableStories() {
 		t.Run(story.Name, func(t *testing.T) {
-			played(t, story, bin, patience, func(ctx context.Context, sc *Scene) error {
-				share, err := profileOfScene(ctx, t, sc, bin, filepath.Join(dir, story.Name+".folded"), lookup)
+			played(t, story, bin, timeout, func(ctx context.Context, sc *Scene) error {
+				share, err := profileOfScene(
+					ctx,
+					t,
+					sc,
+					bin,
+					filepath.Join(dir, story.Name+".folded"),
+					lookup,
+				)
 				shares[story.Name] = share
 				return err
 			})
@@ -341,11 +417,22 @@ func TestTables(t *testing.T) {
 		return // one of them alone was asked for, or has said what is wrong
 	}
 	t.Logf("%s has, of what the kernel does: %v", lookup, shares)
-	if shares["table-long"] < 0.05 || shares["table-long"] < 4*shares["table-empty"] || shares["table-long"] < 4*shares["table-wide"] {
+	if shares["table-long"] < 0.05 || shares["table-long"] < 4*shares["table-empty"] ||
+		shares["table-long"] < 4*shares["table-wide"] {
 		t.Errorf("the shares of %s don't tell which table is long: %v", lookup, shares)
 	}
 	rank := func(before, after string) (first string, gone, come float64) {
-		out, err := output(t.Context(), exec.Command(bin, "flame", "--diff", filepath.Join(dir, before+".folded"), filepath.Join(dir, after+".folded"), "--json"))
+		out, err := output(
+			t.Context(),
+			exec.Command(
+				bin,
+				"flame",
+				"--diff",
+				filepath.Join(dir, before+".folded"),
+				filepath.Join(dir, after+".folded"),
+				"--json",
+			),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,8 +458,14 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// profileOfScene samples what the kernel does for the loads of a scene, and gives the share of a function.
-func profileOfScene(ctx context.Context, t *testing.T, sc *Scene, bin, file, function string) (float64, error) {
+// profileOfScene samples what the kernel does for the loads of a scene, and returns the share of a
+// function.
+func profileOfScene(
+	ctx context.Context,
+	t *testing.T,
+	sc *Scene,
+	bin, file, function string,
+) (float64, error) {
 	t.Helper()
 	args := []string{"profile", "--kernel", "--hz", "997", "--for", "4", "-o", file}
 	for _, d := range sc.Loads { // packets are received by whoever sends them, on a virtual cable

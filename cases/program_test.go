@@ -24,7 +24,8 @@ const (
 
 func quick() bool { return os.Getenv(envQuick) == "quick" }
 
-// program finds or builds the program under test, once. The folder of a built one is removed by TestMain.
+// program finds or builds the program under test, once. The folder of a built one is removed by
+// TestMain.
 var program = sync.OnceValues(func() (string, error) {
 	if p := os.Getenv(envProgram); p != "" {
 		return filepath.Abs(p)
@@ -45,7 +46,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return p, nil
 })
 
-// older tells whether the file is missing or older than any Go file of the tree: then it isn't what the tree says.
+// older reports whether the file is missing or older than any Go file of the tree: then it isn't
+// what the tree says.
 func older(file, tree string) bool {
 	st, err := os.Stat(file)
 	if err != nil {
@@ -64,7 +66,7 @@ func older(file, tree string) bool {
 	}) != nil
 }
 
-// needProgram gives the path of the program under test.
+// needProgram returns the path of the program under test.
 func needProgram(t *testing.T) string {
 	t.Helper()
 	p, err := program()
@@ -96,7 +98,15 @@ type finding struct {
 }
 
 func (f finding) String() string {
-	return fmt.Sprintf("%s %s %s %q pid %d: %s", f.Severity, f.Rule, f.Culprit.Kind, f.Culprit.Name, f.Culprit.PID, f.Claim)
+	return fmt.Sprintf(
+		"%s %s %s %q pid %d: %s",
+		f.Severity,
+		f.Rule,
+		f.Culprit.Kind,
+		f.Culprit.Name,
+		f.Culprit.PID,
+		f.Claim,
+	)
 }
 
 // on runs a command where a scene wants it asked: inside its host, or on the machine.
@@ -107,7 +117,8 @@ func (s *Scene) on(name string, args ...string) *exec.Cmd {
 	return s.Lab.Command(name, args...)
 }
 
-// output runs a command and gives its standard output; its error holds what it said, and it is ended with ctx.
+// output runs a command and returns its standard output; its error contains its standard error, and
+// it is ended with ctx.
 func output(ctx context.Context, c *exec.Cmd) ([]byte, error) {
 	var out, said bytes.Buffer
 	c.Stdout, c.Stderr = &out, &said
@@ -132,7 +143,10 @@ func output(ctx context.Context, c *exec.Cmd) ([]byte, error) {
 // diagnose asks the program about a scene.
 func diagnose(ctx context.Context, s *Scene, program string, args ...string) (report, error) {
 	var r report
-	out, err := output(ctx, s.on(program, append([]string{"diagnose", "--for", "5s", "--json"}, args...)...))
+	out, err := output(
+		ctx,
+		s.on(program, append([]string{"diagnose", "--for", "5s", "--json"}, args...)...),
+	)
 	if err != nil {
 		return r, err
 	}
@@ -150,7 +164,8 @@ type rows struct {
 	Rows    []map[string]any
 }
 
-// find gives the number in a column of the row whose key column is as wanted; false when unknown or not there.
+// find returns the number in a column of the row whose key column is as wanted; false when unknown
+// or not there.
 func (r rows) find(key, want, column string) (float64, bool) {
 	for _, row := range r.Rows {
 		if fmt.Sprint(row[key]) == want {

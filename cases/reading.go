@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The lab reads the kernel's counters by itself, a second road to what the program under test says.
+// The lab reads the kernel's counters by itself, a source beside the program under test.
 
 // moved counts the payload bits of loads.
 func moved(d *Load) func() (float64, time.Time) {
@@ -22,8 +22,8 @@ func served(d *Load) func() (float64, time.Time) {
 	return func() (float64, time.Time) { c := d.Count(); return float64(c.Ops), c.At }
 }
 
-// Device reads a counter of an interface from the host's /proc/net/dev: rx_bytes, rx_packets, tx_bytes, tx_packets,
-// rx_dropped or tx_dropped. NaN when there is no such interface.
+// Device reads a counter of an interface from the host's /proc/net/dev: rx_bytes, rx_packets,
+// tx_bytes, tx_packets, rx_dropped or tx_dropped. NaN when there is no such interface.
 func (h *Host) Device(dev, counter string) float64 {
 	column := map[string]int{"rx_bytes": 0, "rx_packets": 1, "rx_dropped": 3, "tx_bytes": 8, "tx_packets": 9, "tx_dropped": 11}[counter]
 	for _, line := range strings.Split(h.proc("net/dev"), "\n") {
@@ -39,7 +39,8 @@ func (h *Host) counts(dev, counter string) func() (float64, time.Time) {
 	return func() (float64, time.Time) { return h.Device(dev, counter), time.Now() }
 }
 
-// Protocol reads a counter of /proc/net/snmp or netstat, such as "Tcp", "RetransSegs". NaN when there is no such.
+// Protocol reads a counter of /proc/net/snmp or netstat, such as "Tcp", "RetransSegs". NaN when
+// there is no such.
 func (h *Host) Protocol(group, counter string) float64 {
 	s := bufio.NewScanner(strings.NewReader(h.proc("net/snmp") + h.proc("net/netstat")))
 	s.Buffer(nil, 1<<20)
@@ -88,12 +89,14 @@ func (h *Host) proc(file string) string {
 	return string(b)
 }
 
-// keyed reads the value after a key in a file of "key value" lines, such as cpu.stat or /proc/vmstat.
+// keyed reads the value after a key in a file of "key value" lines, such as cpu.stat or
+// /proc/vmstat.
 func keyed(file, key string) func() (float64, time.Time) {
 	return func() (float64, time.Time) {
 		b, _ := os.ReadFile(file)
 		for _, line := range bytes.Split(b, []byte("\n")) {
-			if f := strings.Fields(string(line)); len(f) >= 2 && f[0] == key { // /proc/meminfo has a unit behind
+			if f := strings.Fields(string(line)); len(f) >= 2 &&
+				f[0] == key { // /proc/meminfo has a unit behind
 				return number(f[1]), time.Now()
 			}
 		}
@@ -101,7 +104,8 @@ func keyed(file, key string) func() (float64, time.Time) {
 	}
 }
 
-// diskBusy counts the seconds that a disk had something under way (field 13 of /proc/diskstats, in ms).
+// diskBusy counts the seconds that a disk had something under way (field 13 of /proc/diskstats, in
+// ms).
 func diskBusy(disk string) func() (float64, time.Time) {
 	return func() (float64, time.Time) {
 		b, _ := os.ReadFile("/proc/diskstats")
@@ -125,7 +129,7 @@ func used(pid int) func() (float64, time.Time) {
 	}
 }
 
-// usedCPU gives the CPU seconds of a process in user mode and in the kernel.
+// usedCPU returns the CPU seconds of a process in user mode and in the kernel.
 func usedCPU(pid int) (usr, sys float64, ok bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -136,10 +140,15 @@ func usedCPU(pid int) (usr, sys float64, ok bool) {
 	if len(f) < 13 {
 		return 0, 0, false
 	}
-	return number(f[11]) / 100, number(f[12]) / 100, true // USER_HZ is 100 on every Linux that Go runs on
+	return number(
+			f[11],
+		) / 100, number(
+			f[12],
+		) / 100, true // USER_HZ is 100 on every Linux that Go runs on
 }
 
-// machineBusy counts the seconds that all CPUs together spent in user mode and in the kernel, without interrupts.
+// machineBusy counts the seconds that all CPUs together spent in user mode and in the kernel,
+// without interrupts.
 func machineBusy() float64 {
 	b, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(b), "\n")
@@ -172,7 +181,8 @@ func cpuOf(run string) map[int]float64 {
 	return each
 }
 
-// since gives the CPU seconds that processes which are there at both times, or began between them, used between them.
+// since returns the CPU seconds that processes which are there at both times, or began between
+// them, used between them.
 func since(before, after map[int]float64) (total float64) {
 	for pid, v := range after {
 		total += v - before[pid]

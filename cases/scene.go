@@ -28,18 +28,21 @@ type Truth struct {
 	Kind  []string
 	Names []string
 	PID   int // of a culprit that is a process; 0: not said
-	// Also lists findings that are true too, as consequences or companions; any other of high or medium severity is
-	// an accusation of the innocent.
+	// Also lists findings that are true too, as consequences or companions; any other of high or
+	// medium severity accuses the wrong culprit.
 	Also []string
 	// Never lists findings that would be plainly wrong even if the machine has other troubles.
 	Never []string
 	// Lowest is the least severity the finding may have: "low", "medium" or "high"; "" is "medium".
 	Lowest string
-	// Explains is the least share of the symptom that the finding must put on the culprit; 0: not said.
+	// Explains is the least share of the symptom that the finding must put on the culprit; 0: not
+	// said.
 	Explains float64
-	// Cleared lists resources that the finding must call innocent: "cpu", "memory", "disk", "network".
+	// Cleared lists resources that the finding must rule out: "cpu", "memory", "disk",
+	// "network".
 	Cleared []string
-	// Says is what a number among the finding's evidence must lie between: the lab knows it from its own loads.
+	// Says is what a number among the finding's evidence must lie between: the lab knows it from
+	// its own loads.
 	Says   []Span
 	Expect []Range
 }
@@ -55,13 +58,14 @@ type Range struct {
 	What      string
 	Low, High float64
 	Unit      string
-	// Read gives the quantity and when it was so. It must not be called after the lab's Close.
+	// Read returns the quantity and its time. It must not be called after the lab's Close.
 	Read  func() (float64, time.Time)
 	Level bool // it is compared as it is; otherwise it counts up and its rate a second is compared
 }
 
-// Outside waits a second, measures the expected quantities over span and lists those that are out of their range: then the scene, for
-// instance on a machine that is busy with other things, doesn't show what it should. All measured values are in said.
+// Outside waits a second, measures the expected quantities over span and lists those that are out
+// of their range: then the scene, for instance on a machine that is busy with other things, doesn't
+// show what it should. All measured values are in said.
 func (s *Scene) Outside(ctx context.Context, span time.Duration) (outside, said []string) {
 	type point struct {
 		v  float64
@@ -99,21 +103,33 @@ type Options struct {
 
 // Story is one entry of the catalogue.
 type Story struct {
-	Name  string // what is typed: "link-saturated"
-	Help  string // one sentence
-	Twin  string // the story that differs only in the fault; "" for a twin itself
-	Long  bool   // takes more than some 8 seconds to set up and watch
-	Light bool   // its loads take less than a fifth of a CPU, and what is wrong stays in its network namespaces and cgroups: other such may play beside it
+	Name string // what is typed: "link-saturated"
+	Help string // one sentence
+	Twin string // the story that differs only in the fault; "" for a twin itself
+	Long bool   // takes more than some 8 seconds to set up and watch
+	// Its loads take less than a fifth of a CPU, and what is wrong stays in its network namespaces
+	// and cgroups: other such may play beside it.
+	Light bool
 	Needs func() string
 	build func(*Lab, *Scene, Options)
 }
 
 // Catalogue lists all stories: the list is the documentation.
 func Catalogue() []Story {
-	return slices.Concat(linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(), functionStories(), cpuStories(), limitStories())
+	return slices.Concat(
+		linkStories(),
+		hubStories(),
+		peerStories(),
+		packetStories(),
+		tableStories(),
+		purgeStories(),
+		functionStories(),
+		cpuStories(),
+		limitStories(),
+	)
 }
 
-// Find gives the story of that name.
+// Find returns the story of that name. Its error lists near names.
 func Find(name string) (Story, error) {
 	var names []string
 	for _, s := range Catalogue() {
@@ -122,10 +138,15 @@ func Find(name string) (Story, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return Story{}, fmt.Errorf("no story is called %q; there are %s", name, strings.Join(names, ", "))
+	return Story{}, fmt.Errorf(
+		"no story is called %q; there are %s",
+		name,
+		strings.Join(names, ", "),
+	)
 }
 
-// Play builds the story's scene in the lab and sets its loads going; they go on until the lab is closed.
+// Play builds the story's scene in the lab and sets its loads going; they go on until the lab is
+// closed.
 func (s Story) Play(l *Lab, o Options) (*Scene, error) {
 	if s.Needs != nil {
 		if why := s.Needs(); why != "" {
@@ -147,7 +168,7 @@ func (s *Scene) load(p Program) *Load {
 	return d
 }
 
-// Load gives the scene's load of that name; nil when there is none.
+// Load returns the scene's load of that name; nil when there is none.
 func (s *Scene) Load(name string) *Load {
 	for _, d := range s.Loads {
 		if d.Name == name {
@@ -168,4 +189,9 @@ func (s *Scene) Failed() []string {
 	return f
 }
 
-func (s *Scene) try(format string, args ...any) { s.Try = append(s.Try, fmt.Sprintf(format, args...)) }
+func (s *Scene) try(
+	format string,
+	args ...any,
+) {
+	s.Try = append(s.Try, fmt.Sprintf(format, args...))
+}

@@ -16,14 +16,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tmpfs mounts a file system of its own, of so many MB, at a directory, for who is told to see it: before is what to put before a program that
-// is, and path where the file system is to be found from outside. It goes when the lab does.
+// tmpfs mounts a file system of its own, of so many MB, at a directory, for the processes that
+// shall see it: before is what to put before a program that is, and path where the file system is
+// to be found from outside. It goes when the lab does.
 func (l *Lab) tmpfs(t *testing.T, dir string, mb int) (before []string, path string) {
 	t.Helper()
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	holder := l.Command("unshare", "-m", "--propagation", "private", "sh", "-c", fmt.Sprintf(`mount -t tmpfs -o size=%dm culprit-lab "$0" && echo mounted && exec sleep 300`, mb), dir)
+	holder := l.Command(
+		"unshare",
+		"-m",
+		"--propagation",
+		"private",
+		"sh",
+		"-c",
+		fmt.Sprintf(
+			`mount -t tmpfs -o size=%dm culprit-lab "$0" && echo mounted && exec sleep 300`,
+			mb,
+		),
+		dir,
+	)
 	out, err := holder.StdoutPipe()
 	if err == nil {
 		err = holder.Start()
@@ -63,7 +76,8 @@ func fill(t *testing.T, file string) {
 	}
 }
 
-// everySecond says which seconds of a time are not in the record of a sentence, by themselves or in the interval of a late one.
+// everySecond says which seconds of a time are not in the record of a sentence, by themselves or in
+// the interval of a late one.
 func (r *recorder) everySecond(sentence string, from, to time.Time) {
 	r.t.Helper()
 	a := r.mustAsk(sentence, from.Truncate(time.Second), to.Truncate(time.Second))
@@ -72,13 +86,19 @@ func (r *recorder) everySecond(sentence string, from, to time.Time) {
 			continue
 		}
 		if !(e > 0) || math.IsNaN(a.value(c)) {
-			r.t.Errorf("%s of the second to %s: measured over %v ms: %v", sentence, a.at(c).Format("15:04:05"), e, a.value(c))
+			r.t.Errorf(
+				"%s of the second to %s: measured over %v ms: %v",
+				sentence,
+				a.at(c).Format("15:04:05"),
+				e,
+				a.value(c),
+			)
 		}
 	}
 }
 
-// serveFullDisk: on a disk that is full it goes on, from memory, also when it is started there, and when there is room again nothing is
-// lost but what a server had in memory that was killed.
+// serveFullDisk: on a disk that is full it goes on, from memory, also when it is started there, and
+// when there is space again nothing is lost but what a server had in memory that was killed.
 func serveFullDisk(policy string) func(t *testing.T, l *Lab, bin string) {
 	return func(t *testing.T, l *Lab, bin string) {
 		for _, tool := range []string{"unshare", "nsenter"} {
@@ -98,8 +118,12 @@ func serveFullDisk(policy string) func(t *testing.T, l *Lab, bin string) {
 		}
 		troubled := func(words string) {
 			t.Helper()
-			r.eventually("trouble is told, or over", 20*time.Second, func() error {
-				if all := strings.Join(r.mustHealth().Trouble, "; "); !strings.Contains(all, words) || words == "" && all != "" {
+			r.eventually("trouble is reported, or over", 20*time.Second, func() error {
+				if all := strings.Join(r.mustHealth().Trouble, "; "); !strings.Contains(
+					all,
+					words,
+				) ||
+					words == "" && all != "" {
 					return fmt.Errorf("trouble is %q, not %q", all, words)
 				}
 				return nil
@@ -108,7 +132,7 @@ func serveFullDisk(policy string) func(t *testing.T, l *Lab, bin string) {
 
 		fill(t, filepath.Join(path, "filler"))
 		troubled(full)
-		r.until(filled.Add(6 * time.Second)) // it is told on its terminal by then
+		r.until(filled.Add(6 * time.Second)) // it is printed on its terminal by then
 		r.everySecond(sentence, start, time.Now().Add(-time.Second))
 		if said := r.text(); !strings.Contains(said, full) || strings.Contains(said, "goroutine ") {
 			t.Errorf("it says %q", said)
@@ -122,12 +146,15 @@ func serveFullDisk(policy string) func(t *testing.T, l *Lab, bin string) {
 		r.everySecond(sentence, start, filled.Add(-2*time.Second))
 		r.everySecond(sentence, back, time.Now().Add(-time.Second))
 
-		room := time.Now()
+		freed := time.Now()
 		if err := os.Remove(filepath.Join(path, "filler")); err != nil {
 			t.Fatal(err)
 		}
 		troubled("")
-		t.Logf("%v after there was room the trouble is over", time.Since(room).Round(100*time.Millisecond))
+		t.Logf(
+			"%v after space was freed the trouble is over",
+			time.Since(freed).Round(100*time.Millisecond),
+		)
 		r.until(time.Now().Add(2 * time.Second))
 		last := time.Now().Add(-3 * time.Second) // two seconds before a kill may be lost
 		r.kill()
@@ -139,8 +166,8 @@ func serveFullDisk(policy string) func(t *testing.T, l *Lab, bin string) {
 	}
 }
 
-// serveNowhere: a directory that can't be recorded in is said in a sentence, and the status is 1. What was recorded there is told
-// nevertheless.
+// serveNowhere: a directory that can't be recorded in is said in a sentence, and the status is 1.
+// Earlier records are still returned.
 func serveNowhere(t *testing.T, l *Lab, bin string) {
 	for _, tool := range []string{"unshare", "setpriv"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -159,7 +186,16 @@ func serveNowhere(t *testing.T, l *Lab, bin string) {
 	r.kill()
 	want, _, _ := look(t, l, bin, dir("recorded"), "nic", "--netns", "all", "--at", at)
 	readOnly := func(dir string) []string {
-		return []string{"unshare", "-m", "--propagation", "private", "sh", "-c", `mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"`, dir}
+		return []string{
+			"unshare",
+			"-m",
+			"--propagation",
+			"private",
+			"sh",
+			"-c",
+			`mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"`,
+			dir,
+		}
 	}
 	for _, c := range []struct {
 		what   string
@@ -186,14 +222,26 @@ func serveNowhere(t *testing.T, l *Lab, bin string) {
 		}
 	}
 	ro := readOnly(dir("recorded"))
-	out, errs, status := look(t, l, ro[0], dir("recorded"), append(ro[1:], bin, "nic", "--netns", "all", "--at", at)...)
+	out, errs, status := look(
+		t,
+		l,
+		ro[0],
+		dir("recorded"),
+		append(ro[1:], bin, "nic", "--netns", "all", "--at", at)...)
 	if status != 0 || out == "" || out != want {
-		t.Errorf("what was recorded in a directory that is read-only now: status %d, %s, %q, not %q", status, errs, out, want)
+		t.Errorf(
+			"what was recorded in a directory that is read-only now: status %d, %s, %q, not %q",
+			status,
+			errs,
+			out,
+			want,
+		)
 	}
 	for d, words := range map[string]string{file: "not a directory", dir("root"): "denied", dir("empty"): "nothing was recorded in"} {
 		n := asNobody()
 		out, errs, status := look(t, l, n[0], d, append(n[1:], bin, "nic", "--at", "-2s")...)
-		if status != 1 || out != "" || !strings.Contains(errs, words) || !strings.Contains(errs, d) {
+		if status != 1 || out != "" || !strings.Contains(errs, words) ||
+			!strings.Contains(errs, d) {
 			t.Errorf("nic of %s: status %d, %q, %q", d, status, out, errs)
 		}
 	}
@@ -218,10 +266,15 @@ func forAll(t *testing.T, l *Lab, bin string) string {
 	return to
 }
 
-// serveDamaged: of a damaged archive the damage is named, nothing that is told is wrong, and recording goes on.
+// serveDamaged: of a damaged archive the damage is named, no returned number is wrong, and
+// recording goes on.
 func serveDamaged(t *testing.T, l *Lab, bin string) {
 	whole := filepath.Join(l.Dir(), "whole")
-	young := filepath.Join(l.Dir(), "young", "archive") // all is in a log still, of several blocks: damage to its last one can't be told from a crash
+	young := filepath.Join(
+		l.Dir(),
+		"young",
+		"archive",
+	) // all is in a log still, of several blocks: damage to its last one looks like a crash
 	var start, end time.Time
 	for n := range 3 { // each opening puts what the one before has logged into a table
 		r := serve(t, l, bin, whole, nil)
@@ -240,7 +293,20 @@ func serveDamaged(t *testing.T, l *Lab, bin string) {
 	const sentence = "sched.switches"
 	cells := func(t *testing.T, dir string) (map[string]string, string) {
 		t.Helper()
-		out, said, status := look(t, l, bin, dir, "stat", sentence, "--from", stamp(start), "--to", stamp(end), "1", "--csv")
+		out, said, status := look(
+			t,
+			l,
+			bin,
+			dir,
+			"stat",
+			sentence,
+			"--from",
+			stamp(start),
+			"--to",
+			stamp(end),
+			"1",
+			"--csv",
+		)
 		got := map[string]string{}
 		for i, line := range strings.Split(strings.TrimSpace(out), "\n") {
 			at, rest, _ := strings.Cut(line, ",")
@@ -255,7 +321,7 @@ func serveDamaged(t *testing.T, l *Lab, bin string) {
 	}
 	truth, said := cells(t, whole)
 	if len(truth) < 5 || strings.Contains(said, "damaged") {
-		t.Fatalf("of the whole archive %d seconds are told: %s", len(truth), said)
+		t.Fatalf("the whole archive returns %d seconds: %s", len(truth), said)
 	}
 	flip := func(kind string, n, part int) func(files []string) error {
 		return func(files []string) error {
@@ -314,7 +380,7 @@ func serveDamaged(t *testing.T, l *Lab, bin string) {
 			atRest, said := cells(t, dir)
 			// Of some things there are two copies: damage to one harms nobody.
 			if !c.quiet && len(atRest) < len(truth) && !strings.Contains(said, "damaged") {
-				t.Errorf("it is told without a word of the damage: %s", said)
+				t.Errorf("it is returned without a note of the damage: %s", said)
 			}
 			r := serve(t, l, bin, dir, nil)
 			r.until(time.Now())
@@ -330,7 +396,13 @@ func serveDamaged(t *testing.T, l *Lab, bin string) {
 			if !c.quiet && len(served) < len(truth) && !strings.Contains(trouble, "damaged") {
 				t.Errorf("trouble is %q", trouble)
 			}
-			t.Logf("of %d seconds %d at rest, %d served: %s", len(truth), len(atRest), len(served), trouble)
+			t.Logf(
+				"of %d seconds %d at rest, %d served: %s",
+				len(truth),
+				len(atRest),
+				len(served),
+				trouble,
+			)
 			r.kill()
 		})
 	}

@@ -31,7 +31,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostServed is what a server may hold of memory at its worst. Its heap is collected more eagerly from 400 MB on.
+// mostServed is what a server may hold of memory at its worst. Its heap is collected more eagerly
+// from 400 MB on.
 const mostServed = 450e6
 
 // forked reads how many processes and threads the kernel has made.
@@ -40,8 +41,9 @@ func forked() float64 {
 	return v
 }
 
-// serveBurst: five thousand processes that live for a millisecond and two hundred interfaces that come and go. Memory is bounded, the kernel's count
-// of processes is told, and no number is one that can't be.
+// serveBurst: five thousand processes that live for a millisecond and two hundred interfaces that
+// come and go. Memory is bounded, the kernel's count of processes is reported, and no number is one
+// that can't be.
 func serveBurst(t *testing.T, l *Lab, bin string) {
 	h := l.Host("box")
 	if err := l.Err(); err != nil {
@@ -58,7 +60,17 @@ func serveBurst(t *testing.T, l *Lab, bin string) {
 	done := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := output(t.Context(), l.Command("sh", "-c", fmt.Sprintf("i=0; while [ $i -lt %d ]; do /bin/true; i=$((i+1)); done", processes/2)))
+			_, err := output(
+				t.Context(),
+				l.Command(
+					"sh",
+					"-c",
+					fmt.Sprintf(
+						"i=0; while [ $i -lt %d ]; do /bin/true; i=$((i+1)); done",
+						processes/2,
+					),
+				),
+			)
 			done <- err
 		}()
 	}
@@ -98,7 +110,7 @@ func serveBurst(t *testing.T, l *Lab, bin string) {
 
 	a := r.mustAsk("sched.forks", start, end)
 	if got := math.Round(a.amount()); got < made || got > whole || made < processes {
-		t.Errorf("%.0f processes are told, the kernel made %.0f to %.0f", got, made, whole)
+		t.Errorf("%.0f processes are reported, the kernel made %.0f to %.0f", got, made, whole)
 	}
 	devices := r.mustAsk("net.device.bytes by netns,device", start, end)
 	seen := 0
@@ -110,7 +122,15 @@ func serveBurst(t *testing.T, l *Lab, bin string) {
 	if seen < interfaces {
 		t.Errorf("of %d interfaces %d are in the record", interfaces, seen)
 	}
-	t.Logf("%.0f processes told, %.0f to %.0f made; %d interfaces; resident %.0f MB before, %.0f MB at most", a.amount(), made, whole, seen, before/1e6, most/1e6)
+	t.Logf(
+		"%.0f processes reported, %.0f to %.0f made; %d interfaces; resident %.0f MB before, %.0f MB at most",
+		a.amount(),
+		made,
+		whole,
+		seen,
+		before/1e6,
+		most/1e6,
+	)
 	if most > mostServed {
 		t.Errorf("the server held %.0f MB", most/1e6)
 	}
@@ -150,7 +170,8 @@ func (r *recorder) absurd(start, end time.Time) (cells, rows int) {
 				case d.Unit == "event" && d.Kind == "delta":
 					most = 1e9
 				}
-				if math.IsInf(*v, 0) || *v > most || *v < 0 && d.Kind == "delta" && !strings.HasPrefix(d.Sentence, "cache.growth") {
+				if math.IsInf(*v, 0) || *v > most ||
+					*v < 0 && d.Kind == "delta" && !strings.HasPrefix(d.Sentence, "cache.growth") {
 					r.t.Errorf("%s, %v at %v: %v %s", d.Sentence, s.Key, a.at(c), *v, d.Unit)
 				}
 			}
@@ -159,7 +180,7 @@ func (r *recorder) absurd(start, end time.Time) (cells, rows int) {
 	return cells, rows
 }
 
-// raw sends bytes to the server and gives the first line of the answer; "" when there is none.
+// raw sends bytes to the server and returns the first line of the answer; "" when there is none.
 func (r *recorder) raw(request string) string {
 	r.t.Helper()
 	u, err := url.Parse(r.base)
@@ -181,7 +202,8 @@ func (r *recorder) raw(request string) string {
 	return line
 }
 
-// serveHostile: strangers are turned away, each in its way, and three hundred viewers that never read hold up nothing.
+// serveHostile: strangers are turned away, each in its way, and three hundred viewers that never
+// read hold up nothing.
 func serveHostile(t *testing.T, l *Lab, bin string) {
 	r := serve(t, l, bin, filepath.Join(l.Dir(), "record"), nil)
 	start := time.Now().Truncate(time.Second).Add(3 * time.Second)
@@ -213,7 +235,8 @@ func serveHostile(t *testing.T, l *Lab, bin string) {
 		{"a long sentence", request("GET /api/ask?q="+strings.Repeat("x", 10000), u.Host, right), "400"},
 		{"no HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "400"},
 	} {
-		if line := r.raw(c.request); !strings.HasPrefix(line, "HTTP/1.1 "+c.want) && !strings.HasPrefix(line, "HTTP/1.0 "+c.want) {
+		if line := r.raw(c.request); !strings.HasPrefix(line, "HTTP/1.1 "+c.want) &&
+			!strings.HasPrefix(line, "HTTP/1.0 "+c.want) {
 			t.Errorf("%s: %q, not %s", c.what, line, c.want)
 		}
 	}
@@ -226,9 +249,17 @@ func serveHostile(t *testing.T, l *Lab, bin string) {
 			_ = c.Close() // whatever became of it
 		}
 	}()
-	live := "GET /api/live?" + url.Values{"q": {"process.cpu by pid,process,mode", "process.state by pid,process,state", "net.device.bytes by netns,device,direction"}}.Encode()
+	live := "GET /api/live?" + url.Values{
+		"q": {
+			"process.cpu by pid,process,mode",
+			"process.state by pid,process,state",
+			"net.device.bytes by netns,device,direction",
+		},
+	}.Encode()
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) }) // full soon; the usual size is as well
+		return c.Control(
+			func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) },
+		) // full soon; the usual size is as well
 	}}
 	for i := range viewers + 100 {
 		c, err := small.Dial("tcp", u.Host)
@@ -254,7 +285,13 @@ func serveHostile(t *testing.T, l *Lab, bin string) {
 	watched := time.Now()
 	r.until(watched.Add(8 * time.Second))
 	h := r.mustHealth()
-	t.Logf("%d viewers that do not read: resident %.0f MB, and %.0f MB before; %d ticks late", h.Viewers, h.RSS/1e6, before.RSS/1e6, h.Late-before.Late)
+	t.Logf(
+		"%d viewers that do not read: resident %.0f MB, and %.0f MB before; %d ticks late",
+		h.Viewers,
+		h.RSS/1e6,
+		before.RSS/1e6,
+		h.Late-before.Late,
+	)
 	if h.RSS > mostServed {
 		t.Errorf("the server holds %.0f MB", h.RSS/1e6)
 	}
@@ -273,15 +310,23 @@ func serveHostile(t *testing.T, l *Lab, bin string) {
 	})
 }
 
-// selfSigned writes a certificate for 127.0.0.1 and its key, and gives a pool that trusts it.
+// selfSigned writes a certificate for 127.0.0.1 and its key, and returns a pool that trusts it.
 func selfSigned(t *testing.T, dir string) (cert, key string, pool *x509.CertPool) {
 	t.Helper()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "culprit's lab"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"lab.example"}}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "culprit's lab"},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames:     []string{"lab.example"},
+	}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, &secret.PublicKey, secret)
 	if err != nil {
 		t.Fatal(err)
@@ -317,13 +362,18 @@ func serveTLS(t *testing.T, l *Lab, bin string) {
 		{"a certificate that isn't there", []string{"--listen", "0.0.0.0:0", "--tls-cert", cert + "x", "--tls-key", key}, cert + "x"},
 	} {
 		s := serveIn(t, l, bin, dir, nil, c.args...)
-		if status, said := s.end(20*time.Second), s.text(); status != 1 || !strings.Contains(said, c.words) || strings.Count(strings.TrimSpace(said), "\n") > 0 {
+		if status, said := s.end(20*time.Second), s.text(); status != 1 ||
+			!strings.Contains(said, c.words) ||
+			strings.Count(strings.TrimSpace(said), "\n") > 0 {
 			t.Errorf("%s: status %d, %s", c.what, status, said)
 		}
 	}
 
 	r := serveIn(t, l, bin, dir, nil, "--listen", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key)
-	r.web.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
+	r.web.Transport = &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: pool},
+		ForceAttemptHTTP2: true,
+	}
 	r.eventually("the address is said", 20*time.Second, func() error {
 		for s := bufio.NewScanner(strings.NewReader(r.text())); s.Scan(); {
 			if base, token, ok := strings.Cut(strings.TrimSpace(s.Text()), "?token="); ok {
@@ -331,7 +381,8 @@ func serveTLS(t *testing.T, l *Lab, bin string) {
 				if err != nil || u.Scheme != "https" {
 					return fmt.Errorf("the address is %s: %w", base, err)
 				}
-				r.base, r.token = "https://127.0.0.1:"+u.Port()+"/", token // its name may not be known here
+				// Its name may not be known here.
+				r.base, r.token = "https://127.0.0.1:"+u.Port()+"/", token
 				return nil
 			}
 		}
@@ -339,10 +390,14 @@ func serveTLS(t *testing.T, l *Lab, bin string) {
 	})
 	r.until(time.Now().Add(time.Second))
 	r.mustHealth()
-	if _, err := (&http.Client{Timeout: 5 * time.Second}).Get(r.base); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := (&http.Client{Timeout: 5 * time.Second}).Get(r.base); err == nil ||
+		!strings.Contains(err.Error(), "certificate") {
 		t.Errorf("who does not trust the certificate gets %v", err)
 	}
-	if line := r.raw("GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + r.token + "\r\n\r\n"); !strings.Contains(line, "400") {
+	if line := r.raw("GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + r.token + "\r\n\r\n"); !strings.Contains(
+		line,
+		"400",
+	) {
 		t.Errorf("without TLS the answer is %q", line)
 	}
 	token := r.token
@@ -353,7 +408,8 @@ func serveTLS(t *testing.T, l *Lab, bin string) {
 	r.token = token
 }
 
-// serveOrdinary: without any right it records in the user's own directory what that user may see, and says what is not.
+// serveOrdinary: without any right it records in the user's own directory what that user may see,
+// and says what is not.
 func serveOrdinary(t *testing.T, l *Lab, bin string) {
 	if _, err := exec.LookPath("setpriv"); err != nil {
 		t.Skip("needs: tool setpriv")
@@ -363,7 +419,9 @@ func serveOrdinary(t *testing.T, l *Lab, bin string) {
 	if err := errors.Join(os.Mkdir(home, 0o755), os.Chown(home, 65534, 65534)); err != nil {
 		t.Fatal(err)
 	}
-	before := append([]string{"env", "-u", "XDG_STATE_HOME", "-u", "CULPRIT_DIR", "HOME=" + home}, asNobody()...)
+	before := append(
+		[]string{"env", "-u", "XDG_STATE_HOME", "-u", "CULPRIT_DIR", "HOME=" + home},
+		asNobody()...)
 	r := serve(t, l, bin, "", before)
 	dir := filepath.Join(home, ".local", "state", "culprit")
 	if !strings.Contains(r.text(), "records in "+dir) {
@@ -375,7 +433,10 @@ func serveOrdinary(t *testing.T, l *Lab, bin string) {
 	}
 	start := time.Now()
 	r.until(start.Add(2 * time.Second))
-	from, to := start.Truncate(time.Second).Add(time.Second), start.Truncate(time.Second).Add(2*time.Second)
+	from, to := start.Truncate(time.Second).
+		Add(time.Second),
+		start.Truncate(time.Second).
+			Add(2*time.Second)
 	for sentence, word := range map[string]string{
 		"net.device.bytes by netns,device,direction": "", // of its own namespace, which anybody may see
 		"cpu.time by mode":                           "",
@@ -384,7 +445,9 @@ func serveOrdinary(t *testing.T, l *Lab, bin string) {
 		"tcp.flow.bytes by process":                  "CAP_SYS_PTRACE",
 	} {
 		a := r.mustAsk(sentence, from, to)
-		if notes := strings.Join(a.Notes, "; "); a.measured() != 1 || len(a.Series) == 0 && word == "" || !strings.Contains(notes, word) {
+		if notes := strings.Join(a.Notes, "; "); a.measured() != 1 ||
+			len(a.Series) == 0 && word == "" ||
+			!strings.Contains(notes, word) {
 			t.Errorf("%s: %d rows, notes %q", sentence, len(a.Series), notes)
 		}
 	}
@@ -400,7 +463,8 @@ func serveOrdinary(t *testing.T, l *Lab, bin string) {
 	}
 	page, err := io.ReadAll(a.Body)
 	a.Body.Close()
-	if err != nil || a.StatusCode != http.StatusOK || !bytes.Contains(page, []byte("<html")) || strings.Contains(a.Request.URL.String(), "token") {
+	if err != nil || a.StatusCode != http.StatusOK || !bytes.Contains(page, []byte("<html")) ||
+		strings.Contains(a.Request.URL.String(), "token") {
 		t.Errorf("the page: %s at %s, %.200s: %v", a.Status, a.Request.URL, page, err)
 	}
 	if a, err = browser.Get(r.base + "api/health"); err != nil || a.StatusCode != http.StatusOK {

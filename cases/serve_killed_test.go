@@ -18,11 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// told is what the API told of seconds, by sentence and time: how long it was measured, and each row.
-type told map[string]map[time.Time]string
+// answers are what the API returned for seconds, by sentence and time: how long it was measured,
+// and each row.
+type answers map[string]map[time.Time]string
 
-// tell adds what the server tells of a time.
-func (m told) tell(r *recorder, sentence string, from, to time.Time) error {
+// tell adds what the server returns for a time.
+func (m answers) tell(r *recorder, sentence string, from, to time.Time) error {
 	a, err := r.ask(sentence, from.Truncate(time.Second), to.Truncate(time.Second).Add(time.Second))
 	if err != nil {
 		return err
@@ -40,7 +41,12 @@ func (m told) tell(r *recorder, sentence string, from, to time.Time) error {
 			if s.Values[c] != nil {
 				v = fmt.Sprint(*s.Values[c])
 			}
-			if v != "0" || len(a.Series) == 1 { // a row that was not there yet reads as 0, later, when it is among the answer's rows
+			if v != "0" ||
+				len(
+					a.Series,
+				// A row that was not there yet reads as 0, later, when it is among the answer's
+				// rows.
+				) == 1 {
 				all = append(all, fmt.Sprint(s.Key)+"="+v)
 			}
 		}
@@ -50,8 +56,8 @@ func (m told) tell(r *recorder, sentence string, from, to time.Time) error {
 	return nil
 }
 
-// serveKilled: killed again and again at no particular moment, it is back within a second, and whatever it had told of what
-// was older than two seconds is there, the same.
+// serveKilled: killed again and again at no particular moment, it is back within a second, and
+// all it had returned of what was older than two seconds is there, the same.
 func serveKilled(t *testing.T, l *Lab, bin string) {
 	for n := range 2 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -62,10 +68,14 @@ func serveKilled(t *testing.T, l *Lab, bin string) {
 }
 
 func killAgain(t *testing.T, l *Lab, bin, dir string, rounds int) {
-	sentences := []string{"sched.switches", "net.device.bytes by netns,device,direction", "cpu.time by cpu,mode"}
-	seen, start := told{}, time.Now()
+	sentences := []string{
+		"sched.switches",
+		"net.device.bytes by netns,device,direction",
+		"cpu.time by cpu,mode",
+	}
+	seen, start := answers{}, time.Now()
 	var opened []time.Duration
-	mayGo := map[string]map[time.Time]bool{} // told, and no older than two seconds at a kill
+	mayGo := map[string]map[time.Time]bool{} // returned, and no older than two seconds at a kill
 	for _, s := range sentences {
 		mayGo[s] = map[time.Time]bool{}
 	}
@@ -76,7 +86,8 @@ func killAgain(t *testing.T, l *Lab, bin, dir string, rounds int) {
 		opened = append(opened, time.Since(began))
 		for until := time.Now().Add(2*time.Second + rand.N(2*time.Second)); time.Now().Before(until); time.Sleep(rand.N(300 * time.Millisecond)) {
 			for _, s := range sentences {
-				if err := seen.tell(r, s, start, time.Now()); err != nil && !strings.Contains(err.Error(), "never recorded") {
+				if err := seen.tell(r, s, start, time.Now()); err != nil &&
+					!strings.Contains(err.Error(), "never recorded") {
 					t.Error(err)
 				}
 			}
@@ -92,7 +103,7 @@ func killAgain(t *testing.T, l *Lab, bin, dir string, rounds int) {
 		}
 	}
 	r := serve(t, l, bin, dir, nil)
-	after := told{}
+	after := answers{}
 	for _, s := range sentences {
 		if err := after.tell(r, s, start, time.Now()); err != nil {
 			t.Fatal(err)
@@ -102,27 +113,47 @@ func killAgain(t *testing.T, l *Lab, bin, dir string, rounds int) {
 			case is == "" && mayGo[s][at]:
 				lost++
 			case is != was:
-				t.Errorf("%s at %v was told as %s, and is %q", s, at, was, is)
+				t.Errorf("%s at %v was returned as %s, and is %q", s, at, was, is)
 			}
 		}
 	}
 	first := sentences[0]
-	t.Logf("%d kills in %v: of %d seconds told, %d of them less than 2 s before a kill, all are there but %d of the latter", rounds,
-		time.Since(start).Round(time.Second), len(seen[first]), len(mayGo[first]), lost/len(sentences))
+	t.Logf(
+		"%d kills in %v: of %d seconds returned, %d of them less than 2 s before a kill, all are there but %d of the latter",
+		rounds,
+		time.Since(start).
+			Round(time.Second),
+		len(seen[first]),
+		len(mayGo[first]),
+		lost/len(sentences),
+	)
 	if len(seen[first])-len(mayGo[first]) < 2 {
-		t.Errorf("of %d runs only %d seconds were told and two seconds old", rounds, len(seen[first])-len(mayGo[first]))
+		t.Errorf(
+			"of %d runs only %d seconds were returned and two seconds old",
+			rounds,
+			len(seen[first])-len(mayGo[first]),
+		)
 	}
 	slices.Sort(opened)
-	t.Logf("it answered after %v (median), %v (most)", opened[rounds/2].Round(time.Millisecond), opened[rounds-1].Round(time.Millisecond))
+	t.Logf(
+		"it answered after %v (median), %v (most)",
+		opened[rounds/2].Round(time.Millisecond),
+		opened[rounds-1].Round(time.Millisecond),
+	)
 	if opened[rounds/2] > time.Second {
-		t.Errorf("it is back after %v, half of the times after more than %v", opened, opened[rounds/2])
+		t.Errorf(
+			"it is back after %v, half of the times after more than %v",
+			opened,
+			opened[rounds/2],
+		)
 	}
 	if h := r.mustHealth(); len(h.Trouble) > 0 {
 		t.Errorf("trouble is %v", h.Trouble)
 	}
 }
 
-// ticks follows a live view and gives when each tick came, by its time, and the gaps that were told.
+// ticks follows a live view and returns when each tick came, by its time, and the gaps that were
+// reported.
 type event struct {
 	came time.Time
 	kind string
@@ -134,7 +165,12 @@ type event struct {
 // live follows a sentence until the context ends.
 func (r *recorder) live(ctx context.Context, sentence string) <-chan event {
 	r.t.Helper()
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"api/live?"+url.Values{"q": {sentence}}.Encode(), nil)
+	q, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodGet,
+		r.base+"api/live?"+url.Values{"q": {sentence}}.Encode(),
+		nil,
+	)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -170,7 +206,8 @@ func (r *recorder) live(ctx context.Context, sentence string) <-chan event {
 	return events
 }
 
-// serveStopped: a server that did not run for five seconds has one long interval or a gap there, and goes on one tick a second.
+// serveStopped: a server that did not run for five seconds has one long interval or a gap there,
+// and goes on one tick a second.
 func serveStopped(t *testing.T, l *Lab, bin string) {
 	a, b := l.Host("a"), l.Host("b")
 	l.Veth(a, "eth0", b, "eth0")
@@ -185,7 +222,21 @@ func serveStopped(t *testing.T, l *Lab, bin string) {
 	r.until(start.Add(2 * time.Second))
 	_, tx0 := a.linkCounters(t, "eth0")
 	const rate = 4e6
-	d := l.Start(Program{Name: "sender", Act: "stream", On: a, Args: []string{"-to", "10.0.0.2:7070", "-rate", fmt.Sprint(int(rate)), "-chunk", "10000"}})
+	d := l.Start(
+		Program{
+			Name: "sender",
+			Act:  "stream",
+			On:   a,
+			Args: []string{
+				"-to",
+				"10.0.0.2:7070",
+				"-rate",
+				fmt.Sprint(int(rate)),
+				"-chunk",
+				"10000",
+			},
+		},
+	)
 	if err := l.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -207,16 +258,20 @@ func serveStopped(t *testing.T, l *Lab, bin string) {
 	_, tx1 := a.linkCounters(t, "eth0")
 	cancel()
 
-	w := r.mustAsk(sentence, start.Truncate(time.Second).Add(time.Second), ended.Truncate(time.Second).Add(time.Second))
+	w := r.mustAsk(
+		sentence,
+		start.Truncate(time.Second).Add(time.Second),
+		ended.Truncate(time.Second).Add(time.Second),
+	)
 	if got := w.amount(a.NS, "eth0", "tx"); !near(got, tx1-tx0, 1e-6) {
-		t.Errorf("%.0f bytes are told, the kernel counted %.0f", got, tx1-tx0)
+		t.Errorf("%.0f bytes are reported, the kernel counted %.0f", got, tx1-tx0)
 	}
 	missed, long := 0, 0.
 	for c, e := range w.Elapsed {
 		v := w.value(c, a.NS, "eth0", "tx")
 		switch at := w.at(c); {
 		case e == 0 && !math.IsNaN(v):
-			t.Errorf("at %v nothing was measured, and it is told as %v", at, v)
+			t.Errorf("at %v nothing was measured, and it is returned as %v", at, v)
 		case e == 0 && at.After(stopped.Add(-time.Second)) && at.Before(resumed.Add(time.Second)):
 			missed++
 		case e == 0 && w.covered(c):
@@ -228,14 +283,25 @@ func serveStopped(t *testing.T, l *Lab, bin string) {
 		long = max(long, e)
 	}
 	if t.Failed() {
-		t.Logf("stopped %v, resumed %v, told %+v %v %v", stopped, resumed, w.Elapsed, w.Notes, w.Loss)
+		t.Logf(
+			"stopped %v, resumed %v, returned %+v %v %v",
+			stopped,
+			resumed,
+			w.Elapsed,
+			w.Notes,
+			w.Loss,
+		)
 		for c := range w.Elapsed {
 			t.Logf("%v: %v", w.at(c), w.value(c, a.NS, "eth0", "tx"))
 		}
 	}
 	t.Logf("stopped for 5 s: %d seconds are a gap, the longest interval is %.0f ms", missed, long)
 	if missed < 3 && long < 3000 || math.Abs(float64(missed)*1000+1000-long) > 1500 {
-		t.Errorf("it was stopped for 5 s: %d seconds are a gap, and the longest interval is %.0f ms", missed, long)
+		t.Errorf(
+			"it was stopped for 5 s: %d seconds are a gap, and the longest interval is %.0f ms",
+			missed,
+			long,
+		)
 	}
 	ticks, gaps := 0, 0
 	var before event
@@ -252,6 +318,10 @@ func serveStopped(t *testing.T, l *Lab, bin string) {
 		}
 	}
 	if ticks < 2 || ticks > 5 || gaps == 0 {
-		t.Errorf("in the 3 s after it went on there are %d ticks live, and %d gaps are told", ticks, gaps)
+		t.Errorf(
+			"in the 3 s after it went on there are %d ticks live, and %d gaps are reported",
+			ticks,
+			gaps,
+		)
 	}
 }

@@ -29,8 +29,8 @@ func TestServeBurst(t *testing.T) {
 	serveBurst(t, open(t), needProgram(t))
 }
 
-// TestServe plays the other stories of `culprit serve`, from outside as everything here. They wait most of the time, together, when
-// all else is over.
+// TestServe plays the other stories of `culprit serve`, from outside as everything here. They wait
+// most of the time, together, when all else is over.
 func TestServe(t *testing.T) {
 	if quick() {
 		return
@@ -89,10 +89,18 @@ func (r *recorder) text() string {
 	return r.said.String()
 }
 
-// serveIn starts a server on a directory, in front of it what is to become the server, and does not wait for it.
+// serveIn starts a server on a directory, in front of it what is to become the server, and does not
+// wait for it.
 func serveIn(t *testing.T, l *Lab, bin, dir string, before []string, args ...string) *recorder {
 	t.Helper()
-	r := &recorder{t: t, bin: bin, lab: l, dir: dir, gone: make(chan struct{}), web: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
+	r := &recorder{
+		t:    t,
+		bin:  bin,
+		lab:  l,
+		dir:  dir,
+		gone: make(chan struct{}),
+		web:  &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second},
+	}
 	// --for: it ends by itself, should this program and the guardian be killed.
 	line := append(append([]string{}, before...), bin, "serve", "--for", "120s")
 	if dir != "" {
@@ -102,7 +110,7 @@ func serveIn(t *testing.T, l *Lab, bin, dir string, before []string, args ...str
 		line = append(line, "--listen", "127.0.0.1:0")
 	}
 	r.cmd = l.Command(line[0], append(line[1:], args...)...)
-	r.cmd.Env = append(r.cmd.Env, "JOURNAL_STREAM=") // a log is not told the token
+	r.cmd.Env = append(r.cmd.Env, "JOURNAL_STREAM=") // the token is not written to a log
 	r.cmd.Stdout, r.cmd.Stderr = r, r
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -145,7 +153,8 @@ func (r *recorder) answers() {
 		}
 		if r.base == "" {
 			for s := bufio.NewScanner(strings.NewReader(r.text())); s.Scan(); {
-				if base, token, ok := strings.Cut(strings.TrimSpace(s.Text()), "?token="); ok && strings.HasPrefix(base, "http") {
+				if base, token, ok := strings.Cut(strings.TrimSpace(s.Text()), "?token="); ok &&
+					strings.HasPrefix(base, "http") {
 					r.base, r.token = base, token
 				}
 			}
@@ -165,7 +174,7 @@ func (r *recorder) kill() {
 	r.web.CloseIdleConnections()
 }
 
-// end waits for the server's own end and gives its status; -1 for a signal.
+// end waits for the server's own end and returns its status; -1 for a signal.
 func (r *recorder) end(within time.Duration) int {
 	r.t.Helper()
 	select {
@@ -265,12 +274,12 @@ func (r *recorder) mustAsk(sentence string, from, to time.Time) answer {
 
 func stamp(at time.Time) string { return at.Format(time.RFC3339Nano) }
 
-// at gives the end of a cell.
+// at returns the end of a cell.
 func (a answer) at(cell int) time.Time {
 	return time.UnixMilli(int64(a.Start + a.Step*float64(cell+1)))
 }
 
-// value gives a cell of the row with a key, or NaN: not there, or not measured.
+// value returns a cell of the row with a key, or NaN: not there, or not measured.
 func (a answer) value(cell int, key ...string) float64 {
 	for _, s := range a.Series {
 		if fmt.Sprint(s.Key) == fmt.Sprint(key) && s.Values[cell] != nil {
@@ -280,7 +289,7 @@ func (a answer) value(cell int, key ...string) float64 {
 	return math.NaN()
 }
 
-// amount gives what a row counted over all cells that were measured.
+// amount returns what a row counted over all cells that were measured.
 func (a answer) amount(key ...string) (sum float64) {
 	for c, e := range a.Elapsed {
 		if e > 0 {
@@ -290,7 +299,8 @@ func (a answer) amount(key ...string) (sum float64) {
 	return sum
 }
 
-// covered says whether a cell that has no tick of its own lies within the interval of a later one: the recorder came late, and lost nothing.
+// covered says whether a cell that has no tick of its own lies within the interval of a later one:
+// the recorder came late, and lost nothing.
 func (a answer) covered(cell int) bool {
 	for later := cell + 1; later < len(a.Elapsed); later++ {
 		if e := a.Elapsed[later]; e > 0 {
@@ -328,7 +338,7 @@ func (r *recorder) until(at time.Time) {
 	})
 }
 
-// eventually tries until it is so, and gives up the test when that takes too long.
+// eventually tries until it is so, and ends the test when that takes too long.
 func (r *recorder) eventually(what string, within time.Duration, so func() error) {
 	r.t.Helper()
 	var err error
@@ -342,7 +352,8 @@ func (r *recorder) eventually(what string, within time.Duration, so func() error
 	}
 }
 
-// look runs a command of the program on the server's directory, and gives what it prints, what it says besides, and its status.
+// look runs a command of the program on the server's directory, and returns what it prints, what it
+// says besides, and its status.
 func look(t *testing.T, l *Lab, bin, dir string, args ...string) (out, said string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

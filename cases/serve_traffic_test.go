@@ -22,8 +22,9 @@ func (h *Host) linkCounters(t *testing.T, dev string) (rx, tx float64) {
 	var links []struct {
 		Stats64 struct{ Rx, Tx struct{ Bytes float64 } }
 	}
-	if err := json.Unmarshal([]byte(h.lab.tool("ip", "-n", h.NS, "-s", "-j", "link", "show", dev)), &links); err != nil || len(links) != 1 {
-		t.Fatalf("ip tells nothing of %s: %v, %v", dev, err, h.lab.Err())
+	if err := json.Unmarshal([]byte(h.lab.tool("ip", "-n", h.NS, "-s", "-j", "link", "show", dev)), &links); err != nil ||
+		len(links) != 1 {
+		t.Fatalf("ip reports nothing about %s: %v, %v", dev, err, h.lab.Err())
 	}
 	return links[0].Stats64.Rx.Bytes, links[0].Stats64.Tx.Bytes
 }
@@ -64,22 +65,30 @@ func follow(read func() float64) (c *course, stop func()) {
 	return c, sync.OnceFunc(func() { close(quit); <-done })
 }
 
-// when gives between which values the counter was at a time; NaN outside of all readings. Where two readings that were done at once stand close by, that is where the
-// line that joins them passes; where others had the CPUs, it is known to be no less than before and no more than after.
+// when returns between which values the counter was at a time; NaN outside of all readings. Where
+// two readings that were done at once stand close by, that is where the line that joins them
+// passes; where others had the CPUs, it is known to be no less than before and no more than after.
 func (c *course) when(at time.Time) (least, most float64) {
 	const atOnce, near = 10 * time.Millisecond, 100 * time.Millisecond
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.readings
-	before := sort.Search(len(all), func(i int) bool { return all[i].to.After(at) }) - 1 // the last that was done by then
-	after := sort.Search(len(all), func(i int) bool { return !all[i].from.Before(at) })  // the first that was begun then or later
+	before := sort.Search(
+		len(all),
+		func(i int) bool { return all[i].to.After(at) },
+	) - 1 // the last that was done by then
+	after := sort.Search(
+		len(all),
+		func(i int) bool { return !all[i].from.Before(at) },
+	) // the first that was begun then or later
 	if before < 0 || after == len(all) {
 		return math.NaN(), math.NaN()
 	}
 	i := sort.Search(len(all), func(i int) bool { return !all[i].middle().Before(at) })
 	if i > 0 && i < len(all) {
 		a, b := &all[i-1], &all[i]
-		if apart := b.middle().Sub(a.middle()); apart <= near && a.to.Sub(a.from) <= atOnce && b.to.Sub(b.from) <= atOnce {
+		if apart := b.middle().Sub(a.middle()); apart <= near && a.to.Sub(a.from) <= atOnce &&
+			b.to.Sub(b.from) <= atOnce {
 			v := a.v + at.Sub(a.middle()).Seconds()/apart.Seconds()*(b.v-a.v)
 			return v, v
 		}
@@ -87,12 +96,13 @@ func (c *course) when(at time.Time) (least, most float64) {
 	return all[before].v, all[after].v
 }
 
-// late is how long after its planned time a busy machine may let a reading be. The time stamp is the planned one; what was measured
-// between is over the true time.
+// late is how long after its planned time a busy machine may let a reading be. The time stamp is
+// the planned one; what was measured between is over the true time.
 const late = 150 * time.Millisecond
 
-// stalled is for how long around a time others had the CPUs, as far as readings show it that should come each 20 ms: in the middle between its clock and
-// its counters the server may have waited as long. 0 where they came in time.
+// stalled is for how long around a time others had the CPUs, as far as readings show it that should
+// come each 20 ms: in the middle between its clock and its counters the server may have waited as
+// long. 0 where they came in time.
 func (c *course) stalled(at time.Time) (most time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,9 +115,11 @@ func (c *course) stalled(at time.Time) (most time.Duration) {
 	return most
 }
 
-// told compares a rate with what the counter's was over as long a time as the row's, begun at the row's start or up to late after it: within
-// a share of one of these, or of what is between. Where the CPUs were somebody else's meanwhile the counters may be of so much later or earlier than the clock.
-func (c *course) told(t *testing.T, what string, r rows, rate, share float64) {
+// compareRate compares a rate with what the counter's was over as long a time as the row's, begun
+// at the row's start or up to late after it: within a share of one of these, or of what is between.
+// Where the CPUs were somebody else's meanwhile the counters may be of so much later or earlier
+// than the clock.
+func (c *course) compareRate(t *testing.T, what string, r rows, rate, share float64) {
 	t.Helper()
 	length := time.Duration(r.Seconds * float64(time.Second))
 	least, most := math.Inf(1), math.Inf(-1)
@@ -120,14 +132,22 @@ func (c *course) told(t *testing.T, what string, r rows, rate, share float64) {
 		least, most = min(least, (lowEnd-high)/r.Seconds), max(most, (highEnd-low)/r.Seconds)
 	}
 	if !(rate > least*(1-share) && rate < most*(1+share)) {
-		t.Errorf("%s from %v: %.0f B/s, the kernel's counter grew by %.0f to %.0f", what, r.Start.Format("15:04:05.000"), rate, least, most)
+		t.Errorf(
+			"%s from %v: %.0f B/s, the kernel's counter grew by %.0f to %.0f",
+			what,
+			r.Start.Format("15:04:05.000"),
+			rate,
+			least,
+			most,
+		)
 	} else {
 		t.Logf("%s from %v: %.0f B/s, the kernel's counter grew by %.0f to %.0f", what, r.Start.Format("15:04:05.000"), rate, least, most)
 	}
 }
 
-// serveTraffic: what is told of traffic, by the page's API and by the command line, is what the kernel counted; it is the same when
-// the server is killed and when it is back, and between there is a gap.
+// serveTraffic: reported traffic, by the page's API and by the command line, is what the
+// kernel counted; it is the same when the server is killed and when it is back, and between there
+// is a gap.
 func serveTraffic(t *testing.T, l *Lab, bin string) {
 	if _, err := exec.LookPath("iperf3"); err != nil {
 		t.Skip("needs: tool iperf3")
@@ -150,7 +170,21 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 	defer stop()
 	const rate = 5e6 // bytes a second
 	began := time.Now()
-	out, err := output(t.Context(), a.Command("iperf3", "-c", "10.0.0.2", "-t", "5", "-b", fmt.Sprint(int(8*rate)), "-l", "8K", "-J"))
+	out, err := output(
+		t.Context(),
+		a.Command(
+			"iperf3",
+			"-c",
+			"10.0.0.2",
+			"-t",
+			"5",
+			"-b",
+			fmt.Sprint(int(8*rate)),
+			"-l",
+			"8K",
+			"-J",
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,21 +206,52 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 	whole := r.mustAsk(sentence, start.Truncate(time.Second).Add(time.Second), time.Now())
 	for direction, want := range map[string]float64{"rx": rx1 - rx0, "tx": tx1 - tx0} {
 		if got := whole.amount(a.NS, "eth0", direction); !near(got, want, 1e-6) {
-			t.Errorf("%s: %.0f bytes are told, the kernel counted %.0f", direction, got, want)
+			t.Errorf("%s: %.0f bytes are reported, the kernel counted %.0f", direction, got, want)
 		}
 	}
 	if tx1-tx0 < iperf.End.Sum.Bytes || iperf.End.Sum.Bytes < 4*rate {
 		t.Fatalf("iperf3 sent %.0f bytes, the interface %.0f", iperf.End.Sum.Bytes, tx1-tx0)
 	}
 
-	// Each second of it, on each road.
-	at := began.Truncate(time.Second).Add(3 * time.Second) // the end of an interval with nothing but traffic
+	// Each second of it, by each API.
+	at := began.Truncate(time.Second).
+		Add(3 * time.Second)
+		// the end of an interval with nothing but traffic
 	lines := [][]string{
 		{"nic", "--netns", a.NS, "--at", stamp(at), "--json"},
 		{"flows", "--netns", a.NS, "--at", stamp(at), "--json"},
-		{"stat", sentence, "--netns", a.NS, "--from", stamp(at.Add(-2 * time.Second)), "--to", stamp(at.Add(2 * time.Second)), "1", "--json"},
-		{"stat", "net.device.bytes by device,direction", "--netns", a.NS, "--from", stamp(at.Add(-2 * time.Second)), "--to", stamp(at.Add(2 * time.Second))},
-		{"nic", "--netns", "all", "--from", stamp(at.Add(-2 * time.Second)), "--to", stamp(at.Add(time.Second)), "1"},
+		{
+			"stat",
+			sentence,
+			"--netns",
+			a.NS,
+			"--from",
+			stamp(at.Add(-2 * time.Second)),
+			"--to",
+			stamp(at.Add(2 * time.Second)),
+			"1",
+			"--json",
+		},
+		{
+			"stat",
+			"net.device.bytes by device,direction",
+			"--netns",
+			a.NS,
+			"--from",
+			stamp(at.Add(-2 * time.Second)),
+			"--to",
+			stamp(at.Add(2 * time.Second)),
+		},
+		{
+			"nic",
+			"--netns",
+			"all",
+			"--from",
+			stamp(at.Add(-2 * time.Second)),
+			"--to",
+			stamp(at.Add(time.Second)),
+			"1",
+		},
 		{"cpu", "--at", stamp(at)},
 		{"flows", "--netns", "all", "--at", stamp(at), "--by", "process"},
 	}
@@ -221,25 +286,42 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 		return all
 	}
 	nic := read(0)[0]
-	told, _ := nic.find("device", "eth0", "tx_bytes_per_s")
-	c.told(t, "nic --at", nic, told, 0.02)
+	printed, _ := nic.find("device", "eth0", "tx_bytes_per_s")
+	c.compareRate(t, "nic --at", nic, printed, 0.02)
 	flows := read(1)[0]
 	payload, _ := flows.find("peer_port", "5201", "tx_bytes_per_s")
-	c.told(t, "flows --at", flows, payload*(tx1-tx0)/iperf.End.Sum.Bytes, 0.1) // with headers; what is not acknowledged yet counts in the next interval, and connections are read after devices
+	c.compareRate(
+		t,
+		"flows --at",
+		flows,
+		payload*(tx1-tx0)/iperf.End.Sum.Bytes,
+		0.1,
+	// With headers; what is not acknowledged yet counts in the next interval, and connections are
+	// read after devices.
+	)
 	seconds := read(2)
 	for _, s := range seconds {
 		for _, row := range s.Rows {
 			if row["device"] == "eth0" && row["direction"] == "tx" {
 				v, _ := row["value"].(float64)
-				c.told(t, "stat", s, v, 0.02)
+				c.compareRate(t, "stat", s, v, 0.02)
 			}
 		}
 	}
-	if len(seconds) != 4 || !near(told, rate, 0.2) {
-		t.Errorf("stat tells %d seconds of four; nic tells %.0f B/s, iperf3 was told %.0f", len(seconds), told, rate)
+	if len(seconds) != 4 || !near(printed, rate, 0.2) {
+		t.Errorf(
+			"stat prints %d seconds of four; nic prints %.0f B/s, iperf3 was set to %.0f",
+			len(seconds),
+			printed,
+			rate,
+		)
 	}
-	if got := whole.value(int(at.Sub(whole.at(0))/time.Second), a.NS, "eth0", "tx"); !near(got, told, 1e-6) {
-		t.Errorf("at %v nic tells %.0f, api/ask %.0f", at, told, got)
+	if got := whole.value(int(at.Sub(whole.at(0))/time.Second), a.NS, "eth0", "tx"); !near(
+		got,
+		printed,
+		1e-6,
+	) {
+		t.Errorf("at %v nic prints %.0f, api/ask %.0f", at, printed, got)
 	}
 
 	// Killed, and back.
@@ -258,10 +340,19 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 		case !hole.at(cell).Before(killed) && hole.at(cell).Before(back):
 			gap++
 			if elapsed != 0 || !math.IsNaN(v) {
-				t.Errorf("at %v nobody measured, and it is told as %v over %v ms", hole.at(cell), v, elapsed)
+				t.Errorf(
+					"at %v nobody measured, and it is returned as %v over %v ms",
+					hole.at(cell),
+					v,
+					elapsed,
+				)
 			}
 		case elapsed > 0 && math.IsNaN(v):
-			t.Errorf("at %v it was measured over %v ms, and nothing is told", hole.at(cell), elapsed)
+			t.Errorf(
+				"at %v it was measured over %v ms, and nothing is returned",
+				hole.at(cell),
+				elapsed,
+			)
 		}
 	}
 	if gap < 2 {
@@ -269,10 +360,31 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 	}
 	for direction, want := range map[string]float64{"rx": rx1 - rx0, "tx": tx1 - tx0} {
 		if got := hole.amount(a.NS, "eth0", direction); !near(got, want, 1e-6) {
-			t.Errorf("after the kill, %s: %.0f bytes are told, the kernel counted %.0f", direction, got, want)
+			t.Errorf(
+				"after the kill, %s: %.0f bytes are reported, the kernel counted %.0f",
+				direction,
+				got,
+				want,
+			)
 		}
 	}
-	out2, _, status := look(t, l, bin, dir, "nic", "--netns", a.NS, "-i", "eth0", "--from", stamp(killed.Add(-2*time.Second)), "--to", stamp(back.Add(2*time.Second)), "1", "--json")
+	out2, _, status := look(
+		t,
+		l,
+		bin,
+		dir,
+		"nic",
+		"--netns",
+		a.NS,
+		"-i",
+		"eth0",
+		"--from",
+		stamp(killed.Add(-2*time.Second)),
+		"--to",
+		stamp(back.Add(2*time.Second)),
+		"1",
+		"--json",
+	)
 	shown := 0
 	for _, line := range strings.Split(strings.TrimSpace(out2), "\n") {
 		var one rows
@@ -280,13 +392,15 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 			t.Fatalf("%v: %s", err, line)
 		}
 		end := one.Start.Add(time.Duration(one.Seconds * float64(time.Second)))
-		if v, ok := one.find("device", "eth0", "tx_bytes_per_s"); ok && end.After(killed.Add(time.Second)) && end.Before(back) {
-			t.Errorf("nobody measured at %v, and nic tells %v: %s", end, v, line)
+		if v, ok := one.find("device", "eth0", "tx_bytes_per_s"); ok &&
+			end.After(killed.Add(time.Second)) &&
+			end.Before(back) {
+			t.Errorf("nobody measured at %v, and nic prints %v: %s", end, v, line)
 		} else if ok {
 			shown++
 		}
 	}
 	if status != 0 || shown < 2 {
-		t.Errorf("around the gap nic tells %d seconds, status %d: %s", shown, status, out2)
+		t.Errorf("around the gap nic prints %d seconds, status %d: %s", shown, status, out2)
 	}
 }

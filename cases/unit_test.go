@@ -13,8 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestUnit: with the capabilities of the systemd unit, and without those system calls of tracing that it does not name, a profile is taken and the kernel's functions have
-// names. Under a filter that forbids them, culprit says that it is a filter; what the kernel refuses under another one is not laid to it.
+// TestUnit: with the capabilities of the systemd unit, and without those system calls of tracing
+// that it does not name, a profile is taken and the kernel's functions have names. Under a filter
+// that forbids them, culprit says that it is a filter; what the kernel refuses under another one is
+// not laid to it.
 func TestUnit(t *testing.T) {
 	l := open(t)
 	bin := forAll(t, l, needProgram(t))
@@ -29,7 +31,11 @@ func TestUnit(t *testing.T) {
 		return strings.Contains(" "+strings.Join(set["SystemCallFilter"], " ")+" ", " "+name+" ")
 	}
 	run := func(forbidden []uint32, args ...string) (string, string, error) {
-		c := l.Command("setpriv", append([]string{"--no-new-privs", "--bounding-set=-all," + strings.Join(mask, ","), bin}, args...)...)
+		c := l.Command(
+			"setpriv",
+			append(
+				[]string{"--no-new-privs", "--bounding-set=-all," + strings.Join(mask, ","), bin},
+				args...)...)
 		var out, said strings.Builder
 		c.Stdout, c.Stderr = &out, &said
 		err := runFiltered(c, forbidden)
@@ -52,7 +58,8 @@ func TestUnit(t *testing.T) {
 				}
 			}
 			out, said, err := run(forbidden, "profile", "--for", "1", "--idle", "--table")
-			if (err == nil) != (tt.says == "") || !strings.Contains(out, tt.out) || !strings.Contains(said, tt.says) {
+			if (err == nil) != (tt.says == "") || !strings.Contains(out, tt.out) ||
+				!strings.Contains(said, tt.says) {
 				t.Errorf("%v: printed %s, said %s", err, out, said)
 			}
 			if strings.Contains(out, "0xffff") {
@@ -61,14 +68,24 @@ func TestUnit(t *testing.T) {
 		})
 	}
 	t.Run("a filter that lets all through", func(t *testing.T) {
-		_, said, err := run(nil, "trace", "-q", "-n", "fbt::vfs_read:entry { exit(0); }", "-c", "cat /proc/version")
-		if strings.Contains(said, "filter of system calls") || err != nil && !strings.Contains(said, "fbt") {
+		_, said, err := run(
+			nil,
+			"trace",
+			"-q",
+			"-n",
+			"fbt::vfs_read:entry { exit(0); }",
+			"-c",
+			"cat /proc/version",
+		)
+		if strings.Contains(said, "filter of system calls") ||
+			err != nil && !strings.Contains(said, "fbt") {
 			t.Errorf("%v, said %s", err, said)
 		}
 	})
 }
 
-// unitSettings gives the words of each setting of a unit file; a setting that is there twice has the words of both.
+// unitSettings returns the words of each setting of a unit file; a setting that is there twice has
+// the words of both.
 func unitSettings(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.FromSlash(path))
@@ -77,14 +94,16 @@ func unitSettings(t *testing.T, path string) map[string][]string {
 	}
 	set := map[string][]string{}
 	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(name, "#") {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok &&
+			!strings.HasPrefix(name, "#") {
 			set[name] = append(set[name], strings.Fields(value)...)
 		}
 	}
 	return set
 }
 
-// runFiltered runs a command to which system calls of these numbers fail with EPERM, by a filter of the thread that starts it, which ends then.
+// runFiltered runs a command to which system calls of these numbers fail with EPERM, by a filter of
+// the thread that starts it, which ends then.
 func runFiltered(c *exec.Cmd, forbidden []uint32) error {
 	const load, equal, give = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	filter := []unix.SockFilter{{Code: load}} // the number of the call comes first
@@ -97,7 +116,12 @@ func runFiltered(c *exec.Cmd, forbidden []uint32) error {
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with this
 		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+		_, _, errno := unix.RawSyscall(
+			unix.SYS_SECCOMP,
+			unix.SECCOMP_SET_MODE_FILTER,
+			0,
+			uintptr(unsafe.Pointer(&program)),
+		)
 		if errno != 0 {
 			done <- fmt.Errorf("set a filter of system calls: %w", errno)
 			return

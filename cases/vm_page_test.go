@@ -15,7 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/KERNELS.md anew")
 
-// A kernelFound is what came of one kernel: commands of vm/check, and what tests log of features and probes.
+// A kernelFound is what came of one kernel: commands of vm/check, and what tests log of features
+// and probes.
 type kernelFound struct {
 	rows   []kernelRow
 	needs  [][]string // name, version, true or false, what is used without it
@@ -102,7 +103,13 @@ func checkKernelPage(t *testing.T, found map[string]*kernelFound) {
 func heads(before, after string) (series []string, head string) {
 	series = []string{"5.10", "6.1", "6.12", "7.2"}
 	columns := slices.Concat([]string{before}, series, strings.Fields(after))
-	return series, "| " + strings.Join(columns, " | ") + " |\n" + strings.Repeat("|---", len(columns)) + "|\n"
+	return series, "| " + strings.Join(
+		columns,
+		" | ",
+	) + " |\n" + strings.Repeat(
+		"|---",
+		len(columns),
+	) + "|\n"
 }
 
 // commandTable has a row per command.
@@ -122,7 +129,8 @@ func commandTable(t *testing.T, found map[string]*kernelFound) string {
 	return out
 }
 
-// featureTable has a row per part of the kernel, with what is used without it. It refuses a version that a kernel refutes.
+// featureTable has a row per part of the kernel, with what is used without it. It refuses a version
+// that a kernel refutes.
 func featureTable(t *testing.T, found map[string]*kernelFound) string {
 	t.Helper()
 	series, out := heads("feature", "since without")
@@ -139,8 +147,8 @@ func featureTable(t *testing.T, found map[string]*kernelFound) string {
 	return strings.Replace(out, " without |", " without it |", 1)
 }
 
-// probeTable has a row per stable probe that an older kernel lacks and a newer one has. The message of the older one has to
-// name the version that brought it.
+// probeTable has a row per stable probe that an older kernel lacks and a newer one has. The message
+// of the older one has to name the version that brought it.
 func probeTable(found map[string]*kernelFound) (out string, err error) {
 	series, out := heads("probe", "")
 	newest := found[series[len(series)-1]].probes
@@ -159,8 +167,12 @@ func probeTable(found map[string]*kernelFound) (out string, err error) {
 				row += " | yes"
 				continue
 			}
-			if n, ok := strings.CutPrefix(why, "yes "); ok { // a place that is missing leaves firings out
-				row += " | yes; " + n + " of " + strings.TrimPrefix(newest[name], "yes ") + " places"
+			// A place that is missing leaves firings out.
+			if n, ok := strings.CutPrefix(why, "yes "); ok {
+				row += " | yes; " + n + " of " + strings.TrimPrefix(
+					newest[name],
+					"yes ",
+				) + " places"
 				lacking = true
 				continue
 			}
@@ -168,7 +180,10 @@ func probeTable(found map[string]*kernelFound) (out string, err error) {
 			_, version, ok := strings.Cut(why, ": Linux ")
 			version, _, named := strings.Cut(version, " brought it")
 			if !ok || !named {
-				err = errors.Join(err, fmt.Errorf("%s on Linux %s: %q names no version", name, s, why))
+				err = errors.Join(
+					err,
+					fmt.Errorf("%s on Linux %s: %q names no version", name, s, why),
+				)
 			}
 			row += " | from " + version
 		}
@@ -179,7 +194,8 @@ func probeTable(found map[string]*kernelFound) (out string, err error) {
 	return out, err
 }
 
-// A probe that an older kernel lacks needs a version in its message; one that no kernel has does not.
+// A probe that an older kernel lacks needs a version in its message; one that no kernel has does
+// not.
 func TestProbeTable(t *testing.T) {
 	found := func(lock string) map[string]*kernelFound {
 		all := map[string]*kernelFound{}
@@ -193,10 +209,13 @@ func TestProbeTable(t *testing.T) {
 		}
 		return all
 	}
-	if out, err := probeTable(found("no tracepoint e: Linux 5.19 brought it")); err != nil || !strings.Contains(out, "| `lockstat:::b` | from 5.19 | yes | yes | yes |\n") || strings.Contains(out, "io:::wait") {
+	if out, err := probeTable(found("no tracepoint e: Linux 5.19 brought it")); err != nil ||
+		!strings.Contains(out, "| `lockstat:::b` | from 5.19 | yes | yes | yes |\n") ||
+		strings.Contains(out, "io:::wait") {
 		t.Errorf("%v, %s", err, out)
 	}
-	if out, err := probeTable(found("yes 1")); err != nil || !strings.Contains(out, "| `lockstat:::b` | yes; 1 of 2 places | yes | yes | yes |\n") {
+	if out, err := probeTable(found("yes 1")); err != nil ||
+		!strings.Contains(out, "| `lockstat:::b` | yes; 1 of 2 places | yes | yes | yes |\n") {
 		t.Errorf("%v, %s", err, out)
 	}
 	if _, err := probeTable(found("no tracepoint e")); err == nil {

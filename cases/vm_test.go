@@ -19,30 +19,85 @@ import (
 )
 
 // kernelSeries are the kernels that are emulated, beside the one that this machine runs. Each runs
-// the golden programs, the worked examples and TestMembersLoad. Those of the middle run all other tests of the packages that
-// deal with the kernel too, each what the other leaves out. musts are tests that may not be skipped there.
+// the golden programs, the worked examples and TestMembersLoad. Those of the middle run all other
+// tests of the packages that deal with the kernel too, each what the other leaves out. musts are
+// tests that may not be skipped there.
 var kernelSeries = []struct { // table: kernels and what they are there for
 	series string
 	only   string // tests, as -test.run takes them
 	other  string // tests that another kernel runs
 	musts  []string
 }{
-	{"6.12", ".", "FuzzGenerate|TestProfileShares|TestWalksAreTaken|TestUnlisted|TestProcessStatistics|TestTCPStatistics|TestUDPAndIPProbes|TestConnectionsWithoutSocket|TestStacksAtSystemCallsByRecords", []string{"TestSyscallStatistics", "TestFamiliesCompile", "TestAttachFunction/multi_entry", "TestAttachFunction/multi_return", "TestAttachFunction/fentry_entry", "TestAttachManyFunctions/any",
-		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestWrittenMany", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit", "TestHandlersOfTimers", "TestMembersLoad"}},
-	{"6.1", ".", "TestSizes|TestProfileShares|TestProfileEnds|TestSamplerShares|TestSamplerKernelAlone|TestProfileOfOneCPU", []string{"TestSyscallStatistics", "TestProcessStatistics", "TestTCPStatistics", "TestFamiliesCompile", "TestAttachFunction/kprobe_entry", "TestAttachFunction/kprobe_return", "TestAttachFunction/fentry_entry", "TestAttachManyFunctions/kprobe",
-		"TestWrittenLatency", "TestWrittenStacks", "TestWrittenAverage", "TestWrittenProfile", "TestTwins", "TestFunctions/kprobe", "TestFunctions/fexit", "TestHandlersOfTimers", "TestMembersLoad"}},
-	{"7.2", everywhere, "none", []string{"TestMembersLoad", "TestTwins", "TestObjectsAreNumbers", "TestFamiliesCompile"}},
-	{"5.10", everywhere, "none", []string{"TestMembersLoad", "TestTwins", "TestObjectsAreNumbers", "TestFamiliesCompile"}},
+	{
+		"6.12",
+		".",
+		"FuzzGenerate|TestProfileShares|TestWalksAreTaken|TestUnlisted|TestProcessStatistics|TestTCPStatistics|TestUDPAndIPProbes|TestConnectionsWithoutSocket|TestStacksAtSystemCallsByRecords",
+		[]string{
+			"TestSyscallStatistics",
+			"TestFamiliesCompile",
+			"TestAttachFunction/multi_entry",
+			"TestAttachFunction/multi_return",
+			"TestAttachFunction/fentry_entry",
+			"TestAttachManyFunctions/any",
+			"TestWrittenLatency",
+			"TestWrittenStacks",
+			"TestWrittenAverage",
+			"TestWrittenProfile",
+			"TestWrittenMany",
+			"TestTwins",
+			"TestFunctions/kprobe",
+			"TestFunctions/fexit",
+			"TestHandlersOfTimers",
+			"TestMembersLoad",
+		},
+	},
+	{
+		"6.1",
+		".",
+		"TestSizes|TestProfileShares|TestProfileEnds|TestSamplerShares|TestSamplerKernelAlone|TestProfileOfOneCPU",
+		[]string{
+			"TestSyscallStatistics",
+			"TestProcessStatistics",
+			"TestTCPStatistics",
+			"TestFamiliesCompile",
+			"TestAttachFunction/kprobe_entry",
+			"TestAttachFunction/kprobe_return",
+			"TestAttachFunction/fentry_entry",
+			"TestAttachManyFunctions/kprobe",
+			"TestWrittenLatency",
+			"TestWrittenStacks",
+			"TestWrittenAverage",
+			"TestWrittenProfile",
+			"TestTwins",
+			"TestFunctions/kprobe",
+			"TestFunctions/fexit",
+			"TestHandlersOfTimers",
+			"TestMembersLoad",
+		},
+	},
+	{
+		"7.2",
+		everywhere,
+		"none",
+		[]string{"TestMembersLoad", "TestTwins", "TestObjectsAreNumbers", "TestFamiliesCompile"},
+	},
+	{
+		"5.10",
+		everywhere,
+		"none",
+		[]string{"TestMembersLoad", "TestTwins", "TestObjectsAreNumbers", "TestFamiliesCompile"},
+	},
 }
 
-// everywhere are the tests that every kernel runs: the golden programs of lang/gen, the worked examples of docs/D.md, each
-// member of each argument of each stable probe, traced statistics, and what kernels lack.
+// everywhere are the tests that every kernel runs: the golden programs of lang/gen, the worked
+// examples of docs/D.md, each member of each argument of each stable probe, traced statistics, and
+// what kernels lack.
 const everywhere = "^(TestTwins|TestTwinsOfLongKeys|TestManyValues|TestRecord|TestGlobalsAndSelf|TestAggregations|TestDrops|TestNesting|TestStack|TestSyscalls|" +
 	"TestWorkedExamples|TestMembersLoad|TestObjectsAreNumbers|TestRenamedMembers|TestMissingProbesNameVersions|TestFramePointersAreTold|TestFamiliesCompile|" +
 	"TestSince|TestLocking|TestCountsLocked|TestMemory|TestNamer)$"
 
-// kernelScript runs in the emulated machine, with its default limit of locked memory. Garbage of tests is collected when it has
-// to be: an emulated machine has more memory than time.
+// kernelScript runs in the emulated machine, with its default limit of locked memory. Garbage of
+// tests is collected when it has to be: an emulated machine has more memory than time.
 const kernelScript = `#!/bin/busybox sh
 dd if=/dev/zero of=/tmp/disk bs=1M count=8 2>/dev/null
 losetup -f /tmp/disk && disk=$(losetup -a | sed 's/:.*//')
@@ -63,12 +118,14 @@ tests trace "$@" || failed=1
 exit ${failed:-0}
 `
 
-// withCommands reports whether the emulated kernels run the commands of culprit too, as make kernels has them do. They
-// take minutes of CPU per kernel, so the tests of each change leave them out.
+// withCommands reports whether the emulated kernels run the commands of culprit too, as make
+// kernels has them do. They take minutes of CPU per kernel, so the tests of each change leave them
+// out.
 func withCommands() bool { return os.Getenv("CULPRIT_KERNEL_COMMANDS") != "" || *update }
 
-// The tests of kernel, trace and lang/gen, as root on other kernels in an emulated machine (vm/run). With the commands of
-// culprit, as vm/check runs them, docs/KERNELS.md is made of what works there: -update writes it.
+// The tests of kernel, trace and lang/gen, as root on other kernels in an emulated machine
+// (vm/run). With the commands of culprit, as vm/check runs them, docs/KERNELS.md is made of what
+// works there: -update writes it.
 func TestKernels(t *testing.T) {
 	if quick() {
 		return
@@ -83,7 +140,10 @@ func TestKernels(t *testing.T) {
 	if withCommands() {
 		commands, seconds = "commands", "1500"
 	}
-	machines := make(chan struct{}, runtime.NumCPU()) // each keeps a CPU busy; starved, its clock stands still for seconds
+	machines := make(
+		chan struct{},
+		runtime.NumCPU(),
+	) // each keeps a CPU busy; starved, its clock stands still for seconds
 	var mu sync.Mutex
 	found := map[string]*kernelFound{}
 	t.Run("on", func(t *testing.T) {
@@ -95,11 +155,22 @@ func TestKernels(t *testing.T) {
 				}
 				machines <- struct{}{}
 				defer func() { <-machines }()
-				args := []string{"-n", "10", "vm/run", "-t", seconds, "-k", k.series, "-m", "tcp_diag loop"}
+				args := []string{
+					"-n",
+					"10",
+					"vm/run",
+					"-t",
+					seconds,
+					"-k",
+					k.series,
+					"-m",
+					"tcp_diag loop",
+				}
 				for _, file := range []string{"tests", "check", "culprit"} {
 					args = append(args, "-f", filepath.Join(dir, file))
 				}
-				out, err := exec.Command("nice", append(args, filepath.Join(dir, "all"), commands, k.only, skipThere(k.other))...).CombinedOutput()
+				out, err := exec.Command("nice", append(args, filepath.Join(dir, "all"), commands, k.only, skipThere(k.other))...).
+					CombinedOutput()
 				f := readFound(out)
 				for _, r := range f.rows {
 					if r.Problem != "" {
@@ -107,7 +178,13 @@ func TestKernels(t *testing.T) {
 					}
 				}
 				results, failed := testResults(out)
-				t.Logf("%d commands, the longest %s; %d tests, the longest %s", len(f.rows), f.longest(), len(results), longest(out))
+				t.Logf(
+					"%d commands, the longest %s; %d tests, the longest %s",
+					len(f.rows),
+					f.longest(),
+					len(results),
+					longest(out),
+				)
 				for _, must := range k.musts {
 					if results[must] != "PASS" {
 						t.Errorf("%s: %q", must, results[must])
@@ -142,12 +219,19 @@ func kernelFiles(t *testing.T) string {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	build("build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "culprit"), "../cmd/culprit")
+	build(
+		"build",
+		"-trimpath",
+		"-ldflags=-s -w",
+		"-o",
+		filepath.Join(dir, "culprit"),
+		"../cmd/culprit",
+	)
 	build("build", "-trimpath", "-ldflags=-w", "-o", filepath.Join(dir, "check"), "./vm/check")
-	for _, room := range []string{"lang/gen", "kernel", "trace"} {
-		build("test", "-trimpath", "-c", "-o", filepath.Join(tests, room, "test"), "../"+room)
-		if data := filepath.Join("..", room, "testdata"); isDir(data) {
-			if err := os.CopyFS(filepath.Join(tests, room, "testdata"), os.DirFS(data)); err != nil {
+	for _, name := range []string{"lang/gen", "kernel", "trace"} {
+		build("test", "-trimpath", "-c", "-o", filepath.Join(tests, name, "test"), "../"+name)
+		if data := filepath.Join("..", name, "testdata"); isDir(data) {
+			if err := os.CopyFS(filepath.Join(tests, name, "testdata"), os.DirFS(data)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -180,7 +264,8 @@ func skipThere(tests string) string {
 		"TestManyClauses|TestListedNamesAreReadBack|TestNumbersLoadWithinANamespace|TestProcOfAnotherNamespace|TestWatchMaps|TestTicksAreMadeUpFor|TestTicksOfAStoppedProcess|TestTicksFarBehind)$"
 }
 
-// testResults reads what go test -v prints: how each test ended, and all that those printed which failed.
+// testResults reads what go test -v prints: how each test ended, and all that those printed which
+// failed.
 func testResults(out []byte) (results map[string]string, failed string) {
 	results = map[string]string{}
 	var said strings.Builder // since the test before
@@ -199,7 +284,7 @@ func testResults(out []byte) (results map[string]string, failed string) {
 	return results, failed
 }
 
-// longest tells which tests took longest, of those that are no part of another.
+// longest returns which tests took longest, without subtests.
 func longest(out []byte) string {
 	took := map[string]float64{}
 	for _, m := range topLine.FindAllSubmatch(out, -1) {
@@ -207,7 +292,10 @@ func longest(out []byte) string {
 			took[string(m[1])] += seconds
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(took), func(a, b string) int { return cmp.Compare(took[b], took[a]) })
+	names := slices.SortedFunc(
+		maps.Keys(took),
+		func(a, b string) int { return cmp.Compare(took[b], took[a]) },
+	)
 	var b strings.Builder
 	for _, name := range names[:min(len(names), 30)] {
 		fmt.Fprintf(&b, "%s %.0f s, ", name, took[name])
@@ -215,10 +303,10 @@ func longest(out []byte) string {
 	return strings.TrimSuffix(b.String(), ", ")
 }
 
-// topLine is how the end of a test is told that is no part of another.
+// topLine matches the result of a test that is not a subtest.
 var topLine = regexp.MustCompile(`(?m)^--- (?:PASS|FAIL): (\S+) \(([0-9.]+)s\)`)
 
-// resultLine is how a test binary tells how a test ended.
+// resultLine matches the result of a test.
 var resultLine = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) `)
 
 func isDir(path string) bool {

@@ -1,4 +1,5 @@
-// Lab plays one story of the fault lab until it is interrupted or its time is over, and prints where to look.
+// Lab plays one story of the fault lab until it is interrupted or its time is over, and prints
+// where to look.
 //
 //	go run ./cases/lab                            lists the stories
 //	go run ./cases/lab link-saturated --for 60s   plays one
@@ -30,7 +31,11 @@ func run(args []string, out, errs io.Writer) int {
 	span := f.Duration("for", 0, "how long to play; 0: until Ctrl-C")
 	entries := f.Int("entries", 0, "entries of a long table; 0: as the story says")
 	mbit := f.Int("mbit", 0, "speed of the slow or full link in Mbit/s; 0: as the story says")
-	show := f.Bool("show", false, "run the commands that it prints, but for the diagnosis, after three seconds")
+	show := f.Bool(
+		"show",
+		false,
+		"run the commands that it prints, but for the diagnosis, after three seconds",
+	)
 	f.Usage = func() {
 		fmt.Fprintln(errs, "usage: lab STORY [--for 60s] [--show] [--entries N] [--mbit N]")
 		f.PrintDefaults()
@@ -60,7 +65,12 @@ func run(args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, err)
 		return 2
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(
+		context.Background(),
+		syscall.SIGINT,
+		syscall.SIGTERM,
+		syscall.SIGHUP,
+	)
 	defer stop()
 	if *span > 0 {
 		var cancel context.CancelFunc
@@ -84,7 +94,14 @@ func run(args []string, out, errs io.Writer) int {
 	return code
 }
 
-func play(ctx context.Context, l *cases.Lab, story cases.Story, o cases.Options, show bool, out io.Writer) error {
+func play(
+	ctx context.Context,
+	l *cases.Lab,
+	story cases.Story,
+	o cases.Options,
+	show bool,
+	out io.Writer,
+) error {
 	sc, err := story.Play(l, o)
 	if err != nil {
 		return err
@@ -116,7 +133,10 @@ func play(ctx context.Context, l *cases.Lab, story cases.Story, o cases.Options,
 		fmt.Fprintln(out, "  "+line)
 	}
 	if len(outside) > 0 {
-		fmt.Fprintln(out, "\nthe scene isn't as it should be: is the machine busy with other things?")
+		fmt.Fprintln(
+			out,
+			"\nthe scene isn't as it should be: is the machine busy with other things?",
+		)
 	}
 	before := make([]cases.Count, len(sc.Loads))
 	next := time.Second // the first rates come early
@@ -132,7 +152,16 @@ func play(ctx context.Context, l *cases.Lab, story cases.Story, o cases.Options,
 		for i, d := range sc.Loads {
 			now := d.Count()
 			if bytes, ops := cases.Rate(before[i], now); !before[i].At.IsZero() && ops+bytes > 0 {
-				fmt.Fprintf(out, "  %-16s %10.3f MB/s %10.1f op/s   p50 %v  p99 %v  errors %d\n", d.Name, bytes/1e6, ops, now.P50, now.P99, now.Errors)
+				fmt.Fprintf(
+					out,
+					"  %-16s %10.3f MB/s %10.1f op/s   p50 %v  p99 %v  errors %d\n",
+					d.Name,
+					bytes/1e6,
+					ops,
+					now.P50,
+					now.P99,
+					now.Errors,
+				)
 			}
 			before[i] = now
 		}

@@ -118,7 +118,7 @@ func (b *builder) value(dst asm.Register, s *ir.Step) {
 	}
 }
 
-// weight leaves how often a value counts in r1.
+// weight leaves the weight of a value in r1.
 func (b *builder) weight(s *ir.Step) {
 	if s.B != ir.None {
 		b.get(asm.R1, s.B)
@@ -127,16 +127,16 @@ func (b *builder) weight(s *ir.Step) {
 	}
 }
 
-// addTo adds r1 to the number at r0 + off. It is done in one go: a probe that fires between reading and writing, on the same
-// CPU, would be lost.
+// addTo adds r1 to the number at r0 + off, atomically: otherwise the addition of a nested firing on
+// the same CPU would be lost.
 func (b *builder) addTo(off int) {
 	b.atomic(asm.AddAtomic, asm.R0, off, asm.R1)
 }
 
-// extreme keeps the least or the greatest value.
+// extreme keeps the minimum or the maximum.
 func (b *builder) extreme(a *ir.Agg, s *ir.Step) {
 	first, keep := b.label(), b.label()
-	cond := ir.Le // of min: what is there is no more than the new one
+	cond := ir.Le // for min: the current value is <= the new one
 	if a.Agg.Func == check.Max {
 		cond = ir.Ge
 	}
@@ -152,9 +152,9 @@ func (b *builder) extreme(a *ir.Agg, s *ir.Step) {
 	b.addTo(8)
 }
 
-// deviation adds to count, sum and the 128 bits of the sum of squares.
+// deviation adds to count, sum and the 128-bit sum of squares.
 //
-//	x = h<<32 + l without its sign, so x*x = h*h<<64 + 2*h*l<<32 + l*l
+//	|x| = h<<32 + l, so x*x = h*h<<64 + 2*h*l<<32 + l*l
 func (b *builder) deviation(s *ir.Step) {
 	b.value(asm.R1, s)
 	b.addTo(8)
@@ -178,7 +178,7 @@ func (b *builder) deviation(s *ir.Step) {
 	b.ifReg(asm.JGE, asm.R3, asm.R4, carried)
 	b.add(asm.Add.Imm(asm.R2, 1))
 	b.bind(carried)
-	// r2:r3 is the square. Of what is there the low half tells whether there is one to carry.
+	// r2:r3 is the square. Add the low halves first, for the carry.
 	b.mov(asm.R4, asm.R3)
 	if b.k.AtomicFetch {
 		b.atomic(asm.FetchAdd, asm.R0, 16, asm.R4)
@@ -212,33 +212,33 @@ func (b *builder) bucket(a *ir.Agg, s *ir.Step) {
 	}
 }
 
-// quantize makes r0 the bucket of r1, as lang/format's Buckets has it: 63 for 0, and one more for each power of two. It has no
-// branches, which would double the ways that the verifier follows.
+// quantize computes the bucket of r1 in r0, as lang/format's Buckets: 63 for 0, and one per power
+// of two. It has no branches, which would double the ways that the verifier follows.
 func (b *builder) quantize() {
-	b.mov(asm.R3, asm.R1) // r3: all ones for a negative one; r1 without its sign
+	b.mov(asm.R3, asm.R1) // r3: all ones if negative; r1: the absolute value
 	b.add(asm.ArSh.Imm(asm.R3, 63))
 	b.alu(asm.Xor, asm.R1, asm.R3)
 	b.alu(asm.Sub, asm.R1, asm.R3)
-	b.mov(asm.R4, asm.R1) // r4: 1 for all but 0
+	b.mov(asm.R4, asm.R1) // r4: 1 if not 0
 	b.add(asm.Neg.Imm(asm.R4, 0))
 	b.alu(asm.Or, asm.R4, asm.R1)
 	b.add(asm.RSh.Imm(asm.R4, 63))
-	// r0 becomes the number of the highest bit. Does anything stand in the upper half? Then its place counts, and it is what
-	// is looked at next.
+	// r0 becomes the index of the highest bit: if the upper half is not 0, add its width and
+	// continue with it.
 	b.movImm(asm.R0, 0)
 	for half := int32(32); half > 0; half /= 2 {
 		b.mov(asm.R2, asm.R1)
 		b.add(asm.RSh.Imm(asm.R2, half))
-		if half > 1 { // else it is a bit already
+		if half > 1 { // otherwise it is a single bit
 			b.add(asm.Neg.Imm(asm.R2, 0))
-			b.add(asm.RSh.Imm(asm.R2, 63)) // 1: something stands there, as it is less than 2^63
+			b.add(asm.RSh.Imm(asm.R2, 63)) // 1: not 0, as it is less than 2^63
 			b.add(asm.LSh.Imm(asm.R2, log2(half)))
 			b.alu(asm.RSh, asm.R1, asm.R2)
 		}
 		b.alu(asm.Or, asm.R0, asm.R2)
 	}
 	b.alu(asm.Add, asm.R0, asm.R4)
-	b.mov(asm.R2, asm.R0) // 64, of the smallest number alone, has no bucket of its own
+	b.mov(asm.R2, asm.R0) // 64, only for the lowest number, has no bucket of its own
 	b.add(asm.RSh.Imm(asm.R2, 6))
 	b.alu(asm.Sub, asm.R0, asm.R2)
 	b.alu(asm.Xor, asm.R0, asm.R3)
@@ -256,7 +256,8 @@ func log2(n int32) (l int32) {
 	return l
 }
 
-// lquantize makes r0 the bucket of r1: 0 below the base, then one a step, the last for what is behind the last whole step.
+// lquantize computes the bucket of r1 in r0: 0 below the base, then one per step, the last after
+// the last whole step.
 func (b *builder) lquantize(a *ir.Agg) {
 	base, step := a.Agg.Steps[0], a.Agg.Steps[2]
 	levels := (a.Agg.Steps[1] - base) / step
@@ -271,21 +272,26 @@ func (b *builder) lquantize(a *ir.Agg) {
 	case step == 1:
 	case step&(step-1) == 0:
 		b.add(asm.RSh.Imm(asm.R0, log2(int32(step))))
-	default: // the range is one of 32 bits, and half as wide is cheaper
+	default: // the range fits in 32 bits, where a division is cheaper
 		b.add(asm.Div.Imm32(asm.R0, int32(step)))
 	}
 	b.add(asm.Add.Imm(asm.R0, 1))
 	b.bind(done)
 }
 
-// llquantize makes r0 the bucket of r1: the middle one is what is nearer to 0 than factor^low. Beside it, to both sides, stand
-// for each magnitude those of its steps equal buckets that begin at factor^magnitude or beyond; at the ends what is more.
+// llquantize computes the bucket of r1 in r0. The middle one is for values nearer to 0 than
+// factor^low. On both sides of it there are, for each magnitude, those of its equal steps that
+// reach beyond factor^magnitude. The outermost ones are for greater values.
 func (b *builder) llquantize(a *ir.Agg) {
-	factor, low, high, steps := uint64(a.Agg.Steps[0]), a.Agg.Steps[1], a.Agg.Steps[2], uint64(a.Agg.Steps[3])
+	factor, low, high, steps := uint64(
+		a.Agg.Steps[0],
+	), a.Agg.Steps[1], a.Agg.Steps[2], uint64(
+		a.Agg.Steps[3],
+	)
 	each := int64(steps - steps/factor)
 	middle := 1 + (high-low+1)*each
 	done := b.label()
-	b.mov(asm.R3, asm.R1) // r3: all ones for a negative one; r1 without its sign
+	b.mov(asm.R3, asm.R1) // r3: all ones if negative; r1: the absolute value
 	b.add(asm.ArSh.Imm(asm.R3, 63))
 	b.alu(asm.Xor, asm.R1, asm.R3)
 	b.alu(asm.Sub, asm.R1, asm.R3)
@@ -300,7 +306,7 @@ func (b *builder) llquantize(a *ir.Agg) {
 		next := b.label()
 		b.ifImm(asm.JGE, asm.R1, int64(top), next, asm.R2)
 		b.mov(asm.R0, asm.R1)
-		if mag == 0 { // there may be more steps than numbers
+		if mag == 0 { // there may be more steps than integers
 			b.aluImm(asm.Mul, asm.R0, int64(steps), asm.R2)
 			b.aluImm(asm.Div, asm.R0, int64(top), asm.R2)
 		} else {

@@ -9,10 +9,12 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A loc is where a register of ir lives: in one of the machine's, on the stack, or in scratch memory.
+// A loc is the place of a register of ir: a machine register, the stack, or scratch memory.
 type loc struct {
-	reg   asm.Register // of the machine, when there is one
-	off   int          // else: from the frame pointer, negative; or from the start of the spilled ones in scratch, not negative
+	reg asm.Register // the machine register, if inReg
+	// otherwise the offset: from the frame pointer, negative; or from the start of the spilled ones
+	// in scratch, not negative
+	off   int
 	where uint8
 }
 
@@ -23,12 +25,12 @@ const (
 	inSpill
 )
 
-// A span is from where to where, in steps, the value of a register is wanted.
+// A span is the range of steps in which the value of a register is live.
 type span struct {
 	reg      ir.Reg
 	from, to int
 	uses     int
-	pointer  bool // may be an address that the verifier follows, which memory other than the stack would hide from it
+	pointer  bool // may be an address tracked by the verifier, which stays known only on the stack
 }
 
 // reads calls f for each register that a step reads.
@@ -45,8 +47,8 @@ func reads(s *ir.Step, f func(ir.Reg)) {
 	}
 }
 
-// spans finds from where to where registers are alive. Blocks lead only forward, so a value is wanted from its first writing to
-// its last reading, in the order of the text.
+// spans returns the live ranges. Blocks jump only forward, so a value is live from its first write
+// to its last read, in the order of the text.
 func spans(f *ir.Func) []span {
 	all := make([]span, f.Regs)
 	for i := range all {
@@ -78,13 +80,13 @@ func spans(f *ir.Func) []span {
 	return slices.DeleteFunc(all, func(s span) bool { return s.from < 0 })
 }
 
-// lanes are places that several values can have, one after another.
+// lanes are places that several values use one after another.
 type lanes[P any] struct {
 	busy  [][]span // sorted
 	place func(n int) (P, bool)
 }
 
-// take gives a place that is free for all of s, of those that there are, else a new one.
+// take returns an existing place that is free for all of s, or a new one.
 func (l *lanes[P]) take(s span) (p P, ok bool) {
 	for n := 0; ; n++ {
 		p, ok := l.place(n)
@@ -94,8 +96,12 @@ func (l *lanes[P]) take(s span) (p P, ok bool) {
 		if n == len(l.busy) {
 			l.busy = append(l.busy, nil)
 		}
-		i, _ := slices.BinarySearchFunc(l.busy[n], s.from, func(b span, from int) int { return cmp.Compare(b.from, from) })
-		// Both ends count: a step may write its result before it has read all that it needs.
+		i, _ := slices.BinarySearchFunc(
+			l.busy[n],
+			s.from,
+			func(b span, from int) int { return cmp.Compare(b.from, from) },
+		)
+		// Both ends are inclusive: a step may write its result before it has read all operands.
 		if i > 0 && l.busy[n][i-1].to >= s.from || i < len(l.busy[n]) && l.busy[n][i].from <= s.to {
 			continue
 		}
@@ -104,8 +110,9 @@ func (l *lanes[P]) take(s span) (p P, ok bool) {
 	}
 }
 
-// allocate gives every register of f a place: those used most in the least time machine registers, the others the stack from
-// the offset below on down to the limit, the rest scratch memory. It tells how many bytes of the stack and of scratch it took.
+// allocate assigns a place to every register of f. Those with the most uses per length get machine
+// registers, others the stack from the offset below down to the limit, the rest scratch memory. It
+// returns the bytes used of the stack and of scratch.
 func allocate(f *ir.Func, regs []asm.Register, below, limit int) (locs []loc, stack, spilled int) {
 	all := spans(f)
 	slices.SortStableFunc(all, func(a, b span) int {
@@ -119,7 +126,9 @@ func allocate(f *ir.Func, regs []asm.Register, below, limit int) (locs []loc, st
 		}
 		return 0, false
 	}}
-	slots := lanes[int]{place: func(n int) (int, bool) { return below - 8*(n+1), below-8*(n+1) >= limit }}
+	slots := lanes[int]{
+		place: func(n int) (int, bool) { return below - 8*(n+1), below-8*(n+1) >= limit },
+	}
 	spill := lanes[int]{place: func(n int) (int, bool) { return 8 * n, true }}
 	var rest []span
 	for _, s := range all {

@@ -12,40 +12,67 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// The registers of a process as the kernel keeps them: offsets in struct pt_regs (arch/*/include/asm/ptrace.h), which are part
-// of the kernel's promise to programs.
+// registers are the saved registers of a process: offsets in struct pt_regs
+// (arch/*/include/asm/ptrace.h), which are a stable interface.
 type registers struct {
-	params   [6]int // of functions; beyond them: the stack
+	params   [6]int // of functions; further ones are on the stack
 	syscall  [6]int // of system calls
-	compat   [6]int // of those that 32-bit processes make
-	narrow   int32  // mode & narrowBy of a 32-bit process
+	compat   [6]int // of system calls of 32-bit processes
+	narrow   int32  // mode & narrowBy in a 32-bit process
 	narrowBy int32
 	number   int // of the system call
 	size     int // of number
 	result   int
 	pc, sp   int
-	mode     int // what tells the kernel's code from a process's
+	mode     int // distinguishes the kernel's code from a process's
 	modeMask int32
-	stack    bool // whether parameters beyond params are 8 bytes each above the return address
+	stack    bool // parameters beyond params are above the return address, 8 bytes each
 }
 
 func (b *builder) registers() registers {
 	if b.arm {
 		p := [6]int{0, 8, 16, 24, 32, 40}
 		s := p
-		s[0] = 272 // orig_x0: regs[0] is where the result goes
+		s[0] = 272 // orig_x0: regs[0] receives the result
 		// The kernel runs at EL1 or EL2, processes at EL0: pstate's lowest four bits.
-		return registers{params: p, syscall: s, compat: s, narrow: 16, narrowBy: 16, number: 280, size: 4, result: 0, pc: 256, sp: 248, mode: 264, modeMask: 15}
+		return registers{
+			params:   p,
+			syscall:  s,
+			compat:   s,
+			narrow:   16,
+			narrowBy: 16,
+			number:   280,
+			size:     4,
+			result:   0,
+			pc:       256,
+			sp:       248,
+			mode:     264,
+			modeMask: 15,
+		}
 	}
 	p := [6]int{112, 104, 96, 88, 72, 64} // di si dx cx r8 r9
 	s := p
 	s[3] = 56 // r10
 	// Processes have privilege level 3: the lowest two bits of cs.
-	return registers{params: p, syscall: s, compat: [6]int{40, 88, 96, 104, 112, 32}, narrow: 0x23, narrowBy: 0xffff, number: 120, size: 8, result: 80, pc: 128, sp: 152, mode: 136, modeMask: 3, stack: true}
+	return registers{
+		params:   p,
+		syscall:  s,
+		compat:   [6]int{40, 88, 96, 104, 112, 32},
+		narrow:   0x23,
+		narrowBy: 0xffff,
+		number:   120,
+		size:     8,
+		result:   80,
+		pc:       128,
+		sp:       152,
+		mode:     136,
+		modeMask: 3,
+		stack:    true,
+	}
 }
 
-// number leaves the number of the system call in r0, with check.CompatCalls added to those of 32-bit processes: on x86 they run
-// in segment __USER32_CS, on arm64 in mode PSR_MODE32_BIT.
+// number leaves the number of the system call in r0, plus check.CompatCalls for 32-bit processes:
+// on x86 they run in segment __USER32_CS, on arm64 in mode PSR_MODE32_BIT.
 func (b *builder) number() {
 	if !b.k.Compat {
 		b.ownNumber()
@@ -53,7 +80,7 @@ func (b *builder) number() {
 	}
 	r := b.registers()
 	wide := b.label()
-	if b.statusTold() { // without copying from the kernel's memory
+	if b.hasCompatStatus() { // without copying from the kernel's memory
 		r.narrow, r.narrowBy = statusCompat, statusCompat
 		b.call(asm.FnGetCurrentTaskBtf)
 		b.load(asm.R0, asm.R0, statusOffset, 4, false)
@@ -73,14 +100,14 @@ func (b *builder) number() {
 	b.bind(wide)
 }
 
-// TS_COMPAT in thread_info.status, with which a task_struct begins on x86. Before 5.11 it lay elsewhere; the helper that gives the
-// task is not older either.
+// TS_COMPAT in thread_info.status, at the start of a task_struct on x86. Before 5.11 it was
+// elsewhere; those kernels also lack the helper that returns the task.
 const (
 	statusOffset = 16
 	statusCompat = 2
 )
 
-// ownNumber leaves the number in r0 that the kernel tells.
+// ownNumber leaves the number that the kernel reports in r0.
 func (b *builder) ownNumber() {
 	if b.site == check.SiteSyscallEntry || b.record {
 		b.load(asm.R1, asm.R10, slotCtx, 8, false)
@@ -91,7 +118,8 @@ func (b *builder) ownNumber() {
 	b.regs(r.number, r.size)
 }
 
-// regs leaves a register of a process, of which the raw tracepoints of system calls have the address, in r0.
+// regs leaves a register of the process in r0. The raw tracepoints of system calls pass the address
+// of the registers.
 func (b *builder) regs(off, size int) {
 	b.load(asm.R1, asm.R10, slotCtx, 8, false)
 	b.load(asm.R3, asm.R1, 0, 8, false)
@@ -107,13 +135,13 @@ func (b *builder) regs(off, size int) {
 	b.load(asm.R0, asm.R10, slotTemp, size, false)
 }
 
-// ctx loads 8 bytes of what the program was called with into r0.
+// ctx loads 8 bytes of the context into r0.
 func (b *builder) ctx(off int) {
 	b.load(asm.R1, asm.R10, slotCtx, 8, false)
 	b.load(asm.R0, asm.R1, off, 8, false)
 }
 
-// arg leaves an argument of the probe in r0: arg0 ..., or what args[N] is made of.
+// arg leaves an argument of the probe in r0: arg0 ..., or the source of args[N].
 func (b *builder) arg(n int) error {
 	from := n
 	if args := b.probes[0].Args; n < len(args) {
@@ -145,7 +173,7 @@ func (b *builder) siteArg(n, from int) error {
 			b.movImm(asm.R0, 0)
 			return nil
 		}
-		if b.record { // of 32-bit processes too
+		if b.record { // including 32-bit processes
 			b.ctx(recordArgs + 8*from)
 			break
 		}
@@ -161,14 +189,14 @@ func (b *builder) siteArg(n, from int) error {
 		b.bind(other)
 		b.regs(r.compat[from], 4)
 		b.bind(done)
-	case check.SiteSyscallReturn: // what it returned is arg0 and arg1
+	case check.SiteSyscallReturn: // arg0 and arg1 are the return value
 		if n > 1 {
 			b.movImm(asm.R0, 0)
 			return nil
 		}
 		b.ctx(b.resultAt())
 	case check.SitePerfEvent:
-		// The kernel's place or 0, the process's place or 0.
+		// The kernel's address or 0, the process's address or 0.
 		if n > 1 {
 			b.movImm(asm.R0, 0)
 			return nil
@@ -212,18 +240,23 @@ func (b *builder) siteArg(n, from int) error {
 	return nil
 }
 
-// passed is where the C ABI has an argument of a function that is just being called, beyond those that registers hold on amd64.
+// passed returns the location, by the C ABI, of an argument at a function's entry beyond the
+// registers of amd64.
 func (b *builder) passed(n int) []check.Operand {
 	switch {
 	case !b.arm: // above the return address
-		return []check.Operand{{Kind: check.OperandMemory, Size: 8, Reg: "rsp", Number: int64(8 * (n - 5))}}
+		return []check.Operand{
+			{Kind: check.OperandMemory, Size: 8, Reg: "rsp", Number: int64(8 * (n - 5))},
+		}
 	case n < 8:
 		return []check.Operand{{Kind: check.OperandReg, Size: 8, Reg: fmt.Sprintf("x%d", n)}}
 	}
-	return []check.Operand{{Kind: check.OperandMemory, Size: 8, Reg: "sp", Number: int64(8 * (n - 8))}}
+	return []check.Operand{
+		{Kind: check.OperandMemory, Size: 8, Reg: "sp", Number: int64(8 * (n - 8))},
+	}
 }
 
-// operand leaves an argument of a place in a process that tells where it is in r0.
+// operand leaves in r0 an argument of a probe that describes its location in a process.
 func (b *builder) operand(ops []check.Operand, n int) error {
 	if n < 0 || n >= len(ops) {
 		b.movImm(asm.R0, 0)
@@ -253,10 +286,21 @@ func (b *builder) operand(ops []check.Operand, n int) error {
 			add(o.Index, o.Scale)
 		}
 	default:
-		return fmt.Errorf("arg%d of %s can't be had: %s: %w", n, b.probes[0], o.Why, measure.ErrUnsupported)
+		return fmt.Errorf(
+			"arg%d of %s is not available: %s: %w",
+			n,
+			b.probes[0],
+			o.Why,
+			measure.ErrUnsupported,
+		)
 	}
 	if !known {
-		return fmt.Errorf("arg%d of %s is in a register that is not known here: %w", n, b.probes[0], measure.ErrUnsupported)
+		return fmt.Errorf(
+			"arg%d of %s is in an unknown register: %w",
+			n,
+			b.probes[0],
+			measure.ErrUnsupported,
+		)
 	}
 	if o.Kind == check.OperandReg {
 		b.mov(asm.R0, asm.R3)
@@ -280,14 +324,14 @@ func (b *builder) operand(ops []check.Operand, n int) error {
 	return nil
 }
 
-// Enable makes the program that answers, where a process asks whether somebody watches one of its probes, that it is so: it writes a
-// 1 of four bytes where the operand leads.
+// Enable returns the program for is-enabled probes of a process: it writes a 4-byte 1 to the
+// operand's address. The error wraps measure.ErrUnsupported when the operand is unknown.
 func Enable(k Kernel, o check.Operand) (*Code, error) {
 	b := &builder{k: k, arm: k.Arch == "arm64", site: check.SiteUprobe}
 	b.code.Type = ebpf.Kprobe
 	off, ok := b.register(o.Reg)
 	if !ok || o.Kind != check.OperandReg || o.Size != 8 || o.Shift != 0 {
-		return nil, fmt.Errorf("where the answer goes is not known: %w", measure.ErrUnsupported)
+		return nil, fmt.Errorf("unknown operand of an is-enabled probe: %w", measure.ErrUnsupported)
 	}
 	b.load(asm.R1, asm.R1, off, 8, false)
 	b.aluImm(asm.Add, asm.R1, o.Number, asm.R2)
@@ -304,9 +348,30 @@ func Enable(k Kernel, o check.Operand) (*Code, error) {
 	return &b.code, nil
 }
 
-// register gives where a register is in struct pt_regs.
+// register returns the offset of a register in struct pt_regs.
 func (b *builder) register(name string) (off int, ok bool) {
-	order := []string{"r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi", "", "pc", "", "", "rsp"}
+	order := []string{
+		"r15",
+		"r14",
+		"r13",
+		"r12",
+		"rbp",
+		"rbx",
+		"r11",
+		"r10",
+		"r9",
+		"r8",
+		"rax",
+		"rcx",
+		"rdx",
+		"rsi",
+		"rdi",
+		"",
+		"pc",
+		"",
+		"",
+		"rsp",
+	}
 	if b.arm {
 		order = nil
 		for n := range 31 {
@@ -318,9 +383,11 @@ func (b *builder) register(name string) (off int, ok bool) {
 	return 8 * max(i, 0), i >= 0 && name != ""
 }
 
-// returned leaves an argument of a return probe in r0: arg1 is what the function returned; arg0, from where in it, is not known.
+// returned leaves an argument of a return probe in r0: arg1 is the return value; arg0, the offset
+// of the return, is unknown.
 //
-// The ABIs leave the upper bits of a register undefined where the result is narrower, so an int of -2 is 4294967294 there.
+// The ABIs leave the upper bits of a register undefined for narrow results, so an int of -2 is
+// 4294967294 there.
 func (b *builder) returned(n int) {
 	if n == 1 {
 		b.result()

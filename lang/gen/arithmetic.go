@@ -40,7 +40,7 @@ func (b *builder) arithmetic(s *ir.Step) {
 		}
 	} else {
 		c := b.numeric(s.B, asm.R2)
-		if shift { // the verifier takes no counts that may be too great
+		if shift { // the verifier refuses counts that may be too great
 			b.mov(asm.R2, c)
 			b.add(asm.And.Imm(asm.R2, 63))
 			c = asm.R2
@@ -51,7 +51,8 @@ func (b *builder) arithmetic(s *ir.Step) {
 	b.put(s.Dst, d)
 }
 
-// divide makes unsigned divisions; signed ones of what is without its sign, which old kernels have no instruction for.
+// divide generates divisions. Signed ones divide absolute values, because old kernels have no
+// signed division.
 func (b *builder) divide(s *ir.Step) {
 	op := asm.Div
 	if s.Op == ir.OpMod {
@@ -74,7 +75,8 @@ func (b *builder) divide(s *ir.Step) {
 	} else {
 		b.movImm(asm.R2, s.Imm)
 	}
-	// r3: all ones where the result is negative. x = (x ^ m) - m is without its sign, where m is its sign.
+	// r3: all ones if the result is negative. (x ^ m) - m is |x| when m is all ones for a negative
+	// x.
 	b.mov(asm.R1, asm.R0)
 	b.add(asm.ArSh.Imm(asm.R1, 63))
 	b.mov(asm.R3, asm.R1)
@@ -93,7 +95,7 @@ func (b *builder) divide(s *ir.Step) {
 	b.put(s.Dst, asm.R0)
 }
 
-// branch leads to a label where the step's registers compare so.
+// branch jumps to a label if the step's comparison is true.
 func (b *builder) branch(s *ir.Step, c ir.Cond, to label) {
 	if b.spills(s) {
 		b.scratch()
@@ -102,8 +104,8 @@ func (b *builder) branch(s *ir.Step, c ir.Cond, to label) {
 	b.compare(s, c, a, other, to)
 }
 
-// compared returns the registers that a step compares. A pointer that is compared with NULL stays one: that is the check
-// that the verifier asks for before loads.
+// compared returns the registers that a step compares. A pointer compared with NULL stays a
+// pointer: the verifier requires that check before loads.
 func (b *builder) compared(s *ir.Step) (a, other asm.Register) {
 	if s.B != ir.None {
 		return b.numeric(s.A, asm.R1), b.numeric(s.B, asm.R2)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What an event costs: the time that the kernel counts for the program, at a system call that is made b.N times. In it are some
-// 20 ns for reading the clock twice.
+// BenchmarkEvent measures the cost of an event: the time that the kernel accounts to the program,
+// at a system call made b.N times. It includes about 20 ns for reading the clock twice.
 func BenchmarkEvent(b *testing.B) {
 	for _, c := range []struct{ name, text string }{
 		{"nothing", `BEGIN /pid == 1/ { exit(0); }`},
@@ -36,7 +36,10 @@ func BenchmarkEvent(b *testing.B) {
 		{"strjoin", `BEGIN { this->s = strjoin(execname, ":x"); }`},
 		{"index", `BEGIN { this->i = index("/usr/lib/x86_64-linux-gnu/libc.so.6", "libc"); }`},
 	} {
-		b.Run(strings.ReplaceAll(c.name, " ", "_"), func(b *testing.B) { benchmarkEvent(b, c.text) })
+		b.Run(
+			strings.ReplaceAll(c.name, " ", "_"),
+			func(b *testing.B) { benchmarkEvent(b, c.text) },
+		)
 	}
 }
 
@@ -46,7 +49,17 @@ func benchmarkEvent(b *testing.B, text string) {
 		b.Fatal(err)
 	}
 	r := load(b, p, kernelHere(), Limits{Ring: 1 << 26})
-	probes := []*check.Probe{{ID: 20, Provider: "syscall", Module: "vmlinux", Function: "getppid", Name: "entry", Site: check.SiteSyscallEntry, Key: unix.SYS_GETPPID}}
+	probes := []*check.Probe{
+		{
+			ID:       20,
+			Provider: "syscall",
+			Module:   "vmlinux",
+			Function: "getppid",
+			Name:     "entry",
+			Site:     check.SiteSyscallEntry,
+			Key:      unix.SYS_GETPPID,
+		},
+	}
 	var all []int
 	for i := range p.Clauses {
 		all = append(all, i)
@@ -58,7 +71,8 @@ func benchmarkEvent(b *testing.B, text string) {
 		b.Fatal(err)
 	}
 	defer stats.Close()
-	// Other system calls of this machine, which the program only passes by, are in the mean: there are many of ours.
+	// Other system calls of this machine, which the program only skips, are in the mean: ours are
+	// many more.
 	locked(func() {
 		b.ResetTimer()
 		for range b.N {

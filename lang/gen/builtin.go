@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// ownSpace is whose code a probe is in.
+// ownSpace returns the space of the probe's code.
 func (b *builder) ownSpace() check.Space {
 	if b.site == check.SiteUprobe || b.site == check.SiteUretprobe {
 		return check.User
@@ -19,7 +19,7 @@ func (b *builder) ownSpace() check.Space {
 	return check.Kernel
 }
 
-// builtin makes a builtin variable that is a number.
+// builtin generates a built-in variable that is a number.
 func (b *builder) builtin(s *ir.Step) error {
 	half := func(fn asm.BuiltinFunc, high bool) {
 		b.call(fn)
@@ -57,7 +57,7 @@ func (b *builder) builtin(s *ir.Step) error {
 	case check.BuiltinTimestamp:
 		b.time()
 	case check.BuiltinWallTimestamp:
-		b.call(asm.FnKtimeGetNs) // it goes on within a clause, as timestamp does not
+		b.call(asm.FnKtimeGetNs) // it advances within a clause, unlike timestamp
 		b.mapValue(asm.R1, MapState, 8)
 		b.load(asm.R1, asm.R1, 0, 8, false)
 		b.alu(asm.Add, asm.R0, asm.R1)
@@ -110,8 +110,8 @@ func (b *builder) builtin(s *ir.Step) error {
 	return nil
 }
 
-// byHand says whether a probe is none of the kernel's: the stack there is that of the system call that runs the program, which says
-// nothing.
+// byHand reports whether user space runs the probe: then the kernel stack is that of the system
+// call that runs it.
 func (b *builder) byHand() bool {
 	return b.site == check.SiteRun && len(b.probes) == 1 && b.probes[0].Provider == "dtrace"
 }
@@ -145,19 +145,24 @@ func (b *builder) errno() {
 // commSize is the kernel's TASK_COMM_LEN.
 const commSize = 16
 
-// builtinStr makes a builtin variable that is a string, cut to Size - 1 bytes, and zeroes behind it.
+// builtinStr generates a built-in variable that is a string, truncated to Size - 1 bytes and
+// zero-filled.
 func (b *builder) builtinStr(s *ir.Step, none label) error {
 	size, most := round8(s.Size), s.Size-1
 	switch s.Which {
 	case check.BuiltinExecname:
-		b.zeroFill(asm.R10, slotTemp, commSize) // before 6.4 the kernel leaves what is behind the end
+		// before 6.4 the kernel leaves garbage after the end
+		b.zeroFill(asm.R10, slotTemp, commSize)
 		if err := b.comm(asm.R10, slotTemp); err != nil {
 			return err
 		}
 		base, off := b.place(s.Mem, asm.R4, true, none)
 		b.copyBytes(base, off, asm.R10, slotTemp, min(size, commSize))
 		b.cutText(base, off, min(most, commSize), size)
-	case check.BuiltinProbeProv, check.BuiltinProbeMod, check.BuiltinProbeFunc, check.BuiltinProbeName:
+	case check.BuiltinProbeProv,
+		check.BuiltinProbeMod,
+		check.BuiltinProbeFunc,
+		check.BuiltinProbeName:
 		base, off := b.place(s.Mem, asm.R4, true, none)
 		if len(b.probes) == 1 {
 			b.literal(base, off, part(b.probes[0], s.Which), most, size)
@@ -173,7 +178,7 @@ func (b *builder) builtinStr(s *ir.Step, none label) error {
 		b.cutText(base, off, min(most, n), size)
 	case check.BuiltinExecargs:
 		args := b.execargs
-		if b.other() { // whose memory is not at hand
+		if b.other() { // whose memory is not mapped
 			args = b.otherArgs
 		}
 		if err := args(); err != nil {
@@ -189,7 +194,7 @@ func (b *builder) builtinStr(s *ir.Step, none label) error {
 	return nil
 }
 
-// literal writes a text, cut to most bytes, and zeroes behind it.
+// literal writes a text, truncated to most bytes and zero-filled.
 func (b *builder) literal(base asm.Register, off int, text string, most, size int) {
 	text = text[:min(len(text), most)]
 	at := 0

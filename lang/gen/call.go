@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// call does a subroutine, as lang/ir's calls.go has it.
+// subroutine generates a subroutine, as defined in lang/ir's calls.go.
 func (b *builder) subroutine(s *ir.Step, none label) error {
 	number := func(r ir.Reg, absent int64, dst asm.Register) {
 		if r == ir.None {
@@ -19,8 +19,8 @@ func (b *builder) subroutine(s *ir.Step, none label) error {
 			b.get(dst, r)
 		}
 	}
-	// text calls a function that works in the area at r1 on the strings at r2 and r3, or a number in r3 and r4, and leaves a
-	// string in the area, r0 a number.
+	// text calls a function that works in the area at r1 on the strings at r2 and r3, or on a
+	// number in r3 and r4. It leaves a string in the area, and a number in r0.
 	text := func(name string, args func(), body func()) {
 		if args != nil {
 			args()
@@ -142,7 +142,8 @@ func (b *builder) subroutine(s *ir.Step, none label) error {
 		return b.progeny(s)
 	case check.SubMutexOwned, check.SubMutexOwner:
 		return b.mutex(s)
-	case check.SubMutexTypeAdaptive, check.SubMutexTypeSpin: // all of Linux's wait as adaptive ones do
+	// all of Linux's wait as adaptive ones do
+	case check.SubMutexTypeAdaptive, check.SubMutexTypeSpin:
 		b.movImm(asm.R0, 0)
 		if s.Sub == check.SubMutexTypeAdaptive {
 			b.movImm(asm.R0, 1)
@@ -154,7 +155,7 @@ func (b *builder) subroutine(s *ir.Step, none label) error {
 	return nil
 }
 
-// keepText copies the string in the work area to where a step wants it, cut to Size - 1 bytes.
+// keepText copies the string in the work area to the step's memory, truncated to Size - 1 bytes.
 func (b *builder) keepText(s *ir.Step, none label) {
 	size := min(round8(s.Size), b.p.StrSize)
 	base, off := b.place(s.Mem, asm.R4, true, none)
@@ -171,14 +172,14 @@ func (b *builder) keepText(s *ir.Step, none label) {
 	b.cutText(base, off, min(s.Size, b.p.StrSize)-1, round8(s.Size))
 }
 
-// cutText makes zeroes of a string's memory behind its first bytes.
+// cutText zeroes a string's memory after its first most bytes.
 func (b *builder) cutText(base asm.Register, off, most, size int) {
 	if most < size {
 		b.zeroBytes(base, off+most, size-most)
 	}
 }
 
-// The functions below have r6 to r9 to themselves: r6 is the work area, r7 the string.
+// enter begins one of the functions below, which use r6 to r9: r6 is the work area, r7 the string.
 func (b *builder) enter() {
 	b.mov(asm.R6, asm.R1)
 	b.mov(asm.R7, asm.R2)
@@ -188,20 +189,20 @@ func (b *builder) clearResult() {
 	b.zeroFill(asm.R6, b.area().result, b.p.StrSize)
 }
 
-// word is a number in the work area, behind its strings.
+// word returns the offset of a number in the work area, after its strings.
 func (b *builder) word(n int) int { return b.area().words + 8*n }
 
 func (b *builder) setWord(n int, r asm.Register) { b.store(asm.R6, b.word(n), r, 8) }
 func (b *builder) zeroWord(n int)                { b.storeImm(asm.R6, b.word(n), 0, 8, asm.R0) }
 func (b *builder) getWord(r asm.Register, n int) { b.load(r, asm.R6, b.word(n), 8, false) }
 
-// within leads to out unless 0 <= r <= most, as the verifier wants to see it.
+// within jumps to out unless 0 <= r <= most, in a form that the verifier understands.
 func (b *builder) within(r asm.Register, most int, out label) {
 	b.ifImm(asm.JGT, r, int64(most), out, asm.R0)
 }
 
-// cut puts the bytes of the string at r7 from r1 on, up to before r2, into the result, which is zeroes, and returns with n in
-// r0: 0 <= r1 <= r2 < StrSize.
+// cut copies the bytes from r1 to r2 of the string at r7 to the result, which is zeroes, and
+// returns n: 0 <= r1 <= r2 < StrSize.
 func (b *builder) cut(n int64) {
 	done := b.label()
 	most := b.p.StrSize - 1
@@ -225,10 +226,10 @@ func (b *builder) single(c byte) {
 	b.exit()
 }
 
-// loop makes a loop of n turns in a function: r6 and r7 stay, r8 is the number of the turn. The body falls through, or leads to
-// next, or to one of outs, which stand for the targets that the loop is left for. Where the kernel has bpf_loop the body is a
-// function of its own, which the verifier looks at once; else it follows each turn. Nothing but words is kept from one to the
-// next.
+// loop generates a loop of n iterations in a function. r6 and r7 stay, r8 is the number of the
+// iteration. The body falls through, or jumps to next, or to one of outs, which leave the loop for
+// the targets. With bpf_loop the body is a function, which the verifier checks once; otherwise it
+// checks each iteration. Only words are kept between iterations.
 func (b *builder) loop(n int, body func(next label, outs []label), targets ...label) {
 	next := b.label()
 	if !b.k.Loop {
@@ -255,7 +256,7 @@ func (b *builder) loop(n int, body func(next label, outs []label), targets ...la
 		b.load(asm.R7, asm.R2, 0, 8, false)
 		b.mov(asm.R8, asm.R1)
 		stop := b.label()
-		b.ifImm(asm.JGE, asm.R8, int64(n), stop, asm.R0) // it never is
+		b.ifImm(asm.JGE, asm.R8, int64(n), stop, asm.R0) // never true
 		body(next, outs)
 		b.bind(next)
 		b.movImm(asm.R0, 0)
@@ -278,11 +279,11 @@ func (b *builder) loop(n int, body func(next label, outs []label), targets ...la
 	}
 }
 
-// wordExit is the word of the work area that says how a loop was left.
+// wordExit is the word of the work area that contains how a loop was left.
 const wordExit = 15
 
-// each makes a loop over the bytes of the string at r7: the body finds the byte in r1, its number in r8 and its address in r9.
-// The string's end leads to the first of the targets.
+// each generates a loop over the bytes of the string at r7: the body has the byte in r1, its index
+// in r8 and its address in r9. The string's end jumps to the first of the targets.
 func (b *builder) each(body func(next label, outs []label), targets ...label) {
 	b.loop(b.p.StrSize, func(next label, outs []label) {
 		b.mov(asm.R9, asm.R7)
@@ -293,8 +294,8 @@ func (b *builder) each(body func(next label, outs []label), targets ...label) {
 	}, targets...)
 }
 
-// before loads the byte before the one at hand in each, of which r8 is known not to be less than 1. (Before 6.6 the verifier
-// does not see that in a comparison with 0.)
+// before loads the byte before the current one in each; r8 must be at least 1. (Before 6.6 the
+// verifier does not conclude that from a comparison with 0.)
 func (b *builder) before(dst asm.Register) {
 	b.mov(dst, asm.R8)
 	b.add(asm.Sub.Imm(dst, 1))

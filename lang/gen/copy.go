@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// storeStep writes a number. Zero is what a thread has that has no variables: none are made for it.
+// storeStep writes a number. A thread without variables has zeroes, so writing 0 creates none.
 func (b *builder) storeStep(s *ir.Step, none label) {
 	create := s.A != ir.None || s.Imm != 0
 	var base asm.Register
@@ -38,7 +38,7 @@ func (b *builder) zeroBytes(base asm.Register, off, size int) {
 	}
 }
 
-// piece is how many bytes to move at once, of those that are left.
+// piece returns how many of the bytes left to move at once.
 func piece(off, left int) int {
 	for n := 8; n > 1; n /= 2 {
 		if left >= n && off%n == 0 {
@@ -48,7 +48,7 @@ func piece(off, left int) int {
 	return 1
 }
 
-// copyMost is how many bytes are copied by instructions; a helper does more faster.
+// copyMost is the highest number of bytes copied by instructions; for more a helper is faster.
 const copyMost = 128
 
 func (b *builder) copyStep(s *ir.Step, none label) {
@@ -56,9 +56,9 @@ func (b *builder) copyStep(s *ir.Step, none label) {
 	toTmp, fromTmp := asm.R4, asm.R5
 	var toBase, fromBase asm.Register
 	var toOff, fromOff int
-	if to.Base == ir.InSelf { // what calls comes first
+	if to.Base == ir.InSelf { // calls come first
 		toBase, toOff = b.place(to, toTmp, true, none)
-		if from.Base == ir.InSelf { // the same memory, then
+		if from.Base == ir.InSelf { // the same memory
 			fromBase, fromOff = toBase, from.Off
 		} else {
 			fromBase, fromOff = b.place(from, fromTmp, false, none)
@@ -70,7 +70,7 @@ func (b *builder) copyStep(s *ir.Step, none label) {
 	b.copyBytes(toBase, toOff, fromBase, fromOff, s.Size)
 }
 
-// copyBytes copies between pieces of memory of the script that do not overlap. It changes r0 to r5.
+// copyBytes copies between memories of the script that do not overlap. It changes r0 to r5.
 func (b *builder) copyBytes(to asm.Register, toOff int, from asm.Register, fromOff, size int) {
 	if size > copyMost {
 		b.mov(asm.R3, from)

@@ -15,7 +15,7 @@ func (b *builder) emit(s *ir.Step) {
 	b.time()
 	base, off := b.place(m, asm.R4, true, kept)
 	at := func(n int) (asm.Register, int) {
-		if base != asm.R9 { // a call may have come between
+		if base != asm.R9 { // a call may be in between
 			base, off = b.place(m, asm.R4, true, kept)
 		}
 		return base, off + n
@@ -34,8 +34,9 @@ func (b *builder) emit(s *ir.Step) {
 	b.store(r, o, asm.R0, 4)
 	b.movImm(asm.R4, wake(rec))
 	if wake(rec) == ringQuiet {
-		// User space looks in by itself now and then; it is called when much has come.
-		// Once more each time so much has come, by several records, as another CPU may come between.
+		// User space polls now and then; wake it when much data is waiting, and again each time as
+		// much has been added. The threshold is wider than one record, because another CPU may
+		// write in between.
 		few := b.label()
 		b.mapPtr(asm.R1, MapRing)
 		b.movImm(asm.R2, 0) // BPF_RB_AVAIL_DATA
@@ -59,10 +60,10 @@ func (b *builder) emit(s *ir.Step) {
 const (
 	ringQuiet = 1        // BPF_RB_NO_WAKEUP
 	ringWake  = 2        // BPF_RB_FORCE_WAKEUP
-	ringMany  = 32 << 10 // bytes that wait to be read
+	ringMany  = 32 << 10 // bytes waiting to be read
 )
 
-// wake says whether user space is to be woken up for a record: at once, when the script ends.
+// wake returns the flags for a record: wake user space at once when the script ends.
 func wake(r *ir.Record) int64 {
 	for _, a := range r.Actions {
 		if a.Action.Action.Kind == check.Exit {

@@ -9,24 +9,26 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// ErrTooLarge is a program whose parts lie farther apart than a jump reaches, or that needs more memory than there is.
+// ErrTooLarge is a program with a jump beyond its range, or that needs too much memory.
 var ErrTooLarge = errors.New("too large for one BPF program")
 
-// A label is a place that jumps and calls lead to.
+// A label is a target of jumps and calls.
 type label int
 
-// An emitter collects instructions. Jumps are resolved at the end, by numbers: the loader then has nothing to look up.
+// An emitter collects instructions. Jumps are resolved at the end to numeric offsets, so that the
+// loader needs no lookups.
 type emitter struct {
 	ins    asm.Instructions
-	labels []int // the index of the instruction behind each; -1: not placed yet
+	labels []int // the index of the instruction after each; -1: not placed yet
 	wanted []bool
 	fixes  []fix
 	places []Origin
 	at     syntax.Span
-	dead   bool // what comes next can't be reached, and is left out: the verifier refuses such instructions
+	// the next instructions are unreachable and are dropped, because the verifier refuses them
+	dead bool
 }
 
-// A fix is an instruction that leads to a label.
+// A fix is an instruction that refers to a label.
 type fix struct {
 	ins   int
 	label label
@@ -43,7 +45,7 @@ func (e *emitter) bind(l label) {
 	e.dead = e.dead && !e.wanted[l]
 }
 
-// lead notes that the next instruction leads to a label.
+// lead records that the next instruction refers to a label.
 func (e *emitter) lead(l label) {
 	if !e.dead {
 		e.fixes = append(e.fixes, fix{len(e.ins), l})
@@ -80,7 +82,7 @@ func (e *emitter) movImm(dst asm.Register, v int64) {
 
 func (e *emitter) alu(op asm.ALUOp, dst, src asm.Register) { e.add(op.Reg(dst, src)) }
 
-// aluImm does dst = dst op v; tmp is used where v is wider than an instruction holds.
+// aluImm does dst = dst op v; tmp is used if v does not fit in an instruction.
 func (e *emitter) aluImm(op asm.ALUOp, dst asm.Register, v int64, tmp asm.Register) {
 	if fits(v) {
 		e.add(op.Imm(dst, int32(v)))
@@ -104,7 +106,7 @@ func sizeOf(n int) asm.Size {
 	return asm.DWord
 }
 
-// load reads size bytes, extended with zeroes or, signed, by the sign.
+// load reads size bytes, zero-extended or, if signed, sign-extended.
 func (e *emitter) load(dst, base asm.Register, off, size int, signed bool) {
 	e.add(asm.LoadMem(dst, base, int16(off), sizeOf(size)))
 	if signed {
@@ -135,13 +137,13 @@ func (e *emitter) store(base asm.Register, off int, src asm.Register, size int) 
 	e.add(asm.StoreMem(base, int16(off), src, sizeOf(size)))
 }
 
-// storeImm writes a number; tmp is used for those of 8 bytes that an instruction can't hold.
+// storeImm writes a number; tmp is used for an 8-byte number that does not fit in an instruction.
 func (e *emitter) storeImm(base asm.Register, off int, v int64, size int, tmp asm.Register) {
 	switch {
 	case size < 8:
 		e.add(asm.StoreImm(base, int16(off), int64(int32(v)), sizeOf(size)))
 	case fits(v):
-		// cilium/ebpf v0.22's StoreImm gives DWord an opcode that the kernel refuses.
+		// cilium/ebpf v0.22's StoreImm uses an opcode for DWord that the kernel refuses.
 		e.add(asm.Instruction{OpCode: storeImm8, Dst: base, Offset: int16(off), Constant: v})
 	default:
 		e.movImm(tmp, v)
@@ -151,7 +153,8 @@ func (e *emitter) storeImm(base asm.Register, off int, v int64, size int, tmp as
 
 const storeImm8 = asm.OpCode(0x7a) // BPF_ST | BPF_MEM | BPF_DW
 
-// atomic does an atomic operation of 8 bytes. cilium/ebpf v0.22 writes each as an addition unless Constant says it too.
+// atomic does an 8-byte atomic operation. cilium/ebpf v0.22 encodes every one as an addition unless
+// Constant is set, too.
 func (e *emitter) atomic(op asm.AtomicOp, base asm.Register, off int, src asm.Register) {
 	i := op.Mem(base, src, asm.DWord, int16(off))
 	i.Constant = int64(op >> 8)
@@ -163,7 +166,9 @@ func (e *emitter) call(fn asm.BuiltinFunc) { e.add(fn.Call()) }
 // callSub calls a function of the program.
 func (e *emitter) callSub(l label) {
 	e.lead(l)
-	e.add(asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoCall})
+	e.add(
+		asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoCall},
+	)
 }
 
 // functionPtr loads the address of a function of the program, for a helper that calls it.
@@ -185,12 +190,24 @@ func (e *emitter) ifImm(op asm.JumpOp, r asm.Register, v int64, l label, tmp asm
 		return
 	}
 	e.lead(l)
-	e.add(asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(op).SetSource(asm.ImmSource), Dst: r, Constant: v})
+	e.add(
+		asm.Instruction{
+			OpCode:   asm.OpCode(asm.JumpClass).SetJumpOp(op).SetSource(asm.ImmSource),
+			Dst:      r,
+			Constant: v,
+		},
+	)
 }
 
 func (e *emitter) ifReg(op asm.JumpOp, a, b asm.Register, l label) {
 	e.lead(l)
-	e.add(asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(op).SetSource(asm.RegSource), Dst: a, Src: b})
+	e.add(
+		asm.Instruction{
+			OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(op).SetSource(asm.RegSource),
+			Dst:    a,
+			Src:    b,
+		},
+	)
 }
 
 func (e *emitter) exit() {
@@ -198,7 +215,7 @@ func (e *emitter) exit() {
 	e.dead = true
 }
 
-// mapPtr loads the map called name, mapValue the address of a byte of an array's only element.
+// mapPtr loads the map called name, mapValue the address of a byte in the only element of an array.
 func (e *emitter) mapPtr(dst asm.Register, name string) {
 	e.add(asm.LoadMapPtr(dst, 0).WithReference(name))
 }
@@ -207,14 +224,15 @@ func (e *emitter) mapValue(dst asm.Register, name string, off int) {
 	e.add(asm.LoadMapValue(dst, 0, uint32(off)).WithReference(name))
 }
 
-// resolve gives jumps and calls their distances, and the places the offsets that the verifier counts in.
+// resolve sets the distances of jumps and calls, and the offsets of Origins in the verifier's
+// counting. It returns ErrTooLarge for a jump beyond its range.
 func (e *emitter) resolve() error {
 	e.islands()
 	offset := e.offsets()
 	for _, f := range e.fixes {
 		to := e.labels[f.label]
 		if to < 0 {
-			panic("gen: a jump leads nowhere")
+			panic("gen: a jump to an unplaced label")
 		}
 		d := offset[to] - offset[f.ins] - 1
 		if i := &e.ins[f.ins]; i.IsFunctionReference() {

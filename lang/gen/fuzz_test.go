@@ -16,8 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FuzzGenerate makes instructions of every text that compiles, for a kernel that can all and for one that can little, and for
-// programs of each kind. What can't be made is said in one of two ways; the kernel here, where one may ask it, takes what is made for it.
+// FuzzGenerate generates programs of each kind from every text that compiles, for a kernel with all
+// features and for one with few. Failures must be one of two kinds of errors; the running kernel,
+// if accessible, must accept the programs generated for it.
 func FuzzGenerate(f *testing.F) {
 	for _, pattern := range []string{"testdata/*.d", "../ir/testdata/*.d", "../check/testdata/ok/*.d"} {
 		files, err := filepath.Glob(pattern)
@@ -29,7 +30,7 @@ func FuzzGenerate(f *testing.F) {
 			if err != nil {
 				f.Fatal(err)
 			}
-			if filepath.Dir(file) == "testdata" { // a program a line
+			if filepath.Dir(file) == "testdata" { // one program per line
 				for line := range strings.Lines(string(text)) {
 					f.Add(line, uint16(256))
 				}
@@ -41,7 +42,10 @@ func FuzzGenerate(f *testing.F) {
 	here := kernelHere()
 	kernels := []Kernel{here, {RingBuffer: true, CPUs: here.CPUs}, {CPUs: 1}}
 	f.Fuzz(func(t *testing.T, text string, strsize uint16) {
-		p, err := irtest.Compile(text, check.Options{StrSize: max(8, int64(strsize)), All: map[string]string{}})
+		p, err := irtest.Compile(
+			text,
+			check.Options{StrSize: max(8, int64(strsize)), All: map[string]string{}},
+		)
 		if p == nil {
 			return
 		}
@@ -57,15 +61,20 @@ func FuzzGenerate(f *testing.F) {
 		}
 		for i, k := range kernels {
 			o, err := Maps(p, k, Limits{Ring: 1 << 12, Dynamic: 16, AggKeys: 16, Stacks: 16})
-			if !told(t, err) {
+			if !checkError(t, err) {
 				continue
 			}
-			if _, err := New(p, k).Helpers(); !told(t, err) {
+			if _, err := New(p, k).Helpers(); !checkError(t, err) {
 				continue
 			}
 			for _, site := range []check.Site{check.SiteRun, check.SiteRawTracepoint, check.SiteSyscallEntry, check.SiteSyscallReturn, check.SitePerfEvent, check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe} {
-				c, err := Assemble(p, k, []*check.Probe{{ID: 1, Provider: "dtrace", Name: "BEGIN", Site: site}}, all)
-				if told(t, err) && i == 0 && site == check.SiteRun {
+				c, err := Assemble(
+					p,
+					k,
+					[]*check.Probe{{ID: 1, Provider: "dtrace", Name: "BEGIN", Site: site}},
+					all,
+				)
+				if checkError(t, err) && i == 0 && site == check.SiteRun {
 					accepted(t, p, o, c)
 				}
 			}
@@ -73,8 +82,9 @@ func FuzzGenerate(f *testing.F) {
 	})
 }
 
-// told says whether there is a result; where there is none the error has to be one that a user is told.
-func told(t *testing.T, err error) bool {
+// checkError reports whether there is a result; without one the error must be one that users may
+// see.
+func checkError(t *testing.T, err error) bool {
 	t.Helper()
 	if err != nil && !errors.Is(err, measure.ErrUnsupported) && !errors.Is(err, ErrTooLarge) {
 		t.Fatal(err)
@@ -82,7 +92,8 @@ func told(t *testing.T, err error) bool {
 	return err == nil
 }
 
-// accepted has the kernel's verifier judge a program. Refused may only be what is too much for it, or for the machine.
+// accepted loads a program. The verifier may refuse it only as too complex, or for the machine's
+// limits.
 func accepted(t *testing.T, p *ir.Program, o *Object, c *Code) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -108,16 +119,26 @@ func accepted(t *testing.T, p *ir.Program, o *Object, c *Code) {
 	r.make(c.Maps)
 	ins := append(c.Instructions[:0:0], c.Instructions...)
 	for name, m := range r.maps {
-		if err := ins.AssociateMap(name, m); err != nil && !strings.Contains(err.Error(), "unreferenced") {
+		if err := ins.AssociateMap(name, m); err != nil &&
+			!strings.Contains(err.Error(), "unreferenced") {
 			t.Fatal(err)
 		}
 	}
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: c.Type, AttachType: c.Attach, AttachTo: c.AttachTo, Instructions: ins, License: "GPL"})
+	prog, err := ebpf.NewProgram(
+		&ebpf.ProgramSpec{
+			Type:         c.Type,
+			AttachType:   c.Attach,
+			AttachTo:     c.AttachTo,
+			Instructions: ins,
+			License:      "GPL",
+		},
+	)
 	if err == nil {
 		prog.Close()
 		return
 	}
-	if errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM) || strings.Contains(err.Error(), "too complex") {
+	if errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM) ||
+		strings.Contains(err.Error(), "too complex") {
 		return
 	}
 	t.Fatalf("%+v", err)

@@ -12,8 +12,8 @@ import (
 	"culprit/lang/ir"
 )
 
-// past is a time limit that makes reading give what is there, and not wait.
-var past = time.Unix(1, 0) // table: a constant that Go has no word for
+// past is a deadline that makes reads return at once.
+var past = time.Unix(1, 0) // table: a constant that Go can't express
 
 func TestArithmetic(t *testing.T) {
 	h := newHand(64).clause(tick())
@@ -33,21 +33,39 @@ func TestArithmetic(t *testing.T) {
 	want(h.two(ir.OpMul, a, c, false), func(a, b uint64) uint64 { return a * b })
 	want(h.two(ir.OpDiv, a, c, false), func(a, b uint64) uint64 { return a / b })
 	want(h.two(ir.OpMod, a, c, false), func(a, b uint64) uint64 { return a % b })
-	want(h.two(ir.OpDiv, a, c, true), func(a, b uint64) uint64 { return uint64(int64(a) / int64(b)) })
-	want(h.two(ir.OpMod, a, c, true), func(a, b uint64) uint64 { return uint64(int64(a) % int64(b)) })
+	want(
+		h.two(ir.OpDiv, a, c, true),
+		func(a, b uint64) uint64 { return uint64(int64(a) / int64(b)) },
+	)
+	want(
+		h.two(ir.OpMod, a, c, true),
+		func(a, b uint64) uint64 { return uint64(int64(a) % int64(b)) },
+	)
 	want(h.two(ir.OpAnd, a, c, false), func(a, b uint64) uint64 { return a & b })
 	want(h.two(ir.OpOr, a, c, false), func(a, b uint64) uint64 { return a | b })
 	want(h.two(ir.OpXor, a, c, false), func(a, b uint64) uint64 { return a ^ b })
 	want(h.two(ir.OpShl, a, c, false), func(a, b uint64) uint64 { return a << (b & 63) })
 	want(h.two(ir.OpShr, a, c, false), func(a, b uint64) uint64 { return a >> (b & 63) })
-	want(h.two(ir.OpShr, a, c, true), func(a, b uint64) uint64 { return uint64(int64(a) >> (b & 63)) })
+	want(
+		h.two(ir.OpShr, a, c, true),
+		func(a, b uint64) uint64 { return uint64(int64(a) >> (b & 63)) },
+	)
 	want(h.value(ir.OpNeg, func(s *ir.Step) { s.A = a }), func(a, b uint64) uint64 { return -a })
 	want(h.value(ir.OpNot, func(s *ir.Step) { s.A = a }), func(a, b uint64) uint64 { return ^a })
-	want(h.value(ir.OpAdd, func(s *ir.Step) { s.A, s.Imm = a, 1<<40 }), func(a, b uint64) uint64 { return a + 1<<40 })
+	want(
+		h.value(ir.OpAdd, func(s *ir.Step) { s.A, s.Imm = a, 1<<40 }),
+		func(a, b uint64) uint64 { return a + 1<<40 },
+	)
 	for _, size := range []int{1, 2, 4, 8} {
 		cut := uint(64 - 8*size)
-		want(h.value(ir.OpExtend, func(s *ir.Step) { s.A, s.Size = a, size }), func(a, b uint64) uint64 { return a << cut >> cut })
-		want(h.value(ir.OpExtend, func(s *ir.Step) { s.A, s.Size, s.Signed = a, size, true }), func(a, b uint64) uint64 { return uint64(int64(a<<cut) >> cut) })
+		want(
+			h.value(ir.OpExtend, func(s *ir.Step) { s.A, s.Size = a, size }),
+			func(a, b uint64) uint64 { return a << cut >> cut },
+		)
+		want(
+			h.value(ir.OpExtend, func(s *ir.Step) { s.A, s.Size, s.Signed = a, size, true }),
+			func(a, b uint64) uint64 { return uint64(int64(a<<cut) >> cut) },
+		)
 	}
 	for _, signed := range []bool{false, true} {
 		for c := range []func(int) bool{ir.Eq: nil, ir.Ne: nil, ir.Lt: nil, ir.Le: nil, ir.Gt: nil, ir.Ge: nil} {
@@ -76,16 +94,38 @@ func TestArithmetic(t *testing.T) {
 				}
 				return 0
 			}
-			want(h.value(ir.OpSet, func(s *ir.Step) { s.A, s.B, s.Cond, s.Signed = a, h.arg(1), ir.Cond(c), signed }), holds)
+			want(
+				h.value(
+					ir.OpSet,
+					func(s *ir.Step) { s.A, s.B, s.Cond, s.Signed = a, h.arg(1), ir.Cond(c), signed },
+				),
+				holds,
+			)
 		}
 	}
 	h.end()
 	r := load(t, h.p, kernelHere(), Limits{})
 	prog := r.program(h.f.Clause.Probes, 0)
-	some := []uint64{0, 1, 2, 7, 63, 64, 255, 1 << 31, 1<<32 - 1, 1 << 32, 1<<63 - 1, 1 << 63, ^uint64(0), ^uint64(6), 0x123456789abcdef}
+	some := []uint64{
+		0,
+		1,
+		2,
+		7,
+		63,
+		64,
+		255,
+		1 << 31,
+		1<<32 - 1,
+		1 << 32,
+		1<<63 - 1,
+		1 << 63,
+		^uint64(0),
+		^uint64(6),
+		0x123456789abcdef,
+	}
 	for _, a := range some {
 		for _, b := range some {
-			if b == 0 { // the intermediate form asks before it divides
+			if b == 0 { // the intermediate form checks before it divides
 				continue
 			}
 			r.run(prog, a, b)
@@ -99,7 +139,7 @@ func TestArithmetic(t *testing.T) {
 	}
 }
 
-// Many values at a time need the stack, and more than that scratch memory.
+// TestManyValues uses many live values, which need the stack, and then scratch memory.
 func TestManyValues(t *testing.T) {
 	for _, n := range []int{3, 20, 60, 200} {
 		h := newHand(64).clause(tick())
@@ -129,7 +169,8 @@ func TestManyValues(t *testing.T) {
 	}
 }
 
-// Clauses run in the order of the text, as the script's state allows, and exit() ends those behind it.
+// TestStates checks that clauses run in the order of the text, as the script's state allows, and
+// that exit() ends those after it.
 func TestStates(t *testing.T) {
 	probe := func(name string) *check.Probe {
 		return &check.Probe{ID: 1, Provider: "dtrace", Name: name, Site: check.SiteRun}
@@ -180,11 +221,17 @@ func TestRecord(t *testing.T) {
 	h := newHand(64).clause(tick())
 	rec := h.scratch(40)
 	h.do(ir.OpBuiltinStr, func(s *ir.Step) {
-		s.Which, s.Mem, s.Size = check.BuiltinProbeName, ir.Mem{Base: ir.InScratch, Off: rec.Off + 24}, 16
+		s.Which, s.Mem, s.Size = check.BuiltinProbeName, ir.Mem{
+			Base: ir.InScratch,
+			Off:  rec.Off + 24,
+		}, 16
 	})
 	n := h.record(0, 40, check.Trace)
 	h.do(ir.OpEmit, func(s *ir.Step) { s.N, s.Mem = n, rec })
-	h.do(ir.OpFault, func(s *ir.Step) { s.Fault, s.Imm, s.At.From, s.At.To = ir.FaultDivZero, 77, 3, 8 })
+	h.do(
+		ir.OpFault,
+		func(s *ir.Step) { s.Fault, s.Imm, s.At.From, s.At.To = ir.FaultDivZero, 77, 3, 8 },
+	)
 	r := load(t, h.p, kernelHere(), Limits{})
 	before := monotonic()
 	r.run(r.program(h.f.Clause.Probes, 0))
@@ -221,7 +268,7 @@ func TestRecord(t *testing.T) {
 	r.none()
 }
 
-// A full ring buffer is a loss that is counted.
+// TestRecordDrop checks that a full ring buffer is counted as a loss.
 func TestRecordDrop(t *testing.T) {
 	h := newHand(64).clause(tick())
 	rec := h.scratch(1024)
@@ -251,7 +298,7 @@ func TestGlobalsAndSelf(t *testing.T) {
 		seen := h.global()
 		v := h.load(s, 8, true)
 		h.store(seen, v, 8)
-		h.branch(v, ir.Ne, 0, 2) // block 1: there was something
+		h.branch(v, ir.Ne, 0, 2) // block 1: there was an element
 		h.do(ir.OpStore, func(st *ir.Step) { st.Mem, st.Imm, st.Size = s, 0, 8 })
 		h.end()
 		h.block()
@@ -284,12 +331,34 @@ func TestGlobalsAndSelf(t *testing.T) {
 }
 
 func TestAggregations(t *testing.T) {
-	values := []int64{0, 1, -1, 2, 3, 7, 8, -8, 100, 1000, -1000, math.MaxInt64, math.MinInt64, 1 << 40, -(1 << 40), math.MaxInt32, math.MinInt32, 1e18}
+	values := []int64{
+		0,
+		1,
+		-1,
+		2,
+		3,
+		7,
+		8,
+		-8,
+		100,
+		1000,
+		-1000,
+		math.MaxInt64,
+		math.MinInt64,
+		1 << 40,
+		-(1 << 40),
+		math.MaxInt32,
+		math.MinInt32,
+		1e18,
+	}
 	for _, keyed := range []int{0, 8} {
 		h := newHand(64).clause(tick())
 		v, k := h.arg(0), h.arg(1)
 		funcs := []int{
-			h.aggregation(check.Count, keyed), h.aggregation(check.Sum, keyed), h.aggregation(check.Min, keyed), h.aggregation(check.Max, keyed),
+			h.aggregation(
+				check.Count,
+				keyed,
+			), h.aggregation(check.Sum, keyed), h.aggregation(check.Min, keyed), h.aggregation(check.Max, keyed),
 			h.aggregation(check.Avg, keyed), h.aggregation(check.Stddev, keyed),
 		}
 		for _, n := range funcs {
@@ -330,7 +399,14 @@ func TestAggregations(t *testing.T) {
 		}
 		n := uint64(len(values))
 		min, max := int64(math.MinInt64), int64(math.MaxInt64)
-		want := [][]uint64{{n}, {sum, n}, {uint64(min), n}, {uint64(max), n}, {sum, n}, {n, sum, lo, hi}}
+		want := [][]uint64{
+			{n},
+			{sum, n},
+			{uint64(min), n},
+			{uint64(max), n},
+			{sum, n},
+			{n, sum, lo, hi},
+		}
 		for i, a := range funcs {
 			got := r.aggregated(a)[key]
 			if !equal(got, want[i]) {
@@ -340,7 +416,7 @@ func TestAggregations(t *testing.T) {
 	}
 }
 
-// What there is no room for is counted, and the rest goes on.
+// TestDrops checks that full maps are counted as losses, and that the rest continues.
 func TestDrops(t *testing.T) {
 	h := newHand(64).clause(tick())
 	a := h.arg(0)
@@ -355,8 +431,8 @@ func TestDrops(t *testing.T) {
 	h.do(ir.OpJump, func(s *ir.Step) { s.To = 2 })
 	h.block()
 	h.end()
-	const room, runs = 16, 50
-	r := load(t, h.p, kernelHere(), Limits{AggKeys: room, Dynamic: room})
+	const capacity, runs = 16, 50
+	r := load(t, h.p, kernelHere(), Limits{AggKeys: capacity, Dynamic: capacity})
 	prog := r.program(h.f.Clause.Probes, 0)
 	locked(func() {
 		for i := range uint64(runs) {
@@ -379,7 +455,8 @@ func TestDrops(t *testing.T) {
 	}
 }
 
-// A firing that finds all scratch memory taken is a loss that is counted; one below it is not disturbed.
+// TestNesting checks that a firing without free scratch memory is counted as a loss, and that a
+// lower one is not disturbed.
 func TestNesting(t *testing.T) {
 	h := newHand(64).clause(tick())
 	m, seen := h.scratch(8), h.global()
@@ -406,7 +483,7 @@ func TestNesting(t *testing.T) {
 	for n := range uint64(levels + 1) {
 		take(n)
 		r.run(prog, 100+n)
-		r.run(prog, 100+n) // what the first one had was given back
+		r.run(prog, 100+n) // the first one has released its memory
 		want, dropped := 100+n, uint64(0)
 		if n == levels {
 			want, dropped = 100+levels-1, 2
@@ -420,7 +497,7 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// Several programs that go on at the same time on both CPUs lose nothing.
+// TestTogether checks that programs running at the same time on two CPUs lose nothing.
 func TestTogether(t *testing.T) {
 	h := newHand(64).clause(tick())
 	key := h.scratch(8)
@@ -451,7 +528,8 @@ func TestTogether(t *testing.T) {
 	if total != workers*each {
 		t.Errorf("%d of %d", total, workers*each)
 	}
-	if got := r.aggregated(sum)["\x00\x00\x00\x00"]; got[0] != 3*workers*each || got[1] != workers*each {
+	if got := r.aggregated(sum)["\x00\x00\x00\x00"]; got[0] != 3*workers*each ||
+		got[1] != workers*each {
 		t.Errorf("sum %d", got)
 	}
 }

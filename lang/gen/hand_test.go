@@ -6,7 +6,7 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A hand writes programs of the intermediate form by hand.
+// A hand builds programs of the intermediate form.
 type hand struct {
 	p *ir.Program
 	f *ir.Func
@@ -18,7 +18,11 @@ func newHand(strsize int) *hand {
 
 // clause begins a clause with one empty block.
 func (h *hand) clause(probes ...*check.Probe) *hand {
-	c := &check.Clause{Index: len(h.p.Clauses), Probes: probes, At: syntax.Span{From: int32(10 * len(h.p.Clauses)), To: int32(10*len(h.p.Clauses) + 9)}}
+	c := &check.Clause{
+		Index:  len(h.p.Clauses),
+		Probes: probes,
+		At:     syntax.Span{From: int32(10 * len(h.p.Clauses)), To: int32(10*len(h.p.Clauses) + 9)},
+	}
 	h.p.Source.Clauses = append(h.p.Source.Clauses, c)
 	h.f = &ir.Func{Clause: c, Blocks: []*ir.Block{{}}}
 	h.p.Clauses = append(h.p.Clauses, h.f)
@@ -38,10 +42,19 @@ func (h *hand) block() int {
 
 func blank(op ir.Opcode) ir.Step {
 	none := ir.Mem{Reg: ir.None}
-	return ir.Step{Op: op, Dst: ir.None, A: ir.None, B: ir.None, C: ir.None, Mem: none, From: none, From2: none}
+	return ir.Step{
+		Op:    op,
+		Dst:   ir.None,
+		A:     ir.None,
+		B:     ir.None,
+		C:     ir.None,
+		Mem:   none,
+		From:  none,
+		From2: none,
+	}
 }
 
-// do adds a step to the last block; with is told what it is to be.
+// do adds a step to the last block; with sets its operands.
 func (h *hand) do(op ir.Opcode, with func(*ir.Step)) {
 	s := blank(op)
 	if with != nil {
@@ -51,7 +64,7 @@ func (h *hand) do(op ir.Opcode, with func(*ir.Step)) {
 	b.Steps = append(b.Steps, s)
 }
 
-// value adds a step that gives a register.
+// value adds a step with a result.
 func (h *hand) value(op ir.Opcode, with func(*ir.Step)) ir.Reg {
 	r := h.reg()
 	h.do(op, func(s *ir.Step) {
@@ -87,16 +100,20 @@ func (h *hand) load(m ir.Mem, size int, signed bool) ir.Reg {
 	return h.value(ir.OpLoad, func(s *ir.Step) { s.Mem, s.Size, s.Signed = m, size, signed })
 }
 
-// branch ends the block: to the next one where a compares so with imm, to els otherwise.
+// branch ends the block: it continues with the next one if a compares so with imm, otherwise with
+// els.
 func (h *hand) branch(a ir.Reg, c ir.Cond, imm int64, els int) {
 	to := len(h.f.Blocks)
-	h.do(ir.OpBranch, func(s *ir.Step) { s.A, s.Cond, s.Imm, s.Signed, s.To, s.Else = a, c, imm, true, to, els })
+	h.do(
+		ir.OpBranch,
+		func(s *ir.Step) { s.A, s.Cond, s.Imm, s.Signed, s.To, s.Else = a, c, imm, true, to, els },
+	)
 	h.block()
 }
 
 func (h *hand) end() { h.do(ir.OpEnd, nil) }
 
-// scratch gives memory of a firing.
+// scratch returns memory of a firing.
 func (h *hand) scratch(size int) ir.Mem {
 	off := h.p.Scratch
 	h.p.Scratch += round8(size)
@@ -113,7 +130,7 @@ func (h *hand) self() ir.Mem {
 	return ir.Mem{Base: ir.InSelf, Reg: ir.None, Off: h.p.Self - 8}
 }
 
-// aggregation adds one with a key of so many bytes.
+// aggregation adds an aggregation with a key of a size in bytes.
 func (h *hand) aggregation(f check.AggFunc, key int, steps ...int64) int {
 	a := &check.Aggregation{ID: len(h.p.Aggs), Func: f, Signed: true}
 	copy(a.Steps[:], steps)
@@ -145,7 +162,14 @@ func (h *hand) aggregation(f check.AggFunc, key int, steps ...int64) int {
 }
 
 func (h *hand) record(clause int, size int, kind check.ActionKind) int {
-	h.p.Records = append(h.p.Records, ir.Record{Clause: clause, Size: size, Actions: []ir.RecordAction{{Action: &check.Record{Action: check.Action{Kind: kind}}}}})
+	h.p.Records = append(
+		h.p.Records,
+		ir.Record{
+			Clause:  clause,
+			Size:    size,
+			Actions: []ir.RecordAction{{Action: &check.Record{Action: check.Action{Kind: kind}}}},
+		},
+	)
 	return len(h.p.Records) - 1
 }
 

@@ -6,32 +6,32 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A jump of BPF reaches 32,767 instructions (16 bits). One that leads farther goes by way of islands, which stand between
-// other instructions and are passed over there:
+// A jump of BPF reaches 32,767 instructions (16 bits). A longer one is split by islands, which are
+// jumps between other instructions that the normal flow skips:
 //
 //	    ...
 //	    if r0 == 0 goto island1
 //	    ...
 //	    goto over
-//	island1: goto island2 // or where the jump leads
+//	island1: goto island2 // or the target of the jump
 //	over: ...
 const (
-	islandReach   = 20000 // what a jump may span before islands are put in; they make it longer
-	islandSpacing = 6000  // from where one may stand to the next
+	islandReach   = 20000 // the longest jump without islands; they make it longer
+	islandSpacing = 6000  // distance between possible islands
 )
 
-// An island is jumps that stand before an instruction.
+// An island is a group of jumps before an instruction.
 type island struct {
 	before int // index
 	jumps  []islandJump
 }
 
-// An islandJump leads on to the label to, or to the jump for it in another island.
+// An islandJump jumps to the label to, or to the jump for it in another island.
 type islandJump struct {
 	at, to, next label
 }
 
-// islands puts in islands for jumps that lead too far.
+// islands inserts islands for jumps that are too long.
 func (e *emitter) islands() {
 	offset := e.offsets()
 	var all []*island
@@ -50,10 +50,11 @@ func (e *emitter) islands() {
 		if max(target-from, from-target) <= islandReach {
 			return to
 		}
-		var by *island // the farthest that is near enough
+		var by *island // the farthest one within reach
 		for _, s := range all {
 			at := offset[s.before]
-			if forward := target > from; forward && at > from && at <= from+islandReach || !forward && by == nil && at < from && at >= from-islandReach {
+			if forward := target > from; forward && at > from && at <= from+islandReach ||
+				!forward && by == nil && at < from && at >= from-islandReach {
 				by = s
 			}
 		}
@@ -82,7 +83,8 @@ func (e *emitter) islands() {
 	}
 }
 
-// offsets returns where each instruction stands, as the verifier counts: a load of 64 bits is two.
+// offsets returns the offset of each instruction in the verifier's counting: a 64-bit load counts
+// as two.
 func (e *emitter) offsets() []int {
 	offset := make([]int, len(e.ins)+1)
 	for i := range e.ins {
@@ -91,14 +93,14 @@ func (e *emitter) offsets() []int {
 	return offset
 }
 
-// leaves reports whether an instruction never goes on with the next one.
+// leaves reports whether an instruction never continues with the next one.
 func leaves(op asm.OpCode) bool {
 	return op.Class() == asm.JumpClass && (op.JumpOp() == asm.Ja || op.JumpOp() == asm.Exit)
 }
 
-// insert puts islands, sorted, into the instructions.
+// insert inserts islands, sorted, into the instructions.
 func (e *emitter) insert(all []*island) {
-	moved := make([]int, len(e.ins)+1) // by old index, the new one
+	moved := make([]int, len(e.ins)+1) // the new index by the old one
 	var ins asm.Instructions
 	var fixes []fix
 	jump := asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Ja)}
@@ -106,11 +108,11 @@ func (e *emitter) insert(all []*island) {
 		fixes = append(fixes, fix{len(ins), to})
 		ins = append(ins, jump)
 	}
-	placed := map[label]int{} // of the labels that are made here
+	placed := map[label]int{} // of labels created here
 	for i := range len(e.ins) + 1 {
 		if len(all) > 0 && all[0].before == i {
 			over := e.label()
-			if i > 0 && !leaves(e.ins[i-1].OpCode) { // else nothing gets there from above
+			if i > 0 && !leaves(e.ins[i-1].OpCode) { // otherwise nothing falls through to it
 				add(over)
 			}
 			for _, j := range all[0].jumps {

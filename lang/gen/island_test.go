@@ -12,15 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A probe may have a thousand clauses, which together are more instructions than a jump spans: the last clause runs, those
-// whose predicates are false do not, and the program ends where it should.
+// TestManyClauses runs a probe with a thousand clauses, which exceed the reach of a jump: the last
+// clause runs, those with false predicates do not, and the program ends correctly.
 func TestManyClauses(t *testing.T) {
 	needRoot(t)
 	for _, n := range []int{100, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			var text strings.Builder
 			for i := range n {
-				fmt.Fprintf(&text, "BEGIN /arg0 == %d || arg1 == %d/ { x = %d; printf(\"%%d %%s\", %d, execname); }\n", i, i, i%7, i)
+				fmt.Fprintf(
+					&text,
+					"BEGIN /arg0 == %d || arg1 == %d/ { x = %d; printf(\"%%d %%s\", %d, execname); }\n",
+					i,
+					i,
+					i%7,
+					i,
+				)
 			}
 			fmt.Fprintf(&text, "BEGIN { printf(\"%%d\", 7); exit(3); }\n")
 			p, err := irtest.Compile(text.String(), check.Options{StrSize: 64})
@@ -53,7 +60,8 @@ func TestManyClauses(t *testing.T) {
 	}
 }
 
-// Jumps of any length, forward and back, lead where they led before islands were put in.
+// TestIslands checks that jumps of any length, forward and back, have the same targets after
+// islands are inserted.
 func TestIslands(t *testing.T) {
 	for _, far := range []int{10, islandReach - 1, islandReach, 40000, 150000} {
 		var e emitter
@@ -77,7 +85,7 @@ func TestIslands(t *testing.T) {
 		for i, o := range offset {
 			index[o] = i
 		}
-		follow := func(i int) int { // where the jump at i ends up
+		follow := func(i int) int { // the final target of the jump at i
 			for hops := 0; hops < 100; hops++ {
 				i = index[offset[i]+1+int(e.ins[i].Offset)]
 				if e.ins[i].OpCode.JumpOp() != 0x00 || e.ins[i].OpCode.Class() != 0x05 {

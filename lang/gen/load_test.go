@@ -26,18 +26,21 @@ type running struct {
 	ring *ringbuf.Reader
 
 	attachTo string // of typed programs
-	feature  string // that the program needs, and may not be there
+	feature  string // a required feature that may be missing
 }
 
-// kernelHere is what the kernel that tests run on can, by its version: kernel's features, which try, are not to be had here.
+// kernelHere returns the features of the running kernel, by its version: package kernel, which
+// probes them, can't be imported here.
 func kernelHere() Kernel {
 	return Kernel{
-		TaskStorage: since(5, 11), RingBuffer: since(5, 8), Loop: since(5, 17), AtomicFetch: since(5, 12), LongKeys: since(5, 11),
+		TaskStorage: since(5, 11), RingBuffer: since(5, 8), Loop: since(5, 17),
+		AtomicFetch: since(5, 12), LongKeys: since(5, 11),
 		NoPrealloc: since(6, 1), Cookies: since(5, 15), CPUs: ebpf.MustPossibleCPU(),
 	}
 }
 
-// since reports whether the kernel that tests run on is of a version or a newer one; true where that can't be read.
+// since reports whether the running kernel is at least a version; true if the version can't be
+// read.
 func since(major, minor int) bool {
 	var a, b int
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
@@ -71,7 +74,7 @@ func needRoot(t testing.TB) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root (BPF)")
 	}
-	if err := rlimit.RemoveMemlock(); err != nil { // which counts before Linux 5.11
+	if err := rlimit.RemoveMemlock(); err != nil { // counted before Linux 5.11
 		t.Fatal(err)
 	}
 }
@@ -124,12 +127,22 @@ func (r *running) program(probes []*check.Probe, clauses ...int) *ebpf.Program {
 	r.make(c.Maps)
 	ins := append(c.Instructions[:0:0], c.Instructions...)
 	for name, m := range r.maps {
-		if err := ins.AssociateMap(name, m); err != nil && !strings.Contains(err.Error(), "unreferenced") {
+		if err := ins.AssociateMap(name, m); err != nil &&
+			!strings.Contains(err.Error(), "unreferenced") {
 			r.t.Fatal(err)
 		}
 	}
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: c.Type, AttachType: c.Attach, AttachTo: cmp.Or(c.AttachTo, r.attachTo), Instructions: ins, License: "GPL"})
-	if r.feature != "" && err != nil && (errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported) || strings.Contains(err.Error(), "cannot use helper")) {
+	prog, err := ebpf.NewProgram(
+		&ebpf.ProgramSpec{
+			Type:         c.Type,
+			AttachType:   c.Attach,
+			AttachTo:     cmp.Or(c.AttachTo, r.attachTo),
+			Instructions: ins,
+			License:      "GPL",
+		},
+	)
+	if r.feature != "" && err != nil &&
+		(errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported) || strings.Contains(err.Error(), "cannot use helper")) {
 		r.t.Skipf("needs: kernel feature %s: %v", r.feature, err)
 	}
 	if err != nil {
@@ -174,7 +187,7 @@ func (r *running) stateNow() uint64 {
 	return v[0]
 }
 
-// globals gives the globals, in words.
+// globals returns the globals, in words.
 func (r *running) globals() []uint64 {
 	r.t.Helper()
 	v := make([]byte, r.maps[MapGlobals].ValueSize())
@@ -192,7 +205,7 @@ func words(b []byte) []uint64 {
 	return out
 }
 
-// drops gives how many losses of a kind were counted.
+// drops returns the number of losses of a kind.
 func (r *running) drops(d ir.Drop) (n uint64) {
 	r.t.Helper()
 	var each []uint64
@@ -205,7 +218,7 @@ func (r *running) drops(d ir.Drop) (n uint64) {
 	return n
 }
 
-// aggregated gives the values of an aggregation by key, CPUs added up word by word.
+// aggregated returns the values of an aggregation by key, summed over CPUs word by word.
 func (r *running) aggregated(n int) map[string][]uint64 {
 	r.t.Helper()
 	var inner *ebpf.Map
@@ -275,7 +288,7 @@ func (r *running) none() {
 	}
 }
 
-// whole returns the key that a map has cut.
+// whole returns the whole key of a cut key in a map.
 func (r *running) whole(cut KeyCut, key []byte) []byte {
 	r.t.Helper()
 	out := cut.Restore(key, func(number uint32) []byte {

@@ -9,11 +9,13 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// pieceBytes is how many bytes of a key a piece of it has: a key of maxKey bytes less the number before them.
+// pieceBytes is the number of bytes of a key in a piece: a key of maxKey bytes minus the number
+// before them.
 const pieceBytes = maxKey - 8
 
-// A KeyCut is how a key that is longer than the kernel takes is stored. Numbers stand for its first Pieces pieces of pieceBytes, as
-// MapLong has them, each with the number of the piece before it. The key in the map is then
+// A KeyCut describes how a key longer than the kernel's limit is stored. A number represents its
+// first Pieces pieces of pieceBytes each. MapLong contains each piece with the number of the piece
+// before it. The key in the map is
 //
 //	| u64 number of the last piece | the other bytes of the key |
 type KeyCut struct {
@@ -21,17 +23,18 @@ type KeyCut struct {
 	Size   int // bytes of the key in the map
 }
 
-// CutKey returns how keys of so many bytes are stored on a kernel, or false where they are stored as they are.
+// CutKey returns how keys of a size in bytes are stored on a kernel, or false when they are stored
+// unchanged.
 func (k Kernel) CutKey(size int) (KeyCut, bool) {
 	if k.LongKeys || size <= maxKey {
 		return KeyCut{Size: size}, false
 	}
-	n := (size - 1) / pieceBytes // the rest is 1 to pieceBytes long
+	n := (size - 1) / pieceBytes // the rest has 1 to pieceBytes bytes
 	return KeyCut{n, 8 + size - n*pieceBytes}, true
 }
 
-// Restore returns the key of which a map has key. piece returns the bytes of a piece by its number, behind the number of the piece before
-// it; nil: there is none, and Restore returns nil.
+// Restore returns the whole key of a key in a map. piece returns the bytes of a piece by its
+// number, after the number of the piece before it; when it returns nil, Restore returns nil.
 func (c KeyCut) Restore(key []byte, piece func(number uint32) []byte) []byte {
 	whole := make([]byte, c.Pieces*pieceBytes, c.Pieces*pieceBytes+len(key)-8)
 	for i, n := c.Pieces-1, binary.NativeEndian.Uint64(key); i >= 0; i-- {
@@ -45,13 +48,13 @@ func (c KeyCut) Restore(key []byte, piece func(number uint32) []byte) []byte {
 	return append(whole, key[8:]...)
 }
 
-// keyBytes returns how long a key of so many bytes is in a map.
+// keyBytes returns the size in the map of a key of a size in bytes.
 func (k Kernel) keyBytes(size int) uint32 {
 	cut, _ := k.CutKey(size)
 	return uint32(cut.Size)
 }
 
-// keySize returns how long the key is that a step looks into a map by; 0: it is of no such step.
+// keySize returns the size of the key that a step looks up; 0: it looks up none.
 func keySize(p *ir.Program, s *ir.Step) int {
 	switch s.Op {
 	case ir.OpFind, ir.OpMake, ir.OpDelete:
@@ -64,19 +67,20 @@ func keySize(p *ir.Program, s *ir.Step) int {
 	return 0
 }
 
-// tableKey returns the bytes of a key of an associative array, aggKey those of an aggregation whose own key has size: bucket and CPU are
-// behind it.
+// tableKey returns the size in bytes of a key of an associative array, aggKey that of an
+// aggregation whose own key has size: bucket and CPU follow it.
 func tableKey(p *ir.Program, n int) int { return max(8, p.Tables[n].Key.Size) }
 func aggKey(size int) int               { return size + 8 }
 
-// cutsKey reports whether a step looks into a map by a key that is cut.
+// cutsKey reports whether a step looks up a cut key.
 func (k Kernel) cutsKey(p *ir.Program, s *ir.Step) bool {
 	_, long := k.CutKey(keySize(p, s))
 	return long
 }
 
-// key leaves in dst where the key of a step is, as the map has it. Where it is cut, that takes a call, which changes r0 to r5, and failed
-// is where it leads with 0 in r0 if a piece is not there; with create it is made, and counted as d if there is no room.
+// key leaves in dst the address of the key of a step, in the form in the map. Cutting it takes a
+// call, which changes r0 to r5. It jumps to failed, with 0 in r0, if a piece does not exist. With
+// create it adds the piece, and counts d if the map is full.
 func (b *builder) key(dst asm.Register, s *ir.Step, create bool, d ir.Drop, none, failed label) {
 	if !b.k.cutsKey(b.p, s) {
 		b.address(dst, s.Mem, false, none)
@@ -90,10 +94,11 @@ func (b *builder) key(dst asm.Register, s *ir.Step, create bool, d ir.Drop, none
 	b.cutKey(dst)
 }
 
-// cutKey leaves in dst where the key is that was cut last.
+// cutKey leaves in dst the address of the last cut key.
 func (b *builder) cutKey(dst asm.Register) { b.lift(dst, asm.R9, b.lay.long) }
 
-// makeKey makes the function that cuts the key at r1, in the scratch memory at r2, and gives 0 if a piece is not there:
+// makeKey makes the function that cuts the key at r1, in the scratch memory at r2. It returns 0 if
+// a piece does not exist:
 //
 //	area.number = 0
 //	for each piece: area.bytes = the piece; area.number = number of area in MapLong

@@ -15,61 +15,64 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// The kernel's flags of maps (include/uapi/linux/bpf.h).
+// The kernel's map flags (include/uapi/linux/bpf.h).
 const (
 	flagNoPrealloc = 1 << 0 // BPF_F_NO_PREALLOC
 	flagReadOnly   = 1 << 7 // BPF_F_RDONLY_PROG
 )
 
-// nesting is how many firings within one another have memory, where nobody says it: task, softirq, interrupt, NMI.
+// nesting is the default number of nested firings with memory: task, softirq, interrupt, NMI.
 const nesting = 4
 
-// deepest is how many frames the kernel gives at most, unless kernel.perf_event_max_stack says otherwise.
+// deepest is the highest depth of a stack, unless kernel.perf_event_max_stack differs.
 const deepest = 127
 
-// nestingMost is how many of them programs look for, whatever the map has.
+// nestingMost is the highest number of areas that programs search, whatever the map's size.
 const nestingMost = 8
 
-// layout is where in the maps that ir knows of gen has things of its own.
+// layout is the placement of gen's own data in ir's maps.
 //
-//	scratch of one firing:  | u64: taken | u64: its number among those of a CPU | u64: numbers given | ir's Scratch | registers | u64 | text | stack | walk | key that is cut | room for copies to end in |
-//	literals:               | ir's Literals | zeroes |
+//	scratch of one firing: | u64: taken | u64: index of the area | u64: numbers used | ir's Scratch
+//	                       | spilled registers | u64 | text | stack | walk | key to cut | padding
+//	literals:              | ir's Literals | zeroes |
 type layout struct {
 	spill, words, text, stack, walk, long, scratch int   // offsets in scratch, and its size
-	frames                                         int   // most of any stack
-	stacks                                         []int // of each map of stacks, the most frames
+	frames                                         int   // highest depth of any stack
+	stacks                                         []int // highest depth per map of stacks
 	zeroes, literals                               int   // offset in literals, and its size
-	globals                                        int   // bytes of the globals; twice what they are, where copies may end in them
-	needs                                          needs
-	aggs                                           []AggPlace
+	// bytes of the globals, including padding for copies
+	globals int
+	needs   needs
+	aggs    []AggPlace
 }
 
-// scratchHeader is what stands before ir's Scratch: whether it is taken, and what fresh makes numbers of.
+// scratchHeader is the size of the words before ir's Scratch: whether it is taken, and the words
+// that fresh uses.
 const (
 	scratchSlot   = 8
 	scratchCount  = 16
 	scratchHeader = 24
 )
 
-// A needs is what of the maps a program uses.
+// A needs is the maps that a program uses.
 type needs struct {
 	scratch, globals, self, literals, ring, stacks, frames, unwind, text, spec, running, long bool
 }
 
-// machineRegs are those that keep their values through calls; r9 is where the scratch memory lies.
+// machineRegs keep their values through calls; r9 is the address of the scratch memory.
 //
-// table: a constant that Go has no word for
+// table: a constant that Go can't express
 var machineRegs = []asm.Register{asm.R6, asm.R7, asm.R8}
 
-// The stack of a program, from its top: each is 8 bytes. Functions that it calls have the rest.
+// The stack of a program, from its top, in slots of 8 bytes. Called functions use the rest.
 const (
 	slotCtx   = -8
 	slotTime  = -16 // the time of the clause
-	slotSelf  = -24 // where the thread's variables are
-	slotRow   = -32 // at which of several probes the program is
+	slotSelf  = -24 // the address of the thread's variables
+	slotRow   = -32 // the row of the current probe, of several
 	slotZero  = -40 // the key 0
 	slotTemp  = -56 // 16 bytes, for arguments of helpers
-	slotHold  = -72 // 2 values of a step, across calls
+	slotHold  = -72 // two values of a step, across calls
 	slotOther = -80 // 1: a system call of a 32-bit process, whose arguments are in other registers
 	slotRegs  = slotOther
 	slotLimit = -512 + 160
@@ -77,7 +80,7 @@ const (
 
 func round8(n int) int { return (n + 7) &^ 7 }
 
-// lay finds out what a program needs and where it all lies.
+// lay computes the needs and the layout of a program.
 func lay(p *ir.Program, k Kernel) layout {
 	l := layout{aggs: AggPlaces(p)}
 	n := &l.needs
@@ -107,7 +110,8 @@ func lay(p *ir.Program, k Kernel) layout {
 				switch s.Op {
 				case ir.OpStack:
 					n.stacks, n.frames = true, true
-					l.frames = max(l.frames, s.N+bit(k.Unwind && s.Space == check.User)) // and an Ending
+					// and an Ending
+					l.frames = max(l.frames, s.N+bit(k.Unwind && s.Space == check.User))
 				case ir.OpEmit, ir.OpFault, ir.OpRead, ir.OpReadMem, ir.OpReadStr:
 					n.ring = true
 				case ir.OpPoke:
@@ -164,11 +168,11 @@ func lay(p *ir.Program, k Kernel) layout {
 	at += 8
 	l.text = at
 	if n.text {
-		at += textRoom(p)
+		at += textBytes(p)
 	}
 	l.stack = at
 	if n.frames {
-		at += stackRoom(l.frames)
+		at += stackBytes(l.frames)
 	}
 	l.walk = at
 	if n.unwind {
@@ -178,7 +182,7 @@ func lay(p *ir.Program, k Kernel) layout {
 	if n.long {
 		at += maxKey
 	}
-	// The verifier takes the start of a copy and its length for unrelated.
+	// The verifier treats the start and the length of a copy as unrelated.
 	l.scratch = max(at, scratchHeader+2*p.This, scratchHeader+p.Alloca.Off+2*p.Alloca.Size)
 	l.globals = round8(max(8, p.Globals))
 	if copies {
@@ -190,17 +194,19 @@ func lay(p *ir.Program, k Kernel) layout {
 	return l
 }
 
-// mayFault says whether an argument of a probe may be in memory of a process.
+// mayFault reports whether an argument of a probe may be in user memory.
 func mayFault(probes []*check.Probe, n int) bool {
 	return slices.ContainsFunc(probes, func(p *check.Probe) bool {
 		if p.Operands == nil {
 			return p.Site == check.SiteUprobe && n >= 6
 		}
-		return n < len(p.Operands) && p.Operands[n].Kind == check.OperandMemory || mayFault(p.Also, n)
+		return n < len(p.Operands) && p.Operands[n].Kind == check.OperandMemory ||
+			mayFault(p.Also, n)
 	})
 }
 
-// Maps gives the maps of a program.
+// Maps returns the maps of a script. The error wraps measure.ErrUnsupported when the kernel lacks a
+// kind of map.
 func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 	l := lay(p, k)
 	def := func(v *int, d int) {
@@ -210,7 +216,8 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 	}
 	def(&lim.Ring, 4<<20)
 	if lim.AggKeys <= 0 && len(p.Aggs) > mostAggMaps {
-		lim.AggKeys = 1 << 16 * mostAggMaps / len(p.Aggs) // they share the memory that the most of them take
+		// they share the memory of the highest number of maps
+		lim.AggKeys = 1 << 16 * mostAggMaps / len(p.Aggs)
 	}
 	def(&lim.AggKeys, 1<<16)
 	def(&lim.Dynamic, 1<<16)
@@ -231,10 +238,24 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		return m
 	}
 	one := func(size, flags int) ebpf.MapSpec {
-		return ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: uint32(size), MaxEntries: 1, Flags: uint32(flags)}
+		return ebpf.MapSpec{
+			Type:       ebpf.Array,
+			KeySize:    4,
+			ValueSize:  uint32(size),
+			MaxEntries: 1,
+			Flags:      uint32(flags),
+		}
 	}
 	add(MapState, one(16, 0))
-	add(MapDrops, ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: uint32(ir.DropCount)})
+	add(
+		MapDrops,
+		ebpf.MapSpec{
+			Type:       ebpf.PerCPUArray,
+			KeySize:    4,
+			ValueSize:  8,
+			MaxEntries: uint32(ir.DropCount),
+		},
+	)
 	if l.needs.ring {
 		if !k.RingBuffer {
 			return nil, fmt.Errorf("a ring buffer for records: %w", measure.ErrUnsupported)
@@ -249,14 +270,24 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		add(MapGlobals, one(l.globals, 0))
 	}
 	if l.needs.running {
-		add(MapRunning, ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 24, MaxEntries: 1})
+		add(
+			MapRunning,
+			ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 24, MaxEntries: 1},
+		)
 	}
 	if l.needs.spec {
 		add(MapSpec, one(8*p.Speculations(), mmapable))
 	}
 	if l.needs.literals {
 		m := one(l.literals, flagReadOnly)
-		m.Contents = []ebpf.MapKV{{Key: uint32(0), Value: append(append([]byte(nil), p.Literals...), make([]byte, l.literals-len(p.Literals))...)}}
+		m.Contents = []ebpf.MapKV{
+			{
+				Key: uint32(0),
+				Value: append(
+					append([]byte(nil), p.Literals...),
+					make([]byte, l.literals-len(p.Literals))...),
+			},
+		}
 		add(MapLiterals, m)
 	}
 	if l.needs.self {
@@ -268,15 +299,43 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		}
 	}
 	if l.needs.scratch {
-		add(MapScratch, ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: uint32(l.scratch), MaxEntries: uint32(lim.Nesting)})
+		add(
+			MapScratch,
+			ebpf.MapSpec{
+				Type:       ebpf.PerCPUArray,
+				KeySize:    4,
+				ValueSize:  uint32(l.scratch),
+				MaxEntries: uint32(lim.Nesting),
+			},
+		)
 	}
 	if l.needs.stacks {
 		for i, frames := range l.stacks {
-			add(MapStacks+strconv.Itoa(i), hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: uint32(8 + 8*frames), ValueSize: 4, MaxEntries: uint32(lim.Stacks)}))
+			add(
+				MapStacks+strconv.Itoa(i),
+				hash(
+					ebpf.MapSpec{
+						Type:       ebpf.Hash,
+						KeySize:    uint32(8 + 8*frames),
+						ValueSize:  4,
+						MaxEntries: uint32(lim.Stacks),
+					},
+				),
+			)
 		}
 	}
 	if l.needs.long {
-		add(MapLong, hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: maxKey, ValueSize: 4, MaxEntries: uint32(lim.AggKeys)}))
+		add(
+			MapLong,
+			hash(
+				ebpf.MapSpec{
+					Type:       ebpf.Hash,
+					KeySize:    maxKey,
+					ValueSize:  4,
+					MaxEntries: uint32(lim.AggKeys),
+				},
+			),
+		)
 	}
 	if l.needs.stacks || l.needs.long {
 		add(MapNumber, one(8, 0))
@@ -285,7 +344,17 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		unwindMaps(add, lim)
 	}
 	for i, t := range p.Tables {
-		add(MapTable+strconv.Itoa(i), hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: k.keyBytes(tableKey(p, i)), ValueSize: uint32(round8(max(8, t.Value))), MaxEntries: uint32(lim.Dynamic)}))
+		add(
+			MapTable+strconv.Itoa(i),
+			hash(
+				ebpf.MapSpec{
+					Type:       ebpf.Hash,
+					KeySize:    k.keyBytes(tableKey(p, i)),
+					ValueSize:  uint32(round8(max(8, t.Value))),
+					MaxEntries: uint32(lim.Dynamic),
+				},
+			),
+		)
 	}
 	for i, a := range p.Aggs {
 		at := l.aggs[i]
@@ -293,32 +362,55 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 			m.MaxEntries = at.Index + 1
 			continue
 		}
-		inner := ebpf.MapSpec{Name: "culprit_" + at.Map, Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: uint32(a.Value), MaxEntries: 1}
+		inner := ebpf.MapSpec{
+			Name:       "culprit_" + at.Map,
+			Type:       ebpf.PerCPUArray,
+			KeySize:    4,
+			ValueSize:  uint32(a.Value),
+			MaxEntries: 1,
+		}
 		if a.Key.Size > 0 {
-			// All elements are there from the start: where interrupts are off, as in the scheduler, the kernel can make only one or
-			// two as they are needed. A map per CPU would take a third of a second for that, a map with the CPU in its key a millisecond.
-			inner = ebpf.MapSpec{Name: inner.Name, Type: ebpf.Hash, KeySize: k.keyBytes(aggKey(a.Key.Size)), ValueSize: uint32(a.Value), MaxEntries: uint32(lim.AggKeys)}
+			// Preallocated: with interrupts disabled, as in the scheduler, the kernel can allocate
+			// only one or two elements on demand. A map per CPU would take a third of a second to
+			// create, a map with the CPU in its key a millisecond.
+			inner = ebpf.MapSpec{
+				Name:       inner.Name,
+				Type:       ebpf.Hash,
+				KeySize:    k.keyBytes(aggKey(a.Key.Size)),
+				ValueSize:  uint32(a.Value),
+				MaxEntries: uint32(lim.AggKeys),
+			}
 			if a.Sparse {
 				inner.MaxEntries *= 2
 			}
 		}
-		// Inner maps stand in it from the start. User space puts another in the place of one to read it at rest.
-		add(at.Map, ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: &inner})
+		// The inner maps are in it from the start. User space replaces one to read it while no
+		// program writes to it.
+		add(
+			at.Map,
+			ebpf.MapSpec{
+				Type:       ebpf.ArrayOfMaps,
+				KeySize:    4,
+				ValueSize:  4,
+				MaxEntries: 1,
+				InnerMap:   &inner,
+			},
+		)
 	}
 	return o, nil
 }
 
-// shrink makes the limits smaller where Shrink says so.
+// shrink divides the limits by Shrink.
 func (l *Limits) shrink() {
 	for _, v := range []*int{&l.Ring, &l.AggKeys, &l.Dynamic, &l.Stacks, &l.Code, &l.Rows} {
 		*v = max(*v/max(1, l.Shrink), min(*v, leastEntries))
 	}
 }
 
-// leastEntries is how many entries a map keeps however little memory there is.
+// leastEntries is the lowest number of entries of a map.
 const leastEntries = 64
 
-// Bytes estimates how many bytes of kernel memory the maps take on a machine with so many CPUs.
+// Bytes estimates the kernel memory of the maps in bytes, for a number of CPUs.
 func (o *Object) Bytes(cpus int) uint64 {
 	var sum uint64
 	for _, m := range o.Maps {
@@ -327,8 +419,8 @@ func (o *Object) Bytes(cpus int) uint64 {
 	return sum
 }
 
-// mapBytes estimates what a map takes: elements, what stands around each (struct htab_elem), and whole pages. A map of maps is
-// taken for two inner maps an entry, one that is written and one that is read.
+// mapBytes estimates the size of a map: elements with their struct htab_elem, rounded up to pages.
+// A map of maps counts as two inner maps per entry, one written and one read.
 func mapBytes(m *ebpf.MapSpec, cpus int) uint64 {
 	const element, bucket, page = 48, 16, 4096
 	n, key, value := uint64(m.MaxEntries), uint64(m.KeySize+7)&^7, uint64(m.ValueSize+7)&^7
@@ -346,18 +438,18 @@ func mapBytes(m *ebpf.MapSpec, cpus int) uint64 {
 	return (bytes/page + 1) * page
 }
 
-// mostAggMaps is how many aggregations have a map each. A program may refer to 64 maps, the kernel's MAX_USED_MAPS, of which the others
-// are a dozen.
+// mostAggMaps is the highest number of aggregations with a map each. A program may refer to 64 maps
+// (MAX_USED_MAPS), of which the others are a dozen.
 const mostAggMaps = 40
 
-// An AggPlace is where an aggregation is kept: a map, and the number of its inner map there.
+// An AggPlace is the location of an aggregation: a map, and the index of its inner map.
 type AggPlace struct {
 	Map   string
 	Index uint32
 }
 
-// AggPlaces gives the places of all aggregations. Where there are many, those whose keys and values are as long as one another's are in
-// one map.
+// AggPlaces returns the locations of all aggregations. When there are many, those with equal sizes
+// of keys and values share a map.
 func AggPlaces(p *ir.Program) []AggPlace {
 	type shape struct {
 		key, value int
@@ -380,20 +472,28 @@ func AggPlaces(p *ir.Program) []AggPlace {
 	return out
 }
 
-// mmapable is the kernel's BPF_F_MMAPABLE: user space writes single words of the map, without a race with the kernel's side.
+// mmapable is the kernel's BPF_F_MMAPABLE: user space can write single words of the map without a
+// race.
 const mmapable = 1 << 10
 
-// taskStorage is a map that gives each thread a value. The kernel wants to know its types.
+// taskStorage returns a map with a value per thread. The kernel requires its types.
 func taskStorage(size uint32) ebpf.MapSpec {
 	word := &btf.Int{Name: "unsigned int", Size: 4, Encoding: btf.Unsigned}
 	byte := &btf.Int{Name: "unsigned char", Size: 1, Encoding: btf.Unsigned}
 	return ebpf.MapSpec{
 		Type: ebpf.TaskStorage, KeySize: 4, ValueSize: size, Flags: flagNoPrealloc,
-		Key: word, Value: &btf.Struct{Name: "self", Size: size, Members: []btf.Member{{Name: "bytes", Type: &btf.Array{Index: word, Type: byte, Nelems: size}}}},
+		Key: word,
+		Value: &btf.Struct{
+			Name: "self",
+			Size: size,
+			Members: []btf.Member{
+				{Name: "bytes", Type: &btf.Array{Index: word, Type: byte, Nelems: size}},
+			},
+		},
 	}
 }
 
-// distribution says that a function counts in buckets.
+// distribution reports whether a function counts in buckets.
 func distribution(f check.AggFunc) bool {
 	return f == check.Quantize || f == check.Lquantize || f == check.Llquantize
 }

@@ -6,17 +6,35 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Limits get smaller by Shrink, and never so small that a map is of no use.
+// TestLimitsShrink checks that Shrink reduces limits, but never below a useful size.
 func TestLimitsShrink(t *testing.T) {
-	l := Limits{Ring: 4 << 20, AggKeys: 1 << 16, Dynamic: 100, Stacks: 10, Code: 1 << 12, Rows: 1 << 17, Nesting: 4, Shrink: 16}
+	l := Limits{
+		Ring:    4 << 20,
+		AggKeys: 1 << 16,
+		Dynamic: 100,
+		Stacks:  10,
+		Code:    1 << 12,
+		Rows:    1 << 17,
+		Nesting: 4,
+		Shrink:  16,
+	}
 	l.shrink()
-	want := Limits{Ring: 256 << 10, AggKeys: 1 << 12, Dynamic: leastEntries, Stacks: 10, Code: 256, Rows: 1 << 13, Nesting: 4, Shrink: 16}
+	want := Limits{
+		Ring:    256 << 10,
+		AggKeys: 1 << 12,
+		Dynamic: leastEntries,
+		Stacks:  10,
+		Code:    256,
+		Rows:    1 << 13,
+		Nesting: 4,
+		Shrink:  16,
+	}
 	if l != want {
 		t.Errorf("%+v, want %+v", l, want)
 	}
 }
 
-// The kernel's own figure of what maps take is near the estimate.
+// TestMapBytes compares the estimate with the kernel's own figure.
 func TestMapBytes(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -39,7 +57,7 @@ func TestMapBytes(t *testing.T) {
 			got := mapBytes(&tt.spec, ebpf.MustPossibleCPU())
 			each := uint64(tt.spec.KeySize+tt.spec.ValueSize+7) &^ 7
 			if rough := (uint64(tt.spec.MaxEntries)*each + 4095) &^ 4095; kernels == rough {
-				return // Linux 5.11 to 6.3 say this in place of what is taken
+				return // Linux 5.11 to 6.3 report this instead of the size
 			}
 			if !ok || got < kernels*3/4 || got > kernels*5/4+8192 {
 				t.Errorf("%d bytes, the kernel says %d", got, kernels)

@@ -6,21 +6,23 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Outside is the process of a user stack of a process that is outside of the PID namespace of Kernel.Namespace: 0 is the kernel.
+// Outside is the process in the key of a user stack when it is outside of Kernel.Namespace. 0 means
+// a kernel stack.
 const Outside = 1 << 32
 
-// A numbering is where the numbers of a thread lie: task_struct.thread_pid leads to a struct pid, which has one number for each
-// PID namespace from the first one down to the thread's own.
+// A numbering is the offsets of a thread's IDs: task_struct.thread_pid points to a struct pid, with
+// an ID for each PID namespace from the initial one down to the thread's own.
 type numbering struct {
 	leader, pid      int // in task_struct
 	level            int // in pid
-	number, ns, inum int // from the number's struct upid on; of pid_namespace
+	number, ns, inum int // from the ID's struct upid on; in pid_namespace
 }
 
 // upidSize is the size of struct upid: int, struct pid_namespace *.
 const upidSize = 16
 
-// learnNumbers finds where the numbers of Kernel.Namespace lie.
+// learnNumbers finds the offsets for Kernel.Namespace. It returns an error when the types lack a
+// member.
 func (b *builder) learnNumbers() error {
 	ns := b.k.Namespace
 	if ns == nil {
@@ -32,8 +34,10 @@ func (b *builder) learnNumbers() error {
 		typ, member string
 		at          *int
 	}{
-		{"task_struct", "group_leader", &n.leader}, {"task_struct", "thread_pid", &n.pid}, {"pid", "level", &n.level}, {"pid", "numbers", &numbers},
-		{"upid", "nr", &nr}, {"upid", "ns", &space}, {"pid_namespace", "ns", &common}, {"ns_common", "inum", &inum},
+		{"task_struct", "group_leader", &n.leader}, {"task_struct", "thread_pid", &n.pid},
+		{"pid", "level", &n.level}, {"pid", "numbers", &numbers},
+		{"upid", "nr", &nr}, {"upid", "ns", &space}, {"pid_namespace", "ns", &common},
+		{"ns_common", "inum", &inum},
 	} {
 		off, err := b.offset(m.typ, m.member)
 		if err != nil {
@@ -46,8 +50,8 @@ func (b *builder) learnNumbers() error {
 	return nil
 }
 
-// ids leaves the process of the thread at hand in the upper half of r0, and the thread in the lower, as bpf_get_current_pid_tgid
-// does, but as culprit's PID namespace numbers them: 0 is outside of it.
+// ids leaves the process ID in the upper half of r0 and the thread ID in the lower, like
+// bpf_get_current_pid_tgid, but in culprit's PID namespace: 0 is outside of it.
 func (b *builder) ids() {
 	if b.k.Namespace == nil {
 		b.call(asm.FnGetCurrentPidTgid)
@@ -57,7 +61,7 @@ func (b *builder) ids() {
 	b.idsOf()
 }
 
-// idsOf is ids of the thread whose task_struct is at r0, where there is a namespace.
+// idsOf is ids for the thread whose task_struct is at r0, in a namespace.
 func (b *builder) idsOf() {
 	b.mov(asm.R1, asm.R0)
 	b.callSub(b.function("ids", func() {
@@ -81,9 +85,10 @@ func (b *builder) idsOf() {
 	}))
 }
 
-// makeInNamespace makes the function that finds the number in the namespace of the struct pid at r1:
+// makeInNamespace makes the function that returns the ID in the namespace of the struct pid at r1:
 //
-//	pid && pid->level >= LEVEL && pid->numbers[LEVEL].ns->ns.inum == INUM ? pid->numbers[LEVEL].nr : 0
+//	pid && pid->level >= LEVEL && pid->numbers[LEVEL].ns->ns.inum == INUM
+//		? pid->numbers[LEVEL].nr : 0
 func (b *builder) makeInNamespace() {
 	none := b.label()
 	n, ns := &b.numbering, b.k.Namespace
@@ -106,7 +111,7 @@ func (b *builder) makeInNamespace() {
 	b.exit()
 }
 
-// half leaves the process or the thread of what ids gives in r0.
+// half leaves the process or the thread of the result of ids in r0.
 func (b *builder) half(which check.BuiltinVar) {
 	if which == check.BuiltinTID {
 		b.extend(asm.R0, 4, false)

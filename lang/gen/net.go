@@ -7,7 +7,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// netAddress makes the text of an address of the network in the work area.
+// netAddress formats a network address in the work area.
 func (b *builder) netAddress(s *ir.Step) {
 	done := b.label()
 	one := func(r ir.Reg, size int, name string, body func()) {
@@ -50,10 +50,22 @@ func (b *builder) netAddress(s *ir.Step) {
 		}
 	case check.SubInetNtop:
 		const inet, inet6 = 2, 10 // AF_INET, AF_INET6
-		either(inet, inet6, [2]int{4, 16}, [2]string{"inet4", "inet6"}, [2]func(){b.makeInet4, func() { b.makeInet6(false) }})
+		either(
+			inet,
+			inet6,
+			[2]int{4, 16},
+			[2]string{"inet4", "inet6"},
+			[2]func(){b.makeInet4, func() { b.makeInet6(false) }},
+		)
 	default:
 		const ether, infiniband = 1, 32 // ARPHRD_ETHER, ARPHRD_INFINIBAND
-		either(ether, infiniband, [2]int{6, 20}, [2]string{"link6", "link20"}, [2]func(){func() { b.makeLink(6) }, func() { b.makeLink(20) }})
+		either(
+			ether,
+			infiniband,
+			[2]int{6, 20},
+			[2]string{"link6", "link20"},
+			[2]func(){func() { b.makeLink(6) }, func() { b.makeLink(20) }},
+		)
 	}
 	b.bind(done)
 }
@@ -90,14 +102,15 @@ func (b *builder) finish() {
 	b.exit()
 }
 
-// makeInet4 makes the function that writes the 4 bytes in the hay of the work area at r1 as an IPv4 address.
+// makeInet4 makes the function that formats the 4 bytes in the hay of the work area at r1 as an
+// IPv4 address.
 func (b *builder) makeInet4() {
 	b.begin()
 	b.dotted(0)
 	b.finish()
 }
 
-// dotted writes 4 bytes from the hay as decimal numbers.
+// dotted formats 4 bytes of the hay as decimal numbers.
 func (b *builder) dotted(from int) {
 	for i := range 4 {
 		if i > 0 {
@@ -124,7 +137,7 @@ func (b *builder) dotted(from int) {
 	}
 }
 
-// hex writes the lowest digit of r1 as a hexadecimal one.
+// hex writes the lowest hexadecimal digit of r1.
 func (b *builder) hex() {
 	letter := b.label()
 	b.add(asm.And.Imm(asm.R1, 15))
@@ -135,8 +148,9 @@ func (b *builder) hex() {
 	b.char(0)
 }
 
-// makeInet6 makes the function that writes 16 bytes as an IPv6 address, as RFC 5952 has it: the longest row of zeroes, of two
-// at least, is ::. bare: an IPv4 address in it stands alone. Words: how long the row at hand is, the longest one, where it ends.
+// makeInet6 makes the function that formats 16 bytes as an IPv6 address by RFC 5952: the longest
+// run of at least two zero groups becomes ::. bare: an IPv4 address in it is formatted alone.
+// Words: length of the current run, length of the longest one, its end.
 func (b *builder) makeInet6(bare bool) {
 	const row, longest, end = 1, 2, 3
 	a := b.area()
@@ -148,7 +162,7 @@ func (b *builder) makeInet6(bare bool) {
 		b.load(asm.R7, asm.R6, a.hay+2*i, 2, false)
 		b.add(asm.HostTo(asm.BE, asm.R7, asm.Half))
 	}
-	// IPv4 in it: ::ffff:1.2.3.4, ::1.2.3.4; but :: and ::1 are themselves.
+	// IPv4 in it: ::ffff:1.2.3.4, ::1.2.3.4; but :: and ::1 are IPv6.
 	mapped, old := b.label(), b.label()
 	four := func(before string) {
 		if !bare {
@@ -197,7 +211,7 @@ func (b *builder) makeInet6(bare bool) {
 	b.bind(long)
 	for i := range 8 {
 		start, colon, digits, next := b.label(), b.label(), b.label(), b.label()
-		// r1: where the row begins, r2: where it ends; both 0: there is none.
+		// r1: start of the run, r2: its end; both 0: there is none.
 		b.getWord(asm.R2, end)
 		b.getWord(asm.R3, longest)
 		b.mov(asm.R1, asm.R2)
@@ -205,7 +219,7 @@ func (b *builder) makeInet6(bare bool) {
 		if i > 0 {
 			b.ifImm(asm.JGT, asm.R1, int64(i), colon, asm.R0) // before it
 		}
-		b.ifImm(asm.JLE, asm.R2, int64(i), colon, asm.R0) // behind it
+		b.ifImm(asm.JLE, asm.R2, int64(i), colon, asm.R0) // after it
 		b.ifImm(asm.JEq, asm.R1, int64(i), start, asm.R0)
 		if i == 0 {
 			b.jump(digits)
@@ -218,7 +232,7 @@ func (b *builder) makeInet6(bare bool) {
 		b.jump(next)
 		b.bind(colon)
 		if i > 0 {
-			b.ifImm(asm.JEq, asm.R2, int64(i), digits, asm.R0) // :: has it
+			b.ifImm(asm.JEq, asm.R2, int64(i), digits, asm.R0) // :: includes it
 			b.char(':')
 		}
 		b.bind(digits)
@@ -240,7 +254,7 @@ func (b *builder) makeInet6(bare bool) {
 	b.finish()
 }
 
-// makeLink makes the function that writes n bytes as a hardware address.
+// makeLink makes the function that formats n bytes as a hardware address.
 func (b *builder) makeLink(n int) {
 	b.begin()
 	for i := range n {

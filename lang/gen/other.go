@@ -10,10 +10,10 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A probe may be about a thread that is not the one at hand: sched:::on-cpu is about the thread that comes, and the kernel tells of
-// it while the one before is there still. Its task_struct is an argument of the site.
+// A probe may refer to a thread that is not the current one: sched:::on-cpu is about the next
+// thread, and fires while the previous one is current. Its task_struct is an argument of the site.
 
-// other says whether the thread meant is not the one at hand.
+// other reports whether the thread meant is not the current one.
 func (b *builder) other() bool {
 	return len(b.probes) > 0 && b.probes[0].Meaning != nil && b.probes[0].Meaning.Thread > 0
 }
@@ -27,7 +27,7 @@ func (b *builder) task() {
 	b.call(asm.FnGetCurrentTask)
 }
 
-// taskBTF is task, as a pointer that the verifier knows.
+// taskBTF is task, as a pointer known to the verifier.
 func (b *builder) taskBTF() {
 	if b.other() {
 		b.task()
@@ -36,9 +36,10 @@ func (b *builder) taskBTF() {
 	b.call(asm.FnGetCurrentTaskBtf)
 }
 
-// otherID makes pid, tid, uid and gid of the thread meant.
+// otherID generates pid, tid, uid and gid of the thread meant.
 func (b *builder) otherID(s *ir.Step) error {
-	if b.k.Namespace != nil && s.N != ir.Unique && (s.Which == check.BuiltinPID || s.Which == check.BuiltinTID) {
+	if b.k.Namespace != nil && s.N != ir.Unique &&
+		(s.Which == check.BuiltinPID || s.Which == check.BuiltinTID) {
 		b.task()
 		b.idsOf()
 		b.half(s.Which)
@@ -71,7 +72,8 @@ func (b *builder) otherID(s *ir.Step) error {
 	return nil
 }
 
-// comm reads the name of the thread, which is commSize bytes at most, to where zeroes are. It changes r0 to r5.
+// comm reads the name of the thread, at most commSize bytes, into zeroed memory. It changes r0 to
+// r5.
 func (b *builder) comm(base asm.Register, off int) error {
 	if !b.other() {
 		b.lift(asm.R1, base, off)
@@ -92,13 +94,14 @@ func (b *builder) comm(base asm.Register, off int) error {
 	return nil
 }
 
-// otherArgs leaves what stands for arguments that can't be had where execargs leaves what it finds.
+// otherArgs leaves a substitute for unavailable arguments where execargs leaves its result.
 func (b *builder) otherArgs() error {
 	b.literal(asm.R9, b.lay.text+b.area().result, "<unknown>", b.p.StrSize-1, b.p.StrSize)
 	return nil
 }
 
-// selfOf leaves in r1 by what makeSelf finds the variables of the thread meant: its task_struct, or its id.
+// selfOf leaves in r1 the key of the variables of the thread meant, for makeSelf: its task_struct,
+// or its id.
 func (b *builder) selfOf() {
 	if !b.other() {
 		return
@@ -113,7 +116,8 @@ func (b *builder) selfOf() {
 	b.mov(asm.R1, asm.R0)
 }
 
-// otherStack is readStack for the thread meant. The kernel gives no frames of another process's stack.
+// otherStack is readStack for the thread meant. The kernel provides no frames of another process's
+// stack.
 func (b *builder) otherStack(space check.Space) {
 	b.movImm(asm.R3, 0)
 	if space == check.User {
@@ -132,8 +136,8 @@ func (b *builder) otherStack(space check.Space) {
 	b.lift(asm.R2, asm.R9, b.lay.stack)
 }
 
-// refuse tells of what can't be done to a thread that is not at hand: the process whose memory is, and which a signal would
-// reach, is another.
+// refuse returns an error for operations on a thread that is not current: the mapped memory, and
+// the target of a signal, belong to another process.
 func (b *builder) refuse(s *ir.Step) error {
 	if !b.other() {
 		return nil
@@ -149,10 +153,14 @@ func (b *builder) refuse(s *ir.Step) error {
 			what = "the memory of its process"
 		}
 	case ir.OpAct:
-		what = "what is done to its process"
+		what = "an action on its process"
 	}
 	if what == "" {
 		return nil
 	}
-	return fmt.Errorf("another thread is on the CPU there, so %s can't be had: %w", what, measure.ErrUnsupported)
+	return fmt.Errorf(
+		"another thread is current, so %s is not available: %w",
+		what,
+		measure.ErrUnsupported,
+	)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A builder makes one program.
+// A builder generates one program.
 type builder struct {
 	emitter
 	p       *ir.Program
@@ -23,24 +23,25 @@ type builder struct {
 	site    check.Site
 	arm     bool
 
-	record    bool // what the program gets is perf's record of raw_syscalls:sys_enter or sys_exit
+	record    bool // the context is perf's record of raw_syscalls:sys_enter or sys_exit
 	numbering numbering
-	otherPID  int // where task_struct has the thread's id, if the thread meant is not the one at hand
+	// offset of the thread's id in task_struct, if the thread meant is not the current one
+	otherPID int
 
 	code      Code
-	leave     label // the end of the program, with nothing to give back
+	leave     label // the end of the program, without scratch memory to release
 	table     table // of several probes
-	subs      []sub // functions that are called, to be made at the end
+	subs      []sub // called functions, generated at the end
 	later     []func()
-	callbacks int // functions that helpers call
+	callbacks int // number of functions that helpers call
 	callers   []reach
-	asked     bool // for callers
+	asked     bool // callers is computed
 
-	// Of the clause at hand.
+	// Of the current clause.
 	f        *ir.Func
 	locs     []loc
-	pointers []bool // registers that may hold pointers that the verifier tracks
-	flow     flow   // what is at hand, here
+	pointers []bool // registers that may contain pointers tracked by the verifier
+	flow     flow   // what is available here
 	end      label
 	ends     flow // at end
 }
@@ -50,15 +51,19 @@ type sub struct {
 	name  string
 	at    label
 	make  func()
-	first int // instruction
+	first int // first instruction
 }
 
-// describe tells the kernel the types of the functions, which it wants to know when helpers call some of them.
+// describe adds the types of the functions, which the kernel requires when helpers call some of
+// them.
 func (b *builder) describe() {
 	i32 := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	tell := func(first int, name string) {
 		proto := &btf.FuncProto{Return: i32}
-		b.ins[first] = btf.WithFuncMetadata(b.ins[first], &btf.Func{Name: name, Type: proto, Linkage: btf.StaticFunc})
+		b.ins[first] = btf.WithFuncMetadata(
+			b.ins[first],
+			&btf.Func{Name: name, Type: proto, Linkage: btf.StaticFunc},
+		)
 	}
 	tell(0, "culprit")
 	for i, s := range b.subs {
@@ -66,7 +71,7 @@ func (b *builder) describe() {
 	}
 }
 
-// A tri says on which of the ways that lead to a step something was had.
+// A tri is on which of the ways to a step a value is available.
 type tri uint8
 
 const (
@@ -74,12 +79,13 @@ const (
 	always tri = 2
 )
 
-// A flow is what is at hand at some place of the program: it is got when it is first wanted, so that a probe whose predicate
-// is false pays for nothing. What is joined of several ways is their union.
+// A flow is the values available at a place of the program. Each is computed at its first use, so
+// that a probe whose predicate is false does not pay for it. At a join it is the union over the
+// ways.
 type flow struct {
 	scratch tri // r9; 0 in it: not yet
 	time    tri // slotTime
-	self    tri // slotSelf; 0 in it: not yet, or there was none
+	self    tri // slotSelf; 0 in it: not yet, or the thread has no variables
 }
 
 func (f *flow) join(g flow) {
@@ -95,14 +101,22 @@ func (w *Generator) builder(probes []*check.Probe, clauses []int) (*builder, err
 		panic("gen: a program without probes or clauses")
 	}
 	p, k := w.p, w.k
-	b := &builder{p: p, k: k, lay: w.lay, probes: probes, clauses: clauses, site: probes[0].Site, arm: k.Arch == "arm64"}
+	b := &builder{
+		p:       p,
+		k:       k,
+		lay:     w.lay,
+		probes:  probes,
+		clauses: clauses,
+		site:    probes[0].Site,
+		arm:     k.Arch == "arm64",
+	}
 	for _, pr := range probes {
 		if pr.Site != b.site {
 			panic("gen: probes of one program have one site")
 		}
 	}
 	if len(probes) > 1 && b.site == check.SiteRun {
-		panic("gen: probes that are run by hand come one by one")
+		panic("gen: probes of SiteRun must be assembled one by one")
 	}
 	if k.Arch != "" && k.Arch != "amd64" && k.Arch != "arm64" {
 		return nil, fmt.Errorf("code for %s: %w", k.Arch, measure.ErrUnsupported)
@@ -128,14 +142,14 @@ func (w *Generator) builder(probes []*check.Probe, clauses []int) (*builder, err
 	return b, nil
 }
 
-// maxScratch is the largest value of a per-CPU map: PCPU_MIN_UNIT_SIZE of the kernel.
+// maxScratch is the largest value of a per-CPU map: the kernel's PCPU_MIN_UNIT_SIZE.
 const maxScratch = 32 << 10
 
-// build makes it:
+// build generates the program:
 //
-//	at which probe? of none that is asked for: leave
-//	for each clause: does the script's state allow it? the steps
-//	give the scratch memory back
+//	identify the probe; if it is none of ours: leave
+//	for each clause: if the script's state allows it: the steps
+//	release the scratch memory
 //	leave
 //	functions
 func (b *builder) build() (*Code, error) {
@@ -170,7 +184,7 @@ func (b *builder) build() (*Code, error) {
 			f()
 		}
 	}
-	for i := 0; i < len(b.subs); i++ { // one may want another
+	for i := 0; i < len(b.subs); i++ { // one may call another
 		b.bind(b.subs[i].at)
 		b.subs[i].first = len(b.ins)
 		b.subs[i].make()
@@ -185,12 +199,13 @@ func (b *builder) build() (*Code, error) {
 	return &b.code, nil
 }
 
-// usesZeroKey says whether a map is looked into by the key 0.
+// usesZeroKey reports whether the key 0 of a map is looked up.
 func (b *builder) usesZeroKey() bool {
 	for _, n := range b.clauses {
 		for _, bl := range b.p.Clauses[n].Blocks {
 			for i := range bl.Steps {
-				if s := &bl.Steps[i]; s.Op == ir.OpAggregate || s.Op == ir.OpBuiltin && s.Which == check.BuiltinVTimestamp {
+				if s := &bl.Steps[i]; s.Op == ir.OpAggregate ||
+					s.Op == ir.OpBuiltin && s.Which == check.BuiltinVTimestamp {
 					return true
 				}
 			}
@@ -199,11 +214,13 @@ func (b *builder) usesZeroKey() bool {
 	return false
 }
 
-// usesTime says whether a clause wants to know the time.
+// usesTime reports whether a clause reads the time.
 func usesTime(f *ir.Func) bool {
 	for _, bl := range f.Blocks {
 		for i := range bl.Steps {
-			if s := &bl.Steps[i]; s.Op == ir.OpEmit || s.Op == ir.OpBuiltin && (s.Which == check.BuiltinTimestamp || s.Which == check.BuiltinVTimestamp) {
+			if s := &bl.Steps[i]; s.Op == ir.OpEmit ||
+				s.Op == ir.OpBuiltin &&
+					(s.Which == check.BuiltinTimestamp || s.Which == check.BuiltinVTimestamp) {
 				return true
 			}
 		}
@@ -211,7 +228,7 @@ func usesTime(f *ir.Func) bool {
 	return false
 }
 
-// function gives the label of a function, which is made once.
+// function returns the label of a function, which is generated once.
 func (b *builder) function(name string, make func()) label {
 	for _, s := range b.subs {
 		if s.name == name {
@@ -223,7 +240,7 @@ func (b *builder) function(name string, make func()) label {
 	return s.at
 }
 
-// target says what sort of program it is.
+// target sets the program type.
 func (b *builder) target() {
 	c := &b.code
 	switch b.site {
@@ -255,7 +272,7 @@ func (b *builder) target() {
 	}
 }
 
-// clause makes the steps of one clause.
+// clause generates one clause.
 func (b *builder) clause(f *ir.Func) error {
 	b.f = f
 	b.at = f.Clause.At
@@ -265,8 +282,9 @@ func (b *builder) clause(f *ir.Func) error {
 		b.mapValue(asm.R1, MapState, 0)
 		b.load(asm.R1, asm.R1, 0, 8, false)
 		b.ends.join(b.flow)
-		// The way past the clause is the one that goes straight on: the verifier follows that one first, and may have 8,192
-		// others to come back to (BPF_COMPLEXITY_LIMIT_JMP_SEQ), which a thousand clauses would exceed.
+		// The fall-through is the way past the clause: the verifier follows it first, and allows
+		// 8,192 others to return to (BPF_COMPLEXITY_LIMIT_JMP_SEQ), which a thousand clauses would
+		// exceed.
 		runs := b.label()
 		b.ifImm(asm.JEq, asm.R1, want, runs, asm.R0)
 		b.jump(b.end)
@@ -329,7 +347,7 @@ func (b *builder) clause(f *ir.Func) error {
 	return nil
 }
 
-// state is what the script's state must be for the probe's clauses.
+// state returns the state that the script must have for the probe's clauses.
 func (b *builder) state() (want int64, always bool) {
 	if pr := b.probes[0]; pr.Provider == "dtrace" {
 		switch pr.Name {
@@ -344,7 +362,7 @@ func (b *builder) state() (want int64, always bool) {
 	return Active, false
 }
 
-// scratch sees to it that r9 is where the scratch memory of this firing begins. It changes r0 to r5.
+// scratch ensures that r9 is the address of the scratch memory of this firing. It changes r0 to r5.
 func (b *builder) scratch() {
 	if b.flow.scratch == always {
 		return
@@ -360,9 +378,9 @@ func (b *builder) scratch() {
 	b.flow.scratch = always
 }
 
-// makeClaim makes the function that takes the scratch memory of a firing: of each CPU's areas the first that no firing
-// below this one has. Exchanging makes it right too where a program can be put aside for another. It zeroes this->, and gives 0
-// when all are taken, which is counted.
+// makeClaim makes the function that claims scratch memory for a firing: the first free area of the
+// CPU. The atomic exchange also works when another program preempts this one. It zeroes this->. It
+// returns 0, counted as a loss, when all areas are taken.
 func (b *builder) makeClaim() {
 	got, none := b.label(), b.label()
 	for n := range nestingMost {
@@ -393,7 +411,7 @@ func (b *builder) makeClaim() {
 	b.exit()
 }
 
-// release gives the scratch memory back.
+// release releases the scratch memory.
 func (b *builder) release() {
 	if b.flow.scratch == never || !b.flow.reached() {
 		return
@@ -404,9 +422,9 @@ func (b *builder) release() {
 	b.storeImm(asm.R9, 0, 0, 8, asm.R0)
 }
 
-// zeroFill writes size zeroes, a multiple of 8, at base. It changes nothing else but r1 to r3 where there are many.
+// zeroFill writes size zeroes, a multiple of 8, at base. For large sizes it changes r1 to r3.
 func (b *builder) zeroFill(base asm.Register, off, size int) {
-	const most = 64 // words that are written without a loop
+	const most = 64 // words written without a loop
 	if size/8 <= most {
 		for i := 0; i < size; i += 8 {
 			b.storeImm(base, off+i, 0, 8, asm.R1)
@@ -448,7 +466,7 @@ func (b *builder) time() {
 	b.flow.time = always
 }
 
-// drop counts a loss, for good or in a function of its own.
+// drop counts a loss, inline or in a function.
 func (b *builder) drop(d ir.Drop) {
 	b.movImm(asm.R1, int64(d))
 	b.callSub(b.function("drop", func() {
@@ -477,7 +495,7 @@ func (b *builder) fault(s *ir.Step) {
 	b.faultAt(s.Fault)
 }
 
-// faultAt is fault of the address in r3.
+// faultAt is fault with the address in r3.
 func (b *builder) faultAt(f ir.Fault) {
 	b.movImm(asm.R1, int64(uint64(f)<<32|uint64(uint32(b.f.Clause.Index))))
 	b.movImm(asm.R2, int64(uint64(uint32(b.at.To))<<32|uint64(uint32(b.at.From))))
@@ -486,7 +504,8 @@ func (b *builder) faultAt(f ir.Fault) {
 	b.jump(b.end)
 }
 
-// makeFault makes the function that writes ir's fault record: of clause and kind in r1, place in r2, address in r3, probe in r4.
+// makeFault makes the function that writes ir's fault record: r1 clause and kind, r2 position, r3
+// address, r4 probe.
 func (b *builder) makeFault() {
 	const at = -48
 	kept := b.label()

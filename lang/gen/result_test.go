@@ -12,13 +12,14 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// narrowC is a program with a function that leaves more in the register of its result than the result's type has. It calls it once.
+// narrowC is a program whose function leaves more in the result register than the type of the
+// result. It calls it once.
 const narrowC = `long __attribute__((noinline)) wide(long n) { __asm__ volatile("" : "+r"(n)); return n; }
 int main(void) { return wide(0x7766554433221181) == 0; }
 `
 
-// TestResultsAreTyped: arg1 at a return is what the function's type says of the register: negative numbers are negative, and
-// what lies above the type is left out.
+// TestResultsAreTyped checks that arg1 at a return has the function's type: negative numbers are
+// negative, and bits above the type are dropped.
 func TestResultsAreTyped(t *testing.T) {
 	needRoot(t)
 	gcc, err := exec.LookPath("gcc")
@@ -52,9 +53,18 @@ func TestResultsAreTyped(t *testing.T) {
 		{"unknown", nil, 0x7766554433221181},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			probe := &check.Probe{ID: 50, Provider: "pid", Function: "wide", Name: "return", Site: check.SiteUretprobe}
+			probe := &check.Probe{
+				ID:       50,
+				Provider: "pid",
+				Function: "wide",
+				Name:     "return",
+				Site:     check.SiteUretprobe,
+			}
 			if c.of != nil {
-				probe.Args = []check.Arg{{Name: "offset", C: "long"}, {Name: "return", Type: c.of, From: -1}}
+				probe.Args = []check.Arg{
+					{Name: "offset", C: "long"},
+					{Name: "return", Type: c.of, From: -1},
+				}
 			}
 			h := newHand(64).clause(probe)
 			got := h.global()

@@ -4,9 +4,10 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// The functions that look for something in strings: strchr, strrchr, strstr, index, rindex, strtok.
+// Functions that search strings: strchr, strrchr, strstr, index, rindex, strtok.
 
-// makeChar: the string at r2 from the character r3 on, the first or the last one. r0: 1 when there is one.
+// makeChar makes the function that returns the string at r2 from its first or last character r3 on.
+// r0: 1 if there is one.
 func (b *builder) makeChar(last bool) {
 	behind, none, got := b.label(), b.label(), b.label()
 	b.enter()
@@ -26,7 +27,7 @@ func (b *builder) makeChar(last bool) {
 	b.bind(behind)
 	b.getWord(asm.R2, 1)
 	ends := b.label()
-	b.ifImm(asm.JEq, asm.R2, 0, ends, asm.R0) // the end is a character too: nothing stands behind it
+	b.ifImm(asm.JEq, asm.R2, 0, ends, asm.R0) // the end is a character, too: the result is empty
 	b.bind(got)
 	b.getWord(asm.R1, 0)
 	b.ifImm(asm.JEq, asm.R1, 0, none, asm.R0)
@@ -45,8 +46,9 @@ func (b *builder) makeChar(last bool) {
 	b.exit()
 }
 
-// makeIndex: r0 is where the string at r3 stands in the one at r2, the first not before r4, or the last not behind it; -1:
-// nowhere. The string that is searched in is left in the area.
+// makeIndex makes the function that returns in r0 the position of the string at r3 in the one at
+// r2: the first at or after r4, or the last at or before it; -1: none. It leaves the searched
+// string in the area.
 func (b *builder) makeIndex(last bool) {
 	const from, length, where = 0, 1, 2
 	a := b.area()
@@ -61,7 +63,7 @@ func (b *builder) makeIndex(last bool) {
 	b.ifImm(asm.JSLT, asm.R0, 1, none, asm.R1)
 	b.add(asm.Sub.Imm(asm.R0, 1))
 	b.setWord(length, asm.R0)
-	// The mask has ones for each byte of what is searched for; behind it stands that itself.
+	// The mask has ones for each byte of the needle, which follows it.
 	b.zeroFill(asm.R6, a.mask, s)
 	const all = 0x0101010101010101
 	mark, marked := b.label(), b.label()
@@ -78,7 +80,7 @@ func (b *builder) makeIndex(last bool) {
 	b.alu(asm.And, asm.R2, asm.R3)
 	b.mov(asm.R3, asm.R2)
 	b.add(asm.Neg.Imm(asm.R3, 0))
-	b.alu(asm.And, asm.R3, asm.R2) // that alone; of none: 0
+	b.alu(asm.And, asm.R3, asm.R2) // that alone; if none is 0: 0
 	b.add(asm.RSh.Imm(asm.R3, 7))
 	b.add(asm.Sub.Imm(asm.R3, 1)) // ones below it
 	b.alu(asm.And, asm.R1, asm.R3)
@@ -91,11 +93,11 @@ func (b *builder) makeIndex(last bool) {
 	b.add(asm.Add.Imm(asm.R9, 8))
 	b.ifImm(asm.JLT, asm.R9, int64(s), mark, asm.R0)
 	b.bind(marked)
-	// Bounds of where to look.
+	// The range of positions.
 	low, high := b.label(), b.label()
 	b.getWord(asm.R1, from)
 	b.ifImm(asm.JSGE, asm.R1, 0, low, asm.R0)
-	if last { // before its start only nothing is found
+	if last { // a negative position matches nothing
 		b.load(asm.R2, asm.R6, a.mask, 1, false)
 		b.ifImm(asm.JNE, asm.R2, 0, none, asm.R0)
 	}
@@ -141,7 +143,8 @@ func (b *builder) makeIndex(last bool) {
 	b.exit()
 }
 
-// makeTail: the string that makeIndex searched in, from r2 on; r0: 1 when there is such a place.
+// makeTail makes the function that returns the string searched by makeIndex from r2 on; r0: 1 if
+// that position exists.
 func (b *builder) makeTail() {
 	none := b.label()
 	a := b.area()
@@ -161,8 +164,9 @@ func (b *builder) makeTail() {
 	b.exit()
 }
 
-// makeToken: the next token of the string behind the u64 at r2, which says where to go on, 1 more; the characters at r3 are
-// what ends one. r0: 1 when there is one. Words: 1 more than where it begins, where it ends; then a bit for each character.
+// makeToken makes the function that returns the next token of the string after the u64 at r2, which
+// is 1 + the position to continue at. The characters at r3 are the delimiters. r0: 1 if there is a
+// token. Words: 1 + the start of the token, its end; then a bit per character.
 func (b *builder) makeToken() {
 	const begin, end, from, bits = 0, 1, 2, 4
 	b.enter()
@@ -172,7 +176,7 @@ func (b *builder) makeToken() {
 	for i := range 4 {
 		b.zeroWord(bits + i)
 	}
-	bit := func(c asm.Register) { // r2: where the word of character c is, r1: its bit in it
+	bit := func(c asm.Register) { // r2: address of the word of character c, r1: its bit in it
 		b.mov(asm.R2, c)
 		b.add(asm.RSh.Imm(asm.R2, 6))
 		b.add(asm.And.Imm(asm.R2, 3))
@@ -221,7 +225,7 @@ func (b *builder) makeToken() {
 		b.mov(asm.R1, asm.R8)
 		b.ifImm(asm.JNE, asm.R2, 0, outs[1], asm.R0)
 		b.add(asm.Add.Imm(asm.R1, 1))
-		b.setWord(end, asm.R1) // passed over
+		b.setWord(end, asm.R1) // skipped
 	}, over, token)
 	b.bind(over)
 	b.bind(token)

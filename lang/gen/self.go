@@ -6,8 +6,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// self leaves the address of the thread's variables in r0, and leads to none where there are none: with make, that is
-// counted.
+// self leaves the address of the thread's variables in r0. It jumps to none if there are none; with
+// create that is counted as a loss.
 func (b *builder) self(create bool, none label) {
 	if b.flow.self == always {
 		b.load(asm.R0, asm.R10, slotSelf, 8, false)
@@ -27,11 +27,12 @@ func (b *builder) self(create bool, none label) {
 	b.store(asm.R10, slotSelf, asm.R0, 8)
 	b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
 	b.bind(had)
-	// On the way to none there is none: the slot must not be taken for granted behind it.
+	// On the way to none there are no variables: code there must not rely on the slot.
 	b.flow.self = never | always
 }
 
-// makeSelf makes the function that finds the variables of the thread, or with create makes them, zero; 0: there are none.
+// makeSelf makes the function that returns the variables of the thread or, with create, adds them
+// as zeroes; 0: there are none.
 func (b *builder) makeSelf(create bool) {
 	got, done := b.label(), b.label()
 	if b.k.TaskStorage {
@@ -48,7 +49,7 @@ func (b *builder) makeSelf(create bool) {
 		}
 		b.call(asm.FnTaskStorageGet)
 	} else {
-		// By the thread's id; the idle threads have none, so by their CPU.
+		// By the thread's id; the idle threads share one, so by their CPU.
 		if b.other() {
 			b.mov(asm.R0, asm.R1)
 		} else {

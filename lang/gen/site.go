@@ -12,21 +12,21 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A table is what a program of several probes needs to know of each. It is read-only, of one element, in rows of the same
-// size: u32 id, u32 0, and the texts that clauses ask for, with zeroes behind them; at system calls u16s come before them, by
-// number: the row, from 1; 0: nobody asks for it.
+// A table describes the probes of a program. It is a read-only element with rows of equal size: u32
+// id, u32 0, and the texts that clauses use, zero-filled. For system calls, u16s by their number
+// come first: the row, from 1; 0: not traced.
 type table struct {
 	name    string
-	numbers int // how many u16 there are
-	first   int // where the rows begin
-	row     int // bytes of one
+	numbers int // number of u16
+	first   int // offset of the rows
+	row     int // bytes of a row
 	text    map[check.BuiltinVar]field
 }
 
 // A field is a text of a row.
 type field struct{ off, size int }
 
-// part gives a probe's text.
+// part returns a probe's text.
 func part(pr *check.Probe, which check.BuiltinVar) string {
 	switch which {
 	case check.BuiltinProbeProv:
@@ -39,12 +39,17 @@ func part(pr *check.Probe, which check.BuiltinVar) string {
 	return pr.Name
 }
 
-// textBuiltins are the builtins that the probe alone tells.
+// textBuiltins returns the builtins that depend only on the probe.
 func textBuiltins() [4]check.BuiltinVar {
-	return [...]check.BuiltinVar{check.BuiltinProbeProv, check.BuiltinProbeMod, check.BuiltinProbeFunc, check.BuiltinProbeName}
+	return [...]check.BuiltinVar{
+		check.BuiltinProbeProv,
+		check.BuiltinProbeMod,
+		check.BuiltinProbeFunc,
+		check.BuiltinProbeName,
+	}
 }
 
-// identify finds out at which probe the program is, and leaves where that is none of ours.
+// identify determines the current probe, and leaves if it is none of ours.
 func (b *builder) identify() error {
 	syscalls := b.site == check.SiteSyscallEntry || b.site == check.SiteSyscallReturn
 	if len(b.probes) == 1 {
@@ -125,12 +130,13 @@ func (b *builder) makeTable(syscalls bool) {
 		}
 	}
 	b.code.Maps = map[string]*ebpf.MapSpec{t.name: {
-		Name: "culprit_probes", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(len(value)), MaxEntries: 1, Flags: flagReadOnly,
+		Name: "culprit_probes", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(len(value)),
+		MaxEntries: 1, Flags: flagReadOnly,
 		Contents: []ebpf.MapKV{{Key: uint32(0), Value: value}},
 	}}
 }
 
-// asksFor says whether a clause asks for a text of the probe.
+// asksFor reports whether a clause reads a text of the probe.
 func (b *builder) asksFor(which check.BuiltinVar) bool {
 	for _, n := range b.clauses {
 		for _, bl := range b.p.Clauses[n].Blocks {

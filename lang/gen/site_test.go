@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// raw attaches a program to a raw tracepoint until the function that it gives is called.
+// raw attaches a program to a raw tracepoint; the returned function detaches it.
 func (r *running) raw(name string, prog *ebpf.Program) (detach func()) {
 	r.t.Helper()
 	var l link.Link
@@ -45,12 +45,23 @@ func syscalls(site check.Site, name string) []*check.Probe {
 		name   string
 		number uint64
 	}{{"getppid", unix.SYS_GETPPID}, {"getpgrp", unix.SYS_GETPGRP}, {"close", unix.SYS_CLOSE}} {
-		all = append(all, &check.Probe{ID: uint32(20 + i), Provider: "syscall", Module: "vmlinux", Function: s.name, Name: name, Site: site, Key: s.number})
+		all = append(
+			all,
+			&check.Probe{
+				ID:       uint32(20 + i),
+				Provider: "syscall",
+				Module:   "vmlinux",
+				Function: s.name,
+				Name:     name,
+				Site:     site,
+				Key:      s.number,
+			},
+		)
 	}
 	return all
 }
 
-// ours goes on in the next block only in a thread of this process.
+// ours continues in the next block only in a thread of this process.
 func (h *hand) ours() {
 	pid := h.builtin(check.BuiltinPID)
 	h.branch(pid, ir.Eq, int64(os.Getpid()), 2)
@@ -62,7 +73,8 @@ func (h *hand) finish() {
 	h.end()
 }
 
-// A program for several system calls tells them apart, and leaves out those that nobody asked for.
+// TestSyscalls checks that a program for several system calls distinguishes them, and skips
+// untraced ones.
 func TestSyscalls(t *testing.T) {
 	for _, typed := range []bool{false, true} {
 		for _, site := range []check.Site{check.SiteSyscallEntry, check.SiteSyscallReturn} {
@@ -82,7 +94,10 @@ func testSyscalls(t *testing.T, typed bool, site check.Site) {
 	h.ours()
 	key := h.scratch(40)
 	at := func(off int) ir.Mem { return ir.Mem{Base: ir.InScratch, Off: key.Off + off, Reg: ir.None} }
-	h.do(ir.OpBuiltinStr, func(s *ir.Step) { s.Which, s.Mem, s.Size = check.BuiltinProbeFunc, key, 16 })
+	h.do(
+		ir.OpBuiltinStr,
+		func(s *ir.Step) { s.Which, s.Mem, s.Size = check.BuiltinProbeFunc, key, 16 },
+	)
 	h.store(at(16), h.arg(0), 8)
 	h.store(at(24), h.builtin(check.BuiltinErrno), 8)
 	h.store(at(32), h.builtin(check.BuiltinID), 8)
@@ -117,7 +132,10 @@ func testSyscalls(t *testing.T, typed bool, site check.Site) {
 	want := map[string]uint64{row("getppid", 11, 0, 20): 3, row("close", 1<<20, 0, 22): 1}
 	if site == check.SiteSyscallReturn {
 		bad := -int64(unix.EBADF)
-		want = map[string]uint64{row("getppid", uint64(os.Getppid()), 0, 20): 3, row("close", uint64(bad), uint64(unix.EBADF), 22): 1}
+		want = map[string]uint64{
+			row("getppid", uint64(os.Getppid()), 0, 20):       3,
+			row("close", uint64(bad), uint64(unix.EBADF), 22): 1,
+		}
 	}
 	for k, n := range want {
 		if len(got[k]) == 0 || got[k][0] != n {
@@ -148,7 +166,7 @@ func kallsyms(t testing.TB) func(string) (uint64, uint64, error) {
 			return n
 		}
 		start := at(all[bytes.LastIndexByte(all[:i], '\n')+1:])
-		for rest := all[i+1:]; len(rest) > 0; { // several may be at one address
+		for rest := all[i+1:]; len(rest) > 0; { // several may have one address
 			_, rest, _ = bytes.Cut(rest, []byte("\n"))
 			if next := at(rest); next > start {
 				return start, next - start, nil
@@ -158,7 +176,8 @@ func kallsyms(t testing.TB) func(string) (uint64, uint64, error) {
 	}
 }
 
-// The same stack has the same number, its first frame is what called the tracepoint, and caller is the next.
+// TestStack checks that equal stacks have equal numbers, that the first frame is the tracepoint's
+// caller, and that caller is the next one.
 func TestStack(t *testing.T) {
 	probes := syscalls(check.SiteSyscallEntry, "entry")[:1]
 	h := newHand(64).clause(probes...)
@@ -203,7 +222,13 @@ func TestStack(t *testing.T) {
 		if n[0] != 5 {
 			t.Errorf("counted %d, want 5", n[0])
 		}
-		long, one, user := r.frames(uint32(w[0])), r.frames(uint32(w[0]>>32)), r.frames(uint32(w[1]))
+		long, one, user := r.frames(
+			uint32(w[0]),
+		), r.frames(
+			uint32(w[0]>>32),
+		), r.frames(
+			uint32(w[1]),
+		)
 		if len(long) < 4 || uint64(len(long)) != w[3]+1 {
 			t.Errorf("stack of the kernel %x, of depth %d", long, w[3])
 		}
@@ -223,8 +248,8 @@ func TestStack(t *testing.T) {
 	}
 }
 
-// A stack that is cut is the beginning of the whole one, whichever map its length puts it in, and has the same number each time.
-// Where keys can't be long the same stacks come in pieces.
+// TestStackCut checks that a truncated stack is the start of the whole one, in whichever map, and
+// keeps its number. When keys can't be long, the same stacks are in pieces.
 func TestStackCut(t *testing.T) {
 	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU()}
 	short, long := kernelHere(), old
@@ -235,7 +260,8 @@ func TestStackCut(t *testing.T) {
 		deep int
 	}{
 		{"new", kernelHere(), 60}, {"old, long keys", long, 60}, {"old", old, 60},
-		{"new, deep", kernelHere(), 190}, {"new but for long keys, deep", short, 190}, {"old, deep", old, 190}, {"old, deeper than is kept", old, 400},
+		{"new, deep", kernelHere(), 190}, {"new but for long keys, deep", short, 190},
+		{"old, deep", old, 190}, {"old, deeper than is kept", old, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) { testStackCut(t, tt.k, tt.deep) })
 	}
@@ -294,7 +320,7 @@ func deep(n int) int {
 	return 0
 }
 
-// frames gives a stack by its number: the process, then addresses.
+// frames returns a stack by its number: the process, then addresses.
 func (r *running) frames(id uint32) []uint64 {
 	r.t.Helper()
 	for i := 0; r.maps[fmt.Sprint(MapStacks, i)] != nil; i++ {
@@ -326,9 +352,15 @@ func (r *running) frames(id uint32) []uint64 {
 	return nil
 }
 
-// arg0 of profile is the kernel's place, arg1 the process's, and one of them is 0.
+// TestProfile checks that arg0 of profile is the kernel's address, arg1 the process's, and that one
+// of them is 0.
 func TestProfile(t *testing.T) {
-	probe := &check.Probe{ID: 30, Provider: "profile", Name: "profile-999", Site: check.SitePerfEvent}
+	probe := &check.Probe{
+		ID:       30,
+		Provider: "profile",
+		Name:     "profile-999",
+		Site:     check.SitePerfEvent,
+	}
 	h := newHand(64).clause(probe)
 	a, b := h.arg(0), h.arg(1)
 	both := h.value(ir.OpSet, func(s *ir.Step) { s.A, s.Cond = a, ir.Ne })
@@ -345,7 +377,18 @@ func TestProfile(t *testing.T) {
 	r := load(t, h.p, kernelHere(), Limits{})
 	prog := r.program([]*check.Probe{probe}, 0)
 	locked(func() {
-		fd, err := unix.PerfEventOpen(&unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: 997, Bits: unix.PerfBitFreq}, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		fd, err := unix.PerfEventOpen(
+			&unix.PerfEventAttr{
+				Type:   unix.PERF_TYPE_SOFTWARE,
+				Config: unix.PERF_COUNT_SW_CPU_CLOCK,
+				Sample: 997,
+				Bits:   unix.PerfBitFreq,
+			},
+			0,
+			-1,
+			-1,
+			unix.PERF_FLAG_FD_CLOEXEC,
+		)
 		if err != nil {
 			t.Skip("needs: kernel feature perf_event:", err)
 		}
@@ -374,7 +417,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// Arguments of BTF-typed tracepoints are read without help, and members of structs too.
+// TestTyped checks that arguments of BTF-typed tracepoints, and members of structs, are read
+// without helpers.
 func TestTyped(t *testing.T) {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -390,11 +434,20 @@ func TestTyped(t *testing.T) {
 			off = int(m.Offset.Bytes())
 		}
 	}
-	probe := &check.Probe{ID: 40, Provider: "sdt", Module: "sched", Name: "sched_switch", Site: check.SiteTracepointBTF}
+	probe := &check.Probe{
+		ID:       40,
+		Provider: "sdt",
+		Module:   "sched",
+		Name:     "sched_switch",
+		Site:     check.SiteTracepointBTF,
+	}
 	h := newHand(64).clause(probe)
 	count := h.aggregation(check.Count, 8)
 	prev := h.arg(1)
-	pid := h.value(ir.OpRead, func(s *ir.Step) { s.A, s.Imm, s.Size, s.Space = prev, int64(off), 4, check.Typed })
+	pid := h.value(
+		ir.OpRead,
+		func(s *ir.Step) { s.A, s.Imm, s.Size, s.Space = prev, int64(off), 4, check.Typed },
+	)
 	own := h.builtin(check.BuiltinTID)
 	same := h.value(ir.OpSet, func(s *ir.Step) { s.A, s.B, s.Cond = pid, own, ir.Eq })
 	key := h.scratch(8)
@@ -417,7 +470,8 @@ func TestTyped(t *testing.T) {
 	}
 }
 
-// Probes of functions of the kernel have its arguments and what it returned: vfs_read of a pipe, of 7 bytes that have come.
+// TestFunctions checks arguments and return values of kernel functions: vfs_read of a pipe that
+// contains 7 bytes.
 func TestFunctions(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -433,7 +487,14 @@ func TestFunctions(t *testing.T) {
 		{"fexit", check.SiteFexit, "return", 1, 7, func(p *ebpf.Program) (link.Link, error) { return link.AttachTracing(link.TracingOptions{Program: p}) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			probe := &check.Probe{ID: 50, Provider: "fbt", Module: "vmlinux", Function: "vfs_read", Name: c.probe, Site: c.site}
+			probe := &check.Probe{
+				ID:       50,
+				Provider: "fbt",
+				Module:   "vmlinux",
+				Function: "vfs_read",
+				Name:     c.probe,
+				Site:     c.site,
+			}
 			if c.site == check.SiteFexit && !since(5, 17) {
 				t.Skip("needs: kernel feature bpf_get_func_ret (5.17)") // trace uses kretprobes
 			}
@@ -450,11 +511,14 @@ func TestFunctions(t *testing.T) {
 			if c.site == check.SiteFentry || c.site == check.SiteFexit {
 				r.attachTo, r.feature = "vfs_read", c.name
 			}
-			if _, err := os.Stat("/sys/bus/event_source/devices/kprobe"); err != nil && strings.HasPrefix(c.name, "k") {
-				t.Skip("needs: kernel feature kprobe") // without a PMU for them the package asks tracefs, which need not be mounted
+			if _, err := os.Stat("/sys/bus/event_source/devices/kprobe"); err != nil &&
+				strings.HasPrefix(c.name, "k") {
+				// without a PMU for them the package needs tracefs, which may not be mounted
+				t.Skip("needs: kernel feature kprobe")
 			}
 			l, err := c.attach(r.program([]*check.Probe{probe}, 0))
-			if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+			if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, os.ErrNotExist) ||
+				errors.Is(err, os.ErrPermission) {
 				t.Skipf("needs: kernel feature %s: %v", c.name, err)
 			}
 			if err != nil {
@@ -481,8 +545,13 @@ func TestFunctions(t *testing.T) {
 				if w[0] == c.want && n[0] > 0 {
 					found = true
 					start, size, err := kallsyms(t)("vfs_read")
-					if f := r.frames(uint32(w[1])); c.probe == "entry" && err == nil && (len(f) < 2 || f[1]-start >= size) {
-						t.Errorf("the stack begins with %x, not in vfs_read, which is at %x", f, start)
+					if f := r.frames(uint32(w[1])); c.probe == "entry" && err == nil &&
+						(len(f) < 2 || f[1]-start >= size) {
+						t.Errorf(
+							"the stack begins with %x, not in vfs_read, which is at %x",
+							f,
+							start,
+						)
 					}
 				}
 			}
@@ -493,7 +562,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// What the kernel's types are needed for: the parent, the arguments, whose child a process is.
+// TestProcess checks the builtins that need the kernel's types: parent, arguments, ancestry.
 func TestProcess(t *testing.T) {
 	types, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -509,7 +578,10 @@ func TestProcess(t *testing.T) {
 	h.store(child, progeny(os.Getppid()), 8)
 	h.store(stranger, progeny(1<<22), 8)
 	text := h.scratch(512)
-	h.do(ir.OpBuiltinStr, func(s *ir.Step) { s.Which, s.Mem, s.Size = check.BuiltinExecargs, text, 512 })
+	h.do(
+		ir.OpBuiltinStr,
+		func(s *ir.Step) { s.Which, s.Mem, s.Size = check.BuiltinExecargs, text, 512 },
+	)
 	to := ir.Mem{Base: ir.InGlobals, Reg: ir.None, Off: h.p.Globals}
 	h.p.Globals += 512
 	h.do(ir.OpCopy, func(s *ir.Step) { s.Mem, s.From, s.Size = to, text, 512 })
@@ -536,7 +608,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// offsets finds members of structs, those of members without a name too.
+// offsets finds members of structs, including those of anonymous members.
 func offsets(types *btf.Spec) func(typ, member string) (int, error) {
 	var find func(t btf.Type, member string) (int, bool)
 	find = func(t btf.Type, member string) (int, bool) {

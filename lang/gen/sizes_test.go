@@ -16,19 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the table of sizes runs with: the memory of the process at arg0, -x strsize and -x scratchsize.
+// The parameters of the table of sizes: the memory of the process at arg0, -x strsize and -x
+// scratchsize.
 const (
 	sizesText    = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"
 	sizesStr     = 64
 	sizesScratch = 40
 )
 
-// first returns the first n bytes of the process's memory, as many as a string can have; a negative n: none.
+// first returns the first n bytes of the process's memory, at most a string's length; negative n:
+// none.
 func first(n int64) string { return sizesText[:max(0, min(n, sizesStr-1))] }
 
-// sizeCases are the routines of D that take a size, which is S in the text. most is the largest size that means what it says:
-// want is what the clause records of 0 up to it, and above what it records of one more. refused is set where a constant of
-// more than most is refused when the text is read.
+// sizeCases are the routines of D that take a size, which is S in the text. most is the largest
+// valid size. want is the record for 0 up to it, above for one more. refused is set when a constant
+// above most is refused at compile time.
 //
 // table: by routine
 var sizeCases = []struct {
@@ -38,42 +40,203 @@ var sizeCases = []struct {
 	above      string
 	refused    bool
 }{
-	{"copyin", `trace(stringof(copyin(arg0, S))); trace(7)`, sizesScratch, func(n int64) string { return first(n) + ",7" }, "NOSCRATCH:0x0", true},
-	{"copyin into a variable", `this->p = (char *)copyin(arg0, S); trace(stringof(this->p)); trace(strlen(stringof(this->p)))`, sizesScratch, func(n int64) string { return fmt.Sprintf("%s,%d", first(n), n) }, "NOSCRATCH:0x0", true},
-	{"alloca", `this->p = (char *)alloca(S); trace(stringof(this->p)); trace(7)`, sizesScratch, func(int64) string { return ",7" }, "NOSCRATCH:0x0", true},
-	{"alloca, filled", `this->p = (char *)alloca(S); bcopy("` + sizesText[:sizesStr-1] + `", this->p, S); trace(stringof(this->p))`, sizesScratch, first, "NOSCRATCH:0x0", true},
-	{"alloca, its last byte", `this->p = (char *)alloca(S); S > 0 ? (this->p[S - 1] = 'x') : 0; trace(S > 0 ? this->p[S - 1] : 'x')`, sizesScratch, func(int64) string { return "120" }, "NOSCRATCH:0x0", true},
-	{"bcopy", `this->p = (char *)alloca(40); bcopy("` + sizesText[:sizesStr-1] + `", this->p, S); trace(stringof(this->p))`, sizesScratch, first, "BADSIZE:0x29", false},
-	{"bcopy from copyin", `this->p = (char *)copyin(arg0, 16); this->q = (char *)alloca(16); bcopy(this->p, this->q, S); trace(stringof(this->q))`, 16, first, "BADSIZE:0x11", false},
-	{"bcopy to a variable", `bcopy("` + sizesText[:20] + `", &arr[0], S); trace(arr[0]); trace(arr[15])`, 16, func(n int64) string {
-		return fmt.Sprintf("%d,%d", 'a'*min(n, 1), 'p'*(n/16))
-	}, "BADSIZE:0x11", false},
-	{"copyinto", `this->p = (char *)alloca(40); copyinto(arg0, S, this->p); trace(stringof(this->p))`, sizesScratch, first, "BADSIZE:0x29", false},
-	{"copyinstr", `trace(copyinstr(arg0, S))`, sizesStr, func(n int64) string { return first(n - 1) }, first(sizesStr), false},
-	{"copyinstr, its length", `this->s = copyinstr(arg0, S); trace(strlen(this->s))`, sizesStr, func(n int64) string { return fmt.Sprint(max(0, n-1)) }, "63", false},
-	{"substr", `trace(substr("0123456789", 0, S))`, 10, func(n int64) string { return "0123456789"[:n] }, "0123456789", false},
-	{"substr of an address", `trace(substr(copyinstr(arg0), 2, S))`, sizesStr - 3, func(n int64) string { return sizesText[2 : 2+n] }, sizesText[2 : sizesStr-1], false},
-	{"substr from", `trace(substr("0123456789", S))`, 10, func(n int64) string { return "0123456789"[n:] }, "", false},
-	{"index from", `trace(index("0123456789", "9", S))`, 9, func(int64) string { return "9" }, "-1", false},
-	{"rindex from", `trace(rindex("0123456789", "0", S))`, 10, func(int64) string { return "0" }, "0", false},
-	{"tracemem", `tracemem(copyin(arg0, 32), 32, S)`, 32, func(n int64) string { return fmt.Sprintf("%x,%d", sizesText[:32], n) }, fmt.Sprintf("%x,33", sizesText[:32]), false},
-	{"copyout", `arr[0] = 'x'; copyout(&big[0], arg1, S); trace(7)`, 4 * 80, func(int64) string { return "7" }, "BADSIZE:0x141", false},
-	{"copyout from alloca", `this->p = (char *)copyin(arg0, 16); copyout(this->p, arg1, S); trace(7)`, 16, func(int64) string { return "7" }, "BADSIZE:0x11", false},
-	{"copyoutstr", `copyoutstr("0123456789", arg1, S); trace(7)`, 11, func(int64) string { return "7" }, "7", false},
-	{"strtok of copyin", `this->s = strtok(stringof(copyin(arg0, S)), "c"); trace(this->s == NULL ? "none" : this->s)`, sizesScratch, func(n int64) string {
-		if n == 0 {
-			return "none"
-		}
-		return sizesText[:min(n, 2)]
-	}, "NOSCRATCH:0x0", true},
-	{"strjoin of copyin", `trace(strjoin("<", strjoin(stringof(copyin(arg0, S)), ">")))`, sizesScratch, func(n int64) string { return "<" + first(n) + ">" }, "NOSCRATCH:0x0", true},
-	{"key of copyin", `a[stringof(copyin(arg0, S))] = 5; trace(a[""])`, sizesScratch, func(n int64) string {
-		return fmt.Sprint(5 * max(0, 1-n))
-	}, "NOSCRATCH:0x0", true},
+	{
+		"copyin",
+		`trace(stringof(copyin(arg0, S))); trace(7)`,
+		sizesScratch,
+		func(n int64) string { return first(n) + ",7" },
+		"NOSCRATCH:0x0",
+		true,
+	},
+	{
+		"copyin into a variable",
+		`this->p = (char *)copyin(arg0, S); trace(stringof(this->p)); trace(strlen(stringof(this->p)))`,
+		sizesScratch,
+		func(n int64) string { return fmt.Sprintf("%s,%d", first(n), n) },
+		"NOSCRATCH:0x0",
+		true,
+	},
+	{
+		"alloca",
+		`this->p = (char *)alloca(S); trace(stringof(this->p)); trace(7)`,
+		sizesScratch,
+		func(int64) string { return ",7" },
+		"NOSCRATCH:0x0",
+		true,
+	},
+	{
+		"alloca, filled",
+		`this->p = (char *)alloca(S); bcopy("` + sizesText[:sizesStr-1] + `", this->p, S); trace(stringof(this->p))`,
+		sizesScratch,
+		first,
+		"NOSCRATCH:0x0",
+		true,
+	},
+	{
+		"alloca, its last byte",
+		`this->p = (char *)alloca(S); S > 0 ? (this->p[S - 1] = 'x') : 0; trace(S > 0 ? this->p[S - 1] : 'x')`,
+		sizesScratch,
+		func(int64) string { return "120" },
+		"NOSCRATCH:0x0",
+		true,
+	},
+	{
+		"bcopy",
+		`this->p = (char *)alloca(40); bcopy("` + sizesText[:sizesStr-1] + `", this->p, S); trace(stringof(this->p))`,
+		sizesScratch,
+		first,
+		"BADSIZE:0x29",
+		false,
+	},
+	{
+		"bcopy from copyin",
+		`this->p = (char *)copyin(arg0, 16); this->q = (char *)alloca(16); bcopy(this->p, this->q, S); trace(stringof(this->q))`,
+		16,
+		first,
+		"BADSIZE:0x11",
+		false,
+	},
+	{
+		"bcopy to a variable",
+		`bcopy("` + sizesText[:20] + `", &arr[0], S); trace(arr[0]); trace(arr[15])`,
+		16,
+		func(n int64) string {
+			return fmt.Sprintf("%d,%d", 'a'*min(n, 1), 'p'*(n/16))
+		},
+		"BADSIZE:0x11",
+		false,
+	},
+	{
+		"copyinto",
+		`this->p = (char *)alloca(40); copyinto(arg0, S, this->p); trace(stringof(this->p))`,
+		sizesScratch,
+		first,
+		"BADSIZE:0x29",
+		false,
+	},
+	{
+		"copyinstr",
+		`trace(copyinstr(arg0, S))`,
+		sizesStr,
+		func(n int64) string { return first(n - 1) },
+		first(sizesStr),
+		false,
+	},
+	{
+		"copyinstr, its length",
+		`this->s = copyinstr(arg0, S); trace(strlen(this->s))`,
+		sizesStr,
+		func(n int64) string { return fmt.Sprint(max(0, n-1)) },
+		"63",
+		false,
+	},
+	{
+		"substr",
+		`trace(substr("0123456789", 0, S))`,
+		10,
+		func(n int64) string { return "0123456789"[:n] },
+		"0123456789",
+		false,
+	},
+	{
+		"substr of an address",
+		`trace(substr(copyinstr(arg0), 2, S))`,
+		sizesStr - 3,
+		func(n int64) string { return sizesText[2 : 2+n] },
+		sizesText[2 : sizesStr-1],
+		false,
+	},
+	{
+		"substr from",
+		`trace(substr("0123456789", S))`,
+		10,
+		func(n int64) string { return "0123456789"[n:] },
+		"",
+		false,
+	},
+	{
+		"index from",
+		`trace(index("0123456789", "9", S))`,
+		9,
+		func(int64) string { return "9" },
+		"-1",
+		false,
+	},
+	{
+		"rindex from",
+		`trace(rindex("0123456789", "0", S))`,
+		10,
+		func(int64) string { return "0" },
+		"0",
+		false,
+	},
+	{
+		"tracemem",
+		`tracemem(copyin(arg0, 32), 32, S)`,
+		32,
+		func(n int64) string { return fmt.Sprintf("%x,%d", sizesText[:32], n) },
+		fmt.Sprintf("%x,33", sizesText[:32]),
+		false,
+	},
+	{
+		"copyout",
+		`arr[0] = 'x'; copyout(&big[0], arg1, S); trace(7)`,
+		4 * 80,
+		func(int64) string { return "7" },
+		"BADSIZE:0x141",
+		false,
+	},
+	{
+		"copyout from alloca",
+		`this->p = (char *)copyin(arg0, 16); copyout(this->p, arg1, S); trace(7)`,
+		16,
+		func(int64) string { return "7" },
+		"BADSIZE:0x11",
+		false,
+	},
+	{
+		"copyoutstr",
+		`copyoutstr("0123456789", arg1, S); trace(7)`,
+		11,
+		func(int64) string { return "7" },
+		"7",
+		false,
+	},
+	{
+		"strtok of copyin",
+		`this->s = strtok(stringof(copyin(arg0, S)), "c"); trace(this->s == NULL ? "none" : this->s)`,
+		sizesScratch,
+		func(n int64) string {
+			if n == 0 {
+				return "none"
+			}
+			return sizesText[:min(n, 2)]
+		},
+		"NOSCRATCH:0x0",
+		true,
+	},
+	{
+		"strjoin of copyin",
+		`trace(strjoin("<", strjoin(stringof(copyin(arg0, S)), ">")))`,
+		sizesScratch,
+		func(n int64) string { return "<" + first(n) + ">" },
+		"NOSCRATCH:0x0",
+		true,
+	},
+	{
+		"key of copyin",
+		`a[stringof(copyin(arg0, S))] = 5; trace(a[""])`,
+		sizesScratch,
+		func(n int64) string {
+			return fmt.Sprint(5 * max(0, 1-n))
+		},
+		"NOSCRATCH:0x0",
+		true,
+	},
 }
 
-// Sizes of 0, 1, the most and one more mean the same as a constant and as a number that is known when the clause runs, in the
-// kernel and on the machine of irtest.
+// TestSizes checks that sizes of 0, 1, the largest and one more act the same as a constant and as a
+// value known at run time, in the kernel and in irtest's machine.
 func TestSizes(t *testing.T) {
 	needRoot(t)
 	for _, c := range sizeCases {
@@ -82,7 +245,11 @@ func TestSizes(t *testing.T) {
 				continue
 			}
 			text := func(size string) string {
-				return `char arr[16]; char big[400]; BEGIN { ` + strings.ReplaceAll(c.text, "S", size) + `; }`
+				return `char arr[16]; char big[400]; BEGIN { ` + strings.ReplaceAll(
+					c.text,
+					"S",
+					size,
+				) + `; }`
 			}
 			t.Run(fmt.Sprintf("%s/%d", c.name, n), func(t *testing.T) {
 				fixed := runSize(t, text(fmt.Sprint(n)), uint64(n))
@@ -90,7 +257,7 @@ func TestSizes(t *testing.T) {
 				want := c.above
 				switch {
 				case n < 0 || n > c.most+1:
-					want = late // the kernel and the machine agree: that is all
+					want = late // the kernel and the machine must agree, nothing else
 				case n <= c.most:
 					want = c.want(n)
 				}
@@ -108,7 +275,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// The memory of alloca and copyin belongs to a firing: the clauses behind see it, and the next firing does not.
+// TestScratchOfFiring checks that the memory of alloca and copyin belongs to a firing: later
+// clauses see it, and the next firing does not.
 func TestScratchOfFiring(t *testing.T) {
 	needRoot(t)
 	for _, c := range []struct{ name, text, want string }{
@@ -135,7 +303,7 @@ func TestScratchOfFiring(t *testing.T) {
 				firings = 2
 			}
 			got := runText(t, c.text, 12, firings)
-			for _, word := range strings.Fields(got) { // where scratch memory lies differs
+			for _, word := range strings.Fields(got) { // addresses of scratch memory differ
 				if kind, _, ok := strings.Cut(word, ":0xffff"); ok {
 					got = strings.ReplaceAll(got, word, kind)
 				}
@@ -147,13 +315,21 @@ func TestScratchOfFiring(t *testing.T) {
 	}
 }
 
-// runSize runs a text in the kernel and on the machine of irtest, and returns what both recorded, or "refused".
+// runSize runs a text in the kernel and in irtest's machine, and returns what both recorded, or
+// "refused".
 func runSize(t *testing.T, text string, size uint64) string { return runText(t, text, size, 1) }
 
-// runText runs all clauses of a text as one firing, so many times.
+// runText runs all clauses of a text as one firing, a number of times.
 func runText(t *testing.T, text string, size uint64, firings int) string {
 	t.Helper()
-	p, err := irtest.Compile(text, check.Options{StrSize: sizesStr, Destructive: true, All: map[string]string{"scratchsize": fmt.Sprint(sizesScratch)}})
+	p, err := irtest.Compile(
+		text,
+		check.Options{
+			StrSize:     sizesStr,
+			Destructive: true,
+			All:         map[string]string{"scratchsize": fmt.Sprint(sizesScratch)},
+		},
+	)
 	if err != nil {
 		if !strings.Contains(err.Error(), "-x scratchsize") {
 			t.Error(err)
@@ -176,7 +352,11 @@ func runText(t *testing.T, text string, size uint64, firings int) string {
 	own := bytes.Clone(to)
 	m := irtest.New(p)
 	m.Probe = probe
-	args := []uint64{uint64(uintptr(unsafe.Pointer(&from[0]))), uint64(uintptr(unsafe.Pointer(&to[0]))), size}
+	args := []uint64{
+		uint64(uintptr(unsafe.Pointer(&from[0]))),
+		uint64(uintptr(unsafe.Pointer(&to[0]))),
+		size,
+	}
 	copy(m.Args[:], args)
 	m.User = []irtest.Segment{{Address: args[0], Data: from}, {Address: args[1], Data: own}}
 	locked(func() {

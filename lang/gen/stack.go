@@ -9,17 +9,19 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// stackRoom is how much scratch memory a stack of so many frames is read into: two frames more than are kept, behind them how
-// many bytes they take, and room for zeroes to end in: the verifier takes where they begin and how many they are for unrelated.
-func stackRoom(frames int) int { return stackLength(frames) + 16 + 8*frames }
+// stackBytes returns the size of the scratch memory for reading a stack: two frames more than are
+// kept, their size in bytes, and padding for zeroes. The verifier treats start and length as
+// unrelated.
+func stackBytes(frames int) int { return stackLength(frames) + 16 + 8*frames }
 
 func stackLength(frames int) int { return 8 + 8*(frames+2) }
 
-// flagUserStack is the kernel's BPF_F_USER_STACK. The lowest 8 bits of the flags are how many frames to pass over.
+// flagUserStack is the kernel's BPF_F_USER_STACK. The lowest 8 bits of the flags are the number of
+// frames to skip.
 const flagUserStack = 1 << 8
 
-// stackFlags are those for reading a stack. Where a program is called like a function, its own frames and that of what called
-// it come first, which are no part of the kernel's stack.
+// stackFlags returns the flags for reading a stack. If the program is called like a function, the
+// stack begins with its own frame and its caller's, which are skipped.
 func (b *builder) stackFlags(s check.Space) int64 {
 	if s == check.User {
 		return flagUserStack
@@ -27,20 +29,25 @@ func (b *builder) stackFlags(s check.Space) int64 {
 	switch b.site {
 	case check.SiteSyscallEntry, check.SiteSyscallReturn:
 		if b.record {
-			return 0 // perf has noted where it was called from
+			return 0 // perf has recorded its caller
 		}
 		return 2
-	case check.SiteRun, check.SiteRawTracepoint, check.SiteTracepointBTF, check.SiteFentry, check.SiteFexit:
+	case check.SiteRun,
+		check.SiteRawTracepoint,
+		check.SiteTracepointBTF,
+		check.SiteFentry,
+		check.SiteFexit:
 		return 2 // the program, bpf_trace_run or a trampoline
 	}
 	return 0
 }
 
-// A reach is where a function of the kernel lies.
+// A reach is the address range of a kernel function.
 type reach struct{ address, size uint64 }
 
-// between finds the functions that may stand between a tracepoint and bpf_trace_run: __bpf_trace_NAME is there unless the
-// compiler saw that it ends with a call, __traceiter_NAME when more than one program is at the tracepoint.
+// between returns the functions that may be between a tracepoint and bpf_trace_run:
+// __bpf_trace_NAME, unless the compiler made a tail call of it; __traceiter_NAME, when several
+// programs are at the tracepoint.
 func (b *builder) between() []reach {
 	if b.asked {
 		return b.callers
@@ -72,8 +79,8 @@ func (b *builder) between() []reach {
 	return b.callers
 }
 
-// callersOf gives the names of those functions of a tracepoint. perf notes where its own function was called from, but for the part of it
-// that newer compilers make a function of.
+// callersOf returns the names of those functions for a tracepoint. perf records its own caller,
+// except for the part that newer compilers split off.
 func (b *builder) callersOf(tracepoint string) []string {
 	if b.record {
 		return []string{"perf_trace_" + tracepoint, "__traceiter_" + tracepoint}
@@ -81,8 +88,8 @@ func (b *builder) callersOf(tracepoint string) []string {
 	return []string{"__bpf_trace_" + tracepoint, "__traceiter_" + tracepoint}
 }
 
-// passOver moves r6 from 8 bytes before the frames to 8 bytes before the first one that is not of what stands between the
-// tracepoint and the program. r8 stays, and the length behind it tells what is left. It changes r1 and r2.
+// passOver advances r6, which is 8 bytes before the frames, past the frames between the tracepoint
+// and the program. r8 stays, and the length after it is reduced. It changes r1 and r2.
 func (b *builder) passOver() {
 	length := stackLength(b.lay.frames)
 	for _, r := range b.between() {
@@ -100,10 +107,12 @@ func (b *builder) passOver() {
 	}
 }
 
-// readStack reads a stack into scratch memory, behind 8 bytes, and makes the arguments of the functions below: r1 how many
-// bytes, r2 where, r3 the flags. The program reads it itself: each frame more of its own costs 100 ns to pass over.
+// readStack reads a stack into scratch memory, after 8 bytes. It leaves the arguments of the
+// functions below: r1 size in bytes, r2 address, r3 flags. The program itself reads the stack: each
+// further frame of its own would cost 100 ns to skip.
 //
-// Most is how many frames are wanted. Where user stacks are walked by tables, the kernel's own walk is for processes that have none.
+// most is the number of frames wanted. With unwind tables, the kernel's own walk serves only
+// processes without them.
 func (b *builder) readStack(space check.Space, most int) {
 	if b.other() {
 		b.otherStack(space)
@@ -136,11 +145,12 @@ func (b *builder) readStack(space check.Space, most int) {
 	b.kernelStack(space)
 }
 
-// flagNotYet says to the functions below that tables might have told more than the kernel's walk.
+// flagNotYet tells the functions below that tables might find more than the kernel's walk.
 const flagNotYet = 1 << 16
 
-// fewFrames are read of the kernel's stack at first, and all where there are as many: the kernel fills the rest of the memory that it
-// is given with zeroes, and a kilobyte that is in no cache costs as much as some frames.
+// fewFrames is the number of kernel frames to read first; if the stack is deeper, all are read. The
+// kernel zeroes the rest of the buffer, and a kilobyte outside the cache costs as much as some
+// frames.
 const fewFrames = 40
 
 // kernelStack is readStack by the kernel's own walk.
@@ -157,7 +167,7 @@ func (b *builder) kernelStack(space check.Space) {
 		b.call(asm.FnGetStack)
 	}
 	few := fewFrames
-	if b.record { // a system call that begins or ends has three or four
+	if b.record { // the begin or end of a system call has three or four
 		few = 12
 	}
 	if space == check.Kernel && b.lay.frames > 2*few {
@@ -174,12 +184,12 @@ func (b *builder) kernelStack(space check.Space) {
 	b.movImm(asm.R3, b.stackFlags(space))
 }
 
-// readStackAtEntry is readStack of a process where a function has just been called and has not made its frame: who follows frames
-// from there misses its caller, unless the kernel sees that it is so, which newer ones do for some first instructions. The caller is
-// put in where it isn't the second frame.
+// readStackAtEntry is readStack for a process at the first instruction of a function, which has not
+// set up its frame. A walk by frame pointers misses its caller, unless the kernel recognizes some
+// first instructions, as newer ones do. The caller is inserted if it isn't the second frame.
 func (b *builder) readStackAtEntry() {
 	const length = slotTemp + 8
-	at := b.lay.stack + 16 // with room for one before it
+	at := b.lay.stack + 16 // with space for one before it
 	plain, put, done := b.label(), b.label(), b.label()
 	b.load(asm.R1, asm.R10, slotCtx, 8, false)
 	b.lift(asm.R2, asm.R9, at)
@@ -221,8 +231,8 @@ func (b *builder) readStackAtEntry() {
 	b.movImm(asm.R3, flagUserStack)
 }
 
-// takeStack begins a function of what readStack gives. r8 is the memory, r6 where it is 8 bytes before the first frame that
-// counts. The user's stack of a thread of the kernel has none.
+// takeStack begins a function that uses the result of readStack. r8 is the memory; r6 is 8 bytes
+// before the first frame that counts. Kernel threads have no user stack.
 func (b *builder) takeStack(flagsAt int) {
 	some, user := b.label(), b.label()
 	b.mov(asm.R6, asm.R2)
@@ -244,7 +254,8 @@ func (b *builder) takeStack(flagsAt int) {
 	b.bind(user)
 }
 
-// endNotYet ends the frames at r6 of a process of which nothing was known, as the flags in r3 say, with the Stop that says so. r3 stays.
+// endNotYet appends StopNotYet to the frames at r6, if the flags in r3 say that the process is not
+// known yet. r3 stays.
 func (b *builder) endNotYet() {
 	done := b.label()
 	b.load(asm.R2, asm.R8, stackLength(b.lay.frames), 8, false)
@@ -260,7 +271,7 @@ func (b *builder) endNotYet() {
 	b.bind(done)
 }
 
-// stack gives the number of the stack here: the same stack has the same number, and another one another.
+// stack leaves the number of the current stack. Equal stacks have equal numbers.
 func (b *builder) stack(s *ir.Step) {
 	if b.byHand() && s.Space == check.Kernel {
 		b.movImm(asm.R0, 0)
@@ -274,15 +285,15 @@ func (b *builder) stack(s *ir.Step) {
 	b.put(s.Dst, asm.R0)
 }
 
-// maxKey is the longest key of a hash map before Linux 5.11: MAX_BPF_STACK of the kernel.
+// maxKey is the longest key of a hash map before Linux 5.11: the kernel's MAX_BPF_STACK.
 const maxKey = 512
 
-// pieceFrames is how many frames a key of maxKey bytes has behind its first word.
+// pieceFrames is the number of frames in a key of maxKey bytes, after its first word.
 const pieceFrames = maxKey/8 - 1
 
-// stackClasses are the numbers of frames that there is a map of stacks for: the kernel hashes and compares whole keys, so short
-// stacks, of which there are most, have short ones. Where maps have all their elements from the start, there is one map. Where
-// keys can't be long, the last map is of pieces of stacks; see pieceStack.
+// stackClasses returns the depths of the maps of stacks. The kernel hashes and compares whole keys,
+// so short stacks, the most frequent ones, get short keys. With preallocated maps there is one map.
+// If keys can't be long, the last map contains pieces of stacks; see pieceStack.
 func stackClasses(frames int, k Kernel) []int {
 	var out []int
 	last := frames
@@ -299,8 +310,9 @@ func stackClasses(frames int, k Kernel) []int {
 	return append(out, last)
 }
 
-// makeStack makes the function that finds the number of the stack that was read, cut to r4 bytes. The stack is a key, so two
-// never share a number; its map is that of the shortest keys it fits into.
+// makeStack makes the function that finds the number of the stack that was read, truncated to r4
+// bytes. The stack is a key, so two stacks never share a number. Its map is the one with the
+// shortest sufficient keys.
 func (b *builder) makeStack() {
 	const (
 		number = -8
@@ -308,7 +320,8 @@ func (b *builder) makeStack() {
 		most   = -24
 		own    = -32
 	)
-	length := stackLength(b.lay.frames) // kept in memory, so that the verifier does not follow each length by itself
+	// kept in memory, so that the verifier does not follow each length separately
+	length := stackLength(b.lay.frames)
 	b.store(asm.R10, most, asm.R4, 8)
 	b.store(asm.R10, own, asm.R5, 8)
 	b.takeStack(flags)
@@ -352,11 +365,13 @@ func (b *builder) makeStack() {
 	b.exit()
 }
 
-// stackPiece is set in the first word of a key that is not the first piece of a stack: below it is the number of the piece before.
+// stackPiece is set in the first word of a key that is not the first piece of a stack. The bits
+// below it are the number of the previous piece.
 const stackPiece = 1 << 63
 
-// PieceOf returns the number of the piece before, where the first word of a key of MapStacks says that the key is not the first piece of a
-// stack; else 0. The frames of the key are those that called the frames of that piece.
+// PieceOf decodes the first word of a key of MapStacks. It returns the number of the previous piece
+// if the key is not the first piece of a stack, otherwise 0. The frames of the key are the callers
+// of that piece's frames.
 func PieceOf(word uint64) (before uint32) {
 	if word&stackPiece == 0 {
 		return 0
@@ -367,11 +382,12 @@ func PieceOf(word uint64) (before uint32) {
 // InPieces reports whether stacks may be in pieces on a kernel.
 func (k Kernel) InPieces() bool { return !k.LongKeys }
 
-// pieceStack numbers a stack that is longer than a key may be, in pieces, innermost frames first:
+// pieceStack numbers a stack that is longer than a key, in pieces, innermost frames first:
 //
-//	| process, or stackPiece | number of the piece before | pieceFrames frames |
+//	| process, or stackPiece | number of the previous piece | pieceFrames frames |
 //
-// The number of the last piece is that of the stack. The memory at r6 is used up: the last word of a piece becomes the first of the next.
+// The number of the last piece is that of the stack. It overwrites the memory at r6: the last word
+// of a piece becomes the first of the next.
 func (b *builder) pieceStack(name string, length, number, own int, got, failed label) {
 	for at := pieceFrames; at < b.lay.frames; at += pieceFrames {
 		next, last := b.label(), b.label()
@@ -391,7 +407,7 @@ func (b *builder) pieceStack(name string, length, number, own int, got, failed l
 	}
 }
 
-// zeroTail zeroes what is behind the r1 bytes of frames at r6, which has room for n.
+// zeroTail zeroes the memory after the r1 bytes of frames at r6, up to n frames.
 func (b *builder) zeroTail(n int) {
 	const inline = 8
 	if n <= inline {
@@ -411,8 +427,9 @@ func (b *builder) zeroTail(n int) {
 	b.call(asm.FnProbeReadKernel)
 }
 
-// numberKey leaves the number of the key at r6 in a map in r0, made if it has none, and goes to got. r10 has room for it at number,
-// and at own where the scratch memory of this firing is. With cuts a number has check.StackBits bits.
+// numberKey leaves in r0 the number of the key at r6 in a map, which it adds if needed, and jumps
+// to got. The stack has space at number, and the address of the firing's scratch memory at own.
+// With cuts a number has check.StackBits bits.
 func (b *builder) numberKey(name string, number, own int, cuts bool, got, failed label) {
 	look := func(missing label) {
 		b.mapPtr(asm.R1, name)
@@ -442,15 +459,16 @@ func (b *builder) numberKey(name string, number, own int, cuts bool, got, failed
 	b.ifImm(asm.JNE, asm.R0, 0, taken, asm.R1)
 	b.load(asm.R0, asm.R10, number, 4, false)
 	b.jump(got)
-	b.bind(taken) // by another CPU; or the map is full
+	b.bind(taken) // added by another CPU; or the map is full
 	look(failed)
 }
 
-// cuts reports whether numbers of stacks have room for a depth beside them.
+// cuts reports whether numbers of stacks leave bits for a depth.
 func (b *builder) cuts() bool { return b.p.Source != nil && b.p.Source.Cuts }
 
-// fresh leaves a number in r0 that no other firing has: 32 bits, and not 0. Without atomic operations that give the old value each scratch memory,
-// which is this firing's alone, has a count of its own, and numbers are the counts of all of them, interleaved.
+// fresh leaves a unique 32-bit number in r0, not 0. Without atomic operations that return the old
+// value, each scratch memory, which only this firing uses, has its own counter, and numbers
+// interleave all counters.
 func (b *builder) fresh(own int) {
 	if b.k.AtomicFetch {
 		b.mapValue(asm.R1, MapNumber, 0)
@@ -471,14 +489,14 @@ func (b *builder) fresh(own int) {
 	b.alu(asm.Add, asm.R0, asm.R2)
 }
 
-// caller leaves the place in r0 from which the function at hand was called; 0: that is not known.
+// caller leaves the return address of the current function in r0; 0: unknown.
 func (b *builder) caller(space check.Space) {
 	b.frames("caller", space, 2, func(length int) {
 		known := b.label()
 		b.load(asm.R1, asm.R8, length, 8, false)
 		b.load(asm.R0, asm.R6, 16, 8, false)
 		none := b.label()
-		if b.unwinds() { // a Stop is no place
+		if b.unwinds() { // a Stop is no address
 			b.mov(asm.R2, asm.R0)
 			b.add(asm.RSh.Imm(asm.R2, 62))
 			b.ifImm(asm.JEq, asm.R2, 2, none, asm.R3)
@@ -490,7 +508,7 @@ func (b *builder) caller(space check.Space) {
 	})
 }
 
-// depth leaves the number of frames in r0, but no more than most; 0: as many as there are.
+// depth leaves the number of frames in r0, at most most; 0: no limit.
 func (b *builder) depth(space check.Space, most int) {
 	b.frames("depth"+strconv.Itoa(most), space, b.lay.frames, func(length int) {
 		b.load(asm.R0, asm.R8, length, 8, false)
@@ -517,7 +535,7 @@ func (b *builder) depth(space check.Space, most int) {
 	})
 }
 
-// frames reads the stack and calls a function that makes a number of it.
+// frames reads the stack and calls a function that computes a number from it.
 func (b *builder) frames(name string, space check.Space, most int, body func(length int)) {
 	b.readStack(space, most)
 	b.callSub(b.function(name, func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// in gives the machine register that holds r, which is tmp where r lives in memory.
+// in returns the machine register that contains r, loading it into tmp if it is in memory.
 func (b *builder) in(r ir.Reg, tmp asm.Register) asm.Register {
 	if l := b.locs[r]; l.where == inReg {
 		return l.reg
@@ -32,8 +32,9 @@ func (b *builder) get(dst asm.Register, r ir.Reg) {
 	}
 }
 
-// numeric returns the machine register that holds r as a number: r's own, or tmp where r may hold a pointer that the verifier
-// tracks. The verifier refuses arithmetic with pointers that may be NULL, as addresses of values of maps and kernel objects are.
+// numeric returns the machine register that contains r as a number: r's own, or tmp if r may be a
+// pointer tracked by the verifier. The verifier refuses arithmetic on pointers that may be NULL,
+// such as addresses of map values and kernel objects.
 func (b *builder) numeric(r ir.Reg, tmp asm.Register) asm.Register {
 	if !b.pointers[r] {
 		return b.in(r, tmp)
@@ -50,9 +51,9 @@ func (b *builder) getNumber(dst asm.Register, r ir.Reg) {
 	}
 }
 
-// plain turns a pointer in a register into a number: the verifier forgets what a register points to once its bytes are
-// swapped, and a swap to the byte order of the machine changes nothing (since Linux 4.1; with CAP_PERFMON). x86 and arm64 emit no
-// code for it.
+// plain turns a pointer in a register into a number. The verifier forgets the pointer when the
+// bytes are swapped, and a swap to the machine's byte order changes nothing (since Linux 4.1; with
+// CAP_PERFMON). x86 and arm64 emit no code for it.
 func (b *builder) plain(r asm.Register) {
 	order := asm.LE
 	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
@@ -61,8 +62,9 @@ func (b *builder) plain(r asm.Register) {
 	b.add(asm.HostTo(order, r, asm.DWord))
 }
 
-// pointersOf returns, by register, whether it may hold a pointer that the verifier tracks: an address of a map's value, an
-// argument of a BTF-typed probe, the current task, or a pointer read from an object of known type.
+// pointersOf returns, by register, whether it may contain a pointer tracked by the verifier: the
+// address of a map's value, an argument of a BTF-typed probe, the current task, or a pointer read
+// from an object of known type.
 func pointersOf(f *ir.Func) []bool {
 	is := make([]bool, f.Regs)
 	for _, bl := range f.Blocks {
@@ -85,7 +87,8 @@ func pointersOf(f *ir.Func) []bool {
 	return is
 }
 
-// out gives the machine register in which r is to be made: its own, else tmp. put then brings it to where r lives.
+// out returns the machine register to compute r in: its own, or tmp. put then stores it to r's
+// place.
 func (b *builder) out(r ir.Reg, tmp asm.Register) asm.Register {
 	if r != ir.None && b.locs[r].where == inReg {
 		return b.locs[r].reg
@@ -107,7 +110,7 @@ func (b *builder) put(r ir.Reg, src asm.Register) {
 	}
 }
 
-// spills says whether a step's registers live in scratch memory.
+// spills reports whether a step's registers are in scratch memory.
 func (b *builder) spills(s *ir.Step) bool {
 	if s.Dst != ir.None && b.locs[s.Dst].where == inSpill {
 		return true
@@ -117,10 +120,15 @@ func (b *builder) spills(s *ir.Step) bool {
 	return found
 }
 
-// place gives a base register and an offset for a memory: tmp is used where it needs to be computed. Memory of the thread that
-// is not to be had is zeroes to be read; a writer is led to none, and the loss counted. It changes r0 to r5 for InSelf, of which
-// the result is in tmp, which a call in between would lose.
-func (b *builder) place(m ir.Mem, tmp asm.Register, write bool, none label) (base asm.Register, off int) {
+// place returns a base register and an offset for a memory; tmp is used if the base must be
+// computed. Missing thread-local memory reads as zeroes; a write jumps to none, and the loss is
+// counted. For InSelf it changes r0 to r5, and the result is in tmp, which a call would destroy.
+func (b *builder) place(
+	m ir.Mem,
+	tmp asm.Register,
+	write bool,
+	none label,
+) (base asm.Register, off int) {
 	switch m.Base {
 	case ir.InScratch:
 		base, off = asm.R9, scratchHeader+m.Off
@@ -150,7 +158,7 @@ func (b *builder) place(m ir.Mem, tmp asm.Register, write bool, none label) (bas
 	return base, off
 }
 
-// address leaves the address of a memory in dst, as a pointer that the verifier follows.
+// address leaves the address of a memory in dst, as a pointer tracked by the verifier.
 func (b *builder) address(dst asm.Register, m ir.Mem, write bool, none label) {
 	base, off := b.place(m, dst, write, none)
 	b.mov(dst, base)
@@ -159,7 +167,7 @@ func (b *builder) address(dst asm.Register, m ir.Mem, write bool, none label) {
 	}
 }
 
-// inScratch says whether a step needs scratch memory, registers aside.
+// inScratch reports whether a step needs scratch memory, not counting registers.
 func inScratch(p *ir.Program, s *ir.Step) bool {
 	for _, m := range [...]*ir.Mem{&s.Mem, &s.From, &s.From2} {
 		if m.Base == ir.InScratch && usesMem(p, s, m) {
@@ -173,13 +181,28 @@ func inScratch(p *ir.Program, s *ir.Step) bool {
 		return s.Which == check.BuiltinExecargs
 	case ir.OpBuiltin:
 		switch s.Which {
-		case check.BuiltinStackDepth, check.BuiltinUStackDepth, check.BuiltinCaller, check.BuiltinUCaller, check.BuiltinFrame, check.BuiltinUFrame:
+		case check.BuiltinStackDepth,
+			check.BuiltinUStackDepth,
+			check.BuiltinCaller,
+			check.BuiltinUCaller,
+			check.BuiltinFrame,
+			check.BuiltinUFrame:
 			return true
 		}
 	case ir.OpCall:
 		switch s.Sub {
-		case check.SubHtons, check.SubNtohs, check.SubHtonl, check.SubNtohl, check.SubHtonll, check.SubNtohll, check.SubRand, check.SubProgenyof,
-			check.SubMutexOwned, check.SubMutexOwner, check.SubMutexTypeAdaptive, check.SubMutexTypeSpin:
+		case check.SubHtons,
+			check.SubNtohs,
+			check.SubHtonl,
+			check.SubNtohl,
+			check.SubHtonll,
+			check.SubNtohll,
+			check.SubRand,
+			check.SubProgenyof,
+			check.SubMutexOwned,
+			check.SubMutexOwner,
+			check.SubMutexTypeAdaptive,
+			check.SubMutexTypeSpin:
 		default:
 			return true
 		}
@@ -187,22 +210,32 @@ func inScratch(p *ir.Program, s *ir.Step) bool {
 	return false
 }
 
-// usesMem says whether a memory of a step means something.
+// usesMem reports whether a step uses a memory operand.
 func usesMem(p *ir.Program, s *ir.Step, m *ir.Mem) bool {
 	switch s.Op {
-	case ir.OpLoad, ir.OpStore, ir.OpZero, ir.OpAddress, ir.OpReadMem, ir.OpReadStr, ir.OpBuiltinStr, ir.OpFind, ir.OpMake, ir.OpDelete, ir.OpEmit:
+	case ir.OpLoad,
+		ir.OpStore,
+		ir.OpZero,
+		ir.OpAddress,
+		ir.OpReadMem,
+		ir.OpReadStr,
+		ir.OpBuiltinStr,
+		ir.OpFind,
+		ir.OpMake,
+		ir.OpDelete,
+		ir.OpEmit:
 		return m == &s.Mem
 	case ir.OpAggregate:
 		return m == &s.Mem && p.Aggs[s.N].Key.Size > 0
 	case ir.OpCopy, ir.OpStrCompare:
 		return m != &s.From2
-	case ir.OpCall: // where one stands it means something
+	case ir.OpCall: // used if present
 		return false
 	}
 	return false
 }
 
-// step makes the instructions of one step that leads on to the next.
+// step generates a step that continues with the next one.
 func (b *builder) step(s *ir.Step) error {
 	if inScratch(b.p, s) || b.spills(s) || b.k.cutsKey(b.p, s) {
 		b.scratch()
@@ -297,7 +330,7 @@ func (b *builder) step(s *ir.Step) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("step %d of the intermediate form: %w", s.Op, measure.ErrUnsupported)
+		return fmt.Errorf("unknown step %d: %w", s.Op, measure.ErrUnsupported)
 	}
 	if !b.placed(next) {
 		b.bind(next)
@@ -347,7 +380,7 @@ func readFrom(s check.Space) asm.BuiltinFunc {
 func (b *builder) badAddress(s *ir.Step) {
 	b.getNumber(asm.R3, s.A)
 	if s.Imm != 0 && (s.Op == ir.OpRead || s.Op == ir.OpPoke) {
-		null := b.label() // a member of what is at no address: that is what is wrong
+		null := b.label() // a member of NULL: report the address 0
 		b.ifImm(asm.JEq, asm.R3, 0, null, asm.R1)
 		b.aluImm(asm.Add, asm.R3, s.Imm, asm.R1)
 		b.bind(null)

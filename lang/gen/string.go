@@ -7,25 +7,25 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Where string subroutines work, in scratch memory, from layout.text on. S is StrSize.
+// The work area of string subroutines in scratch memory, at layout.text. S is StrSize.
 //
-//	| the result: S | a string to search in, zeroes behind it: 2 S | masks of what is searched for, or marks: 2 S | words |
+//	| result: S | string to search in, zero-filled: 2 S | masks of the needle, or marks: 2 S | words |
 //
-// Loops keep what they find out in the words, not in registers: the verifier then sees one state where a loop is left, not
-// one for each turn.
+// Loops keep their results in the words, not in registers: at the end of a loop the verifier then
+// sees one state, not one for each iteration.
 type workArea struct{ result, hay, mask, words, size int }
 
 func (b *builder) area() workArea { return areaOf(b.p) }
 
 func areaOf(p *ir.Program) workArea {
-	s := max(p.StrSize, 80) // a number with all its digits has room
+	s := max(p.StrSize, 80) // large enough for a number with all its digits
 	return workArea{result: 0, hay: s, mask: 3 * s, words: 5 * s, size: 5*s + 128}
 }
 
-// textRoom is how much scratch memory the string subroutines work in.
-func textRoom(p *ir.Program) int { return areaOf(p).size }
+// textBytes returns the size of the work area.
+func textBytes(p *ir.Program) int { return areaOf(p).size }
 
-// lift turns an address, a pointer of the verifier, into dst by adding a constant.
+// lift adds a constant to an address tracked by the verifier and leaves it in dst.
 func (b *builder) lift(dst, base asm.Register, off int) {
 	b.mov(dst, base)
 	if off != 0 {
@@ -33,7 +33,8 @@ func (b *builder) lift(dst, base asm.Register, off int) {
 	}
 }
 
-// readStr reads the string at a place into a buffer: r0 is how many bytes, with the final 0; less than 1: nothing is there.
+// readStr reads the string at a place into a buffer. r0 is its size including the final 0; less
+// than 1: the address is invalid.
 func (b *builder) readStr(to asm.Register, toOff, size int, from asm.Register, fromOff int) {
 	b.lift(asm.R3, from, fromOff)
 	b.lift(asm.R1, to, toOff)
@@ -41,7 +42,7 @@ func (b *builder) readStr(to asm.Register, toOff, size int, from asm.Register, f
 	b.call(asm.FnProbeReadKernelStr)
 }
 
-// strCompare compares two strings of which Size bytes tell whether they differ.
+// strCompare compares two strings; Size bytes decide.
 func (b *builder) strCompare(s *ir.Step) {
 	const inline = 64
 	differ, done := b.label(), b.label()
@@ -74,7 +75,7 @@ func (b *builder) strCompare(s *ir.Step) {
 	b.put(s.Dst, d)
 }
 
-// order makes dst 1 or -1, as the first of two words that differ holds the greater byte or the lesser one.
+// order sets dst to 1 or -1, by the first different byte of two words.
 func (b *builder) order(dst, x, y asm.Register, done label) {
 	b.add(asm.HostTo(asm.BE, x, asm.DWord))
 	b.add(asm.HostTo(asm.BE, y, asm.DWord))
@@ -112,11 +113,11 @@ func (b *builder) operands(first, second ir.Mem) {
 	b.address(asm.R2, first, false, 0)
 }
 
-// readString does OpReadStr.
+// readString generates OpReadStr.
 func (b *builder) readString(s *ir.Step, none label) {
 	good := b.label()
 	base, off := b.place(s.Mem, asm.R4, true, none)
-	if base == asm.R4 { // a call would lose it
+	if base == asm.R4 { // a call would destroy it
 		b.store(asm.R10, slotHold, asm.R4, 8)
 	}
 	b.zeroFill(base, off, round8(s.Size))
@@ -140,7 +141,7 @@ func (b *builder) readString(s *ir.Step, none label) {
 	}
 }
 
-// readMem does OpReadMem.
+// readMem generates OpReadMem.
 func (b *builder) readMem(s *ir.Step, none label) {
 	good := b.label()
 	base, off := b.place(s.Mem, asm.R4, true, none)
@@ -168,7 +169,7 @@ func (b *builder) readMem(s *ir.Step, none label) {
 	b.bind(good)
 }
 
-// addressStep does OpAddress: the address is a number that may be computed with.
+// addressStep generates OpAddress: the address is a number for arithmetic.
 func (b *builder) addressStep(s *ir.Step) {
 	none := b.label()
 	d := b.out(s.Dst, asm.R0)
@@ -188,7 +189,7 @@ func (b *builder) addressStep(s *ir.Step) {
 	}
 }
 
-// A region is memory that programs may write to by address.
+// A region is memory that programs may write by address.
 type region struct {
 	mem  ir.Mem
 	size int
@@ -208,7 +209,7 @@ func (b *builder) regions() []region {
 	return all
 }
 
-// poke writes where an address leads, if that is where a program may.
+// poke writes to an address if it is in one of the regions.
 func (b *builder) poke(s *ir.Step) {
 	done := b.label()
 	for _, r := range b.regions() {
@@ -251,7 +252,7 @@ func (b *builder) bcopy(s *ir.Step) {
 		b.ifImm(asm.JGE, asm.R1, int64(r.size), next, asm.R2)
 		b.getNumber(asm.R2, s.C)
 		b.ifImm(asm.JGT, asm.R2, int64(r.size), tooMany, asm.R3)
-		// The sum begins with the size: as offset plus a constant, Linux 6.12 narrows the offset to a
+		// The sum begins with the size. With the offset first, Linux 6.12 narrows the offset to a
 		// constant when the sum is compared, and then refuses to add it to an address.
 		b.mov(asm.R3, asm.R2)
 		b.alu(asm.Add, asm.R3, asm.R1)

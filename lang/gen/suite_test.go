@@ -16,20 +16,23 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// TestSuite has the verifier judge the programs of a peer's test suite, of those that compile: each probe's program, as one
-// that is run by hand. The suite is where CULPRIT_DTRACE_TESTS says; nothing of it is here.
+// TestSuite loads the programs of a peer's test suite that compile: each probe's program, as one
+// run by hand. CULPRIT_DTRACE_TESTS is the suite's directory; none of it is in this repository.
 func TestSuite(t *testing.T) {
 	dir := os.Getenv("CULPRIT_DTRACE_TESTS")
 	if dir == "" {
 		t.Skip("needs: tool dtrace-tests (unpacked, in CULPRIT_DTRACE_TESTS)")
 	}
 	var files []string
-	err := filepath.WalkDir(filepath.Join(dir, "test"), func(path string, e os.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".d") {
-			files = append(files, path)
-		}
-		return err
-	})
+	err := filepath.WalkDir(
+		filepath.Join(dir, "test"),
+		func(path string, e os.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".d") {
+				files = append(files, path)
+			}
+			return err
+		},
+	)
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, len(files))
 	}
@@ -67,7 +70,10 @@ func TestSuite(t *testing.T) {
 				pr := *p.Source.Clauses[clauses[0]].Probes[0]
 				pr.Site = check.SiteRun
 				programs++
-				if _, err := Assemble(p, k, []*check.Probe{&pr}, clauses); errors.Is(err, measure.ErrUnsupported) {
+				if _, err := Assemble(p, k, []*check.Probe{&pr}, clauses); errors.Is(
+					err,
+					measure.ErrUnsupported,
+				) {
 					refused[err.Error()] = append(refused[err.Error()], name)
 					continue
 				}
@@ -84,7 +90,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// compiled gives the steps of a text, nil where it does not compile.
+// compiled returns the steps of a text, nil if it does not compile.
 func compiled(text string, types *btf.Spec) (p *ir.Program) {
 	o := check.Options{StrSize: 256, DefaultArgs: true}
 	tree, wrong := syntax.Parse(text, syntax.Mode{})

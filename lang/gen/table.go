@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// find looks a key up in an associative array, makes it there, or takes it out.
+// find looks a key up in an associative array, adds it, or deletes it.
 func (b *builder) find(s *ir.Step) {
 	name := MapTable + strconv.Itoa(s.N)
 	none, failed := b.label(), b.label()
@@ -31,8 +31,8 @@ func (b *builder) find(s *ir.Step) {
 	b.put(s.Dst, asm.R0)
 }
 
-// makeElement makes the function that finds the value of the key at r1 in a hash, or puts a zero one there; 0 when it is full,
-// which is counted.
+// makeElement makes the function that returns the value of the key at r1 in a hash, or adds a zero
+// one. It returns 0, counted as a loss, when the map is full.
 func (b *builder) makeElement(name string, d ir.Drop) {
 	got, full := b.label(), b.label()
 	b.store(asm.R10, -8, asm.R1, 8)
@@ -43,7 +43,7 @@ func (b *builder) makeElement(name string, d ir.Drop) {
 	b.mapPtr(asm.R1, name)
 	b.load(asm.R2, asm.R10, -8, 8, false)
 	b.mapValue(asm.R3, MapLiterals, b.lay.zeroes)
-	b.movImm(asm.R4, 1) // BPF_NOEXIST: another CPU may have been first
+	b.movImm(asm.R4, 1) // BPF_NOEXIST: another CPU may have added it
 	b.call(asm.FnMapUpdateElem)
 	b.mapPtr(asm.R1, name)
 	b.load(asm.R2, asm.R10, -8, 8, false)
@@ -57,8 +57,8 @@ func (b *builder) makeElement(name string, d ir.Drop) {
 	b.exit()
 }
 
-// makeAggElement makes the function that puts a zero value for the key at r1 into what the aggregation of number r2 in a map is
-// kept in now, and finds it; 0 when it is full, which is counted.
+// makeAggElement makes the function that adds a zero value for the key at r1 to the inner map of
+// aggregation r2 of a map, and returns it. It returns 0, counted as a loss, when the map is full.
 func (b *builder) makeAggElement(name string) {
 	full := b.label()
 	b.store(asm.R10, -8, asm.R1, 8)

@@ -11,15 +11,22 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// offset asks where a member of a struct of the kernel lies.
+// offset returns the offset of a member of a kernel struct in bytes. The error wraps
+// measure.ErrUnsupported when no types are available.
 func (b *builder) offset(typ, member string) (int, error) {
 	if b.k.Offset == nil {
-		return 0, fmt.Errorf("the place of %s in struct %s: no types of the kernel at hand: %w", member, typ, measure.ErrUnsupported)
+		return 0, fmt.Errorf(
+			"the offset of %s in struct %s: the kernel's types are not available: %w",
+			member,
+			typ,
+			measure.ErrUnsupported,
+		)
 	}
 	return b.k.Offset(typ, member)
 }
 
-// kernelWord reads size bytes at an offset from the address in r3 into r0; what is not there is 0.
+// kernelWord reads size bytes at an offset from the address in r3 into r0; 0 if the address is
+// invalid.
 func (b *builder) kernelWord(off, size, at int) {
 	good := b.label()
 	if off != 0 {
@@ -34,7 +41,7 @@ func (b *builder) kernelWord(off, size, at int) {
 	b.load(asm.R0, asm.R10, at, size, false)
 }
 
-// parent makes ppid.
+// parent generates ppid.
 func (b *builder) parent(s *ir.Step) error {
 	up, err := b.offset("task_struct", "real_parent")
 	if err != nil {
@@ -58,7 +65,7 @@ func (b *builder) parent(s *ir.Step) error {
 	return nil
 }
 
-// progeny makes progenyof: is the process at hand A, or does it descend from it?
+// progeny generates progenyof: is the current process A, or a descendant of it?
 func (b *builder) progeny(s *ir.Step) error {
 	up, err := b.offset("task_struct", "real_parent")
 	if err != nil {
@@ -68,7 +75,7 @@ func (b *builder) progeny(s *ir.Step) error {
 	if err != nil {
 		return err
 	}
-	const generations = 64 // most that are looked at
+	const generations = 64 // highest number of generations
 	b.task()
 	b.mov(asm.R2, asm.R0)
 	b.get(asm.R1, s.A)
@@ -105,8 +112,8 @@ func (b *builder) progeny(s *ir.Step) error {
 	return nil
 }
 
-// execargs leaves the arguments of the process in the work area, blanks between them; of a thread of the kernel, and where
-// they can't be read now, its name.
+// execargs leaves the arguments of the process in the work area, separated by spaces. For a kernel
+// thread, or if they can't be read now, it leaves the name.
 func (b *builder) execargs() error {
 	var offs [3]int
 	for i, m := range [...][2]string{{"task_struct", "mm"}, {"mm_struct", "arg_start"}, {"mm_struct", "arg_end"}} {
@@ -146,7 +153,7 @@ func (b *builder) execargs() error {
 		b.mov(asm.R3, asm.R7)
 		b.call(asm.FnProbeReadUser)
 		b.ifImm(asm.JNE, asm.R0, 0, name, asm.R1)
-		// Every byte that is 0 becomes a blank: 0x80 in each that is, shifted to 0x20.
+		// Every 0 byte becomes a space: 0x80 in each of them, shifted to 0x20.
 		b.lift(asm.R1, asm.R6, a.hay)
 		b.movImm(asm.R2, 0)
 		b.movImm(asm.R3, 0x7f7f7f7f7f7f7f7f)
@@ -181,8 +188,8 @@ func (b *builder) execargs() error {
 	return nil
 }
 
-// mutex makes mutex_owner and mutex_owned: the thread that holds the lock at A, whether it is the one at hand. The lowest bits of
-// the owner say who waits (kernel/locking/mutex.c).
+// mutex generates mutex_owner and mutex_owned: the thread that holds the lock at A, and whether it
+// is the current one. The lowest bits of the owner are flags (kernel/locking/mutex.c).
 func (b *builder) mutex(s *ir.Step) error {
 	off, err := b.offset("mutex", "owner")
 	if err != nil {
@@ -216,7 +223,8 @@ func (b *builder) mutex(s *ir.Step) error {
 	return nil
 }
 
-// frame leaves the place of a frame of the stack in r0, 0 the function at hand; 0: there are not so many.
+// frame leaves the address of a frame of the stack in r0, 0: the current function; the address is 0
+// when there are fewer.
 func (b *builder) frame(space check.Space, n int) {
 	if n >= deepest {
 		b.movImm(asm.R0, 0)
@@ -226,7 +234,7 @@ func (b *builder) frame(space check.Space, n int) {
 		known, none := b.label(), b.label()
 		b.load(asm.R1, asm.R8, length, 8, false)
 		b.load(asm.R0, asm.R6, 8*(n+1), 8, false)
-		if b.unwinds() { // a Stop is no place
+		if b.unwinds() { // a Stop is no address
 			b.mov(asm.R2, asm.R0)
 			b.add(asm.RSh.Imm(asm.R2, 62))
 			b.ifImm(asm.JEq, asm.R2, 2, none, asm.R3)
@@ -259,7 +267,7 @@ func (b *builder) uregs(n int) error {
 	return nil
 }
 
-// result leaves what a function returned in r0.
+// result leaves the return value of a function in r0.
 func (b *builder) result() {
 	switch b.site {
 	case check.SiteSyscallReturn:
@@ -277,7 +285,8 @@ func (b *builder) result() {
 	}
 }
 
-// makeSpeculate makes the function that takes a speculation that is free; 0: there is none, which is counted.
+// makeSpeculate makes the function that returns a free speculation; 0, counted as a loss: there is
+// none.
 func (b *builder) makeSpeculate() {
 	again, took := b.label(), b.label()
 	n := b.p.Speculations()
@@ -308,7 +317,7 @@ func (b *builder) makeSpeculate() {
 	b.exit()
 }
 
-// act does what is done to the process at hand.
+// act performs an action on the current process.
 func (b *builder) act(s *ir.Step) error {
 	const stop = 19 // SIGSTOP
 	switch check.ActionKind(s.N) {
@@ -328,13 +337,14 @@ func (b *builder) act(s *ir.Step) error {
 	return nil
 }
 
-// copyout copies [C] bytes from [A] to the process's [B], by way of the work area. ir asked before that there are at most
-// MostCopyout.
+// copyout copies [C] bytes from [A] to the process's [B], through the work area. ir has checked
+// that they are at most MostCopyout.
 func (b *builder) copyout(s *ir.Step) {
 	done, bad, read := b.label(), b.label(), b.label()
 	b.getNumber(asm.R2, s.C)
 	b.ifImm(asm.JEq, asm.R2, 0, done, asm.R1)
-	b.ifImm(asm.JGT, asm.R2, int64(b.p.MostCopyout()), done, asm.R1) // never, but the verifier has lost it
+	// never true, but the verifier no longer knows the limit
+	b.ifImm(asm.JGT, asm.R2, int64(b.p.MostCopyout()), done, asm.R1)
 	b.store(asm.R10, slotHold, asm.R2, 8)
 	b.getNumber(asm.R3, s.A)
 	b.lift(asm.R1, asm.R9, b.lay.text)
@@ -357,7 +367,7 @@ func (b *builder) copyout(s *ir.Step) {
 	b.bind(done)
 }
 
-// copyoutstr copies a string and its final 0, but at most [C] bytes, to the process's [B].
+// copyoutstr copies a string and its final 0, at most [C] bytes, to the process's [B].
 func (b *builder) copyoutstr(s *ir.Step) {
 	done, cut, bad := b.label(), b.label(), b.label()
 	b.address(asm.R3, s.From, false, 0)
@@ -372,7 +382,8 @@ func (b *builder) copyoutstr(s *ir.Step) {
 	b.ifImm(asm.JEq, asm.R3, 0, done, asm.R1)
 	b.ifImm(asm.JGT, asm.R3, int64(b.p.StrSize), done, asm.R1)
 	b.store(asm.R10, slotHold, asm.R3, 8)
-	b.address(asm.R2, s.From, false, 0) // not the copy, of which the last byte is 0 where the string was cut
+	// not the copy, whose last byte is 0 when the string was truncated
+	b.address(asm.R2, s.From, false, 0)
 	b.getNumber(asm.R1, s.B)
 	b.load(asm.R3, asm.R10, slotHold, 8, false)
 	b.call(asm.FnProbeWriteUser)

@@ -4,7 +4,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// makeJoin: the string at r2, then the one at r3.
+// makeJoin makes the function that joins the strings at r2 and r3.
 func (b *builder) makeJoin() {
 	done := b.label()
 	s := b.p.StrSize
@@ -19,14 +19,14 @@ func (b *builder) makeJoin() {
 	b.alu(asm.Add, asm.R1, asm.R0)
 	b.movImm(asm.R2, int64(s))
 	b.mov(asm.R3, asm.R8)
-	b.call(asm.FnProbeReadKernelStr) // what does not fit runs on into the next part of the area
+	b.call(asm.FnProbeReadKernelStr) // excess bytes go into the next part of the area
 	b.bind(done)
 	b.storeImm(asm.R6, s-1, 0, 1, asm.R0)
 	b.movImm(asm.R0, 0)
 	b.exit()
 }
 
-// makeSubstr: of the string at r2 from r3 on; counted: r4 bytes.
+// makeSubstr makes the function that returns the string at r2 from r3 on; counted: r4 bytes of it.
 func (b *builder) makeSubstr(counted bool) {
 	nothing, forward, positive, short := b.label(), b.label(), b.label(), b.label()
 	b.enter()
@@ -34,21 +34,21 @@ func (b *builder) makeSubstr(counted bool) {
 	b.mov(asm.R9, asm.R4)
 	b.clearResult()
 	b.readStr(asm.R6, b.area().hay, b.p.StrSize, asm.R7, 0)
-	b.add(asm.Sub.Imm(asm.R0, 1)) // r0: how long it is
+	b.add(asm.Sub.Imm(asm.R0, 1)) // r0: its length
 	if !counted {
 		b.movImm(asm.R9, 1<<32)
 	}
 	b.ifImm(asm.JSGE, asm.R8, 0, forward, asm.R1)
 	b.alu(asm.Add, asm.R8, asm.R0)
 	b.ifImm(asm.JSGE, asm.R8, 0, forward, asm.R1)
-	b.mov(asm.R1, asm.R8) // before its start: if it ends within, that is what there is
+	b.mov(asm.R1, asm.R8) // before its start: the result is the part within the string
 	b.alu(asm.Add, asm.R1, asm.R9)
 	b.ifImm(asm.JSLE, asm.R1, 0, nothing, asm.R2)
 	b.mov(asm.R9, asm.R1)
 	b.movImm(asm.R8, 0)
 	b.bind(forward)
 	b.ifReg(asm.JSGE, asm.R8, asm.R0, nothing)
-	b.alu(asm.Sub, asm.R0, asm.R8) // r0: how much is left
+	b.alu(asm.Sub, asm.R0, asm.R8) // r0: the length left
 	b.ifImm(asm.JSGE, asm.R9, 0, positive, asm.R1)
 	b.alu(asm.Add, asm.R9, asm.R0)
 	b.ifImm(asm.JSLE, asm.R9, 0, nothing, asm.R1)
@@ -65,8 +65,9 @@ func (b *builder) makeSubstr(counted bool) {
 	b.exit()
 }
 
-// makeCase: the string at r2 with the letters from one on, A or a, in the other case. Eight letters are looked at at a time:
-// 0x80 in each byte that is a letter, shifted to 0x20, turns them.
+// makeCase makes the function that converts the string at r2: 26 letters beginning with from, A or
+// a, get the other case. It converts eight bytes at a time: 0x80 in each byte that is a letter,
+// shifted to 0x20, flips the case.
 func (b *builder) makeCase(from byte) {
 	const all = 0x0101010101010101
 	again, done := b.label(), b.label()
@@ -79,13 +80,13 @@ func (b *builder) makeCase(from byte) {
 	b.alu(asm.And, asm.R2, asm.R1)
 	b.mov(asm.R3, asm.R2)
 	b.movImm(asm.R4, int64(0x80-from)*all)
-	b.alu(asm.Add, asm.R2, asm.R4) // 0x80: not less than the first letter
+	b.alu(asm.Add, asm.R2, asm.R4) // 0x80: at least the first letter
 	b.movImm(asm.R4, int64(0x80-from-26)*all)
-	b.alu(asm.Add, asm.R3, asm.R4) // 0x80: more than the last letter
+	b.alu(asm.Add, asm.R3, asm.R4) // 0x80: above the last letter
 	b.alu(asm.Xor, asm.R2, asm.R3)
 	b.mov(asm.R3, asm.R1)
 	b.add(asm.Xor.Imm(asm.R3, -1))
-	b.alu(asm.And, asm.R2, asm.R3) // not of bytes beyond ASCII
+	b.alu(asm.And, asm.R2, asm.R3) // not bytes beyond ASCII
 	b.movImm(asm.R4, -0x7f7f7f7f7f7f7f80)
 	b.alu(asm.And, asm.R2, asm.R4)
 	b.add(asm.RSh.Imm(asm.R2, 2))
@@ -93,7 +94,7 @@ func (b *builder) makeCase(from byte) {
 	b.mov(asm.R2, asm.R6)
 	b.alu(asm.Add, asm.R2, asm.R8)
 	b.store(asm.R2, b.area().result, asm.R1, 8)
-	// A word with a 0 in it is the last one.
+	// A word that contains a 0 is the last one.
 	b.mov(asm.R2, asm.R1)
 	b.movImm(asm.R3, all)
 	b.alu(asm.Sub, asm.R2, asm.R3)
@@ -109,8 +110,8 @@ func (b *builder) makeCase(from byte) {
 	b.exit()
 }
 
-// makePath: basename or dirname of the path at r2. The words: where the last name begins, where it ends, where the one before
-// it ends.
+// makePath makes the function for basename or dirname of the path at r2. Words: start of the last
+// name, its end, end of the name before it.
 func (b *builder) makePath(dir bool) {
 	const begin, end, before = 0, 1, 2
 	behind, named, dot := b.label(), b.label(), b.label()
@@ -159,15 +160,16 @@ func (b *builder) makePath(dir bool) {
 	b.single('.')
 }
 
-// makeNumber: the number r2 in base r3, by DTrace's rules. Digits are made from the last one on, in what is the hay otherwise.
+// makeNumber makes the function that formats the number r2 in base r3, by DTrace's rules. It writes
+// digits from the last one on, into the hay.
 func (b *builder) makeNumber() {
-	const room = 72 // a sign or 0x, 64 digits, 0
+	const capacity = 72 // a sign or 0x, 64 digits, 0
 	a := b.area()
 	nothing, unsigned, again, done := b.label(), b.label(), b.label(), b.label()
 	b.enter()
 	b.mov(asm.R8, asm.R3)
 	b.clearResult()
-	b.zeroFill(asm.R6, a.hay, room)
+	b.zeroFill(asm.R6, a.hay, capacity)
 	b.zeroWord(0)
 	b.ifImm(asm.JLT, asm.R8, 2, nothing, asm.R0)
 	b.ifImm(asm.JGT, asm.R8, 36, nothing, asm.R0)
@@ -177,7 +179,7 @@ func (b *builder) makeNumber() {
 	b.movImm(asm.R1, 1)
 	b.setWord(0, asm.R1)
 	b.bind(unsigned)
-	b.lift(asm.R9, asm.R6, a.hay+room-2)
+	b.lift(asm.R9, asm.R6, a.hay+capacity-2)
 	b.movImm(asm.R5, 0)
 	b.bind(again)
 	digit := b.label()
@@ -195,11 +197,12 @@ func (b *builder) makeNumber() {
 	b.add(asm.Sub.Imm(asm.R9, 1))
 	b.ifImm(asm.JLT, asm.R5, 64, again, asm.R0)
 	b.bind(done)
-	// r9 is where the first digit stands, and r5 how many there are, which the verifier is to forget.
+	// r9 is the address of the first digit, and r5 the number of digits, which the verifier must
+	// forget.
 	b.add(asm.Neg.Imm(asm.R5, 0))
 	b.add(asm.Add.Imm(asm.R5, 64))
 	b.setWord(1, asm.R5)
-	b.lift(asm.R9, asm.R6, a.hay+room-1-64)
+	b.lift(asm.R9, asm.R6, a.hay+capacity-1-64)
 	b.getWord(asm.R5, 1)
 	b.within(asm.R5, 64, nothing)
 	b.alu(asm.Add, asm.R9, asm.R5)
@@ -218,13 +221,14 @@ func (b *builder) makeNumber() {
 	b.bind(eight)
 	before('0')
 	b.bind(write)
-	b.readStr(asm.R6, a.result, min(b.p.StrSize, room+8), asm.R9, 0)
+	b.readStr(asm.R6, a.result, min(b.p.StrSize, capacity+8), asm.R9, 0)
 	b.bind(nothing)
 	b.movImm(asm.R0, 0)
 	b.exit()
 }
 
-// makeParse: r0 is the number that the string at r2 begins with, in base r3. Words: the number, its sign, whether it has begun.
+// makeParse makes the function that returns in r0 the number at the start of the string at r2, in
+// base r3. Words: the number, its sign, whether it has begun.
 func (b *builder) makeParse() {
 	const value, sign, begun, base = 0, 1, 2, 3
 	const blanks, digits = 0, 1
@@ -250,7 +254,7 @@ func (b *builder) makeParse() {
 		b.jump(next)
 		b.bind(begin)
 		b.bind(number)
-		// The x of 0x: r2 counts how many digits there were, 1 more.
+		// The x of 0x: r2 is 1 + the number of digits so far.
 		letter, less, hex, add := b.label(), b.label(), b.label(), b.label()
 		b.getWord(asm.R2, begun)
 		b.ifImm(asm.JNE, asm.R2, digits+1, letter, asm.R0)
@@ -296,8 +300,9 @@ func (b *builder) makeParse() {
 	b.exit()
 }
 
-// makeCleanpath: the path at r2 without what leads nowhere else. Words: how much is written, how many names, where to go on. The
-// marks say how much was written before each name, so that it is taken back at once.
+// makeCleanpath makes the function that simplifies the path at r2. Words: bytes written, number of
+// names, position to continue at. The marks are the bytes written before each name, so that ..
+// removes it at once.
 func (b *builder) makeCleanpath() {
 	const out, names, from = wordOut, 1, 2
 	a := b.area()
@@ -307,7 +312,7 @@ func (b *builder) makeCleanpath() {
 	b.zeroWord(out)
 	b.zeroWord(names)
 	b.zeroWord(from)
-	// The string is copied where zeroes are behind it, for looking ahead.
+	// Copy the string to zero-filled memory, for looking ahead.
 	b.zeroFill(asm.R6, a.hay, s+8)
 	b.readStr(asm.R6, a.hay, s, asm.R7, 0)
 	b.lift(asm.R7, asm.R6, a.hay)
@@ -317,7 +322,7 @@ func (b *builder) makeCleanpath() {
 	b.ifImm(asm.JNE, asm.R1, '/', relative, asm.R0)
 	b.char('/')
 	b.bind(relative)
-	mark := func() { // r1: where the mark of the name r2 is
+	mark := func() { // r1: address of the mark of the name r2
 		b.within(asm.R2, s/2, full)
 		b.mov(asm.R1, asm.R2)
 		b.add(asm.LSh.Imm(asm.R1, 1))
@@ -354,7 +359,7 @@ func (b *builder) makeCleanpath() {
 		b.load(asm.R1, asm.R1, a.mask, 2, false)
 		b.setWord(out, asm.R1)
 		b.jump(next)
-		b.bind(root) // nothing to take back
+		b.bind(root) // nothing to remove
 		b.load(asm.R1, asm.R7, 0, 1, false)
 		b.ifImm(asm.JEq, asm.R1, '/', next, asm.R0)
 		b.getWord(asm.R1, out)
@@ -374,7 +379,7 @@ func (b *builder) makeCleanpath() {
 		b.ifImm(asm.JEq, asm.R2, 0, plain, asm.R0)
 		b.ifImm(asm.JNE, asm.R2, 1, slash, asm.R0)
 		b.load(asm.R1, asm.R7, 0, 1, false)
-		b.ifImm(asm.JEq, asm.R1, '/', plain, asm.R0) // behind the first one
+		b.ifImm(asm.JEq, asm.R1, '/', plain, asm.R0) // after the first one
 		b.bind(slash)
 		b.char('/')
 		b.bind(plain)
@@ -389,7 +394,7 @@ func (b *builder) makeCleanpath() {
 	b.ifImm(asm.JNE, asm.R1, 0, some, asm.R0)
 	b.char('.')
 	b.bind(some)
-	// What stands behind the end was taken back.
+	// Bytes after the end were removed.
 	b.loop(s, func(next label, _ []label) {
 		b.getWord(asm.R2, out)
 		b.ifReg(asm.JLT, asm.R8, asm.R2, next)

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every program of the intermediate form is run twice: by the kernel, and by irtest's machine. What they leave must be alike,
-// but for times and addresses.
+// TestTwins runs every program of the intermediate form twice: in the kernel, and in irtest's
+// machine. The results must be equal, except for times and addresses.
 func TestTwins(t *testing.T) {
 	text, err := os.ReadFile("testdata/programs.d")
 	if err != nil {
@@ -26,7 +26,9 @@ func TestTwins(t *testing.T) {
 	}
 	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU()}
 	here, size := kernelHere(), int64(256)
-	if !here.Loop { // loops are walked turn by turn: eight routines on strings of 256 bytes are too many jumps
+	// without bpf_loop the verifier follows each iteration: eight routines on strings of 256 bytes
+	// have too many jumps
+	if !here.Loop {
 		size = 32
 	}
 	for i, line := range strings.Split(string(text), "\n") {
@@ -36,7 +38,7 @@ func TestTwins(t *testing.T) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			twins(t, line, here, size)
-			if i%4 == 0 { // what a kernel lacks is not used
+			if i%4 == 0 { // a missing feature is not used
 				twins(t, line, old, 32)
 			}
 			if t.Failed() {
@@ -46,7 +48,8 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// Keys that are longer than a kernel takes mean the same in pieces, however many, with and without buckets; what is taken out is gone.
+// TestTwinsOfLongKeys checks that keys longer than the kernel's limit work in pieces, of any
+// number, with and without buckets, and that deletion works.
 func TestTwinsOfLongKeys(t *testing.T) {
 	const text = `BEGIN {
 		@a[strjoin("one", ""), strjoin("two", "")] = count(); @a[strjoin("one", ""), strjoin("three", "")] = count(); @a[strjoin("one", ""), strjoin("two", "")] = count();
@@ -62,7 +65,8 @@ func TestTwinsOfLongKeys(t *testing.T) {
 	}
 }
 
-// No key of a hash map is longer than a kernel takes, whatever the program's own keys are, and a cut key is put together again.
+// TestCutKey checks that no key of a hash map exceeds the kernel's limit, and that a cut key is
+// restored.
 func TestCutKey(t *testing.T) {
 	for size := 8; size < 5000; size += 8 {
 		cut, long := Kernel{}.CutKey(size)
@@ -78,14 +82,21 @@ func TestCutKey(t *testing.T) {
 		}
 		number := uint64(0)
 		for i := range cut.Pieces {
-			pieces[uint32(i+1)] = append(binary.NativeEndian.AppendUint64(nil, number), key[i*pieceBytes:(i+1)*pieceBytes]...)
+			pieces[uint32(i+1)] = append(
+				binary.NativeEndian.AppendUint64(nil, number),
+				key[i*pieceBytes:(i+1)*pieceBytes]...)
 			number = uint64(i + 1)
 		}
-		kept := append(binary.NativeEndian.AppendUint64(nil, number), key[cut.Pieces*pieceBytes:]...)
+		kept := append(
+			binary.NativeEndian.AppendUint64(nil, number),
+			key[cut.Pieces*pieceBytes:]...)
 		if len(kept) != cut.Size {
 			t.Fatalf("a key of %d bytes: %d are kept, want %d", size, len(kept), cut.Size)
 		}
-		if got := cut.Restore(kept, func(n uint32) []byte { return pieces[n] }); !bytes.Equal(got, key) {
+		if got := cut.Restore(kept, func(n uint32) []byte { return pieces[n] }); !bytes.Equal(
+			got,
+			key,
+		) {
 			t.Fatalf("a key of %d bytes comes back as %x", size, got)
 		}
 		if got := cut.Restore(kept, func(uint32) []byte { return nil }); got != nil {
@@ -94,9 +105,45 @@ func TestCutKey(t *testing.T) {
 	}
 }
 
-// Every value counts into the bucket that lang/format has for it, and is added right.
+// TestBuckets checks that every value counts in the bucket that lang/format has for it, and is
+// added correctly.
 func TestBuckets(t *testing.T) {
-	values := []int64{0, 1, -1, 2, 3, 5, 9, 10, 11, 15, 16, 19, 99, 100, 101, 999, 1000, 12345, 1e6, 1e7 - 1, 1e7, 1e12, 1 << 62, 1<<62 - 1, 1<<63 - 1, -1 << 63, -1<<63 + 1, -2, -9, -10, -100, -1e6, -1e7, -1e12}
+	values := []int64{
+		0,
+		1,
+		-1,
+		2,
+		3,
+		5,
+		9,
+		10,
+		11,
+		15,
+		16,
+		19,
+		99,
+		100,
+		101,
+		999,
+		1000,
+		12345,
+		1e6,
+		1e7 - 1,
+		1e7,
+		1e12,
+		1 << 62,
+		1<<62 - 1,
+		1<<63 - 1,
+		-1 << 63,
+		-1<<63 + 1,
+		-2,
+		-9,
+		-10,
+		-100,
+		-1e6,
+		-1e7,
+		-1e12,
+	}
 	for shift := range 63 {
 		values = append(values, 1<<shift, 1<<shift-1, -1<<shift, 3<<shift)
 	}
@@ -147,7 +194,10 @@ func twins(t testing.TB, text string, k Kernel, strsize int64, args ...uint64) {
 	copy(m.Args[:], args)
 	locked(func() {
 		m.PID, m.TID, m.Execname = uint32(os.Getpid()), uint32(unix.Gettid()), comm(t)
-		m.Numbers = map[check.BuiltinVar]uint64{check.BuiltinUID: uint64(os.Getuid()), check.BuiltinGID: uint64(os.Getgid())}
+		m.Numbers = map[check.BuiltinVar]uint64{
+			check.BuiltinUID: uint64(os.Getuid()),
+			check.BuiltinGID: uint64(os.Getgid()),
+		}
 		m.Fire(all...)
 		r.run(prog, args...)
 	})
@@ -165,7 +215,7 @@ func comm(t testing.TB) string {
 	return strings.TrimSuffix(string(b), "\n")
 }
 
-// compare holds what the kernel's program left against what the machine's did.
+// compare compares the results of the kernel's program with the machine's.
 func (r *running) compare(m *irtest.Machine) {
 	t := r.t
 	t.Helper()
@@ -218,7 +268,7 @@ func (r *running) compare(m *irtest.Machine) {
 	}
 	for i := range r.p.Aggs {
 		got := r.aggregated(i)
-		if r.p.Aggs[i].Key.Size == 0 { // its one element is always there
+		if r.p.Aggs[i].Key.Size == 0 { // its one element always exists
 			if len(m.Aggs[i]) == 0 {
 				m.Aggs[i] = map[string][]byte{"": make([]byte, r.p.Aggs[i].Value)}
 			}
@@ -243,7 +293,7 @@ func (r *running) compare(m *irtest.Machine) {
 	}
 }
 
-// recordsDiffer says how two records differ: times, CPUs and addresses aside.
+// recordsDiffer returns how two records differ, ignoring times, CPUs and addresses.
 func (r *running) recordsDiffer(got, want []byte) string {
 	if len(got) != (len(want)+7)&^7 && len(got) != len(want) {
 		return fmt.Sprintf("%d bytes, want %d", len(got), len(want))
@@ -268,7 +318,8 @@ func (r *running) recordsDiffer(got, want []byte) string {
 	}
 	for i, a := range r.p.Records[n].Actions {
 		for j, f := range a.Fields {
-			if f.Size > 0 && !wordsAlike(got[f.Offset:f.Offset+f.Size], want[f.Offset:f.Offset+f.Size]) {
+			if f.Size > 0 &&
+				!wordsAlike(got[f.Offset:f.Offset+f.Size], want[f.Offset:f.Offset+f.Size]) {
 				return fmt.Sprintf("field %d of action %d at %d", j, i, f.Offset)
 			}
 		}
@@ -276,7 +327,7 @@ func (r *running) recordsDiffer(got, want []byte) string {
 	return ""
 }
 
-// wordsAlike compares memory, but for what is an address of the machine's memory or a time.
+// wordsAlike compares memory, ignoring words that are addresses of the machine's memory or times.
 func wordsAlike(got, want []byte) bool {
 	if len(got) != len(want) {
 		return false

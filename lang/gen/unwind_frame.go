@@ -4,8 +4,9 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// search leaves in r1 how far behind r0 + at the last of n entries is, each of size bytes and in order, that begins with a number of
-// width bytes not above target; the first, if none is. It changes r2 and r3. Differences must not overflow.
+// search does a binary search over n sorted entries of size bytes at r0 + at. It leaves in r1 the
+// offset of the last entry whose first width bytes are <= target, or 0 if there is none. It changes
+// r2 and r3. Differences must not overflow.
 func (b *builder) search(n, size, at, width int, target asm.Register) {
 	b.movImm(asm.R1, 0)
 	for n > 1 {
@@ -16,13 +17,14 @@ func (b *builder) search(n, size, at, width int, target asm.Register) {
 		b.alu(asm.Sub, asm.R3, target)
 		b.add(asm.Sub.Imm(asm.R3, 1))
 		b.add(asm.ArSh.Imm(asm.R3, 63))
-		b.add(asm.And.Imm(asm.R3, int32(half*size))) // no branch: the verifier would follow each way
+		// no branch: the verifier would follow both ways
+		b.add(asm.And.Imm(asm.R3, int32(half*size)))
 		b.alu(asm.Add, asm.R1, asm.R3)
 		n -= half
 	}
 }
 
-// userWords reads size bytes of the process at the address in r3 to walkTemp of the state at r6.
+// userWords reads size bytes at the user address in r3 into walkTemp of the state at r6.
 func (b *builder) userWords(size int, failed label) {
 	b.lift(asm.R1, asm.R6, walkTemp)
 	b.movImm(asm.R2, int64(size))
@@ -30,8 +32,8 @@ func (b *builder) userWords(size int, failed label) {
 	b.ifImm(asm.JNE, asm.R0, 0, failed, asm.R1)
 }
 
-// makeFrame makes the function that bpf_loop calls for each frame: where the state is stands at r2. It keeps the frame, and goes on to its caller.
-// 1 ends the walk.
+// makeFrame makes the callback of bpf_loop, which is called for each frame. The address of the
+// state is at r2. It stores the frame and continues at its caller. It returns 1 to end the walk.
 func (b *builder) makeFrame() {
 	const key = -8
 	inside, nowhere, stop, memory, pointer := b.label(), b.label(), b.label(), b.label(), b.label()
@@ -48,8 +50,8 @@ func (b *builder) makeFrame() {
 	b.alu(asm.Sub, asm.R3, asm.R1)
 	b.ifReg(asm.JLT, asm.R3, asm.R2, inside)
 
-	// Which stretch of memory is it in?
-	b.movImm(asm.R1, 1<<57) // of a process with five levels of page tables
+	// Find the mapping of the address.
+	b.movImm(asm.R1, 1<<57) // highest user address with five levels of page tables
 	b.ifReg(asm.JGE, asm.R7, asm.R1, nowhere)
 	b.load(asm.R1, asm.R6, walkPID, 8, false)
 	b.store(asm.R10, key, asm.R1, 4)
@@ -70,7 +72,7 @@ func (b *builder) makeFrame() {
 	b.add(asm.Add.Imm(asm.R8, 1))
 	b.store(asm.R6, walkBlock, asm.R8, 8)
 	b.movImm(asm.R0, 0)
-	b.exit() // the next turn looks there
+	b.exit() // the next iteration searches the next block
 	b.bind(found)
 	b.storeImm(asm.R6, walkBlock, 0, 8, asm.R1)
 	b.load(asm.R1, asm.R0, CodeHead, 8, false)
@@ -95,7 +97,7 @@ func (b *builder) makeFrame() {
 	b.ifImm(asm.JNE, asm.R1, CodeTable, pointer, asm.R2)
 	b.bind(table)
 
-	// By the table.
+	// Use the table.
 	b.findRow(pointer, ended)
 	b.mov(asm.R8, asm.R0)
 	b.load(asm.R7, asm.R8, 0, 1, false)
@@ -137,7 +139,7 @@ func (b *builder) makeFrame() {
 	b.ifImm(asm.JEq, asm.R7, BPAtBP, saved, asm.R2)
 	apart := b.label()
 	b.ifImm(asm.JNE, asm.R3, -16, apart, asm.R2)
-	b.alu(asm.Add, asm.R3, asm.R9) // most functions have it right below the place to return to
+	b.alu(asm.Add, asm.R3, asm.R9) // most functions save it just below the return address
 	b.userWords(16, memory)
 	b.load(asm.R1, asm.R6, walkTemp, 8, false)
 	b.store(asm.R6, walkBP, asm.R1, 8)
@@ -152,7 +154,7 @@ func (b *builder) makeFrame() {
 	b.store(asm.R6, walkBP, asm.R1, 8)
 	b.jump(same)
 	b.bind(lost)
-	b.storeImm(asm.R6, walkBP, 1, 8, asm.R1) // which is no frame pointer
+	b.storeImm(asm.R6, walkBP, 1, 8, asm.R1) // an invalid frame pointer
 	b.bind(same)
 	b.mov(asm.R3, asm.R9)
 	b.add(asm.Sub.Imm(asm.R3, 8))
@@ -180,7 +182,7 @@ func (b *builder) makeFrame() {
 		b.store(asm.R6, from[1], asm.R1, 8)
 	}
 	b.ifImm(asm.JEq, asm.R1, 0, ended, asm.R2)
-	b.store(asm.R6, walkLook, asm.R1, 8) // what was interrupted, not what was called from
+	b.store(asm.R6, walkLook, asm.R1, 8) // the interrupted instruction, not one after a call
 	for _, at := range [...]int{walkBy, walkKept, walkBlock, walkRows} {
 		b.storeImm(asm.R6, at, 0, 8, asm.R2)
 	}
@@ -191,7 +193,8 @@ func (b *builder) makeFrame() {
 	b.beforeReturn(same)
 	b.followPointer(ended, stop, next)
 
-	// In no stretch that is known. What a frame pointer led to is no frame then, but for the first one; what a table led to is.
+	// Not in a known mapping. If a frame pointer led here, it is no frame, except for the first
+	// one; if a table led here, it is a frame.
 	b.bind(nowhere)
 	b.afterReturnProbe(next)
 	b.mov(asm.R1, asm.R6)
@@ -216,7 +219,8 @@ func (b *builder) makeFrame() {
 	b.exit()
 }
 
-// returnOffsets are where the kernel keeps what functions with return probes really return to (include/linux/uprobes.h); nil: not known.
+// returnOffsets returns the offsets of the members that contain the real return addresses of
+// functions with return probes (include/linux/uprobes.h); nil: unknown.
 func (b *builder) returnOffsets() []int {
 	var out []int
 	for _, m := range [...][2]string{{"task_struct", "utask"}, {"uprobe_task", "return_instances"}, {"return_instance", "next"}, {"return_instance", "stack"}, {"return_instance", "orig_ret_vaddr"}} {
@@ -229,8 +233,9 @@ func (b *builder) returnOffsets() []int {
 	return out
 }
 
-// afterReturnProbe goes to next with the place in r1 that a function returns to in whose stead the place of a return probe is on the stack. It
-// looks at one such function a turn. It goes on here where there is none.
+// afterReturnProbe handles a return address that a return probe has replaced. It jumps to next with
+// the real one in r1. Each iteration checks one return_instance. When there is none it continues
+// here.
 func (b *builder) afterReturnProbe(next label) {
 	const at = -16
 	offs := b.returnOffsets()
@@ -266,11 +271,11 @@ func (b *builder) afterReturnProbe(next label) {
 	b.jump(next)
 	b.bind(other)
 	b.movImm(asm.R0, 0)
-	b.exit() // the next turn looks at the next one
+	b.exit() // the next iteration checks the next one
 	b.bind(none)
 }
 
-// keepFrame puts the place of the state at r6 behind the frames that there are, unless it is there.
+// keepFrame appends the address of the state at r6 to the frames, unless it is stored already.
 func (b *builder) keepFrame(full label) {
 	kept := b.label()
 	b.load(asm.R1, asm.R6, walkKept, 8, false)
@@ -292,7 +297,8 @@ func (b *builder) keepFrame(full label) {
 	b.bind(kept)
 }
 
-// findRow leaves in r0 the rule for the place r7, in the table r8 of the state at r6.
+// findRow leaves in r0 the address of the rule for the address r7, from the table r8 of the state
+// at r6.
 func (b *builder) findRow(none, ended label) {
 	const key = -8
 	row := b.label()
@@ -321,7 +327,7 @@ func (b *builder) findRow(none, ended label) {
 	b.add(asm.Add.Imm(asm.R8, 1))
 	b.store(asm.R6, walkRows, asm.R8, 8)
 	b.movImm(asm.R0, 0)
-	b.exit() // the next turn looks there
+	b.exit() // the next iteration searches the next block
 	b.bind(row)
 	b.ifImm(asm.JEq, asm.R1, 0, none, asm.R2)
 	b.store(asm.R10, key, asm.R1, 4)
@@ -331,14 +337,15 @@ func (b *builder) findRow(none, ended label) {
 	b.ifImm(asm.JEq, asm.R0, 0, ended, asm.R1)
 }
 
-// followPointer goes to the caller by the frame pointer: it leaves its place in r1. All that Go and just-in-time compilers make has
-// frame pointers, on stacks that may lie anywhere; elsewhere one that leads far away is none.
+// followPointer continues at the caller by the frame pointer: it leaves the return address in r1.
+// Code of Go and of JIT compilers has frame pointers, on stacks anywhere in memory. In other code a
+// frame pointer far from the stack pointer is invalid.
 func (b *builder) followPointer(ended, stop, next label) {
 	nothing, near, follow := b.label(), b.label(), b.label()
 	b.load(asm.R8, asm.R6, walkTable, 8, false)
 	b.add(asm.RSh.Imm(asm.R8, 32))
 	why := b.label()
-	// r9: what to tell if it leads nowhere.
+	// r9: the Stop to report if the frame pointer leads nowhere.
 	for _, each := range [...]struct {
 		how  int64
 		stop Stop
@@ -377,12 +384,13 @@ func (b *builder) followPointer(ended, stop, next label) {
 	b.jump(stop)
 }
 
-// beforeReturn goes to found with the CFA in r9 where generated code returns with the next two instructions, whether or not it has a frame pointer:
+// beforeReturn handles generated code that is about to return, with or without a frame pointer: it
+// jumps to found with the CFA in r9 when the next two instructions are
 //
 //	add $N,%rsp    48 83 c4 N
 //	ret            c3
 //
-// So do the pieces of code through which CPython calls each function with -X perf. It goes on here elsewhere.
+// CPython's trampolines of -X perf contain them. Otherwise it continues here.
 func (b *builder) beforeReturn(found label) {
 	other := b.label()
 	b.load(asm.R1, asm.R6, walkTable, 8, false)
@@ -409,8 +417,9 @@ func (b *builder) beforeReturn(found label) {
 	b.bind(other)
 }
 
-// doubt notes that the frame pointer may not be that of the last frame, r8 being how its code is walked. Where a table has frames, it says nothing of
-// this code; where there is none, nothing says that the code has frame pointers.
+// doubt records that the frame pointer may not belong to the last frame. r8 is how its code is
+// walked. A table without a row for this code does not describe it; without a table nothing shows
+// that the code has frame pointers.
 func (b *builder) doubt() {
 	sure := b.label()
 	b.ifImm(asm.JGE, asm.R8, CodePointers, sure, asm.R1)

@@ -8,15 +8,17 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// The kernel keeps how long a thread ran (sum_exec_runtime) right when it leaves the CPU, and else only at clock ticks. So a
-// program at sched_switch notes when the next thread begins and what it had by then:
+// The kernel updates the run time of a thread (sum_exec_runtime) when it leaves the CPU, and
+// otherwise only at clock ticks. So a program at sched_switch records when the next thread starts
+// and its run time so far:
 //
-//	| u64 task_struct | u64 since when, of the monotonic clock | u64 ns that it had run |
+//	| u64 task_struct | u64 start, monotonic clock | u64 ns that it had run |
 //
-// and vtimestamp is that and the time since. Of a thread that has not changed places with another since the script began, it
-// is what the kernel has of it.
+// vtimestamp is that run time plus the time since the start. For a thread that has not been
+// switched since the script began, it is the kernel's value.
 
-// ranOffset is where a task_struct has how long its thread ran.
+// ranOffset returns the offset of a thread's run time in task_struct. It returns an error when the
+// types lack it.
 func (b *builder) ranOffset() (int, error) {
 	se, err := b.offset("task_struct", "se")
 	if err != nil {
@@ -26,13 +28,13 @@ func (b *builder) ranOffset() (int, error) {
 	return se + sum, err
 }
 
-// vtimestamp leaves how long the thread has run in r0.
+// vtimestamp leaves the run time of the thread in r0, in ns.
 func (b *builder) vtimestamp() error {
 	off, err := b.ranOffset()
 	if err != nil {
 		return err
 	}
-	if b.other() { // which runs on no CPU while it is told of, so that the kernel has all of it
+	if b.other() { // it is not running when its probe fires, so the kernel's value is exact
 		b.task()
 		b.mov(asm.R3, asm.R0)
 		b.kernelWord(off, 8, slotTemp)
@@ -62,7 +64,8 @@ func (b *builder) vtimestamp() error {
 	return nil
 }
 
-// runningHelper makes the program at sched_switch, whose arguments are: preempt, the thread before, the next one.
+// runningHelper returns the program at sched_switch, whose arguments are: preempt, the previous
+// thread, the next one. It returns an error when the kernel's types lack a member.
 func runningHelper(p *ir.Program, k Kernel) (*Code, error) {
 	b := &builder{p: p, k: k, site: check.SiteRawTracepoint}
 	off, err := b.ranOffset()

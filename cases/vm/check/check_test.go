@@ -29,8 +29,16 @@ func TestCells(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := &scene{culprit: program}
-			r := s.check(check{row: "nic", args: []string{"nic"}, lesser: "unwind tables", sane: tool("nic", rowWith("device", "lo", positive("rx")))})
-			if r.Cell != test.cell || (test.problem == "") != (r.Problem == "") || !strings.Contains(r.Problem, test.problem) {
+			r := s.check(
+				check{
+					row:    "nic",
+					args:   []string{"nic"},
+					lesser: "unwind tables",
+					sane:   tool("nic", rowWith("device", "lo", positive("rx"))),
+				},
+			)
+			if r.Cell != test.cell || (test.problem == "") != (r.Problem == "") ||
+				!strings.Contains(r.Problem, test.problem) {
 				t.Errorf("%+v, want %q and %q", r, test.cell, test.problem)
 			}
 		})

@@ -16,29 +16,154 @@ func checks() []check {
 	all := []check{
 		{row: "`serve`, recorded numbers, profile and diagnosis", alone: true, run: serve},
 		{row: "`diagnose`", args: []string{"diagnose", "--for", "8s", "--json"}, sane: diagnosis},
-		{row: "`profile`", args: []string{"profile", "--for", "2s", "--format", "folded"}, sane: contains("do_syscall_64", "main.spin"), lesser: unwinding},
-		{row: "`profile --off-cpu`", args: []string{"profile", "--off-cpu", "--for", "1s", "--table"}, sane: contains("sleeping"), lesser: unwinding},
-		{row: "`profile --locks`", args: []string{"profile", "--locks", "--for", "1s", "--table"}, sane: contains("futex"), lesser: unwinding},
-		{row: "`locks`, of the kernel", args: []string{"locks", "--kernel", "--json", "1", "2"}, sane: tool("locks", positive("count"))},
-		{row: "`locks --user`", args: []string{"locks", "--user", "--json", "1", "2"}, sane: tool("locks", positive("count"), positive("wait_ns")), lesser: unwinding},
-		{row: "`caches`", args: []string{"caches", "--json", "1", "2"}, sane: tool("caches", rowWith("cache", "dentry", positive("entries")), rowWith("cache", "tcp-sockets", positive("entries")))},
-		{row: "`cpu`", args: []string{"cpu", "--json", "1", "2"}, sane: tool("cpu", whole, rowWith("cpu", "all", positive("sys"), below("idle", 1)), positive("interrupts_per_s"))},
-		{row: "`disk`", args: []string{"disk", "--json", "1", "2"}, sane: tool("disk", positive("writes_per_s"), positive("written_bytes_per_s"), below("util", 1.01))},
-		{row: "`flows`", args: []string{"flows", "--json", "1", "2"}, sane: tool("flows", rowWith("process", "check", positive("tx_bytes_per_s")))},
-		{row: "`irq`", args: []string{"irq", "--json", "1", "2"}, sane: tool("irq", rowWith("irq", "LOC", positive("count_per_s"), below("time_ratio", 1)))},
-		{row: "`link`", args: []string{"link", "--json", "1", "2"}, sane: tool("link", rowWith("device", "lo", positive("mtu_bytes"), positive("rx_packets_per_s")))},
-		{row: "`mem`", args: []string{"mem", "--json", "1", "2"}, sane: tool("mem", positive("free_bytes"), positive("switches_per_s"), below("idle", 1))},
-		{row: "`nic`", args: []string{"nic", "--json", "1", "2"}, sane: tool("nic", rowWith("device", "lo", positive("rx_bytes_per_s"), positive("tx_packets_per_s")))},
-		{row: "`ps`", args: []string{"ps", "--json", "1", "2"}, sane: tool("ps", rowWith("process", "check", positive("usr"), positive("voluntary_switches_per_s"), positive("rss_bytes")))},
-		{row: "`tcp`", args: []string{"tcp", "--json", "1", "2"}, sane: tool("tcp", positive("in_segments_per_s"), positive("active_opens_per_s"), positive("sockets"))},
-		{row: "`use`", args: []string{"use", "--json", "1", "2"}, sane: tool("use", positive("cpu_util"), below("cpu_util", 1.01), below("memory_util", 1))},
-		{row: "`trace`, long keys and stacks", args: []string{"trace", "-qn", `syscall::newfstatat:entry /execname == "check"/ { @[copyinstr(arg1), strjoin("x", copyinstr(arg1)), execname] = count(); } profile-99 { @s[stack(), ustack(), execname] = count(); } tick-2s { exit(0); }`}, sane: contains("x/tmp", "vmlinux`")},
+		{
+			row:    "`profile`",
+			args:   []string{"profile", "--for", "2s", "--format", "folded"},
+			sane:   contains("do_syscall_64", "main.spin"),
+			lesser: unwinding,
+		},
+		{
+			row:    "`profile --off-cpu`",
+			args:   []string{"profile", "--off-cpu", "--for", "1s", "--table"},
+			sane:   contains("sleeping"),
+			lesser: unwinding,
+		},
+		{
+			row:    "`profile --locks`",
+			args:   []string{"profile", "--locks", "--for", "1s", "--table"},
+			sane:   contains("futex"),
+			lesser: unwinding,
+		},
+		{
+			row:  "`locks`, of the kernel",
+			args: []string{"locks", "--kernel", "--json", "1", "2"},
+			sane: tool("locks", positive("count")),
+		},
+		{
+			row:    "`locks --user`",
+			args:   []string{"locks", "--user", "--json", "1", "2"},
+			sane:   tool("locks", positive("count"), positive("wait_ns")),
+			lesser: unwinding,
+		},
+		{
+			row:  "`caches`",
+			args: []string{"caches", "--json", "1", "2"},
+			sane: tool(
+				"caches",
+				rowWith("cache", "dentry", positive("entries")),
+				rowWith("cache", "tcp-sockets", positive("entries")),
+			),
+		},
+		{
+			row:  "`cpu`",
+			args: []string{"cpu", "--json", "1", "2"},
+			sane: tool(
+				"cpu",
+				whole,
+				rowWith("cpu", "all", positive("sys"), below("idle", 1)),
+				positive("interrupts_per_s"),
+			),
+		},
+		{
+			row:  "`disk`",
+			args: []string{"disk", "--json", "1", "2"},
+			sane: tool(
+				"disk",
+				positive("writes_per_s"),
+				positive("written_bytes_per_s"),
+				below("util", 1.01),
+			),
+		},
+		{
+			row:  "`flows`",
+			args: []string{"flows", "--json", "1", "2"},
+			sane: tool("flows", rowWith("process", "check", positive("tx_bytes_per_s"))),
+		},
+		{
+			row:  "`irq`",
+			args: []string{"irq", "--json", "1", "2"},
+			sane: tool(
+				"irq",
+				rowWith("irq", "LOC", positive("count_per_s"), below("time_ratio", 1)),
+			),
+		},
+		{
+			row:  "`link`",
+			args: []string{"link", "--json", "1", "2"},
+			sane: tool(
+				"link",
+				rowWith("device", "lo", positive("mtu_bytes"), positive("rx_packets_per_s")),
+			),
+		},
+		{
+			row:  "`mem`",
+			args: []string{"mem", "--json", "1", "2"},
+			sane: tool("mem", positive("free_bytes"), positive("switches_per_s"), below("idle", 1)),
+		},
+		{
+			row:  "`nic`",
+			args: []string{"nic", "--json", "1", "2"},
+			sane: tool(
+				"nic",
+				rowWith("device", "lo", positive("rx_bytes_per_s"), positive("tx_packets_per_s")),
+			),
+		},
+		{
+			row:  "`ps`",
+			args: []string{"ps", "--json", "1", "2"},
+			sane: tool(
+				"ps",
+				rowWith(
+					"process",
+					"check",
+					positive("usr"),
+					positive("voluntary_switches_per_s"),
+					positive("rss_bytes"),
+				),
+			),
+		},
+		{
+			row:  "`tcp`",
+			args: []string{"tcp", "--json", "1", "2"},
+			sane: tool(
+				"tcp",
+				positive("in_segments_per_s"),
+				positive("active_opens_per_s"),
+				positive("sockets"),
+			),
+		},
+		{
+			row:  "`use`",
+			args: []string{"use", "--json", "1", "2"},
+			sane: tool(
+				"use",
+				positive("cpu_util"),
+				below("cpu_util", 1.01),
+				below("memory_util", 1),
+			),
+		},
+		{
+			row: "`trace`, long keys and stacks",
+			args: []string{
+				"trace",
+				"-qn",
+				`syscall::newfstatat:entry /execname == "check"/ { @[copyinstr(arg1), strjoin("x", copyinstr(arg1)), execname] = count(); } profile-99 { @s[stack(), ustack(), execname] = count(); } tick-2s { exit(0); }`,
+			},
+			sane: contains("x/tmp", "vmlinux`"),
+		},
 	}
 	for _, s := range []string{
 		"syscall.count by process", "runqueue.latency by process", "process.exec.count by process", "tcp.connect.count by process", "disk.latency by device",
 	} {
 		name, by, _ := strings.Cut(s, " by ")
-		all = append(all, check{row: "`stat " + name + "`, traced", args: []string{"stat", s, "--json", "1", "2"}, sane: tool("stat", traced(by))})
+		all = append(
+			all,
+			check{
+				row:  "`stat " + name + "`, traced",
+				args: []string{"stat", s, "--json", "1", "2"},
+				sane: tool("stat", traced(by)),
+			},
+		)
 	}
 	return append(all, lockedChecks()...)
 }
@@ -80,7 +205,8 @@ type frame struct {
 // A sanity looks at the rows of an interval.
 type sanity func(rows []map[string]any) error
 
-// tool is satisfied with two intervals of a tool that have no negative number and all that is asked.
+// tool is satisfied with two intervals of a tool that have no negative number and all that is
+// asked.
 func tool(name string, all ...sanity) func([]byte) error {
 	return func(b []byte) error {
 		lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
@@ -114,7 +240,8 @@ func tool(name string, all ...sanity) func([]byte) error {
 func notNegative(rows []map[string]any) error {
 	for _, row := range rows {
 		for name, v := range row {
-			if n, ok := v.(float64); ok && n < 0 && !strings.Contains(name, "growth") && row["residual"] != true {
+			if n, ok := v.(float64); ok && n < 0 && !strings.Contains(name, "growth") &&
+				row["residual"] != true {
 				return fmt.Errorf("%s is %v", name, n)
 			}
 		}
@@ -146,8 +273,8 @@ func below(name string, bound float64) sanity {
 	}
 }
 
-// rowWith returns a check that at least one row has this value in the field, and that those rows pass
-// all of the given checks.
+// rowWith returns a check that at least one row has this value in the field, and that those rows
+// pass all of the given checks.
 func rowWith(field, value string, all ...sanity) sanity {
 	return func(rows []map[string]any) error {
 		var of []map[string]any

@@ -27,7 +27,8 @@ const (
 	restFor = 40 * time.Millisecond
 )
 
-// startLoad starts the load. It writes to dir, and to the file or disk of this path unless that is "".
+// startLoad starts the load. It writes to dir, and to the file or disk of this path unless that is
+// "".
 func startLoad(dir, disk string) (*load, error) {
 	l := &load{}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -116,12 +117,21 @@ func (l *load) talk(addr string) error {
 	return nil
 }
 
-// lockWord takes a lock as futex(2) describes it, holds it for a moment and releases it: 0 is free, 1 held, 2 contended.
+// lockWord takes a lock as futex(2) describes it, holds it for a moment and releases it: 0 is free,
+// 1 held, 2 contended.
 func lockWord(word *uint32) {
 	for !atomic.CompareAndSwapUint32(word, 0, 1) {
 		atomic.CompareAndSwapUint32(word, 1, 2)
 		timeout := unix.Timespec{Nsec: int64(time.Second)}
-		unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), 0, 2, uintptr(unsafe.Pointer(&timeout)), 0, 0) // FUTEX_WAIT
+		unix.Syscall6(
+			unix.SYS_FUTEX,
+			uintptr(unsafe.Pointer(word)),
+			0,
+			2,
+			uintptr(unsafe.Pointer(&timeout)),
+			0,
+			0,
+		) // FUTEX_WAIT
 	}
 	time.Sleep(restFor)
 	atomic.StoreUint32(word, 0)

@@ -1,10 +1,11 @@
-// Command check runs each command of culprit on the running kernel and checks that the numbers are sane.
-// A load runs beside it, so that no command has an empty result. It prints one Result per line as JSON.
+// Command check runs each command of culprit on the running kernel and checks that the numbers are
+// sane. A load runs beside it, so that no command has an empty result. It prints one Result per
+// line as JSON.
 //
 //	check -culprit ./culprit -disk /dev/loop0
 //
-// A command that this kernel is too old for has to say which version brought what it needs. The tests of cases run it on
-// emulated kernels and make docs/KERNELS.md of the results.
+// A command that this kernel is too old for has to say which version brought what it needs. The
+// tests of cases run it on emulated kernels and make docs/KERNELS.md of the results.
 package main
 
 import (
@@ -33,12 +34,14 @@ type Result struct {
 
 // A check is one row of the table.
 type check struct {
-	row    string
-	args   []string                    // of culprit; nil where run is set
-	run    func(*scene, *Result) error // in place of args
-	sane   func(b []byte) error        // looks at standard output; nil takes all of it
-	alone  bool                        // runs first, with nothing beside it: for limits of memory, and for samples in time
-	lesser string                      // what a note says that an older kernel lacks; "" where nothing may be lacking
+	row  string
+	args []string                    // of culprit; nil where run is set
+	run  func(*scene, *Result) error // in place of args
+	sane func(b []byte) error        // looks at standard output; nil takes all of it
+	// Runs first, with nothing beside it: for limits of memory, and for samples in time.
+	alone bool
+	// What a note says that an older kernel lacks; "" where nothing may be lacking.
+	lesser string
 }
 
 // A scene is what checks share.
@@ -48,7 +51,8 @@ type scene struct {
 	load    *load
 }
 
-// atOnce is how many commands run beside each other: most of their time they wait for the next interval.
+// atOnce is how many commands run beside each other: most of their time they wait for the next
+// interval.
 const atOnce = 3
 
 // commandTimeout is how long a command may take on a busy emulated machine.
@@ -56,7 +60,11 @@ const commandTimeout = 420 * time.Second
 
 func main() {
 	culprit := flag.String("culprit", "./culprit", "the program")
-	disk := flag.String("disk", "", "disk, or file on one, that is written over; \"\" leaves disks idle")
+	disk := flag.String(
+		"disk",
+		"",
+		"disk, or file on one, that is written over; \"\" leaves disks idle",
+	)
 	alone := flag.Bool("alone", false, "run the checks that nothing may run beside, and no others")
 	only := flag.String("only", "", "check the rows that match this expression alone")
 	flag.Parse()
@@ -102,7 +110,9 @@ func checkAll(culprit, disk, only string, alone bool) error {
 			r := s.check(c)
 			mu.Lock()
 			defer mu.Unlock()
-			json.NewEncoder(os.Stdout).Encode(r) //nolint:errcheck // the reader reports the missing row
+			json.NewEncoder(os.Stdout).
+				Encode(r)
+			//nolint:errcheck // the reader reports the missing row
 		})
 	}
 	all.Wait()
@@ -143,7 +153,9 @@ func (s *scene) check(c check) (r Result) {
 var brought = regexp.MustCompile(`\b(\d\.\d+) brought it|came with (\d\.\d+)`)
 
 // never matches what no message may say on a kernel that culprit runs on, to root.
-var never = regexp.MustCompile(`forbidden by this kernel|argument list too long|MEMLOCK may be too low|invalid argument|panic:|unknown func`)
+var never = regexp.MustCompile(
+	`forbidden by this kernel|argument list too long|MEMLOCK may be too low|invalid argument|panic:|unknown func`,
+)
 
 // A failure is a command that ended with another status than 0.
 type failure struct {

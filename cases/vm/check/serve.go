@@ -19,11 +19,20 @@ import (
 // recordFor is how long serve records at least; the first diagnosis is of ten seconds.
 const recordFor = 11 * time.Second
 
-// serve records for some seconds, with a traced statistic that is added meanwhile, and holds what is asked of the running
-// server and of its directory against what the load does.
+// serve records for some seconds, with a traced statistic that is added meanwhile, and holds what
+// is asked of the running server and of its directory against what the load does.
 func serve(s *scene, _ *Result) error {
 	dir := filepath.Join(s.dir, "served")
-	cmd := exec.Command(s.culprit, "serve", "--dir", dir, "--listen", "127.0.0.1:7410", "--budget", "0")
+	cmd := exec.Command(
+		s.culprit,
+		"serve",
+		"--dir",
+		dir,
+		"--listen",
+		"127.0.0.1:7410",
+		"--budget",
+		"0",
+	)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -61,7 +70,14 @@ func serve(s *scene, _ *Result) error {
 			err = q.sane(out)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w in %.1500s%.1500s; serve said %.1500s", q.name, err, out, errs, said.String())
+			return fmt.Errorf(
+				"%s: %w in %.1500s%.1500s; serve said %.1500s",
+				q.name,
+				err,
+				out,
+				errs,
+				said.String(),
+			)
 		}
 	}
 	return nil
@@ -74,7 +90,15 @@ func (s *scene) askServer(dir string) error {
 	added := false
 	for began := time.Now(); time.Since(began) < commandTimeout; time.Sleep(500 * time.Millisecond) {
 		if !added {
-			_, _, err = s.ask("datasets", "add", "syscall.count by process", "--step", "1s", "--dir", dir)
+			_, _, err = s.ask(
+				"datasets",
+				"add",
+				"syscall.count by process",
+				"--step",
+				"1s",
+				"--dir",
+				dir,
+			)
 			added = err == nil
 			continue
 		}
@@ -101,8 +125,8 @@ func recordedProfile(dir string) []string {
 // spins returns an error unless folded stacks contain system calls and the load's loop.
 func spins(folded []byte) error { return contains("do_syscall_64", "main.spin")(folded) }
 
-// answered returns nil once CPU time, samples, a traced statistic and a diagnosis are recorded. On a
-// starved machine each comes late.
+// answered returns nil once CPU time, samples, a traced statistic and a diagnosis are recorded. On
+// a starved machine each comes late.
 func answered(dir string) error {
 	for _, q := range []struct {
 		sentence string
