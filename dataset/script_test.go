@@ -23,9 +23,9 @@ type runs struct {
 func (r *runs) Ended() <-chan struct{}           { return r.ended }
 func (r *runs) Err() error                       { return r.why }
 func (r *runs) Stop()                            { r.once.Do(func() { close(r.ended) }) }
-func (r *runs) Output() string                     { return "said" }
+func (r *runs) Output() string                   { return "said" }
 func (r *runs) Notes() []string                  { return nil }
-func (r *runs) Losses() []measure.Loss             { return nil }
+func (r *runs) Losses() []measure.Loss           { return nil }
 func (r *runs) Cost(measure.StatID) measure.Span { return measure.Second }
 func (r *runs) ExternalCost() measure.Span       { return measure.Second }
 
