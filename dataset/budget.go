@@ -10,38 +10,40 @@ import (
 	"culprit/measure"
 )
 
-// byBudget is who suspends what costs too much, and resumes it.
+// byBudget is the actor of changes that enforce the budget.
 const byBudget = "budget"
 
-// What a budget waits for. A mean is looked at over useOver; a group that was suspended is tried again after a rest, which doubles each
-// time that it turns out to cost too much still.
+// A suspended group is resumed after a pause. The pause doubles each time the group exceeds the
+// budget again.
 const (
 	firstPause = 10 * time.Minute
 	maxPause   = 4 * time.Hour
 )
 
-// budget is what recording may cost, and what it has suspended for that.
+// budget limits the cost of recording.
 type budget struct {
 	share     float64 // of one CPU; 0: no limit
 	suspended map[string]*suspension
-	since     time.Time // of the last change: a mean must be of one state
+	since     time.Time // of the last change: a mean must cover one state only
 }
 
-// rest is a group of datasets that was suspended.
+// suspension is a suspended group of datasets.
 type suspension struct {
 	ids   []uint32
 	until time.Time
-	next  time.Duration // how long the one after it would be
+	next  time.Duration // the pause after the next suspension
 }
 
-// SetBudget bounds what recording may cost: a share of one CPU, mean over a minute; 0 for no bound. Beyond it the group of statistics that costs
-// most - those that are read together, as all of tcp.flow - is suspended, and told so; later it is tried again. To be called before Run.
+// SetBudget limits the cost of recording to a share of one CPU, a mean over a minute; 0: no limit.
+// Above it, the most expensive group of statistics is suspended and reported. A group is read
+// together, as all of tcp.flow. It is resumed later. Call before Run.
 func (s *Set) SetBudget(share float64) { s.budget.share = share }
 
-// Budget gives what SetBudget was given.
+// Budget returns the argument of SetBudget.
 func (s *Set) Budget() float64 { return s.budget.share }
 
-// groupOf gives the object of a statistic: what is read together costs together. What is traced has nothing to do with counters of its object.
+// groupOf returns the group of a statistic: its object. Traced statistics are not read with the
+// counters of their object, so they form another group.
 func groupOf(st *measure.Stat) string {
 	group := string(st.ID)
 	if i := strings.LastIndexByte(group, '.'); i > 0 {
@@ -53,7 +55,7 @@ func groupOf(st *measure.Stat) string {
 	return group
 }
 
-// keepWithin holds the recording to its budget until the context ends.
+// enforceBudget enforces the budget until the context ends.
 func (s *Set) enforceBudget(ctx context.Context) {
 	t := time.NewTicker(usageInterval)
 	defer t.Stop()
@@ -68,7 +70,7 @@ func (s *Set) enforceBudget(ctx context.Context) {
 	}
 }
 
-// spend looks at what recording costs, and acts.
+// checkBudget compares the cost of recording with the budget, and suspends or resumes groups.
 func (s *Set) checkBudget(at time.Time) {
 	b := &s.budget
 	for group, r := range b.suspended {
@@ -76,7 +78,8 @@ func (s *Set) checkBudget(at time.Time) {
 			continue
 		}
 		for _, id := range r.ids {
-			if err := s.Resume(byBudget, id); err != nil { // destroyed meanwhile, or its statistic is gone
+			// destroyed meanwhile, or its statistic is gone
+			if err := s.Resume(byBudget, id); err != nil {
 				continue
 			}
 		}
@@ -96,7 +99,7 @@ func (s *Set) checkBudget(at time.Time) {
 		}
 	}
 	if all <= b.share {
-		for group, r := range b.suspended { // tried again, and well
+		for group, r := range b.suspended { // resumed, and within the budget
 			if r.ids == nil {
 				delete(b.suspended, group)
 			}
@@ -121,11 +124,21 @@ func (s *Set) checkBudget(at time.Time) {
 		}
 	}
 	r.next = min(2*r.next, maxPause)
-	s.setProblem("budget "+worst, fmt.Sprintf("recording took %.1f %% of a CPU, more than the %.3g %% that it may take: %s, which took %.1f %%, is not recorded until %s UTC",
-		all*100, b.share*100, worst, groups[worst]*100, r.until.UTC().Format("15:04:05")))
+	s.setProblem(
+		"budget "+worst,
+		fmt.Sprintf(
+			"recording took %.1f %% of a CPU, more than the %.3g %% that it may take: "+
+				"%s, which took %.1f %%, is not recorded until %s UTC",
+			all*100,
+			b.share*100,
+			worst,
+			groups[worst]*100,
+			r.until.UTC().Format("15:04:05"),
+		),
+	)
 }
 
-// endRest resumes what a budget of an earlier run has suspended.
+// resumeSuspended resumes what the budget of an earlier run suspended.
 func (s *Set) resumeSuspended() error {
 	changes, err := s.Changes(context.Background(), measure.Interval{})
 	if err != nil {
@@ -138,7 +151,8 @@ func (s *Set) resumeSuspended() error {
 		}
 	}
 	for _, d := range slices.Clone(s.Datasets()) {
-		if c := last[d.ID]; d.State == measure.Suspended && c.Actor == byBudget && c.Action == "suspended" {
+		if c := last[d.ID]; d.State == measure.Suspended && c.Actor == byBudget &&
+			c.Action == "suspended" {
 			if err := s.Resume(byBudget, d.ID); err != nil {
 				s.setProblem("budget", err.Error())
 			}

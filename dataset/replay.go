@@ -10,26 +10,32 @@ import (
 	"culprit/measure"
 )
 
-// Past is a machine of what was: what a reader has of a time is told tick by tick, as Catalogue tells it while it happens. Safe
-// for several goroutines.
+// Replay answers like a live machine from recorded data: it reports a time range tick by tick, as
+// Catalogue does while it happens. Safe for concurrent use.
 type Replay struct {
 	reader measure.Reader
-	known  *Catalogue // of descriptions alone: nothing runs
+	known  *Catalogue // of descriptions only: nothing runs
 	over   measure.Interval
 	where  []measure.Term
 }
 
-// gapFrom is the time that must lack in a cell before it is called a gap: a tick that comes late is shorter or longer by milliseconds,
-// a tick that was not taken is missing whole.
+// minGap is the unmeasured time in a cell that counts as a gap. A late tick differs by
+// milliseconds; a skipped tick is missing as a whole.
 const minGap = 900 * measure.Millisecond
 
-// NewPast makes the past of a reader over a time. Without a start it is as many steps as are asked for, up to the end. stats says what there is.
-// Each term of where is added to the questions whose statistic has its field.
-func NewReplay(r measure.Reader, stats []measure.Stat, over measure.Interval, where ...measure.Term) *Replay {
+// NewReplay returns the replay of a time range. Without a start, the range is as many steps as
+// requested before the end. stats lists the statistics. Each term of where is added to the queries
+// whose statistic has its field.
+func NewReplay(
+	r measure.Reader,
+	stats []measure.Stat,
+	over measure.Interval,
+	where ...measure.Term,
+) *Replay {
 	return &Replay{reader: r, known: New(describedStats(stats)), over: over, where: where}
 }
 
-// described is statistics that nothing measures.
+// describedStats are statistics that no source measures.
 type describedStats []measure.Stat
 
 func (d describedStats) Stats() []measure.Stat { return d }
@@ -38,17 +44,22 @@ func (d describedStats) Run(context.Context, []measure.Query, measure.Sink) erro
 	return fmt.Errorf("measure the past: %w", measure.ErrUnsupported)
 }
 
-// Stats lists all statistics, sorted by ID. The slice must not be changed.
+// Stats lists all statistics, sorted by ID. Don't modify the result.
 func (p *Replay) Stats() []measure.Stat { return p.known.Stats() }
 
-// Parse reads a sentence and checks it, as Catalogue.Parse.
+// Parse parses a query and checks it, as Catalogue.Parse. The error is a *measure.Diagnostic.
 func (p *Replay) Parse(text string) (measure.Query, error) { return p.known.Parse(text) }
 
-// Watch tells the ticks of the time in cells of the step of the first query, the last one shorter where they don't fit, and ends. A tick covers
-// what was measured in its cell; what lacks of it is a note. Cells that nothing was recorded in come as one
-// tick over all of them, in which no answer has measured time. A question that can't be answered is a note on its answer, as
-// long as another one can.
-func (p *Replay) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+// Watch reports the ticks of the range in cells of the step of the first query, and returns. The
+// last cell may be shorter. A tick covers the measured time of its cell; missing time is a note.
+// Consecutive cells without data are one tick, whose answers have no measured time. A query that
+// cannot be answered has a note on its answer while another one can. The error is that of each, or
+// of the reader.
+func (p *Replay) Watch(
+	ctx context.Context,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	if len(queries) == 0 {
 		return errors.New("watch: no query")
 	}
@@ -69,7 +80,11 @@ func (p *Replay) Watch(ctx context.Context, queries []measure.Query, each func(*
 		}
 		t := gap
 		gap = nil
-		note := fmt.Sprintf("nothing was recorded from %s to %s", localTime(t.Over.Start), localTime(t.Over.End))
+		note := fmt.Sprintf(
+			"nothing was recorded from %s to %s",
+			localTime(t.Over.Start),
+			localTime(t.Over.End),
+		)
 		for _, a := range t.Answers {
 			a.Notes = append(a.Notes, note)
 		}
@@ -102,7 +117,7 @@ func (p *Replay) Watch(ctx context.Context, queries []measure.Query, each func(*
 	return told()
 }
 
-// span gives the time that the machine shows, when n steps are asked for.
+// span returns the replayed range when n steps are requested.
 func (p *Replay) span(step measure.Span, n int) measure.Interval {
 	over := p.over
 	if over.Start == 0 {
@@ -111,9 +126,13 @@ func (p *Replay) span(step measure.Span, n int) measure.Interval {
 	return over
 }
 
-// kept is tick for a cell as it is kept: what is old is kept by the minute and the hour, and a dataset may have a longer step. It gives
-// the cell that it answers, which begins no later and ends no earlier.
-func (p *Replay) storedTick(ctx context.Context, queries []measure.Query, cell measure.Interval) (*measure.Tick, measure.Interval, error) {
+// storedTick is tick for a cell widened to the resolution of the data: old data has cells of a
+// minute or an hour, and a dataset may have a longer step. It also returns the widened cell.
+func (p *Replay) storedTick(
+	ctx context.Context,
+	queries []measure.Query,
+	cell measure.Interval,
+) (*measure.Tick, measure.Interval, error) {
 	for _, unit := range []measure.Span{measure.Minute, 60 * measure.Minute, 0} {
 		t, err := p.tick(ctx, queries, cell)
 		var c *coarseError
@@ -129,10 +148,10 @@ func (p *Replay) storedTick(ctx context.Context, queries []measure.Query, cell m
 	panic("not reached")
 }
 
-// coarse says that a reader has no answer over a cell alone.
+// coarseError means that a reader cannot answer a query over one cell.
 type coarseError struct {
 	query measure.Query
-	step  measure.Span // of the answer that it gave
+	step  measure.Span // of the answer that the reader returned
 	cells int
 }
 
@@ -140,8 +159,13 @@ func (c *coarseError) Error() string {
 	return fmt.Sprintf("ask %s over one cell: the answer has %d of %v", c.query, c.cells, c.step)
 }
 
-// tick asks all queries over one cell; nil when nothing was recorded in it. The error is a *coarse where what is held is not fine enough.
-func (p *Replay) tick(ctx context.Context, queries []measure.Query, cell measure.Interval) (*measure.Tick, error) {
+// tick answers all queries over one cell; nil when nothing was recorded in it. The error is a
+// *coarseError when the data is too coarse.
+func (p *Replay) tick(
+	ctx context.Context,
+	queries []measure.Query,
+	cell measure.Interval,
+) (*measure.Tick, error) {
 	t := &measure.Tick{Over: measure.Interval{Start: cell.End, End: cell.End}}
 	var refused error
 	answered, looked := false, false
@@ -149,23 +173,40 @@ func (p *Replay) tick(ctx context.Context, queries []measure.Query, cell measure
 	for _, q := range queries {
 		a, err := p.ask(ctx, q, cell, cell.Span())
 		switch {
-		case errors.Is(err, measure.ErrUnclear), errors.Is(err, measure.ErrUnsupported), errors.Is(err, measure.ErrDenied):
+		case errors.Is(err, measure.ErrUnclear),
+			errors.Is(err, measure.ErrUnsupported),
+			errors.Is(err, measure.ErrDenied):
 			st := p.known.Stat(q.Stat)
 			note := err.Error()
 			if st.Traced && errors.Is(err, measure.ErrUnclear) {
-				note = fmt.Sprintf("%s is recorded where somebody asks for it: culprit datasets add '%s'", q.Stat, q.String())
+				note = fmt.Sprintf(
+					"%s is recorded only on request: culprit datasets add '%s'",
+					q.Stat,
+					q.String(),
+				)
 			}
-			a = &measure.Answer{Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Stacks: st.Stacks(q.By), Notes: []string{note}}
+			a = &measure.Answer{
+				Kind:   st.Kind,
+				Unit:   st.AnswerUnit(),
+				Sparse: st.Sparse,
+				Stacks: st.Stacks(q.By),
+				Notes:  []string{note},
+			}
 			refused = err
 		case err != nil:
 			return nil, err
 		default:
-			over := p.known.Stat(q.Stat).Overcounts(q) // a reader's own word on the question: it says nothing of the time
-			a.Notes = slices.DeleteFunc(slices.Clone(a.Notes), func(n string) bool { return n == over })
+			// a caveat on the query itself does not show that something was recorded
+			over := p.known.Stat(q.Stat).Overcounts(q)
+			a.Notes = slices.DeleteFunc(
+				slices.Clone(a.Notes),
+				func(n string) bool { return n == over },
+			)
 			answered = true
 			looked = looked || len(a.Series) > 0 || len(a.Notes) > 0 || len(a.Loss) > 0
 		}
-		if n := len(a.Elapsed); n > 1 || n == 1 && (a.Start != cell.Start || a.Step != cell.Span()) && err == nil {
+		if n := len(a.Elapsed); n > 1 ||
+			n == 1 && (a.Start != cell.Start || a.Step != cell.Span()) && err == nil {
 			return nil, &coarseError{q, a.Step, n}
 		}
 		ordered(a)
@@ -185,12 +226,21 @@ func (p *Replay) tick(ctx context.Context, queries []measure.Query, cell measure
 	}
 	t.Over.Start = cell.End.Add(-longest)
 	for _, a := range t.Answers {
-		if longest-a.Elapsed[0] >= minGap && (a.Elapsed[0] > 0 || len(a.Notes) == 0 && len(a.Loss) == 0) {
-			a.Notes = append(slices.Clip(a.Notes), string(a.Query.Stat)+" was not recorded in all of the time that is shown")
+		if longest-a.Elapsed[0] >= minGap &&
+			(a.Elapsed[0] > 0 || len(a.Notes) == 0 && len(a.Loss) == 0) {
+			a.Notes = append(
+				slices.Clip(a.Notes),
+				string(a.Query.Stat)+" was not recorded in all of the time that is shown",
+			)
 		}
 	}
 	if lacks := cell.Span() - longest; longest > 0 && lacks >= minGap {
-		note := fmt.Sprintf("of the %.0f s to %s only %.0f s are recorded", cell.Span().Seconds(), localTime(cell.End), longest.Seconds())
+		note := fmt.Sprintf(
+			"of the %.0f s to %s only %.0f s are recorded",
+			cell.Span().Seconds(),
+			localTime(cell.End),
+			longest.Seconds(),
+		)
 		for _, a := range t.Answers {
 			a.Notes = append(slices.Clip(a.Notes), note)
 		}
@@ -201,7 +251,8 @@ func (p *Replay) tick(ctx context.Context, queries []measure.Query, cell measure
 	return t, nil
 }
 
-// ordered puts the rows in the order of their keys: readers give them in orders of their own, and what a tool shows must not depend on which was asked.
+// ordered sorts the rows by their keys. Readers return different orders, and the output of a tool
+// must not depend on the reader.
 func ordered(a *measure.Answer) {
 	text := func(k int, l measure.Label) string {
 		if k < len(a.Stacks) && a.Stacks[k] {
@@ -219,18 +270,34 @@ func ordered(a *measure.Answer) {
 	})
 }
 
-// blank gives an answer to each query that says that nothing was measured.
+// blank returns an answer without measured time for each query.
 func (p *Replay) blank(queries []measure.Query, cell measure.Interval) []*measure.Answer {
 	var all []*measure.Answer
 	for _, q := range queries {
 		st := p.known.Stat(q.Stat)
-		all = append(all, &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Sparse: st.Sparse, Stacks: st.Stacks(q.By), Start: cell.Start, Elapsed: []measure.Span{0}})
+		all = append(
+			all,
+			&measure.Answer{
+				Query:   q,
+				Kind:    st.Kind,
+				Unit:    st.AnswerUnit(),
+				Sparse:  st.Sparse,
+				Stacks:  st.Stacks(q.By),
+				Start:   cell.Start,
+				Elapsed: []measure.Span{0},
+			},
+		)
 	}
 	return all
 }
 
-// ask asks the reader, with the terms that are wanted of all questions.
-func (p *Replay) ask(ctx context.Context, q measure.Query, over measure.Interval, step measure.Span) (*measure.Answer, error) {
+// ask queries the reader, with the terms that apply to all queries.
+func (p *Replay) ask(
+	ctx context.Context,
+	q measure.Query,
+	over measure.Interval,
+	step measure.Span,
+) (*measure.Answer, error) {
 	q.Over, q.Step = over, step
 	if st := p.known.Stat(q.Stat); st != nil {
 		for _, t := range p.where {
@@ -242,26 +309,33 @@ func (p *Replay) ask(ctx context.Context, q measure.Query, over measure.Interval
 	return p.reader.Ask(ctx, q)
 }
 
-// moment gives a time as a person reads it where culprit runs.
+// localTime formats a time in the local time zone.
 func localTime(t measure.Time) string { return t.AsTime().Local().Format("2006-01-02 15:04:05") }
 
-// Record gives a reader of the time: a question without a time of its own is asked over all of it, one without a step in steps of the
-// queries'. Nothing is copied. n is the number of steps, for a Past without a start.
-func (p *Replay) Record(_ context.Context, queries []measure.Query, n int, _ func(tick int)) (measure.Reader, error) {
+// Record returns a reader of the range. A query without a time covers the whole range; one without
+// a step has the step of queries. Nothing is copied. n is the number of steps, for a Replay without
+// a start. It returns an error when there is no query.
+func (p *Replay) Record(
+	_ context.Context,
+	queries []measure.Query,
+	n int,
+	_ func(tick int),
+) (measure.Reader, error) {
 	if len(queries) == 0 {
 		return nil, errors.New("record: no query")
 	}
 	return &replayReader{p, p.span(queries[0].Step, n), queries[0].Step}, nil
 }
 
-// stretch is a Past that questions without a time of their own are asked of.
+// replayReader is a Replay with a default range and step.
 type replayReader struct {
 	past *Replay
 	over measure.Interval
 	step measure.Span
 }
 
-// Ask implements measure.Reader. Cells in which nothing was measured are counted in a note.
+// Ask implements measure.Reader. A note reports the number of cells in which nothing was measured.
+// The error is the reader's.
 func (s *replayReader) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
 	over, step := q.Over, q.Step
 	if over == (measure.Interval{}) {
@@ -283,7 +357,16 @@ func (s *replayReader) Ask(ctx context.Context, q measure.Query) (*measure.Answe
 		}
 	}
 	if all := int(over.Span() / max(step, 1)); step > 0 && measured < all && measured > 0 {
-		a.Notes = append(slices.Clip(a.Notes), fmt.Sprintf("of the %d intervals of %v to %s only %d are recorded", all, step, localTime(over.End), measured))
+		a.Notes = append(
+			slices.Clip(a.Notes),
+			fmt.Sprintf(
+				"of the %d intervals of %v to %s only %d are recorded",
+				all,
+				step,
+				localTime(over.End),
+				measured,
+			),
+		)
 	}
 	return a, nil
 }

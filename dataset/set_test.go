@@ -443,11 +443,11 @@ func TestSpent(t *testing.T) {
 		garbage garbage
 		want    string
 	}{
-		{15e9, garbage{2, 20}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.01, the rest 0.03"},
-		{15e9, garbage{5, 50}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.01, the rest 0.03"}, // the wall clock of a busy machine
-		{15e9, garbage{9, 20}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.04, the rest 0"},
-		{15e9, garbage{1, 10}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0, the rest 0.04"}, // none was collected
-		{10e9, garbage{2, 20}, "0.05: datasets 0.03, one 0.02, two 0.01, garbage collection 0, the rest 0"},   // a clock that ran ahead
+		{15e9, garbage{2, 20}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.01, other 0.03"},
+		{15e9, garbage{5, 50}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.01, other 0.03"}, // the wall clock of a busy machine
+		{15e9, garbage{9, 20}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.04, other 0"},
+		{15e9, garbage{1, 10}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0, other 0.04"}, // none was collected
+		{10e9, garbage{2, 20}, "0.05: datasets 0.03, one 0.02, two 0.01, garbage collection 0, other 0"},   // a clock that ran ahead
 	} {
 		b := usageSample{at: at.Add(100 * time.Second), process: c.process, recorded: 4e9, meters: []measure.Span{3e9, 3e9}, garbage: c.garbage}
 		whole, parts := s.costs(&a, &b)
@@ -632,7 +632,7 @@ func TestSourceThatIsSilent(t *testing.T) {
 		b.holds = map[int]stall{4: {before: 30 * time.Second}}
 		s, stop := recordTwo(t, a, b, m)
 		time.Sleep(20 * time.Second)
-		if got := s.Health().Problems; len(got) != 1 || !strings.Contains(got[0].Text, "m.c and what is measured with it has given nothing since") {
+		if got := s.Health().Problems; len(got) != 1 || !strings.Contains(got[0].Text, "m.c and the statistics measured with it have reported nothing since") {
 			t.Errorf("trouble %q", got)
 		}
 		unbroken(t, "m.a", m.stamps(1), measure.Second, 18)
